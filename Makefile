@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+#
+# A thin front of Meson. `make demo` and `make check` are all a new user
+# needs: they install what is missing (as root; otherwise they say how).
+
+BUILD ?= build
+PREFIX ?= /usr/local
+MESON_FLAGS ?=
+
+.PHONY: all demo check check-san check-clients bench stress lint install clean
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+# Configured anew when PREFIX changes, for `make install PREFIX=`.
+$(BUILD)/build.ninja:
+	@tools/need build
+	@meson setup $(BUILD) --prefix=$(PREFIX) -Dtests=disabled $(MESON_FLAGS) \
+		>/dev/null
+
+demo: $(BUILD)/build.ninja
+	@tools/need demo
+	@ninja -C $(BUILD) --quiet
+	@python3 bench/demo.py --build $(BUILD)
+
+check:
+	@tools/need build check
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet
+	@tools/run-tests $(BUILD) --no-suite client --no-suite stress
+
+check-san:
+	@tools/need build san
+	@tools/configure $(BUILD)-asan -Dtests=enabled -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
+	@tools/configure $(BUILD)-tsan -Dtests=enabled -Db_sanitize=thread -Dbuildtype=debugoptimized
+	@ninja -C $(BUILD)-asan --quiet
+	@ninja -C $(BUILD)-tsan --quiet
+	@tools/run-tests $(BUILD)-asan --suite unit --suite torture
+	@tools/run-tests $(BUILD)-tsan --suite unit --suite torture
+
+check-clients:
+	@tools/need build check clients
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet
+	@tools/run-tests $(BUILD) --suite client
+
+stress:
+	@tools/need build check
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet
+	@tools/run-tests $(BUILD) --suite stress
+
+bench: $(BUILD)/build.ninja
+	@tools/need bench
+	@ninja -C $(BUILD) --quiet
+	@python3 bench/run.py --build $(BUILD)
+
+lint:
+	@tools/need build lint
+	@tools/lint
+
+install: $(BUILD)/build.ninja
+	@meson configure $(BUILD) --prefix=$(PREFIX) >/dev/null
+	@ninja -C $(BUILD) --quiet
+	@meson install -C $(BUILD) --no-rebuild --quiet
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan

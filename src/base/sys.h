@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The system call seam
+ *
+ * Every system call of the library is made here, by our own instruction: no
+ * errno, no cancellation point, no symbol anybody could interpose. All
+ * functions return the kernel's own result, a negative errno on failure.
+ *
+ * In builds with UAIO_TESTING a hook is asked before each call and may answer
+ * in the kernel's place; so each failure can be produced in a test.
+ *
+ * Context: any thread, async-signal-safe.
+ */
+#ifndef UAIO_BASE_SYS_H
+#define UAIO_BASE_SYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <signal.h>
+#include <time.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#ifdef UAIO_TESTING
+/*
+ * Return: true if the hook answers the call, with its result in ret_res.
+ */
+typedef bool uaio_sys_hook_fn(long nr, const long args[6], long *ret_res);
+extern uaio_sys_hook_fn *uaio_sys_hook;
+#endif
+
+#if defined(__x86_64__)
+static inline long uaio_sys_raw(long nr, long a, long b, long c, long d,
+				long e, long f)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	long ret;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8),
+			   "r"(r9)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+#elif defined(__aarch64__)
+static inline long uaio_sys_raw(long nr, long a, long b, long c, long d,
+				long e, long f)
+{
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4),
+			   "r"(x5)
+			 : "memory");
+	return x0;
+}
+#else
+#error "uaio runs on x86-64 and aarch64"
+#endif
+
+static inline long uaio_sys6(long nr, long a, long b, long c, long d, long e,
+			     long f)
+{
+#ifdef UAIO_TESTING
+	uaio_sys_hook_fn *hook = uaio_sys_hook;
+	long res;
+
+	if (hook && hook(nr, (const long[6]){ a, b, c, d, e, f }, &res))
+		return res;
+#endif
+	return uaio_sys_raw(nr, a, b, c, d, e, f);
+}
+
+/* data */
+
+static inline ssize_t sys_pread(int fd, void *buf, size_t len, int64_t off)
+{
+	return uaio_sys6(SYS_pread64, fd, (long)buf, (long)len, off, 0, 0);
+}
+
+static inline ssize_t sys_pwrite(int fd, const void *buf, size_t len,
+				 int64_t off)
+{
+	return uaio_sys6(SYS_pwrite64, fd, (long)buf, (long)len, off, 0, 0);
+}
+
+/* The high half of the offset is unused where long has 64 bits. */
+static inline ssize_t sys_preadv2(int fd, const struct iovec *iov, int nr,
+				  int64_t off, int flags)
+{
+	return uaio_sys6(SYS_preadv2, fd, (long)iov, nr, off, 0, flags);
+}
+
+static inline ssize_t sys_pwritev2(int fd, const struct iovec *iov, int nr,
+				   int64_t off, int flags)
+{
+	return uaio_sys6(SYS_pwritev2, fd, (long)iov, nr, off, 0, flags);
+}
+
+static inline ssize_t sys_read(int fd, void *buf, size_t len)
+{
+	return uaio_sys6(SYS_read, fd, (long)buf, (long)len, 0, 0, 0);
+}
+
+static inline ssize_t sys_write(int fd, const void *buf, size_t len)
+{
+	return uaio_sys6(SYS_write, fd, (long)buf, (long)len, 0, 0, 0);
+}
+
+static inline int sys_fsync(int fd)
+{
+	return (int)uaio_sys6(SYS_fsync, fd, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_fdatasync(int fd)
+{
+	return (int)uaio_sys6(SYS_fdatasync, fd, 0, 0, 0, 0, 0);
+}
+
+/* descriptors */
+
+static inline int sys_fstat(int fd, struct stat *ret_st)
+{
+#if defined(SYS_fstat)
+	return (int)uaio_sys6(SYS_fstat, fd, (long)ret_st, 0, 0, 0, 0);
+#else
+	return (int)uaio_sys6(SYS_newfstatat, fd, (long)"", (long)ret_st,
+			      0x1000 /* AT_EMPTY_PATH */, 0, 0);
+#endif
+}
+
+static inline int sys_fstatfs(int fd, struct statfs *ret_st)
+{
+	return (int)uaio_sys6(SYS_fstatfs, fd, (long)ret_st, 0, 0, 0, 0);
+}
+
+static inline int sys_fcntl(int fd, int cmd, long arg)
+{
+	return (int)uaio_sys6(SYS_fcntl, fd, cmd, arg, 0, 0, 0);
+}
+
+static inline int64_t sys_lseek(int fd, int64_t off, int whence)
+{
+	return uaio_sys6(SYS_lseek, fd, off, whence, 0, 0, 0);
+}
+
+static inline int sys_openat(int dir, const char *path, int flags, int mode)
+{
+	return (int)uaio_sys6(SYS_openat, dir, (long)path, flags, mode, 0, 0);
+}
+
+static inline int sys_close(int fd)
+{
+	return (int)uaio_sys6(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_readlinkat(int dir, const char *path, char *ret_buf,
+				 size_t len)
+{
+	return (int)uaio_sys6(SYS_readlinkat, dir, (long)path, (long)ret_buf,
+			      (long)len, 0, 0);
+}
+
+static inline int sys_eventfd(unsigned init, int flags)
+{
+	return (int)uaio_sys6(SYS_eventfd2, init, flags, 0, 0, 0, 0);
+}
+
+static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
+			    const struct timespec *timeout,
+			    const void *mask, size_t mask_bytes)
+{
+	struct timespec rest;
+
+	/* The kernel writes the time left into what it is given. */
+	if (timeout)
+		rest = *timeout;
+	return (int)uaio_sys6(SYS_ppoll, (long)fds, nr,
+			      (long)(timeout ? &rest : NULL), (long)mask,
+			      (long)mask_bytes, 0);
+}
+
+/* memory */
+
+static inline void *sys_mmap(void *addr, size_t len, int prot, int flags)
+{
+	return (void *)uaio_sys6(SYS_mmap, (long)addr, (long)len, prot, flags,
+				 -1, 0);
+}
+
+/* Return: true if what sys_mmap() or sys_mremap() gave is an errno. */
+static inline bool sys_is_map_error(const void *p)
+{
+	return (uintptr_t)p >= (uintptr_t)-4095;
+}
+
+static inline int sys_munmap(void *addr, size_t len)
+{
+	return (int)uaio_sys6(SYS_munmap, (long)addr, (long)len, 0, 0, 0, 0);
+}
+
+static inline int sys_madvise(void *addr, size_t len, int advice)
+{
+	return (int)uaio_sys6(SYS_madvise, (long)addr, (long)len, advice, 0, 0,
+			      0);
+}
+
+static inline void *sys_mremap(void *old, size_t old_len, size_t new_len,
+			       int flags, void *new)
+{
+	return (void *)uaio_sys6(SYS_mremap, (long)old, (long)old_len,
+				 (long)new_len, flags, (long)new, 0);
+}
+
+/* sleeping, threads */
+
+static inline int sys_futex(uint32_t *word, int op, uint32_t val,
+			    const struct timespec *timeout, uint32_t mask)
+{
+	return (int)uaio_sys6(SYS_futex, (long)word, op, val, (long)timeout, 0,
+			      mask);
+}
+
+static inline int sys_getpid(void)
+{
+	return (int)uaio_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_gettid(void)
+{
+	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_sched_getaffinity(int tid, size_t len, void *ret_mask)
+{
+	return (int)uaio_sys6(SYS_sched_getaffinity, tid, (long)len,
+			      (long)ret_mask, 0, 0, 0);
+}
+
+static inline int sys_sched_setaffinity(int tid, size_t len, const void *mask)
+{
+	return (int)uaio_sys6(SYS_sched_setaffinity, tid, (long)len,
+			      (long)mask, 0, 0, 0);
+}
+
+/*
+ * Ask the kernel to read eight bytes at addr, and nothing else: the "how" is
+ * one that rt_sigprocmask() refuses, but only after it has read the set.
+ *
+ * Return: true if the eight bytes can be read.
+ */
+static inline bool sys_can_read8(const void *addr)
+{
+	return uaio_sys6(SYS_rt_sigprocmask, 0x7fff, (long)addr, 0, 8, 0, 0) !=
+	       -14 /* EFAULT */;
+}
+
+#endif /* UAIO_BASE_SYS_H */
