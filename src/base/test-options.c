@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include "base/options.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A count with bounds at which every edge can be seen. */
+static const struct uaio_option count = {
+	.name = "some-count",
+	.variable = "UAIO_SOME_COUNT",
+	.kind = UAIO_OPTION_COUNT,
+	.min = 3,
+	.max = 120,
+	.placeholder = "N",
+	.help = "",
+};
+
+static const struct uaio_option whole_range = {
+	.kind = UAIO_OPTION_COUNT,
+	.max = UINT64_MAX,
+};
+
+static const struct uaio_option on_off = {
+	.name = "some-switch",
+	.variable = "UAIO_SOME_SWITCH",
+	.kind = UAIO_OPTION_SWITCH,
+	.help = "",
+};
+
+static const struct {
+	const struct uaio_option *opt;
+	const char *text;
+	int expected;
+	uint64_t value;
+} rows[] = {
+	{ &on_off, "0", 0, 0 },
+	{ &on_off, "no", 0, 0 },
+	{ &on_off, "off", 0, 0 },
+	{ &on_off, "1", 0, 1 },
+	{ &on_off, "yes", 0, 1 },
+	{ &on_off, "on", 0, 1 },
+	{ &on_off, "", -EINVAL, 0 },
+	{ &on_off, "2", -EINVAL, 0 },
+	{ &on_off, "ye", -EINVAL, 0 },
+	{ &on_off, "yess", -EINVAL, 0 },
+	{ &on_off, " on", -EINVAL, 0 },
+	{ &on_off, "ON", -EINVAL, 0 },
+	{ &count, "3", 0, 3 },
+	{ &count, "0042", 0, 42 },
+	{ &count, "120", 0, 120 },
+	{ &count, "2", -EINVAL, 0 },
+	{ &count, "121", -EINVAL, 0 },
+	{ &count, "1200", -EINVAL, 0 },
+	{ &count, "", -EINVAL, 0 },
+	{ &count, "-4", -EINVAL, 0 },
+	{ &count, "+4", -EINVAL, 0 },
+	{ &count, " 4", -EINVAL, 0 },
+	{ &count, "4 ", -EINVAL, 0 },
+	{ &count, "4k", -EINVAL, 0 },
+	{ &count, "0x10", -EINVAL, 0 },
+	{ &count, "abc", -EINVAL, 0 },
+	{ &count, "18446744073709551620", -EINVAL, 0 },
+	{ &whole_range, "18446744073709551615", 0, UINT64_MAX },
+	{ &whole_range, "18446744073709551616", -EINVAL, 0 },
+	{ &uaio_options[UAIO_OPTION_MAX_NR], "0", 0, 0 },
+	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967295", 0, UINT32_MAX },
+	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967296", -EINVAL, 0 },
+};
+
+static void a_value_is_accepted_or_refused_as_its_kind_says(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NR_ELEMENTS(rows); i++) {
+		uint64_t value = 77;
+		int r = uaio_option_parse(rows[i].opt, rows[i].text, &value);
+
+		if (r != rows[i].expected)
+			fail_msg("\"%s\" gives %d, not %d", rows[i].text, r,
+				 rows[i].expected);
+		assert_int_equal(value, r ? 77 : rows[i].value);
+	}
+}
+
+static bool is_variable_of(const char *variable, const char *name)
+{
+	if (strncmp(variable, "UAIO_", 5))
+		return false;
+	for (variable += 5; *name; variable++, name++) {
+		char c = *name == '-' ? '_' : (char)(*name - 'a' + 'A');
+
+		if (*variable != c)
+			return false;
+	}
+	return !*variable;
+}
+
+static void every_option_has_the_variable_of_its_name(void **state)
+{
+	(void)state;
+	for (int i = 0; i < UAIO_NR_OPTIONS; i++) {
+		const struct uaio_option *opt = &uaio_options[i];
+
+		assert_non_null(opt->name);
+		assert_non_null(opt->variable);
+		assert_true(is_variable_of(opt->variable, opt->name));
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(opt->name,
+						uaio_options[j].name);
+	}
+}
+
+static void every_option_can_be_shown_in_the_help(void **state)
+{
+	(void)state;
+	for (int i = 0; i < UAIO_NR_OPTIONS; i++) {
+		const struct uaio_option *opt = &uaio_options[i];
+
+		assert_non_null(opt->help);
+		assert_in_range(strlen(opt->help), 1, 40);
+		if (opt->kind == UAIO_OPTION_COUNT) {
+			assert_non_null(opt->placeholder);
+			assert_true(opt->min < opt->max);
+		}
+	}
+}
+
+/* What is not given is 0: so 0 must be a value that means "as usual". */
+static void zero_is_a_value_of_every_option(void **state)
+{
+	(void)state;
+	for (int i = 0; i < UAIO_NR_OPTIONS; i++) {
+		uint64_t value = 1;
+
+		assert_int_equal(
+			uaio_option_parse(&uaio_options[i], "0", &value), 0);
+		assert_int_equal(value, 0);
+	}
+}
+
+static void a_complaint_names_name_value_and_what_is_accepted(void **state)
+{
+	char buf[UAIO_OPTION_COMPLAINT_MAX];
+
+	(void)state;
+	uaio_option_complaint(&uaio_options[UAIO_OPTION_MAX_NR], "UAIO_MAX_NR",
+			      "abc", buf, sizeof(buf));
+	assert_string_equal(buf, "uaio: UAIO_MAX_NR=abc: expected a number "
+				 "from 0 to 4294967295");
+	uaio_option_complaint(&uaio_options[UAIO_OPTION_STRICT], "--strict", "",
+			      buf, sizeof(buf));
+	assert_string_equal(buf, "uaio: --strict=: expected yes, no, on, off, "
+				 "1 or 0");
+}
+
+static void a_complaint_is_one_line_whatever_the_value(void **state)
+{
+	char text[1000], buf[UAIO_OPTION_COMPLAINT_MAX];
+
+	(void)state;
+	memset(text, '\n', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	uaio_option_complaint(&whole_range, "UAIO_A_QUITE_LONG_VARIABLE", text,
+			      buf, sizeof(buf));
+	assert_null(strchr(buf, '\n'));
+	assert_non_null(strstr(buf, "...: expected"));
+	assert_non_null(strstr(buf, " to 18446744073709551615"));
+}
+
+static void a_complaint_is_cut_to_the_room_there_is(void **state)
+{
+	char buf[9];
+
+	(void)state;
+	memset(buf, 'x', sizeof(buf));
+	uaio_option_complaint(&on_off, "--some-switch", "?", buf, 8);
+	assert_string_equal(buf, "uaio: -");
+	assert_int_equal(buf[8], 'x');
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_value_is_accepted_or_refused_as_its_kind_says),
+		cmocka_unit_test(every_option_has_the_variable_of_its_name),
+		cmocka_unit_test(every_option_can_be_shown_in_the_help),
+		cmocka_unit_test(zero_is_a_value_of_every_option),
+		cmocka_unit_test(
+			a_complaint_names_name_value_and_what_is_accepted),
+		cmocka_unit_test(a_complaint_is_one_line_whatever_the_value),
+		cmocka_unit_test(a_complaint_is_cut_to_the_room_there_is),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

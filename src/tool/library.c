@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/library.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/tool.h"
+
+enum { MAX_PLACES = 3 };
+
+struct places {
+	int nr;
+	char dirs[MAX_PLACES][PATH_MAX];
+};
+
+static void add_place(struct places *places, const char *dir)
+{
+	for (int i = 0; i < places->nr; i++) {
+		if (!strcmp(places->dirs[i], dir))
+			return;
+	}
+	snprintf(places->dirs[places->nr++], PATH_MAX, "%s", dir);
+}
+
+static bool get_own_directory(char dir[PATH_MAX])
+{
+	ssize_t len = readlink("/proc/self/exe", dir, PATH_MAX - 1);
+
+	if (len <= 0)
+		return false;
+	dir[len] = '\0';
+	*strrchr(dir, '/') = '\0';
+	return true;
+}
+
+/* Applies "../lib/uaio" to "/usr/bin", so that a user can read the outcome. */
+static bool resolve(const char *dir, const char *relative, char out[PATH_MAX])
+{
+	size_t len = strlen(dir);
+
+	for (; !strncmp(relative, "../", 3); relative += 3) {
+		while (len > 0 && dir[--len] != '/')
+			;
+	}
+	return snprintf(out, PATH_MAX, "%.*s/%s", (int)len, dir, relative) <
+	       PATH_MAX;
+}
+
+static bool has_library(const char *dir)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/" UAIO_LIBRARY, dir) <
+		       PATH_MAX &&
+	       !access(path, R_OK);
+}
+
+static int complain_not_found(const struct places *places)
+{
+	char list[MAX_PLACES * (PATH_MAX + 4)] = "", *end = list;
+
+	for (int i = 0; i < places->nr; i++)
+		end += sprintf(end, "%s%s", i ? ", " : "", places->dirs[i]);
+	return uaio_complain(EXIT_REFUSED,
+			     UAIO_LIBRARY " is not in %s: run make", list);
+}
+
+int uaio_library_find(char ret_dir[PATH_MAX])
+{
+	struct places places = { 0 };
+	char own[PATH_MAX], moved[PATH_MAX];
+	int i = 0;
+
+	if (get_own_directory(own)) {
+		add_place(&places, own);
+		if (resolve(own, UAIO_LIBDIR_FROM_BINDIR, moved))
+			add_place(&places, moved);
+	}
+	add_place(&places, UAIO_LIBDIR);
+
+	while (i < places.nr && !has_library(places.dirs[i]))
+		i++;
+	if (i == places.nr || !realpath(places.dirs[i], ret_dir))
+		return complain_not_found(&places);
+
+	/*
+	 * ld.so(8): LD_PRELOAD is split at blanks and colons, LD_LIBRARY_PATH
+	 * at colons and semicolons, in both $ starts a token, and there is no
+	 * way to quote.
+	 */
+	if (strpbrk(ret_dir, " :;$"))
+		return uaio_complain(
+			EXIT_REFUSED,
+			"the library is in '%s', and LD_PRELOAD cannot hold a "
+			"path with a space, ':', ';' or '$': move it elsewhere",
+			ret_dir);
+	return 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The `uaio` command: a table of subcommands.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/tool.h"
+
+static int help_main(int argc, char **argv);
+
+static const struct command {
+	const char *name;
+	const char *arguments;
+	const char *help;
+	int (*main)(int argc, char **argv);
+} commands[] = {
+	{ "run", "[option...] [--] command [argument...]",
+	  "start a program with the library in front of libaio",
+	  uaio_run_main },
+	{ "help", "[subcommand]", "show this, or the help of a subcommand",
+	  help_main },
+};
+enum { NR_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_usage(FILE *to)
+{
+	fputs("usage:\n", to);
+	for (int i = 0; i < NR_COMMANDS; i++)
+		fprintf(to, "  uaio %s %s\n      %s\n", commands[i].name,
+			commands[i].arguments, commands[i].help);
+	fputs("  uaio --version\n", to);
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (int i = 0; i < NR_COMMANDS; i++) {
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	}
+	return NULL;
+}
+
+static int run_command(int argc, char **argv)
+{
+	const struct command *command = find_command(argv[0]);
+
+	if (!command)
+		return uaio_complain(EXIT_REFUSED,
+				     "%s: no such subcommand; see uaio help",
+				     argv[0]);
+	return command->main(argc, argv);
+}
+
+static int help_main(int argc, char **argv)
+{
+	if (argc > 1 && find_command(argv[1]) != find_command("help"))
+		return run_command(2, (char *[]){ argv[1], "--help", NULL });
+	print_usage(stdout);
+	return EXIT_SUCCESS;
+}
+
+static bool is_one_of(const char *text, const char *a, const char *b)
+{
+	return !strcmp(text, a) || !strcmp(text, b);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_usage(stderr);
+		return EXIT_REFUSED;
+	}
+	if (is_one_of(argv[1], "-h", "--help"))
+		return help_main(1, argv);
+	if (is_one_of(argv[1], "-V", "--version")) {
+		puts("uaio " UAIO_VERSION);
+		return EXIT_SUCCESS;
+	}
+	return run_command(argc - 1, argv + 1);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/preload.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/library.h"
+
+typedef bool (*is_kept_fn)(const char *item, size_t len, const char *first);
+
+/* Drops the library of any build: of two engines each would miss calls. */
+static bool is_other_library(const char *item, size_t len, const char *first)
+{
+	const char *slash = memrchr(item, '/', len);
+	const char *name = slash ? slash + 1 : item;
+	size_t name_len = len - (size_t)(name - item);
+
+	(void)first;
+	return len > 0 && (name_len != strlen(UAIO_LIBRARY) ||
+			   memcmp(name, UAIO_LIBRARY, name_len));
+}
+
+/* Keeps empty items too: they mean the working directory. */
+static bool is_other_directory(const char *item, size_t len, const char *first)
+{
+	return len != strlen(first) || memcmp(item, first, len);
+}
+
+static int prepend(const char *variable, const char *separators,
+		   const char *first, is_kept_fn is_kept)
+{
+	const char *old = getenv(variable);
+	char *list, *end;
+	int r;
+
+	if (!old)
+		old = "";
+	list = malloc(strlen(first) + 1 + strlen(old) + 1);
+	if (!list)
+		return -ENOMEM;
+	end = stpcpy(list, first);
+
+	/* An empty variable has no items, not one that is empty. */
+	for (const char *item = *old ? old : NULL; item;) {
+		size_t len = strcspn(item, separators);
+
+		if (is_kept(item, len, first)) {
+			*end++ = ':';
+			end = mempcpy(end, item, len);
+		}
+		item = item[len] ? item + len + 1 : NULL;
+	}
+	*end = '\0';
+
+	r = setenv(variable, list, 1);
+	free(list);
+	return r < 0 ? -ENOMEM : 0;
+}
+
+int uaio_preload_set(const char *dir)
+{
+	char library[PATH_MAX];
+	int r;
+
+	snprintf(library, sizeof(library), "%s/" UAIO_LIBRARY, dir);
+	r = prepend("LD_PRELOAD", " :", library, is_other_library);
+	if (r < 0)
+		return r;
+	return prepend("LD_LIBRARY_PATH", ":;", dir, is_other_directory);
+}

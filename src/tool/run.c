@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uaio run: becomes the command, with the library in front of it.
+ *
+ * Nothing of the tool is left after the exec but variables of the environment:
+ * so the process id, the exit status, signals and job control are the
+ * command's own.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "tool/library.h"
+#include "tool/preload.h"
+#include "tool/search.h"
+#include "tool/target.h"
+#include "tool/tool.h"
+
+/* getopt's values for the table's options; below are the short ones. */
+enum { FIRST_LONG = 256 };
+
+/* What each option is set to, by a flag or else by its variable. */
+struct settings {
+	const char *texts[UAIO_NR_OPTIONS]; /* borrowed; NULL: not given */
+	uint64_t values[UAIO_NR_OPTIONS];
+};
+
+/* help */
+
+static void print_option(const struct uaio_option *opt)
+{
+	char flag[32];
+
+	snprintf(flag, sizeof(flag), "--%s %s", opt->name,
+		 opt->kind == UAIO_OPTION_COUNT ? opt->placeholder : "");
+	printf("  %-16s  %-18s  %s\n", flag, opt->variable, opt->help);
+}
+
+static void print_help(void)
+{
+	puts("usage: uaio run [option...] [--] command [argument...]\n"
+	     "\n"
+	     "Starts the command with the library in front of libaio.\n");
+	for (int i = 0; i < UAIO_NR_OPTIONS; i++)
+		print_option(&uaio_options[i]);
+	puts("  -h, --help                            show this\n"
+	     "  -V, --version                         show the version\n"
+	     "\n"
+	     "A name alone turns a switch on; =yes, =on, =1, =no, =off and =0 "
+	     "say which.\n"
+	     "The variable sets the same where the option is not given.");
+}
+
+/* options */
+
+static int complain_value(int id, const char *given_as, const char *text)
+{
+	char line[UAIO_OPTION_COMPLAINT_MAX];
+
+	uaio_option_complaint(&uaio_options[id], given_as, text, line,
+			      sizeof(line));
+	fprintf(stderr, "%s\n", line);
+	return EXIT_REFUSED;
+}
+
+static int set_from_flag(struct settings *settings, int id, const char *text)
+{
+	char flag[32];
+
+	if (!text)
+		text = "1";
+	settings->texts[id] = text;
+	if (uaio_option_parse(&uaio_options[id], text, &settings->values[id])) {
+		snprintf(flag, sizeof(flag), "--%s", uaio_options[id].name);
+		return complain_value(id, flag, text);
+	}
+	return 0;
+}
+
+/*
+ * The library would only complain and go on with what is usual; the tool can
+ * still refuse.
+ */
+static int set_from_environment(struct settings *settings)
+{
+	for (int i = 0; i < UAIO_NR_OPTIONS; i++) {
+		const char *variable = uaio_options[i].variable;
+		const char *text = getenv(variable);
+
+		if (settings->texts[i] || !text)
+			continue;
+		settings->texts[i] = text;
+		if (uaio_option_parse(&uaio_options[i], text,
+				      &settings->values[i]))
+			return complain_value(i, variable, text);
+	}
+	return 0;
+}
+
+static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
+{
+	for (int i = 0; i < UAIO_NR_OPTIONS; i++)
+		flags[i] = (struct option){
+			.name = uaio_options[i].name,
+			/*
+			 * A switch takes its value after '=' only: the word
+			 * after it may be the command.
+			 */
+			.has_arg = uaio_options[i].kind == UAIO_OPTION_SWITCH
+					   ? optional_argument
+					   : required_argument,
+			.val = FIRST_LONG + i,
+		};
+	flags[UAIO_NR_OPTIONS] =
+		(struct option){ "help", no_argument, NULL, 'h' };
+	flags[UAIO_NR_OPTIONS + 1] =
+		(struct option){ "version", no_argument, NULL, 'V' };
+	flags[UAIO_NR_OPTIONS + 2] = (struct option){ 0 };
+}
+
+/*
+ * Return: 0 with the command at argv[optind]; or -1 when there is nothing more
+ * to do, with *ret_status.
+ */
+static int read_flags(int argc, char **argv, struct settings *settings,
+		      int *ret_status)
+{
+	struct option flags[UAIO_NR_OPTIONS + 3];
+	int c;
+
+	fill_flags(flags);
+	argv[0] = (char[]){ "uaio" }; /* who getopt says it is */
+	*ret_status = EXIT_SUCCESS;
+	while ((c = getopt_long(argc, argv, "+hV", flags, NULL)) != -1) {
+		switch (c) {
+		case 'h': print_help(); return -1;
+		case 'V': puts("uaio " UAIO_VERSION); return -1;
+		case '?': *ret_status = EXIT_REFUSED; return -1;
+		default:
+			*ret_status =
+				set_from_flag(settings, c - FIRST_LONG, optarg);
+			if (*ret_status)
+				return -1;
+		}
+	}
+	if (optind < argc)
+		return 0;
+	*ret_status = uaio_complain(EXIT_REFUSED,
+				    "run: which command? See uaio run --help");
+	return -1;
+}
+
+/* running */
+
+static int set_environment(const struct settings *settings, const char *dir)
+{
+	int r = uaio_preload_set(dir);
+
+	for (int i = 0; i < UAIO_NR_OPTIONS && !r; i++) {
+		if (settings->texts[i] &&
+		    setenv(uaio_options[i].variable, settings->texts[i], 1))
+			r = -errno;
+	}
+	return r ? uaio_complain(EXIT_REFUSED, "%s", strerror(-r)) : 0;
+}
+
+int uaio_run_main(int argc, char **argv)
+{
+	struct settings settings = { 0 };
+	char path[PATH_MAX], dir[PATH_MAX];
+	int status;
+
+	if (read_flags(argc, argv, &settings, &status) < 0)
+		return status;
+	argv += optind;
+
+	status = set_from_environment(&settings);
+	if (!status)
+		status = uaio_library_find(dir);
+	if (!status)
+		status = uaio_search_command(argv[0], path);
+	if (!status)
+		status = uaio_target_check(path);
+	if (!status)
+		status = set_environment(&settings, dir);
+	if (status)
+		return status;
+
+	if (settings.values[UAIO_OPTION_VERBOSE])
+		fprintf(stderr,
+			"uaio: run: %s with %s/" UAIO_LIBRARY " in front of "
+			"libaio.so.1, libaio.so.1t64 and syscall(2)\n",
+			path, dir);
+	execvp(path, argv); /* rather than execv(): starts scripts without #! */
+	return uaio_search_complain(argv[0], -errno);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/target.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <paths.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/search.h"
+#include "tool/secure.h"
+#include "tool/tool.h"
+
+/* Limits of the kernel: BINPRM_BUF_SIZE, and the scripts of exec_binprm(). */
+enum {
+	HEAD_BYTES = 256,
+	MAX_SCRIPTS = 5,
+};
+
+/*
+ * Our own header, as the linker places it: the tool is built with the library,
+ * so what differs from it in kind cannot load the library.
+ */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+/* The first bytes of a file, which tell what it is. */
+struct head {
+	size_t len;
+	union {
+		char text[HEAD_BYTES + 1]; /* ends in a NUL */
+		ElfW(Ehdr) elf;
+	};
+};
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/*
+ * Only the loaders of other C libraries are known by name; a loader with an
+ * unknown name is most likely glibc's at a place of its own.
+ */
+static bool is_foreign_loader(const char *path)
+{
+	const char *name = base_name(path);
+
+	return has_prefix(name, "ld-musl-") || !strcmp(name, "linker") ||
+	       !strcmp(name, "linker64");
+}
+
+/*
+ * Reads the path in PT_INTERP.
+ *
+ * Return: 0, -ENOENT if there is none, -ENOEXEC if the file makes no sense.
+ */
+static int read_loader(int fd, const ElfW(Ehdr) * elf, char loader[PATH_MAX])
+{
+	for (unsigned int i = 0; i < elf->e_phnum; i++) {
+		off_t at = (off_t)(elf->e_phoff + i * sizeof(ElfW(Phdr)));
+		ElfW(Phdr) segment;
+		ssize_t len;
+
+		if (pread(fd, &segment, sizeof(segment), at) != sizeof(segment))
+			return -ENOEXEC;
+		if (segment.p_type != PT_INTERP)
+			continue;
+		if (segment.p_filesz < 2 || segment.p_filesz > PATH_MAX)
+			return -ENOEXEC;
+		len = (ssize_t)segment.p_filesz;
+		if (pread(fd, loader, (size_t)len, (off_t)segment.p_offset) !=
+			    len ||
+		    loader[len - 1] != '\0')
+			return -ENOEXEC;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/*
+ * A program without PT_INTERP is static, unless it is the loader itself, run as
+ * a command.
+ */
+static int check_static(const char *who, const char *path)
+{
+	char real[PATH_MAX];
+
+	if (realpath(path, real) && has_prefix(base_name(real), "ld-linux"))
+		return 0;
+	return uaio_complain(EXIT_REFUSED,
+			     "%s is statically linked, so that no library can "
+			     "be put in front of it: use a dynamic build of it",
+			     who);
+}
+
+static int check_loader(const char *who, const char *loader)
+{
+	char real[PATH_MAX];
+
+	if (is_foreign_loader(loader) ||
+	    (realpath(loader, real) && is_foreign_loader(real)))
+		return uaio_complain(EXIT_REFUSED,
+				     "%s is built for another C library (its "
+				     "loader is %s): use a build for glibc",
+				     who, loader);
+	if (access(loader, F_OK) < 0)
+		return uaio_complain(EXIT_NOT_FOUND, "%s: its loader %s: %s",
+				     who, loader, strerror(errno));
+	return 0;
+}
+
+/*
+ * The class, the byte order and the machine are at one place in every ELF
+ * header; the rest may be read only when they are ours.
+ */
+static int check_elf(const char *who, const char *path, int fd,
+		     const ElfW(Ehdr) * elf)
+{
+	char loader[PATH_MAX];
+
+	if (elf->e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
+		return uaio_complain(EXIT_REFUSED,
+				     "%s is not a %d-bit program as the "
+				     "library is: use a %d-bit build of it",
+				     who, __ELF_NATIVE_CLASS,
+				     __ELF_NATIVE_CLASS);
+	if (elf->e_ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
+	    elf->e_machine != __ehdr_start.e_machine)
+		return uaio_complain(EXIT_REFUSED,
+				     "%s is for another processor than the "
+				     "library: use a build for this one",
+				     who);
+
+	switch (read_loader(fd, elf, loader)) {
+	case 0: return check_loader(who, loader);
+	case -ENOENT: return check_static(who, path);
+	default: return 0; /* the exec fails, and says why */
+	}
+}
+
+static int check_secure(const char *who, const char *path)
+{
+	const struct uaio_secure *secure = uaio_secure_if_executed(path);
+
+	if (!secure)
+		return 0;
+	return uaio_complain(EXIT_REFUSED,
+			     "%s %s, so that its loader ignores LD_PRELOAD: %s",
+			     who, secure->reason, secure->advice);
+}
+
+static void read_head(int fd, struct head *head)
+{
+	ssize_t len = pread(fd, head->text, HEAD_BYTES, 0);
+
+	head->len = len > 0 ? (size_t)len : 0;
+	memset(head->text + head->len, 0, sizeof(head->text) - head->len);
+}
+
+static bool is_elf(const struct head *head)
+{
+	return head->len >= sizeof(head->elf) &&
+	       !memcmp(head->text, ELFMAG, SELFMAG);
+}
+
+/*
+ * What runs a file that is not ELF: the program on its #! line, or for any
+ * other the shell, as execvp() does it.
+ */
+static const char *interpreter_of(struct head *head)
+{
+	char *name;
+
+	if (!has_prefix(head->text, "#!"))
+		return _PATH_BSHELL;
+	name = head->text + 2 + strspn(head->text + 2, " \t");
+	name[strcspn(name, " \t\n")] = '\0';
+	return name;
+}
+
+/* Return: 0, -ENOEXEC if it is a script, or the status after a complaint. */
+static int check_file(const char *who, const char *path, struct head *head)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0) /* may be executable and not readable */
+		return check_secure(who, path);
+	read_head(fd, head);
+	r = -ENOEXEC;
+	if (is_elf(head)) {
+		r = check_secure(who, path);
+		if (!r)
+			r = check_elf(who, path, fd, &head->elf);
+	}
+	close(fd);
+	return r;
+}
+
+int uaio_target_check(const char *path)
+{
+	char file[PATH_MAX], who[2 * PATH_MAX + 32];
+	struct head head;
+	int r;
+
+	snprintf(file, sizeof(file), "%s", path);
+	snprintf(who, sizeof(who), "%s", path);
+	for (int i = 0; i <= MAX_SCRIPTS; i++) {
+		r = check_file(who, file, &head);
+		if (r != -ENOEXEC)
+			return r;
+
+		snprintf(file, sizeof(file), "%s", interpreter_of(&head));
+		snprintf(who, sizeof(who), "%s (which interprets %s)", file,
+			 path);
+		r = uaio_search_probe(file);
+		if (r < 0)
+			return uaio_search_complain(who, r);
+	}
+	return 0; /* deeper than the kernel follows: the exec says so */
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the `uaio` command share: one main function for each
+ * subcommand, the exit statuses, and the one way to complain.
+ */
+#ifndef UAIO_TOOL_TOOL_H
+#define UAIO_TOOL_TOOL_H
+
+/* The statuses of env(1) and nohup(1), with 2 for what is our own. */
+enum {
+	EXIT_REFUSED = 2,      /* wrong usage, or the library cannot do it */
+	EXIT_CANNOT_RUN = 126, /* the command exists and cannot be run */
+	EXIT_NOT_FOUND = 127,  /* no such command */
+};
+
+/* Subcommands. argv[0] is the subcommand's name; the result is the status. */
+int uaio_run_main(int argc, char **argv);
+
+/*
+ * Says one line on stderr, with "uaio: " before it. Characters that would
+ * break or garble the line (file names may hold any) come out as '?'.
+ *
+ * Return: @status, for `return uaio_complain(EXIT_REFUSED, ...)`.
+ */
+int uaio_complain(int status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

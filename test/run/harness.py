@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of `uaio run` share.
+
+A file of tests calls main() at its end. With --list it prints the names of its
+tests, one a line, for meson; with a name it runs that test in this process.
+A test gets a Tool, whose `scratch` directory is gone afterwards, whatever
+happens: the tests make setuid programs, which must not outlive them.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77  # what meson takes for a skip
+NOBODY = 65534
+TIMEOUT_S = 60
+
+_cases = {}
+
+
+class Skip(Exception):
+    pass
+
+
+def case(sentence):
+    """Registers a test under the sentence it proves."""
+
+    def register(function):
+        assert sentence not in _cases, f"two tests: {sentence}"
+        _cases[sentence] = function
+        return function
+
+    return register
+
+
+def expect(actual, wanted, what):
+    if actual != wanted:
+        raise AssertionError(f"{what}: {actual!r}, not {wanted!r}")
+
+
+class Outcome:
+    def __init__(self, command, done):
+        self.status = done.returncode
+        self.out = done.stdout
+        self.err = done.stderr
+        self.story = f"{command}\nstatus {self.status}\n{self.out}{self.err}"
+
+    def expect(self, status=0, out=None, err=""):
+        """An err of None is not looked at."""
+        for actual, wanted in (
+            (self.status, status), (self.out, out), (self.err, err)
+        ):
+            if wanted is not None and actual != wanted:
+                raise AssertionError(f"not {wanted!r}:\n{self.story}")
+        return self
+
+    def expect_refusal(self, status, *words):
+        """One line on stderr with each of the words, nothing on stdout."""
+        if (
+            self.status != status
+            or self.out
+            or self.err.count("\n") != 1
+            or not self.err.startswith("uaio: ")
+            or not all(word in self.err for word in words)
+        ):
+            raise AssertionError(
+                f"not {status} and one line with {words}:\n{self.story}"
+            )
+        return self
+
+
+class Tool:
+    def __init__(self, args, scratch):
+        self.args = args
+        self.uaio = args.uaio
+        self.lib_dir = os.path.realpath(os.path.dirname(args.library))
+        self.library = os.path.join(self.lib_dir, "libuaio.so.0")
+        self.scratch = scratch
+
+    def exec(self, *command, env=None, **options):
+        """Runs a command, without the tester's own UAIO_ and LD_ variables."""
+        full = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("UAIO_", "LD_"))
+        }
+        full.update(env or {})
+        full = {name: v for name, v in full.items() if v is not None}
+        done = subprocess.run(
+            command, env=full, timeout=TIMEOUT_S, errors="replace",
+            stdin=subprocess.DEVNULL, capture_output=True, **options,
+        )
+        return Outcome(command, done)
+
+    def run(self, *arguments, **options):
+        return self.exec(self.uaio, "run", *arguments, **options)
+
+    def path(self, name):
+        return os.path.join(self.scratch, name)
+
+    def write(self, name, text, mode=0o755):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def copy(self, source, name, mode=0o755):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copyfile(source, path)
+        os.chmod(path, mode)
+        return path
+
+    def copy_tool(self, directory):
+        """uaio and the library, where other users can reach them."""
+        self.copy(self.args.library, f"{directory}/libuaio.so.0")
+        return self.copy(self.args.uaio, f"{directory}/uaio")
+
+
+def _guard(parent_lives, scratch):
+    """Removes scratch when the other end of the pipe is closed."""
+    os.setsid()  # what kills the test and its group leaves this one
+    os.read(parent_lives, 1)
+    shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(os.path.exists(scratch))
+
+
+def _run(function, args):
+    scratch = tempfile.mkdtemp(prefix="uaio-run-")
+    parent_lives, alive = os.pipe()
+    guard = os.fork()
+    if guard == 0:
+        os.close(alive)
+        _guard(parent_lives, scratch)
+    os.close(parent_lives)
+    os.chmod(scratch, 0o755)  # for tests that go on as nobody
+    try:
+        function(Tool(args, scratch))
+    finally:
+        os.close(alive)
+        expect(os.waitpid(guard, 0)[1], 0, "status of the removal")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--list", action="store_true")
+    for name in ("uaio", "uaio-nowhere", "library", "target", "static-target"):
+        # Tests change the working directory, and meson's paths are relative.
+        parser.add_argument(f"--{name}", type=os.path.abspath)
+    for name in ("meson", "build", "bindir", "libdir"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("sentence", nargs="?")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(_cases))
+        return
+    try:
+        _run(_cases[args.sentence], args)
+    except Skip as reason:
+        print(f"skipped: {reason}")
+        sys.exit(SKIPPED)
+    except AssertionError as failure:
+        print(f"failed: {failure}")
+        sys.exit(1)

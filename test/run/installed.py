@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""The tree that `meson install` makes."""
+import os
+
+from harness import case, expect, main
+
+
+def install(tool, name):
+    root = tool.path(name)
+    tool.exec(tool.args.meson, "install", "-C", tool.args.build,
+              "--no-rebuild", "--quiet", "--destdir", root).expect(err=None)
+    return root
+
+
+def expect_loaded_from(tool, root):
+    uaio = root + tool.args.bindir + "/uaio"
+    lib_dir = os.path.realpath(root + tool.args.libdir + "/uaio")
+    tool.exec(uaio, "run", tool.args.target).expect(out="libuaio.so.0\n")
+    outcome = tool.exec(uaio, "run", "sh", "-c", "echo $LD_PRELOAD")
+    outcome.expect(out=f"{lib_dir}/libuaio.so.0\n")
+
+
+@case("an installed tree works where it is and where it is moved to")
+def _(tool):
+    root = install(tool, "one")
+    expect_loaded_from(tool, root)
+    os.rename(root, tool.path("two"))
+    expect_loaded_from(tool, tool.path("two"))
+
+
+@case("the installed links are named as libaio is and lead to the library")
+def _(tool):
+    lib_dir = install(tool, "root") + tool.args.libdir + "/uaio"
+    for name in ("libaio.so.1", "libaio.so.1t64"):
+        expect(os.readlink(f"{lib_dir}/{name}"), "libuaio.so.0", name)
+        expect(os.path.exists(f"{lib_dir}/{name}"), True, name)
+
+
+main()

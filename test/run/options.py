@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Options and their variables."""
+import re
+
+from harness import case, expect, main
+
+SHOW = ("env",)
+
+
+def variables(outcome):
+    """The UAIO_ variables in the output of env."""
+    outcome.expect()
+    lines = (line.partition("=") for line in outcome.out.splitlines())
+    return {name: value for name, _, value in lines
+            if name.startswith("UAIO_")}
+
+
+@case("an option reaches the program as its variable")
+def _(tool):
+    for arguments, wanted in (
+        ((), {}),
+        (("--max-nr", "70"), {"UAIO_MAX_NR": "70"}),
+        (("--max-nr=71",), {"UAIO_MAX_NR": "71"}),
+        (("--strict",), {"UAIO_STRICT": "1"}),
+        (("--strict=off",), {"UAIO_STRICT": "off"}),
+        (("--never-block", "--force-worker=yes"),
+         {"UAIO_NEVER_BLOCK": "1", "UAIO_FORCE_WORKER": "yes"}),
+        (("--max-nr=1", "--max-nr=2", "--"), {"UAIO_MAX_NR": "2"}),
+    ):
+        expect(variables(tool.run(*arguments, *SHOW)), wanted, arguments)
+
+
+@case("every option in the help is accepted and sets the variable beside it")
+def _(tool):
+    rows = re.findall(r"^  (--\S+) +([A-Z]\b)? +(UAIO_\w+) ",
+                      tool.run("--help").out, re.M)
+    expect(len(rows) >= 5, True, "rows in the help")
+    for flag, placeholder, variable in rows:
+        expect(variable, "UAIO_" + flag[2:].upper().replace("-", "_"), flag)
+        outcome = tool.run(f"{flag}=1" if placeholder else flag, *SHOW)
+        outcome.err = ""  # --verbose says something there
+        expect(variables(outcome), {variable: "1"}, flag)
+
+
+@case("options of the program are left to the program")
+def _(tool):
+    for separator in ((), ("--",)):
+        tool.run(*separator, "printf", "%s\n", "--strict", "--help").expect(
+            out="--strict\n--help\n")
+
+
+@case("a variable that is set already reaches the program and an option wins")
+def _(tool):
+    env = {"UAIO_MAX_NR": "5", "UAIO_STRICT": "yes"}
+    expect(variables(tool.run(*SHOW, env=env)), env, "without an option")
+    expect(variables(tool.run("--max-nr=6", *SHOW, env=env)),
+           {"UAIO_MAX_NR": "6", "UAIO_STRICT": "yes"}, "with an option")
+
+
+@case("a nonsense value of an option is refused in one line that helps")
+def _(tool):
+    marker = tool.path("marker")
+    for arguments, words in (
+        (("--max-nr", "abc"), ("--max-nr=abc", "0 to 4294967295")),
+        (("--max-nr=",), ("--max-nr=:", "0 to 4294967295")),
+        (("--max-nr=4294967296",), ("--max-nr=4294967296", "to 4294967295")),
+        (("--strict=maybe",), ("--strict=maybe", "yes, no, on, off, 1 or 0")),
+        (("--max-nr", "a\nb"), ("--max-nr=a?b",)),
+    ):
+        tool.run(*arguments, "mkdir", marker).expect_refusal(2, *words)
+    tool.exec("test", "!", "-e", marker).expect()
+
+
+@case("a nonsense value of a variable is refused in one line that helps")
+def _(tool):
+    for variable, value, accepted in (
+        ("UAIO_MAX_NR", "-1", "0 to 4294967295"),
+        ("UAIO_STRICT", "2", "yes, no, on, off, 1 or 0"),
+        ("UAIO_VERBOSE", "", "yes, no, on, off, 1 or 0"),
+    ):
+        tool.run("true", env={variable: value}).expect_refusal(
+            2, f"{variable}={value}:", accepted)
+
+
+@case("a nonsense value of a variable is no matter where an option wins")
+def _(tool):
+    tool.run("--max-nr=1", "true", env={"UAIO_MAX_NR": "x"}).expect()
+
+
+@case("an unknown option and a missing value are refused")
+def _(tool):
+    tool.run("--no-such", "true").expect_refusal(2, "--no-such")
+    tool.run("--max-nr").expect_refusal(2, "--max-nr")
+
+
+@case("a run of nothing is refused")
+def _(tool):
+    for arguments in ((), ("--strict",), ("--",)):
+        tool.run(*arguments).expect_refusal(2, "which command")
+
+
+@case("verbose names the program and the library in one line")
+def _(tool):
+    program = tool.copy(tool.args.target, "program")
+    line = (f"uaio: run: {program} with {tool.library} in front of "
+            "libaio.so.1, libaio.so.1t64 and syscall(2)\n")
+    for options in (
+        {"arguments": ("--verbose",), "env": {}},
+        {"arguments": (), "env": {"UAIO_VERBOSE": "on"}},
+    ):
+        outcome = tool.run(*options["arguments"], "program",
+                           env={"PATH": tool.scratch, **options["env"]})
+        outcome.expect(out="libuaio.so.0\n", err=None)
+        expect([said for said in outcome.err.splitlines(True)
+                if said.startswith("uaio: run: ")], [line], options)
+
+
+@case("the help fits 80 columns and goes to the standard output")
+def _(tool):
+    for arguments in (("run", "--help"), ("run", "-h"), ("help", "run"),
+                      ("help",), ("--help",)):
+        outcome = tool.exec(tool.uaio, *arguments).expect()
+        expect("usage:" in outcome.out, True, f"usage from {arguments}")
+        expect([line for line in outcome.out.splitlines() if len(line) > 80],
+               [], f"too long in {arguments}")
+
+
+@case("the version is the same wherever it is asked for")
+def _(tool):
+    first = tool.exec(tool.uaio, "--version").expect().out
+    expect(bool(re.fullmatch(r"uaio \d+\.\d+\.\d+\n", first)), True, first)
+    tool.run("--version").expect(out=first)
+
+
+@case("uaio alone shows the usage and an unknown subcommand is refused")
+def _(tool):
+    outcome = tool.exec(tool.uaio).expect(status=2, out="", err=None)
+    expect("usage:" in outcome.err, True, "usage")
+    tool.exec(tool.uaio, "fly").expect_refusal(2, "fly", "uaio help")
+    tool.exec(tool.uaio, "help", "fly").expect_refusal(2, "fly")
+
+
+main()
