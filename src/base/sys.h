@@ -34,8 +34,8 @@ extern uaio_sys_hook_fn *uaio_sys_hook;
 #endif
 
 #if defined(__x86_64__)
-static inline long uaio_sys_raw(long nr, long a, long b, long c, long d,
-				long e, long f)
+static inline long uaio_sys_raw(long nr, long a, long b, long c, long d, long e,
+				long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -50,8 +50,8 @@ static inline long uaio_sys_raw(long nr, long a, long b, long c, long d,
 	return ret;
 }
 #elif defined(__aarch64__)
-static inline long uaio_sys_raw(long nr, long a, long b, long c, long d,
-				long e, long f)
+static inline long uaio_sys_raw(long nr, long a, long b, long c, long d, long e,
+				long f)
 {
 	register long x8 __asm__("x8") = nr;
 	register long x0 __asm__("x0") = a;
@@ -63,8 +63,7 @@ static inline long uaio_sys_raw(long nr, long a, long b, long c, long d,
 
 	__asm__ volatile("svc 0"
 			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4),
-			   "r"(x5)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
 			 : "memory");
 	return x0;
 }
@@ -181,8 +180,8 @@ static inline int sys_eventfd(unsigned init, int flags)
 }
 
 static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
-			    const struct timespec *timeout,
-			    const void *mask, size_t mask_bytes)
+			    const struct timespec *timeout, const void *mask,
+			    size_t mask_bytes)
 {
 	struct timespec rest;
 
@@ -253,8 +252,8 @@ static inline int sys_sched_getaffinity(int tid, size_t len, void *ret_mask)
 
 static inline int sys_sched_setaffinity(int tid, size_t len, const void *mask)
 {
-	return (int)uaio_sys6(SYS_sched_setaffinity, tid, (long)len,
-			      (long)mask, 0, 0, 0);
+	return (int)uaio_sys6(SYS_sched_setaffinity, tid, (long)len, (long)mask,
+			      0, 0, 0);
 }
 
 /*

@@ -1,109 +1,161 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first walking version: one context per io_setup, reads made inside
- * io_submit, events handed out through a ring in the kernel's layout. No
- * locking; what it does not do it refuses.
+ * The functions of libaio 0.3.113, with its versions
+ *
+ * They return a negative errno and leave errno alone. Three exist twice: the
+ * old ones (@LIBAIO_0.1) have other arguments.
  */
 #include <errno.h>
-#include <linux/aio_abi.h>
-#include <sys/mman.h>
+#include <signal.h>
 
-#include "base/sys.h"
+#include "base/symver.h"
+#include "base/uaddr.h"
+#include "engine/engine.h"
+#include "front/libaio/aio.h"
 
-#define EXPORT __attribute__((visibility("default")))
+enum { KERNEL_SIGSET_BYTES = 8 };
 
-struct ring {
-	uint32_t id, nr, head, tail, magic, compat, incompat, header_length;
-	struct io_event events[];
-};
+typedef void io_callback_fn(uint64_t ctx, struct iocb *iocb, long res,
+			    long res2);
 
-EXPORT int io_setup(int nr, struct ring **ret_ctx);
-EXPORT int io_queue_init(int nr, struct ring **ret_ctx);
-EXPORT int io_destroy(struct ring *ring);
-EXPORT int io_submit(struct ring *ring, long nr, struct iocb **iocbs);
-EXPORT int io_getevents(struct ring *ring, long min_nr, long nr,
-			struct io_event *events, struct timespec *timeout);
-EXPORT int io_cancel(struct ring *ring, struct iocb *cb, struct io_event *ev);
+UAIO_EXPORT int uaio_io_setup(int nr_events, uint64_t *ctxp);
+UAIO_EXPORT int uaio_io_destroy(uint64_t ctx);
+UAIO_EXPORT int uaio_io_submit(uint64_t ctx, long nr, struct iocb **iocbs);
+UAIO_EXPORT int uaio_io_cancel(uint64_t ctx, struct iocb *iocb,
+			       struct uaio_event *event);
+UAIO_EXPORT int uaio_io_cancel_0_1(uint64_t ctx, struct iocb *iocb);
+UAIO_EXPORT int uaio_io_getevents(uint64_t ctx, long min_nr, long nr,
+				  struct uaio_event *events,
+				  const struct timespec *timeout);
+UAIO_EXPORT int uaio_io_getevents_0_1(uint64_t ctx, long nr,
+				      struct uaio_event *events,
+				      const struct timespec *timeout);
+UAIO_EXPORT int uaio_io_pgetevents(uint64_t ctx, long min_nr, long nr,
+				   struct uaio_event *events,
+				   const struct timespec *timeout,
+				   const sigset_t *mask);
+UAIO_EXPORT int uaio_io_queue_init(int nr_events, uint64_t *ctxp);
+UAIO_EXPORT int uaio_io_queue_release(uint64_t ctx);
+UAIO_EXPORT int uaio_io_queue_run(uint64_t ctx);
+UAIO_EXPORT int uaio_io_queue_wait(uint64_t ctx,
+				   const struct timespec *timeout);
+UAIO_EXPORT int uaio_io_queue_wait_0_1(uint64_t ctx,
+				       const struct timespec *timeout);
 
-enum { RING_BYTES = 1 << 16 };
+UAIO_SYMVER(uaio_io_submit, "io_submit@@LIBAIO_0.1");
+UAIO_SYMVER(uaio_io_queue_init, "io_queue_init@@LIBAIO_0.1");
+UAIO_SYMVER(uaio_io_queue_run, "io_queue_run@@LIBAIO_0.1");
+UAIO_SYMVER(uaio_io_queue_release, "io_queue_release@@LIBAIO_0.1");
+UAIO_SYMVER(uaio_io_cancel_0_1, "io_cancel@LIBAIO_0.1");
+UAIO_SYMVER(uaio_io_getevents_0_1, "io_getevents@LIBAIO_0.1");
+UAIO_SYMVER(uaio_io_queue_wait_0_1, "io_queue_wait@LIBAIO_0.1");
+UAIO_SYMVER(uaio_io_setup, "io_setup@@LIBAIO_0.4");
+UAIO_SYMVER(uaio_io_destroy, "io_destroy@@LIBAIO_0.4");
+UAIO_SYMVER(uaio_io_cancel, "io_cancel@@LIBAIO_0.4");
+UAIO_SYMVER(uaio_io_getevents, "io_getevents@@LIBAIO_0.4");
+UAIO_SYMVER(uaio_io_queue_wait, "io_queue_wait@@LIBAIO_0.4");
+UAIO_SYMVER(uaio_io_pgetevents, "io_pgetevents@@LIBAIO_0.5");
 
-EXPORT int io_setup(int nr, struct ring **ret_ctx)
+int uaio_io_setup(int nr_events, uint64_t *ctxp)
 {
-	struct ring *ring;
+	return (int)uaio_aio_setup((uint32_t)nr_events, ctxp);
+}
 
-	if (nr <= 0 || *ret_ctx)
+int uaio_io_destroy(uint64_t ctx)
+{
+	return (int)uaio_aio_destroy(ctx);
+}
+
+int uaio_io_submit(uint64_t ctx, long nr, struct iocb **iocbs)
+{
+	return (int)uaio_aio_submit(ctx, nr, iocbs);
+}
+
+int uaio_io_cancel(uint64_t ctx, struct iocb *iocb, struct uaio_event *event)
+{
+	(void)event; /* the kernel leaves it alone, too */
+	return (int)uaio_aio_cancel(ctx, iocb);
+}
+
+int uaio_io_cancel_0_1(uint64_t ctx, struct iocb *iocb)
+{
+	return (int)uaio_aio_cancel(ctx, iocb);
+}
+
+/*
+ * libaio looks at the ring itself when it is not to wait: an empty one is
+ * nothing, before any argument is looked at.
+ */
+static long or_empty(long ret, uint64_t ctx, const struct timespec *timeout)
+{
+	if (ret == -EINVAL &&
+	    uaio_is_accessible((uintptr_t)timeout, sizeof(*timeout)) &&
+	    timeout->tv_sec == 0 && timeout->tv_nsec == 0 &&
+	    uaio_engine_is_up() && uaio_ctx_is_empty(ctx))
+		return 0;
+	return ret;
+}
+
+int uaio_io_getevents(uint64_t ctx, long min_nr, long nr,
+		      struct uaio_event *events, const struct timespec *timeout)
+{
+	long ret = uaio_aio_getevents(ctx, min_nr, nr, events, timeout);
+
+	return (int)or_empty(ret, ctx, timeout);
+}
+
+int uaio_io_getevents_0_1(uint64_t ctx, long nr, struct uaio_event *events,
+			  const struct timespec *timeout)
+{
+	return uaio_io_getevents(ctx, 1, nr, events, timeout);
+}
+
+int uaio_io_pgetevents(uint64_t ctx, long min_nr, long nr,
+		       struct uaio_event *events,
+		       const struct timespec *timeout, const sigset_t *mask)
+{
+	const struct uaio_aio_sigset sigset = { mask, KERNEL_SIGSET_BYTES };
+	long ret =
+		uaio_aio_pgetevents(ctx, min_nr, nr, events, timeout, &sigset);
+
+	return (int)or_empty(ret, ctx, timeout);
+}
+
+int uaio_io_queue_init(int nr_events, uint64_t *ctxp)
+{
+	if (nr_events <= 0)
 		return -EINVAL;
-	if (nr > (RING_BYTES - 32) / 32 - 1)
-		return -EAGAIN;
-	ring = sys_mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS);
-	if (sys_is_map_error(ring))
-		return -ENOMEM;
-	*ring = (struct ring){
-		.nr = (RING_BYTES - 32) / 32,
-		.magic = 0xa10a10a1,
-		.compat = 1,
-		.header_length = 32,
-	};
-	*ret_ctx = ring;
-	return 0;
+	*ctxp = 0;
+	return uaio_io_setup(nr_events, ctxp);
 }
 
-EXPORT int io_queue_init(int nr, struct ring **ret_ctx)
+int uaio_io_queue_release(uint64_t ctx)
 {
-	*ret_ctx = NULL;
-	return io_setup(nr, ret_ctx);
+	return uaio_io_destroy(ctx);
 }
 
-EXPORT int io_destroy(struct ring *ring)
+int uaio_io_queue_run(uint64_t ctx)
 {
-	return sys_munmap(ring, RING_BYTES);
-}
+	static const struct timespec now;
+	struct uaio_event event;
+	int ret;
 
-EXPORT int io_submit(struct ring *ring, long nr, struct iocb **iocbs)
-{
-	long i;
+	while ((ret = uaio_io_getevents(ctx, 0, 1, &event, &now)) == 1) {
+		io_callback_fn *callback =
+			(io_callback_fn *)(uintptr_t)event.data;
 
-	for (i = 0; i < nr; i++) {
-		const struct iocb *cb = iocbs[i];
-		uint32_t next = (ring->tail + 1) % ring->nr;
-		long res;
-
-		if (next == ring->head)
-			return i ? (int)i : -EAGAIN;
-		if (cb->aio_lio_opcode != IOCB_CMD_PREAD)
-			return i ? (int)i : -EINVAL;
-		res = sys_pread((int)cb->aio_fildes,
-				(void *)(uintptr_t)cb->aio_buf, cb->aio_nbytes,
-				cb->aio_offset);
-		ring->events[ring->tail] = (struct io_event){
-			.data = cb->aio_data,
-			.obj = (uintptr_t)cb,
-			.res = res,
-		};
-		ring->tail = next;
+		callback(ctx, (struct iocb *)(uintptr_t)event.obj, event.res,
+			 event.res2);
 	}
-	return (int)i;
+	return ret;
 }
 
-EXPORT int io_getevents(struct ring *ring, long min_nr, long nr,
-			struct io_event *events, struct timespec *timeout)
+int uaio_io_queue_wait(uint64_t ctx, const struct timespec *timeout)
 {
-	long got = 0;
-
-	(void)min_nr; /* all that was submitted has completed */
-	(void)timeout;
-	while (got < nr && ring->head != ring->tail) {
-		events[got++] = ring->events[ring->head];
-		ring->head = (ring->head + 1) % ring->nr;
-	}
-	return (int)got;
+	return uaio_io_getevents(ctx, 0, 0, NULL, timeout);
 }
 
-EXPORT int io_cancel(struct ring *ring, struct iocb *cb, struct io_event *ev)
+int uaio_io_queue_wait_0_1(uint64_t ctx, const struct timespec *timeout)
 {
-	(void)ring;
-	(void)cb;
-	(void)ev;
-	return -EINVAL;
+	return uaio_io_queue_wait(ctx, timeout);
 }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Locks with a rank
+ *
+ * A mutex of eight bytes. Who finds it taken sleeps at once: nobody spins on
+ * a lock whose holder may have been preempted. Zero bytes are a free lock, so
+ * static and freshly mapped memory needs no initialiser.
+ *
+ * The enum below is the lock order: a thread takes locks only in rising rank.
+ * Builds with UAIO_TESTING check it at every acquisition.
+ *
+ * Context: any thread. Not recursive: a signal handler that interrupts a
+ * holder must not come here (engine/entry.h sees to it).
+ */
+#ifndef UAIO_BASE_LOCK_H
+#define UAIO_BASE_LOCK_H
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+
+enum uaio_lock_rank {
+	UAIO_RANK_START,   /* bringing the engine up */
+	UAIO_RANK_TABLE,   /* context table, quota */
+	UAIO_RANK_REAP,    /* a context's head */
+	UAIO_RANK_GROUP,   /* a context's requests and tail */
+	UAIO_RANK_FILES,   /* the descriptor table */
+	UAIO_RANK_FILE,    /* one open file */
+	UAIO_RANK_INODES,  /* the table of ordering keys */
+	UAIO_RANK_INODE,   /* order of one inode's requests */
+	UAIO_RANK_READY,   /* parked requests */
+	UAIO_RANK_ACCOUNT, /* one account of the work queue */
+	UAIO_RANK_RINGMEM, /* ring chunks */
+	UAIO_RANK_SLAB,    /* object caches */
+	UAIO_NR_RANKS,
+};
+
+struct uaio_lock {
+	uint32_t word; /* 0 free, 1 held, 2 held and somebody sleeps */
+};
+
+#ifdef UAIO_TESTING
+void uaio_rank_push(enum uaio_lock_rank rank);
+void uaio_rank_pop(enum uaio_lock_rank rank);
+#else
+static inline void uaio_rank_push(enum uaio_lock_rank rank)
+{
+	(void)rank;
+}
+
+static inline void uaio_rank_pop(enum uaio_lock_rank rank)
+{
+	(void)rank;
+}
+#endif
+
+void uaio_lock_contended(struct uaio_lock *lock);
+
+static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
+{
+	uint32_t free = 0;
+
+	uaio_rank_push(rank);
+	/* [MB:lock] acquire: pairs with uaio_unlock(). */
+	if (!cas_acquire(&lock->word, &free, 1))
+		uaio_lock_contended(lock);
+}
+
+static inline void uaio_unlock(struct uaio_lock *lock, enum uaio_lock_rank rank)
+{
+	uaio_rank_pop(rank);
+	/* [MB:lock] release: pairs with uaio_lock(). */
+	if (xchg_release(&lock->word, 0) == 2)
+		uaio_wake(&lock->word, 1);
+}
+
+#endif /* UAIO_BASE_LOCK_H */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * User addresses: what the kernel's range check lets through
+ *
+ * It only tells an address that can be a user's from one that cannot; whether
+ * anything is mapped there shows when it is used.
+ */
+#ifndef UAIO_BASE_UADDR_H
+#define UAIO_BASE_UADDR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(__x86_64__)
+/* One page below the end of the lower half, as the kernel has it. */
+#define UAIO_USER_END 0x7ffffffff000ull
+#else
+#define UAIO_USER_END 0x1000000000000ull
+#endif
+
+static inline bool uaio_is_user_range(uint64_t addr, uint64_t bytes)
+{
+	return bytes <= UAIO_USER_END && addr <= UAIO_USER_END - bytes;
+}
+
+/* The same for what we read or write ourselves: nothing is mapped at NULL. */
+static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
+{
+	return addr >= 4096 && uaio_is_user_range(addr, bytes);
+}
+
+#endif /* UAIO_BASE_UADDR_H */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Run-time options, read from the environment once, when the library is
+ * loaded. `uaio run` sets the same variables from its flags.
+ */
+#ifndef UAIO_ENGINE_CONFIG_H
+#define UAIO_ENGINE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_config {
+	uint64_t max_nr;   /* quota of events over all contexts; 0: none */
+	bool never_block;  /* buffered reads always ask the page cache first */
+	bool force_worker; /* nothing is made inside io_submit */
+	bool is_strict;    /* iocb addresses are probed before they are read */
+	bool is_verbose;
+};
+
+extern struct uaio_config uaio_config; /* immutable after load */
+
+void uaio_config_load(void);
+
+#endif /* UAIO_ENGINE_CONFIG_H */

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ctx.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/sys.h"
+#include "engine/cancel.h"
+#include "engine/config.h"
+#include "engine/ctxtab.h"
+#include "engine/engine.h"
+#include "engine/init.h"
+#include "engine/ringmem.h"
+#include "engine/wait.h"
+#include "uaio.h"
+
+static struct {
+	struct uaio_ctxtab table;
+	struct uaio_slab slab;
+	uint32_t nr_moved; /* atomic: contexts on the list */
+
+	/* under lock */
+	struct uaio_lock lock; /* rank TABLE */
+	uint64_t quota_used;   /* what live contexts asked for */
+	uint64_t nr_ctxs;
+	struct moved *moved; /* rings that left our memory */
+	/* statistics of contexts that are gone */
+	uint64_t nr_inline;
+	uint64_t nr_queued;
+	uint64_t nr_wakeups;
+	uint64_t nr_setups;
+} ctxs;
+
+/* A ring that its client has moved elsewhere with mremap(). */
+struct moved {
+	struct uaio_slab_node node;
+	struct moved *next;
+	struct uaio_ctx *ctx;
+	uint64_t handle; /* where it is now */
+	void *home;      /* owns: its place in our memory, empty meanwhile */
+};
+
+static struct uaio_slab moved_slab;
+
+static void post_to_ctx(struct uaio_sink *sink, const struct uaio_event *events,
+			unsigned nr)
+{
+	uaio_ctx_post(container_of(sink, struct uaio_ctx, sink), events, nr, 0);
+}
+
+static const struct uaio_sink_ops ctx_sink_ops = { .post = post_to_ctx };
+
+void uaio_ctxs_init(void)
+{
+	memset(&ctxs, 0, sizeof(ctxs));
+	uaio_ctxtab_init(&ctxs.table);
+	uaio_slab_init(&ctxs.slab, sizeof(struct uaio_ctx), 65536);
+	uaio_slab_init(&moved_slab, sizeof(struct moved), 4096);
+}
+
+static struct moved **find_moved_locked(uint64_t handle)
+{
+	struct moved **link = &ctxs.moved;
+
+	while (*link && (*link)->handle != handle)
+		link = &(*link)->next;
+	return link;
+}
+
+static struct uaio_ctx *find_elsewhere(uint64_t handle)
+{
+	struct moved *moved;
+
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	moved = *find_moved_locked(handle);
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	/* Its memory outlives it (slab.h), and the caller compares. */
+	return moved ? moved->ctx : NULL;
+}
+
+struct uaio_ctx *uaio_ctx_find(uint64_t handle)
+{
+	const struct uaio_ring_map *map =
+		(const struct uaio_ring_map *)(uintptr_t)handle;
+
+	if (likely(uaio_ringmem_contains(handle)))
+		/* relaxed: any value will do, it is the client's to write */
+		return uaio_ctxtab_find(&ctxs.table, load_relaxed(&map->id));
+	/* relaxed: set before the client can know the new address */
+	if (load_relaxed(&ctxs.nr_moved))
+		return find_elsewhere(handle);
+	return NULL;
+}
+
+static uint32_t capacity_of(uint32_t nr)
+{
+	/*
+	 * The kernel hands places out in batches per processor, and what does
+	 * not fill a batch stays unused; clients see the same number here.
+	 */
+	uint32_t batch = (nr - 1) / uaio_ring_events_per_cpus();
+
+	return batch > 1 ? (nr - 1) / batch * batch : nr - 1;
+}
+
+static struct uaio_ctx *new_ctx(uint32_t nr_pages)
+{
+	struct uaio_ctx *ctx = uaio_slab_get(&ctxs.slab);
+
+	if (!ctx)
+		return NULL;
+	if (uaio_ring_init(&ctx->ring, nr_pages) < 0) {
+		uaio_slab_put(&ctxs.slab, ctx);
+		return NULL;
+	}
+	ctx->sink.ops = &ctx_sink_ops;
+	/* relaxed: read by those only who come in after publication */
+	store_relaxed(&ctx->capacity, capacity_of(ctx->ring.nr));
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_group_init(&ctx->group);
+	list_init(&ctx->waiters);
+	ctx->nr_inline = ctx->nr_queued = ctx->nr_wakeups = 0;
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	return ctx;
+}
+
+static void free_ctx(struct uaio_ctx *ctx)
+{
+	uaio_group_fini(&ctx->group);
+	uaio_ring_fini(&ctx->ring);
+	uaio_slab_put(&ctxs.slab, ctx);
+}
+
+/* Return: 0, -EAGAIN over quota, -ENOMEM. */
+static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
+{
+	uint64_t handle = (uintptr_t)ctx->ring.map;
+	uint64_t quota = uaio_config.max_nr;
+	uint32_t id;
+	int ret = 0;
+
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	if (quota && ctxs.quota_used + nr_events > quota)
+		ret = -EAGAIN;
+	else
+		ret = uaio_ctxtab_free_id_locked(&ctxs.table, &id);
+	if (ret < 0)
+		goto out;
+	ctxs.quota_used += nr_events;
+	ctxs.nr_ctxs++;
+	ctxs.nr_setups++;
+	ctx->id = id;
+	ctx->max_reqs = nr_events;
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	/* relaxed: readers hold the lock or a ticket */
+	store_relaxed(&ctx->handle, handle);
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	/* The number goes on from the context's last life: it only grows.
+	 * [MB:tickets] release: members before life. Pairs with
+	 * uaio_ctx_take_tickets(). */
+	store_release(&ctx->tickets,
+		      load_relaxed(&ctx->tickets) & ~UAIO_TICKETS_DEAD);
+	uaio_ctxtab_set_locked(&ctxs.table, id, ctx);
+	store_relaxed(&ctx->ring.map->id, id);
+out:
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	return ret;
+}
+
+int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
+{
+	uint32_t nr_pages = nr_events ? uaio_ring_pages(nr_events) : 0;
+	struct uaio_ctx *ctx;
+	int ret;
+
+	if (!nr_pages)
+		return -EINVAL;
+	ctx = new_ctx(nr_pages);
+	if (!ctx)
+		return -ENOMEM;
+	ret = publish(ctx, nr_events);
+	if (ret < 0) {
+		free_ctx(ctx);
+		return ret;
+	}
+	*ret_handle = (uintptr_t)ctx->ring.map;
+	return 0;
+}
+
+/*
+ * Make the context unreachable and give its quota back.
+ * Return: it, for the one caller who is to take it down; NULL for others.
+ */
+static struct uaio_ctx *claim(uint64_t handle, struct moved **ret_moved)
+{
+	struct moved **link, *moved = NULL;
+	struct uaio_ctx *ctx;
+
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	link = find_moved_locked(handle);
+	if (*link) {
+		moved = *link;
+		ctx = moved->ctx;
+		*link = moved->next;
+		store_relaxed(&ctxs.nr_moved, load_relaxed(&ctxs.nr_moved) - 1);
+	} else if (uaio_ringmem_contains(handle)) {
+		ctx = uaio_ctx_find(handle);
+		/* relaxed: handles only change under this lock, too */
+		if (ctx && (load_relaxed(&ctx->handle) != handle ||
+			    uaio_ctxtab_find(&ctxs.table, ctx->id) != ctx))
+			ctx = NULL;
+	} else {
+		ctx = NULL;
+	}
+	if (ctx) {
+		/* [MB:tickets] acq_rel: later CAS fail, earlier ones count. */
+		or_acqrel(&ctx->tickets, UAIO_TICKETS_DEAD);
+		uaio_ctxtab_set_locked(&ctxs.table, ctx->id, NULL);
+		ctxs.quota_used -= ctx->max_reqs;
+		ctxs.nr_ctxs--;
+	}
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	*ret_moved = moved;
+	return ctx;
+}
+
+static bool is_drained(struct uaio_ctx *ctx)
+{
+	uint64_t taken = load_relaxed(&ctx->tickets) / UAIO_TICKET;
+	bool drained;
+
+	/*
+	 * Under the locks under which the numbers change: whoever changes one
+	 * after our look finds DEAD set and wakes us.
+	 */
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	drained = ctx->nr_waiting == 0;
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	drained = drained && load_relaxed(&ctx->nr_done) == taken;
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	return drained;
+}
+
+static void wait_until_drained(struct uaio_ctx *ctx)
+{
+	for (;;) {
+		/* [MB:drain] acquire: pairs with uaio_ctx_wake_destroyer(). */
+		uint32_t key = load_acquire(&ctx->drain);
+
+		if (is_drained(ctx))
+			return;
+		(void)uaio_sleep(&ctx->drain, key, UAIO_FOREVER);
+	}
+}
+
+void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx)
+{
+	/* [MB:drain] release: pairs with wait_until_drained(). */
+	__atomic_fetch_add(&ctx->drain, 1, __ATOMIC_RELEASE);
+	uaio_wake(&ctx->drain, 1);
+}
+
+/* The ring goes back to its place; where it was moved to stays mapped, empty. */
+static void bring_home(struct uaio_ctx *ctx, struct moved *moved)
+{
+	(void)sys_madvise(ctx->ring.map,
+			  (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES,
+			  MADV_DONTNEED);
+	store_relaxed(&ctx->ring.map, (struct uaio_ring_map *)moved->home);
+	uaio_slab_put(&moved_slab, moved);
+}
+
+int uaio_ctx_destroy(uint64_t handle)
+{
+	struct moved *moved;
+	struct uaio_ctx *ctx = claim(handle, &moved);
+
+	if (!ctx)
+		return -EINVAL;
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	store_relaxed(&ctx->handle, 0);
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	uaio_waiters_wake_all(ctx);
+	uaio_group_cancel_parked(&ctx->group);
+	wait_until_drained(ctx);
+
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	ctxs.nr_inline += ctx->nr_inline;
+	ctxs.nr_queued += ctx->nr_queued;
+	ctxs.nr_wakeups += ctx->nr_wakeups;
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	if (moved)
+		bring_home(ctx, moved);
+	free_ctx(ctx);
+	return 0;
+}
+
+void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_event *events,
+		   unsigned nr, unsigned nr_inline)
+{
+	struct uaio_wakeups wakeups = { 0 };
+
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_ring_push(&ctx->ring, events, nr);
+	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
+	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + nr);
+	ctx->nr_inline += nr_inline;
+	ctx->nr_queued += nr - nr_inline;
+	if (unlikely(!list_is_empty(&ctx->waiters)))
+		uaio_waiters_collect_locked(ctx, &wakeups);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_wakeups_deliver(&wakeups);
+	/* relaxed: ordered by the lock, see is_drained() */
+	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
+		uaio_ctx_wake_destroyer(ctx);
+}
+
+void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr)
+{
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	/* [MB:done] release: as in uaio_ctx_post(). */
+	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + nr);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
+		uaio_ctx_wake_destroyer(ctx);
+}
+
+struct uaio_ctx *uaio_ctx_use(uint64_t handle)
+{
+	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+
+	if (!ctx)
+		return NULL;
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	if (load_relaxed(&ctx->handle) == handle)
+		ctx->nr_waiting++;
+	else
+		handle = 0;
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	return handle ? ctx : NULL;
+}
+
+void uaio_ctx_unuse(struct uaio_ctx *ctx)
+{
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	ctx->nr_waiting--;
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	/* relaxed: ordered by the lock, see is_drained() */
+	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
+		uaio_ctx_wake_destroyer(ctx);
+}
+
+bool uaio_ctx_is_empty(uint64_t handle)
+{
+	struct uaio_ctx *ctx = uaio_ctx_use(handle);
+	bool is_empty;
+
+	if (!ctx)
+		return false;
+	is_empty = uaio_ring_unread(&ctx->ring) == 0;
+	uaio_ctx_unuse(ctx);
+	return is_empty;
+}
+
+/*
+ * Take the ring out of our memory: its pages go, their place stays mapped
+ * (empty, so that a lookup there misses) until the context is destroyed.
+ */
+static int64_t move_ring_locked(struct uaio_ctx *ctx, struct moved *moved,
+				int flags, uint64_t new_addr)
+{
+	size_t bytes = (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES;
+	void *map;
+
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	map = sys_mremap(ctx->ring.map, bytes, bytes,
+			 flags | MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
+			 (void *)(uintptr_t)new_addr);
+	if (!sys_is_map_error(map)) {
+		moved->ctx = ctx;
+		moved->home = ctx->ring.map;
+		moved->handle = (uintptr_t)map;
+		store_relaxed(&ctx->ring.map, (struct uaio_ring_map *)map);
+		store_relaxed(&ctx->handle, (uintptr_t)map);
+	}
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	return (int64_t)(intptr_t)map;
+}
+
+bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
+		     int flags, uint64_t new_addr, int64_t *ret_addr)
+{
+	struct uaio_ctx *ctx;
+	struct moved *moved;
+
+	/* Once moved, a ring cannot be moved again: doc/differences.md. */
+	if (!uaio_ringmem_contains(old))
+		return false;
+	moved = uaio_slab_get(&moved_slab);
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	ctx = uaio_ctx_find(old);
+	if (!ctx || load_relaxed(&ctx->handle) != old ||
+	    (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES != old_bytes)
+		*ret_addr = -EINVAL;
+	else if (new_bytes > old_bytes || !moved)
+		*ret_addr = moved ? -EFAULT : -ENOMEM;
+	else if (new_bytes < old_bytes)
+		*ret_addr = -EINVAL;
+	else if (!(flags & MREMAP_FIXED))
+		*ret_addr = (int64_t)old; /* the kernel moves only if it must */
+	else
+		*ret_addr = move_ring_locked(ctx, moved, flags, new_addr);
+	if (*ret_addr >= 0 && (uint64_t)*ret_addr != old) {
+		moved->next = ctxs.moved;
+		ctxs.moved = moved;
+		store_relaxed(&ctxs.nr_moved, load_relaxed(&ctxs.nr_moved) + 1);
+		moved = NULL;
+	}
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	if (moved)
+		uaio_slab_put(&moved_slab, moved);
+	return true;
+}
+
+void uaio_counters_read(struct uaio_counters *ret_counters)
+{
+	struct uaio_counters sum = {
+		.context_bytes = sizeof(struct uaio_ctx),
+		.index_bytes = uaio_ringmem_index_bytes(),
+		.ring_bytes = uaio_ringmem_nr_pages() * UAIO_PAGE_BYTES,
+	};
+
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
+		sum.nr_workers += uaio_wq_nr_workers(i);
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	sum.nr_contexts = ctxs.nr_ctxs;
+	sum.nr_setups = ctxs.nr_setups;
+	sum.nr_inline = ctxs.nr_inline;
+	sum.nr_worker = ctxs.nr_queued;
+	sum.nr_wakeups = ctxs.nr_wakeups;
+	sum.table_bytes = uaio_ctxtab_bytes(&ctxs.table);
+	/* relaxed: the table grows under the lock held */
+	for (uint32_t id = 0; id < load_relaxed(&ctxs.table.nr); id++) {
+		struct uaio_ctx *ctx = uaio_ctxtab_find(&ctxs.table, id);
+
+		if (!ctx)
+			continue;
+		uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+		sum.nr_inline += ctx->nr_inline;
+		sum.nr_worker += ctx->nr_queued;
+		sum.nr_wakeups += ctx->nr_wakeups;
+		uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	}
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	sum.nr_requests = sum.nr_inline + sum.nr_worker;
+	*ret_counters = sum;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts
+ *
+ * What io_setup makes: a completion ring, the requests in flight, and whoever
+ * waits for events. Inside the engine only; front-ends use engine.h.
+ *
+ *   I1  A slot of the ring is owned from submit to reap: tickets taken, less
+ *       those that came to nothing, less events reaped, never exceed capacity.
+ *       So completing never finds the ring full.
+ *   I2  Every ticket taken ends once, in nr_done. A context whose tickets are
+ *       not all done is not freed; taking one is therefore also the reference
+ *       that io_submit holds.
+ *   I3  Contexts are never unmapped (slab.h). Whoever found one through the
+ *       table takes a ticket, a lock or a use first, and compares the handle
+ *       after; so it never works on another context than it was asked to.
+ *   I4  handle is changed only under reap_lock; it is 0 from the moment
+ *       destroy has claimed the context until the next setup publishes it.
+ *   I5  Nothing the client can write (the whole ring) decides how long a
+ *       context lives: only tickets, nr_done and nr_waiting do.
+ *
+ * Life: setup publishes last of all. Destroy claims (sets DEAD, empties the
+ * slot, under the table's lock: one winner), returns the quota, clears the
+ * handle, wakes the waiters, cancels what could wait for ever, waits for
+ * nr_done and nr_waiting, and only then frees.
+ *
+ * Lock order: table, reap_lock, group.lock.
+ */
+#ifndef UAIO_ENGINE_CTX_H
+#define UAIO_ENGINE_CTX_H
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "engine/req.h"
+#include "engine/ring.h"
+#include "engine/sink.h"
+#include "engine/slab.h"
+
+enum { UAIO_CACHE_LINE = 64 };
+
+/* tickets: the low bit is DEAD, the number taken is above it */
+#define UAIO_TICKETS_DEAD 1ull
+#define UAIO_TICKET 2ull
+
+struct uaio_ctx {
+	struct uaio_slab_node node;
+
+	/* immutable while published */
+	struct uaio_sink sink;
+	uint32_t id;       /* slot of the table */
+	uint32_t max_reqs; /* what the client asked for: charged to the quota */
+	uint32_t
+		capacity; /* atomic: requests in flight and events unread at most */
+
+	/* atomic, written under reap_lock (I4) */
+	uint64_t handle;
+
+	struct uaio_ring ring; /* see there */
+
+	/* submitters */
+	uint64_t tickets __attribute__((aligned(UAIO_CACHE_LINE)));
+
+	/* under group.lock, nr_done also read without */
+	struct uaio_group group __attribute__((aligned(UAIO_CACHE_LINE)));
+	uint64_t nr_done;    /* atomic: tickets that have ended */
+	struct list waiters; /* struct uaio_waiter, on their stacks */
+	uint64_t nr_inline;  /* statistics: completed inside io_submit */
+	uint64_t nr_queued;  /* statistics: went another way */
+	uint64_t nr_wakeups; /* statistics: waiters woken */
+
+	/* reapers */
+	struct uaio_lock reap_lock __attribute__((aligned(UAIO_CACHE_LINE)));
+	uint32_t nr_waiting; /* calls that use the context without a ticket */
+	uint32_t drain;      /* atomic: destroy sleeps on it */
+};
+
+/* Find by handle, unverified (I3), or NULL: any value may be passed. */
+struct uaio_ctx *uaio_ctx_find(uint64_t handle);
+
+/*
+ * Take up to nr tickets of the context that handle names.
+ * Return: how many, 0 if it is full, or -EINVAL.
+ */
+static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
+					 long nr);
+
+/*
+ * Keep the context that handle names from being freed, for a call that takes
+ * no ticket. Return: it, verified, or NULL.
+ */
+struct uaio_ctx *uaio_ctx_use(uint64_t handle);
+void uaio_ctx_unuse(struct uaio_ctx *ctx);
+
+/* nr tickets came to nothing. */
+void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
+
+/* Post nr events and end their tickets; nr_inline of them were inline. */
+void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_event *events,
+		   unsigned nr, unsigned nr_inline);
+
+/* Whoever waits for the context to drain is to look again. */
+void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
+
+/*
+ * Room for how many more requests, from a snapshot taken after tickets was
+ * read. Too low a count is possible, too high a one is not, as long as tickets
+ * has not changed when the result is used:
+ * nr_done is read first, so what it misses counts as in flight; head is read
+ * before tail, so what is reaped between counts as unread.
+ */
+static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
+{
+	/*
+	 * [MB:done] acquire: the tail that goes with it. Pairs with
+	 * uaio_ctx_post().
+	 */
+	uint64_t done = load_acquire(&ctx->nr_done);
+	uint64_t in_flight = tickets / UAIO_TICKET - done;
+
+	return (long)load_relaxed(&ctx->capacity) - (long)in_flight -
+	       (long)uaio_ring_unread(&ctx->ring);
+}
+
+static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
+					 long nr)
+{
+	/* relaxed: the exchange below checks it */
+	uint64_t tickets = load_relaxed(&ctx->tickets);
+	long take;
+
+	do {
+		long room;
+
+		if (tickets & UAIO_TICKETS_DEAD)
+			return -EINVAL;
+		room = uaio_ctx_room(ctx, tickets);
+		if (room <= 0)
+			return load_relaxed(&ctx->handle) == handle ? 0
+								    : -EINVAL;
+		take = nr < room ? nr : room;
+		/*
+		 * [MB:tickets] acquire: the context's members. Pairs with the
+		 * release in setup. Success also says that no ticket was taken
+		 * since the count was made (the number only grows).
+		 */
+	} while (!cas_acquire(&ctx->tickets, &tickets,
+			      tickets + (uint64_t)take * UAIO_TICKET));
+
+	/* relaxed: stable now, the ticket keeps the context (I2) */
+	if (unlikely(load_relaxed(&ctx->handle) != handle)) {
+		uaio_ctx_return_tickets(ctx, (unsigned)take);
+		return -EINVAL;
+	}
+	return take;
+}
+
+#endif /* UAIO_ENGINE_CTX_H */

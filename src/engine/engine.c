@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Bringing the engine up, once per process
+ *
+ * Whether it is up is noted in a page that the kernel wipes in a child of
+ * fork(), however the fork was made: so the child finds the engine down, has
+ * no contexts, and brings up one of its own when it needs one. What the parent
+ * had is left where it is in the child: threads that held its locks do not
+ * exist there.
+ */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/check.h"
+#include "base/cycles.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "engine/config.h"
+#include "engine/ctx.h"
+#include "engine/entry.h"
+#include "engine/exit.h"
+#include "engine/file.h"
+#include "engine/init.h"
+#include "engine/order.h"
+#include "engine/ready.h"
+#include "engine/req.h"
+#include "engine/ringmem.h"
+#include "engine/thread.h"
+#include "engine/wq.h"
+
+enum { LIFE_BYTES = 1 << 16 }; /* a page, on any machine */
+
+_Thread_local int uaio_entry_depth
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+#ifdef UAIO_TESTING
+uaio_sys_hook_fn *uaio_sys_hook;
+#endif
+
+static union {
+	struct {
+		uint32_t is_up;        /* atomic, written under lock */
+		int pid;               /* immutable while up */
+		struct uaio_lock lock; /* rank START */
+	};
+	char page[LIFE_BYTES];
+} life __attribute__((aligned(LIFE_BYTES)));
+
+bool uaio_engine_is_up(void)
+{
+	/* [MB:up] acquire: all of the engine. Pairs with start_locked(). */
+	return load_acquire(&life.is_up);
+}
+
+bool uaio_engine_is_ours(void)
+{
+	return uaio_engine_is_up() && sys_getpid() == life.pid;
+}
+
+static int start_locked(void)
+{
+	life.pid = sys_getpid();
+	uaio_cycles_start();
+	uaio_order_init();
+	uaio_reqs_init();
+	uaio_wq_init();
+	uaio_ready_init();
+	uaio_exit_init();
+	uaio_ctxs_init();
+	if (uaio_ringmem_init() < 0 || uaio_files_init() < 0)
+		return -ENOMEM;
+	/* [MB:up] release: pairs with uaio_engine_is_up(). */
+	store_release(&life.is_up, 1);
+	return 0;
+}
+
+int uaio_engine_start(void)
+{
+	int ret = 0;
+
+	if (likely(uaio_engine_is_up()))
+		return 0;
+	uaio_lock(&life.lock, UAIO_RANK_START);
+	if (!load_relaxed(&life.is_up))
+		ret = start_locked();
+	uaio_unlock(&life.lock, UAIO_RANK_START);
+	return ret;
+}
+
+static void forget_in_child(void)
+{
+	memset(&life, 0, sizeof(life));
+}
+
+void uaio_engine_load(void)
+{
+	uaio_config_load();
+	uaio_threads_init();
+	/* Kernels before 4.14 and some sandboxes do not know the advice. */
+	if (sys_madvise(&life, sizeof(life), MADV_WIPEONFORK) < 0)
+		(void)pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+bool uaio_own_fd(unsigned *ret_fd)
+{
+	int fd = uaio_engine_is_up() ? uaio_ready_own_fd() : -1;
+
+	if (fd >= 0)
+		*ret_fd = (unsigned)fd;
+	return fd >= 0;
+}
+
+bool uaio_owns_fd(int fd)
+{
+	unsigned own;
+
+	return uaio_own_fd(&own) && own == (unsigned)fd;
+}
+
+void uaio_fds_closing(unsigned first, unsigned last)
+{
+	/*
+	 * A child of vfork() runs in our memory, but its descriptors are its
+	 * own. Asked only where there is something to lose.
+	 */
+	if (first == last && !uaio_file_find((int)first))
+		return;
+	if (!uaio_engine_is_ours())
+		return;
+	if (first == last)
+		uaio_file_closing((int)first);
+	else
+		uaio_file_closing_range(first, last);
+}
+
+int uaio_check_fds(int fd, bool has_resfd, int resfd)
+{
+	struct uaio_file *file = uaio_file_find(fd);
+	int ret;
+
+	if (unlikely(!file) && (ret = uaio_file_open(fd, &file)) < 0)
+		return ret;
+	if (unlikely(file->flags & UAIO_FILE_F_PATH))
+		return -EBADF;
+	if (likely(!has_resfd))
+		return 0;
+	file = uaio_file_find(resfd);
+	if (!file && (ret = uaio_file_open(resfd, &file)) < 0)
+		return ret;
+	return file->flags & UAIO_FILE_F_EVENTFD ? 0 : -EINVAL;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine, as front-ends see it
+ *
+ * A front-end translates its ABI into these calls and back; it holds no
+ * policy, no lock and no thread. All calls return what the kernel's would, as
+ * a negative errno, and touch no errno.
+ *
+ * Context: any thread that has entered (entry.h).
+ */
+#ifndef UAIO_ENGINE_ENGINE_H
+#define UAIO_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/opdef.h"
+#include "engine/ring.h"
+#include "engine/wq.h"
+
+struct uaio_ctx;
+struct uaio_file;
+struct uaio_counters;
+
+/* When the library is loaded: options, processors. No thread, no memory. */
+void uaio_engine_load(void);
+
+/*
+ * Bring the engine up in this process if it is not. After fork() it is not.
+ * Return: 0, or -ENOMEM.
+ */
+int uaio_engine_start(void);
+
+/*
+ * Return: whether it is up and this is the process it was brought up in: a
+ * child of vfork() or a bare clone() runs in our memory, but is not.
+ */
+bool uaio_engine_is_ours(void);
+
+/* Return: whether it is up; one load. */
+bool uaio_engine_is_up(void);
+
+/* contexts */
+
+/* Return: 0, -EINVAL, -EAGAIN over quota, -ENOMEM. Mirrors io_setup(2). */
+int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle);
+
+/*
+ * Returns once nothing of the context is in flight.
+ * Return: 0 or -EINVAL. Mirrors io_destroy(2).
+ */
+int uaio_ctx_destroy(uint64_t handle);
+
+/*
+ * Cancel the request whose obj is this.
+ * Return: -EINPROGRESS if it will complete as cancelled, -EINVAL if it cannot
+ * be found or not be stopped. Mirrors io_cancel(2).
+ */
+int uaio_ctx_cancel(uint64_t handle, uint64_t obj);
+
+struct uaio_wait {
+	long min_nr;
+	long nr;
+	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait */
+	const void *mask;    /* of signals, or NULL; the kernel's format */
+	size_t mask_bytes;
+};
+
+/*
+ * Return: events moved to ret_events, -EINVAL, -EINTR, or -EFAULT: there are
+ * events and ret_events is NULL; nothing is lost. Mirrors io_pgetevents(2);
+ * 0 <= min_nr <= nr is the caller's to check.
+ */
+long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
+			const struct uaio_wait *wait);
+
+/*
+ * The client has the kernel move [old, old + old_bytes), a ring of ours.
+ * Return: false if it is none: nothing was done. Otherwise true, with what
+ * mremap(2) is to return in ret_addr.
+ */
+bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
+		     int flags, uint64_t new_addr, int64_t *ret_addr);
+
+/* Return: whether handle names a context without unread events. */
+bool uaio_ctx_is_empty(uint64_t handle);
+
+/* submission */
+
+enum { UAIO_BATCH_EVENTS = 16 };
+
+/*
+ * What one call of io_submit collects: the events of requests completed on the
+ * spot, posted together, and the wake-ups owed to workers. On the caller's
+ * stack; its members are submit.c's.
+ */
+struct uaio_batch {
+	struct uaio_ctx *ctx;
+	uint32_t nr_events;
+	uint32_t nr_unused; /* tickets taken and not used up */
+	struct uaio_file *resfd;
+	uint32_t nr_resfd; /* signals owed to it */
+	struct uaio_kick kick;
+	struct uaio_event events[UAIO_BATCH_EVENTS];
+};
+
+/*
+ * Begin a submission of up to nr requests to the context.
+ * Return: how many there is room for, 0 if it is full, or -EINVAL. If it is
+ * not positive, there is no batch to end.
+ */
+long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr);
+
+/*
+ * Submit one request.
+ * Return: 0: accepted, its event will come or is there; or the -errno with
+ * which it is refused.
+ */
+int uaio_batch_add(struct uaio_batch *batch, const struct uaio_sqe *sqe);
+
+/* Post what is complete, wake who is needed, give back unused room. */
+void uaio_batch_end(struct uaio_batch *batch);
+
+/* descriptors */
+
+/*
+ * Look at the descriptors of a request.
+ * Return: 0; -EBADF if either is not open; -EINVAL if resfd is no eventfd.
+ */
+int uaio_check_fds(int fd, bool has_resfd, int resfd);
+
+/* Before and after descriptors [first, last] are closed or replaced. */
+void uaio_fds_closing(unsigned first, unsigned last);
+
+/* Return: whether fd is a descriptor of the engine's own. */
+bool uaio_owns_fd(int fd);
+
+/* Return: whether there is such a descriptor, with its number. */
+bool uaio_own_fd(unsigned *ret_fd);
+
+/* statistics */
+
+/* Append the counters as one line of JSON to UAIO_COUNTERS=file, if set. */
+void uaio_counters_report(void);
+
+/* The process is about to end: finish what was accepted, report. */
+void uaio_engine_exiting(void);
+
+void uaio_counters_read(struct uaio_counters *ret_counters);
+
+#endif /* UAIO_ENGINE_ENGINE_H */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Open files
+ *
+ * What a request needs to know of its descriptor, asked of the kernel once and
+ * kept in a two-level table by descriptor number until the number is closed
+ * (the calls that close are interposed).
+ *
+ *   I1  The table holds one reference to each entry; every request that was
+ *       not completed inside the submitting call holds one.
+ *   I2  Entries are never unmapped (slab.h). A submitter reads one without a
+ *       reference: it takes advice from it and makes its system calls on the
+ *       number its client gave, as the kernel would look it up itself. If the
+ *       number is closed meanwhile, either file is right.
+ *   I3  A request that waits belongs to the open file it was submitted on. On
+ *       a regular file the closer waits until all requests are through; on
+ *       one that may never get ready they move to a private duplicate.
+ *
+ * Thread-safety: any thread. uaio_file_closing() may sleep.
+ */
+#ifndef UAIO_ENGINE_FILE_H
+#define UAIO_ENGINE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/lock.h"
+#include "engine/slab.h"
+
+struct uaio_inode;
+
+/* Which row of the policy table a file's requests are looked up in. */
+enum uaio_kind {
+	UAIO_KIND_MEMORY, /* tmpfs, ramfs: never waits */
+	UAIO_KIND_CACHED, /* regular or block device, through the page cache */
+	UAIO_KIND_DIRECT, /* the same with O_DIRECT */
+	UAIO_KIND_STREAM, /* pipe, socket, eventfd, ...: ready or not */
+	UAIO_KIND_DEVICE, /* character device */
+	UAIO_NR_KINDS,
+};
+
+enum {
+	UAIO_FILE_F_READ = 1u << 0,     /* open for reading */
+	UAIO_FILE_F_WRITE = 1u << 1,    /* open for writing */
+	UAIO_FILE_F_NONBLOCK = 1u << 2, /* the client wants -EAGAIN */
+	UAIO_FILE_F_APPEND = 1u << 3,   /* writes go to the end */
+	UAIO_FILE_F_SYNC = 1u << 4,     /* O_SYNC or O_DSYNC */
+	UAIO_FILE_F_STREAM = 1u << 5,   /* has no position */
+	UAIO_FILE_F_EVENTFD = 1u << 6,  /* may be a RESFD */
+	UAIO_FILE_F_NO_RW = 1u << 7,    /* directory: neither read nor write */
+	UAIO_FILE_F_BLOCKDEV = 1u << 8, /* of fixed size */
+	UAIO_FILE_F_PATH = 1u << 9,     /* O_PATH: no operation at all */
+};
+
+struct uaio_file {
+	struct uaio_slab_node node;
+
+	/* immutable after init */
+	enum uaio_kind kind;
+	uint32_t flags;           /* UAIO_FILE_F_* */
+	struct uaio_inode *inode; /* shares (ref); NULL for streams, devices */
+
+	/* advice to the policy; relaxed: a lost update costs a slower try */
+	uint32_t hit_streak;     /* cached reads in a row that did not wait */
+	uint32_t nowait_refused; /* RWF_NOWAIT does not work here */
+
+	/* atomic */
+	uint32_t refs;
+	uint32_t is_closing; /* somebody waits for refs to become 1 */
+
+	/* under lock, for streams; immutable otherwise */
+	struct uaio_lock lock;
+	int fd;
+	bool owns_fd;      /* a private duplicate: closed with the file */
+	uint32_t nr_using; /* atomic: calls on fd being made (not closing) */
+	uint32_t nr_parked[2]; /* under ready.c's lock; reads, writes */
+};
+
+/* From nothing. Return: 0 or -ENOMEM. */
+int uaio_files_init(void);
+
+/* Return: the entry of fd, borrowed under I2; NULL if there is none. */
+struct uaio_file *uaio_file_find(int fd);
+
+/* Make the entry of fd. Return: 0, -EBADF, -ENOMEM. */
+int uaio_file_open(int fd, struct uaio_file **ret_file);
+
+/*
+ * Take a reference to the entry of fd for a request, opening it if needed.
+ * Return: 0, -EBADF, -ENOMEM.
+ */
+int uaio_file_get(int fd, struct uaio_file **ret_file);
+void uaio_file_put(struct uaio_file *file);
+
+/*
+ * The number to make a call on, and the end of that call; between the two the
+ * number cannot come to mean another file.
+ */
+int uaio_file_use(struct uaio_file *file);
+void uaio_file_unuse(struct uaio_file *file);
+
+/*
+ * Let the file's requests go on with a private duplicate of its descriptor.
+ * Only for streams and devices: closing a duplicate of a regular file would
+ * drop the process's record locks on it.
+ */
+void uaio_file_make_private(struct uaio_file *file);
+
+/*
+ * fd is about to be closed or replaced: forget it, after seeing to the
+ * requests that wait on it (I3). With nothing known of fd this is one load.
+ */
+void uaio_file_closing(int fd);
+
+/* The same for all of [first, last]. */
+void uaio_file_closing_range(unsigned first, unsigned last);
+
+#endif /* UAIO_ENGINE_FILE_H */

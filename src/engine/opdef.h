@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations as the engine sees them
+ *
+ * A front-end describes a request in a struct uaio_sqe; op/optab.c has one row
+ * per operation that says how to check it and how to make it. The engine
+ * decides where and when.
+ */
+#ifndef UAIO_ENGINE_OPDEF_H
+#define UAIO_ENGINE_OPDEF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct uaio_file;
+
+enum uaio_op {
+	UAIO_OP_READ,
+	UAIO_OP_READV,
+	UAIO_OP_WRITE,
+	UAIO_OP_WRITEV,
+	UAIO_OP_FSYNC,
+	UAIO_OP_FDSYNC,
+	UAIO_OP_POLL,
+	UAIO_NR_OPS,
+};
+
+/* What the policy and the order of a file's requests depend on. */
+enum uaio_op_class {
+	UAIO_CLASS_READ,
+	UAIO_CLASS_WRITE,
+	UAIO_CLASS_SYNC,
+	UAIO_CLASS_POLL,
+	UAIO_NR_CLASSES,
+};
+
+struct uaio_sqe {
+	uint8_t op;        /* enum uaio_op */
+	bool has_resfd;    /* signal resfd when complete */
+	uint16_t ioprio;   /* 0: none asked for */
+	uint32_t rw_flags; /* RWF_* of preadv2() */
+	int fd;
+	int resfd;
+	int64_t off;
+	union {
+		void *buf;               /* borrows: the client's memory */
+		const struct iovec *iov; /* borrows; a request owns its copy */
+		uint64_t events;         /* of poll() */
+	};
+	uint64_t len;  /* bytes, or number of iovecs */
+	uint64_t data; /* comes back in the event */
+	uint64_t obj;  /* comes back in the event; cancel finds it by this */
+};
+
+/* How a request went when it was tried. The result is apart from it. */
+enum uaio_issue {
+	UAIO_ISSUE_DONE,         /* complete, with a result */
+	UAIO_ISSUE_RETRY_READY,  /* when its file is ready */
+	UAIO_ISSUE_RETRY_WORKER, /* on a worker, where it may block */
+};
+
+struct uaio_op_def {
+	const char *name;
+	enum uaio_op_class class;
+	bool is_vectored;
+
+	/*
+	 * Refuse what the kernel refuses when a request is submitted.
+	 * Return: 0 or -errno.
+	 */
+	int (*prep)(const struct uaio_sqe *sqe, const struct uaio_file *file);
+
+	/*
+	 * Make the request's system call on fd. extra_flags are RWF_* added to
+	 * the client's: RWF_NOWAIT, or none to block as long as it takes.
+	 * Return: the call's result or -errno.
+	 */
+	int64_t (*run)(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       uint32_t extra_flags);
+};
+
+extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
+
+/* Return: bytes a read or write asks for. */
+static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
+{
+	uint64_t bytes = 0;
+
+	if (!uaio_optab[sqe->op].is_vectored)
+		return sqe->len;
+	for (uint64_t i = 0; i < sqe->len; i++)
+		bytes += sqe->iov[i].iov_len;
+	return bytes;
+}
+
+#endif /* UAIO_ENGINE_OPDEF_H */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/order.h"
+
+#include "base/check.h"
+#include "engine/req.h"
+
+enum { NR_BUCKETS = 1024 };
+
+static struct {
+	struct uaio_lock lock;
+	struct uaio_inode *buckets[NR_BUCKETS]; /* under lock */
+	struct uaio_slab slab;
+} inodes;
+
+void uaio_order_init(void)
+{
+	inodes.lock = (struct uaio_lock){ 0 };
+	for (unsigned i = 0; i < NR_BUCKETS; i++)
+		inodes.buckets[i] = NULL;
+	uaio_slab_init(&inodes.slab, sizeof(struct uaio_inode), 16384);
+}
+
+static struct uaio_inode **bucket_of(uint64_t dev, uint64_t ino)
+{
+	uint64_t hash = (ino ^ dev << 32) * 0x9e3779b97f4a7c15;
+
+	return &inodes.buckets[hash >> 54]; /* 10 bits */
+}
+
+static_assert(NR_BUCKETS == 1 << 10, "bucket_of() takes ten bits");
+
+struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
+{
+	struct uaio_inode **bucket = bucket_of(dev, ino), *inode;
+
+	uaio_lock(&inodes.lock, UAIO_RANK_INODES);
+	for (inode = *bucket; inode; inode = inode->next)
+		if (inode->dev == dev && inode->ino == ino)
+			break;
+	if (!inode) {
+		inode = uaio_slab_get(&inodes.slab);
+		if (!inode)
+			goto out;
+		inode->dev = dev;
+		inode->ino = ino;
+		inode->refs = 0;
+		inode->lock = (struct uaio_lock){ 0 };
+		list_init(&inode->requests);
+		/* relaxed: nobody else has it yet */
+		store_relaxed(&inode->nr_ordered, 0);
+		store_relaxed(&inode->nr_slow, 0);
+		store_relaxed(&inode->slow_until_ns, 0);
+		inode->next = *bucket;
+		*bucket = inode;
+	}
+	inode->refs++;
+out:
+	uaio_unlock(&inodes.lock, UAIO_RANK_INODES);
+	return inode;
+}
+
+void uaio_inode_put(struct uaio_inode *inode)
+{
+	struct uaio_inode **link;
+	bool is_last;
+
+	uaio_lock(&inodes.lock, UAIO_RANK_INODES);
+	is_last = --inode->refs == 0;
+	if (is_last) {
+		UAIO_CHECK(list_is_empty(&inode->requests));
+		link = bucket_of(inode->dev, inode->ino);
+		while (*link != inode)
+			link = &(*link)->next;
+		*link = inode->next;
+	}
+	uaio_unlock(&inodes.lock, UAIO_RANK_INODES);
+	if (is_last)
+		uaio_slab_put(&inodes.slab, inode);
+}
+
+static bool is_write(enum uaio_order order)
+{
+	return order == UAIO_ORDER_WRITE || order == UAIO_ORDER_WRITE_INPLACE;
+}
+
+/* What stands before a request decides whether it has to wait (I1-I3). */
+static bool must_wait(enum uaio_order order, bool after_ordered,
+		      bool after_write)
+{
+	return order == UAIO_ORDER_SYNC ? after_write : after_ordered;
+}
+
+bool uaio_order_enter(struct uaio_req *req)
+{
+	struct uaio_inode *inode = req->file->inode;
+	bool waits;
+
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	/* A list that is not empty begins with a write, see the header. */
+	waits = must_wait(req->order, load_relaxed(&inode->nr_ordered) > 0,
+			  !list_is_empty(&inode->requests));
+	if (waits || is_write(req->order))
+		list_add_tail(&inode->requests, &req->in_order);
+	if (req->order == UAIO_ORDER_WRITE)
+		/* relaxed: advice to others until we return to our client */
+		store_relaxed(&inode->nr_ordered,
+			      load_relaxed(&inode->nr_ordered) + 1);
+	if (waits)
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+	return !waits;
+}
+
+/*
+ * Start what has nothing to wait for any more. Nothing behind the first
+ * ordered write can be startable, so the walk ends there.
+ */
+static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
+{
+	bool after_write = false;
+
+	list_for_each_safe (pos, &inode->requests) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_order);
+
+		if (req->state == UAIO_REQ_ORDERED &&
+		    !must_wait(req->order, false, after_write)) {
+			uaio_req_move(req, UAIO_REQ_ORDERED, UAIO_REQ_PREPPED);
+			list_add_tail(ret_startable, &req->link);
+			if (!is_write(req->order))
+				list_remove(&req->in_order);
+		}
+		after_write |= is_write(req->order);
+		if (req->order == UAIO_ORDER_WRITE)
+			break;
+	}
+}
+
+static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
+			  struct list *ret_startable)
+{
+	bool was_first = inode->requests.next == &req->in_order;
+
+	list_remove(&req->in_order);
+	if (req->order == UAIO_ORDER_WRITE) {
+		/*
+		 * [MB:ordered] release: the write has returned. Pairs with
+		 * uaio_inode_is_busy().
+		 */
+		store_release(&inode->nr_ordered,
+			      load_relaxed(&inode->nr_ordered) - 1);
+	}
+	/*
+	 * The first is a started write, so a sync behind it still waits when
+	 * another goes; the rest waits for ordered writes only.
+	 */
+	if (was_first || req->order == UAIO_ORDER_WRITE)
+		start_locked(inode, ret_startable);
+}
+
+void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
+{
+	struct uaio_inode *inode = req->file->inode;
+
+	if (!inode || !is_write(req->order))
+		return;
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	remove_locked(inode, req, ret_startable);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+}
+
+bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable)
+{
+	struct uaio_inode *inode = req->file->inode;
+	bool waited = false;
+
+	if (!inode)
+		return false;
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	if (req->state == UAIO_REQ_ORDERED) {
+		uaio_req_move(req, UAIO_REQ_ORDERED, UAIO_REQ_RUNNING);
+		remove_locked(inode, req, ret_startable);
+		waited = true;
+	}
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+	return waited;
+}

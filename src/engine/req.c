@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/req.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "engine/exit.h"
+#include "engine/ready.h"
+
+enum {
+	/* Two sizes of iovec copies: one page's quarter, and IOV_MAX. */
+	IOVS_SMALL = 64,
+	IOVS_MAX = 1024,
+};
+
+static struct {
+	struct uaio_slab reqs;
+	struct uaio_slab iovs_small;
+	struct uaio_slab iovs_max;
+} slabs;
+
+void uaio_reqs_init(void)
+{
+	uaio_slab_init(&slabs.reqs, sizeof(struct uaio_req), 65536);
+	uaio_slab_init(&slabs.iovs_small, IOVS_SMALL * sizeof(struct iovec),
+		       65536);
+	uaio_slab_init(&slabs.iovs_max, IOVS_MAX * sizeof(struct iovec), 65536);
+}
+
+void uaio_group_init(struct uaio_group *group)
+{
+	list_init(&group->requests);
+	group->free = NULL;
+}
+
+void uaio_group_fini(struct uaio_group *group)
+{
+	struct uaio_req *req;
+
+	UAIO_CHECK(list_is_empty(&group->requests));
+	while ((req = group->free)) {
+		group->free = req->next_free;
+		uaio_slab_put(&slabs.reqs, req);
+	}
+}
+
+static struct uaio_slab *iov_slab(uint64_t nr)
+{
+	return nr <= IOVS_SMALL ? &slabs.iovs_small : &slabs.iovs_max;
+}
+
+/* Only copies that do not fit the request itself are looked at. */
+static struct iovec *get_iovs(const struct uaio_sqe *sqe)
+{
+	struct iovec *copy;
+
+	UAIO_CHECK(sqe->len <= IOVS_MAX);
+	copy = uaio_slab_get(iov_slab(sqe->len));
+	if (copy)
+		memcpy(copy, sqe->iov, sqe->len * sizeof(*copy));
+	return copy;
+}
+
+static void put_iovs(struct uaio_req *req)
+{
+	if (req->iov && req->iov != req->inline_iov)
+		uaio_slab_put(iov_slab(req->sqe.len), req->iov);
+	req->iov = NULL;
+}
+
+static bool has_own_iovs(const struct uaio_sqe *sqe)
+{
+	return uaio_optab[sqe->op].is_vectored &&
+	       sqe->len > UAIO_REQ_INLINE_IOVS;
+}
+
+static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
+		 struct iovec *iovs)
+{
+	req->sqe = *sqe;
+	req->done_bytes = 0;
+	req->cancel_res =
+		uaio_optab[sqe->op].class == UAIO_CLASS_POLL ? 0 : -ECANCELED;
+	req->is_blocking = false;
+	list_init(&req->link);
+	list_init(&req->in_order);
+	req->iov = iovs;
+	if (uaio_optab[sqe->op].is_vectored && !iovs) {
+		req->iov = req->inline_iov;
+		memcpy(req->inline_iov, sqe->iov, sqe->len * sizeof(*sqe->iov));
+	}
+	if (req->iov)
+		req->sqe.iov = req->iov;
+}
+
+/* Writes and syncs of regular files outlast the process's wish to end. */
+static bool is_held_at_exit(const struct uaio_req *req)
+{
+	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+
+	return req->file->kind < UAIO_KIND_STREAM &&
+	       (class == UAIO_CLASS_WRITE || class == UAIO_CLASS_SYNC);
+}
+
+static struct uaio_req *take_locked(struct uaio_group *group)
+{
+	struct uaio_req *req = group->free;
+
+	if (req) {
+		group->free = req->next_free;
+		return req;
+	}
+	return uaio_slab_get(&slabs.reqs);
+}
+
+int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
+		 const struct uaio_sqe *sqe, struct uaio_req **ret_req)
+{
+	struct uaio_file *file, *resfd = NULL;
+	struct iovec *iovs = NULL;
+	struct uaio_req *req;
+	int ret;
+
+	ret = uaio_file_get(sqe->fd, &file);
+	if (ret < 0)
+		return ret == -ENOMEM ? -EAGAIN : ret;
+	if (sqe->has_resfd) {
+		ret = uaio_file_get(sqe->resfd, &resfd);
+		if (ret < 0)
+			goto err_file;
+	}
+	if (has_own_iovs(sqe) && !(iovs = get_iovs(sqe)))
+		goto err_resfd;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	req = take_locked(group);
+	if (req) {
+		req->group = group;
+		req->sink = sink;
+		req->file = file;
+		req->resfd = resfd;
+		fill(req, sqe, iovs);
+		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
+		list_add_tail(&group->requests, &req->in_group);
+		if (is_held_at_exit(req))
+			uaio_exit_hold();
+	}
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	if (!req)
+		goto err_iovs;
+	*ret_req = req;
+	return 0;
+
+err_iovs:
+	if (iovs)
+		uaio_slab_put(iov_slab(sqe->len), iovs);
+err_resfd:
+	if (resfd)
+		uaio_file_put(resfd);
+	ret = -EAGAIN;
+err_file:
+	uaio_file_put(file);
+	return ret == -ENOMEM ? -EAGAIN : ret;
+}
+
+static void signal_resfd(struct uaio_file *resfd)
+{
+	uint64_t one = 1;
+	int fd = uaio_file_use(resfd);
+
+	(void)sys_write(fd, &one, sizeof(one));
+	uaio_file_unuse(resfd);
+	uaio_file_put(resfd);
+}
+
+/*
+ * The end of a request. Its place in the order is given up first: an event
+ * must not be seen before what was waiting for it may run; then what it holds
+ * is let go, and posting the event is last, for after that its context may be
+ * gone. The descriptor of RESFD is signalled once the event is there.
+ */
+static void finish(struct uaio_req *req, int64_t res,
+		   struct list *ret_startable)
+{
+	bool was_held = is_held_at_exit(req);
+	struct uaio_event event = {
+		.data = req->sqe.data,
+		.obj = req->sqe.obj,
+		.res = res,
+	};
+	struct uaio_group *group = req->group;
+	struct uaio_sink *sink = req->sink;
+	struct uaio_file *resfd = req->resfd;
+
+	uaio_order_leave(req, ret_startable);
+	uaio_file_put(req->file);
+	put_iovs(req);
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_FREE);
+	list_remove(&req->in_group);
+	req->next_free = group->free;
+	group->free = req;
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+
+	if (was_held)
+		uaio_exit_release();
+	sink->ops->post(sink, &event, 1);
+	if (resfd)
+		signal_resfd(resfd);
+}
+
+/* Return: the result of req, which is RUNNING, however long it takes. */
+static int64_t make(struct uaio_req *req)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	int fd = uaio_file_use(req->file);
+	int64_t res = op->run(&req->sqe, fd,
+			      req->file->flags & UAIO_FILE_F_STREAM, 0);
+
+	uaio_file_unuse(req->file);
+	return res < 0 && req->done_bytes ? req->done_bytes
+	       : res < 0                  ? res
+					  : res + req->done_bytes;
+}
+
+/* Where a request that is not made inline goes; or back, see wq.h. */
+static void route(struct uaio_req *req, struct uaio_kick *kick,
+		  struct list *ret_refused)
+{
+	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+
+	if (class != UAIO_CLASS_POLL && req->file->kind < UAIO_KIND_STREAM)
+		uaio_wq_add(UAIO_BOUNDED, req, kick, ret_refused);
+	else if (class != UAIO_CLASS_POLL && req->is_blocking)
+		uaio_wq_add(UAIO_UNBOUNDED, req, kick, ret_refused);
+	else if (uaio_ready_park(req) < 0)
+		list_add_tail(ret_refused, &req->link);
+}
+
+/*
+ * Requests that no thread can be had for are made here, and what they let
+ * start goes to the end of the same list: a loop, not a recursion.
+ */
+static void start_list(struct list *startable, struct uaio_kick *kick)
+{
+	struct list refused, *node;
+	struct uaio_req *req;
+
+	list_init(&refused);
+	while ((node = list_pop(startable))) {
+		req = container_of(node, struct uaio_req, link);
+		route(req, kick, &refused);
+		while ((node = list_pop(&refused))) {
+			req = container_of(node, struct uaio_req, link);
+			uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+			finish(req, make(req), startable);
+		}
+	}
+}
+
+void uaio_req_start(struct uaio_req *req, struct uaio_kick *kick)
+{
+	struct list startable;
+
+	list_init(&startable);
+	list_add_tail(&startable, &req->link);
+	start_list(&startable, kick);
+}
+
+void uaio_req_start_all(struct list *startable)
+{
+	struct uaio_kick kick = { 0 };
+
+	start_list(startable, &kick);
+	uaio_wq_kick(&kick);
+}
+
+void uaio_req_complete(struct uaio_req *req, int64_t res)
+{
+	struct list startable;
+
+	list_init(&startable);
+	finish(req, res, &startable);
+	if (!list_is_empty(&startable))
+		uaio_req_start_all(&startable);
+}
+
+static uint64_t bytes_left(const struct uaio_req *req)
+{
+	return uaio_sqe_bytes(&req->sqe);
+}
+
+void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
+{
+	struct uaio_sqe *sqe = &req->sqe;
+
+	req->done_bytes += (int64_t)bytes;
+	if (!req->iov) {
+		sqe->buf = (char *)sqe->buf + bytes;
+		sqe->len -= bytes;
+		return;
+	}
+	/* Spent vectors stay, empty: the copy's length finds its slab. */
+	for (uint64_t i = 0; i < sqe->len && bytes; i++) {
+		size_t part = req->iov[i].iov_len;
+
+		if (part > bytes)
+			part = bytes;
+		req->iov[i].iov_base = (char *)req->iov[i].iov_base + part;
+		req->iov[i].iov_len -= part;
+		bytes -= part;
+	}
+}
+
+int64_t uaio_req_try(struct uaio_req *req)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+
+	for (;;) {
+		int fd = uaio_file_use(req->file);
+		int64_t res = op->run(&req->sqe, fd,
+				      req->file->flags & UAIO_FILE_F_STREAM,
+				      RWF_NOWAIT);
+
+		uaio_file_unuse(req->file);
+		if (res < 0)
+			return res != -EAGAIN && res != -EOPNOTSUPP &&
+					       req->done_bytes
+				       ? req->done_bytes
+				       : res;
+		if (op->class == UAIO_CLASS_READ || res == 0 ||
+		    (uint64_t)res >= bytes_left(req))
+			return res + req->done_bytes;
+		uaio_req_advance(req, (uint64_t)res);
+	}
+}
+
+void uaio_req_run(struct uaio_req *req)
+{
+	uaio_req_complete(req, make(req));
+}
+
+bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable)
+{
+	/* relaxed: each case looks again under the lock of its edge */
+	switch (load_relaxed(&req->state)) {
+	case UAIO_REQ_ORDERED: return uaio_order_cancel(req, ret_startable);
+	case UAIO_REQ_QUEUED: return uaio_wq_cancel(req);
+	case UAIO_REQ_PARKED: return uaio_ready_cancel(req);
+	default: return false;
+	}
+}

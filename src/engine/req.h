@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that were not completed inside the submitting call
+ *
+ * States, and who may move a request from one to the next:
+ *
+ *   FREE -> PREPPED	 the submitter, under the group's lock
+ *   PREPPED -> ORDERED	 the submitter, under the inode's lock
+ *   ORDERED -> PREPPED	 whoever removes what it waited for, under that lock
+ *   PREPPED -> QUEUED	 its starter, under the account's lock
+ *   PREPPED -> PARKED	 its starter, under ready.c's lock
+ *   PARKED -> PREPPED	 the poller, to hand it on, under that lock
+ *   QUEUED -> RUNNING	 a worker or a canceller, under the account's lock
+ *   PARKED -> RUNNING	 the poller or a canceller, under ready.c's lock
+ *   ORDERED -> RUNNING	 a canceller, under the inode's lock
+ *   PREPPED -> RUNNING	 its starter, if no thread can be had for it
+ *   RUNNING -> PARKED	 the poller: not ready after all
+ *   RUNNING -> FREE	 whoever made it RUNNING, by completing it
+ *
+ *   I1  One owner in each state; who made a request RUNNING completes it, once.
+ *   I2  A request is on its group's list from PREPPED until its event is
+ *       posted, so a canceller that holds the group's lock may look at it.
+ *   I3  In each state it is on exactly one other list (link): a startable
+ *       list, an account's, or the poller's; ORDERED ones only on in_order.
+ *
+ * Memory comes from a slab and is kept by the group while it lives: no malloc
+ * on the way in.
+ */
+#ifndef UAIO_ENGINE_REQ_H
+#define UAIO_ENGINE_REQ_H
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "engine/file.h"
+#include "engine/opdef.h"
+#include "engine/order.h"
+#include "engine/sink.h"
+#include "engine/wq.h"
+
+enum uaio_req_state {
+	UAIO_REQ_FREE,
+	UAIO_REQ_PREPPED,
+	UAIO_REQ_ORDERED, /* waits behind others of its inode */
+	UAIO_REQ_QUEUED,  /* on an account of the work queue */
+	UAIO_REQ_PARKED,  /* waits for its file to be ready */
+	UAIO_REQ_RUNNING,
+};
+
+enum { UAIO_REQ_INLINE_IOVS = 4 };
+
+/*
+ * The requests of one context: what cancelling and closing the context look
+ * through, and where its free requests are kept.
+ */
+struct uaio_group {
+	struct uaio_lock lock; /* rank GROUP */
+
+	/* under lock */
+	struct list requests;
+	struct uaio_req *free; /* owns */
+};
+
+struct uaio_req {
+	struct uaio_slab_node node;
+
+	/* under the group's lock */
+	struct uaio_req *next_free;
+	struct list in_group;
+
+	/* immutable from PREPPED on */
+	struct uaio_group *group; /* borrows: it outlives its requests */
+	struct uaio_sink *sink;   /* borrows: as the group */
+	struct uaio_file *file;   /* shares (ref) */
+	struct uaio_file *resfd;  /* shares (ref), or NULL */
+	enum uaio_order order;
+	struct iovec *iov; /* owns: the copy, NULL if not vectored */
+
+	/* the owner's, see the states */
+	struct uaio_sqe sqe; /* advanced as parts of it are done */
+	int64_t done_bytes;  /* of a stream request that was cut */
+	int64_t cancel_res;  /* what a cancelled request reports */
+	bool is_blocking;    /* its file knows no RWF_NOWAIT: a worker's */
+	struct list link;
+	uint32_t poll_round; /* when the poller last watched it, and where */
+	uint32_t poll_slot;
+	struct list in_order; /* under the inode's lock */
+	uint32_t state;       /* atomic: enum uaio_req_state, see above */
+	uint32_t account;     /* enum uaio_account while QUEUED */
+
+	struct iovec inline_iov[UAIO_REQ_INLINE_IOVS];
+};
+
+/* From nothing. */
+void uaio_reqs_init(void);
+
+void uaio_group_init(struct uaio_group *group);
+/* Give the free requests back; there are no others. */
+void uaio_group_fini(struct uaio_group *group);
+
+/*
+ * Make a request of sqe: copy it and its iovecs, take the references.
+ * Return: 0 with a request in PREPPED; -EAGAIN if memory is refused, -EBADF.
+ */
+int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
+		 const struct uaio_sqe *sqe, struct uaio_req **ret_req);
+
+/*
+ * Send a PREPPED request on its way: to a worker, or to wait until its file is
+ * ready. If no thread can be had for it, it is made here. The wake-up owed is
+ * noted in kick.
+ */
+void uaio_req_start(struct uaio_req *req, struct uaio_kick *kick);
+
+/* Make a RUNNING request, blocking as long as it takes, and complete it. */
+void uaio_req_run(struct uaio_req *req);
+
+/*
+ * Make a RUNNING stream request as far as is possible without blocking.
+ * Return: its result; -EAGAIN if it has to wait (part of it may be done),
+ * -EOPNOTSUPP if the file knows no such call.
+ */
+int64_t uaio_req_try(struct uaio_req *req);
+
+/* bytes of a write have been written: the rest is what remains to do. */
+void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
+
+/* Complete a RUNNING request: post its event, start what waited for it. */
+void uaio_req_complete(struct uaio_req *req, int64_t res);
+
+/*
+ * Cancel req, of whose group the lock is held.
+ * Return: true if it is RUNNING now and the caller's, who completes it with
+ * req->cancel_res once the lock is released.
+ */
+bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable);
+
+/* Start a list of PREPPED requests. */
+void uaio_req_start_all(struct list *startable);
+
+/* Move a request between states; the edge must be the caller's to take. */
+static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
+				 enum uaio_req_state to)
+{
+	/* relaxed: the lock of the edge orders it; others only peek */
+	UAIO_CHECK(load_relaxed(&req->state) == from);
+	store_relaxed(&req->state, to);
+}
+
+#endif /* UAIO_ENGINE_REQ_H */

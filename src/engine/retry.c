@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/retry.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <sys/resource.h>
+
+#include "base/check.h"
+#include "base/cycles.h"
+#include "base/sleep.h"
+#include "base/sys.h"
+#include "engine/config.h"
+
+enum {
+	/*
+	 * Asking the page cache costs a 1 KiB read 100 ns of 480. After so
+	 * many reads in a row that did not wait, plain reads are made; at 64
+	 * the asking is lost in the noise if a file is cold now and then.
+	 */
+	STREAK_HITS = 64,
+	/*
+	 * A cached read of 64 KiB takes 10 us here, the fastest disk 50 us: a
+	 * plain read that took this long has met the disk.
+	 */
+	SLOW_READ_US = 20,
+	/* A buffered write that takes this long waits for writeback. */
+	SLOW_WRITE_US = 1000,
+	/*
+	 * One slow write may be the scheduler's doing; after so many in a row
+	 * that really slept, the file's writes go to workers for a while.
+	 */
+	SLOW_WRITES = 2,
+	SLOW_WRITES_NS = 100000000,
+};
+
+static int64_t run(const struct uaio_file *file, const struct uaio_sqe *sqe,
+		   uint32_t extra_flags)
+{
+	return uaio_optab[sqe->op].run(
+		sqe, sqe->fd, file->flags & UAIO_FILE_F_STREAM, extra_flags);
+}
+
+/* Made here, whatever it takes: it does not wait for a device. */
+static enum uaio_issue try_here(struct uaio_file *file,
+				const struct uaio_sqe *sqe, int64_t *ret_res)
+{
+	*ret_res = run(file, sqe, 0);
+	return UAIO_ISSUE_DONE;
+}
+
+static enum uaio_issue to_worker(struct uaio_file *file,
+				 const struct uaio_sqe *sqe, int64_t *ret_res)
+{
+	(void)file;
+	(void)sqe;
+	(void)ret_res;
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
+/* Requests that may be made inline when nothing ordered is pending. */
+static bool is_inode_busy(const struct uaio_file *file)
+{
+	/* The entry may be another file's by now (file.h I2): look once. */
+	const struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
+}
+
+static enum uaio_issue try_memory(struct uaio_file *file,
+				  const struct uaio_sqe *sqe, int64_t *ret_res)
+{
+	if (unlikely(is_inode_busy(file)))
+		return UAIO_ISSUE_RETRY_WORKER;
+	return try_here(file, sqe, ret_res);
+}
+
+/*
+ * A read that got less than asked has met the end of the file, or a page that
+ * is not cached. One more byte tells which.
+ */
+static bool is_end_of_file(const struct uaio_sqe *sqe, int64_t got)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+
+	return sys_preadv2(sqe->fd, &iov, 1, sqe->off + got, RWF_NOWAIT) == 0;
+}
+
+static enum uaio_issue ask_page_cache(struct uaio_file *file,
+				      const struct uaio_sqe *sqe,
+				      int64_t *ret_res)
+{
+	int64_t res;
+
+	/* relaxed throughout: advice */
+	if (load_relaxed(&file->nowait_refused))
+		return UAIO_ISSUE_RETRY_WORKER;
+	res = run(file, sqe, RWF_NOWAIT);
+	if (res == -EOPNOTSUPP) {
+		store_relaxed(&file->nowait_refused, 1);
+		return UAIO_ISSUE_RETRY_WORKER;
+	}
+	if (res == -EAGAIN || (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe) &&
+			       !is_end_of_file(sqe, res))) {
+		store_relaxed(&file->hit_streak, 0);
+		return UAIO_ISSUE_RETRY_WORKER;
+	}
+	/* Where the cycle counter's rate is still unknown, go on asking. */
+	if (load_relaxed(&file->hit_streak) < STREAK_HITS - 1 ||
+	    uaio_cycles_per_us())
+		store_relaxed(&file->hit_streak,
+			      load_relaxed(&file->hit_streak) + 1);
+	*ret_res = res;
+	return UAIO_ISSUE_DONE;
+}
+
+/* Cached reads: asked for first, then taken for granted while they are fast. */
+static enum uaio_issue try_cached_read(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       int64_t *ret_res)
+{
+	uint64_t start;
+
+	if (unlikely(is_inode_busy(file)))
+		return UAIO_ISSUE_RETRY_WORKER;
+	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
+	    uaio_config.never_block)
+		return ask_page_cache(file, sqe, ret_res);
+
+	start = uaio_cycles();
+	*ret_res = run(file, sqe, 0);
+	if (unlikely(uaio_cycles() - start >
+		     SLOW_READ_US * uaio_cycles_per_us()))
+		store_relaxed(&file->hit_streak, 0);
+	return UAIO_ISSUE_DONE;
+}
+
+static uint64_t nr_sleeps(void)
+{
+	struct rusage usage;
+
+	if (uaio_sys6(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0, 0, 0))
+		return 0;
+	return (uint64_t)usage.ru_nvcsw;
+}
+
+/*
+ * A write took long. Whether it slept or was merely preempted the clock cannot
+ * tell, so from the first suspicion on the sleeps of each are counted.
+ */
+static void judge_slow_write(struct uaio_inode *inode, bool has_slept)
+{
+	uint32_t nr_slow = load_relaxed(&inode->nr_slow);
+
+	if (nr_slow && !has_slept) {
+		store_relaxed(&inode->nr_slow, 0);
+		return;
+	}
+	store_relaxed(&inode->nr_slow, nr_slow + 1);
+	if (nr_slow + 1 >= SLOW_WRITES)
+		store_relaxed(&inode->slow_until_ns,
+			      uaio_now_ns() + SLOW_WRITES_NS);
+}
+
+static bool is_slow(struct uaio_inode *inode)
+{
+	int64_t until = load_relaxed(&inode->slow_until_ns);
+
+	if (likely(!until))
+		return false;
+	if (uaio_now_ns() < until)
+		return true;
+	store_relaxed(&inode->slow_until_ns, 0);
+	store_relaxed(&inode->nr_slow, 0);
+	return false;
+}
+
+/* O_SYNC in any form waits for the disk, every time. */
+static bool is_sync_write(const struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	return file->flags & UAIO_FILE_F_SYNC ||
+	       sqe->rw_flags & (RWF_DSYNC | RWF_SYNC);
+}
+
+/* Buffered writes: made here while they are fast. */
+static enum uaio_issue try_cached_write(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					int64_t *ret_res)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+	uint64_t start, rate, sleeps = 0;
+	bool is_suspect;
+
+	if (unlikely(is_inode_busy(file) || is_sync_write(file, sqe) ||
+		     is_slow(inode)))
+		return UAIO_ISSUE_RETRY_WORKER;
+
+	is_suspect = load_relaxed(&inode->nr_slow);
+	if (unlikely(is_suspect))
+		sleeps = nr_sleeps();
+	start = uaio_cycles();
+	*ret_res = run(file, sqe, 0);
+	rate = uaio_cycles_per_us();
+	if (unlikely(rate && uaio_cycles() - start > SLOW_WRITE_US * rate))
+		judge_slow_write(inode, is_suspect && nr_sleeps() != sleeps);
+	return UAIO_ISSUE_DONE;
+}
+
+static bool is_extending(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe)
+{
+	struct stat st;
+
+	if (file->flags & UAIO_FILE_F_BLOCKDEV)
+		return false;
+	if (file->flags & UAIO_FILE_F_APPEND || sqe->rw_flags & RWF_APPEND)
+		return true;
+	return sys_fstat(sqe->fd, &st) == 0 &&
+	       sqe->off + (int64_t)uaio_sqe_bytes(sqe) > st.st_size;
+}
+
+/*
+ * Direct writes wait for the device. Those that extend the file are made here
+ * all the same: the kernel makes them before io_submit returns, and clients
+ * count on it.
+ */
+static enum uaio_issue try_direct_write(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					int64_t *ret_res)
+{
+	if (is_extending(file, sqe) && !is_inode_busy(file))
+		return try_here(file, sqe, ret_res);
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
+/* Streams: what is possible now; the rest when the file is ready. */
+static enum uaio_issue try_stream(struct uaio_file *file,
+				  const struct uaio_sqe *sqe, int64_t *ret_res)
+{
+	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
+	int64_t res;
+
+	if (file->flags & UAIO_FILE_F_NONBLOCK)
+		return try_here(file, sqe, ret_res);
+	*ret_res = 0;
+	/* relaxed: requests of this thread are counted, others' have no order */
+	if (uaio_config.force_worker ||
+	    load_relaxed(&file->nr_parked[is_write]))
+		return UAIO_ISSUE_RETRY_READY;
+	res = run(file, sqe, RWF_NOWAIT);
+	if (res == -EAGAIN || res == -EOPNOTSUPP)
+		return UAIO_ISSUE_RETRY_READY;
+	*ret_res = res;
+	if (is_write && res >= 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
+		return UAIO_ISSUE_RETRY_READY;
+	return UAIO_ISSUE_DONE;
+}
+
+static enum uaio_issue try_poll(struct uaio_file *file,
+				const struct uaio_sqe *sqe, int64_t *ret_res)
+{
+	*ret_res = run(file, sqe, 0);
+	if (*ret_res != -EAGAIN)
+		return UAIO_ISSUE_DONE;
+	*ret_res = 0;
+	return UAIO_ISSUE_RETRY_READY;
+}
+
+int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
+		   int64_t *ret_res)
+{
+	*ret_res = run(file, sqe, 0);
+	/* A flag the file cannot honour is refused when it is submitted. */
+	return *ret_res == -EOPNOTSUPP ? -EOPNOTSUPP : 0;
+}
+
+uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES] = {
+	[UAIO_KIND_MEMORY] = {
+		[UAIO_CLASS_READ] = try_memory,
+		[UAIO_CLASS_WRITE] = try_memory,
+		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_CACHED] = {
+		[UAIO_CLASS_READ] = try_cached_read,
+		[UAIO_CLASS_WRITE] = try_cached_write,
+		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_DIRECT] = {
+		[UAIO_CLASS_READ] = to_worker,
+		[UAIO_CLASS_WRITE] = try_direct_write,
+		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_STREAM] = {
+		[UAIO_CLASS_READ] = try_stream,
+		[UAIO_CLASS_WRITE] = try_stream,
+		[UAIO_CLASS_SYNC] = try_here,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_DEVICE] = {
+		[UAIO_CLASS_READ] = try_stream,
+		[UAIO_CLASS_WRITE] = try_stream,
+		[UAIO_CLASS_SYNC] = try_here,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+};
+
+enum uaio_order uaio_order_of(const struct uaio_file *file,
+			      const struct uaio_sqe *sqe)
+{
+	switch (uaio_optab[sqe->op].class) {
+	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
+	case UAIO_CLASS_WRITE:
+		return file->kind != UAIO_KIND_DIRECT || is_extending(file, sqe)
+			       ? UAIO_ORDER_WRITE
+			       : UAIO_ORDER_WRITE_INPLACE;
+	default: return UAIO_ORDER_READ;
+	}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Policy: where a request runs
+ *
+ * One table, kind of file by class of operation. Each entry tries a request
+ * inside the submitting call and says whether it is done, and if not, whether
+ * it is to wait for its file or for a worker. What decides is in retry.c, with
+ * the measurement beside each constant, and nowhere else.
+ */
+#ifndef UAIO_ENGINE_RETRY_H
+#define UAIO_ENGINE_RETRY_H
+
+#include "engine/file.h"
+#include "engine/opdef.h"
+#include "engine/order.h"
+
+/*
+ * Try sqe on file, which the caller may not have a reference to (file.h I2).
+ * ret_res is the result if DONE; if RETRY_READY, the bytes of it that are done.
+ */
+typedef enum uaio_issue uaio_try_fn(struct uaio_file *file,
+				    const struct uaio_sqe *sqe,
+				    int64_t *ret_res);
+
+extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES];
+
+/*
+ * RWF_* that any worker can honour at any time. Requests with others
+ * (RWF_NOWAIT, and what newer kernels may bring) are made by
+ * uaio_try_flags() inside the submitting call, where the kernel's refusal is
+ * a refusal to submit.
+ * Return: 0 with the result, or -EOPNOTSUPP.
+ */
+enum { UAIO_RWF_DEFERRABLE = 0x2 | 0x4 | 0x10 }; /* DSYNC, SYNC, APPEND */
+
+int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
+		   int64_t *ret_res);
+
+/* Return: how the request is ordered against others of its inode. */
+enum uaio_order uaio_order_of(const struct uaio_file *file,
+			      const struct uaio_sqe *sqe);
+
+#endif /* UAIO_ENGINE_RETRY_H */

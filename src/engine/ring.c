@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ring.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/ringmem.h"
+
+enum {
+	RING_MAGIC = 0xa10a10a1,
+	/* io_setup refuses what would need more slots than this. */
+	RING_EVENTS_MAX = 0x10000000 / sizeof(struct uaio_event),
+	/* Slots a small ring has at least, per processor. */
+	EVENTS_PER_CPU = 4,
+};
+
+uint32_t uaio_ring_events_per_cpus(void)
+{
+	static uint32_t nr; /* atomic: constant once known */
+	uint32_t events = load_relaxed(&nr);
+
+	if (!events) {
+		long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+		events = EVENTS_PER_CPU * (cpus > 0 ? (uint32_t)cpus : 1);
+		store_relaxed(&nr, events);
+	}
+	return events;
+}
+
+uint32_t uaio_ring_pages(uint32_t nr_events)
+{
+	/*
+	 * The kernel's arithmetic, 32 bits wide like its: clients size their
+	 * work by what fits, and the surplus is visible to them as capacity.
+	 */
+	uint32_t nr = nr_events < uaio_ring_events_per_cpus()
+			      ? uaio_ring_events_per_cpus()
+			      : nr_events;
+	uint64_t page = UAIO_PAGE_BYTES;
+
+	nr *= 2;
+	if (nr > RING_EVENTS_MAX)
+		return 0;
+	return (uint32_t)((sizeof(struct uaio_ring_map) +
+			   (nr + 2ull) * sizeof(struct uaio_event) + page - 1) /
+			  page);
+}
+
+int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages)
+{
+	struct uaio_ring_map *map = uaio_ringmem_get(nr_pages);
+	uint32_t nr;
+
+	if (!map)
+		return -ENOMEM;
+	nr = (uint32_t)((nr_pages * (size_t)UAIO_PAGE_BYTES - sizeof(*map)) /
+			sizeof(struct uaio_event));
+	*map = (struct uaio_ring_map){
+		.id = UINT32_MAX,
+		.nr = nr,
+		.magic = RING_MAGIC,
+		.compat_features = 1,
+		.header_length = sizeof(*map),
+	};
+	/* relaxed: not published yet, and a late reader takes anything */
+	store_relaxed(&ring->map, map);
+	store_relaxed(&ring->nr, nr);
+	ring->nr_pages = nr_pages;
+	store_relaxed(&ring->tail, 0);
+	return 0;
+}
+
+void uaio_ring_fini(struct uaio_ring *ring)
+{
+	uaio_ringmem_put(ring->map, ring->nr_pages);
+}
+
+void uaio_ring_push(struct uaio_ring *ring, const struct uaio_event *events,
+		    unsigned nr)
+{
+	/* relaxed: only pushers write it, and they are serialised */
+	uint32_t tail = load_relaxed(&ring->tail);
+
+	for (unsigned i = 0; i < nr; i++) {
+		ring->map->events[tail] = events[i];
+		tail = tail + 1 == ring->nr ? 0 : tail + 1;
+	}
+	/*
+	 * [MB:ring-tail] release: events before index. Pairs with
+	 * uaio_ring_unread(), and with clients that reap by themselves.
+	 */
+	store_release(&ring->tail, tail);
+	store_release(&ring->map->tail, tail);
+}
+
+long uaio_ring_pop(struct uaio_ring *ring, struct uaio_event *ret_events,
+		   long nr)
+{
+	uint32_t head = uaio_ring_head(ring);
+	uint32_t left = uaio_ring_unread(ring);
+	long got = 0;
+
+	while (got < nr && left) {
+		uint32_t run = ring->nr - head;
+
+		if (run > left)
+			run = left;
+		if (run > nr - got)
+			run = (uint32_t)(nr - got);
+		memcpy(&ret_events[got], &ring->map->events[head],
+		       run * sizeof(*ret_events));
+		got += run;
+		left -= run;
+		head = head + run == ring->nr ? 0 : head + run;
+	}
+	/*
+	 * [MB:ring-head] release: the slots have been read. Pairs with
+	 * uaio_ring_head().
+	 */
+	if (got)
+		store_release(&ring->map->head, head);
+	return got;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/thread.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "engine/entry.h"
+
+enum {
+	/* Our deepest path needs 4 KiB, and no host code runs here. */
+	STACK_BYTES = 64 << 10,
+	CPU_MASK_BYTES = 1024,
+};
+
+static unsigned char load_mask[CPU_MASK_BYTES]; /* immutable after load */
+static int load_mask_bytes;
+
+void uaio_threads_init(void)
+{
+	load_mask_bytes =
+		sys_sched_getaffinity(0, sizeof(load_mask), load_mask);
+}
+
+int uaio_thread_start(void *(*main)(void *), void *arg)
+{
+	size_t stack = STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN);
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int ret;
+
+	if (pthread_attr_init(&attr))
+		return -EAGAIN;
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* Otherwise a real-time host would hand its class to us. */
+	(void)pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	(void)pthread_attr_setstacksize(&attr, stack);
+
+	/*
+	 * The C library's way, not the system call: it leaves its own signals
+	 * open, without which setuid() would hang.
+	 */
+	sigfillset(&all);
+	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
+	ret = pthread_create(&thread, &attr, main, arg);
+	if (ret == EINVAL) {
+		/* A host whose TLS does not fit the stack: the default. */
+		(void)pthread_attr_destroy(&attr);
+		(void)pthread_attr_init(&attr);
+		(void)pthread_attr_setdetachstate(&attr,
+						  PTHREAD_CREATE_DETACHED);
+		ret = pthread_create(&thread, &attr, main, arg);
+	}
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)pthread_attr_destroy(&attr);
+	return ret ? -EAGAIN : 0;
+}
+
+void uaio_thread_begin(const char *name)
+{
+	uaio_entry_depth = 1;
+	(void)uaio_sys6(SYS_prctl, PR_SET_NAME, (long)name, 0, 0, 0, 0);
+	/* EPERM or a shrunk cpuset: then where the creator may run. */
+	if (load_mask_bytes > 0)
+		(void)sys_sched_setaffinity(0, (size_t)load_mask_bytes,
+					    load_mask);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads of the library inside somebody else's process
+ *
+ * They block all signals, have a small stack, carry a name, run with ordinary
+ * scheduling on the processors the process had when the library was loaded,
+ * and are detached: nobody has to join them.
+ */
+#ifndef UAIO_ENGINE_THREAD_H
+#define UAIO_ENGINE_THREAD_H
+
+/* At load: remember the processors, before the host pins its main thread. */
+void uaio_threads_init(void);
+
+/* Return: 0 or -EAGAIN. Context: any thread, holding no lock. */
+int uaio_thread_start(void *(*main)(void *), void *arg);
+
+/* First thing in main: the name (15 characters are kept), the processors. */
+void uaio_thread_begin(const char *name);
+
+#endif /* UAIO_ENGINE_THREAD_H */

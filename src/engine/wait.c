@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "base/sys.h"
+#include "engine/ctx.h"
+#include "engine/engine.h"
+
+static void tell_locked(struct uaio_waiter *waiter,
+			struct uaio_wakeups *wakeups)
+{
+	uint64_t one = 1;
+
+	list_remove(&waiter->node);
+	/*
+	 * The descriptor may be closed as soon as the waiter is told, so it is
+	 * written first, and here.
+	 */
+	if (waiter->wake_fd >= 0)
+		(void)sys_write(waiter->wake_fd, &one, sizeof(one));
+	else if (wakeups->nr < UAIO_WAKEUPS_MAX)
+		wakeups->words[wakeups->nr++] = &waiter->is_woken;
+	else
+		uaio_wake(&waiter->is_woken, 1);
+	/* [MB:woken] release: last touch (I2). Pairs with wait_asleep(). */
+	store_release(&waiter->is_woken, 1);
+}
+
+void uaio_waiters_collect_locked(struct uaio_ctx *ctx,
+				 struct uaio_wakeups *wakeups)
+{
+	uint32_t unread = uaio_ring_unread(&ctx->ring);
+
+	list_for_each_safe (pos, &ctx->waiters) {
+		struct uaio_waiter *waiter =
+			container_of(pos, struct uaio_waiter, node);
+
+		if (waiter->need <= unread) {
+			tell_locked(waiter, wakeups);
+			ctx->nr_wakeups++;
+		}
+	}
+}
+
+void uaio_wakeups_deliver(struct uaio_wakeups *wakeups)
+{
+	for (unsigned i = 0; i < wakeups->nr; i++)
+		uaio_wake(wakeups->words[i], 1);
+}
+
+void uaio_waiters_wake_all(struct uaio_ctx *ctx)
+{
+	struct uaio_wakeups wakeups = { 0 };
+
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	list_for_each_safe (pos, &ctx->waiters)
+		tell_locked(container_of(pos, struct uaio_waiter, node),
+			    &wakeups);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_wakeups_deliver(&wakeups);
+}
+
+static bool is_dead(const struct uaio_ctx *ctx)
+{
+	/* relaxed: set before the waiters are told, under their lock */
+	return load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
+}
+
+static int poll_until(int fd, const struct uaio_wait *wait, int64_t deadline)
+{
+	struct pollfd slot = { .fd = fd, .events = POLLIN };
+	int64_t left = deadline - uaio_now_ns();
+	struct timespec timeout;
+
+	if (left < 0)
+		left = 0;
+	timeout.tv_sec = left / 1000000000;
+	timeout.tv_nsec = left % 1000000000;
+	return sys_ppoll(&slot, fd >= 0, &timeout, wait->mask,
+			 wait->mask_bytes);
+}
+
+/*
+ * Sleep with the caller's signal mask, swapped in and out by the kernel in the
+ * same call. Without a descriptor to be woken by (the table is full) the sleep
+ * is cut in slices.
+ */
+static int sleep_masked(struct uaio_waiter *waiter,
+			const struct uaio_wait *wait)
+{
+	enum { SLICE_NS = 1000000 };
+	int64_t now = uaio_now_ns(), until = wait->deadline_ns;
+	int ret;
+
+	if (waiter->wake_fd < 0 && until - now > SLICE_NS)
+		until = now + SLICE_NS;
+	ret = poll_until(waiter->wake_fd, wait, until);
+	if (ret == -EINTR)
+		return ret;
+	return uaio_now_ns() >= wait->deadline_ns ? -ETIMEDOUT : 0;
+}
+
+static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
+{
+	/* [MB:woken] acquire: pairs with tell_locked(). */
+	while (!load_acquire(&waiter->is_woken)) {
+		int ret = wait->mask ? sleep_masked(waiter, wait)
+				     : uaio_sleep(&waiter->is_woken, 0,
+						  wait->deadline_ns);
+
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+/*
+ * Sleep until need events are there.
+ * Return: 0 to look again, -EINTR, -ETIMEDOUT, or -EINVAL: the context is dead.
+ */
+static int wait_for(struct uaio_ctx *ctx, uint32_t need,
+		    const struct uaio_wait *wait)
+{
+	struct uaio_waiter waiter = { .need = need, .wake_fd = -1 };
+	int ret = 0;
+
+	if (wait->mask)
+		waiter.wake_fd = sys_eventfd(0, EFD_CLOEXEC);
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	list_init(&waiter.node);
+	if (is_dead(ctx))
+		ret = -EINVAL;
+	else if (uaio_ring_unread(&ctx->ring) < need)
+		list_add_tail(&ctx->waiters, &waiter.node);
+	else
+		store_relaxed(&waiter.is_woken, 1);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+
+	if (ret == 0) {
+		ret = wait_asleep(&waiter, wait);
+		uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+		list_remove(&waiter.node);
+		uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	}
+	if (waiter.wake_fd >= 0)
+		(void)sys_close(waiter.wake_fd);
+	return ret;
+}
+
+/* An address events cannot be stored to (NULL) is noticed when there are any. */
+static long pop_locked(struct uaio_ctx *ctx, struct uaio_event *events,
+		       long got, long nr)
+{
+	if (unlikely(!events))
+		return nr && uaio_ring_unread(&ctx->ring) ? -EFAULT : 0;
+	return uaio_ring_pop(&ctx->ring, events + got, nr - got);
+}
+
+static long pop(struct uaio_ctx *ctx, struct uaio_event *events, long got,
+		long nr)
+{
+	long ret;
+
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	ret = pop_locked(ctx, events, got, nr);
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	return ret;
+}
+
+/* The context is in use; got events of at least min_nr are there already. */
+static long wait_more(struct uaio_ctx *ctx, struct uaio_event *events, long got,
+		      const struct uaio_wait *wait)
+{
+	for (;;) {
+		uint32_t capacity = load_relaxed(&ctx->capacity);
+		long need = wait->min_nr - got;
+		int ret = wait_for(
+			ctx, need < capacity ? (uint32_t)need : capacity, wait);
+		long more = pop(ctx, events, got, wait->nr);
+
+		if (more < 0)
+			return more;
+		got += more;
+		if (got >= wait->min_nr)
+			return got;
+		if (ret < 0)
+			return got || ret == -ETIMEDOUT ? got : ret;
+	}
+}
+
+/* Let signals in that only the caller's mask allows, though nobody slept. */
+static long let_signals_in(const struct uaio_wait *wait, long got)
+{
+	static const struct timespec zero;
+
+	if (sys_ppoll(NULL, 0, &zero, wait->mask, wait->mask_bytes) == -EINTR &&
+	    got == 0)
+		return -EINTR;
+	return got;
+}
+
+long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
+			const struct uaio_wait *wait)
+{
+	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+	bool sleeps = false;
+	long got = -EINVAL;
+
+	if (!ctx)
+		return -EINVAL;
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	if (load_relaxed(&ctx->handle) == handle) {
+		got = pop_locked(ctx, ret_events, 0, wait->nr);
+		sleeps = got >= 0 && got < wait->min_nr &&
+			 wait->deadline_ns != 0;
+		if (sleeps)
+			ctx->nr_waiting++;
+	}
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	if (sleeps) {
+		got = wait_more(ctx, ret_events, got, wait);
+		uaio_ctx_unuse(ctx);
+	} else if (unlikely(wait->mask) && got >= 0) {
+		got = let_signals_in(wait, got);
+	}
+	return got;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for events
+ *
+ * A waiter says how many events it still needs; completers wake it when that
+ * many are there, and nobody for fewer. The waiter lives on its thread's
+ * stack.
+ *
+ *   I1  A waiter is on its context's list or has been told to wake, and both
+ *       change under the group's lock.
+ *   I2  After taking it off the list a completer touches it once more, under
+ *       that lock, and never after; waking goes by address.
+ *   I3  A waiter looks at the ring under the same lock before it sleeps, so no
+ *       completion falls between the look and the sleep.
+ *   I4  need never exceeds the ring's capacity: a full ring wakes everybody.
+ */
+#ifndef UAIO_ENGINE_WAIT_H
+#define UAIO_ENGINE_WAIT_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct uaio_ctx;
+
+struct uaio_waiter {
+	/* under the group's lock */
+	struct list node;
+	uint32_t need;
+	int wake_fd; /* borrows: an eventfd, or -1 for waking by word */
+
+	/* atomic */
+	uint32_t is_woken; /* what it sleeps on */
+};
+
+/* Waiters that were taken off under the lock, to be woken without it. */
+enum { UAIO_WAKEUPS_MAX = 16 };
+
+struct uaio_wakeups {
+	unsigned nr;
+	uint32_t *words[UAIO_WAKEUPS_MAX]; /* addresses only (I2) */
+};
+
+/* Take off the list all whose need is met. */
+void uaio_waiters_collect_locked(struct uaio_ctx *ctx,
+				 struct uaio_wakeups *wakeups);
+void uaio_wakeups_deliver(struct uaio_wakeups *wakeups);
+
+/* The context goes away: everybody is to look again. */
+void uaio_waiters_wake_all(struct uaio_ctx *ctx);
+
+#endif /* UAIO_ENGINE_WAIT_H */

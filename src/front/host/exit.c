@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ways out of the process that run no destructor
+ */
+#include "front/host/host.h"
+
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/symver.h"
+#include "base/sys.h"
+#include "engine/engine.h"
+#include "engine/entry.h"
+
+void uaio_host_exiting(void)
+{
+	/* A signal handler inside the engine leaves at once. */
+	if (!uaio_enter())
+		return;
+	uaio_engine_exiting();
+	uaio_leave();
+}
+
+UAIO_EXPORT void _exit(int status) __attribute__((noreturn));
+UAIO_EXPORT void _Exit(int status) __attribute__((noreturn));
+
+void _exit(int status)
+{
+	uaio_host_exiting();
+	for (;;)
+		(void)uaio_sys6(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+void _Exit(int status)
+{
+	_exit(status);
+}

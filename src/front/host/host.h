@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The host's calls that we stand in front of
+ *
+ * Those that close descriptors or move rings: the engine is told, then the C
+ * library's own function does the work. With nothing known of the descriptor
+ * telling is one load. A signal handler that interrupted the engine goes
+ * straight to the C library.
+ */
+#ifndef UAIO_FRONT_HOST_H
+#define UAIO_FRONT_HOST_H
+
+/* A raw result, the C library's way. Return: res, or -1 with errno set. */
+long uaio_host_error(long res);
+
+/* The calls that syscall(2) answers; all others never come here. */
+long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
+
+/* Find the functions we stand in front of; once, when the library loads. */
+void uaio_host_load(void);
+
+/* The process is about to end by a way that runs no destructor. */
+void uaio_host_exiting(void);
+
+/* About to close [first, last], and after. */
+void uaio_host_closing(unsigned first, unsigned last);
+
+/* A raw close, dup2, dup3 or close_range, with the engine told. */
+long uaio_host_raw_close(int fd);
+long uaio_host_raw_dup(int from, int to, int flags);
+long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
+
+/* mremap(2), raw: rings of ours are seen to. */
+long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
+			  unsigned long new_bytes, int flags, void *new_addr);
+
+#endif /* UAIO_FRONT_HOST_H */

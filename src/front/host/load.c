@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When the library is loaded and unloaded, and its own public functions. No
+ * thread is started and no memory taken here: that waits for the first
+ * io_setup.
+ */
+#include <string.h>
+
+#include "base/symver.h"
+#include "engine/engine.h"
+#include "engine/entry.h"
+#include "front/host/host.h"
+#include "uaio.h"
+
+__attribute__((constructor)) static void load(void)
+{
+	uaio_engine_load();
+	uaio_host_load();
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	uaio_host_exiting();
+}
+
+UAIO_EXPORT int uaio_get_counters(struct uaio_counters *ret_counters)
+{
+	memset(ret_counters, 0, sizeof(*ret_counters));
+	if (uaio_engine_is_up() && uaio_enter()) {
+		uaio_counters_read(ret_counters);
+		uaio_leave();
+	}
+	return 0;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "front/libaio/aio.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/sleep.h"
+#include "base/uaddr.h"
+#include "engine/engine.h"
+#include "engine/entry.h"
+#include "front/libaio/iocb.h"
+
+enum {
+	NS_PER_S = 1000000000,
+	SIGSET_BYTES = 8, /* the kernel's */
+};
+
+long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
+{
+	uint64_t handle;
+	long ret;
+
+	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)))
+		return -EFAULT;
+	if (*handlep || !nr_events)
+		return -EINVAL;
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = uaio_engine_start();
+	if (ret == 0)
+		ret = uaio_ctx_setup(nr_events, &handle);
+	uaio_leave();
+	if (ret == 0)
+		*handlep = handle;
+	return ret;
+}
+
+long uaio_aio_destroy(uint64_t handle)
+{
+	long ret;
+
+	if (!uaio_engine_is_up())
+		return -EINVAL;
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = uaio_ctx_destroy(handle);
+	uaio_leave();
+	return ret;
+}
+
+long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
+{
+	long ret;
+
+	if (uaio_iocb_check_address(iocb) < 0)
+		return -EFAULT;
+	if (iocb->aio_key != UAIO_IOCB_KEY || !uaio_engine_is_up())
+		return -EINVAL;
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = uaio_ctx_cancel(handle, (uintptr_t)iocb);
+	uaio_leave();
+	return ret;
+}
+
+/*
+ * One request. What is wrong with it is found in the kernel's order: its
+ * memory, its reserved fields, room, its descriptors, its operation.
+ */
+static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
+{
+	struct uaio_sqe sqe;
+	int ret = uaio_check_fds((int)iocb->aio_fildes,
+				 iocb->aio_flags & IOCB_FLAG_RESFD,
+				 (int)iocb->aio_resfd);
+
+	if (unlikely(ret < 0))
+		return ret;
+	/* Before it is accepted: after, the iocb may be the client's again. */
+	iocb->aio_key = UAIO_IOCB_KEY;
+	ret = uaio_iocb_translate(iocb, &sqe);
+	if (unlikely(ret < 0))
+		return ret;
+	return uaio_batch_add(batch, &sqe);
+}
+
+static long submit_batch(uint64_t handle, long nr, struct iocb **iocbs)
+{
+	struct uaio_batch batch;
+	long room, i = 0;
+	int ret = 0;
+
+	room = nr < 0 ? -EINVAL : uaio_batch_begin(&batch, handle, nr);
+	if (room < 0 || nr == 0)
+		return room;
+	if (!uaio_is_accessible((uintptr_t)iocbs, sizeof(*iocbs))) {
+		ret = -EFAULT;
+	} else if (room == 0) {
+		ret = uaio_iocb_check(iocbs[0]);
+		ret = ret < 0 ? ret : -EAGAIN;
+	} else {
+		for (; i < room; i++) {
+			struct iocb *iocb = iocbs[i];
+
+			ret = uaio_iocb_check(iocb);
+			if (unlikely(ret < 0))
+				break;
+			ret = submit_one(&batch, iocb);
+			if (unlikely(ret < 0))
+				break;
+		}
+	}
+	if (room > 0)
+		uaio_batch_end(&batch);
+	return i ? i : ret;
+}
+
+long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs)
+{
+	long ret;
+
+	if (unlikely(!uaio_engine_is_up()))
+		return -EINVAL;
+	if (unlikely(!uaio_enter()))
+		return -EAGAIN;
+	ret = submit_batch(handle, nr, iocbs);
+	uaio_leave();
+	return ret;
+}
+
+/*
+ * The kernel takes seconds and nanoseconds as one number, however odd they
+ * are, and a negative one as never.
+ */
+static int64_t deadline_of(const struct timespec *timeout)
+{
+	int64_t ns, deadline;
+
+	if (!timeout)
+		return UAIO_FOREVER;
+	if (timeout->tv_sec == 0 && timeout->tv_nsec == 0)
+		return 0;
+	if (__builtin_mul_overflow((int64_t)timeout->tv_sec, (int64_t)NS_PER_S,
+				   &ns) ||
+	    __builtin_add_overflow(ns, (int64_t)timeout->tv_nsec, &ns) ||
+	    ns < 0 || __builtin_add_overflow(uaio_now_ns(), ns, &deadline))
+		return UAIO_FOREVER;
+	return deadline;
+}
+
+static long getevents(uint64_t handle, long min_nr, long nr,
+		      struct uaio_event *events, const struct timespec *timeout,
+		      const struct uaio_aio_sigset *sigset)
+{
+	struct uaio_wait wait = { .min_nr = min_nr, .nr = nr };
+	long ret;
+
+	if (timeout &&
+	    !uaio_is_accessible((uintptr_t)timeout, sizeof(*timeout)))
+		return -EFAULT;
+	if (sigset && sigset->mask) {
+		wait.mask = sigset->mask;
+		wait.mask_bytes = sigset->mask_bytes;
+	}
+	if (unlikely(min_nr > nr || min_nr < 0 || !uaio_engine_is_up()))
+		return -EINVAL;
+	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
+		events = NULL;
+	wait.deadline_ns = min_nr > 0 ? deadline_of(timeout) : 0;
+	if (unlikely(!uaio_enter()))
+		return -EAGAIN;
+	ret = uaio_ctx_getevents(handle, events, &wait);
+	uaio_leave();
+	return ret;
+}
+
+long uaio_aio_getevents(uint64_t handle, long min_nr, long nr,
+			struct uaio_event *events,
+			const struct timespec *timeout)
+{
+	return getevents(handle, min_nr, nr, events, timeout, NULL);
+}
+
+long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
+			 struct uaio_event *events,
+			 const struct timespec *timeout,
+			 const struct uaio_aio_sigset *sigset)
+{
+	if (sigset) {
+		if (!uaio_is_accessible((uintptr_t)sigset, sizeof(*sigset)))
+			return -EFAULT;
+		if (sigset->mask && sigset->mask_bytes != SIGSET_BYTES)
+			return -EINVAL;
+		if (sigset->mask &&
+		    !uaio_is_accessible((uintptr_t)sigset->mask, SIGSET_BYTES))
+			return -EFAULT;
+	}
+	return getevents(handle, min_nr, nr, events, timeout, sigset);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The six kernel AIO calls
+ *
+ * As the kernel has them: same arguments, the result or a negative errno. The
+ * libaio functions and syscall(2) are two doors to these.
+ *
+ * Context: any thread; in a signal handler that interrupted one of them they
+ * answer -EAGAIN. errno is not touched.
+ */
+#ifndef UAIO_FRONT_AIO_H
+#define UAIO_FRONT_AIO_H
+
+#include <linux/aio_abi.h>
+#include <stdint.h>
+#include <time.h>
+
+struct uaio_event;
+
+/* The last argument of io_pgetevents. */
+struct uaio_aio_sigset {
+	const void *mask;
+	size_t mask_bytes;
+};
+
+/* Mirrors io_setup(2): EFAULT, EINVAL, EAGAIN, ENOMEM. */
+long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep);
+
+/* Mirrors io_destroy(2): EINVAL. */
+long uaio_aio_destroy(uint64_t handle);
+
+/* Mirrors io_submit(2): how many, or EINVAL, EFAULT, EBADF, EAGAIN, ... */
+long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs);
+
+/* Mirrors io_cancel(2): EINPROGRESS, EINVAL, EFAULT. */
+long uaio_aio_cancel(uint64_t handle, struct iocb *iocb);
+
+/* Mirror io_getevents(2), io_pgetevents: how many, or EINVAL, EFAULT, EINTR. */
+long uaio_aio_getevents(uint64_t handle, long min_nr, long nr,
+			struct uaio_event *events,
+			const struct timespec *timeout);
+long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
+			 struct uaio_event *events,
+			 const struct timespec *timeout,
+			 const struct uaio_aio_sigset *sigset);
+
+#endif /* UAIO_FRONT_AIO_H */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations: one pair of functions per row of the table in optab.c
+ *
+ * prep refuses at submission what the kernel refuses there, in its order; run
+ * makes the system call. They know nothing of contexts, queues or threads.
+ */
+#ifndef UAIO_OP_OP_H
+#define UAIO_OP_OP_H
+
+#include "engine/opdef.h"
+
+/* rw.c */
+int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags);
+int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags);
+int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
+
+/* sync.c */
+int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_sync_run_fsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags);
+int64_t uaio_sync_run_fdsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			     uint32_t extra_flags);
+
+/* poll.c */
+int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags);
+
+#endif /* UAIO_OP_OP_H */

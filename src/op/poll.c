@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* POLL: one-shot; tried here, then left to the poller. */
+#include <errno.h>
+#include <poll.h>
+
+#include "base/sys.h"
+#include "engine/file.h"
+#include "op/op.h"
+
+int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	/* What poll() always says of files that know no waiting. */
+	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
+
+	if (sqe->events > UINT16_MAX)
+		return -EINVAL;
+	if (sqe->off || sqe->len || sqe->rw_flags)
+		return -EINVAL;
+	/* There is nothing to wait on, and it would wait for ever. */
+	if (file->kind < UAIO_KIND_STREAM && !(sqe->events & always))
+		return -EINVAL;
+	return 0;
+}
+
+/* Return: what is ready now, or -EAGAIN: nothing. */
+int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags)
+{
+	static const struct timespec zero;
+	struct pollfd slot = { .fd = fd, .events = (short)sqe->events };
+	int ret;
+
+	(void)is_stream;
+	(void)extra_flags;
+	ret = sys_ppoll(&slot, 1, &zero, NULL, 0);
+	if (ret < 0)
+		return ret == -EINTR ? -EAGAIN : ret;
+	return ret ? (unsigned short)slot.revents : -EAGAIN;
+}

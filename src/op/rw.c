@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * READ, WRITE and their vectored forms
+ *
+ * A request without flags on a file with a position is one pread or pwrite,
+ * 90 ns cheaper than the vectored call; everything else goes through preadv2.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "base/uaddr.h"
+#include "engine/file.h"
+#include "op/op.h"
+
+enum {
+	IOVS_MAX = 1024,        /* UIO_MAXIOV */
+	RWF_KNOWN_END = 1 << 9, /* no kernel knows a flag from here on */
+	IOPRIO_CLASS_SHIFT = 13,
+	IOPRIO_LEVEL_MASK = 7,
+	CAP_SYS_NICE = 23,
+	CAP_SYS_ADMIN = 21,
+};
+
+/* What one call moves at most: INT_MAX less the rest of its page. */
+static const uint64_t RW_BYTES_MAX = 0x7ffff000;
+
+/* Real-time classes are for the privileged; who is, only the kernel knows. */
+static bool may_be_realtime(void)
+{
+	struct {
+		uint32_t version;
+		int pid;
+	} header = { 0x20080522, 0 };
+	struct {
+		uint32_t effective, permitted, inheritable;
+	} data[2];
+
+	if (uaio_sys6(SYS_capget, (long)&header, (long)data, 0, 0, 0, 0) < 0)
+		return false;
+	return data[0].effective & (1u << CAP_SYS_NICE | 1u << CAP_SYS_ADMIN);
+}
+
+static int check_ioprio(uint16_t ioprio)
+{
+	unsigned level = ioprio & IOPRIO_LEVEL_MASK;
+
+	switch (ioprio >> IOPRIO_CLASS_SHIFT) {
+	case 0: return level ? -EINVAL : 0;
+	case 1: return may_be_realtime() ? 0 : -EPERM;
+	case 2:
+	case 3: return 0;
+	default: return -EINVAL;
+	}
+}
+
+/* Return: bytes, 0 or more, or -errno. */
+static int64_t check_iovs(const struct uaio_sqe *sqe)
+{
+	uint64_t bytes = 0;
+
+	if (sqe->len > IOVS_MAX)
+		return -EINVAL;
+	if (sqe->len && !uaio_is_accessible((uintptr_t)sqe->iov,
+					    sqe->len * sizeof(*sqe->iov)))
+		return -EFAULT;
+	for (uint64_t i = 0; i < sqe->len; i++)
+		if ((int64_t)sqe->iov[i].iov_len < 0)
+			return -EINVAL;
+	for (uint64_t i = 0; i < sqe->len; i++) {
+		uint64_t part = sqe->iov[i].iov_len;
+
+		if (part > RW_BYTES_MAX - bytes)
+			part = RW_BYTES_MAX - bytes;
+		if (!uaio_is_user_range((uintptr_t)sqe->iov[i].iov_base, part))
+			return -EFAULT;
+		bytes += part;
+	}
+	return (int64_t)bytes;
+}
+
+static int64_t check_buffer(const struct uaio_sqe *sqe)
+{
+	uint64_t bytes = sqe->len < RW_BYTES_MAX ? sqe->len : RW_BYTES_MAX;
+
+	return uaio_is_user_range((uintptr_t)sqe->buf, bytes) ? (int64_t)bytes
+							      : -EFAULT;
+}
+
+int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	uint32_t mode = op->class == UAIO_CLASS_READ ? UAIO_FILE_F_READ
+						     : UAIO_FILE_F_WRITE;
+	int64_t bytes;
+
+	if (unlikely(sqe->ioprio)) {
+		int ret = check_ioprio(sqe->ioprio);
+
+		if (ret < 0)
+			return ret;
+	}
+	if (unlikely(sqe->rw_flags >= RWF_KNOWN_END))
+		return -EOPNOTSUPP;
+	if (unlikely(!(file->flags & mode)))
+		return -EBADF;
+	if (unlikely(file->flags & UAIO_FILE_F_NO_RW))
+		return -EINVAL;
+	bytes = op->is_vectored ? check_iovs(sqe) : check_buffer(sqe);
+	if (unlikely(bytes < 0))
+		return (int)bytes;
+	if (unlikely(sqe->off < 0 || sqe->off > INT64_MAX - bytes))
+		return -EINVAL;
+	return 0;
+}
+
+int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags)
+{
+	return sys_preadv2(fd, sqe->iov, (int)sqe->len,
+			   is_stream ? -1 : sqe->off,
+			   (int)(sqe->rw_flags | extra_flags));
+}
+
+int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags)
+{
+	return sys_pwritev2(fd, sqe->iov, (int)sqe->len,
+			    is_stream ? -1 : sqe->off,
+			    (int)(sqe->rw_flags | extra_flags));
+}
+
+int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	const struct iovec iov = { sqe->buf, sqe->len };
+
+	if (likely(!(sqe->rw_flags | extra_flags) && !is_stream))
+		return sys_pread(fd, sqe->buf, sqe->len, sqe->off);
+	return sys_preadv2(fd, &iov, 1, is_stream ? -1 : sqe->off,
+			   (int)(sqe->rw_flags | extra_flags));
+}
+
+int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags)
+{
+	const struct iovec iov = { sqe->buf, sqe->len };
+
+	if (likely(!(sqe->rw_flags | extra_flags) && !is_stream))
+		return sys_pwrite(fd, sqe->buf, sqe->len, sqe->off);
+	return sys_pwritev2(fd, &iov, 1, is_stream ? -1 : sqe->off,
+			    (int)(sqe->rw_flags | extra_flags));
+}
