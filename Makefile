@@ -18,8 +18,9 @@ $(BUILD)/build.ninja:
 	@meson setup $(BUILD) --prefix=$(PREFIX) -Dtests=disabled $(MESON_FLAGS) \
 		>/dev/null
 
-demo: $(BUILD)/build.ninja
-	@tools/need demo
+demo:
+	@tools/need build demo
+	@tools/configure $(BUILD)
 	@ninja -C $(BUILD) --quiet
 	@python3 bench/demo.py --build $(BUILD)
 
@@ -31,8 +32,8 @@ check:
 
 check-san:
 	@tools/need build san
-	@tools/configure $(BUILD)-asan -Dtests=enabled -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
-	@tools/configure $(BUILD)-tsan -Dtests=enabled -Db_sanitize=thread -Dbuildtype=debugoptimized
+	@tools/configure $(BUILD)-asan -Dtests=enabled -Db_lto=false -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
+	@tools/configure $(BUILD)-tsan -Dtests=enabled -Db_lto=false -Db_sanitize=thread -Dbuildtype=debugoptimized
 	@ninja -C $(BUILD)-asan --quiet
 	@ninja -C $(BUILD)-tsan --quiet
 	@tools/run-tests $(BUILD)-asan --suite unit --suite torture
@@ -50,8 +51,9 @@ stress:
 	@ninja -C $(BUILD) --quiet
 	@tools/run-tests $(BUILD) --suite stress
 
-bench: $(BUILD)/build.ninja
-	@tools/need bench
+bench:
+	@tools/need build bench
+	@tools/configure $(BUILD)
 	@ninja -C $(BUILD) --quiet
 	@python3 bench/run.py --build $(BUILD)
 

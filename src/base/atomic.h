@@ -34,13 +34,14 @@
 #define sub_acqrel(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
 #define sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 #define sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
+#define and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define or_acqrel(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
 #define or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 
 /* On failure the current value is stored to *expected. */
 #define cas_acquire(p, expected, v)                              \
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
-				    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+				    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
 #define cas_relaxed(p, expected, v)                              \
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED)

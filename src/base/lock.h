@@ -22,6 +22,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_START,   /* bringing the engine up */
 	UAIO_RANK_TABLE,   /* context table, quota */
 	UAIO_RANK_REAP,    /* a context's head */
+	UAIO_RANK_TRYING,  /* parked requests being tried */
 	UAIO_RANK_GROUP,   /* a context's requests and tail */
 	UAIO_RANK_FILES,   /* the descriptor table */
 	UAIO_RANK_FILE,    /* one open file */
@@ -63,6 +64,19 @@ static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 	/* [MB:lock] acquire: pairs with uaio_unlock(). */
 	if (!cas_acquire(&lock->word, &free, 1))
 		uaio_lock_contended(lock);
+}
+
+/* Return: whether the lock was free, and is held now. */
+static inline bool uaio_trylock(struct uaio_lock *lock,
+				enum uaio_lock_rank rank)
+{
+	uint32_t free = 0;
+
+	/* [MB:lock] acquire: pairs with uaio_unlock(). */
+	if (!cas_acquire(&lock->word, &free, 1))
+		return false;
+	uaio_rank_push(rank);
+	return true;
 }
 
 static inline void uaio_unlock(struct uaio_lock *lock, enum uaio_lock_rank rank)

@@ -239,6 +239,13 @@ static inline int sys_getpid(void)
 	return (int)uaio_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
+/* Of the calling thread; 0 is what it had from the start. */
+static inline int sys_ioprio_set(int ioprio)
+{
+	return (int)uaio_sys6(SYS_ioprio_set, 1 /* of a thread */, 0, ioprio,
+			      0, 0, 0);
+}
+
 static inline int sys_gettid(void)
 {
 	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -266,6 +273,21 @@ static inline bool sys_can_read8(const void *addr)
 {
 	return uaio_sys6(SYS_rt_sigprocmask, 0x7fff, (long)addr, 0, 8, 0, 0) !=
 	       -14 /* EFAULT */;
+}
+
+/*
+ * Have the kernel or the word at addr with nothing, atomically: a change of
+ * nothing that needs write access all the same.
+ *
+ * Return: true if the four bytes, aligned, can be written.
+ */
+static inline bool sys_can_write4(void *addr)
+{
+	const int wake_op = 5, or_with_zero = 2 << 28;
+	uint32_t unused = 0;
+
+	return uaio_sys6(SYS_futex, (long)&unused, wake_op, 0, 0, (long)addr,
+			 or_with_zero) != -14 /* EFAULT */;
 }
 
 #endif /* UAIO_BASE_SYS_H */

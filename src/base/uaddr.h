@@ -29,4 +29,11 @@ static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 	return addr >= 4096 && uaio_is_user_range(addr, bytes);
 }
 
+/*
+ * Return: whether all of the memory can be read, or written. Asked of the
+ * kernel page by page, so for those only who want to be told rather than fault.
+ */
+bool uaio_can_read(uint64_t addr, uint64_t bytes);
+bool uaio_can_write(uint64_t addr, uint64_t bytes);
+
 #endif /* UAIO_BASE_UADDR_H */

@@ -11,20 +11,22 @@
 #include "engine/cancel.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
+#include "engine/ready.h"
 
-void uaio_group_cancel_parked(struct uaio_group *group)
+void uaio_group_close(struct uaio_group *group)
 {
 	struct list startable, cancelled, *node;
 
 	list_init(&startable);
 	list_init(&cancelled);
+	/* What is being tried or submitted just now is not parked after this. */
+	uaio_ready_close_group(group);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	list_for_each (pos, &group->requests) {
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_group);
 
-		/* relaxed: looked at again under the poller's lock */
-		if (load_relaxed(&req->state) == UAIO_REQ_PARKED &&
+		if (uaio_req_state(req) == UAIO_REQ_PARKED &&
 		    uaio_req_cancel_locked(req, &startable))
 			list_add_tail(&cancelled, &req->link);
 	}
@@ -33,7 +35,7 @@ void uaio_group_cancel_parked(struct uaio_group *group)
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
 
-		uaio_req_complete(req, req->cancel_res);
+		uaio_req_complete(req, uaio_req_cancelled_res(req));
 	}
 }
 
@@ -68,7 +70,7 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 	list_init(&startable);
 	req = take_by_obj(&ctx->group, obj, &startable);
 	if (req)
-		uaio_req_complete(req, req->cancel_res);
+		uaio_req_complete(req, uaio_req_cancelled_res(req));
 	uaio_req_start_all(&startable);
 	uaio_ctx_unuse(ctx);
 	return req ? -EINPROGRESS : -EINVAL;

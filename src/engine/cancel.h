@@ -9,6 +9,6 @@ struct uaio_group;
  * Complete, as cancelled, what waits for its file to be ready, and perhaps for
  * ever: the context goes away.
  */
-void uaio_group_cancel_parked(struct uaio_group *group);
+void uaio_group_close(struct uaio_group *group);
 
 #endif /* UAIO_ENGINE_CANCEL_H */

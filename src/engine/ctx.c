@@ -10,6 +10,7 @@
 #include "engine/config.h"
 #include "engine/ctxtab.h"
 #include "engine/engine.h"
+#include "engine/entry.h"
 #include "engine/init.h"
 #include "engine/ringmem.h"
 #include "engine/wait.h"
@@ -43,10 +44,9 @@ struct moved {
 
 static struct uaio_slab moved_slab;
 
-static void post_to_ctx(struct uaio_sink *sink, const struct uaio_event *events,
-			unsigned nr)
+static void post_to_ctx(struct uaio_sink *sink, const struct uaio_post *post)
 {
-	uaio_ctx_post(container_of(sink, struct uaio_ctx, sink), events, nr, 0);
+	uaio_ctx_post(container_of(sink, struct uaio_ctx, sink), post);
 }
 
 static const struct uaio_sink_ops ctx_sink_ops = { .post = post_to_ctx };
@@ -56,6 +56,7 @@ void uaio_ctxs_init(void)
 	memset(&ctxs, 0, sizeof(ctxs));
 	uaio_ctxtab_init(&ctxs.table);
 	uaio_slab_init(&ctxs.slab, sizeof(struct uaio_ctx), 65536);
+	uaio_waiters_init();
 	uaio_slab_init(&moved_slab, sizeof(struct moved), 4096);
 }
 
@@ -155,12 +156,19 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/* relaxed: readers hold the lock or a ticket */
 	store_relaxed(&ctx->handle, handle);
+	/* Each life begins with a number of its own: a ticket that is over. */
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	ctx->life++;
+	store_relaxed(&ctx->nr_done, load_relaxed(&ctx->nr_done) + 1);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	/* The number goes on from the context's last life: it only grows.
+	/*
 	 * [MB:tickets] release: members before life. Pairs with
-	 * uaio_ctx_take_tickets(). */
+	 * uaio_ctx_take_tickets().
+	 */
 	store_release(&ctx->tickets,
-		      load_relaxed(&ctx->tickets) & ~UAIO_TICKETS_DEAD);
+		      (load_relaxed(&ctx->tickets) + UAIO_TICKET) &
+			      ~UAIO_TICKETS_DEAD);
 	uaio_ctxtab_set_locked(&ctxs.table, id, ctx);
 	store_relaxed(&ctx->ring.map->id, id);
 out:
@@ -173,6 +181,10 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 	uint32_t nr_pages = nr_events ? uaio_ring_pages(nr_events) : 0;
 	struct uaio_ctx *ctx;
 	int ret;
+
+	/* The kernel doubles in 32 bits: this becomes little, and too much. */
+	if (nr_pages && nr_events > INT32_MAX)
+		return -EAGAIN;
 
 	if (!nr_pages)
 		return -EINVAL;
@@ -235,7 +247,7 @@ static bool is_drained(struct uaio_ctx *ctx)
 	 * after our look finds DEAD set and wakes us.
 	 */
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
-	drained = ctx->nr_waiting == 0;
+	drained = ctx->nr_users == 0;
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
 	drained = drained && load_relaxed(&ctx->nr_done) == taken;
@@ -251,7 +263,7 @@ static void wait_until_drained(struct uaio_ctx *ctx)
 
 		if (is_drained(ctx))
 			return;
-		(void)uaio_sleep(&ctx->drain, key, UAIO_FOREVER);
+		(void)uaio_sleep_outside(&ctx->drain, key, UAIO_FOREVER);
 	}
 }
 
@@ -283,7 +295,7 @@ int uaio_ctx_destroy(uint64_t handle)
 	store_relaxed(&ctx->handle, 0);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	uaio_waiters_wake_all(ctx);
-	uaio_group_cancel_parked(&ctx->group);
+	uaio_group_close(&ctx->group);
 	wait_until_drained(ctx);
 
 	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
@@ -297,17 +309,23 @@ int uaio_ctx_destroy(uint64_t handle)
 	return 0;
 }
 
-void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_event *events,
-		   unsigned nr, unsigned nr_inline)
+void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_post *post)
 {
-	struct uaio_wakeups wakeups = { 0 };
+	struct uaio_wakeups wakeups;
 
+	wakeups.nr = 0;
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	uaio_ring_push(&ctx->ring, events, nr);
+	uaio_ring_push(&ctx->ring, post->events, post->nr);
 	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
-	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + nr);
-	ctx->nr_inline += nr_inline;
-	ctx->nr_queued += nr - nr_inline;
+	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + post->nr);
+	ctx->nr_inline += post->nr_inline;
+	ctx->nr_queued += post->nr - post->nr_inline;
+	/*
+	 * Who reads the eventfd must find the events, and who is woken for
+	 * them must find the eventfd counted up: so between the two.
+	 */
+	if (unlikely(post->resfd))
+		uaio_file_signal(post->resfd, post->nr_resfd);
 	if (unlikely(!list_is_empty(&ctx->waiters)))
 		uaio_waiters_collect_locked(ctx, &wakeups);
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
@@ -335,7 +353,7 @@ struct uaio_ctx *uaio_ctx_use(uint64_t handle)
 		return NULL;
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	if (load_relaxed(&ctx->handle) == handle)
-		ctx->nr_waiting++;
+		ctx->nr_users++;
 	else
 		handle = 0;
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
@@ -345,7 +363,7 @@ struct uaio_ctx *uaio_ctx_use(uint64_t handle)
 void uaio_ctx_unuse(struct uaio_ctx *ctx)
 {
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
-	ctx->nr_waiting--;
+	ctx->nr_users--;
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/* relaxed: ordered by the lock, see is_drained() */
 	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
@@ -365,65 +383,120 @@ bool uaio_ctx_is_empty(uint64_t handle)
 }
 
 /*
- * Take the ring out of our memory: its pages go, their place stays mapped
- * (empty, so that a lookup there misses) until the context is destroyed.
+ * Copied rather than moved: a submitter may be reading the head where the ring
+ * was, without a lock, and must find it no further than it is. The old place
+ * stays mapped, with an id that no lookup accepts.
  */
-static int64_t move_ring_locked(struct uaio_ctx *ctx, struct moved *moved,
-				int flags, uint64_t new_addr)
+static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 {
 	size_t bytes = (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES;
-	void *map;
+	struct uaio_ring_map *map, *old = ctx->ring.map;
 
+	map = sys_mmap((void *)(uintptr_t)new_addr, bytes,
+		       PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
+	if (sys_is_map_error(map))
+		return (int64_t)(intptr_t)map;
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	map = sys_mremap(ctx->ring.map, bytes, bytes,
-			 flags | MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
-			 (void *)(uintptr_t)new_addr);
-	if (!sys_is_map_error(map)) {
-		moved->ctx = ctx;
-		moved->home = ctx->ring.map;
-		moved->handle = (uintptr_t)map;
-		store_relaxed(&ctx->ring.map, (struct uaio_ring_map *)map);
-		store_relaxed(&ctx->handle, (uintptr_t)map);
-	}
+	memcpy(map, old, bytes);
+	/* relaxed: readers hold a lock or take what they get */
+	store_relaxed(&ctx->ring.map, map);
+	store_relaxed(&ctx->handle, (uintptr_t)map);
+	store_relaxed(&old->id, UINT32_MAX);
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	return (int64_t)(intptr_t)map;
+	return (int64_t)new_addr;
+}
+
+/*
+ * Return: the context whose ring is at old, if that is what the caller wants
+ * moved; or NULL with the error in ret_error.
+ */
+static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
+				       size_t new_bytes, int64_t *ret_error)
+{
+	struct moved *moved = *find_moved_locked(old);
+	struct uaio_ctx *ctx = moved                        ? moved->ctx
+			       : uaio_ringmem_contains(old) ? uaio_ctx_find(old)
+							    : NULL;
+
+	*ret_error = -EINVAL;
+	if (!ctx || load_relaxed(&ctx->handle) != old)
+		return NULL;
+	/* As a whole or not at all; growing is refused as the kernel does. */
+	if (new_bytes > old_bytes)
+		*ret_error = -EFAULT;
+	if (old_bytes != (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES ||
+	    new_bytes != old_bytes)
+		return NULL;
+	return ctx;
+}
+
+/* Note where the ring is now. Return: the note made for it, or NULL. */
+static struct moved *note_move_locked(struct moved *unused,
+				      struct uaio_ctx *ctx, uint64_t old,
+				      uint64_t addr)
+{
+	struct moved *moved = *find_moved_locked(old);
+
+	if (moved) {
+		moved->handle = addr;
+		return moved;
+	}
+	unused->ctx = ctx;
+	unused->handle = addr;
+	unused->home = (void *)(uintptr_t)old;
+	unused->next = ctxs.moved;
+	ctxs.moved = unused;
+	/* relaxed: the client learns the address later */
+	store_relaxed(&ctxs.nr_moved, load_relaxed(&ctxs.nr_moved) + 1);
+	return unused;
 }
 
 bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 		     int flags, uint64_t new_addr, int64_t *ret_addr)
 {
+	struct moved *moved, *used = NULL;
 	struct uaio_ctx *ctx;
-	struct moved *moved;
+	bool is_ring;
 
-	/* Once moved, a ring cannot be moved again: doc/differences.md. */
-	if (!uaio_ringmem_contains(old))
+	/* relaxed: a client knows its rings' addresses */
+	if (!uaio_ringmem_contains(old) && !load_relaxed(&ctxs.nr_moved))
 		return false;
 	moved = uaio_slab_get(&moved_slab);
 	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
-	ctx = uaio_ctx_find(old);
-	if (!ctx || load_relaxed(&ctx->handle) != old ||
-	    (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES != old_bytes)
-		*ret_addr = -EINVAL;
-	else if (new_bytes > old_bytes || !moved)
-		*ret_addr = moved ? -EFAULT : -ENOMEM;
-	else if (new_bytes < old_bytes)
-		*ret_addr = -EINVAL;
-	else if (!(flags & MREMAP_FIXED))
-		*ret_addr = (int64_t)old; /* the kernel moves only if it must */
-	else
-		*ret_addr = move_ring_locked(ctx, moved, flags, new_addr);
-	if (*ret_addr >= 0 && (uint64_t)*ret_addr != old) {
-		moved->next = ctxs.moved;
-		ctxs.moved = moved;
-		store_relaxed(&ctxs.nr_moved, load_relaxed(&ctxs.nr_moved) + 1);
-		moved = NULL;
-	}
+	is_ring = uaio_ringmem_contains(old) || *find_moved_locked(old);
+	ctx = movable_locked(old, old_bytes, new_bytes, ret_addr);
+	if (!moved)
+		*ret_addr = -ENOMEM;
+	else if (ctx && !(flags & MREMAP_FIXED))
+		*ret_addr = (int64_t)old; /* it moves only if it must */
+	else if (ctx)
+		*ret_addr = move_ring_locked(ctx, new_addr);
+	if (moved && ctx && *ret_addr > 0 && (uint64_t)*ret_addr != old)
+		used = note_move_locked(moved, ctx, old, (uint64_t)*ret_addr);
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
-	if (moved)
+	if (moved && moved != used)
 		uaio_slab_put(&moved_slab, moved);
-	return true;
+	return is_ring;
+}
+
+bool uaio_ctx_munmap(uint64_t addr)
+{
+	bool is_ring;
+
+	/* relaxed: a client knows its rings' addresses */
+	if (!uaio_ringmem_contains(addr) && !load_relaxed(&ctxs.nr_moved))
+		return false;
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	is_ring = uaio_ringmem_contains(addr) || *find_moved_locked(addr);
+	/* The memory is not the client's to take; the handle is. */
+	if (is_ring)
+		store_relaxed(&((struct uaio_ring_map *)(uintptr_t)addr)->id,
+			      UINT32_MAX);
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	return is_ring;
 }
 
 void uaio_counters_read(struct uaio_counters *ret_counters)

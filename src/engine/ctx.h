@@ -17,12 +17,12 @@
  *   I4  handle is changed only under reap_lock; it is 0 from the moment
  *       destroy has claimed the context until the next setup publishes it.
  *   I5  Nothing the client can write (the whole ring) decides how long a
- *       context lives: only tickets, nr_done and nr_waiting do.
+ *       context lives: only tickets, nr_done and nr_users do.
  *
  * Life: setup publishes last of all. Destroy claims (sets DEAD, empties the
  * slot, under the table's lock: one winner), returns the quota, clears the
  * handle, wakes the waiters, cancels what could wait for ever, waits for
- * nr_done and nr_waiting, and only then frees.
+ * nr_done and nr_users, and only then frees.
  *
  * Lock order: table, reap_lock, group.lock.
  */
@@ -67,15 +67,16 @@ struct uaio_ctx {
 	/* under group.lock, nr_done also read without */
 	struct uaio_group group __attribute__((aligned(UAIO_CACHE_LINE)));
 	uint64_t nr_done;    /* atomic: tickets that have ended */
-	struct list waiters; /* struct uaio_waiter, on their stacks */
+	struct list waiters; /* struct uaio_waiter */
+	uint64_t life; /* how many times it was set up; also under reap_lock */
 	uint64_t nr_inline;  /* statistics: completed inside io_submit */
 	uint64_t nr_queued;  /* statistics: went another way */
 	uint64_t nr_wakeups; /* statistics: waiters woken */
 
 	/* reapers */
 	struct uaio_lock reap_lock __attribute__((aligned(UAIO_CACHE_LINE)));
-	uint32_t nr_waiting; /* calls that use the context without a ticket */
-	uint32_t drain;      /* atomic: destroy sleeps on it */
+	uint32_t nr_users; /* calls inside that hold no ticket; none sleeps */
+	uint32_t drain;    /* atomic: destroy sleeps on it */
 };
 
 /* Find by handle, unverified (I3), or NULL: any value may be passed. */
@@ -98,9 +99,8 @@ void uaio_ctx_unuse(struct uaio_ctx *ctx);
 /* nr tickets came to nothing. */
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 
-/* Post nr events and end their tickets; nr_inline of them were inline. */
-void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_event *events,
-		   unsigned nr, unsigned nr_inline);
+/* Post events and end their tickets. */
+void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_post *post);
 
 /* Whoever waits for the context to drain is to look again. */
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
@@ -128,27 +128,43 @@ static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr)
 {
-	/* relaxed: the exchange below checks it */
-	uint64_t tickets = load_relaxed(&ctx->tickets);
+	/*
+	 * [MB:tickets] acquire: the members of the life that the number
+	 * belongs to: each life begins with a number of its own. Pairs with
+	 * the release in publish().
+	 */
+	uint64_t tickets = load_acquire(&ctx->tickets);
 	long take;
 
-	do {
+	for (;;) {
+		uint64_t done = load_relaxed(&ctx->nr_done), seen = tickets;
 		long room;
 
 		if (tickets & UAIO_TICKETS_DEAD)
 			return -EINVAL;
 		room = uaio_ctx_room(ctx, tickets);
-		if (room <= 0)
+		if (unlikely(room <= 0)) {
+			/*
+			 * What completed between the looks was counted twice.
+			 * [MB:tickets] acquire: as above.
+			 */
+			tickets = load_acquire(&ctx->tickets);
+			if (tickets != seen ||
+			    load_relaxed(&ctx->nr_done) != done)
+				continue;
 			return load_relaxed(&ctx->handle) == handle ? 0
 								    : -EINVAL;
+		}
 		take = nr < room ? nr : room;
 		/*
-		 * [MB:tickets] acquire: the context's members. Pairs with the
-		 * release in setup. Success also says that no ticket was taken
-		 * since the count was made (the number only grows).
+		 * [MB:tickets] acquire: as above. Success also says that no
+		 * ticket was taken since the count was made: the number only
+		 * grows.
 		 */
-	} while (!cas_acquire(&ctx->tickets, &tickets,
-			      tickets + (uint64_t)take * UAIO_TICKET));
+		if (likely(cas_acquire(&ctx->tickets, &tickets,
+				       tickets + (uint64_t)take * UAIO_TICKET)))
+			break;
+	}
 
 	/* relaxed: stable now, the ticket keeps the context (I2) */
 	if (unlikely(load_relaxed(&ctx->handle) != handle)) {

@@ -27,6 +27,7 @@
 #include "engine/file.h"
 #include "engine/init.h"
 #include "engine/order.h"
+#include "engine/ownfd.h"
 #include "engine/ready.h"
 #include "engine/req.h"
 #include "engine/ringmem.h"
@@ -72,7 +73,8 @@ static int start_locked(void)
 	uaio_ready_init();
 	uaio_exit_init();
 	uaio_ctxs_init();
-	if (uaio_ringmem_init() < 0 || uaio_files_init() < 0)
+	if (uaio_ownfd_init() < 0 || uaio_ringmem_init() < 0 ||
+	    uaio_files_init() < 0)
 		return -ENOMEM;
 	/* [MB:up] release: pairs with uaio_engine_is_up(). */
 	store_release(&life.is_up, 1);
@@ -92,9 +94,14 @@ int uaio_engine_start(void)
 	return ret;
 }
 
+static bool is_wiped_on_fork;
+
+/* In the child of fork(); one made by other means keeps the descriptors. */
 static void forget_in_child(void)
 {
-	memset(&life, 0, sizeof(life));
+	uaio_ownfd_drop();
+	if (!is_wiped_on_fork)
+		memset(&life, 0, sizeof(life));
 }
 
 void uaio_engine_load(void)
@@ -102,24 +109,14 @@ void uaio_engine_load(void)
 	uaio_config_load();
 	uaio_threads_init();
 	/* Kernels before 4.14 and some sandboxes do not know the advice. */
-	if (sys_madvise(&life, sizeof(life), MADV_WIPEONFORK) < 0)
-		(void)pthread_atfork(NULL, NULL, forget_in_child);
+	is_wiped_on_fork =
+		sys_madvise(&life, sizeof(life), MADV_WIPEONFORK) == 0;
+	(void)pthread_atfork(NULL, NULL, forget_in_child);
 }
 
-bool uaio_own_fd(unsigned *ret_fd)
+bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 {
-	int fd = uaio_engine_is_up() ? uaio_ready_own_fd() : -1;
-
-	if (fd >= 0)
-		*ret_fd = (unsigned)fd;
-	return fd >= 0;
-}
-
-bool uaio_owns_fd(int fd)
-{
-	unsigned own;
-
-	return uaio_own_fd(&own) && own == (unsigned)fd;
+	return uaio_engine_is_up() && uaio_ownfd_find(first, last, ret_fd);
 }
 
 void uaio_fds_closing(unsigned first, unsigned last)
@@ -138,19 +135,22 @@ void uaio_fds_closing(unsigned first, unsigned last)
 		uaio_file_closing_range(first, last);
 }
 
-int uaio_check_fds(int fd, bool has_resfd, int resfd)
+int uaio_look_up(int fd, bool has_resfd, int resfd, struct uaio_file **ret_file)
 {
-	struct uaio_file *file = uaio_file_find(fd);
+	struct uaio_file *file = uaio_file_find(fd), *event;
 	int ret;
 
 	if (unlikely(!file) && (ret = uaio_file_open(fd, &file)) < 0)
 		return ret;
-	if (unlikely(file->flags & UAIO_FILE_F_PATH))
+	if (unlikely(uaio_file_has(file, UAIO_FILE_F_PATH)))
 		return -EBADF;
+	*ret_file = file;
 	if (likely(!has_resfd))
 		return 0;
-	file = uaio_file_find(resfd);
-	if (!file && (ret = uaio_file_open(resfd, &file)) < 0)
+	event = uaio_file_find(resfd);
+	if (!event && (ret = uaio_file_open(resfd, &event)) < 0)
 		return ret;
-	return file->flags & UAIO_FILE_F_EVENTFD ? 0 : -EINVAL;
+	if (uaio_file_has(event, UAIO_FILE_F_PATH))
+		return -EBADF;
+	return uaio_file_has(event, UAIO_FILE_F_EVENTFD) ? 0 : -EINVAL;
 }

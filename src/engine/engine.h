@@ -65,6 +65,7 @@ struct uaio_wait {
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait */
 	const void *mask;    /* of signals, or NULL; the kernel's format */
 	size_t mask_bytes;
+	bool is_strict; /* probe where events are to be stored */
 };
 
 /*
@@ -82,6 +83,13 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
  */
 bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 		     int flags, uint64_t new_addr, int64_t *ret_addr);
+
+/*
+ * The client unmaps the ring at addr: its handle becomes invalid, as with the
+ * kernel, and the memory stays.
+ * Return: false if it is no ring of ours: nothing was done.
+ */
+bool uaio_ctx_munmap(uint64_t addr);
 
 /* Return: whether handle names a context without unread events. */
 bool uaio_ctx_is_empty(uint64_t handle);
@@ -113,11 +121,12 @@ struct uaio_batch {
 long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr);
 
 /*
- * Submit one request.
+ * Submit one request on file, as looked up.
  * Return: 0: accepted, its event will come or is there; or the -errno with
  * which it is refused.
  */
-int uaio_batch_add(struct uaio_batch *batch, const struct uaio_sqe *sqe);
+int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
+		   const struct uaio_sqe *sqe);
 
 /* Post what is complete, wake who is needed, give back unused room. */
 void uaio_batch_end(struct uaio_batch *batch);
@@ -125,19 +134,17 @@ void uaio_batch_end(struct uaio_batch *batch);
 /* descriptors */
 
 /*
- * Look at the descriptors of a request.
+ * Look up the descriptors of a request. The entry is borrowed (file.h, I2).
  * Return: 0; -EBADF if either is not open; -EINVAL if resfd is no eventfd.
  */
-int uaio_check_fds(int fd, bool has_resfd, int resfd);
+int uaio_look_up(int fd, bool has_resfd, int resfd,
+		 struct uaio_file **ret_file);
 
 /* Before and after descriptors [first, last] are closed or replaced. */
 void uaio_fds_closing(unsigned first, unsigned last);
 
-/* Return: whether fd is a descriptor of the engine's own. */
-bool uaio_owns_fd(int fd);
-
-/* Return: whether there is such a descriptor, with its number. */
-bool uaio_own_fd(unsigned *ret_fd);
+/* Return: whether the engine owns one in the range, the lowest in ret_fd. */
+bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 
 /* statistics */
 

@@ -11,6 +11,9 @@
 #define UAIO_ENGINE_ENTRY_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sleep.h"
 
 /*
  * Four bytes of the static TLS block, which also a library that is dlopen()ed
@@ -33,6 +36,36 @@ static inline void uaio_leave(void)
 {
 	__asm__ volatile("" ::: "memory");
 	uaio_entry_depth = 0;
+}
+
+/*
+ * Asleep, holding no lock, a thread is not inside: a handler that runs then may
+ * make any call, end the process, or never come back (siglongjmp).
+ */
+static inline int uaio_step_out(void)
+{
+	int depth = uaio_entry_depth;
+
+	__asm__ volatile("" ::: "memory");
+	uaio_entry_depth = 0;
+	return depth;
+}
+
+static inline void uaio_step_in(int depth)
+{
+	uaio_entry_depth = depth;
+	__asm__ volatile("" ::: "memory");
+}
+
+/* uaio_sleep(), for those who hold no lock. */
+static inline int uaio_sleep_outside(uint32_t *word, uint32_t expected,
+				     int64_t deadline_ns)
+{
+	int depth = uaio_step_out();
+	int ret = uaio_sleep(word, expected, deadline_ns);
+
+	uaio_step_in(depth);
+	return ret;
 }
 
 #endif /* UAIO_ENGINE_ENTRY_H */

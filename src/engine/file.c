@@ -10,15 +10,15 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "engine/entry.h"
 #include "engine/order.h"
+#include "engine/ownfd.h"
 #include "engine/ready.h"
 
 enum {
 	LEAF_BITS = 14,
 	LEAF_FDS = 1 << LEAF_BITS,
 	ROOT_LEAVES = 1 << 16, /* 2^30 descriptors, more than a kernel has */
-	/* Duplicates start here, out of the way of what clients count on. */
-	PRIVATE_FD_MIN = 512,
 };
 
 static struct {
@@ -97,11 +97,24 @@ static bool is_memory_fs(int fd)
 	       fs.f_type == HUGETLBFS_MAGIC;
 }
 
-/* The kernel has no other sign of an eventfd than its name. */
-static bool is_eventfd(int fd)
+/*
+ * Anonymous inodes have no type; the kernel has no other sign of what they are
+ * than the name. Those listed can be read, all others neither read nor written
+ * by AIO. Without /proc everything is let through.
+ */
+static uint32_t anonymous_flags(int fd)
 {
-	static const char name[] = "anon_inode:[eventfd]";
-	char path[32] = "/proc/self/fd/", link[sizeof(name)];
+	static const struct {
+		const char *name;
+		uint32_t flags;
+	} kinds[] = {
+		{ "anon_inode:[eventfd]",
+		  UAIO_FILE_F_EVENTFD | UAIO_FILE_F_NO_WRITE },
+		{ "anon_inode:[timerfd]", UAIO_FILE_F_NO_WRITE },
+		{ "anon_inode:[signalfd]", UAIO_FILE_F_NO_WRITE },
+		{ "anon_inode:", UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE },
+	};
+	char path[32] = "/proc/self/fd/", link[64];
 	char digits[12];
 	int nr = 0, at = 14;
 
@@ -111,9 +124,14 @@ static bool is_eventfd(int fd)
 	while (nr)
 		path[at++] = digits[--nr];
 	path[at] = '\0';
-	return sys_readlinkat(AT_FDCWD, path, link, sizeof(link)) ==
-		       sizeof(name) - 1 &&
-	       !memcmp(link, name, sizeof(name) - 1);
+	nr = sys_readlinkat(AT_FDCWD, path, link, sizeof(link) - 1);
+	if (nr < 0)
+		return UAIO_FILE_F_EVENTFD;
+	link[nr] = '\0';
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strncmp(link, kinds[i].name, strlen(kinds[i].name)))
+			return kinds[i].flags;
+	return 0;
 }
 
 static uint32_t flags_of(int open_flags)
@@ -136,64 +154,84 @@ static uint32_t flags_of(int open_flags)
 	return flags;
 }
 
-static void classify_stream(struct uaio_file *file, mode_t mode)
-{
-	file->kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
-	if (sys_lseek(file->fd, 0, SEEK_CUR) == -ESPIPE)
-		file->flags |= UAIO_FILE_F_STREAM;
-	/* An eventfd's inode is anonymous: it has no type at all. */
-	if (!(mode & S_IFMT) && is_eventfd(file->fd))
-		file->flags |= UAIO_FILE_F_EVENTFD;
-}
-
-/* Fill in all but the references. Return: 0, -EBADF, -ENOMEM. */
-static int classify(struct uaio_file *file, int fd)
-{
+/* What a descriptor is; kept to see whether it has become another meanwhile. */
+struct identity {
 	struct stat st;
-	int open_flags = sys_fcntl(fd, F_GETFL, 0);
+	int open_flags;
+};
 
-	if (open_flags < 0 || sys_fstat(fd, &st) < 0)
-		return -EBADF;
-	file->fd = fd;
-	file->flags = flags_of(open_flags);
-	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode) &&
-	    !S_ISDIR(st.st_mode)) {
-		classify_stream(file, st.st_mode);
-		return 0;
-	}
-	file->kind =
-		open_flags & O_DIRECT ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
-	if (S_ISDIR(st.st_mode))
-		file->flags |= UAIO_FILE_F_NO_RW;
-	if (S_ISBLK(st.st_mode))
-		file->flags |= UAIO_FILE_F_BLOCKDEV;
-	else if (is_memory_fs(fd))
-		file->kind = UAIO_KIND_MEMORY;
-	file->inode = S_ISBLK(st.st_mode)
-			      ? uaio_inode_get(UINT64_MAX, st.st_rdev)
-			      : uaio_inode_get(st.st_dev, st.st_ino);
-	return file->inode ? 0 : -ENOMEM;
+static bool identify(int fd, struct identity *ret_id)
+{
+	ret_id->open_flags = sys_fcntl(fd, F_GETFL, 0);
+	return ret_id->open_flags >= 0 && sys_fstat(fd, &ret_id->st) == 0;
 }
 
-static struct uaio_file *new_file(int fd, int *ret_error)
+static bool is_same(const struct identity *a, const struct identity *b)
+{
+	return a->open_flags == b->open_flags && a->st.st_dev == b->st.st_dev &&
+	       a->st.st_ino == b->st.st_ino && a->st.st_rdev == b->st.st_rdev &&
+	       a->st.st_mode == b->st.st_mode;
+}
+
+static uint32_t stream_flags(int fd, mode_t mode)
+{
+	uint32_t flags = 0;
+
+	if (!S_ISCHR(mode) || sys_lseek(fd, 0, SEEK_CUR) == -ESPIPE)
+		flags |= UAIO_FILE_F_STREAM;
+	if (!(mode & S_IFMT))
+		flags |= anonymous_flags(fd);
+	return flags;
+}
+
+/* Fill in all but the references. Return: 0 or -ENOMEM. */
+static int classify(struct uaio_file *file, int fd, const struct identity *id)
+{
+	mode_t mode = id->st.st_mode;
+	uint32_t flags = flags_of(id->open_flags), kind;
+	struct uaio_inode *inode = NULL;
+
+	if (!S_ISREG(mode) && !S_ISBLK(mode) && !S_ISDIR(mode)) {
+		kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
+		flags |= stream_flags(fd, mode);
+	} else {
+		kind = id->open_flags & O_DIRECT ? UAIO_KIND_DIRECT
+						 : UAIO_KIND_CACHED;
+		if (S_ISDIR(mode))
+			flags |= UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
+		if (S_ISBLK(mode))
+			flags |= UAIO_FILE_F_BLOCKDEV;
+		else if (is_memory_fs(fd))
+			kind = UAIO_KIND_MEMORY;
+		inode = S_ISBLK(mode)
+				? uaio_inode_get(UINT64_MAX, id->st.st_rdev)
+				: uaio_inode_get(id->st.st_dev, id->st.st_ino);
+		if (!inode)
+			return -ENOMEM;
+	}
+	/* relaxed: published by the slot; see file.h about stale readers */
+	store_relaxed(&file->fd, fd);
+	store_relaxed(&file->kind, kind);
+	store_relaxed(&file->flags, flags);
+	store_relaxed(&file->inode, inode);
+	return 0;
+}
+
+static struct uaio_file *new_file(int fd, const struct identity *id)
 {
 	struct uaio_file *file = uaio_slab_get(&files.slab);
 
-	if (!file) {
-		*ret_error = -ENOMEM;
+	if (!file)
 		return NULL;
-	}
 	/* relaxed: a reader that still holds a stale entry takes any advice */
-	file->inode = NULL;
 	file->owns_fd = false;
-	file->lock = (struct uaio_lock){ 0 };
 	store_relaxed(&file->nr_using, 0);
-	file->nr_parked[0] = file->nr_parked[1] = 0;
+	store_relaxed(&file->nr_parked[0], 0);
+	store_relaxed(&file->nr_parked[1], 0);
 	store_relaxed(&file->hit_streak, 0);
 	store_relaxed(&file->nowait_refused, 0);
 	store_relaxed(&file->is_closing, 0);
-	*ret_error = classify(file, fd);
-	if (*ret_error < 0) {
+	if (classify(file, fd, id) < 0) {
 		uaio_slab_put(&files.slab, file);
 		return NULL;
 	}
@@ -203,22 +241,17 @@ static struct uaio_file *new_file(int fd, int *ret_error)
 static void free_file(struct uaio_file *file)
 {
 	if (file->owns_fd && file->fd >= 0)
-		(void)sys_close(file->fd);
+		uaio_ownfd_close(file->fd);
 	if (file->inode)
 		uaio_inode_put(file->inode);
 	uaio_slab_put(&files.slab, file);
 }
 
-int uaio_file_open(int fd, struct uaio_file **ret_file)
+/* Return: the entry of fd, this one or an older; NULL without memory. */
+static struct uaio_file *publish(int fd, struct uaio_file *file)
 {
-	struct uaio_file *file, *old = NULL, **slot;
-	int error;
+	struct uaio_file *old = NULL, **slot;
 
-	if (fd < 0)
-		return -EBADF;
-	file = new_file(fd, &error);
-	if (!file)
-		return error;
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	slot = make_slot_locked(fd);
 	if (slot) {
@@ -226,17 +259,41 @@ int uaio_file_open(int fd, struct uaio_file **ret_file)
 		old = load_relaxed(slot);
 		if (!old) {
 			store_relaxed(&file->refs, 1);
-			/* [MB:file] release: members before slot. Pairs with
-			 * uaio_file_find(). */
+			/*
+			 * [MB:file] release: members before slot. Pairs with
+			 * uaio_file_find().
+			 */
 			store_release(slot, file);
 		}
 	}
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	if (!slot || old)
 		free_file(file);
-	if (!slot)
-		return -ENOMEM;
-	*ret_file = old ? old : file;
+	return slot && !old ? file : old;
+}
+
+int uaio_file_open(int fd, struct uaio_file **ret_file)
+{
+	struct identity before, after;
+	struct uaio_file *file;
+
+	for (;;) {
+		if (fd < 0 || !identify(fd, &before))
+			return -EBADF;
+		file = new_file(fd, &before);
+		if (file)
+			file = publish(fd, file);
+		if (!file)
+			return -ENOMEM;
+		/*
+		 * The number may have been closed, when there was no entry to
+		 * forget yet, and opened again. From now on there is one.
+		 */
+		if (identify(fd, &after) && is_same(&before, &after))
+			break;
+		uaio_file_closing(fd);
+	}
+	*ret_file = file;
 	return 0;
 }
 
@@ -247,6 +304,7 @@ static bool try_get(struct uaio_file *file)
 	do {
 		if (!refs)
 			return false;
+		/* [MB:file-ref] seq_cst: see uaio_file_get(). */
 	} while (!__atomic_compare_exchange_n(&file->refs, &refs, refs + 1,
 					      false, __ATOMIC_SEQ_CST,
 					      __ATOMIC_RELAXED));
@@ -290,8 +348,38 @@ void uaio_file_put(struct uaio_file *file)
 	UAIO_CHECK(refs > 0);
 	if (refs == 1)
 		free_file(file);
+	/* [MB:file-ref] seq_cst: the flag after the count, as said above. */
 	else if (refs == 2 && load_seq_cst(&file->is_closing))
 		uaio_wake(&file->refs, 1);
+}
+
+int uaio_file_get_resfd(int fd, struct uaio_file **ret_file)
+{
+	struct uaio_file *file;
+	int ret = uaio_file_get(fd, &file);
+
+	if (ret < 0)
+		return ret;
+	/* Looked at again: the number may have become a regular file. */
+	if (!(file->flags & UAIO_FILE_F_EVENTFD)) {
+		uaio_file_put(file);
+		return -EINVAL;
+	}
+	*ret_file = file;
+	return 0;
+}
+
+void uaio_file_signal(struct uaio_file *file, uint64_t count)
+{
+	static const struct timespec zero;
+	struct pollfd slot = { .events = POLLOUT };
+
+	slot.fd = uaio_file_use(file);
+	/* A counter that is full stays full: nobody waits for it here. */
+	if (file->flags & UAIO_FILE_F_NONBLOCK ||
+	    sys_ppoll(&slot, 1, &zero, NULL, 0) == 1)
+		(void)sys_write(slot.fd, &count, sizeof(count));
+	uaio_file_unuse(file);
 }
 
 int uaio_file_use(struct uaio_file *file)
@@ -299,10 +387,10 @@ int uaio_file_use(struct uaio_file *file)
 	int fd;
 
 	if (file->kind < UAIO_KIND_STREAM)
-		return file->fd;
+		return load_relaxed(&file->fd);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	add_relaxed(&file->nr_using, 1);
-	fd = file->fd;
+	fd = load_relaxed(&file->fd);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return fd;
 }
@@ -325,33 +413,48 @@ static void wait_for_requests(struct uaio_file *file)
 	/* [MB:file-ref] seq_cst: flag before count. Pairs with put(). */
 	store_seq_cst(&file->is_closing, 1);
 	while ((refs = load_seq_cst(&file->refs)) > 1)
-		(void)uaio_sleep(&file->refs, refs, UAIO_FOREVER);
+		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);
 }
 
-void uaio_file_make_private(struct uaio_file *file)
+bool uaio_file_make_private(struct uaio_file *file)
 {
-	int own = -1;
+	bool was_private, is_private;
 	uint32_t nr;
+	int own;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	if (!file->owns_fd) {
-		own = sys_fcntl(file->fd, F_DUPFD_CLOEXEC, PRIVATE_FD_MIN);
-		if (own < 0)
-			own = sys_fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
-		/* Without one the requests complete with -EBADF. */
-		file->fd = own < 0 ? -1 : own;
+	was_private = file->owns_fd;
+	if (!was_private && (own = uaio_ownfd_dup(file->fd)) >= 0) {
+		/* relaxed: peekers are told by the kick */
+		store_relaxed(&file->fd, own);
 		file->owns_fd = true;
 	}
+	is_private = file->owns_fd;
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (own < 0)
-		return;
+	if (was_private || !is_private)
+		return is_private;
 	uaio_ready_kick();
 	/*
 	 * Calls on the old number do not block.
 	 * [MB:file-use] acquire: pairs with uaio_file_unuse().
 	 */
 	while ((nr = load_acquire(&file->nr_using)))
-		(void)uaio_sleep(&file->nr_using, nr, UAIO_FOREVER);
+		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+	return true;
+}
+
+/* The number goes and there is none to take its place: requests get -EBADF. */
+static void lose_fd(struct uaio_file *file)
+{
+	uint32_t nr;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	store_relaxed(&file->fd, -1);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	uaio_ready_kick();
+	/* [MB:file-use] acquire: pairs with uaio_file_unuse(). */
+	while ((nr = load_acquire(&file->nr_using)))
+		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
 }
 
 void uaio_file_closing(int fd)
@@ -372,8 +475,8 @@ void uaio_file_closing(int fd)
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
 			wait_for_requests(file);
-		else
-			uaio_file_make_private(file);
+		else if (!uaio_file_make_private(file))
+			lose_fd(file);
 	}
 	uaio_file_put(file);
 }

@@ -42,23 +42,27 @@ enum uaio_kind {
 };
 
 enum {
-	UAIO_FILE_F_READ = 1u << 0,     /* open for reading */
-	UAIO_FILE_F_WRITE = 1u << 1,    /* open for writing */
-	UAIO_FILE_F_NONBLOCK = 1u << 2, /* the client wants -EAGAIN */
-	UAIO_FILE_F_APPEND = 1u << 3,   /* writes go to the end */
-	UAIO_FILE_F_SYNC = 1u << 4,     /* O_SYNC or O_DSYNC */
-	UAIO_FILE_F_STREAM = 1u << 5,   /* has no position */
-	UAIO_FILE_F_EVENTFD = 1u << 6,  /* may be a RESFD */
-	UAIO_FILE_F_NO_RW = 1u << 7,    /* directory: neither read nor write */
-	UAIO_FILE_F_BLOCKDEV = 1u << 8, /* of fixed size */
-	UAIO_FILE_F_PATH = 1u << 9,     /* O_PATH: no operation at all */
+	UAIO_FILE_F_READ = 1u << 0,      /* open for reading */
+	UAIO_FILE_F_WRITE = 1u << 1,     /* open for writing */
+	UAIO_FILE_F_NONBLOCK = 1u << 2,  /* the client wants -EAGAIN */
+	UAIO_FILE_F_APPEND = 1u << 3,    /* writes go to the end */
+	UAIO_FILE_F_SYNC = 1u << 4,      /* O_SYNC or O_DSYNC */
+	UAIO_FILE_F_STREAM = 1u << 5,    /* has no position */
+	UAIO_FILE_F_EVENTFD = 1u << 6,   /* may be a RESFD */
+	UAIO_FILE_F_NO_READ = 1u << 7,   /* has no read that AIO could use */
+	UAIO_FILE_F_BLOCKDEV = 1u << 8,  /* of fixed size */
+	UAIO_FILE_F_PATH = 1u << 9,      /* O_PATH: no operation at all */
+	UAIO_FILE_F_NO_WRITE = 1u << 10, /* has no write that AIO could use */
 };
 
 struct uaio_file {
 	struct uaio_slab_node node;
 
-	/* immutable after init */
-	enum uaio_kind kind;
+	/*
+	 * Immutable after init; atomic, because a reader without a reference
+	 * may look while the entry becomes another file's (I2)
+	 */
+	uint32_t kind;            /* enum uaio_kind */
 	uint32_t flags;           /* UAIO_FILE_F_* */
 	struct uaio_inode *inode; /* shares (ref); NULL for streams, devices */
 
@@ -72,10 +76,12 @@ struct uaio_file {
 
 	/* under lock, for streams; immutable otherwise */
 	struct uaio_lock lock;
-	int fd;
+	int fd;            /* atomic: the poller peeks */
 	bool owns_fd;      /* a private duplicate: closed with the file */
 	uint32_t nr_using; /* atomic: calls on fd being made (not closing) */
-	uint32_t nr_parked[2]; /* under ready.c's lock; reads, writes */
+	uint32_t nr_parked[2]; /* atomic, under ready.c's lock: reads, writes */
+	uint32_t poll_round;   /* under ready.c's lock: last watched, and */
+	uint32_t poll_slot;    /* where */
 };
 
 /* From nothing. Return: 0 or -ENOMEM. */
@@ -94,6 +100,12 @@ int uaio_file_open(int fd, struct uaio_file **ret_file);
 int uaio_file_get(int fd, struct uaio_file **ret_file);
 void uaio_file_put(struct uaio_file *file);
 
+/* The same for an eventfd to be signalled. Return: also -EINVAL: it is none. */
+int uaio_file_get_resfd(int fd, struct uaio_file **ret_file);
+
+/* Add count to the eventfd. Never waits. */
+void uaio_file_signal(struct uaio_file *file, uint64_t count);
+
 /*
  * The number to make a call on, and the end of that call; between the two the
  * number cannot come to mean another file.
@@ -101,12 +113,24 @@ void uaio_file_put(struct uaio_file *file);
 int uaio_file_use(struct uaio_file *file);
 void uaio_file_unuse(struct uaio_file *file);
 
+/* What the file is, for readers without a reference. */
+static inline enum uaio_kind uaio_file_kind(const struct uaio_file *file)
+{
+	return load_relaxed(&file->kind);
+}
+
+static inline bool uaio_file_has(const struct uaio_file *file, uint32_t flags)
+{
+	return load_relaxed(&file->flags) & flags;
+}
+
 /*
  * Let the file's requests go on with a private duplicate of its descriptor.
  * Only for streams and devices: closing a duplicate of a regular file would
  * drop the process's record locks on it.
+ * Return: false if the descriptor table is full.
  */
-void uaio_file_make_private(struct uaio_file *file);
+bool uaio_file_make_private(struct uaio_file *file);
 
 /*
  * fd is about to be closed or replaced: forget it, after seeing to the

@@ -95,4 +95,28 @@ static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 	return bytes;
 }
 
+/*
+ * bytes of sqe are done: the rest is what remains. iov is a copy of the vectors
+ * that sqe points to. Spent vectors stay, empty, so that their number does.
+ */
+static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
+				    uint64_t bytes)
+{
+	sqe->off += (int64_t)bytes; /* streams have none */
+	if (!uaio_optab[sqe->op].is_vectored) {
+		sqe->buf = (char *)sqe->buf + bytes;
+		sqe->len -= bytes;
+		return;
+	}
+	for (uint64_t i = 0; i < sqe->len && bytes; i++) {
+		size_t part = iov[i].iov_len;
+
+		if (part > bytes)
+			part = bytes;
+		iov[i].iov_base = (char *)iov[i].iov_base + part;
+		iov[i].iov_len -= part;
+		bytes -= part;
+	}
+}
+
 #endif /* UAIO_ENGINE_OPDEF_H */

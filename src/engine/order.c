@@ -44,7 +44,6 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode->dev = dev;
 		inode->ino = ino;
 		inode->refs = 0;
-		inode->lock = (struct uaio_lock){ 0 };
 		list_init(&inode->requests);
 		/* relaxed: nobody else has it yet */
 		store_relaxed(&inode->nr_ordered, 0);
@@ -78,11 +77,6 @@ void uaio_inode_put(struct uaio_inode *inode)
 		uaio_slab_put(&inodes.slab, inode);
 }
 
-static bool is_write(enum uaio_order order)
-{
-	return order == UAIO_ORDER_WRITE || order == UAIO_ORDER_WRITE_INPLACE;
-}
-
 /* What stands before a request decides whether it has to wait (I1-I3). */
 static bool must_wait(enum uaio_order order, bool after_ordered,
 		      bool after_write)
@@ -99,7 +93,7 @@ bool uaio_order_enter(struct uaio_req *req)
 	/* A list that is not empty begins with a write, see the header. */
 	waits = must_wait(req->order, load_relaxed(&inode->nr_ordered) > 0,
 			  !list_is_empty(&inode->requests));
-	if (waits || is_write(req->order))
+	if (waits || uaio_order_is_write(req->order))
 		list_add_tail(&inode->requests, &req->in_order);
 	if (req->order == UAIO_ORDER_WRITE)
 		/* relaxed: advice to others until we return to our client */
@@ -123,14 +117,14 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_order);
 
-		if (req->state == UAIO_REQ_ORDERED &&
+		if (uaio_req_state(req) == UAIO_REQ_ORDERED &&
 		    !must_wait(req->order, false, after_write)) {
 			uaio_req_move(req, UAIO_REQ_ORDERED, UAIO_REQ_PREPPED);
 			list_add_tail(ret_startable, &req->link);
-			if (!is_write(req->order))
+			if (!uaio_order_is_write(req->order))
 				list_remove(&req->in_order);
 		}
-		after_write |= is_write(req->order);
+		after_write |= uaio_order_is_write(req->order);
 		if (req->order == UAIO_ORDER_WRITE)
 			break;
 	}
@@ -162,7 +156,7 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 {
 	struct uaio_inode *inode = req->file->inode;
 
-	if (!inode || !is_write(req->order))
+	if (!inode || !uaio_order_is_write(req->order))
 		return;
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
 	remove_locked(inode, req, ret_startable);
@@ -177,9 +171,10 @@ bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable)
 	if (!inode)
 		return false;
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
-	if (req->state == UAIO_REQ_ORDERED) {
+	if (uaio_req_state(req) == UAIO_REQ_ORDERED) {
 		uaio_req_move(req, UAIO_REQ_ORDERED, UAIO_REQ_RUNNING);
 		remove_locked(inode, req, ret_startable);
+		req->order = UAIO_ORDER_READ; /* it has no place any more */
 		waited = true;
 	}
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);

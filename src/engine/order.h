@@ -44,6 +44,11 @@ enum uaio_order {
 	UAIO_ORDER_SYNC,          /* waits for all writes; not waited for */
 };
 
+static inline bool uaio_order_is_write(enum uaio_order order)
+{
+	return order == UAIO_ORDER_WRITE || order == UAIO_ORDER_WRITE_INPLACE;
+}
+
 struct uaio_inode {
 	struct uaio_slab_node node;
 
@@ -90,7 +95,7 @@ static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 bool uaio_order_enter(struct uaio_req *req);
 
 /*
- * req has returned, or was cancelled after it had started. ret_startable is
+ * req, if it is a write, has returned, or was cancelled after it had started. ret_startable is
  * appended the requests (by their link) that may start now, oldest first.
  */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);

@@ -2,7 +2,7 @@
 #include "engine/ready.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -10,21 +10,26 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "engine/entry.h"
+#include "engine/ownfd.h"
 #include "engine/req.h"
 #include "engine/thread.h"
 
 enum {
 	/* A first array of descriptors; doubled when too small. */
 	FIRST_SLOTS = 512,
-	WAKE_FD_MIN = 512, /* out of the way of what clients count on */
 	IDLE_S = 5,
+	/* A caller that passes by tries so many of its own, oldest first. */
+	CALLER_TRIES = 16,
 };
 
 static struct {
+	struct uaio_lock trying; /* rank TRYING: held by who tries requests */
+
 	/* under lock */
 	struct uaio_lock lock; /* rank READY */
 	struct list parked;
 	unsigned nr_parked;
+	unsigned nr_expected; /* about to be parked */
 	bool has_thread;
 
 	/* atomic: written once, under lock */
@@ -33,6 +38,7 @@ static struct {
 	/* the poller's */
 	struct pollfd *slots; /* owns */
 	unsigned nr_slots;
+	unsigned max_slots; /* as many as poll() takes */
 	uint32_t round;
 } ready;
 
@@ -45,13 +51,9 @@ void uaio_ready_init(void)
 	store_relaxed(&ready.wake_fd, -1);
 	ready.slots = NULL;
 	ready.nr_slots = 0;
+	ready.max_slots = UINT32_MAX;
 	ready.round = 0;
-}
-
-int uaio_ready_own_fd(void)
-{
-	/* relaxed: it is made before anybody can know its number */
-	return load_relaxed(&ready.wake_fd);
+	ready.nr_expected = 0;
 }
 
 void uaio_ready_kick(void)
@@ -72,6 +74,9 @@ static enum uaio_op_class class_of(const struct uaio_req *req)
 /* Polls do not count: they take nothing from the stream. */
 static void count_parked_locked(struct uaio_req *req, int change)
 {
+	/* relaxed: callers peek at their own context's */
+	store_relaxed(&req->group->nr_parked,
+		      load_relaxed(&req->group->nr_parked) + (uint32_t)change);
 	if (class_of(req) != UAIO_CLASS_POLL) {
 		uint32_t *nr =
 			&req->file
@@ -111,39 +116,69 @@ static bool reserve_slots(unsigned nr)
 	return true;
 }
 
+/* One slot for all that wait for the same file. */
+static void watch_locked(struct uaio_req *req, unsigned *nr)
+{
+	struct uaio_file *file = req->file;
+
+	/* relaxed: a stale number is replaced by the kick */
+	int fd = load_relaxed(&file->fd);
+
+	if (file->poll_round != ready.round) {
+		if (*nr >= ready.nr_slots || *nr >= ready.max_slots)
+			return;
+		file->poll_round = ready.round;
+		file->poll_slot = (*nr)++;
+		ready.slots[file->poll_slot] = (struct pollfd){
+			/* poll() passes over negative ones, but minds these */
+			.fd = fd < 0 ? INT_MAX : fd,
+		};
+	}
+	ready.slots[file->poll_slot].events |= poll_events(req);
+	req->poll_round = ready.round;
+}
+
 /*
  * Fill the slots with what is parked. If memory for all is refused the oldest
  * are watched; the others move up as these complete.
+ * Return: how many slots; 0 if there is memory for none.
  */
 static unsigned fill_slots(void)
 {
-	unsigned nr = 1;
+	unsigned nr = 0;
 
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	if (!reserve_slots(ready.nr_parked + 1) && !ready.nr_slots) {
-		uaio_unlock(&ready.lock, UAIO_RANK_READY);
-		return 0;
-	}
-	ready.round++;
-	ready.slots[0] = (struct pollfd){
-		.fd = load_relaxed(&ready.wake_fd),
-		.events = POLLIN,
-	};
-	list_for_each (pos, &ready.parked) {
-		struct uaio_req *req = container_of(pos, struct uaio_req, link);
-
-		if (nr == ready.nr_slots)
-			break;
-		req->poll_round = ready.round;
-		req->poll_slot = nr;
+	if (reserve_slots(ready.nr_parked + 1) || ready.nr_slots) {
+		/* 0 is what files have that were never watched. */
+		if (++ready.round == 0)
+			ready.round = 1;
 		ready.slots[nr++] = (struct pollfd){
-			/* relaxed: a stale number is replaced by the kick */
-			.fd = load_relaxed(&req->file->fd),
-			.events = poll_events(req),
+			.fd = load_relaxed(&ready.wake_fd),
+			.events = POLLIN,
 		};
+		list_for_each (pos, &ready.parked)
+			watch_locked(container_of(pos, struct uaio_req, link),
+				     &nr);
 	}
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	return nr;
+}
+
+/* A request that is asked for errors only is told of them all the same. */
+static bool is_ready(const struct uaio_req *req)
+{
+	short revents = ready.slots[req->file->poll_slot].revents;
+
+	return req->poll_round == ready.round &&
+	       revents & (poll_events(req) | POLLERR | POLLHUP | POLLNVAL);
+}
+
+static void take_parked_locked(struct uaio_req *req, struct list *ret_tries)
+{
+	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
+	ready.nr_parked--;
+	list_remove(&req->link);
+	list_add_tail(ret_tries, &req->link);
 }
 
 /* Move the requests whose files are ready to ret_tries, RUNNING. */
@@ -153,13 +188,8 @@ static void collect(struct list *ret_tries)
 	list_for_each_safe (pos, &ready.parked) {
 		struct uaio_req *req = container_of(pos, struct uaio_req, link);
 
-		if (req->poll_round != ready.round ||
-		    !ready.slots[req->poll_slot].revents)
-			continue;
-		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
-		ready.nr_parked--;
-		list_remove(&req->link);
-		list_add_tail(ret_tries, &req->link);
+		if (is_ready(req))
+			take_parked_locked(req, ret_tries);
 	}
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 }
@@ -176,11 +206,18 @@ static void hand_to_worker(struct uaio_req *req)
 {
 	struct list startable;
 
+	/*
+	 * It will block, and closing the number could not wait for that: so
+	 * never on the client's own number, even if the table is full.
+	 */
+	if (!uaio_file_make_private(req->file)) {
+		complete(req, -EAGAIN);
+		return;
+	}
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
 	count_parked_locked(req, -1);
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	uaio_file_make_private(req->file);
 	req->is_blocking = true;
 	list_init(&startable);
 	list_add_tail(&startable, &req->link);
@@ -188,21 +225,14 @@ static void hand_to_worker(struct uaio_req *req)
 }
 
 /*
- * Try a ready request.
+ * Try a ready request. Also a poll asks again: the number that was watched may
+ * have been closed and have become another file's before it was.
  * Return: false if it has to wait on.
  */
 static bool try(struct uaio_req *req)
 {
-	int64_t res;
+	int64_t res = uaio_req_try(req);
 
-	if (class_of(req) == UAIO_CLASS_POLL) {
-		short revents = ready.slots[req->poll_slot].revents;
-
-		complete(req,
-			 revents & POLLNVAL ? -EBADF : (unsigned short)revents);
-		return true;
-	}
-	res = uaio_req_try(req);
 	if (res == -EAGAIN)
 		return false;
 	if (res == -EOPNOTSUPP)
@@ -231,18 +261,36 @@ static bool is_behind(const struct uaio_req *req, const struct list *again)
 	return false;
 }
 
-/* Back to the front of the list, in their order: they were the oldest. */
+/*
+ * Back to the front of the list, in their order: they were the oldest. Those
+ * whose context goes away are completed instead.
+ */
 static void park_again(struct list *again)
 {
+	struct list cancelled, *node;
+
+	list_init(&cancelled);
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	list_for_each (pos, again) {
-		uaio_req_move(container_of(pos, struct uaio_req, link),
-			      UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
+	list_for_each_safe (pos, again) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (req->group->is_closing) {
+			list_remove(&req->link);
+			list_add_tail(&cancelled, &req->link);
+			continue;
+		}
+		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
 		ready.nr_parked++;
 	}
 	list_splice_tail(again, &ready.parked);
 	list_splice_tail(&ready.parked, again);
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
+	while ((node = list_pop(&cancelled))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		complete(req, uaio_req_cancelled_res(req));
+	}
 }
 
 /*
@@ -266,52 +314,85 @@ static bool wait_ready(unsigned nr)
 	if (nr && ready.slots[0].revents)
 		(void)sys_read(load_relaxed(&ready.wake_fd), &count,
 			       sizeof(count));
+	/* More files than the descriptor limit, lowered meanwhile: fewer. */
+	if (ret < 0 && nr > 1)
+		ready.max_slots = nr / 2 + 1;
 	if (ret == 0 && nr == 1) {
 		uaio_lock(&ready.lock, UAIO_RANK_READY);
-		leaves = list_is_empty(&ready.parked);
+		leaves = list_is_empty(&ready.parked) && !ready.nr_expected;
 		ready.has_thread = !leaves;
 		uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	}
 	return !leaves;
 }
 
+/* Try the requests of a list, in order, and park those again that must wait. */
+static void try_all(struct list *tries)
+{
+	struct list again, *node;
+
+	list_init(&again);
+	while ((node = list_pop(tries))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		if (is_behind(req, &again) || !try(req))
+			list_add_tail(&again, &req->link);
+	}
+	park_again(&again);
+}
+
 static void *watch(void *arg)
 {
-	struct list tries, again, *node;
+	struct list tries;
 
 	(void)arg;
 	uaio_thread_begin("uaio-ready");
 	list_init(&tries);
-	list_init(&again);
 	while (wait_ready(fill_slots())) {
+		uaio_lock(&ready.trying, UAIO_RANK_TRYING);
 		collect(&tries);
-		while ((node = list_pop(&tries))) {
-			struct uaio_req *req =
-				container_of(node, struct uaio_req, link);
-
-			if (is_behind(req, &again) || !try(req))
-				list_add_tail(&again, &req->link);
-		}
-		park_again(&again);
+		try_all(&tries);
+		uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
 	}
 	uaio_leave();
 	return NULL;
 }
 
+void uaio_ready_try_group(struct uaio_group *group)
+{
+	struct list tries;
+	unsigned nr = 0;
+
+	/* relaxed: a request of this thread is counted, and others race */
+	if (!load_relaxed(&group->nr_parked) ||
+	    !uaio_trylock(&ready.trying, UAIO_RANK_TRYING))
+		return;
+	list_init(&tries);
+	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	list_for_each_safe (pos, &ready.parked) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (req->group != group)
+			continue;
+		take_parked_locked(req, &tries);
+		if (++nr == CALLER_TRIES)
+			break;
+	}
+	uaio_unlock(&ready.lock, UAIO_RANK_READY);
+	try_all(&tries);
+	uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
+}
+
 static int start_locked(void)
 {
-	int fd = load_relaxed(&ready.wake_fd), high;
+	int fd = load_relaxed(&ready.wake_fd);
 
 	if (fd < 0) {
 		fd = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (fd < 0)
 			return -EAGAIN;
-		high = sys_fcntl(fd, F_DUPFD_CLOEXEC, WAKE_FD_MIN);
-		if (high >= 0) {
-			(void)sys_close(fd);
-			fd = high;
-		}
-		store_relaxed(&ready.wake_fd, fd);
+		store_relaxed(&ready.wake_fd, uaio_ownfd_keep(fd));
 	}
 	if (uaio_thread_start(watch, NULL) < 0)
 		return -EAGAIN;
@@ -319,24 +400,51 @@ static int start_locked(void)
 	return 0;
 }
 
-int uaio_ready_park(struct uaio_req *req)
+int uaio_ready_expect(void)
 {
 	int ret = 0;
 
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
 	if (!ready.has_thread)
 		ret = start_locked();
-	if (ret == 0) {
+	if (ret == 0)
+		ready.nr_expected++;
+	uaio_unlock(&ready.lock, UAIO_RANK_READY);
+	return ret;
+}
+
+void uaio_ready_unexpect(void)
+{
+	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	ready.nr_expected--;
+	uaio_unlock(&ready.lock, UAIO_RANK_READY);
+}
+
+bool uaio_ready_park(struct uaio_req *req)
+{
+	bool parks;
+
+	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	ready.nr_expected--;
+	parks = !req->group->is_closing;
+	if (parks) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_PARKED);
-		req->poll_round = ready.round - 1; /* not watched yet */
+		req->poll_round = 0; /* not watched yet */
 		list_add_tail(&ready.parked, &req->link);
 		ready.nr_parked++;
 		count_parked_locked(req, 1);
 	}
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	if (ret == 0)
+	if (parks)
 		uaio_ready_kick();
-	return ret;
+	return parks;
+}
+
+void uaio_ready_close_group(struct uaio_group *group)
+{
+	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	group->is_closing = true;
+	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 }
 
 bool uaio_ready_cancel(struct uaio_req *req)
@@ -344,7 +452,7 @@ bool uaio_ready_cancel(struct uaio_req *req)
 	bool was_parked;
 
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	was_parked = load_relaxed(&req->state) == UAIO_REQ_PARKED;
+	was_parked = uaio_req_state(req) == UAIO_REQ_PARKED;
 	if (was_parked) {
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 		list_remove(&req->link);

@@ -11,8 +11,10 @@
  *   I2  nr_parked of a file counts its requests that are parked or being
  *       tried, by direction, so that a submitter sees whom it must not
  *       overtake.
- *   I3  The poller tries requests only with calls that do not block. Files
- *       that know no such call are handed to a worker of their own.
+ *   I3  One thread at a time tries requests, the poller or a caller that passes
+ *	 by; so they are tried in order.
+ *   I4  Requests are tried only with calls that do not block. Files that
+ *       know no such call are handed to a worker of their own.
  *
  * Thread-safety: any thread.
  */
@@ -22,21 +24,40 @@
 #include <stdbool.h>
 
 struct uaio_file;
+struct uaio_group;
 struct uaio_req;
 
 /* From nothing. */
 void uaio_ready_init(void);
 
-/* Park a PREPPED request. Return: 0, or -EAGAIN if there can be no poller. */
-int uaio_ready_park(struct uaio_req *req);
+/*
+ * A request is about to be parked: see to it that there is a poller, until it
+ * is parked or comes to nothing.
+ * Return: 0, or -EAGAIN if there can be none.
+ */
+int uaio_ready_expect(void);
+void uaio_ready_unexpect(void);
+
+/*
+ * Park a PREPPED request that was expected.
+ * Return: false if its context goes away: the request is the caller's still.
+ */
+bool uaio_ready_park(struct uaio_req *req);
+
+/* The context of the group goes away: nothing of it is parked from now on. */
+void uaio_ready_close_group(struct uaio_group *group);
 
 /* Return: true if req was parked; it is RUNNING and the caller's now. */
 bool uaio_ready_cancel(struct uaio_req *req);
 
+/*
+ * The caller is about to wait for events of this context, or asks for those
+ * that are there: see whether some of what is parked is ready already. Bounded,
+ * and nothing if somebody is at it.
+ */
+void uaio_ready_try_group(struct uaio_group *group);
+
 /* A file's descriptor was replaced: watch the new one. */
 void uaio_ready_kick(void);
-
-/* Return: the poller's own descriptor, not the client's to close; or -1. */
-int uaio_ready_own_fd(void);
 
 #endif /* UAIO_ENGINE_READY_H */

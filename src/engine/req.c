@@ -33,6 +33,8 @@ void uaio_group_init(struct uaio_group *group)
 {
 	list_init(&group->requests);
 	group->free = NULL;
+	group->is_closing = false;
+	store_relaxed(&group->nr_parked, 0);
 }
 
 void uaio_group_fini(struct uaio_group *group)
@@ -81,9 +83,9 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 {
 	req->sqe = *sqe;
 	req->done_bytes = 0;
-	req->cancel_res =
-		uaio_optab[sqe->op].class == UAIO_CLASS_POLL ? 0 : -ECANCELED;
 	req->is_blocking = false;
+	/* Set by those who enter it in an order; others leave none. */
+	req->order = UAIO_ORDER_READ;
 	list_init(&req->link);
 	list_init(&req->in_order);
 	req->iov = iovs;
@@ -127,7 +129,7 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	if (sqe->has_resfd) {
-		ret = uaio_file_get(sqe->resfd, &resfd);
+		ret = uaio_file_get_resfd(sqe->resfd, &resfd);
 		if (ret < 0)
 			goto err_file;
 	}
@@ -165,55 +167,65 @@ err_file:
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 
-static void signal_resfd(struct uaio_file *resfd)
+static void unlink_locked(struct uaio_req *req, bool is_reusable)
 {
-	uint64_t one = 1;
-	int fd = uaio_file_use(resfd);
+	struct uaio_group *group = req->group;
 
-	(void)sys_write(fd, &one, sizeof(one));
-	uaio_file_unuse(resfd);
-	uaio_file_put(resfd);
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_FREE);
+	list_remove(&req->in_group);
+	if (is_reusable) {
+		req->next_free = group->free;
+		group->free = req;
+	}
 }
 
 /*
- * The end of a request. Its place in the order is given up first: an event
- * must not be seen before what was waiting for it may run; then what it holds
- * is let go, and posting the event is last, for after that its context may be
- * gone. The descriptor of RESFD is signalled once the event is there.
+ * The end of a request. It leaves its group first, so that no canceller finds
+ * it; then its event is posted, after which its context may be gone; then what
+ * waited for it may start, so that nobody sees a sync complete before the
+ * write it waited for; then what it holds is let go, and its RESFD signalled.
+ *
+ * An ordered request is still on its inode's list when its context may be gone
+ * already, so its memory does not go back to the context but to the slab.
  */
 static void finish(struct uaio_req *req, int64_t res,
 		   struct list *ret_startable)
 {
-	bool was_held = is_held_at_exit(req);
 	struct uaio_event event = {
 		.data = req->sqe.data,
 		.obj = req->sqe.obj,
 		.res = res,
 	};
-	struct uaio_group *group = req->group;
+	const struct uaio_post post = {
+		.events = &event,
+		.nr = 1,
+		.resfd = req->resfd,
+		.nr_resfd = 1,
+	};
 	struct uaio_sink *sink = req->sink;
-	struct uaio_file *resfd = req->resfd;
+	struct uaio_group *group = req->group;
+	struct uaio_file *file = req->file;
+	bool is_ordered = uaio_order_is_write(req->order);
+	bool was_held = is_held_at_exit(req);
 
-	uaio_order_leave(req, ret_startable);
-	uaio_file_put(req->file);
 	put_iovs(req);
-
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_FREE);
-	list_remove(&req->in_group);
-	req->next_free = group->free;
-	group->free = req;
+	unlink_locked(req, !is_ordered);
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 
+	sink->ops->post(sink, &post);
+	if (is_ordered) {
+		uaio_order_leave(req, ret_startable);
+		uaio_slab_put(&slabs.reqs, req);
+	}
+	uaio_file_put(file);
+	if (post.resfd)
+		uaio_file_put(post.resfd);
 	if (was_held)
 		uaio_exit_release();
-	sink->ops->post(sink, &event, 1);
-	if (resfd)
-		signal_resfd(resfd);
 }
 
-/* Return: the result of req, which is RUNNING, however long it takes. */
-static int64_t make(struct uaio_req *req)
+int64_t uaio_req_make(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	int fd = uaio_file_use(req->file);
@@ -230,35 +242,54 @@ static int64_t make(struct uaio_req *req)
 static void route(struct uaio_req *req, struct uaio_kick *kick,
 		  struct list *ret_refused)
 {
-	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
 
-	if (class != UAIO_CLASS_POLL && req->file->kind < UAIO_KIND_STREAM)
-		uaio_wq_add(UAIO_BOUNDED, req, kick, ret_refused);
-	else if (class != UAIO_CLASS_POLL && req->is_blocking)
-		uaio_wq_add(UAIO_UNBOUNDED, req, kick, ret_refused);
-	else if (uaio_ready_park(req) < 0)
+	if (!is_poll && (req->is_blocking || req->file->inode))
+		uaio_wq_add(uaio_req_account(req), req, kick, ret_refused);
+	else if (!uaio_ready_park(req))
 		list_add_tail(ret_refused, &req->link);
 }
 
 /*
- * Requests that no thread can be had for are made here, and what they let
- * start goes to the end of the same list: a loop, not a recursion.
+ * What could not be sent on its way ends here. Requests of regular files are
+ * made by whoever is there: they end by themselves. One of a stream was to be
+ * parked while its context goes away, or found no thread to block.
  */
+static void end_here(struct uaio_req *req, struct list *ret_startable)
+{
+	int64_t res;
+
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	if (req->file->inode)
+		res = uaio_req_make(req);
+	else if (req->is_blocking)
+		res = -EAGAIN;
+	else
+		res = uaio_req_cancelled_res(req);
+	finish(req, res, ret_startable);
+}
+
+/* What requests let start goes to the end of the same list: no recursion. */
 static void start_list(struct list *startable, struct uaio_kick *kick)
 {
 	struct list refused, *node;
-	struct uaio_req *req;
 
 	list_init(&refused);
 	while ((node = list_pop(startable))) {
-		req = container_of(node, struct uaio_req, link);
-		route(req, kick, &refused);
-		while ((node = list_pop(&refused))) {
-			req = container_of(node, struct uaio_req, link);
-			uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-			finish(req, make(req), startable);
-		}
+		route(container_of(node, struct uaio_req, link), kick,
+		      &refused);
+		while ((node = list_pop(&refused)))
+			end_here(container_of(node, struct uaio_req, link),
+				 startable);
 	}
+}
+
+int64_t uaio_req_cancelled_res(const struct uaio_req *req)
+{
+	if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
+		return 0;
+	/* Part of a write may be done: that is what it reports. */
+	return req->done_bytes ? req->done_bytes : -ECANCELED;
 }
 
 void uaio_req_start(struct uaio_req *req, struct uaio_kick *kick)
@@ -295,24 +326,8 @@ static uint64_t bytes_left(const struct uaio_req *req)
 
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 {
-	struct uaio_sqe *sqe = &req->sqe;
-
 	req->done_bytes += (int64_t)bytes;
-	if (!req->iov) {
-		sqe->buf = (char *)sqe->buf + bytes;
-		sqe->len -= bytes;
-		return;
-	}
-	/* Spent vectors stay, empty: the copy's length finds its slab. */
-	for (uint64_t i = 0; i < sqe->len && bytes; i++) {
-		size_t part = req->iov[i].iov_len;
-
-		if (part > bytes)
-			part = bytes;
-		req->iov[i].iov_base = (char *)req->iov[i].iov_base + part;
-		req->iov[i].iov_len -= part;
-		bytes -= part;
-	}
+	uaio_sqe_advance(&req->sqe, req->iov, bytes);
 }
 
 int64_t uaio_req_try(struct uaio_req *req)
@@ -336,11 +351,6 @@ int64_t uaio_req_try(struct uaio_req *req)
 			return res + req->done_bytes;
 		uaio_req_advance(req, (uint64_t)res);
 	}
-}
-
-void uaio_req_run(struct uaio_req *req)
-{
-	uaio_req_complete(req, make(req));
 }
 
 bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable)

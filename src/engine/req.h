@@ -13,7 +13,8 @@
  *   QUEUED -> RUNNING	 a worker or a canceller, under the account's lock
  *   PARKED -> RUNNING	 the poller or a canceller, under ready.c's lock
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
- *   PREPPED -> RUNNING	 its starter, if no thread can be had for it
+ *   PREPPED -> RUNNING	 its starter, if no thread can be had for it, or its
+ *			 context goes away
  *   RUNNING -> PARKED	 the poller: not ready after all
  *   RUNNING -> FREE	 whoever made it RUNNING, by completing it
  *
@@ -63,6 +64,10 @@ struct uaio_group {
 	/* under lock */
 	struct list requests;
 	struct uaio_req *free; /* owns */
+
+	/* under ready.c's lock */
+	bool is_closing;    /* nothing may be parked any more */
+	uint32_t nr_parked; /* atomic: or being tried */
 };
 
 struct uaio_req {
@@ -83,14 +88,11 @@ struct uaio_req {
 	/* the owner's, see the states */
 	struct uaio_sqe sqe; /* advanced as parts of it are done */
 	int64_t done_bytes;  /* of a stream request that was cut */
-	int64_t cancel_res;  /* what a cancelled request reports */
 	bool is_blocking;    /* its file knows no RWF_NOWAIT: a worker's */
 	struct list link;
-	uint32_t poll_round; /* when the poller last watched it, and where */
-	uint32_t poll_slot;
+	uint32_t poll_round;  /* when the poller last watched it */
 	struct list in_order; /* under the inode's lock */
 	uint32_t state;       /* atomic: enum uaio_req_state, see above */
-	uint32_t account;     /* enum uaio_account while QUEUED */
 
 	struct iovec inline_iov[UAIO_REQ_INLINE_IOVS];
 };
@@ -116,8 +118,8 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
  */
 void uaio_req_start(struct uaio_req *req, struct uaio_kick *kick);
 
-/* Make a RUNNING request, blocking as long as it takes, and complete it. */
-void uaio_req_run(struct uaio_req *req);
+/* Return: the result of a RUNNING request, made here, however long it takes. */
+int64_t uaio_req_make(struct uaio_req *req);
 
 /*
  * Make a RUNNING stream request as far as is possible without blocking.
@@ -135,12 +137,28 @@ void uaio_req_complete(struct uaio_req *req, int64_t res);
 /*
  * Cancel req, of whose group the lock is held.
  * Return: true if it is RUNNING now and the caller's, who completes it with
- * req->cancel_res once the lock is released.
+ * uaio_req_cancelled_res() once the lock is released.
  */
 bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable);
 
+/* Return: what a request reports that was cancelled. */
+int64_t uaio_req_cancelled_res(const struct uaio_req *req);
+
 /* Start a list of PREPPED requests. */
 void uaio_req_start_all(struct list *startable);
+
+static inline enum uaio_req_state uaio_req_state(const struct uaio_req *req)
+{
+	/* relaxed: worth something only under the lock of an edge */
+	return load_relaxed(&req->state);
+}
+
+/* The account a request is queued on, if it is: known from its file. */
+static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
+{
+	return req->file->kind < UAIO_KIND_STREAM ? UAIO_BOUNDED
+						  : UAIO_UNBOUNDED;
+}
 
 /* Move a request between states; the edge must be the caller's to take. */
 static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,

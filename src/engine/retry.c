@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/fs.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/check.h"
@@ -36,8 +37,9 @@ enum {
 static int64_t run(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		   uint32_t extra_flags)
 {
-	return uaio_optab[sqe->op].run(
-		sqe, sqe->fd, file->flags & UAIO_FILE_F_STREAM, extra_flags);
+	return uaio_optab[sqe->op].run(sqe, sqe->fd,
+				       uaio_file_has(file, UAIO_FILE_F_STREAM),
+				       extra_flags);
 }
 
 /* Made here, whatever it takes: it does not wait for a device. */
@@ -58,12 +60,15 @@ static enum uaio_issue to_worker(struct uaio_file *file,
 }
 
 /* Requests that may be made inline when nothing ordered is pending. */
+static bool is_busy(const struct uaio_inode *inode)
+{
+	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
+}
+
+/* The entry may be another file's by now (file.h I2): look once. */
 static bool is_inode_busy(const struct uaio_file *file)
 {
-	/* The entry may be another file's by now (file.h I2): look once. */
-	const struct uaio_inode *inode = load_relaxed(&file->inode);
-
-	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
+	return is_busy(load_relaxed(&file->inode));
 }
 
 static enum uaio_issue try_memory(struct uaio_file *file,
@@ -75,15 +80,35 @@ static enum uaio_issue try_memory(struct uaio_file *file,
 }
 
 /*
- * A read that got less than asked has met the end of the file, or a page that
- * is not cached. One more byte tells which.
+ * Read on from where a read stopped that got less than asked: at the end of the
+ * file, at a page that is not cached, or at one that has been read in since.
+ * Return: the whole result, or -EAGAIN: not all is cached.
  */
-static bool is_end_of_file(const struct uaio_sqe *sqe, int64_t got)
+static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
+		       int64_t got)
 {
-	char byte;
-	struct iovec iov = { &byte, 1 };
+	enum { IOVS_HERE = 64 };
+	struct iovec iov[IOVS_HERE];
+	struct uaio_sqe rest = *sqe;
+	int64_t res;
 
-	return sys_preadv2(sqe->fd, &iov, 1, sqe->off + got, RWF_NOWAIT) == 0;
+	if (uaio_optab[sqe->op].is_vectored && sqe->len > IOVS_HERE)
+		return -EAGAIN;
+	if (uaio_optab[sqe->op].is_vectored) {
+		memcpy(iov, sqe->iov, sqe->len * sizeof(*iov));
+		rest.iov = iov;
+	}
+	res = got;
+	while (res > 0) {
+		uaio_sqe_advance(&rest, iov, (uint64_t)res);
+		if (!uaio_sqe_bytes(&rest))
+			return got;
+		res = run(file, &rest, RWF_NOWAIT);
+		if (res > 0)
+			got += res;
+	}
+	/* An error after some bytes is for the next read to find. */
+	return res == -EAGAIN ? -EAGAIN : got;
 }
 
 static enum uaio_issue ask_page_cache(struct uaio_file *file,
@@ -100,8 +125,9 @@ static enum uaio_issue ask_page_cache(struct uaio_file *file,
 		store_relaxed(&file->nowait_refused, 1);
 		return UAIO_ISSUE_RETRY_WORKER;
 	}
-	if (res == -EAGAIN || (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe) &&
-			       !is_end_of_file(sqe, res))) {
+	if (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
+		res = read_on(file, sqe, res);
+	if (res == -EAGAIN) {
 		store_relaxed(&file->hit_streak, 0);
 		return UAIO_ISSUE_RETRY_WORKER;
 	}
@@ -179,7 +205,7 @@ static bool is_slow(struct uaio_inode *inode)
 static bool is_sync_write(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	return file->flags & UAIO_FILE_F_SYNC ||
+	return uaio_file_has(file, UAIO_FILE_F_SYNC) ||
 	       sqe->rw_flags & (RWF_DSYNC | RWF_SYNC);
 }
 
@@ -192,7 +218,7 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	uint64_t start, rate, sleeps = 0;
 	bool is_suspect;
 
-	if (unlikely(is_inode_busy(file) || is_sync_write(file, sqe) ||
+	if (unlikely(is_busy(inode) || is_sync_write(file, sqe) ||
 		     is_slow(inode)))
 		return UAIO_ISSUE_RETRY_WORKER;
 
@@ -212,9 +238,10 @@ static bool is_extending(const struct uaio_file *file,
 {
 	struct stat st;
 
-	if (file->flags & UAIO_FILE_F_BLOCKDEV)
+	if (uaio_file_has(file, UAIO_FILE_F_BLOCKDEV))
 		return false;
-	if (file->flags & UAIO_FILE_F_APPEND || sqe->rw_flags & RWF_APPEND)
+	if (uaio_file_has(file, UAIO_FILE_F_APPEND) ||
+	    sqe->rw_flags & RWF_APPEND)
 		return true;
 	return sys_fstat(sqe->fd, &st) == 0 &&
 	       sqe->off + (int64_t)uaio_sqe_bytes(sqe) > st.st_size;
@@ -241,7 +268,7 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 	int64_t res;
 
-	if (file->flags & UAIO_FILE_F_NONBLOCK)
+	if (uaio_file_has(file, UAIO_FILE_F_NONBLOCK))
 		return try_here(file, sqe, ret_res);
 	*ret_res = 0;
 	/* relaxed: requests of this thread are counted, others' have no order */
@@ -271,8 +298,18 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 		   int64_t *ret_res)
 {
 	*ret_res = run(file, sqe, 0);
-	/* A flag the file cannot honour is refused when it is submitted. */
-	return *ret_res == -EOPNOTSUPP ? -EOPNOTSUPP : 0;
+	/*
+	 * A flag the file cannot honour is refused when it is submitted. Disk
+	 * file systems can honour RWF_NOWAIT in general, and where they do not
+	 * for a write they say so in the event.
+	 */
+	if (*ret_res != -EOPNOTSUPP)
+		return 0;
+	return sqe->rw_flags & RWF_NOWAIT &&
+			       (uaio_file_kind(file) == UAIO_KIND_CACHED ||
+				uaio_file_kind(file) == UAIO_KIND_DIRECT)
+		       ? 0
+		       : -EOPNOTSUPP;
 }
 
 uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES] = {
@@ -314,7 +351,8 @@ enum uaio_order uaio_order_of(const struct uaio_file *file,
 	switch (uaio_optab[sqe->op].class) {
 	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
 	case UAIO_CLASS_WRITE:
-		return file->kind != UAIO_KIND_DIRECT || is_extending(file, sqe)
+		return uaio_file_kind(file) != UAIO_KIND_DIRECT ||
+				       is_extending(file, sqe)
 			       ? UAIO_ORDER_WRITE
 			       : UAIO_ORDER_WRITE_INPLACE;
 	default: return UAIO_ORDER_READ;

@@ -57,14 +57,18 @@ int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages)
 		return -ENOMEM;
 	nr = (uint32_t)((nr_pages * (size_t)UAIO_PAGE_BYTES - sizeof(*map)) /
 			sizeof(struct uaio_event));
-	*map = (struct uaio_ring_map){
-		.id = UINT32_MAX,
-		.nr = nr,
-		.magic = RING_MAGIC,
-		.compat_features = 1,
-		.header_length = sizeof(*map),
-	};
-	/* relaxed: not published yet, and a late reader takes anything */
+	/*
+	 * relaxed: not published yet, but late readers of what was here may
+	 * still look at head and id.
+	 */
+	store_relaxed(&map->id, UINT32_MAX);
+	store_relaxed(&map->head, 0);
+	map->nr = nr;
+	map->tail = 0;
+	map->magic = RING_MAGIC;
+	map->compat_features = 1;
+	map->incompat_features = 0;
+	map->header_length = sizeof(*map);
 	store_relaxed(&ring->map, map);
 	store_relaxed(&ring->nr, nr);
 	ring->nr_pages = nr_pages;

@@ -16,8 +16,8 @@ enum {
 	CHUNK_PAGES = CHUNK_BYTES / UAIO_PAGE_BYTES,
 	/* A longer ring has its own mapping: it would waste a chunk's rest. */
 	SHARED_PAGES_MAX = CHUNK_PAGES / 2,
-	/* Zeroing up to here is cheaper than a call and the page faults. */
-	MEMSET_PAGES_MAX = 4,
+	/* From here on giving pages back is worth a call. */
+	TRIM_PAGES = 5,
 	/* One bucket per chunk up to a million contexts of one page. */
 	NR_BUCKETS = 4096,
 };
@@ -241,8 +241,6 @@ void *uaio_ringmem_get(size_t nr_pages)
 	if (ring)
 		ringmem.nr_pages_out += nr_pages;
 	uaio_unlock(&ringmem.lock, UAIO_RANK_RINGMEM);
-	if (ring && nr_pages <= MEMSET_PAGES_MAX)
-		memset(ring, 0, nr_pages * UAIO_PAGE_BYTES);
 	return ring;
 }
 
@@ -251,13 +249,10 @@ void uaio_ringmem_put(void *ring, size_t nr_pages)
 	struct chunk *chunk = find_chunk((uintptr_t)ring);
 
 	UAIO_CHECK(chunk);
-	/*
-	 * Long rings go back to the system here, and read as zero from now
-	 * on. If that is refused (locked memory) they are cleared by hand.
-	 */
-	if (nr_pages > MEMSET_PAGES_MAX &&
-	    sys_madvise(ring, nr_pages * UAIO_PAGE_BYTES, MADV_DONTNEED) < 0)
-		memset(ring, 0, nr_pages * UAIO_PAGE_BYTES);
+	/* Long rings go back to the system here; refused if memory is locked. */
+	if (nr_pages >= TRIM_PAGES)
+		(void)sys_madvise(ring, nr_pages * UAIO_PAGE_BYTES,
+				  MADV_DONTNEED);
 
 	uaio_lock(&ringmem.lock, UAIO_RANK_RINGMEM);
 	if (nr_pages > SHARED_PAGES_MAX) {

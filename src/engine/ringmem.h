@@ -28,7 +28,8 @@ enum { UAIO_PAGE_BYTES = 4096 };
 int uaio_ringmem_init(void);
 
 /*
- * Return: nr_pages of zeroed memory, or NULL if memory is refused.
+ * Return: nr_pages of memory, or NULL if it is refused. What they hold is left
+ * over from others; late readers of those may still look.
  */
 void *uaio_ringmem_get(size_t nr_pages);
 void uaio_ringmem_put(void *ring, size_t nr_pages);

@@ -11,15 +11,25 @@
 
 #include "engine/ring.h"
 
+struct uaio_file;
 struct uaio_sink;
+
+/* Events that are posted together. */
+struct uaio_post {
+	const struct uaio_event *events;
+	unsigned nr;
+	unsigned nr_inline;      /* of them, made inside io_submit */
+	struct uaio_file *resfd; /* borrows: to be signalled, or NULL */
+	unsigned nr_resfd;       /* by how much */
+};
 
 struct uaio_sink_ops {
 	/*
-	 * Take in nr events, all final. Called without locks; may be the last
-	 * thing that happens to the sink.
+	 * Take in events, all final: make them visible, then signal, then wake
+	 * who waits. Called without locks; may be the last thing that happens
+	 * to the sink.
 	 */
-	void (*post)(struct uaio_sink *sink, const struct uaio_event *events,
-		     unsigned nr);
+	void (*post)(struct uaio_sink *sink, const struct uaio_post *post);
 };
 
 struct uaio_sink {

@@ -8,10 +8,13 @@
  * lock is taken until then.
  */
 #include <errno.h>
+#include <linux/fs.h>
 
 #include "base/sys.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
+#include "engine/exit.h"
+#include "engine/ready.h"
 #include "engine/retry.h"
 
 long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
@@ -36,26 +39,24 @@ long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 	return room;
 }
 
-static void signal_resfd(struct uaio_batch *batch)
-{
-	uint64_t count = batch->nr_resfd;
-	int fd = uaio_file_use(batch->resfd);
-
-	(void)sys_write(fd, &count, sizeof(count));
-	uaio_file_unuse(batch->resfd);
-	uaio_file_put(batch->resfd);
-	batch->resfd = NULL;
-	batch->nr_resfd = 0;
-}
-
 static void flush(struct uaio_batch *batch)
 {
-	if (batch->nr_events)
-		uaio_ctx_post(batch->ctx, batch->events, batch->nr_events,
-			      batch->nr_events);
+	const struct uaio_post post = {
+		.events = batch->events,
+		.nr = batch->nr_events,
+		.nr_inline = batch->nr_events,
+		.resfd = batch->resfd,
+		.nr_resfd = batch->nr_resfd,
+	};
+
+	if (!batch->nr_events)
+		return;
+	uaio_ctx_post(batch->ctx, &post);
 	batch->nr_events = 0;
 	if (unlikely(batch->resfd))
-		signal_resfd(batch);
+		uaio_file_put(batch->resfd);
+	batch->resfd = NULL;
+	batch->nr_resfd = 0;
 }
 
 /* One write signals all events of a batch that go to the same eventfd. */
@@ -67,7 +68,7 @@ static int add_resfd(struct uaio_batch *batch, int fd)
 	if (batch->resfd && batch->resfd != uaio_file_find(fd))
 		flush(batch);
 	if (!batch->resfd) {
-		ret = uaio_file_get(fd, &file);
+		ret = uaio_file_get_resfd(fd, &file);
 		if (ret < 0)
 			return ret;
 		batch->resfd = file;
@@ -79,71 +80,111 @@ static int add_resfd(struct uaio_batch *batch, int fd)
 static void add_event(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		      int64_t res)
 {
+	/* A number that became another file meanwhile is not signalled. */
+	if (unlikely(sqe->has_resfd))
+		(void)add_resfd(batch, sqe->resfd);
 	batch->events[batch->nr_events++] = (struct uaio_event){
 		.data = sqe->data,
 		.obj = sqe->obj,
 		.res = res,
 	};
 	batch->nr_unused--;
-	/* A number that became another file meanwhile is not signalled. */
-	if (unlikely(sqe->has_resfd))
-		(void)add_resfd(batch, sqe->resfd);
 	if (unlikely(batch->nr_events == UAIO_BATCH_EVENTS))
 		flush(batch);
 }
 
-/* The request goes on without us. Return: 0 or -errno, refused. */
+/*
+ * The request goes on without us; done_bytes of it have been written.
+ * Return: 0 or -errno, refused.
+ */
 static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
-		     enum uaio_issue issue, uint64_t done_bytes)
+		     enum uaio_issue issue, int64_t done_bytes)
 {
 	struct uaio_ctx *ctx = batch->ctx;
 	struct uaio_req *req;
-	int ret;
+	int ret = uaio_exit_is_near() ? -EAGAIN : 0;
 
-	ret = uaio_req_new(&ctx->group, &ctx->sink, sqe, &req);
-	if (ret < 0)
-		return ret;
+	if (ret == 0 && issue == UAIO_ISSUE_RETRY_READY)
+		ret = uaio_ready_expect();
+	if (ret == 0) {
+		ret = uaio_req_new(&ctx->group, &ctx->sink, sqe, &req);
+		if (ret < 0 && issue == UAIO_ISSUE_RETRY_READY)
+			uaio_ready_unexpect();
+	}
+	if (ret < 0) {
+		if (!done_bytes)
+			return ret;
+		/* Part of it is on its way: that is the result then. */
+		add_event(batch, sqe, done_bytes);
+		return 0;
+	}
 	batch->nr_unused--;
 	if (done_bytes)
-		uaio_req_advance(req, done_bytes);
-	if (issue == UAIO_ISSUE_RETRY_WORKER && req->file->inode) {
+		uaio_req_advance(req, (uint64_t)done_bytes);
+	if (req->file->inode) {
+		/* The file may have been a stream when it was tried. */
+		if (issue == UAIO_ISSUE_RETRY_READY)
+			uaio_ready_unexpect();
 		req->order = uaio_order_of(req->file, &req->sqe);
+		/* The events of writes made inline come before a sync's. */
+		if (req->order == UAIO_ORDER_SYNC)
+			flush(batch);
 		if (!uaio_order_enter(req))
 			return 0;
+	} else if (issue != UAIO_ISSUE_RETRY_READY) {
+		/* And the other way round. */
+		req->is_blocking = true;
 	}
 	uaio_req_start(req, &batch->kick);
 	return 0;
 }
 
-int uaio_batch_add(struct uaio_batch *batch, const struct uaio_sqe *sqe)
+/*
+ * Requests with flags that not any worker can honour at any time. Made here:
+ * the kernel's refusal is then a refusal to submit.
+ */
+static enum uaio_issue try_flags(struct uaio_file *file,
+				 const struct uaio_sqe *sqe, int *ret_error,
+				 int64_t *ret_res)
+{
+	const struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	*ret_error = 0;
+	if (!inode || !uaio_inode_is_busy(inode)) {
+		*ret_error = uaio_try_flags(file, sqe, ret_res);
+		return UAIO_ISSUE_DONE;
+	}
+	/* Nothing overtakes what is queued. */
+	if (!(sqe->rw_flags & RWF_NOWAIT))
+		return UAIO_ISSUE_RETRY_WORKER;
+	*ret_res = -EAGAIN;
+	return UAIO_ISSUE_DONE;
+}
+
+int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
+		   const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	struct uaio_file *file = uaio_file_find(sqe->fd);
 	enum uaio_issue issue;
 	int64_t res = 0;
 	int ret;
 
-	if (unlikely(!file)) {
-		ret = uaio_file_open(sqe->fd, &file);
-		if (ret < 0)
-			return ret;
-	}
 	ret = op->prep(sqe, file);
 	if (unlikely(ret < 0))
 		return ret;
 
-	if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE)) {
-		ret = uaio_try_flags(file, sqe, &res);
-		if (ret == 0)
-			add_event(batch, sqe, res);
+	if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
+		issue = try_flags(file, sqe, &ret, &res);
+	else
+		issue = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
+								     &res);
+	if (unlikely(ret < 0))
 		return ret;
-	}
-	issue = uaio_policy[file->kind][op->class](file, sqe, &res);
 	if (likely(issue == UAIO_ISSUE_DONE)) {
 		add_event(batch, sqe, res);
 		return 0;
 	}
-	return hand_over(batch, sqe, issue, (uint64_t)res);
+	return hand_over(batch, sqe, issue, res);
 }
 
 void uaio_batch_end(struct uaio_batch *batch)
@@ -151,12 +192,12 @@ void uaio_batch_end(struct uaio_batch *batch)
 	struct uaio_ctx *ctx = batch->ctx;
 	uint32_t nr_unused = batch->nr_unused;
 
-	uaio_wq_kick(&batch->kick);
-	if (unlikely(nr_unused)) {
-		/* The last of our tickets, or events, holds the context. */
-		flush(batch);
+	/*
+	 * What is done is posted before workers are woken. The last of our
+	 * tickets holds the context.
+	 */
+	flush(batch);
+	if (unlikely(nr_unused))
 		uaio_ctx_return_tickets(ctx, nr_unused);
-	} else {
-		flush(batch);
-	}
+	uaio_wq_kick(&batch->kick);
 }

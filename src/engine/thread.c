@@ -12,8 +12,11 @@
 #include "engine/entry.h"
 
 enum {
-	/* Our deepest path needs 4 KiB, and no host code runs here. */
-	STACK_BYTES = 64 << 10,
+	/*
+	 * Our deepest path needs 4 KiB; but the host's thread-local storage is
+	 * part of the stack, and the C library's setuid() runs a handler on it.
+	 */
+	STACK_BYTES = 256 << 10,
 	CPU_MASK_BYTES = 1024,
 };
 

@@ -6,27 +6,34 @@
 #include <sys/eventfd.h>
 
 #include "base/sys.h"
+#include "base/uaddr.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
+#include "engine/entry.h"
+#include "engine/ownfd.h"
+#include "engine/ready.h"
 
 static void tell_locked(struct uaio_waiter *waiter,
 			struct uaio_wakeups *wakeups)
 {
 	uint64_t one = 1;
+	int wake_fd = waiter->wake_fd;
 
 	list_remove(&waiter->node);
 	/*
 	 * The descriptor may be closed as soon as the waiter is told, so it is
-	 * written first, and here.
+	 * written first, and here. A word is woken by its address, after.
 	 */
-	if (waiter->wake_fd >= 0)
-		(void)sys_write(waiter->wake_fd, &one, sizeof(one));
-	else if (wakeups->nr < UAIO_WAKEUPS_MAX)
+	if (wake_fd >= 0)
+		(void)sys_write(wake_fd, &one, sizeof(one));
+	/* [MB:woken] release: last touch (I2). Pairs with wait_asleep(). */
+	store_release(&waiter->is_woken, 1);
+	if (wake_fd >= 0)
+		return;
+	if (wakeups->nr < UAIO_WAKEUPS_MAX)
 		wakeups->words[wakeups->nr++] = &waiter->is_woken;
 	else
 		uaio_wake(&waiter->is_woken, 1);
-	/* [MB:woken] release: last touch (I2). Pairs with wait_asleep(). */
-	store_release(&waiter->is_woken, 1);
 }
 
 void uaio_waiters_collect_locked(struct uaio_ctx *ctx,
@@ -63,10 +70,19 @@ void uaio_waiters_wake_all(struct uaio_ctx *ctx)
 	uaio_wakeups_deliver(&wakeups);
 }
 
-static bool is_dead(const struct uaio_ctx *ctx)
+static struct uaio_slab waiters;
+
+void uaio_waiters_init(void)
+{
+	uaio_slab_init(&waiters, sizeof(struct uaio_waiter), 4096);
+}
+
+/* Under either of the locks under which lives begin. */
+static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t life)
 {
 	/* relaxed: set before the waiters are told, under their lock */
-	return load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
+	return ctx->life != life ||
+	       load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
 }
 
 static int poll_until(int fd, const struct uaio_wait *wait, int64_t deadline)
@@ -107,10 +123,12 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 {
 	/* [MB:woken] acquire: pairs with tell_locked(). */
 	while (!load_acquire(&waiter->is_woken)) {
+		int depth = uaio_step_out();
 		int ret = wait->mask ? sleep_masked(waiter, wait)
 				     : uaio_sleep(&waiter->is_woken, 0,
 						  wait->deadline_ns);
 
+		uaio_step_in(depth);
 		if (ret < 0)
 			return ret;
 	}
@@ -119,70 +137,97 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 
 /*
  * Sleep until need events are there.
- * Return: 0 to look again, -EINTR, -ETIMEDOUT, or -EINVAL: the context is dead.
+ * Return: 0 to look again, -EINTR, -ETIMEDOUT, -EINVAL: the context is gone,
+ * -ENOMEM.
  */
-static int wait_for(struct uaio_ctx *ctx, uint32_t need,
+static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 		    const struct uaio_wait *wait)
 {
-	struct uaio_waiter waiter = { .need = need, .wake_fd = -1 };
+	struct uaio_waiter *waiter = uaio_slab_get(&waiters);
 	int ret = 0;
 
-	if (wait->mask)
-		waiter.wake_fd = sys_eventfd(0, EFD_CLOEXEC);
+	if (!waiter)
+		return -ENOMEM;
+	waiter->need = need;
+	/* relaxed: nobody knows it yet */
+	store_relaxed(&waiter->is_woken, 0);
+	waiter->wake_fd = -1;
+	if (wait->mask) {
+		int fd = sys_eventfd(0, EFD_CLOEXEC);
+
+		waiter->wake_fd = fd < 0 ? -1 : uaio_ownfd_keep(fd);
+	}
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	list_init(&waiter.node);
-	if (is_dead(ctx))
+	list_init(&waiter->node);
+	if (is_over_locked(ctx, life))
 		ret = -EINVAL;
 	else if (uaio_ring_unread(&ctx->ring) < need)
-		list_add_tail(&ctx->waiters, &waiter.node);
+		list_add_tail(&ctx->waiters, &waiter->node);
 	else
-		store_relaxed(&waiter.is_woken, 1);
+		store_relaxed(&waiter->is_woken, 1);
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 
 	if (ret == 0) {
-		ret = wait_asleep(&waiter, wait);
+		ret = wait_asleep(waiter, wait);
 		uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-		list_remove(&waiter.node);
+		list_remove(&waiter->node);
 		uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 	}
-	if (waiter.wake_fd >= 0)
-		(void)sys_close(waiter.wake_fd);
+	if (waiter->wake_fd >= 0)
+		uaio_ownfd_close(waiter->wake_fd);
+	uaio_slab_put(&waiters, waiter);
 	return ret;
 }
 
-/* An address events cannot be stored to (NULL) is noticed when there are any. */
+/*
+ * An address that events cannot be stored to (NULL) is noticed when there are
+ * any, and they stay.
+ */
 static long pop_locked(struct uaio_ctx *ctx, struct uaio_event *events,
-		       long got, long nr)
+		       long got, const struct uaio_wait *wait)
 {
-	if (unlikely(!events))
-		return nr && uaio_ring_unread(&ctx->ring) ? -EFAULT : 0;
-	return uaio_ring_pop(&ctx->ring, events + got, nr - got);
+	long nr = wait->nr - got;
+
+	if (unlikely(!events || wait->is_strict)) {
+		long unread = uaio_ring_unread(&ctx->ring);
+
+		if (nr > unread)
+			nr = unread;
+		if (nr &&
+		    (!events || !uaio_can_write((uintptr_t)(events + got),
+						(size_t)nr * sizeof(*events))))
+			return -EFAULT;
+	}
+	return uaio_ring_pop(&ctx->ring, events + got, nr);
 }
 
-static long pop(struct uaio_ctx *ctx, struct uaio_event *events, long got,
-		long nr)
+static long pop(struct uaio_ctx *ctx, uint64_t life, struct uaio_event *events,
+		long got, const struct uaio_wait *wait)
 {
-	long ret;
+	long ret = -EINVAL;
 
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
-	ret = pop_locked(ctx, events, got, nr);
+	if (!is_over_locked(ctx, life))
+		ret = pop_locked(ctx, events, got, wait);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	return ret;
 }
 
-/* The context is in use; got events of at least min_nr are there already. */
-static long wait_more(struct uaio_ctx *ctx, struct uaio_event *events, long got,
+/* got events are there already, too few. */
+static long wait_more(struct uaio_ctx *ctx, uint64_t life,
+		      struct uaio_event *events, long got,
 		      const struct uaio_wait *wait)
 {
 	for (;;) {
 		uint32_t capacity = load_relaxed(&ctx->capacity);
 		long need = wait->min_nr - got;
-		int ret = wait_for(
-			ctx, need < capacity ? (uint32_t)need : capacity, wait);
-		long more = pop(ctx, events, got, wait->nr);
+		int ret = wait_for(ctx, life,
+				   need < capacity ? (uint32_t)need : capacity,
+				   wait);
+		long more = pop(ctx, life, events, got, wait);
 
 		if (more < 0)
-			return more;
+			return got ? got : more;
 		got += more;
 		if (got >= wait->min_nr)
 			return got;
@@ -202,29 +247,42 @@ static long let_signals_in(const struct uaio_wait *wait, long got)
 	return got;
 }
 
+/* Too few events are there. */
+static long get_more(struct uaio_ctx *ctx, uint64_t life,
+		     struct uaio_event *events, long got,
+		     const struct uaio_wait *wait)
+{
+	long more;
+
+	uaio_ready_try_group(&ctx->group);
+	more = pop(ctx, life, events, got, wait);
+	if (more < 0)
+		return got ? got : more;
+	got += more;
+	if (got >= wait->min_nr || wait->deadline_ns == 0)
+		return unlikely(wait->mask) ? let_signals_in(wait, got) : got;
+	return wait_more(ctx, life, events, got, wait);
+}
+
 long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 			const struct uaio_wait *wait)
 {
 	struct uaio_ctx *ctx = uaio_ctx_find(handle);
-	bool sleeps = false;
 	long got = -EINVAL;
+	uint64_t life = 0;
 
 	if (!ctx)
 		return -EINVAL;
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	if (load_relaxed(&ctx->handle) == handle) {
-		got = pop_locked(ctx, ret_events, 0, wait->nr);
-		sleeps = got >= 0 && got < wait->min_nr &&
-			 wait->deadline_ns != 0;
-		if (sleeps)
-			ctx->nr_waiting++;
+		got = pop_locked(ctx, ret_events, 0, wait);
+		life = ctx->life;
 	}
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	if (sleeps) {
-		got = wait_more(ctx, ret_events, got, wait);
-		uaio_ctx_unuse(ctx);
-	} else if (unlikely(wait->mask) && got >= 0) {
-		got = let_signals_in(wait, got);
-	}
-	return got;
+	if (got < 0)
+		return got;
+	/* With min_nr 0 what is parked may be ready all the same. */
+	if (got < wait->min_nr || (got == 0 && wait->nr > 0))
+		return get_more(ctx, life, ret_events, got, wait);
+	return unlikely(wait->mask) ? let_signals_in(wait, got) : got;
 }

@@ -3,8 +3,9 @@
  * Waiting for events
  *
  * A waiter says how many events it still needs; completers wake it when that
- * many are there, and nobody for fewer. The waiter lives on its thread's
- * stack.
+ * many are there, and nobody for fewer. It lives in a slab, not on its thread's
+ * stack: a signal handler may leave the sleep by siglongjmp() and never come
+ * back. (Then the waiter is lost, and nothing else.)
  *
  *   I1  A waiter is on its context's list or has been told to wake, and both
  *       change under the group's lock.
@@ -13,6 +14,8 @@
  *   I3  A waiter looks at the ring under the same lock before it sleeps, so no
  *       completion falls between the look and the sleep.
  *   I4  need never exceeds the ring's capacity: a full ring wakes everybody.
+ *   I5  A sleeper keeps no context alive. It remembers which life of the context
+ *       it waits for, and looks, under the locks, whether that is over.
  */
 #ifndef UAIO_ENGINE_WAIT_H
 #define UAIO_ENGINE_WAIT_H
@@ -20,10 +23,13 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "engine/slab.h"
 
 struct uaio_ctx;
 
 struct uaio_waiter {
+	struct uaio_slab_node slab;
+
 	/* under the group's lock */
 	struct list node;
 	uint32_t need;
@@ -45,6 +51,9 @@ struct uaio_wakeups {
 void uaio_waiters_collect_locked(struct uaio_ctx *ctx,
 				 struct uaio_wakeups *wakeups);
 void uaio_wakeups_deliver(struct uaio_wakeups *wakeups);
+
+/* From nothing. */
+void uaio_waiters_init(void);
 
 /* The context goes away: everybody is to look again. */
 void uaio_waiters_wake_all(struct uaio_ctx *ctx);

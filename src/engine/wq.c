@@ -9,6 +9,7 @@
 
 #include "base/eventcount.h"
 #include "base/list.h"
+#include "base/sys.h"
 #include "engine/entry.h"
 #include "engine/req.h"
 #include "engine/thread.h"
@@ -33,7 +34,7 @@ struct account {
 	unsigned nr_workers;
 	unsigned nr_idle; /* of them, asleep or about to look again */
 	unsigned nr_queued;
-	unsigned nr_starting; /* of them, not yet at the queue */
+	unsigned nr_coming; /* of them, starting or finishing: they will look */
 };
 
 static struct account accounts[UAIO_NR_ACCOUNTS];
@@ -104,11 +105,23 @@ static struct uaio_req *next_work(struct account *account)
 	struct uaio_req *req;
 
 	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
+	account->nr_coming--;
 	req = take_locked(account);
 	if (!req)
 		account->nr_idle++;
 	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
 	return req ? req : wait_for_work(account);
+}
+
+/*
+ * What remains is short, and then we look for work: whoever sees the event and
+ * submits the next request at once needs no other worker.
+ */
+static void finishing(struct account *account)
+{
+	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
+	account->nr_coming++;
+	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
 }
 
 static void *work(void *arg)
@@ -117,11 +130,19 @@ static void *work(void *arg)
 	struct uaio_req *req;
 
 	uaio_thread_begin(account->thread_name);
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	account->nr_starting--;
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-	while ((req = next_work(account)))
-		uaio_req_run(req);
+	while ((req = next_work(account))) {
+		int ioprio = req->sqe.ioprio;
+		int64_t res;
+
+		if (unlikely(ioprio))
+			(void)sys_ioprio_set(ioprio);
+		res = uaio_req_make(req);
+		if (unlikely(ioprio))
+			(void)sys_ioprio_set(0);
+
+		finishing(account);
+		uaio_req_complete(req, res);
+	}
 	uaio_leave();
 	return NULL;
 }
@@ -132,12 +153,12 @@ static void *work(void *arg)
  */
 static bool wants_worker_locked(struct account *account)
 {
-	/* Those that start or idle will take one request each. */
-	if (account->nr_queued <= account->nr_idle + account->nr_starting ||
+	/* Those that come or idle will take one request each. */
+	if (account->nr_queued <= account->nr_idle + account->nr_coming ||
 	    account->nr_workers >= account->max_workers)
 		return false;
 	account->nr_workers++;
-	account->nr_starting++;
+	account->nr_coming++;
 	return true;
 }
 
@@ -148,7 +169,7 @@ static bool creation_failed(struct account *account)
 
 	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
 	account->nr_workers--;
-	account->nr_starting--;
+	account->nr_coming--;
 	has_workers = account->nr_workers > 0;
 	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
 	return has_workers;
@@ -173,7 +194,6 @@ void uaio_wq_add(enum uaio_account id, struct uaio_req *req,
 	bool wants_worker;
 
 	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	req->account = id;
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
 	list_add_tail(&account->queue, &req->link);
 	account->nr_queued++;
@@ -203,15 +223,11 @@ void uaio_wq_kick(struct uaio_kick *kick)
 
 bool uaio_wq_cancel(struct uaio_req *req)
 {
-	/*
-	 * The account is fixed once the request is queued for the first time,
-	 * and it was when our caller saw it QUEUED.
-	 */
-	struct account *account = &accounts[req->account];
+	struct account *account = &accounts[uaio_req_account(req)];
 	bool was_queued;
 
 	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	was_queued = load_relaxed(&req->state) == UAIO_REQ_QUEUED;
+	was_queued = uaio_req_state(req) == UAIO_REQ_QUEUED;
 	if (was_queued) {
 		list_remove(&req->link);
 		account->nr_queued--;

@@ -17,7 +17,7 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	if (sqe->off || sqe->len || sqe->rw_flags)
 		return -EINVAL;
 	/* There is nothing to wait on, and it would wait for ever. */
-	if (file->kind < UAIO_KIND_STREAM && !(sqe->events & always))
+	if (uaio_file_kind(file) < UAIO_KIND_STREAM && !(sqe->events & always))
 		return -EINVAL;
 	return 0;
 }

@@ -10,12 +10,14 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "engine/config.h"
 #include "engine/file.h"
 #include "op/op.h"
 
 enum {
 	IOVS_MAX = 1024,        /* UIO_MAXIOV */
 	RWF_KNOWN_END = 1 << 9, /* no kernel knows a flag from here on */
+	RWF_APPEND_EITHER = 0x10 | 0x20, /* APPEND, NOAPPEND */
 	IOPRIO_CLASS_SHIFT = 13,
 	IOPRIO_LEVEL_MASK = 7,
 	CAP_SYS_NICE = 23,
@@ -64,16 +66,22 @@ static int64_t check_iovs(const struct uaio_sqe *sqe)
 	if (sqe->len && !uaio_is_accessible((uintptr_t)sqe->iov,
 					    sqe->len * sizeof(*sqe->iov)))
 		return -EFAULT;
+	if (unlikely(uaio_config.is_strict) &&
+	    !uaio_can_read((uintptr_t)sqe->iov, sqe->len * sizeof(*sqe->iov)))
+		return -EFAULT;
 	for (uint64_t i = 0; i < sqe->len; i++)
 		if ((int64_t)sqe->iov[i].iov_len < 0)
 			return -EINVAL;
 	for (uint64_t i = 0; i < sqe->len; i++) {
 		uint64_t part = sqe->iov[i].iov_len;
 
-		if (part > RW_BYTES_MAX - bytes)
-			part = RW_BYTES_MAX - bytes;
+		/* One piece alone is cut before it is looked at. */
+		if (sqe->len == 1 && part > RW_BYTES_MAX)
+			part = RW_BYTES_MAX;
 		if (!uaio_is_user_range((uintptr_t)sqe->iov[i].iov_base, part))
 			return -EFAULT;
+		if (part > RW_BYTES_MAX - bytes)
+			part = RW_BYTES_MAX - bytes;
 		bytes += part;
 	}
 	return (int64_t)bytes;
@@ -90,6 +98,8 @@ static int64_t check_buffer(const struct uaio_sqe *sqe)
 int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	uint32_t none = op->class == UAIO_CLASS_READ ? UAIO_FILE_F_NO_READ
+						     : UAIO_FILE_F_NO_WRITE;
 	uint32_t mode = op->class == UAIO_CLASS_READ ? UAIO_FILE_F_READ
 						     : UAIO_FILE_F_WRITE;
 	int64_t bytes;
@@ -102,9 +112,11 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	}
 	if (unlikely(sqe->rw_flags >= RWF_KNOWN_END))
 		return -EOPNOTSUPP;
-	if (unlikely(!(file->flags & mode)))
+	if (unlikely((sqe->rw_flags & RWF_APPEND_EITHER) == RWF_APPEND_EITHER))
+		return -EINVAL;
+	if (unlikely(!uaio_file_has(file, mode)))
 		return -EBADF;
-	if (unlikely(file->flags & UAIO_FILE_F_NO_RW))
+	if (unlikely(uaio_file_has(file, none)))
 		return -EINVAL;
 	bytes = op->is_vectored ? check_iovs(sqe) : check_buffer(sqe);
 	if (unlikely(bytes < 0))

@@ -11,7 +11,7 @@ int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	if (sqe->buf || sqe->len || sqe->off || sqe->rw_flags)
 		return -EINVAL;
 	/* Neither streams nor the devices seen so far can be synced. */
-	if (file->kind >= UAIO_KIND_STREAM)
+	if (uaio_file_kind(file) >= UAIO_KIND_STREAM)
 		return -EINVAL;
 	return 0;
 }

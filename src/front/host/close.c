@@ -5,7 +5,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/close_range.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -25,6 +27,8 @@ static struct {
 	int (*pclose)(FILE *);
 	FILE *(*freopen)(const char *, const char *, FILE *);
 	FILE *(*freopen64)(const char *, const char *, FILE *);
+	int (*fcntl)(int, int, ...);
+	int (*fcntl64)(int, int, ...);
 } next;
 
 /* Return: the next definition of a name, as a pointer of any type. */
@@ -42,6 +46,15 @@ void uaio_host_load(void)
 	find("pclose", &next.pclose);
 	find("freopen", &next.freopen);
 	find("freopen64", &next.freopen64);
+	find("fcntl", &next.fcntl);
+	find("fcntl64", &next.fcntl64);
+}
+
+static bool is_ours(int fd)
+{
+	unsigned own;
+
+	return uaio_own_fd((unsigned)fd, (unsigned)fd, &own);
 }
 
 void uaio_host_closing(unsigned first, unsigned last)
@@ -56,7 +69,7 @@ long uaio_host_raw_close(int fd)
 {
 	long ret;
 
-	if (uaio_owns_fd(fd))
+	if (is_ours(fd))
 		return -EBADF;
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	ret = sys_close(fd);
@@ -65,22 +78,31 @@ long uaio_host_raw_close(int fd)
 	return ret;
 }
 
-long uaio_host_raw_dup(int from, int to, int flags)
+/* dup2(2); aarch64 has only dup3(2), which refuses equal numbers. */
+static long raw_dup2(int from, int to)
+{
+#ifdef SYS_dup2
+	return uaio_sys6(SYS_dup2, from, to, 0, 0, 0, 0);
+#else
+	int ret;
+
+	if (from != to)
+		return uaio_sys6(SYS_dup3, from, to, 0, 0, 0, 0);
+	ret = sys_fcntl(from, F_GETFD, 0);
+	return ret < 0 ? ret : to;
+#endif
+}
+
+long uaio_host_raw_dup(int from, int to, const int *flags)
 {
 	long ret;
 
-	if (uaio_owns_fd(to))
+	if (from != to && is_ours(to))
 		return -EBADF;
-	if (from == to)
-		flags = flags < 0 ? 0 : flags;
-	else
+	if (from != to)
 		uaio_host_closing((unsigned)to, (unsigned)to);
-#ifdef SYS_dup2
-	if (flags < 0)
-		ret = uaio_sys6(SYS_dup2, from, to, 0, 0, 0, 0);
-	else
-#endif
-		ret = uaio_sys6(SYS_dup3, from, to, flags, 0, 0, 0);
+	ret = flags ? uaio_sys6(SYS_dup3, from, to, *flags, 0, 0, 0)
+		    : raw_dup2(from, to);
 	if (from != to)
 		uaio_host_closing((unsigned)to, (unsigned)to);
 	return ret;
@@ -88,27 +110,25 @@ long uaio_host_raw_dup(int from, int to, int flags)
 
 static long close_some(unsigned first, unsigned last, int flags)
 {
-	return first > last ? 0
-			    : uaio_sys6(SYS_close_range, first, last, flags, 0,
-					0, 0);
+	return uaio_sys6(SYS_close_range, first, last, flags, 0, 0, 0);
 }
 
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 {
+	unsigned from = first, own;
 	long ret = 0;
-	unsigned own;
 
 	if (flags & CLOSE_RANGE_CLOEXEC || first > last)
-		return uaio_sys6(SYS_close_range, first, last, flags, 0, 0, 0);
+		return close_some(first, last, flags);
 	uaio_host_closing(first, last);
-	if (uaio_own_fd(&own) && own >= first && own <= last) {
-		/* Step over what is ours. */
-		ret = own ? close_some(first, own - 1, flags) : 0;
-		if (ret == 0)
-			ret = close_some(own + 1, last, flags);
-	} else {
-		ret = close_some(first, last, flags);
+	/* Step over what is ours. */
+	while (ret == 0 && uaio_own_fd(from, last, &own)) {
+		if (own > from)
+			ret = close_some(from, own - 1, flags);
+		from = own + 1;
 	}
+	if (ret == 0 && from <= last)
+		ret = close_some(from, last, flags);
 	uaio_host_closing(first, last);
 	return ret;
 }
@@ -127,7 +147,7 @@ int close(int fd)
 {
 	int ret;
 
-	if (!next.close || uaio_owns_fd(fd))
+	if (!next.close || is_ours(fd))
 		return (int)uaio_host_error(uaio_host_raw_close(fd));
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	ret = next.close(fd);
@@ -139,8 +159,8 @@ int dup2(int from, int to)
 {
 	int ret;
 
-	if (!next.dup2 || from == to || uaio_owns_fd(to))
-		return (int)uaio_host_error(uaio_host_raw_dup(from, to, -1));
+	if (!next.dup2 || from == to || is_ours(to))
+		return (int)uaio_host_error(uaio_host_raw_dup(from, to, NULL));
 	uaio_host_closing((unsigned)to, (unsigned)to);
 	ret = next.dup2(from, to);
 	uaio_host_closing((unsigned)to, (unsigned)to);
@@ -151,8 +171,8 @@ int dup3(int from, int to, int flags)
 {
 	int ret;
 
-	if (!next.dup3 || from == to || uaio_owns_fd(to))
-		return (int)uaio_host_error(uaio_host_raw_dup(from, to, flags));
+	if (!next.dup3 || from == to || is_ours(to))
+		return (int)uaio_host_error(uaio_host_raw_dup(from, to, &flags));
 	uaio_host_closing((unsigned)to, (unsigned)to);
 	ret = next.dup3(from, to, flags);
 	uaio_host_closing((unsigned)to, (unsigned)to);
@@ -233,4 +253,44 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
 	ret = next.freopen64(path, mode, file);
 	uaio_host_closing(fd, fd);
 	return ret;
+}
+
+/*
+ * fcntl(2): F_SETFL changes what is known of a file (O_DIRECT, O_NONBLOCK,
+ * O_APPEND), so that is forgotten. The third argument fits a pointer, whatever
+ * it is: the C library's own function takes it so, too.
+ */
+UAIO_EXPORT int fcntl(int fd, int cmd, ...);
+UAIO_EXPORT int fcntl64(int fd, int cmd, ...);
+
+static int change(int (*real)(int, int, ...), int fd, int cmd, void *arg)
+{
+	int ret = real ? real(fd, cmd, arg)
+		       : (int)uaio_host_error(sys_fcntl(fd, cmd, (long)arg));
+
+	if (cmd == F_SETFL)
+		uaio_host_closing((unsigned)fd, (unsigned)fd);
+	return ret;
+}
+
+int fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return change(next.fcntl, fd, cmd, arg);
+}
+
+int fcntl64(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return change(next.fcntl64, fd, cmd, arg);
 }

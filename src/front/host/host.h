@@ -27,10 +27,11 @@ void uaio_host_closing(unsigned first, unsigned last);
 
 /* A raw close, dup2, dup3 or close_range, with the engine told. */
 long uaio_host_raw_close(int fd);
-long uaio_host_raw_dup(int from, int to, int flags);
+long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2 */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
 
-/* mremap(2), raw: rings of ours are seen to. */
+/* mremap(2), munmap(2), raw: rings of ours are seen to. */
+long uaio_host_raw_munmap(void *addr, unsigned long bytes);
 long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
 			  unsigned long new_bytes, int flags, void *new_addr);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mremap(2): a client may move its ring and go on with the new address as its
- * handle, and some do.
+ * mremap(2) and munmap(2): a client may move its ring and go on with the new
+ * address as its handle, and some do; or unmap it, and nothing must fault.
  */
 #include "front/host/host.h"
 
@@ -45,4 +45,24 @@ void *mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, ...)
 	}
 	return (void *)uaio_host_error(uaio_host_raw_mremap(
 		old, old_bytes, new_bytes, flags, new_addr));
+}
+
+long uaio_host_raw_munmap(void *addr, unsigned long bytes)
+{
+	bool is_ring;
+
+	if (uaio_engine_is_up() && uaio_enter()) {
+		is_ring = uaio_ctx_munmap((uintptr_t)addr);
+		uaio_leave();
+		if (is_ring)
+			return 0;
+	}
+	return sys_munmap(addr, bytes);
+}
+
+UAIO_EXPORT int munmap(void *addr, size_t bytes);
+
+int munmap(void *addr, size_t bytes)
+{
+	return (int)uaio_host_error(uaio_host_raw_munmap(addr, bytes));
 }

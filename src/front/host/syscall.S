@@ -33,6 +33,8 @@ syscall:
 	je	1f
 	cmpq	$__NR_mremap, %rdi
 	je	1f
+	cmpq	$__NR_munmap, %rdi
+	je	1f
 	cmpq	$__NR_exit_group, %rdi
 	je	1f
 	movq	%rdi, %rax
@@ -70,6 +72,8 @@ syscall:
 	cmp	x0, #__NR_close_range
 	b.eq	1f
 	cmp	x0, #__NR_mremap
+	b.eq	1f
+	cmp	x0, #__NR_munmap
 	b.eq	1f
 	cmp	x0, #__NR_exit_group
 	b.eq	1f

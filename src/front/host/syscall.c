@@ -41,13 +41,16 @@ static long answer(long nr, const long a[6])
 		return uaio_sys6(SYS_exit_group, a[0], 0, 0, 0, 0, 0);
 	case SYS_close: return uaio_host_raw_close((int)a[0]);
 #ifdef SYS_dup2
-	case SYS_dup2: return uaio_host_raw_dup((int)a[0], (int)a[1], -1);
+	case SYS_dup2: return uaio_host_raw_dup((int)a[0], (int)a[1], NULL);
 #endif
 	case SYS_dup3:
-		return uaio_host_raw_dup((int)a[0], (int)a[1], (int)a[2]);
+		return uaio_host_raw_dup((int)a[0], (int)a[1],
+					 &(const int){ (int)a[2] });
 	case SYS_close_range:
 		return uaio_host_raw_close_range((unsigned)a[0], (unsigned)a[1],
 						 (int)a[2]);
+	case SYS_munmap:
+		return uaio_host_raw_munmap((void *)a[0], (unsigned long)a[1]);
 	case SYS_mremap:
 		return uaio_host_raw_mremap((void *)a[0], (unsigned long)a[1],
 					    (unsigned long)a[2], (int)a[3],

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "base/uaddr.h"
+#include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "front/libaio/iocb.h"
@@ -17,15 +18,26 @@ enum {
 	SIGSET_BYTES = 8, /* the kernel's */
 };
 
+/* Whether memory that is the client's to name may be read here. */
+static bool can_read(const void *memory, size_t bytes)
+{
+	return uaio_is_accessible((uintptr_t)memory, bytes) &&
+	       (likely(!uaio_config.is_strict) ||
+		uaio_can_read((uintptr_t)memory, bytes));
+}
+
 long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 {
 	uint64_t handle;
 	long ret;
 
-	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)))
+	if (!can_read(handlep, sizeof(*handlep)))
 		return -EFAULT;
 	if (*handlep || !nr_events)
 		return -EINVAL;
+	if (uaio_config.is_strict &&
+	    !uaio_can_write((uintptr_t)handlep, sizeof(*handlep)))
+		return -EFAULT;
 	if (!uaio_enter())
 		return -EAGAIN;
 	ret = uaio_engine_start();
@@ -71,19 +83,33 @@ long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
  */
 static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 {
+	struct uaio_file *file;
 	struct uaio_sqe sqe;
-	int ret = uaio_check_fds((int)iocb->aio_fildes,
-				 iocb->aio_flags & IOCB_FLAG_RESFD,
-				 (int)iocb->aio_resfd);
+	int ret = uaio_look_up((int)iocb->aio_fildes,
+			       iocb->aio_flags & IOCB_FLAG_RESFD,
+			       (int)iocb->aio_resfd, &file);
 
 	if (unlikely(ret < 0))
 		return ret;
+	if (unlikely(uaio_config.is_strict) &&
+	    !uaio_can_write((uintptr_t)iocb, sizeof(*iocb)))
+		return -EFAULT;
 	/* Before it is accepted: after, the iocb may be the client's again. */
 	iocb->aio_key = UAIO_IOCB_KEY;
 	ret = uaio_iocb_translate(iocb, &sqe);
 	if (unlikely(ret < 0))
 		return ret;
-	return uaio_batch_add(batch, &sqe);
+	return uaio_batch_add(batch, file, &sqe);
+}
+
+static int next_iocb(struct iocb **from, struct iocb **ret_iocb)
+{
+	if (unlikely(!uaio_is_accessible((uintptr_t)from, sizeof(*from)) ||
+		     (uaio_config.is_strict &&
+		      !uaio_can_read((uintptr_t)from, sizeof(*from)))))
+		return -EFAULT;
+	*ret_iocb = *from;
+	return uaio_iocb_check(*ret_iocb);
 }
 
 static long submit_batch(uint64_t handle, long nr, struct iocb **iocbs)
@@ -95,26 +121,30 @@ static long submit_batch(uint64_t handle, long nr, struct iocb **iocbs)
 	room = nr < 0 ? -EINVAL : uaio_batch_begin(&batch, handle, nr);
 	if (room < 0 || nr == 0)
 		return room;
-	if (!uaio_is_accessible((uintptr_t)iocbs, sizeof(*iocbs))) {
-		ret = -EFAULT;
-	} else if (room == 0) {
-		ret = uaio_iocb_check(iocbs[0]);
-		ret = ret < 0 ? ret : -EAGAIN;
-	} else {
-		for (; i < room; i++) {
-			struct iocb *iocb = iocbs[i];
+	/* A full context still says first what is wrong with the first. */
+	for (; i < room || i == 0; i++) {
+		struct iocb *iocb;
 
-			ret = uaio_iocb_check(iocb);
-			if (unlikely(ret < 0))
-				break;
-			ret = submit_one(&batch, iocb);
-			if (unlikely(ret < 0))
-				break;
-		}
+		ret = next_iocb(&iocbs[i], &iocb);
+		if (likely(ret == 0))
+			ret = room ? submit_one(&batch, iocb) : -EAGAIN;
+		if (unlikely(ret < 0))
+			break;
 	}
 	if (room > 0)
 		uaio_batch_end(&batch);
 	return i ? i : ret;
+}
+
+bool uaio_aio_is_empty(uint64_t handle)
+{
+	bool is_empty;
+
+	if (!uaio_engine_is_up() || !uaio_enter())
+		return false;
+	is_empty = uaio_ctx_is_empty(handle);
+	uaio_leave();
+	return is_empty;
 }
 
 long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs)
@@ -157,8 +187,7 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 	struct uaio_wait wait = { .min_nr = min_nr, .nr = nr };
 	long ret;
 
-	if (timeout &&
-	    !uaio_is_accessible((uintptr_t)timeout, sizeof(*timeout)))
+	if (timeout && !can_read(timeout, sizeof(*timeout)))
 		return -EFAULT;
 	if (sigset && sigset->mask) {
 		wait.mask = sigset->mask;
@@ -166,8 +195,10 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 	}
 	if (unlikely(min_nr > nr || min_nr < 0 || !uaio_engine_is_up()))
 		return -EINVAL;
+	/* Noticed when there is something to store. */
 	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
 		events = NULL;
+	wait.is_strict = uaio_config.is_strict;
 	wait.deadline_ns = min_nr > 0 ? deadline_of(timeout) : 0;
 	if (unlikely(!uaio_enter()))
 		return -EAGAIN;
@@ -189,12 +220,11 @@ long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
 			 const struct uaio_aio_sigset *sigset)
 {
 	if (sigset) {
-		if (!uaio_is_accessible((uintptr_t)sigset, sizeof(*sigset)))
+		if (!can_read(sigset, sizeof(*sigset)))
 			return -EFAULT;
 		if (sigset->mask && sigset->mask_bytes != SIGSET_BYTES)
 			return -EINVAL;
-		if (sigset->mask &&
-		    !uaio_is_accessible((uintptr_t)sigset->mask, SIGSET_BYTES))
+		if (sigset->mask && !can_read(sigset->mask, SIGSET_BYTES))
 			return -EFAULT;
 	}
 	return getevents(handle, min_nr, nr, events, timeout, sigset);

@@ -12,6 +12,7 @@
 #define UAIO_FRONT_AIO_H
 
 #include <linux/aio_abi.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -43,5 +44,8 @@ long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
 			 struct uaio_event *events,
 			 const struct timespec *timeout,
 			 const struct uaio_aio_sigset *sigset);
+
+/* Return: whether handle names a context without unread events. */
+bool uaio_aio_is_empty(uint64_t handle);
 
 #endif /* UAIO_FRONT_AIO_H */

@@ -5,7 +5,6 @@
 #include <linux/fs.h>
 
 #include "base/check.h"
-#include "base/sys.h"
 #include "base/uaddr.h"
 #include "engine/config.h"
 
@@ -14,8 +13,7 @@ int uaio_iocb_check_address(const struct iocb *iocb)
 	if (unlikely(!uaio_is_accessible((uintptr_t)iocb, sizeof(*iocb))))
 		return -EFAULT;
 	if (unlikely(uaio_config.is_strict) &&
-	    (!sys_can_read8(iocb) ||
-	     !sys_can_read8((const char *)(iocb + 1) - 8)))
+	    !uaio_can_read((uintptr_t)iocb, sizeof(*iocb)))
 		return -EFAULT;
 	return 0;
 }
@@ -30,6 +28,9 @@ int uaio_iocb_check(const struct iocb *iocb)
 		return -EINVAL;
 	return 0;
 }
+
+/* What one request moves at most; a longer one is cut, not refused. */
+static const uint64_t RW_BYTES_MAX = 0x7ffff000;
 
 /* One more than the engine's number, so that what is not named is none. */
 static const uint8_t ops[] = {
@@ -63,6 +64,13 @@ int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe)
 		.data = iocb->aio_data,
 		.obj = (uintptr_t)iocb,
 	};
+	/* The number of vectors is an int; a sign was refused before. */
+	if (uaio_optab[ret_sqe->op].is_vectored)
+		ret_sqe->len = (uint32_t)iocb->aio_nbytes;
+	else if (unlikely(iocb->aio_nbytes > RW_BYTES_MAX) &&
+		 opcode != IOCB_CMD_FSYNC && opcode != IOCB_CMD_FDSYNC &&
+		 opcode != IOCB_CMD_POLL)
+		ret_sqe->len = RW_BYTES_MAX;
 	/* Kernel AIO polls no device: it takes the flag and leaves it. */
 	if (unlikely(ret_sqe->rw_flags) && opcode != IOCB_CMD_FSYNC &&
 	    opcode != IOCB_CMD_FDSYNC && opcode != IOCB_CMD_POLL)

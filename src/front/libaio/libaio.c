@@ -91,7 +91,7 @@ static long or_empty(long ret, uint64_t ctx, const struct timespec *timeout)
 	if (ret == -EINVAL &&
 	    uaio_is_accessible((uintptr_t)timeout, sizeof(*timeout)) &&
 	    timeout->tv_sec == 0 && timeout->tv_nsec == 0 &&
-	    uaio_engine_is_up() && uaio_ctx_is_empty(ctx))
+	    uaio_aio_is_empty(ctx))
 		return 0;
 	return ret;
 }

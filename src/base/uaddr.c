@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/uaddr.h"
+
+#include "base/sys.h"
+
+enum { PAGE = 4096, WORD = 8 };
+
+/* The word in each page that the range reaches into, in turn. */
+static bool each_page(uint64_t addr, uint64_t bytes, bool (*probe)(uint64_t))
+{
+	uint64_t last = (addr + bytes - 1) & ~(uint64_t)(WORD - 1);
+
+	for (addr &= ~(uint64_t)(WORD - 1); addr < last;
+	     addr = (addr | (PAGE - 1)) + 1)
+		if (!probe(addr))
+			return false;
+	return probe(last);
+}
+
+static bool probe_read(uint64_t addr)
+{
+	return sys_can_read8((const void *)(uintptr_t)addr);
+}
+
+static bool probe_write(uint64_t addr)
+{
+	return sys_can_write4((void *)(uintptr_t)addr);
+}
+
+bool uaio_can_read(uint64_t addr, uint64_t bytes)
+{
+	return !bytes || each_page(addr, bytes, probe_read);
+}
+
+bool uaio_can_write(uint64_t addr, uint64_t bytes)
+{
+	return !bytes || each_page(addr, bytes, probe_write);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ownfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+
+enum {
+	OWN_FD_MIN = 512,
+	FDS_MAX = 1 << 20, /* higher numbers are not noted */
+	WORDS = FDS_MAX / 64,
+};
+
+static struct {
+	uint64_t *words; /* owns; atomic: a bit for each of ours */
+	uint32_t nr;     /* atomic: bits set */
+} own;
+
+int uaio_ownfd_init(void)
+{
+	void *words =
+		sys_mmap(NULL, WORDS * sizeof(uint64_t), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+
+	if (sys_is_map_error(words))
+		return -ENOMEM;
+	/* relaxed: the engine is not up yet */
+	store_relaxed(&own.nr, 0);
+	store_relaxed(&own.words, words);
+	return 0;
+}
+
+static int note(int fd)
+{
+	/* relaxed: it is noted before anybody can know its number */
+	if (fd >= 0 && fd < FDS_MAX) {
+		or_relaxed(&own.words[fd / 64], 1ull << fd % 64);
+		add_relaxed(&own.nr, 1);
+	}
+	return fd;
+}
+
+int uaio_ownfd_dup(int fd)
+{
+	int dup = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+
+	return note(dup < 0 ? sys_fcntl(fd, F_DUPFD_CLOEXEC, 3) : dup);
+}
+
+int uaio_ownfd_keep(int fd)
+{
+	int high = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+
+	if (high < 0)
+		return note(fd);
+	(void)sys_close(fd);
+	return note(high);
+}
+
+void uaio_ownfd_close(int fd)
+{
+	/* relaxed: as in note() */
+	if (fd < FDS_MAX) {
+		and_relaxed(&own.words[fd / 64], ~(1ull << fd % 64));
+		sub_relaxed(&own.nr, 1);
+	}
+	(void)sys_close(fd);
+}
+
+bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd)
+{
+	uint64_t bits, *words = load_relaxed(&own.words);
+
+	/* relaxed: as in note() */
+	if (!load_relaxed(&own.nr))
+		return false;
+	if (last >= FDS_MAX)
+		last = FDS_MAX - 1;
+	for (uint64_t fd = first; fd <= last; fd = (fd | 63) + 1) {
+		bits = load_relaxed(&words[fd / 64]) >> fd % 64;
+		if (!bits)
+			continue;
+		fd += (unsigned)__builtin_ctzll(bits);
+		*ret_fd = (unsigned)fd;
+		return fd <= last;
+	}
+	return false;
+}
+
+bool uaio_ownfd_has(int fd)
+{
+	unsigned found;
+
+	return fd >= 0 && uaio_ownfd_find((unsigned)fd, (unsigned)fd, &found);
+}
+
+void uaio_ownfd_drop(void)
+{
+	unsigned fd = 0;
+
+	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd))
+		uaio_ownfd_close((int)fd);
+}

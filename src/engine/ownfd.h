@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine's own descriptors
+ *
+ * Hosts close descriptors they never opened: all from 3 up, at start or before
+ * they run something. Ours are noted here, so that the calls that close can
+ * step over them: a number of ours that became somebody else's file would be
+ * written to.
+ *
+ * Thread-safety: any thread; asking is wait-free.
+ */
+#ifndef UAIO_ENGINE_OWNFD_H
+#define UAIO_ENGINE_OWNFD_H
+
+#include <stdbool.h>
+
+/* From nothing. Return: 0 or -ENOMEM. */
+int uaio_ownfd_init(void);
+
+/*
+ * Move fd, just opened, out of the way of the low numbers that hosts count on,
+ * if there is room, and note it. Return: its number now.
+ */
+int uaio_ownfd_keep(int fd);
+
+/* A duplicate of fd, kept likewise. Return: it, or -errno. */
+int uaio_ownfd_dup(int fd);
+
+/* Close one of ours. */
+void uaio_ownfd_close(int fd);
+
+/* Return: whether fd is ours. */
+bool uaio_ownfd_has(int fd);
+
+/* Return: whether one of ours is in [first, last], the lowest in ret_fd. */
+bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd);
+
+/* In a child of fork(): close what belongs to the parent's engine. */
+void uaio_ownfd_drop(void);
+
+#endif /* UAIO_ENGINE_OWNFD_H */

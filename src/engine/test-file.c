@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "engine/config.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+enum { SIZE = UNIT_KEY_BYTES, NR = 16 };
+
+static char buffers[NR][SIZE];
+
+static long close_descriptor(void *arg)
+{
+	unit_close(*(int *)arg);
+	return 0;
+}
+
+static void closing_a_file_waits_for_its_requests(void **state)
+{
+	int fd = unit_numbered_file(true, NR), copy = dup(fd);
+	uint64_t handle = unit_context(NR);
+	struct io_event events[NR];
+	struct iocb iocbs[NR];
+	struct unit_thread thread;
+	struct stat st;
+
+	(void)state;
+	uaio_config.force_worker = true;
+	unit_gate_close(fd);
+	for (unsigned i = 0; i < NR; i++) {
+		memset(buffers[i], 'A' + (int)i, SIZE);
+		iocbs[i] = unit_iocb(IOCB_CMD_PWRITE, fd, buffers[i], SIZE,
+				     i * SIZE);
+		assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
+	}
+	unit_gate_await(1);
+	unit_thread_start(&thread, close_descriptor, &fd);
+	for (unsigned i = 0; i < NR; i++) {
+		unit_await_sleep(&thread);
+		/* The number is still the file's. */
+		assert_int_equal(fstat(fd, &st), 0);
+		unit_gate_await_key(i);
+		unit_gate_pass(i);
+	}
+	assert_int_equal(unit_thread_join(&thread), 0);
+	assert_int_equal(unit_reap(handle, NR, events), NR);
+	for (unsigned i = 0; i < NR; i++)
+		assert_int_equal(events[i].res, SIZE);
+	unit_gate_open();
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+	unit_close(copy);
+}
+
+static uint32_t nr_calls; /* atomic */
+
+static bool count_calls(long nr, const long args[6], long *ret_res)
+{
+	(void)nr;
+	(void)args;
+	(void)ret_res;
+	add_relaxed(&nr_calls, 1);
+	return false;
+}
+
+static void closing_what_nobody_uses_makes_no_calls(void **state)
+{
+	int fd = unit_file(true);
+
+	(void)state;
+	store_relaxed(&nr_calls, 0);
+	unit_hook(count_calls);
+	uaio_fds_closing((unsigned)fd, (unsigned)fd);
+	unit_hook(NULL);
+	assert_int_equal(load_relaxed(&nr_calls), 0);
+	unit_close(fd);
+}
+
+/* Requests of the file that had the number must never reach the next one. */
+static void a_number_used_again_is_another_file(void **state)
+{
+	char text[2] = "";
+	int copy, number;
+
+	(void)state;
+	for (unsigned round = 0; round < unit_rounds(2000); round++) {
+		uint64_t handle = unit_context(4);
+		int old = unit_file(round % 2), new = unit_file(round % 3 == 0);
+		struct io_event events[4];
+		struct iocb iocbs[4];
+
+		uaio_config.force_worker = round % 4 != 3;
+		copy = dup(old);
+		number = old;
+		for (unsigned i = 0; i < 4; i++) {
+			iocbs[i] =
+				unit_iocb(IOCB_CMD_PWRITE, number, "old", 1, i);
+			assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
+		}
+		unit_dup2(new, number);
+		assert_int_equal(lseek(new, 0, SEEK_END), 0);
+		iocbs[0] = unit_iocb(IOCB_CMD_PWRITE, number, "new", 1, 9);
+		assert_int_equal(unit_reap(handle, 4, events), 4);
+		assert_int_equal(unit_submit(handle, &iocbs[0]), 1);
+		assert_int_equal(unit_reap_one(handle), 1);
+		assert_int_equal(lseek(copy, 0, SEEK_END), 4);
+		assert_int_equal(lseek(new, 0, SEEK_END), 10);
+		assert_int_equal(pread(new, text, 1, 9), 1);
+		assert_string_equal(text, "n");
+		unit_destroy(handle);
+		unit_close(copy);
+		unit_close(new);
+		unit_close(number);
+	}
+	uaio_config.force_worker = false;
+}
+
+/*
+ * A number becomes another file while the engine is looking it up: between
+ * its questions to the kernel, each in turn.
+ */
+static struct {
+	uint32_t countdown; /* atomic: calls on fd until the switch */
+	int fd;
+	int to;
+} switching;
+
+static bool switch_file(long nr, const long args[6], long *ret_res)
+{
+	long res;
+
+	if ((int)args[0] != switching.fd ||
+	    (nr != SYS_fcntl && nr != SYS_fstat && nr != SYS_fstatfs &&
+	     nr != SYS_lseek) ||
+	    !load_relaxed(&switching.countdown) ||
+	    sub_relaxed(&switching.countdown, 1) != 1)
+		return false;
+	res = uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
+			   args[5]);
+	uaio_fds_closing((unsigned)switching.fd, (unsigned)switching.fd);
+	(void)dup2(switching.to, switching.fd);
+	uaio_fds_closing((unsigned)switching.fd, (unsigned)switching.fd);
+	*ret_res = res;
+	return true;
+}
+
+static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
+{
+	(void)state;
+	for (unsigned n = 1; n <= 4; n++) {
+		uint64_t handle = unit_context(4);
+		int file = unit_numbered_file(true, 4), ends[2];
+		char block[SIZE];
+		struct iocb iocb;
+		long ret;
+
+		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+		assert_int_equal(write(ends[1], "text", 4), 4);
+		switching.fd = ends[0];
+		switching.to = file;
+		store_relaxed(&switching.countdown, n);
+		unit_hook(switch_file);
+		/* Either file is right for this one. */
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, 4, 2 * SIZE);
+		ret = unit_submit(handle, &iocb);
+		unit_hook(NULL);
+		if (ret == 1)
+			unit_reap_one(handle);
+		/* For this one only the file is. */
+		unit_dup2(file, ends[0]);
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, SIZE,
+				 2 * SIZE);
+		store_relaxed(&switching.countdown, 0);
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(unit_reap_one(handle), SIZE);
+		assert_int_equal(block[0], 2);
+		unit_close(file);
+		unit_close(ends[0]);
+		unit_close(ends[1]);
+		unit_destroy(handle);
+	}
+}
+
+/* The same, with nobody closing in between: the entry must not stay wrong. */
+static void a_stale_entry_is_not_kept(void **state)
+{
+	(void)state;
+	for (unsigned n = 1; n <= 3; n++) {
+		uint64_t handle = unit_context(4);
+		int file = unit_numbered_file(true, 4), ends[2];
+		char block[SIZE];
+		struct iocb iocb;
+		long ret;
+
+		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+		assert_int_equal(write(ends[1], "text", 4), 4);
+		switching.fd = ends[0];
+		switching.to = file;
+		store_relaxed(&switching.countdown, n);
+		unit_hook(switch_file);
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, 4, 2 * SIZE);
+		ret = unit_submit(handle, &iocb);
+		unit_hook(NULL);
+		assert_int_equal(load_relaxed(&switching.countdown), 0);
+		if (ret == 1)
+			unit_reap_one(handle);
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, SIZE,
+				 2 * SIZE);
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(unit_reap_one(handle), SIZE);
+		assert_int_equal(block[0], 2);
+		unit_close(file);
+		unit_close(ends[0]);
+		unit_close(ends[1]);
+		unit_destroy(handle);
+	}
+}
+
+/* The descriptor to be signalled becomes a file while the data is written. */
+static struct {
+	uint32_t is_armed; /* atomic */
+	int resfd;
+	int to;
+} resfd_switch;
+
+static bool switch_resfd(long nr, const long args[6], long *ret_res)
+{
+	uint32_t armed = 1;
+
+	(void)args;
+	(void)ret_res;
+	if ((nr != SYS_pread64 && nr != SYS_preadv2) ||
+	    !cas_relaxed(&resfd_switch.is_armed, &armed, 0))
+		return false;
+	uaio_fds_closing((unsigned)resfd_switch.resfd,
+			 (unsigned)resfd_switch.resfd);
+	(void)dup2(resfd_switch.to, resfd_switch.resfd);
+	uaio_fds_closing((unsigned)resfd_switch.resfd,
+			 (unsigned)resfd_switch.resfd);
+	return false;
+}
+
+static void a_signal_never_lands_in_a_file(void **state)
+{
+	(void)state;
+	for (int in_worker = 0; in_worker < 2; in_worker++) {
+		uint64_t handle = unit_context(4);
+		int fd = unit_numbered_file(true, 1), victim = unit_file(true);
+		int resfd = eventfd(0, EFD_CLOEXEC), watcher = dup(resfd);
+		struct iocb iocb;
+		uint64_t count;
+
+		uaio_config.force_worker = in_worker;
+		resfd_switch.resfd = resfd;
+		resfd_switch.to = victim;
+		store_relaxed(&resfd_switch.is_armed, 1);
+		unit_hook(switch_resfd);
+		iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], SIZE, 0);
+		iocb.aio_flags = IOCB_FLAG_RESFD;
+		iocb.aio_resfd = (uint32_t)resfd;
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(unit_reap_one(handle), SIZE);
+		/* A queued one keeps the eventfd that it was given. */
+		if (in_worker)
+			assert_int_equal(read(watcher, &count, 8), 8);
+		unit_destroy(handle);
+		unit_hook(NULL);
+		assert_int_equal(lseek(victim, 0, SEEK_END), 0);
+		unit_close(fd);
+		unit_close(victim);
+		unit_close(resfd);
+		unit_close(watcher);
+	}
+	uaio_config.force_worker = false;
+}
+
+static void a_full_eventfd_holds_up_nobody(void **state)
+{
+	(void)state;
+	for (int in_worker = 0; in_worker < 2; in_worker++) {
+		uint64_t handle = unit_context(4), full = UINT64_MAX - 1;
+		int fd = unit_numbered_file(true, 1);
+		int resfd = eventfd(0, EFD_CLOEXEC);
+		struct iocb iocb;
+
+		uaio_config.force_worker = in_worker;
+		assert_int_equal(write(resfd, &full, 8), 8);
+		iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], SIZE, 0);
+		iocb.aio_flags = IOCB_FLAG_RESFD;
+		iocb.aio_resfd = (uint32_t)resfd;
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(unit_reap_one(handle), SIZE);
+		unit_destroy(handle);
+		unit_close(fd);
+		unit_close(resfd);
+	}
+	uaio_config.force_worker = false;
+}
+
+static void an_eventfd_counts_each_completion(void **state)
+{
+	(void)state;
+	for (int in_worker = 0; in_worker < 2; in_worker++) {
+		uint64_t handle = unit_context(NR), count, sum = 0;
+		int fd = unit_numbered_file(true, NR);
+		int resfd = eventfd(0, EFD_CLOEXEC);
+		struct iocb iocbs[NR], *list[NR];
+		struct io_event events[NR];
+
+		uaio_config.force_worker = in_worker;
+		for (unsigned i = 0; i < NR; i++) {
+			iocbs[i] = unit_iocb(IOCB_CMD_PREAD, fd, buffers[i],
+					     SIZE, i * SIZE);
+			iocbs[i].aio_flags = IOCB_FLAG_RESFD;
+			iocbs[i].aio_resfd = (uint32_t)resfd;
+			list[i] = &iocbs[i];
+		}
+		assert_int_equal(uaio_aio_submit(handle, NR, list), NR);
+		while (sum < NR) {
+			assert_int_equal(read(resfd, &count, 8), 8);
+			sum += count;
+		}
+		assert_int_equal(sum, NR);
+		/* Who sees the signal finds the event. */
+		assert_int_equal(unit_reap(handle, NR, events), NR);
+		unit_destroy(handle);
+		unit_close(fd);
+		unit_close(resfd);
+	}
+	uaio_config.force_worker = false;
+}
+
+/*
+ * A range of numbers is closed with requests on some: as close_range() has it.
+ */
+static void closing_a_range_waits_for_all_in_it(void **state)
+{
+	uint64_t handle = unit_context(NR);
+	struct io_event events[NR];
+	struct iocb iocbs[NR];
+	int fds[NR];
+
+	(void)state;
+	uaio_config.force_worker = true;
+	for (unsigned i = 0; i < NR; i++) {
+		fds[i] = unit_numbered_file(true, 1);
+		iocbs[i] =
+			unit_iocb(IOCB_CMD_PREAD, fds[i], buffers[i], SIZE, 0);
+		assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
+	}
+	uaio_fds_closing((unsigned)fds[0], ~0u);
+	for (unsigned i = 0; i < NR; i++)
+		close(fds[i]);
+	uaio_fds_closing((unsigned)fds[0], ~0u);
+	assert_int_equal(unit_reap(handle, NR, events), NR);
+	for (unsigned i = 0; i < NR; i++)
+		assert_int_equal(events[i].res, SIZE);
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(closing_a_file_waits_for_its_requests),
+		UNIT_TEST(closing_what_nobody_uses_makes_no_calls),
+		UNIT_TEST(a_number_used_again_is_another_file),
+		UNIT_TEST(a_file_closed_while_it_is_looked_up_leaves_no_trace),
+		UNIT_TEST(a_stale_entry_is_not_kept),
+		UNIT_TEST(a_signal_never_lands_in_a_file),
+		UNIT_TEST(an_eventfd_counts_each_completion),
+		UNIT_TEST(closing_a_range_waits_for_all_in_it),
+		UNIT_TEST(a_full_eventfd_holds_up_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/config.h"
+#include "unit.h"
+
+/*
+ * All requests go to workers here, where a gate holds their system calls. A
+ * request is known by its place in the file, in blocks: its key.
+ */
+enum { NR_BLOCKS = 32, SIZE = UNIT_KEY_BYTES };
+
+static struct {
+	int fd;
+	uint64_t handle;
+	struct iocb iocbs[64];
+	unsigned nr;
+	char buffers[64][SIZE];
+} test;
+
+static bool is_direct;  /* the file is to look as if opened with O_DIRECT */
+static bool is_on_disk; /* and is not in memory */
+
+static bool pretend_direct(long nr, const long args[6], long *ret_res)
+{
+	if (nr != SYS_fcntl || args[1] != F_GETFL || args[0] != test.fd)
+		return false;
+	*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0) | O_DIRECT;
+	return true;
+}
+
+static bool pretend_disk(long nr, const long args[6], long *ret_res)
+{
+	if (pretend_direct(nr, args, ret_res))
+		return true;
+	if (nr != SYS_fstatfs)
+		return false;
+	*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
+	((struct statfs *)args[1])->f_type = 0xef53;
+	return true;
+}
+
+static void begin(void)
+{
+	uaio_config.force_worker = true;
+	test.fd = unit_numbered_file(!is_on_disk, NR_BLOCKS);
+	test.handle = unit_context(64);
+	test.nr = 0;
+	if (is_direct)
+		unit_hook(pretend_disk);
+	unit_gate_close(test.fd);
+}
+
+static struct iocb *submit(unsigned opcode, unsigned key)
+{
+	struct iocb *iocb = &test.iocbs[test.nr];
+	bool is_sync = opcode == IOCB_CMD_FSYNC || opcode == IOCB_CMD_FDSYNC;
+
+	*iocb = unit_iocb(opcode, test.fd,
+			  is_sync ? NULL : test.buffers[test.nr],
+			  is_sync ? 0 : SIZE, is_sync ? 0 : key * SIZE);
+	test.nr++;
+	assert_int_equal(unit_submit(test.handle, iocb), 1);
+	return iocb;
+}
+
+static void write_block(unsigned key)
+{
+	submit(IOCB_CMD_PWRITE, key);
+}
+
+static void read_block(unsigned key)
+{
+	submit(IOCB_CMD_PREAD, key);
+}
+
+static void sync_file(void)
+{
+	submit(IOCB_CMD_FSYNC, 0);
+}
+
+static void pass(unsigned key)
+{
+	unit_gate_await_key(key);
+	unit_gate_pass(key);
+}
+
+static void end(void)
+{
+	struct io_event events[64];
+
+	unit_gate_open();
+	assert_int_equal(unit_reap(test.handle, test.nr, events), test.nr);
+	unit_destroy(test.handle);
+	unit_close(test.fd);
+	uaio_config.force_worker = false;
+	is_direct = is_on_disk = false;
+}
+
+/* Both are over: the one was before the other began. */
+static void assert_before(unsigned first, unsigned second)
+{
+	assert_true(unit_gate_ended(first) >= 0);
+	assert_true(unit_gate_began(second) > unit_gate_ended(first));
+}
+
+/* A request of another file that goes all the way: workers had their chance. */
+static void let_others_run(void)
+{
+	int fd = unit_numbered_file(true, 1);
+	uint64_t handle = unit_context(1);
+	char buffer[SIZE];
+	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffer, SIZE, 0);
+
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(unit_reap_one(handle), SIZE);
+	}
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+static void writes_are_made_one_at_a_time_in_order(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned i = 0; i < 8; i++)
+		write_block(i);
+	for (unsigned i = 0; i < 8; i++) {
+		unit_gate_await_key(i);
+		let_others_run();
+		assert_int_equal(unit_gate_began(i + 1), -1);
+		unit_gate_pass(i);
+	}
+	end();
+	for (unsigned i = 0; i < 7; i++)
+		assert_before(i, i + 1);
+}
+
+static void writes_through_two_descriptors_are_ordered_too(void **state)
+{
+	char path[32];
+	int other;
+
+	(void)state;
+	begin();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", test.fd);
+	other = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(other >= 0);
+	write_block(0);
+	test.iocbs[1] =
+		unit_iocb(IOCB_CMD_PREAD, other, test.buffers[1], SIZE, 0);
+	test.nr = 2;
+	memset(test.buffers[0], 'x', SIZE);
+	assert_int_equal(unit_submit(test.handle, &test.iocbs[1]), 1);
+	unit_gate_await_key(0);
+	let_others_run();
+	pass(0);
+	end();
+	assert_memory_equal(test.buffers[1], test.buffers[0], SIZE);
+	unit_close(other);
+}
+
+static void reads_wait_behind_a_write_and_run_together_after_it(void **state)
+{
+	(void)state;
+	begin();
+	write_block(0);
+	read_block(1);
+	read_block(2);
+	unit_gate_await_key(0);
+	let_others_run();
+	assert_int_equal(unit_gate_began(1), -1);
+	assert_int_equal(unit_gate_began(2), -1);
+	unit_gate_pass(0);
+	unit_gate_await(2);
+	end();
+	assert_before(0, 1);
+	assert_before(0, 2);
+}
+
+static void reads_with_no_write_before_them_run_together(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned i = 0; i < 8; i++)
+		read_block(i);
+	unit_gate_await(8);
+	end();
+}
+
+static void a_sync_waits_for_all_writes_before_it(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned i = 0; i < 3; i++)
+		write_block(i);
+	sync_file();
+	write_block(3);
+	for (unsigned i = 0; i < 3; i++) {
+		unit_gate_await_key(i);
+		let_others_run();
+		assert_int_equal(unit_gate_began(UNIT_KEY_SYNC), -1);
+		unit_gate_pass(i);
+	}
+	unit_gate_await_key(UNIT_KEY_SYNC);
+	end();
+	assert_before(2, UNIT_KEY_SYNC);
+}
+
+static void direct_writes_in_place_and_reads_run_together(void **state)
+{
+	(void)state;
+	is_direct = true;
+	begin();
+	for (unsigned i = 0; i < 4; i++)
+		write_block(i);
+	for (unsigned i = 4; i < 8; i++)
+		read_block(i);
+	unit_gate_await(8);
+	end();
+}
+
+static void a_sync_waits_for_direct_writes_in_any_order(void **state)
+{
+	static const unsigned orders[][3] = {
+		{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+		{ 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(orders); i++) {
+		is_direct = true;
+		begin();
+		for (unsigned key = 0; key < 3; key++)
+			write_block(key);
+		sync_file();
+		unit_gate_await(3);
+		for (unsigned j = 0; j < 3; j++) {
+			let_others_run();
+			assert_int_equal(unit_gate_began(UNIT_KEY_SYNC), -1);
+			pass(orders[i][j]);
+		}
+		unit_gate_await_key(UNIT_KEY_SYNC);
+		end();
+		for (unsigned key = 0; key < 3; key++)
+			assert_before(key, UNIT_KEY_SYNC);
+	}
+}
+
+static void an_extending_direct_write_holds_up_what_follows(void **state)
+{
+	(void)state;
+	is_direct = true;
+	begin();
+	write_block(0);
+	write_block(NR_BLOCKS + 2);
+	write_block(1);
+	read_block(2);
+	unit_gate_await(2);
+	let_others_run();
+	assert_int_equal(unit_gate_began(1), -1);
+	assert_int_equal(unit_gate_began(2), -1);
+	unit_gate_pass(NR_BLOCKS + 2);
+	unit_gate_await_key(1);
+	unit_gate_await_key(2);
+	end();
+}
+
+static void a_direct_write_in_place_waits_behind_an_ordered_one(void **state)
+{
+	(void)state;
+	is_direct = true;
+	begin();
+	write_block(NR_BLOCKS);
+	write_block(0);
+	sync_file();
+	unit_gate_await_key(NR_BLOCKS);
+	let_others_run();
+	assert_int_equal(unit_gate_began(0), -1);
+	pass(NR_BLOCKS);
+	unit_gate_await_key(0);
+	let_others_run();
+	assert_int_equal(unit_gate_began(UNIT_KEY_SYNC), -1);
+	end();
+	assert_before(0, UNIT_KEY_SYNC);
+}
+
+/* What waits is a write, a read and a sync in turn; each place is cancelled. */
+static void cancelling_one_that_waits_stalls_nobody(void **state)
+{
+	enum { NR = 7 };
+
+	(void)state;
+	for (unsigned victim = 1; victim < NR; victim++) {
+		struct io_event events[NR];
+		struct iocb *iocbs[NR];
+		unsigned nr_cancelled = 0;
+
+		begin();
+		for (unsigned i = 0; i < NR; i++)
+			iocbs[i] = submit(i % 3 == 1   ? IOCB_CMD_PREAD
+					  : i % 3 == 2 ? IOCB_CMD_FDSYNC
+						       : IOCB_CMD_PWRITE,
+					  i);
+		unit_gate_await_key(0);
+		assert_int_equal(
+			uaio_ctx_cancel(test.handle, (uintptr_t)iocbs[victim]),
+			-EINPROGRESS);
+		unit_gate_open();
+		assert_int_equal(unit_reap(test.handle, NR, events), NR);
+		for (unsigned i = 0; i < NR; i++)
+			if (events[i].obj == (uintptr_t)iocbs[victim]) {
+				assert_int_equal(events[i].res, -ECANCELED);
+				nr_cancelled++;
+			}
+		assert_int_equal(nr_cancelled, 1);
+		test.nr = 0;
+		end();
+	}
+}
+
+/* A file is made inline again once nothing of it is queued or running. */
+static void requests_are_made_inline_again_when_the_file_is_idle(void **state)
+{
+	struct uaio_counters before, after;
+
+	(void)state;
+	begin();
+	write_block(0);
+	unit_gate_await_key(0);
+	uaio_config.force_worker = false;
+	uaio_counters_read(&before);
+	read_block(1);
+	uaio_counters_read(&after);
+	assert_int_equal(after.nr_inline, before.nr_inline);
+	unit_gate_open();
+	assert_int_equal(unit_reap(test.handle, 2, (struct io_event[2]){}), 2);
+	test.nr = 0;
+	uaio_counters_read(&before);
+	read_block(1);
+	uaio_counters_read(&after);
+	assert_int_equal(after.nr_inline, before.nr_inline + 1);
+	end();
+}
+
+/* A read that may not wait must not slip past a write: it sees it, or fails. */
+static void a_read_that_may_not_wait_does_not_overtake(void **state)
+{
+	struct io_event events[2];
+	struct iocb iocb;
+
+	(void)state;
+	is_on_disk = true;
+	begin();
+	memset(test.buffers[0], 'a', SIZE);
+	write_block(0);
+	unit_gate_await_key(0);
+	iocb = unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[1], SIZE, 0);
+	iocb.aio_rw_flags = 8 /* RWF_NOWAIT */;
+	assert_int_equal(unit_submit(test.handle, &iocb), 1);
+	unit_gate_open();
+	assert_int_equal(unit_reap(test.handle, 2, events), 2);
+	for (int i = 0; i < 2; i++)
+		if (events[i].obj == (uintptr_t)&iocb &&
+		    events[i].res != -EAGAIN)
+			assert_memory_equal(test.buffers[1], test.buffers[0],
+					    SIZE);
+	test.nr = 0;
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(writes_are_made_one_at_a_time_in_order),
+		UNIT_TEST(writes_through_two_descriptors_are_ordered_too),
+		UNIT_TEST(reads_wait_behind_a_write_and_run_together_after_it),
+		UNIT_TEST(reads_with_no_write_before_them_run_together),
+		UNIT_TEST(a_sync_waits_for_all_writes_before_it),
+		UNIT_TEST(direct_writes_in_place_and_reads_run_together),
+		UNIT_TEST(a_sync_waits_for_direct_writes_in_any_order),
+		UNIT_TEST(an_extending_direct_write_holds_up_what_follows),
+		UNIT_TEST(a_direct_write_in_place_waits_behind_an_ordered_one),
+		UNIT_TEST(cancelling_one_that_waits_stalls_nobody),
+		UNIT_TEST(requests_are_made_inline_again_when_the_file_is_idle),
+		UNIT_TEST(a_read_that_may_not_wait_does_not_overtake),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+static int ends[2]; /* of a pipe: read, write */
+static uint64_t handle;
+
+static void open_pipe(unsigned nr_events)
+{
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	handle = unit_context(nr_events);
+}
+
+static void close_pipe(void)
+{
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static void put_text(const char *text)
+{
+	assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
+}
+
+static void a_read_waits_for_the_writer(void **state)
+{
+	char buffer[8];
+	struct iocb iocb;
+
+	(void)state;
+	open_pipe(4);
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], buffer, sizeof(buffer), 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	put_text("abc");
+	assert_int_equal(unit_reap_one(handle), 3);
+	assert_memory_equal(buffer, "abc", 3);
+	close_pipe();
+}
+
+static void reads_are_served_in_order(void **state)
+{
+	enum { NR = 50 };
+	char bytes[NR], all[NR];
+	struct io_event events[NR];
+	struct iocb iocbs[NR];
+
+	(void)state;
+	for (unsigned round = 0; round < unit_rounds(100); round++) {
+		open_pipe(NR);
+		for (unsigned i = 0; i < NR; i++) {
+			iocbs[i] = unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i],
+					     1, 0);
+			iocbs[i].aio_data = i;
+			assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
+		}
+		for (unsigned i = 0; i < NR; i++) {
+			all[i] = (char)i;
+			assert_int_equal(write(ends[1], &all[i], 1), 1);
+		}
+		assert_int_equal(unit_reap(handle, NR, events), NR);
+		assert_memory_equal(bytes, all, NR);
+		close_pipe();
+	}
+}
+
+static void a_write_waits_for_room_and_is_made_in_full(void **state)
+{
+	enum { BYTES = 1 << 20 };
+	static char out[BYTES], in[BYTES];
+	struct iocb iocb;
+	ssize_t got = 0;
+
+	(void)state;
+	open_pipe(4);
+	for (unsigned i = 0; i < BYTES; i++)
+		out[i] = (char)(i * 7 >> 3);
+	iocb = unit_iocb(IOCB_CMD_PWRITE, ends[1], out, BYTES, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	while (got < BYTES) {
+		ssize_t part = read(ends[0], in + got, (size_t)(BYTES - got));
+
+		assert_true(part > 0);
+		got += part;
+	}
+	assert_int_equal(unit_reap_one(handle), BYTES);
+	assert_memory_equal(in, out, BYTES);
+	close_pipe();
+}
+
+static void the_end_of_the_writer_ends_a_read(void **state)
+{
+	char byte;
+	struct iocb iocb;
+
+	(void)state;
+	open_pipe(4);
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_close(ends[1]);
+	assert_int_equal(unit_reap_one(handle), 0);
+	ends[1] = dup(ends[0]);
+	close_pipe();
+}
+
+static void a_poll_reports_what_became_ready(void **state)
+{
+	struct iocb iocb;
+
+	(void)state;
+	open_pipe(4);
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	put_text("x");
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	iocb.aio_fildes = (uint32_t)ends[1];
+	iocb.aio_buf = POLLOUT;
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(unit_reap_one(handle), POLLOUT);
+	close_pipe();
+}
+
+static void what_waits_is_cancelled_with_one_event(void **state)
+{
+	char byte;
+	struct iocb iocb;
+
+	(void)state;
+	open_pipe(4);
+	for (unsigned i = 0; i < 100; i++) {
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINPROGRESS);
+		assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINVAL);
+		assert_int_equal(unit_reap_one(handle), -ECANCELED);
+
+		iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINPROGRESS);
+		assert_int_equal(unit_reap_one(handle), 0);
+	}
+	/* Nothing is left that could take this byte. */
+	put_text("x");
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	close_pipe();
+}
+
+static void destroy_does_not_wait_for_what_may_never_be_ready(void **state)
+{
+	static char bytes[100];
+	struct iocb iocb;
+
+	(void)state;
+	open_pipe(100);
+	for (unsigned i = 0; i < 100; i++) {
+		iocb = i % 2 ? unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i], 1,
+					 0)
+			     : unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN,
+					 0, 0);
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+	}
+	close_pipe();
+}
+
+static void a_closed_descriptor_leaves_its_requests_their_file(void **state)
+{
+	char bytes[4];
+	struct io_event events[4];
+	struct iocb iocb;
+	int other;
+
+	(void)state;
+	for (unsigned round = 0; round < unit_rounds(300); round++) {
+		open_pipe(4);
+		for (unsigned i = 0; i < 4; i++) {
+			iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i], 1,
+					 0);
+			assert_int_equal(unit_submit(handle, &iocb), 1);
+		}
+		/* The number goes to a file that is always ready. */
+		other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+		unit_dup2(other, ends[0]);
+		put_text("abcd");
+		assert_int_equal(unit_reap(handle, 4, events), 4);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(events[i].res, 1);
+		assert_memory_equal(bytes, "abcd", 4);
+		unit_close(other);
+		close_pipe();
+	}
+}
+
+/*
+ * The number is closed and comes to mean a ready file between the poller's
+ * look at it and its poll(). The first poll() with somebody in it is held.
+ */
+static struct {
+	uint32_t is_armed;  /* atomic */
+	uint32_t has_begun; /* atomic */
+	uint32_t may_go_on; /* atomic */
+} interval;
+
+static bool hold_poll(long nr, const long args[6], long *ret_res)
+{
+	uint32_t armed = 1;
+
+	(void)ret_res;
+	if (nr != SYS_ppoll || args[1] < 2 ||
+	    !__atomic_compare_exchange_n(&interval.is_armed, &armed, 0, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return false;
+	store_release(&interval.has_begun, 1);
+	while (!load_acquire(&interval.may_go_on))
+		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	return false;
+}
+
+static bool is_set(void *arg)
+{
+	return load_acquire((uint32_t *)arg);
+}
+
+static void arm_interval(void)
+{
+	store_relaxed(&interval.has_begun, 0);
+	store_relaxed(&interval.may_go_on, 0);
+	store_release(&interval.is_armed, 1);
+	unit_hook(hold_poll);
+}
+
+static void a_poll_never_reports_another_files_events(void **state)
+{
+	struct timespec moment = { 0, 100000000 };
+	struct uaio_event event;
+	struct iocb iocb;
+	int ready;
+
+	(void)state;
+	open_pipe(4);
+	ready = eventfd(1, EFD_CLOEXEC);
+	arm_interval();
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_await(is_set, &interval.has_begun);
+	unit_dup2(ready, ends[0]);
+	store_release(&interval.may_go_on, 1);
+	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
+	put_text("x");
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	unit_close(ready);
+	close_pipe();
+}
+
+static void a_poll_survives_the_end_of_its_number(void **state)
+{
+	struct timespec moment = { 0, 100000000 };
+	struct uaio_event event;
+	struct iocb iocb;
+
+	(void)state;
+	open_pipe(4);
+	arm_interval();
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_await(is_set, &interval.has_begun);
+	unit_close(ends[0]);
+	store_release(&interval.may_go_on, 1);
+	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
+	put_text("x");
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	ends[0] = dup(ends[1]);
+	close_pipe();
+}
+
+/*
+ * Data comes in while poll() goes through its list: the older request was
+ * seen not ready, the younger one ready.
+ */
+static uint32_t shall_split; /* atomic */
+
+static bool split_poll(long nr, const long args[6], long *ret_res)
+{
+	struct pollfd *slots = (struct pollfd *)args[0];
+
+	if (nr != SYS_ppoll || args[1] != 3 || !load_relaxed(&shall_split))
+		return false;
+	*ret_res = uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
+				args[5]);
+	if (*ret_res == 2 && slots[1].revents && slots[2].revents) {
+		slots[1].revents = 0;
+		*ret_res = 1;
+		store_relaxed(&shall_split, 0);
+	}
+	return true;
+}
+
+static void a_younger_read_does_not_overtake_an_older_one(void **state)
+{
+	char bytes[2] = "";
+	struct io_event events[2];
+	struct iocb iocbs[2];
+
+	(void)state;
+	open_pipe(4);
+	store_relaxed(&shall_split, 1);
+	unit_hook(split_poll);
+	for (unsigned i = 0; i < 2; i++) {
+		iocbs[i] = unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i], 1, 0);
+		assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
+	}
+	put_text("ab");
+	assert_int_equal(unit_reap(handle, 2, events), 2);
+	assert_memory_equal(bytes, "ab", 2);
+	close_pipe();
+}
+
+/* poll() takes no more entries than the process may have descriptors. */
+static int park_more_than_descriptors(void)
+{
+	enum { NR = 200 };
+	static char bytes[NR];
+	static struct io_event events[NR];
+	struct rlimit limit = { 64, 64 };
+	struct iocb iocb;
+
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || unit_engine(NULL) < 0 ||
+	    pipe2(ends, O_CLOEXEC) < 0)
+		return 1;
+	handle = unit_context(NR);
+	for (unsigned i = 0; i < NR; i++) {
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i], 1, 0);
+		if (unit_submit(handle, &iocb) != 1)
+			return 2;
+	}
+	if (write(ends[1], bytes, NR) != NR)
+		return 3;
+	if (unit_reap(handle, NR, events) != NR)
+		return 4;
+	return 0;
+}
+
+static void more_can_wait_than_there_may_be_descriptors(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(park_more_than_descriptors), 0);
+}
+
+static void many_that_wait_are_all_served(void **state)
+{
+	enum { NR = 3000 };
+	static char bytes[NR];
+	static struct io_event events[NR];
+	struct iocb iocb;
+
+	(void)state;
+	open_pipe(NR);
+	for (unsigned i = 0; i < NR; i++) {
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i], 1, 0);
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+	}
+	assert_int_equal(write(ends[1], bytes, NR), NR);
+	assert_int_equal(unit_reap(handle, NR, events), NR);
+	close_pipe();
+}
+
+/* Sockets, each side with requests of its own. */
+static void both_directions_of_a_socket_wait_apart(void **state)
+{
+	enum { BYTES = 1 << 20 };
+	static char out[BYTES], in[BYTES];
+	struct io_event events[2];
+	struct iocb receive, send;
+	ssize_t got = 0;
+
+	(void)state;
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	handle = unit_context(4);
+	receive = unit_iocb(IOCB_CMD_PREAD, ends[0], in, 5, 0);
+	send = unit_iocb(IOCB_CMD_PWRITE, ends[0], out, BYTES, 0);
+	assert_int_equal(unit_submit(handle, &receive), 1);
+	assert_int_equal(unit_submit(handle, &send), 1);
+	while (got < BYTES)
+		got += read(ends[1], out, (size_t)(BYTES - got));
+	assert_int_equal(unit_reap_one(handle), BYTES);
+	put_text("hello");
+	assert_int_equal(unit_reap(handle, 1, events), 1);
+	assert_int_equal(events[0].res, 5);
+	assert_memory_equal(in, "hello", 5);
+	close_pipe();
+}
+
+/* What cannot wait is refused; it is not made an event of, nor waited for. */
+static bool refuse_descriptors(long nr, const long args[6], long *ret_res)
+{
+	*ret_res = -EMFILE;
+	return nr == SYS_eventfd2 || (nr == SYS_fcntl && args[1] != F_GETFL);
+}
+
+static int wait_without_descriptors(void)
+{
+	struct io_event event;
+	struct iocb iocb;
+	char byte;
+	long ret;
+
+	if (unit_engine(NULL) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return 1;
+	handle = unit_context(4);
+	unit_hook(refuse_descriptors);
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	ret = unit_submit(handle, &iocb);
+	if (ret != 1 && ret != -EAGAIN)
+		return 2;
+	if (write(ends[1], "x", 1) != 1)
+		return 3;
+	if (ret == 1 &&
+	    (unit_reap(handle, 1, &event) != 1 || event.res != POLLIN))
+		return 4;
+	if (read(ends[0], &byte, 1) != 1)
+		return 5;
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	ret = unit_submit(handle, &iocb);
+	if (ret != 1 && ret != -EAGAIN)
+		return 6;
+	if (write(ends[1], "x", 1) != 1)
+		return 7;
+	if (ret == 1 && (unit_reap(handle, 1, &event) != 1 || event.res != 1))
+		return 8;
+	return 0;
+}
+
+static void without_descriptors_waiting_works_or_is_refused(void **state)
+{
+	(void)state;
+	/* In a child, where there is no poller yet. */
+	assert_int_equal(unit_in_child(wait_without_descriptors), 0);
+}
+
+/* Bytes already in the pipe cannot be taken back by a refusal. */
+static bool refuse_memory(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = -ENOMEM;
+	return nr == SYS_mmap;
+}
+
+static int write_half_without_memory(void)
+{
+	static char bytes[1 << 20];
+	struct io_event event;
+	struct iocb iocb;
+	ssize_t got;
+	long ret;
+
+	if (unit_engine(NULL) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return 1;
+	handle = unit_context(4);
+	iocb = unit_iocb(IOCB_CMD_PWRITE, ends[1], bytes, sizeof(bytes), 0);
+	/* The file is known, only the request needs memory. */
+	iocb.aio_nbytes = 1;
+	if (unit_submit(handle, &iocb) != 1 || unit_reap_one(handle) != 1)
+		return 2;
+	unit_hook(refuse_memory);
+	iocb.aio_nbytes = sizeof(bytes);
+	ret = unit_submit(handle, &iocb);
+	if (ret == 1) {
+		if (unit_reap(handle, 1, &event) != 1)
+			return 3;
+		if ((int64_t)event.res <= 0)
+			return 4;
+	}
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	got = read(ends[0], bytes, sizeof(bytes));
+	if (got != 1 + (ret == 1 ? (ssize_t)event.res : 0))
+		return 5;
+	return 0;
+}
+
+static void a_write_that_is_refused_has_written_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(write_half_without_memory), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(more_can_wait_than_there_may_be_descriptors),
+		UNIT_TEST(without_descriptors_waiting_works_or_is_refused),
+		UNIT_TEST(a_write_that_is_refused_has_written_nothing),
+		UNIT_TEST(a_read_waits_for_the_writer),
+		UNIT_TEST(reads_are_served_in_order),
+		UNIT_TEST(a_write_waits_for_room_and_is_made_in_full),
+		UNIT_TEST(the_end_of_the_writer_ends_a_read),
+		UNIT_TEST(a_poll_reports_what_became_ready),
+		UNIT_TEST(what_waits_is_cancelled_with_one_event),
+		UNIT_TEST(destroy_does_not_wait_for_what_may_never_be_ready),
+		UNIT_TEST(a_closed_descriptor_leaves_its_requests_their_file),
+		UNIT_TEST(a_poll_never_reports_another_files_events),
+		UNIT_TEST(a_poll_survives_the_end_of_its_number),
+		UNIT_TEST(a_younger_read_does_not_overtake_an_older_one),
+		UNIT_TEST(many_that_wait_are_all_served),
+		UNIT_TEST(both_directions_of_a_socket_wait_apart),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""base <- engine <- op <- front, and the tool beside them.
+
+Tests that lie beside the file they test may include and call anything.
+"""
+import re
+
+from tree import Finding, Source, is_test
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+
+# A folder of src: what its files may include.
+MAY_INCLUDE = {
+    "base": ["base/"],
+    "engine": ["base/", "engine/", "uaio.h"],
+    "op": ["base/", "engine/", "op/"],
+    "tool": ["tool/", "base/options.h", "uaio.h"],
+    # A front-end sees its own folder only. The host's calls include
+    # syscall(2), which hands on to the front-ends.
+    "front/libaio": ["base/", "engine/", "front/libaio/", "uaio.h"],
+    "front/host": ["base/", "engine/", "front/", "uaio.h"],
+}
+
+
+def folder_of(path):
+    parts = path.split("/")
+    return "/".join(parts[1:3]) if parts[1] == "front" else parts[1]
+
+
+def check_includes(tree):
+    findings = []
+    for path in tree.c_files("src"):
+        if is_test(path):
+            continue
+        folder = folder_of(path)
+        allowed = MAY_INCLUDE.get(folder)
+        if allowed is None and folder.startswith("front/"):
+            allowed = ["base/", "engine/", folder + "/", "uaio.h"]
+        if allowed is None:
+            findings.append(Finding(
+                path, 1, f"src/{folder} is no layer: put the file into one"))
+            continue
+        source = Source(tree.read(path))
+        for match in INCLUDE.finditer(source.text):
+            name, line = match[1], source.line(match.start(1))
+            if not (tree.exists(f"src/{name}") or tree.exists(
+                    f"include/{name}")):
+                findings.append(Finding(
+                    path, line, f'"{name}" is not found: write its path from '
+                    'src/, or <> for a header of the system'))
+            elif not any(name == other or other.endswith("/")
+                         and name.startswith(other) for other in allowed):
+                findings.append(Finding(
+                    path, line, f'src/{folder} may not include "{name}", only '
+                    f'{", ".join(allowed)}: move the code to its layer'))
+    return findings
+
+
+# System calls by number outside base/sys.h and front/host: each happens in
+# one place, at which its meaning is.
+NUMBERS = {
+    ("src/engine/retry.c", "SYS_getrusage"),
+    ("src/engine/thread.c", "SYS_prctl"),
+    ("src/op/rw.c", "SYS_capget"),
+    ("src/tool/secure.c", "SYS_capget"),
+}
+
+# Functions of the C library that are system calls: they set errno, may be
+# cancellation points, and are where others interpose.
+WRAPPERS = """
+accept bind close close_range connect copy_file_range dup dup2 dup3 epoll_create
+epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd fallocate fcntl fdatasync
+fstat fstatat fstatfs fsync ftruncate futex getpid getrusage gettid io_setup
+ioctl kill lseek madvise mlock mmap mremap munmap nanosleep open openat poll
+posix_fadvise ppoll prctl pread pread64 preadv preadv2 pwrite pwrite64 pwritev
+pwritev2 read readahead readlink readlinkat readv recv recvmsg sched_getaffinity
+sched_setaffinity select send sendmsg signalfd sleep splice stat statx
+sync_file_range syscall tgkill timerfd_create timerfd_settime usleep waitid
+waitpid write writev
+""".split()
+
+
+class Rule:
+    def __init__(self, pattern, text, applies):
+        self.pattern = re.compile(pattern)
+        self.text = text
+        self.applies = applies
+
+
+def _in(*folders):
+    return lambda path, name: path.startswith(
+        tuple(f"src/{folder}/" for folder in folders))
+
+
+RULES = [
+    Rule(r"\b(uaio_lock)\s*\(",
+         "a front-end holds no lock: let the engine do it", _in("front")),
+    Rule(r"\b(uaio_thread_start|pthread_create|thrd_create|pthread_mutex_lock)"
+         r"\s*\(",
+         "a front-end has no thread and no lock: let the engine have it",
+         _in("front")),
+    Rule(r"\b(sys_futex)\s*\(",
+         "only base/sleep.c makes futex calls: use uaio_sleep(), uaio_wake()",
+         lambda path, name: path not in (
+             "src/base/sleep.c", "src/base/sys.h")),
+    Rule(r"\b(pthread_(?:mutex|cond|rwlock|spin|barrier)_\w+|sem_\w+|mtx_\w+|"
+         r"cnd_\w+)\s*\(",
+         "nothing but base/lock.h and base/eventcount.h sleeps or wakes: use "
+         "those", _in("base", "engine", "op", "front")),
+    Rule(r"\b((?:SYS|__NR)_\w+)\b",
+         "system calls are made in base/sys.h: add a function there, or list "
+         "this one use in tools/lint.d/layers.py",
+         lambda path, name: path != "src/base/sys.h"
+         and not path.startswith("src/front/host/")
+         and (path, name) not in NUMBERS),
+    # Behind a type it is another function of that name.
+    Rule(r"(?<![\w.>])(?:(?<!\w )|(?<=return )|(?<=else ))(" +
+         "|".join(WRAPPERS) + r")\s*\(",
+         "system calls go through base/sys.h: call sys_...() from there",
+         _in("base", "engine", "op")),
+]
+
+
+def check_calls(tree):
+    findings = []
+    for path in tree.c_files("src"):
+        if is_test(path):
+            continue
+        source = Source(tree.read(path))
+        for rule in RULES:
+            for match in rule.pattern.finditer(source.code):
+                if rule.applies(path, match[1]):
+                    findings.append(Finding(
+                        path, source.line(match.start(1)),
+                        f"{match[1]}: {rule.text}"))
+    return findings

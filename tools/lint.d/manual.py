@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""What can be set is in the manual, and what is in the manual can be set."""
+import os
+import re
+import subprocess
+
+from tree import Finding, Source
+
+OPTIONS = "src/base/options.c"
+RUN_PAGE = "man/uaio-run.1.scd"
+# Of every command, not of the table.
+COMMON = {"--help", "--version"}
+
+
+def _first_lines(text, pattern):
+    """Each name a pattern finds, with the line it is on first."""
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        for name in re.findall(pattern, line):
+            found.setdefault(name, number)
+    return found
+
+
+def _is_current(tree, tool):
+    """Whether the built tool is newer than all it is made of."""
+    if not os.access(tool, os.X_OK):
+        return False
+    built = os.stat(tool).st_mtime
+    return all(os.stat(tree.full(path)).st_mtime <= built
+               for path in tree.c_files("src/tool", "src/base"))
+
+
+def _help(tree):
+    """The options that `uaio run --help` shows, or None without a build."""
+    tool = os.path.join(tree.build, "uaio")
+    if not _is_current(tree, tool):
+        return None
+    done = subprocess.run([tool, "run", "--help"], capture_output=True,
+                          text=True, timeout=60)
+    # One option, or a short and a long one, at the start of a line.
+    return set(re.findall(r"^ +(?:-\w, )?(--[a-z][\w-]*)", done.stdout, re.M))
+
+
+def _check_options(tree):
+    findings = []
+    text = tree.read(OPTIONS)
+    page = tree.read(RUN_PAGE)
+    table = {f"--{name}": line for name, line in _first_lines(
+        text, r'\.name = "([\w-]+)"').items()}
+    shown = _help(tree)
+    told = {}
+    for number, line in enumerate(page.splitlines(), 1):
+        if re.match(r"\*-", line):  # an option's own paragraph
+            for name in re.findall(r"\*(--[a-z][\w-]*)", line):
+                told[name] = number
+    known = set(table) | COMMON if shown is None else shown
+    for name in sorted(known | set(table)):
+        if name not in told:
+            findings.append(Finding(
+                OPTIONS, table.get(name, 1), f"{name} is not in {RUN_PAGE}: "
+                f"add a paragraph that starts with *{name}*"))
+    for name, number in told.items():
+        if name not in known:
+            findings.append(Finding(
+                RUN_PAGE, number, f"{name} is not in the tool's --help: drop "
+                f"it, or add a row to {OPTIONS}"))
+    for name, line in _first_lines(text, r'"(UAIO_\w+)"').items():
+        if name not in page:
+            findings.append(Finding(
+                OPTIONS, line, f"{name} is not in {RUN_PAGE}: name it behind "
+                "its option"))
+    return findings
+
+
+def _check_getenv(tree):
+    findings = []
+    pages = "".join(tree.read(path) for path in tree.paths()
+                    if path.startswith("man/") and path.endswith(".scd"))
+    for path in tree.c_files("src"):
+        source = Source(tree.read(path))
+        for match in re.finditer(r"\b(?:secure_)?getenv\s*\(", source.code):
+            named = re.match(r'\s*"(\w+)"', source.text[match.end():])
+            if named and not re.search(rf"\b{named[1]}\b", pages):
+                findings.append(Finding(
+                    path, source.line(match.start()),
+                    f"{named[1]} is in no page of man/: describe it in "
+                    "ENVIRONMENT"))
+    return findings
+
+
+def check(tree):
+    return _check_options(tree) + _check_getenv(tree)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""Each mistake planted in a copy of the tree must be found, and where it is.
+
+What the tree has of findings already does not matter: a new one is demanded.
+"""
+import os
+import shutil
+import stat
+import tempfile
+
+from tree import Tree
+
+SPDX = "/* SPDX-License-Identifier: MIT */\n"
+DOC = "doc/memory-model.md"
+PAGE = "man/uaio-run.1.scd"
+
+# To keep this file free of what it plants.
+SLASH = "/"
+LATER = "TO" + "DO"
+GONE = "GONE" + ".md"
+
+PLANTINGS = []
+
+
+def plant(check, sentence, path, line):
+    """Registers a planting: a function of a Copy, and what it must lead to."""
+
+    def register(function):
+        PLANTINGS.append((check, sentence, path, line, function))
+        return function
+
+    return register
+
+
+class Copy:
+    def __init__(self, root):
+        self.root = root
+
+    def full(self, path):
+        return os.path.join(self.root, path)
+
+    def read(self, path):
+        with open(self.full(path), encoding="utf-8") as file:
+            return file.read()
+
+    def write(self, path, text):
+        os.makedirs(os.path.dirname(self.full(path)), exist_ok=True)
+        with open(self.full(path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def append(self, path, text):
+        self.write(path, self.read(path) + text)
+
+
+def file_with(check, sentence, path, *lines, line="last"):
+    """A new file; the mistake is in its last line if not told otherwise."""
+    text = SPDX + "".join(part + "\n" for part in lines)
+    if line == "last":
+        line = len(lines) + 1
+    plant(check, sentence, path, line)(lambda copy: copy.write(path, text))
+
+
+for folder, name in (
+    ("base", "engine/engine.h"), ("engine", "op/op.h"),
+    ("op", "front/host/host.h"), ("front/libaio", "op/op.h"),
+    ("front/libaio", "front/host/host.h"), ("tool", "base/sys.h"),
+    ("tool", "engine/engine.h"),
+):
+    file_with("layers", f"{folder} includes {name}",
+              f"src/{folder}/planted.c", f'#include "{name}"')
+file_with("layers", "a header is named by half its path",
+          "src/engine/planted.c", '#include "ring.h"')
+file_with("layers", "a folder is no layer", "src/planted/planted.c")
+
+for sentence, path, line in (
+    ("a front-end takes a lock", "src/front/libaio/planted.c",
+     "uaio_lock(&lock, rank);"),
+    ("a front-end starts a thread", "src/front/host/planted.c",
+     "uaio_thread_start(main, arg);"),
+    ("a futex call outside base/sleep.c", "src/engine/planted.c",
+     "sys_futex(word, op, 1, NULL, 0);"),
+    ("a condition variable", "src/engine/planted.c",
+     "pthread_cond_wait(&cond, &mutex);"),
+    ("a system call by number", "src/engine/planted.c",
+     "uaio_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);"),
+    ("a system call by the C library", "src/op/planted.c",
+     "return read(fd, buf, len);"),
+    ("a system call by the C library in a condition", "src/engine/planted.c",
+     "if (fsync(fd) < 0)"),
+):
+    file_with("calls", sentence, path, line)
+
+for sentence, lines in (
+    ("an ordered access without a tag", ["", "store_release(&a, 1);"]),
+    ("an order spelled out without a tag",
+     ["", "__atomic_store_n(&a, 1, __ATOMIC_RELEASE);"]),
+    ("a tag that is a blank line away",
+     ["/* [MB:lock] release: too far. */", "a = 1;", "",
+      "store_release(&a, 1);"]),
+    ("a tag in another function",
+     ["/* [MB:lock] release: elsewhere. */", "f();", "}",
+      "store_release(&a, 1);"]),
+    ("a tag with one side", ["/* [MB:planted] release: alone. */",
+                             "store_release(&a, 1);"]),
+    ("a comment that names another order",
+     ["/* [MB:lock] acquire: not so. */", "store_release(&a, 1);"]),
+    ("a tag that heads nothing", ["/* [MB:lock] release: of nothing. */"]),
+    ("volatile", ["static volatile int flag;"]),
+    ("an _Atomic type", ["static _Atomic int flag;"]),
+    ("a call of stdatomic.h", ["atomic_store(&flag, 1);"]),
+    ("a __sync builtin", ["__sync_synchronize();"]),
+    ("a fence", ["__atomic_thread_fence(order);"]),
+):
+    file_with("barriers", sentence, "src/engine/planted.c", *lines)
+# The pair is complete; what is missing is told of its first access.
+file_with("barriers", "a tag that is not explained", "src/engine/planted.c",
+          "load_acquire(&a); /* [MB:planted] acquire: first. */", "",
+          "/* [MB:planted] release: second. */", "store_release(&a, 1);",
+          line=2)
+
+
+@plant("barriers", "a tag with two sides that both release",
+       "src/engine/planted.c", 3)
+def _(copy):
+    one = "\n/* [MB:planted] release: both. */\nstore_release(&a, 1);\n"
+    copy.write("src/engine/planted.c", SPDX.rstrip() + one * 2)
+    copy.append(DOC, "\n## [MB:planted]\n")
+
+
+@plant("barriers", "a heading without an access", DOC, None)
+def _(copy):
+    copy.append(DOC, "\n## [MB:planted]\n")
+
+
+def build_tool(copy, option):
+    path = copy.full("build/uaio")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\necho '  --{option}  planted'\n")
+    os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+
+
+@plant("manual", "an option of --help that no page has",
+       "src/base/options.c", None)
+def _(copy):
+    build_tool(copy, "planted-option")
+
+
+@plant("manual", "an option of a page that --help does not have", PAGE, None)
+def _(copy):
+    copy.append(PAGE, "\n*--planted-option*\n")
+
+
+@plant("manual", "an option of the table that no page has",
+       "src/base/options.c", None)
+def _(copy):
+    copy.append("src/base/options.c", '.name = "planted-option",\n')
+
+
+@plant("manual", "a variable of the table that no page has",
+       "src/base/options.c", None)
+def _(copy):
+    copy.append("src/base/options.c", '.variable = "UAIO_PLANTED",\n')
+
+
+file_with("manual", "a variable that is read and in no page",
+          "src/engine/planted.c",
+          'text = secure_getenv(', '\t"UAIO_PLANTED");', line=2)
+
+file_with("format", "an indent of spaces", "src/engine/planted.c",
+          "int f(void)", "{", "    return 1;", line=None)
+file_with("format", "two statements in a line of a test",
+          "test/abi/planted.c", "int a; int b;", line=None)
+
+for sentence, text in (
+    ("a note of what is to be done", f"/* {LATER}: later */"),
+    ("a path of somebody's machine", f"/* see {SLASH}work{SLASH}a.c */"),
+    ("a folder outside the project", f"/* see ..{SLASH}shared{SLASH}a */"),
+    ("a document that does not exist", f"/* see {GONE} */"),
+):
+    file_with("words", sentence, "src/engine/planted.c", text)
+
+file_with("files", "a file of 601 lines", "src/engine/planted.c",
+          *[""] * 600)
+
+
+def demand(tree, checks, planting, baseline):
+    """Returns what is wrong with how a planting was met, or None."""
+    check, _, path, line, function = planting
+    if check not in baseline:
+        baseline[check] = set(checks[check](tree))
+    with tempfile.TemporaryDirectory(prefix="uaio-lint-") as root:
+        for name in tree.paths():
+            os.makedirs(os.path.dirname(os.path.join(root, name)),
+                        exist_ok=True)
+            shutil.copyfile(tree.full(name), os.path.join(root, name))
+        function(Copy(root))
+        new = set(checks[check](Tree(root))) - baseline[check]
+    if any(f.path == path and line in (None, f.line) for f in new):
+        return None
+    return "\n".join(["not found; what was found anew:"]
+                     + [f"  {finding}" for finding in sorted(new)])
+
+
+def run(tree, checks):
+    results, baseline = [], {}
+    # The baseline is that of a copy: nothing is built there.
+    tree = Tree(tree.root, "no-build")
+    for planting in PLANTINGS:
+        wrong = demand(tree, checks, planting, baseline)
+        print(f"{'FAIL' if wrong else 'ok':4}  {planting[0]}: {planting[1]}")
+        if wrong:
+            print(wrong, flush=True)
+        results.append(not wrong)
+    missing = set(checks) - {planting[0] for planting in PLANTINGS}
+    for name in sorted(missing):
+        print(f"FAIL  {name}: nothing is planted for it")
+        results.append(False)
+    return results

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Format, words and lengths."""
+import os
+import re
+import shutil
+import subprocess
+
+from tree import Finding
+
+C_LINES_MAX = 600
+
+
+def check_format(tree):
+    if not shutil.which("clang-format"):
+        return [Finding(".clang-format", 1, "clang-format is missing: apt-get "
+                        "install --no-install-recommends clang-format")]
+    files = list(tree.c_files("src", "include", "test", "bench"))
+    done = subprocess.run(
+        ["clang-format", "--dry-run", "--Werror", "--style=file", *files],
+        cwd=tree.root, capture_output=True, text=True)
+    lines = {}
+    for path, line in re.findall(r"^([^\s:]+):(\d+):\d+: error:", done.stderr,
+                                 re.M):
+        lines.setdefault(path, int(line))
+    findings = [Finding(path, line, "not in the project's format: "
+                        f"clang-format -i {path}")
+                for path, line in lines.items()]
+    if done.returncode and not findings:
+        findings = [Finding(".clang-format", 1, done.stderr.strip())]
+    return findings
+
+
+# Brackets keep the patterns from finding themselves.
+WORDS = [
+    (r"\b(?:TOD[O]|FIXM[E]|XX[X])\b",
+     "do it now, or write down as a fact what is not done"),
+    (r"\.\./share[d]\b|(?<!\w)/wor[k]/|(?<![\w)])\.librar[y]\b",
+     "is outside the project, which stands alone: say it here"),
+]
+# A document of ours is named by its path from the root, or lies beside.
+DOCUMENT = re.compile(r"(?<![\w/.~-])((?:[\w-]+/)*[\w-]+\.md)\b")
+
+
+def _document_exists(tree, path, name):
+    return any(tree.exists(os.path.join(folder, name))
+               for folder in ("", os.path.dirname(path)))
+
+
+def check_words(tree):
+    findings = []
+    for path in tree.paths():
+        for number, line in enumerate(tree.read(path).splitlines(), 1):
+            for pattern, text in WORDS:
+                match = re.search(pattern, line)
+                if match:
+                    findings.append(Finding(path, number,
+                                            f'"{match[0]}": {text}'))
+                    break
+            else:
+                for name in DOCUMENT.findall(line):
+                    if not _document_exists(tree, path, name):
+                        findings.append(Finding(
+                            path, number, f"{name} does not exist: write it, "
+                            "or name another"))
+    return findings
+
+
+def check_files(tree):
+    findings = []
+    for path in tree.paths():
+        if path.endswith((".c", ".h", ".S")):
+            nr = len(tree.read(path).splitlines())
+            if nr > C_LINES_MAX:
+                findings.append(Finding(
+                    path, C_LINES_MAX + 1, f"has {nr} lines, more than "
+                    f"{C_LINES_MAX}: split it where its ideas part"))
+    return findings
