@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The two doors to kernel AIO. libaio.h declares its own struct iocb and
+ * struct io_event, of the same layout as the kernel's; they are renamed here
+ * and seen nowhere else.
+ */
+#define iocb libaio_iocb
+#define io_event libaio_event
+#include <libaio.h>
+#undef iocb
+#undef io_event
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "conform.h"
+
+_Static_assert(sizeof(struct iocb) == sizeof(struct libaio_iocb), "layout");
+_Static_assert(sizeof(struct io_event) == sizeof(struct libaio_event),
+	       "layout");
+
+enum door door;
+
+#define CTX(ctx) ((io_context_t)(ctx))
+#define EVENTS(events) ((struct libaio_event *)(events))
+
+static long answer(long ret)
+{
+	return ret == -1 ? -errno : ret;
+}
+
+long call_setup(unsigned int nr, aio_context_t *ctx)
+{
+	if (door == DOOR_SYSCALL)
+		return answer(syscall(SYS_io_setup, nr, ctx));
+	return io_setup((int)nr, (io_context_t *)ctx);
+}
+
+long call_destroy(aio_context_t ctx)
+{
+	if (door == DOOR_SYSCALL)
+		return answer(syscall(SYS_io_destroy, ctx));
+	return io_destroy(CTX(ctx));
+}
+
+long call_submit(aio_context_t ctx, long nr, struct iocb **iocbs)
+{
+	if (door == DOOR_SYSCALL)
+		return answer(syscall(SYS_io_submit, ctx, nr, iocbs));
+	return io_submit(CTX(ctx), nr, (struct libaio_iocb **)iocbs);
+}
+
+long call_cancel(aio_context_t ctx, struct iocb *cb, struct io_event *event)
+{
+	if (door == DOOR_SYSCALL)
+		return answer(syscall(SYS_io_cancel, ctx, cb, event));
+	return io_cancel(CTX(ctx), (struct libaio_iocb *)cb, EVENTS(event));
+}
+
+long call_getevents(aio_context_t ctx, long min_nr, long nr,
+		    struct io_event *events, struct timespec *timeout)
+{
+	if (door == DOOR_SYSCALL)
+		return raw_getevents(ctx, min_nr, nr, events, timeout);
+	return io_getevents(CTX(ctx), min_nr, nr, EVENTS(events), timeout);
+}
+
+long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
+		     struct io_event *events, struct timespec *timeout,
+		     sigset_t *mask)
+{
+	struct {
+		sigset_t *mask;
+		size_t bytes;
+	} sig = { mask, _NSIG / 8 };
+
+	if (door == DOOR_SYSCALL)
+		return answer(syscall(SYS_io_pgetevents, ctx, min_nr, nr,
+				      events, timeout, &sig));
+	return io_pgetevents(CTX(ctx), min_nr, nr, EVENTS(events), timeout,
+			     mask);
+}
+
+long raw_getevents(aio_context_t ctx, long min_nr, long nr,
+		   struct io_event *events, struct timespec *timeout)
+{
+	return answer(
+		syscall(SYS_io_getevents, ctx, min_nr, nr, events, timeout));
+}

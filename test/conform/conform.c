@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conform [--raw] [--list | --library] [group | row]...
+ *
+ * Prints a line for each row: its group, its name and its fields, separated
+ * by tabs. Each row runs in a process of its own, in a new directory, with a
+ * deadline; what it leaves behind is removed. --list prints each row's reason
+ * to differ instead, --library the file that answers: is it who it should be?
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "conform.h"
+
+enum { ROW_SECONDS = 20 };
+
+static const struct group {
+	const char *name;
+	const struct row *rows;
+} groups[] = {
+	{ "setup", rows_setup },   { "handle", rows_handle },
+	{ "ring", rows_ring },     { "submit", rows_submit },
+	{ "memory", rows_memory }, { "file", rows_file },
+	{ "rw", rows_rw },         { "vector", rows_vector },
+	{ "flags", rows_flags },   { "direct", rows_direct },
+	{ "sync", rows_sync },     { "poll", rows_poll },
+	{ "cancel", rows_cancel }, { "getevents", rows_getevents },
+	{ "signal", rows_signal }, { "raw", rows_raw },
+	{ "compat", rows_compat }, { "process", rows_process },
+};
+
+enum { NR_GROUPS = sizeof(groups) / sizeof(groups[0]) };
+
+static int remove_entry(const char *path, const struct stat *st, int type,
+			struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static _Noreturn void run_row(const struct row *row, const char *dir,
+			      int out_fd)
+{
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (dup2(out_fd, STDOUT_FILENO) < 0 || chdir(dir) < 0)
+		_exit(1);
+	close(out_fd);
+	alarm(ROW_SECONDS);
+	row->run();
+	_exit(0);
+}
+
+/* Copies the fields to stdout until the row closes them or time is up. */
+static bool copy_fields(int fd)
+{
+	struct pollfd readable = { .fd = fd, .events = POLLIN };
+	char text[4096];
+	ssize_t len;
+
+	for (;;) {
+		if (poll(&readable, 1, (ROW_SECONDS + 2) * 1000) <= 0)
+			return false;
+		len = read(fd, text, sizeof(text));
+		if (len <= 0)
+			return true;
+		fwrite(text, 1, (size_t)len, stdout);
+	}
+}
+
+static void print_row(const struct group *group, const struct row *row)
+{
+	const char *base = getenv("CONFORM_DIR");
+	char dir[PATH_MAX];
+	int fds[2], status;
+	pid_t pid;
+
+	snprintf(dir, sizeof(dir), "%s/conform-XXXXXX",
+		 base ? base : "/var/tmp");
+	if (!mkdtemp(dir) || pipe2(fds, O_CLOEXEC) < 0) {
+		perror("conform");
+		exit(2);
+	}
+	printf("%s\t%s", group->name, row->name);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		run_row(row, dir, fds[1]);
+	close(fds[1]);
+	if (pid < 0 || !copy_fields(fds[0]))
+		printf("\tended=deadline");
+	close(fds[0]);
+	if (pid > 0) {
+		kill(-pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		if (WIFSIGNALED(status))
+			printf("\tended=SIG%s", sigabbrev_np(WTERMSIG(status)));
+	}
+	putchar('\n');
+	fflush(stdout);
+	nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+static bool is_wanted(const struct group *group, const struct row *row,
+		      char **wanted)
+{
+	if (!*wanted)
+		return true;
+	for (; *wanted; wanted++)
+		if (!strcmp(*wanted, group->name) ||
+		    !strcmp(*wanted, row->name))
+			return true;
+	return false;
+}
+
+static int print_library(void)
+{
+	void *io_setup = dlsym(RTLD_DEFAULT, "io_setup");
+	char path[PATH_MAX];
+	Dl_info info;
+
+	if (!io_setup || !dladdr(io_setup, &info) ||
+	    !realpath(info.dli_fname, path))
+		return 2;
+	puts(path);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct row *row;
+	bool is_list = false;
+	size_t i;
+	int arg;
+
+	for (arg = 1; arg < argc && argv[arg][0] == '-'; arg++) {
+		if (!strcmp(argv[arg], "--library"))
+			return print_library();
+		if (!strcmp(argv[arg], "--list"))
+			is_list = true;
+		else if (!strcmp(argv[arg], "--raw"))
+			door = DOOR_SYSCALL;
+		else
+			return 2;
+	}
+	for (i = 0; i < NR_GROUPS; i++) {
+		for (row = groups[i].rows; row->name; row++) {
+			if (!is_wanted(&groups[i], row, argv + arg))
+				continue;
+			if (!is_list)
+				print_row(&groups[i], row);
+			else
+				printf("%s\t%s\t%s\n", groups[i].name,
+				       row->name,
+				       row->differs ? row->differs : "");
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conform: one behaviour of the kernel per row
+ *
+ * A row makes calls as any client would and notes what it saw as key=value
+ * fields. Run plainly the answers are the kernel's; run under `uaio run --`
+ * they are the library's; compare.py holds one against the other. A row
+ * states no expectation: the kernel is the specification. So what a row notes
+ * must be the same in every run: no addresses, no times, no races.
+ *
+ * The calls go through one of two doors, libaio's functions or syscall(2),
+ * and answer in one way whichever it is: a count, or a negative errno.
+ */
+#ifndef CONFORM_H
+#define CONFORM_H
+
+#include <linux/aio_abi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+struct row {
+	const char *name; /* the behaviour, as a sentence */
+	void (*run)(void);
+	const char *differs; /* why uaio answers otherwise on purpose */
+};
+
+#define ROW(sentence, function)                   \
+	{                                         \
+		.name = sentence, .run = function \
+	}
+#define ROW_DIFFERS(sentence, function, why)                      \
+	{                                                         \
+		.name = sentence, .run = function, .differs = why \
+	}
+/* The rows of one file end with a row that has no name. */
+#define NO_ROW               \
+	{                    \
+		.name = NULL \
+	}
+
+extern const struct row rows_setup[];
+extern const struct row rows_handle[];
+extern const struct row rows_ring[];
+extern const struct row rows_submit[];
+extern const struct row rows_memory[];
+extern const struct row rows_file[];
+extern const struct row rows_rw[];
+extern const struct row rows_vector[];
+extern const struct row rows_flags[];
+extern const struct row rows_direct[];
+extern const struct row rows_sync[];
+extern const struct row rows_poll[];
+extern const struct row rows_cancel[];
+extern const struct row rows_getevents[];
+extern const struct row rows_signal[];
+extern const struct row rows_raw[];
+extern const struct row rows_compat[];
+extern const struct row rows_process[];
+
+/*
+ * The calls
+ */
+
+enum door { DOOR_LIBAIO, DOOR_SYSCALL };
+extern enum door door;
+
+long call_setup(unsigned int nr, aio_context_t *ctx);
+long call_destroy(aio_context_t ctx);
+long call_submit(aio_context_t ctx, long nr, struct iocb **iocbs);
+long call_cancel(aio_context_t ctx, struct iocb *cb, struct io_event *event);
+long call_getevents(aio_context_t ctx, long min_nr, long nr,
+		    struct io_event *events, struct timespec *timeout);
+long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
+		     struct io_event *events, struct timespec *timeout,
+		     sigset_t *mask);
+
+/*
+ * By syscall(2) whatever the door: libaio's io_getevents reads the handle
+ * before the kernel may refuse it.
+ */
+long raw_getevents(aio_context_t ctx, long min_nr, long nr,
+		   struct io_event *events, struct timespec *timeout);
+
+/*
+ * Notes
+ */
+
+void note(const char *key, long value);
+void note_text(const char *key, const char *text);
+/* A count as it is, a negative errno by its name. */
+void note_result(const char *key, long result);
+/* An event: its res, and what else is not as it should be. */
+void note_event(const char *key, const struct io_event *event,
+		const struct iocb *cb);
+
+/* Ends the row, which is then not compared: this machine cannot run it. */
+_Noreturn void skip(const char *why);
+/* Ends the row, which then fails: a step that is no observation failed. */
+_Noreturn void broken(const char *step);
+#define REQUIRE(step) ((step) ? (void)0 : broken(#step))
+
+/*
+ * Steps that most rows need
+ */
+
+#define KERNEL_ADDRESS ((void *)0xffff888000001000)
+#define MS 1000000L
+
+aio_context_t new_context(unsigned int nr);
+
+struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
+		    long long offset);
+#define PREAD_OF(...) iocb_of(IOCB_CMD_PREAD, __VA_ARGS__)
+#define PWRITE_OF(...) iocb_of(IOCB_CMD_PWRITE, __VA_ARGS__)
+#define POLL_OF(fd, mask) \
+	iocb_of(IOCB_CMD_POLL, fd, (void *)(uintptr_t)(mask), 0, 0)
+
+/* Submits one request: what io_submit says. */
+long submit_one(aio_context_t ctx, struct iocb *cb);
+
+/*
+ * Submits one request and notes the refusal (key=EINVAL) or what its event
+ * carries (key=event:4096), waiting for it at most some seconds.
+ */
+void try_one(const char *key, aio_context_t ctx, struct iocb *cb);
+
+/* Waits at most some seconds for up to nr events. Return: their number. */
+long reap(aio_context_t ctx, long nr, struct io_event *events);
+/* Takes what is there now and notes how many that were. */
+void note_pending(const char *key, aio_context_t ctx);
+
+/* A new file in the row's own directory, filled with a pattern. */
+int file_of(const char *name, size_t size, int flags);
+unsigned char pattern_at(size_t offset);
+/* Whether the memory holds what file_of() wrote at the offset. */
+bool is_pattern(const void *buf, size_t nbytes, size_t offset);
+
+/* Memory of its own mapping, page-aligned, followed by an unmapped page. */
+void *pages_of(size_t nbytes, int prot);
+
+/*
+ * fork() for a process that pokes at this one and notes nothing: it must not
+ * hold the row's output open, and ends with the row.
+ */
+pid_t fork_helper(void);
+/* A child process that runs fn and exits with what it returns. */
+int in_child(int (*fn)(void));
+/*
+ * Rows that fill a context to the last place: the kernel deals places out to
+ * CPUs by the batch, and a row that moved would leave some behind.
+ */
+void stay_on_this_cpu(void);
+void need_root(void);
+/* A mount namespace of this row's own; mounts in it end with the row. */
+void need_private_mounts(void);
+
+#endif

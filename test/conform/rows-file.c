@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which descriptors a request may be made on, and what other kinds of file
+ * answer.
+ */
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conform.h"
+
+static char buf[8192];
+
+/* One request of each kind on the descriptor. */
+static void try_all(const char *name, aio_context_t ctx, int fd)
+{
+	static const struct {
+		const char *name;
+		int opcode;
+		size_t nbytes;
+	} kinds[] = {
+		{ "read", IOCB_CMD_PREAD, 64 },
+		{ "write", IOCB_CMD_PWRITE, 64 },
+		{ "read_0", IOCB_CMD_PREAD, 0 },
+		{ "write_0", IOCB_CMD_PWRITE, 0 },
+		{ "fsync", IOCB_CMD_FSYNC, 0 },
+		{ "fdsync", IOCB_CMD_FDSYNC, 0 },
+		{ "poll", IOCB_CMD_POLL, 0 },
+	};
+	struct iocb cb;
+	char key[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		cb = iocb_of(kinds[i].opcode, fd, buf, kinds[i].nbytes, 0);
+		if (kinds[i].opcode == IOCB_CMD_POLL)
+			cb.aio_buf = 0x1 | 0x4;
+		if (kinds[i].opcode == IOCB_CMD_FSYNC ||
+		    kinds[i].opcode == IOCB_CMD_FDSYNC)
+			cb.aio_buf = 0;
+		snprintf(key, sizeof(key), "%s.%s", name, kinds[i].name);
+		try_one(key, ctx, &cb);
+	}
+}
+
+static void bad_numbers(void)
+{
+	aio_context_t ctx = new_context(8);
+	int fd = file_of("f", 4096, O_RDWR);
+
+	close(fd);
+	try_all("closed", ctx, fd);
+	try_all("minus_1", ctx, -1);
+	try_all("int_max", ctx, 0x7fffffff);
+	try_all("int_min", ctx, -0x7fffffff - 1);
+	try_all("at_fdcwd", ctx, AT_FDCWD);
+}
+
+static void wrong_direction(void)
+{
+	aio_context_t ctx = new_context(8);
+
+	try_all("read_only", ctx, file_of("f", 4096, O_RDONLY));
+	try_all("write_only", ctx, file_of("g", 4096, O_WRONLY));
+	try_all("neither", ctx, file_of("h", 4096, O_ACCMODE));
+}
+
+static void path_and_directory(void)
+{
+	aio_context_t ctx = new_context(8);
+
+	try_all("path", ctx, open(".", O_PATH));
+	try_all("directory", ctx, open(".", O_RDONLY | O_DIRECTORY));
+}
+
+static void devices(void)
+{
+	aio_context_t ctx = new_context(8);
+
+	try_all("null", ctx, open("/dev/null", O_RDWR));
+	memset(buf, 1, sizeof(buf));
+	try_all("zero", ctx, open("/dev/zero", O_RDWR));
+	note("zeroes", buf[0] == 0 && buf[63] == 0 && buf[64] == 1);
+}
+
+/*
+ * Kernel AIO needs a file's iterator operations, read(2) and write(2) do not.
+ * Nothing in user space tells which a file has, short of trying.
+ */
+static void old_fashioned(void)
+{
+	aio_context_t ctx = new_context(8);
+	int efd = eventfd(5, EFD_NONBLOCK);
+	uint64_t add = 7;
+	struct iocb cb;
+
+	cb = PWRITE_OF(open("/dev/full", O_RDWR), buf, 64, 0);
+	try_one("dev_full_write", ctx, &cb);
+	cb = PWRITE_OF(efd, &add, 8, 0);
+	try_one("eventfd_write", ctx, &cb);
+	cb = PREAD_OF(open("/proc/self/status", O_RDONLY), buf, 5, 0);
+	try_one("proc_status_read", ctx, &cb);
+	cb = PREAD_OF(open("/proc/self/mem", O_RDONLY), buf, 8,
+		      (long long)(uintptr_t)buf + 4096);
+	try_one("proc_mem_read", ctx, &cb);
+}
+
+static void dev_full(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb = PREAD_OF(open("/dev/full", O_RDWR), buf, 64, 0);
+
+	try_one("read", ctx, &cb);
+}
+
+static void pipes(void)
+{
+	aio_context_t ctx = new_context(8);
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	REQUIRE(write(fds[1], buf, 100) == 100);
+	try_all("reader", ctx, fds[0]);
+	try_all("writer", ctx, fds[1]);
+}
+
+static void pipe_offset(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	cb = PWRITE_OF(fds[1], "0123456789", 10, 1 << 20);
+	try_one("write_at", ctx, &cb);
+	cb = PREAD_OF(fds[0], buf, 64, 1 << 20);
+	try_one("read_at", ctx, &cb);
+	cb = PWRITE_OF(fds[1], "0123456789", 10, -1);
+	try_one("write_negative", ctx, &cb);
+	cb = PREAD_OF(fds[0], buf, 64, -5);
+	try_one("read_negative", ctx, &cb);
+}
+
+/* Made while there is nothing to read, completed by the write. */
+static void pipe_waits(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	if (fork_helper() == 0) {
+		usleep(50000);
+		_exit(write(fds[1], "0123456789", 10) != 10);
+	}
+	cb = PREAD_OF(fds[0], buf, 64, 0);
+	try_one("read", ctx, &cb);
+	note("good", !memcmp(buf, "0123456789", 10));
+}
+
+static void pipe_nonblock(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
+	cb = PREAD_OF(fds[0], buf, 64, 0);
+	try_one("empty", ctx, &cb);
+	while (write(fds[1], buf, sizeof(buf)) > 0)
+		;
+	cb = PWRITE_OF(fds[1], buf, 64, 0);
+	try_one("full", ctx, &cb);
+}
+
+static void pipe_broken(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	signal(SIGPIPE, SIG_IGN);
+	REQUIRE(pipe(fds) == 0);
+	close(fds[1]);
+	cb = PREAD_OF(fds[0], buf, 64, 0);
+	try_one("no_writer", ctx, &cb);
+	REQUIRE(pipe(fds) == 0);
+	close(fds[0]);
+	cb = PWRITE_OF(fds[1], buf, 64, 0);
+	try_one("no_reader", ctx, &cb);
+}
+
+static volatile sig_atomic_t nr_sigpipe;
+
+static void on_sigpipe(int sig)
+{
+	(void)sig;
+	nr_sigpipe++;
+}
+
+static void pipe_broken_signal(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	signal(SIGPIPE, on_sigpipe);
+	REQUIRE(pipe(fds) == 0);
+	close(fds[0]);
+	cb = PWRITE_OF(fds[1], buf, 64, 0);
+	try_one("no_reader", ctx, &cb);
+	note("sigpipe", nr_sigpipe);
+}
+
+static void sockets(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+	REQUIRE(write(fds[1], "0123456789", 10) == 10);
+	REQUIRE(fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0);
+	try_all("stream", ctx, fds[0]);
+	cb = PREAD_OF(fds[0], buf, 64, 0);
+	try_one("stream_empty", ctx, &cb);
+	REQUIRE(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0);
+	REQUIRE(write(fds[1], "0123456789", 10) == 10);
+	REQUIRE(fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0);
+	try_all("datagram", ctx, fds[0]);
+}
+
+static void eventfds(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct epoll_event want = { .events = EPOLLOUT };
+	int efd = eventfd(5, EFD_NONBLOCK), ep = epoll_create1(0), fds[2];
+	struct iocb cb = PREAD_OF(efd, buf, 4, 0);
+
+	try_one("read_4", ctx, &cb);
+	cb = PREAD_OF(efd, buf, 64, 0);
+	try_one("read_64", ctx, &cb);
+	note("value", buf[0]);
+	cb = PREAD_OF(efd, buf, 8, 0);
+	try_one("read_empty", ctx, &cb);
+	REQUIRE(pipe(fds) == 0);
+	REQUIRE(epoll_ctl(ep, EPOLL_CTL_ADD, fds[1], &want) == 0);
+	try_all("epoll", ctx, ep);
+}
+
+static void proc_files(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+
+	cb = PREAD_OF(open("/proc/sys/kernel/ostype", O_RDONLY), buf, 64, 0);
+	try_one("sysctl", ctx, &cb);
+	note("linux", !memcmp(buf, "Linux\n", 6));
+	cb = PREAD_OF(
+		open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY),
+		buf, 6, 0);
+	try_one("sysfs", ctx, &cb);
+}
+
+static int loop_device(int backing)
+{
+	struct loop_config config = {
+		.fd = (uint32_t)backing,
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR,
+	};
+	int tries, nr, fd, control = open("/dev/loop-control", O_RDWR);
+	char name[32];
+
+	/* Another may take the free one first. */
+	for (tries = 0; control >= 0 && tries < 10; tries++) {
+		nr = ioctl(control, LOOP_CTL_GET_FREE);
+		snprintf(name, sizeof(name), "/dev/loop%d", nr);
+		fd = open(name, O_RDWR);
+		if (fd >= 0 && ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
+			close(control);
+			return fd;
+		}
+		close(fd);
+	}
+	skip("no-loop-device");
+}
+
+static void block_device(void)
+{
+	aio_context_t ctx = new_context(8);
+	int fd;
+	struct iocb cb;
+
+	need_root();
+	fd = loop_device(file_of("disk", 65536, O_RDWR));
+	try_all("loop", ctx, fd);
+	cb = PREAD_OF(fd, buf, 4096, 61440);
+	try_one("last_page", ctx, &cb);
+	note("good", is_pattern(buf, 4096, 61440));
+	cb = PREAD_OF(fd, buf, 4096, 63488);
+	try_one("across_end", ctx, &cb);
+	cb = PREAD_OF(fd, buf, 4096, 65536);
+	try_one("at_end", ctx, &cb);
+	cb = PWRITE_OF(fd, buf, 4096, 63488);
+	try_one("write_across_end", ctx, &cb);
+	cb = PWRITE_OF(fd, buf, 4096, 65536);
+	try_one("write_at_end", ctx, &cb);
+}
+
+static void full_file_system(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fd;
+
+	need_private_mounts();
+	REQUIRE(mkdir("small", 0755) == 0);
+	REQUIRE(mount("none", "small", "tmpfs", 0, "size=16k") == 0);
+	fd = open("small/f", O_CREAT | O_RDWR, 0644);
+	cb = PWRITE_OF(fd, buf, 8192, 0);
+	try_one("fits", ctx, &cb);
+	cb = PWRITE_OF(fd, buf, 4096, 12288);
+	try_one("fits_too", ctx, &cb);
+	cb = PWRITE_OF(fd, buf, 8192, 20480);
+	try_one("half_fits", ctx, &cb);
+	cb = PWRITE_OF(fd, buf, 8192, 40960);
+	try_one("full", ctx, &cb);
+	close(fd);
+	umount2("small", MNT_DETACH);
+}
+
+static void read_only_file_system(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fd;
+
+	need_private_mounts();
+	REQUIRE(mkdir("m", 0755) == 0);
+	REQUIRE(mount("none", "m", "tmpfs", 0, NULL) == 0);
+	fd = open("m/f", O_CREAT | O_RDWR, 0644);
+	close(fd);
+	REQUIRE(mount("none", "m", NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
+	fd = open("m/f", O_RDONLY);
+	cb = PREAD_OF(fd, buf, 64, 0);
+	try_one("read", ctx, &cb);
+	cb = PWRITE_OF(fd, buf, 64, 0);
+	try_one("write", ctx, &cb);
+	cb = iocb_of(IOCB_CMD_FSYNC, fd, NULL, 0, 0);
+	try_one("fsync", ctx, &cb);
+	close(fd);
+	umount2("m", MNT_DETACH);
+}
+
+const struct row rows_file[] = {
+	ROW("a descriptor that is none is EBADF", bad_numbers),
+	ROW("a file not open for the direction is EBADF", wrong_direction),
+	ROW("paths and directories", path_and_directory),
+	ROW("character devices", devices),
+	ROW_DIFFERS("files whose read or write is of the old fashion",
+		    old_fashioned,
+		    "what read(2) and write(2) can do, uaio does; only kernel "
+		    "AIO wants the newer operations"),
+	ROW("/dev/full can be read", dev_full),
+	ROW("pipes with something in them", pipes),
+	ROW("pipes and offsets", pipe_offset),
+	ROW("a read of an empty pipe waits for a writer", pipe_waits),
+	ROW("non-blocking pipes give EAGAIN", pipe_nonblock),
+	ROW("pipes without the other end", pipe_broken),
+	ROW("a broken pipe raises SIGPIPE", pipe_broken_signal),
+	ROW("sockets", sockets),
+	ROW("eventfds", eventfds),
+	ROW("files of proc and sysfs", proc_files),
+	ROW("a block device", block_device),
+	ROW("a full file system", full_file_system),
+	ROW("a read-only file system", read_only_file_system),
+	NO_ROW,
+};

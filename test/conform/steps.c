@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the rows share: notes, and steps that are no observations themselves.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "conform.h"
+
+enum { REAP_SECONDS = 3 };
+
+static void put(const char *format, ...)
+{
+	char text[512];
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	/* One write each: what was noted survives a crash of the row. */
+	if (len < 0 || write(STDOUT_FILENO, text, (size_t)len) != len)
+		abort();
+}
+
+void note(const char *key, long value)
+{
+	put("\t%s=%ld", key, value);
+}
+
+void note_text(const char *key, const char *text)
+{
+	put("\t%s=%s", key, text);
+}
+
+static const char *result_name(long result, char *text, size_t size)
+{
+	const char *name = NULL;
+
+	if (result < 0 && result > -4096)
+		name = strerrorname_np((int)-result);
+	if (name)
+		return name;
+	snprintf(text, size, "%ld", result);
+	return text;
+}
+
+void note_result(const char *key, long result)
+{
+	char text[32];
+
+	note_text(key, result_name(result, text, sizeof(text)));
+}
+
+void note_event(const char *key, const struct io_event *event,
+		const struct iocb *cb)
+{
+	char text[32];
+
+	put("\t%s=event:%s%s%s%s", key,
+	    result_name(event->res, text, sizeof(text)),
+	    event->res2 ? ",res2" : "",
+	    event->data == cb->aio_data ? "" : ",data",
+	    event->obj == (uintptr_t)cb ? "" : ",obj");
+}
+
+void skip(const char *why)
+{
+	put("\tskip=%s", why);
+	_exit(0);
+}
+
+void broken(const char *step)
+{
+	put("\tbroken=%s(%s)", step, strerrorname_np(errno));
+	_exit(1);
+}
+
+aio_context_t new_context(unsigned int nr)
+{
+	aio_context_t ctx = 0;
+	long ret = call_setup(nr, &ctx);
+
+	if (ret) {
+		note_result("setup", ret);
+		broken("new_context");
+	}
+	return ctx;
+}
+
+struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
+		    long long offset)
+{
+	static unsigned int serial;
+
+	return (struct iocb){
+		.aio_data = 0xda7a000000000000 + ++serial,
+		.aio_lio_opcode = (uint16_t)opcode,
+		.aio_fildes = (uint32_t)fd,
+		.aio_buf = (uintptr_t)buf,
+		.aio_nbytes = nbytes,
+		.aio_offset = offset,
+	};
+}
+
+long submit_one(aio_context_t ctx, struct iocb *cb)
+{
+	return call_submit(ctx, 1, &cb);
+}
+
+long reap(aio_context_t ctx, long nr, struct io_event *events)
+{
+	struct timespec timeout = { .tv_sec = REAP_SECONDS };
+
+	return call_getevents(ctx, nr, nr, events, &timeout);
+}
+
+void try_one(const char *key, aio_context_t ctx, struct iocb *cb)
+{
+	struct io_event event;
+	long ret = submit_one(ctx, cb);
+
+	if (ret == 1)
+		ret = reap(ctx, 1, &event);
+	else
+		return note_result(key, ret);
+	if (ret == 1)
+		note_event(key, &event, cb);
+	else
+		note_text(key, ret ? "accepted,error" : "accepted,no-event");
+}
+
+void note_pending(const char *key, aio_context_t ctx)
+{
+	struct io_event events[64];
+	struct timespec now = { 0 };
+
+	note_result(key, call_getevents(ctx, 0, 64, events, &now));
+}
+
+unsigned char pattern_at(size_t offset)
+{
+	return (unsigned char)(offset * 7 + (offset >> 8) * 13 + 1);
+}
+
+bool is_pattern(const void *buf, size_t nbytes, size_t offset)
+{
+	const unsigned char *bytes = buf;
+	size_t i;
+
+	for (i = 0; i < nbytes; i++)
+		if (bytes[i] != pattern_at(offset + i))
+			return false;
+	return true;
+}
+
+int file_of(const char *name, size_t size, int flags)
+{
+	unsigned char *bytes = malloc(size + 1);
+	int fd = open(name, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+	size_t i;
+
+	REQUIRE(bytes && fd >= 0);
+	for (i = 0; i < size; i++)
+		bytes[i] = pattern_at(i);
+	REQUIRE(write(fd, bytes, size) == (ssize_t)size);
+	/* An O_DIRECT row must not meet pages still to be written back. */
+	if (flags & O_DIRECT)
+		REQUIRE(fsync(fd) == 0);
+	REQUIRE(close(fd) == 0);
+	free(bytes);
+	fd = open(name, flags);
+	if (fd < 0 && (flags & O_DIRECT) && errno == EINVAL)
+		skip("no-direct-io");
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+void *pages_of(size_t nbytes, int prot)
+{
+	size_t size = (nbytes + 4095) / 4096 * 4096;
+	char *mem = mmap(NULL, size + 4096, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	REQUIRE(mem != MAP_FAILED);
+	REQUIRE(mprotect(mem, size, prot) == 0);
+	return mem;
+}
+
+pid_t fork_helper(void)
+{
+	pid_t pid = fork();
+
+	REQUIRE(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(STDOUT_FILENO);
+	}
+	return pid;
+}
+
+int in_child(int (*fn)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	REQUIRE(pid >= 0);
+	if (pid == 0)
+		_exit(fn());
+	REQUIRE(waitpid(pid, &status, 0) == pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status)
+				 : 1000 + WTERMSIG(status);
+}
+
+void stay_on_this_cpu(void)
+{
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET((size_t)sched_getcpu(), &here);
+	REQUIRE(sched_setaffinity(0, sizeof(here), &here) == 0);
+}
+
+void need_root(void)
+{
+	if (geteuid() != 0)
+		skip("needs-root");
+}
+
+void need_private_mounts(void)
+{
+	need_root();
+	if (unshare(CLONE_NEWNS) < 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		skip("no-mount-namespace");
+}
