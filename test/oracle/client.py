@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""client.py BUILD FILE-SYSTEM WAY COMMAND...: run one client of libaio.
+
+It runs in an empty folder of that file system (ext4 or tmpfs), in one of these
+ways; all but `kernel` have the kernel's own AIO denied, so that what passes was
+done by uaio:
+
+    kernel    on the kernel
+    linked    with uaio's libaio.so.1 as the library it is linked with
+    run       under `uaio run`
+    compare   on the kernel and under `uaio run`: both must succeed and print
+              the same lines
+"""
+import itertools
+import os
+import sys
+
+sys.dont_write_bytecode = True  # leave the source tree clean
+import sandbox  # noqa: E402
+
+DEADLINE = 240
+
+
+def compare(box, command, place):
+    outputs = []
+    for name, wrapped in (("kernel", command),
+                          ("uaio", box.uaio_only(*command))):
+        status, output = sandbox.run(wrapped, DEADLINE, cwd=place)
+        if status != 0:
+            print(f"on {name}: status {status}\n{output[-3000:]}")
+            return 1
+        outputs.append(output.splitlines())
+    failed = 0
+    for kernel, uaio in itertools.zip_longest(*outputs):
+        if kernel == uaio:
+            print(f"        {uaio}")
+        else:
+            print(f"kernel: {kernel}\nuaio:   {uaio}")
+            failed = 1
+    return failed
+
+
+def main():
+    build, fs, way, *command = sys.argv[1:]
+    box = sandbox.Sandbox(build)
+    if os.sep in command[0]:
+        command[0] = os.path.abspath(command[0])
+    if not box.is_private:
+        place = box.folder("place")
+    elif fs == "ext4":
+        place = box.ext4("place", 256 << 20)
+    else:
+        place = box.tmpfs("place")
+    if way == "compare":
+        return compare(box, command, place)
+    env = {}
+    if way == "linked":
+        env["LD_LIBRARY_PATH"] = box.build
+        command = box.deny_aio(*command)
+    elif way == "run":
+        command = box.uaio_only(*command)
+    status, output = sandbox.run(command, DEADLINE, cwd=place, env=env)
+    print(output[-3000:], end="")
+    if status != 0:
+        print(f"status {status}")
+    return 1 if status != 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""harness.py BUILD SOURCE: libaio's own test harness as an oracle.
+
+Every case is run on the kernel, on uaio, and on uaio with the kernel's AIO
+denied; a case must end in the same way on all three. The harness is fetched
+and built by tools/fetch-libaio. What a case may need is given to each of the
+three separately: a folder on ext4, a file system of 65 KiB free space that the
+harness brings with it, and a new ext2.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+sys.dont_write_bytecode = True  # leave the source tree clean
+import sandbox  # noqa: E402
+
+DEADLINE = 120
+ENDINGS = {0: "pass", 3: "skip", None: "hangs"}
+# These fill file systems of their own, which only root can mount.
+NEED_MOUNTS = {8, 10}
+
+
+def cases_of(harness):
+    names = os.listdir(os.path.join(harness, "cases"))
+    return sorted(int(n[:-2]) for n in names if re.fullmatch(r"\d+\.p", n))
+
+
+def prepare(box, harness, name):
+    """The folder a lane works in, laid out as the harness's README asks."""
+    if not box.is_private:
+        lane = box.folder(name)
+        os.mkdir(os.path.join(lane, "testdir"))
+        return lane
+    lane = box.ext4(name, 1200 << 20)
+    os.mkdir(os.path.join(lane, "testdir"))
+    enospc = tempfile.TemporaryFile(dir=box.dir)
+    with open(os.path.join(harness, "ext2-enospc.img"), "rb") as image:
+        shutil.copyfileobj(image, enospc)
+    enospc.flush()
+    box.mount(f"{name}/testdir.enospc", "ext2", enospc)
+    ext2 = tempfile.TemporaryFile(dir=box.dir)
+    ext2.truncate(10 << 20)
+    sandbox.make_fs(ext2, "mke2fs", "-q", "-F", "-b", "4096")
+    box.mount(f"{name}/testdir.ext2", "ext2", ext2)
+    return lane
+
+
+def renew_files(lane):
+    for name, mode in (("rofile", 0o400), ("wofile", 0o200), ("rwfile", 0o600)):
+        path = os.path.join(lane, "testdir", name)
+        if os.path.exists(path):
+            os.unlink(path)
+        with open(path, "w") as file:
+            file.write("test\n")
+        os.chmod(path, mode)
+
+
+def run_lane(lane, harness, cases, wrap):
+    """{case: (ending, output)}, run in order, as runtests.sh does."""
+    results = {}
+    for case in cases:
+        renew_files(lane)
+        program = os.path.join(harness, "cases", f"{case}.p")
+        status, output = sandbox.run(wrap(program), DEADLINE, cwd=lane)
+        results[case] = ENDINGS.get(status, f"fails ({status})"), output
+    return results
+
+
+def report(lanes, results, cases):
+    """Print the table. Return: the cases that do not end alike."""
+    differing = []
+    print("case  " + "  ".join(f"{name:>14}" for name in lanes))
+    for case in cases:
+        endings = [results[name][case][0] for name in lanes]
+        differs = len(set(endings)) > 1
+        print(f"{case:4}  " + "  ".join(f"{e:>14}" for e in endings)
+              + ("   <- differs" if differs else ""))
+        if differs:
+            differing.append(case)
+    for name in lanes:
+        passed = sum(results[name][case][0] == "pass" for case in cases)
+        print(f"{name}: {passed} of {len(cases)}")
+    for case in differing:
+        for name in lanes:
+            ending, output = results[name][case]
+            print(f"\n--- {case} on {name}: {ending}\n{output[-2000:]}")
+    return differing
+
+
+def main():
+    build, source = sys.argv[1:3]
+    only = [int(a) for a in sys.argv[3:]]  # by hand: some cases
+    box = sandbox.Sandbox(build)
+    fetch = os.path.join(source, "tools", "fetch-libaio")
+    cache = os.path.join(box.build, "test", "oracle", "libaio")
+    harness = subprocess.run([fetch, cache], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout.strip()
+    cases = only or cases_of(harness)
+    if not box.is_private:
+        cases = [c for c in cases if c not in NEED_MOUNTS]
+        print("cases 8 and 10 need root and were not run")
+    if box.is_private and not box.build.startswith("/tmp/"):
+        box.mount_tmpfs("/tmp")  # case 23 works there, by name
+    lanes = {
+        "kernel": lambda *command: list(command),
+        "uaio": box.uaio,
+        "uaio, no kernel AIO": box.uaio_only,
+    }
+    folders = {name: prepare(box, harness, f"lane{i}")
+               for i, name in enumerate(lanes)}
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        futures = {name: pool.submit(run_lane, folders[name], harness, cases,
+                                     wrap) for name, wrap in lanes.items()}
+        results = {name: future.result() for name, future in futures.items()}
+    if report(lanes, results, cases):
+        return 1
+    return 0 if box.is_private else sandbox.SKIP
+
+
+if __name__ == "__main__":
+    sys.exit(main())

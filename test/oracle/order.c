@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * order MODE ROUNDS [SEED]: does the order of submission hold?
+ *
+ * An ordinary client of libaio, linked against it; it runs on the kernel as
+ * well. It works on an unlinked file in the current directory and ends with 1
+ * at the first byte or event that contradicts one of these:
+ *
+ *   O1  A read sees every buffered write, append and size-extending direct
+ *       write that was submitted before it on that inode, through whatever
+ *       descriptor, context or thread.
+ *   O2  Such writes take effect in the order of submission.
+ *   O3  The event of an fsync comes after the events of all writes that were
+ *       submitted before it.
+ *   O4  Each accepted request has exactly one event (checked by batch_reap).
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "batch.h"
+
+enum {
+	AREA = 1 << 20, /* where in the file ranges lie */
+	DEPTH = 8,      /* write and read pairs of a deep batch */
+	NR_THREADS = 4,
+};
+static_assert(2 * DEPTH + 1 <= MAX_BATCH, "a deep batch and its sync");
+
+static uint32_t seed = 2463534242u; /* xorshift's own; never 0 */
+
+/* xorshift: the same requests in every run with one seed. */
+static uint32_t draw(uint32_t below)
+{
+	static __thread uint32_t state;
+
+	if (!state)
+		state = seed;
+	state ^= state << 13;
+	state ^= state >> 17;
+	state ^= state << 5;
+	return state % below;
+}
+
+/* Ranges of whole version numbers, or of whole blocks for O_DIRECT. */
+static void draw_range(size_t unit, size_t *ret_len, long long *ret_pos)
+{
+	*ret_len = (1 + draw((uint32_t)(MAX_LEN / unit))) * unit;
+	*ret_pos =
+		(long long)(draw((uint32_t)((AREA - MAX_LEN) / unit)) * unit);
+}
+
+/* O1, O3: write, read and sync one range in one batch. */
+static void pairs(long rounds, int write_fd, int read_fd, size_t unit)
+{
+	struct batch b;
+	long round;
+
+	batch_init(&b);
+	assert(ftruncate(write_fd, AREA) == 0);
+	for (round = 1; round <= rounds; round++) {
+		uint64_t version = (uint64_t)round;
+		int w, r, s;
+		size_t len;
+		long long pos;
+
+		draw_range(unit, &len, &pos);
+		w = batch_write(&b, write_fd, len, pos, version);
+		r = batch_read(&b, read_fd, len, pos);
+		s = batch_sync(&b, write_fd, round % 2);
+		batch_submit(&b, 0);
+		batch_reap(&b);
+		expect_version("read", b.bufs[r], len, version, version);
+		batch_expect_after(&b, s, w);
+	}
+	batch_fini(&b);
+}
+
+static void mode_batch(long rounds)
+{
+	int fd = file_new();
+
+	pairs(rounds, fd, fd, sizeof(uint64_t));
+	close(fd);
+}
+
+/* A buffered write, then an O_DIRECT read of the same file. */
+static void mode_direct_read(long rounds)
+{
+	int fd = file_new(), direct = file_again(fd, O_RDONLY | O_DIRECT);
+
+	pairs(rounds, fd, direct, BLOCK);
+	close(direct);
+	close(fd);
+}
+
+/* O1, O2, O3: several writes of one range in flight, a read after each. */
+static void mode_deep(long rounds)
+{
+	int fd = file_new();
+	struct batch b;
+	long done;
+
+	batch_init(&b);
+	assert(ftruncate(fd, AREA) == 0);
+	for (done = 0; done < rounds; done += DEPTH) {
+		uint64_t first = (uint64_t)done + 1, last = first + DEPTH - 1;
+		int reads[DEPTH], writes[DEPTH], s, i;
+		size_t len;
+		long long pos;
+
+		draw_range(sizeof(uint64_t), &len, &pos);
+		for (i = 0; i < DEPTH; i++) {
+			writes[i] = batch_write(&b, fd, len, pos, first + i);
+			reads[i] = batch_read(&b, fd, len, pos);
+		}
+		s = batch_sync(&b, fd, false);
+		batch_submit(&b, 0);
+		batch_reap(&b);
+		for (i = 0; i < DEPTH; i++) {
+			expect_version("read", b.bufs[reads[i]], len, first + i,
+				       last);
+			batch_expect_after(&b, s, writes[i]);
+		}
+		assert(pread(fd, b.bufs[0], len, pos) == (ssize_t)len);
+		expect_version("file", b.bufs[0], len, last, last);
+	}
+	batch_fini(&b);
+	close(fd);
+}
+
+/* What the threads of mode_threads share. */
+static struct {
+	pthread_mutex_t lock; /* makes the order of submission known */
+	uint64_t version;     /* under lock: of the last write submitted */
+	int fds[NR_THREADS];  /* of one file; immutable while threads run */
+	long rounds;          /* of one thread; immutable too */
+} shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void *submit_in_turn(void *arg)
+{
+	const int *fd = arg;
+	int neighbour = shared.fds[(fd - shared.fds + 1) % NR_THREADS];
+	struct batch b;
+	long round;
+
+	batch_init(&b);
+	for (round = 0; round < shared.rounds; round++) {
+		int w = 0, r, s;
+		uint64_t version;
+
+		pthread_mutex_lock(&shared.lock);
+		if (round % 4) {
+			w = batch_write(&b, *fd, 2 * BLOCK, 0,
+					++shared.version);
+			batch_submit(&b, 0);
+		}
+		version = shared.version;
+		r = batch_read(&b, neighbour, 2 * BLOCK, 0);
+		s = batch_sync(&b, neighbour, true);
+		batch_submit(&b, r);
+		pthread_mutex_unlock(&shared.lock);
+		batch_reap(&b);
+		/* Later writes of the others may be seen already. */
+		expect_version("read", b.bufs[r], 2 * BLOCK, version,
+			       UINT64_MAX - 1);
+		if (round % 4)
+			batch_expect_after(&b, s, w);
+	}
+	batch_fini(&b);
+	return NULL;
+}
+
+/* O1, O2, O3 across threads, contexts and descriptors of one inode. */
+static void mode_threads(long rounds)
+{
+	pthread_t threads[NR_THREADS];
+	uint64_t last[2 * BLOCK / 8];
+	int i;
+
+	shared.rounds = rounds / NR_THREADS;
+	shared.fds[0] = file_new();
+	assert(ftruncate(shared.fds[0], AREA) == 0);
+	for (i = 1; i < NR_THREADS; i++)
+		shared.fds[i] = file_again(shared.fds[0], O_RDWR);
+	for (i = 0; i < NR_THREADS; i++)
+		assert(pthread_create(&threads[i], NULL, submit_in_turn,
+				      &shared.fds[i]) == 0);
+	for (i = 0; i < NR_THREADS; i++)
+		assert(pthread_join(threads[i], NULL) == 0);
+	assert(pread(shared.fds[0], last, sizeof(last), 0) == sizeof(last));
+	expect_version("file", last, sizeof(last), shared.version,
+		       shared.version);
+	for (i = 0; i < NR_THREADS; i++)
+		close(shared.fds[i]);
+}
+
+/*
+ * O1, O2: appends through two descriptors and contexts, then a read of all.
+ * A record is its number in each of its words.
+ */
+static void mode_append(long rounds)
+{
+	int fd = file_new();
+	int ends[2] = { file_again(fd, O_WRONLY | O_APPEND),
+			file_again(fd, O_WRONLY | O_APPEND) };
+	struct batch b[2];
+	long done;
+
+	batch_init(&b[0]);
+	batch_init(&b[1]);
+	for (done = 0; done < rounds; done += DEPTH) {
+		size_t lens[DEPTH], total = 0, at = 0;
+		int i, r;
+
+		for (i = 0; i < DEPTH; i++) {
+			struct batch *which = &b[draw(2)];
+
+			lens[i] = (1 + draw(MAX_LEN / DEPTH / 8)) * 8;
+			total += lens[i];
+			batch_write(which, ends[draw(2)], lens[i], 0,
+				    (uint64_t)(done + i));
+			batch_submit(which, which->nr - 1);
+		}
+		r = batch_read(&b[0], fd, total, 0);
+		batch_submit(&b[0], r);
+		batch_reap(&b[0]);
+		batch_reap(&b[1]);
+		for (i = 0; i < DEPTH; at += lens[i++])
+			expect_version("appended", b[0].bufs[r] + at / 8,
+				       lens[i], (uint64_t)(done + i),
+				       (uint64_t)(done + i));
+		assert(ftruncate(fd, 0) == 0);
+	}
+	batch_fini(&b[1]);
+	batch_fini(&b[0]);
+	close(ends[1]);
+	close(ends[0]);
+	close(fd);
+}
+
+/* O1, O2: direct writes that extend the file and overlap, then a read. */
+static void mode_extend(long rounds)
+{
+	int fd = file_new(), direct = file_again(fd, O_RDWR | O_DIRECT);
+	struct batch b;
+	long long end = 0;
+	long round;
+
+	batch_init(&b);
+	for (round = 1; round <= rounds; round++) {
+		uint64_t first = 2 * (uint64_t)round, second = first + 1;
+		int w1, w2, r;
+
+		w1 = batch_write(&b, direct, 2 * BLOCK, end, first);
+		w2 = batch_write(&b, direct, 2 * BLOCK, end + BLOCK, second);
+		r = batch_read(&b, round % 2 ? direct : fd, 3 * BLOCK, end);
+		batch_submit(&b, 0);
+		batch_reap(&b);
+		batch_expect_after(&b, w2, w1);
+		expect_version("first", b.bufs[r], BLOCK, first, first);
+		expect_version("second", b.bufs[r] + BLOCK / 8, 2 * BLOCK,
+			       second, second);
+		end += 3 * BLOCK;
+		if (end >= AREA) {
+			assert(ftruncate(fd, 0) == 0);
+			end = 0;
+		}
+	}
+	batch_fini(&b);
+	close(direct);
+	close(fd);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(long rounds);
+} modes[] = {
+	{ "batch", mode_batch },   { "direct-read", mode_direct_read },
+	{ "deep", mode_deep },     { "threads", mode_threads },
+	{ "append", mode_append }, { "extend", mode_extend },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	if (argc == 4)
+		seed = (uint32_t)atol(argv[3]) | 1;
+	for (i = 0; argc >= 3 && i < sizeof(modes) / sizeof(*modes); i++)
+		if (!strcmp(argv[1], modes[i].name)) {
+			printf("seed %" PRIu32 "\n", seed);
+			fflush(stdout);
+			modes[i].run(atol(argv[2]));
+			return 0;
+		}
+	fputs("usage: order batch|direct-read|deep|threads|append|extend "
+	      "ROUNDS [SEED]\n",
+	      stderr);
+	return 2;
+}

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""What the oracles share: a place of their own, and the ways to run a client.
+
+The place is a private mount and process namespace. File systems are mounted
+from files that have no name, on loop devices that clear themselves, so that
+whatever ends a test, SIGKILL too, leaves no mount, loop device, file or
+process behind. Without root there is no such place, only a folder that is
+removed at the end; then tests that need a file system of their own are skipped.
+"""
+import atexit
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+SKIP = 77
+
+LOOP_SET_AUTOCLEAR = 4
+LOOP_CONFIGURE = 0x4C0A
+LOOP_CTL_GET_FREE = 0x4C82
+
+
+class Sandbox:
+    """A folder to work in, and uaio's build as seen from there."""
+
+    def __init__(self, build):
+        self.build = os.path.abspath(build)
+        self.is_private = os.geteuid() == 0
+        hide_from_loader(self.build)
+        if self.is_private and "UAIO_SANDBOX" not in os.environ:
+            os.environ["UAIO_SANDBOX"] = "1"
+            os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork",
+                                  "--kill-child", "--mount-proc",
+                                  sys.executable, *sys.argv])
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        mount_point = os.path.join(self.build, "test", "oracle", "work")
+        os.makedirs(mount_point, exist_ok=True)
+        if self.is_private:
+            self.mount_tmpfs(mount_point)
+            self.dir = mount_point
+        else:
+            self.dir = tempfile.mkdtemp(dir=mount_point)
+            atexit.register(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def folder(self, name):
+        path = os.path.join(self.dir, name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def mount(self, name, fs, image):
+        """Mount the file system in the open file `image` as folder `name`."""
+        path = self.folder(name)
+        loop = attach_loop(image)
+        subprocess.run(["mount", "-t", fs, loop.name, path], check=True)
+        loop.close()
+        image.close()
+        return path
+
+    def ext4(self, name, size, in_memory=False):
+        """A new ext4 of `size` bytes, on disk or wholly in memory."""
+        image = tempfile.TemporaryFile(
+            dir=self.dir if in_memory else self.build)
+        image.truncate(size)
+        make_fs(image, "mkfs.ext4", "-q", "-F")
+        return self.mount(name, "ext4", image)
+
+    def tmpfs(self, name):
+        path = self.folder(name)
+        self.mount_tmpfs(path)
+        return path
+
+    @staticmethod
+    def mount_tmpfs(path):
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", path], check=True)
+
+    def uaio(self, *command):
+        return [os.path.join(self.build, "uaio"), "run", "--", *command]
+
+    def deny_aio(self, *command):
+        """`command` with the kernel's own AIO answered ENOSYS."""
+        return [os.path.join(self.build, "bench", "deny-aio"), "--", *command]
+
+    def uaio_only(self, *command):
+        """On uaio, in such a way that falling back to the kernel would fail."""
+        return self.deny_aio(*self.uaio(*command))
+
+
+def hide_from_loader(folder):
+    """Take uaio's libaio.so.1 off the search path, where meson test puts it.
+
+    Else what is meant to run on the kernel would run on uaio.
+    """
+    paths = os.environ.pop("LD_LIBRARY_PATH", "").split(":")
+    paths = [p for p in paths if p and os.path.realpath(p) !=
+             os.path.realpath(folder)]
+    if paths:
+        os.environ["LD_LIBRARY_PATH"] = ":".join(paths)
+
+
+def make_fs(image, *command):
+    path = f"/proc/self/fd/{image.fileno()}"
+    subprocess.run([*command, path], pass_fds=[image.fileno()], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def attach_loop(image):
+    """A loop device on the open file, which clears itself when last closed."""
+    # struct loop_config: fd, block size, struct loop_info64, reserved.
+    info = struct.pack("=5Q4I64s64s32s2Q", 0, 0, 0, 0, 0, 0, 0, 0,
+                       LOOP_SET_AUTOCLEAR, b"", b"", b"", 0, 0)
+    config = struct.pack("=2I", image.fileno(), 0) + info + bytes(64)
+    with open("/dev/loop-control", "rb") as control:
+        while True:
+            number = fcntl.ioctl(control, LOOP_CTL_GET_FREE)
+            loop = open(f"/dev/loop{number}", "r+b", buffering=0)
+            try:
+                fcntl.ioctl(loop, LOOP_CONFIGURE, config)
+                return loop
+            except OSError as error:
+                loop.close()
+                if error.errno != errno.EBUSY:  # else somebody was faster
+                    raise
+
+
+def run(command, deadline, cwd=None, env=None):
+    """Run to the end, or to the deadline: (status, output of both streams).
+
+    The status is None when the deadline passed. Output goes through a file,
+    so that a descendant that lives on cannot hold us up.
+    """
+    with tempfile.TemporaryFile() as log:
+        child = subprocess.Popen(
+            command, cwd=cwd, env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            start_new_session=True)
+        try:
+            status = child.wait(deadline)
+        except subprocess.TimeoutExpired:
+            status = None
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+        log.seek(0)
+        return status, log.read().decode(errors="replace")
