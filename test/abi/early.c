@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * early: a program that calls before any constructor has run
+ *
+ * What is in .preinit_array runs before the constructors of every library, the
+ * preloaded one too. Some allocators and sanitizers really do this.
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int was_early;
+static aio_context_t early_ctx;
+
+/* A request that is made on the spot, and one more event for the ring. */
+static void round_trip(aio_context_t ctx)
+{
+	char out[] = "early", in[sizeof(out)] = "";
+	struct iocb iocb = { 0 }, *iocbs[] = { &iocb };
+	struct io_event event;
+	int fds[2];
+
+	assert(pipe(fds) == 0);
+	assert(write(fds[1], out, sizeof(out)) == sizeof(out));
+	iocb.aio_fildes = (unsigned)fds[0];
+	iocb.aio_lio_opcode = IOCB_CMD_PREAD;
+	iocb.aio_buf = (unsigned long)in;
+	iocb.aio_nbytes = sizeof(in);
+	assert(syscall(SYS_io_submit, ctx, 1l, iocbs) == 1);
+	assert(syscall(SYS_io_getevents, ctx, 1l, 1l, &event, NULL) == 1);
+	assert(event.res == sizeof(in) && !memcmp(in, out, sizeof(in)));
+	assert(close(fds[0]) == 0 && close(fds[1]) == 0);
+}
+
+static void early(void)
+{
+	FILE *file;
+	void *page;
+	int fd;
+
+	assert(syscall(SYS_getpid) == getpid());
+	assert(syscall(SYS_read, -1, NULL, 0l) == -1 && errno == EBADF);
+	assert(syscall(100000) == -1 && errno == ENOSYS);
+
+	assert(close(-1) == -1 && errno == EBADF);
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert(fd >= 0 && dup2(fd, fd + 1) == fd + 1);
+	assert(dup3(fd, fd + 1, O_CLOEXEC) == fd + 1);
+	assert(close(fd + 1) == 0 && close(fd) == 0);
+	assert(close_range(1000, 1001, 0) == 0);
+	file = fopen("/dev/null", "re");
+	assert(file && (file = freopen("/dev/zero", "re", file)));
+	assert(fclose(file) == 0);
+	page = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert(page != MAP_FAILED && mremap(page, 8192, 4096, 0) == page);
+
+	assert(syscall(SYS_io_destroy, 0l) == -1 && errno == EINVAL);
+	assert(syscall(SYS_io_setup, 4l, &early_ctx) == 0);
+	round_trip(early_ctx);
+	was_early = 1;
+}
+
+__attribute__((section(".preinit_array"),
+	       used)) static void (*const first)(void) = early;
+
+int main(void)
+{
+	assert(was_early);
+	round_trip(early_ctx);
+	assert(syscall(SYS_io_destroy, early_ctx) == 0);
+	return 0;
+}

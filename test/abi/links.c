@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * links: a program that finds libaio at run time by both of its names, and the
+ * library by its own. It must be one library, with one engine.
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <dlfcn.h>
+#include <linux/aio_abi.h>
+#include <stdio.h>
+
+#include "uaio.h"
+
+static void *open_library(const char *name)
+{
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+
+	if (!handle)
+		fprintf(stderr, "%s\n", dlerror());
+	assert(handle);
+	return handle;
+}
+
+static uint64_t nr_contexts(void *handle)
+{
+	int (*get)(struct uaio_counters *) = dlsym(handle, "uaio_get_counters");
+	struct uaio_counters counters;
+
+	assert(get && get(&counters) == 0);
+	return counters.nr_contexts;
+}
+
+/* Programs linked long ago ask for the old ones by name and version. */
+static void check_versions(void *handle)
+{
+	static const char *const names[][2] = {
+		{ "io_submit", "LIBAIO_0.1" },
+		{ "io_queue_init", "LIBAIO_0.1" },
+		{ "io_queue_run", "LIBAIO_0.1" },
+		{ "io_queue_release", "LIBAIO_0.1" },
+		{ "io_setup", "LIBAIO_0.4" },
+		{ "io_destroy", "LIBAIO_0.4" },
+		{ "io_pgetevents", "LIBAIO_0.5" },
+	};
+	static const char *const twice[] = {
+		"io_cancel",
+		"io_getevents",
+		"io_queue_wait",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		assert(dlvsym(handle, names[i][0], names[i][1]));
+	for (size_t i = 0; i < sizeof(twice) / sizeof(twice[0]); i++) {
+		void *old = dlvsym(handle, twice[i], "LIBAIO_0.1");
+		void *new = dlvsym(handle, twice[i], "LIBAIO_0.4");
+
+		assert(old && new &&old != new);
+		assert(dlsym(handle, twice[i]) == new);
+	}
+}
+
+int main(void)
+{
+	void *first = open_library("libaio.so.1");
+	void *second = open_library("libaio.so.1t64");
+	void *third = open_library("libuaio.so.0");
+	int (*setup)(int, aio_context_t *) = dlsym(first, "io_setup");
+	int (*destroy)(aio_context_t) = dlsym(second, "io_destroy");
+	aio_context_t ctx = 0;
+
+	assert(first == second && second == third);
+	assert(nr_contexts(first) == 0);
+	assert(setup(4, &ctx) == 0);
+	assert(nr_contexts(first) == 1 && nr_contexts(second) == 1);
+	assert(nr_contexts(third) == 1);
+	/* Closed by all, it stays: threads of it may be running. */
+	check_versions(first);
+	assert(dlclose(third) == 0 && dlclose(second) == 0);
+	assert(dlclose(first) == 0);
+	assert(destroy(ctx) == 0);
+	printf("one engine\n");
+	return 0;
+}

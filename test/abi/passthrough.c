@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * passthrough TEST: syscall(2) as a program sees it with the library preloaded,
+ * held against the C library's own. Passes without the library, too.
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef long syscall_fn(long nr, ...);
+
+static syscall_fn *libc_syscall;
+
+static void find_libc(void)
+{
+	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+
+	assert(libc);
+	libc_syscall = (syscall_fn *)dlsym(libc, "syscall");
+	assert(libc_syscall);
+	/* Not a test of the C library against itself. */
+	if (getenv("LD_PRELOAD"))
+		assert((void *)libc_syscall != dlsym(RTLD_DEFAULT, "syscall"));
+}
+
+struct outcome {
+	long ret;
+	int error;
+};
+
+static struct outcome call(syscall_fn *function, long nr, const long a[6])
+{
+	struct outcome outcome;
+
+	errno = ENOTTY; /* that no call here gives */
+	outcome.ret = function(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	outcome.error = errno;
+	return outcome;
+}
+
+/* Both must give the same; what it is to be is given as well. */
+static void expect(long nr, const long a[6], long ret, int error)
+{
+	struct outcome ours = call(syscall, nr, a);
+	struct outcome libc = call(libc_syscall, nr, a);
+
+	if (ours.ret != libc.ret || ours.error != libc.error ||
+	    ours.ret != ret || ours.error != error) {
+		fprintf(stderr,
+			"%ld: ours %ld, %d; libc %ld, %d; not %ld, %d\n", nr,
+			ours.ret, ours.error, libc.ret, libc.error, ret, error);
+		abort();
+	}
+}
+
+#define ARGS(...) ((const long[6]){ __VA_ARGS__ })
+
+static void test_errno(void)
+{
+	int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	long bad = 1 << 20; /* no descriptor */
+
+	assert(fd >= 0);
+	/* Success leaves errno as it was. */
+	expect(SYS_getpid, ARGS(0), getpid(), ENOTTY);
+	expect(SYS_lseek, ARGS(fd, 4096, SEEK_SET), 4096, ENOTTY);
+	/* Negative results that are no errors: this file takes any offset. */
+	expect(SYS_lseek, ARGS(fd, -4096, SEEK_SET), -4096, ENOTTY);
+	expect(SYS_lseek, ARGS(fd, -4095, SEEK_SET), -1, 4095);
+	expect(SYS_lseek, ARGS(fd, -1, SEEK_SET), -1, 1);
+	expect(SYS_lseek, ARGS(fd, INT64_MIN, SEEK_SET), INT64_MIN, ENOTTY);
+	/* Errors. */
+	expect(SYS_read, ARGS(bad, 0, 0), -1, EBADF);
+	expect(SYS_openat, ARGS(AT_FDCWD, 8, O_RDONLY), -1, EFAULT);
+	expect(SYS_openat, ARGS(AT_FDCWD, (long)"/nonexistent", O_RDONLY), -1,
+	       ENOENT);
+	close(fd);
+}
+
+static void test_own_errno(void)
+{
+	long page = (long)mmap(NULL, 8192, PROT_READ,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long bad = 1 << 20;
+
+	assert(page != -1);
+	expect(SYS_close, ARGS(bad), -1, EBADF);
+	expect(SYS_close, ARGS(-1), -1, EBADF);
+#ifdef SYS_dup2
+	expect(SYS_dup2, ARGS(bad, bad + 1), -1, EBADF);
+	expect(SYS_dup2, ARGS(bad, bad), -1, EBADF);
+	expect(SYS_dup2, ARGS(1, 1), 1, ENOTTY);
+#endif
+	/* The C library's names for them are ours as well. */
+	errno = ENOTTY;
+	assert(dup2(1, 1) == 1 && errno == ENOTTY);
+	assert(dup2((int)bad, (int)bad) == -1 && errno == EBADF);
+	assert(dup3(1, 1, 0) == -1 && errno == EINVAL);
+	assert(close((int)bad) == -1 && errno == EBADF);
+	expect(SYS_dup3, ARGS(1, 1, 0), -1, EINVAL);
+	expect(SYS_dup3, ARGS(1, 100, ~0), -1, EINVAL);
+	expect(SYS_dup3, ARGS(1, -1, 0), -1, EBADF);
+	expect(SYS_close_range, ARGS(2, 1, 0), -1, EINVAL);
+	expect(SYS_close_range, ARGS(1000, 1001, 0), 0, ENOTTY);
+	expect(SYS_close_range, ARGS(1000, 1001, ~0), -1, EINVAL);
+	expect(SYS_mremap, ARGS(page, 8192, 4096, 0), page, ENOTTY);
+	expect(SYS_mremap, ARGS(page + 1, 4096, 4096, 0), -1, EINVAL);
+
+	/* Of the six there may be no kernel's to hold them against. */
+	errno = 0;
+	assert(syscall(SYS_io_destroy, 0) == -1 && errno == EINVAL);
+	assert(syscall(SYS_io_setup, 1, NULL) == -1 && errno == EFAULT);
+	assert(syscall(SYS_io_submit, 0, 1, NULL) == -1 && errno == EINVAL);
+	errno = ENOTTY;
+	aio_context_t ctx = 0;
+	assert(syscall(SYS_io_setup, 1, &ctx) == 0 && errno == ENOTTY);
+	assert(syscall(SYS_io_destroy, ctx) == 0 && errno == ENOTTY);
+}
+
+/* The sixth argument counts, and so do all others, with all their bits. */
+static void test_arguments(void)
+{
+	char path[] = "/tmp/uaio-abi.XXXXXX";
+	static const struct timespec no_time;
+	int fd = mkstemp(path), epoll = epoll_create1(EPOLL_CLOEXEC);
+	uint32_t word = 7, other = 9;
+	struct epoll_event event;
+	struct {
+		const sigset_t *mask;
+		size_t bytes;
+	} masks = { NULL, 8 };
+	sigset_t mask;
+	char *map;
+
+	assert(fd >= 0 && epoll >= 0 && unlink(path) == 0);
+	/* mmap: an offset, too large for 32 bits, in the sixth. */
+	assert(ftruncate(fd, (5ll << 32) + 8192) == 0);
+	assert(pwrite(fd, "six", 4, (5ll << 32) + 4096) == 4);
+	map = (char *)syscall(SYS_mmap, 0l, 4096l, (long)PROT_READ,
+			      (long)MAP_SHARED, (long)fd, (5l << 32) + 4096);
+	assert(map != MAP_FAILED && !strcmp(map, "six"));
+	assert(munmap(map, 4096) == 0);
+
+	/* futex: the bits of a wait, of which there must be one. */
+	expect(SYS_futex, ARGS((long)&word, FUTEX_WAIT_BITSET, 7, 0, 0, 0), -1,
+	       EINVAL);
+	expect(SYS_futex, ARGS((long)&word, FUTEX_WAIT_BITSET, 8, 0, 0, 1), -1,
+	       EAGAIN);
+	/* Two addresses, and the value compared is the sixth. */
+	expect(SYS_futex,
+	       ARGS((long)&word, FUTEX_CMP_REQUEUE, 1, 1, (long)&other, 8), -1,
+	       EAGAIN);
+	expect(SYS_futex,
+	       ARGS((long)&word, FUTEX_CMP_REQUEUE, 1, 1, (long)&other, 7), 0,
+	       ENOTTY);
+
+	/* epoll_pwait: the size of a signal mask, which must be right. */
+	sigemptyset(&mask);
+	expect(SYS_epoll_pwait, ARGS(epoll, (long)&event, 1, 0, (long)&mask, 7),
+	       -1, EINVAL);
+	expect(SYS_epoll_pwait, ARGS(epoll, (long)&event, 1, 0, (long)&mask, 8),
+	       0, ENOTTY);
+
+	/* pselect6: a pointer to two values. */
+	masks.mask = &mask;
+	expect(SYS_pselect6, ARGS(0, 0, 0, 0, (long)&no_time, (long)&masks), 0,
+	       ENOTTY);
+	masks.bytes = 7;
+	expect(SYS_pselect6, ARGS(0, 0, 0, 0, (long)&no_time, (long)&masks), -1,
+	       EINVAL);
+	close(fd);
+	close(epoll);
+}
+
+static void test_unknown(void)
+{
+	static const long numbers[] = { -1,    -2,        100000,
+					65535, INT32_MAX, INT32_MIN };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		expect(numbers[i], ARGS(1, 2, 3, 4, 5, 6), -1, ENOSYS);
+}
+
+static void expect_child(long pid, int status)
+{
+	int actual;
+
+	assert(pid > 0);
+	assert(waitpid((pid_t)pid, &actual, 0) == pid);
+	assert(WIFEXITED(actual) && WEXITSTATUS(actual) == status);
+}
+
+static void test_fork(void)
+{
+	long pid = syscall(SYS_clone, (long)SIGCHLD, 0l, 0l, 0l, 0l);
+
+	if (pid == 0)
+		_exit(syscall(SYS_getppid) == getppid() ? 5 : 6);
+	expect_child(pid, 5);
+}
+
+/* Leave without a call: the stack is the parent's. */
+__attribute__((always_inline, noreturn)) static inline void leave(long status)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("syscall" : : "a"((long)SYS_exit), "D"(status));
+#else
+	register long x8 __asm__("x8") = SYS_exit;
+	register long x0 __asm__("x0") = status;
+
+	__asm__ volatile("svc 0" : : "r"(x8), "r"(x0));
+#endif
+	__builtin_unreachable();
+}
+
+static void test_vfork(void)
+{
+	long pid = syscall(SYS_clone, (long)(CLONE_VM | CLONE_VFORK | SIGCHLD),
+			   0l, 0l, 0l, 0l);
+
+	if (pid == 0)
+		leave(7);
+	expect_child(pid, 7);
+#ifdef SYS_vfork
+	pid = syscall(SYS_vfork);
+	if (pid == 0)
+		leave(8);
+	expect_child(pid, 8);
+#endif
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+	{ "errno", test_errno },         { "own-errno", test_own_errno },
+	{ "arguments", test_arguments }, { "unknown", test_unknown },
+	{ "fork", test_fork },           { "vfork", test_vfork },
+};
+
+int main(int argc, char **argv)
+{
+	assert(argc == 2);
+	find_libc();
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		if (!strcmp(argv[1], tests[i].name)) {
+			tests[i].run();
+			return 0;
+		}
+	}
+	fprintf(stderr, "no test is named %s\n", argv[1]);
+	return 1;
+}
