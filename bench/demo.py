@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""uaio beside kernel AIO, in a minute or two, with nothing but fio.
+
+Everything shown is measured here and now, in pairs of runs; README.md of this
+folder explains the rows.
+"""
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import fio
+from harness import (Disproved, Progress, Series, Spread, VariantFailed,
+                     alternate, cleanup, file_system_of, machine_facts,
+                     print_table, short)
+
+PAIRS = 5
+SHM = Path("/dev/shm")
+ROOM_BYTES = 256 << 20
+
+KERNEL, UAIO = "kernel", "uaio"
+
+# Shorter than in `make bench`, and both on the same file system.
+TIMED = [
+    replace(fio.job_named("F1"), loops=20,
+            title="512 jobs, 1 KiB random rw, by wall time"),
+    replace(fio.job_named("F3"), title="1 job, 1 KiB hot read, depth 1"),
+]
+RUNTIME_S = 1.5
+
+CHECKED = fio.Job("verify", "data verified (crc32c)", "checked",
+                  ("rw=randwrite", "bs=4k", "iodepth=16", "verify=crc32c",
+                   "do_verify=1", "verify_fatal=1"), "16m", loops=1)
+COUNTED = fio.Job("counted", "", "counted",
+                  ("rw=randread", "bs=1k", "iodepth=1", "invalidate=0"),
+                  "8m", loops=1)
+FORBIDDEN = replace(COUNTED, file="forbidden", size="1m")
+
+AIO_CALLS = ["io_setup", "io_destroy", "io_submit", "io_cancel",
+             "io_getevents", "io_pgetevents"]
+
+
+@dataclass
+class Line:
+    """A line of the demo: what the kernel gives, what uaio gives."""
+
+    title: str
+    kernel: str
+    uaio: str
+    ratio: str = ""
+
+
+class Demo:
+    def __init__(self, build: Path, pairs: int) -> None:
+        self.pairs = pairs
+        self.progress = Progress()
+        self.notes: list[str] = []
+        self.names = [KERNEL, UAIO]
+        self.is_wrong = False
+        self.directory = cleanup.temp_dir(self._choose_directory())
+        self.bench = fio.Bench(build, self.directory, self.directory,
+                               RUNTIME_S)
+        self.variants = fio.variants(self.bench)
+        self.deny = build / "bench/deny-aio"
+
+    def _choose_directory(self) -> Path:
+        if SHM.is_dir() and os.access(SHM, os.W_OK):
+            if shutil.disk_usage(SHM).free >= ROOM_BYTES:
+                return SHM
+            why = f"has less than {ROOM_BYTES >> 20} MiB free"
+        else:
+            why = "is not there"
+        other = Path(tempfile.gettempdir())
+        self.notes.append(f"{SHM} {why}, so the files are in {other} "
+                          f"({file_system_of(other)})")
+        return other
+
+    def note_once(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # --- what is timed
+
+    def timed(self, job: fio.Job) -> Line:
+        self.progress.show(f"{job.title}: laying out its files")
+        fio.lay_out(self.bench, job)
+        series = alternate(
+            {name: lambda name=name: fio.measure(self.bench, job,
+                                                 self.variants[name])
+             for name in self.names},
+            self.pairs, None, self.progress, job.title)
+        for file in self.directory.glob(f"{job.file}.*"):
+            file.unlink()
+        rates = [self._rate(name, series.get(name)) for name in (KERNEL, UAIO)]
+        ratio = None
+        if KERNEL in series and not any(each.failure
+                                        for each in series.values()):
+            ratio = Spread.of_ratios(series[UAIO].values("I/O"),
+                                     series[KERNEL].values("I/O"))
+        return Line(job.title, *rates,
+                    f"{ratio.median:.2f}x ({ratio.min:.2f}–{ratio.max:.2f})"
+                    if ratio else "–")
+
+    def _rate(self, name: str, series: Series | None) -> str:
+        if series is None:
+            return "–"
+        if series.failure:
+            if series.is_disproved or name == UAIO:
+                self.is_wrong = True
+            self.note_once(f"{name}: {series.failure}")
+            return "–"
+        rate = Spread.of(series.values("I/O"))
+        text = f"{short(rate.median)}{'' if rate.median >= 1e4 else ' '}/s"
+        if series.proof() is None:
+            self.note_once(f"* unproven: {self._unproven(name)}")
+            text += "*"
+        return text
+
+    @staticmethod
+    def _unproven(name: str) -> str:
+        if name == UAIO:
+            return "the library left no counters of what it served"
+        return "no ring of kernel AIO was seen in fio's memory maps"
+
+    # --- what is only tried
+
+    def tried(self, name: str, job: fio.Job, wrap: tuple[str, ...] = ()
+              ) -> str | None:
+        """Return: None if the job ran to its end, else why not."""
+        report = self.directory / "counters"
+        report.unlink(missing_ok=True)
+        try:
+            result = fio.run_fio(fio.job_options(self.bench, job),
+                                 self.directory, self.variants[name], wrap)
+        except VariantFailed as why:
+            return str(why)
+        proof = fio.prove(self.variants[name], result.done, report, result.ios)
+        if proof is None and name == UAIO:
+            return f"unproven: {self._unproven(name)}"
+        return None
+
+    def verified(self) -> Line:
+        shown = {}
+        for name in self.names:
+            self.progress.show(f"{CHECKED.title}: {name}")
+            why = self.tried(name, CHECKED)
+            shown[name] = "yes" if why is None else "no"
+            if why is not None:
+                self.note_once(f"{name}: {why}")
+                self.is_wrong |= name == UAIO
+        return Line(f"{CHECKED.title}, {CHECKED.size[:-1]} MiB",
+                    shown.get(KERNEL, "–"), shown[UAIO])
+
+    def forbidden(self) -> Line:
+        title = "with kernel AIO forbidden (seccomp)"
+        if not self.deny.exists():
+            self.note_once("deny-aio was not built: libseccomp-dev is missing")
+            return Line(title, "–", "–")
+        shown = {}
+        fio.lay_out(self.bench, FORBIDDEN)
+        for name in (KERNEL, UAIO):
+            self.progress.show(f"{title}: {name}")
+            why = self.tried(name, FORBIDDEN, (str(self.deny), "--"))
+            shown[name] = "runs" if why is None else "fio fails"
+            if why is not None and name == UAIO:
+                self.is_wrong = True
+                self.note_once(f"uaio, with kernel AIO forbidden: {why}")
+        return Line(title, shown.get(KERNEL, "–"), shown[UAIO])
+
+    def calls(self) -> Line:
+        """Counted in runs of their own: strace takes its time."""
+        shown, ios = {}, 0
+        fio.lay_out(self.bench, COUNTED)
+        for name in self.names:
+            self.progress.show(f"counting calls: {name}")
+            try:
+                count, ios = self._count_calls(name)
+                shown[name] = f"{count:,}".replace(",", " ")
+            except (VariantFailed, FileNotFoundError) as why:
+                shown[name] = "–"
+                self.note_once(f"calls of {name} were not counted: {why}")
+        what = f"{ios:,}".replace(",", " ") if ios else "no"
+        return Line(f"kernel AIO calls made for {what} reads",
+                    shown.get(KERNEL, "–"), shown[UAIO])
+
+    def _count_calls(self, name: str) -> tuple[int, int]:
+        table = self.directory / "strace"
+        table.unlink(missing_ok=True)
+        trace = ("strace", "--seccomp-bpf", "-f", "-qq", "-c", "-U",
+                 "name,calls", "-o", str(table), "-e",
+                 "trace=" + ",".join(AIO_CALLS))
+        result = fio.run_fio(fio.job_options(self.bench, COUNTED),
+                             self.directory, self.variants[name], trace)
+        count = 0
+        for line in table.read_text().splitlines():
+            words = line.split()
+            if words and words[0] in AIO_CALLS:
+                count += int(words[1])
+        return count, result.ios
+
+    # --- all of it
+
+    def head(self) -> str:
+        facts = machine_facts()
+        place = self.directory.parent
+        return "   ".join([
+            "uaio demo", f"fio {facts['fio']} ({shutil.which('fio')}, "
+            "unmodified)", f"{facts['cpus']} CPUs",
+            f"{platform.system()} {facts['kernel'].partition('-')[0]}",
+            f"{file_system_of(place)} on {place}"])
+
+    def lines(self) -> list[Line]:
+        lines = [self.timed(job) for job in TIMED]
+        lines += [self.verified(), self.forbidden(), self.calls()]
+        self.progress.clear()
+        return lines
+
+    def show(self) -> None:
+        missing = kernel_aio_is_missing()
+        if missing:
+            self.names.remove(KERNEL)
+            self.note_once(f"kernel AIO is not to be had here: {missing}")
+        print(self.head() + "\n", flush=True)
+        lines = self.lines()
+        head = ["", "kernel AIO", "uaio",
+                f"ratio ({self.pairs} pair{'s' if self.pairs > 1 else ''}, "
+                "min–max)"]
+        print_table([head] + [[line.title, line.kernel, line.uaio, line.ratio]
+                              for line in lines], {1, 2})
+        for note in self.notes:
+            print(f"  {note}")
+        print("\nTry it:  "
+              f"{shown_path(self.bench.build / 'uaio')} run -- fio "
+              "--name=try --ioengine=libaio --rw=randrw --size=20m")
+
+
+def shown_path(path: Path) -> str:
+    """A path as one would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def kernel_aio_is_missing() -> str | None:
+    """Ask the kernel for a context; return why it gives none."""
+    numbers = {"x86_64": (206, 207), "aarch64": (0, 1)}
+    if platform.machine() not in numbers:
+        return None
+    setup, destroy = numbers[platform.machine()]
+    libc = ctypes.CDLL(None, use_errno=True)
+    context = ctypes.c_ulong(0)
+    if libc.syscall(setup, 1, ctypes.byref(context)) == 0:
+        libc.syscall(destroy, context)
+        return None
+    code = ctypes.get_errno()
+    hint = " (fs.aio-max-nr is used up)" if code == errno.EAGAIN else ""
+    return f"io_setup: {os.strerror(code)}{hint}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, required=True,
+                        help="the build directory")
+    parser.add_argument("--pairs", type=int, default=PAIRS, metavar="N",
+                        help=f"measured pairs of runs (default: {PAIRS})")
+    args = parser.parse_args()
+    if not shutil.which("fio"):
+        parser.error("fio is not installed")
+    demo = Demo(args.build.resolve(), max(1, args.pairs))
+    try:
+        demo.show()
+    except Disproved as what:
+        sys.exit(f"demo: not what it was said to be: {what}")
+    except VariantFailed as why:
+        sys.exit(f"demo: {why}")
+    return 1 if demo.is_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

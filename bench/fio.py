@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: MIT
+"""fio as a measure: the jobs, the variants it runs on, and their proofs.
+
+All variants run the same, unmodified fio with the same options.
+
+    kernel    ioengine=libaio on the system's libaio
+    uaio      the same under `uaio run`
+    floor     the same with libfloor.so preloaded (floor.c)
+    io_uring  ioengine=io_uring
+
+What each proves: for the kernel and io_uring, that their ring was seen in the
+memory maps of fio while it ran; for uaio and the floor, that the library itself
+counted at least as many requests as fio did I/Os. A library that counted fewer
+disproves its variant.
+"""
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import (Disproved, Finished, Goal, Row, Sample, Series,
+                     VariantFailed, control_of, file_system_of, row_of, run)
+
+FLOOR_LINE_BYTES = 64
+"""floor.c counts the requests of each context in a line of its own."""
+
+COLD_SHARE = 0.95
+HOT_SHARE = 0.01
+"""How much of what was read must have come from the device, or may have."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work. `file` names what it works on: jobs that name the
+    same file share it, and it is laid out before anything is timed."""
+
+    name: str
+    title: str
+    file: str
+    options: tuple[str, ...]
+    size: str
+    jobs: int = 1
+    loops: int = 0
+    """A fixed amount of work, measured by wall time; 0: time-based."""
+    cold: bool = False
+    """One pass over a file that is not in the page cache."""
+    direct: bool = False
+    on_tmpfs: bool = False
+    goals: dict[str, Goal | None] = field(default_factory=dict)
+    """The peers compared with, and what is promised against each."""
+    more: tuple[tuple[str, str, str, Goal | None], ...] = ()
+    """Further rows: figure, unit, peer, goal."""
+
+    def is_hot(self) -> bool:
+        """Its files must be in the page cache, and could leave it."""
+        return not (self.cold or self.direct or self.on_tmpfs)
+
+    def writes(self) -> bool:
+        return any(option in ("rw=randrw", "rw=randwrite")
+                   for option in self.options)
+
+
+FLOOR_GOAL = Goal(0.92)
+BATCHES_OF_16 = ("iodepth=32", "iodepth_batch_submit=16",
+                 "iodepth_batch_complete_min=16")
+CPU_PER_IO = ("CPU per I/O", "us", "kernel", None)
+
+MANY_JOBS = ("rw=randrw", "bs=1k", "iodepth=1", "thread", "group_reporting")
+
+JOBS = [
+    Job("F1", "512 jobs, 1 KiB random rw, tmpfs", "many", MANY_JOBS, "256k",
+        jobs=512, loops=60, on_tmpfs=True,
+        goals={"kernel": Goal(1.7), "floor": FLOOR_GOAL}, more=(CPU_PER_IO,)),
+    Job("F2", "512 jobs, 1 KiB random rw, disk", "many",
+        (*MANY_JOBS, "invalidate=0"), "256k", jobs=512, loops=30,
+        goals={"kernel": None, "floor": FLOOR_GOAL}, more=(CPU_PER_IO,)),
+    Job("F3", "1 KiB hot read, depth 1", "hot",
+        ("rw=randread", "bs=1k", "iodepth=1", "invalidate=0"), "100m",
+        goals={"kernel": None, "io_uring": Goal(1.25), "floor": FLOOR_GOAL}),
+    Job("F4", "1 KiB hot write, depth 1", "hot",
+        ("rw=randwrite", "bs=1k", "iodepth=1", "invalidate=0"), "100m",
+        goals={"kernel": Goal(1.2), "io_uring": None, "floor": FLOOR_GOAL}),
+    Job("F5", "1 KiB hot read, depth 32", "hot",
+        ("rw=randread", "bs=1k", *BATCHES_OF_16, "invalidate=0"), "100m",
+        goals={"kernel": Goal(1.05), "io_uring": None, "floor": FLOOR_GOAL}),
+    Job("F6", "4 KiB cold read, depth 32", "cold",
+        ("rw=randread", "bs=4k", "iodepth=32"), "512m", loops=1, cold=True,
+        goals={"kernel": Goal(3.5), "io_uring": Goal(1.0)},
+        more=(("time in submit per I/O", "us", "kernel",
+               Goal(8, at_least=False, of="subject")),
+              ("context switches per I/O", "number", "kernel",
+               Goal(0.1, at_least=False, of="subject")))),
+    Job("F7", "4 KiB O_DIRECT read, depth 32", "cold",
+        ("rw=randread", "bs=4k", *BATCHES_OF_16), "512m", direct=True,
+        goals={"kernel": Goal(0.95), "io_uring": None}),
+    Job("F8", "4 KiB O_DIRECT write, depth 32", "cold",
+        ("rw=randwrite", "bs=4k", "iodepth=32"), "512m", direct=True,
+        goals={"kernel": Goal(0.85), "io_uring": None}),
+]
+
+
+def job_named(name: str) -> Job:
+    return next(job for job in JOBS if job.name == name)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the programs and the files are, and how long a run may be."""
+
+    build: Path
+    disk_dir: Path
+    tmpfs_dir: Path
+    runtime_s: float = 3.0
+
+    def dir_of(self, job: Job) -> Path:
+        return self.tmpfs_dir if job.on_tmpfs else self.disk_dir
+
+
+# --- fio's command line -----------------------------------------------------
+
+
+def _layout_options(bench: Bench, job: Job) -> list[str]:
+    return [f"--name={job.file}", f"--directory={bench.dir_of(job)}",
+            f"--size={job.size}", f"--numjobs={job.jobs}"]
+
+
+def lay_out(bench: Bench, job: Job) -> None:
+    """Write the files of a job in full, so that no run has to."""
+    done = run(["fio", *_layout_options(bench, job), "--ioengine=psync",
+                "--rw=read", "--bs=64k", "--create_only=1", "--invalidate=0",
+                "--thread"])
+    if done.status:
+        raise VariantFailed(f"fio cannot lay out its files: {done.complaint()}")
+    os.sync()
+    if job.is_hot():
+        for file in bench.dir_of(job).glob(f"{job.file}.*"):
+            file.read_bytes()
+
+
+def job_options(bench: Bench, job: Job) -> list[str]:
+    options = [*_layout_options(bench, job),
+               *(f"--{option}" for option in job.options)]
+    if job.direct:
+        options.append("--direct=1")
+    if job.loops:
+        options.append(f"--loops={job.loops}")
+    else:
+        options += ["--time_based", f"--runtime={bench.runtime_s:g}s"]
+    return options
+
+
+# --- variants and their proofs ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variant:
+    engine: str = "libaio"
+    prefix: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    marker: str | None = None
+    """What its ring is called in /proc/PID/maps."""
+    counter: str | None = None
+    """The library that counts what it served."""
+
+
+KERNEL_MARKER = "/[aio]"
+
+
+def variants(bench: Bench) -> dict[str, Variant]:
+    report = str(bench.disk_dir / "counters")
+    return {
+        "kernel": Variant(marker=KERNEL_MARKER),
+        "uaio": Variant(prefix=(str(bench.build / "uaio"), "run", "--"),
+                        env=(("UAIO_COUNTERS", report),), counter="uaio"),
+        "floor": Variant(env=(
+            ("LD_PRELOAD", str(bench.build / "bench/libfloor.so")),
+            ("FLOOR_REPORT", report)), counter="floor"),
+        "io_uring": Variant(engine="io_uring", marker="[io_uring]"),
+    }
+
+
+def _uaio_count(report: Path) -> tuple[int, str] | None:
+    """What the library counted in all processes called fio."""
+    try:
+        lines = report.read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    total: dict[str, int] = {}
+    for line in lines:
+        counted = json.loads(line)
+        if counted.pop("comm") != "fio":
+            continue
+        del counted["pid"]
+        for name, count in counted.items():
+            total[name] = total.get(name, 0) + count
+    if not total:
+        return None
+    text = ", ".join(f"{count} {name}" for name, count in total.items())
+    return total["requests"], f"libuaio counted {text}"
+
+
+def _floor_count(report: Path) -> tuple[int, str] | None:
+    try:
+        data = report.read_bytes()
+    except FileNotFoundError:
+        return None
+    served = sum(struct.unpack_from("Q", data, at)[0]
+                 for at in range(FLOOR_LINE_BYTES, len(data), FLOOR_LINE_BYTES))
+    return served, f"libfloor counted {served} requests"
+
+
+def prove(variant: Variant, done: Finished, report: Path,
+          ios: int) -> str | None:
+    """Return: the proof, or None if there is none."""
+    if variant.marker:
+        return f"{variant.marker} mapped" \
+            if variant.marker in done.mapped else None
+    count = _uaio_count if variant.counter == "uaio" else _floor_count
+    counted = count(report)
+    if counted is None:
+        return None
+    if counted[0] < ios:
+        raise Disproved(f"{variant.counter}: fio did {ios} I/Os, {counted[1]}")
+    return counted[1]
+
+
+# --- one run ----------------------------------------------------------------
+
+
+def _why(done: Finished, output: str, jobs: list[dict]) -> str:
+    """Why fio failed, in as few words as it has."""
+    found = re.search(r"func=(\S+?), error=(.*)", output + done.err + done.out)
+    if found:
+        return f"{found[1]}: {found[2].strip()}"
+    for job in jobs:
+        if job["error"]:
+            return f"fio: {os.strerror(job['error'])}"
+    return f"fio: {done.complaint()}"
+
+
+@dataclass
+class FioResult:
+    """A run of fio that did all of its work without an error."""
+
+    done: Finished
+    ios: int
+    iops: float
+    bytes: int
+    submit_us: float
+
+
+def run_fio(options: list[str], scratch: Path, variant: Variant = Variant(),
+            wrap: tuple[str, ...] = ()) -> FioResult:
+    """Run fio to its end. `wrap` is a command that runs what follows it."""
+    output = scratch / "fio.json"
+    output.unlink(missing_ok=True)
+    done = run([*wrap, *variant.prefix, "fio", f"--ioengine={variant.engine}",
+                *options, "--output-format=json", f"--output={output}"],
+               env=dict(variant.env), cwd=scratch,
+               markers=frozenset({variant.marker} - {None}))
+    text = output.read_text() if output.exists() else ""
+    jobs: list[dict] = []
+    try:
+        jobs = json.loads(text[text.index("{"):text.rindex("}") + 1])["jobs"]
+    except (ValueError, KeyError):
+        raise VariantFailed(_why(done, text, jobs)) from None
+    if done.status or any(job["error"] for job in jobs):
+        raise VariantFailed(_why(done, text, jobs))
+    sides = [job[side] for job in jobs for side in ("read", "write")]
+    ios = sum(side["total_ios"] for side in sides)
+    if not ios:
+        raise VariantFailed("fio did no I/O")
+    return FioResult(
+        done=done, ios=ios,
+        iops=sum(side["iops"] for side in sides),
+        bytes=sum(side["io_bytes"] for side in sides),
+        submit_us=sum(side["slat_ns"]["mean"] * side["total_ios"]
+                      for side in sides) / ios / 1000)
+
+
+def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
+    """One timed run of a job on a variant."""
+    report = bench.disk_dir / "counters"
+    report.unlink(missing_ok=True)
+    if job.writes():
+        # The dirty pages of the run before are not this one's.
+        os.sync()
+    result = run_fio(job_options(bench, job), bench.disk_dir, variant)
+    done, ios = result.done, result.ios
+    proof = prove(variant, done, report, ios)
+    if job.cold and done.bytes_read < COLD_SHARE * result.bytes:
+        proof = None
+    if job.is_hot() and done.bytes_read > HOT_SHARE * result.bytes:
+        raise VariantFailed("the files did not stay in the page cache")
+    return Sample({
+        "I/O": ios / done.wall_s if job.loops and not job.cold
+               else result.iops,
+        "CPU per I/O": done.cpu_s / ios * 1e6,
+        "time in submit per I/O": result.submit_us,
+        "context switches per I/O": done.switches / ios,
+    }, proof)
+
+
+def peers_of(job: Job) -> list[str]:
+    """In the order of a round: the control, the last, is furthest away."""
+    return ["kernel", "uaio", *(peer for peer in job.goals if peer != "kernel")]
+
+
+def rows_of(bench: Bench, job: Job, series: dict[str, Series]) -> list[Row]:
+    """All under the control of the run's throughput."""
+    about = {"name": job.name, "control": control_of(series, "kernel", "I/O"),
+             "file_system": file_system_of(bench.dir_of(job))}
+    rows = [row_of(series, "uaio", peer, "I/O", title=job.title, unit="I/O/s",
+                   goal=goal, **about)
+            for peer, goal in job.goals.items()]
+    rows += [row_of(series, "uaio", peer, figure, title=figure, unit=unit,
+                    goal=goal, **about)
+             for figure, unit, peer, goal in job.more]
+    return rows

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The floor: the least that an io_submit in user space can do
+ *
+ * Preloaded in front of libaio it makes the read or write inside io_submit, by
+ * one system call instruction, and hands the event out in io_getevents. No
+ * more: it is the limit that a library which completes requests inline can
+ * reach, and so the peer that uaio's own cost is read from.
+ *
+ * It is deliberately unsafe and of no other use. A handle is a bare pointer
+ * that is never checked; a context belongs to one thread at a time; a ring that
+ * overflows overwrites its events; nothing waits, so io_getevents may return
+ * fewer than min_nr; a read that blocks blocks io_submit; what it does not know
+ * it refuses; forks, signals and closed files are nobody's business.
+ *
+ * With FLOOR_REPORT=file each context counts what it served in a line of its
+ * own of that file, mapped shared: word 0 is the number of contexts, word 8 * i
+ * the requests of context i. It stays true however the process ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+
+#define EXPORT __attribute__((visibility("default")))
+enum { LINE_WORDS = 8, REPORT_LINES = 4096 };
+
+struct floor {
+	uint64_t *served;
+	unsigned head, tail, mask;
+	struct io_event events[];
+};
+
+EXPORT int io_setup(int nr, struct floor **ret_ctx);
+EXPORT int io_queue_init(int nr, struct floor **ret_ctx);
+EXPORT int io_destroy(struct floor *ctx);
+EXPORT int io_queue_release(struct floor *ctx);
+EXPORT int io_submit(struct floor *ctx, long nr, struct iocb **iocbs);
+EXPORT int io_getevents(struct floor *ctx, long min_nr, long nr,
+			struct io_event *events, struct timespec *timeout);
+
+static uint64_t unreported[LINE_WORDS * REPORT_LINES];
+static uint64_t *report = unreported;
+
+__attribute__((constructor)) static void map_report(void)
+{
+	const char *path = getenv("FLOOR_REPORT");
+	int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+	void *map;
+
+	if (fd < 0)
+		return;
+	if (!ftruncate(fd, sizeof(unreported))) {
+		map = mmap(NULL, sizeof(unreported), PROT_READ | PROT_WRITE,
+			   MAP_SHARED, fd, 0);
+		if (map != MAP_FAILED)
+			report = map;
+	}
+	close(fd);
+}
+
+EXPORT int io_setup(int nr, struct floor **ret_ctx)
+{
+	unsigned slots = 1;
+	struct floor *ctx;
+	uint64_t line;
+
+	while (slots < (unsigned)nr)
+		slots *= 2;
+	ctx = calloc(1, sizeof(*ctx) + slots * sizeof(ctx->events[0]));
+	if (!ctx)
+		return -ENOMEM;
+	line = 1 + __atomic_fetch_add(report, 1, __ATOMIC_RELAXED);
+	ctx->served = report + LINE_WORDS * (line % REPORT_LINES);
+	ctx->mask = slots - 1;
+	*ret_ctx = ctx;
+	return 0;
+}
+
+EXPORT int io_submit(struct floor *ctx, long nr, struct iocb **iocbs)
+{
+	for (long i = 0; i < nr; i++) {
+		const struct iocb *cb = iocbs[i];
+		int fd = (int)cb->aio_fildes;
+		void *data = (void *)(uintptr_t)cb->aio_buf;
+		size_t len = cb->aio_nbytes;
+		long res;
+
+		switch (cb->aio_lio_opcode) {
+		case IOCB_CMD_PREAD:
+			res = sys_pread(fd, data, len, cb->aio_offset);
+			break;
+		case IOCB_CMD_PWRITE:
+			res = sys_pwrite(fd, data, len, cb->aio_offset);
+			break;
+		case IOCB_CMD_PREADV:
+			res = sys_preadv2(fd, data, (int)len, cb->aio_offset,
+					  0);
+			break;
+		case IOCB_CMD_PWRITEV:
+			res = sys_pwritev2(fd, data, (int)len, cb->aio_offset,
+					   0);
+			break;
+		default: return i ? (int)i : -EINVAL;
+		}
+		ctx->events[ctx->tail++ & ctx->mask] = (struct io_event){
+			.data = cb->aio_data,
+			.obj = (uintptr_t)cb,
+			.res = res,
+		};
+	}
+	*ctx->served += (uint64_t)nr;
+	return (int)nr;
+}
+
+EXPORT int io_getevents(struct floor *ctx, long min_nr, long nr,
+			struct io_event *events, struct timespec *timeout)
+{
+	long got = 0;
+
+	(void)min_nr; /* whatever was submitted is there */
+	(void)timeout;
+	while (got < nr && ctx->head != ctx->tail)
+		events[got++] = ctx->events[ctx->head++ & ctx->mask];
+	return (int)got;
+}
+
+EXPORT int io_destroy(struct floor *ctx)
+{
+	free(ctx);
+	return 0;
+}
+
+EXPORT int io_queue_init(int nr, struct floor **ret_ctx)
+{
+	return io_setup(nr, ret_ctx);
+}
+
+EXPORT int io_queue_release(struct floor *ctx)
+{
+	return io_destroy(ctx);
+}

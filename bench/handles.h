@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the programs that make many contexts share: above all the hot set and the
+ * way it is timed, so that figures of lookup.c and index.c can stand side by
+ * side.
+ *
+ * The hot set is 16 handles spread evenly over all N (the same ones again where
+ * there are fewer): so few that no figure is made of cache misses on what the
+ * handles lead to.
+ */
+#ifndef BENCH_HANDLES_H
+#define BENCH_HANDLES_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { HOT = 16, SLICES = 9, SLICE_NS = 20 * 1000 * 1000 };
+
+static inline size_t hot_index(size_t i, size_t nr)
+{
+	return nr <= HOT ? i % nr : i * (nr - 1) / (HOT - 1);
+}
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * A round looks up every handle of a hot set once. Rounds are made until a slice
+ * of time is full; the clock is read once in a batch of rounds, whose size is
+ * found first.
+ *
+ * Return: nanoseconds per lookup, the median of several slices.
+ */
+typedef void round_fn(void *arg);
+
+static inline double time_rounds(round_fn *round, void *arg)
+{
+	double slices[SLICES];
+	uint64_t batch = 1, start, took;
+
+	for (;;) {
+		start = now_ns();
+		for (uint64_t i = 0; i < batch; i++)
+			round(arg);
+		if (now_ns() - start > SLICE_NS / 16)
+			break;
+		batch *= 2;
+	}
+	for (size_t s = 0; s < SLICES; s++) {
+		uint64_t rounds = 0;
+
+		start = now_ns();
+		do {
+			for (uint64_t i = 0; i < batch; i++)
+				round(arg);
+			rounds += batch;
+			took = now_ns() - start;
+		} while (took < SLICE_NS);
+		slices[s] = (double)took / (double)(rounds * HOT);
+	}
+	qsort(slices, SLICES, sizeof(slices[0]), compare_doubles);
+	return slices[SLICES / 2];
+}
+
+/* Return: the number an argument spells; ends the program if it spells none. */
+static inline size_t count_argument(const char *text)
+{
+	char *end;
+	unsigned long nr = strtoul(text, &end, 10);
+
+	if (*end || !nr || nr > 1u << 24) {
+		fprintf(stderr, "not a count: %s\n", text);
+		exit(2);
+	}
+	return nr;
+}
+
+/* Return: how many rings of kernel AIO are mapped in this process. */
+static inline size_t nr_kernel_rings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	size_t nr = 0;
+
+	if (!maps) {
+		perror("/proc/self/maps");
+		exit(1);
+	}
+	while (fgets(line, sizeof(line), maps))
+		nr += strstr(line, "/[aio]") != NULL;
+	fclose(maps);
+	return nr;
+}
+
+#endif /* BENCH_HANDLES_H */

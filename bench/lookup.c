@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lookup N: the time to find one of N contexts.
+ *
+ * An ordinary libaio program: started plainly it measures the kernel, under
+ * `uaio run` it measures uaio. io_submit() of no requests finds the context and
+ * returns 0. The contexts are not destroyed but left to the end of the process:
+ * each io_destroy() of the kernel's waits for a grace period.
+ *
+ * Prints N, nanoseconds per lookup, and how many rings of kernel AIO were mapped
+ * meanwhile: all of them or none, which proves what ran.
+ */
+#include <libaio.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handles.h"
+
+struct hot_set {
+	io_context_t contexts[HOT];
+};
+
+static void look_up(void *arg)
+{
+	const struct hot_set *hot = arg;
+
+	for (size_t i = 0; i < HOT; i++) {
+		if (io_submit(hot->contexts[i], 0, NULL)) {
+			fputs("lookup: io_submit failed\n", stderr);
+			exit(1);
+		}
+	}
+}
+
+static void measure(size_t nr)
+{
+	io_context_t *contexts = calloc(nr, sizeof(*contexts));
+	struct hot_set hot;
+	size_t rings;
+	int ret;
+
+	if (!contexts) {
+		perror("lookup");
+		exit(1);
+	}
+	for (size_t i = 0; i < nr; i++) {
+		ret = io_setup(1, &contexts[i]);
+		if (ret < 0) {
+			fprintf(stderr, "lookup: io_setup %zu of %zu: %s\n",
+				i + 1, nr, strerror(-ret));
+			exit(1);
+		}
+	}
+	for (size_t i = 0; i < HOT; i++)
+		hot.contexts[i] = contexts[hot_index(i, nr)];
+	rings = nr_kernel_rings();
+	printf("%zu %.2f %zu\n", nr, time_rounds(look_up, &hot), rings);
+	free(contexts);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2) {
+		fputs("usage: lookup N\n", stderr);
+		return 2;
+	}
+	measure(count_argument(argv[1]));
+	return 0;
+}
