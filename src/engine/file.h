@@ -80,6 +80,7 @@ struct uaio_file {
 	bool owns_fd;      /* a private duplicate: closed with the file */
 	uint32_t nr_using; /* atomic: calls on fd being made (not closing) */
 	uint32_t nr_parked[2]; /* atomic, under ready.c's lock: reads, writes */
+	uint64_t passed[2];    /* under ready.c's lock: see there */
 	uint32_t poll_round;   /* under ready.c's lock: last watched, and */
 	uint32_t poll_slot;    /* where */
 };

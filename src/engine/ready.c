@@ -30,6 +30,7 @@ static struct {
 	struct list parked;
 	unsigned nr_parked;
 	unsigned nr_expected; /* about to be parked */
+	uint64_t walk;        /* number of walks by callers */
 	bool has_thread;
 
 	/* atomic: written once, under lock */
@@ -359,6 +360,24 @@ static void *watch(void *arg)
 	return NULL;
 }
 
+/*
+ * Walking the list for one context: a request of another on the same file and
+ * direction that was passed over keeps those behind it back.
+ */
+static void pass_locked(struct uaio_req *req)
+{
+	if (class_of(req) != UAIO_CLASS_POLL)
+		req->file->passed[class_of(req) == UAIO_CLASS_WRITE] =
+			ready.walk;
+}
+
+static bool is_passed_locked(const struct uaio_req *req)
+{
+	return class_of(req) != UAIO_CLASS_POLL &&
+	       req->file->passed[class_of(req) == UAIO_CLASS_WRITE] ==
+		       ready.walk;
+}
+
 void uaio_ready_try_group(struct uaio_group *group)
 {
 	struct list tries;
@@ -370,11 +389,14 @@ void uaio_ready_try_group(struct uaio_group *group)
 		return;
 	list_init(&tries);
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	ready.walk++;
 	list_for_each_safe (pos, &ready.parked) {
 		struct uaio_req *req = container_of(pos, struct uaio_req, link);
 
-		if (req->group != group)
+		if (req->group != group || is_passed_locked(req)) {
+			pass_locked(req);
 			continue;
+		}
 		take_parked_locked(req, &tries);
 		if (++nr == CALLER_TRIES)
 			break;
