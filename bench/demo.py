@@ -31,9 +31,9 @@ KERNEL, UAIO = "kernel", "uaio"
 
 # Shorter than in `make bench`, and both on the same file system.
 TIMED = [
-    replace(fio.job_named("F1"), loops=20,
+    replace(fio.job_named("many-tmpfs"), loops=20,
             title="512 jobs, 1 KiB random rw, by wall time"),
-    replace(fio.job_named("F3"), title="1 job, 1 KiB hot read, depth 1"),
+    replace(fio.job_named("hot-read"), title="1 job, 1 KiB hot read, depth 1"),
 ]
 RUNTIME_S = 1.5
 

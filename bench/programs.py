@@ -49,7 +49,7 @@ class Programs:
         return [line.split() for line in done.out.splitlines()]
 
 
-# --- C1: the time to find a context -----------------------------------------
+# --- lookup: the time to find a context -----------------------------------------
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def lookup_rows(programs: Programs) -> list[Row]:
         "kernel": lambda: _lookup(programs, [], True),
         "uaio": lambda: _lookup(programs, programs.uaio_run(), False),
         "indexes": lambda: _indexes(programs),
-    }, programs.pairs, None, programs.progress, "C1")
+    }, programs.pairs, None, programs.progress, "lookup")
     most = str(COUNTS[-1])
     goal = Goal(1.3, at_least=False)
     rows = [_flat_row(series[who], who, most, "1", AGAIN,
@@ -121,7 +121,7 @@ def lookup_rows(programs: Programs) -> list[Row]:
 
 def _flat_row(series: Series, who: str, many: str, one: str,
               again: str | None, goal: Goal | None) -> Row:
-    row = Row(name="C1", title=f"find one of {COUNTS[-1]}: {who}",
+    row = Row(name="lookup", title=f"find one of {COUNTS[-1]}: {who}",
               figure="lookup", unit="ns", subject=who, peer="one of 1",
               goal=goal, note=series.failure or "",
               is_disproved=series.is_disproved)
@@ -150,7 +150,7 @@ def _print_lookups(series: dict[str, Series]) -> None:
             lines.append(["    bytes per handle"] + [
                 _median(series["indexes"], f"{index} {count} bytes")
                 for count in COUNTS])
-    head = ["C1: ns to find one of", *map(str, COUNTS)]
+    head = ["lookup: ns to find one of", *map(str, COUNTS)]
     print_table([head, *lines], set(range(1, len(head))))
 
 
@@ -159,18 +159,18 @@ def _median(series: Series, figure: str) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
-# --- C2: the memory of a context --------------------------------------------
+# --- memory: the memory of a context --------------------------------------------
 
 
 def memory_rows(programs: Programs) -> list[Row]:
     """Not timings: one run of each is enough, and no control is needed."""
     rows = []
-    programs.progress.show("C2")
+    programs.progress.show("memory")
     try:
         lines = programs.lines("memory", MEMORY_COUNTS, programs.uaio_run())
     except VariantFailed as why:
         programs.progress.clear()
-        return [Row(name="C2", title="memory of a context", figure="memory",
+        return [Row(name="memory", title="memory of a context", figure="memory",
                     unit="B", peer="", is_timing=False, note=str(why))]
     programs.progress.clear()
     for count, made, used, index in lines:
@@ -184,7 +184,7 @@ def memory_rows(programs: Programs) -> list[Row]:
 
 
 def _memory_row(title: str, size: str, goal: Goal | None) -> Row:
-    row = Row(name="C2", title=title, figure="memory", unit="B", peer="",
+    row = Row(name="memory", title=title, figure="memory", unit="B", peer="",
               goal=goal, is_timing=False,
               proofs={"uaio": "no context had a ring of the kernel"})
     if size == "-":

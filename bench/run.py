@@ -21,13 +21,13 @@ from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Progress,
 
 TMPFS = Path("/dev/shm")
 PROGRAMS = {
-    "C1": programs.lookup_rows,
-    "C2": programs.memory_rows,
+    "lookup": programs.lookup_rows,
+    "memory": programs.memory_rows,
     "load": programs.load_rows,
 }
 QUICK_PAIRS = 2
-QUICK = {"F1": {"loops": 5}, "F2": {"loops": 3}, "F6": {"size": "64m"},
-         "F7": {"size": "64m"}, "F8": {"size": "64m"}}
+QUICK = {"many-tmpfs": {"loops": 5}, "many-disk": {"loops": 3}, "cold-read-32": {"size": "64m"},
+         "direct-read-32": {"size": "64m"}, "direct-write-32": {"size": "64m"}}
 """What --quick makes smaller, to see that everything runs."""
 
 
