@@ -130,6 +130,23 @@ static inline int sys_fdatasync(int fd)
 	return (int)uaio_sys6(SYS_fdatasync, fd, 0, 0, 0, 0, 0);
 }
 
+/*
+ * How many pages of a range are in the page cache. range is the offset and the
+ * length in bytes. Linux 6.5; -ENOSYS before.
+ */
+static inline int sys_cachestat(int fd, const uint64_t range[2],
+				uint64_t *ret_nr_cached)
+{
+	enum { NR_CACHESTAT = 451 };
+	uint64_t stat[5]; /* cached, dirty, writeback, evicted, recently so */
+	int ret = (int)uaio_sys6(NR_CACHESTAT, fd, (long)range, (long)stat, 0,
+				 0, 0);
+
+	if (ret == 0)
+		*ret_nr_cached = stat[0];
+	return ret;
+}
+
 /* descriptors */
 
 static inline int sys_fstat(int fd, struct stat *ret_st)
@@ -242,8 +259,8 @@ static inline int sys_getpid(void)
 /* Of the calling thread; 0 is what it had from the start. */
 static inline int sys_ioprio_set(int ioprio)
 {
-	return (int)uaio_sys6(SYS_ioprio_set, 1 /* of a thread */, 0, ioprio,
-			      0, 0, 0);
+	return (int)uaio_sys6(SYS_ioprio_set, 1 /* of a thread */, 0, ioprio, 0,
+			      0, 0);
 }
 
 static inline int sys_gettid(void)

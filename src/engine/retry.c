@@ -79,9 +79,24 @@ static enum uaio_issue try_memory(struct uaio_file *file,
 	return try_here(file, sqe, ret_res);
 }
 
+/* Return: whether the kernel can say that all of a range is cached, and it is. */
+static bool is_cached(int fd, int64_t off, uint64_t bytes)
+{
+	enum { PAGE = 4096 };
+	const uint64_t range[2] = { (uint64_t)off, bytes };
+	uint64_t first = (uint64_t)off / PAGE;
+	uint64_t last = ((uint64_t)off + bytes - 1) / PAGE;
+	uint64_t nr_cached;
+
+	return sys_cachestat(fd, range, &nr_cached) == 0 &&
+	       nr_cached == last - first + 1;
+}
+
 /*
  * Read on from where a read stopped that got less than asked: at the end of the
- * file, at a page that is not cached, or at one that has been read in since.
+ * file, at a page that is not cached, or at one that only a read which may wait
+ * can use, though all of it is there (a large page written in parts: seen on
+ * ext4, the plain read took 4 us).
  * Return: the whole result, or -EAGAIN: not all is cached.
  */
 static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -90,7 +105,7 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 	enum { IOVS_HERE = 64 };
 	struct iovec iov[IOVS_HERE];
 	struct uaio_sqe rest = *sqe;
-	int64_t res;
+	int64_t res = got;
 
 	if (uaio_optab[sqe->op].is_vectored && sqe->len > IOVS_HERE)
 		return -EAGAIN;
@@ -98,12 +113,14 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		memcpy(iov, sqe->iov, sqe->len * sizeof(*iov));
 		rest.iov = iov;
 	}
-	res = got;
 	while (res > 0) {
 		uaio_sqe_advance(&rest, iov, (uint64_t)res);
 		if (!uaio_sqe_bytes(&rest))
 			return got;
 		res = run(file, &rest, RWF_NOWAIT);
+		if (res == -EAGAIN &&
+		    is_cached(sqe->fd, rest.off, uaio_sqe_bytes(&rest)))
+			res = run(file, &rest, 0);
 		if (res > 0)
 			got += res;
 	}

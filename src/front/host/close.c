@@ -172,7 +172,8 @@ int dup3(int from, int to, int flags)
 	int ret;
 
 	if (!next.dup3 || from == to || is_ours(to))
-		return (int)uaio_host_error(uaio_host_raw_dup(from, to, &flags));
+		return (int)uaio_host_error(
+			uaio_host_raw_dup(from, to, &flags));
 	uaio_host_closing((unsigned)to, (unsigned)to);
 	ret = next.dup3(from, to, flags);
 	uaio_host_closing((unsigned)to, (unsigned)to);
