@@ -125,7 +125,7 @@ void uaio_fds_closing(unsigned first, unsigned last)
 	 * A child of vfork() runs in our memory, but its descriptors are its
 	 * own. Asked only where there is something to lose.
 	 */
-	if (first == last && !uaio_file_find((int)first))
+	if (first == last && !uaio_file_may_know((int)first))
 		return;
 	if (!uaio_engine_is_ours())
 		return;

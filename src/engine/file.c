@@ -26,7 +26,11 @@ static struct {
 	struct uaio_file ***leaves; /* owns */
 	uint32_t nr_leaves;         /* leaves made are below this */
 
-	struct uaio_lock lock;
+	uint32_t nr_opening; /* atomic: threads that make an entry */
+
+	/* under lock */
+	struct uaio_lock lock; /* rank FILES */
+	uint64_t nr_closings;  /* of any number, while entries were made */
 	struct uaio_slab slab;
 } files;
 
@@ -40,6 +44,7 @@ int uaio_files_init(void)
 		return -ENOMEM;
 	files.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&files.nr_leaves, 0);
+	store_relaxed(&files.nr_opening, 0);
 	uaio_slab_init(&files.slab, sizeof(struct uaio_file), 16384);
 	files.leaves = leaves;
 	return 0;
@@ -154,7 +159,7 @@ static uint32_t flags_of(int open_flags)
 	return flags;
 }
 
-/* What a descriptor is; kept to see whether it has become another meanwhile. */
+/* What a descriptor is. */
 struct identity {
 	struct stat st;
 	int open_flags;
@@ -164,13 +169,6 @@ static bool identify(int fd, struct identity *ret_id)
 {
 	ret_id->open_flags = sys_fcntl(fd, F_GETFL, 0);
 	return ret_id->open_flags >= 0 && sys_fstat(fd, &ret_id->st) == 0;
-}
-
-static bool is_same(const struct identity *a, const struct identity *b)
-{
-	return a->open_flags == b->open_flags && a->st.st_dev == b->st.st_dev &&
-	       a->st.st_ino == b->st.st_ino && a->st.st_rdev == b->st.st_rdev &&
-	       a->st.st_mode == b->st.st_mode;
 }
 
 static uint32_t stream_flags(int fd, mode_t mode)
@@ -247,54 +245,81 @@ static void free_file(struct uaio_file *file)
 	uaio_slab_put(&files.slab, file);
 }
 
-/* Return: the entry of fd, this one or an older; NULL without memory. */
-static struct uaio_file *publish(int fd, struct uaio_file *file)
+/*
+ * Put file in the slot of fd, unless there is an entry, or a number was closed
+ * since nr_closings was read: then what file says may be of the past.
+ * Return: 0, -EAGAIN: closed, -ENOMEM. ret_file is this entry or the older one.
+ */
+static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
+		   struct uaio_file **ret_file)
 {
 	struct uaio_file *old = NULL, **slot;
+	int ret = 0;
 
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	slot = make_slot_locked(fd);
-	if (slot) {
+	if (!slot)
+		ret = -ENOMEM;
+	else if (files.nr_closings != nr_closings)
+		ret = -EAGAIN;
+	else
 		/* relaxed: slots are written under the lock */
 		old = load_relaxed(slot);
-		if (!old) {
-			store_relaxed(&file->refs, 1);
-			/*
-			 * [MB:file] release: members before slot. Pairs with
-			 * uaio_file_find().
-			 */
-			store_release(slot, file);
-		}
+	if (ret == 0 && !old) {
+		store_relaxed(&file->refs, 1);
+		/*
+		 * [MB:file] release: members before slot. Pairs with
+		 * uaio_file_find().
+		 */
+		store_release(slot, file);
 	}
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	if (!slot || old)
+	if (ret < 0 || old)
 		free_file(file);
-	return slot && !old ? file : old;
+	*ret_file = old ? old : file;
+	return ret;
+}
+
+static int open_once(int fd, struct uaio_file **ret_file)
+{
+	struct uaio_file *file;
+	struct identity id;
+	uint64_t nr_closings;
+
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	nr_closings = files.nr_closings;
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
+	if (!identify(fd, &id))
+		return -EBADF;
+	file = new_file(fd, &id);
+	return file ? publish(fd, file, nr_closings, ret_file) : -ENOMEM;
 }
 
 int uaio_file_open(int fd, struct uaio_file **ret_file)
 {
-	struct identity before, after;
-	struct uaio_file *file;
+	int ret;
 
-	for (;;) {
-		if (fd < 0 || !identify(fd, &before))
-			return -EBADF;
-		file = new_file(fd, &before);
-		if (file)
-			file = publish(fd, file);
-		if (!file)
-			return -ENOMEM;
-		/*
-		 * The number may have been closed, when there was no entry to
-		 * forget yet, and opened again. From now on there is one.
-		 */
-		if (identify(fd, &after) && is_same(&before, &after))
-			break;
-		uaio_file_closing(fd);
-	}
-	*ret_file = file;
-	return 0;
+	if (fd < 0)
+		return -EBADF;
+	/*
+	 * [MB:opening] seq_cst: before the descriptor is looked at. Pairs with
+	 * uaio_file_may_know(): who closes after we have looked sees us and
+	 * counts, or finds our entry.
+	 */
+	add_seq_cst(&files.nr_opening, 1);
+	do
+		ret = open_once(fd, ret_file);
+	while (ret == -EAGAIN);
+	/* [MB:opening] seq_cst: after the entry is there, as above. */
+	add_seq_cst(&files.nr_opening, (uint32_t)-1);
+	return ret;
+}
+
+bool uaio_file_may_know(int fd)
+{
+	/* [MB:opening] seq_cst: first those who make entries, then the entry.
+	 * Pairs with uaio_file_open(). */
+	return load_seq_cst(&files.nr_opening) || uaio_file_find(fd);
 }
 
 static bool try_get(struct uaio_file *file)
@@ -459,19 +484,22 @@ static void lose_fd(struct uaio_file *file)
 
 void uaio_file_closing(int fd)
 {
-	struct uaio_file *file, **slot;
+	struct uaio_file *file = NULL, **slot;
 
-	/* relaxed: what another thread submits meanwhile is unordered */
-	if (!files.leaves || fd < 0 || !(slot = slot_of(fd)) ||
-	    !load_relaxed(slot))
+	if (!files.leaves || fd < 0 || !uaio_file_may_know(fd))
 		return;
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
-	file = load_relaxed(slot);
-	/* [MB:file-ref] seq_cst: pairs with uaio_file_get(). */
-	store_seq_cst(slot, NULL);
+	files.nr_closings++;
+	slot = slot_of(fd);
+	if (slot) {
+		file = load_relaxed(slot);
+		/* [MB:file-ref] seq_cst: pairs with uaio_file_get(). */
+		store_seq_cst(slot, NULL);
+	}
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	if (!file)
 		return;
+	/* [MB:file-ref] seq_cst: after the slot, see uaio_file_get(). */
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
 			wait_for_requests(file);
@@ -483,10 +511,13 @@ void uaio_file_closing(int fd)
 
 void uaio_file_closing_range(unsigned first, unsigned last)
 {
-	/* relaxed: as above */
+	/* relaxed: what another thread submits meanwhile is unordered */
 	uint32_t nr_leaves = files.leaves ? load_relaxed(&files.nr_leaves) : 0;
 	uint64_t end = (uint64_t)nr_leaves << LEAF_BITS;
 
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	files.nr_closings++;
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	for (uint64_t fd = first; fd <= last && fd < end; fd++) {
 		if (!load_relaxed(&files.leaves[fd >> LEAF_BITS]))
 			fd |= LEAF_FDS - 1;

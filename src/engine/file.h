@@ -133,9 +133,12 @@ static inline bool uaio_file_has(const struct uaio_file *file, uint32_t flags)
  */
 bool uaio_file_make_private(struct uaio_file *file);
 
+/* Return: whether there is anything to forget when fd is closed; two loads. */
+bool uaio_file_may_know(int fd);
+
 /*
  * fd is about to be closed or replaced: forget it, after seeing to the
- * requests that wait on it (I3). With nothing known of fd this is one load.
+ * requests that wait on it (I3). With nothing known of fd these are two loads.
  */
 void uaio_file_closing(int fd);
 

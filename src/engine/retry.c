@@ -24,6 +24,11 @@ enum {
 	 * plain read that took this long has met the disk.
 	 */
 	SLOW_READ_US = 20,
+	/*
+	 * From here on reading all of it again on a worker costs more (200 us)
+	 * than waiting for a page that is being read in just now.
+	 */
+	LONG_READ_BYTES = 1 << 20,
 	/* A buffered write that takes this long waits for writeback. */
 	SLOW_WRITE_US = 1000,
 	/*
@@ -96,7 +101,8 @@ static bool is_cached(int fd, int64_t off, uint64_t bytes)
  * Read on from where a read stopped that got less than asked: at the end of the
  * file, at a page that is not cached, or at one that only a read which may wait
  * can use, though all of it is there (a large page written in parts: seen on
- * ext4, the plain read took 4 us).
+ * ext4, the plain read took 4 us). A page that is being read in counts as there,
+ * so only long reads go on to wait.
  * Return: the whole result, or -EAGAIN: not all is cached.
  */
 static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -118,7 +124,7 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		if (!uaio_sqe_bytes(&rest))
 			return got;
 		res = run(file, &rest, RWF_NOWAIT);
-		if (res == -EAGAIN &&
+		if (res == -EAGAIN && got >= LONG_READ_BYTES &&
 		    is_cached(sqe->fd, rest.off, uaio_sqe_bytes(&rest)))
 			res = run(file, &rest, 0);
 		if (res > 0)

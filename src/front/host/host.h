@@ -4,7 +4,7 @@
  *
  * Those that close descriptors or move rings: the engine is told, then the C
  * library's own function does the work. With nothing known of the descriptor
- * telling is one load. A signal handler that interrupted the engine goes
+ * telling is two loads. A signal handler that interrupted the engine goes
  * straight to the C library.
  */
 #ifndef UAIO_FRONT_HOST_H

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "engine/config.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+/*
+ * How a file answers is up to a hook: slowly, not without waiting, in part.
+ * What the engine then asks is counted.
+ */
+enum { SIZE = 4096, NR_BLOCKS = 4, NR_CACHESTAT = 451 };
+
+static struct {
+	int fd;
+	/* atomic: how it answers */
+	uint32_t nowait_error; /* what RWF_NOWAIT gets; 0: what it asks for */
+	uint32_t nowait_bytes; /* as much of it at most; 0: all */
+	uint32_t slow_us;      /* what every plain call takes at least */
+	uint32_t sleeps;       /* and whether it sleeps meanwhile */
+	/* atomic: what it was asked */
+	uint32_t nr_nowait;
+	uint32_t nr_plain;
+} file;
+
+static char buffer[SIZE];
+static uint64_t handle;
+
+static void take_time(uint32_t us)
+{
+	int64_t end = uaio_now_ns() + us * 1000ll;
+	const struct timespec time = { 0, us * 1000l };
+
+	if (load_relaxed(&file.sleeps))
+		(void)uaio_sys_raw(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+	while (uaio_now_ns() < end)
+		;
+}
+
+static bool answer_nowait(const long args[6], long *ret_res)
+{
+	uint32_t error = load_relaxed(&file.nowait_error);
+	uint32_t bytes = load_relaxed(&file.nowait_bytes);
+	const struct iovec *iov = (const struct iovec *)args[1];
+	struct iovec part = { iov->iov_base, bytes };
+
+	add_relaxed(&file.nr_nowait, 1);
+	if (error) {
+		*ret_res = -(long)error;
+		return true;
+	}
+	if (!bytes)
+		return false;
+	/* Past the page that is cached nothing is there at once. */
+	if (args[3] % SIZE >= bytes)
+		*ret_res = -EAGAIN;
+	else
+		*ret_res = uaio_sys_raw(SYS_preadv2, args[0], (long)&part, 1,
+					args[3], 0, 0);
+	return true;
+}
+
+static bool answer(long nr, const long args[6], long *ret_res)
+{
+	if (nr == SYS_fstatfs) {
+		*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
+		((struct statfs *)args[1])->f_type = 0xef53;
+		return true;
+	}
+	if ((int)args[0] != file.fd)
+		return false;
+	if (nr == NR_CACHESTAT) {
+		*ret_res = -ENOSYS;
+		return load_relaxed(&file.nowait_bytes);
+	}
+	if ((nr == SYS_preadv2 || nr == SYS_pwritev2) && args[5] & RWF_NOWAIT)
+		return answer_nowait(args, ret_res);
+	if (nr == SYS_pread64 || nr == SYS_pwrite64 || nr == SYS_preadv2 ||
+	    nr == SYS_pwritev2) {
+		add_relaxed(&file.nr_plain, 1);
+		if (load_relaxed(&file.slow_us))
+			take_time(load_relaxed(&file.slow_us));
+	}
+	return false;
+}
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+	static const char block[SIZE];
+
+	memset(&file, 0, sizeof(file));
+	file.fd = unit_file(false);
+	for (unsigned i = 0; i < NR_BLOCKS; i++)
+		if (pwrite(file.fd, block, SIZE, i * SIZE) != SIZE)
+			return -1;
+	handle = unit_context(64);
+	unit_hook(answer);
+	return ret;
+}
+
+static int stop(void **state)
+{
+	unit_hook(NULL);
+	uaio_config.never_block = false;
+	unit_destroy(handle);
+	unit_close(file.fd);
+	return unit_teardown(state);
+}
+
+#define POLICY_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+static uint64_t nr_inline(void)
+{
+	struct uaio_counters counters;
+
+	uaio_counters_read(&counters);
+	return counters.nr_inline;
+}
+
+/* Return: its result; whether it was made inline in ret_inline. */
+static int64_t make(unsigned opcode, size_t bytes, int64_t off, int flags,
+		    bool *ret_inline)
+{
+	struct iocb iocb = unit_iocb(opcode, file.fd, buffer, bytes, off);
+	uint64_t before = nr_inline();
+	int64_t res;
+	long ret;
+
+	iocb.aio_rw_flags = flags;
+	ret = unit_submit(handle, &iocb);
+	assert_int_equal(ret, 1);
+	res = unit_reap_one(handle);
+	*ret_inline = nr_inline() != before;
+	return res;
+}
+
+static void assert_inline(unsigned opcode)
+{
+	bool is_inline;
+
+	assert_int_equal(make(opcode, SIZE, 0, 0, &is_inline), SIZE);
+	assert_true(is_inline);
+}
+
+static void assert_in_worker(unsigned opcode)
+{
+	bool is_inline;
+
+	assert_int_equal(make(opcode, SIZE, 0, 0, &is_inline), SIZE);
+	assert_false(is_inline);
+}
+
+static void reset_counts(void)
+{
+	store_relaxed(&file.nr_nowait, 0);
+	store_relaxed(&file.nr_plain, 0);
+}
+
+/* The clock has to be known before it may judge: a millisecond from start. */
+static void let_clock_settle(void)
+{
+	int64_t end = uaio_now_ns() + 3000000;
+
+	while (uaio_now_ns() < end)
+		;
+}
+
+static void become_trusted(void)
+{
+	let_clock_settle();
+	for (unsigned i = 0; i < 64; i++)
+		assert_inline(IOCB_CMD_PREAD);
+	reset_counts();
+	assert_inline(IOCB_CMD_PREAD);
+	assert_int_equal(load_relaxed(&file.nr_nowait), 0);
+	reset_counts();
+}
+
+static void reads_ask_the_cache_until_they_are_trusted(void **state)
+{
+	(void)state;
+	let_clock_settle();
+	for (unsigned i = 0; i < 64; i++)
+		assert_inline(IOCB_CMD_PREAD);
+	assert_int_equal(load_relaxed(&file.nr_nowait), 64);
+	assert_int_equal(load_relaxed(&file.nr_plain), 0);
+	for (unsigned i = 0; i < 10; i++)
+		assert_inline(IOCB_CMD_PREAD);
+	assert_int_equal(load_relaxed(&file.nr_nowait), 64);
+	assert_int_equal(load_relaxed(&file.nr_plain), 10);
+}
+
+static void one_slow_read_ends_the_trust(void **state)
+{
+	(void)state;
+	become_trusted();
+	store_relaxed(&file.slow_us, 300);
+	assert_inline(IOCB_CMD_PREAD);
+	store_relaxed(&file.slow_us, 0);
+	reset_counts();
+	assert_inline(IOCB_CMD_PREAD);
+	assert_int_equal(load_relaxed(&file.nr_nowait), 1);
+}
+
+static void never_block_always_asks(void **state)
+{
+	(void)state;
+	uaio_config.never_block = true;
+	let_clock_settle();
+	for (unsigned i = 0; i < 200; i++)
+		assert_inline(IOCB_CMD_PREAD);
+	assert_int_equal(load_relaxed(&file.nr_nowait), 200);
+	assert_int_equal(load_relaxed(&file.nr_plain), 0);
+}
+
+static void what_is_not_cached_goes_to_a_worker(void **state)
+{
+	(void)state;
+	store_relaxed(&file.nowait_error, EAGAIN);
+	for (unsigned i = 0; i < 5; i++)
+		assert_in_worker(IOCB_CMD_PREAD);
+	assert_int_equal(load_relaxed(&file.nr_nowait), 5);
+}
+
+static void a_file_that_knows_no_asking_is_asked_once(void **state)
+{
+	(void)state;
+	store_relaxed(&file.nowait_error, EOPNOTSUPP);
+	for (unsigned i = 0; i < 5; i++)
+		assert_in_worker(IOCB_CMD_PREAD);
+	assert_int_equal(load_relaxed(&file.nr_nowait), 1);
+	assert_int_equal(load_relaxed(&file.nr_plain), 5);
+}
+
+static void a_read_cut_by_the_cache_is_made_in_full(void **state)
+{
+	bool is_inline;
+
+	(void)state;
+	store_relaxed(&file.nowait_bytes, 1000);
+	assert_int_equal(make(IOCB_CMD_PREAD, SIZE, 0, 0, &is_inline), SIZE);
+	assert_false(is_inline);
+}
+
+static void a_read_cut_by_the_end_of_the_file_is_complete(void **state)
+{
+	bool is_inline;
+
+	(void)state;
+	assert_int_equal(make(IOCB_CMD_PREAD, SIZE, NR_BLOCKS * SIZE - 100, 0,
+			      &is_inline),
+			 100);
+	assert_true(is_inline);
+	assert_int_equal(
+		make(IOCB_CMD_PREAD, SIZE, NR_BLOCKS * SIZE, 0, &is_inline), 0);
+	assert_true(is_inline);
+}
+
+/* The client's own flag: answered on the spot, by what the file says. */
+static void a_client_that_will_not_wait_is_told_at_once(void **state)
+{
+	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, file.fd, buffer, SIZE, 0);
+	bool is_inline;
+
+	(void)state;
+	assert_int_equal(make(IOCB_CMD_PREAD, SIZE, 0, RWF_NOWAIT, &is_inline),
+			 SIZE);
+	assert_true(is_inline);
+	store_relaxed(&file.nowait_error, EAGAIN);
+	assert_int_equal(make(IOCB_CMD_PREAD, SIZE, 0, RWF_NOWAIT, &is_inline),
+			 -EAGAIN);
+	assert_true(is_inline);
+	store_relaxed(&file.nowait_error, EOPNOTSUPP);
+	iocb.aio_rw_flags = RWF_NOWAIT;
+	/* As on a disk file system: it knows the flag, but not for this. */
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(unit_reap_one(handle), -EOPNOTSUPP);
+	assert_int_equal(load_relaxed(&file.nr_plain), 0);
+}
+
+static void one_slow_write_is_forgiven(void **state)
+{
+	(void)state;
+	let_clock_settle();
+	store_relaxed(&file.sleeps, 1);
+	store_relaxed(&file.slow_us, 3000);
+	assert_inline(IOCB_CMD_PWRITE);
+	store_relaxed(&file.slow_us, 0);
+	for (unsigned i = 0; i < 5; i++)
+		assert_inline(IOCB_CMD_PWRITE);
+}
+
+static void slow_writes_go_to_workers_for_a_while(void **state)
+{
+	int64_t start_ns;
+
+	(void)state;
+	let_clock_settle();
+	store_relaxed(&file.sleeps, 1);
+	store_relaxed(&file.slow_us, 3000);
+	assert_inline(IOCB_CMD_PWRITE);
+	start_ns = uaio_now_ns();
+	assert_inline(IOCB_CMD_PWRITE);
+	store_relaxed(&file.slow_us, 0);
+	assert_in_worker(IOCB_CMD_PWRITE);
+	/* Until they have been that for long enough. */
+	for (;;) {
+		bool is_inline;
+
+		assert_int_equal(make(IOCB_CMD_PWRITE, SIZE, 0, 0, &is_inline),
+				 SIZE);
+		if (is_inline)
+			break;
+	}
+	assert_true(uaio_now_ns() - start_ns >= 100000000);
+	assert_inline(IOCB_CMD_PWRITE);
+}
+
+/* Slow for want of a processor, as the first was: that is nobody's fault. */
+static void a_write_that_did_not_sleep_is_not_slow(void **state)
+{
+	(void)state;
+	let_clock_settle();
+	store_relaxed(&file.slow_us, 3000);
+	for (unsigned i = 0; i < 5; i++)
+		assert_inline(IOCB_CMD_PWRITE);
+}
+
+static void a_write_that_waits_for_the_disk_goes_to_a_worker(void **state)
+{
+	bool is_inline;
+
+	(void)state;
+	assert_int_equal(make(IOCB_CMD_PWRITE, SIZE, 0, RWF_DSYNC, &is_inline),
+			 SIZE);
+	assert_false(is_inline);
+	assert_int_equal(make(IOCB_CMD_PWRITE, SIZE, 0, RWF_SYNC, &is_inline),
+			 SIZE);
+	assert_false(is_inline);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		POLICY_TEST(reads_ask_the_cache_until_they_are_trusted),
+		POLICY_TEST(one_slow_read_ends_the_trust),
+		POLICY_TEST(never_block_always_asks),
+		POLICY_TEST(what_is_not_cached_goes_to_a_worker),
+		POLICY_TEST(a_file_that_knows_no_asking_is_asked_once),
+		POLICY_TEST(a_read_cut_by_the_cache_is_made_in_full),
+		POLICY_TEST(a_read_cut_by_the_end_of_the_file_is_complete),
+		POLICY_TEST(a_client_that_will_not_wait_is_told_at_once),
+		POLICY_TEST(one_slow_write_is_forgiven),
+		POLICY_TEST(slow_writes_go_to_workers_for_a_while),
+		POLICY_TEST(a_write_that_did_not_sleep_is_not_slow),
+		POLICY_TEST(a_write_that_waits_for_the_disk_goes_to_a_worker),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
