@@ -110,6 +110,28 @@ static inline ssize_t sys_pwritev2(int fd, const struct iovec *iov, int nr,
 	return uaio_sys6(SYS_pwritev2, fd, (long)iov, nr, off, 0, flags);
 }
 
+static inline ssize_t sys_preadv(int fd, const struct iovec *iov, int nr,
+				 int64_t off)
+{
+	return uaio_sys6(SYS_preadv, fd, (long)iov, nr, off, 0, 0);
+}
+
+static inline ssize_t sys_pwritev(int fd, const struct iovec *iov, int nr,
+				  int64_t off)
+{
+	return uaio_sys6(SYS_pwritev, fd, (long)iov, nr, off, 0, 0);
+}
+
+static inline ssize_t sys_readv(int fd, const struct iovec *iov, int nr)
+{
+	return uaio_sys6(SYS_readv, fd, (long)iov, nr, 0, 0, 0);
+}
+
+static inline ssize_t sys_writev(int fd, const struct iovec *iov, int nr)
+{
+	return uaio_sys6(SYS_writev, fd, (long)iov, nr, 0, 0, 0);
+}
+
 static inline ssize_t sys_read(int fd, void *buf, size_t len)
 {
 	return uaio_sys6(SYS_read, fd, (long)buf, (long)len, 0, 0, 0);

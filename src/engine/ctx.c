@@ -180,6 +180,7 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 {
 	uint32_t nr_pages = nr_events ? uaio_ring_pages(nr_events) : 0;
 	struct uaio_ctx *ctx;
+	uint64_t handle;
 	int ret;
 
 	/* The kernel doubles in 32 bits: this becomes little, and too much. */
@@ -191,12 +192,14 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 	ctx = new_ctx(nr_pages);
 	if (!ctx)
 		return -ENOMEM;
+	/* Once it is published another thread may take it down, and recycle it. */
+	handle = (uintptr_t)ctx->ring.map;
 	ret = publish(ctx, nr_events);
 	if (ret < 0) {
 		free_ctx(ctx);
 		return ret;
 	}
-	*ret_handle = (uintptr_t)ctx->ring.map;
+	*ret_handle = handle;
 	return 0;
 }
 

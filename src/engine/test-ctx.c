@@ -404,7 +404,7 @@ static long submit_reads_that_wait(void *arg)
 static void destroy_ends_while_reads_of_a_pipe_are_submitted(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < unit_rounds(1000); i++) {
+	for (unsigned i = 0; i < unit_rounds(300); i++) {
 		struct unit_thread thread;
 		struct parking parking;
 		int ends[2];
@@ -442,7 +442,7 @@ static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 {
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
-	for (unsigned i = 0; i < unit_rounds(500); i++) {
+	for (unsigned i = 0; i < unit_rounds(100); i++) {
 		enum { NR = 100 };
 		uint64_t handle = unit_context(NR);
 		struct unit_thread thread;

@@ -20,7 +20,7 @@
 enum { SIZE = 4096, NR_BLOCKS = 4, NR_CACHESTAT = 451 };
 
 static struct {
-	int fd;
+	int fd; /* atomic */
 	/* atomic: how it answers */
 	uint32_t nowait_error; /* what RWF_NOWAIT gets; 0: what it asks for */
 	uint32_t nowait_bytes; /* as much of it at most; 0: all */
@@ -75,7 +75,7 @@ static bool answer(long nr, const long args[6], long *ret_res)
 		((struct statfs *)args[1])->f_type = 0xef53;
 		return true;
 	}
-	if ((int)args[0] != file.fd)
+	if ((int)args[0] != load_relaxed(&file.fd))
 		return false;
 	if (nr == NR_CACHESTAT) {
 		*ret_res = -ENOSYS;
@@ -97,8 +97,14 @@ static int start(void **state)
 	int ret = unit_setup(state);
 	static const char block[SIZE];
 
-	memset(&file, 0, sizeof(file));
-	file.fd = unit_file(false);
+	/* A worker may still be on its way out of the last test's hook. */
+	store_relaxed(&file.nowait_error, 0);
+	store_relaxed(&file.nowait_bytes, 0);
+	store_relaxed(&file.slow_us, 0);
+	store_relaxed(&file.sleeps, 0);
+	store_relaxed(&file.nr_nowait, 0);
+	store_relaxed(&file.nr_plain, 0);
+	store_relaxed(&file.fd, unit_file(false));
 	for (unsigned i = 0; i < NR_BLOCKS; i++)
 		if (pwrite(file.fd, block, SIZE, i * SIZE) != SIZE)
 			return -1;
