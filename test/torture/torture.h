@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * torture KIND [SECONDS [SEED]]: random load on the engine until time is up
+ *
+ * Each kind states a conservation law that is checked at the end, when nothing
+ * is in flight any more. Threads draw from generators of their own, all seeded
+ * by the one that is printed; how threads interleave no seed decides.
+ */
+#ifndef TORTURE_H
+#define TORTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Live in every build: a broken law ends the run and says where. */
+#define REQUIRE(condition)                                               \
+	do {                                                             \
+		if (!(condition)) {                                      \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, \
+				__LINE__, #condition);                   \
+			abort();                                         \
+		}                                                        \
+	} while (0)
+
+struct random {
+	uint64_t state;
+};
+
+/* Generator nr of the run's seed. */
+struct random random_start(unsigned nr);
+/* Return: a number below n. */
+uint32_t random_below(struct random *random, uint32_t n);
+
+/* Return: whether time is up. */
+bool is_over(void);
+
+int torture_contexts(void);
+int torture_ordering(void);
+int torture_churn(void);
+int torture_streams(void);
+
+#endif /* TORTURE_H */

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "engine/config.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+/*
+ * The same small piece of work again and again, each time with another system
+ * call of the engine failing, until none is left to fail. Whatever fails: no
+ * crash, no hang, one event for each request accepted, and the next time all
+ * is as before.
+ */
+enum { SIZE = UNIT_KEY_BYTES, NR_VECTORS = 100, NR_MAX = 32 };
+
+static struct {
+	int disk, memory, pipe[2], socket, resfd;
+	char buffers[NR_MAX][SIZE];
+	struct iovec vectors[NR_VECTORS];
+	char pieces[NR_VECTORS][8];
+	struct iocb iocbs[NR_MAX];
+	unsigned nr;
+} work;
+
+static struct iocb *add(unsigned opcode, int fd, void *buf, size_t bytes,
+			int64_t off)
+{
+	struct iocb *iocb = &work.iocbs[work.nr];
+
+	*iocb = unit_iocb(opcode, fd, buf, bytes, off);
+	iocb->aio_data = work.nr++;
+	return iocb;
+}
+
+static void add_signalled(struct iocb *iocb)
+{
+	iocb->aio_flags |= IOCB_FLAG_RESFD;
+	iocb->aio_resfd = (uint32_t)work.resfd;
+}
+
+static void prepare(void)
+{
+	int fds[] = { work.disk, work.memory };
+
+	work.nr = 0;
+	for (unsigned i = 0; i < NR_VECTORS; i++)
+		work.vectors[i] = (struct iovec){ work.pieces[i], 8 };
+	for (unsigned i = 0; i < 2; i++) {
+		add(IOCB_CMD_PWRITE, fds[i], work.buffers[i], SIZE, 0);
+		add(IOCB_CMD_PREAD, fds[i], work.buffers[2 + i], SIZE, 0);
+		add(IOCB_CMD_PWRITEV, fds[i], work.vectors, NR_VECTORS, 0);
+		add_signalled(add(IOCB_CMD_PREADV, fds[i], work.vectors,
+				  NR_VECTORS, 0));
+		add(IOCB_CMD_PREADV, fds[i], work.vectors, 3, 0);
+		add(IOCB_CMD_FSYNC, fds[i], NULL, 0, 0);
+		add_signalled(add(IOCB_CMD_FDSYNC, fds[i], NULL, 0, 0));
+	}
+	add_signalled(add(IOCB_CMD_POLL, work.pipe[0], (void *)POLLIN, 0, 0));
+	add(IOCB_CMD_POLL, work.pipe[1], (void *)POLLOUT, 0, 0);
+	add(IOCB_CMD_PREAD, work.pipe[0], work.buffers[4], 4, 0);
+	add_signalled(add(IOCB_CMD_PREADV, work.pipe[0], work.vectors, 1, 0));
+	add(IOCB_CMD_PWRITE, work.pipe[1], "0123", 4, 0);
+	add(IOCB_CMD_PWRITE, work.pipe[1], "01234567", 8, 0);
+}
+
+/*
+ * Return: how many are accepted. One that is refused is passed over, as a
+ * client would do that gives up on it.
+ */
+static unsigned submit(uint64_t handle, bool *accepted)
+{
+	struct iocb *list[NR_MAX];
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < work.nr; i++)
+		list[i] = &work.iocbs[i];
+	for (unsigned i = 0; i < work.nr;) {
+		long ret = uaio_aio_submit(handle, work.nr - i, list + i);
+
+		if (ret <= 0) {
+			assert_in_range(-ret, 1, 4095);
+			accepted[i++] = false;
+			continue;
+		}
+		for (long j = 0; j < ret; j++)
+			accepted[i++] = true;
+		nr += (unsigned)ret;
+	}
+	return nr;
+}
+
+/*
+ * The reads of the pipe may find nothing if a write was refused or failed:
+ * what they wait for is put there by us, without the engine.
+ */
+static void reap(uint64_t handle, unsigned nr, bool *accepted)
+{
+	struct uaio_event events[NR_MAX];
+	const struct timespec moment = { 0, 20000000 };
+	unsigned got = 0;
+
+	while (got < nr) {
+		long ret =
+			uaio_aio_getevents(handle, 1, NR_MAX, events, &moment);
+
+		if (ret == 0)
+			assert_int_equal(write(work.pipe[1], "fill", 4), 4);
+		assert_true(ret >= 0 || ret == -EINTR || ret == -ENOMEM);
+		for (long i = 0; i < ret; i++) {
+			assert_true(events[i].data < work.nr);
+			assert_true(accepted[events[i].data]);
+			accepted[events[i].data] = false;
+			got++;
+		}
+	}
+	assert_int_equal(got, nr);
+}
+
+static void open_all(void)
+{
+	work.disk = unit_numbered_file(false, 4);
+	work.memory = unit_numbered_file(true, 4);
+	assert_int_equal(pipe2(work.pipe, O_CLOEXEC), 0);
+	work.resfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static void close_all(void)
+{
+	unit_close(work.disk);
+	unit_close(work.memory);
+	unit_close(work.pipe[0]);
+	unit_close(work.pipe[1]);
+	unit_close(work.resfd);
+}
+
+/* Return: whether the n-th call was reached. */
+static bool one_round(unsigned n, bool is_fresh)
+{
+	bool accepted[NR_MAX] = { false };
+	uint64_t handle = 0;
+	bool has_failed;
+	long ret;
+
+	open_all();
+	prepare();
+	unit_fail_nth(n, false);
+	ret = uaio_aio_setup(NR_MAX, &handle);
+	if (ret < 0) {
+		assert_true(ret == -ENOMEM || ret == -EAGAIN);
+		assert_true(unit_has_failed());
+		ret = uaio_aio_setup(NR_MAX, &handle);
+		assert_int_equal(ret, 0);
+	}
+	reap(handle, submit(handle, accepted), accepted);
+	assert_int_equal(uaio_aio_destroy(handle), 0);
+	has_failed = unit_has_failed();
+	/* Closing may fail, too: that of the client's own numbers is ours. */
+	unit_fail_nth(0, false);
+	close_all();
+	(void)is_fresh;
+	return has_failed;
+}
+
+static void sweep(bool force_worker)
+{
+	unsigned n = 1;
+
+	uaio_config.force_worker = force_worker;
+	while (one_round(n, false))
+		n++;
+	print_message("%u calls\n", n - 1);
+	assert_true(n > 10);
+	uaio_config.force_worker = false;
+}
+
+static void any_call_may_fail_inside_io_submit(void **state)
+{
+	(void)state;
+	sweep(false);
+}
+
+static void any_call_may_fail_in_workers(void **state)
+{
+	(void)state;
+	sweep(true);
+}
+
+/* The first time of everything: memory, tables, threads, descriptors. */
+static unsigned nth;
+
+static int fresh_round(void)
+{
+	if (unit_engine(NULL) < 0)
+		return 2;
+	return one_round(nth, true);
+}
+
+static int fresh_start_and_round(void)
+{
+	long ret;
+	uint64_t handle = 0;
+
+	uaio_engine_load();
+	unit_fail_nth(nth, false);
+	ret = uaio_aio_setup(1, &handle);
+	if (ret < 0 && ret != -ENOMEM)
+		return 2;
+	if (ret < 0 && !unit_has_failed())
+		return 3;
+	return one_round(nth, true);
+}
+
+static void any_call_may_fail_the_first_time(void **state)
+{
+	int ret;
+
+	(void)state;
+	nth = 1;
+	while ((ret = unit_in_child(fresh_round)) == 1)
+		nth++;
+	assert_int_equal(ret, 0);
+	print_message("%u calls\n", nth - 1);
+	nth = 1;
+	while ((ret = unit_in_child(fresh_start_and_round)) == 1)
+		nth++;
+	assert_int_equal(ret, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest fresh[] = {
+		UNIT_TEST(any_call_may_fail_the_first_time),
+	};
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(any_call_may_fail_inside_io_submit),
+		UNIT_TEST(any_call_may_fail_in_workers),
+	};
+	int nr_failed = cmocka_run_group_tests(fresh, NULL, NULL);
+
+	return nr_failed + cmocka_run_group_tests(tests, unit_engine, NULL);
+}

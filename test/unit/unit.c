@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include "unit.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "engine/entry.h"
+#include "front/libaio/aio.h"
+
+enum {
+	HANG_S = 60,
+	SETTLE_NS = UNIT_IS_SANITIZED ? 2000000000 : 500000000,
+};
+
+/*
+ * Children of fork() start threads, too, and there are many of them: none is to
+ * wait a second for reports before it ends.
+ */
+const char *__tsan_default_options(void);
+
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0:atexit_sleep_ms=0";
+}
+
+/* tests */
+
+int unit_engine(void **state)
+{
+	(void)state;
+	uaio_engine_load();
+	return uaio_engine_start();
+}
+
+static bool is_own_fd(unsigned fd)
+{
+	unsigned own;
+
+	return uaio_own_fd(fd, fd, &own);
+}
+
+static unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	unsigned nr = 0;
+
+	assert(dir);
+	while ((entry = readdir(dir)))
+		nr += entry->d_name[0] != '.' &&
+		      atoi(entry->d_name) != dirfd(dir) &&
+		      !is_own_fd((unsigned)atoi(entry->d_name));
+	closedir(dir);
+	return nr;
+}
+
+static bool is_engine_thread(const char *tid)
+{
+	char path[300], name[17] = "";
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true; /* it has just gone */
+	got = read(fd, name, sizeof(name) - 1);
+	close(fd);
+	return got <= 0 || !strncmp(name, "uaio-", 5);
+}
+
+static unsigned count_threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *entry;
+	unsigned nr = 0;
+
+	assert(dir);
+	while ((entry = readdir(dir)))
+		nr += entry->d_name[0] != '.' &&
+		      !is_engine_thread(entry->d_name);
+	closedir(dir);
+	return nr;
+}
+
+void unit_footprint(struct unit_footprint *ret_footprint)
+{
+	struct uaio_counters counters = { 0 };
+
+	if (uaio_engine_is_up())
+		uaio_counters_read(&counters);
+	*ret_footprint = (struct unit_footprint){
+		.nr_fds = count_fds(),
+		.nr_threads = count_threads(),
+		.nr_contexts = counters.nr_contexts,
+		.ring_bytes = counters.ring_bytes,
+	};
+}
+
+static const char *compare(const struct unit_footprint *before)
+{
+	struct unit_footprint now;
+
+	unit_footprint(&now);
+	return now.nr_fds > before->nr_fds             ? "descriptors"
+	       : now.nr_threads > before->nr_threads   ? "threads"
+	       : now.nr_contexts > before->nr_contexts ? "contexts"
+	       : now.ring_bytes > before->ring_bytes   ? "ring memory"
+						       : NULL;
+}
+
+const char *unit_find_leak(const struct unit_footprint *before)
+{
+	int64_t deadline = uaio_now_ns() + SETTLE_NS;
+	const char *leak;
+
+	/*
+	 * A thread that is through, or has not yet got its name, needs a
+	 * moment; so does the descriptor a worker is about to close.
+	 */
+	while ((leak = compare(before)) && uaio_now_ns() < deadline)
+		sched_yield();
+	return leak;
+}
+
+static struct unit_footprint footprint;
+
+static long do_nothing(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+int unit_setup(void **state)
+{
+	struct unit_thread thread;
+
+	(void)state;
+	alarm(HANG_S);
+	/* A sanitizer has a thread of its own from the first one on. */
+	unit_thread_start(&thread, do_nothing, NULL);
+	unit_thread_join(&thread);
+	unit_footprint(&footprint);
+	return 0;
+}
+
+int unit_teardown(void **state)
+{
+	const char *leak;
+
+	(void)state;
+	unit_hook(NULL);
+	unit_fail_nth(0, false);
+	leak = unit_find_leak(&footprint);
+	if (leak)
+		print_error("left behind: %s\n", leak);
+	alarm(0);
+	return leak ? -1 : 0;
+}
+
+/* What goes wrong is the child's end, and not the next test's begin. */
+static void become_child(void)
+{
+	static const int signals[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL,
+				       SIGSEGV, SIGSYS, SIGTRAP };
+	const struct rlimit no_core = { 0, 0 };
+
+	for (size_t i = 0; i < NR_ELEMENTS(signals); i++)
+		signal(signals[i], SIG_DFL);
+	setrlimit(RLIMIT_CORE, &no_core);
+	setenv("CMOCKA_TEST_ABORT", "1", 1);
+	alarm(HANG_S / 2);
+}
+
+int unit_in_child(int (*function)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	assert(pid >= 0);
+	if (pid == 0) {
+		become_child();
+		_exit(function());
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		assert(errno == EINTR);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void *thread_main(void *arg)
+{
+	struct unit_thread *thread = arg;
+
+	store_release(&thread->tid, (uint32_t)gettid());
+	thread->ret = thread->function(thread->arg);
+	return NULL;
+}
+
+void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
+		       void *arg)
+{
+	pthread_t id;
+	int ret;
+
+	*thread = (struct unit_thread){ .function = function, .arg = arg };
+	ret = pthread_create(&id, NULL, thread_main, thread);
+	assert(ret == 0);
+	thread->id = id;
+}
+
+long unit_thread_join(struct unit_thread *thread)
+{
+	int ret = pthread_join(thread->id, NULL);
+
+	assert(ret == 0);
+	return thread->ret;
+}
+
+static bool is_asleep(void *arg)
+{
+	const struct unit_thread *thread = arg;
+	uint32_t tid = load_acquire(&thread->tid);
+	char path[64], line[256] = "";
+	const char *state;
+	int fd;
+
+	if (!tid)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	if (read(fd, line, sizeof(line) - 1) < 0)
+		line[0] = '\0';
+	close(fd);
+	/* The state follows the name, which may hold anything but this. */
+	state = strrchr(line, ')');
+	return state && state[2] == 'S';
+}
+
+void unit_await_sleep(const struct unit_thread *thread)
+{
+	/* Twice, for it may have slept on something on the way there. */
+	for (int i = 0; i < 2; i++) {
+		sched_yield();
+		unit_await(is_asleep, (void *)(uintptr_t)thread);
+	}
+}
+
+void unit_await(bool (*condition)(void *arg), void *arg)
+{
+	while (!condition(arg))
+		sched_yield();
+}
+
+/* system calls */
+
+static uaio_sys_hook_fn *current; /* atomic */
+
+/* What the injector does; atomic, as workers may be about. */
+static struct {
+	uint32_t nth;
+	uint32_t nr_calls;
+	uint32_t has_failed;
+	uint32_t tid; /* 0: all */
+} injector;
+
+static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
+static uint32_t gate_is_closed; /* atomic: whether to look at the gate at all */
+
+/* under gate_lock */
+static struct {
+	int fd;
+	pthread_t owner;
+	bool holds;
+	unsigned nr_held;
+	uint64_t held;
+	uint64_t passes;
+	struct unit_call log[512];
+	unsigned nr_log;
+} gate;
+
+/* Return: what the kernel may fail the call with, or 0: it cannot fail. */
+static int failure_of(long nr, const long args[6])
+{
+	switch (nr) {
+	case SYS_pread64:
+	case SYS_pwrite64: return -EIO;
+	case SYS_preadv2:
+	case SYS_pwritev2: return args[5] & 8 ? -EAGAIN : -EINTR;
+	case SYS_read:
+	case SYS_write: return -EAGAIN;
+	case SYS_fsync:
+	case SYS_fdatasync: return -EIO;
+	case SYS_fstat: return -EBADF;
+	case SYS_fstatfs: return -ENOSYS;
+	case SYS_fcntl: return args[1] == F_GETFL ? -EBADF : -EMFILE;
+	case SYS_lseek: return -EBADF;
+	case SYS_openat:
+	case SYS_eventfd2: return -EMFILE;
+	case SYS_readlinkat: return -EACCES;
+	case SYS_ppoll: return -ENOMEM;
+	case SYS_mmap:
+	case SYS_mremap:
+	case SYS_madvise: return -ENOMEM;
+	case SYS_getrusage: return -EFAULT;
+	case SYS_prctl:
+	case SYS_sched_setaffinity: return -EPERM;
+	default: return 0;
+	}
+}
+
+static bool inject(long nr, const long args[6], long *ret_res)
+{
+	uint32_t tid = load_relaxed(&injector.tid);
+	int failure;
+
+	if (tid && tid != (uint32_t)gettid())
+		return false;
+	failure = failure_of(nr, args);
+	if (!failure || add_relaxed(&injector.nr_calls, 1) + 1 !=
+				load_relaxed(&injector.nth))
+		return false;
+	store_relaxed(&injector.has_failed, 1);
+	*ret_res = failure;
+	return true;
+}
+
+static bool is_data_call(long nr)
+{
+	return nr == SYS_pread64 || nr == SYS_pwrite64 || nr == SYS_preadv2 ||
+	       nr == SYS_pwritev2 || nr == SYS_fsync || nr == SYS_fdatasync;
+}
+
+static unsigned key_of(long nr, const long args[6])
+{
+	return nr == SYS_fsync || nr == SYS_fdatasync
+		       ? UNIT_KEY_SYNC
+		       : (unsigned)(args[3] / UNIT_KEY_BYTES) % UNIT_KEY_SYNC;
+}
+
+static void log_locked(unsigned key, bool is_end)
+{
+	if (gate.nr_log < NR_ELEMENTS(gate.log))
+		gate.log[gate.nr_log++] = (struct unit_call){ key, is_end };
+}
+
+/* Return: false if the call is none of the gate's. */
+static bool hold(long nr, const long args[6], long *ret_res)
+{
+	unsigned key;
+
+	if (!is_data_call(nr))
+		return false;
+	key = key_of(nr, args);
+	pthread_mutex_lock(&gate_lock);
+	if (gate.fd != (int)args[0] ||
+	    pthread_equal(gate.owner, pthread_self())) {
+		pthread_mutex_unlock(&gate_lock);
+		return false;
+	}
+	log_locked(key, false);
+	gate.nr_held++;
+	gate.held |= 1ull << key;
+	pthread_cond_broadcast(&gate_changed);
+	while (gate.holds && !(gate.passes >> key & 1))
+		pthread_cond_wait(&gate_changed, &gate_lock);
+	gate.nr_held--;
+	gate.held &= ~(1ull << key);
+	pthread_mutex_unlock(&gate_lock);
+	*ret_res = uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
+				args[5]);
+	pthread_mutex_lock(&gate_lock);
+	log_locked(key, true);
+	pthread_mutex_unlock(&gate_lock);
+	return true;
+}
+
+static bool dispatch(long nr, const long args[6], long *ret_res)
+{
+	uaio_sys_hook_fn *hook = load_acquire(&current);
+
+	if (load_relaxed(&injector.nth) && inject(nr, args, ret_res))
+		return true;
+	if (hook && hook(nr, args, ret_res))
+		return true;
+	return load_acquire(&gate_is_closed) && hold(nr, args, ret_res);
+}
+
+/* Before there is any other thread, and never changed after. */
+__attribute__((constructor)) static void install(void)
+{
+	uaio_sys_hook = dispatch;
+}
+
+void unit_hook(uaio_sys_hook_fn *hook)
+{
+	store_release(&current, hook);
+}
+
+void unit_fail_nth(unsigned n, bool of_this_thread)
+{
+	store_relaxed(&injector.nth, 0);
+	store_relaxed(&injector.nr_calls, 0);
+	store_relaxed(&injector.has_failed, 0);
+	store_relaxed(&injector.tid, of_this_thread ? (uint32_t)gettid() : 0);
+	store_relaxed(&injector.nth, n);
+}
+
+bool unit_has_failed(void)
+{
+	return load_relaxed(&injector.has_failed);
+}
+
+void unit_gate_close(int fd)
+{
+	pthread_mutex_lock(&gate_lock);
+	gate.fd = fd;
+	gate.owner = pthread_self();
+	gate.holds = true;
+	gate.passes = 0;
+	gate.nr_log = 0;
+	pthread_mutex_unlock(&gate_lock);
+	store_release(&gate_is_closed, 1);
+}
+
+void unit_gate_await(unsigned nr)
+{
+	pthread_mutex_lock(&gate_lock);
+	while (gate.nr_held < nr)
+		pthread_cond_wait(&gate_changed, &gate_lock);
+	pthread_mutex_unlock(&gate_lock);
+}
+
+void unit_gate_await_key(unsigned key)
+{
+	pthread_mutex_lock(&gate_lock);
+	while (!(gate.held >> key & 1))
+		pthread_cond_wait(&gate_changed, &gate_lock);
+	pthread_mutex_unlock(&gate_lock);
+}
+
+void unit_gate_pass(unsigned key)
+{
+	pthread_mutex_lock(&gate_lock);
+	gate.passes |= 1ull << key;
+	pthread_cond_broadcast(&gate_changed);
+	pthread_mutex_unlock(&gate_lock);
+}
+
+void unit_gate_open(void)
+{
+	pthread_mutex_lock(&gate_lock);
+	gate.holds = false;
+	pthread_cond_broadcast(&gate_changed);
+	pthread_mutex_unlock(&gate_lock);
+}
+
+unsigned unit_gate_log(const struct unit_call **ret_log)
+{
+	unsigned nr;
+
+	pthread_mutex_lock(&gate_lock);
+	nr = gate.nr_log;
+	pthread_mutex_unlock(&gate_lock);
+	*ret_log = gate.log;
+	return nr;
+}
+
+static int find_in_log(unsigned key, bool is_end)
+{
+	int at = -1;
+
+	pthread_mutex_lock(&gate_lock);
+	for (unsigned i = 0; i < gate.nr_log && at < 0; i++)
+		if (gate.log[i].key == key && gate.log[i].is_end == is_end)
+			at = (int)i;
+	pthread_mutex_unlock(&gate_lock);
+	return at;
+}
+
+int unit_gate_began(unsigned key)
+{
+	return find_in_log(key, false);
+}
+
+int unit_gate_ended(unsigned key)
+{
+	return find_in_log(key, true);
+}
+
+/* descriptors */
+
+static void tell_closing(int fd)
+{
+	if (!uaio_engine_is_up() || !uaio_enter())
+		return;
+	uaio_fds_closing((unsigned)fd, (unsigned)fd);
+	uaio_leave();
+}
+
+void unit_close(int fd)
+{
+	int ret;
+
+	tell_closing(fd);
+	ret = close(fd);
+	tell_closing(fd);
+	assert(ret == 0);
+}
+
+void unit_dup2(int from, int to)
+{
+	int ret;
+
+	tell_closing(to);
+	ret = dup2(from, to);
+	tell_closing(to);
+	assert(ret == to);
+}
+
+int unit_file(bool in_memory)
+{
+	int fd = open(in_memory ? "/dev/shm" : ".",
+		      O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	assert(fd >= 0);
+	return fd;
+}
+
+int unit_numbered_file(bool in_memory, unsigned nr)
+{
+	int fd = unit_file(in_memory);
+	char block[UNIT_KEY_BYTES];
+
+	for (unsigned i = 0; i < nr; i++) {
+		ssize_t put;
+
+		memset(block, (int)i, sizeof(block));
+		put = write(fd, block, sizeof(block));
+		assert(put == sizeof(block));
+	}
+	return fd;
+}
+
+/* requests */
+
+struct iocb unit_iocb(unsigned opcode, int fd, void *buf, size_t bytes,
+		      int64_t off)
+{
+	return (struct iocb){
+		.aio_lio_opcode = (uint16_t)opcode,
+		.aio_fildes = (uint32_t)fd,
+		.aio_buf = (uintptr_t)buf,
+		.aio_nbytes = bytes,
+		.aio_offset = off,
+	};
+}
+
+uint64_t unit_context(unsigned nr_events)
+{
+	uint64_t handle = 0;
+	long ret = uaio_aio_setup(nr_events, &handle);
+
+	assert(ret == 0);
+	return handle;
+}
+
+void unit_destroy(uint64_t handle)
+{
+	long ret = uaio_aio_destroy(handle);
+
+	assert(ret == 0);
+}
+
+long unit_submit(uint64_t handle, struct iocb *iocb)
+{
+	return uaio_aio_submit(handle, 1, &iocb);
+}
+
+long unit_reap(uint64_t handle, long nr, struct io_event *ret_events)
+{
+	return uaio_aio_getevents(
+		handle, nr, nr, (struct uaio_event *)(void *)ret_events, NULL);
+}
+
+int64_t unit_reap_one(uint64_t handle)
+{
+	struct io_event event = { 0 };
+	long ret = unit_reap(handle, 1, &event);
+
+	assert(ret == 1);
+	return event.res;
+}

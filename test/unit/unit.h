@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the unit tests share
+ *
+ * The tests link the engine compiled for testing: lock ranks are checked and
+ * system calls can be answered by a hook. Each test runs between a setup and a
+ * teardown that finds descriptors, threads and contexts it left behind, and
+ * with an alarm that ends it if it hangs; a test itself waits for events, never
+ * for time to pass.
+ *
+ * The library's stand-ins for close() and dup2() are not linked, so a test
+ * closes what the engine may know through unit_close() and unit_dup2().
+ */
+#ifndef UNIT_H
+#define UNIT_H
+
+#include <linux/aio_abi.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/sys.h"
+#include "engine/engine.h"
+#include "uaio.h"
+
+#define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { UNIT_IS_SANITIZED = 1 };
+#else
+enum { UNIT_IS_SANITIZED = 0 };
+#endif
+
+/* tests */
+
+#define UNIT_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, unit_setup, unit_teardown)
+
+/* For cmocka_run_group_tests(): the engine is up after it. */
+int unit_engine(void **state);
+
+int unit_setup(void **state);
+int unit_teardown(void **state);
+
+struct unit_footprint {
+	unsigned nr_fds;     /* but the engine's own */
+	unsigned nr_threads; /* but the engine's own */
+	uint64_t nr_contexts;
+	uint64_t ring_bytes;
+};
+
+void unit_footprint(struct unit_footprint *ret_footprint);
+
+/* Return: what of before has grown since, or NULL. Gives threads time to go. */
+const char *unit_find_leak(const struct unit_footprint *before);
+
+/* Return: n, or less of it where everything is slower. */
+static inline unsigned unit_rounds(unsigned n)
+{
+	return UNIT_IS_SANITIZED ? (n + 9) / 10 : n;
+}
+
+/*
+ * Run function in a child with a hard limit of time.
+ * Return: its exit status, or minus the signal that ended it.
+ */
+int unit_in_child(int (*function)(void));
+
+/* A thread whose result is awaited; failures are asserted by the test. */
+struct unit_thread {
+	long (*function)(void *arg);
+	void *arg;
+	long ret;
+	unsigned long id;
+	uint32_t tid; /* atomic: of the kernel, once it runs */
+};
+
+void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
+		       void *arg);
+long unit_thread_join(struct unit_thread *thread);
+
+/* Return once the kernel shows the thread asleep. */
+void unit_await_sleep(const struct unit_thread *thread);
+
+/* Return once condition(arg) is true; the alarm ends the test if it stays so. */
+void unit_await(bool (*condition)(void *arg), void *arg);
+
+/* system calls */
+
+/* Ask hook before each call the engine makes; NULL: none. */
+void unit_hook(uaio_sys_hook_fn *hook);
+
+/*
+ * Fail the n-th call (from 1) with what the kernel may answer, of this thread
+ * only or of all. Calls that cannot fail are not counted. 0 ends it.
+ */
+void unit_fail_nth(unsigned n, bool of_this_thread);
+/* Return: whether a call has failed. */
+bool unit_has_failed(void);
+
+/*
+ * A gate that holds the reads, writes and syncs other threads make on fd. Each
+ * has a key: its offset divided by UNIT_KEY_BYTES, or UNIT_KEY_SYNC.
+ */
+enum { UNIT_KEY_BYTES = 512, UNIT_KEY_SYNC = 63 };
+
+void unit_gate_close(int fd);
+/* Return once nr calls are being held. */
+void unit_gate_await(unsigned nr);
+/* Return once the call with this key is being held. */
+void unit_gate_await_key(unsigned key);
+void unit_gate_pass(unsigned key);
+void unit_gate_open(void);
+
+struct unit_call {
+	unsigned key;
+	bool is_end;
+};
+
+/* Return: how many calls on the gate's file began and ended, in order. */
+unsigned unit_gate_log(const struct unit_call **ret_log);
+/* Return: place in the log where the call began (or ended), or -1. */
+int unit_gate_began(unsigned key);
+int unit_gate_ended(unsigned key);
+
+/* descriptors */
+
+void unit_close(int fd);
+void unit_dup2(int from, int to);
+/* A file without a name, in memory or in the current folder. */
+int unit_file(bool in_memory);
+/* A file of nr blocks of UNIT_KEY_BYTES, each filled with its own number. */
+int unit_numbered_file(bool in_memory, unsigned nr);
+
+/* requests, by the front-end's calls */
+
+struct iocb unit_iocb(unsigned opcode, int fd, void *buf, size_t bytes,
+		      int64_t off);
+uint64_t unit_context(unsigned nr_events);
+void unit_destroy(uint64_t handle);
+/* Return: what io_submit would for one. */
+long unit_submit(uint64_t handle, struct iocb *iocb);
+/* Return: number of events, with nr of them awaited. */
+long unit_reap(uint64_t handle, long nr, struct io_event *ret_events);
+/* Return: res of the one event that is awaited. */
+int64_t unit_reap_one(uint64_t handle);
+
+#endif /* UNIT_H */
