@@ -45,7 +45,7 @@ void uaio_config_load(void)
 	};
 	if (uaio_config.is_verbose) {
 		char line[] = "uaio: library: libaio, the six AIO calls of "
-			      "syscall(2), mremap and the calls that close "
+			      "syscall(2) and what moves rings or closes "
 			      "descriptors are interposed\0";
 		say(line);
 	}

@@ -204,56 +204,54 @@ static unsigned fd_of(FILE *file)
 	return fd < 0 ? ~0u : (unsigned)fd;
 }
 
-int fclose(FILE *file)
+typedef int close_stream_fn(FILE *);
+typedef FILE *reopen_fn(const char *, const char *, FILE *);
+
+static int close_stream(close_stream_fn **real, const char *name, FILE *file)
 {
 	unsigned fd = fd_of(file);
 	int ret;
 
-	if (!next.fclose)
-		find("fclose", &next.fclose);
+	if (!*real)
+		find(name, real);
 	uaio_host_closing(fd, fd);
-	ret = next.fclose(file);
+	ret = (*real)(file);
 	uaio_host_closing(fd, fd);
 	return ret;
+}
+
+static FILE *reopen(reopen_fn **real, const char *name, const char *path,
+		    const char *mode, FILE *file)
+{
+	unsigned fd = fd_of(file);
+	FILE *ret;
+
+	if (!*real)
+		find(name, real);
+	uaio_host_closing(fd, fd);
+	ret = (*real)(path, mode, file);
+	uaio_host_closing(fd, fd);
+	return ret;
+}
+
+int fclose(FILE *file)
+{
+	return close_stream(&next.fclose, "fclose", file);
 }
 
 int pclose(FILE *file)
 {
-	unsigned fd = fd_of(file);
-	int ret;
-
-	if (!next.pclose)
-		find("pclose", &next.pclose);
-	uaio_host_closing(fd, fd);
-	ret = next.pclose(file);
-	uaio_host_closing(fd, fd);
-	return ret;
+	return close_stream(&next.pclose, "pclose", file);
 }
 
 FILE *freopen(const char *path, const char *mode, FILE *file)
 {
-	unsigned fd = fd_of(file);
-	FILE *ret;
-
-	if (!next.freopen)
-		find("freopen", &next.freopen);
-	uaio_host_closing(fd, fd);
-	ret = next.freopen(path, mode, file);
-	uaio_host_closing(fd, fd);
-	return ret;
+	return reopen(&next.freopen, "freopen", path, mode, file);
 }
 
 FILE *freopen64(const char *path, const char *mode, FILE *file)
 {
-	unsigned fd = fd_of(file);
-	FILE *ret;
-
-	if (!next.freopen64)
-		find("freopen64", &next.freopen64);
-	uaio_host_closing(fd, fd);
-	ret = next.freopen64(path, mode, file);
-	uaio_host_closing(fd, fd);
-	return ret;
+	return reopen(&next.freopen64, "freopen64", path, mode, file);
 }
 
 /*
