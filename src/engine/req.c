@@ -181,12 +181,12 @@ static void unlink_locked(struct uaio_req *req, bool is_reusable)
 
 /*
  * The end of a request. It leaves its group first, so that no canceller finds
- * it; then its event is posted, after which its context may be gone; then what
- * waited for it may start, so that nobody sees a sync complete before the
- * write it waited for; then what it holds is let go, and its RESFD signalled.
+ * it, and lets its file go, so that who sees its event finds a pipe without
+ * reader closed; then its event is posted, after which its context may be gone.
  *
- * An ordered request is still on its inode's list when its context may be gone
- * already, so its memory does not go back to the context but to the slab.
+ * An ordered request keeps its place, and with it its file, until its event is
+ * posted: nobody is to see a sync complete before the write it waited for. Its
+ * context may be gone by then, so its memory goes back to the slab.
  */
 static void finish(struct uaio_req *req, int64_t res,
 		   struct list *ret_startable)
@@ -213,12 +213,14 @@ static void finish(struct uaio_req *req, int64_t res,
 	unlink_locked(req, !is_ordered);
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 
+	if (!is_ordered)
+		uaio_file_put(file);
 	sink->ops->post(sink, &post);
 	if (is_ordered) {
 		uaio_order_leave(req, ret_startable);
 		uaio_slab_put(&slabs.reqs, req);
+		uaio_file_put(file);
 	}
-	uaio_file_put(file);
 	if (post.resfd)
 		uaio_file_put(post.resfd);
 	if (was_held)
