@@ -152,23 +152,6 @@ static inline int sys_fdatasync(int fd)
 	return (int)uaio_sys6(SYS_fdatasync, fd, 0, 0, 0, 0, 0);
 }
 
-/*
- * How many pages of a range are in the page cache. range is the offset and the
- * length in bytes. Linux 6.5; -ENOSYS before.
- */
-static inline int sys_cachestat(int fd, const uint64_t range[2],
-				uint64_t *ret_nr_cached)
-{
-	enum { NR_CACHESTAT = 451 };
-	uint64_t stat[5]; /* cached, dirty, writeback, evicted, recently so */
-	int ret = (int)uaio_sys6(NR_CACHESTAT, fd, (long)range, (long)stat, 0,
-				 0, 0);
-
-	if (ret == 0)
-		*ret_nr_cached = stat[0];
-	return ret;
-}
-
 /* descriptors */
 
 static inline int sys_fstat(int fd, struct stat *ret_st)

@@ -84,25 +84,12 @@ static enum uaio_issue try_memory(struct uaio_file *file,
 	return try_here(file, sqe, ret_res);
 }
 
-/* Return: whether the kernel can say that all of a range is cached, and it is. */
-static bool is_cached(int fd, int64_t off, uint64_t bytes)
-{
-	enum { PAGE = 4096 };
-	const uint64_t range[2] = { (uint64_t)off, bytes };
-	uint64_t first = (uint64_t)off / PAGE;
-	uint64_t last = ((uint64_t)off + bytes - 1) / PAGE;
-	uint64_t nr_cached;
-
-	return sys_cachestat(fd, range, &nr_cached) == 0 &&
-	       nr_cached == last - first + 1;
-}
-
 /*
  * Read on from where a read stopped that got less than asked: at the end of the
  * file, at a page that is not cached, or at one that only a read which may wait
- * can use, though all of it is there (a large page written in parts: seen on
- * ext4, the plain read took 4 us). A page that is being read in counts as there,
- * so only long reads go on to wait.
+ * can use, though it is there (a large page written in parts: seen on ext4, the
+ * plain read took 4 us). Which of the two nobody tells; so a read that has got
+ * much already goes on and may wait, as the kernel would.
  * Return: the whole result, or -EAGAIN: not all is cached.
  */
 static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -125,7 +112,7 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 			return got;
 		res = run(file, &rest, RWF_NOWAIT);
 		if (res == -EAGAIN && got >= LONG_READ_BYTES &&
-		    is_cached(sqe->fd, rest.off, uaio_sqe_bytes(&rest)))
+		    !uaio_config.never_block)
 			res = run(file, &rest, 0);
 		if (res > 0)
 			got += res;
