@@ -130,26 +130,41 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 	}
 }
 
+/* An ordered write has returned, or will not be made: only syncs mind it. */
+static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
+			   struct list *ret_startable)
+{
+	if (req->order != UAIO_ORDER_WRITE)
+		return;
+	req->order = UAIO_ORDER_WRITE_INPLACE;
+	/*
+	 * [MB:ordered] release: the write has returned. Pairs with
+	 * uaio_inode_is_busy().
+	 */
+	store_release(&inode->nr_ordered, load_relaxed(&inode->nr_ordered) - 1);
+	start_locked(inode, ret_startable);
+}
+
 static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 			  struct list *ret_startable)
 {
 	bool was_first = inode->requests.next == &req->in_order;
 
 	list_remove(&req->in_order);
-	if (req->order == UAIO_ORDER_WRITE) {
-		/*
-		 * [MB:ordered] release: the write has returned. Pairs with
-		 * uaio_inode_is_busy().
-		 */
-		store_release(&inode->nr_ordered,
-			      load_relaxed(&inode->nr_ordered) - 1);
-	}
-	/*
-	 * The first is a started write, so a sync behind it still waits when
-	 * another goes; the rest waits for ordered writes only.
-	 */
-	if (was_first || req->order == UAIO_ORDER_WRITE)
+	/* The first is a started write: a sync behind it waits for it, too. */
+	if (was_first)
 		start_locked(inode, ret_startable);
+}
+
+void uaio_order_return(struct uaio_req *req, struct list *ret_startable)
+{
+	struct uaio_inode *inode = req->file->inode;
+
+	if (!inode || req->order != UAIO_ORDER_WRITE)
+		return;
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	release_locked(inode, req, ret_startable);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
 }
 
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
@@ -173,6 +188,7 @@ bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable)
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
 	if (uaio_req_state(req) == UAIO_REQ_ORDERED) {
 		uaio_req_move(req, UAIO_REQ_ORDERED, UAIO_REQ_RUNNING);
+		release_locked(inode, req, ret_startable);
 		remove_locked(inode, req, ret_startable);
 		req->order = UAIO_ORDER_READ; /* it has no place any more */
 		waited = true;

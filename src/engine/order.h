@@ -95,9 +95,13 @@ static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 bool uaio_order_enter(struct uaio_req *req);
 
 /*
- * req, if it is a write, has returned, or was cancelled after it had started. ret_startable is
- * appended the requests (by their link) that may start now, oldest first.
+ * req, if it is a write, has returned, or was cancelled after it had started:
+ * reads and writes need not wait for it any more. ret_startable is appended the
+ * requests (by their link) that may start now, oldest first.
  */
+void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
+
+/* And its event is posted: nor need syncs. ret_startable as above. */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
 
 /*

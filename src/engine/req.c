@@ -184,9 +184,11 @@ static void unlink_locked(struct uaio_req *req, bool is_reusable)
  * it, and lets its file go, so that who sees its event finds a pipe without
  * reader closed; then its event is posted, after which its context may be gone.
  *
- * An ordered request keeps its place, and with it its file, until its event is
- * posted: nobody is to see a sync complete before the write it waited for. Its
- * context may be gone by then, so its memory goes back to the slab.
+ * A write no longer keeps reads and writes waiting once it has returned, so that
+ * who sees its event finds its file idle. But it keeps its place, and with it
+ * its file, until its event is posted: nobody is to see a sync complete before
+ * the write it waited for. Its context may be gone by then, so its memory goes
+ * back to the slab.
  */
 static void finish(struct uaio_req *req, int64_t res,
 		   struct list *ret_startable)
@@ -215,6 +217,8 @@ static void finish(struct uaio_req *req, int64_t res,
 
 	if (!is_ordered)
 		uaio_file_put(file);
+	else
+		uaio_order_return(req, ret_startable);
 	sink->ops->post(sink, &post);
 	if (is_ordered) {
 		uaio_order_leave(req, ret_startable);
