@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ static struct {
 	/* atomic: how it answers */
 	uint32_t nowait_error; /* what RWF_NOWAIT gets; 0: what it asks for */
 	uint32_t nowait_bytes; /* as much of it at most; 0: all */
+	uint32_t nr_cached;    /* pages it says are cached, of any range */
 	uint32_t slow_us;      /* what every plain call takes at least */
 	uint32_t sleeps;       /* and whether it sleeps meanwhile */
 	/* atomic: what it was asked */
@@ -78,8 +80,9 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	if ((int)args[0] != load_relaxed(&file.fd))
 		return false;
 	if (nr == NR_CACHESTAT) {
-		*ret_res = -ENOSYS;
-		return load_relaxed(&file.nowait_bytes);
+		*(uint64_t *)args[2] = load_relaxed(&file.nr_cached);
+		*ret_res = 0;
+		return true;
 	}
 	if ((nr == SYS_preadv2 || nr == SYS_pwritev2) && args[5] & RWF_NOWAIT)
 		return answer_nowait(args, ret_res);
@@ -100,6 +103,7 @@ static int start(void **state)
 	/* A worker may still be on its way out of the last test's hook. */
 	store_relaxed(&file.nowait_error, 0);
 	store_relaxed(&file.nowait_bytes, 0);
+	store_relaxed(&file.nr_cached, 0);
 	store_relaxed(&file.slow_us, 0);
 	store_relaxed(&file.sleeps, 0);
 	store_relaxed(&file.nr_nowait, 0);
@@ -134,20 +138,26 @@ static uint64_t nr_inline(void)
 }
 
 /* Return: its result; whether it was made inline in ret_inline. */
-static int64_t make(unsigned opcode, size_t bytes, int64_t off, int flags,
-		    bool *ret_inline)
+static int64_t make_iocb(struct iocb *iocb, bool *ret_inline)
 {
-	struct iocb iocb = unit_iocb(opcode, file.fd, buffer, bytes, off);
 	uint64_t before = nr_inline();
 	int64_t res;
 	long ret;
 
-	iocb.aio_rw_flags = flags;
-	ret = unit_submit(handle, &iocb);
+	ret = unit_submit(handle, iocb);
 	assert_int_equal(ret, 1);
 	res = unit_reap_one(handle);
 	*ret_inline = nr_inline() != before;
 	return res;
+}
+
+static int64_t make(unsigned opcode, size_t bytes, int64_t off, int flags,
+		    bool *ret_inline)
+{
+	struct iocb iocb = unit_iocb(opcode, file.fd, buffer, bytes, off);
+
+	iocb.aio_rw_flags = flags;
+	return make_iocb(&iocb, ret_inline);
 }
 
 static void assert_inline(unsigned opcode)
@@ -258,6 +268,33 @@ static void a_read_cut_by_the_cache_is_made_in_full(void **state)
 	assert_false(is_inline);
 }
 
+/* A worker would have to read all of it again. */
+static void a_long_read_waits_for_the_page_it_lacks(void **state)
+{
+	enum { LONG = 1 << 20, PAGES = LONG / SIZE };
+	struct iocb iocb;
+	char *area = malloc(LONG);
+	bool is_inline;
+
+	(void)state;
+	assert_non_null(area);
+	assert_int_equal(ftruncate(file.fd, LONG), 0);
+	store_relaxed(&file.nowait_error, EAGAIN);
+	iocb = unit_iocb(IOCB_CMD_PREAD, file.fd, area, LONG, 0);
+
+	store_relaxed(&file.nr_cached, PAGES - 1);
+	assert_int_equal(make_iocb(&iocb, &is_inline), LONG);
+	assert_true(is_inline);
+	store_relaxed(&file.nr_cached, PAGES / 2);
+	assert_int_equal(make_iocb(&iocb, &is_inline), LONG);
+	assert_false(is_inline);
+	store_relaxed(&file.nr_cached, PAGES);
+	uaio_config.never_block = true;
+	assert_int_equal(make_iocb(&iocb, &is_inline), LONG);
+	assert_false(is_inline);
+	free(area);
+}
+
 static void a_read_cut_by_the_end_of_the_file_is_complete(void **state)
 {
 	bool is_inline;
@@ -364,6 +401,7 @@ int main(void)
 		POLICY_TEST(what_is_not_cached_goes_to_a_worker),
 		POLICY_TEST(a_file_that_knows_no_asking_is_asked_once),
 		POLICY_TEST(a_read_cut_by_the_cache_is_made_in_full),
+		POLICY_TEST(a_long_read_waits_for_the_page_it_lacks),
 		POLICY_TEST(a_read_cut_by_the_end_of_the_file_is_complete),
 		POLICY_TEST(a_client_that_will_not_wait_is_told_at_once),
 		POLICY_TEST(one_slow_write_is_forgiven),
