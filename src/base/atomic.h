@@ -42,6 +42,9 @@
 #define cas_acquire(p, expected, v)                              \
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
 				    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
+#define cas_release(p, expected, v)                              \
+	__atomic_compare_exchange_n((p), (expected), (v), false, \
+				    __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define cas_relaxed(p, expected, v)                              \
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED)

@@ -154,6 +154,12 @@ static inline int sys_fdatasync(int fd)
 
 /* descriptors */
 
+/* Return: bytes, the ending null one too. */
+static inline long sys_getcwd(char *buf, size_t len)
+{
+	return uaio_sys6(SYS_getcwd, (long)buf, (long)len, 0, 0, 0, 0);
+}
+
 static inline int sys_fstat(int fd, struct stat *ret_st)
 {
 #if defined(SYS_fstat)
@@ -271,6 +277,11 @@ static inline int sys_ioprio_set(int ioprio)
 static inline int sys_gettid(void)
 {
 	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_tgkill(int pid, int tid, int signal)
+{
+	return (int)uaio_sys6(SYS_tgkill, pid, tid, signal, 0, 0, 0);
 }
 
 static inline int sys_sched_getaffinity(int tid, size_t len, void *ret_mask)

@@ -3,10 +3,13 @@
 #include "base/options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -32,6 +35,15 @@ static const struct uaio_option on_off = {
 	.name = "some-switch",
 	.variable = "UAIO_SOME_SWITCH",
 	.kind = UAIO_OPTION_SWITCH,
+	.help = "",
+};
+
+static const struct uaio_option file = {
+	.name = "some-file",
+	.variable = "UAIO_SOME_FILE",
+	.kind = UAIO_OPTION_FILE,
+	.placeholder = "[=FILE]",
+	.alone = "-",
 	.help = "",
 };
 
@@ -70,6 +82,13 @@ static const struct {
 	{ &count, "18446744073709551620", -EINVAL, 0 },
 	{ &whole_range, "18446744073709551615", 0, UINT64_MAX },
 	{ &whole_range, "18446744073709551616", -EINVAL, 0 },
+	{ &file, "x", 0, 1 },
+	{ &file, "-", 0, 1 },
+	{ &file, "/a/b.%p.100%%", 0, 1 },
+	{ &file, "off", 0, 0 },
+	{ &file, "", -EINVAL, 0 },
+	{ &file, "%", -EINVAL, 0 },
+	{ &file, "a%d", -EINVAL, 0 },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "0", 0, 0 },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967295", 0, UINT32_MAX },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967296", -EINVAL, 0 },
@@ -145,6 +164,35 @@ static void zero_is_a_value_of_every_option(void **state)
 	}
 }
 
+static void a_path_means_the_same_everywhere(void **state)
+{
+	char buf[UAIO_OPTION_PATH_MAX], dir[PATH_MAX], wanted[2 * PATH_MAX];
+
+	(void)state;
+	assert_non_null(getcwd(dir, sizeof(dir)));
+	uaio_option_absolute(&file, "a.%p", buf);
+	snprintf(wanted, sizeof(wanted), "%s/a.%%p", dir);
+	assert_string_equal(buf, wanted);
+	uaio_option_absolute(&file, "/a.%p", buf);
+	assert_string_equal(buf, "/a.%p");
+	uaio_option_absolute(&file, "-", buf);
+	assert_string_equal(buf, "-");
+	uaio_option_absolute(&file, "yes", buf);
+	assert_string_equal(buf, "-");
+}
+
+static void a_path_has_the_process_id_and_percent_signs(void **state)
+{
+	char buf[UAIO_OPTION_PATH_MAX], text[UAIO_OPTION_PATH_MAX];
+
+	(void)state;
+	assert_int_equal(uaio_option_path("/a%p/%%p.%p", 4194304, buf), 0);
+	assert_string_equal(buf, "/a4194304/%p.4194304");
+	memset(text, 'x', sizeof(text));
+	strcpy(text + sizeof(text) - 20, "%p%p%p%p%p%p%p%p");
+	assert_int_equal(uaio_option_path(text, 4194304, buf), -ENAMETOOLONG);
+}
+
 static void a_complaint_names_name_value_and_what_is_accepted(void **state)
 {
 	char buf[UAIO_OPTION_COMPLAINT_MAX];
@@ -193,6 +241,8 @@ int main(void)
 		cmocka_unit_test(every_option_has_the_variable_of_its_name),
 		cmocka_unit_test(every_option_can_be_shown_in_the_help),
 		cmocka_unit_test(zero_is_a_value_of_every_option),
+		cmocka_unit_test(a_path_means_the_same_everywhere),
+		cmocka_unit_test(a_path_has_the_process_id_and_percent_signs),
 		cmocka_unit_test(
 			a_complaint_names_name_value_and_what_is_accepted),
 		cmocka_unit_test(a_complaint_is_one_line_whatever_the_value),

@@ -42,6 +42,8 @@ void uaio_config_load(void)
 		.force_worker = value_of(UAIO_OPTION_FORCE_WORKER),
 		.is_strict = value_of(UAIO_OPTION_STRICT),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
+		.has_stats = value_of(UAIO_OPTION_STATS) |
+			     value_of(UAIO_OPTION_STATS_JSON),
 	};
 	if (uaio_config.is_verbose) {
 		char line[] = "uaio: library: libaio, the six AIO calls of "

@@ -15,6 +15,7 @@ struct uaio_config {
 	bool force_worker; /* nothing is made inside io_submit */
 	bool is_strict;    /* iocb addresses are probed before they are read */
 	bool is_verbose;
+	bool has_stats; /* requests are counted and timed */
 };
 
 extern struct uaio_config uaio_config; /* immutable after load */

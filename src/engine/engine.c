@@ -29,8 +29,10 @@
 #include "engine/order.h"
 #include "engine/ownfd.h"
 #include "engine/ready.h"
+#include "engine/report.h"
 #include "engine/req.h"
 #include "engine/ringmem.h"
+#include "engine/stats.h"
 #include "engine/thread.h"
 #include "engine/wq.h"
 
@@ -72,6 +74,7 @@ static int start_locked(void)
 	uaio_wq_init();
 	uaio_ready_init();
 	uaio_exit_init();
+	uaio_stats_init();
 	uaio_ctxs_init();
 	if (uaio_ownfd_init() < 0 || uaio_ringmem_init() < 0 ||
 	    uaio_files_init() < 0)
@@ -107,6 +110,7 @@ static void forget_in_child(void)
 void uaio_engine_load(void)
 {
 	uaio_config_load();
+	uaio_report_load();
 	uaio_threads_init();
 	/* Kernels before 4.14 and some sandboxes do not know the advice. */
 	is_wiped_on_fork =

@@ -20,8 +20,9 @@
 #include "engine/wq.h"
 
 struct uaio_ctx;
-struct uaio_file;
 struct uaio_counters;
+struct uaio_file;
+struct uaio_stats;
 
 /* When the library is loaded: options, processors. No thread, no memory. */
 void uaio_engine_load(void);
@@ -108,7 +109,13 @@ struct uaio_batch {
 	uint32_t nr_events;
 	uint32_t nr_unused; /* tickets taken and not used up */
 	struct uaio_file *resfd;
-	uint32_t nr_resfd; /* signals owed to it */
+	uint32_t nr_resfd;        /* signals owed to it */
+	struct uaio_stats *stats; /* NULL: off, and the rest is not set */
+	uint32_t nr_inline;
+	uint32_t nr_handed_over;
+	uint64_t start;                  /* of the first request, in cycles */
+	uint64_t first_start, first_end; /* of the first made inline */
+	uint64_t end;                    /* of the last made inline */
 	struct uaio_kick kick;
 	struct uaio_event events[UAIO_BATCH_EVENTS];
 };
@@ -147,9 +154,6 @@ void uaio_fds_closing(unsigned first, unsigned last);
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 
 /* statistics */
-
-/* Append the counters as one line of JSON to UAIO_COUNTERS=file, if set. */
-void uaio_counters_report(void);
 
 /* The process is about to end: finish what was accepted, report. */
 void uaio_engine_exiting(void);

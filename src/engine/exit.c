@@ -13,6 +13,7 @@
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "engine/exit.h"
+#include "engine/report.h"
 
 static uint32_t nr_pending; /* atomic: such requests, accepted, not finished */
 static uint32_t is_ending;  /* atomic: no more are accepted */
@@ -53,10 +54,10 @@ static void drain(void)
 
 void uaio_engine_exiting(void)
 {
-	if (!uaio_engine_is_ours())
-		return;
-	/* Other threads may go on submitting until the very end. */
-	store_relaxed(&is_ending, 1);
-	drain();
-	uaio_counters_report();
+	if (uaio_engine_is_ours()) {
+		/* Other threads may go on submitting until the very end. */
+		store_relaxed(&is_ending, 1);
+		drain();
+	}
+	uaio_report(false);
 }

@@ -356,7 +356,7 @@ static void *watch(void *arg)
 		try_all(&tries);
 		uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
 	}
-	uaio_leave();
+	uaio_thread_end();
 	return NULL;
 }
 

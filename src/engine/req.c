@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "engine/exit.h"
 #include "engine/ready.h"
+#include "engine/stats.h"
 
 enum {
 	/* Two sizes of iovec copies: one page's quarter, and IOV_MAX. */
@@ -179,6 +180,23 @@ static void unlink_locked(struct uaio_req *req, bool is_reusable)
 	}
 }
 
+static void count(const struct uaio_req *req)
+{
+	struct uaio_stats *stats = uaio_stats_mine();
+	uint64_t now;
+
+	if (likely(!stats))
+		return;
+	now = uaio_cycles();
+	uaio_stats_add(&stats->nr_completed, 1);
+	uaio_stats_landed();
+	uaio_stats_time(stats, UAIO_TIME_WAIT, req->handed_over,
+			req->started ? req->started : now, 1);
+	if (req->started)
+		uaio_stats_time(stats, UAIO_TIME_SERVICE, req->started, now, 1);
+	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
+}
+
 /*
  * The end of a request. It leaves its group first, so that no canceller finds
  * it, and lets its file go, so that who sees its event finds a pipe without
@@ -210,6 +228,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	bool is_ordered = uaio_order_is_write(req->order);
 	bool was_held = is_held_at_exit(req);
 
+	count(req);
 	put_iovs(req);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	unlink_locked(req, !is_ordered);
@@ -235,8 +254,10 @@ int64_t uaio_req_make(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	int fd = uaio_file_use(req->file);
-	int64_t res = op->run(&req->sqe, fd,
-			      req->file->flags & UAIO_FILE_F_STREAM, 0);
+	int64_t res;
+
+	req->started = uaio_stats_now();
+	res = op->run(&req->sqe, fd, req->file->flags & UAIO_FILE_F_STREAM, 0);
 
 	uaio_file_unuse(req->file);
 	return res < 0 && req->done_bytes ? req->done_bytes
@@ -342,9 +363,12 @@ int64_t uaio_req_try(struct uaio_req *req)
 
 	for (;;) {
 		int fd = uaio_file_use(req->file);
-		int64_t res = op->run(&req->sqe, fd,
-				      req->file->flags & UAIO_FILE_F_STREAM,
-				      RWF_NOWAIT);
+		int64_t res;
+
+		req->started = uaio_stats_now();
+		res = op->run(&req->sqe, fd,
+			      req->file->flags & UAIO_FILE_F_STREAM,
+			      RWF_NOWAIT);
 
 		uaio_file_unuse(req->file);
 		if (res < 0)

@@ -94,6 +94,11 @@ struct uaio_req {
 	struct list in_order; /* under the inode's lock */
 	uint32_t state;       /* atomic: enum uaio_req_state, see above */
 
+	/* in cycles, the owner's; only where statistics are on */
+	uint64_t submitted;   /* when the call of io_submit began */
+	uint64_t handed_over; /* when it was found that it cannot be inline */
+	uint64_t started;     /* when the last call for it was made; 0: none */
+
 	struct iovec inline_iov[UAIO_REQ_INLINE_IOVS];
 };
 

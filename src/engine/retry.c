@@ -11,6 +11,7 @@
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "engine/config.h"
+#include "engine/stats.h"
 
 enum {
 	/*
@@ -43,27 +44,45 @@ enum {
 };
 
 static int64_t run(const struct uaio_file *file, const struct uaio_sqe *sqe,
-		   uint32_t extra_flags)
+		   uint32_t extra_flags, struct uaio_outcome *ret)
 {
-	return uaio_optab[sqe->op].run(sqe, sqe->fd,
-				       uaio_file_has(file, UAIO_FILE_F_STREAM),
-				       extra_flags);
+	int64_t res;
+
+	ret->start = uaio_stats_now();
+	res = uaio_optab[sqe->op].run(sqe, sqe->fd,
+				      uaio_file_has(file, UAIO_FILE_F_STREAM),
+				      extra_flags);
+	ret->end = uaio_stats_now();
+	return res;
+}
+
+/* A plain call. Return: how long it took, in cycles. */
+static uint64_t run_timed(const struct uaio_file *file,
+			  const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+{
+	ret->start = uaio_cycles();
+	ret->res = uaio_optab[sqe->op].run(
+		sqe, sqe->fd, uaio_file_has(file, UAIO_FILE_F_STREAM), 0);
+	ret->end = uaio_cycles();
+	return ret->end - ret->start;
 }
 
 /* Made here, whatever it takes: it does not wait for a device. */
 static enum uaio_issue try_here(struct uaio_file *file,
-				const struct uaio_sqe *sqe, int64_t *ret_res)
+				const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
 {
-	*ret_res = run(file, sqe, 0);
+	ret->res = run(file, sqe, 0, ret);
 	return UAIO_ISSUE_DONE;
 }
 
 static enum uaio_issue to_worker(struct uaio_file *file,
-				 const struct uaio_sqe *sqe, int64_t *ret_res)
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
 {
 	(void)file;
 	(void)sqe;
-	(void)ret_res;
+	(void)ret;
 	return UAIO_ISSUE_RETRY_WORKER;
 }
 
@@ -80,11 +99,12 @@ static bool is_inode_busy(const struct uaio_file *file)
 }
 
 static enum uaio_issue try_memory(struct uaio_file *file,
-				  const struct uaio_sqe *sqe, int64_t *ret_res)
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret)
 {
 	if (unlikely(is_inode_busy(file)))
 		return UAIO_ISSUE_RETRY_WORKER;
-	return try_here(file, sqe, ret_res);
+	return try_here(file, sqe, ret);
 }
 
 /*
@@ -120,7 +140,7 @@ static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
  * Return: the whole result, or -EAGAIN: not all is cached.
  */
 static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
-		       int64_t got)
+		       int64_t got, struct uaio_outcome *ret)
 {
 	enum { IOVS_HERE = 64 };
 	struct iovec iov[IOVS_HERE];
@@ -137,9 +157,9 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		uaio_sqe_advance(&rest, iov, (uint64_t)res);
 		if (!uaio_sqe_bytes(&rest))
 			return got;
-		res = run(file, &rest, RWF_NOWAIT);
+		res = run(file, &rest, RWF_NOWAIT, ret);
 		if (res == -EAGAIN && may_wait(sqe, got))
-			res = run(file, &rest, 0);
+			res = run(file, &rest, 0, ret);
 		if (res > 0)
 			got += res;
 	}
@@ -149,22 +169,22 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 
 static enum uaio_issue ask_page_cache(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
-				      int64_t *ret_res)
+				      struct uaio_outcome *ret)
 {
 	int64_t res;
 
 	/* relaxed throughout: advice */
 	if (load_relaxed(&file->nowait_refused))
 		return UAIO_ISSUE_RETRY_WORKER;
-	res = run(file, sqe, RWF_NOWAIT);
+	res = run(file, sqe, RWF_NOWAIT, ret);
 	if (res == -EOPNOTSUPP) {
 		store_relaxed(&file->nowait_refused, 1);
 		return UAIO_ISSUE_RETRY_WORKER;
 	}
 	if (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
-		res = read_on(file, sqe, res);
+		res = read_on(file, sqe, res, ret);
 	else if (res == -EAGAIN && may_wait(sqe, 0))
-		res = run(file, sqe, 0);
+		res = run(file, sqe, 0, ret);
 	if (res == -EAGAIN) {
 		store_relaxed(&file->hit_streak, 0);
 		return UAIO_ISSUE_RETRY_WORKER;
@@ -174,26 +194,22 @@ static enum uaio_issue ask_page_cache(struct uaio_file *file,
 	    uaio_cycles_per_us())
 		store_relaxed(&file->hit_streak,
 			      load_relaxed(&file->hit_streak) + 1);
-	*ret_res = res;
+	ret->res = res;
 	return UAIO_ISSUE_DONE;
 }
 
 /* Cached reads: asked for first, then taken for granted while they are fast. */
 static enum uaio_issue try_cached_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
-				       int64_t *ret_res)
+				       struct uaio_outcome *ret)
 {
-	uint64_t start;
-
 	if (unlikely(is_inode_busy(file)))
 		return UAIO_ISSUE_RETRY_WORKER;
 	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
 	    uaio_config.never_block)
-		return ask_page_cache(file, sqe, ret_res);
+		return ask_page_cache(file, sqe, ret);
 
-	start = uaio_cycles();
-	*ret_res = run(file, sqe, 0);
-	if (unlikely(uaio_cycles() - start >
+	if (unlikely(run_timed(file, sqe, ret) >
 		     SLOW_READ_US * uaio_cycles_per_us()))
 		store_relaxed(&file->hit_streak, 0);
 	return UAIO_ISSUE_DONE;
@@ -255,10 +271,10 @@ static uint64_t slow_write_us(const struct uaio_sqe *sqe)
 /* Buffered writes: made here while they are fast. */
 static enum uaio_issue try_cached_write(struct uaio_file *file,
 					const struct uaio_sqe *sqe,
-					int64_t *ret_res)
+					struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
-	uint64_t start, rate, sleeps = 0;
+	uint64_t took, rate, sleeps = 0;
 	bool is_suspect;
 
 	if (unlikely(is_busy(inode) || is_sync_write(file, sqe) ||
@@ -268,12 +284,10 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	is_suspect = load_relaxed(&inode->nr_slow);
 	if (unlikely(is_suspect))
 		sleeps = nr_sleeps();
-	start = uaio_cycles();
-	*ret_res = run(file, sqe, 0);
+	took = run_timed(file, sqe, ret);
 	rate = uaio_cycles_per_us();
-	start = uaio_cycles() - start;
-	if (unlikely(rate && start > SLOW_WRITE_US * rate) &&
-	    start > slow_write_us(sqe) * rate)
+	if (unlikely(rate && took > SLOW_WRITE_US * rate) &&
+	    took > slow_write_us(sqe) * rate)
 		judge_slow_write(inode, is_suspect && nr_sleeps() != sleeps);
 	return UAIO_ISSUE_DONE;
 }
@@ -299,56 +313,58 @@ static bool is_extending(const struct uaio_file *file,
  */
 static enum uaio_issue try_direct_write(struct uaio_file *file,
 					const struct uaio_sqe *sqe,
-					int64_t *ret_res)
+					struct uaio_outcome *ret)
 {
 	if (is_extending(file, sqe) && !is_inode_busy(file))
-		return try_here(file, sqe, ret_res);
+		return try_here(file, sqe, ret);
 	return UAIO_ISSUE_RETRY_WORKER;
 }
 
 /* Streams: what is possible now; the rest when the file is ready. */
 static enum uaio_issue try_stream(struct uaio_file *file,
-				  const struct uaio_sqe *sqe, int64_t *ret_res)
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret)
 {
 	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 	int64_t res;
 
 	if (uaio_file_has(file, UAIO_FILE_F_NONBLOCK))
-		return try_here(file, sqe, ret_res);
-	*ret_res = 0;
+		return try_here(file, sqe, ret);
+	ret->res = 0;
 	/* relaxed: requests of this thread are counted, others' have no order */
 	if (uaio_config.force_worker ||
 	    load_relaxed(&file->nr_parked[is_write]))
 		return UAIO_ISSUE_RETRY_READY;
-	res = run(file, sqe, RWF_NOWAIT);
+	res = run(file, sqe, RWF_NOWAIT, ret);
 	if (res == -EAGAIN || res == -EOPNOTSUPP)
 		return UAIO_ISSUE_RETRY_READY;
-	*ret_res = res;
+	ret->res = res;
 	if (is_write && res >= 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
 		return UAIO_ISSUE_RETRY_READY;
 	return UAIO_ISSUE_DONE;
 }
 
 static enum uaio_issue try_poll(struct uaio_file *file,
-				const struct uaio_sqe *sqe, int64_t *ret_res)
+				const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
 {
-	*ret_res = run(file, sqe, 0);
-	if (*ret_res != -EAGAIN)
+	ret->res = run(file, sqe, 0, ret);
+	if (ret->res != -EAGAIN)
 		return UAIO_ISSUE_DONE;
-	*ret_res = 0;
+	ret->res = 0;
 	return UAIO_ISSUE_RETRY_READY;
 }
 
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
-		   int64_t *ret_res)
+		   struct uaio_outcome *ret)
 {
-	*ret_res = run(file, sqe, 0);
+	ret->res = run(file, sqe, 0, ret);
 	/*
 	 * A flag the file cannot honour is refused when it is submitted. Disk
 	 * file systems can honour RWF_NOWAIT in general, and where they do not
 	 * for a write they say so in the event.
 	 */
-	if (*ret_res != -EOPNOTSUPP)
+	if (ret->res != -EOPNOTSUPP)
 		return 0;
 	return sqe->rw_flags & RWF_NOWAIT &&
 			       (uaio_file_kind(file) == UAIO_KIND_CACHED ||

@@ -14,13 +14,19 @@
 #include "engine/opdef.h"
 #include "engine/order.h"
 
+struct uaio_outcome {
+	int64_t res; /* if DONE the result, if RETRY_READY the bytes done */
+	/* of the last system call, in cycles; set if statistics are on */
+	uint64_t start;
+	uint64_t end;
+};
+
 /*
  * Try sqe on file, which the caller may not have a reference to (file.h I2).
- * ret_res is the result if DONE; if RETRY_READY, the bytes of it that are done.
  */
 typedef enum uaio_issue uaio_try_fn(struct uaio_file *file,
 				    const struct uaio_sqe *sqe,
-				    int64_t *ret_res);
+				    struct uaio_outcome *ret);
 
 extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES];
 
@@ -34,7 +40,7 @@ extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES];
 enum { UAIO_RWF_DEFERRABLE = 0x2 | 0x4 | 0x10 }; /* DSYNC, SYNC, APPEND */
 
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
-		   int64_t *ret_res);
+		   struct uaio_outcome *ret);
 
 /* Return: how the request is ordered against others of its inode. */
 enum uaio_order uaio_order_of(const struct uaio_file *file,

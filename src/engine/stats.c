@@ -1,51 +1,242 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The counters on request: UAIO_COUNTERS=file, one line of JSON appended when
- * the process ends. For benchmarks that have to prove what they ran.
- */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "engine/stats.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "base/sys.h"
-#include "engine/engine.h"
-#include "uaio.h"
 
-void uaio_counters_report(void)
+/*
+ * A thread that dies does not say so; but the next that needs a block asks for
+ * some of them whether their owners are alive.
+ */
+enum { NR_LOOKED_AT = 8 }; /* blocks, for one whose owner has died */
+
+static struct {
+	/* atomic */
+	struct uaio_stats *blocks; /* pushed to, nothing removed */
+	struct uaio_stats *cursor; /* where to look next for a dead owner */
+	uint32_t nr_in_flight;
+	uint32_t peak_in_flight;
+	uint32_t nr_threads; /* alive */
+	uint32_t nr_threads_ever;
+	uint32_t peak_threads;
+} all;
+
+/* What is counted where memory is refused: by several threads, so roughly. */
+static struct uaio_stats spare;
+
+_Thread_local struct uaio_stats *uaio_stats_of_thread;
+int uaio_stats_pid;
+
+void uaio_stats_init(void)
 {
-	const char *path = secure_getenv("UAIO_COUNTERS");
-	struct uaio_counters c;
-	char line[512], comm[17] = "";
-	int fd, len;
+	memset(&all, 0, sizeof(all));
+	uaio_stats_pid = sys_getpid();
+}
 
-	if (!path || !*path || !uaio_engine_is_up())
-		return;
-	uaio_counters_read(&c);
-	fd = sys_openat(AT_FDCWD, "/proc/self/comm", O_RDONLY | O_CLOEXEC, 0);
-	if (fd >= 0) {
-		ssize_t got = sys_read(fd, comm, sizeof(comm) - 1);
+/* blocks */
 
-		if (got > 0)
-			comm[got - 1] = '\0';
-		(void)sys_close(fd);
+static struct uaio_stats *steal(int me)
+{
+	/* relaxed: blocks are listed whole, and stay */
+	struct uaio_stats *block = load_relaxed(&all.cursor);
+
+	for (unsigned i = 0; i < NR_LOOKED_AT; i++) {
+		int owner;
+
+		if (!block)
+			/* [MB:stats] acquire: the block. Pairs with list(). */
+			block = load_acquire(&all.blocks);
+		if (!block)
+			return NULL;
+		owner = load_relaxed(&block->owner);
+		if ((owner == me ||
+		     sys_tgkill(uaio_stats_pid, owner, 0) == -ESRCH) &&
+		    cas_relaxed(&block->owner, &owner, me))
+			return block;
+		block = block->next;
+		store_relaxed(&all.cursor, block);
 	}
-	/* Quotes in a name would break the line; the rest is harmless. */
-	for (char *p = comm; *p; p++)
-		if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ')
-			*p = '?';
-	len = snprintf(line, sizeof(line),
-		       "{\"pid\": %d, \"comm\": \"%s\", \"requests\": %llu, "
-		       "\"inline\": %llu, \"worker\": %llu, "
-		       "\"contexts\": %llu, \"wakeups\": %llu}\n",
-		       sys_getpid(), comm, (unsigned long long)c.nr_requests,
-		       (unsigned long long)c.nr_inline,
-		       (unsigned long long)c.nr_worker,
-		       (unsigned long long)c.nr_setups,
-		       (unsigned long long)c.nr_wakeups);
-	fd = sys_openat(AT_FDCWD, path,
-			O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0)
+	return NULL;
+}
+
+static void list(struct uaio_stats *block)
+{
+	struct uaio_stats *first = load_relaxed(&all.blocks);
+
+	do
+		block->next = first;
+	/* [MB:stats] release: the block. Pairs with steal(), uaio_stats_sum(). */
+	while (!cas_release(&all.blocks, &first, block));
+}
+
+static struct uaio_stats *allocate(void)
+{
+	void *memory =
+		sys_mmap(NULL, sizeof(struct uaio_stats),
+			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+
+	return sys_is_map_error(memory) ? NULL : memory;
+}
+
+struct uaio_stats *uaio_stats_get(void)
+{
+	struct uaio_stats *block = uaio_stats_of_thread;
+	int me = sys_gettid();
+
+	if (!block)
+		block = steal(me);
+	if (block && block->pid == uaio_stats_pid)
+		return uaio_stats_of_thread = block;
+	/* What a parent counted is its own (I3). */
+	if (block)
+		memset(block, 0, sizeof(*block));
+	else
+		block = allocate();
+	if (!block)
+		return &spare;
+	block->owner = me;
+	block->pid = uaio_stats_pid;
+	list(block);
+	return uaio_stats_of_thread = block;
+}
+
+/* gauges */
+
+static void raise_peak(uint32_t *peak, uint32_t nr)
+{
+	uint32_t old = load_relaxed(peak);
+
+	while (nr > old && !cas_relaxed(peak, &old, nr))
+		;
+}
+
+void uaio_stats_in_flight(void)
+{
+	raise_peak(&all.peak_in_flight, add_relaxed(&all.nr_in_flight, 1) + 1);
+}
+
+void uaio_stats_landed(void)
+{
+	sub_relaxed(&all.nr_in_flight, 1);
+}
+
+void uaio_stats_thread_starts(void)
+{
+	add_relaxed(&all.nr_threads_ever, 1);
+	raise_peak(&all.peak_threads, add_relaxed(&all.nr_threads, 1) + 1);
+}
+
+void uaio_stats_thread_ends(void)
+{
+	sub_relaxed(&all.nr_threads, 1);
+}
+
+/* adding up */
+
+static uint64_t ns_of(uint64_t cycles)
+{
+	uint64_t rate;
+
+	/* Known a millisecond after the engine came up. */
+	while (!(rate = uaio_cycles_per_us()))
+		;
+	return cycles / rate * 1000 + cycles % rate * 1000 / rate;
+}
+
+/* The middle of a bucket. */
+static uint64_t bucket_value(unsigned bucket)
+{
+	unsigned octave = bucket >> UAIO_HIST_SUB_BITS, shift;
+
+	if (octave < 2)
+		return bucket;
+	shift = octave - 1;
+	bucket -= shift << UAIO_HIST_SUB_BITS;
+	return ((uint64_t)bucket << shift) + (1ull << shift >> 1);
+}
+
+/* The value that @permille of all are not above. */
+static uint64_t quantile(const struct uaio_hist *hist, uint64_t nr,
+			 unsigned permille)
+{
+	/* At least one, and all of them together without overflow. */
+	uint64_t rank =
+		nr / 1000 * permille + (nr % 1000 * permille + 999) / 1000;
+	uint64_t below = 0, value;
+	unsigned i = 0;
+
+	for (; i < UAIO_NR_BUCKETS - 1; i++) {
+		below += hist->buckets[i];
+		if (below >= rank)
+			break;
+	}
+	value = bucket_value(i);
+	return value < hist->max ? value : hist->max;
+}
+
+static void add_hist(struct uaio_hist *to, const struct uaio_hist *from)
+{
+	uint64_t max = load_relaxed(&from->max);
+
+	if (max > to->max)
+		to->max = max;
+	for (unsigned i = 0; i < UAIO_NR_BUCKETS; i++)
+		to->buckets[i] += load_relaxed(&from->buckets[i]);
+}
+
+static void add_block(struct uaio_stats_sum *sum, struct uaio_hist *hists,
+		      const struct uaio_stats *block)
+{
+	sum->nr_completed += load_relaxed(&block->nr_completed);
+	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
+		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
+			sum->nr_by_way[op][way] +=
+				load_relaxed(&block->nr_accepted[op][way]);
+	for (unsigned time = 0; time < UAIO_NR_HISTS; time++)
+		add_hist(&hists[time], &block->hists[time]);
+}
+
+static void sum_time(struct uaio_time_sum *sum, const struct uaio_hist *hist)
+{
+	for (unsigned i = 0; i < UAIO_NR_BUCKETS; i++)
+		sum->nr += hist->buckets[i];
+	if (!sum->nr)
 		return;
-	(void)sys_write(fd, line, (size_t)len);
-	(void)sys_close(fd);
+	sum->p50 = ns_of(quantile(hist, sum->nr, 500));
+	sum->p99 = ns_of(quantile(hist, sum->nr, 990));
+	sum->p999 = ns_of(quantile(hist, sum->nr, 999));
+	sum->max = ns_of(hist->max);
+}
+
+void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
+{
+	static struct uaio_hist hists[UAIO_NR_HISTS];
+	/* [MB:stats] acquire: the blocks. Pairs with list(). */
+	const struct uaio_stats *block = load_acquire(&all.blocks);
+
+	*ret_sum = (struct uaio_stats_sum){
+		.peak_in_flight = load_relaxed(&all.peak_in_flight),
+		.nr_threads = load_relaxed(&all.nr_threads_ever),
+		.peak_threads = load_relaxed(&all.peak_threads),
+	};
+	memset(hists, 0, sizeof(hists));
+	add_block(ret_sum, hists, &spare);
+	for (; block; block = block->next)
+		add_block(ret_sum, hists, block);
+	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
+		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
+			ret_sum->nr_accepted += ret_sum->nr_by_way[op][way];
+	/* Of those inline each is counted once, where it is accepted. */
+	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
+		ret_sum->nr_completed +=
+			ret_sum->nr_by_way[op][UAIO_WAY_INLINE];
+	add_hist(&hists[UAIO_TIME_SUBMIT], &hists[UAIO_TIME_ALONE]);
+	add_hist(&hists[UAIO_TIME_SERVICE], &hists[UAIO_TIME_ALONE]);
+	add_hist(&hists[UAIO_TIME_TOTAL], &hists[UAIO_TIME_ALONE]);
+	for (unsigned time = 0; time < UAIO_NR_TIMES; time++)
+		sum_time(&ret_sum->times[time], &hists[time]);
+	ret_sum->nr_submits = ret_sum->times[UAIO_TIME_SUBMIT].nr;
 }

@@ -16,6 +16,7 @@
 #include "engine/exit.h"
 #include "engine/ready.h"
 #include "engine/retry.h"
+#include "engine/stats.h"
 
 long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 {
@@ -35,6 +36,9 @@ long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 		batch->resfd = NULL;
 		batch->nr_resfd = 0;
 		batch->kick = (struct uaio_kick){ 0 };
+		batch->stats = uaio_stats_mine();
+		if (unlikely(batch->stats))
+			batch->nr_inline = batch->nr_handed_over = 0;
 	}
 	return room;
 }
@@ -93,13 +97,87 @@ static void add_event(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		flush(batch);
 }
 
+static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+			 const struct uaio_outcome *outcome)
+{
+	struct uaio_stats *stats = batch->stats;
+
+	uaio_stats_add(&stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
+	if (!batch->nr_inline && !batch->nr_handed_over)
+		batch->start = outcome->start;
+	if (batch->nr_inline++)
+		uaio_stats_time(stats, UAIO_TIME_SERVICE, outcome->start,
+				outcome->end, 1);
+	else {
+		batch->first_start = outcome->start;
+		batch->first_end = outcome->end;
+	}
+	batch->end = outcome->end;
+}
+
+static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
+			      enum uaio_issue issue,
+			      const struct uaio_outcome *outcome)
+{
+	enum uaio_way way = issue == UAIO_ISSUE_RETRY_READY && !req->file->inode
+				    ? UAIO_WAY_PARKED
+				    : UAIO_WAY_QUEUED;
+
+	if (likely(!batch->stats))
+		return;
+	req->handed_over = uaio_cycles();
+	/* It may have been tried first, or not. */
+	if (!batch->nr_inline && !batch->nr_handed_over)
+		batch->start =
+			outcome->start ? outcome->start : req->handed_over;
+	batch->nr_handed_over++;
+	uaio_stats_add(&batch->stats->nr_accepted[req->sqe.op][way], 1);
+	uaio_stats_in_flight();
+	req->submitted = batch->start;
+	req->started = 0;
+}
+
 /*
- * The request goes on without us; done_bytes of it have been written.
+ * The time of a call is that of each request made in it, too. Reading the clock
+ * is the dearest part of counting, so what is made inline is timed once, around
+ * the system call.
+ */
+static void count_call(const struct uaio_batch *batch)
+{
+	struct uaio_stats *stats = batch->stats;
+	uint64_t end = batch->end;
+
+	if (batch->nr_inline == 1 && !batch->nr_handed_over) {
+		uaio_stats_time(stats, UAIO_TIME_ALONE, batch->start, end, 1);
+		return;
+	}
+	if (batch->nr_handed_over)
+		end = uaio_cycles();
+	uaio_stats_time(stats, UAIO_TIME_SUBMIT, batch->start, end, 1);
+	if (!batch->nr_inline)
+		return;
+	uaio_stats_time(stats, UAIO_TIME_SERVICE, batch->first_start,
+			batch->first_end, 1);
+	uaio_stats_time(stats, UAIO_TIME_TOTAL, batch->start, end,
+			batch->nr_inline);
+}
+
+static void complete(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+		     const struct uaio_outcome *outcome)
+{
+	if (unlikely(batch->stats))
+		count_inline(batch, sqe, outcome);
+	add_event(batch, sqe, outcome->res);
+}
+
+/*
+ * The request goes on without us; part of it may be done.
  * Return: 0 or -errno, refused.
  */
 static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
-		     enum uaio_issue issue, int64_t done_bytes)
+		     enum uaio_issue issue, const struct uaio_outcome *outcome)
 {
+	int64_t done_bytes = outcome->res;
 	struct uaio_ctx *ctx = batch->ctx;
 	struct uaio_req *req;
 	int ret = uaio_exit_is_near() ? -EAGAIN : 0;
@@ -115,10 +193,11 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		if (!done_bytes)
 			return ret;
 		/* Part of it is on its way: that is the result then. */
-		add_event(batch, sqe, done_bytes);
+		complete(batch, sqe, outcome);
 		return 0;
 	}
 	batch->nr_unused--;
+	count_handed_over(batch, req, issue, outcome);
 	if (done_bytes)
 		uaio_req_advance(req, (uint64_t)done_bytes);
 	if (req->file->inode) {
@@ -145,19 +224,20 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
  */
 static enum uaio_issue try_flags(struct uaio_file *file,
 				 const struct uaio_sqe *sqe, int *ret_error,
-				 int64_t *ret_res)
+				 struct uaio_outcome *ret)
 {
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	*ret_error = 0;
 	if (!inode || !uaio_inode_is_busy(inode)) {
-		*ret_error = uaio_try_flags(file, sqe, ret_res);
+		*ret_error = uaio_try_flags(file, sqe, ret);
 		return UAIO_ISSUE_DONE;
 	}
 	/* Nothing overtakes what is queued. */
 	if (!(sqe->rw_flags & RWF_NOWAIT))
 		return UAIO_ISSUE_RETRY_WORKER;
-	*ret_res = -EAGAIN;
+	ret->res = -EAGAIN;
+	ret->start = ret->end = uaio_stats_now();
 	return UAIO_ISSUE_DONE;
 }
 
@@ -165,8 +245,8 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	struct uaio_outcome outcome = { .res = 0 };
 	enum uaio_issue issue;
-	int64_t res = 0;
 	int ret;
 
 	ret = op->prep(sqe, file);
@@ -174,17 +254,17 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		return ret;
 
 	if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
-		issue = try_flags(file, sqe, &ret, &res);
+		issue = try_flags(file, sqe, &ret, &outcome);
 	else
 		issue = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
-								     &res);
+								     &outcome);
 	if (unlikely(ret < 0))
 		return ret;
 	if (likely(issue == UAIO_ISSUE_DONE)) {
-		add_event(batch, sqe, res);
+		complete(batch, sqe, &outcome);
 		return 0;
 	}
-	return hand_over(batch, sqe, issue, res);
+	return hand_over(batch, sqe, issue, &outcome);
 }
 
 void uaio_batch_end(struct uaio_batch *batch)
@@ -200,4 +280,6 @@ void uaio_batch_end(struct uaio_batch *batch)
 	if (unlikely(nr_unused))
 		uaio_ctx_return_tickets(ctx, nr_unused);
 	uaio_wq_kick(&batch->kick);
+	if (unlikely(batch->stats) && batch->nr_inline + batch->nr_handed_over)
+		count_call(batch);
 }

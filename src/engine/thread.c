@@ -10,6 +10,7 @@
 
 #include "base/sys.h"
 #include "engine/entry.h"
+#include "engine/stats.h"
 
 enum {
 	/*
@@ -61,7 +62,10 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	}
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)pthread_attr_destroy(&attr);
-	return ret ? -EAGAIN : 0;
+	if (ret)
+		return -EAGAIN;
+	uaio_stats_thread_starts();
+	return 0;
 }
 
 void uaio_thread_begin(const char *name)
@@ -72,4 +76,10 @@ void uaio_thread_begin(const char *name)
 	if (load_mask_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_mask_bytes,
 					    load_mask);
+}
+
+void uaio_thread_end(void)
+{
+	uaio_stats_thread_ends();
+	uaio_leave();
 }

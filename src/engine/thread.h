@@ -18,4 +18,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg);
 /* First thing in main: the name (15 characters are kept), the processors. */
 void uaio_thread_begin(const char *name);
 
+/* Last thing in main. */
+void uaio_thread_end(void);
+
 #endif /* UAIO_ENGINE_THREAD_H */

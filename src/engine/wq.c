@@ -143,7 +143,7 @@ static void *work(void *arg)
 		finishing(account);
 		uaio_req_complete(req, res);
 	}
-	uaio_leave();
+	uaio_thread_end();
 	return NULL;
 }
 

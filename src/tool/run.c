@@ -7,6 +7,7 @@
  * command's own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,9 +37,10 @@ static void print_option(const struct uaio_option *opt)
 {
 	char flag[32];
 
-	snprintf(flag, sizeof(flag), "--%s %s", opt->name,
-		 opt->kind == UAIO_OPTION_COUNT ? opt->placeholder : "");
-	printf("  %-16s  %-18s  %s\n", flag, opt->variable, opt->help);
+	snprintf(flag, sizeof(flag), "--%s%s%s", opt->name,
+		 opt->placeholder && !opt->alone ? " " : "",
+		 opt->placeholder ? opt->placeholder : "");
+	printf("  %-17s  %-17s  %s\n", flag, opt->variable, opt->help);
 }
 
 static void print_help(void)
@@ -73,7 +75,7 @@ static int set_from_flag(struct settings *settings, int id, const char *text)
 	char flag[32];
 
 	if (!text)
-		text = "1";
+		text = uaio_options[id].alone;
 	settings->texts[id] = text;
 	if (uaio_option_parse(&uaio_options[id], text, &settings->values[id])) {
 		snprintf(flag, sizeof(flag), "--%s", uaio_options[id].name);
@@ -108,12 +110,11 @@ static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 		flags[i] = (struct option){
 			.name = uaio_options[i].name,
 			/*
-			 * A switch takes its value after '=' only: the word
-			 * after it may be the command.
+			 * What can do without a value takes one after '=' only:
+			 * the word after it may be the command.
 			 */
-			.has_arg = uaio_options[i].kind == UAIO_OPTION_SWITCH
-					   ? optional_argument
-					   : required_argument,
+			.has_arg = uaio_options[i].alone ? optional_argument
+							 : required_argument,
 			.val = FIRST_LONG + i,
 		};
 	flags[UAIO_NR_OPTIONS] =
@@ -157,6 +158,45 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 
 /* running */
 
+/*
+ * A file for the statistics of all that the command starts: the same wherever
+ * it goes, and one that can be written.
+ */
+static int settle_file(struct settings *settings, int id)
+{
+	static char paths[UAIO_NR_OPTIONS][UAIO_OPTION_PATH_MAX];
+	char path[UAIO_OPTION_PATH_MAX];
+	const char *text = settings->texts[id];
+	int fd;
+
+	uaio_option_absolute(&uaio_options[id], text, paths[id]);
+	if (!strcmp(paths[id], "-"))
+		return 0;
+	if (!paths[id][0] || uaio_option_path(paths[id], getpid(), path) < 0)
+		return uaio_complain(EXIT_REFUSED, "--%s: the path is too long",
+				     uaio_options[id].name);
+	settings->texts[id] = paths[id];
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return uaio_complain(EXIT_REFUSED, "--%s=%s: %s",
+				     uaio_options[id].name, text,
+				     strerror(errno));
+	close(fd);
+	return 0;
+}
+
+static int settle_files(struct settings *settings)
+{
+	int status = 0;
+
+	for (int i = 0; i < UAIO_NR_OPTIONS && !status; i++) {
+		if (uaio_options[i].kind == UAIO_OPTION_FILE &&
+		    settings->values[i])
+			status = settle_file(settings, i);
+	}
+	return status;
+}
+
 static int set_environment(const struct settings *settings, const char *dir)
 {
 	int r = uaio_preload_set(dir);
@@ -180,6 +220,8 @@ int uaio_run_main(int argc, char **argv)
 	argv += optind;
 
 	status = set_from_environment(&settings);
+	if (!status)
+		status = settle_files(&settings);
 	if (!status)
 		status = uaio_library_find(dir);
 	if (!status)

@@ -148,7 +148,8 @@ def _run(function, args):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--list", action="store_true")
-    for name in ("uaio", "uaio-nowhere", "library", "target", "static-target"):
+    for name in ("uaio", "uaio-nowhere", "library", "target", "static-target",
+                 "client", "schema"):
         # Tests change the working directory, and meson's paths are relative.
         parser.add_argument(f"--{name}", type=os.path.abspath)
     for name in ("meson", "build", "bindir", "libdir"):

@@ -32,14 +32,19 @@ def _(tool):
 
 @case("every option in the help is accepted and sets the variable beside it")
 def _(tool):
-    rows = re.findall(r"^  (--\S+) +([A-Z]\b)? +(UAIO_\w+) ",
+    rows = re.findall(r"^  (--[\w-]+)(\S*) +([A-Z]+\b)? +(UAIO_\w+) ",
                       tool.run("--help").out, re.M)
-    expect(len(rows) >= 5, True, "rows in the help")
-    for flag, placeholder, variable in rows:
+    expect(len(rows) >= 7, True, "rows in the help")
+    for flag, optional, placeholder, variable in rows:
         expect(variable, "UAIO_" + flag[2:].upper().replace("-", "_"), flag)
-        outcome = tool.run(f"{flag}=1" if placeholder else flag, *SHOW)
-        outcome.err = ""  # --verbose says something there
-        expect(variables(outcome), {variable: "1"}, flag)
+        value = "1"
+        if placeholder == "FILE":
+            value = tool.path("statistics")
+        elif optional:
+            value = "-"
+        outcome = tool.run(f"{flag}={value}" if placeholder else flag, *SHOW)
+        outcome.err = ""  # some say something there
+        expect(variables(outcome), {variable: value}, flag)
 
 
 @case("options of the program are left to the program")

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client ENDING: make requests of which the numbers are known, inline, parked
+ * and queued ones, then end in the way that is told.
+ *
+ * 20 preads and 10 pwrites of a file in memory, one fdsync of it, and 3 reads
+ * of a pipe that are parked until it is written to. So 34 requests.
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <fcntl.h>
+#include <libaio.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BYTES = 512 };
+
+static void make(io_context_t ctx, struct iocb *iocb)
+{
+	struct io_event event;
+
+	assert(io_submit(ctx, 1, &iocb) == 1);
+	assert(io_getevents(ctx, 1, 1, &event, NULL) == 1);
+	assert((long)event.res >= 0);
+}
+
+static void read_pipe(io_context_t ctx)
+{
+	struct iocb iocb, *list[] = { &iocb };
+	struct io_event event;
+	char byte;
+	int ends[2];
+
+	assert(pipe(ends) == 0);
+	for (int i = 0; i < 3; i++) {
+		io_prep_pread(&iocb, ends[0], &byte, 1, 0);
+		assert(io_submit(ctx, 1, list) == 1);
+		assert(write(ends[1], "x", 1) == 1);
+		assert(io_getevents(ctx, 1, 1, &event, NULL) == 1);
+		assert(event.res == 1);
+	}
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void make_requests(void)
+{
+	static char buffer[BYTES];
+	io_context_t ctx = NULL;
+	struct iocb iocb;
+	int fd = memfd_create("client", MFD_CLOEXEC);
+
+	assert(fd >= 0 && ftruncate(fd, BYTES) == 0);
+	assert(io_setup(8, &ctx) == 0);
+	for (int i = 0; i < 30; i++) {
+		if (i % 3)
+			io_prep_pread(&iocb, fd, buffer, BYTES, 0);
+		else
+			io_prep_pwrite(&iocb, fd, buffer, BYTES, 0);
+		make(ctx, &iocb);
+	}
+	io_prep_fdsync(&iocb, fd);
+	make(ctx, &iocb);
+	read_pipe(ctx);
+	close(fd);
+	assert(io_destroy(ctx) == 0);
+}
+
+static void *make_requests_in_thread(void *arg)
+{
+	(void)arg;
+	make_requests();
+	return NULL;
+}
+
+static void in_handler(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
+/* A child that makes requests of its own, and one that makes none. */
+static void have_children(void)
+{
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = fork();
+		int status;
+
+		assert(pid >= 0);
+		if (pid == 0) {
+			if (i == 0)
+				make_requests();
+			exit(0);
+		}
+		assert(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+}
+
+/* Other files where the standard descriptors were. */
+static void reuse_descriptors(const char *path)
+{
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	for (int fd = 0; fd < 3; fd++)
+		assert(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) == fd);
+}
+
+int main(int argc, char **argv)
+{
+	const char *ending = argc > 1 ? argv[1] : "return";
+
+	if (!strcmp(ending, "nothing"))
+		return 0;
+	make_requests();
+	if (!strcmp(ending, "exit"))
+		exit(0);
+	if (!strcmp(ending, "_exit"))
+		_exit(0);
+	if (!strcmp(ending, "_Exit"))
+		_Exit(0);
+	if (!strcmp(ending, "exit_group"))
+		syscall(SYS_exit_group, 0);
+	if (!strcmp(ending, "handler")) {
+		signal(SIGUSR1, in_handler);
+		raise(SIGUSR1);
+	}
+	if (!strcmp(ending, "elsewhere"))
+		assert(chdir("/") == 0);
+	if (!strcmp(ending, "reuse"))
+		reuse_descriptors(argv[2]);
+	if (!strcmp(ending, "fork"))
+		have_children();
+	if (!strcmp(ending, "threads")) {
+		/* One after the other: each finds the last one dead. */
+		for (int i = 0; i < 20; i++) {
+			pthread_t thread;
+
+			assert(pthread_create(&thread, NULL,
+					      make_requests_in_thread,
+					      NULL) == 0);
+			assert(pthread_join(thread, NULL) == 0);
+		}
+	}
+	return 0;
+}

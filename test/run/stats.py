@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""--stats and --stats-json: what a process says about its requests."""
+import json
+import os
+import re
+
+from harness import case, expect, main
+
+REQUESTS = 34  # of one round of client.c
+WAYS = {
+    "pread": {"inline": 20, "parked": 3, "queued": 0},
+    "pwrite": {"inline": 10, "parked": 0, "queued": 0},
+    "fdsync": {"inline": 0, "parked": 0, "queued": 1},
+}
+NOTHING = {"inline": 0, "parked": 0, "queued": 0}
+
+
+def lines(tool, *command, **options):
+    """The objects that a run of the client leaves behind."""
+    path = tool.path("stats.json")
+    tool.run(f"--stats-json={path}", "--", tool.args.client, *command,
+             **options).expect()
+    with open(path) as file:
+        found = [json.loads(line) for line in file]
+    os.unlink(path)
+    return found
+
+
+def only_line(tool, *command, **options):
+    found = lines(tool, *command, **options)
+    expect(len(found), 1, "lines")
+    return found[0]
+
+
+def expect_rounds(line, rounds, what):
+    for op, ways in line["requests"].items():
+        wanted = {way: rounds * nr
+                  for way, nr in WAYS.get(op, NOTHING).items()}
+        expect(ways, wanted, f"{what}: {op}")
+    for name in ("accepted", "completed", "submits"):
+        expect(line[name], rounds * REQUESTS, f"{what}: {name}")
+    expect(line["contexts"], rounds, what)
+    for time, count in (("submit", 34), ("queue_wait", 4), ("service", 34),
+                        ("total", 34)):
+        expect(line["ns"][time]["count"], rounds * count, f"{what}: {time}")
+
+
+@case("statistics count every request once, however the process ends")
+def _(tool):
+    for ending in ("return", "exit", "_exit", "_Exit", "exit_group",
+                   "handler"):
+        line = only_line(tool, ending)
+        expect_rounds(line, 1, ending)
+        expect(line["comm"], "run-client", ending)
+
+
+@case("statistics have the schema that is installed with them")
+def _(tool):
+    import jsonschema  # not every machine that only builds has it
+
+    with open(tool.args.schema) as file:
+        schema = json.load(file)
+    validator = jsonschema.Draft7Validator(schema)
+    for ending in ("return", "nothing"):
+        line = only_line(tool, ending)
+        validator.validate(line)
+        # Nothing is in the line that the schema does not tell of.
+        expect(set(line), set(schema["properties"]), "members")
+        del line["ns"]["total"]["p99.9"]
+        expect(validator.is_valid(line), False, "a line without its p99.9")
+
+
+@case("times are plausible and in order")
+def _(tool):
+    line = only_line(tool, "return")
+    for name, time in line["ns"].items():
+        values = [time[p] for p in ("p50", "p99", "p99.9", "max")]
+        expect(values, sorted(values), name)
+        expect(values[0] > 0, True, name)
+        expect(values[-1] < 60e9, True, name)
+    expect(line["ns"]["total"]["max"] >= line["ns"]["service"]["max"], True,
+           "a request lasts longer than its system call")
+    expect(line["peak_in_flight"], 1, "one at a time")
+    expect(1 <= line["threads"]["peak"] <= line["threads"]["started"], True,
+           "threads")
+
+
+@case("threads that have ended are counted")
+def _(tool):
+    expect_rounds(only_line(tool, "threads"), 21, "threads")
+
+
+@case("a child that makes requests speaks for itself alone")
+def _(tool):
+    found = lines(tool, "fork")
+    expect(len(found), 2, "processes that made requests")
+    expect(found[0]["pid"] != found[1]["pid"], True, "process ids")
+    for line in found:
+        expect_rounds(line, 1, line["pid"])
+
+
+@case("requests that are made by workers are counted as such")
+def _(tool):
+    line = only_line(tool, "return", env={"UAIO_FORCE_WORKER": "1"})
+    expect(line["requests"]["pread"],
+           {"inline": 0, "parked": 3, "queued": 20}, "preads")
+    expect(line["completed"], REQUESTS, "completed")
+    expect(line["ns"]["queue_wait"]["count"], REQUESTS, "queue waits")
+
+
+@case("the block of statistics goes to the standard error")
+def _(tool):
+    for options, env in ((("--stats",), {}), ((), {"UAIO_STATS": "yes"}),
+                         (("--stats=-",), {})):
+        outcome = tool.run(*options, "--", tool.args.client, env=env)
+        outcome.expect(out="", err=None)
+        first = outcome.err.splitlines()[0]
+        wanted = (r"uaio: run-client\[\d+\]: 34 requests in 34 calls, "
+                  r"1 contexts")
+        expect(bool(re.fullmatch(wanted, first)), True, first)
+        rows = dict(line.split(None, 1)
+                    for line in outcome.err.splitlines()[3:6])
+        expect([rows["pread"].split(), rows["pwrite"].split(),
+                rows["fdsync"].split()],
+               [["20", "3", "0"], ["10", "0", "0"], ["0", "0", "1"]], "rows")
+        for name in ("submit", "queue wait", "service", "total"):
+            expect(len(re.findall(rf"^  {name} +(?:\d+\.\d ?\s*){{4}}$",
+                                  outcome.err, re.M)), 1, name)
+        expect(max(map(len, outcome.err.splitlines())) <= 80, True, "width")
+
+
+@case("a process that made no context says so in one line")
+def _(tool):
+    outcome = tool.run("--stats", "--", tool.args.client, "nothing")
+    outcome.expect(err=None)
+    expect(bool(re.fullmatch(
+        r"uaio: run-client\[\d+\]: made no io_setup call\n", outcome.err)),
+        True, outcome.err)
+    tool.run("--stats=no", "--", tool.args.client).expect()
+
+
+@case("statistics go to the file of the process, wherever it goes")
+def _(tool):
+    os.mkdir(tool.path("here"))
+    for name in ("plain", "of.%p.100%%"):
+        tool.run(f"--stats-json={name}", "--", tool.args.client, "elsewhere",
+                 cwd=tool.path("here")).expect()
+    names = sorted(os.listdir(tool.path("here")))
+    expect(len(names), 2, names)
+    expect(names[1], "plain", "the relative path")
+    with open(tool.path("here/" + names[0])) as file:
+        line = json.load(file)
+    expect(names[0], f"of.{line['pid']}.100%", "the process id")
+
+
+@case("two runs share a file of statistics")
+def _(tool):
+    path = tool.path("both")
+    for _ in range(2):
+        tool.run(f"--stats={path}", f"--stats-json={path}.json", "--",
+                 tool.args.client).expect()
+    with open(path) as file:
+        expect(len(re.findall("^uaio: ", file.read(), re.M)), 2, "blocks")
+    with open(path + ".json") as file:
+        expect(len(file.readlines()), 2, "lines")
+
+
+@case("a file that takes the number of the standard error is left alone")
+def _(tool):
+    path = tool.path("data")
+    tool.run("--stats", "--", tool.args.client, "reuse", path).expect()
+    expect(os.path.getsize(path), 0, "bytes in it")
+
+
+@case("a file of statistics that cannot be written is refused at the start")
+def _(tool):
+    marker = tool.path("marker")
+    for option in ("--stats=/nonexistent/x", "--stats-json=/nonexistent/x",
+                   f"--stats={tool.scratch}", "--stats=a%d"):
+        tool.run(option, "--", "mkdir", marker).expect_refusal(
+            2, option.split("=")[1])
+    expect(os.path.exists(marker), False, "the command ran")
+
+
+@case("a file of statistics that cannot be written at the end is told of")
+def _(tool):
+    outcome = tool.exec(
+        tool.args.client, env={"LD_PRELOAD": tool.library,
+                               "LD_LIBRARY_PATH": tool.lib_dir,
+                               "UAIO_STATS_JSON": "/nonexistent/x"})
+    outcome.expect(
+        err="uaio: cannot write statistics to /nonexistent/x: error 2\n")
+
+
+main()
