@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -379,6 +380,44 @@ static void many_contexts_of_one_event_take_little(void **state)
 	assert_true(uaio_now_ns() - start < 20000000000);
 }
 
+static uint64_t resident_bytes(void)
+{
+	unsigned long total, resident;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%lu %lu", &total, &resident), 2);
+	fclose(file);
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The table grows to 256 slots in each cycle, and is as good as empty after. */
+static void growing_again_and_again_takes_no_more_memory(void **state)
+{
+	enum { NR = 65 };
+	struct uaio_counters first, last;
+	uint64_t handles[NR], resident = 0;
+	unsigned nr_cycles = unit_rounds(100000 / NR);
+
+	(void)state;
+	for (unsigned cycle = 0; cycle < nr_cycles; cycle++) {
+		for (unsigned i = 0; i < NR; i++)
+			handles[i] = unit_context(1);
+		uaio_counters_read(&last);
+		if (cycle == 0)
+			first = last;
+		if (cycle == nr_cycles / 10)
+			resident = resident_bytes();
+		for (unsigned i = 0; i < NR; i++)
+			unit_destroy(handles[i]);
+	}
+	assert_int_equal(last.table_bytes, first.table_bytes);
+	assert_int_equal(last.index_bytes, first.index_bytes);
+	assert_int_equal(last.ring_bytes, first.ring_bytes);
+	/* A page a hundred contexts would show; other threads' stacks may not. */
+	assert_true(resident_bytes() < resident + (1 << 20));
+}
+
 /* What is submitted when destroy comes is either refused or ends with it. */
 static uint32_t stop; /* atomic */
 
@@ -472,6 +511,7 @@ static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		UNIT_TEST(growing_again_and_again_takes_no_more_memory),
 		UNIT_TEST(values_that_are_no_handle_are_refused),
 		UNIT_TEST(an_overwritten_id_never_leads_to_another_context),
 		UNIT_TEST(the_lowest_free_id_is_used_again),
