@@ -127,16 +127,16 @@ def attach_loop(image):
                     raise
 
 
-def run(command, deadline, cwd=None, env=None):
+def run(command, deadline, cwd=None, env=None, stdin=None):
     """Run to the end, or to the deadline: (status, output of both streams).
 
     The status is None when the deadline passed. Output goes through a file,
-    so that a descendant that lives on cannot hold us up.
+    so that a descendant that lives on cannot hold us up. `stdin` names a file.
     """
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, open(stdin or os.devnull) as source:
         child = subprocess.Popen(
             command, cwd=cwd, env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            stdin=source, stdout=log, stderr=subprocess.STDOUT,
             start_new_session=True)
         try:
             status = child.wait(deadline)

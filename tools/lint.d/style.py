@@ -14,7 +14,8 @@ def check_format(tree):
     if not shutil.which("clang-format"):
         return [Finding(".clang-format", 1, "clang-format is missing: apt-get "
                         "install --no-install-recommends clang-format")]
-    files = list(tree.c_files("src", "include", "test", "bench"))
+    files = [*tree.c_files("src", "include", "test", "bench"),
+             *(path for path in tree.paths() if path.endswith(".cc"))]
     done = subprocess.run(
         ["clang-format", "--dry-run", "--Werror", "--style=file", *files],
         cwd=tree.root, capture_output=True, text=True)

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""programs.py BUILD PROGRAM WAY [ARGUMENT...]: unmodified programs on uaio.
+
+What they wrote is read back by themselves, and looked at from outside: they
+could be wrong in the same way both times. Ways: see ways.py.
+"""
+import filecmp
+import hashlib
+import os
+import sys
+
+sys.dont_write_bytecode = True  # leave the source tree clean
+import ways  # noqa: E402
+
+MIB = 1 << 20
+COMM_BYTES = 15  # of its name, the kernel keeps of a process
+
+
+def stress_ng(client):
+    """Writes, reads, vectors and polls of O_DIRECT files, some of them refused,
+    one at a time and many. It fails when a call or a request does, and when
+    one is lost; versions that compare data do so for --verify, 0.15 does not."""
+    for requests in 1, 16, 128:
+        output = client.run(
+            "stress-ng", "--aiol", "1", "--verify", "--aiol-ops", "300",
+            "--aiol-requests", str(requests), "--temp-path", client.place)
+        if "successful run completed" not in output:
+            raise ways.Failed(output)
+        # Two thirds of what it counts as operations are batches of requests.
+        client.prove("stress-ng-aiol", 200 * requests)
+
+
+def qemu_io(client):
+    """Patterns by requests in flight together; a ring that qemu reaps itself."""
+    image = client.path("image")
+    with open(image, "wb") as file:
+        file.truncate(64 * MIB)
+    extents = [(i * 3 * MIB, (i % 4 + 1) * 256 << 10, 0x11 + i)
+               for i in range(16)]
+    writes = [f"aio_write -q -P {byte} {start} {length}"
+              for start, length, byte in extents]
+    reads = [f"aio_read -q -P {byte} {start} {length}"
+             for start, length, byte in extents]
+    commands = [*writes, "aio_flush", *reads, "aio_flush"]
+    output = client.run("qemu-io", "--native-aio", "--nocache", "-f", "raw",
+                        *(word for each in commands for word in ("-c", each)),
+                        image)
+    # It prints what does not match, and succeeds all the same.
+    if output:
+        raise ways.Failed(output)
+    client.prove("qemu-io", 2 * len(extents))
+    with open(image, "rb") as file:
+        data = file.read()
+    expected = bytearray(len(data))
+    for start, length, byte in extents:
+        expected[start:start + length] = bytes([byte]) * length
+    if data != expected:
+        raise ways.Failed("the image is not what was written to it")
+
+
+def qemu_img(client):
+    """An image to another format and back; then writes at full depth."""
+    native = "file.driver=file,file.aio=native,file.cache.direct=on"
+
+    def image(kind, name):
+        return f"driver={kind},{native},file.filename={client.path(name)}"
+
+    def convert(source, target):
+        client.run("qemu-img", "convert", "-n", "-W", "-m", "16", "-t", "none",
+                   "-T", "none", "--image-opts", "--target-image-opts",
+                   source, target)
+        client.prove("qemu-img", 32)
+
+    write_noise(client.path("disk"), 64 * MIB)
+    client.run("qemu-img", "create", "-q", "-f", "qcow2",
+               client.path("qcow2"), str(64 * MIB))
+    client.run("qemu-img", "create", "-q", "-f", "raw", client.path("back"),
+               str(64 * MIB))
+    convert(image("raw", "disk"), image("qcow2", "qcow2"))
+    convert(image("qcow2", "qcow2"), image("raw", "back"))
+    if not filecmp.cmp(client.path("disk"), client.path("back"), False):
+        raise ways.Failed("the image that came back is not the one that left")
+    client.run("qemu-img", "bench", "-n", "-t", "none", "-f", "raw",
+               "-w", "--pattern=0x5a", "-c", "16000", "-d", "64", "-s", "4096",
+               client.path("back"))
+    client.prove("qemu-img", 16000)
+    with open(client.path("back"), "rb") as file:
+        if file.read(16000 * 4096).strip(b"\x5a"):
+            raise ways.Failed("not every block was written")
+
+
+def copy(client, program):
+    """examples/copy.cc: files of awkward lengths, and one that is not there."""
+    for length in 0, 1, 4096, 5 * MIB + 123:
+        write_noise(client.path("from"), length)
+        client.run(program, client.path("from"), client.path("to"))
+        client.prove("copy", length // (256 << 10) * 2)
+        if not filecmp.cmp(client.path("from"), client.path("to"), False):
+            raise ways.Failed(f"a copy of {length} bytes is not the same")
+    refuse(client, program, client.path("missing"), client.path("to"))
+
+
+def checksum(client, program):
+    """examples/checksum.py: the same digest as by plain reads."""
+    for length in 0, 1, 4096, 5 * MIB + 123:
+        write_noise(client.path("file"), length)
+        with open(client.path("file"), "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        output = client.run(sys.executable, program, client.path("file"))
+        client.prove(os.path.basename(sys.executable)[:COMM_BYTES],
+                     length // (128 << 10))
+        if output != f"{digest}  {client.path('file')}\n":
+            raise ways.Failed(f"of {length} bytes: {output}, not {digest}")
+    refuse(client, sys.executable, program, client.path("missing"))
+
+
+def refuse(client, *command):
+    """An example that cannot do its work says why, in one line."""
+    try:
+        client.run(*command)
+    except ways.Failed as failed:
+        said = str(failed).splitlines()
+        if said[1] == "exits with 1:" and len(said) == 3 and \
+                "No such file or directory" in said[2]:
+            return
+        raise
+    raise ways.Failed(f"{' '.join(command)} succeeds")
+
+
+def write_noise(path, length):
+    """Every part differs from every other: nothing can be misplaced unseen."""
+    with open(path, "wb") as file:
+        file.write(hashlib.shake_128(b"noise").digest(length))
+        os.fsync(file.fileno())
+
+
+PROGRAMS = {
+    "stress-ng": stress_ng,
+    "qemu-io": qemu_io,
+    "qemu-img": qemu_img,
+    "copy": copy,
+    "checksum": checksum,
+}
+
+if __name__ == "__main__":
+    sys.exit(ways.main(__doc__, PROGRAMS))

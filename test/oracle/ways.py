@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""The ways to run a program, and the proof that it ran in one.
+
+    kernel    on the kernel's AIO
+    uaio      under `uaio run`
+    denied    under `uaio run`, with the kernel's AIO answered ENOSYS
+
+A program that finds no AIO may well do its work without, so that it succeeds
+says nothing of where its requests ran. The library's own count of them does:
+Client.prove() is the one place that knows where that count is had.
+"""
+import json
+import os
+import shutil
+import sys
+
+import sandbox
+
+WAYS = ("kernel", "uaio", "denied")
+
+
+class Failed(Exception):
+    """A program did something else than it should; the text says what."""
+
+
+class Missing(Exception):
+    """A program that is not installed."""
+
+
+def find(program):
+    """The path of a program, also where only root's PATH leads."""
+    path = shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin")
+    if not path:
+        raise Missing(program)
+    return os.path.abspath(path)
+
+
+class Client:
+    """Runs programs in one of the ways, in a folder on a disk."""
+
+    def __init__(self, build, way, size=512 << 20):
+        self.box = sandbox.Sandbox(build)
+        self.way = way
+        self.place = self.box.ext4("place", size) if self.box.is_private \
+            else self.box.folder("place")
+        self.counters = os.path.join(self.box.dir, "counters")
+
+    def path(self, name):
+        return os.path.join(self.place, name)
+
+    def wrap(self, *command):
+        return {"kernel": lambda *plain: list(plain), "uaio": self.box.uaio,
+                "denied": self.box.uaio_only}[self.way](*command)
+
+    def env(self):
+        return {"UAIO_COUNTERS": self.counters, "LC_ALL": "C"}
+
+    def run(self, *command, deadline=120, stdin=None):
+        """Run it in this way to its end, which must be a success.
+
+        Return: what it printed.
+        """
+        status, output = sandbox.run(
+            self.wrap(find(command[0]), *command[1:]), deadline,
+            cwd=self.place, env=self.env(), stdin=stdin)
+        if status != 0:
+            ending = "hangs" if status is None else f"exits with {status}"
+            raise Failed(f"{' '.join(command)}\n{ending}:\n{output[-3000:]}")
+        return output
+
+    def prove(self, name, at_least):
+        """Demand that the processes of that name which have ended since the
+        last proof had so many requests on uaio; none at all on the kernel."""
+        counted = [line for line in self._reports() if line["comm"] == name]
+        requests = sum(line["requests"] for line in counted)
+        if self.way == "kernel":
+            if counted:
+                raise Failed(f"{name} ran on uaio")
+            return
+        if requests < at_least:
+            raise Failed(f"{name}: {requests} requests ran on uaio, "
+                         f"not {at_least} or more")
+        print(f"{name}: {requests} requests on uaio", flush=True)
+
+    def _reports(self):
+        try:
+            with open(self.counters) as lines:
+                found = [json.loads(line) for line in lines]
+            os.unlink(self.counters)
+        except FileNotFoundError:
+            found = []
+        return found
+
+
+def main(usage, scenarios):
+    """PROGRAM BUILD SCENARIO WAY: run scenarios[SCENARIO](client)."""
+    try:
+        build, scenario, way, *arguments = sys.argv[1:]
+        run = scenarios[scenario]
+        WAYS.index(way)
+    except (ValueError, KeyError):
+        print(usage, file=sys.stderr)
+        return 2
+    try:
+        # Programs run in another folder than this one.
+        arguments = [os.path.abspath(each) for each in arguments]
+        run(Client(build, way), *arguments)
+    except Failed as why:
+        print(why, flush=True)
+        return 1
+    except Missing as program:
+        print(f"{program} is not installed")
+        return sandbox.SKIP
+    return 0
