@@ -9,6 +9,7 @@ A program that finds no AIO may well do its work without, so that it succeeds
 says nothing of where its requests ran. The library's own count of them does:
 Client.prove() is the one place that knows where that count is had.
 """
+import atexit
 import json
 import os
 import shutil
@@ -44,6 +45,11 @@ class Client:
         self.place = self.box.ext4("place", size) if self.box.is_private \
             else self.box.folder("place")
         self.counters = os.path.join(self.box.dir, "counters")
+
+    @staticmethod
+    def at_end(undo):
+        """Call it when this process ends, by SIGTERM too."""
+        atexit.register(undo)
 
     def path(self, name):
         return os.path.join(self.place, name)

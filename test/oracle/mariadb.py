@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""MariaDB in one of the ways of ways.py: a data directory and its server.
+
+InnoDB reads and writes pages by libaio where io_setup succeeds; else it says so
+in its log and uses threads of its own. That log is looked at in every run.
+"""
+import os
+import pwd
+import re
+import signal
+import subprocess
+import time
+
+import ways
+
+START_S = 120
+SOCKET = "socket"  # in the data directory: a full path may be too long
+
+OPTIONS = [
+    "--no-defaults", "--skip-grant-tables", "--skip-networking",
+    "--innodb-use-native-aio=1",
+    # Versions that can use io_uring too would; others do not know the option.
+    "--loose-innodb-linux-aio=aio",
+    # Small, so that pages come and go all the time.
+    "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=16M",
+    f"--socket={SOCKET}", "--pid-file=pid",
+]
+NATIVE = re.compile(r"InnoDB: Using (Linux native AIO|libaio)")
+NOT_NATIVE = re.compile(r"falling back|liburing|io_uring")
+
+
+class Database:
+    """A new data directory, and how mariadbd is started on it."""
+
+    def __init__(self, client, flush_method="O_DIRECT"):
+        self.client = client
+        self.folder = client.path("data")
+        os.mkdir(self.folder)
+        user = pwd.getpwuid(os.getuid()).pw_name
+        self.options = [*OPTIONS, f"--datadir={self.folder}", f"--user={user}",
+                        f"--tmpdir={client.place}",
+                        f"--innodb-flush-method={flush_method}"]
+
+    def bootstrap(self, statements):
+        """Run statements without a server; each must fit a line."""
+        script = self.client.path("script.sql")
+        with open(script, "w") as file:
+            for statement in statements:
+                file.write(f"{' '.join(statement.split())};\n")
+        log = self.client.run("mariadbd", *self.options, "--bootstrap",
+                              stdin=script)
+        demand_native(log)
+
+    def start(self):
+        return Server(self)
+
+    def check_pages(self):
+        """Every page of every table has the checksum it should, says a
+        program that knows no server."""
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                if name.endswith(".ibd"):
+                    subprocess.run([ways.find("innochecksum"),
+                                    os.path.join(folder, name)], check=True)
+
+
+def demand_native(log):
+    if not NATIVE.search(log) or NOT_NATIVE.search(log):
+        raise ways.Failed(f"InnoDB did not use native AIO:\n{log}")
+
+
+class Server:
+    """mariadbd on its socket, from its start to its end of whatever kind."""
+
+    def __init__(self, database):
+        self.client, self.folder = database.client, database.folder
+        self.log_path = self.client.path("log")
+        with open(self.log_path, "w") as log:
+            self.child = subprocess.Popen(
+                self.client.wrap(ways.find("mariadbd"), *database.options),
+                cwd=self.client.place, start_new_session=True,
+                env={**os.environ, **self.client.env()},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.client.at_end(self._end)
+        self._wait_until_ready()
+        demand_native(self.log())
+        with open(os.path.join(self.folder, "pid")) as file:
+            self.pid = int(file.read())
+
+    def log(self):
+        with open(self.log_path) as file:
+            return file.read()
+
+    def _wait_until_ready(self):
+        deadline = time.monotonic() + START_S
+        while "ready for connections" not in self.log():
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                raise ways.Failed(f"mariadbd does not start:\n{self.log()}")
+            time.sleep(0.05)
+
+    def shell(self, **streams):
+        """The command-line client: statements in, rows out as lines."""
+        return subprocess.Popen(
+            [ways.find("mariadb"), "--no-defaults", f"--socket={SOCKET}",
+             "--protocol=socket", "--batch", "--skip-column-names",
+             "--unbuffered"], cwd=self.folder, **streams)
+
+    def query(self, statement):
+        """Return: its rows, as tuples of text."""
+        shell = self.shell(stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True)
+        output, _ = shell.communicate(statement, timeout=START_S)
+        if shell.returncode != 0:
+            raise ways.Failed(f"{statement}\n{output}\n{self.log()}")
+        return [tuple(line.split("\t")) for line in output.splitlines()]
+
+    def check_tables(self, *tables):
+        """Not EXTENDED: that warns of rows deleted and not yet purged."""
+        for table, _, kind, text in self.query(
+                f"CHECK TABLE {', '.join(tables)}"):
+            if (kind, text) != ("status", "OK"):
+                raise ways.Failed(f"{table}: {kind}: {text}\n{self.log()}")
+
+    def kill(self):
+        """As the out-of-memory killer does, in the middle of anything."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.child.wait(START_S)
+
+    def shut_down(self):
+        self.query("SHUTDOWN")
+        if self.child.wait(START_S) != 0:
+            raise ways.Failed(f"mariadbd ends badly:\n{self.log()}")
+
+    def _end(self):
+        """Whatever has happened, nothing of it is left behind."""
+        try:
+            os.killpg(self.child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.child.wait()
