@@ -40,15 +40,15 @@ static inline int compare_doubles(const void *a, const void *b)
 }
 
 /*
- * A round looks up every handle of a hot set once. Rounds are made until a slice
- * of time is full; the clock is read once in a batch of rounds, whose size is
- * found first.
+ * A round does what is measured nr times: it looks up every handle of a hot set
+ * once, for instance. Rounds are made until a slice of time is full; the clock
+ * is read once in a batch of rounds, whose size is found first.
  *
- * Return: nanoseconds per lookup, the median of several slices.
+ * Return: nanoseconds for each of the nr, the median of several slices.
  */
 typedef void round_fn(void *arg);
 
-static inline double time_rounds(round_fn *round, void *arg)
+static inline double time_rounds(round_fn *round, void *arg, size_t nr)
 {
 	double slices[SLICES];
 	uint64_t batch = 1, start, took;
@@ -71,7 +71,7 @@ static inline double time_rounds(round_fn *round, void *arg)
 			rounds += batch;
 			took = now_ns() - start;
 		} while (took < SLICE_NS);
-		slices[s] = (double)took / (double)(rounds * HOT);
+		slices[s] = (double)took / (double)(rounds * nr);
 	}
 	qsort(slices, SLICES, sizeof(slices[0]), compare_doubles);
 	return slices[SLICES / 2];

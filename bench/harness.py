@@ -438,6 +438,8 @@ class Row:
     note: str = ""
     is_disproved: bool = False
     file_system: str = ""
+    cpu_s_per_io: dict[str, list[float]] = field(default_factory=dict)
+    """Of the subject and the peer, in the same rounds."""
 
     def pairs(self) -> int:
         return len(self.subject_values)
@@ -469,6 +471,7 @@ class Row:
             "peer_values": self.peer_values, "ratio": plain(self.ratio()),
             "control": plain(self.control), "goal": plain(self.goal),
             "verdict": self.verdict(), "proofs": self.proofs,
+            "cpu_s_per_io": self.cpu_s_per_io or None,
             "note": self.note, "file_system": self.file_system,
             "machine": machine,
         }

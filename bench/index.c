@@ -193,9 +193,10 @@ static void measure(size_t nr, bool is_scattered)
 
 	if (!is_scattered)
 		printf("list %zu %.2f %zu\n", nr,
-		       time_rounds(look_up_list, &hot), sizeof(struct entry *));
+		       time_rounds(look_up_list, &hot, HOT),
+		       sizeof(struct entry *));
 	printf("%s %zu %.2f %zu\n", is_scattered ? "radix-scattered" : "radix",
-	       nr, time_rounds(look_up_radix, &hot),
+	       nr, time_rounds(look_up_radix, &hot, HOT),
 	       hot.radix.nr_nodes * sizeof(struct radix_node) / nr);
 
 	radix_free(hot.radix.root, hot.radix.height);

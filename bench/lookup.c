@@ -55,7 +55,7 @@ static void measure(size_t nr)
 	for (size_t i = 0; i < HOT; i++)
 		hot.contexts[i] = contexts[hot_index(i, nr)];
 	rings = nr_kernel_rings();
-	printf("%zu %.2f %zu\n", nr, time_rounds(look_up, &hot), rings);
+	printf("%zu %.2f %zu\n", nr, time_rounds(look_up, &hot, HOT), rings);
 	free(contexts);
 }
 

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""The rows that are not fio's: lookup, memory, and the cost of being loaded."""
+"""The rows that are not fio's: lookup, contexts, memory, and the cost of being
+loaded."""
 from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import (Disproved, Goal, Progress, Row, Sample, Series,
+from harness import (CONTROL, Disproved, Goal, Progress, Row, Sample, Series,
                      Spread, VariantFailed, alternate, clean_environment,
-                     control_of, print_table, run)
+                     control_of, file_system_of, print_table, row_of, run)
 
 COUNTS = [4 ** power for power in range(8)]
 """1, 4, 16 ... 16384 contexts."""
 MEMORY_COUNTS = [1000, 16384]
+TURN_COUNTS = [1, 16, 64, 512]
+TMPFS = Path("/dev/shm")
 
 AIO_NR = Path("/proc/sys/fs/aio-nr")
 AIO_MAX_NR = Path("/proc/sys/fs/aio-max-nr")
@@ -37,7 +41,11 @@ class Programs:
     def uaio_run(self) -> list[str]:
         return [str(self.build / "uaio"), "run", "--"]
 
-    def lines(self, name: str, arguments: Sequence[int] = (),
+    def with_list(self) -> list[str]:
+        """What runs a program on uaio with its contexts in a list."""
+        return ["env", f"LD_PRELOAD={self.build / 'bench/libuaio-list.so'}"]
+
+    def lines(self, name: str, arguments: Sequence[int | str] = (),
               prefix: Sequence[str] = ()) -> list[list[str]]:
         """The words of each line that a program of this folder prints."""
         program = self.build / "bench" / name
@@ -157,6 +165,64 @@ def _print_lookups(series: dict[str, Series]) -> None:
 def _median(series: Series, figure: str) -> str:
     value = statistics.median(series.values(figure))
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+# --- contexts: what finding one is of a request ----------------------------------
+
+
+def _turns(programs: Programs, folder: Path, prefix: list[str],
+           of_kernel: bool) -> Sample:
+    figures: dict[str, float] = {}
+    for count in TURN_COUNTS:
+        [[_, request, find, rings]] = programs.lines(
+            "requests", [str(folder), count], prefix)
+        if int(rings) != (count if of_kernel else 0):
+            raise Disproved(f"requests: {count} contexts, "
+                            f"{rings} rings of the kernel")
+        figures[f"request {count}"] = float(request)
+        figures[f"find {count}"] = float(find)
+        figures[f"share {count}"] = 100 * float(find) / float(request)
+    return Sample(figures, "every context had a ring of the kernel"
+                  if of_kernel else "no context had a ring of the kernel")
+
+
+def contexts_rows(programs: Programs) -> list[Row]:
+    """uaio against itself with a list in the place of its table."""
+    folder = TMPFS if TMPFS.is_dir() else Path(tempfile.gettempdir())
+    series = alternate({
+        "list": lambda: _turns(programs, folder, programs.with_list(), False),
+        "kernel": lambda: _turns(programs, folder, [], True),
+        "uaio": lambda: _turns(programs, folder, programs.uaio_run(), False),
+    }, programs.pairs, "list", programs.progress, "contexts")
+
+    def row(figure: str, count: int, title: str, unit: str, peer: str,
+            goal: Goal | None) -> Row:
+        return row_of(series, "uaio", peer, f"{figure} {count}",
+                      name="contexts", title=f"{title} one of {count}",
+                      unit=unit, goal=goal,
+                      control=control_of(series, "list", f"request {count}"),
+                      file_system=file_system_of(folder))
+
+    rows = [row("share", count, "part of a read to find", "%", "list",
+                Goal(5, at_least=False, of="subject"))
+            for count in TURN_COUNTS]
+    rows += [row("request", 1, "a read by", "ns", "list",
+                 Goal(1.01, at_least=False)),
+             row("request", TURN_COUNTS[-1], "a read by", "ns", "list", None),
+             row("request", TURN_COUNTS[-1], "a read by", "ns", "kernel", None)]
+    _print_turns(series)
+    return rows
+
+
+def _print_turns(series: dict[str, Series]) -> None:
+    lines = []
+    for who, each in series.items():
+        if not each.failure and who != CONTROL:
+            lines += [[f"  {who}: {figure}"] + [
+                _median(each, f"{figure} {count}") for count in TURN_COUNTS]
+                for figure in ("request", "find")]
+    head = ["contexts: ns of a read, of finding it", *map(str, TURN_COUNTS)]
+    print_table([head, *lines], set(range(1, len(head))))
 
 
 # --- memory: the memory of a context --------------------------------------------

@@ -19,9 +19,9 @@ from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Progress,
                      Row, VariantFailed, alternate, cleanup, file_system_of,
                      machine_facts, print_lines, print_rows, write_rows)
 
-TMPFS = Path("/dev/shm")
 PROGRAMS = {
     "lookup": programs.lookup_rows,
+    "contexts": programs.contexts_rows,
     "memory": programs.memory_rows,
     "load": programs.load_rows,
 }
@@ -67,9 +67,9 @@ def arguments() -> argparse.Namespace:
 
 def fio_rows(bench: fio.Bench, job: fio.Job, pairs: int,
              progress: Progress) -> list[Row]:
-    if job.on_tmpfs and file_system_of(TMPFS) != "tmpfs":
+    if job.on_tmpfs and file_system_of(programs.TMPFS) != "tmpfs":
         return [Row(name=job.name, title=job.title, figure="I/O", unit="I/O/s",
-                    peer="kernel", note=f"no tmpfs on {TMPFS}")]
+                    peer="kernel", note=f"no tmpfs on {programs.TMPFS}")]
     progress.show(f"{job.name}: laying out its files")
     try:
         fio.lay_out(bench, job)
@@ -91,7 +91,7 @@ def main() -> int:
     bench = fio.Bench(
         build=args.build,
         disk_dir=cleanup.temp_dir(args.dir or args.build),
-        tmpfs_dir=cleanup.temp_dir(TMPFS if TMPFS.is_dir()
+        tmpfs_dir=cleanup.temp_dir(programs.TMPFS if programs.TMPFS.is_dir()
                                    else Path(tempfile.gettempdir())),
         runtime_s=1.0 if args.quick else 3.0)
     print(f"uaio {machine['commit'] or 'of an unknown commit'}   "

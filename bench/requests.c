@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * requests FOLDER N: what a request costs where there are N contexts, and how
+ * much of that is to find its context.
+ *
+ * An ordinary libaio program: started plainly it measures the kernel, under
+ * `uaio run` it measures uaio. Each request is a read of 1 KiB from a file in
+ * the folder, submitted and reaped before the next. The contexts take turns in
+ * a scattered order, as they would with a thread each, so that none is nearer
+ * than the others in the caches.
+ *
+ * A request finds its context twice, in io_submit() and in io_getevents(), the
+ * second time in the caches. Both are measured in the same order of contexts:
+ * io_submit() of no requests finds the context and does no more; of -1 it is
+ * refused before that. The difference is the time to find it. What the caches
+ * miss of the context itself, which the request needs anyway, is in it.
+ *
+ * Prints N, nanoseconds per request, how many of them are to find the context,
+ * and how many rings of kernel AIO were mapped meanwhile: all or none, which
+ * proves what ran.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libaio.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "handles.h"
+
+enum { TURNS = 512, READ_BYTES = 1024, FILE_BYTES = 1 << 20 };
+
+struct turns {
+	io_context_t contexts[TURNS]; /* the order of a round */
+	int fd;
+	char buffer[READ_BYTES];
+};
+
+static void fail(const char *what, int error)
+{
+	fprintf(stderr, "requests: %s: %s\n", what, strerror(error));
+	exit(1);
+}
+
+static void read_by_turns(void *arg)
+{
+	struct turns *turns = arg;
+
+	for (size_t i = 0; i < TURNS; i++) {
+		struct iocb iocb, *list = &iocb;
+		struct io_event event;
+		int ret;
+
+		io_prep_pread(&iocb, turns->fd, turns->buffer, READ_BYTES,
+			      (long long)(i * READ_BYTES));
+		ret = io_submit(turns->contexts[i], 1, &list);
+		if (ret != 1)
+			fail("io_submit", -ret);
+		ret = io_getevents(turns->contexts[i], 1, 1, &event, NULL);
+		if (ret != 1 || event.res != READ_BYTES)
+			fail("io_getevents", ret < 0 ? -ret : EIO);
+	}
+}
+
+/* Twice for each: a request does. */
+static void call_by_turns(const struct turns *turns, long nr, int expected)
+{
+	for (size_t i = 0; i < TURNS; i++)
+		if (io_submit(turns->contexts[i], nr, NULL) != expected ||
+		    io_submit(turns->contexts[i], nr, NULL) != expected)
+			fail("io_submit of nothing", EPROTO);
+}
+
+static void find_by_turns(void *arg)
+{
+	call_by_turns(arg, 0, 0);
+}
+
+static void refuse_by_turns(void *arg)
+{
+	call_by_turns(arg, -1, -EINVAL);
+}
+
+static int open_file(const char *folder)
+{
+	static char data[FILE_BYTES];
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		fail(folder, errno);
+	if (write(fd, data, sizeof(data)) != (ssize_t)sizeof(data))
+		fail("write", errno);
+	return fd;
+}
+
+/*
+ * Every context gets the same number of turns where their number divides the
+ * turns. A fixed sequence: every run measures the same order.
+ */
+static void shuffle(io_context_t *contexts, size_t nr)
+{
+	uint64_t x = 1;
+
+	for (size_t i = nr - 1; i > 0; i--) {
+		io_context_t swapped = contexts[i];
+		size_t j;
+
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		j = (size_t)(x >> 33) % (i + 1);
+		contexts[i] = contexts[j];
+		contexts[j] = swapped;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static io_context_t contexts[TURNS];
+	static struct turns turns;
+	double request_ns, find_ns, refuse_ns;
+	size_t nr, rings;
+
+	if (argc != 3 || (nr = count_argument(argv[2])) > TURNS) {
+		fputs("usage: requests FOLDER N, N up to 512\n", stderr);
+		return 2;
+	}
+	turns.fd = open_file(argv[1]);
+	for (size_t i = 0; i < nr; i++) {
+		int ret = io_setup(1, &contexts[i]);
+
+		if (ret < 0)
+			fail("io_setup", -ret);
+	}
+	shuffle(contexts, nr);
+	for (size_t i = 0; i < TURNS; i++)
+		turns.contexts[i] = contexts[i % nr];
+	rings = nr_kernel_rings();
+	request_ns = time_rounds(read_by_turns, &turns, TURNS);
+	find_ns = time_rounds(find_by_turns, &turns, TURNS);
+	refuse_ns = time_rounds(refuse_by_turns, &turns, TURNS);
+	printf("%zu %.2f %.2f %zu\n", nr, request_ns, find_ns - refuse_ns,
+	       rings);
+	return 0;
+}
