@@ -6,8 +6,8 @@
     denied    under `uaio run`, with the kernel's AIO answered ENOSYS
 
 A program that finds no AIO may well do its work without, so that it succeeds
-says nothing of where its requests ran. The library's own count of them does:
-Client.prove() is the one place that knows where that count is had.
+says nothing of where its requests ran. The library's own statistics do:
+Client.prove() is the one place that knows how they are had.
 """
 import atexit
 import json
@@ -44,7 +44,7 @@ class Client:
         self.way = way
         self.place = self.box.ext4("place", size) if self.box.is_private \
             else self.box.folder("place")
-        self.counters = os.path.join(self.box.dir, "counters")
+        self.stats = os.path.join(self.box.dir, "stats")
 
     @staticmethod
     def at_end(undo):
@@ -59,7 +59,7 @@ class Client:
                 "denied": self.box.uaio_only}[self.way](*command)
 
     def env(self):
-        return {"UAIO_COUNTERS": self.counters, "LC_ALL": "C"}
+        return {"UAIO_STATS_JSON": self.stats, "LC_ALL": "C"}
 
     def run(self, *command, deadline=120, stdin=None):
         """Run it in this way to its end, which must be a success.
@@ -78,7 +78,7 @@ class Client:
         """Demand that the processes of that name which have ended since the
         last proof had so many requests on uaio; none at all on the kernel."""
         counted = [line for line in self._reports() if line["comm"] == name]
-        requests = sum(line["requests"] for line in counted)
+        requests = sum(line["completed"] for line in counted)
         if self.way == "kernel":
             if counted:
                 raise Failed(f"{name} ran on uaio")
@@ -90,11 +90,16 @@ class Client:
 
     def _reports(self):
         try:
-            with open(self.counters) as lines:
+            with open(self.stats) as lines:
                 found = [json.loads(line) for line in lines]
-            os.unlink(self.counters)
+            os.unlink(self.stats)
         except FileNotFoundError:
             found = []
+        for line in found:
+            by_way = sum(sum(ways.values())
+                         for ways in line["requests"].values())
+            if not line["completed"] <= line["accepted"] == by_way:
+                raise Failed(f"statistics that do not add up: {line}")
         return found
 
 
