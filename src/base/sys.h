@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <time.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -142,6 +143,11 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 	return uaio_sys6(SYS_write, fd, (long)buf, (long)len, 0, 0, 0);
 }
 
+static inline ssize_t sys_send(int fd, const void *buf, size_t len, int flags)
+{
+	return uaio_sys6(SYS_sendto, fd, (long)buf, (long)len, flags, 0, 0);
+}
+
 static inline int sys_fsync(int fd)
 {
 	return (int)uaio_sys6(SYS_fsync, fd, 0, 0, 0, 0, 0);
@@ -205,6 +211,17 @@ static inline int sys_readlinkat(int dir, const char *path, char *ret_buf,
 static inline int sys_eventfd(unsigned init, int flags)
 {
 	return (int)uaio_sys6(SYS_eventfd2, init, flags, 0, 0, 0, 0);
+}
+
+static inline int sys_epoll_create(void)
+{
+	return (int)uaio_sys6(SYS_epoll_create1, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_epoll_ctl(int epoll, int op, int fd,
+				struct epoll_event *event)
+{
+	return (int)uaio_sys6(SYS_epoll_ctl, epoll, op, fd, (long)event, 0, 0);
 }
 
 static inline int sys_ppoll(struct pollfd *fds, unsigned nr,

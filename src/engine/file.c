@@ -177,6 +177,8 @@ static uint32_t stream_flags(int fd, mode_t mode)
 
 	if (!S_ISCHR(mode) || sys_lseek(fd, 0, SEEK_CUR) == -ESPIPE)
 		flags |= UAIO_FILE_F_STREAM;
+	if (S_ISSOCK(mode))
+		flags |= UAIO_FILE_F_SOCKET;
 	if (!(mode & S_IFMT))
 		flags |= anonymous_flags(fd);
 	return flags;

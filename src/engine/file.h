@@ -53,6 +53,7 @@ enum {
 	UAIO_FILE_F_BLOCKDEV = 1u << 8,  /* of fixed size */
 	UAIO_FILE_F_PATH = 1u << 9,      /* O_PATH: no operation at all */
 	UAIO_FILE_F_NO_WRITE = 1u << 10, /* has no write that AIO could use */
+	UAIO_FILE_F_SOCKET = 1u << 11, /* refuses offsets, others ignore them */
 };
 
 struct uaio_file {

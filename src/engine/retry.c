@@ -320,6 +320,19 @@ static enum uaio_issue try_direct_write(struct uaio_file *file,
 	return UAIO_ISSUE_RETRY_WORKER;
 }
 
+/* Complete without a system call. */
+static void refuse(struct uaio_outcome *ret, int64_t res)
+{
+	ret->res = res;
+	ret->start = ret->end = uaio_stats_now();
+}
+
+static bool is_at_bad_offset(const struct uaio_file *file,
+			     const struct uaio_sqe *sqe)
+{
+	return sqe->off && uaio_file_has(file, UAIO_FILE_F_SOCKET);
+}
+
 /* Streams: what is possible now; the rest when the file is ready. */
 static enum uaio_issue try_stream(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
@@ -328,6 +341,10 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 	int64_t res;
 
+	if (unlikely(is_at_bad_offset(file, sqe))) {
+		refuse(ret, -ESPIPE);
+		return UAIO_ISSUE_DONE;
+	}
 	if (uaio_file_has(file, UAIO_FILE_F_NONBLOCK))
 		return try_here(file, sqe, ret);
 	ret->res = 0;
@@ -358,7 +375,10 @@ static enum uaio_issue try_poll(struct uaio_file *file,
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 		   struct uaio_outcome *ret)
 {
-	ret->res = run(file, sqe, 0, ret);
+	if (unlikely(is_at_bad_offset(file, sqe)))
+		refuse(ret, -ESPIPE);
+	else
+		ret->res = run(file, sqe, 0, ret);
 	/*
 	 * A flag the file cannot honour is refused when it is submitted. Disk
 	 * file systems can honour RWF_NOWAIT in general, and where they do not

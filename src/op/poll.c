@@ -2,10 +2,24 @@
 /* POLL: one-shot; tried here, then left to the poller. */
 #include <errno.h>
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include "base/sys.h"
 #include "engine/file.h"
 #include "op/op.h"
+
+/* Whether the driver knows polling; if nobody can tell, it does. */
+static bool can_poll(int fd)
+{
+	struct epoll_event event = { 0 };
+	int epoll = sys_epoll_create(), ret;
+
+	if (epoll < 0)
+		return true;
+	ret = sys_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+	(void)sys_close(epoll);
+	return ret != -EPERM;
+}
 
 int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -17,7 +31,10 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	if (sqe->off || sqe->len || sqe->rw_flags)
 		return -EINVAL;
 	/* There is nothing to wait on, and it would wait for ever. */
-	if (uaio_file_kind(file) < UAIO_KIND_STREAM && !(sqe->events & always))
+	if (sqe->events & always)
+		return 0;
+	if (uaio_file_kind(file) < UAIO_KIND_STREAM ||
+	    (uaio_file_kind(file) == UAIO_KIND_DEVICE && !can_poll(sqe->fd)))
 		return -EINVAL;
 	return 0;
 }

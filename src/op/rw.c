@@ -6,6 +6,8 @@
  * cost 90 ns more than pread and pwrite.
  */
 #include <errno.h>
+#include <linux/fs.h>
+#include <sys/socket.h>
 
 #include "base/check.h"
 #include "base/sys.h"
@@ -18,6 +20,8 @@ enum {
 	IOVS_MAX = 1024,        /* UIO_MAXIOV */
 	RWF_KNOWN_END = 1 << 9, /* no kernel knows a flag from here on */
 	RWF_APPEND_EITHER = 0x10 | 0x20, /* APPEND, NOAPPEND */
+	RWF_ATOMIC_ = 0x40, /* newer than the headers of many a machine */
+	RWF_DONTCACHE_ = 0x80,
 	IOPRIO_CLASS_SHIFT = 13,
 	IOPRIO_LEVEL_MASK = 7,
 	CAP_SYS_NICE = 23,
@@ -95,6 +99,31 @@ static int64_t check_buffer(const struct uaio_sqe *sqe)
 							      : -EFAULT;
 }
 
+/*
+ * Flags that the file cannot honour come before all other mistakes. Which those
+ * are only the kernel knows, and it tells only of a request without mistakes;
+ * refused here is what no file of this kind honours.
+ */
+static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
+		       bool is_right_way)
+{
+	const uint32_t neither = UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
+	bool is_disk = uaio_file_kind(file) < UAIO_KIND_STREAM;
+	uint32_t never = 0;
+
+	if (sqe->rw_flags >= RWF_KNOWN_END)
+		return -EOPNOTSUPP;
+	if ((sqe->rw_flags & RWF_APPEND_EITHER) == RWF_APPEND_EITHER)
+		return -EINVAL;
+	if ((load_relaxed(&file->flags) & neither) == neither)
+		never = RWF_NOWAIT | RWF_ATOMIC_ | RWF_DONTCACHE_;
+	else if (!is_disk)
+		never = RWF_ATOMIC_ | RWF_DONTCACHE_;
+	else if (!is_right_way || uaio_optab[sqe->op].class == UAIO_CLASS_READ)
+		never = RWF_ATOMIC_;
+	return sqe->rw_flags & never ? -EOPNOTSUPP : 0;
+}
+
 int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
@@ -110,10 +139,12 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 		if (ret < 0)
 			return ret;
 	}
-	if (unlikely(sqe->rw_flags >= RWF_KNOWN_END))
-		return -EOPNOTSUPP;
-	if (unlikely((sqe->rw_flags & RWF_APPEND_EITHER) == RWF_APPEND_EITHER))
-		return -EINVAL;
+	if (unlikely(sqe->rw_flags)) {
+		int ret = check_flags(sqe, file, uaio_file_has(file, mode));
+
+		if (ret < 0)
+			return ret;
+	}
 	if (unlikely(!uaio_file_has(file, mode)))
 		return -EBADF;
 	if (unlikely(uaio_file_has(file, none)))
@@ -124,6 +155,23 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	if (unlikely(sqe->off < 0 || sqe->off > INT64_MAX - bytes))
 		return -EINVAL;
 	return 0;
+}
+
+/*
+ * Nothing to read or write on a stream: the vectored calls would not even ask
+ * the file. An eventfd refuses it, a datagram socket sends a datagram of it.
+ */
+static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
+{
+	return unlikely(is_stream) && !uaio_sqe_bytes(sqe);
+}
+
+static int64_t write_nothing(int fd)
+{
+	int64_t res = sys_send(fd, NULL, 0, MSG_DONTWAIT);
+
+	/* Only a socket can make this wait. */
+	return res == -ENOTSOCK ? sys_write(fd, NULL, 0) : res;
 }
 
 /*
@@ -156,6 +204,8 @@ int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	uint32_t flags = sqe->rw_flags | extra_flags;
 	int nr = (int)sqe->len;
 
+	if (is_nothing(sqe, is_stream))
+		return sys_read(fd, NULL, 0);
 	if (flags)
 		return readv_flags(sqe, fd, sqe->iov, nr, is_stream, flags);
 	return is_stream ? sys_readv(fd, sqe->iov, nr)
@@ -168,6 +218,8 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	uint32_t flags = sqe->rw_flags | extra_flags;
 	int nr = (int)sqe->len;
 
+	if (is_nothing(sqe, is_stream))
+		return write_nothing(fd);
 	if (flags)
 		return writev_flags(sqe, fd, sqe->iov, nr, is_stream, flags);
 	return is_stream ? sys_writev(fd, sqe->iov, nr)
@@ -180,6 +232,8 @@ int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	uint32_t flags = sqe->rw_flags | extra_flags;
 	const struct iovec iov = { sqe->buf, sqe->len };
 
+	if (is_nothing(sqe, is_stream))
+		return sys_read(fd, NULL, 0);
 	if (flags)
 		return readv_flags(sqe, fd, &iov, 1, is_stream, flags);
 	return unlikely(is_stream)
@@ -193,6 +247,8 @@ int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	uint32_t flags = sqe->rw_flags | extra_flags;
 	const struct iovec iov = { sqe->buf, sqe->len };
 
+	if (is_nothing(sqe, is_stream))
+		return write_nothing(fd);
 	if (flags)
 		return writev_flags(sqe, fd, &iov, 1, is_stream, flags);
 	return unlikely(is_stream)
