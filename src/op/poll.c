@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
+#include "base/check.h"
 #include "base/sys.h"
 #include "engine/file.h"
 #include "op/op.h"
@@ -39,7 +40,7 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return 0;
 }
 
-/* Return: what is ready now, or -EAGAIN: nothing. */
+/* Return: what is ready now, or -EAGAIN: nothing; or -EBADF. */
 int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		      uint32_t extra_flags)
 {
@@ -49,6 +50,9 @@ int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 
 	(void)is_stream;
 	(void)extra_flags;
+	/* Closed, and there was no number to go on with; poll() ignores it. */
+	if (unlikely(fd < 0))
+		return -EBADF;
 	ret = sys_ppoll(&slot, 1, &zero, NULL, 0);
 	if (ret < 0)
 		return ret == -EINTR ? -EAGAIN : ret;
