@@ -108,18 +108,18 @@ static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 		       bool is_right_way)
 {
 	const uint32_t neither = UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
-	bool is_disk = uaio_file_kind(file) < UAIO_KIND_STREAM;
 	uint32_t never = 0;
 
 	if (sqe->rw_flags >= RWF_KNOWN_END)
 		return -EOPNOTSUPP;
 	if ((sqe->rw_flags & RWF_APPEND_EITHER) == RWF_APPEND_EITHER)
 		return -EINVAL;
-	if ((load_relaxed(&file->flags) & neither) == neither)
+	if ((load_relaxed(&file->flags) & neither) == neither ||
+	    (uaio_file_kind(file) == UAIO_KIND_MEMORY && !is_right_way))
 		never = RWF_NOWAIT | RWF_ATOMIC_ | RWF_DONTCACHE_;
-	else if (!is_disk)
+	else if (uaio_file_kind(file) >= UAIO_KIND_STREAM)
 		never = RWF_ATOMIC_ | RWF_DONTCACHE_;
-	else if (!is_right_way || uaio_optab[sqe->op].class == UAIO_CLASS_READ)
+	else if (uaio_optab[sqe->op].class == UAIO_CLASS_READ || !is_right_way)
 		never = RWF_ATOMIC_;
 	return sqe->rw_flags & never ? -EOPNOTSUPP : 0;
 }

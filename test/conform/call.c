@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "ring.h"
 
 _Static_assert(sizeof(struct iocb) == sizeof(struct libaio_iocb), "layout");
 _Static_assert(sizeof(struct io_event) == sizeof(struct libaio_event),
@@ -30,18 +31,34 @@ static long answer(long ret)
 	return ret == -1 ? -errno : ret;
 }
 
-long call_setup(unsigned int nr, aio_context_t *ctx)
+static long setup(unsigned int nr, aio_context_t *ctx)
 {
 	if (door == DOOR_SYSCALL)
 		return answer(syscall(SYS_io_setup, nr, ctx));
 	return io_setup((int)nr, (io_context_t *)ctx);
 }
 
+long call_setup(unsigned int nr, aio_context_t *ctx)
+{
+	long ret = setup(nr, ctx);
+
+	if (ret == 0)
+		ring_watch(*ctx);
+	return ret;
+}
+
 long call_destroy(aio_context_t ctx)
 {
+	long ret;
+
+	ring_note(ctx);
 	if (door == DOOR_SYSCALL)
-		return answer(syscall(SYS_io_destroy, ctx));
-	return io_destroy(CTX(ctx));
+		ret = answer(syscall(SYS_io_destroy, ctx));
+	else
+		ret = io_destroy(CTX(ctx));
+	if (ret == 0)
+		ring_forget(ctx);
+	return ret;
 }
 
 long call_submit(aio_context_t ctx, long nr, struct iocb **iocbs)
@@ -61,9 +78,14 @@ long call_cancel(aio_context_t ctx, struct iocb *cb, struct io_event *event)
 long call_getevents(aio_context_t ctx, long min_nr, long nr,
 		    struct io_event *events, struct timespec *timeout)
 {
+	long head, ret;
+
 	if (door == DOOR_SYSCALL)
 		return raw_getevents(ctx, min_nr, nr, events, timeout);
-	return io_getevents(CTX(ctx), min_nr, nr, EVENTS(events), timeout);
+	head = ring_head(ctx);
+	ret = io_getevents(CTX(ctx), min_nr, nr, EVENTS(events), timeout);
+	ring_reaped(ctx, head, events, ret);
+	return ret;
 }
 
 long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
@@ -74,17 +96,25 @@ long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
 		sigset_t *mask;
 		size_t bytes;
 	} sig = { mask, _NSIG / 8 };
+	long ret, head = ring_head(ctx);
 
 	if (door == DOOR_SYSCALL)
-		return answer(syscall(SYS_io_pgetevents, ctx, min_nr, nr,
-				      events, timeout, &sig));
-	return io_pgetevents(CTX(ctx), min_nr, nr, EVENTS(events), timeout,
-			     mask);
+		ret = answer(syscall(SYS_io_pgetevents, ctx, min_nr, nr, events,
+				     timeout, &sig));
+	else
+		ret = io_pgetevents(CTX(ctx), min_nr, nr, EVENTS(events),
+				    timeout, mask);
+	ring_reaped(ctx, head, events, ret);
+	return ret;
 }
 
 long raw_getevents(aio_context_t ctx, long min_nr, long nr,
 		   struct io_event *events, struct timespec *timeout)
 {
-	return answer(
+	long head = ring_head(ctx);
+	long ret = answer(
 		syscall(SYS_io_getevents, ctx, min_nr, nr, events, timeout));
+
+	ring_reaped(ctx, head, events, ret);
+	return ret;
 }

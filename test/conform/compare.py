@@ -3,10 +3,12 @@
 """compare.py --conform PROGRAM --uaio PROGRAM [GROUP | ROW]...
 
 Runs the rows on the kernel and under `uaio run --`, by libaio's functions and
-by syscall(2), and compares them field by field. A difference fails unless its
-row names the reason; a reason whose difference is gone fails too.
+by syscall(2), and compares them field by field. A difference fails unless the
+row's own table names it, field by field; one that is named there and gone
+fails too.
 
---set NAME=VALUE   for the library's environment
+--set NAME=VALUE   for the library's environment; takes away the differences
+                   that the table says it does
 --on FILESYSTEM    make a small file system of that type and use it
 
 Exit status: 0, 1 with differences, 77 where there is nothing to ask: no AIO
@@ -18,10 +20,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 
 DOORS = {"libaio": [], "syscall": ["--raw"]}
 SKIPPED = 77
 IMAGE_MB = 320  # the least that mkfs.xfs takes, and some
+NOTHING = "(nothing)"
 
 
 def run(command, env=None):
@@ -37,10 +42,15 @@ def run(command, env=None):
     return rows
 
 
-def reasons(conform, wanted):
-    """Why a row differs on purpose: {(group, row): reason}."""
-    rows = run([conform, "--list", *wanted])
-    return {row: fields[0] for row, fields in rows.items() if fields[0]}
+def meant(conform, wanted, settings, file_system):
+    """What differs on purpose: {(group, row): (title, [(kernel, uaio)])}."""
+    differs = {}
+    listed = subprocess.check_output([conform, "--list", *wanted], text=True)
+    for line in listed.splitlines():
+        group, row, title, unless, only_on, *pairs = line.split("\t")
+        if unless not in settings and only_on in ("", file_system):
+            differs[group, row] = title, list(zip(pairs[::2], pairs[1::2]))
+    return differs
 
 
 def is_own_fault(field):
@@ -55,13 +65,54 @@ def differences(kernel, uaio):
     """The fields that differ, as pairs of texts; empty if none does."""
     pairs = []
     for i in range(max(len(kernel), len(uaio))):
-        mine = kernel[i] if i < len(kernel) else "(nothing)"
-        theirs = uaio[i] if i < len(uaio) else "(nothing)"
+        mine = kernel[i] if i < len(kernel) else NOTHING
+        theirs = uaio[i] if i < len(uaio) else NOTHING
         if mine != theirs:
             pairs.append((mine, theirs))
         if mine.split("=")[0] != theirs.split("=")[0]:
             break  # from here on the fields are not the same observations
     return pairs
+
+
+def is_match(pair, pattern):
+    return all(map(fnmatchcase, pair, pattern))
+
+
+def judge(kernel, uaio, patterns, may_be_gone=False):
+    """The verdict on a row, and the pairs of fields that it is about.
+
+    patterns are the pairs that differ on purpose; None: nothing does.
+    """
+    if any(field.startswith("skip=") for field in kernel):
+        return "skipped", []
+    if any(map(is_own_fault, kernel)):
+        return "BROKEN", []
+    pairs = differences(kernel, uaio)
+    if patterns is None:
+        return ("DIFFERS" if pairs else "same"), pairs
+    if not pairs and may_be_gone:
+        return "same", []
+    others = [pair for pair in pairs
+              if not any(is_match(pair, pattern) for pattern in patterns)]
+    if others:
+        return "DIFFERS OTHERWISE", others
+    gone = [pattern for pattern in patterns
+            if not any(is_match(pair, pattern) for pair in pairs)]
+    if gone:
+        return "NO LONGER DIFFERS", gone
+    return "differs on purpose", pairs
+
+
+def report(name, verdict, pairs, kernel, title):
+    if verdict == "same":
+        return
+    print(f"{verdict}: {name}")
+    if verdict in ("skipped", "BROKEN"):
+        print(f"    {' '.join(kernel)}")
+    for mine, theirs in pairs:
+        print(f"    kernel {mine}    uaio {theirs}")
+    if title:
+        print(f"    because: {title}")
 
 
 def quietly(*command):
@@ -93,18 +144,46 @@ def mount_and_run_again(file_system):
         both = f"{shlex.join(mount)} && exec {shlex.join(again)}"
         return subprocess.run(
             ["unshare", "--mount", "--", "sh", "-c", both],
-            env={**os.environ, "CONFORM_DIR": top},
+            env={**os.environ, "CONFORM_DIR": top, "CONFORM_ON": file_system},
         ).returncode
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--conform", required=True)
     parser.add_argument("--uaio", required=True)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--on")
     parser.add_argument("wanted", nargs="*")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def check_libraries(conform, under_uaio, env):
+    """Both sides must be who they should be."""
+    for command, is_ours in (([], False), (under_uaio, True)):
+        library = subprocess.check_output(
+            [*command, conform, "--library"], text=True, env=env
+        )
+        if ("libuaio" in os.path.basename(library)) != is_ours:
+            sys.exit(f"compare.py: {command} runs on {library}")
+
+
+def run_all(conform, under_uaio, wanted, plain, env):
+    """What both sides say by each door: {door: (kernel's, uaio's)}."""
+    # All at once: on the kernel each row waits most of its time, until its
+    # context is gone.
+    with ThreadPoolExecutor() as pool:
+        runs = {}
+        for door, flags in DOORS.items():
+            rows = [conform, *flags, *wanted]
+            runs[door] = (pool.submit(run, rows, plain),
+                          pool.submit(run, [*under_uaio, *rows], env))
+        return {door: (kernel.result(), uaio.result())
+                for door, (kernel, uaio) in runs.items()}
+
+
+def main():
+    args = arguments()
     if args.on:
         return mount_and_run_again(args.on)
 
@@ -113,51 +192,28 @@ def main():
     plain = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
     env = {**plain, **dict(pair.split("=", 1) for pair in args.set)}
     under_uaio = [args.uaio, "run", "--"]
-    for command, is_ours in (([], False), (under_uaio, True)):
-        library = subprocess.check_output(
-            [*command, args.conform, "--library"], text=True, env=plain
-        )
-        if ("libuaio" in os.path.basename(library)) != is_ours:
-            sys.exit(f"compare.py: {command} runs on {library}")
-
+    check_libraries(args.conform, under_uaio, plain)
     probe = run([args.conform, "a handle is a page's address"], plain)
     if any("ENOSYS" in f or "EPERM" in f for fs in probe.values() for f in fs):
         print("the kernel has no AIO here")
         return SKIPPED
 
-    explained = reasons(args.conform, args.wanted)
-    compared = skipped = failed = 0
-    seen = set()
-    for door, flags in DOORS.items():
-        rows = [args.conform, *flags, *args.wanted]
-        kernel = run(rows, plain)
-        uaio = run([*under_uaio, *rows], env)
+    file_system = plain.get("CONFORM_ON")
+    differs = meant(args.conform, args.wanted, args.set, file_system)
+    # A difference need not show on every file system.
+    may_be_gone = bool(file_system)
+    compared = failed = skipped = 0
+    answers = run_all(args.conform, under_uaio, args.wanted, plain, env)
+    for door, (kernel, uaio) in answers.items():
         for row, fields in kernel.items():
-            name = f"{row[0]}: {row[1]} (by {door})"
-            if any(field.startswith("skip=") for field in fields):
-                print(f"skipped: {name}: {fields[-1]}")
-                skipped += 1
-                continue
-            compared += 1
-            if any(map(is_own_fault, fields)):
-                print(f"BROKEN: {name}: {' '.join(fields)}")
-                failed += 1
-                continue
-            pairs = differences(fields, uaio.get(row, []))
-            if not pairs:
-                continue
-            seen.add(row)
-            known = row in explained
-            failed += not known
-            print(f"{'differs on purpose' if known else 'DIFFERS'}: {name}")
-            for mine, theirs in pairs:
-                print(f"    kernel {mine}    uaio {theirs}")
-            if known:
-                print(f"    because {explained[row]}")
-    # A reason need not hold on every file system.
-    for row in explained.keys() - seen if "CONFORM_DIR" not in plain else ():
-        print(f"NO LONGER DIFFERS: {row[0]}: {row[1]}: {explained[row]}")
-        failed += 1
+            title, patterns = differs.get(row, (None, None))
+            verdict, pairs = judge(fields, uaio.get(row, []), patterns,
+                                   may_be_gone)
+            compared += verdict != "skipped"
+            skipped += verdict == "skipped"
+            failed += verdict.isupper()
+            report(f"{row[0]}: {row[1]} (by {door})", verdict, pairs, fields,
+                   title)
     if not compared:
         print("no row was compared")
         failed += 1

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conform [--raw] [--list | --library] [group | row]...
+ * conform [--raw] [group | row]...
+ * conform --list [group | row]...
+ * conform --differences | --library
  *
  * Prints a line for each row: its group, its name and its fields, separated
  * by tabs. Each row runs in a process of its own, in a new directory, with a
- * deadline; what it leaves behind is removed. --list prints each row's reason
- * to differ instead, --library the file that answers: is it who it should be?
+ * deadline; what it leaves behind is removed.
+ *
+ * --list prints of each row that differs on purpose what it is that differs,
+ * the setting that takes that away, the file system that it shows on if it is
+ * not the usual one, and the fields, kernel's and uaio's in turn; --differences prints doc/differences.md; --library the file that
+ * answers: is it who it should be?
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,25 +27,35 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "ring.h"
 
 enum { ROW_SECONDS = 20 };
 
-static const struct group {
-	const char *name;
-	const struct row *rows;
-} groups[] = {
-	{ "setup", rows_setup },   { "handle", rows_handle },
-	{ "ring", rows_ring },     { "submit", rows_submit },
-	{ "memory", rows_memory }, { "file", rows_file },
-	{ "rw", rows_rw },         { "vector", rows_vector },
-	{ "flags", rows_flags },   { "direct", rows_direct },
-	{ "sync", rows_sync },     { "poll", rows_poll },
-	{ "cancel", rows_cancel }, { "getevents", rows_getevents },
-	{ "signal", rows_signal }, { "raw", rows_raw },
-	{ "compat", rows_compat }, { "process", rows_process },
+const struct group groups[] = {
+	{ "setup", rows_setup },
+	{ "handle", rows_handle },
+	{ "ring", rows_ring },
+	{ "submit", rows_submit },
+	{ "memory", rows_memory },
+	{ "file", rows_file },
+	{ "rw", rows_rw },
+	{ "vector", rows_vector },
+	{ "flags", rows_flags },
+	{ "direct", rows_direct },
+	{ "sync", rows_sync },
+	{ "poll", rows_poll },
+	{ "cancel", rows_cancel },
+	{ "getevents", rows_getevents },
+	{ "signal", rows_signal },
+	{ "raw", rows_raw },
+	{ "compat", rows_compat },
+	{ "process", rows_process },
+	{ "files", rows_files },
+	{ "others", rows_others },
+	{ NULL, NULL },
 };
 
-enum { NR_GROUPS = sizeof(groups) / sizeof(groups[0]) };
+const struct row *this_row;
 
 static int remove_entry(const char *path, const struct stat *st, int type,
 			struct FTW *ftw)
@@ -59,7 +75,9 @@ static _Noreturn void run_row(const struct row *row, const char *dir,
 		_exit(1);
 	close(out_fd);
 	alarm(ROW_SECONDS);
+	this_row = row;
 	row->run();
+	rings_note();
 	_exit(0);
 }
 
@@ -113,6 +131,22 @@ static void print_row(const struct group *group, const struct row *row)
 	nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
+static void list_row(const struct group *group, const struct row *row)
+{
+	const struct showing *showing = row->differs;
+	const struct pair *pair;
+
+	for (; showing && showing->difference; showing++) {
+		printf("%s\t%s\t%s\t%s\t%s", group->name, row->name,
+		       showing->difference->title,
+		       showing->difference->unless ?: "",
+		       showing->file_system ?: "");
+		for (pair = showing->pairs; pair->kernel; pair++)
+			printf("\t%s\t%s", pair->kernel, pair->uaio);
+		putchar('\n');
+	}
+}
+
 static bool is_wanted(const struct group *group, const struct row *row,
 		      char **wanted)
 {
@@ -140,14 +174,18 @@ static int print_library(void)
 
 int main(int argc, char **argv)
 {
+	const struct group *group;
 	const struct row *row;
 	bool is_list = false;
-	size_t i;
 	int arg;
+
+	make_matrix();
 
 	for (arg = 1; arg < argc && argv[arg][0] == '-'; arg++) {
 		if (!strcmp(argv[arg], "--library"))
 			return print_library();
+		if (!strcmp(argv[arg], "--differences"))
+			return print_differences();
 		if (!strcmp(argv[arg], "--list"))
 			is_list = true;
 		else if (!strcmp(argv[arg], "--raw"))
@@ -155,16 +193,14 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	for (i = 0; i < NR_GROUPS; i++) {
-		for (row = groups[i].rows; row->name; row++) {
-			if (!is_wanted(&groups[i], row, argv + arg))
+	for (group = groups; group->name; group++) {
+		for (row = group->rows; row->name; row++) {
+			if (!is_wanted(group, row, argv + arg))
 				continue;
-			if (!is_list)
-				print_row(&groups[i], row);
+			if (is_list)
+				list_row(group, row);
 			else
-				printf("%s\t%s\t%s\n", groups[i].name,
-				       row->name,
-				       row->differs ? row->differs : "");
+				print_row(group, row);
 		}
 	}
 	return 0;

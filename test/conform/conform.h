@@ -22,19 +22,46 @@
 #include <sys/types.h>
 #include <time.h>
 
+/* A field that differs, as both note it: "key=value". */
+struct pair {
+	const char *kernel, *uaio;
+};
+
+/*
+ * A difference that is meant: an entry of doc/differences.md. It holds as long
+ * as a row shows it, with these fields and no others.
+ */
+struct difference {
+	const char *title; /* what differs, as a sentence */
+	const char *text;  /* why, and what a user should do; paragraphs */
+	/* A setting of the library's, NAME=VALUE, that takes it away, or NULL. */
+	const char *unless;
+};
+
+/* What a row sees of a difference. */
+struct showing {
+	const struct difference *difference;
+	const char *file_system;  /* only there; NULL: where rows usually run */
+	const struct pair *pairs; /* end with a pair of NULLs */
+};
+
 struct row {
 	const char *name; /* the behaviour, as a sentence */
 	void (*run)(void);
-	const char *differs; /* why uaio answers otherwise on purpose */
+	const struct showing *differs; /* NULL, or end with a difference NULL */
 };
 
 #define ROW(sentence, function)                   \
 	{                                         \
 		.name = sentence, .run = function \
 	}
-#define ROW_DIFFERS(sentence, function, why)                      \
-	{                                                         \
-		.name = sentence, .run = function, .differs = why \
+#define PAIRS(...) ((const struct pair[]){ __VA_ARGS__, { NULL, NULL } })
+#define SHOWINGS(...) \
+	((const struct showing[]){ __VA_ARGS__, { NULL, NULL, NULL } })
+#define ROW_DIFFERS(sentence, function, why, ...)                       \
+	{                                                               \
+		.name = sentence, .run = function,                      \
+		.differs = SHOWINGS({ &why, NULL, PAIRS(__VA_ARGS__) }) \
 	}
 /* The rows of one file end with a row that has no name. */
 #define NO_ROW               \
@@ -60,6 +87,24 @@ extern const struct row rows_signal[];
 extern const struct row rows_raw[];
 extern const struct row rows_compat[];
 extern const struct row rows_process[];
+extern struct row rows_files[];
+extern struct row rows_others[];
+
+/* To be called first: fills in the last two groups, whose rows are many. */
+void make_matrix(void);
+
+struct group {
+	const char *name;
+	const struct row *rows;
+};
+/* All of them; the last has no name. */
+extern const struct group groups[];
+
+/* The row being run. */
+extern const struct row *this_row;
+
+/* Prints doc/differences.md. Return: the program's exit status. */
+int print_differences(void);
 
 /*
  * The calls
@@ -114,6 +159,16 @@ aio_context_t new_context(unsigned int nr);
 
 struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
 		    long long offset);
+/* Whether it is the aio_data of an iocb that iocb_of() made. */
+bool is_serial(uint64_t data);
+/* It may find that it would have to wait, and fail or not. */
+void result_is_open(const struct iocb *cb);
+#define RESULT_OPEN 999999999ll
+/*
+ * An event's res; of a poll only the bits asked for: the kernel may tell more,
+ * see poll_reports_wake_up().
+ */
+long long result_as_asked(const struct io_event *event);
 #define PREAD_OF(...) iocb_of(IOCB_CMD_PREAD, __VA_ARGS__)
 #define PWRITE_OF(...) iocb_of(IOCB_CMD_PWRITE, __VA_ARGS__)
 #define POLL_OF(fd, mask) \
@@ -135,6 +190,8 @@ void note_pending(const char *key, aio_context_t ctx);
 
 /* A new file in the row's own directory, filled with a pattern. */
 int file_of(const char *name, size_t size, int flags);
+/* A block device of the file's bytes; it goes with its last descriptor. */
+int loop_device_of(int backing);
 unsigned char pattern_at(size_t offset);
 /* Whether the memory holds what file_of() wrote at the offset. */
 bool is_pattern(const void *buf, size_t nbytes, size_t offset);
@@ -147,6 +204,11 @@ void *pages_of(size_t nbytes, int prot);
  * hold the row's output open, and ends with the row.
  */
 pid_t fork_helper(void);
+/*
+ * Waits until the thread sleeps: for helpers of a thread which has but one call
+ * ahead of it that can.
+ */
+void wait_asleep(pid_t task);
 /* A child process that runs fn and exits with what it returns. */
 int in_child(int (*fn)(void));
 /*

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "differences.h"
+#include "ring.h"
 
 static char buf[65536] __attribute__((aligned(4096)));
 
@@ -189,6 +191,28 @@ static void limit_file_size(void)
 	try_one("at", ctx, &cb);
 }
 
+/* In place, so that it is not made at once: another thread is to blame. */
+static volatile sig_atomic_t nr_sigxfsz;
+
+static void on_sigxfsz(int sig)
+{
+	(void)sig;
+	nr_sigxfsz++;
+}
+
+static void limit_in_place(void)
+{
+	struct rlimit limit = { 8192, 8192 };
+	aio_context_t ctx = new_context(8);
+	int fd = file_of("f", 65536, O_RDWR | O_DIRECT);
+	struct iocb cb = PWRITE_OF(fd, buf, 4096, 16384);
+
+	signal(SIGXFSZ, on_sigxfsz);
+	REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+	try_one("write", ctx, &cb);
+	note("sigxfsz", nr_sigxfsz);
+}
+
 static void depth(void)
 {
 	aio_context_t ctx = new_context(64);
@@ -197,6 +221,7 @@ static void depth(void)
 	struct io_event ev[16];
 	long wrong = 0;
 
+	rings_unordered();
 	for (round = 0; round < 20; round++) {
 		memset(buf, 0, sizeof(buf));
 		for (i = 0; i < 16; i++) {
@@ -220,6 +245,7 @@ static void closed_in_flight(void)
 	int fd, other, i, round;
 	long wrong = 0;
 
+	rings_unordered();
 	for (round = 0; round < 20; round++) {
 		fd = file_of("f", 65536, O_RDWR | O_DIRECT);
 		other = file_of("other", 0, O_RDWR);
@@ -249,6 +275,9 @@ const struct row rows_direct[] = {
 	ROW("direct requests in pieces", vectors),
 	ROW("direct requests at offsets out of range", offsets_bad),
 	ROW("direct writes stop at RLIMIT_FSIZE", limit_file_size),
+	ROW_DIFFERS("a direct write past RLIMIT_FSIZE raises SIGXFSZ",
+		    limit_in_place, differs_signals,
+		    { "sigxfsz=1", "sigxfsz=0" }),
 	ROW("many direct reads in flight", depth),
 	ROW("direct reads stay with their file when the number is reused",
 	    closed_in_flight),

@@ -4,19 +4,19 @@
  * answer.
  */
 #include <fcntl.h>
-#include <linux/loop.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "conform.h"
+#include "differences.h"
 
 static char buf[8192];
 
@@ -159,7 +159,7 @@ static void pipe_waits(void)
 
 	REQUIRE(pipe(fds) == 0);
 	if (fork_helper() == 0) {
-		usleep(50000);
+		wait_asleep(getppid());
 		_exit(write(fds[1], "0123456789", 10) != 10);
 	}
 	cb = PREAD_OF(fds[0], buf, 64, 0);
@@ -180,6 +180,34 @@ static void pipe_nonblock(void)
 		;
 	cb = PWRITE_OF(fds[1], buf, 64, 0);
 	try_one("full", ctx, &cb);
+}
+
+static void pipe_nonblock_later(bool by_duplicate)
+{
+	aio_context_t ctx = new_context(8);
+	struct timespec some = { .tv_nsec = 50 * MS };
+	struct io_event ev;
+	struct iocb cb;
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0 && write(fds[1], "x", 1) == 1);
+	cb = PREAD_OF(fds[0], buf, 1, 0);
+	try_one("first", ctx, &cb);
+	REQUIRE(fcntl(by_duplicate ? dup(fds[0]) : fds[0], F_SETFL,
+		      O_NONBLOCK) == 0);
+	cb = PREAD_OF(fds[0], buf, 1, 0);
+	note_result("submit", submit_one(ctx, &cb));
+	note_result("reap", call_getevents(ctx, 1, 1, &ev, &some));
+}
+
+static void pipe_nonblock_by_itself(void)
+{
+	pipe_nonblock_later(false);
+}
+
+static void pipe_nonblock_by_duplicate(void)
+{
+	pipe_nonblock_later(true);
 }
 
 static void pipe_broken(void)
@@ -219,6 +247,42 @@ static void pipe_broken_signal(void)
 	cb = PWRITE_OF(fds[1], buf, 64, 0);
 	try_one("no_reader", ctx, &cb);
 	note("sigpipe", nr_sigpipe);
+}
+
+/* The last reader goes while the write waits for room. */
+static void pipe_breaks_later(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int fds[2];
+
+	signal(SIGPIPE, on_sigpipe);
+	REQUIRE(pipe(fds) == 0 && fcntl(fds[1], F_SETPIPE_SZ, 4096) == 4096);
+	REQUIRE(write(fds[1], buf, 4096) == 4096);
+	if (fork_helper() == 0) {
+		wait_asleep(getppid());
+		_exit(0);
+	}
+	close(fds[0]);
+	cb = PWRITE_OF(fds[1], buf, 64, 0);
+	try_one("write", ctx, &cb);
+	note("sigpipe", nr_sigpipe);
+}
+
+static void empty_datagram(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iovec none = { buf, 0 };
+	struct iocb cb;
+	int fds[2];
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0);
+	cb = PWRITE_OF(fds[0], buf, 0, 0);
+	try_one("write", ctx, &cb);
+	note("came", recv(fds[1], buf, sizeof(buf), MSG_DONTWAIT));
+	cb = iocb_of(IOCB_CMD_PWRITEV, fds[0], &none, 1, 0);
+	try_one("write_pieces", ctx, &cb);
+	note("came", recv(fds[1], buf, sizeof(buf), MSG_DONTWAIT));
 }
 
 static void sockets(void)
@@ -271,37 +335,12 @@ static void proc_files(void)
 	try_one("sysfs", ctx, &cb);
 }
 
-static int loop_device(int backing)
-{
-	struct loop_config config = {
-		.fd = (uint32_t)backing,
-		.info.lo_flags = LO_FLAGS_AUTOCLEAR,
-	};
-	int tries, nr, fd, control = open("/dev/loop-control", O_RDWR);
-	char name[32];
-
-	/* Another may take the free one first. */
-	for (tries = 0; control >= 0 && tries < 10; tries++) {
-		nr = ioctl(control, LOOP_CTL_GET_FREE);
-		snprintf(name, sizeof(name), "/dev/loop%d", nr);
-		fd = open(name, O_RDWR);
-		if (fd >= 0 && ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
-			close(control);
-			return fd;
-		}
-		close(fd);
-	}
-	skip("no-loop-device");
-}
-
 static void block_device(void)
 {
 	aio_context_t ctx = new_context(8);
-	int fd;
+	int fd = loop_device_of(file_of("disk", 65536, O_RDWR));
 	struct iocb cb;
 
-	need_root();
-	fd = loop_device(file_of("disk", 65536, O_RDWR));
 	try_all("loop", ctx, fd);
 	cb = PREAD_OF(fd, buf, 4096, 61440);
 	try_one("last_page", ctx, &cb);
@@ -367,17 +406,27 @@ const struct row rows_file[] = {
 	ROW("paths and directories", path_and_directory),
 	ROW("character devices", devices),
 	ROW_DIFFERS("files whose read or write is of the old fashion",
-		    old_fashioned,
-		    "what read(2) and write(2) can do, uaio does; only kernel "
-		    "AIO wants the newer operations"),
+		    old_fashioned, differs_old_fashion,
+		    { "dev_full_write=EINVAL", "dev_full_write=event:ENOSPC" },
+		    { "proc_status_read=EINVAL", "proc_status_read=event:5" },
+		    { "proc_mem_read=EINVAL", "proc_mem_read=event:8" },
+		    { "ring_0.*", "ring_0.*" }),
 	ROW("/dev/full can be read", dev_full),
 	ROW("pipes with something in them", pipes),
 	ROW("pipes and offsets", pipe_offset),
 	ROW("a read of an empty pipe waits for a writer", pipe_waits),
 	ROW("non-blocking pipes give EAGAIN", pipe_nonblock),
+	ROW("O_NONBLOCK set after the first request", pipe_nonblock_by_itself),
+	ROW_DIFFERS("O_NONBLOCK set through a duplicate",
+		    pipe_nonblock_by_duplicate, differs_flags_known,
+		    { "reap=1", "reap=0" }, { "ring_0.*", "ring_0.*" }),
 	ROW("pipes without the other end", pipe_broken),
 	ROW("a broken pipe raises SIGPIPE", pipe_broken_signal),
+	ROW_DIFFERS("a pipe that breaks while a write waits raises SIGPIPE",
+		    pipe_breaks_later, differs_signals,
+		    { "sigpipe=1", "sigpipe=0" }),
 	ROW("sockets", sockets),
+	ROW("an empty datagram is sent", empty_datagram),
 	ROW("eventfds", eventfds),
 	ROW("files of proc and sysfs", proc_files),
 	ROW("a block device", block_device),

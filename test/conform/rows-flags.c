@@ -2,7 +2,6 @@
 /*
  * aio_rw_flags, priorities, and events signalled by eventfd.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/ioprio.h>
@@ -119,15 +118,9 @@ static void flags_refused_later(void)
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 8192, O_RDWR);
 	struct iocb cb = PWRITE_OF(fd, buf, 4096, 0);
-	struct io_event ev;
-	long ret;
 
-	cb.aio_rw_flags = 0x8;
-	ret = submit_one(ctx, &cb);
-	note_result("nowait_write", ret);
-	if (ret == 1 && reap(ctx, 1, &ev) == 1)
-		note_text("nowait_event",
-			  ev.res == -EOPNOTSUPP ? "EOPNOTSUPP" : "tried");
+	result_is_open(&cb);
+	try_flags("nowait_write", ctx, cb, 0x8);
 }
 
 static void flags_nowait_pipe(void)

@@ -2,8 +2,8 @@
 /*
  * User addresses that are not mapped, or not for what the call does with
  * them: EFAULT from the kernel. In a library they fault like any other bad
- * pointer, unless it is told to look first; so these rows are compared with
- * UAIO_STRICT=1.
+ * pointer, unless UAIO_STRICT=1 tells it to look first; these rows are run with
+ * it, and must not differ, and without.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "differences.h"
 
 static char buf[4096];
 
@@ -150,17 +151,31 @@ static void mask_unreadable(void)
 }
 
 const struct row rows_memory[] = {
-	ROW("a handle in memory that cannot be written is EFAULT",
-	    handle_unwritable),
-	ROW("an iocb that cannot be written is EFAULT", iocb_read_only),
-	ROW("an iocb in a hole is EFAULT", iocb_unmapped),
-	ROW("a second iocb in a hole ends the call after the first",
-	    iocb_unmapped_second),
-	ROW("a list that runs into a hole ends the call there", list_unmapped),
-	ROW("an array of pieces in a hole is EFAULT", pieces_unmapped),
-	ROW("an array that cannot be written loses nothing", events_unwritable),
-	ROW("a timeout that cannot be read is EFAULT", timeout_unreadable),
-	ROW("io_cancel of an iocb in a hole is EFAULT", cancel_unreadable),
-	ROW("a signal mask in a hole is EFAULT", mask_unreadable),
+	ROW_DIFFERS("a handle in memory that cannot be written is EFAULT",
+		    handle_unwritable, differs_strict,
+		    { "read_only=EFAULT", "ended=SIGSEGV" }),
+	ROW_DIFFERS("an iocb that cannot be written is EFAULT", iocb_read_only,
+		    differs_strict, { "read_only=EFAULT", "ended=SIGSEGV" }),
+	ROW_DIFFERS("an iocb in a hole is EFAULT", iocb_unmapped,
+		    differs_strict, { "across_end=EFAULT", "ended=SIGSEGV" }),
+	ROW_DIFFERS("a second iocb in a hole ends the call after the first",
+		    iocb_unmapped_second, differs_strict,
+		    { "submit=1", "ended=SIGSEGV" }),
+	ROW_DIFFERS("a list that runs into a hole ends the call there",
+		    list_unmapped, differs_strict,
+		    { "second_unmapped=1", "ended=SIGSEGV" }),
+	ROW_DIFFERS("an array of pieces in a hole is EFAULT", pieces_unmapped,
+		    differs_strict, { "no_access=EFAULT", "ended=SIGSEGV" }),
+	ROW_DIFFERS("an array that cannot be written loses nothing",
+		    events_unwritable, differs_strict,
+		    { "read_only=EFAULT", "ended=SIGSEGV" }),
+	ROW_DIFFERS("a timeout that cannot be read is EFAULT",
+		    timeout_unreadable, differs_strict,
+		    { "no_access=EFAULT", "ended=SIGSEGV" }),
+	ROW_DIFFERS("io_cancel of an iocb in a hole is EFAULT",
+		    cancel_unreadable, differs_strict,
+		    { "hole=EFAULT", "ended=SIGSEGV" }),
+	ROW_DIFFERS("a signal mask in a hole is EFAULT", mask_unreadable,
+		    differs_strict, { "hole=EFAULT", "hole=0" }),
 	NO_ROW,
 };

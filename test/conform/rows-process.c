@@ -2,16 +2,22 @@
 /*
  * Threads and processes: who may use a context, and what outlives whom.
  */
+#include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "conform.h"
+#include "differences.h"
 #include "ring.h"
 
 static char buf[4096];
@@ -111,6 +117,7 @@ static int child_leaves_work(void)
 	}
 	cb = iocb_of(IOCB_CMD_FSYNC, fd, NULL, 0, 0);
 	REQUIRE(submit_one(ctx, &cb) == 1);
+	ring_forget(ctx);
 	return 7;
 }
 
@@ -137,6 +144,7 @@ static int child_leaves_direct_work(void)
 		cb = PWRITE_OF(shared_fd, pages, 65536, 65536 * i);
 		REQUIRE(submit_one(ctx, &cb) == 1);
 	}
+	ring_forget(ctx);
 	return 7;
 }
 
@@ -153,6 +161,105 @@ static void exit_finishes_direct_writes(void)
 		wrong += buf[0] != 'd' || buf[4095] != 'd';
 	}
 	note("wrong", wrong);
+}
+
+/* Each write waits for the disk. */
+static int child_is_killed(void)
+{
+	aio_context_t ctx = new_context(64);
+	int fd = open("left", O_CREAT | O_RDWR | O_DSYNC, 0644), i;
+	struct iocb cb;
+
+	for (i = 0; i < 60; i++) {
+		cb = PWRITE_OF(fd, buf, 4096, 4096 * i);
+		REQUIRE(submit_one(ctx, &cb) == 1);
+	}
+	kill(getpid(), SIGKILL);
+	return 0;
+}
+
+static void killed_with_writes(void)
+{
+	struct statfs fs;
+
+	REQUIRE(statfs(".", &fs) == 0);
+	if (fs.f_type == TMPFS_MAGIC)
+		skip("no-disk");
+	note("child", in_child(child_is_killed));
+	note("all_written",
+	     lseek(open("left", O_RDONLY), 0, SEEK_END) == 60 * 4096);
+}
+
+/* Return: how many numbers from first on are open. */
+static long nr_open(int first)
+{
+	long nr = 0;
+	int fd;
+
+	for (fd = first; fd < 1024; fd++)
+		nr += fcntl(fd, F_GETFD) >= 0;
+	return nr;
+}
+
+static long nr_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	long nr = 0;
+
+	REQUIRE(tasks);
+	while (readdir(tasks))
+		nr++;
+	closedir(tasks);
+	return nr - 2; /* "." and ".." */
+}
+
+/* A poll waits; its number is closed, and then all others. */
+static void threads_and_descriptors(void)
+{
+	aio_context_t ctx = new_context(8);
+	long low, refused = 0;
+	struct io_event ev;
+	struct iocb cb;
+	int fds[2], fd;
+
+	REQUIRE(pipe(fds) == 0);
+	low = nr_open(0);
+	note("threads_before", nr_threads());
+	cb = POLL_OF(fds[0], POLLIN);
+	REQUIRE(submit_one(ctx, &cb) == 1);
+	note("threads_more", nr_threads() > 1);
+	close(fds[0]);
+	note("low_numbers", low - nr_open(0) + nr_open(512));
+	note("high_numbers", nr_open(512) > 0);
+	for (fd = 512; fd < 1024; fd++)
+		refused += fcntl(fd, F_GETFD) >= 0 && close(fd) < 0;
+	note("close_refused", refused > 0);
+	REQUIRE(close_range(512, ~0u, 0) == 0);
+	REQUIRE(write(fds[1], "x", 1) == 1);
+	note_result("reap", reap(ctx, 1, &ev));
+}
+
+static void descriptors_all_taken(void)
+{
+	struct rlimit limit = { 64, 64 };
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	struct io_event ev;
+	int fds[2], copy;
+
+	REQUIRE(pipe(fds) == 0);
+	cb = POLL_OF(fds[0], POLLIN);
+	REQUIRE(submit_one(ctx, &cb) == 1);
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	while ((copy = dup(fds[1])) >= 0)
+		;
+	close(fds[0]);
+	signal(SIGPIPE, SIG_IGN);
+	/* Whether the reader is there yet is open. */
+	(void)!write(fds[1], "x", 1);
+	note_result("reap", reap(ctx, 1, &ev));
+	ev.res = result_as_asked(&ev);
+	note_event("event", &ev, &cb);
 }
 
 static int child_leaves_poll(void)
@@ -198,7 +305,7 @@ static void *submit_later(void *arg)
 
 	(void)arg;
 	for (i = 0; i < 3; i++) {
-		usleep(20000);
+		wait_asleep(getpid());
 		REQUIRE(submit_one(shared_ctx, &shared_cb) == 1);
 	}
 	return NULL;
@@ -220,7 +327,7 @@ static void thread_wakes_waiter(void)
 static void *destroy_later(void *arg)
 {
 	(void)arg;
-	usleep(50000);
+	wait_asleep(getpid());
 	note_result("destroy", call_destroy(shared_ctx));
 	return NULL;
 }
@@ -246,10 +353,22 @@ const struct row rows_process[] = {
 	    exit_finishes_writes),
 	ROW("direct writes accepted are finished although the process exits",
 	    exit_finishes_direct_writes),
+	ROW_DIFFERS("writes accepted are finished although a signal kills",
+		    killed_with_writes, differs_killed,
+		    { "all_written=1", "all_written=0" }),
 	ROW("a poll in flight does not keep a process", exit_with_poll),
 	ROW("a poll outlives the thread that made it", thread_leaves_poll),
 	ROW("a waiter is woken by another thread's requests",
 	    thread_wakes_waiter),
 	ROW("io_destroy ends another thread's wait", destroyed_under_waiter),
+	ROW_DIFFERS("there are no threads and descriptors of AIO's own",
+		    threads_and_descriptors, differs_threads,
+		    { "threads_more=0", "threads_more=1" },
+		    { "high_numbers=0", "high_numbers=1" },
+		    { "close_refused=0", "close_refused=1" }),
+	ROW_DIFFERS("a poll outlives its descriptor, all others taken",
+		    descriptors_all_taken, differs_table_full,
+		    { "event=event:1", "event=event:EBADF" },
+		    { "ring_0.events=*", "ring_0.events=*" }),
 	NO_ROW,
 };

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "differences.h"
 #include "ring.h"
 
 static char buf[4096];
@@ -176,7 +177,21 @@ static void head_random(void)
 	note_result("destroy", call_destroy(ctx));
 }
 
-/* In the kernel free places are counted apart from the head. */
+/* As if the ring were full: in the kernel places are counted apart from it. */
+static void head_past_tail(void)
+{
+	aio_context_t ctx = new_context(16);
+	struct ring *ring = (void *)ctx;
+	struct iocb cb = PREAD_OF(file_of("f", 4096, O_RDONLY), buf, 16, 0);
+
+	submit_reads(ctx, (int)cb.aio_fildes, 2);
+	ring->head = ring->tail + 1;
+	note_result("submit", submit_one(ctx, &cb));
+	ring->head = 0;
+	note_taken("restored", ctx, 16);
+	note_read("then", ctx, (int)cb.aio_fildes);
+}
+
 static void head_random_submit(void)
 {
 	aio_context_t ctx = new_context(16);
@@ -289,6 +304,7 @@ static void moved(void)
 	REQUIRE(to != MAP_FAILED);
 	ctx = (aio_context_t)to;
 	ring = to;
+	ring_moved(old, ctx);
 	note("magic", ring->magic == 0xa10a10a1);
 	note_taken("old", old, 16);
 	note_result("old_destroy", call_destroy(old));
@@ -313,6 +329,7 @@ static void moved_in_flight(void)
 	REQUIRE(submit_one(ctx, &cb) == 1);
 	to = mremap((void *)ctx, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 	REQUIRE(to != MAP_FAILED);
+	ring_moved(ctx, (aio_context_t)to);
 	ctx = (aio_context_t)to;
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	note_result("reap", reap(ctx, 1, &ev));
@@ -331,6 +348,7 @@ static void moved_large(void)
 	submit_reads(ctx, fd, 2);
 	to = mremap((void *)ctx, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 	REQUIRE(to != MAP_FAILED);
+	ring_moved(ctx, (aio_context_t)to);
 	ctx = (aio_context_t)to;
 	note_taken("new", ctx, 16);
 	note_read("read", ctx, fd);
@@ -353,10 +371,33 @@ static void unmapped(void)
 	struct io_event ev;
 
 	REQUIRE(munmap((void *)ctx, 4096) == 0);
+	ring_forget(ctx);
 	note_result("submit", call_submit(ctx, 0, NULL));
 	note_result("getevents", raw_getevents(ctx, 0, 1, &ev, &now));
 	note_result("destroy", call_destroy(ctx));
 	note_read("next", new_context(16), file_of("f", 4096, O_RDONLY));
+}
+
+static bool is_mapped(aio_context_t ctx)
+{
+	return msync((void *)ctx, 4096, MS_ASYNC) == 0;
+}
+
+static void memory_after(void)
+{
+	aio_context_t ctx = new_context(16);
+	void *to =
+		mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	submit_reads(ctx, file_of("f", 4096, O_RDONLY), 2);
+	note_result("destroy", call_destroy(ctx));
+	note("mapped_after_destroy", is_mapped(ctx));
+	ctx = new_context(16);
+	note("res_in_first_slot", ((const struct ring *)ctx)->events[0].res);
+	REQUIRE(mremap((void *)ctx, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       to) == to);
+	ring_moved(ctx, (aio_context_t)to);
+	note("mapped_after_move", is_mapped(ctx));
 }
 
 const struct row rows_ring[] = {
@@ -366,12 +407,18 @@ const struct row rows_ring[] = {
 	ROW("reaping by hand makes room", full_then_by_hand),
 	ROW("a head out of range is taken modulo nr", head_out_of_range),
 	ROW("a head set back gives old events again", head_back),
-	ROW("a wild head harms nothing", head_random),
+	ROW_DIFFERS("a wild head harms nothing", head_random, differs_head,
+		    { "ring_0.*", "ring_0.*" }),
 	ROW("a wild head does not stop io_submit", head_random_submit),
+	ROW_DIFFERS("a head past the tail does not stop io_submit",
+		    head_past_tail, differs_head,
+		    { "submit=1", "submit=EAGAIN" },
+		    { "restored=1,2,16", "restored=1,2" },
+		    { "ring_0.*", "ring_0.*" }),
 	ROW("nr overwritten by the client is not used", nr_overwritten),
 	ROW_DIFFERS("tail overwritten by the client is used", tail_overwritten,
-		    "the tail is the completer's to write; uaio believes its "
-		    "own copy"),
+		    differs_tail, { "one=1", "one=1,2,3" },
+		    { "rest=2,3,1", "rest=1" }),
 	ROW("the other header fields are not used", rest_overwritten),
 	ROW("an id overwritten by the client is EINVAL until restored",
 	    id_overwritten),
@@ -380,5 +427,10 @@ const struct row rows_ring[] = {
 	ROW("a large ring may be moved", moved_large),
 	ROW("a ring cannot be grown by mremap", grown),
 	ROW("a ring the client unmapped is no context", unmapped),
+	ROW_DIFFERS("a ring's memory goes with it", memory_after,
+		    differs_ring_memory,
+		    { "mapped_after_destroy=0", "mapped_after_destroy=1" },
+		    { "res_in_first_slot=0", "res_in_first_slot=1" },
+		    { "mapped_after_move=0", "mapped_after_move=1" }),
 	NO_ROW,
 };

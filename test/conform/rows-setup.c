@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "differences.h"
 #include "ring.h"
 
 static const unsigned int sizes[] = { 1, 2, 32, 63, 64, 127, 128, 1000, 5000 };
@@ -170,8 +171,9 @@ const struct row rows_setup[] = {
 	ROW("a negative number of events is refused", setup_of_negative),
 	ROW("a context of 4194305 events is refused", setup_beyond_limit),
 	ROW_DIFFERS("a context of 4194304 events meets the quota",
-		    setup_at_limit,
-		    "there is no quota unless UAIO_MAX_NR sets one"),
+		    setup_at_limit, differs_quota,
+		    { "nr_4194304=EAGAIN", "nr_4194304=0" },
+		    { "(nothing)", "ring_0.header=*" }),
 	ROW("a number that overflows when doubled is refused", setup_wraps),
 	ROW("a handle that is not zero is refused", setup_handle_not_zero),
 	ROW("a bad pointer to the handle is EFAULT", setup_handle_pointer),

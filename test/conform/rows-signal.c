@@ -30,18 +30,37 @@ static void handle(int sig, int flags)
 	REQUIRE(sigaction(sig, &action, NULL) == 0);
 }
 
-/* SIGUSR1 for this process, again and again from 30 ms on. */
-static void signal_soon(void)
+/* SIGUSR1 for this process whenever it sleeps. */
+static void signal_in_sleep(void)
 {
 	pid_t parent = getpid();
 
 	if (fork_helper() == 0) {
 		for (;;) {
-			usleep(30000);
+			wait_asleep(parent);
 			kill(parent, SIGUSR1);
-			usleep(470000);
 		}
 	}
+}
+
+/* SIGUSR1 once while this process sleeps on, then what ends the sleep. */
+static aio_context_t context_with_poll_after_signal(void)
+{
+	static struct iocb cb;
+	aio_context_t ctx = new_context(8);
+	pid_t parent = getpid();
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	cb = POLL_OF(fds[0], POLLIN);
+	REQUIRE(submit_one(ctx, &cb) == 1);
+	if (fork_helper() == 0) {
+		wait_asleep(parent);
+		kill(parent, SIGUSR1);
+		wait_asleep(parent);
+		_exit(write(fds[1], "x", 1) != 1);
+	}
+	return ctx;
 }
 
 static aio_context_t context_with_event(bool has_event)
@@ -62,7 +81,7 @@ static void interrupt(bool has_event, int flags)
 	struct io_event ev[2];
 
 	handle(SIGUSR1, flags);
-	signal_soon();
+	signal_in_sleep();
 	note_result("timed", call_getevents(ctx, 2, 2, ev, &timeout));
 	note("handled", handled > 0);
 	handled = 0;
@@ -102,7 +121,7 @@ static void interrupted_poll(void)
 	cb = POLL_OF(fds[0], POLLIN);
 	REQUIRE(submit_one(ctx, &cb) == 1);
 	handle(SIGUSR1, SA_RESTART);
-	signal_soon();
+	signal_in_sleep();
 	note_result("timed", call_getevents(ctx, 1, 1, &ev, &timeout));
 	note("handled", handled > 0);
 	REQUIRE(write(fds[1], "x", 1) == 1);
@@ -111,19 +130,17 @@ static void interrupted_poll(void)
 
 static void ignored_signal(void)
 {
-	aio_context_t ctx = context_with_event(false);
-	struct timespec timeout = { .tv_nsec = 100 * MS };
+	aio_context_t ctx;
 	struct io_event ev;
 
 	signal(SIGUSR1, SIG_IGN);
-	signal_soon();
-	note_result("timed", call_getevents(ctx, 1, 1, &ev, &timeout));
+	ctx = context_with_poll_after_signal();
+	note_result("ret", reap(ctx, 1, &ev));
 }
 
 static void blocked_signal(void)
 {
-	aio_context_t ctx = context_with_event(false);
-	struct timespec timeout = { .tv_nsec = 100 * MS };
+	aio_context_t ctx;
 	struct io_event ev;
 	sigset_t set;
 
@@ -131,8 +148,8 @@ static void blocked_signal(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal_soon();
-	note_result("timed", call_getevents(ctx, 1, 1, &ev, &timeout));
+	ctx = context_with_poll_after_signal();
+	note_result("ret", reap(ctx, 1, &ev));
 	note("handled", handled);
 	sigpending(&set);
 	note("pending", sigismember(&set, SIGUSR1));
@@ -223,7 +240,7 @@ static void mask_unblocks_later(void)
 
 	handle(SIGUSR1, 0);
 	sigprocmask(SIG_BLOCK, mask_of(SIGUSR1), NULL);
-	signal_soon();
+	signal_in_sleep();
 	note_result("ret",
 		    call_pgetevents(ctx, 1, 1, &ev, &timeout, mask_of(0)));
 	note("handled", handled);
@@ -232,12 +249,12 @@ static void mask_unblocks_later(void)
 
 static void mask_blocks(void)
 {
-	aio_context_t ctx = context_with_event(false);
-	struct timespec timeout = { .tv_nsec = 100 * MS };
+	struct timespec timeout = { .tv_sec = 5 };
+	aio_context_t ctx;
 	struct io_event ev;
 
 	handle(SIGUSR1, 0);
-	signal_soon();
+	ctx = context_with_poll_after_signal();
 	note_result("ret", call_pgetevents(ctx, 1, 1, &ev, &timeout,
 					   mask_of(SIGUSR1)));
 	note("handled_on_return", handled);

@@ -4,12 +4,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -17,12 +19,13 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "ring.h"
 
 enum { REAP_SECONDS = 3 };
 
 static void put(const char *format, ...)
 {
-	char text[512];
+	char text[2048];
 	va_list args;
 	int len;
 
@@ -66,10 +69,11 @@ void note_result(const char *key, long result)
 void note_event(const char *key, const struct io_event *event,
 		const struct iocb *cb)
 {
+	bool is_open = result_as_asked(event) == RESULT_OPEN;
 	char text[32];
 
 	put("\t%s=event:%s%s%s%s", key,
-	    result_name(event->res, text, sizeof(text)),
+	    is_open ? "tried" : result_name(event->res, text, sizeof(text)),
 	    event->res2 ? ",res2" : "",
 	    event->data == cb->aio_data ? "" : ",data",
 	    event->obj == (uintptr_t)cb ? "" : ",obj");
@@ -99,13 +103,50 @@ aio_context_t new_context(unsigned int nr)
 	return ctx;
 }
 
+/* Where the serial numbers of requests start: no address is up there. */
+static const uint64_t SERIALS = 0xda7a000000000000;
+
+bool is_serial(uint64_t data)
+{
+	return data >> 48 == SERIALS >> 48;
+}
+
+/* Of what was asked for, by the low bits of the serial number. */
+static struct {
+	uint16_t poll_mask;
+	bool is_open;
+} asked[4096];
+enum { NR_ASKED = sizeof(asked) / sizeof(asked[0]) };
+
+void result_is_open(const struct iocb *cb)
+{
+	asked[cb->aio_data % NR_ASKED].is_open = true;
+}
+
+long long result_as_asked(const struct io_event *event)
+{
+	size_t at = event->data % NR_ASKED;
+
+	if (!is_serial(event->data))
+		return event->res;
+	if (asked[at].is_open && (event->res >= 0 || event->res == -EAGAIN))
+		return RESULT_OPEN;
+	if (!asked[at].poll_mask || event->res < 0)
+		return event->res;
+	return event->res & (asked[at].poll_mask | POLLERR | POLLHUP);
+}
+
 struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
 		    long long offset)
 {
 	static unsigned int serial;
 
+	serial++;
+	asked[serial % NR_ASKED].is_open = false;
+	asked[serial % NR_ASKED].poll_mask =
+		opcode == IOCB_CMD_POLL ? (uint16_t)(uintptr_t)buf : 0;
 	return (struct iocb){
-		.aio_data = 0xda7a000000000000 + ++serial,
+		.aio_data = SERIALS + serial,
 		.aio_lio_opcode = (uint16_t)opcode,
 		.aio_fildes = (uint32_t)fd,
 		.aio_buf = (uintptr_t)buf,
@@ -187,6 +228,30 @@ int file_of(const char *name, size_t size, int flags)
 	return fd;
 }
 
+int loop_device_of(int backing)
+{
+	struct loop_config config = {
+		.fd = (uint32_t)backing,
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR,
+	};
+	int tries, nr, fd, control = open("/dev/loop-control", O_RDWR);
+	char name[32];
+
+	need_root();
+	/* Another may take the free one first. */
+	for (tries = 0; control >= 0 && tries < 10; tries++) {
+		nr = ioctl(control, LOOP_CTL_GET_FREE);
+		snprintf(name, sizeof(name), "/dev/loop%d", nr);
+		fd = open(name, O_RDWR);
+		if (fd >= 0 && ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
+			close(control);
+			return fd;
+		}
+		close(fd);
+	}
+	skip("no-loop-device");
+}
+
 void *pages_of(size_t nbytes, int prot)
 {
 	size_t size = (nbytes + 4095) / 4096 * 4096;
@@ -196,6 +261,26 @@ void *pages_of(size_t nbytes, int prot)
 	REQUIRE(mem != MAP_FAILED);
 	REQUIRE(mprotect(mem, size, prot) == 0);
 	return mem;
+}
+
+void wait_asleep(pid_t task)
+{
+	char path[64], text[512], *state;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", task);
+	do {
+		sched_yield();
+		fd = open(path, O_RDONLY);
+		len = read(fd, text, sizeof(text) - 1);
+		close(fd);
+		text[len > 0 ? len : 0] = '\0';
+		/* After the name, which is in brackets and may hold any. */
+		state = strrchr(text, ')');
+		if (!state)
+			_exit(1);
+	} while (strncmp(state, ") S", 3) != 0);
 }
 
 pid_t fork_helper(void)
@@ -216,8 +301,11 @@ int in_child(int (*fn)(void))
 	int status;
 
 	REQUIRE(pid >= 0);
-	if (pid == 0)
-		_exit(fn());
+	if (pid == 0) {
+		status = fn();
+		rings_note();
+		_exit(status);
+	}
 	REQUIRE(waitpid(pid, &status, 0) == pid);
 	return WIFEXITED(status) ? WEXITSTATUS(status)
 				 : 1000 + WTERMSIG(status);

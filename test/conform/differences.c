@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What differs on purpose: one entry per decision
+ *
+ * The chapters of doc/differences.md. A difference of all chapters but the
+ * last is shown by rows of the table, which refer to it; one that no row
+ * refers to does not exist, and printing the document fails.
+ */
+#include "differences.h"
+
+const struct difference differs_quota = {
+	.title = "There is no quota",
+	.text = "A context here costs a few KiB of the process's own memory, "
+		"so `fs.aio-max-nr` is neither asked nor used up, and "
+		"`/proc/sys/fs/aio-nr` does not count it.\n"
+		"A program that must meet the limit sets `UAIO_MAX_NR`: then "
+		"the kernel's rules hold, for this process alone.",
+	.unless = "UAIO_MAX_NR=65536",
+};
+
+const struct difference differs_old_fashion = {
+	.title = "Files whose read or write is of the old fashion work",
+	.text = "Kernel AIO wants the newer of the two ways in which a driver "
+		"may offer reading and writing, and refuses files that have "
+		"only the older (`/proc/self/status`, writes to `/dev/full`). "
+		"What read(2) and write(2) can do, uaio does.",
+};
+
+const struct difference differs_sync_error = {
+	.title = "A regular file that cannot be synced says so in the event",
+	.text = "Such files are in `/proc`. The kernel sees that there is no "
+		"fsync operation when the request is submitted; in user space "
+		"only fsync(2) itself tells, and a worker calls it. The error "
+		"is the same: look for it in both places.",
+};
+
+const struct difference differs_terminal_poll = {
+	.title = "A terminal can be polled before it is ready",
+	.text = "Kernel AIO cannot wait on files with more than one wait queue "
+		"and refuses to; poll(2), which watches them here, can.",
+};
+
+const struct difference differs_flag_refused = {
+	.title = "A flag that the file cannot honour is found by trying",
+	.text = "The kernel knows which `aio_rw_flags` an open file can "
+		"honour, "
+		"and refuses others before any other mistake. Here the request "
+		"has to be tried. If it has a second mistake, as a write to a "
+		"file open for reading, that may be the one reported; and what "
+		"a file system refuses only in the event is refused by "
+		"io_submit. Such a request fails either way.",
+};
+
+const struct difference differs_strict = {
+	.title = "Unmapped addresses fault unless UAIO_STRICT is set",
+	.text = "An iocb, list, event array, timeout or handle in memory that "
+		"is not mapped is a fault in the caller, as with any other "
+		"library: looking first would cost a system call each. "
+		"Addresses that no program can have (NULL, the kernel's half) "
+		"are EFAULT at no cost, and buffers are left to the kernel.\n"
+		"`UAIO_STRICT=1` makes all of them EFAULT, for programs that "
+		"count on it and to find the mistake.",
+	.unless = "UAIO_STRICT=1",
+};
+
+const struct difference differs_poll_bits = {
+	.title = "A POLL that waited reports what it was asked for",
+	.text = "The kernel reports all bits of the driver's wake-up, some "
+		"without looking at what was asked; user space sees only what "
+		"poll(2) says then, of the events asked for. Test the bits you "
+		"asked for, do not compare the whole result, and do not count "
+		"on a wake-up that carries none of them.",
+};
+
+const struct difference differs_poll_order = {
+	.title = "POLLs of one file that are woken at once come in the order "
+		 "of submission",
+	.text = "In the kernel the last submitted comes first. Neither is "
+		"promised: tell events apart by their `data`.",
+};
+
+const struct difference differs_not_blocked = {
+	.title = "io_submit does not wait for pipes, sockets and terminals",
+	.text = "The kernel reads and writes them inside io_submit, for as "
+		"long as it takes. Here the request is accepted, and carried "
+		"out when the file is ready. So it can be cancelled "
+		"(io_cancel returns EINPROGRESS, and the event has "
+		"ECANCELED), io_destroy ends it, and it does not keep a "
+		"process from exiting.\n"
+		"The same io_cancel may succeed for a read or write of a "
+		"regular file that a thread has not begun yet, where the "
+		"kernel says EINVAL. Programs must expect both.",
+};
+
+const struct difference differs_signals = {
+	.title = "SIGXFSZ and SIGPIPE are raised only inside io_submit",
+	.text = "A write that a thread of the library makes gets EFBIG or "
+		"EPIPE as in the kernel, and the signal stays with that "
+		"thread, blocked. The error in the event is what to look at; "
+		"programs that ignore these signals see no difference.",
+};
+
+const struct difference differs_tail = {
+	.title = "The ring's tail is not read back",
+	.text = "A client may move the head, to reap by itself. The tail is "
+		"the completer's to write; the kernel believes for a while "
+		"what a client wrote there, uaio keeps its own.",
+};
+
+const struct difference differs_head = {
+	.title = "A head out of place can fill the ring",
+	.text = "The kernel counts free places apart from the ring and looks "
+		"at the head only when it has run out of them; here they are "
+		"what the head says, so that clients which reap by themselves "
+		"get them back at once. If a head makes the ring look full "
+		"io_submit says EAGAIN until it is put right. Move the head "
+		"over events that are there and nowhere else.",
+};
+
+const struct difference differs_ring_memory = {
+	.title = "A ring's memory belongs to the library",
+	.text = "Rings are used again and never unmapped, so that a stale "
+		"handle can always be looked at and is EINVAL. Their pages "
+		"stay after io_destroy, and at the old address when a ring "
+		"was moved; slots that have held no event of this context may "
+		"hold an older one's of the same process. Read slots from the "
+		"head to the tail and no others.",
+};
+
+const struct difference differs_threads = {
+	.title = "There are threads and descriptors",
+	.text = "Threads are started when a request first has to wait, none "
+		"before; they block all signals. The descriptors of the "
+		"library, and the duplicates on which requests of streams go "
+		"on when their number is closed, have numbers from 512 up, "
+		"where the limit allows, and are closed on exec. Programs that "
+		"close all descriptors are stepped over: close(2) says EBADF "
+		"of them.",
+};
+
+const struct difference differs_table_full = {
+	.title = "Closing a stream under a request needs a free descriptor",
+	.text = "A request belongs to the open file it was submitted on. When "
+		"its number is closed it goes on with a duplicate; if the "
+		"table of descriptors is full there can be none, and the event "
+		"has EBADF. Raise RLIMIT_NOFILE, or close streams after their "
+		"requests.",
+};
+
+const struct difference differs_flags_known = {
+	.title = "Flags of an open file are read once",
+	.text = "O_DIRECT, O_NONBLOCK and O_APPEND are asked for with the "
+		"first request on a descriptor, and again after "
+		"fcntl(F_SETFL) on it. A change made through a duplicate, or "
+		"by another process, is not noticed: asking each time would "
+		"cost a system call. Change flags on the descriptor that is "
+		"used.",
+};
+
+const struct difference differs_killed = {
+	.title = "Death by a signal, and exec, lose what is not complete",
+	.text = "exit, _exit and return from main finish accepted writes and "
+		"syncs of regular files first. A signal that kills gives no "
+		"time to, and exec, quick_exit and daemon() do not wait yet: "
+		"requests whose event has not been posted may not have "
+		"happened. The kernel makes those writes inside io_submit or "
+		"has handed them to the disk. Wait for the events of what must "
+		"not be lost.",
+};
+
+#define CHAPTER(...) ((const struct difference *const[]){ __VA_ARGS__, NULL })
+
+static const struct difference differs_time = {
+	.title = "Time",
+	.text = "io_destroy takes microseconds; the kernel waits a grace "
+		"period of about 20 ms. A read that is not in the page cache "
+		"goes to a thread; the kernel blocks io_submit for it. close, "
+		"dup2 and the like of a regular file with requests in flight "
+		"return when these are done, because a duplicate to go on with "
+		"would drop the process's record locks when it is closed.",
+};
+
+static const struct difference differs_cold_read = {
+	.title = "A cold read may see a later write",
+	.text = "Requests of a file take effect in the order of submission, as "
+		"`doc/design.md` says under *Order*, but for this: a buffered "
+		"read that is not in the page cache goes to a thread, and a "
+		"write of the same bytes submitted after it, before its event, "
+		"may be seen by it. Wait for the read's event before writing "
+		"over what it reads; O_DIRECT asks for that in the kernel too.",
+};
+
+static const struct difference differs_stream_held = {
+	.title = "A closed stream may be held for microseconds more",
+	.text = "When the number of a pipe or socket is closed while a request "
+		"waits on it, the kernel lets the file go before the event can "
+		"be seen. Here the thread that watches the file may still be "
+		"returning from poll(2) then. A program that relies on the "
+		"other end seeing the close at once must complete or cancel "
+		"its requests first.",
+};
+
+static const struct difference differs_handlers = {
+	.title = "A signal handler may meet EAGAIN",
+	.text = "AIO calls of a handler that interrupted an AIO call of the "
+		"same thread get EAGAIN, unless that call was asleep: what the "
+		"interrupted call holds cannot be waited for. Elsewhere they "
+		"work.",
+};
+
+static const struct difference differs_blocking_device = {
+	.title = "A read of a device without RWF_NOWAIT takes a thread",
+	.text = "Terminals and some other character devices know no read that "
+		"does not block. When such a device is ready a thread reads "
+		"from it; if somebody else took what was there it waits, and "
+		"io_destroy with it. The kernel would wait in io_submit.",
+};
+
+static const struct difference differs_unseen = {
+	.title = "Calls that do not go through the C library are not seen",
+	.text = "A `syscall` instruction of the program's own, as static "
+		"programs and some language runtimes use it, reaches the "
+		"kernel: io_* calls are then the kernel's, and a close or dup2 "
+		"is not noticed, so that a request may go to the file which "
+		"took the number. syscall(2) is seen.",
+};
+
+const struct chapter chapters[] = {
+	{ "What is accepted",
+	  CHAPTER(&differs_quota, &differs_old_fashion, &differs_sync_error,
+		  &differs_terminal_poll, &differs_flag_refused,
+		  &differs_strict) },
+	{ "What requests report",
+	  CHAPTER(&differs_not_blocked, &differs_poll_bits, &differs_poll_order,
+		  &differs_signals) },
+	{ "The ring",
+	  CHAPTER(&differs_tail, &differs_head, &differs_ring_memory) },
+	{ "Descriptors and threads",
+	  CHAPTER(&differs_threads, &differs_table_full,
+		  &differs_flags_known) },
+	{ "The end of a process", CHAPTER(&differs_killed) },
+	{ NOT_OBSERVABLE, CHAPTER(&differs_time, &differs_cold_read,
+				  &differs_stream_held, &differs_handlers,
+				  &differs_blocking_device, &differs_unseen) },
+	{ NULL, NULL },
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The differences that rows refer to, and the chapters they are told in.
+ */
+#ifndef CONFORM_DIFFERENCES_H
+#define CONFORM_DIFFERENCES_H
+
+#include "conform.h"
+
+extern const struct difference differs_quota;
+extern const struct difference differs_old_fashion;
+extern const struct difference differs_sync_error;
+extern const struct difference differs_terminal_poll;
+extern const struct difference differs_flag_refused;
+extern const struct difference differs_strict;
+extern const struct difference differs_poll_bits;
+extern const struct difference differs_poll_order;
+extern const struct difference differs_not_blocked;
+extern const struct difference differs_signals;
+extern const struct difference differs_tail;
+extern const struct difference differs_head;
+extern const struct difference differs_ring_memory;
+extern const struct difference differs_threads;
+extern const struct difference differs_table_full;
+extern const struct difference differs_flags_known;
+extern const struct difference differs_killed;
+
+/* The chapter of those that no row can show. */
+#define NOT_OBSERVABLE "Not observable by one program"
+
+struct chapter {
+	const char *title;
+	const struct difference *const *differences; /* end with NULL */
+};
+/* The last has no title. */
+extern const struct chapter chapters[];
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * doc/differences.md, from the table
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conform.h"
+#include "differences.h"
+
+enum { COLUMNS = 80 };
+
+static const char head[] =
+	"# Differences from kernel AIO\n"
+	"\n"
+	"<!-- Made from the table of test/conform by `ninja -C build "
+	"differences`: change\n"
+	"     it there. -->\n"
+	"\n"
+	"What is not listed here is meant to be as the kernel has it, and is "
+	"held to it by\n"
+	"`test/conform`: the same program runs on the kernel and on uaio, row "
+	"by row, and\n"
+	"what it sees is compared. A difference that is not listed fails "
+	"there, and so does\n"
+	"one that is listed and gone.\n"
+	"\n"
+	"The tables have what those rows see. An answer is what the call "
+	"returned, an error\n"
+	"by its name; `event:` stands before what the event of an accepted "
+	"request carried.\n"
+	"What follows from an event in the ring is left out.\n";
+
+/* Filled to the width of a page; a newline starts a paragraph. */
+static void print_text(const char *text)
+{
+	size_t column = 0, len;
+
+	putchar('\n');
+	for (; *text; text += len) {
+		if (*text == '\n') {
+			printf("\n\n");
+			column = 0;
+			len = 1;
+			continue;
+		}
+		len = strspn(text, " ");
+		if (len)
+			continue;
+		len = strcspn(text, " \n");
+		if (column && column + 1 + len > COLUMNS) {
+			putchar('\n');
+			column = 0;
+		}
+		printf("%s%.*s", column ? " " : "", (int)len, text);
+		column += len + !!column;
+	}
+	putchar('\n');
+}
+
+/* The ring's fields say once more what the answers said. */
+static bool is_told(const struct pair *pair)
+{
+	return strncmp(pair->kernel, "ring_", 5) != 0 &&
+	       strncmp(pair->uaio, "ring_", 5) != 0;
+}
+
+static void print_pair(const char *name, const struct pair *pair)
+{
+	const char *kernel = strchr(pair->kernel, '=') + 1;
+	size_t key = (size_t)(kernel - pair->kernel);
+	bool is_same_key = !strncmp(pair->kernel, pair->uaio, key);
+
+	printf("| %s | %.*s | %s | %s |\n", name, (int)key - 1, pair->kernel,
+	       kernel, pair->uaio + (is_same_key ? key : 0));
+}
+
+static void print_showing(const struct row *row, const struct showing *showing)
+{
+	const struct pair *pair;
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s%s%s", row->name,
+		 showing->file_system ? ", on " : "",
+		 showing->file_system ?: "");
+	for (pair = showing->pairs; pair->kernel; pair++) {
+		if (!is_told(pair))
+			continue;
+		print_pair(name, pair);
+		name[0] = '\0';
+	}
+}
+
+static bool print_row(const struct row *row,
+		      const struct difference *difference, bool is_first)
+{
+	const struct showing *showing = row->differs;
+	bool is_shown = false;
+
+	for (; showing && showing->difference; showing++) {
+		if (showing->difference != difference)
+			continue;
+		if (is_first && !is_shown)
+			printf("\n| row | answer | kernel | uaio |\n"
+			       "|---|---|---|---|\n");
+		print_showing(row, showing);
+		is_shown = true;
+	}
+	return is_shown;
+}
+
+/* Return: whether there are any. */
+static bool print_rows(const struct difference *difference)
+{
+	const struct group *group;
+	const struct row *row;
+	bool is_shown = false;
+
+	for (group = groups; group->name; group++)
+		for (row = group->rows; row->name; row++)
+			is_shown |= print_row(row, difference, !is_shown);
+	return is_shown;
+}
+
+static bool print_difference(const struct difference *difference,
+			     bool is_observable)
+{
+	printf("\n### %s\n", difference->title);
+	print_text(difference->text);
+	if (print_rows(difference) == is_observable)
+		return true;
+	fprintf(stderr, "conform: \"%s\": %s\n", difference->title,
+		is_observable ? "no row shows it" : "rows do show it");
+	return false;
+}
+
+int print_differences(void)
+{
+	const struct difference *const *difference;
+	const struct chapter *chapter;
+	bool is_observable, is_good = true;
+
+	fputs(head, stdout);
+	for (chapter = chapters; chapter->title; chapter++) {
+		printf("\n## %s\n", chapter->title);
+		is_observable = strcmp(chapter->title, NOT_OBSERVABLE) != 0;
+		difference = chapter->differences;
+		for (; *difference; difference++)
+			is_good &= print_difference(*difference, is_observable);
+	}
+	return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

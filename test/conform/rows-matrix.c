@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every operation on every kind of file, with every flag and every mistake
+ *
+ * A row is an operation and a kind of file; its fields are the request as it
+ * should be, and then with one member changed, each once alone and once with
+ * an eventfd to be signalled. Files that keep no state are opened anew for
+ * each request. No request can wait: what is read is there, what is written
+ * has room.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "conform.h"
+#include "differences.h"
+
+enum { NR_BYTES = 64, NR_BYTES_DISK = 4096, FILE_BYTES = 65536 };
+
+static char buf[FILE_BYTES] __attribute__((aligned(4096)));
+
+/*
+ * The kinds of files
+ */
+
+static int open_regular(void)
+{
+	return file_of("f", FILE_BYTES, O_RDWR);
+}
+
+static int open_direct(void)
+{
+	return file_of("f", FILE_BYTES, O_RDWR | O_DIRECT);
+}
+
+static int open_append(void)
+{
+	return file_of("f", FILE_BYTES, O_RDWR | O_APPEND);
+}
+
+static int open_dsync(void)
+{
+	return file_of("f", FILE_BYTES, O_RDWR | O_DSYNC);
+}
+
+static int open_read_only(void)
+{
+	return file_of("f", FILE_BYTES, O_RDONLY);
+}
+
+static int open_write_only(void)
+{
+	return file_of("f", FILE_BYTES, O_WRONLY);
+}
+
+static int open_path(void)
+{
+	return open(".", O_PATH);
+}
+
+static int open_directory(void)
+{
+	return open(".", O_RDONLY | O_DIRECTORY);
+}
+
+static int open_memfd(void)
+{
+	int fd = memfd_create("conform", 0);
+
+	REQUIRE(write(fd, buf, FILE_BYTES) == FILE_BYTES);
+	return fd;
+}
+
+static int open_block_device(void)
+{
+	return loop_device_of(file_of("disk", FILE_BYTES, O_RDWR));
+}
+
+static int open_pipe_reader(void)
+{
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0 && write(fds[1], buf, 100) == 100);
+	return fds[0];
+}
+
+static int open_pipe_writer(void)
+{
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	return fds[1];
+}
+
+static int open_pipe_empty(void)
+{
+	int fds[2];
+
+	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
+	return fds[0];
+}
+
+static int open_pipe_full(void)
+{
+	int fds[2];
+
+	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
+	while (write(fds[1], buf, sizeof(buf)) > 0)
+		;
+	return fds[1];
+}
+
+static int open_socket_of(int type)
+{
+	int fds[2];
+
+	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
+	REQUIRE(write(fds[1], buf, 100) == 100);
+	return fds[0];
+}
+
+static int open_stream_socket(void)
+{
+	return open_socket_of(SOCK_STREAM);
+}
+
+static int open_datagram_socket(void)
+{
+	return open_socket_of(SOCK_DGRAM);
+}
+
+static int open_unconnected_socket(void)
+{
+	return socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+}
+
+static int open_eventfd(void)
+{
+	return eventfd(5, 0);
+}
+
+static int open_timerfd(void)
+{
+	const struct itimerspec soon = { .it_value.tv_nsec = 1 };
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	struct pollfd expired = { .fd = fd, .events = POLLIN };
+
+	REQUIRE(timerfd_settime(fd, 0, &soon, NULL) == 0);
+	REQUIRE(poll(&expired, 1, -1) == 1);
+	return fd;
+}
+
+static int open_epoll(void)
+{
+	struct epoll_event want = { .events = EPOLLOUT };
+	int fd = epoll_create1(0);
+
+	REQUIRE(!epoll_ctl(fd, EPOLL_CTL_ADD, open_pipe_writer(), &want));
+	return fd;
+}
+
+static int open_terminal(void)
+{
+	static const char line[] = "a line of a terminal, read as a whole\n";
+	struct pollfd ready = { .events = POLLIN };
+	int master;
+
+	REQUIRE(openpty(&master, &ready.fd, NULL, NULL, NULL) == 0);
+	REQUIRE(write(master, line, strlen(line)) == (ssize_t)strlen(line));
+	REQUIRE(poll(&ready, 1, -1) == 1);
+	return ready.fd;
+}
+
+static int open_null(void)
+{
+	return open("/dev/null", O_RDWR);
+}
+
+static int open_zero(void)
+{
+	return open("/dev/zero", O_RDWR);
+}
+
+static int open_urandom(void)
+{
+	return open("/dev/urandom", O_RDWR);
+}
+
+static int open_closed(void)
+{
+	int fd = dup(STDOUT_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+struct kind {
+	const char *name;
+	int (*open)(void);
+};
+
+/* What the file system has a say in, and the others. */
+static const struct kind files[] = {
+	{ "a regular file", open_regular },
+	{ "an O_DIRECT file", open_direct },
+	{ "an O_APPEND file", open_append },
+	{ "an O_DSYNC file", open_dsync },
+	{ "an O_RDONLY file", open_read_only },
+	{ "an O_WRONLY file", open_write_only },
+	{ "an O_PATH descriptor", open_path },
+	{ "a directory", open_directory },
+};
+
+static const struct kind others[] = {
+	{ "a memfd", open_memfd },
+	{ "a block device", open_block_device },
+	{ "the reader of a pipe", open_pipe_reader },
+	{ "the writer of a pipe", open_pipe_writer },
+	{ "the reader of an empty pipe, O_NONBLOCK", open_pipe_empty },
+	{ "the writer of a full pipe, O_NONBLOCK", open_pipe_full },
+	{ "a stream socket", open_stream_socket },
+	{ "a datagram socket", open_datagram_socket },
+	{ "a socket not connected", open_unconnected_socket },
+	{ "an eventfd", open_eventfd },
+	{ "a timerfd", open_timerfd },
+	{ "an epoll", open_epoll },
+	{ "a terminal", open_terminal },
+	{ "/dev/null", open_null },
+	{ "/dev/zero", open_zero },
+	{ "/dev/urandom", open_urandom },
+	{ "a number that is closed", open_closed },
+};
+
+/*
+ * The operations, and the requests of each
+ */
+
+static const struct {
+	const char *name;
+	int opcode;
+} ops[] = {
+	{ "PREAD", IOCB_CMD_PREAD },   { "PWRITE", IOCB_CMD_PWRITE },
+	{ "PREADV", IOCB_CMD_PREADV }, { "PWRITEV", IOCB_CMD_PWRITEV },
+	{ "FSYNC", IOCB_CMD_FSYNC },   { "FDSYNC", IOCB_CMD_FDSYNC },
+	{ "POLL", IOCB_CMD_POLL },     { "an unknown opcode", 99 },
+};
+
+enum member { NONE, RW_FLAGS, FLAGS, PRIORITY, RESERVED, BUF, NBYTES, OFFSET };
+
+enum { NOWAIT = 0x8 };
+
+/* The flags by number: the headers of a machine may not have them all. */
+static const struct change {
+	const char *name;
+	enum member member;
+	uint64_t value;
+} changes[] = {
+	{ "as_it_should_be", NONE, 0 },
+	{ "hipri", RW_FLAGS, 0x1 },
+	{ "dsync", RW_FLAGS, 0x2 },
+	{ "sync", RW_FLAGS, 0x4 },
+	{ "nowait", RW_FLAGS, NOWAIT },
+	{ "append", RW_FLAGS, 0x10 },
+	{ "noappend", RW_FLAGS, 0x20 },
+	{ "atomic", RW_FLAGS, 0x40 },
+	{ "dontcache", RW_FLAGS, 0x80 },
+	{ "nosignal", RW_FLAGS, 0x100 },
+	{ "rw_flags_bit_12", RW_FLAGS, 1 << 12 },
+	{ "rw_flags_bit_31", RW_FLAGS, 1u << 31 },
+	{ "flags_bit_5", FLAGS, 1 << 5 },
+	{ "priority_without_flag", PRIORITY, 7 << 13 },
+	{ "priority_best_effort", FLAGS, IOCB_FLAG_IOPRIO },
+	{ "reserved2", RESERVED, 1 },
+	{ "buf_0", BUF, 0 },
+	{ "buf_in_the_kernel", BUF, 0xffff888000001000 },
+	{ "nbytes_0", NBYTES, 0 },
+	{ "nbytes_1", NBYTES, 1 },
+	{ "nbytes_-1", NBYTES, -1ull },
+	{ "offset_-1", OFFSET, -1ull },
+	{ "offset_1", OFFSET, 1 },
+	{ "offset_at_the_end", OFFSET, FILE_BYTES },
+};
+
+enum {
+	NR_FILES = sizeof(files) / sizeof(files[0]),
+	NR_OTHERS = sizeof(others) / sizeof(others[0]),
+	NR_OPS = sizeof(ops) / sizeof(ops[0]),
+	NR_CHANGES = sizeof(changes) / sizeof(changes[0]),
+};
+
+struct row rows_files[NR_OPS * NR_FILES + 1];
+struct row rows_others[NR_OPS * NR_OTHERS + 1];
+
+static struct iocb request_of(int opcode, int fd, size_t nbytes)
+{
+	static struct iovec iov[2];
+
+	iov[0] = (struct iovec){ buf, nbytes / 2 };
+	iov[1] = (struct iovec){ buf + NR_BYTES_DISK, nbytes / 2 };
+	switch (opcode) {
+	case IOCB_CMD_PREADV:
+	case IOCB_CMD_PWRITEV: return iocb_of(opcode, fd, iov, 2, 0);
+	case IOCB_CMD_POLL: return POLL_OF(fd, POLLIN | POLLOUT);
+	case IOCB_CMD_PREAD:
+	case IOCB_CMD_PWRITE: return iocb_of(opcode, fd, buf, nbytes, 0);
+	default: return iocb_of(opcode, fd, NULL, 0, 0);
+	}
+}
+
+static void apply(const struct change *change, struct iocb *cb)
+{
+	switch (change->member) {
+	case NONE: break;
+	case RW_FLAGS: cb->aio_rw_flags = (__kernel_rwf_t)change->value; break;
+	case FLAGS:
+		cb->aio_flags |= (uint32_t)change->value;
+		cb->aio_reqprio = 2 << 13 | 4;
+		break;
+	case PRIORITY: cb->aio_reqprio = (int16_t)change->value; break;
+	case RESERVED: cb->aio_reserved2 = change->value; break;
+	case BUF: cb->aio_buf = change->value; break;
+	case NBYTES: cb->aio_nbytes = change->value; break;
+	case OFFSET: cb->aio_offset = (int64_t)change->value; break;
+	}
+}
+
+/* A poll that is not ready at once has no event here. */
+static void try_request(const char *key, aio_context_t ctx, struct iocb *cb)
+{
+	struct timespec at_once = { 0 }, some = { .tv_sec = 3 };
+	bool is_poll = cb->aio_lio_opcode == IOCB_CMD_POLL;
+	struct io_event ev;
+	long ret = submit_one(ctx, cb);
+
+	if (ret != 1)
+		return note_result(key, ret);
+	if (call_getevents(ctx, !is_poll, 1, &ev, is_poll ? &at_once : &some) !=
+	    1)
+		return note_text(key, "accepted,no-event");
+	note_event(key, &ev, cb);
+}
+
+/* Whether an fd may serve for all requests of a row. */
+static bool is_lasting(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 &&
+	       (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) ||
+		S_ISDIR(st.st_mode));
+}
+
+/*
+ * One request. A write to a file that must not wait is as the file system
+ * happens to be; what it may have added is taken off again.
+ */
+static void run_change(const struct change *change, struct iocb cb,
+		       aio_context_t ctx, int efd)
+{
+	bool is_open = change->member == RW_FLAGS && change->value == NOWAIT &&
+		       cb.aio_nbytes && is_lasting((int)cb.aio_fildes);
+	eventfd_t count;
+	char key[64];
+
+	if (efd >= 0) {
+		cb.aio_flags = IOCB_FLAG_RESFD;
+		cb.aio_resfd = (uint32_t)efd;
+	}
+	apply(change, &cb);
+	if (is_open)
+		result_is_open(&cb);
+	snprintf(key, sizeof(key), "%s%s", change->name,
+		 efd >= 0 ? ",resfd" : "");
+	try_request(key, ctx, &cb);
+	if (efd >= 0)
+		note("signalled", eventfd_read(efd, &count) ? 0 : (long)count);
+	if (is_open)
+		(void)!ftruncate((int)cb.aio_fildes, FILE_BYTES);
+}
+
+static void run_row(int opcode, const struct kind *kind)
+{
+	int efd = eventfd(0, EFD_NONBLOCK), fd = kind->open(), i;
+	bool is_file = is_lasting(fd);
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+
+	signal(SIGPIPE, SIG_IGN);
+	for (i = 0; i < 2 * NR_CHANGES; i++) {
+		cb = request_of(opcode, fd, is_file ? NR_BYTES_DISK : NR_BYTES);
+		run_change(&changes[i / 2], cb, ctx, i % 2 ? efd : -1);
+		if (!is_file) {
+			close(fd);
+			fd = kind->open();
+		}
+	}
+	if (is_file)
+		note("size", lseek(fd, 0, SEEK_END));
+}
+
+static void run_file(void)
+{
+	ptrdiff_t at = this_row - rows_files;
+
+	run_row(ops[at / NR_FILES].opcode, &files[at % NR_FILES]);
+}
+
+static void run_other(void)
+{
+	ptrdiff_t at = this_row - rows_others;
+
+	run_row(ops[at / NR_OTHERS].opcode, &others[at % NR_OTHERS]);
+}
+
+#define REFUSED(fs, flag, kernel, uaio)                                       \
+	{                                                                     \
+		&differs_flag_refused, fs,                                    \
+			PAIRS({ flag "=" kernel, flag "=" uaio },             \
+			      { flag ",resfd=" kernel, flag ",resfd=" uaio }) \
+	}
+#define BTRFS_DONTCACHE REFUSED("btrfs", "dontcache", "EOPNOTSUPP", "EBADF")
+#define XFS_ATOMIC REFUSED("xfs", "atomic", "EBADF", "EOPNOTSUPP")
+#define XFS_ATOMIC_IN_EVENT                                                  \
+	SHOWINGS({ &differs_flag_refused, "xfs",                             \
+		   PAIRS({ "atomic=event:EOPNOTSUPP", "atomic=EOPNOTSUPP" }, \
+			 { "atomic,resfd=event:EOPNOTSUPP",                  \
+			   "atomic,resfd=EOPNOTSUPP" },                      \
+			 { "signalled=1", "signalled=0" },                   \
+			 { "ring_0.*", "ring_0.*" }) })
+
+static const struct {
+	const char *name;
+	const struct showing *differs;
+} meant[] = {
+	{ "PREAD on an O_WRONLY file", SHOWINGS(BTRFS_DONTCACHE) },
+	{ "PREADV on an O_WRONLY file", SHOWINGS(BTRFS_DONTCACHE) },
+	{ "PWRITE on an O_RDONLY file", SHOWINGS(BTRFS_DONTCACHE, XFS_ATOMIC) },
+	{ "PWRITEV on an O_RDONLY file",
+	  SHOWINGS(BTRFS_DONTCACHE, XFS_ATOMIC) },
+	{ "PWRITE on a regular file", XFS_ATOMIC_IN_EVENT },
+	{ "PWRITE on an O_APPEND file", XFS_ATOMIC_IN_EVENT },
+	{ "PWRITE on an O_DSYNC file", XFS_ATOMIC_IN_EVENT },
+	{ "PWRITE on an O_WRONLY file", XFS_ATOMIC_IN_EVENT },
+	{ "POLL on a terminal",
+	  SHOWINGS({ &differs_terminal_poll, NULL,
+		     PAIRS({ "buf_0=EINVAL", "buf_0=accepted,no-event" },
+			   { "buf_0,resfd=EINVAL",
+			     "buf_0,resfd=accepted,no-event" }) }) },
+};
+
+static struct row row_of(int op, const struct kind *kind, void (*run)(void))
+{
+	struct row row = { .run = run };
+	char *name;
+	size_t i;
+
+	if (asprintf(&name, "%s on %s", ops[op].name, kind->name) < 0)
+		abort();
+	row.name = name;
+	for (i = 0; i < sizeof(meant) / sizeof(meant[0]); i++)
+		if (!strcmp(name, meant[i].name))
+			row.differs = meant[i].differs;
+	return row;
+}
+
+void make_matrix(void)
+{
+	int i;
+
+	for (i = 0; i < NR_OPS * NR_FILES; i++)
+		rows_files[i] =
+			row_of(i / NR_FILES, &files[i % NR_FILES], run_file);
+	for (i = 0; i < NR_OPS * NR_OTHERS; i++)
+		rows_others[i] = row_of(i / NR_OTHERS, &others[i % NR_OTHERS],
+					run_other);
+}
