@@ -7,7 +7,8 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
-.PHONY: all demo check check-san check-clients bench stress lint install clean
+.PHONY: all demo check check-san check-clients bench stress differences lint \
+	install clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -56,6 +57,12 @@ bench:
 	@tools/configure $(BUILD)
 	@ninja -C $(BUILD) --quiet
 	@python3 bench/run.py --build $(BUILD)
+
+# doc/differences.md, from the table of test/conform.
+differences:
+	@tools/need build check
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet differences
 
 lint:
 	@tools/need build lint

@@ -183,6 +183,25 @@ long submit_one(aio_context_t ctx, struct iocb *cb);
  */
 void try_one(const char *key, aio_context_t ctx, struct iocb *cb);
 
+/* Requests on one descriptor, one after the other, each as by try_one(). */
+struct request {
+	const char *key;
+	enum {
+		PREAD = IOCB_CMD_PREAD,
+		PWRITE = IOCB_CMD_PWRITE,
+		PREADV = IOCB_CMD_PREADV,
+		PWRITEV = IOCB_CMD_PWRITEV
+	} opcode;
+	const void *buf;
+	size_t nbytes;
+	long long offset;
+};
+void try_each(aio_context_t ctx, int fd, const struct request *requests);
+#define TRY_EACH(ctx, fd, ...)                          \
+	try_each(ctx, fd,                               \
+		 (const struct request[]){ __VA_ARGS__, \
+					   { NULL, PREAD, NULL, 0, 0 } })
+
 /* Waits at most some seconds for up to nr events. Return: their number. */
 long reap(aio_context_t ctx, long nr, struct io_event *events);
 /* Takes what is there now and notes how many that were. */

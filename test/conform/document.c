@@ -14,23 +14,17 @@ enum { COLUMNS = 80 };
 static const char head[] =
 	"# Differences from kernel AIO\n"
 	"\n"
-	"<!-- Made from the table of test/conform by `ninja -C build "
-	"differences`: change\n"
-	"     it there. -->\n"
-	"\n"
+	"<!-- Made from the table of test/conform by `make differences`. -->\n";
+
+static const char introduction[] =
 	"What is not listed here is meant to be as the kernel has it, and is "
-	"held to it by\n"
-	"`test/conform`: the same program runs on the kernel and on uaio, row "
-	"by row, and\n"
-	"what it sees is compared. A difference that is not listed fails "
-	"there, and so does\n"
-	"one that is listed and gone.\n"
-	"\n"
-	"The tables have what those rows see. An answer is what the call "
-	"returned, an error\n"
-	"by its name; `event:` stands before what the event of an accepted "
-	"request carried.\n"
-	"What follows from an event in the ring is left out.\n";
+	"held to it by `test/conform`: the same program runs on the kernel and "
+	"on uaio, row by row, and what it sees is compared. A difference that "
+	"is not listed fails there, and so does one that is listed and gone.\n"
+	"The tables have what those rows see. An answer is what a call "
+	"returned, an error by its name; `event:` stands before what the event "
+	"of an accepted request carried, `*` for anything. What follows from "
+	"an event in the ring is left out.";
 
 /* Filled to the width of a page; a newline starts a paragraph. */
 static void print_text(const char *text)
@@ -142,6 +136,7 @@ int print_differences(void)
 	bool is_observable, is_good = true;
 
 	fputs(head, stdout);
+	print_text(introduction);
 	for (chapter = chapters; chapter->title; chapter++) {
 		printf("\n## %s\n", chapter->title);
 		is_observable = strcmp(chapter->title, NOT_OBSERVABLE) != 0;

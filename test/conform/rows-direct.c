@@ -26,89 +26,61 @@ static void aligned(void)
 
 	try_one("read", ctx, &cb);
 	note("good", is_pattern(buf, 65536, 0));
-	cb = PWRITE_OF(fd, buf + 4096, 4096, 0);
-	try_one("write", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, 0);
-	try_one("again", ctx, &cb);
+	TRY_EACH(ctx, fd, { "write", PWRITE, buf + 4096, 4096, 0 },
+		 { "again", PREAD, buf, 4096, 0 });
 	note("written", is_pattern(buf, 4096, 4096));
-	cb = PREAD_OF(fd, buf, 0, 0);
-	try_one("nothing", ctx, &cb);
-	cb = PREAD_OF(fd, buf + 1, 0, 1);
-	try_one("nothing_misaligned", ctx, &cb);
+	TRY_EACH(ctx, fd, { "nothing", PREAD, buf, 0, 0 },
+		 { "nothing_misaligned", PREAD, buf + 1, 0, 1 });
 }
 
 static void misaligned(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 65536, O_RDWR | O_DIRECT);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf + 1, 4096, 0);
-	try_one("read_buffer_1", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, 1);
-	try_one("read_offset_1", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4095, 0);
-	try_one("read_length_4095", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 100, 0);
-	try_one("read_length_100", ctx, &cb);
-	cb = PWRITE_OF(fd, buf + 1, 4096, 0);
-	try_one("write_buffer_1", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 4096, 1);
-	try_one("write_offset_1", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 4095, 0);
-	try_one("write_length_4095", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 100, 65536);
-	try_one("append_length_100", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read_buffer_1", PREAD, buf + 1, 4096, 0 },
+		 { "read_offset_1", PREAD, buf, 4096, 1 },
+		 { "read_length_4095", PREAD, buf, 4095, 0 },
+		 { "read_length_100", PREAD, buf, 100, 0 },
+		 { "write_buffer_1", PWRITE, buf + 1, 4096, 0 },
+		 { "write_offset_1", PWRITE, buf, 4096, 1 },
+		 { "write_length_4095", PWRITE, buf, 4095, 0 },
+		 { "append_length_100", PWRITE, buf, 100, 65536 });
 }
 
 static void misaligned_past_end(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 4096, O_RDWR | O_DIRECT);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf, 4096, 8193);
-	try_one("offset", ctx, &cb);
-	cb = PREAD_OF(fd, buf + 1, 4096, 8192);
-	try_one("buffer", ctx, &cb);
-	cb = PREAD_OF(fd, NULL, 4096, 8192);
-	try_one("null", ctx, &cb);
+	TRY_EACH(ctx, fd, { "offset", PREAD, buf, 4096, 8193 },
+		 { "buffer", PREAD, buf + 1, 4096, 8192 },
+		 { "null", PREAD, NULL, 4096, 8192 });
 }
 
 static void sector(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 65536, O_RDWR | O_DIRECT);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf + 512, 512, 512);
-	try_one("read_512", ctx, &cb);
-	cb = PREAD_OF(fd, buf + 4, 512, 512);
-	try_one("read_buffer_4", ctx, &cb);
-	cb = PREAD_OF(fd, buf + 64, 4096, 0);
-	try_one("read_buffer_64", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read_512", PREAD, buf + 512, 512, 512 },
+		 { "read_buffer_4", PREAD, buf + 4, 512, 512 },
+		 { "read_buffer_64", PREAD, buf + 64, 4096, 0 });
 }
 
 static void ends(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 10000, O_RDWR | O_DIRECT);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf, 65536, 0);
-	try_one("whole", ctx, &cb);
+	TRY_EACH(ctx, fd, { "whole", PREAD, buf, 65536, 0 });
 	note("good", is_pattern(buf, 10000, 0));
-	cb = PREAD_OF(fd, buf, 4096, 8192);
-	try_one("across_end", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, 12288);
-	try_one("past_end", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, 1ll << 40);
-	try_one("far_past_end", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 4096, 8192);
-	try_one("write_across_end", ctx, &cb);
+	TRY_EACH(ctx, fd, { "across_end", PREAD, buf, 4096, 8192 },
+		 { "past_end", PREAD, buf, 4096, 12288 },
+		 { "far_past_end", PREAD, buf, 4096, 1ll << 40 },
+		 { "write_across_end", PWRITE, buf, 4096, 8192 });
 	note("size", lseek(fd, 0, SEEK_END));
-	cb = PWRITE_OF(fd, buf, 4096, 65536);
-	try_one("write_past_end", ctx, &cb);
+	TRY_EACH(ctx, fd, { "write_past_end", PWRITE, buf, 4096, 65536 });
 	note("size", lseek(fd, 0, SEEK_END));
 }
 
@@ -117,20 +89,15 @@ static void buffers_bad(void)
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 65536, O_RDWR | O_DIRECT);
 	char *page = pages_of(4096, PROT_READ | PROT_WRITE);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, NULL, 4096, 0);
-	try_one("read_null", ctx, &cb);
-	cb = PREAD_OF(fd, pages_of(4096, PROT_READ), 4096, 0);
-	try_one("read_read_only", ctx, &cb);
-	cb = PREAD_OF(fd, page, 8192, 0);
-	try_one("read_half", ctx, &cb);
-	cb = PWRITE_OF(fd, NULL, 4096, 0);
-	try_one("write_null", ctx, &cb);
-	cb = PWRITE_OF(fd, pages_of(4096, PROT_NONE), 4096, 0);
-	try_one("write_no_access", ctx, &cb);
-	cb = PREAD_OF(fd, KERNEL_ADDRESS, 4096, 0);
-	try_one("read_kernel", ctx, &cb);
+	TRY_EACH(
+		ctx, fd, { "read_null", PREAD, NULL, 4096, 0 },
+		{ "read_read_only", PREAD, pages_of(4096, PROT_READ), 4096, 0 },
+		{ "read_half", PREAD, page, 8192, 0 },
+		{ "write_null", PWRITE, NULL, 4096, 0 },
+		{ "write_no_access", PWRITE, pages_of(4096, PROT_NONE), 4096,
+		  0 },
+		{ "read_kernel", PREAD, KERNEL_ADDRESS, 4096, 0 });
 }
 
 static void vectors(void)
@@ -160,20 +127,13 @@ static void offsets_bad(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 65536, O_RDWR | O_DIRECT);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf, 4096, -1);
-	try_one("read_-1", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, -4096);
-	try_one("read_-4096", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 4096, -4096);
-	try_one("write_-4096", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, LLONG_MAX - 4095);
-	try_one("read_last", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, LLONG_MAX - 8191);
-	try_one("read_last_but_one", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 4096, LLONG_MAX - 8191);
-	try_one("write_last_but_one", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read_-1", PREAD, buf, 4096, -1 },
+		 { "read_-4096", PREAD, buf, 4096, -4096 },
+		 { "write_-4096", PWRITE, buf, 4096, -4096 },
+		 { "read_last", PREAD, buf, 4096, LLONG_MAX - 4095 },
+		 { "read_last_but_one", PREAD, buf, 4096, LLONG_MAX - 8191 },
+		 { "write_last_but_one", PWRITE, buf, 4096, LLONG_MAX - 8191 });
 }
 
 static void limit_file_size(void)
@@ -181,14 +141,11 @@ static void limit_file_size(void)
 	struct rlimit limit = { 8192, 8192 };
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 0, O_RDWR | O_DIRECT);
-	struct iocb cb;
 
 	signal(SIGXFSZ, SIG_IGN);
 	REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-	cb = PWRITE_OF(fd, buf, 8192, 4096);
-	try_one("across", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 4096, 8192);
-	try_one("at", ctx, &cb);
+	TRY_EACH(ctx, fd, { "across", PWRITE, buf, 8192, 4096 },
+		 { "at", PWRITE, buf, 4096, 8192 });
 }
 
 /* In place, so that it is not made at once: another thread is to blame. */

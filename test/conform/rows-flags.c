@@ -24,41 +24,6 @@ static void try_flags(const char *name, aio_context_t ctx, struct iocb cb,
 	try_one(name, ctx, &cb);
 }
 
-static void note_flags(aio_context_t ctx, int fd)
-{
-	struct iocb rd = PREAD_OF(fd, buf, 4096, 0);
-	struct iocb wr = PWRITE_OF(fd, buf, 4096, 0);
-
-	try_flags("read_none", ctx, rd, 0);
-	try_flags("read_hipri", ctx, rd, 0x1);
-	try_flags("read_dsync", ctx, rd, 0x2);
-	try_flags("read_sync", ctx, rd, 0x4);
-	try_flags("read_append", ctx, rd, 0x10);
-	try_flags("write_hipri", ctx, wr, 0x1);
-	try_flags("write_dsync", ctx, wr, 0x2);
-	try_flags("write_sync", ctx, wr, 0x4);
-	try_flags("write_append", ctx, wr, 0x10);
-	try_flags("write_all_sync", ctx, wr, 0x7);
-}
-
-static void flags_buffered(void)
-{
-	aio_context_t ctx = new_context(8);
-	int fd = file_of("f", 8192, O_RDWR);
-
-	note_flags(ctx, fd);
-	note("size", lseek(fd, 0, SEEK_END));
-}
-
-static void flags_direct(void)
-{
-	aio_context_t ctx = new_context(8);
-	int fd = file_of("f", 8192, O_RDWR | O_DIRECT);
-
-	note_flags(ctx, fd);
-	note("size", lseek(fd, 0, SEEK_END));
-}
-
 static void flags_unknown(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -234,8 +199,6 @@ static void priority_without_flag(void)
 }
 
 const struct row rows_flags[] = {
-	ROW("RWF flags on a buffered file", flags_buffered),
-	ROW("RWF flags on a direct file", flags_direct),
 	ROW("unknown RWF bits are EOPNOTSUPP", flags_unknown),
 	ROW("RWF flags of recent kernels", flags_recent),
 	ROW("RWF_NOWAIT on a regular file", flags_nowait),

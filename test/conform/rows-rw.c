@@ -20,78 +20,48 @@ static void lengths_bad(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 4096, O_RDWR);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf, -1ul, 0);
-	try_one("read_-1", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, -1ul, 0);
-	try_one("write_-1", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 1ul << 63, 0);
-	try_one("read_ssize_min", ctx, &cb);
-	cb = PREAD_OF(fd, buf, LONG_MAX, 0);
-	try_one("read_ssize_max", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 1ul << 47, 0);
-	try_one("read_2_47", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 0x7ffff000, 0);
-	try_one("read_max_rw", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 0x7fffffff, 0);
-	try_one("read_int_max", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 1ul << 32, 0);
-	try_one("read_2_32", ctx, &cb);
-	cb = PREAD_OF(fd, buf, LONG_MAX, 4096);
-	try_one("read_ssize_max_at_4096", ctx, &cb);
-	cb = PREAD_OF(fd, buf, LONG_MAX, 4097);
-	try_one("read_ssize_max_past_end", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read_-1", PREAD, buf, -1ul, 0 },
+		 { "write_-1", PWRITE, buf, -1ul, 0 },
+		 { "read_ssize_min", PREAD, buf, 1ul << 63, 0 },
+		 { "read_ssize_max", PREAD, buf, LONG_MAX, 0 },
+		 { "read_2_47", PREAD, buf, 1ul << 47, 0 },
+		 { "read_max_rw", PREAD, buf, 0x7ffff000, 0 },
+		 { "read_int_max", PREAD, buf, 0x7fffffff, 0 },
+		 { "read_2_32", PREAD, buf, 1ul << 32, 0 },
+		 { "read_ssize_max_at_4096", PREAD, buf, LONG_MAX, 4096 },
+		 { "read_ssize_max_past_end", PREAD, buf, LONG_MAX, 4097 });
 }
 
 static void lengths_zero(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 4096, O_RDWR);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf, 0, 0);
-	try_one("read", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 0, 0);
-	try_one("write", ctx, &cb);
-	cb = PREAD_OF(fd, NULL, 0, 0);
-	try_one("read_null", ctx, &cb);
-	cb = PREAD_OF(fd, KERNEL_ADDRESS, 0, 0);
-	try_one("read_kernel", ctx, &cb);
-	cb = PWRITE_OF(fd, KERNEL_ADDRESS, 0, 0);
-	try_one("write_kernel", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 0, 1 << 20);
-	try_one("write_past_end", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 0, -1);
-	try_one("read_offset_-1", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 0, -1);
-	try_one("write_offset_-1", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read", PREAD, buf, 0, 0 },
+		 { "write", PWRITE, buf, 0, 0 },
+		 { "read_null", PREAD, NULL, 0, 0 },
+		 { "read_kernel", PREAD, KERNEL_ADDRESS, 0, 0 },
+		 { "write_kernel", PWRITE, KERNEL_ADDRESS, 0, 0 },
+		 { "write_past_end", PWRITE, buf, 0, 1 << 20 },
+		 { "read_offset_-1", PREAD, buf, 0, -1 },
+		 { "write_offset_-1", PWRITE, buf, 0, -1 });
 }
 
 static void offsets_bad(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 4096, O_RDWR);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf, 16, -1);
-	try_one("read_-1", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 16, -1);
-	try_one("write_-1", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 16, LLONG_MIN);
-	try_one("read_min", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 16, LLONG_MAX);
-	try_one("read_max", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 16, LLONG_MAX - 15);
-	try_one("read_max_-15", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 16, LLONG_MAX - 4095);
-	try_one("read_max_-4095", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 16, LLONG_MAX);
-	try_one("write_max", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 16, LLONG_MAX - 15);
-	try_one("write_max_-15", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 16, LLONG_MAX - 4095);
-	try_one("write_max_-4095", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read_-1", PREAD, buf, 16, -1 },
+		 { "write_-1", PWRITE, buf, 16, -1 },
+		 { "read_min", PREAD, buf, 16, LLONG_MIN },
+		 { "read_max", PREAD, buf, 16, LLONG_MAX },
+		 { "read_max_-15", PREAD, buf, 16, LLONG_MAX - 15 },
+		 { "read_max_-4095", PREAD, buf, 16, LLONG_MAX - 4095 },
+		 { "write_max", PWRITE, buf, 16, LLONG_MAX },
+		 { "write_max_-15", PWRITE, buf, 16, LLONG_MAX - 15 },
+		 { "write_max_-4095", PWRITE, buf, 16, LLONG_MAX - 4095 });
 }
 
 static void ends(void)
@@ -100,18 +70,13 @@ static void ends(void)
 	int fd = file_of("f", 10000, O_RDWR);
 	struct iocb cb;
 
-	cb = PREAD_OF(fd, buf, sizeof(buf), 0);
-	try_one("whole", ctx, &cb);
+	TRY_EACH(ctx, fd, { "whole", PREAD, buf, sizeof(buf), 0 });
 	note("good", is_pattern(buf, 10000, 0));
-	cb = PREAD_OF(fd, buf, 4096, 8192);
-	try_one("across_end", ctx, &cb);
+	TRY_EACH(ctx, fd, { "across_end", PREAD, buf, 4096, 8192 });
 	note("good_tail", is_pattern(buf, 1808, 8192));
-	cb = PREAD_OF(fd, buf, 4096, 9999);
-	try_one("last_byte", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, 10000);
-	try_one("at_end", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 4096, 1ll << 40);
-	try_one("far_past_end", ctx, &cb);
+	TRY_EACH(ctx, fd, { "last_byte", PREAD, buf, 4096, 9999 },
+		 { "at_end", PREAD, buf, 4096, 10000 },
+		 { "far_past_end", PREAD, buf, 4096, 1ll << 40 });
 	cb = PREAD_OF(file_of("empty", 0, O_RDONLY), buf, 4096, 0);
 	try_one("empty_file", ctx, &cb);
 }
@@ -127,10 +92,8 @@ static void write_and_look(void)
 	REQUIRE(pread(fd, buf, 16, 0) == 16);
 	note("hello", !memcmp(buf + 3, "hello", 5));
 	note("around", is_pattern(buf, 3, 0) && is_pattern(buf + 8, 8, 8));
-	cb = PWRITE_OF(fd, "hello", 5, 98);
-	try_one("across_end", ctx, &cb);
-	cb = PWRITE_OF(fd, "hello", 5, 5000);
-	try_one("hole", ctx, &cb);
+	TRY_EACH(ctx, fd, { "across_end", PWRITE, "hello", 5, 98 },
+		 { "hole", PWRITE, "hello", 5, 5000 });
 	REQUIRE(fstat(fd, &st) == 0);
 	note("size", st.st_size);
 	REQUIRE(pread(fd, buf, 8, 2000) == 8);
@@ -167,20 +130,14 @@ static void buffers_kernel(void)
 {
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 4096, O_RDWR);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, KERNEL_ADDRESS, 64, 0);
-	try_one("read", ctx, &cb);
-	cb = PWRITE_OF(fd, KERNEL_ADDRESS, 64, 0);
-	try_one("write", ctx, &cb);
-	cb = PREAD_OF(fd, (void *)-1l, 1, 0);
-	try_one("read_top", ctx, &cb);
-	cb = PREAD_OF(fd, (void *)0x7fffffffe000, 1 << 20, 0);
-	try_one("read_across", ctx, &cb);
-	cb = PREAD_OF(fd, (void *)0x0000900000000000, 64, 0);
-	try_one("read_non_canonical", ctx, &cb);
-	cb = PREAD_OF(fd, buf, 1ul << 62, 0);
-	try_one("read_long", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read", PREAD, KERNEL_ADDRESS, 64, 0 },
+		 { "write", PWRITE, KERNEL_ADDRESS, 64, 0 },
+		 { "read_top", PREAD, (void *)-1l, 1, 0 },
+		 { "read_across", PREAD, (void *)0x7fffffffe000, 1 << 20, 0 },
+		 { "read_non_canonical", PREAD, (void *)0x0000900000000000, 64,
+		   0 },
+		 { "read_long", PREAD, buf, 1ul << 62, 0 });
 }
 
 static void buffers_partial(void)
@@ -188,17 +145,12 @@ static void buffers_partial(void)
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 16384, O_RDWR);
 	char *page = pages_of(4096, PROT_READ | PROT_WRITE);
-	struct iocb cb;
 
-	cb = PREAD_OF(fd, page, 8192, 0);
-	try_one("read_half", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read_half", PREAD, page, 8192, 0 });
 	note("good", is_pattern(page, 4096, 0));
-	cb = PREAD_OF(fd, page + 4000, 8192, 4000);
-	try_one("read_96", ctx, &cb);
-	cb = PWRITE_OF(fd, page, 8192, 0);
-	try_one("write_half", ctx, &cb);
-	cb = PWRITE_OF(fd, page + 4000, 8192, 0);
-	try_one("write_96", ctx, &cb);
+	TRY_EACH(ctx, fd, { "read_96", PREAD, page + 4000, 8192, 4000 },
+		 { "write_half", PWRITE, page, 8192, 0 },
+		 { "write_96", PWRITE, page + 4000, 8192, 0 });
 }
 
 static void append(void)
@@ -209,12 +161,10 @@ static void append(void)
 	struct stat st;
 
 	try_one("at_3", ctx, &cb);
-	cb = PWRITE_OF(fd, "hello", 5, 1 << 20);
-	try_one("at_1m", ctx, &cb);
+	TRY_EACH(ctx, fd, { "at_1m", PWRITE, "hello", 5, 1 << 20 });
 	REQUIRE(fstat(fd, &st) == 0);
 	note("size", st.st_size);
-	cb = PWRITE_OF(fd, "hello", 5, -1);
-	try_one("at_-1", ctx, &cb);
+	TRY_EACH(ctx, fd, { "at_-1", PWRITE, "hello", 5, -1 });
 }
 
 static void limit_file_size(int sig_ign)
@@ -228,14 +178,10 @@ static void limit_file_size(int sig_ign)
 		signal(SIGXFSZ, SIG_IGN);
 	REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 	try_one("across", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 64, 9990);
-	try_one("to_the_byte", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 0, 10000);
-	try_one("nothing_at", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 64, 10000);
-	try_one("at", ctx, &cb);
-	cb = PWRITE_OF(fd, buf, 64, 20000);
-	try_one("beyond", ctx, &cb);
+	TRY_EACH(ctx, fd, { "to_the_byte", PWRITE, buf, 64, 9990 },
+		 { "nothing_at", PWRITE, buf, 0, 10000 },
+		 { "at", PWRITE, buf, 64, 10000 },
+		 { "beyond", PWRITE, buf, 64, 20000 });
 }
 
 static void limit_ignored(void)

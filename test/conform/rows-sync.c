@@ -14,40 +14,6 @@
 
 static char buf[4096];
 
-static void note_fields(const char *name, int opcode)
-{
-	aio_context_t ctx = new_context(8);
-	int fd = file_of("f", 4096, O_RDWR);
-	struct iocb cb = iocb_of(opcode, fd, NULL, 0, 0);
-
-	note_text("opcode", name);
-	try_one("plain", ctx, &cb);
-	cb = iocb_of(opcode, fd, buf, 0, 0);
-	try_one("buf", ctx, &cb);
-	cb = iocb_of(opcode, fd, NULL, 1, 0);
-	try_one("nbytes", ctx, &cb);
-	cb = iocb_of(opcode, fd, NULL, 0, 1);
-	try_one("offset", ctx, &cb);
-	cb = iocb_of(opcode, fd, NULL, 0, 0);
-	cb.aio_rw_flags = 1;
-	try_one("rw_flags", ctx, &cb);
-	cb = iocb_of(opcode, fd, NULL, 0, 0);
-	cb.aio_reqprio = 1;
-	try_one("reqprio", ctx, &cb);
-	cb = iocb_of(opcode, -1, buf, 0, 0);
-	try_one("bad_fd_and_buf", ctx, &cb);
-}
-
-static void fsync_fields(void)
-{
-	note_fields("fsync", IOCB_CMD_FSYNC);
-}
-
-static void fdsync_fields(void)
-{
-	note_fields("fdsync", IOCB_CMD_FDSYNC);
-}
-
 static void fsync_pipe_order(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -251,8 +217,6 @@ static void eventfd_closed(void)
 }
 
 const struct row rows_sync[] = {
-	ROW("unused fields of FSYNC must be zero", fsync_fields),
-	ROW("unused fields of FDSYNC must be zero", fdsync_fields),
 	ROW("FSYNC on files that cannot be synced", fsync_pipe_order),
 	ROW_DIFFERS("FSYNC on a regular file that cannot be synced",
 		    fsync_odd_file, differs_sync_error,

@@ -65,8 +65,7 @@ static void scatter_gather(void)
 			     is_pattern(buf + 200, 150, 110) &&
 			     is_pattern(buf + 400, 40, 260));
 	note("rest", buf[440] == 0);
-	cb = PWRITEV_OF(fd, iov, 4, 300);
-	try_one("write", ctx, &cb);
+	TRY_EACH(ctx, fd, { "write", PWRITEV, iov, 4, 300 });
 	memset(buf, 0, sizeof(buf));
 	REQUIRE(pread(fd, buf, 400, 300) == 340);
 	note("written", is_pattern(buf, 290, 10));
@@ -77,21 +76,14 @@ static void array_bad(void)
 	aio_context_t ctx = new_context(8);
 	int fd = file_of("f", 4096, O_RDWR);
 	struct iovec *iov = pages_of(4096, PROT_READ | PROT_WRITE);
-	struct iocb cb;
 
-	cb = PREADV_OF(fd, NULL, 1, 0);
-	try_one("null", ctx, &cb);
-	cb = PREADV_OF(fd, NULL, 0, 0);
-	try_one("null_0", ctx, &cb);
-	cb = PREADV_OF(fd, NULL, 1025, 0);
-	try_one("null_1025", ctx, &cb);
-	cb = PREADV_OF(fd, KERNEL_ADDRESS, 1, 0);
-	try_one("kernel", ctx, &cb);
-	cb = PREADV_OF(fd, KERNEL_ADDRESS, 0, 0);
-	try_one("kernel_0", ctx, &cb);
+	TRY_EACH(ctx, fd, { "null", PREADV, NULL, 1, 0 },
+		 { "null_0", PREADV, NULL, 0, 0 },
+		 { "null_1025", PREADV, NULL, 1025, 0 },
+		 { "kernel", PREADV, KERNEL_ADDRESS, 1, 0 },
+		 { "kernel_0", PREADV, KERNEL_ADDRESS, 0, 0 });
 	iov[255] = (struct iovec){ buf, 16 };
-	cb = PREADV_OF(fd, iov + 255, 1, 0);
-	try_one("to_the_end", ctx, &cb);
+	TRY_EACH(ctx, fd, { "to_the_end", PREADV, iov + 255, 1, 0 });
 }
 
 static void lengths(void)

@@ -182,6 +182,17 @@ void try_one(const char *key, aio_context_t ctx, struct iocb *cb)
 		note_text(key, ret ? "accepted,error" : "accepted,no-event");
 }
 
+void try_each(aio_context_t ctx, int fd, const struct request *requests)
+{
+	struct iocb cb;
+
+	for (; requests->key; requests++) {
+		cb = iocb_of(requests->opcode, fd, requests->buf,
+			     requests->nbytes, requests->offset);
+		try_one(requests->key, ctx, &cb);
+	}
+}
+
 void note_pending(const char *key, aio_context_t ctx)
 {
 	struct io_event events[64];
