@@ -93,11 +93,13 @@ const struct difference differs_not_blocked = {
 };
 
 const struct difference differs_signals = {
-	.title = "SIGXFSZ and SIGPIPE are raised only inside io_submit",
-	.text = "A write that a thread of the library makes gets EFBIG or "
-		"EPIPE as in the kernel, and the signal stays with that "
-		"thread, blocked. The error in the event is what to look at; "
-		"programs that ignore these signals see no difference.",
+	.title = "SIGXFSZ and SIGPIPE are not raised for a thread's writes",
+	.text = "Where io_submit, or a call that waits for events, makes a "
+		"write itself, they are raised as in the kernel. A write that "
+		"a thread of the library makes gets EFBIG or EPIPE, and the "
+		"signal stays with that thread, blocked. The error in the "
+		"event is what to look at; programs that ignore these signals "
+		"see no difference.",
 };
 
 const struct difference differs_tail = {

@@ -4,6 +4,7 @@
  * answer.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -218,10 +219,15 @@ static void pipe_broken_signal(void)
 	note("sigpipe", nr_sigpipe);
 }
 
-/* The last reader goes while the write waits for room. */
+/*
+ * The last reader goes while the write waits for room. The eventfd is waited
+ * for, not the event: a caller that waits for events may make the write itself.
+ */
 static void pipe_breaks_later(void)
 {
 	aio_context_t ctx = new_context(8);
+	struct pollfd done = { .fd = eventfd(0, 0), .events = POLLIN };
+	struct io_event ev;
 	struct iocb cb;
 	int fds[2];
 
@@ -234,7 +240,12 @@ static void pipe_breaks_later(void)
 	}
 	close(fds[0]);
 	cb = PWRITE_OF(fds[1], buf, 64, 0);
-	try_one("write", ctx, &cb);
+	cb.aio_flags = IOCB_FLAG_RESFD;
+	cb.aio_resfd = (uint32_t)done.fd;
+	note_result("submit", submit_one(ctx, &cb));
+	note("done", poll(&done, 1, 3000));
+	note_result("reap", reap(ctx, 1, &ev));
+	note_event("write", &ev, &cb);
 	note("sigpipe", nr_sigpipe);
 }
 
