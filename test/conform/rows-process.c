@@ -217,7 +217,7 @@ static long nr_threads(void)
 static void threads_and_descriptors(void)
 {
 	aio_context_t ctx = new_context(8);
-	long low, refused = 0;
+	long low, refused = 0, inherited = 0;
 	struct io_event ev;
 	struct iocb cb;
 	int fds[2], fd;
@@ -231,8 +231,11 @@ static void threads_and_descriptors(void)
 	close(fds[0]);
 	note("low_numbers", low - nr_open(0) + nr_open(512));
 	note("high_numbers", nr_open(512) > 0);
-	for (fd = 512; fd < 1024; fd++)
+	for (fd = 512; fd < 1024; fd++) {
+		inherited += fcntl(fd, F_GETFD) == 0;
 		refused += fcntl(fd, F_GETFD) >= 0 && close(fd) < 0;
+	}
+	note("inherited", inherited);
 	note("close_refused", refused > 0);
 	REQUIRE(close_range(512, ~0u, 0) == 0);
 	REQUIRE(write(fds[1], "x", 1) == 1);
