@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "conform.h"
-#include "differences.h"
 #include "ring.h"
 
 /* Notes what each call says of the handle. */
