@@ -230,16 +230,12 @@ long unit_thread_join(struct unit_thread *thread)
 	return thread->ret;
 }
 
-static bool is_asleep(void *arg)
+bool unit_is_asleep(uint32_t tid)
 {
-	const struct unit_thread *thread = arg;
-	uint32_t tid = load_acquire(&thread->tid);
 	char path[64], line[256] = "";
 	const char *state;
 	int fd;
 
-	if (!tid)
-		return false;
 	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -255,10 +251,11 @@ static bool is_asleep(void *arg)
 void unit_await_sleep(const struct unit_thread *thread)
 {
 	/* Twice, for it may have slept on something on the way there. */
-	for (int i = 0; i < 2; i++) {
-		sched_yield();
-		unit_await(is_asleep, (void *)(uintptr_t)thread);
-	}
+	for (int i = 0; i < 2; i++)
+		do
+			sched_yield();
+		while (!load_acquire(&thread->tid) ||
+		       !unit_is_asleep(thread->tid));
 }
 
 void unit_await(bool (*condition)(void *arg), void *arg)

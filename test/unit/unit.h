@@ -85,11 +85,35 @@ void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
 		       void *arg);
 long unit_thread_join(struct unit_thread *thread);
 
-/* Return once the kernel shows the thread asleep. */
+/* Return: whether the kernel shows the thread asleep, or gone. */
+bool unit_is_asleep(uint32_t tid);
+/* Return once it does. */
 void unit_await_sleep(const struct unit_thread *thread);
 
 /* Return once condition(arg) is true; the alarm ends the test if it stays so. */
 void unit_await(bool (*condition)(void *arg), void *arg);
+
+/* interleavings */
+
+/* Whether a thread can be held at an instruction: elsewhere all is run once. */
+#if defined(__x86_64__)
+enum { UNIT_CAN_STEP = !UNIT_IS_SANITIZED };
+#else
+enum { UNIT_CAN_STEP = 0 };
+#endif
+
+/*
+ * Run victim(arg) on a thread. When it has made n instructions, or has returned
+ * or sleeps for good, run intruder(arg) on another; the victim is held until
+ * that has returned, or all threads but the victim sleep. With 0 for n, which
+ * has to be first, the victim is not held, and it is found out how many
+ * instructions there are: it must start no thread then, as that blocks signals.
+ * Return: how many.
+ */
+unsigned unit_interleave(unsigned n, long (*victim)(void *),
+			 long (*intruder)(void *), void *arg, long ret_rets[2]);
+/* For a thread with signals blocked that makes what the victim makes, too. */
+void unit_let_step(void);
 
 /* system calls */
 

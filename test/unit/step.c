@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One thread held between any two of its instructions
+ *
+ * First the victim is made to trap after each instruction, and where it goes is
+ * noted; that is slow, and done once. From then on a breakpoint is put where it
+ * will be after n instructions, and it is held there until the intruder is
+ * through, or waits. So a race is not waited for: each of its outcomes is made
+ * in turn.
+ */
+#undef NDEBUG
+#include "unit.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+
+enum {
+	/* How often all are seen asleep until it is believed, */
+	LOOKS = 2,
+	/* and how far apart: to look disturbs them. */
+	LOOK_NS = 30000,
+};
+
+static struct {
+	/* immutable while they run */
+	long (*victim)(void *arg);
+	long (*intruder)(void *arg);
+	void *arg;
+	unsigned n;
+
+	/* atomic */
+	uint32_t intrudes;   /* the intruder may */
+	uint32_t is_held;    /* the victim, or it was */
+	uint32_t goes_on;    /* the victim may */
+	uint32_t is_through; /* who was waited for last */
+} step;
+
+static void hold_victim(void)
+{
+	store_release(&step.is_held, 1);
+	while (!load_acquire(&step.goes_on))
+		sched_yield();
+}
+
+#if defined(__x86_64__)
+enum { TRAP_FLAG = 1 << 8, BREAKPOINT = 0xcc, PAGE = 4096, MAX_TRACE = 8192 };
+
+/* Where the victim was after each of its instructions; its own. */
+static struct {
+	uint64_t *at; /* owns */
+	unsigned nr;
+	uint32_t is_on; /* atomic */
+} trace;
+
+static struct {
+	uint32_t lock; /* atomic: spins, and nothing is called inside */
+
+	/* under lock */
+	bool is_set;
+	uint8_t *at;
+	uint8_t byte;       /* what belongs there */
+	uint32_t nr_passes; /* until the victim is to be held */
+} breakpoint;
+
+static _Thread_local bool is_victim;
+
+static void lock_breakpoint(void)
+{
+	uint32_t free = 0;
+
+	while (!cas_acquire(&breakpoint.lock, &free, 1))
+		free = 0;
+}
+
+static void unlock_breakpoint(void)
+{
+	store_release(&breakpoint.lock, 0);
+}
+
+/* Others come by while it is being removed: never after. */
+static void set_again(void)
+{
+	lock_breakpoint();
+	if (breakpoint.is_set)
+		store_relaxed(breakpoint.at, (uint8_t)BREAKPOINT);
+	unlock_breakpoint();
+}
+
+static void remove_breakpoint(void)
+{
+	lock_breakpoint();
+	if (breakpoint.is_set)
+		store_relaxed(breakpoint.at, breakpoint.byte);
+	breakpoint.is_set = false;
+	unlock_breakpoint();
+}
+
+/*
+ * A thread has met a breakpoint and is to go on from there. If that has been
+ * removed meanwhile there is nothing in its way; otherwise it executes what
+ * belongs there, and then it is a breakpoint again.
+ * Return: whether it is the victim, and at its n-th instruction.
+ */
+static bool meet_breakpoint(uint8_t *at, greg_t *flags)
+{
+	bool is_due;
+
+	lock_breakpoint();
+	if (!breakpoint.is_set || at != breakpoint.at) {
+		unlock_breakpoint();
+		return false;
+	}
+	is_due = is_victim && --breakpoint.nr_passes == 0;
+	store_relaxed(at, breakpoint.byte);
+	if (is_due)
+		breakpoint.is_set = false;
+	else
+		*flags |= TRAP_FLAG;
+	unlock_breakpoint();
+	return is_due;
+}
+
+static void on_trap(int signal, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	greg_t *flags = &regs[REG_EFL];
+
+	(void)signal;
+	if (is_victim && load_relaxed(&trace.is_on)) {
+		assert(trace.nr < MAX_TRACE);
+		trace.at[trace.nr++] = (uint64_t)regs[REG_RIP];
+		*flags |= TRAP_FLAG;
+	} else if (info->si_code != SI_KERNEL) {
+		/* Not by a breakpoint: after an instruction. */
+		*flags &= ~(greg_t)TRAP_FLAG;
+		set_again();
+	} else if (meet_breakpoint((uint8_t *)--regs[REG_RIP], flags)) {
+		hold_victim();
+	}
+}
+
+static void start_trace(void)
+{
+	if (!trace.at)
+		trace.at = malloc(MAX_TRACE * sizeof(*trace.at));
+	assert(trace.at);
+	trace.nr = 0;
+	store_relaxed(&trace.is_on, 1);
+	__asm__ volatile("int3" ::: "memory");
+}
+
+static void stop_trace(void)
+{
+	store_relaxed(&trace.is_on, 0);
+}
+
+/* The victim may come by several times before its n-th instruction. */
+static void set_breakpoint(unsigned n)
+{
+	uint8_t *at = (uint8_t *)trace.at[n - 1];
+	uint8_t *page = (uint8_t *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));
+	uint32_t nr_passes = 0;
+
+	/* The page of the kernel's own, which reads the clock, takes none. */
+	if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		nr_passes += trace.at[i] == trace.at[n - 1];
+	lock_breakpoint();
+	breakpoint.at = at;
+	breakpoint.byte = *at;
+	breakpoint.nr_passes = nr_passes;
+	breakpoint.is_set = true;
+	store_relaxed(at, (uint8_t)BREAKPOINT);
+	unlock_breakpoint();
+}
+
+static void set_victim(bool is)
+{
+	is_victim = is;
+}
+
+static unsigned nr_traced(void)
+{
+	return trace.nr;
+}
+#else
+static void on_trap(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)info;
+	(void)context;
+	hold_victim();
+}
+
+static void start_trace(void)
+{
+}
+
+static void stop_trace(void)
+{
+}
+
+static void set_breakpoint(unsigned n)
+{
+	(void)n;
+}
+
+static void remove_breakpoint(void)
+{
+}
+
+static void set_victim(bool is)
+{
+	(void)is;
+}
+
+static unsigned nr_traced(void)
+{
+	return 0;
+}
+#endif
+
+static long run_victim(void *arg)
+{
+	long ret;
+
+	(void)arg;
+	/*
+	 * Not before and not beyond: where threads begin and end the C library
+	 * blocks signals.
+	 */
+	set_victim(true);
+	if (step.n)
+		set_breakpoint(step.n);
+	else if (UNIT_CAN_STEP)
+		start_trace();
+	ret = step.victim(step.arg);
+	stop_trace();
+	remove_breakpoint();
+	set_victim(false);
+	store_release(&step.is_through, 1);
+	return ret;
+}
+
+static long run_intruder(void *arg)
+{
+	long ret;
+
+	(void)arg;
+	while (!load_acquire(&step.intrudes))
+		(void)uaio_sleep(&step.intrudes, 0, UAIO_FOREVER);
+	/* A victim that sleeps is at its last instruction. */
+	stop_trace();
+	ret = step.intruder(step.arg);
+	store_release(&step.is_through, 1);
+	return ret;
+}
+
+/* Return: whether all threads sleep but this one, and one that may be held. */
+static bool is_quiet(uint32_t held)
+{
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *entry;
+	bool is_quiet = true;
+
+	assert(dir);
+	while (is_quiet && (entry = readdir(dir))) {
+		uint32_t tid = (uint32_t)atoi(entry->d_name);
+
+		is_quiet = !tid || tid == held || tid == (uint32_t)gettid() ||
+			   unit_is_asleep(tid);
+	}
+	closedir(dir);
+	return is_quiet;
+}
+
+/* Wait until the one who runs is through or held, or nothing moves any more. */
+static void await_stop(uint32_t held)
+{
+	int64_t next_look = uaio_now_ns() + LOOK_NS;
+	unsigned nr_quiet = 0;
+
+	while (nr_quiet < LOOKS && !load_acquire(&step.is_through)) {
+		if (load_acquire(&step.is_held))
+			return;
+		sched_yield();
+		if (uaio_now_ns() < next_look)
+			continue;
+		nr_quiet = is_quiet(held) ? nr_quiet + 1 : 0;
+		next_look = uaio_now_ns() + LOOK_NS;
+	}
+}
+
+static void run_both(long ret_rets[2])
+{
+	struct unit_thread threads[2];
+
+	store_relaxed(&step.intrudes, 0);
+	store_relaxed(&step.is_held, 0);
+	store_relaxed(&step.goes_on, 0);
+	store_relaxed(&step.is_through, 0);
+	unit_thread_start(&threads[1], run_intruder, NULL);
+	unit_thread_start(&threads[0], run_victim, NULL);
+	await_stop(0);
+	/* From here on it is the intruder that is waited for. */
+	store_relaxed(&step.is_through, 0);
+	store_relaxed(&step.is_held, 0);
+	store_release(&step.intrudes, 1);
+	uaio_wake(&step.intrudes, 1);
+	await_stop(load_relaxed(&threads[0].tid));
+	store_release(&step.goes_on, 1);
+	for (int i = 0; i < 2; i++)
+		ret_rets[i] = unit_thread_join(&threads[i]);
+}
+
+unsigned unit_interleave(unsigned n, long (*victim)(void *),
+			 long (*intruder)(void *), void *arg, long ret_rets[2])
+{
+	struct sigaction action = { .sa_sigaction = on_trap,
+				    .sa_flags = SA_SIGINFO };
+	int ret = sigaction(SIGTRAP, &action, NULL);
+
+	/* It stays: a worker may be at the breakpoint even after the end. */
+	assert(ret == 0);
+	step.victim = victim;
+	step.intruder = intruder;
+	step.arg = arg;
+	step.n = n;
+	run_both(ret_rets);
+	return UNIT_CAN_STEP ? nr_traced() : 0;
+}
+
+void unit_let_step(void)
+{
+	sigset_t set;
+	int ret;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTRAP);
+	ret = pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	assert(ret == 0);
+}
