@@ -2,6 +2,7 @@
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -103,6 +104,28 @@ static void an_overwritten_id_never_leads_to_another_context(void **state)
 	assert_hits(handle);
 	unit_destroy(handle);
 	unit_destroy(other);
+}
+
+static void a_request_is_not_cancelled_through_another_ring(void **state)
+{
+	uint64_t handle = unit_context(10), other = unit_context(10);
+	uint32_t id = ring_of(handle)->id;
+	struct iocb iocb;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(other, &iocb), 1);
+	ring_of(handle)->id = ring_of(other)->id;
+	assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINVAL);
+	assert_false(uaio_aio_is_empty(handle));
+	ring_of(handle)->id = id;
+	assert_int_equal(uaio_aio_cancel(other, &iocb), -EINPROGRESS);
+	unit_destroy(handle);
+	unit_destroy(other);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
 }
 
 static void the_lowest_free_id_is_used_again(void **state)
@@ -326,6 +349,32 @@ static void destroy_returns_after_the_last_request_in_flight(void **state)
 	uaio_config.force_worker = false;
 }
 
+static void the_quota_is_back_before_destroy_waits(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+	uint64_t handle, next = 0;
+	struct unit_thread thread;
+	char buffer[SIZE];
+	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffer, SIZE, 0);
+
+	(void)state;
+	uaio_config.max_nr = 100;
+	uaio_config.force_worker = true;
+	handle = unit_context(100);
+	unit_gate_close(fd);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_gate_await(1);
+	unit_thread_start(&thread, destroy, &handle);
+	unit_await_sleep(&thread);
+	assert_int_equal(uaio_aio_setup(100, &next), 0);
+	unit_gate_open();
+	assert_int_equal(unit_thread_join(&thread), 0);
+	unit_destroy(next);
+	unit_close(fd);
+	uaio_config.force_worker = false;
+	uaio_config.max_nr = 0;
+}
+
 static void requests_queued_at_destroy_are_not_lost(void **state)
 {
 	enum { NR = 8 };
@@ -514,12 +563,14 @@ int main(void)
 		UNIT_TEST(growing_again_and_again_takes_no_more_memory),
 		UNIT_TEST(values_that_are_no_handle_are_refused),
 		UNIT_TEST(an_overwritten_id_never_leads_to_another_context),
+		UNIT_TEST(a_request_is_not_cancelled_through_another_ring),
 		UNIT_TEST(the_lowest_free_id_is_used_again),
 		UNIT_TEST(an_old_handle_is_never_served_by_a_new_context),
 		UNIT_TEST(the_quota_is_charged_as_asked_and_given_back),
 		UNIT_TEST(of_two_destroyers_one_succeeds),
 		UNIT_TEST(a_sleeper_is_woken_by_destroy),
 		UNIT_TEST(destroy_returns_after_the_last_request_in_flight),
+		UNIT_TEST(the_quota_is_back_before_destroy_waits),
 		UNIT_TEST(requests_queued_at_destroy_are_not_lost),
 		UNIT_TEST(many_contexts_of_one_event_take_little),
 		UNIT_TEST(destroy_ends_while_reads_of_a_pipe_are_submitted),

@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "engine/config.h"
+#include "engine/ring.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 
@@ -315,6 +316,51 @@ static void a_full_eventfd_holds_up_nobody(void **state)
 	uaio_config.force_worker = false;
 }
 
+/* Whoever the signal wakes looks for the event at once. */
+static struct {
+	uint64_t handle;
+	int resfd;
+	uint32_t nr_early; /* atomic: signals without an event */
+} signalling;
+
+static bool look_for_event(long nr, const long args[6], long *ret_res)
+{
+	const struct uaio_ring_map *ring;
+
+	(void)ret_res;
+	ring = (const void *)(uintptr_t)signalling.handle;
+	if (nr == SYS_write && (int)args[0] == signalling.resfd &&
+	    load_acquire(&ring->tail) == load_relaxed(&ring->head))
+		add_relaxed(&signalling.nr_early, 1);
+	return false;
+}
+
+static void a_signal_comes_after_its_event(void **state)
+{
+	(void)state;
+	for (int in_worker = 0; in_worker < 2; in_worker++) {
+		int fd = unit_numbered_file(true, 1);
+		struct iocb iocb;
+
+		uaio_config.force_worker = in_worker;
+		signalling.handle = unit_context(4);
+		signalling.resfd = eventfd(0, EFD_CLOEXEC);
+		store_relaxed(&signalling.nr_early, 0);
+		unit_hook(look_for_event);
+		iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], SIZE, 0);
+		iocb.aio_flags = IOCB_FLAG_RESFD;
+		iocb.aio_resfd = (uint32_t)signalling.resfd;
+		assert_int_equal(unit_submit(signalling.handle, &iocb), 1);
+		/* When it is destroyed all of it is over. */
+		unit_destroy(signalling.handle);
+		unit_hook(NULL);
+		assert_int_equal(load_relaxed(&signalling.nr_early), 0);
+		unit_close(fd);
+		unit_close(signalling.resfd);
+	}
+	uaio_config.force_worker = false;
+}
+
 static void an_eventfd_counts_each_completion(void **state)
 {
 	(void)state;
@@ -386,6 +432,7 @@ int main(void)
 		UNIT_TEST(a_file_closed_while_it_is_looked_up_leaves_no_trace),
 		UNIT_TEST(a_stale_entry_is_not_kept),
 		UNIT_TEST(a_signal_never_lands_in_a_file),
+		UNIT_TEST(a_signal_comes_after_its_event),
 		UNIT_TEST(an_eventfd_counts_each_completion),
 		UNIT_TEST(closing_a_range_waits_for_all_in_it),
 		UNIT_TEST(a_full_eventfd_holds_up_nobody),

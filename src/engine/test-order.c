@@ -2,10 +2,13 @@
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "engine/config.h"
 #include "unit.h"
 
@@ -291,6 +294,28 @@ static void a_direct_write_in_place_waits_behind_an_ordered_one(void **state)
 	assert_before(0, UNIT_KEY_SYNC);
 }
 
+static uint64_t nr_inline(void)
+{
+	struct uaio_counters counters;
+
+	uaio_counters_read(&counters);
+	return counters.nr_inline;
+}
+
+/* Nothing of the file is queued or running: a read is made inline. */
+static void assert_idle(void)
+{
+	struct iocb iocb =
+		unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[0], SIZE, 0);
+	uint64_t before = nr_inline();
+
+	uaio_config.force_worker = false;
+	assert_int_equal(unit_submit(test.handle, &iocb), 1);
+	assert_int_equal(nr_inline(), before + 1);
+	assert_int_equal(unit_reap_one(test.handle), SIZE);
+	uaio_config.force_worker = true;
+}
+
 /* What waits is a write, a read and a sync in turn; each place is cancelled. */
 static void cancelling_one_that_waits_stalls_nobody(void **state)
 {
@@ -320,6 +345,7 @@ static void cancelling_one_that_waits_stalls_nobody(void **state)
 				nr_cancelled++;
 			}
 		assert_int_equal(nr_cancelled, 1);
+		assert_idle();
 		test.nr = 0;
 		end();
 	}
@@ -346,6 +372,73 @@ static void requests_are_made_inline_again_when_the_file_is_idle(void **state)
 	read_block(1);
 	uaio_counters_read(&after);
 	assert_int_equal(after.nr_inline, before.nr_inline + 1);
+	end();
+}
+
+/*
+ * The worker is stopped right after its event is there, which clients who look
+ * at the ring see at once: at the signal, which comes next.
+ */
+static struct {
+	int resfd;
+	uint32_t is_signalled; /* atomic */
+	uint32_t goes_on;      /* atomic */
+} stopping;
+
+static bool stop_at_signal(long nr, const long args[6], long *ret_res)
+{
+	(void)ret_res;
+	if (nr == SYS_write && (int)args[0] == stopping.resfd) {
+		store_release(&stopping.is_signalled, 1);
+		while (!load_acquire(&stopping.goes_on))
+			sched_yield();
+	}
+	return false;
+}
+
+static bool is_signalled(void *arg)
+{
+	(void)arg;
+	return load_acquire(&stopping.is_signalled);
+}
+
+static long read_first(void *arg)
+{
+	return unit_submit(test.handle, arg);
+}
+
+static void who_sees_the_event_of_a_write_finds_its_file_idle(void **state)
+{
+	struct iocb iocbs[2];
+	struct unit_thread thread;
+	uint64_t before;
+
+	(void)state;
+	begin();
+	unit_gate_open();
+	before = nr_inline();
+	stopping.resfd = eventfd(0, EFD_CLOEXEC);
+	store_relaxed(&stopping.is_signalled, 0);
+	store_relaxed(&stopping.goes_on, 0);
+	unit_hook(stop_at_signal);
+	iocbs[0] =
+		unit_iocb(IOCB_CMD_PWRITE, test.fd, test.buffers[0], SIZE, 0);
+	iocbs[0].aio_flags = IOCB_FLAG_RESFD;
+	iocbs[0].aio_resfd = (uint32_t)stopping.resfd;
+	assert_int_equal(unit_submit(test.handle, &iocbs[0]), 1);
+	unit_await(is_signalled, NULL);
+
+	/* It is decided where it runs before it meets the worker's lock. */
+	uaio_config.force_worker = false;
+	iocbs[1] = unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[1], SIZE, 0);
+	unit_thread_start(&thread, read_first, &iocbs[1]);
+	unit_await_sleep(&thread);
+	store_release(&stopping.goes_on, 1);
+	assert_int_equal(unit_thread_join(&thread), 1);
+	assert_int_equal(unit_reap(test.handle, 2, (struct io_event[2]){}), 2);
+	assert_int_equal(nr_inline(), before + 1);
+	unit_hook(NULL);
+	unit_close(stopping.resfd);
 	end();
 }
 
@@ -389,6 +482,7 @@ int main(void)
 		UNIT_TEST(a_direct_write_in_place_waits_behind_an_ordered_one),
 		UNIT_TEST(cancelling_one_that_waits_stalls_nobody),
 		UNIT_TEST(requests_are_made_inline_again_when_the_file_is_idle),
+		UNIT_TEST(who_sees_the_event_of_a_write_finds_its_file_idle),
 		UNIT_TEST(a_read_that_may_not_wait_does_not_overtake),
 	};
 

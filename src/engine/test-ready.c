@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -325,6 +326,61 @@ static void a_younger_read_does_not_overtake_an_older_one(void **state)
 	close_pipe();
 }
 
+/*
+ * What an older read waits for is there, but the poller has not yet read it
+ * when a younger one comes.
+ */
+static struct {
+	uint32_t tid; /* atomic: of the thread that is not held; 0: none is */
+	uint32_t is_held; /* atomic */
+	uint32_t goes_on; /* atomic */
+} trying;
+
+static bool hold_try(long nr, const long args[6], long *ret_res)
+{
+	uint32_t tid = load_relaxed(&trying.tid);
+
+	(void)ret_res;
+	if (nr != SYS_preadv2 || (int)args[0] != ends[0] ||
+	    tid == (uint32_t)gettid())
+		return false;
+	store_release(&trying.is_held, 1);
+	while (!load_acquire(&trying.goes_on))
+		sched_yield();
+	return false;
+}
+
+static bool is_trying(void *arg)
+{
+	(void)arg;
+	return load_acquire(&trying.is_held);
+}
+
+static void a_read_that_could_be_made_waits_behind_an_older_one(void **state)
+{
+	char bytes[2] = "";
+	struct io_event events[2];
+	struct iocb iocbs[2];
+
+	(void)state;
+	open_pipe(4);
+	store_relaxed(&trying.is_held, 0);
+	store_relaxed(&trying.goes_on, 0);
+	store_relaxed(&trying.tid, (uint32_t)gettid());
+	for (unsigned i = 0; i < 2; i++)
+		iocbs[i] = unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i], 1, 0);
+	assert_int_equal(unit_submit(handle, &iocbs[0]), 1);
+	unit_hook(hold_try);
+	put_text("ab");
+	unit_await(is_trying, NULL);
+	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);
+	store_release(&trying.goes_on, 1);
+	assert_int_equal(unit_reap(handle, 2, events), 2);
+	assert_memory_equal(bytes, "ab", 2);
+	unit_hook(NULL);
+	close_pipe();
+}
+
 /* poll() takes no more entries than the process may have descriptors. */
 static int park_more_than_descriptors(void)
 {
@@ -511,6 +567,7 @@ int main(void)
 		UNIT_TEST(a_poll_never_reports_another_files_events),
 		UNIT_TEST(a_poll_survives_the_end_of_its_number),
 		UNIT_TEST(a_younger_read_does_not_overtake_an_older_one),
+		UNIT_TEST(a_read_that_could_be_made_waits_behind_an_older_one),
 		UNIT_TEST(many_that_wait_are_all_served),
 		UNIT_TEST(both_directions_of_a_socket_wait_apart),
 	};

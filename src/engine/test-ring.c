@@ -185,6 +185,103 @@ static void a_batch_is_cut_to_the_room_there_is(void **state)
 	unit_close(fd);
 }
 
+static void a_refused_request_takes_no_room(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+	uint64_t handle = unit_context(1), data = 0;
+	struct uaio_counters counters;
+	long capacity;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		struct iocb iocb = unit_iocb(77, fd, NULL, 0, 0);
+
+		assert_int_equal(unit_submit(handle, &iocb), -EINVAL);
+	}
+	uaio_counters_read(&counters);
+	nr_accepted = counters.nr_requests;
+	capacity = fill(handle, fd, &data);
+	assert_true(capacity > 0 && capacity < ring_of(handle)->nr);
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+/* By nothing else than tail does this client know that events are there. */
+static void a_client_that_only_looks_finds_whole_events(void **state)
+{
+	enum { NR = 64, ROUNDS = 20 };
+	int fd = unit_numbered_file(true, 1);
+	uint64_t handle = unit_context(NR), sum = 0, data[NR];
+	static char buffers[NR][SIZE];
+	struct iocb iocbs[NR], *list[NR];
+
+	(void)state;
+	uaio_config.force_worker = true;
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < NR; i++) {
+			iocbs[i] = unit_iocb(IOCB_CMD_PREAD, fd, buffers[i],
+					     SIZE, 0);
+			iocbs[i].aio_data = i + 1;
+			list[i] = &iocbs[i];
+		}
+		assert_int_equal(uaio_aio_submit(handle, NR, list), NR);
+		for (long got = 0; got < NR;) {
+			long more = reap_from_ring(handle, NR, data);
+
+			for (long i = 0; i < more; i++)
+				sum += data[i];
+			got += more;
+		}
+	}
+	assert_int_equal(sum, ROUNDS * NR * (NR + 1) / 2);
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+/* One thread submits, another reaps: they meet in head and tail only. */
+struct reaping {
+	uint64_t handle;
+	uint64_t nr;
+};
+
+static long reap_in_order(void *arg)
+{
+	struct reaping *reaping = arg;
+	uint64_t data[16], next = 0;
+
+	while (next < reaping->nr) {
+		long got = reap_by_call(reaping->handle, 16, data);
+
+		for (long i = 0; i < got; i++)
+			if (data[i] != next++)
+				return -1;
+	}
+	return 0;
+}
+
+static void a_slot_is_not_used_again_before_it_is_read(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+	struct reaping reaping = { unit_context(1), unit_rounds(5000) };
+	struct unit_thread thread;
+	char buffer[SIZE];
+
+	(void)state;
+	unit_thread_start(&thread, reap_in_order, &reaping);
+	for (uint64_t i = 0; i < reaping.nr;) {
+		struct iocb iocb =
+			unit_iocb(IOCB_CMD_PREAD, fd, buffer, SIZE, 0);
+
+		iocb.aio_data = i;
+		if (unit_submit(reaping.handle, &iocb) == 1)
+			i++;
+	}
+	assert_int_equal(unit_thread_join(&thread), 0);
+	unit_destroy(reaping.handle);
+	unit_close(fd);
+}
+
 /*
  * The header is scribbled on while requests come and go. What is lost is the
  * client's own; nothing may crash, or be freed, or reach the neighbour.
@@ -295,6 +392,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_full_ring_refuses_and_loses_nothing),
 		UNIT_TEST(a_batch_is_cut_to_the_room_there_is),
+		UNIT_TEST(a_refused_request_takes_no_room),
+		UNIT_TEST(a_client_that_only_looks_finds_whole_events),
+		UNIT_TEST(a_slot_is_not_used_again_before_it_is_read),
 		UNIT_TEST(nonsense_in_the_header_harms_nobody_else),
 		UNIT_TEST(a_header_full_of_one_word_is_no_danger),
 	};

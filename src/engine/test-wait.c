@@ -370,6 +370,30 @@ static void the_mask_holds_during_the_wait_only(void **state)
 	stop_sources();
 }
 
+/* The same where there is nothing to wait for, with events and without. */
+static void the_mask_lets_signals_in_though_nobody_sleeps(void **state)
+{
+	struct timespec zero = { 0, 0 };
+	sigset_t mask;
+	struct waiting waiting = { 1, 1, &zero, &mask };
+
+	(void)state;
+	sigemptyset(&mask);
+	start_sources(1);
+	block(SIGUSR1);
+	handle_signal(0);
+	raise(SIGUSR1);
+	assert_int_equal(get_events(&waiting), -EINTR);
+	assert_int_equal(load_relaxed(&nr_signals), 1);
+	complete(0);
+	raise(SIGUSR1);
+	assert_int_equal(get_events(&waiting), 1);
+	assert_int_equal(load_relaxed(&nr_signals), 2);
+	assert_true(is_blocked(SIGUSR1));
+	unblock_all();
+	stop_sources();
+}
+
 static void a_signal_the_mask_blocks_waits_until_after(void **state)
 {
 	struct timespec timeout = { 0, 20000000 };
@@ -449,6 +473,7 @@ int main(void)
 		UNIT_TEST(a_masked_wait_ends_likewise),
 		UNIT_TEST(events_are_not_lost_to_a_signal),
 		UNIT_TEST(the_mask_holds_during_the_wait_only),
+		UNIT_TEST(the_mask_lets_signals_in_though_nobody_sleeps),
 		UNIT_TEST(a_signal_the_mask_blocks_waits_until_after),
 		UNIT_TEST(a_masked_wait_works_without_a_descriptor),
 		UNIT_TEST(a_masked_waiter_is_woken_by_destroy),

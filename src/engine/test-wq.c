@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -213,6 +214,63 @@ static void one_request_at_a_time_needs_few_workers(void **state)
 	assert_int_equal(unit_in_child(a_chain_of_requests), 0);
 }
 
+/* Whether the thread that makes a request takes any signal at all. */
+static uint32_t nr_open; /* atomic */
+
+static bool count_open_signals(long nr, const long args[6], long *ret_res)
+{
+	sigset_t set;
+
+	(void)args;
+	(void)ret_res;
+	if (nr != SYS_pread64)
+		return false;
+	pthread_sigmask(SIG_SETMASK, NULL, &set);
+	for (int signal = 1; signal < NSIG; signal++)
+		/* Two that nobody can block, and the C library's own. */
+		if (signal != SIGKILL && signal != SIGSTOP &&
+		    (signal < 32 || signal >= SIGRTMIN) &&
+		    !sigismember(&set, signal))
+			add_relaxed(&nr_open, 1);
+	return false;
+}
+
+static int start_a_worker(void)
+{
+	static char buffer[SIZE];
+	struct iocb iocb;
+	sigset_t mask, after;
+	uint64_t handle;
+
+	if (unit_engine(NULL) < 0)
+		return 1;
+	uaio_config.force_worker = true;
+	unit_hook(count_open_signals);
+	handle = unit_context(1);
+	iocb = unit_iocb(IOCB_CMD_PREAD, unit_numbered_file(true, 1), buffer,
+			 SIZE, 0);
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR2);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (unit_submit(handle, &iocb) != 1)
+		return 2;
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	if (unit_reap_one(handle) != SIZE)
+		return 3;
+	if (load_relaxed(&nr_open))
+		return 4;
+	for (int signal = 1; signal < NSIG; signal++)
+		if (sigismember(&after, signal) != (signal == SIGUSR2))
+			return 5;
+	return 0;
+}
+
+static void workers_take_no_signal_and_leave_the_hosts_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(start_a_worker), 0);
+}
+
 /*
  * The clock runs ahead for idle workers: a sleep until a deadline is over at
  * once while nobody has anything for them.
@@ -291,6 +349,7 @@ int main(void)
 		UNIT_TEST(refused_threads_only_make_work_slower),
 		UNIT_TEST(submitters_that_are_all_refused_help_themselves),
 		UNIT_TEST(one_request_at_a_time_needs_few_workers),
+		UNIT_TEST(workers_take_no_signal_and_leave_the_hosts_alone),
 		UNIT_TEST(workers_that_leave_lose_no_work),
 		UNIT_TEST(idle_workers_leave_all_of_them),
 		UNIT_TEST(at_most_32_workers_for_files),
