@@ -7,7 +7,8 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
-.PHONY: all demo check check-san check-clients bench stress differences lint \
+.PHONY: all demo check check-san check-clients check-mutants bench stress \
+	differences lint \
 	install clean
 
 all: $(BUILD)/build.ninja
@@ -46,8 +47,12 @@ check-clients:
 	@ninja -C $(BUILD) --quiet
 	@tools/run-tests $(BUILD) --suite client
 
+check-mutants:
+	@tools/need build check san
+	@tools/check-mutants $(BUILD)
+
 stress:
-	@tools/need build check
+	@tools/need build check san
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet
 	@tools/run-tests $(BUILD) --suite stress
