@@ -8,8 +8,7 @@ PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
 .PHONY: all demo check check-san check-clients check-mutants bench stress \
-	differences lint \
-	install clean
+	differences lint install clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
