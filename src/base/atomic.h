@@ -31,6 +31,7 @@
 #define add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define add_acquire(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQUIRE)
 #define add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+#define sub_seq_cst(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
 #define sub_acqrel(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
 #define sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 #define sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
@@ -48,5 +49,8 @@
 #define cas_relaxed(p, expected, v)                              \
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+#define cas_seq_cst(p, expected, v)                              \
+	__atomic_compare_exchange_n((p), (expected), (v), false, \
+				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 #endif /* UAIO_BASE_ATOMIC_H */

@@ -120,7 +120,9 @@ void uaio_engine_load(void)
 
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 {
-	return uaio_engine_is_up() && uaio_ownfd_find(first, last, ret_fd);
+	/* In a child of vfork() the number is the child's to take. */
+	return uaio_engine_is_up() && uaio_ownfd_find(first, last, ret_fd) &&
+	       uaio_engine_is_ours();
 }
 
 void uaio_fds_closing(unsigned first, unsigned last)

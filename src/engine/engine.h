@@ -158,6 +158,15 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 /* The process is about to end: finish what was accepted, report. */
 void uaio_engine_exiting(void);
 
+/*
+ * The process is about to leave the program it runs, by exec or by ending
+ * after a fork: finish what was accepted and let nothing be queued until it is
+ * gone, or has come back by uaio_engine_stay().
+ * Return: whether there is anything to come back to.
+ */
+bool uaio_engine_leave(void);
+void uaio_engine_stay(void);
+
 void uaio_counters_read(struct uaio_counters *ret_counters);
 
 #endif /* UAIO_ENGINE_ENGINE_H */

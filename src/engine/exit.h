@@ -1,18 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* What the end of the process has to wait for: see exit.c. */
+/*
+ * The end of the process, and of the program it runs
+ *
+ * Accepted writes and syncs of regular files are finished first, however long
+ * the disk takes: the kernel would have finished them, too. Reads, and what
+ * waits for its file to be ready, are dropped. While somebody leaves such
+ * requests are not queued any more: who is to start one makes it, so that none
+ * waits behind reads that never end.
+ *
+ *   I1  A request that is held is counted before it is accepted, and until its
+ *       event is posted. Who leaves closes the door first and counts then.
+ *   I2  At the end of the process the door stays closed; what comes while the
+ *       count is awaited is refused, what comes later (destructors that write)
+ *       is made by its submitter.
+ *   I3  At an exec, which may fail, nothing is refused: others wait at the door
+ *       until the program is gone or the exec has failed.
+ *
+ * Thread-safety: any thread. hold and release never wait.
+ */
 #ifndef UAIO_ENGINE_EXIT_H
 #define UAIO_ENGINE_EXIT_H
 
 #include <stdbool.h>
 
+struct uaio_kick;
+
 /* From nothing. */
 void uaio_exit_init(void);
 
-/* A write or sync of a regular file was accepted, and is finished. */
-void uaio_exit_hold(void);
+/*
+ * A request is to be handed over. May wait for an exec to fail; what the caller
+ * owes in kick is delivered first.
+ * Return: 0, or -EAGAIN: the process ends.
+ */
+int uaio_exit_gate(struct uaio_kick *kick);
+
+/* A write or sync of a regular file is accepted. Return: 0 or -EAGAIN. */
+int uaio_exit_hold(void);
+/* And it is finished. */
 void uaio_exit_release(void);
 
-/* Return: whether the process is ending: what would have to wait is refused. */
+/* Return: whether requests that are held are to be made by who starts them. */
 bool uaio_exit_is_near(void);
 
 #endif /* UAIO_ENGINE_EXIT_H */

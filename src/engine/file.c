@@ -14,6 +14,7 @@
 #include "engine/order.h"
 #include "engine/ownfd.h"
 #include "engine/ready.h"
+#include "engine/req.h"
 
 enum {
 	LEAF_BITS = 14,
@@ -368,7 +369,7 @@ void uaio_file_put(struct uaio_file *file)
 {
 	/*
 	 * [MB:file-ref] seq_cst: reference before flag. Pairs with
-	 * wait_for_requests().
+	 * see_requests_through().
 	 */
 	uint32_t refs = __atomic_fetch_sub(&file->refs, 1, __ATOMIC_SEQ_CST);
 
@@ -432,13 +433,24 @@ void uaio_file_unuse(struct uaio_file *file)
 		uaio_wake(&file->nr_using, 1);
 }
 
-/* The closer holds the table's reference; all others are requests. */
-static void wait_for_requests(struct uaio_file *file)
+static bool is_of_file(const struct uaio_req *req, const void *file)
 {
+	return req->file == file;
+}
+
+/*
+ * The closer holds the table's reference; all others are requests. Those that
+ * wait for a worker are made here, or by who would queue them (wq.h).
+ */
+static void see_requests_through(struct uaio_file *file)
+{
+	struct uaio_req *req;
 	uint32_t refs;
 
 	/* [MB:file-ref] seq_cst: flag before count. Pairs with put(). */
 	store_seq_cst(&file->is_closing, 1);
+	while ((req = uaio_wq_take(is_of_file, file)))
+		uaio_req_complete(req, uaio_req_make(req));
 	while ((refs = load_seq_cst(&file->refs)) > 1)
 		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);
 }
@@ -504,7 +516,7 @@ void uaio_file_closing(int fd)
 	/* [MB:file-ref] seq_cst: after the slot, see uaio_file_get(). */
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
-			wait_for_requests(file);
+			see_requests_through(file);
 		else if (!uaio_file_make_private(file))
 			lose_fd(file);
 	}

@@ -13,8 +13,9 @@
  *       number its client gave, as the kernel would look it up itself. If the
  *       number is closed meanwhile, either file is right.
  *   I3  A request that waits belongs to the open file it was submitted on. On
- *       a regular file the closer waits until all requests are through; on
- *       one that may never get ready they move to a private duplicate.
+ *       a regular file the closer makes those that are queued and waits for
+ *       those that run; on one that may never get ready they move to a private
+ *       duplicate.
  *
  * Thread-safety: any thread. uaio_file_closing() may sleep.
  */

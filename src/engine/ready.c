@@ -46,6 +46,7 @@ static struct {
 void uaio_ready_init(void)
 {
 	ready.lock = (struct uaio_lock){ 0 };
+	ready.trying = (struct uaio_lock){ 0 };
 	list_init(&ready.parked);
 	ready.nr_parked = 0;
 	ready.has_thread = false;

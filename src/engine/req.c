@@ -98,15 +98,6 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 		req->sqe.iov = req->iov;
 }
 
-/* Writes and syncs of regular files outlast the process's wish to end. */
-static bool is_held_at_exit(const struct uaio_req *req)
-{
-	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
-
-	return req->file->kind < UAIO_KIND_STREAM &&
-	       (class == UAIO_CLASS_WRITE || class == UAIO_CLASS_SYNC);
-}
-
 static struct uaio_req *take_locked(struct uaio_group *group)
 {
 	struct uaio_req *req = group->free;
@@ -124,11 +115,15 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 	struct uaio_file *file, *resfd = NULL;
 	struct iovec *iovs = NULL;
 	struct uaio_req *req;
+	bool is_held;
 	int ret;
 
 	ret = uaio_file_get(sqe->fd, &file);
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
+	is_held = uaio_is_held(file, sqe);
+	if (is_held && (ret = uaio_exit_hold()) < 0)
+		goto err_held;
 	if (sqe->has_resfd) {
 		ret = uaio_file_get_resfd(sqe->resfd, &resfd);
 		if (ret < 0)
@@ -147,8 +142,6 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 		fill(req, sqe, iovs);
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
-		if (is_held_at_exit(req))
-			uaio_exit_hold();
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	if (!req)
@@ -164,6 +157,9 @@ err_resfd:
 		uaio_file_put(resfd);
 	ret = -EAGAIN;
 err_file:
+	if (is_held)
+		uaio_exit_release();
+err_held:
 	uaio_file_put(file);
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
@@ -226,7 +222,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	struct uaio_group *group = req->group;
 	struct uaio_file *file = req->file;
 	bool is_ordered = uaio_order_is_write(req->order);
-	bool was_held = is_held_at_exit(req);
+	bool was_held = uaio_req_is_held(req);
 
 	count(req);
 	put_iovs(req);

@@ -123,6 +123,24 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
  */
 void uaio_req_start(struct uaio_req *req, struct uaio_kick *kick);
 
+/*
+ * Return: whether a request on file is held at the end of the process: writes
+ * and syncs of regular files outlast the wish to end (exit.h).
+ */
+static inline bool uaio_is_held(const struct uaio_file *file,
+				const struct uaio_sqe *sqe)
+{
+	enum uaio_op_class class = uaio_optab[sqe->op].class;
+
+	return file->kind < UAIO_KIND_STREAM &&
+	       (class == UAIO_CLASS_WRITE || class == UAIO_CLASS_SYNC);
+}
+
+static inline bool uaio_req_is_held(const struct uaio_req *req)
+{
+	return uaio_is_held(req->file, &req->sqe);
+}
+
 /* Return: the result of a RUNNING request, made here, however long it takes. */
 int64_t uaio_req_make(struct uaio_req *req);
 

@@ -180,7 +180,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	int64_t done_bytes = outcome->res;
 	struct uaio_ctx *ctx = batch->ctx;
 	struct uaio_req *req;
-	int ret = uaio_exit_is_near() ? -EAGAIN : 0;
+	int ret = uaio_exit_gate(&batch->kick);
 
 	if (ret == 0 && issue == UAIO_ISSUE_RETRY_READY)
 		ret = uaio_ready_expect();

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/sys.h"
 #include "engine/entry.h"
+#include "engine/exit.h"
 #include "engine/req.h"
 #include "engine/thread.h"
 
@@ -187,6 +188,17 @@ static void give_back(struct account *account, struct list *ret_refused)
 	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
 }
 
+/*
+ * Return: whether somebody waits for it who has looked through the queue, or
+ * will, and cannot wait for a worker: all may be in reads that never end.
+ */
+static bool is_awaited_locked(const struct uaio_req *req)
+{
+	/* relaxed: set before the look, which is under the lock, too */
+	return load_relaxed(&req->file->is_closing) ||
+	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
+}
+
 void uaio_wq_add(enum uaio_account id, struct uaio_req *req,
 		 struct uaio_kick *kick, struct list *ret_refused)
 {
@@ -194,6 +206,11 @@ void uaio_wq_add(enum uaio_account id, struct uaio_req *req,
 	bool wants_worker;
 
 	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
+	if (is_awaited_locked(req)) {
+		uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+		list_add_tail(ret_refused, &req->link);
+		return;
+	}
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
 	list_add_tail(&account->queue, &req->link);
 	account->nr_queued++;
@@ -210,6 +227,29 @@ void uaio_wq_add(enum uaio_account id, struct uaio_req *req,
 		kick->nr[id]++;
 	else
 		give_back(account, ret_refused);
+}
+
+struct uaio_req *uaio_wq_take(bool (*is_wanted)(const struct uaio_req *req,
+						const void *arg),
+			      const void *arg)
+{
+	struct account *account = &accounts[UAIO_BOUNDED];
+	struct uaio_req *found = NULL;
+
+	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
+	list_for_each (pos, &account->queue) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (!is_wanted(req, arg))
+			continue;
+		list_remove(&req->link);
+		account->nr_queued--;
+		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+		found = req;
+		break;
+	}
+	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+	return found;
 }
 
 void uaio_wq_kick(struct uaio_kick *kick)

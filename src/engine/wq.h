@@ -46,10 +46,19 @@ void uaio_wq_init(void);
 /*
  * Queue req, which is PREPPED, and note the wake-up owed. If there is no worker
  * and none can be created, all that is queued, req with it, is appended to
- * ret_refused, PREPPED again: the caller makes it.
+ * ret_refused, PREPPED again: the caller makes it. So is a request somebody
+ * waits for who leaves the process or closes its file: those are not queued.
  */
 void uaio_wq_add(enum uaio_account account, struct uaio_req *req,
 		 struct uaio_kick *kick, struct list *ret_refused);
+
+/*
+ * Take the oldest bounded request that is queued and wanted.
+ * Return: it, RUNNING, the caller's to make and complete; NULL if none is.
+ */
+struct uaio_req *uaio_wq_take(bool (*is_wanted)(const struct uaio_req *req,
+						const void *arg),
+			      const void *arg);
 
 /* Deliver what is owed. */
 void uaio_wq_kick(struct uaio_kick *kick);

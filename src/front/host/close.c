@@ -31,23 +31,22 @@ static struct {
 	int (*fcntl64)(int, int, ...);
 } next;
 
-/* Return: the next definition of a name, as a pointer of any type. */
-static void find(const char *name, void *ret_function)
+void uaio_host_find(const char *name, void *ret_function)
 {
 	*(void **)ret_function = dlsym(RTLD_NEXT, name);
 }
 
 void uaio_host_load(void)
 {
-	find("close", &next.close);
-	find("dup2", &next.dup2);
-	find("dup3", &next.dup3);
-	find("fclose", &next.fclose);
-	find("pclose", &next.pclose);
-	find("freopen", &next.freopen);
-	find("freopen64", &next.freopen64);
-	find("fcntl", &next.fcntl);
-	find("fcntl64", &next.fcntl64);
+	uaio_host_find("close", &next.close);
+	uaio_host_find("dup2", &next.dup2);
+	uaio_host_find("dup3", &next.dup3);
+	uaio_host_find("fclose", &next.fclose);
+	uaio_host_find("pclose", &next.pclose);
+	uaio_host_find("freopen", &next.freopen);
+	uaio_host_find("freopen64", &next.freopen64);
+	uaio_host_find("fcntl", &next.fcntl);
+	uaio_host_find("fcntl64", &next.fcntl64);
 }
 
 static bool is_ours(int fd)
@@ -213,7 +212,7 @@ static int close_stream(close_stream_fn **real, const char *name, FILE *file)
 	int ret;
 
 	if (!*real)
-		find(name, real);
+		uaio_host_find(name, real);
 	uaio_host_closing(fd, fd);
 	ret = (*real)(file);
 	uaio_host_closing(fd, fd);
@@ -227,7 +226,7 @@ static FILE *reopen(reopen_fn **real, const char *name, const char *path,
 	FILE *ret;
 
 	if (!*real)
-		find(name, real);
+		uaio_host_find(name, real);
 	uaio_host_closing(fd, fd);
 	ret = (*real)(path, mode, file);
 	uaio_host_closing(fd, fd);

@@ -18,6 +18,10 @@ long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
 /* Find the functions we stand in front of; once, when the library loads. */
 void uaio_host_load(void);
+void uaio_host_load_exec(void);
+
+/* Return: the next definition of a name, as a pointer of any type. */
+void uaio_host_find(const char *name, void *ret_function);
 
 /* The process is about to end by a way that runs no destructor. */
 void uaio_host_exiting(void);
@@ -29,6 +33,9 @@ void uaio_host_closing(unsigned first, unsigned last);
 long uaio_host_raw_close(int fd);
 long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2 */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
+
+/* A raw execve or execveat: what is accepted is finished first. */
+long uaio_host_raw_exec(long nr, const long a[5]);
 
 /* mremap(2), munmap(2), raw: rings of ours are seen to. */
 long uaio_host_raw_munmap(void *addr, unsigned long bytes);

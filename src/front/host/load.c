@@ -4,6 +4,7 @@
  * thread is started and no memory taken here: that waits for the first
  * io_setup.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/symver.h"
@@ -16,6 +17,8 @@ __attribute__((constructor)) static void load(void)
 {
 	uaio_engine_load();
 	uaio_host_load();
+	uaio_host_load_exec();
+	(void)at_quick_exit(uaio_host_exiting);
 }
 
 __attribute__((destructor)) static void unload(void)

@@ -37,6 +37,10 @@ syscall:
 	je	1f
 	cmpq	$__NR_exit_group, %rdi
 	je	1f
+	cmpq	$__NR_execve, %rdi
+	je	1f
+	cmpq	$__NR_execveat, %rdi
+	je	1f
 	movq	%rdi, %rax
 	movq	%rsi, %rdi
 	movq	%rdx, %rsi
@@ -76,6 +80,10 @@ syscall:
 	cmp	x0, #__NR_munmap
 	b.eq	1f
 	cmp	x0, #__NR_exit_group
+	b.eq	1f
+	cmp	x0, #__NR_execve
+	b.eq	1f
+	cmp	x0, #__NR_execveat
 	b.eq	1f
 	mov	x8, x0
 	mov	x0, x1

@@ -36,6 +36,8 @@ static long answer(long nr, const long a[6])
 			(uint64_t)a[0], a[1], a[2], (struct uaio_event *)a[3],
 			(const struct timespec *)a[4],
 			(const struct uaio_aio_sigset *)a[5]);
+	case SYS_execve:
+	case SYS_execveat: return uaio_host_raw_exec(nr, a);
 	case SYS_exit_group:
 		uaio_host_exiting();
 		return uaio_sys6(SYS_exit_group, a[0], 0, 0, 0, 0, 0);
