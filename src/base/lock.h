@@ -32,6 +32,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_ACCOUNT, /* one account of the work queue */
 	UAIO_RANK_RINGMEM, /* ring chunks */
 	UAIO_RANK_SLAB,    /* object caches */
+	UAIO_RANK_OWNFD,   /* descriptors of our own */
 	UAIO_NR_RANKS,
 };
 

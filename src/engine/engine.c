@@ -48,7 +48,7 @@ uaio_sys_hook_fn *uaio_sys_hook;
 static union {
 	struct {
 		uint32_t is_up;        /* atomic, written under lock */
-		int pid;               /* immutable while up */
+		int pid;               /* whose engine this is, or would be */
 		struct uaio_lock lock; /* rank START */
 	};
 	char page[LIFE_BYTES];
@@ -67,7 +67,11 @@ bool uaio_engine_is_ours(void)
 
 static int start_locked(void)
 {
-	life.pid = sys_getpid();
+	if (!life.pid)
+		life.pid = sys_getpid();
+	/* A child of vfork() cannot bring up its parent's. */
+	if (life.pid != sys_getpid())
+		return -EAGAIN;
 	uaio_cycles_start();
 	uaio_order_init();
 	uaio_reqs_init();
@@ -99,12 +103,41 @@ int uaio_engine_start(void)
 
 static bool is_wiped_on_fork;
 
+/*
+ * The descriptors of the engine stand still while fork() copies the table, so
+ * that the child closes them all. A handler that interrupted us and forks may
+ * catch one in between: the child has that one until it executes something.
+ */
+static _Thread_local struct {
+	uint32_t depth; /* handlers may fork while we do */
+	bool is_held;
+} forking __attribute__((tls_model("initial-exec")));
+
+static void before_fork(void)
+{
+	if (forking.depth++)
+		return;
+	forking.is_held = uaio_engine_is_ours() && uaio_enter();
+	if (forking.is_held)
+		uaio_ownfds_hold();
+}
+
+static void after_fork(void)
+{
+	if (--forking.depth || !forking.is_held)
+		return;
+	uaio_ownfds_release();
+	uaio_leave();
+}
+
 /* In the child of fork(); one made by other means keeps the descriptors. */
 static void forget_in_child(void)
 {
+	after_fork();
 	uaio_ownfd_drop();
 	if (!is_wiped_on_fork)
 		memset(&life, 0, sizeof(life));
+	life.pid = sys_getpid();
 }
 
 void uaio_engine_load(void)
@@ -115,7 +148,8 @@ void uaio_engine_load(void)
 	/* Kernels before 4.14 and some sandboxes do not know the advice. */
 	is_wiped_on_fork =
 		sys_madvise(&life, sizeof(life), MADV_WIPEONFORK) == 0;
-	(void)pthread_atfork(NULL, NULL, forget_in_child);
+	life.pid = sys_getpid();
+	(void)pthread_atfork(before_fork, after_fork, forget_in_child);
 }
 
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
@@ -123,6 +157,14 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 	/* In a child of vfork() the number is the child's to take. */
 	return uaio_engine_is_up() && uaio_ownfd_find(first, last, ret_fd) &&
 	       uaio_engine_is_ours();
+}
+
+int uaio_own_fd_yield(int fd)
+{
+	if (!uaio_file_yield(fd) && !uaio_ready_yield(fd))
+		return -EBUSY;
+	uaio_ownfd_give_up(fd);
+	return 0;
 }
 
 void uaio_fds_closing(unsigned first, unsigned last)

@@ -29,7 +29,7 @@ void uaio_engine_load(void);
 
 /*
  * Bring the engine up in this process if it is not. After fork() it is not.
- * Return: 0, or -ENOMEM.
+ * Return: 0, -ENOMEM, or -EAGAIN in a child of vfork().
  */
 int uaio_engine_start(void);
 
@@ -152,6 +152,13 @@ void uaio_fds_closing(unsigned first, unsigned last);
 
 /* Return: whether the engine owns one in the range, the lowest in ret_fd. */
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
+
+/*
+ * The client puts a file of its own at fd, which is the engine's: what is there
+ * moves elsewhere. fd stays open, and nobody uses it any more.
+ * Return: 0, or -EBUSY if that cannot be: it is in use for a moment.
+ */
+int uaio_own_fd_yield(int fd);
 
 /* statistics */
 

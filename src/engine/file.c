@@ -32,6 +32,7 @@ static struct {
 	/* under lock */
 	struct uaio_lock lock; /* rank FILES */
 	uint64_t nr_closings;  /* of any number, while entries were made */
+	struct list in_private;
 	struct uaio_slab slab;
 } files;
 
@@ -47,6 +48,7 @@ int uaio_files_init(void)
 	store_relaxed(&files.nr_leaves, 0);
 	store_relaxed(&files.nr_opening, 0);
 	uaio_slab_init(&files.slab, sizeof(struct uaio_file), 16384);
+	list_init(&files.in_private);
 	files.leaves = leaves;
 	return 0;
 }
@@ -226,6 +228,7 @@ static struct uaio_file *new_file(int fd, const struct identity *id)
 		return NULL;
 	/* relaxed: a reader that still holds a stale entry takes any advice */
 	file->owns_fd = false;
+	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
 	store_relaxed(&file->nr_parked[0], 0);
 	store_relaxed(&file->nr_parked[1], 0);
@@ -241,8 +244,12 @@ static struct uaio_file *new_file(int fd, const struct identity *id)
 
 static void free_file(struct uaio_file *file)
 {
-	if (file->owns_fd && file->fd >= 0)
+	if (file->owns_fd) {
+		uaio_lock(&files.lock, UAIO_RANK_FILES);
+		list_remove(&file->in_private);
+		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 		uaio_ownfd_close(file->fd);
+	}
 	if (file->inode)
 		uaio_inode_put(file->inode);
 	uaio_slab_put(&files.slab, file);
@@ -455,45 +462,99 @@ static void see_requests_through(struct uaio_file *file)
 		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);
 }
 
-bool uaio_file_make_private(struct uaio_file *file)
+/*
+ * Calls on the number that is about to go do not block.
+ */
+static void await_calls(struct uaio_file *file)
 {
-	bool was_private, is_private;
 	uint32_t nr;
-	int own;
+
+	uaio_ready_kick();
+	/* [MB:file-use] acquire: pairs with uaio_file_unuse(). */
+	while ((nr = load_acquire(&file->nr_using)))
+		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+}
+
+/* Return: whether the file has a duplicate in place of old. */
+static bool replace_fd(struct uaio_file *file, int old)
+{
+	int own = -1;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	was_private = file->owns_fd;
-	if (!was_private && (own = uaio_ownfd_dup(file->fd)) >= 0) {
+	if (file->fd == old && (own = uaio_ownfd_dup(old)) >= 0) {
 		/* relaxed: peekers are told by the kick */
 		store_relaxed(&file->fd, own);
 		file->owns_fd = true;
 	}
-	is_private = file->owns_fd;
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (was_private || !is_private)
-		return is_private;
-	uaio_ready_kick();
-	/*
-	 * Calls on the old number do not block.
-	 * [MB:file-use] acquire: pairs with uaio_file_unuse().
-	 */
-	while ((nr = load_acquire(&file->nr_using)))
-		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+	if (own < 0)
+		return false;
+	await_calls(file);
 	return true;
+}
+
+bool uaio_file_make_private(struct uaio_file *file)
+{
+	bool is_private;
+	int fd;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	is_private = file->owns_fd;
+	fd = file->fd;
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (is_private || fd < 0)
+		return is_private;
+	if (!replace_fd(file, fd)) {
+		/* Another thread may have been faster. */
+		uaio_lock(&file->lock, UAIO_RANK_FILE);
+		is_private = file->owns_fd;
+		uaio_unlock(&file->lock, UAIO_RANK_FILE);
+		return is_private;
+	}
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	list_add_tail(&files.in_private, &file->in_private);
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
+	return true;
+}
+
+static struct uaio_file *find_private(int fd)
+{
+	struct uaio_file *found = NULL;
+
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	list_for_each (pos, &files.in_private) {
+		struct uaio_file *file =
+			container_of(pos, struct uaio_file, in_private);
+
+		/* relaxed: replace_fd() looks again */
+		if (load_relaxed(&file->fd) == fd && try_get(file)) {
+			found = file;
+			break;
+		}
+	}
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
+	return found;
+}
+
+bool uaio_file_yield(int fd)
+{
+	struct uaio_file *file = find_private(fd);
+	bool has_moved;
+
+	if (!file)
+		return false;
+	has_moved = replace_fd(file, fd);
+	uaio_file_put(file);
+	return has_moved;
 }
 
 /* The number goes and there is none to take its place: requests get -EBADF. */
 static void lose_fd(struct uaio_file *file)
 {
-	uint32_t nr;
-
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	store_relaxed(&file->fd, -1);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	uaio_ready_kick();
-	/* [MB:file-use] acquire: pairs with uaio_file_unuse(). */
-	while ((nr = load_acquire(&file->nr_using)))
-		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+	await_calls(file);
 }
 
 void uaio_file_closing(int fd)

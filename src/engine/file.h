@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "engine/slab.h"
 
@@ -78,8 +79,9 @@ struct uaio_file {
 
 	/* under lock, for streams; immutable otherwise */
 	struct uaio_lock lock;
-	int fd;            /* atomic: the poller peeks */
-	bool owns_fd;      /* a private duplicate: closed with the file */
+	int fd;                 /* atomic: the poller peeks */
+	bool owns_fd;           /* a private duplicate: closed with the file */
+	struct list in_private; /* under the table's lock: if owns_fd */
 	uint32_t nr_using; /* atomic: calls on fd being made (not closing) */
 	uint32_t nr_parked[2]; /* atomic, under ready.c's lock: reads, writes */
 	uint64_t passed[2];    /* under ready.c's lock: see there */
@@ -134,6 +136,12 @@ static inline bool uaio_file_has(const struct uaio_file *file, uint32_t flags)
  * Return: false if the descriptor table is full.
  */
 bool uaio_file_make_private(struct uaio_file *file);
+
+/*
+ * The client wants the number of a private duplicate: move to another.
+ * Return: false if fd is none, or the descriptor table is full.
+ */
+bool uaio_file_yield(int fd);
 
 /* Return: whether there is anything to forget when fd is closed; two loads. */
 bool uaio_file_may_know(int fd);

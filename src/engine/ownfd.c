@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "base/atomic.h"
+#include "base/lock.h"
 #include "base/sys.h"
 
 enum {
@@ -19,6 +21,9 @@ enum {
 static struct {
 	uint64_t *words; /* owns; atomic: a bit for each of ours */
 	uint32_t nr;     /* atomic: bits set */
+
+	/* held while a descriptor is open and not noted, and across fork() */
+	struct uaio_lock lock; /* rank OWNFD */
 } own;
 
 int uaio_ownfd_init(void)
@@ -29,13 +34,14 @@ int uaio_ownfd_init(void)
 
 	if (sys_is_map_error(words))
 		return -ENOMEM;
+	own.lock = (struct uaio_lock){ 0 };
 	/* relaxed: the engine is not up yet */
 	store_relaxed(&own.nr, 0);
 	store_relaxed(&own.words, words);
 	return 0;
 }
 
-static int note(int fd)
+static int note_locked(int fd)
 {
 	/* relaxed: it is noted before anybody can know its number */
 	if (fd >= 0 && fd < FDS_MAX) {
@@ -45,38 +51,69 @@ static int note(int fd)
 	return fd;
 }
 
-int uaio_ownfd_dup(int fd)
+static void unnote_locked(int fd)
 {
-	int dup = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
-
-	return note(dup < 0 ? sys_fcntl(fd, F_DUPFD_CLOEXEC, 3) : dup);
-}
-
-int uaio_ownfd_keep(int fd)
-{
-	int high = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
-
-	if (high < 0)
-		return note(fd);
-	(void)sys_close(fd);
-	return note(high);
-}
-
-void uaio_ownfd_close(int fd)
-{
-	/* relaxed: as in note() */
+	/* relaxed: as in note_locked() */
 	if (fd < FDS_MAX) {
 		and_relaxed(&own.words[fd / 64], ~(1ull << fd % 64));
 		sub_relaxed(&own.nr, 1);
 	}
+}
+
+/* At a high number if there is room, above the host's own in any case. */
+static int dup_locked(int fd)
+{
+	int dup = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+
+	return note_locked(dup < 0 ? sys_fcntl(fd, F_DUPFD_CLOEXEC, 3) : dup);
+}
+
+int uaio_ownfd_dup(int fd)
+{
+	int dup;
+
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+	dup = dup_locked(fd);
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
+	return dup;
+}
+
+int uaio_ownfd_event(int flags)
+{
+	int fd, high;
+
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+	fd = sys_eventfd(0, EFD_CLOEXEC | flags);
+	if (fd >= 0) {
+		high = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+		if (high >= 0)
+			(void)sys_close(fd);
+		fd = note_locked(high < 0 ? fd : high);
+	}
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
+	return fd;
+}
+
+void uaio_ownfd_close(int fd)
+{
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+	unnote_locked(fd);
 	(void)sys_close(fd);
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
+}
+
+void uaio_ownfd_give_up(int fd)
+{
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+	unnote_locked(fd);
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
 bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd)
 {
 	uint64_t bits, *words = load_relaxed(&own.words);
 
-	/* relaxed: as in note() */
+	/* relaxed: as in note_locked() */
 	if (!load_relaxed(&own.nr))
 		return false;
 	if (last >= FDS_MAX)
@@ -99,10 +136,22 @@ bool uaio_ownfd_has(int fd)
 	return fd >= 0 && uaio_ownfd_find((unsigned)fd, (unsigned)fd, &found);
 }
 
+void uaio_ownfds_hold(void)
+{
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+}
+
+void uaio_ownfds_release(void)
+{
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
+}
+
 void uaio_ownfd_drop(void)
 {
 	unsigned fd = 0;
 
+	/* Whoever held the lock is not in the child. */
+	own.lock = (struct uaio_lock){ 0 };
 	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd))
 		uaio_ownfd_close((int)fd);
 }

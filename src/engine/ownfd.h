@@ -18,10 +18,10 @@
 int uaio_ownfd_init(void);
 
 /*
- * Move fd, just opened, out of the way of the low numbers that hosts count on,
- * if there is room, and note it. Return: its number now.
+ * A new eventfd, out of the way of the low numbers that hosts count on if there
+ * is room. Return: it, or -errno.
  */
-int uaio_ownfd_keep(int fd);
+int uaio_ownfd_event(int flags);
 
 /* A duplicate of fd, kept likewise. Return: it, or -errno. */
 int uaio_ownfd_dup(int fd);
@@ -29,11 +29,18 @@ int uaio_ownfd_dup(int fd);
 /* Close one of ours. */
 void uaio_ownfd_close(int fd);
 
+/* fd is not ours any more, though open still: the host takes its number. */
+void uaio_ownfd_give_up(int fd);
+
 /* Return: whether fd is ours. */
 bool uaio_ownfd_has(int fd);
 
 /* Return: whether one of ours is in [first, last], the lowest in ret_fd. */
 bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd);
+
+/* From before fork() until after it none is opened or closed. */
+void uaio_ownfds_hold(void);
+void uaio_ownfds_release(void);
 
 /* In a child of fork(): close what belongs to the parent's engine. */
 void uaio_ownfd_drop(void);

@@ -33,8 +33,11 @@ static struct {
 	uint64_t walk;        /* number of walks by callers */
 	bool has_thread;
 
-	/* atomic: written once, under lock */
+	/* atomic, written under lock */
 	int wake_fd; /* owns: an eventfd; -1 until needed */
+	int watched; /* the one the poller is about to use, or uses; or -1 */
+
+	uint32_t nr_kicking; /* atomic: calls on wake_fd being made */
 
 	/* the poller's */
 	struct pollfd *slots; /* owns */
@@ -51,6 +54,8 @@ void uaio_ready_init(void)
 	ready.nr_parked = 0;
 	ready.has_thread = false;
 	store_relaxed(&ready.wake_fd, -1);
+	store_relaxed(&ready.watched, -1);
+	store_relaxed(&ready.nr_kicking, 0);
 	ready.slots = NULL;
 	ready.nr_slots = 0;
 	ready.max_slots = UINT32_MAX;
@@ -61,11 +66,49 @@ void uaio_ready_init(void)
 void uaio_ready_kick(void)
 {
 	uint64_t one = 1;
-	/* relaxed: without it there is no poller */
-	int fd = load_relaxed(&ready.wake_fd);
+	int fd;
 
-	if (fd >= 0)
-		(void)sys_write(fd, &one, sizeof(one));
+	/* relaxed: without it there is no poller */
+	if (load_relaxed(&ready.wake_fd) < 0)
+		return;
+	/*
+	 * [MB:wake-fd] seq_cst: the count before the number. Pairs with
+	 * uaio_ready_yield(): it counts us, or we find the new number.
+	 */
+	add_seq_cst(&ready.nr_kicking, 1);
+	fd = load_seq_cst(&ready.wake_fd);
+	(void)sys_write(fd, &one, sizeof(one));
+	/* [MB:wake-fd] release: the write is over. Pairs as above. */
+	sub_release(&ready.nr_kicking, 1);
+}
+
+bool uaio_ready_yield(int fd)
+{
+	enum { LOOK_NS = 50000 };
+	uint32_t nr;
+	int own = -1;
+
+	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	if (load_relaxed(&ready.wake_fd) == fd) {
+		own = uaio_ownfd_dup(fd);
+		if (own >= 0)
+			/* [MB:wake-fd] seq_cst: before the count is read. */
+			store_seq_cst(&ready.wake_fd, own);
+	}
+	uaio_unlock(&ready.lock, UAIO_RANK_READY);
+	if (own < 0)
+		return false;
+	uaio_ready_kick();
+	/*
+	 * Rare, and soon over: nobody is asked to wake us.
+	 * [MB:wake-fd] seq_cst, acquire: pairs with uaio_ready_kick() and
+	 * wait_ready().
+	 */
+	while ((nr = load_seq_cst(&ready.nr_kicking)) ||
+	       load_acquire(&ready.watched) == fd)
+		(void)uaio_sleep(&ready.nr_kicking, nr,
+				 uaio_now_ns() + LOOK_NS);
+	return true;
 }
 
 static enum uaio_op_class class_of(const struct uaio_req *req)
@@ -154,8 +197,10 @@ static unsigned fill_slots(void)
 		/* 0 is what files have that were never watched. */
 		if (++ready.round == 0)
 			ready.round = 1;
+		/* relaxed: under the lock, as uaio_ready_yield() */
+		store_relaxed(&ready.watched, load_relaxed(&ready.wake_fd));
 		ready.slots[nr++] = (struct pollfd){
-			.fd = load_relaxed(&ready.wake_fd),
+			.fd = load_relaxed(&ready.watched),
 			.events = POLLIN,
 		};
 		list_for_each (pos, &ready.parked)
@@ -314,8 +359,9 @@ static bool wait_ready(unsigned nr)
 			       : &soon,
 			NULL, 0);
 	if (nr && ready.slots[0].revents)
-		(void)sys_read(load_relaxed(&ready.wake_fd), &count,
-			       sizeof(count));
+		(void)sys_read(ready.slots[0].fd, &count, sizeof(count));
+	/* [MB:wake-fd] release: we are through. Pairs with uaio_ready_yield(). */
+	store_release(&ready.watched, -1);
 	/* More files than the descriptor limit, lowered meanwhile: fewer. */
 	if (ret < 0 && nr > 1)
 		ready.max_slots = nr / 2 + 1;
@@ -412,10 +458,10 @@ static int start_locked(void)
 	int fd = load_relaxed(&ready.wake_fd);
 
 	if (fd < 0) {
-		fd = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		fd = uaio_ownfd_event(EFD_NONBLOCK);
 		if (fd < 0)
 			return -EAGAIN;
-		store_relaxed(&ready.wake_fd, uaio_ownfd_keep(fd));
+		store_relaxed(&ready.wake_fd, fd);
 	}
 	if (uaio_thread_start(watch, NULL) < 0)
 		return -EAGAIN;

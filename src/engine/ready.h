@@ -60,4 +60,10 @@ void uaio_ready_try_group(struct uaio_group *group);
 /* A file's descriptor was replaced: watch the new one. */
 void uaio_ready_kick(void);
 
+/*
+ * The client wants the number of the descriptor that kicks are written to: move
+ * to another. Return: false if it is another's, or the table is full.
+ */
+bool uaio_ready_yield(int fd);
+
 #endif /* UAIO_ENGINE_READY_H */

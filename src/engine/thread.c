@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/stats.h"
 
@@ -38,7 +39,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	pthread_t thread;
 	int ret;
 
-	if (pthread_attr_init(&attr))
+	if (!uaio_engine_is_ours() || pthread_attr_init(&attr))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	/* Otherwise a real-time host would hand its class to us. */

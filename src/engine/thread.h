@@ -12,7 +12,10 @@
 /* At load: remember the processors, before the host pins its main thread. */
 void uaio_threads_init(void);
 
-/* Return: 0 or -EAGAIN. Context: any thread, holding no lock but ready.c's. */
+/*
+ * Return: 0 or -EAGAIN; also in a child of vfork(), whose thread would outlive
+ * it in our memory. Context: any thread, holding no lock but ready.c's.
+ */
 int uaio_thread_start(void *(*main)(void *), void *arg);
 
 /* First thing in main: the name (15 characters are kept), the processors. */

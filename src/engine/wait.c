@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include "base/sys.h"
 #include "base/uaddr.h"
@@ -152,11 +151,8 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 	/* relaxed: nobody knows it yet */
 	store_relaxed(&waiter->is_woken, 0);
 	waiter->wake_fd = -1;
-	if (wait->mask) {
-		int fd = sys_eventfd(0, EFD_CLOEXEC);
-
-		waiter->wake_fd = fd < 0 ? -1 : uaio_ownfd_keep(fd);
-	}
+	if (wait->mask)
+		waiter->wake_fd = uaio_ownfd_event(0);
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
 	list_init(&waiter->node);
 	if (is_over_locked(ctx, life))

@@ -92,16 +92,40 @@ static long raw_dup2(int from, int to)
 #endif
 }
 
+static long dup_raw(int from, int to, const int *flags)
+{
+	return flags ? uaio_sys6(SYS_dup3, from, to, *flags, 0, 0, 0)
+		     : raw_dup2(from, to);
+}
+
+/* The number is the engine's, who knows no better than to take the next. */
+static long dup_onto_ours(int from, int to, const int *flags)
+{
+	long ret = sys_fcntl(from, F_GETFD, 0);
+
+	if (ret < 0)
+		return ret;
+	if (!uaio_enter())
+		return -EBUSY;
+	ret = uaio_own_fd_yield(to);
+	uaio_leave();
+	if (ret < 0)
+		return ret;
+	ret = dup_raw(from, to, flags);
+	if (ret < 0)
+		(void)sys_close(to);
+	return ret;
+}
+
 long uaio_host_raw_dup(int from, int to, const int *flags)
 {
 	long ret;
 
 	if (from != to && is_ours(to))
-		return -EBADF;
+		return dup_onto_ours(from, to, flags);
 	if (from != to)
 		uaio_host_closing((unsigned)to, (unsigned)to);
-	ret = flags ? uaio_sys6(SYS_dup3, from, to, *flags, 0, 0, 0)
-		    : raw_dup2(from, to);
+	ret = dup_raw(from, to, flags);
 	if (from != to)
 		uaio_host_closing((unsigned)to, (unsigned)to);
 	return ret;
