@@ -238,6 +238,13 @@ static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
 			      (long)mask_bytes, 0);
 }
 
+static inline int sys_pselect(int nr, void *reads, void *writes, void *excepts,
+			      struct timespec *timeout)
+{
+	return (int)uaio_sys6(SYS_pselect6, nr, (long)reads, (long)writes,
+			      (long)excepts, (long)timeout, 0);
+}
+
 /* memory */
 
 static inline void *sys_mmap(void *addr, size_t len, int prot, int flags)

@@ -38,22 +38,6 @@ void uaio_exit_init(void)
 	store_relaxed(&door, DOOR_OPEN);
 }
 
-int uaio_exit_hold(void)
-{
-	uint32_t seen;
-
-	/*
-	 * [MB:exit-door] seq_cst: the count before the door. Pairs with
-	 * drain(): who leaves counts us, or we find the door closed.
-	 */
-	add_seq_cst(&nr_pending, 1);
-	seen = load_seq_cst(&door);
-	if (likely(seen == DOOR_OPEN || seen == DOOR_ENDED))
-		return 0;
-	uaio_exit_release();
-	return -EAGAIN;
-}
-
 void uaio_exit_release(void)
 {
 	/*
@@ -120,6 +104,26 @@ int uaio_exit_gate(struct uaio_kick *kick)
 		wait_at_door();
 	}
 	return load_relaxed(&door) == DOOR_ENDING ? -EAGAIN : 0;
+}
+
+int uaio_exit_hold(void)
+{
+	uint32_t seen;
+
+	for (;;) {
+		/*
+		 * [MB:exit-door] seq_cst: the count before the door. Pairs with
+		 * drain(): who leaves counts us, or we find the door closed.
+		 */
+		add_seq_cst(&nr_pending, 1);
+		seen = load_seq_cst(&door);
+		if (likely(seen == DOOR_OPEN || seen == DOOR_ENDED))
+			return 0;
+		uaio_exit_release();
+		if (seen == DOOR_ENDING || is_own_exec())
+			return -EAGAIN;
+		wait_at_door();
+	}
 }
 
 static bool is_held(const struct uaio_req *req, const void *arg)

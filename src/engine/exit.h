@@ -16,7 +16,7 @@
  *   I3  At an exec, which may fail, nothing is refused: others wait at the door
  *       until the program is gone or the exec has failed.
  *
- * Thread-safety: any thread. hold and release never wait.
+ * Thread-safety: any thread. Who waits at the door holds no lock.
  */
 #ifndef UAIO_ENGINE_EXIT_H
 #define UAIO_ENGINE_EXIT_H
@@ -35,7 +35,7 @@ void uaio_exit_init(void);
  */
 int uaio_exit_gate(struct uaio_kick *kick);
 
-/* A write or sync of a regular file is accepted. Return: 0 or -EAGAIN. */
+/* A write or sync of a regular file is accepted. May wait, as the gate. */
 int uaio_exit_hold(void);
 /* And it is finished. */
 void uaio_exit_release(void);

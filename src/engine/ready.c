@@ -43,6 +43,7 @@ static struct {
 	struct pollfd *slots; /* owns */
 	unsigned nr_slots;
 	unsigned max_slots; /* as many as poll() takes */
+	bool is_cut;        /* some had no slot: they are tried unasked */
 	uint32_t round;
 } ready;
 
@@ -170,8 +171,10 @@ static void watch_locked(struct uaio_req *req, unsigned *nr)
 	int fd = load_relaxed(&file->fd);
 
 	if (file->poll_round != ready.round) {
-		if (*nr >= ready.nr_slots || *nr >= ready.max_slots)
+		if (*nr >= ready.nr_slots || *nr >= ready.max_slots) {
+			ready.is_cut = true;
 			return;
+		}
 		file->poll_round = ready.round;
 		file->poll_slot = (*nr)++;
 		ready.slots[file->poll_slot] = (struct pollfd){
@@ -184,29 +187,34 @@ static void watch_locked(struct uaio_req *req, unsigned *nr)
 }
 
 /*
- * Fill the slots with what is parked. If memory for all is refused the oldest
- * are watched; the others move up as these complete.
- * Return: how many slots; 0 if there is memory for none.
+ * Fill the slots with what is parked. If memory for all is refused, or poll()
+ * takes fewer (a lowered descriptor limit), the oldest are watched and the
+ * others tried now and then.
+ * Return: how many slots, with the kicks' as the first; or 0.
  */
 static unsigned fill_slots(void)
 {
 	unsigned nr = 0;
 
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	ready.is_cut = false;
 	if (reserve_slots(ready.nr_parked + 1) || ready.nr_slots) {
 		/* 0 is what files have that were never watched. */
 		if (++ready.round == 0)
 			ready.round = 1;
 		/* relaxed: under the lock, as uaio_ready_yield() */
 		store_relaxed(&ready.watched, load_relaxed(&ready.wake_fd));
-		ready.slots[nr++] = (struct pollfd){
-			.fd = load_relaxed(&ready.watched),
-			.events = POLLIN,
-		};
+		if (ready.max_slots)
+			ready.slots[nr++] = (struct pollfd){
+				.fd = load_relaxed(&ready.watched),
+				.events = POLLIN,
+			};
 		list_for_each (pos, &ready.parked)
 			watch_locked(container_of(pos, struct uaio_req, link),
 				     &nr);
 	}
+	if (!nr)
+		ready.is_cut = true;
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	return nr;
 }
@@ -214,10 +222,10 @@ static unsigned fill_slots(void)
 /* A request that is asked for errors only is told of them all the same. */
 static bool is_ready(const struct uaio_req *req)
 {
-	short revents = ready.slots[req->file->poll_slot].revents;
-
-	return req->poll_round == ready.round &&
-	       revents & (poll_events(req) | POLLERR | POLLHUP | POLLNVAL);
+	if (req->poll_round != ready.round || !ready.slots)
+		return ready.is_cut;
+	return ready.slots[req->file->poll_slot].revents &
+	       (poll_events(req) | POLLERR | POLLHUP | POLLNVAL);
 }
 
 static void take_parked_locked(struct uaio_req *req, struct list *ret_tries)
@@ -354,18 +362,21 @@ static bool wait_ready(unsigned nr)
 	int ret;
 
 	ret = sys_ppoll(ready.slots, nr,
-			nr > 1 ? NULL
-			: nr   ? &idle
-			       : &soon,
+			ready.is_cut ? &soon
+			: nr > 1     ? NULL
+				     : &idle,
 			NULL, 0);
 	if (nr && ready.slots[0].revents)
 		(void)sys_read(ready.slots[0].fd, &count, sizeof(count));
 	/* [MB:wake-fd] release: we are through. Pairs with uaio_ready_yield(). */
 	store_release(&ready.watched, -1);
-	/* More files than the descriptor limit, lowered meanwhile: fewer. */
-	if (ret < 0 && nr > 1)
-		ready.max_slots = nr / 2 + 1;
-	if (ret == 0 && nr == 1) {
+	/* More files than the descriptor limit, lowered meanwhile: fewer, and
+	 * all again once it is known how many. */
+	if (ret < 0)
+		ready.max_slots = nr / 2;
+	else
+		ready.max_slots = UINT32_MAX;
+	if (ret == 0 && nr <= 1) {
 		uaio_lock(&ready.lock, UAIO_RANK_READY);
 		leaves = list_is_empty(&ready.parked) && !ready.nr_expected;
 		ready.has_thread = !leaves;

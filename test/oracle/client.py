@@ -64,7 +64,7 @@ def main():
     print(output[-3000:], end="")
     if status != 0:
         print(f"status {status}")
-    return 1 if status != 0 else 0
+    return status if status in (0, sandbox.SKIP) else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+#include "host.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HANG_S = 100, SKIPPED = 77, FAILED = 99 };
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_SANITIZED = 1 };
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
+struct host_shared *shared;
+static sigjmp_buf to_main;
+static int main_status;
+
+void host_fail(const char *file, int line, const char *condition)
+{
+	char text[300];
+	int nr = snprintf(text, sizeof(text), "%s:%d: not so: %s (errno %d)\n",
+			  file, line, condition, errno);
+
+	(void)!write(2, text, (size_t)nr);
+	syscall(SYS_exit_group, FAILED);
+	abort();
+}
+
+void host_skip(const char *why)
+{
+	printf("skipped: %s\n", why);
+	exit(SKIPPED);
+}
+
+bool host_is_uaio(void)
+{
+	return dlsym(RTLD_DEFAULT, "uaio_get_counters") ||
+	       getenv("HOST_HAS_UAIO");
+}
+
+unsigned host_rounds(unsigned n)
+{
+	return IS_SANITIZED ? (n + 9) / 10 : n;
+}
+
+/*
+ * The six calls
+ */
+
+static long result(long ret)
+{
+	return ret < 0 ? -errno : ret;
+}
+
+aio_context_t host_context(unsigned nr)
+{
+	aio_context_t ctx = 0;
+
+	REQUIRE(syscall(SYS_io_setup, nr, &ctx) == 0);
+	return ctx;
+}
+
+long host_submit(aio_context_t ctx, struct iocb *iocb)
+{
+	return result(syscall(SYS_io_submit, ctx, 1l, &iocb));
+}
+
+long host_reap(aio_context_t ctx, long nr, struct io_event *events)
+{
+	return result(syscall(SYS_io_getevents, ctx, nr, nr, events, NULL));
+}
+
+long host_destroy(aio_context_t ctx)
+{
+	return result(syscall(SYS_io_destroy, ctx));
+}
+
+struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
+		      long long offset)
+{
+	return (struct iocb){
+		.aio_lio_opcode = (uint16_t)opcode,
+		.aio_fildes = (uint32_t)fd,
+		.aio_buf = (uintptr_t)buf,
+		.aio_nbytes = bytes,
+		.aio_offset = offset,
+	};
+}
+
+struct iocb host_poll(int fd)
+{
+	return host_iocb(IOCB_CMD_POLL, fd, (void *)(uintptr_t)POLLIN, 0, 0);
+}
+
+/*
+ * Blocks
+ */
+
+enum { BLOCKS_MAX = 2048 };
+
+static const char *block(unsigned nr)
+{
+	static uint32_t blocks[BLOCKS_MAX][BLOCK / sizeof(uint32_t)];
+
+	for (unsigned i = 0; i < BLOCK / sizeof(uint32_t); i++)
+		blocks[nr][i] = nr ^ i << 16;
+	return (const char *)blocks[nr];
+}
+
+void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr)
+{
+	for (unsigned i = first; i < first + nr; i++) {
+		struct iocb iocb = host_iocb(IOCB_CMD_PWRITE, fd, block(i),
+					     BLOCK, (long long)i * BLOCK);
+
+		REQUIRE(host_submit(ctx, &iocb) == 1);
+	}
+}
+
+void host_check_blocks(const char *path, unsigned nr)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char seen[BLOCK];
+
+	REQUIRE(fd >= 0);
+	REQUIRE(lseek(fd, 0, SEEK_END) == (off_t)nr * BLOCK);
+	for (unsigned i = 0; i < nr; i++) {
+		REQUIRE(pread(fd, seen, BLOCK, (off_t)i * BLOCK) == BLOCK);
+		REQUIRE(!memcmp(seen, block(i), BLOCK));
+	}
+	REQUIRE(close(fd) == 0);
+}
+
+void host_reap_blocks(aio_context_t ctx, unsigned nr)
+{
+	struct io_event event;
+
+	for (; nr; nr--) {
+		REQUIRE(host_reap(ctx, 1, &event) == 1);
+		REQUIRE(event.res == BLOCK);
+	}
+}
+
+/*
+ * Processes
+ */
+
+pid_t host_start(int (*act)(void *arg), void *arg)
+{
+	pid_t parent = getpid(), pid;
+
+	fflush(NULL);
+	pid = fork();
+	REQUIRE(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(FAILED);
+		alarm(HANG_S / 2);
+		_exit(act(arg));
+	}
+	return pid;
+}
+
+int host_finish(pid_t pid)
+{
+	int status;
+
+	REQUIRE(waitpid(pid, &status, 0) == pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int host_in_child(int (*act)(void *arg), void *arg)
+{
+	return host_finish(host_start(act, arg));
+}
+
+void host_step(unsigned step)
+{
+	__atomic_store_n(&shared->step, step, __ATOMIC_SEQ_CST);
+}
+
+static time_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+void host_await_step(unsigned step)
+{
+	time_t deadline = now_s() + HANG_S / 2;
+
+	while (__atomic_load_n(&shared->step, __ATOMIC_SEQ_CST) < step) {
+		REQUIRE(now_s() < deadline);
+		sched_yield();
+	}
+}
+
+static char state_of(pid_t pid)
+{
+	char path[64], text[512] = "", *end;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 'X';
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	end = strrchr(text, ')');
+	return end ? end[2] : 'X';
+}
+
+void host_await_sleep(pid_t pid)
+{
+	time_t deadline = now_s() + HANG_S / 2;
+
+	while (!strchr("SDZX", state_of(pid))) {
+		REQUIRE(now_s() < deadline);
+		sched_yield();
+	}
+}
+
+void host_return(int status)
+{
+	main_status = status;
+	siglongjmp(to_main, 1);
+}
+
+/*
+ * What is there
+ */
+
+struct slowfs *host_slow(void)
+{
+	struct slowfs *fs;
+
+	if (!host_is_uaio()) {
+		REQUIRE(mkdir("slow", 0755) == 0 || errno == EEXIST);
+		return NULL;
+	}
+	fs = slowfs_start("slow");
+	if (!fs)
+		host_skip("no file system can be mounted");
+	return fs;
+}
+
+int host_find_fd(int first, const char *word)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int found = -1;
+
+	REQUIRE(dir);
+	while ((entry = readdir(dir))) {
+		int fd = atoi(entry->d_name);
+		char link[256];
+		ssize_t nr = readlinkat(dirfd(dir), entry->d_name, link,
+					sizeof(link) - 1);
+
+		if (nr < 0 || fd < first || fd == dirfd(dir))
+			continue;
+		link[nr] = '\0';
+		if (strstr(link, word) && (found < 0 || fd < found))
+			found = fd;
+	}
+	closedir(dir);
+	return found;
+}
+
+static bool is_of_engine(const char *tid)
+{
+	char path[300], name[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, name, sizeof(name) - 1) < 0)
+		name[0] = '\0';
+	close(fd);
+	return !strncmp(name, "uaio-", 5);
+}
+
+unsigned host_for_engine_threads(void (*act)(pid_t tid))
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	unsigned nr = 0;
+
+	REQUIRE(dir);
+	while ((entry = readdir(dir))) {
+		if (!is_of_engine(entry->d_name))
+			continue;
+		if (act)
+			act(atoi(entry->d_name));
+		nr++;
+	}
+	closedir(dir);
+	return nr;
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{ "leaving-slow", leaving_slow },
+	{ "leaving-behind-reads", leaving_behind_reads },
+	{ "leaving-fast", leaving_fast },
+	{ "leaving-by-pthread-exit", leaving_by_pthread_exit },
+	{ "exec-fails", exec_fails },
+	{ "exec-fails-often", exec_fails_often },
+	{ "exec-loses-nothing", exec_loses_nothing },
+	{ "handler-exits", handler_exits },
+	{ "numbers-regular", numbers_regular },
+	{ "numbers-polled", numbers_polled },
+	{ "numbers-of-engine", numbers_of_engine },
+	{ "numbers-of-engine-storm", numbers_of_engine_storm },
+	{ "close-all-first", close_all_first },
+	{ "close-behind-reads", close_behind_reads },
+	{ "fork-storm", fork_storm },
+	{ "vfork-starts-at-once", vfork_starts_at_once },
+	{ "vfork-numbers", vfork_numbers },
+	{ "vfork-makes-calls", vfork_makes_calls },
+	{ "spawn-starts-at-once", spawn_starts_at_once },
+	{ "daemon-finishes", daemon_finishes },
+	{ "signal-storm", signal_storm },
+	{ "handler-jumps", handler_jumps },
+	{ "errno-stays", errno_stays },
+	{ "dispositions-stay", dispositions_stay },
+	{ "threads-behave", threads_behave },
+	{ "ids-change", ids_change },
+	{ "limit-descriptors", limit_descriptors },
+	{ "limit-threads", limit_threads },
+	{ "limit-memory", limit_memory },
+	{ "memory-locked", memory_locked },
+};
+
+int main(int argc, char **argv)
+{
+	if (sigsetjmp(to_main, 1))
+		return main_status;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(shared != MAP_FAILED);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	alarm(HANG_S);
+	for (size_t i = 0; i < NR_ELEMENTS(cases); i++) {
+		if (argc != 2 || strcmp(argv[1], cases[i].name))
+			continue;
+		cases[i].run();
+		return 0;
+	}
+	fprintf(stderr, "usage: host CASE\n");
+	return 2;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host CASE: a program that does to its process what programs do, with I/O
+ * under way
+ *
+ * Each case is an unmodified client of the six calls, through syscall(2). It
+ * is run on the kernel, where that has the behaviour too, and on uaio with the
+ * same expectations. On uaio all requests are made by workers
+ * (UAIO_FORCE_WORKER) and files may lie on a file system that answers when it
+ * is told (test/helpers/slowfs.h): so what is queued stays queued until the
+ * case says otherwise. The kernel would wait inside io_submit there; on it the
+ * same steps are made on a plain file.
+ *
+ * The supervisor runs a case in the current folder; the case forks the process
+ * that does it, and looks at what that has left.
+ */
+#ifndef HOST_H
+#define HOST_H
+
+#include <linux/aio_abi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+#include "slowfs.h"
+
+/* Ends the process, whichever it is, and says where. */
+#define REQUIRE(condition)                                         \
+	do {                                                       \
+		if (!(condition))                                  \
+			host_fail(__FILE__, __LINE__, #condition); \
+	} while (0)
+
+_Noreturn void host_fail(const char *file, int line, const char *condition);
+
+/* Ends the process: this machine or user cannot. */
+_Noreturn void host_skip(const char *why);
+
+#define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { BLOCK = 512 };
+
+/* Return: whether uaio is in this process. */
+bool host_is_uaio(void);
+
+/* n, or less of it where everything is slower. */
+unsigned host_rounds(unsigned n);
+
+/*
+ * The six calls: a count, or a negative errno
+ */
+
+aio_context_t host_context(unsigned nr);
+long host_submit(aio_context_t ctx, struct iocb *iocb);
+long host_reap(aio_context_t ctx, long nr, struct io_event *events);
+long host_destroy(aio_context_t ctx);
+struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
+		      long long offset);
+struct iocb host_poll(int fd);
+
+/*
+ * Writes of numbered blocks
+ */
+
+/* Submit nr writes, of block i at place i, from first on, and no more. */
+void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr);
+/* The file has nr such blocks and nothing else. */
+void host_check_blocks(const char *path, unsigned nr);
+void host_reap_blocks(aio_context_t ctx, unsigned nr);
+
+/*
+ * Processes
+ */
+
+/* Shared by the supervisor and all that descend from it. */
+struct host_shared {
+	uint32_t step;     /* atomic: how far the process is */
+	uint32_t accepted; /* atomic: writes that io_submit has returned for */
+	uint32_t is_over;  /* atomic */
+};
+extern struct host_shared *shared;
+
+/* Fork a process that does it; its exit status is what it returns. */
+pid_t host_start(int (*act)(void *arg), void *arg);
+/* Return: its exit status, or minus the signal. */
+int host_finish(pid_t pid);
+int host_in_child(int (*act)(void *arg), void *arg);
+
+/* The step is reached; a minute without ends the process. */
+void host_step(unsigned step);
+void host_await_step(unsigned step);
+/* The main thread of the process sleeps, or is no more. */
+void host_await_sleep(pid_t pid);
+
+/* End a process by returning from main(), with this status. */
+_Noreturn void host_return(int status);
+
+/*
+ * What is there
+ */
+
+/* A slow file system in ./slow; NULL on the kernel; else skips. */
+struct slowfs *host_slow(void);
+
+/* Return: lowest number of ours, from first on, whose link has the word; -1. */
+int host_find_fd(int first, const char *word);
+
+/* Return: threads of the engine, after act was called for each, if not NULL. */
+unsigned host_for_engine_threads(void (*act)(pid_t tid));
+
+/* the cases */
+void leaving_slow(void);
+void leaving_behind_reads(void);
+void leaving_fast(void);
+void leaving_by_pthread_exit(void);
+void exec_fails(void);
+void exec_fails_often(void);
+void exec_loses_nothing(void);
+void handler_exits(void);
+
+void numbers_regular(void);
+void numbers_polled(void);
+void numbers_of_engine(void);
+void numbers_of_engine_storm(void);
+void close_all_first(void);
+void close_behind_reads(void);
+
+void fork_storm(void);
+void vfork_starts_at_once(void);
+void vfork_numbers(void);
+void vfork_makes_calls(void);
+void spawn_starts_at_once(void);
+void daemon_finishes(void);
+
+void signal_storm(void);
+void handler_jumps(void);
+void errno_stays(void);
+void dispositions_stay(void);
+void threads_behave(void);
+void ids_change(void);
+
+void limit_descriptors(void);
+void limit_threads(void);
+void limit_memory(void);
+void memory_locked(void);
+
+#endif /* HOST_H */

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits down to nothing: a call is refused as the kernel refuses it, or the
+ * work is done another way. Nothing hangs and nothing is lost.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534 };
+
+static void limit(int resource, rlim_t soft)
+{
+	struct rlimit now;
+
+	REQUIRE(getrlimit(resource, &now) == 0);
+	now.rlim_cur = soft;
+	REQUIRE(setrlimit(resource, &now) == 0);
+}
+
+/* What is refused must be so with an errno that the kernel has for it. */
+static bool is_refusal(long ret)
+{
+	return ret == -EAGAIN || ret == -ENOMEM;
+}
+
+struct files {
+	int regular;
+	int ends[2];
+	int event;
+};
+
+static struct files open_files(void)
+{
+	struct files files;
+
+	files.regular = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	files.event = eventfd(0, EFD_CLOEXEC);
+	REQUIRE(files.regular >= 0 && files.event >= 0);
+	REQUIRE(pipe2(files.ends, O_CLOEXEC) == 0);
+	return files;
+}
+
+/* Return: how many of a mix of requests are accepted; all complete. */
+static unsigned try_everything(aio_context_t ctx, const struct files *files)
+{
+	static char in[BLOCK];
+	struct iocb iocbs[] = {
+		host_iocb(IOCB_CMD_PWRITE, files->regular, in, BLOCK, 0),
+		host_iocb(IOCB_CMD_PREAD, files->regular, in, BLOCK, 0),
+		host_iocb(IOCB_CMD_FSYNC, files->regular, NULL, 0, 0),
+		host_poll(files->ends[0]),
+		host_iocb(IOCB_CMD_PWRITE, files->regular, in, BLOCK, BLOCK),
+	};
+	struct io_event events[NR_ELEMENTS(iocbs)];
+	unsigned nr = 0;
+
+	iocbs[4].aio_flags = IOCB_FLAG_RESFD;
+	iocbs[4].aio_resfd = (uint32_t)files->event;
+	for (size_t i = 0; i < NR_ELEMENTS(iocbs); i++) {
+		long ret = host_submit(ctx, &iocbs[i]);
+
+		REQUIRE(ret == 1 || is_refusal(ret));
+		nr += ret == 1;
+	}
+	REQUIRE(write(files->ends[1], "x", 1) == 1);
+	REQUIRE(host_reap(ctx, nr, events) == (long)nr);
+	for (unsigned i = 0; i < nr; i++)
+		REQUIRE((int64_t)events[i].res >= 0);
+	REQUIRE(read(files->ends[0], in, 1) == 1);
+	return nr;
+}
+
+static int live_without_descriptors(void *arg)
+{
+	struct files files = open_files();
+	aio_context_t ctx, early = *(bool *)arg ? host_context(16) : 0;
+	struct timespec soon = { .tv_nsec = 1000000 };
+	unsigned all = host_is_uaio() ? 4 : 5; /* a poll needs a descriptor */
+	struct io_event event;
+	struct {
+		const uint64_t *mask;
+		size_t bytes;
+	} no_signals;
+	uint64_t mask = 0;
+
+	if (early)
+		REQUIRE(try_everything(early, &files) == 5);
+	for (rlim_t nr = (rlim_t)files.ends[1] + 1;; nr = 0) {
+		limit(RLIMIT_NOFILE, nr);
+		ctx = host_context(16);
+		REQUIRE(try_everything(ctx, &files) >= (early ? 5 : all));
+		no_signals.mask = &mask;
+		no_signals.bytes = sizeof(mask);
+		REQUIRE(syscall(SYS_io_pgetevents, ctx, 1l, 1l, &event, &soon,
+				&no_signals) == 0);
+		REQUIRE(host_destroy(ctx) == 0);
+		if (nr == 0)
+			break;
+	}
+	limit(RLIMIT_NOFILE, 1024);
+	ctx = host_context(16);
+	REQUIRE(try_everything(ctx, &files) == 5);
+	REQUIRE(host_destroy(ctx) == 0);
+	return 0;
+}
+
+void limit_descriptors(void)
+{
+	bool early = false;
+
+	REQUIRE(host_in_child(live_without_descriptors, &early) == 0);
+	early = true;
+	REQUIRE(host_in_child(live_without_descriptors, &early) == 0);
+}
+
+/* All that needs no thread of its own is done by whoever is there. */
+static int live_without_threads(void *arg)
+{
+	struct files files = open_files();
+	aio_context_t ctx = host_context(64);
+	unsigned all = host_is_uaio() ? 4 : 5; /* a poll needs a thread */
+
+	(void)arg;
+	REQUIRE(setresuid(NOBODY, NOBODY, NOBODY) == 0);
+	limit(RLIMIT_NPROC, 0);
+	for (unsigned i = 0; i < 20; i++)
+		REQUIRE(try_everything(ctx, &files) == all);
+	host_write_blocks(ctx, files.regular, 0, 32);
+	host_reap_blocks(ctx, 32);
+	REQUIRE(host_for_engine_threads(NULL) == 0);
+	REQUIRE(ftruncate(files.regular, 0) == 0);
+	host_write_blocks(ctx, files.regular, 0, 64);
+	return 0;
+}
+
+void limit_threads(void)
+{
+	int fd;
+
+	if (getuid() != 0)
+		host_skip("not root");
+	fd = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+	REQUIRE(fchmod(fd, 0666) == 0 && close(fd) == 0);
+	REQUIRE(host_in_child(live_without_threads, NULL) == 0);
+	host_check_blocks("f", 64);
+}
+
+/* Of the process: mapped, or in memory. */
+static rlim_t bytes_of(bool is_in_memory)
+{
+	char text[64] = "", *end;
+	rlim_t bytes = 0;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+	REQUIRE(read(fd, text, sizeof(text) - 1) > 0 && close(fd) == 0);
+	end = text;
+	for (int i = 0; i <= is_in_memory; i++)
+		bytes = strtoul(end, &end, 10) * 4096;
+	return bytes;
+}
+
+/* One page more each time: every allocation is refused once. */
+static int live_without_memory(void *arg)
+{
+	struct files files = open_files();
+	aio_context_t ctx = 0;
+	long ret;
+
+	limit(RLIMIT_AS, bytes_of(false) + *(rlim_t *)arg);
+	for (unsigned i = 0; i < 3; i++) {
+		ret = syscall(SYS_io_setup, 16, &ctx);
+		if (ret == 0) {
+			(void)try_everything(ctx, &files);
+			REQUIRE(host_destroy(ctx) == 0);
+			ctx = 0;
+		} else {
+			REQUIRE(is_refusal(-errno));
+		}
+	}
+	limit(RLIMIT_AS, RLIM_INFINITY);
+	ctx = host_context(16);
+	REQUIRE(try_everything(ctx, &files) == 5);
+	REQUIRE(host_destroy(ctx) == 0);
+	return 0;
+}
+
+void limit_memory(void)
+{
+	/* The kernel's io_destroy takes a while. */
+	rlim_t step = host_is_uaio() ? 1 : 10;
+
+	for (rlim_t pages = 0; pages < 1200;
+	     pages = pages < 40 ? pages + step : pages * (20 + step) / 20) {
+		rlim_t bytes = pages * 4096;
+
+		REQUIRE(host_in_child(live_without_memory, &bytes) == 0);
+	}
+}
+
+/* All memory locked, now and to come: what is mapped is in memory, too. */
+void memory_locked(void)
+{
+	struct files files = open_files();
+	rlim_t before;
+	aio_context_t ctx;
+
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		host_skip("memory cannot be locked");
+	before = bytes_of(true);
+	ctx = host_context(256);
+	REQUIRE(try_everything(ctx, &files) == 5);
+	host_write_blocks(ctx, files.regular, 0, 256);
+	host_reap_blocks(ctx, 256);
+	REQUIRE(host_destroy(ctx) == 0);
+	/* Mostly 32 stacks. */
+	REQUIRE(bytes_of(true) - before < 20 << 20);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Descriptors closed, replaced and used again while requests wait on them, in
+ * every way a program has.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FAR = 300, NR_WRITES = 4, FIRST_OF_ENGINE = 512 };
+
+/*
+ * The ways. Each is given a number that has a file and the descriptor of
+ * another; after it the number has the other. Those that only close leave
+ * the number to the next who asks for it.
+ */
+
+static void take_over(int other, int fd)
+{
+	REQUIRE(fcntl(other, F_DUPFD, fd) == fd);
+}
+
+static void by_close(int fd, int other)
+{
+	REQUIRE(close(fd) == 0);
+	take_over(other, fd);
+}
+
+static void by_close_number(int fd, int other)
+{
+	REQUIRE(syscall(SYS_close, fd) == 0);
+	take_over(other, fd);
+}
+
+static void by_dup2(int fd, int other)
+{
+	REQUIRE(dup2(other, fd) == fd);
+}
+
+static void by_dup3(int fd, int other)
+{
+	REQUIRE(dup3(other, fd, O_CLOEXEC) == fd);
+}
+
+#ifdef SYS_dup2
+static void by_dup2_number(int fd, int other)
+{
+	REQUIRE(syscall(SYS_dup2, other, fd) == fd);
+}
+#endif
+
+static void by_dup3_number(int fd, int other)
+{
+	REQUIRE(syscall(SYS_dup3, other, fd, 0) == fd);
+}
+
+static void by_close_range(int fd, int other)
+{
+	REQUIRE(close_range((unsigned)fd, (unsigned)fd, 0) == 0);
+	take_over(other, fd);
+}
+
+static void by_close_range_number(int fd, int other)
+{
+	REQUIRE(syscall(SYS_close_range, fd, ~0u, 0) == 0);
+	take_over(other, fd);
+}
+
+static void by_closefrom(int fd, int other)
+{
+	closefrom(fd);
+	take_over(other, fd);
+}
+
+static void by_fclose(int fd, int other)
+{
+	FILE *stream = fdopen(fd, "r");
+
+	REQUIRE(stream && fclose(stream) == 0);
+	take_over(other, fd);
+}
+
+static void by_freopen(int fd, int other)
+{
+	FILE *stream = fdopen(fd, "r");
+
+	stream = freopen("/dev/null", "r", stream);
+	REQUIRE(stream && fileno(stream) == fd);
+	REQUIRE(dup2(other, fd) == fd);
+	/* The stream goes and leaves the descriptor to us. */
+	take_over(other, fd + 1);
+	REQUIRE(fclose(stream) == 0);
+	take_over(other, fd);
+	REQUIRE(close(fd + 1) == 0);
+}
+
+static const struct way {
+	const char *name;
+	void (*replace)(int fd, int other);
+} ways[] = {
+	{ "close", by_close },
+	{ "SYS_close", by_close_number },
+	{ "dup2", by_dup2 },
+	{ "dup3", by_dup3 },
+#ifdef SYS_dup2
+	{ "SYS_dup2", by_dup2_number },
+#endif
+	{ "SYS_dup3", by_dup3_number },
+	{ "close_range", by_close_range },
+	{ "SYS_close_range", by_close_range_number },
+	{ "closefrom", by_closefrom },
+	{ "fclose", by_fclose },
+	{ "freopen", by_freopen },
+};
+
+static int nameless(void)
+{
+	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+/* Where fd was, at the number. */
+static void move(int fd, int number)
+{
+	REQUIRE(dup2(fd, number) == number);
+	REQUIRE(close(fd) == 0);
+}
+
+static void check_text(int fd, const char *text)
+{
+	char seen[64] = "";
+
+	REQUIRE(pread(fd, seen, sizeof(seen), 0) == (ssize_t)strlen(text));
+	REQUIRE(!memcmp(seen, text, strlen(text)));
+}
+
+static void replace_once(aio_context_t ctx, const struct way *way)
+{
+	static const char *const old[NR_WRITES] = { "a", "b", "c", "d" };
+	int file = nameless(), copy = dup(file), other = nameless();
+	struct iocb iocbs[NR_WRITES], *list[NR_WRITES], iocb;
+	struct io_event events[NR_WRITES];
+
+	move(file, FAR);
+	for (unsigned i = 0; i < NR_WRITES; i++) {
+		iocbs[i] = host_iocb(IOCB_CMD_PWRITE, FAR, old[i], 1, i);
+		list[i] = &iocbs[i];
+	}
+	REQUIRE(syscall(SYS_io_submit, ctx, (long)NR_WRITES, list) ==
+		NR_WRITES);
+	way->replace(FAR, other);
+	iocb = host_iocb(IOCB_CMD_PWRITE, FAR, "new", 3, 0);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	REQUIRE(host_reap(ctx, NR_WRITES, events) == NR_WRITES);
+	REQUIRE(host_reap(ctx, 1, events) == 1);
+	check_text(copy, "abcd");
+	check_text(other, "new");
+	REQUIRE(close(FAR) == 0 && close(copy) == 0 && close(other) == 0);
+}
+
+void numbers_regular(void)
+{
+	aio_context_t ctx = host_context(16);
+
+	for (size_t i = 0; i < NR_ELEMENTS(ways); i++)
+		for (unsigned round = 0; round < host_rounds(500); round++)
+			replace_once(ctx, &ways[i]);
+	REQUIRE(host_destroy(ctx) == 0);
+}
+
+/*
+ * A poll waits on the pipe it was submitted on, whatever its number is now, and
+ * closing waits for nobody.
+ */
+static void replace_polled(aio_context_t ctx, const struct way *way)
+{
+	int ends[2], copy, other = nameless();
+	struct io_event event;
+	struct iocb iocb;
+
+	REQUIRE(pipe(ends) == 0);
+	copy = dup(ends[0]);
+	move(ends[0], FAR);
+	iocb = host_poll(FAR);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	way->replace(FAR, other);
+	REQUIRE(write(ends[1], "x", 1) == 1);
+	REQUIRE(host_reap(ctx, 1, &event) == 1);
+	REQUIRE(event.res & 1 /* POLLIN */);
+	REQUIRE(lseek(other, 0, SEEK_END) == 0);
+	REQUIRE(close(FAR) == 0 && close(copy) == 0 && close(other) == 0);
+	REQUIRE(close(ends[1]) == 0);
+}
+
+void numbers_polled(void)
+{
+	aio_context_t ctx = host_context(16);
+
+	for (size_t i = 0; i < NR_ELEMENTS(ways); i++)
+		for (unsigned round = 0; round < host_rounds(100); round++)
+			replace_polled(ctx, &ways[i]);
+	REQUIRE(host_destroy(ctx) == 0);
+}
+
+/*
+ * The engine's own numbers: only on uaio. They are those from 512 up.
+ */
+
+struct parked {
+	aio_context_t ctx;
+	int ends[2];
+	struct iocb iocb;
+};
+
+static void park(struct parked *parked)
+{
+	parked->ctx = host_context(4);
+	REQUIRE(pipe(parked->ends) == 0);
+	parked->iocb = host_poll(parked->ends[0]);
+	REQUIRE(host_submit(parked->ctx, &parked->iocb) == 1);
+}
+
+static void unpark(struct parked *parked)
+{
+	struct io_event event;
+
+	REQUIRE(write(parked->ends[1], "x", 1) == 1);
+	REQUIRE(host_reap(parked->ctx, 1, &event) == 1);
+	REQUIRE(event.res & 1);
+	REQUIRE(host_destroy(parked->ctx) == 0);
+	(void)close(parked->ends[0]);
+	REQUIRE(close(parked->ends[1]) == 0);
+}
+
+static bool is_same_file(int one, int other)
+{
+	struct stat a, b;
+
+	REQUIRE(fstat(one, &a) == 0 && fstat(other, &b) == 0);
+	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Closing one is closing nothing; putting a file there works. */
+static void take_from_engine(int number, int (*put)(int other, int number))
+{
+	int other = nameless();
+
+	errno = 0;
+	REQUIRE(close(number) == -1 && errno == EBADF);
+	errno = 0;
+	REQUIRE(syscall(SYS_close, number) == -1 && errno == EBADF);
+	REQUIRE(close_range((unsigned)number, (unsigned)number, 0) == 0);
+	REQUIRE(syscall(SYS_close_range, number, ~0u, 0) == 0);
+	closefrom(number);
+	REQUIRE(!is_same_file(number, other));
+	/* What is not open cannot take its place. */
+	errno = 0;
+	REQUIRE(put(FAR, number) == -1 && errno == EBADF);
+	REQUIRE(!is_same_file(number, other));
+
+	REQUIRE(put(other, number) == number);
+	REQUIRE(is_same_file(number, other));
+	REQUIRE(lseek(other, 0, SEEK_END) == 0);
+	REQUIRE(close(other) == 0);
+}
+
+static int put_by_dup2(int other, int number)
+{
+	return dup2(other, number);
+}
+
+static int put_by_dup3(int other, int number)
+{
+	return dup3(other, number, O_CLOEXEC);
+}
+
+static int put_by_dup3_number(int other, int number)
+{
+	return (int)syscall(SYS_dup3, other, number, 0);
+}
+
+void numbers_of_engine(void)
+{
+	static int (*const puts[])(int, int) = {
+		put_by_dup2,
+		put_by_dup3,
+		put_by_dup3_number,
+	};
+
+	for (size_t i = 0; i < NR_ELEMENTS(puts); i++) {
+		struct parked first, second;
+		int number, private;
+
+		/* What the engine is woken by. */
+		park(&first);
+		number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
+		REQUIRE(number >= 0);
+		take_from_engine(number, puts[i]);
+		park(&second);
+		unpark(&second);
+		unpark(&first);
+		REQUIRE(lseek(number, 0, SEEK_END) == 0);
+		REQUIRE(close(number) == 0);
+
+		/* What a request has that outlives its number. */
+		park(&first);
+		REQUIRE(close(first.ends[0]) == 0);
+		private = host_find_fd(FIRST_OF_ENGINE, "pipe:");
+		REQUIRE(private >= 0);
+		take_from_engine(private, puts[i]);
+		unpark(&first);
+		REQUIRE(host_find_fd(FIRST_OF_ENGINE, "pipe:") < 0);
+		REQUIRE(lseek(private, 0, SEEK_END) == 0);
+		REQUIRE(close(private) == 0);
+	}
+}
+
+/* Nothing of the engine's is ever written to what is put at its number. */
+static void *park_until_over(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&shared->is_over, __ATOMIC_SEQ_CST)) {
+		struct parked parked;
+
+		park(&parked);
+		unpark(&parked);
+	}
+	return NULL;
+}
+
+void numbers_of_engine_storm(void)
+{
+	pthread_t threads[3];
+	struct parked parked;
+
+	park(&parked);
+	for (size_t i = 0; i < NR_ELEMENTS(threads); i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, park_until_over,
+					NULL));
+	for (unsigned round = 0; round < host_rounds(2000); round++) {
+		int number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
+		int other = nameless();
+
+		REQUIRE(number >= 0 && dup2(other, number) == number);
+		REQUIRE(lseek(other, 0, SEEK_END) == 0);
+		REQUIRE(close(number) == 0 && close(other) == 0);
+	}
+	shared->is_over = 1;
+	for (size_t i = 0; i < NR_ELEMENTS(threads); i++)
+		REQUIRE(!pthread_join(threads[i], NULL));
+	unpark(&parked);
+}
+
+/*
+ * Programs that close every descriptor, by whatever way, before or in the
+ * middle of their work.
+ */
+
+static void close_each(void)
+{
+	for (int fd = 3; fd < 2048; fd++)
+		(void)close(fd);
+}
+
+static void close_each_by_number(void)
+{
+	for (int fd = 3; fd < 2048; fd++)
+		(void)syscall(SYS_close, fd);
+}
+
+static void close_from(void)
+{
+	closefrom(3);
+}
+
+static void close_range_to_end(void)
+{
+	REQUIRE(close_range(3, ~0u, 0) == 0);
+}
+
+static void close_on_exec(void)
+{
+	REQUIRE(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0);
+}
+
+static int close_all(void *arg)
+{
+	void (*close_all_fds)(void) = *(void (**)(void))arg;
+	struct parked parked;
+
+	close_all_fds();
+	park(&parked);
+	close_all_fds();
+	/* The ends are gone, unless they were only marked; others work. */
+	park(&parked);
+	unpark(&parked);
+	close_all_fds();
+	{
+		aio_context_t ctx = host_context(16);
+		int fd = open("f", O_CREAT | O_RDWR, 0644);
+
+		host_write_blocks(ctx, fd, 0, 16);
+		close_all_fds();
+		host_reap_blocks(ctx, 16);
+	}
+	park(&parked);
+	unpark(&parked);
+	return 0;
+}
+
+void close_all_first(void)
+{
+	static void (*const alls[])(void) = {
+		close_each,         close_each_by_number, close_from,
+		close_range_to_end, close_on_exec,
+	};
+
+	for (size_t i = 0; i < NR_ELEMENTS(alls); i++) {
+		REQUIRE(host_in_child(close_all, (void *)&alls[i]) == 0);
+		host_check_blocks("f", 16);
+	}
+}
+
+/* A close runs what is queued on its file: no worker is free for it. */
+void close_behind_reads(void)
+{
+	enum { WORKERS = 32, NR = 100 };
+	static char buf[BLOCK];
+	struct slowfs *fs = host_slow();
+	aio_context_t ctx = host_context(1000);
+	int reads = open("slow/reads", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	int fd = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	struct io_event event;
+
+	slowfs_hold(fs, SLOWFS_READ);
+	for (unsigned i = 0; i < WORKERS + 8; i++) {
+		struct iocb iocb =
+			host_iocb(IOCB_CMD_PREAD, reads, buf, BLOCK, 0);
+
+		REQUIRE(host_submit(ctx, &iocb) == 1);
+	}
+	slowfs_await(fs, SLOWFS_READ, WORKERS);
+	host_write_blocks(ctx, fd, 0, NR);
+	REQUIRE(close(fd) == 0);
+	host_check_blocks("f", NR);
+	host_reap_blocks(ctx, NR);
+	slowfs_release(fs, SLOWFS_READ);
+	for (unsigned i = 0; i < WORKERS + 8; i++)
+		REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res == 0);
+	REQUIRE(host_destroy(ctx) == 0);
+	slowfs_stop(fs);
+}

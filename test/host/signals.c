@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Signal handlers that make calls, and what of the host the engine leaves as it
+ * was.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static timer_t start_timer(int sig, long period_ns)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+				  .sigev_signo = sig };
+	struct itimerspec spec = { { 0, period_ns }, { 0, period_ns } };
+	timer_t timer;
+
+	REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+	REQUIRE(timer_settime(timer, 0, &spec, NULL) == 0);
+	return timer;
+}
+
+static void handle(int sig, void (*handler)(int))
+{
+	struct sigaction action = { .sa_handler = handler };
+
+	REQUIRE(sigaction(sig, &action, NULL) == 0);
+}
+
+/*
+ * The storm: each handler makes calls of every kind, and submits a write of its
+ * own to a context of its own.
+ */
+
+enum { STORM_FD = 400, NR_HANDLED = 4000, NR_MINE = 64 };
+
+static struct {
+	aio_context_t ctx;
+	int file, null;
+	volatile sig_atomic_t nr_handled;
+	volatile sig_atomic_t nr_submitted;
+	volatile sig_atomic_t nr_busy;
+	volatile sig_atomic_t nr_children;
+} storm;
+
+static void fork_in_handler(void)
+{
+	pid_t pid = _Fork();
+
+	REQUIRE(pid >= 0);
+	if (pid == 0) {
+		aio_context_t ctx = 0;
+
+		(void)close(storm.file);
+		if (syscall(SYS_io_setup, 4, &ctx) == 0)
+			(void)syscall(SYS_io_destroy, ctx);
+		_exit(0);
+	}
+	storm.nr_children++;
+}
+
+static void on_storm(int sig)
+{
+	static struct iocb iocb, *list[] = { &iocb };
+	static uint64_t tag;
+	int saved = errno;
+	struct io_event events[8];
+	struct timespec now = { 0 };
+	long ret;
+
+	(void)sig;
+	storm.nr_handled++;
+	REQUIRE(dup2(storm.null, STORM_FD) == STORM_FD);
+	if (storm.nr_handled % 2)
+		REQUIRE(close(STORM_FD) == 0);
+	else
+		REQUIRE(close_range(STORM_FD, STORM_FD, 0) == 0);
+	if (storm.nr_handled % 100 == 0)
+		fork_in_handler();
+
+	tag = (uint64_t)storm.nr_submitted;
+	iocb = host_iocb(IOCB_CMD_PWRITE, storm.file, &tag, sizeof(tag), 0);
+	ret = syscall(SYS_io_submit, storm.ctx, 1l, list);
+	if (ret == 1)
+		storm.nr_submitted++;
+	else {
+		REQUIRE(ret == -1 && errno == EAGAIN);
+		storm.nr_busy++;
+	}
+	ret = syscall(SYS_io_getevents, storm.ctx, 0l, 8l, events, &now);
+	REQUIRE(ret >= 0 || errno == EAGAIN);
+	if (ret > 0)
+		storm.nr_submitted -= (sig_atomic_t)ret;
+	errno = saved;
+}
+
+/* Under the storm all that the thread itself does goes its way. */
+static void weather(aio_context_t ctx, int fd)
+{
+	struct io_event events[NR_MINE];
+
+	host_write_blocks(ctx, fd, 0, NR_MINE);
+	for (long left = NR_MINE; left;) {
+		long got = host_reap(ctx, left, events);
+
+		REQUIRE(got >= 0 || got == -EINTR);
+		left -= got > 0 ? got : 0;
+	}
+	REQUIRE(fcntl(STORM_FD, F_GETFD) == -1 && errno == EBADF);
+}
+
+void signal_storm(void)
+{
+	aio_context_t ctx = host_context(NR_MINE);
+	int fd = open("mine", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	struct timespec now = { 0 };
+	struct io_event event;
+	timer_t timer;
+
+	storm.ctx = host_context(4000);
+	storm.file = open("storm", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	storm.null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	handle(SIGUSR1, on_storm);
+	timer = start_timer(SIGUSR1, 100000);
+	while (storm.nr_handled < (int)host_rounds(NR_HANDLED)) {
+		weather(ctx, fd);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			storm.nr_children--;
+	}
+	REQUIRE(timer_delete(timer) == 0);
+	while (storm.nr_children) {
+		REQUIRE(waitpid(-1, NULL, 0) > 0);
+		storm.nr_children--;
+	}
+	/* What handlers submitted and did not reap is all there. */
+	for (; storm.nr_submitted; storm.nr_submitted--)
+		REQUIRE(host_reap(storm.ctx, 1, &event) == 1);
+	REQUIRE(syscall(SYS_io_getevents, storm.ctx, 0l, 1l, &event, &now) ==
+		0);
+	REQUIRE(host_destroy(storm.ctx) == 0 && host_destroy(ctx) == 0);
+	host_check_blocks("mine", NR_MINE);
+	/* Some found the engine at work, or they have tested nothing. */
+	REQUIRE(!host_is_uaio() || storm.nr_busy > 0);
+}
+
+/* A handler that leaves a sleeping io_getevents for good. */
+
+static sigjmp_buf out;
+
+static void jump(int sig)
+{
+	(void)sig;
+	siglongjmp(out, 1);
+}
+
+void handler_jumps(void)
+{
+	aio_context_t ctx = host_context(32);
+	int fd = open("mine", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	volatile unsigned nr = 0;
+	struct io_event event;
+	timer_t timer;
+
+	handle(SIGUSR1, jump);
+	if (sigsetjmp(out, 1) == 0)
+		timer = start_timer(SIGUSR1, 2000000);
+	/* Comes back here each time. */
+	if (nr++ < 20) {
+		(void)host_reap(ctx, 1, &event);
+		REQUIRE(!"nothing is there to reap");
+	}
+	handle(SIGUSR1, SIG_IGN);
+	(void)timer;
+	host_write_blocks(ctx, fd, 0, 16);
+	host_reap_blocks(ctx, 16);
+	REQUIRE(close(fd) == 0);
+	REQUIRE(host_destroy(ctx) == 0);
+}
+
+/*
+ * What stays as it was
+ */
+
+#define KEEPS(call)                     \
+	do {                            \
+		errno = 4242;           \
+		(void)(call);           \
+		REQUIRE(errno == 4242); \
+	} while (0)
+
+static void *find(const char *name)
+{
+	void *handle_of = dlopen("libaio.so.1", RTLD_NOW);
+
+	if (!handle_of)
+		host_skip("there is no libaio.so.1");
+	REQUIRE(dlsym(handle_of, name));
+	return dlsym(handle_of, name);
+}
+
+void errno_stays(void)
+{
+	int (*setup)(int, aio_context_t *) = find("io_setup");
+	int (*destroy)(aio_context_t) = find("io_destroy");
+	int (*submit)(aio_context_t, long, struct iocb **) = find("io_submit");
+	int (*cancel)(aio_context_t, struct iocb *, struct io_event *) =
+		find("io_cancel");
+	int (*getevents)(aio_context_t, long, long, struct io_event *,
+			 struct timespec *) = find("io_getevents");
+	int fd = open("mine", O_CREAT | O_RDWR | O_CLOEXEC, 0644), ends[2];
+	struct timespec now = { 0 };
+	struct io_event event;
+	aio_context_t ctx = 0;
+	struct iocb good = host_iocb(IOCB_CMD_PWRITE, fd, "x", 1, 0), poll;
+	struct iocb bad = host_iocb(IOCB_CMD_PREAD, -1, NULL, 0, 0);
+	struct iocb *list[] = { &good, &bad };
+
+	REQUIRE(pipe(ends) == 0);
+	poll = host_poll(ends[0]);
+	KEEPS(setup(0, &ctx));
+	KEEPS(setup(8, NULL));
+	KEEPS(setup(8, &ctx));
+	REQUIRE(ctx);
+	KEEPS(submit(ctx, 2, list));
+	KEEPS(submit(ctx, 1, list + 1));
+	KEEPS(submit(ctx, -1, list));
+	KEEPS(getevents(ctx, 1, 1, &event, NULL));
+	KEEPS(getevents(ctx, 1, 1, &event, &now));
+	list[0] = &poll;
+	KEEPS(submit(ctx, 1, list));
+	KEEPS(cancel(ctx, &good, &event));
+	KEEPS(cancel(ctx, &poll, &event));
+	KEEPS(close(ends[0]));
+	KEEPS(dup2(fd, ends[0]));
+	KEEPS(close(ends[0]));
+	KEEPS(closefrom(1000));
+	KEEPS(destroy(ctx));
+	KEEPS(destroy(ctx));
+}
+
+static void use_everything(void)
+{
+	aio_context_t ctx = host_context(64);
+	int fd = open("mine", O_CREAT | O_RDWR | O_CLOEXEC, 0644), ends[2];
+	struct io_event event;
+	struct iocb iocb;
+
+	REQUIRE(fd >= 0 && pipe(ends) == 0);
+	host_write_blocks(ctx, fd, 0, 63);
+	host_reap_blocks(ctx, 63);
+	iocb = host_poll(ends[0]);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	REQUIRE(close(ends[0]) == 0 && write(ends[1], "x", 1) < 2);
+	REQUIRE(host_reap(ctx, 1, &event) == 1);
+	REQUIRE(close(ends[1]) == 0 && close(fd) == 0);
+	REQUIRE(host_destroy(ctx) == 0);
+}
+
+struct manners {
+	struct sigaction actions[NSIG];
+	sigset_t mask;
+	char folder[4096];
+	mode_t umask;
+	int scheduler, nice;
+	cpu_set_t cpus;
+	char **environ;
+};
+
+extern char **environ;
+
+static void look(struct manners *manners)
+{
+	memset(manners, 0, sizeof(*manners));
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)sigaction(sig, NULL, &manners->actions[sig]);
+	REQUIRE(pthread_sigmask(SIG_SETMASK, NULL, &manners->mask) == 0);
+	REQUIRE(getcwd(manners->folder, sizeof(manners->folder)));
+	manners->umask = umask(022);
+	(void)umask(manners->umask);
+	manners->scheduler = sched_getscheduler(0);
+	manners->nice = getpriority(PRIO_PROCESS, 0);
+	REQUIRE(sched_getaffinity(0, sizeof(manners->cpus), &manners->cpus) ==
+		0);
+	manners->environ = environ;
+}
+
+void dispositions_stay(void)
+{
+	static struct manners before, after;
+
+	handle(SIGPIPE, SIG_IGN);
+	look(&before);
+	use_everything();
+	look(&after);
+	for (int sig = 1; sig < NSIG; sig++) {
+		const struct sigaction *was = &before.actions[sig];
+		const struct sigaction *is = &after.actions[sig];
+
+		REQUIRE(was->sa_handler == is->sa_handler);
+		REQUIRE(was->sa_flags == is->sa_flags);
+	}
+	REQUIRE(!memcmp(&before.mask, &after.mask, sizeof(before.mask)));
+	REQUIRE(!strcmp(before.folder, after.folder));
+	REQUIRE(before.umask == after.umask && before.nice == after.nice);
+	REQUIRE(before.scheduler == after.scheduler);
+	REQUIRE(CPU_EQUAL(&before.cpus, &after.cpus));
+	REQUIRE(before.environ == after.environ);
+}
+
+/*
+ * Threads of the engine. Only on uaio.
+ */
+
+static cpu_set_t all_cpus;
+
+static void check_thread(pid_t tid)
+{
+	char path[64], line[256];
+	struct sched_param param;
+	unsigned long long blocked = 0;
+	cpu_set_t cpus;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	file = fopen(path, "re");
+	REQUIRE(file);
+	while (fgets(line, sizeof(line), file))
+		(void)sscanf(line, "SigBlk: %llx", &blocked);
+	fclose(file);
+	for (int sig = 1; sig < NSIG; sig++)
+		/* Neither can be blocked, nor the C library's own. */
+		if (sig != SIGKILL && sig != SIGSTOP && sig != 32 && sig != 33)
+			REQUIRE(blocked & 1ull << (sig - 1));
+	REQUIRE(sched_getscheduler(tid) == SCHED_OTHER);
+	REQUIRE(sched_getparam(tid, &param) == 0);
+	REQUIRE(sched_getaffinity(tid, sizeof(cpus), &cpus) == 0);
+	REQUIRE(CPU_EQUAL(&cpus, &all_cpus));
+}
+
+void threads_behave(void)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	cpu_set_t one;
+
+	REQUIRE(host_for_engine_threads(NULL) == 0);
+	REQUIRE(host_destroy(host_context(4)) == 0);
+	REQUIRE(host_for_engine_threads(NULL) == 0);
+	REQUIRE(sched_getaffinity(0, sizeof(all_cpus), &all_cpus) == 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
+	/* Without the privilege the class is what it was. */
+	(void)sched_setscheduler(0, SCHED_FIFO, &param);
+	use_everything();
+	/* One that has only just been made may not have come to its name. */
+	while (host_for_engine_threads(NULL) < 2)
+		sched_yield();
+	REQUIRE(host_for_engine_threads(check_thread) >= 2);
+}
+
+/* setuid() reaches each thread, the engine's too, by a signal. */
+
+static void check_ids(pid_t tid)
+{
+	char path[64], line[256];
+	unsigned uid = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	file = fopen(path, "re");
+	REQUIRE(file);
+	while (fgets(line, sizeof(line), file))
+		(void)sscanf(line, "Uid: %u", &uid);
+	fclose(file);
+	REQUIRE(uid == 65534);
+}
+
+void ids_change(void)
+{
+	if (getuid() != 0)
+		host_skip("not root");
+	use_everything();
+	/* One that has only just been made may not have come to its name. */
+	while (host_for_engine_threads(NULL) < 2)
+		sched_yield();
+	REQUIRE(setresgid(65534, 65534, 65534) == 0);
+	REQUIRE(setresuid(65534, 65534, 65534) == 0);
+	REQUIRE(host_for_engine_threads(check_ids) >= 2);
+}
