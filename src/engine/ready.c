@@ -100,16 +100,16 @@ bool uaio_ready_yield(int fd)
 	if (own < 0)
 		return false;
 	uaio_ready_kick();
-	/*
-	 * Rare, and soon over: nobody is asked to wake us.
-	 * [MB:wake-fd] seq_cst, acquire: pairs with uaio_ready_kick() and
-	 * wait_ready().
-	 */
-	while ((nr = load_seq_cst(&ready.nr_kicking)) ||
-	       load_acquire(&ready.watched) == fd)
+	/* Rare, and soon over: nobody is asked to wake us. */
+	for (;;) {
+		/* [MB:wake-fd] seq_cst: pairs with uaio_ready_kick(). */
+		nr = load_seq_cst(&ready.nr_kicking);
+		/* [MB:wake-fd] acquire: pairs with wait_ready(). */
+		if (!nr && load_acquire(&ready.watched) != fd)
+			return true;
 		(void)uaio_sleep(&ready.nr_kicking, nr,
 				 uaio_now_ns() + LOOK_NS);
-	return true;
+	}
 }
 
 static enum uaio_op_class class_of(const struct uaio_req *req)
