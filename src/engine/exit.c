@@ -38,11 +38,17 @@ void uaio_exit_init(void)
 	store_relaxed(&door, DOOR_OPEN);
 }
 
+void uaio_exit_hold(void)
+{
+	/* relaxed: see drain() */
+	add_relaxed(&nr_pending, 1);
+}
+
 void uaio_exit_release(void)
 {
 	/*
-	 * [MB:exit] seq_cst, which releases: the write has returned. Pairs with
-	 * drain(), also as in uaio_exit_hold(): the last one sees who waits.
+	 * [MB:exit] seq_cst, which releases: the write has returned, and the
+	 * last one sees who waits. Pairs with drain().
 	 */
 	if (sub_seq_cst(&nr_pending, 1) == 1 &&
 	    load_seq_cst(&door) != DOOR_OPEN)
@@ -94,7 +100,7 @@ static void wait_at_door(void)
 
 int uaio_exit_gate(struct uaio_kick *kick)
 {
-	/* relaxed: uaio_exit_hold() looks again */
+	/* relaxed: who finds it open still is found in the queue */
 	if (likely(load_relaxed(&door) == DOOR_OPEN))
 		return 0;
 	if (load_relaxed(&door) == DOOR_EXEC) {
@@ -106,33 +112,18 @@ int uaio_exit_gate(struct uaio_kick *kick)
 	return load_relaxed(&door) == DOOR_ENDING ? -EAGAIN : 0;
 }
 
-int uaio_exit_hold(void)
-{
-	uint32_t seen;
-
-	for (;;) {
-		/*
-		 * [MB:exit-door] seq_cst: the count before the door. Pairs with
-		 * drain(): who leaves counts us, or we find the door closed.
-		 */
-		add_seq_cst(&nr_pending, 1);
-		seen = load_seq_cst(&door);
-		if (likely(seen == DOOR_OPEN || seen == DOOR_ENDED))
-			return 0;
-		uaio_exit_release();
-		if (seen == DOOR_ENDING || is_own_exec())
-			return -EAGAIN;
-		wait_at_door();
-	}
-}
-
 static bool is_held(const struct uaio_req *req, const void *arg)
 {
 	(void)arg;
 	return uaio_req_is_held(req);
 }
 
-/* The door is closed: nothing that is held is queued from now on. */
+/*
+ * The door is closed. What was queued before is found in the queue, under its
+ * lock; what comes to it later finds the door closed under that lock and is
+ * made by its starter, who does not return before. What waits for either in the
+ * order of its file was counted before that one was through.
+ */
 static void drain(void)
 {
 	struct uaio_req *req;
@@ -142,7 +133,7 @@ static void drain(void)
 		uaio_req_complete(req, uaio_req_make(req));
 	/*
 	 * [MB:exit] seq_cst, which acquires: after the door was closed. Pairs
-	 * with uaio_exit_release() and, for [MB:exit-door], uaio_exit_hold().
+	 * with uaio_exit_release().
 	 */
 	while ((nr = load_seq_cst(&nr_pending)))
 		(void)uaio_sleep_outside(&nr_pending, nr, UAIO_FOREVER);
@@ -152,7 +143,7 @@ static void end(void)
 {
 	/*
 	 * Other threads may go on submitting until the very end.
-	 * [MB:exit-door] seq_cst: before drain() counts.
+	 * [MB:exit] seq_cst: before drain() counts.
 	 */
 	store_seq_cst(&door, DOOR_ENDING);
 	uaio_wake(&door, ~0u);
@@ -173,7 +164,7 @@ bool uaio_engine_leave(void)
 
 	if (!uaio_engine_is_ours())
 		return false;
-	/* [MB:exit-door] seq_cst: before drain() counts. */
+	/* [MB:exit] seq_cst: before drain() counts. */
 	while (!cas_seq_cst(&door, &seen, DOOR_EXEC)) {
 		if (seen != DOOR_EXEC || is_own_exec())
 			break;

@@ -8,8 +8,9 @@
  * requests are not queued any more: who is to start one makes it, so that none
  * waits behind reads that never end.
  *
- *   I1  A request that is held is counted before it is accepted, and until its
- *       event is posted. Who leaves closes the door first and counts then.
+ *   I1  A request that is held is counted before it is queued, and until its
+ *       event is posted. Who leaves closes the door first, then makes what is
+ *       queued, then waits for the count.
  *   I2  At the end of the process the door stays closed; what comes while the
  *       count is awaited is refused, what comes later (destructors that write)
  *       is made by its submitter.
@@ -35,8 +36,8 @@ void uaio_exit_init(void);
  */
 int uaio_exit_gate(struct uaio_kick *kick);
 
-/* A write or sync of a regular file is accepted. May wait, as the gate. */
-int uaio_exit_hold(void);
+/* A write or sync of a regular file is accepted. */
+void uaio_exit_hold(void);
 /* And it is finished. */
 void uaio_exit_release(void);
 

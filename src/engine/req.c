@@ -115,15 +115,11 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 	struct uaio_file *file, *resfd = NULL;
 	struct iovec *iovs = NULL;
 	struct uaio_req *req;
-	bool is_held;
 	int ret;
 
 	ret = uaio_file_get(sqe->fd, &file);
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
-	is_held = uaio_is_held(file, sqe);
-	if (is_held && (ret = uaio_exit_hold()) < 0)
-		goto err_held;
 	if (sqe->has_resfd) {
 		ret = uaio_file_get_resfd(sqe->resfd, &resfd);
 		if (ret < 0)
@@ -142,6 +138,8 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 		fill(req, sqe, iovs);
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
+		if (uaio_req_is_held(req))
+			uaio_exit_hold();
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	if (!req)
@@ -157,9 +155,6 @@ err_resfd:
 		uaio_file_put(resfd);
 	ret = -EAGAIN;
 err_file:
-	if (is_held)
-		uaio_exit_release();
-err_held:
 	uaio_file_put(file);
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }

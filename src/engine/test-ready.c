@@ -550,6 +550,79 @@ static void a_write_that_is_refused_has_written_nothing(void **state)
 	assert_int_equal(unit_in_child(write_half_without_memory), 0);
 }
 
+/* The client wants the number that a thread is about to write to. */
+static struct {
+	int fd;
+	uint32_t is_held;     /* atomic */
+	uint32_t is_over;     /* atomic */
+	uint32_t has_yielded; /* atomic */
+} kick;
+
+static bool hold_kick(long nr, const long args[6], long *ret_res)
+{
+	(void)ret_res;
+	if (nr != SYS_write || (int)args[0] != kick.fd ||
+	    load_acquire(&kick.is_held))
+		return false;
+	store_release(&kick.is_held, 1);
+	while (!load_acquire(&kick.is_over))
+		sched_yield();
+	return false;
+}
+
+static bool is_kick_held(void *arg)
+{
+	(void)arg;
+	return load_acquire(&kick.is_held);
+}
+
+static long submit_poll(void *arg)
+{
+	return unit_submit(handle, arg);
+}
+
+static long yield_number(void *arg)
+{
+	long ret;
+
+	(void)arg;
+	ret = uaio_own_fd_yield(kick.fd);
+	store_release(&kick.has_yielded, 1);
+	return ret;
+}
+
+static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
+{
+	struct unit_thread submitter, yielder;
+	struct iocb iocbs[2];
+	unsigned own;
+
+	(void)state;
+	open_pipe(4);
+	for (unsigned i = 0; i < 2; i++)
+		iocbs[i] = unit_iocb(IOCB_CMD_POLL, ends[0], NULL, 0, 0);
+	iocbs[0].aio_buf = iocbs[1].aio_buf = POLLIN;
+	assert_int_equal(unit_submit(handle, &iocbs[0]), 1);
+	assert_true(uaio_own_fd(0, UINT32_MAX, &own));
+	kick.fd = (int)own;
+	unit_hook(hold_kick);
+	unit_thread_start(&submitter, submit_poll, &iocbs[1]);
+	unit_await(is_kick_held, NULL);
+	unit_thread_start(&yielder, yield_number, NULL);
+	unit_await_sleep(&yielder);
+	assert_false(load_acquire(&kick.has_yielded));
+	store_release(&kick.is_over, 1);
+	assert_int_equal(unit_thread_join(&submitter), 1);
+	assert_int_equal(unit_thread_join(&yielder), 0);
+	unit_hook(NULL);
+	assert_false(uaio_own_fd(own, own, &own));
+	assert_int_equal(close(kick.fd), 0);
+	put_text("x");
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	close_pipe();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -570,6 +643,7 @@ int main(void)
 		UNIT_TEST(a_read_that_could_be_made_waits_behind_an_older_one),
 		UNIT_TEST(many_that_wait_are_all_served),
 		UNIT_TEST(both_directions_of_a_socket_wait_apart),
+		UNIT_TEST(a_number_is_given_up_when_nobody_writes_to_it),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -109,7 +109,7 @@ void fork_storm(void)
 		REQUIRE(!pthread_create(&forkers[i], NULL, fork_often, NULL));
 	for (size_t i = 0; i < NR_ELEMENTS(forkers); i++)
 		REQUIRE(!pthread_join(forkers[i], NULL));
-	shared->is_over = 1;
+	__atomic_store_n(&shared->is_over, 1, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < NR_ELEMENTS(workers); i++)
 		REQUIRE(!pthread_join(workers[i], NULL));
 	REQUIRE(host_destroy(inherited) == 0);
@@ -217,6 +217,10 @@ void vfork_numbers(void)
 		    fcntl(number, F_GETFL) != O_WRONLY || close(number) ||
 		    fcntl(number, F_GETFL) != -1)
 			_exit(1);
+		/* Nothing of the parent's has moved out of the way. */
+		for (int fd = number + 1; fd < number + 8; fd++)
+			if (fcntl(fd, F_GETFD) != -1)
+				_exit(3);
 		if (close(ends[0]) || close(ends[1]) ||
 		    syscall(SYS_close_range, 3, ~0u, 0))
 			_exit(2);
@@ -257,6 +261,9 @@ void vfork_makes_calls(void)
 {
 	REQUIRE(dup2(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644), FAR) ==
 		FAR);
+	/* Without an engine, with one that has no threads, with threads. */
+	call_in_vfork();
+	REQUIRE(host_destroy(host_context(4)) == 0);
 	call_in_vfork();
 	work_once(0);
 	call_in_vfork();

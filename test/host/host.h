@@ -45,6 +45,9 @@ enum { BLOCK = 512 };
 /* Return: whether uaio is in this process. */
 bool host_is_uaio(void);
 
+/* Return: whether this is a build in which much is slower. */
+bool host_is_sanitized(void);
+
 /* n, or less of it where everything is slower. */
 unsigned host_rounds(unsigned n);
 

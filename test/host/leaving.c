@@ -166,6 +166,7 @@ static struct attempt {
 	const struct way *way;
 	char path[64];
 	unsigned nr_reads; /* that nobody will ever answer */
+	unsigned nr_early; /* writes that have a worker before them */
 } attempt;
 
 static struct attempt *attempt_of(const struct way *way, const char *folder)
@@ -205,11 +206,12 @@ static int write_and_leave(void *arg)
 	struct iocb sync = host_iocb(IOCB_CMD_FSYNC, fd, NULL, 0, 0);
 
 	if (this->nr_reads) {
+		host_write_blocks(ctx, fd, 0, this->nr_early);
 		read_for_ever(ctx, this->nr_reads);
 		host_step(1);
 		host_await_step(2);
 	}
-	host_write_blocks(ctx, fd, 0, NR);
+	host_write_blocks(ctx, fd, this->nr_early, NR - this->nr_early);
 	REQUIRE(host_submit(ctx, &sync) == 1);
 	host_step(3);
 	this->way->leave();
@@ -253,29 +255,50 @@ void leaving_slow(void)
 	}
 }
 
-/* All workers are in reads that nobody answers: they cannot help. */
-void leaving_behind_reads(void)
+/*
+ * All workers are in reads that nobody answers: they cannot help. Or all but
+ * one, who is in the first write: more reads are queued before the next.
+ */
+static void leave_behind_reads(const struct way *way, bool is_slow)
 {
 	enum { WORKERS = 32 };
+	struct slowfs *fs = host_slow();
+	pid_t pid;
+
+	attempt.nr_reads = WORKERS + 8;
+	attempt.nr_early = is_slow;
+	slowfs_hold(fs, SLOWFS_READ);
+	if (is_slow)
+		slowfs_hold(fs, SLOWFS_WRITE);
+	pid = host_start(write_and_leave,
+			 attempt_of(way, is_slow ? "slow" : "."));
+	host_await_step(1);
+	slowfs_await(fs, SLOWFS_READ, is_slow ? WORKERS - 1 : WORKERS);
+	host_step(2);
+	host_await_step(3);
+	if (is_slow) {
+		slowfs_await(fs, SLOWFS_WRITE, 1);
+		host_await_sleep(pid);
+		slowfs_release(fs, SLOWFS_WRITE);
+	}
+	REQUIRE(host_finish(pid) == STATUS);
+	slowfs_release(fs, SLOWFS_READ);
+	host_check_blocks(attempt.path, NR);
+	slowfs_stop(fs);
+}
+
+void leaving_behind_reads(void)
+{
 	static const char *const names[] = { "exit", "_exit", "execve",
 					     "quick_exit" };
 
 	for (size_t i = 0; i < NR_ELEMENTS(names); i++) {
-		struct slowfs *fs = host_slow();
 		const struct way *way = ways;
-		pid_t pid;
 
 		while (strcmp(way->name, names[i]))
 			way++;
-		attempt.nr_reads = WORKERS + 8;
-		slowfs_hold(fs, SLOWFS_READ);
-		pid = host_start(write_and_leave, attempt_of(way, "."));
-		host_await_step(1);
-		slowfs_await(fs, SLOWFS_READ, WORKERS);
-		host_step(2);
-		REQUIRE(host_finish(pid) == STATUS);
-		host_check_blocks(attempt.path, NR);
-		slowfs_stop(fs);
+		leave_behind_reads(way, false);
+		leave_behind_reads(way, true);
 	}
 }
 
@@ -383,7 +406,7 @@ void exec_fails_often(void)
 		     host_rounds(2000);
 	     i++)
 		REQUIRE(execve("/nonexistent", none, envp) < 0);
-	shared->is_over = 1;
+	__atomic_store_n(&shared->is_over, 1, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < NR_ELEMENTS(paths); i++)
 		REQUIRE(!pthread_join(threads[i], NULL));
 }
@@ -424,9 +447,9 @@ void exec_loses_nothing(void)
 		char seen[BLOCK];
 		int fd;
 
-		shared->accepted = 0;
+		__atomic_store_n(&shared->accepted, 0, __ATOMIC_SEQ_CST);
 		REQUIRE(host_in_child(submit_under_exec, &after) == STATUS);
-		accepted = shared->accepted;
+		accepted = __atomic_load_n(&shared->accepted, __ATOMIC_SEQ_CST);
 		REQUIRE(accepted >= after);
 		fd = open("race", O_RDONLY);
 		/* One more may be there: made, and not yet told of. */

@@ -80,6 +80,37 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 	return nr;
 }
 
+/*
+ * Only the engine can see that a file has become ready while its client sleeps:
+ * this child of the client's, which keeps its descriptors, sees to that.
+ */
+static struct files handed_over;
+
+static int write_while_parent_sleeps(void *arg)
+{
+	unsigned nr = *(unsigned *)arg;
+
+	for (unsigned i = 1; i <= nr; i++) {
+		host_await_step(i);
+		host_await_sleep(getppid());
+		REQUIRE(write(handed_over.ends[1], "x", 1) == 1);
+	}
+	return 0;
+}
+
+static void be_woken(aio_context_t ctx, const struct files *files,
+		     unsigned step)
+{
+	struct iocb iocb = host_poll(files->ends[0]);
+	struct io_event event;
+	char byte;
+
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	host_step(step);
+	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res & 1);
+	REQUIRE(read(files->ends[0], &byte, 1) == 1);
+}
+
 static int live_without_descriptors(void *arg)
 {
 	struct files files = open_files();
@@ -92,9 +123,14 @@ static int live_without_descriptors(void *arg)
 		size_t bytes;
 	} no_signals;
 	uint64_t mask = 0;
+	unsigned step = 0, nr_steps = early ? 3 : 1;
+	pid_t child;
 
 	if (early)
 		REQUIRE(try_everything(early, &files) == 5);
+	handed_over = files;
+	host_step(0);
+	child = host_start(write_while_parent_sleeps, &nr_steps);
 	for (rlim_t nr = (rlim_t)files.ends[1] + 1;; nr = 0) {
 		limit(RLIMIT_NOFILE, nr);
 		ctx = host_context(16);
@@ -103,6 +139,8 @@ static int live_without_descriptors(void *arg)
 		no_signals.bytes = sizeof(mask);
 		REQUIRE(syscall(SYS_io_pgetevents, ctx, 1l, 1l, &event, &soon,
 				&no_signals) == 0);
+		if (early)
+			be_woken(ctx, &files, ++step);
 		REQUIRE(host_destroy(ctx) == 0);
 		if (nr == 0)
 			break;
@@ -110,6 +148,8 @@ static int live_without_descriptors(void *arg)
 	limit(RLIMIT_NOFILE, 1024);
 	ctx = host_context(16);
 	REQUIRE(try_everything(ctx, &files) == 5);
+	be_woken(ctx, &files, ++step);
+	REQUIRE(host_finish(child) == 0);
 	REQUIRE(host_destroy(ctx) == 0);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -353,7 +354,7 @@ void numbers_of_engine_storm(void)
 		REQUIRE(lseek(other, 0, SEEK_END) == 0);
 		REQUIRE(close(number) == 0 && close(other) == 0);
 	}
-	shared->is_over = 1;
+	__atomic_store_n(&shared->is_over, 1, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < NR_ELEMENTS(threads); i++)
 		REQUIRE(!pthread_join(threads[i], NULL));
 	unpark(&parked);
@@ -395,10 +396,13 @@ static int close_all(void *arg)
 {
 	void (*close_all_fds)(void) = *(void (**)(void))arg;
 	struct parked parked;
+	int number;
 
 	close_all_fds();
 	park(&parked);
+	number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
 	close_all_fds();
+	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "[eventfd]") == number);
 	/* The ends are gone, unless they were only marked; others work. */
 	park(&parked);
 	unpark(&parked);
@@ -429,32 +433,77 @@ void close_all_first(void)
 	}
 }
 
-/* A close runs what is queued on its file: no worker is free for it. */
-void close_behind_reads(void)
+/*
+ * A close runs what is queued on its file: no worker is free for it. Or one,
+ * who is in the first write: more reads are queued before the next.
+ */
+
+struct closer {
+	int fd;
+	uint32_t tid; /* atomic */
+};
+
+static void *close_it(void *arg)
+{
+	struct closer *closer = arg;
+
+	__atomic_store_n(&closer->tid, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
+	REQUIRE(close(closer->fd) == 0);
+	return NULL;
+}
+
+static void await_closing(struct closer *closer)
+{
+	pid_t tid;
+
+	while (!(tid = (pid_t)__atomic_load_n(&closer->tid, __ATOMIC_SEQ_CST)))
+		sched_yield();
+	host_await_sleep(tid);
+}
+
+static void close_behind(const char *path, bool is_slow)
 {
 	enum { WORKERS = 32, NR = 100 };
 	static char buf[BLOCK];
 	struct slowfs *fs = host_slow();
 	aio_context_t ctx = host_context(1000);
 	int reads = open("slow/reads", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-	int fd = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	struct closer closer = {
+		.fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644),
+	};
 	struct io_event event;
+	pthread_t thread;
 
 	slowfs_hold(fs, SLOWFS_READ);
+	if (is_slow)
+		slowfs_hold(fs, SLOWFS_WRITE);
+	host_write_blocks(ctx, closer.fd, 0, is_slow);
 	for (unsigned i = 0; i < WORKERS + 8; i++) {
 		struct iocb iocb =
 			host_iocb(IOCB_CMD_PREAD, reads, buf, BLOCK, 0);
 
 		REQUIRE(host_submit(ctx, &iocb) == 1);
 	}
-	slowfs_await(fs, SLOWFS_READ, WORKERS);
-	host_write_blocks(ctx, fd, 0, NR);
-	REQUIRE(close(fd) == 0);
-	host_check_blocks("f", NR);
+	slowfs_await(fs, SLOWFS_READ, is_slow ? WORKERS - 1 : WORKERS);
+	host_write_blocks(ctx, closer.fd, is_slow, NR - is_slow);
+	REQUIRE(!pthread_create(&thread, NULL, close_it, &closer));
+	if (is_slow) {
+		slowfs_await(fs, SLOWFS_WRITE, 1);
+		await_closing(&closer);
+		slowfs_release(fs, SLOWFS_WRITE);
+	}
+	REQUIRE(!pthread_join(thread, NULL));
 	host_reap_blocks(ctx, NR);
 	slowfs_release(fs, SLOWFS_READ);
+	host_check_blocks(path, NR);
 	for (unsigned i = 0; i < WORKERS + 8; i++)
 		REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res == 0);
-	REQUIRE(host_destroy(ctx) == 0);
+	REQUIRE(host_destroy(ctx) == 0 && close(reads) == 0);
 	slowfs_stop(fs);
+}
+
+void close_behind_reads(void)
+{
+	close_behind("f", false);
+	close_behind("slow/f", true);
 }
