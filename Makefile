@@ -37,8 +37,8 @@ check-san:
 	@tools/configure $(BUILD)-tsan -Dtests=enabled -Db_lto=false -Db_sanitize=thread -Dbuildtype=debugoptimized
 	@ninja -C $(BUILD)-asan --quiet
 	@ninja -C $(BUILD)-tsan --quiet
-	@tools/run-tests $(BUILD)-asan --suite unit --suite torture
-	@tools/run-tests $(BUILD)-tsan --suite unit --suite torture
+	@tools/run-tests $(BUILD)-asan --suite unit --suite torture --suite host
+	@tools/run-tests $(BUILD)-tsan --suite unit --suite torture --suite host
 
 check-clients:
 	@tools/need build check clients

@@ -350,7 +350,8 @@ static void park_again(struct list *again)
 
 /*
  * Sleep until something is ready or changed.
- * Return: false if nothing has been parked for long; the thread leaves then.
+ * Return: false if nothing has been parked for long, or the host has no thread
+ * any more; the thread leaves then.
  */
 static bool wait_ready(unsigned nr)
 {
@@ -361,11 +362,7 @@ static bool wait_ready(unsigned nr)
 	uint64_t count;
 	int ret;
 
-	ret = sys_ppoll(ready.slots, nr,
-			ready.is_cut ? &soon
-			: nr > 1     ? NULL
-				     : &idle,
-			NULL, 0);
+	ret = sys_ppoll(ready.slots, nr, ready.is_cut ? &soon : &idle, NULL, 0);
 	if (nr && ready.slots[0].revents)
 		(void)sys_read(ready.slots[0].fd, &count, sizeof(count));
 	/* [MB:wake-fd] release: we are through. Pairs with uaio_ready_yield(). */
@@ -381,6 +378,11 @@ static bool wait_ready(unsigned nr)
 		leaves = list_is_empty(&ready.parked) && !ready.nr_expected;
 		ready.has_thread = !leaves;
 		uaio_unlock(&ready.lock, UAIO_RANK_READY);
+	} else if (ret == 0 && !ready.is_cut) {
+		/* What is parked keeps no process. */
+		leaves = uaio_threads_are_last(
+			1 + uaio_wq_nr_workers(UAIO_BOUNDED) +
+			uaio_wq_nr_workers(UAIO_UNBOUNDED));
 	}
 	return !leaves;
 }

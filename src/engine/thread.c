@@ -2,9 +2,11 @@
 #include "engine/thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -83,4 +85,43 @@ void uaio_thread_end(void)
 {
 	uaio_stats_thread_ends();
 	uaio_leave();
+}
+
+/* Field nr (from 3, the state, on) of /proc/self/stat, behind the name. */
+static const char *stat_field(const char *text, int nr)
+{
+	const char *field = strrchr(text, ')');
+
+	for (int at = 2; field && at < nr; at++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	return field;
+}
+
+bool uaio_threads_are_last(unsigned nr_own)
+{
+	enum { STATE = 3, NUM_THREADS = 20 };
+	const char *state, *digits;
+	char text[512];
+	unsigned nr = 0;
+	ssize_t got;
+	int fd = sys_openat(AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC,
+			    0);
+
+	if (fd < 0)
+		return false;
+	got = sys_read(fd, text, sizeof(text) - 1);
+	(void)sys_close(fd);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	state = stat_field(text, STATE);
+	digits = stat_field(text, NUM_THREADS);
+	if (!state || *state != 'Z' || !digits)
+		return false;
+	while (*digits >= '0' && *digits <= '9')
+		nr = nr * 10 + (unsigned)(*digits++ - '0');
+	/* The main thread, though it has ended, is counted. */
+	return nr == nr_own + 1;
 }

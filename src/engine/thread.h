@@ -9,6 +9,8 @@
 #ifndef UAIO_ENGINE_THREAD_H
 #define UAIO_ENGINE_THREAD_H
 
+#include <stdbool.h>
+
 /* At load: remember the processors, before the host pins its main thread. */
 void uaio_threads_init(void);
 
@@ -17,6 +19,12 @@ void uaio_threads_init(void);
  * it in our memory. Context: any thread, holding no lock but ready.c's.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
+
+/*
+ * Return: whether the main thread has ended and no other of the host's remains,
+ * nr_own being of the engine: then the process is to end with us.
+ */
+bool uaio_threads_are_last(unsigned nr_own);
 
 /* First thing in main: the name (15 characters are kept), the processors. */
 void uaio_thread_begin(const char *name);

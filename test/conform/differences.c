@@ -135,9 +135,12 @@ const struct difference differs_threads = {
 		"before; they block all signals. The descriptors of the "
 		"library, and the duplicates on which requests of streams go "
 		"on when their number is closed, have numbers from 512 up, "
-		"where the limit allows, and are closed on exec. Programs that "
-		"close all descriptors are stepped over: close(2) says EBADF "
-		"of them.",
+		"where the limit allows, and are closed on exec. close(2) says "
+		"EBADF of them and ranges step over them; dup2(2) onto one "
+		"works, but for EBUSY onto that of an io_pgetevents that "
+		"sleeps with a signal mask just then. A main that ends by "
+		"pthread_exit ends the process when the threads have been idle "
+		"for five to ten seconds.",
 };
 
 const struct difference differs_table_full = {
@@ -160,12 +163,13 @@ const struct difference differs_flags_known = {
 };
 
 const struct difference differs_killed = {
-	.title = "Death by a signal, and exec, lose what is not complete",
-	.text = "exit, _exit and return from main finish accepted writes and "
-		"syncs of regular files first. A signal that kills gives no "
-		"time to, and exec, quick_exit and daemon() do not wait yet: "
-		"requests whose event has not been posted may not have "
-		"happened. The kernel makes those writes inside io_submit or "
+	.title = "Death by a signal loses what is not complete",
+	.text = "However a process ends itself, and before an exec, accepted "
+		"writes and syncs of regular files are finished first; during "
+		"such an exec signals of the thread that makes it are held "
+		"back. A signal that kills gives no time to: requests whose "
+		"event has not been posted may not have happened. The kernel "
+		"makes those writes inside io_submit or "
 		"has handed them to the disk. Wait for the events of what must "
 		"not be lost.",
 };
@@ -206,8 +210,20 @@ static const struct difference differs_handlers = {
 	.title = "A signal handler may meet EAGAIN",
 	.text = "AIO calls of a handler that interrupted an AIO call of the "
 		"same thread get EAGAIN, unless that call was asleep: what the "
-		"interrupted call holds cannot be waited for. Elsewhere they "
-		"work.",
+		"interrupted call holds cannot be waited for. In such a "
+		"handler _exit and exec wait for nothing, and a child that it "
+		"forks must not return from it. A request that needs a thread "
+		"which has to be created first calls pthread_create, which "
+		"calls malloc: not from a handler that interrupted malloc.",
+};
+
+static const struct difference differs_vfork = {
+	.title = "A child of vfork cannot make AIO calls",
+	.text = "It runs in its parent's memory, where the library would take "
+		"it for the parent; asking each time would cost a system call. "
+		"Closing, dup2, exec and _exit are the child's own. The kernel "
+		"allows AIO there; POSIX allows a child of vfork nothing but "
+		"exec and _exit.",
 };
 
 static const struct difference differs_blocking_device = {
@@ -241,8 +257,9 @@ const struct chapter chapters[] = {
 	  CHAPTER(&differs_threads, &differs_table_full,
 		  &differs_flags_known) },
 	{ "The end of a process", CHAPTER(&differs_killed) },
-	{ NOT_OBSERVABLE, CHAPTER(&differs_time, &differs_cold_read,
-				  &differs_stream_held, &differs_handlers,
-				  &differs_blocking_device, &differs_unseen) },
+	{ NOT_OBSERVABLE,
+	  CHAPTER(&differs_time, &differs_cold_read, &differs_stream_held,
+		  &differs_handlers, &differs_vfork, &differs_blocking_device,
+		  &differs_unseen) },
 	{ NULL, NULL },
 };

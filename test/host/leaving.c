@@ -315,11 +315,57 @@ void leaving_fast(void)
 		}
 }
 
-/* main() ends, and with it what the program has; the process as well. */
+/*
+ * The last to run at exit: after the destructors of all libraries, because it
+ * was registered before any of them was initialised. Some write there.
+ */
+static struct {
+	aio_context_t ctx;
+	int fd;
+} late;
+
+static void write_late(void)
+{
+	if (late.ctx)
+		host_write_blocks(late.ctx, late.fd, NR, 10);
+}
+
+static void register_late(void)
+{
+	if (!host_is_sanitized())
+		REQUIRE(atexit(write_late) == 0);
+}
+
+__attribute__((section(".preinit_array"),
+	       used)) static void (*const first)(void) = register_late;
+
+static int write_and_exit(void *arg)
+{
+	late.fd = create(arg);
+	late.ctx = host_context(NR + 10);
+	host_write_blocks(late.ctx, late.fd, 0, NR);
+	exit(STATUS);
+}
+
+void leaving_late(void)
+{
+	REQUIRE(host_in_child(write_and_exit, "late") == STATUS);
+	host_check_blocks("late", NR + 10);
+}
+
+/*
+ * main() ends, and with it what the program has; the process as well, though a
+ * poll waits for ever.
+ */
 static int write_and_end_main(void *arg)
 {
-	aio_context_t ctx = host_context(NR);
+	aio_context_t ctx = host_context(NR + 1);
+	struct iocb iocb;
+	int ends[2];
 
+	REQUIRE(pipe(ends) == 0);
+	iocb = host_poll(ends[0]);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
 	host_write_blocks(ctx, create(arg), 0, NR);
 	pthread_exit(NULL);
 }
