@@ -248,8 +248,14 @@ int64_t uaio_req_make(struct uaio_req *req)
 	int64_t res;
 
 	req->started = uaio_stats_now();
-	res = op->run(&req->sqe, fd, req->file->flags & UAIO_FILE_F_STREAM, 0);
-
+	/*
+	 * Workers let no signal in. Others who make what was queued do, and
+	 * their signals are none of its business (FUSE ends with EINTR).
+	 */
+	do
+		res = op->run(&req->sqe, fd,
+			      req->file->flags & UAIO_FILE_F_STREAM, 0);
+	while (unlikely(res == -EINTR) && req->file->inode);
 	uaio_file_unuse(req->file);
 	return res < 0 && req->done_bytes ? req->done_bytes
 	       : res < 0                  ? res

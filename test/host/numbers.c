@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -434,14 +435,30 @@ void close_all_first(void)
 }
 
 /*
- * A close runs what is queued on its file: no worker is free for it. Or one,
- * who is in the first write: more reads are queued before the next.
+ * A close makes what is queued on its file: no worker is free for it.
  */
+
+enum behind {
+	/* All workers are in reads that nobody answers. */
+	BEHIND_READS,
+	/* And the closer's write takes its time; a signal does not end it. */
+	BEHIND_READS_SLOW,
+	/* One is in the first write: more reads are queued before the next. */
+	BEHIND_FIRST_WRITE,
+};
 
 struct closer {
 	int fd;
 	uint32_t tid; /* atomic */
 };
+
+static uint32_t nr_handled; /* atomic */
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	__atomic_fetch_add(&nr_handled, 1, __ATOMIC_SEQ_CST);
+}
 
 static void *close_it(void *arg)
 {
@@ -461,10 +478,36 @@ static void await_closing(struct closer *closer)
 	host_await_sleep(tid);
 }
 
-static void close_behind(const char *path, bool is_slow)
+/* Its call is taken back, and made again. */
+static void interrupt(struct slowfs *fs, pthread_t thread)
 {
-	enum { WORKERS = 32, NR = 100 };
+	const struct sigaction action = { .sa_handler = on_signal };
+
+	REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
+	for (uint32_t nr = 1; nr <= 5; nr++) {
+		slowfs_await(fs, SLOWFS_WRITE, 1);
+		REQUIRE(!pthread_kill(thread, SIGUSR1));
+		while (__atomic_load_n(&nr_handled, __ATOMIC_SEQ_CST) < nr)
+			sched_yield();
+	}
+	slowfs_await(fs, SLOWFS_WRITE, 1);
+}
+
+static void read_behind(aio_context_t ctx, int fd, unsigned nr)
+{
 	static char buf[BLOCK];
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct iocb iocb = host_iocb(IOCB_CMD_PREAD, fd, buf, BLOCK, 0);
+
+		REQUIRE(host_submit(ctx, &iocb) == 1);
+	}
+}
+
+static void close_behind(const char *path, enum behind behind)
+{
+	enum { WORKERS = 32, NR_READS = WORKERS + 8, NR = 100 };
+	unsigned nr_early = behind == BEHIND_FIRST_WRITE;
 	struct slowfs *fs = host_slow();
 	aio_context_t ctx = host_context(1000);
 	int reads = open("slow/reads", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
@@ -475,28 +518,25 @@ static void close_behind(const char *path, bool is_slow)
 	pthread_t thread;
 
 	slowfs_hold(fs, SLOWFS_READ);
-	if (is_slow)
+	if (behind != BEHIND_READS)
 		slowfs_hold(fs, SLOWFS_WRITE);
-	host_write_blocks(ctx, closer.fd, 0, is_slow);
-	for (unsigned i = 0; i < WORKERS + 8; i++) {
-		struct iocb iocb =
-			host_iocb(IOCB_CMD_PREAD, reads, buf, BLOCK, 0);
-
-		REQUIRE(host_submit(ctx, &iocb) == 1);
-	}
-	slowfs_await(fs, SLOWFS_READ, is_slow ? WORKERS - 1 : WORKERS);
-	host_write_blocks(ctx, closer.fd, is_slow, NR - is_slow);
+	host_write_blocks(ctx, closer.fd, 0, nr_early);
+	read_behind(ctx, reads, NR_READS);
+	slowfs_await(fs, SLOWFS_READ, WORKERS - nr_early);
+	host_write_blocks(ctx, closer.fd, nr_early, NR - nr_early);
 	REQUIRE(!pthread_create(&thread, NULL, close_it, &closer));
-	if (is_slow) {
+	if (behind != BEHIND_READS) {
 		slowfs_await(fs, SLOWFS_WRITE, 1);
 		await_closing(&closer);
+		if (behind == BEHIND_READS_SLOW)
+			interrupt(fs, thread);
 		slowfs_release(fs, SLOWFS_WRITE);
 	}
 	REQUIRE(!pthread_join(thread, NULL));
 	host_reap_blocks(ctx, NR);
 	slowfs_release(fs, SLOWFS_READ);
 	host_check_blocks(path, NR);
-	for (unsigned i = 0; i < WORKERS + 8; i++)
+	for (unsigned i = 0; i < NR_READS; i++)
 		REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res == 0);
 	REQUIRE(host_destroy(ctx) == 0 && close(reads) == 0);
 	slowfs_stop(fs);
@@ -504,6 +544,7 @@ static void close_behind(const char *path, bool is_slow)
 
 void close_behind_reads(void)
 {
-	close_behind("f", false);
-	close_behind("slow/f", true);
+	close_behind("f", BEHIND_READS);
+	close_behind("slow/f", BEHIND_READS_SLOW);
+	close_behind("slow/f", BEHIND_FIRST_WRITE);
 }
