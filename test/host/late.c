@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * late: a library whose destructor runs after those of all preloaded ones, for
+ * a program that still has something to do then
+ */
+#include "late.h"
+
+#include <stddef.h>
+
+void (*late_hook)(void);
+
+__attribute__((destructor)) static void run_late(void)
+{
+	if (late_hook)
+		late_hook();
+}
