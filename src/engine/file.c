@@ -462,9 +462,7 @@ static void see_requests_through(struct uaio_file *file)
 		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);
 }
 
-/*
- * Calls on the number that is about to go do not block.
- */
+/* Calls on the number that is about to go do not block. */
 static void await_calls(struct uaio_file *file)
 {
 	uint32_t nr;

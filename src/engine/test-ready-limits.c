@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+static int ends[2]; /* of a pipe: read, write */
+static uint64_t handle;
+
+static void open_pipe(unsigned nr_events)
+{
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	handle = unit_context(nr_events);
+}
+
+static void close_pipe(void)
+{
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static void put_text(const char *text)
+{
+	assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
+}
+
+/* poll() takes no more entries than the process may have descriptors. */
+static int park_more_than_descriptors(void)
+{
+	enum { NR = 200 };
+	static char bytes[NR];
+	static struct io_event events[NR];
+	struct rlimit limit = { 64, 64 };
+	struct iocb iocb;
+
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || unit_engine(NULL) < 0 ||
+	    pipe2(ends, O_CLOEXEC) < 0)
+		return 1;
+	handle = unit_context(NR);
+	for (unsigned i = 0; i < NR; i++) {
+		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &bytes[i], 1, 0);
+		if (unit_submit(handle, &iocb) != 1)
+			return 2;
+	}
+	if (write(ends[1], bytes, NR) != NR)
+		return 3;
+	if (unit_reap(handle, NR, events) != NR)
+		return 4;
+	return 0;
+}
+
+static void more_can_wait_than_there_may_be_descriptors(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(park_more_than_descriptors), 0);
+}
+
+/* What cannot wait is refused; it is not made an event of, nor waited for. */
+static bool refuse_descriptors(long nr, const long args[6], long *ret_res)
+{
+	*ret_res = -EMFILE;
+	return nr == SYS_eventfd2 || (nr == SYS_fcntl && args[1] != F_GETFL);
+}
+
+static int wait_without_descriptors(void)
+{
+	struct io_event event;
+	struct iocb iocb;
+	char byte;
+	long ret;
+
+	if (unit_engine(NULL) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return 1;
+	handle = unit_context(4);
+	unit_hook(refuse_descriptors);
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	ret = unit_submit(handle, &iocb);
+	if (ret != 1 && ret != -EAGAIN)
+		return 2;
+	if (write(ends[1], "x", 1) != 1)
+		return 3;
+	if (ret == 1 &&
+	    (unit_reap(handle, 1, &event) != 1 || event.res != POLLIN))
+		return 4;
+	if (read(ends[0], &byte, 1) != 1)
+		return 5;
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	ret = unit_submit(handle, &iocb);
+	if (ret != 1 && ret != -EAGAIN)
+		return 6;
+	if (write(ends[1], "x", 1) != 1)
+		return 7;
+	if (ret == 1 && (unit_reap(handle, 1, &event) != 1 || event.res != 1))
+		return 8;
+	return 0;
+}
+
+static void without_descriptors_waiting_works_or_is_refused(void **state)
+{
+	(void)state;
+	/* In a child, where there is no poller yet. */
+	assert_int_equal(unit_in_child(wait_without_descriptors), 0);
+}
+
+/* Bytes already in the pipe cannot be taken back by a refusal. */
+static bool refuse_memory(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = -ENOMEM;
+	return nr == SYS_mmap;
+}
+
+static int write_half_without_memory(void)
+{
+	static char bytes[1 << 20];
+	struct io_event event;
+	struct iocb iocb;
+	ssize_t got;
+	long ret;
+
+	if (unit_engine(NULL) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return 1;
+	handle = unit_context(4);
+	iocb = unit_iocb(IOCB_CMD_PWRITE, ends[1], bytes, sizeof(bytes), 0);
+	/* The file is known, only the request needs memory. */
+	iocb.aio_nbytes = 1;
+	if (unit_submit(handle, &iocb) != 1 || unit_reap_one(handle) != 1)
+		return 2;
+	unit_hook(refuse_memory);
+	iocb.aio_nbytes = sizeof(bytes);
+	ret = unit_submit(handle, &iocb);
+	if (ret == 1) {
+		if (unit_reap(handle, 1, &event) != 1)
+			return 3;
+		if ((int64_t)event.res <= 0)
+			return 4;
+	}
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	got = read(ends[0], bytes, sizeof(bytes));
+	if (got != 1 + (ret == 1 ? (ssize_t)event.res : 0))
+		return 5;
+	return 0;
+}
+
+static void a_write_that_is_refused_has_written_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(write_half_without_memory), 0);
+}
+
+/* The client wants the number that a thread is about to write to. */
+static struct {
+	int fd;
+	uint32_t is_held;     /* atomic */
+	uint32_t is_over;     /* atomic */
+	uint32_t has_yielded; /* atomic */
+} kick;
+
+static bool hold_kick(long nr, const long args[6], long *ret_res)
+{
+	(void)ret_res;
+	if (nr != SYS_write || (int)args[0] != kick.fd ||
+	    load_acquire(&kick.is_held))
+		return false;
+	store_release(&kick.is_held, 1);
+	while (!load_acquire(&kick.is_over))
+		sched_yield();
+	return false;
+}
+
+static bool is_kick_held(void *arg)
+{
+	(void)arg;
+	return load_acquire(&kick.is_held);
+}
+
+static long submit_poll(void *arg)
+{
+	return unit_submit(handle, arg);
+}
+
+static long yield_number(void *arg)
+{
+	long ret;
+
+	(void)arg;
+	ret = uaio_own_fd_yield(kick.fd);
+	store_release(&kick.has_yielded, 1);
+	return ret;
+}
+
+static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
+{
+	struct unit_thread submitter, yielder;
+	struct iocb iocbs[2];
+	unsigned own;
+
+	(void)state;
+	open_pipe(4);
+	for (unsigned i = 0; i < 2; i++)
+		iocbs[i] = unit_iocb(IOCB_CMD_POLL, ends[0], NULL, 0, 0);
+	iocbs[0].aio_buf = iocbs[1].aio_buf = POLLIN;
+	assert_int_equal(unit_submit(handle, &iocbs[0]), 1);
+	assert_true(uaio_own_fd(0, UINT32_MAX, &own));
+	kick.fd = (int)own;
+	unit_hook(hold_kick);
+	unit_thread_start(&submitter, submit_poll, &iocbs[1]);
+	unit_await(is_kick_held, NULL);
+	unit_thread_start(&yielder, yield_number, NULL);
+	unit_await_sleep(&yielder);
+	assert_false(load_acquire(&kick.has_yielded));
+	store_release(&kick.is_over, 1);
+	assert_int_equal(unit_thread_join(&submitter), 1);
+	assert_int_equal(unit_thread_join(&yielder), 0);
+	unit_hook(NULL);
+	assert_false(uaio_own_fd(own, own, &own));
+	assert_int_equal(close(kick.fd), 0);
+	put_text("x");
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	close_pipe();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(more_can_wait_than_there_may_be_descriptors),
+		UNIT_TEST(without_descriptors_waiting_works_or_is_refused),
+		UNIT_TEST(a_write_that_is_refused_has_written_nothing),
+		UNIT_TEST(a_number_is_given_up_when_nobody_writes_to_it),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
