@@ -125,8 +125,16 @@ int main(int argc, char **argv)
 		_exit(0);
 	if (!strcmp(ending, "_Exit"))
 		_Exit(0);
+	if (!strcmp(ending, "quick_exit"))
+		quick_exit(0);
 	if (!strcmp(ending, "exit_group"))
 		syscall(SYS_exit_group, 0);
+	if (!strcmp(ending, "execv"))
+		execv("/bin/true", (char *[]){ "true", NULL });
+	if (!strcmp(ending, "failing-exec"))
+		execv("/nonexistent", argv);
+	if (!strcmp(ending, "daemon"))
+		return daemon(0, 0);
 	if (!strcmp(ending, "handler")) {
 		signal(SIGUSR1, in_handler);
 		raise(SIGUSR1);

@@ -47,11 +47,23 @@ def expect_rounds(line, rounds, what):
 
 @case("statistics count every request once, however the process ends")
 def _(tool):
-    for ending in ("return", "exit", "_exit", "_Exit", "exit_group",
-                   "handler"):
+    for ending in ("return", "exit", "_exit", "_Exit", "quick_exit",
+                   "exit_group", "handler", "daemon"):
         line = only_line(tool, ending)
         expect_rounds(line, 1, ending)
         expect(line["comm"], "run-client", ending)
+
+
+@case("statistics count every request once, where another program follows")
+def _(tool):
+    for ending, comms in (("execv", ["run-client", "true"]),
+                          ("failing-exec", ["run-client", "run-client"])):
+        found = lines(tool, ending)
+        expect([line["comm"] for line in found], comms, ending)
+        expect_rounds(found[0], 1, ending)
+        # After an exec that fails the end says everything once more.
+        expect(found[1]["accepted"], REQUESTS if comms[1] == comms[0] else 0,
+               ending)
 
 
 @case("statistics have the schema that is installed with them")
