@@ -44,7 +44,7 @@ static struct {
 	unsigned nr_slots;
 	unsigned max_slots; /* as many as poll() takes */
 	bool is_cut;        /* some had no slot: they are tried unasked */
-	uint32_t round;
+	uint32_t round;     /* written under lock */
 } ready;
 
 void uaio_ready_init(void)
@@ -383,6 +383,10 @@ static bool wait_ready(unsigned nr)
 		leaves = uaio_threads_are_last(
 			1 + uaio_wq_nr_workers(UAIO_BOUNDED) +
 			uaio_wq_nr_workers(UAIO_UNBOUNDED));
+		/* Should that be wrong after all, another one starts. */
+		uaio_lock(&ready.lock, UAIO_RANK_READY);
+		ready.has_thread = !leaves;
+		uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	}
 	return !leaves;
 }
@@ -441,6 +445,8 @@ static bool is_passed_locked(const struct uaio_req *req)
 void uaio_ready_try_group(struct uaio_group *group)
 {
 	struct list tries;
+	bool was_missed;
+	uint32_t round;
 	unsigned nr = 0;
 
 	/* relaxed: a request of this thread is counted, and others race */
@@ -449,6 +455,7 @@ void uaio_ready_try_group(struct uaio_group *group)
 		return;
 	list_init(&tries);
 	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	round = ready.round;
 	ready.walk++;
 	list_for_each_safe (pos, &ready.parked) {
 		struct uaio_req *req = container_of(pos, struct uaio_req, link);
@@ -463,7 +470,13 @@ void uaio_ready_try_group(struct uaio_group *group)
 	}
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	try_all(&tries);
+	/* The poller may have listed what is parked while ours was not. */
+	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	was_missed = ready.round != round;
+	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
+	if (was_missed)
+		uaio_ready_kick();
 }
 
 static int start_locked(void)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/sleep.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 
@@ -284,6 +285,64 @@ static void a_poll_survives_the_end_of_its_number(void **state)
 }
 
 /*
+ * A caller looks at its poll, which is off the list meanwhile, and just then
+ * the poller, woken because it was parked, lists anew what it is to watch. They
+ * meet when the look begins some microseconds later, how many nobody knows.
+ */
+static uint32_t looker; /* atomic: thread id */
+
+static bool look_long(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_ppoll && load_relaxed(&looker) == (uint32_t)sys_gettid())
+		for (int64_t end = uaio_now_ns() + 3000; uaio_now_ns() < end;)
+			;
+	return false;
+}
+
+static long await_poll(void *arg)
+{
+	static unsigned delay_ns;
+	int64_t end;
+
+	if (unit_submit(handle, arg) != 1)
+		return -1;
+	store_relaxed(&looker, (uint32_t)sys_gettid());
+	delay_ns = (delay_ns + 37) % 40000;
+	for (end = uaio_now_ns() + delay_ns; uaio_now_ns() < end;)
+		;
+	return unit_reap_one(handle);
+}
+
+static void what_a_caller_looked_at_is_watched_again(void **state)
+{
+	struct unit_thread waiter;
+	struct iocb iocb;
+	int64_t start;
+	char byte;
+
+	(void)state;
+	open_pipe(4);
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	unit_hook(look_long);
+	for (unsigned i = 0; i < unit_rounds(5000); i++) {
+		store_relaxed(&looker, 0);
+		unit_thread_start(&waiter, await_poll, &iocb);
+		/* Asleep, it does not look itself any more. */
+		unit_await_sleep(&waiter);
+		start = uaio_now_ns();
+		put_text("x");
+		assert_int_equal(unit_thread_join(&waiter), POLLIN);
+		/* An idle poller looks every five seconds. */
+		assert_true(uaio_now_ns() - start < 4000000000);
+		assert_int_equal(read(ends[0], &byte, 1), 1);
+	}
+	unit_hook(NULL);
+	close_pipe();
+}
+
+/*
  * Data comes in while poll() goes through its list: the older request was
  * seen not ready, the younger one ready.
  */
@@ -438,6 +497,7 @@ int main(void)
 		UNIT_TEST(a_closed_descriptor_leaves_its_requests_their_file),
 		UNIT_TEST(a_poll_never_reports_another_files_events),
 		UNIT_TEST(a_poll_survives_the_end_of_its_number),
+		UNIT_TEST(what_a_caller_looked_at_is_watched_again),
 		UNIT_TEST(a_younger_read_does_not_overtake_an_older_one),
 		UNIT_TEST(a_read_that_could_be_made_waits_behind_an_older_one),
 		UNIT_TEST(many_that_wait_are_all_served),
