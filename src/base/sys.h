@@ -308,6 +308,13 @@ static inline int sys_tgkill(int pid, int tid, int signal)
 	return (int)uaio_sys6(SYS_tgkill, pid, tid, signal, 0, 0, 0);
 }
 
+/* Masks of signals as the kernel has them. */
+static inline int sys_sigmask(int how, const uint64_t *set, uint64_t *ret_old)
+{
+	return (int)uaio_sys6(SYS_rt_sigprocmask, how, (long)set, (long)ret_old,
+			      sizeof(*set), 0, 0);
+}
+
 static inline int sys_sched_getaffinity(int tid, size_t len, void *ret_mask)
 {
 	return (int)uaio_sys6(SYS_sched_getaffinity, tid, (long)len,

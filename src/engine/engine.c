@@ -79,6 +79,7 @@ static int start_locked(void)
 	uaio_ready_init();
 	uaio_exit_init();
 	uaio_stats_init();
+	uaio_report_init();
 	uaio_ctxs_init();
 	if (uaio_ownfd_init() < 0 || uaio_ringmem_init() < 0 ||
 	    uaio_files_init() < 0)
@@ -109,17 +110,23 @@ static bool is_wiped_on_fork;
  * catch one in between: the child has that one until it executes something.
  */
 static _Thread_local struct {
+	uint64_t mask;  /* of signals, before they were held back */
 	uint32_t depth; /* handlers may fork while we do */
 	bool is_held;
 } forking __attribute__((tls_model("initial-exec")));
 
 static void before_fork(void)
 {
+	static const uint64_t all = UINT64_MAX;
+
 	if (forking.depth++)
 		return;
 	forking.is_held = uaio_engine_is_ours() && uaio_enter();
-	if (forking.is_held)
-		uaio_ownfds_hold();
+	if (!forking.is_held)
+		return;
+	/* A handler that closes something now would be taken for one of ours. */
+	(void)sys_sigmask(SIG_BLOCK, &all, &forking.mask);
+	uaio_ownfds_hold();
 }
 
 static void after_fork(void)
@@ -128,6 +135,7 @@ static void after_fork(void)
 		return;
 	uaio_ownfds_release();
 	uaio_leave();
+	(void)sys_sigmask(SIG_SETMASK, &forking.mask, NULL);
 }
 
 /* In the child of fork(); one made by other means keeps the descriptors. */

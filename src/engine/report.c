@@ -10,14 +10,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/options.h"
+#include "base/sleep.h"
 #include "base/sys.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/stats.h"
 #include "uaio.h"
 
-enum { COMM_MAX = 16 };
+enum {
+	COMM_MAX = 16,
+	PATIENCE_NS = 1000000000,
+};
+
+static uint32_t reporter; /* atomic: thread id, or 0, or: */
+static const uint32_t REPORTED = UINT32_MAX;
 
 /* What a report says of the process. */
 struct subject {
@@ -296,17 +304,47 @@ static bool is_wanted(const char *counters_path, bool may_go_on)
 	       (!uaio_engine_is_up() && sys_getpid() == load.pid && !may_go_on);
 }
 
+/*
+ * One thread at a time, and none once all is said. Who comes meanwhile waits,
+ * since he may end the process; but not a handler of the thread that reports,
+ * nor for ever.
+ */
+static bool begin(void)
+{
+	int64_t patience = uaio_now_ns() + PATIENCE_NS;
+	uint32_t me = (uint32_t)sys_gettid(), seen = 0;
+
+	/* [MB:report] acquire: the buffers. Pairs with end(). */
+	while (!cas_acquire(&reporter, &seen, me)) {
+		if (seen == REPORTED || seen == me || uaio_now_ns() >= patience)
+			return false;
+		(void)uaio_sleep(&reporter, seen, patience);
+		seen = 0;
+	}
+	return true;
+}
+
+static void end(bool may_go_on)
+{
+	/* [MB:report] release: the buffers. Pairs with begin(). */
+	store_release(&reporter, may_go_on ? 0 : REPORTED);
+	uaio_wake(&reporter, ~0u);
+}
+
+void uaio_report_init(void)
+{
+	store_relaxed(&reporter, 0);
+}
+
 void uaio_report(bool may_go_on)
 {
-	static uint32_t is_done; /* atomic */
 	static struct subject subject;
 	static struct text text;
 	const char *counters_path = secure_getenv("UAIO_COUNTERS");
 
 	if (!is_wanted(counters_path, may_go_on))
 		return;
-	/* relaxed: one of those who end the process says it */
-	if (add_relaxed(&is_done, 1))
+	if (!begin())
 		return;
 	read_subject(&subject);
 	for (unsigned i = 0; i < NR_OUTPUTS; i++) {
@@ -321,8 +359,7 @@ void uaio_report(bool may_go_on)
 		print_counters(&text, &subject);
 		(void)append(counters_path, &text);
 	}
-	if (may_go_on)
-		store_relaxed(&is_done, 0);
+	end(may_go_on);
 }
 
 void uaio_report_load(void)

@@ -17,6 +17,9 @@
 /* When the library is loaded: where to, before the host changes anything. */
 void uaio_report_load(void);
 
+/* From nothing, in this process. */
+void uaio_report_init(void);
+
 /*
  * The process ends, or if @may_go_on becomes another program, which may yet
  * fail: then nothing is said unless there is something to say, and the end may

@@ -33,6 +33,7 @@ int uaio_stats_pid;
 void uaio_stats_init(void)
 {
 	memset(&all, 0, sizeof(all));
+	memset(&spare, 0, sizeof(spare));
 	uaio_stats_pid = sys_getpid();
 }
 
@@ -52,8 +53,7 @@ static struct uaio_stats *steal(int me)
 		if (!block)
 			return NULL;
 		owner = load_relaxed(&block->owner);
-		if ((owner == me ||
-		     sys_tgkill(uaio_stats_pid, owner, 0) == -ESRCH) &&
+		if (sys_tgkill(uaio_stats_pid, owner, 0) == -ESRCH &&
 		    cas_relaxed(&block->owner, &owner, me))
 			return block;
 		block = block->next;

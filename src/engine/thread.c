@@ -35,6 +35,7 @@ void uaio_threads_init(void)
 
 int uaio_thread_start(void *(*main)(void *), void *arg)
 {
+	int old_errno = errno;
 	size_t stack = STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN);
 	sigset_t all, old;
 	pthread_attr_t attr;
@@ -65,6 +66,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	}
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)pthread_attr_destroy(&attr);
+	errno = old_errno;
 	if (ret)
 		return -EAGAIN;
 	uaio_stats_thread_starts();
