@@ -12,11 +12,14 @@
 #include "engine/report.h"
 #include "engine/req.h"
 
-enum door {
+/* The state of the door: one of these, and over EXEC the thread's number. */
+enum {
 	DOOR_OPEN,
 	DOOR_EXEC,   /* a thread finishes what is pending, then calls exec */
 	DOOR_ENDING, /* the process ends once nothing is pending */
 	DOOR_ENDED,  /* and is about to */
+	DOOR_MASK = 3,
+	DOOR_TID_SHIFT = 2,
 };
 
 /*
@@ -28,13 +31,11 @@ enum door {
 enum { LOST_NS = 1000000000 };
 
 static uint32_t nr_pending; /* atomic: requests held */
-static uint32_t door;       /* atomic: enum door */
-static uint32_t exec_tid;   /* atomic: who closed it, under DOOR_EXEC */
+static uint32_t door;       /* atomic */
 
 void uaio_exit_init(void)
 {
 	store_relaxed(&nr_pending, 0);
-	store_relaxed(&exec_tid, 0);
 	store_relaxed(&door, DOOR_OPEN);
 }
 
@@ -62,50 +63,52 @@ bool uaio_exit_is_near(void)
 	return load_relaxed(&door) != DOOR_OPEN;
 }
 
-/* Return: whether the exec under way is of this thread: a handler asks. */
-static bool is_own_exec(void)
+static uint32_t exec_of_mine(void)
 {
-	/* relaxed: only this thread stores its own number */
-	return load_relaxed(&exec_tid) == (uint32_t)sys_gettid();
+	return (uint32_t)sys_gettid() << DOOR_TID_SHIFT | DOOR_EXEC;
 }
 
-static void open_door(void)
+/* Return: whether it was closed as seen, and is open now. */
+static bool open_door(uint32_t seen)
 {
-	uint32_t seen = DOOR_EXEC;
-
-	store_relaxed(&exec_tid, 0);
 	/* relaxed: those at the door ask again */
-	if (cas_relaxed(&door, &seen, DOOR_OPEN))
-		uaio_wake(&door, ~0u);
+	if (!cas_relaxed(&door, &seen, DOOR_OPEN))
+		return false;
+	uaio_wake(&door, ~0u);
+	return true;
 }
 
 /* Wait until the exec of another thread has failed. */
 static void wait_at_door(void)
 {
 	int64_t lost = uaio_now_ns() + LOST_NS;
+	uint32_t seen;
 
 	/* relaxed: counts are looked at, nothing else */
-	while (load_relaxed(&door) == DOOR_EXEC) {
+	while (((seen = load_relaxed(&door)) & DOOR_MASK) == DOOR_EXEC) {
 		/*
 		 * Not stepped out: the caller has tickets out, so handlers
 		 * must not leave by siglongjmp from here.
 		 */
-		(void)uaio_sleep(&door, DOOR_EXEC, lost);
-		if (load_relaxed(&nr_pending))
+		(void)uaio_sleep(&door, seen, lost);
+		if (load_relaxed(&nr_pending) || load_relaxed(&door) != seen)
 			lost = uaio_now_ns() + LOST_NS;
 		else if (uaio_now_ns() >= lost)
-			open_door();
+			(void)open_door(seen);
 	}
 }
 
 int uaio_exit_gate(struct uaio_kick *kick)
 {
 	/* relaxed: who finds it open still is found in the queue */
-	if (likely(load_relaxed(&door) == DOOR_OPEN))
+	uint32_t seen = load_relaxed(&door);
+
+	if (likely(seen == DOOR_OPEN))
 		return 0;
-	if (load_relaxed(&door) == DOOR_EXEC) {
-		if (is_own_exec())
-			return -EAGAIN;
+	/* A handler in our own exec, or one that jumped out of it: go on. */
+	if (seen == exec_of_mine())
+		return 0;
+	if ((seen & DOOR_MASK) == DOOR_EXEC) {
 		uaio_wq_kick(kick);
 		wait_at_door();
 	}
@@ -123,6 +126,9 @@ static bool is_held(const struct uaio_req *req, const void *arg)
  * lock; what comes to it later finds the door closed under that lock and is
  * made by its starter, who does not return before. What waits for either in the
  * order of its file was counted before that one was through.
+ *
+ * No thread is created for what may start then: the caller may be a handler
+ * that interrupted malloc, and whoever comes back sees to it.
  */
 static void drain(void)
 {
@@ -130,7 +136,7 @@ static void drain(void)
 	uint32_t nr;
 
 	while ((req = uaio_wq_take(is_held, NULL)))
-		uaio_req_complete(req, uaio_req_make(req));
+		uaio_req_complete_last(req, uaio_req_make(req));
 	/*
 	 * [MB:exit] seq_cst, which acquires: after the door was closed. Pairs
 	 * with uaio_exit_release().
@@ -158,28 +164,44 @@ void uaio_engine_exiting(void)
 	uaio_report(false);
 }
 
-bool uaio_engine_leave(void)
+static void close_door(uint32_t mine)
 {
 	uint32_t seen = DOOR_OPEN;
 
-	if (!uaio_engine_is_ours())
-		return false;
 	/* [MB:exit] seq_cst: before drain() counts. */
-	while (!cas_seq_cst(&door, &seen, DOOR_EXEC)) {
-		if (seen != DOOR_EXEC || is_own_exec())
-			break;
+	while (!cas_seq_cst(&door, &seen, mine)) {
+		/* The process ends, or a handler is in our own exec. */
+		if ((seen & DOOR_MASK) != DOOR_EXEC || seen == mine)
+			return;
 		wait_at_door();
 		seen = DOOR_OPEN;
 	}
-	store_relaxed(&exec_tid, (uint32_t)sys_gettid());
+}
+
+bool uaio_engine_leave(void)
+{
+	uint32_t mine = exec_of_mine();
+	bool is_first;
+
+	if (!uaio_engine_is_ours())
+		return false;
+	/* relaxed: only this thread stores its own number */
+	is_first = load_relaxed(&door) != mine;
+	close_door(mine);
 	drain();
+	if (!is_first)
+		return false;
 	uaio_report(true);
+	/* That may take long enough for others to lose patience. */
+	if (load_relaxed(&door) == DOOR_OPEN) {
+		close_door(mine);
+		drain();
+	}
 	return true;
 }
 
 void uaio_engine_stay(void)
 {
-	/* relaxed: our own, or there is nothing to take back */
-	if (load_relaxed(&door) == DOOR_EXEC && is_own_exec())
-		open_door();
+	if (open_door(exec_of_mine()))
+		uaio_wq_revive();
 }

@@ -434,15 +434,18 @@ void uaio_file_unuse(struct uaio_file *file)
 {
 	if (file->kind < UAIO_KIND_STREAM)
 		return;
-	/* [MB:file-use] release: the call is over. Pairs with
-	 * uaio_file_make_private(). */
+	/* [MB:file-use] release: the call is over. Pairs with await_calls(). */
 	if (sub_release(&file->nr_using, 1) == 1)
 		uaio_wake(&file->nr_using, 1);
 }
 
-static bool is_of_file(const struct uaio_req *req, const void *file)
+/* Requests of the file may wait for writes of its inode by another number. */
+static bool holds_up(const struct uaio_req *req, const void *arg)
 {
-	return req->file == file;
+	const struct uaio_file *file = arg;
+
+	return req->file->inode == file->inode &&
+	       (req->file == file || uaio_order_is_write(req->order));
 }
 
 /*
@@ -456,13 +459,16 @@ static void see_requests_through(struct uaio_file *file)
 
 	/* [MB:file-ref] seq_cst: flag before count. Pairs with put(). */
 	store_seq_cst(&file->is_closing, 1);
-	while ((req = uaio_wq_take(is_of_file, file)))
+	/* relaxed: before the look, which is under the queue's lock */
+	add_relaxed(&file->inode->nr_closers, 1);
+	while ((req = uaio_wq_take(holds_up, file)))
 		uaio_req_complete(req, uaio_req_make(req));
 	while ((refs = load_seq_cst(&file->refs)) > 1)
 		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);
+	sub_relaxed(&file->inode->nr_closers, 1);
 }
 
-/* Calls on the number that is about to go do not block. */
+/* Calls on a number of the client's do not block. */
 static void await_calls(struct uaio_file *file)
 {
 	uint32_t nr;
@@ -474,74 +480,66 @@ static void await_calls(struct uaio_file *file)
 }
 
 /* Return: whether the file has a duplicate in place of old. */
-static bool replace_fd(struct uaio_file *file, int old)
+static bool replace_fd_locked(struct uaio_file *file, int old)
 {
-	int own = -1;
+	int own = file->fd == old ? uaio_ownfd_dup(old) : -1;
 
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	if (file->fd == old && (own = uaio_ownfd_dup(old)) >= 0) {
-		/* relaxed: peekers are told by the kick */
-		store_relaxed(&file->fd, own);
-		file->owns_fd = true;
-	}
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	if (own < 0)
 		return false;
-	await_calls(file);
+	/* relaxed: peekers are told by the kick */
+	store_relaxed(&file->fd, own);
+	file->owns_fd = true;
 	return true;
 }
 
 bool uaio_file_make_private(struct uaio_file *file)
 {
-	bool is_private;
-	int fd;
+	bool was_private, is_private;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	is_private = file->owns_fd;
-	fd = file->fd;
+	was_private = file->owns_fd;
+	is_private = was_private ||
+		     (file->fd >= 0 && replace_fd_locked(file, file->fd));
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (is_private || fd < 0)
+	if (was_private || !is_private)
 		return is_private;
-	if (!replace_fd(file, fd)) {
-		/* Another thread may have been faster. */
-		uaio_lock(&file->lock, UAIO_RANK_FILE);
-		is_private = file->owns_fd;
-		uaio_unlock(&file->lock, UAIO_RANK_FILE);
-		return is_private;
-	}
+	await_calls(file);
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	list_add_tail(&files.in_private, &file->in_private);
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	return true;
 }
 
-static struct uaio_file *find_private(int fd)
+static struct uaio_file *find_private_locked(int fd)
 {
-	struct uaio_file *found = NULL;
-
-	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	list_for_each (pos, &files.in_private) {
 		struct uaio_file *file =
 			container_of(pos, struct uaio_file, in_private);
 
-		/* relaxed: replace_fd() looks again */
-		if (load_relaxed(&file->fd) == fd && try_get(file)) {
-			found = file;
-			break;
-		}
+		/* relaxed: replace_fd_locked() looks again */
+		if (load_relaxed(&file->fd) == fd && try_get(file))
+			return file;
 	}
-	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	return found;
+	return NULL;
 }
 
 bool uaio_file_yield(int fd)
 {
-	struct uaio_file *file = find_private(fd);
+	struct uaio_file *file;
 	bool has_moved;
 
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	file = find_private_locked(fd);
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	if (!file)
 		return false;
-	has_moved = replace_fd(file, fd);
+	/* A call on it may last for ever: it is there so that calls may. */
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	has_moved =
+		!load_relaxed(&file->nr_using) && replace_fd_locked(file, fd);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (has_moved)
+		uaio_ready_kick();
 	uaio_file_put(file);
 	return has_moved;
 }
@@ -550,7 +548,9 @@ bool uaio_file_yield(int fd)
 static void lose_fd(struct uaio_file *file)
 {
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	store_relaxed(&file->fd, -1);
+	/* There may be one by now. */
+	if (!file->owns_fd)
+		store_relaxed(&file->fd, -1);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	await_calls(file);
 }

@@ -47,6 +47,7 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		list_init(&inode->requests);
 		/* relaxed: nobody else has it yet */
 		store_relaxed(&inode->nr_ordered, 0);
+		store_relaxed(&inode->nr_closers, 0);
 		store_relaxed(&inode->nr_slow, 0);
 		store_relaxed(&inode->slow_until_ns, 0);
 		inode->next = *bucket;

@@ -65,6 +65,7 @@ struct uaio_inode {
 		nr_ordered; /* ordered writes on the list; written under lock */
 	uint32_t nr_slow;   /* writes in a row that were seen to block */
 	int64_t slow_until_ns; /* writes go to workers until then */
+	uint32_t nr_closers;   /* threads that wait for requests of it */
 
 	/* under lock */
 	struct uaio_lock lock;

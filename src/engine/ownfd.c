@@ -54,7 +54,7 @@ static int note_locked(int fd)
 static void unnote_locked(int fd)
 {
 	/* relaxed: as in note_locked() */
-	if (fd < FDS_MAX) {
+	if (fd >= 0 && fd < FDS_MAX) {
 		and_relaxed(&own.words[fd / 64], ~(1ull << fd % 64));
 		sub_relaxed(&own.nr, 1);
 	}

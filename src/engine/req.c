@@ -343,6 +343,17 @@ void uaio_req_complete(struct uaio_req *req, int64_t res)
 		uaio_req_start_all(&startable);
 }
 
+void uaio_req_complete_last(struct uaio_req *req, int64_t res)
+{
+	struct uaio_kick kick = { .is_last = true };
+	struct list startable;
+
+	list_init(&startable);
+	finish(req, res, &startable);
+	start_list(&startable, &kick);
+	uaio_wq_kick(&kick);
+}
+
 static uint64_t bytes_left(const struct uaio_req *req)
 {
 	return uaio_sqe_bytes(&req->sqe);

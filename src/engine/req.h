@@ -157,6 +157,9 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
 /* Complete a RUNNING request: post its event, start what waited for it. */
 void uaio_req_complete(struct uaio_req *req, int64_t res);
 
+/* The same for who leaves the process or its program: creates no thread. */
+void uaio_req_complete_last(struct uaio_req *req, int64_t res);
+
 /*
  * Cancel req, of whose group the lock is held.
  * Return: true if it is RUNNING now and the caller's, who completes it with

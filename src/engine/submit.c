@@ -202,7 +202,8 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		uaio_req_advance(req, (uint64_t)done_bytes);
 	if (req->file->inode) {
 		/* The file may have been a stream when it was tried. */
-		if (issue == UAIO_ISSUE_RETRY_READY)
+		if (issue == UAIO_ISSUE_RETRY_READY &&
+		    uaio_optab[sqe->op].class != UAIO_CLASS_POLL)
 			uaio_ready_unexpect();
 		req->order = uaio_order_of(req->file, &req->sqe);
 		/* The events of writes made inline come before a sync's. */
@@ -211,7 +212,8 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		if (!uaio_order_enter(req))
 			return 0;
 	} else if (issue != UAIO_ISSUE_RETRY_READY) {
-		/* And the other way round. */
+		/* And the other way round: closing it must not wait. */
+		(void)uaio_file_make_private(req->file);
 		req->is_blocking = true;
 	}
 	uaio_req_start(req, &batch->kick);

@@ -195,7 +195,11 @@ static void give_back(struct account *account, struct list *ret_refused)
 static bool is_awaited_locked(const struct uaio_req *req)
 {
 	/* relaxed: set before the look, which is under the lock, too */
+	const struct uaio_inode *inode = req->file->inode;
+
 	return load_relaxed(&req->file->is_closing) ||
+	       (inode && load_relaxed(&inode->nr_closers) &&
+		uaio_order_is_write(req->order)) ||
 	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
 }
 
@@ -214,7 +218,7 @@ void uaio_wq_add(enum uaio_account id, struct uaio_req *req,
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
 	list_add_tail(&account->queue, &req->link);
 	account->nr_queued++;
-	wants_worker = wants_worker_locked(account);
+	wants_worker = !kick->is_last && wants_worker_locked(account);
 	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
 
 	if (!wants_worker) {
@@ -227,6 +231,34 @@ void uaio_wq_add(enum uaio_account id, struct uaio_req *req,
 		kick->nr[id]++;
 	else
 		give_back(account, ret_refused);
+}
+
+/* Return: whether another worker is to be tried for. */
+static bool revive(struct account *account)
+{
+	struct list refused;
+	bool wants_worker;
+
+	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
+	wants_worker = wants_worker_locked(account);
+	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+	if (!wants_worker)
+		return false;
+	if (uaio_thread_start(work, account) == 0)
+		return true;
+	if (creation_failed(account))
+		return false;
+	list_init(&refused);
+	give_back(account, &refused);
+	uaio_req_start_all(&refused);
+	return false;
+}
+
+void uaio_wq_revive(void)
+{
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
+		while (revive(&accounts[i]))
+			;
 }
 
 struct uaio_req *uaio_wq_take(bool (*is_wanted)(const struct uaio_req *req,

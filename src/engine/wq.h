@@ -38,6 +38,7 @@ enum uaio_account {
 /* Wake-ups owed to each account, delivered together: one call per submit. */
 struct uaio_kick {
 	uint32_t nr[UAIO_NR_ACCOUNTS];
+	bool is_last; /* the caller leaves: no thread is created for it */
 };
 
 /* From nothing: the threads of another process life are not ours. */
@@ -59,6 +60,9 @@ void uaio_wq_add(enum uaio_account account, struct uaio_req *req,
 struct uaio_req *uaio_wq_take(bool (*is_wanted)(const struct uaio_req *req,
 						const void *arg),
 			      const void *arg);
+
+/* Create the workers that were not while somebody was about to leave. */
+void uaio_wq_revive(void);
 
 /* Deliver what is owed. */
 void uaio_wq_kick(struct uaio_kick *kick);

@@ -56,18 +56,20 @@ void uaio_host_load_exec(void)
 static bool leave(void)
 {
 	sigset_t all, old;
-	bool has_left;
+	bool has_left = false;
 
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return false;
-	has_left = uaio_engine_is_ours();
-	if (has_left) {
+	if (uaio_engine_is_ours()) {
 		(void)sigfillset(&all);
 		(void)pthread_sigmask(SIG_BLOCK, &all, &old);
 		has_left = uaio_engine_leave();
+		uaio_leave();
+		/* What was held back comes here, where we hold nothing. */
 		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	} else {
+		uaio_leave();
 	}
-	uaio_leave();
 	return has_left;
 }
 
