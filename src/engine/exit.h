@@ -30,8 +30,8 @@ struct uaio_kick;
 void uaio_exit_init(void);
 
 /*
- * A request is to be handed over. May wait for an exec to fail; what the caller
- * owes in kick is delivered first.
+ * A request is to be handed over. May wait for another thread's exec to fail;
+ * what the caller owes in kick is delivered first.
  * Return: 0, or -EAGAIN: the process ends.
  */
 int uaio_exit_gate(struct uaio_kick *kick);
