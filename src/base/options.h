@@ -37,11 +37,10 @@ struct uaio_option {
 	const char *name;     /* of the flag, without the dashes */
 	const char *variable; /* of the environment */
 	enum uaio_option_kind kind;
-	uint64_t min, max; /* of a count */
-	const char
-		*placeholder; /* stands for the value in --help; NULL: none */
-	const char *alone;    /* what the flag without a value stands for */
-	const char *help;     /* what it does, in at most 40 columns */
+	uint64_t min, max;       /* of a count */
+	const char *placeholder; /* for the value in --help; NULL: none */
+	const char *alone;       /* what the flag without a value means */
+	const char *help;        /* what it does, in at most 40 columns */
 };
 
 extern const struct uaio_option uaio_options[UAIO_NR_OPTIONS];

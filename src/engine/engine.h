@@ -156,7 +156,8 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 /*
  * The client puts a file of its own at fd, which is the engine's: what is there
  * moves elsewhere. fd stays open, and nobody uses it any more.
- * Return: 0, or -EBUSY if that cannot be: it is in use for a moment.
+ * Return: 0, or -EBUSY if that cannot be: a call on it is under way, or there is
+ * no other number.
  */
 int uaio_own_fd_yield(int fd);
 

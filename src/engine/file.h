@@ -139,7 +139,8 @@ bool uaio_file_make_private(struct uaio_file *file);
 
 /*
  * The client wants the number of a private duplicate: move to another.
- * Return: false if fd is none, or the descriptor table is full.
+ * Return: false if fd is none, a call on it is under way, which may last for
+ * ever, or the descriptor table is full.
  */
 bool uaio_file_yield(int fd);
 

@@ -137,8 +137,9 @@ const struct difference differs_threads = {
 		"on when their number is closed, have numbers from 512 up, "
 		"where the limit allows, and are closed on exec. close(2) says "
 		"EBADF of them and ranges step over them; dup2(2) onto one "
-		"works, but for EBUSY onto that of an io_pgetevents that "
-		"sleeps with a signal mask just then. A main that ends by "
+		"works, but for EBUSY while that number is in a call: an "
+		"io_pgetevents that sleeps with a signal mask, a read of a "
+		"terminal. A main that ends by "
 		"pthread_exit ends the process when the threads have been idle "
 		"for five to ten seconds.",
 };
