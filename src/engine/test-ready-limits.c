@@ -10,28 +10,7 @@
 
 #include "base/atomic.h"
 #include "front/libaio/aio.h"
-#include "unit.h"
-
-static int ends[2]; /* of a pipe: read, write */
-static uint64_t handle;
-
-static void open_pipe(unsigned nr_events)
-{
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	handle = unit_context(nr_events);
-}
-
-static void close_pipe(void)
-{
-	unit_destroy(handle);
-	unit_close(ends[0]);
-	unit_close(ends[1]);
-}
-
-static void put_text(const char *text)
-{
-	assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
-}
+#include "engine/test-ready.h"
 
 /* poll() takes no more entries than the process may have descriptors. */
 static int park_more_than_descriptors(void)
