@@ -26,6 +26,7 @@
 #define store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 
 #define xchg_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define xchg_acqrel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define xchg_release(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
 
 #define add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)

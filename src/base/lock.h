@@ -30,6 +30,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_INODE,   /* order of one inode's requests */
 	UAIO_RANK_READY,   /* parked requests */
 	UAIO_RANK_ACCOUNT, /* one account of the work queue */
+	UAIO_RANK_WATCHER, /* calling the one who adds workers */
 	UAIO_RANK_RINGMEM, /* ring chunks */
 	UAIO_RANK_SLAB,    /* object caches */
 	UAIO_RANK_OWNFD,   /* descriptors of our own */

@@ -34,7 +34,6 @@
 #include "engine/ringmem.h"
 #include "engine/stats.h"
 #include "engine/thread.h"
-#include "engine/wq.h"
 
 enum { LIFE_BYTES = 1 << 16 }; /* a page, on any machine */
 
@@ -75,7 +74,7 @@ static int start_locked(void)
 	uaio_cycles_start();
 	uaio_order_init();
 	uaio_reqs_init();
-	uaio_wq_init();
+	uaio_req_wq_init();
 	uaio_ready_init();
 	uaio_exit_init();
 	uaio_stats_init();

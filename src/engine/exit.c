@@ -109,7 +109,7 @@ int uaio_exit_gate(struct uaio_kick *kick)
 	if (seen == exec_of_mine())
 		return 0;
 	if ((seen & DOOR_MASK) == DOOR_EXEC) {
-		uaio_wq_kick(kick);
+		uaio_req_kick(kick);
 		wait_at_door();
 	}
 	return load_relaxed(&door) == DOOR_ENDING ? -EAGAIN : 0;
@@ -135,7 +135,7 @@ static void drain(void)
 	struct uaio_req *req;
 	uint32_t nr;
 
-	while ((req = uaio_wq_take(is_held, NULL)))
+	while ((req = uaio_req_take(is_held, NULL)))
 		uaio_req_complete_last(req, uaio_req_make(req));
 	/*
 	 * [MB:exit] seq_cst, which acquires: after the door was closed. Pairs
@@ -203,5 +203,5 @@ bool uaio_engine_leave(void)
 void uaio_engine_stay(void)
 {
 	if (open_door(exec_of_mine()))
-		uaio_wq_revive();
+		uaio_req_revive();
 }

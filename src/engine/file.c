@@ -461,7 +461,7 @@ static void see_requests_through(struct uaio_file *file)
 	store_seq_cst(&file->is_closing, 1);
 	/* relaxed: before the look, which is under the queue's lock */
 	add_relaxed(&file->inode->nr_closers, 1);
-	while ((req = uaio_wq_take(holds_up, file)))
+	while ((req = uaio_req_take(holds_up, file)))
 		uaio_req_complete(req, uaio_req_make(req));
 	while ((refs = load_seq_cst(&file->refs)) > 1)
 		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);

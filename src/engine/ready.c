@@ -380,9 +380,7 @@ static bool wait_ready(unsigned nr)
 		uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	} else if (ret == 0 && !ready.is_cut) {
 		/* What is parked keeps no process. */
-		leaves = uaio_threads_are_last(
-			1 + uaio_wq_nr_workers(UAIO_BOUNDED) +
-			uaio_wq_nr_workers(UAIO_UNBOUNDED));
+		leaves = uaio_threads_are_last(1 + uaio_wq_nr_threads());
 		/* Should that be wrong after all, another one starts. */
 		uaio_lock(&ready.lock, UAIO_RANK_READY);
 		ready.has_thread = !leaves;

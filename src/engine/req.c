@@ -88,6 +88,10 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	/* Set by those who enter it in an order; others leave none. */
 	req->order = UAIO_ORDER_READ;
 	list_init(&req->link);
+	list_init(&req->work.link);
+	req->work.is_public = false;
+	req->work.slot = NULL;
+	req->work.may_block = true;
 	list_init(&req->in_order);
 	req->iov = iovs;
 	if (uaio_optab[sqe->op].is_vectored && !iovs) {
@@ -262,16 +266,31 @@ int64_t uaio_req_make(struct uaio_req *req)
 					  : res + req->done_bytes;
 }
 
-/* Where a request that is not made inline goes; or back, see wq.h. */
+/* Where a request that is not made inline goes; or back, if it may not park. */
 static void route(struct uaio_req *req, struct uaio_kick *kick,
 		  struct list *ret_refused)
 {
 	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
 
-	if (!is_poll && (req->is_blocking || req->file->inode))
-		uaio_wq_add(uaio_req_account(req), req, kick, ret_refused);
-	else if (!uaio_ready_park(req))
+	if (!is_poll && (req->is_blocking || req->file->inode)) {
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
+		uaio_wq_add(uaio_req_account(req), &req->work, kick);
+	} else if (!uaio_ready_park(req)) {
 		list_add_tail(ret_refused, &req->link);
+	}
+}
+
+/* Made by whoever is there; a worker does not count as one meanwhile. */
+static int64_t make_here(struct uaio_req *req, struct uaio_worker *worker)
+{
+	int64_t res;
+
+	if (worker)
+		uaio_wq_blocks(worker);
+	res = uaio_req_make(req);
+	if (worker)
+		uaio_wq_returned(worker);
+	return res;
 }
 
 /*
@@ -279,13 +298,14 @@ static void route(struct uaio_req *req, struct uaio_kick *kick,
  * made by whoever is there: they end by themselves. One of a stream was to be
  * parked while its context goes away, or found no thread to block.
  */
-static void end_here(struct uaio_req *req, struct list *ret_startable)
+static void end_here(struct uaio_req *req, struct uaio_worker *worker,
+		     struct list *ret_startable)
 {
 	int64_t res;
 
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	if (req->file->inode)
-		res = uaio_req_make(req);
+		res = make_here(req, worker);
 	else if (req->is_blocking)
 		res = -EAGAIN;
 	else
@@ -304,8 +324,34 @@ static void start_list(struct list *startable, struct uaio_kick *kick)
 		      &refused);
 		while ((node = list_pop(&refused)))
 			end_here(container_of(node, struct uaio_req, link),
-				 startable);
+				 kick->worker, startable);
 	}
+}
+
+/* Nor here: what ends here may let others start, and so on. */
+void uaio_req_kick(struct uaio_kick *kick)
+{
+	while (uaio_kick_is_owed(kick)) {
+		struct list refused, startable, *node;
+
+		list_init(&refused);
+		list_init(&startable);
+		uaio_wq_kick(kick, &refused);
+		while ((node = list_pop(&refused))) {
+			struct uaio_req *req =
+				container_of(node, struct uaio_req, work.link);
+
+			uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_PREPPED);
+			end_here(req, kick->worker, &startable);
+		}
+		start_list(&startable, kick);
+	}
+}
+
+static void start_and_kick(struct list *startable, struct uaio_kick *kick)
+{
+	start_list(startable, kick);
+	uaio_req_kick(kick);
 }
 
 int64_t uaio_req_cancelled_res(const struct uaio_req *req)
@@ -327,31 +373,142 @@ void uaio_req_start(struct uaio_req *req, struct uaio_kick *kick)
 
 void uaio_req_start_all(struct list *startable)
 {
-	struct uaio_kick kick = { 0 };
+	struct uaio_kick kick;
 
-	start_list(startable, &kick);
-	uaio_wq_kick(&kick);
+	uaio_kick_init(&kick);
+	start_and_kick(startable, &kick);
+}
+
+static void complete(struct uaio_req *req, int64_t res, bool is_last,
+		     struct uaio_worker *worker)
+{
+	struct list startable;
+	struct uaio_kick kick;
+
+	list_init(&startable);
+	finish(req, res, &startable);
+	if (list_is_empty(&startable))
+		return;
+	uaio_kick_init(&kick);
+	kick.is_last = is_last;
+	kick.worker = worker;
+	start_and_kick(&startable, &kick);
 }
 
 void uaio_req_complete(struct uaio_req *req, int64_t res)
 {
-	struct list startable;
-
-	list_init(&startable);
-	finish(req, res, &startable);
-	if (!list_is_empty(&startable))
-		uaio_req_start_all(&startable);
+	complete(req, res, false, NULL);
 }
 
 void uaio_req_complete_last(struct uaio_req *req, int64_t res)
 {
-	struct uaio_kick kick = { .is_last = true };
-	struct list startable;
+	complete(req, res, true, NULL);
+}
 
-	list_init(&startable);
-	finish(req, res, &startable);
-	start_list(&startable, &kick);
-	uaio_wq_kick(&kick);
+/*
+ * The work queue's view of requests
+ */
+
+static struct uaio_req *req_of(const struct uaio_work *work)
+{
+	return container_of(work, struct uaio_req, work);
+}
+
+static void run_work(struct uaio_work *work, struct uaio_worker *worker)
+{
+	struct uaio_req *req = req_of(work);
+	int ioprio = req->sqe.ioprio;
+	int64_t res;
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	if (unlikely(ioprio))
+		(void)sys_ioprio_set(ioprio);
+	res = uaio_req_make(req);
+	if (unlikely(ioprio))
+		(void)sys_ioprio_set(0);
+	/* Before the event: who sees it and submits more needs nobody else. */
+	uaio_wq_returned(worker);
+	complete(req, res, false, worker);
+}
+
+static void flush_done(struct uaio_worker *worker)
+{
+	(void)worker;
+}
+
+static void refuse_work(struct uaio_work *work)
+{
+	struct uaio_req *req = req_of(work);
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	uaio_req_complete(req, -EAGAIN);
+}
+
+static bool is_awaited(const struct uaio_work *work)
+{
+	const struct uaio_req *req = req_of(work);
+	/* relaxed: set before the look, which is under the lock, too */
+	const struct uaio_inode *inode = req->file->inode;
+
+	return load_relaxed(&req->file->is_closing) ||
+	       (inode && load_relaxed(&inode->nr_closers) &&
+		uaio_order_is_write(req->order)) ||
+	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
+}
+
+void uaio_req_wq_init(void)
+{
+	static const struct uaio_wq_ops ops = {
+		.run = run_work,
+		.flush = flush_done,
+		.refuse = refuse_work,
+		.is_awaited = is_awaited,
+	};
+
+	uaio_wq_init(&ops);
+}
+
+struct wanted {
+	bool (*is_wanted)(const struct uaio_req *req, const void *arg);
+	const void *arg;
+};
+
+static bool is_wanted(const struct uaio_work *work, const void *arg)
+{
+	const struct wanted *wanted = arg;
+
+	return wanted->is_wanted(req_of(work), wanted->arg);
+}
+
+struct uaio_req *uaio_req_take(bool (*wants)(const struct uaio_req *req,
+					     const void *arg),
+			       const void *arg)
+{
+	const struct wanted wanted = { wants, arg };
+	struct uaio_work *work = uaio_wq_take(is_wanted, &wanted);
+	struct uaio_req *req;
+
+	if (!work)
+		return NULL;
+	req = req_of(work);
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	return req;
+}
+
+void uaio_req_revive(void)
+{
+	struct list refused, *node;
+
+	list_init(&refused);
+	uaio_wq_revive(&refused);
+	while ((node = list_pop(&refused))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, work.link);
+
+		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+		uaio_req_complete(req, req->file->inode ? uaio_req_make(req)
+							: -EAGAIN);
+	}
 }
 
 static uint64_t bytes_left(const struct uaio_req *req)
@@ -391,12 +548,20 @@ int64_t uaio_req_try(struct uaio_req *req)
 	}
 }
 
+static bool cancel_queued(struct uaio_req *req)
+{
+	if (!uaio_wq_cancel(uaio_req_account(req), &req->work))
+		return false;
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	return true;
+}
+
 bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable)
 {
 	/* relaxed: each case looks again under the lock of its edge */
 	switch (load_relaxed(&req->state)) {
 	case UAIO_REQ_ORDERED: return uaio_order_cancel(req, ret_startable);
-	case UAIO_REQ_QUEUED: return uaio_wq_cancel(req);
+	case UAIO_REQ_QUEUED: return cancel_queued(req);
 	case UAIO_REQ_PARKED: return uaio_ready_cancel(req);
 	default: return false;
 	}

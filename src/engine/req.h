@@ -7,10 +7,11 @@
  *   FREE -> PREPPED	 the submitter, under the group's lock
  *   PREPPED -> ORDERED	 the submitter, under the inode's lock
  *   ORDERED -> PREPPED	 whoever removes what it waited for, under that lock
- *   PREPPED -> QUEUED	 its starter, under the account's lock
+ *   PREPPED -> QUEUED	 its starter, before it notes it for the work queue
+ *   QUEUED -> PREPPED	 its starter, who got it back from there
  *   PREPPED -> PARKED	 its starter, under ready.c's lock
  *   PARKED -> PREPPED	 the poller, to hand it on, under that lock
- *   QUEUED -> RUNNING	 a worker or a canceller, under the account's lock
+ *   QUEUED -> RUNNING	 a worker or a canceller, who has got it from there
  *   PARKED -> RUNNING	 the poller or a canceller, under ready.c's lock
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
  *   PREPPED -> RUNNING	 its starter, if no thread can be had for it, or its
@@ -21,8 +22,9 @@
  *   I1  One owner in each state; who made a request RUNNING completes it, once.
  *   I2  A request is on its group's list from PREPPED until its event is
  *       posted, so a canceller that holds the group's lock may look at it.
- *   I3  In each state it is on exactly one other list (link): a startable
- *       list, an account's, or the poller's; ORDERED ones only on in_order.
+ *   I3  In each state it is on exactly one other list: a startable list or
+ *       the poller's (link), one of the work queue's (work); ORDERED ones only
+ *       on in_order.
  *
  * Memory comes from a slab and is kept by the group while it lives: no malloc
  * on the way in.
@@ -90,9 +92,10 @@ struct uaio_req {
 	int64_t done_bytes;  /* of a stream request that was cut */
 	bool is_blocking;    /* its file knows no RWF_NOWAIT: a worker's */
 	struct list link;
-	uint32_t poll_round;  /* when the poller last watched it */
-	struct list in_order; /* under the inode's lock */
-	uint32_t state;       /* atomic: enum uaio_req_state, see above */
+	struct uaio_work work; /* QUEUED: the work queue's */
+	uint32_t poll_round;   /* when the poller last watched it */
+	struct list in_order;  /* under the inode's lock */
+	uint32_t state;        /* atomic: enum uaio_req_state, see above */
 
 	/* in cycles, the owner's; only where statistics are on */
 	uint64_t submitted;   /* when the call of io_submit began */
@@ -117,11 +120,27 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 		 const struct uaio_sqe *sqe, struct uaio_req **ret_req);
 
 /*
- * Send a PREPPED request on its way: to a worker, or to wait until its file is
- * ready. If no thread can be had for it, it is made here. The wake-up owed is
- * noted in kick.
+ * Send a PREPPED request on its way: to a worker, once kick is delivered, or to
+ * wait until its file is ready.
  */
 void uaio_req_start(struct uaio_req *req, struct uaio_kick *kick);
+
+/* Deliver: what no thread can be had for is made here. */
+void uaio_req_kick(struct uaio_kick *kick);
+
+/* From nothing: the work queue, for requests. */
+void uaio_req_wq_init(void);
+
+/*
+ * Take a request of a regular file that is queued and wanted.
+ * Return: it, RUNNING, the caller's to make and complete; NULL if none is.
+ */
+struct uaio_req *uaio_req_take(bool (*is_wanted)(const struct uaio_req *req,
+						 const void *arg),
+			       const void *arg);
+
+/* Create the workers that were not while somebody was about to leave. */
+void uaio_req_revive(void);
 
 /*
  * Return: whether a request on file is held at the end of the process: writes

@@ -35,7 +35,7 @@ long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 		batch->nr_unused = (uint32_t)room;
 		batch->resfd = NULL;
 		batch->nr_resfd = 0;
-		batch->kick = (struct uaio_kick){ 0 };
+		uaio_kick_init(&batch->kick);
 		batch->stats = uaio_stats_mine();
 		if (unlikely(batch->stats))
 			batch->nr_inline = batch->nr_handed_over = 0;
@@ -281,7 +281,7 @@ void uaio_batch_end(struct uaio_batch *batch)
 	flush(batch);
 	if (unlikely(nr_unused))
 		uaio_ctx_return_tickets(ctx, nr_unused);
-	uaio_wq_kick(&batch->kick);
+	uaio_req_kick(&batch->kick);
 	if (unlikely(batch->stats) && batch->nr_inline + batch->nr_handed_over)
 		count_call(batch);
 }

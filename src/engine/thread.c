@@ -26,11 +26,22 @@ enum {
 
 static unsigned char load_mask[CPU_MASK_BYTES]; /* immutable after load */
 static int load_mask_bytes;
+static bool are_many;
 
 void uaio_threads_init(void)
 {
+	unsigned nr = 0;
+
 	load_mask_bytes =
 		sys_sched_getaffinity(0, sizeof(load_mask), load_mask);
+	for (int i = 0; i < load_mask_bytes; i++)
+		nr += (unsigned)__builtin_popcount(load_mask[i]);
+	are_many = nr > 1;
+}
+
+bool uaio_cpus_are_many(void)
+{
+	return are_many;
 }
 
 int uaio_thread_start(void *(*main)(void *), void *arg)

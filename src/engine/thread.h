@@ -26,6 +26,9 @@ int uaio_thread_start(void *(*main)(void *), void *arg);
  */
 bool uaio_threads_are_last(unsigned nr_own);
 
+/* Return: whether the process may use more than one processor, at load. */
+bool uaio_cpus_are_many(void);
+
 /* First thing in main: the name (15 characters are kept), the processors. */
 void uaio_thread_begin(const char *name);
 

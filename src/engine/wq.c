@@ -1,46 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/wq.h"
-
 #include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stddef.h>
+#include <sys/mman.h>
 
-#include "base/eventcount.h"
-#include "base/list.h"
+#include "base/check.h"
 #include "base/sys.h"
-#include "engine/entry.h"
-#include "engine/exit.h"
-#include "engine/req.h"
-#include "engine/thread.h"
+#include "engine/wqint.h"
 
 enum {
 	/* A disk at depth 32 is kept busy by as many blocking calls. */
 	MAX_BOUNDED = 32,
 	MAX_UNBOUNDED = 256,
-	IDLE_MS = 5000,
+	MAX_WORKS = 64,
+	/* To begin with; each wake-up that is timed corrects it. */
+	WAKE_NS = 10000,
 };
 
-struct account {
-	/* immutable */
-	const char *thread_name;
-	unsigned max_workers;
+struct uaio_wq_account uaio_wq_accounts[UAIO_NR_ACCOUNTS];
+const struct uaio_wq_ops *uaio_wq_ops;
+struct uaio_wq_tuning uaio_wq_tuning;
 
-	struct uaio_eventcount idle;
-
-	/* under lock */
-	struct uaio_lock lock; /* rank ACCOUNT */
-	struct list queue;
-	unsigned nr_workers;
-	unsigned nr_idle; /* of them, asleep or about to look again */
-	unsigned nr_queued;
-	unsigned nr_coming; /* of them, starting or finishing: they will look */
-};
-
-static struct account accounts[UAIO_NR_ACCOUNTS];
-
-void uaio_wq_init(void)
+void uaio_wq_init(const struct uaio_wq_ops *ops)
 {
 	static const struct {
 		const char *name;
@@ -50,272 +29,487 @@ void uaio_wq_init(void)
 		[UAIO_UNBOUNDED] = { "uaio-unbound", MAX_UNBOUNDED },
 	};
 
+	uaio_wq_ops = ops;
+	uaio_wq_tuning = (struct uaio_wq_tuning){
+		.placement = UAIO_PLACE_PACKED,
+		.batch = 64,
+		.may_spin = true,
+	};
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		accounts[i] = (struct account){
+		struct uaio_wq_account *account = &uaio_wq_accounts[i];
+
+		*account = (struct uaio_wq_account){
 			.thread_name = limits[i].name,
 			.max_workers = limits[i].max,
+			.max_works = MAX_WORKS,
+			.wake_ns = WAKE_NS,
+			.lists = account->lists,
 		};
-		list_init(&accounts[i].queue);
+		list_init(&account->public);
+		list_init(&account->workers);
 	}
+	uaio_watcher_init();
 }
 
-static struct uaio_req *take_locked(struct account *account)
+void uaio_wq_tune(const struct uaio_wq_tuning *tuning)
 {
-	struct list *node = list_pop(&account->queue);
-	struct uaio_req *req;
-
-	if (!node)
-		return NULL;
-	req = container_of(node, struct uaio_req, link);
-	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	account->nr_queued--;
-	return req;
+	uaio_wq_tuning = *tuning;
 }
 
-/*
- * Return: work, or NULL when the idle time is over; the worker is not counted
- * any more then (I3).
- */
-static struct uaio_req *wait_for_work(struct account *account)
+void uaio_wq_lock(struct uaio_wq_account *account)
 {
-	int64_t deadline = uaio_now_ns() + IDLE_MS * 1000000ll;
-	struct uaio_req *req;
-	bool is_late = false;
+	bool was_free = uaio_trylock(&account->lock, UAIO_RANK_ACCOUNT);
 
-	for (;;) {
-		uint32_t key = uaio_ec_prepare(&account->idle);
-
+	if (unlikely(!was_free))
 		uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-		req = take_locked(account);
-		if (req || is_late) {
-			account->nr_idle--;
-			if (!req)
-				account->nr_workers--;
-			uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-			uaio_ec_cancel(&account->idle);
-			return req;
+	account->counters.nr_locked++;
+	account->counters.nr_contended += !was_free;
+}
+
+void uaio_wq_unlock(struct uaio_wq_account *account)
+{
+	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+}
+
+/*
+ * Lists
+ */
+
+void uaio_wq_put_public_locked(struct uaio_wq_account *account,
+			       struct uaio_work *work)
+{
+	work->is_public = true;
+	work->slot = NULL;
+	list_add_tail(&account->public, &work->link);
+	account->nr_blocking += work->may_block;
+	/* relaxed: advice to workers that look without the lock */
+	store_relaxed(&account->nr_public,
+		      load_relaxed(&account->nr_public) + 1);
+}
+
+static void remove_public_locked(struct uaio_wq_account *account,
+				 struct uaio_work *work)
+{
+	work->is_public = false;
+	list_remove(&work->link);
+	account->nr_blocking -= work->may_block;
+	store_relaxed(&account->nr_public,
+		      load_relaxed(&account->nr_public) - 1);
+}
+
+struct uaio_work *uaio_wq_pop_public_locked(struct uaio_wq_account *account)
+{
+	struct uaio_work *work;
+
+	if (list_is_empty(&account->public))
+		return NULL;
+	/* [step: POP_PUBLIC] */
+	work = container_of(account->public.next, struct uaio_work, link);
+	remove_public_locked(account, work);
+	return work;
+}
+
+void uaio_wq_spill_locked(struct uaio_wq_account *account, unsigned index)
+{
+	struct uaio_work *work;
+
+	while ((work = uaio_worklist_take(&account->lists[index])))
+		uaio_wq_put_public_locked(account, work);
+}
+
+static void spill_all_locked(struct uaio_wq_account *account)
+{
+	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++)
+		if (account->owners[i])
+			uaio_wq_spill_locked(account, i);
+}
+
+bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
+			    unsigned index)
+{
+	const struct uaio_worker *owner = account->owners[index];
+
+	/* relaxed: who has just returned takes from it, too */
+	return owner &&
+	       (owner->is_asleep || load_relaxed(&owner->busy_since_ns));
+}
+
+/*
+ * Placement
+ */
+
+/*
+ * Return: whether the oldest work of the list has been seen there for so long
+ * that its owner must have lost its processor.
+ */
+static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
+{
+	/* relaxed: a guess */
+	uint64_t head = load_relaxed(&list->head);
+
+	if (head == load_relaxed(&list->tail) || head != list->seen_head) {
+		list->seen_head = head;
+		list->seen_ns = now;
+		return false;
+	}
+	return now - list->seen_ns > UAIO_WQ_STALE_NS;
+}
+
+/* Each in turn, once all are there: the one idea, and one try. */
+static unsigned in_turn_locked(struct uaio_wq_account *account)
+{
+	unsigned index;
+
+	if (!account->max_fixed || account->nr_fixed < account->max_fixed)
+		return UAIO_WQ_FIXED_MAX;
+	index = account->turn++ % account->max_fixed;
+	if (!account->owners[index] ||
+	    !uaio_worklist_has_room(&account->lists[index], account->max_works))
+		return UAIO_WQ_FIXED_MAX;
+	return index;
+}
+
+/* Short work to the first that is awake and gets on with what it has. */
+static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now)
+{
+	for (unsigned i = 0; i < account->max_fixed; i++) {
+		if (!account->owners[i] || uaio_wq_is_open_locked(account, i))
+			continue;
+		if (is_stale_locked(&account->lists[i], now)) {
+			/* Others are to have it: see to those behind it, too. */
+			account->counters.nr_late += account->nr_idle > 0;
+			uaio_wq_spill_locked(account, i);
+		} else if (uaio_worklist_has_room(&account->lists[i],
+						  account->max_works)) {
+			return i;
 		}
-		uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-		if (uaio_ec_wait(&account->idle, key, deadline) == -ETIMEDOUT)
-			is_late = true;
 	}
+	return UAIO_WQ_FIXED_MAX;
 }
 
-static struct uaio_req *next_work(struct account *account)
+static void place_locked(struct uaio_wq_account *account,
+			 struct uaio_work *work, int64_t now)
 {
-	struct uaio_req *req;
+	unsigned index = UAIO_WQ_FIXED_MAX;
 
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	account->nr_coming--;
-	req = take_locked(account);
-	if (!req)
-		account->nr_idle++;
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-	return req ? req : wait_for_work(account);
+	if (uaio_wq_tuning.placement == UAIO_PLACE_ROUND_ROBIN)
+		index = in_turn_locked(account);
+	else if (uaio_wq_tuning.placement == UAIO_PLACE_PACKED &&
+		 !work->may_block)
+		index = first_awake_locked(account, now);
+
+	work->queued_ns = now;
+	if (index < UAIO_WQ_FIXED_MAX) {
+		work->is_public = false;
+		work->slot = uaio_worklist_put(&account->lists[index], work);
+		account->counters.nr_private++;
+		account->counters.nr_placed[index]++;
+	} else {
+		uaio_wq_put_public_locked(account, work);
+		account->counters.nr_public++;
+	}
 }
 
 /*
- * What remains is short, and then we look for work: whoever sees the event and
- * submits the next request at once needs no other worker.
+ * Wake-ups
  */
-static void finishing(struct account *account)
+
+unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 {
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	account->nr_coming++;
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+	unsigned nr_public = load_relaxed(&account->nr_public);
+	unsigned need =
+		account->nr_blocking + (nr_public > account->nr_blocking);
+	/* relaxed: whoever it counts looks at the lists under this lock */
+	unsigned nr_searching = load_relaxed(&account->nr_searching);
+
+	if (account->nr_fixed)
+		for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++)
+			if (uaio_wq_is_open_locked(account, i))
+				need += (unsigned)uaio_worklist_count(
+					&account->lists[i]);
+	return need > nr_searching ? need - nr_searching : 0;
 }
 
-static void *work(void *arg)
+bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
+				  unsigned need)
 {
-	struct account *account = arg;
-	struct uaio_req *req;
+	return (need || account->nr_workers < account->max_fixed) &&
+	       account->nr_workers < account->max_workers;
+}
 
-	uaio_thread_begin(account->thread_name);
-	while ((req = next_work(account))) {
-		int ioprio = req->sqe.ioprio;
-		int64_t res;
+void uaio_wq_ensure_locked(struct uaio_wq_account *account,
+			   struct uaio_wq_calls *calls)
+{
+	unsigned need = uaio_wq_need_locked(account);
+	unsigned nr = need < account->nr_idle ? need : account->nr_idle;
 
-		if (unlikely(ioprio))
-			(void)sys_ioprio_set(ioprio);
-		res = uaio_req_make(req);
-		if (unlikely(ioprio))
-			(void)sys_ioprio_set(0);
-
-		finishing(account);
-		uaio_req_complete(req, res);
+	if (nr) {
+		/* [step: ENSURE_GRANT] */
+		account->nr_idle -= nr;
+		account->nr_credits += nr;
+		add_relaxed(&account->nr_searching, nr);
+		account->granted_ns = uaio_now_ns();
+		account->counters.nr_wakes += nr;
+		calls->nr_wake += nr;
 	}
-	uaio_thread_end();
-	return NULL;
-}
-
-/*
- * Work was queued: see whether another worker is wanted, and count it before
- * it exists, so that two submitters do not both pass the limit.
- */
-static bool wants_worker_locked(struct account *account)
-{
-	/* Those that come or idle will take one request each. */
-	if (account->nr_queued <= account->nr_idle + account->nr_coming ||
-	    account->nr_workers >= account->max_workers)
-		return false;
-	account->nr_workers++;
-	account->nr_coming++;
-	return true;
-}
-
-/* Return: whether anybody is there to run what is queued. */
-static bool creation_failed(struct account *account)
-{
-	bool has_workers;
-
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	account->nr_workers--;
-	account->nr_coming--;
-	has_workers = account->nr_workers > 0;
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-	return has_workers;
-}
-
-/* Take everything off the queue: there is nobody to run it. */
-static void give_back(struct account *account, struct list *ret_refused)
-{
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	list_for_each (pos, &account->queue)
-		uaio_req_move(container_of(pos, struct uaio_req, link),
-			      UAIO_REQ_QUEUED, UAIO_REQ_PREPPED);
-	list_splice_tail(ret_refused, &account->queue);
-	account->nr_queued = 0;
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-}
-
-/*
- * Return: whether somebody waits for it who has looked through the queue, or
- * will, and cannot wait for a worker: all may be in reads that never end.
- */
-static bool is_awaited_locked(const struct uaio_req *req)
-{
-	/* relaxed: set before the look, which is under the lock, too */
-	const struct uaio_inode *inode = req->file->inode;
-
-	return load_relaxed(&req->file->is_closing) ||
-	       (inode && load_relaxed(&inode->nr_closers) &&
-		uaio_order_is_write(req->order)) ||
-	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
-}
-
-void uaio_wq_add(enum uaio_account id, struct uaio_req *req,
-		 struct uaio_kick *kick, struct list *ret_refused)
-{
-	struct account *account = &accounts[id];
-	bool wants_worker;
-
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	if (is_awaited_locked(req)) {
-		uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-		list_add_tail(ret_refused, &req->link);
+	if (account->is_watched ||
+	    !uaio_wq_lacks_workers_locked(account, need - nr))
 		return;
-	}
-	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
-	list_add_tail(&account->queue, &req->link);
-	account->nr_queued++;
-	wants_worker = !kick->is_last && wants_worker_locked(account);
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-
-	if (!wants_worker) {
-		kick->nr[id]++;
-		return;
-	}
-	if (uaio_thread_start(work, account) == 0)
-		return;
-	if (creation_failed(account))
-		kick->nr[id]++;
-	else
-		give_back(account, ret_refused);
+	/* [step: ENSURE_WATCH] */
+	account->is_watched = true;
+	account->watched_ns = uaio_now_ns();
+	calls->wakes_watcher = true;
 }
 
-/* Return: whether another worker is to be tried for. */
-static bool revive(struct account *account)
+bool uaio_wq_deliver(struct uaio_wq_account *account,
+		     const struct uaio_wq_calls *calls)
 {
-	struct list refused;
-	bool wants_worker;
-
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	wants_worker = wants_worker_locked(account);
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-	if (!wants_worker)
-		return false;
-	if (uaio_thread_start(work, account) == 0)
-		return true;
-	if (creation_failed(account))
-		return false;
-	list_init(&refused);
-	give_back(account, &refused);
-	uaio_req_start_all(&refused);
-	return false;
+	/* [step: WAKE] */
+	if (calls->nr_wake)
+		uaio_ec_notify(&account->sleepers, calls->nr_wake);
+	return !calls->wakes_watcher || uaio_watcher_call();
 }
 
-void uaio_wq_revive(void)
+/* Take all that is queued where nobody is there to run it. */
+static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
+{
+	struct uaio_work *work;
+
+	uaio_wq_lock(account);
+	account->is_watched = false;
+	if (account->nr_workers == 0)
+		while ((work = uaio_wq_pop_public_locked(account)))
+			list_add_tail(ret_refused, &work->link);
+	uaio_wq_unlock(account);
+}
+
+static void give_all_back(struct list *ret_refused)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
-		while (revive(&accounts[i]))
-			;
+		give_back(&uaio_wq_accounts[i], ret_refused);
 }
 
-struct uaio_req *uaio_wq_take(bool (*is_wanted)(const struct uaio_req *req,
-						const void *arg),
-			      const void *arg)
+static void queue_locked(struct uaio_wq_account *account, struct list *works,
+			 struct list *ret_refused)
 {
-	struct account *account = &accounts[UAIO_BOUNDED];
-	struct uaio_req *found = NULL;
+	int64_t now = uaio_now_ns();
+	struct list *node;
 
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	list_for_each (pos, &account->queue) {
-		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+	while ((node = list_pop(works))) {
+		struct uaio_work *work =
+			container_of(node, struct uaio_work, link);
 
-		if (!is_wanted(req, arg))
+		if (unlikely(!account->max_workers ||
+			     uaio_wq_ops->is_awaited(work)))
+			list_add_tail(ret_refused, node);
+		else
+			place_locked(account, work, now);
+	}
+}
+
+static void queue(struct uaio_wq_account *account, struct list *works,
+		  bool is_last, struct list *ret_refused)
+{
+	struct uaio_wq_calls calls = { 0 };
+
+	uaio_wq_lock(account);
+	queue_locked(account, works, ret_refused);
+	uaio_wq_ensure_locked(account, &calls);
+	if (is_last && calls.wakes_watcher) {
+		/* uaio_wq_revive() comes after it. */
+		calls.wakes_watcher = false;
+		account->is_watched = false;
+	}
+	uaio_wq_unlock(account);
+	/* relaxed: any change will do, and who spins looks at the lists, too */
+	store_relaxed(&account->nr_kicks, load_relaxed(&account->nr_kicks) + 1);
+	if (!uaio_wq_deliver(account, &calls))
+		give_all_back(ret_refused);
+}
+
+void uaio_wq_kick(struct uaio_kick *kick, struct list *ret_refused)
+{
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		if (!kick->nr[i])
 			continue;
-		list_remove(&req->link);
-		account->nr_queued--;
-		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-		found = req;
+		kick->nr[i] = 0;
+		queue(&uaio_wq_accounts[i], &kick->works[i], kick->is_last,
+		      ret_refused);
+	}
+}
+
+void uaio_wq_revive(struct list *ret_refused)
+{
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		struct list nothing;
+
+		list_init(&nothing);
+		queue(&uaio_wq_accounts[i], &nothing, false, ret_refused);
+	}
+}
+
+/*
+ * Taking out
+ */
+
+struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
+						 const void *arg),
+			       const void *arg)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_work *found = NULL;
+	struct uaio_wq_calls calls = { 0 };
+
+	uaio_wq_lock(account);
+	/*
+	 * What is in a private list may be taken and gone while it is looked
+	 * at; what is in the public one stays.
+	 */
+	spill_all_locked(account);
+	list_for_each (pos, &account->public) {
+		struct uaio_work *work =
+			container_of(pos, struct uaio_work, link);
+
+		if (!is_wanted(work, arg))
+			continue;
+		remove_public_locked(account, work);
+		found = work;
 		break;
 	}
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+	uaio_wq_ensure_locked(account, &calls);
+	if (calls.wakes_watcher)
+		calls.wakes_watcher = account->is_watched = false;
+	uaio_wq_unlock(account);
+	(void)uaio_wq_deliver(account, &calls);
 	return found;
 }
 
-void uaio_wq_kick(struct uaio_kick *kick)
+bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 {
-	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		if (kick->nr[i])
-			uaio_ec_notify(&accounts[i].idle, kick->nr[i]);
-		kick->nr[i] = 0;
-	}
-}
-
-bool uaio_wq_cancel(struct uaio_req *req)
-{
-	struct account *account = &accounts[uaio_req_account(req)];
+	struct uaio_wq_account *account = &uaio_wq_accounts[id];
 	bool was_queued;
 
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	was_queued = uaio_req_state(req) == UAIO_REQ_QUEUED;
-	if (was_queued) {
-		list_remove(&req->link);
-		account->nr_queued--;
-		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	}
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+	uaio_wq_lock(account);
+	was_queued = work->is_public;
+	if (was_queued)
+		/* [step: CANCEL_PUBLIC] */
+		remove_public_locked(account, work);
+	else if (work->slot)
+		was_queued = uaio_worklist_remove(work->slot, work);
+	uaio_wq_unlock(account);
 	return was_queued;
+}
+
+/*
+ * Limits
+ */
+
+/* Everybody looks again: roles may have changed. */
+static void apply_and_unlock(struct uaio_wq_account *account)
+{
+	struct uaio_wq_calls calls = { .nr_wake = account->nr_idle };
+
+	account->nr_credits += account->nr_idle;
+	add_relaxed(&account->nr_searching, account->nr_idle);
+	account->nr_idle = 0;
+	/* Fixed workers are created along with the first work. */
+	if (load_relaxed(&account->nr_public))
+		uaio_wq_ensure_locked(account, &calls);
+	uaio_wq_unlock(account);
+	(void)uaio_wq_deliver(account, &calls);
+}
+
+int uaio_wq_limit_workers(enum uaio_account id, int nr)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	int old;
+
+	if (nr < -1 || nr > UAIO_WQ_WORKERS_MAX)
+		return -EINVAL;
+	uaio_wq_lock(account);
+	old = (int)account->max_workers;
+	if (nr < 0 || (unsigned)nr < account->max_fixed) {
+		uaio_wq_unlock(account);
+		return nr < 0 ? old : -EINVAL;
+	}
+	account->max_workers = (unsigned)nr;
+	apply_and_unlock(account);
+	return old;
+}
+
+/* Once per account and process, under its lock: rare and short. */
+static bool map_lists_locked(struct uaio_wq_account *account)
+{
+	void *lists;
+
+	if (account->lists)
+		return true;
+	lists = sys_mmap(NULL, UAIO_WQ_FIXED_MAX * sizeof(*account->lists),
+			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	if (sys_is_map_error(lists))
+		return false;
+	account->lists = lists;
+	return true;
+}
+
+int uaio_wq_limit_fixed(enum uaio_account id,
+			const struct uaio_wq_fixed_limits *limits,
+			struct uaio_wq_fixed_limits *ret_old)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	int ret = 0;
+
+	if (limits->nr_workers < -1 || limits->nr_workers > UAIO_WQ_FIXED_MAX ||
+	    limits->max_works < -1)
+		return -EINVAL;
+	uaio_wq_lock(account);
+	ret_old->nr_workers = (int)account->max_fixed;
+	ret_old->max_works = (int)account->max_works;
+	if (limits->nr_workers > (int)account->max_workers)
+		ret = -EINVAL;
+	else if (limits->nr_workers > 0 && !map_lists_locked(account))
+		ret = -ENOMEM;
+	if (ret < 0) {
+		uaio_wq_unlock(account);
+		return ret;
+	}
+	if (limits->nr_workers >= 0)
+		account->max_fixed = (unsigned)limits->nr_workers;
+	if (limits->max_works >= 0)
+		account->max_works = limits->max_works < UAIO_WQ_WORKS_MAX
+					     ? (uint64_t)limits->max_works
+					     : UAIO_WQ_WORKS_MAX;
+	apply_and_unlock(account);
+	return 0;
+}
+
+void uaio_wq_count(enum uaio_account id, struct uaio_wq_counters *ret)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+
+	uaio_wq_lock(account);
+	*ret = account->counters;
+	ret->nr_workers = account->nr_workers;
+	ret->nr_fixed = account->nr_fixed;
+	ret->nr_idle = account->nr_idle;
+	ret->nr_queued = load_relaxed(&account->nr_public);
+	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++)
+		if (account->owners[i])
+			ret->nr_queued += (unsigned)uaio_worklist_count(
+				&account->lists[i]);
+	uaio_wq_unlock(account);
 }
 
 unsigned uaio_wq_nr_workers(enum uaio_account id)
 {
-	struct account *account = &accounts[id];
-	unsigned nr;
+	struct uaio_wq_counters counters;
 
-	uaio_lock(&account->lock, UAIO_RANK_ACCOUNT);
-	nr = account->nr_workers;
-	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
-	return nr;
+	uaio_wq_count(id, &counters);
+	return counters.nr_workers;
+}
+
+unsigned uaio_wq_nr_threads(void)
+{
+	return uaio_wq_nr_workers(UAIO_BOUNDED) +
+	       uaio_wq_nr_workers(UAIO_UNBOUNDED) + uaio_watcher_is_there();
 }

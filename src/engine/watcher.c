@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The watcher: a thread that adds workers to the queue's accounts
+ *
+ * It sleeps until somebody who queues work, or a worker that is about to block,
+ * finds that nobody is left to come to what is queued. Then it looks every
+ * 100 us until somebody is, and creates workers when that takes too long. So
+ * neither a client's thread nor a worker creates one, but for the watcher.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "engine/thread.h"
+#include "engine/wqint.h"
+
+enum {
+	/* Unused for so long, it leaves. */
+	IDLE_MS = 5000,
+	/* It tries again where a thread was refused. */
+	REFUSED_NS = 10000000,
+};
+
+static struct {
+	struct uaio_lock lock; /* rank WATCHER */
+	bool is_there;         /* under lock */
+	bool is_called;        /* under lock */
+	struct uaio_eventcount calls;
+} watcher;
+
+void uaio_watcher_init(void)
+{
+	watcher.lock = (struct uaio_lock){ 0 };
+	watcher.is_there = false;
+	watcher.is_called = false;
+	watcher.calls = (struct uaio_eventcount){ 0 };
+}
+
+static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now)
+{
+	list_for_each (pos, &account->workers) {
+		const struct uaio_worker *worker =
+			container_of(pos, struct uaio_worker, node);
+		int64_t since = load_relaxed(&worker->busy_since_ns);
+
+		if (!since || now - since < UAIO_WQ_SHORT_NS)
+			return false;
+	}
+	return true;
+}
+
+static int64_t waiting_since_locked(const struct uaio_wq_account *account)
+{
+	const struct uaio_work *work;
+
+	if (list_is_empty(&account->public))
+		return account->watched_ns;
+	work = container_of(account->public.next, struct uaio_work, link);
+	return work->queued_ns;
+}
+
+/* Return: how many workers to add now. */
+static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
+{
+	unsigned room = account->max_workers - account->nr_workers;
+	unsigned nr = account->max_fixed > account->nr_workers
+			      ? account->max_fixed - account->nr_workers
+			      : 0;
+	int64_t now = uaio_now_ns();
+
+	if (!account->nr_workers)
+		nr = nr ? nr : 1;
+	else if (!nr && need &&
+		 now - waiting_since_locked(account) >= UAIO_WQ_PATIENCE_NS &&
+		 all_are_blocked_locked(account, now))
+		/* At most twice as many: others of them may come free. */
+		nr = need < account->nr_workers ? need : account->nr_workers;
+	return nr < room ? nr : room;
+}
+
+/* Return: how many were refused. */
+static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
+{
+	while (nr && uaio_thread_start(uaio_worker_main, account) == 0)
+		nr--;
+	return nr;
+}
+
+/*
+ * There are no workers, and none is to be had: one work, by the watcher.
+ * Return: whether there was one.
+ */
+static bool help(struct uaio_wq_account *account)
+{
+	struct uaio_worker self = { .account = account, .is_helper = true };
+	struct uaio_work *work = NULL;
+
+	list_init(&self.done);
+	uaio_wq_lock(account);
+	if (!account->nr_workers)
+		work = uaio_wq_pop_public_locked(account);
+	if (!work)
+		account->is_watched = false;
+	uaio_wq_unlock(account);
+	if (!work)
+		return false;
+	if (account == &uaio_wq_accounts[UAIO_UNBOUNDED]) {
+		uaio_wq_ops->refuse(work);
+		return true;
+	}
+	uaio_wq_ops->run(work, &self);
+	uaio_worker_flush(&self);
+	return true;
+}
+
+/* Others may have relied on them. Return: as look_after(). */
+static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
+{
+	struct uaio_wq_calls calls = { 0 };
+	unsigned nr_left;
+
+	/* [step: WATCH_REFUSED] */
+	uaio_wq_lock(account);
+	account->nr_workers -= nr;
+	sub_relaxed(&account->nr_searching, nr);
+	uaio_wq_ensure_locked(account, &calls);
+	nr_left = account->nr_workers;
+	uaio_wq_unlock(account);
+	(void)uaio_wq_deliver(account, &calls);
+	if (nr_left)
+		return REFUSED_NS;
+	return help(account) ? 1 : 0;
+}
+
+/* Return: 0, or for how many ns there is nothing to do but to look again. */
+static int64_t look_after(struct uaio_wq_account *account)
+{
+	unsigned need, nr, nr_refused;
+
+	uaio_wq_lock(account);
+	need = uaio_wq_need_locked(account);
+	/* [step: WATCH_DISARM] */
+	if (!account->is_watched ||
+	    !uaio_wq_lacks_workers_locked(account, need)) {
+		account->is_watched = false;
+		uaio_wq_unlock(account);
+		return 0;
+	}
+	/* [step: WATCH_ADD] Counted before they are there. */
+	nr = nr_to_add_locked(account, need);
+	account->nr_workers += nr;
+	add_relaxed(&account->nr_searching, nr);
+	uaio_wq_unlock(account);
+
+	nr_refused = add_workers(account, nr);
+	return nr_refused ? were_refused(account, nr_refused)
+			  : UAIO_WQ_PATIENCE_NS;
+}
+
+/* Return: whether it was called, or the time to leave has come. */
+static bool await_call(void)
+{
+	int64_t deadline = uaio_now_ns() + IDLE_MS * 1000000ll;
+	bool is_late = false;
+
+	for (;;) {
+		uint32_t key = uaio_ec_prepare(&watcher.calls);
+		bool was_called;
+
+		uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
+		was_called = watcher.is_called;
+		watcher.is_called = false;
+		if (is_late && !was_called)
+			watcher.is_there = false;
+		uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
+		if (was_called || is_late) {
+			uaio_ec_cancel(&watcher.calls);
+			return was_called;
+		}
+		is_late = uaio_ec_wait(&watcher.calls, key, deadline) ==
+			  -ETIMEDOUT;
+	}
+}
+
+/* Whoever queues work meanwhile finds that he need not call. */
+static void pause_ns(int64_t ns)
+{
+	uint32_t word = 0;
+
+	(void)uaio_sleep(&word, 0, uaio_now_ns() + ns);
+}
+
+static void *watch(void *arg)
+{
+	(void)arg;
+	uaio_thread_begin("uaio-watch");
+	do {
+		int64_t pause;
+
+		do {
+			int64_t other =
+				look_after(&uaio_wq_accounts[UAIO_UNBOUNDED]);
+
+			pause = look_after(&uaio_wq_accounts[UAIO_BOUNDED]);
+			if (!pause || (other && other < pause))
+				pause = other;
+			if (pause >= UAIO_WQ_PATIENCE_NS)
+				pause_ns(pause);
+		} while (pause);
+	} while (await_call());
+	uaio_thread_end();
+	return NULL;
+}
+
+bool uaio_watcher_call(void)
+{
+	bool was_there;
+
+	uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
+	was_there = watcher.is_there;
+	watcher.is_there = true;
+	watcher.is_called = true;
+	uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
+	if (was_there) {
+		uaio_ec_notify(&watcher.calls, 1);
+		return true;
+	}
+	if (uaio_thread_start(watch, NULL) == 0)
+		return true;
+	uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
+	watcher.is_there = false;
+	watcher.is_called = false;
+	uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
+	return false;
+}
+
+bool uaio_watcher_is_there(void)
+{
+	bool is_there;
+
+	uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
+	is_there = watcher.is_there;
+	uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
+	return is_there;
+}

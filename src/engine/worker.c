@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "base/check.h"
+#include "engine/thread.h"
+#include "engine/wqint.h"
+
+enum {
+	IDLE_MS = 5000,
+	/* Works of its own a fixed worker runs before it looks at others (I6). */
+	STREAK = 16,
+	/* No spinning after so many times in vain, until it would have paid. */
+	FRUITLESS_MAX = 8,
+	WAKE_NS_MIN = 2000,
+	WAKE_NS_MAX = 50000,
+	SPINS_PER_LOOK = 16, /* at the clock */
+};
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("yield");
+#endif
+}
+
+/*
+ * Roles
+ */
+
+static void give_up_list_locked(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+
+	account->owners[self->index] = NULL;
+	account->nr_fixed--;
+	uaio_wq_spill_locked(account, self->index);
+	self->list = NULL;
+}
+
+static void take_up_list_locked(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+	unsigned index = 0;
+
+	while (account->owners[index])
+		index++;
+	uaio_worklist_init(&account->lists[index]);
+	account->owners[index] = self;
+	account->nr_fixed++;
+	self->index = index;
+	self->list = &account->lists[index];
+}
+
+/* Fixed workers are the first so many lists; the numbers may have changed. */
+static void take_role_locked(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+
+	if (self->list && self->index >= account->max_fixed)
+		give_up_list_locked(self);
+	if (!self->list && account->nr_fixed < account->max_fixed)
+		take_up_list_locked(self);
+}
+
+/*
+ * Taking
+ */
+
+/* Note what the queue promises not to do: leave work while a worker sleeps. */
+static void count_late_locked(struct uaio_wq_account *account,
+			      const struct uaio_work *work)
+{
+	if (account->nr_idle &&
+	    uaio_now_ns() - work->queued_ns > UAIO_WQ_STALE_NS)
+		account->counters.nr_late++;
+}
+
+static struct uaio_work *steal_locked(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+
+	if (!account->nr_fixed)
+		return NULL;
+	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++) {
+		struct uaio_work *work;
+
+		if (!uaio_wq_is_open_locked(account, i))
+			continue;
+		work = uaio_worklist_take(&account->lists[i]);
+		if (work) {
+			account->counters.nr_stolen++;
+			return work;
+		}
+	}
+	return NULL;
+}
+
+static struct uaio_work *take_locked(struct uaio_worker *self)
+{
+	struct uaio_work *work = uaio_wq_pop_public_locked(self->account);
+
+	/* [step: SLEEP_RECHECK] Under the lock nobody puts more there. */
+	if (!work && self->list)
+		work = uaio_worklist_take(self->list);
+	if (!work)
+		work = steal_locked(self);
+	if (work)
+		count_late_locked(self->account, work);
+	return work;
+}
+
+/* [step: HAND_OFF] The worker is not to be relied on from here (I4). */
+static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
+{
+	/* relaxed, both: under the lock */
+	store_relaxed(&self->busy_since_ns, uaio_now_ns());
+	sub_relaxed(&self->account->nr_searching, 1);
+	uaio_wq_ensure_locked(self->account, calls);
+}
+
+void uaio_wq_blocks(struct uaio_worker *self)
+{
+	struct uaio_wq_calls calls = { 0 };
+
+	if (self->is_helper)
+		return;
+	uaio_wq_lock(self->account);
+	block_locked(self, &calls);
+	uaio_wq_unlock(self->account);
+	(void)uaio_wq_deliver(self->account, &calls);
+}
+
+void uaio_wq_returned(struct uaio_worker *self)
+{
+	int64_t took;
+
+	if (self->is_helper)
+		return;
+	took = uaio_now_ns() - load_relaxed(&self->busy_since_ns);
+	store_relaxed(&self->account->is_quick, took < UAIO_WQ_SHORT_NS);
+	/* [step: RETURNED] relaxed, both: see wqint.h */
+	add_relaxed(&self->account->nr_searching, 1);
+	store_relaxed(&self->busy_since_ns, 0);
+}
+
+void uaio_worker_flush(struct uaio_worker *self)
+{
+	if (self->nr_done)
+		uaio_wq_ops->flush(self);
+}
+
+/* The next work of the worker's own list, without the lock if it is short. */
+static struct uaio_work *take_own(struct uaio_worker *self)
+{
+	struct uaio_work *work;
+
+	/* relaxed: looked at again before sleeping */
+	if (self->streak >= STREAK && load_relaxed(&self->account->nr_public))
+		return NULL;
+	work = uaio_worklist_take(self->list);
+	if (!work)
+		return NULL;
+	self->streak++;
+	if (work->may_block) {
+		uaio_worker_flush(self);
+		uaio_wq_blocks(self);
+	} else {
+		store_relaxed(&self->account->is_quick, 1);
+	}
+	return work;
+}
+
+/*
+ * Sleeping
+ */
+
+static bool has_work(const struct uaio_worker *self, uint32_t nr_kicks)
+{
+	/* relaxed: looked at again under the lock */
+	return load_relaxed(&self->account->nr_kicks) != nr_kicks ||
+	       (self->list && uaio_worklist_count(self->list));
+}
+
+/*
+ * Look out for work for as long as waking us would cost. One at a time, and
+ * without the lock, which those who bring work need.
+ */
+static void spin(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+	uint32_t nr_kicks = load_relaxed(&account->nr_kicks), none = 0;
+	bool is_worth_it = false;
+	int64_t until;
+
+	/* relaxed throughout: guesses */
+	if (!uaio_wq_tuning.may_spin || !load_relaxed(&account->is_quick) ||
+	    load_relaxed(&account->nr_fruitless) >= FRUITLESS_MAX ||
+	    !uaio_cpus_are_many() ||
+	    !cas_relaxed(&account->has_spinner, &none, 1))
+		return;
+	until = uaio_now_ns() + load_relaxed(&account->wake_ns);
+	do {
+		for (unsigned i = 0; i < SPINS_PER_LOOK && !is_worth_it; i++) {
+			cpu_relax();
+			is_worth_it = has_work(self, nr_kicks);
+		}
+	} while (!is_worth_it && uaio_now_ns() < until);
+	store_relaxed(&account->nr_fruitless,
+		      is_worth_it ? 0
+				  : load_relaxed(&account->nr_fruitless) + 1);
+	store_relaxed(&account->has_spinner, 0);
+}
+
+/* What it costs to wake somebody is what spinning may cost (never more). */
+static void time_wake_locked(struct uaio_wq_account *account, int64_t slept_ns)
+{
+	int64_t cost = uaio_now_ns() - account->granted_ns;
+	int64_t wake = load_relaxed(&account->wake_ns);
+
+	wake += (cost - wake) / 8;
+	wake = wake < WAKE_NS_MIN ? WAKE_NS_MIN : wake;
+	wake = wake > WAKE_NS_MAX ? WAKE_NS_MAX : wake;
+	/* relaxed, both: guesses */
+	store_relaxed(&account->wake_ns, wake);
+	/* So short a sleep could have been spun through: try again. */
+	if (account->granted_ns - slept_ns < wake)
+		store_relaxed(&account->nr_fruitless, 0);
+}
+
+/*
+ * Sleep until there may be work.
+ * Return: false when the idle time is over; the worker is not counted any more.
+ */
+static bool sleep_locked(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+	int64_t since = uaio_now_ns();
+	int64_t deadline =
+		self->list ? UAIO_FOREVER : since + IDLE_MS * 1000000ll;
+	bool is_late = false, has_slept = false;
+
+	/* [step: SLEEP_IDLE] */
+	sub_relaxed(&account->nr_searching, 1);
+	account->nr_idle++;
+	self->is_asleep = true;
+	while (!account->nr_credits && !is_late) {
+		uint32_t key = uaio_ec_prepare(&account->sleepers);
+
+		uaio_wq_unlock(account);
+		is_late = uaio_ec_wait(&account->sleepers, key, deadline) ==
+			  -ETIMEDOUT;
+		has_slept = true;
+		uaio_wq_lock(account);
+	}
+	self->is_asleep = false;
+	if (!account->nr_credits) {
+		/* [step: SLEEP_LEAVE] */
+		account->nr_idle--;
+		account->nr_workers--;
+		list_remove(&self->node);
+		return false;
+	}
+	/* [step: SLEEP_CREDIT] Counted as searching by who gave it. */
+	account->nr_credits--;
+	if (has_slept)
+		time_wake_locked(account, since);
+	return true;
+}
+
+static bool must_leave_locked(const struct uaio_worker *self)
+{
+	const struct uaio_wq_account *account = self->account;
+
+	return account->nr_workers > account->max_workers &&
+	       (account->nr_workers > 1 || !load_relaxed(&account->nr_public));
+}
+
+static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
+{
+	struct uaio_wq_account *account = self->account;
+
+	if (self->list)
+		give_up_list_locked(self);
+	sub_relaxed(&account->nr_searching, 1);
+	account->nr_workers--;
+	list_remove(&self->node);
+	uaio_wq_ensure_locked(account, calls);
+}
+
+/* Return: work from any list, or NULL: leave. */
+static struct uaio_work *take_any(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+	struct uaio_wq_calls calls = { 0 };
+	struct uaio_work *work = NULL;
+	bool is_staying = true;
+
+	self->streak = 0;
+	uaio_wq_lock(account);
+	while (is_staying) {
+		take_role_locked(self);
+		is_staying = !must_leave_locked(self);
+		if (!is_staying) {
+			leave_locked(self, &calls);
+			break;
+		}
+		work = take_locked(self);
+		if (work)
+			break;
+		is_staying = sleep_locked(self);
+	}
+	if (work && work->may_block)
+		block_locked(self, &calls);
+	uaio_wq_unlock(account);
+	(void)uaio_wq_deliver(account, &calls);
+	return work;
+}
+
+static struct uaio_work *next_work(struct uaio_worker *self)
+{
+	struct uaio_work *work = NULL;
+
+	if (self->nr_done >= uaio_wq_tuning.batch)
+		uaio_worker_flush(self);
+	if (self->list)
+		work = take_own(self);
+	if (work)
+		return work;
+	uaio_worker_flush(self);
+	spin(self);
+	if (self->list)
+		work = take_own(self);
+	return work ? work : take_any(self);
+}
+
+void *uaio_worker_main(void *arg)
+{
+	struct uaio_worker self = { .account = arg };
+	struct uaio_work *work;
+
+	uaio_thread_begin(self.account->thread_name);
+	list_init(&self.done);
+	uaio_wq_lock(self.account);
+	list_add_tail(&self.account->workers, &self.node);
+	uaio_wq_unlock(self.account);
+	while ((work = next_work(&self)))
+		uaio_wq_ops->run(work, &self);
+	uaio_thread_end();
+	return NULL;
+}
+
+/*
+ * Spinning for what workers do
+ */
+
+int64_t uaio_wq_spin_ns(void)
+{
+	const struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+
+	/* relaxed throughout: guesses */
+	if (likely(!load_relaxed(&account->is_quick)) ||
+	    !uaio_wq_tuning.may_spin ||
+	    load_relaxed(&account->nr_fruitless_waits) >= FRUITLESS_MAX ||
+	    !uaio_cpus_are_many())
+		return 0;
+	return load_relaxed(&account->wake_ns);
+}
+
+void uaio_wq_has_spun(bool was_worth_it)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	uint32_t nr = load_relaxed(&account->nr_fruitless_waits);
+
+	/* relaxed: a guess */
+	if (!was_worth_it)
+		store_relaxed(&account->nr_fruitless_waits, nr + 1);
+	else if (nr)
+		store_relaxed(&account->nr_fruitless_waits, 0);
+}
