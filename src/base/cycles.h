@@ -23,6 +23,16 @@ static inline uint64_t uaio_cycles(void)
 #endif
 }
 
+/* In a loop that spins: leave the processor to its other half. */
+static inline void uaio_cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("yield");
+#endif
+}
+
 /*
  * Note the clock's rate; to be called once when the engine comes up, and
  * again whenever convenient until it returns something.

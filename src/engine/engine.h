@@ -128,7 +128,7 @@ struct uaio_batch {
 long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr);
 
 /*
- * Submit one request on file, as looked up.
+ * Submit one request on file, as looked up; NULL if its operation is on none.
  * Return: 0: accepted, its event will come or is there; or the -errno with
  * which it is refused.
  */

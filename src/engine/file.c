@@ -444,7 +444,7 @@ static bool holds_up(const struct uaio_req *req, const void *arg)
 {
 	const struct uaio_file *file = arg;
 
-	return req->file->inode == file->inode &&
+	return uaio_req_inode(req) == file->inode &&
 	       (req->file == file || uaio_order_is_write(req->order));
 }
 

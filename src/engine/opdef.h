@@ -24,6 +24,7 @@ enum uaio_op {
 	UAIO_OP_FSYNC,
 	UAIO_OP_FDSYNC,
 	UAIO_OP_POLL,
+	UAIO_OP_NOP,
 	UAIO_NR_OPS,
 };
 
@@ -33,15 +34,17 @@ enum uaio_op_class {
 	UAIO_CLASS_WRITE,
 	UAIO_CLASS_SYNC,
 	UAIO_CLASS_POLL,
-	UAIO_NR_CLASSES,
+	UAIO_NR_CLASSES,                  /* that the policy's table has */
+	UAIO_CLASS_NOP = UAIO_NR_CLASSES, /* on no file, so not of them */
 };
 
 struct uaio_sqe {
 	uint8_t op;        /* enum uaio_op */
 	bool has_resfd;    /* signal resfd when complete */
+	bool is_async;     /* a worker's, whatever the policy would say */
 	uint16_t ioprio;   /* 0: none asked for */
 	uint32_t rw_flags; /* RWF_* of preadv2() */
-	int fd;
+	int fd;            /* ignored if the operation is on no file */
 	int resfd;
 	int64_t off;
 	union {
@@ -65,6 +68,8 @@ struct uaio_op_def {
 	const char *name;
 	enum uaio_op_class class;
 	bool is_vectored;
+	bool has_no_file;  /* its requests' is NULL */
+	bool never_blocks; /* and takes next to no time */
 
 	/*
 	 * Refuse what the kernel refuses when a request is submitted.

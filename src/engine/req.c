@@ -54,6 +54,21 @@ static struct uaio_slab *iov_slab(uint64_t nr)
 	return nr <= IOVS_SMALL ? &slabs.iovs_small : &slabs.iovs_max;
 }
 
+/* The file sqe is on; NULL if its operation is on none. */
+static int get_file(const struct uaio_sqe *sqe, struct uaio_file **ret_file)
+{
+	if (!uaio_optab[sqe->op].has_no_file)
+		return uaio_file_get(sqe->fd, ret_file);
+	*ret_file = NULL;
+	return 0;
+}
+
+static void put_file(struct uaio_file *file)
+{
+	if (likely(file))
+		uaio_file_put(file);
+}
+
 /* Only copies that do not fit the request itself are looked at. */
 static struct iovec *get_iovs(const struct uaio_sqe *sqe)
 {
@@ -91,7 +106,7 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	list_init(&req->work.link);
 	req->work.is_public = false;
 	req->work.slot = NULL;
-	req->work.may_block = true;
+	req->work.may_block = !uaio_optab[sqe->op].never_blocks;
 	list_init(&req->in_order);
 	req->iov = iovs;
 	if (uaio_optab[sqe->op].is_vectored && !iovs) {
@@ -121,7 +136,7 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 	struct uaio_req *req;
 	int ret;
 
-	ret = uaio_file_get(sqe->fd, &file);
+	ret = get_file(sqe, &file);
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	if (sqe->has_resfd) {
@@ -159,7 +174,7 @@ err_resfd:
 		uaio_file_put(resfd);
 	ret = -EAGAIN;
 err_file:
-	uaio_file_put(file);
+	put_file(file);
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 
@@ -192,6 +207,15 @@ static void count(const struct uaio_req *req)
 	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
 }
 
+static struct uaio_event event_of(const struct uaio_req *req, int64_t res)
+{
+	return (struct uaio_event){
+		.data = req->sqe.data,
+		.obj = req->sqe.obj,
+		.res = res,
+	};
+}
+
 /*
  * The end of a request. It leaves its group first, so that no canceller finds
  * it, and lets its file go, so that who sees its event finds a pipe without
@@ -206,11 +230,7 @@ static void count(const struct uaio_req *req)
 static void finish(struct uaio_req *req, int64_t res,
 		   struct list *ret_startable)
 {
-	struct uaio_event event = {
-		.data = req->sqe.data,
-		.obj = req->sqe.obj,
-		.res = res,
-	};
+	struct uaio_event event = event_of(req, res);
 	const struct uaio_post post = {
 		.events = &event,
 		.nr = 1,
@@ -230,7 +250,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 
 	if (!is_ordered)
-		uaio_file_put(file);
+		put_file(file);
 	else
 		uaio_order_return(req, ret_startable);
 	sink->ops->post(sink, &post);
@@ -245,13 +265,37 @@ static void finish(struct uaio_req *req, int64_t res,
 		uaio_exit_release();
 }
 
+unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
+			  struct uaio_event *ret_events, unsigned max)
+{
+	unsigned nr = 0;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	while (nr < max && !list_is_empty(works)) {
+		struct uaio_req *req = uaio_req_of(
+			container_of(works->next, struct uaio_work, link));
+
+		if (req->group != group)
+			break;
+		list_remove(&req->work.link);
+		count(req);
+		ret_events[nr++] = event_of(req, req->done_bytes);
+		unlink_locked(req, true);
+	}
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	return nr;
+}
+
 int64_t uaio_req_make(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-	int fd = uaio_file_use(req->file);
 	int64_t res;
+	int fd;
 
 	req->started = uaio_stats_now();
+	if (unlikely(!req->file))
+		return op->run(&req->sqe, -1, false, 0);
+	fd = uaio_file_use(req->file);
 	/*
 	 * Workers let no signal in. Others who make what was queued do, and
 	 * their signals are none of its business (FUSE ends with EINTR).
@@ -272,7 +316,8 @@ static void route(struct uaio_req *req, struct uaio_kick *kick,
 {
 	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
 
-	if (!is_poll && (req->is_blocking || req->file->inode)) {
+	if (!is_poll &&
+	    (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
 		uaio_wq_add(uaio_req_account(req), &req->work, kick);
 	} else if (!uaio_ready_park(req)) {
@@ -294,8 +339,8 @@ static int64_t make_here(struct uaio_req *req, struct uaio_worker *worker)
 }
 
 /*
- * What could not be sent on its way ends here. Requests of regular files are
- * made by whoever is there: they end by themselves. One of a stream was to be
+ * What could not be sent on its way ends here. Bounded requests are made by
+ * whoever is there: they end by themselves. One of a stream was to be
  * parked while its context goes away, or found no thread to block.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
@@ -304,7 +349,7 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 	int64_t res;
 
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	if (req->file->inode)
+	if (uaio_req_account(req) == UAIO_BOUNDED)
 		res = make_here(req, worker);
 	else if (req->is_blocking)
 		res = -EAGAIN;
@@ -379,8 +424,8 @@ void uaio_req_start_all(struct list *startable)
 	start_and_kick(startable, &kick);
 }
 
-static void complete(struct uaio_req *req, int64_t res, bool is_last,
-		     struct uaio_worker *worker)
+void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
+			  struct uaio_worker *worker)
 {
 	struct list startable;
 	struct uaio_kick kick;
@@ -397,118 +442,12 @@ static void complete(struct uaio_req *req, int64_t res, bool is_last,
 
 void uaio_req_complete(struct uaio_req *req, int64_t res)
 {
-	complete(req, res, false, NULL);
+	uaio_req_complete_by(req, res, false, NULL);
 }
 
 void uaio_req_complete_last(struct uaio_req *req, int64_t res)
 {
-	complete(req, res, true, NULL);
-}
-
-/*
- * The work queue's view of requests
- */
-
-static struct uaio_req *req_of(const struct uaio_work *work)
-{
-	return container_of(work, struct uaio_req, work);
-}
-
-static void run_work(struct uaio_work *work, struct uaio_worker *worker)
-{
-	struct uaio_req *req = req_of(work);
-	int ioprio = req->sqe.ioprio;
-	int64_t res;
-
-	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	if (unlikely(ioprio))
-		(void)sys_ioprio_set(ioprio);
-	res = uaio_req_make(req);
-	if (unlikely(ioprio))
-		(void)sys_ioprio_set(0);
-	/* Before the event: who sees it and submits more needs nobody else. */
-	uaio_wq_returned(worker);
-	complete(req, res, false, worker);
-}
-
-static void flush_done(struct uaio_worker *worker)
-{
-	(void)worker;
-}
-
-static void refuse_work(struct uaio_work *work)
-{
-	struct uaio_req *req = req_of(work);
-
-	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	uaio_req_complete(req, -EAGAIN);
-}
-
-static bool is_awaited(const struct uaio_work *work)
-{
-	const struct uaio_req *req = req_of(work);
-	/* relaxed: set before the look, which is under the lock, too */
-	const struct uaio_inode *inode = req->file->inode;
-
-	return load_relaxed(&req->file->is_closing) ||
-	       (inode && load_relaxed(&inode->nr_closers) &&
-		uaio_order_is_write(req->order)) ||
-	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
-}
-
-void uaio_req_wq_init(void)
-{
-	static const struct uaio_wq_ops ops = {
-		.run = run_work,
-		.flush = flush_done,
-		.refuse = refuse_work,
-		.is_awaited = is_awaited,
-	};
-
-	uaio_wq_init(&ops);
-}
-
-struct wanted {
-	bool (*is_wanted)(const struct uaio_req *req, const void *arg);
-	const void *arg;
-};
-
-static bool is_wanted(const struct uaio_work *work, const void *arg)
-{
-	const struct wanted *wanted = arg;
-
-	return wanted->is_wanted(req_of(work), wanted->arg);
-}
-
-struct uaio_req *uaio_req_take(bool (*wants)(const struct uaio_req *req,
-					     const void *arg),
-			       const void *arg)
-{
-	const struct wanted wanted = { wants, arg };
-	struct uaio_work *work = uaio_wq_take(is_wanted, &wanted);
-	struct uaio_req *req;
-
-	if (!work)
-		return NULL;
-	req = req_of(work);
-	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	return req;
-}
-
-void uaio_req_revive(void)
-{
-	struct list refused, *node;
-
-	list_init(&refused);
-	uaio_wq_revive(&refused);
-	while ((node = list_pop(&refused))) {
-		struct uaio_req *req =
-			container_of(node, struct uaio_req, work.link);
-
-		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-		uaio_req_complete(req, req->file->inode ? uaio_req_make(req)
-							: -EAGAIN);
-	}
+	uaio_req_complete_by(req, res, true, NULL);
 }
 
 static uint64_t bytes_left(const struct uaio_req *req)

@@ -82,7 +82,7 @@ struct uaio_req {
 	/* immutable from PREPPED on */
 	struct uaio_group *group; /* borrows: it outlives its requests */
 	struct uaio_sink *sink;   /* borrows: as the group */
-	struct uaio_file *file;   /* shares (ref) */
+	struct uaio_file *file;   /* shares (ref), or NULL: on none */
 	struct uaio_file *resfd;  /* shares (ref), or NULL */
 	enum uaio_order order;
 	struct iovec *iov; /* owns: the copy, NULL if not vectored */
@@ -151,8 +151,9 @@ static inline bool uaio_is_held(const struct uaio_file *file,
 {
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
-	return file->kind < UAIO_KIND_STREAM &&
-	       (class == UAIO_CLASS_WRITE || class == UAIO_CLASS_SYNC);
+	/* Both are on a file. */
+	return (class == UAIO_CLASS_WRITE || class == UAIO_CLASS_SYNC) &&
+	       file->kind < UAIO_KIND_STREAM;
 }
 
 static inline bool uaio_req_is_held(const struct uaio_req *req)
@@ -186,11 +187,28 @@ void uaio_req_complete_last(struct uaio_req *req, int64_t res);
  */
 bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable);
 
+/* The same, by a worker, if it is one: who is counted as blocked meanwhile. */
+void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
+			  struct uaio_worker *worker);
+
+/*
+ * Free the requests of group that works, all of requests without a file or an
+ * eventfd, begins with, and fill in their events: done_bytes is the result.
+ * Return: their number, at most max.
+ */
+unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
+			  struct uaio_event *ret_events, unsigned max);
+
 /* Return: what a request reports that was cancelled. */
 int64_t uaio_req_cancelled_res(const struct uaio_req *req);
 
 /* Start a list of PREPPED requests. */
 void uaio_req_start_all(struct list *startable);
+
+static inline struct uaio_req *uaio_req_of(const struct uaio_work *work)
+{
+	return container_of(work, struct uaio_req, work);
+}
 
 static inline enum uaio_req_state uaio_req_state(const struct uaio_req *req)
 {
@@ -198,11 +216,21 @@ static inline enum uaio_req_state uaio_req_state(const struct uaio_req *req)
 	return load_relaxed(&req->state);
 }
 
-/* The account a request is queued on, if it is: known from its file. */
+/* Return: the inode of the file it is on; NULL for streams, devices, none. */
+static inline struct uaio_inode *uaio_req_inode(const struct uaio_req *req)
+{
+	return likely(req->file) ? req->file->inode : NULL;
+}
+
+/*
+ * Return: the account a request is queued on, if it is. Bounded ones end by
+ * themselves: those of files with an inode, and of none.
+ */
 static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 {
-	return req->file->kind < UAIO_KIND_STREAM ? UAIO_BOUNDED
-						  : UAIO_UNBOUNDED;
+	return !req->file || req->file->kind < UAIO_KIND_STREAM
+		       ? UAIO_BOUNDED
+		       : UAIO_UNBOUNDED;
 }
 
 /* Move a request between states; the edge must be the caller's to take. */

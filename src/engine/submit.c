@@ -200,7 +200,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	count_handed_over(batch, req, issue, outcome);
 	if (done_bytes)
 		uaio_req_advance(req, (uint64_t)done_bytes);
-	if (req->file->inode) {
+	if (uaio_req_inode(req)) {
 		/* The file may have been a stream when it was tried. */
 		if (issue == UAIO_ISSUE_RETRY_READY &&
 		    uaio_optab[sqe->op].class != UAIO_CLASS_POLL)
@@ -211,7 +211,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 			flush(batch);
 		if (!uaio_order_enter(req))
 			return 0;
-	} else if (issue != UAIO_ISSUE_RETRY_READY) {
+	} else if (req->file && issue != UAIO_ISSUE_RETRY_READY) {
 		/* And the other way round: closing it must not wait. */
 		(void)uaio_file_make_private(req->file);
 		req->is_blocking = true;
@@ -243,6 +243,27 @@ static enum uaio_issue try_flags(struct uaio_file *file,
 	return UAIO_ISSUE_DONE;
 }
 
+/*
+ * The policy is not asked about a request that its client wants elsewhere. A
+ * poll is never a worker's: it waits where all do.
+ */
+static enum uaio_issue send_away(const struct uaio_op_def *op)
+{
+	return op->class == UAIO_CLASS_POLL ? UAIO_ISSUE_RETRY_READY
+					    : UAIO_ISSUE_RETRY_WORKER;
+}
+
+/* On no file, so there is no policy to ask. */
+static enum uaio_issue make_here(const struct uaio_op_def *op,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	ret->start = uaio_stats_now();
+	ret->res = op->run(sqe, -1, false, 0);
+	ret->end = uaio_stats_now();
+	return UAIO_ISSUE_DONE;
+}
+
 int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe)
 {
@@ -255,7 +276,11 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 	if (unlikely(ret < 0))
 		return ret;
 
-	if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
+	if (unlikely(sqe->is_async))
+		issue = send_away(op);
+	else if (unlikely(op->has_no_file))
+		issue = make_here(op, sqe, &outcome);
+	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
 		issue = try_flags(file, sqe, &ret, &outcome);
 	else
 		issue = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,

@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 #include "engine/config.h"
+#include "engine/entry.h"
 #include "engine/stats.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
@@ -179,6 +180,39 @@ static void a_call_counts_each_request_under_its_way(void **state)
 	unit_destroy(handle);
 }
 
+/* Of a no-op there is no row of the policy: it is counted all the same. */
+static void a_no_op_is_counted_under_its_way(void **state)
+{
+	uint64_t handle = unit_context(3);
+	struct uaio_stats_sum before = sum_now(), after;
+	struct uaio_batch batch;
+	struct io_event events[3];
+
+	(void)state;
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_batch_begin(&batch, handle, 3), 3);
+	for (unsigned i = 0; i < 3; i++) {
+		struct uaio_sqe sqe = {
+			.op = UAIO_OP_NOP,
+			.is_async = i == 1,
+		};
+
+		assert_int_equal(uaio_batch_add(&batch, NULL, &sqe), 0);
+	}
+	uaio_batch_end(&batch);
+	uaio_leave();
+	assert_int_equal(unit_reap(handle, 3, events), 3);
+	after = sum_now();
+	assert_int_equal(after.nr_by_way[UAIO_OP_NOP][UAIO_WAY_INLINE] -
+				 before.nr_by_way[UAIO_OP_NOP][UAIO_WAY_INLINE],
+			 2);
+	assert_int_equal(after.nr_by_way[UAIO_OP_NOP][UAIO_WAY_QUEUED] -
+				 before.nr_by_way[UAIO_OP_NOP][UAIO_WAY_QUEUED],
+			 1);
+	assert_int_equal(after.nr_completed - before.nr_completed, 3);
+	unit_destroy(handle);
+}
+
 /* Cancelled before it was made: waited, but was never served. */
 static void a_cancelled_request_is_complete_without_service(void **state)
 {
@@ -315,6 +349,7 @@ int main(void)
 		STATS_TEST(quantiles_are_those_of_the_times),
 		STATS_TEST(a_refused_request_is_not_counted),
 		STATS_TEST(a_call_counts_each_request_under_its_way),
+		STATS_TEST(a_no_op_is_counted_under_its_way),
 		STATS_TEST(a_cancelled_request_is_complete_without_service),
 		STATS_TEST(threads_lose_no_count),
 		STATS_TEST(blocks_of_dead_threads_are_used_again),

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "base/check.h"
+#include "base/cycles.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "engine/ctx.h"
@@ -11,6 +13,7 @@
 #include "engine/entry.h"
 #include "engine/ownfd.h"
 #include "engine/ready.h"
+#include "engine/wq.h"
 
 static void tell_locked(struct uaio_waiter *waiter,
 			struct uaio_wakeups *wakeups)
@@ -209,19 +212,53 @@ static long pop(struct uaio_ctx *ctx, uint64_t life, struct uaio_event *events,
 	return ret;
 }
 
+/*
+ * Where requests take less than it takes to sleep and be woken, look out for
+ * their events for as long as that. seen is what had been posted before the
+ * caller looked.
+ * Return: whether there are enough now.
+ */
+static bool spin_for(const struct uaio_ctx *ctx, uint64_t seen, long need,
+		     int64_t deadline_ns)
+{
+	enum { SPINS_PER_LOOK = 16 }; /* at the clock */
+	int64_t spin_ns = uaio_wq_spin_ns(), until;
+	bool is_there = false;
+
+	if (likely(!spin_ns))
+		return false;
+	until = uaio_now_ns() + spin_ns;
+	if (until > deadline_ns)
+		until = deadline_ns;
+	do {
+		for (unsigned i = 0; i < SPINS_PER_LOOK && !is_there; i++) {
+			uaio_cpu_relax();
+			/* relaxed: the events are taken under a lock */
+			is_there = load_relaxed(&ctx->nr_done) - seen >=
+				   (uint64_t)need;
+		}
+	} while (!is_there && uaio_now_ns() < until);
+	uaio_wq_has_spun(is_there);
+	return is_there;
+}
+
 /* got events are there already, too few. */
 static long wait_more(struct uaio_ctx *ctx, uint64_t life,
-		      struct uaio_event *events, long got,
+		      struct uaio_event *events, long got, uint64_t seen,
 		      const struct uaio_wait *wait)
 {
 	for (;;) {
 		uint32_t capacity = load_relaxed(&ctx->capacity);
 		long need = wait->min_nr - got;
-		int ret = wait_for(ctx, life,
-				   need < capacity ? (uint32_t)need : capacity,
-				   wait);
-		long more = pop(ctx, life, events, got, wait);
+		int ret = 0;
+		long more;
 
+		if (need > capacity)
+			need = capacity;
+		if (!spin_for(ctx, seen, need, wait->deadline_ns))
+			ret = wait_for(ctx, life, (uint32_t)need, wait);
+		seen = load_relaxed(&ctx->nr_done);
+		more = pop(ctx, life, events, got, wait);
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -248,6 +285,8 @@ static long get_more(struct uaio_ctx *ctx, uint64_t life,
 		     struct uaio_event *events, long got,
 		     const struct uaio_wait *wait)
 {
+	/* relaxed: before the look, which is under a lock */
+	uint64_t seen = load_relaxed(&ctx->nr_done);
 	long more;
 
 	uaio_ready_try_group(&ctx->group);
@@ -257,7 +296,7 @@ static long get_more(struct uaio_ctx *ctx, uint64_t life,
 	got += more;
 	if (got >= wait->min_nr || wait->deadline_ns == 0)
 		return unlikely(wait->mask) ? let_signals_in(wait, got) : got;
-	return wait_more(ctx, life, events, got, wait);
+	return wait_more(ctx, life, events, got, seen, wait);
 }
 
 long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,

@@ -91,6 +91,7 @@ static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
  */
 static bool help(struct uaio_wq_account *account)
 {
+	const struct uaio_wq_account *bounded = &uaio_wq_accounts[UAIO_BOUNDED];
 	struct uaio_worker self = { .account = account, .is_helper = true };
 	struct uaio_work *work = NULL;
 
@@ -98,17 +99,21 @@ static bool help(struct uaio_wq_account *account)
 	uaio_wq_lock(account);
 	if (!account->nr_workers)
 		work = uaio_wq_pop_public_locked(account);
+	account->is_helped = work && account == bounded;
 	if (!work)
 		account->is_watched = false;
 	uaio_wq_unlock(account);
 	if (!work)
 		return false;
-	if (account == &uaio_wq_accounts[UAIO_UNBOUNDED]) {
+	if (account != bounded) {
 		uaio_wq_ops->refuse(work);
 		return true;
 	}
 	uaio_wq_ops->run(work, &self);
 	uaio_worker_flush(&self);
+	uaio_wq_lock(account);
+	account->is_helped = false;
+	uaio_wq_unlock(account);
 	return true;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/cycles.h"
 #include "engine/thread.h"
 #include "engine/wqint.h"
 
@@ -15,15 +16,6 @@ enum {
 	WAKE_NS_MAX = 50000,
 	SPINS_PER_LOOK = 16, /* at the clock */
 };
-
-static void cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#else
-	__asm__ volatile("yield");
-#endif
-}
 
 /*
  * Roles
@@ -203,7 +195,7 @@ static void spin(struct uaio_worker *self)
 	until = uaio_now_ns() + load_relaxed(&account->wake_ns);
 	do {
 		for (unsigned i = 0; i < SPINS_PER_LOOK && !is_worth_it; i++) {
-			cpu_relax();
+			uaio_cpu_relax();
 			is_worth_it = has_work(self, nr_kicks);
 		}
 	} while (!is_worth_it && uaio_now_ns() < until);

@@ -276,7 +276,7 @@ static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 	struct uaio_work *work;
 
 	uaio_wq_lock(account);
-	account->is_watched = false;
+	account->is_watched = account->is_helped;
 	if (account->nr_workers == 0)
 		while ((work = uaio_wq_pop_public_locked(account)))
 			list_add_tail(ret_refused, &work->link);
@@ -311,9 +311,12 @@ static void queue(struct uaio_wq_account *account, struct list *works,
 		  bool is_last, struct list *ret_refused)
 {
 	struct uaio_wq_calls calls = { 0 };
+	bool is_alone;
 
 	uaio_wq_lock(account);
 	queue_locked(account, works, ret_refused);
+	/* What the only thread there is makes may take its time. */
+	is_alone = account->is_helped && !account->nr_workers;
 	uaio_wq_ensure_locked(account, &calls);
 	if (is_last && calls.wakes_watcher) {
 		/* uaio_wq_revive() comes after it. */
@@ -323,7 +326,7 @@ static void queue(struct uaio_wq_account *account, struct list *works,
 	uaio_wq_unlock(account);
 	/* relaxed: any change will do, and who spins looks at the lists, too */
 	store_relaxed(&account->nr_kicks, load_relaxed(&account->nr_kicks) + 1);
-	if (!uaio_wq_deliver(account, &calls))
+	if (!uaio_wq_deliver(account, &calls) || is_alone)
 		give_all_back(ret_refused);
 }
 

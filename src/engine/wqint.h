@@ -53,6 +53,7 @@ struct uaio_wq_account {
 	unsigned nr_idle;
 	unsigned nr_credits;
 	bool is_watched;
+	bool is_helped; /* the watcher is making a work, for want of workers */
 	int64_t watched_ns; /* since when */
 	int64_t granted_ns; /* the last credit */
 

@@ -33,4 +33,9 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		      uint32_t extra_flags);
 
+/* nop.c */
+int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		     uint32_t extra_flags);
+
 #endif /* UAIO_OP_OP_H */

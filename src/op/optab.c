@@ -48,6 +48,14 @@ const struct uaio_op_def uaio_optab[] = {
 		.prep = uaio_poll_prep,
 		.run = uaio_poll_run,
 	},
+	[UAIO_OP_NOP] = {
+		.name = "nop",
+		.class = UAIO_CLASS_NOP,
+		.has_no_file = true,
+		.never_blocks = true,
+		.prep = uaio_nop_prep,
+		.run = uaio_nop_run,
+	},
 };
 static_assert(sizeof(uaio_optab) / sizeof(uaio_optab[0]) == UAIO_NR_OPS,
 	      "a row for each operation");

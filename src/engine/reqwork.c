@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests as the work queue knows them: works. */
+#include <errno.h>
+
+#include "base/sys.h"
+#include "engine/exit.h"
+#include "engine/req.h"
+
+static void run_work(struct uaio_work *work, struct uaio_worker *worker)
+{
+	struct uaio_req *req = uaio_req_of(work);
+	int ioprio = req->sqe.ioprio;
+	int64_t res;
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	if (!work->may_block && !req->resfd) {
+		req->done_bytes = uaio_req_make(req);
+		list_add_tail(&worker->done, &work->link);
+		worker->nr_done++;
+		return;
+	}
+	if (unlikely(ioprio))
+		(void)sys_ioprio_set(ioprio);
+	res = uaio_req_make(req);
+	if (unlikely(ioprio))
+		(void)sys_ioprio_set(0);
+	/* Before the event: who sees it and submits more needs nobody else. */
+	if (work->may_block)
+		uaio_wq_returned(worker);
+	uaio_req_complete_by(req, res, false, worker);
+}
+
+static void flush_done(struct uaio_worker *worker)
+{
+	enum { EVENTS_MAX = 64 };
+	struct uaio_event events[EVENTS_MAX];
+
+	while (worker->nr_done) {
+		const struct uaio_req *first = uaio_req_of(container_of(
+			worker->done.next, struct uaio_work, link));
+		struct uaio_sink *sink = first->sink;
+		struct uaio_post post = { .events = events };
+
+		post.nr = uaio_reqs_unlink(first->group, &worker->done, events,
+					   EVENTS_MAX);
+		worker->nr_done -= post.nr;
+		sink->ops->post(sink, &post);
+	}
+}
+
+static void refuse_work(struct uaio_work *work)
+{
+	struct uaio_req *req = uaio_req_of(work);
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	uaio_req_complete(req, -EAGAIN);
+}
+
+static bool is_awaited(const struct uaio_work *work)
+{
+	const struct uaio_req *req = uaio_req_of(work);
+	/* relaxed: set before the look, which is under the lock, too */
+	const struct uaio_inode *inode = uaio_req_inode(req);
+
+	return (req->file && load_relaxed(&req->file->is_closing)) ||
+	       (inode && load_relaxed(&inode->nr_closers) &&
+		uaio_order_is_write(req->order)) ||
+	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
+}
+
+void uaio_req_wq_init(void)
+{
+	static const struct uaio_wq_ops ops = {
+		.run = run_work,
+		.flush = flush_done,
+		.refuse = refuse_work,
+		.is_awaited = is_awaited,
+	};
+
+	uaio_wq_init(&ops);
+}
+
+struct wanted {
+	bool (*is_wanted)(const struct uaio_req *req, const void *arg);
+	const void *arg;
+};
+
+static bool is_wanted(const struct uaio_work *work, const void *arg)
+{
+	const struct wanted *wanted = arg;
+
+	return wanted->is_wanted(uaio_req_of(work), wanted->arg);
+}
+
+struct uaio_req *uaio_req_take(bool (*wants)(const struct uaio_req *req,
+					     const void *arg),
+			       const void *arg)
+{
+	const struct wanted wanted = { wants, arg };
+	struct uaio_work *work = uaio_wq_take(is_wanted, &wanted);
+	struct uaio_req *req;
+
+	if (!work)
+		return NULL;
+	req = uaio_req_of(work);
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	return req;
+}
+
+void uaio_req_revive(void)
+{
+	struct list refused, *node;
+
+	list_init(&refused);
+	uaio_wq_revive(&refused);
+	while ((node = list_pop(&refused))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, work.link);
+
+		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+		uaio_req_complete(req, uaio_req_account(req) == UAIO_BOUNDED
+					       ? uaio_req_make(req)
+					       : -EAGAIN);
+	}
+}

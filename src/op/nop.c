@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* NOP: nothing, on no file; what remains is the way there and back. */
+#include "op/op.h"
+
+int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	(void)sqe;
+	(void)file;
+	return 0;
+}
+
+int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		     uint32_t extra_flags)
+{
+	(void)sqe;
+	(void)fd;
+	(void)is_stream;
+	(void)extra_flags;
+	return 0;
+}
