@@ -416,7 +416,7 @@ static void apply_and_unlock(struct uaio_wq_account *account)
 	add_relaxed(&account->nr_searching, account->nr_idle);
 	account->nr_idle = 0;
 	/* Fixed workers are created along with the first work. */
-	if (load_relaxed(&account->nr_public))
+	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
