@@ -143,6 +143,12 @@ static int64_t look_after(struct uaio_wq_account *account)
 
 	uaio_wq_lock(account);
 	need = uaio_wq_need_locked(account);
+	if (account->is_watched && !account->max_workers &&
+	    !account->nr_workers) {
+		/* The limit has become 0 before what is queued had a worker. */
+		uaio_wq_unlock(account);
+		return help(account) ? 1 : 0;
+	}
 	/* [step: WATCH_DISARM] */
 	if (!account->is_watched ||
 	    !uaio_wq_lacks_workers_locked(account, need)) {
