@@ -224,24 +224,19 @@ static void *watch(void *arg)
 
 bool uaio_watcher_call(void)
 {
-	bool was_there;
+	bool was_there, is_there = true;
 
 	uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
 	was_there = watcher.is_there;
-	watcher.is_there = true;
-	watcher.is_called = true;
+	/* Under the lock: others are not to rely on one that does not come. */
+	if (!was_there)
+		is_there = uaio_thread_start(watch, NULL) == 0;
+	watcher.is_there = is_there;
+	watcher.is_called = is_there;
 	uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
-	if (was_there) {
+	if (was_there)
 		uaio_ec_notify(&watcher.calls, 1);
-		return true;
-	}
-	if (uaio_thread_start(watch, NULL) == 0)
-		return true;
-	uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
-	watcher.is_there = false;
-	watcher.is_called = false;
-	uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
-	return false;
+	return is_there;
 }
 
 bool uaio_watcher_is_there(void)

@@ -121,7 +121,7 @@ void uaio_wq_blocks(struct uaio_worker *self)
 	uaio_wq_lock(self->account);
 	block_locked(self, &calls);
 	uaio_wq_unlock(self->account);
-	(void)uaio_wq_deliver(self->account, &calls);
+	uaio_wq_deliver_from_worker(self->account, &calls);
 }
 
 void uaio_wq_returned(struct uaio_worker *self)
@@ -306,7 +306,7 @@ static struct uaio_work *take_any(struct uaio_worker *self)
 	if (work && work->may_block)
 		block_locked(self, &calls);
 	uaio_wq_unlock(account);
-	(void)uaio_wq_deliver(account, &calls);
+	uaio_wq_deliver_from_worker(account, &calls);
 	return work;
 }
 

@@ -270,6 +270,16 @@ bool uaio_wq_deliver(struct uaio_wq_account *account,
 	return !calls->wakes_watcher || uaio_watcher_call();
 }
 
+void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
+				 const struct uaio_wq_calls *calls)
+{
+	if (uaio_wq_deliver(account, calls))
+		return;
+	uaio_wq_lock(account);
+	account->is_watched = false;
+	uaio_wq_unlock(account);
+}
+
 /* Take all that is queued where nobody is there to run it. */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
@@ -281,12 +291,6 @@ static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 		while ((work = uaio_wq_pop_public_locked(account)))
 			list_add_tail(ret_refused, &work->link);
 	uaio_wq_unlock(account);
-}
-
-static void give_all_back(struct list *ret_refused)
-{
-	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
-		give_back(&uaio_wq_accounts[i], ret_refused);
 }
 
 static void queue_locked(struct uaio_wq_account *account, struct list *works,
@@ -327,7 +331,7 @@ static void queue(struct uaio_wq_account *account, struct list *works,
 	/* relaxed: any change will do, and who spins looks at the lists, too */
 	store_relaxed(&account->nr_kicks, load_relaxed(&account->nr_kicks) + 1);
 	if (!uaio_wq_deliver(account, &calls) || is_alone)
-		give_all_back(ret_refused);
+		give_back(account, ret_refused);
 }
 
 void uaio_wq_kick(struct uaio_kick *kick, struct list *ret_refused)
@@ -419,7 +423,8 @@ static void apply_and_unlock(struct uaio_wq_account *account)
 	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);
 	uaio_wq_unlock(account);
-	(void)uaio_wq_deliver(account, &calls);
+	/* There are workers if it is newly watched. */
+	uaio_wq_deliver_from_worker(account, &calls);
 }
 
 int uaio_wq_limit_workers(enum uaio_account id, int nr)

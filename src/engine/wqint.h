@@ -105,6 +105,13 @@ void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 bool uaio_wq_deliver(struct uaio_wq_account *account,
 		     const struct uaio_wq_calls *calls);
 
+/*
+ * The same where nobody could be given the works back: the account has workers,
+ * and who next finds that another is wanted tries again.
+ */
+void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
+				 const struct uaio_wq_calls *calls);
+
 void uaio_wq_put_public_locked(struct uaio_wq_account *account,
 			       struct uaio_work *work);
 /* Return: the oldest public work, or NULL. */
