@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include "works.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/sleep.h"
+
+/* Linked with --wrap=pthread_create: the library's threads come by here. */
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*main)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*main)(void *), void *arg);
+
+static uint32_t nr_allowed = UINT32_MAX; /* atomic */
+static uint32_t nr_refused;              /* atomic */
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*main)(void *), void *arg)
+{
+	uint32_t left = load_relaxed(&nr_allowed);
+
+	/* Those of the tests have no attributes. */
+	if (!attr)
+		return __real_pthread_create(thread, attr, main, arg);
+	do {
+		if (left == 0) {
+			add_relaxed(&nr_refused, 1);
+			return EAGAIN;
+		}
+		if (left == UINT32_MAX)
+			break;
+	} while (!cas_relaxed(&nr_allowed, &left, left - 1));
+	return __real_pthread_create(thread, attr, main, arg);
+}
+
+void works_allow_threads(uint32_t nr)
+{
+	store_relaxed(&nr_allowed, nr);
+}
+
+uint32_t works_nr_refused_threads(void)
+{
+	return load_relaxed(&nr_refused);
+}
+
+/*
+ * Items
+ */
+
+static struct works_item *item_of(const struct uaio_work *work)
+{
+	return container_of(work, struct works_item, work);
+}
+
+static void pass(struct works_gate *gate)
+{
+	add_relaxed(&gate->nr_held, 1);
+	while (!load_acquire(&gate->is_open))
+		(void)uaio_sleep(&gate->is_open, 0, UAIO_FOREVER);
+}
+
+static void make(struct works_item *item, struct uaio_worker *worker)
+{
+	if (item->act)
+		item->act(item, worker);
+	if (item->gate)
+		pass(item->gate);
+}
+
+static void run(struct uaio_work *work, struct uaio_worker *worker)
+{
+	struct works_item *item = item_of(work);
+
+	add_relaxed(&item->nr_begun, 1);
+	make(item, worker);
+	if (!work->may_block) {
+		list_add_tail(&worker->done, &work->link);
+		worker->nr_done++;
+		return;
+	}
+	uaio_wq_returned(worker);
+	add_seq_cst(&item->nr_run, 1);
+}
+
+static void flush(struct uaio_worker *worker)
+{
+	struct list *node;
+
+	while ((node = list_pop(&worker->done)))
+		add_seq_cst(&item_of(container_of(node, struct uaio_work, link))
+				     ->nr_run,
+			    1);
+	worker->nr_done = 0;
+}
+
+static void refuse(struct uaio_work *work)
+{
+	add_seq_cst(&item_of(work)->nr_refused, 1);
+}
+
+static bool is_awaited(const struct uaio_work *work)
+{
+	(void)work;
+	return false;
+}
+
+int works_start(void)
+{
+	static const struct uaio_wq_ops ops = {
+		.run = run,
+		.flush = flush,
+		.refuse = refuse,
+		.is_awaited = is_awaited,
+	};
+
+	if (unit_engine(NULL) < 0)
+		return -1;
+	uaio_wq_init(&ops);
+	return 0;
+}
+
+void works_queue(struct works_item *items, unsigned n)
+{
+	struct list refused, *node;
+	struct uaio_kick kick;
+
+	list_init(&refused);
+	uaio_kick_init(&kick);
+	for (unsigned i = 0; i < n; i++)
+		uaio_wq_add(items[i].account, &items[i].work, &kick);
+	uaio_wq_kick(&kick, &refused);
+	while ((node = list_pop(&refused))) {
+		struct works_item *item =
+			item_of(container_of(node, struct uaio_work, link));
+
+		if (item->account == UAIO_UNBOUNDED) {
+			add_seq_cst(&item->nr_refused, 1);
+			continue;
+		}
+		make(item, NULL);
+		add_seq_cst(&item->nr_run, 1);
+	}
+}
+
+void works_await_end(struct works_item *items, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		while (!load_seq_cst(&items[i].nr_run) &&
+		       !load_seq_cst(&items[i].nr_refused))
+			sched_yield();
+}
+
+bool works_ran_once(const struct works_item *items, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (load_seq_cst(&items[i].nr_run) != 1 ||
+		    load_seq_cst(&items[i].nr_refused))
+			return false;
+	return true;
+}
+
+void works_gate_await(struct works_gate *gate, unsigned nr)
+{
+	while (load_relaxed(&gate->nr_held) < nr)
+		sched_yield();
+}
+
+void works_gate_open(struct works_gate *gate)
+{
+	store_release(&gate->is_open, 1);
+	uaio_wake(&gate->is_open, UINT32_MAX);
+}
+
+/*
+ * The queue
+ */
+
+void works_set_fixed(enum uaio_account account, int nr, int max_works)
+{
+	const struct uaio_wq_fixed_limits limits = { nr, max_works };
+	struct uaio_wq_fixed_limits old;
+	int ret = uaio_wq_limit_fixed(account, &limits, &old);
+
+	assert(ret == 0);
+}
+
+void works_set_placement(enum uaio_wq_placement placement)
+{
+	const struct uaio_wq_tuning tuning = { placement, 64, true };
+
+	uaio_wq_tune(&tuning);
+}
+
+struct uaio_wq_counters works_count(enum uaio_account account)
+{
+	struct uaio_wq_counters counters;
+
+	uaio_wq_count(account, &counters);
+	return counters;
+}
+
+bool works_hurry(long nr, const long args[6], long *ret_res)
+{
+	const struct timespec *until = (const struct timespec *)args[3];
+
+	if (nr == SYS_futex && (args[1] & 127) == 9 /* FUTEX_WAIT_BITSET */ &&
+	    until && until->tv_sec < uaio_now_ns() / 1000000000 + 3600) {
+		*ret_res = -ETIMEDOUT;
+		return true;
+	}
+	return false;
+}
