@@ -45,15 +45,20 @@ static void take_up_list_locked(struct uaio_worker *self)
 	self->list = &account->lists[index];
 }
 
-/* Fixed workers are the first so many lists; the numbers may have changed. */
-static void take_role_locked(struct uaio_worker *self)
+/*
+ * Fixed workers are the first so many lists; the numbers may have changed.
+ * Return: whether works have come to the public list by it.
+ */
+static bool take_role_locked(struct uaio_worker *self)
 {
 	struct uaio_wq_account *account = self->account;
+	bool gives_up = self->list && self->index >= account->max_fixed;
 
-	if (self->list && self->index >= account->max_fixed)
+	if (gives_up)
 		give_up_list_locked(self);
 	if (!self->list && account->nr_fixed < account->max_fixed)
 		take_up_list_locked(self);
+	return gives_up;
 }
 
 /*
@@ -292,7 +297,8 @@ static struct uaio_work *take_any(struct uaio_worker *self)
 	self->streak = 0;
 	uaio_wq_lock(account);
 	while (is_staying) {
-		take_role_locked(self);
+		if (take_role_locked(self))
+			uaio_wq_ensure_locked(account, &calls);
 		is_staying = !must_leave_locked(self);
 		if (!is_staying) {
 			leave_locked(self, &calls);

@@ -134,6 +134,21 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 	       (owner->is_asleep || load_relaxed(&owner->busy_since_ns));
 }
 
+/* Wake so many of those asleep. */
+static void grant_locked(struct uaio_wq_account *account, unsigned nr,
+			 struct uaio_wq_calls *calls)
+{
+	if (!nr)
+		return;
+	/* [step: ENSURE_GRANT] */
+	account->nr_idle -= nr;
+	account->nr_credits += nr;
+	add_relaxed(&account->nr_searching, nr);
+	account->granted_ns = uaio_now_ns();
+	account->counters.nr_wakes += nr;
+	calls->nr_wake += nr;
+}
+
 /*
  * Placement
  */
@@ -170,15 +185,17 @@ static unsigned in_turn_locked(struct uaio_wq_account *account)
 }
 
 /* Short work to the first that is awake and gets on with what it has. */
-static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now)
+static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
+				   struct uaio_wq_calls *calls)
 {
 	for (unsigned i = 0; i < account->max_fixed; i++) {
 		if (!account->owners[i] || uaio_wq_is_open_locked(account, i))
 			continue;
 		if (is_stale_locked(&account->lists[i], now)) {
-			/* Others are to have it: see to those behind it, too. */
+			/* Its owner, who counts as searching, is not there. */
 			account->counters.nr_late += account->nr_idle > 0;
 			uaio_wq_spill_locked(account, i);
+			grant_locked(account, account->nr_idle > 0, calls);
 		} else if (uaio_worklist_has_room(&account->lists[i],
 						  account->max_works)) {
 			return i;
@@ -188,7 +205,8 @@ static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now)
 }
 
 static void place_locked(struct uaio_wq_account *account,
-			 struct uaio_work *work, int64_t now)
+			 struct uaio_work *work, int64_t now,
+			 struct uaio_wq_calls *calls)
 {
 	unsigned index = UAIO_WQ_FIXED_MAX;
 
@@ -196,7 +214,7 @@ static void place_locked(struct uaio_wq_account *account,
 		index = in_turn_locked(account);
 	else if (uaio_wq_tuning.placement == UAIO_PLACE_PACKED &&
 		 !work->may_block)
-		index = first_awake_locked(account, now);
+		index = first_awake_locked(account, now, calls);
 
 	work->queued_ns = now;
 	if (index < UAIO_WQ_FIXED_MAX) {
@@ -243,15 +261,7 @@ void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 	unsigned need = uaio_wq_need_locked(account);
 	unsigned nr = need < account->nr_idle ? need : account->nr_idle;
 
-	if (nr) {
-		/* [step: ENSURE_GRANT] */
-		account->nr_idle -= nr;
-		account->nr_credits += nr;
-		add_relaxed(&account->nr_searching, nr);
-		account->granted_ns = uaio_now_ns();
-		account->counters.nr_wakes += nr;
-		calls->nr_wake += nr;
-	}
+	grant_locked(account, nr, calls);
 	if (account->is_watched ||
 	    !uaio_wq_lacks_workers_locked(account, need - nr))
 		return;
@@ -294,7 +304,7 @@ static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 }
 
 static void queue_locked(struct uaio_wq_account *account, struct list *works,
-			 struct list *ret_refused)
+			 struct uaio_wq_calls *calls, struct list *ret_refused)
 {
 	int64_t now = uaio_now_ns();
 	struct list *node;
@@ -307,7 +317,7 @@ static void queue_locked(struct uaio_wq_account *account, struct list *works,
 			     uaio_wq_ops->is_awaited(work)))
 			list_add_tail(ret_refused, node);
 		else
-			place_locked(account, work, now);
+			place_locked(account, work, now, calls);
 	}
 }
 
@@ -318,7 +328,7 @@ static void queue(struct uaio_wq_account *account, struct list *works,
 	bool is_alone;
 
 	uaio_wq_lock(account);
-	queue_locked(account, works, ret_refused);
+	queue_locked(account, works, &calls, ret_refused);
 	/* What the only thread there is makes may take its time. */
 	is_alone = account->is_helped && !account->nr_workers;
 	uaio_wq_ensure_locked(account, &calls);
@@ -414,11 +424,9 @@ bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 /* Everybody looks again: roles may have changed. */
 static void apply_and_unlock(struct uaio_wq_account *account)
 {
-	struct uaio_wq_calls calls = { .nr_wake = account->nr_idle };
+	struct uaio_wq_calls calls = { 0 };
 
-	account->nr_credits += account->nr_idle;
-	add_relaxed(&account->nr_searching, account->nr_idle);
-	account->nr_idle = 0;
+	grant_locked(account, account->nr_idle, &calls);
 	/* Fixed workers are created along with the first work. */
 	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);
@@ -471,8 +479,6 @@ int uaio_wq_limit_fixed(enum uaio_account id,
 	    limits->max_works < -1)
 		return -EINVAL;
 	uaio_wq_lock(account);
-	ret_old->nr_workers = (int)account->max_fixed;
-	ret_old->max_works = (int)account->max_works;
 	if (limits->nr_workers > (int)account->max_workers)
 		ret = -EINVAL;
 	else if (limits->nr_workers > 0 && !map_lists_locked(account))
@@ -481,6 +487,8 @@ int uaio_wq_limit_fixed(enum uaio_account id,
 		uaio_wq_unlock(account);
 		return ret;
 	}
+	ret_old->nr_workers = (int)account->max_fixed;
+	ret_old->max_works = (int)account->max_works;
 	if (limits->nr_workers >= 0)
 		account->max_fixed = (unsigned)limits->nr_workers;
 	if (limits->max_works >= 0)

@@ -236,7 +236,7 @@ struct uaio_wq_counters {
 	unsigned nr_workers;
 	unsigned nr_fixed;
 	unsigned nr_idle;
-	unsigned nr_queued;
+	unsigned nr_queued; /* cancelled ones count until they are passed */
 };
 
 void uaio_wq_count(enum uaio_account account, struct uaio_wq_counters *ret);
