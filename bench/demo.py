@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fio
-from harness import (Disproved, Progress, Series, Spread, VariantFailed,
-                     alternate, cleanup, file_system_of, machine_facts,
-                     print_table, short)
+from harness import (Disproved, Places, Progress, Series, Spread,
+                     VariantFailed, alternate, cleanup, file_system_of,
+                     machine_facts, print_table, short)
 
 PAIRS = 5
 SHM = Path("/dev/shm")
@@ -67,7 +67,7 @@ class Demo:
         self.names = [KERNEL, UAIO]
         self.is_wrong = False
         self.directory = cleanup.temp_dir(self._choose_directory())
-        self.bench = fio.Bench(build, self.directory, self.directory,
+        self.bench = fio.Bench(Places.of_build(build), self.directory, self.directory,
                                RUNTIME_S)
         self.variants = fio.variants(self.bench)
         self.deny = build / "bench/deny-aio"
@@ -239,7 +239,7 @@ class Demo:
         for note in self.notes:
             print(f"  {note}")
         print("\nTry it:  "
-              f"{shown_path(self.bench.build / 'uaio')} run -- fio "
+              f"{shown_path(self.bench.places.uaio)} run -- fio "
               "--name=try --ioengine=libaio --rw=randrw --size=20m")
 
 

@@ -23,7 +23,7 @@ import struct
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness import (Disproved, Finished, Goal, Row, Sample, Series,
+from harness import (Disproved, Finished, Goal, Places, Row, Sample, Series,
                      VariantFailed, control_of, file_system_of, row_of, run)
 
 FLOOR_LINE_BYTES = 64
@@ -116,7 +116,7 @@ def job_named(name: str) -> Job:
 class Bench:
     """Where the programs and the files are, and how long a run may be."""
 
-    build: Path
+    places: Places
     disk_dir: Path
     tmpfs_dir: Path
     runtime_s: float = 3.0
@@ -177,7 +177,7 @@ KERNEL_MARKER = "/[aio]"
 
 def variants(bench: Bench) -> dict[str, Variant]:
     report = str(bench.disk_dir / "counters")
-    uaio = Variant(prefix=(str(bench.build / "uaio"), "run", "--"),
+    uaio = Variant(prefix=(str(bench.places.uaio), "run", "--"),
                    env=(("UAIO_COUNTERS", report),), counter="uaio")
     stats = ("UAIO_STATS_JSON", str(bench.disk_dir / "stats"))
     return {
@@ -185,7 +185,7 @@ def variants(bench: Bench) -> dict[str, Variant]:
         "uaio": uaio,
         "counted": replace(uaio, env=(*uaio.env, stats)),
         "floor": Variant(env=(
-            ("LD_PRELOAD", str(bench.build / "bench/libfloor.so")),
+            ("LD_PRELOAD", str(bench.places.helpers / "libfloor.so")),
             ("FLOOR_REPORT", report)), counter="floor"),
         "io_uring": Variant(engine="io_uring", marker="[io_uring]"),
     }

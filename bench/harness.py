@@ -42,6 +42,22 @@ class Disproved(Exception):
     """A variant did not run what it was said to run."""
 
 
+# --- where everything is ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Places:
+    """The command, and the programs and libraries of this folder: in a build
+    tree, or where they were installed."""
+
+    uaio: Path
+    helpers: Path
+
+    @classmethod
+    def of_build(cls, build: Path) -> Places:
+        return cls(build / "uaio", build / "bench")
+
+
 # --- the machine ------------------------------------------------------------
 
 
@@ -438,6 +454,8 @@ class Row:
     note: str = ""
     is_disproved: bool = False
     file_system: str = ""
+    is_quiet: bool = False
+    """Written, but not printed with the others: it stands in a table."""
     cpu_s_per_io: dict[str, list[float]] = field(default_factory=dict)
     """Of the subject and the peer, in the same rounds."""
 
@@ -532,7 +550,7 @@ def print_table(lines: list[list[str]], right: set[int]) -> None:
 
 ROW_HEAD = ["", "figure", "peer", "peer's", "subject's", "ratio (min–max)",
             "control", "goal", "verdict"]
-ROW_WIDTHS = [4, 40, 8, 7, 9, 19, 7, 7, 15]
+ROW_WIDTHS = [4, 40, 14, 7, 9, 19, 7, 7, 15]
 ROW_RIGHT = {3, 4, 5, 6, 7}
 
 
@@ -540,6 +558,8 @@ def print_rows(rows: list[Row]) -> None:
     """The rows of one measurement; they are printed as they are had."""
     lines = []
     for row in rows:
+        if row.is_quiet:
+            continue
         theirs = Spread.of(row.peer_values)
         ours = Spread.of(row.subject_values)
         ratio = row.ratio()

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import (CONTROL, Disproved, Goal, Progress, Row, Sample, Series,
-                     Spread, VariantFailed, alternate, clean_environment,
-                     control_of, file_system_of, print_table, row_of, run)
+from harness import (CONTROL, Disproved, Goal, Places, Progress, Row, Sample,
+                     Series, Spread, VariantFailed, alternate,
+                     clean_environment, control_of, file_system_of,
+                     print_table, row_of, run)
 
 COUNTS = [4 ** power for power in range(8)]
 """1, 4, 16 ... 16384 contexts."""
@@ -34,27 +35,35 @@ LOADS = 25
 class Programs:
     """Where the programs are, and how often they are run."""
 
-    build: Path
+    places: Places
     pairs: int
+    is_quick: bool
     progress: Progress
 
     def uaio_run(self) -> list[str]:
-        return [str(self.build / "uaio"), "run", "--"]
+        return [str(self.places.uaio), "run", "--"]
 
     def with_list(self) -> list[str]:
         """What runs a program on uaio with its contexts in a list."""
-        return ["env", f"LD_PRELOAD={self.build / 'bench/libuaio-list.so'}"]
+        return ["env", f"LD_PRELOAD={self.places.helpers / 'libuaio-list.so'}"]
 
-    def lines(self, name: str, arguments: Sequence[int | str] = (),
-              prefix: Sequence[str] = ()) -> list[list[str]]:
-        """The words of each line that a program of this folder prints."""
-        program = self.build / "bench" / name
+    def output(self, name: str, arguments: Sequence[int | str] = (),
+               prefix: Sequence[str] = ()) -> str:
+        """What a program of this folder prints."""
+        program = self.places.helpers / name
         if not program.exists():
-            raise VariantFailed(f"{program} was not built (libaio-dev?)")
+            raise VariantFailed(f"{program} is not there: it was not built, "
+                                "or is not installed")
         done = run([*prefix, str(program), *map(str, arguments)])
         if done.status:
             raise VariantFailed(done.complaint())
-        return [line.split() for line in done.out.splitlines()]
+        return done.out
+
+    def lines(self, name: str, arguments: Sequence[int | str] = (),
+              prefix: Sequence[str] = ()) -> list[list[str]]:
+        """The words of each line of it."""
+        return [line.split() for line
+                in self.output(name, arguments, prefix).splitlines()]
 
 
 # --- lookup: the time to find a context -----------------------------------------

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import fio
+import nop
 import programs
-from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Progress,
-                     Row, VariantFailed, alternate, cleanup, file_system_of,
-                     machine_facts, print_lines, print_rows, write_rows)
+from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Places,
+                     Progress, Row, VariantFailed, alternate, cleanup,
+                     file_system_of, machine_facts, print_lines, print_rows,
+                     write_rows)
 
 PROGRAMS = {
+    "nop": nop.nop_rows,
     "lookup": programs.lookup_rows,
     "contexts": programs.contexts_rows,
     "memory": programs.memory_rows,
@@ -31,11 +35,15 @@ QUICK = {"many-tmpfs": {"loops": 5}, "many-disk": {"loops": 3}, "cold-read-32": 
 """What --quick makes smaller, to see that everything runs."""
 
 
-def arguments() -> argparse.Namespace:
-    names = [*(job.name for job in fio.JOBS), *PROGRAMS]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, required=True,
-                        help="the build directory")
+class Parser(argparse.ArgumentParser):
+    """Complains as the command does: in one line."""
+
+    def error(self, message: str) -> None:
+        self.exit(2, f"uaio: bench: {message}\n")
+
+
+def parser_of(names: list[str]) -> Parser:
+    parser = Parser(prog="uaio bench", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true",
                         help="short runs, too few for a verdict")
     parser.add_argument("--pairs", type=int, metavar="N",
@@ -44,24 +52,52 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE",
                         help="write the rows, one JSON object a line")
     parser.add_argument("--dir", type=Path, metavar="DIR",
-                        help="where the files on disk are made "
-                             "(default: the build directory)")
+                        help="where the files on disk are made (default: the "
+                             "build directory, or $TMPDIR, or /var/tmp)")
     parser.add_argument("names", nargs="*", metavar="name",
                         help=" ".join(names) + " (default: all)")
+    # Where everything is, which the command knows: either, or both others.
+    for option in ("--build", "--uaio", "--helpers"):
+        parser.add_argument(option, type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+def places_of(args: argparse.Namespace, parser: Parser) -> Places:
+    if args.build:
+        places = Places.of_build(args.build.resolve())
+    elif args.uaio and args.helpers:
+        places = Places(args.uaio.resolve(), args.helpers.resolve())
+    else:
+        parser.error("--build is missing")
+    if not places.uaio.exists():
+        parser.error(f"{places.uaio} does not exist; build it first")
+    return places
+
+
+def arguments() -> argparse.Namespace:
+    names = [*(job.name for job in fio.JOBS), *PROGRAMS]
+    parser = parser_of(names)
     args = parser.parse_args()
     unknown = set(args.names) - set(names)
     if unknown:
         parser.error(f"no such row: {' '.join(sorted(unknown))}")
-    args.build = args.build.resolve()
     args.names = args.names or names
     if args.pairs is None:
         args.pairs = QUICK_PAIRS if args.quick else ENOUGH_PAIRS
     if args.pairs < 1:
         parser.error("--pairs must be at least 1")
-    if not (args.build / "uaio").exists():
-        parser.error(f"{args.build}/uaio does not exist; build it first")
-    if not shutil.which("fio"):
+    args.places = places_of(args, parser)
+    if not set(args.names) <= set(PROGRAMS) and not shutil.which("fio"):
         parser.error("fio is not installed")
+    args.dir = args.dir or args.build or Path(
+        os.environ.get("TMPDIR", "/var/tmp"))
+    if not args.dir.is_dir():
+        parser.error(f"no such directory: {args.dir}")
+    if args.json:
+        try:
+            args.json.write_text("")
+        except OSError as why:
+            parser.error(f"--json {args.json}: {why.strerror}")
     return args
 
 
@@ -89,8 +125,8 @@ def main() -> int:
     progress = Progress()
     machine = machine_facts()
     bench = fio.Bench(
-        build=args.build,
-        disk_dir=cleanup.temp_dir(args.dir or args.build),
+        places=args.places,
+        disk_dir=cleanup.temp_dir(args.dir),
         tmpfs_dir=cleanup.temp_dir(programs.TMPFS if programs.TMPFS.is_dir()
                                    else Path(tempfile.gettempdir())),
         runtime_s=1.0 if args.quick else 3.0)
@@ -102,7 +138,7 @@ def main() -> int:
 
     print_lines([ROW_HEAD], ROW_WIDTHS, ROW_RIGHT)
     rows: list[Row] = []
-    wanted = programs.Programs(args.build, args.pairs, progress)
+    wanted = programs.Programs(args.places, args.pairs, args.quick, progress)
     for name in args.names:
         if name in PROGRAMS:
             new = PROGRAMS[name](wanted)

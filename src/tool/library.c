@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tool/beside.h"
 #include "tool/tool.h"
 
 enum { MAX_PLACES = 3 };
@@ -23,30 +24,6 @@ static void add_place(struct places *places, const char *dir)
 			return;
 	}
 	snprintf(places->dirs[places->nr++], PATH_MAX, "%s", dir);
-}
-
-static bool get_own_directory(char dir[PATH_MAX])
-{
-	ssize_t len = readlink("/proc/self/exe", dir, PATH_MAX - 1);
-
-	if (len <= 0)
-		return false;
-	dir[len] = '\0';
-	*strrchr(dir, '/') = '\0';
-	return true;
-}
-
-/* Applies "../lib/uaio" to "/usr/bin", so that a user can read the outcome. */
-static bool resolve(const char *dir, const char *relative, char out[PATH_MAX])
-{
-	size_t len = strlen(dir);
-
-	for (; !strncmp(relative, "../", 3); relative += 3) {
-		while (len > 0 && dir[--len] != '/')
-			;
-	}
-	return snprintf(out, PATH_MAX, "%.*s/%s", (int)len, dir, relative) <
-	       PATH_MAX;
 }
 
 static bool has_library(const char *dir)
@@ -74,9 +51,9 @@ int uaio_library_find(char ret_dir[PATH_MAX])
 	char own[PATH_MAX], moved[PATH_MAX];
 	int i = 0;
 
-	if (get_own_directory(own)) {
+	if (uaio_own_directory(own)) {
 		add_place(&places, own);
-		if (resolve(own, UAIO_LIBDIR_FROM_BINDIR, moved))
+		if (uaio_beside(own, UAIO_LIBDIR_FROM_BINDIR, moved))
 			add_place(&places, moved);
 	}
 	add_place(&places, UAIO_LIBDIR);

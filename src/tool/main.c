@@ -20,6 +20,8 @@ static const struct command {
 	{ "run", "[option...] [--] command [argument...]",
 	  "start a program with the library in front of libaio",
 	  uaio_run_main },
+	{ "bench", "[option...] [row...]",
+	  "measure it beside kernel AIO and io_uring", uaio_bench_main },
 	{ "help", "[subcommand]", "show this, or the help of a subcommand",
 	  help_main },
 };

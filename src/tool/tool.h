@@ -15,6 +15,7 @@ enum {
 
 /* Subcommands. argv[0] is the subcommand's name; the result is the status. */
 int uaio_run_main(int argc, char **argv);
+int uaio_bench_main(int argc, char **argv);
 
 /*
  * Says one line on stderr, with "uaio: " before it. Characters that would

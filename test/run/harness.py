@@ -152,7 +152,7 @@ def main():
                  "client", "schema"):
         # Tests change the working directory, and meson's paths are relative.
         parser.add_argument(f"--{name}", type=os.path.abspath)
-    for name in ("meson", "build", "bindir", "libdir"):
+    for name in ("meson", "build", "source", "bindir", "libdir"):
         parser.add_argument(f"--{name}")
     parser.add_argument("sentence", nargs="?")
     args = parser.parse_args()

@@ -8,6 +8,11 @@ from tree import Finding, Source
 
 OPTIONS = "src/base/options.c"
 RUN_PAGE = "man/uaio-run.1.scd"
+BENCH_SCRIPT = "bench/run.py"
+BENCH_TOOL = "src/tool/bench.c"
+BENCH_PAGE = "man/uaio-bench.1.scd"
+TOOL = "src/tool/main.c"
+TOOL_PAGE = "man/uaio.1.scd"
 # Of every command, not of the table.
 COMMON = {"--help", "--version"}
 
@@ -72,6 +77,53 @@ def _check_options(tree):
     return findings
 
 
+def _paragraphs(page, pattern):
+    """The names with which paragraphs of a page start, and their lines."""
+    return {name: number for number, line in enumerate(page.splitlines(), 1)
+            if re.match(pattern, line)
+            for name in re.findall(pattern, line)}
+
+
+def _compare(names, told, path, page):
+    findings = [Finding(path, line, f"{name} is not in {page}: add a paragraph "
+                        f"that starts with *{name}*")
+                for name, line in names.items() if name not in told]
+    return findings + [
+        Finding(page, line, f"{name} is not in {path}: drop it")
+        for name, line in told.items() if name not in names]
+
+
+def _check_bench(tree):
+    """The script takes the options, the tool shows them, the page tells."""
+    page = tree.read(BENCH_PAGE)
+    script = _first_lines(tree.read(BENCH_SCRIPT), r'add_argument\("(--[\w-]+)"')
+    shown = _first_lines(tree.read(BENCH_TOOL),
+                         r'^\t *"  (?:-\w, )?(--[\w-]+)')
+    script["--help"] = shown.get("--help", 1)  # argparse has it by itself
+    told = {name: number for number, line in enumerate(page.splitlines(), 1)
+            if line.startswith("*-")
+            for name in re.findall(r"\*(--[a-z][\w-]*)", line)}
+    rows = _first_lines(tree.read("bench/fio.py"), r'^    Job\("([\w-]+)"')
+    rows |= _first_lines(tree.read(BENCH_SCRIPT),
+                         r'^    "(\w+)": \w+\.\w+_rows,')
+    in_rows = page.partition("\n# ROWS\n")
+    start = in_rows[0].count("\n") + 1
+    rows_told = {name: start + number for name, number in _paragraphs(
+        in_rows[2].partition("\n# ")[0], r"^\*([\w-]+)\*$").items()}
+    return (_compare(script, told, BENCH_SCRIPT, BENCH_PAGE)
+            + _compare(shown, told, BENCH_TOOL, BENCH_PAGE)
+            + _compare(rows, rows_told, BENCH_SCRIPT, BENCH_PAGE))
+
+
+def _check_subcommands(tree):
+    names = _first_lines(tree.read(TOOL), r'^\t\{ "(\w+)", "')
+    section = tree.read(TOOL_PAGE).partition("\n# SUBCOMMANDS\n")
+    start = section[0].count("\n") + 1
+    told = {name: start + number for name, number in _paragraphs(
+        section[2].partition("\n# ")[0], r"^\*(\w+)\*").items()}
+    return _compare(names, told, TOOL, TOOL_PAGE)
+
+
 def _check_getenv(tree):
     findings = []
     pages = "".join(tree.read(path) for path in tree.paths()
@@ -89,4 +141,5 @@ def _check_getenv(tree):
 
 
 def check(tree):
-    return _check_options(tree) + _check_getenv(tree)
+    return (_check_options(tree) + _check_bench(tree)
+            + _check_subcommands(tree) + _check_getenv(tree))

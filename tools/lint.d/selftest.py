@@ -163,6 +163,29 @@ def _(copy):
     copy.append("src/base/options.c", '.variable = "UAIO_PLANTED",\n')
 
 
+@plant("manual", "an option of the benchmark that no page has",
+       "bench/run.py", None)
+def _(copy):
+    copy.append("bench/run.py", 'parser.add_argument("--planted-option")\n')
+
+
+@plant("manual", "an option that the tool shows and the benchmark has not",
+       "src/tool/bench.c", None)
+def _(copy):
+    copy.append("src/tool/bench.c", '\t     "  --planted-option  no\\n"\n')
+
+
+@plant("manual", "a row of the benchmark that no page has",
+       "bench/run.py", None)
+def _(copy):
+    copy.append("bench/run.py", '    "planted": nop.planted_rows,\n')
+
+
+@plant("manual", "a subcommand that no page has", "src/tool/main.c", None)
+def _(copy):
+    copy.append("src/tool/main.c", '\t{ "planted", "", "", NULL },\n')
+
+
 file_with("manual", "a variable that is read and in no page",
           "src/engine/planted.c",
           'text = secure_getenv(', '\t"UAIO_PLANTED");', line=2)

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nop VARIANT ROUNDS DEPTH FIXED: how many no-ops a second go through workers.
+ *
+ * The program with which fixed workers for io_uring were proposed: each round
+ * submits DEPTH no-ops that have to be made by a worker, in one call, then DEPTH
+ * times waits for an event and takes it. Here it is made against this engine,
+ * linked into the program with its work queue set up in one way or another:
+ *
+ *   single, single+batches   FIXED + 1 normal workers on one list
+ *   round-robin              FIXED workers with lists of their own, filled in
+ *                            turn as proposed then, and one normal
+ *   packed, packed+batches   the same, but a list is filled before the next
+ *
+ * where batches are of events, posted together; and against io_uring with as
+ * many workers:
+ *
+ *   io_uring                 if the program was built with liburing
+ *
+ * Prints one object of JSON: the time and the rate; what the workers used of
+ * the processors in IDLE_MS without work, QUIET_MS after the last; and what the
+ * work queue counted, which proves the variant.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/sleep.h"
+#include "base/atomic.h"
+#include "engine/ctx.h"
+#include "engine/engine.h"
+#include "engine/entry.h"
+#include "engine/wq.h"
+#include "nop.h"
+
+enum {
+	QUIET_MS = 10,
+	IDLE_MS = 100,
+	BATCH_EVENTS = 16,
+	COUNTED_ROUNDS = 100,
+	LIST_WORKS = 10000000, /* as in the proposal */
+};
+
+static uint64_t handle;
+
+void nop_fail(const char *what, int error)
+{
+	fprintf(stderr, "nop: %s: %s\n", what, strerror(-error));
+	exit(1);
+}
+
+/* this engine */
+
+static const struct variant {
+	const char *name;
+	bool has_fixed;
+	struct uaio_wq_tuning tuning;
+} variants[] = {
+	{ "single", false, { UAIO_PLACE_PUBLIC, 1, true } },
+	{ "single+batches", false, { UAIO_PLACE_PUBLIC, BATCH_EVENTS, true } },
+	{ "round-robin", true, { UAIO_PLACE_ROUND_ROBIN, 1, true } },
+	{ "packed", true, { UAIO_PLACE_PACKED, 1, true } },
+	{ "packed+batches", true, { UAIO_PLACE_PACKED, BATCH_EVENTS, true } },
+};
+enum { NR_VARIANTS = sizeof(variants) / sizeof(variants[0]) };
+
+static const struct variant *find_variant(const char *name)
+{
+	for (unsigned i = 0; i < NR_VARIANTS; i++)
+		if (!strcmp(variants[i].name, name))
+			return &variants[i];
+	return NULL;
+}
+
+static void set_up_queue(const struct nop_plan *plan)
+{
+	const struct variant *variant = find_variant(plan->variant);
+	const struct uaio_wq_fixed_limits fixed = {
+		.nr_workers = variant->has_fixed ? (int)plan->nr_fixed : 0,
+		.max_works = LIST_WORKS,
+	};
+	struct uaio_wq_fixed_limits old;
+	int ret;
+
+	uaio_wq_tune(&variant->tuning);
+	/* In all: one normal worker beside the fixed ones, if there are any. */
+	ret = uaio_wq_limit_workers(UAIO_BOUNDED, (int)plan->nr_fixed + 1);
+	if (ret < 0)
+		nop_fail("limit of workers", ret);
+	ret = uaio_wq_limit_fixed(UAIO_BOUNDED, &fixed, &old);
+	if (ret < 0)
+		nop_fail("limit of fixed workers", ret);
+}
+
+static void begin(const struct nop_plan *plan)
+{
+	int ret;
+
+	uaio_engine_load();
+	ret = uaio_engine_start();
+	if (ret < 0)
+		nop_fail("the engine", ret);
+	set_up_queue(plan);
+	ret = uaio_ctx_setup(NOP_RING_ENTRIES, &handle);
+	if (ret < 0)
+		nop_fail("io_setup", ret);
+}
+
+static void submit(unsigned depth)
+{
+	struct uaio_batch batch;
+	long room;
+
+	(void)uaio_enter();
+	room = uaio_batch_begin(&batch, handle, depth);
+	if (room != (long)depth)
+		nop_fail("io_submit", room < 0 ? (int)room : -EAGAIN);
+	for (unsigned i = 0; i < depth; i++) {
+		const struct uaio_sqe sqe = {
+			.op = UAIO_OP_NOP,
+			.is_async = true,
+			.fd = -1,
+			.data = i,
+		};
+		int ret = uaio_batch_add(&batch, NULL, &sqe);
+
+		if (ret < 0)
+			nop_fail("a no-op", ret);
+	}
+	uaio_batch_end(&batch);
+	uaio_leave();
+}
+
+static void round_of(unsigned depth)
+{
+	static const struct uaio_wait wait = {
+		.min_nr = 1,
+		.nr = 1,
+		.deadline_ns = UAIO_FOREVER,
+	};
+	uint64_t missing = 0;
+
+	submit(depth);
+	for (unsigned i = 0; i < depth; i++) {
+		struct uaio_event event;
+		long ret;
+
+		(void)uaio_enter();
+		do
+			ret = uaio_ctx_getevents(handle, &event, &wait);
+		while (ret == -EINTR);
+		uaio_leave();
+		if (ret != 1 || event.res != 0)
+			nop_fail("io_getevents", ret < 0 ? (int)ret : -EPROTO);
+		missing += i - event.data;
+	}
+	if (missing)
+		nop_fail("not one event for each request", -EPROTO);
+}
+
+static void print_nr(const char *name, uint64_t nr)
+{
+	printf(", \"%s\": %" PRIu64, name, nr);
+}
+
+/* Posts to the context, counted in rounds of their own: not timed. */
+static const struct uaio_sink_ops *counted_ops;
+static uint64_t nr_posts; /* atomic */
+
+static void count_post(struct uaio_sink *sink, const struct uaio_post *post)
+{
+	/* relaxed: read once all events are there */
+	add_relaxed(&nr_posts, 1);
+	counted_ops->post(sink, post);
+}
+
+static void count_posts(unsigned depth)
+{
+	static const struct uaio_sink_ops counting = { .post = count_post };
+	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+
+	/* Nothing is in flight, and nobody else submits. */
+	counted_ops = ctx->sink.ops;
+	ctx->sink.ops = &counting;
+	for (unsigned i = 0; i < COUNTED_ROUNDS; i++)
+		round_of(depth);
+	ctx->sink.ops = counted_ops;
+	print_nr("posted", (uint64_t)COUNTED_ROUNDS * depth);
+	print_nr("posts", load_relaxed(&nr_posts));
+}
+
+static void print(unsigned depth)
+{
+	struct uaio_wq_counters nr;
+
+	uaio_wq_count(UAIO_BOUNDED, &nr);
+	count_posts(depth);
+	print_nr("workers", nr.nr_workers);
+	print_nr("fixed", nr.nr_fixed);
+	print_nr("private", nr.nr_private);
+	print_nr("public", nr.nr_public);
+	print_nr("stolen", nr.nr_stolen);
+	print_nr("late", nr.nr_late);
+	print_nr("locked", nr.nr_locked);
+	print_nr("contended", nr.nr_contended);
+	print_nr("wakes", nr.nr_wakes);
+	fputs(", \"placed\": [", stdout);
+	for (unsigned i = 0; i < nr.nr_fixed && i < UAIO_WQ_FIXED_MAX; i++)
+		printf("%s%" PRIu64, i ? ", " : "", nr.nr_placed[i]);
+	putchar(']');
+}
+
+static void end(void)
+{
+	int ret;
+
+	(void)uaio_enter();
+	ret = uaio_ctx_destroy(handle);
+	uaio_leave();
+	if (ret < 0)
+		nop_fail("io_destroy", ret);
+}
+
+static const struct nop_side engine = {
+	.begin = begin,
+	.round = round_of,
+	.print = print,
+	.end = end,
+};
+
+/* the program */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void sleep_ms(long ms)
+{
+	struct timespec rest = { 0, ms * 1000000 };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, &rest) == EINTR)
+		;
+}
+
+/* Return: CPU time of all threads but this one. */
+static uint64_t others_cpu_ns(void)
+{
+	uint64_t own = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t all = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+
+	/* Ours goes on between the two. */
+	own = (own + clock_ns(CLOCK_THREAD_CPUTIME_ID)) / 2;
+	return all > own ? all - own : 0;
+}
+
+static uint64_t idle_cpu_ns(void)
+{
+	uint64_t before, after;
+
+	sleep_ms(QUIET_MS);
+	before = others_cpu_ns();
+	sleep_ms(IDLE_MS);
+	after = others_cpu_ns();
+	return after > before ? after - before : 0;
+}
+
+static void run(const struct nop_plan *plan, const struct nop_side *side)
+{
+	uint64_t start, took_ns, idle_ns;
+
+	side->begin(plan);
+	start = clock_ns(CLOCK_MONOTONIC);
+	for (unsigned long i = 0; i < plan->nr_rounds; i++)
+		side->round(plan->depth);
+	took_ns = clock_ns(CLOCK_MONOTONIC) - start;
+	idle_ns = idle_cpu_ns();
+
+	printf("{\"variant\": \"%s\", \"rounds\": %lu, \"depth\": %u, "
+	       "\"usecs\": %" PRIu64 ", \"works_per_s\": %.0f, "
+	       "\"idle_cpu_us\": %.1f",
+	       plan->variant, plan->nr_rounds, plan->depth, took_ns / 1000,
+	       (double)plan->nr_rounds * plan->depth * 1e9 / (double)took_ns,
+	       (double)idle_ns / 1000);
+	side->print(plan->depth);
+	puts("}");
+	side->end();
+}
+
+/* Return: the number, or 0 if it is none of [min, max]. */
+static unsigned long number(const char *text, unsigned long max)
+{
+	char *rest;
+	unsigned long nr = strtoul(text, &rest, 10);
+
+	return *rest || nr > max ? 0 : nr;
+}
+
+int main(int argc, char **argv)
+{
+	struct nop_plan plan = { 0 };
+
+	if (argc == 5) {
+		plan.variant = argv[1];
+		plan.nr_rounds = number(argv[2], 1ul << 40);
+		plan.depth = (unsigned)number(argv[3], NOP_RING_ENTRIES);
+		plan.nr_fixed = (unsigned)number(argv[4], UAIO_WQ_FIXED_MAX);
+	}
+	if (!plan.nr_rounds || !plan.depth || !plan.nr_fixed) {
+		fputs("usage: nop VARIANT ROUNDS DEPTH FIXED\n", stderr);
+		return 2;
+	}
+	if (find_variant(plan.variant)) {
+		run(&plan, &engine);
+		return 0;
+	}
+	if (strcmp(plan.variant, "io_uring") != 0) {
+		fprintf(stderr, "nop: no such variant: %s\n", plan.variant);
+		return 2;
+	}
+#ifdef HAVE_LIBURING
+	run(&plan, &nop_uring);
+	return 0;
+#else
+	fputs("nop: built without liburing (apt-get install liburing-dev)\n",
+	      stderr);
+	return 1;
+#endif
+}

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""The row nop: no-ops through workers, by the work queue's variants.
+
+What was posted in 2021 and 2022 for io_uring ("io-wq: fixed workers") had its
+labels transposed in three postings of four. So here the queue's own counters
+say which variant ran; one that did not run what its name says is disproved.
+"""
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass
+
+from harness import (Disproved, Goal, Row, Sample, Series, alternate,
+                     control_of, print_table, row_of, short)
+from programs import Programs
+
+PEER = "io_uring"
+SINGLE = ("single", "single+batches")
+ROUND_ROBIN = "round-robin"
+PACKED = ("packed", "packed+batches")
+PRIVATE = (ROUND_ROBIN, *PACKED)
+OURS = (*SINGLE, *PRIVATE)
+BATCHED = ("single+batches", "packed+batches")
+
+FIXED = 3
+"""Fixed workers, beside one normal; on one list as many normal ones."""
+
+ROUNDS = {1: 100_000, 10: 100_000, 128: 12_000, 1024: 2_000}
+"""By depth: each run lasts a tenth of a second or more."""
+QUICK_ROUNDS = {10: 1_000, 128: 120}
+COUNTED = ("workers", "fixed", "private", "public", "placed", "posted",
+           "posts")
+"""What is told of a variant that is disproved."""
+MANY = (128, 1024)
+"""Depths at which lists of their own are to pay."""
+
+GOALS = {10: Goal(6), 128: Goal(6)}
+"""Of the best variant against io_uring, by depth."""
+PRIVATE_GOAL = Goal(1.2)
+IDLE_GOAL = Goal(5, at_least=False, of="subject")
+"""Microseconds of 100 ms: less than one wake-up; reading the clocks takes some."""
+
+SEED = (
+    ("as posted, depth 10", "before 400–500 k", "private lists 1.0 M",
+     "and batches 1.6 M"),
+    ("later, depth 100", "normal 1.12–1.18 M", "fixed 1.91–2.08 M",
+     "(labels transposed in v2 to v4)"),
+)
+"""Works a second, by their author on a machine that was not named."""
+
+
+# --- what the counters must say ---------------------------------------------
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that is true of a variant, and what is said where it is not."""
+
+    claim: str
+    holds: bool
+
+
+def _is_even(placed: list[int]) -> bool:
+    """Each list within a fifth of its share."""
+    mean = sum(placed) / len(placed) if placed else 0
+    return bool(placed) and all(abs(nr - mean) <= mean / 5 for nr in placed)
+
+
+def _checks_of_lists(name: str, said: dict) -> list[Check]:
+    placed = said["placed"]
+    if name in SINGLE:
+        return [Check("no fixed worker", said["fixed"] == 0),
+                Check("nothing on private lists", said["private"] == 0),
+                Check(f"at most {FIXED + 1} workers",
+                      said["workers"] <= FIXED + 1)]
+    checks = [Check(f"{FIXED} fixed workers", said["fixed"] == FIXED),
+              Check(f"at most {FIXED + 1} workers",
+                    said["workers"] <= FIXED + 1),
+              Check("most on private lists", said["private"] > said["public"]),
+              Check("what was placed is what was private",
+                    sum(placed) == said["private"])]
+    if name == ROUND_ROBIN:
+        return [*checks, Check("lists filled evenly", _is_even(placed))]
+    return [*checks, Check("lists not filled evenly", not _is_even(placed))]
+
+
+def _checks_of_batches(name: str, said: dict) -> list[Check]:
+    if name not in BATCHED:
+        return [Check("each event posted alone",
+                      said["posts"] == said["posted"])]
+    # One at a time there is nothing to post with it.
+    return [Check("events posted together",
+                  said["posts"] < 0.9 * said["posted"])] \
+        if said["depth"] > 1 else []
+
+
+def proof_of(name: str, said: dict) -> str:
+    """What the counters prove of a run. Raises Disproved if they deny it."""
+    works = said["rounds"] * said["depth"]
+    if name == PEER:
+        checks = [Check("threads of io-wq", said["workers"] > 0)]
+    else:
+        checks = [Check(f"{works} works on one list or another",
+                        said["private"] + said["public"] == works),
+                  *_checks_of_lists(name, said),
+                  *_checks_of_batches(name, said)]
+    _demand(checks, said)
+    return ", ".join(check.claim for check in checks)
+
+
+def _demand(checks: list[Check], said: dict) -> None:
+    counted = ", ".join(f"{key} {said[key]}" for key in COUNTED if key in said)
+    for check in checks:
+        if not check.holds:
+            raise Disproved(f"depth {said['depth']}, not true: {check.claim} "
+                            f"({counted})")
+
+
+# --- measuring --------------------------------------------------------------
+
+
+def _percent(part: int, whole: int) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+def _rounds(programs: Programs) -> dict[int, int]:
+    return QUICK_ROUNDS if programs.is_quick else ROUNDS
+
+
+def _measure(programs: Programs, name: str, depth: int) -> Sample:
+    rounds = _rounds(programs)[depth]
+    out = programs.output("nop", [name, rounds, depth, FIXED])
+    said = json.loads(out)
+    if said["variant"] != name:
+        raise Disproved(f"{name}: {said['variant']} answered")
+    figures = {"works": said["works_per_s"], "idle CPU": said["idle_cpu_us"]}
+    if name != PEER:
+        figures |= {
+            "contended": _percent(said["contended"], said["locked"]),
+            "late": _percent(said["late"], said["private"] + said["public"]),
+            "wakes": said["wakes"] / (said["rounds"] * said["depth"]),
+        }
+    return Sample(figures, proof_of(name, said))
+
+
+def _series_of(programs: Programs, depth: int) -> dict[str, Series]:
+    return alternate(
+        {name: lambda name=name: _measure(programs, name, depth)
+         for name in (PEER, *OURS)},
+        programs.pairs, PEER, programs.progress, f"nop, depth {depth}")
+
+
+def _median(series: Series, figure: str) -> float | None:
+    if series.failure or not series.samples:
+        return None
+    return statistics.median(series.values(figure))
+
+
+def _best(series: dict[str, Series], names: tuple[str, ...]) -> str | None:
+    """The one of the variants that was fastest."""
+    rates = {name: rate for name in names
+             if (rate := _median(series[name], "works")) is not None}
+    return max(rates, key=rates.get) if rates else None
+
+
+# --- rows -------------------------------------------------------------------
+
+
+def _rate_rows(series: dict[str, Series], depth: int) -> list[Row]:
+    best = _best(series, OURS)
+    return [row_of(series, name, PEER, "works", name="nop",
+                   title=f"no-ops, depth {depth}: {name}", unit="1/s",
+                   goal=GOALS.get(depth) if name == best else None,
+                   control=control_of(series, PEER, "works"))
+            for name in OURS]
+
+
+def _private_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
+    """The best variant with private lists, against one list as well tuned.
+    Where it is to pay it may choose the depth."""
+    rows = {}
+    for depth, series in all_series.items():
+        best = _best(series, PRIVATE)
+        if best:
+            rows[depth] = row_of(
+                series, best, "single+batches", "works", name="nop",
+                title=f"best, depth {depth}: {best}", unit="1/s",
+                control=control_of(series, PEER, "works"))
+    ratios = {depth: ratio.median for depth in MANY
+              if depth in rows and (ratio := rows[depth].ratio())}
+    if ratios:
+        rows[max(ratios, key=ratios.get)].goal = PRIVATE_GOAL
+    return list(rows.values())
+
+
+def _counted_row(series: dict[str, Series], name: str, depth: int, figure: str,
+                 unit: str, goal: Goal | None) -> Row:
+    """A figure of one variant, without a peer; not a timing."""
+    one = series[name]
+    row = Row(name="nop", title=f"{figure}, depth {depth}: {name}",
+              figure=figure, unit=unit, subject=name, peer="", goal=goal,
+              is_timing=False,
+              note=f"{name}: {one.failure}" if one.failure else "",
+              is_disproved=one.is_disproved)
+    if not one.failure:
+        row.subject_values = one.values(figure)
+        row.proofs = {name: one.proof()}
+    return row
+
+
+def _idle_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
+    """Of each variant, at the depth at which its workers used most."""
+    rows = []
+    for name in (PEER, *OURS):
+        most = max(all_series, key=lambda depth: _median(
+            all_series[depth][name], "idle CPU") or 0)
+        rows.append(_counted_row(all_series[most], name, most, "idle CPU", "us",
+                                 IDLE_GOAL if name != PEER else None))
+    return rows
+
+
+def _detail_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
+    """What is printed as a table, and written as rows."""
+    rows = []
+    for depth, series in all_series.items():
+        for name in OURS:
+            for figure, unit in (("contended", "%"), ("late", "%"),
+                                 ("wakes", "number")):
+                row = _counted_row(series, name, depth, figure, unit, None)
+                row.is_quiet = True
+                rows.append(row)
+    return rows
+
+
+def _print_series(all_series: dict[int, dict[str, Series]]) -> None:
+    """Each variant at each depth, for the reader."""
+    def cell(series: Series, figure: str) -> str:
+        value = _median(series, figure)
+        return "–" if value is None else short(value)
+
+    lines = [["nop: works a second, depth", *map(str, all_series)]]
+    for name in (PEER, *OURS):
+        lines.append([f"  {name}"] + [cell(series[name], "works")
+                                      for series in all_series.values()])
+    for figure, title in (("contended", "of 100 acquisitions had to wait"),
+                          ("late", "of 100 works late, with a worker asleep"),
+                          ("wakes", "wake-ups for each work")):
+        lines.append([title] + [""] * len(all_series))
+        for name in OURS:
+            lines.append([f"  {name}"] + [cell(series[name], figure)
+                                          for series in all_series.values()])
+    print_table(lines, set(range(1, len(lines[0]))))
+    print("nop in the kernel, as its author posted it:")
+    for line in SEED:
+        print("  " + ", ".join(line), flush=True)
+
+
+def nop_rows(programs: Programs) -> list[Row]:
+    """Every variant at every depth, in turn with io_uring."""
+    all_series = {depth: _series_of(programs, depth) for depth in _rounds(programs)}
+    _print_series(all_series)
+    rows = [row for depth, series in all_series.items()
+            for row in _rate_rows(series, depth)]
+    return (rows + _private_rows(all_series) + _idle_rows(all_series)
+            + _detail_rows(all_series))

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uaio bench: becomes the benchmark's script, and tells it where the command
+ * and its programs are. What the options mean is the script's to know.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/beside.h"
+#include "tool/search.h"
+#include "tool/tool.h"
+
+enum { NR_OWN_ARGUMENTS = 7 };
+
+struct bench {
+	char script[PATH_MAX];
+	char uaio[PATH_MAX];
+	char helpers[PATH_MAX];
+};
+
+static void print_help(void)
+{
+	puts("usage: uaio bench [option...] [row...]\n"
+	     "\n"
+	     "Measures this library beside kernel AIO and io_uring; without "
+	     "names, every row.\n"
+	     "\n"
+	     "  --quick      short runs, too few for a verdict\n"
+	     "  --pairs N    measured rounds\n"
+	     "  --json FILE  write the rows, one JSON object a line\n"
+	     "  --dir DIR    where the files on disk are made\n"
+	     "  -h, --help   show this\n"
+	     "\n"
+	     "A name that is none is answered with an error; uaio-bench(1) has "
+	     "the rows.");
+}
+
+/* The build tree, or an installed one, wherever it is now. */
+static int find(struct bench *bench)
+{
+	char own[PATH_MAX], built[PATH_MAX];
+
+	if (!uaio_own_directory(own) ||
+	    !uaio_beside(own, "uaio", bench->uaio) ||
+	    !uaio_beside(own, "bench/scripts/run.py", built) ||
+	    !uaio_beside(own, UAIO_BENCH_SCRIPTS_FROM_BINDIR "/run.py",
+			 bench->script) ||
+	    !uaio_beside(own, UAIO_BENCH_HELPERS_FROM_BINDIR, bench->helpers))
+		return uaio_complain(EXIT_REFUSED,
+				     "bench: cannot tell where uaio is");
+	if (!access(built, R_OK)) {
+		strcpy(bench->script, built);
+		(void)uaio_beside(own, "bench", bench->helpers);
+		return 0;
+	}
+	if (!access(bench->script, R_OK))
+		return 0;
+	return uaio_complain(EXIT_REFUSED,
+			     "bench: neither %s nor %s is there: run make, or "
+			     "install all of uaio",
+			     built, bench->script);
+}
+
+static int become(char *python, struct bench *bench, int argc, char **argv)
+{
+	char **args = calloc(NR_OWN_ARGUMENTS + (size_t)argc, sizeof(*args));
+	int nr = 0;
+
+	if (!args)
+		return uaio_complain(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	args[nr++] = python;
+	args[nr++] = "-B"; /* nothing is written beside the scripts */
+	args[nr++] = bench->script;
+	args[nr++] = "--uaio";
+	args[nr++] = bench->uaio;
+	args[nr++] = "--helpers";
+	args[nr++] = bench->helpers;
+	for (int i = 1; i < argc; i++)
+		args[nr++] = argv[i];
+	execv(python, args);
+	return uaio_search_complain(python, -errno);
+}
+
+int uaio_bench_main(int argc, char **argv)
+{
+	char python[PATH_MAX];
+	struct bench bench;
+	int status;
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+			print_help();
+			return EXIT_SUCCESS;
+		}
+	}
+	status = find(&bench);
+	if (!status)
+		status = uaio_search_command("python3", python);
+	return status ? status : become(python, &bench, argc, argv);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/beside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+bool uaio_own_directory(char ret_dir[PATH_MAX])
+{
+	ssize_t len = readlink("/proc/self/exe", ret_dir, PATH_MAX - 1);
+
+	if (len <= 0)
+		return false;
+	ret_dir[len] = '\0';
+	*strrchr(ret_dir, '/') = '\0';
+	return true;
+}
+
+bool uaio_beside(const char *dir, const char *relative, char ret_path[PATH_MAX])
+{
+	size_t len = strlen(dir);
+
+	for (; !strncmp(relative, "../", 3); relative += 3) {
+		while (len > 0 && dir[--len] != '/')
+			;
+	}
+	return snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)len, dir,
+			relative) < PATH_MAX;
+}

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""uaio bench: that it runs, and that what it prints is what ran."""
+import json
+import os
+import sys
+
+from harness import case, expect, main
+
+OURS = ("single", "single+batches", "round-robin", "packed", "packed+batches")
+DEPTHS = (10, 128)  # of --quick
+FIGURES = ("contended", "late", "wakes")
+VERDICTS = ("no goal", "unproven", "too few pairs", "not measured", "met",
+            "missed")  # a count has a verdict after one round
+KEYS = {"name", "title", "figure", "unit", "subject", "peer", "pairs",
+        "subject_values", "peer_values", "ratio", "control", "goal", "verdict",
+        "proofs", "cpu_s_per_io", "note", "file_system", "machine"}
+
+
+def rows_of(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def titles(figure, depth, name):
+    return {"works": f"no-ops, depth {depth}: {name}"}.get(
+        figure, f"{figure}, depth {depth}: {name}")
+
+
+def expect_nop_rows(rows, has_peer, names=OURS):
+    """Each figure of each variant, and nothing that could not be read."""
+    by_title = {row["title"]: row for row in rows}
+    expect(len(by_title), len(rows), "titles that differ")
+    for row in rows:
+        expect(set(row), KEYS, row["title"])
+        expect(row["name"], "nop", row["title"])
+        expect(row["verdict"] in VERDICTS, True,
+               f"{row['title']}: {row['verdict']} {row['note']}")
+    for depth in DEPTHS:
+        for name in names:
+            for figure in ("works", *FIGURES):
+                row = by_title[titles(figure, depth, name)]
+                expect(row["subject"], name, row["title"])
+                expect(row["pairs"], 1, row["title"])
+                expect(row["note"] if figure != "works" or has_peer else "",
+                       "", row["title"])
+            row = by_title[titles("works", depth, name)]
+            expect(row["subject_values"][0] > 0, True, row["title"])
+            expect(len(row["peer_values"]), int(has_peer), row["title"])
+            expect(bool(row["ratio"]), has_peer, row["title"])
+    idle = {row["subject"] for row in rows if row["figure"] == "idle CPU"}
+    expect(idle >= {"io_uring", *names}, True, f"{idle}: variants whose idling was measured")
+    best = [row for row in rows if row["title"].startswith("best, depth")]
+    if "single+batches" in names:
+        expect([row["peer"] for row in best], ["single+batches"] * len(DEPTHS),
+               "what the best is compared with")
+
+
+@case("uaio bench measures no-ops and writes rows that can be read")
+def _(tool):
+    path = tool.path("rows.jsonl")
+    outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
+                        "--dir", tool.scratch, "--json", path, "nop")
+    rows = rows_of(path)
+    disproved = {row["subject"] for row in rows
+                 if row["verdict"] == "disproved"}
+    # Whether works find a worker awake, and each other, is the machine's doing.
+    expect(disproved - {"packed", "packed+batches", "single+batches"}, set(),
+           outcome.story)
+    outcome.expect(status=1 if disproved else 0, out=None)
+    # What the machine forbids, or what the program was built without.
+    has_peer = any(row["peer_values"] for row in rows
+                   if row["peer"] == "io_uring")
+    expect(has_peer or any("io_uring: " in row["note"] for row in rows), True,
+           "why there is no peer")
+    expect_nop_rows([row for row in rows if row["verdict"] != "disproved"],
+                    has_peer, set(OURS) - disproved)
+    for text in ("400–500 k", "1.6 M", "1.12–1.18 M", "1.91–2.08 M"):
+        expect(text in outcome.out, True, f"the figure {text} beside ours")
+    expect(os.listdir(tool.scratch), ["rows.jsonl"], "files left behind")
+
+
+# What nop says of each variant where all is as it should be.
+def said_of(name, rounds, depth):
+    works = rounds * depth
+    said = dict(variant=name, rounds=rounds, depth=depth, usecs=1000,
+                works_per_s=works * 1000, idle_cpu_us=0.0, workers=4, fixed=3,
+                private=works, public=0, stolen=0, late=0, locked=works,
+                contended=0, wakes=1, posted=100, posts=100,
+                placed=[works, 0, 0])
+    if name == "round-robin":
+        said["placed"] = [works - 2 * (works // 3), works // 3, works // 3]
+    if name.startswith("single"):
+        said |= dict(fixed=0, private=0, public=works, placed=[])
+    if name.endswith("batches"):
+        said["posts"] = 25
+    return said
+
+
+LIES = (
+    ("single", {"private": 1, "public": 999}),
+    ("single", {"public": 999}),
+    ("single", {"fixed": 3}),
+    ("single", {"workers": 5}),
+    ("single", {"posts": 25}),
+    ("single+batches", {"posts": 100}),
+    ("round-robin", {"placed": [1000, 0, 0]}),
+    ("round-robin", {"fixed": 0, "placed": []}),
+    ("round-robin", {"fixed": 2, "placed": [500, 500]}),
+    ("round-robin", {"workers": 5}),
+    ("round-robin", {"posts": 25}),
+    ("packed", {"placed": [334, 333, 333]}),
+    ("packed", {"placed": [100, 0, 0]}),
+    ("packed", {"private": 400, "public": 600, "placed": [400, 0, 0]}),
+    ("packed+batches", {"posts": 100}),
+    ("io_uring", {"workers": 0}),
+)
+
+
+@case("each variant of the work queue is proven by its counters and no others")
+def _(tool):
+    sys.path.insert(0, tool.args.source + "/bench")
+    del sys.modules["harness"]  # ours: the benchmark has one of its own
+    from nop import Disproved, proof_of
+
+    for name in ("io_uring", *OURS):
+        said = said_of(name, 100, 10)
+        expect(bool(proof_of(name, said)), True, f"proof of {name}")
+        for lied_of, lie in LIES:
+            if lied_of != name:
+                continue
+            try:
+                proof = proof_of(name, said | lie)
+            except Disproved:
+                continue
+            raise AssertionError(f"{name} with {lie}: {proof}")
+
+
+ANSWERS = """\
+#!{python}
+import json, sys
+sys.path.insert(0, {here!r})
+from bench import said_of
+name, rounds, depth = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+said = said_of({swapped}.get(name, name), rounds, depth)
+print(json.dumps(said | {{"variant": name}}))
+"""
+
+
+def bench_on_answers(tool, swapped):
+    """The benchmark with a nop that runs nothing and says what it is told."""
+    tool.write("helpers/nop", ANSWERS.format(
+        python=f"{sys.executable} -B", here=os.path.dirname(__file__),
+        swapped=swapped))
+    path = tool.path("rows.jsonl")
+    outcome = tool.exec(
+        sys.executable, "-B", tool.args.source + "/bench/run.py", "--uaio",
+        tool.uaio, "--helpers", tool.path("helpers"), "--quick", "--pairs",
+        "1", "--dir", tool.scratch, "--json", path, "nop")
+    return outcome, rows_of(path)
+
+
+@case("variants with their labels transposed fail the benchmark")
+def _(tool):
+    outcome, rows = bench_on_answers(tool, {})
+    outcome.expect(out=None)
+    expect_nop_rows(rows, True)
+    expect({row["verdict"] for row in rows} & {"unproven", "disproved"}, set(),
+           "verdicts with the right labels")
+    swapped = {"packed": "round-robin", "round-robin": "packed"}
+    outcome, rows = bench_on_answers(tool, swapped)
+    expect(outcome.status, 1, f"status with labels transposed\n{outcome.story}")
+    for row in rows:
+        expect(row["verdict"] == "disproved", row["subject"] in swapped,
+               row["title"])
+
+
+@case("uaio bench refuses in one line what it cannot do")
+def _(tool):
+    bench = (tool.uaio, "bench")
+    for arguments, words in (
+        (("no-such-row",), ("no such row", "no-such-row")),
+        (("--pairs", "0", "nop"), ("--pairs",)),
+        (("--pairs", "x", "nop"), ("--pairs", "x")),
+        (("--fast", "nop"), ("--fast",)),
+        (("--json", "/nonexistent/rows", "nop"), ("/nonexistent/rows",)),
+        (("--dir", "/nonexistent", "nop"), ("/nonexistent",)),
+    ):
+        tool.exec(*bench, *arguments).expect_refusal(2, *words)
+    tool.exec(*bench, "nop", env={"PATH": "/nonexistent"}).expect_refusal(
+        127, "python3")
+    alone = tool.copy(tool.args.uaio, "bin/uaio")
+    tool.exec(alone, "bench", "nop").expect_refusal(2, "bench", "run.py")
+
+
+@case("uaio bench shows its options without its script")
+def _(tool):
+    alone = tool.copy(tool.args.uaio, "bin/uaio")
+    wanted = tool.exec(tool.uaio, "bench", "--help").expect(out=None).out
+    for option in ("--quick", "--pairs", "--json", "--dir", "--help"):
+        expect(option in wanted, True, f"{option} in the help")
+    tool.exec(alone, "bench", "-h").expect(out=wanted)
+    tool.exec(alone, "help", "bench").expect(out=wanted)
+
+
+if __name__ == "__main__":
+    main()
