@@ -163,8 +163,6 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 	if (work->may_block) {
 		uaio_worker_flush(self);
 		uaio_wq_blocks(self);
-	} else {
-		store_relaxed(&self->account->is_quick, 1);
 	}
 	return work;
 }
@@ -286,51 +284,87 @@ static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 	uaio_wq_ensure_locked(account, calls);
 }
 
-/* Return: work from any list, or NULL: leave. */
-static struct uaio_work *take_any(struct uaio_worker *self)
+/*
+ * Short works of the public list, as many as are its share, go to the worker's
+ * own: there it runs them without the lock, and others can still take them.
+ */
+static void take_share_locked(struct uaio_worker *self)
+{
+	struct uaio_wq_account *account = self->account;
+	unsigned nr = uaio_wq_tuning.batch;
+	struct uaio_work *work;
+
+	while (--nr && (work = uaio_wq_first_short_locked(account)) &&
+	       uaio_worklist_has_room(self->list, account->max_works)) {
+		(void)uaio_wq_pop_public_locked(account);
+		work->slot = uaio_worklist_put(self->list, work);
+	}
+}
+
+/* Return: work from any list, or NULL: leave, or complete what is done. */
+static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 {
 	struct uaio_wq_account *account = self->account;
 	struct uaio_wq_calls calls = { 0 };
-	struct uaio_work *work = NULL;
-	bool is_staying = true;
+	struct uaio_work *work;
 
 	self->streak = 0;
 	uaio_wq_lock(account);
-	while (is_staying) {
+	for (;;) {
 		if (take_role_locked(self))
 			uaio_wq_ensure_locked(account, &calls);
-		is_staying = !must_leave_locked(self);
-		if (!is_staying) {
+		*ret_leaves = must_leave_locked(self);
+		work = *ret_leaves ? NULL : take_locked(self);
+		if (work || self->nr_done)
+			break;
+		if (*ret_leaves) {
 			leave_locked(self, &calls);
 			break;
 		}
-		work = take_locked(self);
-		if (work)
+		*ret_leaves = !sleep_locked(self);
+		if (*ret_leaves)
 			break;
-		is_staying = sleep_locked(self);
 	}
 	if (work && work->may_block)
 		block_locked(self, &calls);
+	else if (work && self->list)
+		take_share_locked(self);
 	uaio_wq_unlock(account);
 	uaio_wq_deliver_from_worker(account, &calls);
 	return work;
 }
 
+/* The next work, or NULL to leave. */
 static struct uaio_work *next_work(struct uaio_worker *self)
 {
 	struct uaio_work *work = NULL;
+	bool leaves = false;
 
 	if (self->nr_done >= uaio_wq_tuning.batch)
 		uaio_worker_flush(self);
-	if (self->list)
-		work = take_own(self);
-	if (work)
-		return work;
-	uaio_worker_flush(self);
-	spin(self);
-	if (self->list)
-		work = take_own(self);
-	return work ? work : take_any(self);
+	while (!work && !leaves) {
+		if (self->list)
+			work = take_own(self);
+		/* relaxed: looked at again under the lock */
+		if (!work && !load_relaxed(&self->account->nr_public)) {
+			uaio_worker_flush(self);
+			spin(self);
+			if (self->list)
+				work = take_own(self);
+		}
+		if (!work) {
+			bool has_done = self->nr_done;
+
+			work = take_any(self, &leaves);
+			leaves = leaves && !has_done;
+		}
+		if (!work || work->may_block)
+			uaio_worker_flush(self);
+	}
+	/* relaxed: a guess for who might spin */
+	if (work && !work->may_block)
+		store_relaxed(&self->account->is_quick, 1);
+	return work;
 }
 
 void *uaio_worker_main(void *arg)

@@ -109,6 +109,17 @@ struct uaio_work *uaio_wq_pop_public_locked(struct uaio_wq_account *account)
 	return work;
 }
 
+struct uaio_work *
+uaio_wq_first_short_locked(const struct uaio_wq_account *account)
+{
+	struct uaio_work *work;
+
+	if (list_is_empty(&account->public))
+		return NULL;
+	work = container_of(account->public.next, struct uaio_work, link);
+	return work->may_block ? NULL : work;
+}
+
 void uaio_wq_spill_locked(struct uaio_wq_account *account, unsigned index)
 {
 	struct uaio_work *work;

@@ -117,6 +117,10 @@ void uaio_wq_put_public_locked(struct uaio_wq_account *account,
 /* Return: the oldest public work, or NULL. */
 struct uaio_work *uaio_wq_pop_public_locked(struct uaio_wq_account *account);
 
+/* Return: the oldest public work if it is short, still there; or NULL. */
+struct uaio_work *
+uaio_wq_first_short_locked(const struct uaio_wq_account *account);
+
 /* Move what is in the private list to the public one. */
 void uaio_wq_spill_locked(struct uaio_wq_account *account, unsigned index);
 
