@@ -11,6 +11,11 @@
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
+enum {
+	PART_MAX = 24, /* two numbers of ours, and more */
+	WORD_BITS = 8 * sizeof(unsigned long),
+};
+
 const struct uaio_option uaio_options[] = {
 	[UAIO_OPTION_MAX_NR] = {
 		.name = "max-nr",
@@ -56,6 +61,49 @@ const struct uaio_option uaio_options[] = {
 		.kind = UAIO_OPTION_FILE,
 		.placeholder = "FILE",
 		.help = "the same as a line of JSON",
+	},
+	[UAIO_OPTION_WORKERS] = {
+		.name = "workers",
+		.variable = "UAIO_WORKERS",
+		.kind = UAIO_OPTION_COUNTS,
+		.max = 4096,
+		.usual = { 32, 256 },
+		.placeholder = "N[,M]",
+		.help = "threads for files; M: for other I/O",
+	},
+	[UAIO_OPTION_FIXED] = {
+		.name = "fixed",
+		.variable = "UAIO_FIXED",
+		.kind = UAIO_OPTION_COUNTS,
+		.max = 16,
+		.usual = { 0, 0 },
+		.placeholder = "N[,M]",
+		.help = "of them, that stay and have lists",
+	},
+	[UAIO_OPTION_MAX_WORKS] = {
+		.name = "max-works",
+		.variable = "UAIO_MAX_WORKS",
+		.kind = UAIO_OPTION_COUNTS,
+		.max = 1024,
+		.usual = { 64, 64 },
+		.placeholder = "N[,M]",
+		.help = "requests that such a list takes",
+	},
+	[UAIO_OPTION_CPUS] = {
+		.name = "cpus",
+		.variable = "UAIO_CPUS",
+		.kind = UAIO_OPTION_CPUS_LIST,
+		.placeholder = "LIST",
+		.help = "where the library's threads run: 0-2,5",
+	},
+	[UAIO_OPTION_NICE] = {
+		.name = "nice",
+		.variable = "UAIO_NICE",
+		.kind = UAIO_OPTION_NUMBER,
+		.min = (uint64_t)-20,
+		.max = 19,
+		.placeholder = "N",
+		.help = "nice value of the library's threads",
 	},
 	[UAIO_OPTION_VERBOSE] = {
 		.name = "verbose",
@@ -104,6 +152,125 @@ static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 	}
 	*ret_value = value;
 	return 0;
+}
+
+/*
+ * Copy the part of *text before @end, or all of it, to @part of PART_MAX bytes.
+ * *text is what follows then, NULL after the last part.
+ * Returns 0 or -EINVAL: it does not fit, so it is no number of ours.
+ */
+static int next_part(const char **text, char end, char *part)
+{
+	const char *at = strchr(*text, end);
+	size_t len = at ? (size_t)(at - *text) : strlen(*text);
+
+	if (len >= PART_MAX)
+		return -EINVAL;
+	memcpy(part, *text, len);
+	part[len] = '\0';
+	*text = at ? at + 1 : NULL;
+	return 0;
+}
+
+/* A count is kept as one more than it is: 0 is one that is not given. */
+static int parse_counts(const struct uaio_option *opt, const char *text,
+			uint64_t *ret_value)
+{
+	uint64_t first, second = 0;
+	char part[PART_MAX];
+
+	if (next_part(&text, ',', part) < 0 ||
+	    parse_count(part, opt->max, &first) < 0 ||
+	    (text && parse_count(text, opt->max, &second) < 0))
+		return -EINVAL;
+	*ret_value = first + 1;
+	if (text)
+		*ret_value |= (second + 1) << 32;
+	return 0;
+}
+
+int uaio_option_count(enum uaio_option_id id, uint64_t value, int which)
+{
+	uint32_t count = (uint32_t)(which ? value >> 32 : value);
+
+	return count ? (int)count - 1 : uaio_options[id].usual[which];
+}
+
+/* It is kept as its distance from the least, and one more. */
+static int parse_number(const struct uaio_option *opt, const char *text,
+			uint64_t *ret_value)
+{
+	bool is_negative = *text == '-';
+	int64_t min = (int64_t)opt->min, number;
+	uint64_t amount;
+	int r = parse_count(text + is_negative, UINT32_MAX, &amount);
+
+	if (r < 0)
+		return r;
+	number = is_negative ? -(int64_t)amount : (int64_t)amount;
+	if (number < min || number > (int64_t)opt->max)
+		return -EINVAL;
+	*ret_value = (uint64_t)(number - min + 1);
+	return 0;
+}
+
+bool uaio_option_number(const struct uaio_option *opt, uint64_t value,
+			int *ret_number)
+{
+	if (value)
+		*ret_number = (int)((int64_t)value + (int64_t)opt->min - 1);
+	return value;
+}
+
+/* A processor, or the first and the last of several. */
+static int parse_range(const char *text, uint64_t *ret_first,
+		       uint64_t *ret_last)
+{
+	char part[PART_MAX];
+
+	if (next_part(&text, '-', part) < 0 ||
+	    parse_count(part, UAIO_CPUS_MAX - 1, ret_first) < 0)
+		return -EINVAL;
+	*ret_last = *ret_first;
+	if (text && parse_count(text, UAIO_CPUS_MAX - 1, ret_last) < 0)
+		return -EINVAL;
+	return *ret_last < *ret_first ? -EINVAL : 0;
+}
+
+int uaio_option_cpus(const char *text, struct uaio_cpus *ret_cpus)
+{
+	struct uaio_cpus cpus = { { 0 } };
+
+	while (text) {
+		uint64_t first, last;
+		char range[PART_MAX];
+
+		if (next_part(&text, ',', range) < 0 ||
+		    parse_range(range, &first, &last) < 0)
+			return -EINVAL;
+		for (uint64_t cpu = first; cpu <= last; cpu++)
+			cpus.words[cpu / WORD_BITS] |= 1ul << cpu % WORD_BITS;
+	}
+	*ret_cpus = cpus;
+	return 0;
+}
+
+bool uaio_cpus_cut(struct uaio_cpus *cpus, const struct uaio_cpus *allowed)
+{
+	unsigned long left = 0;
+
+	for (size_t i = 0; i < NR_ELEMENTS(cpus->words); i++)
+		left |= cpus->words[i] &= allowed->words[i];
+	return left;
+}
+
+bool uaio_option_fixed_fit(uint64_t workers, uint64_t fixed)
+{
+	for (int i = 0; i < 2; i++)
+		if (uaio_option_count(UAIO_OPTION_FIXED, fixed, i) >
+		    uaio_option_count(UAIO_OPTION_WORKERS, workers, i))
+			return false;
+	return true;
 }
 
 /* Returns 0 or 1, or -EINVAL. */
@@ -180,26 +347,43 @@ int uaio_option_path(const char *text, int pid, char *buf)
 	return 0;
 }
 
+static int parse_bounded(const struct uaio_option *opt, const char *text,
+			 uint64_t *ret_value)
+{
+	uint64_t value;
+	int r = parse_count(text, opt->max, &value);
+
+	if (r == 0 && value < opt->min)
+		return -EINVAL;
+	if (r == 0)
+		*ret_value = value;
+	return r;
+}
+
+static int parse_cpus(const char *text)
+{
+	struct uaio_cpus cpus;
+	int r = uaio_option_cpus(text, &cpus);
+
+	return r < 0 ? r : 1;
+}
+
 int uaio_option_parse(const struct uaio_option *opt, const char *text,
 		      uint64_t *ret_value)
 {
-	uint64_t value;
-	int r;
+	int r = -EINVAL;
 
-	if (opt->kind != UAIO_OPTION_COUNT) {
-		r = opt->kind == UAIO_OPTION_SWITCH ? parse_switch(text)
-						    : parse_file(text);
-		if (r < 0)
-			return r;
-		value = (uint64_t)r;
-	} else {
-		r = parse_count(text, opt->max, &value);
-		if (r < 0)
-			return r;
-		if (value < opt->min)
-			return -EINVAL;
+	switch (opt->kind) {
+	case UAIO_OPTION_COUNT: return parse_bounded(opt, text, ret_value);
+	case UAIO_OPTION_COUNTS: return parse_counts(opt, text, ret_value);
+	case UAIO_OPTION_NUMBER: return parse_number(opt, text, ret_value);
+	case UAIO_OPTION_SWITCH: r = parse_switch(text); break;
+	case UAIO_OPTION_FILE: r = parse_file(text); break;
+	case UAIO_OPTION_CPUS_LIST: r = parse_cpus(text); break;
 	}
-	*ret_value = value;
+	if (r < 0)
+		return r;
+	*ret_value = (uint64_t)r;
 	return 0;
 }
 
@@ -221,24 +405,53 @@ static void copy_printable(char *to, size_t len, const char *text)
 		strcpy(to + len - sizeof("..."), "...");
 }
 
-void uaio_option_complaint(const struct uaio_option *opt, const char *given_as,
-			   const char *text, char *buf, size_t len)
+void uaio_option_complaint_of(const char *given_as, const char *text,
+			      const char *expected, char *buf, size_t len)
 {
 	char shown[40];
 
 	copy_printable(shown, sizeof(shown), text);
-	if (opt->kind == UAIO_OPTION_SWITCH)
+	snprintf(buf, len, "uaio: %s=%s: expected %s", given_as, shown,
+		 expected);
+}
+
+/* What is accepted, in words. */
+static void put_expected(const struct uaio_option *opt, char *buf, size_t len)
+{
+	switch (opt->kind) {
+	case UAIO_OPTION_SWITCH:
+		snprintf(buf, len, "yes, no, on, off, 1 or 0");
+		break;
+	case UAIO_OPTION_FILE:
 		snprintf(buf, len,
-			 "uaio: %s=%s: expected yes, no, on, off, 1 or 0",
-			 given_as, shown);
-	else if (opt->kind == UAIO_OPTION_FILE)
+			 "the path of a file, with %%p for the process id and "
+			 "%%%% for a %%");
+		break;
+	case UAIO_OPTION_COUNT:
+		snprintf(buf, len, "a number from %" PRIu64 " to %" PRIu64,
+			 opt->min, opt->max);
+		break;
+	case UAIO_OPTION_COUNTS:
 		snprintf(buf, len,
-			 "uaio: %s=%s: expected the path of a file, with %%p "
-			 "for the process id and %%%% for a %%",
-			 given_as, shown);
-	else
-		snprintf(buf, len,
-			 "uaio: %s=%s: expected a number from %" PRIu64
-			 " to %" PRIu64,
-			 given_as, shown, opt->min, opt->max);
+			 "a number from %" PRIu64 " to %" PRIu64
+			 ", or two as in 2,1",
+			 opt->min, opt->max);
+		break;
+	case UAIO_OPTION_NUMBER:
+		snprintf(buf, len, "a number from %" PRId64 " to %" PRId64,
+			 (int64_t)opt->min, (int64_t)opt->max);
+		break;
+	case UAIO_OPTION_CPUS_LIST:
+		snprintf(buf, len, "numbers of processors, as in 0-2,5");
+		break;
+	}
+}
+
+void uaio_option_complaint(const struct uaio_option *opt, const char *given_as,
+			   const char *text, char *buf, size_t len)
+{
+	char expected[96];
+
+	put_expected(opt, expected, sizeof(expected));
+	uaio_option_complaint_of(given_as, text, expected, buf, len);
 }

@@ -298,6 +298,13 @@ static inline int sys_ioprio_set(int ioprio)
 			      0, 0);
 }
 
+/* The nice value of the calling thread. */
+static inline int sys_setpriority(int nice)
+{
+	return (int)uaio_sys6(SYS_setpriority, 0 /* of a thread */, 0, nice, 0,
+			      0, 0);
+}
+
 static inline int sys_gettid(void)
 {
 	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);

@@ -47,6 +47,37 @@ static const struct uaio_option file = {
 	.help = "",
 };
 
+static const struct uaio_option counts = {
+	.name = "some-counts",
+	.variable = "UAIO_SOME_COUNTS",
+	.kind = UAIO_OPTION_COUNTS,
+	.min = 0,
+	.max = 120,
+	.placeholder = "N[,M]",
+	.help = "",
+};
+
+static const struct uaio_option number = {
+	.name = "some-number",
+	.variable = "UAIO_SOME_NUMBER",
+	.kind = UAIO_OPTION_NUMBER,
+	.min = (uint64_t)-20,
+	.max = 19,
+	.placeholder = "N",
+	.help = "",
+};
+
+static const struct uaio_option cpus = {
+	.name = "some-cpus",
+	.variable = "UAIO_SOME_CPUS",
+	.kind = UAIO_OPTION_CPUS_LIST,
+	.placeholder = "LIST",
+	.help = "",
+};
+
+#define COUNTS(first, second) ((first) + 1ull + (((second) + 1ull) << 32))
+#define NUMBER(number) ((uint64_t)((number) + 20 + 1))
+
 static const struct {
 	const struct uaio_option *opt;
 	const char *text;
@@ -89,6 +120,50 @@ static const struct {
 	{ &file, "", -EINVAL, 0 },
 	{ &file, "%", -EINVAL, 0 },
 	{ &file, "a%d", -EINVAL, 0 },
+	{ &counts, "0", 0, COUNTS(0, -1) },
+	{ &counts, "120", 0, COUNTS(120, -1) },
+	{ &counts, "0,0", 0, COUNTS(0, 0) },
+	{ &counts, "7,120", 0, COUNTS(7, 120) },
+	{ &counts, "", -EINVAL, 0 },
+	{ &counts, ",", -EINVAL, 0 },
+	{ &counts, "1,", -EINVAL, 0 },
+	{ &counts, ",1", -EINVAL, 0 },
+	{ &counts, "1,2,3", -EINVAL, 0 },
+	{ &counts, "1;2", -EINVAL, 0 },
+	{ &counts, "1, 2", -EINVAL, 0 },
+	{ &counts, "121", -EINVAL, 0 },
+	{ &counts, "1,121", -EINVAL, 0 },
+	{ &counts, "-1", -EINVAL, 0 },
+	{ &counts, "1,-1", -EINVAL, 0 },
+	{ &counts, "0000000000000000000000000000000000001", -EINVAL, 0 },
+	{ &number, "-20", 0, NUMBER(-20) },
+	{ &number, "-1", 0, NUMBER(-1) },
+	{ &number, "0", 0, NUMBER(0) },
+	{ &number, "-0", 0, NUMBER(0) },
+	{ &number, "19", 0, NUMBER(19) },
+	{ &number, "-21", -EINVAL, 0 },
+	{ &number, "20", -EINVAL, 0 },
+	{ &number, "", -EINVAL, 0 },
+	{ &number, "-", -EINVAL, 0 },
+	{ &number, "--1", -EINVAL, 0 },
+	{ &number, "+1", -EINVAL, 0 },
+	{ &number, "4294967295", -EINVAL, 0 },
+	{ &number, "-4294967296", -EINVAL, 0 },
+	{ &number, "1,1", -EINVAL, 0 },
+	{ &cpus, "0", 0, 1 },
+	{ &cpus, "0-2,5", 0, 1 },
+	{ &cpus, "8191", 0, 1 },
+	{ &cpus, "", -EINVAL, 0 },
+	{ &cpus, ",", -EINVAL, 0 },
+	{ &cpus, "0,", -EINVAL, 0 },
+	{ &cpus, "-1", -EINVAL, 0 },
+	{ &cpus, "1-", -EINVAL, 0 },
+	{ &cpus, "2-1", -EINVAL, 0 },
+	{ &cpus, "1-2-3", -EINVAL, 0 },
+	{ &cpus, "8192", -EINVAL, 0 },
+	{ &cpus, "0-8192", -EINVAL, 0 },
+	{ &cpus, "all", -EINVAL, 0 },
+	{ &cpus, "0x1", -EINVAL, 0 },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "0", 0, 0 },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967295", 0, UINT32_MAX },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967296", -EINVAL, 0 },
@@ -144,23 +219,153 @@ static void every_option_can_be_shown_in_the_help(void **state)
 
 		assert_non_null(opt->help);
 		assert_in_range(strlen(opt->help), 1, 40);
-		if (opt->kind == UAIO_OPTION_COUNT) {
+		if (opt->kind == UAIO_OPTION_COUNT ||
+		    opt->kind == UAIO_OPTION_COUNTS) {
 			assert_non_null(opt->placeholder);
 			assert_true(opt->min < opt->max);
 		}
 	}
 }
 
-/* What is not given is 0: so 0 must be a value that means "as usual". */
+/*
+ * What is not given is 0: so "0" must be a value that means "as usual", or be
+ * another than 0.
+ */
 static void zero_is_a_value_of_every_option(void **state)
 {
 	(void)state;
 	for (int i = 0; i < UAIO_NR_OPTIONS; i++) {
 		uint64_t value = 1;
 
+		if (uaio_options[i].kind > UAIO_OPTION_FILE) {
+			assert_int_equal(uaio_option_parse(&uaio_options[i],
+							   "0", &value),
+					 0);
+			assert_int_not_equal(value, 0);
+			continue;
+		}
+
 		assert_int_equal(
 			uaio_option_parse(&uaio_options[i], "0", &value), 0);
 		assert_int_equal(value, 0);
+	}
+}
+
+static void a_count_that_is_not_given_is_the_usual_one(void **state)
+{
+	const struct uaio_option *workers = &uaio_options[UAIO_OPTION_WORKERS];
+	static const struct {
+		const char *text;
+		int counts[2];
+	} given[] = {
+		{ NULL, { 32, 256 } },
+		{ "0", { 0, 256 } },
+		{ "7", { 7, 256 } },
+		{ "7,0", { 7, 0 } },
+		{ "4096,4095", { 4096, 4095 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < NR_ELEMENTS(given); i++) {
+		uint64_t value = 0;
+
+		if (given[i].text)
+			assert_int_equal(uaio_option_parse(workers,
+							   given[i].text,
+							   &value),
+					 0);
+		for (int j = 0; j < 2; j++)
+			assert_int_equal(uaio_option_count(UAIO_OPTION_WORKERS,
+							   value, j),
+					 given[i].counts[j]);
+	}
+}
+
+static void a_number_comes_back_with_its_sign(void **state)
+{
+	int got = 77;
+
+	(void)state;
+	assert_false(uaio_option_number(&number, 0, &got));
+	assert_int_equal(got, 77);
+	for (int i = -20; i < 20; i++) {
+		char text[8];
+		uint64_t value;
+
+		snprintf(text, sizeof(text), "%d", i);
+		assert_int_equal(uaio_option_parse(&number, text, &value), 0);
+		assert_true(uaio_option_number(&number, value, &got));
+		assert_int_equal(got, i);
+	}
+}
+
+static unsigned count_cpus(const struct uaio_cpus *set)
+{
+	unsigned nr = 0;
+
+	for (size_t i = 0; i < NR_ELEMENTS(set->words); i++)
+		nr += (unsigned)__builtin_popcountl(set->words[i]);
+	return nr;
+}
+
+static bool has_cpu(const struct uaio_cpus *set, unsigned cpu)
+{
+	unsigned bits = 8 * sizeof(set->words[0]);
+
+	return set->words[cpu / bits] >> cpu % bits & 1;
+}
+
+static void a_list_of_processors_has_those_it_names(void **state)
+{
+	struct uaio_cpus set, allowed;
+
+	(void)state;
+	assert_int_equal(uaio_option_cpus("0-2,5,63-65,5,8191", &set), 0);
+	assert_int_equal(count_cpus(&set), 8);
+	for (unsigned cpu = 63; cpu <= 65; cpu++)
+		assert_true(has_cpu(&set, cpu));
+	assert_true(has_cpu(&set, 0) && has_cpu(&set, 1) && has_cpu(&set, 2) &&
+		    has_cpu(&set, 5) && has_cpu(&set, 8191));
+
+	assert_int_equal(uaio_option_cpus("2-64", &allowed), 0);
+	assert_true(uaio_cpus_cut(&set, &allowed));
+	assert_int_equal(count_cpus(&set), 4);
+	assert_true(has_cpu(&set, 2) && has_cpu(&set, 5) && has_cpu(&set, 63) &&
+		    has_cpu(&set, 64));
+	assert_int_equal(uaio_option_cpus("3", &allowed), 0);
+	assert_false(uaio_cpus_cut(&set, &allowed));
+
+	/* What is no list leaves the set alone. */
+	assert_int_equal(uaio_option_cpus("7", &set), 0);
+	assert_int_equal(uaio_option_cpus("1,x", &set), -EINVAL);
+	assert_true(has_cpu(&set, 7) && count_cpus(&set) == 1);
+}
+
+static void fixed_workers_fit_if_they_are_no_more_than_workers(void **state)
+{
+	static const struct {
+		const char *workers, *fixed;
+		bool fit;
+	} given[] = {
+		{ "4", "4", true },      { "4", "5", false },
+		{ "4", "0,16", true },   { "4,3", "4,3", true },
+		{ "4,3", "4,4", false }, { "0,0", "0,0", true },
+		{ NULL, "16,16", true }, { "4", NULL, true },
+		{ "0,0", NULL, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < NR_ELEMENTS(given); i++) {
+		uint64_t workers = 0, fixed = 0;
+
+		if (given[i].workers)
+			uaio_option_parse(&uaio_options[UAIO_OPTION_WORKERS],
+					  given[i].workers, &workers);
+		if (given[i].fixed)
+			uaio_option_parse(&uaio_options[UAIO_OPTION_FIXED],
+					  given[i].fixed, &fixed);
+		assert_int_equal(uaio_option_fixed_fit(workers, fixed),
+				 given[i].fit);
 	}
 }
 
@@ -206,6 +411,18 @@ static void a_complaint_names_name_value_and_what_is_accepted(void **state)
 			      buf, sizeof(buf));
 	assert_string_equal(buf, "uaio: --strict=: expected yes, no, on, off, "
 				 "1 or 0");
+	uaio_option_complaint(&uaio_options[UAIO_OPTION_WORKERS], "--workers",
+			      "1,", buf, sizeof(buf));
+	assert_string_equal(buf, "uaio: --workers=1,: expected a number from 0 "
+				 "to 4096, or two as in 2,1");
+	uaio_option_complaint(&uaio_options[UAIO_OPTION_NICE], "--nice", "20",
+			      buf, sizeof(buf));
+	assert_string_equal(buf, "uaio: --nice=20: expected a number from -20 "
+				 "to 19");
+	uaio_option_complaint(&uaio_options[UAIO_OPTION_CPUS], "--cpus", "x",
+			      buf, sizeof(buf));
+	assert_string_equal(buf, "uaio: --cpus=x: expected numbers of "
+				 "processors, as in 0-2,5");
 }
 
 static void a_complaint_is_one_line_whatever_the_value(void **state)
@@ -241,6 +458,11 @@ int main(void)
 		cmocka_unit_test(every_option_has_the_variable_of_its_name),
 		cmocka_unit_test(every_option_can_be_shown_in_the_help),
 		cmocka_unit_test(zero_is_a_value_of_every_option),
+		cmocka_unit_test(a_count_that_is_not_given_is_the_usual_one),
+		cmocka_unit_test(a_number_comes_back_with_its_sign),
+		cmocka_unit_test(a_list_of_processors_has_those_it_names),
+		cmocka_unit_test(
+			fixed_workers_fit_if_they_are_no_more_than_workers),
 		cmocka_unit_test(a_path_means_the_same_everywhere),
 		cmocka_unit_test(a_path_has_the_process_id_and_percent_signs),
 		cmocka_unit_test(

@@ -34,6 +34,34 @@ static uint64_t value_of(enum uaio_option_id id)
 	return value;
 }
 
+/* More fixed workers than workers: there are none, as is usual. */
+static void check_fixed(void)
+{
+	const char *variable = uaio_options[UAIO_OPTION_FIXED].variable;
+	char line[UAIO_OPTION_COMPLAINT_MAX + 1];
+
+	if (uaio_option_fixed_fit(uaio_config.workers, uaio_config.fixed))
+		return;
+	uaio_option_complaint_of(variable, secure_getenv(variable),
+				 UAIO_OPTION_FIXED_EXPECTED, line,
+				 UAIO_OPTION_COMPLAINT_MAX);
+	say(line);
+	uaio_config.fixed = 0;
+}
+
+static void load_threads(void)
+{
+	const struct uaio_option *cpus = &uaio_options[UAIO_OPTION_CPUS];
+
+	if (value_of(UAIO_OPTION_CPUS))
+		uaio_config.has_cpus =
+			uaio_option_cpus(secure_getenv(cpus->variable),
+					 &uaio_config.cpus) == 0;
+	uaio_config.has_nice = uaio_option_number(
+		&uaio_options[UAIO_OPTION_NICE], value_of(UAIO_OPTION_NICE),
+		&uaio_config.nice);
+}
+
 void uaio_config_load(void)
 {
 	uaio_config = (struct uaio_config){
@@ -44,7 +72,12 @@ void uaio_config_load(void)
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_stats = value_of(UAIO_OPTION_STATS) |
 			     value_of(UAIO_OPTION_STATS_JSON),
+		.workers = value_of(UAIO_OPTION_WORKERS),
+		.fixed = value_of(UAIO_OPTION_FIXED),
+		.max_works = value_of(UAIO_OPTION_MAX_WORKS),
 	};
+	check_fixed();
+	load_threads();
 	if (uaio_config.is_verbose) {
 		char line[] = "uaio: library: libaio, the six AIO calls of "
 			      "syscall(2) and what moves rings or closes "

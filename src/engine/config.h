@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/options.h"
+
 struct uaio_config {
 	uint64_t max_nr;   /* quota of events over all contexts; 0: none */
 	bool never_block;  /* buffered reads always ask the page cache first */
@@ -16,6 +18,15 @@ struct uaio_config {
 	bool is_strict;    /* iocb addresses are probed before they are read */
 	bool is_verbose;
 	bool has_stats; /* requests are counted and timed */
+
+	/* of the work queue, as base/options.h has them; 0: not given */
+	uint64_t workers, fixed, max_works;
+
+	/* of the engine's threads */
+	bool has_cpus;
+	bool has_nice;
+	int nice;
+	struct uaio_cpus cpus;
 };
 
 extern struct uaio_config uaio_config; /* immutable after load */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/stats.h"
@@ -21,21 +22,26 @@ enum {
 	 * part of the stack, and the C library's setuid() runs a handler on it.
 	 */
 	STACK_BYTES = 256 << 10,
-	CPU_MASK_BYTES = 1024,
+	NR_WORDS = UAIO_CPUS_MAX / (8 * sizeof(unsigned long)),
 };
 
-static unsigned char load_mask[CPU_MASK_BYTES]; /* immutable after load */
+static struct uaio_cpus load_mask; /* immutable after load */
 static int load_mask_bytes;
 static bool are_many;
 
 void uaio_threads_init(void)
 {
+	struct uaio_cpus asked = uaio_config.cpus;
 	unsigned nr = 0;
 
 	load_mask_bytes =
-		sys_sched_getaffinity(0, sizeof(load_mask), load_mask);
-	for (int i = 0; i < load_mask_bytes; i++)
-		nr += (unsigned)__builtin_popcount(load_mask[i]);
+		sys_sched_getaffinity(0, sizeof(load_mask), &load_mask);
+	/* Those only that may be used; if there are none, all of these. */
+	if (load_mask_bytes > 0 && uaio_config.has_cpus &&
+	    uaio_cpus_cut(&asked, &load_mask))
+		load_mask = asked;
+	for (size_t i = 0; i < NR_WORDS; i++)
+		nr += (unsigned)__builtin_popcountl(load_mask.words[i]);
 	are_many = nr > 1;
 }
 
@@ -91,7 +97,10 @@ void uaio_thread_begin(const char *name)
 	/* EPERM or a shrunk cpuset: then where the creator may run. */
 	if (load_mask_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_mask_bytes,
-					    load_mask);
+					    &load_mask);
+	/* EACCES: then as its creator is. */
+	if (uaio_config.has_nice)
+		(void)sys_setpriority(uaio_config.nice);
 }
 
 void uaio_thread_end(void)

@@ -3,15 +3,19 @@
  * Threads of the library inside somebody else's process
  *
  * They block all signals, have a small stack, carry a name, run with ordinary
- * scheduling on the processors the process had when the library was loaded,
- * and are detached: nobody has to join them.
+ * scheduling on the processors the process had when the library was loaded, or
+ * on those of them that the options name, with the nice value that the options
+ * say, and are detached: nobody has to join them.
  */
 #ifndef UAIO_ENGINE_THREAD_H
 #define UAIO_ENGINE_THREAD_H
 
 #include <stdbool.h>
 
-/* At load: remember the processors, before the host pins its main thread. */
+/*
+ * At load, after the options: remember the processors, before the host pins its
+ * main thread.
+ */
 void uaio_threads_init(void);
 
 /*
@@ -26,10 +30,10 @@ int uaio_thread_start(void *(*main)(void *), void *arg);
  */
 bool uaio_threads_are_last(unsigned nr_own);
 
-/* Return: whether the process may use more than one processor, at load. */
+/* Return: whether the threads may use more than one processor. */
 bool uaio_cpus_are_many(void);
 
-/* First thing in main: the name (15 characters are kept), the processors. */
+/* First thing in main: the name (15 characters are kept), the place. */
 void uaio_thread_begin(const char *name);
 
 /* Last thing in main. */

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,36 @@ static int settle_files(struct settings *settings)
 	return status;
 }
 
+/* Where the library's threads are to run: the command has what we have. */
+static int check_cpus(const struct settings *settings)
+{
+	const char *text = settings->texts[UAIO_OPTION_CPUS];
+	struct uaio_cpus asked, allowed = { { 0 } };
+
+	if (!text || uaio_option_cpus(text, &asked) < 0 ||
+	    sched_getaffinity(0, sizeof(allowed),
+			      (cpu_set_t *)(void *)&allowed) < 0 ||
+	    uaio_cpus_cut(&asked, &allowed))
+		return 0;
+	return uaio_complain(EXIT_REFUSED,
+			     "--%s=%s: the command may use none of these",
+			     uaio_options[UAIO_OPTION_CPUS].name, text);
+}
+
+static int check_fixed(const struct settings *settings)
+{
+	char line[UAIO_OPTION_COMPLAINT_MAX];
+
+	if (uaio_option_fixed_fit(settings->values[UAIO_OPTION_WORKERS],
+				  settings->values[UAIO_OPTION_FIXED]))
+		return 0;
+	uaio_option_complaint_of("--fixed", settings->texts[UAIO_OPTION_FIXED],
+				 UAIO_OPTION_FIXED_EXPECTED, line,
+				 sizeof(line));
+	fprintf(stderr, "%s\n", line);
+	return EXIT_REFUSED;
+}
+
 static int set_environment(const struct settings *settings, const char *dir)
 {
 	int r = uaio_preload_set(dir);
@@ -220,6 +251,10 @@ int uaio_run_main(int argc, char **argv)
 	argv += optind;
 
 	status = set_from_environment(&settings);
+	if (!status)
+		status = check_cpus(&settings);
+	if (!status)
+		status = check_fixed(&settings);
 	if (!status)
 		status = settle_files(&settings);
 	if (!status)

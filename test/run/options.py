@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Options and their variables."""
+import os
 import re
 
 from harness import case, expect, main
@@ -26,20 +27,26 @@ def _(tool):
         (("--never-block", "--force-worker=yes"),
          {"UAIO_NEVER_BLOCK": "1", "UAIO_FORCE_WORKER": "yes"}),
         (("--max-nr=1", "--max-nr=2", "--"), {"UAIO_MAX_NR": "2"}),
+        (("--workers", "4,8", "--fixed=2", "--max-works=16,0"),
+         {"UAIO_WORKERS": "4,8", "UAIO_FIXED": "2",
+          "UAIO_MAX_WORKS": "16,0"}),
+        (("--nice", "-5"), {"UAIO_NICE": "-5"}),
     ):
         expect(variables(tool.run(*arguments, *SHOW)), wanted, arguments)
 
 
 @case("every option in the help is accepted and sets the variable beside it")
 def _(tool):
-    rows = re.findall(r"^  (--[\w-]+)(\S*) +([A-Z]+\b)? +(UAIO_\w+) ",
+    rows = re.findall(r"^  (--[\w-]+)(\S*) +([A-Z]\S*)? +(UAIO_\w+) ",
                       tool.run("--help").out, re.M)
-    expect(len(rows) >= 7, True, "rows in the help")
+    expect(len(rows) >= 12, True, "rows in the help")
     for flag, optional, placeholder, variable in rows:
         expect(variable, "UAIO_" + flag[2:].upper().replace("-", "_"), flag)
         value = "1"
         if placeholder == "FILE":
             value = tool.path("statistics")
+        elif placeholder == "LIST":
+            value = str(min(os.sched_getaffinity(0)))
         elif optional:
             value = "-"
         outcome = tool.run(f"{flag}={value}" if placeholder else flag, *SHOW)
@@ -71,6 +78,12 @@ def _(tool):
         (("--max-nr=4294967296",), ("--max-nr=4294967296", "to 4294967295")),
         (("--strict=maybe",), ("--strict=maybe", "yes, no, on, off, 1 or 0")),
         (("--max-nr", "a\nb"), ("--max-nr=a?b",)),
+        (("--workers=4097",), ("--workers=4097:", "0 to 4096", "2,1")),
+        (("--workers=-1",), ("--workers=-1:", "0 to 4096")),
+        (("--fixed=1,17",), ("--fixed=1,17:", "0 to 16")),
+        (("--max-works=1,2,3",), ("--max-works=1,2,3:", "0 to 1024")),
+        (("--cpus=2-1",), ("--cpus=2-1:", "0-2,5")),
+        (("--nice=20",), ("--nice=20:", "-20 to 19")),
     ):
         tool.run(*arguments, "mkdir", marker).expect_refusal(2, *words)
     tool.exec("test", "!", "-e", marker).expect()
@@ -82,9 +95,42 @@ def _(tool):
         ("UAIO_MAX_NR", "-1", "0 to 4294967295"),
         ("UAIO_STRICT", "2", "yes, no, on, off, 1 or 0"),
         ("UAIO_VERBOSE", "", "yes, no, on, off, 1 or 0"),
+        ("UAIO_WORKERS", "2,", "0 to 4096"),
+        ("UAIO_CPUS", "", "0-2,5"),
+        ("UAIO_NICE", "-21", "-20 to 19"),
     ):
         tool.run("true", env={variable: value}).expect_refusal(
             2, f"{variable}={value}:", accepted)
+
+
+@case("more fixed workers than workers are refused in one line")
+def _(tool):
+    for arguments, env, value in (
+        (("--workers=2", "--fixed=3"), {}, "3"),
+        (("--workers=4,1", "--fixed=4,2"), {}, "4,2"),
+        (("--workers=2",), {"UAIO_FIXED": "16"}, "16"),
+    ):
+        tool.run(*arguments, "true", env=env).expect_refusal(
+            2, f"--fixed={value}:", "no more fixed workers than workers")
+    tool.run("--workers=3", "--fixed=3,16", "true").expect()
+    # The library by itself says it, too, and goes on.
+    env = {"LD_PRELOAD": tool.library, "UAIO_WORKERS": "2", "UAIO_FIXED": "3"}
+    tool.exec("true", env=env).expect(
+        err="uaio: UAIO_FIXED=3: expected no more fixed workers than workers\n")
+
+
+@case("processors of which none may be used are refused in one line")
+def _(tool):
+    allowed = os.sched_getaffinity(0)
+    absent = max(allowed) + 1
+    tool.run(f"--cpus={absent}-8191", "true").expect_refusal(
+        2, f"--cpus={absent}-8191:", "none of these")
+    # Of several, one is enough; and an inherited mask is what counts.
+    tool.run(f"--cpus={min(allowed)},{absent}", "true").expect()
+    if len(allowed) > 1:
+        tool.exec("taskset", "-c", str(min(allowed)), tool.uaio, "run",
+                  f"--cpus={max(allowed)}", "true").expect_refusal(
+                      2, f"--cpus={max(allowed)}:", "none of these")
 
 
 @case("a nonsense value of a variable is no matter where an option wins")
