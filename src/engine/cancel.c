@@ -3,75 +3,199 @@
  * Cancelling
  *
  * Exactly one party completes a request: who moved it to RUNNING. So a
- * canceller first takes it out of wherever it waits, under the lock of that
- * place, and only completes what it took; everything else is left alone.
+ * canceller first takes what is meant out of wherever it waits, under the lock
+ * of that place, and completes only what it took; everything else is left
+ * alone.
+ *
+ *   I1  All is taken before any of it is completed, and the group's lock is
+ *       held all the while: what a cancelled request held back and is meant as
+ *       well is not started by its end.
+ *   I2  Nothing is completed with a lock held: a completion wakes clients, and
+ *       starts what was held back and is not meant.
+ *   I3  The oldest come first, in the order of the group's list.
  */
 #include <errno.h>
 
 #include "engine/cancel.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
+#include "engine/file.h"
 #include "engine/ready.h"
 
-void uaio_group_close(struct uaio_group *group)
-{
-	struct list startable, cancelled, *node;
+/* Which requests of a group are meant. */
+struct aim {
+	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
+	uint64_t obj;
+	const struct uaio_file *file; /* borrows */
+	bool is_one;                  /* the oldest that is pending, no more */
+};
 
-	list_init(&startable);
-	list_init(&cancelled);
-	/* What is being tried or submitted just now is not parked after this. */
-	uaio_ready_close_group(group);
+struct haul {
+	struct list cancelled; /* RUNNING, and ours */
+	struct list startable;
+	int nr_cancelled;
+	int nr_others; /* meant, but others have them */
+};
+
+static bool is_any(const struct uaio_req *req, const struct aim *aim)
+{
+	(void)req;
+	(void)aim;
+	return true;
+}
+
+static bool is_parked(const struct uaio_req *req, const struct aim *aim)
+{
+	(void)aim;
+	return uaio_req_state(req) == UAIO_REQ_PARKED;
+}
+
+static bool is_obj(const struct uaio_req *req, const struct aim *aim)
+{
+	return req->sqe.obj == aim->obj;
+}
+
+static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
+{
+	return req->file == aim->file;
+}
+
+/* Take what is meant out of where it waits (I1). */
+static void collect(struct uaio_group *group, const struct aim *aim,
+		    struct haul *haul)
+{
+	haul->nr_cancelled = haul->nr_others = 0;
+	list_init(&haul->cancelled);
+	list_init(&haul->startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	list_for_each (pos, &group->requests) {
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_group);
 
-		if (uaio_req_state(req) == UAIO_REQ_PARKED &&
-		    uaio_req_cancel_locked(req, &startable))
-			list_add_tail(&cancelled, &req->link);
+		if (!aim->is_meant(req, aim))
+			continue;
+		if (!uaio_req_cancel_locked(req, &haul->startable)) {
+			haul->nr_others++;
+			continue;
+		}
+		list_add_tail(&haul->cancelled, &req->link);
+		haul->nr_cancelled++;
+		if (aim->is_one)
+			break;
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-	while ((node = list_pop(&cancelled))) {
+}
+
+static void complete(struct haul *haul)
+{
+	struct list *node;
+
+	while ((node = list_pop(&haul->cancelled))) {
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
 
 		uaio_req_complete(req, uaio_req_cancelled_res(req));
 	}
+	uaio_req_start_all(&haul->startable);
 }
 
-static struct uaio_req *take_by_obj(struct uaio_group *group, uint64_t obj,
-				    struct list *ret_startable)
+void uaio_group_close(struct uaio_group *group)
 {
-	struct uaio_req *found = NULL;
+	static const struct aim aim = { .is_meant = is_parked };
+	struct haul haul;
 
-	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	list_for_each (pos, &group->requests) {
-		struct uaio_req *req =
-			container_of(pos, struct uaio_req, in_group);
-
-		if (req->sqe.obj == obj &&
-		    uaio_req_cancel_locked(req, ret_startable)) {
-			found = req;
-			break;
-		}
-	}
-	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-	return found;
+	/* What is being tried or submitted just now is not parked after this. */
+	uaio_ready_close_group(group);
+	collect(group, &aim, &haul);
+	complete(&haul);
 }
 
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 {
+	const struct aim aim = {
+		.is_meant = is_obj,
+		.obj = obj,
+		.is_one = true,
+	};
 	struct uaio_ctx *ctx = uaio_ctx_use(handle);
-	struct list startable;
-	struct uaio_req *req;
+	struct haul haul;
 
 	if (!ctx)
 		return -EINVAL;
-	list_init(&startable);
-	req = take_by_obj(&ctx->group, obj, &startable);
-	if (req)
-		uaio_req_complete(req, uaio_req_cancelled_res(req));
-	uaio_req_start_all(&startable);
+	collect(&ctx->group, &aim, &haul);
+	complete(&haul);
 	uaio_ctx_unuse(ctx);
-	return req ? -EINPROGRESS : -EINVAL;
+	return haul.nr_cancelled ? -EINPROGRESS : -EINVAL;
+}
+
+/*
+ * What is parked is tried now and then, and is nobody's to take while it is;
+ * but it would wait on after that. So nothing is tried meanwhile.
+ * Return: the context, in use until finish(), or NULL.
+ */
+static struct uaio_ctx *begin(uint64_t handle, const struct aim *aim,
+			      struct haul *ret_haul)
+{
+	struct uaio_ctx *ctx = uaio_ctx_use(handle);
+
+	if (!ctx)
+		return NULL;
+	uaio_ready_hold();
+	collect(&ctx->group, aim, ret_haul);
+	uaio_ready_release();
+	return ctx;
+}
+
+/* Return: how many, or why none. */
+static int finish(struct uaio_ctx *ctx, struct haul *haul)
+{
+	if (!ctx)
+		return -EINVAL;
+	complete(haul);
+	uaio_ctx_unuse(ctx);
+	return haul->nr_cancelled ? haul->nr_cancelled
+	       : haul->nr_others  ? -EALREADY
+				  : -ENOENT;
+}
+
+int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj)
+{
+	const struct aim aim = {
+		.is_meant = is_obj,
+		.obj = obj,
+		.is_one = true,
+	};
+	struct haul haul;
+	int ret = finish(begin(handle, &aim, &haul), &haul);
+
+	return ret > 0 ? 0 : ret;
+}
+
+int uaio_ctx_cancel_fd(uint64_t handle, int fd)
+{
+	struct aim aim = { .is_meant = is_on_file };
+	struct uaio_file *file = NULL;
+	struct uaio_ctx *ctx;
+	struct haul haul;
+
+	/*
+	 * A number of which nothing is known has no requests. The reference
+	 * keeps the entry from becoming another file's; it is short, because
+	 * who closes the number waits for it.
+	 */
+	if (uaio_file_find(fd) && uaio_file_get(fd, &file) < 0)
+		file = NULL;
+	aim.file = file;
+	ctx = begin(handle, &aim, &haul);
+	if (file)
+		uaio_file_put(file);
+	return finish(ctx, &haul);
+}
+
+int uaio_ctx_cancel_all(uint64_t handle)
+{
+	static const struct aim aim = { .is_meant = is_any };
+	struct haul haul;
+
+	return finish(begin(handle, &aim, &haul), &haul);
 }

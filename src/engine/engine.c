@@ -26,6 +26,7 @@
 #include "engine/exit.h"
 #include "engine/file.h"
 #include "engine/init.h"
+#include "engine/limits.h"
 #include "engine/order.h"
 #include "engine/ownfd.h"
 #include "engine/ready.h"
@@ -75,6 +76,7 @@ static int start_locked(void)
 	uaio_order_init();
 	uaio_reqs_init();
 	uaio_req_wq_init();
+	uaio_limits_apply();
 	uaio_ready_init();
 	uaio_exit_init();
 	uaio_stats_init();
@@ -99,6 +101,20 @@ int uaio_engine_start(void)
 		ret = start_locked();
 	uaio_unlock(&life.lock, UAIO_RANK_START);
 	return ret;
+}
+
+int uaio_engine_hold(bool *ret_is_up)
+{
+	if (life.pid && life.pid != sys_getpid())
+		return -EAGAIN;
+	uaio_lock(&life.lock, UAIO_RANK_START);
+	*ret_is_up = load_relaxed(&life.is_up);
+	return 0;
+}
+
+void uaio_engine_release(void)
+{
+	uaio_unlock(&life.lock, UAIO_RANK_START);
 }
 
 static bool is_wiped_on_fork;
@@ -147,9 +163,22 @@ static void forget_in_child(void)
 	life.pid = sys_getpid();
 }
 
+/* A program that calls before constructors run has an engine without options. */
+static void load_limits(void)
+{
+	bool is_up;
+
+	if (uaio_engine_hold(&is_up) < 0)
+		return;
+	if (is_up)
+		uaio_limits_apply();
+	uaio_engine_release();
+}
+
 void uaio_engine_load(void)
 {
 	uaio_config_load();
+	load_limits();
 	uaio_report_load();
 	uaio_threads_init();
 	/* Kernels before 4.14 and some sandboxes do not know the advice. */

@@ -60,6 +60,16 @@ int uaio_ctx_destroy(uint64_t handle);
  */
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj);
 
+/*
+ * Cancel the oldest pending request whose obj is this; all that are pending on
+ * the open file that fd is now; all. Each has its event when this returns.
+ * Return: 0, of the others how many, at least 1; -EALREADY: others are making
+ * or handing on what is meant; -ENOENT: nothing is; -EINVAL: no such context.
+ */
+int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj);
+int uaio_ctx_cancel_fd(uint64_t handle, int fd);
+int uaio_ctx_cancel_all(uint64_t handle);
+
 struct uaio_wait {
 	long min_nr;
 	long nr;

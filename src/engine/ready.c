@@ -540,6 +540,16 @@ void uaio_ready_close_group(struct uaio_group *group)
 	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 }
 
+void uaio_ready_hold(void)
+{
+	uaio_lock(&ready.trying, UAIO_RANK_TRYING);
+}
+
+void uaio_ready_release(void)
+{
+	uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
+}
+
 bool uaio_ready_cancel(struct uaio_req *req)
 {
 	bool was_parked;

@@ -51,6 +51,13 @@ void uaio_ready_close_group(struct uaio_group *group);
 bool uaio_ready_cancel(struct uaio_req *req);
 
 /*
+ * Between the two nothing is tried: what waits until its file is ready is
+ * parked, or is not yet. Who tries already is waited for.
+ */
+void uaio_ready_hold(void);
+void uaio_ready_release(void);
+
+/*
  * The caller is about to wait for events of this context, or asks for those
  * that are there: see whether some of what is parked is ready already. Bounded,
  * and nothing if somebody is at it.
