@@ -7,12 +7,15 @@
  * of that place, and completes only what it took; everything else is left
  * alone.
  *
- *   I1  All is taken before any of it is completed, and the group's lock is
- *       held all the while: what a cancelled request held back and is meant as
- *       well is not started by its end.
+ *   I1  Of several the newest are taken first. What they wait behind may end
+ *       meanwhile, and lets the oldest start: that is then as if it had been
+ *       started before. Never is one made when an older one of its file, that
+ *       was to be made before it, is cancelled by the same call.
  *   I2  Nothing is completed with a lock held: a completion wakes clients, and
- *       starts what was held back and is not meant.
- *   I3  The oldest come first, in the order of the group's list.
+ *       starts what was held back and is not meant. So all is taken first.
+ *   I3  What is parked is tried now and then, and is nobody's to take while it
+ *       is; but it would wait on after that. So, but for io_cancel, whose answer
+ *       promises nothing, nothing is tried while something is taken.
  */
 #include <errno.h>
 
@@ -60,7 +63,49 @@ static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 	return req->file == aim->file;
 }
 
-/* Take what is meant out of where it waits (I1). */
+/* Return: whether it is ours now. */
+static bool take(struct uaio_req *req, const struct aim *aim, struct haul *haul)
+{
+	if (!aim->is_meant(req, aim))
+		return false;
+	if (!uaio_req_cancel_locked(req, &haul->startable)) {
+		haul->nr_others++;
+		return false;
+	}
+	haul->nr_cancelled++;
+	return true;
+}
+
+/* The oldest that is pending. */
+static void take_one_locked(struct uaio_group *group, const struct aim *aim,
+			    struct haul *haul)
+{
+	list_for_each (pos, &group->requests) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_group);
+
+		if (take(req, aim, haul)) {
+			list_add_tail(&haul->cancelled, &req->link);
+			return;
+		}
+	}
+}
+
+/* The newest first (I1); they will be completed the oldest first. */
+static void take_all_locked(struct uaio_group *group, const struct aim *aim,
+			    struct haul *haul)
+{
+	struct list *head = &group->requests;
+
+	for (struct list *pos = head->prev; pos != head; pos = pos->prev) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_group);
+
+		if (take(req, aim, haul))
+			list_add_head(&haul->cancelled, &req->link);
+	}
+}
+
 static void collect(struct uaio_group *group, const struct aim *aim,
 		    struct haul *haul)
 {
@@ -68,21 +113,10 @@ static void collect(struct uaio_group *group, const struct aim *aim,
 	list_init(&haul->cancelled);
 	list_init(&haul->startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	list_for_each (pos, &group->requests) {
-		struct uaio_req *req =
-			container_of(pos, struct uaio_req, in_group);
-
-		if (!aim->is_meant(req, aim))
-			continue;
-		if (!uaio_req_cancel_locked(req, &haul->startable)) {
-			haul->nr_others++;
-			continue;
-		}
-		list_add_tail(&haul->cancelled, &req->link);
-		haul->nr_cancelled++;
-		if (aim->is_one)
-			break;
-	}
+	if (aim->is_one)
+		take_one_locked(group, aim, haul);
+	else
+		take_all_locked(group, aim, haul);
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 }
 
@@ -128,11 +162,7 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 	return haul.nr_cancelled ? -EINPROGRESS : -EINVAL;
 }
 
-/*
- * What is parked is tried now and then, and is nobody's to take while it is;
- * but it would wait on after that. So nothing is tried meanwhile.
- * Return: the context, in use until finish(), or NULL.
- */
+/* Return: the context, in use until finish(), or NULL. */
 static struct uaio_ctx *begin(uint64_t handle, const struct aim *aim,
 			      struct haul *ret_haul)
 {
@@ -140,7 +170,7 @@ static struct uaio_ctx *begin(uint64_t handle, const struct aim *aim,
 
 	if (!ctx)
 		return NULL;
-	uaio_ready_hold();
+	uaio_ready_hold(); /* I3 */
 	collect(&ctx->group, aim, ret_haul);
 	uaio_ready_release();
 	return ctx;

@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "engine/config.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
@@ -166,6 +169,181 @@ static void of_all_who_end_a_request_one_does(void **state)
 	}
 }
 
+/*
+ * What is in uaio.h
+ */
+
+static int cancel_one(uint64_t handle, const struct iocb *iocb)
+{
+	return uaio_ctx_cancel_one(handle, (uintptr_t)iocb);
+}
+
+static void what_is_no_context_is_told_from_what_is_no_request(void **state)
+{
+	uint64_t handle = unit_context(4);
+	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, 0, NULL, 0, 0);
+	int fd = unit_numbered_file(true, 1);
+
+	(void)state;
+	assert_int_equal(cancel_one(handle, &iocb), -ENOENT);
+	assert_int_equal(cancel_one(handle, NULL), -ENOENT);
+	assert_int_equal(uaio_ctx_cancel_all(handle), -ENOENT);
+	assert_int_equal(uaio_ctx_cancel_fd(handle, fd), -ENOENT);
+	assert_int_equal(uaio_ctx_cancel_fd(handle, -1), -ENOENT);
+	assert_int_equal(uaio_ctx_cancel_fd(handle, 1 << 20), -ENOENT);
+
+	/* What is complete, reaped or not, is no request any more. */
+	iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], SIZE, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(cancel_one(handle, &iocb), -ENOENT);
+	assert_int_equal(uaio_ctx_cancel_fd(handle, fd), -ENOENT);
+	assert_int_equal(unit_reap_one(handle), SIZE);
+	assert_int_equal(uaio_ctx_cancel_all(handle), -ENOENT);
+	assert_no_more(handle);
+	unit_destroy(handle);
+
+	assert_int_equal(cancel_one(handle, &iocb), -EINVAL);
+	assert_int_equal(uaio_ctx_cancel_all(handle), -EINVAL);
+	assert_int_equal(uaio_ctx_cancel_fd(handle, fd), -EINVAL);
+	assert_int_equal(uaio_ctx_cancel_all(1), -EINVAL);
+	unit_close(fd);
+}
+
+static void what_waits_for_its_file_is_found_by_its_number(void **state)
+{
+	uint64_t handle = unit_context(8);
+	struct iocb reads[3], poll, later;
+	struct io_event events[5];
+	char bytes[4];
+	int ends[2], fd;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	fd = ends[0];
+	for (unsigned i = 0; i < 3; i++) {
+		reads[i] = unit_iocb(IOCB_CMD_PREAD, fd, &bytes[i], 1, 0);
+		assert_int_equal(unit_submit(handle, &reads[i]), 1);
+	}
+	poll = unit_iocb(IOCB_CMD_POLL, fd, (void *)(uintptr_t)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(handle, &poll), 1);
+	assert_int_equal(cancel_one(handle, &reads[1]), 0);
+	assert_int_equal(unit_reap_one(handle), -ECANCELED);
+	assert_int_equal(cancel_one(handle, &poll), 0);
+	assert_int_equal(unit_reap_one(handle), 0);
+
+	/* The number becomes another pipe's: the reads are not on that. */
+	unit_close(fd);
+	unit_close(ends[1]);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(ends[0], fd);
+	assert_int_equal(uaio_ctx_cancel_fd(handle, fd), -ENOENT);
+	later = unit_iocb(IOCB_CMD_PREAD, fd, &bytes[3], 1, 0);
+	assert_int_equal(unit_submit(handle, &later), 1);
+	assert_int_equal(uaio_ctx_cancel_fd(handle, fd), 1);
+
+	/* The peers of the first pipe are gone: its reads are at their end. */
+	assert_int_equal(unit_reap(handle, 3, events), 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal((int64_t)events[i].res,
+				 events[i].obj == (uintptr_t)&later ? -ECANCELED
+								    : 0);
+	assert_no_more(handle);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	unit_destroy(handle);
+}
+
+static void a_write_that_is_cut_reports_what_was_written(void **state)
+{
+	enum { BYTES = 1 << 20 };
+	uint64_t handle = unit_context(4);
+	char *bytes = calloc(1, BYTES);
+	struct iocb iocb;
+	int64_t res;
+	int ends[2];
+
+	(void)state;
+	assert_non_null(bytes);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	iocb = unit_iocb(IOCB_CMD_PWRITE, ends[1], bytes, BYTES, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(uaio_ctx_cancel_all(handle), 1);
+	res = unit_reap_one(handle);
+	assert_in_range(res, 1, BYTES - 1);
+	assert_int_equal(read(ends[0], bytes, BYTES), res);
+	assert_no_more(handle);
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	free(bytes);
+}
+
+/* Reads of the pipe by others than the test get no further than this. */
+static struct {
+	int fd;
+	int tid;
+	uint32_t is_trying; /* atomic */
+	uint32_t goes_on;   /* atomic */
+} trial;
+
+static bool hold_trial(long nr, const long args[6], long *ret_res)
+{
+	if ((nr != SYS_read && nr != SYS_readv && nr != SYS_preadv2) ||
+	    args[0] != trial.fd || gettid() == trial.tid)
+		return false;
+	store_release(&trial.is_trying, 1);
+	while (!load_acquire(&trial.goes_on))
+		sched_yield();
+	*ret_res = -EAGAIN; /* others were faster */
+	return true;
+}
+
+static bool is_trying(void *arg)
+{
+	(void)arg;
+	return load_acquire(&trial.is_trying);
+}
+
+static long cancel_all(void *arg)
+{
+	const uint64_t *handle = arg;
+
+	return uaio_ctx_cancel_all(*handle);
+}
+
+/* It would wait on if it was taken for one that is being made. */
+static void what_is_being_tried_is_cancelled_when_it_has_to_wait(void **state)
+{
+	uint64_t handle = unit_context(4);
+	struct unit_thread canceller;
+	struct iocb iocb;
+	int ends[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	store_relaxed(&trial.is_trying, 0);
+	store_relaxed(&trial.goes_on, 0);
+	trial.fd = ends[0];
+	trial.tid = gettid();
+	unit_hook(hold_trial);
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	unit_await(is_trying, NULL);
+
+	unit_thread_start(&canceller, cancel_all, &handle);
+	unit_await_sleep(&canceller);
+	store_release(&trial.goes_on, 1);
+	assert_int_equal(unit_thread_join(&canceller), 1);
+	assert_int_equal(unit_reap_one(handle), -ECANCELED);
+	assert_no_more(handle);
+	unit_hook(NULL);
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +352,10 @@ int main(void)
 		UNIT_TEST(what_is_queued_is_cancelled_what_runs_is_not),
 		UNIT_TEST(a_handle_of_another_context_finds_nothing),
 		UNIT_TEST(of_all_who_end_a_request_one_does),
+		UNIT_TEST(what_is_no_context_is_told_from_what_is_no_request),
+		UNIT_TEST(what_waits_for_its_file_is_found_by_its_number),
+		UNIT_TEST(a_write_that_is_cut_reports_what_was_written),
+		UNIT_TEST(what_is_being_tried_is_cancelled_when_it_has_to_wait),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
