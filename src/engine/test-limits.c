@@ -150,9 +150,12 @@ static void what_is_refused_changes_nothing(void **state)
 /* In a child of fork() the engine is not up. */
 static int set_before_the_engine_is_up(void)
 {
+	int too_few[] = { 0, 4 };
+
 	assert(!uaio_engine_is_up());
 	set_workers(3, 4);
 	set_fixed(FIXED(1, 8), FIXED(-1, 9));
+	assert_int_equal(uaio_limits_set_workers(too_few), -EINVAL);
 	assert(!uaio_engine_is_up());
 	assert_int_equal(uaio_engine_start(), 0);
 	assert_workers(3, 4);

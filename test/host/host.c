@@ -367,6 +367,8 @@ static const struct {
 	{ "dispositions-stay", dispositions_stay },
 	{ "threads-behave", threads_behave },
 	{ "ids-change", ids_change },
+	{ "control-numbers", control_numbers },
+	{ "control-cancel", control_cancel },
 	{ "limit-descriptors", limit_descriptors },
 	{ "limit-threads", limit_threads },
 	{ "limit-memory", limit_memory },

@@ -145,6 +145,9 @@ void dispositions_stay(void);
 void threads_behave(void);
 void ids_change(void);
 
+void control_numbers(void);
+void control_cancel(void);
+
 void limit_descriptors(void);
 void limit_threads(void);
 void limit_memory(void);
