@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "uaio.h"
@@ -184,4 +187,105 @@ void control_cancel(void)
 		REQUIRE(events[i].res == 0);
 	REQUIRE(host_destroy(ctx) == 0);
 	REQUIRE(lib.cancel_all(ctx) == -EINVAL);
+}
+
+static unsigned nr_workers;
+
+static void count_worker(pid_t tid)
+{
+	char path[64], name[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (read(fd, name, sizeof(name) - 1) > 0)
+		nr_workers += !strcmp(name, "uaio-bound\n");
+	close(fd);
+}
+
+/* Not all threads of the library are workers. */
+static unsigned count_workers(void)
+{
+	nr_workers = 0;
+	(void)host_for_engine_threads(count_worker);
+	return nr_workers;
+}
+
+/* Until there are nr workers; hanging ends by the alarm. */
+static void await_workers(unsigned nr)
+{
+	while (count_workers() != nr)
+		sched_yield();
+}
+
+static void submit_reads(aio_context_t ctx, int fd, unsigned nr)
+{
+	static char in[BLOCK];
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct iocb iocb = host_iocb(IOCB_CMD_PREAD, fd, in, BLOCK,
+					     (long long)i * BLOCK);
+
+		REQUIRE(host_submit(ctx, &iocb) == 1);
+	}
+}
+
+static void limit_to(int nr, int old)
+{
+	int workers[2] = { nr, -1 };
+
+	REQUIRE(lib.set_workers(workers) == 0);
+	REQUIRE(workers[0] == old && workers[1] == 256);
+}
+
+/*
+ * Under UAIO_WORKERS=2, with reads that nobody answers: what is there is never
+ * more than the limit, which is raised and lowered meanwhile.
+ */
+void control_threads(void)
+{
+	enum { NR = 24 };
+	struct slowfs *fs = host_slow();
+	aio_context_t ctx;
+	int fd;
+
+	find_all();
+	ctx = host_context(NR);
+	fd = open("slow/file", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	REQUIRE(fd >= 0);
+	host_write_blocks(ctx, fd, 0, NR);
+	host_reap_blocks(ctx, NR);
+	slowfs_hold(fs, SLOWFS_READ);
+	submit_reads(ctx, fd, NR);
+	slowfs_await(fs, SLOWFS_READ, 2);
+	REQUIRE(count_workers() == 2);
+
+	limit_to(5, 2);
+	slowfs_await(fs, SLOWFS_READ, 5);
+	REQUIRE(count_workers() == 5);
+	limit_to(1, 5);
+	slowfs_release(fs, SLOWFS_READ);
+	host_reap_blocks(ctx, NR);
+	await_workers(1);
+
+	slowfs_hold(fs, SLOWFS_READ);
+	submit_reads(ctx, fd, NR);
+	slowfs_await(fs, SLOWFS_READ, 1);
+	REQUIRE(count_workers() == 1);
+	slowfs_release(fs, SLOWFS_READ);
+	host_reap_blocks(ctx, NR);
+
+	/* Now they are made by who submits them. */
+	limit_to(0, 1);
+	submit_reads(ctx, fd, NR);
+	host_reap_blocks(ctx, NR);
+	await_workers(0);
+	limit_to(2, 0);
+	submit_reads(ctx, fd, NR);
+	host_reap_blocks(ctx, NR);
+	REQUIRE(host_destroy(ctx) == 0);
+	REQUIRE(close(fd) == 0);
+	slowfs_stop(fs);
 }

@@ -369,6 +369,7 @@ static const struct {
 	{ "ids-change", ids_change },
 	{ "control-numbers", control_numbers },
 	{ "control-cancel", control_cancel },
+	{ "control-threads", control_threads },
 	{ "limit-descriptors", limit_descriptors },
 	{ "limit-threads", limit_threads },
 	{ "limit-memory", limit_memory },

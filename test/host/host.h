@@ -147,6 +147,7 @@ void ids_change(void);
 
 void control_numbers(void);
 void control_cancel(void);
+void control_threads(void);
 
 void limit_descriptors(void);
 void limit_threads(void);
