@@ -203,20 +203,35 @@ int uaio_own_fd_yield(int fd)
 	return 0;
 }
 
+/*
+ * A child of vfork() runs in our memory, but its descriptors are its own. Asked
+ * only where there is something to lose.
+ */
+static bool are_known(unsigned first, unsigned last)
+{
+	if (first == last && !uaio_file_may_know((int)first))
+		return false;
+	return uaio_engine_is_ours();
+}
+
 void uaio_fds_closing(unsigned first, unsigned last)
 {
-	/*
-	 * A child of vfork() runs in our memory, but its descriptors are its
-	 * own. Asked only where there is something to lose.
-	 */
-	if (first == last && !uaio_file_may_know((int)first))
-		return;
-	if (!uaio_engine_is_ours())
+	if (!are_known(first, last))
 		return;
 	if (first == last)
 		uaio_file_closing((int)first);
 	else
 		uaio_file_closing_range(first, last);
+}
+
+void uaio_fds_closed(unsigned first, unsigned last)
+{
+	if (!are_known(first, last))
+		return;
+	if (first == last)
+		uaio_file_closed((int)first);
+	else
+		uaio_file_closed_range(first, last);
 }
 
 int uaio_look_up(int fd, bool has_resfd, int resfd, struct uaio_file **ret_file)

@@ -157,8 +157,12 @@ void uaio_batch_end(struct uaio_batch *batch);
 int uaio_look_up(int fd, bool has_resfd, int resfd,
 		 struct uaio_file **ret_file);
 
-/* Before and after descriptors [first, last] are closed or replaced. */
+/*
+ * Before and after descriptors [first, last] are closed or replaced. After, they
+ * may be other threads' already.
+ */
 void uaio_fds_closing(unsigned first, unsigned last);
+void uaio_fds_closed(unsigned first, unsigned last);
 
 /* Return: whether the engine owns one in the range, the lowest in ret_fd. */
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);

@@ -2,15 +2,12 @@
 #include "engine/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/sys.h"
 #include "engine/entry.h"
+#include "engine/identity.h"
 #include "engine/order.h"
 #include "engine/ownfd.h"
 #include "engine/ready.h"
@@ -95,132 +92,26 @@ static struct uaio_file **make_slot_locked(int fd)
 	return slot_of(fd);
 }
 
-static bool is_memory_fs(int fd)
-{
-	struct statfs fs;
-
-	if (sys_fstatfs(fd, &fs) < 0)
-		return false;
-	return fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC ||
-	       fs.f_type == HUGETLBFS_MAGIC;
-}
-
-/*
- * Anonymous inodes have no type; the kernel has no other sign of what they are
- * than the name. Those listed can be read, all others neither read nor written
- * by AIO. Without /proc everything is let through.
- */
-static uint32_t anonymous_flags(int fd)
-{
-	static const struct {
-		const char *name;
-		uint32_t flags;
-	} kinds[] = {
-		{ "anon_inode:[eventfd]",
-		  UAIO_FILE_F_EVENTFD | UAIO_FILE_F_NO_WRITE },
-		{ "anon_inode:[timerfd]", UAIO_FILE_F_NO_WRITE },
-		{ "anon_inode:[signalfd]", UAIO_FILE_F_NO_WRITE },
-		{ "anon_inode:", UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE },
-	};
-	char path[32] = "/proc/self/fd/", link[64];
-	char digits[12];
-	int nr = 0, at = 14;
-
-	do
-		digits[nr++] = (char)('0' + fd % 10);
-	while (fd /= 10);
-	while (nr)
-		path[at++] = digits[--nr];
-	path[at] = '\0';
-	nr = sys_readlinkat(AT_FDCWD, path, link, sizeof(link) - 1);
-	if (nr < 0)
-		return UAIO_FILE_F_EVENTFD;
-	link[nr] = '\0';
-	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (!strncmp(link, kinds[i].name, strlen(kinds[i].name)))
-			return kinds[i].flags;
-	return 0;
-}
-
-static uint32_t flags_of(int open_flags)
-{
-	uint32_t flags = 0;
-	int access = open_flags & O_ACCMODE;
-
-	if (open_flags & O_PATH)
-		return UAIO_FILE_F_PATH;
-	if (access == O_RDONLY || access == O_RDWR)
-		flags |= UAIO_FILE_F_READ;
-	if (access == O_WRONLY || access == O_RDWR)
-		flags |= UAIO_FILE_F_WRITE;
-	if (open_flags & O_NONBLOCK)
-		flags |= UAIO_FILE_F_NONBLOCK;
-	if (open_flags & O_APPEND)
-		flags |= UAIO_FILE_F_APPEND;
-	if (open_flags & O_DSYNC) /* a bit of O_SYNC too */
-		flags |= UAIO_FILE_F_SYNC;
-	return flags;
-}
-
-/* What a descriptor is. */
-struct identity {
-	struct stat st;
-	int open_flags;
-};
-
-static bool identify(int fd, struct identity *ret_id)
-{
-	ret_id->open_flags = sys_fcntl(fd, F_GETFL, 0);
-	return ret_id->open_flags >= 0 && sys_fstat(fd, &ret_id->st) == 0;
-}
-
-static uint32_t stream_flags(int fd, mode_t mode)
-{
-	uint32_t flags = 0;
-
-	if (!S_ISCHR(mode) || sys_lseek(fd, 0, SEEK_CUR) == -ESPIPE)
-		flags |= UAIO_FILE_F_STREAM;
-	if (S_ISSOCK(mode))
-		flags |= UAIO_FILE_F_SOCKET;
-	if (!(mode & S_IFMT))
-		flags |= anonymous_flags(fd);
-	return flags;
-}
-
 /* Fill in all but the references. Return: 0 or -ENOMEM. */
-static int classify(struct uaio_file *file, int fd, const struct identity *id)
+static int classify(struct uaio_file *file, int fd,
+		    const struct uaio_identity *id)
 {
-	mode_t mode = id->st.st_mode;
-	uint32_t flags = flags_of(id->open_flags), kind;
 	struct uaio_inode *inode = NULL;
 
-	if (!S_ISREG(mode) && !S_ISBLK(mode) && !S_ISDIR(mode)) {
-		kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
-		flags |= stream_flags(fd, mode);
-	} else {
-		kind = id->open_flags & O_DIRECT ? UAIO_KIND_DIRECT
-						 : UAIO_KIND_CACHED;
-		if (S_ISDIR(mode))
-			flags |= UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
-		if (S_ISBLK(mode))
-			flags |= UAIO_FILE_F_BLOCKDEV;
-		else if (is_memory_fs(fd))
-			kind = UAIO_KIND_MEMORY;
-		inode = S_ISBLK(mode)
-				? uaio_inode_get(UINT64_MAX, id->st.st_rdev)
-				: uaio_inode_get(id->st.st_dev, id->st.st_ino);
+	if (id->has_inode) {
+		inode = uaio_inode_get(id->dev, id->ino);
 		if (!inode)
 			return -ENOMEM;
 	}
 	/* relaxed: published by the slot; see file.h about stale readers */
 	store_relaxed(&file->fd, fd);
-	store_relaxed(&file->kind, kind);
-	store_relaxed(&file->flags, flags);
+	store_relaxed(&file->kind, id->kind);
+	store_relaxed(&file->flags, id->flags);
 	store_relaxed(&file->inode, inode);
 	return 0;
 }
 
-static struct uaio_file *new_file(int fd, const struct identity *id)
+static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 {
 	struct uaio_file *file = uaio_slab_get(&files.slab);
 
@@ -293,13 +184,13 @@ static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 static int open_once(int fd, struct uaio_file **ret_file)
 {
 	struct uaio_file *file;
-	struct identity id;
+	struct uaio_identity id;
 	uint64_t nr_closings;
 
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	nr_closings = files.nr_closings;
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	if (!identify(fd, &id))
+	if (!uaio_identify(fd, &id))
 		return -EBADF;
 	file = new_file(fd, &id);
 	return file ? publish(fd, file, nr_closings, ret_file) : -ENOMEM;
@@ -555,23 +446,27 @@ static void lose_fd(struct uaio_file *file)
 	await_calls(file);
 }
 
-void uaio_file_closing(int fd)
+/* Under the table's lock, which is where slots are written. */
+static struct uaio_file *peek_locked(int fd)
 {
-	struct uaio_file *file = NULL, **slot;
+	struct uaio_file **slot = slot_of(fd);
 
-	if (!files.leaves || fd < 0 || !uaio_file_may_know(fd))
-		return;
-	uaio_lock(&files.lock, UAIO_RANK_FILES);
-	files.nr_closings++;
-	slot = slot_of(fd);
-	if (slot) {
-		file = load_relaxed(slot);
+	return slot ? load_relaxed(slot) : NULL;
+}
+
+static struct uaio_file *take_out_locked(int fd)
+{
+	struct uaio_file *file = peek_locked(fd);
+
+	if (file)
 		/* [MB:file-ref] seq_cst: pairs with uaio_file_get(). */
-		store_seq_cst(slot, NULL);
-	}
-	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	if (!file)
-		return;
+		store_seq_cst(slot_of(fd), NULL);
+	return file;
+}
+
+/* It is in no slot any more. */
+static void let_go(struct uaio_file *file)
+{
 	/* [MB:file-ref] seq_cst: after the slot, see uaio_file_get(). */
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
@@ -582,7 +477,70 @@ void uaio_file_closing(int fd)
 	uaio_file_put(file);
 }
 
-void uaio_file_closing_range(unsigned first, unsigned last)
+void uaio_file_closing(int fd)
+{
+	struct uaio_file *file;
+
+	if (!files.leaves || fd < 0 || !uaio_file_may_know(fd))
+		return;
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	files.nr_closings++;
+	file = take_out_locked(fd);
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
+	if (file)
+		let_go(file);
+}
+
+/* Return: whether the entry, borrowed, says what fd is now. */
+static bool is_entry_of(const struct uaio_file *file, int fd)
+{
+	struct uaio_inode *inode = NULL;
+	struct uaio_identity id;
+	bool is_same;
+
+	if (!uaio_identify(fd, &id))
+		return false;
+	if (id.has_inode && !(inode = uaio_inode_get(id.dev, id.ino)))
+		return false;
+	/* relaxed: it may become another's; the caller finds out */
+	is_same = load_relaxed(&file->kind) == id.kind &&
+		  load_relaxed(&file->flags) == id.flags &&
+		  load_relaxed(&file->inode) == inode;
+	if (inode)
+		uaio_inode_put(inode);
+	return is_same;
+}
+
+/*
+ * An entry that is true is left to its owner. To take it out would be to take
+ * from whoever has the number now what he has to wait for before he closes it.
+ */
+void uaio_file_closed(int fd)
+{
+	struct uaio_file *file;
+	uint64_t nr_closings;
+	bool is_out;
+
+	if (!files.leaves || fd < 0 || !uaio_file_may_know(fd))
+		return;
+	do {
+		uaio_lock(&files.lock, UAIO_RANK_FILES);
+		nr_closings = ++files.nr_closings;
+		file = peek_locked(fd);
+		uaio_unlock(&files.lock, UAIO_RANK_FILES);
+		if (!file || is_entry_of(file, fd))
+			return;
+		/* Unless something was closed since: then it may be another. */
+		uaio_lock(&files.lock, UAIO_RANK_FILES);
+		is_out = files.nr_closings == nr_closings;
+		if (is_out)
+			(void)take_out_locked(fd);
+		uaio_unlock(&files.lock, UAIO_RANK_FILES);
+	} while (!is_out);
+	let_go(file);
+}
+
+static void for_range(unsigned first, unsigned last, void (*tell)(int fd))
 {
 	/* relaxed: what another thread submits meanwhile is unordered */
 	uint32_t nr_leaves = files.leaves ? load_relaxed(&files.nr_leaves) : 0;
@@ -595,6 +553,16 @@ void uaio_file_closing_range(unsigned first, unsigned last)
 		if (!load_relaxed(&files.leaves[fd >> LEAF_BITS]))
 			fd |= LEAF_FDS - 1;
 		else
-			uaio_file_closing((int)fd);
+			tell((int)fd);
 	}
+}
+
+void uaio_file_closing_range(unsigned first, unsigned last)
+{
+	for_range(first, last, uaio_file_closing);
+}
+
+void uaio_file_closed_range(unsigned first, unsigned last)
+{
+	for_range(first, last, uaio_file_closed);
 }

@@ -16,8 +16,11 @@
  *       a regular file the closer makes those that are queued and waits for
  *       those that run; on one that may never get ready they move to a private
  *       duplicate.
+ *   I4  Who closes a number takes its entry out before, and nobody else does
+ *       while the entry says what the number is: else the number could go
+ *       while requests of the entry are still to be made on it.
  *
- * Thread-safety: any thread. uaio_file_closing() may sleep.
+ * Thread-safety: any thread. uaio_file_closing() and _closed() may sleep.
  */
 #ifndef UAIO_ENGINE_FILE_H
 #define UAIO_ENGINE_FILE_H
@@ -153,7 +156,14 @@ bool uaio_file_may_know(int fd);
  */
 void uaio_file_closing(int fd);
 
+/*
+ * fd has been closed or replaced: forget what was made of it on the way there.
+ * It may be open again by now, by another thread, and closed by that one next.
+ */
+void uaio_file_closed(int fd);
+
 /* The same for all of [first, last]. */
 void uaio_file_closing_range(unsigned first, unsigned last);
+void uaio_file_closed_range(unsigned first, unsigned last);
 
 #endif /* UAIO_ENGINE_FILE_H */

@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "engine/config.h"
+#include "engine/file.h"
 #include "engine/ring.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
@@ -147,7 +148,7 @@ static bool switch_file(long nr, const long args[6], long *ret_res)
 			   args[5]);
 	uaio_fds_closing((unsigned)switching.fd, (unsigned)switching.fd);
 	(void)dup2(switching.to, switching.fd);
-	uaio_fds_closing((unsigned)switching.fd, (unsigned)switching.fd);
+	uaio_fds_closed((unsigned)switching.fd, (unsigned)switching.fd);
 	*ret_res = res;
 	return true;
 }
@@ -235,6 +236,95 @@ static void a_stale_entry_is_not_kept(void **state)
 	assert_true(n > 2);
 }
 
+/* And made on the way from one file to the other. */
+static void an_entry_of_the_file_before_is_not_kept(void **state)
+{
+	(void)state;
+	for (int is_range = 0; is_range < 2; is_range++) {
+		int number = unit_file(true), other = unit_file(true);
+		unsigned first = (unsigned)number, last = first + !!is_range;
+		struct uaio_file *file;
+
+		uaio_fds_closing(first, last);
+		assert_int_equal(uaio_file_open(number, &file), 0);
+		assert_int_equal(dup2(other, number), number);
+		uaio_fds_closed(first, last);
+		assert_null(uaio_file_find(number));
+		unit_close(number);
+		unit_close(other);
+	}
+}
+
+/*
+ * Between a number's end and the closer's coming back to say so another thread
+ * may get the number, submit, and close: it still has to wait then.
+ */
+static int taken_by_another(int number, int from)
+{
+	struct uaio_file *file;
+
+	assert_int_equal(uaio_file_open(number, &file), 0);
+	uaio_fds_closing((unsigned)number, (unsigned)number);
+	assert_int_equal(close(number), 0);
+	assert_int_equal(fcntl(from, F_DUPFD_CLOEXEC, number), number);
+	return number;
+}
+
+static void a_stream_at_a_used_number_keeps_its_entry(void **state)
+{
+	int fd, ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	fd = taken_by_another(unit_file(true), ends[0]);
+	for (unsigned last = (unsigned)fd; last <= (unsigned)fd + 1; last++) {
+		uint64_t handle = unit_context(4);
+		struct iocb iocb =
+			unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], 1, 0);
+		struct uaio_file *file;
+
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		file = uaio_file_find(fd);
+		uaio_fds_closed((unsigned)fd, last);
+		assert_ptr_equal(uaio_file_find(fd), file);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		assert_int_equal(unit_reap_one(handle), 1);
+		unit_destroy(handle);
+	}
+	unit_close(fd);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static void closing_a_used_number_waits_for_its_requests(void **state)
+{
+	int other = unit_file(true),
+	    fd = taken_by_another(unit_file(true), other);
+	uint64_t handle = unit_context(NR);
+	struct iocb iocb = unit_iocb(IOCB_CMD_PWRITE, fd, buffers[0], SIZE, 0);
+	struct unit_thread thread;
+	struct uaio_file *file;
+	struct stat st;
+
+	(void)state;
+	uaio_config.force_worker = true;
+	unit_gate_close(fd);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_gate_await(1);
+	file = uaio_file_find(fd);
+	uaio_fds_closed((unsigned)fd, (unsigned)fd);
+	assert_ptr_equal(uaio_file_find(fd), file);
+	unit_thread_start(&thread, close_descriptor, &fd);
+	unit_await_sleep(&thread);
+	assert_int_equal(fstat(fd, &st), 0);
+	unit_gate_open();
+	assert_int_equal(unit_thread_join(&thread), 0);
+	assert_int_equal(unit_reap_one(handle), SIZE);
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+	unit_close(other);
+}
+
 /* The descriptor to be signalled becomes a file while the data is written. */
 static struct {
 	uint32_t is_armed; /* atomic */
@@ -254,8 +344,8 @@ static bool switch_resfd(long nr, const long args[6], long *ret_res)
 	uaio_fds_closing((unsigned)resfd_switch.resfd,
 			 (unsigned)resfd_switch.resfd);
 	(void)dup2(resfd_switch.to, resfd_switch.resfd);
-	uaio_fds_closing((unsigned)resfd_switch.resfd,
-			 (unsigned)resfd_switch.resfd);
+	uaio_fds_closed((unsigned)resfd_switch.resfd,
+			(unsigned)resfd_switch.resfd);
 	return false;
 }
 
@@ -415,7 +505,7 @@ static void closing_a_range_waits_for_all_in_it(void **state)
 	uaio_fds_closing((unsigned)fds[0], ~0u);
 	for (unsigned i = 0; i < NR; i++)
 		close(fds[i]);
-	uaio_fds_closing((unsigned)fds[0], ~0u);
+	uaio_fds_closed((unsigned)fds[0], ~0u);
 	assert_int_equal(unit_reap(handle, NR, events), NR);
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(events[i].res, SIZE);
@@ -431,6 +521,9 @@ int main(void)
 		UNIT_TEST(a_number_used_again_is_another_file),
 		UNIT_TEST(a_file_closed_while_it_is_looked_up_leaves_no_trace),
 		UNIT_TEST(a_stale_entry_is_not_kept),
+		UNIT_TEST(an_entry_of_the_file_before_is_not_kept),
+		UNIT_TEST(a_stream_at_a_used_number_keeps_its_entry),
+		UNIT_TEST(closing_a_used_number_waits_for_its_requests),
 		UNIT_TEST(a_signal_never_lands_in_a_file),
 		UNIT_TEST(a_signal_comes_after_its_event),
 		UNIT_TEST(an_eventfd_counts_each_completion),

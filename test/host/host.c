@@ -351,6 +351,7 @@ static const struct {
 	{ "handler-exits", handler_exits },
 	{ "numbers-regular", numbers_regular },
 	{ "numbers-polled", numbers_polled },
+	{ "numbers-of-threads", numbers_of_threads },
 	{ "numbers-of-engine", numbers_of_engine },
 	{ "numbers-of-engine-storm", numbers_of_engine_storm },
 	{ "close-all-first", close_all_first },

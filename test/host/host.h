@@ -126,6 +126,7 @@ void handler_exits(void);
 
 void numbers_regular(void);
 void numbers_polled(void);
+void numbers_of_threads(void);
 void numbers_of_engine(void);
 void numbers_of_engine_storm(void);
 void close_all_first(void);

@@ -212,6 +212,54 @@ void numbers_polled(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
+/* What one thread closes another has at once, and to itself. */
+static void use_numbers_once(aio_context_t ctx)
+{
+	struct timespec now = { 0 };
+	struct io_event event;
+	struct iocb iocb;
+	int ends[2], fd;
+
+	REQUIRE(pipe(ends) == 0);
+	iocb = host_poll(ends[0]);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	fd = nameless();
+	host_write_blocks(ctx, fd, 0, 2);
+	REQUIRE(close(fd) == 0);
+	host_reap_blocks(ctx, 2);
+	REQUIRE(close(ends[0]) == 0);
+	/* Nothing has come through the pipe. */
+	REQUIRE(syscall(SYS_io_getevents, ctx, 0l, 1l, &event, &now) == 0);
+	REQUIRE(close(ends[1]) == 0);
+	REQUIRE(host_reap(ctx, 1, &event) == 1);
+	REQUIRE(event.res == 0x10 /* POLLHUP */);
+	fd = nameless();
+	host_write_blocks(ctx, fd, 0, 1);
+	host_reap_blocks(ctx, 1);
+	REQUIRE(close(fd) == 0);
+}
+
+static void *use_numbers(void *arg)
+{
+	aio_context_t ctx = host_context(16);
+
+	(void)arg;
+	for (unsigned round = 0; round < host_rounds(8000); round++)
+		use_numbers_once(ctx);
+	REQUIRE(host_destroy(ctx) == 0);
+	return NULL;
+}
+
+void numbers_of_threads(void)
+{
+	pthread_t threads[6];
+
+	for (size_t i = 0; i < NR_ELEMENTS(threads); i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, use_numbers, NULL));
+	for (size_t i = 0; i < NR_ELEMENTS(threads); i++)
+		REQUIRE(!pthread_join(threads[i], NULL));
+}
+
 /*
  * The engine's own numbers: only on uaio. They are those from 512 up.
  */

@@ -266,11 +266,11 @@ void unit_await(bool (*condition)(void *arg), void *arg)
 
 /* descriptors */
 
-static void tell_closing(int fd)
+static void tell(int fd, void (*closes)(unsigned first, unsigned last))
 {
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
-	uaio_fds_closing((unsigned)fd, (unsigned)fd);
+	closes((unsigned)fd, (unsigned)fd);
 	uaio_leave();
 }
 
@@ -278,9 +278,9 @@ void unit_close(int fd)
 {
 	int ret;
 
-	tell_closing(fd);
+	tell(fd, uaio_fds_closing);
 	ret = close(fd);
-	tell_closing(fd);
+	tell(fd, uaio_fds_closed);
 	assert(ret == 0);
 }
 
@@ -288,9 +288,9 @@ void unit_dup2(int from, int to)
 {
 	int ret;
 
-	tell_closing(to);
+	tell(to, uaio_fds_closing);
 	ret = dup2(from, to);
-	tell_closing(to);
+	tell(to, uaio_fds_closed);
 	assert(ret == to);
 }
 

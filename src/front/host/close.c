@@ -64,6 +64,14 @@ void uaio_host_closing(unsigned first, unsigned last)
 	uaio_leave();
 }
 
+void uaio_host_closed(unsigned first, unsigned last)
+{
+	if (!uaio_engine_is_up() || !uaio_enter())
+		return;
+	uaio_fds_closed(first, last);
+	uaio_leave();
+}
+
 long uaio_host_raw_close(int fd)
 {
 	long ret;
@@ -73,7 +81,7 @@ long uaio_host_raw_close(int fd)
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	ret = sys_close(fd);
 	/* What was submitted on the number meanwhile must not outlive it. */
-	uaio_host_closing((unsigned)fd, (unsigned)fd);
+	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
 
@@ -127,7 +135,7 @@ long uaio_host_raw_dup(int from, int to, const int *flags)
 		uaio_host_closing((unsigned)to, (unsigned)to);
 	ret = dup_raw(from, to, flags);
 	if (from != to)
-		uaio_host_closing((unsigned)to, (unsigned)to);
+		uaio_host_closed((unsigned)to, (unsigned)to);
 	return ret;
 }
 
@@ -152,7 +160,7 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 	}
 	if (ret == 0 && from <= last)
 		ret = close_some(from, last, flags);
-	uaio_host_closing(first, last);
+	uaio_host_closed(first, last);
 	return ret;
 }
 
@@ -174,7 +182,7 @@ int close(int fd)
 		return (int)uaio_host_error(uaio_host_raw_close(fd));
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	ret = next.close(fd);
-	uaio_host_closing((unsigned)fd, (unsigned)fd);
+	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
 
@@ -186,7 +194,7 @@ int dup2(int from, int to)
 		return (int)uaio_host_error(uaio_host_raw_dup(from, to, NULL));
 	uaio_host_closing((unsigned)to, (unsigned)to);
 	ret = next.dup2(from, to);
-	uaio_host_closing((unsigned)to, (unsigned)to);
+	uaio_host_closed((unsigned)to, (unsigned)to);
 	return ret;
 }
 
@@ -199,7 +207,7 @@ int dup3(int from, int to, int flags)
 			uaio_host_raw_dup(from, to, &flags));
 	uaio_host_closing((unsigned)to, (unsigned)to);
 	ret = next.dup3(from, to, flags);
-	uaio_host_closing((unsigned)to, (unsigned)to);
+	uaio_host_closed((unsigned)to, (unsigned)to);
 	return ret;
 }
 
@@ -239,7 +247,7 @@ static int close_stream(close_stream_fn **real, const char *name, FILE *file)
 		uaio_host_find(name, real);
 	uaio_host_closing(fd, fd);
 	ret = (*real)(file);
-	uaio_host_closing(fd, fd);
+	uaio_host_closed(fd, fd);
 	return ret;
 }
 
@@ -253,7 +261,7 @@ static FILE *reopen(reopen_fn **real, const char *name, const char *path,
 		uaio_host_find(name, real);
 	uaio_host_closing(fd, fd);
 	ret = (*real)(path, mode, file);
-	uaio_host_closing(fd, fd);
+	uaio_host_closed(fd, fd);
 	return ret;
 }
 

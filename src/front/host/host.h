@@ -26,8 +26,9 @@ void uaio_host_find(const char *name, void *ret_function);
 /* The process is about to end by a way that runs no destructor. */
 void uaio_host_exiting(void);
 
-/* About to close [first, last], and after. */
+/* About to close or replace [first, last], and after. */
 void uaio_host_closing(unsigned first, unsigned last);
+void uaio_host_closed(unsigned first, unsigned last);
 
 /* A raw close, dup2, dup3 or close_range, with the engine told. */
 long uaio_host_raw_close(int fd);

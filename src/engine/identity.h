@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a descriptor is: the questions to the kernel, and what they come to
+ *
+ * Several calls, between which the number may become another file: the answer
+ * is worth something only if nothing was closed meanwhile (file.c).
+ */
+#ifndef UAIO_ENGINE_IDENTITY_H
+#define UAIO_ENGINE_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_identity {
+	uint32_t kind;  /* enum uaio_kind */
+	uint32_t flags; /* UAIO_FILE_F_* */
+	bool has_inode; /* regular files, folders, block devices */
+	uint64_t dev;   /* of a block device: UINT64_MAX, and the device */
+	uint64_t ino;
+};
+
+/* Return: false if fd is not open. */
+bool uaio_identify(int fd, struct uaio_identity *ret_id);
+
+#endif /* UAIO_ENGINE_IDENTITY_H */
