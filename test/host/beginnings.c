@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * No child is made while a thread begins or ends: in builds with
+ * AddressSanitizer
+ *
+ * Its runtime holds locks of its own while a thread begins or ends, and does
+ * not see to them when another forks: in the child, where nobody releases
+ * them, the next thread to begin would hang. Linked with
+ * --wrap=pthread_create, so that it covers the engine's threads, too; what else
+ * they do goes on while a child is made.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { NR_ENDING = 64 };
+
+typedef int create_fn(pthread_t *ret_thread, const pthread_attr_t *attr,
+		      void *(*main)(void *), void *arg);
+
+create_fn __real_pthread_create;
+create_fn __wrap_pthread_create;
+
+static uint32_t nr_changing;    /* atomic: beginning, or about to end */
+static uint32_t nr_forking;     /* atomic */
+static pid_t ending[NR_ENDING]; /* atomic: each may be gone, or 0 */
+
+struct beginning {
+	void *(*main)(void *arg);
+	void *arg;
+};
+
+static void change_begins(void)
+{
+	while (__atomic_add_fetch(&nr_changing, 1, __ATOMIC_SEQ_CST),
+	       __atomic_load_n(&nr_forking, __ATOMIC_SEQ_CST)) {
+		__atomic_sub_fetch(&nr_changing, 1, __ATOMIC_SEQ_CST);
+		sched_yield();
+	}
+}
+
+static void change_ends(void)
+{
+	__atomic_sub_fetch(&nr_changing, 1, __ATOMIC_SEQ_CST);
+}
+
+static bool is_gone(pid_t tid)
+{
+	return syscall(SYS_tgkill, getpid(), tid, 0) == -1 && errno == ESRCH;
+}
+
+static void note_ending(void)
+{
+	for (size_t i = 0;; i = (i + 1) % NR_ENDING) {
+		pid_t tid = __atomic_load_n(&ending[i], __ATOMIC_SEQ_CST);
+
+		if ((!tid || is_gone(tid)) &&
+		    __atomic_compare_exchange_n(&ending[i], &tid, gettid(),
+						false, __ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST))
+			return;
+	}
+}
+
+static void *begin(void *arg)
+{
+	struct beginning beginning = *(struct beginning *)arg;
+	void *ret;
+
+	free(arg);
+	change_ends();
+	ret = beginning.main(beginning.arg);
+	change_begins();
+	note_ending();
+	change_ends();
+	return ret;
+}
+
+int __wrap_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr,
+			  void *(*main)(void *), void *arg)
+{
+	struct beginning *beginning;
+	int ret;
+
+	change_begins();
+	beginning = malloc(sizeof(*beginning));
+	REQUIRE(beginning);
+	*beginning = (struct beginning){ main, arg };
+	ret = __real_pthread_create(ret_thread, attr, begin, beginning);
+	if (ret) {
+		free(beginning);
+		change_ends();
+	}
+	return ret;
+}
+
+static void before_fork(void)
+{
+	int old_errno = errno;
+
+	__atomic_add_fetch(&nr_forking, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&nr_changing, __ATOMIC_SEQ_CST))
+		sched_yield();
+	for (size_t i = 0; i < NR_ENDING; i++) {
+		pid_t tid = __atomic_load_n(&ending[i], __ATOMIC_SEQ_CST);
+
+		while (tid && !is_gone(tid))
+			sched_yield();
+		__atomic_store_n(&ending[i], 0, __ATOMIC_SEQ_CST);
+	}
+	errno = old_errno;
+}
+
+static void after_fork(void)
+{
+	__atomic_sub_fetch(&nr_forking, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Another thread may have been about to fork, too. */
+static void in_child(void)
+{
+	__atomic_store_n(&nr_forking, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&nr_changing, 0, __ATOMIC_SEQ_CST);
+}
+
+__attribute__((constructor)) static void load(void)
+{
+	REQUIRE(!pthread_atfork(before_fork, after_fork, in_child));
+}
