@@ -62,7 +62,8 @@ def _(tool):
                         "--dir", tool.scratch, "--json", path, "nop")
     rows = rows_of(path)
     disproved = {row["subject"] for row in rows
-                 if row["verdict"] == "disproved"}
+                 if row["verdict"] == "disproved"
+                 and not row["title"].startswith("best, ")}
     # Whether works find a worker awake, and each other, is the machine's doing.
     expect(disproved - {"packed", "packed+batches", "single+batches"}, set(),
            outcome.story)
