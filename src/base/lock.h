@@ -29,6 +29,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_INODES,  /* the table of ordering keys */
 	UAIO_RANK_INODE,   /* order of one inode's requests */
 	UAIO_RANK_READY,   /* parked requests */
+	UAIO_RANK_PAGE,    /* cold reads */
 	UAIO_RANK_ACCOUNT, /* one account of the work queue */
 	UAIO_RANK_WATCHER, /* calling the one who adds workers */
 	UAIO_RANK_RINGMEM, /* ring chunks */

@@ -186,6 +186,12 @@ static inline int sys_fcntl(int fd, int cmd, long arg)
 	return (int)uaio_sys6(SYS_fcntl, fd, cmd, arg, 0, 0, 0);
 }
 
+/* 64 bits: neither machine splits offsets over registers. */
+static inline int sys_fadvise(int fd, int64_t off, int64_t len, int advice)
+{
+	return (int)uaio_sys6(SYS_fadvise64, fd, off, len, advice, 0, 0);
+}
+
 static inline int64_t sys_lseek(int fd, int64_t off, int whence)
 {
 	return uaio_sys6(SYS_lseek, fd, off, whence, 0, 0, 0);

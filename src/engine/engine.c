@@ -29,6 +29,7 @@
 #include "engine/limits.h"
 #include "engine/order.h"
 #include "engine/ownfd.h"
+#include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/report.h"
 #include "engine/req.h"
@@ -78,6 +79,7 @@ static int start_locked(void)
 	uaio_req_wq_init();
 	uaio_limits_apply();
 	uaio_ready_init();
+	uaio_page_init();
 	uaio_exit_init();
 	uaio_stats_init();
 	uaio_report_init();

@@ -10,6 +10,7 @@
 #include "engine/identity.h"
 #include "engine/order.h"
 #include "engine/ownfd.h"
+#include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/req.h"
 
@@ -341,7 +342,7 @@ static bool holds_up(const struct uaio_req *req, const void *arg)
 
 /*
  * The closer holds the table's reference; all others are requests. Those that
- * wait for a worker are made here, or by who would queue them (wq.h).
+ * wait for pages or a worker are made here, or by who would queue them (wq.h).
  */
 static void see_requests_through(struct uaio_file *file)
 {
@@ -352,7 +353,8 @@ static void see_requests_through(struct uaio_file *file)
 	store_seq_cst(&file->is_closing, 1);
 	/* relaxed: before the look, which is under the queue's lock */
 	add_relaxed(&file->inode->nr_closers, 1);
-	while ((req = uaio_req_take(holds_up, file)))
+	while ((req = uaio_page_take(file)) ||
+	       (req = uaio_req_take(holds_up, file)))
 		uaio_req_complete(req, uaio_req_make(req));
 	while ((refs = load_seq_cst(&file->refs)) > 1)
 		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);

@@ -61,6 +61,7 @@ struct uaio_sqe {
 enum uaio_issue {
 	UAIO_ISSUE_DONE,         /* complete, with a result */
 	UAIO_ISSUE_RETRY_READY,  /* when its file is ready */
+	UAIO_ISSUE_RETRY_PAGE,   /* when its pages, now started, are there */
 	UAIO_ISSUE_RETRY_WORKER, /* on a worker, where it may block */
 };
 

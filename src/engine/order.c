@@ -41,8 +41,9 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode = uaio_slab_get(&inodes.slab);
 		if (!inode)
 			goto out;
-		inode->dev = dev;
-		inode->ino = ino;
+		/* relaxed: readers without a reference take any advice */
+		store_relaxed(&inode->dev, dev);
+		store_relaxed(&inode->ino, ino);
 		inode->refs = 0;
 		list_init(&inode->requests);
 		/* relaxed: nobody else has it yet */

@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "engine/exit.h"
+#include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/stats.h"
 
@@ -36,6 +37,7 @@ void uaio_group_init(struct uaio_group *group)
 	group->free = NULL;
 	group->is_closing = false;
 	store_relaxed(&group->nr_parked, 0);
+	uaio_page_init_group(group);
 }
 
 void uaio_group_fini(struct uaio_group *group)
@@ -108,6 +110,9 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	req->work.slot = NULL;
 	req->work.may_block = !uaio_optab[sqe->op].never_blocks;
 	list_init(&req->in_order);
+	list_init(&req->in_paged);
+	req->device = NULL;
+	req->is_oldest = false;
 	req->iov = iovs;
 	if (uaio_optab[sqe->op].is_vectored && !iovs) {
 		req->iov = req->inline_iov;
@@ -242,6 +247,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	struct uaio_file *file = req->file;
 	bool is_ordered = uaio_order_is_write(req->order);
 	bool was_held = uaio_req_is_held(req);
+	struct uaio_device *device = req->is_oldest ? req->device : NULL;
 
 	count(req);
 	put_iovs(req);
@@ -263,6 +269,8 @@ static void finish(struct uaio_req *req, int64_t res,
 		uaio_file_put(post.resfd);
 	if (was_held)
 		uaio_exit_release();
+	if (device)
+		uaio_page_next(device, ret_startable);
 }
 
 unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
@@ -316,6 +324,8 @@ static void route(struct uaio_req *req, struct uaio_kick *kick,
 {
 	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
 
+	if (req->device && uaio_page_park(req))
+		return;
 	if (!is_poll &&
 	    (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
@@ -502,6 +512,7 @@ bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable)
 	case UAIO_REQ_ORDERED: return uaio_order_cancel(req, ret_startable);
 	case UAIO_REQ_QUEUED: return cancel_queued(req);
 	case UAIO_REQ_PARKED: return uaio_ready_cancel(req);
+	case UAIO_REQ_PAGED: return uaio_page_cancel(req);
 	default: return false;
 	}
 }

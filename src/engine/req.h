@@ -10,20 +10,26 @@
  *   PREPPED -> QUEUED	 its starter, before it notes it for the work queue
  *   QUEUED -> PREPPED	 its starter, who got it back from there
  *   PREPPED -> PARKED	 its starter, under ready.c's lock
+ *   PREPPED -> PAGED	 its starter, under page.c's lock
+ *   PAGED -> PREPPED	 whoever makes it the oldest of its device, under that
+ *			 lock
  *   PARKED -> PREPPED	 the poller, to hand it on, under that lock
  *   QUEUED -> RUNNING	 a worker or a canceller, who has got it from there
  *   PARKED -> RUNNING	 the poller or a canceller, under ready.c's lock
+ *   PAGED -> RUNNING	 who tries or closes, or a canceller, under page.c's lock
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
  *   PREPPED -> RUNNING	 its starter, if no thread can be had for it, or its
  *			 context goes away
  *   RUNNING -> PARKED	 the poller: not ready after all
+ *   RUNNING -> PAGED	 who tried it: its pages are not there
  *   RUNNING -> FREE	 whoever made it RUNNING, by completing it
  *
  *   I1  One owner in each state; who made a request RUNNING completes it, once.
  *   I2  A request is on its group's list from PREPPED until its event is
  *       posted, so a canceller that holds the group's lock may look at it.
- *   I3  In each state it is on exactly one other list: a startable list or
- *       the poller's (link), one of the work queue's (work); ORDERED ones only
+ *   I3  In each state it is on exactly one other list: a startable list, the
+ *       poller's or its device's (link), one of the work queue's (work);
+ *       ORDERED ones only
  *       on in_order.
  *
  * Memory comes from a slab and is kept by the group while it lives: no malloc
@@ -45,12 +51,15 @@
 #include "engine/sink.h"
 #include "engine/wq.h"
 
+struct uaio_device;
+
 enum uaio_req_state {
 	UAIO_REQ_FREE,
 	UAIO_REQ_PREPPED,
 	UAIO_REQ_ORDERED, /* waits behind others of its inode */
 	UAIO_REQ_QUEUED,  /* on an account of the work queue */
 	UAIO_REQ_PARKED,  /* waits for its file to be ready */
+	UAIO_REQ_PAGED,   /* waits for its pages to be read in */
 	UAIO_REQ_RUNNING,
 };
 
@@ -70,6 +79,10 @@ struct uaio_group {
 	/* under ready.c's lock */
 	bool is_closing;    /* nothing may be parked any more */
 	uint32_t nr_parked; /* atomic: or being tried */
+
+	/* under page.c's lock */
+	struct list paged;
+	uint32_t nr_paged; /* atomic: or being tried */
 };
 
 struct uaio_req {
@@ -92,10 +105,13 @@ struct uaio_req {
 	int64_t done_bytes;  /* of a stream request that was cut */
 	bool is_blocking;    /* its file knows no RWF_NOWAIT: a worker's */
 	struct list link;
-	struct uaio_work work; /* QUEUED: the work queue's */
-	uint32_t poll_round;   /* when the poller last watched it */
-	struct list in_order;  /* under the inode's lock */
-	uint32_t state;        /* atomic: enum uaio_req_state, see above */
+	struct uaio_work work;      /* QUEUED: the work queue's */
+	struct uaio_device *device; /* whose pages it waits for, or NULL */
+	bool is_oldest;             /* of that device: it is read by a worker */
+	struct list in_paged;       /* of its group, under page.c's lock */
+	uint32_t poll_round;        /* when the poller last watched it */
+	struct list in_order;       /* under the inode's lock */
+	uint32_t state;             /* atomic: enum uaio_req_state, see above */
 
 	/* in cycles, the owner's; only where statistics are on */
 	uint64_t submitted;   /* when the call of io_submit began */

@@ -11,6 +11,7 @@
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "engine/config.h"
+#include "engine/page.h"
 #include "engine/stats.h"
 
 enum {
@@ -30,6 +31,8 @@ enum {
 	 * than waiting for a page that is being read in just now.
 	 */
 	LONG_READ_BYTES = 1 << 20,
+	/* Copying more than this is better done by a worker. */
+	PAGED_BYTES_MAX = 128 << 10,
 	/*
 	 * A buffered write that takes this long, and as much again for each
 	 * MiB it has, waits for writeback: a MiB takes 0.3 to 0.7 ms here.
@@ -167,6 +170,31 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 	return res == -EAGAIN ? -EAGAIN : got;
 }
 
+int64_t uaio_read_cached(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+{
+	int64_t res = run(file, sqe, RWF_NOWAIT, ret);
+
+	if (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
+		return read_on(file, sqe, res, ret);
+	if (res == -EAGAIN && may_wait(sqe, 0))
+		return run(file, sqe, 0, ret);
+	return res;
+}
+
+/* Not cached. */
+static enum uaio_issue start_pages(const struct uaio_file *file,
+				   const struct uaio_sqe *sqe)
+{
+	const struct uaio_inode *inode = load_relaxed(&file->inode);
+	uint64_t bytes = uaio_sqe_bytes(sqe);
+
+	if (!inode || bytes > PAGED_BYTES_MAX ||
+	    !uaio_page_start(inode, sqe, bytes))
+		return UAIO_ISSUE_RETRY_WORKER;
+	return UAIO_ISSUE_RETRY_PAGE;
+}
+
 static enum uaio_issue ask_page_cache(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      struct uaio_outcome *ret)
@@ -176,18 +204,14 @@ static enum uaio_issue ask_page_cache(struct uaio_file *file,
 	/* relaxed throughout: advice */
 	if (load_relaxed(&file->nowait_refused))
 		return UAIO_ISSUE_RETRY_WORKER;
-	res = run(file, sqe, RWF_NOWAIT, ret);
+	res = uaio_read_cached(file, sqe, ret);
 	if (res == -EOPNOTSUPP) {
 		store_relaxed(&file->nowait_refused, 1);
 		return UAIO_ISSUE_RETRY_WORKER;
 	}
-	if (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
-		res = read_on(file, sqe, res, ret);
-	else if (res == -EAGAIN && may_wait(sqe, 0))
-		res = run(file, sqe, 0, ret);
 	if (res == -EAGAIN) {
 		store_relaxed(&file->hit_streak, 0);
-		return UAIO_ISSUE_RETRY_WORKER;
+		return start_pages(file, sqe);
 	}
 	/* Where the cycle counter's rate is still unknown, go on asking. */
 	if (load_relaxed(&file->hit_streak) < STREAK_HITS - 1 ||

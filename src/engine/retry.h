@@ -42,6 +42,13 @@ enum { UAIO_RWF_DEFERRABLE = 0x2 | 0x4 | 0x10 }; /* DSYNC, SYNC, APPEND */
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 		   struct uaio_outcome *ret);
 
+/*
+ * Make a read as far as the page cache has it.
+ * Return: its whole result; -EAGAIN if that takes waiting, -EOPNOTSUPP.
+ */
+int64_t uaio_read_cached(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
+
 /* Return: how the request is ordered against others of its inode. */
 enum uaio_order uaio_order_of(const struct uaio_file *file,
 			      const struct uaio_sqe *sqe);

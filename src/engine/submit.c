@@ -14,6 +14,7 @@
 #include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/exit.h"
+#include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/retry.h"
 #include "engine/stats.h"
@@ -211,6 +212,8 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 			flush(batch);
 		if (!uaio_order_enter(req))
 			return 0;
+		if (issue == UAIO_ISSUE_RETRY_PAGE)
+			uaio_page_expect(req);
 	} else if (req->file && issue != UAIO_ISSUE_RETRY_READY) {
 		/* And the other way round: closing it must not wait. */
 		(void)uaio_file_make_private(req->file);

@@ -264,7 +264,9 @@ static void what_is_not_cached_goes_to_a_worker(void **state)
 	store_relaxed(&file.nowait_error, EAGAIN);
 	for (unsigned i = 0; i < 5; i++)
 		assert_in_worker(IOCB_CMD_PREAD);
-	assert_int_equal(load_relaxed(&file.nr_nowait), 5);
+	/* A worker that has read one may ask for the next. */
+	assert_true(load_relaxed(&file.nr_nowait) >= 5);
+	assert_int_equal(load_relaxed(&file.nr_plain), 5);
 }
 
 static void a_file_that_knows_no_asking_is_asked_once(void **state)

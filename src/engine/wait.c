@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/ownfd.h"
+#include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/wq.h"
 
@@ -290,6 +291,7 @@ static long get_more(struct uaio_ctx *ctx, uint64_t life,
 	long more;
 
 	uaio_ready_try_group(&ctx->group);
+	uaio_page_try_group(&ctx->group);
 	more = pop(ctx, life, events, got, wait);
 	if (more < 0)
 		return got ? got : more;

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "engine/entry.h"
+#include "engine/req.h"
+#include "engine/retry.h"
+
+enum {
+	/* File systems that are told apart; of more, a worker for each read. */
+	NR_DEVICES = 64,
+	/*
+	 * What is started beyond this would wait for a slot in the device's own
+	 * queue, inside io_submit: disks have 128 to 1024.
+	 */
+	MAX_PENDING = 128,
+	/* Requests tried in one go, and in how many goes. */
+	TRIES = 16,
+	ROUNDS = 4,
+	/* Disks serve in about the order of submission: then look no further. */
+	MISSES = 4,
+	/* So many oldest reads in a row with no other found: no help. */
+	MAX_FUTILE = 16,
+	FIRST_SKIPS = 1 << 10,
+	MAX_SKIPS = 1 << 20,
+};
+
+struct uaio_device {
+	/* immutable once it is counted */
+	uint64_t dev; /* or UINT64_MAX: */
+	uint64_t rdev;
+	bool is_remote; /* an answer may never come, or long after others */
+
+	/* atomic, advice */
+	uint32_t nr_skips; /* reads that go to a worker each before a new try */
+
+	/* under lock; nr_pending is atomic: submitters peek */
+	struct list pending;
+	uint32_t nr_pending;
+	bool has_oldest; /* one of its requests is queued or being read */
+	bool has_found;  /* since then */
+	uint32_t nr_futile;
+	uint32_t next_skips;
+};
+
+static struct {
+	uint32_t nr_devices;   /* atomic, written under lock */
+	struct uaio_lock lock; /* rank PAGE */
+	struct uaio_device devices[NR_DEVICES];
+} pages;
+
+void uaio_page_init(void)
+{
+	pages.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&pages.nr_devices, 0);
+}
+
+void uaio_page_init_group(struct uaio_group *group)
+{
+	/* Who waited for the context in its last life may be looking. */
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	list_init(&group->paged);
+	store_relaxed(&group->nr_paged, 0);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+/* One request that is not answered must not hold up those that are. */
+static bool is_remote_fs(int fd)
+{
+	static const uint32_t types[] = {
+		0x65735546 /* FUSE */, NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC,      CIFS_SUPER_MAGIC, V9FS_MAGIC,
+		CEPH_SUPER_MAGIC,      AFS_FS_MAGIC,     CODA_SUPER_MAGIC,
+	};
+	struct statfs fs;
+
+	if (sys_fstatfs(fd, &fs) < 0)
+		return true;
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if ((uint32_t)fs.f_type == types[i])
+			return true;
+	return false;
+}
+
+static struct uaio_device *find_device(uint64_t dev, uint64_t rdev)
+{
+	/* [MB:device] acquire: its members. Pairs with add_device_locked(). */
+	uint32_t nr = load_acquire(&pages.nr_devices);
+
+	for (uint32_t i = 0; i < nr; i++)
+		if (pages.devices[i].dev == dev &&
+		    pages.devices[i].rdev == rdev)
+			return &pages.devices[i];
+	return NULL;
+}
+
+static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
+					     bool is_remote)
+{
+	/* relaxed: written under the lock */
+	uint32_t nr = load_relaxed(&pages.nr_devices);
+	struct uaio_device *device = &pages.devices[nr];
+
+	if (nr == NR_DEVICES)
+		return NULL;
+	*device = (struct uaio_device){
+		.dev = dev,
+		.rdev = rdev,
+		.is_remote = is_remote,
+		.next_skips = FIRST_SKIPS,
+	};
+	list_init(&device->pending);
+	/* [MB:device] release: pairs with find_device(). */
+	store_release(&pages.nr_devices, nr + 1);
+	return device;
+}
+
+static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
+{
+	bool is_remote = is_remote_fs(fd);
+	struct uaio_device *device;
+	struct stat st;
+
+	/* The number may be another file's by now: then what it says is, too. */
+	if (sys_fstat(fd, &st) < 0 ||
+	    (dev == UINT64_MAX ? st.st_rdev != rdev : st.st_dev != dev))
+		return NULL;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	device = find_device(dev, rdev);
+	if (!device)
+		device = add_device_locked(dev, rdev, is_remote);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return device;
+}
+
+/* Return: the device an inode is on, or NULL. */
+static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
+{
+	/* relaxed: the entry may be another inode's by now: advice then */
+	uint64_t dev = load_relaxed(&inode->dev);
+	uint64_t rdev = dev == UINT64_MAX ? load_relaxed(&inode->ino) : 0;
+	struct uaio_device *device = find_device(dev, rdev);
+
+	return device ? device : new_device(dev, rdev, fd);
+}
+
+/* Return: whether this read goes to a worker because others found nothing. */
+static bool skip(struct uaio_device *device)
+{
+	/* relaxed: a lost update is one skip more or less */
+	uint32_t nr = load_relaxed(&device->nr_skips);
+
+	if (likely(!nr))
+		return false;
+	store_relaxed(&device->nr_skips, nr - 1);
+	return true;
+}
+
+static void give_up_locked(struct uaio_device *device)
+{
+	/* relaxed: advice */
+	store_relaxed(&device->nr_skips, device->next_skips);
+	if (device->next_skips < MAX_SKIPS)
+		device->next_skips *= 2;
+	device->nr_futile = 0;
+}
+
+bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
+		     uint64_t bytes)
+{
+	struct uaio_device *device = device_of(inode, sqe->fd);
+
+	/* relaxed: one more or less */
+	if (!device || device->is_remote || skip(device) ||
+	    load_relaxed(&device->nr_pending) >= MAX_PENDING)
+		return false;
+	if (sys_fadvise(sqe->fd, sqe->off, (int64_t)bytes,
+			POSIX_FADV_WILLNEED) == 0)
+		return true;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	give_up_locked(device);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return false;
+}
+
+void uaio_page_expect(struct uaio_req *req)
+{
+	if (req->file->kind == UAIO_KIND_CACHED)
+		req->device = device_of(req->file->inode, req->sqe.fd);
+}
+
+/* relaxed throughout: counts are written under the lock, and peeked at */
+static void enter_locked(struct uaio_req *req)
+{
+	struct uaio_device *device = req->device;
+
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_PAGED);
+	list_add_tail(&device->pending, &req->link);
+	store_relaxed(&device->nr_pending, device->nr_pending + 1);
+	list_add_tail(&req->group->paged, &req->in_paged);
+	store_relaxed(&req->group->nr_paged, req->group->nr_paged + 1);
+}
+
+static void leave_locked(struct uaio_req *req)
+{
+	struct uaio_device *device = req->device;
+
+	list_remove(&req->link);
+	store_relaxed(&device->nr_pending, device->nr_pending - 1);
+	list_remove(&req->in_paged);
+	store_relaxed(&req->group->nr_paged, req->group->nr_paged - 1);
+}
+
+/* Neither being tried nor the closer's. */
+static bool is_free_locked(const struct uaio_req *req)
+{
+	/* relaxed: set before the closer looks under the lock */
+	return uaio_req_state(req) == UAIO_REQ_PAGED &&
+	       !load_relaxed(&req->file->is_closing);
+}
+
+static void start_locked(struct uaio_req *req, struct list *ret_startable)
+{
+	leave_locked(req);
+	uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_PREPPED);
+	list_add_tail(ret_startable, &req->link);
+}
+
+/* See to it that one of the device's is read, if any waits (I2). */
+static void start_oldest_locked(struct uaio_device *device,
+				struct list *ret_startable)
+{
+	if (device->has_oldest)
+		return;
+	list_for_each (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (!is_free_locked(req))
+			continue;
+		start_locked(req, ret_startable);
+		device->has_oldest = req->is_oldest = true;
+		device->has_found = false;
+		return;
+	}
+}
+
+/* No help here: those that wait get a worker each (I5). */
+static void start_all_locked(struct uaio_device *device,
+			     struct list *ret_startable)
+{
+	list_for_each_safe (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (!is_free_locked(req))
+			continue;
+		start_locked(req, ret_startable);
+		req->device = NULL;
+	}
+}
+
+bool uaio_page_park(struct uaio_req *req)
+{
+	struct uaio_device *device = req->device;
+	bool parks = false;
+
+	if (req->is_oldest)
+		return false;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	/* relaxed: see is_free_locked() */
+	if (load_relaxed(&req->file->is_closing)) {
+		req->device = NULL;
+	} else if (!device->has_oldest) {
+		device->has_oldest = req->is_oldest = true;
+		device->has_found = false;
+	} else {
+		enter_locked(req);
+		parks = true;
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return parks;
+}
+
+/* Requests taken to be tried, RUNNING. */
+struct tries {
+	struct uaio_req *reqs[TRIES];
+	unsigned nr;
+};
+
+static void take_locked(struct uaio_req *req, struct tries *tries)
+{
+	uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
+	/* relaxed: read under the lock (I4) */
+	add_relaxed(&req->file->nr_using, 1);
+	tries->reqs[tries->nr++] = req;
+}
+
+/* Return: its result, or -EAGAIN: not there. */
+static int64_t try(struct uaio_req *req)
+{
+	struct uaio_outcome outcome;
+	int64_t res = uaio_read_cached(req->file, &req->sqe, &outcome);
+
+	if (res == -EAGAIN || res == -EOPNOTSUPP)
+		return -EAGAIN;
+	req->started = outcome.start;
+	return res;
+}
+
+/* One was tried, with res: back it goes, or leaves. */
+static void settle_locked(struct uaio_req *req, int64_t res,
+			  struct list *ret_startable)
+{
+	struct uaio_file *file = req->file;
+
+	if (res == -EAGAIN) {
+		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PAGED);
+	} else {
+		leave_locked(req);
+		req->device->has_found = true;
+	}
+	/* relaxed: under the lock the closer looks under */
+	if (sub_relaxed(&file->nr_using, 1) == 1 &&
+	    load_relaxed(&file->is_closing))
+		uaio_wake(&file->nr_using, 1);
+	start_oldest_locked(req->device, ret_startable);
+}
+
+/* Return: whether all were there. */
+static bool try_all(const struct tries *tries)
+{
+	int64_t results[TRIES];
+	unsigned nr_misses = 0;
+	struct list startable;
+
+	for (unsigned i = 0; i < tries->nr; i++) {
+		results[i] = nr_misses < MISSES ? try(tries->reqs[i]) : -EAGAIN;
+		nr_misses += results[i] == -EAGAIN;
+	}
+	list_init(&startable);
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	for (unsigned i = 0; i < tries->nr; i++)
+		settle_locked(tries->reqs[i], results[i], &startable);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	/* Those put back may be gone by now. */
+	for (unsigned i = 0; i < tries->nr; i++)
+		if (results[i] != -EAGAIN)
+			uaio_req_complete(tries->reqs[i], results[i]);
+	if (!list_is_empty(&startable))
+		uaio_req_start_all(&startable);
+	return nr_misses == 0;
+}
+
+static void take_of_group(struct uaio_group *group, struct tries *ret_tries)
+{
+	ret_tries->nr = 0;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	list_for_each (pos, &group->paged) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_paged);
+
+		if (is_free_locked(req))
+			take_locked(req, ret_tries);
+		if (ret_tries->nr == TRIES)
+			break;
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+static void take_of_device(struct uaio_device *device, struct tries *ret_tries)
+{
+	ret_tries->nr = 0;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	list_for_each (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (is_free_locked(req))
+			take_locked(req, ret_tries);
+		if (ret_tries->nr == TRIES)
+			break;
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+void uaio_page_try_group(struct uaio_group *group)
+{
+	struct tries tries;
+	unsigned nr_rounds = 0;
+
+	/* relaxed: a request of this thread is counted, and others race */
+	if (!load_relaxed(&group->nr_paged))
+		return;
+	do
+		take_of_group(group, &tries);
+	while (tries.nr && try_all(&tries) && ++nr_rounds < ROUNDS);
+}
+
+/* The oldest has been read and others were tried. */
+static void judge_locked(struct uaio_device *device, bool has_tried,
+			 struct list *ret_startable)
+{
+	if (device->has_found) {
+		device->nr_futile = 0;
+		device->next_skips = FIRST_SKIPS;
+	} else if (has_tried && ++device->nr_futile == MAX_FUTILE) {
+		give_up_locked(device);
+		start_all_locked(device, ret_startable);
+	}
+}
+
+void uaio_page_next(struct uaio_device *device, struct list *ret_startable)
+{
+	struct tries tries;
+	unsigned nr_rounds = 0;
+	bool has_tried = false;
+
+	for (;;) {
+		take_of_device(device, &tries);
+		has_tried |= tries.nr > 0;
+		if (!tries.nr || !try_all(&tries) || ++nr_rounds == ROUNDS)
+			break;
+	}
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	device->has_oldest = false;
+	judge_locked(device, has_tried, ret_startable);
+	start_oldest_locked(device, ret_startable);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+bool uaio_page_cancel(struct uaio_req *req)
+{
+	bool was_paged;
+
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	was_paged = uaio_req_state(req) == UAIO_REQ_PAGED;
+	if (was_paged) {
+		uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
+		leave_locked(req);
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return was_paged;
+}
+
+static struct uaio_req *take_of_file_locked(const struct uaio_file *file,
+					    struct uaio_device *device)
+{
+	list_for_each (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (req->file != file || uaio_req_state(req) != UAIO_REQ_PAGED)
+			continue;
+		uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
+		leave_locked(req);
+		return req;
+	}
+	return NULL;
+}
+
+struct uaio_req *uaio_page_take(struct uaio_file *file)
+{
+	struct uaio_device *device = find_device(
+		file->inode->dev,
+		file->inode->dev == UINT64_MAX ? file->inode->ino : 0);
+	struct uaio_req *req;
+	uint32_t nr;
+
+	if (!device)
+		return NULL;
+	for (;;) {
+		uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+		req = take_of_file_locked(file, device);
+		/* relaxed: under the lock (I4) */
+		nr = load_relaxed(&file->nr_using);
+		uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+		if (req || !nr)
+			return req;
+		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+	}
+}
