@@ -19,9 +19,16 @@ enum {
 	 * queue, inside io_submit: disks have 128 to 1024.
 	 */
 	MAX_PENDING = 128,
-	/* Requests tried in one go, and in how many goes. */
-	TRIES = 16,
-	ROUNDS = 4,
+	/*
+	 * Requests that are taken together to be tried, and how many times. A
+	 * worker takes fewer, so as to leave some to the waiter that it has
+	 * just woken: with 16, that one found none and slept once more, which
+	 * made 0.14 context switches per read of 0.10 at depth 32.
+	 */
+	WAITER_TRIES = UAIO_REQS_TOGETHER,
+	WAITER_ROUNDS = 4,
+	WORKER_TRIES = 4,
+	WORKER_ROUNDS = 16,
 	/* Disks serve in about the order of submission: then look no further. */
 	MISSES = 4,
 	/* So many oldest reads in a row with no other found: no help. */
@@ -287,7 +294,7 @@ bool uaio_page_park(struct uaio_req *req)
 
 /* Requests taken to be tried, RUNNING. */
 struct tries {
-	struct uaio_req *reqs[TRIES];
+	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	unsigned nr;
 };
 
@@ -333,23 +340,27 @@ static void settle_locked(struct uaio_req *req, int64_t res,
 /* Return: whether all were there. */
 static bool try_all(const struct tries *tries)
 {
-	int64_t results[TRIES];
-	unsigned nr_misses = 0;
+	struct uaio_req *found[UAIO_REQS_TOGETHER];
+	int64_t results[UAIO_REQS_TOGETHER];
+	unsigned nr_found = 0, nr_misses = 0;
 	struct list startable;
 
+	list_init(&startable);
 	for (unsigned i = 0; i < tries->nr; i++) {
 		results[i] = nr_misses < MISSES ? try(tries->reqs[i]) : -EAGAIN;
 		nr_misses += results[i] == -EAGAIN;
 	}
-	list_init(&startable);
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	for (unsigned i = 0; i < tries->nr; i++)
+	for (unsigned i = 0; i < tries->nr; i++) {
 		settle_locked(tries->reqs[i], results[i], &startable);
+		/* Those put back may be gone once the lock is released. */
+		if (results[i] == -EAGAIN)
+			continue;
+		found[nr_found] = tries->reqs[i];
+		results[nr_found++] = results[i];
+	}
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-	/* Those put back may be gone by now. */
-	for (unsigned i = 0; i < tries->nr; i++)
-		if (results[i] != -EAGAIN)
-			uaio_req_complete(tries->reqs[i], results[i]);
+	uaio_req_complete_reads(found, results, nr_found);
 	if (!list_is_empty(&startable))
 		uaio_req_start_all(&startable);
 	return nr_misses == 0;
@@ -365,7 +376,7 @@ static void take_of_group(struct uaio_group *group, struct tries *ret_tries)
 
 		if (is_free_locked(req))
 			take_locked(req, ret_tries);
-		if (ret_tries->nr == TRIES)
+		if (ret_tries->nr == WAITER_TRIES)
 			break;
 	}
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
@@ -380,7 +391,7 @@ static void take_of_device(struct uaio_device *device, struct tries *ret_tries)
 
 		if (is_free_locked(req))
 			take_locked(req, ret_tries);
-		if (ret_tries->nr == TRIES)
+		if (ret_tries->nr == WORKER_TRIES)
 			break;
 	}
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
@@ -396,7 +407,7 @@ void uaio_page_try_group(struct uaio_group *group)
 		return;
 	do
 		take_of_group(group, &tries);
-	while (tries.nr && try_all(&tries) && ++nr_rounds < ROUNDS);
+	while (tries.nr && try_all(&tries) && ++nr_rounds < WAITER_ROUNDS);
 }
 
 /* The oldest has been read and others were tried. */
@@ -421,7 +432,8 @@ void uaio_page_next(struct uaio_device *device, struct list *ret_startable)
 	for (;;) {
 		take_of_device(device, &tries);
 		has_tried |= tries.nr > 0;
-		if (!tries.nr || !try_all(&tries) || ++nr_rounds == ROUNDS)
+		if (!tries.nr || !try_all(&tries) ||
+		    ++nr_rounds == WORKER_ROUNDS)
 			break;
 	}
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);

@@ -235,7 +235,7 @@ static struct uaio_event event_of(const struct uaio_req *req, int64_t res)
 static void finish(struct uaio_req *req, int64_t res,
 		   struct list *ret_startable)
 {
-	struct uaio_event event = event_of(req, res);
+	const struct uaio_event event = event_of(req, res);
 	const struct uaio_post post = {
 		.events = &event,
 		.nr = 1,
@@ -292,6 +292,54 @@ unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	return nr;
+}
+
+/* Reads that go to one place: their events are posted together. */
+static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
+			 unsigned nr)
+{
+	struct uaio_event events[UAIO_REQS_TOGETHER];
+	struct uaio_file *files[UAIO_REQS_TOGETHER];
+	struct uaio_sink *sink = reqs[0]->sink;
+	struct uaio_group *group = reqs[0]->group;
+	const struct uaio_post post = {
+		.events = events,
+		.nr = nr,
+		.resfd = reqs[0]->resfd,
+		.nr_resfd = nr,
+	};
+
+	for (unsigned i = 0; i < nr; i++) {
+		events[i] = event_of(reqs[i], results[i]);
+		files[i] = reqs[i]->file;
+		count(reqs[i]);
+		put_iovs(reqs[i]);
+	}
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < nr; i++)
+		unlink_locked(reqs[i], true);
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < nr; i++)
+		uaio_file_put(files[i]);
+	sink->ops->post(sink, &post);
+	for (unsigned i = 0; post.resfd && i < nr; i++)
+		uaio_file_put(post.resfd);
+}
+
+void uaio_req_complete_reads(struct uaio_req *const *reqs,
+			     const int64_t *results, unsigned nr)
+{
+	while (nr) {
+		unsigned part = 1;
+
+		while (part < nr && reqs[part]->group == reqs[0]->group &&
+		       reqs[part]->resfd == reqs[0]->resfd)
+			part++;
+		finish_reads(reqs, results, part);
+		reqs += part;
+		results += part;
+		nr -= part;
+	}
 }
 
 int64_t uaio_req_make(struct uaio_req *req)

@@ -193,6 +193,15 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
 /* Complete a RUNNING request: post its event, start what waited for it. */
 void uaio_req_complete(struct uaio_req *req, int64_t res);
 
+/*
+ * The same for reads that wait for nothing but their pages: at most
+ * UAIO_REQS_TOGETHER, posted together where they are of one context.
+ */
+enum { UAIO_REQS_TOGETHER = 16 };
+
+void uaio_req_complete_reads(struct uaio_req *const *reqs,
+			     const int64_t *results, unsigned nr);
+
 /* The same for who leaves the process or its program: creates no thread. */
 void uaio_req_complete_last(struct uaio_req *req, int64_t res);
 

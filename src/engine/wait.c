@@ -180,6 +180,30 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 }
 
 /*
+ * The same, looking now and then for cold reads that can be made: one may be
+ * there long before an older one that a worker blocks on.
+ */
+static int wait_looking(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
+			const struct uaio_wait *wait)
+{
+	enum { LOOK_NS = 2000000 };
+	struct uaio_wait look = *wait;
+	int ret;
+
+	/* relaxed: what others submit meanwhile is the worker's */
+	if (!load_relaxed(&ctx->group.nr_paged))
+		return wait_for(ctx, life, need, wait);
+	look.deadline_ns = uaio_now_ns() + LOOK_NS;
+	if (look.deadline_ns >= wait->deadline_ns)
+		return wait_for(ctx, life, need, wait);
+	ret = wait_for(ctx, life, need, &look);
+	if (ret != -ETIMEDOUT)
+		return ret;
+	uaio_page_try_group(&ctx->group);
+	return 0;
+}
+
+/*
  * An address that events cannot be stored to (NULL) is noticed when there are
  * any, and they stay.
  */
@@ -257,7 +281,7 @@ static long wait_more(struct uaio_ctx *ctx, uint64_t life,
 		if (need > capacity)
 			need = capacity;
 		if (!spin_for(ctx, seen, need, wait->deadline_ns))
-			ret = wait_for(ctx, life, (uint32_t)need, wait);
+			ret = wait_looking(ctx, life, (uint32_t)need, wait);
 		seen = load_relaxed(&ctx->nr_done);
 		more = pop(ctx, life, events, got, wait);
 		if (more < 0)
