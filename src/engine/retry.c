@@ -189,7 +189,7 @@ static enum uaio_issue start_pages(const struct uaio_file *file,
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 	uint64_t bytes = uaio_sqe_bytes(sqe);
 
-	if (!inode || bytes > PAGED_BYTES_MAX ||
+	if (!inode || sqe->ioprio || bytes > PAGED_BYTES_MAX ||
 	    !uaio_page_start(inode, sqe, bytes))
 		return UAIO_ISSUE_RETRY_WORKER;
 	return UAIO_ISSUE_RETRY_PAGE;
