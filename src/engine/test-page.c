@@ -2,7 +2,6 @@
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -381,6 +380,34 @@ static void closing_waits_for_what_is_being_tried(void **state)
 	store_relaxed(&cold.fd, -1);
 }
 
+static bool is_reader_asleep(void *arg)
+{
+	(void)arg;
+	return unit_is_asleep(cold_count(&cold.reader));
+}
+
+/* Then there is none that could be read; who tries it sees to it. */
+static void the_last_may_be_tried_when_its_turn_comes(void **state)
+{
+	struct unit_thread waiter;
+	struct io_event events[2];
+
+	(void)state;
+	cold_hold(cold_bit(0));
+	submit_some(2);
+	cold_hold_try(1);
+	unit_thread_start(&waiter, reap_one, events);
+	cold_await_try();
+	cold_let(cold_bit(0));
+	assert_int_equal(unit_reap(handle, 1, &events[1]), 1);
+	assert_read(&events[1], 0);
+	unit_await(is_reader_asleep, NULL);
+	unit_await(is_reader_asleep, NULL);
+	cold_hold_try(-1);
+	assert_int_equal(unit_thread_join(&waiter), 1);
+	assert_read(&events[0], 1);
+}
+
 static long destroy(void *arg)
 {
 	(void)arg;
@@ -489,10 +516,9 @@ static void no_page_is_waited_for_where_all_is_done_by_workers(void **state)
 static void a_cold_file_is_read_as_it_is(void **state)
 {
 	enum { NR = 2048, DEPTH = 32 };
+	static uint32_t block[PAGE / 4], area[DEPTH][PAGE / 4];
+	static bool is_seen[NR];
 	int fd = unit_file(false);
-	uint32_t *block = malloc(PAGE),
-		 (*area)[PAGE / 4] = malloc(DEPTH * PAGE);
-	bool *is_seen = calloc(NR, 1);
 	struct io_event events[DEPTH];
 	struct iocb reads[DEPTH];
 	unsigned nr_submitted = 0, nr_seen = 0, nr_free = DEPTH;
@@ -542,9 +568,6 @@ static void a_cold_file_is_read_as_it_is(void **state)
 	}
 	assert_int_equal(look(events, 1), 0);
 	unit_close(fd);
-	free(is_seen);
-	free(area);
-	free(block);
 }
 
 int main(void)
@@ -564,6 +587,7 @@ int main(void)
 		COLD_TEST(a_cancelled_oldest_leaves_its_place_to_the_next),
 		COLD_TEST(closing_sees_reads_through),
 		COLD_TEST(closing_waits_for_what_is_being_tried),
+		COLD_TEST(the_last_may_be_tried_when_its_turn_comes),
 		COLD_TEST(destroying_waits_for_cold_reads),
 		COLD_TEST(what_fails_fails_with_the_kernels_error),
 		COLD_TEST(a_read_of_which_part_has_come_waits_on),

@@ -71,6 +71,7 @@ static int begin_plain(uint64_t off)
 	pthread_mutex_lock(&cold.lock);
 	cold.order[cold.nr_plain++ % NR_PAGES] = page;
 	cold.nr_blocked++;
+	cold.reader = (uint32_t)gettid();
 	if (cold.nr_blocked > cold.most_blocked)
 		cold.most_blocked = cold.nr_blocked;
 	pthread_cond_broadcast(&cold.changed);

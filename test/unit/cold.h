@@ -35,6 +35,7 @@ struct cold {
 	/* what it was asked */
 	bool is_trying; /* a try is held */
 	unsigned nr_advised, nr_plain, nr_tries;
+	uint32_t reader; /* the thread that made the last plain read */
 	unsigned nr_blocked, most_blocked; /* plain reads at the same time */
 	unsigned order[NR_PAGES];          /* of plain reads */
 };
