@@ -181,7 +181,7 @@ static const struct difference differs_time = {
 	.title = "Time",
 	.text = "io_destroy takes microseconds; the kernel waits a grace "
 		"period of about 20 ms. A read that is not in the page cache "
-		"goes to a thread; the kernel blocks io_submit for it. close, "
+		"is made later; the kernel blocks io_submit for it. close, "
 		"dup2 and the like of a regular file with requests in flight "
 		"return when these are done, because a duplicate to go on with "
 		"would drop the process's record locks when it is closed.",
@@ -191,9 +191,10 @@ static const struct difference differs_cold_read = {
 	.title = "A cold read may see a later write",
 	.text = "Requests of a file take effect in the order of submission, as "
 		"`doc/design.md` says under *Order*, but for this: a buffered "
-		"read that is not in the page cache goes to a thread, and a "
-		"write of the same bytes submitted after it, before its event, "
-		"may be seen by it. Wait for the read's event before writing "
+		"read that is not in the page cache is made when its pages "
+		"are there, and a write of the same bytes submitted after it, "
+		"before its event, may be seen by it. Wait for the read's "
+		"event before writing "
 		"over what it reads; O_DIRECT asks for that in the kernel too.",
 };
 
