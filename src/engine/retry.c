@@ -31,7 +31,11 @@ enum {
 	 * than waiting for a page that is being read in just now.
 	 */
 	LONG_READ_BYTES = 1 << 20,
-	/* Copying more than this is better done by a worker. */
+	/*
+	 * A cold read of 64 KiB takes 70 us of processor time if its pages are
+	 * waited for, 95 by a worker of its own; of 256 KiB 250 either way, and
+	 * workers copy beside the client.
+	 */
 	PAGED_BYTES_MAX = 128 << 10,
 	/*
 	 * A buffered write that takes this long, and as much again for each
