@@ -15,10 +15,11 @@ enum {
 	/* File systems that are told apart; of more, a worker for each read. */
 	NR_DEVICES = 64,
 	/*
-	 * What is started beyond this would wait for a slot in the device's own
-	 * queue, inside io_submit: disks have 128 to 1024.
+	 * A disk's own queue has about as many; to start more would wait for
+	 * it, inside io_submit. At depth 256 that makes 0.03 context switches a
+	 * read, and with half of them given to workers 0.38.
 	 */
-	MAX_PENDING = 128,
+	MAX_PENDING = 256,
 	/*
 	 * Requests that are taken together to be tried, and how many times. A
 	 * worker takes fewer, so as to leave some to the waiter that it has
