@@ -29,8 +29,7 @@
  *       posted, so a canceller that holds the group's lock may look at it.
  *   I3  In each state it is on exactly one other list: a startable list, the
  *       poller's or its device's (link), one of the work queue's (work);
- *       ORDERED ones only
- *       on in_order.
+ *       ORDERED ones only on in_order.
  *
  * Memory comes from a slab and is kept by the group while it lives: no malloc
  * on the way in.
