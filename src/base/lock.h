@@ -2,9 +2,10 @@
 /*
  * Locks with a rank
  *
- * A mutex of eight bytes. Who finds it taken sleeps at once: nobody spins on
- * a lock whose holder may have been preempted. Zero bytes are a free lock, so
- * static and freshly mapped memory needs no initialiser.
+ * A mutex of four bytes. Who finds it taken looks again for a microsecond or
+ * two, as long as holders take, and then sleeps: a holder that was preempted
+ * keeps nobody from it. Zero bytes are a free lock, so static and freshly mapped
+ * memory needs no initialiser.
  *
  * The enum below is the lock order: a thread takes locks only in rising rank.
  * Builds with UAIO_TESTING check it at every acquisition.

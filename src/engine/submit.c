@@ -19,6 +19,14 @@
 #include "engine/retry.h"
 #include "engine/stats.h"
 
+enum {
+	/*
+	 * Short requests are queued so many at a time: a worker that is awake
+	 * begins while the rest is being submitted.
+	 */
+	SHORT_TOGETHER = 16,
+};
+
 long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 {
 	struct uaio_ctx *ctx = uaio_ctx_find(handle);
@@ -220,6 +228,9 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		req->is_blocking = true;
 	}
 	uaio_req_start(req, &batch->kick);
+	if (unlikely(uaio_optab[sqe->op].never_blocks) &&
+	    batch->kick.nr[UAIO_BOUNDED] >= SHORT_TOGETHER)
+		uaio_req_kick(&batch->kick);
 	return 0;
 }
 

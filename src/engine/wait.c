@@ -244,13 +244,13 @@ static long pop(struct uaio_ctx *ctx, uint64_t life, struct uaio_event *events,
  * Return: whether there are enough now.
  */
 static bool spin_for(const struct uaio_ctx *ctx, uint64_t seen, long need,
-		     int64_t deadline_ns)
+		     int64_t spin_ns, int64_t deadline_ns)
 {
 	enum { SPINS_PER_LOOK = 16 }; /* at the clock */
-	int64_t spin_ns = uaio_wq_spin_ns(), until;
 	bool is_there = false;
+	int64_t until;
 
-	if (likely(!spin_ns))
+	if (!uaio_wq_may_spin())
 		return false;
 	until = uaio_now_ns() + spin_ns;
 	if (until > deadline_ns)
@@ -267,6 +267,18 @@ static bool spin_for(const struct uaio_ctx *ctx, uint64_t seen, long need,
 	return is_there;
 }
 
+/* Sleep; who sleeps no longer than waking takes could have spun. */
+static int wait_timed(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
+		      int64_t spin_ns, const struct uaio_wait *wait)
+{
+	int64_t since = uaio_now_ns();
+	int ret = wait_looking(ctx, life, need, wait);
+
+	if (uaio_now_ns() - since < 2 * spin_ns)
+		uaio_wq_has_spun(true);
+	return ret;
+}
+
 /* got events are there already, too few. */
 static long wait_more(struct uaio_ctx *ctx, uint64_t life,
 		      struct uaio_event *events, long got, uint64_t seen,
@@ -275,13 +287,18 @@ static long wait_more(struct uaio_ctx *ctx, uint64_t life,
 	for (;;) {
 		uint32_t capacity = load_relaxed(&ctx->capacity);
 		long need = wait->min_nr - got;
+		int64_t spin_ns;
 		int ret = 0;
 		long more;
 
 		if (need > capacity)
 			need = capacity;
-		if (!spin_for(ctx, seen, need, wait->deadline_ns))
+		spin_ns = uaio_wq_spin_ns();
+		if (likely(!spin_ns))
 			ret = wait_looking(ctx, life, (uint32_t)need, wait);
+		else if (!spin_for(ctx, seen, need, spin_ns, wait->deadline_ns))
+			ret = wait_timed(ctx, life, (uint32_t)need, spin_ns,
+					 wait);
 		seen = load_relaxed(&ctx->nr_done);
 		more = pop(ctx, life, events, got, wait);
 		if (more < 0)

@@ -14,6 +14,7 @@ enum {
 	FRUITLESS_MAX = 8,
 	WAKE_NS_MIN = 2000,
 	WAKE_NS_MAX = 50000,
+	SLEEPS_PER_TRY = 64,
 	SPINS_PER_LOOK = 16, /* at the clock */
 };
 
@@ -189,7 +190,6 @@ static void spin(struct uaio_worker *self)
 	bool is_worth_it = false;
 	int64_t until;
 
-	/* relaxed throughout: guesses */
 	if (!uaio_wq_tuning.may_spin || !load_relaxed(&account->is_quick) ||
 	    load_relaxed(&account->nr_fruitless) >= FRUITLESS_MAX ||
 	    !uaio_cpus_are_many() ||
@@ -202,26 +202,22 @@ static void spin(struct uaio_worker *self)
 			is_worth_it = has_work(self, nr_kicks);
 		}
 	} while (!is_worth_it && uaio_now_ns() < until);
-	store_relaxed(&account->nr_fruitless,
-		      is_worth_it ? 0
-				  : load_relaxed(&account->nr_fruitless) + 1);
+	uaio_wq_has_spun(is_worth_it);
 	store_relaxed(&account->has_spinner, 0);
 }
 
 /* What it costs to wake somebody is what spinning may cost (never more). */
-static void time_wake_locked(struct uaio_wq_account *account, int64_t slept_ns)
+static void time_wake_locked(struct uaio_wq_account *account)
 {
 	int64_t cost = uaio_now_ns() - account->granted_ns;
 	int64_t wake = load_relaxed(&account->wake_ns);
 
-	wake += (cost - wake) / 8;
+	/* Rather what it costs when it is dear. */
+	wake += (cost - wake) / (cost > wake ? 2 : 16);
 	wake = wake < WAKE_NS_MIN ? WAKE_NS_MIN : wake;
 	wake = wake > WAKE_NS_MAX ? WAKE_NS_MAX : wake;
 	/* relaxed, both: guesses */
 	store_relaxed(&account->wake_ns, wake);
-	/* So short a sleep could have been spun through: try again. */
-	if (account->granted_ns - slept_ns < wake)
-		store_relaxed(&account->nr_fruitless, 0);
 }
 
 /*
@@ -239,6 +235,8 @@ static bool sleep_locked(struct uaio_worker *self)
 	/* [step: SLEEP_IDLE] */
 	sub_relaxed(&account->nr_searching, 1);
 	account->nr_idle++;
+	if (++account->nr_sleeps % SLEEPS_PER_TRY == 0)
+		store_relaxed(&account->nr_fruitless, 0);
 	self->is_asleep = true;
 	while (!account->nr_credits && !is_late) {
 		uint32_t key = uaio_ec_prepare(&account->sleepers);
@@ -260,7 +258,7 @@ static bool sleep_locked(struct uaio_worker *self)
 	/* [step: SLEEP_CREDIT] Counted as searching by who gave it. */
 	account->nr_credits--;
 	if (has_slept)
-		time_wake_locked(account, since);
+		time_wake_locked(account);
 	return true;
 }
 
@@ -393,21 +391,26 @@ int64_t uaio_wq_spin_ns(void)
 
 	/* relaxed throughout: guesses */
 	if (likely(!load_relaxed(&account->is_quick)) ||
-	    !uaio_wq_tuning.may_spin ||
-	    load_relaxed(&account->nr_fruitless_waits) >= FRUITLESS_MAX ||
-	    !uaio_cpus_are_many())
+	    !uaio_wq_tuning.may_spin || !uaio_cpus_are_many())
 		return 0;
 	return load_relaxed(&account->wake_ns);
+}
+
+bool uaio_wq_may_spin(void)
+{
+	/* relaxed: a guess */
+	return load_relaxed(&uaio_wq_accounts[UAIO_BOUNDED].nr_fruitless) <
+	       FRUITLESS_MAX;
 }
 
 void uaio_wq_has_spun(bool was_worth_it)
 {
 	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
-	uint32_t nr = load_relaxed(&account->nr_fruitless_waits);
+	uint32_t nr = load_relaxed(&account->nr_fruitless);
 
 	/* relaxed: a guess */
 	if (!was_worth_it)
-		store_relaxed(&account->nr_fruitless_waits, nr + 1);
+		store_relaxed(&account->nr_fruitless, nr + 1);
 	else if (nr)
-		store_relaxed(&account->nr_fruitless_waits, 0);
+		store_relaxed(&account->nr_fruitless, nr - 1);
 }

@@ -248,11 +248,13 @@ unsigned uaio_wq_nr_workers(enum uaio_account account);
 unsigned uaio_wq_nr_threads(void);
 
 /*
- * Return: for how long, in ns, who waits for works might spin rather than
- * sleep; 0 if not at all.
+ * Return: what it costs to wake who sleeps, in ns, where works are short and
+ * spinning instead may pay; otherwise 0.
  */
 int64_t uaio_wq_spin_ns(void);
-/* And whether it paid. */
+/* Return: whether it has not been in vain too often of late. */
+bool uaio_wq_may_spin(void);
+/* Note whether it has paid, or would have. */
 void uaio_wq_has_spun(bool was_worth_it);
 
 #endif /* UAIO_ENGINE_WQ_H */

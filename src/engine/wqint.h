@@ -39,9 +39,8 @@ struct uaio_wq_account {
 	/* atomic, guesses for who might spin */
 	uint32_t is_quick; /* the last work took < SHORT_NS */
 	uint32_t has_spinner;
-	uint32_t nr_fruitless;       /* spins of workers, in a row */
-	uint32_t nr_fruitless_waits; /* and of others */
-	int64_t wake_ns; /* what waking one costs; written under lock */
+	uint32_t nr_fruitless; /* spins of workers, in a row */
+	int64_t wake_ns;       /* what waking one costs; written under lock */
 
 	struct uaio_lock lock; /* rank ACCOUNT */
 
@@ -56,6 +55,7 @@ struct uaio_wq_account {
 	bool is_helped; /* the watcher is making a work, for want of workers */
 	int64_t watched_ns; /* since when */
 	int64_t granted_ns; /* the last credit */
+	uint32_t nr_sleeps;
 
 	unsigned max_workers;
 	unsigned max_fixed;
