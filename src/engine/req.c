@@ -348,7 +348,8 @@ int64_t uaio_req_make(struct uaio_req *req)
 	int64_t res;
 	int fd;
 
-	req->started = uaio_stats_now();
+	if (unlikely(uaio_config.has_stats))
+		req->started = uaio_cycles();
 	if (unlikely(!req->file))
 		return op->run(&req->sqe, -1, false, 0);
 	fd = uaio_file_use(req->file);

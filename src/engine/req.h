@@ -37,6 +37,9 @@
 #ifndef UAIO_ENGINE_REQ_H
 #define UAIO_ENGINE_REQ_H
 
+#include <assert.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -85,7 +88,11 @@ struct uaio_group {
 };
 
 struct uaio_req {
-	struct uaio_slab_node node;
+	/*
+	 * First what every request that goes through a worker needs of both
+	 * sides: three cache lines that change processors, and no more.
+	 */
+	alignas(64) struct uaio_slab_node node;
 
 	/* under the group's lock */
 	struct uaio_req *next_free;
@@ -96,21 +103,23 @@ struct uaio_req {
 	struct uaio_sink *sink;   /* borrows: as the group */
 	struct uaio_file *file;   /* shares (ref), or NULL: on none */
 	struct uaio_file *resfd;  /* shares (ref), or NULL */
-	enum uaio_order order;
-	struct iovec *iov; /* owns: the copy, NULL if not vectored */
 
 	/* the owner's, see the states */
-	struct uaio_sqe sqe; /* advanced as parts of it are done */
-	int64_t done_bytes;  /* of a stream request that was cut */
-	bool is_blocking;    /* its file knows no RWF_NOWAIT: a worker's */
+	struct uaio_work work; /* QUEUED: the work queue's */
+	uint32_t state;        /* atomic: enum uaio_req_state, see above */
+	enum uaio_order order; /* immutable, but see order.c */
+	int64_t done_bytes;    /* of a stream request that was cut */
+	struct iovec *iov;     /* owns: the copy, NULL if not vectored */
+	struct uaio_sqe sqe;   /* advanced as parts of it are done */
+
+	/* And what only some do. */
 	struct list link;
-	struct uaio_work work;      /* QUEUED: the work queue's */
-	struct uaio_device *device; /* whose pages it waits for, or NULL */
-	bool is_oldest;             /* of that device: it is read by a worker */
-	struct list in_paged;       /* of its group, under page.c's lock */
+	bool is_blocking;           /* its file knows no RWF_NOWAIT */
+	bool is_oldest;             /* of its device: it is read by a worker */
 	uint32_t poll_round;        /* when the poller last watched it */
+	struct uaio_device *device; /* whose pages it waits for, or NULL */
+	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
-	uint32_t state;             /* atomic: enum uaio_req_state, see above */
 
 	/* in cycles, the owner's; only where statistics are on */
 	uint64_t submitted;   /* when the call of io_submit began */
@@ -119,6 +128,9 @@ struct uaio_req {
 
 	struct iovec inline_iov[UAIO_REQ_INLINE_IOVS];
 };
+
+static_assert(offsetof(struct uaio_req, link) == (size_t)3 * 64,
+	      "what both sides need is three lines");
 
 /* From nothing. */
 void uaio_reqs_init(void);

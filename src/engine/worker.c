@@ -190,10 +190,9 @@ static void spin(struct uaio_worker *self)
 	bool is_worth_it = false;
 	int64_t until;
 
-	if (!uaio_wq_tuning.may_spin || !load_relaxed(&account->is_quick) ||
-	    load_relaxed(&account->nr_fruitless) >= FRUITLESS_MAX ||
-	    !uaio_cpus_are_many() ||
-	    !cas_relaxed(&account->has_spinner, &none, 1))
+	/* relaxed throughout: guesses */
+	if (account != &uaio_wq_accounts[UAIO_BOUNDED] || !uaio_wq_may_spin() ||
+	    !uaio_wq_spin_ns() || !cas_relaxed(&account->has_spinner, &none, 1))
 		return;
 	until = uaio_now_ns() + load_relaxed(&account->wake_ns);
 	do {
@@ -206,7 +205,7 @@ static void spin(struct uaio_worker *self)
 	store_relaxed(&account->has_spinner, 0);
 }
 
-/* What it costs to wake somebody is what spinning may cost (never more). */
+/* What it costs to wake somebody is what spinning may cost. */
 static void time_wake_locked(struct uaio_wq_account *account)
 {
 	int64_t cost = uaio_now_ns() - account->granted_ns;
