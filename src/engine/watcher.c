@@ -96,6 +96,7 @@ static bool help(struct uaio_wq_account *account)
 	struct uaio_work *work = NULL;
 
 	list_init(&self.done);
+	/* [step: HELP] */
 	uaio_wq_lock(account);
 	if (!account->nr_workers)
 		work = uaio_wq_pop_public_locked(account);
@@ -129,6 +130,9 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	sub_relaxed(&account->nr_searching, nr);
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
+	/* help() goes on until nothing is queued, if the limit is 0 by now. */
+	if (!nr_left)
+		account->is_watched = true;
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
 	if (nr_left)
@@ -228,7 +232,10 @@ bool uaio_watcher_call(void)
 
 	uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
 	was_there = watcher.is_there;
-	/* Under the lock: others are not to rely on one that does not come. */
+	/*
+	 * [step: WATCH_CALL] Under the lock: others are not to rely on one that
+	 * does not come.
+	 */
 	if (!was_there)
 		is_there = uaio_thread_start(watch, NULL) == 0;
 	watcher.is_there = is_there;

@@ -86,6 +86,7 @@ static struct uaio_work *steal_locked(struct uaio_worker *self)
 
 		if (!uaio_wq_is_open_locked(account, i))
 			continue;
+		/* [step: STEAL] */
 		work = uaio_worklist_take(&account->lists[i]);
 		if (work) {
 			account->counters.nr_stolen++;
@@ -273,6 +274,7 @@ static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 {
 	struct uaio_wq_account *account = self->account;
 
+	/* [step: LEAVE] */
 	if (self->list)
 		give_up_list_locked(self);
 	sub_relaxed(&account->nr_searching, 1);
@@ -294,6 +296,7 @@ static void take_share_locked(struct uaio_worker *self)
 	while (--nr && (work = uaio_wq_first_short_locked(account)) &&
 	       uaio_worklist_has_room(self->list, account->max_works)) {
 		(void)uaio_wq_pop_public_locked(account);
+		/* [step: TAKE_SHARE] */
 		work->slot = uaio_worklist_put(self->list, work);
 	}
 }

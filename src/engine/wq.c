@@ -296,12 +296,14 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 {
 	if (uaio_wq_deliver(account, calls))
 		return;
+	/* [step: WATCH_UNDONE] Without workers, who queued has called as well. */
 	uaio_wq_lock(account);
-	account->is_watched = false;
+	if (account->nr_workers)
+		account->is_watched = false;
 	uaio_wq_unlock(account);
 }
 
-/* Take all that is queued where nobody is there to run it. */
+/* [step: GIVE_BACK] Take all that is queued where nobody is there to run it. */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
 	struct uaio_work *work;
@@ -347,6 +349,9 @@ static void queue(struct uaio_wq_account *account, struct list *works,
 		/* uaio_wq_revive() comes after it. */
 		calls.wakes_watcher = false;
 		account->is_watched = false;
+	} else if (!is_last && account->is_watched && !account->nr_workers) {
+		/* Who called has perhaps not yet learnt that it was refused. */
+		calls.wakes_watcher = true;
 	}
 	uaio_wq_unlock(account);
 	/* relaxed: any change will do, and who spins looks at the lists, too */

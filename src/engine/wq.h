@@ -41,7 +41,7 @@
  * itself.
  *
  * test/model/wq.pml is a model of the lists, of sleeping and of waking; steps of
- * it are named in the code, as [step: NAME].
+ * it are named in the code, as [step: ...].
  *
  * Thread-safety: any thread.
  */
