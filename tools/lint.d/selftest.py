@@ -132,6 +132,15 @@ def _(copy):
     copy.append(DOC, "\n## [MB:planted]\n")
 
 
+file_with("steps", "a step that the model does not have",
+          "src/engine/planted.c", "/* [step: PLANTED] */")
+
+
+@plant("steps", "a step that the code does not have", "test/model/wq.pml", None)
+def _(copy):
+    copy.append("test/model/wq.pml", "/* [step: PLANTED] */\n")
+
+
 def build_tool(copy, option):
     path = copy.full("build/uaio")
     os.makedirs(os.path.dirname(path), exist_ok=True)
