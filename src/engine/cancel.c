@@ -13,15 +13,17 @@
  *       was to be made before it, is cancelled by the same call.
  *   I2  Nothing is completed with a lock held: a completion wakes clients, and
  *       starts what was held back and is not meant. So all is taken first.
- *   I3  What is parked is tried now and then, and is nobody's to take while it
- *       is; but it would wait on after that. So, but for io_cancel, whose answer
- *       promises nothing, nothing is tried while something is taken.
+ *   I3  What is parked, or waits for its pages, is tried now and then, and is
+ *       nobody's to take while it is; but it would wait on after that. So, but
+ *       for io_cancel, whose answer promises nothing, nothing is tried while
+ *       something is taken.
  */
 #include <errno.h>
 
 #include "engine/cancel.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
+#include "engine/page.h"
 #include "engine/file.h"
 #include "engine/ready.h"
 
@@ -60,7 +62,7 @@ static bool is_obj(const struct uaio_req *req, const struct aim *aim)
 
 static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 {
-	return req->file == aim->file;
+	return aim->file && req->file == aim->file;
 }
 
 /* Return: whether it is ours now. */
@@ -171,7 +173,9 @@ static struct uaio_ctx *begin(uint64_t handle, const struct aim *aim,
 	if (!ctx)
 		return NULL;
 	uaio_ready_hold(); /* I3 */
+	uaio_page_hold();
 	collect(&ctx->group, aim, ret_haul);
+	uaio_page_release();
 	uaio_ready_release();
 	return ctx;
 }

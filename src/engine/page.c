@@ -59,6 +59,10 @@ struct uaio_device {
 static struct {
 	uint32_t nr_devices;   /* atomic, written under lock */
 	struct uaio_lock lock; /* rank PAGE */
+
+	/* under lock */
+	uint32_t nr_holders;
+	uint32_t nr_trying; /* atomic: who has taken some to be tried */
 	struct uaio_device devices[NR_DEVICES];
 } pages;
 
@@ -66,6 +70,8 @@ void uaio_page_init(void)
 {
 	pages.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&pages.nr_devices, 0);
+	pages.nr_holders = 0;
+	store_relaxed(&pages.nr_trying, 0);
 }
 
 void uaio_page_init_group(struct uaio_group *group)
@@ -338,6 +344,42 @@ static void settle_locked(struct uaio_req *req, int64_t res,
 	start_oldest_locked(req->device, ret_startable);
 }
 
+/* Under the lock: those taken are to be tried, unless there are none. */
+static void begin_tries_locked(const struct tries *tries)
+{
+	/* relaxed: slept on only, and written under the lock */
+	if (tries->nr)
+		add_relaxed(&pages.nr_trying, 1);
+}
+
+static void end_tries_locked(void)
+{
+	if (sub_relaxed(&pages.nr_trying, 1) == 1 && pages.nr_holders)
+		uaio_wake(&pages.nr_trying, ~0u);
+}
+
+void uaio_page_hold(void)
+{
+	uint32_t nr;
+
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	pages.nr_holders++;
+	/* Tries do not block. relaxed: under the lock */
+	while ((nr = load_relaxed(&pages.nr_trying))) {
+		uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+		(void)uaio_sleep(&pages.nr_trying, nr, UAIO_FOREVER);
+		uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+void uaio_page_release(void)
+{
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	pages.nr_holders--;
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
 /* Return: whether all were there. */
 static bool try_all(const struct tries *tries)
 {
@@ -352,6 +394,7 @@ static bool try_all(const struct tries *tries)
 		nr_misses += results[i] == -EAGAIN;
 	}
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	end_tries_locked();
 	for (unsigned i = 0; i < tries->nr; i++) {
 		settle_locked(tries->reqs[i], results[i], &startable);
 		/* Those put back may be gone once the lock is released. */
@@ -375,11 +418,12 @@ static void take_of_group(struct uaio_group *group, struct tries *ret_tries)
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_paged);
 
-		if (is_free_locked(req))
+		if (!pages.nr_holders && is_free_locked(req))
 			take_locked(req, ret_tries);
 		if (ret_tries->nr == WAITER_TRIES)
 			break;
 	}
+	begin_tries_locked(ret_tries);
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 }
 
@@ -390,11 +434,12 @@ static void take_of_device(struct uaio_device *device, struct tries *ret_tries)
 	list_for_each (pos, &device->pending) {
 		struct uaio_req *req = container_of(pos, struct uaio_req, link);
 
-		if (is_free_locked(req))
+		if (!pages.nr_holders && is_free_locked(req))
 			take_locked(req, ret_tries);
 		if (ret_tries->nr == WORKER_TRIES)
 			break;
 	}
+	begin_tries_locked(ret_tries);
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 }
 

@@ -70,6 +70,10 @@ void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 /* The caller is about to wait for events of this context: try its requests. */
 void uaio_page_try_group(struct uaio_group *group);
 
+/* Nothing is being tried from here on; not for long. */
+void uaio_page_hold(void);
+void uaio_page_release(void);
+
 /* Return: true if req was PAGED; it is RUNNING and the caller's now. */
 bool uaio_page_cancel(struct uaio_req *req);
 
