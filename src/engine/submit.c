@@ -209,10 +209,11 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	count_handed_over(batch, req, issue, outcome);
 	if (done_bytes)
 		uaio_req_advance(req, (uint64_t)done_bytes);
-	if (uaio_req_inode(req)) {
+	/* A poll waits for no write. */
+	if (uaio_req_inode(req) &&
+	    uaio_optab[sqe->op].class != UAIO_CLASS_POLL) {
 		/* The file may have been a stream when it was tried. */
-		if (issue == UAIO_ISSUE_RETRY_READY &&
-		    uaio_optab[sqe->op].class != UAIO_CLASS_POLL)
+		if (issue == UAIO_ISSUE_RETRY_READY)
 			uaio_ready_unexpect();
 		req->order = uaio_order_of(req->file, &req->sqe);
 		/* The events of writes made inline come before a sync's. */
