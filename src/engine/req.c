@@ -221,6 +221,17 @@ static struct uaio_event event_of(const struct uaio_req *req, int64_t res)
 	};
 }
 
+/* A worker is not counted on meanwhile: other reads are tried, and copied. */
+static void read_next(struct uaio_device *device, struct uaio_worker *worker,
+		      struct list *ret_startable)
+{
+	if (worker)
+		uaio_wq_blocks(worker);
+	uaio_page_next(device, ret_startable);
+	if (worker)
+		uaio_wq_returned(worker);
+}
+
 /*
  * The end of a request. It leaves its group first, so that no canceller finds
  * it, and lets its file go, so that who sees its event finds a pipe without
@@ -233,7 +244,7 @@ static struct uaio_event event_of(const struct uaio_req *req, int64_t res)
  * back to the slab.
  */
 static void finish(struct uaio_req *req, int64_t res,
-		   struct list *ret_startable)
+		   struct uaio_worker *worker, struct list *ret_startable)
 {
 	const struct uaio_event event = event_of(req, res);
 	const struct uaio_post post = {
@@ -270,7 +281,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	if (was_held)
 		uaio_exit_release();
 	if (device)
-		uaio_page_next(device, ret_startable);
+		read_next(device, worker, ret_startable);
 }
 
 unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
@@ -414,7 +425,7 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		res = -EAGAIN;
 	else
 		res = uaio_req_cancelled_res(req);
-	finish(req, res, ret_startable);
+	finish(req, res, worker, ret_startable);
 }
 
 /* What requests let start goes to the end of the same list: no recursion. */
@@ -490,7 +501,7 @@ void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 	struct uaio_kick kick;
 
 	list_init(&startable);
-	finish(req, res, &startable);
+	finish(req, res, worker, &startable);
 	if (list_is_empty(&startable))
 		return;
 	uaio_kick_init(&kick);
