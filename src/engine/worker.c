@@ -133,12 +133,8 @@ void uaio_wq_blocks(struct uaio_worker *self)
 
 void uaio_wq_returned(struct uaio_worker *self)
 {
-	int64_t took;
-
 	if (self->is_helper)
 		return;
-	took = uaio_now_ns() - load_relaxed(&self->busy_since_ns);
-	store_relaxed(&self->account->is_quick, took < UAIO_WQ_SHORT_NS);
 	/* [step: RETURNED] relaxed, both: see wqint.h */
 	add_relaxed(&self->account->nr_searching, 1);
 	store_relaxed(&self->busy_since_ns, 0);
@@ -173,10 +169,10 @@ static struct uaio_work *take_own(struct uaio_worker *self)
  * Sleeping
  */
 
-static bool has_work(const struct uaio_worker *self, uint32_t nr_kicks)
+static bool has_work(const struct uaio_worker *self)
 {
 	/* relaxed: looked at again under the lock */
-	return load_relaxed(&self->account->nr_kicks) != nr_kicks ||
+	return load_relaxed(&self->account->nr_public) ||
 	       (self->list && uaio_worklist_count(self->list));
 }
 
@@ -187,7 +183,7 @@ static bool has_work(const struct uaio_worker *self, uint32_t nr_kicks)
 static void spin(struct uaio_worker *self)
 {
 	struct uaio_wq_account *account = self->account;
-	uint32_t nr_kicks = load_relaxed(&account->nr_kicks), none = 0;
+	uint32_t none = 0;
 	bool is_worth_it = false;
 	int64_t until;
 
@@ -199,7 +195,7 @@ static void spin(struct uaio_worker *self)
 	do {
 		for (unsigned i = 0; i < SPINS_PER_LOOK && !is_worth_it; i++) {
 			uaio_cpu_relax();
-			is_worth_it = has_work(self, nr_kicks);
+			is_worth_it = has_work(self);
 		}
 	} while (!is_worth_it && uaio_now_ns() < until);
 	uaio_wq_has_spun(is_worth_it);
@@ -297,7 +293,7 @@ static void take_share_locked(struct uaio_worker *self)
 	       uaio_worklist_has_room(self->list, account->max_works)) {
 		(void)uaio_wq_pop_public_locked(account);
 		/* [step: TAKE_SHARE] */
-		work->slot = uaio_worklist_put(self->list, work);
+		uaio_worklist_put(self->list, work, &work->slot);
 	}
 }
 
@@ -315,7 +311,8 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 			uaio_wq_ensure_locked(account, &calls);
 		*ret_leaves = must_leave_locked(self);
 		work = *ret_leaves ? NULL : take_locked(self);
-		if (work || self->nr_done)
+		if (work || self->nr_done || calls.nr_wake ||
+		    calls.wakes_watcher)
 			break;
 		if (*ret_leaves) {
 			leave_locked(self, &calls);
@@ -362,8 +359,8 @@ static struct uaio_work *next_work(struct uaio_worker *self)
 			uaio_worker_flush(self);
 	}
 	/* relaxed: a guess for who might spin */
-	if (work && !work->may_block)
-		store_relaxed(&self->account->is_quick, 1);
+	if (work)
+		store_relaxed(&self->account->is_quick, !work->may_block);
 	return work;
 }
 

@@ -66,9 +66,13 @@ static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 	return load_relaxed(&list->tail) - head;
 }
 
-/* Under the account's lock; there is room. Return: where it can be found. */
-static inline struct uaio_work **uaio_worklist_put(struct uaio_worklist *list,
-						   struct uaio_work *work)
+/*
+ * Under the account's lock; there is room. *ret_slot is where the work can be
+ * found, told first: once it is there it may be gone at any time.
+ */
+static inline void uaio_worklist_put(struct uaio_worklist *list,
+				     struct uaio_work *work,
+				     struct uaio_work ***ret_slot)
 {
 	uint64_t tail = load_relaxed(&list->tail);
 	struct uaio_work **slot = uaio_worklist_slot(list, tail);
@@ -78,9 +82,9 @@ static inline struct uaio_work **uaio_worklist_put(struct uaio_worklist *list,
 	 * before tail says so (I3). Pairs with uaio_worklist_take().
 	 * [step: ADD_PUT]
 	 */
+	*ret_slot = slot;
 	store_release(slot, work);
 	store_release(&list->tail, tail + 1);
-	return slot;
 }
 
 /* Return: the oldest work, the caller's; NULL if there is none. */

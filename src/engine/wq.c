@@ -230,9 +230,9 @@ static void place_locked(struct uaio_wq_account *account,
 	work->queued_ns = now;
 	if (index < UAIO_WQ_FIXED_MAX) {
 		work->is_public = false;
-		work->slot = uaio_worklist_put(&account->lists[index], work);
 		account->counters.nr_private++;
 		account->counters.nr_placed[index]++;
+		uaio_worklist_put(&account->lists[index], work, &work->slot);
 	} else {
 		uaio_wq_put_public_locked(account, work);
 		account->counters.nr_public++;
@@ -354,8 +354,6 @@ static void queue(struct uaio_wq_account *account, struct list *works,
 		calls.wakes_watcher = true;
 	}
 	uaio_wq_unlock(account);
-	/* relaxed: any change will do, and who spins looks at the lists, too */
-	store_relaxed(&account->nr_kicks, load_relaxed(&account->nr_kicks) + 1);
 	if (!uaio_wq_deliver(account, &calls) || is_alone)
 		give_back(account, ret_refused);
 }

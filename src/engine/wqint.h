@@ -34,10 +34,9 @@ struct uaio_wq_account {
 	struct uaio_eventcount sleepers;
 	uint32_t nr_searching; /* atomic: see above */
 	uint32_t nr_public;    /* atomic, written under lock */
-	uint32_t nr_kicks;     /* atomic: changed after works were put in */
 
 	/* atomic, guesses for who might spin */
-	uint32_t is_quick; /* the last work took < SHORT_NS */
+	uint32_t is_quick; /* the last work taken was short */
 	uint32_t has_spinner;
 	uint32_t nr_fruitless; /* spins of workers, in a row */
 	int64_t wake_ns;       /* what waking one costs; written under lock */
