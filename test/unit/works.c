@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "base/sleep.h"
+#include "engine/wqint.h"
 
 /* Linked with --wrap=pthread_create: the library's threads come by here. */
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -146,11 +147,21 @@ void works_queue(struct works_item *items, unsigned n)
 	}
 }
 
+bool works_cancel(struct works_item *item)
+{
+	bool is_ours = uaio_wq_cancel(item->account, &item->work);
+
+	if (is_ours)
+		add_seq_cst(&item->nr_cancelled, 1);
+	return is_ours;
+}
+
 void works_await_end(struct works_item *items, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		while (!load_seq_cst(&items[i].nr_run) &&
-		       !load_seq_cst(&items[i].nr_refused))
+		       !load_seq_cst(&items[i].nr_refused) &&
+		       !load_seq_cst(&items[i].nr_cancelled))
 			sched_yield();
 }
 
@@ -158,7 +169,8 @@ bool works_ran_once(const struct works_item *items, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (load_seq_cst(&items[i].nr_run) != 1 ||
-		    load_seq_cst(&items[i].nr_refused))
+		    load_seq_cst(&items[i].nr_refused) ||
+		    load_seq_cst(&items[i].nr_cancelled))
 			return false;
 	return true;
 }
@@ -201,6 +213,49 @@ struct uaio_wq_counters works_count(enum uaio_account account)
 
 	uaio_wq_count(account, &counters);
 	return counters;
+}
+
+const char *works_find_breach(enum uaio_account id, bool has_watcher)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	const char *breach = NULL;
+	unsigned need;
+
+	uaio_wq_lock(account);
+	need = uaio_wq_need_locked(account);
+	if (need && account->nr_idle)
+		breach = "a worker sleeps while work waits";
+	else if (need && has_watcher && !account->is_watched &&
+		 uaio_wq_lacks_workers_locked(account, need))
+		breach = "the watcher is not told that a worker is missing";
+	/* relaxed: it only rises without the lock, as a call returns */
+	else if (load_relaxed(&account->nr_searching) + account->nr_idle >
+		 account->nr_workers)
+		breach = "more workers search and sleep than there are";
+	uaio_wq_unlock(account);
+	return breach;
+}
+
+static bool rests(void *arg)
+{
+	struct uaio_wq_account *account = arg;
+	bool all_sleep;
+
+	uaio_wq_lock(account);
+	all_sleep = account->nr_idle == account->nr_workers &&
+		    !account->nr_credits &&
+		    !load_relaxed(&account->nr_searching) &&
+		    !load_relaxed(&account->nr_public) && !account->nr_blocking;
+	uaio_wq_unlock(account);
+	return all_sleep &&
+	       works_count((enum uaio_account)(account - uaio_wq_accounts))
+			       .nr_queued == 0;
+}
+
+void works_await_rest(void)
+{
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
+		unit_await(rests, &uaio_wq_accounts[i]);
 }
 
 bool works_hurry(long nr, const long args[6], long *ret_res)

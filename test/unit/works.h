@@ -27,9 +27,10 @@ struct works_item {
 	void (*act)(struct works_item *item, struct uaio_worker *worker);
 
 	/* atomic */
-	uint32_t nr_begun;   /* by a worker */
-	uint32_t nr_run;     /* made to the end, by whoever */
-	uint32_t nr_refused; /* given back, and not made */
+	uint32_t nr_begun;     /* by a worker */
+	uint32_t nr_run;       /* made to the end, by whoever */
+	uint32_t nr_refused;   /* given back, and not made */
+	uint32_t nr_cancelled; /* taken back, and not made */
 };
 
 /* Bring the engine up with a queue that runs items. Return: 0, or -1. */
@@ -43,7 +44,10 @@ uint32_t works_nr_refused_threads(void);
 /* Queue n items with one kick; bounded ones that come back are made here. */
 void works_queue(struct works_item *items, unsigned n);
 
-/* Return once n items have been run, or refused. */
+/* Return: whether it was queued, and is the caller's now. */
+bool works_cancel(struct works_item *item);
+
+/* Return once n items have been run, refused or cancelled. */
 void works_await_end(struct works_item *items, unsigned n);
 /* Return: whether each of them was run once and not refused. */
 bool works_ran_once(const struct works_item *items, unsigned n);
@@ -56,6 +60,16 @@ void works_set_fixed(enum uaio_account account, int nr, int max_works);
 void works_set_placement(enum uaio_wq_placement placement);
 
 struct uaio_wq_counters works_count(enum uaio_account account);
+
+/*
+ * Look at an account under its lock, at any moment.
+ * Return: what is not as wq.h promises (I2), or NULL. That the watcher is told
+ * is promised only where it can be had.
+ */
+const char *works_find_breach(enum uaio_account account, bool has_watcher);
+
+/* Return once all workers sleep, nothing is queued, and the counts say so. */
+void works_await_rest(void);
 
 /* For unit_hook(): idle threads find that their time is over. */
 bool works_hurry(long nr, const long args[6], long *ret_res);

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test-queue-churn [TIMES]: every work ends exactly once, whatever goes on
+ *
+ * Producers, workers and cancellers queue works, short ones and such that may
+ * block, of both accounts; somebody takes works as who closes a file does;
+ * limits are changed; and an observer looks at the account's promises all the
+ * while. TIMES as many works as usual, which are a million.
+ */
+#undef NDEBUG
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "works.h"
+
+enum {
+	NR_PLACEMENTS = 3,
+	NR_SETTINGS = 13,
+	/* In each of them: a million in all. */
+	NR_ITEMS = 1000000 / (NR_PLACEMENTS * NR_SETTINGS) / 4 * 4 + 4,
+	NR_PRODUCERS = 3,
+	BATCH = 64,
+	HANG_S = 60,
+	MAX_WORKERS = 32,
+};
+
+static unsigned times = 1;
+static uint64_t seed;
+
+static struct works_item items[NR_ITEMS];
+static unsigned nr_items;
+static uint32_t nr_claimed; /* atomic: by producers */
+static uint32_t is_over;    /* atomic: of the setting's works, all have ended */
+
+struct setting {
+	int nr_fixed, max_works;
+	bool varies; /* they are changed meanwhile */
+};
+
+static uint32_t draw(uint64_t *state, uint32_t below)
+{
+	/* A linear congruential generator; its upper bits are the good ones. */
+	*state = *state * 6364136223846793005 + 1442695040888963407;
+	return (uint32_t)(*state >> 33) % below;
+}
+
+/*
+ * Works: of each four the last one is queued by who ends the third.
+ */
+
+static bool leads(const struct works_item *item)
+{
+	return (item - items) % 4 == 2;
+}
+
+static void follow(struct works_item *item, struct uaio_worker *worker)
+{
+	(void)worker;
+	works_queue(item + 1, 1);
+}
+
+/* Others come in between; now and then it is long enough for more workers. */
+static void linger(struct works_item *item, struct uaio_worker *worker)
+{
+	(void)worker;
+	if (item->work.may_block && (item - items) % 16 == 0)
+		usleep(200);
+	else
+		sched_yield();
+}
+
+static void prepare(uint64_t *state)
+{
+	nr_items = unit_rounds(NR_ITEMS) / 4 * 4;
+	store_relaxed(&nr_claimed, 0);
+	store_relaxed(&is_over, 0);
+	for (unsigned i = 0; i < nr_items; i++)
+		items[i] = (struct works_item){
+			.work.may_block = draw(state, 3) == 0,
+			.account = i % 8 == 4 ? UAIO_UNBOUNDED : UAIO_BOUNDED,
+			.act = i % 4 == 2            ? follow
+			       : draw(state, 8) == 0 ? linger
+						     : NULL,
+		};
+}
+
+static long produce(void *arg)
+{
+	uint64_t state = seed + (uintptr_t)arg;
+
+	for (;;) {
+		/* Groups of four, of which the last is not ours to queue. */
+		unsigned nr = 4 * (1 + draw(&state, BATCH / 4));
+		unsigned first = add_relaxed(&nr_claimed, nr);
+
+		for (unsigned i = first; i < first + nr && i < nr_items; i += 4)
+			if (nr == BATCH)
+				works_queue(&items[i], 3);
+			else
+				for (unsigned j = 0; j < 3; j++)
+					works_queue(&items[i + j], 1);
+		if (first + nr >= nr_items)
+			return 0;
+		if (draw(&state, 4) == 0)
+			sched_yield();
+	}
+}
+
+static bool is_wanted(const struct uaio_work *work, const void *arg)
+{
+	const struct works_item *item =
+		container_of(work, struct works_item, work);
+
+	return (item - items) % 64 == *(const unsigned *)arg;
+}
+
+/* As who closes a file does. */
+static void take_one(uint64_t *state)
+{
+	unsigned which = draw(state, 64);
+	struct uaio_work *work = uaio_wq_take(is_wanted, &which);
+	struct works_item *item;
+
+	if (!work)
+		return;
+	item = container_of(work, struct works_item, work);
+	if (leads(item))
+		follow(item, NULL);
+	add_seq_cst(&item->nr_run, 1);
+}
+
+/* What was queued a moment ago. */
+static long cancel(void *arg)
+{
+	uint64_t state = seed + (uintptr_t)arg;
+	long nr = 0;
+
+	while (!load_relaxed(&is_over)) {
+		unsigned top = load_relaxed(&nr_claimed);
+		struct works_item *item;
+
+		if (draw(&state, 64) == 0)
+			take_one(&state);
+		top = top < nr_items ? top : nr_items;
+		if (!top)
+			continue;
+		item = &items[top - 1 -
+			      draw(&state, top < 2 * BATCH ? top : 2 * BATCH)];
+		if (works_cancel(item)) {
+			nr++;
+			if (leads(item))
+				follow(item, NULL);
+		}
+		sched_yield();
+	}
+	return nr;
+}
+
+/* Return: 0, or 1 if a limit in range was refused. */
+static long change_limits(void *arg)
+{
+	const struct setting *setting = arg;
+	uint64_t state = seed;
+
+	while (!load_relaxed(&is_over)) {
+		struct uaio_wq_fixed_limits limits = { -1, -1 }, old;
+		int nr = (int)draw(&state, MAX_WORKERS + 1);
+
+		if (nr < setting->nr_fixed)
+			nr = setting->nr_fixed;
+		if (setting->varies) {
+			limits.nr_workers = (int)draw(&state, 9);
+			limits.max_works = (int)draw(&state, 100);
+		}
+		/* Less than the fixed ones of just now is refused. */
+		if (uaio_wq_limit_workers(UAIO_BOUNDED, nr) < 0 &&
+		    !setting->varies)
+			return 1;
+		(void)uaio_wq_limit_workers(UAIO_UNBOUNDED, 1 + nr % 7);
+		(void)uaio_wq_limit_fixed(UAIO_BOUNDED, &limits, &old);
+		sched_yield();
+	}
+	return 0;
+}
+
+static long observe(void *arg)
+{
+	(void)arg;
+	while (!load_relaxed(&is_over)) {
+		for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+			const char *breach = works_find_breach(i, true);
+
+			if (breach) {
+				fprintf(stderr, "account %u: %s\n", i, breach);
+				return 1;
+			}
+		}
+		sched_yield();
+	}
+	return 0;
+}
+
+/* Return: 0, or which promise was broken. */
+static int look_back(const struct uaio_wq_counters *before,
+		     const struct setting *setting, long nr_cancelled)
+{
+	const struct uaio_wq_counters now = works_count(UAIO_BOUNDED);
+	bool is_plain =
+		!setting->varies && (!setting->nr_fixed || !setting->max_works);
+
+	for (unsigned i = 0; i < nr_items; i++) {
+		bool was_cancelled = load_seq_cst(&items[i].nr_cancelled);
+
+		nr_cancelled -= was_cancelled;
+		if (load_seq_cst(&items[i].nr_run) + was_cancelled != 1 ||
+		    load_seq_cst(&items[i].nr_begun) > 1 ||
+		    load_seq_cst(&items[i].nr_refused))
+			return 1;
+	}
+	if (nr_cancelled)
+		return 2;
+	if (is_plain && (now.nr_private != before->nr_private ||
+			 now.nr_stolen != before->nr_stolen))
+		return 3;
+	return now.nr_workers < now.nr_fixed ? 4 : 0;
+}
+
+static int churn(const struct setting *setting)
+{
+	struct unit_thread producers[NR_PRODUCERS], canceller, limiter,
+		observer;
+	struct uaio_wq_counters before;
+	uint64_t state = ++seed;
+	int ret = 0;
+
+	works_set_fixed(UAIO_BOUNDED, setting->nr_fixed, setting->max_works);
+	prepare(&state);
+	before = works_count(UAIO_BOUNDED);
+	for (unsigned i = 0; i < NR_PRODUCERS; i++)
+		unit_thread_start(&producers[i], produce,
+				  (void *)(uintptr_t)(i + 1));
+	unit_thread_start(&canceller, cancel, (void *)(uintptr_t)99);
+	unit_thread_start(&limiter, change_limits, (void *)setting);
+	unit_thread_start(&observer, observe, NULL);
+
+	for (unsigned i = 0; i < NR_PRODUCERS; i++)
+		unit_thread_join(&producers[i]);
+	works_await_end(items, nr_items);
+	store_relaxed(&is_over, 1);
+	ret = look_back(&before, setting, unit_thread_join(&canceller));
+	if (unit_thread_join(&limiter))
+		return 10;
+	if (unit_thread_join(&observer))
+		return 11;
+	if (ret)
+		return ret;
+	uaio_wq_limit_workers(UAIO_BOUNDED, MAX_WORKERS);
+	works_await_rest();
+	return 0;
+}
+
+static int churn_all(enum uaio_wq_placement placement)
+{
+	static const int numbers[] = { 0, 1, 3 };
+	static const int capacities[] = { 0, 1, 2, 1 << 20 };
+	const struct setting varying = { 0, 64, true };
+	int ret = 0;
+
+	alarm(times * HANG_S);
+	if (works_start() < 0)
+		return 100;
+	works_set_placement(placement);
+	for (unsigned i = 0; i < 12 * times && !ret; i++) {
+		const struct setting setting = {
+			.nr_fixed = numbers[i % 3],
+			.max_works = capacities[i / 3 % 4],
+		};
+
+		ret = churn(&setting);
+	}
+	for (unsigned i = 0; i < times && !ret; i++)
+		ret = churn(&varying);
+	return ret;
+}
+
+static int churn_public(void)
+{
+	return churn_all(UAIO_PLACE_PUBLIC);
+}
+
+static int churn_in_turn(void)
+{
+	return churn_all(UAIO_PLACE_ROUND_ROBIN);
+}
+
+static int churn_packed(void)
+{
+	return churn_all(UAIO_PLACE_PACKED);
+}
+
+static void check(int (*churn_it)(void))
+{
+	alarm(times * HANG_S);
+	print_message("seed %llu\n", (unsigned long long)seed);
+	assert_int_equal(unit_in_child(churn_it), 0);
+}
+
+static void each_ends_once_from_one_list(void **state)
+{
+	(void)state;
+	check(churn_public);
+}
+
+static void each_ends_once_from_lists_in_turn(void **state)
+{
+	(void)state;
+	check(churn_in_turn);
+}
+
+static void each_ends_once_from_packed_lists(void **state)
+{
+	(void)state;
+	check(churn_packed);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(each_ends_once_from_one_list),
+		UNIT_TEST(each_ends_once_from_lists_in_turn),
+		UNIT_TEST(each_ends_once_from_packed_lists),
+	};
+
+	times = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
+	seed = argc > 2 ? strtoull(argv[2], NULL, 0)
+			: (uint64_t)time(NULL) * 1000003;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
