@@ -200,6 +200,23 @@ void works_set_fixed(enum uaio_account account, int nr, int max_works)
 	assert(ret == 0);
 }
 
+static bool are_fixed(void *arg)
+{
+	return works_count(UAIO_BOUNDED).nr_fixed == *(unsigned *)arg;
+}
+
+void works_start_fixed(unsigned nr, int max_works)
+{
+	struct works_item first = { .account = UAIO_BOUNDED };
+
+	uaio_wq_limit_workers(UAIO_BOUNDED, (int)nr);
+	works_set_fixed(UAIO_BOUNDED, (int)nr, max_works);
+	works_queue(&first, 1);
+	works_await_end(&first, 1);
+	unit_await(are_fixed, &nr);
+	works_await_rest();
+}
+
 void works_set_placement(enum uaio_wq_placement placement)
 {
 	const struct uaio_wq_tuning tuning = { placement, 64, true };

@@ -57,6 +57,11 @@ void works_gate_open(struct works_gate *gate);
 
 /* Set fixed workers and what their lists take; ends the process if refused. */
 void works_set_fixed(enum uaio_account account, int nr, int max_works);
+/*
+ * Bring so many fixed workers of the bounded account into being, and no others,
+ * and return once they sleep.
+ */
+void works_start_fixed(unsigned nr, int max_works);
 void works_set_placement(enum uaio_wq_placement placement);
 
 struct uaio_wq_counters works_count(enum uaio_account account);
