@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: MIT */
+/* Where works are put, and how they are taken back. */
+#undef NDEBUG
+#include <sched.h>
+
+#include "base/sleep.h"
+#include "engine/wqint.h"
+#include "works.h"
+
+enum { NR = 2048 };
+
+static struct works_item items[NR];
+static struct works_gate gate;
+
+static void prepare(unsigned nr, bool may_block)
+{
+	assert_true(nr <= NR);
+	for (unsigned i = 0; i < nr; i++)
+		items[i] = (struct works_item){ .work.may_block = may_block };
+}
+
+/*
+ * A worker is held in a work, which goes to whoever of the sleeping is woken.
+ * If that cannot block, the worker counts as awake meanwhile.
+ */
+static struct works_item held;
+
+static void hold_one(bool may_block)
+{
+	gate = (struct works_gate){ 0 };
+	held = (struct works_item){
+		.work.may_block = may_block,
+		.gate = &gate,
+	};
+	works_queue(&held, 1);
+	works_gate_await(&gate, 1);
+}
+
+static void let_go(void)
+{
+	works_gate_open(&gate);
+	works_await_end(&held, 1);
+	assert_true(works_ran_once(&held, 1));
+}
+
+/*
+ * Placement
+ */
+
+static unsigned nr_lists;
+
+static int place_in_turn(void)
+{
+	enum { AT_ONCE = 160, ROUNDS = 50, ALL = AT_ONCE * ROUNDS };
+	struct uaio_wq_counters before, after;
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	works_start_fixed(nr_lists, UAIO_WQ_WORKS_MAX);
+	before = works_count(UAIO_BOUNDED);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		prepare(AT_ONCE, false);
+		works_queue(items, AT_ONCE);
+		works_await_end(items, AT_ONCE);
+		assert_true(works_ran_once(items, AT_ONCE));
+	}
+	after = works_count(UAIO_BOUNDED);
+	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++) {
+		uint64_t nr = after.nr_placed[i] - before.nr_placed[i];
+
+		if (i < nr_lists)
+			assert_in_range(nr * nr_lists, ALL * 8 / 10,
+					ALL * 12 / 10);
+		else
+			assert_int_equal(nr, 0);
+	}
+	assert_int_equal(after.nr_private - before.nr_private, ALL);
+	return 0;
+}
+
+static void works_in_turn_are_the_same_number_for_each_list(void **state)
+{
+	static const unsigned numbers[] = { 1, 2, 3, 4, 8 };
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(numbers); i++) {
+		nr_lists = numbers[i];
+		assert_int_equal(unit_in_child(place_in_turn), 0);
+	}
+}
+
+/* All workers are held: each list takes so many, and no more. */
+static int fill_lists(void)
+{
+	enum { LISTS = 3, EACH = 5, ALL = LISTS * EACH + 10 };
+	static struct works_item blocked[LISTS];
+	struct uaio_wq_counters before, after;
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	works_start_fixed(LISTS, EACH);
+	for (unsigned i = 0; i < LISTS; i++) {
+		blocked[i].work.may_block = true;
+		blocked[i].gate = &gate;
+	}
+	works_queue(blocked, LISTS);
+	works_gate_await(&gate, LISTS);
+	before = works_count(UAIO_BOUNDED);
+	prepare(ALL, true);
+	for (unsigned i = 0; i < ALL; i++)
+		works_queue(&items[i], 1);
+	after = works_count(UAIO_BOUNDED);
+	assert_int_equal(after.nr_private - before.nr_private, LISTS * EACH);
+	assert_int_equal(after.nr_public - before.nr_public, 10);
+	assert_int_equal(after.nr_queued, ALL);
+	for (unsigned i = 0; i < LISTS; i++)
+		assert_int_equal(after.nr_placed[i] - before.nr_placed[i],
+				 EACH);
+	works_gate_open(&gate);
+	works_await_end(items, ALL);
+	assert_true(works_ran_once(items, ALL));
+	works_await_rest();
+	return 0;
+}
+
+static void what_full_lists_do_not_take_is_public_and_not_dropped(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(fill_lists), 0);
+}
+
+/*
+ * The other sleeps, and is left asleep; it is woken for what may block, beyond
+ * one such work, which who is awake will come to.
+ */
+static int place_packed(void)
+{
+	struct uaio_wq_counters before, after;
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_PACKED);
+	works_start_fixed(2, UAIO_WQ_WORKS_MAX);
+	hold_one(false);
+	before = works_count(UAIO_BOUNDED);
+	assert_int_equal(before.nr_idle, 1);
+	prepare(12, false);
+	items[10].work.may_block = items[11].work.may_block = true;
+	works_queue(items, 10);
+	after = works_count(UAIO_BOUNDED);
+	assert_int_equal(after.nr_private - before.nr_private, 10);
+	/* All on one list. */
+	assert_true(after.nr_placed[0] - before.nr_placed[0] == 10 ||
+		    after.nr_placed[1] - before.nr_placed[1] == 10);
+	assert_int_equal(after.nr_wakes, before.nr_wakes);
+	assert_int_equal(after.nr_idle, 1);
+
+	works_queue(&items[10], 2);
+	works_await_end(&items[10], 2);
+	after = works_count(UAIO_BOUNDED);
+	assert_int_equal(after.nr_public - before.nr_public, 2);
+	assert_int_equal(after.nr_wakes, before.nr_wakes + 1);
+	assert_int_equal(load_relaxed(&items[0].nr_begun), 0);
+	let_go();
+	works_await_end(items, 12);
+	assert_true(works_ran_once(items, 12));
+	return 0;
+}
+
+static void short_works_go_to_one_who_is_awake_others_to_all(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(place_packed), 0);
+}
+
+/* Its owner does not get on: those who sleep are woken for what is there. */
+static int leave_on_a_list(void)
+{
+	int64_t since;
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_PACKED);
+	works_start_fixed(2, UAIO_WQ_WORKS_MAX);
+	for (unsigned round = 0; round < 10; round++) {
+		works_await_rest();
+		hold_one(false);
+		prepare(4, false);
+		works_queue(items, 3);
+		assert_int_equal(load_relaxed(&items[0].nr_begun), 0);
+		since = uaio_now_ns();
+		while (uaio_now_ns() - since <= UAIO_WQ_STALE_NS)
+			sched_yield();
+		works_queue(&items[3], 1);
+		works_await_end(items, 4);
+		assert_true(works_ran_once(items, 4));
+		let_go();
+	}
+	return works_count(UAIO_BOUNDED).nr_late > 0 ? 0 : 1;
+}
+
+static void what_lies_behind_an_owner_that_is_stuck_is_run(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(leave_on_a_list), 0);
+}
+
+/*
+ * Capacity: in each turn as many are taken as in the first, though some were
+ * cancelled, or all.
+ */
+static int fill_and_cancel(void)
+{
+	static const unsigned capacities[] = { 1, 2, 64, UAIO_WQ_WORKS_MAX };
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_PACKED);
+	for (unsigned i = 0; i < unit_rounds(200); i++) {
+		unsigned nr = capacities[i % NR_ELEMENTS(capacities)];
+		struct uaio_wq_counters before, after;
+
+		works_start_fixed(1, (int)nr);
+		hold_one(false);
+		before = works_count(UAIO_BOUNDED);
+		prepare(nr + 3, false);
+		works_queue(items, nr + 3);
+		after = works_count(UAIO_BOUNDED);
+		assert_int_equal(after.nr_private - before.nr_private, nr);
+		assert_int_equal(after.nr_public - before.nr_public, 3);
+		for (unsigned j = 0; j < nr + 3; j++)
+			if (i % 3 == 0 || j % 3 == i % 3)
+				assert_true(works_cancel(&items[j]));
+		let_go();
+		works_await_end(items, nr + 3);
+		works_await_rest();
+		assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, 0);
+	}
+	return 0;
+}
+
+static void nothing_cancelled_or_run_takes_up_room_for_good(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(fill_and_cancel), 0);
+}
+
+/*
+ * Cancelling, wherever a work is
+ */
+
+enum { SOME = 7 };
+
+/* First, last and middle ones, each once; the others are left and run. */
+static void cancel_some_and_let_go(void)
+{
+	static const unsigned some[] = { 0, 3, SOME - 1 };
+
+	for (unsigned i = 0; i < NR_ELEMENTS(some); i++) {
+		assert_true(works_cancel(&items[some[i]]));
+		assert_false(works_cancel(&items[some[i]]));
+	}
+	let_go();
+	works_await_end(items, SOME);
+	works_await_rest();
+	for (unsigned i = 0; i < SOME; i++) {
+		bool was_cancelled = i == 0 || i == 3 || i == SOME - 1;
+
+		assert_int_equal(items[i].nr_cancelled, was_cancelled);
+		assert_int_equal(items[i].nr_begun, !was_cancelled);
+		assert_int_equal(items[i].nr_run, !was_cancelled);
+		assert_false(works_cancel(&items[i]));
+	}
+}
+
+static int cancel_public(void)
+{
+	assert_int_equal(works_start(), 0);
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		hold_one(true);
+		prepare(SOME, i);
+		works_queue(items, SOME);
+		assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, SOME);
+		cancel_some_and_let_go();
+	}
+	return 0;
+}
+
+static int cancel_private(void)
+{
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	works_start_fixed(1, SOME);
+	/* Of an owner that is awake, and of one that others may steal from. */
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t before = works_count(UAIO_BOUNDED).nr_private;
+
+		hold_one(i % 2);
+		prepare(SOME, i / 2);
+		works_queue(items, SOME);
+		assert_int_equal(works_count(UAIO_BOUNDED).nr_private - before,
+				 SOME + 1);
+		cancel_some_and_let_go();
+	}
+	return 0;
+}
+
+/* From the public list to that of a worker, with the first one of them. */
+static int cancel_share(void)
+{
+	static struct works_gate second;
+	static struct works_item first = { .gate = &second };
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_PUBLIC);
+	works_start_fixed(1, UAIO_WQ_WORKS_MAX);
+	hold_one(true);
+	prepare(SOME, false);
+	works_queue(&first, 1);
+	works_queue(items, SOME);
+	let_go();
+	works_gate_await(&second, 1);
+	assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, SOME);
+	for (unsigned i = 0; i < SOME; i += 2)
+		assert_true(works_cancel(&items[i]) &&
+			    !works_cancel(&items[i]));
+	works_gate_open(&second);
+	works_await_end(items, SOME);
+	works_await_rest();
+	for (unsigned i = 0; i < SOME; i++)
+		assert_int_equal(items[i].nr_run, i % 2);
+	return 0;
+}
+
+/* Its owner is not to have a list any more, and is in a call meanwhile. */
+static int cancel_given_up(void)
+{
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	works_start_fixed(1, SOME);
+	hold_one(true);
+	prepare(SOME, true);
+	works_queue(items, SOME);
+	works_set_fixed(UAIO_BOUNDED, 0, -1);
+	cancel_some_and_let_go();
+	return 0;
+}
+
+static int cancel_unbounded(void)
+{
+	assert_int_equal(works_start(), 0);
+	uaio_wq_limit_workers(UAIO_UNBOUNDED, 1);
+	held = (struct works_item){
+		.work.may_block = true,
+		.account = UAIO_UNBOUNDED,
+		.gate = &gate,
+	};
+	works_queue(&held, 1);
+	works_gate_await(&gate, 1);
+	prepare(SOME, true);
+	for (unsigned i = 0; i < SOME; i++)
+		items[i].account = UAIO_UNBOUNDED;
+	works_queue(items, SOME);
+	cancel_some_and_let_go();
+	return 0;
+}
+
+static void what_is_queued_anywhere_is_cancelled_once(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(cancel_public), 0);
+	assert_int_equal(unit_in_child(cancel_private), 0);
+	assert_int_equal(unit_in_child(cancel_share), 0);
+	assert_int_equal(unit_in_child(cancel_given_up), 0);
+	assert_int_equal(unit_in_child(cancel_unbounded), 0);
+}
+
+/* Not yet queued, noted for a kick, running, done. */
+static int cancel_what_is_not_queued(void)
+{
+	static struct works_item item;
+	struct uaio_kick kick;
+	struct list refused;
+
+	assert_int_equal(works_start(), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		item = (struct works_item){ .work.may_block = i % 2 };
+		if (i == 2)
+			works_start_fixed(1, SOME);
+		assert_false(works_cancel(&item));
+		uaio_kick_init(&kick);
+		list_init(&refused);
+		uaio_wq_add(UAIO_BOUNDED, &item.work, &kick);
+		assert_false(works_cancel(&item));
+		uaio_wq_kick(&kick, &refused);
+		works_await_end(&item, 1);
+		assert_false(works_cancel(&item));
+		assert_true(works_ran_once(&item, 1));
+		hold_one(i % 2);
+		assert_false(works_cancel(&held));
+		let_go();
+		assert_false(works_cancel(&held));
+	}
+	return 0;
+}
+
+static void what_is_not_queued_is_not_found(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(cancel_what_is_not_queued), 0);
+}
+
+/* Who cancels a work may queue it again at once; it is a new one then. */
+static int queue_again(void)
+{
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_PACKED);
+	works_start_fixed(1, 4);
+	for (unsigned i = 0; i < 2; i++) {
+		hold_one(false);
+		prepare(SOME, i);
+		works_queue(items, SOME);
+		for (unsigned j = 0; j < 100; j++) {
+			struct works_item *item = &items[j % SOME];
+
+			assert_true(works_cancel(item));
+			works_queue(item, 1);
+		}
+		let_go();
+		works_await_rest();
+		for (unsigned j = 0; j < SOME; j++)
+			assert_int_equal(items[j].nr_run, 1);
+	}
+	return 0;
+}
+
+static void a_cancelled_work_may_be_queued_again(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(queue_again), 0);
+}
+
+/*
+ * Two cancel what is queued, at the very moment, while workers run it.
+ */
+static struct works_item crowd[20000];
+static uint32_t nr_queued; /* atomic */
+
+static long cancel_the_latest(void *arg)
+{
+	unsigned nr = unit_rounds(NR_ELEMENTS(crowd)), now;
+	unsigned lag = *(unsigned *)arg;
+	long nr_cancelled = 0;
+
+	do {
+		now = load_acquire(&nr_queued);
+		for (unsigned i = 1; i <= lag && i <= now; i++)
+			nr_cancelled += works_cancel(&crowd[now - i]);
+		sched_yield();
+	} while (now < nr);
+	return nr_cancelled;
+}
+
+static enum uaio_wq_placement placement;
+
+static int cancel_at_once(void)
+{
+	unsigned nr = unit_rounds(NR_ELEMENTS(crowd)), lags[] = { 1, 5 };
+	struct unit_thread cancellers[2];
+	long nr_cancelled = 0;
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(placement);
+	works_start_fixed(2, 8);
+	uaio_wq_limit_workers(UAIO_BOUNDED, 4);
+	for (unsigned i = 0; i < nr; i++)
+		crowd[i].work.may_block = i % 5 == 0;
+	for (unsigned i = 0; i < 2; i++)
+		unit_thread_start(&cancellers[i], cancel_the_latest, &lags[i]);
+	for (unsigned i = 0; i < nr; i++) {
+		works_queue(&crowd[i], 1);
+		store_release(&nr_queued, i + 1);
+		if (i % 8 == 0)
+			sched_yield();
+	}
+	works_await_end(crowd, nr);
+	for (unsigned i = 0; i < 2; i++)
+		nr_cancelled += unit_thread_join(&cancellers[i]);
+	for (unsigned i = 0; i < nr; i++) {
+		assert_int_equal(crowd[i].nr_run + crowd[i].nr_cancelled, 1);
+		nr_cancelled -= crowd[i].nr_cancelled;
+	}
+	assert_int_equal(nr_cancelled, 0);
+	works_await_rest();
+	return 0;
+}
+
+static void of_all_who_want_a_work_one_gets_it(void **state)
+{
+	(void)state;
+	for (placement = UAIO_PLACE_PUBLIC; placement <= UAIO_PLACE_PACKED;
+	     placement++)
+		assert_int_equal(unit_in_child(cancel_at_once), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(works_in_turn_are_the_same_number_for_each_list),
+		UNIT_TEST(
+			what_full_lists_do_not_take_is_public_and_not_dropped),
+		UNIT_TEST(short_works_go_to_one_who_is_awake_others_to_all),
+		UNIT_TEST(what_lies_behind_an_owner_that_is_stuck_is_run),
+		UNIT_TEST(nothing_cancelled_or_run_takes_up_room_for_good),
+		UNIT_TEST(what_is_queued_anywhere_is_cancelled_once),
+		UNIT_TEST(what_is_not_queued_is_not_found),
+		UNIT_TEST(a_cancelled_work_may_be_queued_again),
+		UNIT_TEST(of_all_who_want_a_work_one_gets_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
