@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
+#include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <sys/prctl.h>
 
@@ -154,12 +156,176 @@ static void a_limit_raised_helps_a_private_list_at_once(void **state)
 	assert_int_equal(unit_in_child(raise_limit_round_robin), 0);
 }
 
+static int set_workers(int nr)
+{
+	return uaio_wq_limit_workers(UAIO_BOUNDED, nr);
+}
+
+static int set_fixed(int nr_workers, int max_works,
+		     struct uaio_wq_fixed_limits *ret_old)
+{
+	const struct uaio_wq_fixed_limits limits = { nr_workers, max_works };
+
+	return uaio_wq_limit_fixed(UAIO_BOUNDED, &limits, ret_old);
+}
+
+static void assert_limits(int workers, int nr_fixed, int max_works)
+{
+	struct uaio_wq_fixed_limits now;
+
+	assert_int_equal(set_workers(-1), workers);
+	assert_int_equal(set_fixed(-1, -1, &now), 0);
+	assert_int_equal(now.nr_workers, nr_fixed);
+	assert_int_equal(now.max_works, max_works);
+}
+
+static int set_limits(void)
+{
+	static const struct {
+		int nr_workers, max_works;
+	} wrong[] = {
+		{ -2, 9 },       { 1, -2 }, { INT_MIN, -1 },
+		{ -1, INT_MIN }, { 8, 9 },  { UAIO_WQ_FIXED_MAX + 1, 9 },
+		{ INT_MAX, 9 },
+	};
+	struct uaio_wq_fixed_limits old;
+
+	assert_int_equal(works_start(), 0);
+	assert_limits(32, 0, 64);
+	assert_int_equal(uaio_wq_limit_workers(UAIO_UNBOUNDED, 6), 256);
+	assert_int_equal(uaio_wq_limit_workers(UAIO_UNBOUNDED, -1), 6);
+	assert_int_equal(set_workers(7), 32);
+	assert_int_equal(set_fixed(3, 5, &old), 0);
+	assert_int_equal(old.nr_workers, 0);
+	assert_int_equal(old.max_works, 64);
+	assert_limits(7, 3, 5);
+
+	/* Wrong in one: nothing is changed. */
+	for (size_t i = 0; i < NR_ELEMENTS(wrong); i++) {
+		assert_int_equal(set_fixed(wrong[i].nr_workers,
+					   wrong[i].max_works, &old),
+				 -EINVAL);
+		assert_limits(7, 3, 5);
+	}
+	assert_int_equal(set_workers(-2), -EINVAL);
+	assert_int_equal(set_workers(INT_MIN), -EINVAL);
+	assert_int_equal(set_workers(UAIO_WQ_WORKERS_MAX + 1), -EINVAL);
+	assert_int_equal(set_workers(INT_MAX), -EINVAL);
+	assert_int_equal(set_workers(2), -EINVAL); /* 3 are fixed */
+	assert_limits(7, 3, 5);
+
+	/* One of both, and to the ends. */
+	assert_int_equal(set_fixed(7, -1, &old), 0);
+	assert_limits(7, 7, 5);
+	assert_int_equal(set_fixed(-1, 0, &old), 0);
+	assert_limits(7, 7, 0);
+	assert_int_equal(set_workers(UAIO_WQ_WORKERS_MAX), 7);
+	assert_int_equal(set_fixed(UAIO_WQ_FIXED_MAX, INT_MAX, &old), 0);
+	assert_int_equal(old.nr_workers, 7);
+	assert_limits(UAIO_WQ_WORKERS_MAX, UAIO_WQ_FIXED_MAX,
+		      UAIO_WQ_WORKS_MAX);
+	assert_int_equal(set_fixed(0, -1, &old), 0);
+	assert_int_equal(set_workers(0), UAIO_WQ_WORKERS_MAX);
+	assert_limits(0, 0, UAIO_WQ_WORKS_MAX);
+	return 0;
+}
+
+static void limits_tell_what_they_were_and_refuse_what_is_wrong(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(set_limits), 0);
+}
+
+/* Works come and end all the while. */
+static uint32_t is_over; /* atomic */
+
+static long load(void *arg)
+{
+	static struct works_item all[2][60];
+	struct works_item *items = all[*(unsigned *)arg];
+	long nr = 0;
+
+	while (!load_relaxed(&is_over)) {
+		for (unsigned i = 0; i < NR_ELEMENTS(all[0]); i++)
+			items[i] = (struct works_item){
+				.work.may_block = i % 2,
+			};
+		for (unsigned i = 0; i < NR_ELEMENTS(all[0]); i += 20)
+			works_queue(&items[i], 20);
+		works_await_end(items, NR_ELEMENTS(all[0]));
+		if (!works_ran_once(items, NR_ELEMENTS(all[0])))
+			return -1;
+		nr++;
+	}
+	return nr;
+}
+
+static bool are_fixed(void *arg)
+{
+	return works_count(UAIO_BOUNDED).nr_fixed == *(unsigned *)arg;
+}
+
+static bool are_at_most(void *arg)
+{
+	return works_count(UAIO_BOUNDED).nr_workers <= *(unsigned *)arg;
+}
+
+static enum uaio_wq_placement placement;
+
+/* Each limit in turn, until it has come about. */
+static int change_limits(void)
+{
+	static const unsigned fixed[] = { 4, 2, 0, 8, 0 };
+	static const unsigned workers[] = { 32, 1, 5, 0, 32 };
+	unsigned old_fixed = 0, old_workers = 32, numbers[] = { 0, 1 };
+	struct unit_thread loads[2];
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(placement);
+	for (unsigned i = 0; i < 2; i++)
+		unit_thread_start(&loads[i], load, &numbers[i]);
+	for (unsigned round = 0; round < unit_rounds(20); round++) {
+		for (size_t i = 0; i < NR_ELEMENTS(fixed); i++) {
+			struct uaio_wq_fixed_limits old;
+			unsigned now = fixed[i];
+
+			assert_int_equal(set_fixed((int)now, 4, &old), 0);
+			assert_int_equal(old.nr_workers, old_fixed);
+			unit_await(are_fixed, &now);
+			old_fixed = now;
+		}
+		for (size_t i = 0; i < NR_ELEMENTS(workers); i++) {
+			unsigned now = workers[i];
+
+			assert_int_equal(set_workers((int)now), old_workers);
+			unit_await(are_at_most, &now);
+			old_workers = now;
+		}
+	}
+	store_relaxed(&is_over, 1);
+	for (unsigned i = 0; i < 2; i++)
+		assert_true(unit_thread_join(&loads[i]) > 0);
+	works_await_rest();
+	return 0;
+}
+
+static void limits_changed_under_load_come_about_and_lose_nothing(void **state)
+{
+	(void)state;
+	for (placement = UAIO_PLACE_PUBLIC; placement <= UAIO_PLACE_PACKED;
+	     placement++)
+		assert_int_equal(unit_in_child(change_limits), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(work_queued_before_the_limit_was_0_is_made),
 		UNIT_TEST(a_watcher_refused_to_a_worker_comes_later),
 		UNIT_TEST(a_limit_raised_helps_a_private_list_at_once),
+		UNIT_TEST(limits_tell_what_they_were_and_refuse_what_is_wrong),
+		UNIT_TEST(
+			limits_changed_under_load_come_about_and_lose_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
