@@ -203,7 +203,7 @@ static void read_for_ever(aio_context_t ctx, unsigned nr)
 static int write_and_leave(void *arg)
 {
 	const struct attempt *this = arg;
-	aio_context_t ctx = host_context(2 * NR);
+	aio_context_t ctx = host_context(3 * NR);
 	int fd = create(this->path);
 	struct iocb sync = host_iocb(IOCB_CMD_FSYNC, fd, NULL, 0, 0);
 
@@ -258,8 +258,8 @@ void leaving_slow(void)
 }
 
 /*
- * All workers are in reads that nobody answers: they cannot help. Or all but
- * one, who is in the first write: more reads are queued before the next.
+ * All workers are in reads that nobody answers, with hundreds more queued: they
+ * cannot help. Or all but one, who is in the first write.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {
@@ -267,7 +267,7 @@ static void leave_behind_reads(const struct way *way, bool is_slow)
 	struct slowfs *fs = host_slow();
 	pid_t pid;
 
-	attempt.nr_reads = WORKERS + 8;
+	attempt.nr_reads = NR;
 	attempt.nr_early = is_slow;
 	slowfs_hold(fs, SLOWFS_READ);
 	if (is_slow)

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * behind: reads that a file system does not answer, and all that is behind them
+ *
+ * Beside them requests on other files end, as long as one worker is free, or
+ * can still be had. It links the engine, where fixed workers are set and
+ * threads refused.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/config.h"
+#include "slowfs.h"
+#include "works.h"
+
+enum {
+	SIZE = UNIT_KEY_BYTES,
+	FILES = 4,
+	EACH = 48,
+	WORKERS = 32,
+	SKIPPED = 77
+};
+
+static struct slowfs *fs;
+static unsigned nr_fixed;
+static unsigned nr_blocked;
+
+static char slow_buffers[WORKERS][SIZE];
+
+/* Reads that will be answered when all others have ended. */
+static void block(uint64_t handle)
+{
+	int fd = open("slow/file", O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	slowfs_hold(fs, SLOWFS_READ);
+	for (unsigned i = 0; i < nr_blocked; i++) {
+		struct iocb iocb =
+			unit_iocb(IOCB_CMD_PREAD, fd, slow_buffers[i], SIZE, 0);
+
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+	}
+	slowfs_await(fs, SLOWFS_READ, nr_blocked);
+}
+
+static void unblock(uint64_t handle)
+{
+	static struct io_event events[WORKERS];
+
+	slowfs_release(fs, SLOWFS_READ);
+	assert_int_equal(unit_reap(handle, nr_blocked, events), nr_blocked);
+	for (unsigned i = 0; i < nr_blocked; i++) {
+		assert_int_equal(events[i].res, SIZE);
+		assert_int_equal(slow_buffers[i][0], 's');
+	}
+}
+
+/* Write each block and read it again, in all files. */
+static void run_others(void)
+{
+	static char in[FILES][EACH][SIZE], out[FILES][EACH][SIZE];
+	static struct io_event events[2 * FILES * EACH];
+	uint64_t handle = unit_context(2 * FILES * EACH);
+	int fds[FILES];
+
+	for (unsigned i = 0; i < FILES; i++)
+		fds[i] = unit_numbered_file(true, 1);
+	for (unsigned j = 0; j < EACH; j++)
+		for (unsigned i = 0; i < FILES; i++) {
+			struct iocb write =
+				unit_iocb(IOCB_CMD_PWRITE, fds[i], out[i][j],
+					  SIZE, j * SIZE);
+			struct iocb read = unit_iocb(IOCB_CMD_PREAD, fds[i],
+						     in[i][j], SIZE, j * SIZE);
+
+			memset(out[i][j], (int)(1 + i + j), SIZE);
+			memset(in[i][j], 0, SIZE);
+			assert_int_equal(unit_submit(handle, &write), 1);
+			assert_int_equal(unit_submit(handle, &read), 1);
+		}
+	assert_int_equal(unit_reap(handle, 2 * FILES * EACH, events),
+			 2 * FILES * EACH);
+	for (unsigned i = 0; i < 2 * FILES * EACH; i++)
+		assert_int_equal(events[i].res, SIZE);
+	assert_memory_equal(in, out, sizeof(in));
+	unit_destroy(handle);
+	for (unsigned i = 0; i < FILES; i++)
+		unit_close(fds[i]);
+}
+
+static int run_behind(void)
+{
+	uint64_t handle;
+
+	assert_int_equal(unit_engine(NULL), 0);
+	uaio_config.force_worker = true;
+	if (nr_fixed)
+		works_set_fixed(UAIO_BOUNDED, (int)nr_fixed, 16);
+	handle = unit_context(WORKERS);
+	block(handle);
+	run_others();
+	run_others();
+	unblock(handle);
+	unit_destroy(handle);
+	return 0;
+}
+
+static void all_else_ends_behind_24_reads_that_do_not(void **state)
+{
+	static const unsigned numbers[] = { 24, WORKERS - 1 };
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(numbers); i++)
+		for (nr_fixed = 0; nr_fixed < 4; nr_fixed += 3) {
+			nr_blocked = numbers[i];
+			assert_int_equal(unit_in_child(run_behind), 0);
+		}
+}
+
+/* The first of them adds workers, and makes requests where there are none. */
+static void all_else_ends_with_the_threads_there_are(void **state)
+{
+	(void)state;
+	for (unsigned nr_threads = 0; nr_threads < 27;
+	     nr_threads += nr_threads < 6 || !UNIT_IS_SANITIZED ? 1 : 10)
+		for (nr_fixed = 0; nr_fixed < 4; nr_fixed += 2) {
+			nr_blocked =
+				nr_threads < 2 ? nr_threads : nr_threads - 2;
+			works_allow_threads(nr_threads);
+			assert_int_equal(unit_in_child(run_behind), 0);
+		}
+	works_allow_threads(UINT32_MAX);
+}
+
+static int make_file(void)
+{
+	char block[SIZE];
+	int fd = open("slow/file", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+
+	memset(block, 's', SIZE);
+	return fd >= 0 && write(fd, block, SIZE) == SIZE && close(fd) == 0 ? 0
+									   : -1;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(all_else_ends_behind_24_reads_that_do_not),
+		UNIT_TEST(all_else_ends_with_the_threads_there_are),
+	};
+	int ret;
+
+	fs = slowfs_start("slow");
+	if (!fs) {
+		print_message("skipped: no file system can be mounted\n");
+		return SKIPPED;
+	}
+	ret = make_file() ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	slowfs_stop(fs);
+	return ret;
+}
