@@ -52,7 +52,7 @@ static void let_go(unsigned nr)
 	assert_true(works_ran_once(blocked, nr));
 }
 
-/* The watcher has nothing more to do. */
+/* The watcher adds nobody any more. */
 static bool is_settled(void *arg)
 {
 	struct uaio_wq_account *account = arg;
@@ -67,6 +67,18 @@ static bool is_settled(void *arg)
 static void await_settled(enum uaio_account account)
 {
 	unit_await(is_settled, &uaio_wq_accounts[account]);
+}
+
+/* Nor does it make a work, which who queues does where it is the only thread. */
+static bool helps_nobody(void *arg)
+{
+	struct uaio_wq_account *account = arg;
+	bool is_helped;
+
+	uaio_wq_lock(account);
+	is_helped = account->is_helped;
+	uaio_wq_unlock(account);
+	return !is_helped;
 }
 
 /*
@@ -169,6 +181,7 @@ static bool counts_are_right(void *arg)
 /* As many as are there may be held, and one less for others to get on. */
 static int be_refused(void)
 {
+	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
 	unsigned nr_workers = nr_threads > 0 ? nr_threads - 1 : 0;
 	struct uaio_wq_counters counters;
 
@@ -186,6 +199,7 @@ static int be_refused(void)
 		let_go(nr_workers - 1);
 	} else if (nr_threads == 1) {
 		/* The watcher helps until it is held; then the submitter. */
+		unit_await(helps_nobody, account);
 		queue_blocked(UAIO_BOUNDED, 1);
 		works_gate_await(&gate, 1);
 		run_mixed();
@@ -196,6 +210,7 @@ static int be_refused(void)
 	assert_true(nr_threads > 1 || works_nr_refused_threads() > 0);
 
 	/* None is counted that is not there: as many as ever can be had. */
+	unit_await(helps_nobody, account);
 	works_allow_threads(UINT32_MAX);
 	queue_blocked(UAIO_BOUNDED, 40);
 	works_gate_await(&gate, 32);
