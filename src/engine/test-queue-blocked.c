@@ -171,6 +171,44 @@ static void a_work_may_wait_for_one_behind_it(void **state)
 		assert_int_equal(unit_in_child(wait_for_one_behind), 0);
 }
 
+/*
+ * The owner is awake when they are put on its list, so nobody else is called;
+ * when it comes to the first, which blocks, somebody has to be: the watcher to
+ * begin with, and then the worker it has added, if that sleeps.
+ */
+static int wait_on_the_list_of_one_awake(void)
+{
+	static struct works_gate short_gate;
+	static struct works_item first;
+
+	assert_int_equal(works_start(), 0);
+	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	works_start_fixed(1, 16);
+	for (unsigned round = 0; round < unit_rounds(100); round++) {
+		short_gate = gate = (struct works_gate){ 0 };
+		first = (struct works_item){ .gate = &short_gate };
+		works_queue(&first, 1);
+		works_gate_await(&short_gate, 1);
+		uaio_wq_limit_workers(UAIO_BOUNDED, 2);
+		prepare(2, true);
+		items[0].gate = &gate;
+		items[1].act = open_gate;
+		works_queue(items, 2);
+		works_gate_open(&short_gate);
+		works_await_end(items, 2);
+		works_await_end(&first, 1);
+		assert_true(works_ran_once(items, 2));
+		works_await_rest();
+	}
+	return 0;
+}
+
+static void who_blocks_leaves_its_list_to_one_who_is_woken(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(wait_on_the_list_of_one_awake), 0);
+}
+
 /* How many of a full private list are run before one that is public. */
 static uint32_t nr_before; /* atomic */
 static uint32_t position;  /* atomic */
@@ -307,6 +345,7 @@ int main(void)
 		UNIT_TEST(all_others_run_as_long_as_one_worker_is_free),
 		UNIT_TEST(a_blocked_owner_strands_nothing),
 		UNIT_TEST(a_work_may_wait_for_one_behind_it),
+		UNIT_TEST(who_blocks_leaves_its_list_to_one_who_is_woken),
 		UNIT_TEST(full_private_lists_do_not_starve_the_public_one),
 		UNIT_TEST(a_saturated_account_does_not_delay_the_other),
 		UNIT_TEST(a_second_call_of_a_work_holds_nobody_up),

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "engine/wqint.h"
 #include "works.h"
@@ -236,28 +237,39 @@ static void limits_tell_what_they_were_and_refuse_what_is_wrong(void **state)
 	assert_int_equal(unit_in_child(set_limits), 0);
 }
 
-/* Works come and end all the while. */
-static uint32_t is_over; /* atomic */
+/* Works come and end all the while, some of them after a while. */
+enum { NR_LOADS = 2, NR_ITEMS = 60 };
+
+static uint32_t is_over;             /* atomic */
+static uint32_t nr_rounds[NR_LOADS]; /* atomic */
+
+static void linger(struct works_item *item, struct uaio_worker *worker)
+{
+	(void)item;
+	(void)worker;
+	usleep(300);
+}
 
 static long load(void *arg)
 {
-	static struct works_item all[2][60];
-	struct works_item *items = all[*(unsigned *)arg];
-	long nr = 0;
+	static struct works_item all[NR_LOADS][NR_ITEMS];
+	unsigned nr = *(unsigned *)arg;
+	struct works_item *items = all[nr];
 
 	while (!load_relaxed(&is_over)) {
-		for (unsigned i = 0; i < NR_ELEMENTS(all[0]); i++)
+		for (unsigned i = 0; i < NR_ITEMS; i++)
 			items[i] = (struct works_item){
 				.work.may_block = i % 2,
+				.act = i % 15 == 1 ? linger : NULL,
 			};
-		for (unsigned i = 0; i < NR_ELEMENTS(all[0]); i += 20)
+		for (unsigned i = 0; i < NR_ITEMS; i += 20)
 			works_queue(&items[i], 20);
-		works_await_end(items, NR_ELEMENTS(all[0]));
-		if (!works_ran_once(items, NR_ELEMENTS(all[0])))
-			return -1;
-		nr++;
+		works_await_end(items, NR_ITEMS);
+		if (!works_ran_once(items, NR_ITEMS))
+			return 1;
+		add_relaxed(&nr_rounds[nr], 1);
 	}
-	return nr;
+	return 0;
 }
 
 static bool are_fixed(void *arg)
@@ -270,41 +282,65 @@ static bool are_at_most(void *arg)
 	return works_count(UAIO_BOUNDED).nr_workers <= *(unsigned *)arg;
 }
 
+static bool have_gone_on(void *arg)
+{
+	const uint32_t *since = arg;
+
+	return load_relaxed(&nr_rounds[0]) >= since[0] + 2 &&
+	       load_relaxed(&nr_rounds[1]) >= since[1] + 2;
+}
+
+static void await_rounds(void)
+{
+	uint32_t since[NR_LOADS];
+
+	for (unsigned i = 0; i < NR_LOADS; i++)
+		since[i] = load_relaxed(&nr_rounds[i]);
+	unit_await(have_gone_on, since);
+}
+
 static enum uaio_wq_placement placement;
 
-/* Each limit in turn, until it has come about. */
+/* Each in turn, until it has come about and works have been run under it. */
+static const struct step {
+	int nr_fixed, nr_workers;
+} steps[] = {
+	{ 4, 32 }, { 2, 32 }, { 0, 32 }, { 8, 32 }, { 8, 8 },  { 8, 32 },
+	{ 3, 32 }, { 3, 3 },  { 3, 32 }, { 0, 32 }, { 0, 1 },  { 0, 5 },
+	{ 0, 0 },  { 0, 32 }, { 1, 32 }, { 1, 1 },  { 1, 32 }, { 0, 32 },
+};
+
+static void take_step(const struct step *step, const struct step *last)
+{
+	struct uaio_wq_fixed_limits old;
+
+	assert_int_equal(set_fixed(step->nr_fixed, 4, &old), 0);
+	assert_int_equal(old.nr_workers, last->nr_fixed);
+	assert_int_equal(set_workers(step->nr_workers), last->nr_workers);
+	unit_await(are_at_most, &(unsigned){ (unsigned)step->nr_workers });
+	await_rounds();
+	/* One of those that left may have been fixed: another becomes so. */
+	unit_await(are_fixed, &(unsigned){ (unsigned)step->nr_fixed });
+}
+
 static int change_limits(void)
 {
-	static const unsigned fixed[] = { 4, 2, 0, 8, 0 };
-	static const unsigned workers[] = { 32, 1, 5, 0, 32 };
-	unsigned old_fixed = 0, old_workers = 32, numbers[] = { 0, 1 };
-	struct unit_thread loads[2];
+	struct step last = { 0, 32 };
+	unsigned numbers[] = { 0, 1 };
+	struct unit_thread loads[NR_LOADS];
 
 	assert_int_equal(works_start(), 0);
 	works_set_placement(placement);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < NR_LOADS; i++)
 		unit_thread_start(&loads[i], load, &numbers[i]);
-	for (unsigned round = 0; round < unit_rounds(20); round++) {
-		for (size_t i = 0; i < NR_ELEMENTS(fixed); i++) {
-			struct uaio_wq_fixed_limits old;
-			unsigned now = fixed[i];
-
-			assert_int_equal(set_fixed((int)now, 4, &old), 0);
-			assert_int_equal(old.nr_workers, old_fixed);
-			unit_await(are_fixed, &now);
-			old_fixed = now;
+	for (unsigned round = 0; round < unit_rounds(10); round++)
+		for (size_t i = 0; i < NR_ELEMENTS(steps); i++) {
+			take_step(&steps[i], &last);
+			last = steps[i];
 		}
-		for (size_t i = 0; i < NR_ELEMENTS(workers); i++) {
-			unsigned now = workers[i];
-
-			assert_int_equal(set_workers((int)now), old_workers);
-			unit_await(are_at_most, &now);
-			old_workers = now;
-		}
-	}
 	store_relaxed(&is_over, 1);
-	for (unsigned i = 0; i < 2; i++)
-		assert_true(unit_thread_join(&loads[i]) > 0);
+	for (unsigned i = 0; i < NR_LOADS; i++)
+		assert_int_equal(unit_thread_join(&loads[i]), 0);
 	works_await_rest();
 	return 0;
 }

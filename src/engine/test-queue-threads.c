@@ -134,6 +134,8 @@ static int grow(enum uaio_account account)
 	let_go(nr);
 	works_await_rest();
 	assert_int_equal(works_count(account).nr_workers, limit);
+	/* Nor were there others that have left at once. */
+	assert_int_equal(works_nr_started_threads(), limit + 1);
 	return 0;
 }
 

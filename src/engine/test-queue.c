@@ -43,6 +43,20 @@ static void let_go(void)
 	assert_true(works_ran_once(&held, 1));
 }
 
+/* So many workers, all there are, have been in a call at the same time. */
+static void block_all(unsigned nr)
+{
+	gate = (struct works_gate){ 0 };
+	prepare(nr, true);
+	for (unsigned i = 0; i < nr; i++)
+		items[i].gate = &gate;
+	works_queue(items, nr);
+	works_gate_await(&gate, nr);
+	works_gate_open(&gate);
+	works_await_end(items, nr);
+	works_await_rest();
+}
+
 /*
  * Placement
  */
@@ -140,6 +154,8 @@ static int place_packed(void)
 	assert_int_equal(works_start(), 0);
 	works_set_placement(UAIO_PLACE_PACKED);
 	works_start_fixed(2, UAIO_WQ_WORKS_MAX);
+	/* Both have been in calls that blocked, and are back. */
+	block_all(2);
 	hold_one(false);
 	before = works_count(UAIO_BOUNDED);
 	assert_int_equal(before.nr_idle, 1);

@@ -151,11 +151,12 @@ static long take_one(void *arg)
 	return take();
 }
 
-static long take_two(void *arg)
+static long take_until_empty(void *arg)
 {
 	(void)arg;
-	(void)take();
-	return take();
+	while (take() >= 0)
+		;
+	return 0;
 }
 
 static long cancel_first(void *arg)
@@ -190,12 +191,12 @@ static const struct {
 	long (*intruder)(void *arg);
 } meetings[] = {
 	{ "a taker and another", take_one, take_one },
-	{ "a taker and one who empties it", take_one, take_two },
+	{ "a taker and one who empties it", take_one, take_until_empty },
 	{ "a taker and a canceller", take_one, cancel_first },
 	{ "a canceller and a taker", cancel_first, take_one },
 	{ "a canceller and another", cancel_first, cancel_first },
 	{ "one who puts and a taker", put_third, take_one },
-	{ "one who puts and one who empties it", put_third, take_two },
+	{ "one who puts and one who empties it", put_third, take_until_empty },
 	{ "a taker and who puts", take_one, put_third },
 	{ "a taker that sleeps through a turn", take_one, take_and_fill },
 	{ "a canceller that sleeps through a turn", cancel_first,

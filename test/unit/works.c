@@ -18,6 +18,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 
 static uint32_t nr_allowed = UINT32_MAX; /* atomic */
 static uint32_t nr_refused;              /* atomic */
+static uint32_t nr_started;              /* atomic */
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 			  void *(*main)(void *), void *arg)
@@ -35,6 +36,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 		if (left == UINT32_MAX)
 			break;
 	} while (!cas_relaxed(&nr_allowed, &left, left - 1));
+	add_relaxed(&nr_started, 1);
 	return __real_pthread_create(thread, attr, main, arg);
 }
 
@@ -46,6 +48,11 @@ void works_allow_threads(uint32_t nr)
 uint32_t works_nr_refused_threads(void)
 {
 	return load_relaxed(&nr_refused);
+}
+
+uint32_t works_nr_started_threads(void)
+{
+	return load_relaxed(&nr_started);
 }
 
 /*

@@ -40,6 +40,8 @@ int works_start(void);
 void works_allow_threads(uint32_t nr);
 /* Return: how many were refused. */
 uint32_t works_nr_refused_threads(void);
+/* Return: how many came into being, those that have gone included. */
+uint32_t works_nr_started_threads(void);
 
 /* Queue n items with one kick; bounded ones that come back are made here. */
 void works_queue(struct works_item *items, unsigned n);
