@@ -24,7 +24,7 @@ static struct thing *thing_of(struct uaio_work *work)
 
 static void put(unsigned i)
 {
-	things[i].work.slot = uaio_worklist_put(&list, &things[i].work);
+	uaio_worklist_put(&list, &things[i].work, &things[i].work.slot);
 }
 
 /* Return: which was taken, or -1. */
@@ -307,7 +307,7 @@ static void all_at_once_get_each_work_once(void **state)
 			sched_yield();
 		store_relaxed(&thing->nr_got, 0);
 		thing->payload = i + 1;
-		(void)uaio_worklist_put(&list, &thing->work);
+		uaio_worklist_put(&list, &thing->work, &thing->work.slot);
 		store_relaxed(&nr_put, i + 1);
 	}
 	store_release(&is_over, 1);
