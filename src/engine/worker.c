@@ -293,6 +293,7 @@ static void take_share_locked(struct uaio_worker *self)
 	       uaio_worklist_has_room(self->list, account->max_works)) {
 		(void)uaio_wq_pop_public_locked(account);
 		/* [step: TAKE_SHARE] */
+		account->counters.nr_shared++;
 		uaio_worklist_put(self->list, work, &work->slot);
 	}
 }

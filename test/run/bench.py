@@ -85,7 +85,7 @@ def said_of(name, rounds, depth):
     works = rounds * depth
     said = dict(variant=name, rounds=rounds, depth=depth, usecs=1000,
                 works_per_s=works * 1000, idle_cpu_us=0.0, workers=4, fixed=3,
-                private=works, public=0, stolen=0, late=0, locked=works,
+                private=works, public=0, shared=0, stolen=0, late=0, locked=works,
                 contended=0, wakes=1, posted=100, posts=100,
                 placed=[works, 0, 0])
     if name == "round-robin":
