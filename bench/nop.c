@@ -223,6 +223,7 @@ static void print(unsigned depth)
 	print_nr("workers", nr.nr_workers);
 	print_nr("fixed", nr.nr_fixed);
 	print_nr("private", nr.nr_private - at_start.nr_private);
+	print_nr("switches", nr.nr_switches - at_start.nr_switches);
 	print_nr("public", nr.nr_public - at_start.nr_public);
 	print_nr("shared", nr.nr_shared - at_start.nr_shared);
 	print_nr("stolen", nr.nr_stolen - at_start.nr_stolen);

@@ -29,8 +29,8 @@ FIXED = 3
 ROUNDS = {1: 100_000, 10: 100_000, 128: 12_000, 1024: 2_000}
 """By depth: each run lasts a tenth of a second or more."""
 QUICK_ROUNDS = {10: 1_000, 128: 120}
-COUNTED = ("workers", "fixed", "private", "public", "shared", "placed",
-           "posted", "posts")
+COUNTED = ("workers", "fixed", "private", "public", "shared", "switches",
+           "placed", "posted", "posts")
 """What is told of a variant that is disproved."""
 MANY = (128, 1024)
 """Depths at which lists of their own are to pay."""
@@ -83,9 +83,14 @@ def _checks_of_lists(name: str, said: dict) -> list[Check]:
               Check("what was placed is what was private",
                     sum(placed) == said["private"])]
     if name == ROUND_ROBIN:
-        return [*checks, Check("lists filled evenly", _is_even(placed))]
-    return [*checks, Check("lists not filled evenly",
-                           not sum(placed) or not _is_even(placed))]
+        return [*checks, Check("lists filled evenly", _is_even(placed)),
+                Check("each on another list than the one before",
+                      said["switches"] > 0.9 * said["private"])]
+    # One at a time each may find another worker awake.
+    if said["depth"] == 1:
+        return checks
+    return [*checks, Check("one list until it is left",
+                           said["switches"] < 0.3 * said["private"] + 1)]
 
 
 def _checks_of_batches(name: str, said: dict) -> list[Check]:

@@ -231,6 +231,8 @@ static void place_locked(struct uaio_wq_account *account,
 	if (index < UAIO_WQ_FIXED_MAX) {
 		work->is_public = false;
 		account->counters.nr_private++;
+		account->counters.nr_switches += index != account->last_index;
+		account->last_index = index;
 		account->counters.nr_placed[index]++;
 		uaio_worklist_put(&account->lists[index], work, &work->slot);
 	} else {

@@ -225,12 +225,13 @@ struct uaio_wq_tuning {
 void uaio_wq_tune(const struct uaio_wq_tuning *tuning);
 
 struct uaio_wq_counters {
-	uint64_t nr_private; /* works put on private lists */
-	uint64_t nr_public;  /* and on the public one */
-	uint64_t nr_shared;  /* moved from there to the taker's private list */
-	uint64_t nr_stolen;  /* taken from another's private list */
-	uint64_t nr_late;    /* taken after 50 us while a worker slept */
-	uint64_t nr_locked;  /* acquisitions of the account's lock */
+	uint64_t nr_private;  /* works put on private lists */
+	uint64_t nr_switches; /* of them, on another than the one before */
+	uint64_t nr_public;   /* and on the public one */
+	uint64_t nr_shared;   /* moved from there to the taker's private list */
+	uint64_t nr_stolen;   /* taken from another's private list */
+	uint64_t nr_late;     /* taken after 50 us while a worker slept */
+	uint64_t nr_locked;   /* acquisitions of the account's lock */
 	uint64_t nr_contended; /* of them, those that found it taken */
 	uint64_t nr_wakes;     /* sleeping workers woken */
 	uint64_t nr_placed[UAIO_WQ_FIXED_MAX]; /* on each private list */

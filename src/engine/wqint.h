@@ -60,7 +60,8 @@ struct uaio_wq_account {
 	unsigned max_fixed;
 	uint64_t max_works;
 	unsigned nr_fixed;
-	unsigned turn;                                 /* of round robin */
+	unsigned turn;       /* of round robin */
+	unsigned last_index; /* of the list that was put on last */
 	struct uaio_worker *owners[UAIO_WQ_FIXED_MAX]; /* or NULL */
 	struct uaio_worklist *lists; /* mapped when first wanted, and kept */
 

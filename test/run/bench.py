@@ -85,11 +85,12 @@ def said_of(name, rounds, depth):
     works = rounds * depth
     said = dict(variant=name, rounds=rounds, depth=depth, usecs=1000,
                 works_per_s=works * 1000, idle_cpu_us=0.0, workers=4, fixed=3,
-                private=works, public=0, shared=0, stolen=0, late=0, locked=works,
-                contended=0, wakes=1, posted=100, posts=100,
+                private=works, public=0, shared=0, switches=1, stolen=0,
+                late=0, locked=works, contended=0, wakes=1, posted=100, posts=100,
                 placed=[works, 0, 0])
     if name == "round-robin":
         said["placed"] = [works - 2 * (works // 3), works // 3, works // 3]
+        said["switches"] = works
     if name.startswith("single"):
         said |= dict(fixed=0, private=0, public=works, placed=[])
     if name.endswith("batches"):
@@ -109,7 +110,8 @@ LIES = (
     ("round-robin", {"fixed": 2, "placed": [500, 500]}),
     ("round-robin", {"workers": 5}),
     ("round-robin", {"posts": 25}),
-    ("packed", {"placed": [334, 333, 333]}),
+    ("packed", {"switches": 1000}),
+    ("round-robin", {"switches": 10}),
     ("packed", {"placed": [100, 0, 0]}),
     ("packed", {"private": 400, "public": 600, "placed": [400, 0, 0]}),
     ("packed+batches", {"posts": 100}),
