@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/sleep.h"
 #include "works.h"
 
 enum {
@@ -20,6 +21,8 @@ enum {
 	NR_SETTINGS = 13,
 	/* In each of them: a million in all. */
 	NR_ITEMS = 1000000 / (NR_PLACEMENTS * NR_SETTINGS) / 4 * 4 + 4,
+	/* Fewer on a machine that has no time. */
+	SETTING_NS = 400000000,
 	NR_PRODUCERS = 3,
 	BATCH = 64,
 	HANG_S = 60,
@@ -31,6 +34,7 @@ static uint64_t seed;
 
 static struct works_item items[NR_ITEMS];
 static unsigned nr_items;
+static int64_t end_ns;
 static uint32_t nr_claimed; /* atomic: by producers */
 static uint32_t is_over;    /* atomic: of the setting's works, all have ended */
 
@@ -74,6 +78,7 @@ static void linger(struct works_item *item, struct uaio_worker *worker)
 static void prepare(uint64_t *state)
 {
 	nr_items = unit_rounds(NR_ITEMS) / 4 * 4;
+	end_ns = uaio_now_ns() + SETTING_NS;
 	store_relaxed(&nr_claimed, 0);
 	store_relaxed(&is_over, 0);
 	for (unsigned i = 0; i < nr_items; i++)
@@ -90,7 +95,7 @@ static long produce(void *arg)
 {
 	uint64_t state = seed + (uintptr_t)arg;
 
-	for (;;) {
+	while (uaio_now_ns() < end_ns) {
 		/* Groups of four, of which the last is not ours to queue. */
 		unsigned nr = 4 * (1 + draw(&state, BATCH / 4));
 		unsigned first = add_relaxed(&nr_claimed, nr);
@@ -102,10 +107,11 @@ static long produce(void *arg)
 				for (unsigned j = 0; j < 3; j++)
 					works_queue(&items[i + j], 1);
 		if (first + nr >= nr_items)
-			return 0;
+			break;
 		if (draw(&state, 4) == 0)
 			sched_yield();
 	}
+	return 0;
 }
 
 static bool is_wanted(const struct uaio_work *work, const void *arg)
@@ -203,14 +209,14 @@ static long observe(void *arg)
 }
 
 /* Return: 0, or which promise was broken. */
-static int look_back(const struct uaio_wq_counters *before,
+static int look_back(unsigned nr, const struct uaio_wq_counters *before,
 		     const struct setting *setting, long nr_cancelled)
 {
 	const struct uaio_wq_counters now = works_count(UAIO_BOUNDED);
 	bool is_plain =
 		!setting->varies && (!setting->nr_fixed || !setting->max_works);
 
-	for (unsigned i = 0; i < nr_items; i++) {
+	for (unsigned i = 0; i < nr; i++) {
 		bool was_cancelled = load_seq_cst(&items[i].nr_cancelled);
 
 		nr_cancelled -= was_cancelled;
@@ -233,10 +239,12 @@ static int churn(const struct setting *setting)
 		observer;
 	struct uaio_wq_counters before;
 	uint64_t state = ++seed;
+	unsigned nr;
 	int ret = 0;
 
 	works_set_fixed(UAIO_BOUNDED, setting->nr_fixed, setting->max_works);
 	prepare(&state);
+	nr = nr_items;
 	before = works_count(UAIO_BOUNDED);
 	for (unsigned i = 0; i < NR_PRODUCERS; i++)
 		unit_thread_start(&producers[i], produce,
@@ -247,9 +255,11 @@ static int churn(const struct setting *setting)
 
 	for (unsigned i = 0; i < NR_PRODUCERS; i++)
 		unit_thread_join(&producers[i]);
-	works_await_end(items, nr_items);
+	if (load_relaxed(&nr_claimed) < nr)
+		nr = load_relaxed(&nr_claimed);
+	works_await_end(items, nr);
 	store_relaxed(&is_over, 1);
-	ret = look_back(&before, setting, unit_thread_join(&canceller));
+	ret = look_back(nr, &before, setting, unit_thread_join(&canceller));
 	if (unit_thread_join(&limiter))
 		return 10;
 	if (unit_thread_join(&observer))

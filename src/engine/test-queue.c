@@ -461,45 +461,56 @@ static void a_cancelled_work_may_be_queued_again(void **state)
  */
 static struct works_item crowd[20000];
 static uint32_t nr_queued; /* atomic */
+static uint32_t is_over;   /* atomic */
 
 static long cancel_the_latest(void *arg)
 {
-	unsigned nr = unit_rounds(NR_ELEMENTS(crowd)), now;
 	unsigned lag = *(unsigned *)arg;
 	long nr_cancelled = 0;
 
-	do {
-		now = load_acquire(&nr_queued);
+	while (!load_relaxed(&is_over)) {
+		unsigned now = load_acquire(&nr_queued);
+
 		for (unsigned i = 1; i <= lag && i <= now; i++)
 			nr_cancelled += works_cancel(&crowd[now - i]);
 		sched_yield();
-	} while (now < nr);
+	}
 	return nr_cancelled;
 }
 
 static enum uaio_wq_placement placement;
 
+/* Return: how many are queued; fewer on a machine that has no time. */
+static unsigned queue_crowd(void)
+{
+	int64_t end = uaio_now_ns() + 1000000000;
+	unsigned nr = 0;
+
+	while (nr < unit_rounds(NR_ELEMENTS(crowd)) && uaio_now_ns() < end) {
+		crowd[nr].work.may_block = nr % 5 == 0;
+		works_queue(&crowd[nr], 1);
+		store_release(&nr_queued, ++nr);
+		if (nr % 8 == 0)
+			sched_yield();
+	}
+	return nr;
+}
+
 static int cancel_at_once(void)
 {
-	unsigned nr = unit_rounds(NR_ELEMENTS(crowd)), lags[] = { 1, 5 };
 	struct unit_thread cancellers[2];
+	unsigned lags[] = { 1, 5 }, nr;
 	long nr_cancelled = 0;
 
 	assert_int_equal(works_start(), 0);
 	works_set_placement(placement);
 	works_start_fixed(2, 8);
 	uaio_wq_limit_workers(UAIO_BOUNDED, 4);
-	for (unsigned i = 0; i < nr; i++)
-		crowd[i].work.may_block = i % 5 == 0;
 	for (unsigned i = 0; i < 2; i++)
 		unit_thread_start(&cancellers[i], cancel_the_latest, &lags[i]);
-	for (unsigned i = 0; i < nr; i++) {
-		works_queue(&crowd[i], 1);
-		store_release(&nr_queued, i + 1);
-		if (i % 8 == 0)
-			sched_yield();
-	}
+	nr = queue_crowd();
 	works_await_end(crowd, nr);
+	store_relaxed(&is_over, 1);
 	for (unsigned i = 0; i < 2; i++)
 		nr_cancelled += unit_thread_join(&cancellers[i]);
 	for (unsigned i = 0; i < nr; i++) {
