@@ -246,6 +246,19 @@ bool uaio_watcher_call(void)
 	return is_there;
 }
 
+bool uaio_watcher_tell(void)
+{
+	bool is_there;
+
+	uaio_lock(&watcher.lock, UAIO_RANK_WATCHER);
+	is_there = watcher.is_there;
+	watcher.is_called |= is_there;
+	uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
+	if (is_there)
+		uaio_ec_notify(&watcher.calls, 1);
+	return is_there;
+}
+
 bool uaio_watcher_is_there(void)
 {
 	bool is_there;

@@ -410,8 +410,13 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 		break;
 	}
 	uaio_wq_ensure_locked(account, &calls);
-	if (calls.wakes_watcher)
-		calls.wakes_watcher = account->is_watched = false;
+	/*
+	 * What was spilled was a worker's that is awake. Where there is no
+	 * watcher, that one calls it before it blocks (I4).
+	 */
+	if (calls.wakes_watcher && !uaio_watcher_tell())
+		account->is_watched = false;
+	calls.wakes_watcher = false;
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
 	return found;

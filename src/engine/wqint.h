@@ -137,6 +137,8 @@ void uaio_worker_flush(struct uaio_worker *worker);
 void uaio_watcher_init(void);
 /* Have it look. Return: false if it is not there and cannot be created. */
 bool uaio_watcher_call(void);
+/* The same, creating none: the caller may be leaving. Return: as above. */
+bool uaio_watcher_tell(void);
 bool uaio_watcher_is_there(void);
 
 #endif /* UAIO_ENGINE_WQINT_H */
