@@ -29,13 +29,17 @@ enum uaio_lock_rank {
 	UAIO_RANK_FILE,    /* one open file */
 	UAIO_RANK_INODES,  /* the table of ordering keys */
 	UAIO_RANK_INODE,   /* order of one inode's requests */
-	UAIO_RANK_READY,   /* parked requests */
-	UAIO_RANK_PAGE,    /* cold reads */
-	UAIO_RANK_ACCOUNT, /* one account of the work queue */
-	UAIO_RANK_WATCHER, /* calling the one who adds workers */
-	UAIO_RANK_RINGMEM, /* ring chunks */
-	UAIO_RANK_SLAB,    /* object caches */
-	UAIO_RANK_OWNFD,   /* descriptors of our own */
+	UAIO_RANK_READY,   /* what of a context waits for its files */
+	UAIO_RANK_STANDBY, /* which contexts the standby thread looks after */
+	UAIO_RANK_POLLERS, /* which pollers there are */
+	UAIO_RANK_POLLER,  /* one of them */
+	UAIO_RANK_POLLER_INNER, /* one that is watched by it */
+	UAIO_RANK_PAGE,         /* cold reads */
+	UAIO_RANK_ACCOUNT,      /* one account of the work queue */
+	UAIO_RANK_WATCHER,      /* calling the one who adds workers */
+	UAIO_RANK_RINGMEM,      /* ring chunks */
+	UAIO_RANK_SLAB,         /* object caches */
+	UAIO_RANK_OWNFD,        /* descriptors of our own */
 	UAIO_NR_RANKS,
 };
 

@@ -219,15 +219,33 @@ static inline int sys_eventfd(unsigned init, int flags)
 	return (int)uaio_sys6(SYS_eventfd2, init, flags, 0, 0, 0, 0);
 }
 
-static inline int sys_epoll_create(void)
+static inline int sys_epoll_create(int flags)
 {
-	return (int)uaio_sys6(SYS_epoll_create1, 0, 0, 0, 0, 0, 0);
+	return (int)uaio_sys6(SYS_epoll_create1, flags, 0, 0, 0, 0, 0);
 }
 
 static inline int sys_epoll_ctl(int epoll, int op, int fd,
 				struct epoll_event *event)
 {
 	return (int)uaio_sys6(SYS_epoll_ctl, epoll, op, fd, (long)event, 0, 0);
+}
+
+/* With the caller's signal mask. timeout_ms -1: for ever. */
+static inline int sys_epoll_pwait(int epoll, struct epoll_event *ret_events,
+				  int max, int timeout_ms)
+{
+	return (int)uaio_sys6(SYS_epoll_pwait, epoll, (long)ret_events, max,
+			      timeout_ms, 0, 0);
+}
+
+static inline int sys_epoll_pwait2(int epoll, struct epoll_event *ret_events,
+				   int max, const struct timespec *timeout,
+				   const void *mask, size_t mask_bytes)
+{
+	enum { NR_EPOLL_PWAIT2 = 441 }; /* newer than some headers */
+
+	return (int)uaio_sys6(NR_EPOLL_PWAIT2, epoll, (long)ret_events, max,
+			      (long)timeout, (long)mask, (long)mask_bytes);
 }
 
 static inline int sys_ppoll(struct pollfd *fds, unsigned nr,

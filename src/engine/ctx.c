@@ -121,6 +121,7 @@ static struct uaio_ctx *new_ctx(uint32_t nr_pages)
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
 	uaio_group_init(&ctx->group);
 	list_init(&ctx->waiters);
+	ctx->leader = NULL;
 	ctx->nr_inline = ctx->nr_queued = ctx->nr_wakeups = 0;
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 	return ctx;

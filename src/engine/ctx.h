@@ -66,8 +66,9 @@ struct uaio_ctx {
 
 	/* under group.lock, nr_done also read without */
 	struct uaio_group group __attribute__((aligned(UAIO_CACHE_LINE)));
-	uint64_t nr_done;    /* atomic: tickets that have ended */
-	struct list waiters; /* struct uaio_waiter */
+	uint64_t nr_done;           /* atomic: tickets that have ended */
+	struct list waiters;        /* struct uaio_waiter */
+	struct uaio_waiter *leader; /* borrows: or NULL (wait.h) */
 	uint64_t life; /* how many times it was set up; also under reap_lock */
 	uint64_t nr_inline;  /* statistics: completed inside io_submit */
 	uint64_t nr_queued;  /* statistics: went another way */

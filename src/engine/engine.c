@@ -199,7 +199,7 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 
 int uaio_own_fd_yield(int fd)
 {
-	if (!uaio_file_yield(fd) && !uaio_ready_yield(fd))
+	if (!uaio_file_yield(fd) && !uaio_pollers_yield(fd))
 		return -EBUSY;
 	uaio_ownfd_give_up(fd);
 	return 0;

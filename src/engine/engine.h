@@ -118,6 +118,7 @@ struct uaio_batch {
 	struct uaio_ctx *ctx;
 	uint32_t nr_events;
 	uint32_t nr_unused; /* tickets taken and not used up */
+	bool has_parked;
 	struct uaio_file *resfd;
 	uint32_t nr_resfd;        /* signals owed to it */
 	struct uaio_stats *stats; /* NULL: off, and the rest is not set */

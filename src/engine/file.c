@@ -8,8 +8,8 @@
 #include "base/sys.h"
 #include "engine/entry.h"
 #include "engine/identity.h"
+#include "engine/number.h"
 #include "engine/order.h"
-#include "engine/ownfd.h"
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/req.h"
@@ -30,7 +30,6 @@ static struct {
 	/* under lock */
 	struct uaio_lock lock; /* rank FILES */
 	uint64_t nr_closings;  /* of any number, while entries were made */
-	struct list in_private;
 	struct uaio_slab slab;
 } files;
 
@@ -46,7 +45,7 @@ int uaio_files_init(void)
 	store_relaxed(&files.nr_leaves, 0);
 	store_relaxed(&files.nr_opening, 0);
 	uaio_slab_init(&files.slab, sizeof(struct uaio_file), 16384);
-	list_init(&files.in_private);
+	uaio_file_numbers_init();
 	files.leaves = leaves;
 	return 0;
 }
@@ -112,6 +111,21 @@ static int classify(struct uaio_file *file, int fd,
 	return 0;
 }
 
+static void init_lanes(struct uaio_file *file)
+{
+	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
+
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++) {
+		list_init(&file->lanes[i].parked);
+		store_relaxed(&file->lanes[i].nr, 0);
+		file->lanes[i].is_running = file->lanes[i].is_kicked = false;
+	}
+	list_init(&file->watches);
+	/* What was seen of the file that had the entry before is no more so. */
+	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
+	file->is_unpollable = false;
+}
+
 static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 {
 	struct uaio_file *file = uaio_slab_get(&files.slab);
@@ -122,8 +136,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 	file->owns_fd = false;
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
-	store_relaxed(&file->nr_parked[0], 0);
-	store_relaxed(&file->nr_parked[1], 0);
+	init_lanes(file);
 	store_relaxed(&file->hit_streak, 0);
 	store_relaxed(&file->nowait_refused, 0);
 	store_relaxed(&file->is_closing, 0);
@@ -136,12 +149,9 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 
 static void free_file(struct uaio_file *file)
 {
-	if (file->owns_fd) {
-		uaio_lock(&files.lock, UAIO_RANK_FILES);
-		list_remove(&file->in_private);
-		uaio_unlock(&files.lock, UAIO_RANK_FILES);
-		uaio_ownfd_close(file->fd);
-	}
+	if (!list_is_empty(&file->watches))
+		uaio_watches_drop(file);
+	uaio_file_close_number(file);
 	if (file->inode)
 		uaio_inode_put(file->inode);
 	uaio_slab_put(&files.slab, file);
@@ -224,7 +234,7 @@ bool uaio_file_may_know(int fd)
 	return load_seq_cst(&files.nr_opening) || uaio_file_find(fd);
 }
 
-static bool try_get(struct uaio_file *file)
+bool uaio_file_try_get(struct uaio_file *file)
 {
 	uint32_t refs = load_relaxed(&file->refs);
 
@@ -254,7 +264,7 @@ int uaio_file_get(int fd, struct uaio_file **ret_file)
 		 * uaio_file_closing(), which empties the slot before it counts
 		 * references: one of us sees the other.
 		 */
-		if (try_get(file)) {
+		if (uaio_file_try_get(file)) {
 			if (load_seq_cst(slot_of(fd)) == file) {
 				*ret_file = file;
 				return 0;
@@ -309,28 +319,6 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count)
 	uaio_file_unuse(file);
 }
 
-int uaio_file_use(struct uaio_file *file)
-{
-	int fd;
-
-	if (file->kind < UAIO_KIND_STREAM)
-		return load_relaxed(&file->fd);
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	add_relaxed(&file->nr_using, 1);
-	fd = load_relaxed(&file->fd);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	return fd;
-}
-
-void uaio_file_unuse(struct uaio_file *file)
-{
-	if (file->kind < UAIO_KIND_STREAM)
-		return;
-	/* [MB:file-use] release: the call is over. Pairs with await_calls(). */
-	if (sub_release(&file->nr_using, 1) == 1)
-		uaio_wake(&file->nr_using, 1);
-}
-
 /* Requests of the file may wait for writes of its inode by another number. */
 static bool holds_up(const struct uaio_req *req, const void *arg)
 {
@@ -361,93 +349,6 @@ static void see_requests_through(struct uaio_file *file)
 	sub_relaxed(&file->inode->nr_closers, 1);
 }
 
-/* Calls on a number of the client's do not block. */
-static void await_calls(struct uaio_file *file)
-{
-	uint32_t nr;
-
-	uaio_ready_kick();
-	/* [MB:file-use] acquire: pairs with uaio_file_unuse(). */
-	while ((nr = load_acquire(&file->nr_using)))
-		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
-}
-
-/* Return: whether the file has a duplicate in place of old. */
-static bool replace_fd_locked(struct uaio_file *file, int old)
-{
-	int own = file->fd == old ? uaio_ownfd_dup(old) : -1;
-
-	if (own < 0)
-		return false;
-	/* relaxed: peekers are told by the kick */
-	store_relaxed(&file->fd, own);
-	file->owns_fd = true;
-	return true;
-}
-
-bool uaio_file_make_private(struct uaio_file *file)
-{
-	bool was_private, is_private;
-
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	was_private = file->owns_fd;
-	is_private = was_private ||
-		     (file->fd >= 0 && replace_fd_locked(file, file->fd));
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (was_private || !is_private)
-		return is_private;
-	await_calls(file);
-	uaio_lock(&files.lock, UAIO_RANK_FILES);
-	list_add_tail(&files.in_private, &file->in_private);
-	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	return true;
-}
-
-static struct uaio_file *find_private_locked(int fd)
-{
-	list_for_each (pos, &files.in_private) {
-		struct uaio_file *file =
-			container_of(pos, struct uaio_file, in_private);
-
-		/* relaxed: replace_fd_locked() looks again */
-		if (load_relaxed(&file->fd) == fd && try_get(file))
-			return file;
-	}
-	return NULL;
-}
-
-bool uaio_file_yield(int fd)
-{
-	struct uaio_file *file;
-	bool has_moved;
-
-	uaio_lock(&files.lock, UAIO_RANK_FILES);
-	file = find_private_locked(fd);
-	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	if (!file)
-		return false;
-	/* A call on it may last for ever: it is there so that calls may. */
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	has_moved =
-		!load_relaxed(&file->nr_using) && replace_fd_locked(file, fd);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (has_moved)
-		uaio_ready_kick();
-	uaio_file_put(file);
-	return has_moved;
-}
-
-/* The number goes and there is none to take its place: requests get -EBADF. */
-static void lose_fd(struct uaio_file *file)
-{
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* There may be one by now. */
-	if (!file->owns_fd)
-		store_relaxed(&file->fd, -1);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	await_calls(file);
-}
-
 /* Under the table's lock, which is where slots are written. */
 static struct uaio_file *peek_locked(int fd)
 {
@@ -474,7 +375,7 @@ static void let_go(struct uaio_file *file)
 		if (file->kind < UAIO_KIND_STREAM)
 			see_requests_through(file);
 		else if (!uaio_file_make_private(file))
-			lose_fd(file);
+			uaio_file_lose_number(file);
 	}
 	uaio_file_put(file);
 }
@@ -539,6 +440,7 @@ void uaio_file_closed(int fd)
 			(void)take_out_locked(fd);
 		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	} while (!is_out);
+	uaio_file_forget_number(file);
 	let_go(file);
 }
 

@@ -61,6 +61,21 @@ enum {
 	UAIO_FILE_F_SOCKET = 1u << 11, /* refuses offsets, others ignore them */
 };
 
+/* Where requests on a file that is not ready wait (ready.h). */
+enum uaio_lane_id {
+	UAIO_LANE_READ,
+	UAIO_LANE_WRITE,
+	UAIO_LANE_POLL,
+	UAIO_NR_LANES,
+};
+
+struct uaio_lane {
+	struct list parked; /* struct uaio_req, oldest first */
+	uint32_t nr;        /* atomic: those in it, being tried, on a worker */
+	bool is_running;
+	bool is_kicked; /* while it was running */
+};
+
 struct uaio_file {
 	struct uaio_slab_node node;
 
@@ -81,15 +96,17 @@ struct uaio_file {
 	uint32_t is_closing; /* somebody waits for refs to become 1 */
 
 	/* under lock, for streams; immutable otherwise */
-	struct uaio_lock lock;
-	int fd;                 /* atomic: the poller peeks */
+	struct uaio_lock lock;  /* rank FILE */
+	int fd;                 /* atomic */
 	bool owns_fd;           /* a private duplicate: closed with the file */
-	struct list in_private; /* under the table's lock: if owns_fd */
+	struct list in_private; /* number.c's: if owns_fd */
 	uint32_t nr_using; /* atomic: calls on fd being made (not closing) */
-	uint32_t nr_parked[2]; /* atomic, under ready.c's lock: reads, writes */
-	uint64_t passed[2];    /* under ready.c's lock: see there */
-	uint32_t poll_round;   /* under ready.c's lock: last watched, and */
-	uint32_t poll_slot;    /* where */
+
+	/* ready.c's, under lock */
+	struct uaio_lane lanes[UAIO_NR_LANES];
+	struct list watches;
+	uint32_t nr_edges;  /* atomic: that were told of it; never 0 */
+	bool is_unpollable; /* the epoll refuses such files */
 };
 
 /* From nothing. Return: 0 or -ENOMEM. */
@@ -108,6 +125,12 @@ int uaio_file_open(int fd, struct uaio_file **ret_file);
 int uaio_file_get(int fd, struct uaio_file **ret_file);
 void uaio_file_put(struct uaio_file *file);
 
+/*
+ * Take a reference to an entry that is borrowed under I2.
+ * Return: false if the last one is gone.
+ */
+bool uaio_file_try_get(struct uaio_file *file);
+
 /* The same for an eventfd to be signalled. Return: also -EINVAL: it is none. */
 int uaio_file_get_resfd(int fd, struct uaio_file **ret_file);
 
@@ -119,6 +142,7 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count);
  * number cannot come to mean another file.
  */
 int uaio_file_use(struct uaio_file *file);
+int uaio_file_use_locked(struct uaio_file *file); /* of a stream or device */
 void uaio_file_unuse(struct uaio_file *file);
 
 /* What the file is, for readers without a reference. */
@@ -130,6 +154,16 @@ static inline enum uaio_kind uaio_file_kind(const struct uaio_file *file)
 static inline bool uaio_file_has(const struct uaio_file *file, uint32_t flags)
 {
 	return load_relaxed(&file->flags) & flags;
+}
+
+/* Return: a number that changes when the file was told to be ready; never 0. */
+static inline uint32_t uaio_file_edges(const struct uaio_file *file)
+{
+	/*
+	 * [MB:edges] acquire: before the file is tried. Pairs with the one who
+	 * was told.
+	 */
+	return load_acquire(&file->nr_edges);
 }
 
 /*

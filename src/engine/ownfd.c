@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
@@ -78,18 +79,35 @@ int uaio_ownfd_dup(int fd)
 	return dup;
 }
 
+/* fd is new: away from the low numbers with it. */
+static int keep_locked(int fd)
+{
+	int high;
+
+	if (fd < 0)
+		return fd;
+	high = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+	if (high >= 0)
+		(void)sys_close(fd);
+	return note_locked(high < 0 ? fd : high);
+}
+
 int uaio_ownfd_event(int flags)
 {
-	int fd, high;
+	int fd;
 
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
-	fd = sys_eventfd(0, EFD_CLOEXEC | flags);
-	if (fd >= 0) {
-		high = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
-		if (high >= 0)
-			(void)sys_close(fd);
-		fd = note_locked(high < 0 ? fd : high);
-	}
+	fd = keep_locked(sys_eventfd(0, EFD_CLOEXEC | flags));
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
+	return fd;
+}
+
+int uaio_ownfd_epoll(void)
+{
+	int fd;
+
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+	fd = keep_locked(sys_epoll_create(EPOLL_CLOEXEC));
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 	return fd;
 }

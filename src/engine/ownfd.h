@@ -23,6 +23,9 @@ int uaio_ownfd_init(void);
  */
 int uaio_ownfd_event(int flags);
 
+/* A new epoll, kept likewise. Return: it, or -errno. */
+int uaio_ownfd_epoll(void);
+
 /* A duplicate of fd, kept likewise. Return: it, or -errno. */
 int uaio_ownfd_dup(int fd);
 

@@ -2,566 +2,578 @@
 #include "engine/ready.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/fs.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
+#include <poll.h>
 
-#include "base/check.h"
 #include "base/sys.h"
-#include "engine/entry.h"
-#include "engine/ownfd.h"
-#include "engine/req.h"
-#include "engine/thread.h"
+#include "engine/ctx.h"
+#include "engine/readyint.h"
+#include "engine/wait.h"
 
 enum {
-	/* A first array of descriptors; doubled when too small. */
-	FIRST_SLOTS = 512,
-	IDLE_S = 5,
-	/* A caller that passes by tries so many of its own, oldest first. */
-	CALLER_TRIES = 16,
+	/* Tries of one run: others are to have their turn, deadlines as well. */
+	RUN_TRIES = 64,
+	/* Of those parked since anybody looked so many are tried, newest first. */
+	FRESH_TRIES = 16,
 };
 
+struct uaio_ready_tuning uaio_ready_tuning;
+struct uaio_ready_counters uaio_ready_counters;
+
+/*
+ * The gate: who tries is inside, who holds it keeps everybody out. Who enters
+ * writes nr_inside and looks at is_held, who holds does the reverse.
+ */
 static struct {
-	struct uaio_lock trying; /* rank TRYING: held by who tries requests */
-
-	/* under lock */
-	struct uaio_lock lock; /* rank READY */
-	struct list parked;
-	unsigned nr_parked;
-	unsigned nr_expected; /* about to be parked */
-	uint64_t walk;        /* number of walks by callers */
-	bool has_thread;
-
-	/* atomic, written under lock */
-	int wake_fd; /* owns: an eventfd; -1 until needed */
-	int watched; /* the one the poller is about to use, or uses; or -1 */
-
-	uint32_t nr_kicking; /* atomic: calls on wake_fd being made */
-
-	/* the poller's */
-	struct pollfd *slots; /* owns */
-	unsigned nr_slots;
-	unsigned max_slots; /* as many as poll() takes */
-	bool is_cut;        /* some had no slot: they are tried unasked */
-	uint32_t round;     /* written under lock */
-} ready;
+	struct uaio_lock lock; /* rank TRYING: held by who holds the gate */
+	uint32_t nr_inside;    /* atomic */
+	uint32_t is_held;      /* atomic */
+} gate;
 
 void uaio_ready_init(void)
 {
-	ready.lock = (struct uaio_lock){ 0 };
-	ready.trying = (struct uaio_lock){ 0 };
-	list_init(&ready.parked);
-	ready.nr_parked = 0;
-	ready.has_thread = false;
-	store_relaxed(&ready.wake_fd, -1);
-	store_relaxed(&ready.watched, -1);
-	store_relaxed(&ready.nr_kicking, 0);
-	ready.slots = NULL;
-	ready.nr_slots = 0;
-	ready.max_slots = UINT32_MAX;
-	ready.round = 0;
-	ready.nr_expected = 0;
+	gate.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&gate.nr_inside, 0);
+	store_relaxed(&gate.is_held, 0);
+	uaio_ready_tuning = (struct uaio_ready_tuning){
+		.caller_runs = true,
+		.delays_kick = true,
+	};
+	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
+	uaio_pollers_init();
+	uaio_watches_init();
+	uaio_standby_init();
 }
 
-void uaio_ready_kick(void)
+void uaio_ready_tune(const struct uaio_ready_tuning *tuning)
 {
-	uint64_t one = 1;
-	int fd;
-
-	/* relaxed: without it there is no poller */
-	if (load_relaxed(&ready.wake_fd) < 0)
-		return;
-	/*
-	 * [MB:wake-fd] seq_cst: the count before the number. Pairs with
-	 * uaio_ready_yield(): it counts us, or we find the new number.
-	 */
-	add_seq_cst(&ready.nr_kicking, 1);
-	fd = load_seq_cst(&ready.wake_fd);
-	(void)sys_write(fd, &one, sizeof(one));
-	/* [MB:wake-fd] release: the write is over. Pairs as above. */
-	sub_release(&ready.nr_kicking, 1);
+	uaio_ready_tuning = *tuning;
 }
 
-bool uaio_ready_yield(int fd)
+bool uaio_ready_callers_run(void)
 {
-	enum { LOOK_NS = 50000 };
+	return uaio_ready_tuning.caller_runs;
+}
+
+void uaio_ready_count(struct uaio_ready_counters *ret)
+{
+	const uint64_t *from = (const uint64_t *)&uaio_ready_counters;
+	uint64_t *to = (uint64_t *)ret;
+
+	/* relaxed: a snapshot of each */
+	for (unsigned i = 0; i < sizeof(*ret) / sizeof(*to); i++)
+		to[i] = load_relaxed(&from[i]);
+}
+
+void uaio_ready_count_sleep(void)
+{
+	uaio_ready_add(&uaio_ready_counters.nr_sleeps, 1);
+}
+
+void uaio_ready_init_group(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+
+	/* One who slept for the life before may be about to look. */
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	uaio_poller_init(&ready->poller);
+	store_relaxed(&ready->nr_parked, 0);
+	store_relaxed(&ready->nr_pins, 0);
+	store_relaxed(&ready->nr_attended, 0);
+	store_relaxed(&ready->is_led, 0);
+	store_relaxed(&ready->nr_waiters, 0);
+	store_relaxed(&ready->is_listed, 0);
+	store_relaxed(&ready->is_adopted, 0);
+	store_relaxed(&ready->is_closing, 0);
+	store_relaxed(&ready->nr_parks, 0);
+	list_init(&ready->watches);
+	list_init(&ready->kicked);
+	list_init(&ready->fresh);
+	list_init(&ready->unarmed);
+	list_init(&ready->refused);
+	list_init(&ready->in_listed);
+	list_init(&ready->in_adopted);
+	ready->nr_served = 0;
+	ready->is_urgent = false;
+	ready->seen_attended = ready->seen_parks = 0;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+}
+
+static void await_pins(struct uaio_ready *ready)
+{
+	enum { SOON_NS = 50000 };
 	uint32_t nr;
-	int own = -1;
 
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	if (load_relaxed(&ready.wake_fd) == fd) {
-		own = uaio_ownfd_dup(fd);
-		if (own >= 0)
-			/* [MB:wake-fd] seq_cst: before the count is read. */
-			store_seq_cst(&ready.wake_fd, own);
-	}
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	if (own < 0)
-		return false;
-	uaio_ready_kick();
-	/* Rare, and soon over: nobody is asked to wake us. */
-	for (;;) {
-		/* [MB:wake-fd] seq_cst: pairs with uaio_ready_kick(). */
-		nr = load_seq_cst(&ready.nr_kicking);
-		/* [MB:wake-fd] acquire: pairs with wait_ready(). */
-		if (!nr && load_acquire(&ready.watched) != fd)
-			return true;
-		(void)uaio_sleep(&ready.nr_kicking, nr,
-				 uaio_now_ns() + LOOK_NS);
-	}
+	/* [MB:pin] acquire: pairs with uaio_ready_unpin(). */
+	while ((nr = load_acquire(&ready->nr_pins)))
+		/* Rare, and soon over: nobody is asked to wake us. */
+		(void)uaio_sleep(&ready->nr_pins, nr, uaio_now_ns() + SOON_NS);
 }
 
-static enum uaio_op_class class_of(const struct uaio_req *req)
+void uaio_ready_fini_group(struct uaio_group *group)
 {
-	return uaio_optab[req->sqe.op].class;
-}
-
-/* Polls do not count: they take nothing from the stream. */
-static void count_parked_locked(struct uaio_req *req, int change)
-{
-	/* relaxed: callers peek at their own context's */
-	store_relaxed(&req->group->nr_parked,
-		      load_relaxed(&req->group->nr_parked) + (uint32_t)change);
-	if (class_of(req) != UAIO_CLASS_POLL) {
-		uint32_t *nr =
-			&req->file
-				 ->nr_parked[class_of(req) == UAIO_CLASS_WRITE];
-
-		/* relaxed: submitters peek at their own file's */
-		store_relaxed(nr, load_relaxed(nr) + (uint32_t)change);
-	}
-}
-
-static short poll_events(const struct uaio_req *req)
-{
-	switch (class_of(req)) {
-	case UAIO_CLASS_POLL: return (short)req->sqe.events;
-	case UAIO_CLASS_WRITE: return POLLOUT;
-	default: return POLLIN;
-	}
-}
-
-static bool reserve_slots(unsigned nr)
-{
-	unsigned want = ready.nr_slots ? ready.nr_slots : FIRST_SLOTS;
-	struct pollfd *slots;
-
-	if (nr <= ready.nr_slots)
-		return true;
-	while (want < nr)
-		want *= 2;
-	slots = sys_mmap(NULL, want * sizeof(*slots), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS);
-	if (sys_is_map_error(slots))
-		return false;
-	if (ready.slots)
-		(void)sys_munmap(ready.slots, ready.nr_slots * sizeof(*slots));
-	ready.slots = slots;
-	ready.nr_slots = want;
-	return true;
-}
-
-/* One slot for all that wait for the same file. */
-static void watch_locked(struct uaio_req *req, unsigned *nr)
-{
-	struct uaio_file *file = req->file;
-
-	/* relaxed: a stale number is replaced by the kick */
-	int fd = load_relaxed(&file->fd);
-
-	if (file->poll_round != ready.round) {
-		if (*nr >= ready.nr_slots || *nr >= ready.max_slots) {
-			ready.is_cut = true;
-			return;
-		}
-		file->poll_round = ready.round;
-		file->poll_slot = (*nr)++;
-		ready.slots[file->poll_slot] = (struct pollfd){
-			/* poll() passes over negative ones, but minds these */
-			.fd = fd < 0 ? INT_MAX : fd,
-		};
-	}
-	ready.slots[file->poll_slot].events |= poll_events(req);
-	req->poll_round = ready.round;
+	await_pins(&group->ready);
+	uaio_standby_forget(group);
+	uaio_watches_leave(group);
+	uaio_poller_fini(&group->ready.poller);
 }
 
 /*
- * Fill the slots with what is parked. If memory for all is refused, or poll()
- * takes fewer (a lowered descriptor limit), the oldest are watched and the
- * others tried now and then.
- * Return: how many slots, with the kicks' as the first; or 0.
+ * The gate
  */
-static unsigned fill_slots(void)
-{
-	unsigned nr = 0;
 
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	ready.is_cut = false;
-	if (reserve_slots(ready.nr_parked + 1) || ready.nr_slots) {
-		/* 0 is what files have that were never watched. */
-		if (++ready.round == 0)
-			ready.round = 1;
-		/* relaxed: under the lock, as uaio_ready_yield() */
-		store_relaxed(&ready.watched, load_relaxed(&ready.wake_fd));
-		if (ready.max_slots)
-			ready.slots[nr++] = (struct pollfd){
-				.fd = load_relaxed(&ready.watched),
-				.events = POLLIN,
-			};
-		list_for_each (pos, &ready.parked)
-			watch_locked(container_of(pos, struct uaio_req, link),
-				     &nr);
+static void leave_gate(void)
+{
+	/* [MB:gate] seq_cst: count, then look. Pairs with uaio_ready_hold(). */
+	if (sub_seq_cst(&gate.nr_inside, 1) == 1 && load_seq_cst(&gate.is_held))
+		uaio_wake(&gate.nr_inside, 1);
+}
+
+static void enter_gate(void)
+{
+	for (;;) {
+		/* [MB:gate] seq_cst: as in leave_gate(). */
+		add_seq_cst(&gate.nr_inside, 1);
+		if (likely(!load_seq_cst(&gate.is_held)))
+			return;
+		leave_gate();
+		(void)uaio_sleep(&gate.is_held, 1, UAIO_FOREVER);
 	}
-	if (!nr)
-		ready.is_cut = true;
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	return nr;
 }
 
-/* A request that is asked for errors only is told of them all the same. */
-static bool is_ready(const struct uaio_req *req)
+void uaio_ready_hold(void)
 {
-	if (req->poll_round != ready.round || !ready.slots)
-		return ready.is_cut;
-	return ready.slots[req->file->poll_slot].revents &
-	       (poll_events(req) | POLLERR | POLLHUP | POLLNVAL);
+	uint32_t nr;
+
+	uaio_lock(&gate.lock, UAIO_RANK_TRYING);
+	/* [MB:gate] seq_cst: shut, then count. Pairs with enter_gate(). */
+	store_seq_cst(&gate.is_held, 1);
+	while ((nr = load_seq_cst(&gate.nr_inside)))
+		(void)uaio_sleep(&gate.nr_inside, nr, UAIO_FOREVER);
 }
 
-static void take_parked_locked(struct uaio_req *req, struct list *ret_tries)
+void uaio_ready_release(void)
 {
-	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
-	ready.nr_parked--;
-	list_remove(&req->link);
-	list_add_tail(ret_tries, &req->link);
+	/* [MB:gate] seq_cst: what was done is done. Pairs with enter_gate(). */
+	store_seq_cst(&gate.is_held, 0);
+	uaio_unlock(&gate.lock, UAIO_RANK_TRYING);
+	uaio_wake(&gate.is_held, INT32_MAX);
 }
 
-/* Move the requests whose files are ready to ret_tries, RUNNING. */
-static void collect(struct list *ret_tries)
-{
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	list_for_each_safe (pos, &ready.parked) {
-		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+/*
+ * Parking
+ */
 
-		if (is_ready(req))
-			take_parked_locked(req, ret_tries);
+int uaio_ready_expect(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	int ret;
+
+	/*
+	 * [MB:parked] seq_cst: counted, then looked whether somebody looks after
+	 * us. Pairs with the standby thread and who stops leading.
+	 */
+	add_seq_cst(&ready->nr_parked, 1);
+	if (likely(load_seq_cst(&ready->is_listed) ||
+		   load_seq_cst(&ready->is_adopted)))
+		return 0;
+	ret = uaio_standby_list(group);
+	if (ret < 0)
+		uaio_ready_unexpect(group);
+	return ret;
+}
+
+void uaio_ready_unexpect(struct uaio_group *group)
+{
+	sub_relaxed(&group->ready.nr_parked, 1);
+}
+
+/* What has to be run now, or looked at before anybody sleeps. */
+static void note_parked_locked(struct uaio_req *req, bool was_idle)
+{
+	struct uaio_watch *watch = req->watch;
+	struct uaio_file *file = req->file;
+	enum uaio_lane_id id = uaio_lane_id_of(req);
+	uint32_t events = uaio_ready_events_of(req);
+	bool is_armed = (watch->armed & events) == events && watch->armed;
+	/* relaxed: changed under the lock */
+	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
+
+	/* What is behind others waits for them. */
+	if (!was_idle && id != UAIO_LANE_POLL && is_armed)
+		return;
+	if (file->is_unpollable || (is_armed && !was_tried) || !req->edges)
+		uaio_watch_kick(watch, 1u << id, is_armed);
+	else
+		uaio_watch_freshen(watch, 1u << id);
+}
+
+bool uaio_ready_park(struct uaio_req *req)
+{
+	struct uaio_lane *lane = &req->file->lanes[uaio_lane_id_of(req)];
+	struct uaio_ready *ready = &req->group->ready;
+	struct uaio_file *file = req->file;
+	bool was_idle, parks;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	/*
+	 * [MB:closing] seq_cst: parked, then looked. Pairs with
+	 * uaio_ready_close_group().
+	 */
+	uaio_req_move_seq_cst(req, UAIO_REQ_PREPPED, UAIO_REQ_PARKED);
+	parks = !load_seq_cst(&ready->is_closing);
+	if (parks) {
+		was_idle = list_is_empty(&lane->parked) && !lane->is_running;
+		list_add_tail(&lane->parked, &req->link);
+		/* relaxed: submitters peek at their own file's */
+		store_relaxed(&lane->nr, load_relaxed(&lane->nr) + 1);
+		note_parked_locked(req, was_idle);
+	} else {
+		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_PREPPED);
 	}
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (!parks) {
+		uaio_ready_unexpect(req->group);
+		return false;
+	}
+	add_relaxed(&ready->nr_parks, 1);
+	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
+	return true;
 }
 
-static void complete(struct uaio_req *req, int64_t res)
+bool uaio_ready_has_kicked(struct uaio_ready *ready)
 {
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	count_parked_locked(req, -1);
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	uaio_req_complete(req, res);
+	bool has;
+
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	/* Who drains looks again before he lets go. */
+	has = !list_is_empty(&ready->kicked) && !ready->is_draining;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	return has;
 }
 
+void uaio_ready_submitted(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	bool is_watched;
+
+	if (uaio_ready_tuning.caller_runs && uaio_ready_has_kicked(ready))
+		(void)uaio_ready_run(group, UAIO_RUN_BY_CALLER);
+	/*
+	 * [MB:led] seq_cst: parked, then looked who sleeps. Pairs with who is
+	 * about to: wait.c, standby.c.
+	 */
+	is_watched = load_seq_cst(&ready->is_led) ||
+		     load_seq_cst(&ready->is_adopted);
+	if (is_watched && !uaio_ready_arm(group))
+		/* Some can only be asked now and then. */
+		uaio_standby_nudge(group);
+	if (is_watched && uaio_ready_has_kicked(ready))
+		uaio_waiters_pass_on(group);
+	else if (!is_watched && load_seq_cst(&ready->nr_waiters))
+		uaio_waiters_pass_on(group);
+	else if (!is_watched && !uaio_ready_tuning.delays_kick)
+		uaio_standby_nudge(group);
+}
+
+/*
+ * Running
+ */
+
+/* One that is neither parked nor being tried any more. */
+static void count_out(struct uaio_lane *lane, struct uaio_req *req)
+{
+	/* relaxed, both: submitters peek; others look after locks */
+	store_relaxed(&lane->nr, load_relaxed(&lane->nr) - 1);
+	sub_relaxed(&req->group->ready.nr_parked, 1);
+}
+
+/* For files that know no call that does not block: is it worth one? */
+static bool is_ready_now(const struct uaio_req *req, int fd)
+{
+	static const struct timespec zero;
+	struct pollfd slot = {
+		.fd = fd,
+		.events = (short)uaio_ready_events_of(req),
+	};
+
+	/* Nobody can tell under a limit of no descriptors. */
+	return sys_ppoll(&slot, 1, &zero, NULL, 0) != 0;
+}
+
+/*
+ * Return: the result, -EAGAIN: it waits on, -EOPNOTSUPP: it is a worker's.
+ */
+static int64_t try(struct uaio_req *req, int fd)
+{
+	int64_t res = uaio_req_try(req, fd);
+
+	uaio_ready_add(&uaio_ready_counters.nr_tries, 1);
+	if (res == -EOPNOTSUPP && fd >= 0 && !is_ready_now(req, fd))
+		return -EAGAIN;
+	return res;
+}
+
+/*
+ * It will block, and closing the number could not wait for that: so never on
+ * the client's own number, even if the table is full.
+ */
 static void hand_to_worker(struct uaio_req *req)
 {
 	struct list startable;
 
-	/*
-	 * It will block, and closing the number could not wait for that: so
-	 * never on the client's own number, even if the table is full.
-	 */
+	req->owns_lane = true;
 	if (!uaio_file_make_private(req->file)) {
-		complete(req, -EAGAIN);
+		uaio_req_complete(req, -EAGAIN);
 		return;
 	}
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	count_parked_locked(req, -1);
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
 	req->is_blocking = true;
 	list_init(&startable);
 	list_add_tail(&startable, &req->link);
 	uaio_req_start_all(&startable);
 }
 
-/*
- * Try a ready request. Also a poll asks again: the number that was watched may
- * have been closed and have become another file's before it was.
- * Return: false if it has to wait on.
- */
-static bool try(struct uaio_req *req)
+void uaio_ready_returned(struct uaio_req *req)
 {
-	int64_t res = uaio_req_try(req);
+	struct uaio_file *file = req->file;
+	enum uaio_lane_id id = uaio_lane_id_of(req);
+	struct uaio_lane *lane = &file->lanes[id];
+	struct uaio_req *next = NULL;
 
-	if (res == -EAGAIN)
-		return false;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	count_out(lane, req);
+	lane->is_running = false;
+	if (!list_is_empty(&lane->parked)) {
+		next = container_of(lane->parked.next, struct uaio_req, link);
+		uaio_watch_kick(next->watch, 1u << id, false);
+		uaio_standby_nudge(next->group);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+static void complete(struct uaio_req *req, int64_t res, enum uaio_runner by)
+{
+	uaio_ready_add(by == UAIO_RUN_BY_STANDBY
+			       ? &uaio_ready_counters.nr_by_standby
+			       : &uaio_ready_counters.nr_by_caller,
+		       1);
+	uaio_req_complete(req, res);
+}
+
+/* A pass over one lane, which is ours (is_running). */
+struct run {
+	struct uaio_file *file;
+	struct uaio_lane *lane;
+	enum uaio_runner by;
+	unsigned *budget;
+	unsigned nr_done;
+};
+
+enum outcome { IS_DONE, WAITS_ON, LANE_IS_LEFT };
+
+/*
+ * Try req, which stays in the lane meanwhile: who arms goes by what is there.
+ * LANE_IS_LEFT: the lane is a worker's now.
+ */
+static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
+{
+	struct uaio_file *file = run->file;
+	bool is_unpollable = file->is_unpollable;
+	int fd = uaio_file_use_locked(file);
+	int64_t res;
+
+	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	res = try(req, fd);
+	uaio_file_unuse(file);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	--*run->budget;
+
+	if (res == -EAGAIN && is_unpollable)
+		res = -EOPNOTSUPP;
+	/* relaxed: who closes waits until no try is under way after it */
+	if (res == -EAGAIN && !load_relaxed(&req->group->ready.is_closing)) {
+		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
+		return WAITS_ON;
+	}
+	list_remove(&req->link);
+	if (res != -EOPNOTSUPP)
+		count_out(run->lane, req);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	if (res == -EOPNOTSUPP)
 		hand_to_worker(req);
 	else
-		complete(req, res);
+		complete(req,
+			 res == -EAGAIN ? uaio_req_cancelled_res(req) : res,
+			 run->by);
+	run->nr_done++;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	return res == -EOPNOTSUPP ? LANE_IS_LEFT : IS_DONE;
+}
+
+/* Return: false if the lane is a worker's now. */
+static bool run_stream_locked(struct run *run)
+{
+	struct list *parked = &run->lane->parked;
+	enum outcome outcome = IS_DONE;
+
+	while (*run->budget && !list_is_empty(parked) &&
+	       (outcome == IS_DONE || run->lane->is_kicked)) {
+		run->lane->is_kicked = false;
+		outcome = run_one_locked(
+			run, container_of(parked->next, struct uaio_req, link));
+		if (outcome == LANE_IS_LEFT)
+			return false;
+	}
 	return true;
 }
 
-/*
- * Of each file and direction only the first is tried that may not overtake:
- * once one of them has to wait on, so have those behind it.
- */
-static bool is_behind(const struct uaio_req *req, const struct list *again)
+/* Each is tried once. What is cancelled meanwhile was not being tried. */
+static void run_polls_locked(struct run *run)
 {
-	if (class_of(req) == UAIO_CLASS_POLL)
-		return false;
-	list_for_each (pos, again) {
-		const struct uaio_req *other =
-			container_of(pos, struct uaio_req, link);
+	struct list *parked = &run->lane->parked, *pos, *last;
 
-		if (other->file == req->file &&
-		    class_of(other) == class_of(req))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Back to the front of the list, in their order: they were the oldest. Those
- * whose context goes away are completed instead.
- */
-static void park_again(struct list *again)
-{
-	struct list cancelled, *node;
-
-	list_init(&cancelled);
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	list_for_each_safe (pos, again) {
-		struct uaio_req *req = container_of(pos, struct uaio_req, link);
-
-		if (req->group->is_closing) {
-			list_remove(&req->link);
-			list_add_tail(&cancelled, &req->link);
-			continue;
+	do {
+		run->lane->is_kicked = false;
+		last = parked;
+		while (*run->budget && last->next != parked) {
+			pos = last->next;
+			if (run_one_locked(run,
+					   container_of(pos, struct uaio_req,
+							link)) == WAITS_ON)
+				last = pos;
 		}
-		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
-		ready.nr_parked++;
-	}
-	list_splice_tail(again, &ready.parked);
-	list_splice_tail(&ready.parked, again);
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	while ((node = list_pop(&cancelled))) {
-		struct uaio_req *req =
-			container_of(node, struct uaio_req, link);
-
-		complete(req, uaio_req_cancelled_res(req));
-	}
+	} while (*run->budget && run->lane->is_kicked);
 }
 
-/*
- * Sleep until something is ready or changed.
- * Return: false if nothing has been parked for long, or the host has no thread
- * any more; the thread leaves then.
- */
-static bool wait_ready(unsigned nr)
+/* Return: whether it is to be run on. */
+static bool run_lane_locked(struct run *run, enum uaio_lane_id id)
 {
-	/* With one slot nothing is parked; with none, memory was refused. */
-	static const struct timespec idle = { IDLE_S, 0 },
-				     soon = { 0, 1000000 };
-	bool leaves = false;
-	uint64_t count;
-	int ret;
+	struct uaio_lane *lane = &run->file->lanes[id];
+	bool is_ours = true;
 
-	ret = sys_ppoll(ready.slots, nr, ready.is_cut ? &soon : &idle, NULL, 0);
-	if (nr && ready.slots[0].revents)
-		(void)sys_read(ready.slots[0].fd, &count, sizeof(count));
-	/* [MB:wake-fd] release: we are through. Pairs with uaio_ready_yield(). */
-	store_release(&ready.watched, -1);
-	/* More files than the descriptor limit, lowered meanwhile: fewer, and
-	 * all again once it is known how many. */
-	if (ret < 0)
-		ready.max_slots = nr / 2;
+	if (lane->is_running) {
+		lane->is_kicked = true;
+		return false;
+	}
+	if (list_is_empty(&lane->parked))
+		return false;
+	run->lane = lane;
+	lane->is_running = true;
+	if (id == UAIO_LANE_POLL)
+		run_polls_locked(run);
 	else
-		ready.max_slots = UINT32_MAX;
-	if (ret == 0 && nr <= 1) {
-		uaio_lock(&ready.lock, UAIO_RANK_READY);
-		leaves = list_is_empty(&ready.parked) && !ready.nr_expected;
-		ready.has_thread = !leaves;
-		uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	} else if (ret == 0 && !ready.is_cut) {
-		/* What is parked keeps no process. */
-		leaves = uaio_threads_are_last(1 + uaio_wq_nr_threads());
-		/* Should that be wrong after all, another one starts. */
-		uaio_lock(&ready.lock, UAIO_RANK_READY);
-		ready.has_thread = !leaves;
-		uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	}
-	return !leaves;
+		is_ours = run_stream_locked(run);
+	if (is_ours)
+		lane->is_running = false;
+	return is_ours && !*run->budget && !list_is_empty(&lane->parked);
 }
 
-/* Try the requests of a list, in order, and park those again that must wait. */
-static void try_all(struct list *tries)
+/* Return: how many came to an end. */
+static unsigned run_file(struct uaio_group *group, struct uaio_file *file,
+			 uint32_t lanes, enum uaio_runner by, unsigned *budget)
 {
-	struct list again, *node;
+	struct run run = { .file = file, .by = by, .budget = budget };
+	struct uaio_watch *watch;
+	uint32_t left = 0;
 
-	list_init(&again);
-	while ((node = list_pop(tries))) {
-		struct uaio_req *req =
-			container_of(node, struct uaio_req, link);
-
-		if (is_behind(req, &again) || !try(req))
-			list_add_tail(&again, &req->link);
-	}
-	park_again(&again);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
+		if (lanes & 1u << i && (!*budget || run_lane_locked(&run, i)))
+			left |= 1u << i;
+	watch = left ? uaio_watch_find_locked(group, file) : NULL;
+	/* Without one the group has just gone away. */
+	if (watch)
+		uaio_watch_kick(watch, left, false);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return run.nr_done;
 }
 
-static void *watch(void *arg)
+/* Return: whether the list is the caller's to run. */
+static bool begin_drain(struct uaio_ready *ready)
 {
-	struct list tries;
+	bool is_free;
 
-	(void)arg;
-	uaio_thread_begin("uaio-ready");
-	list_init(&tries);
-	while (wait_ready(fill_slots())) {
-		uaio_lock(&ready.trying, UAIO_RANK_TRYING);
-		collect(&tries);
-		try_all(&tries);
-		uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
-	}
-	uaio_thread_end();
-	return NULL;
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	is_free = !ready->is_draining;
+	ready->is_draining = true;
+	return is_free;
 }
 
-/*
- * Walking the list for one context: a request of another on the same file and
- * direction that was passed over keeps those behind it back.
- */
-static void pass_locked(struct uaio_req *req)
+bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
-	if (class_of(req) != UAIO_CLASS_POLL)
-		req->file->passed[class_of(req) == UAIO_CLASS_WRITE] =
-			ready.walk;
-}
-
-static bool is_passed_locked(const struct uaio_req *req)
-{
-	return class_of(req) != UAIO_CLASS_POLL &&
-	       req->file->passed[class_of(req) == UAIO_CLASS_WRITE] ==
-		       ready.walk;
-}
-
-void uaio_ready_try_group(struct uaio_group *group)
-{
-	struct list tries;
-	bool was_missed;
-	uint32_t round;
-	unsigned nr = 0;
+	struct uaio_ready *ready = &group->ready;
+	unsigned budget = RUN_TRIES, nr_fresh = FRESH_TRIES, nr_done = 0;
+	struct uaio_file *file;
+	bool is_left, was_fresh;
+	uint32_t lanes;
 
 	/* relaxed: a request of this thread is counted, and others race */
-	if (!load_relaxed(&group->nr_parked) ||
-	    !uaio_trylock(&ready.trying, UAIO_RANK_TRYING))
-		return;
-	list_init(&tries);
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	round = ready.round;
-	ready.walk++;
-	list_for_each_safe (pos, &ready.parked) {
-		struct uaio_req *req = container_of(pos, struct uaio_req, link);
-
-		if (req->group != group || is_passed_locked(req)) {
-			pass_locked(req);
-			continue;
-		}
-		take_parked_locked(req, &tries);
-		if (++nr == CALLER_TRIES)
-			break;
+	if (!load_relaxed(&ready->nr_parked))
+		return false;
+	enter_gate();
+	if (!begin_drain(ready)) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		leave_gate();
+		return false;
 	}
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	try_all(&tries);
-	/* The poller may have listed what is parked while ours was not. */
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	was_missed = ready.round != round;
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
-	if (was_missed)
-		uaio_ready_kick();
-}
-
-static int start_locked(void)
-{
-	int fd = load_relaxed(&ready.wake_fd);
-
-	if (fd < 0) {
-		fd = uaio_ownfd_event(EFD_NONBLOCK);
-		if (fd < 0)
-			return -EAGAIN;
-		store_relaxed(&ready.wake_fd, fd);
+	while (budget && (file = uaio_watch_pop_locked(ready, nr_fresh, &lanes,
+						       &was_fresh))) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		nr_fresh -= was_fresh;
+		nr_done += run_file(group, file, lanes, by, &budget);
+		uaio_file_put(file);
+		uaio_lock(&ready->lock, UAIO_RANK_READY);
 	}
-	if (uaio_thread_start(watch, NULL) < 0)
-		return -EAGAIN;
-	ready.has_thread = true;
-	return 0;
+	/* I5 */
+	is_left = !list_is_empty(&ready->kicked);
+	ready->is_draining = false;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	leave_gate();
+	if (by != UAIO_RUN_BY_STANDBY && nr_done)
+		add_relaxed(&ready->nr_attended, 1);
+	if (is_left && by == UAIO_RUN_BY_CALLER)
+		uaio_waiters_pass_on(group);
+	return is_left;
 }
 
-int uaio_ready_expect(void)
+bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by)
 {
-	int ret = 0;
+	enum { NR = 64 };
+	struct epoll_event events[NR];
+	int nr = uaio_poller_take(&group->ready.poller, events, NR);
 
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	if (!ready.has_thread)
-		ret = start_locked();
-	if (ret == 0)
-		ready.nr_expected++;
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	return ret;
+	if (nr > 0)
+		uaio_ready_kick_events(group, events, nr);
+	return uaio_ready_run(group, by) || nr == NR;
 }
 
-void uaio_ready_unexpect(void)
-{
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	ready.nr_expected--;
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-}
-
-bool uaio_ready_park(struct uaio_req *req)
-{
-	bool parks;
-
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	ready.nr_expected--;
-	parks = !req->group->is_closing;
-	if (parks) {
-		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_PARKED);
-		req->poll_round = 0; /* not watched yet */
-		list_add_tail(&ready.parked, &req->link);
-		ready.nr_parked++;
-		count_parked_locked(req, 1);
-	}
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-	if (parks)
-		uaio_ready_kick();
-	return parks;
-}
+/*
+ * Taking out
+ */
 
 void uaio_ready_close_group(struct uaio_group *group)
 {
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
-	group->is_closing = true;
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
-}
-
-void uaio_ready_hold(void)
-{
-	uaio_lock(&ready.trying, UAIO_RANK_TRYING);
-}
-
-void uaio_ready_release(void)
-{
-	uaio_unlock(&ready.trying, UAIO_RANK_TRYING);
+	/* [MB:closing] seq_cst: closed, then looked. Pairs with park(). */
+	store_seq_cst(&group->ready.is_closing, 1);
+	/* What is being tried just now is parked again, or not. */
+	uaio_ready_hold();
+	uaio_ready_release();
 }
 
 bool uaio_ready_cancel(struct uaio_req *req)
 {
+	struct uaio_file *file = req->file;
 	bool was_parked;
 
-	uaio_lock(&ready.lock, UAIO_RANK_READY);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	was_parked = uaio_req_state(req) == UAIO_REQ_PARKED;
 	if (was_parked) {
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 		list_remove(&req->link);
-		ready.nr_parked--;
-		count_parked_locked(req, -1);
+		count_out(&file->lanes[uaio_lane_id_of(req)], req);
 	}
-	uaio_unlock(&ready.lock, UAIO_RANK_READY);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return was_parked;
 }

@@ -35,8 +35,7 @@ void uaio_group_init(struct uaio_group *group)
 {
 	list_init(&group->requests);
 	group->free = NULL;
-	group->is_closing = false;
-	store_relaxed(&group->nr_parked, 0);
+	uaio_ready_init_group(group);
 	uaio_page_init_group(group);
 }
 
@@ -45,6 +44,7 @@ void uaio_group_fini(struct uaio_group *group)
 	struct uaio_req *req;
 
 	UAIO_CHECK(list_is_empty(&group->requests));
+	uaio_ready_fini_group(group);
 	while ((req = group->free)) {
 		group->free = req->next_free;
 		uaio_slab_put(&slabs.reqs, req);
@@ -113,6 +113,8 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	list_init(&req->in_paged);
 	req->device = NULL;
 	req->is_oldest = false;
+	req->owns_lane = false;
+	req->edges = 0;
 	req->iov = iovs;
 	if (uaio_optab[sqe->op].is_vectored && !iovs) {
 		req->iov = req->inline_iov;
@@ -134,9 +136,11 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 }
 
 int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
-		 const struct uaio_sqe *sqe, struct uaio_req **ret_req)
+		 const struct uaio_sqe *sqe, bool parks,
+		 struct uaio_req **ret_req)
 {
 	struct uaio_file *file, *resfd = NULL;
+	struct uaio_watch *watch = NULL;
 	struct iovec *iovs = NULL;
 	struct uaio_req *req;
 	int ret;
@@ -149,6 +153,9 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 		if (ret < 0)
 			goto err_file;
 	}
+	/* It may have become a regular file since it was tried. */
+	if (parks && !file->inode && !(watch = uaio_watch_get(group, file)))
+		goto err_resfd;
 	if (has_own_iovs(sqe) && !(iovs = get_iovs(sqe)))
 		goto err_resfd;
 
@@ -159,6 +166,7 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 		req->sink = sink;
 		req->file = file;
 		req->resfd = resfd;
+		req->watch = watch;
 		fill(req, sqe, iovs);
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
@@ -260,6 +268,8 @@ static void finish(struct uaio_req *req, int64_t res,
 	bool was_held = uaio_req_is_held(req);
 	struct uaio_device *device = req->is_oldest ? req->device : NULL;
 
+	if (unlikely(req->owns_lane))
+		uaio_ready_returned(req);
 	count(req);
 	put_iovs(req);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
@@ -531,20 +541,17 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 	uaio_sqe_advance(&req->sqe, req->iov, bytes);
 }
 
-int64_t uaio_req_try(struct uaio_req *req)
+int64_t uaio_req_try(struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
 	for (;;) {
-		int fd = uaio_file_use(req->file);
 		int64_t res;
 
 		req->started = uaio_stats_now();
 		res = op->run(&req->sqe, fd,
 			      req->file->flags & UAIO_FILE_F_STREAM,
 			      RWF_NOWAIT);
-
-		uaio_file_unuse(req->file);
 		if (res < 0)
 			return res != -EAGAIN && res != -EOPNOTSUPP &&
 					       req->done_bytes

@@ -9,26 +9,26 @@
  *   ORDERED -> PREPPED	 whoever removes what it waited for, under that lock
  *   PREPPED -> QUEUED	 its starter, before it notes it for the work queue
  *   QUEUED -> PREPPED	 its starter, who got it back from there
- *   PREPPED -> PARKED	 its starter, under ready.c's lock
+ *   PREPPED -> PARKED	 its starter, under its file's lock
  *   PREPPED -> PAGED	 its starter, under page.c's lock
  *   PAGED -> PREPPED	 whoever makes it the oldest of its device, under that
  *			 lock
- *   PARKED -> PREPPED	 the poller, to hand it on, under that lock
+ *   RUNNING -> PREPPED	 who tried it, to hand it to a worker
  *   QUEUED -> RUNNING	 a worker or a canceller, who has got it from there
- *   PARKED -> RUNNING	 the poller or a canceller, under ready.c's lock
+ *   PARKED -> RUNNING	 who tries it or a canceller, under its file's lock
  *   PAGED -> RUNNING	 who tries or closes, or a canceller, under page.c's lock
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
  *   PREPPED -> RUNNING	 its starter, if no thread can be had for it, or its
  *			 context goes away
- *   RUNNING -> PARKED	 the poller: not ready after all
+ *   RUNNING -> PARKED	 who tried it, under that lock: not ready after all
  *   RUNNING -> PAGED	 who tried it: its pages are not there
  *   RUNNING -> FREE	 whoever made it RUNNING, by completing it
  *
  *   I1  One owner in each state; who made a request RUNNING completes it, once.
  *   I2  A request is on its group's list from PREPPED until its event is
  *       posted, so a canceller that holds the group's lock may look at it.
- *   I3  In each state it is on exactly one other list: a startable list, the
- *       poller's or its device's (link), one of the work queue's (work);
+ *   I3  In each state it is on exactly one other list: a startable list, its
+ *       lane's or its device's (link), one of the work queue's (work);
  *       ORDERED ones only on in_order.
  *
  * Memory comes from a slab and is kept by the group while it lives: no malloc
@@ -50,6 +50,7 @@
 #include "engine/file.h"
 #include "engine/opdef.h"
 #include "engine/order.h"
+#include "engine/ready.h"
 #include "engine/sink.h"
 #include "engine/wq.h"
 
@@ -78,9 +79,7 @@ struct uaio_group {
 	struct list requests;
 	struct uaio_req *free; /* owns */
 
-	/* under ready.c's lock */
-	bool is_closing;    /* nothing may be parked any more */
-	uint32_t nr_parked; /* atomic: or being tried */
+	struct uaio_ready ready;
 
 	/* under page.c's lock */
 	struct list paged;
@@ -116,7 +115,9 @@ struct uaio_req {
 	struct list link;
 	bool is_blocking;           /* its file knows no RWF_NOWAIT */
 	bool is_oldest;             /* of its device: it is read by a worker */
-	uint32_t poll_round;        /* when the poller last watched it */
+	bool owns_lane;             /* it runs on a worker, others wait */
+	uint32_t edges;             /* of its file, before it was tried; or 0 */
+	struct uaio_watch *watch;   /* borrows: its context's on its file */
 	struct uaio_device *device; /* whose pages it waits for, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
@@ -140,11 +141,13 @@ void uaio_group_init(struct uaio_group *group);
 void uaio_group_fini(struct uaio_group *group);
 
 /*
- * Make a request of sqe: copy it and its iovecs, take the references.
+ * Make a request of sqe: copy it and its iovecs, take the references; parks: it
+ * is to wait until its file is ready.
  * Return: 0 with a request in PREPPED; -EAGAIN if memory is refused, -EBADF.
  */
 int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
-		 const struct uaio_sqe *sqe, struct uaio_req **ret_req);
+		 const struct uaio_sqe *sqe, bool parks,
+		 struct uaio_req **ret_req);
 
 /*
  * Send a PREPPED request on its way: to a worker, once kick is delivered, or to
@@ -192,11 +195,11 @@ static inline bool uaio_req_is_held(const struct uaio_req *req)
 int64_t uaio_req_make(struct uaio_req *req);
 
 /*
- * Make a RUNNING stream request as far as is possible without blocking.
+ * Make a RUNNING stream request as far as is possible without blocking, on fd.
  * Return: its result; -EAGAIN if it has to wait (part of it may be done),
  * -EOPNOTSUPP if the file knows no such call.
  */
-int64_t uaio_req_try(struct uaio_req *req);
+int64_t uaio_req_try(struct uaio_req *req, int fd);
 
 /* bytes of a write have been written: the rest is what remains to do. */
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
@@ -276,6 +279,16 @@ static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
 	/* relaxed: the lock of the edge orders it; others only peek */
 	UAIO_CHECK(load_relaxed(&req->state) == from);
 	store_relaxed(&req->state, to);
+}
+
+/* The same for who looks at something else next, which another writes first. */
+static inline void uaio_req_move_seq_cst(struct uaio_req *req,
+					 enum uaio_req_state from,
+					 enum uaio_req_state to)
+{
+	UAIO_CHECK(load_relaxed(&req->state) == from);
+	/* [MB:closing] seq_cst: see the caller. */
+	store_seq_cst(&req->state, to);
 }
 
 #endif /* UAIO_ENGINE_REQ_H */

@@ -378,8 +378,11 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	ret->res = 0;
 	/* relaxed: requests of this thread are counted, others' have no order */
 	if (uaio_config.force_worker ||
-	    load_relaxed(&file->nr_parked[is_write]))
+	    load_relaxed(
+		    &file->lanes[is_write ? UAIO_LANE_WRITE : UAIO_LANE_READ]
+			     .nr))
 		return UAIO_ISSUE_RETRY_READY;
+	ret->edges = uaio_file_edges(file);
 	res = run(file, sqe, RWF_NOWAIT, ret);
 	if (res == -EAGAIN || res == -EOPNOTSUPP)
 		return UAIO_ISSUE_RETRY_READY;
@@ -393,6 +396,7 @@ static enum uaio_issue try_poll(struct uaio_file *file,
 				const struct uaio_sqe *sqe,
 				struct uaio_outcome *ret)
 {
+	ret->edges = uaio_file_edges(file);
 	ret->res = run(file, sqe, 0, ret);
 	if (ret->res != -EAGAIN)
 		return UAIO_ISSUE_DONE;

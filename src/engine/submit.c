@@ -44,6 +44,7 @@ long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 		batch->nr_unused = (uint32_t)room;
 		batch->resfd = NULL;
 		batch->nr_resfd = 0;
+		batch->has_parked = false;
 		uaio_kick_init(&batch->kick);
 		batch->stats = uaio_stats_mine();
 		if (unlikely(batch->stats))
@@ -192,11 +193,12 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	int ret = uaio_exit_gate(&batch->kick);
 
 	if (ret == 0 && issue == UAIO_ISSUE_RETRY_READY)
-		ret = uaio_ready_expect();
+		ret = uaio_ready_expect(&ctx->group);
 	if (ret == 0) {
-		ret = uaio_req_new(&ctx->group, &ctx->sink, sqe, &req);
+		ret = uaio_req_new(&ctx->group, &ctx->sink, sqe,
+				   issue == UAIO_ISSUE_RETRY_READY, &req);
 		if (ret < 0 && issue == UAIO_ISSUE_RETRY_READY)
-			uaio_ready_unexpect();
+			uaio_ready_unexpect(&ctx->group);
 	}
 	if (ret < 0) {
 		if (!done_bytes)
@@ -214,7 +216,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	    uaio_optab[sqe->op].class != UAIO_CLASS_POLL) {
 		/* The file may have been a stream when it was tried. */
 		if (issue == UAIO_ISSUE_RETRY_READY)
-			uaio_ready_unexpect();
+			uaio_ready_unexpect(&ctx->group);
 		req->order = uaio_order_of(req->file, &req->sqe);
 		/* The events of writes made inline come before a sync's. */
 		if (req->order == UAIO_ORDER_SYNC)
@@ -227,6 +229,12 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		/* And the other way round: closing it must not wait. */
 		(void)uaio_file_make_private(req->file);
 		req->is_blocking = true;
+	}
+	if (issue == UAIO_ISSUE_RETRY_READY) {
+		req->edges = outcome->edges;
+		if (!batch->has_parked)
+			uaio_ready_pin(&ctx->group.ready);
+		batch->has_parked = true;
 	}
 	uaio_req_start(req, &batch->kick);
 	if (unlikely(uaio_optab[sqe->op].never_blocks) &&
@@ -316,12 +324,16 @@ void uaio_batch_end(struct uaio_batch *batch)
 
 	/*
 	 * What is done is posted before workers are woken. The last of our
-	 * tickets holds the context.
+	 * tickets holds the context, or, where something was parked, a pin.
 	 */
 	flush(batch);
 	if (unlikely(nr_unused))
 		uaio_ctx_return_tickets(ctx, nr_unused);
 	uaio_req_kick(&batch->kick);
+	if (batch->has_parked) {
+		uaio_ready_submitted(&ctx->group);
+		uaio_ready_unpin(&ctx->group.ready);
+	}
 	if (unlikely(batch->stats) && batch->nr_inline + batch->nr_handed_over)
 		count_call(batch);
 }

@@ -11,27 +11,40 @@
 #include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
+#include "engine/lead.h"
 #include "engine/ownfd.h"
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/wq.h"
 
-static void tell_locked(struct uaio_waiter *waiter,
-			struct uaio_wakeups *wakeups)
+/*
+ * How a waiter is woken depends on how it sleeps. Its descriptor may be closed,
+ * and its context's epoll, as soon as it is told, so these are written to first,
+ * and here. A word is woken by its address, after.
+ */
+void uaio_waiter_tell_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+			     struct uaio_wakeups *wakeups)
 {
+	bool has_word = waiter->wake_fd < 0 && !waiter->leads;
 	uint64_t one = 1;
-	int wake_fd = waiter->wake_fd;
 
 	list_remove(&waiter->node);
+	/* relaxed: written under the lock; who reads it wrote first */
+	sub_relaxed(&ctx->group.ready.nr_waiters, 1);
 	/*
-	 * The descriptor may be closed as soon as the waiter is told, so it is
-	 * written first, and here. A word is woken by its address, after.
+	 * [MB:lead] seq_cst: told, then looked whether it sleeps. Pairs with
+	 * sleep_leading(). It looks at the word itself only under the lock.
 	 */
-	if (wake_fd >= 0)
-		(void)sys_write(wake_fd, &one, sizeof(one));
+	if (waiter->leads) {
+		store_seq_cst(&waiter->is_told, 1);
+		if (load_seq_cst(&waiter->is_asleep))
+			uaio_poller_wake(&ctx->group.ready.poller);
+	} else if (waiter->wake_fd >= 0) {
+		(void)sys_write(waiter->wake_fd, &one, sizeof(one));
+	}
 	/* [MB:woken] release: last touch (I2). Pairs with wait_asleep(). */
 	store_release(&waiter->is_woken, 1);
-	if (wake_fd >= 0)
+	if (!has_word)
 		return;
 	if (wakeups->nr < UAIO_WAKEUPS_MAX)
 		wakeups->words[wakeups->nr++] = &waiter->is_woken;
@@ -49,7 +62,7 @@ void uaio_waiters_collect_locked(struct uaio_ctx *ctx,
 			container_of(pos, struct uaio_waiter, node);
 
 		if (waiter->need <= unread) {
-			tell_locked(waiter, wakeups);
+			uaio_waiter_tell_locked(ctx, waiter, wakeups);
 			ctx->nr_wakeups++;
 		}
 	}
@@ -66,9 +79,12 @@ void uaio_waiters_wake_all(struct uaio_ctx *ctx)
 	struct uaio_wakeups wakeups = { 0 };
 
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	/* Who leads is not to touch what goes away. */
+	ctx->leader = NULL;
 	list_for_each_safe (pos, &ctx->waiters)
-		tell_locked(container_of(pos, struct uaio_waiter, node),
-			    &wakeups);
+		uaio_waiter_tell_locked(
+			ctx, container_of(pos, struct uaio_waiter, node),
+			&wakeups);
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 	uaio_wakeups_deliver(&wakeups);
 }
@@ -88,7 +104,7 @@ static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t life)
 	       load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
 }
 
-static int poll_until(int fd, const struct uaio_wait *wait, int64_t deadline)
+int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline)
 {
 	struct pollfd slot = { .fd = fd, .events = POLLIN };
 	int64_t left = deadline - uaio_now_ns();
@@ -116,7 +132,7 @@ static int sleep_masked(struct uaio_waiter *waiter,
 
 	if (waiter->wake_fd < 0 && until - now > SLICE_NS)
 		until = now + SLICE_NS;
-	ret = poll_until(waiter->wake_fd, wait, until);
+	ret = uaio_wait_poll(waiter->wake_fd, wait, until);
 	if (ret == -EINTR)
 		return ret;
 	return uaio_now_ns() >= wait->deadline_ns ? -ETIMEDOUT : 0;
@@ -139,6 +155,50 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 }
 
 /*
+ * Take the waiter in, unless it need not sleep. Return: 0, -EINVAL.
+ */
+static int enter(struct uaio_ctx *ctx, uint64_t life,
+		 struct uaio_waiter *waiter)
+{
+	int ret = 0;
+
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	if (is_over_locked(ctx, life)) {
+		ret = -EINVAL;
+	} else if (uaio_ring_unread(&ctx->ring) < waiter->need) {
+		list_add_tail(&ctx->waiters, &waiter->node);
+		/* [MB:led] seq_cst: as in lead_locked(). */
+		add_seq_cst(&ctx->group.ready.nr_waiters, 1);
+		(void)uaio_lead_locked(ctx, waiter);
+	} else {
+		store_relaxed(&waiter->is_woken, 1);
+	}
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	return ret;
+}
+
+static void leave(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+{
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	if (!list_is_empty(&waiter->node)) {
+		list_remove(&waiter->node);
+		sub_relaxed(&ctx->group.ready.nr_waiters, 1);
+	}
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+}
+
+static void init_waiter(struct uaio_waiter *waiter, uint32_t need,
+			const struct uaio_wait *wait)
+{
+	waiter->need = need;
+	waiter->leads = false;
+	/* relaxed: nobody knows it yet */
+	store_relaxed(&waiter->is_woken, 0);
+	waiter->wake_fd = wait->mask ? uaio_ownfd_event(0) : -1;
+	list_init(&waiter->node);
+}
+
+/*
  * Sleep until need events are there.
  * Return: 0 to look again, -EINTR, -ETIMEDOUT, -EINVAL: the context is gone,
  * -ENOMEM.
@@ -147,31 +207,21 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 		    const struct uaio_wait *wait)
 {
 	struct uaio_waiter *waiter = uaio_slab_get(&waiters);
-	int ret = 0;
+	int ret;
 
 	if (!waiter)
 		return -ENOMEM;
-	waiter->need = need;
-	/* relaxed: nobody knows it yet */
-	store_relaxed(&waiter->is_woken, 0);
-	waiter->wake_fd = -1;
-	if (wait->mask)
-		waiter->wake_fd = uaio_ownfd_event(0);
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	list_init(&waiter->node);
-	if (is_over_locked(ctx, life))
-		ret = -EINVAL;
-	else if (uaio_ring_unread(&ctx->ring) < need)
-		list_add_tail(&ctx->waiters, &waiter->node);
-	else
-		store_relaxed(&waiter->is_woken, 1);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
-
+	uaio_lead_forget();
+	init_waiter(waiter, need, wait);
+	ret = enter(ctx, life, waiter);
 	if (ret == 0) {
-		ret = wait_asleep(waiter, wait);
-		uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-		list_remove(&waiter->node);
-		uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+		bool leads = waiter->leads;
+
+		ret = leads ? uaio_lead(ctx, waiter, wait)
+			    : wait_asleep(waiter, wait);
+		leave(ctx, waiter);
+		if (leads)
+			uaio_lead_stop(ctx, waiter);
 	}
 	if (waiter->wake_fd >= 0)
 		uaio_ownfd_close(waiter->wake_fd);
@@ -322,16 +372,46 @@ static long let_signals_in(const struct uaio_wait *wait, long got)
 	return got;
 }
 
+/* Without waiting the epoll is asked here, else by who sleeps in it. */
+static void look_at_parked(struct uaio_ctx *ctx, const struct uaio_wait *wait)
+{
+	struct uaio_ready *ready = &ctx->group.ready;
+
+	/* relaxed: advice */
+	if (wait->deadline_ns == 0 && !load_relaxed(&ready->is_led))
+		(void)uaio_ready_look(&ctx->group, UAIO_RUN_BY_CALLER);
+	else
+		(void)uaio_ready_run(&ctx->group, UAIO_RUN_BY_CALLER);
+	uaio_ready_unpin(ready);
+}
+
+/*
+ * Under the lock under which the context is known to be there.
+ * Return: whether something is parked that a caller may run, and pinned.
+ */
+static bool pin_parked_locked(struct uaio_ctx *ctx)
+{
+	struct uaio_ready *ready = &ctx->group.ready;
+
+	/* relaxed: what others park meanwhile is theirs to see to */
+	if (likely(!load_relaxed(&ready->nr_parked)) ||
+	    !uaio_ready_callers_run())
+		return false;
+	uaio_ready_pin(ready);
+	return true;
+}
+
 /* Too few events are there. */
 static long get_more(struct uaio_ctx *ctx, uint64_t life,
-		     struct uaio_event *events, long got,
+		     struct uaio_event *events, long got, bool is_pinned,
 		     const struct uaio_wait *wait)
 {
 	/* relaxed: before the look, which is under a lock */
 	uint64_t seen = load_relaxed(&ctx->nr_done);
 	long more;
 
-	uaio_ready_try_group(&ctx->group);
+	if (is_pinned)
+		look_at_parked(ctx, wait);
 	uaio_page_try_group(&ctx->group);
 	more = pop(ctx, life, events, got, wait);
 	if (more < 0)
@@ -342,10 +422,17 @@ static long get_more(struct uaio_ctx *ctx, uint64_t life,
 	return wait_more(ctx, life, events, got, seen, wait);
 }
 
+/* With min_nr 0 what is parked may be ready all the same. */
+static bool are_too_few(long got, const struct uaio_wait *wait)
+{
+	return got < wait->min_nr || (got == 0 && wait->nr > 0);
+}
+
 long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 			const struct uaio_wait *wait)
 {
 	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+	bool is_pinned = false;
 	long got = -EINVAL;
 	uint64_t life = 0;
 
@@ -355,12 +442,13 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 	if (load_relaxed(&ctx->handle) == handle) {
 		got = pop_locked(ctx, ret_events, 0, wait);
 		life = ctx->life;
+		is_pinned = got >= 0 && are_too_few(got, wait) &&
+			    pin_parked_locked(ctx);
 	}
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	if (got < 0)
 		return got;
-	/* With min_nr 0 what is parked may be ready all the same. */
-	if (got < wait->min_nr || (got == 0 && wait->nr > 0))
-		return get_more(ctx, life, ret_events, got, wait);
+	if (are_too_few(got, wait))
+		return get_more(ctx, life, ret_events, got, is_pinned, wait);
 	return unlikely(wait->mask) ? let_signals_in(wait, got) : got;
 }

@@ -20,12 +20,15 @@
 #ifndef UAIO_ENGINE_WAIT_H
 #define UAIO_ENGINE_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
 #include "engine/slab.h"
 
 struct uaio_ctx;
+struct uaio_group;
+struct uaio_wait;
 
 struct uaio_waiter {
 	struct uaio_slab_node slab;
@@ -34,9 +37,12 @@ struct uaio_waiter {
 	struct list node;
 	uint32_t need;
 	int wake_fd; /* borrows: an eventfd, or -1 for waking by word */
+	bool leads;  /* sleeps in the context's epoll */
 
 	/* atomic */
-	uint32_t is_woken; /* what it sleeps on */
+	uint32_t is_woken;  /* what it sleeps on */
+	uint32_t is_told;   /* if it leads: the same, but not yet the last */
+	uint32_t is_asleep; /* if it leads: in the epoll, or about to be */
 };
 
 /* Waiters that were taken off under the lock, to be woken without it. */
@@ -47,13 +53,29 @@ struct uaio_wakeups {
 	uint32_t *words[UAIO_WAKEUPS_MAX]; /* addresses only (I2) */
 };
 
+/* Take one off the list, and tell it to look again. */
+void uaio_waiter_tell_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+			     struct uaio_wakeups *wakeups);
+
 /* Take off the list all whose need is met. */
 void uaio_waiters_collect_locked(struct uaio_ctx *ctx,
 				 struct uaio_wakeups *wakeups);
 void uaio_wakeups_deliver(struct uaio_wakeups *wakeups);
 
+/*
+ * Wait for fd, or nothing if that is -1, with the caller's signal mask.
+ * Return: as ppoll().
+ */
+int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline_ns);
+
 /* From nothing. */
 void uaio_waiters_init(void);
+
+/*
+ * Something is left to do that no submitter or reaper does: have who leads do
+ * it, or somebody lead.
+ */
+void uaio_waiters_pass_on(struct uaio_group *group);
 
 /* The context goes away: everybody is to look again. */
 void uaio_waiters_wake_all(struct uaio_ctx *ctx);

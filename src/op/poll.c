@@ -14,7 +14,7 @@
 static bool can_poll(int fd)
 {
 	struct epoll_event event = { 0 };
-	int epoll = sys_epoll_create(), ret;
+	int epoll = sys_epoll_create(EPOLL_CLOEXEC), ret;
 
 	if (epoll < 0)
 		return true;

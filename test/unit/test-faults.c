@@ -145,11 +145,12 @@ static void close_all(void)
 
 /*
  * A request that was refused half made keeps its file from going: it would live
- * on in a duplicate of ours. What is left is what wakes the poller. A worker may
- * need a moment until it lets go.
+ * on in a duplicate of ours. What is left is the standby thread's: its epoll, and
+ * what wakes it. A worker may need a moment until it lets go.
  */
 static bool are_files_gone(void)
 {
+	enum { NR_STANDBY = 2 };
 	int64_t deadline = uaio_now_ns() + 10000000000;
 	unsigned nr, fd;
 
@@ -157,8 +158,8 @@ static bool are_files_gone(void)
 		nr = 0;
 		for (unsigned at = 0; uaio_own_fd(at, ~0u, &fd); at = fd + 1)
 			nr++;
-	} while (nr > 1 && uaio_now_ns() < deadline);
-	return nr <= 1;
+	} while (nr > NR_STANDBY && uaio_now_ns() < deadline);
+	return nr <= NR_STANDBY;
 }
 
 /* Return: whether the n-th call was reached. */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/lead.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "engine/ctx.h"
+#include "engine/engine.h"
+#include "engine/entry.h"
+#include "engine/ready.h"
+
+/*
+ * What this thread leads. It is left behind by a handler that jumps out of the
+ * sleep, and found by the thread's next wait.
+ */
+static _Thread_local struct {
+	struct uaio_ctx *ctx; /* its memory outlives it (slab.h) */
+	struct uaio_waiter *waiter;
+} leading __attribute__((tls_model("initial-exec")));
+
+bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+{
+	struct uaio_ready *ready = &ctx->group.ready;
+
+	/*
+	 * [MB:led] seq_cst: counted as waiting, then looked for what is parked.
+	 * Pairs with uaio_ready_submitted().
+	 */
+	if (ctx->leader || !load_seq_cst(&ready->nr_parked) ||
+	    !uaio_ready_callers_run())
+		return false;
+	ctx->leader = waiter;
+	waiter->leads = true;
+	uaio_ready_pin(ready);
+	store_relaxed(&waiter->is_told, 0);
+	store_relaxed(&waiter->is_asleep, 0);
+	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
+	store_seq_cst(&ready->is_led, 1);
+	leading.ctx = ctx;
+	leading.waiter = waiter;
+	return true;
+}
+
+static void tell_next_locked(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
+{
+	if (!list_is_empty(&ctx->waiters))
+		uaio_waiter_tell_locked(ctx,
+					container_of(ctx->waiters.next,
+						     struct uaio_waiter, node),
+					wakeups);
+}
+
+void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+{
+	struct uaio_ready *ready = &ctx->group.ready;
+	struct uaio_wakeups wakeups = { 0 };
+	bool is_left = false;
+
+	leading.ctx = NULL;
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	if (ctx->leader == waiter) {
+		ctx->leader = NULL;
+		/* [MB:parked] seq_cst: not led, then looked. Pairs with
+		 * uaio_ready_expect(). */
+		store_seq_cst(&ready->is_led, 0);
+		is_left = load_seq_cst(&ready->nr_parked);
+	}
+	if (is_left) {
+		uaio_ready_pin(ready);
+		tell_next_locked(ctx, &wakeups);
+	}
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_wakeups_deliver(&wakeups);
+	if (is_left) {
+		(void)uaio_standby_list(&ctx->group);
+		uaio_ready_unpin(ready);
+	}
+}
+
+void uaio_waiters_pass_on(struct uaio_group *group)
+{
+	struct uaio_ctx *ctx = container_of(group, struct uaio_ctx, group);
+	struct uaio_wakeups wakeups = { 0 };
+	bool is_led;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	is_led = ctx->leader;
+	if (is_led)
+		uaio_poller_wake(&group->ready.poller);
+	else
+		tell_next_locked(ctx, &wakeups);
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	uaio_wakeups_deliver(&wakeups);
+	if (!is_led && !wakeups.nr)
+		uaio_standby_nudge(group);
+}
+
+/* Return: whether it leads still: then it holds a pin. */
+static bool pin_again(struct uaio_ctx *ctx, const struct uaio_waiter *waiter)
+{
+	bool leads;
+
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	leads = ctx->leader == waiter;
+	if (leads)
+		uaio_ready_pin(&ctx->group.ready);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	return leads;
+}
+
+/* There are no descriptors for an epoll: until is soon then. */
+static int sleep_without(const struct uaio_wait *wait, int64_t until)
+{
+	int depth = uaio_step_out();
+	int ret = uaio_wait_poll(-1, wait, until);
+
+	uaio_step_in(depth);
+	return ret;
+}
+
+/*
+ * Nobody sleeps with a pin: the handler of a signal may never come back.
+ * Return: 0, -EINTR, -EINVAL: it leads no more, and holds no pin. Some events
+ * have been kicked, or not.
+ */
+static int sleep_leading(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+			 const struct uaio_wait *wait, int64_t until)
+{
+	enum { NR = 64 };
+	struct uaio_poller *poller = &ctx->group.ready.poller;
+	const struct uaio_poller_wait poller_wait = {
+		.deadline_ns = until,
+		.mask = wait->mask,
+		.mask_bytes = wait->mask_bytes,
+		.life = uaio_poller_life(poller),
+	};
+	struct epoll_event events[NR];
+	int nr = 0;
+
+	uaio_ready_count_sleep();
+	/* [MB:lead] seq_cst: asleep, then looked. Pairs with tell_locked(). */
+	store_seq_cst(&waiter->is_asleep, 1);
+	uaio_ready_unpin(&ctx->group.ready);
+	if (!load_seq_cst(&waiter->is_told))
+		nr = uaio_poller_wait(poller, events, NR, &poller_wait);
+	if (nr == -EBADF)
+		nr = sleep_without(wait, until);
+	store_relaxed(&waiter->is_asleep, 0);
+	if (!pin_again(ctx, waiter))
+		return nr == -EINTR ? -EINTR : -EINVAL;
+	if (nr > 0)
+		uaio_ready_kick_events(&ctx->group, events, nr);
+	if (nr != -EINTR)
+		return 0;
+	uaio_ready_unpin(&ctx->group.ready);
+	return nr;
+}
+
+int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+	      const struct uaio_wait *wait)
+{
+	enum { SLICE_NS = 1000000 };
+	struct uaio_group *group = &ctx->group;
+	int ret;
+
+	for (;;) {
+		bool is_left = uaio_ready_run(group, UAIO_RUN_BY_LEADER);
+		int64_t until = wait->deadline_ns, now = uaio_now_ns();
+
+		/* [MB:woken] acquire: pairs with tell_locked(). */
+		ret = load_acquire(&waiter->is_woken) ? 1
+		      : now >= until                  ? -ETIMEDOUT
+						      : 0;
+		if (ret)
+			break;
+		if (is_left)
+			continue;
+		if (!uaio_ready_arm(group)) {
+			uaio_ready_kick_refused(group);
+			if (until - now > SLICE_NS)
+				until = now + SLICE_NS;
+		} else if (uaio_ready_has_kicked(&group->ready)) {
+			continue;
+		}
+		ret = sleep_leading(ctx, waiter, wait, until);
+		if (ret < 0)
+			return ret == -EINVAL ? 0 : ret;
+	}
+	uaio_ready_unpin(&group->ready);
+	return ret < 0 ? ret : 0;
+}
+
+/* A handler has jumped out of that sleep, or runs in it. */
+void uaio_lead_forget(void)
+{
+	if (unlikely(leading.ctx))
+		uaio_lead_stop(leading.ctx, leading.waiter);
+}

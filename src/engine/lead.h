@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Leading: the waiter that makes what gets ready
+ *
+ * While requests of a context wait until their files are ready (ready.h), one of
+ * its waiters leads: it sleeps in the context's epoll, so that what makes a file
+ * ready wakes it, and makes the requests itself.
+ *
+ *   I1  At most one leads a context; leader and is_led change under the group's
+ *       lock.
+ *   I2  Who stops leading tells another waiter, and sees to it that the standby
+ *       thread knows, if something is parked.
+ *   I3  What is parked while waiters sleep and none leads makes one of them lead:
+ *       the one side counts nr_parked, then looks at nr_waiters; a waiter does
+ *       the reverse.
+ *   I4  Who leads holds a pin while it is awake, and none while it sleeps: a
+ *       handler may leave the sleep by siglongjmp(), and a context may go away.
+ *       Awake again it looks, under the group's lock, whether it leads still.
+ *   I5  One who never came back is found by the thread's next wait. (Until then
+ *       the context has a leader who does nothing: other waiters sleep on.)
+ */
+#ifndef UAIO_ENGINE_LEAD_H
+#define UAIO_ENGINE_LEAD_H
+
+#include <stdbool.h>
+
+#include "engine/wait.h"
+
+struct uaio_wait;
+
+/* Of the context's waiters, under its group's lock. Return: whether it leads. */
+bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter);
+
+/*
+ * Make what gets ready until somebody tells us that there are events enough.
+ * Return: 0 to look again, -EINTR, -ETIMEDOUT. No pin is held any more.
+ */
+int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+	      const struct uaio_wait *wait);
+
+/* Others see to what is parked. Nothing if it leads no more. */
+void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter);
+
+/* What this thread leads, if it does, was left behind by a handler. */
+void uaio_lead_forget(void);
+
+#endif /* UAIO_ENGINE_LEAD_H */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/number.h"
+
+#include "base/check.h"
+#include "engine/entry.h"
+#include "engine/file.h"
+#include "engine/ownfd.h"
+#include "engine/ready.h"
+
+/* Files that go on with a duplicate of ours. */
+static struct {
+	struct uaio_lock lock; /* rank FILES */
+	struct list files;     /* under lock */
+} private;
+
+void uaio_file_numbers_init(void)
+{
+	private.lock = (struct uaio_lock){ 0 };
+	list_init(&private.files);
+}
+
+int uaio_file_use_locked(struct uaio_file *file)
+{
+	add_relaxed(&file->nr_using, 1);
+	return load_relaxed(&file->fd);
+}
+
+int uaio_file_use(struct uaio_file *file)
+{
+	int fd;
+
+	if (file->kind < UAIO_KIND_STREAM)
+		return load_relaxed(&file->fd);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	fd = uaio_file_use_locked(file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return fd;
+}
+
+void uaio_file_unuse(struct uaio_file *file)
+{
+	if (file->kind < UAIO_KIND_STREAM)
+		return;
+	/* [MB:file-use] release: the call is over. Pairs with await_calls(). */
+	if (sub_release(&file->nr_using, 1) == 1)
+		uaio_wake(&file->nr_using, 1);
+}
+
+/* Calls on a number of the client's do not block. */
+static void await_calls(struct uaio_file *file)
+{
+	uint32_t nr;
+
+	/* [MB:file-use] acquire: pairs with uaio_file_unuse(). */
+	while ((nr = load_acquire(&file->nr_using)))
+		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+}
+
+/* Return: whether the file has a duplicate in place of old. */
+static bool replace_fd_locked(struct uaio_file *file, int old)
+{
+	int own = file->fd == old ? uaio_ownfd_dup(old) : -1;
+
+	if (own < 0)
+		return false;
+	/* relaxed: others look under the lock */
+	store_relaxed(&file->fd, own);
+	file->owns_fd = true;
+	uaio_watches_move_locked(file, old);
+	return true;
+}
+
+bool uaio_file_make_private(struct uaio_file *file)
+{
+	bool was_private, is_private;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	was_private = file->owns_fd;
+	is_private = was_private ||
+		     (file->fd >= 0 && replace_fd_locked(file, file->fd));
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (was_private || !is_private)
+		return is_private;
+	await_calls(file);
+	uaio_lock(&private.lock, UAIO_RANK_FILES);
+	list_add_tail(&private.files, &file->in_private);
+	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+	return true;
+}
+
+static struct uaio_file *find_private_locked(int fd)
+{
+	list_for_each (pos, &private.files) {
+		struct uaio_file *file =
+			container_of(pos, struct uaio_file, in_private);
+
+		/* relaxed: replace_fd_locked() looks again */
+		if (load_relaxed(&file->fd) == fd && uaio_file_try_get(file))
+			return file;
+	}
+	return NULL;
+}
+
+bool uaio_file_yield(int fd)
+{
+	struct uaio_file *file;
+	bool has_moved;
+
+	uaio_lock(&private.lock, UAIO_RANK_FILES);
+	file = find_private_locked(fd);
+	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+	if (!file)
+		return false;
+	/* A call on it may last for ever: it is there so that calls may. */
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	has_moved =
+		!load_relaxed(&file->nr_using) && replace_fd_locked(file, fd);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	uaio_file_put(file);
+	return has_moved;
+}
+
+void uaio_file_lose_number(struct uaio_file *file)
+{
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	/* There may be one by now. */
+	if (!file->owns_fd) {
+		int old = load_relaxed(&file->fd);
+
+		store_relaxed(&file->fd, -1);
+		uaio_watches_move_locked(file, old);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	await_calls(file);
+}
+
+void uaio_file_forget_number(struct uaio_file *file)
+{
+	if (file->kind < UAIO_KIND_STREAM)
+		return;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	if (!file->owns_fd) {
+		store_relaxed(&file->fd, -1);
+		uaio_watches_move_locked(file, -1);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+void uaio_file_close_number(struct uaio_file *file)
+{
+	if (!file->owns_fd)
+		return;
+	uaio_lock(&private.lock, UAIO_RANK_FILES);
+	list_remove(&file->in_private);
+	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+	uaio_ownfd_close(file->fd);
+}

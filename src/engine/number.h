@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The number that calls on an open file are made on: what file.c needs of
+ * number.c besides file.h. At first it is the client's; if that goes while
+ * requests wait, a duplicate of ours takes its place, or none.
+ */
+#ifndef UAIO_ENGINE_NUMBER_H
+#define UAIO_ENGINE_NUMBER_H
+
+struct uaio_file;
+
+/* From nothing. */
+void uaio_file_numbers_init(void);
+
+/* The number goes and there is none to take its place: requests get -EBADF. */
+void uaio_file_lose_number(struct uaio_file *file);
+
+/*
+ * What the number was is gone. Nothing is to be done on what it is now, not
+ * even to take it out of an epoll.
+ */
+void uaio_file_forget_number(struct uaio_file *file);
+
+/* The file goes: close its duplicate, if it has one. */
+void uaio_file_close_number(struct uaio_file *file);
+
+#endif /* UAIO_ENGINE_NUMBER_H */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pollers: an epoll with an eventfd in it that ends a wait
+ *
+ * Both descriptors are the engine's own (ownfd.h), and the host may want their
+ * numbers: they are used under the lock, but for waiting, where the number is
+ * noted as in use.
+ *
+ *   I1  epoll and wake change under the lock. A call on either is made under it,
+ *       or counted in nr_waiting before the lock is released under which the
+ *       number was read.
+ *   I2  Who takes a number away or closes it does so after nobody waits on it;
+ *       whoever does has been woken. One who never comes back (a handler left
+ *       by siglongjmp, and its thread waits for nothing more) keeps it: then
+ *       closing leaves the descriptors open, and giving away is refused.
+ *
+ * Thread-safety: any thread. uaio_poller_wait() sleeps, holding no lock.
+ */
+#ifndef UAIO_ENGINE_POLLER_H
+#define UAIO_ENGINE_POLLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+
+struct uaio_poller {
+	struct uaio_lock lock; /* rank POLLER */
+
+	/* under lock */
+	int epoll; /* owns; -1: not open */
+	int wake;  /* owns; -1: not open */
+
+	uint32_t side;          /* under lock: where those who begin count */
+	uint32_t nr_waiting[2]; /* atomic: changes side with the number */
+	uint32_t life;          /* atomic: how many times it was begun */
+	struct list node;       /* under the lock of all: if open */
+};
+
+/* From nothing: no poller is open. */
+void uaio_pollers_init(void);
+
+void uaio_poller_init(struct uaio_poller *poller);
+/* Nobody else uses it any more, but for a wait that is about to return. */
+void uaio_poller_fini(struct uaio_poller *poller);
+
+/* Return: 0, or -errno if there are no descriptors; 0 if it is open already. */
+int uaio_poller_open(struct uaio_poller *poller);
+
+/*
+ * epoll_ctl() on fd, with EPOLLET. Return: 0, -EBADF if the poller is not open,
+ * or what the call says.
+ */
+int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
+		    uint64_t data);
+
+/* The same, on the poller that inner is. */
+int uaio_poller_nest(struct uaio_poller *poller, int op,
+		     struct uaio_poller *inner, uint64_t data);
+
+/* End a wait, or the next one. */
+void uaio_poller_wake(struct uaio_poller *poller);
+
+/*
+ * Take events that are there.
+ * Return: how many; -EBADF: it is not open. Of ret_events those with data 0 only
+ * say that a wait was to end.
+ */
+int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
+		     int max);
+
+/* How to wait. */
+struct uaio_poller_wait {
+	int64_t deadline_ns;
+	const void *mask; /* of signals, or NULL */
+	size_t mask_bytes;
+	uint32_t life; /* of the poller: another's is not open for us */
+};
+
+/*
+ * Wait for events. Return: as uaio_poller_take(), 0 when the time is over, and
+ * -EINTR.
+ */
+int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
+		     int max, const struct uaio_poller_wait *wait);
+
+static inline uint32_t uaio_poller_life(const struct uaio_poller *poller)
+{
+	/* relaxed: it changes only when the poller is nobody's */
+	return load_relaxed(&poller->life);
+}
+
+/*
+ * The host wants the number fd: move to another.
+ * Return: false if fd is of no poller, or cannot be had.
+ */
+bool uaio_pollers_yield(int fd);
+
+#endif /* UAIO_ENGINE_POLLER_H */

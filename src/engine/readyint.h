@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readiness, inside: what ready.c (lanes), watch.c (the epoll) and standby.c
+ * share. Nobody else includes this.
+ */
+#ifndef UAIO_ENGINE_READYINT_H
+#define UAIO_ENGINE_READYINT_H
+
+#include "base/check.h"
+#include "engine/file.h"
+#include "engine/ready.h"
+#include "engine/req.h"
+
+enum uaio_watch_place {
+	UAIO_WATCH_IDLE,
+	UAIO_WATCH_KICKED,
+	UAIO_WATCH_FRESH,
+	UAIO_WATCH_UNARMED,
+	UAIO_WATCH_REFUSED,
+};
+
+struct uaio_watch {
+	struct uaio_slab_node node;
+
+	struct uaio_file *file;   /* borrows: goes with it */
+	struct uaio_group *group; /* atomic; borrows: goes with it */
+	uint32_t generation;      /* atomic: which use of this memory */
+
+	/* under the file's lock */
+	struct list in_file;
+	uint32_t armed; /* EPOLL*: what the epoll tells; 0: it knows nothing */
+
+	/* under the lock of the group's struct uaio_ready */
+	struct list in_group;
+	struct list in_list; /* of that place */
+	enum uaio_watch_place place;
+	uint32_t lanes;  /* bits: which are to be run */
+	bool is_unarmed; /* something was parked that armed may not cover */
+};
+
+extern struct uaio_ready_tuning uaio_ready_tuning;
+extern struct uaio_ready_counters uaio_ready_counters; /* atomic, relaxed */
+
+static inline void uaio_ready_add(uint64_t *counter, uint64_t nr)
+{
+	add_relaxed(counter, nr);
+}
+
+static inline enum uaio_lane_id uaio_lane_id_of(const struct uaio_req *req)
+{
+	switch (uaio_optab[req->sqe.op].class) {
+	case UAIO_CLASS_POLL: return UAIO_LANE_POLL;
+	case UAIO_CLASS_WRITE: return UAIO_LANE_WRITE;
+	default: return UAIO_LANE_READ;
+	}
+}
+
+/* What the epoll has to tell for a request. */
+uint32_t uaio_ready_events_of(const struct uaio_req *req);
+
+/* Return: the watch of group on file, whose lock is held; or NULL. */
+struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
+					  const struct uaio_file *file);
+
+/*
+ * Lanes of the watch are to be run. is_armed: what is parked in them is known to
+ * the epoll. Its file's lock is held.
+ */
+void uaio_watch_kick(struct uaio_watch *watch, uint32_t lanes, bool is_armed);
+
+/* Requests were parked in it that nobody has looked at. */
+void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes);
+
+/*
+ * Take the next that is to be run; with_fresh: also one that was parked since
+ * anybody looked, which is noted as unarmed then.
+ * Return: its file, with a reference, and lanes; or NULL.
+ */
+struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
+					bool with_fresh, uint32_t *ret_lanes,
+					bool *ret_was_fresh);
+
+/* watch.c */
+void uaio_watches_init(void);
+/* The group goes away, and no request of it is left. */
+void uaio_watches_leave(struct uaio_group *group);
+
+#endif /* UAIO_ENGINE_READYINT_H */

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+/* Readiness: what the epoll of a context knows of open files (ready.h). */
+#include <errno.h>
+#include <poll.h>
+
+#include "base/sys.h"
+#include "engine/readyint.h"
+
+static struct uaio_slab watches;
+
+void uaio_watches_init(void)
+{
+	uaio_slab_init(&watches, sizeof(struct uaio_watch), 16384);
+}
+
+uint32_t uaio_ready_events_of(const struct uaio_req *req)
+{
+	const uint32_t any = POLLIN | POLLPRI | POLLOUT | POLLRDNORM |
+			     POLLRDBAND | POLLWRNORM | POLLWRBAND | POLLRDHUP;
+
+	switch (uaio_lane_id_of(req)) {
+	case UAIO_LANE_POLL: return (uint32_t)req->sqe.events & any;
+	case UAIO_LANE_WRITE: return EPOLLOUT;
+	default: return EPOLLIN;
+	}
+}
+
+/*
+ * The memory of watches keeps its type, and an event may come late: so it says
+ * which use of it is meant.
+ */
+enum { POINTER_BITS = 48 };
+
+static uint64_t data_of(const struct uaio_watch *watch)
+{
+	return (uintptr_t)watch | (uint64_t)load_relaxed(&watch->generation)
+					  << POINTER_BITS;
+}
+
+static struct uaio_watch *watch_of(uint64_t data)
+{
+	return (struct uaio_watch *)(uintptr_t)(data &
+						((1ull << POINTER_BITS) - 1));
+}
+
+/*
+ * Places
+ */
+
+static void move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
+			enum uaio_watch_place place)
+{
+	list_remove(&watch->in_list);
+	watch->place = place;
+	switch (place) {
+	case UAIO_WATCH_IDLE: watch->lanes = 0; break;
+	case UAIO_WATCH_KICKED:
+		list_add_tail(&ready->kicked, &watch->in_list);
+		break;
+	case UAIO_WATCH_FRESH:
+		list_add_head(&ready->fresh, &watch->in_list);
+		break;
+	case UAIO_WATCH_UNARMED:
+		list_add_tail(&ready->unarmed, &watch->in_list);
+		break;
+	case UAIO_WATCH_REFUSED:
+		list_add_tail(&ready->refused, &watch->in_list);
+		break;
+	}
+}
+
+static void lock(struct uaio_ready *ready)
+{
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+}
+
+static void unlock(struct uaio_ready *ready)
+{
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+}
+
+void uaio_watch_kick(struct uaio_watch *watch, uint32_t lanes, bool is_armed)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	lock(ready);
+	watch->lanes |= lanes;
+	watch->is_unarmed |= !is_armed;
+	if (watch->place != UAIO_WATCH_KICKED)
+		move_locked(ready, watch, UAIO_WATCH_KICKED);
+	unlock(ready);
+}
+
+void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	lock(ready);
+	watch->lanes |= lanes;
+	watch->is_unarmed = true;
+	if (watch->place != UAIO_WATCH_KICKED)
+		move_locked(ready, watch, UAIO_WATCH_FRESH);
+	unlock(ready);
+}
+
+static struct uaio_watch *first_of(const struct list *list)
+{
+	return list_is_empty(list)
+		       ? NULL
+		       : container_of(list->next, struct uaio_watch, in_list);
+}
+
+struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
+					bool with_fresh, uint32_t *ret_lanes,
+					bool *ret_was_fresh)
+{
+	struct uaio_watch *watch;
+
+	while ((watch = first_of(&ready->kicked)) ||
+	       (with_fresh && (watch = first_of(&ready->fresh)))) {
+		*ret_lanes = watch->lanes;
+		*ret_was_fresh = watch->place == UAIO_WATCH_FRESH;
+		watch->lanes = 0;
+		move_locked(ready, watch,
+			    watch->is_unarmed ? UAIO_WATCH_UNARMED
+					      : UAIO_WATCH_IDLE);
+		if (uaio_file_try_get(watch->file))
+			return watch->file;
+		move_locked(ready, watch, UAIO_WATCH_IDLE);
+	}
+	return NULL;
+}
+
+/*
+ * Making and dropping
+ */
+
+struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
+					  const struct uaio_file *file)
+{
+	list_for_each (pos, &file->watches) {
+		struct uaio_watch *watch =
+			container_of(pos, struct uaio_watch, in_file);
+
+		/* relaxed: under the file's lock, where it is on its list */
+		if (load_relaxed(&watch->group) == group)
+			return watch;
+	}
+	return NULL;
+}
+
+static struct uaio_watch *make_locked(struct uaio_group *group,
+				      struct uaio_file *file)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_watch *watch = uaio_slab_get(&watches);
+
+	if (!watch)
+		return NULL;
+	watch->file = file;
+	watch->armed = 0;
+	watch->lanes = 0;
+	watch->is_unarmed = false;
+	watch->place = UAIO_WATCH_IDLE;
+	list_init(&watch->in_list);
+	list_add_tail(&file->watches, &watch->in_file);
+	lock(ready);
+	/* relaxed, both: who gets an event looks under this lock */
+	store_relaxed(&watch->generation,
+		      (load_relaxed(&watch->generation) + 1) & UINT16_MAX);
+	store_relaxed(&watch->group, group);
+	list_add_tail(&ready->watches, &watch->in_group);
+	unlock(ready);
+	return watch;
+}
+
+struct uaio_watch *uaio_watch_get(struct uaio_group *group,
+				  struct uaio_file *file)
+{
+	struct uaio_watch *watch;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	watch = uaio_watch_find_locked(group, file);
+	if (!watch)
+		watch = make_locked(group, file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return watch;
+}
+
+/* Of its context and its file, whose lock is held. */
+static void drop_locked(struct uaio_watch *watch)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	list_remove(&watch->in_file);
+	lock(ready);
+	list_remove(&watch->in_group);
+	list_remove(&watch->in_list);
+	/* relaxed: as in make_locked() */
+	store_relaxed(&watch->group, NULL);
+	unlock(ready);
+	uaio_slab_put(&watches, watch);
+}
+
+static int ctl(struct uaio_watch *watch, int op, int fd, uint32_t events)
+{
+	uaio_ready_add(&uaio_ready_counters.nr_arms, 1);
+	return uaio_poller_ctl(&load_relaxed(&watch->group)->ready.poller, op,
+			       fd, events, data_of(watch));
+}
+
+static void disarm_locked(struct uaio_watch *watch, int fd)
+{
+	if (watch->armed && fd >= 0)
+		(void)ctl(watch, EPOLL_CTL_DEL, fd, 0);
+	watch->armed = 0;
+}
+
+void uaio_watches_drop(struct uaio_file *file)
+{
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	while (!list_is_empty(&file->watches)) {
+		struct uaio_watch *watch = container_of(
+			file->watches.next, struct uaio_watch, in_file);
+
+		/* While it is on its list its context's epoll stays. */
+		disarm_locked(watch, load_relaxed(&file->fd));
+		drop_locked(watch);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+/* Return: a file of the group's watches; NULL if it has none. */
+static struct uaio_file *get_first(struct uaio_ready *ready)
+{
+	enum { SOON_NS = 50000 };
+	uint32_t word = 0;
+
+	for (;;) {
+		struct uaio_file *file = NULL;
+
+		lock(ready);
+		if (!list_is_empty(&ready->watches))
+			file = container_of(ready->watches.next,
+					    struct uaio_watch, in_group)
+				       ->file;
+		if (!file || uaio_file_try_get(file)) {
+			unlock(ready);
+			return file;
+		}
+		unlock(ready);
+		/* Who has let it go last is about to drop it. */
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+	}
+}
+
+void uaio_watches_leave(struct uaio_group *group)
+{
+	struct uaio_file *file;
+
+	while ((file = get_first(&group->ready))) {
+		struct uaio_watch *watch;
+
+		uaio_lock(&file->lock, UAIO_RANK_FILE);
+		watch = uaio_watch_find_locked(group, file);
+		/* relaxed: under the lock; whoever moves it does it there */
+		disarm_locked(watch, load_relaxed(&file->fd));
+		drop_locked(watch);
+		uaio_unlock(&file->lock, UAIO_RANK_FILE);
+		uaio_file_put(file);
+	}
+}
+
+/*
+ * Arming
+ */
+
+static uint32_t wanted_of(const struct uaio_lane *lane)
+{
+	uint32_t events = 0;
+
+	list_for_each (pos, &lane->parked)
+		events |= uaio_ready_events_of(
+			container_of(pos, struct uaio_req, link));
+	return events;
+}
+
+static uint32_t events_wanted_locked(const struct uaio_file *file)
+{
+	const struct uaio_lane *lanes = file->lanes;
+	uint32_t events = wanted_of(&lanes[UAIO_LANE_POLL]);
+
+	if (!list_is_empty(&lanes[UAIO_LANE_READ].parked))
+		events |= EPOLLIN;
+	if (!list_is_empty(&lanes[UAIO_LANE_WRITE].parked))
+		events |= EPOLLOUT;
+	/* Those that wait for errors and hang-ups only need it as well. */
+	if (!events && !list_is_empty(&lanes[UAIO_LANE_POLL].parked))
+		events = EPOLLERR;
+	return events;
+}
+
+static uint32_t waiting_lanes_locked(const struct uaio_file *file)
+{
+	uint32_t lanes = 0;
+
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
+		if (!list_is_empty(&file->lanes[i].parked))
+			lanes |= 1u << i;
+	return lanes;
+}
+
+/*
+ * Return: 0, or -errno if the epoll cannot take it now. What it will never
+ * take is kicked: its requests find out why.
+ */
+static int arm_locked(struct uaio_watch *watch, struct uaio_file *file)
+{
+	uint32_t events = events_wanted_locked(file);
+	int fd = load_relaxed(&file->fd), ret;
+
+	if (file->is_unpollable || (watch->armed & events) == events)
+		return 0;
+	events |= watch->armed;
+	ret = ctl(watch, watch->armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
+		  events);
+	/* A number may have been closed without our knowing. */
+	if (ret == -EEXIST || ret == -ENOENT)
+		ret = ctl(watch, watch->armed ? EPOLL_CTL_ADD : EPOLL_CTL_MOD,
+			  fd, events);
+	if (ret == 0) {
+		watch->armed = events;
+		return 0;
+	}
+	if (ret != -EPERM && ret != -EBADF)
+		return ret;
+	file->is_unpollable = ret == -EPERM;
+	uaio_watch_kick(watch, waiting_lanes_locked(file), true);
+	return 0;
+}
+
+static bool arm_next(struct uaio_group *group, bool *ret_all)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_file *file = NULL;
+	struct uaio_watch *watch;
+	int ret;
+
+	lock(ready);
+	watch = first_of(&ready->fresh);
+	if (!watch)
+		watch = first_of(&ready->unarmed);
+	if (watch) {
+		move_locked(ready, watch, UAIO_WATCH_IDLE);
+		watch->is_unarmed = false;
+		if (uaio_file_try_get(watch->file))
+			file = watch->file;
+	}
+	unlock(ready);
+	if (!file)
+		return watch;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	ret = arm_locked(watch, file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (ret < 0) {
+		lock(ready);
+		watch->is_unarmed = true;
+		if (watch->place != UAIO_WATCH_KICKED)
+			move_locked(ready, watch, UAIO_WATCH_REFUSED);
+		unlock(ready);
+	}
+	uaio_file_put(file);
+	*ret_all &= ret == 0;
+	return true;
+}
+
+bool uaio_ready_arm(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	bool all = uaio_poller_open(&ready->poller) == 0, is_none;
+
+	while (all && arm_next(group, &all))
+		;
+	lock(ready);
+	is_none = list_is_empty(&ready->refused) &&
+		  list_is_empty(&ready->fresh) &&
+		  list_is_empty(&ready->unarmed);
+	unlock(ready);
+	return is_none;
+}
+
+void uaio_ready_kick_refused(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	const uint32_t all = (1u << UAIO_NR_LANES) - 1;
+	struct list *const lists[] = { &ready->refused, &ready->fresh,
+				       &ready->unarmed };
+
+	lock(ready);
+	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		struct uaio_watch *watch;
+
+		while ((watch = first_of(lists[i]))) {
+			watch->lanes = all;
+			watch->is_unarmed = true;
+			move_locked(ready, watch, UAIO_WATCH_KICKED);
+		}
+	}
+	unlock(ready);
+}
+
+/*
+ * Events
+ */
+
+static uint32_t lanes_of(uint32_t events)
+{
+	uint32_t lanes = 1u << UAIO_LANE_POLL;
+
+	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))
+		lanes |= 1u << UAIO_LANE_READ;
+	if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+		lanes |= 1u << UAIO_LANE_WRITE;
+	return lanes;
+}
+
+/* Return: which of lanes are to be run. */
+static uint32_t note_edge_locked(struct uaio_file *file, uint32_t lanes)
+{
+	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
+
+	/* [MB:edges] release: pairs with uaio_edges_of(). */
+	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++) {
+		struct uaio_lane *lane = &file->lanes[i];
+
+		if (!(lanes & 1u << i))
+			continue;
+		if (lane->is_running)
+			lane->is_kicked = true;
+		if (lane->is_running || list_is_empty(&lane->parked))
+			lanes &= ~(1u << i);
+	}
+	return lanes;
+}
+
+static bool is_idle_locked(const struct uaio_file *file)
+{
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
+		/* relaxed: changed under the lock */
+		if (load_relaxed(&file->lanes[i].nr))
+			return false;
+	return true;
+}
+
+static void kick_event(struct uaio_group *group,
+		       const struct epoll_event *event)
+{
+	struct uaio_watch *watch = watch_of(event->data.u64);
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_file *file = NULL;
+	uint32_t lanes;
+
+	if (!watch)
+		return;
+	lock(ready);
+	if (load_relaxed(&watch->group) == group &&
+	    data_of(watch) == event->data.u64 && uaio_file_try_get(watch->file))
+		file = watch->file;
+	unlock(ready);
+	if (!file)
+		return;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	lanes = note_edge_locked(file, lanes_of(event->events));
+	/* Nobody waits for it: it is not to wake anybody again. */
+	if (is_idle_locked(file))
+		disarm_locked(watch, load_relaxed(&file->fd));
+	if (lanes)
+		uaio_watch_kick(watch, lanes, true);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	uaio_file_put(file);
+}
+
+void uaio_ready_kick_events(struct uaio_group *group,
+			    const struct epoll_event *events, int nr)
+{
+	for (int i = 0; i < nr; i++)
+		kick_event(group, &events[i]);
+	if (nr > 0)
+		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
+}
+
+/* Nobody may be about to look. */
+static void kick_at_once(struct uaio_watch *watch, uint32_t lanes)
+{
+	uaio_watch_kick(watch, lanes, false);
+	uaio_standby_nudge(load_relaxed(&watch->group));
+}
+
+void uaio_watches_move_locked(struct uaio_file *file, int old)
+{
+	int fd = load_relaxed(&file->fd);
+
+	list_for_each (pos, &file->watches) {
+		struct uaio_watch *watch =
+			container_of(pos, struct uaio_watch, in_file);
+		uint32_t events = watch->armed;
+
+		if (!events)
+			continue;
+		disarm_locked(watch, old);
+		if (fd >= 0 && ctl(watch, EPOLL_CTL_ADD, fd, events) == 0)
+			watch->armed = events;
+		else
+			kick_at_once(watch, waiting_lanes_locked(file));
+	}
+}
