@@ -335,6 +335,11 @@ class Series:
     def values(self, figure: str) -> list[float]:
         return [sample.figures[figure] for sample in self.samples]
 
+    def median(self, figure: str) -> float | None:
+        if self.failure or not self.samples:
+            return None
+        return statistics.median(self.values(figure))
+
     def proof(self) -> str | None:
         if any(sample.proof is None for sample in self.samples):
             return None

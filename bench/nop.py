@@ -8,12 +8,11 @@ say which variant ran; one that did not run what its name says is disproved.
 from __future__ import annotations
 
 import json
-import statistics
-from dataclasses import dataclass
 
 from harness import (Disproved, Goal, Row, Sample, Series, alternate,
                      control_of, print_table, row_of, short)
 from programs import Programs
+from proof import Check, prove
 
 PEER = "io_uring"
 SINGLE = ("single", "single+batches")
@@ -51,14 +50,6 @@ SEED = (
 
 
 # --- what the counters must say ---------------------------------------------
-
-
-@dataclass(frozen=True)
-class Check:
-    """Something that is true of a variant, and what is said where it is not."""
-
-    claim: str
-    holds: bool
 
 
 def _is_even(placed: list[int]) -> bool:
@@ -113,16 +104,7 @@ def proof_of(name: str, said: dict) -> str:
                         said["private"] + said["public"] == works),
                   *_checks_of_lists(name, said),
                   *_checks_of_batches(name, said)]
-    _demand(checks, said)
-    return ", ".join(check.claim for check in checks)
-
-
-def _demand(checks: list[Check], said: dict) -> None:
-    counted = ", ".join(f"{key} {said[key]}" for key in COUNTED if key in said)
-    for check in checks:
-        if not check.holds:
-            raise Disproved(f"depth {said['depth']}, not true: {check.claim} "
-                            f"({counted})")
+    return prove(checks, f"depth {said['depth']}", said, COUNTED)
 
 
 # --- measuring --------------------------------------------------------------
@@ -159,16 +141,10 @@ def _series_of(programs: Programs, depth: int) -> dict[str, Series]:
         programs.pairs, PEER, programs.progress, f"nop, depth {depth}")
 
 
-def _median(series: Series, figure: str) -> float | None:
-    if series.failure or not series.samples:
-        return None
-    return statistics.median(series.values(figure))
-
-
 def _best(series: dict[str, Series], names: tuple[str, ...]) -> str | None:
     """The one of the variants that was fastest."""
     rates = {name: rate for name in names
-             if (rate := _median(series[name], "works")) is not None}
+             if (rate := series[name].median("works")) is not None}
     return max(rates, key=rates.get) if rates else None
 
 
@@ -221,8 +197,8 @@ def _idle_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
     """Of each variant, at the depth at which its workers used most."""
     rows = []
     for name in (PEER, *OURS):
-        most = max(all_series, key=lambda depth: _median(
-            all_series[depth][name], "idle CPU") or 0)
+        most = max(all_series, key=lambda depth:
+                   all_series[depth][name].median("idle CPU") or 0)
         rows.append(_counted_row(all_series[most], name, most, "idle CPU", "us",
                                  IDLE_GOAL if name != PEER else None))
     return rows
@@ -244,7 +220,7 @@ def _detail_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
 def _print_series(all_series: dict[int, dict[str, Series]]) -> None:
     """Each variant at each depth, for the reader."""
     def cell(series: Series, figure: str) -> str:
-        value = _median(series, figure)
+        value = series.median(figure)
         return "–" if value is None else short(value)
 
     lines = [["nop: works a second, depth", *map(str, all_series)]]

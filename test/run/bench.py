@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: MIT
 """uaio bench: that it runs, and that what it prints is what ran."""
-import json
 import os
-import sys
 
+from benchmark import (bench_on_answers, expect_form, expect_proofs,
+                       import_of_bench, rows_of)
 from harness import case, expect, main
 
 OURS = ("single", "single+batches", "round-robin", "packed", "packed+batches")
 DEPTHS = (10, 128)  # of --quick
 FIGURES = ("contended", "late", "wakes")
-VERDICTS = ("no goal", "unproven", "too few pairs", "not measured", "met",
-            "missed")  # a count has a verdict after one round
-KEYS = {"name", "title", "figure", "unit", "subject", "peer", "pairs",
-        "subject_values", "peer_values", "ratio", "control", "goal", "verdict",
-        "proofs", "cpu_s_per_io", "note", "file_system", "machine"}
-
-
-def rows_of(path):
-    with open(path) as file:
-        return [json.loads(line) for line in file]
 
 
 def titles(figure, depth, name):
@@ -28,13 +18,8 @@ def titles(figure, depth, name):
 
 def expect_nop_rows(rows, has_peer, names=OURS):
     """Each figure of each variant, and nothing that could not be read."""
+    expect_form(rows, "nop", lambda row: row["title"])
     by_title = {row["title"]: row for row in rows}
-    expect(len(by_title), len(rows), "titles that differ")
-    for row in rows:
-        expect(set(row), KEYS, row["title"])
-        expect(row["name"], "nop", row["title"])
-        expect(row["verdict"] in VERDICTS, True,
-               f"{row['title']}: {row['verdict']} {row['note']}")
     for depth in DEPTHS:
         for name in names:
             for figure in ("works", *FIGURES):
@@ -121,56 +106,29 @@ LIES = (
 
 @case("each variant of the work queue is proven by its counters and no others")
 def _(tool):
-    sys.path.insert(0, tool.args.source + "/bench")
-    del sys.modules["harness"]  # ours: the benchmark has one of its own
-    from nop import Disproved, proof_of
-
-    for name in ("io_uring", *OURS):
-        said = said_of(name, 100, 10)
-        expect(bool(proof_of(name, said)), True, f"proof of {name}")
-        for lied_of, lie in LIES:
-            if lied_of != name:
-                continue
-            try:
-                proof = proof_of(name, said | lie)
-            except Disproved:
-                continue
-            raise AssertionError(f"{name} with {lie}: {proof}")
+    nop = import_of_bench(tool, "nop")
+    expect_proofs(nop, nop.proof_of,
+                  {name: said_of(name, 100, 10) for name in ("io_uring", *OURS)},
+                  LIES)
 
 
-ANSWERS = """\
-#!{python}
-import json, sys
-sys.path.insert(0, {here!r})
-from bench import said_of
-name, rounds, depth = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-said = said_of({swapped}.get(name, name), rounds, depth)
-print(json.dumps(said | {{"variant": name}}))
-"""
-
-
-def bench_on_answers(tool, swapped):
-    """The benchmark with a nop that runs nothing and says what it is told."""
-    tool.write("helpers/nop", ANSWERS.format(
-        python=f"{sys.executable} -B", here=os.path.dirname(__file__),
-        swapped=swapped))
-    path = tool.path("rows.jsonl")
-    outcome = tool.exec(
-        sys.executable, "-B", tool.args.source + "/bench/run.py", "--uaio",
-        tool.uaio, "--helpers", tool.path("helpers"), "--quick", "--pairs",
-        "1", "--dir", tool.scratch, "--json", path, "nop")
-    return outcome, rows_of(path)
+def bench_nop(tool, swapped):
+    """The row with answers of variants, some of which did what another does."""
+    return bench_on_answers(tool, "nop", "$1 $3", {
+        f"{name} {depth}": said_of(swapped.get(name, name), 100, depth)
+        | {"variant": name}
+        for name in ("io_uring", *OURS) for depth in DEPTHS})
 
 
 @case("variants with their labels transposed fail the benchmark")
 def _(tool):
-    outcome, rows = bench_on_answers(tool, {})
+    outcome, rows = bench_nop(tool, {})
     outcome.expect(out=None)
     expect_nop_rows(rows, True)
     expect({row["verdict"] for row in rows} & {"unproven", "disproved"}, set(),
            "verdicts with the right labels")
     swapped = {"packed": "round-robin", "round-robin": "packed"}
-    outcome, rows = bench_on_answers(tool, swapped)
+    outcome, rows = bench_nop(tool, swapped)
     expect(outcome.status, 1, f"status with labels transposed\n{outcome.story}")
     for row in rows:
         expect(row["verdict"] == "disproved", row["subject"] in swapped,

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""What a variant's counters must say, or it did not run what its name says."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness import Disproved
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that is true of a variant, and what is said where it is not."""
+
+    claim: str
+    holds: bool
+
+
+def prove(checks: list[Check], where: str, said: dict,
+          counted: tuple[str, ...]) -> str:
+    """All claims as one. Raises Disproved at the first that does not hold, and
+    tells those of the counters that were said."""
+    numbers = ", ".join(f"{key} {said[key]}" for key in counted if key in said)
+    for check in checks:
+        if not check.holds:
+            raise Disproved(f"{where}, not true: {check.claim} ({numbers})")
+    return ", ".join(check.claim for check in checks)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of `uaio bench` share."""
+import json
+import sys
+
+from harness import expect
+
+VERDICTS = ("no goal", "unproven", "too few pairs", "not measured", "met",
+            "missed")  # a count has a verdict after one round
+KEYS = {"name", "title", "figure", "unit", "subject", "peer", "pairs",
+        "subject_values", "peer_values", "ratio", "control", "goal", "verdict",
+        "proofs", "cpu_s_per_io", "note", "file_system", "machine"}
+
+
+def rows_of(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def expect_form(rows, name, key):
+    """Rows with every key, each one of a verdict, told apart by `key`."""
+    expect(len({key(row) for row in rows}), len(rows), "rows that differ")
+    for row in rows:
+        expect(set(row), KEYS, row["title"])
+        expect(row["name"], name, row["title"])
+        expect(row["verdict"] in VERDICTS, True,
+               f"{row['title']}: {row['verdict']} {row['note']}")
+
+
+def expect_proofs(module, proof_of, truths, lies):
+    """What is true of a variant proves it; any of the lies about it does not.
+    Truths by variant; lies are pairs of a variant and what it says instead."""
+    for name, said in truths.items():
+        expect(bool(proof_of(name, said)), True, f"proof of {name}")
+    for name, lie in lies:
+        try:
+            proof = proof_of(name, truths[name] | lie)
+        except module.Disproved:
+            continue
+        raise AssertionError(f"{name} with {lie}: {proof}")
+
+
+def import_of_bench(tool, name):
+    """A module of the benchmark, which has a harness of its own."""
+    sys.path.insert(0, tool.args.source + "/bench")
+    del sys.modules["harness"]
+    return __import__(name)
+
+
+def bench_on_answers(tool, name, key, answers):
+    """The row `name` with a program of that name that runs nothing and says what
+    it is told: answers by key, which is the shell's words for its arguments."""
+    for words, said in answers.items():
+        tool.write(f"said/{words}", json.dumps(said))
+    tool.write(f"helpers/{name}",
+               f'#!/bin/sh\nexec cat "{tool.path("said")}/{key}"\n')
+    path = tool.path("rows.jsonl")
+    outcome = tool.exec(
+        sys.executable, "-B", tool.args.source + "/bench/run.py", "--uaio",
+        tool.uaio, "--helpers", tool.path("helpers"), "--quick", "--pairs",
+        "1", "--dir", tool.scratch, "--json", path, name)
+    return outcome, rows_of(path)
