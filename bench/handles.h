@@ -90,8 +90,8 @@ static inline size_t count_argument(const char *text)
 	return nr;
 }
 
-/* Return: how many rings of kernel AIO are mapped in this process. */
-static inline size_t nr_kernel_rings(void)
+/* Return: how many mappings of this process have that in their name. */
+static inline size_t nr_mapped(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[512];
@@ -102,9 +102,15 @@ static inline size_t nr_kernel_rings(void)
 		exit(1);
 	}
 	while (fgets(line, sizeof(line), maps))
-		nr += strstr(line, "/[aio]") != NULL;
+		nr += strstr(line, name) != NULL;
 	fclose(maps);
 	return nr;
+}
+
+/* Return: how many rings of kernel AIO are mapped in this process. */
+static inline size_t nr_kernel_rings(void)
+{
+	return nr_mapped("/[aio]");
 }
 
 #endif /* BENCH_HANDLES_H */

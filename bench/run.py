@@ -16,6 +16,7 @@ from pathlib import Path
 
 import fio
 import nop
+import pipe
 import programs
 from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Places,
                      Progress, Row, VariantFailed, alternate, cleanup,
@@ -24,6 +25,7 @@ from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Places,
 
 PROGRAMS = {
     "nop": nop.nop_rows,
+    "pipe": pipe.pipe_rows,
     "lookup": programs.lookup_rows,
     "contexts": programs.contexts_rows,
     "memory": programs.memory_rows,

@@ -33,18 +33,20 @@ def _(tool):
     root = install(tool, "one")
     os.rename(root, tool.path("two"))
     root = tool.path("two")
-    found = [os.path.join(folder, "nop") for folder, _, names in os.walk(root)
-             if folder.endswith("/uaio/bench") and "nop" in names]
-    expect(len(found), 1, "installed programs named nop")
-    # Only it tells what it was; the row itself is measured in the build tree.
-    tool.exec(found[0], "single", "1", "1", "1").expect(out=None)
     uaio = root + tool.args.bindir + "/uaio"
     tool.exec(uaio, "bench", "no-such-row").expect_refusal(2, "no such row")
-    os.rename(found[0], found[0] + ".away")
-    outcome = tool.exec(uaio, "bench", "--quick", "--pairs", "1", "nop")
-    outcome.expect(out=None)
-    expect(f"{os.path.realpath(found[0])} is not there" in outcome.out, True,
-           f"where nop is looked for: {outcome.story}")
+    for row, *arguments in (("nop", "single", "1", "1", "1"),
+                            ("pipe", "pipe", "plain", "1")):
+        found = [os.path.join(folder, row) for folder, _, names in os.walk(root)
+                 if folder.endswith("/uaio/bench") and row in names]
+        expect(len(found), 1, f"installed programs named {row}")
+        # Only it tells what it was; the row is measured in the build tree.
+        tool.exec(found[0], *arguments).expect(out=None)
+        os.rename(found[0], found[0] + ".away")
+        outcome = tool.exec(uaio, "bench", "--quick", "--pairs", "1", row)
+        outcome.expect(out=None)
+        expect(f"{os.path.realpath(found[0])} is not there" in outcome.out,
+               True, f"where {row} is looked for: {outcome.story}")
 
 
 @case("the installed links are named as libaio is and lead to the library")

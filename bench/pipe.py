@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: MIT
+"""The row pipe: what waiting for pipes and sockets costs, by who retries.
+
+Three works (pipe.c): 4 KiB through a pipe by one thread, a ball between two
+processes, and one socket of many that becomes ready. The variants differ in who
+retries what had to wait: a thread of the engine's, or who waits for the event.
+"""
+from __future__ import annotations
+
+import json
+
+from harness import (Disproved, Goal, Row, Sample, Series, Spread, alternate,
+                     control_of, print_table, row_of, short)
+from programs import Programs
+from proof import Check, prove
+
+WORKER = "worker-for-each"
+CALLER = "caller-runs"
+DEFAULT = "caller-runs+delayed-kick"
+OURS = (WORKER, CALLER, DEFAULT)
+PEER = "io_uring"
+URINGS = (PEER, "io_uring+deferred")
+THREADS = "threads"
+KERNEL = "kernel"
+PLAIN = "plain"
+PEERS = (*URINGS, KERNEL, THREADS, PLAIN)
+
+BLOCK = 4096
+PLACES = {0: "", 1: ", 1 processor", 2: ", 2 processors"}
+"""What the two processes of ping-pong run on; 0: what they are given."""
+COUNTS = (10, 100, 1000, 10_000)
+QUICK_COUNTS = (10, 1000)
+"""Of sockets on each of which a read waits."""
+ANY, HOT = "parked", "parked-hot"
+HOT_PAIRS = 100
+"""With so many or fewer all are hot."""
+AGAIN = "again"
+"""The figure of the fewest, measured a second time at the end."""
+
+ROUNDS = {"pipe": 200_000, "ping-pong": 40_000, "parked": 50_000}
+QUICK_ROUNDS = {"pipe": 4_000, "ping-pong": 1_000, "parked": 2_000}
+SLOW = {("pipe", WORKER): 5, ("ping-pong", 2): 20}
+"""So many times fewer rounds of what takes as much longer."""
+
+RATE_GOAL = Goal(1.25)
+"""Of the default against io_uring, also where that is at its best."""
+SWITCHES_GOAL = Goal(0.001, at_least=False, of="subject")
+FEWER_GOAL = Goal(100)
+"""Times fewer context switches than with a thread that retries."""
+TRIPS_GOAL = Goal(1)
+EVENT_GOAL = Goal(2, at_least=False)
+
+SEED = (("Linux 2.6", "600 000"), ("callers run what is ready", "360 000"),
+        ("and the worker is kicked with a delay", "about 30, as Linux 2.4"))
+"""Context switches a second of pipetest, by their author in 2004."""
+
+
+# --- what the counters must say ---------------------------------------------
+
+COUNTED = ("rings_of_kernel_aio", "rings_of_io_uring", "parked", "by_caller",
+           "by_standby", "standby_wakes", "tries", "sleeps", "events", "arms")
+"""What is told of a variant that is disproved."""
+
+WOKEN = 0.01
+"""The standby thread comes awake for more of the requests than this where it is
+woken at once, and for fewer where it comes late;"""
+LOOKS_PER_S = 200
+"""but it looks about it now and then, whatever the requests do."""
+TRIES_PER_EVENT = 40
+"""However many are parked: a caller's few, and the one that is ready."""
+
+
+def _checks_of_rings(name: str, said: dict) -> list[Check]:
+    aio, uring = said["rings_of_kernel_aio"], said["rings_of_io_uring"]
+    if name in URINGS:
+        return [Check("a ring of io_uring", uring > 0 and aio == 0)]
+    if name == KERNEL:
+        return [Check("a ring of kernel AIO", aio == 1 and uring == 0)]
+    return [Check("no ring of the kernel's", aio == 0 and uring == 0)]
+
+
+def _checks_of_who(name: str, said: dict, seconds: float) -> list[Check]:
+    """Who completed what had to wait, and whom that woke."""
+    parked, wakes = said["parked"], said["standby_wakes"]
+    woken = Check("the standby thread was woken", wakes > WOKEN * parked)
+    if name == WORKER:
+        return [Check("none completed by a caller", said["by_caller"] == 0),
+                Check("no caller slept in epoll", said["sleeps"] == 0), woken]
+    if name == CALLER:
+        return [Check("some completed by callers", said["by_caller"] > 0),
+                woken]
+    return [Check("nearly all completed by callers",
+                  said["by_caller"] > 0.95 * parked),
+            Check("the standby thread was left asleep",
+                  wakes < WOKEN * parked + LOOKS_PER_S * seconds + 1)]
+
+
+def _checks_of_ours(name: str, said: dict, run: dict) -> list[Check]:
+    """Of one process, of those in a run."""
+    rounds = run["rounds"]
+    # In ping-pong the answer may be quicker than who will wait for it.
+    least = rounds // 20 if run["work"] == "ping-pong" else rounds
+    checks = [Check(f"at least {least} of {rounds} requests had to wait",
+                    least <= said["parked"] <= rounds),
+              Check("each completed once",
+                    said["by_caller"] + said["by_standby"] == said["parked"]),
+              *_checks_of_who(name, said, run["usecs"] / 1e6)]
+    if run["work"] in (ANY, HOT):
+        checks.append(Check("nothing done for those that were not ready",
+                            said["tries"] <= TRIES_PER_EVENT * rounds))
+    return checks
+
+
+def proof_of(name: str, said: dict) -> str:
+    """What the counters prove of a run. Raises Disproved if they deny it."""
+    where = said["work"]
+    if "count" in said:
+        where += f", {said['count']} of them"
+    checks = _checks_of_rings(name, said)
+    if name in OURS:
+        checks += _checks_of_ours(name, said, said)
+    claims = prove(checks, where, said, COUNTED)
+    if name in OURS and "other" in said:
+        prove(_checks_of_ours(name, said["other"], said),
+              f"{where}, the other process", said["other"], COUNTED)
+    return claims
+
+
+# --- measuring --------------------------------------------------------------
+
+
+def _run(programs: Programs, work: str, name: str, of: int = 0) -> dict:
+    rounds = (QUICK_ROUNDS if programs.is_quick else ROUNDS)[
+        "parked" if work == HOT else work]
+    rounds //= SLOW.get((work, name), SLOW.get((work, of), 1))
+    said = json.loads(programs.output(
+        "pipe", [work, name, rounds, *([of] if of else [])]))
+    if (said["work"], said["variant"]) != (work, name):
+        raise Disproved(f"{work}, {name}: {said['work']}, {said['variant']} "
+                        "answered")
+    return said
+
+
+def _measure_pipe(programs: Programs, name: str) -> Sample:
+    said = _run(programs, "pipe", name)
+    requests, seconds = 2 * said["rounds"], said["usecs"] / 1e6
+    figures = {
+        "GB/s": BLOCK * said["rounds"] / seconds / 1e9,
+        "requests": requests / seconds,
+        "switches": said["switches"] / requests,
+        "switches, if not none": max(said["switches"], 1) / requests,
+        "switches a second": said["switches"] / seconds,
+    }
+    if name in OURS:
+        figures["wakes"] = said["standby_wakes"] / requests
+    return Sample(figures, proof_of(name, said))
+
+
+def _measure_trips(programs: Programs, name: str, processors: int) -> Sample:
+    said = _run(programs, "ping-pong", name, processors)
+    return Sample({"trips": said["rounds"] * 1e6 / said["usecs"]},
+                  proof_of(name, said))
+
+
+def _counts(programs: Programs) -> tuple[int, ...]:
+    return QUICK_COUNTS if programs.is_quick else COUNTS
+
+
+def _measure_events(programs: Programs, name: str) -> Sample:
+    """All counts in one sample, so that they can be compared."""
+    figures: dict[str, float] = {}
+    counts = _counts(programs)
+    for work, count in [*((ANY, count) for count in counts),
+                        *((HOT, count) for count in counts
+                          if count > HOT_PAIRS), (ANY, counts[0])]:
+        said = _run(programs, work, name, count)
+        proof = proof_of(name, said)
+        key = f"{work} {count}"
+        if key in figures:
+            key = AGAIN
+        figures[key] = said["usecs"] * 1000 / said["rounds"]
+        figures[f"{key} pairs"] = said["count"]
+        if name in OURS:
+            figures[f"{key} tries"] = said["tries"] / said["rounds"]
+    return Sample(figures, proof)
+
+
+# --- rows -------------------------------------------------------------------
+
+
+def _counted_row(series: Series, name: str, title: str, figure: str, unit: str,
+                 goal: Goal | None = None) -> Row:
+    """A figure of one variant, without a peer; not a timing."""
+    row = Row(name="pipe", title=f"{title}: {name}", figure=figure, unit=unit,
+              subject=name, peer="", goal=goal, is_timing=False,
+              note=f"{name}: {series.failure}" if series.failure else "",
+              is_disproved=series.is_disproved)
+    if not series.failure:
+        row.subject_values = series.values(figure)
+        row.proofs = {name: series.proof()}
+    return row
+
+
+def _quiet(row: Row) -> Row:
+    """It stands in the table."""
+    row.is_quiet = True
+    return row
+
+
+def _pipe_rows(series: dict[str, Series]) -> list[Row]:
+    def rate(name: str, peer: str, goal: Goal | None) -> Row:
+        return row_of(series, name, peer, "GB/s", name="pipe", unit="GB/s",
+                      title=f"pipe: {name}", goal=goal,
+                      control=control_of(series, PEER, "GB/s"))
+
+    rows = [rate(name, PEER, None) for name in (WORKER, CALLER)]
+    rows += [rate(DEFAULT, peer, RATE_GOAL if peer in URINGS else None)
+             for peer in PEERS]
+    rows += [_counted_row(series[name], name, "switches", "switches", "each",
+                          SWITCHES_GOAL if name == DEFAULT else None)
+             for name in OURS]
+    rows.append(row_of(series, WORKER, DEFAULT, "switches, if not none",
+                       name="pipe", title=f"switches: {WORKER}", unit="each",
+                       goal=FEWER_GOAL, is_timing=False))
+    rows += [_quiet(_counted_row(series[name], name, title, figure, unit))
+             for name in (*PEERS, *OURS) for title, figure, unit in (
+                 ("requests", "requests", "1/s"),
+                 ("switches a second", "switches a second", "1/s"),
+                 ("wake-ups", "wakes", "each"))
+             if figure != "wakes" or name in OURS]
+    rows += [_quiet(_counted_row(series[name], name, "switches", "switches",
+                                 "each")) for name in PEERS]
+    return rows
+
+
+def _trip_rows(series: dict[str, Series], place: str) -> list[Row]:
+    return [row_of(series, DEFAULT, peer, "trips", name="pipe", unit="1/s",
+                   title=f"ping-pong{place}: uaio",
+                   goal=TRIPS_GOAL if peer in URINGS else None,
+                   control=control_of(series, PEER, "trips"))
+            for peer in (*URINGS, PLAIN)]
+
+
+def _flat_row(series: Series, name: str, work: str, few: int,
+              many: int) -> Row:
+    """One of many parked against one of few."""
+    title = "event" if work == ANY else "event, hot"
+    row = Row(name="pipe", title=f"{title}, {many} parked: {name}",
+              figure=f"{work} {many}", unit="ns", subject=name,
+              peer=f"{few} parked",
+              goal=EVENT_GOAL if name == DEFAULT else None,
+              note=f"{name}: {series.failure}" if series.failure else "",
+              is_disproved=series.is_disproved)
+    if series.failure:
+        return row
+    row.subject_values = series.values(row.figure)
+    row.peer_values = series.values(f"{ANY} {few}")
+    row.control = Spread.of_ratios(series.values(AGAIN), row.peer_values)
+    row.proofs = {name: series.proof()}
+    pairs = min(series.values(f"{row.figure} pairs"))
+    if pairs < many:
+        row.note = f"descriptors for {pairs:.0f} pairs of sockets, not {many}"
+    return row
+
+
+def _event_rows(series: dict[str, Series],
+                counts: tuple[int, ...]) -> list[Row]:
+    few, many = counts[0], counts[-1]
+    rows = [_flat_row(series[name], name, work, few, many)
+            for work in (ANY, HOT) for name in (DEFAULT, PEER, PLAIN)]
+    rows += [row_of(series, DEFAULT, PEER, f"{ANY} {count}", name="pipe",
+                    title=f"event, {count} parked: uaio", unit="ns",
+                    control=control_of(series, PEER, f"{ANY} {count}"))
+             for count in counts]
+    rows += [_quiet(_counted_row(series[DEFAULT], DEFAULT,
+                                 f"tries for an event, {count} parked",
+                                 f"{ANY} {count} tries", "each"))
+             for count in counts]
+    return rows
+
+
+# --- printing ---------------------------------------------------------------
+
+
+def _cell(series: Series, figure: str) -> str:
+    missing = series.failure or figure not in series.samples[0].figures
+    return "–" if missing else short(series.median(figure))
+
+
+def _print_pipe(series: dict[str, Series]) -> None:
+    figures = {"GB/s": "GB/s", "requests": "requests/s",
+               "switches a second": "switches/s",
+               "switches": "switches/request", "wakes": "wake-ups/request"}
+    what = {KERNEL: "kernel AIO, write first", PLAIN: "one thread, no AIO",
+            THREADS: "two threads, no AIO"}
+    print_table([["pipe: 4 KiB through it", *figures.values()],
+                 *([f"  {what.get(name, name)}",
+                    *(_cell(series[name], figure) for figure in figures)]
+                   for name in (*PEERS, *OURS))],
+                set(range(1, 1 + len(figures))))
+    print("context switches a second of pipetest, as posted in 2004:")
+    for what_ran, switches in SEED:
+        print(f"  {what_ran}: {switches}", flush=True)
+
+
+def _print_trips(all_series: dict[int, dict[str, Series]]) -> None:
+    print_table([["ping-pong: round trips a second", "anywhere",
+                  "1 processor", "2 processors"],
+                 *([f"  {name}", *(_cell(series[name], "trips")
+                                   for series in all_series.values())]
+                   for name in (*URINGS, PLAIN, DEFAULT))], {1, 2, 3})
+
+
+def _print_events(series: dict[str, Series], counts: tuple[int, ...]) -> None:
+    lines = [["event: ns, of sockets parked", *map(str, counts)]]
+    for name in (*URINGS, PLAIN, DEFAULT):
+        lines.append([f"  {name}"] + [_cell(series[name], f"{ANY} {count}")
+                                      for count in counts])
+        lines.append([f"    of {HOT_PAIRS} that are hot"] +
+                     [_cell(series[name], f"{HOT} {count}")
+                      for count in counts])
+    lines.append(["  tries for one event"] + [
+        _cell(series[DEFAULT], f"{ANY} {count} tries") for count in counts])
+    print_table(lines, set(range(1, 1 + len(counts))))
+
+
+def _series_of(programs: Programs, names: tuple[str, ...], what: str,
+               measure: object, *arguments: object) -> dict[str, Series]:
+    return alternate(
+        {name: lambda name=name: measure(programs, name, *arguments)
+         for name in names},
+        programs.pairs, PEER, programs.progress, what)
+
+
+def pipe_rows(programs: Programs) -> list[Row]:
+    """The three works, each with its variants in turn."""
+    pipe = _series_of(programs, (*PEERS, *OURS), "pipe", _measure_pipe)
+    _print_pipe(pipe)
+    trips = {number: _series_of(programs, (*URINGS, PLAIN, DEFAULT),
+                                f"ping-pong{place}", _measure_trips, number)
+             for number, place in PLACES.items()}
+    _print_trips(trips)
+    events = _series_of(programs, (*URINGS, PLAIN, DEFAULT), "event",
+                        _measure_events)
+    counts = _counts(programs)
+    _print_events(events, counts)
+    return (_pipe_rows(pipe)
+            + [row for number, place in PLACES.items()
+               for row in _trip_rows(trips[number], place)]
+            + _event_rows(events, counts))
