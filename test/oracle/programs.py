@@ -8,13 +8,18 @@ could be wrong in the same way both times. Ways: see ways.py.
 import filecmp
 import hashlib
 import os
+import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True  # leave the source tree clean
 import ways  # noqa: E402
 
+DEADLINE = 60
 MIB = 1 << 20
 COMM_BYTES = 15  # of its name, the kernel keeps of a process
+CALLS = {"x86_64": {"io_submit": 209, "read": 0},
+         "aarch64": {"io_submit": 2, "read": 63}}
 
 
 def stress_ng(client):
@@ -115,6 +120,91 @@ def checksum(client, program):
     refuse(client, sys.executable, program, client.path("missing"))
 
 
+def filter_file(client, program):
+    """examples/filter.c: a command's output is the file's, in capitals. On the
+    kernel, which waits for a pipe in io_submit, it must hang: else it would
+    be no example of what only uaio can do."""
+    upper = "tr", "a-z", "A-Z"
+    if client.way == "kernel":
+        write_noise(client.path("from"), 4096)
+        hang_in_submit(client, program, client.path("from"),
+                       client.path("to"), *upper)
+        return
+    for length in 0, 1, 4096, 5 * MIB + 123:
+        write_noise(client.path("from"), length)
+        data = read(client.path("from"))
+        client.run(program, client.path("from"), client.path("to"), *upper)
+        client.prove("filter", length // (64 << 10) * 4, parked=1)
+        if read(client.path("to")) != data.upper():
+            raise ways.Failed(f"{length} bytes are not as they should be")
+    # A command that does not care to read all of it.
+    client.run(program, client.path("from"), client.path("to"),
+               "head", "-c", "100000")
+    client.prove("filter", 2, parked=1)
+    if read(client.path("to")) != data[:100000]:
+        raise ways.Failed("the beginning is not as it should be")
+    refuse(client, program, client.path("missing"), client.path("to"), *upper)
+
+
+def hang_in_submit(client, program, *arguments):
+    """Demand that it waits in io_submit for its child, which reads its input
+    and so waits for it. It is killed then; the child finds no more input."""
+    with subprocess.Popen([program, *arguments], cwd=client.place,
+                          env={**os.environ, **client.env()}) as process:
+        try:
+            await_submit(process)
+            pids = process.pid, child_of(process.pid)
+            before = [switches_of(pid) for pid in pids]
+            time.sleep(1)  # no disk takes that long: it is the pipe
+            if [switches_of(pid) for pid in pids] != before:
+                raise ways.Failed("goes on after a while in io_submit")
+        finally:
+            process.kill()
+    client.prove(os.path.basename(program), 0)
+    print("waits for ever in io_submit")
+
+
+def await_submit(process):
+    """Return once it is in io_submit, and its child in read()."""
+    calls = CALLS[os.uname().machine]
+    end = time.monotonic() + DEADLINE
+    while not (child := child_of(process.pid)) or \
+            call_of(process.pid) != calls["io_submit"] or \
+            call_of(child) != calls["read"]:
+        if process.poll() is not None:
+            raise ways.Failed(f"ends with {process.returncode}")
+        if time.monotonic() > end:
+            raise ways.Failed("does not wait in io_submit")
+        time.sleep(0.01)
+
+
+def child_of(pid):
+    """A child of that process, which has one thread; None if it has none."""
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        return next(iter(children.read().split()), None)
+
+
+def call_of(pid):
+    """The number of the system call the process sleeps in; None if it runs."""
+    try:
+        with open(f"/proc/{pid}/syscall") as file:
+            word = file.read().split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(word) if word != "running" else None
+
+
+def switches_of(pid):
+    """How often the process has left the processor: as often while it sleeps."""
+    with open(f"/proc/{pid}/status") as status:
+        return [line for line in status if "ctxt_switches" in line]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def refuse(client, *command):
     """An example that cannot do its work says why, in one line."""
     try:
@@ -141,6 +231,7 @@ PROGRAMS = {
     "qemu-img": qemu_img,
     "copy": copy,
     "checksum": checksum,
+    "filter": filter_file,
 }
 
 if __name__ == "__main__":

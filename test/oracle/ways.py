@@ -74,9 +74,10 @@ class Client:
             raise Failed(f"{' '.join(command)}\n{ending}:\n{output[-3000:]}")
         return output
 
-    def prove(self, name, at_least):
+    def prove(self, name, at_least, parked=0):
         """Demand that the processes of that name which have ended since the
-        last proof had so many requests on uaio; none at all on the kernel."""
+        last proof had so many requests on uaio, and so many of them parked;
+        none at all on the kernel."""
         counted = [line for line in self._reports() if line["comm"] == name]
         requests = sum(line["completed"] for line in counted)
         if self.way == "kernel":
@@ -86,6 +87,11 @@ class Client:
         if requests < at_least:
             raise Failed(f"{name}: {requests} requests ran on uaio, "
                          f"not {at_least} or more")
+        waited = sum(ways["parked"] for line in counted
+                     for ways in line["requests"].values())
+        if waited < parked:
+            raise Failed(f"{name}: {waited} requests were parked on uaio, "
+                         f"not {parked} or more")
         print(f"{name}: {requests} requests on uaio", flush=True)
 
     def _reports(self):
