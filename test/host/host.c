@@ -343,6 +343,7 @@ static const struct {
 	{ "leaving-slow", leaving_slow },
 	{ "leaving-behind-reads", leaving_behind_reads },
 	{ "leaving-fast", leaving_fast },
+	{ "leaving-terminals", leaving_terminals },
 	{ "leaving-late", leaving_late },
 	{ "leaving-by-pthread-exit", leaving_by_pthread_exit },
 	{ "exec-fails", exec_fails },

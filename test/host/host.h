@@ -117,6 +117,7 @@ unsigned host_for_engine_threads(void (*act)(pid_t tid));
 void leaving_slow(void);
 void leaving_behind_reads(void);
 void leaving_fast(void);
+void leaving_terminals(void);
 void leaving_late(void);
 void leaving_by_pthread_exit(void);
 void exec_fails(void);

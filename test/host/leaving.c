@@ -317,6 +317,45 @@ void leaving_fast(void)
 		}
 }
 
+/*
+ * Reads of a terminal: one line for many readers, so that all but one have lost
+ * it to another, wherever they are by now.
+ */
+static int read_terminal_and_leave(void *arg)
+{
+	enum { READS = 8 };
+	static char lines[READS][16];
+	const struct attempt *this = arg;
+	aio_context_t ctx = host_context(READS + NR);
+	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), terminal;
+	struct io_event event;
+
+	REQUIRE(grantpt(master) == 0 && unlockpt(master) == 0);
+	terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	for (unsigned i = 0; i < READS; i++) {
+		struct iocb iocb = host_iocb(IOCB_CMD_PREAD, terminal, lines[i],
+					     sizeof(lines[i]), 0);
+
+		REQUIRE(host_submit(ctx, &iocb) == 1);
+	}
+	REQUIRE(write(master, "line\n", 5) == 5);
+	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res == 5);
+	host_write_blocks(ctx, create(this->path), 0, NR);
+	this->way->leave();
+	return 1;
+}
+
+void leaving_terminals(void)
+{
+	for (size_t i = 0; i < NR_ELEMENTS(ways); i++) {
+		struct attempt *this = attempt_of(&ways[i], ".");
+
+		REQUIRE(host_in_child(read_terminal_and_leave, this) == STATUS);
+		host_check_blocks(this->path, NR);
+		REQUIRE(unlink(this->path) == 0);
+	}
+}
+
 /* Destructors that run after the engine's; some write there. */
 static struct {
 	aio_context_t ctx;

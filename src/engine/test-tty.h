@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of terminals share: a pseudoterminal, a context, a thief. */
+#ifndef TEST_TTY_H
+#define TEST_TTY_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+static int terminal, master;
+static uint64_t handle;
+
+static inline void set_mode(tcflag_t local, cc_t min, cc_t time)
+{
+	struct termios mode;
+
+	assert_int_equal(tcgetattr(terminal, &mode), 0);
+	cfmakeraw(&mode);
+	mode.c_lflag |= local;
+	mode.c_cc[VMIN] = min;
+	mode.c_cc[VTIME] = time;
+	if (local & ICANON)
+		mode.c_cc[VEOF] = 4;
+	assert_int_equal(tcsetattr(terminal, TCSANOW, &mode), 0);
+}
+
+static inline void set_lines(void)
+{
+	set_mode(ICANON, 0, 0);
+}
+
+static inline void open_pty(unsigned nr_events)
+{
+	char path[64];
+
+	master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	assert_true(master >= 0);
+	assert_int_equal(grantpt(master), 0);
+	assert_int_equal(unlockpt(master), 0);
+	assert_int_equal(ptsname_r(master, path, sizeof(path)), 0);
+	terminal = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	assert_true(terminal >= 0);
+	set_lines();
+	handle = unit_context(nr_events);
+}
+
+static inline void close_pty(void)
+{
+	unit_destroy(handle);
+	if (terminal >= 0)
+		unit_close(terminal);
+	if (master >= 0)
+		unit_close(master);
+}
+
+static inline void put(int fd, const char *text)
+{
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static struct iocb request; /* the last */
+
+static inline void submit_read(int fd, void *buffer, size_t bytes)
+{
+	request = unit_iocb(IOCB_CMD_PREAD, fd, buffer, bytes, 0);
+	assert_int_equal(unit_submit(handle, &request), 1);
+}
+
+static inline void assert_nothing_yet(void)
+{
+	struct timespec moment = { 0, 50000000 };
+	struct uaio_event event;
+
+	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
+}
+
+/* Ask for events, of which there are none: whoever does tries what waits. */
+static inline void pass_by(void)
+{
+	struct timespec zero = { 0 };
+	struct uaio_event event;
+
+	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
+}
+
+/* The next event is of a read that got this. */
+static inline void assert_reads(const char *buffer, const char *text)
+{
+	assert_int_equal(unit_reap_one(handle), strlen(text));
+	assert_memory_equal(buffer, text, strlen(text));
+}
+
+/*
+ * Another reader takes what is there, after it was seen by the engine and just
+ * before the engine's own call.
+ */
+static struct {
+	uint32_t is_armed;   /* atomic */
+	uint32_t has_stolen; /* atomic */
+	int fd;              /* atomic: a hook may be late */
+	char loot[16];
+} thief;
+
+/* The engine has numbers of its own for it; masters are all one device. */
+static inline bool is_same_end(int fd, int other)
+{
+	int number = -1, its_number = -1;
+	struct stat st, its;
+
+	(void)ioctl(fd, TIOCGPTN, &number);
+	(void)ioctl(other, TIOCGPTN, &its_number);
+	return fstat(fd, &st) == 0 && fstat(other, &its) == 0 &&
+	       st.st_rdev == its.st_rdev && number == its_number;
+}
+
+static inline bool steal(long nr, const long args[6], long *ret_res)
+{
+	struct pollfd slot = { .events = POLLIN };
+	uint32_t armed = 1;
+
+	(void)ret_res;
+	if (nr != SYS_read || !load_acquire(&thief.is_armed))
+		return false;
+	slot.fd = load_relaxed(&thief.fd);
+	if (!is_same_end((int)args[0], slot.fd) || poll(&slot, 1, 0) != 1 ||
+	    !__atomic_compare_exchange_n(&thief.is_armed, &armed, 0, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return false;
+	if (read(slot.fd, thief.loot, sizeof(thief.loot)) > 0)
+		store_release(&thief.has_stolen, 1);
+	return false;
+}
+
+static inline bool is_set(void *arg)
+{
+	return load_acquire((uint32_t *)arg);
+}
+
+/* Submit a read that loses the race for the first line. */
+static inline void lose_the_race(bool of_master, char *buffer, size_t bytes)
+{
+	int fd = of_master ? master : terminal;
+
+	store_relaxed(&thief.fd, fd);
+	store_relaxed(&thief.has_stolen, 0);
+	store_release(&thief.is_armed, 1);
+	unit_hook(steal);
+	submit_read(fd, buffer, bytes);
+	put(of_master ? terminal : master, "first\n");
+	unit_await(is_set, &thief.has_stolen);
+	unit_hook(NULL);
+	assert_memory_equal(thief.loot, "first\n", 6);
+}
+
+#endif /* TEST_TTY_H */
