@@ -143,6 +143,12 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 	return uaio_sys6(SYS_write, fd, (long)buf, (long)len, 0, 0, 0);
 }
 
+static inline ssize_t sys_vmsplice(int fd, const struct iovec *iov, int nr,
+				   int flags)
+{
+	return uaio_sys6(SYS_vmsplice, fd, (long)iov, nr, flags, 0, 0);
+}
+
 static inline ssize_t sys_send(int fd, const void *buf, size_t len, int flags)
 {
 	return uaio_sys6(SYS_sendto, fd, (long)buf, (long)len, flags, 0, 0);
@@ -344,6 +350,26 @@ static inline int sys_sigmask(int how, const uint64_t *set, uint64_t *ret_old)
 {
 	return (int)uaio_sys6(SYS_rt_sigprocmask, how, (long)set, (long)ret_old,
 			      sizeof(*set), 0, 0);
+}
+
+static inline int sys_sigpending(uint64_t *ret_set)
+{
+	return (int)uaio_sys6(SYS_rt_sigpending, (long)ret_set,
+			      sizeof(*ret_set), 0, 0, 0, 0);
+}
+
+static inline int sys_sigtimedwait(const uint64_t *set,
+				   const struct timespec *timeout)
+{
+	return (int)uaio_sys6(SYS_rt_sigtimedwait, (long)set, 0, (long)timeout,
+			      sizeof(*set), 0, 0);
+}
+
+static inline int sys_getsockopt(int fd, int level, int name, void *ret_value,
+				 uint32_t *size)
+{
+	return (int)uaio_sys6(SYS_getsockopt, fd, level, name, (long)ret_value,
+			      (long)size, 0);
 }
 
 static inline int sys_sched_getaffinity(int tid, size_t len, void *ret_mask)

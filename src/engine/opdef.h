@@ -57,6 +57,12 @@ struct uaio_sqe {
 	uint64_t obj;  /* comes back in the event; cancel finds it by this */
 };
 
+/*
+ * Of the extra flags for run: a write that has waited is tried again. Whoever
+ * does it gets no SIGPIPE. (RWF_NOSIGNAL; not all kernels know it.)
+ */
+enum { UAIO_RWF_HAS_WAITED = 0x100 };
+
 /* How a request went when it was tried. The result is apart from it. */
 enum uaio_issue {
 	UAIO_ISSUE_DONE,         /* complete, with a result */
@@ -80,7 +86,9 @@ struct uaio_op_def {
 
 	/*
 	 * Make the request's system call on fd. extra_flags are RWF_* added to
-	 * the client's: RWF_NOWAIT, or none to block as long as it takes.
+	 * the client's: RWF_NOWAIT, or none to block as long as it takes, and
+	 * UAIO_RWF_HAS_WAITED, which reads ignore. With RWF_NOWAIT -EOPNOTSUPP
+	 * says that there is no way to make it without blocking.
 	 * Return: the call's result or -errno.
 	 */
 	int64_t (*run)(const struct uaio_sqe *sqe, int fd, bool is_stream,

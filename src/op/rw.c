@@ -6,8 +6,13 @@
  * cost 90 ns more than pread and pwrite.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/sys.h"
@@ -175,6 +180,37 @@ static int64_t write_nothing(int fd)
 }
 
 /*
+ * A pipe for which the kernel has no RWF_NOWAIT is a FIFO opened by its path.
+ * (Or one that was spliced from; those may be in packet mode, of which their
+ * reader has no sign. A FIFO is hardly ever: that takes an fcntl().)
+ */
+static bool may_be_fifo(int fd)
+{
+	struct statfs fs;
+
+	return sys_fstatfs(fd, &fs) == 0 && fs.f_type != PIPEFS_MAGIC;
+}
+
+/*
+ * vmsplice() copies out of a FIFO just as a read does, but for packets, and is
+ * told for each call whether to wait. At the other end it would write, so it is
+ * for read-only descriptors.
+ */
+static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
+{
+	int open_flags = sys_fcntl(fd, F_GETFL, 0);
+	int64_t res;
+
+	if (open_flags < 0 || (open_flags & O_ACCMODE) != O_RDONLY ||
+	    !may_be_fifo(fd))
+		return -EOPNOTSUPP;
+	do
+		res = sys_vmsplice(fd, iov, nr, SPLICE_F_NONBLOCK);
+	while (res == -EINTR);
+	return res == -EBADF ? -EOPNOTSUPP : res; /* EBADF: not a pipe */
+}
+
+/*
  * The calls that take flags. Some emulators do not know them: then no file can
  * honour a flag.
  */
@@ -185,23 +221,116 @@ static int64_t readv_flags(const struct uaio_sqe *sqe, int fd,
 	int64_t res =
 		sys_preadv2(fd, iov, nr, is_stream ? -1 : sqe->off, (int)flags);
 
+	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
+	    !(sqe->rw_flags & RWF_NOWAIT))
+		return read_fifo_nowait(fd, iov, nr);
 	return res == -ENOSYS ? -EOPNOTSUPP : res;
+}
+
+/*
+ * A write that the kernel cannot try without waiting, to a pipe: without a
+ * reader it fails at once.
+ */
+static bool has_no_reader(int fd)
+{
+	static const struct timespec zero;
+	struct pollfd slot = { .fd = fd };
+	struct stat st;
+
+	return sys_ppoll(&slot, 1, &zero, NULL, 0) == 1 &&
+	       slot.revents & POLLERR && sys_fstat(fd, &st) == 0 &&
+	       S_ISFIFO(st.st_mode);
+}
+
+static int64_t refuse_broken(int fd, uint32_t flags)
+{
+	if (!has_no_reader(fd))
+		return -EOPNOTSUPP;
+	/* The same bit says that the client wants no signal. */
+	if (!(flags & UAIO_RWF_HAS_WAITED))
+		(void)sys_tgkill(sys_getpid(), sys_gettid(), SIGPIPE);
+	return -EPIPE;
+}
+
+/* Where the kernel has no RWF_NOSIGNAL: the signal comes, and is taken back. */
+static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
+				 uint32_t flags)
+{
+	static const struct timespec zero;
+	const uint64_t sigpipe = 1ull << (SIGPIPE - 1);
+	uint64_t old, pending = 0;
+	int64_t res;
+
+	(void)sys_sigmask(SIG_BLOCK, &sigpipe, &old);
+	(void)sys_sigpending(&pending);
+	res = sys_pwritev2(fd, iov, nr, -1, (int)flags);
+	/* One that was there before is somebody else's. */
+	if (res == -EPIPE && !(pending & sigpipe))
+		(void)sys_sigtimedwait(&sigpipe, &zero);
+	(void)sys_sigmask(SIG_SETMASK, &old, NULL);
+	return res;
+}
+
+/*
+ * A write that waits in the kernel is told first why the other end went, one
+ * that begins later that it is gone.
+ */
+static int64_t reason_of_end(int fd)
+{
+	int error = 0;
+	uint32_t size = sizeof(error);
+
+	(void)sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	return error == ECONNRESET ? -ECONNRESET : -EPIPE;
+}
+
+/* A write to a stream, tried again. */
+static int64_t write_again(int fd, const struct iovec *iov, int nr,
+			   uint32_t flags)
+{
+	static uint32_t is_unknown; /* atomic: the kernel knows no NOSIGNAL */
+	int64_t res = -EOPNOTSUPP;
+
+	/* relaxed: who does not know it yet finds out */
+	if (!load_relaxed(&is_unknown))
+		res = sys_pwritev2(fd, iov, nr, -1, (int)flags);
+	if (res == -EOPNOTSUPP) {
+		flags &= ~(uint32_t)UAIO_RWF_HAS_WAITED;
+		res = write_signal_held(fd, iov, nr, flags);
+		if (res != -EOPNOTSUPP)
+			store_relaxed(&is_unknown, 1);
+	}
+	return res == -EPIPE ? reason_of_end(fd) : res;
 }
 
 static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
 			    const struct iovec *iov, int nr, bool is_stream,
 			    uint32_t flags)
 {
-	int64_t res = sys_pwritev2(fd, iov, nr, is_stream ? -1 : sqe->off,
-				   (int)flags);
+	int64_t off = is_stream ? -1 : sqe->off;
+	int64_t res;
 
+	if (!is_stream)
+		flags &= ~(uint32_t)UAIO_RWF_HAS_WAITED | sqe->rw_flags;
+	if (flags & UAIO_RWF_HAS_WAITED & ~sqe->rw_flags)
+		res = write_again(fd, iov, nr, flags);
+	else
+		res = sys_pwritev2(fd, iov, nr, off, (int)flags);
+	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
+	    !(sqe->rw_flags & RWF_NOWAIT))
+		return refuse_broken(fd, flags);
 	return res == -ENOSYS ? -EOPNOTSUPP : res;
+}
+
+static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)
+{
+	return sqe->rw_flags | (extra_flags & ~(uint32_t)UAIO_RWF_HAS_WAITED);
 }
 
 int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  uint32_t extra_flags)
 {
-	uint32_t flags = sqe->rw_flags | extra_flags;
+	uint32_t flags = read_flags(sqe, extra_flags);
 	int nr = (int)sqe->len;
 
 	if (is_nothing(sqe, is_stream))
@@ -229,7 +358,7 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			 uint32_t extra_flags)
 {
-	uint32_t flags = sqe->rw_flags | extra_flags;
+	uint32_t flags = read_flags(sqe, extra_flags);
 	const struct iovec iov = { sqe->buf, sqe->len };
 
 	if (is_nothing(sqe, is_stream))

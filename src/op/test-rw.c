@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* How a read or write of a stream is made so that it does not wait. */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "engine/opdef.h"
+#include "unit.h"
+
+static char buffer[64];
+static uint32_t nr_interrupted; /* calls of vmsplice yet to be interrupted */
+static bool has_nosignal;       /* of the kernel's */
+
+static bool answer(long nr, const long args[6], long *ret_res)
+{
+	*ret_res = nr == SYS_vmsplice ? -EINTR : -EOPNOTSUPP;
+	if (nr == SYS_vmsplice && nr_interrupted) {
+		nr_interrupted--;
+		return true;
+	}
+	return nr == SYS_pwritev2 && args[5] & UAIO_RWF_HAS_WAITED &&
+	       !has_nosignal;
+}
+
+static int start(void **state)
+{
+	nr_interrupted = 0;
+	has_nosignal = true;
+	unit_hook(answer);
+	(void)state;
+	return 0;
+}
+
+static int stop(void **state)
+{
+	unit_hook(NULL);
+	(void)state;
+	return 0;
+}
+
+static int64_t run(enum uaio_op op, int fd, uint64_t bytes, uint32_t flags)
+{
+	const struct uaio_sqe sqe = {
+		.op = (uint8_t)op,
+		.fd = fd,
+		.buf = buffer,
+		.len = bytes,
+	};
+
+	return uaio_optab[op].run(&sqe, fd, true, flags);
+}
+
+static int64_t read_now(int fd, uint64_t bytes)
+{
+	return run(UAIO_OP_READ, fd, bytes, RWF_NOWAIT | UAIO_RWF_HAS_WAITED);
+}
+
+static int64_t write_again(int fd)
+{
+	return run(UAIO_OP_WRITE, fd, 1, RWF_NOWAIT | UAIO_RWF_HAS_WAITED);
+}
+
+/* Both ends of a FIFO, or one descriptor that is both. */
+static void open_fifo(int fds[2], bool is_both)
+{
+	char dir[] = "/tmp/uaio-rw-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chdir(dir), 0);
+	assert_int_equal(mkfifo("fifo", 0600), 0);
+	fds[0] = open("fifo", is_both ? O_RDWR : O_RDONLY | O_NONBLOCK);
+	fds[1] = is_both ? dup(fds[0]) : open("fifo", O_WRONLY);
+	assert_true(fds[0] >= 0 && fds[1] >= 0);
+	assert_int_equal(unlink("fifo"), 0);
+	assert_int_equal(chdir("/"), 0);
+	assert_int_equal(rmdir(dir), 0);
+	if (!is_both)
+		assert_int_equal(fcntl(fds[0], F_SETFL, 0), 0);
+}
+
+static void close_both(const int fds[2])
+{
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static int held(int fd)
+{
+	int bytes;
+
+	assert_int_equal(ioctl(fd, FIONREAD, &bytes), 0);
+	return bytes;
+}
+
+static void fifo_is_read(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	open_fifo(fds, false);
+	assert_int_equal(read_now(fds[0], 10), -EAGAIN);
+	assert_int_equal(write(fds[1], "01234", 5), 5);
+	assert_int_equal(read_now(fds[0], 2), 2);
+	assert_memory_equal(buffer, "01", 2);
+	nr_interrupted = 2;
+	assert_int_equal(read_now(fds[0], 10), 3);
+	assert_memory_equal(buffer, "234", 3);
+	assert_int_equal(fcntl(fds[0], F_GETFL) & O_NONBLOCK, 0);
+	close(fds[1]);
+	assert_int_equal(read_now(fds[0], 10), 0);
+	close(fds[0]);
+}
+
+static void fifo_is_read_in_pieces(void **state)
+{
+	struct iovec iov[3] = { { buffer, 2 }, { NULL, 0 }, { buffer + 9, 9 } };
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_READV,
+		.iov = iov,
+		.len = 3,
+	};
+	int fds[2];
+
+	(void)state;
+	open_fifo(fds, false);
+	assert_int_equal(write(fds[1], "01234", 5), 5);
+	assert_int_equal(
+		uaio_optab[UAIO_OP_READV].run(&sqe, fds[0], true, RWF_NOWAIT),
+		5);
+	assert_memory_equal(buffer, "01", 2);
+	assert_memory_equal(buffer + 9, "234", 3);
+	close_both(fds);
+}
+
+/* There the same call would write what it is to read. */
+static void fifo_open_for_both_is_left_alone(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	open_fifo(fds, true);
+	assert_int_equal(read_now(fds[0], 10), -EOPNOTSUPP);
+	assert_int_equal(held(fds[0]), 0);
+	assert_int_equal(write(fds[1], "01234", 5), 5);
+	assert_int_equal(read_now(fds[0], 10), -EOPNOTSUPP);
+	assert_int_equal(held(fds[0]), 5);
+	close_both(fds);
+}
+
+/* It may be of packets, where the other call would not keep their ends. */
+static void spliced_pipe_is_left_alone(void **state)
+{
+	struct iovec iov = { buffer, 1 };
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_DIRECT), 0);
+	assert_int_equal(write(fds[1], "012", 3), 3);
+	assert_int_equal(write(fds[1], "345", 3), 3);
+	assert_int_equal(read_now(fds[0], 10), 3);
+	/* From now on the kernel has no RWF_NOWAIT for it. */
+	assert_int_equal(vmsplice(fds[0], &iov, 1, 0), 1);
+	assert_int_equal(read_now(fds[0], 10), -EOPNOTSUPP);
+	assert_int_equal(held(fds[0]), 2);
+	close_both(fds);
+}
+
+static void terminals_are_left_alone(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(openpty(&fds[0], &fds[1], NULL, NULL, NULL), 0);
+	assert_int_equal(read_now(fds[0], 10), -EOPNOTSUPP);
+	assert_int_equal(write_again(fds[0]), -EOPNOTSUPP);
+	close_both(fds);
+}
+
+static volatile sig_atomic_t nr_sigpipe;
+
+static void on_sigpipe(int sig)
+{
+	(void)sig;
+	nr_sigpipe++;
+}
+
+static bool is_pending(void)
+{
+	sigset_t set;
+
+	assert_int_equal(sigpending(&set), 0);
+	return sigismember(&set, SIGPIPE);
+}
+
+static void hold_sigpipe(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	assert_int_equal(sigprocmask(how, &set, NULL), 0);
+}
+
+static void break_pipes(bool knows_nosignal)
+{
+	int fds[2];
+
+	has_nosignal = knows_nosignal;
+	nr_sigpipe = 0;
+	signal(SIGPIPE, on_sigpipe);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write_again(fds[1]), 1);
+	close(fds[0]);
+	assert_int_equal(write_again(fds[1]), -EPIPE);
+	assert_int_equal(nr_sigpipe, 0);
+	/* Nor is one left behind, or the mask changed. */
+	hold_sigpipe(SIG_BLOCK);
+	assert_int_equal(write_again(fds[1]), -EPIPE);
+	assert_false(is_pending());
+	raise(SIGPIPE);
+	assert_int_equal(write_again(fds[1]), -EPIPE);
+	assert_true(is_pending());
+	hold_sigpipe(SIG_UNBLOCK);
+	assert_int_equal(nr_sigpipe, 1);
+	assert_int_equal(run(UAIO_OP_WRITE, fds[1], 1, RWF_NOWAIT), -EPIPE);
+	assert_int_equal(nr_sigpipe, 2);
+	signal(SIGPIPE, SIG_DFL);
+	close(fds[1]);
+}
+
+/* Here a write that has not waited, too, is told without being made. */
+static void fifo_without_reader_is_broken(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	nr_sigpipe = 0;
+	signal(SIGPIPE, on_sigpipe);
+	open_fifo(fds, false);
+	assert_int_equal(write_again(fds[1]), -EOPNOTSUPP);
+	close(fds[0]);
+	assert_int_equal(write_again(fds[1]), -EPIPE);
+	assert_int_equal(nr_sigpipe, 0);
+	assert_int_equal(run(UAIO_OP_WRITE, fds[1], 1, RWF_NOWAIT), -EPIPE);
+	assert_int_equal(nr_sigpipe, 1);
+	signal(SIGPIPE, SIG_DFL);
+	close(fds[1]);
+}
+
+static void waiting_write_raises_nothing(void **state)
+{
+	(void)state;
+	break_pipes(true);
+}
+
+static void waiting_write_takes_its_signal_back(void **state)
+{
+	(void)state;
+	break_pipes(false);
+}
+
+static void waiting_write_learns_of_a_reset(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(write(fds[1], "x", 1), 1);
+	close(fds[0]);
+	assert_int_equal(write_again(fds[1]), -ECONNRESET);
+	assert_int_equal(write_again(fds[1]), -EPIPE);
+	close(fds[1]);
+}
+
+#define RW_TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)
+
+int main(void)
+{
+	/* The last one: from there on the kernel is taken for old. */
+	const struct CMUnitTest tests[] = {
+		RW_TEST(fifo_is_read),
+		RW_TEST(fifo_is_read_in_pieces),
+		RW_TEST(fifo_open_for_both_is_left_alone),
+		RW_TEST(spliced_pipe_is_left_alone),
+		RW_TEST(terminals_are_left_alone),
+		RW_TEST(fifo_without_reader_is_broken),
+		RW_TEST(waiting_write_raises_nothing),
+		RW_TEST(waiting_write_learns_of_a_reset),
+		RW_TEST(waiting_write_takes_its_signal_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
