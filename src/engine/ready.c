@@ -301,6 +301,18 @@ static bool is_ready_now(const struct uaio_req *req, int fd)
 	return sys_ppoll(&slot, 1, &zero, NULL, 0) != 0;
 }
 
+/* A datagram socket shut for reading: only a call that may wait says so. */
+static bool is_shut(const struct uaio_req *req, int fd)
+{
+	static const struct timespec zero;
+	struct pollfd slot = { .fd = fd, .events = POLLIN | POLLRDHUP };
+
+	return uaio_lane_id_of(req) == UAIO_LANE_READ &&
+	       req->file->flags & UAIO_FILE_F_SOCKET &&
+	       sys_ppoll(&slot, 1, &zero, NULL, 0) == 1 &&
+	       slot.revents & POLLRDHUP;
+}
+
 /*
  * Return: the result, -EAGAIN: it waits on, -EOPNOTSUPP: it is a worker's.
  */
@@ -311,6 +323,8 @@ static int64_t try(struct uaio_req *req, int fd)
 	uaio_ready_add(&uaio_ready_counters.nr_tries, 1);
 	if (res == -EOPNOTSUPP && fd >= 0 && !is_ready_now(req, fd))
 		return -EAGAIN;
+	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))
+		return -EOPNOTSUPP;
 	return res;
 }
 

@@ -551,7 +551,7 @@ int64_t uaio_req_try(struct uaio_req *req, int fd)
 		req->started = uaio_stats_now();
 		res = op->run(&req->sqe, fd,
 			      req->file->flags & UAIO_FILE_F_STREAM,
-			      RWF_NOWAIT);
+			      RWF_NOWAIT | UAIO_RWF_HAS_WAITED);
 		if (res < 0)
 			return res != -EAGAIN && res != -EOPNOTSUPP &&
 					       req->done_bytes

@@ -384,6 +384,8 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		return UAIO_ISSUE_RETRY_READY;
 	ret->edges = uaio_file_edges(file);
 	res = run(file, sqe, RWF_NOWAIT, ret);
+	if (res == -EOPNOTSUPP)
+		ret->edges = 0; /* not tried: it may be ready */
 	if (res == -EAGAIN || res == -EOPNOTSUPP)
 		return UAIO_ISSUE_RETRY_READY;
 	ret->res = res;
