@@ -9,6 +9,8 @@ fails too.
 
 --set NAME=VALUE   for the library's environment; takes away the differences
                    that the table says it does
+--calls            the reference is the program itself with --calls: requests
+                   that kernel AIO cannot make, as calls in a thread
 --on FILESYSTEM    make a small file system of that type and use it
 
 Exit status: 0, 1 with differences, 77 where there is nothing to ask: no AIO
@@ -154,6 +156,7 @@ def arguments():
     parser.add_argument("--uaio", required=True)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--on")
+    parser.add_argument("--calls", action="store_true")
     parser.add_argument("wanted", nargs="*")
     return parser.parse_args()
 
@@ -168,18 +171,26 @@ def check_libraries(conform, under_uaio, env):
             sys.exit(f"compare.py: {command} runs on {library}")
 
 
-def run_all(conform, under_uaio, wanted, plain, env):
-    """What both sides say by each door: {door: (kernel's, uaio's)}."""
+def run_all(conform, under_uaio, wanted, by_calls, plain, env):
+    """What both sides say by each door: {door: (reference's, uaio's)}."""
     # All at once: on the kernel each row waits most of its time, until its
     # context is gone.
     with ThreadPoolExecutor() as pool:
         runs = {}
+        calls = by_calls and pool.submit(run, [conform, "--calls", *wanted],
+                                         plain)
         for door, flags in DOORS.items():
             rows = [conform, *flags, *wanted]
-            runs[door] = (pool.submit(run, rows, plain),
+            runs[door] = (calls or pool.submit(run, rows, plain),
                           pool.submit(run, [*under_uaio, *rows], env))
-        return {door: (kernel.result(), uaio.result())
-                for door, (kernel, uaio) in runs.items()}
+        return {door: (reference.result(), uaio.result())
+                for door, (reference, uaio) in runs.items()}
+
+
+def has_kernel_aio(conform, env):
+    probe = run([conform, "a handle is a page's address"], env)
+    return not any("ENOSYS" in field or "EPERM" in field
+                   for fields in probe.values() for field in fields)
 
 
 def main():
@@ -193,8 +204,7 @@ def main():
     env = {**plain, **dict(pair.split("=", 1) for pair in args.set)}
     under_uaio = [args.uaio, "run", "--"]
     check_libraries(args.conform, under_uaio, plain)
-    probe = run([args.conform, "a handle is a page's address"], plain)
-    if any("ENOSYS" in f or "EPERM" in f for fs in probe.values() for f in fs):
+    if not args.calls and not has_kernel_aio(args.conform, plain):
         print("the kernel has no AIO here")
         return SKIPPED
 
@@ -203,7 +213,8 @@ def main():
     # A difference need not show on every file system.
     may_be_gone = bool(file_system)
     compared = failed = skipped = 0
-    answers = run_all(args.conform, under_uaio, args.wanted, plain, env)
+    answers = run_all(args.conform, under_uaio, args.wanted, args.calls,
+                      plain, env)
     for door, (kernel, uaio) in answers.items():
         for row, fields in kernel.items():
             title, patterns = differs.get(row, (None, None))

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conform [--raw] [group | row]...
+ * conform [--raw | --calls] [group | row]...
  * conform --list [group | row]...
  * conform --differences | --library
  *
  * Prints a line for each row: its group, its name and its fields, separated
  * by tabs. Each row runs in a process of its own, in a new directory, with a
  * deadline; what it leaves behind is removed.
+ *
+ * --calls is for the rows of stream.h, whose requests kernel AIO cannot make:
+ * they are calls instead.
  *
  * --list prints of each row that differs on purpose what it is that differs,
  * the setting that takes that away, the file system that it shows on if it is
@@ -28,31 +31,23 @@
 
 #include "conform.h"
 #include "ring.h"
+#include "stream.h"
 
 enum { ROW_SECONDS = 20 };
 
 const struct group groups[] = {
-	{ "setup", rows_setup },
-	{ "handle", rows_handle },
-	{ "ring", rows_ring },
-	{ "submit", rows_submit },
-	{ "memory", rows_memory },
-	{ "file", rows_file },
-	{ "rw", rows_rw },
-	{ "vector", rows_vector },
-	{ "flags", rows_flags },
-	{ "direct", rows_direct },
-	{ "sync", rows_sync },
-	{ "poll", rows_poll },
-	{ "cancel", rows_cancel },
-	{ "getevents", rows_getevents },
-	{ "signal", rows_signal },
-	{ "raw", rows_raw },
-	{ "compat", rows_compat },
-	{ "process", rows_process },
-	{ "files", rows_files },
-	{ "others", rows_others },
-	{ NULL, NULL },
+	{ "setup", rows_setup },   { "handle", rows_handle },
+	{ "ring", rows_ring },     { "submit", rows_submit },
+	{ "memory", rows_memory }, { "file", rows_file },
+	{ "rw", rows_rw },         { "vector", rows_vector },
+	{ "flags", rows_flags },   { "direct", rows_direct },
+	{ "sync", rows_sync },     { "poll", rows_poll },
+	{ "cancel", rows_cancel }, { "getevents", rows_getevents },
+	{ "signal", rows_signal }, { "raw", rows_raw },
+	{ "compat", rows_compat }, { "process", rows_process },
+	{ "files", rows_files },   { "others", rows_others },
+	{ "polls", rows_polls },   { "atonce", rows_atonce },
+	{ "stream", rows_stream }, { NULL, NULL },
 };
 
 const struct row *this_row;
@@ -180,6 +175,9 @@ int main(int argc, char **argv)
 	int arg;
 
 	make_matrix();
+	make_streams();
+	make_polls();
+	make_atonce();
 
 	for (arg = 1; arg < argc && argv[arg][0] == '-'; arg++) {
 		if (!strcmp(argv[arg], "--library"))
@@ -190,6 +188,8 @@ int main(int argc, char **argv)
 			is_list = true;
 		else if (!strcmp(argv[arg], "--raw"))
 			door = DOOR_SYSCALL;
+		else if (!strcmp(argv[arg], "--calls"))
+			by_calls = true;
 		else
 			return 2;
 	}

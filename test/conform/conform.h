@@ -89,9 +89,15 @@ extern const struct row rows_compat[];
 extern const struct row rows_process[];
 extern struct row rows_files[];
 extern struct row rows_others[];
+extern struct row rows_atonce[];
+extern struct row rows_stream[];
+extern struct row rows_polls[];
 
-/* To be called first: fills in the last two groups, whose rows are many. */
+/* To be called first: they fill in the groups whose rows are many. */
 void make_matrix(void);
+void make_streams(void);
+void make_polls(void);
+void make_atonce(void);
 
 struct group {
 	const char *name;

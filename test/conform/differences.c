@@ -48,7 +48,8 @@ const struct difference differs_flag_refused = {
 		"has to be tried. If it has a second mistake, as a write to a "
 		"file open for reading, that may be the one reported; and what "
 		"a file system refuses only in the event is refused by "
-		"io_submit. Such a request fails either way.",
+		"io_submit. Such a request fails either way. One for no bytes "
+		"is not tried, and succeeds.",
 };
 
 const struct difference differs_strict = {
@@ -90,6 +91,15 @@ const struct difference differs_not_blocked = {
 		"The same io_cancel may succeed for a read or write of a "
 		"regular file that a thread has not begun yet, where the "
 		"kernel says EINVAL. Programs must expect both.",
+};
+
+const struct difference differs_fifo_packets = {
+	.title = "A FIFO opened by its path is read as a stream",
+	.text = "A writer may put a FIFO into packet mode with "
+		"fcntl(F_SETFL, O_DIRECT); the one call that reads a FIFO "
+		"without waiting does not see where a packet ends. Use a "
+		"seqpacket socket, or pipe2(O_DIRECT), whose packets keep "
+		"their ends.",
 };
 
 const struct difference differs_signals = {
@@ -208,6 +218,15 @@ static const struct difference differs_stream_held = {
 		"its requests first.",
 };
 
+static const struct difference differs_shutdown = {
+	.title = "A shutdown may reach a waiting write late",
+	.text = "poll(2) does not tell when a Unix stream socket that is full "
+		"is shut for writing, by its own side or by the other's "
+		"SHUT_RD. A write that waits for room is told EPIPE when there "
+		"is some, or the other end closes; write(2) would be woken at "
+		"once.",
+};
+
 static const struct difference differs_handlers = {
 	.title = "A signal handler may meet EAGAIN",
 	.text = "AIO calls of a handler that interrupted an AIO call of the "
@@ -252,7 +271,7 @@ const struct chapter chapters[] = {
 		  &differs_strict) },
 	{ "What requests report",
 	  CHAPTER(&differs_not_blocked, &differs_poll_bits, &differs_poll_order,
-		  &differs_signals) },
+		  &differs_fifo_packets, &differs_signals) },
 	{ "The ring",
 	  CHAPTER(&differs_tail, &differs_head, &differs_ring_memory) },
 	{ "Descriptors and threads",
@@ -261,7 +280,7 @@ const struct chapter chapters[] = {
 	{ "The end of a process", CHAPTER(&differs_killed) },
 	{ NOT_OBSERVABLE,
 	  CHAPTER(&differs_time, &differs_cold_read, &differs_stream_held,
-		  &differs_handlers, &differs_vfork, &differs_blocking_device,
-		  &differs_unseen) },
+		  &differs_shutdown, &differs_handlers, &differs_vfork,
+		  &differs_blocking_device, &differs_unseen) },
 	{ NULL, NULL },
 };

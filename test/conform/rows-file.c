@@ -137,6 +137,21 @@ static void pipe_waits(void)
 	note("good", !memcmp(buf, "0123456789", 10));
 }
 
+/* A writer that sends packets, which no reader can know. */
+static void fifo_packets(void)
+{
+	aio_context_t ctx = new_context(8);
+	int reader, writer;
+
+	REQUIRE(mkfifo("fifo", 0600) == 0);
+	reader = open("fifo", O_RDONLY | O_NONBLOCK);
+	writer = open("fifo", O_WRONLY);
+	REQUIRE(fcntl(reader, F_SETFL, 0) == 0);
+	REQUIRE(fcntl(writer, F_SETFL, O_DIRECT) == 0);
+	REQUIRE(write(writer, "01234", 5) == 5 && write(writer, "56", 2) == 2);
+	TRY_EACH(ctx, reader, { "read", PREAD, buf, 64, 0 });
+}
+
 static void pipe_nonblock(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -372,6 +387,9 @@ const struct row rows_file[] = {
 	ROW("/dev/full can be read", dev_full),
 	ROW("pipes and offsets", pipe_offset),
 	ROW("a read of an empty pipe waits for a writer", pipe_waits),
+	ROW_DIFFERS("packets in a FIFO", fifo_packets, differs_fifo_packets,
+		    { "read=event:5", "read=event:7" },
+		    { "ring_0.*", "ring_0.*" }),
 	ROW("non-blocking pipes give EAGAIN", pipe_nonblock),
 	ROW("O_NONBLOCK set after the first request", pipe_nonblock_by_itself),
 	ROW_DIFFERS("O_NONBLOCK set through a duplicate",

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * IOCB_CMD_POLL on every kind of file that can be not ready: what it says at
+ * once, and what when something happens to the file.
+ *
+ * A row is a kind of file and a happening; its fields are the masks a poll may
+ * have, each on a file of its own. A poll that nothing has completed is
+ * cancelled in the end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conform.h"
+#include "differences.h"
+#include "stream.h"
+
+static char bytes[4096];
+
+static void give(const struct ends *ends, const struct stream_kind *kind)
+{
+	struct pollfd given = { .fd = ends->own, .events = POLLIN };
+
+	if (kind->put)
+		kind->put(ends, 1);
+	else
+		REQUIRE(write(ends->peer, bytes, 10) == 10);
+	/* A timer takes its time. */
+	REQUIRE(poll(&given, 1, 3000) == 1);
+}
+
+static void go(const struct ends *ends, const struct stream_kind *kind)
+{
+	(void)kind;
+	REQUIRE(close(ends->peer) == 0);
+}
+
+static void reset(const struct ends *ends, const struct stream_kind *kind)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+
+	(void)kind;
+	REQUIRE(!setsockopt(ends->peer, SOL_SOCKET, SO_LINGER, &at_once,
+			    sizeof(at_once)));
+	REQUIRE(close(ends->peer) == 0);
+}
+
+static void stop_writing(const struct ends *ends,
+			 const struct stream_kind *kind)
+{
+	(void)kind;
+	REQUIRE(shutdown(ends->peer, SHUT_WR) == 0);
+}
+
+static void stop_both(const struct ends *ends, const struct stream_kind *kind)
+{
+	(void)kind;
+	REQUIRE(shutdown(ends->peer, SHUT_RDWR) == 0);
+}
+
+static void stop_own_reading(const struct ends *ends,
+			     const struct stream_kind *kind)
+{
+	(void)kind;
+	REQUIRE(shutdown(ends->own, SHUT_RD) == 0);
+}
+
+static void stop_own(const struct ends *ends, const struct stream_kind *kind)
+{
+	(void)kind;
+	REQUIRE(shutdown(ends->own, SHUT_RDWR) == 0);
+}
+
+static void send_urgent(const struct ends *ends, const struct stream_kind *kind)
+{
+	(void)kind;
+	REQUIRE(send(ends->peer, "!", 1, MSG_OOB) == 1);
+}
+
+/* Before any request is made on it, so nobody minds the flag. */
+static void fill(const struct ends *ends)
+{
+	REQUIRE(fcntl(ends->own, F_SETFL, O_NONBLOCK) == 0);
+	while (write(ends->own, bytes, 1000) > 0)
+		;
+	REQUIRE(fcntl(ends->own, F_SETFL, 0) == 0);
+}
+
+static void empty(const struct ends *ends, const struct stream_kind *kind)
+{
+	(void)kind;
+	REQUIRE(fcntl(ends->peer, F_SETFL, O_NONBLOCK) == 0);
+	while (read(ends->peer, bytes, sizeof(bytes)) > 0)
+		;
+}
+
+/* Happenings leave out what they have no use for. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+/* A socket's wake-up says that there is urgent data, too, and the other way. */
+#define WAKES(mask, bit, ...)                                                  \
+	SHOWINGS(                                                              \
+		{ &differs_poll_bits, NULL,                                    \
+		  PAIRS({ mask "=later", mask "=cancelled" },                  \
+			{ mask ".result=event:" bit, mask ".result=event:0" }, \
+			__VA_ARGS__{ "ring_0.*", "ring_0.*" }) })
+
+static const struct happening {
+	const char *name;
+	unsigned kinds;
+	bool is_full; /* this end, before it */
+	void (*happen)(const struct ends *ends, const struct stream_kind *kind);
+	const struct showing *differs;
+} happenings[] = {
+	{ "made readable",
+	  PIPE | FIFO | EVENTFD | SEMAPHORE | TIMERFD | SIGNALFD | INOTIFY,
+	  false, give },
+	{ "made readable", TWO_WAY | RECORDS | UDP, false, give,
+	  WAKES("pri", "2") },
+	{ "made readable", LISTENER, false, give,
+	  WAKES("pri", "2",
+		{ "all.result=event:195", "all.result=event:65" }, ) },
+	{ "whose other end goes", PIPE | FIFO | TWO_WAY | RECORDS, false, go },
+	{ "that is reset", TCP, false, reset },
+	{ "whose other end stops writing", TWO_WAY | UNIX_SEQPACKET, false,
+	  stop_writing },
+	{ "whose other end stops both", TWO_WAY | UNIX_SEQPACKET, false,
+	  stop_both },
+	{ "that stops reading", TWO_WAY | RECORDS | UDP, false,
+	  stop_own_reading },
+	{ "that stops both", TWO_WAY | RECORDS, false, stop_own },
+	{ "with urgent data", TCP, false, send_urgent, WAKES("in*", "1") },
+	{ "full and emptied", PIPE | FIFO | UNIX_STREAM | RECORDS, true,
+	  empty },
+	{ "full and its other end goes", PIPE | FIFO | UNIX_STREAM | RECORDS,
+	  true, go },
+};
+
+static const struct {
+	const char *name;
+	uint64_t bits;
+} masks[] = {
+	{ "none", 0 },
+	{ "in", POLLIN },
+	{ "out", POLLOUT },
+	{ "pri", POLLPRI },
+	{ "rdhup", POLLRDHUP },
+	{ "err_hup", POLLERR | POLLHUP },
+	{ "in_rdhup", POLLIN | POLLRDHUP },
+	{ "in_out", POLLIN | POLLOUT },
+	{ "normal", POLLRDNORM | POLLWRNORM },
+	{ "all", 0xffff },
+	{ "exclusive", POLLIN | 1u << 28 },
+	{ "wakeup", POLLIN | 1u << 29 },
+	{ "oneshot", POLLIN | 1u << 30 },
+	{ "edge", POLLIN | 1u << 31 },
+};
+
+enum {
+	NR_HAPPENINGS = sizeof(happenings) / sizeof(happenings[0]),
+	NR_MASKS = sizeof(masks) / sizeof(masks[0]),
+	NR_ROWS_MAX = 128,
+};
+
+struct row rows_polls[NR_ROWS_MAX + 1];
+
+static struct {
+	const struct happening *happening;
+	const struct stream_kind *kind;
+} polls[NR_ROWS_MAX];
+
+/* Long for what has to come; for what should not, a moment. */
+static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
+		      struct io_event *ret_event)
+{
+	struct timespec timeout = { .tv_nsec = 2 * MS };
+	struct pollfd now = *asked;
+
+	if (poll(&now, 1, 0) == 1)
+		timeout = (struct timespec){ .tv_sec = 3 };
+	return call_getevents(ctx, 1, 1, ret_event, &timeout) == 1;
+}
+
+static void note_poll(const char *mask, const char *how, struct io_event *event,
+		      const struct iocb *cb)
+{
+	char key[64];
+
+	note_text(mask, how);
+	snprintf(key, sizeof(key), "%s.result", mask);
+	event->res = result_as_asked(event);
+	note_event(key, event, cb);
+}
+
+static void cancel_poll(const char *mask, aio_context_t ctx, struct iocb *cb)
+{
+	struct io_event event;
+
+	if (call_cancel(ctx, cb, &event) == -EINPROGRESS &&
+	    reap(ctx, 1, &event) == 1)
+		note_poll(mask, "cancelled", &event, cb);
+	else
+		note_text(mask, "lost");
+}
+
+static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
+{
+	ptrdiff_t at = this_row - rows_polls;
+	const struct stream_kind *kind = polls[at].kind;
+	const struct happening *happening = polls[at].happening;
+	struct timespec at_once = { 0 };
+	struct pollfd asked = { .events = (short)mask };
+	struct io_event event;
+	struct ends ends;
+	struct iocb cb;
+	long ret;
+
+	kind->open(happening->is_full, &ends);
+	if (happening->is_full)
+		fill(&ends);
+	asked.fd = ends.own;
+	cb = POLL_OF(ends.own, mask);
+	ret = submit_one(ctx, &cb);
+	if (ret != 1)
+		return note_result(name, ret);
+	if (call_getevents(ctx, 0, 1, &event, &at_once) == 1)
+		return note_poll(name, "at_once", &event, &cb);
+	happening->happen(&ends, kind);
+	if (reap_poll(ctx, &asked, &event))
+		return note_poll(name, "later", &event, &cb);
+	cancel_poll(name, ctx, &cb);
+}
+
+static void run_polls(void)
+{
+	aio_context_t ctx = new_context(8);
+	size_t i;
+
+	for (i = 0; i < NR_MASKS; i++) {
+		try_mask(ctx, masks[i].name, masks[i].bits);
+		(void)!unlink("fifo");
+	}
+}
+
+void make_polls(void)
+{
+	const struct happening *happening;
+	const struct stream_kind *kind;
+	size_t nr = 0;
+	char *name;
+
+	for (happening = happenings; happening < happenings + NR_HAPPENINGS;
+	     happening++) {
+		for (kind = stream_kinds; kind->name; kind++) {
+			if (!(happening->kinds & kind->bit))
+				continue;
+			if (nr == NR_ROWS_MAX ||
+			    asprintf(&name, "POLL on %s %s", kind->name,
+				     happening->name) < 0)
+				abort();
+			polls[nr].happening = happening;
+			polls[nr].kind = kind;
+			rows_polls[nr].run = run_polls;
+			rows_polls[nr].differs = happening->differs;
+			rows_polls[nr++].name = name;
+		}
+	}
+}

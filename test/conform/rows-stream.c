@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What requests report that had to wait; see stream.h. A row is a situation and
+ * a kind of file that it makes sense on.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "conform.h"
+#include "differences.h"
+#include "stream.h"
+
+/* Steps leave out what they have no use for. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+bool by_calls;
+
+#define STEPS(...) ((const struct step[]){ __VA_ARGS__, { END_OF_STEPS } })
+
+enum {
+	RWF_HIPRI_ = 0x1, /* newer than the headers of many a machine */
+	RWF_DSYNC_ = 0x2,
+	BIG = 300000, /* more than any of them has room for */
+};
+
+#define BYTE_STREAMS (PIPES | FIFO_BOTH | TWO_WAY | PTYS)
+
+const struct situation situations[] = {
+	/*
+	 * Reads
+	 */
+	{ "a read takes what comes", BYTE_STREAMS | RECORDS | UDP,
+	  STEPS({ READ, 100 }, { WAITS, 0 }, { PUT, 10 }, { END, 0 }) },
+	{ "a vectored read takes what comes", BYTE_STREAMS | RECORDS | UDP,
+	  STEPS({ READV, 100 }, { WAITS, 0 }, { PUT, 50 }, { END, 0 }) },
+	{ "a read leaves what it did not ask for", BYTE_STREAMS,
+	  STEPS({ READ, 4 }, { PUT, 10 }, { END, 0 }, { READ, 100 },
+		{ END, 1 }) },
+	{ "a read cuts a record", RECORDS | UDP,
+	  STEPS({ READ, 4 }, { PUT, 10 }, { END, 0 }, { READ, 100 },
+		{ WAITS, 1 }, { PUT, 7 }, { END, 1 }) },
+	{ "reads take what comes in the order of submission",
+	  PIPE | FIFO | TWO_WAY,
+	  STEPS({ READ, 10 }, { READV, 11 }, { READ, 12 }, { WAITS, 0 },
+		{ WAITS, 2 }, { PUT, 30 }, { END, 0 }, { END, 1 },
+		{ END, 2 }) },
+	{ "reads take pieces in the order of submission",
+	  PIPE | FIFO | TWO_WAY | RECORDS | UDP,
+	  STEPS({ READ, 100 }, { READV, 100 }, { READ, 100 }, { PUT, 10 },
+		{ END, 0 }, { WAITS, 1 }, { PUT, 11 }, { END, 1 }, { WAITS, 2 },
+		{ PUT, 12 }, { END, 2 }) },
+	{ "a read does not overtake one that waits", PIPE | FIFO | TWO_WAY,
+	  STEPS({ READ, 10 }, { PUT, 25 }, { READ, 10 }, { END, 0 }, { END, 1 },
+		{ READ, 10 }, { END, 2 }) },
+	{ "records go to reads in the order of submission", RECORDS | UDP,
+	  STEPS({ READ, 100 }, { READV, 5 }, { READ, 100 }, { PUT, 10 },
+		{ PUT, 11 }, { PUT, 12 }, { END, 0 }, { END, 1 }, { END, 2 }) },
+	{ "an empty record is read", UNIX_DGRAM | UNIX_SEQPACKET | UDP,
+	  STEPS({ READ, 10 }, { WAITS, 0 }, { PUT, 0 }, { PUT, 3 }, { END, 0 },
+		{ READ, 10 }, { END, 1 }) },
+	{ "a read with flags waits", PIPE | FIFO | TWO_WAY | RECORDS | UDP,
+	  STEPS({ READ, 10, RWF_HIPRI_ }, { READV, 10, RWF_DSYNC_ },
+		{ WAITS, 0 }, { PUT, 10 }, { END, 0 }, { WAITS, 1 },
+		{ PUT, 10 }, { END, 1 }) },
+	{ "a long read takes what is there when it wakes", PIPES | FIFO_BOTH,
+	  STEPS({ READ, 100000 }, { WAITS, 0 }, { PUT, 4096 }, { END, 0 }) },
+
+	{ "the end comes to all reads",
+	  PIPES | TWO_WAY | UNIX_SEQPACKET | PTY_MASTER,
+	  STEPS({ READ, 10 }, { READV, 10 }, { READ, 10 }, { WAITS, 0 },
+		{ CLOSE_PEER }, { END, 0 }, { END, 1 }, { END, 2 }) },
+	{ "the end comes after what was there",
+	  PIPE | FIFO | TWO_WAY | UNIX_SEQPACKET,
+	  STEPS({ READ, 10 }, { READ, 10 }, { READ, 10 }, { PUT, 15 },
+		{ CLOSE_PEER }, { END, 0 }, { END, 1 }, { END, 2 }) },
+	{ "a FIFO comes back to life", FIFO,
+	  STEPS({ READ, 10 }, { CLOSE_PEER }, { END, 0 }, { READ, 10 },
+		{ END, 1 }, { OPEN_PEER }, { READ, 10 }, { WAITS, 2 },
+		{ PUT, 7 }, { END, 2 }) },
+	{ "the other end is shut for writing", TWO_WAY | UNIX_SEQPACKET,
+	  STEPS({ READ, 10 }, { READ, 10 }, { WAITS, 0 }, { PUT, 5 },
+		{ SHUT_PEER, SHUT_WR }, { END, 0 }, { END, 1 }) },
+	{ "the other end is shut for reading", TWO_WAY,
+	  STEPS({ READ, 10 }, { SHUT_PEER, SHUT_RD }, { WAITS, 0 }, { PUT, 5 },
+		{ END, 0 }) },
+	{ "this end is shut for reading", TWO_WAY | UNIX_SEQPACKET,
+	  STEPS({ READ, 10 }, { READ, 10 }, { WAITS, 0 }, { SHUT_OWN, SHUT_RD },
+		{ END, 0 }, { END, 1 }) },
+	{ "a reset comes to the first read", TCP,
+	  STEPS({ READ, 10 }, { READ, 10 }, { READ, 10 }, { WAITS, 0 },
+		{ RESET }, { END, 0 }, { END, 1 }, { END, 2 }) },
+	{ "the other end leaves something unread", TWO_WAY | UNIX_SEQPACKET,
+	  STEPS({ PUT_BACK, 5 }, { READ, 10 }, { READ, 10 }, { WAITS, 0 },
+		{ CLOSE_PEER }, { END, 0 }, { END, 1 }) },
+	{ "the other end of a datagram socket goes", UNIX_DGRAM,
+	  STEPS({ READ, 10 }, { WAITS, 0 }, { PUT, 5 }, { CLOSE_PEER },
+		{ END, 0 }) },
+	{ "a refused datagram comes to the read", UDP,
+	  STEPS({ READ, 10 }, { WAITS, 0 }, { CLOSE_PEER }, { PUT_BACK, 5 },
+		{ END, 0 }) },
+
+	{ "a counter is waited for", EVENTFD | SEMAPHORE,
+	  STEPS({ READ, 8 }, { WAITS, 0 }, { PUT, 3 }, { END, 0 }) },
+	{ "a counter is waited for, with room for more", EVENTFD | SEMAPHORE,
+	  STEPS({ READV, 24 }, { WAITS, 0 }, { PUT, 3 }, { END, 0 }) },
+	{ "a semaphore gives to each", SEMAPHORE,
+	  STEPS({ READ, 8 }, { READ, 8 }, { READ, 8 }, { PUT, 2 }, { END, 0 },
+		{ END, 1 }, { WAITS, 2 }, { PUT, 1 }, { END, 2 }) },
+	{ "a counter gives all to the first", EVENTFD,
+	  STEPS({ READ, 8 }, { READ, 8 }, { PUT, 2 }, { END, 0 }, { WAITS, 1 },
+		{ PUT, 9 }, { END, 1 }) },
+	{ "a read too short is refused before it waits",
+	  EVENTFD | SEMAPHORE | TIMERFD | SIGNALFD,
+	  STEPS({ READ, 4 }, { END, 0 }) },
+	{ "a read too short does not end those before it", EVENTFD | TIMERFD,
+	  STEPS({ READ, 8 }, { READ, 4 }, { READ, 8 }, { WAITS, 0 }, { PUT, 1 },
+		{ END, 0 }, { END, 1 }, { WAITS, 2 }, { PUT, 1 }, { END, 2 }) },
+	{ "a timer is waited for", TIMERFD,
+	  STEPS({ READ, 8 }, { READV, 8 }, { WAITS, 0 }, { PUT, 1 }, { END, 0 },
+		{ WAITS, 1 }, { PUT, 1 }, { END, 1 }) },
+	{ "a signal is waited for", SIGNALFD,
+	  STEPS({ READ, 128 }, { WAITS, 0 }, { PUT, 1 }, { END, 0 }) },
+
+	/*
+	 * Writes
+	 */
+	{ "a write completes when all of it is written", PIPES | TWO_WAY,
+	  STEPS({ WRITE, BIG }, { WAITS, 0 }, { TAKE, 100000 }, { WAITS, 0 },
+		{ TAKE, BIG - 100000 }, { END, 0 }, { DRAIN }) },
+	{ "a vectored write completes when all of it is written",
+	  PIPES | TWO_WAY,
+	  STEPS({ WRITEV, BIG }, { WAITS, 0 }, { DRAIN }, { END, 0 }) },
+	{ "writes take their turn", PIPE | UNIX_STREAM,
+	  STEPS({ FILL }, { WRITE, 5000 }, { WRITEV, 5001 }, { WRITE, 3 },
+		{ WRITE, BIG }, { WAITS, 0 }, { WAITS, 3 }, { DRAIN },
+		{ END, 0 }, { END, 1 }, { END, 2 }, { END, 3 }) },
+	{ "a write does not overtake one that waits", PIPE | UNIX_STREAM,
+	  STEPS({ FILL }, { WRITE, 5000 }, { WRITE, 10 }, { TAKE_ALL },
+		{ WRITE, 5001 }, { DRAIN }, { END, 0 }, { END, 1 },
+		{ END, 2 }) },
+	{ "large writes take their turn", PIPE | TWO_WAY,
+	  STEPS({ WRITE, BIG }, { WRITEV, BIG }, { WRITE, 10 }, { WAITS, 0 },
+		{ DRAIN }, { END, 0 }, { END, 1 }, { END, 2 }) },
+	{ "a write with flags waits", PIPE | UNIX_STREAM | RECORDS,
+	  STEPS({ FILL }, { WRITE, 100, RWF_HIPRI_ },
+		{ WRITEV, 100, RWF_DSYNC_ }, { WAITS, 0 }, { DRAIN },
+		{ END, 0 }, { END, 1 }) },
+	{ "a record waits for room", RECORDS,
+	  STEPS({ FILL }, { WRITE, 700 }, { WRITEV, 500 }, { WAITS, 0 },
+		{ DRAIN }, { END, 0 }, { END, 1 }) },
+	{ "records keep their bounds", RECORDS | UDP,
+	  STEPS({ WRITE, 700 }, { WRITEV, 500 }, { WRITE, 1 }, { END, 0 },
+		{ END, 1 }, { END, 2 }, { TAKE, 3 }) },
+	{ "a record too large is refused before it waits", RECORDS,
+	  STEPS({ FILL }, { WRITE, BIG }, { END, 0 }) },
+	{ "a record too large does not end those before it", RECORDS,
+	  STEPS({ FILL }, { WRITE, 700 }, { WRITE, BIG }, { WAITS, 0 },
+		{ TAKE_ALL }, { END, 0 }, { END, 1 }) },
+	{ "a reset after part of a write", TCP,
+	  STEPS({ WRITE, BIG }, { WAITS, 0 }, { RESET }, { END_SIGN, 0 }) },
+
+	/*
+	 * Polls
+	 */
+	{ "a poll and a read are both told", BYTE_STREAMS,
+	  STEPS({ POLL, POLLIN }, { READ, 10 }, { WAITS, 0 }, { WAITS, 1 },
+		{ PUT, 20 }, { END, 0 }, { END, 1 }) },
+	{ "a poll after a read is told, too", PIPE | FIFO | TWO_WAY,
+	  STEPS({ READ, 10 }, { POLL, POLLIN }, { READ, 10 }, { WAITS, 1 },
+		{ PUT, 30 }, { END, 0 }, { END, 1 }, { END, 2 }) },
+	{ "a poll waits beside a read", PIPE | TWO_WAY,
+	  STEPS({ POLL, POLLPRI }, { READ, 10 }, { PUT, 10 }, { END, 1 },
+		{ WAITS, 0 }, { READ, 10 }, { WAITS, 0 }, { PUT, 10 },
+		{ END, 2 }, { WAITS, 0 }) },
+	{ "a poll and a read outlive their number", PIPE | FIFO | TWO_WAY,
+	  STEPS({ POLL, POLLIN }, { READ, 10 }, { CLOSE_OWN }, { PUT, 20 },
+		{ END, 0 }, { END, 1 }) },
+	{ "a poll and a read are told of the end", PIPE | FIFO,
+	  STEPS({ POLL, POLLIN }, { READ, 10 }, { CLOSE_PEER }, { END, 0 },
+		{ END, 1 }) },
+	{ "a poll for room and a write are both told",
+	  PIPE | FIFO | UNIX_STREAM,
+	  STEPS({ FILL }, { POLL, POLLOUT }, { WRITE, 100 }, { WAITS, 0 },
+		{ WAITS, 1 }, { TAKE_ALL }, { END, 0 }, { END, 1 }) },
+	{ "polls for different things wait on one file", UNIX_STREAM,
+	  STEPS({ FILL }, { POLL, POLLIN }, { POLL, POLLOUT }, { WAITS, 0 },
+		{ WAITS, 1 }, { PUT, 10 }, { END, 0 }, { WAITS, 1 },
+		{ TAKE_ALL }, { END, 1 }) },
+
+	/*
+	 * Descriptors
+	 */
+	{ "a read outlives its number", PIPE | FIFO | TWO_WAY | RECORDS | UDP,
+	  STEPS({ READ, 10 }, { READ, 10 }, { WAITS, 0 }, { CLOSE_OWN },
+		{ PUT, 5 }, { END, 0 }, { WAITS, 1 }, { PUT, 6 }, { END, 1 }) },
+	{ "a counter's read outlives its number", EVENTFD | TIMERFD | SIGNALFD,
+	  STEPS({ READ, 128 }, { WAITS, 0 }, { CLOSE_OWN }, { PUT, 1 },
+		{ END, 0 }) },
+	{ "a read does not go to the file that takes its number",
+	  BYTE_STREAMS | RECORDS | UDP,
+	  STEPS({ READ, 10 }, { WAITS, 0 }, { REUSE_OWN }, { PUT, 4 },
+		{ END, 0 }) },
+	{ "a write outlives its number", PIPES | TWO_WAY,
+	  STEPS({ WRITE, BIG }, { WAITS, 0 }, { CLOSE_OWN }, { DRAIN },
+		{ END, 0 }) },
+	{ "a write does not go to the file that takes its number",
+	  PIPES | TWO_WAY,
+	  STEPS({ WRITE, BIG }, { WAITS, 0 }, { REUSE_OWN }, { DRAIN },
+		{ END, 0 }) },
+	{ "the end comes to a read whose number is closed", PIPES | TWO_WAY,
+	  STEPS({ READ, 10 }, { CLOSE_OWN }, { CLOSE_PEER }, { END, 0 }) },
+	{ "two numbers of one file both read", BYTE_STREAMS & ~PTYS,
+	  STEPS({ READ, 10 }, { READ_DUPLICATE, 10 }, { WAITS, 0 }, { PUT, 20 },
+		{ END, 0 }, { END, 1 }) },
+	{ "O_NONBLOCK is never seen, by a read",
+	  BYTE_STREAMS | RECORDS | EVENTFD,
+	  STEPS({ WATCH }, { READ, 8 }, { WAITS, 0 }, { PUT, 8 }, { END, 0 },
+		{ READ, 8 }, { PUT, 8 }, { END, 1 }, { UNWATCH }) },
+	{ "O_NONBLOCK is never seen, by a write", PIPES | TWO_WAY,
+	  STEPS({ WATCH }, { WRITE, BIG }, { WAITS, 0 }, { DRAIN }, { END, 0 },
+		{ UNWATCH }) },
+	{ NULL, 0, NULL },
+};
+
+enum { NR_ROWS_MAX = 512 };
+
+struct row rows_stream[NR_ROWS_MAX + 1];
+
+static struct {
+	const struct situation *situation;
+	const struct stream_kind *kind;
+} plays[NR_ROWS_MAX];
+
+static void run_play(void)
+{
+	ptrdiff_t at = this_row - rows_stream;
+
+	play(plays[at].situation, plays[at].kind);
+}
+
+void make_streams(void)
+{
+	const struct situation *situation;
+	const struct stream_kind *kind;
+	size_t nr = 0;
+	char *name;
+
+	for (situation = situations; situation->name; situation++) {
+		for (kind = stream_kinds; kind->name; kind++) {
+			if (!(situation->kinds & kind->bit))
+				continue;
+			if (nr == NR_ROWS_MAX ||
+			    asprintf(&name, "%s: %s", situation->name,
+				     kind->name) < 0)
+				abort();
+			plays[nr].situation = situation;
+			plays[nr].kind = kind;
+			rows_stream[nr].run = run_play;
+			rows_stream[nr++].name = name;
+		}
+	}
+}

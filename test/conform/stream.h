@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows of requests that have to wait: a situation, step by step, on a kind of
+ * file
+ *
+ * Kernel AIO would wait in io_submit, so it cannot be asked. With --calls the
+ * requests of a row are made by a thread that calls read(2), write(2) and their
+ * like one after the other, as the order of submission wants it; without, they
+ * are submitted. What the calls returned is what the events have to carry.
+ *
+ * Steps after which a call may go on are followed, with --calls, by a wait until
+ * the thread sleeps in a call or has made them all; a situation says with END
+ * where a submitted request has to be complete, too, before it goes on.
+ */
+#ifndef STREAM_H
+#define STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The rows' requests are made by calls, in a thread. */
+extern bool by_calls;
+
+/* The kinds of files, as a set. */
+enum {
+	PIPE = 1 << 0,
+	FIFO = 1 << 1, /* opened by its path */
+	UNIX_STREAM = 1 << 2,
+	UNIX_DGRAM = 1 << 3,
+	UNIX_SEQPACKET = 1 << 4,
+	TCP = 1 << 5,
+	UDP = 1 << 6,
+	EVENTFD = 1 << 7,
+	SEMAPHORE = 1 << 8, /* an eventfd with EFD_SEMAPHORE */
+	TIMERFD = 1 << 9,
+	SIGNALFD = 1 << 10,
+	PTY_MASTER = 1 << 11, /* both of a raw terminal */
+	PTY_SLAVE = 1 << 12,
+	FIFO_BOTH = 1 << 13,    /* one descriptor, O_RDWR, is both ends */
+	PIPE_SPLICED = 1 << 14, /* a pipe that once was spliced from */
+	LISTENER = 1 << 15,     /* a TCP socket */
+	INOTIFY = 1 << 16,
+
+	PIPES = PIPE | FIFO | PIPE_SPLICED,
+	TWO_WAY = UNIX_STREAM | TCP, /* byte streams */
+	RECORDS = UNIX_DGRAM | UNIX_SEQPACKET,
+	PTYS = PTY_MASTER | PTY_SLAVE,
+};
+
+struct ends {
+	int own;  /* the requests are on */
+	int peer; /* the other end, or own again: what feeds and empties it */
+};
+
+struct stream_kind {
+	unsigned bit;
+	const char *name;
+	void (*open)(bool is_writer, struct ends *ret_ends);
+	/* Makes it readable, with a number; NULL: bytes are written to peer. */
+	void (*put)(const struct ends *ends, size_t nr);
+};
+
+extern const struct stream_kind stream_kinds[]; /* the last has no name */
+
+enum verb {
+	END_OF_STEPS,
+
+	/* requests, numbered from 0: so many bytes, with flags */
+	READ,
+	READV,
+	WRITE,
+	WRITEV,
+	POLL,           /* for these events */
+	READ_DUPLICATE, /* by another number of the same open file */
+	WAITS,          /* request number: notes whether it is complete */
+	END,            /* request number: notes its result */
+	END_SIGN,       /* the same, if how many bytes is open */
+
+	/* the other end */
+	PUT,        /* gives so many bytes, or a number */
+	TAKE,       /* takes so many bytes, or records */
+	TAKE_ALL,   /* takes what it has now */
+	DRAIN,      /* takes all that fills and writes have given */
+	HOLDS,      /* waits until it holds so many bytes (a pipe) */
+	CLOSE_PEER, /* also RESET: with SO_LINGER at 0 */
+	OPEN_PEER,  /* of a FIFO, again */
+	SHUT_PEER,  /* how, as shutdown(2) has it */
+	RESET,
+
+	/* this end */
+	FILL,      /* writes until there is no room */
+	PUT_BACK,  /* writes so many bytes, which nobody will read */
+	SHUT_OWN,  /* how */
+	CLOSE_OWN, /* the number */
+	REUSE_OWN, /* the number, for another pipe that is ready */
+	WATCH,     /* from now on another process looks at O_NONBLOCK */
+	UNWATCH,   /* notes whether it ever saw it set */
+};
+
+struct step {
+	enum verb verb;
+	size_t nr;
+	uint32_t flags; /* RWF_* of a request */
+};
+
+struct situation {
+	const char *name;
+	unsigned kinds;
+	const struct step *steps;
+};
+
+extern const struct situation situations[]; /* the last has no name */
+
+void play(const struct situation *situation, const struct stream_kind *kind);
+
+#endif
