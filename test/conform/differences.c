@@ -104,12 +104,12 @@ const struct difference differs_fifo_packets = {
 
 const struct difference differs_signals = {
 	.title = "SIGXFSZ and SIGPIPE are not raised for a thread's writes",
-	.text = "Where io_submit, or a call that waits for events, makes a "
-		"write itself, they are raised as in the kernel. A write that "
-		"a thread of the library makes gets EFBIG or EPIPE, and the "
-		"signal stays with that thread, blocked. The error in the "
-		"event is what to look at; programs that ignore these signals "
-		"see no difference.",
+	.text = "Where io_submit makes a write itself, they are raised as in "
+		"the kernel. One that has to wait gets EPIPE later and raises "
+		"nothing, whoever makes it; one that a thread of the library "
+		"makes gets EFBIG, and the signal stays with that thread, "
+		"blocked. The error in the event is what to look at; programs "
+		"that ignore these signals see no difference.",
 };
 
 const struct difference differs_tail = {
