@@ -122,6 +122,7 @@ static struct uaio_ctx *new_ctx(uint32_t nr_pages)
 	uaio_group_init(&ctx->group);
 	list_init(&ctx->waiters);
 	ctx->leader = NULL;
+	ctx->nr_leads = 0;
 	ctx->nr_inline = ctx->nr_queued = ctx->nr_wakeups = 0;
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 	return ctx;

@@ -68,7 +68,8 @@ struct uaio_ctx {
 	struct uaio_group group __attribute__((aligned(UAIO_CACHE_LINE)));
 	uint64_t nr_done;           /* atomic: tickets that have ended */
 	struct list waiters;        /* struct uaio_waiter */
-	struct uaio_waiter *leader; /* borrows: or NULL (wait.h) */
+	struct uaio_waiter *leader; /* borrows: or NULL (lead.h) */
+	uint64_t nr_leads;          /* how often a leader was awake */
 	uint64_t life; /* how many times it was set up; also under reap_lock */
 	uint64_t nr_inline;  /* statistics: completed inside io_submit */
 	uint64_t nr_queued;  /* statistics: went another way */

@@ -200,7 +200,8 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 int uaio_own_fd_yield(int fd)
 {
 	if (!uaio_file_yield(fd) && !uaio_pollers_yield(fd))
-		return -EBUSY;
+		/* It may have been closed since it was found to be ours. */
+		return uaio_ownfd_has(fd) ? -EBUSY : 0;
 	uaio_ownfd_give_up(fd);
 	return 0;
 }

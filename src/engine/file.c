@@ -136,6 +136,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 	file->owns_fd = false;
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
+	store_relaxed(&file->is_awaited, 0);
 	init_lanes(file);
 	store_relaxed(&file->hit_streak, 0);
 	store_relaxed(&file->nowait_refused, 0);

@@ -100,7 +100,8 @@ struct uaio_file {
 	int fd;                 /* atomic */
 	bool owns_fd;           /* a private duplicate: closed with the file */
 	struct list in_private; /* number.c's: if owns_fd */
-	uint32_t nr_using; /* atomic: calls on fd being made (not closing) */
+	uint32_t nr_using;   /* atomic: calls on fd being made (not closing) */
+	uint32_t is_awaited; /* atomic: somebody may wait for them */
 
 	/* ready.c's, under lock */
 	struct uaio_lane lanes[UAIO_NR_LANES];

@@ -103,6 +103,7 @@ static bool pin_again(struct uaio_ctx *ctx, const struct uaio_waiter *waiter)
 
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
 	leads = ctx->leader == waiter;
+	ctx->nr_leads++;
 	if (leads)
 		uaio_ready_pin(&ctx->group.ready);
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
@@ -196,4 +197,21 @@ void uaio_lead_forget(void)
 {
 	if (unlikely(leading.ctx))
 		uaio_lead_stop(leading.ctx, leading.waiter);
+}
+
+bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen)
+{
+	bool is_lost = false;
+
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	if (ctx->leader && ctx->nr_leads == *seen) {
+		/* Should he come back, he finds that he leads no more. */
+		ctx->leader = NULL;
+		is_lost = true;
+	} else if (ctx->leader) {
+		*seen = ctx->nr_leads;
+		uaio_poller_wake(&ctx->group.ready.poller);
+	}
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	return is_lost;
 }

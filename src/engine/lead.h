@@ -16,8 +16,9 @@
  *   I4  Who leads holds a pin while it is awake, and none while it sleeps: a
  *       handler may leave the sleep by siglongjmp(), and a context may go away.
  *       Awake again it looks, under the group's lock, whether it leads still.
- *   I5  One who never came back is found by the thread's next wait. (Until then
- *       the context has a leader who does nothing: other waiters sleep on.)
+ *   I5  One who never came back is found by the next call of his thread that
+ *       waits, or parks something; and by other waiters, who wake who leads now
+ *       and then, and see whether he has been awake (nr_leads).
  */
 #ifndef UAIO_ENGINE_LEAD_H
 #define UAIO_ENGINE_LEAD_H
@@ -43,5 +44,12 @@ void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter);
 
 /* What this thread leads, if it does, was left behind by a handler. */
 void uaio_lead_forget(void);
+
+/*
+ * For a waiter that does not lead and has slept for a while: is the leader still
+ * there? seen is the answer of the last time, at first UINT64_MAX.
+ * Return: whether he is lost; then nobody leads.
+ */
+bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen);
 
 #endif /* UAIO_ENGINE_LEAD_H */

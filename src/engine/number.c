@@ -41,9 +41,13 @@ void uaio_file_unuse(struct uaio_file *file)
 {
 	if (file->kind < UAIO_KIND_STREAM)
 		return;
-	/* [MB:file-use] release: the call is over. Pairs with await_calls(). */
-	if (sub_release(&file->nr_using, 1) == 1)
-		uaio_wake(&file->nr_using, 1);
+	/*
+	 * [MB:file-use] seq_cst: the call is over, then looked who waits for it.
+	 * Pairs with await_calls().
+	 */
+	if (sub_seq_cst(&file->nr_using, 1) == 1 &&
+	    unlikely(load_seq_cst(&file->is_awaited)))
+		uaio_wake(&file->nr_using, UINT32_MAX);
 }
 
 /* Calls on a number of the client's do not block. */
@@ -51,8 +55,10 @@ static void await_calls(struct uaio_file *file)
 {
 	uint32_t nr;
 
-	/* [MB:file-use] acquire: pairs with uaio_file_unuse(). */
-	while ((nr = load_acquire(&file->nr_using)))
+	/* [MB:file-use] seq_cst: waits, then looks. Pairs with
+	 * uaio_file_unuse(). */
+	store_seq_cst(&file->is_awaited, 1);
+	while ((nr = load_seq_cst(&file->nr_using)))
 		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
 }
 

@@ -307,6 +307,7 @@ void uaio_poller_fini(struct uaio_poller *poller)
 {
 	int epoll, wake;
 
+	/* Held throughout: whose the numbers are can be told at any time. */
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	list_remove(&poller->node);
 	lock(poller);
@@ -315,11 +316,11 @@ void uaio_poller_fini(struct uaio_poller *poller)
 	wake = poller->wake;
 	poller->epoll = poller->wake = -1;
 	unlock(poller);
+	if (epoll >= 0 && await_waits(poller, 0) && await_waits(poller, 1)) {
+		uaio_ownfd_close(wake);
+		uaio_ownfd_close(epoll);
+	}
 	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
-	if (epoll < 0 || !await_waits(poller, 0) || !await_waits(poller, 1))
-		return;
-	uaio_ownfd_close(wake);
-	uaio_ownfd_close(epoll);
 }
 
 static struct uaio_poller *find_locked(int fd)

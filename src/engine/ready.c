@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "engine/ctx.h"
+#include "engine/lead.h"
 #include "engine/readyint.h"
 #include "engine/wait.h"
 
@@ -257,6 +258,7 @@ void uaio_ready_submitted(struct uaio_group *group)
 	struct uaio_ready *ready = &group->ready;
 	bool is_watched;
 
+	uaio_lead_forget();
 	if (uaio_ready_tuning.caller_runs && uaio_ready_has_kicked(ready))
 		(void)uaio_ready_run(group, UAIO_RUN_BY_CALLER);
 	/*
@@ -556,8 +558,9 @@ bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by)
 {
 	enum { NR = 64 };
 	struct epoll_event events[NR];
-	int nr = uaio_poller_take(&group->ready.poller, events, NR);
+	int nr;
 
+	nr = uaio_poller_take(&group->ready.poller, events, NR);
 	if (nr > 0)
 		uaio_ready_kick_events(group, events, nr);
 	return uaio_ready_run(group, by) || nr == NR;

@@ -155,6 +155,15 @@ bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by);
  */
 bool uaio_ready_arm(struct uaio_group *group);
 
+/*
+ * The same for what was parked before the last time, nothing since then: others
+ * are tried by callers who are at it all the time.
+ */
+void uaio_ready_arm_stale(struct uaio_group *group);
+
+/* Return: whether all that is parked is known to the epoll. */
+bool uaio_ready_is_armed(struct uaio_ready *ready);
+
 /* Return: whether something was kicked that nobody is running. */
 bool uaio_ready_has_kicked(struct uaio_ready *ready);
 

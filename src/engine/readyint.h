@@ -34,8 +34,10 @@ struct uaio_watch {
 	struct list in_group;
 	struct list in_list; /* of that place */
 	enum uaio_watch_place place;
-	uint32_t lanes;  /* bits: which are to be run */
-	bool is_unarmed; /* something was parked that armed may not cover */
+	uint32_t lanes;      /* bits: which are to be run */
+	bool is_unarmed;     /* something was parked that armed may not cover */
+	uint32_t nr_fresh;   /* how often something was parked */
+	uint32_t seen_fresh; /* at the last look for what is stale */
 };
 
 extern struct uaio_ready_tuning uaio_ready_tuning;

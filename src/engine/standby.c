@@ -24,6 +24,7 @@
 #include "engine/entry.h"
 #include "engine/readyint.h"
 #include "engine/thread.h"
+#include "engine/wait.h"
 
 enum {
 	TICK_NS = 1000000,
@@ -210,7 +211,11 @@ static bool serve(struct uaio_ready *ready)
 		return false;
 	}
 	/* What cannot be polled was kicked by arming. */
-	return !uaio_ready_look(group, UAIO_RUN_BY_STANDBY) && !is_left;
+	is_left |= uaio_ready_look(group, UAIO_RUN_BY_STANDBY);
+	/* One may have gone to sleep because we were at it. */
+	if (is_left)
+		uaio_waiters_pass_on(group);
+	return !is_left;
 }
 
 enum care { CARE_LEAVE, CARE_OTHERS, CARE_OURS };
@@ -222,18 +227,29 @@ enum care { CARE_LEAVE, CARE_OTHERS, CARE_OURS };
 static enum care look_at(struct uaio_ready *ready, bool is_urgent)
 {
 	bool attended = is_attended(ready), parks = has_parked_more(ready);
+	bool is_adopted;
 	/* relaxed: who stops leading puts it on the list */
 	bool is_led = load_relaxed(&ready->is_led);
 
-	if (!is_urgent && is_led)
+	if (!is_urgent && is_led) {
+		/* Some can only be asked now and then, and it sleeps. */
+		if (!uaio_ready_is_armed(ready) ||
+		    uaio_ready_has_kicked(ready))
+			uaio_waiters_pass_on(group_of(ready));
 		return parks ? CARE_OTHERS : CARE_LEAVE;
-	if (!is_urgent && attended)
+	}
+	if (!is_urgent && attended) {
+		/* Callers may go on with some and never come to others. */
+		uaio_ready_arm_stale(group_of(ready));
+		(void)uaio_ready_look(group_of(ready), UAIO_RUN_BY_STANDBY);
 		return CARE_OTHERS;
+	}
 	if (!load_relaxed(&ready->nr_parked))
 		return parks ? CARE_OTHERS : CARE_LEAVE;
 	if (is_led || attended)
 		return serve(ready) ? CARE_OTHERS : CARE_OURS;
-	return adopt(ready) && serve(ready) ? CARE_LEAVE : CARE_OURS;
+	is_adopted = adopt(ready);
+	return serve(ready) && is_adopted ? CARE_LEAVE : CARE_OURS;
 }
 
 /*

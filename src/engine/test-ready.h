@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of waiting on a pipe share: one pipe, one context. */
+/*
+ * What the tests of waiting on a pipe share: one pipe, one context; and how
+ * long it took. One measurement may be long for want of a processor, so what is
+ * compared with a limit is the median of several.
+ */
 #ifndef TEST_READY_H
 #define TEST_READY_H
 
 #include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "engine/ring.h"
+#include "front/libaio/aio.h"
 #include "unit.h"
 
 static int ends[2]; /* of a pipe: read, write */
@@ -28,6 +38,71 @@ static inline void close_pipe(void)
 static inline void put_text(const char *text)
 {
 	assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
+}
+
+/* The one read of a byte that is used again and again. */
+static inline struct iocb read_of_byte(char *byte)
+{
+	return unit_iocb(IOCB_CMD_PREAD, ends[0], byte, 1, 0);
+}
+
+/* times */
+
+struct times {
+	unsigned nr;
+	int64_t ns[100];
+};
+
+static inline int compare_times(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static inline void add_time(struct times *times, int64_t since)
+{
+	assert_true(times->nr < NR_ELEMENTS(times->ns));
+	times->ns[times->nr++] = uaio_now_ns() - since;
+}
+
+static inline void assert_median_below_ms(struct times *times, int64_t ms)
+{
+	qsort(times->ns, times->nr, sizeof(times->ns[0]), compare_times);
+	assert_true(times->nr);
+	if (times->ns[times->nr / 2] >= ms * 1000000)
+		fail_msg("%ld us", (long)(times->ns[times->nr / 2] / 1000));
+}
+
+/* Time passes in which the caller makes no call of ours. */
+static inline void stay_away_us(int64_t us)
+{
+	for (int64_t end = uaio_now_ns() + us * 1000; uaio_now_ns() < end;)
+		sched_yield();
+}
+
+/* a client that looks at its ring and makes no call */
+
+static inline bool has_unread(void *arg)
+{
+	struct uaio_ring_map *map =
+		(struct uaio_ring_map *)(uintptr_t) * (uint64_t *)arg;
+
+	return load_acquire(&map->tail) != load_relaxed(&map->head);
+}
+
+/* Return: res of the one event; the caller is the only one who takes any. */
+static inline int64_t take_from_ring(uint64_t ring)
+{
+	struct uaio_ring_map *map = (struct uaio_ring_map *)(uintptr_t)ring;
+	uint32_t head;
+	int64_t res;
+
+	unit_await(has_unread, &ring);
+	head = load_relaxed(&map->head);
+	res = map->events[head].res;
+	store_release(&map->head, (head + 1) % map->nr);
+	return res;
 }
 
 #endif /* TEST_READY_H */

@@ -155,6 +155,32 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 }
 
 /*
+ * Somebody else leads, or nothing is parked. Who leads may be lost: that is looked
+ * for while there is one.
+ */
+static int wait_following(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+			  const struct uaio_wait *wait)
+{
+	const int64_t max_ns = 1000000000;
+	struct uaio_wait slice = *wait;
+	uint64_t seen = UINT64_MAX;
+	int64_t look_ns = 10000000;
+	int ret;
+
+	do {
+		/* relaxed: one who begins to lead is there */
+		slice.deadline_ns = load_relaxed(&ctx->group.ready.is_led)
+					    ? uaio_now_ns() + look_ns
+					    : UAIO_FOREVER;
+		if (slice.deadline_ns >= wait->deadline_ns)
+			return wait_asleep(waiter, wait);
+		ret = wait_asleep(waiter, &slice);
+		look_ns = 2 * look_ns < max_ns ? 2 * look_ns : max_ns;
+	} while (ret == -ETIMEDOUT && !uaio_lead_challenge(ctx, &seen));
+	return ret == -ETIMEDOUT ? 0 : ret;
+}
+
+/*
  * Take the waiter in, unless it need not sleep. Return: 0, -EINVAL.
  */
 static int enter(struct uaio_ctx *ctx, uint64_t life,
@@ -218,7 +244,7 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 		bool leads = waiter->leads;
 
 		ret = leads ? uaio_lead(ctx, waiter, wait)
-			    : wait_asleep(waiter, wait);
+			    : wait_following(ctx, waiter, wait);
 		leave(ctx, waiter);
 		if (leads)
 			uaio_lead_stop(ctx, waiter);
@@ -377,11 +403,14 @@ static void look_at_parked(struct uaio_ctx *ctx, const struct uaio_wait *wait)
 {
 	struct uaio_ready *ready = &ctx->group.ready;
 
+	(void)uaio_ready_run(&ctx->group, UAIO_RUN_BY_CALLER);
 	/* relaxed: advice */
-	if (wait->deadline_ns == 0 && !load_relaxed(&ready->is_led))
+	if (wait->deadline_ns == 0 && !load_relaxed(&ready->is_led) &&
+	    !uaio_ring_unread(&ctx->ring)) {
+		/* What the epoll does not know it would not tell. */
+		(void)uaio_ready_arm(&ctx->group);
 		(void)uaio_ready_look(&ctx->group, UAIO_RUN_BY_CALLER);
-	else
-		(void)uaio_ready_run(&ctx->group, UAIO_RUN_BY_CALLER);
+	}
 	uaio_ready_unpin(ready);
 }
 

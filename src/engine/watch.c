@@ -98,6 +98,7 @@ void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes)
 	lock(ready);
 	watch->lanes |= lanes;
 	watch->is_unarmed = true;
+	watch->nr_fresh++;
 	if (watch->place != UAIO_WATCH_KICKED)
 		move_locked(ready, watch, UAIO_WATCH_FRESH);
 	unlock(ready);
@@ -161,6 +162,7 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	watch->armed = 0;
 	watch->lanes = 0;
 	watch->is_unarmed = false;
+	watch->nr_fresh = watch->seen_fresh = 0;
 	watch->place = UAIO_WATCH_IDLE;
 	list_init(&watch->in_list);
 	list_add_tail(&file->watches, &watch->in_file);
@@ -339,54 +341,90 @@ static int arm_locked(struct uaio_watch *watch, struct uaio_file *file)
 	return 0;
 }
 
-static bool arm_next(struct uaio_group *group, bool *ret_all)
+/*
+ * Arm one that is in no list, and whose context's lock is held; it is released
+ * meanwhile. Return: whether that was possible.
+ */
+static bool arm_and_relock(struct uaio_ready *ready, struct uaio_watch *watch)
 {
-	struct uaio_ready *ready = &group->ready;
-	struct uaio_file *file = NULL;
-	struct uaio_watch *watch;
+	struct uaio_file *file = watch->file;
 	int ret;
 
-	lock(ready);
-	watch = first_of(&ready->fresh);
-	if (!watch)
-		watch = first_of(&ready->unarmed);
-	if (watch) {
-		move_locked(ready, watch, UAIO_WATCH_IDLE);
-		watch->is_unarmed = false;
-		if (uaio_file_try_get(watch->file))
-			file = watch->file;
-	}
+	watch->is_unarmed = false;
+	if (!uaio_file_try_get(file))
+		return true;
 	unlock(ready);
-	if (!file)
-		return watch;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	ret = arm_locked(watch, file);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	lock(ready);
 	if (ret < 0) {
-		lock(ready);
 		watch->is_unarmed = true;
 		if (watch->place != UAIO_WATCH_KICKED)
 			move_locked(ready, watch, UAIO_WATCH_REFUSED);
-		unlock(ready);
 	}
+	unlock(ready);
 	uaio_file_put(file);
-	*ret_all &= ret == 0;
+	lock(ready);
+	return ret == 0;
+}
+
+static bool arm_next_locked(struct uaio_ready *ready, bool *ret_all)
+{
+	struct uaio_watch *watch = first_of(&ready->fresh);
+
+	if (!watch)
+		watch = first_of(&ready->unarmed);
+	if (!watch)
+		return false;
+	move_locked(ready, watch, UAIO_WATCH_IDLE);
+	*ret_all &= arm_and_relock(ready, watch);
 	return true;
+}
+
+bool uaio_ready_is_armed(struct uaio_ready *ready)
+{
+	bool all;
+
+	lock(ready);
+	all = list_is_empty(&ready->refused) && list_is_empty(&ready->fresh) &&
+	      list_is_empty(&ready->unarmed);
+	unlock(ready);
+	return all;
 }
 
 bool uaio_ready_arm(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
-	bool all = uaio_poller_open(&ready->poller) == 0, is_none;
+	bool all = uaio_poller_open(&ready->poller) == 0;
 
-	while (all && arm_next(group, &all))
-		;
 	lock(ready);
-	is_none = list_is_empty(&ready->refused) &&
-		  list_is_empty(&ready->fresh) &&
-		  list_is_empty(&ready->unarmed);
+	while (all && arm_next_locked(ready, &all))
+		;
 	unlock(ready);
-	return is_none;
+	return uaio_ready_is_armed(ready);
+}
+
+void uaio_ready_arm_stale(struct uaio_group *group)
+{
+	enum { NR = 64 };
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_watch *watch;
+
+	if (uaio_poller_open(&ready->poller) < 0)
+		return;
+	lock(ready);
+	for (unsigned i = 0; i < NR && (watch = first_of(&ready->unarmed));
+	     i++) {
+		bool is_stale = watch->nr_fresh == watch->seen_fresh;
+
+		watch->seen_fresh = watch->nr_fresh;
+		move_locked(ready, watch,
+			    is_stale ? UAIO_WATCH_IDLE : UAIO_WATCH_UNARMED);
+		if (is_stale && !arm_and_relock(ready, watch))
+			break;
+	}
+	unlock(ready);
 }
 
 void uaio_ready_kick_refused(struct uaio_group *group)

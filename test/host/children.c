@@ -200,6 +200,8 @@ void vfork_starts_at_once(void)
 /* A number of the engine's is, in the child, any number. */
 void vfork_numbers(void)
 {
+	enum { NR = 8 };
+	int flags[NR];
 	aio_context_t ctx = host_context(4);
 	struct io_event event;
 	struct iocb iocb;
@@ -213,13 +215,15 @@ void vfork_numbers(void)
 	REQUIRE(number >= 0);
 	pid = vfork();
 	if (pid == 0) {
+		for (int i = 0; i < NR; i++)
+			flags[i] = fcntl(number + 1 + i, F_GETFD);
 		if (dup2(ends[1], number) != number ||
 		    fcntl(number, F_GETFL) != O_WRONLY || close(number) ||
 		    fcntl(number, F_GETFL) != -1)
 			_exit(1);
 		/* Nothing of the parent's has moved out of the way. */
-		for (int fd = number + 1; fd < number + 8; fd++)
-			if (fcntl(fd, F_GETFD) != -1)
+		for (int i = 0; i < NR; i++)
+			if (fcntl(number + 1 + i, F_GETFD) != flags[i])
 				_exit(3);
 		if (close(ends[0]) || close(ends[1]) ||
 		    syscall(SYS_close_range, 3, ~0u, 0))

@@ -15,6 +15,7 @@ enum { SECONDS = 10, HANG_SECONDS = 60 };
 
 static uint64_t seed;
 static int64_t end_ns;
+static bool is_long;
 
 struct random random_start(unsigned nr)
 {
@@ -41,14 +42,18 @@ bool is_over(void)
 	return uaio_now_ns() >= end_ns;
 }
 
+uint64_t least_bytes(void)
+{
+	return is_long ? 1u << 30 : 16u << 20;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
 } kinds[] = {
-	{ "contexts", torture_contexts },
-	{ "ordering", torture_ordering },
-	{ "churn", torture_churn },
-	{ "streams", torture_streams },
+	{ "contexts", torture_contexts }, { "ordering", torture_ordering },
+	{ "churn", torture_churn },       { "streams", torture_streams },
+	{ "sharing", torture_sharing },   { "waiters", torture_waiters },
 };
 
 int main(int argc, char **argv)
@@ -57,6 +62,7 @@ int main(int argc, char **argv)
 	struct unit_footprint before;
 	const char *leak;
 
+	is_long = seconds > SECONDS;
 	seed = argc > 3 ? strtoull(argv[3], NULL, 0) : (uint64_t)uaio_now_ns();
 	for (size_t i = 0; i < NR_ELEMENTS(kinds); i++) {
 		if (argc < 2 || strcmp(argv[1], kinds[i].name))

@@ -36,9 +36,14 @@ uint32_t random_below(struct random *random, uint32_t n);
 /* Return: whether time is up. */
 bool is_over(void);
 
+/* Return: what streams carry at the least, however long it takes. */
+uint64_t least_bytes(void);
+
 int torture_contexts(void);
 int torture_ordering(void);
 int torture_churn(void);
 int torture_streams(void);
+int torture_sharing(void);
+int torture_waiters(void);
 
 #endif /* TORTURE_H */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 
 #include "base/atomic.h"
@@ -56,7 +57,9 @@ static int failure_of(long nr, const long args[6])
 	case SYS_fcntl: return args[1] == F_GETFL ? -EBADF : -EMFILE;
 	case SYS_lseek: return -EBADF;
 	case SYS_openat:
+	case SYS_epoll_create1:
 	case SYS_eventfd2: return -EMFILE;
+	case SYS_epoll_ctl: return args[1] == EPOLL_CTL_DEL ? 0 : -ENOSPC;
 	case SYS_readlinkat: return -EACCES;
 	case SYS_ppoll: return -ENOMEM;
 	case SYS_mmap:

@@ -83,6 +83,46 @@ static bool is_engine_thread(const char *tid)
 	return got <= 0 || !strncmp(name, "uaio-", 5);
 }
 
+/* A field of /proc/self/task/tid/status, or 0: it has gone. */
+static uint64_t status_of(const char *tid, const char *field)
+{
+	char path[300], text[4096];
+	const char *at;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	at = strstr(text, field);
+	return at ? strtoull(at + strlen(field), NULL, 10) : 0;
+}
+
+unsigned unit_engine_threads(uint64_t *ret_nr_sleeps)
+{
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *entry;
+	uint64_t nr_sleeps = 0;
+	unsigned nr = 0;
+
+	assert(dir);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || !is_engine_thread(entry->d_name))
+			continue;
+		nr++;
+		nr_sleeps +=
+			status_of(entry->d_name, "\nvoluntary_ctxt_switches:");
+	}
+	closedir(dir);
+	if (ret_nr_sleeps)
+		*ret_nr_sleeps = nr_sleeps;
+	return nr;
+}
+
 static unsigned count_threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -256,6 +296,14 @@ void unit_await_sleep(const struct unit_thread *thread)
 			sched_yield();
 		while (!load_acquire(&thread->tid) ||
 		       !unit_is_asleep(thread->tid));
+}
+
+uint64_t unit_thread_sleeps(const struct unit_thread *thread)
+{
+	char tid[16];
+
+	snprintf(tid, sizeof(tid), "%u", load_acquire(&thread->tid));
+	return status_of(tid, "\nvoluntary_ctxt_switches:");
 }
 
 void unit_await(bool (*condition)(void *arg), void *arg)

@@ -57,6 +57,9 @@ struct unit_footprint {
 
 void unit_footprint(struct unit_footprint *ret_footprint);
 
+/* Return: how many threads the engine has, and how often they have slept. */
+unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
+
 /* Return: what of before has grown since, or NULL. Gives threads time to go. */
 const char *unit_find_leak(const struct unit_footprint *before);
 
@@ -89,6 +92,9 @@ long unit_thread_join(struct unit_thread *thread);
 bool unit_is_asleep(uint32_t tid);
 /* Return once it does. */
 void unit_await_sleep(const struct unit_thread *thread);
+
+/* Return: how often it has slept. */
+uint64_t unit_thread_sleeps(const struct unit_thread *thread);
 
 /* Return once condition(arg) is true; the alarm ends the test if it stays so. */
 void unit_await(bool (*condition)(void *arg), void *arg);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who makes what waits for a stream: the threads that submit and wait. The
+ * engine's own thread is there for clients that do not call in, and otherwise
+ * sleeps; both the engine's counters and the kernel's tell.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <stdio.h>
+
+#include "engine/ready.h"
+#include "engine/test-ready.h"
+
+enum {
+	ROUNDS = 2000,
+	/* Who has lost its processor between two calls may be helped out. */
+	SELDOM = 100, /* once in so many requests */
+};
+
+/* Two threads, a pipe to each, a context for each. */
+struct player {
+	uint64_t handle;
+	int in, out;
+	unsigned nr_rounds;
+	bool begins;
+};
+
+static long strike(struct player *player, char byte)
+{
+	struct iocb iocb = unit_iocb(IOCB_CMD_PWRITE, player->out, &byte, 1, 0);
+
+	if (unit_submit(player->handle, &iocb) != 1)
+		return -EIO;
+	return unit_reap_one(player->handle) == 1 ? 0 : -EIO;
+}
+
+static long play(void *arg)
+{
+	struct player *player = arg;
+
+	for (unsigned i = 0; i < player->nr_rounds; i++) {
+		char byte = 0;
+		struct iocb iocb =
+			unit_iocb(IOCB_CMD_PREAD, player->in, &byte, 1, 0);
+
+		if (player->begins && strike(player, (char)i))
+			return -1;
+		if (unit_submit(player->handle, &iocb) != 1 ||
+		    unit_reap_one(player->handle) != 1 || byte != (char)i)
+			return -2;
+		if (!player->begins && strike(player, (char)i))
+			return -3;
+	}
+	return 0;
+}
+
+struct work {
+	struct uaio_ready_counters counters;
+	uint64_t nr_sleeps; /* of the engine's threads, says the kernel */
+};
+
+static void note(struct work *ret)
+{
+	uaio_ready_count(&ret->counters);
+	(void)unit_engine_threads(&ret->nr_sleeps);
+}
+
+/* What a game has taken. */
+static void play_game(unsigned nr_rounds, struct work *ret)
+{
+	struct player players[2] = { { 0 }, { 0 } };
+	struct unit_thread threads[2];
+	struct work before;
+	int pipes[2][2];
+	uint64_t *to = (uint64_t *)&ret->counters;
+	const uint64_t *from = (const uint64_t *)&before.counters;
+
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+	for (unsigned i = 0; i < 2; i++)
+		players[i] = (struct player){
+			.handle = unit_context(4),
+			.in = pipes[i][0],
+			.out = pipes[!i][1],
+			.nr_rounds = nr_rounds,
+			.begins = i == 0,
+		};
+	note(&before);
+	for (unsigned i = 0; i < 2; i++)
+		unit_thread_start(&threads[i], play, &players[i]);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(unit_thread_join(&threads[i]), 0);
+	note(ret);
+	for (unsigned i = 0; i < sizeof(ret->counters) / sizeof(*to); i++)
+		to[i] -= from[i];
+	ret->nr_sleeps -= before.nr_sleeps;
+	for (unsigned i = 0; i < 2; i++) {
+		unit_destroy(players[i].handle);
+		unit_close(pipes[i][0]);
+		unit_close(pipes[i][1]);
+	}
+	printf("%u rounds: %lu parked, %lu by callers, %lu by the engine's "
+	       "thread, which woke %lu times and slept %lu, %lu tries, %lu "
+	       "sleeps in epoll, %lu events, %lu armed\n",
+	       nr_rounds, (unsigned long)ret->counters.nr_parked,
+	       (unsigned long)ret->counters.nr_by_caller,
+	       (unsigned long)ret->counters.nr_by_standby,
+	       (unsigned long)ret->counters.nr_standby_wakes,
+	       (unsigned long)ret->nr_sleeps,
+	       (unsigned long)ret->counters.nr_tries,
+	       (unsigned long)ret->counters.nr_sleeps,
+	       (unsigned long)ret->counters.nr_events,
+	       (unsigned long)ret->counters.nr_arms);
+}
+
+static void a_ping_pong_is_made_by_those_who_wait(void **state)
+{
+	unsigned nr = unit_rounds(ROUNDS);
+	uint64_t seldom = 1 + 2 * nr / SELDOM;
+	struct work work;
+
+	(void)state;
+	play_game(nr, &work);
+	/* One of two reads waits at the least: nobody writes but who has read. */
+	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
+	assert_int_equal(work.counters.nr_by_caller +
+				 work.counters.nr_by_standby,
+			 work.counters.nr_parked);
+	assert_in_range(work.counters.nr_by_standby, 0, seldom);
+	assert_in_range(work.counters.nr_standby_wakes, 0, seldom);
+	assert_in_range(work.nr_sleeps, 0, seldom);
+	/* A file is armed once, not for each request. */
+	assert_in_range(work.counters.nr_arms, 0, seldom + 4);
+}
+
+static void callers_that_do_not_run_have_it_done(void **state)
+{
+	const struct uaio_ready_tuning tuning = { .caller_runs = false,
+						  .delays_kick = true };
+	const struct uaio_ready_tuning usual = { true, true };
+	unsigned nr = unit_rounds(ROUNDS / 4);
+	struct work work;
+
+	(void)state;
+	uaio_ready_tune(&tuning);
+	play_game(nr, &work);
+	uaio_ready_tune(&usual);
+	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
+	assert_int_equal(work.counters.nr_by_caller, 0);
+	assert_int_equal(work.counters.nr_by_standby, work.counters.nr_parked);
+	/* And it is what one pays for. */
+	assert_true(work.counters.nr_standby_wakes >= nr / 2);
+}
+
+static void what_is_ready_parks_nothing_and_arms_nothing(void **state)
+{
+	struct uaio_ready_counters before, after;
+	char byte = 'x';
+
+	(void)state;
+	open_pipe(4);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < 100; i++) {
+		struct iocb iocbs[2] = {
+			unit_iocb(IOCB_CMD_PWRITE, ends[1], &byte, 1, 0),
+			read_of_byte(&byte),
+		};
+
+		for (unsigned k = 0; k < 2; k++) {
+			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
+			assert_int_equal(unit_reap_one(handle), 1);
+		}
+	}
+	uaio_ready_count(&after);
+	assert_memory_equal(&before, &after, sizeof(after));
+	close_pipe();
+}
+
+/* A waiter that finds its byte there when it comes needs no epoll. */
+static void what_has_got_ready_is_made_before_anybody_sleeps(void **state)
+{
+	struct uaio_ready_counters before, after;
+	unsigned nr = unit_rounds(ROUNDS);
+
+	(void)state;
+	open_pipe(4);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < nr; i++) {
+		char byte;
+		struct iocb iocb = read_of_byte(&byte);
+
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		put_text("x");
+		assert_int_equal(unit_reap_one(handle), 1);
+	}
+	uaio_ready_count(&after);
+	assert_int_equal(after.nr_parked - before.nr_parked, nr);
+	assert_in_range(after.nr_by_standby - before.nr_by_standby, 0,
+			1 + nr / SELDOM);
+	assert_in_range(after.nr_standby_wakes - before.nr_standby_wakes, 0,
+			1 + nr / SELDOM);
+	assert_in_range(after.nr_sleeps - before.nr_sleeps, 0, 1 + nr / SELDOM);
+	assert_in_range(after.nr_arms - before.nr_arms, 0, 1 + nr / SELDOM);
+	close_pipe();
+}
+
+/* Of several who wait one is woken by the file, and makes what got ready. */
+enum { NR_SLEEPERS = 4, NR_EVENTS = 100 };
+
+static uint32_t nr_taken; /* atomic */
+
+static long take_events(void *arg)
+{
+	char byte;
+	struct iocb iocb = read_of_byte(&byte);
+	long nr = 0;
+
+	(void)arg;
+	for (; load_acquire(&nr_taken) < NR_EVENTS; nr++) {
+		struct io_event event;
+
+		if (unit_submit(handle, &iocb) != 1 ||
+		    unit_reap(handle, 1, &event) != 1)
+			return -1;
+		add_acquire(&nr_taken, 1);
+	}
+	return nr;
+}
+
+static bool has_taken(void *arg)
+{
+	return load_acquire(&nr_taken) >= *(uint32_t *)arg;
+}
+
+static void what_gets_ready_is_made_by_one_of_those_who_wait(void **state)
+{
+	struct unit_thread threads[NR_SLEEPERS];
+	struct uaio_ready_counters before, after;
+
+	(void)state;
+	open_pipe(NR_SLEEPERS + 1);
+	store_relaxed(&nr_taken, 0);
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		unit_thread_start(&threads[i], take_events, NULL);
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		unit_await_sleep(&threads[i]);
+	uaio_ready_count(&before);
+	for (uint32_t i = 0; i < NR_EVENTS - 1;) {
+		put_text("x");
+		i++;
+		unit_await(has_taken, &i);
+		for (unsigned k = 0; k < NR_SLEEPERS; k++)
+			unit_await_sleep(&threads[k]);
+	}
+	uaio_ready_count(&after);
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		put_text("x");
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		assert_true(unit_thread_join(&threads[i]) >= 0);
+	assert_in_range(after.nr_events - before.nr_events, 0, 2 * NR_EVENTS);
+	assert_in_range(after.nr_sleeps - before.nr_sleeps, 0, 2 * NR_EVENTS);
+	/* That succeeds; what follows in the lane, and is submitted, does not. */
+	assert_in_range(after.nr_tries - before.nr_tries, 0, 4 * NR_EVENTS);
+	assert_in_range(after.nr_by_standby - before.nr_by_standby, 0,
+			1 + NR_EVENTS / 10);
+	close_pipe();
+}
+
+/*
+ * Who sleeps for what is on a file leaves, and whoever sleeps beside it takes
+ * that over, not the engine's thread.
+ */
+static long wait_briefly(void *arg)
+{
+	struct timespec moment = { 0, 2000000 };
+	struct uaio_event event;
+
+	(void)arg;
+	return uaio_aio_getevents(handle, 1, 1, &event, &moment);
+}
+
+static long wait_for_one(void *arg)
+{
+	(void)arg;
+	return unit_reap_one(handle);
+}
+
+static void who_sleeps_on_takes_over(void **state)
+{
+	enum { NR = 40 };
+	struct uaio_ready_counters before, after;
+
+	(void)state;
+	open_pipe(4);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < NR; i++) {
+		struct unit_thread first, second;
+		struct iocb iocb;
+		char byte;
+
+		iocb = read_of_byte(&byte);
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		unit_thread_start(&first, wait_briefly, NULL);
+		unit_await_sleep(&first);
+		unit_thread_start(&second, wait_for_one, NULL);
+		unit_await_sleep(&second);
+		assert_int_equal(unit_thread_join(&first), 0);
+		unit_await_sleep(&second);
+		put_text("x");
+		assert_int_equal(unit_thread_join(&second), 1);
+	}
+	uaio_ready_count(&after);
+	assert_in_range(after.nr_by_standby - before.nr_by_standby, 0, NR / 4);
+	close_pipe();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_ping_pong_is_made_by_those_who_wait),
+		UNIT_TEST(callers_that_do_not_run_have_it_done),
+		UNIT_TEST(what_is_ready_parks_nothing_and_arms_nothing),
+		UNIT_TEST(what_has_got_ready_is_made_before_anybody_sleeps),
+		UNIT_TEST(what_gets_ready_is_made_by_one_of_those_who_wait),
+		UNIT_TEST(who_sleeps_on_takes_over),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What many read from one stream in many contexts is read once
+ *
+ * Numbered records come through pipes, whole. Threads read them, each with
+ * several requests at a time, in contexts that they share; events are taken by
+ * whoever comes by, asleep or not. Some requests are cancelled.
+ *
+ * The law: each record is read once, each request has one event, and the
+ * requests of one thread on one pipe get their records in order.
+ */
+#undef NDEBUG
+#include "torture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+enum {
+	NR_PIPES = 3,
+	NR_CONTEXTS = 3,
+	NR_THREADS = 4,
+	NR_SLOTS = 8, /* of a thread on a pipe */
+	RECORD = sizeof(uint64_t),
+	RECORDS_MAX = 64, /* at a time: a write of so few is not cut */
+};
+
+enum state { FREE, PENDING, DONE };
+
+struct slot {
+	struct iocb iocb;
+	uint64_t handle;
+	uint64_t record;
+	int64_t res;
+	uint32_t state; /* atomic: enum state */
+};
+
+/* What one thread reads from one pipe, oldest first. */
+struct queue {
+	struct slot slots[NR_SLOTS];
+	/* free-running: [oldest, next) are on their way */
+	unsigned oldest, next;
+	uint64_t last; /* the record read last, and one */
+	bool has_ended;
+};
+
+static struct pipe {
+	struct unit_thread writer;
+	struct random random;
+	int ends[2];
+	uint64_t nr_written;
+	/* atomic, of what was read */
+	uint64_t nr_read, sum, squares;
+} pipes[NR_PIPES];
+
+static struct reader {
+	struct unit_thread thread;
+	struct random random;
+	struct queue queues[NR_PIPES];
+	unsigned long nr_cancelled;
+} readers[NR_THREADS];
+
+static uint64_t handles[NR_CONTEXTS];
+
+static long write_records(void *arg)
+{
+	struct pipe *pipe = arg;
+	uint64_t records[RECORDS_MAX];
+
+	while (!is_over()) {
+		uint32_t max = random_below(&pipe->random, 8) ? 4 : RECORDS_MAX;
+		uint32_t nr = 1 + random_below(&pipe->random, max);
+
+		for (uint32_t i = 0; i < nr; i++)
+			records[i] = pipe->nr_written + i;
+		REQUIRE(write(pipe->ends[1], records, nr * RECORD) ==
+			nr * RECORD);
+		pipe->nr_written += nr;
+		/* Now they wait, and mostly they are waited for. */
+		if (random_below(&pipe->random, 2))
+			usleep(random_below(&pipe->random, 400));
+	}
+	unit_close(pipe->ends[1]);
+	return 0;
+}
+
+static void submit_one(struct reader *reader, unsigned nr)
+{
+	struct queue *queue = &reader->queues[nr];
+	struct slot *slot = &queue->slots[queue->next++ % NR_SLOTS];
+
+	REQUIRE(load_relaxed(&slot->state) == FREE);
+	slot->handle = handles[random_below(&reader->random, NR_CONTEXTS)];
+	slot->iocb = unit_iocb(IOCB_CMD_PREAD, pipes[nr].ends[0], &slot->record,
+			       RECORD, 0);
+	slot->iocb.aio_data = (uintptr_t)slot;
+	store_relaxed(&slot->state, PENDING);
+	REQUIRE(unit_submit(slot->handle, &slot->iocb) == 1);
+}
+
+/* Of whomever the requests are. */
+static void take_events(struct reader *reader, bool may_sleep)
+{
+	struct timespec moment = {
+		.tv_nsec =
+			may_sleep ? random_below(&reader->random, 2000000) : 0,
+	};
+	struct uaio_event events[4];
+	uint64_t handle = handles[random_below(&reader->random, NR_CONTEXTS)];
+	long nr = 1 + random_below(&reader->random, 4);
+	long ret = uaio_aio_getevents(handle, random_below(&reader->random, 2),
+				      nr, events, &moment);
+
+	REQUIRE(ret >= 0 && ret <= nr);
+	for (long i = 0; i < ret; i++) {
+		struct slot *slot = (struct slot *)(uintptr_t)events[i].data;
+		uint32_t pending = PENDING;
+
+		slot->res = events[i].res;
+		REQUIRE(slot->handle == handle);
+		REQUIRE(__atomic_compare_exchange_n(
+			&slot->state, &pending, DONE, false, __ATOMIC_RELEASE,
+			__ATOMIC_RELAXED));
+	}
+}
+
+static void account(struct pipe *pipe, struct queue *queue,
+		    const struct slot *slot)
+{
+	REQUIRE(slot->res == RECORD || slot->res == 0 ||
+		slot->res == -ECANCELED);
+	if (slot->res == 0)
+		queue->has_ended = true;
+	if (slot->res != RECORD)
+		return;
+	REQUIRE(!queue->has_ended);
+	REQUIRE(slot->record >= queue->last);
+	queue->last = slot->record + 1;
+	add_relaxed(&pipe->nr_read, 1);
+	add_relaxed(&pipe->sum, slot->record);
+	add_relaxed(&pipe->squares, slot->record * slot->record);
+}
+
+/* Account for those that are done, the oldest first, and submit new ones. */
+static bool go_on(struct reader *reader, unsigned nr)
+{
+	struct queue *queue = &reader->queues[nr];
+
+	for (; queue->oldest != queue->next; queue->oldest++) {
+		struct slot *slot = &queue->slots[queue->oldest % NR_SLOTS];
+
+		if (load_acquire(&slot->state) != DONE)
+			break;
+		account(&pipes[nr], queue, slot);
+		store_relaxed(&slot->state, FREE);
+	}
+	while (!queue->has_ended && queue->next - queue->oldest < NR_SLOTS)
+		submit_one(reader, nr);
+	return queue->oldest != queue->next;
+}
+
+/* One of its own that may be on its way. */
+static void cancel_one(struct reader *reader)
+{
+	unsigned nr = random_below(&reader->random, NR_PIPES);
+	struct slot *slot =
+		&reader->queues[nr]
+			 .slots[random_below(&reader->random, NR_SLOTS)];
+	int ret;
+
+	if (load_relaxed(&slot->state) != PENDING)
+		return;
+	if (random_below(&reader->random, 2)) {
+		ret = (int)uaio_aio_cancel(slot->handle, &slot->iocb);
+		REQUIRE(ret == -EINPROGRESS || ret == -EINVAL);
+	} else {
+		ret = uaio_ctx_cancel_one(slot->handle, (uintptr_t)&slot->iocb);
+		REQUIRE(ret == 0 || ret == -ENOENT || ret == -EALREADY);
+	}
+	reader->nr_cancelled += ret == -EINPROGRESS || ret == 0;
+}
+
+static long read_records(void *arg)
+{
+	struct reader *reader = arg;
+	bool is_at_it = true;
+
+	while (is_at_it) {
+		is_at_it = false;
+		for (unsigned i = 0; i < NR_PIPES; i++)
+			is_at_it |= go_on(reader, i);
+		if (random_below(&reader->random, 16) == 0)
+			cancel_one(reader);
+		take_events(reader, random_below(&reader->random, 4));
+	}
+	return 0;
+}
+
+/* Sum and sum of squares of all numbers below n. */
+static void check(const struct pipe *pipe)
+{
+	uint64_t sum = 0, squares = 0;
+
+	for (uint64_t i = 0; i < pipe->nr_written; i++) {
+		sum += i;
+		squares += i * i;
+	}
+	printf("%lu records\n", (unsigned long)pipe->nr_read);
+	REQUIRE(pipe->nr_read == pipe->nr_written);
+	REQUIRE(pipe->sum == sum && pipe->squares == squares);
+}
+
+int torture_sharing(void)
+{
+	unsigned long nr_cancelled = 0;
+
+	for (unsigned i = 0; i < NR_CONTEXTS; i++)
+		handles[i] = unit_context(NR_PIPES * NR_THREADS * NR_SLOTS);
+	for (unsigned i = 0; i < NR_PIPES; i++) {
+		REQUIRE(pipe2(pipes[i].ends, O_CLOEXEC) == 0);
+		pipes[i].random = random_start(i);
+	}
+	for (unsigned i = 0; i < NR_THREADS; i++) {
+		readers[i].random = random_start(NR_PIPES + i);
+		unit_thread_start(&readers[i].thread, read_records,
+				  &readers[i]);
+	}
+	for (unsigned i = 0; i < NR_PIPES; i++)
+		unit_thread_start(&pipes[i].writer, write_records, &pipes[i]);
+	for (unsigned i = 0; i < NR_PIPES; i++)
+		REQUIRE(unit_thread_join(&pipes[i].writer) == 0);
+	for (unsigned i = 0; i < NR_THREADS; i++) {
+		REQUIRE(unit_thread_join(&readers[i].thread) == 0);
+		nr_cancelled += readers[i].nr_cancelled;
+	}
+	for (unsigned i = 0; i < NR_PIPES; i++) {
+		check(&pipes[i]);
+		unit_close(pipes[i].ends[0]);
+	}
+	for (unsigned i = 0; i < NR_CONTEXTS; i++)
+		unit_destroy(handles[i]);
+	printf("%lu cancelled\n", nr_cancelled);
+	return 0;
+}
