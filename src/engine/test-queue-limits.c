@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -66,6 +67,110 @@ static void work_queued_before_the_limit_was_0_is_made(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(no_worker_yet), 0);
+}
+
+/*
+ * Who queues finds the watcher at a work, for want of workers, and goes to take
+ * back what nobody would come to; just then it gets a worker after all. One is
+ * not enough, and what is beyond it has to be watched: the worker is held before
+ * it can see to that.
+ */
+static struct {
+	struct works_gate gate;
+	struct works_item held, items[2];
+} helped;
+
+static long queue_beside_the_helper(void *arg)
+{
+	(void)arg;
+	works_queue(helped.items, NR_ELEMENTS(helped.items));
+	return 0;
+}
+
+static bool has_worker_or_nothing_to_do(void *arg)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	bool has;
+
+	(void)arg;
+	uaio_wq_lock(account);
+	has = account->nr_workers ||
+	      (!account->is_helped && !load_relaxed(&account->nr_public));
+	uaio_wq_unlock(account);
+	return has;
+}
+
+static long have_a_worker(void *arg)
+{
+	(void)arg;
+	works_gate_open(&helped.gate);
+	unit_await(has_worker_or_nothing_to_do, NULL);
+	return 0;
+}
+
+static bool hold_stepping_threads(long nr, const long args[6], long *ret_res)
+{
+	if (nr == SYS_prctl)
+		unit_let_step();
+	return hold_threads(nr, args, ret_res);
+}
+
+static bool has_nobody_and_nothing(void *arg)
+{
+	return uaio_wq_nr_workers(UAIO_BOUNDED) == 0 && nobody_watches(NULL) &&
+	       has_worker_or_nothing_to_do(arg);
+}
+
+/* Return: instructions of who queues. */
+static unsigned meet_the_helper(unsigned n)
+{
+	unsigned nr;
+	long rets[2];
+
+	store_release(&may_begin, 1);
+	memset(&helped, 0, sizeof(helped));
+	helped.held.gate = &helped.gate;
+	helped.held.work.may_block = true;
+	for (unsigned i = 0; i < NR_ELEMENTS(helped.items); i++)
+		helped.items[i].work.may_block = true;
+	works_allow_threads(n == 0); /* of the first: the watcher */
+	works_queue(&helped.held, 1);
+	works_gate_await(&helped.gate, 1);
+	works_allow_threads(UINT32_MAX);
+	store_release(&may_begin, 0);
+
+	nr = unit_interleave(n, queue_beside_the_helper, have_a_worker, NULL,
+			     rets);
+	assert_null(works_find_breach(UAIO_BOUNDED, true));
+	store_release(&may_begin, 1);
+	works_await_end(helped.items, NR_ELEMENTS(helped.items));
+	assert_true(works_ran_once(helped.items, NR_ELEMENTS(helped.items)));
+	assert_true(works_ran_once(&helped.held, 1));
+	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, 0), 32);
+	unit_await(has_nobody_and_nothing, NULL);
+	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, 32), 0);
+	return nr;
+}
+
+static int queue_as_the_helper_gets_a_worker(void)
+{
+	/* What it does on the way is longer than that. */
+	enum { STRIDE = 5 };
+	unsigned nr = 0;
+
+	if (works_start() < 0)
+		return 1;
+	unit_hook(hold_stepping_threads);
+	for (unsigned n = 0; n <= nr; n += STRIDE)
+		nr = meet_the_helper(n);
+	print_message("%u instructions\n", nr);
+	return UNIT_CAN_STEP && nr < 100 ? 2 : 0;
+}
+
+static void what_is_not_given_back_after_all_is_watched(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(queue_as_the_helper_gets_a_worker), 0);
 }
 
 /* A worker cannot have the watcher: later, another can. */
@@ -357,6 +462,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(work_queued_before_the_limit_was_0_is_made),
+		UNIT_TEST(what_is_not_given_back_after_all_is_watched),
 		UNIT_TEST(a_watcher_refused_to_a_worker_comes_later),
 		UNIT_TEST(a_limit_raised_helps_a_private_list_at_once),
 		UNIT_TEST(limits_tell_what_they_were_and_refuse_what_is_wrong),

@@ -130,9 +130,10 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	sub_relaxed(&account->nr_searching, nr);
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
-	/* help() goes on until nothing is queued, if the limit is 0 by now. */
-	if (!nr_left)
-		account->is_watched = true;
+	/*
+	 * Nobody has called it off, as the watcher is there: without workers
+	 * help() goes on until nothing is queued, also if the limit is 0 by now.
+	 */
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
 	if (nr_left)

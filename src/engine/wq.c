@@ -301,17 +301,23 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 	/* [step: WATCH_UNDONE] Without workers, who queued has called as well. */
 	uaio_wq_lock(account);
 	if (account->nr_workers)
-		account->is_watched = false;
+		account->is_watched &= uaio_watcher_is_there();
 	uaio_wq_unlock(account);
 }
 
-/* [step: GIVE_BACK] Take all that is queued where nobody is there to run it. */
+/*
+ * [step: GIVE_BACK] Take all that is queued where nobody is there to run it. If
+ * somebody is by now, a watcher that is there looks on, whoever had it created.
+ */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
 	struct uaio_work *work;
 
 	uaio_wq_lock(account);
-	account->is_watched = account->is_helped;
+	if (account->nr_workers)
+		account->is_watched &= uaio_watcher_is_there();
+	else
+		account->is_watched = account->is_helped;
 	if (account->nr_workers == 0)
 		while ((work = uaio_wq_pop_public_locked(account)))
 			list_add_tail(ret_refused, &work->link);

@@ -413,9 +413,10 @@ inline deliver_from_worker()
 #ifdef OTHERS_PROMISE
 				is_watched = false;
 #else
-				is_watched = is_watched && nr_workers == 0;
+				is_watched = is_watched &&
+					(nr_workers == 0 || is_there);
 #endif
-				is_excused = nr_workers > 0;
+				is_excused = nr_workers > 0 && !is_watched;
 				calls = false;
 				unlock()
 			}
@@ -770,8 +771,13 @@ proctype submitter(byte w)
 		:: calls || is_alone ->
 			atomic {
 				!lock -> lock = true;
+#ifdef GIVE_BACK_UNWATCHES
 				is_watched = is_helped;
-				is_excused = !is_helped && nr_workers > 0;
+#else
+				is_watched = (nr_workers > 0 ->
+					is_watched && is_there : is_helped);
+				is_excused = nr_workers > 0 && !is_watched;
+#endif
 				do
 				:: nr_workers == 0 && len(public) > 0 ->
 					pop_public(v);
@@ -931,10 +937,8 @@ look:
 		ensure();
 #endif
 		has_time = nr_workers > 0;
-#ifndef REFUSED_AT_ZERO_FORGOTTEN
-		/* As long as something is queued it goes on, even at limit 0. */
-		is_watched = is_watched || !has_time;
-#endif
+		/* Nobody has called it off: it goes on, even at limit 0. */
+		assert(is_watched);
 		unlock()
 	};
 	notify();

@@ -58,7 +58,7 @@ FAULTS = {
     "WAITS_FOR_THE_HELPER": "growing",
     "OTHERS_PROMISE": "raised",
     "NO_HELP_AT_ZERO": "limits",
-    "REFUSED_AT_ZERO_FORGOTTEN": "limits",
+    "GIVE_BACK_UNWATCHES": "raised",
 }
 
 # What pan says when it has not seen everything.
