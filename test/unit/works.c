@@ -282,6 +282,30 @@ void works_await_rest(void)
 		unit_await(rests, &uaio_wq_accounts[i]);
 }
 
+/* Return: the end of a wait of somebody with nothing to do, or NULL. */
+static const struct timespec *idle_until(long nr, const long args[6])
+{
+	/* Whoever waits for something does so for less. */
+	enum { LEAST_S = 2, FOREVER_S = 3600 };
+	const struct timespec *until = (const struct timespec *)args[3];
+	int64_t left;
+
+	if (nr != SYS_futex || (args[1] & 127) != 9 /* FUTEX_WAIT_BITSET */ ||
+	    !until)
+		return NULL;
+	left = until->tv_sec - uaio_now_ns() / 1000000000;
+	return left >= LEAST_S && left < FOREVER_S ? until : NULL;
+}
+
+bool works_stay(long nr, const long args[6], long *ret_res)
+{
+	if (!idle_until(nr, args))
+		return false;
+	*ret_res = uaio_sys_raw(nr, args[0], args[1], args[2], 0, args[4],
+				args[5]);
+	return true;
+}
+
 bool works_hurry(long nr, const long args[6], long *ret_res)
 {
 	const struct timespec *until = (const struct timespec *)args[3];

@@ -71,14 +71,19 @@ struct uaio_wq_counters works_count(enum uaio_account account);
 /*
  * Look at an account under its lock, at any moment.
  * Return: what is not as wq.h promises (I2), or NULL. That the watcher is told
- * is promised only where it can be had.
+ * is promised only where it can be had, and to uaio_wq_take() where it is there.
  */
 const char *works_find_breach(enum uaio_account account, bool has_watcher);
 
 /* Return once all workers sleep, nothing is queued, and the counts say so. */
 void works_await_rest(void);
 
-/* For unit_hook(): idle threads find that their time is over. */
+/*
+ * For unit_hook(): idle threads stay, however long nothing comes for them. On a
+ * machine that stands still their time may be over at any moment.
+ */
+bool works_stay(long nr, const long args[6], long *ret_res);
+/* For unit_hook(): they find that their time is over. */
 bool works_hurry(long nr, const long args[6], long *ret_res);
 
 #endif /* WORKS_H */
