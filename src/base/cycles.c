@@ -4,31 +4,59 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 
-/* Both samples of the two clocks are taken this far apart at least. */
-enum { MIN_BASELINE_NS = 1000000 };
+enum {
+	/* Both samples of the two clocks are taken this far apart at least. */
+	MIN_BASELINE_NS = 1000000,
+	/* How often both are read for one sample. */
+	LOOKS = 3,
+};
 
-static uint64_t start_cycles;
-static int64_t start_ns;
+/* What the two clocks say at the same time. */
+struct sample {
+	uint64_t cycles;
+	int64_t ns;
+};
+
+static struct sample start;
 static uint64_t per_us; /* atomic: 0 until known */
+
+/* Who is preempted between the two clocks has the other looks. */
+static struct sample look(void)
+{
+	uint64_t least = UINT64_MAX;
+	struct sample best = { 0 };
+
+	for (int i = 0; i < LOOKS; i++) {
+		uint64_t before = uaio_cycles();
+		int64_t ns = uaio_now_ns();
+		uint64_t took = uaio_cycles() - before;
+
+		if (took < least) {
+			least = took;
+			best = (struct sample){ before + took / 2, ns };
+		}
+	}
+	return best;
+}
 
 void uaio_cycles_start(void)
 {
-	start_cycles = uaio_cycles();
-	start_ns = uaio_now_ns();
+	start = look();
 }
 
 uint64_t uaio_cycles_per_us(void)
 {
 	/* relaxed: everybody who computes it gets nearly the same */
 	uint64_t rate = load_relaxed(&per_us);
-	int64_t ns;
+	struct sample now;
 
 	if (rate)
 		return rate;
-	ns = uaio_now_ns() - start_ns;
-	if (ns < MIN_BASELINE_NS)
+	if (uaio_now_ns() - start.ns < MIN_BASELINE_NS)
 		return 0;
-	rate = (uaio_cycles() - start_cycles) / ((uint64_t)ns / 1000);
+	now = look();
+	rate = (now.cycles - start.cycles) /
+	       ((uint64_t)(now.ns - start.ns) / 1000);
 	if (rate == 0)
 		rate = 1;
 	store_relaxed(&per_us, rate);

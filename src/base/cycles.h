@@ -3,8 +3,8 @@
  * The processor's cheap clock, for timing single system calls
  *
  * Reading it costs a few nanoseconds where clock_gettime() costs twenty-odd.
- * It is never compared across a sleep and a wrong value does no harm: it only
- * moves a file between two ways of reading that are both right.
+ * It is never compared across a sleep. A wrong value harms no data: it moves a
+ * file between two ways of reading that are both right, and statistics are off.
  */
 #ifndef UAIO_BASE_CYCLES_H
 #define UAIO_BASE_CYCLES_H
