@@ -128,6 +128,7 @@ void signal_storm(void)
 	aio_context_t ctx = host_context(NR_MINE);
 	int fd = open("mine", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
 	struct timespec now = { 0 };
+	bool is_uaio = host_is_uaio();
 	struct io_event event;
 	timer_t timer;
 
@@ -136,7 +137,9 @@ void signal_storm(void)
 	storm.null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	handle(SIGUSR1, on_storm);
 	timer = start_timer(SIGUSR1, 100000);
-	while (storm.nr_handled < (int)host_rounds(NR_HANDLED)) {
+	/* Until some have found the engine at work, too. */
+	while (storm.nr_handled < (int)host_rounds(NR_HANDLED) ||
+	       (is_uaio && !storm.nr_busy)) {
 		weather(ctx, fd);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			storm.nr_children--;
@@ -153,8 +156,6 @@ void signal_storm(void)
 		0);
 	REQUIRE(host_destroy(storm.ctx) == 0 && host_destroy(ctx) == 0);
 	host_check_blocks("mine", NR_MINE);
-	/* Some found the engine at work, or they have tested nothing. */
-	REQUIRE(!host_is_uaio() || storm.nr_busy > 0);
 }
 
 /* A handler that leaves a sleeping io_getevents for good. */
