@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 		end_ns = uaio_now_ns() + seconds * INT64_C(1000000000);
 		if (kinds[i].run())
 			return 1;
-		leak = unit_find_leak(&before);
+		leak = unit_find_leak(&before, UNIT_PATIENCE_MS);
 		if (leak)
 			fprintf(stderr, "left behind: %s\n", leak);
 		return leak ? 1 : 0;

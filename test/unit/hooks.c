@@ -84,6 +84,10 @@ static bool inject(long nr, const long args[6], long *ret_res)
 				load_relaxed(&injector.nth))
 		return false;
 	store_relaxed(&injector.has_failed, 1);
+	/* By its name we tell a thread of the engine's from one left behind. */
+	if (nr == SYS_prctl)
+		(void)uaio_sys_raw(nr, args[0], args[1], args[2], args[3],
+				   args[4], args[5]);
 	*ret_res = failure;
 	return true;
 }

@@ -6,6 +6,9 @@
 
 #include "unit.h"
 
+/* What stays is there at any time. */
+enum { SOON_MS = 100 };
+
 static void nothing_left_behind_is_no_leak(void **state)
 {
 	struct unit_footprint before;
@@ -15,7 +18,7 @@ static void nothing_left_behind_is_no_leak(void **state)
 	unit_footprint(&before);
 	handle = unit_context(10);
 	unit_destroy(handle);
-	assert_null(unit_find_leak(&before));
+	assert_null(unit_find_leak(&before, UNIT_PATIENCE_MS));
 }
 
 static void a_descriptor_left_open_is_found(void **state)
@@ -26,9 +29,9 @@ static void a_descriptor_left_open_is_found(void **state)
 	(void)state;
 	unit_footprint(&before);
 	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	assert_string_equal(unit_find_leak(&before), "descriptors");
+	assert_string_equal(unit_find_leak(&before, SOON_MS), "descriptors");
 	unit_close(fd);
-	assert_null(unit_find_leak(&before));
+	assert_null(unit_find_leak(&before, UNIT_PATIENCE_MS));
 }
 
 static long wait_for_end_of_file(void *arg)
@@ -48,10 +51,10 @@ static void a_thread_left_running_is_found(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	unit_footprint(&before);
 	unit_thread_start(&thread, wait_for_end_of_file, &ends[0]);
-	assert_string_equal(unit_find_leak(&before), "threads");
+	assert_string_equal(unit_find_leak(&before, SOON_MS), "threads");
 	unit_close(ends[1]);
 	assert_int_equal(unit_thread_join(&thread), 0);
-	assert_null(unit_find_leak(&before));
+	assert_null(unit_find_leak(&before, UNIT_PATIENCE_MS));
 	unit_close(ends[0]);
 }
 
@@ -63,9 +66,9 @@ static void a_context_left_alive_is_found(void **state)
 	(void)state;
 	unit_footprint(&before);
 	handle = unit_context(10);
-	assert_string_equal(unit_find_leak(&before), "contexts");
+	assert_string_equal(unit_find_leak(&before, SOON_MS), "contexts");
 	unit_destroy(handle);
-	assert_null(unit_find_leak(&before));
+	assert_null(unit_find_leak(&before, UNIT_PATIENCE_MS));
 }
 
 static int return_three(void)

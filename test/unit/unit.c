@@ -21,10 +21,7 @@
 #include "engine/entry.h"
 #include "front/libaio/aio.h"
 
-enum {
-	HANG_S = 60,
-	SETTLE_NS = UNIT_IS_SANITIZED ? 2000000000 : 500000000,
-};
+enum { HANG_S = 120 };
 
 /*
  * Children of fork() start threads, too, and there are many of them: none is to
@@ -163,9 +160,10 @@ static const char *compare(const struct unit_footprint *before)
 						       : NULL;
 }
 
-const char *unit_find_leak(const struct unit_footprint *before)
+const char *unit_find_leak(const struct unit_footprint *before,
+			   unsigned patience_ms)
 {
-	int64_t deadline = uaio_now_ns() + SETTLE_NS;
+	int64_t deadline = uaio_now_ns() + patience_ms * INT64_C(1000000);
 	const char *leak;
 
 	/*
@@ -205,7 +203,7 @@ int unit_teardown(void **state)
 	(void)state;
 	unit_hook(NULL);
 	unit_fail_nth(0, false);
-	leak = unit_find_leak(&footprint);
+	leak = unit_find_leak(&footprint, UNIT_PATIENCE_MS);
 	if (leak)
 		print_error("left behind: %s\n", leak);
 	alarm(0);

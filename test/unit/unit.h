@@ -60,8 +60,15 @@ void unit_footprint(struct unit_footprint *ret_footprint);
 /* Return: how many threads the engine has, and how often they have slept. */
 unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 
-/* Return: what of before has grown since, or NULL. Gives threads time to go. */
-const char *unit_find_leak(const struct unit_footprint *before);
+/*
+ * Threads that have ended are given so long to go: what is left then is left for
+ * good, however busy the machine is.
+ */
+enum { UNIT_PATIENCE_MS = 10000 };
+
+/* Return: what of before has grown since, or NULL, at once if nothing has. */
+const char *unit_find_leak(const struct unit_footprint *before,
+			   unsigned patience_ms);
 
 /* Return: n, or less of it where everything is slower. */
 static inline unsigned unit_rounds(unsigned n)
