@@ -2,6 +2,7 @@
 /*
  * io_getevents: numbers, pointers, timeouts, and what is there at once.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -114,20 +115,34 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
+static long wait_until_alarm(aio_context_t ctx, long min_nr,
+			     struct timespec timeout, long alarm_us)
+{
+	struct itimerval timer = { { 0, alarm_us }, { 0, alarm_us } };
+	struct itimerval none = { 0 };
+	struct io_event ev[2];
+	long ret;
+
+	signal(SIGALRM, on_alarm);
+	setitimer(ITIMER_REAL, &timer, NULL);
+	ret = call_getevents(ctx, min_nr, 2, ev, &timeout);
+	setitimer(ITIMER_REAL, &none, NULL);
+	return ret;
+}
+
 /*
  * Notes whether the wait ends by itself (a count) or would go on for ever
- * (EINTR, by a signal after 60 ms).
+ * (EINTR, by a signal). That may come too soon for who is kept from waiting by
+ * others; so it is believed only when it has come once more, after far longer.
  */
 static void note_wait(const char *key, aio_context_t ctx, long min_nr,
 		      struct timespec timeout)
 {
-	struct itimerval timer = { { 0, 60000 }, { 0, 60000 } }, none = { 0 };
-	struct io_event ev[2];
+	long ret = wait_until_alarm(ctx, min_nr, timeout, 60000);
 
-	signal(SIGALRM, on_alarm);
-	setitimer(ITIMER_REAL, &timer, NULL);
-	note_result(key, call_getevents(ctx, min_nr, 2, ev, &timeout));
-	setitimer(ITIMER_REAL, &none, NULL);
+	if (ret == -EINTR)
+		ret = wait_until_alarm(ctx, min_nr, timeout, 600000);
+	note_result(key, ret);
 }
 
 static void timeouts_out_of_range(void)
@@ -203,7 +218,7 @@ static void timeout_is_kept(void)
 	ms = (to.tv_sec - from.tv_sec) * 1000 +
 	     (to.tv_nsec - from.tv_nsec) / MS;
 	note("not_early", ms >= 49);
-	note("not_late", ms < 1000);
+	note("not_late", ms < 10000);
 }
 
 static void timeout_huge(void)
