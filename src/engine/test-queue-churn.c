@@ -25,7 +25,7 @@ enum {
 	SETTING_NS = 400000000,
 	NR_PRODUCERS = 3,
 	BATCH = 64,
-	HANG_S = 60,
+	HANG_S = 120,
 	MAX_WORKERS = 32,
 };
 

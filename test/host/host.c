@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANG_S = 100, SKIPPED = 77, FAILED = 99 };
+enum { HANG_S = 200, SKIPPED = 77, FAILED = 99 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_SANITIZED = 1 };
