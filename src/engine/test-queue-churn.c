@@ -281,8 +281,6 @@ static int churn_all(enum uaio_wq_placement placement)
 	alarm(times * HANG_S);
 	if (works_start() < 0)
 		return 100;
-	/* Who takes works relies on the watcher only where it is. */
-	unit_hook(works_stay);
 	works_set_placement(placement);
 	for (unsigned i = 0; i < 12 * times && !ret; i++) {
 		const struct setting setting = {

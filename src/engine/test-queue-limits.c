@@ -21,14 +21,6 @@ static bool hold_threads(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-static bool watcher_is_gone(void *arg)
-{
-	(void)arg;
-	return uaio_wq_nr_threads() ==
-	       uaio_wq_nr_workers(UAIO_BOUNDED) +
-		       uaio_wq_nr_workers(UAIO_UNBOUNDED);
-}
-
 static bool nobody_watches(void *arg)
 {
 	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
@@ -190,8 +182,8 @@ static int watcher_refused_to_a_worker(void)
 	works_queue(&items[0], 1);
 	works_gate_await(&gates[0], 1);
 	unit_hook(works_hurry);
-	unit_await(watcher_is_gone, NULL);
-	unit_hook(NULL);
+	works_hurry_watcher();
+	unit_hook(works_stay);
 	/* In vain for who queues, and then for the worker that blocks. */
 	works_allow_threads(0);
 	works_queue(&items[1], 2);
@@ -203,7 +195,7 @@ static int watcher_refused_to_a_worker(void)
 	/* Woken by this, it finds that its time is over. */
 	uaio_wq_limit_workers(UAIO_BOUNDED, 31);
 	unit_await(all_are_gone, NULL);
-	unit_hook(NULL);
+	unit_hook(works_stay);
 	works_allow_threads(UINT32_MAX);
 	works_queue(&items[3], 1);
 	works_await_end(items, 4);

@@ -271,15 +271,6 @@ static void unbounded_works_are_run_or_given_back(void **state)
  * Leaving
  */
 
-/* Who sleeps already is woken by this, to find the time over. */
-static void hurry_watcher(void)
-{
-	while (uaio_watcher_is_there()) {
-		(void)uaio_watcher_call();
-		sched_yield();
-	}
-}
-
 /* Only those that stay are left, the watcher not among them. */
 static void hurry_away(void)
 {
@@ -289,9 +280,9 @@ static void hurry_away(void)
 	while (uaio_wq_nr_threads() != nr_fixed) {
 		assert_int_equal(uaio_wq_limit_fixed(UAIO_BOUNDED, &none, &old),
 				 0);
-		hurry_watcher();
+		works_hurry_watcher();
 	}
-	unit_hook(NULL);
+	unit_hook(works_stay);
 }
 
 static int leave_and_come_back(void)
@@ -362,8 +353,8 @@ static int be_refused_later(void)
 	works_gate_await(&gate, 4);
 	await_settled(UAIO_BOUNDED);
 	unit_hook(works_hurry);
-	hurry_watcher();
-	unit_hook(NULL);
+	works_hurry_watcher();
+	unit_hook(works_stay);
 	works_allow_threads(0);
 	/* More than there are workers, all of which are held. */
 	prepare(10, true);

@@ -53,16 +53,14 @@ static bool count_wakes(long nr, const long args[6], long *ret_res)
 {
 	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
 
-	(void)ret_res;
-	if (!is_submitter || nr != SYS_futex ||
-	    (args[1] & FUTEX_CMD_MASK) != FUTEX_WAKE)
-		return false;
 	/* That somebody waits for the lock has nothing to do with works. */
-	if ((uint32_t *)args[0] != &account->lock.word) {
+	if (is_submitter && nr == SYS_futex &&
+	    (args[1] & FUTEX_CMD_MASK) == FUTEX_WAKE &&
+	    (uint32_t *)args[0] != &account->lock.word) {
 		calls.nr++;
 		calls.nr_to_wake = (unsigned)args[2];
 	}
-	return false;
+	return works_stay(nr, args, ret_res);
 }
 
 /* Return: calls that queueing n works took. */
@@ -72,7 +70,7 @@ static unsigned calls_to_queue(unsigned from, unsigned n)
 	is_submitter = true;
 	unit_hook(count_wakes);
 	works_queue(&items[from], n);
-	unit_hook(NULL);
+	unit_hook(works_stay);
 	is_submitter = false;
 	return calls.nr;
 }

@@ -128,6 +128,7 @@ int works_start(void)
 	if (unit_engine(NULL) < 0)
 		return -1;
 	uaio_wq_init(&ops);
+	unit_hook(works_stay);
 	return 0;
 }
 
@@ -316,4 +317,13 @@ bool works_hurry(long nr, const long args[6], long *ret_res)
 		return true;
 	}
 	return false;
+}
+
+void works_hurry_watcher(void)
+{
+	while (uaio_watcher_is_there()) {
+		/* If it sleeps already it is woken by this. */
+		(void)uaio_watcher_tell();
+		sched_yield();
+	}
 }

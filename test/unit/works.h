@@ -33,7 +33,10 @@ struct works_item {
 	uint32_t nr_cancelled; /* taken back, and not made */
 };
 
-/* Bring the engine up with a queue that runs items. Return: 0, or -1. */
+/*
+ * Bring the engine up with a queue that runs items, the hook being works_stay().
+ * Return: 0, or -1.
+ */
 int works_start(void);
 
 /* Threads of the library that may still be created; UINT32_MAX: any number. */
@@ -85,5 +88,7 @@ void works_await_rest(void);
 bool works_stay(long nr, const long args[6], long *ret_res);
 /* For unit_hook(): they find that their time is over. */
 bool works_hurry(long nr, const long args[6], long *ret_res);
+/* Under that hook, return once the watcher has left. */
+void works_hurry_watcher(void);
 
 #endif /* WORKS_H */
