@@ -12,7 +12,6 @@
 #include "unit.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -266,24 +265,6 @@ static long run_intruder(void *arg)
 	return ret;
 }
 
-/* Return: whether all threads sleep but this one, and one that may be held. */
-static bool is_quiet(uint32_t held)
-{
-	DIR *dir = opendir("/proc/self/task");
-	const struct dirent *entry;
-	bool is_quiet = true;
-
-	assert(dir);
-	while (is_quiet && (entry = readdir(dir))) {
-		uint32_t tid = (uint32_t)atoi(entry->d_name);
-
-		is_quiet = !tid || tid == held || tid == (uint32_t)gettid() ||
-			   unit_is_asleep(tid);
-	}
-	closedir(dir);
-	return is_quiet;
-}
-
 /* Wait until the one who runs is through or held, or nothing moves any more. */
 static void await_stop(uint32_t held)
 {
@@ -296,7 +277,7 @@ static void await_stop(uint32_t held)
 		sched_yield();
 		if (uaio_now_ns() < next_look)
 			continue;
-		nr_quiet = is_quiet(held) ? nr_quiet + 1 : 0;
+		nr_quiet = unit_is_quiet(held) ? nr_quiet + 1 : 0;
 		next_look = uaio_now_ns() + LOOK_NS;
 	}
 }

@@ -97,7 +97,9 @@ long unit_thread_join(struct unit_thread *thread);
 
 /* Return: whether the kernel shows the thread asleep, or gone. */
 bool unit_is_asleep(uint32_t tid);
-/* Return once it does. */
+/* Return: whether all threads sleep but the caller's, and held, if not 0. */
+bool unit_is_quiet(uint32_t held);
+/* Return once the thread sleeps, and not on a lock. */
 void unit_await_sleep(const struct unit_thread *thread);
 
 /* Return: how often it has slept. */
