@@ -200,8 +200,8 @@ void vfork_starts_at_once(void)
 /* A number of the engine's is, in the child, any number. */
 void vfork_numbers(void)
 {
-	enum { NR = 8 };
-	int flags[NR];
+	enum { NR_AFTER = 8 };
+	int flags[NR_AFTER];
 	aio_context_t ctx = host_context(4);
 	struct io_event event;
 	struct iocb iocb;
@@ -215,14 +215,14 @@ void vfork_numbers(void)
 	REQUIRE(number >= 0);
 	pid = vfork();
 	if (pid == 0) {
-		for (int i = 0; i < NR; i++)
+		for (int i = 0; i < NR_AFTER; i++)
 			flags[i] = fcntl(number + 1 + i, F_GETFD);
 		if (dup2(ends[1], number) != number ||
 		    fcntl(number, F_GETFL) != O_WRONLY || close(number) ||
 		    fcntl(number, F_GETFL) != -1)
 			_exit(1);
 		/* Nothing of the parent's has moved out of the way. */
-		for (int i = 0; i < NR; i++)
+		for (int i = 0; i < NR_AFTER; i++)
 			if (fcntl(number + 1 + i, F_GETFD) != flags[i])
 				_exit(3);
 		if (close(ends[0]) || close(ends[1]) ||
