@@ -119,8 +119,12 @@ static void init_lanes(struct uaio_file *file)
 		list_init(&file->lanes[i].parked);
 		store_relaxed(&file->lanes[i].nr, 0);
 		file->lanes[i].is_running = file->lanes[i].is_kicked = false;
+		store_relaxed(&file->lanes[i].nr_misses, 0);
+		file->lanes[i].retry_pays = true;
+		file->lanes[i].nr_unretried = 0;
 	}
 	list_init(&file->watches);
+	store_relaxed(&file->last_watch, NULL);
 	/* What was seen of the file that had the entry before is no more so. */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->is_unpollable = false;

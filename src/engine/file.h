@@ -74,6 +74,11 @@ struct uaio_lane {
 	uint32_t nr;        /* atomic: those in it, being tried, on a worker */
 	bool is_running;
 	bool is_kicked; /* while it was running */
+
+	/* What trying is worth, by what came of it. */
+	uint32_t nr_misses; /* atomic: in vain when submitted, not later */
+	bool retry_pays;    /* the last by who called in next was not in vain */
+	uint32_t nr_unretried;
 };
 
 struct uaio_file {
@@ -106,6 +111,7 @@ struct uaio_file {
 	/* ready.c's, under lock */
 	struct uaio_lane lanes[UAIO_NR_LANES];
 	struct list watches;
+	struct uaio_watch *last_watch; /* atomic: a guess; or NULL */
 	uint32_t nr_edges;  /* atomic: that were told of it; never 0 */
 	bool is_unpollable; /* the epoll refuses such files */
 };

@@ -11,13 +11,6 @@
 #include "engine/readyint.h"
 #include "engine/wait.h"
 
-enum {
-	/* Tries of one run: others are to have their turn, deadlines as well. */
-	RUN_TRIES = 64,
-	/* Of those parked since anybody looked so many are tried, newest first. */
-	FRESH_TRIES = 16,
-};
-
 struct uaio_ready_tuning uaio_ready_tuning;
 struct uaio_ready_counters uaio_ready_counters;
 
@@ -87,6 +80,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 	store_relaxed(&ready->is_adopted, 0);
 	store_relaxed(&ready->is_closing, 0);
 	store_relaxed(&ready->nr_parks, 0);
+	store_relaxed(&ready->has_kicked, 0);
 	list_init(&ready->watches);
 	list_init(&ready->kicked);
 	list_init(&ready->fresh);
@@ -123,21 +117,21 @@ void uaio_ready_fini_group(struct uaio_group *group)
  * The gate
  */
 
-static void leave_gate(void)
+void uaio_gate_leave(void)
 {
 	/* [MB:gate] seq_cst: count, then look. Pairs with uaio_ready_hold(). */
 	if (sub_seq_cst(&gate.nr_inside, 1) == 1 && load_seq_cst(&gate.is_held))
 		uaio_wake(&gate.nr_inside, 1);
 }
 
-static void enter_gate(void)
+void uaio_gate_enter(void)
 {
 	for (;;) {
 		/* [MB:gate] seq_cst: as in leave_gate(). */
 		add_seq_cst(&gate.nr_inside, 1);
 		if (likely(!load_seq_cst(&gate.is_held)))
 			return;
-		leave_gate();
+		uaio_gate_leave();
 		(void)uaio_sleep(&gate.is_held, 1, UAIO_FOREVER);
 	}
 }
@@ -189,12 +183,21 @@ void uaio_ready_unexpect(struct uaio_group *group)
 	sub_relaxed(&group->ready.nr_parked, 1);
 }
 
+/* Told when it is ready, it is tried before only if that pays, or may again. */
+static bool pays_to_retry(struct uaio_lane *lane)
+{
+	enum { RETRY_EVERY = 16 };
+
+	return lane->retry_pays || ++lane->nr_unretried % RETRY_EVERY == 0;
+}
+
 /* What has to be run now, or looked at before anybody sleeps. */
 static void note_parked_locked(struct uaio_req *req, bool was_idle)
 {
 	struct uaio_watch *watch = req->watch;
 	struct uaio_file *file = req->file;
 	enum uaio_lane_id id = uaio_lane_id_of(req);
+	struct uaio_lane *lane = &file->lanes[id];
 	uint32_t events = uaio_ready_events_of(req);
 	bool is_armed = (watch->armed & events) == events && watch->armed;
 	/* relaxed: changed under the lock */
@@ -203,10 +206,11 @@ static void note_parked_locked(struct uaio_req *req, bool was_idle)
 	/* What is behind others waits for them. */
 	if (!was_idle && id != UAIO_LANE_POLL && is_armed)
 		return;
-	if (file->is_unpollable || (is_armed && !was_tried) || !req->edges)
+	if (file->is_unpollable ||
+	    (is_armed && !was_tried && !lane->retry_pays))
 		uaio_watch_kick(watch, 1u << id, is_armed);
-	else
-		uaio_watch_freshen(watch, 1u << id);
+	else if (!is_armed || !was_tried || pays_to_retry(lane))
+		uaio_watch_freshen(watch, 1u << id, is_armed && !was_tried);
 }
 
 bool uaio_ready_park(struct uaio_req *req)
@@ -237,7 +241,8 @@ bool uaio_ready_park(struct uaio_req *req)
 		uaio_ready_unexpect(req->group);
 		return false;
 	}
-	add_relaxed(&ready->nr_parks, 1);
+	/* relaxed: that it changes is enough */
+	store_relaxed(&ready->nr_parks, load_relaxed(&ready->nr_parks) + 1);
 	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
 	return true;
 }
@@ -259,7 +264,8 @@ void uaio_ready_submitted(struct uaio_group *group)
 	bool is_watched;
 
 	uaio_lead_forget();
-	if (uaio_ready_tuning.caller_runs && uaio_ready_has_kicked(ready))
+	/* relaxed: what we have kicked is seen */
+	if (uaio_ready_tuning.caller_runs && load_relaxed(&ready->has_kicked))
 		(void)uaio_ready_run(group, UAIO_RUN_BY_CALLER);
 	/*
 	 * [MB:led] seq_cst: parked, then looked who sleeps. Pairs with who is
@@ -276,294 +282,6 @@ void uaio_ready_submitted(struct uaio_group *group)
 		uaio_waiters_pass_on(group);
 	else if (!is_watched && !uaio_ready_tuning.delays_kick)
 		uaio_standby_nudge(group);
-}
-
-/*
- * Running
- */
-
-/* One that is neither parked nor being tried any more. */
-static void count_out(struct uaio_lane *lane, struct uaio_req *req)
-{
-	/* relaxed, both: submitters peek; others look after locks */
-	store_relaxed(&lane->nr, load_relaxed(&lane->nr) - 1);
-	sub_relaxed(&req->group->ready.nr_parked, 1);
-}
-
-/* For files that know no call that does not block: is it worth one? */
-static bool is_ready_now(const struct uaio_req *req, int fd)
-{
-	static const struct timespec zero;
-	struct pollfd slot = {
-		.fd = fd,
-		.events = (short)uaio_ready_events_of(req),
-	};
-
-	/* Nobody can tell under a limit of no descriptors. */
-	return sys_ppoll(&slot, 1, &zero, NULL, 0) != 0;
-}
-
-/* A datagram socket shut for reading: only a call that may wait says so. */
-static bool is_shut(const struct uaio_req *req, int fd)
-{
-	static const struct timespec zero;
-	struct pollfd slot = { .fd = fd, .events = POLLIN | POLLRDHUP };
-
-	return uaio_lane_id_of(req) == UAIO_LANE_READ &&
-	       req->file->flags & UAIO_FILE_F_SOCKET &&
-	       sys_ppoll(&slot, 1, &zero, NULL, 0) == 1 &&
-	       slot.revents & POLLRDHUP;
-}
-
-/*
- * Return: the result, -EAGAIN: it waits on, -EOPNOTSUPP: it is a worker's.
- */
-static int64_t try(struct uaio_req *req, int fd)
-{
-	int64_t res = uaio_req_try(req, fd);
-
-	uaio_ready_add(&uaio_ready_counters.nr_tries, 1);
-	if (res == -EOPNOTSUPP && fd >= 0 && !is_ready_now(req, fd))
-		return -EAGAIN;
-	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))
-		return -EOPNOTSUPP;
-	return res;
-}
-
-/*
- * It will block, and closing the number could not wait for that: so never on
- * the client's own number, even if the table is full.
- */
-static void hand_to_worker(struct uaio_req *req)
-{
-	struct list startable;
-
-	req->owns_lane = true;
-	if (!uaio_file_make_private(req->file)) {
-		uaio_req_complete(req, -EAGAIN);
-		return;
-	}
-	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	req->is_blocking = true;
-	list_init(&startable);
-	list_add_tail(&startable, &req->link);
-	uaio_req_start_all(&startable);
-}
-
-void uaio_ready_returned(struct uaio_req *req)
-{
-	struct uaio_file *file = req->file;
-	enum uaio_lane_id id = uaio_lane_id_of(req);
-	struct uaio_lane *lane = &file->lanes[id];
-	struct uaio_req *next = NULL;
-
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	count_out(lane, req);
-	lane->is_running = false;
-	if (!list_is_empty(&lane->parked)) {
-		next = container_of(lane->parked.next, struct uaio_req, link);
-		uaio_watch_kick(next->watch, 1u << id, false);
-		uaio_standby_nudge(next->group);
-	}
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-}
-
-static void complete(struct uaio_req *req, int64_t res, enum uaio_runner by)
-{
-	uaio_ready_add(by == UAIO_RUN_BY_STANDBY
-			       ? &uaio_ready_counters.nr_by_standby
-			       : &uaio_ready_counters.nr_by_caller,
-		       1);
-	uaio_req_complete(req, res);
-}
-
-/* A pass over one lane, which is ours (is_running). */
-struct run {
-	struct uaio_file *file;
-	struct uaio_lane *lane;
-	enum uaio_runner by;
-	unsigned *budget;
-	unsigned nr_done;
-};
-
-enum outcome { IS_DONE, WAITS_ON, LANE_IS_LEFT };
-
-/*
- * Try req, which stays in the lane meanwhile: who arms goes by what is there.
- * LANE_IS_LEFT: the lane is a worker's now.
- */
-static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
-{
-	struct uaio_file *file = run->file;
-	bool is_unpollable = file->is_unpollable;
-	int fd = uaio_file_use_locked(file);
-	int64_t res;
-
-	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	res = try(req, fd);
-	uaio_file_unuse(file);
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	--*run->budget;
-
-	if (res == -EAGAIN && is_unpollable)
-		res = -EOPNOTSUPP;
-	/* relaxed: who closes waits until no try is under way after it */
-	if (res == -EAGAIN && !load_relaxed(&req->group->ready.is_closing)) {
-		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
-		return WAITS_ON;
-	}
-	list_remove(&req->link);
-	if (res != -EOPNOTSUPP)
-		count_out(run->lane, req);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (res == -EOPNOTSUPP)
-		hand_to_worker(req);
-	else
-		complete(req,
-			 res == -EAGAIN ? uaio_req_cancelled_res(req) : res,
-			 run->by);
-	run->nr_done++;
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	return res == -EOPNOTSUPP ? LANE_IS_LEFT : IS_DONE;
-}
-
-/* Return: false if the lane is a worker's now. */
-static bool run_stream_locked(struct run *run)
-{
-	struct list *parked = &run->lane->parked;
-	enum outcome outcome = IS_DONE;
-
-	while (*run->budget && !list_is_empty(parked) &&
-	       (outcome == IS_DONE || run->lane->is_kicked)) {
-		run->lane->is_kicked = false;
-		outcome = run_one_locked(
-			run, container_of(parked->next, struct uaio_req, link));
-		if (outcome == LANE_IS_LEFT)
-			return false;
-	}
-	return true;
-}
-
-/* Each is tried once. What is cancelled meanwhile was not being tried. */
-static void run_polls_locked(struct run *run)
-{
-	struct list *parked = &run->lane->parked, *pos, *last;
-
-	do {
-		run->lane->is_kicked = false;
-		last = parked;
-		while (*run->budget && last->next != parked) {
-			pos = last->next;
-			if (run_one_locked(run,
-					   container_of(pos, struct uaio_req,
-							link)) == WAITS_ON)
-				last = pos;
-		}
-	} while (*run->budget && run->lane->is_kicked);
-}
-
-/* Return: whether it is to be run on. */
-static bool run_lane_locked(struct run *run, enum uaio_lane_id id)
-{
-	struct uaio_lane *lane = &run->file->lanes[id];
-	bool is_ours = true;
-
-	if (lane->is_running) {
-		lane->is_kicked = true;
-		return false;
-	}
-	if (list_is_empty(&lane->parked))
-		return false;
-	run->lane = lane;
-	lane->is_running = true;
-	if (id == UAIO_LANE_POLL)
-		run_polls_locked(run);
-	else
-		is_ours = run_stream_locked(run);
-	if (is_ours)
-		lane->is_running = false;
-	return is_ours && !*run->budget && !list_is_empty(&lane->parked);
-}
-
-/* Return: how many came to an end. */
-static unsigned run_file(struct uaio_group *group, struct uaio_file *file,
-			 uint32_t lanes, enum uaio_runner by, unsigned *budget)
-{
-	struct run run = { .file = file, .by = by, .budget = budget };
-	struct uaio_watch *watch;
-	uint32_t left = 0;
-
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
-		if (lanes & 1u << i && (!*budget || run_lane_locked(&run, i)))
-			left |= 1u << i;
-	watch = left ? uaio_watch_find_locked(group, file) : NULL;
-	/* Without one the group has just gone away. */
-	if (watch)
-		uaio_watch_kick(watch, left, false);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	return run.nr_done;
-}
-
-/* Return: whether the list is the caller's to run. */
-static bool begin_drain(struct uaio_ready *ready)
-{
-	bool is_free;
-
-	uaio_lock(&ready->lock, UAIO_RANK_READY);
-	is_free = !ready->is_draining;
-	ready->is_draining = true;
-	return is_free;
-}
-
-bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
-{
-	struct uaio_ready *ready = &group->ready;
-	unsigned budget = RUN_TRIES, nr_fresh = FRESH_TRIES, nr_done = 0;
-	struct uaio_file *file;
-	bool is_left, was_fresh;
-	uint32_t lanes;
-
-	/* relaxed: a request of this thread is counted, and others race */
-	if (!load_relaxed(&ready->nr_parked))
-		return false;
-	enter_gate();
-	if (!begin_drain(ready)) {
-		uaio_unlock(&ready->lock, UAIO_RANK_READY);
-		leave_gate();
-		return false;
-	}
-	while (budget && (file = uaio_watch_pop_locked(ready, nr_fresh, &lanes,
-						       &was_fresh))) {
-		uaio_unlock(&ready->lock, UAIO_RANK_READY);
-		nr_fresh -= was_fresh;
-		nr_done += run_file(group, file, lanes, by, &budget);
-		uaio_file_put(file);
-		uaio_lock(&ready->lock, UAIO_RANK_READY);
-	}
-	/* I5 */
-	is_left = !list_is_empty(&ready->kicked);
-	ready->is_draining = false;
-	uaio_unlock(&ready->lock, UAIO_RANK_READY);
-	leave_gate();
-	if (by != UAIO_RUN_BY_STANDBY && nr_done)
-		add_relaxed(&ready->nr_attended, 1);
-	if (is_left && by == UAIO_RUN_BY_CALLER)
-		uaio_waiters_pass_on(group);
-	return is_left;
-}
-
-bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by)
-{
-	enum { NR = 64 };
-	struct epoll_event events[NR];
-	int nr;
-
-	nr = uaio_poller_take(&group->ready.poller, events, NR);
-	if (nr > 0)
-		uaio_ready_kick_events(group, events, nr);
-	return uaio_ready_run(group, by) || nr == NR;
 }
 
 /*
@@ -589,7 +307,7 @@ bool uaio_ready_cancel(struct uaio_req *req)
 	if (was_parked) {
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 		list_remove(&req->link);
-		count_out(&file->lanes[uaio_lane_id_of(req)], req);
+		uaio_lane_count_out(&file->lanes[uaio_lane_id_of(req)], req);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return was_parked;

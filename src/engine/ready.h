@@ -87,7 +87,9 @@ struct uaio_ready {
 	uint32_t seen_attended;
 	uint32_t seen_parks;
 
-	uint32_t nr_parks; /* atomic: how many were ever parked */
+	/* atomic */
+	uint32_t nr_parks;   /* changes with each that is parked */
+	uint32_t has_kicked; /* written under lock: a guess without it */
 };
 
 /* Who runs what is parked. All hold a pin. */

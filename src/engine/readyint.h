@@ -22,7 +22,7 @@ enum uaio_watch_place {
 struct uaio_watch {
 	struct uaio_slab_node node;
 
-	struct uaio_file *file;   /* borrows: goes with it */
+	struct uaio_file *file;   /* atomic; borrows: goes with it */
 	struct uaio_group *group; /* atomic; borrows: goes with it */
 	uint32_t generation;      /* atomic: which use of this memory */
 
@@ -36,6 +36,7 @@ struct uaio_watch {
 	enum uaio_watch_place place;
 	uint32_t lanes;      /* bits: which are to be run */
 	bool is_unarmed;     /* something was parked that armed may not cover */
+	bool is_untried;     /* or whose edge may be over */
 	uint32_t nr_fresh;   /* how often something was parked */
 	uint32_t seen_fresh; /* at the last look for what is stale */
 };
@@ -70,8 +71,12 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
  */
 void uaio_watch_kick(struct uaio_watch *watch, uint32_t lanes, bool is_armed);
 
-/* Requests were parked in it that nobody has looked at. */
-void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes);
+/*
+ * Requests were parked in it that nobody has looked at. is_untried: nor tried
+ * since the latest edge, which will not be told again.
+ */
+void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes,
+			bool is_untried);
 
 /*
  * Take the next that is to be run; with_fresh: also one that was parked since
@@ -81,6 +86,19 @@ void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes);
 struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
 					bool with_fresh, uint32_t *ret_lanes,
 					bool *ret_was_fresh);
+
+/* One that is neither parked nor being tried any more. */
+static inline void uaio_lane_count_out(struct uaio_lane *lane,
+				       struct uaio_req *req)
+{
+	/* relaxed, both: submitters peek; others look after locks */
+	store_relaxed(&lane->nr, load_relaxed(&lane->nr) - 1);
+	sub_relaxed(&req->group->ready.nr_parked, 1);
+}
+
+/* ready.c: who tries is inside the gate. */
+void uaio_gate_enter(void);
+void uaio_gate_leave(void);
 
 /* watch.c */
 void uaio_watches_init(void);

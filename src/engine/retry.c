@@ -361,12 +361,44 @@ static bool is_at_bad_offset(const struct uaio_file *file,
 	return sqe->off && uaio_file_has(file, UAIO_FILE_F_SOCKET);
 }
 
+/*
+ * Reads that found nothing when they were submitted, and something when their
+ * client asked for events a moment later: after some of them they are tried then
+ * only, but for one now and then. ready.c says when that is over.
+ */
+enum { MISSES = 16, TRY_EVERY = 16 };
+
+static bool is_in_vain(struct uaio_lane *lane)
+{
+	/* relaxed: advice */
+	uint32_t nr = load_relaxed(&lane->nr_misses);
+
+	if (likely(nr < MISSES))
+		return false;
+	nr = nr + 1 < MISSES + TRY_EVERY ? nr + 1 : MISSES;
+	store_relaxed(&lane->nr_misses, nr);
+	return nr != MISSES;
+}
+
+static void note_try(struct uaio_lane *lane, bool was_in_vain)
+{
+	/* relaxed: advice */
+	uint32_t nr = load_relaxed(&lane->nr_misses);
+
+	if (!was_in_vain && nr)
+		store_relaxed(&lane->nr_misses, 0);
+	else if (was_in_vain && nr < MISSES)
+		store_relaxed(&lane->nr_misses, nr + 1);
+}
+
 /* Streams: what is possible now; the rest when the file is ready. */
 static enum uaio_issue try_stream(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
 				  struct uaio_outcome *ret)
 {
 	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
+	struct uaio_lane *lane =
+		&file->lanes[is_write ? UAIO_LANE_WRITE : UAIO_LANE_READ];
 	int64_t res;
 
 	if (unlikely(is_at_bad_offset(file, sqe))) {
@@ -382,8 +414,12 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		    &file->lanes[is_write ? UAIO_LANE_WRITE : UAIO_LANE_READ]
 			     .nr))
 		return UAIO_ISSUE_RETRY_READY;
+	if (!is_write && is_in_vain(lane))
+		return UAIO_ISSUE_RETRY_READY;
 	ret->edges = uaio_file_edges(file);
 	res = run(file, sqe, RWF_NOWAIT, ret);
+	if (!is_write)
+		note_try(lane, res == -EAGAIN);
 	if (res == -EOPNOTSUPP)
 		ret->edges = 0; /* not tried: it may be ready */
 	if (res == -EAGAIN || res == -EOPNOTSUPP)

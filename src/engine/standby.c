@@ -233,8 +233,7 @@ static enum care look_at(struct uaio_ready *ready, bool is_urgent)
 
 	if (!is_urgent && is_led) {
 		/* Some can only be asked now and then, and it sleeps. */
-		if (!uaio_ready_is_armed(ready) ||
-		    uaio_ready_has_kicked(ready))
+		if (!uaio_ready_is_armed(ready) || uaio_ready_has_kicked(ready))
 			uaio_waiters_pass_on(group_of(ready));
 		return parks ? CARE_OTHERS : CARE_LEAVE;
 	}

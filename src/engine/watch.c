@@ -50,7 +50,14 @@ static struct uaio_watch *watch_of(uint64_t data)
 static void move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 			enum uaio_watch_place place)
 {
+	bool was_kicked = watch->place == UAIO_WATCH_KICKED;
+
 	list_remove(&watch->in_list);
+	if (was_kicked || place == UAIO_WATCH_KICKED)
+		/* relaxed: a guess */
+		store_relaxed(&ready->has_kicked,
+			      place == UAIO_WATCH_KICKED ||
+				      !list_is_empty(&ready->kicked));
 	watch->place = place;
 	switch (place) {
 	case UAIO_WATCH_IDLE: watch->lanes = 0; break;
@@ -91,13 +98,15 @@ void uaio_watch_kick(struct uaio_watch *watch, uint32_t lanes, bool is_armed)
 	unlock(ready);
 }
 
-void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes)
+void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes,
+			bool is_untried)
 {
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
 	lock(ready);
 	watch->lanes |= lanes;
 	watch->is_unarmed = true;
+	watch->is_untried |= is_untried;
 	watch->nr_fresh++;
 	if (watch->place != UAIO_WATCH_KICKED)
 		move_locked(ready, watch, UAIO_WATCH_FRESH);
@@ -122,6 +131,7 @@ struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
 		*ret_lanes = watch->lanes;
 		*ret_was_fresh = watch->place == UAIO_WATCH_FRESH;
 		watch->lanes = 0;
+		watch->is_untried = false;
 		move_locked(ready, watch,
 			    watch->is_unarmed ? UAIO_WATCH_UNARMED
 					      : UAIO_WATCH_IDLE);
@@ -158,10 +168,11 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 
 	if (!watch)
 		return NULL;
-	watch->file = file;
+	/* relaxed: see uaio_watch_get() */
+	store_relaxed(&watch->file, file);
 	watch->armed = 0;
 	watch->lanes = 0;
-	watch->is_unarmed = false;
+	watch->is_unarmed = watch->is_untried = false;
 	watch->nr_fresh = watch->seen_fresh = 0;
 	watch->place = UAIO_WATCH_IDLE;
 	list_init(&watch->in_list);
@@ -179,12 +190,18 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file)
 {
-	struct uaio_watch *watch;
+	/* relaxed: one that is of both is there, since both are */
+	struct uaio_watch *watch = load_relaxed(&file->last_watch);
 
+	if (watch && load_relaxed(&watch->group) == group &&
+	    load_relaxed(&watch->file) == file)
+		return watch;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	watch = uaio_watch_find_locked(group, file);
 	if (!watch)
 		watch = make_locked(group, file);
+	if (watch)
+		store_relaxed(&file->last_watch, watch);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return watch;
 }
@@ -377,6 +394,10 @@ static bool arm_next_locked(struct uaio_ready *ready, bool *ret_all)
 		watch = first_of(&ready->unarmed);
 	if (!watch)
 		return false;
+	if (watch->is_untried) {
+		move_locked(ready, watch, UAIO_WATCH_KICKED);
+		return true;
+	}
 	move_locked(ready, watch, UAIO_WATCH_IDLE);
 	*ret_all &= arm_and_relock(ready, watch);
 	return true;

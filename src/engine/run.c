@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Readiness: trying what is parked (ready.h). */
+#include <errno.h>
+#include <linux/fs.h>
+#include <poll.h>
+
+#include "base/sys.h"
+#include "engine/ctx.h"
+#include "engine/readyint.h"
+#include "engine/wait.h"
+
+enum {
+	/* Tries of one run: others are to have their turn, deadlines as well. */
+	RUN_TRIES = 64,
+	/* Of those parked since anybody looked so many are tried, newest first. */
+	FRESH_TRIES = 16,
+};
+
+/* For files that know no call that does not block: is it worth one? */
+static bool is_ready_now(const struct uaio_req *req, int fd)
+{
+	static const struct timespec zero;
+	struct pollfd slot = {
+		.fd = fd,
+		.events = (short)uaio_ready_events_of(req),
+	};
+
+	/* Nobody can tell under a limit of no descriptors. */
+	return sys_ppoll(&slot, 1, &zero, NULL, 0) != 0;
+}
+
+/* A datagram socket shut for reading: only a call that may wait says so. */
+static bool is_shut(const struct uaio_req *req, int fd)
+{
+	static const struct timespec zero;
+	struct pollfd slot = { .fd = fd, .events = POLLIN | POLLRDHUP };
+
+	return uaio_lane_id_of(req) == UAIO_LANE_READ &&
+	       req->file->flags & UAIO_FILE_F_SOCKET &&
+	       sys_ppoll(&slot, 1, &zero, NULL, 0) == 1 &&
+	       slot.revents & POLLRDHUP;
+}
+
+/*
+ * Return: the result, -EAGAIN: it waits on, -EOPNOTSUPP: it is a worker's.
+ */
+static int64_t try(struct uaio_req *req, int fd)
+{
+	int64_t res = uaio_req_try(req, fd);
+
+	if (res == -EOPNOTSUPP && fd >= 0 && !is_ready_now(req, fd))
+		return -EAGAIN;
+	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))
+		return -EOPNOTSUPP;
+	return res;
+}
+
+/*
+ * It will block, and closing the number could not wait for that: so never on
+ * the client's own number, even if the table is full.
+ */
+static void hand_to_worker(struct uaio_req *req)
+{
+	struct list startable;
+
+	req->owns_lane = true;
+	if (!uaio_file_make_private(req->file)) {
+		uaio_req_complete(req, -EAGAIN);
+		return;
+	}
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	req->is_blocking = true;
+	list_init(&startable);
+	list_add_tail(&startable, &req->link);
+	uaio_req_start_all(&startable);
+}
+
+void uaio_ready_returned(struct uaio_req *req)
+{
+	struct uaio_file *file = req->file;
+	enum uaio_lane_id id = uaio_lane_id_of(req);
+	struct uaio_lane *lane = &file->lanes[id];
+	struct uaio_req *next = NULL;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	uaio_lane_count_out(lane, req);
+	lane->is_running = false;
+	if (!list_is_empty(&lane->parked)) {
+		next = container_of(lane->parked.next, struct uaio_req, link);
+		uaio_watch_kick(next->watch, 1u << id, false);
+		uaio_standby_nudge(next->group);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+/* Note what came of trying what was parked since anybody looked. */
+static void note_retry(struct uaio_lane *lane, enum uaio_runner by,
+		       bool was_fresh, bool was_in_vain)
+{
+	if (was_fresh)
+		lane->retry_pays = !was_in_vain;
+	/* Only who calls in at once does better not to try when it submits. */
+	if (was_in_vain ? was_fresh : by == UAIO_RUN_BY_STANDBY)
+		store_relaxed(&lane->nr_misses, 0);
+}
+
+/* A pass over one lane, which is ours (is_running). */
+struct run {
+	struct uaio_file *file;
+	struct uaio_lane *lane;
+	enum uaio_runner by;
+	bool is_fresh;   /* parked since anybody looked, and not kicked */
+	unsigned budget; /* tries that are left */
+	unsigned nr_done;
+};
+
+enum outcome { IS_DONE, WAITS_ON, LANE_IS_LEFT };
+
+/*
+ * Try req, which stays in the lane meanwhile: who arms goes by what is there.
+ * LANE_IS_LEFT: the lane is a worker's now.
+ */
+static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
+{
+	struct uaio_file *file = run->file;
+	bool is_unpollable = file->is_unpollable;
+	int fd = uaio_file_use_locked(file);
+	int64_t res;
+
+	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	res = try(req, fd);
+	uaio_file_unuse(file);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	--run->budget;
+	note_retry(run->lane, run->by, run->is_fresh, res == -EAGAIN);
+
+	if (res == -EAGAIN && is_unpollable)
+		res = -EOPNOTSUPP;
+	/* relaxed: who closes waits until no try is under way after it */
+	if (res == -EAGAIN && !load_relaxed(&req->group->ready.is_closing)) {
+		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
+		return WAITS_ON;
+	}
+	list_remove(&req->link);
+	if (res != -EOPNOTSUPP)
+		uaio_lane_count_out(run->lane, req);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (res == -EOPNOTSUPP)
+		hand_to_worker(req);
+	else
+		uaio_req_complete(req, res == -EAGAIN
+					       ? uaio_req_cancelled_res(req)
+					       : res);
+	run->nr_done += res != -EOPNOTSUPP;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	return res == -EOPNOTSUPP ? LANE_IS_LEFT : IS_DONE;
+}
+
+/* Return: false if the lane is a worker's now. */
+static bool run_stream_locked(struct run *run)
+{
+	struct list *parked = &run->lane->parked;
+	enum outcome outcome = IS_DONE;
+
+	while (run->budget && !list_is_empty(parked) &&
+	       (outcome == IS_DONE || run->lane->is_kicked)) {
+		run->lane->is_kicked = false;
+		outcome = run_one_locked(
+			run, container_of(parked->next, struct uaio_req, link));
+		if (outcome == LANE_IS_LEFT)
+			return false;
+	}
+	return true;
+}
+
+/* Each is tried once. What is cancelled meanwhile was not being tried. */
+static void run_polls_locked(struct run *run)
+{
+	struct list *parked = &run->lane->parked, *pos, *last;
+
+	do {
+		run->lane->is_kicked = false;
+		last = parked;
+		while (run->budget && last->next != parked) {
+			pos = last->next;
+			if (run_one_locked(run,
+					   container_of(pos, struct uaio_req,
+							link)) == WAITS_ON)
+				last = pos;
+		}
+	} while (run->budget && run->lane->is_kicked);
+}
+
+/* Return: whether it is to be run on. */
+static bool run_lane_locked(struct run *run, enum uaio_lane_id id)
+{
+	struct uaio_lane *lane = &run->file->lanes[id];
+	bool is_ours = true;
+
+	if (lane->is_running) {
+		lane->is_kicked = true;
+		return false;
+	}
+	if (list_is_empty(&lane->parked))
+		return false;
+	run->lane = lane;
+	lane->is_running = true;
+	if (id == UAIO_LANE_POLL)
+		run_polls_locked(run);
+	else
+		is_ours = run_stream_locked(run);
+	if (is_ours)
+		lane->is_running = false;
+	return is_ours && !run->budget && !list_is_empty(&lane->parked);
+}
+
+static void run_file(struct uaio_group *group, struct uaio_file *file,
+		     uint32_t lanes, struct run *run)
+{
+	struct uaio_watch *watch;
+	uint32_t left = 0;
+
+	run->file = file;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
+		if (lanes & 1u << i &&
+		    (!run->budget || run_lane_locked(run, i)))
+			left |= 1u << i;
+	watch = left ? uaio_watch_find_locked(group, file) : NULL;
+	/* Without one the group has just gone away. */
+	if (watch)
+		uaio_watch_kick(watch, left, false);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+/* Return: whether the list is the caller's to run. */
+static bool begin_drain(struct uaio_ready *ready)
+{
+	bool is_free;
+
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	is_free = !ready->is_draining;
+	ready->is_draining = true;
+	return is_free;
+}
+
+static void count_run(struct uaio_ready *ready, const struct run *run)
+{
+	bool by_standby = run->by == UAIO_RUN_BY_STANDBY;
+
+	if (run->budget < RUN_TRIES)
+		uaio_ready_add(&uaio_ready_counters.nr_tries,
+			       RUN_TRIES - run->budget);
+	if (!run->nr_done)
+		return;
+	uaio_ready_add(by_standby ? &uaio_ready_counters.nr_by_standby
+				  : &uaio_ready_counters.nr_by_caller,
+		       run->nr_done);
+	/* relaxed: that it changes is enough */
+	if (!by_standby)
+		store_relaxed(&ready->nr_attended,
+			      load_relaxed(&ready->nr_attended) + 1);
+}
+
+bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct run run = { .by = by, .budget = RUN_TRIES };
+	/* It arms instead, which tells it what is ready. */
+	unsigned nr_fresh = by == UAIO_RUN_BY_STANDBY ? 0 : FRESH_TRIES;
+	struct uaio_file *file;
+	uint32_t lanes;
+	bool is_left;
+
+	/* relaxed: a request of this thread is counted, and others race */
+	if (!load_relaxed(&ready->nr_parked))
+		return false;
+	uaio_gate_enter();
+	if (!begin_drain(ready)) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		uaio_gate_leave();
+		return false;
+	}
+	while (run.budget &&
+	       (file = uaio_watch_pop_locked(ready, nr_fresh, &lanes,
+					     &run.is_fresh))) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		nr_fresh -= run.is_fresh;
+		run_file(group, file, lanes, &run);
+		uaio_file_put(file);
+		uaio_lock(&ready->lock, UAIO_RANK_READY);
+	}
+	/* I5 */
+	is_left = !list_is_empty(&ready->kicked);
+	ready->is_draining = false;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	uaio_gate_leave();
+	count_run(ready, &run);
+	if (is_left && by == UAIO_RUN_BY_CALLER)
+		uaio_waiters_pass_on(group);
+	return is_left;
+}
+
+bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by)
+{
+	enum { NR = 64 };
+	struct epoll_event events[NR];
+	int nr;
+
+	nr = uaio_poller_take(&group->ready.poller, events, NR);
+	if (nr > 0)
+		uaio_ready_kick_events(group, events, nr);
+	return uaio_ready_run(group, by) || nr == NR;
+}
