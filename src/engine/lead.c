@@ -51,7 +51,8 @@ static void tell_next_locked(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
 					wakeups);
 }
 
-void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+/* is_lost: who led has left the epoll, maybe with events. */
+static void stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter, bool is_lost)
 {
 	struct uaio_ready *ready = &ctx->group.ready;
 	struct uaio_wakeups wakeups = { 0 };
@@ -68,6 +69,8 @@ void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	}
 	if (is_left) {
 		uaio_ready_pin(ready);
+		if (is_lost)
+			uaio_ready_kick_all(&ctx->group);
 		tell_next_locked(ctx, &wakeups);
 	}
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
@@ -76,6 +79,11 @@ void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 		(void)uaio_standby_list(&ctx->group);
 		uaio_ready_unpin(ready);
 	}
+}
+
+void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+{
+	stop(ctx, waiter, false);
 }
 
 void uaio_waiters_pass_on(struct uaio_group *group)
@@ -145,11 +153,18 @@ static int sleep_leading(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	uaio_ready_unpin(&ctx->group.ready);
 	if (!load_seq_cst(&waiter->is_told))
 		nr = uaio_poller_wait(poller, events, NR, &poller_wait);
-	if (nr == -EBADF)
+	/* [MB:lead] seq_cst: told before the poller went with its context. */
+	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
 		nr = sleep_without(wait, until);
 	store_relaxed(&waiter->is_asleep, 0);
-	if (!pin_again(ctx, waiter))
+	if (!pin_again(ctx, waiter)) {
+		/* A handler made another lead before we were asleep. */
+		if (nr > 0) {
+			uaio_ready_kick_all(&ctx->group);
+			uaio_poller_wake(poller);
+		}
 		return nr == -EINTR ? -EINTR : -EINVAL;
+	}
 	if (nr > 0)
 		uaio_ready_kick_events(&ctx->group, events, nr);
 	if (nr != -EINTR)
@@ -193,10 +208,16 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 }
 
 /* A handler has jumped out of that sleep, or runs in it. */
+void uaio_lead_init(void)
+{
+	/* A child of fork(), by a handler in the sleep, leads nothing. */
+	leading.ctx = NULL;
+}
+
 void uaio_lead_forget(void)
 {
 	if (unlikely(leading.ctx))
-		uaio_lead_stop(leading.ctx, leading.waiter);
+		stop(leading.ctx, leading.waiter, true);
 }
 
 bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen)

@@ -50,7 +50,10 @@ void uaio_file_unuse(struct uaio_file *file)
 		uaio_wake(&file->nr_using, UINT32_MAX);
 }
 
-/* Calls on a number of the client's do not block. */
+/*
+ * Calls on a number of the client's do not block. Not stepped out: who tries
+ * what is parked comes here, too, and handlers must not leave from that.
+ */
 static void await_calls(struct uaio_file *file)
 {
 	uint32_t nr;
@@ -59,7 +62,7 @@ static void await_calls(struct uaio_file *file)
 	 * uaio_file_unuse(). */
 	store_seq_cst(&file->is_awaited, 1);
 	while ((nr = load_seq_cst(&file->nr_using)))
-		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+		(void)uaio_sleep(&file->nr_using, nr, UAIO_FOREVER);
 }
 
 /* Return: whether the file has a duplicate in place of old. */

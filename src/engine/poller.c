@@ -35,6 +35,8 @@ static _Thread_local struct {
 
 void uaio_pollers_init(void)
 {
+	/* A child of fork() waits on nothing. */
+	waiting.poller = NULL;
 	pollers.lock = (struct uaio_lock){ 0 };
 	list_init(&pollers.open);
 	store_relaxed(&pollers.has_no_pwait2, 0);
@@ -42,7 +44,7 @@ void uaio_pollers_init(void)
 
 void uaio_poller_init(struct uaio_poller *poller)
 {
-	poller->lock = (struct uaio_lock){ 0 };
+	/* The lock stays as it is: one of the life before may be about to look. */
 	poller->epoll = poller->wake = -1;
 	poller->side = 0;
 	store_relaxed(&poller->nr_waiting[0], 0);
@@ -222,8 +224,11 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 			    wait->mask_bytes);
 }
 
-/* The wake-up has been seen; one that comes from here on is another. */
-static void clear_wake(struct uaio_poller *poller,
+/*
+ * The wake-up has been seen; one that comes from here on is another. Not
+ * counted any more, so the poller may have another life, with waits of its own.
+ */
+static void clear_wake(struct uaio_poller *poller, uint32_t life,
 		       const struct epoll_event *events, int nr)
 {
 	uint64_t count;
@@ -232,7 +237,7 @@ static void clear_wake(struct uaio_poller *poller,
 		if (events[i].data.u64)
 			continue;
 		lock(poller);
-		if (poller->wake >= 0)
+		if (poller->wake >= 0 && uaio_poller_life(poller) == life)
 			(void)sys_read(poller->wake, &count, sizeof(count));
 		unlock(poller);
 	}
@@ -279,7 +284,7 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 	ret = wait_on(epoll, ret_events, max, wait);
 	uaio_step_in(depth);
 	leave_wait(serial);
-	clear_wake(poller, ret_events, ret);
+	clear_wake(poller, wait->life, ret_events, ret);
 	return ret;
 }
 

@@ -35,6 +35,7 @@ void uaio_ready_init(void)
 	};
 	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
 	uaio_pollers_init();
+	uaio_lead_init();
 	uaio_watches_init();
 	uaio_standby_init();
 }
@@ -247,6 +248,32 @@ bool uaio_ready_park(struct uaio_req *req)
 	return true;
 }
 
+void uaio_lane_kick_locked(struct uaio_file *file, enum uaio_lane_id id,
+			   const struct uaio_group *runs)
+{
+	const struct list *parked = &file->lanes[id].parked;
+	struct uaio_req *first;
+
+	if (list_is_empty(parked))
+		return;
+	first = container_of(parked->next, struct uaio_req, link);
+	uaio_watch_kick(first->watch, 1u << id, false);
+	/* Who sleeps there may have been told, and have left it to us. */
+	if (first->group != runs)
+		uaio_standby_nudge(first->group);
+}
+
+bool uaio_ready_is_armed(struct uaio_ready *ready)
+{
+	bool all;
+
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	all = list_is_empty(&ready->refused) && list_is_empty(&ready->fresh) &&
+	      list_is_empty(&ready->unarmed);
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	return all;
+}
+
 bool uaio_ready_has_kicked(struct uaio_ready *ready)
 {
 	bool has;
@@ -299,15 +326,21 @@ void uaio_ready_close_group(struct uaio_group *group)
 
 bool uaio_ready_cancel(struct uaio_req *req)
 {
+	enum uaio_lane_id id = uaio_lane_id_of(req);
 	struct uaio_file *file = req->file;
-	bool was_parked;
+	struct uaio_lane *lane = &file->lanes[id];
+	bool was_parked, was_first;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	was_parked = uaio_req_state(req) == UAIO_REQ_PARKED;
 	if (was_parked) {
+		was_first = lane->parked.next == &req->link;
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 		list_remove(&req->link);
-		uaio_lane_count_out(&file->lanes[uaio_lane_id_of(req)], req);
+		uaio_lane_count_out(lane, req);
+		/* The next may need less, and has not been tried. */
+		if (was_first && id != UAIO_LANE_POLL && !lane->is_running)
+			uaio_lane_kick_locked(file, id, NULL);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return was_parked;

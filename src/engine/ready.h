@@ -172,6 +172,9 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready);
 /* Kick what the epoll does not take: there is no other way to know. */
 void uaio_ready_kick_refused(struct uaio_group *group);
 
+/* Kick everything: who was told what is ready may not have come back with it. */
+void uaio_ready_kick_all(struct uaio_group *group);
+
 /* Kick what events say, of the context's epoll. */
 void uaio_ready_kick_events(struct uaio_group *group,
 			    const struct epoll_event *events, int nr);

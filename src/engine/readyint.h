@@ -72,6 +72,13 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 void uaio_watch_kick(struct uaio_watch *watch, uint32_t lanes, bool is_armed);
 
 /*
+ * A lane of file, whose lock is held, is to be run for the oldest in it: by the
+ * standby thread, unless that is of the group that runs.
+ */
+void uaio_lane_kick_locked(struct uaio_file *file, enum uaio_lane_id id,
+			   const struct uaio_group *runs);
+
+/*
  * Requests were parked in it that nobody has looked at. is_untried: nor tried
  * since the latest edge, which will not be told again.
  */

@@ -153,8 +153,13 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 		if (ret < 0)
 			goto err_file;
 	}
-	/* It may have become a regular file since it was tried. */
-	if (parks && !file->inode && !(watch = uaio_watch_get(group, file)))
+	/*
+	 * It may have become a regular file since it was tried. Polls wait
+	 * even there, until they are looked at.
+	 */
+	if (parks &&
+	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
+	    !(watch = uaio_watch_get(group, file)))
 		goto err_resfd;
 	if (has_own_iovs(sqe) && !(iovs = get_iovs(sqe)))
 		goto err_resfd;

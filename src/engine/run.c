@@ -80,16 +80,11 @@ void uaio_ready_returned(struct uaio_req *req)
 	struct uaio_file *file = req->file;
 	enum uaio_lane_id id = uaio_lane_id_of(req);
 	struct uaio_lane *lane = &file->lanes[id];
-	struct uaio_req *next = NULL;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	uaio_lane_count_out(lane, req);
 	lane->is_running = false;
-	if (!list_is_empty(&lane->parked)) {
-		next = container_of(lane->parked.next, struct uaio_req, link);
-		uaio_watch_kick(next->watch, 1u << id, false);
-		uaio_standby_nudge(next->group);
-	}
+	uaio_lane_kick_locked(file, id, NULL);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
@@ -132,10 +127,12 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	res = try(req, fd);
 	uaio_file_unuse(file);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	--run->budget;
+	run->budget -= run->budget > 0;
 	note_retry(run->lane, run->by, run->is_fresh, res == -EAGAIN);
 
-	if (res == -EAGAIN && is_unpollable)
+	/* A poll waits on, for nothing: a worker could not make it either. */
+	if (res == -EAGAIN && is_unpollable &&
+	    uaio_lane_id_of(req) != UAIO_LANE_POLL)
 		res = -EOPNOTSUPP;
 	/* relaxed: who closes waits until no try is under way after it */
 	if (res == -EAGAIN && !load_relaxed(&req->group->ready.is_closing)) {
@@ -174,20 +171,25 @@ static bool run_stream_locked(struct run *run)
 	return true;
 }
 
-/* Each is tried once. What is cancelled meanwhile was not being tried. */
+/* Each once, whatever the budget; it goes to the end: others may be cancelled. */
 static void run_polls_locked(struct run *run)
 {
-	struct list *parked = &run->lane->parked, *pos, *last;
+	struct list *parked = &run->lane->parked;
 
 	do {
+		/* relaxed: changed under the lock */
+		uint32_t nr = load_relaxed(&run->lane->nr);
+
 		run->lane->is_kicked = false;
-		last = parked;
-		while (run->budget && last->next != parked) {
-			pos = last->next;
+		for (; nr && !list_is_empty(parked); nr--) {
+			struct list *pos = parked->next;
+
 			if (run_one_locked(run,
 					   container_of(pos, struct uaio_req,
-							link)) == WAITS_ON)
-				last = pos;
+							link)) != WAITS_ON)
+				continue;
+			list_remove(pos);
+			list_add_tail(parked, pos);
 		}
 	} while (run->budget && run->lane->is_kicked);
 }
@@ -212,25 +214,20 @@ static bool run_lane_locked(struct run *run, enum uaio_lane_id id)
 		is_ours = run_stream_locked(run);
 	if (is_ours)
 		lane->is_running = false;
-	return is_ours && !run->budget && !list_is_empty(&lane->parked);
+	if (!is_ours || run->budget || list_is_empty(&lane->parked))
+		return false;
+	return id != UAIO_LANE_POLL || lane->is_kicked;
 }
 
 static void run_file(struct uaio_group *group, struct uaio_file *file,
 		     uint32_t lanes, struct run *run)
 {
-	struct uaio_watch *watch;
-	uint32_t left = 0;
-
 	run->file = file;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
 		if (lanes & 1u << i &&
 		    (!run->budget || run_lane_locked(run, i)))
-			left |= 1u << i;
-	watch = left ? uaio_watch_find_locked(group, file) : NULL;
-	/* Without one the group has just gone away. */
-	if (watch)
-		uaio_watch_kick(watch, left, false);
+			uaio_lane_kick_locked(file, i, group);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
@@ -273,8 +270,8 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	uint32_t lanes;
 	bool is_left;
 
-	/* relaxed: a request of this thread is counted, and others race */
-	if (!load_relaxed(&ready->nr_parked))
+	/* relaxed: as others race. Who sleeps sees to what is others', too. */
+	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;
 	uaio_gate_enter();
 	if (!begin_drain(ready)) {

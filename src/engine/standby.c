@@ -52,6 +52,7 @@ void uaio_standby_init(void)
 	list_init(&standby.listed);
 	list_init(&standby.adopted);
 	standby.has_thread = standby.is_ticking = false;
+	standby.poller.lock = (struct uaio_lock){ 0 };
 	uaio_poller_init(&standby.poller);
 }
 

@@ -403,6 +403,8 @@ static void look_at_parked(struct uaio_ctx *ctx, const struct uaio_wait *wait)
 {
 	struct uaio_ready *ready = &ctx->group.ready;
 
+	/* Who left a wait by siglongjmp(), and sleeps no more, leads for ever. */
+	uaio_lead_forget();
 	(void)uaio_ready_run(&ctx->group, UAIO_RUN_BY_CALLER);
 	/* relaxed: advice */
 	if (wait->deadline_ns == 0 && !load_relaxed(&ready->is_led) &&

@@ -403,17 +403,6 @@ static bool arm_next_locked(struct uaio_ready *ready, bool *ret_all)
 	return true;
 }
 
-bool uaio_ready_is_armed(struct uaio_ready *ready)
-{
-	bool all;
-
-	lock(ready);
-	all = list_is_empty(&ready->refused) && list_is_empty(&ready->fresh) &&
-	      list_is_empty(&ready->unarmed);
-	unlock(ready);
-	return all;
-}
-
 bool uaio_ready_arm(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
@@ -464,6 +453,21 @@ void uaio_ready_kick_refused(struct uaio_group *group)
 			watch->is_unarmed = true;
 			move_locked(ready, watch, UAIO_WATCH_KICKED);
 		}
+	}
+	unlock(ready);
+}
+
+void uaio_ready_kick_all(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_watch *watch;
+
+	lock(ready);
+	list_for_each (pos, &ready->watches) {
+		watch = container_of(pos, struct uaio_watch, in_group);
+		watch->lanes = (1u << UAIO_NR_LANES) - 1;
+		if (watch->place != UAIO_WATCH_KICKED)
+			move_locked(ready, watch, UAIO_WATCH_KICKED);
 	}
 	unlock(ready);
 }
@@ -549,9 +553,24 @@ void uaio_ready_kick_events(struct uaio_group *group,
 		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
 }
 
-/* Nobody may be about to look. */
+/* Return: whether a request waits by it, which keeps its context. */
+static bool is_in_use_locked(const struct uaio_watch *watch)
+{
+	const struct uaio_lane *lanes = watch->file->lanes;
+
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
+		list_for_each (pos, &lanes[i].parked)
+			if (container_of(pos, struct uaio_req, link)->watch ==
+			    watch)
+				return true;
+	return false;
+}
+
+/* Nobody may be about to look. One that is not in use may be about to go. */
 static void kick_at_once(struct uaio_watch *watch, uint32_t lanes)
 {
+	if (!is_in_use_locked(watch))
+		return;
 	uaio_watch_kick(watch, lanes, false);
 	uaio_standby_nudge(load_relaxed(&watch->group));
 }

@@ -292,7 +292,9 @@ bool unit_is_quiet(uint32_t held)
 	const struct dirent *entry;
 	bool is_quiet = true;
 
-	assert(dir);
+	/* Some tests leave no number to look by. */
+	if (!dir)
+		return false;
 	while (is_quiet && (entry = readdir(dir))) {
 		uint32_t tid = (uint32_t)atoi(entry->d_name);
 
