@@ -192,6 +192,11 @@ static inline int sys_fcntl(int fd, int cmd, long arg)
 	return (int)uaio_sys6(SYS_fcntl, fd, cmd, arg, 0, 0, 0);
 }
 
+static inline int sys_ioctl(int fd, unsigned long request, void *arg)
+{
+	return (int)uaio_sys6(SYS_ioctl, fd, (long)request, (long)arg, 0, 0, 0);
+}
+
 /* 64 bits: neither machine splits offsets over registers. */
 static inline int sys_fadvise(int fd, int64_t off, int64_t len, int advice)
 {

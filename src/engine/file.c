@@ -13,6 +13,7 @@
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/req.h"
+#include "engine/terminal.h"
 
 enum {
 	LEAF_BITS = 14,
@@ -149,6 +150,10 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 		uaio_slab_put(&files.slab, file);
 		return NULL;
 	}
+	/* relaxed: as above */
+	store_relaxed(&file->anew, uaio_terminal_open(fd, id->flags));
+	if (file->anew >= 0)
+		uaio_file_note_private(file);
 	return file;
 }
 
@@ -413,7 +418,8 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 	/* relaxed: it may become another's; the caller finds out */
 	is_same = load_relaxed(&file->kind) == id.kind &&
 		  load_relaxed(&file->flags) == id.flags &&
-		  load_relaxed(&file->inode) == inode;
+		  load_relaxed(&file->inode) == inode &&
+		  uaio_terminal_is_still(file, fd);
 	if (inode)
 		uaio_inode_put(inode);
 	return is_same;

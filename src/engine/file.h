@@ -59,6 +59,7 @@ enum {
 	UAIO_FILE_F_PATH = 1u << 9,      /* O_PATH: no operation at all */
 	UAIO_FILE_F_NO_WRITE = 1u << 10, /* has no write that AIO could use */
 	UAIO_FILE_F_SOCKET = 1u << 11, /* refuses offsets, others ignore them */
+	UAIO_FILE_F_TERMINAL = 1u << 12, /* and no master: terminal.h */
 };
 
 /* Where requests on a file that is not ready wait (ready.h). */
@@ -104,7 +105,8 @@ struct uaio_file {
 	struct uaio_lock lock;  /* rank FILE */
 	int fd;                 /* atomic */
 	bool owns_fd;           /* a private duplicate: closed with the file */
-	struct list in_private; /* number.c's: if owns_fd */
+	int anew;               /* atomic; owns: see terminal.h; or -1 */
+	struct list in_private; /* number.c's: if it owns either */
 	uint32_t nr_using;   /* atomic: calls on fd being made (not closing) */
 	uint32_t is_awaited; /* atomic: somebody may wait for them */
 

@@ -9,6 +9,7 @@
 
 #include "base/sys.h"
 #include "engine/file.h"
+#include "engine/terminal.h"
 
 static bool is_memory_fs(int fd)
 {
@@ -18,6 +19,22 @@ static bool is_memory_fs(int fd)
 		return false;
 	return fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC ||
 	       fs.f_type == HUGETLBFS_MAGIC;
+}
+
+void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
+{
+	static const char folder[] = "/proc/thread-self/fd/";
+	char digits[12];
+	size_t at = sizeof(folder) - 1;
+	int nr = 0;
+
+	memcpy(ret_path, folder, at);
+	do
+		digits[nr++] = (char)('0' + fd % 10);
+	while (fd /= 10);
+	while (nr)
+		ret_path[at++] = digits[--nr];
+	ret_path[at] = '\0';
 }
 
 /*
@@ -37,16 +54,10 @@ static uint32_t anonymous_flags(int fd)
 		{ "anon_inode:[signalfd]", UAIO_FILE_F_NO_WRITE },
 		{ "anon_inode:", UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE },
 	};
-	char path[32] = "/proc/self/fd/", link[64];
-	char digits[12];
-	int nr = 0, at = 14;
+	char path[UAIO_FD_PATH_BYTES], link[64];
+	int nr;
 
-	do
-		digits[nr++] = (char)('0' + fd % 10);
-	while (fd /= 10);
-	while (nr)
-		path[at++] = digits[--nr];
-	path[at] = '\0';
+	uaio_fd_path(fd, path);
 	nr = sys_readlinkat(AT_FDCWD, path, link, sizeof(link) - 1);
 	if (nr < 0)
 		return UAIO_FILE_F_EVENTFD;
@@ -87,6 +98,8 @@ static uint32_t stream_flags(int fd, mode_t mode)
 		flags |= UAIO_FILE_F_SOCKET;
 	if (!(mode & S_IFMT))
 		flags |= anonymous_flags(fd);
+	if (S_ISCHR(mode) && uaio_terminal_is(fd))
+		flags |= UAIO_FILE_F_TERMINAL;
 	return flags;
 }
 

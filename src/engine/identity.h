@@ -19,6 +19,11 @@ struct uaio_identity {
 	uint64_t ino;
 };
 
+/* The path by which /proc knows a descriptor of this thread. */
+enum { UAIO_FD_PATH_BYTES = 40 };
+
+void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
+
 /* Return: false if fd is not open. */
 bool uaio_identify(int fd, struct uaio_identity *ret_id);
 

@@ -65,14 +65,27 @@ static void await_calls(struct uaio_file *file)
 		(void)uaio_sleep(&file->nr_using, nr, UAIO_FOREVER);
 }
 
+void uaio_file_note_private(struct uaio_file *file)
+{
+	uaio_lock(&private.lock, UAIO_RANK_FILES);
+	if (!list_is_linked(&file->in_private))
+		list_add_tail(&private.files, &file->in_private);
+	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+}
+
 /* Return: whether the file has a duplicate in place of old. */
 static bool replace_fd_locked(struct uaio_file *file, int old)
 {
-	int own = file->fd == old ? uaio_ownfd_dup(old) : -1;
+	bool is_anew = file->anew == old;
+	int own = is_anew || file->fd == old ? uaio_ownfd_dup(old) : -1;
 
 	if (own < 0)
 		return false;
-	/* relaxed: others look under the lock */
+	/* relaxed, both: others look under the lock, or while it is used */
+	if (is_anew) {
+		store_relaxed(&file->anew, own);
+		return true;
+	}
 	store_relaxed(&file->fd, own);
 	file->owns_fd = true;
 	uaio_watches_move_locked(file, old);
@@ -91,9 +104,7 @@ bool uaio_file_make_private(struct uaio_file *file)
 	if (was_private || !is_private)
 		return is_private;
 	await_calls(file);
-	uaio_lock(&private.lock, UAIO_RANK_FILES);
-	list_add_tail(&private.files, &file->in_private);
-	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+	uaio_file_note_private(file);
 	return true;
 }
 
@@ -103,8 +114,10 @@ static struct uaio_file *find_private_locked(int fd)
 		struct uaio_file *file =
 			container_of(pos, struct uaio_file, in_private);
 
-		/* relaxed: replace_fd_locked() looks again */
-		if (load_relaxed(&file->fd) == fd && uaio_file_try_get(file))
+		/* relaxed, both: replace_fd_locked() looks again */
+		if ((load_relaxed(&file->fd) == fd ||
+		     load_relaxed(&file->anew) == fd) &&
+		    uaio_file_try_get(file))
 			return file;
 	}
 	return NULL;
@@ -157,10 +170,13 @@ void uaio_file_forget_number(struct uaio_file *file)
 
 void uaio_file_close_number(struct uaio_file *file)
 {
-	if (!file->owns_fd)
+	if (!file->owns_fd && file->anew < 0)
 		return;
 	uaio_lock(&private.lock, UAIO_RANK_FILES);
 	list_remove(&file->in_private);
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
-	uaio_ownfd_close(file->fd);
+	if (file->owns_fd)
+		uaio_ownfd_close(file->fd);
+	if (file->anew >= 0)
+		uaio_ownfd_close(file->anew);
 }

@@ -2,7 +2,8 @@
 /*
  * The number that calls on an open file are made on: what file.c needs of
  * number.c besides file.h. At first it is the client's; if that goes while
- * requests wait, a duplicate of ours takes its place, or none.
+ * requests wait, a duplicate of ours takes its place, or none. A terminal has one
+ * more, for calls that are not to block (terminal.h).
  */
 #ifndef UAIO_ENGINE_NUMBER_H
 #define UAIO_ENGINE_NUMBER_H
@@ -11,6 +12,9 @@ struct uaio_file;
 
 /* From nothing. */
 void uaio_file_numbers_init(void);
+
+/* The file has a number of its own by now. */
+void uaio_file_note_private(struct uaio_file *file);
 
 /* The number goes and there is none to take its place: requests get -EBADF. */
 void uaio_file_lose_number(struct uaio_file *file);
@@ -21,7 +25,7 @@ void uaio_file_lose_number(struct uaio_file *file);
  */
 void uaio_file_forget_number(struct uaio_file *file);
 
-/* The file goes: close its duplicate, if it has one. */
+/* The file goes: close what numbers of its own it has. */
 void uaio_file_close_number(struct uaio_file *file);
 
 #endif /* UAIO_ENGINE_NUMBER_H */

@@ -112,6 +112,16 @@ int uaio_ownfd_epoll(void)
 	return fd;
 }
 
+int uaio_ownfd_open(const char *path, int flags)
+{
+	int fd;
+
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+	fd = keep_locked(sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0));
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
+	return fd;
+}
+
 void uaio_ownfd_close(int fd)
 {
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);

@@ -26,6 +26,9 @@ int uaio_ownfd_event(int flags);
 /* A new epoll, kept likewise. Return: it, or -errno. */
 int uaio_ownfd_epoll(void);
 
+/* The same for what path is; flags as of open(). */
+int uaio_ownfd_open(const char *path, int flags);
+
 /* A duplicate of fd, kept likewise. Return: it, or -errno. */
 int uaio_ownfd_dup(int fd);
 

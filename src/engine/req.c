@@ -10,6 +10,7 @@
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/stats.h"
+#include "engine/terminal.h"
 
 enum {
 	/* Two sizes of iovec copies: one page's quarter, and IOV_MAX. */
@@ -546,6 +547,22 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 	uaio_sqe_advance(&req->sqe, req->iov, bytes);
 }
 
+/* On a stream that waited, with a call that does not block. */
+static int64_t run_again(const struct uaio_req *req, int fd)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	uint32_t flags = RWF_NOWAIT | UAIO_RWF_HAS_WAITED;
+
+	if (unlikely(req->file->flags & UAIO_FILE_F_TERMINAL)) {
+		if (op->class == UAIO_CLASS_READ &&
+		    uaio_terminal_wait(fd) != UAIO_TERMINAL_ANY)
+			return -EOPNOTSUPP;
+		fd = uaio_terminal_number(req->file, fd, &flags);
+	}
+	return op->run(&req->sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
+		       flags);
+}
+
 int64_t uaio_req_try(struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -554,9 +571,7 @@ int64_t uaio_req_try(struct uaio_req *req, int fd)
 		int64_t res;
 
 		req->started = uaio_stats_now();
-		res = op->run(&req->sqe, fd,
-			      req->file->flags & UAIO_FILE_F_STREAM,
-			      RWF_NOWAIT | UAIO_RWF_HAS_WAITED);
+		res = run_again(req, fd);
 		if (res < 0)
 			return res != -EAGAIN && res != -EOPNOTSUPP &&
 					       req->done_bytes

@@ -7,6 +7,7 @@
 #include "base/sys.h"
 #include "engine/ctx.h"
 #include "engine/readyint.h"
+#include "engine/terminal.h"
 #include "engine/wait.h"
 
 enum {
@@ -25,6 +26,9 @@ static bool is_ready_now(const struct uaio_req *req, int fd)
 		.events = (short)uaio_ready_events_of(req),
 	};
 
+	if (uaio_lane_id_of(req) == UAIO_LANE_READ &&
+	    uaio_terminal_read_ends(req->file, fd))
+		return true;
 	/* Nobody can tell under a limit of no descriptors. */
 	return sys_ppoll(&slot, 1, &zero, NULL, 0) != 0;
 }

@@ -249,10 +249,19 @@ static const struct difference differs_vfork = {
 
 static const struct difference differs_blocking_device = {
 	.title = "A read of a device without RWF_NOWAIT takes a thread",
-	.text = "Terminals and some other character devices know no read that "
-		"does not block. When such a device is ready a thread reads "
-		"from it; if somebody else took what was there it waits, and "
-		"io_destroy with it. The kernel would wait in io_submit.",
+	.text = "The masters of pseudoterminals, serial lines and some other "
+		"character devices know no read that does not block. When "
+		"such a device is ready a thread reads from it; if somebody "
+		"else took what was there it waits, and io_destroy with it. "
+		"The kernel would wait in io_submit.\n"
+		"Other terminals are opened a second time through `/proc`, "
+		"with O_NONBLOCK, so that no thread waits; where that is "
+		"refused (TIOCEXCL, another user's, no `/proc`) and for reads "
+		"without lines that want more than one byte or have a time "
+		"(VMIN, VTIME), it is as above. If the process has gone to the "
+		"background by the time its line comes, the read ends with "
+		"-EIO, or SIGTTIN stops the process; a read(2) that waits goes "
+		"on.",
 };
 
 static const struct difference differs_unseen = {
