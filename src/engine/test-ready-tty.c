@@ -113,11 +113,36 @@ static void a_raw_read_waits_for_its_minimum(void **state)
 	assert_nothing_yet();
 	put(master, "cde");
 	assert_reads(buffer, "abcde");
+	/* Nor is less taken that was there before. */
+	put(master, "fg");
+	submit_read(terminal, buffer, sizeof(buffer));
+	assert_nothing_yet();
+	put(master, "hij");
+	assert_reads(buffer, "fghij");
 	set_mode(0, 1, 0);
 	submit_read(terminal, buffer, sizeof(buffer));
 	assert_nothing_yet();
 	put(master, "a");
 	assert_reads(buffer, "a");
+	close_pty();
+}
+
+static void a_raw_read_ends_without_bytes_as_it_is_told_to(void **state)
+{
+	char buffer[16];
+
+	(void)state;
+	open_pty(4);
+	set_mode(0, 0, 0);
+	submit_read(terminal, buffer, sizeof(buffer));
+	assert_int_equal(unit_reap_one(handle), 0);
+	/* After a tenth of a second. */
+	set_mode(0, 0, 1);
+	submit_read(terminal, buffer, sizeof(buffer));
+	assert_int_equal(unit_reap_one(handle), 0);
+	put(master, "ab");
+	submit_read(terminal, buffer, sizeof(buffer));
+	assert_reads(buffer, "ab");
 	close_pty();
 }
 
@@ -225,6 +250,41 @@ static void destroy_does_not_wait_for_a_line(void **state)
 	open_pty(10);
 	for (unsigned i = 0; i < 10; i++)
 		submit_read(i % 2 ? terminal : master, buffers[i], 16);
+	close_pty();
+}
+
+/* Somebody has tried them, in vain. */
+static void destroy_does_not_wait_for_what_was_looked_at(void **state)
+{
+	char buffers[4][16];
+
+	(void)state;
+	open_pty(4);
+	for (unsigned i = 0; i < 4; i++) {
+		submit_read(i % 2 ? terminal : master, buffers[i],
+			    sizeof(buffers[i]));
+		pass_by();
+	}
+	assert_nothing_yet();
+	close_pty();
+}
+
+/* As above; and nothing is left that could take what comes. */
+static void what_was_looked_at_is_cancelled(void **state)
+{
+	char buffer[16];
+
+	(void)state;
+	open_pty(4);
+	for (unsigned i = 0; i < 10; i++) {
+		submit_read(i % 2 ? terminal : master, buffer, sizeof(buffer));
+		pass_by();
+		assert_int_equal(uaio_aio_cancel(handle, &request),
+				 -EINPROGRESS);
+		assert_int_equal(unit_reap_one(handle), -ECANCELED);
+	}
+	put(terminal, "out");
+	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
 	close_pty();
 }
 
@@ -356,10 +416,13 @@ int main(void)
 		UNIT_TEST(a_hang_up_ends_what_waits),
 		UNIT_TEST(the_master_reads_to_the_last_close),
 		UNIT_TEST(a_raw_read_waits_for_its_minimum),
+		UNIT_TEST(a_raw_read_ends_without_bytes_as_it_is_told_to),
 		UNIT_TEST(a_terminal_that_was_hung_up_is_at_its_end),
 		UNIT_TEST(a_write_waits_for_room_and_is_made_in_full),
 		UNIT_TEST(a_read_that_waits_is_cancelled),
 		UNIT_TEST(destroy_does_not_wait_for_a_line),
+		UNIT_TEST(destroy_does_not_wait_for_what_was_looked_at),
+		UNIT_TEST(what_was_looked_at_is_cancelled),
 		UNIT_TEST(a_closed_number_leaves_a_read_its_terminal),
 		UNIT_TEST(a_poll_tells_of_a_line),
 		UNIT_TEST(the_flags_of_a_terminal_are_left_alone),
