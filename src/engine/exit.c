@@ -136,7 +136,7 @@ static void drain(void)
 	uint32_t nr;
 
 	while ((req = uaio_req_take(is_held, NULL)))
-		uaio_req_complete_last(req, uaio_req_make(req));
+		uaio_req_complete_by(req, uaio_req_make(req), true, NULL);
 	/*
 	 * [MB:exit] seq_cst, which acquires: after the door was closed. Pairs
 	 * with uaio_exit_release().

@@ -14,10 +14,8 @@
  * What this thread leads. It is left behind by a handler that jumps out of the
  * sleep, and found by the thread's next wait.
  */
-static _Thread_local struct {
-	struct uaio_ctx *ctx; /* its memory outlives it (slab.h) */
-	struct uaio_waiter *waiter;
-} leading __attribute__((tls_model("initial-exec")));
+static _Thread_local struct uaio_waiter *leading
+	__attribute__((tls_model("initial-exec")));
 
 bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 {
@@ -37,8 +35,8 @@ bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	store_relaxed(&waiter->is_asleep, 0);
 	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
 	store_seq_cst(&ready->is_led, 1);
-	leading.ctx = ctx;
-	leading.waiter = waiter;
+	waiter->ctx = ctx;
+	leading = waiter;
 	return true;
 }
 
@@ -58,7 +56,7 @@ static void stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter, bool is_lost)
 	struct uaio_wakeups wakeups = { 0 };
 	bool is_left = false;
 
-	leading.ctx = NULL;
+	leading = NULL;
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
 	if (ctx->leader == waiter) {
 		ctx->leader = NULL;
@@ -211,13 +209,13 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 void uaio_lead_init(void)
 {
 	/* A child of fork(), by a handler in the sleep, leads nothing. */
-	leading.ctx = NULL;
+	leading = NULL;
 }
 
 void uaio_lead_forget(void)
 {
-	if (unlikely(leading.ctx))
-		stop(leading.ctx, leading.waiter, true);
+	if (unlikely(leading))
+		stop(leading->ctx, leading, true);
 }
 
 bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen)

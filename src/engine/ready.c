@@ -156,6 +156,18 @@ void uaio_ready_release(void)
 	uaio_wake(&gate.is_held, INT32_MAX);
 }
 
+uint32_t uaio_ready_events_of(const struct uaio_req *req)
+{
+	const uint32_t any = POLLIN | POLLPRI | POLLOUT | POLLRDNORM |
+			     POLLRDBAND | POLLWRNORM | POLLWRBAND | POLLRDHUP;
+
+	switch (uaio_lane_id_of(req)) {
+	case UAIO_LANE_POLL: return (uint32_t)req->sqe.events & any;
+	case UAIO_LANE_WRITE: return EPOLLOUT;
+	default: return EPOLLIN;
+	}
+}
+
 /*
  * Parking
  */

@@ -72,6 +72,12 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 void uaio_watch_kick(struct uaio_watch *watch, uint32_t lanes, bool is_armed);
 
 /*
+ * It is ready, but a call says it would have to wait: no edge may come, so it is
+ * asked again after a while. Its file's lock is held.
+ */
+void uaio_watch_doubt(struct uaio_watch *watch);
+
+/*
  * A lane of file, whose lock is held, is to be run for the oldest in it: by the
  * standby thread, unless that is of the group that runs.
  */

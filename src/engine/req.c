@@ -526,16 +526,6 @@ void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 	start_and_kick(&startable, &kick);
 }
 
-void uaio_req_complete(struct uaio_req *req, int64_t res)
-{
-	uaio_req_complete_by(req, res, false, NULL);
-}
-
-void uaio_req_complete_last(struct uaio_req *req, int64_t res)
-{
-	uaio_req_complete_by(req, res, true, NULL);
-}
-
 static uint64_t bytes_left(const struct uaio_req *req)
 {
 	return uaio_sqe_bytes(&req->sqe);

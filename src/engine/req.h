@@ -204,8 +204,18 @@ int64_t uaio_req_try(struct uaio_req *req, int fd);
 /* bytes of a write have been written: the rest is what remains to do. */
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
 
-/* Complete a RUNNING request: post its event, start what waited for it. */
-void uaio_req_complete(struct uaio_req *req, int64_t res);
+/*
+ * Complete a RUNNING request: post its event, start what waited for it. is_last:
+ * for who leaves the process or its program, and creates no thread. worker: by
+ * whom, or NULL: who is counted as blocked meanwhile.
+ */
+void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
+			  struct uaio_worker *worker);
+
+static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
+{
+	uaio_req_complete_by(req, res, false, NULL);
+}
 
 /*
  * The same for reads that wait for nothing but their pages: at most
@@ -216,19 +226,12 @@ enum { UAIO_REQS_TOGETHER = 16 };
 void uaio_req_complete_reads(struct uaio_req *const *reqs,
 			     const int64_t *results, unsigned nr);
 
-/* The same for who leaves the process or its program: creates no thread. */
-void uaio_req_complete_last(struct uaio_req *req, int64_t res);
-
 /*
  * Cancel req, of whose group the lock is held.
  * Return: true if it is RUNNING now and the caller's, who completes it with
  * uaio_req_cancelled_res() once the lock is released.
  */
 bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable);
-
-/* The same, by a worker, if it is one: who is counted as blocked meanwhile. */
-void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
-			  struct uaio_worker *worker);
 
 /*
  * Free the requests of group that works, all of requests without a file or an

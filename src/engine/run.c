@@ -108,8 +108,9 @@ struct run {
 	struct uaio_file *file;
 	struct uaio_lane *lane;
 	enum uaio_runner by;
-	bool is_fresh;   /* parked since anybody looked, and not kicked */
-	unsigned budget; /* tries that are left */
+	bool is_fresh;    /* parked since anybody looked, and not kicked */
+	bool is_doubtful; /* there may be no edge to come */
+	unsigned budget;  /* tries that are left */
 	unsigned nr_done;
 };
 
@@ -124,14 +125,19 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	struct uaio_file *file = run->file;
 	bool is_unpollable = file->is_unpollable;
 	int fd = uaio_file_use_locked(file);
+	bool in_doubt;
 	int64_t res;
 
 	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	res = try(req, fd);
+	in_doubt = res == -EAGAIN && !run->is_fresh &&
+		   uaio_lane_id_of(req) != UAIO_LANE_POLL &&
+		   is_ready_now(req, fd);
 	uaio_file_unuse(file);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	run->budget -= run->budget > 0;
+	run->is_doubtful |= in_doubt;
 	note_retry(run->lane, run->by, run->is_fresh, res == -EAGAIN);
 
 	/* A poll waits on, for nothing: a worker could not make it either. */
@@ -226,12 +232,18 @@ static bool run_lane_locked(struct run *run, enum uaio_lane_id id)
 static void run_file(struct uaio_group *group, struct uaio_file *file,
 		     uint32_t lanes, struct run *run)
 {
+	struct uaio_watch *watch;
+
 	run->file = file;
+	run->is_doubtful = false;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
 		if (lanes & 1u << i &&
 		    (!run->budget || run_lane_locked(run, i)))
 			uaio_lane_kick_locked(file, i, group);
+	watch = run->is_doubtful ? uaio_watch_find_locked(group, file) : NULL;
+	if (watch)
+		uaio_watch_doubt(watch);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 

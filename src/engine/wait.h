@@ -38,6 +38,7 @@ struct uaio_waiter {
 	uint32_t need;
 	int wake_fd; /* borrows: an eventfd, or -1 for waking by word */
 	bool leads;  /* sleeps in the context's epoll */
+	struct uaio_ctx *ctx; /* if it leads; its memory outlives it (slab.h) */
 
 	/* atomic */
 	uint32_t is_woken;  /* what it sleeps on */

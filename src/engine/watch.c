@@ -13,18 +13,6 @@ void uaio_watches_init(void)
 	uaio_slab_init(&watches, sizeof(struct uaio_watch), 16384);
 }
 
-uint32_t uaio_ready_events_of(const struct uaio_req *req)
-{
-	const uint32_t any = POLLIN | POLLPRI | POLLOUT | POLLRDNORM |
-			     POLLRDBAND | POLLWRNORM | POLLWRBAND | POLLRDHUP;
-
-	switch (uaio_lane_id_of(req)) {
-	case UAIO_LANE_POLL: return (uint32_t)req->sqe.events & any;
-	case UAIO_LANE_WRITE: return EPOLLOUT;
-	default: return EPOLLIN;
-	}
-}
-
 /*
  * The memory of watches keeps its type, and an event may come late: so it says
  * which use of it is meant.
@@ -110,6 +98,16 @@ void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes,
 	watch->nr_fresh++;
 	if (watch->place != UAIO_WATCH_KICKED)
 		move_locked(ready, watch, UAIO_WATCH_FRESH);
+	unlock(ready);
+}
+
+void uaio_watch_doubt(struct uaio_watch *watch)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	lock(ready);
+	if (watch->place != UAIO_WATCH_KICKED)
+		move_locked(ready, watch, UAIO_WATCH_REFUSED);
 	unlock(ready);
 }
 
