@@ -3,10 +3,10 @@
  * Readiness: requests that wait until their file is ready
  *
  * What cannot be made when it is submitted is parked, and tried again by whoever
- * comes by: who waits for events of its context, or submits to it. Who goes to
- * sleep for events of a context does so in the context's epoll, and makes itself
- * what gets ready there. Only if nobody calls in, the standby thread
- * (standby.c) does it.
+ * comes by: who waits for events of its context; or submits to it, if something
+ * there was kicked. Who goes to sleep for events of a context does so in the
+ * context's epoll, and makes itself what gets ready there. Only if nobody calls
+ * in, the standby thread (standby.c) does it.
  *
  *   I1  Requests parked on an open file are in its lanes, one for each direction
  *       and one for polls, oldest first, under the file's lock. One thread at a
