@@ -153,6 +153,9 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	if (res != -EOPNOTSUPP)
 		uaio_lane_count_out(run->lane, req);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	/* Who sees the event is to find it counted; callers see their own. */
+	if (res != -EOPNOTSUPP && run->by == UAIO_RUN_BY_STANDBY)
+		uaio_ready_add(&uaio_ready_counters.nr_by_standby, 1);
 	if (res == -EOPNOTSUPP)
 		hand_to_worker(req);
 	else
@@ -260,20 +263,15 @@ static bool begin_drain(struct uaio_ready *ready)
 
 static void count_run(struct uaio_ready *ready, const struct run *run)
 {
-	bool by_standby = run->by == UAIO_RUN_BY_STANDBY;
-
 	if (run->budget < RUN_TRIES)
 		uaio_ready_add(&uaio_ready_counters.nr_tries,
 			       RUN_TRIES - run->budget);
-	if (!run->nr_done)
+	if (!run->nr_done || run->by == UAIO_RUN_BY_STANDBY)
 		return;
-	uaio_ready_add(by_standby ? &uaio_ready_counters.nr_by_standby
-				  : &uaio_ready_counters.nr_by_caller,
-		       run->nr_done);
+	uaio_ready_add(&uaio_ready_counters.nr_by_caller, run->nr_done);
 	/* relaxed: that it changes is enough */
-	if (!by_standby)
-		store_relaxed(&ready->nr_attended,
-			      load_relaxed(&ready->nr_attended) + 1);
+	store_relaxed(&ready->nr_attended,
+		      load_relaxed(&ready->nr_attended) + 1);
 }
 
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)

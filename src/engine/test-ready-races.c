@@ -319,6 +319,9 @@ static void who_jumped_out_of_a_wait_finds_events_by_looking(void **state)
 	char byte;
 
 	(void)state;
+	/* What a sanitizer makes of such a jump is its own. */
+	if (UNIT_IS_SANITIZED)
+		skip();
 	open_pipe(4);
 	store_relaxed(&held.is_held, 0);
 	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
@@ -361,6 +364,9 @@ static void events_are_not_lost_with_who_was_told_of_them(void **state)
 	char byte;
 
 	(void)state;
+	/* What a sanitizer makes of such a jump is its own. */
+	if (UNIT_IS_SANITIZED)
+		skip();
 	open_pipe(4);
 	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
