@@ -260,11 +260,23 @@ void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
 	thread->id = id;
 }
 
+/* One that is joined is seen by others for a moment, as one left behind. */
+static void await_gone(uint32_t tid)
+{
+	int64_t deadline = uaio_now_ns() + UNIT_PATIENCE_MS * INT64_C(1000000);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u", tid);
+	while (access(path, F_OK) == 0 && uaio_now_ns() < deadline)
+		sched_yield();
+}
+
 long unit_thread_join(struct unit_thread *thread)
 {
 	int ret = pthread_join(thread->id, NULL);
 
 	assert(ret == 0);
+	await_gone(load_acquire(&thread->tid));
 	return thread->ret;
 }
 
