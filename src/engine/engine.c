@@ -197,11 +197,34 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 	       uaio_engine_is_ours();
 }
 
+bool uaio_own_fds_hold(void)
+{
+	if (!uaio_engine_is_ours() || !uaio_enter())
+		return false;
+	uaio_ownfds_hold();
+	return true;
+}
+
+void uaio_own_fds_release(void)
+{
+	uaio_ownfds_release();
+	uaio_leave();
+}
+
 int uaio_own_fd_yield(int fd)
 {
-	if (!uaio_file_yield(fd) && !uaio_pollers_yield(fd))
-		/* It may have been closed since it was found to be ours. */
-		return uaio_ownfd_has(fd) ? -EBUSY : 0;
+	enum { TRIES = 64, SOON_NS = 20000 };
+	uint32_t word = 0;
+
+	/* It may be closed since it was found to be ours, and be opened anew. */
+	for (unsigned i = 0; !uaio_file_yield(fd) && !uaio_pollers_yield(fd);
+	     i++) {
+		if (!uaio_ownfd_has(fd))
+			return -EAGAIN;
+		if (i == TRIES)
+			return -EBUSY;
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+	}
 	uaio_ownfd_give_up(fd);
 	return 0;
 }

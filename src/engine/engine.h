@@ -169,10 +169,17 @@ void uaio_fds_closed(unsigned first, unsigned last);
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 
 /*
+ * Between the two no descriptor of the engine's is opened or closed.
+ * Return: false if that cannot be had; then it is not to be released.
+ */
+bool uaio_own_fds_hold(void);
+void uaio_own_fds_release(void);
+
+/*
  * The client puts a file of its own at fd, which is the engine's: what is there
  * moves elsewhere. fd stays open, and nobody uses it any more.
- * Return: 0, or -EBUSY if that cannot be: a call on it is under way, or there is
- * no other number.
+ * Return: 0, -EBUSY if that cannot be: a call on it is under way, or there is no
+ * other number; -EAGAIN: it is not the engine's any more.
  */
 int uaio_own_fd_yield(int fd);
 

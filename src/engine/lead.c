@@ -190,7 +190,8 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 			break;
 		if (is_left)
 			continue;
-		if (!uaio_ready_arm(group)) {
+		if (uaio_poller_open(&group->ready.poller) < 0 ||
+		    !uaio_ready_arm(group)) {
 			uaio_ready_kick_refused(group);
 			if (until - now > SLICE_NS)
 				until = now + SLICE_NS;

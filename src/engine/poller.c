@@ -46,6 +46,7 @@ void uaio_poller_init(struct uaio_poller *poller)
 {
 	/* The lock stays as it is: one of the life before may be about to look. */
 	poller->epoll = poller->wake = -1;
+	store_relaxed(&poller->is_open, 0);
 	poller->side = 0;
 	store_relaxed(&poller->nr_waiting[0], 0);
 	store_relaxed(&poller->nr_waiting[1], 0);
@@ -104,9 +105,12 @@ int uaio_poller_open(struct uaio_poller *poller)
 {
 	int ret;
 
+	if (likely(uaio_poller_is_open(poller)))
+		return 0;
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	lock(poller);
 	ret = open_locked(poller);
+	store_relaxed(&poller->is_open, ret == 0);
 	if (ret == 0 && list_is_empty(&poller->node))
 		list_add_tail(&pollers.open, &poller->node);
 	unlock(poller);
@@ -320,6 +324,7 @@ void uaio_poller_fini(struct uaio_poller *poller)
 	epoll = poller->epoll;
 	wake = poller->wake;
 	poller->epoll = poller->wake = -1;
+	store_relaxed(&poller->is_open, 0);
 	unlock(poller);
 	if (epoll >= 0 && await_waits(poller, 0) && await_waits(poller, 1)) {
 		uaio_ownfd_close(wake);

@@ -36,6 +36,7 @@ struct uaio_poller {
 
 	uint32_t side;          /* under lock: where those who begin count */
 	uint32_t nr_waiting[2]; /* atomic: changes side with the number */
+	uint32_t is_open;       /* atomic, written under lock */
 	uint32_t life;          /* atomic: how many times it was begun */
 	struct list node;       /* under the lock of all: if open */
 };
@@ -47,8 +48,16 @@ void uaio_poller_init(struct uaio_poller *poller);
 /* Nobody else uses it any more, but for a wait that is about to return. */
 void uaio_poller_fini(struct uaio_poller *poller);
 
-/* Return: 0, or -errno if there are no descriptors; 0 if it is open already. */
+/*
+ * Not by a thread of ours: a host that closes all numbers may be at it.
+ * Return: 0, or -errno if there are no descriptors; 0 if it is open already. */
 int uaio_poller_open(struct uaio_poller *poller);
+
+/* relaxed: who may use it is told by who opened it, or opens it */
+static inline bool uaio_poller_is_open(const struct uaio_poller *poller)
+{
+	return load_relaxed(&poller->is_open);
+}
 
 /*
  * epoll_ctl() on fd, with EPOLLET. Return: 0, -EBADF if the poller is not open,

@@ -99,7 +99,7 @@ static void note_retry(struct uaio_lane *lane, enum uaio_runner by,
 	if (was_fresh)
 		lane->retry_pays = !was_in_vain;
 	/* Only who calls in at once does better not to try when it submits. */
-	if (was_in_vain ? was_fresh : by == UAIO_RUN_BY_STANDBY)
+	if (was_in_vain || by == UAIO_RUN_BY_STANDBY)
 		store_relaxed(&lane->nr_misses, 0);
 }
 

@@ -108,6 +108,9 @@ int uaio_standby_list(struct uaio_group *group)
 	if (ret == 0 && !uaio_ready_callers_run())
 		must_wake = group->ready.is_urgent = true;
 	unlock();
+	/* Without one it is asked now and then. */
+	if (ret == 0)
+		(void)uaio_poller_open(&group->ready.poller);
 	if (must_wake)
 		uaio_poller_wake(&standby.poller);
 	return ret;
@@ -145,7 +148,7 @@ static bool adopt(struct uaio_ready *ready)
 
 	if (load_relaxed(&ready->is_adopted))
 		return true;
-	if (uaio_poller_open(&ready->poller) < 0)
+	if (!uaio_poller_is_open(&ready->poller))
 		return false;
 	lock();
 	if (uaio_poller_nest(&standby.poller, EPOLL_CTL_ADD, &ready->poller,

@@ -404,7 +404,7 @@ static bool arm_next_locked(struct uaio_ready *ready, bool *ret_all)
 bool uaio_ready_arm(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
-	bool all = uaio_poller_open(&ready->poller) == 0;
+	bool all = uaio_poller_is_open(&ready->poller);
 
 	lock(ready);
 	while (all && arm_next_locked(ready, &all))
@@ -419,7 +419,7 @@ void uaio_ready_arm_stale(struct uaio_group *group)
 	struct uaio_ready *ready = &group->ready;
 	struct uaio_watch *watch;
 
-	if (uaio_poller_open(&ready->poller) < 0)
+	if (!uaio_poller_is_open(&ready->poller))
 		return;
 	lock(ready);
 	for (unsigned i = 0; i < NR && (watch = first_of(&ready->unarmed));

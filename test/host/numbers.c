@@ -401,7 +401,8 @@ void numbers_of_engine_storm(void)
 
 		REQUIRE(number >= 0 && dup2(other, number) == number);
 		REQUIRE(lseek(other, 0, SEEK_END) == 0);
-		REQUIRE(close(number) == 0 && close(other) == 0);
+		REQUIRE(close(number) == 0);
+		REQUIRE(close(other) == 0);
 	}
 	__atomic_store_n(&shared->is_over, 1, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < NR_ELEMENTS(threads); i++)

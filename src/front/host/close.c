@@ -106,6 +106,19 @@ static long dup_raw(int from, int to, const int *flags)
 		     : raw_dup2(from, to);
 }
 
+/* Return: -EAGAIN if the number has become the engine's again. */
+static long dup_onto_nobodys(int from, int to, const int *flags)
+{
+	long ret = -EAGAIN;
+
+	if (!uaio_own_fds_hold())
+		return -EBUSY;
+	if (!is_ours(to))
+		ret = dup_raw(from, to, flags);
+	uaio_own_fds_release();
+	return ret;
+}
+
 /* The number is the engine's, who knows no better than to take the next. */
 static long dup_onto_ours(int from, int to, const int *flags)
 {
@@ -113,10 +126,17 @@ static long dup_onto_ours(int from, int to, const int *flags)
 
 	if (ret < 0)
 		return ret;
-	if (!uaio_enter())
-		return -EBUSY;
-	ret = uaio_own_fd_yield(to);
-	uaio_leave();
+	do {
+		if (!uaio_enter())
+			return -EBUSY;
+		ret = uaio_own_fd_yield(to);
+		uaio_leave();
+		if (ret == -EAGAIN) {
+			ret = dup_onto_nobodys(from, to, flags);
+			if (ret != -EAGAIN)
+				return ret;
+		}
+	} while (ret == -EAGAIN);
 	if (ret < 0)
 		return ret;
 	ret = dup_raw(from, to, flags);
@@ -127,15 +147,24 @@ static long dup_onto_ours(int from, int to, const int *flags)
 
 long uaio_host_raw_dup(int from, int to, const int *flags)
 {
+	bool is_held;
 	long ret;
 
-	if (from != to && is_ours(to))
+	if (from == to)
+		return dup_raw(from, to, flags);
+	if (is_ours(to))
 		return dup_onto_ours(from, to, flags);
-	if (from != to)
-		uaio_host_closing((unsigned)to, (unsigned)to);
+	uaio_host_closing((unsigned)to, (unsigned)to);
+	/* A number that nobody has may be taken by a thread of ours. */
+	is_held = uaio_own_fds_hold();
+	if (is_held && is_ours(to)) {
+		uaio_own_fds_release();
+		return dup_onto_ours(from, to, flags);
+	}
 	ret = dup_raw(from, to, flags);
-	if (from != to)
-		uaio_host_closed((unsigned)to, (unsigned)to);
+	if (is_held)
+		uaio_own_fds_release();
+	uaio_host_closed((unsigned)to, (unsigned)to);
 	return ret;
 }
 
@@ -147,12 +176,14 @@ static long close_some(unsigned first, unsigned last, int flags)
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 {
 	unsigned from = first, own;
+	bool is_held;
 	long ret = 0;
 
 	if (flags & CLOSE_RANGE_CLOEXEC || first > last)
 		return close_some(first, last, flags);
 	uaio_host_closing(first, last);
-	/* Step over what is ours. */
+	/* Step over what is ours; a thread of ours is not to open more. */
+	is_held = uaio_own_fds_hold();
 	while (ret == 0 && uaio_own_fd(from, last, &own)) {
 		if (own > from)
 			ret = close_some(from, own - 1, flags);
@@ -160,6 +191,8 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 	}
 	if (ret == 0 && from <= last)
 		ret = close_some(from, last, flags);
+	if (is_held)
+		uaio_own_fds_release();
 	uaio_host_closed(first, last);
 	return ret;
 }
@@ -188,25 +221,42 @@ int close(int fd)
 
 int dup2(int from, int to)
 {
+	bool is_held;
 	int ret;
 
 	if (!next.dup2 || from == to || is_ours(to))
 		return (int)uaio_host_error(uaio_host_raw_dup(from, to, NULL));
 	uaio_host_closing((unsigned)to, (unsigned)to);
+	is_held = uaio_own_fds_hold();
+	if (is_held && is_ours(to)) {
+		uaio_own_fds_release();
+		return (int)uaio_host_error(uaio_host_raw_dup(from, to, NULL));
+	}
 	ret = next.dup2(from, to);
+	if (is_held)
+		uaio_own_fds_release();
 	uaio_host_closed((unsigned)to, (unsigned)to);
 	return ret;
 }
 
 int dup3(int from, int to, int flags)
 {
+	bool is_held;
 	int ret;
 
 	if (!next.dup3 || from == to || is_ours(to))
 		return (int)uaio_host_error(
 			uaio_host_raw_dup(from, to, &flags));
 	uaio_host_closing((unsigned)to, (unsigned)to);
+	is_held = uaio_own_fds_hold();
+	if (is_held && is_ours(to)) {
+		uaio_own_fds_release();
+		return (int)uaio_host_error(
+			uaio_host_raw_dup(from, to, &flags));
+	}
 	ret = next.dup3(from, to, flags);
+	if (is_held)
+		uaio_own_fds_release();
 	uaio_host_closed((unsigned)to, (unsigned)to);
 	return ret;
 }
