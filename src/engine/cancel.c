@@ -14,9 +14,9 @@
  *   I2  Nothing is completed with a lock held: a completion wakes clients, and
  *       starts what was held back and is not meant. So all is taken first.
  *   I3  What is parked, or waits for its pages, is tried now and then, and is
- *       nobody's to take while it is; but it would wait on after that. So, but
- *       for io_cancel, whose answer promises nothing, nothing is tried while
- *       something is taken.
+ *       nobody's to take while it is; but it would wait on after that. So
+ *       nothing is tried while something is taken; io_cancel, whose answer
+ *       promises nothing, asks for that only if it finds others at it.
  */
 #include <errno.h>
 
@@ -159,6 +159,12 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 	if (!ctx)
 		return -EINVAL;
 	collect(&ctx->group, &aim, &haul);
+	if (!haul.nr_cancelled && haul.nr_others) {
+		/* Perhaps it was only being tried (I3). */
+		uaio_ready_hold();
+		collect(&ctx->group, &aim, &haul);
+		uaio_ready_release();
+	}
 	complete(&haul);
 	uaio_ctx_unuse(ctx);
 	return haul.nr_cancelled ? -EINPROGRESS : -EINVAL;
