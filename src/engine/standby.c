@@ -357,8 +357,10 @@ static void answer_all(const struct epoll_event *events, int nr)
 		if (!ready)
 			continue;
 		lock();
-		is_ours = !list_is_empty(&ready->in_adopted);
-		ready->nr_served += is_ours;
+		/* relaxed: under the lock; else it has gone, or begins anew */
+		is_ours = load_relaxed(&ready->is_adopted);
+		if (is_ours)
+			ready->nr_served++;
 		unlock();
 		if (!is_ours)
 			continue;
