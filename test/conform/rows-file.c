@@ -26,27 +26,24 @@ static void try_all(const char *name, aio_context_t ctx, int fd)
 	static const struct {
 		const char *name;
 		int opcode;
+		const void *buf;
 		size_t nbytes;
 	} kinds[] = {
-		{ "read", IOCB_CMD_PREAD, 64 },
-		{ "write", IOCB_CMD_PWRITE, 64 },
-		{ "read_0", IOCB_CMD_PREAD, 0 },
-		{ "write_0", IOCB_CMD_PWRITE, 0 },
-		{ "fsync", IOCB_CMD_FSYNC, 0 },
-		{ "fdsync", IOCB_CMD_FDSYNC, 0 },
-		{ "poll", IOCB_CMD_POLL, 0 },
+		{ "read", IOCB_CMD_PREAD, buf, 64 },
+		{ "write", IOCB_CMD_PWRITE, buf, 64 },
+		{ "read_0", IOCB_CMD_PREAD, buf, 0 },
+		{ "write_0", IOCB_CMD_PWRITE, buf, 0 },
+		{ "fsync", IOCB_CMD_FSYNC, NULL, 0 },
+		{ "fdsync", IOCB_CMD_FDSYNC, NULL, 0 },
+		{ "poll", IOCB_CMD_POLL, (void *)(POLLIN | POLLOUT), 0 },
 	};
 	struct iocb cb;
 	char key[64];
 	size_t i;
 
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		cb = iocb_of(kinds[i].opcode, fd, buf, kinds[i].nbytes, 0);
-		if (kinds[i].opcode == IOCB_CMD_POLL)
-			cb.aio_buf = 0x1 | 0x4;
-		if (kinds[i].opcode == IOCB_CMD_FSYNC ||
-		    kinds[i].opcode == IOCB_CMD_FDSYNC)
-			cb.aio_buf = 0;
+		cb = iocb_of(kinds[i].opcode, fd, kinds[i].buf, kinds[i].nbytes,
+			     0);
 		snprintf(key, sizeof(key), "%s.%s", name, kinds[i].name);
 		try_one(key, ctx, &cb);
 	}
