@@ -40,43 +40,59 @@ bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	return true;
 }
 
-static void tell_next_locked(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
+/* Return: whether there was one to tell. */
+static bool tell_next_locked(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
 {
-	if (!list_is_empty(&ctx->waiters))
-		uaio_waiter_tell_locked(ctx,
-					container_of(ctx->waiters.next,
-						     struct uaio_waiter, node),
-					wakeups);
+	if (list_is_empty(&ctx->waiters))
+		return false;
+	uaio_waiter_tell_locked(
+		ctx, container_of(ctx->waiters.next, struct uaio_waiter, node),
+		wakeups);
+	return true;
 }
 
-/* is_lost: who led has left the epoll, maybe with events. */
-static void stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter, bool is_lost)
+/*
+ * Nobody leads from here on. is_lost: who led has left the epoll, maybe with
+ * events. Return: whether others have to see to what is parked: with a pin.
+ */
+static bool depose_locked(struct uaio_ctx *ctx, bool is_lost,
+			  struct uaio_wakeups *wakeups)
 {
 	struct uaio_ready *ready = &ctx->group.ready;
+
+	ctx->leader = NULL;
+	/* [MB:parked] seq_cst: not led, then looked. Pairs with
+	 * uaio_ready_expect(). */
+	store_seq_cst(&ready->is_led, 0);
+	if (!load_seq_cst(&ready->nr_parked))
+		return false;
+	uaio_ready_pin(ready);
+	if (is_lost)
+		uaio_ready_kick_all(&ctx->group);
+	(void)tell_next_locked(ctx, wakeups);
+	return true;
+}
+
+static void leave_to_others(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
+{
+	uaio_wakeups_deliver(wakeups);
+	(void)uaio_standby_list(&ctx->group);
+	uaio_ready_unpin(&ctx->group.ready);
+}
+
+static void stop(struct uaio_ctx *ctx, const struct uaio_waiter *waiter,
+		 bool is_lost)
+{
 	struct uaio_wakeups wakeups = { 0 };
-	bool is_left = false;
+	bool is_left;
 
 	leading = NULL;
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	if (ctx->leader == waiter) {
-		ctx->leader = NULL;
-		/* [MB:parked] seq_cst: not led, then looked. Pairs with
-		 * uaio_ready_expect(). */
-		store_seq_cst(&ready->is_led, 0);
-		is_left = load_seq_cst(&ready->nr_parked);
-	}
-	if (is_left) {
-		uaio_ready_pin(ready);
-		if (is_lost)
-			uaio_ready_kick_all(&ctx->group);
-		tell_next_locked(ctx, &wakeups);
-	}
+	is_left =
+		ctx->leader == waiter && depose_locked(ctx, is_lost, &wakeups);
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
-	uaio_wakeups_deliver(&wakeups);
-	if (is_left) {
-		(void)uaio_standby_list(&ctx->group);
-		uaio_ready_unpin(ready);
-	}
+	if (is_left)
+		leave_to_others(ctx, &wakeups);
 }
 
 void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
@@ -88,17 +104,16 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 {
 	struct uaio_ctx *ctx = container_of(group, struct uaio_ctx, group);
 	struct uaio_wakeups wakeups = { 0 };
-	bool is_led;
+	bool was_told = true;
 
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	is_led = ctx->leader;
-	if (is_led)
+	if (ctx->leader)
 		uaio_poller_wake(&group->ready.poller);
 	else
-		tell_next_locked(ctx, &wakeups);
+		was_told = tell_next_locked(ctx, &wakeups);
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	uaio_wakeups_deliver(&wakeups);
-	if (!is_led && !wakeups.nr)
+	if (!was_told)
 		uaio_standby_nudge(group);
 }
 
@@ -206,13 +221,13 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	return ret < 0 ? ret : 0;
 }
 
-/* A handler has jumped out of that sleep, or runs in it. */
 void uaio_lead_init(void)
 {
 	/* A child of fork(), by a handler in the sleep, leads nothing. */
 	leading = NULL;
 }
 
+/* A handler has jumped out of that sleep, or runs in it. */
 void uaio_lead_forget(void)
 {
 	if (unlikely(leading))
@@ -221,17 +236,20 @@ void uaio_lead_forget(void)
 
 bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen)
 {
-	bool is_lost = false;
+	struct uaio_wakeups wakeups = { 0 };
+	bool is_lost, is_left = false;
 
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	if (ctx->leader && ctx->nr_leads == *seen) {
+	is_lost = ctx->leader && ctx->nr_leads == *seen;
+	if (is_lost) {
 		/* Should he come back, he finds that he leads no more. */
-		ctx->leader = NULL;
-		is_lost = true;
+		is_left = depose_locked(ctx, true, &wakeups);
 	} else if (ctx->leader) {
 		*seen = ctx->nr_leads;
 		uaio_poller_wake(&ctx->group.ready.poller);
 	}
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	if (is_left)
+		leave_to_others(ctx, &wakeups);
 	return is_lost;
 }

@@ -303,6 +303,8 @@ void uaio_ready_submitted(struct uaio_group *group)
 	bool is_watched;
 
 	uaio_lead_forget();
+	/* Refused when the context was listed, it may be had by now. */
+	(void)uaio_poller_open(&ready->poller);
 	/* relaxed: what we have kicked is seen */
 	if (uaio_ready_tuning.caller_runs && load_relaxed(&ready->has_kicked))
 		(void)uaio_ready_run(group, UAIO_RUN_BY_CALLER);

@@ -409,10 +409,7 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		return try_here(file, sqe, ret);
 	ret->res = 0;
 	/* relaxed: requests of this thread are counted, others' have no order */
-	if (uaio_config.force_worker ||
-	    load_relaxed(
-		    &file->lanes[is_write ? UAIO_LANE_WRITE : UAIO_LANE_READ]
-			     .nr))
+	if (uaio_config.force_worker || load_relaxed(&lane->nr))
 		return UAIO_ISSUE_RETRY_READY;
 	if (!is_write && is_in_vain(lane))
 		return UAIO_ISSUE_RETRY_READY;

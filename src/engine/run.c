@@ -110,6 +110,7 @@ struct run {
 	enum uaio_runner by;
 	bool is_fresh;    /* parked since anybody looked, and not kicked */
 	bool is_doubtful; /* there may be no edge to come */
+	bool has_doubts;  /* any of its files was doubtful */
 	unsigned budget;  /* tries that are left */
 	unsigned nr_done;
 };
@@ -247,6 +248,7 @@ static void run_file(struct uaio_group *group, struct uaio_file *file,
 	watch = run->is_doubtful ? uaio_watch_find_locked(group, file) : NULL;
 	if (watch)
 		uaio_watch_doubt(watch);
+	run->has_doubts |= run->is_doubtful;
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
@@ -308,7 +310,8 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	uaio_gate_leave();
 	count_run(ready, &run);
-	if (is_left && by == UAIO_RUN_BY_CALLER)
+	/* What is to be asked again needs somebody who does. */
+	if ((is_left || run.has_doubts) && by == UAIO_RUN_BY_CALLER)
 		uaio_waiters_pass_on(group);
 	return is_left;
 }
