@@ -47,6 +47,22 @@ const struct uaio_option uaio_options[] = {
 		.alone = "1",
 		.help = "bad iocb addresses: EFAULT, not a fault",
 	},
+	[UAIO_OPTION_DIRECT_WIDTH] = {
+		.name = "direct-width",
+		.variable = "UAIO_DIRECT_WIDTH",
+		.kind = UAIO_OPTION_COUNT,
+		.min = 0,
+		.max = 64,
+		.placeholder = "N",
+		.help = "segments of direct I/O at once, 1: whole",
+	},
+	[UAIO_OPTION_BOUNCE] = {
+		.name = "bounce",
+		.variable = "UAIO_BOUNCE",
+		.kind = UAIO_OPTION_SWITCH,
+		.alone = "1",
+		.help = "copy direct I/O that is misaligned",
+	},
 	[UAIO_OPTION_STATS] = {
 		.name = "stats",
 		.variable = "UAIO_STATS",

@@ -134,6 +134,16 @@ static void add_ways(struct text *text, const char *name,
 	add(text, "\n");
 }
 
+static void add_direct(struct text *text, const uint64_t *nr)
+{
+	if (nr[UAIO_DIRECT_CUT] + nr[UAIO_DIRECT_BOUNCED])
+		add(text,
+		    "  direct: %" PRIu64 " in %" PRIu64
+		    " segments, bounced %" PRIu64 "\n",
+		    nr[UAIO_DIRECT_CUT], nr[UAIO_DIRECT_SEGMENTS],
+		    nr[UAIO_DIRECT_BOUNCED]);
+}
+
 static void print_block(struct text *text, const struct subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
@@ -154,6 +164,7 @@ static void print_block(struct text *text, const struct subject *s)
 	    way_names[1], way_names[2]);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		add_ways(text, op_names[op], stats->nr_by_way[op]);
+	add_direct(text, stats->nr_direct);
 	add(text, "  %-12s %12s %12s %12s %12s\n", "time in us", "p50", "p99",
 	    "p99.9", "max");
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++)
@@ -191,7 +202,12 @@ static void print_json(struct text *text, const struct subject *s)
 			    way_names[way], stats->nr_by_way[op][way]);
 		add(text, "}");
 	}
-	add(text, "}, \"ns\": {");
+	add(text,
+	    "}, \"direct\": {\"cut\": %" PRIu64 ", \"segments\": %" PRIu64
+	    ", \"bounced\": %" PRIu64 "}, \"ns\": {",
+	    stats->nr_direct[UAIO_DIRECT_CUT],
+	    stats->nr_direct[UAIO_DIRECT_SEGMENTS],
+	    stats->nr_direct[UAIO_DIRECT_BOUNCED]);
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++) {
 		add(text, "%s\"%s\": ", time ? ", " : "",
 		    time == UAIO_TIME_WAIT ? "queue_wait" : time_names[time]);

@@ -52,6 +52,14 @@ enum uaio_time {
 	UAIO_NR_HISTS,
 };
 
+/* What became of direct requests, beside that. */
+enum uaio_direct_count {
+	UAIO_DIRECT_CUT,      /* requests made in segments */
+	UAIO_DIRECT_SEGMENTS, /* of those */
+	UAIO_DIRECT_BOUNCED,  /* requests made through a copy */
+	UAIO_NR_DIRECT_COUNTS,
+};
+
 /*
  * Each power of two has 16 buckets, so a value is known to 6 % at worst; below
  * 32 it is exact. The last holds what takes longer, over 20 minutes.
@@ -76,6 +84,7 @@ struct uaio_stats {
 	/* atomic, written by the owner */
 	uint64_t nr_completed; /* of those not inline */
 	uint64_t nr_accepted[UAIO_NR_OPS][UAIO_NR_WAYS];
+	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
 	struct uaio_hist hists[UAIO_NR_HISTS];
 };
 
@@ -138,6 +147,14 @@ static inline void uaio_stats_time(struct uaio_stats *stats,
 		store_relaxed(&hist->max, length);
 }
 
+static inline void uaio_stats_direct(enum uaio_direct_count what, uint64_t nr)
+{
+	struct uaio_stats *stats = uaio_stats_mine();
+
+	if (unlikely(stats))
+		uaio_stats_add(&stats->nr_direct[what], nr);
+}
+
 /* A request goes on after io_submit has returned; and it is complete. */
 void uaio_stats_in_flight(void);
 void uaio_stats_landed(void);
@@ -152,6 +169,7 @@ struct uaio_stats_sum {
 	uint64_t nr_accepted;
 	uint64_t nr_completed;
 	uint64_t nr_by_way[UAIO_NR_OPS][UAIO_NR_WAYS];
+	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
 	uint32_t peak_in_flight; /* after io_submit returned */
 	uint32_t nr_threads;     /* of the engine's, ever */
 	uint32_t peak_threads;   /* at a time */
