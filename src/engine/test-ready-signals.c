@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "engine/test-ready.h"
@@ -163,6 +164,20 @@ static void a_mask_lets_a_pending_signal_in(void **state)
 	close_pipe();
 }
 
+static int asleep[2]; /* a pipe: the child is about to sleep */
+
+static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	/* Other threads look about them, too. */
+	if (nr == SYS_epoll_pwait2 && gettid() == getpid()) {
+		unit_hook(NULL);
+		assert(write(asleep[1], "s", 1) == 1);
+	}
+	return false;
+}
+
 /* In a child, for it concerns the whole process. */
 static int be_stopped(void)
 {
@@ -175,7 +190,7 @@ static int be_stopped(void)
 	iocb = read_of_byte(&byte);
 	if (unit_submit(handle, &iocb) != 1)
 		return 2;
-	/* The parent looks whether we sleep. */
+	unit_hook(tell_of_sleep);
 	return wait_for_one(NULL) == -EINTR ? 0 : 3;
 }
 
@@ -201,18 +216,20 @@ static void await_child(pid_t pid, char wanted)
 static void a_process_that_was_stopped_ends_its_sleep(void **state)
 {
 	pid_t pid;
+	char told;
 	int status;
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(asleep, O_CLOEXEC), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		alarm(30);
 		_exit(be_stopped());
 	}
-	await_child(pid, 'S');
-	/* Twice, for it may have slept on something on the way there. */
+	/* It may sleep on other things on the way there. */
+	assert_int_equal(read(asleep[0], &told, 1), 1);
 	await_child(pid, 'S');
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	await_child(pid, 'T');
@@ -224,8 +241,10 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 		stay_away_us(20000);
 	}
 	assert_int_equal(status, 0);
-	unit_close(ends[0]);
-	unit_close(ends[1]);
+	for (int i = 0; i < 2; i++) {
+		unit_close(ends[i]);
+		unit_close(asleep[i]);
+	}
 }
 
 /* jumps */
