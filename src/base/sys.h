@@ -182,6 +182,14 @@ static inline int sys_fstat(int fd, struct stat *ret_st)
 #endif
 }
 
+/* The answer is the kernel's struct statx; older headers have less of it. */
+static inline int sys_statx(int fd, unsigned mask, void *ret_answer)
+{
+	return (int)uaio_sys6(SYS_statx, fd, (long)"",
+			      0x1000 /* AT_EMPTY_PATH */, mask,
+			      (long)ret_answer, 0);
+}
+
 static inline int sys_fstatfs(int fd, struct statfs *ret_st)
 {
 	return (int)uaio_sys6(SYS_fstatfs, fd, (long)ret_st, 0, 0, 0, 0);

@@ -145,6 +145,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 	init_lanes(file);
 	store_relaxed(&file->hit_streak, 0);
 	store_relaxed(&file->nowait_refused, 0);
+	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);
 	if (classify(file, fd, id) < 0) {
 		uaio_slab_put(&files.slab, file);

@@ -97,6 +97,8 @@ struct uaio_file {
 	uint32_t hit_streak;     /* cached reads in a row that did not wait */
 	uint32_t nowait_refused; /* RWF_NOWAIT does not work here */
 
+	uint32_t alignment; /* atomic: align.h's; 0: nobody asked yet */
+
 	/* atomic */
 	uint32_t refs;
 	uint32_t is_closing; /* somebody waits for refs to become 1 */
