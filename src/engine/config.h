@@ -16,7 +16,7 @@ struct uaio_config {
 	bool never_block;  /* buffered reads always ask the page cache first */
 	bool force_worker; /* nothing is made inside io_submit */
 	bool is_strict;    /* iocb addresses are probed before they are read */
-	bool bounces;   /* misaligned direct requests go through a copy */
+	bool bounces;      /* misaligned direct requests go through a copy */
 	unsigned direct_width; /* segments at once; 0: as it pays */
 	bool is_verbose;
 	bool has_stats; /* requests are counted and timed */

@@ -34,6 +34,7 @@
 
 #include "base/atomic.h"
 #include "engine/slab.h"
+#include "engine/width.h"
 #include "engine/wq.h"
 
 struct uaio_req;
@@ -61,10 +62,9 @@ struct uaio_direct {
 	struct uaio_req *req; /* RUNNING, and ours */
 	uint64_t bytes;       /* in all */
 	uint64_t first_bytes; /* up to the first border */
-	uint64_t start_ns;
 	uint32_t nr_segments;
 	uint32_t nr_slots;
-	uint32_t trial; /* what is measured, see width.h */
+	struct uaio_trial trial;
 
 	/* cleared; atomic */
 	uint32_t refs;

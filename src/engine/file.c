@@ -14,6 +14,7 @@
 #include "engine/ready.h"
 #include "engine/req.h"
 #include "engine/terminal.h"
+#include "engine/width.h"
 
 enum {
 	LEAF_BITS = 14,
@@ -147,6 +148,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 	store_relaxed(&file->nowait_refused, 0);
 	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);
+	store_relaxed(&file->widths, NULL);
 	if (classify(file, fd, id) < 0) {
 		uaio_slab_put(&files.slab, file);
 		return NULL;
@@ -165,6 +167,8 @@ static void free_file(struct uaio_file *file)
 	uaio_file_close_number(file);
 	if (file->inode)
 		uaio_inode_put(file->inode);
+	if (file->widths)
+		uaio_widths_put(file->widths);
 	uaio_slab_put(&files.slab, file);
 }
 

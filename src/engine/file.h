@@ -35,6 +35,7 @@
 #include "engine/slab.h"
 
 struct uaio_inode;
+struct uaio_widths;
 
 /* Which row of the policy table a file's requests are looked up in. */
 enum uaio_kind {
@@ -97,7 +98,8 @@ struct uaio_file {
 	uint32_t hit_streak;     /* cached reads in a row that did not wait */
 	uint32_t nowait_refused; /* RWF_NOWAIT does not work here */
 
-	uint32_t alignment; /* atomic: align.h's; 0: nobody asked yet */
+	uint32_t alignment;         /* atomic: align.h's; 0: nobody asked yet */
+	struct uaio_widths *widths; /* atomic; owns: see width.h; or NULL */
 
 	/* atomic */
 	uint32_t refs;

@@ -63,6 +63,9 @@ struct uaio_sqe {
  */
 enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
+/* What one call moves at most: INT_MAX less the rest of its page. */
+#define UAIO_RW_BYTES_MAX ((uint64_t)0x7ffff000)
+
 /* How a request went when it was tried. The result is apart from it. */
 enum uaio_issue {
 	UAIO_ISSUE_DONE,         /* complete, with a result */

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "engine/direct.h"
 #include "engine/exit.h"
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/stats.h"
-#include "engine/terminal.h"
 
 enum {
 	/* Two sizes of iovec copies: one page's quarter, and IOV_MAX. */
@@ -30,6 +30,7 @@ void uaio_reqs_init(void)
 	uaio_slab_init(&slabs.iovs_small, IOVS_SMALL * sizeof(struct iovec),
 		       65536);
 	uaio_slab_init(&slabs.iovs_max, IOVS_MAX * sizeof(struct iovec), 65536);
+	uaio_direct_init();
 }
 
 void uaio_group_init(struct uaio_group *group)
@@ -109,6 +110,7 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	list_init(&req->work.link);
 	req->work.is_public = false;
 	req->work.slot = NULL;
+	req->work.is_segment = false;
 	req->work.may_block = !uaio_optab[sqe->op].never_blocks;
 	list_init(&req->in_order);
 	list_init(&req->in_paged);
@@ -369,31 +371,6 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
 	}
 }
 
-int64_t uaio_req_make(struct uaio_req *req)
-{
-	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-	int64_t res;
-	int fd;
-
-	if (unlikely(uaio_config.has_stats))
-		req->started = uaio_cycles();
-	if (unlikely(!req->file))
-		return op->run(&req->sqe, -1, false, 0);
-	fd = uaio_file_use(req->file);
-	/*
-	 * Workers let no signal in. Others who make what was queued do, and
-	 * their signals are none of its business (FUSE ends with EINTR).
-	 */
-	do
-		res = op->run(&req->sqe, fd,
-			      req->file->flags & UAIO_FILE_F_STREAM, 0);
-	while (unlikely(res == -EINTR) && req->file->inode);
-	uaio_file_unuse(req->file);
-	return res < 0 && req->done_bytes ? req->done_bytes
-	       : res < 0                  ? res
-					  : res + req->done_bytes;
-}
-
 /* Where a request that is not made inline goes; or back, if it may not park. */
 static void route(struct uaio_req *req, struct uaio_kick *kick,
 		  struct list *ret_refused)
@@ -459,6 +436,14 @@ static void start_list(struct list *startable, struct uaio_kick *kick)
 	}
 }
 
+static struct uaio_req *refused_req(const struct uaio_work *work)
+{
+	struct uaio_req *req = uaio_req_of(work);
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_PREPPED);
+	return req;
+}
+
 /* Nor here: what ends here may let others start, and so on. */
 void uaio_req_kick(struct uaio_kick *kick)
 {
@@ -469,11 +454,14 @@ void uaio_req_kick(struct uaio_kick *kick)
 		list_init(&startable);
 		uaio_wq_kick(kick, &refused);
 		while ((node = list_pop(&refused))) {
-			struct uaio_req *req =
-				container_of(node, struct uaio_req, work.link);
+			struct uaio_work *work =
+				container_of(node, struct uaio_work, link);
 
-			uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_PREPPED);
-			end_here(req, kick->worker, &startable);
+			if (work->is_segment)
+				uaio_direct_refuse(work);
+			else
+				end_here(refused_req(work), kick->worker,
+					 &startable);
 		}
 		start_list(&startable, kick);
 	}
@@ -524,54 +512,6 @@ void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 	kick.is_last = is_last;
 	kick.worker = worker;
 	start_and_kick(&startable, &kick);
-}
-
-static uint64_t bytes_left(const struct uaio_req *req)
-{
-	return uaio_sqe_bytes(&req->sqe);
-}
-
-void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
-{
-	req->done_bytes += (int64_t)bytes;
-	uaio_sqe_advance(&req->sqe, req->iov, bytes);
-}
-
-/* On a stream that waited, with a call that does not block. */
-static int64_t run_again(const struct uaio_req *req, int fd)
-{
-	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-	uint32_t flags = RWF_NOWAIT | UAIO_RWF_HAS_WAITED;
-
-	if (unlikely(req->file->flags & UAIO_FILE_F_TERMINAL)) {
-		if (op->class == UAIO_CLASS_READ &&
-		    uaio_terminal_wait(fd) != UAIO_TERMINAL_ANY)
-			return -EOPNOTSUPP;
-		fd = uaio_terminal_number(req->file, fd, &flags);
-	}
-	return op->run(&req->sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
-		       flags);
-}
-
-int64_t uaio_req_try(struct uaio_req *req, int fd)
-{
-	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-
-	for (;;) {
-		int64_t res;
-
-		req->started = uaio_stats_now();
-		res = run_again(req, fd);
-		if (res < 0)
-			return res != -EAGAIN && res != -EOPNOTSUPP &&
-					       req->done_bytes
-				       ? req->done_bytes
-				       : res;
-		if (op->class == UAIO_CLASS_READ || res == 0 ||
-		    (uint64_t)res >= bytes_left(req))
-			return res + req->done_bytes;
-		uaio_req_advance(req, (uint64_t)res);
-	}
 }
 
 static bool cancel_queued(struct uaio_req *req)

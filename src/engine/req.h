@@ -194,6 +194,9 @@ static inline bool uaio_req_is_held(const struct uaio_req *req)
 /* Return: the result of a RUNNING request, made here, however long it takes. */
 int64_t uaio_req_make(struct uaio_req *req);
 
+/* The same of part of one: of what sqe says, which is on the same file. */
+int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe);
+
 /*
  * Make a RUNNING stream request as far as is possible without blocking, on fd.
  * Return: its result; -EAGAIN if it has to wait (part of it may be done),
@@ -249,6 +252,7 @@ void uaio_req_start_all(struct list *startable);
 
 static inline struct uaio_req *uaio_req_of(const struct uaio_work *work)
 {
+	UAIO_CHECK(!work->is_segment);
 	return container_of(work, struct uaio_req, work);
 }
 

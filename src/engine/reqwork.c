@@ -3,15 +3,22 @@
 #include <errno.h>
 
 #include "base/sys.h"
+#include "engine/direct.h"
 #include "engine/exit.h"
 #include "engine/req.h"
 
 static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 {
-	struct uaio_req *req = uaio_req_of(work);
-	int ioprio = req->sqe.ioprio;
+	struct uaio_req *req;
 	int64_t res;
+	int ioprio;
 
+	if (unlikely(work->is_segment)) {
+		uaio_direct_run(work, worker);
+		return;
+	}
+	req = uaio_req_of(work);
+	ioprio = req->sqe.ioprio;
 	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
 	if (!work->may_block && !req->resfd) {
 		req->done_bytes = uaio_req_make(req);
@@ -19,6 +26,8 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 		worker->nr_done++;
 		return;
 	}
+	if (uaio_direct_make(req, worker))
+		return;
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(ioprio);
 	res = uaio_req_make(req);
@@ -58,10 +67,15 @@ static void refuse_work(struct uaio_work *work)
 
 static bool is_awaited(const struct uaio_work *work)
 {
-	const struct uaio_req *req = uaio_req_of(work);
-	/* relaxed: set before the look, which is under the lock, too */
-	const struct uaio_inode *inode = uaio_req_inode(req);
+	const struct uaio_req *req;
+	const struct uaio_inode *inode;
 
+	/* The starter of a request in segments is who is waited for. */
+	if (work->is_segment)
+		return false;
+	req = uaio_req_of(work);
+	/* relaxed: set before the look, which is under the lock, too */
+	inode = uaio_req_inode(req);
 	return (req->file && load_relaxed(&req->file->is_closing)) ||
 	       (inode && load_relaxed(&inode->nr_closers) &&
 		uaio_order_is_write(req->order)) ||
@@ -89,7 +103,8 @@ static bool is_wanted(const struct uaio_work *work, const void *arg)
 {
 	const struct wanted *wanted = arg;
 
-	return wanted->is_wanted(uaio_req_of(work), wanted->arg);
+	return !work->is_segment &&
+	       wanted->is_wanted(uaio_req_of(work), wanted->arg);
 }
 
 struct uaio_req *uaio_req_take(bool (*wants)(const struct uaio_req *req,
@@ -114,9 +129,15 @@ void uaio_req_revive(void)
 	list_init(&refused);
 	uaio_wq_revive(&refused);
 	while ((node = list_pop(&refused))) {
-		struct uaio_req *req =
-			container_of(node, struct uaio_req, work.link);
+		struct uaio_work *work =
+			container_of(node, struct uaio_work, link);
+		struct uaio_req *req;
 
+		if (work->is_segment) {
+			uaio_direct_refuse(work);
+			continue;
+		}
+		req = uaio_req_of(work);
 		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
 		uaio_req_complete(req, uaio_req_account(req) == UAIO_BOUNDED
 					       ? uaio_req_make(req)

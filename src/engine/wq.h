@@ -65,6 +65,7 @@ enum uaio_account {
 struct uaio_work {
 	struct list link; /* who has it, while it is in no list */
 	bool may_block;   /* set by who queues it */
+	bool is_segment;  /* the same: of a direct request, see direct.h */
 
 	/* under the account's lock */
 	bool is_public;

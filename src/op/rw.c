@@ -33,9 +33,6 @@ enum {
 	CAP_SYS_ADMIN = 21,
 };
 
-/* What one call moves at most: INT_MAX less the rest of its page. */
-static const uint64_t RW_BYTES_MAX = 0x7ffff000;
-
 /* Real-time classes are for the privileged; who is, only the kernel knows. */
 static bool may_be_realtime(void)
 {
@@ -85,12 +82,12 @@ static int64_t check_iovs(const struct uaio_sqe *sqe)
 		uint64_t part = sqe->iov[i].iov_len;
 
 		/* One piece alone is cut before it is looked at. */
-		if (sqe->len == 1 && part > RW_BYTES_MAX)
-			part = RW_BYTES_MAX;
+		if (sqe->len == 1 && part > UAIO_RW_BYTES_MAX)
+			part = UAIO_RW_BYTES_MAX;
 		if (!uaio_is_user_range((uintptr_t)sqe->iov[i].iov_base, part))
 			return -EFAULT;
-		if (part > RW_BYTES_MAX - bytes)
-			part = RW_BYTES_MAX - bytes;
+		if (part > UAIO_RW_BYTES_MAX - bytes)
+			part = UAIO_RW_BYTES_MAX - bytes;
 		bytes += part;
 	}
 	return (int64_t)bytes;
@@ -98,7 +95,8 @@ static int64_t check_iovs(const struct uaio_sqe *sqe)
 
 static int64_t check_buffer(const struct uaio_sqe *sqe)
 {
-	uint64_t bytes = sqe->len < RW_BYTES_MAX ? sqe->len : RW_BYTES_MAX;
+	uint64_t bytes =
+		sqe->len < UAIO_RW_BYTES_MAX ? sqe->len : UAIO_RW_BYTES_MAX;
 
 	return uaio_is_user_range((uintptr_t)sqe->buf, bytes) ? (int64_t)bytes
 							      : -EFAULT;

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests as calls: the one that makes a request, or part of it. */
+#include <errno.h>
+#include <linux/fs.h>
+
+#include "base/check.h"
+#include "engine/config.h"
+#include "engine/req.h"
+#include "engine/stats.h"
+#include "engine/terminal.h"
+
+int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	int fd = uaio_file_use(req->file);
+	int64_t res;
+
+	/*
+	 * Workers let no signal in. Others who make what was queued do, and
+	 * their signals are none of its business (FUSE ends with EINTR).
+	 */
+	do
+		res = op->run(sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
+			      0);
+	while (unlikely(res == -EINTR) && req->file->inode);
+	uaio_file_unuse(req->file);
+	return res;
+}
+
+int64_t uaio_req_make(struct uaio_req *req)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	int64_t res;
+
+	if (unlikely(uaio_config.has_stats))
+		req->started = uaio_cycles();
+	if (unlikely(!req->file))
+		return op->run(&req->sqe, -1, false, 0);
+	res = uaio_req_make_part(req, &req->sqe);
+	return res < 0 && req->done_bytes ? req->done_bytes
+	       : res < 0                  ? res
+					  : res + req->done_bytes;
+}
+
+static uint64_t bytes_left(const struct uaio_req *req)
+{
+	return uaio_sqe_bytes(&req->sqe);
+}
+
+void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
+{
+	req->done_bytes += (int64_t)bytes;
+	uaio_sqe_advance(&req->sqe, req->iov, bytes);
+}
+
+/* On a stream that waited, with a call that does not block. */
+static int64_t run_again(const struct uaio_req *req, int fd)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	uint32_t flags = RWF_NOWAIT | UAIO_RWF_HAS_WAITED;
+
+	if (unlikely(req->file->flags & UAIO_FILE_F_TERMINAL)) {
+		if (op->class == UAIO_CLASS_READ &&
+		    uaio_terminal_wait(fd) != UAIO_TERMINAL_ANY)
+			return -EOPNOTSUPP;
+		fd = uaio_terminal_number(req->file, fd, &flags);
+	}
+	return op->run(&req->sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
+		       flags);
+}
+
+int64_t uaio_req_try(struct uaio_req *req, int fd)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+
+	for (;;) {
+		int64_t res;
+
+		req->started = uaio_stats_now();
+		res = run_again(req, fd);
+		if (res < 0)
+			return res != -EAGAIN && res != -EOPNOTSUPP &&
+					       req->done_bytes
+				       ? req->done_bytes
+				       : res;
+		if (op->class == UAIO_CLASS_READ || res == 0 ||
+		    (uint64_t)res >= bytes_left(req))
+			return res + req->done_bytes;
+		uaio_req_advance(req, (uint64_t)res);
+	}
+}

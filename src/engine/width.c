@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/width.h"
+
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/sleep.h"
+#include "engine/config.h"
+#include "engine/direct.h"
+#include "engine/file.h"
+
+enum way {
+	WHOLE,
+	FEW,
+	MANY,
+	NR_WAYS,
+};
+
+static const unsigned widths_of_ways[NR_WAYS] = {
+	[WHOLE] = 1,
+	[FEW] = 4,
+	/* Half of the workers there may be, as is usual. */
+	[MANY] = 16,
+};
+
+enum {
+	/* Up to 1, 4, 16 MiB, and more. */
+	NR_CLASSES = 4,
+	CLASS_BITS = 2,
+	FIRST_CLASS_BITS = 20,
+	/* The best of so many counts; a single one may have been unlucky. */
+	SAMPLES = 4,
+	/* Requests between two trials of what is not the best. */
+	PAUSE_MIN = 32,
+	PAUSE_MAX = 4096,
+	/* In percent of the time that less cutting takes. */
+	WORTH = 110,
+};
+
+struct samples {
+	/* atomic, relaxed */
+	uint32_t best;   /* ns a page, of these SAMPLES */
+	uint32_t before; /* and of those before; 0: none */
+	uint32_t nr;
+};
+
+struct choice {
+	struct samples ways[NR_WAYS];
+	/* atomic, relaxed */
+	uint32_t nr_made;
+	uint32_t next_trial; /* as nr_made */
+	uint32_t pause;
+	uint32_t last_best;
+};
+
+struct uaio_widths {
+	struct uaio_slab_node node;
+	struct choice choices[2][NR_CLASSES]; /* of reads and writes */
+};
+
+static struct uaio_slab slab;
+
+void uaio_widths_init(void)
+{
+	uaio_slab_init(&slab, sizeof(struct uaio_widths), 16384);
+}
+
+static unsigned class_of(uint64_t bytes)
+{
+	unsigned i = 0;
+
+	while (i < NR_CLASSES - 1 &&
+	       bytes > 1ull << (FIRST_CLASS_BITS + i * CLASS_BITS))
+		i++;
+	return i;
+}
+
+/* Made when the file gets its first large request. */
+static struct uaio_widths *widths_of(struct uaio_file *file)
+{
+	/* [MB:widths] acquire: empty. Pairs with the exchange below. */
+	struct uaio_widths *widths = load_acquire(&file->widths);
+	struct uaio_widths *fresh, *none = NULL;
+
+	if (likely(widths))
+		return widths;
+	fresh = uaio_slab_get(&slab);
+	if (!fresh)
+		return NULL;
+	memset(fresh->choices, 0, sizeof(fresh->choices));
+	/* [MB:widths] release: empty. Pairs with the loads. */
+	if (cas_release(&file->widths, &none, fresh))
+		return fresh;
+	uaio_slab_put(&slab, fresh);
+	/* [MB:widths] acquire: as above, of who was first. */
+	return load_acquire(&file->widths);
+}
+
+void uaio_widths_put(struct uaio_widths *widths)
+{
+	uaio_slab_put(&slab, widths);
+}
+
+/* Return: ns a page; 0 as long as there is none. */
+static uint32_t figure_of(const struct samples *samples)
+{
+	uint32_t best = load_relaxed(&samples->best);
+	uint32_t before = load_relaxed(&samples->before);
+
+	return !best || (before && before < best) ? before : best;
+}
+
+static enum way best_of(const struct choice *choice)
+{
+	enum way best = WHOLE;
+
+	for (enum way way = FEW; way < NR_WAYS; way++)
+		if ((uint64_t)figure_of(&choice->ways[way]) * WORTH <
+		    (uint64_t)figure_of(&choice->ways[best]) * 100)
+			best = way;
+	return best;
+}
+
+/* Return: the way of which there are the fewest samples. */
+static enum way rarest_of(const struct choice *choice)
+{
+	enum way rarest = WHOLE;
+
+	for (enum way way = FEW; way < NR_WAYS; way++)
+		if (load_relaxed(&choice->ways[way].nr) <
+		    load_relaxed(&choice->ways[rarest].nr))
+			rarest = way;
+	return rarest;
+}
+
+static bool is_measured(const struct choice *choice)
+{
+	return load_relaxed(&choice->ways[rarest_of(choice)].nr) >= SAMPLES;
+}
+
+/* What was the best before still is: look more rarely. */
+static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
+{
+	uint32_t pause = load_relaxed(&choice->pause) * 2;
+
+	if (best != load_relaxed(&choice->last_best) || pause < PAUSE_MIN)
+		pause = PAUSE_MIN;
+	if (pause > PAUSE_MAX)
+		pause = PAUSE_MAX;
+	store_relaxed(&choice->last_best, best);
+	store_relaxed(&choice->pause, pause);
+	store_relaxed(&choice->next_trial, nr + pause);
+}
+
+static enum way choose(struct choice *choice)
+{
+	uint32_t nr = load_relaxed(&choice->nr_made) + 1;
+	enum way best;
+
+	store_relaxed(&choice->nr_made, nr);
+	if (unlikely(!is_measured(choice)))
+		return (enum way)(nr % NR_WAYS);
+	best = best_of(choice);
+	if (likely((int32_t)(nr - load_relaxed(&choice->next_trial)) < 0))
+		return best;
+	plan_trial(choice, nr, best);
+	/* Those that are not the best have fewer samples, and take turns. */
+	return rarest_of(choice);
+}
+
+unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
+		       struct uaio_trial *ret_trial)
+{
+	enum way way;
+
+	ret_trial->widths = NULL;
+	if (uaio_config.direct_width)
+		return uaio_config.direct_width;
+	ret_trial->widths = widths_of(file);
+	if (!ret_trial->widths)
+		return 1;
+	way = choose(&ret_trial->widths->choices[is_write][class_of(bytes)]);
+	ret_trial->way = way | (unsigned)is_write << 8;
+	ret_trial->bytes = bytes;
+	ret_trial->start_ns = uaio_now_ns();
+	return widths_of_ways[way];
+}
+
+void uaio_width_tell(const struct uaio_trial *trial)
+{
+	struct samples *samples;
+	uint64_t pages, took;
+	uint32_t best, nr;
+
+	if (!trial->widths)
+		return;
+	samples =
+		&trial->widths->choices[trial->way >> 8][class_of(trial->bytes)]
+			 .ways[trial->way & 0xff];
+	pages = trial->bytes / 4096;
+	took = (uint64_t)(uaio_now_ns() - trial->start_ns) / pages;
+	took = took ? took : 1;
+	took = took < UINT32_MAX ? took : UINT32_MAX;
+	nr = load_relaxed(&samples->nr);
+	best = load_relaxed(&samples->best);
+	if (nr && nr % SAMPLES == 0) {
+		/* What was seen long ago is forgotten. */
+		store_relaxed(&samples->before, best);
+		best = 0;
+	}
+	if (!best || took < best)
+		best = (uint32_t)took;
+	store_relaxed(&samples->best, best);
+	store_relaxed(&samples->nr, nr + 1);
+}
