@@ -52,6 +52,7 @@ struct choice {
 	uint32_t next_trial; /* as nr_made */
 	uint32_t pause;
 	uint32_t last_best;
+	uint32_t last_tried;
 };
 
 struct uaio_widths {
@@ -122,21 +123,12 @@ static enum way best_of(const struct choice *choice)
 	return best;
 }
 
-/* Return: the way of which there are the fewest samples. */
-static enum way rarest_of(const struct choice *choice)
-{
-	enum way rarest = WHOLE;
-
-	for (enum way way = FEW; way < NR_WAYS; way++)
-		if (load_relaxed(&choice->ways[way].nr) <
-		    load_relaxed(&choice->ways[rarest].nr))
-			rarest = way;
-	return rarest;
-}
-
 static bool is_measured(const struct choice *choice)
 {
-	return load_relaxed(&choice->ways[rarest_of(choice)].nr) >= SAMPLES;
+	for (enum way way = WHOLE; way < NR_WAYS; way++)
+		if (load_relaxed(&choice->ways[way].nr) < SAMPLES)
+			return false;
+	return true;
 }
 
 /* What was the best before still is: look more rarely. */
@@ -153,6 +145,17 @@ static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 	store_relaxed(&choice->next_trial, nr + pause);
 }
 
+/* Those that are not the best take turns. */
+static enum way next_other(struct choice *choice, enum way best)
+{
+	uint32_t way = (load_relaxed(&choice->last_tried) + 1) % NR_WAYS;
+
+	if (way == best)
+		way = (way + 1) % NR_WAYS;
+	store_relaxed(&choice->last_tried, way);
+	return (enum way)way;
+}
+
 static enum way choose(struct choice *choice)
 {
 	uint32_t nr = load_relaxed(&choice->nr_made) + 1;
@@ -165,8 +168,7 @@ static enum way choose(struct choice *choice)
 	if (likely((int32_t)(nr - load_relaxed(&choice->next_trial)) < 0))
 		return best;
 	plan_trial(choice, nr, best);
-	/* Those that are not the best have fewer samples, and take turns. */
-	return rarest_of(choice);
+	return next_other(choice, best);
 }
 
 unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
@@ -175,6 +177,7 @@ unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
 	enum way way;
 
 	ret_trial->widths = NULL;
+	ret_trial->bytes = bytes;
 	if (uaio_config.direct_width)
 		return uaio_config.direct_width;
 	ret_trial->widths = widths_of(file);
@@ -182,7 +185,6 @@ unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
 		return 1;
 	way = choose(&ret_trial->widths->choices[is_write][class_of(bytes)]);
 	ret_trial->way = way | (unsigned)is_write << 8;
-	ret_trial->bytes = bytes;
 	ret_trial->start_ns = uaio_now_ns();
 	return widths_of_ways[way];
 }
