@@ -133,7 +133,7 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 	/*
 	 * [MB:tickets] acquire: the members of the life that the number
 	 * belongs to: each life begins with a number of its own. Pairs with
-	 * the release in publish().
+	 * the release in publish() of ctx.c.
 	 */
 	uint64_t tickets = load_acquire(&ctx->tickets);
 	long take;

@@ -43,7 +43,8 @@ static struct uaio_ctx **slot_of(const struct uaio_ctxtab *tab, uint32_t id)
 
 struct uaio_ctx *uaio_ctxtab_find(const struct uaio_ctxtab *tab, uint32_t id)
 {
-	/* [MB:ctxtab-nr] acquire: the segment's address. Pairs with grow(). */
+	/* [MB:ctxtab-nr] acquire: the segment's address. Pairs with
+	 * grow_locked(). */
 	if (id >= load_acquire(&tab->nr))
 		return NULL;
 	/*

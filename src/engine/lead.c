@@ -161,7 +161,10 @@ static int sleep_leading(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	int nr = 0;
 
 	uaio_ready_count_sleep();
-	/* [MB:lead] seq_cst: asleep, then looked. Pairs with tell_locked(). */
+	/*
+	 * [MB:lead] seq_cst: asleep, then looked. Pairs with
+	 * uaio_waiter_tell_locked().
+	 */
 	store_seq_cst(&waiter->is_asleep, 1);
 	uaio_ready_unpin(&ctx->group.ready);
 	if (!load_seq_cst(&waiter->is_told))
@@ -197,7 +200,7 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 		bool is_left = uaio_ready_run(group, UAIO_RUN_BY_LEADER);
 		int64_t until = wait->deadline_ns, now = uaio_now_ns();
 
-		/* [MB:woken] acquire: pairs with tell_locked(). */
+		/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
 		ret = load_acquire(&waiter->is_woken) ? 1
 		      : now >= until                  ? -ETIMEDOUT
 						      : 0;

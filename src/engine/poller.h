@@ -50,7 +50,8 @@ void uaio_poller_fini(struct uaio_poller *poller);
 
 /*
  * Not by a thread of ours: a host that closes all numbers may be at it.
- * Return: 0, or -errno if there are no descriptors; 0 if it is open already. */
+ * Return: 0, or -errno if there are no descriptors; 0 if it is open already.
+ */
 int uaio_poller_open(struct uaio_poller *poller);
 
 /* relaxed: who may use it is told by who opened it, or opens it */

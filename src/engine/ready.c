@@ -128,7 +128,7 @@ void uaio_gate_leave(void)
 void uaio_gate_enter(void)
 {
 	for (;;) {
-		/* [MB:gate] seq_cst: as in leave_gate(). */
+		/* [MB:gate] seq_cst: as in uaio_gate_leave(). */
 		add_seq_cst(&gate.nr_inside, 1);
 		if (likely(!load_seq_cst(&gate.is_held)))
 			return;
@@ -142,7 +142,10 @@ void uaio_ready_hold(void)
 	uint32_t nr;
 
 	uaio_lock(&gate.lock, UAIO_RANK_TRYING);
-	/* [MB:gate] seq_cst: shut, then count. Pairs with enter_gate(). */
+	/*
+	 * [MB:gate] seq_cst: shut, then count. Pairs with
+	 * uaio_gate_enter().
+	 */
 	store_seq_cst(&gate.is_held, 1);
 	while ((nr = load_seq_cst(&gate.nr_inside)))
 		(void)uaio_sleep(&gate.nr_inside, nr, UAIO_FOREVER);
@@ -150,7 +153,10 @@ void uaio_ready_hold(void)
 
 void uaio_ready_release(void)
 {
-	/* [MB:gate] seq_cst: what was done is done. Pairs with enter_gate(). */
+	/*
+	 * [MB:gate] seq_cst: what was done is done. Pairs with
+	 * uaio_gate_enter().
+	 */
 	store_seq_cst(&gate.is_held, 0);
 	uaio_unlock(&gate.lock, UAIO_RANK_TRYING);
 	uaio_wake(&gate.is_held, INT32_MAX);
@@ -310,7 +316,7 @@ void uaio_ready_submitted(struct uaio_group *group)
 		(void)uaio_ready_run(group, UAIO_RUN_BY_CALLER);
 	/*
 	 * [MB:led] seq_cst: parked, then looked who sleeps. Pairs with who is
-	 * about to: wait.c, standby.c.
+	 * about to: lead.c, wait.c, standby.c.
 	 */
 	is_watched = load_seq_cst(&ready->is_led) ||
 		     load_seq_cst(&ready->is_adopted);
@@ -331,7 +337,10 @@ void uaio_ready_submitted(struct uaio_group *group)
 
 void uaio_ready_close_group(struct uaio_group *group)
 {
-	/* [MB:closing] seq_cst: closed, then looked. Pairs with park(). */
+	/*
+	 * [MB:closing] seq_cst: closed, then looked. Pairs with
+	 * uaio_ready_park().
+	 */
 	store_seq_cst(&group->ready.is_closing, 1);
 	/* What is being tried just now is parked again, or not. */
 	uaio_ready_hold();

@@ -4,9 +4,9 @@
  *
  * What cannot be made when it is submitted is parked, and tried again by whoever
  * comes by: who waits for events of its context; or submits to it, if something
- * there was kicked. Who goes to sleep for events of a context does so in the
- * context's epoll, and makes itself what gets ready there. Only if nobody calls
- * in, the standby thread (standby.c) does it.
+ * there was kicked. Of those who sleep for events of a context one does so in
+ * the context's epoll, and makes itself what gets ready there (lead.h). Only if
+ * nobody calls in, the standby thread (standby.c) does it.
  *
  *   I1  Requests parked on an open file are in its lanes, one for each direction
  *       and one for polls, oldest first, under the file's lock. One thread at a
@@ -195,9 +195,9 @@ bool uaio_ready_cancel(struct uaio_req *req);
 void uaio_ready_hold(void);
 void uaio_ready_release(void);
 
-/* For file.c. The number of file, whose lock is held, was old. */
+/* For number.c. The number of file, whose lock is held, was old. */
 void uaio_watches_move_locked(struct uaio_file *file, int old);
-/* The last reference of file is gone, its number is open yet. */
+/* For file.c. The last reference of file is gone, its number is open yet. */
 void uaio_watches_drop(struct uaio_file *file);
 
 /* standby.c: the thread that looks after those who do not call in. */

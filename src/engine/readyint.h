@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness, inside: what ready.c (lanes), watch.c (the epoll) and standby.c
- * share. Nobody else includes this.
+ * Readiness, inside: what ready.c (lanes), run.c (trying), watch.c (the epoll)
+ * and standby.c share. Nobody else includes this.
  */
 #ifndef UAIO_ENGINE_READYINT_H
 #define UAIO_ENGINE_READYINT_H

@@ -364,7 +364,7 @@ static bool is_at_bad_offset(const struct uaio_file *file,
 /*
  * Reads that found nothing when they were submitted, and something when their
  * client asked for events a moment later: after some of them they are tried then
- * only, but for one now and then. ready.c says when that is over.
+ * only, but for one now and then. run.c says when that is over.
  */
 enum { MISSES = 16, TRY_EVERY = 16 };
 

@@ -33,7 +33,7 @@ void uaio_waiter_tell_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	sub_relaxed(&ctx->group.ready.nr_waiters, 1);
 	/*
 	 * [MB:lead] seq_cst: told, then looked whether it sleeps. Pairs with
-	 * sleep_leading(). It looks at the word itself only under the lock.
+	 * sleep_leading() of lead.c. It looks at the word itself only under the lock.
 	 */
 	if (waiter->leads) {
 		store_seq_cst(&waiter->is_told, 1);
@@ -140,7 +140,7 @@ static int sleep_masked(struct uaio_waiter *waiter,
 
 static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 {
-	/* [MB:woken] acquire: pairs with tell_locked(). */
+	/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
 	while (!load_acquire(&waiter->is_woken)) {
 		int depth = uaio_step_out();
 		int ret = wait->mask ? sleep_masked(waiter, wait)
@@ -193,7 +193,7 @@ static int enter(struct uaio_ctx *ctx, uint64_t life,
 		ret = -EINVAL;
 	} else if (uaio_ring_unread(&ctx->ring) < waiter->need) {
 		list_add_tail(&ctx->waiters, &waiter->node);
-		/* [MB:led] seq_cst: as in lead_locked(). */
+		/* [MB:led] seq_cst: as in uaio_lead_locked(). */
 		add_seq_cst(&ctx->group.ready.nr_waiters, 1);
 		(void)uaio_lead_locked(ctx, waiter);
 	} else {

@@ -490,7 +490,7 @@ static uint32_t note_edge_locked(struct uaio_file *file, uint32_t lanes)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	/* [MB:edges] release: pairs with uaio_edges_of(). */
+	/* [MB:edges] release: pairs with uaio_file_edges(). */
 	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
 	for (unsigned i = 0; i < UAIO_NR_LANES; i++) {
 		struct uaio_lane *lane = &file->lanes[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* POLL: one-shot; tried here, then left to the poller. */
+/* POLL: one-shot; tried when it is submitted, then parked (ready.h). */
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
