@@ -59,7 +59,7 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
  */
 enum {
 	UAIO_WQ_BOUNDED,   /* regular files and block devices */
-	UAIO_WQ_UNBOUNDED, /* devices that may keep a thread for ever */
+	UAIO_WQ_UNBOUNDED, /* FIFOs, devices: may keep a thread for ever */
 };
 
 /*

@@ -37,7 +37,7 @@ const struct difference differs_sync_error = {
 const struct difference differs_terminal_poll = {
 	.title = "A terminal can be polled before it is ready",
 	.text = "Kernel AIO cannot wait on files with more than one wait queue "
-		"and refuses to; poll(2), which watches them here, can.",
+		"and refuses to; poll(2) and epoll(7), which do so here, can.",
 };
 
 const struct difference differs_flag_refused = {
@@ -148,10 +148,10 @@ const struct difference differs_threads = {
 		"where the limit allows, and are closed on exec. close(2) says "
 		"EBADF of them and ranges step over them; dup2(2) onto one "
 		"works, but for EBUSY while that number is in a call: an "
-		"io_pgetevents that sleeps with a signal mask, a read of a "
-		"terminal. A main that ends by "
-		"pthread_exit ends the process when the threads have been idle "
-		"for five to ten seconds.",
+		"io_pgetevents that sleeps with a signal mask, a read that "
+		"keeps a thread. A main that ends by pthread_exit ends the "
+		"process when the threads have been idle for five to ten "
+		"seconds.",
 };
 
 const struct difference differs_table_full = {
@@ -212,15 +212,15 @@ static const struct difference differs_stream_held = {
 	.title = "A closed stream may be held for microseconds more",
 	.text = "When the number of a pipe or socket is closed while a request "
 		"waits on it, the kernel lets the file go before the event can "
-		"be seen. Here the thread that watches the file may still be "
-		"returning from poll(2) then. A program that relies on the "
-		"other end seeing the close at once must complete or cancel "
-		"its requests first.",
+		"be seen. Here it is kept as a duplicate for the request, and "
+		"the thread that made that may be about to let it go. A "
+		"program that relies on the other end seeing the close at once "
+		"must complete or cancel its requests first.",
 };
 
 static const struct difference differs_shutdown = {
 	.title = "A shutdown may reach a waiting write late",
-	.text = "poll(2) does not tell when a Unix stream socket that is full "
+	.text = "epoll(7) does not tell when a Unix stream socket that is full "
 		"is shut for writing, by its own side or by the other's "
 		"SHUT_RD. A write that waits for room is told EPIPE when there "
 		"is some, or the other end closes; write(2) would be woken at "
