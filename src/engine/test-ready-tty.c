@@ -15,141 +15,115 @@
 
 static void a_read_waits_for_its_line(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_nothing_yet();
 	put(master, "half");
 	assert_nothing_yet();
 	put(master, " a line\n");
-	assert_reads(buffer, "half a line\n");
+	assert_reads("half a line\n");
 	/* There now: no more than the first, in as many parts as it takes. */
 	put(master, "first\nsecond\n");
-	submit_read(terminal, buffer, 3);
-	assert_reads(buffer, "fir");
-	submit_read(terminal, buffer, sizeof(buffer));
-	assert_reads(buffer, "st\n");
-	submit_read(terminal, buffer, sizeof(buffer));
-	assert_reads(buffer, "second\n");
-	close_pty();
+	submit_read_into(terminal, buffer, 3);
+	assert_reads("fir");
+	submit_read(terminal);
+	assert_reads("st\n");
+	submit_read(terminal);
+	assert_reads("second\n");
 }
 
 static void the_end_character_ends_a_read(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	put(master, "\4");
 	assert_int_equal(unit_reap_one(handle), 0);
 	/* Unlike a pipe, it goes on after its end. */
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	put(master, "ab\4");
-	assert_reads(buffer, "ab");
-	submit_read(terminal, buffer, sizeof(buffer));
+	assert_reads("ab");
+	submit_read(terminal);
 	assert_nothing_yet();
 	put(master, "c\n");
-	assert_reads(buffer, "c\n");
-	close_pty();
+	assert_reads("c\n");
 }
 
 static void a_hang_up_ends_what_waits(void **state)
 {
-	char buffer[16];
-	struct iocb iocb;
 	int64_t res;
 
 	(void)state;
-	open_pty(4);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_nothing_yet();
 	unit_close(master);
 	master = -1;
 	/* That the master is gone is seen a moment before the hang-up. */
 	res = unit_reap_one(handle);
 	assert_true(res == 0 || res == -EIO);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), 0);
-	iocb = unit_iocb(IOCB_CMD_PWRITE, terminal, "x", 1, 0);
-	assert_int_equal(unit_submit(handle, &iocb), 1);
+	submit_write(terminal, "x", 1);
 	assert_int_equal(unit_reap_one(handle), -EIO);
-	close_pty();
 }
 
 static void the_master_reads_to_the_last_close(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
-	submit_read(master, buffer, sizeof(buffer));
+	submit_read(master);
 	assert_nothing_yet();
 	put(terminal, "out");
-	assert_reads(buffer, "out");
-	submit_read(master, buffer, sizeof(buffer));
+	assert_reads("out");
+	submit_read(master);
 	assert_nothing_yet();
 	unit_close(terminal);
 	assert_int_equal(unit_reap_one(handle), -EIO);
 	/* It may be opened again. */
 	terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	put(terminal, "more");
-	submit_read(master, buffer, sizeof(buffer));
-	assert_reads(buffer, "more");
-	close_pty();
+	submit_read(master);
+	assert_reads("more");
 }
 
 static void a_raw_read_waits_for_its_minimum(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
 	set_mode(0, 5, 0);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	put(master, "ab");
 	assert_nothing_yet();
 	put(master, "cde");
-	assert_reads(buffer, "abcde");
+	assert_reads("abcde");
 	/* Nor is less taken that was there before. */
 	put(master, "fg");
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_nothing_yet();
 	put(master, "hij");
-	assert_reads(buffer, "fghij");
+	assert_reads("fghij");
 	set_mode(0, 1, 0);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_nothing_yet();
 	put(master, "a");
-	assert_reads(buffer, "a");
-	close_pty();
+	assert_reads("a");
 }
 
 static void a_raw_read_ends_without_bytes_as_it_is_told_to(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
 	set_mode(0, 0, 0);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), 0);
 	/* After a tenth of a second. */
 	set_mode(0, 0, 1);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), 0);
 	put(master, "ab");
-	submit_read(terminal, buffer, sizeof(buffer));
-	assert_reads(buffer, "ab");
-	close_pty();
+	submit_read(terminal);
+	assert_reads("ab");
 }
 
 /* Hung up and opened again it is another's: the old one is at its end. */
 static int read_what_was_hung_up(void)
 {
-	char buffer[16];
 	int fd;
 
 	signal(SIGHUP, SIG_IGN);
@@ -158,11 +132,11 @@ static int read_what_was_hung_up(void)
 		return errno == EPERM ? 0 : 1;
 	fd = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	put(master, "line\n");
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	if (unit_reap_one(handle) != 0)
 		return 2;
-	submit_read(fd, buffer, sizeof(buffer));
-	assert_reads(buffer, "line\n");
+	submit_read(fd);
+	assert_reads("line\n");
 	return 0;
 }
 
@@ -187,15 +161,12 @@ static void fill(char *bytes)
 static void write_much(int from, int to)
 {
 	static char out[MUCH], in[MUCH];
-	struct iocb iocb;
 	ssize_t got = 0;
 
 	open_pty(4);
 	set_mode(0, 1, 0);
 	fill(out);
-	iocb = unit_iocb(IOCB_CMD_PWRITE, from ? master : terminal, out, MUCH,
-			 0);
-	assert_int_equal(unit_submit(handle, &iocb), 1);
+	submit_write(from ? master : terminal, out, MUCH);
 	assert_nothing_yet();
 	while (got < MUCH) {
 		ssize_t part = read(to ? master : terminal, in + got,
@@ -222,24 +193,16 @@ static void a_write_waits_for_room_and_is_made_in_full(void **state)
 
 static void a_read_that_waits_is_cancelled(void **state)
 {
-	char buffer[16];
-	struct iocb iocb;
-
 	(void)state;
-	open_pty(4);
 	for (unsigned i = 0; i < 100; i++) {
-		iocb = unit_iocb(IOCB_CMD_PREAD, i % 2 ? terminal : master,
-				 buffer, sizeof(buffer), 0);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
-		assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINPROGRESS);
-		assert_int_equal(unit_reap_one(handle), -ECANCELED);
+		submit_read(i % 2 ? terminal : master);
+		cancel_read();
 	}
 	/* Nothing is left that could take these. */
 	put(master, "in\n");
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 3);
 	put(terminal, "out");
 	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
-	close_pty();
 }
 
 static void destroy_does_not_wait_for_a_line(void **state)
@@ -249,7 +212,7 @@ static void destroy_does_not_wait_for_a_line(void **state)
 	(void)state;
 	open_pty(10);
 	for (unsigned i = 0; i < 10; i++)
-		submit_read(i % 2 ? terminal : master, buffers[i], 16);
+		submit_read_into(i % 2 ? terminal : master, buffers[i], 16);
 	close_pty();
 }
 
@@ -259,44 +222,39 @@ static void destroy_does_not_wait_for_what_was_looked_at(void **state)
 	char buffers[4][16];
 
 	(void)state;
-	open_pty(4);
-	for (unsigned i = 0; i < 4; i++) {
-		submit_read(i % 2 ? terminal : master, buffers[i],
-			    sizeof(buffers[i]));
-		pass_by();
+	for (int of_both = 0; of_both < 2; of_both++) {
+		open_pty(4);
+		for (int i = 0; i < 4; i++) {
+			submit_read_into(of_both && i % 2 ? master : terminal,
+					 buffers[i], sizeof(buffers[i]));
+			pass_by();
+		}
+		assert_nothing_yet();
+		close_pty();
 	}
-	assert_nothing_yet();
-	close_pty();
 }
 
 /* As above; and nothing is left that could take what comes. */
 static void what_was_looked_at_is_cancelled(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
 	for (unsigned i = 0; i < 10; i++) {
-		submit_read(i % 2 ? terminal : master, buffer, sizeof(buffer));
+		submit_read(i % 2 ? terminal : master);
 		pass_by();
-		assert_int_equal(uaio_aio_cancel(handle, &request),
-				 -EINPROGRESS);
-		assert_int_equal(unit_reap_one(handle), -ECANCELED);
+		cancel_read();
 	}
 	put(terminal, "out");
 	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
-	close_pty();
 }
 
 static void a_closed_number_leaves_a_read_its_terminal(void **state)
 {
-	char buffer[16];
 	int other;
 
 	(void)state;
 	for (unsigned i = 0; i < unit_rounds(100); i++) {
 		open_pty(4);
-		submit_read(terminal, buffer, sizeof(buffer));
+		submit_read(terminal);
 		if (i % 2)
 			pass_by();
 		/* The number goes to a file that is always ready. */
@@ -304,18 +262,16 @@ static void a_closed_number_leaves_a_read_its_terminal(void **state)
 		unit_dup2(other, terminal);
 		unit_close(other);
 		put(master, "in\n");
-		assert_reads(buffer, "in\n");
+		assert_reads("in\n");
 		close_pty();
 	}
 }
 
 static void a_poll_tells_of_a_line(void **state)
 {
-	char buffer[16];
 	struct iocb iocb;
 
 	(void)state;
-	open_pty(4);
 	iocb = unit_iocb(IOCB_CMD_POLL, terminal, (void *)POLLIN, 0, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	put(master, "half");
@@ -323,31 +279,30 @@ static void a_poll_tells_of_a_line(void **state)
 	put(master, " a line\n");
 	assert_int_equal(unit_reap_one(handle), POLLIN);
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 12);
-	close_pty();
 }
 
 static void the_flags_of_a_terminal_are_left_alone(void **state)
 {
-	char buffer[16], other[16];
+	char other[16];
 	int flags;
 
 	(void)state;
 	open_pty(4);
 	flags = fcntl(terminal, F_GETFL);
-	submit_read(terminal, buffer, sizeof(buffer));
-	submit_read(master, other, sizeof(other));
+	submit_read(terminal);
+	submit_read_into(master, other, sizeof(other));
 	assert_nothing_yet();
 	assert_int_equal(fcntl(terminal, F_GETFL), flags);
 	assert_int_equal(fcntl(master, F_GETFL), flags);
 	put(master, "in\n");
-	assert_reads(buffer, "in\n");
+	assert_reads("in\n");
 	put(terminal, "out");
-	assert_reads(other, "out");
+	assert_read_into(other, "out");
 	close_pty();
 	/* A client that wants -EAGAIN gets it. */
 	open_pty(4);
 	assert_int_equal(fcntl(terminal, F_SETFL, flags | O_NONBLOCK), 0);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), -EAGAIN);
 	assert_int_equal(fcntl(terminal, F_GETFL), flags | O_NONBLOCK);
 	close_pty();
@@ -360,7 +315,7 @@ static void read_a_pipe(unsigned nr)
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	for (unsigned i = 0; i < nr; i++) {
-		submit_read(ends[0], &byte, 1);
+		submit_read_into(ends[0], &byte, 1);
 		assert_int_equal(write(ends[1], "x", 1), 1);
 		assert_int_equal(unit_reap_one(handle), 1);
 	}
@@ -370,40 +325,35 @@ static void read_a_pipe(unsigned nr)
 
 static void a_read_that_lost_the_race_waits_for_the_next_line(void **state)
 {
-	char buffer[16];
-
 	(void)state;
 	for (int of_master = 0; of_master < 2; of_master++) {
 		open_pty(4);
-		lose_the_race(of_master, buffer, sizeof(buffer));
+		lose_the_race(of_master);
 		assert_nothing_yet();
 		put(of_master ? terminal : master, "second\n");
-		assert_reads(buffer, "second\n");
+		assert_reads("second\n");
 		close_pty();
 	}
 }
 
 static void who_lost_the_race_blocks_nobody_else(void **state)
 {
-	char buffer[16], other[16];
-	struct iocb iocb;
+	char other[16];
 
 	(void)state;
 	for (int of_master = 0; of_master < 2; of_master++) {
 		open_pty(4);
-		lose_the_race(of_master, buffer, sizeof(buffer));
+		lose_the_race(of_master);
 		read_a_pipe(10);
 		/* The other end, and the other direction. */
-		submit_read(of_master ? terminal : master, other,
-			    sizeof(other));
+		submit_read_into(of_master ? terminal : master, other,
+				 sizeof(other));
 		put(of_master ? master : terminal, "across\n");
-		assert_reads(other, "across\n");
-		iocb = unit_iocb(IOCB_CMD_PWRITE, of_master ? master : terminal,
-				 "back\n", 5, 0);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_read_into(other, "across\n");
+		submit_write(of_master ? master : terminal, "back\n", 5);
 		assert_int_equal(unit_reap_one(handle), 5);
 		put(of_master ? terminal : master, "second\n");
-		assert_reads(buffer, "second\n");
+		assert_reads("second\n");
 		close_pty();
 	}
 }
@@ -411,20 +361,20 @@ static void who_lost_the_race_blocks_nobody_else(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(a_read_waits_for_its_line),
-		UNIT_TEST(the_end_character_ends_a_read),
-		UNIT_TEST(a_hang_up_ends_what_waits),
-		UNIT_TEST(the_master_reads_to_the_last_close),
-		UNIT_TEST(a_raw_read_waits_for_its_minimum),
-		UNIT_TEST(a_raw_read_ends_without_bytes_as_it_is_told_to),
+		TTY_TEST(a_read_waits_for_its_line),
+		TTY_TEST(the_end_character_ends_a_read),
+		TTY_TEST(a_hang_up_ends_what_waits),
+		TTY_TEST(the_master_reads_to_the_last_close),
+		TTY_TEST(a_raw_read_waits_for_its_minimum),
+		TTY_TEST(a_raw_read_ends_without_bytes_as_it_is_told_to),
 		UNIT_TEST(a_terminal_that_was_hung_up_is_at_its_end),
 		UNIT_TEST(a_write_waits_for_room_and_is_made_in_full),
-		UNIT_TEST(a_read_that_waits_is_cancelled),
+		TTY_TEST(a_read_that_waits_is_cancelled),
 		UNIT_TEST(destroy_does_not_wait_for_a_line),
 		UNIT_TEST(destroy_does_not_wait_for_what_was_looked_at),
-		UNIT_TEST(what_was_looked_at_is_cancelled),
+		TTY_TEST(what_was_looked_at_is_cancelled),
 		UNIT_TEST(a_closed_number_leaves_a_read_its_terminal),
-		UNIT_TEST(a_poll_tells_of_a_line),
+		TTY_TEST(a_poll_tells_of_a_line),
 		UNIT_TEST(the_flags_of_a_terminal_are_left_alone),
 		UNIT_TEST(a_read_that_lost_the_race_waits_for_the_next_line),
 		UNIT_TEST(who_lost_the_race_blocks_nobody_else),

@@ -19,7 +19,7 @@ static void lines_go_to_reads_in_order(void **state)
 	for (unsigned round = 0; round < unit_rounds(20); round++) {
 		open_pty(NR);
 		for (unsigned i = 0; i < NR; i++)
-			submit_read(terminal, lines[i], sizeof(lines[i]));
+			submit_read_into(terminal, lines[i], sizeof(lines[i]));
 		for (unsigned i = 0; i < NR; i++) {
 			snprintf(text, sizeof(text), "line %u\n", i);
 			put(master, text);
@@ -33,44 +33,23 @@ static void lines_go_to_reads_in_order(void **state)
 	}
 }
 
-static void destroy_does_not_wait_for_what_was_looked_at(void **state)
-{
-	char buffers[4][16];
-
-	(void)state;
-	open_pty(4);
-	for (unsigned i = 0; i < 4; i++) {
-		submit_read(terminal, buffers[i], sizeof(buffers[i]));
-		pass_by();
-	}
-	assert_nothing_yet();
-	close_pty();
-}
-
 static void destroy_does_not_wait_for_who_lost_the_race(void **state)
 {
-	char buffer[16];
-
 	(void)state;
 	open_pty(4);
-	lose_the_race(false, buffer, sizeof(buffer));
+	lose_the_race(false);
 	assert_nothing_yet();
 	close_pty();
 }
 
 static void who_lost_the_race_is_cancelled(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
-	lose_the_race(false, buffer, sizeof(buffer));
+	lose_the_race(false);
 	assert_nothing_yet();
-	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
-	assert_int_equal(unit_reap_one(handle), -ECANCELED);
+	cancel_read();
 	put(master, "second\n");
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 7);
-	close_pty();
 }
 
 /* A full terminal is like a full pipe: who writes there can be cancelled. */
@@ -80,35 +59,29 @@ static void a_write_that_waits_for_room_is_cancelled(void **state)
 	int64_t res;
 
 	(void)state;
-	open_pty(4);
 	set_mode(0, 1, 0);
-	request = unit_iocb(IOCB_CMD_PWRITE, terminal, out, sizeof(out), 0);
-	assert_int_equal(unit_submit(handle, &request), 1);
+	submit_write(terminal, out, sizeof(out));
 	assert_nothing_yet();
 	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
 	/* What has been written has been. */
 	res = unit_reap_one(handle);
 	assert_true(res > 0 && res < (int64_t)sizeof(out));
-	close_pty();
 }
 
 /* By ^S, as people do: it may be for ever. */
 static void what_is_written_to_a_stopped_terminal_waits(void **state)
 {
-	char buffer[16];
-
 	(void)state;
 	open_pty(4);
 	assert_int_equal(tcflow(terminal, TCOOFF), 0);
-	request = unit_iocb(IOCB_CMD_PWRITE, terminal, "out", 3, 0);
-	assert_int_equal(unit_submit(handle, &request), 1);
+	submit_write(terminal, "out", 3);
 	assert_nothing_yet();
 	assert_int_equal(tcflow(terminal, TCOON), 0);
 	assert_int_equal(unit_reap_one(handle), 3);
 	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
 	/* Nor does destroy wait for its end. */
 	assert_int_equal(tcflow(terminal, TCOOFF), 0);
-	assert_int_equal(unit_submit(handle, &request), 1);
+	submit_write(terminal, "out", 3);
 	assert_nothing_yet();
 	close_pty();
 }
@@ -122,16 +95,10 @@ static bool refuse_open(long nr, const long args[6], long *ret_res)
 
 static void a_terminal_that_cannot_be_opened_anew_is_served(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
 	unit_hook(refuse_open);
-	submit_read(terminal, buffer, sizeof(buffer));
-	put(master, "line\n");
-	assert_reads(buffer, "line\n");
+	read_line("line\n");
 	unit_hook(NULL);
-	close_pty();
 }
 
 /* Private duplicates block, as the client's own. */
@@ -159,40 +126,30 @@ static bool is_hung_up(void *arg)
 /* Opened once more, a master is another; a hung up terminal another's. */
 static void what_is_not_to_be_opened_anew_is_not(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
-	submit_read(master, buffer, sizeof(buffer));
+	submit_read(master);
 	assert_int_equal(nr_anew(), 0);
 	put(terminal, "out");
-	assert_reads(buffer, "out");
+	assert_reads("out");
 	unit_close(master);
 	master = -1;
 	unit_await(is_hung_up, &terminal);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	assert_int_equal(nr_anew(), 0);
 	assert_int_equal(unit_reap_one(handle), 0);
-	close_pty();
 }
 
 /* Or its master would never hear of it. */
 static void the_end_of_a_number_ends_what_was_opened_anew(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
-	submit_read(terminal, buffer, sizeof(buffer));
-	put(master, "line\n");
-	assert_reads(buffer, "line\n");
+	read_line("line\n");
 	assert_int_equal(nr_anew(), 1);
 	assert_false(is_hung_up(&master));
 	unit_close(terminal);
 	terminal = -1;
 	assert_int_equal(nr_anew(), 0);
 	unit_await(is_hung_up, &master);
-	close_pty();
 }
 
 static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
@@ -204,11 +161,8 @@ static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
 /* As on any file: what waits must not wait for what nobody watches. */
 static void a_number_that_goes_without_another_ends_the_read(void **state)
 {
-	char buffer[16];
-
 	(void)state;
-	open_pty(4);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	pass_by();
 	assert_int_equal(nr_anew(), 1);
 	unit_hook(refuse_duplicates);
@@ -217,7 +171,6 @@ static void a_number_that_goes_without_another_ends_the_read(void **state)
 	terminal = -1;
 	assert_int_equal(unit_reap_one(handle), -EBADF);
 	assert_int_equal(nr_anew(), 0);
-	close_pty();
 }
 
 /* What /dev/tty is depends on who opens it: this was by another session. */
@@ -225,15 +178,13 @@ static int of_another_session, its_master;
 
 static int read_in_a_session_of_its_own(void)
 {
-	char buffer[16];
-
 	open_pty(4);
 	if (setsid() < 0 || ioctl(terminal, TIOCSCTTY, 0) < 0)
 		return 1;
 	put(its_master, "theirs\n");
 	put(master, "ours\n");
-	submit_read(of_another_session, buffer, sizeof(buffer));
-	assert_reads(buffer, "theirs\n");
+	submit_read(of_another_session);
+	assert_reads("theirs\n");
 	return 0;
 }
 
@@ -261,7 +212,6 @@ static void a_terminal_of_another_session_is_that(void **state)
  */
 static void a_number_that_becomes_another_terminal_is_that(void **state)
 {
-	char buffer[16];
 	int fd, old;
 
 	(void)state;
@@ -272,13 +222,13 @@ static void a_number_that_becomes_another_terminal_is_that(void **state)
 	open_pty(4);
 	uaio_fds_closing((unsigned)fd, (unsigned)fd);
 	put(old, "old\n");
-	submit_read(fd, buffer, sizeof(buffer));
-	assert_reads(buffer, "old\n");
+	submit_read(fd);
+	assert_reads("old\n");
 	assert_int_equal(dup2(terminal, fd), fd);
 	uaio_fds_closed((unsigned)fd, (unsigned)fd);
 	put(master, "new\n");
-	submit_read(fd, buffer, sizeof(buffer));
-	assert_reads(buffer, "new\n");
+	submit_read(fd);
+	assert_reads("new\n");
 	unit_close(fd);
 	unit_close(old);
 	close_pty();
@@ -295,19 +245,19 @@ static int find_anew(void)
 
 static void the_number_of_what_was_opened_anew_can_be_had(void **state)
 {
-	char buffer[16], byte;
+	char byte;
 	int anew, zero;
 
 	(void)state;
 	open_pty(4);
-	submit_read(terminal, buffer, sizeof(buffer));
+	submit_read(terminal);
 	zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	anew = find_anew();
 	assert_true(is_anew(anew));
 	assert_int_equal(uaio_own_fd_yield(anew), 0);
 	assert_int_equal(dup2(zero, anew), anew);
 	put(master, "line\n");
-	assert_reads(buffer, "line\n");
+	assert_reads("line\n");
 	/* It is not touched any more. */
 	close_pty();
 	assert_int_equal(read(anew, &byte, 1), 1);
@@ -319,15 +269,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(lines_go_to_reads_in_order),
-		UNIT_TEST(destroy_does_not_wait_for_what_was_looked_at),
 		UNIT_TEST(destroy_does_not_wait_for_who_lost_the_race),
-		UNIT_TEST(who_lost_the_race_is_cancelled),
-		UNIT_TEST(a_write_that_waits_for_room_is_cancelled),
+		TTY_TEST(who_lost_the_race_is_cancelled),
+		TTY_TEST(a_write_that_waits_for_room_is_cancelled),
 		UNIT_TEST(what_is_written_to_a_stopped_terminal_waits),
-		UNIT_TEST(a_terminal_that_cannot_be_opened_anew_is_served),
-		UNIT_TEST(what_is_not_to_be_opened_anew_is_not),
-		UNIT_TEST(the_end_of_a_number_ends_what_was_opened_anew),
-		UNIT_TEST(a_number_that_goes_without_another_ends_the_read),
+		TTY_TEST(a_terminal_that_cannot_be_opened_anew_is_served),
+		TTY_TEST(what_is_not_to_be_opened_anew_is_not),
+		TTY_TEST(the_end_of_a_number_ends_what_was_opened_anew),
+		TTY_TEST(a_number_that_goes_without_another_ends_the_read),
 		UNIT_TEST(a_terminal_of_another_session_is_that),
 		UNIT_TEST(a_number_that_becomes_another_terminal_is_that),
 		UNIT_TEST(the_number_of_what_was_opened_anew_can_be_had),

@@ -3,6 +3,7 @@
 #ifndef TEST_TTY_H
 #define TEST_TTY_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 static int terminal, master;
 static uint64_t handle;
+static char buffer[16]; /* what most reads are into */
 
 static inline void set_mode(tcflag_t local, cc_t min, cc_t time)
 {
@@ -61,6 +63,26 @@ static inline void close_pty(void)
 		unit_close(master);
 }
 
+/* A test that has a pseudoterminal, and a context for four requests. */
+#define TTY_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, setup_pty, teardown_pty)
+
+static int setup_pty(void **state)
+{
+	int ret = unit_setup(state);
+
+	if (ret == 0)
+		open_pty(4);
+	memset(buffer, 0, sizeof(buffer));
+	return ret;
+}
+
+static int teardown_pty(void **state)
+{
+	close_pty();
+	return unit_teardown(state);
+}
+
 static inline void put(int fd, const char *text)
 {
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -68,9 +90,20 @@ static inline void put(int fd, const char *text)
 
 static struct iocb request; /* the last */
 
-static inline void submit_read(int fd, void *buffer, size_t bytes)
+static inline void submit_read_into(int fd, void *bytes, size_t nr)
 {
-	request = unit_iocb(IOCB_CMD_PREAD, fd, buffer, bytes, 0);
+	request = unit_iocb(IOCB_CMD_PREAD, fd, bytes, nr, 0);
+	assert_int_equal(unit_submit(handle, &request), 1);
+}
+
+static inline void submit_read(int fd)
+{
+	submit_read_into(fd, buffer, sizeof(buffer));
+}
+
+static inline void submit_write(int fd, const void *bytes, size_t nr)
+{
+	request = unit_iocb(IOCB_CMD_PWRITE, fd, (void *)bytes, nr, 0);
 	assert_int_equal(unit_submit(handle, &request), 1);
 }
 
@@ -92,10 +125,29 @@ static inline void pass_by(void)
 }
 
 /* The next event is of a read that got this. */
-static inline void assert_reads(const char *buffer, const char *text)
+static inline void assert_read_into(const char *bytes, const char *text)
 {
 	assert_int_equal(unit_reap_one(handle), strlen(text));
-	assert_memory_equal(buffer, text, strlen(text));
+	assert_memory_equal(bytes, text, strlen(text));
+}
+
+static inline void assert_reads(const char *text)
+{
+	assert_read_into(buffer, text);
+}
+
+static inline void read_line(const char *text)
+{
+	submit_read(terminal);
+	put(master, text);
+	assert_reads(text);
+}
+
+/* The last request waits, and can be cancelled. */
+static inline void cancel_read(void)
+{
+	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
+	assert_int_equal(unit_reap_one(handle), -ECANCELED);
 }
 
 /*
@@ -145,7 +197,7 @@ static inline bool is_set(void *arg)
 }
 
 /* Submit a read that loses the race for the first line. */
-static inline void lose_the_race(bool of_master, char *buffer, size_t bytes)
+static inline void lose_the_race(bool of_master)
 {
 	int fd = of_master ? master : terminal;
 
@@ -153,7 +205,7 @@ static inline void lose_the_race(bool of_master, char *buffer, size_t bytes)
 	store_relaxed(&thief.has_stolen, 0);
 	store_release(&thief.is_armed, 1);
 	unit_hook(steal);
-	submit_read(fd, buffer, bytes);
+	submit_read(fd);
 	put(of_master ? terminal : master, "first\n");
 	unit_await(is_set, &thief.has_stolen);
 	unit_hook(NULL);
