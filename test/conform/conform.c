@@ -22,6 +22,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,23 @@ const struct group groups[] = {
 };
 
 const struct row *this_row;
+
+void add_row(struct row rows[], size_t nr_max, const struct row *row,
+	     const char *format, ...)
+{
+	va_list args;
+	size_t nr = 0;
+	char *name;
+
+	while (rows[nr].name)
+		nr++;
+	va_start(args, format);
+	if (nr == nr_max || vasprintf(&name, format, args) < 0)
+		abort();
+	va_end(args);
+	rows[nr] = *row;
+	rows[nr].name = name;
+}
 
 static int remove_entry(const char *path, const struct stat *st, int type,
 			struct FTW *ftw)

@@ -49,6 +49,7 @@ struct row {
 	const char *name; /* the behaviour, as a sentence */
 	void (*run)(void);
 	const struct showing *differs; /* NULL, or end with a difference NULL */
+	const void *about, *on;        /* of one that was made: run's to know */
 };
 
 #define ROW(sentence, function)                   \
@@ -98,6 +99,15 @@ void make_matrix(void);
 void make_streams(void);
 void make_polls(void);
 void make_atonce(void);
+
+/*
+ * Add a row to the end of rows, which have room for nr_max and the one without a
+ * name. Its name is as printf() would have it.
+ */
+__attribute__((format(printf, 4, 5))) void add_row(struct row rows[],
+						   size_t nr_max,
+						   const struct row *row,
+						   const char *format, ...);
 
 struct group {
 	const char *name;

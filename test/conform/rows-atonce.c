@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -254,39 +253,25 @@ enum {
 
 struct row rows_atonce[NR_ROWS_MAX + 1];
 
-static struct {
-	const struct situation_here *situation;
-	const struct stream_kind *kind;
-} plays[NR_ROWS_MAX];
-
 static void run_atonce(void)
 {
-	ptrdiff_t at = this_row - rows_atonce;
+	const struct situation_here *situation = this_row->about;
 
-	plays[at].situation->run(plays[at].kind);
+	situation->run(this_row->on);
 }
 
 void make_atonce(void)
 {
 	const struct situation_here *situation;
-	const struct stream_kind *kind;
-	size_t nr = 0;
-	char *name;
+	const struct stream_kind *kind = NULL;
 
 	for (situation = situations_here;
-	     situation < situations_here + NR_SITUATIONS; situation++) {
-		for (kind = stream_kinds; kind->name; kind++) {
-			if (!(situation->kinds & kind->bit))
-				continue;
-			if (nr == NR_ROWS_MAX ||
-			    asprintf(&name, "%s: %s", situation->name,
-				     kind->name) < 0)
-				abort();
-			plays[nr].situation = situation;
-			plays[nr].kind = kind;
-			rows_atonce[nr].run = run_atonce;
-			rows_atonce[nr].differs = situation->differs;
-			rows_atonce[nr++].name = name;
-		}
-	}
+	     situation < situations_here + NR_SITUATIONS; situation++)
+		while ((kind = next_kind(kind, situation->kinds)))
+			add_row(rows_atonce, NR_ROWS_MAX,
+				&(struct row){ .run = run_atonce,
+					       .differs = situation->differs,
+					       .about = situation,
+					       .on = kind },
+				"%s: %s", situation->name, kind->name);
 }

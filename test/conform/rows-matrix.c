@@ -15,7 +15,6 @@
 #include <pty.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -256,7 +255,7 @@ static const struct kind others[] = {
  * The operations, and the requests of each
  */
 
-static const struct {
+static const struct op {
 	const char *name;
 	int opcode;
 } ops[] = {
@@ -399,8 +398,10 @@ static void run_change(const struct change *change, struct iocb cb,
 		(void)!ftruncate((int)cb.aio_fildes, FILE_BYTES);
 }
 
-static void run_row(int opcode, const struct kind *kind)
+static void run_row(void)
 {
+	const struct op *op = this_row->about;
+	const struct kind *kind = this_row->on;
 	int efd = eventfd(0, EFD_NONBLOCK), fd = kind->open(), i;
 	bool is_file = is_lasting(fd);
 	aio_context_t ctx = new_context(8);
@@ -408,7 +409,8 @@ static void run_row(int opcode, const struct kind *kind)
 
 	signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < 2 * NR_CHANGES; i++) {
-		cb = request_of(opcode, fd, is_file ? NR_BYTES_DISK : NR_BYTES);
+		cb = request_of(op->opcode, fd,
+				is_file ? NR_BYTES_DISK : NR_BYTES);
 		run_change(&changes[i / 2], cb, ctx, i % 2 ? efd : -1);
 		if (!is_file) {
 			close(fd);
@@ -417,20 +419,6 @@ static void run_row(int opcode, const struct kind *kind)
 	}
 	if (is_file)
 		note("size", lseek(fd, 0, SEEK_END));
-}
-
-static void run_file(void)
-{
-	ptrdiff_t at = this_row - rows_files;
-
-	run_row(ops[at / NR_FILES].opcode, &files[at % NR_FILES]);
-}
-
-static void run_other(void)
-{
-	ptrdiff_t at = this_row - rows_others;
-
-	run_row(ops[at / NR_OTHERS].opcode, &others[at % NR_OTHERS]);
 }
 
 #define REFUSED(fs, ...)                                      \
@@ -465,29 +453,34 @@ static const struct {
 		    PAIRS({ "buf_0*=EINVAL", "buf_0*=accepted,no-event" }) }) },
 };
 
-static struct row row_of(int op, const struct kind *kind, void (*run)(void))
+static const struct showing *meant_of(const char *name)
 {
-	struct row row = { .run = run };
-	char *name;
-	size_t i;
-
-	if (asprintf(&name, "%s on %s", ops[op].name, kind->name) < 0)
-		abort();
-	row.name = name;
-	for (i = 0; i < sizeof(meant) / sizeof(meant[0]); i++)
+	for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++)
 		if (!fnmatch(meant[i].name, name, 0))
-			row.differs = meant[i].differs;
-	return row;
+			return meant[i].differs;
+	return NULL;
+}
+
+static void make_rows(struct row rows[], const struct kind kinds[],
+		      size_t nr_kinds)
+{
+	struct row *row;
+
+	for (size_t i = 0; i < NR_OPS * nr_kinds; i++) {
+		const struct op *op = &ops[i / nr_kinds];
+		const struct kind *kind = &kinds[i % nr_kinds];
+
+		add_row(rows, NR_OPS * nr_kinds,
+			&(struct row){
+				.run = run_row, .about = op, .on = kind },
+			"%s on %s", op->name, kind->name);
+	}
+	for (row = rows; row->name; row++)
+		row->differs = meant_of(row->name);
 }
 
 void make_matrix(void)
 {
-	int i;
-
-	for (i = 0; i < NR_OPS * NR_FILES; i++)
-		rows_files[i] =
-			row_of(i / NR_FILES, &files[i % NR_FILES], run_file);
-	for (i = 0; i < NR_OPS * NR_OTHERS; i++)
-		rows_others[i] = row_of(i / NR_OTHERS, &others[i % NR_OTHERS],
-					run_other);
+	make_rows(rows_files, files, NR_FILES);
+	make_rows(rows_others, others, NR_OTHERS);
 }

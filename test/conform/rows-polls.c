@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -168,11 +167,6 @@ enum {
 
 struct row rows_polls[NR_ROWS_MAX + 1];
 
-static struct {
-	const struct happening *happening;
-	const struct stream_kind *kind;
-} polls[NR_ROWS_MAX];
-
 /* Long for what has to come; for what should not, a moment. */
 static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
 		      struct io_event *ret_event)
@@ -209,9 +203,8 @@ static void cancel_poll(const char *mask, aio_context_t ctx, struct iocb *cb)
 
 static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 {
-	ptrdiff_t at = this_row - rows_polls;
-	const struct stream_kind *kind = polls[at].kind;
-	const struct happening *happening = polls[at].happening;
+	const struct happening *happening = this_row->about;
+	const struct stream_kind *kind = this_row->on;
 	struct timespec at_once = { 0 };
 	struct pollfd asked = { .events = (short)mask };
 	struct io_event event;
@@ -249,24 +242,15 @@ static void run_polls(void)
 void make_polls(void)
 {
 	const struct happening *happening;
-	const struct stream_kind *kind;
-	size_t nr = 0;
-	char *name;
+	const struct stream_kind *kind = NULL;
 
 	for (happening = happenings; happening < happenings + NR_HAPPENINGS;
-	     happening++) {
-		for (kind = stream_kinds; kind->name; kind++) {
-			if (!(happening->kinds & kind->bit))
-				continue;
-			if (nr == NR_ROWS_MAX ||
-			    asprintf(&name, "POLL on %s %s", kind->name,
-				     happening->name) < 0)
-				abort();
-			polls[nr].happening = happening;
-			polls[nr].kind = kind;
-			rows_polls[nr].run = run_polls;
-			rows_polls[nr].differs = happening->differs;
-			rows_polls[nr++].name = name;
-		}
-	}
+	     happening++)
+		while ((kind = next_kind(kind, happening->kinds)))
+			add_row(rows_polls, NR_ROWS_MAX,
+				&(struct row){ .run = run_polls,
+					       .differs = happening->differs,
+					       .about = happening,
+					       .on = kind },
+				"POLL on %s %s", kind->name, happening->name);
 }

@@ -4,8 +4,6 @@
  * a kind of file that it makes sense on.
  */
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "conform.h"
@@ -262,37 +260,21 @@ enum { NR_ROWS_MAX = 512 };
 
 struct row rows_stream[NR_ROWS_MAX + 1];
 
-static struct {
-	const struct situation *situation;
-	const struct stream_kind *kind;
-} plays[NR_ROWS_MAX];
-
 static void run_play(void)
 {
-	ptrdiff_t at = this_row - rows_stream;
-
-	play(plays[at].situation, plays[at].kind);
+	play(this_row->about, this_row->on);
 }
 
 void make_streams(void)
 {
 	const struct situation *situation;
-	const struct stream_kind *kind;
-	size_t nr = 0;
-	char *name;
+	const struct stream_kind *kind = NULL;
 
-	for (situation = situations; situation->name; situation++) {
-		for (kind = stream_kinds; kind->name; kind++) {
-			if (!(situation->kinds & kind->bit))
-				continue;
-			if (nr == NR_ROWS_MAX ||
-			    asprintf(&name, "%s: %s", situation->name,
-				     kind->name) < 0)
-				abort();
-			plays[nr].situation = situation;
-			plays[nr].kind = kind;
-			rows_stream[nr].run = run_play;
-			rows_stream[nr++].name = name;
-		}
-	}
+	for (situation = situations; situation->name; situation++)
+		while ((kind = next_kind(kind, situation->kinds)))
+			add_row(rows_stream, NR_ROWS_MAX,
+				&(struct row){ .run = run_play,
+					       .about = situation,
+					       .on = kind },
+				"%s: %s", situation->name, kind->name);
 }

@@ -294,3 +294,12 @@ const struct stream_kind stream_kinds[] = {
 	{ PTY_SLAVE, "a terminal", open_pty_slave, NULL },
 	{ 0, NULL, NULL, NULL },
 };
+
+const struct stream_kind *next_kind(const struct stream_kind *kind,
+				    unsigned kinds)
+{
+	for (kind = kind ? kind + 1 : stream_kinds; kind->name; kind++)
+		if (kinds & kind->bit)
+			return kind;
+	return NULL;
+}

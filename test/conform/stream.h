@@ -63,6 +63,10 @@ struct stream_kind {
 
 extern const struct stream_kind stream_kinds[]; /* the last has no name */
 
+/* Return: of a set of kinds the one after kind, or after NULL; or NULL. */
+const struct stream_kind *next_kind(const struct stream_kind *kind,
+				    unsigned kinds);
+
 enum verb {
 	END_OF_STEPS,
 
