@@ -140,23 +140,12 @@ static void kernel_begin(const struct pipe_side *side, unsigned nr_requests)
 		pipe_fail("io_setup", (int)ret);
 }
 
-static void kernel_count(void)
-{
-}
-
-static void kernel_print(FILE *file)
-{
-	(void)file;
-}
-
 const struct pipe_side pipe_kernel = {
 	.variant = "kernel",
 	.blocks = true,
 	.begin = kernel_begin,
 	.submit = submit,
 	.wait = wait,
-	.count = kernel_count,
-	.print = kernel_print,
 	.end = end,
 };
 

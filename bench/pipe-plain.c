@@ -34,15 +34,6 @@ static void wait(const struct pipe_request *requests, unsigned nr)
 		make(&requests[i]);
 }
 
-static void count(void)
-{
-}
-
-static void print(FILE *file)
-{
-	(void)file;
-}
-
 static void end(void)
 {
 }
@@ -53,7 +44,5 @@ const struct pipe_side pipe_plain = {
 	.begin = begin,
 	.submit = submit,
 	.wait = wait,
-	.count = count,
-	.print = print,
 	.end = end,
 };

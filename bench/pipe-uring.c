@@ -85,36 +85,16 @@ static void wait(const struct pipe_request *requests, unsigned nr)
 	pipe_check_taken(taken, nr);
 }
 
-static void count(void)
-{
-}
-
-static void print(FILE *file)
-{
-	(void)file;
-}
-
 static void end(void)
 {
 	io_uring_queue_exit(&ring);
 }
 
-const struct pipe_side pipe_uring = {
-	.variant = "io_uring",
-	.begin = begin,
-	.submit = submit,
-	.wait = wait,
-	.count = count,
-	.print = print,
-	.end = end,
-};
+#define SIDE_OF_URING(name)                                          \
+	{                                                            \
+		.variant = (name), .begin = begin, .submit = submit, \
+		.wait = wait, .end = end                             \
+	}
 
-const struct pipe_side pipe_uring_deferred = {
-	.variant = "io_uring+deferred",
-	.begin = begin,
-	.submit = submit,
-	.wait = wait,
-	.count = count,
-	.print = print,
-	.end = end,
-};
+const struct pipe_side pipe_uring = SIDE_OF_URING("io_uring");
+const struct pipe_side pipe_uring_deferred = SIDE_OF_URING("io_uring+deferred");

@@ -36,7 +36,7 @@ struct pipe_side {
 	 * was submitted; each has to have all its bytes.
 	 */
 	void (*wait)(const struct pipe_request *requests, unsigned nr);
-	/* Counts from here on. */
+	/* Counts from here on. NULL, as the next: it counts nothing. */
 	void (*count)(void);
 	/* Counters, as members of an object of JSON: each after a comma. */
 	void (*print)(FILE *file);
