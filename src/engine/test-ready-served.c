@@ -58,13 +58,58 @@ what_is_ready_is_made_by_the_submitter_without_a_thread(void **state)
 	assert_int_equal(unit_in_child(make_what_is_ready), 0);
 }
 
+/* what the rounds of a test have in common */
+
+static struct times times;
+
+static void begin(void)
+{
+	times.nr = 0;
+	open_pipe(4);
+}
+
+static void end(void)
+{
+	assert_median_below_ms(&times, AT_ONCE_MS);
+	close_pipe();
+}
+
+static void submit_read(char *byte)
+{
+	struct iocb iocb = read_of_byte(byte);
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+}
+
+static void submit_two_reads(char bytes[2])
+{
+	submit_read(&bytes[0]);
+	submit_read(&bytes[1]);
+}
+
+static void start_asleep(struct unit_thread *thread, long (*function)(void *),
+			 void *arg)
+{
+	unit_thread_start(thread, function, arg);
+	unit_await_sleep(thread);
+}
+
+/* It sleeps until text is there, and is timed. */
+static void wake(struct unit_thread *thread, const char *text, long ret)
+{
+	int64_t since = uaio_now_ns();
+
+	put_text(text);
+	assert_int_equal(unit_thread_join(thread), ret);
+	add_time(&times, since);
+}
+
 /* asleep */
 
 struct waiting {
 	uint64_t handle;
 	const sigset_t *mask;
 	struct timespec *timeout;
-	int64_t end_ns; /* when it had its event */
 };
 
 static long wait_for_one(void *arg)
@@ -77,33 +122,22 @@ static long wait_for_one(void *arg)
 	ret = uaio_aio_pgetevents(waiting->handle, 1, 1, &event,
 				  waiting->timeout,
 				  waiting->mask ? &set : NULL);
-	waiting->end_ns = uaio_now_ns();
 	return ret == 1 ? event.res : ret;
 }
 
 static void serve_sleepers(const sigset_t *mask)
 {
-	struct times times = { 0 };
-
-	open_pipe(4);
+	begin();
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		struct waiting waiting = { handle, mask, NULL, 0 };
+		struct waiting waiting = { handle, mask, NULL };
 		struct unit_thread thread;
-		struct iocb iocb;
-		int64_t since;
 		char byte;
 
-		iocb = read_of_byte(&byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
-		unit_thread_start(&thread, wait_for_one, &waiting);
-		unit_await_sleep(&thread);
-		since = uaio_now_ns();
-		put_text("x");
-		assert_int_equal(unit_thread_join(&thread), 1);
-		add_time(&times, since);
+		submit_read(&byte);
+		start_asleep(&thread, wait_for_one, &waiting);
+		wake(&thread, "x", 1);
 	}
-	assert_median_below_ms(&times, AT_ONCE_MS);
-	close_pipe();
+	end();
 }
 
 static void a_waiter_asleep_is_served_at_once(void **state)
@@ -125,35 +159,28 @@ static void a_masked_waiter_asleep_is_served_at_once(void **state)
 static void a_waiter_that_comes_late_is_served_at_once(void **state)
 {
 	static const int64_t aways_us[] = { 0, 500, 2000, 10000, 30000 };
-	struct times times = { 0 };
 
 	(void)state;
-	open_pipe(4);
+	begin();
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct waiting waiting = { .handle = handle };
 		struct unit_thread thread;
-		struct iocb iocb;
 		int64_t since;
 		char byte;
 
-		iocb = read_of_byte(&byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
+		submit_read(&byte);
 		stay_away_us(aways_us[i % NR_ELEMENTS(aways_us)]);
 		if (i % 2) {
 			put_text("x");
 			since = uaio_now_ns();
 			assert_int_equal(unit_reap_one(handle), 1);
+			add_time(&times, since);
 		} else {
-			unit_thread_start(&thread, wait_for_one, &waiting);
-			unit_await_sleep(&thread);
-			since = uaio_now_ns();
-			put_text("x");
-			assert_int_equal(unit_thread_join(&thread), 1);
+			start_asleep(&thread, wait_for_one, &waiting);
+			wake(&thread, "x", 1);
 		}
-		add_time(&times, since);
 	}
-	assert_median_below_ms(&times, AT_ONCE_MS);
-	close_pipe();
+	end();
 }
 
 /* It has one of the two it needs when it falls asleep, or none. */
@@ -167,36 +194,24 @@ static long wait_for_two(void *arg)
 
 static void a_waiter_for_two_is_served_with_the_second(void **state)
 {
-	struct times times = { 0 };
-
 	(void)state;
-	open_pipe(4);
+	begin();
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct unit_thread thread;
-		struct iocb iocbs[2];
-		int64_t since;
 		char bytes[2];
 
-		for (unsigned k = 0; k < 2; k++) {
-			iocbs[k] = read_of_byte(&bytes[k]);
-			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
-		}
+		submit_two_reads(bytes);
 		if (i % 2)
 			put_text("a");
-		unit_thread_start(&thread, wait_for_two, NULL);
-		unit_await_sleep(&thread);
+		start_asleep(&thread, wait_for_two, NULL);
 		if (i % 2 == 0) {
 			put_text("a");
 			unit_await_sleep(&thread);
 		}
-		since = uaio_now_ns();
-		put_text("b");
-		assert_int_equal(unit_thread_join(&thread), 2);
+		wake(&thread, "b", 2);
 		assert_memory_equal(bytes, "ab", 2);
-		add_time(&times, since);
 	}
-	assert_median_below_ms(&times, AT_ONCE_MS);
-	close_pipe();
+	end();
 }
 
 /*
@@ -212,34 +227,25 @@ static void what_is_submitted_beside_a_sleeper_wakes_it(void **state)
 	assert_int_equal(pipe2(others, O_CLOEXEC), 0);
 	sigemptyset(&mask);
 	for (unsigned kind = 0; kind < 4; kind++) {
-		struct times times = { 0 };
 		struct iocb other = unit_iocb(IOCB_CMD_POLL, others[0],
 					      (void *)POLLIN, 0, 0);
 
-		open_pipe(4);
+		begin();
 		if (kind & 1)
 			assert_int_equal(unit_submit(handle, &other), 1);
 		for (unsigned i = 0; i < ROUNDS; i++) {
 			struct waiting waiting = { .handle = handle };
 			struct unit_thread thread;
-			struct iocb iocb;
-			int64_t since;
 			char byte;
 
 			waiting.mask = kind & 2 ? &mask : NULL;
-			unit_thread_start(&thread, wait_for_one, &waiting);
-			unit_await_sleep(&thread);
-			iocb = read_of_byte(&byte);
-			assert_int_equal(unit_submit(handle, &iocb), 1);
+			start_asleep(&thread, wait_for_one, &waiting);
+			submit_read(&byte);
 			if (i % 2)
 				unit_await_sleep(&thread);
-			since = uaio_now_ns();
-			put_text("x");
-			assert_int_equal(unit_thread_join(&thread), 1);
-			add_time(&times, since);
+			wake(&thread, "x", 1);
 		}
-		assert_median_below_ms(&times, AT_ONCE_MS);
-		close_pipe();
+		end();
 	}
 	unit_close(others[0]);
 	unit_close(others[1]);
@@ -247,38 +253,12 @@ static void what_is_submitted_beside_a_sleeper_wakes_it(void **state)
 
 /* no call at all */
 
-static void a_client_that_only_looks_at_its_ring_is_served(void **state)
+/* It is told by its ring alone, or by fd, an eventfd, if that is not -1. */
+static void serve_who_makes_no_call(int fd)
 {
-	struct times times = { 0 };
+	struct pollfd slot = { .fd = fd, .events = POLLIN };
 
-	(void)state;
-	for (unsigned i = 0; i < SLOW_ROUNDS; i++) {
-		struct iocb iocb;
-		int64_t since;
-		char byte;
-
-		open_pipe(4); /* of which the engine knows nothing yet */
-		iocb = read_of_byte(&byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
-		/* It was looked for in vain, or nobody has looked yet. */
-		if (i % 2)
-			stay_away_us(5000);
-		since = uaio_now_ns();
-		put_text("x");
-		assert_int_equal(take_from_ring(handle), 1);
-		add_time(&times, since);
-		close_pipe();
-	}
-	assert_median_below_ms(&times, LATER_MS);
-}
-
-static void a_client_that_only_looks_at_its_eventfd_is_served(void **state)
-{
-	struct pollfd slot = { .fd = eventfd(0, EFD_CLOEXEC),
-			       .events = POLLIN };
-	struct times times = { 0 };
-
-	(void)state;
+	times.nr = 0;
 	for (unsigned i = 0; i < SLOW_ROUNDS; i++) {
 		struct iocb iocb;
 		uint64_t count;
@@ -287,22 +267,41 @@ static void a_client_that_only_looks_at_its_eventfd_is_served(void **state)
 
 		open_pipe(4); /* of which the engine knows nothing yet */
 		iocb = read_of_byte(&byte);
-		iocb.aio_flags = IOCB_FLAG_RESFD;
-		iocb.aio_resfd = (uint32_t)slot.fd;
+		iocb.aio_flags = fd < 0 ? 0 : IOCB_FLAG_RESFD;
+		iocb.aio_resfd = fd < 0 ? 0 : (uint32_t)fd;
 		assert_int_equal(unit_submit(handle, &iocb), 1);
+		/* It was looked for in vain, or nobody has looked yet. */
 		if (i % 2)
 			stay_away_us(5000);
 		since = uaio_now_ns();
 		put_text("x");
-		assert_int_equal(poll(&slot, 1, -1), 1);
-		add_time(&times, since);
-		assert_int_equal(read(slot.fd, &count, 8), 8);
-		assert_int_equal(count, 1);
+		if (fd >= 0) {
+			assert_int_equal(poll(&slot, 1, -1), 1);
+			add_time(&times, since);
+			assert_int_equal(read(fd, &count, 8), 8);
+			assert_int_equal(count, 1);
+		}
 		assert_int_equal(take_from_ring(handle), 1);
+		if (fd < 0)
+			add_time(&times, since);
 		close_pipe();
 	}
 	assert_median_below_ms(&times, LATER_MS);
-	unit_close(slot.fd);
+}
+
+static void a_client_that_only_looks_at_its_ring_is_served(void **state)
+{
+	(void)state;
+	serve_who_makes_no_call(-1);
+}
+
+static void a_client_that_only_looks_at_its_eventfd_is_served(void **state)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	(void)state;
+	serve_who_makes_no_call(fd);
+	unit_close(fd);
 }
 
 /* two who wait */
@@ -336,25 +335,19 @@ static bool is_one_over(void *arg)
 
 static void each_of_two_waiters_has_one_event(void **state)
 {
-	struct times times = { 0 };
-
 	(void)state;
-	open_pipe(4);
+	begin();
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct served served[2] = { { .waiting.handle = handle },
 					    { .waiting.handle = handle } };
 		struct unit_thread threads[2];
-		struct iocb iocbs[2];
 		unsigned other;
 		char bytes[2];
 		int64_t since;
 
 		for (unsigned k = 0; k < 2; k++) {
-			iocbs[k] = read_of_byte(&bytes[k]);
-			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
-			unit_thread_start(&threads[k], wait_and_tell,
-					  &served[k]);
-			unit_await_sleep(&threads[k]);
+			submit_read(&bytes[k]);
+			start_asleep(&threads[k], wait_and_tell, &served[k]);
 		}
 		since = uaio_now_ns();
 		put_text("a");
@@ -365,45 +358,32 @@ static void each_of_two_waiters_has_one_event(void **state)
 		assert_int_equal(unit_thread_join(&threads[!other]), 1);
 		unit_await_sleep(&threads[other]);
 		assert_false(load_acquire(&served[other].is_over));
-		since = uaio_now_ns();
-		put_text("b");
-		assert_int_equal(unit_thread_join(&threads[other]), 1);
-		add_time(&times, since);
+		wake(&threads[other], "b", 1);
 		assert_memory_equal(bytes, "ab", 2);
 	}
-	assert_median_below_ms(&times, AT_ONCE_MS);
-	close_pipe();
+	end();
 }
 
 static void who_sleeps_on_is_served_when_another_gave_up(void **state)
 {
 	struct timespec moment = { 0, 3000000 };
-	struct times times = { 0 };
 
 	(void)state;
-	open_pipe(4);
+	begin();
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		struct waiting brief = { handle, NULL, &moment, 0 };
+		struct waiting brief = { handle, NULL, &moment };
 		struct waiting waiting = { .handle = handle };
 		struct unit_thread first, second;
-		struct iocb iocb;
-		int64_t since;
 		char byte;
 
-		iocb = read_of_byte(&byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
-		unit_thread_start(&first, wait_for_one, &brief);
-		unit_await_sleep(&first);
+		submit_read(&byte);
+		start_asleep(&first, wait_for_one, &brief);
 		unit_thread_start(&second, wait_for_one, &waiting);
 		assert_int_equal(unit_thread_join(&first), 0);
 		unit_await_sleep(&second);
-		since = uaio_now_ns();
-		put_text("x");
-		assert_int_equal(unit_thread_join(&second), 1);
-		add_time(&times, since);
+		wake(&second, "x", 1);
 	}
-	assert_median_below_ms(&times, AT_ONCE_MS);
-	close_pipe();
+	end();
 }
 
 /*
@@ -412,7 +392,6 @@ static void who_sleeps_on_is_served_when_another_gave_up(void **state)
  */
 static void the_older_read_of_another_context_is_served_first(void **state)
 {
-	struct times times = { 0 };
 	uint64_t idle;
 
 	(void)state;
@@ -420,38 +399,29 @@ static void the_older_read_of_another_context_is_served_first(void **state)
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	handle = unit_context(4);
 	idle = unit_context(4);
+	times.nr = 0;
 	for (unsigned i = 0; i < SLOW_ROUNDS; i++) {
 		struct served served = { .waiting.handle = handle };
 		struct unit_thread thread;
-		struct iocb iocbs[2];
 		char bytes[2] = "";
-		int64_t since;
+		struct iocb iocb = read_of_byte(&bytes[0]);
 
-		for (unsigned k = 0; k < 2; k++) {
-			iocbs[k] = read_of_byte(&bytes[k]);
-			assert_int_equal(
-				unit_submit(k ? handle : idle, &iocbs[k]), 1);
-		}
-		unit_thread_start(&thread, wait_and_tell, &served);
-		unit_await_sleep(&thread);
-		since = uaio_now_ns();
-		put_text(i % 2 ? "a" : "ab");
+		assert_int_equal(unit_submit(idle, &iocb), 1);
+		submit_read(&bytes[1]);
+		start_asleep(&thread, wait_and_tell, &served);
 		if (i % 2) {
+			put_text("a");
 			assert_int_equal(take_from_ring(idle), 1);
 			unit_await_sleep(&thread);
 			assert_false(is_over(&served.is_over));
-			since = uaio_now_ns();
-			put_text("b");
 		}
-		assert_int_equal(unit_thread_join(&thread), 1);
-		add_time(&times, since);
+		wake(&thread, i % 2 ? "b" : "ab", 1);
 		if (i % 2 == 0)
 			assert_int_equal(take_from_ring(idle), 1);
 		assert_memory_equal(bytes, "ab", 2);
 	}
-	assert_median_below_ms(&times, AT_ONCE_MS);
 	unit_destroy(idle);
-	close_pipe();
+	end();
 }
 
 int main(void)
