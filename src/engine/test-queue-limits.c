@@ -21,18 +21,6 @@ static bool hold_threads(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-static bool nobody_watches(void *arg)
-{
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
-	bool is_watched;
-
-	(void)arg;
-	uaio_wq_lock(account);
-	is_watched = account->is_watched;
-	uaio_wq_unlock(account);
-	return !is_watched;
-}
-
 static bool all_are_gone(void *arg)
 {
 	(void)arg;
@@ -109,8 +97,8 @@ static bool hold_stepping_threads(long nr, const long args[6], long *ret_res)
 
 static bool has_nobody_and_nothing(void *arg)
 {
-	return uaio_wq_nr_workers(UAIO_BOUNDED) == 0 && nobody_watches(NULL) &&
-	       has_worker_or_nothing_to_do(arg);
+	return uaio_wq_nr_workers(UAIO_BOUNDED) == 0 &&
+	       works_nobody_watches(NULL) && has_worker_or_nothing_to_do(arg);
 }
 
 /* Return: instructions of who queues. */
@@ -225,7 +213,7 @@ static int raise_limit(enum uaio_wq_placement placement)
 	works_set_fixed(UAIO_BOUNDED, 1, 64);
 	works_queue(&items[0], 1);
 	works_await_end(items, 1);
-	unit_await(nobody_watches, NULL);
+	unit_await(works_nobody_watches, NULL);
 	works_queue(&items[1], 1);
 	works_gate_await(&gate, 1);
 	works_queue(&items[2], 1);

@@ -307,18 +307,6 @@ static void assert_all_sleep(void)
 			MAX_SWITCHES);
 }
 
-static bool nobody_watches(void *arg)
-{
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
-	bool is_watched;
-
-	(void)arg;
-	uaio_wq_lock(account);
-	is_watched = account->is_watched;
-	uaio_wq_unlock(account);
-	return !is_watched;
-}
-
 /* After quick works workers look out for more of them, but not for long. */
 static int rest_after_quick_works(void)
 {
@@ -330,7 +318,7 @@ static int rest_after_quick_works(void)
 		works_await_end(items, 1);
 	}
 	works_await_rest();
-	unit_await(nobody_watches, NULL);
+	unit_await(works_nobody_watches, NULL);
 	assert_all_sleep();
 	return 0;
 }
@@ -346,7 +334,7 @@ static int rest_while_blocked(void)
 		prepare(nr, true);
 		works_queue(items, nr);
 		works_gate_await(&gate, nr_held);
-		unit_await(nobody_watches, NULL);
+		unit_await(works_nobody_watches, NULL);
 		assert_all_sleep();
 		works_gate_open(&gate);
 		works_await_end(items, nr);

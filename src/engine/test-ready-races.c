@@ -310,32 +310,47 @@ static long jump_and_look(void *arg)
 	return got.res;
 }
 
+/* It sleeps until a byte comes that is not there yet. */
+static void start_jumper(struct unit_thread *jumper, long (*function)(void *),
+			 uaio_sys_hook_fn *hook)
+{
+	static char byte;
+	struct iocb iocb;
+
+	/* What a sanitizer makes of such a jump is its own. */
+	if (UNIT_IS_SANITIZED)
+		skip();
+	open_pipe(4);
+	iocb = read_of_byte(&byte);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_hook(hook);
+	unit_thread_start(jumper, function, NULL);
+	unit_await_sleep(jumper);
+}
+
+static void serve_jumper(struct unit_thread *jumper)
+{
+	put_text("x");
+	assert_int_equal(unit_thread_join(jumper), 1);
+	unit_hook(NULL);
+	close_pipe();
+}
+
 static void who_jumped_out_of_a_wait_finds_events_by_looking(void **state)
 {
 	const struct sigaction action = { .sa_handler = jump };
 	struct sigaction old;
 	struct unit_thread waiter;
-	struct iocb iocb;
-	char byte;
 
 	(void)state;
-	/* What a sanitizer makes of such a jump is its own. */
-	if (UNIT_IS_SANITIZED)
-		skip();
-	open_pipe(4);
 	store_relaxed(&held.is_held, 0);
-	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
-	assert_int_equal(unit_submit(handle, &iocb), 1);
+	start_jumper(&waiter, jump_and_look, NULL);
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
-	unit_thread_start(&waiter, jump_and_look, NULL);
-	unit_await_sleep(&waiter);
 	assert_int_equal(
 		tgkill(getpid(), (pid_t)load_relaxed(&waiter.tid), SIGUSR1), 0);
 	unit_await(is_set, &held.is_held);
-	put_text("x");
-	assert_int_equal(unit_thread_join(&waiter), 1);
 	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
-	close_pipe();
+	serve_jumper(&waiter);
 }
 
 /* As if by a handler that runs when the call has returned. */
@@ -360,23 +375,10 @@ static long jump_with_events_and_look(void *arg)
 static void events_are_not_lost_with_who_was_told_of_them(void **state)
 {
 	struct unit_thread waiter;
-	struct iocb iocb;
-	char byte;
 
 	(void)state;
-	/* What a sanitizer makes of such a jump is its own. */
-	if (UNIT_IS_SANITIZED)
-		skip();
-	open_pipe(4);
-	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
-	assert_int_equal(unit_submit(handle, &iocb), 1);
-	unit_hook(jump_with_events);
-	unit_thread_start(&waiter, jump_with_events_and_look, NULL);
-	unit_await_sleep(&waiter);
-	put_text("x");
-	assert_int_equal(unit_thread_join(&waiter), 1);
-	unit_hook(NULL);
-	close_pipe();
+	start_jumper(&waiter, jump_with_events_and_look, jump_with_events);
+	serve_jumper(&waiter);
 }
 
 /* Who looks without sleeping finds the same one ready every time. */

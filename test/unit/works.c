@@ -261,6 +261,18 @@ const char *works_find_breach(enum uaio_account id, bool has_watcher)
 	return breach;
 }
 
+bool works_nobody_watches(void *unused)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	bool is_watched;
+
+	(void)unused;
+	uaio_wq_lock(account);
+	is_watched = account->is_watched;
+	uaio_wq_unlock(account);
+	return !is_watched;
+}
+
 static bool rests(void *arg)
 {
 	struct uaio_wq_account *account = arg;

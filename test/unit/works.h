@@ -78,6 +78,9 @@ struct uaio_wq_counters works_count(enum uaio_account account);
  */
 const char *works_find_breach(enum uaio_account account, bool has_watcher);
 
+/* For unit_await(): whether the watcher has nothing to do for bounded works. */
+bool works_nobody_watches(void *unused);
+
 /* Return once all workers sleep, nothing is queued, and the counts say so. */
 void works_await_rest(void);
 
