@@ -89,11 +89,9 @@ what_is_ready_again_while_it_is_tried_is_tried_once_more(void **state)
 	for (unsigned i = 0; i < 2 * NR_WAYS; i++) {
 		unsigned way = i % NR_WAYS;
 		struct unit_thread waiter;
-		struct iocb iocb;
 		char byte = 0;
 
-		iocb = read_of_byte(&byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
+		submit_read_of_byte(&byte);
 		if (way == SLEEPS) {
 			unit_thread_start(&waiter, wait_for_one, NULL);
 			unit_await_sleep(&waiter);

@@ -299,11 +299,9 @@ static void who_sleeps_on_takes_over(void **state)
 	uaio_ready_count(&before);
 	for (unsigned i = 0; i < NR; i++) {
 		struct unit_thread first, second;
-		struct iocb iocb;
 		char byte;
 
-		iocb = read_of_byte(&byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
+		submit_read_of_byte(&byte);
 		unit_thread_start(&first, wait_briefly, NULL);
 		unit_await_sleep(&first);
 		unit_thread_start(&second, wait_for_one, NULL);

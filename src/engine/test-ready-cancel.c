@@ -422,13 +422,11 @@ static void destroy_waits_for_no_delay(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		char *byte = malloc(1);
-		struct iocb iocb;
 		int64_t since;
 
 		assert_non_null(byte);
 		open_pipe(4);
-		iocb = read_of_byte(byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
+		submit_read_of_byte(byte);
 		if (i & 1)
 			assert_no_more();
 		if (i & 2)
@@ -464,13 +462,11 @@ static void destroy_waits_for_what_is_being_tried(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		char *byte = malloc(1);
 		struct unit_thread thread;
-		struct iocb iocb;
 		char left;
 
 		assert_non_null(byte);
 		open_pipe(4);
-		iocb = read_of_byte(byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
+		submit_read_of_byte(byte);
 		arm_trial(i & 1, i & 2);
 		put_text("x");
 		unit_await(is_held, NULL);
@@ -500,11 +496,8 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < unit_rounds(50); i++) {
-		struct iocb iocb;
-
 		open_pipe(4);
-		iocb = read_of_byte(&byte);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
+		submit_read_of_byte(&byte);
 		for (unsigned k = 0; k < 2; k++) {
 			unit_thread_start(&waiters[k], wait_for_one, &handle);
 			unit_await_sleep(&waiters[k]);

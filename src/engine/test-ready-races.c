@@ -315,14 +315,12 @@ static void start_jumper(struct unit_thread *jumper, long (*function)(void *),
 			 uaio_sys_hook_fn *hook)
 {
 	static char byte;
-	struct iocb iocb;
 
 	/* What a sanitizer makes of such a jump is its own. */
 	if (UNIT_IS_SANITIZED)
 		skip();
 	open_pipe(4);
-	iocb = read_of_byte(&byte);
-	assert_int_equal(unit_submit(handle, &iocb), 1);
+	submit_read_of_byte(&byte);
 	unit_hook(hook);
 	unit_thread_start(jumper, function, NULL);
 	unit_await_sleep(jumper);

@@ -74,17 +74,10 @@ static void end(void)
 	close_pipe();
 }
 
-static void submit_read(char *byte)
-{
-	struct iocb iocb = read_of_byte(byte);
-
-	assert_int_equal(unit_submit(handle, &iocb), 1);
-}
-
 static void submit_two_reads(char bytes[2])
 {
-	submit_read(&bytes[0]);
-	submit_read(&bytes[1]);
+	submit_read_of_byte(&bytes[0]);
+	submit_read_of_byte(&bytes[1]);
 }
 
 static void start_asleep(struct unit_thread *thread, long (*function)(void *),
@@ -133,7 +126,7 @@ static void serve_sleepers(const sigset_t *mask)
 		struct unit_thread thread;
 		char byte;
 
-		submit_read(&byte);
+		submit_read_of_byte(&byte);
 		start_asleep(&thread, wait_for_one, &waiting);
 		wake(&thread, "x", 1);
 	}
@@ -168,7 +161,7 @@ static void a_waiter_that_comes_late_is_served_at_once(void **state)
 		int64_t since;
 		char byte;
 
-		submit_read(&byte);
+		submit_read_of_byte(&byte);
 		stay_away_us(aways_us[i % NR_ELEMENTS(aways_us)]);
 		if (i % 2) {
 			put_text("x");
@@ -240,7 +233,7 @@ static void what_is_submitted_beside_a_sleeper_wakes_it(void **state)
 
 			waiting.mask = kind & 2 ? &mask : NULL;
 			start_asleep(&thread, wait_for_one, &waiting);
-			submit_read(&byte);
+			submit_read_of_byte(&byte);
 			if (i % 2)
 				unit_await_sleep(&thread);
 			wake(&thread, "x", 1);
@@ -346,7 +339,7 @@ static void each_of_two_waiters_has_one_event(void **state)
 		int64_t since;
 
 		for (unsigned k = 0; k < 2; k++) {
-			submit_read(&bytes[k]);
+			submit_read_of_byte(&bytes[k]);
 			start_asleep(&threads[k], wait_and_tell, &served[k]);
 		}
 		since = uaio_now_ns();
@@ -376,7 +369,7 @@ static void who_sleeps_on_is_served_when_another_gave_up(void **state)
 		struct unit_thread first, second;
 		char byte;
 
-		submit_read(&byte);
+		submit_read_of_byte(&byte);
 		start_asleep(&first, wait_for_one, &brief);
 		unit_thread_start(&second, wait_for_one, &waiting);
 		assert_int_equal(unit_thread_join(&first), 0);
@@ -407,7 +400,7 @@ static void the_older_read_of_another_context_is_served_first(void **state)
 		struct iocb iocb = read_of_byte(&bytes[0]);
 
 		assert_int_equal(unit_submit(idle, &iocb), 1);
-		submit_read(&bytes[1]);
+		submit_read_of_byte(&bytes[1]);
 		start_asleep(&thread, wait_and_tell, &served);
 		if (i % 2) {
 			put_text("a");

@@ -46,6 +46,13 @@ static inline struct iocb read_of_byte(char *byte)
 	return unit_iocb(IOCB_CMD_PREAD, ends[0], byte, 1, 0);
 }
 
+static inline void submit_read_of_byte(char *byte)
+{
+	struct iocb iocb = read_of_byte(byte);
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+}
+
 /* times */
 
 struct times {
