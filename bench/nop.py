@@ -12,7 +12,7 @@ import json
 from harness import (Disproved, Goal, Row, Sample, Series, alternate,
                      control_of, print_table, row_of, short)
 from programs import Programs
-from proof import Check, prove
+from proof import Check, counted_row, prove
 
 PEER = "io_uring"
 SINGLE = ("single", "single+batches")
@@ -180,17 +180,9 @@ def _private_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
 
 def _counted_row(series: dict[str, Series], name: str, depth: int, figure: str,
                  unit: str, goal: Goal | None) -> Row:
-    """A figure of one variant, without a peer; not a timing."""
-    one = series[name]
-    row = Row(name="nop", title=f"{figure}, depth {depth}: {name}",
-              figure=figure, unit=unit, subject=name, peer="", goal=goal,
-              is_timing=False,
-              note=f"{name}: {one.failure}" if one.failure else "",
-              is_disproved=one.is_disproved)
-    if not one.failure:
-        row.subject_values = one.values(figure)
-        row.proofs = {name: one.proof()}
-    return row
+    return counted_row(series[name], figure, name="nop", subject=name,
+                       title=f"{figure}, depth {depth}: {name}", unit=unit,
+                       goal=goal)
 
 
 def _idle_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:

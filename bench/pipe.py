@@ -12,7 +12,7 @@ import json
 from harness import (Disproved, Goal, Row, Sample, Series, Spread, alternate,
                      control_of, print_table, row_of, short)
 from programs import Programs
-from proof import Check, prove
+from proof import Check, counted_row, prove
 
 WORKER = "worker-for-each"
 CALLER = "caller-runs"
@@ -190,15 +190,8 @@ def _measure_events(programs: Programs, name: str) -> Sample:
 
 def _counted_row(series: Series, name: str, title: str, figure: str, unit: str,
                  goal: Goal | None = None) -> Row:
-    """A figure of one variant, without a peer; not a timing."""
-    row = Row(name="pipe", title=f"{title}: {name}", figure=figure, unit=unit,
-              subject=name, peer="", goal=goal, is_timing=False,
-              note=f"{name}: {series.failure}" if series.failure else "",
-              is_disproved=series.is_disproved)
-    if not series.failure:
-        row.subject_values = series.values(figure)
-        row.proofs = {name: series.proof()}
-    return row
+    return counted_row(series, figure, name="pipe", subject=name,
+                       title=f"{title}: {name}", unit=unit, goal=goal)
 
 
 def _quiet(row: Row) -> Row:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a variant's counters must say, or it did not run what its name says."""
+"""What a variant's counters must say, or it did not run what its name says; and
+rows of what they say besides."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness import Disproved
+from harness import Disproved, Row, Series
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,15 @@ def prove(checks: list[Check], where: str, said: dict,
         if not check.holds:
             raise Disproved(f"{where}, not true: {check.claim} ({numbers})")
     return ", ".join(check.claim for check in checks)
+
+
+def counted_row(series: Series, figure: str, **about: object) -> Row:
+    """The row of a figure of one variant, without a peer; not a timing."""
+    row = Row(figure=figure, peer="", is_timing=False, **about)
+    if series.failure:
+        row.note = f"{row.subject}: {series.failure}"
+        row.is_disproved = series.is_disproved
+    else:
+        row.subject_values = series.values(figure)
+        row.proofs = {row.subject: series.proof()}
+    return row

@@ -2,8 +2,8 @@
 """uaio bench: that it runs, and that what it prints is what ran."""
 import os
 
-from benchmark import (bench_on_answers, expect_form, expect_proofs,
-                       import_of_bench, rows_of)
+from benchmark import (bench_of, bench_on_answers, expect_form, expect_proofs,
+                       import_of_bench)
 from harness import case, expect, main
 
 OURS = ("single", "single+batches", "round-robin", "packed", "packed+batches")
@@ -42,10 +42,7 @@ def expect_nop_rows(rows, has_peer, names=OURS):
 
 @case("uaio bench measures no-ops and writes rows that can be read")
 def _(tool):
-    path = tool.path("rows.jsonl")
-    outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
-                        "--dir", tool.scratch, "--json", path, "nop")
-    rows = rows_of(path)
+    outcome, rows = bench_of(tool, "nop")
     disproved = {row["subject"] for row in rows
                  if row["verdict"] == "disproved"
                  and not row["title"].startswith("best, ")}

@@ -4,8 +4,8 @@ import json
 import os
 import resource
 
-from benchmark import (bench_on_answers, expect_form, expect_proofs,
-                       import_of_bench, rows_of)
+from benchmark import (bench_of, bench_on_answers, expect_form, expect_proofs,
+                       import_of_bench)
 from harness import NOBODY, case, expect, main
 
 WORKER, CALLER = "worker-for-each", "caller-runs"
@@ -52,10 +52,7 @@ def expect_pipe_rows(rows, peers=PEERS):
 
 @case("uaio bench measures pipes and writes rows that can be read")
 def _(tool):
-    path = tool.path("rows.jsonl")
-    outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
-                        "--dir", tool.scratch, "--json", path, "pipe")
-    rows = rows_of(path)
+    outcome, rows = bench_of(tool, "pipe")
     outcome.expect(out=None)
     # What the machine forbids, or what the program was built without.
     peers = [peer for peer in PEERS if any(
