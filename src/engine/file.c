@@ -352,7 +352,10 @@ static void see_requests_through(struct uaio_file *file)
 	struct uaio_req *req;
 	uint32_t refs;
 
-	/* [MB:file-ref] seq_cst: flag before count. Pairs with uaio_file_put(). */
+	/*
+	 * [MB:file-ref] seq_cst: flag before count. Pairs with
+	 * uaio_file_put().
+	 */
 	store_seq_cst(&file->is_closing, 1);
 	/* relaxed: before the look, which is under the queue's lock */
 	add_relaxed(&file->inode->nr_closers, 1);

@@ -33,7 +33,8 @@ void uaio_waiter_tell_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	sub_relaxed(&ctx->group.ready.nr_waiters, 1);
 	/*
 	 * [MB:lead] seq_cst: told, then looked whether it sleeps. Pairs with
-	 * sleep_leading() of lead.c. It looks at the word itself only under the lock.
+	 * sleep_leading() of lead.c. It looks at the word itself only under
+	 * the lock.
 	 */
 	if (waiter->leads) {
 		store_seq_cst(&waiter->is_told, 1);

@@ -101,7 +101,10 @@ bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
 void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 			   struct uaio_wq_calls *calls);
 
-/* Wake whom uaio_wq_ensure_locked() has found. Return: false if there is no thread at all. */
+/*
+ * Wake whom uaio_wq_ensure_locked() has found.
+ * Return: false if there is no thread at all.
+ */
 bool uaio_wq_deliver(struct uaio_wq_account *account,
 		     const struct uaio_wq_calls *calls);
 
