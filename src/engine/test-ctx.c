@@ -525,7 +525,7 @@ static long feed_bytes(void *arg)
 	return 0;
 }
 
-/* The poller is trying them, in vain for most, when destroy comes by. */
+/* The standby thread tries them, in vain for most, when destroy comes by. */
 static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 {
 	(void)state;

@@ -271,9 +271,9 @@ static void a_poll_survives_the_end_of_its_number(void **state)
 }
 
 /*
- * A caller looks at its poll, which is off the list meanwhile, and just then
- * the poller, woken because it was parked, lists anew what it is to watch. They
- * meet when the look begins some microseconds later, how many nobody knows.
+ * A caller tries its poll, and just then the standby thread, which has been told
+ * that it was parked, looks what there is to watch. They meet when the look begins
+ * some microseconds later, how many nobody knows.
  */
 static uint32_t looker; /* atomic: thread id */
 
@@ -329,7 +329,7 @@ static void what_a_caller_looked_at_is_watched_again(void **state)
 }
 
 /*
- * What an older read waits for is there, but the poller has not yet read it
+ * What an older read waits for is there, but who makes it has not yet read it
  * when a younger one comes.
  */
 static struct {

@@ -149,7 +149,10 @@ static int tell_places(FILE *to)
 	return nr;
 }
 
-/* Once a worker and the poller are there; hanging is the alarm's business. */
+/*
+ * Once a worker and the standby thread are there; hanging is the alarm's
+ * business.
+ */
 static void await_places(void)
 {
 	char *text;

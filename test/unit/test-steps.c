@@ -451,7 +451,7 @@ static void check_cancel(long victims, long intruders)
 	unit_close(cancelling.ends[1]);
 }
 
-/* For the poller. */
+/* For the standby thread. */
 static bool let_step(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
