@@ -303,6 +303,19 @@ static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 	       (sys_fstat(fd, &st) == 0 && end <= (uint64_t)st.st_size);
 }
 
+/* A piece begins in a buffer where one begins in the file, and ends so. */
+static bool is_aligned(struct uaio_alignment alignment,
+		       const struct uaio_sqe *sqe, uint64_t bytes)
+{
+	/* Where anything is taken it is not direct I/O that is made of it. */
+	if (alignment.offset == 1)
+		return false;
+	if (alignment.offset < alignment.memory)
+		alignment.offset = alignment.memory;
+	return uaio_is_aligned(&alignment, sqe) &&
+	       !(bytes & (alignment.offset - 1));
+}
+
 static bool may_be_cut(const struct uaio_req *req, bool is_write,
 		       uint64_t bytes)
 {
@@ -318,8 +331,7 @@ static bool may_be_cut(const struct uaio_req *req, bool is_write,
 		return false;
 	fd = uaio_file_use(req->file);
 	uaio_alignment_of(req->file, fd, &alignment);
-	/* Where anything is taken it is not direct I/O that is made of it. */
-	may = alignment.offset > 1 && uaio_is_aligned(&alignment, sqe) &&
+	may = is_aligned(alignment, sqe, bytes) &&
 	      (!is_write ||
 	       is_in_place(req->file, fd, (uint64_t)sqe->off + bytes));
 	uaio_file_unuse(req->file);
