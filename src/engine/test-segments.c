@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which direct requests are cut, on files that are rare: where memory has to be
- * more aligned than offsets, and where blocks are large.
+ * Which direct requests are cut, and how wide, as far as it is asked of files
+ * that are rare: blocks that are small for the memory or large for the request,
+ * and requests of which some are never told of.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -11,6 +12,8 @@
 #include "base/atomic.h"
 #include "engine/config.h"
 #include "engine/direct.h"
+#include "engine/file.h"
+#include "engine/width.h"
 #include "unit.h"
 
 enum {
@@ -146,11 +149,42 @@ static void what_is_made_of_a_huge_one_is_whole_blocks(void **state)
 	assert_int_equal(munmap(memory, bytes), 0);
 }
 
+/*
+ * Reads of a file from its start to its end, again and again: the last of each
+ * round is short, and not told of.
+ */
+static void rounds_of_any_length_are_measured(void **state)
+{
+	enum { BYTES = 1 << 20, ROUNDS = 100, TOOK_NS = 1 << 20 };
+
+	(void)state;
+	for (unsigned nr = 2; nr <= 12; nr++) {
+		struct uaio_file file = { .widths = NULL };
+		unsigned nr_cut = 0;
+
+		for (unsigned i = 0; i < ROUNDS * nr; i++) {
+			struct uaio_trial trial;
+			unsigned width =
+				uaio_width_of(&file, false, BYTES, &trial);
+
+			trial.start_ns -= TOOK_NS * (int64_t)width;
+			if (i % nr != nr - 1)
+				uaio_width_tell(&trial);
+			if (i >= ROUNDS * nr / 2)
+				nr_cut += width > 1;
+		}
+		/* What is measured is made whole, but for a trial at times. */
+		assert_true(nr_cut <= ROUNDS * nr / 2 / 16);
+		uaio_widths_put(file.widths);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(no_piece_is_less_aligned_than_its_request),
 		UNIT_TEST(what_is_made_of_a_huge_one_is_whole_blocks),
+		UNIT_TEST(rounds_of_any_length_are_measured),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

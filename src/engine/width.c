@@ -123,12 +123,21 @@ static enum way best_of(const struct choice *choice)
 	return best;
 }
 
+/* Return: the way of which there are the fewest samples. */
+static enum way rarest_of(const struct choice *choice)
+{
+	enum way rarest = WHOLE;
+
+	for (enum way way = FEW; way < NR_WAYS; way++)
+		if (load_relaxed(&choice->ways[way].nr) <
+		    load_relaxed(&choice->ways[rarest].nr))
+			rarest = way;
+	return rarest;
+}
+
 static bool is_measured(const struct choice *choice)
 {
-	for (enum way way = WHOLE; way < NR_WAYS; way++)
-		if (load_relaxed(&choice->ways[way].nr) < SAMPLES)
-			return false;
-	return true;
+	return load_relaxed(&choice->ways[rarest_of(choice)].nr) >= SAMPLES;
 }
 
 /* What was the best before still is: look more rarely. */
@@ -162,8 +171,9 @@ static enum way choose(struct choice *choice)
 	enum way best;
 
 	store_relaxed(&choice->nr_made, nr);
+	/* Not in turn by number: some are never told of, every third, say. */
 	if (unlikely(!is_measured(choice)))
-		return (enum way)(nr % NR_WAYS);
+		return rarest_of(choice);
 	best = best_of(choice);
 	if (likely((int32_t)(nr - load_relaxed(&choice->next_trial)) < 0))
 		return best;
