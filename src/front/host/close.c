@@ -339,15 +339,21 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
  * fcntl(2): F_SETFL changes what is known of a file (O_DIRECT, O_NONBLOCK,
  * O_APPEND), so that is forgotten. The third argument fits a pointer, whatever
  * it is: the C library's own function takes it so, too.
+ *
+ * Writes were submitted to their place: those that are made, or whose rest is,
+ * after O_APPEND is set would go to the end. So they are seen through before.
  */
 UAIO_EXPORT int fcntl(int fd, int cmd, ...);
 UAIO_EXPORT int fcntl64(int fd, int cmd, ...);
 
 static int change(int (*real)(int, int, ...), int fd, int cmd, void *arg)
 {
-	int ret = real ? real(fd, cmd, arg)
-		       : (int)uaio_host_error(sys_fcntl(fd, cmd, (long)arg));
+	int ret;
 
+	if (cmd == F_SETFL && (long)arg & O_APPEND)
+		uaio_host_closing((unsigned)fd, (unsigned)fd);
+	ret = real ? real(fd, cmd, arg)
+		   : (int)uaio_host_error(sys_fcntl(fd, cmd, (long)arg));
 	if (cmd == F_SETFL)
 		uaio_host_closing((unsigned)fd, (unsigned)fd);
 	return ret;
