@@ -241,6 +241,19 @@ void uaio_direct_refuse(struct uaio_work *work)
 	put(slot->direct, NULL);
 }
 
+void uaio_direct_refuse_all(struct list *works)
+{
+	list_for_each_safe (pos, works) {
+		struct uaio_work *work =
+			container_of(pos, struct uaio_work, link);
+
+		if (likely(!work->is_segment))
+			continue;
+		list_remove(pos);
+		uaio_direct_refuse(work);
+	}
+}
+
 /*
  * Starting
  */

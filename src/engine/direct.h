@@ -109,5 +109,7 @@ bool uaio_direct_make(struct uaio_req *req, struct uaio_worker *worker);
 /* work, which is a segment's: run by worker; and refused by the queue. */
 void uaio_direct_run(struct uaio_work *work, struct uaio_worker *worker);
 void uaio_direct_refuse(struct uaio_work *work);
+/* Those of works that are segments': nobody is to wait for the others (I4). */
+void uaio_direct_refuse_all(struct list *works);
 
 #endif /* UAIO_ENGINE_DIRECT_H */

@@ -453,15 +453,12 @@ void uaio_req_kick(struct uaio_kick *kick)
 		list_init(&refused);
 		list_init(&startable);
 		uaio_wq_kick(kick, &refused);
+		uaio_direct_refuse_all(&refused);
 		while ((node = list_pop(&refused))) {
 			struct uaio_work *work =
 				container_of(node, struct uaio_work, link);
 
-			if (work->is_segment)
-				uaio_direct_refuse(work);
-			else
-				end_here(refused_req(work), kick->worker,
-					 &startable);
+			end_here(refused_req(work), kick->worker, &startable);
 		}
 		start_list(&startable, kick);
 	}

@@ -128,16 +128,12 @@ void uaio_req_revive(void)
 
 	list_init(&refused);
 	uaio_wq_revive(&refused);
+	uaio_direct_refuse_all(&refused);
 	while ((node = list_pop(&refused))) {
 		struct uaio_work *work =
 			container_of(node, struct uaio_work, link);
-		struct uaio_req *req;
+		struct uaio_req *req = uaio_req_of(work);
 
-		if (work->is_segment) {
-			uaio_direct_refuse(work);
-			continue;
-		}
-		req = uaio_req_of(work);
 		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
 		uaio_req_complete(req, uaio_req_account(req) == UAIO_BOUNDED
 					       ? uaio_req_make(req)
