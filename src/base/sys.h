@@ -154,6 +154,29 @@ static inline ssize_t sys_send(int fd, const void *buf, size_t len, int flags)
 	return uaio_sys6(SYS_sendto, fd, (long)buf, (long)len, flags, 0, 0);
 }
 
+/* Between the caller's memory, mine, and that of a process, its. */
+typedef ssize_t sys_process_vm_fn(int pid, const struct iovec *mine,
+				  const struct iovec *its, int nr_its);
+
+static inline ssize_t sys_process_vm_readv(int pid, const struct iovec *mine,
+					   const struct iovec *its, int nr_its)
+{
+	return uaio_sys6(SYS_process_vm_readv, pid, (long)mine, 1, (long)its,
+			 nr_its, 0);
+}
+
+static inline ssize_t sys_process_vm_writev(int pid, const struct iovec *mine,
+					    const struct iovec *its, int nr_its)
+{
+	return uaio_sys6(SYS_process_vm_writev, pid, (long)mine, 1, (long)its,
+			 nr_its, 0);
+}
+
+static inline int sys_ftruncate(int fd, int64_t length)
+{
+	return (int)uaio_sys6(SYS_ftruncate, fd, length, 0, 0, 0, 0);
+}
+
 static inline int sys_fsync(int fd)
 {
 	return (int)uaio_sys6(SYS_fsync, fd, 0, 0, 0, 0, 0);

@@ -20,6 +20,7 @@
 #include "base/cycles.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/ctx.h"
 #include "engine/entry.h"
@@ -76,6 +77,7 @@ static int start_locked(void)
 	uaio_cycles_start();
 	uaio_order_init();
 	uaio_reqs_init();
+	uaio_bounce_init();
 	uaio_req_wq_init();
 	uaio_limits_apply();
 	uaio_ready_init();

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/order.h"
 
+#include <limits.h>
+
 #include "base/check.h"
+#include "base/sleep.h"
 #include "engine/req.h"
 
 enum { NR_BUCKETS = 1024 };
@@ -79,11 +82,60 @@ void uaio_inode_put(struct uaio_inode *inode)
 		uaio_slab_put(&inodes.slab, inode);
 }
 
-/* What stands before a request decides whether it has to wait (I1-I3). */
+bool uaio_inode_note_inline(struct uaio_inode *inode)
+{
+	/*
+	 * [MB:inline] seq_cst: announced before the look. Pairs with
+	 * count_ordered_locked() and uaio_inode_await_inline(): either we see
+	 * who is to be alone, or he waits for us.
+	 */
+	add_seq_cst(&inode->nr_inline, 1);
+	if (likely(!load_seq_cst(&inode->nr_ordered)))
+		return true;
+	uaio_inode_unnote_inline(inode);
+	return false;
+}
+
+void uaio_inode_unnote_inline(struct uaio_inode *inode)
+{
+	/* [MB:inline] seq_cst: as above; the write comes before it. */
+	if (sub_seq_cst(&inode->nr_inline, 1) == 1 &&
+	    load_seq_cst(&inode->nr_ordered))
+		uaio_wake(&inode->nr_inline, INT_MAX);
+}
+
+void uaio_inode_await_inline(struct uaio_inode *inode)
+{
+	uint32_t nr;
+
+	/* [MB:inline] seq_cst: after the count of ordered ones was raised. */
+	while ((nr = load_seq_cst(&inode->nr_inline)))
+		(void)uaio_sleep(&inode->nr_inline, nr, UAIO_FOREVER);
+}
+
+/* What stands before a request decides whether it has to wait (I1-I3, I5). */
 static bool must_wait(enum uaio_order order, bool after_ordered,
 		      bool after_write)
 {
-	return order == UAIO_ORDER_SYNC ? after_write : after_ordered;
+	return order == UAIO_ORDER_SYNC || order == UAIO_ORDER_WRITE_ALONE
+		       ? after_write
+		       : after_ordered;
+}
+
+static void count_ordered_locked(struct uaio_inode *inode,
+				 enum uaio_order order)
+{
+	uint32_t nr = load_relaxed(&inode->nr_ordered) + 1;
+
+	if (order == UAIO_ORDER_WRITE_ALONE)
+		/*
+		 * [MB:inline] seq_cst: before who is made inline is looked at.
+		 * Pairs with uaio_inode_note_inline().
+		 */
+		store_seq_cst(&inode->nr_ordered, nr);
+	else
+		/* relaxed: advice to others until we return to our client */
+		store_relaxed(&inode->nr_ordered, nr);
 }
 
 bool uaio_order_enter(struct uaio_req *req)
@@ -97,10 +149,8 @@ bool uaio_order_enter(struct uaio_req *req)
 			  !list_is_empty(&inode->requests));
 	if (waits || uaio_order_is_write(req->order))
 		list_add_tail(&inode->requests, &req->in_order);
-	if (req->order == UAIO_ORDER_WRITE)
-		/* relaxed: advice to others until we return to our client */
-		store_relaxed(&inode->nr_ordered,
-			      load_relaxed(&inode->nr_ordered) + 1);
+	if (uaio_order_is_ordered(req->order))
+		count_ordered_locked(inode, req->order);
 	if (waits)
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
@@ -127,7 +177,7 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 				list_remove(&req->in_order);
 		}
 		after_write |= uaio_order_is_write(req->order);
-		if (req->order == UAIO_ORDER_WRITE)
+		if (uaio_order_is_ordered(req->order))
 			break;
 	}
 }
@@ -136,7 +186,7 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 			   struct list *ret_startable)
 {
-	if (req->order != UAIO_ORDER_WRITE)
+	if (!uaio_order_is_ordered(req->order))
 		return;
 	req->order = UAIO_ORDER_WRITE_INPLACE;
 	/*
@@ -162,7 +212,7 @@ void uaio_order_return(struct uaio_req *req, struct list *ret_startable)
 {
 	struct uaio_inode *inode = req->file->inode;
 
-	if (!inode || req->order != UAIO_ORDER_WRITE)
+	if (!inode || !uaio_order_is_ordered(req->order))
 		return;
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
 	release_locked(inode, req, ret_startable);

@@ -13,6 +13,9 @@
  *   I3  A sync starts only after every write submitted before it, of either
  *       sort, has returned.
  *   I4  Reads and in-place direct writes are otherwise free to overlap.
+ *   I5  A write that has to be alone (bounce.h) starts only after every write
+ *       submitted before it, as a sync, and is waited for as an ordered one;
+ *       and it waits until none is being made inline.
  *
  * All accepted writes that have not returned, and all requests that wait, are
  * on the inode's list in submission order. The first of the list is always a
@@ -31,8 +34,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "engine/config.h"
 #include "engine/slab.h"
 
 struct uaio_req;
@@ -41,12 +46,20 @@ enum uaio_order {
 	UAIO_ORDER_READ,          /* waits for ordered writes; not waited for */
 	UAIO_ORDER_WRITE_INPLACE, /* waits for ordered writes */
 	UAIO_ORDER_WRITE,         /* an ordered write */
+	UAIO_ORDER_WRITE_ALONE,   /* an ordered write that waits for all */
 	UAIO_ORDER_SYNC,          /* waits for all writes; not waited for */
 };
 
+/* Return: whether everything later on its inode waits for it. */
+static inline bool uaio_order_is_ordered(enum uaio_order order)
+{
+	return order == UAIO_ORDER_WRITE || order == UAIO_ORDER_WRITE_ALONE;
+}
+
 static inline bool uaio_order_is_write(enum uaio_order order)
 {
-	return order == UAIO_ORDER_WRITE || order == UAIO_ORDER_WRITE_INPLACE;
+	return uaio_order_is_ordered(order) ||
+	       order == UAIO_ORDER_WRITE_INPLACE;
 }
 
 struct uaio_inode {
@@ -66,6 +79,11 @@ struct uaio_inode {
 	uint32_t nr_slow;   /* writes in a row that were seen to block */
 	int64_t slow_until_ns; /* writes go to workers until then */
 	uint32_t nr_closers;   /* threads that wait for requests of it */
+	/*
+	 * Requests that are being made inline, where some may have to be alone.
+	 * Never reset: who was slow may still count one of the last inode here.
+	 */
+	uint32_t nr_inline;
 
 	/* under lock */
 	struct uaio_lock lock;
@@ -88,6 +106,29 @@ static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 	 */
 	return load_acquire(&inode->nr_ordered) != 0;
 }
+
+/* The same where writes may have to be alone. */
+bool uaio_inode_note_inline(struct uaio_inode *inode);
+void uaio_inode_unnote_inline(struct uaio_inode *inode);
+
+/*
+ * Around a write that is made inline: whether it may be, or has to queue; and
+ * its end, if it may. inode is borrowed under I2 of file.h.
+ */
+static inline bool uaio_inode_begin_inline(struct uaio_inode *inode)
+{
+	return likely(!uaio_config.bounces) ? !uaio_inode_is_busy(inode)
+					    : uaio_inode_note_inline(inode);
+}
+
+static inline void uaio_inode_end_inline(struct uaio_inode *inode)
+{
+	if (unlikely(uaio_config.bounces))
+		uaio_inode_unnote_inline(inode);
+}
+
+/* For a write that is alone otherwise: sleep until nothing is made inline. */
+void uaio_inode_await_inline(struct uaio_inode *inode);
 
 /*
  * Put req in its place among its inode's requests.

@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 
 #include "base/check.h"
+#include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/req.h"
 #include "engine/stats.h"
@@ -37,6 +38,8 @@ int64_t uaio_req_make(struct uaio_req *req)
 	if (unlikely(!req->file))
 		return op->run(&req->sqe, -1, false, 0);
 	res = uaio_req_make_part(req, &req->sqe);
+	if (unlikely(uaio_may_bounce(req->file, &req->sqe, res)))
+		res = uaio_bounce(req);
 	return res < 0 && req->done_bytes ? req->done_bytes
 	       : res < 0                  ? res
 					  : res + req->done_bytes;

@@ -10,6 +10,7 @@
 #include "base/cycles.h"
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/page.h"
 #include "engine/stats.h"
@@ -97,6 +98,13 @@ static enum uaio_issue to_worker(struct uaio_file *file,
 static bool is_busy(const struct uaio_inode *inode)
 {
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
+}
+
+/* The same for a write, whose end is to be told. */
+static bool begin_inline(struct uaio_inode *inode)
+{
+	return !uaio_config.force_worker && inode &&
+	       uaio_inode_begin_inline(inode);
 }
 
 /* The entry may be another file's by now (file.h I2): look once. */
@@ -305,14 +313,15 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	uint64_t took, rate, sleeps = 0;
 	bool is_suspect;
 
-	if (unlikely(is_busy(inode) || is_sync_write(file, sqe) ||
-		     is_slow(inode)))
+	if (unlikely(!inode || is_sync_write(file, sqe) || is_slow(inode) ||
+		     !begin_inline(inode)))
 		return UAIO_ISSUE_RETRY_WORKER;
 
 	is_suspect = load_relaxed(&inode->nr_slow);
 	if (unlikely(is_suspect))
 		sleeps = nr_sleeps();
 	took = run_timed(file, sqe, ret);
+	uaio_inode_end_inline(inode);
 	rate = uaio_cycles_per_us();
 	if (unlikely(rate && took > SLOW_WRITE_US * rate) &&
 	    took > slow_write_us(sqe) * rate)
@@ -334,6 +343,16 @@ static bool is_extending(const struct uaio_file *file,
 	       sqe->off + (int64_t)uaio_sqe_bytes(sqe) > st.st_size;
 }
 
+enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
+					 const struct uaio_sqe *sqe,
+					 struct uaio_outcome *ret)
+{
+	if (likely(!uaio_may_bounce(file, sqe, ret->res)))
+		return UAIO_ISSUE_DONE;
+	ret->res = 0; /* bytes done */
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
 /*
  * Direct writes wait for the device. Those that extend the file are made here
  * all the same: the kernel makes them before io_submit returns, and clients
@@ -343,9 +362,13 @@ static enum uaio_issue try_direct_write(struct uaio_file *file,
 					const struct uaio_sqe *sqe,
 					struct uaio_outcome *ret)
 {
-	if (is_extending(file, sqe) && !is_inode_busy(file))
-		return try_here(file, sqe, ret);
-	return UAIO_ISSUE_RETRY_WORKER;
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	if (!is_extending(file, sqe) || !begin_inline(inode))
+		return UAIO_ISSUE_RETRY_WORKER;
+	ret->res = run(file, sqe, 0, ret);
+	uaio_inode_end_inline(inode);
+	return uaio_done_unless_bounced(file, sqe, ret);
 }
 
 /* Complete without a system call. */
@@ -493,12 +516,14 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES] = {
 	},
 };
 
-enum uaio_order uaio_order_of(const struct uaio_file *file,
+enum uaio_order uaio_order_of(struct uaio_file *file,
 			      const struct uaio_sqe *sqe)
 {
 	switch (uaio_optab[sqe->op].class) {
 	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
 	case UAIO_CLASS_WRITE:
+		if (unlikely(uaio_bounces_alone(file, sqe)))
+			return UAIO_ORDER_WRITE_ALONE;
 		return uaio_file_kind(file) != UAIO_KIND_DIRECT ||
 				       is_extending(file, sqe)
 			       ? UAIO_ORDER_WRITE

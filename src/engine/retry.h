@@ -51,8 +51,19 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 int64_t uaio_read_cached(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
 
-/* Return: how the request is ordered against others of its inode. */
-enum uaio_order uaio_order_of(const struct uaio_file *file,
+/*
+ * Return: what becomes of a request that was made inline: a worker may make it
+ * through a copy where the kernel did not (bounce.h).
+ */
+enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
+					 const struct uaio_sqe *sqe,
+					 struct uaio_outcome *ret);
+
+/*
+ * Return: how the request is ordered against others of its inode. The caller has
+ * a reference to the file.
+ */
+enum uaio_order uaio_order_of(struct uaio_file *file,
 			      const struct uaio_sqe *sqe);
 
 #endif /* UAIO_ENGINE_RETRY_H */

@@ -251,12 +251,14 @@ static enum uaio_issue try_flags(struct uaio_file *file,
 				 const struct uaio_sqe *sqe, int *ret_error,
 				 struct uaio_outcome *ret)
 {
-	const struct uaio_inode *inode = load_relaxed(&file->inode);
+	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	*ret_error = 0;
-	if (!inode || !uaio_inode_is_busy(inode)) {
+	if (!inode || uaio_inode_begin_inline(inode)) {
 		*ret_error = uaio_try_flags(file, sqe, ret);
-		return UAIO_ISSUE_DONE;
+		if (inode)
+			uaio_inode_end_inline(inode);
+		return uaio_done_unless_bounced(file, sqe, ret);
 	}
 	/* Nothing overtakes what is queued. */
 	if (!(sqe->rw_flags & RWF_NOWAIT))

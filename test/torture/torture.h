@@ -45,5 +45,6 @@ int torture_churn(void);
 int torture_streams(void);
 int torture_sharing(void);
 int torture_waiters(void);
+int torture_blocks(void);
 
 #endif /* TORTURE_H */
