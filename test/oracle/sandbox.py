@@ -20,6 +20,9 @@ import tempfile
 
 SKIP = 77
 
+# What a mkfs wants, to make one in what is no device.
+FORCE = {"ext4": "-F"}
+
 LOOP_SET_AUTOCLEAR = 4
 LOOP_CONFIGURE = 0x4C0A
 LOOP_CTL_GET_FREE = 0x4C82
@@ -61,13 +64,16 @@ class Sandbox:
         image.close()
         return path
 
-    def ext4(self, name, size, in_memory=False):
-        """A new ext4 of `size` bytes, on disk or wholly in memory."""
+    def new_fs(self, fs, name, size, in_memory=False):
+        """A new file system of `size` bytes, on disk or wholly in memory."""
         image = tempfile.TemporaryFile(
             dir=self.dir if in_memory else self.build)
         image.truncate(size)
-        make_fs(image, "mkfs.ext4", "-q", "-F")
-        return self.mount(name, "ext4", image)
+        make_fs(image, "mkfs." + fs, "-q", FORCE.get(fs, "-f"))
+        return self.mount(name, fs, image)
+
+    def ext4(self, name, size, in_memory=False):
+        return self.new_fs("ext4", name, size, in_memory)
 
     def tmpfs(self, name):
         path = self.folder(name)
