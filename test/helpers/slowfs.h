@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slowfs: a file system whose reads, writes and syncs take until they are told
+ * slowfs: a file system whose reads, writes and syncs take until they are told,
+ * or as long as they are told, and fail when they are told to
  *
  * A FUSE server of its own process, without libfuse: a flat directory of files
- * in memory. What is held is answered when it is let go, in order of arrival,
- * or with EINTR if its caller is killed. Nothing is cached, so every call of a
- * client is a call here.
+ * in memory, of at most 64 MiB each. What is held is answered when it is let
+ * go, in order of arrival, or with EINTR if its caller is killed. Nothing is
+ * cached, and O_DIRECT may be given: every read and write of a client is a call
+ * here, or several of at most 1 MiB, one after another. Calls of several
+ * clients are here at the same time, writes that do not extend a file as well.
  *
  * The server ends with the thread that started it, which takes the mount's
  * answers away (ENOTCONN) but not the mount: start it in a mount namespace of
@@ -16,6 +19,8 @@
 #ifndef SLOWFS_H
 #define SLOWFS_H
 
+#include <stdint.h>
+
 enum slowfs_op {
 	SLOWFS_READ,
 	SLOWFS_WRITE,
@@ -24,6 +29,12 @@ enum slowfs_op {
 };
 
 struct slowfs;
+
+/* What a call does instead: fail, or make no more than so many bytes. */
+struct slowfs_fault {
+	int error; /* 0, or as EIO */
+	uint32_t bytes;
+};
 
 /*
  * Mount it on the folder, which is made.
@@ -36,10 +47,29 @@ void slowfs_stop(struct slowfs *fs);
 void slowfs_hold(struct slowfs *fs, enum slowfs_op op);
 void slowfs_release(struct slowfs *fs, enum slowfs_op op);
 
+/* Answer those held calls that go over this byte of a file. */
+void slowfs_release_at(struct slowfs *fs, enum slowfs_op op, uint64_t off);
+
+/* From now on each takes so long, however many there are at the same time. */
+void slowfs_delay(struct slowfs *fs, enum slowfs_op op, unsigned us);
+
 /* Return once so many are held; a minute without ends the process. */
 void slowfs_await(struct slowfs *fs, enum slowfs_op op, unsigned nr);
 
-/* Return: how many have been carried out so far. */
+/* Return: how many have been carried out so far, those with a fault too. */
 unsigned slowfs_nr_done(struct slowfs *fs, enum slowfs_op op);
+/* Return: how many were held, or took their time, at once, since last asked. */
+unsigned slowfs_most_held(struct slowfs *fs, enum slowfs_op op);
+
+/*
+ * A fault of all calls from now on that go over this byte of a file; or of the
+ * n-th that comes from now on, 1 being the next. There may be 8 at a time.
+ */
+void slowfs_fault_at(struct slowfs *fs, enum slowfs_op op, uint64_t off,
+		     struct slowfs_fault fault);
+void slowfs_fault_nth(struct slowfs *fs, enum slowfs_op op, unsigned n,
+		      struct slowfs_fault fault);
+/* None any more. */
+void slowfs_mend(struct slowfs *fs);
 
 #endif /* SLOWFS_H */

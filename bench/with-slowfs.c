@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * with-slowfs READ_US WRITE_US FOLDER COMMAND [ARGUMENT...]
+ *
+ * Run a command where the folder is a file system whose every read and write
+ * takes so long, each by itself (test/helpers/slowfs.h): for root, in a mount
+ * namespace of its own, of which nothing is left at the end. What is asked of
+ * it in one call is made in pieces of 1 MiB, one after another.
+ *
+ * The exit status is the command's; 125 if there can be no such file system.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "slowfs.h"
+
+enum { CANNOT = 125, NOT_FOUND = 127 };
+
+static int fail(const char *what)
+{
+	perror(what);
+	return CANNOT;
+}
+
+static int run(char **command)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execvp(command[0], command);
+		perror(command[0]);
+		_exit(NOT_FOUND);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return fail("fork");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int main(int argc, char **argv)
+{
+	struct slowfs *fs;
+	int status;
+
+	if (argc < 5) {
+		fprintf(stderr, "usage: with-slowfs READ_US WRITE_US FOLDER "
+				"COMMAND [ARGUMENT...]\n");
+		return CANNOT;
+	}
+	if (unshare(CLONE_NEWNS) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return fail("with-slowfs: no namespace");
+	fs = slowfs_start(argv[3]);
+	if (!fs)
+		return fail("with-slowfs: cannot mount");
+	slowfs_delay(fs, SLOWFS_READ, (unsigned)atoi(argv[1]));
+	slowfs_delay(fs, SLOWFS_WRITE, (unsigned)atoi(argv[2]));
+	status = run(argv + 4);
+	slowfs_stop(fs);
+	return status;
+}
