@@ -342,6 +342,7 @@ static const struct {
 } cases[] = {
 	{ "leaving-slow", leaving_slow },
 	{ "leaving-behind-reads", leaving_behind_reads },
+	{ "leaving-in-segments", leaving_in_segments },
 	{ "leaving-fast", leaving_fast },
 	{ "leaving-terminals", leaving_terminals },
 	{ "leaving-late", leaving_late },

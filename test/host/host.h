@@ -116,6 +116,7 @@ unsigned host_for_engine_threads(void (*act)(pid_t tid));
 /* the cases */
 void leaving_slow(void);
 void leaving_behind_reads(void);
+void leaving_in_segments(void);
 void leaving_fast(void);
 void leaving_terminals(void);
 void leaving_late(void);

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * segments-meet: who makes the segments of a direct request, and what happens
+ * to its context and its file meanwhile
+ */
+#undef NDEBUG
+#include "segments.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/config.h"
+#include "front/libaio/aio.h"
+
+enum { WORKERS = 32 };
+
+/*
+ * Who makes them
+ */
+
+static unsigned at_once(unsigned width)
+{
+	return width < NR_SEGMENTS ? width : NR_SEGMENTS;
+}
+
+static void segments_are_made_at_once(void **state)
+{
+	static const unsigned widths[] = { 1, 2, 3, 4, 16, 64 };
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(widths); i++)
+		for (unsigned j = 0; j < NR_SHAPES; j++) {
+			const struct shape *of = &shapes[j];
+			unsigned busy = at_once(widths[i]);
+
+			if (of->op == SLOWFS_WRITE && !are_writes_parallel())
+				continue;
+			set_width(widths[i]);
+			slowfs_most_held(fs, of->op);
+			slowfs_hold(fs, of->op);
+			submit(of);
+			slowfs_await(fs, of->op, busy);
+			await_busy(busy);
+			slowfs_release(fs, of->op);
+			works_await_rest();
+			assert_int_equal(slowfs_most_held(fs, of->op), busy);
+			assert_made(BYTES);
+			if (of->op == SLOWFS_WRITE)
+				fill_file();
+		}
+}
+
+static char stuck_buffers[WORKERS][PAGE];
+
+static int stick(uint64_t stuck, unsigned nr)
+{
+	int stuck_fd = open("other/file", O_RDONLY | O_CLOEXEC);
+
+	assert_true(stuck_fd >= 0);
+	slowfs_hold(other_fs, SLOWFS_READ);
+	for (unsigned i = 0; i < nr; i++) {
+		struct iocb read = unit_iocb(IOCB_CMD_PREAD, stuck_fd,
+					     stuck_buffers[i], PAGE, 0);
+
+		assert_int_equal(unit_submit(stuck, &read), 1);
+	}
+	slowfs_await(other_fs, SLOWFS_READ, nr);
+	return stuck_fd;
+}
+
+static void unstick(uint64_t stuck, int stuck_fd, unsigned nr)
+{
+	struct io_event events[WORKERS];
+
+	slowfs_release(other_fs, SLOWFS_READ);
+	assert_int_equal(unit_reap(stuck, nr, events), nr);
+	for (unsigned i = 0; i < nr; i++)
+		assert_int_equal(events[i].res, PAGE);
+	unit_close(stuck_fd);
+}
+
+/* Nobody comes to the segments it has queued. */
+static void one_worker_makes_all_where_others_are_stuck(void **state)
+{
+	uint64_t stuck = unit_context(WORKERS);
+	int stuck_fd = stick(stuck, WORKERS - 1);
+
+	(void)state;
+	set_width(16);
+	for (unsigned i = 0; i < NR_SHAPES; i++) {
+		slowfs_delay(fs, shapes[i].op, 200);
+		slowfs_most_held(fs, shapes[i].op);
+		submit(&shapes[i]);
+		assert_made(BYTES);
+		assert_int_equal(slowfs_most_held(fs, shapes[i].op), 1);
+		slowfs_delay(fs, shapes[i].op, 0);
+		assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, 0);
+		make_with_fault(&shapes[i], i * 5, &faults[0]);
+		fill_file();
+	}
+	unstick(stuck, stuck_fd, WORKERS - 1);
+	unit_destroy(stuck);
+}
+
+static void few_workers_make_all(void **state)
+{
+	(void)state;
+	set_width(16);
+	for (int nr = 0; nr < 4; nr++) {
+		int old = uaio_wq_limit_workers(UAIO_BOUNDED, nr);
+
+		assert_true(old > 0);
+		expect_whole(!nr);
+		make_all_shapes();
+		expect_whole(false);
+		uaio_wq_limit_workers(UAIO_BOUNDED, old);
+	}
+}
+
+static int run_engine(void)
+{
+	assert_int_equal(unit_engine(NULL), 0);
+	uaio_config.force_worker = true;
+	set_width(16);
+	open_file();
+	fill_file();
+	handle = unit_context(4);
+	make_all_shapes();
+	unit_destroy(handle);
+	return 0;
+}
+
+/* The first of them adds workers, and makes requests where there are none. */
+static void the_threads_there_are_make_all(void **state)
+{
+	(void)state;
+	for (unsigned nr = 0; nr < 6; nr++) {
+		works_allow_threads(nr);
+		expect_whole(!nr);
+		assert_int_equal(unit_in_child(run_engine), 0);
+	}
+	expect_whole(false);
+	works_allow_threads(UINT32_MAX);
+}
+
+/*
+ * What comes between
+ */
+
+static void hold_in_segments(const struct shape *of)
+{
+	set_width(4);
+	slowfs_hold(fs, of->op);
+	submit(of);
+	slowfs_await(fs, of->op, of->op == SLOWFS_READ ? 4 : 1);
+}
+
+static void it_cannot_be_cancelled_once_it_is_made(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < NR_SHAPES; i++) {
+		hold_in_segments(&shapes[i]);
+		assert_int_equal(uaio_ctx_cancel(handle, (uintptr_t)&iocb),
+				 -EINVAL);
+		assert_int_equal(uaio_ctx_cancel_one(handle, (uintptr_t)&iocb),
+				 -EALREADY);
+		assert_int_equal(uaio_ctx_cancel_fd(handle, fd), -EALREADY);
+		assert_int_equal(uaio_ctx_cancel_all(handle), -EALREADY);
+		assert_no_more();
+		slowfs_release(fs, shapes[i].op);
+		assert_made(BYTES);
+		fill_file();
+	}
+}
+
+static long close_it(void *arg)
+{
+	unit_close(*(int *)arg);
+	return 0;
+}
+
+static void closing_waits_until_it_is_made(void **state)
+{
+	struct unit_thread thread;
+	struct stat st;
+
+	(void)state;
+	for (unsigned i = 0; i < NR_SHAPES; i++) {
+		int old = fd;
+
+		hold_in_segments(&shapes[i]);
+		unit_thread_start(&thread, close_it, &old);
+		unit_await_sleep(&thread);
+		assert_int_equal(fstat(old, &st), 0);
+		slowfs_release(fs, shapes[i].op);
+		assert_int_equal(unit_thread_join(&thread), 0);
+		assert_int_equal(fcntl(old, F_GETFD), -1);
+		open_file();
+		assert_made(BYTES);
+		fill_file();
+	}
+}
+
+static long destroy(void *arg)
+{
+	(void)arg;
+	unit_destroy(handle);
+	return 0;
+}
+
+static void destroying_waits_until_it_is_made(void **state)
+{
+	struct unit_thread thread;
+
+	(void)state;
+	for (unsigned i = 0; i < NR_SHAPES; i++) {
+		hold_in_segments(&shapes[i]);
+		unit_thread_start(&thread, destroy, NULL);
+		unit_await_sleep(&thread);
+		slowfs_release(fs, shapes[i].op);
+		assert_int_equal(unit_thread_join(&thread), 0);
+		assert_data(BYTES);
+		handle = unit_context(4);
+		fill_file();
+	}
+}
+
+static uint32_t nr_maps; /* atomic */
+
+static bool count_maps(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_mmap)
+		add_relaxed(&nr_maps, 1);
+	return false;
+}
+
+/* More requests than there is room for in what is mapped for one. */
+static void what_it_took_is_given_back(void **state)
+{
+	enum { REQUESTS = 3 * 65536 / sizeof(struct uaio_direct) };
+
+	(void)state;
+	set_width(16);
+	make_all_shapes();
+	store_relaxed(&nr_maps, 0);
+	unit_hook(count_maps);
+	for (unsigned i = 0; i < REQUESTS; i++) {
+		submit(&shapes[i % 2]);
+		assert_int_equal(unit_reap_one(handle), BYTES);
+		make_with_fault(&shapes[i % 2], i % NR_SEGMENTS,
+				&faults[i % NR_FAULTS]);
+	}
+	unit_hook(NULL);
+	assert_int_equal(load_relaxed(&nr_maps), 0);
+}
+
+static int make(void)
+{
+	char page[PAGE] = "";
+	int other = open("other/file", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+
+	return other >= 0 && write(other, page, PAGE) == PAGE &&
+			       close(other) == 0
+		       ? 0
+		       : -1;
+}
+
+static int run(void)
+{
+	/* While there is no engine yet. */
+	const struct CMUnitTest first[] = {
+		UNIT_TEST(the_threads_there_are_make_all),
+	};
+	const struct CMUnitTest tests[] = {
+		SEGMENTS_TEST(segments_are_made_at_once),
+		SEGMENTS_TEST(one_worker_makes_all_where_others_are_stuck),
+		SEGMENTS_TEST(few_workers_make_all),
+		SEGMENTS_TEST(it_cannot_be_cancelled_once_it_is_made),
+		SEGMENTS_TEST(closing_waits_until_it_is_made),
+		SEGMENTS_TEST(destroying_waits_until_it_is_made),
+		SEGMENTS_TEST(what_it_took_is_given_back),
+	};
+
+	if (make())
+		return 1;
+	return cmocka_run_group_tests(first, NULL, NULL) +
+	       cmocka_run_group_tests(tests, unit_engine, NULL);
+}
+
+int main(void)
+{
+	return segments_main(run);
+}
