@@ -431,6 +431,44 @@ static void what_is_misaligned_or_extends_the_file_goes_whole(void **state)
 	assert_true(is_poison(&batch, sizeof(batch)));
 }
 
+static struct uaio_direct *shared;
+
+static long drop_second(void *arg)
+{
+	(void)arg;
+	uaio_direct_refuse(&shared->slots[1].work);
+	return 0;
+}
+
+static long drop_third(void *arg)
+{
+	(void)arg;
+	uaio_direct_refuse(&shared->slots[2].work);
+	return 0;
+}
+
+/* Between any two instructions of who drops one. */
+static void references_are_dropped_at_the_same_time(void **state)
+{
+	unsigned nr = 0;
+
+	(void)state;
+	if (RUNNING_ON_VALGRIND)
+		skip();
+	for (unsigned n = 0; n <= nr; n++) {
+		long rets[2];
+
+		use_batch();
+		shared = uaio_direct_new(NULL, 3 * SEGMENT, 0, 3);
+		nr = unit_interleave(n, drop_second, drop_third, NULL, rets);
+		assert_int_equal(load_relaxed(&shared->nr_begun), 2);
+		/* The starter's is left, so it is not complete. */
+		assert_int_equal(load_relaxed(&shared->refs), 1);
+	}
+	if (UNIT_CAN_STEP)
+		assert_true(nr > 4);
+}
+
 /* Four slots of each of eight requests end at the same time. */
 static void each_is_completed_once(void **state)
 {
@@ -513,6 +551,7 @@ int main(void)
 		DIRECT_TEST(a_request_goes_whole_where_memory_is_refused),
 		DIRECT_TEST(borders_are_those_of_the_file),
 		DIRECT_TEST(what_is_misaligned_or_extends_the_file_goes_whole),
+		DIRECT_TEST(references_are_dropped_at_the_same_time),
 		DIRECT_TEST(each_is_completed_once),
 	};
 
