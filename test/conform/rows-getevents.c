@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <signal.h>
@@ -238,16 +239,43 @@ static void min_nr_beyond_ring(void)
 	note_result("1000", call_getevents(ctx, 1000, 1000, ev, short_time()));
 }
 
-/* Takes the events of a request in the same breath it was made. */
-static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
+/*
+ * Takes the events of a request in the same breath it was made.
+ * Return: how many of 50 were there.
+ */
+static int count_at_once(aio_context_t ctx, struct iocb *cb)
 {
 	struct io_event ev;
 	int i, hits = 0;
 
 	for (i = 0; i < 50; i++) {
+		bool is_there;
+
 		REQUIRE(submit_one(ctx, cb) == 1);
-		hits += call_getevents(ctx, 0, 1, &ev, no_time()) == 1;
+		is_there = call_getevents(ctx, 0, 1, &ev, no_time()) == 1;
+		REQUIRE(is_there || reap(ctx, 1, &ev) == 1);
+		hits += is_there;
 		cb->aio_offset += (long)cb->aio_nbytes;
+	}
+	return hits;
+}
+
+/*
+ * Two writes in a row that a busy disk has made wait send those of the next
+ * moment to a worker, and rightly so: then it is tried again, after that moment.
+ */
+static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
+{
+	enum { TIMES = 10, MOMENT_MS = 150 };
+	int hits = count_at_once(ctx, cb), i;
+
+	for (i = 1; i < TIMES && hits < 50; i++) {
+		aio_context_t other = new_context(64);
+
+		ring_forget(other);
+		(void)poll(NULL, 0, MOMENT_MS);
+		hits = count_at_once(other, cb);
+		call_destroy(other);
 	}
 	note(key, hits);
 }
