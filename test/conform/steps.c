@@ -250,7 +250,7 @@ int loop_device_of(int backing)
 
 	need_root();
 	/* Another may take the free one first. */
-	for (tries = 0; control >= 0 && tries < 10; tries++) {
+	for (tries = 0; control >= 0 && tries < 1000; tries++) {
 		nr = ioctl(control, LOOP_CTL_GET_FREE);
 		snprintf(name, sizeof(name), "/dev/loop%d", nr);
 		fd = open(name, O_RDWR);
