@@ -344,20 +344,38 @@ static void apply(const struct change *change, struct iocb *cb)
 	}
 }
 
-/* A poll that is not ready at once has no event here. */
-static void try_request(const char *key, aio_context_t ctx, struct iocb *cb)
+/*
+ * A poll that is not ready at once has no event here.
+ * Return: whether there was one.
+ */
+static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 {
 	struct timespec at_once = { 0 }, some = { .tv_sec = 3 };
 	bool is_poll = cb->aio_lio_opcode == IOCB_CMD_POLL;
 	struct io_event ev;
 	long ret = submit_one(ctx, cb);
 
-	if (ret != 1)
-		return note_result(key, ret);
+	if (ret != 1) {
+		note_result(key, ret);
+		return false;
+	}
 	if (call_getevents(ctx, !is_poll, 1, &ev, is_poll ? &at_once : &some) !=
-	    1)
-		return note_text(key, "accepted,no-event");
+	    1) {
+		note_text(key, "accepted,no-event");
+		return false;
+	}
 	note_event(key, &ev, cb);
+	return true;
+}
+
+/* Who is not asleep may see an event before it is counted, in the kernel too. */
+static void note_signals(int efd, bool has_event)
+{
+	struct pollfd counted = { .fd = efd, .events = POLLIN };
+	eventfd_t count;
+
+	(void)poll(&counted, 1, has_event ? 3000 : 0);
+	note("signalled", eventfd_read(efd, &count) ? 0 : (long)count);
 }
 
 /* Whether an fd may serve for all requests of a row. */
@@ -379,7 +397,7 @@ static void run_change(const struct change *change, struct iocb cb,
 {
 	bool is_open = change->member == RW_FLAGS && change->value == NOWAIT &&
 		       cb.aio_nbytes && is_lasting((int)cb.aio_fildes);
-	eventfd_t count;
+	bool has_event;
 	char key[64];
 
 	if (efd >= 0) {
@@ -391,9 +409,9 @@ static void run_change(const struct change *change, struct iocb cb,
 		result_is_open(&cb);
 	snprintf(key, sizeof(key), "%s%s", change->name,
 		 efd >= 0 ? ",resfd" : "");
-	try_request(key, ctx, &cb);
+	has_event = try_request(key, ctx, &cb);
 	if (efd >= 0)
-		note("signalled", eventfd_read(efd, &count) ? 0 : (long)count);
+		note_signals(efd, has_event);
 	if (is_open)
 		(void)!ftruncate((int)cb.aio_fildes, FILE_BYTES);
 }
