@@ -352,7 +352,7 @@ static void every_byte_and_every_read_is_accounted_for(void **state)
 
 /* contexts that go away */
 
-enum { AT_ONCE_MS = 50 };
+enum { AT_ONCE_MS = 500 };
 
 /* On pipes and sockets, reads, writes and polls, into memory that goes too. */
 static void destroy_with_a_thousand_that_wait_returns_at_once(void **state)

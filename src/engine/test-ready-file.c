@@ -13,7 +13,7 @@
 #include "engine/entry.h"
 #include "engine/test-ready.h"
 
-enum { AT_ONCE_MS = 50 };
+enum { AT_ONCE_MS = 500 };
 
 static int others[2]; /* of another pipe, which gets the number */
 
@@ -323,7 +323,7 @@ static void parent_and_child_wait_each_for_its_own(void **state)
 		since = uaio_now_ns();
 		put_text("p");
 		assert_int_equal(unit_reap_one(handle), 1);
-		assert_true(uaio_now_ns() - since < 2000000000);
+		assert_true(uaio_now_ns() - since < 4000000000);
 		assert_memory_equal(bytes, "cp", 2);
 	}
 	unit_close(others[0]);
@@ -410,7 +410,7 @@ static int end_with_a_thousand(void)
 		return 3;
 	uaio_engine_exiting();
 	uaio_leave();
-	return uaio_now_ns() - since < 2000000000 ? 0 : 4;
+	return uaio_now_ns() - since < 10000000000 ? 0 : 4;
 }
 
 static void a_process_ends_at_once_whatever_waits(void **state)

@@ -14,11 +14,11 @@
 
 enum {
 	ROUNDS = 15,
-	/* Who calls in waits for no delay: the longest is a tenth of a second. */
-	AT_ONCE_MS = 50,
-	/* Rounds in which nobody calls in: each may take that delay. */
+	/* Who calls in waits for no look of another's: an idle one's is in 5 s. */
+	AT_ONCE_MS = 500,
+	/* Rounds in which nobody calls in: each may take a delay. */
 	SLOW_ROUNDS = 5,
-	LATER_MS = 500,
+	LATER_MS = 2000,
 };
 
 /* ready before it is submitted */

@@ -16,7 +16,7 @@
 #include "engine/test-ready.h"
 
 enum {
-	AT_ONCE_MS = 50,
+	AT_ONCE_MS = 500,
 	/* Where only the engine's own thread is left to look. */
 	LATER_MS = 2000,
 };
