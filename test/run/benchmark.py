@@ -17,6 +17,33 @@ def rows_of(path):
         return [json.loads(line) for line in file]
 
 
+def bench_of(tool, row):
+    """A row, measured as quickly as can be: its outcome and what it wrote."""
+    path = tool.path("rows.jsonl")
+    outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
+                        "--dir", tool.scratch, "--json", path, row)
+    return outcome, rows_of(path)
+
+
+def disproved_of(rows):
+    """The subjects of rows that measured something else than they say."""
+    return {row["subject"] for row in rows if row["verdict"] == "disproved"
+            and not row["title"].startswith("best, ")}
+
+
+def measure(tool, row, excused=()):
+    """The row as it is: what the command says, and what it writes.
+
+    The machine may have kept a variant from what it does, so that its counters
+    deny it, unless it is excused, is believed when it has come three times.
+    """
+    for _ in range(3):
+        outcome, rows = bench_of(tool, row)
+        if disproved_of(rows) <= set(excused):
+            break
+    return outcome, rows
+
+
 def expect_form(rows, name, key):
     """Rows with every key, each one of a verdict, told apart by `key`."""
     expect(len({key(row) for row in rows}), len(rows), "rows that differ")
@@ -45,14 +72,6 @@ def import_of_bench(tool, name):
     sys.path.insert(0, tool.args.source + "/bench")
     del sys.modules["harness"]
     return __import__(name)
-
-
-def bench_of(tool, row):
-    """A row, measured as quickly as can be: its outcome and what it wrote."""
-    path = tool.path("rows.jsonl")
-    outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
-                        "--dir", tool.scratch, "--json", path, row)
-    return outcome, rows_of(path)
 
 
 def bench_on_answers(tool, name, key, answers):
