@@ -16,7 +16,25 @@ enum {
 	/* Who has lost its processor between two calls may be helped out. */
 	SELDOM = 100, /* once in so many requests */
 	LOOK_NS = 4000000,
+	TRIES = 10,
 };
+
+/*
+ * Once helped out a thread may be so for a while. So what is seldom is so in one
+ * of several tries at the least; each returns what is not, or NULL.
+ */
+static void assert_mostly(const char *(*try)(void))
+{
+	const char *breach = NULL;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		breach = try();
+		if (!breach)
+			return;
+		printf("%s\n", breach);
+	}
+	fail_msg("%s", breach);
+}
 
 /* Two threads, a pipe to each, a context for each. */
 struct player {
@@ -114,14 +132,13 @@ static void play_game(unsigned nr_rounds, struct work *ret)
 	       (unsigned long)ret->counters.nr_arms);
 }
 
-static void a_ping_pong_is_made_by_those_who_wait(void **state)
+static const char *play_by_those_who_wait(void)
 {
 	unsigned nr = unit_rounds(ROUNDS);
 	uint64_t seldom = 1 + 2 * nr / SELDOM;
 	int64_t since = uaio_now_ns();
 	struct work work;
 
-	(void)state;
 	play_game(nr, &work);
 	/* It looks now and then, by the clock, and where somebody was delayed. */
 	seldom += (uint64_t)(uaio_now_ns() - since) / LOOK_NS;
@@ -130,11 +147,18 @@ static void a_ping_pong_is_made_by_those_who_wait(void **state)
 	assert_int_equal(work.counters.nr_by_caller +
 				 work.counters.nr_by_standby,
 			 work.counters.nr_parked);
-	assert_in_range(work.counters.nr_by_standby, 0, seldom);
-	assert_in_range(work.counters.nr_standby_wakes, 0, seldom);
-	assert_in_range(work.nr_sleeps, 0, seldom);
-	/* A file is armed once, not for each request. */
-	assert_in_range(work.counters.nr_arms, 0, seldom + 4);
+	return work.counters.nr_by_standby > seldom      ? "made by the thread"
+	       : work.counters.nr_standby_wakes > seldom ? "it comes awake"
+	       : work.nr_sleeps > seldom                 ? "it sleeps"
+	       /* A file is armed once, not for each request. */
+	       : work.counters.nr_arms > seldom + 4 ? "armed"
+						    : NULL;
+}
+
+static void a_ping_pong_is_made_by_those_who_wait(void **state)
+{
+	(void)state;
+	assert_mostly(play_by_those_who_wait);
 }
 
 static void callers_that_do_not_run_have_it_done(void **state)
@@ -180,13 +204,11 @@ static void what_is_ready_parks_nothing_and_arms_nothing(void **state)
 	close_pipe();
 }
 
-/* A waiter that finds its byte there when it comes needs no epoll. */
-static void what_has_got_ready_is_made_before_anybody_sleeps(void **state)
+static const char *reap_what_has_got_ready(void)
 {
 	struct uaio_ready_counters before, after;
-	unsigned nr = unit_rounds(ROUNDS);
+	unsigned nr = unit_rounds(ROUNDS), seldom = 1 + nr / SELDOM;
 
-	(void)state;
 	open_pipe(4);
 	uaio_ready_count(&before);
 	for (unsigned i = 0; i < nr; i++) {
@@ -199,13 +221,21 @@ static void what_has_got_ready_is_made_before_anybody_sleeps(void **state)
 	}
 	uaio_ready_count(&after);
 	assert_int_equal(after.nr_parked - before.nr_parked, nr);
-	assert_in_range(after.nr_by_standby - before.nr_by_standby, 0,
-			1 + nr / SELDOM);
-	assert_in_range(after.nr_standby_wakes - before.nr_standby_wakes, 0,
-			1 + nr / SELDOM);
-	assert_in_range(after.nr_sleeps - before.nr_sleeps, 0, 1 + nr / SELDOM);
-	assert_in_range(after.nr_arms - before.nr_arms, 0, 1 + nr / SELDOM);
 	close_pipe();
+	return after.nr_by_standby - before.nr_by_standby > seldom
+		       ? "made by the thread"
+	       : after.nr_standby_wakes - before.nr_standby_wakes > seldom
+		       ? "it comes awake"
+	       : after.nr_sleeps - before.nr_sleeps > seldom ? "slept for"
+	       : after.nr_arms - before.nr_arms > seldom     ? "armed"
+							     : NULL;
+}
+
+/* A waiter that finds its byte there when it comes needs no epoll. */
+static void what_has_got_ready_is_made_before_anybody_sleeps(void **state)
+{
+	(void)state;
+	assert_mostly(reap_what_has_got_ready);
 }
 
 /* Of several who wait one is woken by the file, and makes what got ready. */
@@ -236,12 +266,11 @@ static bool has_taken(void *arg)
 	return load_acquire(&nr_taken) >= *(uint32_t *)arg;
 }
 
-static void what_gets_ready_is_made_by_one_of_those_who_wait(void **state)
+static const char *feed_those_who_wait(void)
 {
 	struct unit_thread threads[NR_SLEEPERS];
 	struct uaio_ready_counters before, after;
 
-	(void)state;
 	open_pipe(NR_SLEEPERS + 1);
 	store_relaxed(&nr_taken, 0);
 	for (unsigned i = 0; i < NR_SLEEPERS; i++)
@@ -261,13 +290,21 @@ static void what_gets_ready_is_made_by_one_of_those_who_wait(void **state)
 		put_text("x");
 	for (unsigned i = 0; i < NR_SLEEPERS; i++)
 		assert_true(unit_thread_join(&threads[i]) >= 0);
-	assert_in_range(after.nr_events - before.nr_events, 0, 2 * NR_EVENTS);
-	assert_in_range(after.nr_sleeps - before.nr_sleeps, 0, 2 * NR_EVENTS);
-	/* That succeeds; what follows in the lane, and is submitted, does not. */
-	assert_in_range(after.nr_tries - before.nr_tries, 0, 4 * NR_EVENTS);
-	assert_in_range(after.nr_by_standby - before.nr_by_standby, 0,
-			1 + NR_EVENTS / 10);
 	close_pipe();
+	return after.nr_events - before.nr_events > 2 * NR_EVENTS ? "events"
+	       : after.nr_sleeps - before.nr_sleeps > 2 * NR_EVENTS
+		       ? "slept for"
+	       /* One succeeds; the next of the lane, and its own, do not. */
+	       : after.nr_tries - before.nr_tries > 4 * NR_EVENTS ? "tries"
+	       : after.nr_by_standby - before.nr_by_standby > 1 + NR_EVENTS / 10
+		       ? "made by the thread"
+		       : NULL;
+}
+
+static void what_gets_ready_is_made_by_one_of_those_who_wait(void **state)
+{
+	(void)state;
+	assert_mostly(feed_those_who_wait);
 }
 
 /*
@@ -289,12 +326,11 @@ static long wait_for_one(void *arg)
 	return unit_reap_one(handle);
 }
 
-static void who_sleeps_on_takes_over(void **state)
+static const char *leave_to_who_sleeps_on(void)
 {
 	enum { NR = 40 };
 	struct uaio_ready_counters before, after;
 
-	(void)state;
 	open_pipe(4);
 	uaio_ready_count(&before);
 	for (unsigned i = 0; i < NR; i++) {
@@ -312,8 +348,16 @@ static void who_sleeps_on_takes_over(void **state)
 		assert_int_equal(unit_thread_join(&second), 1);
 	}
 	uaio_ready_count(&after);
-	assert_in_range(after.nr_by_standby - before.nr_by_standby, 0, NR / 4);
 	close_pipe();
+	return after.nr_by_standby - before.nr_by_standby > NR / 4
+		       ? "made by the thread"
+		       : NULL;
+}
+
+static void who_sleeps_on_takes_over(void **state)
+{
+	(void)state;
+	assert_mostly(leave_to_who_sleeps_on);
 }
 
 int main(void)
