@@ -333,7 +333,7 @@ uint64_t unit_thread_sleeps(const struct unit_thread *thread)
  */
 void unit_await_sleep(const struct unit_thread *thread)
 {
-	enum { LONG_NS = 100000000, SEVERAL = 20 };
+	enum { LONG_NS = 50000000, SEVERAL = 2 };
 	uint64_t nr_sleeps = 0;
 	int64_t since = 0, first = 0;
 
