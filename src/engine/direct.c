@@ -216,8 +216,7 @@ static void put(struct uaio_direct *direct, struct uaio_worker *worker)
 	UAIO_CHECK(load_acquire(&direct->refs) == 0);
 	res = result_of(direct);
 	count(direct);
-	if (res == (int64_t)direct->bytes)
-		uaio_width_tell(&direct->trial);
+	uaio_width_tell(&direct->trial, res);
 	uaio_slab_put(&slab, direct);
 	uaio_req_complete_by(req, res, false, worker);
 }
@@ -301,8 +300,7 @@ static void make_whole(struct uaio_req *req, const struct uaio_trial *trial,
 	res = uaio_req_make(req);
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(0);
-	if (res == (int64_t)trial->bytes)
-		uaio_width_tell(trial);
+	uaio_width_tell(trial, res);
 	uaio_wq_returned(worker);
 	uaio_req_complete_by(req, res, false, worker);
 }

@@ -2,9 +2,10 @@
 /*
  * Which direct requests are cut, and how wide, as far as it is asked of files
  * that are rare: blocks that are small for the memory or large for the request,
- * and requests of which some are never told of.
+ * and requests that are short or fail.
  */
 #undef NDEBUG
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -149,34 +150,63 @@ static void what_is_made_of_a_huge_one_is_whole_blocks(void **state)
 	assert_int_equal(munmap(memory, bytes), 0);
 }
 
+enum { BYTES = 1 << 20, TOOK_NS = 1 << 26 };
+
+/* What is cut takes longer. Return: whether it was cut. */
+static bool make_once(struct uaio_file *file, int64_t res, int64_t cut_res)
+{
+	struct uaio_trial trial;
+	unsigned width = uaio_width_of(file, false, BYTES, &trial);
+
+	trial.start_ns -= TOOK_NS * (int64_t)width;
+	uaio_width_tell(&trial, width > 1 ? cut_res : res);
+	return width > 1;
+}
+
+/* So many rounds of nr each, the last of which is short. */
+static unsigned nr_cut_in(struct uaio_file *file, unsigned rounds, unsigned nr)
+{
+	unsigned nr_cut = 0;
+
+	for (unsigned i = 0; i < rounds * nr; i++) {
+		int64_t res = i % nr == nr - 1 ? SEGMENT : BYTES;
+
+		nr_cut += make_once(file, res, res);
+	}
+	return nr_cut;
+}
+
 /*
- * Reads of a file from its start to its end, again and again: the last of each
- * round is short, and not told of.
+ * Reads of a file from its start to its end, again and again. The best way is
+ * found, and left no more than once in 32 times.
  */
 static void rounds_of_any_length_are_measured(void **state)
 {
-	enum { BYTES = 1 << 20, ROUNDS = 100, TOOK_NS = 1 << 20 };
+	enum { ROUNDS = 100 };
 
 	(void)state;
-	for (unsigned nr = 2; nr <= 12; nr++) {
+	for (unsigned nr = 1; nr <= 12; nr++) {
 		struct uaio_file file = { .widths = NULL };
-		unsigned nr_cut = 0;
 
-		for (unsigned i = 0; i < ROUNDS * nr; i++) {
-			struct uaio_trial trial;
-			unsigned width =
-				uaio_width_of(&file, false, BYTES, &trial);
-
-			trial.start_ns -= TOOK_NS * (int64_t)width;
-			if (i % nr != nr - 1)
-				uaio_width_tell(&trial);
-			if (i >= ROUNDS * nr / 2)
-				nr_cut += width > 1;
-		}
-		/* What is measured is made whole, but for a trial at times. */
-		assert_true(nr_cut <= ROUNDS * nr / 2 / 16);
+		(void)nr_cut_in(&file, ROUNDS, nr);
+		assert_true(nr_cut_in(&file, ROUNDS, nr) <= ROUNDS * nr / 32);
 		uaio_widths_put(file.widths);
 	}
+}
+
+static void what_always_fails_in_pieces_goes_whole(void **state)
+{
+	enum { NR = 100 };
+	struct uaio_file file = { .widths = NULL };
+	unsigned nr_cut = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < NR; i++)
+		(void)make_once(&file, BYTES, -EIO);
+	for (unsigned i = 0; i < NR; i++)
+		nr_cut += make_once(&file, BYTES, -EIO);
+	assert_true(nr_cut <= NR / 32);
+	uaio_widths_put(file.widths);
 }
 
 int main(void)
@@ -185,6 +215,7 @@ int main(void)
 		UNIT_TEST(no_piece_is_less_aligned_than_its_request),
 		UNIT_TEST(what_is_made_of_a_huge_one_is_whole_blocks),
 		UNIT_TEST(rounds_of_any_length_are_measured),
+		UNIT_TEST(what_always_fails_in_pieces_goes_whole),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

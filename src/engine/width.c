@@ -171,9 +171,9 @@ static enum way choose(struct choice *choice)
 	enum way best;
 
 	store_relaxed(&choice->nr_made, nr);
-	/* Not in turn by number: some are never told of, every third, say. */
+	/* Each in turn, and each at every place of rounds of three. */
 	if (unlikely(!is_measured(choice)))
-		return rarest_of(choice);
+		return (enum way)((nr + nr / NR_WAYS) % NR_WAYS);
 	best = best_of(choice);
 	if (likely((int32_t)(nr - load_relaxed(&choice->next_trial)) < 0))
 		return best;
@@ -199,21 +199,29 @@ unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
 	return widths_of_ways[way];
 }
 
-void uaio_width_tell(const struct uaio_trial *trial)
+/* Return: ns a page; of what was not made no figure is good. */
+static uint32_t time_of(const struct uaio_trial *trial, int64_t res)
+{
+	uint64_t pages = trial->bytes / 4096, took;
+
+	if (res != (int64_t)trial->bytes)
+		return UINT32_MAX;
+	took = (uint64_t)(uaio_now_ns() - trial->start_ns) / pages;
+	took = took ? took : 1;
+	return took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+}
+
+void uaio_width_tell(const struct uaio_trial *trial, int64_t res)
 {
 	struct samples *samples;
-	uint64_t pages, took;
-	uint32_t best, nr;
+	uint32_t took, best, nr;
 
 	if (!trial->widths)
 		return;
 	samples =
 		&trial->widths->choices[trial->way >> 8][class_of(trial->bytes)]
 			 .ways[trial->way & 0xff];
-	pages = trial->bytes / 4096;
-	took = (uint64_t)(uaio_now_ns() - trial->start_ns) / pages;
-	took = took ? took : 1;
-	took = took < UINT32_MAX ? took : UINT32_MAX;
+	took = time_of(trial, res);
 	nr = load_relaxed(&samples->nr);
 	best = load_relaxed(&samples->best);
 	if (nr && nr % SAMPLES == 0) {
@@ -222,7 +230,7 @@ void uaio_width_tell(const struct uaio_trial *trial)
 		best = 0;
 	}
 	if (!best || took < best)
-		best = (uint32_t)took;
+		best = took;
 	store_relaxed(&samples->best, best);
 	store_relaxed(&samples->nr, nr + 1);
 }

@@ -39,8 +39,12 @@ void uaio_widths_init(void);
 unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
 		       struct uaio_trial *ret_trial);
 
-/* The request that was to be told of has been made, all of it. */
-void uaio_width_tell(const struct uaio_trial *trial);
+/*
+ * The request that was to be told of has been made, with this result. One that is
+ * short or failed counts, but for no way: else a way that always fails would never
+ * be through with being tried.
+ */
+void uaio_width_tell(const struct uaio_trial *trial, int64_t res);
 
 /* Of a file that goes. */
 void uaio_widths_put(struct uaio_widths *widths);
