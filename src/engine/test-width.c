@@ -10,7 +10,7 @@ enum {
 	READ = false,
 	WRITE = true,
 	MIB = 1 << 20,
-	FIRST_LOOKS = 12, /* each of three ways four times */
+	FIRST_LOOKS = 15, /* each of three ways four times or more */
 };
 
 static struct uaio_file file; /* nothing of it is asked but its widths */
@@ -34,7 +34,7 @@ static unsigned make(bool is_write, uint64_t bytes, const struct speed *speed)
 	unsigned width = uaio_width_of(&file, is_write, bytes, &trial);
 
 	trial.start_ns -= (int64_t)(us_of(speed, width) * (bytes / MIB)) * 1000;
-	uaio_width_tell(&trial);
+	uaio_width_tell(&trial, (int64_t)bytes);
 	return width;
 }
 
@@ -65,9 +65,10 @@ static void each_way_is_tried_before_one_is_chosen(void **state)
 	begin();
 	for (int i = 0; i < FIRST_LOOKS; i++)
 		nr[make(READ, MIB, &speed)]++;
-	assert_int_equal(nr[1], FIRST_LOOKS / 3);
-	assert_int_equal(nr[4], FIRST_LOOKS / 3);
-	assert_int_equal(nr[16], FIRST_LOOKS / 3);
+	assert_in_range(nr[1], 4, 7);
+	assert_in_range(nr[4], 4, 7);
+	assert_in_range(nr[16], 4, 7);
+	assert_int_equal(nr[1] + nr[4] + nr[16], FIRST_LOOKS);
 }
 
 static void what_is_cut_has_to_be_a_tenth_faster(void **state)
@@ -137,8 +138,8 @@ static void reads_writes_and_sizes_are_told_apart(void **state)
 	assert_in_range(count(WRITE, MIB, &whole, 30, 1), 29, 30);
 }
 
-/* A request that was cut short says nothing; not even that it was made. */
-static void what_is_not_told_of_does_not_count(void **state)
+/* Such as a request that is still being made. */
+static void what_is_never_told_of_does_not_count(void **state)
 {
 	const struct speed speed = { 1000, 100, 1000 };
 	struct uaio_trial trial;
@@ -173,7 +174,7 @@ int main(void)
 		UNIT_TEST(others_are_looked_at_ever_more_rarely),
 		UNIT_TEST(a_change_is_noticed),
 		UNIT_TEST(reads_writes_and_sizes_are_told_apart),
-		UNIT_TEST(what_is_not_told_of_does_not_count),
+		UNIT_TEST(what_is_never_told_of_does_not_count),
 		UNIT_TEST(a_width_that_was_said_is_taken),
 	};
 

@@ -18,8 +18,9 @@
 
 enum {
 	/*
-	 * Our deepest path needs 4 KiB; but the host's thread-local storage is
-	 * part of the stack, and the C library's setuid() runs a handler on it.
+	 * Our deepest path, a segment of many vectors, needs 20 KiB; but the
+	 * host's thread-local storage is part of the stack, and the C library's
+	 * setuid() runs a handler on it.
 	 */
 	STACK_BYTES = 256 << 10,
 	NR_WORDS = UAIO_CPUS_MAX / (8 * sizeof(unsigned long)),
