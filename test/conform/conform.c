@@ -12,8 +12,9 @@
  * they are calls instead.
  *
  * --list prints of each row that differs on purpose what it is that differs,
- * the setting that takes that away, the file system that it shows on if it is
- * not the usual one, and the fields, kernel's and uaio's in turn; --differences prints doc/differences.md; --library the file that
+ * the setting that takes that away, the one that it takes, the file system that
+ * it shows on if it is not the usual one, and the fields, kernel's and uaio's in
+ * turn; --differences prints doc/differences.md; --library the file that
  * answers: is it who it should be?
  */
 #include <dlfcn.h>
@@ -42,6 +43,7 @@ const struct group groups[] = {
 	{ "memory", rows_memory }, { "file", rows_file },
 	{ "rw", rows_rw },         { "vector", rows_vector },
 	{ "flags", rows_flags },   { "direct", rows_direct },
+	{ "large", rows_large },   { "whole", rows_whole },
 	{ "sync", rows_sync },     { "poll", rows_poll },
 	{ "cancel", rows_cancel }, { "getevents", rows_getevents },
 	{ "signal", rows_signal }, { "raw", rows_raw },
@@ -150,9 +152,10 @@ static void list_row(const struct group *group, const struct row *row)
 	const struct pair *pair;
 
 	for (; showing && showing->difference; showing++) {
-		printf("%s\t%s\t%s\t%s\t%s", group->name, row->name,
+		printf("%s\t%s\t%s\t%s\t%s\t%s", group->name, row->name,
 		       showing->difference->title,
 		       showing->difference->unless ?: "",
+		       showing->difference->with ?: "",
 		       showing->file_system ?: "");
 		for (pair = showing->pairs; pair->kernel; pair++)
 			printf("\t%s\t%s", pair->kernel, pair->uaio);

@@ -34,8 +34,11 @@ struct pair {
 struct difference {
 	const char *title; /* what differs, as a sentence */
 	const char *text;  /* why, and what a user should do; paragraphs */
-	/* A setting of the library's, NAME=VALUE, that takes it away, or NULL. */
-	const char *unless;
+	/*
+	 * A setting of the library's, NAME=VALUE, that takes it away, and one
+	 * that it takes; or NULL.
+	 */
+	const char *unless, *with;
 };
 
 /* What a row sees of a difference. */
@@ -80,6 +83,8 @@ extern const struct row rows_rw[];
 extern const struct row rows_vector[];
 extern const struct row rows_flags[];
 extern const struct row rows_direct[];
+extern const struct row rows_large[];
+extern const struct row rows_whole[];
 extern const struct row rows_sync[];
 extern const struct row rows_poll[];
 extern const struct row rows_cancel[];
@@ -196,8 +201,9 @@ long submit_one(aio_context_t ctx, struct iocb *cb);
 /*
  * Submits one request and notes the refusal (key=EINVAL) or what its event
  * carries (key=event:4096), waiting for it at most some seconds.
+ * Return: the event's res, or what is negative where there was none.
  */
-void try_one(const char *key, aio_context_t ctx, struct iocb *cb);
+long try_one(const char *key, aio_context_t ctx, struct iocb *cb);
 
 /* Requests on one descriptor, one after the other, each as by try_one(). */
 struct request {

@@ -112,6 +112,23 @@ const struct difference differs_signals = {
 		"that ignore these signals see no difference.",
 };
 
+const struct difference differs_segments = {
+	.title = "Direct I/O in segments keeps what is in front of a mistake",
+	.text = "A large direct request may be made in segments, where that is "
+		"faster. If one of them fails, because memory is not there, "
+		"the file system is full, or RLIMIT_FSIZE leaves less than a "
+		"block of it, the event has the bytes in front of it, and the "
+		"error only if there are none. On ext4 and XFS the kernel "
+		"reports the error alone, and may have transferred some of the "
+		"bytes; on btrfs it reports bytes, too. Ask again for what is "
+		"missing, as after any short count: that gives the error.\n"
+		"Each segment is a request of its own to the file: of a "
+		"truncate at the same time it may be that some see it and "
+		"others do not. `UAIO_DIRECT_WIDTH=1` makes all requests "
+		"whole.",
+	.with = "UAIO_DIRECT_WIDTH=8",
+};
+
 const struct difference differs_tail = {
 	.title = "The ring's tail is not read back",
 	.text = "A client may move the head, to reap by itself. The tail is "
@@ -280,7 +297,7 @@ const struct chapter chapters[] = {
 		  &differs_strict) },
 	{ "What requests report",
 	  CHAPTER(&differs_not_blocked, &differs_poll_bits, &differs_poll_order,
-		  &differs_fifo_packets, &differs_signals) },
+		  &differs_fifo_packets, &differs_signals, &differs_segments) },
 	{ "The ring",
 	  CHAPTER(&differs_tail, &differs_head, &differs_ring_memory) },
 	{ "Descriptors and threads",

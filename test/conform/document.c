@@ -53,11 +53,12 @@ static void print_text(const char *text)
 	putchar('\n');
 }
 
-/* The ring's fields say once more what the answers said. */
+/* The ring's fields say once more what the answers said, and so do data. */
 static bool is_told(const struct pair *pair)
 {
 	return strncmp(pair->kernel, "ring_", 5) != 0 &&
-	       strncmp(pair->uaio, "ring_", 5) != 0;
+	       strncmp(pair->uaio, "ring_", 5) != 0 &&
+	       !strstr(pair->kernel, ".data=");
 }
 
 static void print_pair(const char *name, const struct pair *pair)
@@ -73,11 +74,12 @@ static void print_pair(const char *name, const struct pair *pair)
 static void print_showing(const struct row *row, const struct showing *showing)
 {
 	const struct pair *pair;
+	const char *with = showing->difference->with;
 	char name[256];
 
-	snprintf(name, sizeof(name), "%s%s%s", row->name,
+	snprintf(name, sizeof(name), "%s%s%s%s%s", row->name,
 		 showing->file_system ? ", on " : "",
-		 showing->file_system ?: "");
+		 showing->file_system ?: "", with ? ", " : "", with ?: "");
 	for (pair = showing->pairs; pair->kernel; pair++) {
 		if (!is_told(pair))
 			continue;

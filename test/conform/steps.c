@@ -167,19 +167,22 @@ long reap(aio_context_t ctx, long nr, struct io_event *events)
 	return call_getevents(ctx, nr, nr, events, &timeout);
 }
 
-void try_one(const char *key, aio_context_t ctx, struct iocb *cb)
+long try_one(const char *key, aio_context_t ctx, struct iocb *cb)
 {
 	struct io_event event;
 	long ret = submit_one(ctx, cb);
 
-	if (ret == 1)
-		ret = reap(ctx, 1, &event);
-	else
-		return note_result(key, ret);
-	if (ret == 1)
+	if (ret != 1) {
+		note_result(key, ret);
+		return ret;
+	}
+	ret = reap(ctx, 1, &event);
+	if (ret == 1) {
 		note_event(key, &event, cb);
-	else
-		note_text(key, ret ? "accepted,error" : "accepted,no-event");
+		return event.res;
+	}
+	note_text(key, ret ? "accepted,error" : "accepted,no-event");
+	return -EIO;
 }
 
 void try_each(aio_context_t ctx, int fd, const struct request *requests)
