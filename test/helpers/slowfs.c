@@ -23,16 +23,17 @@
 
 enum { DEADLINE_S = 60 };
 
-static int mount_at(const char *folder, int *ret_fd)
+static int mount_at(const char *folder, uint32_t read_bytes, int *ret_fd)
 {
-	char options[128];
+	char options[160];
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
 		return -1;
 	snprintf(options, sizeof(options),
-		 "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fd,
-		 getuid(), getgid());
+		 "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other,"
+		 "max_read=%u",
+		 fd, getuid(), getgid(), read_bytes);
 	(void)mkdir(folder, 0755);
 	if (mount("slowfs", folder, "fuse", MS_NOSUID | MS_NODEV, options)) {
 		close(fd);
@@ -44,6 +45,11 @@ static int mount_at(const char *folder, int *ret_fd)
 
 struct slowfs *slowfs_start(const char *folder)
 {
+	return slowfs_start_in_pieces(folder, SLOWFS_CALL_BYTES);
+}
+
+struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
+{
 	pid_t starter = getpid(), server_pid;
 	struct slowfs *fs;
 	int fd;
@@ -52,7 +58,7 @@ struct slowfs *slowfs_start(const char *folder)
 		  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert(fs != MAP_FAILED);
 	snprintf(fs->folder, sizeof(fs->folder), "%s", folder);
-	if (mount_at(folder, &fd))
+	if (mount_at(folder, read_bytes, &fd))
 		return NULL;
 	for (int op = 0; op < SLOWFS_NR_OPS; op++)
 		fs->let_go[op] = NOWHERE;

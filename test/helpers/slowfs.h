@@ -28,6 +28,9 @@ enum slowfs_op {
 	SLOWFS_NR_OPS,
 };
 
+/* The most of a call: reads and writes of more are several. */
+enum { SLOWFS_CALL_BYTES = 1 << 20 };
+
 struct slowfs;
 
 /* What a call does instead: fail, or make no more than so many bytes. */
@@ -41,6 +44,8 @@ struct slowfs_fault {
  * Return: it, or NULL with errno: this user or machine cannot.
  */
 struct slowfs *slowfs_start(const char *folder);
+/* The same, but no read is of more bytes, a multiple of 4096. */
+struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes);
 void slowfs_stop(struct slowfs *fs);
 
 /* From now on the operation is held, until it is released with all held. */
