@@ -8,11 +8,12 @@ All variants run the same, unmodified fio with the same options.
     counted   the same with --stats-json
     floor     fio with libfloor.so preloaded (floor.c)
     io_uring  ioengine=io_uring
+    plain     ioengine=psync, no asynchronous I/O at all
 
 What each proves: for the kernel and io_uring, that their ring was seen in the
-memory maps of fio while it ran; for uaio and the floor, that the library itself
-counted at least as many requests as fio did I/Os. A library that counted fewer
-disproves its variant.
+memory maps of fio while it ran; for plain, that neither was; for uaio and the
+floor, that the library itself counted at least as many requests as fio did I/Os.
+A library that counted fewer disproves its variant.
 """
 from __future__ import annotations
 
@@ -154,7 +155,9 @@ def job_options(bench: Bench, job: Job) -> list[str]:
     if job.loops:
         options.append(f"--loops={job.loops}")
     else:
-        options += ["--time_based", f"--runtime={bench.runtime_s:g}s"]
+        # fio takes no fraction of a second.
+        options += ["--time_based",
+                    f"--runtime={bench.runtime_s * 1000:.0f}ms"]
     return options
 
 
@@ -170,9 +173,12 @@ class Variant:
     """What its ring is called in /proc/PID/maps."""
     counter: str | None = None
     """The library that counts what it served."""
+    no_markers: frozenset[str] = frozenset()
+    """Rings that must not be there."""
 
 
 KERNEL_MARKER = "/[aio]"
+URING_MARKER = "[io_uring]"
 
 
 def variants(bench: Bench) -> dict[str, Variant]:
@@ -187,22 +193,27 @@ def variants(bench: Bench) -> dict[str, Variant]:
         "floor": Variant(env=(
             ("LD_PRELOAD", str(bench.places.helpers / "libfloor.so")),
             ("FLOOR_REPORT", report)), counter="floor"),
-        "io_uring": Variant(engine="io_uring", marker="[io_uring]"),
+        "io_uring": Variant(engine="io_uring", marker=URING_MARKER),
+        "plain": Variant(engine="psync", no_markers=frozenset(
+            (KERNEL_MARKER, URING_MARKER))),
     }
+
+
+def said_of_fio(report: Path) -> list[dict]:
+    """What the library wrote of each process called fio, into a file to which
+    all that it is in append a line."""
+    try:
+        lines = report.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [said for said in map(json.loads, lines) if said["comm"] == "fio"]
 
 
 def _uaio_count(report: Path) -> tuple[int, str] | None:
     """What the library counted in all processes called fio."""
-    try:
-        lines = report.read_text().splitlines()
-    except FileNotFoundError:
-        return None
     total: dict[str, int] = {}
-    for line in lines:
-        counted = json.loads(line)
-        if counted.pop("comm") != "fio":
-            continue
-        del counted["pid"]
+    for counted in said_of_fio(report):
+        del counted["comm"], counted["pid"]
         for name, count in counted.items():
             total[name] = total.get(name, 0) + count
     if not total:
@@ -224,6 +235,10 @@ def _floor_count(report: Path) -> tuple[int, str] | None:
 def prove(variant: Variant, done: Finished, report: Path,
           ios: int) -> str | None:
     """Return: the proof, or None if there is none."""
+    if variant.no_markers:
+        if done.mapped:
+            raise Disproved(f"mapped: {' '.join(sorted(done.mapped))}")
+        return "no ring mapped"
     if variant.marker:
         return f"{variant.marker} mapped" \
             if variant.marker in done.mapped else None
@@ -269,7 +284,8 @@ def run_fio(options: list[str], scratch: Path, variant: Variant = Variant(),
     done = run([*wrap, *variant.prefix, "fio", f"--ioengine={variant.engine}",
                 *options, "--output-format=json", f"--output={output}"],
                env=dict(variant.env), cwd=scratch,
-               markers=frozenset({variant.marker} - {None}))
+               markers=frozenset({variant.marker} - {None})
+               | variant.no_markers)
     text = output.read_text() if output.exists() else ""
     jobs: list[dict] = []
     try:

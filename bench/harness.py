@@ -553,6 +553,17 @@ def print_table(lines: list[list[str]], right: set[int]) -> None:
     print_lines(lines, widths, right)
 
 
+def print_markdown(lines: list[list[str]]) -> None:
+    """The same as Markdown, to be shown elsewhere; figures end in line."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    rule = ["-" * width for width in widths]
+    for line in [lines[0], rule, *lines[1:]]:
+        first, *rest = zip(line, widths)
+        cells = [first[0].ljust(first[1]),
+                 *(cell.rjust(width) for cell, width in rest)]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
 ROW_HEAD = ["", "figure", "peer", "peer's", "subject's", "ratio (min–max)",
             "control", "goal", "verdict"]
 ROW_WIDTHS = [4, 40, 14, 7, 9, 19, 7, 7, 15]

@@ -33,9 +33,10 @@ LOADS = 25
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the programs are, and how often they are run."""
+    """Where the programs and files on disk are, and how often they are run."""
 
     places: Places
+    disk_dir: Path
     pairs: int
     is_quick: bool
     progress: Progress

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import dio
 import fio
 import nop
 import pipe
@@ -26,6 +27,7 @@ from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Places,
 PROGRAMS = {
     "nop": nop.nop_rows,
     "pipe": pipe.pipe_rows,
+    "dio": dio.dio_rows,
     "lookup": programs.lookup_rows,
     "contexts": programs.contexts_rows,
     "memory": programs.memory_rows,
@@ -140,7 +142,8 @@ def main() -> int:
 
     print_lines([ROW_HEAD], ROW_WIDTHS, ROW_RIGHT)
     rows: list[Row] = []
-    wanted = programs.Programs(args.places, args.pairs, args.quick, progress)
+    wanted = programs.Programs(
+        args.places, bench.disk_dir, args.pairs, args.quick, progress)
     for name in args.names:
         if name in PROGRAMS:
             new = PROGRAMS[name](wanted)

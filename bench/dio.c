@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dio VARIANT [REQUESTS]: what it takes to set up the descriptor of a direct
+ * request (src/engine/direct.h) of 1 MiB, and to give it back.
+ *
+ *   whole	from a slab, all of it cleared
+ *   prefix	from a slab, and only what is in front of the slots cleared: as
+ *		the engine does it
+ *   malloc	the same, but from malloc() and back by free()
+ *
+ * All of them then fill in the state and the slots that such a request has.
+ * With REQUESTS as many are set up inside of dio_counted(), which a profiler can
+ * be told to count alone; without, they are timed.
+ *
+ * Prints one object of JSON: nanoseconds each (0 if not timed), and what was
+ * found initialised of a descriptor full of poison.
+ */
+#include "engine/direct.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handles.h"
+
+enum {
+	BATCH = 64, /* requests of a round */
+	REQUEST_BYTES = 1 << 20,
+	NR_SLOTS = REQUEST_BYTES / UAIO_SEGMENT_BYTES,
+	SLAB_BYTES = 65536,
+	POISON = 0xa5,
+};
+
+enum way { WHOLE, PREFIX, MALLOC, NR_WAYS };
+
+static struct uaio_slab slab;
+
+/* What it would belong to: never looked into. */
+static char request[1];
+
+static inline struct uaio_direct *take(enum way way)
+{
+	struct uaio_direct *direct =
+		way == MALLOC ? malloc(sizeof(*direct)) : uaio_slab_get(&slab);
+
+	if (!direct) {
+		fputs("dio: no memory\n", stderr);
+		exit(1);
+	}
+	return direct;
+}
+
+static inline void give_back(enum way way, struct uaio_direct *direct)
+{
+	if (way == MALLOC)
+		free(direct);
+	else
+		uaio_slab_put(&slab, direct);
+}
+
+static inline void clear(enum way way, struct uaio_direct *direct)
+{
+	if (way == WHOLE)
+		memset(direct, 0, sizeof(*direct));
+	else
+		uaio_direct_clear(direct);
+}
+
+static inline void fill(struct uaio_direct *direct, unsigned nr_slots)
+{
+	direct->req = (struct uaio_req *)(void *)request;
+	direct->bytes = REQUEST_BYTES;
+	direct->first_bytes = UAIO_SEGMENT_BYTES;
+	direct->nr_segments = NR_SLOTS;
+	direct->nr_slots = nr_slots;
+	store_relaxed(&direct->refs, nr_slots);
+	for (unsigned i = 0; i < nr_slots; i++) {
+		struct uaio_slot *slot = &direct->slots[i];
+
+		slot->direct = direct;
+		list_init(&slot->work.link);
+		slot->work.may_block = true;
+		slot->work.is_segment = true;
+		slot->work.is_public = false;
+		slot->work.slot = NULL;
+	}
+}
+
+/*
+ * Once for each way, which is a constant there.
+ */
+
+static inline __attribute__((always_inline)) void set_up_batch(enum way way)
+{
+	for (unsigned i = 0; i < BATCH; i++) {
+		struct uaio_direct *direct = take(way);
+
+		clear(way, direct);
+		fill(direct, NR_SLOTS);
+		/* Somebody reads it: nothing of this may be left out. */
+		__asm__ volatile("" : : "r"(direct) : "memory");
+		give_back(way, direct);
+	}
+}
+
+static void set_up_whole(void *unused)
+{
+	(void)unused;
+	set_up_batch(WHOLE);
+}
+
+static void set_up_prefix(void *unused)
+{
+	(void)unused;
+	set_up_batch(PREFIX);
+}
+
+static void set_up_malloc(void *unused)
+{
+	(void)unused;
+	set_up_batch(MALLOC);
+}
+
+static const struct variant {
+	const char *name;
+	round_fn *round;
+} variants[NR_WAYS] = {
+	[WHOLE] = { "whole", set_up_whole },
+	[PREFIX] = { "prefix", set_up_prefix },
+	[MALLOC] = { "malloc", set_up_malloc },
+};
+
+/*
+ * Measuring
+ */
+
+void dio_counted(round_fn *round, size_t nr_rounds);
+
+/* Found by its name, in a program that was stripped too. */
+__attribute__((noinline, used)) void dio_counted(round_fn *round,
+						 size_t nr_rounds)
+{
+	for (size_t i = 0; i < nr_rounds; i++)
+		round(NULL);
+}
+
+static size_t nr_not_poison(const void *begin, size_t len)
+{
+	const unsigned char *bytes = begin;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < len; i++)
+		nr += bytes[i] != POISON;
+	return nr;
+}
+
+struct found {
+	size_t cleared_bytes; /* before anything is filled in */
+	size_t nr_slots;      /* that something was written to */
+};
+
+static struct found initialise_poison(enum way way, unsigned nr_slots)
+{
+	static struct uaio_direct direct;
+	struct found found = { 0 };
+
+	memset(&direct, POISON, sizeof(direct));
+	clear(way, &direct);
+	found.cleared_bytes = nr_not_poison(&direct, sizeof(direct));
+	fill(&direct, nr_slots);
+	for (unsigned i = 0; i < UAIO_DIRECT_SLOTS; i++)
+		found.nr_slots += nr_not_poison(&direct.slots[i],
+						sizeof(direct.slots[i])) > 0;
+	return found;
+}
+
+static void print(enum way way, double ns, size_t nr_requests)
+{
+	struct found found = initialise_poison(way, NR_SLOTS);
+	size_t most_cleared = 0, most_beyond = 0;
+
+	for (unsigned nr = 1; nr <= UAIO_DIRECT_SLOTS; nr++) {
+		struct found of_nr = initialise_poison(way, nr);
+
+		if (of_nr.cleared_bytes > most_cleared)
+			most_cleared = of_nr.cleared_bytes;
+		if (of_nr.nr_slots - nr > most_beyond)
+			most_beyond = of_nr.nr_slots - nr;
+	}
+	printf("{\"variant\": \"%s\", \"ns\": %.2f, \"requests\": %zu, "
+	       "\"struct_bytes\": %zu, \"slots_bytes\": %zu, "
+	       "\"cleared_bytes\": %zu, \"most_cleared_bytes\": %zu, "
+	       "\"slots\": %d, \"slots_written\": %zu, "
+	       "\"most_written_beyond\": %zu, \"slab_bytes\": %zu}\n",
+	       variants[way].name, ns, nr_requests, sizeof(struct uaio_direct),
+	       sizeof(((struct uaio_direct *)NULL)->slots), found.cleared_bytes,
+	       most_cleared, NR_SLOTS, found.nr_slots, most_beyond,
+	       slab.mapped_bytes);
+}
+
+static enum way way_argument(const char *name)
+{
+	for (enum way way = 0; way < NR_WAYS; way++)
+		if (!strcmp(variants[way].name, name))
+			return way;
+	fprintf(stderr, "dio: no such variant: %s\n", name);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	size_t nr_rounds = 0;
+	double ns = 0;
+	enum way way;
+
+	if (argc < 2 || argc > 3) {
+		fputs("usage: dio VARIANT [REQUESTS]\n", stderr);
+		return 2;
+	}
+	way = way_argument(argv[1]);
+	uaio_slab_init(&slab, sizeof(struct uaio_direct), SLAB_BYTES);
+	if (argc == 3) {
+		nr_rounds = count_argument(argv[2]) / BATCH;
+		/* What only the first of all takes is not counted. */
+		variants[way].round(NULL);
+		dio_counted(variants[way].round, nr_rounds);
+	} else {
+		ns = time_rounds(variants[way].round, NULL, BATCH);
+	}
+	print(way, ns, nr_rounds * BATCH);
+	return 0;
+}

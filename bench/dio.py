@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: MIT
+"""The row dio: large direct requests, whole and in segments.
+
+What setting one up costs is in descriptor.py. Here fio reads with O_DIRECT, on
+the disk, and on a file system that takes its time for each call, where segments
+show whether they are made in parallel. The library's statistics say how many
+requests were cut, and into how many segments.
+"""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import fio
+from descriptor import PREFIX, WHOLE, set_up_rows
+from harness import (Goal, Row, Sample, Series,
+                     VariantFailed, alternate, control_of, file_system_of,
+                     print_markdown, row_of, short)
+from programs import Programs
+from proof import Check, prove
+
+SEGMENT_BYTES = 64 * 4096
+MIB = 1 << 20
+TRIALS = 12
+"""Of so many requests some were cut, to see whether that pays."""
+
+AUTO = "uaio"
+WIDTHS = {"whole": 1, "4 wide": 4, "8 wide": 8, "16 wide": 16, "64 wide": 64}
+"""Variants of uaio that do not measure, but do as they are told."""
+KERNEL, URING, PLAIN = "kernel", "io_uring", "plain"
+OURS = (AUTO, *WIDTHS)
+
+READS = ((1, 1), (1, 4), (16, 1), (16, 4))
+QUICK_READS = ((1, 1), (16, 4))
+"""MiB of a request, and how many there are at a time."""
+DISK_VARIANTS = (KERNEL, AUTO, "whole", "8 wide", URING)
+DISK_GOAL = Goal(0.98)
+
+SLOW_US = 5000
+QUICK_SLOW_US = 500
+"""What each call to the slow file system takes."""
+SLOW_MIB = 16
+CALLS = {"128 KiB": 128 << 10, "1 MiB": MIB}
+QUICK_CALLS = ("128 KiB",)
+"""Bytes of such a call: FUSE's own, and the most that a server may have."""
+SLOW_VARIANTS = ("whole", KERNEL, AUTO, "4 wide", "16 wide", "64 wide")
+SERIAL = "whole"
+SLOW_GOAL = Goal(0.25, at_least=False)
+
+CANNOT = "no slow file system"
+
+
+@dataclass(frozen=True)
+class Times:
+    """In seconds. What is read first is not measured; where requests are slow
+    the library takes longer to find out what pays."""
+
+    ramp: float
+    runtime: float
+    calibration: float = 0
+
+    def ramp_of(self, name: str) -> float:
+        return self.ramp + (self.calibration if name == AUTO else 0)
+
+
+DISK_TIMES = Times(0.5, 1)
+SLOW_TIMES = {"128 KiB": Times(0.2, 1.5, 5), "1 MiB": Times(0.2, 1, 1.5)}
+QUICK_TIMES = Times(0.2, 0.2)
+
+
+# --- what the counters must say ---------------------------------------------
+
+COUNTED = ("requests", "cut", "segments", "reads", "at_once")
+"""What is told of a variant that is disproved."""
+
+
+def _checks_of_cuts(name: str, said: dict) -> list[Check]:
+    requests, cut = said["requests"], said["cut"]
+    segments, per_request = said["segments"], said["bytes"] // SEGMENT_BYTES
+    checks = [Check(f"at least {said['ios']} requests",
+                    requests >= said["ios"])]
+    if name == AUTO:
+        return [*checks,
+                Check(f"{cut} of {requests} cut, some to see",
+                      (requests < TRIALS or cut > 0) and cut <= requests),
+                Check(f"in {per_request} each",
+                      segments == cut * per_request)]
+    if WIDTHS[name] == 1:
+        return [*checks, Check("none cut", cut == segments == 0)]
+    return [*checks, Check(f"all {requests} cut", cut == requests),
+            Check(f"in {per_request} each", segments == cut * per_request)]
+
+
+def _checks_of_calls(name: str, said: dict) -> list[Check]:
+    """Of the slow file system: what it saw."""
+    at_once = said["at_once"]
+    least = said["ios"] * said["bytes"] // said["call_bytes"]
+    checks = [Check(f"at least {least} calls", said["reads"] >= least)]
+    if name == AUTO:
+        return [*checks, Check(f"up to {at_once} at a time",
+                               said["requests"] < TRIALS or at_once > 1)]
+    width = WIDTHS.get(name, 1)
+    if width == 1:
+        return [*checks, Check("one at a time", at_once == 1)]
+    return [*checks, Check(f"up to {at_once} of {width} at a time",
+                           1 < at_once <= width)]
+
+
+def proof_of(name: str, said: dict) -> str:
+    """What the counters prove of a run: the library's, if it is one of ours,
+    and those of the slow file system. Raises Disproved if they deny it."""
+    checks = _checks_of_cuts(name, said) if name in OURS else []
+    if "reads" in said:
+        checks += _checks_of_calls(name, said)
+    return prove(checks, f"{said['bytes'] // MIB} MiB", said, COUNTED)
+
+
+# --- measuring --------------------------------------------------------------
+
+
+def _variants(bench: fio.Bench) -> dict[str, fio.Variant]:
+    known = fio.variants(bench)
+    counted = known["counted"]
+    *uaio_run, end = counted.prefix
+    return {
+        **{name: known[name] for name in (KERNEL, URING, PLAIN)},
+        AUTO: counted,
+        **{name: replace(counted, prefix=(*uaio_run, f"--direct-width={width}",
+                                          end))
+           for name, width in WIDTHS.items()},
+    }
+
+
+def _job(mib: int, depth: int, size: str) -> fio.Job:
+    return fio.Job("dio", f"{mib} MiB, depth {depth}", "direct",
+                   ("rw=randread", f"bs={mib}m", f"iodepth={depth}"), size,
+                   direct=True)
+
+
+def _said_by_library(stats: Path) -> dict:
+    """Of all processes of fio. Raises VariantFailed if it said nothing."""
+    all_said = fio.said_of_fio(stats)
+    if not all_said:
+        raise VariantFailed("the library wrote no statistics")
+    return {"requests": sum(said["completed"] for said in all_said),
+            **{what: sum(said["direct"][what] for said in all_said)
+               for what in ("cut", "segments")}}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where is read, and for how long."""
+
+    bench: fio.Bench
+    times: Times
+    slow: Slow | None = None
+
+    def options(self, job: fio.Job, name: str) -> list[str]:
+        bench = self.bench if not self.slow \
+            else replace(self.bench, disk_dir=self.slow.folder)
+        return [*fio.job_options(bench, job),
+                f"--ramp_time={self.times.ramp_of(name) * 1000:.0f}ms"]
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A file system of which each read takes so long."""
+
+    helper: Path
+    folder: Path
+    us: int
+    call_bytes: int
+
+    def wrap(self) -> tuple[str, ...]:
+        return (str(self.helper), f"{self.us}:{self.call_bytes}", "0",
+                str(self.folder))
+
+
+def _measure(place: Place, job: fio.Job, name: str, mib: int) -> Sample:
+    """One timed run."""
+    slow, scratch = place.slow, place.bench.disk_dir
+    counters, stats, calls = (scratch / file
+                              for file in ("counters", "stats", "calls"))
+    for file in (counters, stats, calls):
+        file.unlink(missing_ok=True)
+    variant = _variants(place.bench)[name]
+    if slow:
+        variant = replace(variant,
+                          env=(*variant.env, ("SLOWFS_REPORT", str(calls))))
+    result = fio.run_fio(place.options(job, name), scratch, variant,
+                         slow.wrap() if slow else ())
+    proof = fio.prove(variant, result.done, counters, result.ios)
+    said: dict = {"ios": result.ios, "bytes": mib * MIB}
+    if name in OURS:
+        said |= _said_by_library(stats)
+    if slow:
+        said |= json.loads(calls.read_text())
+        said["call_bytes"] = slow.call_bytes
+    elif result.done.bytes_read < fio.COLD_SHARE * result.bytes:
+        proof = None
+    more = proof_of(name, said)
+    figures = {"GB/s": result.iops * mib * MIB / 1e9, "ms": 1e3 / result.iops}
+    if name in OURS:
+        figures["cut"] = 100 * said["cut"] / max(said["requests"], 1)
+    if proof and more:
+        proof += f"; {more}"
+    return Sample(figures, proof)
+
+
+# --- on the disk ------------------------------------------------------------
+
+
+def _place(programs: Programs, times: Times, slow: Slow | None = None) -> Place:
+    if programs.is_quick:
+        times = QUICK_TIMES
+    return Place(fio.Bench(programs.places, programs.disk_dir,
+                           programs.disk_dir, times.runtime), times, slow)
+
+
+def _disk_job(programs: Programs, mib: int, depth: int) -> fio.Job:
+    return _job(mib, depth, "64m" if programs.is_quick else "512m")
+
+
+def _disk_series(programs: Programs, mib: int,
+                 depth: int) -> dict[str, Series]:
+    place = _place(programs, DISK_TIMES)
+    job = _disk_job(programs, mib, depth)
+    # What does no more than one at a time has no depth.
+    names = (*DISK_VARIANTS, *([PLAIN] if depth == 1 else []))
+    return alternate(
+        {name: lambda name=name: _measure(place, job, name, mib)
+         for name in names},
+        programs.pairs, KERNEL, programs.progress, f"dio: {job.title}")
+
+
+def _cut_row(series: Series, title: str) -> Row:
+    """How many of 100 requests were cut where the library measures."""
+    row = Row(name="dio", title=f"{title}: cut", figure="cut", unit="%",
+              peer="", is_timing=False, is_quiet=True,
+              note=f"{AUTO}: {series.failure}" if series.failure else "",
+              is_disproved=series.is_disproved)
+    if not series.failure:
+        row.subject_values = series.values("cut")
+        row.proofs = {AUTO: series.proof()}
+    return row
+
+
+def _disk_rows(programs: Programs, series: dict[str, Series],
+               title: str) -> list[Row]:
+    def row(name: str, peer: str, goal: Goal | None = None) -> Row:
+        return row_of(series, name, peer, "GB/s", name="dio", unit="GB/s",
+                      title=f"{title}: {name}", goal=goal,
+                      control=control_of(series, KERNEL, "GB/s"),
+                      file_system=file_system_of(programs.disk_dir))
+
+    peers = [peer for peer in (URING, PLAIN) if peer in series]
+    return [row(AUTO, KERNEL, DISK_GOAL), *(row(AUTO, peer) for peer in peers),
+            row("whole", KERNEL), row("8 wide", KERNEL),
+            row("8 wide", "whole"), _cut_row(series[AUTO], title)]
+
+
+TITLES = {KERNEL: "kernel AIO", PLAIN: "pread", AUTO: "uaio",
+          "whole": "uaio, all whole",
+          **{name: f"uaio, {name}" for name in WIDTHS if name != "whole"}}
+
+
+def _cell(series: dict[str, Series], name: str, figure: str) -> str:
+    if name not in series or (value := series[name].median(figure)) is None:
+        return "–"
+    return short(value)
+
+
+def _print_disk(all_series: dict[tuple[int, int], dict[str, Series]]) -> None:
+    names = (AUTO, "whole", "8 wide", KERNEL, URING, PLAIN)
+    print_markdown([
+        ["O_DIRECT reads, GB/s", *(TITLES.get(name, name) for name in names),
+         "of 100 uaio cut"],
+        *([f"{mib} MiB, depth {depth}",
+           *(_cell(series, name, "GB/s") for name in names),
+           _cell(series, AUTO, "cut")]
+          for (mib, depth), series in all_series.items())])
+
+
+def _unmeasured(title: str, figure: str, peer: str, why: str) -> Row:
+    return Row(name="dio", title=title, figure=figure, unit=figure, peer=peer,
+               note=why)
+
+
+def _why_no_reads(programs: Programs, read: tuple[int, int]) -> str | None:
+    """Lays out the file that is read; says why there can be none."""
+    if file_system_of(programs.disk_dir) == "tmpfs":
+        return f"no disk under {programs.disk_dir.parent}: --dir"
+    programs.progress.show("dio: laying out its file")
+    try:
+        fio.lay_out(_place(programs, DISK_TIMES).bench,
+                    _disk_job(programs, *read))
+    except VariantFailed as why:
+        return str(why)
+    finally:
+        programs.progress.clear()
+    return None
+
+
+def _read_rows(programs: Programs) -> tuple[list[Row], dict[str, Series]]:
+    """The rows, and of what reads of 1 MiB, one at a time, are."""
+    reads = QUICK_READS if programs.is_quick else READS
+    why = _why_no_reads(programs, reads[0])
+    if why:
+        return [_unmeasured("direct reads: uaio", "GB/s", KERNEL, why)], {}
+    all_series = {read: _disk_series(programs, *read) for read in reads}
+    _print_disk(all_series)
+    return [row for read, series in all_series.items()
+            for row in _disk_rows(programs, series,
+                                  _disk_job(programs, *read).title)], \
+        all_series[1, 1]
+
+
+# --- on what is slow --------------------------------------------------------
+
+
+def _why_nothing_slow(programs: Programs) -> str | None:
+    helper = _helper(programs)
+    if not helper.exists():
+        return (f"{CANNOT}: {helper} is not there: it was not built, or is "
+                "not installed")
+    if os.geteuid() != 0:
+        return f"{CANNOT}: only root may mount it"
+    if not Path("/dev/fuse").exists():
+        return f"{CANNOT}: no /dev/fuse"
+    return None
+
+
+def _helper(programs: Programs) -> Path:
+    return programs.places.helpers / "with-slowfs"
+
+
+def _slow_series(programs: Programs, calls: str) -> dict[str, Series]:
+    job = _job(SLOW_MIB, 1, "32m")
+    slow = Slow(_helper(programs), programs.disk_dir / "slow",
+                QUICK_SLOW_US if programs.is_quick else SLOW_US, CALLS[calls])
+    place = _place(programs, SLOW_TIMES[calls], slow)
+    return alternate(
+        {name: lambda name=name: _measure(place, job, name, SLOW_MIB)
+         for name in SLOW_VARIANTS},
+        programs.pairs, SERIAL, programs.progress, f"dio: slow, {calls}")
+
+
+def _slow_rows(series: dict[str, Series], calls: str) -> list[Row]:
+    title = f"16 MiB by calls of {calls}"
+
+    def row(name: str, peer: str, goal: Goal | None = None) -> Row:
+        return row_of(series, name, peer, "ms", name="dio", unit="ms",
+                      title=f"{title}: {name}", goal=goal, file_system="fuse",
+                      control=control_of(series, SERIAL, "ms"))
+
+    widths = [name for name in SLOW_VARIANTS
+              if name in WIDTHS and name != SERIAL]
+    return [row(AUTO, SERIAL, SLOW_GOAL), row(AUTO, KERNEL),
+            *(row(name, SERIAL) for name in widths),
+            _cut_row(series[AUTO], title)]
+
+
+def _print_slow(all_series: dict[str, dict[str, Series]], us: int) -> None:
+    print_markdown([
+        [f"16 MiB of a file that takes {us / 1000:g} ms a call, ms",
+         *(TITLES.get(name, name) for name in SLOW_VARIANTS)],
+        *([f"calls of {calls}", *(_cell(series, name, "ms")
+                                  for name in SLOW_VARIANTS)]
+          for calls, series in all_series.items())])
+
+
+def _slow_file_rows(programs: Programs) -> list[Row]:
+    why = _why_nothing_slow(programs)
+    if why:
+        return [_unmeasured("16 MiB of a slow file: uaio", "ms", SERIAL, why)]
+    all_series = {calls: _slow_series(programs, calls) for calls
+                  in (QUICK_CALLS if programs.is_quick else CALLS)}
+    _print_slow(all_series, QUICK_SLOW_US if programs.is_quick else SLOW_US)
+    return [row for calls, series in all_series.items()
+            for row in _slow_rows(series, calls)]
+
+
+# --- what the set-up is of a read -------------------------------------------
+
+UNSEEN = 0.1
+"""Per cent of a read that nobody could find in what it takes."""
+
+
+def _share_row(set_up: dict[str, Series], reads: dict[str, Series]) -> Row:
+    """What clearing less saves, beside the time of one read."""
+    row = Row(name="dio", title="saved of a 1 MiB read: prefix",
+              figure="saved", unit="%", subject=PREFIX, peer="")
+    parts = {PREFIX: set_up[PREFIX], WHOLE: set_up[WHOLE],
+             AUTO: reads.get(AUTO, Series(failure="not measured"))}
+    failures = [f"{name}: {series.failure}" for name, series in parts.items()
+                if series.failure]
+    if failures:
+        row.note = "; ".join(failures)
+        row.is_disproved = any(part.is_disproved for part in parts.values())
+        return row
+    row.control = control_of(reads, KERNEL, "GB/s")
+    row.proofs = {name: series.proof() for name, series in parts.items()}
+    row.subject_values = [
+        100 * (whole - prefix) / (ms * 1e6) for whole, prefix, ms in zip(
+            parts[WHOLE].values("set-up"), parts[PREFIX].values("set-up"),
+            parts[AUTO].values("ms"), strict=True)]
+    return row
+
+
+def _print_share(row: Row, set_up: dict[str, Series],
+                 reads: dict[str, Series]) -> None:
+    """What the ratio means today, said of these figures and no others."""
+    if not row.subject_values:
+        print("what the set-up is of a read was not measured")
+        return
+    whole, prefix = (set_up[name].median("set-up") for name in (WHOLE, PREFIX))
+    us = 1e3 * reads[AUTO].median("ms")
+    saved = sorted(row.subject_values)[len(row.subject_values) // 2]
+    print(f"Clearing the prefix only takes {short(prefix)} ns instead of "
+          f"{short(whole)}: {short(whole / prefix)} times less, but of one "
+          f"1 MiB read, which took {short(us)} us here, it saves "
+          f"{saved:.2g} %.", end=" ")
+    print("Nobody will notice." if saved < UNSEEN else
+          "That may be noticed.", flush=True)
+
+
+def _fio_rows(programs: Programs) -> tuple[list[Row], dict[str, Series]]:
+    """Of the disk and of what is slow; and reads of 1 MiB, as above."""
+    if not shutil.which("fio"):
+        return [_unmeasured("direct reads: uaio", "GB/s", KERNEL,
+                            "fio is not installed")], {}
+    rows, reads = _read_rows(programs)
+    return rows + _slow_file_rows(programs), reads
+
+
+def dio_rows(programs: Programs) -> list[Row]:
+    """The set-up, the disk and what is slow."""
+    rows, set_up = set_up_rows(programs)
+    fio_rows, reads = _fio_rows(programs)
+    share = _share_row(set_up, reads)
+    _print_share(share, set_up, reads)
+    return [*rows, share, *fio_rows]
