@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What the tests of `uaio bench` share."""
 import json
+import os
+import shutil
 import sys
 
 from harness import expect
@@ -74,7 +76,18 @@ def import_of_bench(tool, name):
     return __import__(name)
 
 
-def bench_on_answers(tool, name, key, answers):
+def path_of(tool, *programs):
+    """An environment in which these are the only programs on the path."""
+    folder = tool.path("path")
+    os.makedirs(folder)
+    for program in programs:
+        # A python3 on the path may be a script that needs others.
+        os.symlink(sys.executable if program == "python3"
+                   else shutil.which(program), os.path.join(folder, program))
+    return {"PATH": folder}
+
+
+def bench_on_answers(tool, name, key, answers, env=None):
     """The row `name` with a program of that name that runs nothing and says what
     it is told: answers by key, which is the shell's words for its arguments."""
     for words, said in answers.items():
@@ -85,5 +98,5 @@ def bench_on_answers(tool, name, key, answers):
     outcome = tool.exec(
         sys.executable, "-B", tool.args.source + "/bench/run.py", "--uaio",
         tool.uaio, "--helpers", tool.path("helpers"), "--quick", "--pairs",
-        "1", "--dir", tool.scratch, "--json", path, name)
+        "1", "--dir", tool.scratch, "--json", path, name, env=env)
     return outcome, rows_of(path)
