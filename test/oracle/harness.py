@@ -14,12 +14,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 sys.dont_write_bytecode = True  # leave the source tree clean
 import sandbox  # noqa: E402
 
 DEADLINE = 120
+TRIES = 3
 ENDINGS = {0: "pass", 3: "skip", None: "hangs"}
 # These fill file systems of their own, which only root can mount.
 NEED_MOUNTS = {8, 10}
@@ -71,6 +73,18 @@ def run_lane(lane, harness, cases, wrap):
     return results
 
 
+def try_again(lane, harness, results, wrap):
+    """What does not pass on the kernel may have met other programs: case 20
+    wants all of fs.aio-max-nr, which is the whole machine's."""
+    for _ in range(TRIES):
+        cases = [case for case, (ending, _) in results.items()
+                 if ending != "pass"]
+        if not cases:
+            return
+        time.sleep(1)
+        results.update(run_lane(lane, harness, cases, wrap))
+
+
 def report(lanes, results, cases):
     """Print the table. Return: the cases that do not end alike."""
     differing = []
@@ -117,6 +131,7 @@ def main():
         futures = {name: pool.submit(run_lane, folders[name], harness, cases,
                                      wrap) for name, wrap in lanes.items()}
         results = {name: future.result() for name, future in futures.items()}
+    try_again(folders["kernel"], harness, results["kernel"], lanes["kernel"])
     if report(lanes, results, cases):
         return 1
     return 0 if box.is_private else sandbox.SKIP
