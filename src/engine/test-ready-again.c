@@ -389,7 +389,7 @@ static void stop_mill(struct unit_thread threads[2])
 
 static void a_stream_that_is_always_ready_captures_no_caller(void **state)
 {
-	enum { ROUNDS = 20, SOON_MS = 500 };
+	enum { ROUNDS = 20, SOON_MS = 2000 };
 	struct times submits = { 0 }, looks = { 0 }, waits = { 0 };
 	struct timespec zero = { 0, 0 }, five = { 0, 5000000 };
 	struct unit_thread threads[2];
@@ -428,7 +428,7 @@ static void a_stream_that_is_always_ready_captures_no_caller(void **state)
 /* Neither what is on another pipe of the same context, nor another context. */
 static void a_stream_that_is_always_ready_holds_up_no_other(void **state)
 {
-	enum { ROUNDS = 15, SOON_MS = 1000 };
+	enum { ROUNDS = 15, SOON_MS = 2000 };
 	struct times same = { 0 }, apart = { 0 };
 	uint64_t context = unit_context(4);
 	struct unit_thread threads[2];
@@ -484,7 +484,7 @@ static bool take_away(long nr, const long args[6], long *ret_res)
 
 static void a_stream_that_never_gives_captures_no_caller(void **state)
 {
-	enum { ROUNDS = 15, SOON_MS = 500, NR = 32 };
+	enum { ROUNDS = 15, SOON_MS = 2000, NR = 32 };
 	struct times looks = { 0 }, waits = { 0 }, others_times = { 0 };
 	struct timespec zero = { 0, 0 }, five = { 0, 5000000 };
 	struct io_event events[NR + 1];
