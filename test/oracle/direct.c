@@ -236,6 +236,41 @@ static void check_memory(const struct slot *slot, int64_t res)
 	check_canary(what, at, slot->area + AREA);
 }
 
+static void take_memory(struct thread *thread, const struct slot *slot)
+{
+	size_t bytes = (1 + draw(thread, 8)) * PAGE;
+	char *at = slot->area +
+		   draw(thread, (uint32_t)(AREA - bytes) / PAGE) * PAGE;
+
+	switch (draw(thread, 3)) {
+	case 0: assert(mprotect(at, bytes, PROT_NONE) == 0); break;
+	case 1: assert(mprotect(at, bytes, PROT_READ) == 0); break;
+	default:
+		/* Other pages, of zeroes: nobody else may get the place. */
+		assert(mmap(at, bytes, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+			    0) == at);
+	}
+}
+
+/* All of it, the canary where no request is. */
+static void give_memory(struct slot *slot)
+{
+	char *at = slot->area;
+
+	assert(mprotect(slot->area, AREA, PROT_READ | PROT_WRITE) == 0);
+	for (int i = 0; i <= slot->nr_iov; i++) {
+		char *end = i < slot->nr_iov ? slot->iov[i].iov_base
+					     : slot->area + AREA;
+
+		for (; at < end; at++)
+			if (!*at)
+				*at = (char)CANARY;
+		if (i < slot->nr_iov)
+			at += slot->iov[i].iov_len;
+	}
+}
+
 /*
  * Requests
  */
@@ -269,6 +304,8 @@ static void submit(struct thread *thread, struct slot *slot)
 	}
 	list->data = slot;
 	slot->is_pending = true;
+	if (mode == MEMORY && !draw(thread, 4))
+		take_memory(thread, slot);
 	ret = io_submit(thread->ctx, 1, &list);
 	if (ret != 1)
 		fail("io_submit says %d", ret);
@@ -311,6 +348,8 @@ static bool reap(struct thread *thread, bool may_sleep)
 	if (event.obj != &slot->iocb || !slot->is_pending)
 		fail("an event too many");
 	slot->is_pending = false;
+	if (mode == MEMORY)
+		give_memory(slot);
 	check_result(thread, slot, (int64_t)event.res);
 	check_memory(slot, (int64_t)event.res);
 	if (slot->is_write)
@@ -358,44 +397,6 @@ static void destroy_context(struct thread *thread)
 	assert(io_setup(NR_SLOTS, &thread->ctx) == 0);
 }
 
-static void take_memory(struct thread *thread, const struct slot *slot)
-{
-	size_t bytes = (1 + draw(thread, 8)) * PAGE;
-	char *at = slot->area +
-		   draw(thread, (uint32_t)(AREA - bytes) / PAGE) * PAGE;
-
-	switch (draw(thread, 3)) {
-	case 0: assert(mprotect(at, bytes, PROT_NONE) == 0); break;
-	case 1: assert(mprotect(at, bytes, PROT_READ) == 0); break;
-	default:
-		assert(munmap(at, bytes) == 0);
-		sched_yield();
-		/* What is there now is zero, so no canary: see give_memory. */
-		assert(mmap(at, bytes, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-			    -1, 0) == at);
-	}
-	sched_yield();
-}
-
-/* All of it, the canary where no request is. */
-static void give_memory(struct slot *slot)
-{
-	char *at = slot->area;
-
-	assert(mprotect(slot->area, AREA, PROT_READ | PROT_WRITE) == 0);
-	for (int i = 0; i <= slot->nr_iov; i++) {
-		char *end = i < slot->nr_iov ? slot->iov[i].iov_base
-					     : slot->area + AREA;
-
-		for (; at < end; at++)
-			if (!*at)
-				*at = (char)CANARY;
-		if (i < slot->nr_iov)
-			at += slot->iov[i].iov_len;
-	}
-}
-
 static void disturb(struct thread *thread)
 {
 	if (mode == CLOSE) {
@@ -410,7 +411,6 @@ static void disturb(struct thread *thread)
 			if (!slot->is_pending)
 				continue;
 			take_memory(thread, slot);
-			give_memory(slot);
 		}
 	}
 }
