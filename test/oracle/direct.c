@@ -372,17 +372,24 @@ static int open_file(const char *name, int flags)
 	return fd;
 }
 
-/* The number is that of another file, or free, for a while. */
+/*
+ * The number is that of another file, or free, for a while. One thread at a
+ * time, or another's copy would get a number that is free.
+ */
 static void close_number(struct thread *thread)
 {
-	int copy = open_file("file", O_RDWR | O_DIRECT);
+	static pthread_mutex_t numbers = PTHREAD_MUTEX_INITIALIZER;
+	int copy;
 
+	pthread_mutex_lock(&numbers);
+	copy = open_file("file", O_RDWR | O_DIRECT);
 	if (draw(thread, 2))
 		assert(dup2(thread->other, thread->fd) == thread->fd);
 	else
 		assert(close(thread->fd) == 0);
 	assert(dup2(copy, thread->fd) == thread->fd);
 	assert(close(copy) == 0);
+	pthread_mutex_unlock(&numbers);
 }
 
 /* L1 */
