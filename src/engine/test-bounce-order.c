@@ -21,8 +21,8 @@
 enum { NR_BLOCKS = 24, SIZE = UNIT_KEY_BYTES, BUFFER = 1 << 20 };
 
 static struct {
-	int fd;
-	int other; /* the same file, without O_DIRECT */
+	int fd;    /* atomic */
+	int other; /* atomic: the same file, without O_DIRECT */
 	uint64_t handle;
 	struct iocb iocbs[16];
 	unsigned nr;
@@ -141,14 +141,15 @@ static bool answer_cut(const long args[6], long *ret_res)
 
 static bool is_of_file(long nr, const long args[6])
 {
-	return args[0] == test.fd || (nr == SYS_fstat && args[0] == test.other);
+	return args[0] == load_relaxed(&test.fd) ||
+	       (nr == SYS_fstat && args[0] == load_relaxed(&test.other));
 }
 
 static bool answer(long nr, const long args[6], long *ret_res)
 {
 	/* As on a disk. */
-	if (nr == SYS_fstatfs &&
-	    (args[0] == test.fd || args[0] == test.other)) {
+	if (nr == SYS_fstatfs && (args[0] == load_relaxed(&test.fd) ||
+				  args[0] == load_relaxed(&test.other))) {
 		*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
 		((struct statfs *)args[1])->f_type = 0xef53;
 		return true;
@@ -190,9 +191,9 @@ static void begin_with(int64_t device_bytes)
 	memset(&is, 0, sizeof(is));
 	is.device_bytes = device_bytes;
 	is.short_from = is.error_from = is.short_reads = -1;
-	test.fd = unit_numbered_file(true, NR_BLOCKS);
+	store_relaxed(&test.fd, unit_numbered_file(true, NR_BLOCKS));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", test.fd);
-	test.other = open(path, O_RDWR | O_CLOEXEC);
+	store_relaxed(&test.other, open(path, O_RDWR | O_CLOEXEC));
 	assert_true(test.other >= 0);
 	assert_int_equal(
 		pread(test.fd, test.expected, sizeof(test.expected), 0),
@@ -238,7 +239,6 @@ static struct iocb *submit(unsigned opcode, unsigned bytes, int64_t off)
 	return submit_flags(opcode, bytes, off, 0);
 }
 
-/* A misaligned write, which it is expected to find there later. */
 static struct iocb *write_part(unsigned bytes, int64_t off)
 {
 	memcpy(test.expected + off, test.data, bytes);
@@ -469,7 +469,6 @@ static void a_file_ends_where_its_last_byte_was_written(void **state)
 	/* In its last block, in front of the end. */
 	assert_int_equal(write_and_reap(5, NR_BLOCKS * SIZE + 990, 0), 5);
 	assert_int_equal(size_of_file(), NR_BLOCKS * SIZE + 1003);
-	/* Elsewhere nothing is to be cut. */
 	assert_int_equal(load_relaxed(&is.nr_cuts), 2);
 	assert_int_equal(write_and_reap(5, 990, 0), 5);
 	assert_int_equal(load_relaxed(&is.nr_cuts), 2);
