@@ -23,7 +23,7 @@ struct speed {
 static unsigned us_of(const struct speed *speed, unsigned width)
 {
 	return width == 1   ? speed->whole
-	       : width < 16 ? speed->few
+	       : width < 24 ? speed->few
 			    : speed->many;
 }
 
@@ -59,16 +59,16 @@ static void begin(void)
 static void each_way_is_tried_before_one_is_chosen(void **state)
 {
 	const struct speed speed = { 1000, 1000, 1000 };
-	unsigned nr[17] = { 0 };
+	unsigned nr[25] = { 0 };
 
 	(void)state;
 	begin();
 	for (int i = 0; i < FIRST_LOOKS; i++)
-		nr[make(READ, MIB, &speed)]++;
+		nr[make(READ, 4 * MIB, &speed)]++;
 	assert_in_range(nr[1], 4, 7);
 	assert_in_range(nr[4], 4, 7);
-	assert_in_range(nr[16], 4, 7);
-	assert_int_equal(nr[1] + nr[4] + nr[16], FIRST_LOOKS);
+	assert_in_range(nr[24], 4, 7);
+	assert_int_equal(nr[1] + nr[4] + nr[24], FIRST_LOOKS);
 }
 
 static void what_is_cut_has_to_be_a_tenth_faster(void **state)
@@ -79,7 +79,7 @@ static void what_is_cut_has_to_be_a_tenth_faster(void **state)
 	} cases[] = {
 		{ { 1000, 1000, 1000 }, 1 }, { { 1000, 920, 920 }, 1 },
 		{ { 1000, 800, 800 }, 4 },   { { 1000, 800, 760 }, 4 },
-		{ { 1000, 800, 500 }, 16 },  { { 1000, 1200, 500 }, 16 },
+		{ { 1000, 800, 500 }, 24 },  { { 1000, 1200, 500 }, 24 },
 		{ { 1000, 2000, 3000 }, 1 },
 	};
 
@@ -92,6 +92,16 @@ static void what_is_cut_has_to_be_a_tenth_faster(void **state)
 				      cases[i].width),
 				29, 30);
 	}
+}
+
+static void few_are_all_there_are_of_a_mib(void **state)
+{
+	const struct speed speed = { 1000, 100, 10 };
+
+	(void)state;
+	begin();
+	(void)count(READ, MIB, &speed, FIRST_LOOKS, 0);
+	assert_int_equal(count(READ, MIB, &speed, 1000, 24), 0);
 }
 
 static void others_are_looked_at_ever_more_rarely(void **state)
@@ -114,11 +124,11 @@ static void a_change_is_noticed(void **state)
 
 	(void)state;
 	begin();
-	(void)count(READ, MIB, &before, 100, 0);
-	(void)count(READ, MIB, &slow_whole, 10000, 0);
-	assert_in_range(count(READ, MIB, &slow_whole, 100, 16), 98, 100);
-	(void)count(READ, MIB, &fast_whole, 30000, 0);
-	assert_in_range(count(READ, MIB, &fast_whole, 100, 1), 98, 100);
+	(void)count(READ, 4 * MIB, &before, 100, 0);
+	(void)count(READ, 4 * MIB, &slow_whole, 10000, 0);
+	assert_in_range(count(READ, 4 * MIB, &slow_whole, 100, 24), 98, 100);
+	(void)count(READ, 4 * MIB, &fast_whole, 30000, 0);
+	assert_in_range(count(READ, 4 * MIB, &fast_whole, 100, 1), 98, 100);
 }
 
 static void reads_writes_and_sizes_are_told_apart(void **state)
@@ -171,6 +181,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(each_way_is_tried_before_one_is_chosen),
 		UNIT_TEST(what_is_cut_has_to_be_a_tenth_faster),
+		UNIT_TEST(few_are_all_there_are_of_a_mib),
 		UNIT_TEST(others_are_looked_at_ever_more_rarely),
 		UNIT_TEST(a_change_is_noticed),
 		UNIT_TEST(reads_writes_and_sizes_are_told_apart),

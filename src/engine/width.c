@@ -20,8 +20,8 @@ enum way {
 static const unsigned widths_of_ways[NR_WAYS] = {
 	[WHOLE] = 1,
 	[FEW] = 4,
-	/* Half of the workers there may be, as is usual. */
-	[MANY] = 16,
+	/* Of 32 workers, as is usual, some are left to others. */
+	[MANY] = 24,
 };
 
 enum {
@@ -112,32 +112,29 @@ static uint32_t figure_of(const struct samples *samples)
 	return !best || (before && before < best) ? before : best;
 }
 
-static enum way best_of(const struct choice *choice)
+/* Up to 1 MiB few segments are all there are. */
+static unsigned nr_ways_of(unsigned size_class)
+{
+	return size_class ? NR_WAYS : MANY;
+}
+
+static enum way best_of(const struct choice *choice, unsigned nr_ways)
 {
 	enum way best = WHOLE;
 
-	for (enum way way = FEW; way < NR_WAYS; way++)
+	for (enum way way = FEW; way < nr_ways; way++)
 		if ((uint64_t)figure_of(&choice->ways[way]) * WORTH <
 		    (uint64_t)figure_of(&choice->ways[best]) * 100)
 			best = way;
 	return best;
 }
 
-/* Return: the way of which there are the fewest samples. */
-static enum way rarest_of(const struct choice *choice)
+static bool is_measured(const struct choice *choice, unsigned nr_ways)
 {
-	enum way rarest = WHOLE;
-
-	for (enum way way = FEW; way < NR_WAYS; way++)
-		if (load_relaxed(&choice->ways[way].nr) <
-		    load_relaxed(&choice->ways[rarest].nr))
-			rarest = way;
-	return rarest;
-}
-
-static bool is_measured(const struct choice *choice)
-{
-	return load_relaxed(&choice->ways[rarest_of(choice)].nr) >= SAMPLES;
+	for (enum way way = WHOLE; way < nr_ways; way++)
+		if (load_relaxed(&choice->ways[way].nr) < SAMPLES)
+			return false;
+	return true;
 }
 
 /* What was the best before still is: look more rarely. */
@@ -155,35 +152,37 @@ static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 }
 
 /* Those that are not the best take turns. */
-static enum way next_other(struct choice *choice, enum way best)
+static enum way next_other(struct choice *choice, enum way best,
+			   unsigned nr_ways)
 {
-	uint32_t way = (load_relaxed(&choice->last_tried) + 1) % NR_WAYS;
+	uint32_t way = (load_relaxed(&choice->last_tried) + 1) % nr_ways;
 
 	if (way == best)
-		way = (way + 1) % NR_WAYS;
+		way = (way + 1) % nr_ways;
 	store_relaxed(&choice->last_tried, way);
 	return (enum way)way;
 }
 
-static enum way choose(struct choice *choice)
+static enum way choose(struct choice *choice, unsigned nr_ways)
 {
 	uint32_t nr = load_relaxed(&choice->nr_made) + 1;
 	enum way best;
 
 	store_relaxed(&choice->nr_made, nr);
-	/* Each in turn, and each at every place of rounds of three. */
-	if (unlikely(!is_measured(choice)))
-		return (enum way)((nr + nr / NR_WAYS) % NR_WAYS);
-	best = best_of(choice);
+	/* Each in turn, and each at every place of rounds of as many. */
+	if (unlikely(!is_measured(choice, nr_ways)))
+		return (enum way)((nr + nr / nr_ways) % nr_ways);
+	best = best_of(choice, nr_ways);
 	if (likely((int32_t)(nr - load_relaxed(&choice->next_trial)) < 0))
 		return best;
 	plan_trial(choice, nr, best);
-	return next_other(choice, best);
+	return next_other(choice, best, nr_ways);
 }
 
 unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
 		       struct uaio_trial *ret_trial)
 {
+	unsigned size_class = class_of(bytes);
 	enum way way;
 
 	ret_trial->widths = NULL;
@@ -193,7 +192,8 @@ unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
 	ret_trial->widths = widths_of(file);
 	if (!ret_trial->widths)
 		return 1;
-	way = choose(&ret_trial->widths->choices[is_write][class_of(bytes)]);
+	way = choose(&ret_trial->widths->choices[is_write][size_class],
+		     nr_ways_of(size_class));
 	ret_trial->way = way | (unsigned)is_write << 8;
 	ret_trial->start_ns = uaio_now_ns();
 	return widths_of_ways[way];
