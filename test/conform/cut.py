@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """cut.py --conform PROGRAM --uaio PROGRAM [ROW]...
 
-Runs rows of large direct requests under `uaio run --direct-width 8` and asks
-the statistics how many of the requests were made in segments. What those
-report is compare.py's business.
+Runs rows of large direct requests under `uaio run --direct-width 8`, all of
+them in workers, and asks the statistics how many of the requests were made in
+segments. What those report is compare.py's business.
 
 Exit status: 0, 1, or 77 where there is no direct I/O.
 """
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,7 @@ def count_cut(conform, uaio, row, width):
         out = subprocess.run(
             [uaio, "run", "--direct-width", width,
              f"--stats-json={stats.name}", "--", conform, row],
+            env={**os.environ, "UAIO_FORCE_WORKER": "1"},
             stdout=subprocess.PIPE, text=True, check=True).stdout
         return sum(json.loads(line)["direct"]["cut"] for line in stats), out
 
