@@ -31,6 +31,7 @@ enum {
 	FIRST_CLASS_BITS = 20,
 	/* The best of so many counts; a single one may have been unlucky. */
 	SAMPLES = 4,
+	NR_UNTOUCHED = 8,
 	/* Requests between two trials of what is not the best. */
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
@@ -169,6 +170,9 @@ static enum way choose(struct choice *choice, unsigned nr_ways)
 	enum way best;
 
 	store_relaxed(&choice->nr_made, nr);
+	/* Who makes but a few is not experimented with. */
+	if (unlikely(nr <= NR_UNTOUCHED))
+		return WHOLE;
 	/* Each in turn, and each at every place of rounds of as many. */
 	if (unlikely(!is_measured(choice, nr_ways)))
 		return (enum way)((nr + nr / nr_ways) % nr_ways);
