@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/direct.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
@@ -13,6 +14,8 @@
 
 enum {
 	IOVS_MAX = 1024, /* as many as a request may have */
+
+	RWF_NOAPPEND_ = 0x20, /* newer than the headers of many a machine */
 
 	/* direct->stop: the segment, and below it its result. */
 	STOP_SHIFT = 32,
@@ -111,6 +114,29 @@ static unsigned cut_iovs(const struct uaio_sqe *sqe, uint64_t begin,
  * Making
  */
 
+/*
+ * What was submitted to its place goes there, also if O_APPEND is set meanwhile,
+ * through a duplicate or by another process. (RWF_NOAPPEND; Linux 6.9 knows it.)
+ */
+static int64_t make_write(struct uaio_req *req, struct uaio_sqe *part)
+{
+	static uint32_t is_unknown; /* atomic: the kernel knows no NOAPPEND */
+	int64_t res;
+
+	/* relaxed: who does not know it yet finds out */
+	if (unlikely(load_relaxed(&is_unknown)))
+		return uaio_req_make_part(req, part);
+	part->rw_flags = RWF_NOAPPEND_;
+	res = uaio_req_make_part(req, part);
+	if (likely(res != -EOPNOTSUPP))
+		return res;
+	part->rw_flags = 0; /* as was asked: requests with flags are not cut */
+	res = uaio_req_make_part(req, part);
+	if (res != -EOPNOTSUPP)
+		store_relaxed(&is_unknown, 1);
+	return res;
+}
+
 static int64_t make_segment(const struct uaio_slot *slot)
 {
 	struct uaio_req *req = slot->direct->req;
@@ -125,7 +151,9 @@ static int64_t make_segment(const struct uaio_slot *slot)
 		part.buf = (char *)part.buf + slot->begin;
 		part.len = slot->bytes;
 	}
-	return uaio_req_make_part(req, &part);
+	return uaio_optab[part.op].class == UAIO_CLASS_WRITE
+		       ? make_write(req, &part)
+		       : uaio_req_make_part(req, &part);
 }
 
 /* The first in the file is what counts, whenever it is found. */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "engine/config.h"
@@ -228,6 +229,38 @@ static void destroying_waits_until_it_is_made(void **state)
 	}
 }
 
+/* Linux 6.9 knows RWF_NOAPPEND. */
+static bool has_noappend(void)
+{
+	char byte = 0;
+	struct iovec none = { &byte, 0 };
+
+	return pwritev2(fd, &none, 1, 0, 0x20) == 0;
+}
+
+/* Also of those whose call has not begun. */
+static void it_is_written_in_its_place(void **state)
+{
+	struct stat before, after;
+
+	(void)state;
+	if (!has_noappend())
+		skip();
+	for (unsigned i = 0; i < NR_SHAPES; i++) {
+		if (shapes[i].op != SLOWFS_WRITE)
+			continue;
+		assert_int_equal(fstat(fd, &before), 0);
+		hold_in_segments(&shapes[i]);
+		assert_int_equal(fcntl(fd, F_SETFL, O_DIRECT | O_APPEND), 0);
+		slowfs_release(fs, SLOWFS_WRITE);
+		assert_made(BYTES);
+		assert_int_equal(fcntl(fd, F_SETFL, O_DIRECT), 0);
+		assert_int_equal(fstat(fd, &after), 0);
+		assert_int_equal(after.st_size, before.st_size);
+		fill_file();
+	}
+}
+
 static uint32_t nr_maps; /* atomic */
 
 static bool count_maps(long nr, const long args[6], long *ret_res)
@@ -283,6 +316,7 @@ static int run(void)
 		SEGMENTS_TEST(it_cannot_be_cancelled_once_it_is_made),
 		SEGMENTS_TEST(closing_waits_until_it_is_made),
 		SEGMENTS_TEST(destroying_waits_until_it_is_made),
+		SEGMENTS_TEST(it_is_written_in_its_place),
 		SEGMENTS_TEST(what_it_took_is_given_back),
 	};
 
