@@ -31,7 +31,7 @@ enum {
 	FIRST_CLASS_BITS = 20,
 	/* The best of so many counts; a single one may have been unlucky. */
 	SAMPLES = 4,
-	NR_UNTOUCHED = 8,
+	NR_UNTOUCHED = 4,
 	/* Requests between two trials of what is not the best. */
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
@@ -130,12 +130,19 @@ static enum way best_of(const struct choice *choice, unsigned nr_ways)
 	return best;
 }
 
-static bool is_measured(const struct choice *choice, unsigned nr_ways)
+/*
+ * Return: a way that is still to be measured; NR_WAYS if there is none. Each
+ * comes in turn, and at every place of rounds of as many.
+ */
+static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
+			      uint32_t nr)
 {
-	for (enum way way = WHOLE; way < nr_ways; way++)
-		if (load_relaxed(&choice->ways[way].nr) < SAMPLES)
-			return false;
-	return true;
+	uint32_t way = nr + nr / nr_ways;
+
+	for (unsigned i = 0; i < nr_ways; i++, way++)
+		if (load_relaxed(&choice->ways[way % nr_ways].nr) < SAMPLES)
+			return (enum way)(way % nr_ways);
+	return NR_WAYS;
 }
 
 /* What was the best before still is: look more rarely. */
@@ -167,15 +174,15 @@ static enum way next_other(struct choice *choice, enum way best,
 static enum way choose(struct choice *choice, unsigned nr_ways)
 {
 	uint32_t nr = load_relaxed(&choice->nr_made) + 1;
-	enum way best;
+	enum way best, way;
 
 	store_relaxed(&choice->nr_made, nr);
 	/* Who makes but a few is not experimented with. */
 	if (unlikely(nr <= NR_UNTOUCHED))
 		return WHOLE;
-	/* Each in turn, and each at every place of rounds of as many. */
-	if (unlikely(!is_measured(choice, nr_ways)))
-		return (enum way)((nr + nr / nr_ways) % nr_ways);
+	way = unmeasured_of(choice, nr_ways, nr);
+	if (unlikely(way != NR_WAYS))
+		return way;
 	best = best_of(choice, nr_ways);
 	if (likely((int32_t)(nr - load_relaxed(&choice->next_trial)) < 0))
 		return best;
