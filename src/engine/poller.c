@@ -42,19 +42,6 @@ void uaio_pollers_init(void)
 	store_relaxed(&pollers.has_no_pwait2, 0);
 }
 
-void uaio_poller_init(struct uaio_poller *poller)
-{
-	/* The lock stays as it is: one of the life before may be about to look. */
-	poller->epoll = poller->wake = -1;
-	store_relaxed(&poller->is_open, 0);
-	poller->side = 0;
-	store_relaxed(&poller->nr_waiting[0], 0);
-	store_relaxed(&poller->nr_waiting[1], 0);
-	/* relaxed: who left a wait behind long ago is told apart by it */
-	store_relaxed(&poller->life, load_relaxed(&poller->life) + 1);
-	list_init(&poller->node);
-}
-
 static void lock(struct uaio_poller *poller)
 {
 	uaio_lock(&poller->lock, UAIO_RANK_POLLER);
@@ -63,6 +50,21 @@ static void lock(struct uaio_poller *poller)
 static void unlock(struct uaio_poller *poller)
 {
 	uaio_unlock(&poller->lock, UAIO_RANK_POLLER);
+}
+
+void uaio_poller_init(struct uaio_poller *poller)
+{
+	/* Under the lock as it is: one of the life before may be about to look. */
+	lock(poller);
+	poller->epoll = poller->wake = -1;
+	store_relaxed(&poller->is_open, 0);
+	poller->side = 0;
+	store_relaxed(&poller->nr_waiting[0], 0);
+	store_relaxed(&poller->nr_waiting[1], 0);
+	/* relaxed: who left a wait behind long ago is told apart by it */
+	store_relaxed(&poller->life, load_relaxed(&poller->life) + 1);
+	list_init(&poller->node);
+	unlock(poller);
 }
 
 static int ctl(int epoll, int op, int fd, uint32_t events, uint64_t data)
