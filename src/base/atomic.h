@@ -54,4 +54,18 @@
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
+/*
+ * relaxed, of memory that may by now be something else, which others write by
+ * plain stores: a hint, and who asks for it proves what it led to. The thread
+ * sanitizer, which would take that for a race, is not told.
+ */
+#ifdef __SANITIZE_THREAD__
+__attribute__((no_sanitize_thread, noinline))
+#endif
+static inline uint32_t
+load_hint(const uint32_t *p)
+{
+	return load_relaxed(p);
+}
+
 #endif /* UAIO_BASE_ATOMIC_H */

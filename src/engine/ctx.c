@@ -86,8 +86,11 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 		(const struct uaio_ring_map *)(uintptr_t)handle;
 
 	if (likely(uaio_ringmem_contains(handle)))
-		/* relaxed: any value will do, it is the client's to write */
-		return uaio_ctxtab_find(&ctxs.table, load_relaxed(&map->id));
+		/*
+		 * Any value will do: it is the client's to write, and of a handle
+		 * that is over it is in the middle of another ring.
+		 */
+		return uaio_ctxtab_find(&ctxs.table, load_hint(&map->id));
 	/* relaxed: set before the client can know the new address */
 	if (load_relaxed(&ctxs.nr_moved))
 		return find_elsewhere(handle);
