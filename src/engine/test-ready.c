@@ -188,6 +188,7 @@ enum { NR_EPOLL_PWAIT2 = 441 };
  * epoll, and the thread is about to wait there. The first such wait is held.
  */
 static struct {
+	uint32_t number; /* atomic: a thread may still be in the hook before */
 	uint32_t is_armed;  /* atomic */
 	uint32_t is_known;  /* atomic */
 	uint32_t has_begun; /* atomic */
@@ -200,7 +201,8 @@ static bool hold_poll(long nr, const long args[6], long *ret_res)
 
 	(void)ret_res;
 	/* The one thread, about to wait, knows the number by now. */
-	if (nr == SYS_epoll_ctl && (int)args[2] == ends[0])
+	if (nr == SYS_epoll_ctl &&
+	    (uint32_t)args[2] == load_relaxed(&interval.number))
 		store_relaxed(&interval.is_known, 1);
 	if (nr != NR_EPOLL_PWAIT2 || !load_relaxed(&interval.is_known) ||
 	    !__atomic_compare_exchange_n(&interval.is_armed, &armed, 0, false,
@@ -219,6 +221,7 @@ static bool is_set(void *arg)
 
 static void arm_interval(void)
 {
+	store_relaxed(&interval.number, (uint32_t)ends[0]);
 	store_relaxed(&interval.is_known, 0);
 	store_relaxed(&interval.has_begun, 0);
 	store_relaxed(&interval.may_go_on, 0);
