@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fio
-from harness import (Disproved, Places, Progress, Series, Spread,
-                     VariantFailed, alternate, cleanup, file_system_of,
-                     machine_facts, print_table, short)
+from harness import (Disproved, Progress, Rounds, Series, VariantFailed,
+                     alternate, cleanup)
+from machine import Places, file_system_of, machine_facts
+from rows import Spread, print_table, short
 
 PAIRS = 5
 SHM = Path("/dev/shm")
@@ -97,7 +98,7 @@ class Demo:
             {name: lambda name=name: fio.measure(self.bench, job,
                                                  self.variants[name])
              for name in self.names},
-            self.pairs, None, self.progress, job.title)
+            Rounds(self.pairs), None, self.progress, job.title)
         for file in self.directory.glob(f"{job.file}.*"):
             file.unlink()
         rates = [self._rate(name, series.get(name)) for name in (KERNEL, UAIO)]

@@ -11,10 +11,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from harness import (Disproved, Goal, Row, Sample, Series, VariantFailed,
-                     alternate, control_of, print_markdown, row_of, short)
+from harness import Disproved, Sample, Series, VariantFailed, alternate
 from programs import Programs
 from proof import Check, prove
+from rows import Goal, Row, control_of, print_markdown, row_of, short
 
 WHOLE, PREFIX, MALLOC = "whole", "prefix", "malloc"
 VARIANTS = {WHOLE: "all of it cleared", PREFIX: "prefix cleared, as uaio does",
@@ -162,7 +162,7 @@ def set_up_rows(programs: Programs) -> tuple[list[Row], dict[str, Series]]:
     timed = alternate(
         {name: lambda name=name: _measure(programs, name)
          for name in VARIANTS},
-        programs.pairs, WHOLE, programs.progress, "dio: set-up")
+        programs.rounds, WHOLE, programs.progress, "dio: set-up")
     counted = _counted_series(programs)
     _print(timed, counted)
     return _rows(timed, counted), timed

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import fio
 from descriptor import PREFIX, WHOLE, set_up_rows
-from harness import (Goal, Row, Sample, Series,
-                     VariantFailed, alternate, control_of, file_system_of,
-                     print_markdown, row_of, short)
+from harness import Sample, Series, VariantFailed, alternate
+from machine import file_system_of
 from programs import Programs
 from proof import Check, prove
+from rows import Goal, Row, control_of, print_markdown, row_of, short
 
 SEGMENT_BYTES = 64 * 4096
 MIB = 1 << 20
@@ -233,7 +233,7 @@ def _disk_series(programs: Programs, mib: int,
     return alternate(
         {name: lambda name=name: _measure(place, job, name, mib)
          for name in names},
-        programs.pairs, KERNEL, programs.progress, f"dio: {job.title}")
+        programs.rounds, KERNEL, programs.progress, f"dio: {job.title}")
 
 
 def _cut_row(series: Series, title: str) -> Row:
@@ -345,7 +345,7 @@ def _slow_series(programs: Programs, calls: str) -> dict[str, Series]:
     return alternate(
         {name: lambda name=name: _measure(place, job, name, SLOW_MIB)
          for name in SLOW_VARIANTS},
-        programs.pairs, SERIAL, programs.progress, f"dio: slow, {calls}")
+        programs.rounds, SERIAL, programs.progress, f"dio: slow, {calls}")
 
 
 def _slow_rows(series: dict[str, Series], calls: str) -> list[Row]:
@@ -436,7 +436,7 @@ def _fio_rows(programs: Programs) -> tuple[list[Row], dict[str, Series]]:
     return rows + _slow_file_rows(programs), reads
 
 
-def dio_rows(programs: Programs) -> list[Row]:
+def dio_results(programs: Programs) -> list[Row]:
     """The set-up, the disk and what is slow."""
     rows, set_up = set_up_rows(programs)
     fio_rows, reads = _fio_rows(programs)

@@ -24,8 +24,9 @@ import struct
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness import (Disproved, Finished, Goal, Places, Row, Sample, Series,
-                     VariantFailed, control_of, file_system_of, row_of, run)
+from harness import Disproved, Finished, Sample, Series, VariantFailed, run
+from machine import Places, file_system_of
+from rows import Goal, Row, control_of, row_of
 
 FLOOR_LINE_BYTES = 64
 """floor.c counts the requests of each context in a line of its own."""

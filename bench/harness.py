@@ -14,8 +14,6 @@ the whole run fails.
 from __future__ import annotations
 
 import atexit
-import datetime
-import json
 import os
 import shutil
 import signal
@@ -29,9 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ENOUGH_PAIRS = 9
-CONTROL_BAND = (0.95, 1.05)
 CHILD_TIMEOUT_S = 600
+INTERRUPTED = "interrupted"
 
 
 class VariantFailed(Exception):
@@ -42,94 +39,68 @@ class Disproved(Exception):
     """A variant did not run what it was said to run."""
 
 
-# --- where everything is ----------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Places:
-    """The command, and the programs and libraries of this folder: in a build
-    tree, or where they were installed."""
-
-    uaio: Path
-    helpers: Path
-
-    @classmethod
-    def of_build(cls, build: Path) -> Places:
-        return cls(build / "uaio", build / "bench")
-
-
-# --- the machine ------------------------------------------------------------
-
-
-def file_system_of(path: Path) -> str:
-    """The type of the file system a path is on, as its mount table says."""
-    best, kind = "", "unknown"
-    where = str(path.resolve())
-    try:
-        mounts = Path("/proc/self/mounts").read_text()
-    except OSError:
-        return kind
-    for line in mounts.splitlines():
-        _, mount, this_kind = line.split()[:3]
-        mount = mount.replace("\\040", " ")
-        inside = where == mount or where.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, this_kind
-    return kind
-
-
-def first_line(argv: list[str]) -> str:
-    """The first line a command prints, or nothing if it cannot be run."""
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.partition("\n")[0].strip()
-
-
-def cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("model name", "CPU part")):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return os.uname().machine
-
-
-def machine_facts() -> dict:
-    """What each row says about where it was measured."""
-    here = str(Path(__file__).resolve().parent)
-    return {
-        "cpu": cpu_model(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "kernel": os.uname().release,
-        "fio": first_line(["fio", "--version"]).removeprefix("fio-"),
-        "commit": first_line(["git", "-C", here, "describe", "--always",
-                              "--dirty", "--abbrev=12", "--exclude=*"]),
-        "date": datetime.datetime.now(datetime.timezone.utc)
-                .isoformat(timespec="seconds"),
-        "load": os.getloadavg()[0],
-    }
-
-
 # --- progress ---------------------------------------------------------------
 
 
 class Progress:
-    """One line on the terminal, rewritten; nothing where there is none."""
+    """One line on the terminal, rewritten: a bar, the time left and what is
+    being measured. Nothing where there is no terminal.
+
+    The time left is what the parts not begun are expected to take, at the pace
+    of those that are over, and the rest of the one that is being measured.
+    """
+
+    BAR = 20
 
     def __init__(self) -> None:
         self.on = sys.stderr.isatty()
+        self._left: dict[str, float] = {}
+        self._part = ""
+        self._begun = self._entered = time.monotonic()
+        self._expected_s = self._took_s = 0.0
+        """Of the parts that are over."""
+
+    def begin(self, seconds: dict[str, float]) -> None:
+        """What there is to be measured, and how long each is expected to take."""
+        self._left = dict(seconds)
+        self._begun = time.monotonic()
+
+    def enter(self, part: str) -> None:
+        """A part begins, and the one before is over."""
+        now = time.monotonic()
+        if self._part:
+            self._expected_s += self._left.pop(self._part, 0)
+            self._took_s += now - self._entered
+        self._part, self._entered = part, now
+
+    def left_s(self) -> float:
+        pace = self._took_s / self._expected_s if self._expected_s else 1.0
+        left = {part: pace * expected for part, expected in self._left.items()}
+        this = left.pop(self._part, 0.0) - (time.monotonic() - self._entered)
+        return sum(left.values()) + max(this, 0.0)
+
+    def _bar(self) -> str:
+        left, gone = self.left_s(), time.monotonic() - self._begun
+        part = gone / (gone + left) if gone + left else 0.0
+        full = round(part * self.BAR)
+        return (f"[{'#' * full}{'.' * (self.BAR - full)}] {100 * part:.0f} %, "
+                f"{_duration(left)} left   ")
 
     def show(self, text: str) -> None:
         if self.on:
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write("\r\x1b[K" + text[:width])
+            bar = self._bar() if self._left else ""
+            sys.stderr.write("\r\x1b[K" + (bar + text)[:width])
             sys.stderr.flush()
 
     def clear(self) -> None:
-        self.show("")
+        if self.on:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 # --- what must be undone ----------------------------------------------------
@@ -147,6 +118,10 @@ class Cleanup:
 
     def __init__(self) -> None:
         self.child: int | None = None
+        self.may_finish = False
+        """The first SIGINT does not end the program: what runs is killed, and
+        nothing more begins. What was measured can be told then."""
+        self.is_interrupted = False
         self._undo: list[Callable[[], None]] = []
         atexit.register(self.run)
         for number in SIGNALS:
@@ -173,8 +148,13 @@ class Cleanup:
         self.add(lambda: shutil.rmtree(path, ignore_errors=True))
         return path
 
-    @staticmethod
-    def _on_signal(number: int, _frame: object) -> None:
+    def _on_signal(self, number: int, _frame: object) -> None:
+        if (number == signal.SIGINT and self.may_finish
+                and not self.is_interrupted):
+            self.is_interrupted = True
+            if self.child is not None:
+                _kill_below(self.child)
+            return
         # What atexit registered runs on the way out.
         sys.exit(128 + number)
 
@@ -283,6 +263,8 @@ def clean_environment(extra: dict[str, str] | None = None) -> dict[str, str]:
 def run(argv: list[str], env: dict[str, str] | None = None,
         markers: frozenset[str] = frozenset(), cwd: Path | None = None) -> Finished:
     """Run a program to its end. It gets a clean environment and `env`."""
+    if cleanup.is_interrupted:
+        raise VariantFailed(INTERRUPTED)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         child = subprocess.Popen(
@@ -299,6 +281,8 @@ def run(argv: list[str], env: dict[str, str] | None = None,
         if watcher.timed_out:
             raise VariantFailed(f"took more than {CHILD_TIMEOUT_S} s: "
                                 + " ".join(argv))
+        if cleanup.is_interrupted:
+            raise VariantFailed(INTERRUPTED)
         out.seek(0)
         err.seek(0)
         return Finished(
@@ -349,252 +333,56 @@ class Series:
 CONTROL = "control"
 
 
-def alternate(variants: dict[str, Callable[[], Sample]], pairs: int,
+@dataclass(frozen=True)
+class Rounds:
+    """How often everything is run: so many times measured, after some that are
+    thrown away."""
+
+    measured: int
+    warm_up: int = 1
+
+
+def alternate(variants: dict[str, Callable[[], Sample]], rounds: Rounds,
               control: str | None, progress: Progress,
               title: str) -> dict[str, Series]:
-    """Run the variants in turn, one round to warm up and then `pairs` more.
+    """Run the variants in turn, in rounds.
 
     `control` names the variant that is run again at the end of each round. A
-    variant that fails is left out from then on.
+    variant that fails is left out from then on. A round that was interrupted
+    does not count.
     """
     todo = dict(variants)
     if control in variants:
         todo[CONTROL] = variants[control]
     series = {name: Series() for name in todo}
-    for number in range(pairs + 1):
-        for name, measure in todo.items():
-            stage = f"pair {number} of {pairs}" if number else "warm-up"
-            progress.show(f"{title}: {stage}, {name}")
-            if series[name].failure:
-                continue
-            try:
-                sample = measure()
-            except VariantFailed as why:
-                series[name] = Series(failure=str(why))
-                continue
-            except Disproved as why:
-                series[name] = Series(failure=str(why), is_disproved=True)
-                continue
-            if number:
+    for number in range(1 - rounds.warm_up, rounds.measured + 1):
+        stage = f"round {number} of {rounds.measured}" if number > 0 \
+            else "warm-up"
+        samples = _round(todo, series, progress, f"{title}: {stage}")
+        if cleanup.is_interrupted:
+            break
+        if number > 0:
+            for name, sample in samples.items():
                 series[name].samples.append(sample)
     progress.clear()
+    for each in series.values():
+        if not each.samples and not each.failure:
+            each.failure = INTERRUPTED
     return series
 
 
-@dataclass
-class Spread:
-    median: float
-    min: float
-    max: float
-
-    @classmethod
-    def of(cls, values: list[float]) -> Spread | None:
-        if not values:
-            return None
-        return cls(statistics.median(values), min(values), max(values))
-
-    @classmethod
-    def of_ratios(cls, ours: list[float], theirs: list[float]) -> Spread | None:
-        return cls.of([a / b for a, b in zip(ours, theirs, strict=True) if b])
-
-    def __str__(self) -> str:
-        digits = 2 if self.max < 100 else 0
-        return (f"{self.median:.{digits}f} "
-                f"({self.min:.{digits}f}–{self.max:.{digits}f})")
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What is promised of a ratio, or of the subject's own figure."""
-
-    bound: float
-    at_least: bool = True
-    of: str = "ratio"
-
-    def is_met(self, value: float) -> bool:
-        return value >= self.bound if self.at_least else value <= self.bound
-
-    def __str__(self) -> str:
-        sign = "≥" if self.at_least else "≤"
-        unit = "x" if self.of == "ratio" else ""
-        return f"{sign} {self.bound:g}{unit}"
-
-
-def verdict(goal: Goal | None, value: Spread | None, pairs: int,
-            control: Spread | None, is_timing: bool, is_proven: bool) -> str:
-    """README.md explains each of them."""
-    if value is None:
-        return "not measured"
-    if not is_proven:
-        return "unproven"
-    if goal is None:
-        return "no goal"
-    if is_timing:
-        if pairs < ENOUGH_PAIRS:
-            return "too few pairs"
-        if control is None:
-            return "no control"
-        low, high = CONTROL_BAND
-        if not low <= control.median <= high:
-            return "too noisy here"
-    return "met" if goal.is_met(value.median) else "missed"
-
-
-@dataclass
-class Row:
-    """One line of the report; README.md documents its JSON form."""
-
-    name: str
-    title: str
-    figure: str
-    unit: str
-    peer: str
-    subject: str = "uaio"
-    goal: Goal | None = None
-    peer_values: list[float] = field(default_factory=list)
-    subject_values: list[float] = field(default_factory=list)
-    control: Spread | None = None
-    is_timing: bool = True
-    proofs: dict[str, str | None] = field(default_factory=dict)
-    note: str = ""
-    is_disproved: bool = False
-    file_system: str = ""
-    is_quiet: bool = False
-    """Written, but not printed with the others: it stands in a table."""
-    cpu_s_per_io: dict[str, list[float]] = field(default_factory=dict)
-    """Of the subject and the peer, in the same rounds."""
-
-    def pairs(self) -> int:
-        return len(self.subject_values)
-
-    def ratio(self) -> Spread | None:
-        if not self.subject_values or not self.peer_values:
-            return None
-        return Spread.of_ratios(self.subject_values, self.peer_values)
-
-    def verdict(self) -> str:
-        if self.is_disproved:
-            return "disproved"
-        goal_is_ratio = self.goal is None or self.goal.of == "ratio"
-        value = self.ratio() if goal_is_ratio and self.peer \
-            else Spread.of(self.subject_values)
-        proven = all(proof is not None for proof in self.proofs.values())
-        return verdict(self.goal, value, self.pairs(), self.control,
-                       self.is_timing, proven)
-
-    def to_json(self, machine: dict) -> dict:
-        def plain(value: object) -> object:
-            return None if value is None else vars(value)
-
-        return {
-            "name": self.name, "title": self.title, "figure": self.figure,
-            "unit": self.unit, "subject": self.subject,
-            "peer": self.peer or None, "pairs": self.pairs(),
-            "subject_values": self.subject_values,
-            "peer_values": self.peer_values, "ratio": plain(self.ratio()),
-            "control": plain(self.control), "goal": plain(self.goal),
-            "verdict": self.verdict(), "proofs": self.proofs,
-            "cpu_s_per_io": self.cpu_s_per_io or None,
-            "note": self.note, "file_system": self.file_system,
-            "machine": machine,
-        }
-
-
-def control_of(series: dict[str, Series], peer: str,
-               figure: str) -> Spread | None:
-    """The ratio of a peer to itself in the same rounds."""
-    again = series.get(CONTROL)
-    if not again or again.failure or series[peer].failure:
-        return None
-    return Spread.of_ratios(again.values(figure), series[peer].values(figure))
-
-
-def row_of(series: dict[str, Series], subject: str, peer: str, figure: str,
-           **about: object) -> Row:
-    """The row that compares one figure of two of the variants measured."""
-    row = Row(figure=figure, subject=subject, peer=peer, **about)
-    ours, theirs = series[subject], series[peer]
-    failures = [f"{name}: {each.failure}" for name, each
-                in ((subject, ours), (peer, theirs)) if each.failure]
-    if failures:
-        row.note = "; ".join(failures)
-        row.is_disproved = ours.is_disproved or theirs.is_disproved
-    else:
-        row.proofs = {subject: ours.proof(), peer: theirs.proof()}
-    row.subject_values = [] if ours.failure else ours.values(figure)
-    row.peer_values = [] if theirs.failure else theirs.values(figure)
-    return row
-
-
-# --- printing ---------------------------------------------------------------
-
-
-def short(value: float) -> str:
-    """A number in the three or four digits that mean something."""
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:.2f} M"
-    if abs(value) >= 1e4:
-        return f"{value / 1e3:.0f} k"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def print_lines(lines: list[list[str]], widths: list[int],
-                right: set[int]) -> None:
-    """Lines in columns; those of `right` end in line."""
-    for line in lines:
-        cells = [cell.rjust(width) if i in right else cell.ljust(width)
-                 for i, (cell, width) in enumerate(zip(line, widths))]
-        print("  ".join(cells).rstrip(), flush=True)
-
-
-def print_table(lines: list[list[str]], right: set[int]) -> None:
-    """The same, the columns as wide as they must be."""
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    print_lines(lines, widths, right)
-
-
-def print_markdown(lines: list[list[str]]) -> None:
-    """The same as Markdown, to be shown elsewhere; figures end in line."""
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    rule = ["-" * width for width in widths]
-    for line in [lines[0], rule, *lines[1:]]:
-        first, *rest = zip(line, widths)
-        cells = [first[0].ljust(first[1]),
-                 *(cell.rjust(width) for cell, width in rest)]
-        print(f"| {' | '.join(cells)} |", flush=True)
-
-
-ROW_HEAD = ["", "figure", "peer", "peer's", "subject's", "ratio (min–max)",
-            "control", "goal", "verdict"]
-ROW_WIDTHS = [4, 40, 14, 7, 9, 19, 7, 7, 15]
-ROW_RIGHT = {3, 4, 5, 6, 7}
-
-
-def print_rows(rows: list[Row]) -> None:
-    """The rows of one measurement; they are printed as they are had."""
-    lines = []
-    for row in rows:
-        if row.is_quiet:
+def _round(todo: dict[str, Callable[[], Sample]], series: dict[str, Series],
+           progress: Progress, stage: str) -> dict[str, Sample]:
+    """Each of the variants that have not failed once."""
+    samples = {}
+    for name, measure in todo.items():
+        if series[name].failure or cleanup.is_interrupted:
             continue
-        theirs = Spread.of(row.peer_values)
-        ours = Spread.of(row.subject_values)
-        ratio = row.ratio()
-        lines.append([
-            row.name, f"{row.title}, {row.unit}", row.peer or "–",
-            short(theirs.median) if theirs else "–",
-            short(ours.median) if ours else "–",
-            str(ratio) if ratio else "–",
-            f"{row.control.median:.2f}" if row.control else "–",
-            str(row.goal) if row.goal else "–",
-            row.verdict()])
-    print_lines(lines, ROW_WIDTHS, ROW_RIGHT)
-    for note in dict.fromkeys(row.note for row in rows if row.note):
-        print(f"      {note}", flush=True)
-
-
-def write_rows(path: Path, rows: list[Row], machine: dict) -> None:
-    """One JSON object a line."""
-    with path.open("w") as file:
-        for row in rows:
-            file.write(json.dumps(row.to_json(machine), ensure_ascii=False))
-            file.write("\n")
+        progress.show(f"{stage}, {name}")
+        try:
+            samples[name] = measure()
+        except (VariantFailed, Disproved) as why:
+            if not cleanup.is_interrupted:
+                series[name] = Series(failure=str(why),
+                                      is_disproved=isinstance(why, Disproved))
+    return samples

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 
-from harness import (Disproved, Goal, Row, Sample, Series, alternate,
-                     control_of, print_table, row_of, short)
+from harness import Disproved, Sample, Series, alternate
 from programs import Programs
 from proof import Check, counted_row, prove
+from rows import Goal, Row, control_of, print_table, row_of, short
 
 PEER = "io_uring"
 SINGLE = ("single", "single+batches")
@@ -138,7 +138,7 @@ def _series_of(programs: Programs, depth: int) -> dict[str, Series]:
     return alternate(
         {name: lambda name=name: _measure(programs, name, depth)
          for name in (PEER, *OURS)},
-        programs.pairs, PEER, programs.progress, f"nop, depth {depth}")
+        programs.rounds, PEER, programs.progress, f"nop, depth {depth}")
 
 
 def _best(series: dict[str, Series], names: tuple[str, ...]) -> str | None:
@@ -232,7 +232,7 @@ def _print_series(all_series: dict[int, dict[str, Series]]) -> None:
         print("  " + ", ".join(line), flush=True)
 
 
-def nop_rows(programs: Programs) -> list[Row]:
+def nop_results(programs: Programs) -> list[Row]:
     """Every variant at every depth, in turn with io_uring."""
     all_series = {depth: _series_of(programs, depth) for depth in _rounds(programs)}
     _print_series(all_series)

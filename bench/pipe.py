@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 
-from harness import (Disproved, Goal, Row, Sample, Series, Spread, alternate,
-                     control_of, print_table, row_of, short)
+from harness import Disproved, Sample, Series, alternate
 from programs import Programs
 from proof import Check, counted_row, prove
+from rows import Goal, Row, Spread, control_of, print_table, row_of, short
 
 WORKER = "worker-for-each"
 CALLER = "caller-runs"
@@ -322,10 +322,10 @@ def _series_of(programs: Programs, names: tuple[str, ...], what: str,
     return alternate(
         {name: lambda name=name: measure(programs, name, *arguments)
          for name in names},
-        programs.pairs, PEER, programs.progress, what)
+        programs.rounds, PEER, programs.progress, what)
 
 
-def pipe_rows(programs: Programs) -> list[Row]:
+def pipe_results(programs: Programs) -> list[Row]:
     """The three works, each with its variants in turn."""
     pipe = _series_of(programs, (*PEERS, *OURS), "pipe", _measure_pipe)
     _print_pipe(pipe)

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import (CONTROL, Disproved, Goal, Places, Progress, Row, Sample,
-                     Series, Spread, VariantFailed, alternate,
-                     clean_environment, control_of, file_system_of,
-                     print_table, row_of, run)
+from harness import (CONTROL, Disproved, Progress, Rounds, Sample, Series,
+                     VariantFailed, alternate, clean_environment, run)
+from machine import Places, file_system_of
+from rows import Goal, Row, Spread, control_of, print_table, row_of
 
 COUNTS = [4 ** power for power in range(8)]
 """1, 4, 16 ... 16384 contexts."""
@@ -37,7 +37,8 @@ class Programs:
 
     places: Places
     disk_dir: Path
-    pairs: int
+    tmpfs_dir: Path
+    rounds: Rounds
     is_quick: bool
     progress: Progress
 
@@ -120,12 +121,12 @@ def _indexes(programs: Programs) -> Sample:
 INDEXES = ["list", "radix", "radix-scattered"]
 
 
-def lookup_rows(programs: Programs) -> list[Row]:
+def lookup_results(programs: Programs) -> list[Row]:
     series = alternate({
         "kernel": lambda: _lookup(programs, [], True),
         "uaio": lambda: _lookup(programs, programs.uaio_run(), False),
         "indexes": lambda: _indexes(programs),
-    }, programs.pairs, None, programs.progress, "lookup")
+    }, programs.rounds, None, programs.progress, "lookup")
     most = str(COUNTS[-1])
     goal = Goal(1.3, at_least=False)
     rows = [_flat_row(series[who], who, most, "1", AGAIN,
@@ -196,19 +197,19 @@ def _turns(programs: Programs, folder: Path, prefix: list[str],
                   if of_kernel else "no context had a ring of the kernel")
 
 
-def contexts_rows(programs: Programs) -> list[Row]:
+def requests_results(programs: Programs) -> list[Row]:
     """uaio against itself with a list in the place of its table."""
     folder = TMPFS if TMPFS.is_dir() else Path(tempfile.gettempdir())
     series = alternate({
         "list": lambda: _turns(programs, folder, programs.with_list(), False),
         "kernel": lambda: _turns(programs, folder, [], True),
         "uaio": lambda: _turns(programs, folder, programs.uaio_run(), False),
-    }, programs.pairs, "list", programs.progress, "contexts")
+    }, programs.rounds, "list", programs.progress, "requests")
 
     def row(figure: str, count: int, title: str, unit: str, peer: str,
             goal: Goal | None) -> Row:
         return row_of(series, "uaio", peer, f"{figure} {count}",
-                      name="contexts", title=f"{title} one of {count}",
+                      name="requests", title=f"{title} one of {count}",
                       unit=unit, goal=goal,
                       control=control_of(series, "list", f"request {count}"),
                       file_system=file_system_of(folder))
@@ -238,7 +239,7 @@ def _print_turns(series: dict[str, Series]) -> None:
 # --- memory: the memory of a context --------------------------------------------
 
 
-def memory_rows(programs: Programs) -> list[Row]:
+def memory_results(programs: Programs) -> list[Row]:
     """Not timings: one run of each is enough, and no control is needed."""
     rows = []
     programs.progress.show("memory")
@@ -290,7 +291,7 @@ def _starts(argv: list[str], proof: str) -> Sample:
     return Sample({"start": statistics.median(times)}, proof)
 
 
-def load_rows(programs: Programs) -> list[Row]:
+def load_results(programs: Programs) -> list[Row]:
     row = Row(name="load", title=f"start of {TRUE}", figure="start", unit="ms",
               peer="plain")
     added = Row(name="load", title="added by uaio run", figure="added",
@@ -310,7 +311,7 @@ def load_rows(programs: Programs) -> list[Row]:
         "plain": lambda: _starts([TRUE], "plain"),
         "uaio": lambda: _starts([*programs.uaio_run(), TRUE], proof),
     }
-    series = alternate(measures, programs.pairs, "plain", programs.progress,
+    series = alternate(measures, programs.rounds, "plain", programs.progress,
                        "load")
     row.note = series["uaio"].failure or ""
     if not row.note:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness import Disproved, Row, Series
+from harness import Disproved, Series
+from rows import Row
 
 
 @dataclass(frozen=True)

@@ -8,35 +8,56 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
-import shutil
+import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import dio
 import fio
+import jobs
 import nop
 import pipe
 import programs
-from harness import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Places,
-                     Progress, Row, VariantFailed, alternate, cleanup,
-                     file_system_of, machine_facts, print_lines, print_rows,
-                     write_rows)
+from harness import Progress, Rounds, VariantFailed, cleanup
+from machine import Places, file_system_of, machine_facts
+from rows import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Row, Table,
+                  print_lines, print_rows, print_tables, write_results)
 
-PROGRAMS = {
-    "nop": nop.nop_rows,
-    "pipe": pipe.pipe_rows,
-    "dio": dio.dio_rows,
-    "lookup": programs.lookup_rows,
-    "contexts": programs.contexts_rows,
-    "memory": programs.memory_rows,
-    "load": programs.load_rows,
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What can be named on the command line."""
+
+    measure: Callable[[programs.Programs], list[Row | Table]]
+    round_s: float
+    """About what a round of it takes, for the time left; and of --quick."""
+    quick_s: float
+
+    def expected_s(self, rounds: Rounds, is_quick: bool) -> float:
+        return self.quick_s if is_quick else self.round_s * (
+            rounds.measured + rounds.warm_up)
+
+
+PARTS = {
+    **{job.name: Part(functools.partial(jobs.job_results, job=job), 17, 5)
+       for job in fio.JOBS},
+    "nop": Part(nop.nop_results, 18, 6),
+    "pipe": Part(pipe.pipe_results, 30, 8),
+    "dio": Part(dio.dio_results, 90, 12),
+    "lookup": Part(programs.lookup_results, 15, 10),
+    "requests": Part(programs.requests_results, 5, 5),
+    "memory": Part(programs.memory_results, 0.1, 1),
+    "load": Part(programs.load_results, 1, 1),
 }
-QUICK_PAIRS = 2
-QUICK = {"many-tmpfs": {"loops": 5}, "many-disk": {"loops": 3}, "cold-read-32": {"size": "64m"},
-         "direct-read-32": {"size": "64m"}, "direct-write-32": {"size": "64m"}}
-"""What --quick makes smaller, to see that everything runs."""
+GROUPS = {
+    "fio": [job.name for job in fio.JOBS],
+    "contexts": ["lookup", "requests", "memory"],
+}
+"""Names for several parts."""
+QUICK_PAIRS = 1
 
 
 class Parser(argparse.ArgumentParser):
@@ -78,21 +99,24 @@ def places_of(args: argparse.Namespace, parser: Parser) -> Places:
     return places
 
 
-def arguments() -> argparse.Namespace:
-    names = [*(job.name for job in fio.JOBS), *PROGRAMS]
-    parser = parser_of(names)
-    args = parser.parse_args()
-    unknown = set(args.names) - set(names)
+def parts_of(names: list[str], parser: Parser) -> list[str]:
+    """The parts that were named, each once, in the order of the parts."""
+    unknown = set(names) - set(PARTS) - set(GROUPS)
     if unknown:
         parser.error(f"no such row: {' '.join(sorted(unknown))}")
-    args.names = args.names or names
+    wanted = {part for name in names for part in GROUPS.get(name, [name])}
+    return [part for part in PARTS if part in (wanted or PARTS)]
+
+
+def arguments() -> argparse.Namespace:
+    parser = parser_of([*GROUPS, *PARTS])
+    args = parser.parse_args()
+    args.names = parts_of(args.names, parser)
     if args.pairs is None:
         args.pairs = QUICK_PAIRS if args.quick else ENOUGH_PAIRS
     if args.pairs < 1:
         parser.error("--pairs must be at least 1")
     args.places = places_of(args, parser)
-    if not set(args.names) <= set(PROGRAMS) and not shutil.which("fio"):
-        parser.error("fio is not installed")
     args.dir = args.dir or args.build or Path(
         os.environ.get("TMPDIR", "/var/tmp"))
     if not args.dir.is_dir():
@@ -105,58 +129,72 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def fio_rows(bench: fio.Bench, job: fio.Job, pairs: int,
-             progress: Progress) -> list[Row]:
-    if job.on_tmpfs and file_system_of(programs.TMPFS) != "tmpfs":
-        return [Row(name=job.name, title=job.title, figure="I/O", unit="I/O/s",
-                    peer="kernel", note=f"no tmpfs on {programs.TMPFS}")]
-    progress.show(f"{job.name}: laying out its files")
-    try:
-        fio.lay_out(bench, job)
-    except VariantFailed as why:
-        return [Row(name=job.name, title=job.title, figure="I/O", unit="I/O/s",
-                    peer="kernel", note=str(why))]
-    known = fio.variants(bench)
-    series = alternate(
-        {name: lambda name=name: fio.measure(bench, job, known[name])
-         for name in fio.peers_of(job)},
-        pairs, "kernel", progress, job.name)
-    return fio.rows_of(bench, job, series)
+def programs_of(args: argparse.Namespace,
+                progress: Progress) -> programs.Programs:
+    in_memory = programs.TMPFS if programs.TMPFS.is_dir() \
+        else Path(tempfile.gettempdir())
+    return programs.Programs(
+        places=args.places,
+        disk_dir=cleanup.temp_dir(args.dir),
+        tmpfs_dir=cleanup.temp_dir(in_memory),
+        rounds=Rounds(args.pairs, warm_up=0 if args.quick else 1),
+        is_quick=args.quick,
+        progress=progress)
+
+
+def print_machine(machine: dict, wanted: programs.Programs) -> None:
+    versions = [f"{name} {machine[name] or 'missing'}"
+                for name in ("fio", "libaio", "liburing")]
+    print(f"uaio {machine['commit'] or 'of an unknown commit'}   "
+          f"{'   '.join(versions)}   {machine['cpus']} CPUs "
+          f"({machine['cpu']})   Linux {machine['kernel']}   "
+          f"{file_system_of(wanted.disk_dir)} and "
+          f"{file_system_of(wanted.tmpfs_dir)}   {machine['date']}",
+          flush=True)
+
+
+def measure(args: argparse.Namespace, wanted: programs.Programs,
+            write: Callable[[list[Row | Table]], None]) -> list[Row | Table]:
+    """Every part in turn; what there is, is printed and written after each."""
+    results: list[Row | Table] = []
+    print_lines([ROW_HEAD], ROW_WIDTHS, ROW_RIGHT)
+    for name in args.names:
+        wanted.progress.enter(name)
+        try:
+            new = PARTS[name].measure(wanted)
+        except VariantFailed as why:
+            new = [Row(name=name, title=name, figure=name, unit="", peer="",
+                       note=str(why))]
+        wanted.progress.clear()
+        print_tables([each for each in new if isinstance(each, Table)])
+        print_rows([each for each in new if isinstance(each, Row)])
+        results += new
+        write(results)
+        if cleanup.is_interrupted:
+            break
+    return results
 
 
 def main() -> int:
     args = arguments()
-    progress = Progress()
     machine = machine_facts()
-    bench = fio.Bench(
-        places=args.places,
-        disk_dir=cleanup.temp_dir(args.dir),
-        tmpfs_dir=cleanup.temp_dir(programs.TMPFS if programs.TMPFS.is_dir()
-                                   else Path(tempfile.gettempdir())),
-        runtime_s=1.0 if args.quick else 3.0)
-    print(f"uaio {machine['commit'] or 'of an unknown commit'}   "
-          f"fio {machine['fio'] or 'missing'}   {machine['cpus']} CPUs "
-          f"({machine['cpu']})   Linux {machine['kernel']}   "
-          f"{file_system_of(bench.disk_dir)} and tmpfs   {machine['date']}",
-          flush=True)
+    wanted = programs_of(args, Progress())
+    print_machine(machine, wanted)
+    wanted.progress.begin({
+        name: PARTS[name].expected_s(wanted.rounds, args.quick)
+        for name in args.names})
+    cleanup.may_finish = True
 
-    print_lines([ROW_HEAD], ROW_WIDTHS, ROW_RIGHT)
-    rows: list[Row] = []
-    wanted = programs.Programs(
-        args.places, bench.disk_dir, args.pairs, args.quick, progress)
-    for name in args.names:
-        if name in PROGRAMS:
-            new = PROGRAMS[name](wanted)
-        else:
-            job = fio.job_named(name)
-            if args.quick:
-                job = dataclasses.replace(job, **QUICK.get(name, {}))
-            new = fio_rows(bench, job, args.pairs, progress)
-        print_rows(new)
-        rows += new
+    def write(results: list[Row | Table]) -> None:
         if args.json:
-            write_rows(args.json, rows, machine)
-    return 1 if any(row.is_disproved for row in rows) else 0
+            write_results(args.json, results, machine)
+
+    results = measure(args, wanted, write)
+    if cleanup.is_interrupted:
+        print("uaio: bench: interrupted; the above is what was measured",
+              file=sys.stderr)
+        return 128 + signal.SIGINT
+    return 1 if any(each.is_disproved for each in results) else 0
 
 
 if __name__ == "__main__":

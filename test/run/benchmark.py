@@ -9,14 +9,21 @@ from harness import expect
 
 VERDICTS = ("no goal", "unproven", "too few pairs", "not measured", "met",
             "missed")  # a count has a verdict after one round
-KEYS = {"name", "title", "figure", "unit", "subject", "peer", "pairs",
+KEYS = {"kind", "name", "title", "figure", "unit", "subject", "peer", "pairs",
         "subject_values", "peer_values", "ratio", "control", "goal", "verdict",
         "proofs", "cpu_s_per_io", "note", "file_system", "machine"}
 
 
-def rows_of(path):
+def results_of(path):
+    """What was written, by kind."""
     with open(path) as file:
-        return [json.loads(line) for line in file]
+        results = [json.loads(line) for line in file]
+    return {kind: [each for each in results if each["kind"] == kind]
+            for kind in ("row", "table")}
+
+
+def rows_of(path):
+    return results_of(path)["row"]
 
 
 def bench_of(tool, row):

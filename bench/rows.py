@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: MIT
+"""What measurements become: rows, which compare two variants and have a verdict,
+and tables, which have every variant under everything that was varied.
+
+README.md documents the JSON form of both.
+"""
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import CONTROL, Series
+
+ENOUGH_PAIRS = 9
+CONTROL_BAND = (0.95, 1.05)
+
+
+# --- ratios -----------------------------------------------------------------
+
+
+@dataclass
+class Spread:
+    median: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread | None:
+        if not values:
+            return None
+        return cls(statistics.median(values), min(values), max(values))
+
+    @classmethod
+    def of_ratios(cls, ours: list[float], theirs: list[float]) -> Spread | None:
+        return cls.of([a / b for a, b in zip(ours, theirs, strict=True) if b])
+
+    def __str__(self) -> str:
+        digits = 2 if self.max < 100 else 0
+        return (f"{self.median:.{digits}f} "
+                f"({self.min:.{digits}f}–{self.max:.{digits}f})")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is promised of a ratio, or of the subject's own figure."""
+
+    bound: float
+    at_least: bool = True
+    of: str = "ratio"
+
+    def is_met(self, value: float) -> bool:
+        return value >= self.bound if self.at_least else value <= self.bound
+
+    def __str__(self) -> str:
+        sign = "≥" if self.at_least else "≤"
+        unit = "x" if self.of == "ratio" else ""
+        return f"{sign} {self.bound:g}{unit}"
+
+
+def verdict(goal: Goal | None, value: Spread | None, pairs: int,
+            control: Spread | None, is_timing: bool, is_proven: bool) -> str:
+    """README.md explains each of them."""
+    if value is None:
+        return "not measured"
+    if not is_proven:
+        return "unproven"
+    if goal is None:
+        return "no goal"
+    if is_timing:
+        if pairs < ENOUGH_PAIRS:
+            return "too few pairs"
+        if control is None:
+            return "no control"
+        low, high = CONTROL_BAND
+        if not low <= control.median <= high:
+            return "too noisy here"
+    return "met" if goal.is_met(value.median) else "missed"
+
+
+@dataclass
+class Row:
+    """One line of the report; README.md documents its JSON form."""
+
+    name: str
+    title: str
+    figure: str
+    unit: str
+    peer: str
+    subject: str = "uaio"
+    goal: Goal | None = None
+    peer_values: list[float] = field(default_factory=list)
+    subject_values: list[float] = field(default_factory=list)
+    control: Spread | None = None
+    is_timing: bool = True
+    proofs: dict[str, str | None] = field(default_factory=dict)
+    note: str = ""
+    is_disproved: bool = False
+    file_system: str = ""
+    is_quiet: bool = False
+    """Written, but not printed with the others: it stands in a table."""
+    cpu_s_per_io: dict[str, list[float]] = field(default_factory=dict)
+    """Of the subject and the peer, in the same rounds."""
+
+    def pairs(self) -> int:
+        return len(self.subject_values)
+
+    def ratio(self) -> Spread | None:
+        if not self.subject_values or not self.peer_values:
+            return None
+        return Spread.of_ratios(self.subject_values, self.peer_values)
+
+    def verdict(self) -> str:
+        if self.is_disproved:
+            return "disproved"
+        goal_is_ratio = self.goal is None or self.goal.of == "ratio"
+        value = self.ratio() if goal_is_ratio and self.peer \
+            else Spread.of(self.subject_values)
+        proven = all(proof is not None for proof in self.proofs.values())
+        return verdict(self.goal, value, self.pairs(), self.control,
+                       self.is_timing, proven)
+
+    def to_json(self, machine: dict) -> dict:
+        def plain(value: object) -> object:
+            return None if value is None else vars(value)
+
+        return {
+            "kind": "row", "name": self.name, "title": self.title, "figure": self.figure,
+            "unit": self.unit, "subject": self.subject,
+            "peer": self.peer or None, "pairs": self.pairs(),
+            "subject_values": self.subject_values,
+            "peer_values": self.peer_values, "ratio": plain(self.ratio()),
+            "control": plain(self.control), "goal": plain(self.goal),
+            "verdict": self.verdict(), "proofs": self.proofs,
+            "cpu_s_per_io": self.cpu_s_per_io or None,
+            "note": self.note, "file_system": self.file_system,
+            "machine": machine,
+        }
+
+
+def control_of(series: dict[str, Series], peer: str,
+               figure: str) -> Spread | None:
+    """The ratio of a peer to itself in the same rounds."""
+    again = series.get(CONTROL)
+    if not again or again.failure or series[peer].failure:
+        return None
+    return Spread.of_ratios(again.values(figure), series[peer].values(figure))
+
+
+def row_of(series: dict[str, Series], subject: str, peer: str, figure: str,
+           **about: object) -> Row:
+    """The row that compares one figure of two of the variants measured."""
+    row = Row(figure=figure, subject=subject, peer=peer, **about)
+    ours, theirs = series[subject], series[peer]
+    failures = [f"{name}: {each.failure}" for name, each
+                in ((subject, ours), (peer, theirs)) if each.failure]
+    if failures:
+        row.note = "; ".join(failures)
+        row.is_disproved = ours.is_disproved or theirs.is_disproved
+    else:
+        row.proofs = {subject: ours.proof(), peer: theirs.proof()}
+    row.subject_values = [] if ours.failure else ours.values(figure)
+    row.peer_values = [] if theirs.failure else theirs.values(figure)
+    return row
+
+
+# --- tables -----------------------------------------------------------------
+
+
+@dataclass
+class Table:
+    """One figure of every variant, under everything that was varied; what a
+    report shows as a table and a plot. README.md documents its JSON form."""
+
+    name: str
+    """Of the part and the table, "nop.works": a report knows it by that."""
+    title: str
+    unit: str
+    across: str
+    """What the columns are, "depth"."""
+    columns: list[str | float]
+    lines: dict[str, list[list[float]]] = field(default_factory=dict)
+    """By variant: for each column what was measured, in order of the rounds."""
+    proofs: dict[str, str | None] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    """By variant, why it was not measured."""
+    plot: str = ""
+    """"lines" or "bars", "cdf" (the columns are per cent, the values the
+    unit's), or nothing: a table is enough."""
+    logarithmic: str = ""
+    """Of a plot: "x", "y" or "xy"."""
+    file_system: str = ""
+    is_disproved: bool = False
+
+    def add(self, variant: str, series: Sequence[Series],
+            figures: Sequence[str]) -> None:
+        """A line: for each column a series, or one for all, and in it a
+        figure, or one for all."""
+        width = len(self.columns)
+        columns = list(zip(series if len(series) > 1 else [*series] * width,
+                           figures if len(figures) > 1 else [*figures] * width,
+                           strict=True))
+        self.lines[variant] = [_values(each, figure)
+                               for each, figure in columns]
+        proofs = [each.proof() for each, _ in columns if each.samples]
+        self.proofs[variant] = proofs[-1] \
+            if proofs and None not in proofs else None
+        failures = [each.failure for each, _ in columns if each.failure]
+        if failures:
+            self.notes[variant] = failures[0]
+            self.is_disproved |= any(each.is_disproved for each, _ in columns)
+
+    def median(self, variant: str, column: str | float) -> float | None:
+        values = self.lines.get(variant, [[]] * len(self.columns))[
+            self.columns.index(column)]
+        return statistics.median(values) if values else None
+
+    def to_json(self, machine: dict) -> dict:
+        return {"kind": "table", **vars(self), "machine": machine}
+
+    @classmethod
+    def of_json(cls, said: dict) -> Table:
+        return cls(**{key: value for key, value in said.items()
+                      if key not in ("kind", "machine")})
+
+
+def _values(series: Series, figure: str) -> list[float]:
+    """What there is of a figure; a series that failed has none."""
+    return [] if series.failure else [
+        sample.figures[figure] for sample in series.samples
+        if figure in sample.figures]
+
+
+def print_tables(tables: list[Table]) -> None:
+    for table in tables:
+        head = [f"{table.title}, {table.unit}; {table.across}",
+                *map(_column, table.columns)]
+        lines = [[f"  {variant}", *(_cell(values) for values in columns)]
+                 for variant, columns in table.lines.items()]
+        print_table([head, *lines], set(range(1, len(head))))
+        for variant, why in table.notes.items():
+            print(f"      {variant}: {why}", flush=True)
+
+
+def _column(column: str | float) -> str:
+    return column if isinstance(column, str) else f"{column:g}"
+
+
+def _cell(values: list[float]) -> str:
+    return short(statistics.median(values)) if values else "–"
+
+
+# --- printing ---------------------------------------------------------------
+
+
+def short(value: float) -> str:
+    """A number in the three or four digits that mean something."""
+    if value and abs(value) < 1e-3:
+        return f"{value:.2g}"
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.2f} M"
+    if abs(value) >= 1e4:
+        return f"{value / 1e3:.0f} k"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def print_lines(lines: list[list[str]], widths: list[int],
+                right: set[int]) -> None:
+    """Lines in columns; those of `right` end in line."""
+    for line in lines:
+        cells = [cell.rjust(width) if i in right else cell.ljust(width)
+                 for i, (cell, width) in enumerate(zip(line, widths))]
+        print("  ".join(cells).rstrip(), flush=True)
+
+
+def print_table(lines: list[list[str]], right: set[int]) -> None:
+    """The same, the columns as wide as they must be."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    print_lines(lines, widths, right)
+
+
+def print_markdown(lines: list[list[str]]) -> None:
+    """The same as Markdown, to be shown elsewhere; figures end in line."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    rule = ["-" * width for width in widths]
+    for line in [lines[0], rule, *lines[1:]]:
+        first, *rest = zip(line, widths)
+        cells = [first[0].ljust(first[1]),
+                 *(cell.rjust(width) for cell, width in rest)]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+ROW_HEAD = ["", "figure", "peer", "peer's", "subject's", "ratio (min–max)",
+            "control", "goal", "verdict"]
+ROW_WIDTHS = [4, 40, 14, 7, 9, 19, 7, 7, 15]
+ROW_RIGHT = {3, 4, 5, 6, 7}
+
+
+def print_rows(rows: list[Row]) -> None:
+    """The rows of one measurement; they are printed as they are had."""
+    lines = []
+    for row in rows:
+        if row.is_quiet:
+            continue
+        theirs = Spread.of(row.peer_values)
+        ours = Spread.of(row.subject_values)
+        ratio = row.ratio()
+        lines.append([
+            row.name, f"{row.title}, {row.unit}", row.peer or "–",
+            short(theirs.median) if theirs else "–",
+            short(ours.median) if ours else "–",
+            str(ratio) if ratio else "–",
+            f"{row.control.median:.2f}" if row.control else "–",
+            str(row.goal) if row.goal else "–",
+            row.verdict()])
+    print_lines(lines, ROW_WIDTHS, ROW_RIGHT)
+    for note in dict.fromkeys(row.note for row in rows if row.note):
+        print(f"      {note}", flush=True)
+
+
+def write_results(path: Path, results: Sequence[Row | Table],
+                  machine: dict) -> None:
+    """One JSON object a line."""
+    with path.open("w") as file:
+        for result in results:
+            file.write(json.dumps(result.to_json(machine), ensure_ascii=False))
+            file.write("\n")
