@@ -105,7 +105,7 @@ def _check_bench(tree):
             for name in re.findall(r"\*(--[a-z][\w-]*)", line)}
     rows = _first_lines(tree.read("bench/fio.py"), r'^    Job\("([\w-]+)"')
     rows |= _first_lines(tree.read(BENCH_SCRIPT),
-                         r'^    "(\w+)": \w+\.\w+_rows,')
+                         r'^    "([\w-]+)": (?:Part\(|\[)')
     in_rows = page.partition("\n# ROWS\n")
     start = in_rows[0].count("\n") + 1
     rows_told = {name: start + number for name, number in _paragraphs(

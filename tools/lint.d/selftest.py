@@ -187,7 +187,7 @@ def _(copy):
 @plant("manual", "a row of the benchmark that no page has",
        "bench/run.py", None)
 def _(copy):
-    copy.append("bench/run.py", '    "planted": nop.planted_rows,\n')
+    copy.append("bench/run.py", '    "planted": Part(nop.planted, 1, 1),\n')
 
 
 @plant("manual", "a subcommand that no page has", "src/tool/main.c", None)
