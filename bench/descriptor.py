@@ -14,11 +14,11 @@ from pathlib import Path
 from harness import Disproved, Sample, Series, VariantFailed, alternate
 from programs import Programs
 from proof import Check, prove
-from rows import Goal, Row, control_of, print_markdown, row_of, short
+from rows import Goal, Row, Table, control_of, row_of
 
 WHOLE, PREFIX, MALLOC = "whole", "prefix", "malloc"
-VARIANTS = {WHOLE: "all of it cleared", PREFIX: "prefix cleared, as uaio does",
-            MALLOC: "malloc() and free() each time"}
+VARIANTS = (WHOLE, PREFIX, MALLOC)
+"""All of it cleared; its prefix, as uaio does; that, of malloc() each time."""
 
 PREFIX_BYTES = 128
 """The most that may be cleared of a request, whatever it needs."""
@@ -143,26 +143,29 @@ def _rows(timed: dict[str, Series], counted: dict[str, Series]) -> list[Row]:
     return rows + [_bytes_row(timed[name], name) for name in VARIANTS]
 
 
-def _print(timed: dict[str, Series], counted: dict[str, Series]) -> None:
-    def cell(series: Series, figure: str) -> str:
-        value = series.median(figure)
-        return "–" if value is None else short(value)
+def _tables(timed: dict[str, Series],
+            counted: dict[str, Series]) -> list[Table]:
+    tables = []
+    for name, title, unit, series, figure in (
+            ("ns", "Set-up of a request", "ns", timed, "set-up"),
+            ("instructions", "Set-up of a request", "instr.", counted,
+             "instructions"),
+            ("cleared", "Cleared of a request", "B", timed, "cleared")):
+        table = Table(f"dio.setup_{name}", title, unit, "", ["1 MiB"],
+                      plot="bars")
+        for variant in VARIANTS:
+            table.add(variant, [series[variant]], [figure])
+        tables.append(table)
+    tables[0].beside.append("Linux 2.6.32, by its authors: " + " ".join(SEED))
+    return tables
 
-    print_markdown([["set-up of a 1 MiB request", "ns", "instructions",
-                     "bytes cleared"],
-                    *([title, cell(timed[name], "set-up"),
-                       cell(counted[name], "instructions"),
-                       cell(timed[name], "cleared")]
-                      for name, title in VARIANTS.items())])
-    print("Linux 2.6.32, by its authors: " + " ".join(SEED), flush=True)
 
-
-def set_up_rows(programs: Programs) -> tuple[list[Row], dict[str, Series]]:
-    """The rows, and what was timed of each variant."""
+def set_up_results(programs: Programs) -> tuple[
+        list[Row], list[Table], dict[str, Series]]:
+    """Rows and tables, and what was timed of each variant."""
     timed = alternate(
         {name: lambda name=name: _measure(programs, name)
          for name in VARIANTS},
         programs.rounds, WHOLE, programs.progress, "dio: set-up")
     counted = _counted_series(programs)
-    _print(timed, counted)
-    return _rows(timed, counted), timed
+    return _rows(timed, counted), _tables(timed, counted), timed

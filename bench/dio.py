@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fio
-from descriptor import PREFIX, WHOLE, set_up_rows
+from descriptor import PREFIX, WHOLE, set_up_results
 from harness import Sample, Series, VariantFailed, alternate
 from machine import file_system_of
 from programs import Programs
 from proof import Check, prove
-from rows import Goal, Row, control_of, print_markdown, row_of, short
+from rows import Goal, Row, Table, control_of, row_of, short
 
 SEGMENT_BYTES = 64 * 4096
 MIB = 1 << 20
@@ -236,18 +236,6 @@ def _disk_series(programs: Programs, mib: int,
         programs.rounds, KERNEL, programs.progress, f"dio: {job.title}")
 
 
-def _cut_row(series: Series, title: str) -> Row:
-    """How many of 100 requests were cut where the library measures."""
-    row = Row(name="dio", title=f"{title}: cut", figure="cut", unit="%",
-              peer="", is_timing=False, is_quiet=True,
-              note=f"{AUTO}: {series.failure}" if series.failure else "",
-              is_disproved=series.is_disproved)
-    if not series.failure:
-        row.subject_values = series.values("cut")
-        row.proofs = {AUTO: series.proof()}
-    return row
-
-
 def _disk_rows(programs: Programs, series: dict[str, Series],
                title: str) -> list[Row]:
     def row(name: str, peer: str, goal: Goal | None = None) -> Row:
@@ -259,29 +247,28 @@ def _disk_rows(programs: Programs, series: dict[str, Series],
     peers = [peer for peer in (URING, PLAIN) if peer in series]
     return [row(AUTO, KERNEL, DISK_GOAL), *(row(AUTO, peer) for peer in peers),
             row("whole", KERNEL), row("8 wide", KERNEL),
-            row("8 wide", "whole"), _cut_row(series[AUTO], title)]
+            row("8 wide", "whole")]
 
 
-TITLES = {KERNEL: "kernel AIO", PLAIN: "pread", AUTO: "uaio",
-          "whole": "uaio, all whole",
-          **{name: f"uaio, {name}" for name in WIDTHS if name != "whole"}}
+def _table(all_series: dict[str, dict[str, Series]], name: str, title: str,
+           figure: str, unit: str, variants: tuple[str, ...],
+           **about: str) -> Table:
+    """Series by column, and there by variant."""
+    table = Table(f"dio.{name}", title, unit, "", [*all_series], **about)
+    for variant in variants:
+        table.add(variant, [series.get(variant, Series())
+                            for series in all_series.values()], [figure])
+    return table
 
 
-def _cell(series: dict[str, Series], name: str, figure: str) -> str:
-    if name not in series or (value := series[name].median(figure)) is None:
-        return "–"
-    return short(value)
-
-
-def _print_disk(all_series: dict[tuple[int, int], dict[str, Series]]) -> None:
-    names = (AUTO, "whole", "8 wide", KERNEL, URING, PLAIN)
-    print_markdown([
-        ["O_DIRECT reads, GB/s", *(TITLES.get(name, name) for name in names),
-         "of 100 uaio cut"],
-        *([f"{mib} MiB, depth {depth}",
-           *(_cell(series, name, "GB/s") for name in names),
-           _cell(series, AUTO, "cut")]
-          for (mib, depth), series in all_series.items())])
+def _disk_tables(all_series: dict[str, dict[str, Series]],
+                 file_system: str) -> list[Table]:
+    return [
+        _table(all_series, "reads", "O_DIRECT reads", "GB/s", "GB/s",
+               (AUTO, "whole", "8 wide", KERNEL, URING, PLAIN), plot="bars",
+               file_system=file_system),
+        _table(all_series, "cut", "O_DIRECT reads that uaio cut", "cut", "%",
+               (AUTO,), file_system=file_system)]
 
 
 def _unmeasured(title: str, figure: str, peer: str, why: str) -> Row:
@@ -304,17 +291,19 @@ def _why_no_reads(programs: Programs, read: tuple[int, int]) -> str | None:
     return None
 
 
-def _read_rows(programs: Programs) -> tuple[list[Row], dict[str, Series]]:
-    """The rows, and of what reads of 1 MiB, one at a time, are."""
+def _read_results(programs: Programs) -> tuple[
+        list[Row | Table], dict[str, Series]]:
+    """What there is, and of what reads of 1 MiB, one at a time, are."""
     reads = QUICK_READS if programs.is_quick else READS
     why = _why_no_reads(programs, reads[0])
     if why:
         return [_unmeasured("direct reads: uaio", "GB/s", KERNEL, why)], {}
     all_series = {read: _disk_series(programs, *read) for read in reads}
-    _print_disk(all_series)
-    return [row for read, series in all_series.items()
-            for row in _disk_rows(programs, series,
-                                  _disk_job(programs, *read).title)], \
+    titled = {_disk_job(programs, *read).title: series
+              for read, series in all_series.items()}
+    return [*_disk_tables(titled, file_system_of(programs.disk_dir)),
+            *(row for title, series in titled.items()
+              for row in _disk_rows(programs, series, title))], \
         all_series[1, 1]
 
 
@@ -359,28 +348,25 @@ def _slow_rows(series: dict[str, Series], calls: str) -> list[Row]:
     widths = [name for name in SLOW_VARIANTS
               if name in WIDTHS and name != SERIAL]
     return [row(AUTO, SERIAL, SLOW_GOAL), row(AUTO, KERNEL),
-            *(row(name, SERIAL) for name in widths),
-            _cut_row(series[AUTO], title)]
+            *(row(name, SERIAL) for name in widths)]
 
 
-def _print_slow(all_series: dict[str, dict[str, Series]], us: int) -> None:
-    print_markdown([
-        [f"16 MiB of a file that takes {us / 1000:g} ms a call, ms",
-         *(TITLES.get(name, name) for name in SLOW_VARIANTS)],
-        *([f"calls of {calls}", *(_cell(series, name, "ms")
-                                  for name in SLOW_VARIANTS)]
-          for calls, series in all_series.items())])
-
-
-def _slow_file_rows(programs: Programs) -> list[Row]:
+def _slow_results(programs: Programs) -> list[Row | Table]:
     why = _why_nothing_slow(programs)
     if why:
         return [_unmeasured("16 MiB of a slow file: uaio", "ms", SERIAL, why)]
     all_series = {calls: _slow_series(programs, calls) for calls
                   in (QUICK_CALLS if programs.is_quick else CALLS)}
-    _print_slow(all_series, QUICK_SLOW_US if programs.is_quick else SLOW_US)
-    return [row for calls, series in all_series.items()
-            for row in _slow_rows(series, calls)]
+    us = QUICK_SLOW_US if programs.is_quick else SLOW_US
+    titled = {f"calls of {calls}": series
+              for calls, series in all_series.items()}
+    return [_table(titled, "slow", f"{SLOW_MIB} MiB of a file that takes "
+                   f"{us / 1000:g} ms a call", "ms", "ms", SLOW_VARIANTS,
+                   plot="bars", logarithmic="y", file_system="fuse"),
+            _table(titled, "slow_cut", "Of these reads uaio cut", "cut", "%",
+                   (AUTO,), file_system="fuse"),
+            *(row for calls, series in all_series.items()
+              for row in _slow_rows(series, calls))]
 
 
 # --- what the set-up is of a read -------------------------------------------
@@ -410,36 +396,35 @@ def _share_row(set_up: dict[str, Series], reads: dict[str, Series]) -> Row:
     return row
 
 
-def _print_share(row: Row, set_up: dict[str, Series],
-                 reads: dict[str, Series]) -> None:
+def _meaning(row: Row, set_up: dict[str, Series],
+             reads: dict[str, Series]) -> str:
     """What the ratio means today, said of these figures and no others."""
     if not row.subject_values:
-        print("what the set-up is of a read was not measured")
-        return
+        return "what the set-up is of a read was not measured"
     whole, prefix = (set_up[name].median("set-up") for name in (WHOLE, PREFIX))
     us = 1e3 * reads[AUTO].median("ms")
     saved = sorted(row.subject_values)[len(row.subject_values) // 2]
-    print(f"Clearing the prefix only takes {short(prefix)} ns instead of "
-          f"{short(whole)}: {short(whole / prefix)} times less, but of one "
-          f"1 MiB read, which took {short(us)} us here, it saves "
-          f"{saved:.2g} %.", end=" ")
-    print("Nobody will notice." if saved < UNSEEN else
-          "That may be noticed.", flush=True)
+    return (f"Clearing the prefix only takes {short(prefix)} ns instead of "
+            f"{short(whole)}: {short(whole / prefix)} times less, but of one "
+            f"1 MiB read, which took {short(us)} us here, it saves "
+            f"{saved:.2g} %. " + ("Nobody will notice." if saved < UNSEEN
+                                  else "That may be noticed."))
 
 
-def _fio_rows(programs: Programs) -> tuple[list[Row], dict[str, Series]]:
+def _fio_results(programs: Programs) -> tuple[
+        list[Row | Table], dict[str, Series]]:
     """Of the disk and of what is slow; and reads of 1 MiB, as above."""
     if not shutil.which("fio"):
         return [_unmeasured("direct reads: uaio", "GB/s", KERNEL,
-                            "fio is not installed")], {}
-    rows, reads = _read_rows(programs)
-    return rows + _slow_file_rows(programs), reads
+                            "fio is not installed: apt-get install fio")], {}
+    results, reads = _read_results(programs)
+    return results + _slow_results(programs), reads
 
 
-def dio_results(programs: Programs) -> list[Row]:
+def dio_results(programs: Programs) -> list[Row | Table]:
     """The set-up, the disk and what is slow."""
-    rows, set_up = set_up_rows(programs)
-    fio_rows, reads = _fio_rows(programs)
+    rows, tables, set_up = set_up_results(programs)
+    of_fio, reads = _fio_results(programs)
     share = _share_row(set_up, reads)
-    _print_share(share, set_up, reads)
-    return [*rows, share, *fio_rows]
+    tables[0].beside.append(_meaning(share, set_up, reads))
+    return [*tables, *rows, share, *of_fio]

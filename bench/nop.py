@@ -12,7 +12,7 @@ import json
 from harness import Disproved, Sample, Series, alternate
 from programs import Programs
 from proof import Check, counted_row, prove
-from rows import Goal, Row, control_of, print_table, row_of, short
+from rows import Goal, Row, Table, control_of, row_of
 
 PEER = "io_uring"
 SINGLE = ("single", "single+batches")
@@ -196,47 +196,38 @@ def _idle_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
     return rows
 
 
-def _detail_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
-    """What is printed as a table, and written as rows."""
-    rows = []
-    for depth, series in all_series.items():
-        for name in OURS:
-            for figure, unit in (("contended", "%"), ("late", "%"),
-                                 ("wakes", "number")):
-                row = _counted_row(series, name, depth, figure, unit, None)
-                row.is_quiet = True
-                rows.append(row)
-    return rows
+# --- tables -----------------------------------------------------------------
 
 
-def _print_series(all_series: dict[int, dict[str, Series]]) -> None:
-    """Each variant at each depth, for the reader."""
-    def cell(series: Series, figure: str) -> str:
-        value = series.median(figure)
-        return "–" if value is None else short(value)
-
-    lines = [["nop: works a second, depth", *map(str, all_series)]]
-    for name in (PEER, *OURS):
-        lines.append([f"  {name}"] + [cell(series[name], "works")
-                                      for series in all_series.values()])
-    for figure, title in (("contended", "of 100 acquisitions had to wait"),
-                          ("late", "of 100 works late, with a worker asleep"),
-                          ("wakes", "wake-ups for each work")):
-        lines.append([title] + [""] * len(all_series))
-        for name in OURS:
-            lines.append([f"  {name}"] + [cell(series[name], figure)
-                                          for series in all_series.values()])
-    print_table(lines, set(range(1, len(lines[0]))))
-    print("nop in the kernel, as its author posted it:")
-    for line in SEED:
-        print("  " + ", ".join(line), flush=True)
+def _table(all_series: dict[int, dict[str, Series]], figure: str, title: str,
+           unit: str, variants: tuple[str, ...], **about: object) -> Table:
+    table = Table(f"nop.{figure}", title, unit, "no-ops at a time",
+                  [*all_series], **about)
+    for name in variants:
+        table.add(name, [series[name] for series in all_series.values()],
+                  [figure])
+    return table
 
 
-def nop_results(programs: Programs) -> list[Row]:
+def _tables(all_series: dict[int, dict[str, Series]]) -> list[Table]:
+    """Each variant at each depth."""
+    return [
+        _table(all_series, "works", "No-ops through workers", "1/s",
+               (PEER, *OURS), plot="lines", logarithmic="xy",
+               beside=["in the kernel, by their author: " + ", ".join(line)
+                       for line in SEED]),
+        _table(all_series, "contended", "Lock acquisitions that had to wait",
+               "%", OURS, plot="bars"),
+        _table(all_series, "late", "No-ops late, with a worker asleep", "%",
+               OURS),
+        _table(all_series, "wakes", "Wake-ups for a no-op", "each", OURS)]
+
+
+def nop_results(programs: Programs) -> list[Row | Table]:
     """Every variant at every depth, in turn with io_uring."""
-    all_series = {depth: _series_of(programs, depth) for depth in _rounds(programs)}
-    _print_series(all_series)
+    all_series = {depth: _series_of(programs, depth)
+                  for depth in _rounds(programs)}
     rows = [row for depth, series in all_series.items()
             for row in _rate_rows(series, depth)]
-    return (rows + _private_rows(all_series) + _idle_rows(all_series)
-            + _detail_rows(all_series))
+    return [*_tables(all_series), *rows, *_private_rows(all_series),
+            *_idle_rows(all_series)]

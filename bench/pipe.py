@@ -12,7 +12,7 @@ import json
 from harness import Disproved, Sample, Series, alternate
 from programs import Programs
 from proof import Check, counted_row, prove
-from rows import Goal, Row, Spread, control_of, print_table, row_of, short
+from rows import Goal, Row, Spread, Table, control_of, row_of
 
 WORKER = "worker-for-each"
 CALLER = "caller-runs"
@@ -194,12 +194,6 @@ def _counted_row(series: Series, name: str, title: str, figure: str, unit: str,
                        title=f"{title}: {name}", unit=unit, goal=goal)
 
 
-def _quiet(row: Row) -> Row:
-    """It stands in the table."""
-    row.is_quiet = True
-    return row
-
-
 def _pipe_rows(series: dict[str, Series]) -> list[Row]:
     def rate(name: str, peer: str, goal: Goal | None) -> Row:
         return row_of(series, name, peer, "GB/s", name="pipe", unit="GB/s",
@@ -215,14 +209,6 @@ def _pipe_rows(series: dict[str, Series]) -> list[Row]:
     rows.append(row_of(series, WORKER, DEFAULT, "switches, if not none",
                        name="pipe", title=f"switches: {WORKER}", unit="each",
                        goal=FEWER_GOAL, is_timing=False))
-    rows += [_quiet(_counted_row(series[name], name, title, figure, unit))
-             for name in (*PEERS, *OURS) for title, figure, unit in (
-                 ("requests", "requests", "1/s"),
-                 ("switches a second", "switches a second", "1/s"),
-                 ("wake-ups", "wakes", "each"))
-             if figure != "wakes" or name in OURS]
-    rows += [_quiet(_counted_row(series[name], name, "switches", "switches",
-                                 "each")) for name in PEERS]
     return rows
 
 
@@ -265,56 +251,59 @@ def _event_rows(series: dict[str, Series],
                     title=f"event, {count} parked: uaio", unit="ns",
                     control=control_of(series, PEER, f"{ANY} {count}"))
              for count in counts]
-    rows += [_quiet(_counted_row(series[DEFAULT], DEFAULT,
-                                 f"tries for an event, {count} parked",
-                                 f"{ANY} {count} tries", "each"))
-             for count in counts]
     return rows
 
 
-# --- printing ---------------------------------------------------------------
+# --- tables -----------------------------------------------------------------
 
 
-def _cell(series: Series, figure: str) -> str:
-    missing = series.failure or figure not in series.samples[0].figures
-    return "–" if missing else short(series.median(figure))
+def _pipe_tables(series: dict[str, Series]) -> list[Table]:
+    tables = [Table(f"pipe.{name}", title, unit, "", ["4 KiB"], plot="bars",
+                    logarithmic=logarithmic, beside=beside)
+              for name, title, unit, logarithmic, beside in (
+        ("rate", "Through a pipe", "GB/s", "", []),
+        ("switches", "Context switches of a request", "each", "y", []),
+        ("switches_per_s", "Context switches a second", "1/s", "y",
+         [f"of pipetest, as posted in 2004: {what}: {switches}"
+          for what, switches in SEED]),
+        ("wakes", "Wake-ups of the standby thread, of a request", "each", "",
+         []))]
+    figures = ("GB/s", "switches", "switches a second", "wakes")
+    for table, figure in zip(tables, figures, strict=True):
+        for name in OURS if figure == "wakes" else (*PEERS, *OURS):
+            table.add(name, [series[name]], [figure])
+    return tables
 
 
-def _print_pipe(series: dict[str, Series]) -> None:
-    figures = {"GB/s": "GB/s", "requests": "requests/s",
-               "switches a second": "switches/s",
-               "switches": "switches/request", "wakes": "wake-ups/request"}
-    what = {KERNEL: "kernel AIO, write first", PLAIN: "one thread, no AIO",
-            THREADS: "two threads, no AIO"}
-    print_table([["pipe: 4 KiB through it", *figures.values()],
-                 *([f"  {what.get(name, name)}",
-                    *(_cell(series[name], figure) for figure in figures)]
-                   for name in (*PEERS, *OURS))],
-                set(range(1, 1 + len(figures))))
-    print("context switches a second of pipetest, as posted in 2004:")
-    for what_ran, switches in SEED:
-        print(f"  {what_ran}: {switches}", flush=True)
-
-
-def _print_trips(all_series: dict[int, dict[str, Series]]) -> None:
-    print_table([["ping-pong: round trips a second", "anywhere",
-                  "1 processor", "2 processors"],
-                 *([f"  {name}", *(_cell(series[name], "trips")
-                                   for series in all_series.values())]
-                   for name in (*URINGS, PLAIN, DEFAULT))], {1, 2, 3})
-
-
-def _print_events(series: dict[str, Series], counts: tuple[int, ...]) -> None:
-    lines = [["event: ns, of sockets parked", *map(str, counts)]]
+def _trip_table(all_series: dict[int, dict[str, Series]]) -> Table:
+    table = Table("pipe.trips", "Round trips between two processes", "1/s", "",
+                  ["anywhere", "1 processor", "2 processors"], plot="bars")
     for name in (*URINGS, PLAIN, DEFAULT):
-        lines.append([f"  {name}"] + [_cell(series[name], f"{ANY} {count}")
-                                      for count in counts])
-        lines.append([f"    of {HOT_PAIRS} that are hot"] +
-                     [_cell(series[name], f"{HOT} {count}")
-                      for count in counts])
-    lines.append(["  tries for one event"] + [
-        _cell(series[DEFAULT], f"{ANY} {count} tries") for count in counts])
-    print_table(lines, set(range(1, 1 + len(counts))))
+        table.add(name, [series[name] for series in all_series.values()],
+                  ["trips"])
+    return table
+
+
+def _event_tables(series: dict[str, Series],
+                  counts: tuple[int, ...]) -> list[Table]:
+    def table(name: str, title: str, unit: str, work: str, figure: str,
+              variants: tuple[str, ...], plot: str) -> Table:
+        made = Table(f"pipe.{name}", title, unit, "sockets parked",
+                     [*counts], plot=plot, logarithmic="x" if plot else "")
+        for variant in variants:
+            made.add(variant, [series[variant]], [
+                f"{work if work == ANY or count > HOT_PAIRS else ANY} {count}"
+                f"{figure}" for count in counts])
+        return made
+
+    names = (*URINGS, PLAIN, DEFAULT)
+    return [
+        table("event", "One of many becomes ready", "ns", ANY, "", names,
+              "lines"),
+        table("event_hot", f"One of {HOT_PAIRS} of them does", "ns", HOT, "",
+              names, "lines"),
+        table("tries", "Requests tried for an event", "each", ANY, " tries",
+              (DEFAULT,), "")]
 
 
 def _series_of(programs: Programs, names: tuple[str, ...], what: str,
@@ -325,19 +314,17 @@ def _series_of(programs: Programs, names: tuple[str, ...], what: str,
         programs.rounds, PEER, programs.progress, what)
 
 
-def pipe_results(programs: Programs) -> list[Row]:
+def pipe_results(programs: Programs) -> list[Row | Table]:
     """The three works, each with its variants in turn."""
     pipe = _series_of(programs, (*PEERS, *OURS), "pipe", _measure_pipe)
-    _print_pipe(pipe)
     trips = {number: _series_of(programs, (*URINGS, PLAIN, DEFAULT),
                                 f"ping-pong{place}", _measure_trips, number)
              for number, place in PLACES.items()}
-    _print_trips(trips)
     events = _series_of(programs, (*URINGS, PLAIN, DEFAULT), "event",
                         _measure_events)
     counts = _counts(programs)
-    _print_events(events, counts)
-    return (_pipe_rows(pipe)
-            + [row for number, place in PLACES.items()
-               for row in _trip_rows(trips[number], place)]
-            + _event_rows(events, counts))
+    return [*_pipe_tables(pipe), _trip_table(trips),
+            *_event_tables(events, counts), *_pipe_rows(pipe),
+            *(row for number, place in PLACES.items()
+              for row in _trip_rows(trips[number], place)),
+            *_event_rows(events, counts)]

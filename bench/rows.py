@@ -191,6 +191,8 @@ class Table:
     unit's), or nothing: a table is enough."""
     logarithmic: str = ""
     """Of a plot: "x", "y" or "xy"."""
+    beside: list[str] = field(default_factory=list)
+    """Said below it, above all by those whose idea it is, of theirs."""
     file_system: str = ""
     is_disproved: bool = False
 
@@ -240,8 +242,10 @@ def print_tables(tables: list[Table]) -> None:
         lines = [[f"  {variant}", *(_cell(values) for values in columns)]
                  for variant, columns in table.lines.items()]
         print_table([head, *lines], set(range(1, len(head))))
-        for variant, why in table.notes.items():
-            print(f"      {variant}: {why}", flush=True)
+        for line in (*(f"{variant}: {why}"
+                       for variant, why in table.notes.items()),
+                     *table.beside):
+            print(f"      {line}", flush=True)
 
 
 def _column(column: str | float) -> str:
@@ -279,17 +283,6 @@ def print_table(lines: list[list[str]], right: set[int]) -> None:
     """The same, the columns as wide as they must be."""
     widths = [max(map(len, column)) for column in zip(*lines)]
     print_lines(lines, widths, right)
-
-
-def print_markdown(lines: list[list[str]]) -> None:
-    """The same as Markdown, to be shown elsewhere; figures end in line."""
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    rule = ["-" * width for width in widths]
-    for line in [lines[0], rule, *lines[1:]]:
-        first, *rest = zip(line, widths)
-        cells = [first[0].ljust(first[1]),
-                 *(cell.rjust(width) for cell, width in rest)]
-        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 ROW_HEAD = ["", "figure", "peer", "peer's", "subject's", "ratio (min–max)",

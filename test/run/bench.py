@@ -3,7 +3,8 @@
 import os
 
 from benchmark import (bench_on_answers, disproved_of, expect_form,
-                       expect_proofs, import_of_bench, measure)
+                       expect_lines, expect_proofs, import_of_bench, measure,
+                       tables_of)
 from harness import case, expect, main
 
 OURS = ("single", "single+batches", "round-robin", "packed", "packed+batches")
@@ -11,24 +12,27 @@ DEPTHS = (10, 128)  # of --quick
 FIGURES = ("contended", "late", "wakes")
 
 
-def titles(figure, depth, name):
-    return {"works": f"no-ops, depth {depth}: {name}"}.get(
-        figure, f"{figure}, depth {depth}: {name}")
+def expect_nop_tables(tables, has_peer, names=OURS):
+    """Each figure of each variant under each depth."""
+    expect(set(tables), {f"nop.{figure}" for figure in ("works", *FIGURES)},
+           "tables")
+    for figure in FIGURES:
+        expect_lines(tables[f"nop.{figure}"], names, may_be_none=True)
+    expect_lines(tables["nop.works"],
+                 (*names, *(["io_uring"] if has_peer else [])))
+    expect(tables["nop.works"]["columns"], [*DEPTHS], "depths")
 
 
 def expect_nop_rows(rows, has_peer, names=OURS):
-    """Each figure of each variant, and nothing that could not be read."""
+    """Each variant, and nothing that could not be read."""
     expect_form(rows, "nop", lambda row: row["title"])
     by_title = {row["title"]: row for row in rows}
     for depth in DEPTHS:
         for name in names:
-            for figure in ("works", *FIGURES):
-                row = by_title[titles(figure, depth, name)]
-                expect(row["subject"], name, row["title"])
-                expect(row["pairs"], 1, row["title"])
-                expect(row["note"] if figure != "works" or has_peer else "",
-                       "", row["title"])
-            row = by_title[titles("works", depth, name)]
+            row = by_title[f"no-ops, depth {depth}: {name}"]
+            expect(row["subject"], name, row["title"])
+            expect(row["pairs"], 1, row["title"])
+            expect(row["note"] if has_peer else "", "", row["title"])
             expect(row["subject_values"][0] > 0, True, row["title"])
             expect(len(row["peer_values"]), int(has_peer), row["title"])
             expect(bool(row["ratio"]), has_peer, row["title"])
@@ -55,6 +59,7 @@ def _(tool):
            "why there is no peer")
     expect_nop_rows([row for row in rows if row["verdict"] != "disproved"],
                     has_peer, set(OURS) - disproved)
+    expect_nop_tables(tables_of(tool), has_peer, set(OURS) - disproved)
     for text in ("400–500 k", "1.6 M", "1.12–1.18 M", "1.91–2.08 M"):
         expect(text in outcome.out, True, f"the figure {text} beside ours")
     expect(os.listdir(tool.scratch), ["rows.jsonl"], "files left behind")
@@ -120,6 +125,7 @@ def _(tool):
     outcome, rows = bench_nop(tool, {})
     outcome.expect(out=None)
     expect_nop_rows(rows, True)
+    expect_nop_tables(tables_of(tool), True)
     expect({row["verdict"] for row in rows} & {"unproven", "disproved"}, set(),
            "verdicts with the right labels")
     swapped = {"packed": "round-robin", "round-robin": "packed"}
@@ -128,6 +134,11 @@ def _(tool):
     for row in rows:
         expect(row["verdict"] == "disproved", row["subject"] in swapped,
                row["title"])
+    for name, table in tables_of(tool).items():
+        expect(table["is_disproved"], True, name)
+        expect(set(table["notes"]), set(swapped), name)
+        for variant in swapped:
+            expect(table["lines"][variant], [[]] * len(DEPTHS), name)
 
 
 @case("uaio bench refuses in one line what it cannot do")

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 
-from benchmark import (bench_on_answers, expect_form, expect_proofs,
-                       import_of_bench, path_of, rows_of)
+from benchmark import (bench_on_answers, expect_form, expect_lines,
+                       expect_proofs, import_of_bench, path_of, rows_of,
+                       tables_of)
 from harness import Skip, case, expect, main
 
 SET_UPS = ("whole", "prefix", "malloc")
@@ -35,7 +36,7 @@ def expect_measured(rows, keys):
             continue
         expect(row["note"], "", str(wanted))
         expect(len(row["subject_values"]), 1, str(wanted))
-        if row["figure"] not in ("cut", "saved"):
+        if row["figure"] != "saved":
             expect(row["subject_values"][0] > 0, True, str(wanted))
 
 
@@ -59,6 +60,21 @@ def expect_set_up_rows(rows, has_profiler):
                True, "why no instructions are counted")
 
 
+def expect_set_up_tables(tables, has_profiler):
+    for name in ("ns", "cleared", *(["instructions"] if has_profiler else [])):
+        expect_lines(tables[f"dio.setup_{name}"], SET_UPS)
+
+
+def expect_read_tables(tables, has_slow):
+    names = ("uaio", "whole", "8 wide")
+    expect_lines(tables["dio.reads"], names)
+    expect(tables["dio.reads"]["columns"], [*READS], "what is read")
+    expect_lines(tables["dio.cut"], ("uaio",), True)
+    if has_slow:
+        expect_lines(tables["dio.slow"], ("uaio", "4 wide", "64 wide", "whole"))
+        expect_lines(tables["dio.slow_cut"], ("uaio",), True)
+
+
 @case("uaio bench measures direct I/O and writes rows that can be read")
 def _(tool):
     path = tool.path("rows.jsonl")
@@ -68,6 +84,8 @@ def _(tool):
     rows = rows_of(path)
     expect_form(rows, "dio", key)
     expect_set_up_rows(rows, shutil.which("valgrind"))
+    tables = tables_of(tool)
+    expect_set_up_tables(tables, shutil.which("valgrind"))
     notes = "\n".join(row["note"] for row in rows)
     if "direct reads: uaio" in {row["title"] for row in rows}:
         expect("fio is not" in notes or "no disk" in notes, True, notes)
@@ -75,15 +93,14 @@ def _(tool):
         expect_measured(rows, [
             *((f"{read}: {name}", peer) for read in READS
               for name, peer in PAIRS), (f"{READS[0]}: uaio", "plain"),
-            *((f"{read}: cut", None) for read in READS),
             ("saved of a 1 MiB read: prefix", None)])
         expect("of one 1 MiB read" in outcome.out, True, "what it means")
+        expect_read_tables(tables, "no slow file system" not in notes)
     if "no slow file system" not in notes and shutil.which("fio"):
         expect_measured(rows, [
             (f"{SLOW}: uaio", "whole"), (f"{SLOW}: uaio", "kernel"),
             *((f"{SLOW}: {name}", "whole")
-              for name in ("4 wide", "16 wide", "64 wide")),
-            (f"{SLOW}: cut", None)])
+              for name in ("4 wide", "16 wide", "64 wide"))])
     for text in ("2.6.32", "lost 0.5 %", "0.6 % back"):
         expect(text in outcome.out, True, f"the figure {text} beside ours")
     expect(os.listdir(tool.scratch), ["rows.jsonl"], "files left behind")
@@ -184,6 +201,7 @@ def _(tool):
     outcome.expect(out=None)
     expect_form(rows, "dio", key)
     expect_set_up_rows(rows, False)
+    expect_set_up_tables(tables_of(tool), False)
     expect("fio is not installed" in outcome.out, True, outcome.story)
     swapped = {"whole": "prefix", "prefix": "whole"}
     outcome, rows = bench_set_up(tool, swapped)

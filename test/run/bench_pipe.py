@@ -5,7 +5,8 @@ import os
 import resource
 
 from benchmark import (bench_on_answers, disproved_of, expect_form,
-                       expect_proofs, import_of_bench, measure)
+                       expect_lines, expect_proofs, import_of_bench, measure,
+                       tables_of)
 from harness import NOBODY, case, expect, main
 
 WORKER, CALLER = "worker-for-each", "caller-runs"
@@ -15,8 +16,9 @@ URINGS = ("io_uring", "io_uring+deferred")
 PEERS = (*URINGS, "kernel", "threads", "plain")
 PLACES = ("", ", 1 processor", ", 2 processors")
 COUNTS = (10, 1000)  # of --quick
-FIGURES = ("switches", "requests", "switches a second")
-COUNTED = ("switches", "switches a second", "wakes")  # so there may be none
+COUNTED = ("switches",)  # so there may be none
+TABLES = {"rate", "switches", "switches_per_s", "wakes", "trips", "event",
+          "event_hot", "tries"}
 
 
 def key(row):
@@ -27,9 +29,7 @@ def expect_pipe_rows(rows, peers=PEERS, names=OURS):
     """Each figure of each variant, and nothing that could not be read."""
     expect_form(rows, "pipe", key)
     by_key = {key(row): row for row in rows}
-    keys = [(f"{figure}: {name}", None)
-            for name in (*peers, *names) for figure in FIGURES]
-    keys += [(f"wake-ups: {name}", None) for name in names]
+    keys = [(f"switches: {name}", None) for name in names]
     keys.append((f"switches: {WORKER}", DEFAULT))
     keys += [(f"pipe: {DEFAULT}", peer) for peer in peers]
     keys += [(f"event{hot}, {COUNTS[-1]} parked: {DEFAULT}",
@@ -48,6 +48,23 @@ def expect_pipe_rows(rows, peers=PEERS, names=OURS):
         expect(len(values), 1, str(wanted))
         if by_key[wanted]["figure"] not in COUNTED:
             expect(values[0] > 0, True, str(wanted))
+
+
+def expect_pipe_tables(tables, peers=PEERS, names=OURS):
+    expect(set(tables), {f"pipe.{name}" for name in TABLES}, "tables")
+    expect_lines(tables["pipe.rate"], (*peers, *names))
+    for name in ("switches", "switches_per_s"):
+        expect_lines(tables[f"pipe.{name}"], (*peers, *names), True)
+    expect_lines(tables["pipe.wakes"], names, True)
+    for name in ("event", "event_hot"):
+        expect_lines(tables[f"pipe.{name}"],
+                     {*peers, *names} & {*URINGS, "plain", DEFAULT})
+    expect_lines(tables["pipe.tries"], {*names} & {DEFAULT})
+    expect(tables["pipe.event"]["columns"], [*COUNTS], "sockets parked")
+    # One processor may be all there is.
+    for variant in {*peers, *names} & {*URINGS, "plain", DEFAULT}:
+        measured = tables["pipe.trips"]["lines"][variant]
+        expect(all(measured[:1 + len(os.sched_getaffinity(0))]), True, variant)
 
 
 @case("uaio bench measures pipes and writes rows that can be read")
@@ -69,6 +86,8 @@ def _(tool):
     expect({"threads", "plain"} <= set(peers), True, f"{peers}: peers")
     expect_pipe_rows(rows, peers,
                      [name for name in OURS if name not in disproved])
+    expect_pipe_tables(tables_of(tool), peers,
+                       [name for name in OURS if name not in disproved])
     for text in ("600 000", "360 000", "about 30"):
         expect(text in outcome.out, True, f"the figure {text} beside ours")
     expect(os.listdir(tool.scratch), ["rows.jsonl"], "files left behind")
@@ -150,6 +169,7 @@ def _(tool):
     outcome, rows = bench_pipe(tool, {})
     outcome.expect(out=None)
     expect_pipe_rows(rows)
+    expect_pipe_tables(tables_of(tool))
     swapped = {CALLER: DEFAULT, DEFAULT: CALLER}
     outcome, rows = bench_pipe(tool, swapped)
     expect(outcome.status, 1, f"status with labels transposed\n{outcome.story}")

@@ -9,6 +9,9 @@ from harness import expect
 
 VERDICTS = ("no goal", "unproven", "too few pairs", "not measured", "met",
             "missed")  # a count has a verdict after one round
+TABLE_KEYS = {"kind", "name", "title", "unit", "across", "columns", "lines",
+              "proofs", "notes", "plot", "logarithmic", "beside",
+              "file_system", "is_disproved", "machine"}
 KEYS = {"kind", "name", "title", "figure", "unit", "subject", "peer", "pairs",
         "subject_values", "peer_values", "ratio", "control", "goal", "verdict",
         "proofs", "cpu_s_per_io", "note", "file_system", "machine"}
@@ -24,6 +27,29 @@ def results_of(path):
 
 def rows_of(path):
     return results_of(path)["row"]
+
+
+def tables_of(tool):
+    """The tables that were written, by their names, in the right form."""
+    tables = results_of(tool.path("rows.jsonl"))["table"]
+    named = {table["name"]: table for table in tables}
+    expect(len(named), len(tables), "tables that differ in their names")
+    for name, table in named.items():
+        expect(set(table), TABLE_KEYS, name)
+        expect(set(table["proofs"]), set(table["lines"]), name)
+        for variant, columns in table["lines"].items():
+            expect(len(columns), len(table["columns"]), f"{name}: {variant}")
+    return named
+
+
+def expect_lines(table, variants, may_be_none=False):
+    """Each of the variants was measured once under each column, to more than
+    nothing unless there may be none."""
+    for variant in variants:
+        for values in table["lines"][variant]:
+            expect(len(values), 1, f"{table['name']}: {variant}")
+            expect(may_be_none or values[0] > 0, True,
+                   f"{table['name']}: {variant}: {values}")
 
 
 def bench_of(tool, row):
