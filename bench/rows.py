@@ -99,8 +99,6 @@ class Row:
     note: str = ""
     is_disproved: bool = False
     file_system: str = ""
-    is_quiet: bool = False
-    """Written, but not printed with the others: it stands in a table."""
     cpu_s_per_io: dict[str, list[float]] = field(default_factory=dict)
     """Of the subject and the peer, in the same rounds."""
 
@@ -295,8 +293,6 @@ def print_rows(rows: list[Row]) -> None:
     """The rows of one measurement; they are printed as they are had."""
     lines = []
     for row in rows:
-        if row.is_quiet:
-            continue
         theirs = Spread.of(row.peer_values)
         ours = Spread.of(row.subject_values)
         ratio = row.ratio()
