@@ -72,18 +72,7 @@ static inline void fill(struct uaio_direct *direct, unsigned nr_slots)
 	direct->bytes = REQUEST_BYTES;
 	direct->first_bytes = UAIO_SEGMENT_BYTES;
 	direct->nr_segments = NR_SLOTS;
-	direct->nr_slots = nr_slots;
-	store_relaxed(&direct->refs, nr_slots);
-	for (unsigned i = 0; i < nr_slots; i++) {
-		struct uaio_slot *slot = &direct->slots[i];
-
-		slot->direct = direct;
-		list_init(&slot->work.link);
-		slot->work.may_block = true;
-		slot->work.is_segment = true;
-		slot->work.is_public = false;
-		slot->work.slot = NULL;
-	}
+	uaio_direct_begin(direct, nr_slots);
 }
 
 /*

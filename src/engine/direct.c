@@ -49,20 +49,9 @@ struct uaio_direct *uaio_direct_new(struct uaio_req *req, uint64_t bytes,
 	direct->nr_segments =
 		(uint32_t)((in_first + bytes + UAIO_SEGMENT_BYTES - 1) /
 			   UAIO_SEGMENT_BYTES);
-	direct->nr_slots =
-		nr_slots < direct->nr_segments ? nr_slots : direct->nr_segments;
-	/* relaxed: nobody else has it yet */
-	store_relaxed(&direct->refs, direct->nr_slots);
-	for (uint32_t i = 0; i < direct->nr_slots; i++) {
-		struct uaio_slot *slot = &direct->slots[i];
-
-		slot->direct = direct;
-		list_init(&slot->work.link);
-		slot->work.may_block = true;
-		slot->work.is_segment = true;
-		slot->work.is_public = false;
-		slot->work.slot = NULL;
-	}
+	uaio_direct_begin(direct, nr_slots < direct->nr_segments
+					  ? nr_slots
+					  : direct->nr_segments);
 	return direct;
 }
 

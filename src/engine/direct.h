@@ -90,6 +90,25 @@ static inline void uaio_direct_clear(struct uaio_direct *direct)
 	memset(direct, 0, UAIO_DIRECT_CLEARED);
 }
 
+/* So many who make segments, each with a reference; nobody else has it yet. */
+static inline void uaio_direct_begin(struct uaio_direct *direct,
+				     uint32_t nr_slots)
+{
+	direct->nr_slots = nr_slots;
+	/* relaxed: they are told of it by who queues them */
+	store_relaxed(&direct->refs, nr_slots);
+	for (uint32_t i = 0; i < nr_slots; i++) {
+		struct uaio_slot *slot = &direct->slots[i];
+
+		slot->direct = direct;
+		list_init(&slot->work.link);
+		slot->work.may_block = true;
+		slot->work.is_segment = true;
+		slot->work.is_public = false;
+		slot->work.slot = NULL;
+	}
+}
+
 /* From nothing. */
 void uaio_direct_init(void);
 
