@@ -71,13 +71,16 @@ static struct moved **find_moved_locked(uint64_t handle)
 
 static struct uaio_ctx *find_elsewhere(uint64_t handle)
 {
+	struct uaio_ctx *ctx;
 	struct moved *moved;
 
 	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
 	moved = *find_moved_locked(handle);
+	/* The note may be another's once the lock is released. */
+	ctx = moved ? moved->ctx : NULL;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 	/* Its memory outlives it (slab.h), and the caller compares. */
-	return moved ? moved->ctx : NULL;
+	return ctx;
 }
 
 struct uaio_ctx *uaio_ctx_find(uint64_t handle)
