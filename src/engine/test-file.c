@@ -129,16 +129,18 @@ static void a_number_used_again_is_another_file(void **state)
  * its questions to the kernel, each in turn.
  */
 static struct {
-	uint32_t countdown; /* atomic: calls on fd until the switch */
+	/* atomic: idle workers make calls, too, and ask the hook */
+	uint32_t countdown; /* calls on fd until the switch */
 	int fd;
 	int to;
 } switching;
 
 static bool switch_file(long nr, const long args[6], long *ret_res)
 {
+	int fd = load_relaxed(&switching.fd);
 	long res;
 
-	if ((int)args[0] != switching.fd ||
+	if ((int)args[0] != fd ||
 	    (nr != SYS_fcntl && nr != SYS_fstat && nr != SYS_fstatfs &&
 	     nr != SYS_lseek) ||
 	    !load_relaxed(&switching.countdown) ||
@@ -146,9 +148,9 @@ static bool switch_file(long nr, const long args[6], long *ret_res)
 		return false;
 	res = uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
 			   args[5]);
-	uaio_fds_closing((unsigned)switching.fd, (unsigned)switching.fd);
-	(void)dup2(switching.to, switching.fd);
-	uaio_fds_closed((unsigned)switching.fd, (unsigned)switching.fd);
+	uaio_fds_closing((unsigned)fd, (unsigned)fd);
+	(void)dup2(load_relaxed(&switching.to), fd);
+	uaio_fds_closed((unsigned)fd, (unsigned)fd);
 	*ret_res = res;
 	return true;
 }
@@ -165,8 +167,8 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 
 		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 		assert_int_equal(write(ends[1], "text", 4), 4);
-		switching.fd = ends[0];
-		switching.to = file;
+		store_relaxed(&switching.fd, ends[0]);
+		store_relaxed(&switching.to, file);
 		store_relaxed(&switching.countdown, n);
 		unit_hook(switch_file);
 		/* Either file is right for this one. */
@@ -202,8 +204,8 @@ static bool stale_entry_is_not_kept(unsigned n)
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	assert_int_equal(write(ends[1], "text", 4), 4);
-	switching.fd = ends[0];
-	switching.to = file;
+	store_relaxed(&switching.fd, ends[0]);
+	store_relaxed(&switching.to, file);
 	store_relaxed(&switching.countdown, n);
 	unit_hook(switch_file);
 	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, 4, 2 * SIZE);
@@ -408,9 +410,10 @@ static void a_full_eventfd_holds_up_nobody(void **state)
 
 /* Whoever the signal wakes looks for the event at once. */
 static struct {
+	/* atomic: idle workers make calls, too, and ask the hook */
 	uint64_t handle;
 	int resfd;
-	uint32_t nr_early; /* atomic: signals without an event */
+	uint32_t nr_early; /* signals without an event */
 } signalling;
 
 static bool look_for_event(long nr, const long args[6], long *ret_res)
@@ -418,9 +421,10 @@ static bool look_for_event(long nr, const long args[6], long *ret_res)
 	const struct uaio_ring_map *ring;
 
 	(void)ret_res;
-	ring = (const void *)(uintptr_t)signalling.handle;
-	if (nr == SYS_write && (int)args[0] == signalling.resfd &&
-	    load_acquire(&ring->tail) == load_relaxed(&ring->head))
+	if (nr != SYS_write || (int)args[0] != load_relaxed(&signalling.resfd))
+		return false;
+	ring = (const void *)(uintptr_t)load_relaxed(&signalling.handle);
+	if (load_acquire(&ring->tail) == load_relaxed(&ring->head))
 		add_relaxed(&signalling.nr_early, 1);
 	return false;
 }
@@ -433,8 +437,8 @@ static void a_signal_comes_after_its_event(void **state)
 		struct iocb iocb;
 
 		uaio_config.force_worker = in_worker;
-		signalling.handle = unit_context(4);
-		signalling.resfd = eventfd(0, EFD_CLOEXEC);
+		store_relaxed(&signalling.handle, unit_context(4));
+		store_relaxed(&signalling.resfd, eventfd(0, EFD_CLOEXEC));
 		store_relaxed(&signalling.nr_early, 0);
 		unit_hook(look_for_event);
 		iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], SIZE, 0);

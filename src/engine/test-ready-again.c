@@ -17,12 +17,12 @@ static bool is_over(void *arg)
 	return load_acquire((uint32_t *)arg);
 }
 
-/* Return: whether the call takes something from fd. */
-static bool is_read_of(int fd, long nr, const long args[6])
+/* Return: whether the call takes something from the pipe. */
+static bool is_read(long nr, const long args[6])
 {
 	return (nr == SYS_preadv2 || nr == SYS_read || nr == SYS_readv ||
 		nr == SYS_recvfrom || nr == SYS_recvmsg) &&
-	       (int)args[0] == fd;
+	       is_end(0, args[0]);
 }
 
 static long pass_on(long nr, const long args[6])
@@ -47,7 +47,7 @@ static bool lose_and_hold(long nr, const long args[6], long *ret_res)
 	uint32_t armed = 1;
 	char byte;
 
-	if (!is_read_of(ends[0], nr, args))
+	if (!is_read(nr, args))
 		return false;
 	if (load_acquire(&loser.is_held)) {
 		add_relaxed(&loser.nr_after, 1);
@@ -55,7 +55,7 @@ static bool lose_and_hold(long nr, const long args[6], long *ret_res)
 	}
 	if (!cas_acquire(&loser.is_armed, &armed, 0))
 		return false;
-	(void)uaio_sys_raw(SYS_read, ends[0], (long)&byte, 1, 0, 0, 0);
+	(void)uaio_sys_raw(SYS_read, args[0], (long)&byte, 1, 0, 0, 0);
 	*ret_res = pass_on(nr, args);
 	store_release(&loser.is_held, 1);
 	while (!load_acquire(&loser.goes_on))
@@ -147,7 +147,7 @@ static bool watch_tries(long nr, const long args[6], long *ret_res)
 {
 	size_t slot;
 
-	if (!is_read_of(ends[0], nr, args))
+	if (!is_read(nr, args))
 		return false;
 	slot = (size_t)((char *)buffer_of(nr, args) - crowd.bytes);
 	if (slot >= NR_SLOTS)
@@ -278,7 +278,7 @@ static struct {
 static bool count_own_tries(long nr, const long args[6], long *ret_res)
 {
 	(void)ret_res;
-	if (is_read_of(ends[0], nr, args) &&
+	if (is_read(nr, args) &&
 	    load_relaxed(&caller.tid) == (uint32_t)gettid())
 		add_relaxed(&caller.nr_tries, 1);
 	return false;
@@ -473,12 +473,13 @@ static bool take_away(long nr, const long args[6], long *ret_res)
 {
 	char bytes[4];
 
-	if (!is_read_of(ends[0], nr, args))
+	if (!is_read(nr, args))
 		return false;
-	(void)uaio_sys_raw(SYS_read, ends[0], (long)bytes, sizeof(bytes), 0, 0,
+	(void)uaio_sys_raw(SYS_read, args[0], (long)bytes, sizeof(bytes), 0, 0,
 			   0);
 	*ret_res = pass_on(nr, args);
-	(void)uaio_sys_raw(SYS_write, ends[1], (long)"abcd", 4, 0, 0, 0);
+	(void)uaio_sys_raw(SYS_write, load_relaxed(&ends[1]), (long)"abcd", 4,
+			   0, 0, 0);
 	return true;
 }
 

@@ -152,18 +152,21 @@ static void hold_here(void)
 static bool hold_trial(long nr, const long args[6], long *ret_res)
 {
 	uint32_t armed = 1;
+	bool holds_after;
 	char byte;
 
 	if ((nr != SYS_preadv2 && nr != SYS_recvmsg && nr != SYS_read) ||
-	    (int)args[0] != ends[0] || !cas_acquire(&trial.is_armed, &armed, 0))
+	    !is_end(0, args[0]) || !cas_acquire(&trial.is_armed, &armed, 0))
 		return false;
+	/* Once it goes on the next one may be armed. */
+	holds_after = trial.holds_after;
 	if (trial.takes_byte)
-		(void)uaio_sys_raw(SYS_read, ends[0], (long)&byte, 1, 0, 0, 0);
-	if (!trial.holds_after)
+		(void)uaio_sys_raw(SYS_read, args[0], (long)&byte, 1, 0, 0, 0);
+	if (!holds_after)
 		hold_here();
 	*ret_res = uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
 				args[5]);
-	if (trial.holds_after)
+	if (holds_after)
 		hold_here();
 	return true;
 }

@@ -61,7 +61,7 @@ static bool hold_look_for_input(long nr, const long args[6], long *ret_res)
 	const struct pollfd *slot = (const struct pollfd *)args[0];
 
 	(void)ret_res;
-	if (nr == SYS_ppoll && args[1] == 1 && slot->fd == ends[0] &&
+	if (nr == SYS_ppoll && args[1] == 1 && is_end(0, slot->fd) &&
 	    slot->events & POLLIN)
 		hold();
 	return false;
@@ -165,7 +165,7 @@ enum { NR_OF_ONE_RUN = 64 };
 static bool hold_read(long nr, const long args[6], long *ret_res)
 {
 	if (load_relaxed(&held.tid) != (uint32_t)gettid()) {
-		if (nr == SYS_preadv2 && (int)args[0] == ends[0])
+		if (nr == SYS_preadv2 && is_end(0, args[0]))
 			hold();
 		return false;
 	}
@@ -261,7 +261,7 @@ static void a_small_write_is_made_when_the_one_before_is_cancelled(void **state)
 static bool refuse_to_poll(long nr, const long args[6], long *ret_res)
 {
 	*ret_res = -EPERM;
-	return nr == SYS_epoll_ctl && (int)args[2] == ends[0];
+	return nr == SYS_epoll_ctl && is_end(0, args[2]);
 }
 
 /* Nor could a worker make it. */

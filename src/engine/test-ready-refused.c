@@ -240,7 +240,7 @@ static void what_cannot_be_watched_again_is_served(void **state)
 		put_text("x");
 		assert_int_equal(unit_thread_join(&waiter), 1);
 		unit_hook(NULL);
-		ends[0] = dup(ends[1]);
+		store_relaxed(&ends[0], dup(ends[1]));
 		close_pipe();
 	}
 }

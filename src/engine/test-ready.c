@@ -90,7 +90,7 @@ static void the_end_of_the_writer_ends_a_read(void **state)
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	unit_close(ends[1]);
 	assert_int_equal(unit_reap_one(handle), 0);
-	ends[1] = dup(ends[0]);
+	store_relaxed(&ends[1], dup(ends[0]));
 	close_pipe();
 }
 
@@ -188,7 +188,6 @@ enum { NR_EPOLL_PWAIT2 = 441 };
  * epoll, and the thread is about to wait there. The first such wait is held.
  */
 static struct {
-	uint32_t number; /* atomic: a thread may still be in the hook before */
 	uint32_t is_armed;  /* atomic */
 	uint32_t is_known;  /* atomic */
 	uint32_t has_begun; /* atomic */
@@ -201,8 +200,7 @@ static bool hold_poll(long nr, const long args[6], long *ret_res)
 
 	(void)ret_res;
 	/* The one thread, about to wait, knows the number by now. */
-	if (nr == SYS_epoll_ctl &&
-	    (uint32_t)args[2] == load_relaxed(&interval.number))
+	if (nr == SYS_epoll_ctl && is_end(0, args[2]))
 		store_relaxed(&interval.is_known, 1);
 	if (nr != NR_EPOLL_PWAIT2 || !load_relaxed(&interval.is_known) ||
 	    !__atomic_compare_exchange_n(&interval.is_armed, &armed, 0, false,
@@ -221,7 +219,6 @@ static bool is_set(void *arg)
 
 static void arm_interval(void)
 {
-	store_relaxed(&interval.number, (uint32_t)ends[0]);
 	store_relaxed(&interval.is_known, 0);
 	store_relaxed(&interval.has_begun, 0);
 	store_relaxed(&interval.may_go_on, 0);
@@ -269,7 +266,7 @@ static void a_poll_survives_the_end_of_its_number(void **state)
 	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
 	put_text("x");
 	assert_int_equal(unit_reap_one(handle), POLLIN);
-	ends[0] = dup(ends[1]);
+	store_relaxed(&ends[0], dup(ends[1]));
 	close_pipe();
 }
 
@@ -346,7 +343,7 @@ static bool hold_try(long nr, const long args[6], long *ret_res)
 	uint32_t tid = load_relaxed(&trying.tid);
 
 	(void)ret_res;
-	if (nr != SYS_preadv2 || (int)args[0] != ends[0] ||
+	if (nr != SYS_preadv2 || !is_end(0, args[0]) ||
 	    tid == (uint32_t)gettid())
 		return false;
 	store_release(&trying.is_held, 1);
@@ -412,10 +409,12 @@ static void both_directions_of_a_socket_wait_apart(void **state)
 	struct io_event events[2];
 	struct iocb receive, send;
 	ssize_t got = 0;
+	int fds[2];
 
 	(void)state;
 	assert_int_equal(
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	set_ends(fds);
 	handle = unit_context(4);
 	receive = unit_iocb(IOCB_CMD_PREAD, ends[0], in, 5, 0);
 	send = unit_iocb(IOCB_CMD_PWRITE, ends[0], out, BYTES, 0);

@@ -19,12 +19,31 @@
 #include "front/libaio/aio.h"
 #include "unit.h"
 
-static int ends[2]; /* of a pipe: read, write */
+/*
+ * Of a pipe: read, write. Hooks load them atomically: a thread of the engine
+ * may still be in one when the next test sets them.
+ */
+static int ends[2];
 static uint64_t handle;
+
+static inline void set_ends(const int fds[2])
+{
+	store_relaxed(&ends[0], fds[0]);
+	store_relaxed(&ends[1], fds[1]);
+}
+
+/* For hooks. */
+static inline bool is_end(unsigned i, long fd)
+{
+	return (int)fd == load_relaxed(&ends[i]);
+}
 
 static inline void open_pipe(unsigned nr_events)
 {
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	set_ends(fds);
 	handle = unit_context(nr_events);
 }
 
