@@ -60,9 +60,10 @@
  * sanitizer, which would take that for a race, is not told.
  */
 #ifdef __SANITIZE_THREAD__
-__attribute__((no_sanitize_thread, noinline))
-#endif
+__attribute__((no_sanitize_thread, noinline, unused)) static uint32_t
+#else
 static inline uint32_t
+#endif
 load_hint(const uint32_t *p)
 {
 	return load_relaxed(p);
