@@ -271,6 +271,9 @@ def run(argv: list[str], env: dict[str, str] | None = None,
             argv, env=clean_environment(env), cwd=cwd, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         cleanup.child = child.pid
+        if cleanup.is_interrupted:
+            # Between the check and the start.
+            _kill_below(child.pid)
         watcher = _Watcher(child.pid, markers)
         _, status, usage = os.wait4(child.pid, 0)
         wall_s = time.monotonic() - start
@@ -306,28 +309,44 @@ class Sample:
     figures: dict[str, float]
     proof: str | None
     """What proves it, or None: unproven."""
+    round: int = 0
+    """The round it is of: ratios are of one round."""
 
 
 @dataclass
 class Series:
-    """The samples of one variant, one a round, or why there are none."""
+    """The samples of one variant, one of each round that it took part in, or
+    why there are none."""
 
     samples: list[Sample] = field(default_factory=list)
     failure: str | None = None
     is_disproved: bool = False
 
     def values(self, figure: str) -> list[float]:
-        return [sample.figures[figure] for sample in self.samples]
+        """Those there are, in order of the rounds."""
+        return [sample.figures[figure] for sample in self.samples
+                if figure in sample.figures]
 
     def median(self, figure: str) -> float | None:
-        if self.failure or not self.samples:
-            return None
-        return statistics.median(self.values(figure))
+        values = self.values(figure)
+        return statistics.median(values) if values and not self.failure \
+            else None
 
     def proof(self) -> str | None:
         if any(sample.proof is None for sample in self.samples):
             return None
         return self.samples[-1].proof if self.samples else None
+
+
+def paired(ours: Series, theirs: Series,
+           figure: str) -> tuple[list[float], list[float]]:
+    """A figure of both in the rounds that have it of both."""
+    of_round = {sample.round: sample.figures[figure]
+                for sample in theirs.samples if figure in sample.figures}
+    pairs = [(sample.figures[figure], of_round[sample.round])
+             for sample in ours.samples
+             if figure in sample.figures and sample.round in of_round]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
 CONTROL = "control"
@@ -340,6 +359,16 @@ class Rounds:
 
     measured: int
     warm_up: int = 1
+    seldom: frozenset[str] = frozenset()
+    """Variants that take part in every third measured round: nothing is
+    promised beside them, and they would take most of the time."""
+
+    SELDOM = 3
+
+    def has(self, variant: str, number: int) -> bool:
+        """Whether a variant takes part in a round; the first measured is 1."""
+        return variant not in self.seldom or (
+            number > 0 and number % self.SELDOM == 1)
 
 
 def alternate(variants: dict[str, Callable[[], Sample]], rounds: Rounds,
@@ -358,11 +387,14 @@ def alternate(variants: dict[str, Callable[[], Sample]], rounds: Rounds,
     for number in range(1 - rounds.warm_up, rounds.measured + 1):
         stage = f"round {number} of {rounds.measured}" if number > 0 \
             else "warm-up"
-        samples = _round(todo, series, progress, f"{title}: {stage}")
+        present = {name: measure for name, measure in todo.items()
+                   if rounds.has(name, number)}
+        samples = _round(present, series, progress, f"{title}: {stage}")
         if cleanup.is_interrupted:
             break
         if number > 0:
             for name, sample in samples.items():
+                sample.round = number
                 series[name].samples.append(sample)
     progress.clear()
     for each in series.values():

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import CONTROL, Series
+from harness import CONTROL, Series, paired
 
 ENOUGH_PAIRS = 9
 CONTROL_BAND = (0.95, 1.05)
@@ -144,7 +144,7 @@ def control_of(series: dict[str, Series], peer: str,
     again = series.get(CONTROL)
     if not again or again.failure or series[peer].failure:
         return None
-    return Spread.of_ratios(again.values(figure), series[peer].values(figure))
+    return Spread.of_ratios(*paired(again, series[peer], figure))
 
 
 def row_of(series: dict[str, Series], subject: str, peer: str, figure: str,
@@ -159,6 +159,8 @@ def row_of(series: dict[str, Series], subject: str, peer: str, figure: str,
         row.is_disproved = ours.is_disproved or theirs.is_disproved
     else:
         row.proofs = {subject: ours.proof(), peer: theirs.proof()}
+        row.subject_values, row.peer_values = paired(ours, theirs, figure)
+        return row
     row.subject_values = [] if ours.failure else ours.values(figure)
     row.peer_values = [] if theirs.failure else theirs.values(figure)
     return row
@@ -228,9 +230,7 @@ class Table:
 
 def _values(series: Series, figure: str) -> list[float]:
     """What there is of a figure; a series that failed has none."""
-    return [] if series.failure else [
-        sample.figures[figure] for sample in series.samples
-        if figure in sample.figures]
+    return [] if series.failure else series.values(figure)
 
 
 def print_tables(tables: list[Table]) -> None:
