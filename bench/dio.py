@@ -30,7 +30,7 @@ TRIALS = 12
 AUTO = "uaio"
 WIDTHS = {"whole": 1, "4 wide": 4, "8 wide": 8, "16 wide": 16, "64 wide": 64}
 """Variants of uaio that do not measure, but do as they are told."""
-KERNEL, URING, PLAIN = "kernel", "io_uring", "plain"
+KERNEL, URING, PLAIN = "kernel", "io_uring", "psync"
 OURS = (AUTO, *WIDTHS)
 
 READS = ((1, 1), (1, 4), (16, 1), (16, 4))

@@ -8,12 +8,14 @@ All variants run the same, unmodified fio with the same options.
     counted   the same with --stats-json
     floor     fio with libfloor.so preloaded (floor.c)
     io_uring  ioengine=io_uring
-    plain     ioengine=psync, no asynchronous I/O at all
+    posixaio  ioengine=posixaio, glibc's threads
+    psync     ioengine=psync, no asynchronous I/O at all
 
 What each proves: for the kernel and io_uring, that their ring was seen in the
-memory maps of fio while it ran; for plain, that neither was; for uaio and the
-floor, that the library itself counted at least as many requests as fio did I/Os.
-A library that counted fewer disproves its variant.
+memory maps of fio while it ran; for posixaio and psync, that neither was, and
+that fio submitted, or did not; for uaio and the floor, that the library itself
+counted at least as many requests as fio did I/Os. A library that counted fewer
+disproves its variant, and so does fio where it says that it ran another engine.
 """
 from __future__ import annotations
 
@@ -24,9 +26,23 @@ import struct
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness import Disproved, Finished, Sample, Series, VariantFailed, run
+from harness import (Disproved, Finished, Sample, Series, VariantFailed, paired,
+                     run)
 from machine import Places, file_system_of
 from rows import Goal, Row, control_of, row_of
+
+RATE, CPU, SWITCHES = "I/O", "CPU per I/O", "context switches per I/O"
+IN_SUBMIT = "time in submit per I/O"
+SUBMISSION, COMPLETION, BOTH = "submission", "completion", "both together"
+"""Figures; of the last three each per cent is one."""
+PERCENTILES = {"slat": SUBMISSION, "clat": COMPLETION, "lat": BOTH}
+"""As fio calls them."""
+
+PER_CENTS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
+"""No more than 20: fio takes no more."""
+LATENCIES = (*(f"--{name}_percentiles=1" for name in PERCENTILES),
+             "--percentile_list=" + ":".join(map(str, PER_CENTS)),
+             "--unified_rw_reporting=mixed")
 
 FLOOR_LINE_BYTES = 64
 """floor.c counts the requests of each context in a line of its own."""
@@ -50,7 +66,8 @@ class Job:
     loops: int = 0
     """A fixed amount of work, measured by wall time; 0: time-based."""
     cold: bool = False
-    """One pass over a file that is not in the page cache."""
+    """One pass over a file that is not in the page cache, or what of it there
+    is time for."""
     direct: bool = False
     on_tmpfs: bool = False
     goals: dict[str, Goal | None] = field(default_factory=dict)
@@ -69,20 +86,28 @@ class Job:
                    for option in self.options)
 
 
+    def loops_of(self, engine: str) -> int:
+        """How much of the fixed work an engine gets. glibc would take minutes
+        over all of it."""
+        return max(1, self.loops // SLOW_SHARE) if engine in SLOW_ENGINES \
+            else self.loops
+
+
+SLOW_ENGINES, SLOW_SHARE = ("posixaio",), 10
+
 FLOOR_GOAL = Goal(0.92)
 BATCHES_OF_16 = ("iodepth=32", "iodepth_batch_submit=16",
                  "iodepth_batch_complete_min=16")
-CPU_PER_IO = (("CPU per I/O", "us", "kernel", None),
-              ("CPU per I/O", "us", "floor", None))
+CPU_PER_IO = ((CPU, "us", "kernel", None), (CPU, "us", "floor", None))
 
 MANY_JOBS = ("rw=randrw", "bs=1k", "iodepth=1", "thread", "group_reporting")
 
 JOBS = [
     Job("many-tmpfs", "512 jobs, 1 KiB random rw, tmpfs", "many", MANY_JOBS, "256k",
-        jobs=512, loops=60, on_tmpfs=True,
+        jobs=512, loops=40, on_tmpfs=True,
         goals={"kernel": Goal(1.7), "floor": FLOOR_GOAL}, more=CPU_PER_IO),
     Job("many-disk", "512 jobs, 1 KiB random rw, disk", "many",
-        (*MANY_JOBS, "invalidate=0"), "256k", jobs=512, loops=30,
+        (*MANY_JOBS, "invalidate=0"), "256k", jobs=512, loops=20,
         goals={"kernel": None, "floor": FLOOR_GOAL}, more=CPU_PER_IO),
     Job("hot-read", "1 KiB hot read, depth 1", "hot",
         ("rw=randread", "bs=1k", "iodepth=1", "invalidate=0"), "100m",
@@ -95,11 +120,11 @@ JOBS = [
         ("rw=randread", "bs=1k", *BATCHES_OF_16, "invalidate=0"), "100m",
         goals={"kernel": Goal(1.05), "io_uring": None, "floor": FLOOR_GOAL}),
     Job("cold-read-32", "4 KiB cold read, depth 32", "cold",
-        ("rw=randread", "bs=4k", "iodepth=32"), "512m", loops=1, cold=True,
+        ("rw=randread", "bs=4k", "iodepth=32"), "512m", cold=True,
         goals={"kernel": Goal(3.5), "io_uring": Goal(1.0)},
-        more=(("time in submit per I/O", "us", "kernel",
+        more=((IN_SUBMIT, "us", "kernel",
                Goal(8, at_least=False, of="subject")),
-              ("context switches per I/O", "number", "kernel",
+              (SWITCHES, "number", "kernel",
                Goal(0.1, at_least=False, of="subject")))),
     Job("direct-read-32", "4 KiB O_DIRECT read, depth 32", "cold",
         ("rw=randread", "bs=4k", *BATCHES_OF_16), "512m", direct=True,
@@ -148,12 +173,17 @@ def lay_out(bench: Bench, job: Job) -> None:
             file.read_bytes()
 
 
+COLD_MOST_S = 4
+
+
 def job_options(bench: Bench, job: Job) -> list[str]:
     options = [*_layout_options(bench, job),
                *(f"--{option}" for option in job.options)]
     if job.direct:
         options.append("--direct=1")
-    if job.loops:
+    if job.cold:
+        options.append(f"--runtime={COLD_MOST_S}")
+    elif job.loops:
         options.append(f"--loops={job.loops}")
     else:
         # fio takes no fraction of a second.
@@ -177,6 +207,10 @@ class Variant:
     no_markers: frozenset[str] = frozenset()
     """Rings that must not be there."""
 
+    def submits(self) -> bool:
+        """Or each I/O is one call, which fio counts no submission of."""
+        return self.engine != "psync"
+
 
 KERNEL_MARKER = "/[aio]"
 URING_MARKER = "[io_uring]"
@@ -195,8 +229,9 @@ def variants(bench: Bench) -> dict[str, Variant]:
             ("LD_PRELOAD", str(bench.places.helpers / "libfloor.so")),
             ("FLOOR_REPORT", report)), counter="floor"),
         "io_uring": Variant(engine="io_uring", marker=URING_MARKER),
-        "plain": Variant(engine="psync", no_markers=frozenset(
-            (KERNEL_MARKER, URING_MARKER))),
+        **{engine: Variant(engine=engine, no_markers=frozenset(
+            (KERNEL_MARKER, URING_MARKER)))
+           for engine in ("posixaio", "psync")},
     }
 
 
@@ -255,15 +290,30 @@ def prove(variant: Variant, done: Finished, report: Path,
 # --- one run ----------------------------------------------------------------
 
 
+INSTALL = (
+    (r"libaio\.so\S*: cannot open", "apt-get install libaio1"),
+    (r"[Ee]ngine \S+ not loadable|not find engine|failed to load engine",
+     "this fio was built without it; apt-get install fio for one that has it"),
+)
+"""What fio says where a package would help."""
+
+
 def _why(done: Finished, output: str, jobs: list[dict]) -> str:
     """Why fio failed, in as few words as it has."""
-    found = re.search(r"func=(\S+?), error=(.*)", output + done.err + done.out)
+    said = output + done.err + done.out
+    for pattern, advice in INSTALL:
+        if found := re.search(f".*(?:{pattern}).*", said):
+            return f"{found[0].strip()} ({advice})"
+    found = re.search(r"func=(\S+?), error=(.*)", said)
     if found:
         return f"{found[1]}: {found[2].strip()}"
     for job in jobs:
         if job["error"]:
             return f"fio: {os.strerror(job['error'])}"
     return f"fio: {done.complaint()}"
+
+
+SIDES = ("read", "write", "mixed")
 
 
 @dataclass
@@ -274,7 +324,27 @@ class FioResult:
     ios: int
     iops: float
     bytes: int
-    submit_us: float
+    engines: set[str]
+    """What fio says it ran."""
+    latencies: dict[str, dict]
+    """What fio says of each of PERCENTILES, if reads and writes are as one."""
+
+    def submitted(self) -> int:
+        """How many times fio saw that: an engine may have no submissions."""
+        return self.latencies.get("slat", {}).get("N", 0)
+
+    def figures(self) -> dict[str, float]:
+        """Those of latency, in microseconds; what fio does not say is not
+        there."""
+        known = {}
+        for name, figure in PERCENTILES.items():
+            said = self.latencies.get(name, {})
+            if said.get("N"):
+                known |= {f"{figure} {float(per_cent):g}": ns / 1000 for
+                          per_cent, ns in said.get("percentile", {}).items()}
+        if self.submitted():
+            known[IN_SUBMIT] = self.latencies["slat"]["mean"] / 1000
+        return known
 
 
 def run_fio(options: list[str], scratch: Path, variant: Variant = Variant(),
@@ -295,16 +365,33 @@ def run_fio(options: list[str], scratch: Path, variant: Variant = Variant(),
         raise VariantFailed(_why(done, text, jobs)) from None
     if done.status or any(job["error"] for job in jobs):
         raise VariantFailed(_why(done, text, jobs))
-    sides = [job[side] for job in jobs for side in ("read", "write")]
+    return _result_of(done, jobs)
+
+
+def _result_of(done: Finished, jobs: list[dict]) -> FioResult:
+    sides = [job[side] for job in jobs for side in SIDES if side in job]
     ios = sum(side["total_ios"] for side in sides)
     if not ios:
         raise VariantFailed("fio did no I/O")
+    together = jobs[0].get("mixed", {}) if len(jobs) == 1 else {}
     return FioResult(
         done=done, ios=ios,
         iops=sum(side["iops"] for side in sides),
         bytes=sum(side["io_bytes"] for side in sides),
-        submit_us=sum(side["slat_ns"]["mean"] * side["total_ios"]
-                      for side in sides) / ios / 1000)
+        engines={job.get("job options", {}).get("ioengine") for job in jobs}
+                - {None},
+        latencies={name: together[f"{name}_ns"] for name in PERCENTILES
+                   if f"{name}_ns" in together})
+
+
+def prove_engine(variant: Variant, result: FioResult) -> None:
+    """Raises Disproved where fio itself says that it ran another engine."""
+    if result.engines - {variant.engine}:
+        raise Disproved(f"not {variant.engine}, but fio ran "
+                        + " ".join(sorted(result.engines)))
+    if result.latencies and bool(result.submitted()) != variant.submits():
+        raise Disproved(f"{variant.engine}: {result.ios} I/Os, "
+                        f"{result.submitted()} submissions")
 
 
 def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
@@ -314,44 +401,61 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
     if job.writes():
         # The dirty pages of the run before are not this one's.
         os.sync()
-    result = run_fio(job_options(bench, job), bench.disk_dir, variant)
+    job = replace(job, loops=job.loops_of(variant.engine))
+    result = run_fio([*job_options(bench, job), *LATENCIES], bench.disk_dir,
+                     variant)
     done, ios = result.done, result.ios
+    prove_engine(variant, result)
     proof = prove(variant, done, report, ios)
     if job.cold and done.bytes_read < COLD_SHARE * result.bytes:
         proof = None
     if job.is_hot() and done.bytes_read > HOT_SHARE * result.bytes:
         raise VariantFailed("the files did not stay in the page cache")
     return Sample({
-        "I/O": ios / done.wall_s if job.loops and not job.cold
-               else result.iops,
-        "CPU per I/O": done.cpu_s / ios * 1e6,
-        "time in submit per I/O": result.submit_us,
-        "context switches per I/O": done.switches / ios,
+        RATE: ios / done.wall_s if job.loops else result.iops,
+        CPU: done.cpu_s / ios * 1e6,
+        SWITCHES: done.switches / ios,
+        **result.figures(),
     }, proof)
 
 
 def peers_of(job: Job) -> list[str]:
     """In the order of a round: the control, the last, is furthest away."""
     return ["kernel", "uaio", *(["counted"] if job.counting else []),
-            *(peer for peer in job.goals if peer != "kernel")]
+            *(peer for peer in job.goals if peer != "kernel"),
+            *sorted(seldom_of(job))]
+
+
+def seldom_of(job: Job) -> frozenset[str]:
+    """Peers that stand in the tables only."""
+    return frozenset(("io_uring", "posixaio", "psync")) - set(job.goals)
 
 
 def rows_of(bench: Bench, job: Job, series: dict[str, Series]) -> list[Row]:
     """All under the control of the run's throughput."""
-    about = {"name": job.name, "control": control_of(series, "kernel", "I/O"),
+    about = {"name": job.name, "control": control_of(series, "kernel", RATE),
              "file_system": file_system_of(bench.dir_of(job))}
-    rows = [row_of(series, "uaio", peer, "I/O", title=job.title, unit="I/O/s",
+    rows = [row_of(series, "uaio", peer, RATE, title=job.title, unit="I/O/s",
                    goal=goal, **about)
             for peer, goal in job.goals.items()]
     rows += [row_of(series, "uaio", peer, figure, title=figure, unit=unit,
                     goal=goal, **about)
              for figure, unit, peer, goal in job.more]
     if job.counting:
-        rows.append(row_of(series, "counted", "uaio", "I/O",
+        rows.append(row_of(series, "counted", "uaio", RATE,
                            title="the same with statistics", unit="I/O/s",
                            goal=job.counting, **about))
     for row in rows:
-        row.cpu_s_per_io = {
-            who: [us / 1e6 for us in series[who].values("CPU per I/O")]
-            for who in (row.subject, row.peer) if not series[who].failure}
+        row.cpu_s_per_io = _cpu_s_per_io(series, row.subject, row.peer)
     return rows
+
+
+def _cpu_s_per_io(series: dict[str, Series], *names: str
+                  ) -> dict[str, list[float]]:
+    """Of the rounds that the values of a row are of."""
+    ours, theirs = (series[name] for name in names)
+    values = {name: series[name].values(CPU) for name in names
+              if not series[name].failure}
+    if len(values) == len(names):
+        values = dict(zip(names, paired(ours, theirs, CPU), strict=True))
+    return {name: [us / 1e6 for us in each] for name, each in values.items()}

@@ -92,7 +92,7 @@ def _(tool):
     else:
         expect_measured(rows, [
             *((f"{read}: {name}", peer) for read in READS
-              for name, peer in PAIRS), (f"{READS[0]}: uaio", "plain"),
+              for name, peer in PAIRS), (f"{READS[0]}: uaio", "psync"),
             ("saved of a 1 MiB read: prefix", None)])
         expect("of one 1 MiB read" in outcome.out, True, "what it means")
         expect_read_tables(tables, "no slow file system" not in notes)
