@@ -235,14 +235,18 @@ def variants(bench: Bench) -> dict[str, Variant]:
     }
 
 
-def said_of_fio(report: Path) -> list[dict]:
-    """What the library wrote of each process called fio, into a file to which
+def said_of(report: Path, program: str) -> list[dict]:
+    """What the library wrote of each process of a program, into a file to which
     all that it is in append a line."""
     try:
         lines = report.read_text().splitlines()
     except FileNotFoundError:
         return []
-    return [said for said in map(json.loads, lines) if said["comm"] == "fio"]
+    return [said for said in map(json.loads, lines) if said["comm"] == program]
+
+
+def said_of_fio(report: Path) -> list[dict]:
+    return said_of(report, "fio")
 
 
 def _uaio_count(report: Path) -> tuple[int, str] | None:

@@ -16,12 +16,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import depth
 import dio
 import fio
 import jobs
 import nop
 import pipe
 import programs
+import scale
 from harness import Progress, Rounds, VariantFailed, cleanup
 from machine import Places, file_system_of, machine_facts
 from rows import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Row, Table,
@@ -42,8 +44,10 @@ class Part:
 
 
 PARTS = {
-    **{job.name: Part(functools.partial(jobs.job_results, job=job), 17, 5)
+    **{job.name: Part(functools.partial(jobs.job_results, job=job), 13, 5)
        for job in fio.JOBS},
+    "depth": Part(depth.depth_results, 20, 7),
+    "scale": Part(scale.scale_results, 10, 3),
     "nop": Part(nop.nop_results, 18, 6),
     "pipe": Part(pipe.pipe_results, 30, 8),
     "dio": Part(dio.dio_results, 90, 12),
