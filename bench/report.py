@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Write results as a page with tables, plots, and what they show in words.
+
+The page is one file, DIR/index.html: it needs no other, no script and no network.
+"""
+from __future__ import annotations
+
+import argparse
+import atexit
+import importlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+INDEX = "index.html"
+RESULTS = "results.jsonl"
+HOW_TO_GET = ("--report: no python3 here has matplotlib: "
+              "apt-get install python3-matplotlib")
+NEEDED = "matplotlib.backends.backend_svg"
+
+
+# --- which interpreter can draw ---------------------------------------------
+
+
+def interpreter() -> str | None:
+    """The first that can draw: a python3 that is found first need not be the
+    one for which Debian has matplotlib."""
+    for python in dict.fromkeys([sys.executable, "/usr/bin/python3"]):
+        if not Path(python).exists():
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [python, "-B", "-c", f"import {NEEDED}"],
+                stdin=subprocess.DEVNULL, capture_output=True,
+                env=os.environ | {"MPLCONFIGDIR": folder})
+        if done.returncode == 0:
+            return python
+    return None
+
+
+def write(python: str, files: list[Path], folder: Path) -> int:
+    """The report, made by that interpreter. Return: its exit status."""
+    return subprocess.run(
+        [python, "-B", str(Path(__file__).resolve()),
+         *(str(file.resolve()) for file in files), "--dir",
+         str(folder.resolve())], stdin=subprocess.DEVNULL).returncode
+
+
+def _can_draw() -> bool:
+    """What it makes for itself is gone with this process."""
+    folder = tempfile.mkdtemp(prefix="uaio-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["MPLCONFIGDIR"] = folder
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        importlib.import_module(NEEDED)
+    except ImportError:
+        return False
+    return True
+
+
+# --- the command ------------------------------------------------------------
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains as the command does: in one line."""
+
+    def error(self, message: str) -> None:
+        self.exit(2, f"uaio: bench: {message}\n")
+
+
+def arguments(parser: Parser) -> argparse.Namespace:
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE",
+                        help="what --json or --report wrote")
+    parser.add_argument("--dir", type=Path, required=True, metavar="DIR",
+                        help=f"where {INDEX} is written")
+    args = parser.parse_args()
+    for file in args.files:
+        if not file.exists():
+            parser.error(f"no such file: {file}")
+    return args
+
+
+def main() -> int:
+    parser = Parser(prog="report.py", description=__doc__.splitlines()[0])
+    args = arguments(parser)
+    if not _can_draw():
+        python = interpreter()
+        if not python:
+            parser.error(HOW_TO_GET)
+        return write(python, args.files, args.dir)
+
+    from results import Unreadable, read
+    from sections import report
+    try:
+        text = report(read(args.files))
+        args.dir.mkdir(parents=True, exist_ok=True)
+        (args.dir / INDEX).write_text(text, encoding="utf-8")
+    except Unreadable as why:
+        parser.error(str(why))
+    except OSError as why:
+        parser.error(f"{why.filename}: {why.strerror}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
