@@ -73,14 +73,21 @@ def _spread(values: list[float]) -> tuple[float, float, float]:
 
 
 def _is_log(table: Table, axis: str) -> bool:
-    """Of what is not above nothing there is no logarithm."""
+    """Of what is not above nothing there is no logarithm. Bars that lie have
+    but one axis of values, and may be nothing."""
+    if table.plot == "bars":
+        return bool(table.logarithmic) and max(_all(table)) > 0
     if axis not in table.logarithmic:
         return False
-    if axis == "x" and table.plot != "bars":
+    if axis == "x":
         return all(isinstance(column, (int, float)) and column > 0
                    for column in table.columns)
-    return all(value > 0 for line in table.lines.values()
-               for values in line for value in values)
+    return min(_all(table)) > 0
+
+
+def _all(table: Table) -> list[float]:
+    return [value for line in table.lines.values() for values in line
+            for value in values]
 
 
 def _places(table: Table) -> list[float]:
@@ -156,8 +163,7 @@ def _draw_cdf(axes: Axes, table: Table) -> None:
                       label=variant, markevery=2,
                       marker=MARKERS[number % len(MARKERS)],
                       zorder=3 if colours[variant] == OURS else 2)
-    if all(value > 0 for line in table.lines.values() for values in line
-           for value in values):
+    if min(_all(table)) > 0:
         axes.set_xscale("log")
         _value_axis(axes.xaxis, True)
     axes.set_yticks([_stretched(percent) for percent in PERCENTS],
@@ -172,10 +178,9 @@ def _draw_bars(axes: Axes, table: Table) -> None:
     """Lying, one group below the other, each with its figure at its end."""
     colours = colours_of(list(table.lines))
     at, ticks, names = 0.0, [], []
-    is_log = _is_log(table, "x") or _is_log(table, "y")
-    shown = [value for line in table.lines.values() for values in line
-             for value in values]
-    floor = min(shown) / 3 if is_log else 0.0
+    is_log = _is_log(table, "y")
+    shown = _all(table)
+    floor = min(value for value in shown if value > 0) / 3 if is_log else 0.0
     for number, column in enumerate(table.columns):
         if len(table.columns) > 1:
             axes.text(0, at - 0.05, _column(column), va="center",
@@ -185,12 +190,13 @@ def _draw_bars(axes: Axes, table: Table) -> None:
             ticks.append(at)
             names.append(variant)
             if line[number]:
-                middle, low, high = _spread(line[number])
+                middle, low, high = (max(value, floor) for value
+                                     in _spread(line[number]))
                 axes.barh(at, middle - floor, 0.72, left=floor,
                           color=LINES[colours[variant]])
                 axes.plot([low, high], [at, at], color=INK, linewidth=1.2,
                           marker="|", markersize=6)
-                axes.annotate(_short(middle), (max(middle, high), at),
+                axes.annotate(_short(statistics.median(line[number])), (max(middle, high), at),
                               (6, 0), textcoords="offset points", va="center")
             else:
                 axes.annotate("–", (floor, at), (6, 0), va="center",

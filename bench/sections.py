@@ -8,7 +8,7 @@ after those of its part, or at the end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import sentences
 from fio import JOBS
@@ -51,7 +51,8 @@ SECTIONS = (
              "nop.wakes"), WORKERS),
     Section("Direct requests: what is cleared", ("dio",),
             (*DIRECT.posted, "dio.setup_ns", "dio.setup_instructions",
-             "dio.setup_cleared", "dio.reads", "dio.cut", "dio.slow"), DIRECT),
+             "dio.setup_cleared", "dio.reads", "dio.cut", "dio.slow",
+             "dio.slow_cut"), DIRECT),
     Section("Throughput against depth", ("depth",),
             ("depth.hot", "depth.direct"),
             about="An unmodified fio with so many requests under way."),
@@ -86,10 +87,9 @@ def _cell(values: Sequence[float]) -> Markup:
                                   f"{short(spread.max)}", class_="range"))
 
 
-def _numbers(table: ReadTable) -> Markup:
+def _numbers(table: ReadTable, caption: str = "") -> Markup:
     head = [f"{table.across}" if len(table.columns) > 1 else "",
             *map(_name, table.columns)]
-    caption = f"{table.title}, {table.unit}"
     return grid(caption, head, [
         [variant, *(_cell(values) for values in line)]
         for variant, line in table.lines.items()])
@@ -104,14 +104,13 @@ def _plot(table: ReadTable, identifiers: Identifiers) -> Markup:
 
 def _table(table: ReadTable, identifiers: Identifiers) -> Markup:
     """Its name, its plot, its figures, and what they show."""
-    if table.name == "pipe.switches_per_s":
-        table = replace(table, plot="bars", logarithmic="x")
     where = f" ({table.file_system})" if table.file_system else ""
     return element(
         "section", element("h3", f"{table.title}, {table.unit}{where}",
                            id=identifiers.of(table.name)),
         _plot(table, identifiers), _numbers(table),
-        paragraph(sentences.of_table(table), "says"))
+        paragraph(sentences.of_table(table), "says"),
+        paragraph([f"{text}." for text in table.beside], "small"))
 
 
 def _posted(posted: Posted) -> Markup:
@@ -215,8 +214,8 @@ def _rows(rows: Sequence[ReadRow]) -> Markup:
 
 
 def _about_rows(rows: Sequence[ReadRow]) -> Markup:
-    return paragraph([sentences.of_goals(rows), sentences.of_control(rows)],
-                     "says")
+    return paragraph([sentences.of_goals(rows, True),
+                      sentences.of_control(rows)], "says")
 
 
 # --- chapters ---------------------------------------------------------------
@@ -326,7 +325,7 @@ def _job(part: str, results: Results, identifiers: Identifiers) -> Markup:
                         "says"), _about_rows(rows)]
     if job:
         parts.append(details("with the least and the greatest", *(
-            join([_numbers(table),
+            join([_numbers(table, f"{table.title}, {table.unit}"),
                   paragraph(sentences.of_table(table), "small")])
             for table in results.tables if table.part() == part)))
     return element("section", *parts, _rows(rows))

@@ -68,9 +68,11 @@ PROFILE = Posted(
     "Up to 30 % of the time went into finding the context; the kernel was one "
     "with lock debugging.")
 
+POSTED_BYTES = 7384
+
 BYTES = Posted(
     "memory of one context in the worst case (2013)", ("", "bytes"),
-    (("radix tree: 13 nodes of 568", "7384"),
+    (("radix tree: 13 nodes of 568", f"{POSTED_BYTES}"),
      ("the least of the rest: a page and the structure", "4928"),
      ("said to be", "300 % more")),
     "7384 more than 4928 is 150 % more, which makes 2.5 times as much. And "

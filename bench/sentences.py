@@ -11,19 +11,10 @@ from dataclasses import dataclass
 
 from results import ReadRow, ReadTable
 from rows import CONTROL_BAND, ENOUGH_PAIRS, Spread, short
+from seeds import POSTED_BYTES
 
 MORE_IS_FASTER = {"1/s", "I/O/s", "GB/s", "MB/s", "M/s"}
 LESS_IS_FASTER = {"ns", "us", "ms", "s"}
-
-
-def is_speed(unit: str) -> bool:
-    """Whether one can be faster than another in it; "ns a read" is one, too."""
-    return unit.split(" ")[0] in MORE_IS_FASTER | LESS_IS_FASTER
-
-
-def is_time(unit: str) -> bool:
-    return unit.split(" ")[0] in LESS_IS_FASTER
-
 
 SUBJECTS = ("uaio", "table", "caller-runs+delayed-kick", "prefix")
 """Whom a table is about: the first of these that it has, or its first line."""
@@ -36,45 +27,53 @@ MOST_PEERS = 3
 # --- two variants -----------------------------------------------------------
 
 
+def is_time(table: ReadTable) -> bool:
+    """Less is faster. "ns a read" is a time, too; that of processors is one
+    that is spent."""
+    return table.unit.split(" ")[0] in LESS_IS_FASTER \
+        and "cpu" not in table.name.lower() and " per " not in table.unit
+
+
+def is_speed(table: ReadTable) -> bool:
+    return table.unit in MORE_IS_FASTER or is_time(table)
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """How many times the subject's figure is the peer's, round by round."""
+    """How many times as fast the subject is as the peer, round by round; of
+    what is no speed, how many times its figure."""
 
     subject: str
     peer: str
     times: Spread
     rounds: int
-    unit: str
-
-    def is_speed(self) -> bool:
-        return is_speed(self.unit)
-
-    def speed(self) -> Spread:
-        """Times as fast; of what is no speed the figures as they are."""
-        if not is_time(self.unit):
-            return self.times
-        return Spread(1 / self.times.median, 1 / self.times.max,
-                      1 / self.times.min)
+    is_speed: bool
 
     def is_equal(self) -> bool:
         """The rounds do not agree on which is more."""
         return self.times.min <= 1 <= self.times.max
 
 
+def _inverse(spread: Spread) -> Spread:
+    return Spread(1 / spread.median, 1 / spread.max, 1 / spread.min)
+
+
 def compare(table: ReadTable, subject: str, peer: str,
             column: str | float) -> Comparison | None:
+    """Nothing where one of them has no figure, or is nought."""
     ours, theirs = (table.values(name, column) for name in (subject, peer))
     if subject == peer or not ours or not theirs:
         return None
     if min(ours) <= 0 or min(theirs) <= 0:
         return None
     if len(ours) == len(theirs):
-        times = Spread.of_ratios(ours, theirs)
+        spread = Spread.of_ratios(ours, theirs)
     else:
-        times = Spread(statistics.median(ours) / statistics.median(theirs),
-                       min(ours) / max(theirs), max(ours) / min(theirs))
-    return Comparison(subject, peer, times, min(len(ours), len(theirs)),
-                      table.unit) if times else None
+        spread = Spread(statistics.median(ours) / statistics.median(theirs),
+                        min(ours) / max(theirs), max(ours) / min(theirs))
+    return Comparison(subject, peer,
+                      _inverse(spread) if is_time(table) else spread,
+                      min(len(ours), len(theirs)), is_speed(table))
 
 
 def times(value: float) -> str:
@@ -85,29 +84,33 @@ def times(value: float) -> str:
         f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
-def _range(spread: Spread, rounds: int) -> str:
+def _told(spread: Spread, rounds: int) -> str:
     if rounds == 1:
         return "in a single round"
-    return f"{times(spread.min)}–{times(spread.max)} in {rounds} rounds"
+    return f"{times(spread.min)}–{times(spread.max)}"
 
 
 def says(found: Comparison) -> str:
-    """Without the names of what was compared where, or a full stop."""
-    speed = found.speed()
-    how = "as fast" if found.is_speed() else "as much"
-    value = f"{times(speed.median)} times {how}"
-    told = _range(speed, found.rounds)
-    if found.is_equal() and speed.min == speed.max:
-        return f"{found.subject} is equal to {found.peer} ({told})"
+    """A clause, without a full stop."""
+    ours, theirs, value = found.subject, found.peer, found.times
+    how = "as fast as" if found.is_speed else "as much as"
+    told = _told(value, found.rounds)
+    if found.is_equal() and value.min == value.max:
+        return f"{ours} and {theirs} are equal ({told})"
     if found.is_equal():
-        return (f"{found.subject} and {found.peer} cannot be told apart "
-                f"({value}; {told})")
-    is_more = speed.median > 1
-    word = ("faster" if is_more else "slower") if found.is_speed() else \
-        ("more" if is_more else "less")
-    verb = "is" if found.is_speed() else "has"
-    return (f"{found.subject} {verb} {word} than {found.peer}: {value} "
-            f"({told})")
+        return (f"{ours} and {theirs} cannot be told apart "
+                f"({times(value.median)} times {how[:-3]}, {told})")
+    if value.median > 1:
+        verb = "is" if found.is_speed else "has"
+        return f"{ours} {verb} {times(value.median)} times {how} {theirs} ({told})"
+    # Who is behind is named as that, and the other's lead told.
+    back = _inverse(value)
+    told = _told(back, found.rounds)
+    if found.is_speed:
+        return (f"{ours} is slower than {theirs}, which is "
+                f"{times(back.median)} times as fast ({told})")
+    return (f"{ours} has less than {theirs}, which has {times(back.median)} "
+            f"times as much ({told})")
 
 
 # --- a table ----------------------------------------------------------------
@@ -139,7 +142,7 @@ def _column(table: ReadTable, column: str | float) -> str:
     if len(table.columns) == 1:
         return ""
     return f"{column}: " if isinstance(column, str) \
-        else f"{table.across} {column:g}: "
+        else f"{table.across} {column:g}: ".lstrip()
 
 
 def capital(text: str) -> str:
@@ -175,18 +178,19 @@ def ends(table: ReadTable, subject: str) -> list[str | float]:
 
 def growth(table: ReadTable, variants: Iterable[str]) -> str:
     """What more of what is across does to each, or nothing."""
-    said = []
+    by_ends: dict[tuple[float, float], list[str]] = {}
     for variant in variants:
         columns = ends(table, variant)
         if len(columns) < 2 or not isinstance(columns[0], (int, float)):
             continue
         first, last = (median(table.values(variant, column))
                        for column in columns)
-        factor = f", {times(last / first)} times" if first > 0 else ""
-        said.append(f"{variant} goes from {short(first)} to {short(last)} "
-                    f"{table.unit} between {columns[0]:g} and {columns[1]:g}"
-                    f"{factor}")
-    return capital("; ".join(said) + ".") if said else ""
+        factor = f" ({times(last / first)} times)" if first > 0 else ""
+        by_ends.setdefault(tuple(columns), []).append(
+            f"{variant} goes from {short(first)} to {short(last)}{factor}")
+    return " ".join(f"{capital(table.across)} {few:g} to {many:g}, "
+                    f"{table.unit}: {', '.join(said)}."
+                    for (few, many), said in by_ends.items())
 
 
 def extremes(table: ReadTable, column: str | float) -> str:
@@ -196,9 +200,9 @@ def extremes(table: ReadTable, column: str | float) -> str:
     if len(there) < 2:
         return ""
     order = sorted(there, key=there.get, reverse=True)
-    if is_time(table.unit):
+    if is_time(table):
         order.reverse()
-    words = ("fastest", "slowest") if is_speed(table.unit) \
+    words = ("fastest", "slowest") if is_speed(table) \
         else ("most", "least")
     best, second, worst = order[0], order[1], order[-1]
     if there[best] == there[worst]:
@@ -231,7 +235,7 @@ def doubts(table: ReadTable) -> list[str]:
     rounds = table.rounds()
     if not rounds:
         said.append("Nothing of it was measured.")
-    elif rounds < ENOUGH_PAIRS and is_speed(table.unit):
+    elif rounds < ENOUGH_PAIRS and is_speed(table):
         said.append("One round only: it shows no spread." if rounds == 1 else
                     f"Only {rounds} rounds.")
     return said
@@ -272,10 +276,22 @@ def _sums(table: ReadTable) -> list[str]:
     return said
 
 
+def _bytes(table: ReadTable) -> list[str]:
+    """Beside what was posted of the worst case."""
+    said = [growth(table, table.lines)]
+    there = ends(table, "radix")[-1:]
+    for column in there:
+        ours = median(table.values("radix", column))
+        said.append(f"The radix tree has {short(ours)} {table.unit} a context "
+                    f"of {column:g}; {POSTED_BYTES} were posted for the worst "
+                    "case.")
+    return said
+
+
 SAYS = {
     "nop.works": _works, "nop.contended": _sums, "contexts.index": _cost,
-    "contexts.threads": _cost, "contexts.bytes_dense": _cost,
-    "contexts.bytes_sparse": _cost, "contexts.lookup": _cost,
+    "contexts.threads": _cost, "contexts.bytes_dense": _bytes,
+    "contexts.bytes_sparse": _bytes, "contexts.share": _sums, "contexts.lookup": _cost,
     "pipe.event": _cost, "pipe.event_hot": _cost,
     "pipe.switches_per_s": _sums, "dio.cut": _sums,
 }
@@ -332,8 +348,8 @@ VERDICTS = {
 }
 
 
-def of_goals(rows: Iterable[ReadRow]) -> str:
-    """How many goals were met; those that were missed are named."""
+def of_goals(rows: Iterable[ReadRow], are_named: bool = False) -> str:
+    """How many goals were met; those that were missed may be named."""
     goals = [row for row in rows if row.goal]
     if not goals:
         return ""
@@ -341,13 +357,14 @@ def of_goals(rows: Iterable[ReadRow]) -> str:
     for verdict, words in VERDICTS.items():
         number = sum(row.verdict() == verdict for row in goals)
         if number:
-            counted.append(f"{number} {words}")
+            counted.append(f"{number} {words}" if len(goals) > 1 else words)
     missed = [f"{row.title}{f' against {row.peer}' if row.peer else ''} "
               f"({measured(row)}, goal {row.goal})"
               for row in goals if row.verdict() == "missed"]
     text = f"Of {len(goals)} goals: {', '.join(counted)}." \
-        if len(goals) > 1 else f"The goal is {counted[0]}."
-    return text + (f" Missed: {'; '.join(missed)}." if missed else "")
+        if len(goals) > 1 else f"The one goal: {counted[0]}."
+    return text + (f" Missed: {'; '.join(missed)}."
+                   if missed and are_named else "")
 
 
 def measured(row: ReadRow) -> str:
