@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HOT = 16, SLICES = 9, SLICE_NS = 20 * 1000 * 1000 };
+enum { HOT = 16, SLICES = 9, SLICE_NS = 8 * 1000 * 1000 };
 
 static inline size_t hot_index(size_t i, size_t nr)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lookup N: the time to find one of N contexts.
+ * lookup N...: the time to find one of N contexts, for each N in turn; they
+ * rise, and contexts are added to those there are.
  *
  * An ordinary libaio program: started plainly it measures the kernel, under
  * `uaio run` it measures uaio. io_submit() of no requests finds the context and
@@ -33,18 +34,20 @@ static void look_up(void *arg)
 	}
 }
 
-static void measure(size_t nr)
-{
-	io_context_t *contexts = calloc(nr, sizeof(*contexts));
-	struct hot_set hot;
-	size_t rings;
-	int ret;
+static io_context_t *contexts;
+static size_t nr_contexts;
 
+static void set_up(size_t nr)
+{
+	contexts = realloc(contexts, nr * sizeof(*contexts));
 	if (!contexts) {
 		perror("lookup");
 		exit(1);
 	}
-	for (size_t i = 0; i < nr; i++) {
+	for (size_t i = nr_contexts; i < nr; i++) {
+		int ret;
+
+		contexts[i] = NULL;
 		ret = io_setup(1, &contexts[i]);
 		if (ret < 0) {
 			fprintf(stderr, "lookup: io_setup %zu of %zu: %s\n",
@@ -52,19 +55,31 @@ static void measure(size_t nr)
 			exit(1);
 		}
 	}
+	nr_contexts = nr;
+}
+
+static void measure(size_t nr)
+{
+	struct hot_set hot;
+	size_t rings;
+
+	set_up(nr);
 	for (size_t i = 0; i < HOT; i++)
 		hot.contexts[i] = contexts[hot_index(i, nr)];
 	rings = nr_kernel_rings();
 	printf("%zu %.2f %zu\n", nr, time_rounds(look_up, &hot, HOT), rings);
-	free(contexts);
 }
 
 int main(int argc, char **argv)
 {
-	if (argc != 2) {
-		fputs("usage: lookup N\n", stderr);
-		return 2;
+	for (int i = 1; i < argc; i++) {
+		size_t nr = count_argument(argv[i]);
+
+		if (nr < nr_contexts) {
+			fputs("usage: lookup N..., rising\n", stderr);
+			return 2;
+		}
+		measure(nr);
 	}
-	measure(count_argument(argv[1]));
 	return 0;
 }

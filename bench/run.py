@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import contexts
 import depth
 import dio
 import fio
@@ -51,9 +52,9 @@ PARTS = {
     "nop": Part(nop.nop_results, 18, 6),
     "pipe": Part(pipe.pipe_results, 30, 8),
     "dio": Part(dio.dio_results, 90, 12),
-    "lookup": Part(programs.lookup_results, 15, 10),
-    "requests": Part(programs.requests_results, 5, 5),
-    "memory": Part(programs.memory_results, 0.1, 1),
+    "lookup": Part(contexts.lookup_results, 8, 3),
+    "requests": Part(contexts.requests_results, 5, 3),
+    "memory": Part(contexts.memory_results, 0.1, 1),
     "load": Part(programs.load_results, 1, 1),
 }
 GROUPS = {
