@@ -7,6 +7,7 @@ README.md documents the JSON form of both.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -233,17 +234,58 @@ def _values(series: Series, figure: str) -> list[float]:
     return [] if series.failure else series.values(figure)
 
 
+NARROW = 3
+SIDE_BY_SIDE = 9
+"""Tables of a part with no more columns than NARROW are printed beside each
+other, up to so many columns, if they are of the same variants, or of some."""
+
+
 def print_tables(tables: list[Table]) -> None:
+    """All but what only a plot can show."""
+    groups: list[list[Table]] = []
     for table in tables:
-        head = [f"{table.title}, {table.unit}; {table.across}",
-                *map(_column, table.columns)]
-        lines = [[f"  {variant}", *(_cell(values) for values in columns)]
-                 for variant, columns in table.lines.items()]
-        print_table([head, *lines], set(range(1, len(head))))
-        for line in (*(f"{variant}: {why}"
-                       for variant, why in table.notes.items()),
-                     *table.beside):
-            print(f"      {line}", flush=True)
+        if table.plot == "cdf":
+            continue
+        if groups and _is_beside(table, groups[-1]):
+            groups[-1].append(table)
+        else:
+            groups.append([table])
+    for group in groups:
+        _print_tables(group)
+
+
+def _is_beside(table: Table, group: list[Table]) -> bool:
+    widths = [len(each.columns) for each in (*group, table)]
+    return (table.name.partition(".")[0] == group[0].name.partition(".")[0]
+            and set(table.lines) <= set(group[0].lines)
+            and max(widths) <= NARROW and sum(widths) <= SIDE_BY_SIDE)
+
+
+def _print_tables(tables: list[Table]) -> None:
+    """Tables side by side; what all titles begin with is said once."""
+    title = os.path.commonprefix([table.title for table in tables])
+    title = title[:title.rfind(": ") + 1]
+    above = [title.rstrip(":")]
+    across = {table.across for table in tables}
+    head = [across.pop() if len(across) == 1 else ""]
+    for table in tables:
+        columns = [*map(_column, table.columns)]
+        own = table.title[len(title):].strip()
+        above += [f"{own}, {table.unit}", *[""] * (len(columns) - 1)]
+        head += columns if len(columns) > 1 or not title else [""]
+    lines = [above, *([head] if any(head[1:]) else [])]
+    for variant in dict.fromkeys(each for table in tables
+                                 for each in table.lines):
+        lines.append([f"  {variant}", *(
+            _cell(values) for table in tables for values in table.lines.get(
+                variant, [[]] * len(table.columns)))])
+    print_table(lines, set(range(1, len(above))))
+    for line in dict.fromkeys(
+            line for table in tables
+            for line in (*(f"{variant}: {why}"
+                           for variant, why in table.notes.items()),
+                         *table.beside)):
+        print(f"      {line}", flush=True)
 
 
 def _column(column: str | float) -> str:
