@@ -21,20 +21,22 @@ down."""
 
 HOT, DIRECT = "hot", "direct"
 TITLES = {HOT: "1 KiB hot read", DIRECT: "4 KiB O_DIRECT read"}
-QUICK_DIRECT_SIZE = "32m"
+SIZES = {HOT: "100m", DIRECT: "512m"}
+QUICK_SIZES = {HOT: "16m", DIRECT: "32m"}
 
 
 def job_at(work: str, depth: int, is_quick: bool = False) -> fio.Job:
     """On the file of the jobs hot-read and direct-read-32."""
     batch = max(1, depth // 2)
     title = f"{TITLES[work]}, depth {depth}"
+    size = (QUICK_SIZES if is_quick else SIZES)[work]
     options = (f"iodepth={depth}", f"iodepth_batch_submit={batch}",
                f"iodepth_batch_complete_min={batch}", "rw=randread")
     if work == HOT:
         return fio.Job("depth", title, "hot",
-                       (*options, "bs=1k", "invalidate=0"), "100m")
-    return fio.Job("depth", title, "cold", (*options, "bs=4k"),
-                   QUICK_DIRECT_SIZE if is_quick else "512m", direct=True)
+                       (*options, "bs=1k", "invalidate=0"), size)
+    return fio.Job("depth", title, "cold", (*options, "bs=4k"), size,
+                   direct=True)
 
 
 def _series(programs: Programs, bench: fio.Bench, work: str,

@@ -18,8 +18,10 @@ TAILS = (50, 99, 99.9)
 
 RUNTIME_S, QUICK_RUNTIME_S = 2.0, 0.3
 QUICK = {"many-tmpfs": {"loops": 2}, "many-disk": {"loops": 1},
-         "cold-read-32": {"size": "32m"},
-         "direct-read-32": {"size": "32m"}, "direct-write-32": {"size": "32m"}}
+         **{name: {"size": "16m"} for name in ("hot-read", "hot-write",
+                                               "hot-read-32")},
+         **{name: {"size": "32m"} for name in ("cold-read-32", "direct-read-32",
+                                               "direct-write-32")}}
 """What --quick makes smaller, to see that everything runs."""
 
 
