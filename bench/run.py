@@ -45,7 +45,7 @@ class Part:
 
 
 PARTS = {
-    **{job.name: Part(functools.partial(jobs.job_results, job=job), 13, 5)
+    **{job.name: Part(functools.partial(jobs.job_results, job=job), 14, 5)
        for job in fio.JOBS},
     "depth": Part(depth.depth_results, 20, 7),
     "scale": Part(scale.scale_results, 10, 3),

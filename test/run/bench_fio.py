@@ -236,6 +236,7 @@ done
 case " $FAILS " in
 *" $engine "*) eval "echo \\"\\$SAYS_$engine\\"" >&2; exit 1;;
 esac
+[ -z "$output" ] || echo "$*" >>"$SAID.options"
 [ -z "$output" ] || sed "s/ENGINE/${LIE:-$engine}/" "$SAID" >"$output"
 """
 
@@ -277,6 +278,25 @@ def _(tool):
         expect({row["verdict"] for row in rows},
                {"disproved" if "uaio" in disproved else "unproven"},
                outcome.story)
+
+
+@case("every engine runs with the same options of fio")
+def _(tool):
+    bench_on_fio(tool, INCOMPLETE[0][0])[0].expect(out=None)
+    with open(tool.path("said.options")) as file:
+        runs = [line.split() for line in file]
+    engines = [word for words in runs for word in words
+               if word.startswith("--ioengine=")]
+    expect(set(engines), {f"--ioengine={engine}" for engine in (
+        "libaio", "io_uring", "posixaio", "psync")}, "engines")
+    expect({tuple(word for word in words if word not in engines)
+            for words in runs}, {(*runs[0][1:],)}, "options of each")
+    # But a fixed amount of work, of which some make a part.
+    fio = import_of_bench(tool, "fio")
+    many = fio.job_named("many-tmpfs")
+    expect([many.loops_of(engine) for engine in ("libaio", "psync")],
+           [many.loops] * 2, "passes")
+    expect(0 < many.loops_of("posixaio") < many.loops, True, "passes of glibc")
 
 
 @case("a fio that runs another engine than it was told fails the benchmark")
