@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
 .PHONY: all demo check check-san check-clients check-mutants bench stress \
-	differences lint install clean
+	differences readme lint install clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -60,7 +60,11 @@ bench:
 	@tools/need build bench
 	@tools/configure $(BUILD)
 	@ninja -C $(BUILD) --quiet
-	@python3 bench/run.py --build $(BUILD)
+	@python3 bench/run.py --build $(BUILD) --report $(BUILD)/bench-report
+
+# The figures in README.md, from the last file of bench/results or RESULTS=FILE.
+readme:
+	@python3 -B bench/readme.py $(RESULTS)
 
 # doc/differences.md, from the table of test/conform.
 differences:

@@ -17,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from reading import Unreadable, read
+
 INDEX = "index.html"
 RESULTS = "results.jsonl"
 HOW_TO_GET = ("--report: no python3 here has matplotlib: "
@@ -89,18 +91,15 @@ def arguments(parser: Parser) -> argparse.Namespace:
 def main() -> int:
     parser = Parser(prog="report.py", description=__doc__.splitlines()[0])
     args = arguments(parser)
-    if not _can_draw():
-        python = interpreter()
-        if not python:
-            parser.error(HOW_TO_GET)
-        return write(python, args.files, args.dir)
-
-    from results import Unreadable, read
-    from sections import report
     try:
-        text = report(read(args.files))
+        results = read(args.files)
+        if not _can_draw():
+            python = interpreter() or parser.error(HOW_TO_GET)
+            return write(python, args.files, args.dir)
+        sections = importlib.import_module("sections")
         args.dir.mkdir(parents=True, exist_ok=True)
-        (args.dir / INDEX).write_text(text, encoding="utf-8")
+        (args.dir / INDEX).write_text(sections.report(results),
+                                      encoding="utf-8")
     except Unreadable as why:
         parser.error(str(why))
     except OSError as why:

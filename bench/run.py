@@ -24,6 +24,7 @@ import jobs
 import nop
 import pipe
 import programs
+import report
 import scale
 from harness import Progress, Rounds, VariantFailed, cleanup
 from machine import Places, file_system_of, machine_facts
@@ -81,6 +82,9 @@ def parser_of(names: list[str]) -> Parser:
                              f"{ENOUGH_PAIRS}, quick {QUICK_PAIRS})")
     parser.add_argument("--json", type=Path, metavar="FILE",
                         help="write the rows, one JSON object a line")
+    parser.add_argument("--report", type=Path, metavar="DIR",
+                        help="write the results as a page, "
+                             f"DIR/{report.INDEX}, and DIR/{report.RESULTS}")
     parser.add_argument("--dir", type=Path, metavar="DIR",
                         help="where the files on disk are made (default: the "
                              "build directory, or $TMPDIR, or /var/tmp)")
@@ -126,11 +130,18 @@ def arguments() -> argparse.Namespace:
         os.environ.get("TMPDIR", "/var/tmp"))
     if not args.dir.is_dir():
         parser.error(f"no such directory: {args.dir}")
-    if args.json:
-        try:
-            args.json.write_text("")
-        except OSError as why:
-            parser.error(f"--json {args.json}: {why.strerror}")
+    args.drawer = None
+    if args.report:
+        args.drawer = report.interpreter() or parser.error(report.HOW_TO_GET)
+    args.files = [file for file in (args.json, args.report
+                                    and args.report / report.RESULTS) if file]
+    try:
+        if args.report:
+            args.report.mkdir(parents=True, exist_ok=True)
+        for file in args.files:
+            file.write_text("")
+    except OSError as why:
+        parser.error(f"{why.filename}: {why.strerror}")
     return args
 
 
@@ -180,6 +191,16 @@ def measure(args: argparse.Namespace, wanted: programs.Programs,
     return results
 
 
+def write_report(args: argparse.Namespace) -> bool:
+    """The page of what there is, where one is wanted."""
+    if not args.report:
+        return True
+    if report.write(args.drawer, [args.report / report.RESULTS], args.report):
+        return False
+    print(f"report: {args.report / report.INDEX}", flush=True)
+    return True
+
+
 def main() -> int:
     args = arguments()
     machine = machine_facts()
@@ -191,14 +212,17 @@ def main() -> int:
     cleanup.may_finish = True
 
     def write(results: list[Row | Table]) -> None:
-        if args.json:
-            write_results(args.json, results, machine)
+        for file in args.files:
+            write_results(file, results, machine)
 
     results = measure(args, wanted, write)
+    is_reported = write_report(args)
     if cleanup.is_interrupted:
         print("uaio: bench: interrupted; the above is what was measured",
               file=sys.stderr)
         return 128 + signal.SIGINT
+    if not is_reported:
+        return 2
     return 1 if any(each.is_disproved for each in results) else 0
 
 

@@ -15,7 +15,7 @@ from fio import JOBS
 from page import (Identifiers, Markup, details, element, grid, join, page,
                   paragraph)
 from plots import can_draw, draw
-from results import ReadRow, ReadTable, Results
+from reading import ReadRow, ReadTable, Results
 from rows import ENOUGH_PAIRS, Spread, short
 from seeds import (BYTES, CONTEXTS, DIRECT, ONE_CONTEXT, PROFILE, SCALE,
                    SWITCHES, WORKERS, Posted, Seed)

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from results import ReadRow, ReadTable
+from reading import ReadRow, ReadTable
 from rows import CONTROL_BAND, ENOUGH_PAIRS, Spread, short
 from seeds import POSTED_BYTES
 
@@ -145,11 +145,9 @@ def _column(table: ReadTable, column: str | float) -> str:
         else f"{table.across} {column:g}: ".lstrip()
 
 
-def capital(text: str) -> str:
-    # The names of variants are as they are.
-    first = text.split(" ", 1)[0].rstrip(",:")
-    known = {*SUBJECTS, *PEERS}
-    return text if first in known or "_" in first or "+" in first \
+def capital(table: ReadTable, text: str) -> str:
+    """As sentences begin, but for the names of variants."""
+    return text if text.startswith(tuple(table.lines)) \
         else text[:1].upper() + text[1:]
 
 
@@ -165,7 +163,7 @@ def at(table: ReadTable, column: str | float, subject: str,
                         for name in (subject, peer))
         said.append(f"{subject} has {short(ours)} {table.unit} and {peer} "
                     f"{short(theirs)}")
-    return capital(_column(table, column) + "; ".join(said) + ".") \
+    return capital(table, _column(table, column) + "; ".join(said) + ".") \
         if said else ""
 
 
@@ -188,7 +186,7 @@ def growth(table: ReadTable, variants: Iterable[str]) -> str:
         factor = f" ({times(last / first)} times)" if first > 0 else ""
         by_ends.setdefault(tuple(columns), []).append(
             f"{variant} goes from {short(first)} to {short(last)}{factor}")
-    return " ".join(f"{capital(table.across)} {few:g} to {many:g}, "
+    return " ".join(f"{capital(table, table.across)} {few:g} to {many:g}, "
                     f"{table.unit}: {', '.join(said)}."
                     for (few, many), said in by_ends.items())
 
@@ -206,12 +204,12 @@ def extremes(table: ReadTable, column: str | float) -> str:
         else ("most", "least")
     best, second, worst = order[0], order[1], order[-1]
     if there[best] == there[worst]:
-        return capital(f"{_column(table, column)}all have "
+        return capital(table, f"{_column(table, column)}all have "
                        f"{short(there[best])} {table.unit}.")
     found = compare(table, best, second, column)
     doubt = f", not to be told from {second}" if found and found.is_equal() \
         and second != worst else ""
-    return capital(f"{_column(table, column)}{words[0]} {best} with "
+    return capital(table, f"{_column(table, column)}{words[0]} {best} with "
                    f"{short(there[best])} {table.unit}{doubt}; {words[1]} "
                    f"{worst} with {short(there[worst])}.")
 
@@ -270,7 +268,7 @@ def _sums(table: ReadTable) -> list[str]:
         there = [(name, median(table.values(name, column)))
                  for name in table.lines if table.values(name, column)]
         if there:
-            said.append(capital(_column(table, column) + ", ".join(
+            said.append(capital(table, _column(table, column) + ", ".join(
                 f"{name} {short(value)}" for name, value in there)
                 + f" {table.unit}."))
     return said

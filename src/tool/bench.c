@@ -31,6 +31,7 @@ static void print_help(void)
 	     "  --quick      short runs, too few for a verdict\n"
 	     "  --pairs N    measured rounds\n"
 	     "  --json FILE  write the rows, one JSON object a line\n"
+	     "  --report DIR write them as a page with plots, DIR/index.html\n"
 	     "  --dir DIR    where the files on disk are made\n"
 	     "  -h, --help   show this\n"
 	     "\n"

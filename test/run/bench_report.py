@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: MIT
+"""The report of uaio bench: that it is a page which needs nothing else, has all
+there is, and says nothing that is not so."""
+import html.parser
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+
+import made_up
+from benchmark import import_of_bench
+from harness import case, expect, main
+
+SVG_NAMESPACE = 'xmlns="http://www.w3.org/2000/svg"'
+LOADS = {"script", "link", "iframe", "img", "object", "embed", "base", "image"}
+DEADLINE_S = 60
+
+
+# --- what a page has to be --------------------------------------------------
+
+
+class Balanced(html.parser.HTMLParser):
+    """That each element is ended, as a browser takes them."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        expect(tag == "meta" or "svg" in self.open, True,
+               f"<{tag}/> outside of SVG")
+
+    def handle_endtag(self, tag):
+        expect(self.open and self.open.pop(), tag, "what is ended")
+
+
+def plain(tag):
+    return tag.rpartition("}")[2]
+
+
+def expect_no_link(root, ids):
+    """Whatever could load something, or lead out of the page."""
+    for each in root.iter():
+        expect(plain(each.tag) in LOADS, False, each.tag)
+        styles = [each.text or ""] if plain(each.tag) == "style" else []
+        for key, value in each.attrib.items():
+            key = plain(key)
+            expect(key.startswith("on"), False, f"{each.tag}: {key}")
+            expect("//" in value, False, f"{key}={value!r}: a link")
+            if key in ("href", "src", "action", "data"):
+                expect(value[:1] == "#" and value[1:] in ids, True,
+                       f"{each.tag}: {key}={value!r}")
+            styles.append(value)
+        for style in styles:
+            expect("@import" in style, False, style[:200])
+            for target in re.findall(r"url\(([^)]*)\)", style):
+                expect(target[:1] == "#" and target[1:] in ids, True,
+                       f"url({target})")
+
+
+def expect_page(text, results):
+    """Return: the words on it."""
+    parser = Balanced()
+    parser.feed(text)
+    expect(parser.open, [], "elements left open")
+    doctype, _, rest = text.partition("\n")
+    expect(doctype, "<!DOCTYPE html>", "the first line")
+    root = xml.fromstring(rest)
+    expect(re.findall("https?:.{,60}", text.replace(SVG_NAMESPACE, "")), [],
+           "links")
+    ids = [each.get("id") for each in root.iter() if each.get("id")]
+    expect(len(ids), len(set(ids)), "ids that differ")
+    expect_no_link(root, set(ids))
+    for drawing in re.findall(r"<svg.*?</svg>", text, re.S):
+        xml.fromstring(drawing)
+    words = " ".join("".join(root.itertext()).split())
+    for line in results:
+        for what in (line["title"], line.get("note"), line.get("across")):
+            expect(" ".join((what or "").split()) in words, True,
+                   f"{what!r} on the page")
+        for variant in (*line.get("lines", ()), *line.get("notes", {}).values()):
+            expect(variant in words, True, f"{variant!r} on the page")
+    for wrong in ("None", "nan", " inf"):
+        expect(re.search(rf"\b{wrong.strip()}\b", words), None, wrong)
+    return words
+
+
+def drawings_of(text):
+    return re.findall(r'<svg[^>]*aria-label="([^"]*)"', text)
+
+
+# --- making one -------------------------------------------------------------
+
+
+def write_report(tool, *files, python=sys.executable, **options):
+    return tool.exec(python, "-B", tool.args.source + "/bench/report.py",
+                     *files, "--dir", tool.path("page"), **options)
+
+
+def report_of(tool, *made):
+    """The page of results, each of a file of its own, and its words."""
+    files = [each.write(tool.path(f"{number}.jsonl"))
+             for number, each in enumerate(made)]
+    write_report(tool, *files).expect(out="")
+    with open(tool.path("page/index.html")) as file:
+        text = file.read()
+    lines = [line for each in made for line in each.lines]
+    return text, expect_page(text, lines)
+
+
+def one_table(rounds=9, **figures):
+    """Made-up reads a second, by variant."""
+    made = made_up.MadeUp(rounds)
+    made.table("hot-read.rate", "hot reads", "I/O/s", "job", ["hot"],
+               {name: [figure] for name, figure in figures.items()},
+               plot="bars")
+    return made
+
+
+# --- tests ------------------------------------------------------------------
+
+
+@case("a report has all there is and needs nothing else")
+def _(tool):
+    made = made_up.complete()
+    made.table("unheard-of.figures", "what nobody planned", "I/O/s", "x",
+               ["a", "b"], {"left": [1, 2], "right": [2, None]}, plot="bars")
+    made.row("unheard-of", "a row that nobody planned")
+    text, words = report_of(tool, made)
+    drawn = drawings_of(text)
+    for line in made.lines:
+        if line.get("plot"):
+            expect(any(label.startswith(line["title"]) for label in drawn),
+                   True, f"a plot of {line['name']}")
+    # What their authors posted, and what has to be known of it.
+    for figure in ("109376", "16408", "83.66", "58892", "59404", "32.51", "7384",
+                   "150 %", "600 000", "360 000", "30 or so", "40w–50w",
+                   "about 160w", "1911242", "1116776", "transposed", "−0.5 %",
+                   "+0.6 %"):
+        expect(figure in words, True, f"the posted {figure}")
+    expect("Of 24 goals" in words, True, "how many goals there are")
+
+
+def with_holes():
+    made = made_up.MadeUp(9)
+    made.table("nop.works", "no-ops", "1/s", "depth", [1, 10, 128],
+               {"io_uring": [None, None, None], "single": [1e5, None, 3e5],
+                "round-robin": [None, 2e5, None]}, plot="lines",
+               logarithmic="xy", notes={"io_uring": "forbidden here"})
+    made.table("hot-read.cdf", "latency", "us", "per cent", [50, 99],
+               {"uaio": [1, None], "kernel": [None, None]}, plot="cdf")
+    made.table("hot-read.completion", "latency", "us", "per cent", [50, 99],
+               {"uaio": [None, 3]}, plot="")
+    return made
+
+
+def disproved():
+    made = one_table(uaio=None, kernel=100)
+    made.lines[0] |= {"is_disproved": True, "notes": {"uaio": "it was not"},
+                      "proofs": {"uaio": None, "kernel": None}}
+    made.row("hot-read", "hot reads", verdict="disproved",
+             goal=made_up.at_least(1), note="uaio: not what it says")
+    return made
+
+
+def of_nothing():
+    made = made_up.MadeUp(9)
+    for plot in ("bars", "lines", "cdf"):
+        made.table(f"depth.{plot}", f"all is nothing, {plot}", "I/O/s", "depth",
+                   [1, 50], {"uaio": [0, 0], "kernel": [0, 0]}, plot=plot,
+                   logarithmic="xy")
+    made.table("pipe.switches_per_s", "switches", "1/s", "", ["4 KiB"],
+               {"kernel": [1000], "plain": [0]}, plot="bars",
+               logarithmic="y", beside=["as posted"])
+    made.table("depth.empty", "no columns", "I/O/s", "depth", [], {},
+               plot="lines")
+    return made
+
+
+@case("a report of results with something missing says what is missing")
+def _(tool):
+    _, words = report_of(tool, with_holes(), disproved(), of_nothing())
+    for said in ("io_uring was not measured: forbidden here.", "disproved",
+                 "Not proven to be what it is called: kernel.",
+                 "Nothing of it was measured.", "as posted"):
+        expect(said in words, True, said)
+    made = made_up.MadeUp(1)
+    made_up._nop(made)
+    text, words = report_of(tool, made)
+    expect("in a single round" in words, True, "that there is but one round")
+    expect("cannot be told apart" in words, False, "a spread of one round")
+    expect(len(drawings_of(text)), 1, "plots")
+    report_of(tool, made)
+    with open(tool.path("page/index.html")) as again:
+        expect(again.read() == text, True, "the same results, the same page")
+    _, words = report_of(tool, made_up.MadeUp())
+    expect("These results are empty." in words, True, "that there is nothing")
+
+
+@case("a report of several files has the machine of each")
+def _(tool):
+    first, second = one_table(uaio=1, kernel=2), one_table(uaio=3, psync=4)
+    second.lines[0]["machine"] = made_up.MACHINE | {
+        "kernel": "7.1.2", "date": "2026-12-24T00:00:00+00:00", "load": 3.5}
+    _, words = report_of(tool, first, second)
+    for said in ("6.18.0", "7.1.2", "2026-12-24", "3.50", "psync"):
+        expect(said in words, True, said)
+
+
+@case("a report refuses in one line what are no results")
+def _(tool):
+    for text in ("{", '{"kind": "row"}', '{"kind": "poem"}', "[]", "7",
+                 '{"kind": "table", "name": "x"}', "\udcff"):
+        with open(tool.path("bad"), "w", errors="surrogateescape") as file:
+            file.write(text)
+        write_report(tool, tool.path("bad")).expect_refusal(2, "bad")
+    write_report(tool, tool.path("none")).expect_refusal(2, "none")
+    expect(os.path.exists(tool.path("page/index.html")), False, "a page")
+
+
+# --- sentences --------------------------------------------------------------
+
+
+def said_of(tool, made):
+    """What is said of the tables, of the goals and of the controls."""
+    if "sentences" not in sys.modules:
+        import_of_bench(tool, "sentences")
+    sentences, reading = sys.modules["sentences"], sys.modules["reading"]
+    results = reading.read([pathlib.Path(made.write(tool.path("said")))])
+    return (" ".join(text for table in results.tables
+                     for text in sentences.of_table(table)),
+            sentences.of_goals(results.rows, True),
+            sentences.of_control(results.rows))
+
+
+def exact(unit, name="hot-read.rate", **values):
+    made = made_up.MadeUp()
+    made.table(name, "work", unit, "job", ["job"],
+               {variant: [0] for variant in values})
+    for variant, measured in values.items():
+        made.lines[0]["lines"][variant] = [measured]
+    return made
+
+
+@case("what is said of a table is true of its figures")
+def _(tool):
+    def expect_said(made, *wanted, never=()):
+        said = said_of(tool, made)[0]
+        for text in wanted:
+            expect(text in said, True, f"{said!r}: says {text!r}")
+        for text in never:
+            expect(text in said, False, f"{said!r}: does not say {text!r}")
+
+    nine = [100 + number for number in range(9)]
+    double, half = [2 * v for v in nine], [v / 2 for v in nine]
+    mixed = [v * (0.9 if number % 2 else 1.1)
+             for number, v in enumerate(nine)]
+    # More is faster; less is faster; less is less.
+    expect_said(exact("I/O/s", uaio=double, kernel=nine),
+                "uaio is 2.00 times as fast as kernel (2.00–2.00)",
+                never=("slower", "told apart"))
+    expect_said(exact("I/O/s", uaio=half, kernel=nine),
+                "uaio is slower than kernel, which is 2.00 times as fast",
+                never=("faster", "told apart"))
+    expect_said(exact("ns", uaio=double, kernel=nine),
+                "uaio is slower than kernel, which is 2.00 times as fast")
+    expect_said(exact("ns a read", uaio=half, kernel=nine),
+                "uaio is 2.00 times as fast as kernel", never=("slower",))
+    expect_said(exact("B", uaio=half, kernel=nine),
+                "uaio has less than kernel, which has 2.00 times as much",
+                never=("fast", "slow"))
+    expect_said(exact("us", "hot-read.cpu", uaio=double, kernel=nine),
+                "uaio has 2.00 times as much as kernel", never=("fast",))
+    expect_said(exact("us per I/O", uaio=double, kernel=nine), "as much",
+                never=("fast",))
+    # What is not so in each of the rounds is not said to be so.
+    expect_said(exact("I/O/s", uaio=mixed, kernel=nine),
+                "uaio and kernel cannot be told apart (1.10 times as fast, "
+                "0.90–1.10)", never=("slower",))
+    expect_said(exact("I/O/s", uaio=nine, kernel=nine),
+                "uaio and kernel are equal", never=("slower", "times"))
+    expect_said(exact("I/O/s", uaio=[2.0], kernel=[1.0]),
+                "uaio is 2.00 times as fast as kernel (in a single round)",
+                "One round only")
+    expect_said(exact("I/O/s", uaio=double[:3], kernel=nine[:3]),
+                "Only 3 rounds.")
+    # Nothing has no ratio, and what was not measured no sentence.
+    expect_said(exact("each", uaio=[0] * 9, kernel=nine),
+                "uaio has 0 each and kernel 104", never=("times",))
+    expect_said(exact("I/O/s", uaio=[], kernel=nine), never=("uaio",))
+    expect_said(exact("I/O/s"), "Nothing of it was measured.")
+    expect_said(exact("1/s", "nop.works", **{
+        "io_uring": nine, "round-robin": half, "single+batches": double}),
+        "Fastest single+batches with 208 1/s; slowest round-robin with 52.",
+        "round-robin is slower than single+batches, which is 4.00 times")
+
+
+@case("what is said of goals and of the control is true of the rows")
+def _(tool):
+    def expect_said(rows, goals, control):
+        made = made_up.MadeUp()
+        for verdict, of_control in rows:
+            made.row("x", f"{verdict} work", goal=made_up.at_least(2),
+                     verdict=verdict, control=of_control)
+        said = said_of(tool, made)
+        expect(re.sub(r"\(1\.\d+,", "(R,", said[1]), goals, "of the goals")
+        expect(control in said[2] if control else said[2] == "", True,
+               f"{said[2]!r}: of the control")
+
+    expect_said([], "", "")
+    expect_said([("met", 1.0)], "The one goal: met.", "calm enough")
+    expect_said([("met", 1.0), ("missed", 1.2), ("too noisy here", 0.9)],
+                "Of 3 goals: 1 met, 1 missed, 1 too noisy to tell. Missed: "
+                "missed work against kernel (R, goal ≥ 2x).",
+                "outside of 0.95–1.05 there is no verdict")
+    expect_said([("not measured", None), ("disproved", None)],
+                "Of 2 goals: 1 disproved, 1 not measured.", "")
+
+
+# --- as a part of the benchmark ---------------------------------------------
+
+
+def expect_results(folder):
+    expect(sorted(os.listdir(folder)), ["index.html", "results.jsonl"],
+           "what is written")
+    with open(folder + "/results.jsonl") as file:
+        results = [json.loads(line) for line in file]
+    with open(folder + "/index.html") as file:
+        expect_page(file.read(), results)
+    return results
+
+
+@case("uaio bench writes a report of what it measured")
+def _(tool):
+    page = tool.path("a/page")
+    outcome = tool.exec(tool.uaio, "bench", "--quick", "--dir", tool.scratch,
+                        "--report", page, "load").expect(out=None)
+    expect(outcome.out.splitlines()[-1], f"report: {page}/index.html",
+           "the last line")
+    titles = [row["title"] for row in expect_results(page)]
+    expect("added by uaio run" in titles, True, f"{titles}: the rows")
+    expect(os.listdir(tool.scratch), ["a"], "files left behind")
+
+
+@case("a benchmark that is interrupted has a report of what there is")
+def _(tool):
+    child = subprocess.Popen(
+        (tool.uaio, "bench", "--pairs", "1000000", "--dir", tool.scratch,
+         "--report", tool.path("page"), "load"), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        while "verdict" not in child.stdout.readline():  # nothing is sooner
+            expect(child.poll(), None, "status before it was interrupted")
+        os.killpg(child.pid, signal.SIGINT)
+        out, err = child.communicate(timeout=DEADLINE_S)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    expect(child.returncode, 130, f"status\n{out}{err}")
+    expect_results(tool.path("page"))
+    expect(os.listdir(tool.scratch), ["page"], "files left behind")
+
+
+@case("without what draws plots nothing is measured for a report")
+def _(tool):
+    tool.write("without/matplotlib/__init__.py", "raise ImportError\n")
+    env = {"PYTHONPATH": tool.path("without"), "PYTHONDONTWRITEBYTECODE": "1"}
+    words = ("matplotlib", "apt-get install python3-matplotlib")
+    tool.exec(tool.uaio, "bench", "--quick", "--dir", tool.scratch, "--report",
+              tool.path("page"), "load", env=env).expect_refusal(2, *words)
+    made_up.MadeUp().write(tool.path("no.jsonl"))
+    write_report(tool, tool.path("no.jsonl"), env=env).expect_refusal(2, *words)
+    expect(sorted(os.listdir(tool.scratch)), ["no.jsonl", "without"],
+           "what was made")
+
+
+@case("a report is drawn by another python3 where the first cannot")
+def _(tool):
+    # An interpreter that finds none of the packages of the system.
+    tool.write("bare/pyvenv.cfg",
+               f"home = {os.path.dirname(os.path.realpath(sys.executable))}\n"
+               "include-system-site-packages = false\n")
+    os.makedirs(tool.path("bare/bin"))
+    bare = tool.path("bare/bin/python3")
+    os.symlink(os.path.realpath(sys.executable), bare)
+    tool.exec(bare, "-c", "import matplotlib").expect(
+        status=1, out=None, err=None)
+    made = one_table(uaio=2, kernel=1)
+    write_report(tool, made.write(tool.path("one.jsonl")),
+                 python=bare).expect(out="")
+    with open(tool.path("page/index.html")) as file:
+        expect(len(drawings_of(file.read())), 1, "plots")
+
+
+# --- README.md --------------------------------------------------------------
+
+
+@case("the figures in README.md are those of its results")
+def _(tool):
+    def readme(*arguments, **options):
+        return tool.exec(sys.executable, "-B",
+                         tool.args.source + "/bench/readme.py", *arguments,
+                         **options)
+
+    readme("--check").expect(out=None)
+    with open(tool.args.source + "/README.md") as file:
+        ours = file.read()
+    copy = tool.write("README.md", ours)
+    full = made_up.complete().write(tool.path("full.jsonl"))
+    few = one_table(uaio=2, kernel=1).write(tool.path("few.jsonl"))
+    of_copy = ("--readme", copy)
+    for results in (full, few, full):
+        outcome = readme(results, "--check", *of_copy)
+        expect((outcome.status, outcome.err.count("\n")), (1, 1),
+               outcome.story)
+        readme(results, *of_copy, env={"PYTHONHASHSEED": "1"}).expect(out="")
+        readme(results, "--check", *of_copy,
+               env={"PYTHONHASHSEED": "2"}).expect(out="")
+    with open(copy) as file:
+        made = file.read()
+    between = re.compile(r"(figures: \S+ -->\n).*?<!-- end", re.S)
+    expect(between.sub(r"\1<!-- end", made), between.sub(r"\1<!-- end", ours),
+           "what stands around the figures")
+    for figure in ("2026-11-20", "1 KiB hot read, depth 1", "3.8"):
+        expect(figure in made, True, figure)
+    tool.write("README.md", made.replace("1 KiB hot read", "2 KiB hot read"))
+    expect(readme(full, "--check", *of_copy).status, 1, "another figure")
+    tool.write("README.md", made.replace("figures: nop", "figures: nap"))
+    outcome = readme(full, *of_copy)
+    expect((outcome.status, outcome.err.count("\n")), (2, 1), outcome.story)
+
+
+if __name__ == "__main__":
+    main()
