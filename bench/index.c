@@ -1,160 +1,62 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index N...: the two indexes that kernel AIO had before its table, and what
- * they cost, in a process of their own.
+ * index PLACES THREADS N: what an index of N contexts costs, in a process of its
+ * own: the engine's table, and the two that kernel AIO had before its own
+ * (contextindex.h).
  *
- *   list    one list of all contexts, newest first, walked to the handle
- *   radix   a radix tree over the page numbers of the handles, 64 slots a node,
- *           as high as the largest of them needs
+ * PLACES are where the handles are:
  *
- * Handles are addresses of pages: side by side as mmap() gives them, and then
- * (for the tree) scattered over the whole address space, where a list costs the
- * same but a tree has few nodes to share.
+ *   dense    where the engine puts its rings: side by side
+ *   sparse   as in the discussion of 2013, four bits apart: 0x4000, 0x40000 ...
+ *            0x400000000000, which is as far as addresses go; and what is more
+ *            than these scattered over all pages below
  *
- * Prints a line for each: index, N, nanoseconds per lookup, bytes per handle.
+ * A table is not told the handles: it goes by the number in the ring, as the
+ * engine does, and the rings are where the engine puts them.
+ *
+ * Each thread looks up the hot set (handles.h) and finds the right context, or
+ * the program fails. Prints a line for each index: its name, nanoseconds per
+ * lookup, bytes of index in all.
  */
+#include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "contextindex.h"
+#include "engine/ctxtab.h"
+#include "engine/ring.h"
+#include "engine/ringmem.h"
 #include "handles.h"
 
 enum {
 	PAGE_SHIFT = 12,
-	RADIX_SHIFT = 6,
-	RADIX_SLOTS = 1 << RADIX_SHIFT,
 	ADDRESS_BITS = 47,
+	FIRST_BIT = 14, /* 0x4000 */
+	STEP_BITS = 4,
+	NR_STEPS = (ADDRESS_BITS - 1 - FIRST_BIT) / STEP_BITS + 1,
+	THREADS_MAX = 1024,
 };
 
-/* What is looked for: a context knows its handle, and the next in the list. */
-struct entry {
-	struct entry *next;
+/* What is looked for. Whatever the engine's contexts have besides. */
+struct context {
 	uint64_t handle;
+	struct uaio_ring_map *ring;
 };
 
-struct radix_node {
-	void *slots[RADIX_SLOTS];
-};
+static struct context *contexts;
+static struct uaio_ctxtab table;
 
-struct radix_tree {
-	struct radix_node *root;
-	unsigned height; /* levels; 0 is an empty tree */
-	size_t nr_nodes;
-};
-
-static void *zalloc(size_t len)
+static void fail(const char *what, int error)
 {
-	void *p = calloc(1, len);
-
-	if (!p) {
-		perror("index");
-		exit(1);
-	}
-	return p;
+	fprintf(stderr, "index: %s: %s\n", what, strerror(error));
+	exit(1);
 }
 
-static const struct entry *list_find(const struct entry *head, uint64_t handle)
-{
-	while (head && head->handle != handle)
-		head = head->next;
-	return head;
-}
-
-static unsigned radix_slot(uint64_t key, unsigned level)
-{
-	return (unsigned)(key >> (level * RADIX_SHIFT)) % RADIX_SLOTS;
-}
-
-/* True if a tree of that height has no place for the key. */
-static bool radix_is_beyond(uint64_t key, unsigned height)
-{
-	return key >> (height * RADIX_SHIFT);
-}
-
-static struct radix_node *radix_node_new(struct radix_tree *tree)
-{
-	tree->nr_nodes++;
-	return zalloc(sizeof(struct radix_node));
-}
-
-static void radix_insert(struct radix_tree *tree, struct entry *entry)
-{
-	uint64_t key = entry->handle >> PAGE_SHIFT;
-	struct radix_node *node;
-	unsigned level;
-
-	while (!tree->root || radix_is_beyond(key, tree->height)) {
-		node = radix_node_new(tree);
-		node->slots[0] = tree->root;
-		tree->root = node;
-		tree->height++;
-	}
-	node = tree->root;
-	for (level = tree->height - 1; level > 0; level--) {
-		void **slot = &node->slots[radix_slot(key, level)];
-
-		if (!*slot)
-			*slot = radix_node_new(tree);
-		node = *slot;
-	}
-	node->slots[radix_slot(key, 0)] = entry;
-}
-
-static const struct entry *radix_find(const struct radix_tree *tree,
-				      uint64_t handle)
-{
-	uint64_t key = handle >> PAGE_SHIFT;
-	const void *node = tree->root;
-
-	if (radix_is_beyond(key, tree->height))
-		return NULL;
-	for (unsigned level = tree->height; node && level > 0; level--)
-		node = ((const struct radix_node *)node)
-			       ->slots[radix_slot(key, level - 1)];
-	return node;
-}
-
-static void radix_free(struct radix_node *node, unsigned height)
-{
-	if (!node)
-		return;
-	for (size_t i = 0; height > 1 && i < RADIX_SLOTS; i++)
-		radix_free(node->slots[i], height - 1);
-	free(node);
-}
-
-struct hot_set {
-	const struct entry *list;
-	struct radix_tree radix;
-	uint64_t handles[HOT];
-};
-
-/* A lookup with the wrong result is no figure. */
-static void check(const struct entry *found, uint64_t handle)
-{
-	if (!found || found->handle != handle) {
-		fputs("index: a handle was not found\n", stderr);
-		exit(1);
-	}
-}
-
-static void look_up_list(void *arg)
-{
-	const struct hot_set *hot = arg;
-
-	for (size_t i = 0; i < HOT; i++)
-		check(list_find(hot->list, hot->handles[i]), hot->handles[i]);
-}
-
-static void look_up_radix(void *arg)
-{
-	const struct hot_set *hot = arg;
-
-	for (size_t i = 0; i < HOT; i++)
-		check(radix_find(&hot->radix, hot->handles[i]),
-		      hot->handles[i]);
-}
+/* places */
 
 /* A fixed sequence: every run measures the same handles. */
 static uint64_t scattered(uint64_t i)
@@ -167,49 +69,181 @@ static uint64_t scattered(uint64_t i)
 	return x >> (64 - ADDRESS_BITS) >> PAGE_SHIFT << PAGE_SHIFT;
 }
 
-/* As mmap() hands out pages: downwards from the top. */
-static uint64_t adjacent(uint64_t i)
+static uint64_t sparse(size_t i)
 {
-	const uint64_t top = 0x7ffff7fff000;
-
-	return top - (i << PAGE_SHIFT);
+	return i < NR_STEPS ? UINT64_C(1) << (FIRST_BIT + STEP_BITS * i)
+			    : scattered(i);
 }
 
-static void measure(size_t nr, bool is_scattered)
+static void make_contexts(size_t nr, bool is_sparse)
 {
-	struct entry *list = NULL, **entries = zalloc(nr * sizeof(*entries));
-	struct hot_set hot = { 0 };
-
+	contexts = calloc(nr, sizeof(*contexts));
+	if (!contexts || uaio_ringmem_init() < 0)
+		fail("contexts", ENOMEM);
 	for (size_t i = 0; i < nr; i++) {
-		entries[i] = zalloc(sizeof(*entries[i]));
-		entries[i]->handle = is_scattered ? scattered(i) : adjacent(i);
-		entries[i]->next = list;
-		list = entries[i];
-		radix_insert(&hot.radix, entries[i]);
+		contexts[i].ring = uaio_ringmem_get(1);
+		if (!contexts[i].ring)
+			fail("a ring", ENOMEM);
+		contexts[i].handle =
+			is_sparse ? sparse(i) : (uintptr_t)contexts[i].ring;
 	}
-	hot.list = list;
+}
+
+/* the table, as in engine/ctx.c */
+
+static void table_insert(struct context *context)
+{
+	uint32_t id;
+
+	if (uaio_ctxtab_free_id_locked(&table, &id) < 0)
+		fail("the table", ENOMEM);
+	uaio_ctxtab_set_locked(&table, id, (struct uaio_ctx *)(void *)context);
+	context->ring->id = id;
+}
+
+static const struct context *table_find(const struct uaio_ring_map *ring)
+{
+	if (!uaio_ringmem_contains((uintptr_t)ring))
+		return NULL;
+	return (void *)uaio_ctxtab_find(&table, load_hint(&ring->id));
+}
+
+static size_t table_bytes(void)
+{
+	return uaio_ctxtab_bytes(&table) + uaio_ringmem_index_bytes();
+}
+
+/* looking up */
+
+struct hot_set {
+	struct context contexts[HOT];
+};
+
+/* A lookup with the wrong result is no figure. */
+static void check(const struct context *found, const struct context *wanted)
+{
+	if (!found || found->handle != wanted->handle)
+		fail("a handle leads elsewhere", EPROTO);
+}
+
+static void look_up_table(void *arg)
+{
+	const struct hot_set *hot = arg;
+
 	for (size_t i = 0; i < HOT; i++)
-		hot.handles[i] = entries[hot_index(i, nr)]->handle;
+		check(table_find(hot->contexts[i].ring), &hot->contexts[i]);
+}
 
-	if (!is_scattered)
-		printf("list %zu %.2f %zu\n", nr,
-		       time_rounds(look_up_list, &hot, HOT),
-		       sizeof(struct entry *));
-	printf("%s %zu %.2f %zu\n", is_scattered ? "radix-scattered" : "radix",
-	       nr, time_rounds(look_up_radix, &hot, HOT),
-	       hot.radix.nr_nodes * sizeof(struct radix_node) / nr);
+static void look_up_list(void *arg)
+{
+	const struct hot_set *hot = arg;
 
-	radix_free(hot.radix.root, hot.radix.height);
+	for (size_t i = 0; i < HOT; i++)
+		check(list_index_find(hot->contexts[i].handle),
+		      &hot->contexts[i]);
+}
+
+static void look_up_radix(void *arg)
+{
+	const struct hot_set *hot = arg;
+
+	for (size_t i = 0; i < HOT; i++)
+		check(radix_index_find(hot->contexts[i].handle),
+		      &hot->contexts[i]);
+}
+
+struct looker {
+	pthread_t thread;
+	pthread_barrier_t *start;
+	round_fn *look_up;
+	struct hot_set hot;
+	double ns;
+};
+
+static void *look(void *arg)
+{
+	struct looker *looker = arg;
+
+	pthread_barrier_wait(looker->start);
+	looker->ns = time_rounds(looker->look_up, &looker->hot, HOT);
+	return NULL;
+}
+
+/* Return: nanoseconds for each lookup of a thread. */
+static double time_lookups(round_fn *look_up, size_t nr, unsigned nr_threads)
+{
+	struct looker *lookers = calloc(nr_threads, sizeof(*lookers));
+	pthread_barrier_t start;
+	double sum_ns = 0;
+
+	if (!lookers)
+		fail("threads", ENOMEM);
+	pthread_barrier_init(&start, NULL, nr_threads);
+	for (unsigned t = 0; t < nr_threads; t++) {
+		lookers[t].start = &start;
+		lookers[t].look_up = look_up;
+		for (size_t i = 0; i < HOT; i++)
+			lookers[t].hot.contexts[i] = contexts[hot_index(i, nr)];
+		errno = pthread_create(&lookers[t].thread, NULL, look,
+				       &lookers[t]);
+		if (errno)
+			fail("a thread", errno);
+	}
+	for (unsigned t = 0; t < nr_threads; t++) {
+		pthread_join(lookers[t].thread, NULL);
+		sum_ns += lookers[t].ns;
+	}
+	pthread_barrier_destroy(&start);
+	free(lookers);
+	return sum_ns / nr_threads;
+}
+
+static void fill(const struct contextindex *index, size_t nr)
+{
+	index->init();
+	for (size_t i = 0; i < nr; i++) {
+		if (index->reserve() < 0)
+			fail(index->name, ENOMEM);
+		index->insert(contexts[i].handle, &contexts[i]);
+	}
 	for (size_t i = 0; i < nr; i++)
-		free(entries[i]);
-	free(entries);
+		check(index->find(contexts[i].handle), &contexts[i]);
+}
+
+static void measure(size_t nr, unsigned nr_threads)
+{
+	uaio_ctxtab_init(&table);
+	for (size_t i = 0; i < nr; i++)
+		table_insert(&contexts[i]);
+	for (size_t i = 0; i < nr; i++)
+		check(table_find(contexts[i].ring), &contexts[i]);
+	fill(&list_index, nr);
+	fill(&radix_index, nr);
+	printf("table %.2f %zu\n", time_lookups(look_up_table, nr, nr_threads),
+	       table_bytes());
+	printf("list %.2f %zu\n", time_lookups(look_up_list, nr, nr_threads),
+	       list_index_bytes());
+	printf("radix %.2f %zu\n", time_lookups(look_up_radix, nr, nr_threads),
+	       radix_index_bytes());
 }
 
 int main(int argc, char **argv)
 {
-	for (int i = 1; i < argc; i++) {
-		measure(count_argument(argv[i]), false);
-		measure(count_argument(argv[i]), true);
+	bool is_sparse = argc == 4 && !strcmp(argv[1], "sparse");
+	size_t nr, nr_threads;
+
+	if (argc != 4 || (!is_sparse && strcmp(argv[1], "dense"))) {
+		fputs("usage: index dense|sparse THREADS N\n", stderr);
+		return 2;
 	}
+	nr_threads = count_argument(argv[2]);
+	nr = count_argument(argv[3]);
+	if (nr_threads > THREADS_MAX) {
+		fputs("index: too many threads\n", stderr);
+		return 2;
+	}
+	make_contexts(nr, is_sparse);
+	measure(nr, (unsigned)nr_threads);
+	free(contexts);
 	return 0;
 }

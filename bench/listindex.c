@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One list of all contexts, newest first: a lookup walks it to the handle, and
+ * takes no lock. What comes in becomes the newest, what goes is unlinked.
+ *
+ * I2 of contextindex.h holds because from wherever a reader is, all that was
+ * there before it and is not behind it can be reached: an entry that is removed
+ * keeps its link to the next; used again, it is the newest, and its link leads
+ * to all.
+ */
+#include "contextindex.h"
+
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "engine/slab.h"
+
+struct entry {
+	struct uaio_slab_node node;
+
+	/* atomic, written under the lock */
+	struct entry *next;
+	uint64_t handle;
+	void *context;
+};
+
+enum { BATCH_BYTES = 65536 };
+
+static struct {
+	struct entry *newest; /* atomic, written under the lock */
+
+	/* under the lock */
+	struct entry *spare; /* owns: what was reserved, or NULL */
+	size_t nr;
+	struct uaio_slab entries;
+} list;
+
+void list_index_init(void)
+{
+	list.newest = list.spare = NULL;
+	list.nr = 0;
+	uaio_slab_init(&list.entries, sizeof(struct entry), BATCH_BYTES);
+}
+
+int list_index_reserve(void)
+{
+	if (!list.spare)
+		list.spare = uaio_slab_get(&list.entries);
+	return list.spare ? 0 : -ENOMEM;
+}
+
+void list_index_insert(uint64_t handle, void *context)
+{
+	struct entry *entry = list.spare;
+
+	UAIO_CHECK(entry);
+	list.spare = NULL;
+	list.nr++;
+	/*
+	 * A late reader may be here. The context comes before the handle, so that
+	 * who finds the one has the other; and the link, before all can see it.
+	 */
+	store_release(&entry->context, context);
+	store_release(&entry->handle, handle);
+	store_release(&entry->next, load_relaxed(&list.newest));
+	store_release(&list.newest, entry);
+}
+
+void list_index_remove(uint64_t handle)
+{
+	struct entry **link = &list.newest, *entry;
+
+	/* relaxed: links and handles are only written under the lock held */
+	while ((entry = load_relaxed(link)) &&
+	       load_relaxed(&entry->handle) != handle)
+		link = &entry->next;
+	UAIO_CHECK(entry);
+	store_release(link, load_relaxed(&entry->next));
+	list.nr--;
+	uaio_slab_put(&list.entries, entry);
+}
+
+void *list_index_find(uint64_t handle)
+{
+	struct entry *entry = load_acquire(&list.newest);
+
+	while (entry && load_acquire(&entry->handle) != handle)
+		entry = load_acquire(&entry->next);
+	return entry ? load_acquire(&entry->context) : NULL;
+}
+
+size_t list_index_bytes(void)
+{
+	return list.nr * sizeof(struct entry);
+}
+
+const struct contextindex list_index = CONTEXTINDEX(list_index, "list");
