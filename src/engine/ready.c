@@ -9,6 +9,7 @@
 #include "engine/ctx.h"
 #include "engine/lead.h"
 #include "engine/readyint.h"
+#include "engine/terminal.h"
 #include "engine/wait.h"
 
 struct uaio_ready_tuning uaio_ready_tuning;
@@ -210,6 +211,17 @@ static bool pays_to_retry(struct uaio_lane *lane)
 	return lane->retry_pays || ++lane->nr_unretried % RETRY_EVERY == 0;
 }
 
+/*
+ * A read of a terminal may end by itself, without a byte, and neither poll() nor
+ * the epoll ever says so: who only arms it would wait for ever.
+ */
+static bool ends_unready_locked(const struct uaio_file *file,
+				enum uaio_lane_id id)
+{
+	return id == UAIO_LANE_READ &&
+	       uaio_terminal_read_ends(file, load_relaxed(&file->fd));
+}
+
 /* What has to be run now, or looked at before anybody sleeps. */
 static void note_parked_locked(struct uaio_req *req, bool was_idle)
 {
@@ -226,7 +238,8 @@ static void note_parked_locked(struct uaio_req *req, bool was_idle)
 	if (!was_idle && id != UAIO_LANE_POLL && is_armed)
 		return;
 	if (file->is_unpollable ||
-	    (is_armed && !was_tried && !lane->retry_pays))
+	    (is_armed && !was_tried && !lane->retry_pays) ||
+	    (was_idle && ends_unready_locked(file, id)))
 		uaio_watch_kick(watch, 1u << id, is_armed);
 	else if (!is_armed || !was_tried || pays_to_retry(lane))
 		uaio_watch_freshen(watch, 1u << id, is_armed && !was_tried);

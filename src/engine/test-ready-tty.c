@@ -121,6 +121,30 @@ static void a_raw_read_ends_without_bytes_as_it_is_told_to(void **state)
 	assert_reads("ab");
 }
 
+static bool has_event(void *arg)
+{
+	(void)arg;
+	return !uaio_ctx_is_empty(handle);
+}
+
+/* Though its client asks for nothing, and poll() never tells of it. */
+static void it_ends_whoever_sees_to_it(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		open_pty(4);
+		set_mode(0, 0, i / 2);
+		if (i % 2)
+			submit_read(terminal);
+		submit_read(terminal);
+		unit_await(has_event, NULL);
+		assert_int_equal(unit_reap_one(handle), 0);
+		if (i % 2)
+			assert_int_equal(unit_reap_one(handle), 0);
+		close_pty();
+	}
+}
+
 /* Hung up and opened again it is another's: the old one is at its end. */
 static int read_what_was_hung_up(void)
 {
@@ -367,6 +391,7 @@ int main(void)
 		TTY_TEST(the_master_reads_to_the_last_close),
 		TTY_TEST(a_raw_read_waits_for_its_minimum),
 		TTY_TEST(a_raw_read_ends_without_bytes_as_it_is_told_to),
+		UNIT_TEST(it_ends_whoever_sees_to_it),
 		UNIT_TEST(a_terminal_that_was_hung_up_is_at_its_end),
 		UNIT_TEST(a_write_waits_for_room_and_is_made_in_full),
 		TTY_TEST(a_read_that_waits_is_cancelled),
