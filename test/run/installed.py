@@ -64,6 +64,21 @@ def _(tool):
     tool.exec(found[0]).expect(status=125, out="", err=None)
 
 
+@case("an installed benchmark has its program of many threads")
+def _(tool):
+    root = install(tool, "one")
+    found = [os.path.join(folder, "scale") for folder, _, names in os.walk(root)
+             if folder.endswith("/uaio/bench") and "scale" in names]
+    expect(len(found), 1, "installed programs named scale")
+    tool.exec(found[0]).expect(status=2, out="", err=None)
+    os.rename(found[0], found[0] + ".away")
+    outcome = tool.exec(root + tool.args.bindir + "/uaio", "bench", "--quick",
+                        "scale")
+    outcome.expect(out=None)
+    expect(f"{os.path.realpath(found[0])} is not there" in outcome.out, True,
+           outcome.story)
+
+
 @case("the installed links are named as libaio is and lead to the library")
 def _(tool):
     lib_dir = install(tool, "root") + tool.args.libdir + "/uaio"
