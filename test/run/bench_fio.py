@@ -291,6 +291,7 @@ def _(tool):
         "libaio", "io_uring", "posixaio", "psync")}, "engines")
     expect({tuple(word for word in words if word not in engines)
             for words in runs}, {(*runs[0][1:],)}, "options of each")
+    expect("--time_based" in runs[0], True, f"a job that lasts a time: {runs[0]}")
     # But a fixed amount of work, of which some make a part.
     fio = import_of_bench(tool, "fio")
     many = fio.job_named("many-tmpfs")
