@@ -206,6 +206,8 @@ class Variant:
     """The library that counts what it served."""
     no_markers: frozenset[str] = frozenset()
     """Rings that must not be there."""
+    needs: Path | None = None
+    """A library without which it would be another variant."""
 
     def submits(self) -> bool:
         """Or each I/O is one call, which fio counts no submission of."""
@@ -218,6 +220,7 @@ URING_MARKER = "[io_uring]"
 
 def variants(bench: Bench) -> dict[str, Variant]:
     report = str(bench.disk_dir / "counters")
+    floor = bench.places.helpers / "libfloor.so"
     uaio = Variant(prefix=(str(bench.places.uaio), "run", "--"),
                    env=(("UAIO_COUNTERS", report),), counter="uaio")
     stats = ("UAIO_STATS_JSON", str(bench.disk_dir / "stats"))
@@ -225,9 +228,9 @@ def variants(bench: Bench) -> dict[str, Variant]:
         "kernel": Variant(marker=KERNEL_MARKER),
         "uaio": uaio,
         "counted": replace(uaio, env=(*uaio.env, stats)),
-        "floor": Variant(env=(
-            ("LD_PRELOAD", str(bench.places.helpers / "libfloor.so")),
-            ("FLOOR_REPORT", report)), counter="floor"),
+        "floor": Variant(env=(("LD_PRELOAD", str(floor)),
+                              ("FLOOR_REPORT", report)),
+                         counter="floor", needs=floor),
         "io_uring": Variant(engine="io_uring", marker=URING_MARKER),
         **{engine: Variant(engine=engine, no_markers=frozenset(
             (KERNEL_MARKER, URING_MARKER)))
@@ -400,6 +403,9 @@ def prove_engine(variant: Variant, result: FioResult) -> None:
 
 def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
     """One timed run of a job on a variant."""
+    if variant.needs and not variant.needs.exists():
+        raise VariantFailed(f"{variant.needs} is not there: it was not built, "
+                            "or is not installed")
     report = bench.disk_dir / "counters"
     report.unlink(missing_ok=True)
     if job.writes():

@@ -241,14 +241,14 @@ esac
 """
 
 
-def bench_on_fio(tool, side, **env):
-    """direct-read-32, with a fio that does nothing but says this."""
+def bench_on_fio(tool, side, job="direct-read-32", places=(), **env):
+    """A job, with a fio that does nothing but says this."""
     said = {"jobs": [{"error": 0, "job options": {"ioengine": "ENGINE"}} | side]}
     path = tool.path("rows.jsonl")
     fio = tool.write("bin/fio", FIO)
     outcome = tool.exec(
         tool.uaio, "bench", "--quick", "--pairs", "1", "--dir", tool.scratch,
-        "--json", path, "direct-read-32",
+        "--json", path, *places, job,
         env={"PATH": f"{os.path.dirname(fio)}:{os.environ['PATH']}",
              "SAID": tool.write("said", json.dumps(said))} | env)
     return outcome, tables_of(tool), rows_of(path)
@@ -325,6 +325,11 @@ def _(tool):
                           ("io_uring", "apt-get install fio")):
         expect(words in table["notes"][engine], True, f"{table['notes']}")
     expect({row["verdict"] for row in rows}, {"not measured"}, outcome.story)
+    # And where the floor was not installed.
+    _, tables, _ = bench_on_fio(tool, {"mixed": NO_LATENCY}, JOB,
+                                ("--helpers", tool.scratch))
+    expect("libfloor.so is not there" in tables[f"{JOB}.rate"]["notes"]["floor"],
+           True, "the floor")
     # And where there is no fio at all.
     path = tool.path("rows.jsonl")
     outcome = tool.exec(
