@@ -20,6 +20,7 @@ import contexts
 import depth
 import dio
 import fio
+import indexjobs
 import jobs
 import nop
 import pipe
@@ -54,13 +55,15 @@ PARTS = {
     "pipe": Part(pipe.pipe_results, 30, 8),
     "dio": Part(dio.dio_results, 90, 12),
     "lookup": Part(contexts.lookup_results, 8, 3),
-    "requests": Part(contexts.requests_results, 5, 3),
+    "index": Part(contexts.index_results, 5, 3),
+    "requests": Part(contexts.requests_results, 5, 4),
+    "index-jobs": Part(indexjobs.index_jobs_results, 16, 8),
     "memory": Part(contexts.memory_results, 0.1, 1),
     "load": Part(programs.load_results, 1, 1),
 }
 GROUPS = {
     "fio": [job.name for job in fio.JOBS],
-    "contexts": ["lookup", "requests", "memory"],
+    "contexts": ["lookup", "index", "requests", "index-jobs", "memory"],
 }
 """Names for several parts."""
 QUICK_PAIRS = 1

@@ -40,7 +40,9 @@ def _(tool):
     env = path_of(tool, "python3")
     for row, *arguments in (("nop", "single", "1", "1", "1"),
                             ("pipe", "pipe", "plain", "1"),
-                            ("dio", "prefix", "64")):
+                            ("dio", "prefix", "64"),
+                            ("index", "dense", "1", "1"),
+                            ("lookup", "1")):
         found = [os.path.join(folder, row) for folder, _, names in os.walk(root)
                  if folder.endswith("/uaio/bench") and row in names]
         expect(len(found), 1, f"installed programs named {row}")
