@@ -133,7 +133,7 @@ static void it_ends_whoever_sees_to_it(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		open_pty(4);
-		set_mode(0, 0, i / 2);
+		set_mode(0, 0, (cc_t)(i / 2));
 		if (i % 2)
 			submit_read(terminal);
 		submit_read(terminal);
