@@ -96,7 +96,10 @@ def _measure(programs: Programs, bench: fio.Bench, job: fio.Job,
 def _series_of(programs: Programs, bench: fio.Bench,
                job: fio.Job) -> dict[str, Series]:
     programs.progress.show(f"{job.title}: laying out its files")
-    fio.lay_out(bench, job)
+    try:
+        fio.lay_out(bench, job)
+    except VariantFailed as why:
+        return {who: Series(failure=str(why)) for who in WHO}
     return alternate(
         {who: lambda who=who: _measure(programs, bench, job, who)
          for who in (LIST, KERNEL, RADIX, TABLE)},
