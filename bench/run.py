@@ -131,6 +131,7 @@ def arguments() -> argparse.Namespace:
     args.places = places_of(args, parser)
     args.dir = args.dir or args.build or Path(
         os.environ.get("TMPDIR", "/var/tmp"))
+    args.dir = args.dir.resolve()  # programs run in other folders
     if not args.dir.is_dir():
         parser.error(f"no such directory: {args.dir}")
     args.drawer = None

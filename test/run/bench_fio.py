@@ -432,7 +432,7 @@ def _(tool):
     path = tool.path("rows.jsonl")
     with subprocess.Popen(
             (tool.uaio, "bench", "--quick", "--pairs", "1000", "--dir",
-             tool.scratch, "--json", path, "direct-read-32", "nop"),
+             ".", "--json", path, "direct-read-32", "nop"), cwd=tool.scratch,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as bench:
         try:
             folders = interrupt(tool, bench)
