@@ -414,7 +414,7 @@ static void many_contexts_of_one_event_take_little(void **state)
 	static uint64_t handles[NR];
 	struct uaio_counters before, after;
 	unsigned nr = unit_rounds(NR);
-	int64_t start = uaio_now_ns();
+	clock_t start = clock();
 
 	(void)state;
 	uaio_counters_read(&before);
@@ -431,7 +431,7 @@ static void many_contexts_of_one_event_take_little(void **state)
 		assert_hits(handles[i]);
 	for (unsigned i = 0; i < nr; i++)
 		unit_destroy(handles[i]);
-	assert_true(uaio_now_ns() - start < 20000000000);
+	assert_true(clock() - start < 20 * CLOCKS_PER_SEC);
 }
 
 static uint64_t resident_bytes(void)
