@@ -262,16 +262,21 @@ def _works(table: ReadTable) -> list[str]:
 
 
 def _sums(table: ReadTable) -> list[str]:
-    """Of counts: the figure of each."""
+    """Of counts: what each has, or from where to where it goes."""
     said = []
-    for column in table.columns:
-        there = [(name, median(table.values(name, column)))
-                 for name in table.lines if table.values(name, column)]
-        if there:
-            said.append(capital(table, _column(table, column) + ", ".join(
-                f"{name} {short(value)}" for name, value in there)
-                + f" {table.unit}."))
-    return said
+    for name, line in table.lines.items():
+        middles = [median(values) for values in line if values]
+        if middles:
+            least, most = short(min(middles)), short(max(middles))
+            said.append(f"{name} {least}" if least == most
+                        else f"{name} {least} to {most}")
+    across = f"Over all {table.across or 'columns'}, {table.unit}" \
+        if len(table.columns) > 1 else capital(table, table.unit)
+    return [f"{across}: {', '.join(said)}."] if said else []
+
+
+def _shares(table: ReadTable) -> list[str]:
+    return [growth(table, table.lines)]
 
 
 def _bytes(table: ReadTable) -> list[str]:
@@ -287,11 +292,14 @@ def _bytes(table: ReadTable) -> list[str]:
 
 
 SAYS = {
-    "nop.works": _works, "nop.contended": _sums, "contexts.index": _cost,
+    "nop.works": _works, "nop.contended": _sums, "nop.late": _sums,
+    "nop.wakes": _sums, "contexts.index": _cost,
     "contexts.threads": _cost, "contexts.bytes_dense": _bytes,
-    "contexts.bytes_sparse": _bytes, "contexts.share": _sums, "contexts.lookup": _cost,
+    "contexts.bytes_sparse": _bytes, "contexts.share": _shares,
+    "contexts.lookup": _cost,
     "pipe.event": _cost, "pipe.event_hot": _cost,
-    "pipe.switches_per_s": _sums, "dio.cut": _sums,
+    "pipe.switches_per_s": _sums, "pipe.wakes": _sums, "pipe.tries": _sums,
+    "dio.cut": _sums, "dio.slow_cut": _sums,
 }
 
 
