@@ -33,7 +33,7 @@ VARIABLES = {INK: "--ink", FAINT: "--faint", RULE: "--rule",
 MARKERS = "osD^vPX*"
 
 OURS, KERNEL, URING = 0, 1, 2
-KNOWN = {"kernel": KERNEL, "io_uring": URING, "list": KERNEL, "radix": URING,
+KNOWN = {"kernel": KERNEL, "io_uring": URING, "list": 5, "radix": URING,
          "posixaio": 3, "psync": 7, "plain": 7, "floor": 6,
          "io_uring+deferred": 3, "threads": 4, "whole": 5, "counted": 5}
 """What is the same thing has the same colour everywhere."""

@@ -189,7 +189,7 @@ def pipe(results: Results) -> str:
 
 # --- direct I/O -------------------------------------------------------------
 
-DIO_NAMES = {"kernel": "kernel AIO", "plain": "pread",
+DIO_NAMES = {"kernel": "kernel AIO", "psync": "pread",
              "whole": "uaio, all whole"}
 SET_UPS = {"whole": "all of it cleared", "prefix": "prefix cleared, as uaio does",
            "malloc": "malloc() and free() each time"}
@@ -250,6 +250,13 @@ def dio(results: Results) -> str:
 ENGINES = ("kernel", "uaio", "io_uring", "posixaio", "psync", "floor")
 
 
+def _what(row: ReadRow) -> str:
+    """What a goal is of: a peer, or a figure of our own."""
+    if row.goal.of != "ratio":
+        return row.figure
+    return row.peer if row.subject == "uaio" else row.title
+
+
 def _ratio(spread: Spread | None) -> str:
     if not spread:
         return NONE
@@ -260,7 +267,7 @@ def _ratio(spread: Spread | None) -> str:
 def _promised(rows: Sequence[ReadRow]) -> str:
     """Each goal of a job, and how it ended."""
     return "; ".join(
-        f"{row.peer if row.goal.of == 'ratio' else row.figure} {row.goal}: "
+        f"{_what(row)} {row.goal}: "
         f"{row.verdict()}" + (f", {sentences.measured(row)}"
                               if row.measured() else "")
         for row in rows if row.goal) or NONE
