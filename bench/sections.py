@@ -110,7 +110,8 @@ def _table(table: ReadTable, identifiers: Identifiers) -> Markup:
                            id=identifiers.of(table.name)),
         _plot(table, identifiers), _numbers(table),
         paragraph(sentences.of_table(table), "says"),
-        paragraph([f"{text}." for text in table.beside], "small"))
+        paragraph([f"{text.rstrip('.')}." for text in table.beside],
+                  "small"))
 
 
 def _posted(posted: Posted) -> Markup:

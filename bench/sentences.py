@@ -222,9 +222,10 @@ def doubts(table: ReadTable) -> list[str]:
     said = []
     if table.is_disproved:
         said.append("A variant of this table ran something else than its name "
-                    "says: it is disproved, and has no figure.")
+                    "says: it is disproved, and has no figure there.")
     for variant, why in table.notes.items():
-        said.append(f"{variant} was not measured: {why}.")
+        where = " everywhere" if any(table.lines.get(variant, [])) else ""
+        said.append(f"{variant} was not measured{where}: {why}.")
     unproven = [name for name, proof in table.proofs.items()
                 if proof is None and any(table.lines.get(name, []))]
     if unproven:
@@ -270,9 +271,10 @@ def _sums(table: ReadTable) -> list[str]:
             least, most = short(min(middles)), short(max(middles))
             said.append(f"{name} {least}" if least == most
                         else f"{name} {least} to {most}")
-    across = f"Over all {table.across or 'columns'}, {table.unit}" \
-        if len(table.columns) > 1 else capital(table, table.unit)
-    return [f"{across}: {', '.join(said)}."] if said else []
+    if len(table.columns) == 1:
+        return [f"{', '.join(said)} {table.unit}."] if said else []
+    return [f"Over all {table.across or 'columns'}, {table.unit}: "
+            f"{', '.join(said)}."] if said else []
 
 
 def _shares(table: ReadTable) -> list[str]:

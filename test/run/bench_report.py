@@ -80,7 +80,9 @@ def expect_page(text, results):
     expect(len(ids), len(set(ids)), "ids that differ")
     expect_no_link(root, set(ids))
     for drawing in re.findall(r"<svg.*?</svg>", text, re.S):
-        xml.fromstring(drawing)
+        inside = {plain(each.tag) for each in xml.fromstring(drawing).iter()}
+        # A style would be the whole page's.
+        expect(inside & {"metadata", "style", "title"}, set(), "in a drawing")
     words = " ".join("".join(root.itertext()).split())
     for line in results:
         for what in (line["title"], line.get("note"), line.get("across")):
@@ -154,7 +156,8 @@ def with_holes():
     made.table("nop.works", "no-ops", "1/s", "depth", [1, 10, 128],
                {"io_uring": [None, None, None], "single": [1e5, None, 3e5],
                 "round-robin": [None, 2e5, None]}, plot="lines",
-               logarithmic="xy", notes={"io_uring": "forbidden here"})
+               logarithmic="xy", notes={"io_uring": "forbidden here",
+                                        "single": "not at 10"})
     made.table("hot-read.cdf", "latency", "us", "per cent", [50, 99],
                {"uaio": [1, None], "kernel": [None, None]}, plot="cdf")
     made.table("hot-read.completion", "latency", "us", "per cent", [50, 99],
@@ -189,6 +192,7 @@ def of_nothing():
 def _(tool):
     _, words = report_of(tool, with_holes(), disproved(), of_nothing())
     for said in ("io_uring was not measured: forbidden here.", "disproved",
+                 "single was not measured everywhere: not at 10.",
                  "Not proven to be what it is called: kernel.",
                  "Nothing of it was measured.", "as posted"):
         expect(said in words, True, said)
@@ -208,6 +212,7 @@ def _(tool):
 @case("a report of several files has the machine of each")
 def _(tool):
     first, second = one_table(uaio=1, kernel=2), one_table(uaio=3, psync=4)
+    second.lines[0]["title"] = "read once more"
     second.lines[0]["machine"] = made_up.MACHINE | {
         "kernel": "7.1.2", "date": "2026-12-24T00:00:00+00:00", "load": 3.5}
     _, words = report_of(tool, first, second)
