@@ -122,6 +122,7 @@ th { font-weight: 600; }
 tbody th { font-weight: 400; }
 th.figure, td.figure { text-align: right; white-space: nowrap; }
 thead th { vertical-align: bottom; color: var(--faint); }
+thead th.figure { white-space: normal; }
 table.posted { background: var(--shade); }
 table.posted th, table.posted td { padding-left: .7rem; }
 table.posted caption { padding: .4rem .7rem; background: var(--shade); }

@@ -249,7 +249,7 @@ def _frame(table: Table, width: float,
         left = 0.2 + LETTER * max(map(len, table.lines))
         right, below, above = 0.15, 0.55, 0.05
     else:
-        left, right, below = 0.85, 0.2, 0.6
+        left, right, below = 1.0, 0.2, 0.6
         above = 0.15 + ROW * math.ceil(
             len(table.lines) / _legend_columns(table))
     return (left / width, below / height, (width - left - right) / width,

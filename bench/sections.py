@@ -321,9 +321,9 @@ def _job(part: str, results: Results, identifiers: Identifiers) -> Markup:
     parts += [element("div", *(_plot(job[name], identifiers)
                                for name in ("rate", "cdf") if name in job),
                       class_="pair") if job else Markup(""),
-              paragraph([*(text for name in ("rate", "cdf") if name in job
-                           for text in sentences.of_table(job[name]))],
-                        "says"), _about_rows(rows)]
+              paragraph(dict.fromkeys(
+                  text for name in ("rate", "cdf") if name in job
+                  for text in sentences.of_table(job[name])), "says"), _about_rows(rows)]
     if job:
         parts.append(details("with the least and the greatest", *(
             join([_numbers(table, f"{table.title}, {table.unit}"),

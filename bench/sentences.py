@@ -141,6 +141,8 @@ def _column(table: ReadTable, column: str | float) -> str:
     """In front of what is said of it."""
     if len(table.columns) == 1:
         return ""
+    if table.plot == "cdf":
+        return f"latency of {column} %: "
     return f"{column}: " if isinstance(column, str) \
         else f"{table.across} {column:g}: ".lstrip()
 
