@@ -54,8 +54,10 @@ def _where(tables: Sequence[ReadTable | None], rows: Sequence[ReadRow]) -> str:
     there = [table for table in tables if table]
     machine = (there or rows)[0].machine
     # What is only counted need not be counted again.
-    rounds = sorted({table.rounds() for table in there if table.rounds()
-                     and sentences.is_speed(table)})
+    rounds = sorted({len(values) for table in there
+                     if sentences.is_speed(table)
+                     for line in table.lines.values()
+                     for values in line if values})
     most = f" to {rounds[-1]}" if len(rounds) > 1 else ""
     many = f"; medians of {rounds[0]}{most} alternating rounds" \
         if rounds and rounds[-1] > 1 else "; a single round" if rounds else ""

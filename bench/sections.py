@@ -37,7 +37,7 @@ class Section:
 
 SECTIONS = (
     Section("Contexts: list, radix tree, table",
-            ("contexts", "lookup", "requests"),
+            ("contexts", "lookup", "index", "requests", "index-jobs"),
             (SCALE, ONE_CONTEXT, "contexts.jobs", "contexts.jobs_cpu",
              "contexts.index", "contexts.threads", PROFILE, "contexts.share",
              "contexts.request", "contexts.lookup", BYTES,
