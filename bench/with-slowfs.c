@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with-slowfs READ_US[:BYTES] WRITE_US FOLDER COMMAND [ARGUMENT...]
+ * with-slowfs READ_US[:BYTES|:cached] WRITE_US FOLDER COMMAND [ARGUMENT...]
  *
  * Run a command where the folder is a file system whose every read and write
  * takes so long, each by itself (test/helpers/slowfs.h): for root, in a mount
  * namespace of its own, of which nothing is left at the end. What is asked of
  * it in one call is made in pieces of 1 MiB, or reads in those of so many bytes,
- * one after another.
+ * one after another. "cached", its files are read through the page cache.
  *
  * With SLOWFS_REPORT=FILE in the environment, the file gets an object of JSON at
  * the end: how many reads there were, and how many at once at most.
@@ -49,6 +49,16 @@ static int run(char **command)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* how: what comes after the time of a read, or NULL. */
+static struct slowfs *start(const char *folder, const char *how)
+{
+	if (!how)
+		return slowfs_start(folder);
+	if (strcmp(how, ":cached") == 0)
+		return slowfs_start_cached(folder);
+	return slowfs_start_in_pieces(folder, (uint32_t)atoi(how + 1));
+}
+
 static int report(struct slowfs *fs, const char *path)
 {
 	FILE *file = fopen(path, "we");
@@ -63,13 +73,13 @@ static int report(struct slowfs *fs, const char *path)
 
 int main(int argc, char **argv)
 {
-	const char *path = getenv("SLOWFS_REPORT"), *bytes;
+	const char *path = getenv("SLOWFS_REPORT");
 	struct slowfs *fs;
 	int status;
 
 	if (argc < 5) {
-		fprintf(stderr, "usage: with-slowfs READ_US[:BYTES] WRITE_US "
-				"FOLDER COMMAND [ARGUMENT...]\n");
+		fprintf(stderr, "usage: with-slowfs READ_US[:BYTES|:cached] "
+				"WRITE_US FOLDER COMMAND [ARGUMENT...]\n");
 		return CANNOT;
 	}
 	/* Whoever started us is gone, and with us all of it. */
@@ -77,9 +87,7 @@ int main(int argc, char **argv)
 	if (unshare(CLONE_NEWNS) ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return fail("with-slowfs: no namespace");
-	bytes = strchr(argv[1], ':');
-	fs = bytes ? slowfs_start_in_pieces(argv[3], (uint32_t)atoi(bytes + 1))
-		   : slowfs_start(argv[3]);
+	fs = start(argv[3], strchr(argv[1], ':'));
 	if (!fs)
 		return fail("with-slowfs: cannot mount");
 	slowfs_delay(fs, SLOWFS_READ, (unsigned)atoi(argv[1]));

@@ -17,7 +17,8 @@ enum { FAULTS_MAX = 8 };
 struct slowfs {
 	/* immutable after the start */
 	pid_t server;
-	int poke; /* an eventfd: look at is_holding again */
+	int poke;            /* an eventfd: look at is_holding again */
+	uint32_t open_flags; /* FOPEN_*, of every file */
 	char folder[PATH_MAX];
 
 	/* atomic, futex words */

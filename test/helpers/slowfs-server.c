@@ -28,7 +28,6 @@ enum {
 	CALL_PAGES = CALL_BYTES / 4096,
 	REQUEST_BYTES = CALL_BYTES + (1 << 14),
 	ROOT = FUSE_ROOT_ID,
-	OPEN_FLAGS = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES,
 };
 
 struct held {
@@ -161,7 +160,7 @@ static void do_create(const struct fuse_in_header *request)
 	struct {
 		struct fuse_entry_out entry;
 		struct fuse_open_out open;
-	} out = { .open = { .open_flags = OPEN_FLAGS } };
+	} out = { .open = { .open_flags = server.fs->open_flags } };
 
 	assert(file);
 	snprintf(file->name, sizeof(file->name), "%s", (const char *)(in + 1));
@@ -174,7 +173,7 @@ static void do_create(const struct fuse_in_header *request)
 
 static void do_open(const struct fuse_in_header *request)
 {
-	struct fuse_open_out out = { .open_flags = OPEN_FLAGS };
+	struct fuse_open_out out = { .open_flags = server.fs->open_flags };
 
 	answer(request, 0, &out, sizeof(out));
 }

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,12 +44,8 @@ static int mount_at(const char *folder, uint32_t read_bytes, int *ret_fd)
 	return 0;
 }
 
-struct slowfs *slowfs_start(const char *folder)
-{
-	return slowfs_start_in_pieces(folder, SLOWFS_CALL_BYTES);
-}
-
-struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
+static struct slowfs *start(const char *folder, uint32_t read_bytes,
+			    uint32_t open_flags)
 {
 	pid_t starter = getpid(), server_pid;
 	struct slowfs *fs;
@@ -60,6 +57,7 @@ struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
 	snprintf(fs->folder, sizeof(fs->folder), "%s", folder);
 	if (mount_at(folder, read_bytes, &fd))
 		return NULL;
+	fs->open_flags = open_flags;
 	for (int op = 0; op < SLOWFS_NR_OPS; op++)
 		fs->let_go[op] = NOWHERE;
 	fs->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -75,6 +73,22 @@ struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
 	fs->server = server_pid;
 	close(fd);
 	return fs;
+}
+
+struct slowfs *slowfs_start(const char *folder)
+{
+	return slowfs_start_in_pieces(folder, SLOWFS_CALL_BYTES);
+}
+
+struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
+{
+	return start(folder, read_bytes,
+		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES);
+}
+
+struct slowfs *slowfs_start_cached(const char *folder)
+{
+	return start(folder, SLOWFS_CALL_BYTES, FOPEN_KEEP_CACHE);
 }
 
 void slowfs_stop(struct slowfs *fs)

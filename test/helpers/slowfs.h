@@ -6,9 +6,10 @@
  * A FUSE server of its own process, without libfuse: a flat directory of files
  * in memory, of at most 64 MiB each. What is held is answered when it is let
  * go, in order of arrival, or with EINTR if its caller is killed. Nothing is
- * cached, and O_DIRECT may be given: every read and write of a client is a call
- * here, or several of at most 1 MiB, one after another. Calls of several
- * clients are here at the same time, writes that do not extend a file as well.
+ * cached, unless it was started so, and O_DIRECT may be given: every read and
+ * write of a client is a call here, or several of at most 1 MiB, one after
+ * another. Calls of several clients are here at the same time, writes that do
+ * not extend a file as well.
  *
  * The server ends with the thread that started it, which takes the mount's
  * answers away (ENOTCONN) but not the mount: start it in a mount namespace of
@@ -46,6 +47,11 @@ struct slowfs_fault {
 struct slowfs *slowfs_start(const char *folder);
 /* The same, but no read is of more bytes, a multiple of 4096. */
 struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes);
+/*
+ * The same, but files are read through the page cache, which keeps them when
+ * they are closed. Writes are calls here, and are in the cache then.
+ */
+struct slowfs *slowfs_start_cached(const char *folder);
 void slowfs_stop(struct slowfs *fs);
 
 /* From now on the operation is held, until it is released with all held. */
