@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""What uaio replaces, where it has the least to win: kernel AIO on file systems
+that know no RWF_NOWAIT, on small files, and as many plain threads that make the
+same calls.
+
+replaces.c is an ordinary program of libaio, run on the kernel and under `uaio
+run`; with -p it makes the calls without AIO, by a thread for each request.
+"""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import fio
+from harness import Sample, Series, VariantFailed, alternate
+from machine import file_system_of
+from programs import Programs
+from proof import Check, prove
+from rows import Goal, Row, Table, control_of, row_of
+
+RATE, CPU, SWITCHES = "request", "CPU", "switches"
+MS, QUICK_MS = 300, 50
+KERNEL, UAIO, THREADS = "kernel", "uaio", "threads"
+AT_LEAST = Goal(0.9)
+"""Of the kernel's rate, where there is nothing to win."""
+
+OVERLAY, CACHED_FUSE, DISK = "overlay", "fuse", ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done, on what."""
+
+    group: str
+    """The table it is in."""
+    column: str
+    """And where in it."""
+    work: str
+    """replaces.c's name for it."""
+    options: tuple[str, ...]
+    place: str = DISK
+    goal: Goal | None = AT_LEAST
+    has_threads: bool = True
+    """Whether plain threads that make the same calls are a peer."""
+
+    @property
+    def title(self) -> str:
+        return f"{GROUPS[self.group]}: {self.column}"
+
+    def variants(self) -> list[str]:
+        return [KERNEL, UAIO, *([THREADS] if self.has_threads else [])]
+
+
+GROUPS = {
+    "overlay": "overlayfs, in the page cache",
+    "fuse": "FUSE, in the page cache",
+    "files": "1 KiB files opened, read, closed",
+}
+"""The tables, and their titles."""
+HOT = ("-b4096", "-d32", "-s16384")
+HOT_ONE = ("-b1024", "-s16384")
+
+WORKS = (
+    Work("overlay", "1 KiB reads", "read", HOT_ONE, OVERLAY),
+    Work("overlay", "4 KiB reads, depth 32", "read", HOT, OVERLAY),
+    Work("overlay", "4 KiB writes, depth 32", "write", HOT, OVERLAY),
+    Work("fuse", "1 KiB reads", "read", HOT_ONE, CACHED_FUSE),
+    Work("fuse", "4 KiB reads, depth 32", "read", HOT, CACHED_FUSE),
+    Work("files", "ext4, or what is there", "files", ("-b1024",)),
+    Work("files", "overlayfs", "files", ("-b1024",), OVERLAY),
+)
+
+
+# --- where it is done -------------------------------------------------------
+
+ON_OVERLAY = ('cd "$0" && mkdir -p lower upper work merged && mount -t overlay '
+              'overlay -o lowerdir=lower,upperdir=upper,workdir=work merged '
+              '&& exec "$@"')
+"""In a mount namespace of its own, which is gone with the last process in it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder, and the command that a program is run by for it to be there."""
+
+    folder: Path
+    prefix: tuple[str, ...] = ()
+    file_system: str = ""
+
+
+def place_of(programs: Programs, name: str) -> Place:
+    """Where the work is done. Raises VariantFailed if that takes root."""
+    if name == DISK:
+        return Place(programs.disk_dir, (), file_system_of(programs.disk_dir))
+    if os.geteuid() != 0:
+        raise VariantFailed(f"{name}: only root can mount it")
+    folder = programs.disk_dir / name
+    folder.mkdir(exist_ok=True)
+    if name == OVERLAY:
+        return Place(folder / "merged", ("unshare", "--mount", "sh", "-c",
+                                         ON_OVERLAY, str(folder)), OVERLAY)
+    return Place(folder, (str(programs.places.helpers / "with-slowfs"),
+                          "0:cached", "0", str(folder)), "fuse")
+
+
+# --- what the counters must say ---------------------------------------------
+
+COUNTED = ("requests", "counted", "rings_of_kernel_aio")
+
+
+def proof_of(variant: str, threads: int, said: dict) -> str:
+    """What the counters prove of a run. Raises Disproved if they deny it."""
+    rings, counted = said["rings_of_kernel_aio"], said["counted"]
+    wanted = threads if variant == KERNEL else 0
+    checks = [Check(f"{wanted} rings of the kernel", rings == wanted)]
+    if variant == UAIO:
+        checks += [Check("the library was there", bool(counted)),
+                   Check(f"{said['requests']} requests", bool(counted)
+                         and counted["requests"] == said["requests"])]
+    else:
+        checks += [Check("no library", not counted)]
+    return prove(checks, variant, said, COUNTED)
+
+
+# --- measuring --------------------------------------------------------------
+
+
+def threads_of(work: Work) -> int:
+    """The threads with a context each."""
+    said = [option[2:] for option in work.options if option[:2] == "-t"]
+    return int(said[0]) if said else 1
+
+
+def measure(programs: Programs, work: Work, variant: str) -> Sample:
+    """One timed run."""
+    place = place_of(programs, work.place)
+    counters = programs.disk_dir / "counters"
+    counters.unlink(missing_ok=True)
+    said = json.loads(programs.output(
+        "replaces",
+        [work.work, str(place.folder / f"replaces-{work.work}"),
+         *work.options, f"-m{QUICK_MS if programs.is_quick else MS}",
+         *(["-p"] if variant == THREADS else [])],
+        [*place.prefix, "env", f"UAIO_COUNTERS={counters}",
+         *(programs.uaio_run() if variant == UAIO else [])]))
+    counted = fio.said_of(counters, "replaces")
+    said["counted"] = counted[0] if counted else None
+    requests = max(said["requests"], 1)
+    return Sample({RATE: 1e6 * said["requests"] / said["usecs"],
+                   CPU: said["cpu_us"] / requests,
+                   SWITCHES: said["switches"] / requests},
+                  proof_of(variant, threads_of(work), said))
+
+
+def _series(programs: Programs, work: Work) -> dict[str, Series]:
+    return alternate(
+        {name: lambda name=name: measure(programs, work, name)
+         for name in work.variants()},
+        programs.rounds, KERNEL, programs.progress, f"replaces: {work.title}")
+
+
+def row_for(work: Work, series: dict[str, Series], file_system: str) -> Row:
+    row = row_of(series, UAIO, KERNEL, RATE, name="replaces", title=work.title,
+                 unit="1/s", goal=work.goal, file_system=file_system)
+    row.control = control_of(series, KERNEL, RATE)
+    return row
+
+
+TABLES = ((RATE, "rate", "1/s"), (CPU, "CPU time", "us per request"),
+          (SWITCHES, "context switches", "per request"))
+
+
+def tables_for(group: str, works: Sequence[Work],
+               all_series: dict[str, dict[str, Series]]) -> list[Table]:
+    """Rate, CPU time and context switches of every variant, side by side."""
+    here = [work for work in works
+            if work.group == group and work.title in all_series]
+    tables = []
+    for figure, what, unit in TABLES if here else ():
+        table = Table(f"replaces.{group}_{figure.lower()}",
+                      f"{GROUPS[group]}: {what}", unit, "work",
+                      [work.column for work in here])
+        for name in (KERNEL, UAIO, THREADS):
+            table.add(name, [all_series[work.title].get(name, Series())
+                             for work in here], [figure])
+        tables.append(table)
+    return tables
+
+
+def replaces_results(programs: Programs) -> list[Row | Table]:
+    rows: list[Row | Table] = []
+    all_series: dict[str, dict[str, Series]] = {}
+    for work in WORKS:
+        try:
+            file_system = place_of(programs, work.place).file_system
+        except VariantFailed as why:
+            rows.append(Row(name="replaces", title=work.title, figure=RATE,
+                            unit="1/s", peer=KERNEL, note=str(why)))
+            continue
+        all_series[work.title] = _series(programs, work)
+        rows.append(row_for(work, all_series[work.title], file_system))
+    return [*(table for group in GROUPS
+              for table in tables_for(group, WORKS, all_series)), *rows]
