@@ -425,7 +425,8 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 		return false;
 	/* relaxed: it may become another's; the caller finds out */
 	is_same = load_relaxed(&file->kind) == id.kind &&
-		  load_relaxed(&file->flags) == id.flags &&
+		  (load_relaxed(&file->flags) | UAIO_FILE_F_NONBLOCK) ==
+			  (id.flags | UAIO_FILE_F_NONBLOCK) &&
 		  load_relaxed(&file->inode) == inode &&
 		  uaio_terminal_is_still(file, fd);
 	if (inode)

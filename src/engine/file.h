@@ -50,7 +50,7 @@ enum uaio_kind {
 enum {
 	UAIO_FILE_F_READ = 1u << 0,      /* open for reading */
 	UAIO_FILE_F_WRITE = 1u << 1,     /* open for writing */
-	UAIO_FILE_F_NONBLOCK = 1u << 2,  /* the client wants -EAGAIN */
+	UAIO_FILE_F_NONBLOCK = 1u << 2,  /* was O_NONBLOCK: it may change */
 	UAIO_FILE_F_APPEND = 1u << 3,    /* writes go to the end */
 	UAIO_FILE_F_SYNC = 1u << 4,      /* O_SYNC or O_DSYNC */
 	UAIO_FILE_F_STREAM = 1u << 5,    /* has no position */

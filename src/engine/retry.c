@@ -2,6 +2,7 @@
 #include "engine/retry.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -414,6 +415,49 @@ static void note_try(struct uaio_lane *lane, bool was_in_vain)
 		store_relaxed(&lane->nr_misses, nr + 1);
 }
 
+/*
+ * O_NONBLOCK is the open file's, which other processes may share; and ioctl()
+ * sets it, too. So it is not remembered: who would have to wait asks.
+ */
+static bool may_not_wait(const struct uaio_file *file, int fd)
+{
+	int open_flags = sys_fcntl(fd, F_GETFL, 0);
+
+	if (unlikely(open_flags < 0))
+		return uaio_file_has(file, UAIO_FILE_F_NONBLOCK);
+	return open_flags & O_NONBLOCK;
+}
+
+/*
+ * Make as much of a stream request as does not wait. Return: whether it was
+ * tried; -EAGAIN or what is less than it asked for then leaves the rest to do.
+ */
+static bool try_at_once(struct uaio_file *file, struct uaio_lane *lane,
+			const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+{
+	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
+
+	/* relaxed: requests of this thread are counted, others' have no order */
+	if (uaio_config.force_worker || load_relaxed(&lane->nr) ||
+	    (is_read && is_in_vain(lane)))
+		return false;
+	ret->edges = uaio_file_edges(file);
+	ret->res = run(file, sqe, RWF_NOWAIT, ret);
+	if (is_read)
+		note_try(lane, ret->res == -EAGAIN);
+	if (ret->res != -EOPNOTSUPP)
+		return true;
+	ret->edges = 0; /* not tried: it may be ready */
+	return false;
+}
+
+static bool is_whole(const struct uaio_sqe *sqe, int64_t res)
+{
+	if (uaio_optab[sqe->op].class == UAIO_CLASS_READ || res < 0)
+		return res != -EAGAIN;
+	return (uint64_t)res >= uaio_sqe_bytes(sqe);
+}
+
 /* Streams: what is possible now; the rest when the file is ready. */
 static enum uaio_issue try_stream(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
@@ -422,32 +466,20 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 	struct uaio_lane *lane =
 		&file->lanes[is_write ? UAIO_LANE_WRITE : UAIO_LANE_READ];
-	int64_t res;
+	bool was_tried;
 
 	if (unlikely(is_at_bad_offset(file, sqe))) {
 		refuse(ret, -ESPIPE);
 		return UAIO_ISSUE_DONE;
 	}
-	if (uaio_file_has(file, UAIO_FILE_F_NONBLOCK))
-		return try_here(file, sqe, ret);
-	ret->res = 0;
-	/* relaxed: requests of this thread are counted, others' have no order */
-	if (uaio_config.force_worker || load_relaxed(&lane->nr))
-		return UAIO_ISSUE_RETRY_READY;
-	if (!is_write && is_in_vain(lane))
-		return UAIO_ISSUE_RETRY_READY;
-	ret->edges = uaio_file_edges(file);
-	res = run(file, sqe, RWF_NOWAIT, ret);
-	if (!is_write)
-		note_try(lane, res == -EAGAIN);
-	if (res == -EOPNOTSUPP)
-		ret->edges = 0; /* not tried: it may be ready */
-	if (res == -EAGAIN || res == -EOPNOTSUPP)
-		return UAIO_ISSUE_RETRY_READY;
-	ret->res = res;
-	if (is_write && res >= 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
-		return UAIO_ISSUE_RETRY_READY;
-	return UAIO_ISSUE_DONE;
+	was_tried = try_at_once(file, lane, sqe, ret);
+	if (was_tried && is_whole(sqe, ret->res))
+		return UAIO_ISSUE_DONE;
+	if (unlikely(may_not_wait(file, sqe->fd)))
+		return was_tried ? UAIO_ISSUE_DONE : try_here(file, sqe, ret);
+	if (!was_tried || ret->res < 0)
+		ret->res = 0; /* bytes done */
+	return UAIO_ISSUE_RETRY_READY;
 }
 
 static enum uaio_issue try_poll(struct uaio_file *file,

@@ -180,16 +180,6 @@ const struct difference differs_table_full = {
 		"requests.",
 };
 
-const struct difference differs_flags_known = {
-	.title = "Flags of an open file are read once",
-	.text = "O_DIRECT, O_NONBLOCK and O_APPEND are asked for with the "
-		"first request on a descriptor, and again after "
-		"fcntl(F_SETFL) on it. A change made through a duplicate, or "
-		"by another process, is not noticed: asking each time would "
-		"cost a system call. Change flags on the descriptor that is "
-		"used.",
-};
-
 const struct difference differs_killed = {
 	.title = "Death by a signal loses what is not complete",
 	.text = "However a process ends itself, and before an exec, accepted "
@@ -301,8 +291,7 @@ const struct chapter chapters[] = {
 	{ "The ring",
 	  CHAPTER(&differs_tail, &differs_head, &differs_ring_memory) },
 	{ "Descriptors and threads",
-	  CHAPTER(&differs_threads, &differs_table_full,
-		  &differs_flags_known) },
+	  CHAPTER(&differs_threads, &differs_table_full) },
 	{ "The end of a process", CHAPTER(&differs_killed) },
 	{ NOT_OBSERVABLE,
 	  CHAPTER(&differs_time, &differs_cold_read, &differs_stream_held,

@@ -24,7 +24,6 @@ extern const struct difference differs_head;
 extern const struct difference differs_ring_memory;
 extern const struct difference differs_threads;
 extern const struct difference differs_table_full;
-extern const struct difference differs_flags_known;
 extern const struct difference differs_killed;
 
 /* The chapter of those that no row can show. */

@@ -253,6 +253,41 @@ const struct situation situations[] = {
 	{ "O_NONBLOCK is never seen, by a write", PIPES | TWO_WAY,
 	  STEPS({ WATCH }, { WRITE, BIG }, { WAITS, 0 }, { DRAIN }, { END, 0 },
 		{ UNWATCH }) },
+
+	/*
+	 * What changes without anybody telling
+	 */
+	{ "a read does not wait once O_NONBLOCK was set by ioctl",
+	  BYTE_STREAMS | RECORDS | UDP | EVENTFD | SEMAPHORE | TIMERFD |
+		  SIGNALFD,
+	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },
+		{ READ, 128 }, { END, 1 }, { READV, 128 }, { END, 2 },
+		{ PUT, 1 }, { READ, 128 }, { END, 3 }, { NONBLOCK, 0 },
+		{ READ, 128 }, { WAITS, 4 }, { PUT, 1 }, { END, 4 }) },
+	{ "a read does not wait once another process set O_NONBLOCK",
+	  BYTE_STREAMS | RECORDS | UDP | EVENTFD,
+	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 },
+		{ NONBLOCK_BY_OTHERS, 1 }, { READ, 128 }, { END, 1 },
+		{ READV, 128 }, { END, 2 }, { NONBLOCK_BY_OTHERS, 0 },
+		{ READ, 128 }, { WAITS, 3 }, { PUT, 1 }, { END, 3 }) },
+	{ "a read waits once another process cleared O_NONBLOCK",
+	  BYTE_STREAMS | RECORDS | UDP | EVENTFD,
+	  STEPS({ NONBLOCK, 1 }, { READ, 128 }, { END, 0 },
+		{ NONBLOCK_BY_OTHERS, 0 }, { READ, 128 }, { WAITS, 1 },
+		{ PUT, 1 }, { END, 1 }) },
+	{ "a read that waits waits on when O_NONBLOCK is set",
+	  PIPES | TWO_WAY | RECORDS | UDP | EVENTFD,
+	  STEPS({ READ, 128 }, { WAITS, 0 }, { NONBLOCK, 1 }, { WAITS, 0 },
+		{ PUT, 1 }, { END, 0 }) },
+	{ "a write does not wait once O_NONBLOCK was set by ioctl",
+	  PIPES | UNIX_STREAM | RECORDS,
+	  STEPS({ WRITE, 100 }, { END, 0 }, { FILL }, { NONBLOCK, 1 },
+		{ WRITE, 5000 }, { END, 1 }, { WRITEV, 5000 }, { END, 2 },
+		{ NONBLOCK, 0 }, { WRITE, 100 }, { WAITS, 3 }, { TAKE_ALL },
+		{ END, 3 }) },
+	{ "a write with O_NONBLOCK gives what it got rid of", PIPES,
+	  STEPS({ WRITE, 100 }, { END, 0 }, { NONBLOCK_BY_OTHERS, 1 },
+		{ WRITE, BIG }, { END, 1 }) },
 	{ NULL, 0, NULL },
 };
 

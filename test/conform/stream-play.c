@@ -398,6 +398,32 @@ static void unwatch_flags(struct play *play)
 	note("nonblock_seen", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
+static void set_nonblock(const struct play *play, int is_on)
+{
+	REQUIRE(ioctl(play->ends.own, FIONBIO, &is_on) == 0);
+}
+
+static void set_nonblock_elsewhere(const struct play *play, int is_on)
+{
+	pid_t pid = fork_helper();
+	int status;
+
+	if (pid == 0)
+		_exit(ioctl(play->ends.own, FIONBIO, &is_on) != 0);
+	REQUIRE(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void set_timeout(const struct play *play, int which, size_t ms)
+{
+	const struct timeval timeout = {
+		.tv_sec = (time_t)ms / 1000,
+		.tv_usec = (suseconds_t)ms % 1000 * 1000,
+	};
+
+	REQUIRE(!setsockopt(play->ends.own, SOL_SOCKET, which, &timeout,
+			    sizeof(timeout)));
+}
+
 static void take_step(struct play *play, const struct step *step)
 {
 	switch (step->verb) {
@@ -431,6 +457,12 @@ static void take_step(struct play *play, const struct step *step)
 	case REUSE_OWN: reuse_own(play); break;
 	case WATCH: watch_flags(play); break;
 	case UNWATCH: unwatch_flags(play); break;
+	case NONBLOCK: set_nonblock(play, (int)step->nr); break;
+	case NONBLOCK_BY_OTHERS:
+		set_nonblock_elsewhere(play, (int)step->nr);
+		break;
+	case RECEIVE_TIMEOUT: set_timeout(play, SO_RCVTIMEO, step->nr); break;
+	case SEND_TIMEOUT: set_timeout(play, SO_SNDTIMEO, step->nr); break;
 	}
 }
 

@@ -100,6 +100,10 @@ enum verb {
 	REUSE_OWN, /* the number, for another pipe that is ready */
 	WATCH,     /* from now on another process looks at O_NONBLOCK */
 	UNWATCH,   /* notes whether it ever saw it set */
+	NONBLOCK,  /* sets O_NONBLOCK, or with 0 clears it, by ioctl(2) */
+	NONBLOCK_BY_OTHERS, /* the same, another process: it shares the file */
+	RECEIVE_TIMEOUT,    /* so many ms */
+	SEND_TIMEOUT,
 };
 
 struct step {
