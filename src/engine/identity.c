@@ -9,16 +9,88 @@
 
 #include "base/sys.h"
 #include "engine/file.h"
+#include "engine/ownfd.h"
 #include "engine/terminal.h"
 
-static bool is_memory_fs(int fd)
+enum { CONFIGFS_MAGIC_ = 0x62656570 }; /* in no header */
+
+/* Return: the type of its file system, 0 where the kernel does not say. */
+static uint32_t fs_type(int fd)
 {
 	struct statfs fs;
 
-	if (sys_fstatfs(fd, &fs) < 0)
-		return false;
-	return fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC ||
-	       fs.f_type == HUGETLBFS_MAGIC;
+	return sys_fstatfs(fd, &fs) < 0 ? 0 : (uint32_t)fs.f_type;
+}
+
+static bool is_memory_fs(uint32_t type)
+{
+	return type == TMPFS_MAGIC || type == RAMFS_MAGIC ||
+	       type == HUGETLBFS_MAGIC;
+}
+
+/* Those whose regular files are the kernel's own doing. */
+static bool is_kernel_fs(uint32_t type)
+{
+	return type == PROC_SUPER_MAGIC || type == TRACEFS_MAGIC ||
+	       type == DEBUGFS_MAGIC || type == SECURITYFS_MAGIC ||
+	       type == SELINUX_MAGIC || type == CONFIGFS_MAGIC_;
+}
+
+/*
+ * Two flags that exclude each other: a mistake (EINVAL) to the newer of the two
+ * ways in which a driver may offer reading and writing; the older one knows no
+ * flags at all (EOPNOTSUPP). Nothing is read or written.
+ */
+static int64_t try_contradiction(int fd, bool is_write)
+{
+	enum { RWF_APPEND_ = 0x10, RWF_NOAPPEND_ = 0x20 };
+	const int both = RWF_APPEND_ | RWF_NOAPPEND_;
+	char byte = 0;
+	const struct iovec iov = { &byte, 1 };
+	int64_t res = -ESPIPE;
+
+	/* Without a position it would wait for other reads of the file. */
+	for (int64_t off = 0; off >= -1 && res == -ESPIPE; off--)
+		res = is_write ? sys_pwritev2(fd, &iov, 1, off, both)
+			       : sys_preadv2(fd, &iov, 1, off, both);
+	return res;
+}
+
+/* Linux before 6.9 does not know one of them, and says the same of any file. */
+static bool knows_contradiction(void)
+{
+	enum { UNASKED, YES, NO };
+	static uint32_t answer; /* atomic */
+	int fd;
+
+	/* relaxed: all who ask find the same */
+	if (load_relaxed(&answer) == UNASKED) {
+		fd = uaio_ownfd_open("/dev/null", O_RDONLY);
+		if (fd < 0)
+			return false;
+		store_relaxed(&answer, try_contradiction(fd, false) == -EINVAL
+					       ? YES
+					       : NO);
+		uaio_ownfd_close(fd);
+	}
+	return load_relaxed(&answer) == YES;
+}
+
+/*
+ * Kernel AIO refuses files that are read or written in the older way only, and
+ * among them are those whose read never ends (/proc/kmsg, trace_pipe).
+ */
+static uint32_t old_fashion_flags(int fd, uint32_t flags)
+{
+	uint32_t none = 0;
+
+	if (flags & UAIO_FILE_F_READ &&
+	    try_contradiction(fd, false) == -EOPNOTSUPP)
+		none |= UAIO_FILE_F_NO_READ;
+	if (flags & UAIO_FILE_F_WRITE &&
+	    try_contradiction(fd, true) == -EOPNOTSUPP)
+		none |= UAIO_FILE_F_NO_WRITE;
+	return none && knows_contradiction() ? none : 0;
 }
 
 void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
@@ -107,6 +179,8 @@ static void identify_stream(int fd, mode_t mode, struct uaio_identity *ret_id)
 {
 	ret_id->kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
 	ret_id->flags |= stream_flags(fd, mode);
+	if (S_ISCHR(mode))
+		ret_id->flags |= old_fashion_flags(fd, ret_id->flags);
 	ret_id->has_inode = false;
 	ret_id->dev = ret_id->ino = 0;
 }
@@ -115,14 +189,17 @@ static void identify_regular(int fd, const struct stat *st, bool is_direct,
 			     struct uaio_identity *ret_id)
 {
 	bool is_blockdev = S_ISBLK(st->st_mode);
+	uint32_t type = is_blockdev ? 0 : fs_type(fd);
 
 	ret_id->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
 	if (S_ISDIR(st->st_mode))
 		ret_id->flags |= UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
 	if (is_blockdev)
 		ret_id->flags |= UAIO_FILE_F_BLOCKDEV;
-	else if (is_memory_fs(fd))
+	else if (is_memory_fs(type))
 		ret_id->kind = UAIO_KIND_MEMORY;
+	else if (is_kernel_fs(type) && !S_ISDIR(st->st_mode))
+		ret_id->flags |= old_fashion_flags(fd, ret_id->flags);
 	ret_id->has_inode = true;
 	ret_id->dev = is_blockdev ? UINT64_MAX : st->st_dev;
 	ret_id->ino = is_blockdev ? st->st_rdev : st->st_ino;

@@ -8,7 +8,6 @@
 #include "conform.h"
 
 extern const struct difference differs_quota;
-extern const struct difference differs_old_fashion;
 extern const struct difference differs_sync_error;
 extern const struct difference differs_terminal_poll;
 extern const struct difference differs_flag_refused;

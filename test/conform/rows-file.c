@@ -75,7 +75,6 @@ static void zeroes(void)
 
 /*
  * Kernel AIO needs a file's iterator operations, read(2) and write(2) do not.
- * Nothing in user space tells which a file has, short of trying.
  */
 static void old_fashioned(void)
 {
@@ -149,6 +148,28 @@ static void fifo_packets(void)
 	REQUIRE(fcntl(writer, F_SETFL, O_DIRECT) == 0);
 	REQUIRE(write(writer, "01234", 5) == 5 && write(writer, "56", 2) == 2);
 	TRY_EACH(ctx, reader, { "read", PREAD, buf, 64, 0 });
+}
+
+/* They are refused; else who closes them would wait for ever. */
+static void endless_files(void)
+{
+	aio_context_t ctx = new_context(8);
+	struct iocb cb;
+	int kmsg, trace;
+
+	need_private_mounts();
+	REQUIRE(mkdir("tracing", 0755) == 0);
+	REQUIRE(mount("none", "tracing", "tracefs", 0, NULL) == 0);
+	kmsg = open("/proc/kmsg", O_RDONLY);
+	trace = open("tracing/trace_pipe", O_RDONLY);
+	REQUIRE(kmsg >= 0 && trace >= 0);
+	cb = PREAD_OF(kmsg, buf, 64, 0);
+	note_result("kmsg", submit_one(ctx, &cb));
+	cb = PREAD_OF(trace, buf, 64, 0);
+	note_result("trace_pipe", submit_one(ctx, &cb));
+	note_result("close", close(kmsg) | close(trace));
+	note_result("destroy", call_destroy(ctx));
+	umount2("tracing", MNT_DETACH);
 }
 
 static void pipe_nonblock(void)
@@ -406,12 +427,8 @@ static void read_only_file_system(void)
 const struct row rows_file[] = {
 	ROW("a descriptor that is none is EBADF", bad_numbers),
 	ROW("/dev/zero gives zeroes", zeroes),
-	ROW_DIFFERS("files whose read or write is of the old fashion",
-		    old_fashioned, differs_old_fashion,
-		    { "dev_full_write=EINVAL", "dev_full_write=event:ENOSPC" },
-		    { "proc_status_read=EINVAL", "proc_status_read=event:5" },
-		    { "proc_mem_read=EINVAL", "proc_mem_read=event:8" },
-		    { "ring_0.*", "ring_0.*" }),
+	ROW("files whose read or write is of the old fashion", old_fashioned),
+	ROW("files whose read never ends", endless_files),
 	ROW("/dev/full can be read", dev_full),
 	ROW("pipes and offsets", pipe_offset),
 	ROW("a read of an empty pipe waits for a writer", pipe_waits),
