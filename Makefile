@@ -7,11 +7,12 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
-.PHONY: all demo check check-san check-clients check-mutants bench stress \
-	differences readme lint install clean
+.PHONY: all demo check check-san check-clients \
+	check-mutants bench stress differences readme lint install clean
 
+# The library and the tool; every other target builds what it needs beside.
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) --quiet product
 
 # Configured anew when PREFIX changes, for `make install PREFIX=`.
 $(BUILD)/build.ninja:
@@ -22,28 +23,24 @@ $(BUILD)/build.ninja:
 demo:
 	@tools/need build demo
 	@tools/configure $(BUILD)
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) --quiet demonstration
 	@python3 bench/demo.py --build $(BUILD)
 
 check:
 	@tools/need build check
 	@tools/configure $(BUILD) -Dtests=enabled
-	@ninja -C $(BUILD) --quiet
 	@tools/run-tests $(BUILD) --no-suite client --no-suite stress
 
 check-san:
 	@tools/need build san
 	@tools/configure $(BUILD)-asan -Dtests=enabled -Db_lto=false -Db_sanitize=address,undefined -Dbuildtype=debugoptimized
 	@tools/configure $(BUILD)-tsan -Dtests=enabled -Db_lto=false -Db_sanitize=thread -Dbuildtype=debugoptimized
-	@ninja -C $(BUILD)-asan --quiet
-	@ninja -C $(BUILD)-tsan --quiet
 	@tools/run-tests $(BUILD)-asan --suite unit --suite torture --suite host
 	@tools/run-tests $(BUILD)-tsan --suite unit --suite torture --suite host
 
 check-clients:
 	@tools/need build check clients
 	@tools/configure $(BUILD) -Dtests=enabled
-	@ninja -C $(BUILD) --quiet
 	@tools/run-tests $(BUILD) --suite client
 
 check-mutants:
@@ -53,13 +50,12 @@ check-mutants:
 stress:
 	@tools/need build check san
 	@tools/configure $(BUILD) -Dtests=enabled
-	@ninja -C $(BUILD) --quiet
 	@tools/run-tests $(BUILD) --suite stress
 
 bench:
 	@tools/need build bench
 	@tools/configure $(BUILD)
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) --quiet benchmark-programs
 	@python3 bench/run.py --build $(BUILD) --report $(BUILD)/bench-report
 
 # The figures in README.md, from the last file of bench/results or RESULTS=FILE.
@@ -78,7 +74,7 @@ lint:
 
 install: $(BUILD)/build.ninja
 	@meson configure $(BUILD) --prefix=$(PREFIX) >/dev/null
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) --quiet installation
 	@meson install -C $(BUILD) --no-rebuild --quiet
 
 clean:
