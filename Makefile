@@ -7,7 +7,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
-.PHONY: all demo check check-san check-clients \
+.PHONY: all demo check check-all check-san check-clients \
 	check-mutants bench stress differences readme lint install clean
 
 # The library and the tool; every other target builds what it needs beside.
@@ -26,8 +26,17 @@ demo:
 	@ninja -C $(BUILD) --quiet demonstration
 	@python3 bench/demo.py --build $(BUILD)
 
+# What a change of the library can break, in under four minutes.
 check:
 	@tools/need build check
+	@tools/configure $(BUILD) -Dtests=enabled
+	@tools/run-tests $(BUILD) --no-suite long --no-suite client \
+		--no-suite stress
+
+# All of `check`, what takes longer, and the tests of all else: the benchmark,
+# the models, the tree.
+check-all:
+	@tools/need build check lint all
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --no-suite client --no-suite stress
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""harness.py BUILD SOURCE: libaio's own test harness as an oracle.
+"""harness.py BUILD SOURCE [quick|long|CASE...]: libaio's own test harness as an
+oracle.
 
 Every case is run on the kernel, on uaio, and on uaio with the kernel's AIO
 denied; a case must end in the same way on all three. The harness is fetched
@@ -25,11 +26,20 @@ TRIES = 3
 ENDINGS = {0: "pass", 3: "skip", None: "hangs"}
 # These fill file systems of their own, which only root can mount.
 NEED_MOUNTS = {8, 10}
+# These use all of the memory, or repeat themselves for many seconds.
+LONG = {6, 11, 14, 18}
 
 
 def cases_of(harness):
     names = os.listdir(os.path.join(harness, "cases"))
     return sorted(int(n[:-2]) for n in names if re.fullmatch(r"\d+\.p", n))
+
+
+def chosen(cases, arguments):
+    if arguments in (["quick"], ["long"]):
+        is_long = arguments == ["long"]
+        return [case for case in cases if (case in LONG) == is_long]
+    return [int(a) for a in arguments] or cases
 
 
 def prepare(box, harness, name):
@@ -108,13 +118,12 @@ def report(lanes, results, cases):
 
 def main():
     build, source = sys.argv[1:3]
-    only = [int(a) for a in sys.argv[3:]]  # by hand: some cases
     box = sandbox.Sandbox(build)
     fetch = os.path.join(source, "tools", "fetch-libaio")
     cache = os.path.join(box.build, "test", "oracle", "libaio")
     harness = subprocess.run([fetch, cache], stdout=subprocess.PIPE, text=True,
                              check=True).stdout.strip()
-    cases = only or cases_of(harness)
+    cases = chosen(cases_of(harness), sys.argv[3:])
     if not box.is_private:
         cases = [c for c in cases if c not in NEED_MOUNTS]
         print("cases 8 and 10 need root and were not run")
