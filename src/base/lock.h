@@ -21,6 +21,7 @@
 
 enum uaio_lock_rank {
 	UAIO_RANK_START,   /* bringing the engine up */
+	UAIO_RANK_AGENT,   /* calls for threads with a table of their own */
 	UAIO_RANK_TABLE,   /* context table, quota */
 	UAIO_RANK_REAP,    /* a context's head */
 	UAIO_RANK_TRYING,  /* parked requests being tried */

@@ -205,6 +205,12 @@ static inline int sys_fstat(int fd, struct stat *ret_st)
 #endif
 }
 
+static inline int sys_fstatat(int dir, const char *path, struct stat *ret_st)
+{
+	return (int)uaio_sys6(SYS_newfstatat, dir, (long)path, (long)ret_st, 0,
+			      0, 0);
+}
+
 /* The answer is the kernel's struct statx; older headers have less of it. */
 static inline int sys_statx(int fd, unsigned mask, void *ret_answer)
 {

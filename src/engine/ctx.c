@@ -2,6 +2,7 @@
 #include "engine/ctx.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -13,6 +14,7 @@
 #include "engine/entry.h"
 #include "engine/init.h"
 #include "engine/ringmem.h"
+#include "engine/table.h"
 #include "engine/wait.h"
 #include "uaio.h"
 
@@ -344,6 +346,51 @@ void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_post *post)
 	/* relaxed: ordered by the lock, see is_drained() */
 	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
 		uaio_ctx_wake_destroyer(ctx);
+}
+
+/* A counter that is full stays full: nobody waits for it here. */
+static void count_up(int resfd)
+{
+	static const struct timespec zero;
+	struct pollfd slot = { .fd = resfd, .events = POLLOUT };
+	const uint64_t one = 1;
+
+	if (sys_ppoll(&slot, 1, &zero, NULL, 0) == 1)
+		(void)sys_write(resfd, &one, sizeof(one));
+}
+
+static long collect(const void *arg)
+{
+	struct uaio_ctx *ctx = (struct uaio_ctx *)(uintptr_t)arg;
+	struct uaio_wakeups wakeups = { 0 };
+
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_waiters_collect_locked(ctx, &wakeups);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_wakeups_deliver(&wakeups);
+	return 0;
+}
+
+void uaio_ctx_post_parted(struct uaio_ctx *ctx, const struct uaio_event *event,
+			  int resfd)
+{
+	bool has_waiters;
+
+	uaio_ready_pin(&ctx->group.ready);
+	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_ring_push(&ctx->ring, event, 1);
+	/* [MB:done] release: as in uaio_ctx_post(). */
+	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + 1);
+	ctx->nr_inline++;
+	has_waiters = !list_is_empty(&ctx->waiters);
+	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	if (resfd >= 0)
+		count_up(resfd);
+	if (has_waiters)
+		(void)uaio_table_call(collect, ctx, false);
+	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
+		uaio_ctx_wake_destroyer(ctx);
+	uaio_ready_unpin(&ctx->group.ready);
 }
 
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr)

@@ -104,6 +104,13 @@ void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 /* Post events and end their tickets. */
 void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_post *post);
 
+/*
+ * Post one event of a thread with another descriptor table, and count up its
+ * eventfd, if that is not -1: nothing else that has a number is touched.
+ */
+void uaio_ctx_post_parted(struct uaio_ctx *ctx, const struct uaio_event *event,
+			  int resfd);
+
 /* Whoever waits for the context to drain is to look again. */
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 

@@ -36,6 +36,7 @@
 #include "engine/req.h"
 #include "engine/ringmem.h"
 #include "engine/stats.h"
+#include "engine/table.h"
 #include "engine/thread.h"
 
 enum { LIFE_BYTES = 1 << 16 }; /* a page, on any machine */
@@ -49,7 +50,8 @@ uaio_sys_hook_fn *uaio_sys_hook;
 
 static union {
 	struct {
-		uint32_t is_up;        /* atomic, written under lock */
+		uint32_t state;        /* atomic, written under lock */
+		bool are_tables_many;  /* under lock: or may be */
 		int pid;               /* whose engine this is, or would be */
 		struct uaio_lock lock; /* rank START */
 	};
@@ -59,12 +61,35 @@ static union {
 bool uaio_engine_is_up(void)
 {
 	/* [MB:up] acquire: all of the engine. Pairs with start_locked(). */
-	return load_acquire(&life.is_up);
+	return load_acquire(&life.state) != UAIO_ENGINE_DOWN;
+}
+
+enum uaio_engine_state uaio_engine_state(void)
+{
+	/* [MB:up] acquire: as in uaio_engine_is_up(). */
+	return load_acquire(&life.state);
+}
+
+bool uaio_engine_has_many_tables(void)
+{
+	/* [MB:up] acquire: the agent, too. Pairs with
+	 * uaio_engine_part_tables(). */
+	return load_acquire(&life.state) == UAIO_ENGINE_SPLIT;
+}
+
+bool uaio_engine_is_here(void)
+{
+	return uaio_engine_is_up() && !uaio_table_is_other();
+}
+
+bool uaio_engine_is_of_process(void)
+{
+	return sys_getpid() == life.pid;
 }
 
 bool uaio_engine_is_ours(void)
 {
-	return uaio_engine_is_up() && sys_getpid() == life.pid;
+	return uaio_engine_is_up() && uaio_engine_is_of_process();
 }
 
 static int start_locked(void)
@@ -86,11 +111,15 @@ static int start_locked(void)
 	uaio_stats_init();
 	uaio_report_init();
 	uaio_ctxs_init();
+	uaio_table_init();
 	if (uaio_ownfd_init() < 0 || uaio_ringmem_init() < 0 ||
 	    uaio_files_init() < 0)
 		return -ENOMEM;
+	if (life.are_tables_many && uaio_table_start_agent() < 0)
+		return -EAGAIN;
 	/* [MB:up] release: pairs with uaio_engine_is_up(). */
-	store_release(&life.is_up, 1);
+	store_release(&life.state, life.are_tables_many ? UAIO_ENGINE_SPLIT
+							: UAIO_ENGINE_UP);
 	return 0;
 }
 
@@ -101,8 +130,26 @@ int uaio_engine_start(void)
 	if (likely(uaio_engine_is_up()))
 		return 0;
 	uaio_lock(&life.lock, UAIO_RANK_START);
-	if (!load_relaxed(&life.is_up))
+	if (load_relaxed(&life.state) == UAIO_ENGINE_DOWN)
 		ret = start_locked();
+	uaio_unlock(&life.lock, UAIO_RANK_START);
+	return ret;
+}
+
+int uaio_engine_part_tables(void)
+{
+	int ret = 0;
+
+	uaio_lock(&life.lock, UAIO_RANK_START);
+	if (load_relaxed(&life.state) == UAIO_ENGINE_UP) {
+		ret = uaio_table_start_agent();
+		if (ret == 0)
+			/* [MB:up] release: pairs with
+			 * uaio_engine_has_many_tables(). */
+			store_release(&life.state, UAIO_ENGINE_SPLIT);
+	}
+	if (ret == 0)
+		life.are_tables_many = true;
 	uaio_unlock(&life.lock, UAIO_RANK_START);
 	return ret;
 }
@@ -112,7 +159,7 @@ int uaio_engine_hold(bool *ret_is_up)
 	if (life.pid && life.pid != sys_getpid())
 		return -EAGAIN;
 	uaio_lock(&life.lock, UAIO_RANK_START);
-	*ret_is_up = load_relaxed(&life.is_up);
+	*ret_is_up = load_relaxed(&life.state) != UAIO_ENGINE_DOWN;
 	return 0;
 }
 
@@ -132,6 +179,7 @@ static _Thread_local struct {
 	uint64_t mask;  /* of signals, before they were held back */
 	uint32_t depth; /* handlers may fork while we do */
 	bool is_held;
+	bool is_other; /* the table that is copied is not the engine's */
 } forking __attribute__((tls_model("initial-exec")));
 
 static void before_fork(void)
@@ -140,6 +188,7 @@ static void before_fork(void)
 
 	if (forking.depth++)
 		return;
+	forking.is_other = uaio_engine_is_ours() && uaio_table_is_other();
 	forking.is_held = uaio_engine_is_ours() && uaio_enter();
 	if (!forking.is_held)
 		return;
@@ -160,8 +209,10 @@ static void after_fork(void)
 /* In the child of fork(); one made by other means keeps the descriptors. */
 static void forget_in_child(void)
 {
+	bool is_other = forking.is_other;
+
 	after_fork();
-	uaio_ownfd_drop();
+	uaio_ownfd_drop(!is_other);
 	if (!is_wiped_on_fork)
 		memset(&life, 0, sizeof(life));
 	life.pid = sys_getpid();
@@ -196,12 +247,12 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 {
 	/* In a child of vfork() the number is the child's to take. */
 	return uaio_engine_is_up() && uaio_ownfd_find(first, last, ret_fd) &&
-	       uaio_engine_is_ours();
+	       uaio_engine_is_ours() && !uaio_table_is_other();
 }
 
 bool uaio_own_fds_hold(void)
 {
-	if (!uaio_engine_is_ours() || !uaio_enter())
+	if (!uaio_engine_is_ours() || uaio_table_is_other() || !uaio_enter())
 		return false;
 	uaio_ownfds_hold();
 	return true;

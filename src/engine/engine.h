@@ -42,6 +42,24 @@ bool uaio_engine_is_ours(void);
 /* Return: whether it is up; one load. */
 bool uaio_engine_is_up(void);
 
+/*
+ * Return: the same; SPLIT: threads may have descriptor tables of their own, and
+ * are to be asked (table.h) before they go on.
+ */
+enum uaio_engine_state {
+	UAIO_ENGINE_DOWN,
+	UAIO_ENGINE_UP,
+	UAIO_ENGINE_SPLIT,
+};
+
+enum uaio_engine_state uaio_engine_state(void);
+
+/*
+ * Return: whether it is up and what it knows of descriptors goes for this
+ * thread, which is no child of vfork() either as far as is known.
+ */
+bool uaio_engine_is_here(void);
+
 /* contexts */
 
 /* Return: 0, -EINVAL, -EAGAIN over quota, -ENOMEM. Mirrors io_setup(2). */
@@ -70,6 +88,15 @@ int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj);
 int uaio_ctx_cancel_fd(uint64_t handle, int fd);
 int uaio_ctx_cancel_all(uint64_t handle);
 
+/*
+ * The same for a thread with another descriptor table (table.h).
+ * Return: also -EAGAIN if there is no thread to do it.
+ */
+int uaio_ctx_destroy_parted(uint64_t handle);
+int uaio_ctx_cancel_parted(uint64_t handle, uint64_t obj);
+int uaio_ctx_cancel_one_parted(uint64_t handle, uint64_t obj);
+int uaio_ctx_cancel_all_parted(uint64_t handle);
+
 struct uaio_wait {
 	long min_nr;
 	long nr;
@@ -77,6 +104,7 @@ struct uaio_wait {
 	const void *mask;    /* of signals, or NULL; the kernel's format */
 	size_t mask_bytes;
 	bool is_strict; /* probe where events are to be stored */
+	bool is_parted; /* by a thread with another descriptor table */
 };
 
 /*
@@ -145,6 +173,16 @@ long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr);
  */
 int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
+
+/*
+ * The two for a thread with another descriptor table (table.h). The file is the
+ * caller's to drop, and the request is made here and now.
+ */
+int uaio_look_up_parted(int fd, bool has_resfd, int resfd,
+			struct uaio_file **ret_file);
+int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
+			  const struct uaio_sqe *sqe);
+void uaio_drop_parted(struct uaio_file *file);
 
 /* Post what is complete, wake who is needed, give back unused room. */
 void uaio_batch_end(struct uaio_batch *batch);

@@ -11,6 +11,7 @@
 #include "engine/entry.h"
 #include "engine/report.h"
 #include "engine/req.h"
+#include "engine/table.h"
 
 /* The state of the door: one of these, and over EXEC the thread's number. */
 enum {
@@ -130,7 +131,7 @@ static bool is_held(const struct uaio_req *req, const void *arg)
  * No thread is created for what may start then: the caller may be a handler
  * that interrupted malloc, and whoever comes back sees to it.
  */
-static void drain(void)
+static void drain_here(void)
 {
 	struct uaio_req *req;
 	uint32_t nr;
@@ -143,6 +144,22 @@ static void drain(void)
 	 */
 	while ((nr = load_seq_cst(&nr_pending)))
 		(void)uaio_sleep_outside(&nr_pending, nr, UAIO_FOREVER);
+}
+
+static long drain_for_other(const void *arg)
+{
+	(void)arg;
+	drain_here();
+	return 0;
+}
+
+/* The numbers that requests have are of the engine's table. */
+static void drain(void)
+{
+	if (likely(!uaio_table_is_other()))
+		drain_here();
+	else
+		(void)uaio_table_call(drain_for_other, NULL, true);
 }
 
 static void end(void)

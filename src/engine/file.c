@@ -242,6 +242,23 @@ int uaio_file_open(int fd, struct uaio_file **ret_file)
 	return ret;
 }
 
+int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
+{
+	struct uaio_identity id;
+	struct uaio_file *file;
+
+	if (fd < 0 || !uaio_identify(fd, &id) || id.flags & UAIO_FILE_F_PATH)
+		return -EBADF;
+	/* It is not opened anew: all descriptors of ours are in one table. */
+	id.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
+	file = new_file(fd, &id);
+	if (!file)
+		return -ENOMEM;
+	store_relaxed(&file->refs, 1);
+	*ret_file = file;
+	return 0;
+}
+
 bool uaio_file_may_know(int fd)
 {
 	/* [MB:opening] seq_cst: first those who make entries, then the entry.

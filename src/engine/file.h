@@ -132,6 +132,13 @@ struct uaio_file *uaio_file_find(int fd);
 int uaio_file_open(int fd, struct uaio_file **ret_file);
 
 /*
+ * An entry that is in no table: of what fd is to a thread with a descriptor
+ * table of its own. It is the caller's, who puts it.
+ * Return: 0, -EBADF, -ENOMEM.
+ */
+int uaio_file_open_parted(int fd, struct uaio_file **ret_file);
+
+/*
  * Take a reference to the entry of fd for a request, opening it if needed.
  * Return: 0, -EBADF, -ENOMEM.
  */

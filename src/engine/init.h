@@ -15,4 +15,12 @@ void uaio_ctxs_init(void);
 int uaio_engine_hold(bool *ret_is_up);
 void uaio_engine_release(void);
 
+/* For table.c. Return: whether threads may have tables of their own; one load. */
+bool uaio_engine_has_many_tables(void);
+/* They may from now on. Return: 0, or -EAGAIN if there can be no agent. */
+int uaio_engine_part_tables(void);
+
+/* Return: whether this is the process of the engine that is up, or would be. */
+bool uaio_engine_is_of_process(void);
+
 #endif /* UAIO_ENGINE_INIT_H */

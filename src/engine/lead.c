@@ -40,15 +40,19 @@ bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	return true;
 }
 
-/* Return: whether there was one to tell. */
+/* Return: whether there was one to tell, who can lead. */
 static bool tell_next_locked(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
 {
-	if (list_is_empty(&ctx->waiters))
-		return false;
-	uaio_waiter_tell_locked(
-		ctx, container_of(ctx->waiters.next, struct uaio_waiter, node),
-		wakeups);
-	return true;
+	list_for_each_safe (pos, &ctx->waiters) {
+		struct uaio_waiter *waiter =
+			container_of(pos, struct uaio_waiter, node);
+
+		if (waiter->is_parted)
+			continue;
+		uaio_waiter_tell_locked(ctx, waiter, wakeups);
+		return true;
+	}
+	return false;
 }
 
 /*

@@ -174,12 +174,22 @@ void uaio_ownfds_release(void)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
-void uaio_ownfd_drop(void)
+void uaio_ownfds_close_copies(void)
+{
+	for (unsigned fd = 0; uaio_ownfd_find(fd, FDS_MAX - 1, &fd); fd++)
+		(void)sys_close((int)fd);
+}
+
+void uaio_ownfd_drop(bool is_ours)
 {
 	unsigned fd = 0;
 
 	/* Whoever held the lock is not in the child. */
 	own.lock = (struct uaio_lock){ 0 };
-	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd))
-		uaio_ownfd_close((int)fd);
+	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd)) {
+		if (is_ours)
+			uaio_ownfd_close((int)fd);
+		else
+			uaio_ownfd_give_up((int)fd);
+	}
 }

@@ -48,7 +48,13 @@ bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd);
 void uaio_ownfds_hold(void);
 void uaio_ownfds_release(void);
 
-/* In a child of fork(): close what belongs to the parent's engine. */
-void uaio_ownfd_drop(void);
+/* Held, by a thread that has just got a copy of the table: close ours in it. */
+void uaio_ownfds_close_copies(void);
+
+/*
+ * In a child of fork(): close what belongs to the parent's engine; or, not
+ * is_ours, only forget it: the table was one in which those numbers are others.
+ */
+void uaio_ownfd_drop(bool is_ours);
 
 #endif /* UAIO_ENGINE_OWNFD_H */

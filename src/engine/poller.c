@@ -29,8 +29,8 @@ static struct {
 static _Thread_local struct {
 	struct uaio_poller *poller; /* its memory outlives it (slab.h) */
 	uint32_t life;
-	uint32_t side;
-	uint32_t serial;
+	uint32_t side : 1;
+	uint32_t serial : 31;
 } waiting __attribute__((tls_model("initial-exec")));
 
 void uaio_pollers_init(void)
@@ -181,7 +181,7 @@ static uint32_t begin_wait(struct uaio_poller *poller, uint32_t side)
 	if (unlikely(waiting.poller))
 		end_wait();
 	waiting.life = uaio_poller_life(poller);
-	waiting.side = side;
+	waiting.side = side & 1;
 	waiting.poller = poller;
 	return ++waiting.serial;
 }

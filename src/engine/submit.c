@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <linux/fs.h>
+#include <poll.h>
 
 #include "base/sys.h"
 #include "engine/ctx.h"
@@ -317,6 +318,57 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		return 0;
 	}
 	return hand_over(batch, sqe, issue, &outcome);
+}
+
+/* One that its thread makes itself, whatever it takes (table.h). */
+static int64_t make_to_end(const struct uaio_op_def *op,
+			   const struct uaio_sqe *sqe, bool is_stream)
+{
+	int64_t res = op->run(sqe, sqe->fd, is_stream, 0);
+	struct pollfd slot = { .fd = sqe->fd, .events = (short)sqe->events };
+
+	while (op->class == UAIO_CLASS_POLL && res == -EAGAIN) {
+		(void)sys_ppoll(&slot, 1, NULL, NULL, 0);
+		res = op->run(sqe, sqe->fd, is_stream, 0);
+	}
+	return res;
+}
+
+/* Requests of others that were accepted before are made before. */
+static void await_inode(const struct uaio_file *file)
+{
+	enum { SOON_NS = 50000 };
+	uint32_t word = 0;
+
+	while (file->inode && uaio_inode_is_busy(file->inode))
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+}
+
+int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	struct uaio_outcome outcome = { .start = uaio_stats_now() };
+	struct uaio_event event = { .data = sqe->data, .obj = sqe->obj };
+	int ret = op->prep(sqe, file);
+
+	if (ret == 0 && op->class != UAIO_CLASS_POLL)
+		await_inode(file);
+	if (ret == 0 && sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE)
+		ret = uaio_try_flags(file, sqe, &outcome);
+	else if (ret == 0)
+		outcome.res = make_to_end(
+			op, sqe, uaio_file_has(file, UAIO_FILE_F_STREAM));
+	if (ret < 0)
+		return ret;
+	outcome.end = uaio_stats_now();
+	if (unlikely(batch->stats))
+		count_inline(batch, sqe, &outcome);
+	event.res = outcome.res;
+	batch->nr_unused--;
+	uaio_ctx_post_parted(batch->ctx, &event,
+			     sqe->has_resfd ? sqe->resfd : -1);
+	return 0;
 }
 
 void uaio_batch_end(struct uaio_batch *batch)

@@ -14,7 +14,9 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
+#include "engine/init.h"
 #include "engine/stats.h"
+#include "engine/table.h"
 
 enum {
 	/*
@@ -60,7 +62,8 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	pthread_t thread;
 	int ret;
 
-	if (!uaio_engine_is_ours() || pthread_attr_init(&attr))
+	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
+	    pthread_attr_init(&attr))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	/* Otherwise a real-time host would hand its class to us. */
@@ -94,6 +97,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 void uaio_thread_begin(const char *name)
 {
 	uaio_entry_depth = 1;
+	uaio_table_is_mine();
 	(void)uaio_sys6(SYS_prctl, PR_SET_NAME, (long)name, 0, 0, 0, 0);
 	/* EPERM or a shrunk cpuset: then where the creator may run. */
 	if (load_mask_bytes > 0)

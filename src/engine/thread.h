@@ -20,7 +20,7 @@ void uaio_threads_init(void);
 
 /*
  * Return: 0 or -EAGAIN; also in a child of vfork(), whose thread would outlive
- * it in our memory. Context: any thread, holding no lock but ready.c's.
+ * it in our memory, and where the thread would have another descriptor table. Context: any thread, holding no lock but ready.c's.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
 

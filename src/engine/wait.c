@@ -30,7 +30,7 @@ void uaio_waiter_tell_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 
 	list_remove(&waiter->node);
 	/* relaxed: written under the lock; who reads it wrote first */
-	sub_relaxed(&ctx->group.ready.nr_waiters, 1);
+	sub_relaxed(&ctx->group.ready.nr_waiters, !waiter->is_parted);
 	/*
 	 * [MB:lead] seq_cst: told, then looked whether it sleeps. Pairs with
 	 * sleep_leading() of lead.c. It looks at the word itself only under
@@ -168,6 +168,8 @@ static int wait_following(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	int64_t look_ns = 10000000;
 	int ret;
 
+	if (waiter->is_parted)
+		return wait_asleep(waiter, wait);
 	do {
 		/* relaxed: one who begins to lead is there */
 		slice.deadline_ns = load_relaxed(&ctx->group.ready.is_led)
@@ -195,8 +197,9 @@ static int enter(struct uaio_ctx *ctx, uint64_t life,
 	} else if (uaio_ring_unread(&ctx->ring) < waiter->need) {
 		list_add_tail(&ctx->waiters, &waiter->node);
 		/* [MB:led] seq_cst: as in uaio_lead_locked(). */
-		add_seq_cst(&ctx->group.ready.nr_waiters, 1);
-		(void)uaio_lead_locked(ctx, waiter);
+		add_seq_cst(&ctx->group.ready.nr_waiters, !waiter->is_parted);
+		if (!waiter->is_parted)
+			(void)uaio_lead_locked(ctx, waiter);
 	} else {
 		store_relaxed(&waiter->is_woken, 1);
 	}
@@ -209,7 +212,7 @@ static void leave(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
 	if (!list_is_empty(&waiter->node)) {
 		list_remove(&waiter->node);
-		sub_relaxed(&ctx->group.ready.nr_waiters, 1);
+		sub_relaxed(&ctx->group.ready.nr_waiters, !waiter->is_parted);
 	}
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 }
@@ -219,9 +222,11 @@ static void init_waiter(struct uaio_waiter *waiter, uint32_t need,
 {
 	waiter->need = need;
 	waiter->leads = false;
+	waiter->is_parted = wait->is_parted;
 	/* relaxed: nobody knows it yet */
 	store_relaxed(&waiter->is_woken, 0);
-	waiter->wake_fd = wait->mask ? uaio_ownfd_event(0) : -1;
+	waiter->wake_fd =
+		wait->mask && !wait->is_parted ? uaio_ownfd_event(0) : -1;
 	list_init(&waiter->node);
 }
 
@@ -238,7 +243,8 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 
 	if (!waiter)
 		return -ENOMEM;
-	uaio_lead_forget();
+	if (!wait->is_parted)
+		uaio_lead_forget();
 	init_waiter(waiter, need, wait);
 	ret = enter(ctx, life, waiter);
 	if (ret == 0) {
@@ -268,7 +274,7 @@ static int wait_looking(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 	int ret;
 
 	/* relaxed: what others submit meanwhile is the worker's */
-	if (!load_relaxed(&ctx->group.nr_paged))
+	if (!load_relaxed(&ctx->group.nr_paged) || wait->is_parted)
 		return wait_for(ctx, life, need, wait);
 	look.deadline_ns = uaio_now_ns() + LOOK_NS;
 	if (look.deadline_ns >= wait->deadline_ns)
@@ -444,7 +450,8 @@ static long get_more(struct uaio_ctx *ctx, uint64_t life,
 
 	if (is_pinned)
 		look_at_parked(ctx, wait);
-	uaio_page_try_group(&ctx->group);
+	if (likely(!wait->is_parted))
+		uaio_page_try_group(&ctx->group);
 	more = pop(ctx, life, events, got, wait);
 	if (more < 0)
 		return got ? got : more;
@@ -475,7 +482,7 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 		got = pop_locked(ctx, ret_events, 0, wait);
 		life = ctx->life;
 		is_pinned = got >= 0 && are_too_few(got, wait) &&
-			    pin_parked_locked(ctx);
+			    !wait->is_parted && pin_parked_locked(ctx);
 	}
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	if (got < 0)

@@ -36,8 +36,9 @@ struct uaio_waiter {
 	/* under the group's lock */
 	struct list node;
 	uint32_t need;
-	int wake_fd; /* borrows: an eventfd, or -1 for waking by word */
-	bool leads;  /* sleeps in the context's epoll */
+	int wake_fd;    /* borrows: an eventfd, or -1 for waking by word */
+	bool leads;     /* sleeps in the context's epoll */
+	bool is_parted; /* its thread has another descriptor table */
 	struct uaio_ctx *ctx; /* if it leads; its memory outlives it (slab.h) */
 
 	/* atomic */

@@ -134,6 +134,9 @@ void numbers_of_engine_storm(void);
 void close_all_first(void);
 void close_behind_reads(void);
 
+void tables_of_threads(void);
+void table_of_cloned(void);
+
 void fork_storm(void);
 void vfork_starts_at_once(void);
 void vfork_numbers(void);

@@ -58,7 +58,7 @@ static bool is_ours(int fd)
 
 void uaio_host_closing(unsigned first, unsigned last)
 {
-	if (!uaio_engine_is_up() || !uaio_enter())
+	if (!uaio_engine_is_here() || !uaio_enter())
 		return;
 	uaio_fds_closing(first, last);
 	uaio_leave();
@@ -66,7 +66,7 @@ void uaio_host_closing(unsigned first, unsigned last)
 
 void uaio_host_closed(unsigned first, unsigned last)
 {
-	if (!uaio_engine_is_up() || !uaio_enter())
+	if (!uaio_engine_is_here() || !uaio_enter())
 		return;
 	uaio_fds_closed(first, last);
 	uaio_leave();
@@ -175,11 +175,20 @@ static long close_some(unsigned first, unsigned last, int flags)
 
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 {
+	const int known = CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE;
 	unsigned from = first, own;
 	bool is_held;
 	long ret = 0;
 
-	if (flags & CLOSE_RANGE_CLOEXEC || first > last)
+	if (flags & ~known || first > last)
+		return close_some(first, last, flags);
+	if (flags & CLOSE_RANGE_UNSHARE) {
+		ret = uaio_host_part();
+		flags &= ~CLOSE_RANGE_UNSHARE;
+	}
+	if (ret < 0)
+		return ret;
+	if (flags & CLOSE_RANGE_CLOEXEC)
 		return close_some(first, last, flags);
 	uaio_host_closing(first, last);
 	/* Step over what is ours; a thread of ours is not to open more. */

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/limits.h"
+#include "engine/table.h"
 #include "front/host/host.h"
 #include "uaio.h"
 
@@ -21,6 +22,7 @@ UAIO_EXPORT int uaio_wq_set_workers(int max_workers[2])
 
 	if (!is_array(max_workers, 2 * sizeof(*max_workers)))
 		return -EFAULT;
+	(void)uaio_table_is_other();
 	if (!uaio_enter())
 		return -EAGAIN;
 	ret = uaio_limits_set_workers(max_workers);
@@ -46,6 +48,7 @@ UAIO_EXPORT int uaio_wq_set_fixed(struct uaio_wq_fixed fixed[2])
 
 	if (!is_array(fixed, 2 * sizeof(*fixed)))
 		return -EFAULT;
+	(void)uaio_table_is_other();
 	if (!uaio_enter())
 		return -EAGAIN;
 	ret = uaio_limits_set_fixed(fixed);
@@ -76,19 +79,25 @@ static int enter(void)
 
 UAIO_EXPORT int uaio_cancel(uint64_t ctx, const void *iocb)
 {
+	bool is_parted = uaio_table_is_other();
 	int ret = enter();
 
 	if (ret < 0)
 		return ret;
-	ret = uaio_ctx_cancel_one(ctx, (uintptr_t)iocb);
+	ret = is_parted ? uaio_ctx_cancel_one_parted(ctx, (uintptr_t)iocb)
+			: uaio_ctx_cancel_one(ctx, (uintptr_t)iocb);
 	uaio_leave();
 	return ret;
 }
 
 UAIO_EXPORT int uaio_cancel_fd(uint64_t ctx, int fd)
 {
-	int ret = enter();
+	int ret;
 
+	/* Its requests are made when they are submitted. */
+	if (uaio_table_is_other())
+		return -ENOENT;
+	ret = enter();
 	if (ret < 0)
 		return ret;
 	ret = uaio_ctx_cancel_fd(ctx, fd);
@@ -98,11 +107,13 @@ UAIO_EXPORT int uaio_cancel_fd(uint64_t ctx, int fd)
 
 UAIO_EXPORT int uaio_cancel_all(uint64_t ctx)
 {
+	bool is_parted = uaio_table_is_other();
 	int ret = enter();
 
 	if (ret < 0)
 		return ret;
-	ret = uaio_ctx_cancel_all(ctx);
+	ret = is_parted ? uaio_ctx_cancel_all_parted(ctx)
+			: uaio_ctx_cancel_all(ctx);
 	uaio_leave();
 	return ret;
 }

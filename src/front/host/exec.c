@@ -26,6 +26,7 @@
 #include "base/sys.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
+#include "engine/table.h"
 
 /* The next in line, usually the C library's; NULL until loaded. */
 static struct {
@@ -58,7 +59,10 @@ static bool leave(void)
 	sigset_t all, old;
 	bool has_left = false;
 
-	if (!uaio_engine_is_up() || !uaio_enter())
+	if (!uaio_engine_is_up())
+		return false;
+	(void)uaio_table_is_other();
+	if (!uaio_enter())
 		return false;
 	if (uaio_engine_is_ours()) {
 		(void)sigfillset(&all);

@@ -12,9 +12,11 @@
 #include "base/sys.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
+#include "engine/table.h"
 
 void uaio_host_exiting(void)
 {
+	(void)uaio_table_is_other();
 	/* A signal handler inside the engine leaves at once. */
 	if (!uaio_enter())
 		return;

@@ -35,6 +35,11 @@ long uaio_host_raw_close(int fd);
 long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2 */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
 
+/* A raw unshare: threads of ours stay where they are. */
+long uaio_host_raw_unshare(int flags);
+/* What close_range() does with CLOSE_RANGE_UNSHARE before it closes. */
+long uaio_host_part(void);
+
 /* A raw execve or execveat: what is accepted is finished first. */
 long uaio_host_raw_exec(long nr, const long a[5]);
 

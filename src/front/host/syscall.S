@@ -31,6 +31,8 @@ syscall:
 	je	1f
 	cmpq	$__NR_close_range, %rdi
 	je	1f
+	cmpq	$__NR_unshare, %rdi
+	je	1f
 	cmpq	$__NR_mremap, %rdi
 	je	1f
 	cmpq	$__NR_munmap, %rdi
@@ -74,6 +76,8 @@ syscall:
 	cmp	x0, #__NR_dup3
 	b.eq	1f
 	cmp	x0, #__NR_close_range
+	b.eq	1f
+	cmp	x0, #__NR_unshare
 	b.eq	1f
 	cmp	x0, #__NR_mremap
 	b.eq	1f

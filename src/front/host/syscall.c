@@ -51,6 +51,7 @@ static long answer(long nr, const long a[6])
 	case SYS_close_range:
 		return uaio_host_raw_close_range((unsigned)a[0], (unsigned)a[1],
 						 (int)a[2]);
+	case SYS_unshare: return uaio_host_raw_unshare((int)a[0]);
 	case SYS_munmap:
 		return uaio_host_raw_munmap((void *)a[0], (unsigned long)a[1]);
 	case SYS_mremap:

@@ -11,6 +11,7 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
+#include "engine/table.h"
 #include "front/libaio/iocb.h"
 
 enum {
@@ -51,30 +52,47 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 
 long uaio_aio_destroy(uint64_t handle)
 {
+	bool is_parted;
 	long ret;
 
 	if (!uaio_engine_is_up())
 		return -EINVAL;
+	is_parted = uaio_table_is_other();
 	if (!uaio_enter())
 		return -EAGAIN;
-	ret = uaio_ctx_destroy(handle);
+	ret = unlikely(is_parted) ? uaio_ctx_destroy_parted(handle)
+				  : uaio_ctx_destroy(handle);
 	uaio_leave();
 	return ret;
 }
 
 long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
 {
+	bool is_parted;
 	long ret;
 
 	if (uaio_iocb_check_address(iocb) < 0)
 		return -EFAULT;
 	if (iocb->aio_key != UAIO_IOCB_KEY || !uaio_engine_is_up())
 		return -EINVAL;
+	is_parted = uaio_table_is_other();
 	if (!uaio_enter())
 		return -EAGAIN;
-	ret = uaio_ctx_cancel(handle, (uintptr_t)iocb);
+	ret = unlikely(is_parted)
+		      ? uaio_ctx_cancel_parted(handle, (uintptr_t)iocb)
+		      : uaio_ctx_cancel(handle, (uintptr_t)iocb);
 	uaio_leave();
 	return ret;
+}
+
+static int translate(struct iocb *iocb, struct uaio_sqe *ret_sqe)
+{
+	if (unlikely(uaio_config.is_strict) &&
+	    !uaio_can_write((uintptr_t)iocb, sizeof(*iocb)))
+		return -EFAULT;
+	/* Before it is accepted: after, the iocb may be the client's again. */
+	iocb->aio_key = UAIO_IOCB_KEY;
+	return uaio_iocb_translate(iocb, ret_sqe);
 }
 
 /*
@@ -91,16 +109,31 @@ static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 
 	if (unlikely(ret < 0))
 		return ret;
-	if (unlikely(uaio_config.is_strict) &&
-	    !uaio_can_write((uintptr_t)iocb, sizeof(*iocb)))
-		return -EFAULT;
-	/* Before it is accepted: after, the iocb may be the client's again. */
-	iocb->aio_key = UAIO_IOCB_KEY;
-	ret = uaio_iocb_translate(iocb, &sqe);
+	ret = translate(iocb, &sqe);
 	if (unlikely(ret < 0))
 		return ret;
 	return uaio_batch_add(batch, file, &sqe);
 }
+
+/* The same by a thread with a descriptor table of its own. */
+static int submit_one_parted(struct uaio_batch *batch, struct iocb *iocb)
+{
+	struct uaio_file *file;
+	struct uaio_sqe sqe;
+	int ret = uaio_look_up_parted((int)iocb->aio_fildes,
+				      iocb->aio_flags & IOCB_FLAG_RESFD,
+				      (int)iocb->aio_resfd, &file);
+
+	if (ret < 0)
+		return ret;
+	ret = translate(iocb, &sqe);
+	if (ret == 0)
+		ret = uaio_batch_add_parted(batch, file, &sqe);
+	uaio_drop_parted(file);
+	return ret;
+}
+
+typedef int submit_fn(struct uaio_batch *batch, struct iocb *iocb);
 
 static int next_iocb(struct iocb **from, struct iocb **ret_iocb)
 {
@@ -112,7 +145,9 @@ static int next_iocb(struct iocb **from, struct iocb **ret_iocb)
 	return uaio_iocb_check(*ret_iocb);
 }
 
-static long submit_batch(uint64_t handle, long nr, struct iocb **iocbs)
+/* Compiled once for each way to submit one. */
+static inline __attribute__((always_inline)) long
+submit_batch(uint64_t handle, long nr, struct iocb **iocbs, submit_fn *submit)
 {
 	struct uaio_batch batch;
 	long room, i = 0;
@@ -127,7 +162,7 @@ static long submit_batch(uint64_t handle, long nr, struct iocb **iocbs)
 
 		ret = next_iocb(&iocbs[i], &iocb);
 		if (likely(ret == 0))
-			ret = room ? submit_one(&batch, iocb) : -EAGAIN;
+			ret = room ? submit(&batch, iocb) : -EAGAIN;
 		if (unlikely(ret < 0))
 			break;
 	}
@@ -147,15 +182,31 @@ bool uaio_aio_is_empty(uint64_t handle)
 	return is_empty;
 }
 
+static __attribute__((noinline)) long submit_parted(uint64_t handle, long nr,
+						    struct iocb **iocbs)
+{
+	long ret;
+
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = submit_batch(handle, nr, iocbs, submit_one_parted);
+	uaio_leave();
+	return ret;
+}
+
 long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs)
 {
 	long ret;
 
-	if (unlikely(!uaio_engine_is_up()))
-		return -EINVAL;
+	if (unlikely(uaio_engine_state() != UAIO_ENGINE_UP)) {
+		if (uaio_engine_state() == UAIO_ENGINE_DOWN)
+			return -EINVAL;
+		if (uaio_table_is_other())
+			return submit_parted(handle, nr, iocbs);
+	}
 	if (unlikely(!uaio_enter()))
 		return -EAGAIN;
-	ret = submit_batch(handle, nr, iocbs);
+	ret = submit_batch(handle, nr, iocbs, submit_one);
 	uaio_leave();
 	return ret;
 }
@@ -199,6 +250,7 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
 		events = NULL;
 	wait.is_strict = uaio_config.is_strict;
+	wait.is_parted = uaio_table_is_other();
 	wait.deadline_ns = min_nr > 0 ? deadline_of(timeout) : 0;
 	if (unlikely(!uaio_enter()))
 		return -EAGAIN;

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What a thread does whose descriptor table is not the engine's (table.h). */
+#include <errno.h>
+
+#include "engine/engine.h"
+#include "engine/file.h"
+#include "engine/table.h"
+
+int uaio_look_up_parted(int fd, bool has_resfd, int resfd,
+			struct uaio_file **ret_file)
+{
+	struct uaio_file *event;
+	int ret = uaio_file_open_parted(fd, ret_file);
+
+	if (ret < 0 || !has_resfd)
+		return ret;
+	ret = uaio_file_open_parted(resfd, &event);
+	if (ret == 0) {
+		if (!uaio_file_has(event, UAIO_FILE_F_EVENTFD))
+			ret = -EINVAL;
+		uaio_file_put(event);
+	}
+	if (ret < 0)
+		uaio_file_put(*ret_file);
+	return ret;
+}
+
+void uaio_drop_parted(struct uaio_file *file)
+{
+	uaio_file_put(file);
+}
+
+struct target {
+	uint64_t handle;
+	uint64_t obj;
+};
+
+static long destroy_for_other(const void *arg)
+{
+	return uaio_ctx_destroy(*(const uint64_t *)arg);
+}
+
+int uaio_ctx_destroy_parted(uint64_t handle)
+{
+	return (int)uaio_table_call(destroy_for_other, &handle, true);
+}
+
+static long cancel_for_other(const void *arg)
+{
+	const struct target *target = arg;
+
+	return uaio_ctx_cancel(target->handle, target->obj);
+}
+
+int uaio_ctx_cancel_parted(uint64_t handle, uint64_t obj)
+{
+	const struct target target = { handle, obj };
+
+	return (int)uaio_table_call(cancel_for_other, &target, true);
+}
+
+static long cancel_one_for_other(const void *arg)
+{
+	const struct target *target = arg;
+
+	return uaio_ctx_cancel_one(target->handle, target->obj);
+}
+
+int uaio_ctx_cancel_one_parted(uint64_t handle, uint64_t obj)
+{
+	const struct target target = { handle, obj };
+
+	return (int)uaio_table_call(cancel_one_for_other, &target, true);
+}
+
+static long cancel_all_for_other(const void *arg)
+{
+	return uaio_ctx_cancel_all(*(const uint64_t *)arg);
+}
+
+int uaio_ctx_cancel_all_parted(uint64_t handle)
+{
+	return (int)uaio_table_call(cancel_all_for_other, &handle, true);
+}

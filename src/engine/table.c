@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/eventcount.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "engine/engine.h"
+#include "engine/entry.h"
+#include "engine/init.h"
+#include "engine/ownfd.h"
+#include "engine/ready.h"
+#include "engine/thread.h"
+
+enum { IDLE_S = 5 };
+
+struct call {
+	struct list node; /* under the agent's lock */
+	uaio_table_act *act;
+	const void *arg;
+	bool may_wait;
+	long ret;
+	uint32_t is_done; /* atomic: the caller sleeps on it */
+};
+
+static struct {
+	struct uaio_lock lock; /* rank AGENT */
+	struct list calls;     /* under lock */
+	bool has_thread;       /* under lock */
+	struct uaio_eventcount asked;
+} agent;
+
+/*
+ * What is known of this thread: its number, and below that whether its table is
+ * another. The number, because a thread made by a bare clone() may share this
+ * memory with its creator, and a child of fork() has a copy.
+ */
+static _Thread_local uint32_t known __attribute__((tls_model("initial-exec")));
+
+void uaio_table_init(void)
+{
+	agent.lock = (struct uaio_lock){ 0 };
+	list_init(&agent.calls);
+	agent.has_thread = false;
+	agent.asked = (struct uaio_eventcount){ 0 };
+}
+
+static void note(bool is_other)
+{
+	known = (uint32_t)sys_gettid() << 1 | is_other;
+}
+
+void uaio_table_is_mine(void)
+{
+	note(false);
+}
+
+/*
+ * The agent
+ */
+
+static void end_call(struct call *call)
+{
+	/* [MB:agent] release: what was done. Pairs with uaio_table_call(). */
+	store_release(&call->is_done, 1);
+	uaio_wake(&call->is_done, 1);
+}
+
+static void *make_long_call(void *arg)
+{
+	struct call *call = arg;
+
+	uaio_thread_begin("uaio-call");
+	call->ret = call->act(call->arg);
+	end_call(call);
+	uaio_thread_end();
+	return NULL;
+}
+
+static void answer(struct call *call)
+{
+	if (call->may_wait) {
+		if (uaio_thread_start(make_long_call, call) == 0)
+			return;
+		call->ret = -EAGAIN;
+	} else {
+		call->ret = call->act(call->arg);
+	}
+	end_call(call);
+}
+
+static struct call *next_call(void)
+{
+	struct list *node;
+
+	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
+	node = list_pop(&agent.calls);
+	uaio_unlock(&agent.lock, UAIO_RANK_AGENT);
+	return node ? container_of(node, struct call, node) : NULL;
+}
+
+/* Nobody is left who could ask: the agent keeps no process. */
+static bool is_over(void)
+{
+	return uaio_threads_are_last(1 + uaio_standby_nr_threads() +
+				     uaio_wq_nr_threads());
+}
+
+static void *serve(void *arg)
+{
+	const int64_t idle_ns = IDLE_S * 1000000000ll;
+	bool is_idle = false;
+
+	(void)arg;
+	uaio_thread_begin("uaio-agent");
+	while (!is_idle || !is_over()) {
+		uint32_t key = uaio_ec_prepare(&agent.asked);
+		struct call *call = next_call();
+
+		is_idle = false;
+		if (call) {
+			uaio_ec_cancel(&agent.asked);
+			answer(call);
+		} else {
+			is_idle = uaio_ec_wait(&agent.asked, key,
+					       uaio_now_ns() + idle_ns) ==
+				  -ETIMEDOUT;
+		}
+	}
+	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
+	agent.has_thread = false;
+	uaio_unlock(&agent.lock, UAIO_RANK_AGENT);
+	uaio_thread_end();
+	return NULL;
+}
+
+int uaio_table_start_agent(void)
+{
+	int ret = 0;
+
+	note(false);
+	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
+	if (!agent.has_thread)
+		ret = uaio_thread_start(serve, NULL);
+	if (ret == 0)
+		agent.has_thread = true;
+	uaio_unlock(&agent.lock, UAIO_RANK_AGENT);
+	return ret;
+}
+
+unsigned uaio_table_nr_threads(void)
+{
+	unsigned nr;
+
+	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
+	nr = agent.has_thread;
+	uaio_unlock(&agent.lock, UAIO_RANK_AGENT);
+	return nr;
+}
+
+long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait)
+{
+	struct call call = { .act = act, .arg = arg, .may_wait = may_wait };
+	bool has_agent;
+
+	list_init(&call.node);
+	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
+	has_agent = agent.has_thread;
+	if (has_agent)
+		list_add_tail(&agent.calls, &call.node);
+	uaio_unlock(&agent.lock, UAIO_RANK_AGENT);
+	if (!has_agent)
+		return -EAGAIN;
+	uaio_ec_notify(&agent.asked, 1);
+	/* [MB:agent] acquire: pairs with end_call(). */
+	while (!load_acquire(&call.is_done))
+		(void)uaio_sleep(&call.is_done, 0, UAIO_FOREVER);
+	return call.ret;
+}
+
+/*
+ * Asking
+ */
+
+static long open_one(const void *arg)
+{
+	(void)arg;
+	return uaio_ownfd_event(0);
+}
+
+static long close_one(const void *arg)
+{
+	uaio_ownfd_close(*(const int *)arg);
+	return 0;
+}
+
+static bool is_open(int fd)
+{
+	return sys_fcntl(fd, F_GETFD, 0) >= 0;
+}
+
+enum answer { IS_ENGINES, IS_OTHER, IS_UNKNOWN };
+
+/* A number may be open here by chance, or be opened by another meanwhile. */
+static enum answer look(void)
+{
+	int fd = (int)uaio_table_call(open_one, NULL, false);
+	bool was_open;
+
+	if (fd < 0)
+		return IS_UNKNOWN;
+	was_open = is_open(fd);
+	(void)uaio_table_call(close_one, &fd, false);
+	return was_open && !is_open(fd) ? IS_ENGINES : IS_OTHER;
+}
+
+static bool ask(void)
+{
+	enum { LOOKS = 3 };
+	enum answer answer = IS_OTHER;
+
+	for (unsigned i = 0; i < LOOKS && answer != IS_ENGINES; i++)
+		answer = look();
+	/* Without a descriptor to be had it is asked again the next time. */
+	if (answer != IS_UNKNOWN)
+		note(answer == IS_OTHER);
+	return answer != IS_ENGINES;
+}
+
+bool uaio_table_is_other(void)
+{
+	if (likely(!uaio_engine_has_many_tables()))
+		return false;
+	if (known >> 1 == (uint32_t)sys_gettid())
+		return known & 1;
+	/* It entered before any had parted. */
+	return uaio_entry_depth ? false : ask();
+}
+
+/*
+ * Parting
+ */
+
+static unsigned nr_own_threads(void)
+{
+	return uaio_engine_is_up()
+		       ? uaio_wq_nr_threads() + uaio_standby_nr_threads() +
+				 uaio_table_nr_threads()
+		       : 0;
+}
+
+/* A folder has two links, and one for each folder in it. */
+static bool is_only_thread(void)
+{
+	struct stat st;
+	unsigned own = nr_own_threads();
+
+	return sys_fstatat(AT_FDCWD, "/proc/self/task", &st) == 0 &&
+	       st.st_nlink == (nlink_t)2 + 1 + own && own == nr_own_threads();
+}
+
+bool uaio_table_is_only_mine(void)
+{
+	enum { SOON_NS = 1000000 };
+	uint32_t word = 0;
+
+	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
+	    !is_only_thread())
+		return false;
+	/* One of ours may be counted, and not be there yet. */
+	(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+	return is_only_thread();
+}
+
+int uaio_table_expect(void)
+{
+	if (!uaio_engine_is_of_process() || uaio_entry_depth ||
+	    uaio_table_is_other())
+		return 0;
+	return uaio_engine_part_tables() < 0 ? -ENOMEM : 0;
+}
+
+long uaio_table_part(long nr, const long args[3])
+{
+	bool is_held;
+	long ret;
+
+	if (!uaio_engine_is_of_process() || uaio_entry_depth ||
+	    uaio_table_is_other())
+		return uaio_sys6(nr, args[0], args[1], args[2], 0, 0, 0);
+	if (uaio_engine_part_tables() < 0)
+		return -ENOMEM;
+	is_held = uaio_own_fds_hold();
+	ret = uaio_sys6(nr, args[0], args[1], args[2], 0, 0, 0);
+	if (ret == 0 && is_held) {
+		uaio_ownfds_close_copies();
+		note(true);
+	}
+	if (is_held)
+		uaio_own_fds_release();
+	return ret;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads that have a descriptor table of their own: what a number is to one of
+ * them it is to no other.
+ */
+#include "host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NUMBER = 300, PIPE_NUMBER = 310, UNUSED = 2000, BYTES = 4096 };
+
+/* The ways to a table of one's own. */
+
+static void by_unshare(void)
+{
+	REQUIRE(unshare(CLONE_FILES) == 0);
+}
+
+static void by_unshare_number(void)
+{
+	REQUIRE(syscall(SYS_unshare, CLONE_FILES) == 0);
+}
+
+static void by_close_range(void)
+{
+	REQUIRE(close_range(UNUSED, UNUSED, CLOSE_RANGE_UNSHARE) == 0);
+}
+
+static void by_close_range_number(void)
+{
+	REQUIRE(syscall(SYS_close_range, UNUSED, UNUSED,
+			CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) == 0);
+}
+
+static void (*const ways[])(void) = {
+	by_unshare,
+	by_unshare_number,
+	by_close_range,
+	by_close_range_number,
+};
+
+static int nameless(void)
+{
+	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static void move(int fd, int number)
+{
+	REQUIRE(dup2(fd, number) == number);
+	REQUIRE(close(fd) == 0);
+}
+
+/* What the threads have in common. */
+struct common {
+	void (*part)(void);
+	aio_context_t ctx; /* both use it */
+	int shared_fd;     /* the file of NUMBER, by another number */
+	int ends[2];       /* of a pipe on which the main thread waits */
+	pthread_barrier_t barrier;
+};
+
+static void meet(struct common *common)
+{
+	int ret = pthread_barrier_wait(&common->barrier);
+
+	REQUIRE(ret == 0 || ret == PTHREAD_BARRIER_SERIAL_THREAD);
+}
+
+static void make(aio_context_t ctx, int opcode, int fd, void *buf,
+		 long long expected)
+{
+	struct iocb iocb = host_iocb(opcode, fd, buf, BYTES, 0);
+	struct io_event event;
+
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	REQUIRE(host_reap(ctx, 1, &event) == 1);
+	REQUIRE(event.obj == (uint64_t)(uintptr_t)&iocb);
+	REQUIRE(event.res == expected);
+}
+
+static void check_all(int fd, char byte)
+{
+	char seen[BYTES];
+
+	REQUIRE(pread(fd, seen, sizeof(seen), 0) == BYTES);
+	for (unsigned i = 0; i < BYTES; i++)
+		REQUIRE(seen[i] == byte);
+}
+
+static void fill(int fd, char byte)
+{
+	char bytes[BYTES];
+
+	memset(bytes, byte, sizeof(bytes));
+	REQUIRE(pwrite(fd, bytes, sizeof(bytes), 0) == BYTES);
+}
+
+/* The eventfd of a request is the one of the thread that submits it. */
+static void make_with_eventfd(aio_context_t ctx, int fd, void *buf)
+{
+	struct iocb iocb = host_iocb(IOCB_CMD_PREAD, fd, buf, BYTES, 0);
+	int event_fd = eventfd(0, EFD_CLOEXEC);
+	struct io_event event;
+	uint64_t count = 0;
+
+	REQUIRE(event_fd >= 0);
+	iocb.aio_flags = IOCB_FLAG_RESFD;
+	iocb.aio_resfd = (uint32_t)event_fd;
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	REQUIRE(read(event_fd, &count, sizeof(count)) == sizeof(count));
+	REQUIRE(count == 1);
+	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res == BYTES);
+	iocb.aio_resfd = (uint32_t)fd;
+	REQUIRE(host_submit(ctx, &iocb) == -EINVAL);
+	iocb.aio_resfd = UNUSED;
+	REQUIRE(host_submit(ctx, &iocb) == -EBADF);
+	REQUIRE(close(event_fd) == 0);
+}
+
+/* The number is another file here. */
+static void use_own(int own)
+{
+	aio_context_t ctx = host_context(8);
+	char buf[BYTES];
+
+	memset(buf, 'o', sizeof(buf));
+	make(ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
+	check_all(own, 'o');
+	memset(buf, 0, sizeof(buf));
+	make(ctx, IOCB_CMD_PREAD, NUMBER, buf, BYTES);
+	REQUIRE(buf[0] == 'o' && buf[BYTES - 1] == 'o');
+	make_with_eventfd(ctx, NUMBER, buf);
+	REQUIRE(host_destroy(ctx) == 0);
+}
+
+static void *use_own_of_parent(void *arg)
+{
+	use_own(*(int *)arg);
+	return NULL;
+}
+
+static void *part_and_use(void *arg)
+{
+	struct common *common = arg;
+	int own = nameless();
+	pthread_t thread;
+	char buf[BYTES];
+
+	common->part();
+	/* Whoever waits on the pipe has it for himself now. */
+	REQUIRE(dup2(own, NUMBER) == NUMBER);
+	REQUIRE(dup2(own, PIPE_NUMBER) == PIPE_NUMBER);
+	closefrom(UNUSED);
+	use_own(own);
+	fill(own, '.');
+	REQUIRE(!pthread_create(&thread, NULL, use_own_of_parent, &own));
+	REQUIRE(!pthread_join(thread, NULL));
+
+	/* An event for the other thread, which sleeps for it. */
+	meet(common);
+	memset(buf, 'p', sizeof(buf));
+	{
+		struct iocb iocb =
+			host_iocb(IOCB_CMD_PWRITE, NUMBER, buf, BYTES, 0);
+
+		REQUIRE(host_submit(common->ctx, &iocb) == 1);
+	}
+	meet(common);
+	check_all(own, 'p');
+	REQUIRE(close(NUMBER) == 0 && close(PIPE_NUMBER) == 0);
+	REQUIRE(close(own) == 0);
+	meet(common);
+	meet(common);
+	return NULL;
+}
+
+static void check_own_side(struct common *common)
+{
+	struct iocb read_iocb, write_iocb;
+	char byte = 0, buf[BYTES];
+	struct io_event events[2];
+
+	/* It waits on a pipe, whose number is another file elsewhere. */
+	read_iocb = host_poll(PIPE_NUMBER);
+	REQUIRE(host_submit(common->ctx, &read_iocb) == 1);
+	meet(common);
+	REQUIRE(host_reap(common->ctx, 1, events) == 1);
+	REQUIRE(events[0].res == BYTES);
+	meet(common);
+	/* The other has closed its own numbers by then. */
+	meet(common);
+	check_all(common->shared_fd, 's');
+	memset(buf, 't', sizeof(buf));
+	write_iocb = host_iocb(IOCB_CMD_PWRITE, NUMBER, buf, BYTES, 0);
+	REQUIRE(host_submit(common->ctx, &write_iocb) == 1);
+	REQUIRE(host_reap(common->ctx, 1, events) == 1);
+	REQUIRE(events[0].obj == (uint64_t)(uintptr_t)&write_iocb);
+	REQUIRE(events[0].res == BYTES);
+	check_all(common->shared_fd, 't');
+	REQUIRE(write(common->ends[1], "x", 1) == 1);
+	REQUIRE(host_reap(common->ctx, 1, events) == 1);
+	REQUIRE(events[0].obj == (uint64_t)(uintptr_t)&read_iocb);
+	REQUIRE(events[0].res & POLLIN);
+	REQUIRE(read(PIPE_NUMBER, &byte, 1) == 1 && byte == 'x');
+}
+
+static void part_once(void (*part)(void))
+{
+	struct common common = { .part = part };
+	int file = nameless();
+	char buf[BYTES];
+	pthread_t thread;
+
+	memset(buf, 's', sizeof(buf));
+	common.shared_fd = dup(file);
+	move(file, NUMBER);
+	REQUIRE(pipe(common.ends) == 0);
+	move(common.ends[0], PIPE_NUMBER);
+	common.ctx = host_context(8);
+	/* The number is known. */
+	make(common.ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
+	REQUIRE(!pthread_barrier_init(&common.barrier, NULL, 2));
+	REQUIRE(!pthread_create(&thread, NULL, part_and_use, &common));
+	check_own_side(&common);
+	meet(&common);
+	REQUIRE(!pthread_join(thread, NULL));
+	REQUIRE(!pthread_barrier_destroy(&common.barrier));
+	REQUIRE(host_destroy(common.ctx) == 0);
+	REQUIRE(close(NUMBER) == 0 && close(PIPE_NUMBER) == 0);
+	REQUIRE(close(common.ends[1]) == 0 && close(common.shared_fd) == 0);
+}
+
+/*
+ * A thread that is cloned with a copy of the table. It has the C library's memory
+ * of its creator, who keeps still meanwhile.
+ */
+static int own_of_cloned;
+
+static int use_own_cloned(void *arg)
+{
+	uint32_t *is_over = arg;
+
+	REQUIRE(dup2(own_of_cloned, NUMBER) == NUMBER);
+	use_own(own_of_cloned);
+	__atomic_store_n(is_over, 1, __ATOMIC_SEQ_CST);
+	for (;;)
+		syscall(SYS_exit, 0);
+}
+
+void table_of_cloned(void)
+{
+	enum { STACK_BYTES = 1 << 18 };
+	static _Alignas(64) char stack[STACK_BYTES];
+	aio_context_t ctx = host_context(8);
+	int file = nameless(), shared_fd = dup(file);
+	uint32_t is_over = 0;
+	char buf[BYTES];
+
+	own_of_cloned = nameless();
+	move(file, NUMBER);
+	memset(buf, 's', sizeof(buf));
+	make(ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
+	REQUIRE(clone(use_own_cloned, stack + STACK_BYTES,
+		      CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD |
+			      CLONE_SYSVSEM,
+		      &is_over) > 0);
+	while (!__atomic_load_n(&is_over, __ATOMIC_SEQ_CST))
+		syscall(SYS_sched_yield);
+	check_all(shared_fd, 's');
+	memset(buf, 't', sizeof(buf));
+	make(ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
+	check_all(shared_fd, 't');
+	check_all(own_of_cloned, 'o');
+	REQUIRE(host_destroy(ctx) == 0);
+	REQUIRE(close(NUMBER) == 0 && close(shared_fd) == 0);
+	REQUIRE(close(own_of_cloned) == 0);
+}
+
+void tables_of_threads(void)
+{
+	for (size_t i = 0; i < NR_ELEMENTS(ways); i++)
+		part_once(ways[i]);
+}
