@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "engine/config.h"
+#include "engine/wq.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 
@@ -44,6 +45,7 @@ static struct chain chain;
 
 static void chain_begin(void)
 {
+	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 	uaio_config.force_worker = true;
 	chain.fd = unit_numbered_file(true, NR);
 	chain.handle = unit_context(NR);

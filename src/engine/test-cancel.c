@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "engine/config.h"
+#include "engine/wq.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 
@@ -63,6 +64,7 @@ static void what_is_queued_is_cancelled_what_runs_is_not(void **state)
 	unsigned nr_cancelled = 0;
 
 	(void)state;
+	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 	uaio_config.force_worker = true;
 	unit_gate_close(fd);
 	for (unsigned i = 0; i < NR; i++) {

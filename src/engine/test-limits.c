@@ -65,13 +65,13 @@ static void set_fixed(struct uaio_wq_fixed bounded,
 static void set_usual(void)
 {
 	set_fixed(FIXED(0, 64), FIXED(0, 64));
-	set_workers(32, 256);
+	set_workers(256, 256);
 }
 
 static void they_are_the_usual_ones_at_first(void **state)
 {
 	(void)state;
-	assert_workers(32, 256);
+	assert_workers(256, 256);
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
@@ -93,7 +93,7 @@ static void setting_gives_the_old_ones_and_minus_one_leaves_one(void **state)
 
 	(void)state;
 	assert_int_equal(uaio_limits_set_workers(workers), 0);
-	assert_int_equal(workers[0], 32);
+	assert_int_equal(workers[0], 256);
 	assert_int_equal(workers[1], 256);
 	assert_workers(5, 256);
 	set_workers(-1, UAIO_WQ_WORKERS_MAX);
@@ -108,7 +108,7 @@ static void setting_gives_the_old_ones_and_minus_one_leaves_one(void **state)
 	set_fixed(FIXED(5, -1), FIXED(-1, INT_MAX));
 	assert_fixed(FIXED(5, 7), FIXED(3, UAIO_WQ_WORKS_MAX));
 	set_usual();
-	assert_workers(32, 256);
+	assert_workers(256, 256);
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
@@ -180,7 +180,7 @@ static void they_are_kept_until_the_engine_is_up(void **state)
 	(void)state;
 	assert_int_equal(unit_in_child(set_before_the_engine_is_up), 0);
 	/* What is set in a child is the child's. */
-	assert_workers(32, 256);
+	assert_workers(256, 256);
 }
 
 static void they_outlast_a_fork(void **state)

@@ -164,6 +164,64 @@ static void there_are_never_more_workers_than_allowed(void **state)
 }
 
 /*
+ * More than a fast disk has work for: for what is slow, and no longer than that
+ */
+
+enum { MANY = 120, ENOUGH = UAIO_WQ_ENOUGH };
+
+static void hold_many(void)
+{
+	assert_int_equal(works_start(), 0);
+	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, MANY),
+			 WORKS_WORKERS);
+	queue_blocked(UAIO_BOUNDED, MANY);
+	works_gate_await(&gate, MANY);
+	assert_int_equal(works_count(UAIO_BOUNDED).nr_workers, MANY);
+	let_go(MANY);
+}
+
+static bool are_few(void *unused)
+{
+	(void)unused;
+	return works_count(UAIO_BOUNDED).nr_workers <= ENOUGH;
+}
+
+/* Their time is over soon, while that of the others is not. */
+static int rest_after_many(void)
+{
+	hold_many();
+	unit_await(are_few, NULL);
+	works_await_rest();
+	assert_int_equal(works_count(UAIO_BOUNDED).nr_workers, ENOUGH);
+	return 0;
+}
+
+static void as_many_are_added_as_are_held_for_long_and_leave_soon(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(rest_after_many), 0);
+}
+
+/* Works one at a time wake each in turn, so that none is idle for long. */
+static int trickle_after_many(void)
+{
+	hold_many();
+	while (!are_few(NULL)) {
+		prepare(1, true);
+		works_queue(items, 1);
+		works_await_end(items, 1);
+		assert_true(works_ran_once(items, 1));
+	}
+	return 0;
+}
+
+static void those_whom_nobody_misses_leave_though_work_comes_in(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(trickle_after_many), 0);
+}
+
+/*
  * Refusals: of the watcher, who is the first, and of workers
  */
 
@@ -386,6 +444,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(short_works_add_no_worker),
 		UNIT_TEST(there_are_never_more_workers_than_allowed),
+		UNIT_TEST(
+			as_many_are_added_as_are_held_for_long_and_leave_soon),
+		UNIT_TEST(those_whom_nobody_misses_leave_though_work_comes_in),
 		UNIT_TEST(with_any_number_of_threads_all_works_are_run),
 		UNIT_TEST(unbounded_works_are_run_or_given_back),
 		UNIT_TEST(idle_workers_leave_but_for_the_fixed_and_come_back),

@@ -157,7 +157,7 @@ static void submitters_that_are_all_refused_help_themselves(void **state)
 	store_relaxed(&nr_allowed, UINT32_MAX);
 }
 
-static void at_most_32_workers_for_files(void **state)
+static void no_more_workers_for_files_than_allowed(void **state)
 {
 	enum { NR = 60 };
 	int fd = unit_numbered_file(true, NR);
@@ -167,6 +167,7 @@ static void at_most_32_workers_for_files(void **state)
 	struct iocb iocbs[NR];
 
 	(void)state;
+	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, 32), 256);
 	uaio_config.force_worker = true;
 	unit_gate_close(fd);
 	for (unsigned i = 0; i < NR; i++) {
@@ -352,7 +353,7 @@ int main(void)
 		UNIT_TEST(workers_take_no_signal_and_leave_the_hosts_alone),
 		UNIT_TEST(workers_that_leave_lose_no_work),
 		UNIT_TEST(idle_workers_leave_all_of_them),
-		UNIT_TEST(at_most_32_workers_for_files),
+		UNIT_TEST(no_more_workers_for_files_than_allowed),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -4,8 +4,10 @@
  *
  * It sleeps until somebody who queues work, or a worker that is about to block,
  * finds that nobody is left to come to what is queued. Then it looks every
- * 100 us until somebody is, and creates workers when that takes too long. So
- * neither a client's thread nor a worker creates one, but for the watcher.
+ * 100 us until somebody is, and creates workers when that takes too long. Where
+ * there are as many as a fast disk has work for, it looks every millisecond, and
+ * creates one for each that has been blocked for long. So neither a client's
+ * thread nor a worker creates one, but for the watcher.
  */
 #include <errno.h>
 
@@ -18,6 +20,8 @@ enum {
 	IDLE_MS = 5000,
 	/* It tries again where a thread was refused. */
 	REFUSED_NS = 10000000,
+	/* It looks again whether calls have become slow. */
+	ENOUGH_NS = 2 * UAIO_WQ_SLOW_NS,
 };
 
 static struct {
@@ -35,8 +39,11 @@ void uaio_watcher_init(void)
 	watcher.calls = (struct uaio_eventcount){ 0 };
 }
 
-static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now)
+/* Return: whether all are blocked; and how many have been for long. */
+static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now,
+				   unsigned *ret_nr_slow)
 {
+	*ret_nr_slow = 0;
 	list_for_each (pos, &account->workers) {
 		const struct uaio_worker *worker =
 			container_of(pos, struct uaio_worker, node);
@@ -44,6 +51,7 @@ static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now)
 
 		if (!since || now - since < UAIO_WQ_SHORT_NS)
 			return false;
+		*ret_nr_slow += now - since >= UAIO_WQ_SLOW_NS;
 	}
 	return true;
 }
@@ -58,6 +66,26 @@ static int64_t waiting_since_locked(const struct uaio_wq_account *account)
 	return work->queued_ns;
 }
 
+/*
+ * Return: how many workers to add where work waits and there are some: at most
+ * twice as many, as others of them may come free.
+ */
+static unsigned nr_missing_locked(struct uaio_wq_account *account,
+				  unsigned need, int64_t now)
+{
+	unsigned nr = account->nr_workers, nr_slow, most;
+
+	if (!need ||
+	    now - waiting_since_locked(account) < UAIO_WQ_PATIENCE_NS ||
+	    !all_are_blocked_locked(account, now, &nr_slow))
+		return 0;
+	most = UAIO_WQ_ENOUGH + nr_slow;
+	if (nr >= most)
+		return 0;
+	nr = nr < most - nr ? nr : most - nr;
+	return nr < need ? nr : need;
+}
+
 /* Return: how many workers to add now. */
 static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
 {
@@ -65,15 +93,11 @@ static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
 	unsigned nr = account->max_fixed > account->nr_workers
 			      ? account->max_fixed - account->nr_workers
 			      : 0;
-	int64_t now = uaio_now_ns();
 
 	if (!account->nr_workers)
 		nr = nr ? nr : 1;
-	else if (!nr && need &&
-		 now - waiting_since_locked(account) >= UAIO_WQ_PATIENCE_NS &&
-		 all_are_blocked_locked(account, now))
-		/* At most twice as many: others of them may come free. */
-		nr = need < account->nr_workers ? need : account->nr_workers;
+	else if (!nr)
+		nr = nr_missing_locked(account, need, uaio_now_ns());
 	return nr < room ? nr : room;
 }
 
@@ -145,6 +169,7 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 static int64_t look_after(struct uaio_wq_account *account)
 {
 	unsigned need, nr, nr_refused;
+	int64_t pause;
 
 	uaio_wq_lock(account);
 	need = uaio_wq_need_locked(account);
@@ -164,12 +189,13 @@ static int64_t look_after(struct uaio_wq_account *account)
 	/* [step: WATCH_ADD] Counted before they are there. */
 	nr = nr_to_add_locked(account, need);
 	account->nr_workers += nr;
+	pause = account->nr_workers < UAIO_WQ_ENOUGH ? UAIO_WQ_PATIENCE_NS
+						     : ENOUGH_NS;
 	add_relaxed(&account->nr_searching, nr);
 	uaio_wq_unlock(account);
 
 	nr_refused = add_workers(account, nr);
-	return nr_refused ? were_refused(account, nr_refused)
-			  : UAIO_WQ_PATIENCE_NS;
+	return nr_refused ? were_refused(account, nr_refused) : pause;
 }
 
 /* Return: whether it was called, or the time to leave has come. */

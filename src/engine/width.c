@@ -20,7 +20,7 @@ enum way {
 static const unsigned widths_of_ways[NR_WAYS] = {
 	[WHOLE] = 1,
 	[FEW] = 4,
-	/* Of 32 workers, as is usual, some are left to others. */
+	/* Of 32 workers, which there are soon, some are left to others. */
 	[MANY] = 24,
 };
 

@@ -8,6 +8,10 @@
 
 enum {
 	IDLE_MS = 5000,
+	/* The same of those that only what was slow had work for. */
+	IDLE_SURPLUS_MS = 500,
+	/* So often those of them are looked for whom nobody has missed. */
+	LEAST_NS = 100000000,
 	/* Works of its own a fixed worker runs before it looks at others (I6). */
 	STREAK = 16,
 	/* No spinning after so many times in vain, until it would have paid. */
@@ -217,6 +221,55 @@ static void time_wake_locked(struct uaio_wq_account *account)
 }
 
 /*
+ * A client that asks now and then wakes each in turn, so that of many no one
+ * is idle for long. So the least number that slept at once is kept for a while:
+ * so many of them nobody has missed.
+ * Return: whether there are enough without one who is about to sleep.
+ */
+static bool is_surplus_locked(const struct uaio_worker *self, int64_t now)
+{
+	struct uaio_wq_account *account = self->account;
+
+	if (account->nr_workers <= UAIO_WQ_ENOUGH || self->list)
+		return false;
+	if (now - account->least_since_ns > LEAST_NS) {
+		account->nr_surplus = account->least_idle;
+		account->least_idle = account->nr_idle;
+		account->least_since_ns = now;
+	}
+	if (!account->nr_surplus)
+		return false;
+	account->nr_surplus--;
+	if (account->least_idle)
+		account->least_idle--;
+	return true;
+}
+
+static int64_t idle_until_locked(const struct uaio_worker *self, int64_t since)
+{
+	bool is_usual = self->account->nr_workers <= UAIO_WQ_ENOUGH;
+
+	if (self->list)
+		return UAIO_FOREVER;
+	return since + (is_usual ? IDLE_MS : IDLE_SURPLUS_MS) * 1000000ll;
+}
+
+/* Return: whether it has been idle for long enough to leave. */
+static bool sleep_once_locked(struct uaio_worker *self, int64_t since)
+{
+	struct uaio_wq_account *account = self->account;
+	int64_t until = idle_until_locked(self, since);
+	uint32_t key = uaio_ec_prepare(&account->sleepers);
+	int ret;
+
+	uaio_wq_unlock(account);
+	ret = uaio_ec_wait(&account->sleepers, key, until);
+	uaio_wq_lock(account);
+	/* Others may have left: then it is one of those that stay for longer. */
+	return ret == -ETIMEDOUT && until >= idle_until_locked(self, since);
+}
+
+/*
  * Sleep until there may be work.
  * Return: false when the idle time is over; the worker is not counted any more.
  */
@@ -224,9 +277,7 @@ static bool sleep_locked(struct uaio_worker *self)
 {
 	struct uaio_wq_account *account = self->account;
 	int64_t since = uaio_now_ns();
-	int64_t deadline =
-		self->list ? UAIO_FOREVER : since + IDLE_MS * 1000000ll;
-	bool is_late = false, has_slept = false;
+	bool is_late = is_surplus_locked(self, since), has_slept = false;
 
 	/* [step: SLEEP_IDLE] */
 	sub_relaxed(&account->nr_searching, 1);
@@ -235,13 +286,8 @@ static bool sleep_locked(struct uaio_worker *self)
 		store_relaxed(&account->nr_fruitless, 0);
 	self->is_asleep = true;
 	while (!account->nr_credits && !is_late) {
-		uint32_t key = uaio_ec_prepare(&account->sleepers);
-
-		uaio_wq_unlock(account);
-		is_late = uaio_ec_wait(&account->sleepers, key, deadline) ==
-			  -ETIMEDOUT;
+		is_late = sleep_once_locked(self, since);
 		has_slept = true;
-		uaio_wq_lock(account);
 	}
 	self->is_asleep = false;
 	if (!account->nr_credits) {

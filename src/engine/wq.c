@@ -7,8 +7,8 @@
 #include "engine/wqint.h"
 
 enum {
-	/* A disk at depth 32 is kept busy by as many blocking calls. */
-	MAX_BOUNDED = 32,
+	/* As many as a program usually has outstanding on what answers late. */
+	MAX_BOUNDED = 256,
 	MAX_UNBOUNDED = 256,
 	MAX_WORKS = 64,
 	/* To begin with; each wake-up that is timed corrects it. */
@@ -153,6 +153,8 @@ static void grant_locked(struct uaio_wq_account *account, unsigned nr,
 		return;
 	/* [step: ENSURE_GRANT] */
 	account->nr_idle -= nr;
+	if (account->nr_idle < account->least_idle)
+		account->least_idle = account->nr_idle;
 	account->nr_credits += nr;
 	add_relaxed(&account->nr_searching, nr);
 	account->granted_ns = uaio_now_ns();

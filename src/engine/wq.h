@@ -34,7 +34,9 @@
  * may be taken from in any order.
  *
  * A worker is added when there is none, or when a work has waited 100 us with
- * all of them blocked. Normal workers leave after 5 s idle, fixed ones stay.
+ * all of them blocked; from 32 on only one for each whose call has taken 500 us:
+ * so there are as many as what is slow or hung holds, and few for what is fast.
+ * Normal workers leave after 5 s idle, those beyond 32 sooner; fixed ones stay.
  * Threads are created by a thread of the queue's own, the watcher, and that one
  * by whoever needs it first. If it cannot be had, who queued gets the work back
  * and makes it; if it is there and can create no worker, it runs bounded work

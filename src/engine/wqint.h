@@ -55,6 +55,10 @@ struct uaio_wq_account {
 	int64_t watched_ns; /* since when */
 	int64_t granted_ns; /* the last credit */
 	uint32_t nr_sleeps;
+	/* see is_surplus_locked() */
+	unsigned least_idle; /* at once, since */
+	int64_t least_since_ns;
+	unsigned nr_surplus; /* idle ones that may leave */
 
 	unsigned max_workers;
 	unsigned max_fixed;
@@ -79,6 +83,13 @@ enum {
 	UAIO_WQ_SHORT_NS = 5000,
 	/* What waits in a list for so long belongs elsewhere. */
 	UAIO_WQ_STALE_NS = 50000,
+	/*
+	 * So many workers, each of whose calls takes no longer than a disk under
+	 * load, do all that one takes: 64 000 calls a second. For each that has
+	 * been in its call for longer there may be another.
+	 */
+	UAIO_WQ_ENOUGH = 32,
+	UAIO_WQ_SLOW_NS = 500000,
 };
 
 /* Calls that are owed once the lock is released. */

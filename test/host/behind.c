@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine/config.h"
@@ -96,6 +97,7 @@ static int run_behind(void)
 	uint64_t handle;
 
 	assert_int_equal(unit_engine(NULL), 0);
+	uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
 	uaio_config.force_worker = true;
 	if (nr_fixed)
 		works_set_fixed(UAIO_BOUNDED, (int)nr_fixed, 16);
@@ -135,6 +137,66 @@ static void all_else_ends_with_the_threads_there_are(void **state)
 	works_allow_threads(UINT32_MAX);
 }
 
+/*
+ * As deep as a client goes
+ */
+
+enum { DEPTH = 256, BLOCK = 4096 };
+
+static bool fill(int fd)
+{
+	static _Alignas(BLOCK) char data[DEPTH * BLOCK];
+
+	memset(data, 'd', sizeof(data));
+	return pwrite(fd, data, sizeof(data), 0) == sizeof(data);
+}
+
+/* Nobody is answered until all are there, so they are there together. */
+static void submit_and_hold_all(unsigned opcode, enum slowfs_op op, int fd,
+				char *buffers)
+{
+	static struct io_event events[DEPTH];
+	uint64_t handle = unit_context(DEPTH);
+
+	slowfs_hold(fs, op);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		struct iocb iocb = unit_iocb(opcode, fd, buffers + i * BLOCK,
+					     BLOCK, i * BLOCK);
+
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+	}
+	slowfs_await(fs, op, DEPTH);
+	slowfs_release(fs, op);
+	assert_int_equal(unit_reap(handle, DEPTH, events), DEPTH);
+	for (unsigned i = 0; i < DEPTH; i++)
+		assert_int_equal(events[i].res, BLOCK);
+	unit_destroy(handle);
+}
+
+static int be_as_many_as_are_submitted(void)
+{
+	int fd = open("slow/deep", O_CREAT | O_RDWR | O_DIRECT | O_CLOEXEC,
+		      0644);
+	char *buffers = mmap(NULL, DEPTH * BLOCK, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_int_equal(unit_engine(NULL), 0);
+	assert_true(fd >= 0 && buffers != MAP_FAILED && fill(fd));
+	submit_and_hold_all(IOCB_CMD_PREAD, SLOWFS_READ, fd, buffers);
+	assert_int_equal(buffers[DEPTH * BLOCK - 1], 'd');
+	submit_and_hold_all(IOCB_CMD_PWRITE, SLOWFS_WRITE, fd, buffers);
+	unit_close(fd);
+	unlink("slow/deep");
+	return 0;
+}
+
+static void
+direct_requests_are_under_way_together_as_deep_as_submitted(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(be_as_many_as_are_submitted), 0);
+}
+
 static int make_file(void)
 {
 	char block[SIZE];
@@ -150,6 +212,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(all_else_ends_behind_24_reads_that_do_not),
 		UNIT_TEST(all_else_ends_with_the_threads_there_are),
+		UNIT_TEST(
+			direct_requests_are_under_way_together_as_deep_as_submitted),
 	};
 	int ret;
 

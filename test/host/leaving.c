@@ -263,7 +263,7 @@ void leaving_slow(void)
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {
-	enum { WORKERS = 32 };
+	enum { WORKERS = 256 };
 	struct slowfs *fs = host_slow();
 	pid_t pid;
 

@@ -85,6 +85,7 @@ static void unstick(uint64_t stuck, int stuck_fd, unsigned nr)
 /* Nobody comes to the segments it has queued. */
 static void one_worker_makes_all_where_others_are_stuck(void **state)
 {
+	int was_allowed = uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
 	uint64_t stuck = unit_context(WORKERS);
 	int stuck_fd = stick(stuck, WORKERS - 1);
 
@@ -103,6 +104,7 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 	}
 	unstick(stuck, stuck_fd, WORKERS - 1);
 	unit_destroy(stuck);
+	uaio_wq_limit_workers(UAIO_BOUNDED, was_allowed);
 }
 
 static void few_workers_make_all(void **state)

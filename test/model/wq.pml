@@ -23,7 +23,9 @@
  *   - Memory order: all accesses are in one order here (doc/memory-model.md). So an
  *     event count needs no count of waiters, and the watcher's is a condition.
  *   - That anything ends: where all threads are refused for ever the watcher
- *     tries for ever. Nor any time: what takes patience happens, or not.
+ *     tries for ever. Nor any time: what takes patience happens, or not; so
+ *     when calls have taken long enough for one more, and which worker has
+ *     been idle for long enough to leave, are left to chance.
  *   - Other changes of the limits, of fixed workers above all, who are there
  *     from the beginning; leaving the process (is_last, uaio_wq_revive()).
  *   - Where the code leaves work unwatched: uaio_wq_take(), and a watcher that

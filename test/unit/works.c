@@ -128,6 +128,7 @@ int works_start(void)
 	if (unit_engine(NULL) < 0)
 		return -1;
 	uaio_wq_init(&ops);
+	uaio_wq_limit_workers(UAIO_BOUNDED, WORKS_WORKERS);
 	unit_hook(works_stay);
 	return 0;
 }

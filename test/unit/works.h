@@ -35,8 +35,10 @@ struct works_item {
 
 /*
  * Bring the engine up with a queue that runs items, the hook being works_stay().
+ * So many workers are allowed for bounded works: few enough to hold all of them.
  * Return: 0, or -1.
  */
+enum { WORKS_WORKERS = 32 };
 int works_start(void);
 
 /* Threads of the library that may still be created; UINT32_MAX: any number. */
