@@ -245,9 +245,14 @@ void uaio_engine_load(void)
 
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 {
+	if (!uaio_engine_is_up())
+		return false;
+	/* A handler may have interrupted who opens it. */
+	if (!uaio_entry_depth)
+		uaio_ownfds_settle();
 	/* In a child of vfork() the number is the child's to take. */
-	return uaio_engine_is_up() && uaio_ownfd_find(first, last, ret_fd) &&
-	       uaio_engine_is_ours() && !uaio_table_is_other();
+	return uaio_ownfd_find(first, last, ret_fd) && uaio_engine_is_ours() &&
+	       !uaio_table_is_other();
 }
 
 bool uaio_own_fds_hold(void)

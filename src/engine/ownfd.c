@@ -8,8 +8,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/lock.h"
 #include "base/sys.h"
 
@@ -22,6 +24,8 @@ enum {
 static struct {
 	uint64_t *words; /* owns; atomic: a bit for each of ours */
 	uint32_t nr;     /* atomic: bits set */
+	/* atomic, written under lock: one is open, and low, that is not noted */
+	uint32_t is_making;
 
 	/* held while a descriptor is open and not noted, and across fork() */
 	struct uaio_lock lock; /* rank OWNFD */
@@ -79,47 +83,94 @@ int uaio_ownfd_dup(int fd)
 	return dup;
 }
 
-/* fd is new: away from the low numbers with it. */
-static int keep_locked(int fd)
+/* Return: whether it is a file of another kind than was opened: the host's. */
+static bool is_taken(int fd, mode_t type)
+{
+	struct stat st;
+
+	return sys_fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) != type;
+}
+
+/*
+ * fd is new: away from the low numbers with it. A host that does not come by us
+ * (it makes its system calls inline) may have taken the number meanwhile.
+ * Return: ours, noted, or -errno; -ESTALE: the number was taken.
+ */
+static int keep_locked(int fd, mode_t type)
 {
 	int high;
 
 	if (fd < 0)
 		return fd;
 	high = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
-	if (high >= 0)
+	if (high < 0)
+		return is_taken(fd, type) ? -ESTALE : note_locked(fd);
+	if (is_taken(high, type)) {
+		(void)sys_close(high);
+		return -ESTALE;
+	}
+	if (!is_taken(fd, type))
 		(void)sys_close(fd);
-	return note_locked(high < 0 ? fd : high);
+	return note_locked(high);
+}
+
+typedef int make_fn(const char *path, int flags);
+
+static int make_event(const char *path, int flags)
+{
+	(void)path;
+	return sys_eventfd(0, EFD_CLOEXEC | flags);
+}
+
+static int make_epoll(const char *path, int flags)
+{
+	(void)path;
+	(void)flags;
+	return sys_epoll_create(EPOLL_CLOEXEC);
+}
+
+static int make_open(const char *path, int flags)
+{
+	return sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0);
+}
+
+static int keep_new(make_fn *make, mode_t type, const char *path, int flags)
+{
+	enum { TRIES = 4 };
+	int fd = -ESTALE;
+
+	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
+	/* relaxed: who closes a number that is not open wins or loses a race */
+	store_relaxed(&own.is_making, 1);
+	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
+		fd = keep_locked(make(path, flags), type);
+	store_relaxed(&own.is_making, 0);
+	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
+	return fd;
 }
 
 int uaio_ownfd_event(int flags)
 {
-	int fd;
-
-	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
-	fd = keep_locked(sys_eventfd(0, EFD_CLOEXEC | flags));
-	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
-	return fd;
+	return keep_new(make_event, 0, NULL, flags);
 }
 
 int uaio_ownfd_epoll(void)
 {
-	int fd;
-
-	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
-	fd = keep_locked(sys_epoll_create(EPOLL_CLOEXEC));
-	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
-	return fd;
+	return keep_new(make_epoll, 0, NULL, 0);
 }
 
 int uaio_ownfd_open(const char *path, int flags)
 {
-	int fd;
+	return keep_new(make_open, S_IFCHR, path, flags);
+}
 
+void uaio_ownfds_settle(void)
+{
+	/* relaxed: see keep_new() */
+	if (likely(!load_relaxed(&own.is_making)))
+		return;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
-	fd = keep_locked(sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0));
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
-	return fd;
 }
 
 void uaio_ownfd_close(int fd)
@@ -186,6 +237,7 @@ void uaio_ownfd_drop(bool is_ours)
 
 	/* Whoever held the lock is not in the child. */
 	own.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&own.is_making, 0);
 	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd)) {
 		if (is_ours)
 			uaio_ownfd_close((int)fd);

@@ -7,6 +7,16 @@
  * step over them: a number of ours that became somebody else's file would be
  * written to.
  *
+ *   I1  The kernel gives a new descriptor the lowest number, which the host may
+ *       count on. So none is opened but within a call of the host's, and it is
+ *       at once moved up, where only duplicates are made.
+ *   I2  Until then the calls that close wait (uaio_ownfds_settle()). One that had
+ *       asked just before, or is made inline, may close it all the same, and
+ *       another file may come there: what is not of the kind that was opened is
+ *       the host's, and is neither kept nor closed.
+ *   I3  The lock is held for as long as it takes to open, move and close; never
+ *       across a call that may block.
+ *
  * Thread-safety: any thread; asking is wait-free.
  */
 #ifndef UAIO_ENGINE_OWNFD_H
@@ -26,7 +36,7 @@ int uaio_ownfd_event(int flags);
 /* A new epoll, kept likewise. Return: it, or -errno. */
 int uaio_ownfd_epoll(void);
 
-/* The same for what path is; flags as of open(). */
+/* The same for the character device that path is; flags as of open(). */
 int uaio_ownfd_open(const char *path, int flags);
 
 /* A duplicate of fd, kept likewise. Return: it, or -errno. */
@@ -37,6 +47,13 @@ void uaio_ownfd_close(int fd);
 
 /* fd is not ours any more, though open still: the host takes its number. */
 void uaio_ownfd_give_up(int fd);
+
+/*
+ * A new descriptor is low for a moment, before it is moved up and noted. Who is
+ * about to close or replace a number, and holds no lock of ours, waits until
+ * none is: then what is there is the host's.
+ */
+void uaio_ownfds_settle(void);
 
 /* Return: whether fd is ours. */
 bool uaio_ownfd_has(int fd);

@@ -32,6 +32,7 @@ static struct {
 	struct uaio_lock lock; /* rank AGENT */
 	struct list calls;     /* under lock */
 	bool has_thread;       /* under lock */
+	int fd; /* immutable while there are calls: any of ours, or -1 */
 	struct uaio_eventcount asked;
 } agent;
 
@@ -47,6 +48,7 @@ void uaio_table_init(void)
 	agent.lock = (struct uaio_lock){ 0 };
 	list_init(&agent.calls);
 	agent.has_thread = false;
+	agent.fd = -1;
 	agent.asked = (struct uaio_eventcount){ 0 };
 }
 
@@ -145,6 +147,9 @@ int uaio_table_start_agent(void)
 
 	note(false);
 	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
+	/* Without it nobody can tell, and all are taken to have another. */
+	if (agent.fd < 0)
+		agent.fd = uaio_ownfd_event(0);
 	if (!agent.has_thread)
 		ret = uaio_thread_start(serve, NULL);
 	if (ret == 0)
@@ -190,7 +195,7 @@ long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait)
 static long open_one(const void *arg)
 {
 	(void)arg;
-	return uaio_ownfd_event(0);
+	return uaio_ownfd_dup(agent.fd);
 }
 
 static long close_one(const void *arg)

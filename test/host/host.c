@@ -358,6 +358,7 @@ static const struct {
 	{ "numbers-of-engine-storm", numbers_of_engine_storm },
 	{ "close-all-first", close_all_first },
 	{ "close-behind-reads", close_behind_reads },
+	{ "lingering-close", lingering_close },
 	{ "tables-of-threads", tables_of_threads },
 	{ "table-of-cloned", table_of_cloned },
 	{ "fork-storm", fork_storm },

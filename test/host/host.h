@@ -134,6 +134,8 @@ void numbers_of_engine_storm(void);
 void close_all_first(void);
 void close_behind_reads(void);
 
+void lingering_close(void);
+
 void tables_of_threads(void);
 void table_of_cloned(void);
 

@@ -106,16 +106,49 @@ static long dup_raw(int from, int to, const int *flags)
 		     : raw_dup2(from, to);
 }
 
-/* Return: -EAGAIN if the number has become the engine's again. */
-static long dup_onto_nobodys(int from, int to, const int *flags)
+/*
+ * What a dup2() is made by: the next one in line, or the system call. It replaces
+ * a file of the host's, which may take long: a socket that lingers, a file whose
+ * server is slow to answer. Then nobody else waits for it: a number that is open
+ * no thread of ours can come by. One that is free it may, so the lock is held,
+ * and there is nothing to wait for.
+ * Return: -EAGAIN, and nothing was done, if it is the engine's by now.
+ */
+struct replacing {
+	int (*dup2)(int, int); /* or NULL */
+	int (*dup3)(int, int, int);
+	int from;
+	int to;
+	const int *flags; /* NULL: dup2 */
+};
+
+static long call_dup(const struct replacing *how)
 {
+	int ret;
+
+	if (how->dup2)
+		ret = how->dup2(how->from, how->to);
+	else if (how->dup3)
+		ret = how->dup3(how->from, how->to, *how->flags);
+	else
+		return dup_raw(how->from, how->to, how->flags);
+	return ret < 0 ? -errno : ret;
+}
+
+static long replace(const struct replacing *how)
+{
+	bool is_held = uaio_own_fds_hold(), is_free;
 	long ret = -EAGAIN;
 
-	if (!uaio_own_fds_hold())
-		return -EBUSY;
-	if (!is_ours(to))
-		ret = dup_raw(from, to, flags);
-	uaio_own_fds_release();
+	is_free = is_held && sys_fcntl(how->to, F_GETFD, 0) < 0;
+	if (is_held && !is_free && !is_ours(how->to)) {
+		uaio_own_fds_release();
+		is_held = false;
+	}
+	if (!is_held || is_free)
+		ret = call_dup(how);
+	if (is_held)
+		uaio_own_fds_release();
 	return ret;
 }
 
@@ -132,7 +165,8 @@ static long dup_onto_ours(int from, int to, const int *flags)
 		ret = uaio_own_fd_yield(to);
 		uaio_leave();
 		if (ret == -EAGAIN) {
-			ret = dup_onto_nobodys(from, to, flags);
+			ret = replace(&(const struct replacing){
+				.from = from, .to = to, .flags = flags });
 			if (ret != -EAGAIN)
 				return ret;
 		}
@@ -145,27 +179,25 @@ static long dup_onto_ours(int from, int to, const int *flags)
 	return ret;
 }
 
-long uaio_host_raw_dup(int from, int to, const int *flags)
+static long dup_onto(const struct replacing *how)
 {
-	bool is_held;
-	long ret;
+	int from = how->from, to = how->to;
+	long ret = -EAGAIN;
 
 	if (from == to)
-		return dup_raw(from, to, flags);
-	if (is_ours(to))
-		return dup_onto_ours(from, to, flags);
-	uaio_host_closing((unsigned)to, (unsigned)to);
-	/* A number that nobody has may be taken by a thread of ours. */
-	is_held = uaio_own_fds_hold();
-	if (is_held && is_ours(to)) {
-		uaio_own_fds_release();
-		return dup_onto_ours(from, to, flags);
+		return dup_raw(from, to, how->flags);
+	if (!is_ours(to)) {
+		uaio_host_closing((unsigned)to, (unsigned)to);
+		ret = replace(how);
+		uaio_host_closed((unsigned)to, (unsigned)to);
 	}
-	ret = dup_raw(from, to, flags);
-	if (is_held)
-		uaio_own_fds_release();
-	uaio_host_closed((unsigned)to, (unsigned)to);
-	return ret;
+	return ret == -EAGAIN ? dup_onto_ours(from, to, how->flags) : ret;
+}
+
+long uaio_host_raw_dup(int from, int to, const int *flags)
+{
+	return dup_onto(&(const struct replacing){
+		.from = from, .to = to, .flags = flags });
 }
 
 static long close_some(unsigned first, unsigned last, int flags)
@@ -173,11 +205,47 @@ static long close_some(unsigned first, unsigned last, int flags)
 	return uaio_sys6(SYS_close_range, first, last, flags, 0, 0, 0);
 }
 
+/*
+ * To close one may take long, and nobody else is to wait for it: so those that
+ * are open are closed one by one, by their number. Few programs have higher ones
+ * than this.
+ */
+static void close_each(unsigned first, unsigned last)
+{
+	enum { LAST_EACH = 4095 };
+
+	if (!uaio_engine_is_here())
+		return;
+	if (last > LAST_EACH)
+		last = LAST_EACH;
+	for (unsigned fd = first; fd <= last; fd++)
+		/* Asked in this order: what is new, and low, is the engine's. */
+		if (!is_ours((int)fd) && sys_fcntl((int)fd, F_GETFD, 0) >= 0)
+			(void)sys_close((int)fd);
+}
+
+/* Step over what is ours; a thread of ours is not to open more. */
+static long close_rest(unsigned first, unsigned last, int flags)
+{
+	bool is_held = uaio_own_fds_hold();
+	unsigned from = first, own;
+	long ret = 0;
+
+	while (ret == 0 && uaio_own_fd(from, last, &own)) {
+		if (own > from)
+			ret = close_some(from, own - 1, flags);
+		from = own + 1;
+	}
+	if (ret == 0 && from <= last)
+		ret = close_some(from, last, flags);
+	if (is_held)
+		uaio_own_fds_release();
+	return ret;
+}
+
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 {
 	const int known = CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE;
-	unsigned from = first, own;
-	bool is_held;
 	long ret = 0;
 
 	if (flags & ~known || first > last)
@@ -191,17 +259,8 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 	if (flags & CLOSE_RANGE_CLOEXEC)
 		return close_some(first, last, flags);
 	uaio_host_closing(first, last);
-	/* Step over what is ours; a thread of ours is not to open more. */
-	is_held = uaio_own_fds_hold();
-	while (ret == 0 && uaio_own_fd(from, last, &own)) {
-		if (own > from)
-			ret = close_some(from, own - 1, flags);
-		from = own + 1;
-	}
-	if (ret == 0 && from <= last)
-		ret = close_some(from, last, flags);
-	if (is_held)
-		uaio_own_fds_release();
+	close_each(first, last);
+	ret = close_rest(first, last, flags);
 	uaio_host_closed(first, last);
 	return ret;
 }
@@ -230,44 +289,14 @@ int close(int fd)
 
 int dup2(int from, int to)
 {
-	bool is_held;
-	int ret;
-
-	if (!next.dup2 || from == to || is_ours(to))
-		return (int)uaio_host_error(uaio_host_raw_dup(from, to, NULL));
-	uaio_host_closing((unsigned)to, (unsigned)to);
-	is_held = uaio_own_fds_hold();
-	if (is_held && is_ours(to)) {
-		uaio_own_fds_release();
-		return (int)uaio_host_error(uaio_host_raw_dup(from, to, NULL));
-	}
-	ret = next.dup2(from, to);
-	if (is_held)
-		uaio_own_fds_release();
-	uaio_host_closed((unsigned)to, (unsigned)to);
-	return ret;
+	return (int)uaio_host_error(dup_onto(&(const struct replacing){
+		.dup2 = next.dup2, .from = from, .to = to }));
 }
 
 int dup3(int from, int to, int flags)
 {
-	bool is_held;
-	int ret;
-
-	if (!next.dup3 || from == to || is_ours(to))
-		return (int)uaio_host_error(
-			uaio_host_raw_dup(from, to, &flags));
-	uaio_host_closing((unsigned)to, (unsigned)to);
-	is_held = uaio_own_fds_hold();
-	if (is_held && is_ours(to)) {
-		uaio_own_fds_release();
-		return (int)uaio_host_error(
-			uaio_host_raw_dup(from, to, &flags));
-	}
-	ret = next.dup3(from, to, flags);
-	if (is_held)
-		uaio_own_fds_release();
-	uaio_host_closed((unsigned)to, (unsigned)to);
-	return ret;
+	return (int)uaio_host_error(dup_onto(&(const struct replacing){
+		.dup3 = next.dup3, .from = from, .to = to, .flags = &flags }));
 }
 
 int close_range(unsigned first, unsigned last, int flags)

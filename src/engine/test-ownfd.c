@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Descriptors of the engine's own, where a host takes their numbers in the
+ * moment in which they are new, and low: by calls that nobody can see.
+ */
+#undef NDEBUG
+#include "engine/ownfd.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "unit.h"
+
+static int host_file; /* what the host has put there */
+static int new_fd;    /* what was new */
+static bool is_before;
+static unsigned nr_left; /* how often it does so still */
+
+static int nameless(void)
+{
+	FILE *file = tmpfile();
+	int fd;
+
+	assert_non_null(file);
+	fd = dup(fileno(file));
+	(void)fclose(file);
+	return fd;
+}
+
+static void take(int number)
+{
+	nr_left--;
+	new_fd = number;
+	assert_int_equal(uaio_sys_raw(SYS_dup3, host_file, number, 0, 0, 0, 0),
+			 number);
+}
+
+/* The host takes the number before it is moved away, or after. */
+static bool take_the_number(long nr, const long args[6], long *ret_res)
+{
+	if (nr != SYS_fcntl || args[1] != F_DUPFD_CLOEXEC || !nr_left)
+		return false;
+	if (is_before)
+		take((int)args[0]);
+	*ret_res = uaio_sys_raw(nr, args[0], args[1], args[2], 0, 0, 0);
+	if (!is_before)
+		take((int)args[0]);
+	return true;
+}
+
+static bool is_of_host(int fd)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && fstat(host_file, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+typedef int open_fn(void);
+
+static int open_eventfd(void)
+{
+	return uaio_ownfd_event(0);
+}
+
+static int open_epoll(void)
+{
+	return uaio_ownfd_epoll();
+}
+
+static int open_null(void)
+{
+	return uaio_ownfd_open("/dev/null", O_RDWR);
+}
+
+static open_fn *const opens[] = { open_eventfd, open_epoll, open_null };
+
+static void take_while_opened(open_fn *open_own)
+{
+	uint64_t one = 1;
+	int fd;
+
+	host_file = nameless();
+	nr_left = 1;
+	fd = open_own();
+	assert_int_equal(nr_left, 0);
+	/* There is one of ours, or none; never the host's. */
+	if (fd >= 0) {
+		assert_false(is_of_host(fd));
+		(void)!write(fd, &one, sizeof(one));
+		uaio_ownfd_close(fd);
+	}
+	assert_true(is_of_host(new_fd));
+	assert_int_equal(lseek(host_file, 0, SEEK_END), 0);
+	assert_int_equal(close(new_fd), 0);
+	assert_int_equal(close(host_file), 0);
+}
+
+static void a_number_that_the_host_takes_is_the_hosts(void **state)
+{
+	(void)state;
+	unit_hook(take_the_number);
+	for (unsigned i = 0; i < sizeof(opens) / sizeof(opens[0]); i++)
+		for (unsigned before = 0; before < 2; before++) {
+			is_before = before;
+			take_while_opened(opens[i]);
+		}
+	unit_hook(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_number_that_the_host_takes_is_the_hosts),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A call that closes a descriptor may take long: a socket that lingers waits for
+ * its peer. Nobody else waits with it.
+ */
+#include "host.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LINGERER = 300, LINGER_S = 60, FAR_UP = 4000 };
+
+/* Return: one end; the other, in *ret_peer, takes no more. */
+static int full_socket(int *ret_peer)
+{
+	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr = { htonl(INADDR_LOOPBACK) },
+	};
+	socklen_t size = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	static char bytes[65536];
+
+	REQUIRE(listener >= 0 && fd >= 0);
+	REQUIRE(bind(listener, (void *)&address, size) == 0);
+	REQUIRE(listen(listener, 1) == 0);
+	REQUIRE(getsockname(listener, (void *)&address, &size) == 0);
+	REQUIRE(connect(fd, (void *)&address, size) == 0);
+	*ret_peer = accept(listener, NULL, NULL);
+	REQUIRE(*ret_peer >= 0 && close(listener) == 0);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	REQUIRE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger,
+			   sizeof(linger)) == 0);
+	return fd;
+}
+
+static int null_fd;
+
+static void by_dup2(void)
+{
+	REQUIRE(dup2(null_fd, LINGERER) == LINGERER);
+}
+
+static void by_dup3(void)
+{
+	REQUIRE(dup3(null_fd, LINGERER, O_CLOEXEC) == LINGERER);
+}
+
+static void by_dup3_number(void)
+{
+	REQUIRE(syscall(SYS_dup3, null_fd, LINGERER, 0) == LINGERER);
+}
+
+static void by_close_range(void)
+{
+	REQUIRE(close_range(LINGERER, FAR_UP, 0) == 0);
+}
+
+static void by_close_range_number(void)
+{
+	REQUIRE(syscall(SYS_close_range, LINGERER, ~0u, 0) == 0);
+}
+
+static void by_close(void)
+{
+	REQUIRE(close(LINGERER) == 0);
+}
+
+static void (*const ways[])(void) = {
+	by_close,       by_dup2,        by_dup3,
+	by_dup3_number, by_close_range, by_close_range_number,
+};
+
+static struct {
+	void (*replace)(void);
+	uint32_t tid;     /* atomic */
+	uint32_t is_over; /* atomic */
+} lingerer;
+
+static void *linger(void *arg)
+{
+	(void)arg;
+	__atomic_store_n(&lingerer.tid, (uint32_t)syscall(SYS_gettid),
+			 __ATOMIC_SEQ_CST);
+	lingerer.replace();
+	__atomic_store_n(&lingerer.is_over, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* The number is not the socket's any more, and the call has not returned. */
+static void await_lingering(void)
+{
+	struct sockaddr_in address;
+	socklen_t size = sizeof(address);
+
+	while (!__atomic_load_n(&lingerer.tid, __ATOMIC_SEQ_CST) ||
+	       getpeername(LINGERER, (void *)&address, &size) == 0)
+		(void)usleep(1000);
+}
+
+static int do_nothing(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+static void linger_once(void (*replace)(void))
+{
+	int peer, fd = full_socket(&peer), ends[2];
+	aio_context_t ctx = host_context(4);
+	struct io_event event;
+	struct iocb iocb;
+	pthread_t thread;
+
+	REQUIRE(dup2(fd, LINGERER) == LINGERER && close(fd) == 0);
+	REQUIRE(pipe(ends) == 0);
+	memset(&lingerer, 0, sizeof(lingerer));
+	lingerer.replace = replace;
+	REQUIRE(!pthread_create(&thread, NULL, linger, NULL));
+	await_lingering();
+	REQUIRE(host_in_child(do_nothing, NULL) == 0);
+	iocb = host_poll(ends[0]);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	REQUIRE(write(ends[1], "x", 1) == 1);
+	REQUIRE(host_reap(ctx, 1, &event) == 1);
+	REQUIRE(host_destroy(ctx) == 0);
+	REQUIRE(!__atomic_load_n(&lingerer.is_over, __ATOMIC_SEQ_CST));
+	REQUIRE(close(peer) == 0);
+	REQUIRE(!pthread_join(thread, NULL));
+	REQUIRE(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+void lingering_close(void)
+{
+	int high;
+
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	REQUIRE(null_fd >= 0);
+	for (size_t i = 0; i < NR_ELEMENTS(ways); i++)
+		linger_once(ways[i]);
+	/* Whatever is far up is closed, too. */
+	high = fcntl(null_fd, F_DUPFD_CLOEXEC, FAR_UP + 200);
+	if (high >= 0)
+		REQUIRE(close_range(LINGERER, ~0u, 0) == 0 &&
+			fcntl(high, F_GETFD) < 0);
+}
