@@ -85,25 +85,28 @@ void uaio_ring_push(struct uaio_ring *ring, const struct uaio_event *events,
 		    unsigned nr)
 {
 	/* relaxed: only pushers write it, and they are serialised */
-	uint32_t tail = load_relaxed(&ring->tail);
+	uint32_t tail = (uint32_t)load_relaxed(&ring->tail);
 
 	for (unsigned i = 0; i < nr; i++) {
 		ring->map->events[tail] = events[i];
 		tail = tail + 1 == ring->nr ? 0 : tail + 1;
 	}
 	/*
-	 * [MB:ring-tail] release: events before index. Pairs with
-	 * uaio_ring_unread(), and with clients that reap by themselves.
+	 * [MB:ring-tail] release, three times: events before index, and I5.
+	 * Pairs with uaio_ring_look(), and with clients that reap by
+	 * themselves.
 	 */
-	store_release(&ring->tail, tail);
+	store_release(&ring->tail,
+		      (uint64_t)nr << UAIO_RING_HIDDEN_SHIFT | tail);
 	store_release(&ring->map->tail, tail);
+	store_release(&ring->tail, (uint64_t)tail);
 }
 
 long uaio_ring_pop(struct uaio_ring *ring, struct uaio_event *ret_events,
 		   long nr)
 {
 	uint32_t head = uaio_ring_head(ring);
-	uint32_t left = uaio_ring_unread(ring);
+	uint32_t left = uaio_ring_poppable(ring, head);
 	long got = 0;
 
 	while (got < nr && left) {

@@ -13,12 +13,16 @@
  *       out), so a push always finds room; unless the client wrote nonsense
  *       to head, in which case it loses events of its own and nothing else.
  *
+ *   I5  Our tail moves before the map's, so a client that reaps from the map is
+ *       never ahead of it; and pop hands out what is before the map's tail, so
+ *       a client never has by a call what it does not yet find in the map.
+ *
  * Exclusion        push  pop  unread	X: the caller must serialise the pair
  *         push      X     -     -	-: free to run at the same time
  *         pop       -     X     -
  *
- * Progress: nobody ever loops on another. Window: none, an event is visible
- * from the moment its tail is.
+ * Progress: nobody ever loops on another. Window: what unread counts pop may
+ * not hand out yet, until the push is over.
  */
 #ifndef UAIO_ENGINE_RING_H
 #define UAIO_ENGINE_RING_H
@@ -64,9 +68,15 @@ struct uaio_ring {
 	uint32_t nr;               /* atomic: trusted copy of map->nr */
 	uint32_t nr_pages;
 
-	/* written by push, read by anybody */
-	uint32_t tail; /* atomic: trusted copy of map->tail */
+	/*
+	 * Atomic, written by push, read by anybody: the trusted copy of the
+	 * map's tail, and above it how many of the events before it the map
+	 * does not show yet. One word, so that both are of the same moment.
+	 */
+	uint64_t tail;
 };
+
+enum { UAIO_RING_HIDDEN_SHIFT = 32 };
 
 /* Pages of a ring that the kernel would make for nr_events, or 0: too many. */
 uint32_t uaio_ring_pages(uint32_t nr_events);
@@ -101,18 +111,43 @@ static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 	return likely(head < nr) ? head : head % nr;
 }
 
-/* Return: events that wait to be reaped. */
-static inline uint32_t uaio_ring_unread(const struct uaio_ring *ring)
+/*
+ * Our tail, from head on: how many events there are in ret_unread, and how many
+ * of them, the last, a client cannot see yet in ret_hidden. If it has reaped
+ * some of a post whose tail we have not yet taken back, the latter may be more.
+ */
+static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
+				  uint32_t *ret_unread, uint32_t *ret_hidden)
 {
-	uint32_t head = uaio_ring_head(ring);
 	/*
 	 * [MB:ring-tail] acquire: events before index. Pairs with
-	 * uaio_ring_push().
+	 * uaio_ring_push(). After the head, which is never ahead of it (I5).
 	 */
-	uint32_t tail = load_acquire(&ring->tail);
+	uint64_t word = load_acquire(&ring->tail);
+	uint32_t tail = (uint32_t)word;
 
-	return tail >= head ? tail - head
-			    : tail + load_relaxed(&ring->nr) - head;
+	*ret_unread = tail >= head ? tail - head
+				   : tail + load_relaxed(&ring->nr) - head;
+	*ret_hidden = (uint32_t)(word >> UAIO_RING_HIDDEN_SHIFT);
+}
+
+/* Return: events that wait to be reaped, or will in a moment: they take room. */
+static inline uint32_t uaio_ring_unread(const struct uaio_ring *ring)
+{
+	uint32_t unread, hidden;
+
+	uaio_ring_look(ring, uaio_ring_head(ring), &unread, &hidden);
+	return unread;
+}
+
+/* Return: how many of them pop would hand out. */
+static inline uint32_t uaio_ring_poppable(const struct uaio_ring *ring,
+					  uint32_t head)
+{
+	uint32_t unread, hidden;
+
+	uaio_ring_look(ring, head, &unread, &hidden);
+	return unread > hidden ? unread - hidden : 0;
 }
 
 #endif /* UAIO_ENGINE_RING_H */

@@ -296,10 +296,11 @@ static long pop_locked(struct uaio_ctx *ctx, struct uaio_event *events,
 	long nr = wait->nr - got;
 
 	if (unlikely(!events || wait->is_strict)) {
-		long unread = uaio_ring_unread(&ctx->ring);
+		long left = uaio_ring_poppable(&ctx->ring,
+					       uaio_ring_head(&ctx->ring));
 
-		if (nr > unread)
-			nr = unread;
+		if (nr > left)
+			nr = left;
 		if (nr &&
 		    (!events || !uaio_can_write((uintptr_t)(events + got),
 						(size_t)nr * sizeof(*events))))

@@ -54,7 +54,7 @@ static const struct {
 	{ "contexts", torture_contexts }, { "ordering", torture_ordering },
 	{ "churn", torture_churn },       { "streams", torture_streams },
 	{ "sharing", torture_sharing },   { "waiters", torture_waiters },
-	{ "blocks", torture_blocks },
+	{ "blocks", torture_blocks },     { "reaping", torture_reaping },
 };
 
 int main(int argc, char **argv)

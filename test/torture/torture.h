@@ -46,5 +46,6 @@ int torture_streams(void);
 int torture_sharing(void);
 int torture_waiters(void);
 int torture_blocks(void);
+int torture_reaping(void);
 
 #endif /* TORTURE_H */

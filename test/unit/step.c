@@ -321,6 +321,23 @@ unsigned unit_interleave(unsigned n, long (*victim)(void *),
 	return UNIT_CAN_STEP ? nr_traced() : 0;
 }
 
+void unit_step_through(const struct unit_stepping *stepping)
+{
+	unsigned nr = 0;
+
+	for (unsigned n = 0; n <= nr; n++) {
+		long rets[2];
+
+		stepping->prepare();
+		nr = unit_interleave(n, stepping->victim, stepping->intruder,
+				     NULL, rets);
+		stepping->check(rets[0], rets[1]);
+	}
+	print_message("%u instructions\n", nr);
+	if (UNIT_CAN_STEP)
+		assert_true(nr > stepping->nr_min);
+}
+
 void unit_let_step(void)
 {
 	sigset_t set;

@@ -19,34 +19,6 @@
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-typedef long step_fn(void *arg);
-
-/* What is the same for all steps of a test. */
-struct stepping {
-	step_fn *victim;
-	step_fn *intruder;
-	void (*prepare)(void);
-	void (*check)(long victims, long intruders);
-	unsigned nr_min; /* instructions that the victim has at least */
-};
-
-static void step_through(const struct stepping *stepping)
-{
-	unsigned nr = 0;
-
-	for (unsigned n = 0; n <= nr; n++) {
-		long rets[2];
-
-		stepping->prepare();
-		nr = unit_interleave(n, stepping->victim, stepping->intruder,
-				     NULL, rets);
-		stepping->check(rets[0], rets[1]);
-	}
-	print_message("%u instructions\n", nr);
-	if (UNIT_CAN_STEP)
-		assert_true(nr > stepping->nr_min);
-}
-
 /* The means itself: the thread is held before, between and after its stores. */
 static uint32_t count; /* atomic */
 static unsigned nr_seen[4];
@@ -79,12 +51,12 @@ static void note_count(long victims, long intruders)
 
 static void a_thread_is_held_at_each_of_its_instructions(void **state)
 {
-	const struct stepping stepping = { count_to_three, look_at_count,
-					   reset_count, note_count, 6 };
+	const struct unit_stepping stepping = { count_to_three, look_at_count,
+						reset_count, note_count, 6 };
 
 	(void)state;
 	memset(nr_seen, 0, sizeof(nr_seen));
-	step_through(&stepping);
+	unit_step_through(&stepping);
 	for (unsigned i = UNIT_CAN_STEP ? 0 : 3; i < 4; i++)
 		assert_true(nr_seen[i] > 0);
 }
@@ -167,18 +139,18 @@ static void check_reference(long victims, long intruders)
 	forget(taking.after);
 }
 
-static void change_hands(step_fn *intruder)
+static void change_hands(unit_step_fn *intruder)
 {
-	const struct stepping stepping = { take_reference, intruder,
-					   prepare_number, check_reference,
-					   50 };
+	const struct unit_stepping stepping = { take_reference, intruder,
+						prepare_number, check_reference,
+						50 };
 
 	taking.before = unit_file(true);
 	taking.after = unit_file(true);
 	taking.third = unit_file(true);
 	taking.inodes[0] = inode_of(taking.before);
 	taking.inodes[1] = inode_of(taking.after);
-	step_through(&stepping);
+	unit_step_through(&stepping);
 	unit_close(taking.before);
 	unit_close(taking.after);
 	unit_close(taking.third);
@@ -287,10 +259,10 @@ static void check_wait(long victims, long intruders)
 	check_new(intruders);
 }
 
-static void replace_during(step_fn *victim, void (*check)(long, long))
+static void replace_during(unit_step_fn *victim, void (*check)(long, long))
 {
-	const struct stepping stepping = { victim, replace_context,
-					   prepare_context, check, 100 };
+	const struct unit_stepping stepping = { victim, replace_context,
+						prepare_context, check, 100 };
 	uint64_t first = unit_context(1), neighbour = unit_context(1);
 
 	/*
@@ -299,7 +271,7 @@ static void replace_during(step_fn *victim, void (*check)(long, long))
 	 */
 	unit_destroy(first);
 	replacing.fd = unit_numbered_file(true, 1);
-	step_through(&stepping);
+	unit_step_through(&stepping);
 	unit_close(replacing.fd);
 	unit_destroy(neighbour);
 }
@@ -332,13 +304,13 @@ static void check_one_event(long victims, long intruders)
 
 static void an_event_on_the_way_to_sleep_is_not_missed(void **state)
 {
-	const struct stepping stepping = { wait_for_old, submit_to_old,
-					   prepare_context, check_one_event,
-					   100 };
+	const struct unit_stepping stepping = { wait_for_old, submit_to_old,
+						prepare_context,
+						check_one_event, 100 };
 
 	(void)state;
 	replacing.fd = unit_numbered_file(true, 1);
-	step_through(&stepping);
+	unit_step_through(&stepping);
 	unit_close(replacing.fd);
 }
 
@@ -393,15 +365,15 @@ static void check_destroy(long victims, long intruders)
 
 static void the_end_of_the_last_request_is_not_missed(void **state)
 {
-	const struct stepping stepping = { destroy_old, let_request_end,
-					   prepare_request, check_destroy,
-					   100 };
+	const struct unit_stepping stepping = { destroy_old, let_request_end,
+						prepare_request, check_destroy,
+						100 };
 
 	(void)state;
 	uaio_config.force_worker = true;
 	unit_hook(count_idle);
 	replacing.fd = unit_numbered_file(true, 1);
-	step_through(&stepping);
+	unit_step_through(&stepping);
 	unit_close(replacing.fd);
 	uaio_config.force_worker = false;
 }
@@ -463,12 +435,13 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 
 static void a_read_is_cancelled_or_made_never_both(void **state)
 {
-	const struct stepping stepping = { cancel_read, feed_read, prepare_read,
-					   check_cancel, 100 };
+	const struct unit_stepping stepping = { cancel_read, feed_read,
+						prepare_read, check_cancel,
+						100 };
 
 	(void)state;
 	unit_hook(let_step);
-	step_through(&stepping);
+	unit_step_through(&stepping);
 }
 
 int main(void)

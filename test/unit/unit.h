@@ -127,6 +127,21 @@ enum { UNIT_CAN_STEP = 0 };
  */
 unsigned unit_interleave(unsigned n, long (*victim)(void *),
 			 long (*intruder)(void *), void *arg, long ret_rets[2]);
+
+/* What is the same for all steps of a test. */
+typedef long unit_step_fn(void *arg);
+
+struct unit_stepping {
+	unit_step_fn *victim;
+	unit_step_fn *intruder;
+	void (*prepare)(void);
+	void (*check)(long victims, long intruders);
+	unsigned nr_min; /* instructions that the victim has at least */
+};
+
+/* unit_interleave() at each instruction of the victim. */
+void unit_step_through(const struct unit_stepping *stepping);
+
 /* For a thread with signals blocked that makes what the victim makes, too. */
 void unit_let_step(void);
 
