@@ -349,7 +349,13 @@ static inline void *sys_mremap(void *old, size_t old_len, size_t new_len,
 				 (long)new_len, flags, (long)new, 0);
 }
 
-/* sleeping, threads */
+/* time, sleeping, threads */
+
+static inline int sys_clock_gettime(int clock, struct timespec *ret_time)
+{
+	return (int)uaio_sys6(SYS_clock_gettime, clock, (long)ret_time, 0, 0, 0,
+			      0);
+}
 
 static inline int sys_futex(uint32_t *word, int op, uint32_t val,
 			    const struct timespec *timeout, uint32_t mask)

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock: a client that is shown another time than the kernel's.
+ *
+ * As under libfaketime, the C library's clocks are stood in for: they are a year
+ * ahead here, and run ten times as fast. The time that io_getevents waits is the
+ * kernel's all the same. A hang is ended by an alarm.
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <libaio.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HANG_S = 60, AHEAD_S = 365 * 24 * 3600, FASTER = 10 };
+
+static int64_t true_ns(int clock)
+{
+	struct timespec ts;
+
+	assert(syscall(SYS_clock_gettime, clock, &ts) == 0);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static struct timespec shown(int clock)
+{
+	int64_t ns = true_ns(clock) * FASTER;
+
+	return (struct timespec){ .tv_sec = ns / 1000000000 + AHEAD_S,
+				  .tv_nsec = ns % 1000000000 };
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+	*ret_time = shown(clock);
+	return 0;
+}
+
+time_t time(time_t *ret_time)
+{
+	time_t now = shown(CLOCK_REALTIME).tv_sec;
+
+	if (ret_time)
+		*ret_time = now;
+	return now;
+}
+
+int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
+{
+	struct timespec now = shown(CLOCK_REALTIME);
+
+	(void)zone;
+	ret_time->tv_sec = now.tv_sec;
+	ret_time->tv_usec = now.tv_nsec / 1000;
+	return 0;
+}
+
+/* Waits for nothing, or for a pipe that stays empty. */
+static void wait_in_vain(io_context_t ctx, long ms)
+{
+	struct timespec timeout = { .tv_sec = ms / 1000,
+				    .tv_nsec = ms % 1000 * 1000000 };
+	int64_t since = true_ns(CLOCK_MONOTONIC);
+	struct io_event event;
+	int got = io_getevents(ctx, 1, 1, &event, &timeout);
+	int64_t took_ms = (true_ns(CLOCK_MONOTONIC) - since) / 1000000;
+
+	printf("%ld ms: %d events, %s\n", ms, got,
+	       took_ms >= ms ? "not too soon" : "too soon");
+}
+
+int main(void)
+{
+	static char byte;
+	struct iocb read, *list = &read;
+	io_context_t ctx = NULL;
+	int ends[2];
+
+	alarm(HANG_S);
+	assert(io_setup(1, &ctx) == 0);
+	wait_in_vain(ctx, 100);
+	wait_in_vain(ctx, 1);
+	/* Kernel AIO waits for a pipe in io_submit; for its poll it does not. */
+	assert(pipe(ends) == 0);
+	io_prep_poll(&read, ends[0], 1 /* POLLIN */);
+	read.data = &byte;
+	assert(io_submit(ctx, 1, &list) == 1);
+	wait_in_vain(ctx, 100);
+	assert(io_destroy(ctx) == 0);
+	return 0;
+}
