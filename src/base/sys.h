@@ -445,6 +445,18 @@ static inline bool sys_can_read8(const void *addr)
 }
 
 /*
+ * Have the kernel write eight bytes at addr, those of the calling thread's signal
+ * mask: a call that whoever starts threads makes, too.
+ *
+ * Return: true if they can be written; what was there is lost.
+ */
+static inline bool sys_overwrite8(void *addr)
+{
+	return uaio_sys6(SYS_rt_sigprocmask, 0, 0, (long)addr, 8, 0, 0) !=
+	       -14 /* EFAULT */;
+}
+
+/*
  * Have the kernel or the word at addr with nothing, atomically: a change of
  * nothing that needs write access all the same.
  *

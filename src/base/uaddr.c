@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/uaddr.h"
 
+#include <string.h>
+
 #include "base/sys.h"
 
 enum { PAGE = 4096, WORD = 8 };
@@ -35,4 +37,12 @@ bool uaio_can_read(uint64_t addr, uint64_t bytes)
 bool uaio_can_write(uint64_t addr, uint64_t bytes)
 {
 	return !bytes || each_page(addr, bytes, probe_write);
+}
+
+bool uaio_store_zero(uint64_t addr)
+{
+	if (!sys_overwrite8((void *)(uintptr_t)addr))
+		return false;
+	memset((void *)(uintptr_t)addr, 0, sizeof(uint64_t));
+	return true;
 }

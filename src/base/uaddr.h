@@ -36,4 +36,10 @@ static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 bool uaio_can_read(uint64_t addr, uint64_t bytes);
 bool uaio_can_write(uint64_t addr, uint64_t bytes);
 
+/*
+ * Store 0 at addr, eight bytes of any alignment.
+ * Return: false if it cannot be written.
+ */
+bool uaio_store_zero(uint64_t addr);
+
 #endif /* UAIO_BASE_UADDR_H */

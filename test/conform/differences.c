@@ -46,9 +46,9 @@ const struct difference differs_flag_refused = {
 
 const struct difference differs_strict = {
 	.title = "Unmapped addresses fault unless UAIO_STRICT is set",
-	.text = "An iocb, list, event array, timeout or handle in memory that "
-		"is not mapped is a fault in the caller, as with any other "
-		"library: looking first would cost a system call each. "
+	.text = "An iocb, list, event array or timeout in memory that is not "
+		"mapped is a fault in the caller, as with any other library: "
+		"looking first would cost a system call each. "
 		"Addresses that no program can have (NULL, the kernel's half) "
 		"are EFAULT at no cost, and buffers are left to the kernel.\n"
 		"`UAIO_STRICT=1` makes all of them EFAULT, for programs that "

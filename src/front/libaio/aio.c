@@ -32,12 +32,13 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 	uint64_t handle;
 	long ret;
 
-	if (!can_read(handlep, sizeof(*handlep)))
+	/* A call that is made once or twice: here the kernel is always asked. */
+	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)) ||
+	    !uaio_can_read((uintptr_t)handlep, sizeof(*handlep)))
 		return -EFAULT;
 	if (*handlep || !nr_events)
 		return -EINVAL;
-	if (uaio_config.is_strict &&
-	    !uaio_can_write((uintptr_t)handlep, sizeof(*handlep)))
+	if (!uaio_store_zero((uintptr_t)handlep))
 		return -EFAULT;
 	if (!uaio_enter())
 		return -EAGAIN;
