@@ -10,13 +10,6 @@
 #include "engine/entry.h"
 #include "engine/ready.h"
 
-/*
- * What this thread leads. It is left behind by a handler that jumps out of the
- * sleep, and found by the thread's next wait.
- */
-static _Thread_local struct uaio_waiter *leading
-	__attribute__((tls_model("initial-exec")));
-
 bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 {
 	struct uaio_ready *ready = &ctx->group.ready;
@@ -35,8 +28,7 @@ bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	store_relaxed(&waiter->is_asleep, 0);
 	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
 	store_seq_cst(&ready->is_led, 1);
-	waiter->ctx = ctx;
-	leading = waiter;
+	waiter->is_leading = true;
 	return true;
 }
 
@@ -84,13 +76,12 @@ static void leave_to_others(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
 	uaio_ready_unpin(&ctx->group.ready);
 }
 
-static void stop(struct uaio_ctx *ctx, const struct uaio_waiter *waiter,
-		 bool is_lost)
+static void stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter, bool is_lost)
 {
 	struct uaio_wakeups wakeups = { 0 };
 	bool is_left;
 
-	leading = NULL;
+	waiter->is_leading = false;
 	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
 	is_left =
 		ctx->leader == waiter && depose_locked(ctx, is_lost, &wakeups);
@@ -228,17 +219,13 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	return ret < 0 ? ret : 0;
 }
 
-void uaio_lead_init(void)
-{
-	/* A child of fork(), by a handler in the sleep, leads nothing. */
-	leading = NULL;
-}
-
 /* A handler has jumped out of that sleep, or runs in it. */
 void uaio_lead_forget(void)
 {
-	if (unlikely(leading))
-		stop(leading->ctx, leading, true);
+	struct uaio_waiter *waiter = uaio_waiter_leading();
+
+	if (unlikely(waiter))
+		stop(waiter->ctx, waiter, true);
 }
 
 bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen)

@@ -42,9 +42,6 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 /* Others see to what is parked. Nothing if it leads no more. */
 void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter);
 
-/* From nothing. */
-void uaio_lead_init(void);
-
 /* What this thread leads, if it does, was left behind by a handler. */
 void uaio_lead_forget(void);
 

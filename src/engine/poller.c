@@ -17,6 +17,7 @@ enum {
 };
 
 static struct {
+	struct uaio_slab fds;   /* struct uaio_poller_fds */
 	struct uaio_lock lock;  /* rank POLLERS */
 	struct list open;       /* under lock */
 	uint32_t has_no_pwait2; /* atomic: the kernel or a sandbox refuses it */
@@ -27,8 +28,7 @@ static struct {
  * the wait, and found by the thread's next one; serial tells the waits apart.
  */
 static _Thread_local struct {
-	struct uaio_poller *poller; /* its memory outlives it (slab.h) */
-	uint32_t life;
+	struct uaio_poller_fds *fds; /* shares; or NULL */
 	uint32_t side : 1;
 	uint32_t serial : 31;
 } waiting __attribute__((tls_model("initial-exec")));
@@ -36,7 +36,8 @@ static _Thread_local struct {
 void uaio_pollers_init(void)
 {
 	/* A child of fork() waits on nothing. */
-	waiting.poller = NULL;
+	waiting.fds = NULL;
+	uaio_slab_init(&pollers.fds, sizeof(struct uaio_poller_fds), 4096);
 	pollers.lock = (struct uaio_lock){ 0 };
 	list_init(&pollers.open);
 	store_relaxed(&pollers.has_no_pwait2, 0);
@@ -56,12 +57,9 @@ void uaio_poller_init(struct uaio_poller *poller)
 {
 	/* Under the lock as it is: one of the life before may be about to look. */
 	lock(poller);
-	poller->epoll = poller->wake = -1;
+	poller->fds = NULL;
 	store_relaxed(&poller->is_open, 0);
-	poller->side = 0;
-	store_relaxed(&poller->nr_waiting[0], 0);
-	store_relaxed(&poller->nr_waiting[1], 0);
-	/* relaxed: who left a wait behind long ago is told apart by it */
+	/* relaxed: who has been told of a life reads it in that life */
 	store_relaxed(&poller->life, load_relaxed(&poller->life) + 1);
 	list_init(&poller->node);
 	unlock(poller);
@@ -75,32 +73,60 @@ static int ctl(int epoll, int op, int fd, uint32_t events, uint64_t data)
 	return sys_epoll_ctl(epoll, op, fd, &event);
 }
 
-static int open_locked(struct uaio_poller *poller)
+static int open_fds(struct uaio_poller_fds *fds)
 {
 	int ret;
 
-	if (poller->epoll >= 0)
-		return 0;
-	poller->epoll = uaio_ownfd_epoll();
-	if (poller->epoll < 0) {
-		ret = poller->epoll;
-		goto err;
-	}
-	poller->wake = uaio_ownfd_event(EFD_NONBLOCK);
-	if (poller->wake < 0) {
-		ret = poller->wake;
+	fds->epoll = uaio_ownfd_epoll();
+	if (fds->epoll < 0)
+		return fds->epoll;
+	ret = fds->wake = uaio_ownfd_event(EFD_NONBLOCK);
+	if (ret < 0)
 		goto err_epoll;
-	}
 	/* Level-triggered: who only takes does not take it from who waits. */
-	ret = ctl(poller->epoll, EPOLL_CTL_ADD, poller->wake, EPOLLIN, 0);
+	ret = ctl(fds->epoll, EPOLL_CTL_ADD, fds->wake, EPOLLIN, 0);
 	if (ret == 0)
 		return 0;
-	uaio_ownfd_close(poller->wake);
+	uaio_ownfd_close(fds->wake);
 err_epoll:
-	uaio_ownfd_close(poller->epoll);
-err:
-	poller->epoll = poller->wake = -1;
+	uaio_ownfd_close(fds->epoll);
 	return ret;
+}
+
+static int open_locked(struct uaio_poller *poller)
+{
+	struct uaio_poller_fds *fds;
+	int ret;
+
+	if (poller->fds)
+		return 0;
+	fds = uaio_slab_get(&pollers.fds);
+	if (!fds)
+		return -ENOMEM;
+	ret = open_fds(fds);
+	if (ret < 0) {
+		uaio_slab_put(&pollers.fds, fds);
+		return ret;
+	}
+	fds->side = 0;
+	/* relaxed, all: nobody else knows it yet */
+	store_relaxed(&fds->nr_waiting[0], 0);
+	store_relaxed(&fds->nr_waiting[1], 0);
+	store_relaxed(&fds->nr_refs, 1);
+	poller->fds = fds;
+	return 0;
+}
+
+static void put_fds(struct uaio_poller_fds *fds)
+{
+	/* [MB:poller-fds] release: what we did with them was before. */
+	if (sub_release(&fds->nr_refs, 1) != 1)
+		return;
+	/* [MB:poller-fds] acquire: so was what the others did. */
+	(void)load_acquire(&fds->nr_refs);
+	uaio_ownfd_close(fds->wake);
+	uaio_ownfd_close(fds->epoll);
+	uaio_slab_put(&pollers.fds, fds);
 }
 
 int uaio_poller_open(struct uaio_poller *poller)
@@ -126,8 +152,8 @@ int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
 	int ret = -EBADF;
 
 	lock(poller);
-	if (poller->epoll >= 0)
-		ret = ctl(poller->epoll, op, fd, events | EPOLLET, data);
+	if (poller->fds)
+		ret = ctl(poller->fds->epoll, op, fd, events | EPOLLET, data);
 	unlock(poller);
 	return ret;
 }
@@ -140,9 +166,9 @@ int uaio_poller_nest(struct uaio_poller *poller, int op,
 	/* Of two pollers the outer comes first. */
 	lock(poller);
 	uaio_lock(&inner->lock, UAIO_RANK_POLLER_INNER);
-	if (poller->epoll >= 0 && inner->epoll >= 0)
-		ret = ctl(poller->epoll, op, inner->epoll, EPOLLIN | EPOLLET,
-			  data);
+	if (poller->fds && inner->fds)
+		ret = ctl(poller->fds->epoll, op, inner->fds->epoll,
+			  EPOLLIN | EPOLLET, data);
 	uaio_unlock(&inner->lock, UAIO_RANK_POLLER_INNER);
 	unlock(poller);
 	return ret;
@@ -152,8 +178,8 @@ static void wake_locked(struct uaio_poller *poller)
 {
 	uint64_t one = 1;
 
-	if (poller->wake >= 0)
-		(void)sys_write(poller->wake, &one, sizeof(one));
+	if (poller->fds)
+		(void)sys_write(poller->fds->wake, &one, sizeof(one));
 }
 
 void uaio_poller_wake(struct uaio_poller *poller)
@@ -165,31 +191,33 @@ void uaio_poller_wake(struct uaio_poller *poller)
 
 static void end_wait(void)
 {
-	struct uaio_poller *poller = waiting.poller;
+	struct uaio_poller_fds *fds = waiting.fds;
 
-	waiting.poller = NULL;
-	/* relaxed: it changes long after whoever waited was given up */
-	if (load_relaxed(&poller->life) == waiting.life)
-		/* [MB:poller] release: the call is over. Pairs with
-		 * await_waits(). */
-		sub_release(&poller->nr_waiting[waiting.side], 1);
+	waiting.fds = NULL;
+	/* [MB:poller] release: the call is over. Pairs with await_waits(). */
+	sub_release(&fds->nr_waiting[waiting.side], 1);
+	put_fds(fds);
 }
 
-static uint32_t begin_wait(struct uaio_poller *poller, uint32_t side)
+void uaio_poller_forget(void)
+{
+	if (waiting.fds)
+		end_wait();
+}
+
+static uint32_t begin_wait(struct uaio_poller_fds *fds, uint32_t side)
 {
 	/* A handler jumped out of it, or runs in it: it is over either way. */
-	if (unlikely(waiting.poller))
-		end_wait();
-	waiting.life = uaio_poller_life(poller);
+	uaio_poller_forget();
 	waiting.side = side & 1;
-	waiting.poller = poller;
+	waiting.fds = fds;
 	return ++waiting.serial;
 }
 
 static void leave_wait(uint32_t serial)
 {
 	/* A wait of a handler that ran meanwhile has ended ours. */
-	if (likely(waiting.serial == serial && waiting.poller))
+	if (likely(waiting.serial == serial && waiting.fds))
 		end_wait();
 }
 
@@ -243,22 +271,29 @@ static void clear_wake(struct uaio_poller *poller, uint32_t life,
 		if (events[i].data.u64)
 			continue;
 		lock(poller);
-		if (poller->wake >= 0 && uaio_poller_life(poller) == life)
-			(void)sys_read(poller->wake, &count, sizeof(count));
+		if (poller->fds && uaio_poller_life(poller) == life)
+			(void)sys_read(poller->fds->wake, &count,
+				       sizeof(count));
 		unlock(poller);
 	}
 }
 
-/* Return: the number, which is counted as in use; or -EBADF. */
-static int use(struct uaio_poller *poller, uint32_t life, uint32_t *ret_side)
+/* Return: the number, of *ret_fds, which is counted as in use; or -EBADF. */
+static int use(struct uaio_poller *poller, uint32_t life,
+	       struct uaio_poller_fds **ret_fds, uint32_t *ret_side)
 {
+	struct uaio_poller_fds *fds;
 	int epoll = -EBADF;
 
 	lock(poller);
-	if (poller->epoll >= 0 && uaio_poller_life(poller) == life) {
-		epoll = poller->epoll;
-		*ret_side = poller->side;
-		add_relaxed(&poller->nr_waiting[poller->side], 1);
+	fds = poller->fds;
+	if (fds && uaio_poller_life(poller) == life) {
+		epoll = fds->epoll;
+		*ret_fds = fds;
+		*ret_side = fds->side;
+		/* relaxed, both: under the lock, by which the poller has one */
+		add_relaxed(&fds->nr_waiting[fds->side], 1);
+		add_relaxed(&fds->nr_refs, 1);
 	}
 	unlock(poller);
 	return epoll;
@@ -271,8 +306,8 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 
 	/* It does not sleep, so under the lock. */
 	lock(poller);
-	if (poller->epoll >= 0)
-		ret = sys_epoll_pwait(poller->epoll, ret_events, max, 0);
+	if (poller->fds)
+		ret = sys_epoll_pwait(poller->fds->epoll, ret_events, max, 0);
 	unlock(poller);
 	return ret;
 }
@@ -280,12 +315,13 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait)
 {
+	struct uaio_poller_fds *fds;
 	uint32_t serial, side;
-	int epoll = use(poller, wait->life, &side), ret, depth;
+	int epoll = use(poller, wait->life, &fds, &side), ret, depth;
 
 	if (epoll < 0)
 		return epoll;
-	serial = begin_wait(poller, side);
+	serial = begin_wait(fds, side);
 	depth = uaio_step_out();
 	ret = wait_on(epoll, ret_events, max, wait);
 	uaio_step_in(depth);
@@ -298,17 +334,17 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
  * Nobody new counts on this side; who does is to come back.
  * Return: false if somebody does not.
  */
-static bool await_waits(struct uaio_poller *poller, uint32_t side)
+static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
 {
 	int64_t lost = uaio_now_ns() + LOST_NS;
 	uint32_t nr;
 
 	/* [MB:poller] acquire: pairs with end_wait(). */
-	while ((nr = load_acquire(&poller->nr_waiting[side]))) {
+	while ((nr = load_acquire(&fds->nr_waiting[side]))) {
 		if (uaio_now_ns() >= lost)
 			return false;
 		/* Rare, and soon over: nobody is asked to wake us. */
-		(void)uaio_sleep(&poller->nr_waiting[side], nr,
+		(void)uaio_sleep(&fds->nr_waiting[side], nr,
 				 uaio_now_ns() + LOOK_NS);
 	}
 	return true;
@@ -316,77 +352,107 @@ static bool await_waits(struct uaio_poller *poller, uint32_t side)
 
 void uaio_poller_fini(struct uaio_poller *poller)
 {
-	int epoll, wake;
+	struct uaio_poller_fds *fds;
 
-	/* Held throughout: whose the numbers are can be told at any time. */
+	/* Both locks: whose the numbers are can be told at any time. */
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
-	list_remove(&poller->node);
 	lock(poller);
 	wake_locked(poller);
-	epoll = poller->epoll;
-	wake = poller->wake;
-	poller->epoll = poller->wake = -1;
+	list_remove(&poller->node);
+	fds = poller->fds;
+	poller->fds = NULL;
 	store_relaxed(&poller->is_open, 0);
 	unlock(poller);
-	if (epoll >= 0 && await_waits(poller, 0) && await_waits(poller, 1)) {
-		uaio_ownfd_close(wake);
-		uaio_ownfd_close(epoll);
-	}
 	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
+	if (fds)
+		put_fds(fds);
 }
 
-static struct uaio_poller *find_locked(int fd)
+/* What a number was moved from and to. */
+struct move {
+	struct uaio_poller *poller;
+	struct uaio_poller_fds *fds; /* shares */
+	uint32_t side; /* where those count who are on the old one */
+	int from;
+	int to;
+};
+
+/* Return: whether a number of the poller was moved. */
+static bool move_locked(struct uaio_poller *poller, struct move *move)
 {
+	struct uaio_poller_fds *fds = poller->fds;
+
+	if (!fds || (fds->epoll != move->from && fds->wake != move->from))
+		return false;
+	move->to = uaio_ownfd_dup(move->from);
+	if (move->to < 0)
+		return false;
+	if (fds->epoll == move->from)
+		fds->epoll = move->to;
+	else
+		fds->wake = move->to;
+	move->poller = poller;
+	move->fds = fds;
+	move->side = fds->side;
+	/* Who waits was on the old number, who begins is on the new one. */
+	fds->side = !fds->side;
+	wake_locked(poller);
+	/* relaxed: under the lock, by which the poller has one */
+	add_relaxed(&fds->nr_refs, 1);
+	return true;
+}
+
+static bool move_any(struct move *move)
+{
+	bool has_moved = false;
+
+	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	list_for_each (pos, &pollers.open) {
 		struct uaio_poller *poller =
 			container_of(pos, struct uaio_poller, node);
-		bool is_it;
 
 		lock(poller);
-		is_it = poller->epoll == fd || poller->wake == fd;
+		has_moved = move_locked(poller, move);
 		unlock(poller);
-		if (is_it)
-			return poller;
+		if (has_moved)
+			break;
 	}
-	return NULL;
+	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
+	return has_moved;
 }
 
-/* Return: whether the number is free for the host now. */
-static bool move_locked(struct uaio_poller *poller, int fd)
+/*
+ * Somebody is lost on the old number: it stays ours, and is the poller's again, if
+ * that is still open, for others to find whose it is.
+ */
+static void move_back(const struct move *move)
 {
-	int *own, to = uaio_ownfd_dup(fd);
-	uint32_t side;
+	struct uaio_poller_fds *fds = move->fds;
+	bool is_back;
 
-	if (to < 0)
-		return false;
-	lock(poller);
-	side = poller->side;
-	own = poller->epoll == fd ? &poller->epoll : &poller->wake;
-	*own = to;
-	/* Who waits was on the old number, who begins is on the new one. */
-	poller->side = !side;
-	wake_locked(poller);
-	unlock(poller);
-	/* Of the number before that one somebody may have been lost. */
-	if (await_waits(poller, side))
-		return true;
-	lock(poller);
-	*own = fd;
-	unlock(poller);
-	uaio_ownfd_close(to);
-	return false;
+	lock(move->poller);
+	is_back = move->poller->fds == fds &&
+		  (fds->epoll == move->to || fds->wake == move->to);
+	if (is_back && fds->epoll == move->to)
+		fds->epoll = move->from;
+	else if (is_back)
+		fds->wake = move->from;
+	unlock(move->poller);
+	if (is_back)
+		uaio_ownfd_close(move->to);
 }
 
 bool uaio_pollers_yield(int fd)
 {
-	struct uaio_poller *poller;
-	bool has_moved = false;
+	struct move move = { .from = fd };
+	bool is_free;
 
-	/* Held throughout: none is closed meanwhile. */
-	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
-	poller = find_locked(fd);
-	if (poller)
-		has_moved = move_locked(poller, fd);
-	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
-	return has_moved;
+	if (!move_any(&move))
+		return false;
+	/* Of the number before that one somebody may have been lost. */
+	is_free = await_waits(move.fds, move.side);
+	if (!is_free)
+		move_back(&move);
+	put_fds(move.fds);
+	return is_free;
 }

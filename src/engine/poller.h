@@ -6,15 +6,20 @@
  * numbers: they are used under the lock, but for waiting, where the number is
  * noted as in use.
  *
- *   I1  epoll and wake change under the lock. A call on either is made under it,
- *       or counted in nr_waiting before the lock is released under which the
+ *   I1  The numbers change under the lock. A call on either is made under it, or
+ *       counted in nr_waiting before the lock is released under which the
  *       number was read.
- *   I2  Who takes a number away or closes it does so after nobody waits on it;
- *       whoever does has been woken. One who never comes back (a handler left
- *       by siglongjmp, and its thread waits for nothing more) keeps it: then
- *       closing leaves the descriptors open, and giving away is refused.
+ *   I2  The poller and each who waits share the descriptors; the last of them to
+ *       leave closes them. So nobody who ends a poller waits for anybody: who
+ *       sleeps there has been woken, and one who never comes back (a handler
+ *       left by siglongjmp, and its thread waits for nothing more) keeps them
+ *       open, and nothing else.
+ *   I3  Who takes a number away does so after nobody waits on it. One who never
+ *       comes back keeps it; that it is he who is waited for shows when a second
+ *       is over, in which no lock is held.
  *
- * Thread-safety: any thread. uaio_poller_wait() sleeps, holding no lock.
+ * Thread-safety: any thread. uaio_poller_wait() and uaio_pollers_yield() sleep,
+ * holding no lock.
  */
 #ifndef UAIO_ENGINE_POLLER_H
 #define UAIO_ENGINE_POLLER_H
@@ -26,26 +31,35 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "engine/slab.h"
+
+/* The descriptors of a poller, which may be gone before those who wait there. */
+struct uaio_poller_fds {
+	struct uaio_slab_node slab;
+
+	/* under the poller's lock; then the last one's */
+	int epoll; /* owns */
+	int wake;  /* owns */
+
+	uint32_t side;          /* under lock: where those who begin count */
+	uint32_t nr_waiting[2]; /* atomic: changes side with the number */
+	uint32_t nr_refs; /* atomic: the poller, and who waits or yields */
+};
 
 struct uaio_poller {
 	struct uaio_lock lock; /* rank POLLER */
 
-	/* under lock */
-	int epoll; /* owns; -1: not open */
-	int wake;  /* owns; -1: not open */
-
-	uint32_t side;          /* under lock: where those who begin count */
-	uint32_t nr_waiting[2]; /* atomic: changes side with the number */
-	uint32_t is_open;       /* atomic, written under lock */
-	uint32_t life;          /* atomic: how many times it was begun */
-	struct list node;       /* under the lock of all: if open */
+	struct uaio_poller_fds *fds; /* under lock; shares: NULL if not open */
+	uint32_t is_open;            /* atomic, written under lock */
+	uint32_t life;               /* atomic: how many times it was begun */
+	struct list node;            /* under the lock of all: if open */
 };
 
 /* From nothing: no poller is open. */
 void uaio_pollers_init(void);
 
 void uaio_poller_init(struct uaio_poller *poller);
-/* Nobody else uses it any more, but for a wait that is about to return. */
+/* Nobody begins to use it any more; who waits there is woken, and not awaited. */
 void uaio_poller_fini(struct uaio_poller *poller);
 
 /*
@@ -96,6 +110,9 @@ struct uaio_poller_wait {
  */
 int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait);
+
+/* What this thread waits on, if it does, was left behind. */
+void uaio_poller_forget(void);
 
 static inline uint32_t uaio_poller_life(const struct uaio_poller *poller)
 {

@@ -36,7 +36,6 @@ void uaio_ready_init(void)
 	};
 	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
 	uaio_pollers_init();
-	uaio_lead_init();
 	uaio_watches_init();
 	uaio_standby_init();
 }

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/lead.h"
+#include "engine/lost.h"
 #include "engine/ownfd.h"
 #include "engine/page.h"
 #include "engine/ready.h"
@@ -92,8 +93,15 @@ void uaio_waiters_wake_all(struct uaio_ctx *ctx)
 
 static struct uaio_slab waiters;
 
+/* The waiters of this thread: of handlers that run in its sleep, too. */
+static _Thread_local struct uaio_waiter *mine
+	__attribute__((tls_model("initial-exec")));
+
 void uaio_waiters_init(void)
 {
+	/* A child of fork() waits for nothing. */
+	mine = NULL;
+	uaio_lost_init();
 	uaio_slab_init(&waiters, sizeof(struct uaio_waiter), 4096);
 }
 
@@ -217,17 +225,57 @@ static void leave(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 }
 
-static void init_waiter(struct uaio_waiter *waiter, uint32_t need,
-			const struct uaio_wait *wait)
+static void init_waiter(struct uaio_waiter *waiter, struct uaio_ctx *ctx,
+			uint32_t need, const struct uaio_wait *wait)
 {
+	waiter->ctx = ctx;
 	waiter->need = need;
-	waiter->leads = false;
+	waiter->leads = waiter->is_leading = false;
 	waiter->is_parted = wait->is_parted;
 	/* relaxed: nobody knows it yet */
 	store_relaxed(&waiter->is_woken, 0);
 	waiter->wake_fd =
 		wait->mask && !wait->is_parted ? uaio_ownfd_event(0) : -1;
 	list_init(&waiter->node);
+	waiter->outer = mine;
+	mine = waiter;
+	uaio_lost_watch();
+}
+
+/* Those of handlers that have not come back may be in front of it. */
+static void fini_waiter(struct uaio_waiter *waiter)
+{
+	struct uaio_waiter **link = &mine;
+
+	while (*link != waiter)
+		link = &(*link)->outer;
+	*link = waiter->outer;
+	if (waiter->wake_fd >= 0)
+		uaio_ownfd_close(waiter->wake_fd);
+	uaio_slab_put(&waiters, waiter);
+}
+
+struct uaio_waiter *uaio_waiter_leading(void)
+{
+	struct uaio_waiter *waiter = mine;
+
+	while (waiter && !waiter->is_leading)
+		waiter = waiter->outer;
+	return waiter;
+}
+
+void uaio_waiters_forget(bool is_parted)
+{
+	struct uaio_waiter *waiter;
+
+	/* Off the lists first: who leaves tells the next of a list. */
+	for (waiter = mine; waiter; waiter = waiter->outer)
+		leave(waiter->ctx, waiter);
+	if (is_parted)
+		return;
+	uaio_lead_forget();
+	while (mine)
+		fini_waiter(mine);
 }
 
 /*
@@ -245,7 +293,7 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 		return -ENOMEM;
 	if (!wait->is_parted)
 		uaio_lead_forget();
-	init_waiter(waiter, need, wait);
+	init_waiter(waiter, ctx, need, wait);
 	ret = enter(ctx, life, waiter);
 	if (ret == 0) {
 		bool leads = waiter->leads;
@@ -256,9 +304,7 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 		if (leads)
 			uaio_lead_stop(ctx, waiter);
 	}
-	if (waiter->wake_fd >= 0)
-		uaio_ownfd_close(waiter->wake_fd);
-	uaio_slab_put(&waiters, waiter);
+	fini_waiter(waiter);
 	return ret;
 }
 

@@ -5,7 +5,7 @@
  * A waiter says how many events it still needs; completers wake it when that
  * many are there, and nobody for fewer. It lives in a slab, not on its thread's
  * stack: a signal handler may leave the sleep by siglongjmp() and never come
- * back. (Then the waiter is lost, and nothing else.)
+ * back. (Then the waiter is lost until its thread ends, and nothing else.)
  *
  *   I1  A waiter is on its context's list or has been told to wake, and both
  *       change under the group's lock.
@@ -33,13 +33,17 @@ struct uaio_wait;
 struct uaio_waiter {
 	struct uaio_slab_node slab;
 
+	/* its thread's */
+	struct uaio_waiter *outer; /* the one it had before, or has lost */
+	struct uaio_ctx *ctx;      /* its memory outlives it (slab.h) */
+	bool is_leading;           /* or has left that behind */
+
 	/* under the group's lock */
 	struct list node;
 	uint32_t need;
-	int wake_fd;    /* borrows: an eventfd, or -1 for waking by word */
+	int wake_fd;    /* owns: an eventfd, or -1 for waking by word */
 	bool leads;     /* sleeps in the context's epoll */
 	bool is_parted; /* its thread has another descriptor table */
-	struct uaio_ctx *ctx; /* if it leads; its memory outlives it (slab.h) */
 
 	/* atomic */
 	uint32_t is_woken;  /* what it sleeps on */
@@ -72,6 +76,15 @@ int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline_ns);
 
 /* From nothing. */
 void uaio_waiters_init(void);
+
+/* Return: of this thread's the one that leads, or was to when it was left. */
+struct uaio_waiter *uaio_waiter_leading(void);
+
+/*
+ * This thread ends: what it leads, and where it waits, was left behind. is_parted: it
+ * has another descriptor table by now, and what has numbers is left as it is.
+ */
+void uaio_waiters_forget(bool is_parted);
 
 /*
  * Something is left to do that no submitter or reaper does: have who leads do
