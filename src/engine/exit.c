@@ -31,6 +31,9 @@ enum {
  */
 enum { LOST_NS = 1000000000 };
 
+/* Who leaves looks again so often whether reads are in the way (drain()). */
+enum { LOOK_AGAIN_NS = 10000000 };
+
 static uint32_t nr_pending; /* atomic: requests held */
 static uint32_t door;       /* atomic */
 
@@ -116,17 +119,20 @@ int uaio_exit_gate(struct uaio_kick *kick)
 	return load_relaxed(&door) == DOOR_ENDING ? -EAGAIN : 0;
 }
 
-static bool is_held(const struct uaio_req *req, const void *arg)
+/* Held itself, or in the way of what may be. */
+static bool is_wanted(const struct uaio_req *req, const void *arg)
 {
 	(void)arg;
-	return uaio_req_is_held(req);
+	return uaio_req_is_held(req) || uaio_order_holds_up(req);
 }
 
 /*
  * The door is closed. What was queued before is found in the queue, under its
  * lock; what comes to it later finds the door closed under that lock and is
  * made by its starter, who does not return before. What waits for either in the
- * order of its file was counted before that one was through.
+ * order of its file was counted before that one was through. A read is dropped,
+ * but for one that a write waits for; that may be queued, or be found to be in the
+ * way, later than it is looked for, so who leaves looks again now and then.
  *
  * No thread is created for what may start then: the caller may be a handler
  * that interrupted malloc, and whoever comes back sees to it.
@@ -136,14 +142,20 @@ static void drain_here(void)
 	struct uaio_req *req;
 	uint32_t nr;
 
-	while ((req = uaio_req_take(is_held, NULL)))
-		uaio_req_complete_by(req, uaio_req_make(req), true, NULL);
-	/*
-	 * [MB:exit] seq_cst, which acquires: after the door was closed. Pairs
-	 * with uaio_exit_release().
-	 */
-	while ((nr = load_seq_cst(&nr_pending)))
-		(void)uaio_sleep_outside(&nr_pending, nr, UAIO_FOREVER);
+	for (;;) {
+		while ((req = uaio_req_take(is_wanted, NULL)))
+			uaio_req_complete_by(req, uaio_req_make(req), true,
+					     NULL);
+		/*
+		 * [MB:exit] seq_cst, which acquires: after the door was closed.
+		 * Pairs with uaio_exit_release().
+		 */
+		nr = load_seq_cst(&nr_pending);
+		if (!nr)
+			return;
+		(void)uaio_sleep_outside(&nr_pending, nr,
+					 uaio_now_ns() + LOOK_AGAIN_NS);
+	}
 }
 
 static long drain_for_other(const void *arg)

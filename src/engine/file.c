@@ -351,13 +351,14 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count)
 	uaio_file_unuse(file);
 }
 
-/* Requests of the file may wait for writes of its inode by another number. */
+/* Requests of the file may wait for others of its inode by another number. */
 static bool holds_up(const struct uaio_req *req, const void *arg)
 {
 	const struct uaio_file *file = arg;
 
 	return uaio_req_inode(req) == file->inode &&
-	       (req->file == file || uaio_order_is_write(req->order));
+	       (req->file == file || uaio_order_is_write(req->order) ||
+		uaio_order_holds_up(req));
 }
 
 /*

@@ -13,6 +13,7 @@ static struct {
 	struct uaio_lock lock;
 	struct uaio_inode *buckets[NR_BUCKETS]; /* under lock */
 	struct uaio_slab slab;
+	uint32_t nr_held_up; /* atomic: of all inodes */
 } inodes;
 
 void uaio_order_init(void)
@@ -20,6 +21,7 @@ void uaio_order_init(void)
 	inodes.lock = (struct uaio_lock){ 0 };
 	for (unsigned i = 0; i < NR_BUCKETS; i++)
 		inodes.buckets[i] = NULL;
+	store_relaxed(&inodes.nr_held_up, 0);
 	uaio_slab_init(&inodes.slab, sizeof(struct uaio_inode), 16384);
 }
 
@@ -50,7 +52,9 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode->refs = 0;
 		list_init(&inode->requests);
 		/* relaxed: nobody else has it yet */
-		store_relaxed(&inode->nr_ordered, 0);
+		store_relaxed(&inode->in_way, 0);
+		store_relaxed(&inode->nr_held_up, 0);
+		inode->nr_writes = 0;
 		store_relaxed(&inode->nr_closers, 0);
 		store_relaxed(&inode->nr_slow, 0);
 		store_relaxed(&inode->slow_until_ns, 0);
@@ -86,11 +90,11 @@ bool uaio_inode_note_inline(struct uaio_inode *inode)
 {
 	/*
 	 * [MB:inline] seq_cst: announced before the look. Pairs with
-	 * count_ordered_locked() and uaio_inode_await_inline(): either we see
-	 * who is to be alone, or he waits for us.
+	 * count_in_locked() and uaio_inode_await_inline(): either we see who is
+	 * to be alone, or he waits for us.
 	 */
 	add_seq_cst(&inode->nr_inline, 1);
-	if (likely(!load_seq_cst(&inode->nr_ordered)))
+	if (likely(!(uint32_t)load_seq_cst(&inode->in_way)))
 		return true;
 	uaio_inode_unnote_inline(inode);
 	return false;
@@ -100,7 +104,7 @@ void uaio_inode_unnote_inline(struct uaio_inode *inode)
 {
 	/* [MB:inline] seq_cst: as above; the write comes before it. */
 	if (sub_seq_cst(&inode->nr_inline, 1) == 1 &&
-	    load_seq_cst(&inode->nr_ordered))
+	    (uint32_t)load_seq_cst(&inode->in_way))
 		uaio_wake(&inode->nr_inline, INT_MAX);
 }
 
@@ -113,29 +117,116 @@ void uaio_inode_await_inline(struct uaio_inode *inode)
 		(void)uaio_sleep(&inode->nr_inline, nr, UAIO_FOREVER);
 }
 
-/* What stands before a request decides whether it has to wait (I1-I3, I5). */
-static bool must_wait(enum uaio_order order, bool after_ordered,
-		      bool after_write)
+/*
+ * What is counted
+ */
+
+/* Return: what a request adds to the word that says what is in the way. */
+static uint64_t in_way(enum uaio_order order)
 {
-	return order == UAIO_ORDER_SYNC || order == UAIO_ORDER_WRITE_ALONE
-		       ? after_write
-		       : after_ordered;
+	return uaio_order_is_ordered(order) ? 1
+	       : order == UAIO_ORDER_READ   ? UAIO_A_READ
+					    : 0;
 }
 
-static void count_ordered_locked(struct uaio_inode *inode,
-				 enum uaio_order order)
+static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 {
-	uint32_t nr = load_relaxed(&inode->nr_ordered) + 1;
+	uint64_t sum = load_relaxed(&inode->in_way) + in_way(order);
 
+	inode->nr_writes += uaio_order_is_write(order);
 	if (order == UAIO_ORDER_WRITE_ALONE)
 		/*
 		 * [MB:inline] seq_cst: before who is made inline is looked at.
 		 * Pairs with uaio_inode_note_inline().
 		 */
-		store_seq_cst(&inode->nr_ordered, nr);
+		store_seq_cst(&inode->in_way, sum);
 	else
 		/* relaxed: advice to others until we return to our client */
-		store_relaxed(&inode->nr_ordered, nr);
+		store_relaxed(&inode->in_way, sum);
+}
+
+/* It has returned, or will not be made. */
+static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
+{
+	/*
+	 * [MB:ordered] release: the write, or the read, has returned. Pairs
+	 * with uaio_inode_in_way().
+	 */
+	store_release(&inode->in_way,
+		      load_relaxed(&inode->in_way) - in_way(order));
+}
+
+/* relaxed, both: for who leaves or closes, and looks again */
+static void hold_up_locked(struct uaio_inode *inode, struct uaio_req *req)
+{
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
+	store_relaxed(&inode->nr_held_up, inode->nr_held_up + 1);
+	add_relaxed(&inodes.nr_held_up, 1);
+}
+
+static void let_go_locked(struct uaio_inode *inode, struct uaio_req *req,
+			  enum uaio_req_state state)
+{
+	uaio_req_move(req, UAIO_REQ_ORDERED, state);
+	store_relaxed(&inode->nr_held_up, inode->nr_held_up - 1);
+	sub_relaxed(&inodes.nr_held_up, 1);
+}
+
+/*
+ * Who waits
+ */
+
+static struct uaio_req *req_at(struct list *node)
+{
+	return container_of(node, struct uaio_req, in_order);
+}
+
+/* Return: whether a read before end, a place on the list, reads of the range. */
+static bool is_range_read_locked(struct uaio_inode *inode,
+				 const struct uaio_range *range,
+				 const struct list *end)
+{
+	if (load_relaxed(&inode->in_way) < UAIO_A_READ)
+		return false;
+	for (struct list *pos = inode->requests.next; pos != end;
+	     pos = pos->next)
+		if (req_at(pos)->order == UAIO_ORDER_READ &&
+		    uaio_ranges_meet(&req_at(pos)->range, range))
+			return true;
+	return false;
+}
+
+bool uaio_inode_is_range_read(struct uaio_inode *inode,
+			      const struct uaio_range *range)
+{
+	bool is_read;
+
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	is_read = is_range_read_locked(inode, range, &inode->requests);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+	return is_read;
+}
+
+/*
+ * What stands before a request decides whether it has to wait (I1-I6); end is its
+ * place on the list.
+ */
+static bool must_wait_locked(struct uaio_inode *inode,
+			     const struct uaio_req *req, const struct list *end,
+			     bool after_ordered, bool after_write)
+{
+	if (req->order == UAIO_ORDER_SYNC)
+		return after_write;
+	if (after_ordered ||
+	    (req->order == UAIO_ORDER_WRITE_ALONE && after_write))
+		return true;
+	return uaio_order_is_write(req->order) &&
+	       is_range_read_locked(inode, &req->range, end);
+}
+
+static bool has_place(enum uaio_order order)
+{
+	return uaio_order_is_write(order) || order == UAIO_ORDER_READ;
 }
 
 bool uaio_order_enter(struct uaio_req *req)
@@ -144,15 +235,14 @@ bool uaio_order_enter(struct uaio_req *req)
 	bool waits;
 
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
-	/* A list that is not empty begins with a write, see the header. */
-	waits = must_wait(req->order, load_relaxed(&inode->nr_ordered) > 0,
-			  !list_is_empty(&inode->requests));
-	if (waits || uaio_order_is_write(req->order))
+	waits = must_wait_locked(inode, req, &inode->requests,
+				 (uint32_t)load_relaxed(&inode->in_way) > 0,
+				 inode->nr_writes > 0);
+	if (waits || has_place(req->order))
 		list_add_tail(&inode->requests, &req->in_order);
-	if (uaio_order_is_ordered(req->order))
-		count_ordered_locked(inode, req->order);
+	count_in_locked(inode, req->order);
 	if (waits)
-		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
+		hold_up_locked(inode, req);
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
 	return !waits;
 }
@@ -165,15 +255,17 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 {
 	bool after_write = false;
 
+	/* relaxed: under the lock */
+	if (!load_relaxed(&inode->nr_held_up))
+		return;
 	list_for_each_safe (pos, &inode->requests) {
-		struct uaio_req *req =
-			container_of(pos, struct uaio_req, in_order);
+		struct uaio_req *req = req_at(pos);
 
 		if (uaio_req_state(req) == UAIO_REQ_ORDERED &&
-		    !must_wait(req->order, false, after_write)) {
-			uaio_req_move(req, UAIO_REQ_ORDERED, UAIO_REQ_PREPPED);
+		    !must_wait_locked(inode, req, pos, false, after_write)) {
+			let_go_locked(inode, req, UAIO_REQ_PREPPED);
 			list_add_tail(ret_startable, &req->link);
-			if (!uaio_order_is_write(req->order))
+			if (!has_place(req->order))
 				list_remove(&req->in_order);
 		}
 		after_write |= uaio_order_is_write(req->order);
@@ -188,40 +280,55 @@ static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 {
 	if (!uaio_order_is_ordered(req->order))
 		return;
+	count_out_locked(inode, req->order);
 	req->order = UAIO_ORDER_WRITE_INPLACE;
-	/*
-	 * [MB:ordered] release: the write has returned. Pairs with
-	 * uaio_inode_is_busy().
-	 */
-	store_release(&inode->nr_ordered, load_relaxed(&inode->nr_ordered) - 1);
 	start_locked(inode, ret_startable);
 }
 
+/* Return: whether syncs behind it, a write, wait for an older one as well. */
+static bool is_behind_write(const struct uaio_inode *inode,
+			    const struct uaio_req *req)
+{
+	for (struct list *pos = req->in_order.prev; pos != &inode->requests;
+	     pos = pos->prev)
+		if (uaio_order_is_write(req_at(pos)->order))
+			return true;
+	return false;
+}
+
+/* Take req, which is ordered no more, off the list. */
 static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 			  struct list *ret_startable)
 {
-	bool was_first = inode->requests.next == &req->in_order;
+	bool is_write = uaio_order_is_write(req->order);
+	bool starts = !is_write || !is_behind_write(inode, req);
 
 	list_remove(&req->in_order);
-	/* The first is a started write: a sync behind it waits for it, too. */
-	if (was_first)
+	inode->nr_writes -= is_write;
+	if (req->order == UAIO_ORDER_READ)
+		count_out_locked(inode, req->order);
+	if (starts)
 		start_locked(inode, ret_startable);
 }
 
 void uaio_order_return(struct uaio_req *req, struct list *ret_startable)
 {
-	struct uaio_inode *inode = req->file->inode;
+	struct uaio_inode *inode = uaio_req_inode(req);
+	bool is_read = req->order == UAIO_ORDER_READ;
 
-	if (!inode || !uaio_order_is_ordered(req->order))
+	if (!inode || !(is_read || uaio_order_is_ordered(req->order)))
 		return;
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
-	release_locked(inode, req, ret_startable);
+	if (is_read)
+		remove_locked(inode, req, ret_startable);
+	else
+		release_locked(inode, req, ret_startable);
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
 }
 
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 {
-	struct uaio_inode *inode = req->file->inode;
+	struct uaio_inode *inode = uaio_req_inode(req);
 
 	if (!inode || !uaio_order_is_write(req->order))
 		return;
@@ -232,19 +339,30 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 
 bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable)
 {
-	struct uaio_inode *inode = req->file->inode;
+	struct uaio_inode *inode = uaio_req_inode(req);
 	bool waited = false;
 
 	if (!inode)
 		return false;
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
 	if (uaio_req_state(req) == UAIO_REQ_ORDERED) {
-		uaio_req_move(req, UAIO_REQ_ORDERED, UAIO_REQ_RUNNING);
+		let_go_locked(inode, req, UAIO_REQ_RUNNING);
 		release_locked(inode, req, ret_startable);
 		remove_locked(inode, req, ret_startable);
-		req->order = UAIO_ORDER_READ; /* it has no place any more */
+		req->order = UAIO_ORDER_NONE;
 		waited = true;
 	}
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
 	return waited;
+}
+
+bool uaio_order_holds_up(const struct uaio_req *req)
+{
+	/*
+	 * The oldest of a device is in the way of all that wait for their
+	 * pages there, whatever they are of.
+	 */
+	return req->order == UAIO_ORDER_READ &&
+	       (load_relaxed(&req->file->inode->nr_held_up) ||
+		(req->is_oldest && load_relaxed(&inodes.nr_held_up)));
 }

@@ -12,19 +12,24 @@
  *       included, waits behind it, and nothing is made inline.
  *   I3  A sync starts only after every write submitted before it, of either
  *       sort, has returned.
- *   I4  Reads and in-place direct writes are otherwise free to overlap.
- *   I5  A write that has to be alone (bounce.h) starts only after every write
+ *   I4  No write, of either sort, starts while a read through the page cache
+ *       that was submitted before it has not got its data, if it is to change
+ *       what that reads: bytes of its range, or where the file ends.
+ *   I5  Reads and in-place direct writes are otherwise free to overlap. A direct
+ *       read is waited for by nobody: the kernel makes it when the device does.
+ *   I6  A write that has to be alone (bounce.h) starts only after every write
  *       submitted before it, as a sync, and is waited for as an ordered one;
  *       and it waits until none is being made inline.
  *
- * All accepted writes that have not returned, and all requests that wait, are
- * on the inode's list in submission order. The first of the list is always a
- * write that has been started: anything else there would have no reason to
- * wait.
+ * All accepted writes that have not returned, all reads of I4 and all requests
+ * that wait are on the inode's list in submission order. The first of the list
+ * has always been started: it would have no reason to wait. So a request only
+ * ever waits for older ones, and no two for each other.
  *
  * The key is the inode, not the descriptor: the same file opened twice is one
  * file. Requests made inline are never on the list; they run while it holds no
- * ordered write, and two threads that submit at the same moment have no order.
+ * ordered write, writes while it holds no read of what they change, and two
+ * threads that submit at the same moment have no order.
  *
  * Thread-safety: any thread; a lock per inode.
  */
@@ -43,12 +48,26 @@
 struct uaio_req;
 
 enum uaio_order {
-	UAIO_ORDER_READ,          /* waits for ordered writes; not waited for */
-	UAIO_ORDER_WRITE_INPLACE, /* waits for ordered writes */
+	UAIO_ORDER_NONE, /* has no place: neither waits nor is waited for */
+	UAIO_ORDER_READ_DIRECT, /* waits for ordered writes; not waited for */
+	UAIO_ORDER_READ, /* the same; what changes its bytes waits for it */
+	UAIO_ORDER_WRITE_INPLACE, /* waits for ordered writes, and such reads */
 	UAIO_ORDER_WRITE,         /* an ordered write */
 	UAIO_ORDER_WRITE_ALONE,   /* an ordered write that waits for all */
 	UAIO_ORDER_SYNC,          /* waits for all writes; not waited for */
 };
+
+/* Bytes of a file: those a request reads, or those whose reader it changes. */
+struct uaio_range {
+	uint64_t begin;
+	uint64_t end;
+};
+
+static inline bool uaio_ranges_meet(const struct uaio_range *a,
+				    const struct uaio_range *b)
+{
+	return a->begin < b->end && b->begin < a->end;
+}
 
 /* Return: whether everything later on its inode waits for it. */
 static inline bool uaio_order_is_ordered(enum uaio_order order)
@@ -73,10 +92,15 @@ struct uaio_inode {
 	struct uaio_inode *next; /* in the same bucket */
 	uint32_t refs;
 
+	/*
+	 * Atomic, written under lock: what of the list keeps others from being
+	 * made inline. In one word, because a write asks for both.
+	 */
+	uint64_t in_way;     /* ordered writes; reads of I4, UAIO_A_READ each */
+	uint32_t nr_held_up; /* requests that wait */
+
 	/* atomic */
-	uint32_t
-		nr_ordered; /* ordered writes on the list; written under lock */
-	uint32_t nr_slow;   /* writes in a row that were seen to block */
+	uint32_t nr_slow;      /* writes in a row that were seen to block */
 	int64_t slow_until_ns; /* writes go to workers until then */
 	uint32_t nr_closers;   /* threads that wait for requests of it */
 	/*
@@ -88,7 +112,10 @@ struct uaio_inode {
 	/* under lock */
 	struct uaio_lock lock;
 	struct list requests;
+	uint32_t nr_writes; /* on the list, of either sort */
 };
+
+#define UAIO_A_READ (UINT64_C(1) << 32)
 
 /* From nothing. */
 void uaio_order_init(void);
@@ -97,15 +124,33 @@ void uaio_order_init(void);
 struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino);
 void uaio_inode_put(struct uaio_inode *inode);
 
+static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
+{
+	/*
+	 * [MB:ordered] acquire: what was counted has returned. Pairs with
+	 * count_out_locked().
+	 */
+	return load_acquire(&inode->in_way);
+}
+
 /* Return: whether requests must queue rather than be made inline (I2). */
 static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 {
-	/*
-	 * [MB:ordered] acquire: the writes that were counted have returned.
-	 * Pairs with uaio_order_leave().
-	 */
-	return load_acquire(&inode->nr_ordered) != 0;
+	return (uint32_t)uaio_inode_in_way(inode) != 0;
 }
+
+/* Return: whether writes must look what is read, before they are made (I4). */
+static inline bool uaio_inode_is_read(const struct uaio_inode *inode)
+{
+	return uaio_inode_in_way(inode) >= UAIO_A_READ;
+}
+
+/*
+ * Return: whether a read that was submitted before has yet to read some of the
+ * range. The caller has a reference.
+ */
+bool uaio_inode_is_range_read(struct uaio_inode *inode,
+			      const struct uaio_range *range);
 
 /* The same where writes may have to be alone. */
 bool uaio_inode_note_inline(struct uaio_inode *inode);
@@ -137,13 +182,13 @@ void uaio_inode_await_inline(struct uaio_inode *inode);
 bool uaio_order_enter(struct uaio_req *req);
 
 /*
- * req, if it is a write, has returned, or was cancelled after it had started:
+ * req, a read or a write, has returned, or was cancelled after it had started:
  * reads and writes need not wait for it any more. ret_startable is appended the
  * requests (by their link) that may start now, oldest first.
  */
 void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
 
-/* And its event is posted: nor need syncs. ret_startable as above. */
+/* A write, and its event is posted: nor need syncs. ret_startable as above. */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
 
 /*
@@ -152,5 +197,8 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
  * ret_startable as above.
  */
 bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable);
+
+/* Return: whether something may wait for req, which is a queued read. */
+bool uaio_order_holds_up(const struct uaio_req *req);
 
 #endif /* UAIO_ENGINE_ORDER_H */

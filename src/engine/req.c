@@ -105,7 +105,7 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	req->done_bytes = 0;
 	req->is_blocking = false;
 	/* Set by those who enter it in an order; others leave none. */
-	req->order = UAIO_ORDER_READ;
+	req->order = UAIO_ORDER_NONE;
 	list_init(&req->link);
 	list_init(&req->work.link);
 	req->work.is_public = false;
@@ -253,7 +253,8 @@ static void read_next(struct uaio_device *device, struct uaio_worker *worker,
  * it, and lets its file go, so that who sees its event finds a pipe without
  * reader closed; then its event is posted, after which its context may be gone.
  *
- * A write no longer keeps reads and writes waiting once it has returned, so that
+ * A read keeps no write waiting once it has its data. A write no longer keeps
+ * reads and writes waiting once it has returned, so that
  * who sees its event finds its file idle. But it keeps its place, and with it
  * its file, until its event is posted: nobody is to see a sync complete before
  * the write it waited for. Its context may be gone by then, so its memory goes
@@ -272,7 +273,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	struct uaio_sink *sink = req->sink;
 	struct uaio_group *group = req->group;
 	struct uaio_file *file = req->file;
-	bool is_ordered = uaio_order_is_write(req->order);
+	bool is_write = uaio_order_is_write(req->order);
 	bool was_held = uaio_req_is_held(req);
 	struct uaio_device *device = req->is_oldest ? req->device : NULL;
 
@@ -280,16 +281,18 @@ static void finish(struct uaio_req *req, int64_t res,
 		uaio_ready_returned(req);
 	count(req);
 	put_iovs(req);
+	if (!is_write)
+		uaio_order_return(req, ret_startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	unlink_locked(req, !is_ordered);
+	unlink_locked(req, !is_write);
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 
-	if (!is_ordered)
+	if (!is_write)
 		put_file(file);
 	else
 		uaio_order_return(req, ret_startable);
 	sink->ops->post(sink, &post);
-	if (is_ordered) {
+	if (is_write) {
 		uaio_order_leave(req, ret_startable);
 		uaio_slab_put(&slabs.reqs, req);
 		uaio_file_put(file);
@@ -325,7 +328,7 @@ unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
 
 /* Reads that go to one place: their events are posted together. */
 static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
-			 unsigned nr)
+			 unsigned nr, struct list *ret_startable)
 {
 	struct uaio_event events[UAIO_REQS_TOGETHER];
 	struct uaio_file *files[UAIO_REQS_TOGETHER];
@@ -343,6 +346,7 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 		files[i] = reqs[i]->file;
 		count(reqs[i]);
 		put_iovs(reqs[i]);
+		uaio_order_return(reqs[i], ret_startable);
 	}
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	for (unsigned i = 0; i < nr; i++)
@@ -358,17 +362,22 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 void uaio_req_complete_reads(struct uaio_req *const *reqs,
 			     const int64_t *results, unsigned nr)
 {
+	struct list startable;
+
+	list_init(&startable);
 	while (nr) {
 		unsigned part = 1;
 
 		while (part < nr && reqs[part]->group == reqs[0]->group &&
 		       reqs[part]->resfd == reqs[0]->resfd)
 			part++;
-		finish_reads(reqs, results, part);
+		finish_reads(reqs, results, part, &startable);
 		reqs += part;
 		results += part;
 		nr -= part;
 	}
+	if (unlikely(!list_is_empty(&startable)))
+		uaio_req_start_all(&startable);
 }
 
 /* Where a request that is not made inline goes; or back, if it may not park. */

@@ -121,6 +121,7 @@ struct uaio_req {
 	struct uaio_device *device; /* whose pages it waits for, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
+	struct uaio_range range; /* what it reads, or whose readers it minds */
 
 	/* in cycles, the owner's; only where statistics are on */
 	uint64_t submitted;   /* when the call of io_submit began */

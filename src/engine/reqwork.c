@@ -78,7 +78,8 @@ static bool is_awaited(const struct uaio_work *work)
 	inode = uaio_req_inode(req);
 	return (req->file && load_relaxed(&req->file->is_closing)) ||
 	       (inode && load_relaxed(&inode->nr_closers) &&
-		uaio_order_is_write(req->order)) ||
+		(uaio_order_is_write(req->order) ||
+		 uaio_order_holds_up(req))) ||
 	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
 }
 

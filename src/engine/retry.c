@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
+#include "engine/extent.h"
 #include "engine/page.h"
 #include "engine/stats.h"
 
@@ -101,26 +102,40 @@ static bool is_busy(const struct uaio_inode *inode)
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
 }
 
-/* The same for a write, whose end is to be told. */
-static bool begin_inline(struct uaio_inode *inode)
-{
-	return !uaio_config.force_worker && inode &&
-	       uaio_inode_begin_inline(inode);
-}
-
 /* The entry may be another file's by now (file.h I2): look once. */
 static bool is_inode_busy(const struct uaio_file *file)
 {
 	return is_busy(load_relaxed(&file->inode));
 }
 
-static enum uaio_issue try_memory(struct uaio_file *file,
-				  const struct uaio_sqe *sqe,
-				  struct uaio_outcome *ret)
+/* The same for a write, unless it is to be made elsewhere anyway. */
+static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
+			 const struct uaio_sqe *sqe)
+{
+	return !uaio_config.force_worker && inode &&
+	       uaio_begin_inline(file, inode, sqe);
+}
+
+static enum uaio_issue try_memory_read(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
 {
 	if (unlikely(is_inode_busy(file)))
 		return UAIO_ISSUE_RETRY_WORKER;
 	return try_here(file, sqe, ret);
+}
+
+static enum uaio_issue try_memory_write(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	if (unlikely(!begin_inline(file, inode, sqe)))
+		return UAIO_ISSUE_RETRY_WORKER;
+	ret->res = run(file, sqe, 0, ret);
+	uaio_inode_end_inline(inode);
+	return UAIO_ISSUE_DONE;
 }
 
 /*
@@ -315,7 +330,7 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	bool is_suspect;
 
 	if (unlikely(!inode || is_sync_write(file, sqe) || is_slow(inode) ||
-		     !begin_inline(inode)))
+		     !begin_inline(file, inode, sqe)))
 		return UAIO_ISSUE_RETRY_WORKER;
 
 	is_suspect = load_relaxed(&inode->nr_slow);
@@ -328,20 +343,6 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	    took > slow_write_us(sqe) * rate)
 		judge_slow_write(inode, is_suspect && nr_sleeps() != sleeps);
 	return UAIO_ISSUE_DONE;
-}
-
-static bool is_extending(const struct uaio_file *file,
-			 const struct uaio_sqe *sqe)
-{
-	struct stat st;
-
-	if (uaio_file_has(file, UAIO_FILE_F_BLOCKDEV))
-		return false;
-	if (uaio_file_has(file, UAIO_FILE_F_APPEND) ||
-	    sqe->rw_flags & RWF_APPEND)
-		return true;
-	return sys_fstat(sqe->fd, &st) == 0 &&
-	       sqe->off + (int64_t)uaio_sqe_bytes(sqe) > st.st_size;
 }
 
 enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
@@ -364,8 +365,10 @@ static enum uaio_issue try_direct_write(struct uaio_file *file,
 					struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
+	struct uaio_range range;
 
-	if (!is_extending(file, sqe) || !begin_inline(inode))
+	if (!uaio_is_extending(file, sqe, &range) ||
+	    !begin_inline(file, inode, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	ret->res = run(file, sqe, 0, ret);
 	uaio_inode_end_inline(inode);
@@ -517,8 +520,8 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 
 uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES] = {
 	[UAIO_KIND_MEMORY] = {
-		[UAIO_CLASS_READ] = try_memory,
-		[UAIO_CLASS_WRITE] = try_memory,
+		[UAIO_CLASS_READ] = try_memory_read,
+		[UAIO_CLASS_WRITE] = try_memory_write,
 		[UAIO_CLASS_SYNC] = to_worker,
 		[UAIO_CLASS_POLL] = try_poll,
 	},
@@ -547,19 +550,3 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES] = {
 		[UAIO_CLASS_POLL] = try_poll,
 	},
 };
-
-enum uaio_order uaio_order_of(struct uaio_file *file,
-			      const struct uaio_sqe *sqe)
-{
-	switch (uaio_optab[sqe->op].class) {
-	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
-	case UAIO_CLASS_WRITE:
-		if (unlikely(uaio_bounces_alone(file, sqe)))
-			return UAIO_ORDER_WRITE_ALONE;
-		return uaio_file_kind(file) != UAIO_KIND_DIRECT ||
-				       is_extending(file, sqe)
-			       ? UAIO_ORDER_WRITE
-			       : UAIO_ORDER_WRITE_INPLACE;
-	default: return UAIO_ORDER_READ;
-	}
-}

@@ -59,11 +59,4 @@ enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
 					 const struct uaio_sqe *sqe,
 					 struct uaio_outcome *ret);
 
-/*
- * Return: how the request is ordered against others of its inode. The caller has
- * a reference to the file.
- */
-enum uaio_order uaio_order_of(struct uaio_file *file,
-			      const struct uaio_sqe *sqe);
-
 #endif /* UAIO_ENGINE_RETRY_H */

@@ -15,6 +15,7 @@
 #include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/exit.h"
+#include "engine/extent.h"
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/retry.h"
@@ -218,7 +219,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		/* The file may have been a stream when it was tried. */
 		if (issue == UAIO_ISSUE_RETRY_READY)
 			uaio_ready_unexpect(&ctx->group);
-		req->order = uaio_order_of(req->file, &req->sqe);
+		req->order = uaio_order_of(req->file, &req->sqe, &req->range);
 		/* The events of writes made inline come before a sync's. */
 		if (req->order == UAIO_ORDER_SYNC)
 			flush(batch);
@@ -255,7 +256,7 @@ static enum uaio_issue try_flags(struct uaio_file *file,
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	*ret_error = 0;
-	if (!inode || uaio_inode_begin_inline(inode)) {
+	if (!inode || uaio_begin_inline(file, inode, sqe)) {
 		*ret_error = uaio_try_flags(file, sqe, ret);
 		if (inode)
 			uaio_inode_end_inline(inode);

@@ -93,6 +93,7 @@ int batch_write(struct batch *b, int fd, size_t len, long long pos,
 		uint64_t version)
 {
 	fill(b->bufs[b->nr], len, version);
+	b->due[b->nr] = (long)len;
 	io_prep_pwrite(&b->cbs[b->nr], fd, b->bufs[b->nr], len, pos);
 	return b->nr++;
 }
@@ -100,6 +101,7 @@ int batch_write(struct batch *b, int fd, size_t len, long long pos,
 int batch_read(struct batch *b, int fd, size_t len, long long pos)
 {
 	fill(b->bufs[b->nr], len, UINT64_MAX);
+	b->due[b->nr] = (long)len;
 	io_prep_pread(&b->cbs[b->nr], fd, b->bufs[b->nr], len, pos);
 	return b->nr++;
 }
@@ -142,7 +144,7 @@ void batch_reap(struct batch *b)
 			const struct iocb *cb = events[i].obj;
 			bool is_rw = cb->aio_lio_opcode == IO_CMD_PREAD ||
 				     cb->aio_lio_opcode == IO_CMD_PWRITE;
-			long expected = is_rw ? (long)cb->u.c.nbytes : 0;
+			long expected = is_rw ? b->due[nr] : 0;
 
 			if (nr < 0 || nr >= b->nr || b->seen_as[nr] != -1)
 				fail("an event too many, for request %ld", nr);

@@ -26,6 +26,7 @@ struct batch {
 	int nr;
 	struct iocb cbs[MAX_BATCH];
 	uint64_t *bufs[MAX_BATCH]; /* owns: MAX_LEN bytes each */
+	long due[MAX_BATCH];       /* the result; all of it, if not said */
 	int seen_as[MAX_BATCH];    /* n-th event of the last batch */
 };
 

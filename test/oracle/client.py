@@ -4,8 +4,8 @@
 
 It runs in an empty folder of that file system, in one of these ways; all but
 `kernel` and `plain` have the kernel's own AIO denied, so that what passes was
-done by uaio. File systems are tmpfs, ext4, and, in memory, xfs and btrfs, where
-the tools for them are.
+done by uaio. File systems are tmpfs, ext4, overlay on ext4, and, in memory, xfs
+and btrfs, where the tools for them are.
 
     kernel    on the kernel
     plain     as it is: a program that has the engine in it
@@ -48,11 +48,13 @@ def compare(box, command, place):
 
 def make_place(box, fs):
     """A folder on that file system, or None where it cannot be had."""
-    is_rare = fs in ("xfs", "btrfs")
+    is_rare = fs in ("xfs", "btrfs", "overlay")
     if not box.is_private:
         return None if is_rare else box.folder("place")
     if fs == "tmpfs":
         return box.tmpfs("place")
+    if fs == "overlay":
+        return box.overlay("place", 256 << 20)
     if not is_rare:
         return box.ext4("place", 256 << 20)
     if not shutil.which("mkfs." + fs):

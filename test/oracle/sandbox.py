@@ -75,6 +75,20 @@ class Sandbox:
     def ext4(self, name, size, in_memory=False):
         return self.new_fs("ext4", name, size, in_memory)
 
+    def overlay(self, name, size):
+        """An overlay whose layers are on ext4; None where there is none."""
+        below = self.ext4(name + "-layers", size)
+        layers = {layer: os.path.join(below, layer)
+                  for layer in ("lower", "upper", "work")}
+        for path in layers.values():
+            os.mkdir(path)
+        path = self.folder(name)
+        done = subprocess.run(
+            ["mount", "-t", "overlay", "overlay", "-o", ",".join(
+                f"{layer}dir={path}" for layer, path in layers.items()), path],
+            check=False)
+        return None if done.returncode else path
+
     def tmpfs(self, name):
         path = self.folder(name)
         self.mount_tmpfs(path)
