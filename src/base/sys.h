@@ -471,4 +471,20 @@ static inline bool sys_can_write4(void *addr)
 			 or_with_zero) != -14 /* EFAULT */;
 }
 
+/* Return: whether the system call reads, writes or syncs the file it names. */
+static inline bool sys_is_on_file(uint64_t nr)
+{
+	switch (nr) {
+	case SYS_pread64:
+	case SYS_preadv:
+	case SYS_preadv2:
+	case SYS_pwrite64:
+	case SYS_pwritev:
+	case SYS_pwritev2:
+	case SYS_fsync:
+	case SYS_fdatasync: return true;
+	default: return false;
+	}
+}
+
 #endif /* UAIO_BASE_SYS_H */

@@ -314,7 +314,7 @@ static void make_whole(struct uaio_req *req, const struct uaio_trial *trial,
 
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(ioprio);
-	res = uaio_req_make(req);
+	res = uaio_req_make_by(req, worker);
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(0);
 	uaio_width_tell(trial, res);

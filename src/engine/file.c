@@ -6,11 +6,11 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "engine/closing.h"
 #include "engine/entry.h"
 #include "engine/identity.h"
 #include "engine/number.h"
 #include "engine/order.h"
-#include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/req.h"
 #include "engine/terminal.h"
@@ -148,6 +148,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 	store_relaxed(&file->nowait_refused, 0);
 	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);
+	store_relaxed(&file->is_left, 0);
 	store_relaxed(&file->widths, NULL);
 	if (classify(file, fd, id) < 0) {
 		uaio_slab_put(&files.slab, file);
@@ -310,7 +311,7 @@ void uaio_file_put(struct uaio_file *file)
 {
 	/*
 	 * [MB:file-ref] seq_cst: reference before flag. Pairs with
-	 * see_requests_through().
+	 * uaio_closing_see_through().
 	 */
 	uint32_t refs = __atomic_fetch_sub(&file->refs, 1, __ATOMIC_SEQ_CST);
 
@@ -351,40 +352,6 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count)
 	uaio_file_unuse(file);
 }
 
-/* Requests of the file may wait for others of its inode by another number. */
-static bool holds_up(const struct uaio_req *req, const void *arg)
-{
-	const struct uaio_file *file = arg;
-
-	return uaio_req_inode(req) == file->inode &&
-	       (req->file == file || uaio_order_is_write(req->order) ||
-		uaio_order_holds_up(req));
-}
-
-/*
- * The closer holds the table's reference; all others are requests. Those that
- * wait for pages or a worker are made here, or by who would queue them (wq.h).
- */
-static void see_requests_through(struct uaio_file *file)
-{
-	struct uaio_req *req;
-	uint32_t refs;
-
-	/*
-	 * [MB:file-ref] seq_cst: flag before count. Pairs with
-	 * uaio_file_put().
-	 */
-	store_seq_cst(&file->is_closing, 1);
-	/* relaxed: before the look, which is under the queue's lock */
-	add_relaxed(&file->inode->nr_closers, 1);
-	while ((req = uaio_page_take(file)) ||
-	       (req = uaio_req_take(holds_up, file)))
-		uaio_req_complete(req, uaio_req_make(req));
-	while ((refs = load_seq_cst(&file->refs)) > 1)
-		(void)uaio_sleep_outside(&file->refs, refs, UAIO_FOREVER);
-	sub_relaxed(&file->inode->nr_closers, 1);
-}
-
 /* Under the table's lock, which is where slots are written. */
 static struct uaio_file *peek_locked(int fd)
 {
@@ -409,7 +376,7 @@ static void let_go(struct uaio_file *file)
 	/* [MB:file-ref] seq_cst: after the slot, see uaio_file_get(). */
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
-			see_requests_through(file);
+			uaio_closing_see_through(file);
 		else if (!uaio_file_make_private(file))
 			uaio_file_lose_number(file);
 	}

@@ -13,9 +13,8 @@
  *       number its client gave, as the kernel would look it up itself. If the
  *       number is closed meanwhile, either file is right.
  *   I3  A request that waits belongs to the open file it was submitted on. On
- *       a regular file the closer makes those that are queued and waits for
- *       those that run; on one that may never get ready they move to a private
- *       duplicate.
+ *       a regular file the closer waits until all have begun (closing.h); on
+ *       one that may never get ready they move to a private duplicate.
  *   I4  Who closes a number takes its entry out before, and nobody else does
  *       while the entry says what the number is: else the number could go
  *       while requests of the entry are still to be made on it.
@@ -104,6 +103,7 @@ struct uaio_file {
 	/* atomic */
 	uint32_t refs;
 	uint32_t is_closing; /* somebody waits for refs to become 1 */
+	uint32_t is_left;    /* and may go while calls are made: closing.h */
 
 	/* under lock, for streams; immutable otherwise */
 	struct uaio_lock lock;  /* rank FILE */

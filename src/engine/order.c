@@ -55,7 +55,6 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		store_relaxed(&inode->in_way, 0);
 		store_relaxed(&inode->nr_held_up, 0);
 		inode->nr_writes = 0;
-		store_relaxed(&inode->nr_closers, 0);
 		store_relaxed(&inode->nr_slow, 0);
 		store_relaxed(&inode->slow_until_ns, 0);
 		inode->next = *bucket;

@@ -102,7 +102,6 @@ struct uaio_inode {
 	/* atomic */
 	uint32_t nr_slow;      /* writes in a row that were seen to block */
 	int64_t slow_until_ns; /* writes go to workers until then */
-	uint32_t nr_closers;   /* threads that wait for requests of it */
 	/*
 	 * Requests that are being made inline, where some may have to be alone.
 	 * Never reset: who was slow may still count one of the last inode here.

@@ -164,6 +164,11 @@ int uaio_ownfd_open(const char *path, int flags)
 	return keep_new(make_open, S_IFCHR, path, flags);
 }
 
+int uaio_ownfd_open_file(const char *path, int flags)
+{
+	return keep_new(make_open, S_IFREG, path, flags);
+}
+
 void uaio_ownfds_settle(void)
 {
 	/* relaxed: see keep_new() */

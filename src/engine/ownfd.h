@@ -38,6 +38,8 @@ int uaio_ownfd_epoll(void);
 
 /* The same for the character device that path is; flags as of open(). */
 int uaio_ownfd_open(const char *path, int flags);
+/* The same for a regular file. */
+int uaio_ownfd_open_file(const char *path, int flags);
 
 /* A duplicate of fd, kept likewise. Return: it, or -errno. */
 int uaio_ownfd_dup(int fd);

@@ -503,39 +503,37 @@ bool uaio_page_cancel(struct uaio_req *req)
 	return was_paged;
 }
 
-static struct uaio_req *take_of_file_locked(const struct uaio_file *file,
-					    struct uaio_device *device)
+static void start_of_file_locked(const struct uaio_file *file,
+				 struct uaio_device *device,
+				 struct list *ret_startable)
 {
-	list_for_each (pos, &device->pending) {
+	list_for_each_safe (pos, &device->pending) {
 		struct uaio_req *req = container_of(pos, struct uaio_req, link);
 
 		if (req->file != file || uaio_req_state(req) != UAIO_REQ_PAGED)
 			continue;
-		uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
-		leave_locked(req);
-		return req;
+		start_locked(req, ret_startable);
+		req->device = NULL;
 	}
-	return NULL;
 }
 
-struct uaio_req *uaio_page_take(struct uaio_file *file)
+void uaio_page_give_up(struct uaio_file *file, struct list *ret_startable)
 {
 	struct uaio_device *device = find_device(
 		file->inode->dev,
 		file->inode->dev == UINT64_MAX ? file->inode->ino : 0);
-	struct uaio_req *req;
 	uint32_t nr;
 
 	if (!device)
-		return NULL;
+		return;
 	for (;;) {
 		uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-		req = take_of_file_locked(file, device);
+		start_of_file_locked(file, device, ret_startable);
 		/* relaxed: under the lock (I4) */
 		nr = load_relaxed(&file->nr_using);
 		uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-		if (req || !nr)
-			return req;
+		if (!nr)
+			return;
 		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
 	}
 }

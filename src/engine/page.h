@@ -19,8 +19,8 @@
  *   I3  Requests are tried only with calls that do not block, a bounded number
  *       in one go.
  *   I4  nr_using of a file counts its requests that are being tried, and none is
- *       once its number is being closed: the closer makes what is PAGED, after
- *       that count has become 0.
+ *       once its number is being closed: the closer queues what is PAGED, and
+ *       waits until that count has become 0.
  *   I5  Where starting pages helps nobody, which is seen by no try finding any,
  *       requests go to a worker each, for a number of reads that doubles.
  *
@@ -79,9 +79,9 @@ bool uaio_page_cancel(struct uaio_req *req);
 
 /*
  * For the closer of the file's number, which is marked so: wait until none of
- * its requests is being tried. Return: the oldest, RUNNING, the caller's to make
- * and complete; NULL if there is none.
+ * its requests is being tried. ret_startable is appended those that wait, oldest
+ * first, each to be queued.
  */
-struct uaio_req *uaio_page_take(struct uaio_file *file);
+void uaio_page_give_up(struct uaio_file *file, struct list *ret_startable);
 
 #endif /* UAIO_ENGINE_PAGE_H */

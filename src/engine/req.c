@@ -117,6 +117,7 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	req->device = NULL;
 	req->is_oldest = false;
 	req->owns_lane = false;
+	req->is_one_call = false;
 	req->edges = 0;
 	req->iov = iovs;
 	if (uaio_optab[sqe->op].is_vectored && !iovs) {

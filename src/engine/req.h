@@ -116,6 +116,7 @@ struct uaio_req {
 	bool is_blocking;           /* its file knows no RWF_NOWAIT */
 	bool is_oldest;             /* of its device: it is read by a worker */
 	bool owns_lane;             /* it runs on a worker, others wait */
+	bool is_one_call;           /* its file may be closed meanwhile */
 	uint32_t edges;             /* of its file, before it was tried; or 0 */
 	struct uaio_watch *watch;   /* borrows: its context's on its file */
 	struct uaio_device *device; /* whose pages it waits for, or NULL */
@@ -194,6 +195,9 @@ static inline bool uaio_req_is_held(const struct uaio_req *req)
 
 /* Return: the result of a RUNNING request, made here, however long it takes. */
 int64_t uaio_req_make(struct uaio_req *req);
+
+/* The same by a worker: who closes the file may go meanwhile (closing.h). */
+int64_t uaio_req_make_by(struct uaio_req *req, struct uaio_worker *worker);
 
 /* The same of part of one: of what sqe says, which is on the same file. */
 int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe);

@@ -10,6 +10,20 @@
 #include "engine/stats.h"
 #include "engine/terminal.h"
 
+/*
+ * A call has ended. Who closes the number may have seen the thread in it, and
+ * have gone: then there is to be no other, and EINTR is the result, as it is in
+ * the kernel.
+ */
+static bool is_left(const struct uaio_req *req)
+{
+	/*
+	 * [MB:closing-left] seq_cst: the call is over, then looked. Pairs with
+	 * all_are_in_calls(): either we see it, or he sees the next call.
+	 */
+	return req->is_one_call && load_seq_cst(&req->file->is_left);
+}
+
 int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
@@ -17,13 +31,14 @@ int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	int64_t res;
 
 	/*
-	 * Workers let no signal in. Others who make what was queued do, and
-	 * their signals are none of its business (FUSE ends with EINTR).
+	 * Workers let no signal in but the C library's. Others who make what was
+	 * queued do, and their signals are none of its business (FUSE ends with
+	 * EINTR).
 	 */
 	do
 		res = op->run(sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
 			      0);
-	while (unlikely(res == -EINTR) && req->file->inode);
+	while (unlikely(res == -EINTR) && req->file->inode && !is_left(req));
 	uaio_file_unuse(req->file);
 	return res;
 }
@@ -43,6 +58,18 @@ int64_t uaio_req_make(struct uaio_req *req)
 	return res < 0 && req->done_bytes ? req->done_bytes
 	       : res < 0                  ? res
 					  : res + req->done_bytes;
+}
+
+int64_t uaio_req_make_by(struct uaio_req *req, struct uaio_worker *worker)
+{
+	int64_t res;
+
+	/* What is bounced may take more than one call. */
+	req->is_one_call = uaio_req_inode(req) && !uaio_config.bounces;
+	uaio_wq_calls(worker, req->is_one_call ? req->file : NULL);
+	res = uaio_req_make(req);
+	uaio_wq_calls(worker, NULL);
+	return res;
 }
 
 static uint64_t bytes_left(const struct uaio_req *req)

@@ -30,7 +30,7 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 		return;
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(ioprio);
-	res = uaio_req_make(req);
+	res = uaio_req_make_by(req, worker);
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(0);
 	/* Before the event: who sees it and submits more needs nobody else. */
@@ -67,20 +67,9 @@ static void refuse_work(struct uaio_work *work)
 
 static bool is_awaited(const struct uaio_work *work)
 {
-	const struct uaio_req *req;
-	const struct uaio_inode *inode;
-
 	/* The starter of a request in segments is who is waited for. */
-	if (work->is_segment)
-		return false;
-	req = uaio_req_of(work);
-	/* relaxed: set before the look, which is under the lock, too */
-	inode = uaio_req_inode(req);
-	return (req->file && load_relaxed(&req->file->is_closing)) ||
-	       (inode && load_relaxed(&inode->nr_closers) &&
-		(uaio_order_is_write(req->order) ||
-		 uaio_order_holds_up(req))) ||
-	       (unlikely(uaio_exit_is_near()) && uaio_req_is_held(req));
+	return !work->is_segment && unlikely(uaio_exit_is_near()) &&
+	       uaio_req_is_held(uaio_req_of(work));
 }
 
 void uaio_req_wq_init(void)

@@ -24,6 +24,42 @@ static long close_descriptor(void *arg)
 	return 0;
 }
 
+/* Return: whether it has looked at its requests again and again. */
+static bool has_looked_often(void *arg)
+{
+	return unit_thread_sleeps(arg) > 6;
+}
+
+static void
+closing_a_file_waits_until_its_requests_have_looked_it_up(void **state)
+{
+	int fd = unit_numbered_file(true, NR);
+	uint64_t handle = unit_context(NR);
+	struct io_event events[NR];
+	struct unit_thread thread;
+
+	(void)state;
+	uaio_config.force_worker = true;
+	unit_gate_close(fd);
+	for (unsigned i = 0; i < NR; i++) {
+		struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[i],
+					     SIZE, i * SIZE);
+
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+	}
+	unit_gate_await(NR);
+	unit_thread_start(&thread, close_descriptor, &fd);
+	unit_await(has_looked_often, &thread);
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	unit_gate_open();
+	assert_int_equal(unit_reap(handle, NR, events), NR);
+	for (unsigned i = 0; i < NR; i++)
+		assert_int_equal(events[i].res, SIZE);
+	unit_thread_join(&thread);
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+}
+
 static void closing_a_file_waits_for_its_requests(void **state)
 {
 	int fd = unit_numbered_file(true, NR), copy = dup(fd);
@@ -520,6 +556,8 @@ static void closing_a_range_waits_for_all_in_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		UNIT_TEST(
+			closing_a_file_waits_until_its_requests_have_looked_it_up),
 		UNIT_TEST(closing_a_file_waits_for_its_requests),
 		UNIT_TEST(closing_what_nobody_uses_makes_no_calls),
 		UNIT_TEST(a_number_used_again_is_another_file),

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/cycles.h"
+#include "base/sys.h"
 #include "engine/thread.h"
 #include "engine/wqint.h"
 
@@ -418,6 +419,7 @@ void *uaio_worker_main(void *arg)
 
 	uaio_thread_begin(self.account->thread_name);
 	list_init(&self.done);
+	self.tid = (uint32_t)sys_gettid();
 	uaio_wq_lock(self.account);
 	list_add_tail(&self.account->workers, &self.node);
 	uaio_wq_unlock(self.account);

@@ -446,6 +446,27 @@ bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 	return was_queued;
 }
 
+unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	unsigned nr = 0;
+
+	uaio_wq_lock(account);
+	list_for_each (pos, &account->workers) {
+		const struct uaio_worker *worker =
+			container_of(pos, struct uaio_worker, node);
+
+		/* [MB:called-on] acquire: pairs with uaio_wq_calls(). */
+		if (load_acquire(&worker->called_on) != on)
+			continue;
+		if (nr < max)
+			ret_tids[nr] = worker->tid;
+		nr++;
+	}
+	uaio_wq_unlock(account);
+	return nr;
+}
+
 /*
  * Limits
  */

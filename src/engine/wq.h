@@ -53,6 +53,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "base/list.h"
 
 struct uaio_worker;
@@ -134,6 +135,8 @@ struct uaio_worker {
 	bool is_helper;             /* the watcher, not counted as a worker */
 	bool is_asleep;             /* under the lock */
 	int64_t busy_since_ns;      /* atomic: in a call that may block; or 0 */
+	const void *called_on;      /* atomic: see uaio_wq_calls(); or NULL */
+	uint32_t tid;               /* the kernel's number of the thread */
 	struct list node;           /* under the lock: in the account */
 };
 
@@ -178,6 +181,25 @@ void uaio_wq_revive(struct list *ret_refused);
 void uaio_wq_returned(struct uaio_worker *worker);
 /* From run(), after that: another one begins. */
 void uaio_wq_blocks(struct uaio_worker *worker);
+
+/*
+ * From run(): from here on the worker makes one system call on what on stands
+ * for, and no more than that one until it says so: with NULL, none.
+ */
+static inline void uaio_wq_calls(struct uaio_worker *worker, const void *on)
+{
+	/*
+	 * [MB:called-on] release: what it did before is over. Pairs with
+	 * uaio_wq_callers().
+	 */
+	store_release(&worker->called_on, on);
+}
+
+/*
+ * Return: how many workers of the bounded account say so of on; the numbers of
+ * at most max of them in ret_tids.
+ */
+unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 
 /*
  * Limits: at any time, under load; the values take effect at once for what is

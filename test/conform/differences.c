@@ -217,6 +217,18 @@ static const struct difference differs_stream_held = {
 		"must complete or cancel its requests first.",
 };
 
+static const struct difference differs_closing = {
+	.title = "Closing a file may wait for a device that does not answer",
+	.text = "The kernel's requests hold the open file. Here they are made "
+		"on "
+		"the program's number, so closing or replacing it waits until "
+		"each has begun: a moment. It waits for the device where one "
+		"cannot begin: a buffered or extending write, or a sync, "
+		"behind a write of the same file that is not answered; more "
+		"requests than there may be workers; a large direct request "
+		"that is made in segments; and where `/proc` is not mounted.",
+};
+
 static const struct difference differs_shutdown = {
 	.title = "A shutdown may reach a waiting write late",
 	.text = "epoll(7) does not tell when a Unix stream socket that is full "
@@ -297,8 +309,8 @@ const struct chapter chapters[] = {
 	{ "The end of a process", CHAPTER(&differs_killed) },
 	{ NOT_OBSERVABLE,
 	  CHAPTER(&differs_time, &differs_cold_read, &differs_stream_held,
-		  &differs_shutdown, &differs_handlers, &differs_vfork,
-		  &differs_blocking_device, &differs_old_fashion,
-		  &differs_unseen) },
+		  &differs_closing, &differs_shutdown, &differs_handlers,
+		  &differs_vfork, &differs_blocking_device,
+		  &differs_old_fashion, &differs_unseen) },
 	{ NULL, NULL },
 };

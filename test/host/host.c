@@ -361,6 +361,7 @@ static const struct {
 	{ "lingering-close", lingering_close },
 	{ "tables-of-threads", tables_of_threads },
 	{ "table-of-cloned", table_of_cloned },
+	{ "close-while-held", close_while_held },
 	{ "fork-storm", fork_storm },
 	{ "vfork-starts-at-once", vfork_starts_at_once },
 	{ "vfork-numbers", vfork_numbers },

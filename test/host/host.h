@@ -133,6 +133,7 @@ void numbers_of_engine(void);
 void numbers_of_engine_storm(void);
 void close_all_first(void);
 void close_behind_reads(void);
+void close_while_held(void);
 
 void lingering_close(void);
 

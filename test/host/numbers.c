@@ -15,143 +15,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FAR = 300, NR_WRITES = 4, FIRST_OF_ENGINE = 512 };
+#include "ways.h"
 
-/*
- * The ways. Each is given a number that has a file and the descriptor of
- * another; after it the number has the other. Those that only close leave
- * the number to the next who asks for it.
- */
+enum { NR_WRITES = 4, FIRST_OF_ENGINE = 512 };
 
-static void take_over(int other, int fd)
-{
-	REQUIRE(fcntl(other, F_DUPFD, fd) == fd);
-}
-
-static void by_close(int fd, int other)
-{
-	REQUIRE(close(fd) == 0);
-	take_over(other, fd);
-}
-
-static void by_close_number(int fd, int other)
-{
-	REQUIRE(syscall(SYS_close, fd) == 0);
-	take_over(other, fd);
-}
-
-static void by_dup2(int fd, int other)
-{
-	REQUIRE(dup2(other, fd) == fd);
-}
-
-static void by_dup3(int fd, int other)
-{
-	REQUIRE(dup3(other, fd, O_CLOEXEC) == fd);
-}
-
-#ifdef SYS_dup2
-static void by_dup2_number(int fd, int other)
-{
-	REQUIRE(syscall(SYS_dup2, other, fd) == fd);
-}
-#endif
-
-static void by_dup3_number(int fd, int other)
-{
-	REQUIRE(syscall(SYS_dup3, other, fd, 0) == fd);
-}
-
-static void by_close_range(int fd, int other)
-{
-	REQUIRE(close_range((unsigned)fd, (unsigned)fd, 0) == 0);
-	take_over(other, fd);
-}
-
-static void by_close_range_number(int fd, int other)
-{
-	REQUIRE(syscall(SYS_close_range, fd, ~0u, 0) == 0);
-	take_over(other, fd);
-}
-
-static void by_closefrom(int fd, int other)
-{
-	closefrom(fd);
-	take_over(other, fd);
-}
-
-static void by_fclose(int fd, int other)
-{
-	FILE *stream = fdopen(fd, "r");
-
-	REQUIRE(stream && fclose(stream) == 0);
-	take_over(other, fd);
-}
-
-static void by_freopen(int fd, int other)
-{
-	FILE *stream = fdopen(fd, "r");
-
-	stream = freopen("/dev/null", "r", stream);
-	REQUIRE(stream && fileno(stream) == fd);
-	REQUIRE(dup2(other, fd) == fd);
-	/* The stream goes and leaves the descriptor to us. */
-	take_over(other, fd + 1);
-	REQUIRE(fclose(stream) == 0);
-	take_over(other, fd);
-	REQUIRE(close(fd + 1) == 0);
-}
-
-static const struct way {
-	const char *name;
-	void (*replace)(int fd, int other);
-} ways[] = {
-	{ "close", by_close },
-	{ "SYS_close", by_close_number },
-	{ "dup2", by_dup2 },
-	{ "dup3", by_dup3 },
-#ifdef SYS_dup2
-	{ "SYS_dup2", by_dup2_number },
-#endif
-	{ "SYS_dup3", by_dup3_number },
-	{ "close_range", by_close_range },
-	{ "SYS_close_range", by_close_range_number },
-	{ "closefrom", by_closefrom },
-	{ "fclose", by_fclose },
-	{ "freopen", by_freopen },
-};
-
-static int nameless(void)
-{
-	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
-/* Where fd was, at the number. */
-static void move(int fd, int number)
-{
-	REQUIRE(dup2(fd, number) == number);
-	REQUIRE(close(fd) == 0);
-}
-
-static void check_text(int fd, const char *text)
-{
-	char seen[64] = "";
-
-	REQUIRE(pread(fd, seen, sizeof(seen), 0) == (ssize_t)strlen(text));
-	REQUIRE(!memcmp(seen, text, strlen(text)));
-}
-
-static void replace_once(aio_context_t ctx, const struct way *way)
+static void replace_once(aio_context_t ctx, const struct host_way *way)
 {
 	static const char *const old[NR_WRITES] = { "a", "b", "c", "d" };
-	int file = nameless(), copy = dup(file), other = nameless();
+	int file = host_nameless(), copy = dup(file), other = host_nameless();
 	struct iocb iocbs[NR_WRITES], *list[NR_WRITES], iocb;
 	struct io_event events[NR_WRITES];
 
-	move(file, FAR);
+	host_move(file, FAR);
 	for (unsigned i = 0; i < NR_WRITES; i++) {
 		iocbs[i] = host_iocb(IOCB_CMD_PWRITE, FAR, old[i], 1, i);
 		list[i] = &iocbs[i];
@@ -163,8 +38,8 @@ static void replace_once(aio_context_t ctx, const struct way *way)
 	REQUIRE(host_submit(ctx, &iocb) == 1);
 	REQUIRE(host_reap(ctx, NR_WRITES, events) == NR_WRITES);
 	REQUIRE(host_reap(ctx, 1, events) == 1);
-	check_text(copy, "abcd");
-	check_text(other, "new");
+	host_check_text(copy, "abcd");
+	host_check_text(other, "new");
 	REQUIRE(close(FAR) == 0 && close(copy) == 0 && close(other) == 0);
 }
 
@@ -172,9 +47,9 @@ void numbers_regular(void)
 {
 	aio_context_t ctx = host_context(16);
 
-	for (size_t i = 0; i < NR_ELEMENTS(ways); i++)
+	for (const struct host_way *way = host_ways; way->name; way++)
 		for (unsigned round = 0; round < host_rounds(500); round++)
-			replace_once(ctx, &ways[i]);
+			replace_once(ctx, way);
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
@@ -182,15 +57,15 @@ void numbers_regular(void)
  * A poll waits on the pipe it was submitted on, whatever its number is now, and
  * closing waits for nobody.
  */
-static void replace_polled(aio_context_t ctx, const struct way *way)
+static void replace_polled(aio_context_t ctx, const struct host_way *way)
 {
-	int ends[2], copy, other = nameless();
+	int ends[2], copy, other = host_nameless();
 	struct io_event event;
 	struct iocb iocb;
 
 	REQUIRE(pipe(ends) == 0);
 	copy = dup(ends[0]);
-	move(ends[0], FAR);
+	host_move(ends[0], FAR);
 	iocb = host_poll(FAR);
 	REQUIRE(host_submit(ctx, &iocb) == 1);
 	way->replace(FAR, other);
@@ -206,9 +81,9 @@ void numbers_polled(void)
 {
 	aio_context_t ctx = host_context(16);
 
-	for (size_t i = 0; i < NR_ELEMENTS(ways); i++)
+	for (const struct host_way *way = host_ways; way->name; way++)
 		for (unsigned round = 0; round < host_rounds(100); round++)
-			replace_polled(ctx, &ways[i]);
+			replace_polled(ctx, way);
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
@@ -223,7 +98,7 @@ static void use_numbers_once(aio_context_t ctx)
 	REQUIRE(pipe(ends) == 0);
 	iocb = host_poll(ends[0]);
 	REQUIRE(host_submit(ctx, &iocb) == 1);
-	fd = nameless();
+	fd = host_nameless();
 	host_write_blocks(ctx, fd, 0, 2);
 	REQUIRE(close(fd) == 0);
 	host_reap_blocks(ctx, 2);
@@ -233,7 +108,7 @@ static void use_numbers_once(aio_context_t ctx)
 	REQUIRE(close(ends[1]) == 0);
 	REQUIRE(host_reap(ctx, 1, &event) == 1);
 	REQUIRE(event.res == 0x10 /* POLLHUP */);
-	fd = nameless();
+	fd = host_nameless();
 	host_write_blocks(ctx, fd, 0, 1);
 	host_reap_blocks(ctx, 1);
 	REQUIRE(close(fd) == 0);
@@ -301,7 +176,7 @@ static bool is_same_file(int one, int other)
 /* Closing one is closing nothing; putting a file there works. */
 static void take_from_engine(int number, int (*put)(int other, int number))
 {
-	int other = nameless();
+	int other = host_nameless();
 
 	errno = 0;
 	REQUIRE(close(number) == -1 && errno == EBADF);
@@ -397,7 +272,7 @@ void numbers_of_engine_storm(void)
 					NULL));
 	for (unsigned round = 0; round < host_rounds(2000); round++) {
 		int number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
-		int other = nameless();
+		int other = host_nameless();
 
 		REQUIRE(number >= 0 && dup2(other, number) == number);
 		REQUIRE(lseek(other, 0, SEEK_END) == 0);

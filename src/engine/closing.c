@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/closing.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "engine/entry.h"
+#include "engine/file.h"
+#include "engine/order.h"
+#include "engine/ownfd.h"
+#include "engine/page.h"
+#include "engine/req.h"
+
+enum {
+	/* A device that is well answers soon; then there is nothing to ask. */
+	FIRST_PAUSE_NS = 100000,
+	MAX_PAUSE_NS = 10000000,
+	/* Workers that have not begun a request by then will not come. */
+	PATIENCE_NS = 20000000,
+	/* Calls that are looked at; with more under way he waits for some. */
+	MAX_CALLS = 512,
+};
+
+/*
+ * What the kernel says of a thread
+ */
+
+static char *put_text(char *at, const char *text)
+{
+	size_t len = strlen(text);
+
+	memcpy(at, text, len);
+	return at + len;
+}
+
+static char *put_number(char *at, uint32_t nr)
+{
+	char digits[10];
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + nr % 10);
+	while (nr /= 10);
+	while (n)
+		*at++ = digits[--n];
+	return at;
+}
+
+/* Return: whether there is any text in that file of the thread's. */
+static bool read_of_thread(uint32_t tid, const char *name, char *ret_text,
+			   size_t size)
+{
+	char path[64], *at = put_text(path, "/proc/self/task/");
+	int64_t got;
+	int fd;
+
+	at = put_number(at, tid);
+	at = put_text(at, name);
+	*at = '\0';
+	fd = uaio_ownfd_open_file(path, O_RDONLY);
+	if (fd < 0)
+		return false;
+	got = sys_read(fd, ret_text, size - 1);
+	uaio_ownfd_close(fd);
+	ret_text[got > 0 ? got : 0] = '\0';
+	return got > 0;
+}
+
+/* The next number of text, in either notation; ret_text is what follows. */
+static uint64_t next_number(const char *text, const char **ret_text)
+{
+	uint64_t nr = 0;
+	unsigned base = 10;
+
+	while (*text == ' ')
+		text++;
+	if (text[0] == '0' && text[1] == 'x') {
+		base = 16;
+		text += 2;
+	}
+	for (;; text++) {
+		unsigned digit = *text >= '0' && *text <= '9'
+					 ? (unsigned)(*text - '0')
+				 : *text >= 'a' && *text <= 'f'
+					 ? (unsigned)(*text - 'a') + 10
+					 : 16;
+
+		if (digit >= base)
+			break;
+		nr = nr * base + digit;
+	}
+	*ret_text = text;
+	return nr;
+}
+
+/* Return: whether the thread sleeps in a call on fd, which it has looked up. */
+static bool is_in_call(uint32_t tid, int fd)
+{
+	char text[256];
+	const char *at = text;
+
+	/* Otherwise "running", or "-1" and where. */
+	if (!read_of_thread(tid, "/syscall", text, sizeof(text)) ||
+	    *text < '0' || *text > '9')
+		return false;
+	if (!sys_is_on_file(next_number(at, &at)) ||
+	    next_number(at, &at) != (uint64_t)fd)
+		return false;
+	/* From here on it is there, or past it, or held on its way in. */
+	return read_of_thread(tid, "/wchan", text, sizeof(text)) &&
+	       *text != '0' && !strstr(text, "ptrace") &&
+	       !strstr(text, "seccomp");
+}
+
+/*
+ * The closer
+ */
+
+/*
+ * Return: whether all references but his are requests in their one call. Each
+ * such request has one reference, and the table, which he has emptied, gives no
+ * more: so none was missed if there are as many calls as were references before.
+ */
+static bool all_are_in_calls(struct uaio_file *file)
+{
+	uint32_t tids[MAX_CALLS], refs, nr;
+
+	/*
+	 * [MB:closing-left] seq_cst: said, then looked who calls. Pairs with
+	 * uaio_req_make_part().
+	 */
+	store_seq_cst(&file->is_left, 1);
+	refs = load_seq_cst(&file->refs);
+	nr = uaio_wq_callers(file, tids, MAX_CALLS);
+	if (nr != refs - 1)
+		return false;
+	for (uint32_t i = 0; i < nr; i++)
+		if (!is_in_call(tids[i], load_relaxed(&file->fd)))
+			return false;
+	return true;
+}
+
+/* Requests of the file may wait for others of its inode by another number. */
+static bool holds_up(const struct uaio_req *req, const void *arg)
+{
+	const struct uaio_file *file = arg;
+
+	return uaio_req_inode(req) == file->inode &&
+	       (req->file == file || uaio_order_is_write(req->order) ||
+		uaio_order_holds_up(req));
+}
+
+/* Return: whether there was one that no worker has come to. */
+static bool make_one(struct uaio_file *file)
+{
+	struct uaio_req *req = uaio_req_take(holds_up, file);
+
+	if (req)
+		uaio_req_complete(req, uaio_req_make(req));
+	return req;
+}
+
+/* Cold reads wait for their pages no more: each is a worker's. */
+static void start_cold_reads(struct uaio_file *file)
+{
+	struct list startable;
+
+	list_init(&startable);
+	uaio_page_give_up(file, &startable);
+	if (!list_is_empty(&startable))
+		uaio_req_start_all(&startable);
+}
+
+void uaio_closing_see_through(struct uaio_file *file)
+{
+	int64_t now = uaio_now_ns(), since = now, pause = FIRST_PAUSE_NS;
+	uint32_t refs;
+
+	/*
+	 * [MB:file-ref] seq_cst: flag before count. Pairs with
+	 * uaio_file_put().
+	 */
+	store_seq_cst(&file->is_closing, 1);
+	start_cold_reads(file);
+	while ((refs = load_seq_cst(&file->refs)) > 1) {
+		if (now - since >= PATIENCE_NS && make_one(file))
+			continue;
+		if (now > since && all_are_in_calls(file))
+			break;
+		now = uaio_now_ns();
+		(void)uaio_sleep_outside(&file->refs, refs, now + pause);
+		if (pause < MAX_PAUSE_NS)
+			pause *= 2;
+		now = uaio_now_ns();
+	}
+	/* relaxed: nobody is to use it; who should is told that it is no more */
+	store_relaxed(&file->fd, -1);
+}
