@@ -99,12 +99,12 @@ EXPORT int io_submit(struct floor *ctx, long nr, struct iocb **iocbs)
 			res = sys_pwrite(fd, data, len, cb->aio_offset);
 			break;
 		case IOCB_CMD_PREADV:
-			res = sys_preadv2(fd, data, (int)len, cb->aio_offset,
-					  0);
+			res = uaio_sys6(SYS_preadv2, fd, (long)data, (long)len,
+					cb->aio_offset, 0, 0);
 			break;
 		case IOCB_CMD_PWRITEV:
-			res = sys_pwritev2(fd, data, (int)len, cb->aio_offset,
-					   0);
+			res = uaio_sys6(SYS_pwritev2, fd, (long)data, (long)len,
+					cb->aio_offset, 0, 0);
 			break;
 		default: return i ? (int)i : -EINVAL;
 		}

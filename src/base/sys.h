@@ -6,6 +6,8 @@
  * errno, no cancellation point, no symbol anybody could interpose. All
  * functions return the kernel's own result, a negative errno on failure.
  *
+ * What calls.h lists is made only if it may be, and is -ENOSYS otherwise.
+ *
  * In builds with UAIO_TESTING a hook is asked before each call and may answer
  * in the kernel's place; so each failure can be produced in a test.
  *
@@ -21,10 +23,13 @@
 #include <time.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+
+#include "base/calls.h"
 
 #ifdef UAIO_TESTING
 /*
@@ -85,6 +90,15 @@ static inline long uaio_sys6(long nr, long a, long b, long c, long d, long e,
 	return uaio_sys_raw(nr, a, b, c, d, e, f);
 }
 
+/* One of those that may be refused us. */
+static inline long uaio_sys_if(enum uaio_call call, long nr, long a, long b,
+			       long c, long d, long e, long f)
+{
+	return __builtin_expect(uaio_may_call(call), 1)
+		       ? uaio_sys6(nr, a, b, c, d, e, f)
+		       : -38 /* ENOSYS */;
+}
+
 /* data */
 
 static inline ssize_t sys_pread(int fd, void *buf, size_t len, int64_t off)
@@ -102,13 +116,15 @@ static inline ssize_t sys_pwrite(int fd, const void *buf, size_t len,
 static inline ssize_t sys_preadv2(int fd, const struct iovec *iov, int nr,
 				  int64_t off, int flags)
 {
-	return uaio_sys6(SYS_preadv2, fd, (long)iov, nr, off, 0, flags);
+	return uaio_sys_if(UAIO_CALL_PREADV2, SYS_preadv2, fd, (long)iov, nr,
+			   off, 0, flags);
 }
 
 static inline ssize_t sys_pwritev2(int fd, const struct iovec *iov, int nr,
 				   int64_t off, int flags)
 {
-	return uaio_sys6(SYS_pwritev2, fd, (long)iov, nr, off, 0, flags);
+	return uaio_sys_if(UAIO_CALL_PWRITEV2, SYS_pwritev2, fd, (long)iov, nr,
+			   off, 0, flags);
 }
 
 static inline ssize_t sys_preadv(int fd, const struct iovec *iov, int nr,
@@ -146,12 +162,14 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 static inline ssize_t sys_vmsplice(int fd, const struct iovec *iov, int nr,
 				   int flags)
 {
-	return uaio_sys6(SYS_vmsplice, fd, (long)iov, nr, flags, 0, 0);
+	return uaio_sys_if(UAIO_CALL_VMSPLICE, SYS_vmsplice, fd, (long)iov, nr,
+			   flags, 0, 0);
 }
 
 static inline ssize_t sys_send(int fd, const void *buf, size_t len, int flags)
 {
-	return uaio_sys6(SYS_sendto, fd, (long)buf, (long)len, flags, 0, 0);
+	return uaio_sys_if(UAIO_CALL_SENDTO, SYS_sendto, fd, (long)buf,
+			   (long)len, flags, 0, 0);
 }
 
 /* Between the caller's memory, mine, and that of a process, its. */
@@ -161,20 +179,21 @@ typedef ssize_t sys_process_vm_fn(int pid, const struct iovec *mine,
 static inline ssize_t sys_process_vm_readv(int pid, const struct iovec *mine,
 					   const struct iovec *its, int nr_its)
 {
-	return uaio_sys6(SYS_process_vm_readv, pid, (long)mine, 1, (long)its,
-			 nr_its, 0);
+	return uaio_sys_if(UAIO_CALL_PROCESS_VM_READV, SYS_process_vm_readv,
+			   pid, (long)mine, 1, (long)its, nr_its, 0);
 }
 
 static inline ssize_t sys_process_vm_writev(int pid, const struct iovec *mine,
 					    const struct iovec *its, int nr_its)
 {
-	return uaio_sys6(SYS_process_vm_writev, pid, (long)mine, 1, (long)its,
-			 nr_its, 0);
+	return uaio_sys_if(UAIO_CALL_PROCESS_VM_WRITEV, SYS_process_vm_writev,
+			   pid, (long)mine, 1, (long)its, nr_its, 0);
 }
 
 static inline int sys_ftruncate(int fd, int64_t length)
 {
-	return (int)uaio_sys6(SYS_ftruncate, fd, length, 0, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_FTRUNCATE, SYS_ftruncate, fd, length,
+				0, 0, 0, 0);
 }
 
 static inline int sys_fsync(int fd)
@@ -192,7 +211,8 @@ static inline int sys_fdatasync(int fd)
 /* Return: bytes, the ending null one too. */
 static inline long sys_getcwd(char *buf, size_t len)
 {
-	return uaio_sys6(SYS_getcwd, (long)buf, (long)len, 0, 0, 0, 0);
+	return uaio_sys_if(UAIO_CALL_GETCWD, SYS_getcwd, (long)buf, (long)len,
+			   0, 0, 0, 0);
 }
 
 static inline int sys_fstat(int fd, struct stat *ret_st)
@@ -214,14 +234,15 @@ static inline int sys_fstatat(int dir, const char *path, struct stat *ret_st)
 /* The answer is the kernel's struct statx; older headers have less of it. */
 static inline int sys_statx(int fd, unsigned mask, void *ret_answer)
 {
-	return (int)uaio_sys6(SYS_statx, fd, (long)"",
-			      0x1000 /* AT_EMPTY_PATH */, mask,
-			      (long)ret_answer, 0);
+	return (int)uaio_sys_if(UAIO_CALL_STATX, SYS_statx, fd, (long)"",
+				0x1000 /* AT_EMPTY_PATH */, mask,
+				(long)ret_answer, 0);
 }
 
 static inline int sys_fstatfs(int fd, struct statfs *ret_st)
 {
-	return (int)uaio_sys6(SYS_fstatfs, fd, (long)ret_st, 0, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_FSTATFS, SYS_fstatfs, fd,
+				(long)ret_st, 0, 0, 0, 0);
 }
 
 static inline int sys_fcntl(int fd, int cmd, long arg)
@@ -229,25 +250,45 @@ static inline int sys_fcntl(int fd, int cmd, long arg)
 	return (int)uaio_sys6(SYS_fcntl, fd, cmd, arg, 0, 0, 0);
 }
 
-static inline int sys_ioctl(int fd, unsigned long request, void *arg)
+static inline int sys_ioctl_terminal(int fd, unsigned long request, void *arg)
 {
-	return (int)uaio_sys6(SYS_ioctl, fd, (long)request, (long)arg, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_IOCTL_TERMINAL, SYS_ioctl, fd,
+				(long)request, (long)arg, 0, 0, 0);
+}
+
+static inline int sys_ioctl_block(int fd, unsigned long request, void *arg)
+{
+	return (int)uaio_sys_if(UAIO_CALL_IOCTL_BLOCK, SYS_ioctl, fd,
+				(long)request, (long)arg, 0, 0, 0);
+}
+
+/* What of the range is in the page cache: counts of pages, the first of them. */
+static inline int sys_cachestat(int fd, const uint64_t range[2],
+				uint64_t ret_nr[5])
+{
+	enum { NR_CACHESTAT = 451 }; /* newer than most headers */
+
+	return (int)uaio_sys_if(UAIO_CALL_CACHESTAT, NR_CACHESTAT, fd,
+				(long)range, (long)ret_nr, 0, 0, 0);
 }
 
 /* 64 bits: neither machine splits offsets over registers. */
 static inline int sys_fadvise(int fd, int64_t off, int64_t len, int advice)
 {
-	return (int)uaio_sys6(SYS_fadvise64, fd, off, len, advice, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_FADVISE, SYS_fadvise64, fd, off, len,
+				advice, 0, 0);
 }
 
 static inline int64_t sys_lseek(int fd, int64_t off, int whence)
 {
-	return uaio_sys6(SYS_lseek, fd, off, whence, 0, 0, 0);
+	return uaio_sys_if(UAIO_CALL_LSEEK, SYS_lseek, fd, off, whence, 0, 0,
+			   0);
 }
 
 static inline int sys_openat(int dir, const char *path, int flags, int mode)
 {
-	return (int)uaio_sys6(SYS_openat, dir, (long)path, flags, mode, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_OPENAT, SYS_openat, dir, (long)path,
+				flags, mode, 0, 0);
 }
 
 static inline int sys_close(int fd)
@@ -258,32 +299,35 @@ static inline int sys_close(int fd)
 static inline int sys_readlinkat(int dir, const char *path, char *ret_buf,
 				 size_t len)
 {
-	return (int)uaio_sys6(SYS_readlinkat, dir, (long)path, (long)ret_buf,
-			      (long)len, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_READLINKAT, SYS_readlinkat, dir,
+				(long)path, (long)ret_buf, (long)len, 0, 0);
 }
 
 static inline int sys_eventfd(unsigned init, int flags)
 {
-	return (int)uaio_sys6(SYS_eventfd2, init, flags, 0, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_EVENTFD, SYS_eventfd2, init, flags, 0,
+				0, 0, 0);
 }
 
 static inline int sys_epoll_create(int flags)
 {
-	return (int)uaio_sys6(SYS_epoll_create1, flags, 0, 0, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_EPOLL_CREATE, SYS_epoll_create1,
+				flags, 0, 0, 0, 0, 0);
 }
 
 static inline int sys_epoll_ctl(int epoll, int op, int fd,
 				struct epoll_event *event)
 {
-	return (int)uaio_sys6(SYS_epoll_ctl, epoll, op, fd, (long)event, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_EPOLL_CTL, SYS_epoll_ctl, epoll, op,
+				fd, (long)event, 0, 0);
 }
 
 /* With the caller's signal mask. timeout_ms -1: for ever. */
 static inline int sys_epoll_pwait(int epoll, struct epoll_event *ret_events,
 				  int max, int timeout_ms)
 {
-	return (int)uaio_sys6(SYS_epoll_pwait, epoll, (long)ret_events, max,
-			      timeout_ms, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_EPOLL_PWAIT, SYS_epoll_pwait, epoll,
+				(long)ret_events, max, timeout_ms, 0, 0);
 }
 
 static inline int sys_epoll_pwait2(int epoll, struct epoll_event *ret_events,
@@ -292,8 +336,9 @@ static inline int sys_epoll_pwait2(int epoll, struct epoll_event *ret_events,
 {
 	enum { NR_EPOLL_PWAIT2 = 441 }; /* newer than some headers */
 
-	return (int)uaio_sys6(NR_EPOLL_PWAIT2, epoll, (long)ret_events, max,
-			      (long)timeout, (long)mask, (long)mask_bytes);
+	return (int)uaio_sys_if(UAIO_CALL_EPOLL_PWAIT2, NR_EPOLL_PWAIT2, epoll,
+				(long)ret_events, max, (long)timeout,
+				(long)mask, (long)mask_bytes);
 }
 
 static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
@@ -313,8 +358,9 @@ static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
 static inline int sys_pselect(int nr, void *reads, void *writes, void *excepts,
 			      struct timespec *timeout)
 {
-	return (int)uaio_sys6(SYS_pselect6, nr, (long)reads, (long)writes,
-			      (long)excepts, (long)timeout, 0);
+	return (int)uaio_sys_if(UAIO_CALL_PSELECT, SYS_pselect6, nr,
+				(long)reads, (long)writes, (long)excepts,
+				(long)timeout, 0);
 }
 
 /* memory */
@@ -349,6 +395,13 @@ static inline void *sys_mremap(void *old, size_t old_len, size_t new_len,
 				 (long)new_len, flags, (long)new, 0);
 }
 
+/* In a child of fork() the memory is all zero, from Linux 4.14 on. */
+static inline int sys_wipe_on_fork(void *addr, size_t len)
+{
+	return (int)uaio_sys_if(UAIO_CALL_WIPEONFORK, SYS_madvise, (long)addr,
+				(long)len, 18 /* MADV_WIPEONFORK */, 0, 0, 0);
+}
+
 /* time, sleeping, threads */
 
 static inline int sys_clock_gettime(int clock, struct timespec *ret_time)
@@ -372,15 +425,53 @@ static inline int sys_getpid(void)
 /* Of the calling thread; 0 is what it had from the start. */
 static inline int sys_ioprio_set(int ioprio)
 {
-	return (int)uaio_sys6(SYS_ioprio_set, 1 /* of a thread */, 0, ioprio, 0,
-			      0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_SET, SYS_ioprio_set,
+				1 /* of a thread */, 0, ioprio, 0, 0, 0);
 }
 
 /* The nice value of the calling thread. */
 static inline int sys_setpriority(int nice)
 {
-	return (int)uaio_sys6(SYS_setpriority, 0 /* of a thread */, 0, nice, 0,
-			      0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_SETPRIORITY, SYS_setpriority,
+				0 /* of a thread */, 0, nice, 0, 0, 0);
+}
+
+/* The name of the calling thread: 15 characters are kept. */
+static inline int sys_set_name(const char *name)
+{
+	return (int)uaio_sys_if(UAIO_CALL_PRCTL_NAME, SYS_prctl,
+				15 /* PR_SET_NAME */, (long)name, 0, 0, 0, 0);
+}
+
+/* The class of the calling thread, as SCHED_OTHER is one. */
+static inline int sys_sched_getscheduler(void)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SCHED_GETSCHEDULER,
+				SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0);
+}
+
+/* The ordinary class, for the calling thread. */
+static inline int sys_sched_set_other(void)
+{
+	const int priority = 0;
+
+	return (int)uaio_sys_if(UAIO_CALL_SCHED_SETSCHEDULER,
+				SYS_sched_setscheduler, 0, 0 /* SCHED_OTHER */,
+				(long)&priority, 0, 0, 0);
+}
+
+static inline int sys_capget(void *header, void *ret_data)
+{
+	return (int)uaio_sys_if(UAIO_CALL_CAPGET, SYS_capget, (long)header,
+				(long)ret_data, 0, 0, 0, 0);
+}
+
+/* Of the calling thread. */
+static inline int sys_getrusage(struct rusage *ret_usage)
+{
+	return (int)uaio_sys_if(UAIO_CALL_GETRUSAGE, SYS_getrusage,
+				1 /* RUSAGE_THREAD */, (long)ret_usage, 0, 0, 0,
+				0);
 }
 
 static inline int sys_gettid(void)
@@ -390,7 +481,8 @@ static inline int sys_gettid(void)
 
 static inline int sys_tgkill(int pid, int tid, int signal)
 {
-	return (int)uaio_sys6(SYS_tgkill, pid, tid, signal, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_TGKILL, SYS_tgkill, pid, tid, signal,
+				0, 0, 0);
 }
 
 /* Masks of signals as the kernel has them. */
@@ -402,34 +494,37 @@ static inline int sys_sigmask(int how, const uint64_t *set, uint64_t *ret_old)
 
 static inline int sys_sigpending(uint64_t *ret_set)
 {
-	return (int)uaio_sys6(SYS_rt_sigpending, (long)ret_set,
-			      sizeof(*ret_set), 0, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_SIGPENDING, SYS_rt_sigpending,
+				(long)ret_set, sizeof(*ret_set), 0, 0, 0, 0);
 }
 
 static inline int sys_sigtimedwait(const uint64_t *set,
 				   const struct timespec *timeout)
 {
-	return (int)uaio_sys6(SYS_rt_sigtimedwait, (long)set, 0, (long)timeout,
-			      sizeof(*set), 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_SIGTIMEDWAIT, SYS_rt_sigtimedwait,
+				(long)set, 0, (long)timeout, sizeof(*set), 0,
+				0);
 }
 
 static inline int sys_getsockopt(int fd, int level, int name, void *ret_value,
 				 uint32_t *size)
 {
-	return (int)uaio_sys6(SYS_getsockopt, fd, level, name, (long)ret_value,
-			      (long)size, 0);
+	return (int)uaio_sys_if(UAIO_CALL_GETSOCKOPT, SYS_getsockopt, fd, level,
+				name, (long)ret_value, (long)size, 0);
 }
 
 static inline int sys_sched_getaffinity(int tid, size_t len, void *ret_mask)
 {
-	return (int)uaio_sys6(SYS_sched_getaffinity, tid, (long)len,
-			      (long)ret_mask, 0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_SCHED_GETAFFINITY,
+				SYS_sched_getaffinity, tid, (long)len,
+				(long)ret_mask, 0, 0, 0);
 }
 
 static inline int sys_sched_setaffinity(int tid, size_t len, const void *mask)
 {
-	return (int)uaio_sys6(SYS_sched_setaffinity, tid, (long)len, (long)mask,
-			      0, 0, 0);
+	return (int)uaio_sys_if(UAIO_CALL_SCHED_SETAFFINITY,
+				SYS_sched_setaffinity, tid, (long)len,
+				(long)mask, 0, 0, 0);
 }
 
 /*

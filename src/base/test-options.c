@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
+#include "base/calls.h"
 #include "base/options.h"
 
 #include <errno.h>
@@ -471,5 +472,6 @@ int main(void)
 		cmocka_unit_test(a_complaint_is_cut_to_the_room_there_is),
 	};
 
+	uaio_calls_load("all");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

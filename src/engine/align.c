@@ -66,7 +66,7 @@ static uint32_t block_of(const struct uaio_file *file, int fd)
 	int sector = 0;
 
 	if (uaio_file_has(file, UAIO_FILE_F_BLOCKDEV))
-		(void)sys_ioctl(fd, BLKSSZGET, &sector);
+		(void)sys_ioctl_block(fd, BLKSSZGET, &sector);
 	else if (sys_fstat(fd, &st) == 0 && st.st_blksize <= UAIO_ALIGNMENT_MAX)
 		sector = (int)st.st_blksize;
 	return is_block((uint32_t)sector) ? (uint32_t)sector : USUAL_BLOCK;

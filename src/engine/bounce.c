@@ -176,7 +176,7 @@ static int64_t length_of(const struct bounce *bounce)
 	int ret;
 
 	if (bounce->req->file->flags & UAIO_FILE_F_BLOCKDEV) {
-		ret = sys_ioctl(bounce->fd, BLKGETSIZE64, &bytes);
+		ret = sys_ioctl_block(bounce->fd, BLKGETSIZE64, &bytes);
 		return ret < 0 ? ret : (int64_t)bytes;
 	}
 	ret = sys_fstat(bounce->fd, &st);

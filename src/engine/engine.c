@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/calls.h"
 #include "base/check.h"
 #include "base/cycles.h"
 #include "base/lock.h"
@@ -34,6 +35,7 @@
 #include "engine/ready.h"
 #include "engine/report.h"
 #include "engine/req.h"
+#include "engine/ring.h"
 #include "engine/ringmem.h"
 #include "engine/stats.h"
 #include "engine/table.h"
@@ -92,8 +94,14 @@ bool uaio_engine_is_ours(void)
 	return uaio_engine_is_up() && uaio_engine_is_of_process();
 }
 
+bool uaio_engine_is_owner(void)
+{
+	return !life.pid || uaio_engine_is_of_process();
+}
+
 static int start_locked(void)
 {
+	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
 	if (!life.pid)
 		life.pid = sys_getpid();
 	/* A child of vfork() cannot bring up its parent's. */
@@ -232,13 +240,15 @@ static void load_limits(void)
 
 void uaio_engine_load(void)
 {
+	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
 	uaio_config_load();
 	load_limits();
 	uaio_report_load();
 	uaio_threads_init();
+	/* The C library opens a file for it. */
+	(void)uaio_ring_events_per_cpus();
 	/* Kernels before 4.14 and some sandboxes do not know the advice. */
-	is_wiped_on_fork =
-		sys_madvise(&life, sizeof(life), MADV_WIPEONFORK) == 0;
+	is_wiped_on_fork = sys_wipe_on_fork(&life, sizeof(life)) == 0;
 	life.pid = sys_getpid();
 	(void)pthread_atfork(before_fork, after_fork, forget_in_child);
 }

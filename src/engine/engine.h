@@ -39,6 +39,9 @@ int uaio_engine_start(void);
  */
 bool uaio_engine_is_ours(void);
 
+/* Return: the same of an engine that is up or is to be. */
+bool uaio_engine_is_owner(void);
+
 /* Return: whether it is up; one load. */
 bool uaio_engine_is_up(void);
 

@@ -345,9 +345,12 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count)
 	struct pollfd slot = { .events = POLLOUT };
 
 	slot.fd = uaio_file_use(file);
-	/* A counter that is full stays full: nobody waits for it here. */
+	/*
+	 * A counter that is full stays full: nobody waits for it here. Where
+	 * that cannot be asked it is not.
+	 */
 	if (file->flags & UAIO_FILE_F_NONBLOCK ||
-	    sys_ppoll(&slot, 1, &zero, NULL, 0) == 1)
+	    sys_ppoll(&slot, 1, &zero, NULL, 0) != 0)
 		(void)sys_write(slot.fd, &count, sizeof(count));
 	uaio_file_unuse(file);
 }

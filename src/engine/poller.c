@@ -77,6 +77,9 @@ static int open_fds(struct uaio_poller_fds *fds)
 {
 	int ret;
 
+	if (!uaio_may_call(UAIO_CALL_EPOLL_PWAIT) &&
+	    !uaio_may_call(UAIO_CALL_EPOLL_PWAIT2))
+		return -ENOSYS;
 	fds->epoll = uaio_ownfd_epoll();
 	if (fds->epoll < 0)
 		return fds->epoll;
@@ -221,6 +224,17 @@ static void leave_wait(uint32_t serial)
 		end_wait();
 }
 
+/* What is ready now. */
+static int look(int epoll, struct epoll_event *ret_events, int max)
+{
+	static const struct timespec zero;
+	int ret = sys_epoll_pwait(epoll, ret_events, max, 0);
+
+	return ret == -ENOSYS ? sys_epoll_pwait2(epoll, ret_events, max, &zero,
+						 NULL, 0)
+			      : ret;
+}
+
 /* Where epoll_pwait2() cannot be had: poll() knows nanoseconds, too. */
 static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 			const struct timespec *timeout, const void *mask,
@@ -232,7 +246,7 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 	/* With a limit of no descriptors it is not even looked at. */
 	if (ret < 0 && ret != -EINVAL)
 		return ret;
-	return sys_epoll_pwait(epoll, ret_events, max, 0);
+	return look(epoll, ret_events, max);
 }
 
 static int wait_on(int epoll, struct epoll_event *ret_events, int max,
@@ -307,7 +321,7 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 	/* It does not sleep, so under the lock. */
 	lock(poller);
 	if (poller->fds)
-		ret = sys_epoll_pwait(poller->fds->epoll, ret_events, max, 0);
+		ret = look(poller->fds->epoll, ret_events, max);
 	unlock(poller);
 	return ret;
 }

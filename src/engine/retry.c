@@ -144,15 +144,14 @@ static enum uaio_issue try_memory_write(struct uaio_file *file,
  */
 static bool is_mostly_cached(const struct uaio_sqe *sqe)
 {
-	enum { PAGE = 4096, NR_CACHESTAT = 451 };
+	enum { PAGE = 4096 };
 	const uint64_t range[2] = { (uint64_t)sqe->off, uaio_sqe_bytes(sqe) };
-	struct {
-		uint64_t cached, dirty, writeback, evicted, recently_evicted;
-	} nr;
+	enum { CACHED, DIRTY, WRITEBACK, EVICTED, RECENTLY_EVICTED, NR };
+	uint64_t nr[NR];
 
-	if (uaio_sys6(NR_CACHESTAT, sqe->fd, (long)range, (long)&nr, 0, 0, 0))
+	if (sys_cachestat(sqe->fd, range, nr) < 0)
 		return false;
-	return nr.cached >= range[1] / PAGE / 16 * 15;
+	return nr[CACHED] >= range[1] / PAGE / 16 * 15;
 }
 
 static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
@@ -271,7 +270,7 @@ static uint64_t nr_sleeps(void)
 {
 	struct rusage usage;
 
-	if (uaio_sys6(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0, 0, 0))
+	if (sys_getrusage(&usage) < 0)
 		return 0;
 	return (uint64_t)usage.ru_nvcsw;
 }

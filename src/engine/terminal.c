@@ -17,8 +17,8 @@ bool uaio_terminal_is(int fd)
 	unsigned unused;
 
 	/* Only a master has a number to give. */
-	return sys_ioctl(fd, TCGETS, &mode) == 0 &&
-	       sys_ioctl(fd, TIOCGPTN, &unused) < 0;
+	return sys_ioctl_terminal(fd, TCGETS, &mode) == 0 &&
+	       sys_ioctl_terminal(fd, TIOCGPTN, &unused) < 0;
 }
 
 /* One that was hung up says nothing any more. */
@@ -26,8 +26,8 @@ static bool is_same(int fd, int other)
 {
 	unsigned device, other_device;
 
-	return sys_ioctl(fd, TIOCGDEV, &device) == 0 &&
-	       sys_ioctl(other, TIOCGDEV, &other_device) == 0 &&
+	return sys_ioctl_terminal(fd, TIOCGDEV, &device) == 0 &&
+	       sys_ioctl_terminal(other, TIOCGDEV, &other_device) == 0 &&
 	       device == other_device;
 }
 
@@ -47,7 +47,7 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	/* With modem lines it is a serial one. */
 	if (!(file_flags & UAIO_FILE_F_TERMINAL) ||
 	    file_flags & UAIO_FILE_F_NONBLOCK ||
-	    sys_ioctl(fd, TIOCMGET, &unused) == 0)
+	    sys_ioctl_terminal(fd, TIOCMGET, &unused) == 0)
 		return -1;
 	uaio_fd_path(fd, path);
 	anew = uaio_ownfd_open(path,
@@ -88,7 +88,7 @@ enum uaio_terminal_wait uaio_terminal_wait(int fd)
 {
 	struct termios mode;
 
-	if (sys_ioctl(fd, TCGETS, &mode) < 0 || mode.c_lflag & ICANON)
+	if (sys_ioctl_terminal(fd, TCGETS, &mode) < 0 || mode.c_lflag & ICANON)
 		return UAIO_TERMINAL_ANY;
 	if (!mode.c_cc[VMIN])
 		return UAIO_TERMINAL_ENDS;

@@ -202,6 +202,7 @@ static int setups_with_failures(void)
 	uint64_t handles[NR_ELEMENTS(sizes)], handle;
 	unsigned nr_failures = 0;
 
+	uaio_calls_load("all");
 	uaio_config.max_nr = 1000000;
 	for (unsigned i = 0; i < NR_ELEMENTS(sizes); i++) {
 		struct uaio_counters before = { 0 }, after;

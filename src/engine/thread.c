@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -45,7 +45,8 @@ void uaio_threads_init(void)
 		load_mask = asked;
 	for (size_t i = 0; i < NR_WORDS; i++)
 		nr += (unsigned)__builtin_popcountl(load_mask.words[i]);
-	are_many = nr > 1;
+	/* Not known: on most machines. */
+	are_many = nr != 1;
 }
 
 bool uaio_cpus_are_many(void)
@@ -66,8 +67,6 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	    pthread_attr_init(&attr))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* Otherwise a real-time host would hand its class to us. */
-	(void)pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	(void)pthread_attr_setstacksize(&attr, stack);
 
 	/*
@@ -94,11 +93,23 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	return 0;
 }
 
+/*
+ * A real-time creator has handed its class to us: not by the C library's
+ * attributes, which make no thread at all where they cannot be set.
+ */
+static void become_ordinary(void)
+{
+	int class = sys_sched_getscheduler() & ~SCHED_RESET_ON_FORK;
+
+	if (class != SCHED_OTHER && class != SCHED_BATCH && class != SCHED_IDLE)
+		(void)sys_sched_set_other();
+}
+
 void uaio_thread_begin(const char *name)
 {
 	uaio_entry_depth = 1;
 	uaio_table_is_mine();
-	(void)uaio_sys6(SYS_prctl, PR_SET_NAME, (long)name, 0, 0, 0, 0);
+	become_ordinary();
 	/* EPERM or a shrunk cpuset: then where the creator may run. */
 	if (load_mask_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_mask_bytes,
@@ -106,6 +117,8 @@ void uaio_thread_begin(const char *name)
 	/* EACCES: then as its creator is. */
 	if (uaio_config.has_nice)
 		(void)sys_setpriority(uaio_config.nice);
+	/* Last: who goes by the name finds the rest in place. */
+	(void)sys_set_name(name);
 }
 
 void uaio_thread_end(void)

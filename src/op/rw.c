@@ -44,7 +44,7 @@ static bool may_be_realtime(void)
 		uint32_t effective, permitted, inheritable;
 	} data[2];
 
-	if (uaio_sys6(SYS_capget, (long)&header, (long)data, 0, 0, 0, 0) < 0)
+	if (sys_capget(&header, data) < 0)
 		return false;
 	return data[0].effective & (1u << CAP_SYS_NICE | 1u << CAP_SYS_ADMIN);
 }
@@ -174,7 +174,8 @@ static int64_t write_nothing(int fd)
 	int64_t res = sys_send(fd, NULL, 0, MSG_DONTWAIT);
 
 	/* Only a socket can make this wait. */
-	return res == -ENOTSOCK ? sys_write(fd, NULL, 0) : res;
+	return res == -ENOTSOCK || res == -ENOSYS ? sys_write(fd, NULL, 0)
+						  : res;
 }
 
 /*
@@ -205,24 +206,41 @@ static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 	do
 		res = sys_vmsplice(fd, iov, nr, SPLICE_F_NONBLOCK);
 	while (res == -EINTR);
-	return res == -EBADF ? -EOPNOTSUPP : res; /* EBADF: not a pipe */
+	/* EBADF: not a pipe */
+	return res == -EBADF || res == -ENOSYS ? -EOPNOTSUPP : res;
 }
 
 /*
- * The calls that take flags. Some emulators do not know them: then no file can
- * honour a flag.
+ * The calls that take flags. Some emulators do not know them, some sandboxes do
+ * not let them through, with EPERM, which files say, too (sealed ones): then no
+ * file can honour a flag.
  */
+static int64_t answer(enum uaio_call call, int64_t res)
+{
+	if (likely(res != -EPERM && res != -EACCES && res != -ENOSYS))
+		return res;
+	return uaio_call_is_answered(call) ? res : -EOPNOTSUPP;
+}
+
 static int64_t readv_flags(const struct uaio_sqe *sqe, int fd,
 			   const struct iovec *iov, int nr, bool is_stream,
 			   uint32_t flags)
 {
-	int64_t res =
-		sys_preadv2(fd, iov, nr, is_stream ? -1 : sqe->off, (int)flags);
+	int64_t off = is_stream ? -1 : sqe->off;
+	int64_t res = answer(UAIO_CALL_PREADV2,
+			     sys_preadv2(fd, iov, nr, off, (int)flags));
 
 	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
 	    !(sqe->rw_flags & RWF_NOWAIT))
 		return read_fifo_nowait(fd, iov, nr);
-	return res == -ENOSYS ? -EOPNOTSUPP : res;
+	return res;
+}
+
+static int64_t pwritev_flags(int fd, const struct iovec *iov, int nr,
+			     int64_t off, uint32_t flags)
+{
+	return answer(UAIO_CALL_PWRITEV2,
+		      sys_pwritev2(fd, iov, nr, off, (int)flags));
 }
 
 /*
@@ -259,9 +277,12 @@ static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 	uint64_t old, pending = 0;
 	int64_t res;
 
+	if (!uaio_may_call(UAIO_CALL_SIGPENDING) ||
+	    !uaio_may_call(UAIO_CALL_SIGTIMEDWAIT))
+		return -EOPNOTSUPP;
 	(void)sys_sigmask(SIG_BLOCK, &sigpipe, &old);
 	(void)sys_sigpending(&pending);
-	res = sys_pwritev2(fd, iov, nr, -1, (int)flags);
+	res = pwritev_flags(fd, iov, nr, -1, flags);
 	/* One that was there before is somebody else's. */
 	if (res == -EPIPE && !(pending & sigpipe))
 		(void)sys_sigtimedwait(&sigpipe, &zero);
@@ -291,7 +312,7 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 
 	/* relaxed: who does not know it yet finds out */
 	if (!load_relaxed(&is_unknown))
-		res = sys_pwritev2(fd, iov, nr, -1, (int)flags);
+		res = pwritev_flags(fd, iov, nr, -1, flags);
 	if (res == -EOPNOTSUPP) {
 		flags &= ~(uint32_t)UAIO_RWF_HAS_WAITED;
 		res = write_signal_held(fd, iov, nr, flags);
@@ -313,11 +334,11 @@ static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
 	if (flags & UAIO_RWF_HAS_WAITED & ~sqe->rw_flags)
 		res = write_again(fd, iov, nr, flags);
 	else
-		res = sys_pwritev2(fd, iov, nr, off, (int)flags);
+		res = pwritev_flags(fd, iov, nr, off, flags);
 	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
 	    !(sqe->rw_flags & RWF_NOWAIT))
 		return refuse_broken(fd, flags);
-	return res == -ENOSYS ? -EOPNOTSUPP : res;
+	return res;
 }
 
 static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)

@@ -300,5 +300,6 @@ int main(void)
 		RW_TEST(waiting_write_takes_its_signal_back),
 	};
 
+	uaio_calls_load("all");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 #include "tool/search.h"
 #include "tool/target.h"
 #include "tool/tool.h"
+#include "tool/trial.h"
 
 /* getopt's values for the table's options; below are the short ones. */
 enum { FIRST_LONG = 256 };
@@ -232,6 +233,8 @@ static int set_environment(const struct settings *settings, const char *dir)
 {
 	int r = uaio_preload_set(dir);
 
+	if (!r)
+		r = uaio_trial_set();
 	for (int i = 0; i < UAIO_NR_OPTIONS && !r; i++) {
 		if (settings->texts[i] &&
 		    setenv(uaio_options[i].variable, settings->texts[i], 1))

@@ -87,16 +87,23 @@ static const struct uaio_secure capable_file = {
 	FILE_ADVICE,
 };
 
+static bool is_on_suid_mount(const char *path)
+{
+	struct statvfs fs;
+
+	return statvfs(path, &fs) == 0 && !(fs.f_flag & ST_NOSUID);
+}
+
 const struct uaio_secure *uaio_secure_if_executed(const char *path)
 {
 	const mode_t setgid = S_ISGID | S_IXGRP; /* S_ISGID alone: a lock */
-	struct statvfs fs;
 	struct stat st;
-	bool is_suid_mount = false, is_setuid = false, is_setgid = false;
+	bool is_setuid = false, is_setgid = false;
 
-	if (stat(path, &st) == 0 && statvfs(path, &fs) == 0)
-		is_suid_mount = !(fs.f_flag & ST_NOSUID);
-	if (is_suid_mount && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0) {
+	/* Further calls, which a filter may end us for, only where it matters. */
+	if (stat(path, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID) &&
+	    is_on_suid_mount(path) &&
+	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0) {
 		is_setuid = st.st_mode & S_ISUID;
 		is_setgid = (st.st_mode & setgid) == setgid;
 	}
@@ -108,7 +115,7 @@ const struct uaio_secure *uaio_secure_if_executed(const char *path)
 	if ((!is_setuid && geteuid() != getuid()) ||
 	    (!is_setgid && getegid() != getgid()))
 		return &changed_ids;
-	if (is_suid_mount && getuid() != 0 && gives_capabilities(path))
+	if (getuid() != 0 && gives_capabilities(path) && is_on_suid_mount(path))
 		return &capable_file;
 	return NULL;
 }

@@ -79,6 +79,7 @@ def main():
     env = {}
     if way == "linked":
         env["LD_LIBRARY_PATH"] = box.build
+        env["UAIO_CALLS"] = "all"  # the filter denies kernel AIO only
         command = box.deny_aio(*command)
     elif way == "run":
         command = box.uaio_only(*command)

@@ -2,8 +2,8 @@
 /*
  * The host's calls that we stand in front of
  *
- * Those that close descriptors or move rings: the engine is told, then the C
- * library's own function does the work. With nothing known of the descriptor
+ * Those that close descriptors, move rings or install filters: the engine is
+ * told, then the C library's own function does the work. With nothing known of the descriptor
  * telling is two loads. A signal handler that interrupted the engine goes
  * straight to the C library.
  */
@@ -19,6 +19,7 @@ long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
 /* Find the functions we stand in front of; once, when the library loads. */
 void uaio_host_load(void);
 void uaio_host_load_exec(void);
+void uaio_host_load_filter(void);
 
 /* Return: the next definition of a name, as a pointer of any type. */
 void uaio_host_find(const char *name, void *ret_function);
@@ -42,6 +43,9 @@ long uaio_host_part(void);
 
 /* A raw execve or execveat: what is accepted is finished first. */
 long uaio_host_raw_exec(long nr, const long a[5]);
+
+/* A raw prctl or seccomp: it may install a filter. */
+long uaio_host_raw_filter(long nr, const long a[6]);
 
 /* mremap(2), munmap(2), raw: rings of ours are seen to. */
 long uaio_host_raw_munmap(void *addr, unsigned long bytes);

@@ -18,6 +18,7 @@ __attribute__((constructor)) static void load(void)
 	uaio_engine_load();
 	uaio_host_load();
 	uaio_host_load_exec();
+	uaio_host_load_filter();
 	(void)at_quick_exit(uaio_host_exiting);
 }
 

@@ -43,6 +43,10 @@ syscall:
 	je	1f
 	cmpq	$__NR_execveat, %rdi
 	je	1f
+	cmpq	$__NR_prctl, %rdi
+	je	1f
+	cmpq	$__NR_seccomp, %rdi
+	je	1f
 	movq	%rdi, %rax
 	movq	%rsi, %rdi
 	movq	%rdx, %rsi
@@ -88,6 +92,10 @@ syscall:
 	cmp	x0, #__NR_execve
 	b.eq	1f
 	cmp	x0, #__NR_execveat
+	b.eq	1f
+	cmp	x0, #__NR_prctl
+	b.eq	1f
+	cmp	x0, #__NR_seccomp
 	b.eq	1f
 	mov	x8, x0
 	mov	x0, x1

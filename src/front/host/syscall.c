@@ -41,6 +41,8 @@ static long answer(long nr, const long a[6])
 	case SYS_exit_group:
 		uaio_host_exiting();
 		return uaio_sys6(SYS_exit_group, a[0], 0, 0, 0, 0, 0);
+	case SYS_prctl:
+	case SYS_seccomp: return uaio_host_raw_filter(nr, a);
 	case SYS_close: return uaio_host_raw_close((int)a[0]);
 #ifdef SYS_dup2
 	case SYS_dup2: return uaio_host_raw_dup((int)a[0], (int)a[1], NULL);

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/calls.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sched.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "base/filter.h"
+#include "base/sys.h"
+
+enum {
+	NR_CACHESTAT = 451,
+	NR_EPOLL_PWAIT2 = 441,
+	RWF_NOWAIT_ = 8,
+	NOBODY = 0x7fffffff, /* no process has this number */
+};
+
+#define BIT(call) (1ull << UAIO_CALL_##call)
+
+uint64_t uaio_calls;
+static uint64_t unused; /* where the kernel writes */
+static bool is_loaded;
+
+/* What is made anyway by programs that wait for files. */
+static const uint64_t usual = BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
+			      BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT);
+
+/*
+ * Each in a form without effect, as near to what is really called as can be (a
+ * filter may look at the arguments), and what the kernel says to that. Where it
+ * does not know the call it says something else: the same as a refusal.
+ */
+static const struct {
+	long nr;
+	long args[6];
+	int answer;
+} calls[UAIO_NR_CALLS] = {
+	[UAIO_CALL_PREADV2] = { SYS_preadv2,
+				{ -1, 0, 0, 0, 0, RWF_NOWAIT_ },
+				-EBADF },
+	[UAIO_CALL_PWRITEV2] = { SYS_pwritev2,
+				 { -1, 0, 0, 0, 0, RWF_NOWAIT_ },
+				 -EBADF },
+	[UAIO_CALL_VMSPLICE] = { SYS_vmsplice, { -1, 0, 0, 2 }, -EBADF },
+	[UAIO_CALL_SENDTO] = { SYS_sendto, { -1, 0, 0, MSG_DONTWAIT }, -EBADF },
+	[UAIO_CALL_GETSOCKOPT] = { SYS_getsockopt,
+				   { -1, SOL_SOCKET, SO_ERROR },
+				   -EBADF },
+	[UAIO_CALL_PROCESS_VM_READV] = { SYS_process_vm_readv,
+					 { NOBODY, 0, 0, 0, 0, 1 },
+					 -EINVAL },
+	[UAIO_CALL_PROCESS_VM_WRITEV] = { SYS_process_vm_writev,
+					  { NOBODY, 0, 0, 0, 0, 1 },
+					  -EINVAL },
+	[UAIO_CALL_FTRUNCATE] = { SYS_ftruncate, { -1, 0 }, -EBADF },
+	[UAIO_CALL_CACHESTAT] = { NR_CACHESTAT, { -1 }, -EBADF },
+	[UAIO_CALL_FADVISE] = { SYS_fadvise64,
+				{ -1, 0, 0, POSIX_FADV_WILLNEED },
+				-EBADF },
+	[UAIO_CALL_FSTATFS] = { SYS_fstatfs, { -1 }, -EBADF },
+	[UAIO_CALL_STATX] = { SYS_statx, { -1, 0, 0 }, -EFAULT },
+	[UAIO_CALL_LSEEK] = { SYS_lseek, { -1, 0, SEEK_CUR }, -EBADF },
+	[UAIO_CALL_READLINKAT] = { SYS_readlinkat,
+				   { AT_FDCWD, 0, 0, 1 },
+				   -EFAULT },
+	[UAIO_CALL_OPENAT] = { SYS_openat,
+			       { AT_FDCWD, 0, O_CLOEXEC },
+			       -EFAULT },
+	[UAIO_CALL_GETCWD] = { SYS_getcwd, { 0, 0 }, -ERANGE },
+	[UAIO_CALL_IOCTL_TERMINAL] = { SYS_ioctl, { -1, TCGETS }, -EBADF },
+	[UAIO_CALL_IOCTL_BLOCK] = { SYS_ioctl, { -1, BLKSSZGET }, -EBADF },
+	[UAIO_CALL_EVENTFD] = { SYS_eventfd2, { 0, ~0l }, -EINVAL },
+	[UAIO_CALL_EPOLL_CREATE] = { SYS_epoll_create1, { ~0l }, -EINVAL },
+	[UAIO_CALL_EPOLL_CTL] = { SYS_epoll_ctl, { -1, 2, -1 }, -EBADF },
+	[UAIO_CALL_EPOLL_PWAIT] = { SYS_epoll_pwait, { -1, 0, 1 }, -EBADF },
+	[UAIO_CALL_EPOLL_PWAIT2] = { NR_EPOLL_PWAIT2, { -1, 0, 1 }, -EBADF },
+	[UAIO_CALL_PSELECT] = { SYS_pselect6, { -1 }, -EINVAL },
+	[UAIO_CALL_PRCTL_NAME] = { SYS_prctl, { PR_SET_NAME, 0 }, -EFAULT },
+	[UAIO_CALL_SCHED_GETAFFINITY] = { SYS_sched_getaffinity,
+					  { 0, 0, 0 },
+					  -EINVAL },
+	[UAIO_CALL_SCHED_SETAFFINITY] = { SYS_sched_setaffinity,
+					  { NOBODY, 0, 0 },
+					  -ESRCH },
+	[UAIO_CALL_SCHED_GETSCHEDULER] = { SYS_sched_getscheduler,
+					   { NOBODY },
+					   -ESRCH },
+	[UAIO_CALL_SCHED_SETSCHEDULER] = { SYS_sched_setscheduler,
+					   { 0, SCHED_OTHER, 0 },
+					   -EINVAL },
+	[UAIO_CALL_SETPRIORITY] = { SYS_setpriority, { 0, NOBODY, 0 }, -ESRCH },
+	[UAIO_CALL_IOPRIO_GET] = { SYS_ioprio_get, { 1, NOBODY }, -ESRCH },
+	[UAIO_CALL_IOPRIO_SET] = { SYS_ioprio_set, { 1, NOBODY, 0 }, -ESRCH },
+	[UAIO_CALL_GETRUSAGE] = { SYS_getrusage, { 99, 0 }, -EINVAL },
+	[UAIO_CALL_CAPGET] = { SYS_capget, { 0, 0 }, -EFAULT },
+	[UAIO_CALL_TGKILL] = { SYS_tgkill, { NOBODY, NOBODY, 0 }, -ESRCH },
+	[UAIO_CALL_SIGPENDING] = { SYS_rt_sigpending, { (long)&unused, 8 }, 0 },
+	[UAIO_CALL_SIGTIMEDWAIT] = { SYS_rt_sigtimedwait,
+				     { 0, 0, 0, 8 },
+				     -EFAULT },
+	[UAIO_CALL_WIPEONFORK] = { SYS_madvise, { 0, 0, MADV_WIPEONFORK }, 0 },
+};
+
+static_assert(UAIO_NR_CALLS <= 64, "a bit each");
+
+bool uaio_call_try(enum uaio_call call)
+{
+	const long *a = calls[call].args;
+
+	return uaio_sys6(calls[call].nr, a[0], a[1], a[2], a[3], a[4], a[5]) ==
+	       calls[call].answer;
+}
+
+bool uaio_call_is_answered(enum uaio_call call)
+{
+	if (!uaio_may_call(call))
+		return false;
+	if (uaio_call_try(call))
+		return true;
+	/* relaxed: there is nothing behind it */
+	and_relaxed(&uaio_calls, ~(1ull << call));
+	return false;
+}
+
+/*
+ * How many filters there are
+ */
+
+/* A line of /proc/thread-self/status, as far as it is looked at. */
+struct line {
+	char text[32];
+	size_t len;
+};
+
+/* Return: the number behind the name, or -1 if the line is another. */
+static int number_of(const struct line *line, const char *name)
+{
+	size_t at = strlen(name);
+	int nr = 0;
+
+	if (strncmp(line->text, name, at))
+		return -1;
+	for (; line->text[at] >= '0' && line->text[at] <= '9'; at++)
+		nr = nr * 10 + (line->text[at] - '0');
+	return nr;
+}
+
+struct filters {
+	int mode; /* -1: not seen */
+	int nr;
+};
+
+static void look_at(struct line *line, struct filters *filters)
+{
+	int mode = number_of(line, "Seccomp:\t");
+	int nr = number_of(line, "Seccomp_filters:\t");
+
+	if (mode >= 0)
+		filters->mode = mode;
+	if (nr >= 0)
+		filters->nr = nr;
+}
+
+static void read_lines(int fd, struct filters *filters)
+{
+	struct line line = { .len = 0 };
+	char text[1024];
+	ssize_t got;
+
+	while ((got = sys_read(fd, text, sizeof(text))) > 0)
+		for (ssize_t i = 0; i < got; i++) {
+			if (text[i] != '\n') {
+				if (line.len < sizeof(line.text) - 1)
+					line.text[line.len++] = text[i];
+				continue;
+			}
+			line.text[line.len] = '\0';
+			look_at(&line, filters);
+			line.len = 0;
+		}
+}
+
+int uaio_calls_nr_filters(void)
+{
+	struct filters filters = { -1, -1 };
+	/* Not sys_openat(): what is found here decides about it. */
+	int fd = (int)uaio_sys6(SYS_openat, AT_FDCWD,
+				(long)"/proc/thread-self/status",
+				O_RDONLY | O_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return -1;
+	read_lines(fd, &filters);
+	(void)sys_close(fd);
+	/* Before Linux 5.9 they are not counted. */
+	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
+}
+
+/*
+ * The word
+ */
+
+static char *put(char *at, uint64_t value, unsigned base)
+{
+	char digits[24];
+	int nr = 0;
+
+	do
+		digits[nr++] = "0123456789abcdef"[value % base];
+	while (value /= base);
+	while (nr)
+		*at++ = digits[--nr];
+	return at;
+}
+
+void uaio_calls_word(int nr_filters, uint64_t some,
+		     char ret_word[UAIO_CALLS_WORD_MAX])
+{
+	char *at = put(ret_word, (uint64_t)nr_filters, 10);
+
+	*at++ = ':';
+	at = put(at, UAIO_NR_CALLS, 10);
+	*at++ = ':';
+	*put(at, some, 16) = '\0';
+}
+
+/* Return: the calls that may be made behind so many filters. */
+static uint64_t calls_of(const char *word, int nr_filters)
+{
+	char begin[UAIO_CALLS_WORD_MAX];
+	uint64_t some = 0;
+	size_t len;
+
+	if (!word || nr_filters < 0)
+		return usual;
+	uaio_calls_word(nr_filters, 0, begin);
+	len = strlen(begin) - 1;
+	if (strncmp(word, begin, len))
+		return usual;
+	for (word += len; *word; word++) {
+		const char *digit = strchr("0123456789abcdef", *word);
+
+		if (!digit)
+			return usual;
+		some = some << 4 | (uint64_t)(digit - "0123456789abcdef");
+	}
+	return some;
+}
+
+static uint64_t try_all(void)
+{
+	uint64_t some = 0;
+
+	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)
+		some |= (uint64_t)uaio_call_try(i) << i;
+	return some;
+}
+
+void uaio_calls_load(const char *word)
+{
+	const uint64_t all = UINT64_MAX >> (64 - UAIO_NR_CALLS);
+	int nr_filters;
+
+	if (is_loaded)
+		return;
+	is_loaded = true;
+	/* The loader has made these calls just now, to find us. */
+	nr_filters = uaio_calls_nr_filters();
+	if (nr_filters == 0)
+		store_relaxed(&uaio_calls, all);
+	else if (word && !strcmp(word, "all"))
+		store_relaxed(&uaio_calls, try_all());
+	else
+		store_relaxed(&uaio_calls, calls_of(word, nr_filters));
+}
+
+void uaio_calls_filter(const void *program)
+{
+	uint64_t some = 0;
+
+	for (unsigned i = 0; program && i < UAIO_NR_CALLS; i++)
+		some |= (uint64_t)uaio_filter_allows(program, calls[i].nr,
+						     calls[i].args)
+			<< i;
+	/* relaxed: there is nothing behind it */
+	and_relaxed(&uaio_calls, some);
+}

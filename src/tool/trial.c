@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/trial.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/calls.h"
+
+/* Shared by those who try, one after the other. */
+struct trial {
+	int next; /* atomic: the first that nobody has begun; -1: to leave no core */
+	uint64_t calls; /* atomic: that may be made */
+};
+
+/* relaxed throughout: whoever looks has waited for the end of who wrote */
+static void go_on(struct trial *trial)
+{
+	static const struct rlimit none;
+
+	if (add_relaxed(&trial->next, 1) < 0)
+		(void)setrlimit(RLIMIT_CORE, &none);
+	while (load_relaxed(&trial->next) < UAIO_NR_CALLS) {
+		int call = add_relaxed(&trial->next, 1);
+
+		if (uaio_call_try((enum uaio_call)call))
+			store_relaxed(&trial->calls,
+				      trial->calls | 1ull << call);
+	}
+}
+
+/* Each that ends a child is left out by the next. Return: false without one. */
+static bool try_all(struct trial *trial)
+{
+	store_relaxed(&trial->next, -1);
+	while (load_relaxed(&trial->next) < UAIO_NR_CALLS) {
+		int seen = load_relaxed(&trial->next);
+		pid_t pid = fork();
+
+		if (pid < 0)
+			return false;
+		if (pid == 0) {
+			go_on(trial);
+			_exit(0);
+		}
+		if (waitpid(pid, NULL, 0) < 0 ||
+		    load_relaxed(&trial->next) == seen)
+			return false;
+	}
+	return true;
+}
+
+int uaio_trial_set(void)
+{
+	const char *word = getenv(UAIO_CALLS_VARIABLE);
+	int nr_filters = uaio_calls_nr_filters(), ret = 0;
+	char text[UAIO_CALLS_WORD_MAX];
+	struct trial *trial;
+
+	if (nr_filters <= 0 || (word && !strcmp(word, "all")))
+		return 0;
+	trial = mmap(NULL, sizeof(*trial), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (trial == MAP_FAILED)
+		return -errno;
+	if (try_all(trial)) {
+		uaio_calls_word(nr_filters, trial->calls, text);
+		if (setenv(UAIO_CALLS_VARIABLE, text, 1) < 0)
+			ret = -errno;
+	}
+	(void)munmap(trial, sizeof(*trial));
+	return ret;
+}
