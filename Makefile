@@ -7,7 +7,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
-.PHONY: all demo check check-all check-san check-clients \
+.PHONY: all demo check check-all check-fresh check-san check-clients \
 	check-mutants bench stress differences readme lint install clean
 
 # The library and the tool; every other target builds what it needs beside.
@@ -39,6 +39,10 @@ check-all:
 	@tools/need build check lint all
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --no-suite client --no-suite stress
+
+# `demo` and `check` of this commit in a new minimal Debian. Needs root.
+check-fresh:
+	@tools/check-fresh $(BUILD)
 
 check-san:
 	@tools/need build san
