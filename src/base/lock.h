@@ -32,6 +32,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_INODE,   /* order of one inode's requests */
 	UAIO_RANK_READY,   /* what of a context waits for its files */
 	UAIO_RANK_STANDBY, /* which contexts the standby thread looks after */
+	UAIO_RANK_TIMED,   /* what is parked for a time only */
 	UAIO_RANK_POLLERS, /* which pollers there are */
 	UAIO_RANK_POLLER,  /* one of them */
 	UAIO_RANK_POLLER_INNER, /* one that is watched by it */

@@ -10,6 +10,7 @@
 #include "engine/lead.h"
 #include "engine/readyint.h"
 #include "engine/terminal.h"
+#include "engine/timed.h"
 #include "engine/wait.h"
 
 struct uaio_ready_tuning uaio_ready_tuning;
@@ -37,6 +38,7 @@ void uaio_ready_init(void)
 	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
 	uaio_pollers_init();
 	uaio_watches_init();
+	uaio_timed_init();
 	uaio_standby_init();
 }
 
@@ -249,7 +251,8 @@ bool uaio_ready_park(struct uaio_req *req)
 	struct uaio_lane *lane = &req->file->lanes[uaio_lane_id_of(req)];
 	struct uaio_ready *ready = &req->group->ready;
 	struct uaio_file *file = req->file;
-	bool was_idle, parks;
+	struct uaio_group *group = req->group;
+	bool was_idle, parks, is_first_to_end = false;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
@@ -264,17 +267,20 @@ bool uaio_ready_park(struct uaio_req *req)
 		/* relaxed: submitters peek at their own file's */
 		store_relaxed(&lane->nr, load_relaxed(&lane->nr) + 1);
 		note_parked_locked(req, was_idle);
+		is_first_to_end = uaio_timed_add_locked(req);
 	} else {
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_PREPPED);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	if (!parks) {
-		uaio_ready_unexpect(req->group);
+		uaio_ready_unexpect(group);
 		return false;
 	}
 	/* relaxed: that it changes is enough */
 	store_relaxed(&ready->nr_parks, load_relaxed(&ready->nr_parks) + 1);
 	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
+	if (unlikely(is_first_to_end))
+		uaio_standby_nudge(group);
 	return true;
 }
 
@@ -372,6 +378,7 @@ bool uaio_ready_cancel(struct uaio_req *req)
 		was_first = lane->parked.next == &req->link;
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 		list_remove(&req->link);
+		uaio_timed_remove_locked(req);
 		uaio_lane_count_out(lane, req);
 		/* The next may need less, and has not been tried. */
 		if (was_first && id != UAIO_LANE_POLL && !lane->is_running)

@@ -119,6 +119,8 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	req->owns_lane = false;
 	req->is_one_call = false;
 	req->edges = 0;
+	req->until_ns = 0;
+	list_init(&req->in_timed);
 	req->iov = iovs;
 	if (uaio_optab[sqe->op].is_vectored && !iovs) {
 		req->iov = req->inline_iov;

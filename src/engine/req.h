@@ -118,6 +118,8 @@ struct uaio_req {
 	bool owns_lane;             /* it runs on a worker, others wait */
 	bool is_one_call;           /* its file may be closed meanwhile */
 	uint32_t edges;             /* of its file, before it was tried; or 0 */
+	int64_t until_ns;           /* it waits no longer; 0: for ever */
+	struct list in_timed;       /* timed.c's, if it has a time */
 	struct uaio_watch *watch;   /* borrows: its context's on its file */
 	struct uaio_device *device; /* whose pages it waits for, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */

@@ -6,6 +6,8 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include "base/check.h"
 #include "base/cycles.h"
@@ -431,6 +433,30 @@ static bool may_not_wait(const struct uaio_file *file, int fd)
 }
 
 /*
+ * A socket may have a time that its reads or writes wait at most, which any
+ * process that shares it may set. Return: until when; 0: for ever.
+ */
+static int64_t time_limit(const struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
+	struct timeval limit = { 0 };
+	uint32_t size = sizeof(limit);
+
+	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
+	    sys_getsockopt(sqe->fd, SOL_SOCKET,
+			   is_write ? SO_SNDTIMEO : SO_RCVTIMEO, &limit,
+			   &size) < 0 ||
+	    (!limit.tv_sec && !limit.tv_usec))
+		return 0;
+	/* Centuries are for ever. */
+	if (limit.tv_sec > INT32_MAX)
+		return 0;
+	return uaio_now_ns() + limit.tv_sec * 1000000000ll +
+	       limit.tv_usec * 1000ll;
+}
+
+/*
  * Make as much of a stream request as does not wait. Return: whether it was
  * tried; -EAGAIN or what is less than it asked for then leaves the rest to do.
  */
@@ -481,6 +507,7 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		return was_tried ? UAIO_ISSUE_DONE : try_here(file, sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */
+	ret->until_ns = time_limit(file, sqe);
 	return UAIO_ISSUE_RETRY_READY;
 }
 

@@ -18,6 +18,8 @@ struct uaio_outcome {
 	int64_t res; /* if DONE the result, if RETRY_READY the bytes done */
 	/* if RETRY_READY: its file's, before it was tried; 0: it was not */
 	uint32_t edges;
+	/* if RETRY_READY: how long it waits at most; 0: for ever */
+	int64_t until_ns;
 	/* of the last system call, in cycles; set if statistics are on */
 	uint64_t start;
 	uint64_t end;

@@ -8,6 +8,7 @@
 #include "engine/ctx.h"
 #include "engine/readyint.h"
 #include "engine/terminal.h"
+#include "engine/timed.h"
 #include "engine/wait.h"
 
 enum {
@@ -151,6 +152,7 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 		return WAITS_ON;
 	}
 	list_remove(&req->link);
+	uaio_timed_remove_locked(req);
 	if (res != -EOPNOTSUPP)
 		uaio_lane_count_out(run->lane, req);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);

@@ -25,6 +25,7 @@
 #include "engine/readyint.h"
 #include "engine/table.h"
 #include "engine/thread.h"
+#include "engine/timed.h"
 #include "engine/wait.h"
 
 enum {
@@ -430,7 +431,8 @@ static bool is_over(void)
 	lock();
 	disown_idle_locked();
 	is_over = is_over || (list_is_empty(&standby.listed) &&
-			      list_is_empty(&standby.adopted));
+			      list_is_empty(&standby.adopted) &&
+			      uaio_timed_next() == UAIO_FOREVER);
 	if (is_over)
 		standby.has_thread = standby.is_ticking = false;
 	unlock();
@@ -450,6 +452,18 @@ static int64_t next_look(enum care care, int64_t *tick_ns)
 	       (standby.is_ticking ? *tick_ns : IDLE_S * 1000000000ll);
 }
 
+/* What is over and just being tried is looked at again soon. */
+static int64_t sooner(int64_t due)
+{
+	enum { SOON_NS = 50000 };
+	int64_t next = uaio_timed_next(), soon;
+
+	if (likely(next >= due))
+		return due;
+	soon = uaio_now_ns() + SOON_NS;
+	return next > soon ? next : soon;
+}
+
 /* Return: when to look, after things may have changed: 0 for at once. */
 static int64_t new_look(int64_t due)
 {
@@ -464,7 +478,7 @@ static int64_t new_look(int64_t due)
 		due = uaio_now_ns() + TICK_NS;
 	}
 	unlock();
-	return is_urgent ? 0 : due;
+	return is_urgent ? 0 : sooner(due);
 }
 
 /* Answer those that are adopted until it is time to look at the others. */
@@ -497,7 +511,10 @@ static void *stand_by(void *arg)
 	(void)arg;
 	uaio_thread_begin("uaio-ready");
 	do {
-		int64_t due = next_look(look_at_all(), &tick_ns);
+		int64_t due;
+
+		uaio_timed_end();
+		due = next_look(look_at_all(), &tick_ns);
 
 		is_idle = answer_until(due) == 0 && !standby.is_ticking;
 	} while (!is_idle || !is_over());

@@ -234,6 +234,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	}
 	if (issue == UAIO_ISSUE_RETRY_READY) {
 		req->edges = outcome->edges;
+		req->until_ns = outcome->until_ns;
 		if (!batch->has_parked)
 			uaio_ready_pin(&ctx->group.ready);
 		batch->has_parked = true;

@@ -288,6 +288,30 @@ const struct situation situations[] = {
 	{ "a write with O_NONBLOCK gives what it got rid of", PIPES,
 	  STEPS({ WRITE, 100 }, { END, 0 }, { NONBLOCK_BY_OTHERS, 1 },
 		{ WRITE, BIG }, { END, 1 }) },
+
+	/*
+	 * Timeouts
+	 */
+	{ "a read ends when its time is over", TWO_WAY | RECORDS | UDP,
+	  STEPS({ RECEIVE_TIMEOUT, 40 }, { READ, 10 }, { END, 0 },
+		{ READV, 10 }, { END, 1 }, { RECEIVE_TIMEOUT, 0 }, { READ, 10 },
+		{ WAITS, 2 }, { PUT, 5 }, { END, 2 }) },
+	{ "reads end one after the other when their time is over",
+	  TWO_WAY | RECORDS | UDP,
+	  STEPS({ RECEIVE_TIMEOUT, 40 }, { READ, 10 }, { READ, 10 },
+		{ READ, 10 }, { END, 0 }, { END, 1 }, { END, 2 }) },
+	{ "a read takes what comes within its time", TWO_WAY | RECORDS | UDP,
+	  STEPS({ RECEIVE_TIMEOUT, 600000 }, { READ, 10 }, { READ, 10 },
+		{ WAITS, 0 }, { PUT, 5 }, { END, 0 }, { WAITS, 1 }, { PUT, 6 },
+		{ END, 1 }) },
+	{ "a read whose number is closed ends when its time is over",
+	  TWO_WAY | RECORDS | UDP,
+	  STEPS({ RECEIVE_TIMEOUT, 40 }, { READ, 10 }, { CLOSE_OWN },
+		{ END, 0 }) },
+	{ "a write ends when its time is over", UNIX_STREAM | RECORDS,
+	  STEPS({ FILL }, { SEND_TIMEOUT, 40 }, { WRITE, 100 }, { END, 0 }) },
+	{ "a write gives what it got rid of when its time is over", TWO_WAY,
+	  STEPS({ SEND_TIMEOUT, 40 }, { WRITE, BIG }, { END_SIGN, 0 }) },
 	{ NULL, 0, NULL },
 };
 
