@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads or writes at random places of one file, which is laid out and in the page
- * cache, or a hole. Each event is followed by the next request.
+ * cache or out of it, or a hole. Each event is followed by the next request.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,10 @@ static void lay_out(const struct job *job)
 			fail(job->path, errno);
 	if (fsync(fd) < 0)
 		fail(job->path, errno);
-	while (!job->is_direct && read(fd, bytes, LAY_OUT_BYTES) > 0)
+	if (job->is_cold)
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	while (!job->is_direct && !job->is_cold &&
+	       read(fd, bytes, LAY_OUT_BYTES) > 0)
 		;
 	close(fd);
 	free(bytes);

@@ -4,11 +4,12 @@
  * one that makes the same calls without AIO
  *
  *	replaces WORK PATH [-b BYTES] [-d DEPTH] [-t THREADS] [-s KIB] [-m MS]
- *		 [-D] [-S] [-p]
+ *		 [-D] [-S] [-C] [-p]
  *
  * -b, -d, -t: bytes of a request, requests of a thread under way, threads with a
  * context each. -s: size of the file. -m: for how long. -D: O_DIRECT. -S: the file
- * is a hole. -p: no AIO, but DEPTH * THREADS threads that wait for their calls.
+ * is a hole. -C: it is not in the page cache. -p: no AIO, but DEPTH * THREADS
+ * threads that wait for their calls.
  * Prints one object of JSON:
  *
  *	requests, usecs		what was done, and in what time
@@ -199,7 +200,7 @@ static void measure(size_t ms)
 static _Noreturn void end_with_usage(void)
 {
 	fputs("usage: replaces WORK PATH [-b BYTES] [-d DEPTH] [-t THREADS] "
-	      "[-s KIB] [-m MS] [-D] [-S] [-p]\n",
+	      "[-s KIB] [-m MS] [-D] [-S] [-C] [-p]\n",
 	      stderr);
 	exit(2);
 }
@@ -218,7 +219,7 @@ static size_t take_options(int argc, char **argv)
 	size_t ms = 300;
 	int option;
 
-	while ((option = getopt(argc, argv, "b:d:t:s:m:DSp")) != -1)
+	while ((option = getopt(argc, argv, "b:d:t:s:m:DSCp")) != -1)
 		switch (option) {
 		case 'b': job.bytes = count_argument(optarg); break;
 		case 'd': job.depth = count_argument(optarg); break;
@@ -227,6 +228,7 @@ static size_t take_options(int argc, char **argv)
 		case 'm': ms = count_argument(optarg); break;
 		case 'D': job.is_direct = true; break;
 		case 'S': job.is_sparse = true; break;
+		case 'C': job.is_cold = true; break;
 		case 'p': job.is_plain = true; break;
 		default: end_with_usage();
 		}

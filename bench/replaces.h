@@ -28,6 +28,7 @@ struct job {
 	bool is_plain;  /* by calls that wait */
 	bool is_direct;
 	bool is_sparse; /* the file is a hole when it begins */
+	bool is_cold;   /* and not in the page cache */
 	int fd;         /* the file, of works that open it once */
 
 	atomic_bool is_over;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What uaio replaces, where it has the least to win: kernel AIO on file systems
-that know no RWF_NOWAIT, on small files, and as many plain threads that make the
-same calls.
+that know no RWF_NOWAIT, on small files and on devices, fast and slow; and as many
+plain threads that make the same calls.
 
 replaces.c is an ordinary program of libaio, run on the kernel and under `uaio
 run`; with -p it makes the calls without AIO, by a thread for each request.
@@ -27,7 +27,7 @@ KERNEL, UAIO, THREADS = "kernel", "uaio", "threads"
 AT_LEAST = Goal(0.9)
 """Of the kernel's rate, where there is nothing to win."""
 
-OVERLAY, CACHED_FUSE, DISK = "overlay", "fuse", ""
+OVERLAY, CACHED_FUSE, SLOW, DEVICE, DISK = "overlay", "fuse", "slow", "disk", ""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,20 @@ GROUPS = {
     "overlay": "overlayfs, in the page cache",
     "fuse": "FUSE, in the page cache",
     "files": "1 KiB files opened, read, closed",
+    "direct": "O_DIRECT, depth 32",
+    "many": "64 threads with a context each",
+    "slow": "O_DIRECT, 5 ms a call",
 }
 """The tables, and their titles."""
 HOT = ("-b4096", "-d32", "-s16384")
 HOT_ONE = ("-b1024", "-s16384")
+DIRECT = ("-b4096", "-d32", "-s65536", "-D")
+HOLES = ("-b4096", "-d32", "-s1048576", "-D", "-S")
+"""So large that next to none is written a second time."""
+MANY = ("-b4096", "-t64")
+DEEP = ("-b4096", "-d128", "-s16384", "-D")
+DEEPER = ("-b4096", "-d256", "-s16384", "-D")
+SLOW_US = 5000
 
 WORKS = (
     Work("overlay", "1 KiB reads", "read", HOT_ONE, OVERLAY),
@@ -71,6 +81,15 @@ WORKS = (
     Work("fuse", "4 KiB reads, depth 32", "read", HOT, CACHED_FUSE),
     Work("files", "ext4, or what is there", "files", ("-b1024",)),
     Work("files", "overlayfs", "files", ("-b1024",), OVERLAY),
+    Work("direct", "reads", "read", DIRECT, DEVICE),
+    Work("direct", "writes", "write", DIRECT, DEVICE),
+    Work("direct", "writes into holes", "write", HOLES, DEVICE),
+    Work("many", "O_DIRECT reads", "read", (*MANY, "-s65536", "-D"), DEVICE),
+    Work("many", "cold reads", "read", (*MANY, "-s131072", "-C"), DEVICE),
+    Work("slow", "reads, depth 128", "read", DEEP, SLOW),
+    Work("slow", "reads, depth 256", "read", DEEPER, SLOW),
+    Work("slow", "writes, depth 128", "write", DEEP, SLOW),
+    Work("slow", "writes, depth 256", "write", DEEPER, SLOW),
 )
 
 
@@ -92,9 +111,14 @@ class Place:
 
 
 def place_of(programs: Programs, name: str) -> Place:
-    """Where the work is done. Raises VariantFailed if that takes root."""
-    if name == DISK:
-        return Place(programs.disk_dir, (), file_system_of(programs.disk_dir))
+    """Where the work is done. Raises VariantFailed if that takes root, or a
+    disk."""
+    if name in (DISK, DEVICE):
+        file_system = file_system_of(programs.disk_dir)
+        if name == DEVICE and file_system == "tmpfs":
+            raise VariantFailed(f"no disk under {programs.disk_dir.parent}: "
+                                "--dir")
+        return Place(programs.disk_dir, (), file_system)
     if os.geteuid() != 0:
         raise VariantFailed(f"{name}: only root can mount it")
     folder = programs.disk_dir / name
@@ -102,8 +126,10 @@ def place_of(programs: Programs, name: str) -> Place:
     if name == OVERLAY:
         return Place(folder / "merged", ("unshare", "--mount", "sh", "-c",
                                          ON_OVERLAY, str(folder)), OVERLAY)
+    times = (f"{SLOW_US}:async", str(SLOW_US)) if name == SLOW \
+        else ("0:cached", "0")
     return Place(folder, (str(programs.places.helpers / "with-slowfs"),
-                          "0:cached", "0", str(folder)), "fuse")
+                          *times, str(folder)), "fuse")
 
 
 # --- what the counters must say ---------------------------------------------

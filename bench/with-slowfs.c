@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with-slowfs READ_US[:BYTES|:cached] WRITE_US FOLDER COMMAND [ARGUMENT...]
+ * with-slowfs READ_US[:BYTES|:cached|:async] WRITE_US FOLDER COMMAND [ARGUMENT...]
  *
  * Run a command where the folder is a file system whose every read and write
  * takes so long, each by itself (test/helpers/slowfs.h): for root, in a mount
  * namespace of its own, of which nothing is left at the end. What is asked of
  * it in one call is made in pieces of 1 MiB, or reads in those of so many bytes,
- * one after another. "cached", its files are read through the page cache.
+ * one after another. "cached", its files are read through the page cache;
+ * "async", kernel AIO has many O_DIRECT calls there at a time, as on a device.
  *
  * With SLOWFS_REPORT=FILE in the environment, the file gets an object of JSON at
  * the end: how many reads there were, and how many at once at most.
@@ -56,6 +57,8 @@ static struct slowfs *start(const char *folder, const char *how)
 		return slowfs_start(folder);
 	if (strcmp(how, ":cached") == 0)
 		return slowfs_start_cached(folder);
+	if (strcmp(how, ":async") == 0)
+		return slowfs_start_async(folder);
 	return slowfs_start_in_pieces(folder, (uint32_t)atoi(how + 1));
 }
 
@@ -78,8 +81,9 @@ int main(int argc, char **argv)
 	int status;
 
 	if (argc < 5) {
-		fprintf(stderr, "usage: with-slowfs READ_US[:BYTES|:cached] "
-				"WRITE_US FOLDER COMMAND [ARGUMENT...]\n");
+		fprintf(stderr,
+			"usage: with-slowfs READ_US[:BYTES|:cached|:async] "
+			"WRITE_US FOLDER COMMAND [ARGUMENT...]\n");
 		return CANNOT;
 	}
 	/* Whoever started us is gone, and with us all of it. */

@@ -19,6 +19,7 @@ struct slowfs {
 	pid_t server;
 	int poke;            /* an eventfd: look at is_holding again */
 	uint32_t open_flags; /* FOPEN_*, of every file */
+	uint32_t init_flags; /* FUSE_*, beside those of every server */
 	char folder[PATH_MAX];
 
 	/* atomic, futex words */

@@ -112,8 +112,8 @@ static void do_init(const struct fuse_in_header *request)
 		.major = FUSE_KERNEL_VERSION,
 		.minor = FUSE_KERNEL_MINOR_VERSION,
 		.max_readahead = in->max_readahead,
-		.flags =
-			FUSE_BIG_WRITES | FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES,
+		.flags = FUSE_BIG_WRITES | FUSE_PARALLEL_DIROPS |
+			 FUSE_MAX_PAGES | server.fs->init_flags,
 		.max_background = UINT16_MAX,
 		.max_write = CALL_BYTES,
 		.max_pages = CALL_PAGES,

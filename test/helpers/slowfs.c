@@ -45,7 +45,7 @@ static int mount_at(const char *folder, uint32_t read_bytes, int *ret_fd)
 }
 
 static struct slowfs *start(const char *folder, uint32_t read_bytes,
-			    uint32_t open_flags)
+			    uint32_t open_flags, uint32_t init_flags)
 {
 	pid_t starter = getpid(), server_pid;
 	struct slowfs *fs;
@@ -58,6 +58,7 @@ static struct slowfs *start(const char *folder, uint32_t read_bytes,
 	if (mount_at(folder, read_bytes, &fd))
 		return NULL;
 	fs->open_flags = open_flags;
+	fs->init_flags = init_flags;
 	for (int op = 0; op < SLOWFS_NR_OPS; op++)
 		fs->let_go[op] = NOWHERE;
 	fs->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -83,12 +84,19 @@ struct slowfs *slowfs_start(const char *folder)
 struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
 {
 	return start(folder, read_bytes,
-		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES);
+		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES, 0);
+}
+
+struct slowfs *slowfs_start_async(const char *folder)
+{
+	return start(folder, SLOWFS_CALL_BYTES,
+		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES,
+		     FUSE_ASYNC_DIO);
 }
 
 struct slowfs *slowfs_start_cached(const char *folder)
 {
-	return start(folder, SLOWFS_CALL_BYTES, FOPEN_KEEP_CACHE);
+	return start(folder, SLOWFS_CALL_BYTES, FOPEN_KEEP_CACHE, 0);
 }
 
 void slowfs_stop(struct slowfs *fs)

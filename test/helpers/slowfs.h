@@ -52,6 +52,11 @@ struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes);
  * they are closed. Writes are calls here, and are in the cache then.
  */
 struct slowfs *slowfs_start_cached(const char *folder);
+/*
+ * The same as slowfs_start(), but the kernel's own AIO waits for no O_DIRECT
+ * call, as on a device.
+ */
+struct slowfs *slowfs_start_async(const char *folder);
 void slowfs_stop(struct slowfs *fs);
 
 /* From now on the operation is held, until it is released with all held. */

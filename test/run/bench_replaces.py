@@ -22,8 +22,12 @@ def _(tool):
         expect(bool(row["subject_values"]) or bool(row["note"]), True,
                row["title"])
     tables = tables_of(tool)
+    measured = {row["title"] for row in rows if row["subject_values"]}
     groups = {work.group for work in replaces.WORKS
-              if work.place == replaces.DISK or os.geteuid() == 0}
+              if work.title in measured}
+    expect("files" in groups, True, "what takes neither root nor a disk")
+    if os.geteuid() == 0:
+        expect({"overlay", "fuse", "slow"} <= groups, True, "what takes root")
     expect(set(tables), {f"replaces.{group}_{figure}" for group in groups
                          for figure in FIGURES}, "tables")
     for group in groups:
