@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "engine/bounce.h"
+#include "engine/identity.h"
 
 bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		       struct uaio_range *ret_range)
@@ -13,7 +14,6 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 	bool appends = uaio_file_has(file, UAIO_FILE_F_APPEND) ||
 		       sqe->rw_flags & RWF_APPEND;
 	uint64_t size;
-	struct stat st;
 
 	*ret_range = (struct uaio_range){
 		.begin = (uint64_t)sqe->off,
@@ -21,11 +21,10 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 	};
 	if (uaio_file_has(file, UAIO_FILE_F_BLOCKDEV))
 		return false;
-	if (sys_fstat(sqe->fd, &st) < 0) {
+	if (uaio_size_of(file, sqe->fd, &size) < 0) {
 		*ret_range = (struct uaio_range){ 0, UINT64_MAX };
 		return appends;
 	}
-	size = (uint64_t)st.st_size;
 	if (appends)
 		*ret_range = (struct uaio_range){ size, UINT64_MAX };
 	if (ret_range->end <= size)

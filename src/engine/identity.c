@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/identity.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/check.h"
 #include "base/sys.h"
 #include "engine/file.h"
 #include "engine/ownfd.h"
@@ -26,6 +29,65 @@ static bool is_memory_fs(uint32_t type)
 {
 	return type == TMPFS_MAGIC || type == RAMFS_MAGIC ||
 	       type == HUGETLBFS_MAGIC;
+}
+
+/* Whose files may be a server's: one whose type is not known, too. */
+static bool is_remote_fs(uint32_t type)
+{
+	static const uint32_t types[] = {
+		0x65735546 /* FUSE */, NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC,      CIFS_SUPER_MAGIC, V9FS_MAGIC,
+		CEPH_SUPER_MAGIC,      AFS_FS_MAGIC,     CODA_SUPER_MAGIC,
+	};
+
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (type == types[i])
+			return true;
+	return !type;
+}
+
+bool uaio_is_remote(int fd)
+{
+	return is_remote_fs(fs_type(fd));
+}
+
+/*
+ * fstat() would have the server say it, once for each write, while who submits
+ * waits. The file may be as long as the kernel thinks or not: it is that by which
+ * the kernel's own write goes.
+ */
+static int size_without_server(int fd, uint64_t *ret_size)
+{
+	enum { STATX_SIZE_ = 0x200 };
+	struct {
+		uint32_t mask, blksize;
+		uint64_t attributes;
+		uint32_t nlink, uid, gid;
+		uint16_t mode, spare;
+		uint64_t ino, size, rest[26];
+	} answer;
+
+	static_assert(offsetof(typeof(answer), size) == 40 &&
+			      sizeof(answer) == 256,
+		      "struct statx");
+	if (sys_statx_cached(fd, STATX_SIZE_, &answer) < 0 ||
+	    !(answer.mask & STATX_SIZE_))
+		return -EOPNOTSUPP;
+	*ret_size = answer.size;
+	return 0;
+}
+
+int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size)
+{
+	struct stat st;
+	int ret;
+
+	if (unlikely(uaio_file_has(file, UAIO_FILE_F_REMOTE)) &&
+	    size_without_server(fd, ret_size) == 0)
+		return 0;
+	ret = sys_fstat(fd, &st);
+	*ret_size = ret < 0 ? 0 : (uint64_t)st.st_size;
+	return ret;
 }
 
 /* Those whose regular files are the kernel's own doing. */
@@ -199,6 +261,8 @@ static void identify_regular(int fd, const struct stat *st, bool is_direct,
 		ret_id->flags |= UAIO_FILE_F_BLOCKDEV;
 	else if (is_memory_fs(type))
 		ret_id->kind = UAIO_KIND_MEMORY;
+	else if (is_remote_fs(type))
+		ret_id->flags |= UAIO_FILE_F_REMOTE;
 	else if (is_kernel_fs(type) && !S_ISDIR(st->st_mode))
 		ret_id->flags |= old_fashion_flags(fd, ret_id->flags);
 	ret_id->has_inode = true;

@@ -27,4 +27,16 @@ void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
 /* Return: false if fd is not open. */
 bool uaio_identify(int fd, struct uaio_identity *ret_id);
 
+/* Return: whether what is asked of fd may be asked of a server, who may be slow. */
+bool uaio_is_remote(int fd);
+
+struct uaio_file;
+
+/*
+ * The size of a regular file, as the kernel knows it: nobody else is asked, as
+ * nobody is for a write.
+ * Return: 0, -errno.
+ */
+int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
+
 #endif /* UAIO_ENGINE_IDENTITY_H */

@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 
 #include "base/check.h"
 #include "base/sys.h"
 #include "engine/entry.h"
+#include "engine/identity.h"
 #include "engine/req.h"
 #include "engine/retry.h"
 
@@ -83,24 +83,6 @@ void uaio_page_init_group(struct uaio_group *group)
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 }
 
-/* One request that is not answered must not hold up those that are. */
-static bool is_remote_fs(int fd)
-{
-	static const uint32_t types[] = {
-		0x65735546 /* FUSE */, NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,
-		SMB2_SUPER_MAGIC,      CIFS_SUPER_MAGIC, V9FS_MAGIC,
-		CEPH_SUPER_MAGIC,      AFS_FS_MAGIC,     CODA_SUPER_MAGIC,
-	};
-	struct statfs fs;
-
-	if (sys_fstatfs(fd, &fs) < 0)
-		return true;
-	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if ((uint32_t)fs.f_type == types[i])
-			return true;
-	return false;
-}
-
 static struct uaio_device *find_device(uint64_t dev, uint64_t rdev)
 {
 	/* [MB:device] acquire: its members. Pairs with add_device_locked(). */
@@ -136,7 +118,8 @@ static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
 
 static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 {
-	bool is_remote = is_remote_fs(fd);
+	/* What is not answered must not hold up what is. */
+	bool is_remote = uaio_is_remote(fd);
 	struct uaio_device *device;
 	struct stat st;
 

@@ -271,6 +271,8 @@ static void carry_out(const struct fuse_in_header *request, enum slowfs_op op,
 		do_read(request, fault.bytes);
 	else if (op == SLOWFS_WRITE)
 		do_write(request, fault.bytes);
+	else if (op == SLOWFS_ATTRIBUTES)
+		do_getattr(request);
 	else
 		answer(request, 0, NULL, 0);
 }
@@ -424,7 +426,7 @@ static void dispatch(const struct fuse_in_header *request)
 	switch (request->opcode) {
 	case FUSE_INIT: do_init(request); break;
 	case FUSE_LOOKUP: do_lookup(request); break;
-	case FUSE_GETATTR: do_getattr(request); break;
+	case FUSE_GETATTR: hold(request, SLOWFS_ATTRIBUTES); break;
 	case FUSE_SETATTR: do_setattr(request); break;
 	case FUSE_CREATE: do_create(request); break;
 	case FUSE_OPEN: do_open(request); break;

@@ -26,6 +26,7 @@ enum slowfs_op {
 	SLOWFS_READ,
 	SLOWFS_WRITE,
 	SLOWFS_SYNC,
+	SLOWFS_ATTRIBUTES, /* of a file, when they are asked for */
 	SLOWFS_NR_OPS,
 };
 

@@ -179,12 +179,17 @@ static int be_as_many_as_are_submitted(void)
 		      0644);
 	char *buffers = mmap(NULL, DEPTH * BLOCK, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned nr_asked;
 
 	assert_int_equal(unit_engine(NULL), 0);
 	assert_true(fd >= 0 && buffers != MAP_FAILED && fill(fd));
 	submit_and_hold_all(IOCB_CMD_PREAD, SLOWFS_READ, fd, buffers);
 	assert_int_equal(buffers[DEPTH * BLOCK - 1], 'd');
+	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES);
 	submit_and_hold_all(IOCB_CMD_PWRITE, SLOWFS_WRITE, fd, buffers);
+	/* Whether a write is in place the kernel knows by itself. */
+	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES) - nr_asked;
+	assert_in_range(nr_asked, 0, DEPTH / 8);
 	unit_close(fd);
 	unlink("slow/deep");
 	return 0;
