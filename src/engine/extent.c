@@ -4,7 +4,6 @@
 #include <linux/fs.h>
 
 #include "base/check.h"
-#include "base/sys.h"
 #include "engine/bounce.h"
 #include "engine/identity.h"
 
