@@ -60,7 +60,7 @@ enum {
 	UAIO_FILE_F_NO_WRITE = 1u << 10, /* has no write that AIO could use */
 	UAIO_FILE_F_SOCKET = 1u << 11, /* refuses offsets, others ignore them */
 	UAIO_FILE_F_TERMINAL = 1u << 12, /* and no master: terminal.h */
-	UAIO_FILE_F_REMOTE = 1u << 13,   /* fstat() asks a server */
+	UAIO_FILE_F_REMOTE = 1u << 13,   /* a server answers, or never does */
 };
 
 /* Where requests on a file that is not ready wait (ready.h). */

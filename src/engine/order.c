@@ -22,6 +22,7 @@ void uaio_order_init(void)
 	for (unsigned i = 0; i < NR_BUCKETS; i++)
 		inodes.buckets[i] = NULL;
 	store_relaxed(&inodes.nr_held_up, 0);
+	uaio_trust_init();
 	uaio_slab_init(&inodes.slab, sizeof(struct uaio_inode), 16384);
 }
 
@@ -57,6 +58,7 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode->nr_writes = 0;
 		store_relaxed(&inode->nr_slow, 0);
 		store_relaxed(&inode->slow_until_ns, 0);
+		uaio_trust_forget(&inode->trust);
 		inode->next = *bucket;
 		*bucket = inode;
 	}

@@ -44,6 +44,7 @@
 #include "base/lock.h"
 #include "engine/config.h"
 #include "engine/slab.h"
+#include "engine/trust.h"
 
 struct uaio_req;
 
@@ -100,8 +101,9 @@ struct uaio_inode {
 	uint32_t nr_held_up; /* requests that wait */
 
 	/* atomic */
-	uint32_t nr_slow;      /* writes in a row that were seen to block */
-	int64_t slow_until_ns; /* writes go to workers until then */
+	uint32_t nr_slow;        /* writes in a row that were seen to block */
+	int64_t slow_until_ns;   /* writes go to workers until then */
+	struct uaio_trust trust; /* of its plain reads */
 	/*
 	 * Requests that are being made inline, where some may have to be alone.
 	 * Never reset: who was slow may still count one of the last inode here.

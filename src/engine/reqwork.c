@@ -2,10 +2,26 @@
 /* Requests as the work queue knows them: works. */
 #include <errno.h>
 
+#include "base/cycles.h"
 #include "base/sys.h"
 #include "engine/direct.h"
 #include "engine/exit.h"
 #include "engine/req.h"
+#include "engine/trust.h"
+
+/* What is learnt here says whether others may be made by who submits them. */
+static int64_t make(struct uaio_req *req, struct uaio_worker *worker)
+{
+	uint64_t start;
+	int64_t res;
+
+	if (!req->file || !uaio_trust_is_sought(req->file, &req->sqe))
+		return uaio_req_make_by(req, worker);
+	start = uaio_cycles();
+	res = uaio_req_make_by(req, worker);
+	uaio_trust_tell(req->file, &req->sqe, uaio_cycles() - start);
+	return res;
+}
 
 static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 {
@@ -30,7 +46,7 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 		return;
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(ioprio);
-	res = uaio_req_make_by(req, worker);
+	res = make(req, worker);
 	if (unlikely(ioprio))
 		(void)sys_ioprio_set(0);
 	/* Before the event: who sees it and submits more needs nobody else. */

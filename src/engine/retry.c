@@ -18,6 +18,7 @@
 #include "engine/extent.h"
 #include "engine/page.h"
 #include "engine/stats.h"
+#include "engine/trust.h"
 
 enum {
 	/*
@@ -224,6 +225,24 @@ static enum uaio_issue start_pages(const struct uaio_file *file,
 	return UAIO_ISSUE_RETRY_PAGE;
 }
 
+/* The page cache cannot be asked. */
+static enum uaio_issue try_trusted_read(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+	struct uaio_trust *trust = inode ? uaio_trust_find(file, inode) : NULL;
+	struct uaio_trial_read trial;
+	uint64_t took;
+
+	if (!trust || sqe->ioprio)
+		return UAIO_ISSUE_RETRY_WORKER;
+	uaio_trust_begin(trust, &trial);
+	took = run_timed(file, sqe, ret);
+	uaio_trust_end(trust, inode, &trial, sqe, took);
+	return UAIO_ISSUE_DONE;
+}
+
 static enum uaio_issue ask_page_cache(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      struct uaio_outcome *ret)
@@ -232,11 +251,11 @@ static enum uaio_issue ask_page_cache(struct uaio_file *file,
 
 	/* relaxed throughout: advice */
 	if (load_relaxed(&file->nowait_refused))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return try_trusted_read(file, sqe, ret);
 	res = uaio_read_cached(file, sqe, ret);
 	if (res == -EOPNOTSUPP) {
 		store_relaxed(&file->nowait_refused, 1);
-		return UAIO_ISSUE_RETRY_WORKER;
+		return try_trusted_read(file, sqe, ret);
 	}
 	if (res == -EAGAIN) {
 		store_relaxed(&file->hit_streak, 0);
@@ -268,7 +287,7 @@ static enum uaio_issue try_cached_read(struct uaio_file *file,
 	return UAIO_ISSUE_DONE;
 }
 
-static uint64_t nr_sleeps(void)
+uint64_t uaio_nr_sleeps(void)
 {
 	struct rusage usage;
 
@@ -336,13 +355,14 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 
 	is_suspect = load_relaxed(&inode->nr_slow);
 	if (unlikely(is_suspect))
-		sleeps = nr_sleeps();
+		sleeps = uaio_nr_sleeps();
 	took = run_timed(file, sqe, ret);
 	uaio_inode_end_inline(inode);
 	rate = uaio_cycles_per_us();
 	if (unlikely(rate && took > SLOW_WRITE_US * rate) &&
 	    took > slow_write_us(sqe) * rate)
-		judge_slow_write(inode, is_suspect && nr_sleeps() != sleeps);
+		judge_slow_write(inode,
+				 is_suspect && uaio_nr_sleeps() != sleeps);
 	return UAIO_ISSUE_DONE;
 }
 

@@ -53,6 +53,9 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 int64_t uaio_read_cached(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
 
+/* Return: how often the calling thread has slept; 0 if nobody says. */
+uint64_t uaio_nr_sleeps(void);
+
 /*
  * Return: what becomes of a request that was made inline: a worker may make it
  * through a copy where the kernel did not (bounce.h).
