@@ -129,6 +129,7 @@ static void init_lanes(struct uaio_file *file)
 	store_relaxed(&file->last_watch, NULL);
 	/* What was seen of the file that had the entry before is no more so. */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
+	file->told = file->told_of = 0;
 	file->is_unpollable = false;
 }
 

@@ -120,6 +120,8 @@ struct uaio_file {
 	struct list watches;
 	struct uaio_watch *last_watch; /* atomic: a guess; or NULL */
 	uint32_t nr_edges;  /* atomic: that were told of it; never 0 */
+	uint32_t told;      /* EPOLL*: what the latest said */
+	uint32_t told_of;   /* EPOLL*: of which of these it would say it */
 	bool is_unpollable; /* the epoll refuses such files */
 };
 

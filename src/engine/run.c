@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/fs.h>
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include "base/sys.h"
 #include "engine/ctx.h"
@@ -116,6 +117,42 @@ struct run {
 	unsigned nr_done;
 };
 
+/*
+ * Return: the result of a poll that waited when the latest edge came, and that
+ * it answers; or 0. The epoll asked the file what poll() would ask it.
+ */
+static int64_t told_locked(const struct uaio_file *file,
+			   const struct uaio_req *req)
+{
+	uint32_t events = uaio_ready_events_of(req);
+
+	/* relaxed: changed under the lock. 0: it was never tried. */
+	if (uaio_lane_id_of(req) != UAIO_LANE_POLL || !req->edges ||
+	    req->edges == load_relaxed(&file->nr_edges) ||
+	    events & ~file->told_of)
+		return 0;
+	return file->told & (events | EPOLLERR | EPOLLHUP);
+}
+
+/* The file's lock is released meanwhile. */
+static int64_t try_unlocked(struct run *run, struct uaio_req *req)
+{
+	struct uaio_file *file = run->file;
+	int fd = uaio_file_use_locked(file);
+	bool in_doubt;
+	int64_t res;
+
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	res = try(req, fd);
+	in_doubt = res == -EAGAIN && !run->is_fresh &&
+		   uaio_lane_id_of(req) != UAIO_LANE_POLL &&
+		   is_ready_now(req, fd);
+	uaio_file_unuse(file);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	run->is_doubtful |= in_doubt;
+	return res;
+}
+
 enum outcome { IS_DONE, WAITS_ON, LANE_IS_LEFT };
 
 /*
@@ -126,20 +163,12 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 {
 	struct uaio_file *file = run->file;
 	bool is_unpollable = file->is_unpollable;
-	int fd = uaio_file_use_locked(file);
-	bool in_doubt;
-	int64_t res;
+	int64_t res = told_locked(file, req);
 
 	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	res = try(req, fd);
-	in_doubt = res == -EAGAIN && !run->is_fresh &&
-		   uaio_lane_id_of(req) != UAIO_LANE_POLL &&
-		   is_ready_now(req, fd);
-	uaio_file_unuse(file);
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	if (!res)
+		res = try_unlocked(run, req);
 	run->budget -= run->budget > 0;
-	run->is_doubtful |= in_doubt;
 	note_retry(run->lane, run->by, run->is_fresh, res == -EAGAIN);
 
 	/* A poll waits on, for nothing: a worker could not make it either. */

@@ -485,13 +485,18 @@ static uint32_t lanes_of(uint32_t events)
 	return lanes;
 }
 
-/* Return: which of lanes are to be run. */
-static uint32_t note_edge_locked(struct uaio_file *file, uint32_t lanes)
+/* Return: which lanes are to be run. */
+static uint32_t note_edge_locked(struct uaio_file *file,
+				 const struct uaio_watch *watch,
+				 uint32_t events)
 {
-	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
+	uint32_t lanes = lanes_of(events),
+		 nr_edges = load_relaxed(&file->nr_edges) + 1;
 
 	/* [MB:edges] release: pairs with uaio_file_edges(). */
 	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
+	file->told = events;
+	file->told_of = watch->armed;
 	for (unsigned i = 0; i < UAIO_NR_LANES; i++) {
 		struct uaio_lane *lane = &file->lanes[i];
 
@@ -532,7 +537,7 @@ static void kick_event(struct uaio_group *group,
 	if (!file)
 		return;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	lanes = note_edge_locked(file, lanes_of(event->events));
+	lanes = note_edge_locked(file, watch, event->events);
 	/* Nobody waits for it: it is not to wake anybody again. */
 	if (is_idle_locked(file))
 		disarm_locked(watch, load_relaxed(&file->fd));
