@@ -102,6 +102,11 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 	return NULL;
 }
 
+struct uaio_ctx *uaio_ctx_of_id(uint32_t id)
+{
+	return uaio_ctxtab_find(&ctxs.table, id);
+}
+
 static uint32_t capacity_of(uint32_t nr)
 {
 	/*

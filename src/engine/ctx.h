@@ -84,6 +84,9 @@ struct uaio_ctx {
 /* Find by handle, unverified (I3), or NULL: any value may be passed. */
 struct uaio_ctx *uaio_ctx_find(uint64_t handle);
 
+/* The same by its slot of the table, whatever that number is. */
+struct uaio_ctx *uaio_ctx_of_id(uint32_t id);
+
 /*
  * Take up to nr tickets of the context that handle names.
  * Return: how many, 0 if it is full, or -EINVAL.

@@ -21,6 +21,7 @@
 #include "base/cycles.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "engine/attend.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/ctx.h"
@@ -44,6 +45,9 @@
 enum { LIFE_BYTES = 1 << 16 }; /* a page, on any machine */
 
 _Thread_local int uaio_entry_depth
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* Here, for the two to share eight bytes. */
+_Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 #ifdef UAIO_TESTING

@@ -112,8 +112,7 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 		uaio_standby_nudge(group);
 }
 
-/* Return: whether it leads still: then it holds a pin. */
-static bool pin_again(struct uaio_ctx *ctx, const struct uaio_waiter *waiter)
+bool uaio_lead_pin_again(struct uaio_ctx *ctx, const struct uaio_waiter *waiter)
 {
 	bool leads;
 
@@ -168,7 +167,7 @@ static int sleep_leading(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
 		nr = sleep_without(wait, until);
 	store_relaxed(&waiter->is_asleep, 0);
-	if (!pin_again(ctx, waiter)) {
+	if (!uaio_lead_pin_again(ctx, waiter)) {
 		/* A handler made another lead before we were asleep. */
 		if (nr > 0) {
 			uaio_ready_kick_all(&ctx->group);

@@ -42,6 +42,13 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 /* Others see to what is parked. Nothing if it leads no more. */
 void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter);
 
+/*
+ * After a sleep of its own (attend.h). Return: whether it leads still: then it
+ * holds a pin.
+ */
+bool uaio_lead_pin_again(struct uaio_ctx *ctx,
+			 const struct uaio_waiter *waiter);
+
 /* What this thread leads, if it does, was left behind by a handler. */
 void uaio_lead_forget(void);
 

@@ -43,9 +43,9 @@ void uaio_lost_init(void)
 		(void)pthread_key_delete(lost.key);
 }
 
-void uaio_lost_watch(void)
+bool uaio_lost_watch(void)
 {
 	/* relaxed: as above. Any value but NULL is told of. */
-	if (load_relaxed(&lost.has_key))
-		(void)pthread_setspecific(lost.key, &lost);
+	return load_relaxed(&lost.has_key) &&
+	       pthread_setspecific(lost.key, &lost) == 0;
 }

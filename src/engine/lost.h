@@ -15,10 +15,15 @@
 #ifndef UAIO_ENGINE_LOST_H
 #define UAIO_ENGINE_LOST_H
 
+#include <stdbool.h>
+
 /* When the engine comes up. */
 void uaio_lost_init(void);
 
-/* This thread is about to sleep, and may end there. */
-void uaio_lost_watch(void);
+/*
+ * This thread is about to sleep, and may end there.
+ * Return: whether that is told.
+ */
+bool uaio_lost_watch(void);
 
 #endif /* UAIO_ENGINE_LOST_H */

@@ -217,7 +217,7 @@ static uint32_t begin_wait(struct uaio_poller_fds *fds, uint32_t side)
 	return ++waiting.serial;
 }
 
-static void leave_wait(uint32_t serial)
+void uaio_poller_leave(uint32_t serial)
 {
 	/* A wait of a handler that ran meanwhile has ended ours. */
 	if (likely(waiting.serial == serial && waiting.fds))
@@ -326,20 +326,39 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 	return ret;
 }
 
+int uaio_poller_enter(struct uaio_poller *poller, uint32_t life,
+		      uint32_t *ret_serial)
+{
+	struct uaio_poller_fds *fds;
+	uint32_t side;
+	int epoll = use(poller, life, &fds, &side);
+
+	if (epoll >= 0)
+		*ret_serial = begin_wait(fds, side);
+	return epoll;
+}
+
+int uaio_poller_collect(struct uaio_poller *poller, uint32_t life,
+			struct epoll_event *ret_events, int max)
+{
+	int ret = uaio_poller_take(poller, ret_events, max);
+
+	clear_wake(poller, life, ret_events, ret);
+	return ret;
+}
+
 int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait)
 {
-	struct uaio_poller_fds *fds;
-	uint32_t serial, side;
-	int epoll = use(poller, wait->life, &fds, &side), ret, depth;
+	uint32_t serial;
+	int epoll = uaio_poller_enter(poller, wait->life, &serial), ret, depth;
 
 	if (epoll < 0)
 		return epoll;
-	serial = begin_wait(fds, side);
 	depth = uaio_step_out();
 	ret = wait_on(epoll, ret_events, max, wait);
 	uaio_step_in(depth);
-	leave_wait(serial);
+	uaio_poller_leave(serial);
 	clear_wake(poller, wait->life, ret_events, ret);
 	return ret;
 }
@@ -368,6 +387,8 @@ void uaio_poller_fini(struct uaio_poller *poller)
 {
 	struct uaio_poller_fds *fds;
 
+	/* Who ends it may be a handler in a wait, or have left one behind. */
+	uaio_poller_forget();
 	/* Both locks: whose the numbers are can be told at any time. */
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	lock(poller);

@@ -111,6 +111,19 @@ struct uaio_poller_wait {
 int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait);
 
+/*
+ * The same for who waits in a call of its own: from enter to leave the number is
+ * there, and readable when the wait is to end, or has events.
+ * Return: the number, or -EBADF.
+ */
+int uaio_poller_enter(struct uaio_poller *poller, uint32_t life,
+		      uint32_t *ret_serial);
+void uaio_poller_leave(uint32_t serial);
+
+/* As uaio_poller_take(), by who was to end its wait. */
+int uaio_poller_collect(struct uaio_poller *poller, uint32_t life,
+			struct epoll_event *ret_events, int max);
+
 /* What this thread waits on, if it does, was left behind. */
 void uaio_poller_forget(void);
 

@@ -27,7 +27,7 @@
  *       at the list under the lock before it lets go. A run is bounded; what is
  *       left over is passed on to who sleeps.
  *   I6  While something of a context is parked, somebody looks after it: one
- *       who sleeps in its epoll, or the standby thread, which has it on its
+ *       who sleeps in its epoll (lead.h, attend.h), or the standby thread, which has it on its
  *       list or watches its epoll. Both sides write first and look then:
  *       nr_parked against is_led, is_listed, is_adopted.
  *   I7  Requests are tried only with calls that do not block. Files that know

@@ -12,6 +12,7 @@
 #include <poll.h>
 
 #include "base/sys.h"
+#include "engine/attend.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/exit.h"
@@ -238,6 +239,8 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		if (!batch->has_parked)
 			uaio_ready_pin(&ctx->group.ready);
 		batch->has_parked = true;
+		if (sqe->has_resfd)
+			uaio_attend_note(ctx);
 	}
 	uaio_req_start(req, &batch->kick);
 	if (unlikely(uaio_optab[sqe->op].never_blocks) &&

@@ -225,25 +225,28 @@ static void leave(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 }
 
-static void init_waiter(struct uaio_waiter *waiter, struct uaio_ctx *ctx,
-			uint32_t need, const struct uaio_wait *wait)
+struct uaio_waiter *uaio_waiter_new(struct uaio_ctx *ctx)
 {
+	struct uaio_waiter *waiter = uaio_slab_get(&waiters);
+
+	if (!waiter)
+		return NULL;
 	waiter->ctx = ctx;
-	waiter->need = need;
+	waiter->need = UINT32_MAX;
 	waiter->leads = waiter->is_leading = false;
-	waiter->is_parted = wait->is_parted;
+	waiter->is_parted = false;
 	/* relaxed: nobody knows it yet */
 	store_relaxed(&waiter->is_woken, 0);
-	waiter->wake_fd =
-		wait->mask && !wait->is_parted ? uaio_ownfd_event(0) : -1;
+	waiter->wake_fd = -1;
 	list_init(&waiter->node);
 	waiter->outer = mine;
 	mine = waiter;
-	uaio_lost_watch();
+	(void)uaio_lost_watch();
+	return waiter;
 }
 
 /* Those of handlers that have not come back may be in front of it. */
-static void fini_waiter(struct uaio_waiter *waiter)
+void uaio_waiter_put(struct uaio_waiter *waiter)
 {
 	struct uaio_waiter **link = &mine;
 
@@ -275,7 +278,7 @@ void uaio_waiters_forget(bool is_parted)
 		return;
 	uaio_lead_forget();
 	while (mine)
-		fini_waiter(mine);
+		uaio_waiter_put(mine);
 }
 
 /*
@@ -286,14 +289,17 @@ void uaio_waiters_forget(bool is_parted)
 static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 		    const struct uaio_wait *wait)
 {
-	struct uaio_waiter *waiter = uaio_slab_get(&waiters);
+	struct uaio_waiter *waiter = uaio_waiter_new(ctx);
 	int ret;
 
 	if (!waiter)
 		return -ENOMEM;
 	if (!wait->is_parted)
 		uaio_lead_forget();
-	init_waiter(waiter, ctx, need, wait);
+	waiter->need = need;
+	waiter->is_parted = wait->is_parted;
+	if (wait->mask && !wait->is_parted)
+		waiter->wake_fd = uaio_ownfd_event(0);
 	ret = enter(ctx, life, waiter);
 	if (ret == 0) {
 		bool leads = waiter->leads;
@@ -304,7 +310,7 @@ static int wait_for(struct uaio_ctx *ctx, uint64_t life, uint32_t need,
 		if (leads)
 			uaio_lead_stop(ctx, waiter);
 	}
-	fini_waiter(waiter);
+	uaio_waiter_put(waiter);
 	return ret;
 }
 

@@ -74,6 +74,10 @@ void uaio_wakeups_deliver(struct uaio_wakeups *wakeups);
  */
 int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline_ns);
 
+/* Of this thread, and in no list yet. Return: NULL if there is no memory. */
+struct uaio_waiter *uaio_waiter_new(struct uaio_ctx *ctx);
+void uaio_waiter_put(struct uaio_waiter *waiter);
+
 /* From nothing. */
 void uaio_waiters_init(void);
 

@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static int was_early;
@@ -41,6 +44,8 @@ static void round_trip(aio_context_t ctx)
 
 static void early(void)
 {
+	const struct timespec zero = { 0 };
+	struct epoll_event event;
 	FILE *file;
 	void *page;
 	int fd;
@@ -59,6 +64,13 @@ static void early(void)
 	assert(file && (file = freopen("/dev/zero", "re", file)));
 	assert(fclose(file) == 0);
 	page = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert(poll(NULL, 0, 0) == 0 && ppoll(NULL, 0, &zero, NULL) == 0);
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	assert(fd >= 0 && epoll_wait(fd, &event, 1, 0) == 0);
+	assert(epoll_pwait(fd, &event, 1, 0, NULL) == 0);
+	assert(epoll_pwait2(fd, &event, 1, &zero, NULL) == 0 ||
+	       errno == ENOSYS);
+	assert(close(fd) == 0);
 	assert(page != MAP_FAILED && mremap(page, 8192, 4096, 0) == page);
 
 	assert(syscall(SYS_io_destroy, 0l) == -1 && errno == EINVAL);

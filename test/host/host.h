@@ -149,6 +149,15 @@ void daemon_finishes(void);
 
 void signal_storm(void);
 void handler_jumps(void);
+void sleeps_by_any_call(void);
+void sleeps_for_a_time(void);
+void sleeps_as_it_was(void);
+void sleeps_interrupted(void);
+void sleeps_left(void);
+void sleeps_cancelled(void);
+void sleeps_together(void);
+void sleeps_destroyed(void);
+void sleeps_in_children(void);
 void errno_stays(void);
 void dispositions_stay(void);
 void threads_behave(void);

@@ -20,6 +20,7 @@ long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
 void uaio_host_load(void);
 void uaio_host_load_exec(void);
 void uaio_host_load_filter(void);
+void uaio_host_load_poll(void);
 
 /* Return: the next definition of a name, as a pointer of any type. */
 void uaio_host_find(const char *name, void *ret_function);

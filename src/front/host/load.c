@@ -19,6 +19,7 @@ __attribute__((constructor)) static void load(void)
 	uaio_host_load();
 	uaio_host_load_exec();
 	uaio_host_load_filter();
+	uaio_host_load_poll();
 	(void)at_quick_exit(uaio_host_exiting);
 }
 
