@@ -430,7 +430,14 @@ static inline int sys_getpid(void)
 	return (int)uaio_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
-/* Of the calling thread; 0 is what it had from the start. */
+/* Of the calling thread, as its creator had it. */
+static inline int sys_ioprio_get(void)
+{
+	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_GET, SYS_ioprio_get,
+				1 /* of a thread */, 0, 0, 0, 0, 0);
+}
+
+/* Of the calling thread. */
 static inline int sys_ioprio_set(int ioprio)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_SET, SYS_ioprio_set,

@@ -9,6 +9,7 @@
 #include "engine/align.h"
 #include "engine/config.h"
 #include "engine/req.h"
+#include "engine/thread.h"
 #include "engine/stats.h"
 #include "engine/width.h"
 
@@ -176,11 +177,11 @@ static bool take_segment(struct uaio_slot *slot, uint32_t *ret_segment)
 
 static void make_segments(struct uaio_slot *slot)
 {
-	int ioprio = slot->direct->req->sqe.ioprio;
+	int ioprio = slot->direct->req->sqe.ioprio, old_ioprio = -1;
 	uint32_t segment;
 
 	if (unlikely(ioprio))
-		(void)sys_ioprio_set(ioprio);
+		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	while (take_segment(slot, &segment)) {
 		int64_t res = make_segment(slot);
 
@@ -188,7 +189,7 @@ static void make_segments(struct uaio_slot *slot)
 			note_stop(slot->direct, segment, res);
 	}
 	if (unlikely(ioprio))
-		(void)sys_ioprio_set(0);
+		uaio_thread_give_ioprio(old_ioprio);
 }
 
 /*
@@ -309,14 +310,14 @@ static void make_cut(struct uaio_direct *direct, struct uaio_worker *worker)
 static void make_whole(struct uaio_req *req, const struct uaio_trial *trial,
 		       struct uaio_worker *worker)
 {
-	int ioprio = req->sqe.ioprio;
+	int ioprio = req->sqe.ioprio, old_ioprio = -1;
 	int64_t res;
 
 	if (unlikely(ioprio))
-		(void)sys_ioprio_set(ioprio);
+		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = uaio_req_make_by(req, worker);
 	if (unlikely(ioprio))
-		(void)sys_ioprio_set(0);
+		uaio_thread_give_ioprio(old_ioprio);
 	uaio_width_tell(trial, res);
 	uaio_wq_returned(worker);
 	uaio_req_complete_by(req, res, false, worker);

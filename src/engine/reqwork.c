@@ -7,6 +7,7 @@
 #include "engine/direct.h"
 #include "engine/exit.h"
 #include "engine/req.h"
+#include "engine/thread.h"
 #include "engine/trust.h"
 
 /* What is learnt here says whether others may be made by who submits them. */
@@ -27,7 +28,7 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 {
 	struct uaio_req *req;
 	int64_t res;
-	int ioprio;
+	int ioprio, old_ioprio = -1;
 
 	if (unlikely(work->is_segment)) {
 		uaio_direct_run(work, worker);
@@ -45,10 +46,10 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 	if (uaio_direct_make(req, worker))
 		return;
 	if (unlikely(ioprio))
-		(void)sys_ioprio_set(ioprio);
+		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = make(req, worker);
 	if (unlikely(ioprio))
-		(void)sys_ioprio_set(0);
+		uaio_thread_give_ioprio(old_ioprio);
 	/* Before the event: who sees it and submits more needs nobody else. */
 	if (work->may_block)
 		uaio_wq_returned(worker);

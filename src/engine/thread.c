@@ -105,6 +105,24 @@ static void become_ordinary(void)
 		(void)sys_sched_set_other();
 }
 
+int uaio_thread_take_ioprio(int ioprio)
+{
+	enum { CLASS_SHIFT = 13 };
+	int old = sys_ioprio_get();
+
+	/* Where it could not be given back it is not taken. */
+	if (old < 0 || sys_ioprio_set(ioprio) < 0)
+		return -1;
+	/* Old kernels tell a level for no class, and refuse that. */
+	return old >> CLASS_SHIFT ? old : 0;
+}
+
+void uaio_thread_give_ioprio(int old)
+{
+	if (old >= 0)
+		(void)sys_ioprio_set(old);
+}
+
 void uaio_thread_begin(const char *name)
 {
 	uaio_entry_depth = 1;

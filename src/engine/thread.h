@@ -33,6 +33,13 @@ bool uaio_threads_are_last(unsigned nr_own);
 /* Return: whether the threads may use more than one processor. */
 bool uaio_cpus_are_many(void);
 
+/*
+ * The I/O priority of this thread, for one request.
+ * Return: what to give back when it is made.
+ */
+int uaio_thread_take_ioprio(int ioprio);
+void uaio_thread_give_ioprio(int old);
+
 /* First thing in main: the name (15 characters are kept), the place. */
 void uaio_thread_begin(const char *name);
 

@@ -382,6 +382,7 @@ static const struct {
 	{ "errno-stays", errno_stays },
 	{ "dispositions-stay", dispositions_stay },
 	{ "threads-behave", threads_behave },
+	{ "ioprio-stays", ioprio_stays },
 	{ "ids-change", ids_change },
 	{ "control-numbers", control_numbers },
 	{ "control-cancel", control_cancel },

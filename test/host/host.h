@@ -161,6 +161,7 @@ void sleeps_in_children(void);
 void errno_stays(void);
 void dispositions_stay(void);
 void threads_behave(void);
+void ioprio_stays(void);
 void ids_change(void);
 
 void control_numbers(void);

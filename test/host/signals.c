@@ -395,6 +395,36 @@ void threads_behave(void)
 	REQUIRE(host_for_engine_threads(check_thread) >= 2);
 }
 
+static int own_ioprio;
+
+static void check_ioprio(pid_t tid)
+{
+	long ioprio = syscall(SYS_ioprio_get, 1, tid);
+
+	REQUIRE(ioprio == own_ioprio || (ioprio < 0 && errno == ESRCH));
+}
+
+/* One request with a priority of its own leaves its worker as it was. */
+void ioprio_stays(void)
+{
+	enum { IDLE = 3 << 13, BEST_EFFORT = 2 << 13 };
+	aio_context_t ctx = host_context(1);
+	char buf[BLOCK] = "";
+	struct iocb iocb;
+
+	own_ioprio = IDLE;
+	REQUIRE(syscall(SYS_ioprio_set, 1, 0, IDLE) == 0);
+	iocb = host_iocb(IOCB_CMD_PWRITE,
+			 open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0600), buf,
+			 BLOCK, 0);
+	iocb.aio_flags = IOCB_FLAG_IOPRIO;
+	iocb.aio_reqprio = BEST_EFFORT | 1;
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	host_reap_blocks(ctx, 1);
+	REQUIRE(host_for_engine_threads(check_ioprio) >= 1);
+	REQUIRE(host_destroy(ctx) == 0);
+}
+
 /* setuid() reaches each thread, the engine's too, by a signal. */
 
 enum { NOBODY = 65534 };
