@@ -39,6 +39,7 @@
 #include "engine/ring.h"
 #include "engine/sink.h"
 #include "engine/slab.h"
+#include "engine/vain.h"
 
 enum { UAIO_CACHE_LINE = 64 };
 
@@ -79,6 +80,7 @@ struct uaio_ctx {
 	struct uaio_lock reap_lock __attribute__((aligned(UAIO_CACHE_LINE)));
 	uint32_t nr_users; /* calls inside that hold no ticket; none sleeps */
 	uint32_t drain;    /* atomic: destroy sleeps on it */
+	struct uaio_vain vain; /* see there */
 };
 
 /* Find by handle, unverified (I3), or NULL: any value may be passed. */

@@ -137,6 +137,10 @@ static void a_thread_that_a_handler_ends_waits_no_more(void **state)
 	struct sigaction action = { .sa_handler = end_thread };
 
 	(void)state;
+#ifdef __SANITIZE_THREAD__
+	/* It runs handlers later, when the thread sleeps no more. */
+	skip();
+#endif
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		struct unit_thread thread;

@@ -16,6 +16,7 @@
 #include "engine/ownfd.h"
 #include "engine/page.h"
 #include "engine/ready.h"
+#include "engine/vain.h"
 #include "engine/wq.h"
 
 /*
@@ -492,6 +493,27 @@ static bool pin_parked_locked(struct uaio_ctx *ctx)
 	return true;
 }
 
+static bool is_in_flight(const struct uaio_ctx *ctx)
+{
+	/* relaxed: what others submit or complete meanwhile is theirs to see to */
+	return load_relaxed(&ctx->tickets) / UAIO_TICKET !=
+	       load_relaxed(&ctx->nr_done);
+}
+
+/* Return: as pop(), for a look that has found nothing. */
+static long doze(struct uaio_ctx *ctx, uint64_t life, struct uaio_event *events,
+		 const struct uaio_wait *wait)
+{
+	struct uaio_wait nap = *wait;
+	long got;
+
+	nap.deadline_ns = uaio_now_ns() + UAIO_DOZE_NS;
+	(void)wait_for(ctx, life, 1, &nap);
+	got = pop(ctx, life, events, 0, wait);
+	uaio_vain_has_dozed(&ctx->vain, got > 0);
+	return got;
+}
+
 /* Too few events are there. */
 static long get_more(struct uaio_ctx *ctx, uint64_t life,
 		     struct uaio_event *events, long got, bool is_pinned,
@@ -509,6 +531,9 @@ static long get_more(struct uaio_ctx *ctx, uint64_t life,
 	if (more < 0)
 		return got ? got : more;
 	got += more;
+	if (!got && wait->nr && !wait->deadline_ns && is_in_flight(ctx) &&
+	    uaio_vain_must_doze(&ctx->vain, load_relaxed(&ctx->nr_done)))
+		return doze(ctx, life, events, wait);
 	if (got >= wait->min_nr || wait->deadline_ns == 0)
 		return unlikely(wait->mask) ? let_signals_in(wait, got) : got;
 	return wait_more(ctx, life, events, got, seen, wait);

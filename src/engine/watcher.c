@@ -295,3 +295,34 @@ bool uaio_watcher_is_there(void)
 	uaio_unlock(&watcher.lock, UAIO_RANK_WATCHER);
 	return is_there;
 }
+
+/* Works of private lists are found once their owner is awake: not looked at. */
+static bool is_starved_locked(const struct uaio_wq_account *account,
+			      int64_t now)
+{
+	const struct uaio_work *oldest;
+
+	if (list_is_empty(&account->public))
+		return false;
+	oldest = container_of(account->public.next, struct uaio_work, link);
+	/* relaxed: without any the watcher creates one, which is to run, too */
+	return now - oldest->queued_ns > UAIO_WQ_STARVED_NS &&
+	       (load_relaxed(&account->nr_searching) || !account->nr_workers);
+}
+
+bool uaio_wq_is_starved(int64_t now)
+{
+	bool is_starved = false;
+
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS && !is_starved; i++) {
+		struct uaio_wq_account *account = &uaio_wq_accounts[i];
+
+		/* relaxed: what is put there now is not old */
+		if (!load_relaxed(&account->nr_public))
+			continue;
+		uaio_wq_lock(account);
+		is_starved = is_starved_locked(account, now);
+		uaio_wq_unlock(account);
+	}
+	return is_starved;
+}

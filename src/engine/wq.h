@@ -275,6 +275,15 @@ unsigned uaio_wq_nr_workers(enum uaio_account account);
 unsigned uaio_wq_nr_threads(void);
 
 /*
+ * Return: whether work has been queued for long though a worker is awake, or about
+ * to be, that should have come to it: our threads are not given a processor.
+ */
+bool uaio_wq_is_starved(int64_t now);
+
+/* A thread that is to run does within so long, on a machine that is not overrun. */
+enum { UAIO_WQ_STARVED_NS = 10000000 };
+
+/*
  * Return: what it costs to wake who sleeps, in ns, where works are short and
  * spinning instead may pay; otherwise 0.
  */

@@ -249,6 +249,21 @@ static const struct difference differs_handlers = {
 		"calls malloc: not from a handler that interrupted malloc.",
 };
 
+static const struct difference differs_realtime = {
+	.title =
+		"A real-time client that never sleeps needs a second processor",
+	.text = "The kernel completes requests by interrupt; here a thread "
+		"does "
+		"it, with an ordinary policy. A client with a real-time policy "
+		"that looks for events without waiting, on the only processor "
+		"that the threads may use, keeps them from running. "
+		"io_getevents notices after 10 ms, and then sleeps for up to "
+		"100 us now and then while it is called in vain. Who "
+		"only looks at the ring, and makes no call, is not helped: "
+		"then events come when the kernel lets ordinary threads run, "
+		"once a second.",
+};
+
 static const struct difference differs_vfork = {
 	.title = "A child of vfork cannot make AIO calls",
 	.text = "It runs in its parent's memory, where the library would take "
@@ -310,7 +325,7 @@ const struct chapter chapters[] = {
 	{ NOT_OBSERVABLE,
 	  CHAPTER(&differs_time, &differs_cold_read, &differs_stream_held,
 		  &differs_closing, &differs_shutdown, &differs_handlers,
-		  &differs_vfork, &differs_blocking_device,
+		  &differs_realtime, &differs_vfork, &differs_blocking_device,
 		  &differs_old_fashion, &differs_unseen) },
 	{ NULL, NULL },
 };

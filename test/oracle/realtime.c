@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * realtime: a real-time client that looks for events without waiting.
+ *
+ * It has one processor, and never leaves it by itself: other threads get of it what
+ * the kernel keeps for them, after nearly a second. (So it is on the kernel, too, if
+ * the device is one of its threads, as a loop device is: here it is memory.)
+ */
+#undef NDEBUG
+#include <assert.h>
+#include <libaio.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	NR = 40,
+	BYTES = 4096,
+	/* The first takes some 12 ms; 950 if it has to wait for the kernel. */
+	PATIENCE_MS = 500,
+	HANG_S = 100,
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	assert(clock_gettime(CLOCK_MONOTONIC, &ts) == 0);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void become_real_time(void)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+	const struct rlimit most = { HANG_S * 1000000, HANG_S * 1000000 };
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert(sched_setaffinity(0, sizeof(one), &one) == 0);
+	/* The kernel ends it, should it never give the processor up. */
+	assert(setrlimit(RLIMIT_RTTIME, &most) == 0);
+	alarm(HANG_S);
+	assert(sched_setscheduler(0, SCHED_FIFO, &param) == 0);
+}
+
+/* Return: how many ms it took. */
+static int64_t read_one(io_context_t ctx, struct iocb *read)
+{
+	struct timespec zero = { 0 };
+	int64_t since = now_ms();
+	struct io_event event;
+	int got;
+
+	assert(io_submit(ctx, 1, &read) == 1);
+	do
+		got = io_getevents(ctx, 0, 1, &event, &zero);
+	while (got == 0);
+	assert(got == 1 && event.obj == read && event.res == BYTES);
+	return now_ms() - since;
+}
+
+int main(void)
+{
+	char name[] = "realtime.XXXXXX", *buffer = aligned_alloc(BYTES, BYTES);
+	int fd = mkstemp(name);
+	io_context_t ctx = NULL;
+	struct iocb read;
+	int64_t longest = 0;
+
+	assert(buffer && fd >= 0);
+	assert(pwrite(fd, buffer, BYTES, 0) == BYTES && unlink(name) == 0);
+	assert(io_setup(1, &ctx) == 0);
+	become_real_time();
+	for (int i = 0; i < NR; i++) {
+		int64_t took;
+
+		io_prep_pread(&read, fd, buffer, BYTES, 0);
+		took = read_one(ctx, &read);
+		longest = took > longest ? took : longest;
+	}
+	printf("%d reads, the longest took %ld ms\n", NR, (long)longest);
+	assert(longest < PATIENCE_MS);
+	assert(io_destroy(ctx) == 0);
+	return 0;
+}
