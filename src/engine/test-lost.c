@@ -110,9 +110,15 @@ static bool nobody_waits(void)
 	return is_so;
 }
 
+/*
+ * Sanitizers do without threads that end so: one takes what was on the stack for an
+ * overflow, another runs handlers later, when the thread sleeps no more.
+ */
 static void a_thread_that_is_cancelled_waits_no_more(void **state)
 {
 	(void)state;
+	if (UNIT_IS_SANITIZED)
+		skip();
 	for (unsigned i = 0; i < 4; i++) {
 		struct unit_thread thread;
 
@@ -137,10 +143,8 @@ static void a_thread_that_a_handler_ends_waits_no_more(void **state)
 	struct sigaction action = { .sa_handler = end_thread };
 
 	(void)state;
-#ifdef __SANITIZE_THREAD__
-	/* It runs handlers later, when the thread sleeps no more. */
-	skip();
-#endif
+	if (UNIT_IS_SANITIZED)
+		skip();
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		struct unit_thread thread;
@@ -177,6 +181,8 @@ static void who_waits_beside_one_that_is_cancelled_leads(void **state)
 	struct unit_thread first, second;
 
 	(void)state;
+	if (UNIT_IS_SANITIZED)
+		skip();
 	prepare(true, false);
 	unit_thread_start(&first, wait_cancellably, NULL);
 	unit_await_sleep(&first);
