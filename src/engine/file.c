@@ -110,6 +110,8 @@ static int classify(struct uaio_file *file, int fd,
 	store_relaxed(&file->kind, id->kind);
 	store_relaxed(&file->flags, id->flags);
 	store_relaxed(&file->inode, inode);
+	store_relaxed(&file->dev, id->dev);
+	store_relaxed(&file->ino, id->ino);
 	return 0;
 }
 

@@ -93,6 +93,8 @@ struct uaio_file {
 	uint32_t kind;            /* enum uaio_kind */
 	uint32_t flags;           /* UAIO_FILE_F_* */
 	struct uaio_inode *inode; /* shares (ref); NULL for streams, devices */
+	uint64_t dev;             /* identity.h: to know it again by */
+	uint64_t ino;
 
 	/* advice to the policy; relaxed: a lost update costs a slower try */
 	uint32_t hit_streak;     /* cached reads in a row that did not wait */

@@ -239,14 +239,18 @@ static uint32_t stream_flags(int fd, mode_t mode)
 	return flags;
 }
 
-static void identify_stream(int fd, mode_t mode, struct uaio_identity *ret_id)
+static void identify_stream(int fd, const struct stat *st,
+			    struct uaio_identity *ret_id)
 {
+	mode_t mode = st->st_mode;
+
 	ret_id->kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
 	ret_id->flags |= stream_flags(fd, mode);
 	if (S_ISCHR(mode))
 		ret_id->flags |= old_fashion_flags(fd, ret_id->flags);
 	ret_id->has_inode = false;
-	ret_id->dev = ret_id->ino = 0;
+	ret_id->dev = st->st_dev;
+	ret_id->ino = st->st_ino;
 }
 
 /*
@@ -294,6 +298,18 @@ bool uaio_identify(int fd, struct uaio_identity *ret_id)
 	if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode))
 		identify_regular(fd, &st, open_flags & O_DIRECT, ret_id);
 	else
-		identify_stream(fd, st.st_mode, ret_id);
+		identify_stream(fd, &st, ret_id);
 	return true;
+}
+
+bool uaio_is_replaced(const struct uaio_file *file, int fd)
+{
+	uint64_t dev = load_relaxed(&file->dev), ino = load_relaxed(&file->ino);
+	struct stat st;
+
+	if (uaio_file_has(file, UAIO_FILE_F_REMOTE) || sys_fstat(fd, &st) < 0)
+		return false;
+	if (dev == UINT64_MAX)
+		return !S_ISBLK(st.st_mode) || st.st_rdev != ino;
+	return st.st_dev != dev || st.st_ino != ino;
 }

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "engine/table.h"
 
 enum {
 	OWN_FD_MIN = 512,
@@ -77,6 +78,8 @@ int uaio_ownfd_dup(int fd)
 {
 	int dup;
 
+	if (unlikely(uaio_table_is_other()))
+		return -EMFILE;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
 	dup = dup_locked(fd);
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
@@ -139,6 +142,9 @@ static int keep_new(make_fn *make, mode_t type, const char *path, int flags)
 	enum { TRIES = 4 };
 	int fd = -ESTALE;
 
+	/* All are in one table. */
+	if (unlikely(uaio_table_is_other()))
+		return -EMFILE;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
 	/* relaxed: who closes a number that is not open wins or loses a race */
 	store_relaxed(&own.is_making, 1);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
+#include "engine/identity.h"
 #include "engine/req.h"
 #include "engine/stats.h"
 #include "engine/terminal.h"
@@ -24,12 +25,27 @@ static bool is_left(const struct uaio_req *req)
 	return req->is_one_call && load_seq_cst(&req->file->is_left);
 }
 
+/*
+ * It waited, and its number may be another file by now, if that was closed inline:
+ * nothing is read from that one, or written to it. A number of ours stays.
+ */
+static bool has_lost_file(const struct uaio_req *req, int fd)
+{
+	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+
+	return (class == UAIO_CLASS_READ || class == UAIO_CLASS_WRITE) &&
+	       fd >= 0 && !load_relaxed(&req->file->owns_fd) &&
+	       unlikely(uaio_is_replaced(req->file, fd));
+}
+
 int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	int fd = uaio_file_use(req->file);
-	int64_t res;
+	int64_t res = -EBADF;
 
+	if (has_lost_file(req, fd))
+		goto out;
 	/*
 	 * Workers let no signal in but the C library's. Others who make what was
 	 * queued do, and their signals are none of its business (FUSE ends with
@@ -39,6 +55,7 @@ int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 		res = op->run(sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
 			      0);
 	while (unlikely(res == -EINTR) && req->file->inode && !is_left(req));
+out:
 	uaio_file_unuse(req->file);
 	return res;
 }
@@ -103,6 +120,8 @@ int64_t uaio_req_try(struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
+	if (has_lost_file(req, fd))
+		return req->done_bytes ? req->done_bytes : -EBADF;
 	for (;;) {
 		int64_t res;
 

@@ -516,6 +516,8 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		&file->lanes[is_write ? UAIO_LANE_WRITE : UAIO_LANE_READ];
 	bool was_tried;
 
+	if (unlikely(sqe->off) && uaio_is_misplaced(file, sqe))
+		return uaio_try_anew(sqe, ret);
 	if (unlikely(is_at_bad_offset(file, sqe))) {
 		refuse(ret, -ESPIPE);
 		return UAIO_ISSUE_DONE;

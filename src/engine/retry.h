@@ -64,4 +64,16 @@ enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
 					 const struct uaio_sqe *sqe,
 					 struct uaio_outcome *ret);
 
+/*
+ * Return: whether the number is surely no more the stream that the entry is of,
+ * by a call that nobody saw. Asked of requests that name a place: a stream has
+ * none, so their client may mean another file.
+ */
+bool uaio_is_misplaced(const struct uaio_file *file,
+		       const struct uaio_sqe *sqe);
+
+/* Forget what was known of the number, and try the request as on what it is. */
+enum uaio_issue uaio_try_anew(const struct uaio_sqe *sqe,
+			      struct uaio_outcome *ret);
+
 #endif /* UAIO_ENGINE_RETRY_H */

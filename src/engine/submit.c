@@ -16,6 +16,7 @@
 #include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/exit.h"
+#include "engine/identity.h"
 #include "engine/extent.h"
 #include "engine/page.h"
 #include "engine/ready.h"
@@ -295,6 +296,24 @@ static enum uaio_issue make_here(const struct uaio_op_def *op,
 	return UAIO_ISSUE_DONE;
 }
 
+bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return uaio_is_replaced(file, sqe->fd);
+}
+
+enum uaio_issue uaio_try_anew(const struct uaio_sqe *sqe,
+			      struct uaio_outcome *ret)
+{
+	struct uaio_file *file;
+
+	uaio_file_closed(sqe->fd);
+	if (uaio_file_open(sqe->fd, &file) < 0)
+		return UAIO_ISSUE_DONE;
+	*ret = (struct uaio_outcome){ .res = 0 };
+	return uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
+		file, sqe, ret);
+}
+
 int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe)
 {
@@ -318,6 +337,10 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 								     &outcome);
 	if (unlikely(ret < 0))
 		return ret;
+	if (unlikely(outcome.res == -ESPIPE) && issue == UAIO_ISSUE_DONE &&
+	    uaio_file_kind(file) < UAIO_KIND_STREAM)
+		/* A regular file has places: the number is a stream now. */
+		issue = uaio_try_anew(sqe, &outcome);
 	if (likely(issue == UAIO_ISSUE_DONE)) {
 		complete(batch, sqe, &outcome);
 		return 0;

@@ -9,14 +9,13 @@
 #include "base/sys.h"
 #include "engine/file.h"
 #include "engine/ownfd.h"
-#include "engine/table.h"
 #include "op/op.h"
 
 /* Whether the driver knows polling; if nobody can tell, it does. */
 static bool can_poll(int fd)
 {
 	struct epoll_event event = { 0 };
-	int epoll = uaio_table_is_other() ? -1 : uaio_ownfd_epoll(), ret;
+	int epoll = uaio_ownfd_epoll(), ret;
 
 	if (epoll < 0)
 		return true;

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Numbers that are closed, and used again, by system calls that nobody sees: what
+ * is remembered of them is over, and does no harm.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/config.h"
+#include "engine/file.h"
+#include "engine/ring.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+enum { BYTES = UNIT_KEY_BYTES };
+
+/* As a program does that makes its system calls inline. */
+static void replace_unseen(int number, int by)
+{
+	assert_int_equal(uaio_sys_raw(SYS_dup3, by, number, 0, 0, 0, 0),
+			 number);
+}
+
+static int64_t make(uint64_t handle, int opcode, int fd, void *buf,
+		    size_t bytes, long long off)
+{
+	struct iocb iocb = unit_iocb(opcode, fd, buf, bytes, off);
+	struct io_event event;
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(unit_reap(handle, 1, &event), 1);
+	return event.res;
+}
+
+/* Behind one that is held, on the same file by another number. */
+static void a_write_that_waited_goes_to_no_other_file(void **state)
+{
+	int fd = unit_numbered_file(true, 4), copy = dup(fd);
+	int other = unit_file(true);
+	uint64_t handle = unit_context(4);
+	struct io_event events[2];
+	struct iocb iocbs[2];
+	static char buf[BYTES];
+
+	(void)state;
+	uaio_config.force_worker = true;
+	unit_gate_close(fd);
+	iocbs[0] = unit_iocb(IOCB_CMD_PWRITE, fd, buf, BYTES, 0);
+	iocbs[1] = unit_iocb(IOCB_CMD_PWRITE, copy, buf, BYTES, BYTES);
+	assert_int_equal(unit_submit(handle, &iocbs[0]), 1);
+	unit_gate_await(1);
+	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);
+	replace_unseen(copy, other);
+	unit_gate_open();
+	assert_int_equal(unit_reap(handle, 2, events), 2);
+	assert_int_equal(events[0].res, BYTES);
+	assert_int_equal(events[1].res, -EBADF);
+	assert_int_equal(lseek(other, 0, SEEK_END), 0);
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+	unit_close(fd);
+	unit_close(copy);
+	unit_close(other);
+}
+
+/* What waits for a pipe takes nothing from what has its number. */
+static void a_read_that_is_parked_reads_no_other_pipe(void **state)
+{
+	uint64_t handle = unit_context(4);
+	int ends[2], others[2], copy;
+	struct io_event event;
+	struct iocb iocb;
+	char byte = 0;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(others), 0);
+	copy = dup(ends[0]);
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	replace_unseen(ends[0], others[0]);
+	assert_int_equal(write(others[1], "o", 1), 1);
+	assert_int_equal(write(ends[1], "p", 1), 1);
+	assert_int_equal(unit_reap(handle, 1, &event), 1);
+	assert_int_equal(event.res, -EBADF);
+	assert_int_equal(read(others[0], &byte, 1), 1);
+	assert_int_equal(byte, 'o');
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(copy);
+	(void)close(ends[1]);
+	(void)close(others[0]);
+	(void)close(others[1]);
+}
+
+static void a_pipe_that_became_a_file_is_written_in_its_place(void **state)
+{
+	uint64_t handle = unit_context(4);
+	int ends[2], file = unit_file(true);
+	char byte = 'x';
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(make(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 0),
+			 1);
+	replace_unseen(ends[1], file);
+	assert_int_equal(make(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 10),
+			 1);
+	assert_int_equal(make(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 20),
+			 1);
+	assert_int_equal(lseek(file, 0, SEEK_END), 21);
+	unit_destroy(handle);
+	unit_close(ends[1]);
+	(void)close(ends[0]);
+	unit_close(file);
+}
+
+static void a_file_that_became_a_pipe_is_read_as_one(void **state)
+{
+	uint64_t handle = unit_context(4);
+	int ends[2], file = unit_file(true);
+	char byte = 'x';
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(make(handle, IOCB_CMD_PWRITE, file, &byte, 1, 0), 1);
+	replace_unseen(file, ends[1]);
+	byte = 'y';
+	assert_int_equal(make(handle, IOCB_CMD_PWRITE, file, &byte, 1, 0), 1);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(byte, 'y');
+	unit_destroy(handle);
+	unit_close(file);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_write_that_waited_goes_to_no_other_file),
+		UNIT_TEST(a_read_that_is_parked_reads_no_other_pipe),
+		UNIT_TEST(a_pipe_that_became_a_file_is_written_in_its_place),
+		UNIT_TEST(a_file_that_became_a_pipe_is_read_as_one),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
