@@ -73,16 +73,29 @@ static int ctl(int epoll, int op, int fd, uint32_t events, uint64_t data)
 	return sys_epoll_ctl(epoll, op, fd, &event);
 }
 
+/* What is ready now. */
+static int look(int epoll, struct epoll_event *ret_events, int max)
+{
+	static const struct timespec zero;
+	int ret = sys_epoll_pwait(epoll, ret_events, max, 0);
+
+	return ret == -ENOSYS ? sys_epoll_pwait2(epoll, ret_events, max, &zero,
+						 NULL, 0)
+			      : ret;
+}
+
 static int open_fds(struct uaio_poller_fds *fds)
 {
+	struct epoll_event nothing;
 	int ret;
 
-	if (!uaio_may_call(UAIO_CALL_EPOLL_PWAIT) &&
-	    !uaio_may_call(UAIO_CALL_EPOLL_PWAIT2))
-		return -ENOSYS;
 	fds->epoll = uaio_ownfd_epoll();
 	if (fds->epoll < 0)
 		return fds->epoll;
+	/* A sandbox may let it be made, and not be asked. */
+	ret = look(fds->epoll, &nothing, 1);
+	if (ret < 0)
+		goto err_epoll;
 	ret = fds->wake = uaio_ownfd_event(EFD_NONBLOCK);
 	if (ret < 0)
 		goto err_epoll;
@@ -222,17 +235,6 @@ void uaio_poller_leave(uint32_t serial)
 	/* A wait of a handler that ran meanwhile has ended ours. */
 	if (likely(waiting.serial == serial && waiting.fds))
 		end_wait();
-}
-
-/* What is ready now. */
-static int look(int epoll, struct epoll_event *ret_events, int max)
-{
-	static const struct timespec zero;
-	int ret = sys_epoll_pwait(epoll, ret_events, max, 0);
-
-	return ret == -ENOSYS ? sys_epoll_pwait2(epoll, ret_events, max, &zero,
-						 NULL, 0)
-			      : ret;
 }
 
 /* Where epoll_pwait2() cannot be had: poll() knows nanoseconds, too. */

@@ -24,8 +24,10 @@ static void go_on(struct trial *trial)
 {
 	static const struct rlimit none;
 
-	if (add_relaxed(&trial->next, 1) < 0)
+	if (load_relaxed(&trial->next) < 0) {
+		store_relaxed(&trial->next, 0);
 		(void)setrlimit(RLIMIT_CORE, &none);
+	}
 	while (load_relaxed(&trial->next) < UAIO_NR_CALLS) {
 		int call = add_relaxed(&trial->next, 1);
 
