@@ -17,8 +17,10 @@ enum {
 	/* A device that is well answers soon; then there is nothing to ask. */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
-	/* Workers that have not begun a request by then will not come. */
+	/* With as many workers as there may be, none will come after that. */
 	PATIENCE_NS = 20000000,
+	/* Otherwise one is on its way, unless threads are refused. */
+	HOPE_MS = 5000,
 	/* Calls that are looked at; with more under way he waits for some. */
 	MAX_CALLS = 512,
 };
@@ -162,6 +164,13 @@ static bool make_one(struct uaio_file *file)
 	return req;
 }
 
+/* Return: whether he has waited for workers long enough. */
+static bool is_in_vain(int64_t waited_ns)
+{
+	return waited_ns >= HOPE_MS * 1000000ll ||
+	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full());
+}
+
 /* Cold reads wait for their pages no more: each is a worker's. */
 static void start_cold_reads(struct uaio_file *file)
 {
@@ -185,7 +194,7 @@ void uaio_closing_see_through(struct uaio_file *file)
 	store_seq_cst(&file->is_closing, 1);
 	start_cold_reads(file);
 	while ((refs = load_seq_cst(&file->refs)) > 1) {
-		if (now - since >= PATIENCE_NS && make_one(file))
+		if (is_in_vain(now - since) && make_one(file))
 			continue;
 		if (now > since && all_are_in_calls(file))
 			break;

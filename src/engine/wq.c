@@ -446,6 +446,17 @@ bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 	return was_queued;
 }
 
+bool uaio_wq_is_full(void)
+{
+	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	bool is_full;
+
+	uaio_wq_lock(account);
+	is_full = account->nr_workers >= account->max_workers;
+	uaio_wq_unlock(account);
+	return is_full;
+}
+
 unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
 {
 	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];

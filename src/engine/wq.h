@@ -201,6 +201,9 @@ static inline void uaio_wq_calls(struct uaio_worker *worker, const void *on)
  */
 unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 
+/* Return: whether the bounded account has all the workers it may have. */
+bool uaio_wq_is_full(void);
+
 /*
  * Limits: at any time, under load; the values take effect at once for what is
  * queued from now on, and for workers as they come by.
