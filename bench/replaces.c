@@ -9,11 +9,11 @@
  * -b, -d, -t: bytes of a request, requests of a thread under way, threads with a
  * context each. -s: size of the file. -m: for how long. -D: O_DIRECT. -S: the file
  * is a hole. -C: it is not in the page cache. -p: no AIO, but DEPTH * THREADS
- * threads that wait for their calls.
+ * threads that wait for their calls; works of POLL say what they do instead.
  * Prints one object of JSON:
  *
  *	requests, usecs		what was done, and in what time
- *	cpu_us, switches	of the whole process, in that time
+ *	cpu_us, switches	of the whole process, and of a second one, in that time
  *	rings_of_kernel_aio	which proves what ran
  */
 #include <errno.h>
@@ -30,9 +30,8 @@
 #include "replaces.h"
 
 static const struct work *const works[] = {
-	&replaces_read,
-	&replaces_write,
-	&replaces_files,
+	&replaces_read,      &replaces_write,   &replaces_files,
+	&replaces_ping_pong, &replaces_sockets,
 };
 
 static struct job job = {
@@ -126,20 +125,26 @@ struct used {
 	uint64_t usecs, cpu_us, switches;
 };
 
-static struct used used_now(void)
+static void add_usage(struct used *used, int who)
 {
 	struct rusage usage;
 
-	getrusage(RUSAGE_SELF, &usage);
-	return (struct used){
-		.usecs = now_ns() / 1000,
-		.cpu_us = (uint64_t)(usage.ru_utime.tv_sec +
-				     usage.ru_stime.tv_sec) *
-				  1000000 +
-			  (uint64_t)(usage.ru_utime.tv_usec +
-				     usage.ru_stime.tv_usec),
-		.switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw),
-	};
+	getrusage(who, &usage);
+	used->cpu_us +=
+		(uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) *
+			1000000 +
+		(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	used->switches += (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
+}
+
+/* Of this process; and of a second one, once that is gone. */
+static struct used used_now(void)
+{
+	struct used used = { .usecs = now_ns() / 1000 };
+
+	add_usage(&used, RUSAGE_SELF);
+	add_usage(&used, RUSAGE_CHILDREN);
+	return used;
 }
 
 static struct worker *start_all(size_t nr)
@@ -185,6 +190,10 @@ static void measure(size_t ms)
 		requests += workers[i].requests;
 	}
 	last = used_now();
+	if (job.other) {
+		requests += job.other->requests;
+		rings += job.other->rings;
+	}
 	printf("{\"requests\": %llu, \"usecs\": %llu, \"cpu_us\": %llu, "
 	       "\"switches\": %llu, \"rings_of_kernel_aio\": %zu}\n",
 	       (unsigned long long)requests,

@@ -18,6 +18,12 @@
 
 enum { REPLACES_MAX_DEPTH = 1024, REPLACES_BLOCK = 4096 };
 
+/* What the second process of a work did, in memory that both share. */
+struct other {
+	uint64_t requests;
+	size_t rings; /* of kernel AIO */
+};
+
 struct job {
 	/* immutable once its threads run */
 	const char *path;
@@ -30,6 +36,9 @@ struct job {
 	bool is_sparse; /* the file is a hole when it begins */
 	bool is_cold;   /* and not in the page cache */
 	int fd;         /* the file, of works that open it once */
+
+	/* of works with a second process, which is gone when run() returns */
+	struct other *other;
 
 	atomic_bool is_over;
 };
@@ -46,6 +55,8 @@ struct work {
 extern const struct work replaces_read, replaces_write;
 /* replaces-files.c: small files that are opened, read and closed. */
 extern const struct work replaces_files;
+/* replaces-poll.c: POLL on sockets, which are no files: PATH is not used. */
+extern const struct work replaces_ping_pong, replaces_sockets;
 
 /* replaces.c's: say what failed, and end the program. */
 _Noreturn void fail(const char *what, int error);

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What uaio replaces, where it has the least to win: kernel AIO on file systems
-that know no RWF_NOWAIT, on small files and on devices, fast and slow; and as many
-plain threads that make the same calls.
+that know no RWF_NOWAIT, on small files, on devices, fast and slow, and for POLL; and
+as many plain threads that make the same calls.
 
 replaces.c is an ordinary program of libaio, run on the kernel and under `uaio
-run`; with -p it makes the calls without AIO, by a thread for each request.
+run`; with -p it makes the calls without AIO, by a thread for each request, or has
+an epoll in the place of POLL.
 """
 from __future__ import annotations
 
@@ -23,11 +24,14 @@ from rows import Goal, Row, Table, control_of, row_of
 
 RATE, CPU, SWITCHES = "request", "CPU", "switches"
 MS, QUICK_MS = 300, 50
-KERNEL, UAIO, THREADS = "kernel", "uaio", "threads"
+KERNEL, UAIO = "kernel", "uaio"
+THREADS, EPOLL = "threads", "epoll"
+"""What the program does without AIO."""
 AT_LEAST = Goal(0.9)
 """Of the kernel's rate, where there is nothing to win."""
 
 OVERLAY, CACHED_FUSE, SLOW, DEVICE, DISK = "overlay", "fuse", "slow", "disk", ""
+NO_FILE = "none"
 
 
 @dataclass(frozen=True)
@@ -43,15 +47,21 @@ class Work:
     options: tuple[str, ...]
     place: str = DISK
     goal: Goal | None = AT_LEAST
-    has_threads: bool = True
-    """Whether plain threads that make the same calls are a peer."""
+    plain: str = THREADS
+    """The peer without AIO."""
+    processes: int = 1
+    """With a context each."""
 
     @property
     def title(self) -> str:
         return f"{GROUPS[self.group]}: {self.column}"
 
     def variants(self) -> list[str]:
-        return [KERNEL, UAIO, *([THREADS] if self.has_threads else [])]
+        return [KERNEL, UAIO, self.plain]
+
+    def contexts(self) -> int:
+        said = [option[2:] for option in self.options if option[:2] == "-t"]
+        return self.processes * (int(said[0]) if said else 1)
 
 
 GROUPS = {
@@ -61,6 +71,7 @@ GROUPS = {
     "direct": "O_DIRECT, depth 32",
     "many": "64 threads with a context each",
     "slow": "O_DIRECT, 5 ms a call",
+    "poll": "POLL",
 }
 """The tables, and their titles."""
 HOT = ("-b4096", "-d32", "-s16384")
@@ -90,6 +101,9 @@ WORKS = (
     Work("slow", "reads, depth 256", "read", DEEPER, SLOW),
     Work("slow", "writes, depth 128", "write", DEEP, SLOW),
     Work("slow", "writes, depth 256", "write", DEEPER, SLOW),
+    Work("poll", "ping-pong, by own epoll", "ping-pong", (), NO_FILE,
+         processes=2),
+    Work("poll", "100 of 5000 sockets", "sockets", (), NO_FILE, plain=EPOLL),
 )
 
 
@@ -113,6 +127,8 @@ class Place:
 def place_of(programs: Programs, name: str) -> Place:
     """Where the work is done. Raises VariantFailed if that takes root, or a
     disk."""
+    if name == NO_FILE:
+        return Place(programs.disk_dir)
     if name in (DISK, DEVICE):
         file_system = file_system_of(programs.disk_dir)
         if name == DEVICE and file_system == "tmpfs":
@@ -137,13 +153,23 @@ def place_of(programs: Programs, name: str) -> Place:
 COUNTED = ("requests", "counted", "rings_of_kernel_aio")
 
 
-def proof_of(variant: str, threads: int, said: dict) -> str:
+def counted_of(processes: Sequence[dict]) -> dict | None:
+    """What the library counted in all of them; nothing if it was in none."""
+    if not processes:
+        return None
+    return {"processes": len(processes),
+            "requests": sum(each["requests"] for each in processes)}
+
+
+def proof_of(variant: str, work: Work, said: dict) -> str:
     """What the counters prove of a run. Raises Disproved if they deny it."""
     rings, counted = said["rings_of_kernel_aio"], said["counted"]
-    wanted = threads if variant == KERNEL else 0
+    wanted = work.contexts() if variant == KERNEL else 0
     checks = [Check(f"{wanted} rings of the kernel", rings == wanted)]
     if variant == UAIO:
         checks += [Check("the library was there", bool(counted)),
+                   Check(f"in {work.processes} processes", bool(counted)
+                         and counted["processes"] == work.processes),
                    Check(f"{said['requests']} requests", bool(counted)
                          and counted["requests"] == said["requests"])]
     else:
@@ -152,12 +178,6 @@ def proof_of(variant: str, threads: int, said: dict) -> str:
 
 
 # --- measuring --------------------------------------------------------------
-
-
-def threads_of(work: Work) -> int:
-    """The threads with a context each."""
-    said = [option[2:] for option in work.options if option[:2] == "-t"]
-    return int(said[0]) if said else 1
 
 
 def measure(programs: Programs, work: Work, variant: str) -> Sample:
@@ -169,16 +189,15 @@ def measure(programs: Programs, work: Work, variant: str) -> Sample:
         "replaces",
         [work.work, str(place.folder / f"replaces-{work.work}"),
          *work.options, f"-m{QUICK_MS if programs.is_quick else MS}",
-         *(["-p"] if variant == THREADS else [])],
+         *(["-p"] if variant == work.plain else [])],
         [*place.prefix, "env", f"UAIO_COUNTERS={counters}",
          *(programs.uaio_run() if variant == UAIO else [])]))
-    counted = fio.said_of(counters, "replaces")
-    said["counted"] = counted[0] if counted else None
+    said["counted"] = counted_of(fio.said_of(counters, "replaces"))
     requests = max(said["requests"], 1)
     return Sample({RATE: 1e6 * said["requests"] / said["usecs"],
                    CPU: said["cpu_us"] / requests,
                    SWITCHES: said["switches"] / requests},
-                  proof_of(variant, threads_of(work), said))
+                  proof_of(variant, work, said))
 
 
 def _series(programs: Programs, work: Work) -> dict[str, Series]:
@@ -209,7 +228,8 @@ def tables_for(group: str, works: Sequence[Work],
         table = Table(f"replaces.{group}_{figure.lower()}",
                       f"{GROUPS[group]}: {what}", unit, "work",
                       [work.column for work in here])
-        for name in (KERNEL, UAIO, THREADS):
+        for name in dict.fromkeys(name for work in here
+                                  for name in work.variants()):
             table.add(name, [all_series[work.title].get(name, Series())
                              for work in here], [figure])
         tables.append(table)

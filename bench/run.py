@@ -55,7 +55,7 @@ PARTS = {
     "nop": Part(nop.nop_results, 18, 6),
     "pipe": Part(pipe.pipe_results, 30, 8),
     "dio": Part(dio.dio_results, 90, 12),
-    "replaces": Part(replaces.replaces_results, 12, 14),
+    "replaces": Part(replaces.replaces_results, 14, 16),
     "lookup": Part(contexts.lookup_results, 4, 2),
     "index": Part(contexts.index_results, 4, 2),
     "requests": Part(contexts.requests_results, 5, 3),

@@ -55,7 +55,8 @@ SECTIONS = (
              "dio.slow_cut"), DIRECT),
     Section("What is replaced, where there is least to win", ("replaces",), (),
             about="The same program of libaio on kernel AIO and on uaio, and "
-            "with as many plain threads in the place of requests."),
+            "with as many plain threads, or an epoll, in the place of "
+            "requests."),
     Section("Throughput against depth", ("depth",),
             ("depth.hot", "depth.direct"),
             about="An unmodified fio with so many requests under way."),

@@ -25,7 +25,7 @@ def _(tool):
     measured = {row["title"] for row in rows if row["subject_values"]}
     groups = {work.group for work in replaces.WORKS
               if work.title in measured}
-    expect("files" in groups, True, "what takes neither root nor a disk")
+    expect({"files", "poll"} <= groups, True, "what takes neither root nor a disk")
     if os.geteuid() == 0:
         expect({"overlay", "fuse", "slow"} <= groups, True, "what takes root")
     expect(set(tables), {f"replaces.{group}_{figure}" for group in groups
@@ -35,23 +35,43 @@ def _(tool):
     expect(os.listdir(tool.scratch), ["rows.jsonl"], "files left behind")
 
 
-def said_of(rings, counted=None):
+def said_of(rings, counted=None, processes=1):
     return {"requests": 1000, "rings_of_kernel_aio": rings,
-            "counted": counted and {"requests": counted}}
+            "counted": counted and {"requests": counted, "processes": processes}}
 
 
 TRUTHS = {"kernel": said_of(2), "uaio": said_of(0, 1000),
           "threads": said_of(0)}
 LIES = (*((name, TRUTHS[other]) for name in TRUTHS for other in TRUTHS
           if name != other),
-        ("kernel", said_of(1)), ("uaio", said_of(0, 999)))
+        ("kernel", said_of(1)), ("uaio", said_of(0, 999)),
+        ("uaio", said_of(0, 1000, 2)))
+TWO = {"kernel": said_of(2), "uaio": said_of(0, 1000, 2), "threads": said_of(0)}
+LIES_OF_TWO = (("kernel", said_of(1)), ("uaio", said_of(0, 1000, 1)),
+               ("uaio", said_of(0, 500, 2)), ("threads", said_of(1)))
+
+
+def work_of(replaces, options=(), processes=1):
+    return replaces.Work("poll", "", "", options, processes=processes)
 
 
 @case("on the kernel, on uaio and by plain threads is proven by counters")
 def _(tool):
     replaces = import_of_bench(tool, "replaces")
-    expect_proofs(replaces.fio, lambda name, said: replaces.proof_of(name, 2, said),
-                  TRUTHS, LIES)
+    for work, truths, lies in (
+            (work_of(replaces, ("-t2",)), TRUTHS, LIES),
+            (work_of(replaces, processes=2), TWO, LIES_OF_TWO)):
+        expect_proofs(replaces.fio,
+                      lambda name, said, work=work: replaces.proof_of(name, work, said),
+                      truths, lies)
+
+
+@case("what the library counted in two processes is added up")
+def _(tool):
+    replaces = import_of_bench(tool, "replaces")
+    expect(replaces.counted_of([{"requests": 3}, {"requests": 4}]),
+           {"processes": 2, "requests": 7}, "two processes")
+    expect(replaces.counted_of([]), None, "none")
 
 
 if __name__ == "__main__":
