@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -29,16 +30,24 @@ static int full_socket(int *ret_peer)
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	static char bytes[65536];
+	const int little = 4096, much = 4 * (int)sizeof(bytes);
+	long room = 0, nr;
 
 	REQUIRE(listener >= 0 && fd >= 0);
+	/* One that was asked for does not grow: what is left never gets there. */
+	REQUIRE(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little,
+			   sizeof(little)) == 0);
+	REQUIRE(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &much, sizeof(much)) ==
+		0);
 	REQUIRE(bind(listener, (void *)&address, size) == 0);
 	REQUIRE(listen(listener, 1) == 0);
 	REQUIRE(getsockname(listener, (void *)&address, &size) == 0);
 	REQUIRE(connect(fd, (void *)&address, size) == 0);
 	*ret_peer = accept(listener, NULL, NULL);
 	REQUIRE(*ret_peer >= 0 && close(listener) == 0);
-	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
+	while ((nr = send(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+		room += nr;
+	REQUIRE(room > (long)sizeof(bytes));
 	REQUIRE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger,
 			   sizeof(linger)) == 0);
 	return fd;
@@ -89,7 +98,12 @@ static struct {
 
 static void *linger(void *arg)
 {
+	sigset_t all;
+
 	(void)arg;
+	/* Any signal ends it, a child's that nobody else takes just then, too. */
+	sigfillset(&all);
+	REQUIRE(!pthread_sigmask(SIG_BLOCK, &all, NULL));
 	__atomic_store_n(&lingerer.tid, (uint32_t)syscall(SYS_gettid),
 			 __ATOMIC_SEQ_CST);
 	lingerer.replace();
