@@ -347,6 +347,7 @@ static const struct {
 	{ "leaving-terminals", leaving_terminals },
 	{ "leaving-late", leaving_late },
 	{ "leaving-by-pthread-exit", leaving_by_pthread_exit },
+	{ "without-proc", without_proc },
 	{ "exec-fails", exec_fails },
 	{ "exec-fails-often", exec_fails_often },
 	{ "exec-loses-nothing", exec_loses_nothing },

@@ -7,9 +7,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -264,4 +267,37 @@ void memory_locked(void)
 	REQUIRE(host_destroy(ctx) == 0);
 	/* Mostly 32 stacks. */
 	REQUIRE(bytes_of(true) - before < 20 << 20);
+}
+
+enum { NOT_HERE = 43, NR_HERE = 100 };
+
+/* The main thread ends with a poll that waits for ever, and so all does. */
+static int end_main_without_proc(void *arg)
+{
+	aio_context_t ctx;
+	struct iocb iocb;
+	int ends[2];
+
+	(void)arg;
+	if (unshare(CLONE_NEWNS) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/proc", "tmpfs", 0, NULL))
+		return NOT_HERE;
+	REQUIRE(access("/proc/self", F_OK) < 0 && pipe(ends) == 0);
+	ctx = host_context(NR_HERE + 1);
+	iocb = host_poll(ends[0]);
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	host_write_blocks(ctx, open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0600), 0,
+			  NR_HERE);
+	pthread_exit(NULL);
+}
+
+void without_proc(void)
+{
+	int status = host_in_child(end_main_without_proc, NULL);
+
+	if (status == NOT_HERE)
+		host_skip("nothing can be mounted");
+	REQUIRE(status == 0);
+	host_check_blocks("f", NR_HERE);
 }
