@@ -242,9 +242,9 @@ static inline int sys_statx(int fd, unsigned mask, void *ret_answer)
 /* The same of what the kernel knows already, whoever else might know better. */
 static inline int sys_statx_cached(int fd, unsigned mask, void *ret_answer)
 {
-	return (int)uaio_sys6(SYS_statx, fd, (long)"",
-			      0x1000 | 0x4000 /* AT_STATX_DONT_SYNC */, mask,
-			      (long)ret_answer, 0);
+	return (int)uaio_sys_if(UAIO_CALL_STATX, SYS_statx, fd, (long)"",
+				0x1000 | 0x4000 /* AT_STATX_DONT_SYNC */, mask,
+				(long)ret_answer, 0);
 }
 
 static inline int sys_fstatfs(int fd, struct statfs *ret_st)

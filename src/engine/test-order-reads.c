@@ -10,7 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
+#include "base/sys.h"
 #include "engine/config.h"
+#include "engine/file.h"
+#include "engine/identity.h"
 #include "unit.h"
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
@@ -344,6 +348,36 @@ static void who_leaves_makes_the_read_that_a_write_waits_for(void **state)
 	assert_int_equal(unit_in_child(engine_and_leave), 0);
 }
 
+static unsigned nr_statx;
+
+static bool count_statx(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	nr_statx += nr == SYS_statx;
+	return false;
+}
+
+/* A filter may end the process for it, or refuse fstatfs() as well. */
+static void the_length_of_a_servers_file_needs_no_optional_call(void **state)
+{
+	const uint64_t all = load_relaxed(&uaio_calls);
+	struct uaio_file file = { .flags = UAIO_FILE_F_REMOTE };
+	int fd = unit_numbered_file(true, 1);
+	uint64_t size = 0;
+
+	(void)state;
+	nr_statx = 0;
+	unit_hook(count_statx);
+	store_relaxed(&uaio_calls, all & ~(1ull << UAIO_CALL_STATX));
+	assert_int_equal(uaio_size_of(&file, fd, &size), 0);
+	store_relaxed(&uaio_calls, all);
+	unit_hook(NULL);
+	assert_int_equal(nr_statx, 0);
+	assert_int_equal(size, SIZE);
+	unit_close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +392,7 @@ int main(void)
 		READ_TEST(a_write_goes_on_when_the_read_is_cancelled),
 		READ_TEST(closing_the_writers_number_makes_the_read_first),
 		UNIT_TEST(who_leaves_makes_the_read_that_a_write_waits_for),
+		UNIT_TEST(the_length_of_a_servers_file_needs_no_optional_call),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
