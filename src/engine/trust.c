@@ -133,6 +133,15 @@ static void count_fast(struct uaio_trust *trust)
 	store_relaxed(&trust->nr_fast, nr_fast);
 }
 
+/* Others may have counted the last ones meanwhile. */
+static void count_close(struct uaio_trust *trust)
+{
+	uint32_t nr_close = load_relaxed(&trust->nr_close);
+
+	if (nr_close)
+		store_relaxed(&trust->nr_close, nr_close - 1);
+}
+
 void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 		    const struct uaio_trial_read *read,
 		    const struct uaio_sqe *sqe, uint64_t cycles)
@@ -144,8 +153,7 @@ void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 		if (unlikely(trust != &inode->trust))
 			count_fast(&inode->trust);
 		if (unlikely(read->is_close))
-			store_relaxed(&trust->nr_close,
-				      load_relaxed(&trust->nr_close) - 1);
+			count_close(trust);
 		return;
 	}
 	if (!read->is_close) {
