@@ -10,7 +10,9 @@ an epoll in the place of POLL.
 from __future__ import annotations
 
 import json
+import math
 import os
+import resource
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +33,9 @@ AT_LEAST = Goal(0.9)
 """Of the kernel's rate, where there is nothing to win."""
 
 OVERLAY, CACHED_FUSE, SLOW, DEVICE, DISK = "overlay", "fuse", "slow", "disk", ""
-NO_FILE = "none"
+NO_FILE, SOCKETS = "none", "sockets"
+DESCRIPTORS = 2 * 5000 + 64
+"""Those of replaces.c on so many sockets."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ WORKS = (
     Work("slow", "writes, depth 256", "write", DEEPER, SLOW),
     Work("poll", "ping-pong, by own epoll", "ping-pong", (), NO_FILE,
          processes=2),
-    Work("poll", "100 of 5000 sockets", "sockets", (), NO_FILE, plain=EPOLL),
+    Work("poll", "100 of 5000 sockets", "sockets", (), SOCKETS, plain=EPOLL),
 )
 
 
@@ -124,10 +128,18 @@ class Place:
     file_system: str = ""
 
 
+def may_have_descriptors() -> float:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return math.inf if most == resource.RLIM_INFINITY else most
+
+
 def place_of(programs: Programs, name: str) -> Place:
-    """Where the work is done. Raises VariantFailed if that takes root, or a
-    disk."""
-    if name == NO_FILE:
+    """Where the work is done. Raises VariantFailed if that takes root, a disk,
+    or more descriptors than there may be."""
+    if name in (NO_FILE, SOCKETS):
+        if name == SOCKETS and os.geteuid() != 0 \
+                and may_have_descriptors() < DESCRIPTORS:
+            raise VariantFailed(f"{DESCRIPTORS} descriptors: ulimit -Hn is less")
         return Place(programs.disk_dir)
     if name in (DISK, DEVICE):
         file_system = file_system_of(programs.disk_dir)
