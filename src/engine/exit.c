@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/exit.h"
 
-#include <errno.h>
-
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/sleep.h"
@@ -13,7 +11,8 @@
 #include "engine/req.h"
 #include "engine/table.h"
 
-/* The state of the door: one of these, and over EXEC the thread's number. */
+/* The state of the door: one of these, and over EXEC and ENDING the thread's
+ * number. */
 enum {
 	DOOR_OPEN,
 	DOOR_EXEC,   /* a thread finishes what is pending, then calls exec */
@@ -27,7 +26,8 @@ enum {
  * A handler that interrupts exec between the last write and the kernel, and
  * never comes back (siglongjmp), leaves the door closed. So who has waited for
  * as long as this with nothing pending opens it; an exec that really takes as
- * long loses what is queued meanwhile.
+ * long loses what is queued meanwhile. The same of the end of the process loses
+ * nothing: from then on who submits a write makes it.
  */
 enum { LOST_NS = 1000000000 };
 
@@ -67,56 +67,75 @@ bool uaio_exit_is_near(void)
 	return load_relaxed(&door) != DOOR_OPEN;
 }
 
-static uint32_t exec_of_mine(void)
+static uint32_t closed_by_me(uint32_t state)
 {
-	return (uint32_t)sys_gettid() << DOOR_TID_SHIFT | DOOR_EXEC;
+	return (uint32_t)sys_gettid() << DOOR_TID_SHIFT | state;
 }
 
-/* Return: whether it was closed as seen, and is open now. */
-static bool open_door(uint32_t seen)
+static uint32_t state_of(uint32_t seen)
 {
+	return seen & DOOR_MASK;
+}
+
+/* Return: whether it was as seen; then what it waits for is over. */
+static bool let_in(uint32_t seen)
+{
+	uint32_t state = state_of(seen) == DOOR_EXEC ? DOOR_OPEN : DOOR_ENDED;
+
 	/* relaxed: those at the door ask again */
-	if (!cas_relaxed(&door, &seen, DOOR_OPEN))
+	if (!cas_relaxed(&door, &seen, state))
 		return false;
 	uaio_wake(&door, ~0u);
 	return true;
 }
 
-/* Wait until the exec of another thread has failed. */
+static void sleep_at_door(uint32_t seen, int64_t deadline_ns)
+{
+	/*
+	 * Not stepped out: the caller has tickets out, so handlers must not
+	 * leave by siglongjmp from here. A process that ends has no use for
+	 * them; there a handler that ends it at once is to find us outside, and
+	 * waits for what is pending.
+	 */
+	if (state_of(seen) == DOOR_EXEC)
+		(void)uaio_sleep(&door, seen, deadline_ns);
+	else
+		(void)uaio_sleep_outside(&door, seen, deadline_ns);
+}
+
+/* Wait until the exec of another thread has failed, or the end is near. */
 static void wait_at_door(void)
 {
 	int64_t lost = uaio_now_ns() + LOST_NS;
 	uint32_t seen;
 
-	/* relaxed: counts are looked at, nothing else */
-	while (((seen = load_relaxed(&door)) & DOOR_MASK) == DOOR_EXEC) {
-		/*
-		 * Not stepped out: the caller has tickets out, so handlers
-		 * must not leave by siglongjmp from here.
-		 */
-		(void)uaio_sleep(&door, seen, lost);
+	for (;;) {
+		/* relaxed: counts are looked at, nothing else */
+		seen = load_relaxed(&door);
+		if (state_of(seen) != DOOR_EXEC &&
+		    state_of(seen) != DOOR_ENDING)
+			return;
+		sleep_at_door(seen, lost);
 		if (load_relaxed(&nr_pending) || load_relaxed(&door) != seen)
 			lost = uaio_now_ns() + LOST_NS;
 		else if (uaio_now_ns() >= lost)
-			(void)open_door(seen);
+			(void)let_in(seen);
 	}
 }
 
-int uaio_exit_gate(struct uaio_kick *kick)
+void uaio_exit_gate(struct uaio_kick *kick)
 {
 	/* relaxed: who finds it open still is found in the queue */
 	uint32_t seen = load_relaxed(&door);
 
-	if (likely(seen == DOOR_OPEN))
-		return 0;
-	/* A handler in our own exec, or one that jumped out of it: go on. */
-	if (seen == exec_of_mine())
-		return 0;
-	if ((seen & DOOR_MASK) == DOOR_EXEC) {
-		uaio_req_kick(kick);
-		wait_at_door();
-	}
-	return load_relaxed(&door) == DOOR_ENDING ? -EAGAIN : 0;
+	/* Made by who submits it, when the end is near. */
+	if (likely(seen == DOOR_OPEN) || seen == DOOR_ENDED)
+		return;
+	/* A handler while we leave, or one that jumped out of that: go on. */
+	if (seen == closed_by_me(state_of(seen)))
+		return;
+	uaio_req_kick(kick);
+	wait_at_door();
 }
 
 /* Held itself, or in the way of what may be. */
@@ -180,10 +199,10 @@ static void end(void)
 	 * Other threads may go on submitting until the very end.
 	 * [MB:exit] seq_cst: before drain() counts.
 	 */
-	store_seq_cst(&door, DOOR_ENDING);
-	uaio_wake(&door, ~0u);
+	store_seq_cst(&door, closed_by_me(DOOR_ENDING));
 	drain();
 	store_relaxed(&door, DOOR_ENDED);
+	uaio_wake(&door, ~0u);
 }
 
 void uaio_engine_exiting(void)
@@ -200,7 +219,7 @@ static void close_door(uint32_t mine)
 	/* [MB:exit] seq_cst: before drain() counts. */
 	while (!cas_seq_cst(&door, &seen, mine)) {
 		/* The process ends, or a handler is in our own exec. */
-		if ((seen & DOOR_MASK) != DOOR_EXEC || seen == mine)
+		if (state_of(seen) != DOOR_EXEC || seen == mine)
 			return;
 		wait_at_door();
 		seen = DOOR_OPEN;
@@ -209,7 +228,7 @@ static void close_door(uint32_t mine)
 
 bool uaio_engine_leave(void)
 {
-	uint32_t mine = exec_of_mine();
+	uint32_t mine = closed_by_me(DOOR_EXEC);
 	bool is_first;
 
 	if (!uaio_engine_is_ours())
@@ -231,6 +250,6 @@ bool uaio_engine_leave(void)
 
 void uaio_engine_stay(void)
 {
-	if (open_door(exec_of_mine()))
+	if (let_in(closed_by_me(DOOR_EXEC)))
 		uaio_req_revive();
 }

@@ -12,10 +12,12 @@
  *       event is posted. Who leaves closes the door first, then makes what is
  *       queued, then waits for the count.
  *   I2  At the end of the process the door stays closed; what comes while the
- *       count is awaited is refused, what comes later (destructors that write)
- *       is made by its submitter.
- *   I3  At an exec, which may fail, nothing is refused: others wait at the door
- *       until the program is gone or the exec has failed.
+ *       count is awaited waits at the door, so that the count comes to 0; what
+ *       comes later (destructors that write, threads that go on until the
+ *       kernel ends them) is made by its submitter.
+ *   I3  At an exec, which may fail, others wait at the door until the program
+ *       is gone or the exec has failed. So in neither case is anybody refused
+ *       anything.
  *
  * Thread-safety: any thread. Who waits at the door holds no lock.
  */
@@ -30,11 +32,10 @@ struct uaio_kick;
 void uaio_exit_init(void);
 
 /*
- * A request is to be handed over. May wait for another thread's exec to fail;
- * what the caller owes in kick is delivered first.
- * Return: 0, or -EAGAIN: the process ends.
+ * A request is to be handed over. May wait for another thread that leaves; what
+ * the caller owes in kick is delivered first.
  */
-int uaio_exit_gate(struct uaio_kick *kick);
+void uaio_exit_gate(struct uaio_kick *kick);
 
 /* A write or sync of a regular file is accepted. */
 void uaio_exit_hold(void);

@@ -194,9 +194,10 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	int64_t done_bytes = outcome->res;
 	struct uaio_ctx *ctx = batch->ctx;
 	struct uaio_req *req;
-	int ret = uaio_exit_gate(&batch->kick);
+	int ret = 0;
 
-	if (ret == 0 && issue == UAIO_ISSUE_RETRY_READY)
+	uaio_exit_gate(&batch->kick);
+	if (issue == UAIO_ISSUE_RETRY_READY)
 		ret = uaio_ready_expect(&ctx->group);
 	if (ret == 0) {
 		ret = uaio_req_new(&ctx->group, &ctx->sink, sqe,

@@ -348,6 +348,7 @@ static const struct {
 	{ "leaving-late", leaving_late },
 	{ "leaving-by-pthread-exit", leaving_by_pthread_exit },
 	{ "without-proc", without_proc },
+	{ "exit-refuses-nobody", exit_refuses_nobody },
 	{ "exec-fails", exec_fails },
 	{ "exec-fails-often", exec_fails_often },
 	{ "exec-loses-nothing", exec_loses_nothing },

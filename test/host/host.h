@@ -122,6 +122,7 @@ void leaving_terminals(void);
 void leaving_late(void);
 void leaving_by_pthread_exit(void);
 void without_proc(void);
+void exit_refuses_nobody(void);
 void exec_fails(void);
 void exec_fails_often(void);
 void exec_loses_nothing(void);

@@ -164,6 +164,15 @@ static const struct way {
 	{ "execve in a thread", by_exec_from_a_thread },
 };
 
+static const struct way *way_named(const char *name)
+{
+	const struct way *way = ways;
+
+	while (strcmp(way->name, name))
+		way++;
+	return way;
+}
+
 static struct attempt {
 	const struct way *way;
 	char path[64];
@@ -295,10 +304,8 @@ void leaving_behind_reads(void)
 					     "quick_exit" };
 
 	for (size_t i = 0; i < NR_ELEMENTS(names); i++) {
-		const struct way *way = ways;
+		const struct way *way = way_named(names[i]);
 
-		while (strcmp(way->name, names[i]))
-			way++;
 		leave_behind_reads(way, false);
 		leave_behind_reads(way, true);
 	}
@@ -451,41 +458,6 @@ void exec_fails(void)
 		slowfs_stop(fs);
 }
 
-/* Others submit meanwhile, and are refused nothing. */
-static void *submit_until_over(void *arg)
-{
-	aio_context_t ctx = host_context(1);
-	int fd = create(arg);
-
-	while (!__atomic_load_n(&shared->is_over, __ATOMIC_SEQ_CST)) {
-		host_write_blocks(ctx, fd, 0, 1);
-		host_reap_blocks(ctx, 1);
-		__atomic_fetch_add(&shared->accepted, 1, __ATOMIC_SEQ_CST);
-	}
-	REQUIRE(host_destroy(ctx) == 0);
-	return NULL;
-}
-
-void exec_fails_often(void)
-{
-	static char *paths[] = { "a", "b", "c" };
-	pthread_t threads[NR_ELEMENTS(paths)];
-	char *const none[] = { "none", NULL };
-
-	for (size_t i = 0; i < NR_ELEMENTS(paths); i++)
-		REQUIRE(!pthread_create(&threads[i], NULL, submit_until_over,
-					paths[i]));
-	for (unsigned i = 0;
-	     i < host_rounds(2000) ||
-	     __atomic_load_n(&shared->accepted, __ATOMIC_SEQ_CST) <
-		     host_rounds(2000);
-	     i++)
-		REQUIRE(execve("/nonexistent", none, envp) < 0);
-	__atomic_store_n(&shared->is_over, 1, __ATOMIC_SEQ_CST);
-	for (size_t i = 0; i < NR_ELEMENTS(paths); i++)
-		REQUIRE(!pthread_join(threads[i], NULL));
-}
-
 /*
  * One thread submits, and tells the supervisor of each write that was accepted;
  * another leaves the program at any moment.
@@ -583,10 +555,8 @@ void handler_exits(void)
 
 	for (unsigned round = 0; round < host_rounds(20); round++)
 		for (size_t i = 0; i < NR_ELEMENTS(names); i++) {
-			const struct way *way = ways;
+			const struct way *way = way_named(names[i]);
 
-			while (strcmp(way->name, names[i]))
-				way++;
 			REQUIRE(host_in_child(submit_until_handled,
 					      (void *)way) == STATUS);
 		}
