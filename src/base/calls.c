@@ -54,6 +54,7 @@ static const struct {
 	[UAIO_CALL_GETSOCKOPT] = { SYS_getsockopt,
 				   { -1, SOL_SOCKET, SO_ERROR },
 				   -EBADF },
+	[UAIO_CALL_DUP3] = { SYS_dup3, { -1, -2, O_CLOEXEC }, -EBADF },
 	[UAIO_CALL_PROCESS_VM_READV] = { SYS_process_vm_readv,
 					 { NOBODY, 0, 0, 0, 0, 1 },
 					 -EINVAL },

@@ -232,18 +232,10 @@ static inline int sys_fstatat(int dir, const char *path, struct stat *ret_st)
 }
 
 /* The answer is the kernel's struct statx; older headers have less of it. */
-static inline int sys_statx(int fd, unsigned mask, void *ret_answer)
+static inline int sys_statx(int fd, int flags, unsigned mask, void *ret_answer)
 {
 	return (int)uaio_sys_if(UAIO_CALL_STATX, SYS_statx, fd, (long)"",
-				0x1000 /* AT_EMPTY_PATH */, mask,
-				(long)ret_answer, 0);
-}
-
-/* The same of what the kernel knows already, whoever else might know better. */
-static inline int sys_statx_cached(int fd, unsigned mask, void *ret_answer)
-{
-	return (int)uaio_sys_if(UAIO_CALL_STATX, SYS_statx, fd, (long)"",
-				0x1000 | 0x4000 /* AT_STATX_DONT_SYNC */, mask,
+				0x1000 /* AT_EMPTY_PATH */ | flags, mask,
 				(long)ret_answer, 0);
 }
 
@@ -518,6 +510,12 @@ static inline int sys_sigtimedwait(const uint64_t *set,
 {
 	return (int)uaio_sys_if(UAIO_CALL_SIGTIMEDWAIT, SYS_rt_sigtimedwait,
 				(long)set, 0, (long)timeout, sizeof(*set), 0,
+				0);
+}
+
+static inline int sys_dup3(int old, int new, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_DUP3, SYS_dup3, old, new, flags, 0, 0,
 				0);
 }
 

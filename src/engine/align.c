@@ -45,7 +45,7 @@ static bool ask_kernel(int fd, struct uaio_alignment *ret_alignment)
 {
 	struct statx_answer answer = { .mask = 0 };
 
-	if (sys_statx(fd, STATX_DIOALIGN_, &answer) < 0 ||
+	if (sys_statx(fd, 0, STATX_DIOALIGN_, &answer) < 0 ||
 	    !(answer.mask & STATX_DIOALIGN_))
 		return false;
 	if (!answer.dio_mem_align && !answer.dio_offset_align) {

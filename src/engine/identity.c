@@ -59,7 +59,7 @@ bool uaio_is_remote(int fd)
  */
 static int size_without_server(int fd, uint64_t *ret_size)
 {
-	enum { STATX_SIZE_ = 0x200 };
+	enum { STATX_SIZE_ = 0x200, DONT_SYNC = 0x4000 };
 	struct {
 		uint32_t mask, blksize;
 		uint64_t attributes;
@@ -71,7 +71,7 @@ static int size_without_server(int fd, uint64_t *ret_size)
 	static_assert(offsetof(typeof(answer), size) == 40 &&
 			      sizeof(answer) == 256,
 		      "struct statx");
-	if (sys_statx_cached(fd, STATX_SIZE_, &answer) < 0 ||
+	if (sys_statx(fd, DONT_SYNC, STATX_SIZE_, &answer) < 0 ||
 	    !(answer.mask & STATX_SIZE_))
 		return -EOPNOTSUPP;
 	*ret_size = answer.size;

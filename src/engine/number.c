@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/number.h"
 
+#include <sys/socket.h>
+
 #include "base/check.h"
+#include "base/sys.h"
 #include "engine/entry.h"
 #include "engine/file.h"
 #include "engine/ownfd.h"
@@ -168,6 +171,18 @@ void uaio_file_forget_number(struct uaio_file *file)
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
+/* Return: whether to close the duplicate, if it is the last, may take long. */
+static bool lingers(const struct uaio_file *file)
+{
+	struct linger linger = { 0 };
+	uint32_t size = sizeof(linger);
+
+	return file->flags & UAIO_FILE_F_SOCKET &&
+	       sys_getsockopt(file->fd, SOL_SOCKET, SO_LINGER, &linger,
+			      &size) == 0 &&
+	       linger.l_onoff && linger.l_linger;
+}
+
 void uaio_file_close_number(struct uaio_file *file)
 {
 	if (!file->owns_fd && file->anew < 0)
@@ -175,7 +190,9 @@ void uaio_file_close_number(struct uaio_file *file)
 	uaio_lock(&private.lock, UAIO_RANK_FILES);
 	list_remove(&file->in_private);
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
-	if (file->owns_fd)
+	if (file->owns_fd && unlikely(lingers(file)))
+		uaio_ownfd_close_slow(file->fd);
+	else if (file->owns_fd)
 		uaio_ownfd_close(file->fd);
 	if (file->anew >= 0)
 		uaio_ownfd_close(file->anew);

@@ -192,6 +192,18 @@ void uaio_ownfd_close(int fd)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
+/* The file goes without the lock, while the number is noted as ours still. */
+void uaio_ownfd_close_slow(int fd)
+{
+	int blank = uaio_ownfd_event(0);
+
+	if (blank >= 0) {
+		(void)sys_dup3(blank, fd, O_CLOEXEC);
+		uaio_ownfd_close(blank);
+	}
+	uaio_ownfd_close(fd);
+}
+
 void uaio_ownfd_give_up(int fd)
 {
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);

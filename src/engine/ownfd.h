@@ -47,6 +47,9 @@ int uaio_ownfd_dup(int fd);
 /* Close one of ours. */
 void uaio_ownfd_close(int fd);
 
+/* The same for a duplicate of a file of the host's, which may take long. */
+void uaio_ownfd_close_slow(int fd);
+
 /* fd is not ours any more, though open still: the host takes its number. */
 void uaio_ownfd_give_up(int fd);
 

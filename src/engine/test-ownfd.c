@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,10 +113,64 @@ static void a_number_that_the_host_takes_is_the_hosts(void **state)
 	unit_hook(NULL);
 }
 
+static unsigned nr_closed; /* duplicates of the socket */
+
+static long hold_and_release(void *arg)
+{
+	(void)arg;
+	uaio_ownfds_hold();
+	uaio_ownfds_release();
+	return 0;
+}
+
+/* The call that lets the socket go may take long: others go on meanwhile. */
+static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
+{
+	struct unit_thread thread;
+	struct stat st;
+
+	(void)ret_res;
+	if ((nr != SYS_close && nr != SYS_dup3) ||
+	    fstat((int)args[nr == SYS_dup3], &st) < 0 || !S_ISSOCK(st.st_mode))
+		return false;
+	nr_closed++;
+	unit_thread_start(&thread, hold_and_release, NULL);
+	(void)unit_thread_join(&thread);
+	return false;
+}
+
+static void a_socket_that_lingers_is_closed_with_no_lock_held(void **state)
+{
+	const struct linger linger = { .l_onoff = 1, .l_linger = 1 };
+	uint64_t handle = unit_context(1);
+	struct io_event event;
+	struct iocb iocb;
+	int ends[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_LINGER, &linger,
+				    sizeof(linger)),
+			 0);
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_close(ends[0]);
+	nr_closed = 0;
+	unit_hook(go_on_meanwhile);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_int_equal(unit_reap(handle, 1, &event), 1);
+	unit_hook(NULL);
+	assert_int_equal(nr_closed, 1);
+	unit_destroy(handle);
+	assert_int_equal(close(ends[1]), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_number_that_the_host_takes_is_the_hosts),
+		UNIT_TEST(a_socket_that_lingers_is_closed_with_no_lock_held),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
