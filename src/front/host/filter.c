@@ -40,13 +40,21 @@ static void look_at_prctl(long option, long mode, long program)
 		tell(mode == SECCOMP_MODE_FILTER, (const void *)program);
 }
 
+/* The strict mode takes neither flags nor a program: who gives some probes. */
+static void look_at_seccomp(const long a[6])
+{
+	if (a[0] == SECCOMP_SET_MODE_FILTER)
+		tell(true, (const void *)a[2]);
+	else if (a[0] == SECCOMP_SET_MODE_STRICT && !a[1] && !a[2])
+		tell(false, NULL);
+}
+
 long uaio_host_raw_filter(long nr, const long a[6])
 {
 	if (nr == SYS_prctl)
 		look_at_prctl(a[0], a[1], a[2]);
-	else if (a[0] == SECCOMP_SET_MODE_STRICT ||
-		 a[0] == SECCOMP_SET_MODE_FILTER)
-		tell(a[0] == SECCOMP_SET_MODE_FILTER, (const void *)a[2]);
+	else
+		look_at_seccomp(a);
 	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
