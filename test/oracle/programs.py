@@ -7,6 +7,7 @@ could be wrong in the same way both times. Ways: see ways.py.
 """
 import filecmp
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import ways  # noqa: E402
 
 DEADLINE = 60
 MIB = 1 << 20
+QEMU_REQUESTS = 16
 COMM_BYTES = 15  # of its name, the kernel keeps of a process
 CALLS = {"x86_64": {"io_submit": 209, "read": 0},
          "aarch64": {"io_submit": 2, "read": 63}}
@@ -62,6 +64,57 @@ def qemu_io(client):
         expected[start:start + length] = bytes([byte]) * length
     if data != expected:
         raise ways.Failed("the image is not what was written to it")
+
+
+def qemu_system(client):
+    """A whole virtual machine monitor behind all of libvirt's filters of
+    system calls, which kill. It has no processor to run: its monitor has the
+    disk written and read, many requests together. It must end by `quit`."""
+    image, script = client.path("disk"), client.path("script")
+    with open(image, "wb") as file:
+        file.truncate(QEMU_REQUESTS * MIB)
+    with open(script, "w") as file:
+        file.writelines(json.dumps(command) + "\n"
+                        for command in qemu_script())
+    output = client.run(
+        "qemu-system-x86_64", "-machine", "none", "-nodefaults",
+        "-display", "none", "-accel", "tcg", "-m", "16",
+        "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,"
+        "resourcecontrol=deny",
+        "-blockdev", f"driver=file,filename={image},aio=native,"
+        "cache.direct=on,node-name=disk", "-qmp", "stdio", stdin=script)
+    check_replies(output)
+    client.prove("qemu-system-x86", 2 * QEMU_REQUESTS)
+    if read(image) != b"".join(bytes([i + 1]) * MIB
+                               for i in range(QEMU_REQUESTS)):
+        raise ways.Failed("the disk is not what was written to it")
+
+
+def qemu_script():
+    """What the monitor is told. A synchronous read waits for its data, so that
+    all is done before the end; aio_flush waits for what is in flight."""
+    def io(command):
+        return {"execute": "human-monitor-command", "arguments": {
+            "command-line": f'qemu-io disk "{command}"'}}
+
+    extents = [f"{i + 1} {i}M 1M" for i in range(QEMU_REQUESTS)]
+    return [{"execute": "qmp_capabilities"},
+            *(io(f"aio_write -q -P {extent}") for extent in extents),
+            io("aio_flush"),
+            *(io(f"read -q -P {extent}") for extent in extents),
+            {"execute": "quit"}]
+
+
+def check_replies(output):
+    """Each command was answered, and none with a word of complaint; what does
+    not match is printed between the answers."""
+    if any(not line.startswith("{") for line in output.splitlines()):
+        raise ways.Failed(output)
+    replies = [json.loads(line) for line in output.splitlines()]
+    answers = [reply["return"] for reply in replies if "return" in reply]
+    if any("error" in reply for reply in replies) or \
+            any(answers) or len(answers) != len(qemu_script()):
+        raise ways.Failed(output)
 
 
 def qemu_img(client):
@@ -229,6 +282,7 @@ PROGRAMS = {
     "stress-ng": stress_ng,
     "qemu-io": qemu_io,
     "qemu-img": qemu_img,
+    "qemu-system": qemu_system,
     "copy": copy,
     "checksum": checksum,
     "filter": filter_file,
