@@ -142,7 +142,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 	if (!file)
 		return NULL;
 	/* relaxed: a reader that still holds a stale entry takes any advice */
-	file->owns_fd = false;
+	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
 	store_relaxed(&file->is_awaited, 0);

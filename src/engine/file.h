@@ -109,10 +109,10 @@ struct uaio_file {
 	uint32_t is_left;    /* and may go while calls are made: closing.h */
 
 	/* under lock, for streams; immutable otherwise */
-	struct uaio_lock lock;  /* rank FILE */
-	int fd;                 /* atomic */
-	bool owns_fd;           /* a private duplicate: closed with the file */
-	int anew;               /* atomic; owns: see terminal.h; or -1 */
+	struct uaio_lock lock; /* rank FILE */
+	int fd;                /* atomic */
+	bool owns_fd; /* atomic: a private duplicate, closed with the file */
+	int anew;     /* atomic; owns: see terminal.h; or -1 */
 	struct list in_private; /* number.c's: if it owns either */
 	uint32_t nr_using;   /* atomic: calls on fd being made (not closing) */
 	uint32_t is_awaited; /* atomic: somebody may wait for them */

@@ -90,7 +90,7 @@ static bool replace_fd_locked(struct uaio_file *file, int old)
 		return true;
 	}
 	store_relaxed(&file->fd, own);
-	file->owns_fd = true;
+	store_relaxed(&file->owns_fd, true);
 	uaio_watches_move_locked(file, old);
 	return true;
 }
