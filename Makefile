@@ -26,7 +26,7 @@ demo:
 	@ninja -C $(BUILD) --quiet demonstration
 	@python3 bench/demo.py --build $(BUILD)
 
-# What a change of the library can break, in under four minutes.
+# What a change of the library can break, in about four minutes.
 check:
 	@tools/need build check
 	@tools/configure $(BUILD) -Dtests=enabled
