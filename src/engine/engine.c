@@ -283,19 +283,36 @@ void uaio_own_fds_release(void)
 	uaio_leave();
 }
 
+static int yield_once(int fd)
+{
+	int ret = uaio_file_yield(fd);
+
+	return ret == -ENOENT ? uaio_pollers_yield(fd) : ret;
+}
+
+/*
+ * What is ours and known to nobody is about to be used for the first time, or to
+ * be closed, by a thread that comes to it when it has a processor. A call on it
+ * may last for ever.
+ */
 int uaio_own_fd_yield(int fd)
 {
-	enum { TRIES = 64, SOON_NS = 20000 };
+	enum { BUSY_TRIES = 64, SOON_NS = 20000 };
+	const int64_t patience_ns = 5000000000;
+	int64_t deadline = uaio_now_ns() + patience_ns, now;
 	uint32_t word = 0;
+	unsigned nr_busy = 0;
+	int ret;
 
-	/* It may be closed since it was found to be ours, and be opened anew. */
-	for (unsigned i = 0; !uaio_file_yield(fd) && !uaio_pollers_yield(fd);
-	     i++) {
+	while ((ret = yield_once(fd)) < 0) {
+		/* Closed since, and maybe opened anew. */
 		if (!uaio_ownfd_has(fd))
 			return -EAGAIN;
-		if (i == TRIES)
+		now = uaio_now_ns();
+		if ((ret == -EBUSY && ++nr_busy > BUSY_TRIES) ||
+		    now >= deadline)
 			return -EBUSY;
-		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+		(void)uaio_sleep(&word, 0, now + SOON_NS);
 	}
 	uaio_ownfd_give_up(fd);
 	return 0;

@@ -201,10 +201,10 @@ bool uaio_file_make_private(struct uaio_file *file);
 
 /*
  * The client wants the number of a private duplicate: move to another.
- * Return: false if fd is none, a call on it is under way, which may last for
- * ever, or the descriptor table is full.
+ * Return: 0; -ENOENT: fd is none; -EBUSY: a call on it is under way, which may
+ * last for ever, or the descriptor table is full.
  */
-bool uaio_file_yield(int fd);
+int uaio_file_yield(int fd);
 
 /* Return: whether there is anything to forget when fd is closed; two loads. */
 bool uaio_file_may_know(int fd);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/number.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 
 #include "base/check.h"
@@ -126,7 +127,7 @@ static struct uaio_file *find_private_locked(int fd)
 	return NULL;
 }
 
-bool uaio_file_yield(int fd)
+int uaio_file_yield(int fd)
 {
 	struct uaio_file *file;
 	bool has_moved;
@@ -135,14 +136,14 @@ bool uaio_file_yield(int fd)
 	file = find_private_locked(fd);
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
 	if (!file)
-		return false;
+		return -ENOENT;
 	/* A call on it may last for ever: it is there so that calls may. */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	has_moved =
 		!load_relaxed(&file->nr_using) && replace_fd_locked(file, fd);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	uaio_file_put(file);
-	return has_moved;
+	return has_moved ? 0 : -EBUSY;
 }
 
 void uaio_file_lose_number(struct uaio_file *file)

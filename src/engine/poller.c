@@ -414,16 +414,16 @@ struct move {
 	int to;
 };
 
-/* Return: whether a number of the poller was moved. */
-static bool move_locked(struct uaio_poller *poller, struct move *move)
+/* Return: 0; -ENOENT: the number is none of the poller's; -EBUSY. */
+static int move_locked(struct uaio_poller *poller, struct move *move)
 {
 	struct uaio_poller_fds *fds = poller->fds;
 
 	if (!fds || (fds->epoll != move->from && fds->wake != move->from))
-		return false;
+		return -ENOENT;
 	move->to = uaio_ownfd_dup(move->from);
 	if (move->to < 0)
-		return false;
+		return -EBUSY;
 	if (fds->epoll == move->from)
 		fds->epoll = move->to;
 	else
@@ -436,12 +436,12 @@ static bool move_locked(struct uaio_poller *poller, struct move *move)
 	wake_locked(poller);
 	/* relaxed: under the lock, by which the poller has one */
 	add_relaxed(&fds->nr_refs, 1);
-	return true;
+	return 0;
 }
 
-static bool move_any(struct move *move)
+static int move_any(struct move *move)
 {
-	bool has_moved = false;
+	int ret = -ENOENT;
 
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	list_for_each (pos, &pollers.open) {
@@ -449,13 +449,13 @@ static bool move_any(struct move *move)
 			container_of(pos, struct uaio_poller, node);
 
 		lock(poller);
-		has_moved = move_locked(poller, move);
+		ret = move_locked(poller, move);
 		unlock(poller);
-		if (has_moved)
+		if (ret != -ENOENT)
 			break;
 	}
 	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
-	return has_moved;
+	return ret;
 }
 
 /*
@@ -479,17 +479,18 @@ static void move_back(const struct move *move)
 		uaio_ownfd_close(move->to);
 }
 
-bool uaio_pollers_yield(int fd)
+int uaio_pollers_yield(int fd)
 {
 	struct move move = { .from = fd };
+	int ret = move_any(&move);
 	bool is_free;
 
-	if (!move_any(&move))
-		return false;
+	if (ret < 0)
+		return ret;
 	/* Of the number before that one somebody may have been lost. */
 	is_free = await_waits(move.fds, move.side);
 	if (!is_free)
 		move_back(&move);
 	put_fds(move.fds);
-	return is_free;
+	return is_free ? 0 : -EBUSY;
 }

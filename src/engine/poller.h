@@ -135,8 +135,9 @@ static inline uint32_t uaio_poller_life(const struct uaio_poller *poller)
 
 /*
  * The host wants the number fd: move to another.
- * Return: false if fd is of no poller, or cannot be had.
+ * Return: 0; -ENOENT: fd is of none; -EBUSY: somebody is lost in a wait on it, or
+ * there is no other number.
  */
-bool uaio_pollers_yield(int fd);
+int uaio_pollers_yield(int fd);
 
 #endif /* UAIO_ENGINE_POLLER_H */

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -205,6 +206,103 @@ static void a_number_is_given_up_when_nobody_waits_on_it(void **state)
 	close_pipe();
 }
 
+/*
+ * A thread that closes its numbers is held at the first of them: the number of
+ * the epoll is known to nobody any more, and the engine's still.
+ */
+static struct {
+	int epolls[4]; /* with the eventfd of each */
+	int eventfds[4];
+	unsigned nr;
+	uint32_t closer;   /* atomic: a thread */
+	uint32_t yielder;  /* atomic: a thread */
+	uint32_t wanted;   /* atomic: the number, once it is held */
+	uint32_t nr_looks; /* atomic: sleeps of who wants it */
+} leaving;
+
+enum { LOOKS = 200 };
+
+static void note_pair(const long args[6])
+{
+	const struct epoll_event *event =
+		(const struct epoll_event *)(uintptr_t)args[3];
+
+	if (args[1] != EPOLL_CTL_ADD || event->data.u64 ||
+	    leaving.nr == NR_ELEMENTS(leaving.epolls))
+		return;
+	leaving.epolls[leaving.nr] = (int)args[0];
+	leaving.eventfds[leaving.nr++] = (int)args[2];
+}
+
+static bool hold_closer(long nr, const long args[6], long *ret_res)
+{
+	uint32_t tid = (uint32_t)gettid();
+
+	(void)ret_res;
+	if (nr == SYS_epoll_ctl && tid == (uint32_t)getpid())
+		note_pair(args);
+	if (nr == SYS_futex && tid == load_relaxed(&leaving.yielder))
+		add_relaxed(&leaving.nr_looks, 1);
+	if (nr != SYS_close || tid != load_relaxed(&leaving.closer))
+		return false;
+	for (unsigned i = 0; i < leaving.nr; i++)
+		if (leaving.eventfds[i] == (int)args[0])
+			store_release(&leaving.wanted,
+				      (uint32_t)leaving.epolls[i]);
+	while (load_acquire(&leaving.wanted) &&
+	       load_relaxed(&leaving.nr_looks) < LOOKS)
+		sched_yield();
+	return false;
+}
+
+static bool is_closer_held(void *arg)
+{
+	(void)arg;
+	return load_acquire(&leaving.wanted);
+}
+
+static long destroy_held(void *arg)
+{
+	(void)arg;
+	store_relaxed(&leaving.closer, (uint32_t)gettid());
+	unit_destroy(handle);
+	return 0;
+}
+
+static long want_number(void *arg)
+{
+	(void)arg;
+	store_relaxed(&leaving.yielder, (uint32_t)gettid());
+	return uaio_own_fd_yield((int)load_acquire(&leaving.wanted));
+}
+
+static void a_number_that_is_about_to_be_closed_is_waited_for(void **state)
+{
+	struct unit_thread closer, yielder;
+	struct iocb iocb;
+	unsigned own;
+
+	(void)state;
+	unit_hook(hold_closer);
+	open_pipe(4);
+	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	put_text("x");
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	assert_true(leaving.nr > 0);
+	unit_thread_start(&closer, destroy_held, NULL);
+	unit_await(is_closer_held, NULL);
+	unit_thread_start(&yielder, want_number, NULL);
+	assert_int_equal(unit_thread_join(&yielder), -EAGAIN);
+	assert_int_equal(unit_thread_join(&closer), 0);
+	unit_hook(NULL);
+	assert_true(load_relaxed(&leaving.nr_looks) >= LOOKS);
+	own = load_relaxed(&leaving.wanted);
+	assert_false(uaio_own_fd(own, own, &own));
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +310,7 @@ int main(void)
 		UNIT_TEST(without_descriptors_waiting_works_or_is_refused),
 		UNIT_TEST(a_write_that_is_refused_has_written_nothing),
 		UNIT_TEST(a_number_is_given_up_when_nobody_waits_on_it),
+		UNIT_TEST(a_number_that_is_about_to_be_closed_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

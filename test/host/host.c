@@ -358,6 +358,7 @@ static const struct {
 	{ "numbers-of-threads", numbers_of_threads },
 	{ "numbers-of-engine", numbers_of_engine },
 	{ "numbers-of-engine-storm", numbers_of_engine_storm },
+	{ "numbers-being-opened", numbers_being_opened },
 	{ "close-all-first", close_all_first },
 	{ "close-behind-reads", close_behind_reads },
 	{ "lingering-close", lingering_close },

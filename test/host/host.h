@@ -133,6 +133,7 @@ void numbers_polled(void);
 void numbers_of_threads(void);
 void numbers_of_engine(void);
 void numbers_of_engine_storm(void);
+void numbers_being_opened(void);
 void close_all_first(void);
 void close_behind_reads(void);
 void close_while_held(void);

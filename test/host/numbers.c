@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -283,6 +284,51 @@ void numbers_of_engine_storm(void)
 	for (size_t i = 0; i < NR_ELEMENTS(threads); i++)
 		REQUIRE(!pthread_join(threads[i], NULL));
 	unpark(&parked);
+}
+
+/*
+ * A number is taken by an open() that is under way: what is put there is refused,
+ * for as long as that takes.
+ */
+static void *open_to_read(void *arg)
+{
+	int *fd = arg;
+
+	do
+		*fd = open("fifo", O_RDONLY);
+	while (*fd < 0 && errno == EMFILE);
+	return NULL;
+}
+
+static void limit_numbers(rlim_t nr)
+{
+	struct rlimit limit;
+
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	limit.rlim_cur = nr;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+void numbers_being_opened(void)
+{
+	int other = host_nameless(), number = host_nameless(), opened, writer;
+	pthread_t thread;
+
+	REQUIRE(mkfifo("fifo", 0600) == 0 && close(number) == 0);
+	/* All below are open, so the thread has no other. */
+	limit_numbers((rlim_t)number + 1);
+	REQUIRE(!pthread_create(&thread, NULL, open_to_read, &opened));
+	while (dup2(other, number) == number)
+		REQUIRE(close(number) == 0);
+	REQUIRE(errno == EBUSY);
+	for (size_t i = 0; i < 3; i++)
+		REQUIRE(dup3(other, number, O_CLOEXEC) == -1 && errno == EBUSY);
+	limit_numbers((rlim_t)number + 2);
+	writer = open("fifo", O_WRONLY);
+	REQUIRE(!pthread_join(thread, NULL));
+	REQUIRE(opened == number && dup2(other, number) == number);
+	REQUIRE(is_same_file(number, other));
+	REQUIRE(close(number) == 0 && close(other) == 0 && close(writer) == 0);
 }
 
 /*

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/sleep.h"
 #include "base/symver.h"
 #include "base/sys.h"
 #include "engine/engine.h"
@@ -135,21 +136,49 @@ static long call_dup(const struct replacing *how)
 	return ret < 0 ? -errno : ret;
 }
 
+/* What is about to appear at a number, and is ours, has appeared. */
+static void let_appear(void)
+{
+	enum { SOON_NS = 20000 };
+	uint32_t word = 0;
+
+	if (uaio_own_fds_hold())
+		uaio_own_fds_release();
+	else
+		/* In a handler, which may have interrupted who holds it. */
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+}
+
+/*
+ * EBUSY is the kernel's answer for a number that is taken and has no file yet: an
+ * open() of another thread. If that is ours, it has come when nobody holds the
+ * lock any more; if it is the host's, and it blocks, the answer stays.
+ */
+static long replace_unheld(const struct replacing *how)
+{
+	enum { TRIES = 16 };
+	long ret = call_dup(how);
+
+	for (unsigned i = 0; i < TRIES && ret == -EBUSY; i++) {
+		let_appear();
+		ret = is_ours(how->to) ? -EAGAIN : call_dup(how);
+	}
+	return ret;
+}
+
 static long replace(const struct replacing *how)
 {
 	bool is_held = uaio_own_fds_hold(), is_free;
-	long ret = -EAGAIN;
+	long ret;
 
 	is_free = is_held && sys_fcntl(how->to, F_GETFD, 0) < 0;
-	if (is_held && !is_free && !is_ours(how->to)) {
-		uaio_own_fds_release();
-		is_held = false;
-	}
-	if (!is_held || is_free)
+	if (is_free)
 		ret = call_dup(how);
+	else
+		ret = is_held && is_ours(how->to) ? -EAGAIN : 0;
 	if (is_held)
 		uaio_own_fds_release();
-	return ret;
+	return is_free || ret < 0 ? ret : replace_unheld(how);
 }
 
 /* The number is the engine's, who knows no better than to take the next. */
