@@ -25,7 +25,9 @@ void uaio_file_numbers_init(void)
 
 int uaio_file_use_locked(struct uaio_file *file)
 {
-	add_relaxed(&file->nr_using, 1);
+	/* Of a regular file cold reads are counted there (page.h I4). */
+	if (file->kind >= UAIO_KIND_STREAM)
+		add_relaxed(&file->nr_using, 1);
 	return load_relaxed(&file->fd);
 }
 

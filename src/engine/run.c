@@ -134,22 +134,36 @@ static int64_t told_locked(const struct uaio_file *file,
 	return file->told & (events | EPOLLERR | EPOLLHUP);
 }
 
+/*
+ * Return: whether the epoll is yet to be told of the file, and says then that it
+ * is ready. One who arms may have come while what is fresh was being tried, and
+ * another may have had the edge.
+ */
+static bool is_to_be_armed_locked(const struct run *run,
+				  const struct uaio_req *req)
+{
+	uint32_t events = uaio_ready_events_of(req);
+
+	return run->is_fresh && (req->watch->armed & events) != events;
+}
+
 /* The file's lock is released meanwhile. */
 static int64_t try_unlocked(struct run *run, struct uaio_req *req)
 {
 	struct uaio_file *file = run->file;
 	int fd = uaio_file_use_locked(file);
-	bool in_doubt;
 	int64_t res;
 
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	res = try(req, fd);
-	in_doubt = res == -EAGAIN && !run->is_fresh &&
-		   uaio_lane_id_of(req) != UAIO_LANE_POLL &&
-		   is_ready_now(req, fd);
-	uaio_file_unuse(file);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	run->is_doubtful |= in_doubt;
+	if (res == -EAGAIN && uaio_lane_id_of(req) != UAIO_LANE_POLL &&
+	    !is_to_be_armed_locked(run, req)) {
+		uaio_unlock(&file->lock, UAIO_RANK_FILE);
+		run->is_doubtful |= is_ready_now(req, fd);
+		uaio_lock(&file->lock, UAIO_RANK_FILE);
+	}
+	uaio_file_unuse(file);
 	return res;
 }
 

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "engine/ctx.h"
+#include "engine/ready.h"
 #include "engine/test-ready.h"
 
 static bool is_over(void *arg)
@@ -533,11 +535,59 @@ static void a_stream_that_never_gives_captures_no_caller(void **state)
 	close_pipe();
 }
 
+/*
+ * While the first of two reads is made somebody else has the epoll told of the
+ * pipe, and takes what it says. The second finds nothing, though the pipe is as
+ * ready as before: some files answer so while others are at them.
+ */
+static uint32_t nr_reads; /* atomic */
+
+static bool arm_and_find_nothing(long nr, const long args[6], long *ret_res)
+{
+	struct uaio_group *group = &uaio_ctx_find(handle)->group;
+
+	if (!is_read(nr, args))
+		return false;
+	switch (add_relaxed(&nr_reads, 1)) {
+	case 0:
+		*ret_res = pass_on(nr, args);
+		(void)uaio_ready_arm(group);
+		(void)uaio_ready_look(group, UAIO_RUN_BY_STANDBY);
+		return true;
+	case 1: *ret_res = -EAGAIN; return true;
+	default: return false;
+	}
+}
+
+static void what_finds_nothing_after_its_edge_is_tried_again(void **state)
+{
+	struct timespec long_time = { UNIT_PATIENCE_MS / 1000, 0 };
+	struct uaio_event events[2];
+	char bytes[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		open_pipe(4);
+		submit_read_of_byte(&bytes[0]);
+		submit_read_of_byte(&bytes[1]);
+		store_relaxed(&nr_reads, 0);
+		unit_hook(arm_and_find_nothing);
+		put_text("ab");
+		assert_int_equal(
+			uaio_aio_getevents(handle, 2, 2, events, &long_time),
+			2);
+		unit_hook(NULL);
+		assert_int_equal(bytes[1], 'b');
+		close_pipe();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(
 			what_is_ready_again_while_it_is_tried_is_tried_once_more),
+		UNIT_TEST(what_finds_nothing_after_its_edge_is_tried_again),
 		UNIT_TEST(no_request_is_tried_twice_at_a_time),
 		UNIT_TEST(what_waits_for_one_stream_is_tried_one_by_one),
 		UNIT_TEST(one_call_makes_no_more_than_a_share),

@@ -11,6 +11,7 @@
 
 #include "base/sleep.h"
 #include "engine/entry.h"
+#include "engine/file.h"
 #include "engine/test-ready.h"
 
 enum { AT_ONCE_MS = 500 };
@@ -419,6 +420,42 @@ static void a_process_ends_at_once_whatever_waits(void **state)
 	assert_int_equal(unit_in_child(end_with_a_thousand), 0);
 }
 
+/*
+ * A regular file is always ready. Should a poll of it wait all the same (its
+ * number was a stream's a moment ago), it leaves no count behind: who closes the
+ * file waits for cold reads by that.
+ */
+static uint32_t is_ready; /* atomic */
+
+static bool not_ready_once(long nr, const long args[6], long *ret_res)
+{
+	const struct pollfd *slot = (const struct pollfd *)args[0];
+
+	if (nr != SYS_ppoll || args[1] != 1 || slot->fd != others[0] ||
+	    xchg_acquire(&is_ready, 1))
+		return false;
+	*ret_res = 0;
+	return true;
+}
+
+static void a_poll_of_a_regular_file_leaves_nothing_in_use(void **state)
+{
+	struct iocb iocb;
+
+	(void)state;
+	handle = unit_context(4);
+	others[0] = unit_numbered_file(false, 1);
+	store_relaxed(&is_ready, 0);
+	unit_hook(not_ready_once);
+	iocb = unit_iocb(IOCB_CMD_POLL, others[0], (void *)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	unit_hook(NULL);
+	assert_int_equal(load_relaxed(&uaio_file_find(others[0])->nr_using), 0);
+	unit_destroy(handle);
+	unit_close(others[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +466,7 @@ int main(void)
 		UNIT_TEST(a_stream_nobody_waits_for_is_let_go),
 		UNIT_TEST(parent_and_child_wait_each_for_its_own),
 		UNIT_TEST(what_only_a_child_has_open_wakes_nobody),
+		UNIT_TEST(a_poll_of_a_regular_file_leaves_nothing_in_use),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
