@@ -34,44 +34,8 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 }
 
 /*
- * Return: whether a read that was accepted before, and is not made yet, must not
- * see this write.
- */
-static bool is_awaited_by_read(struct uaio_file *file,
-			       const struct uaio_sqe *sqe)
-{
-	struct uaio_range range;
-	bool is_read;
-
-	/* The inode may go with the entry. */
-	if (!uaio_file_try_get(file))
-		return false;
-	(void)uaio_is_extending(file, sqe, &range);
-	is_read = file->inode && uaio_inode_is_range_read(file->inode, &range);
-	uaio_file_put(file);
-	return is_read;
-}
-
-static bool begin_write(struct uaio_file *file, struct uaio_inode *inode,
-			const struct uaio_sqe *sqe)
-{
-	if (unlikely(uaio_inode_is_read(inode)) &&
-	    is_awaited_by_read(file, sqe))
-		return false;
-	return uaio_inode_begin_inline(inode);
-}
-
-bool uaio_begin_inline(struct uaio_file *file, struct uaio_inode *inode,
-		       const struct uaio_sqe *sqe)
-{
-	return uaio_optab[sqe->op].class == UAIO_CLASS_WRITE
-		       ? begin_write(file, inode, sqe)
-		       : uaio_inode_begin_inline(inode);
-}
-
-/*
- * The kernel makes a direct read when the device does, so later writes may come
- * before it; all others it makes inside io_submit.
+ * The kernel makes a direct read when the device does, and so later direct writes
+ * may come before it; all others it makes inside io_submit.
  */
 static enum uaio_order order_of_read(const struct uaio_file *file,
 				     const struct uaio_sqe *sqe,
@@ -94,7 +58,7 @@ static enum uaio_order order_of_write(struct uaio_file *file,
 	bool extends = false;
 
 	*ret_range = (struct uaio_range){ 0 };
-	if (is_direct || uaio_inode_is_read(file->inode))
+	if (is_direct || uaio_inode_minds_writes(file->inode))
 		extends = uaio_is_extending(file, sqe, ret_range);
 	if (unlikely(uaio_bounces_alone(file, sqe)))
 		return UAIO_ORDER_WRITE_ALONE;
@@ -111,4 +75,43 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, ret_range);
 	default: return order_of_read(file, sqe, ret_range);
 	}
+}
+
+/*
+ * Return: whether something that was accepted before, and is not made yet, is to
+ * come before this one.
+ */
+static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	struct uaio_range range;
+	enum uaio_order order;
+	bool is_awaited = false;
+
+	/* The inode may go with the entry. */
+	if (!uaio_file_try_get(file))
+		return false;
+	if (file->inode) {
+		order = uaio_order_of(file, sqe, &range);
+		is_awaited =
+			uaio_inode_is_range_awaited(file->inode, order, &range);
+	}
+	uaio_file_put(file);
+	return is_awaited;
+}
+
+bool uaio_is_held_up(struct uaio_file *file, const struct uaio_inode *inode,
+		     const struct uaio_sqe *sqe)
+{
+	bool is_minded = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE
+				 ? uaio_inode_minds_writes(inode)
+				 : uaio_inode_has_direct(inode);
+
+	return unlikely(is_minded) && is_awaited(file, sqe);
+}
+
+bool uaio_begin_inline(struct uaio_file *file, struct uaio_inode *inode,
+		       const struct uaio_sqe *sqe)
+{
+	return !uaio_is_held_up(file, inode, sqe) &&
+	       uaio_inode_begin_inline(inode);
 }

@@ -28,9 +28,16 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 			      struct uaio_range *ret_range);
 
 /*
+ * Return: whether a request has to queue behind some that read or change the same
+ * bytes (order.h, I4 and I5). inode is the file's, borrowed under I2 of file.h.
+ */
+bool uaio_is_held_up(struct uaio_file *file, const struct uaio_inode *inode,
+		     const struct uaio_sqe *sqe);
+
+/*
  * Return: whether a request may be made inline, as far as others of its inode are
  * concerned; uaio_inode_end_inline() is its end then. Else it has to queue. inode
- * is the file's, which is borrowed under I2 of file.h.
+ * as above.
  */
 bool uaio_begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 		       const struct uaio_sqe *sqe);

@@ -54,6 +54,7 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		list_init(&inode->requests);
 		/* relaxed: nobody else has it yet */
 		store_relaxed(&inode->in_way, 0);
+		store_relaxed(&inode->nr_direct, 0);
 		store_relaxed(&inode->nr_held_up, 0);
 		inode->nr_writes = 0;
 		store_relaxed(&inode->nr_slow, 0);
@@ -135,7 +136,11 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 	uint64_t sum = load_relaxed(&inode->in_way) + in_way(order);
 
 	inode->nr_writes += uaio_order_is_write(order);
-	if (order == UAIO_ORDER_WRITE_ALONE)
+	/* relaxed: as below */
+	if (uaio_order_is_direct(order))
+		store_relaxed(&inode->nr_direct,
+			      load_relaxed(&inode->nr_direct) + 1);
+	else if (order == UAIO_ORDER_WRITE_ALONE)
 		/*
 		 * [MB:inline] seq_cst: before who is made inline is looked at.
 		 * Pairs with uaio_inode_note_inline().
@@ -150,11 +155,15 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 {
 	/*
-	 * [MB:ordered] release: the write, or the read, has returned. Pairs
-	 * with uaio_inode_in_way().
+	 * [MB:ordered] release, both: the write, or the read, has returned.
+	 * Pairs with uaio_inode_in_way() and uaio_inode_has_direct().
 	 */
-	store_release(&inode->in_way,
-		      load_relaxed(&inode->in_way) - in_way(order));
+	if (uaio_order_is_direct(order))
+		store_release(&inode->nr_direct,
+			      load_relaxed(&inode->nr_direct) - 1);
+	else
+		store_release(&inode->in_way,
+			      load_relaxed(&inode->in_way) - in_way(order));
 }
 
 /* relaxed, both: for who leaves or closes, and looks again */
@@ -182,30 +191,56 @@ static struct uaio_req *req_at(struct list *node)
 	return container_of(node, struct uaio_req, in_order);
 }
 
-/* Return: whether a read before end, a place on the list, reads of the range. */
-static bool is_range_read_locked(struct uaio_inode *inode,
-				 const struct uaio_range *range,
-				 const struct list *end)
+/* Return: whether a request comes after one before it if their ranges meet. */
+static bool is_after(enum uaio_order order, enum uaio_order before)
 {
-	if (load_relaxed(&inode->in_way) < UAIO_A_READ)
+	switch (before) {
+	case UAIO_ORDER_READ: return uaio_order_is_write(order);
+	case UAIO_ORDER_READ_DIRECT: return uaio_order_is_ordered(order);
+	case UAIO_ORDER_WRITE_INPLACE:
+		return uaio_order_is_ordered(order) || order == UAIO_ORDER_READ;
+	default: return false;
+	}
+}
+
+/* Return: whether there may be such requests at all. */
+static bool may_be_after_locked(const struct uaio_inode *inode,
+				enum uaio_order order)
+{
+	/* relaxed, both: under the lock */
+	return (load_relaxed(&inode->in_way) >= UAIO_A_READ &&
+		is_after(order, UAIO_ORDER_READ)) ||
+	       (load_relaxed(&inode->nr_direct) &&
+		is_after(order, UAIO_ORDER_WRITE_INPLACE));
+}
+
+/* Return: whether there are any before end, a place on the list. */
+static bool is_range_awaited_locked(struct uaio_inode *inode,
+				    enum uaio_order order,
+				    const struct uaio_range *range,
+				    const struct list *end)
+{
+	if (!may_be_after_locked(inode, order))
 		return false;
 	for (struct list *pos = inode->requests.next; pos != end;
 	     pos = pos->next)
-		if (req_at(pos)->order == UAIO_ORDER_READ &&
+		if (is_after(order, req_at(pos)->order) &&
 		    uaio_ranges_meet(&req_at(pos)->range, range))
 			return true;
 	return false;
 }
 
-bool uaio_inode_is_range_read(struct uaio_inode *inode,
-			      const struct uaio_range *range)
+bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
+				 enum uaio_order order,
+				 const struct uaio_range *range)
 {
-	bool is_read;
+	bool is_awaited;
 
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
-	is_read = is_range_read_locked(inode, range, &inode->requests);
+	is_awaited =
+		is_range_awaited_locked(inode, order, range, &inode->requests);
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
-	return is_read;
+	return is_awaited;
 }
 
 /*
@@ -221,13 +256,17 @@ static bool must_wait_locked(struct uaio_inode *inode,
 	if (after_ordered ||
 	    (req->order == UAIO_ORDER_WRITE_ALONE && after_write))
 		return true;
-	return uaio_order_is_write(req->order) &&
-	       is_range_read_locked(inode, &req->range, end);
+	return is_range_awaited_locked(inode, req->order, &req->range, end);
+}
+
+static bool is_read(enum uaio_order order)
+{
+	return order == UAIO_ORDER_READ || order == UAIO_ORDER_READ_DIRECT;
 }
 
 static bool has_place(enum uaio_order order)
 {
-	return uaio_order_is_write(order) || order == UAIO_ORDER_READ;
+	return uaio_order_is_write(order) || is_read(order);
 }
 
 bool uaio_order_enter(struct uaio_req *req)
@@ -275,14 +314,14 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 	}
 }
 
-/* An ordered write has returned, or will not be made: only syncs mind it. */
+/* A write has returned, or will not be made: only syncs mind it. */
 static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 			   struct list *ret_startable)
 {
-	if (!uaio_order_is_ordered(req->order))
+	if (!uaio_order_is_write(req->order))
 		return;
 	count_out_locked(inode, req->order);
-	req->order = UAIO_ORDER_WRITE_INPLACE;
+	req->order = UAIO_ORDER_WRITE_RETURNED;
 	start_locked(inode, ret_startable);
 }
 
@@ -297,7 +336,7 @@ static bool is_behind_write(const struct uaio_inode *inode,
 	return false;
 }
 
-/* Take req, which is ordered no more, off the list. */
+/* Take req, a read, a sync or a write that has returned, off the list. */
 static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 			  struct list *ret_startable)
 {
@@ -306,7 +345,7 @@ static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 
 	list_remove(&req->in_order);
 	inode->nr_writes -= is_write;
-	if (req->order == UAIO_ORDER_READ)
+	if (is_read(req->order))
 		count_out_locked(inode, req->order);
 	if (starts)
 		start_locked(inode, ret_startable);
@@ -315,12 +354,11 @@ static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 void uaio_order_return(struct uaio_req *req, struct list *ret_startable)
 {
 	struct uaio_inode *inode = uaio_req_inode(req);
-	bool is_read = req->order == UAIO_ORDER_READ;
 
-	if (!inode || !(is_read || uaio_order_is_ordered(req->order)))
+	if (!inode || !has_place(req->order))
 		return;
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
-	if (is_read)
+	if (is_read(req->order))
 		remove_locked(inode, req, ret_startable);
 	else
 		release_locked(inode, req, ret_startable);
@@ -363,7 +401,7 @@ bool uaio_order_holds_up(const struct uaio_req *req)
 	 * The oldest of a device is in the way of all that wait for their
 	 * pages there, whatever they are of.
 	 */
-	return req->order == UAIO_ORDER_READ &&
+	return is_read(req->order) &&
 	       (load_relaxed(&req->file->inode->nr_held_up) ||
 		(req->is_oldest && load_relaxed(&inodes.nr_held_up)));
 }

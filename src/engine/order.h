@@ -15,21 +15,23 @@
  *   I4  No write, of either sort, starts while a read through the page cache
  *       that was submitted before it has not got its data, if it is to change
  *       what that reads: bytes of its range, or where the file ends.
- *   I5  Reads and in-place direct writes are otherwise free to overlap. A direct
- *       read is waited for by nobody: the kernel makes it when the device does.
+ *   I5  Direct reads, and direct writes in place, which the kernel hands to the
+ *       device inside io_submit, are free to overlap. What it makes there itself
+ *       comes after them: an ordered write after those whose bytes it changes, a
+ *       read through the page cache after such writes of its bytes.
  *   I6  A write that has to be alone (bounce.h) starts only after every write
  *       submitted before it, as a sync, and is waited for as an ordered one;
  *       and it waits until none is being made inline.
  *
- * All accepted writes that have not returned, all reads of I4 and all requests
- * that wait are on the inode's list in submission order. The first of the list
+ * All accepted writes that have not returned, all reads and all requests that
+ * wait are on the inode's list in submission order. The first of the list
  * has always been started: it would have no reason to wait. So a request only
  * ever waits for older ones, and no two for each other.
  *
  * The key is the inode, not the descriptor: the same file opened twice is one
  * file. Requests made inline are never on the list; they run while it holds no
- * ordered write, writes while it holds no read of what they change, and two
- * threads that submit at the same moment have no order.
+ * ordered write, and nothing of I4 and I5 over their bytes, and two threads that
+ * submit at the same moment have no order.
  *
  * Thread-safety: any thread; a lock per inode.
  */
@@ -50,12 +52,13 @@ struct uaio_req;
 
 enum uaio_order {
 	UAIO_ORDER_NONE, /* has no place: neither waits nor is waited for */
-	UAIO_ORDER_READ_DIRECT, /* waits for ordered writes; not waited for */
-	UAIO_ORDER_READ, /* the same; what changes its bytes waits for it */
-	UAIO_ORDER_WRITE_INPLACE, /* waits for ordered writes, and such reads */
-	UAIO_ORDER_WRITE,         /* an ordered write */
-	UAIO_ORDER_WRITE_ALONE,   /* an ordered write that waits for all */
-	UAIO_ORDER_SYNC,          /* waits for all writes; not waited for */
+	UAIO_ORDER_READ_DIRECT,    /* all wait for ordered writes */
+	UAIO_ORDER_READ,           /* through the page cache */
+	UAIO_ORDER_WRITE_INPLACE,  /* direct */
+	UAIO_ORDER_WRITE,          /* an ordered write */
+	UAIO_ORDER_WRITE_ALONE,    /* an ordered write that waits for all */
+	UAIO_ORDER_WRITE_RETURNED, /* a write that only syncs still wait for */
+	UAIO_ORDER_SYNC,           /* waits for all writes; not waited for */
 };
 
 /* Bytes of a file: those a request reads, or those whose reader it changes. */
@@ -79,6 +82,14 @@ static inline bool uaio_order_is_ordered(enum uaio_order order)
 static inline bool uaio_order_is_write(enum uaio_order order)
 {
 	return uaio_order_is_ordered(order) ||
+	       order == UAIO_ORDER_WRITE_INPLACE ||
+	       order == UAIO_ORDER_WRITE_RETURNED;
+}
+
+/* Return: whether the device makes it, whenever that is (I5). */
+static inline bool uaio_order_is_direct(enum uaio_order order)
+{
+	return order == UAIO_ORDER_READ_DIRECT ||
 	       order == UAIO_ORDER_WRITE_INPLACE;
 }
 
@@ -98,6 +109,7 @@ struct uaio_inode {
 	 * made inline. In one word, because a write asks for both.
 	 */
 	uint64_t in_way;     /* ordered writes; reads of I4, UAIO_A_READ each */
+	uint32_t nr_direct;  /* of I5 */
 	uint32_t nr_held_up; /* requests that wait */
 
 	/* atomic */
@@ -140,18 +152,26 @@ static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 	return (uint32_t)uaio_inode_in_way(inode) != 0;
 }
 
-/* Return: whether writes must look what is read, before they are made (I4). */
-static inline bool uaio_inode_is_read(const struct uaio_inode *inode)
+static inline bool uaio_inode_has_direct(const struct uaio_inode *inode)
 {
-	return uaio_inode_in_way(inode) >= UAIO_A_READ;
+	/* [MB:ordered] acquire: as above. */
+	return load_acquire(&inode->nr_direct) != 0;
+}
+
+/* Return: whether writes must look what is under way before them (I4, I5). */
+static inline bool uaio_inode_minds_writes(const struct uaio_inode *inode)
+{
+	return uaio_inode_in_way(inode) >= UAIO_A_READ ||
+	       uaio_inode_has_direct(inode);
 }
 
 /*
- * Return: whether a read that was submitted before has yet to read some of the
- * range. The caller has a reference.
+ * Return: whether a request of this order and range comes after one that was
+ * submitted before and has not returned (I4, I5). The caller has a reference.
  */
-bool uaio_inode_is_range_read(struct uaio_inode *inode,
-			      const struct uaio_range *range);
+bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
+				 enum uaio_order order,
+				 const struct uaio_range *range);
 
 /* The same where writes may have to be alone. */
 bool uaio_inode_note_inline(struct uaio_inode *inode);
@@ -199,7 +219,7 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
  */
 bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable);
 
-/* Return: whether something may wait for req, which is a queued read. */
+/* Return: whether req is a queued read, and something may wait for it. */
 bool uaio_order_holds_up(const struct uaio_req *req);
 
 #endif /* UAIO_ENGINE_ORDER_H */

@@ -105,12 +105,6 @@ static bool is_busy(const struct uaio_inode *inode)
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
 }
 
-/* The entry may be another file's by now (file.h I2): look once. */
-static bool is_inode_busy(const struct uaio_file *file)
-{
-	return is_busy(load_relaxed(&file->inode));
-}
-
 /* The same for a write, unless it is to be made elsewhere anyway. */
 static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 			 const struct uaio_sqe *sqe)
@@ -123,7 +117,7 @@ static enum uaio_issue try_memory_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
-	if (unlikely(is_inode_busy(file)))
+	if (unlikely(is_busy(load_relaxed(&file->inode))))
 		return UAIO_ISSUE_RETRY_WORKER;
 	return try_here(file, sqe, ret);
 }
@@ -275,7 +269,10 @@ static enum uaio_issue try_cached_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
-	if (unlikely(is_inode_busy(file)))
+	/* The entry may be another file's by now (file.h I2): look once. */
+	const struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	if (unlikely(is_busy(inode) || uaio_is_held_up(file, inode, sqe)))
 		return UAIO_ISSUE_RETRY_WORKER;
 	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
 	    uaio_config.never_block)

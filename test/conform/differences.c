@@ -197,14 +197,14 @@ static const struct difference differs_time = {
 };
 
 static const struct difference differs_cold_read = {
-	.title = "A cold read may see a later write",
+	.title = "A cold read may see what is done beside io_submit",
 	.text = "Requests of a file take effect in the order of submission, as "
-		"`doc/design.md` says under *Order*, but for this: a buffered "
-		"read that is not in the page cache is made when its pages "
-		"are there, and a write of the same bytes submitted after it, "
-		"before its event, may be seen by it. Wait for the read's "
-		"event before writing "
-		"over what it reads; O_DIRECT asks for that in the kernel too.",
+		"`doc/design.md` says under *Order*. But a buffered read that "
+		"is not in the page cache is made when its pages are there, "
+		"and an O_DIRECT request by a thread: what changes the file in "
+		"another way before its event (write(2), a mapping, "
+		"ftruncate(2), another process) may be seen by the one, and "
+		"come before the other. Wait for the event first.",
 };
 
 static const struct difference differs_stream_held = {

@@ -14,7 +14,9 @@
  *       submitted before it.
  *   O4  A read through the page cache sees no write that was submitted after
  *       it on that inode, through whatever descriptor, context or thread.
- *   O5  Each accepted request has exactly one event (checked by batch_reap).
+ *   O5  A buffered write takes effect after the direct requests of its bytes
+ *       that were submitted before it, and so does what makes a file longer.
+ *   O6  Each accepted request has exactly one event (checked by batch_reap).
  */
 #undef NDEBUG
 #include <assert.h>
@@ -212,6 +214,41 @@ static void mode_before(long rounds)
 	close(fd);
 }
 
+/* O5: a direct write and a direct read over the end, then buffered writes. */
+static void mode_mixed(long rounds)
+{
+	int fd = file_new(), direct = file_again(fd, O_RDWR | O_DIRECT);
+	struct batch b;
+	long round;
+
+	batch_init(&b);
+	for (round = 1; round <= rounds; round++) {
+		uint64_t version = 4 * (uint64_t)round;
+		uint64_t now[BLOCK / 8];
+		int r, w;
+
+		assert(ftruncate(fd, 4 * BLOCK) == 0);
+		w = batch_write(&b, direct, 4 * BLOCK, 0, version);
+		batch_submit(&b, w);
+		batch_reap(&b);
+		batch_write(&b, direct, 2 * BLOCK, 0, version + 1);
+		batch_write(&b, fd, BLOCK, BLOCK, version + 2);
+		r = batch_read(&b, direct, 3 * BLOCK, 2 * BLOCK);
+		b.due[r] = 2 * BLOCK;
+		batch_write(&b, round % 2 ? fd : direct, BLOCK, 4 * BLOCK,
+			    version + 3);
+		batch_write(&b, fd, BLOCK, 3 * BLOCK, version + 3);
+		batch_submit(&b, 0);
+		batch_reap(&b);
+		expect_version("read", b.bufs[r], 2 * BLOCK, version, version);
+		assert(pread(fd, now, BLOCK, BLOCK) == BLOCK);
+		expect_version("file", now, BLOCK, version + 2, version + 2);
+	}
+	batch_fini(&b);
+	close(direct);
+	close(fd);
+}
+
 /* O1 to O4 across threads, contexts and descriptors of one inode. */
 static void mode_threads(long rounds)
 {
@@ -320,7 +357,7 @@ static const struct {
 	{ "batch", mode_batch },   { "direct-read", mode_direct_read },
 	{ "deep", mode_deep },     { "threads", mode_threads },
 	{ "append", mode_append }, { "extend", mode_extend },
-	{ "before", mode_before },
+	{ "before", mode_before }, { "mixed", mode_mixed },
 };
 
 int main(int argc, char **argv)
@@ -337,7 +374,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 	fputs("usage: order batch|direct-read|deep|threads|append|extend|"
-	      "before ROUNDS [SEED]\n",
+	      "before|mixed ROUNDS [SEED]\n",
 	      stderr);
 	return 2;
 }
