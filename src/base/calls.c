@@ -31,7 +31,7 @@ static bool is_loaded;
 
 /* What is made anyway by programs that wait for files. */
 static const uint64_t usual = BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
-			      BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT);
+			      BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT);
 
 /*
  * Each in a form without effect, as near to what is really called as can be (a
@@ -84,6 +84,9 @@ static const struct {
 	[UAIO_CALL_EPOLL_PWAIT] = { SYS_epoll_pwait, { -1, 0, 1 }, -EBADF },
 	[UAIO_CALL_EPOLL_PWAIT2] = { NR_EPOLL_PWAIT2, { -1, 0, 1 }, -EBADF },
 	[UAIO_CALL_PSELECT] = { SYS_pselect6, { -1 }, -EINVAL },
+	[UAIO_CALL_PRLIMIT] = { SYS_prlimit64,
+				{ 0, RLIMIT_NOFILE, 0, 1 },
+				-EFAULT },
 	[UAIO_CALL_PRCTL_NAME] = { SYS_prctl, { PR_SET_NAME, 0 }, -EFAULT },
 	[UAIO_CALL_SCHED_GETAFFINITY] = { SYS_sched_getaffinity,
 					  { 0, 0, 0 },

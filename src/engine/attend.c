@@ -38,8 +38,7 @@ static bool prepare(struct uaio_group *group)
 		if (uaio_ready_run(group, UAIO_RUN_BY_LEADER))
 			continue;
 		/* What the epoll does not take is the standby thread's. */
-		if (uaio_poller_open(&group->ready.poller) < 0 ||
-		    !uaio_ready_arm(group))
+		if (!uaio_ready_arm(group))
 			return false;
 		if (!uaio_ready_has_kicked(&group->ready))
 			return true;

@@ -101,6 +101,11 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 	struct uaio_wakeups wakeups = { 0 };
 	bool was_told = true;
 
+	if (unlikely(uaio_is_commons(group))) {
+		/* It is no context's, and has no waiters of its own. */
+		uaio_standby_nudge(group);
+		return;
+	}
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	if (ctx->leader)
 		uaio_poller_wake(&group->ready.poller);
@@ -125,7 +130,7 @@ bool uaio_lead_pin_again(struct uaio_ctx *ctx, const struct uaio_waiter *waiter)
 	return leads;
 }
 
-/* There are no descriptors for an epoll: until is soon then. */
+/* The host has closed our epoll, by a call that we do not see. */
 static int sleep_without(const struct uaio_wait *wait, int64_t until)
 {
 	int depth = uaio_step_out();
@@ -202,8 +207,7 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 			break;
 		if (is_left)
 			continue;
-		if (uaio_poller_open(&group->ready.poller) < 0 ||
-		    !uaio_ready_arm(group)) {
+		if (!uaio_ready_arm(group)) {
 			uaio_ready_kick_refused(group);
 			if (until - now > SLICE_NS)
 				until = now + SLICE_NS;

@@ -211,6 +211,22 @@ void uaio_ownfd_give_up(int fd)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
+bool uaio_ownfds_have_room(unsigned nr)
+{
+	enum { SHARE = 8, SHARE_MIN = 8, USUAL_LIMIT = 1024 };
+	struct rlimit limit;
+	uint64_t share;
+
+	/* Asked each time, as it may be changed by another process, too. */
+	if (sys_getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		limit.rlim_cur = USUAL_LIMIT;
+	share = limit.rlim_cur / SHARE;
+	if (share < SHARE_MIN)
+		share = SHARE_MIN;
+	/* relaxed: those who open the most are under a lock of their own */
+	return load_relaxed(&own.nr) + (uint64_t)nr <= share;
+}
+
 bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd)
 {
 	uint64_t bits, *words = load_relaxed(&own.words);

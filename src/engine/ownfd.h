@@ -60,6 +60,13 @@ void uaio_ownfd_give_up(int fd);
  */
 void uaio_ownfds_settle(void);
 
+/*
+ * What could be done without is not to take the host's numbers: an eighth of what
+ * the limit allows is for that, but for a few under a small limit.
+ * Return: whether nr more would be within that, of all that are ours.
+ */
+bool uaio_ownfds_have_room(unsigned nr);
+
 /* Return: whether fd is ours. */
 bool uaio_ownfd_has(int fd);
 

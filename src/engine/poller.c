@@ -14,6 +14,8 @@ enum {
 	/* One who was woken is back by then, unless he never comes. */
 	LOST_NS = 1000000000,
 	LOOK_NS = 1000000,
+	/* Of each: an epoll and an eventfd. */
+	NR_FDS = 2,
 };
 
 static struct {
@@ -145,21 +147,34 @@ static void put_fds(struct uaio_poller_fds *fds)
 	uaio_slab_put(&pollers.fds, fds);
 }
 
-int uaio_poller_open(struct uaio_poller *poller)
+static int open_poller(struct uaio_poller *poller, bool is_of_share)
 {
-	int ret;
+	int ret = 0;
 
 	if (likely(uaio_poller_is_open(poller)))
 		return 0;
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	lock(poller);
-	ret = open_locked(poller);
+	if (!poller->fds && is_of_share && !uaio_ownfds_have_room(NR_FDS))
+		ret = -EMFILE;
+	if (ret == 0)
+		ret = open_locked(poller);
 	store_relaxed(&poller->is_open, ret == 0);
 	if (ret == 0 && list_is_empty(&poller->node))
 		list_add_tail(&pollers.open, &poller->node);
 	unlock(poller);
 	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
 	return ret;
+}
+
+int uaio_poller_open(struct uaio_poller *poller)
+{
+	return open_poller(poller, false);
+}
+
+int uaio_poller_open_within_share(struct uaio_poller *poller)
+{
+	return open_poller(poller, true);
 }
 
 int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,

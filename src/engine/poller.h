@@ -68,6 +68,9 @@ void uaio_poller_fini(struct uaio_poller *poller);
  */
 int uaio_poller_open(struct uaio_poller *poller);
 
+/* The same, -EMFILE if ours would be more than their share (ownfd.h) by it. */
+int uaio_poller_open_within_share(struct uaio_poller *poller);
+
 /* relaxed: who may use it is told by who opened it, or opens it */
 static inline bool uaio_poller_is_open(const struct uaio_poller *poller)
 {

@@ -40,6 +40,7 @@ void uaio_ready_init(void)
 	uaio_watches_init();
 	uaio_timed_init();
 	uaio_standby_init();
+	uaio_commons_init();
 }
 
 void uaio_ready_tune(const struct uaio_ready_tuning *tuning)
@@ -74,6 +75,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 	/* One who slept for the life before may be about to look. */
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	uaio_poller_init(&ready->poller);
+	store_relaxed(&ready->home, group);
 	store_relaxed(&ready->nr_parked, 0);
 	store_relaxed(&ready->nr_pins, 0);
 	store_relaxed(&ready->nr_attended, 0);
@@ -180,11 +182,25 @@ uint32_t uaio_ready_events_of(const struct uaio_req *req)
  * Parking
  */
 
+/* Return: the home of group, which is settled; or NULL: nobody would look. */
+static struct uaio_group *settle(struct uaio_group *group)
+{
+	if (uaio_standby_start() < 0)
+		return NULL;
+	uaio_commons_settle(group);
+	return uaio_ready_home(&group->ready);
+}
+
 int uaio_ready_expect(struct uaio_group *group)
 {
-	struct uaio_ready *ready = &group->ready;
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	struct uaio_ready *ready;
 	int ret;
 
+	if (unlikely(!uaio_poller_is_open(&home->ready.poller)) &&
+	    !(home = settle(group)))
+		return -EAGAIN;
+	ready = &home->ready;
 	/*
 	 * [MB:parked] seq_cst: counted, then looked whether somebody looks after
 	 * us. Pairs with the standby thread and who stops leading.
@@ -193,7 +209,7 @@ int uaio_ready_expect(struct uaio_group *group)
 	if (likely(load_seq_cst(&ready->is_listed) ||
 		   load_seq_cst(&ready->is_adopted)))
 		return 0;
-	ret = uaio_standby_list(group);
+	ret = uaio_standby_list(home);
 	if (ret < 0)
 		uaio_ready_unexpect(group);
 	return ret;
@@ -201,7 +217,7 @@ int uaio_ready_expect(struct uaio_group *group)
 
 void uaio_ready_unexpect(struct uaio_group *group)
 {
-	sub_relaxed(&group->ready.nr_parked, 1);
+	sub_relaxed(&uaio_ready_home(&group->ready)->ready.nr_parked, 1);
 }
 
 /* Told when it is ready, it is tried before only if that pays, or may again. */
@@ -249,9 +265,9 @@ static void note_parked_locked(struct uaio_req *req, bool was_idle)
 bool uaio_ready_park(struct uaio_req *req)
 {
 	struct uaio_lane *lane = &req->file->lanes[uaio_lane_id_of(req)];
-	struct uaio_ready *ready = &req->group->ready;
-	struct uaio_file *file = req->file;
 	struct uaio_group *group = req->group;
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	struct uaio_file *file = req->file;
 	bool was_idle, parks, is_first_to_end = false;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
@@ -260,7 +276,7 @@ bool uaio_ready_park(struct uaio_req *req)
 	 * uaio_ready_close_group().
 	 */
 	uaio_req_move_seq_cst(req, UAIO_REQ_PREPPED, UAIO_REQ_PARKED);
-	parks = !load_seq_cst(&ready->is_closing);
+	parks = !load_seq_cst(&group->ready.is_closing);
 	if (parks) {
 		was_idle = list_is_empty(&lane->parked) && !lane->is_running;
 		list_add_tail(&lane->parked, &req->link);
@@ -277,10 +293,11 @@ bool uaio_ready_park(struct uaio_req *req)
 		return false;
 	}
 	/* relaxed: that it changes is enough */
-	store_relaxed(&ready->nr_parks, load_relaxed(&ready->nr_parks) + 1);
+	store_relaxed(&home->ready.nr_parks,
+		      load_relaxed(&home->ready.nr_parks) + 1);
 	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
 	if (unlikely(is_first_to_end))
-		uaio_standby_nudge(group);
+		uaio_standby_nudge(home);
 	return true;
 }
 
@@ -288,15 +305,17 @@ void uaio_lane_kick_locked(struct uaio_file *file, enum uaio_lane_id id,
 			   const struct uaio_group *runs)
 {
 	const struct list *parked = &file->lanes[id].parked;
+	struct uaio_group *home;
 	struct uaio_req *first;
 
 	if (list_is_empty(parked))
 		return;
 	first = container_of(parked->next, struct uaio_req, link);
+	home = uaio_ready_home(&first->group->ready);
 	uaio_watch_kick(first->watch, 1u << id, false);
 	/* Who sleeps there may have been told, and have left it to us. */
-	if (first->group != runs)
-		uaio_standby_nudge(first->group);
+	if (home != runs)
+		uaio_standby_nudge(home);
 }
 
 bool uaio_ready_is_armed(struct uaio_ready *ready)
@@ -323,30 +342,31 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 
 void uaio_ready_submitted(struct uaio_group *group)
 {
-	struct uaio_ready *ready = &group->ready;
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	struct uaio_ready *ready = &home->ready;
 	bool is_watched;
 
 	uaio_lead_forget();
-	/* Refused when the context was listed, it may be had by now. */
-	(void)uaio_poller_open(&ready->poller);
 	/* relaxed: what we have kicked is seen */
 	if (uaio_ready_tuning.caller_runs && load_relaxed(&ready->has_kicked))
-		(void)uaio_ready_run(group, UAIO_RUN_BY_CALLER);
+		(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
 	/*
 	 * [MB:led] seq_cst: parked, then looked who sleeps. Pairs with who is
 	 * about to: lead.c, wait.c, standby.c.
 	 */
 	is_watched = load_seq_cst(&ready->is_led) ||
 		     load_seq_cst(&ready->is_adopted);
-	if (is_watched && !uaio_ready_arm(group))
+	if (is_watched && !uaio_ready_arm(home))
 		/* Some can only be asked now and then. */
-		uaio_standby_nudge(group);
+		uaio_standby_nudge(home);
 	if (is_watched && uaio_ready_has_kicked(ready))
-		uaio_waiters_pass_on(group);
+		uaio_waiters_pass_on(home);
 	else if (!is_watched && load_seq_cst(&ready->nr_waiters))
-		uaio_waiters_pass_on(group);
-	else if (!is_watched && !uaio_ready_tuning.delays_kick)
-		uaio_standby_nudge(group);
+		uaio_waiters_pass_on(home);
+	else if (!is_watched &&
+		 (!uaio_ready_tuning.delays_kick || uaio_is_commons(home)))
+		/* Nobody comes before the standby thread. */
+		uaio_standby_nudge(home);
 }
 
 /*

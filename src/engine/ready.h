@@ -35,6 +35,11 @@
  *       when they are ready.
  *   I8  Who wants to take a request may close the gate: then nothing is being
  *       tried, and what is not done is parked.
+ *   I9  Descriptors are the host's: where ours are more than a share of them, a
+ *       context gets no epoll. What is parked in it is watched, counted and run
+ *       in its home, the commons, with that of all others that have none; there
+ *       nobody leads but the standby thread. A context has one home from when
+ *       something is first parked in it.
  *
  * Thread-safety: any thread.
  */
@@ -57,6 +62,8 @@ struct uaio_watch;
 /* Of a context. */
 struct uaio_ready {
 	struct uaio_poller poller;
+	/* atomic; borrows: it outlives this, see commons.c */
+	struct uaio_group *home;
 
 	/* atomic */
 	uint32_t nr_parked;   /* or expected to be, or being tried */
@@ -111,6 +118,22 @@ void uaio_ready_fini_group(struct uaio_group *group);
  */
 int uaio_ready_expect(struct uaio_group *group);
 void uaio_ready_unexpect(struct uaio_group *group);
+
+/*
+ * commons.c: which context what is parked in this one is watched in: itself, or
+ * the commons, which outlives all.
+ */
+static inline struct uaio_group *uaio_ready_home(const struct uaio_ready *ready)
+{
+	/* relaxed: both were there before anything was parked */
+	return load_relaxed(&ready->home);
+}
+
+/* From nothing. */
+void uaio_commons_init(void);
+/* Nothing was parked in group yet: choose its home. */
+void uaio_commons_settle(struct uaio_group *group);
+bool uaio_is_commons(const struct uaio_group *group);
 
 /* Return: the watch of group on file, which the caller has a reference to. */
 struct uaio_watch *uaio_watch_get(struct uaio_group *group,
@@ -205,6 +228,8 @@ void uaio_standby_init(void);
 /* Return: how many threads there are for it. */
 unsigned uaio_standby_nr_threads(void);
 /* Return: 0, or -EAGAIN if there can be no thread. */
+int uaio_standby_start(void);
+/* The group is its own home, or the commons. Return: as above. */
 int uaio_standby_list(struct uaio_group *group);
 /* The same, where what is parked cannot be refused any more; and at once. */
 void uaio_standby_nudge(struct uaio_group *group);

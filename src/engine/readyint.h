@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness, inside: what ready.c (lanes), run.c (trying), watch.c (the epoll)
- * and standby.c share. Nobody else includes this.
+ * Readiness, inside: what ready.c (lanes), run.c (trying), watch.c (the epoll),
+ * commons.c and standby.c share. Nobody else includes this.
  */
 #ifndef UAIO_ENGINE_READYINT_H
 #define UAIO_ENGINE_READYINT_H
@@ -106,7 +106,7 @@ static inline void uaio_lane_count_out(struct uaio_lane *lane,
 {
 	/* relaxed, both: submitters peek; others look after locks */
 	store_relaxed(&lane->nr, load_relaxed(&lane->nr) - 1);
-	sub_relaxed(&req->group->ready.nr_parked, 1);
+	sub_relaxed(&uaio_ready_home(&req->group->ready)->ready.nr_parked, 1);
 }
 
 /* ready.c: who tries is inside the gate. */

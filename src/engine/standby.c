@@ -108,6 +108,16 @@ unsigned uaio_standby_nr_threads(void)
 	return nr;
 }
 
+int uaio_standby_start(void)
+{
+	int ret;
+
+	lock();
+	ret = start_locked();
+	unlock();
+	return ret;
+}
+
 int uaio_standby_list(struct uaio_group *group)
 {
 	bool must_wake = false;
@@ -120,9 +130,6 @@ int uaio_standby_list(struct uaio_group *group)
 	if (ret == 0 && !uaio_ready_callers_run())
 		must_wake = group->ready.is_urgent = true;
 	unlock();
-	/* Without one it is asked now and then. */
-	if (ret == 0)
-		(void)uaio_poller_open(&group->ready.poller);
 	if (must_wake)
 		uaio_poller_wake(&standby.poller);
 	return ret;
@@ -193,7 +200,10 @@ static void disown_locked(struct uaio_ready *ready)
  * Looking after one
  */
 
-/* Return: whether callers have completed something since the last time. */
+/*
+ * Return: whether callers have completed something since the last time. Those of
+ * one context of the commons do not see to the others.
+ */
 static bool is_attended(struct uaio_ready *ready)
 {
 	/* relaxed: a caller that begins now is seen the next time */
@@ -201,7 +211,7 @@ static bool is_attended(struct uaio_ready *ready)
 	bool has_changed = nr != ready->seen_attended;
 
 	ready->seen_attended = nr;
-	return has_changed;
+	return has_changed && !uaio_is_commons(group_of(ready));
 }
 
 static bool has_parked_more(struct uaio_ready *ready)

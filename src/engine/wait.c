@@ -462,19 +462,19 @@ static long let_signals_in(const struct uaio_wait *wait, long got)
 /* Without waiting the epoll is asked here, else by who sleeps in it. */
 static void look_at_parked(struct uaio_ctx *ctx, const struct uaio_wait *wait)
 {
-	struct uaio_ready *ready = &ctx->group.ready;
+	struct uaio_group *home = uaio_ready_home(&ctx->group.ready);
 
 	/* Who left a wait by siglongjmp(), and sleeps no more, leads for ever. */
 	uaio_lead_forget();
-	(void)uaio_ready_run(&ctx->group, UAIO_RUN_BY_CALLER);
+	(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
 	/* relaxed: advice */
-	if (wait->deadline_ns == 0 && !load_relaxed(&ready->is_led) &&
+	if (wait->deadline_ns == 0 && !load_relaxed(&home->ready.is_led) &&
 	    !uaio_ring_unread(&ctx->ring)) {
 		/* What the epoll does not know it would not tell. */
-		(void)uaio_ready_arm(&ctx->group);
-		(void)uaio_ready_look(&ctx->group, UAIO_RUN_BY_CALLER);
+		(void)uaio_ready_arm(home);
+		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
 	}
-	uaio_ready_unpin(ready);
+	uaio_ready_unpin(&ctx->group.ready);
 }
 
 /*
@@ -483,13 +483,13 @@ static void look_at_parked(struct uaio_ctx *ctx, const struct uaio_wait *wait)
  */
 static bool pin_parked_locked(struct uaio_ctx *ctx)
 {
-	struct uaio_ready *ready = &ctx->group.ready;
+	const struct uaio_group *home = uaio_ready_home(&ctx->group.ready);
 
 	/* relaxed: what others park meanwhile is theirs to see to */
-	if (likely(!load_relaxed(&ready->nr_parked)) ||
+	if (likely(!load_relaxed(&home->ready.nr_parked)) ||
 	    !uaio_ready_callers_run())
 		return false;
-	uaio_ready_pin(ready);
+	uaio_ready_pin(&ctx->group.ready);
 	return true;
 }
 

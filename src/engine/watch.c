@@ -188,16 +188,17 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file)
 {
+	struct uaio_group *home = uaio_ready_home(&group->ready);
 	/* relaxed: one that is of both is there, since both are */
 	struct uaio_watch *watch = load_relaxed(&file->last_watch);
 
-	if (watch && load_relaxed(&watch->group) == group &&
+	if (watch && load_relaxed(&watch->group) == home &&
 	    load_relaxed(&watch->file) == file)
 		return watch;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	watch = uaio_watch_find_locked(group, file);
+	watch = uaio_watch_find_locked(home, file);
 	if (!watch)
-		watch = make_locked(group, file);
+		watch = make_locked(home, file);
 	if (watch)
 		store_relaxed(&file->last_watch, watch);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);

@@ -391,6 +391,8 @@ static const struct {
 	{ "control-cancel", control_cancel },
 	{ "control-threads", control_threads },
 	{ "limit-descriptors", limit_descriptors },
+	{ "share-of-descriptors", share_of_descriptors },
+	{ "share-is-used-up", share_is_used_up },
 	{ "limit-threads", limit_threads },
 	{ "limit-memory", limit_memory },
 	{ "memory-locked", memory_locked },

@@ -173,6 +173,8 @@ void control_threads(void);
 
 void limit_descriptors(void);
 void limit_threads(void);
+void share_of_descriptors(void);
+void share_is_used_up(void);
 void limit_memory(void);
 void memory_locked(void);
 

@@ -146,11 +146,12 @@ static void close_all(void)
 /*
  * A request that was refused half made keeps its file from going: it would live
  * on in a duplicate of ours. What is left is the standby thread's: its epoll, and
- * what wakes it. A worker may need a moment until it lets go.
+ * what wakes it, and as much for what it watches for contexts without (the commons).
+ * A worker may need a moment until it lets go.
  */
 static bool are_files_gone(void)
 {
-	enum { NR_STANDBY = 2 };
+	enum { NR_STANDBY = 4 };
 	int64_t deadline = uaio_now_ns() + 10000000000;
 	unsigned nr, fd;
 
