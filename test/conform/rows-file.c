@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <sys/stat.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -174,6 +175,31 @@ static void endless_files(void)
 	note_result("close", close(kmsg) | close(trace));
 	note_result("destroy", call_destroy(ctx));
 	umount2("tracing", MNT_DETACH);
+}
+
+/*
+ * EPERM of the file itself, which says nothing of the calls that were made: those
+ * that follow are made as before.
+ */
+static void sealed_memfd(void)
+{
+	aio_context_t ctx = new_context(8);
+	int sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
+	int open_one = memfd_create("open", 0);
+	struct iocb cb;
+
+	REQUIRE(sealed >= 0 && ftruncate(sealed, 64) == 0);
+	REQUIRE(fcntl(sealed, F_ADD_SEALS, F_SEAL_WRITE) == 0);
+	TRY_EACH(ctx, sealed, { "write", PWRITE, buf, 64, 0 },
+		 { "read", PREAD, buf, 64, 0 });
+	cb = PWRITE_OF(sealed, buf, 64, 0);
+	cb.aio_rw_flags = RWF_DSYNC;
+	try_one("flagged_write", ctx, &cb);
+	cb = PWRITE_OF(open_one, buf, 64, 0);
+	cb.aio_rw_flags = RWF_DSYNC;
+	try_one("flagged_write_after", ctx, &cb);
+	TRY_EACH(ctx, open_one, { "write_after", PWRITE, buf, 64, 0 },
+		 { "read_after", PREAD, buf, 64, 0 });
 }
 
 static void pipe_nonblock(void)
@@ -434,6 +460,7 @@ const struct row rows_file[] = {
 	ROW("files whose read or write is of the old fashion", old_fashioned),
 	ROW("files whose read never ends", endless_files),
 	ROW("/dev/full can be read", dev_full),
+	ROW("a sealed memfd is EPERM, and it alone", sealed_memfd),
 	ROW("pipes and offsets", pipe_offset),
 	ROW("a read of an empty pipe waits for a writer", pipe_waits),
 	ROW_DIFFERS("packets in a FIFO", fifo_packets, differs_fifo_packets,

@@ -21,6 +21,23 @@ def expect_loaded_from(tool, root):
     outcome.expect(out=f"{lib_dir}/libuaio.so.0\n")
 
 
+@case("make builds the library and the tool and nothing else")
+def _(tool):
+    build = tool.args.build
+    # What is said to no make that this one runs under.
+    make = tool.exec("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "make",
+                     "--no-print-directory", "-n", "-C", tool.args.source,
+                     f"BUILD={build}").expect(out=None)
+    expect(make.out, f"ninja -C {build} --quiet product\n", "what make does")
+    listing = tool.exec("ninja", "-C", build, "-t", "inputs",
+                        "product").expect(out=None)
+    made = {line.split("/")[0] for line in listing.out.splitlines()
+            if line and line[0] not in "/." and " " not in line}
+    expect({"uaio.p", "libuaio.so.0.p"} <= made, True, "the product is made")
+    folders = {"test", "bench", "examples", "man"}
+    expect(sorted(made & folders), [], "what is made beside")
+
+
 @case("an installed tree works where it is and where it is moved to")
 def _(tool):
     root = install(tool, "one")

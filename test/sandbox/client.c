@@ -213,7 +213,7 @@ static long make(aio_context_t ctx, struct iocb iocb)
 
 static struct {
 	int cached, cold, direct, pipe[2], fifo[2], sockets[2], event, zero;
-	int pending, terminal[2];
+	int pending, terminal[2], sealed;
 } files;
 
 static char block[BLOCK], large[LARGE] __attribute__((aligned(BLOCK))),
@@ -250,6 +250,9 @@ static void open_files(void)
 	files.direct = new_file("direct", O_DIRECT);
 	files.pending = new_file("pending", 0);
 	files.zero = open("/dev/zero", O_RDONLY);
+	files.sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
+	if (fcntl(files.sealed, F_ADD_SEALS, F_SEAL_WRITE))
+		give_up("sealed", errno);
 	unlink("fifo");
 	if (mkfifo("fifo", 0600))
 		give_up("fifo", errno);
@@ -320,6 +323,18 @@ static long write_and_read(aio_context_t ctx, int fd, size_t bytes, size_t nr)
 			fail("read", ret);
 	}
 	return 0;
+}
+
+/* EPERM of the file, with whatever call it is written: it is no filter's. */
+static void use_sealed(aio_context_t ctx)
+{
+	struct iocb iocb = iocb_of(IOCB_CMD_PWRITE, files.sealed, block, 1, 0);
+	long ret = make(ctx, iocb);
+
+	say("sealed", ret == -EPERM ? 0 : ret);
+	iocb.aio_rw_flags = DSYNC;
+	ret = make(ctx, iocb);
+	say("sealed, flag", ret == -EPERM ? 0 : ret);
 }
 
 static void use_cached(aio_context_t ctx)
@@ -529,6 +544,7 @@ static void use_all(void)
 	say("setup", result(syscall(SYS_io_setup, 128, &ctx)));
 	if (!ctx)
 		exit(1);
+	use_sealed(ctx);
 	use_cached(ctx);
 	use_cold(ctx);
 	say("direct", write_and_read(ctx, files.direct, BLOCK, NR_BLOCKS));

@@ -39,7 +39,8 @@ STARTING = """
     newfstatat statfs setrlimit getxattr
     """.split()
 OF_CLIENT = """
-    mknodat unlink pipe2 pipe socketpair fork vfork restart_syscall
+    mknodat unlink memfd_create pipe2 pipe socketpair fork vfork
+    restart_syscall
     """.split()
 # Without these no program is loaded.
 LOADING = {"openat", "read", "close", "mmap", "munmap", "mprotect", "fstat",
