@@ -190,10 +190,10 @@ static const struct difference differs_time = {
 	.title = "Time",
 	.text = "io_destroy takes microseconds; the kernel waits a grace "
 		"period of about 20 ms. A read that is not in the page cache "
-		"is made later; the kernel blocks io_submit for it. close, "
-		"dup2 and the like of a regular file with requests in flight "
-		"return when these are done, because a duplicate to go on with "
-		"would drop the process's record locks when it is closed.",
+		"is made after io_submit has returned; the kernel makes "
+		"io_submit wait for it. A buffered write whose bytes such a "
+		"read is still to read waits for that read, and so may have "
+		"its event later.",
 };
 
 static const struct difference differs_cold_read = {
@@ -201,10 +201,11 @@ static const struct difference differs_cold_read = {
 	.text = "Requests of a file take effect in the order of submission, as "
 		"`doc/design.md` says under *Order*. But a buffered read that "
 		"is not in the page cache is made when its pages are there, "
-		"and an O_DIRECT request by a thread: what changes the file in "
-		"another way before its event (write(2), a mapping, "
-		"ftruncate(2), another process) may be seen by the one, and "
-		"come before the other. Wait for the event first.",
+		"and a thread makes an O_DIRECT request. If something else "
+		"changes the file before the event (write(2), a mapping, "
+		"ftruncate(2), another process), such a read may see the "
+		"change, and such a write may come after it. Wait for the "
+		"event first.",
 };
 
 static const struct difference differs_stream_held = {
@@ -253,15 +254,14 @@ static const struct difference differs_realtime = {
 	.title =
 		"A real-time client that never sleeps needs a second processor",
 	.text = "The kernel completes requests by interrupt; here a thread "
-		"does "
-		"it, with an ordinary policy. A client with a real-time policy "
-		"that looks for events without waiting, on the only processor "
-		"that the threads may use, keeps them from running. "
-		"io_getevents notices after 10 ms, and then sleeps for up to "
-		"100 us now and then while it is called in vain. Who "
-		"only looks at the ring, and makes no call, is not helped: "
-		"then events come when the kernel lets ordinary threads run, "
-		"once a second.",
+		"does it, with an ordinary scheduling policy. A client with a "
+		"real-time policy that looks for events without waiting, on "
+		"the only processor that the threads may use, keeps them from "
+		"running. io_getevents notices that after 10 ms; while it is "
+		"called in vain it then sleeps now and then for up to 100 us. "
+		"A client that only looks at the ring, and makes no call, is "
+		"not helped: its events come when the kernel lets ordinary "
+		"threads run, once a second.",
 };
 
 static const struct difference differs_vfork = {
@@ -292,22 +292,25 @@ static const struct difference differs_blocking_device = {
 
 static const struct difference differs_old_fashion = {
 	.title = "On Linux before 6.9 files that kernel AIO refuses work",
-	.text = "The kernel knows two ways in which a driver may offer reading "
-		"and writing, and its AIO refuses files that have only the "
-		"older (`/proc/self/status`, `/proc/kmsg`, writes to "
-		"`/dev/full`). Since 6.9 a program can tell without reading "
-		"anything, and uaio refuses them, too. Before, it makes "
-		"their requests; one that never ends, as of `/proc/kmsg`, "
-		"then keeps close and io_destroy.",
+	.text = "The kernel knows two ways in which a driver may offer "
+		"reading and writing, and its AIO refuses files that have "
+		"only the older (`/proc/self/status`, `/proc/kmsg`, writes to "
+		"`/dev/full`). Since Linux 6.9 a program can tell these files "
+		"apart without reading anything, and uaio refuses them, too. "
+		"Before 6.9 uaio makes the requests; while one that never "
+		"ends is made, as a read of `/proc/kmsg`, close and "
+		"io_destroy do not return.",
 };
 
 static const struct difference differs_unseen = {
 	.title = "Calls that do not go through the C library are not seen",
 	.text = "A `syscall` instruction of the program's own, as static "
 		"programs and some language runtimes use it, reaches the "
-		"kernel: io_* calls are then the kernel's, and a close or dup2 "
-		"is not noticed, so that a request may go to the file which "
-		"took the number. syscall(2) is seen.",
+		"kernel: io_* calls are then the kernel's, and the library "
+		"does not notice a close or dup2. A request that waits on "
+		"such a number gets EBADF if the number has become another "
+		"file by then; on FUSE and on file systems of the network it "
+		"may be made on that file. Calls through syscall(2) are seen.",
 };
 
 const struct chapter chapters[] = {
