@@ -44,7 +44,8 @@ OF_CLIENT = """
     """.split()
 # Without these no program is loaded.
 LOADING = {"openat", "read", "close", "mmap", "munmap", "mprotect", "fstat",
-           "newfstatat", "pread64", "readlink"}
+           "newfstatat", "pread64", "readlink",
+           "prlimit64"}
 
 # systemd.exec(5), SystemCallFilter=~@resources
 RESOURCES = """
