@@ -100,7 +100,7 @@ struct uaio_op_def {
 
 extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
 
-/* Return: bytes a read or write asks for. */
+/* Return: bytes a read or write asks for, and may get. */
 static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 {
 	uint64_t bytes = 0;
@@ -109,7 +109,19 @@ static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 		return sqe->len;
 	for (uint64_t i = 0; i < sqe->len; i++)
 		bytes += sqe->iov[i].iov_len;
-	return bytes;
+	return bytes < UAIO_RW_BYTES_MAX ? bytes : UAIO_RW_BYTES_MAX;
+}
+
+/* Cut a copy of vectors to what one call moves, however many are made for it. */
+static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
+{
+	uint64_t left = UAIO_RW_BYTES_MAX;
+
+	for (uint64_t i = 0; i < nr; i++) {
+		if (iov[i].iov_len > left)
+			iov[i].iov_len = left;
+		left -= iov[i].iov_len;
+	}
 }
 
 /*

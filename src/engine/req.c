@@ -126,8 +126,10 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 		req->iov = req->inline_iov;
 		memcpy(req->inline_iov, sqe->iov, sqe->len * sizeof(*sqe->iov));
 	}
-	if (req->iov)
+	if (req->iov) {
+		uaio_iovs_cut(req->iov, sqe->len);
 		req->sqe.iov = req->iov;
+	}
 }
 
 static struct uaio_req *take_locked(struct uaio_group *group)

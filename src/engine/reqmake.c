@@ -11,6 +11,9 @@
 #include "engine/stats.h"
 #include "engine/terminal.h"
 
+/* So often a call that was interrupted is made. */
+enum { MAX_TRIES = 16 };
+
 /*
  * A call has ended. Who closes the number may have seen the thread in it, and
  * have gone: then there is to be no other, and EINTR is the result, as it is in
@@ -42,6 +45,7 @@ int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	int fd = uaio_file_use(req->file);
+	unsigned nr_tries = 0;
 	int64_t res = -EBADF;
 
 	if (has_lost_file(req, fd))
@@ -49,12 +53,13 @@ int64_t uaio_req_make_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	/*
 	 * Workers let no signal in but the C library's. Others who make what was
 	 * queued do, and their signals are none of its business (FUSE ends with
-	 * EINTR).
+	 * EINTR). Always EINTR is the file's own answer, as of a FUSE server.
 	 */
 	do
 		res = op->run(sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
 			      0);
-	while (unlikely(res == -EINTR) && req->file->inode && !is_left(req));
+	while (unlikely(res == -EINTR) && req->file->inode && !is_left(req) &&
+	       ++nr_tries < MAX_TRIES);
 out:
 	uaio_file_unuse(req->file);
 	return res;

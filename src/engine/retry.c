@@ -178,6 +178,7 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		return -EAGAIN;
 	if (uaio_optab[sqe->op].is_vectored) {
 		memcpy(iov, sqe->iov, sqe->len * sizeof(*iov));
+		uaio_iovs_cut(iov, sqe->len);
 		rest.iov = iov;
 	}
 	while (res > 0) {

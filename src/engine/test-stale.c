@@ -67,6 +67,38 @@ static void a_write_that_waited_goes_to_no_other_file(void **state)
 	unit_close(other);
 }
 
+static unsigned nr_interrupted;
+
+static bool interrupt(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	if (nr != SYS_pread64)
+		return false;
+	nr_interrupted++;
+	*ret_res = -EINTR;
+	return true;
+}
+
+/* As a server of files may, which was not interrupted. */
+static void an_answer_of_eintr_is_an_answer(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+	uint64_t handle = unit_context(4);
+	char buf[BYTES];
+
+	(void)state;
+	uaio_config.force_worker = true;
+	nr_interrupted = 0;
+	unit_hook(interrupt);
+	assert_int_equal(make(handle, IOCB_CMD_PREAD, fd, buf, BYTES, 0),
+			 -EINTR);
+	unit_hook(NULL);
+	assert_true(nr_interrupted > 1);
+	uaio_config.force_worker = false;
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
 /* What waits for a pipe takes nothing from what has its number. */
 static void a_read_that_is_parked_reads_no_other_pipe(void **state)
 {
@@ -143,6 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_write_that_waited_goes_to_no_other_file),
+		UNIT_TEST(an_answer_of_eintr_is_an_answer),
 		UNIT_TEST(a_read_that_is_parked_reads_no_other_pipe),
 		UNIT_TEST(a_pipe_that_became_a_file_is_written_in_its_place),
 		UNIT_TEST(a_file_that_became_a_pipe_is_read_as_one),

@@ -184,6 +184,29 @@ static void array_reused(void)
 			     is_pattern(pages + 4096, 2048, 2048));
 }
 
+/* One call moves 2 GiB less a page; the null device looks at no byte of it. */
+static void more_than_a_call_moves(void)
+{
+	aio_context_t ctx = new_context(8);
+	size_t bytes = 1ul << 30;
+	int fd = open("/dev/null", O_WRONLY);
+	char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct iovec iov[3] = { { pages, bytes },
+				{ pages, bytes },
+				{ pages, bytes } };
+	struct iocb cb = PWRITEV_OF(fd, iov, 3, 0);
+
+	REQUIRE(fd >= 0 && pages != MAP_FAILED);
+	try_one("three_parts", ctx, &cb);
+	cb = PWRITEV_OF(fd, iov, 1, 0);
+	try_one("one_part", ctx, &cb);
+	cb = iocb_of(IOCB_CMD_PWRITE, fd, pages, bytes, 0);
+	try_one("no_parts", ctx, &cb);
+	close(fd);
+	REQUIRE(munmap(pages, bytes) == 0);
+}
+
 const struct row rows_vector[] = {
 	ROW("the number of pieces is at most 1024", counts),
 	ROW("pieces are filled and written in order", scatter_gather),
@@ -192,5 +215,6 @@ const struct row rows_vector[] = {
 	ROW("addresses of pieces", bases),
 	ROW("pieces: the first of two mistakes", order_of_checks),
 	ROW("the array of pieces is copied", array_reused),
+	ROW("pieces of more than a call moves", more_than_a_call_moves),
 	NO_ROW,
 };
