@@ -380,6 +380,7 @@ static const struct {
 	{ "sleeps-left", sleeps_left },
 	{ "sleeps-cancelled", sleeps_cancelled },
 	{ "sleeps-together", sleeps_together },
+	{ "sleeps-without-memory", sleeps_without_memory },
 	{ "sleeps-destroyed", sleeps_destroyed },
 	{ "sleeps-in-children", sleeps_in_children },
 	{ "errno-stays", errno_stays },

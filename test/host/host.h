@@ -159,6 +159,7 @@ void sleeps_interrupted(void);
 void sleeps_left(void);
 void sleeps_cancelled(void);
 void sleeps_together(void);
+void sleeps_without_memory(void);
 void sleeps_destroyed(void);
 void sleeps_in_children(void);
 void errno_stays(void);

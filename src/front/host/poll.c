@@ -153,19 +153,23 @@ static int64_t deadline_of(const struct timespec *timeout)
 	       timeout->tv_nsec;
 }
 
+/*
+ * What is at an address of the client's is looked at only if it can be read: what
+ * is wrong with it is the call's to tell.
+ */
+static bool can_read(const void *addr, size_t bytes)
+{
+	return uaio_is_accessible((uintptr_t)addr, bytes) &&
+	       uaio_can_read((uintptr_t)addr, bytes);
+}
+
 /* Return: whether the call may sleep for that long; it says what is wrong. */
 static bool is_worth(const struct timespec *timeout)
 {
-	return !timeout || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
-			    timeout->tv_nsec < 1000000000 &&
-			    timeout->tv_sec + timeout->tv_nsec > 0);
-}
-
-/* An address of the client's that can be none is the call's to tell. */
-static bool are_slots(const struct pollfd *slots, nfds_t nr)
-{
-	return nr > 0 &&
-	       uaio_is_accessible((uintptr_t)slots, nr * sizeof(*slots));
+	return !timeout ||
+	       (can_read(timeout, sizeof(*timeout)) && timeout->tv_sec >= 0 &&
+		timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000 &&
+		timeout->tv_sec + timeout->tv_nsec > 0);
 }
 
 /* Return: what is left of the time, in ret_left; NULL: all. */
@@ -306,12 +310,14 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int max,
 static bool poll_attending(struct pollfd *slots, nfds_t nr, int64_t deadline_ns,
 			   const sigset_t *mask, int *ret_nr)
 {
+	struct pollfd copies[SLOTS_MAX + 1];
 	enum slept slept;
 
+	if (!can_read(slots, nr * sizeof(*slots)))
+		return false;
+	/* Once, as the call does: they may go away while it sleeps. */
+	memcpy(copies, slots, nr * sizeof(*slots));
 	do {
-		struct pollfd copies[SLOTS_MAX + 1];
-
-		memcpy(copies, slots, nr * sizeof(*slots));
 		slept = sleep_attending(copies, nr, deadline_ns, mask);
 		if (slept == SLEPT_NOT)
 			return false;
@@ -325,8 +331,8 @@ int poll(struct pollfd *slots, nfds_t nr, int timeout_ms)
 	int64_t deadline_ns;
 	int ret;
 
-	if (likely(!uaio_attend_may()) || nr > SLOTS_MAX || timeout_ms == 0 ||
-	    !are_slots(slots, nr))
+	if (likely(!uaio_attend_may()) || nr == 0 || nr > SLOTS_MAX ||
+	    timeout_ms == 0)
 		return real_poll(slots, nr, timeout_ms);
 	deadline_ns = deadline_of_ms(timeout_ms);
 	if (poll_attending(slots, nr, deadline_ns, NULL, &ret))
@@ -341,8 +347,8 @@ int ppoll(struct pollfd *slots, nfds_t nr, const struct timespec *timeout,
 	int64_t deadline_ns;
 	int ret;
 
-	if (likely(!uaio_attend_may()) || nr > SLOTS_MAX ||
-	    !is_worth(timeout) || !are_slots(slots, nr))
+	if (likely(!uaio_attend_may()) || nr == 0 || nr > SLOTS_MAX ||
+	    !is_worth(timeout))
 		return real_ppoll(slots, nr, timeout, mask);
 	deadline_ns = deadline_of(timeout);
 	if (poll_attending(slots, nr, deadline_ns, mask, &ret))
