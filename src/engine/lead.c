@@ -10,6 +10,24 @@
 #include "engine/entry.h"
 #include "engine/ready.h"
 
+/*
+ * Those that came while nobody led look for no leader that is lost. They come
+ * back, and do. Rare, so they are woken here.
+ */
+static void tell_alone_locked(struct uaio_ctx *ctx)
+{
+	struct uaio_wakeups wakeups = { 0 };
+
+	list_for_each_safe (pos, &ctx->waiters) {
+		struct uaio_waiter *waiter =
+			container_of(pos, struct uaio_waiter, node);
+
+		if (waiter->is_alone)
+			uaio_waiter_tell_locked(ctx, waiter, &wakeups);
+	}
+	uaio_wakeups_deliver(&wakeups);
+}
+
 bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 {
 	struct uaio_ready *ready = &ctx->group.ready;
@@ -29,6 +47,7 @@ bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
 	store_seq_cst(&ready->is_led, 1);
 	waiter->is_leading = true;
+	tell_alone_locked(ctx);
 	return true;
 }
 
@@ -231,7 +250,8 @@ void uaio_lead_forget(void)
 		stop(waiter->ctx, waiter, true);
 }
 
-bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen)
+bool uaio_lead_challenge(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+			 uint64_t *seen)
 {
 	struct uaio_wakeups wakeups = { 0 };
 	bool is_lost, is_left = false;
@@ -244,6 +264,8 @@ bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen)
 	} else if (ctx->leader) {
 		*seen = ctx->nr_leads;
 		uaio_poller_wake(&ctx->group.ready.poller);
+	} else {
+		waiter->is_alone = true;
 	}
 	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
 	if (is_left)

@@ -18,7 +18,8 @@
  *       Awake again it looks, under the group's lock, whether it leads still.
  *   I5  One who never came back is found by the next call of his thread that
  *       waits, or parks something; and by other waiters, who wake who leads now
- *       and then, and see whether he has been awake (nr_leads).
+ *       and then, and see whether he has been awake (nr_leads). Waiters that
+ *       came while nobody led are told when somebody begins to, and do the same.
  */
 #ifndef UAIO_ENGINE_LEAD_H
 #define UAIO_ENGINE_LEAD_H
@@ -55,8 +56,10 @@ void uaio_lead_forget(void);
 /*
  * For a waiter that does not lead and has slept for a while: is the leader still
  * there? seen is the answer of the last time, at first UINT64_MAX.
- * Return: whether he is lost; then nobody leads.
+ * Return: whether he is lost; then nobody leads. Where nobody did the waiter is
+ * noted to be alone.
  */
-bool uaio_lead_challenge(struct uaio_ctx *ctx, uint64_t *seen);
+bool uaio_lead_challenge(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+			 uint64_t *seen);
 
 #endif /* UAIO_ENGINE_LEAD_H */

@@ -239,6 +239,51 @@ static void a_thread_that_has_jumped_out_is_waited_for_by_nobody(void **state)
 	}
 }
 
+static bool is_led(void *arg)
+{
+	(void)arg;
+	return load_relaxed(&context()->group.ready.is_led);
+}
+
+static long park_later(void *arg)
+{
+	(void)arg;
+	park_read(waiting.handle);
+	return 0;
+}
+
+/*
+ * Two wait for what is not submitted yet. One of them leads when it is, jumps out
+ * and never comes back: the other is served all the same.
+ */
+static void who_waited_before_anybody_led_is_not_forgotten(void **state)
+{
+	struct sigaction action = { .sa_handler = jump_out };
+	struct unit_thread jumper, other, submitter;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	prepare(false, false);
+	unit_thread_start(&jumper, wait_and_jump_out, NULL);
+	unit_await_sleep(&jumper);
+	unit_thread_start(&other, wait_for_event, NULL);
+	unit_await_sleep(&other);
+	unit_thread_start(&submitter, park_later, NULL);
+	assert_int_equal(unit_thread_join(&submitter), 0);
+	unit_await(is_led, NULL);
+	unit_await_sleep(&jumper);
+	unit_await_sleep(&other);
+	assert_int_equal(pthread_kill((pthread_t)jumper.id, SIGUSR1), 0);
+	while (!load_acquire(&waiting.has_left))
+		(void)uaio_sleep(&waiting.has_left, 0, UAIO_FOREVER);
+	assert_int_equal(write(waiting.ends[1], "x", 1), 1);
+	assert_int_equal(unit_thread_join(&other), 1);
+	store_release(&waiting.may_end, 1);
+	uaio_wake(&waiting.may_end, 1);
+	assert_int_equal(unit_thread_join(&jumper), 0);
+	finish();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +292,7 @@ int main(void)
 		UNIT_TEST(a_wait_is_no_place_to_be_cancelled),
 		UNIT_TEST(who_waits_beside_one_that_is_cancelled_leads),
 		UNIT_TEST(a_thread_that_has_jumped_out_is_waited_for_by_nobody),
+		UNIT_TEST(who_waited_before_anybody_led_is_not_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -166,7 +166,7 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 
 /*
  * Somebody else leads, or nothing is parked. Who leads may be lost: that is looked
- * for while there is one.
+ * for. Where nobody led it is told as soon as somebody does, and comes back.
  */
 static int wait_following(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 			  const struct uaio_wait *wait)
@@ -177,18 +177,15 @@ static int wait_following(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	int64_t look_ns = 10000000;
 	int ret;
 
-	if (waiter->is_parted)
-		return wait_asleep(waiter, wait);
 	do {
-		/* relaxed: one who begins to lead is there */
-		slice.deadline_ns = load_relaxed(&ctx->group.ready.is_led)
-					    ? uaio_now_ns() + look_ns
-					    : UAIO_FOREVER;
+		slice.deadline_ns = waiter->is_parted || waiter->is_alone
+					    ? UAIO_FOREVER
+					    : uaio_now_ns() + look_ns;
 		if (slice.deadline_ns >= wait->deadline_ns)
 			return wait_asleep(waiter, wait);
 		ret = wait_asleep(waiter, &slice);
 		look_ns = 2 * look_ns < max_ns ? 2 * look_ns : max_ns;
-	} while (ret == -ETIMEDOUT && !uaio_lead_challenge(ctx, &seen));
+	} while (ret == -ETIMEDOUT && !uaio_lead_challenge(ctx, waiter, &seen));
 	return ret == -ETIMEDOUT ? 0 : ret;
 }
 
@@ -207,8 +204,8 @@ static int enter(struct uaio_ctx *ctx, uint64_t life,
 		list_add_tail(&ctx->waiters, &waiter->node);
 		/* [MB:led] seq_cst: as in uaio_lead_locked(). */
 		add_seq_cst(&ctx->group.ready.nr_waiters, !waiter->is_parted);
-		if (!waiter->is_parted)
-			(void)uaio_lead_locked(ctx, waiter);
+		waiter->is_alone = !ctx->leader && !waiter->is_parted &&
+				   !uaio_lead_locked(ctx, waiter);
 	} else {
 		store_relaxed(&waiter->is_woken, 1);
 	}
@@ -235,7 +232,7 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_ctx *ctx)
 	waiter->ctx = ctx;
 	waiter->need = UINT32_MAX;
 	waiter->leads = waiter->is_leading = false;
-	waiter->is_parted = false;
+	waiter->is_parted = waiter->is_alone = false;
 	/* relaxed: nobody knows it yet */
 	store_relaxed(&waiter->is_woken, 0);
 	waiter->wake_fd = -1;

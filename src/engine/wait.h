@@ -44,6 +44,7 @@ struct uaio_waiter {
 	int wake_fd;    /* owns: an eventfd, or -1 for waking by word */
 	bool leads;     /* sleeps in the context's epoll */
 	bool is_parted; /* its thread has another descriptor table */
+	bool is_alone;  /* nobody led when it came: told when somebody does */
 
 	/* atomic */
 	uint32_t is_woken;  /* what it sleeps on */
