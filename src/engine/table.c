@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
@@ -32,7 +34,6 @@ static struct {
 	struct uaio_lock lock; /* rank AGENT */
 	struct list calls;     /* under lock */
 	bool has_thread;       /* under lock */
-	int fd; /* immutable while there are calls: any of ours, or -1 */
 	struct uaio_eventcount asked;
 } agent;
 
@@ -48,7 +49,6 @@ void uaio_table_init(void)
 	agent.lock = (struct uaio_lock){ 0 };
 	list_init(&agent.calls);
 	agent.has_thread = false;
-	agent.fd = -1;
 	agent.asked = (struct uaio_eventcount){ 0 };
 }
 
@@ -148,8 +148,6 @@ int uaio_table_start_agent(void)
 	note(false);
 	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
 	/* Without it nobody can tell, and all are taken to have another. */
-	if (agent.fd < 0)
-		agent.fd = uaio_ownfd_event(0);
 	if (!agent.has_thread)
 		ret = uaio_thread_start(serve, NULL);
 	if (ret == 0)
@@ -195,7 +193,21 @@ long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait)
 static long open_one(const void *arg)
 {
 	(void)arg;
-	return uaio_ownfd_dup(agent.fd);
+	return uaio_ownfd_event(EFD_NONBLOCK);
+}
+
+static long fill_one(const void *arg)
+{
+	const uint64_t one = 1;
+
+	return sys_write(*(const int *)arg, &one, sizeof(one));
+}
+
+static long empty_one(const void *arg)
+{
+	uint64_t count;
+
+	return sys_read(*(const int *)arg, &count, sizeof(count));
 }
 
 static long close_one(const void *arg)
@@ -204,33 +216,40 @@ static long close_one(const void *arg)
 	return 0;
 }
 
-static bool is_open(int fd)
+/* Return: whether the number is open here, and can be read, or not, as said. */
+static bool looks(int fd, bool is_full)
 {
-	return sys_fcntl(fd, F_GETFD, 0) >= 0;
+	static const struct timespec zero;
+	struct pollfd slot = { .fd = fd, .events = POLLIN };
+
+	return sys_ppoll(&slot, 1, &zero, NULL, 0) == is_full &&
+	       slot.revents == (is_full ? POLLIN : 0);
 }
 
 enum answer { IS_ENGINES, IS_OTHER, IS_UNKNOWN };
 
-/* A number may be open here by chance, or be opened by another meanwhile. */
+/*
+ * The agent has an eventfd, which stays open, and changes with each thing that is
+ * asked. What has that number here, and shows the same changes, is it.
+ */
 static enum answer look(void)
 {
 	int fd = (int)uaio_table_call(open_one, NULL, false);
-	bool was_open;
+	bool is_it;
 
 	if (fd < 0)
 		return IS_UNKNOWN;
-	was_open = is_open(fd);
+	is_it = looks(fd, false) && uaio_table_call(fill_one, &fd, false) > 0 &&
+		looks(fd, true) && uaio_table_call(empty_one, &fd, false) > 0 &&
+		looks(fd, false);
 	(void)uaio_table_call(close_one, &fd, false);
-	return was_open && !is_open(fd) ? IS_ENGINES : IS_OTHER;
+	return is_it ? IS_ENGINES : IS_OTHER;
 }
 
 static bool ask(void)
 {
-	enum { LOOKS = 3 };
-	enum answer answer = IS_OTHER;
+	enum answer answer = look();
 
-	for (unsigned i = 0; i < LOOKS && answer != IS_ENGINES; i++)
-		answer = look();
 	/* Without a descriptor to be had it is asked again the next time. */
 	if (answer != IS_UNKNOWN)
 		note(answer == IS_OTHER);
