@@ -548,6 +548,12 @@ static inline bool sys_can_write4(void *addr)
 			 or_with_zero) != -14 /* EFAULT */;
 }
 
+/* Return: whether it is the system call that sys_read() makes. */
+static inline bool sys_is_read(uint64_t nr)
+{
+	return nr == SYS_read;
+}
+
 /* Return: whether the system call reads, writes or syncs the file it names. */
 static inline bool sys_is_on_file(uint64_t nr)
 {

@@ -15,6 +15,7 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "engine/table.h"
+#include "engine/thread.h"
 
 enum {
 	OWN_FD_MIN = 512,
@@ -193,7 +194,7 @@ void uaio_ownfd_close(int fd)
 }
 
 /* The file goes without the lock, while the number is noted as ours still. */
-void uaio_ownfd_close_slow(int fd)
+static void close_unlocked(int fd)
 {
 	int blank = uaio_ownfd_event(0);
 
@@ -202,6 +203,21 @@ void uaio_ownfd_close_slow(int fd)
 		uaio_ownfd_close(blank);
 	}
 	uaio_ownfd_close(fd);
+}
+
+static void *close_apart(void *arg)
+{
+	uaio_thread_begin("uaio-close");
+	close_unlocked((int)(intptr_t)arg);
+	uaio_thread_end();
+	return NULL;
+}
+
+/* Rare: so it has a thread of its own, unless there is none to be had. */
+void uaio_ownfd_close_slow(int fd)
+{
+	if (uaio_thread_start(close_apart, (void *)(intptr_t)fd) < 0)
+		close_unlocked(fd);
 }
 
 void uaio_ownfd_give_up(int fd)

@@ -47,7 +47,10 @@ int uaio_ownfd_dup(int fd);
 /* Close one of ours. */
 void uaio_ownfd_close(int fd);
 
-/* The same for a duplicate of a file of the host's, which may take long. */
+/*
+ * The same for a duplicate of a file of the host's, which may take long: nobody
+ * waits for it. Context: as of uaio_thread_start().
+ */
 void uaio_ownfd_close_slow(int fd);
 
 /* fd is not ours any more, though open still: the host takes its number. */
