@@ -61,6 +61,10 @@ enum {
 	UAIO_FILE_F_SOCKET = 1u << 11, /* refuses offsets, others ignore them */
 	UAIO_FILE_F_TERMINAL = 1u << 12, /* and no master: terminal.h */
 	UAIO_FILE_F_REMOTE = 1u << 13,   /* a server answers, or never does */
+	UAIO_FILE_F_CERTAIN = 1u << 14,  /* what polls ready can be made */
+	UAIO_FILE_F_PERSONAL = 1u << 15, /* may be ready for one thread only */
+	UAIO_FILE_F_USERFAULT = 1u
+				<< 16, /* read in the older way before 6.10 */
 };
 
 /* Where requests on a file that is not ready wait (ready.h). */

@@ -16,7 +16,8 @@
 #include "engine/ownfd.h"
 #include "engine/terminal.h"
 
-enum { CONFIGFS_MAGIC_ = 0x62656570 }; /* in no header */
+/* In no header, or not in all. */
+enum { CONFIGFS_MAGIC_ = 0x62656570, MQUEUE_MAGIC_ = 0x19800202 };
 
 /* Return: the type of its file system, 0 where the kernel does not say. */
 static uint32_t fs_type(int fd)
@@ -183,10 +184,15 @@ static uint32_t anonymous_flags(int fd)
 		const char *name;
 		uint32_t flags;
 	} kinds[] = {
-		{ "anon_inode:[eventfd]",
-		  UAIO_FILE_F_EVENTFD | UAIO_FILE_F_NO_WRITE },
-		{ "anon_inode:[timerfd]", UAIO_FILE_F_NO_WRITE },
-		{ "anon_inode:[signalfd]", UAIO_FILE_F_NO_WRITE },
+		{ "anon_inode:[eventfd]", UAIO_FILE_F_EVENTFD |
+						  UAIO_FILE_F_NO_WRITE |
+						  UAIO_FILE_F_CERTAIN },
+		{ "anon_inode:[timerfd]",
+		  UAIO_FILE_F_NO_WRITE | UAIO_FILE_F_CERTAIN },
+		{ "anon_inode:[signalfd]",
+		  UAIO_FILE_F_NO_WRITE | UAIO_FILE_F_PERSONAL },
+		{ "anon_inode:[userfaultfd]",
+		  UAIO_FILE_F_NO_WRITE | UAIO_FILE_F_USERFAULT },
 		{ "anon_inode:", UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE },
 	};
 	char path[UAIO_FD_PATH_BYTES], link[64];
@@ -232,6 +238,8 @@ static uint32_t stream_flags(int fd, mode_t mode)
 		flags |= UAIO_FILE_F_STREAM;
 	if (S_ISSOCK(mode))
 		flags |= UAIO_FILE_F_SOCKET;
+	if (S_ISFIFO(mode))
+		flags |= UAIO_FILE_F_CERTAIN;
 	if (!(mode & S_IFMT))
 		flags |= anonymous_flags(fd);
 	if (S_ISCHR(mode) && uaio_terminal_is(fd))
@@ -246,7 +254,7 @@ static void identify_stream(int fd, const struct stat *st,
 
 	ret_id->kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
 	ret_id->flags |= stream_flags(fd, mode);
-	if (S_ISCHR(mode))
+	if (S_ISCHR(mode) || ret_id->flags & UAIO_FILE_F_USERFAULT)
 		ret_id->flags |= old_fashion_flags(fd, ret_id->flags);
 	ret_id->has_inode = false;
 	ret_id->dev = st->st_dev;
@@ -272,7 +280,8 @@ static void identify_regular(int fd, const struct stat *st, bool is_direct,
 	uint32_t type = is_on_disk ? 0 : fs_type(fd);
 
 	ret_id->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
-	if (S_ISDIR(st->st_mode))
+	/* A message queue is read as text only, in a way that AIO refuses. */
+	if (S_ISDIR(st->st_mode) || type == MQUEUE_MAGIC_)
 		ret_id->flags |= UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
 	if (is_blockdev)
 		ret_id->flags |= UAIO_FILE_F_BLOCKDEV;

@@ -86,11 +86,13 @@ void uaio_ready_init_group(struct uaio_group *group)
 	store_relaxed(&ready->is_closing, 0);
 	store_relaxed(&ready->nr_parks, 0);
 	store_relaxed(&ready->has_kicked, 0);
+	store_relaxed(&ready->has_personal, 0);
 	list_init(&ready->watches);
 	list_init(&ready->kicked);
 	list_init(&ready->fresh);
 	list_init(&ready->unarmed);
 	list_init(&ready->refused);
+	list_init(&ready->personal);
 	list_init(&ready->in_listed);
 	list_init(&ready->in_adopted);
 	ready->nr_served = 0;
@@ -247,7 +249,7 @@ static void note_parked_locked(struct uaio_req *req, bool was_idle)
 	enum uaio_lane_id id = uaio_lane_id_of(req);
 	struct uaio_lane *lane = &file->lanes[id];
 	uint32_t events = uaio_ready_events_of(req);
-	bool is_armed = (watch->armed & events) == events && watch->armed;
+	bool is_armed = uaio_watch_tells_locked(watch, events);
 	/* relaxed: changed under the lock */
 	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
 
@@ -256,6 +258,8 @@ static void note_parked_locked(struct uaio_req *req, bool was_idle)
 		return;
 	if (file->is_unpollable ||
 	    (is_armed && !was_tried && !lane->retry_pays) ||
+	    (was_tried && uaio_watch_may_not_tell_locked(req) &&
+	     uaio_ready_is_doubtful(req, load_relaxed(&file->fd))) ||
 	    (was_idle && ends_unready_locked(file, id)))
 		uaio_watch_kick(watch, 1u << id, is_armed);
 	else if (!is_armed || !was_tried || pays_to_retry(lane))

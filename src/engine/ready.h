@@ -82,7 +82,8 @@ struct uaio_ready {
 	struct list kicked;  /* to be run */
 	struct list fresh;   /* parked since anybody looked; newest first */
 	struct list unarmed; /* looked at, but not known to the epoll */
-	struct list refused; /* the epoll does not take them now */
+	struct list refused; /* the epoll does not take them now, or in doubt */
+	struct list personal; /* idle ones whose file is PERSONAL */
 	bool is_draining;
 
 	/* under the standby thread's lock */
@@ -95,8 +96,9 @@ struct uaio_ready {
 	uint32_t seen_parks;
 
 	/* atomic */
-	uint32_t nr_parks;   /* changes with each that is parked */
-	uint32_t has_kicked; /* written under lock: a guess without it */
+	uint32_t nr_parks;     /* changes with each that is parked */
+	uint32_t has_kicked;   /* written under lock: a guess without it */
+	uint32_t has_personal; /* likewise */
 };
 
 /* Who runs what is parked. All hold a pin. */

@@ -32,7 +32,8 @@ struct uaio_watch {
 
 	/* under the lock of the group's struct uaio_ready */
 	struct list in_group;
-	struct list in_list; /* of that place */
+	struct list
+		in_list; /* of that place; idle: of personal ones, or none */
 	enum uaio_watch_place place;
 	uint32_t lanes;      /* bits: which are to be run */
 	bool is_unarmed;     /* something was parked that armed may not cover */
@@ -61,6 +62,13 @@ static inline enum uaio_lane_id uaio_lane_id_of(const struct uaio_req *req)
 /* What the epoll has to tell for a request. */
 uint32_t uaio_ready_events_of(const struct uaio_req *req);
 
+/*
+ * Note that the epoll has said events of file, whose lock is held, of which it
+ * would say those of armed. Return: which lanes are to be run.
+ */
+uint32_t uaio_file_note_edge_locked(struct uaio_file *file, uint32_t armed,
+				    uint32_t events);
+
 /* Return: the watch of group on file, whose lock is held; or NULL. */
 struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 					  const struct uaio_file *file);
@@ -72,10 +80,31 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 void uaio_watch_kick(struct uaio_watch *watch, uint32_t lanes, bool is_armed);
 
 /*
- * It is ready, but a call says it would have to wait: no edge may come, so it is
- * asked again after a while. Its file's lock is held.
+ * A call said it would have to wait. Return: whether the file, whose number is
+ * fd, is ready all the same: then no edge may come.
  */
-void uaio_watch_doubt(struct uaio_watch *watch);
+bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd);
+
+/* Lanes are doubtful: they are tried again after a while. File locked. */
+void uaio_watch_doubt(struct uaio_watch *watch, uint32_t lanes);
+
+/* Return: whether the epoll would tell what a request waits for; file locked. */
+static inline bool uaio_watch_tells_locked(const struct uaio_watch *watch,
+					   uint32_t events)
+{
+	return watch->armed && (watch->armed & events) == events;
+}
+
+/*
+ * Return: whether the epoll was told of the file before the request was tried,
+ * and may have nothing more to tell: some files poll ready though a call would
+ * have to wait.
+ */
+static inline bool uaio_watch_may_not_tell_locked(const struct uaio_req *req)
+{
+	return !(req->file->flags & UAIO_FILE_F_CERTAIN) &&
+	       uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
+}
 
 /*
  * A lane of file, whose lock is held, is to be run for the oldest in it: by the
@@ -108,6 +137,12 @@ static inline void uaio_lane_count_out(struct uaio_lane *lane,
 	store_relaxed(&lane->nr, load_relaxed(&lane->nr) - 1);
 	sub_relaxed(&uaio_ready_home(&req->group->ready)->ready.nr_parked, 1);
 }
+
+/*
+ * Kick what may be ready for who calls, and was not for who was told: the epoll
+ * asks a file for the thread that sleeps there.
+ */
+void uaio_ready_kick_personal(struct uaio_ready *ready);
 
 /* ready.c: who tries is inside the gate. */
 void uaio_gate_enter(void);

@@ -19,8 +19,8 @@ enum {
 	FRESH_TRIES = 16,
 };
 
-/* For files that know no call that does not block: is it worth one? */
-static bool is_ready_now(const struct uaio_req *req, int fd)
+/* Return: what poll() says; all bits where nobody can tell. */
+static uint32_t look(const struct uaio_req *req, int fd)
 {
 	static const struct timespec zero;
 	struct pollfd slot = {
@@ -28,11 +28,30 @@ static bool is_ready_now(const struct uaio_req *req, int fd)
 		.events = (short)uaio_ready_events_of(req),
 	};
 
+	/* As under a limit of no descriptors. */
+	if (sys_ppoll(&slot, 1, &zero, NULL, 0) < 0)
+		return UINT32_MAX;
+	return (unsigned short)slot.revents;
+}
+
+/* For files that know no call that does not block: is it worth one? */
+static bool is_ready_now(const struct uaio_req *req, int fd)
+{
 	if (uaio_lane_id_of(req) == UAIO_LANE_READ &&
 	    uaio_terminal_read_ends(req->file, fd))
 		return true;
-	/* Nobody can tell under a limit of no descriptors. */
-	return sys_ppoll(&slot, 1, &zero, NULL, 0) != 0;
+	return look(req, fd);
+}
+
+bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd)
+{
+	if (uaio_lane_id_of(req) == UAIO_LANE_POLL)
+		return false;
+	/*
+	 * An error that is kept for who asks for it (IP_RECVERR) makes nothing
+	 * ready, and may stay for long.
+	 */
+	return look(req, fd) & ~(uint32_t)POLLERR;
 }
 
 /* A datagram socket shut for reading: only a call that may wait says so. */
@@ -109,13 +128,47 @@ static void note_retry(struct uaio_lane *lane, enum uaio_runner by,
 struct run {
 	struct uaio_file *file;
 	struct uaio_lane *lane;
+	struct uaio_group *group;
 	enum uaio_runner by;
-	bool is_fresh;    /* parked since anybody looked, and not kicked */
-	bool is_doubtful; /* there may be no edge to come */
-	bool has_doubts;  /* any of its files was doubtful */
-	unsigned budget;  /* tries that are left */
+	bool is_fresh;   /* parked since anybody looked, and not kicked */
+	bool has_doubts; /* of what the group waits for something is doubtful */
+	unsigned budget; /* tries that are left */
 	unsigned nr_done;
 };
+
+static uint32_t lanes_of(uint32_t events)
+{
+	uint32_t lanes = 1u << UAIO_LANE_POLL;
+
+	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))
+		lanes |= 1u << UAIO_LANE_READ;
+	if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+		lanes |= 1u << UAIO_LANE_WRITE;
+	return lanes;
+}
+
+uint32_t uaio_file_note_edge_locked(struct uaio_file *file, uint32_t armed,
+				    uint32_t events)
+{
+	uint32_t lanes = lanes_of(events),
+		 nr_edges = load_relaxed(&file->nr_edges) + 1;
+
+	/* [MB:edges] release: pairs with uaio_file_edges(). */
+	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
+	file->told = events;
+	file->told_of = armed;
+	for (unsigned i = 0; i < UAIO_NR_LANES; i++) {
+		struct uaio_lane *lane = &file->lanes[i];
+
+		if (!(lanes & 1u << i))
+			continue;
+		if (lane->is_running)
+			lane->is_kicked = true;
+		if (lane->is_running || list_is_empty(&lane->parked))
+			lanes &= ~(1u << i);
+	}
+	return lanes;
+}
 
 /*
  * Return: the result of a poll that waited when the latest edge came, and that
@@ -142,13 +195,16 @@ static int64_t told_locked(const struct uaio_file *file,
 static bool is_to_be_armed_locked(const struct run *run,
 				  const struct uaio_req *req)
 {
-	uint32_t events = uaio_ready_events_of(req);
-
-	return run->is_fresh && (req->watch->armed & events) != events;
+	return run->is_fresh &&
+	       !uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
 }
 
-/* The file's lock is released meanwhile. */
-static int64_t try_unlocked(struct run *run, struct uaio_req *req)
+/*
+ * The file's lock is released meanwhile. ret_in_doubt: there may be no edge to
+ * come.
+ */
+static int64_t try_unlocked(struct run *run, struct uaio_req *req,
+			    bool *ret_in_doubt)
 {
 	struct uaio_file *file = run->file;
 	int fd = uaio_file_use_locked(file);
@@ -157,14 +213,23 @@ static int64_t try_unlocked(struct run *run, struct uaio_req *req)
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	res = try(req, fd);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	if (res == -EAGAIN && uaio_lane_id_of(req) != UAIO_LANE_POLL &&
-	    !is_to_be_armed_locked(run, req)) {
+	if (res == -EAGAIN && !is_to_be_armed_locked(run, req)) {
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
-		run->is_doubtful |= is_ready_now(req, fd);
+		*ret_in_doubt = uaio_ready_is_doubtful(req, fd);
 		uaio_lock(&file->lock, UAIO_RANK_FILE);
 	}
 	uaio_file_unuse(file);
 	return res;
+}
+
+/* Whoever tries, it is its own context that asks again. */
+static void doubt_locked(struct run *run, struct uaio_req *req)
+{
+	uaio_watch_doubt(req->watch, 1u << uaio_lane_id_of(req));
+	if (req->group == run->group)
+		run->has_doubts = true;
+	else
+		uaio_standby_nudge(req->group);
 }
 
 enum outcome { IS_DONE, WAITS_ON, LANE_IS_LEFT };
@@ -176,12 +241,12 @@ enum outcome { IS_DONE, WAITS_ON, LANE_IS_LEFT };
 static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 {
 	struct uaio_file *file = run->file;
-	bool is_unpollable = file->is_unpollable;
+	bool is_unpollable = file->is_unpollable, in_doubt = false;
 	int64_t res = told_locked(file, req);
 
 	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 	if (!res)
-		res = try_unlocked(run, req);
+		res = try_unlocked(run, req, &in_doubt);
 	run->budget -= run->budget > 0;
 	note_retry(run->lane, run->by, run->is_fresh, res == -EAGAIN);
 
@@ -192,6 +257,8 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	/* relaxed: who closes waits until no try is under way after it */
 	if (res == -EAGAIN && !load_relaxed(&req->group->ready.is_closing)) {
 		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
+		if (unlikely(in_doubt))
+			doubt_locked(run, req);
 		return WAITS_ON;
 	}
 	list_remove(&req->link);
@@ -278,22 +345,14 @@ static bool run_lane_locked(struct run *run, enum uaio_lane_id id)
 	return id != UAIO_LANE_POLL || lane->is_kicked;
 }
 
-static void run_file(struct uaio_group *group, struct uaio_file *file,
-		     uint32_t lanes, struct run *run)
+static void run_file(struct uaio_file *file, uint32_t lanes, struct run *run)
 {
-	struct uaio_watch *watch;
-
 	run->file = file;
-	run->is_doubtful = false;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_LANES; i++)
 		if (lanes & 1u << i &&
 		    (!run->budget || run_lane_locked(run, i)))
-			uaio_lane_kick_locked(file, i, group);
-	watch = run->is_doubtful ? uaio_watch_find_locked(group, file) : NULL;
-	if (watch)
-		uaio_watch_doubt(watch);
-	run->has_doubts |= run->is_doubtful;
+			uaio_lane_kick_locked(file, i, run->group);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
@@ -324,7 +383,7 @@ static void count_run(struct uaio_ready *ready, const struct run *run)
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	struct uaio_ready *ready = &group->ready;
-	struct run run = { .by = by, .budget = RUN_TRIES };
+	struct run run = { .group = group, .by = by, .budget = RUN_TRIES };
 	/* It arms instead, which tells it what is ready. */
 	unsigned nr_fresh = by == UAIO_RUN_BY_STANDBY ? 0 : FRESH_TRIES;
 	struct uaio_file *file;
@@ -334,6 +393,8 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	/* relaxed: as others race. Who sleeps sees to what is others', too. */
 	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;
+	if (by != UAIO_RUN_BY_STANDBY)
+		uaio_ready_kick_personal(ready);
 	uaio_gate_enter();
 	if (!begin_drain(ready)) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
@@ -345,7 +406,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 					     &run.is_fresh))) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		nr_fresh -= run.is_fresh;
-		run_file(group, file, lanes, &run);
+		run_file(file, lanes, &run);
 		uaio_file_put(file);
 		uaio_lock(&ready->lock, UAIO_RANK_READY);
 	}

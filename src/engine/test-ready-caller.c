@@ -6,6 +6,9 @@
  */
 #undef NDEBUG
 #include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <stdio.h>
 
 #include "engine/ready.h"
@@ -360,6 +363,59 @@ static void who_sleeps_on_takes_over(void **state)
 	assert_mostly(leave_to_who_sleeps_on);
 }
 
+/*
+ * An error that a socket keeps for who asks for it is told by poll() until then,
+ * and is nothing that a read could take.
+ */
+static void an_error_that_is_kept_has_nothing_tried_again(void **state)
+{
+	enum { WAITS = 40, FEW = 10 };
+	struct timespec moment = { 0, 2000000 };
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct pollfd told = { .events = POLLIN };
+	struct uaio_ready_counters before, after;
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), peer, is_on = 1;
+	struct uaio_event event;
+	struct iocb iocb;
+	char byte;
+
+	(void)state;
+	open_pipe(1);
+	peer = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(bind(peer, (void *)&address, sizeof(address)), 0);
+	assert_int_equal(getsockname(peer, (void *)&address, &size), 0);
+	assert_int_equal(connect(fd, (void *)&address, sizeof(address)), 0);
+	assert_int_equal(
+		setsockopt(fd, IPPROTO_IP, IP_RECVERR, &is_on, sizeof(is_on)),
+		0);
+	assert_int_equal(close(peer), 0);
+	/* Nobody is there: that comes back as two errors, of which one stays. */
+	assert_int_equal(write(fd, "x", 1), 1);
+	told.fd = fd;
+	assert_int_equal(poll(&told, 1, 10000), 1);
+	assert_int_equal(read(fd, &byte, 1), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+
+	iocb = unit_iocb(IOCB_CMD_PREAD, fd, &byte, 1, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < WAITS; i++)
+		assert_int_equal(
+			uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
+	uaio_ready_count(&after);
+	assert_int_equal(poll(&told, 1, 0), 1);
+	assert_in_range(after.nr_tries - before.nr_tries, 0, FEW);
+	/* What it waits for ends it all the same. */
+	assert_int_equal(shutdown(fd, SHUT_RD), 0);
+	assert_int_equal(unit_reap_one(handle), 0);
+	close_pipe();
+	unit_close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +425,7 @@ int main(void)
 		UNIT_TEST(what_has_got_ready_is_made_before_anybody_sleeps),
 		UNIT_TEST(what_gets_ready_is_made_by_one_of_those_who_wait),
 		UNIT_TEST(who_sleeps_on_takes_over),
+		UNIT_TEST(an_error_that_is_kept_has_nothing_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

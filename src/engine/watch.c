@@ -35,6 +35,8 @@ static struct uaio_watch *watch_of(uint64_t data)
  * Places
  */
 
+enum { ALL_LANES = (1u << UAIO_NR_LANES) - 1 };
+
 static void move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 			enum uaio_watch_place place)
 {
@@ -48,7 +50,11 @@ static void move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 				      !list_is_empty(&ready->kicked));
 	watch->place = place;
 	switch (place) {
-	case UAIO_WATCH_IDLE: watch->lanes = 0; break;
+	case UAIO_WATCH_IDLE:
+		watch->lanes = 0;
+		if (unlikely(watch->file->flags & UAIO_FILE_F_PERSONAL))
+			list_add_tail(&ready->personal, &watch->in_list);
+		break;
 	case UAIO_WATCH_KICKED:
 		list_add_tail(&ready->kicked, &watch->in_list);
 		break;
@@ -101,11 +107,14 @@ void uaio_watch_freshen(struct uaio_watch *watch, uint32_t lanes,
 	unlock(ready);
 }
 
-void uaio_watch_doubt(struct uaio_watch *watch)
+void uaio_watch_doubt(struct uaio_watch *watch, uint32_t lanes)
 {
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
 	lock(ready);
+	/* Also if it gets another place before, for another lane. */
+	watch->lanes |= lanes;
+	watch->is_untried = true;
 	if (watch->place != UAIO_WATCH_KICKED)
 		move_locked(ready, watch, UAIO_WATCH_REFUSED);
 	unlock(ready);
@@ -181,6 +190,9 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 		      (load_relaxed(&watch->generation) + 1) & UINT16_MAX);
 	store_relaxed(&watch->group, group);
 	list_add_tail(&ready->watches, &watch->in_group);
+	if (file->flags & UAIO_FILE_F_PERSONAL)
+		/* relaxed: a guess */
+		store_relaxed(&ready->has_personal, 1);
 	unlock(ready);
 	return watch;
 }
@@ -439,7 +451,6 @@ void uaio_ready_arm_stale(struct uaio_group *group)
 void uaio_ready_kick_refused(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
-	const uint32_t all = (1u << UAIO_NR_LANES) - 1;
 	struct list *const lists[] = { &ready->refused, &ready->fresh,
 				       &ready->unarmed };
 
@@ -448,10 +459,25 @@ void uaio_ready_kick_refused(struct uaio_group *group)
 		struct uaio_watch *watch;
 
 		while ((watch = first_of(lists[i]))) {
-			watch->lanes = all;
+			watch->lanes = ALL_LANES;
 			watch->is_unarmed = true;
 			move_locked(ready, watch, UAIO_WATCH_KICKED);
 		}
+	}
+	unlock(ready);
+}
+
+void uaio_ready_kick_personal(struct uaio_ready *ready)
+{
+	/* relaxed: our own are seen, others' have no order */
+	if (likely(!load_relaxed(&ready->has_personal)))
+		return;
+	lock(ready);
+	while (!list_is_empty(&ready->personal)) {
+		struct uaio_watch *watch = first_of(&ready->personal);
+
+		watch->lanes = ALL_LANES;
+		move_locked(ready, watch, UAIO_WATCH_KICKED);
 	}
 	unlock(ready);
 }
@@ -464,7 +490,7 @@ void uaio_ready_kick_all(struct uaio_group *group)
 	lock(ready);
 	list_for_each (pos, &ready->watches) {
 		watch = container_of(pos, struct uaio_watch, in_group);
-		watch->lanes = (1u << UAIO_NR_LANES) - 1;
+		watch->lanes = ALL_LANES;
 		if (watch->place != UAIO_WATCH_KICKED)
 			move_locked(ready, watch, UAIO_WATCH_KICKED);
 	}
@@ -474,42 +500,6 @@ void uaio_ready_kick_all(struct uaio_group *group)
 /*
  * Events
  */
-
-static uint32_t lanes_of(uint32_t events)
-{
-	uint32_t lanes = 1u << UAIO_LANE_POLL;
-
-	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))
-		lanes |= 1u << UAIO_LANE_READ;
-	if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-		lanes |= 1u << UAIO_LANE_WRITE;
-	return lanes;
-}
-
-/* Return: which lanes are to be run. */
-static uint32_t note_edge_locked(struct uaio_file *file,
-				 const struct uaio_watch *watch,
-				 uint32_t events)
-{
-	uint32_t lanes = lanes_of(events),
-		 nr_edges = load_relaxed(&file->nr_edges) + 1;
-
-	/* [MB:edges] release: pairs with uaio_file_edges(). */
-	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
-	file->told = events;
-	file->told_of = watch->armed;
-	for (unsigned i = 0; i < UAIO_NR_LANES; i++) {
-		struct uaio_lane *lane = &file->lanes[i];
-
-		if (!(lanes & 1u << i))
-			continue;
-		if (lane->is_running)
-			lane->is_kicked = true;
-		if (lane->is_running || list_is_empty(&lane->parked))
-			lanes &= ~(1u << i);
-	}
-	return lanes;
-}
 
 static bool is_idle_locked(const struct uaio_file *file)
 {
@@ -538,7 +528,7 @@ static void kick_event(struct uaio_group *group,
 	if (!file)
 		return;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	lanes = note_edge_locked(file, watch, event->events);
+	lanes = uaio_file_note_edge_locked(file, watch->armed, event->events);
 	/* Nobody waits for it: it is not to wake anybody again. */
 	if (is_idle_locked(file))
 		disarm_locked(watch, load_relaxed(&file->fd));

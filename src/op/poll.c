@@ -36,10 +36,9 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	/* There is nothing to wait on, and it would wait for ever. */
 	if (sqe->events & always)
 		return 0;
-	if (uaio_file_kind(file) < UAIO_KIND_STREAM ||
-	    (uaio_file_kind(file) == UAIO_KIND_DEVICE && !can_poll(sqe->fd)))
-		return -EINVAL;
-	return 0;
+	return uaio_file_kind(file) == UAIO_KIND_STREAM || can_poll(sqe->fd)
+		       ? 0
+		       : -EINVAL;
 }
 
 /*
