@@ -38,19 +38,33 @@
 enum { ROW_SECONDS = 20 };
 
 const struct group groups[] = {
-	{ "setup", rows_setup },   { "handle", rows_handle },
-	{ "ring", rows_ring },     { "submit", rows_submit },
-	{ "memory", rows_memory }, { "file", rows_file },
-	{ "rw", rows_rw },         { "vector", rows_vector },
-	{ "flags", rows_flags },   { "direct", rows_direct },
-	{ "large", rows_large },   { "whole", rows_whole },
-	{ "sync", rows_sync },     { "poll", rows_poll },
-	{ "cancel", rows_cancel }, { "getevents", rows_getevents },
-	{ "signal", rows_signal }, { "raw", rows_raw },
-	{ "compat", rows_compat }, { "process", rows_process },
-	{ "files", rows_files },   { "others", rows_others },
-	{ "polls", rows_polls },   { "atonce", rows_atonce },
-	{ "stream", rows_stream }, { NULL, NULL },
+	{ "setup", rows_setup },
+	{ "handle", rows_handle },
+	{ "ring", rows_ring },
+	{ "submit", rows_submit },
+	{ "memory", rows_memory },
+	{ "file", rows_file },
+	{ "rw", rows_rw },
+	{ "vector", rows_vector },
+	{ "flags", rows_flags },
+	{ "direct", rows_direct },
+	{ "large", rows_large },
+	{ "whole", rows_whole },
+	{ "sync", rows_sync },
+	{ "poll", rows_poll },
+	{ "cancel", rows_cancel },
+	{ "getevents", rows_getevents },
+	{ "signal", rows_signal },
+	{ "raw", rows_raw },
+	{ "compat", rows_compat },
+	{ "process", rows_process },
+	{ "files", rows_files },
+	{ "others", rows_others },
+	{ "polls", rows_polls },
+	{ "atonce", rows_atonce },
+	{ "stream", rows_stream },
+	{ "edges", rows_edges },
+	{ NULL, NULL },
 };
 
 const struct row *this_row;
@@ -197,6 +211,7 @@ int main(int argc, char **argv)
 
 	make_matrix();
 	make_streams();
+	make_edges();
 	make_polls();
 	make_atonce();
 

@@ -97,11 +97,13 @@ extern struct row rows_files[];
 extern struct row rows_others[];
 extern struct row rows_atonce[];
 extern struct row rows_stream[];
+extern struct row rows_edges[];
 extern struct row rows_polls[];
 
 /* To be called first: they fill in the groups whose rows are many. */
 void make_matrix(void);
 void make_streams(void);
+void make_edges(void);
 void make_polls(void);
 void make_atonce(void);
 

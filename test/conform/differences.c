@@ -208,6 +208,15 @@ static const struct difference differs_cold_read = {
 		"event first.",
 };
 
+const struct difference differs_low_water = {
+	.title = "A read of a stream socket does not wait for SO_RCVLOWAT",
+	.text = "It takes what is there, as one with O_NONBLOCK does. "
+		"read(2) waits until there are as many bytes as that option "
+		"says, or as were asked for. Asking for the option would cost "
+		"every read of a socket that gets less than it asked for. A "
+		"POLL goes by the option, where poll(2) does.",
+};
+
 static const struct difference differs_stream_held = {
 	.title = "A closed stream may be held for microseconds more",
 	.text = "When the number of a pipe or socket is closed while a request "
@@ -228,6 +237,21 @@ static const struct difference differs_closing = {
 		"behind a write of the same file that is not answered; more "
 		"requests than there may be workers; a large direct request "
 		"that is made in segments; and where `/proc` is not mounted.",
+};
+
+static const struct difference differs_thread_signals = {
+	.title =
+		"A signal to one thread is read from a signalfd by that thread",
+	.text = "The kernel's read looks at the signals of the thread that "
+		"submits, which is in io_submit meanwhile. Here whoever tries "
+		"the read looks at its own. A thread that submitted it, and "
+		"waits for events alone, or in an epoll_wait or poll beside "
+		"an eventfd (IOCB_FLAG_RESFD), finds what was sent to it by "
+		"pthread_kill, as soon as it does. One that waits beside "
+		"another thread for the same context, or makes no call and "
+		"looks at its ring, may not, until it does so; and a thread "
+		"that only waits may find its own for another's read. Signals "
+		"to the process are found by all.",
 };
 
 static const struct difference differs_shutdown = {
@@ -319,7 +343,8 @@ const struct chapter chapters[] = {
 		  &differs_flag_refused, &differs_strict) },
 	{ "What requests report",
 	  CHAPTER(&differs_not_blocked, &differs_poll_bits, &differs_poll_order,
-		  &differs_fifo_packets, &differs_signals, &differs_segments) },
+		  &differs_fifo_packets, &differs_low_water, &differs_signals,
+		  &differs_segments) },
 	{ "The ring",
 	  CHAPTER(&differs_tail, &differs_head, &differs_ring_memory) },
 	{ "Descriptors and threads",
@@ -327,8 +352,9 @@ const struct chapter chapters[] = {
 	{ "The end of a process", CHAPTER(&differs_killed) },
 	{ NOT_OBSERVABLE,
 	  CHAPTER(&differs_time, &differs_cold_read, &differs_stream_held,
-		  &differs_closing, &differs_shutdown, &differs_handlers,
-		  &differs_realtime, &differs_vfork, &differs_blocking_device,
-		  &differs_old_fashion, &differs_unseen) },
+		  &differs_thread_signals, &differs_closing, &differs_shutdown,
+		  &differs_handlers, &differs_realtime, &differs_vfork,
+		  &differs_blocking_device, &differs_old_fashion,
+		  &differs_unseen) },
 	{ NULL, NULL },
 };

@@ -7,6 +7,7 @@
 
 #include "conform.h"
 
+extern const struct difference differs_low_water;
 extern const struct difference differs_quota;
 extern const struct difference differs_sync_error;
 extern const struct difference differs_terminal_poll;

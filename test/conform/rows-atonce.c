@@ -211,7 +211,10 @@ static void write_broken(const struct stream_kind *kind)
 }
 
 /* What kinds of files have no RWF_NOWAIT. */
-#define WITHOUT (FIFO | FIFO_BOTH | PIPE_SPLICED | PTYS)
+#define WITHOUT \
+	(FIFO | FIFO_BOTH | PIPE_SPLICED | PTYS | CANONICAL | PACKET_MASTER)
+/* Nothing can be put there, or once only. */
+#define UNREAD (UNIX_SHARED | FUSE_SERVER)
 
 #define NOT_FOUND(request)                                \
 	{                                                 \
@@ -229,11 +232,13 @@ static const struct situation_here {
 	void (*run)(const struct stream_kind *kind);
 	const struct showing *differs;
 } situations_here[] = {
-	{ "a read of what is there", ~0u, read_ready, NULL },
+	{ "a read of what is there", ~(unsigned)UNREAD, read_ready, NULL },
 	{ "a write that has room", PIPE | UNIX_STREAM | RECORDS | UDP,
 	  write_ready, NULL },
-	{ "a write that has room", WITHOUT & ~PTYS, write_ready, UNTRIED },
-	{ "a read that must not wait", ~(unsigned)WITHOUT, read_empty, NULL },
+	{ "a write that has room", WITHOUT &(PIPES | FIFO_BOTH), write_ready,
+	  UNTRIED },
+	{ "a read that must not wait", ~(unsigned)(WITHOUT | UNREAD),
+	  read_empty, NULL },
 	{ "a read that must not wait", WITHOUT, read_empty, UNTRIED },
 	{ "a write that must not wait", PIPE | UNIX_STREAM | RECORDS,
 	  write_full, NULL },

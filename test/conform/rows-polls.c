@@ -116,10 +116,11 @@ static const struct happening {
 	const struct showing *differs;
 } happenings[] = {
 	{ "made readable",
-	  PIPE | FIFO | EVENTFD | SEMAPHORE | TIMERFD | SIGNALFD | INOTIFY,
+	  PIPE | FIFO | EVENTFD | SEMAPHORE | TIMERFD | SIGNALFD | INOTIFY |
+		  PACKETS | USERFAULT | MQUEUE | PIDFD,
 	  false, give },
-	{ "made readable", TWO_WAY | RECORDS | UDP, false, give,
-	  WAKES("pri", "2") },
+	{ "made readable", TWO_WAY | RECORDS | UDP | NETLINK | RAW_IP, false,
+	  give, WAKES("pri", "2") },
 	{ "made readable", LISTENER, false, give,
 	  WAKES("pri", "2",
 		{ "all.result=event:195", "all.result=event:65" }, ) },

@@ -10,12 +10,9 @@
 #include "differences.h"
 #include "stream.h"
 
-/* Steps leave out what they have no use for. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 bool by_calls;
-
-#define STEPS(...) ((const struct step[]){ __VA_ARGS__, { END_OF_STEPS } })
 
 enum {
 	RWF_HIPRI_ = 0x1, /* newer than the headers of many a machine */
@@ -25,7 +22,7 @@ enum {
 
 #define BYTE_STREAMS (PIPES | FIFO_BOTH | TWO_WAY | PTYS)
 
-const struct situation situations[] = {
+static const struct situation situations[] = {
 	/*
 	 * Reads
 	 */
@@ -324,16 +321,22 @@ static void run_play(void)
 	play(this_row->about, this_row->on);
 }
 
-void make_streams(void)
+void add_situations(struct row rows[], size_t nr_max,
+		    const struct situation *situation)
 {
-	const struct situation *situation;
 	const struct stream_kind *kind = NULL;
 
-	for (situation = situations; situation->name; situation++)
+	for (; situation->name; situation++)
 		while ((kind = next_kind(kind, situation->kinds)))
-			add_row(rows_stream, NR_ROWS_MAX,
+			add_row(rows, nr_max,
 				&(struct row){ .run = run_play,
+					       .differs = situation->differs,
 					       .about = situation,
 					       .on = kind },
 				"%s: %s", situation->name, kind->name);
+}
+
+void make_streams(void)
+{
+	add_situations(rows_stream, NR_ROWS_MAX, situations);
 }

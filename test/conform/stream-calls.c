@@ -108,6 +108,11 @@ void calls_give(struct play *play, struct stream_request *request)
 	sem_post(&caller->given);
 }
 
+pid_t calls_thread(enum way way)
+{
+	return callers[way].tid;
+}
+
 bool calls_is_done(struct stream_request *request)
 {
 	return atomic_load(&request->is_made);

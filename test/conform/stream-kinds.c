@@ -20,12 +20,11 @@
 #include <unistd.h>
 
 #include "conform.h"
-#include "stream.h"
+#include "stream-kinds.h"
 
 enum { SOCKET_BYTES = 16384 };
 
-static void take_ends(int reader, int writer, bool is_writer,
-		      struct ends *ret_ends)
+void take_ends(int reader, int writer, bool is_writer, struct ends *ret_ends)
 {
 	ret_ends->own = is_writer ? writer : reader;
 	ret_ends->peer = is_writer ? reader : writer;
@@ -73,7 +72,7 @@ static void open_fifo_both(bool is_writer, struct ends *ret_ends)
 	REQUIRE(ret_ends->own >= 0 && ret_ends->peer >= 0);
 }
 
-static void limit_buffers(int fd)
+void limit_buffers(int fd)
 {
 	const int bytes = SOCKET_BYTES;
 
@@ -180,7 +179,7 @@ static void open_udp(bool is_writer, struct ends *ret_ends)
 	connect_to(ret_ends->peer, &own);
 }
 
-static void open_alone(int fd, struct ends *ret_ends)
+void open_alone(int fd, struct ends *ret_ends)
 {
 	REQUIRE(fd >= 0);
 	ret_ends->own = fd;
@@ -212,7 +211,10 @@ static void open_timerfd(bool is_writer, struct ends *ret_ends)
 
 static void start_timer(const struct ends *ends, size_t ms)
 {
-	const struct itimerspec once = { .it_value.tv_nsec = (long)ms * MS };
+	const struct itimerspec once = {
+		.it_value.tv_sec = (time_t)ms / 1000,
+		.it_value.tv_nsec = (long)(ms % 1000) * MS,
+	};
 
 	REQUIRE(timerfd_settime(ends->peer, 0, &once, NULL) == 0);
 }
@@ -250,7 +252,7 @@ static void create_file(const struct ends *ends, size_t nr)
 	REQUIRE(unlink("created") == 0);
 }
 
-static void open_pty(bool is_master, struct ends *ret_ends)
+void open_pty(bool is_master, struct ends *ret_ends)
 {
 	struct termios raw;
 	int master, slave;
@@ -274,7 +276,7 @@ static void open_pty_slave(bool is_writer, struct ends *ret_ends)
 	open_pty(false, ret_ends);
 }
 
-const struct stream_kind stream_kinds[] = {
+static const struct stream_kind usual_kinds[] = {
 	{ PIPE, "a pipe", open_pipe, NULL },
 	{ PIPE_SPLICED, "a pipe spliced from", open_pipe_spliced, NULL },
 	{ FIFO, "a FIFO", open_fifo, NULL },
@@ -292,14 +294,24 @@ const struct stream_kind stream_kinds[] = {
 	{ INOTIFY, "an inotify", open_inotify, create_file },
 	{ PTY_MASTER, "a terminal's master", open_pty_master, NULL },
 	{ PTY_SLAVE, "a terminal", open_pty_slave, NULL },
-	{ 0, NULL, NULL, NULL },
 };
+
+enum { NR_USUAL = sizeof(usual_kinds) / sizeof(usual_kinds[0]) };
+
+/* The rare follow the usual. */
+static const struct stream_kind *after(const struct stream_kind *kind)
+{
+	kind = kind ? kind + 1 : usual_kinds;
+	if (kind == usual_kinds + NR_USUAL)
+		kind = rare_kinds;
+	return kind;
+}
 
 const struct stream_kind *next_kind(const struct stream_kind *kind,
 				    unsigned kinds)
 {
-	for (kind = kind ? kind + 1 : stream_kinds; kind->name; kind++)
-		if (kinds & kind->bit)
-			return kind;
-	return NULL;
+	do
+		kind = after(kind);
+	while (kind->name && !(kinds & kind->bit));
+	return kind->name ? kind : NULL;
 }

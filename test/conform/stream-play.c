@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +13,9 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/timex.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "conform.h"
@@ -212,7 +215,8 @@ static void note_end(struct play *play, const struct step *step)
 	if (step->verb == END_SIGN && request->res > 0)
 		return note_text(key, "some");
 	note_result(key, request->res);
-	if (request->way != READS || request->res <= 0 || play->is_order_open)
+	if (request->way != READS || request->res <= 0 || play->is_order_open ||
+	    is_of(play, VARYING & ~SIGNALFD))
 		return;
 	snprintf(key, sizeof(key), "%zu.bytes", step->nr);
 	note(key, digest(play, request));
@@ -263,7 +267,7 @@ static void take(struct play *play, size_t nr)
 {
 	size_t got = 0, part;
 
-	if (is_of(play, RECORDS | UDP)) {
+	if (is_of(play, IN_PIECES)) {
 		while (nr--)
 			note("record", (long)take_some(play, CHUNK_BYTES));
 		return;
@@ -322,7 +326,7 @@ static void open_peer(struct play *play)
 
 static ssize_t write_at_once(const struct play *play, const char *bytes)
 {
-	if (is_of(play, TWO_WAY | RECORDS))
+	if (is_of(play, TWO_WAY | RECORDS | NETLINK | UNIX_SHARED))
 		return send(play->ends.own, bytes, RECORD_BYTES, MSG_DONTWAIT);
 	/* A pipe that is ready takes a page. */
 	return is_ready(play->ends.own, POLLOUT, 0)
@@ -424,6 +428,44 @@ static void set_timeout(const struct play *play, int which, size_t ms)
 			    sizeof(timeout)));
 }
 
+static void set_option(const struct play *play, int level, int which, int value)
+{
+	REQUIRE(!setsockopt(play->ends.own, level, which, &value,
+			    sizeof(value)));
+}
+
+static void set_least(const struct play *play, size_t which, size_t nr)
+{
+	struct termios mode;
+
+	REQUIRE(tcgetattr(play->ends.own, &mode) == 0);
+	mode.c_cc[which] = (cc_t)nr;
+	REQUIRE(tcsetattr(play->ends.own, TCSANOW, &mode) == 0);
+}
+
+static void signal_thread(void)
+{
+	pid_t thread = by_calls ? calls_thread(READS) : gettid();
+
+	REQUIRE(tgkill(getpid(), thread, SIGUSR1) == 0);
+}
+
+/*
+ * By a microsecond, to and fro. That is for no test to do that nobody has asked
+ * for: the machine's clock has been steered by others.
+ */
+static void set_clock(void)
+{
+	static const struct timeval offsets[] = { { 0, 1 }, { -1, 999999 } };
+	static size_t nr;
+	struct timex by = { .modes = ADJ_SETOFFSET };
+
+	if (!getenv("CONFORM_SETS_CLOCK"))
+		skip("clock-not-to-be-set");
+	by.time = offsets[nr++ % 2];
+	REQUIRE(adjtimex(&by) >= 0);
+}
+
 static void take_step(struct play *play, const struct step *step)
 {
 	switch (step->verb) {
@@ -463,6 +505,18 @@ static void take_step(struct play *play, const struct step *step)
 		break;
 	case RECEIVE_TIMEOUT: set_timeout(play, SO_RCVTIMEO, step->nr); break;
 	case SEND_TIMEOUT: set_timeout(play, SO_SNDTIMEO, step->nr); break;
+	case LOW_WATER:
+		set_option(play, SOL_SOCKET, SO_RCVLOWAT, (int)step->nr);
+		break;
+	case KEEP_ERRORS: set_option(play, IPPROTO_IP, IP_RECVERR, 1); break;
+	case PIPE_BYTES:
+		REQUIRE(fcntl(play->ends.own, F_SETPIPE_SZ, step->nr) >= 0);
+		break;
+	case LEAST_BYTES: set_least(play, VMIN, step->nr); break;
+	case LEAST_TIME: set_least(play, VTIME, step->nr); break;
+	case PUT_SPOILT: put_spoilt(&play->ends, step->nr); break;
+	case SIGNAL_THREAD: signal_thread(); break;
+	case SET_CLOCK: set_clock(); break;
 	}
 }
 

@@ -62,6 +62,8 @@ void calls_give(struct play *play, struct stream_request *request);
 bool calls_is_done(struct stream_request *request);
 /* Return: false if it is not made in time. */
 bool calls_await(struct stream_request *request, long ms);
+/* Return: the thread that makes those of that way. */
+pid_t calls_thread(enum way way);
 /* Waits until each thread sleeps in a call or has made all of its own. */
 void calls_settle(struct play *play);
 

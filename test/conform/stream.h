@@ -42,10 +42,31 @@ enum {
 	LISTENER = 1 << 15,     /* a TCP socket */
 	INOTIFY = 1 << 16,
 
+	/* stream-kinds-rare.c */
+	NETLINK = 1 << 17,       /* from a program to another */
+	UNIX_SHARED = 1 << 18,   /* datagrams to one who receives from all */
+	PACKETS = 1 << 19,       /* a pipe with O_DIRECT */
+	CANONICAL = 1 << 20,     /* a terminal that reads lines */
+	PACKET_MASTER = 1 << 21, /* of a terminal, with TIOCPKT */
+	RAW_IP = 1 << 22,
+	LINK = 1 << 23,        /* AF_PACKET */
+	TUN = 1 << 24,         /* a network device's other side */
+	FUSE_SERVER = 1 << 25, /* that is mounted, and answers nothing */
+	USERFAULT = 1 << 26,
+	EPOLL = 1 << 27,
+	MQUEUE = 1 << 28,
+	PIDFD = 1 << 29,
+	WALL_TIMERFD = 1 << 30, /* cancelled when the clock is set */
+
 	PIPES = PIPE | FIFO | PIPE_SPLICED,
 	TWO_WAY = UNIX_STREAM | TCP, /* byte streams */
 	RECORDS = UNIX_DGRAM | UNIX_SEQPACKET,
 	PTYS = PTY_MASTER | PTY_SLAVE,
+
+	/* What comes in one piece is taken in one. */
+	IN_PIECES = RECORDS | UDP | NETLINK | UNIX_SHARED | PACKETS,
+	/* Bytes that are not the same in every run. */
+	VARYING = SIGNALFD | RAW_IP | FUSE_SERVER | USERFAULT,
 };
 
 struct ends {
@@ -61,11 +82,14 @@ struct stream_kind {
 	void (*put)(const struct ends *ends, size_t nr);
 };
 
-extern const struct stream_kind stream_kinds[]; /* the last has no name */
+extern const struct stream_kind rare_kinds[]; /* the last has no name */
 
 /* Return: of a set of kinds the one after kind, or after NULL; or NULL. */
 const struct stream_kind *next_kind(const struct stream_kind *kind,
 				    unsigned kinds);
+
+/* Sends own, a UDP socket, a datagram of its peer's with a bad checksum. */
+void put_spoilt(const struct ends *ends, size_t nr);
 
 enum verb {
 	END_OF_STEPS,
@@ -104,6 +128,16 @@ enum verb {
 	NONBLOCK_BY_OTHERS, /* the same, another process: it shares the file */
 	RECEIVE_TIMEOUT,    /* so many ms */
 	SEND_TIMEOUT,
+	LOW_WATER,   /* SO_RCVLOWAT: so many bytes */
+	KEEP_ERRORS, /* IP_RECVERR: and until they are taken it polls so */
+	PIPE_BYTES,  /* has room for so many */
+	LEAST_BYTES, /* of a terminal without lines: VMIN */
+	LEAST_TIME,  /* and VTIME, in tenths of a second */
+
+	/* elsewhere */
+	PUT_SPOILT, /* a UDP datagram of so many bytes, with a bad checksum */
+	SIGNAL_THREAD, /* that makes the requests, and no other */
+	SET_CLOCK,     /* to what it is */
 };
 
 struct step {
@@ -112,13 +146,21 @@ struct step {
 	uint32_t flags; /* RWF_* of a request */
 };
 
+struct showing;
 struct situation {
 	const char *name;
 	unsigned kinds;
 	const struct step *steps;
+	const struct showing *differs; /* as in struct row */
 };
 
-extern const struct situation situations[]; /* the last has no name */
+/* Make a row of each of them, the last of which has no name, and each kind. */
+struct row;
+void add_situations(struct row rows[], size_t nr_max,
+		    const struct situation *situations);
+
+/* Steps leave out what they have no use for. */
+#define STEPS(...) ((const struct step[]){ __VA_ARGS__, { END_OF_STEPS } })
 
 void play(const struct situation *situation, const struct stream_kind *kind);
 
