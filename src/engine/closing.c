@@ -212,6 +212,8 @@ void uaio_closing_see_through(struct uaio_file *file)
 	store_seq_cst(&file->is_closing, 1);
 	start_cold_reads(file);
 	while ((refs = load_seq_cst(&file->refs)) > 1) {
+		if (uaio_file_part_polls(file))
+			return;
 		if (is_in_vain(now - since) && make_one(file))
 			continue;
 		if (now > since && all_are_in_calls(file))

@@ -22,6 +22,9 @@
  *       closer waits for those.
  *   I4  Requests that have not begun are left to workers, whose number grows
  *       while all are blocked, and are made by the closer if that takes long.
+ *   I5  Polls of what knows them (message queues, some files of /proc) may wait
+ *       for ever. As soon as they are all that is left they go on with a private
+ *       duplicate, as those of streams do.
  *
  * Those that wait in the order of their inode, behind a write that does not
  * return, cannot begin: the closer waits with them.

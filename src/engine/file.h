@@ -197,11 +197,18 @@ static inline uint32_t uaio_file_edges(const struct uaio_file *file)
 
 /*
  * Let the file's requests go on with a private duplicate of its descriptor.
- * Only for streams and devices: closing a duplicate of a regular file would
+ * For streams and devices: closing a duplicate of a regular file would
  * drop the process's record locks on it.
  * Return: false if the descriptor table is full.
  */
 bool uaio_file_make_private(struct uaio_file *file);
+
+/*
+ * The same for a regular file, in no table any more, of which polls are all that
+ * is left: none can be made to end, and few that lock files poll them.
+ * Return: false if the file has other requests, or none.
+ */
+bool uaio_file_part_polls(struct uaio_file *file);
 
 /*
  * The client wants the number of a private duplicate: move to another.

@@ -23,10 +23,19 @@ void uaio_file_numbers_init(void)
 	list_init(&private.files);
 }
 
+/*
+ * Of a regular file cold reads are counted there (page.h I4), of which none is left
+ * when it comes to own a duplicate.
+ */
+static bool counts_calls(const struct uaio_file *file)
+{
+	/* relaxed: that changes while there are no calls */
+	return file->kind >= UAIO_KIND_STREAM || load_relaxed(&file->owns_fd);
+}
+
 int uaio_file_use_locked(struct uaio_file *file)
 {
-	/* Of a regular file cold reads are counted there (page.h I4). */
-	if (file->kind >= UAIO_KIND_STREAM)
+	if (counts_calls(file))
 		add_relaxed(&file->nr_using, 1);
 	return load_relaxed(&file->fd);
 }
@@ -35,7 +44,7 @@ int uaio_file_use(struct uaio_file *file)
 {
 	int fd;
 
-	if (file->kind < UAIO_KIND_STREAM)
+	if (!counts_calls(file))
 		return load_relaxed(&file->fd);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	fd = uaio_file_use_locked(file);
@@ -45,7 +54,7 @@ int uaio_file_use(struct uaio_file *file)
 
 void uaio_file_unuse(struct uaio_file *file)
 {
-	if (file->kind < UAIO_KIND_STREAM)
+	if (!counts_calls(file))
 		return;
 	/*
 	 * [MB:file-use] seq_cst: the call is over, then looked who waits for it.
@@ -129,6 +138,32 @@ static struct uaio_file *find_private_locked(int fd)
 	return NULL;
 }
 
+static void lose_number_locked(struct uaio_file *file)
+{
+	int old = load_relaxed(&file->fd);
+
+	store_relaxed(&file->fd, -1);
+	uaio_watches_move_locked(file, old);
+}
+
+bool uaio_file_part_polls(struct uaio_file *file)
+{
+	const struct uaio_lane *lane = &file->lanes[UAIO_LANE_POLL];
+	uint32_t nr = 0;
+	bool parts;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	list_for_each (pos, &lane->parked)
+		nr++;
+	parts = nr && !lane->is_running && load_seq_cst(&file->refs) == nr + 1;
+	if (parts && !replace_fd_locked(file, load_relaxed(&file->fd)))
+		lose_number_locked(file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (parts && load_relaxed(&file->owns_fd))
+		uaio_file_note_private(file);
+	return parts;
+}
+
 int uaio_file_yield(int fd)
 {
 	struct uaio_file *file;
@@ -152,12 +187,8 @@ void uaio_file_lose_number(struct uaio_file *file)
 {
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/* There may be one by now. */
-	if (!file->owns_fd) {
-		int old = load_relaxed(&file->fd);
-
-		store_relaxed(&file->fd, -1);
-		uaio_watches_move_locked(file, old);
-	}
+	if (!file->owns_fd)
+		lose_number_locked(file);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	await_calls(file);
 }

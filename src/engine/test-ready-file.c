@@ -5,7 +5,10 @@
  */
 #undef NDEBUG
 #include <errno.h>
+#include <fcntl.h>
+#include <mqueue.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -456,6 +459,57 @@ static void a_poll_of_a_regular_file_leaves_nothing_in_use(void **state)
 	unit_close(others[0]);
 }
 
+/* Return: a new message queue, which goes with its descriptors. */
+static int open_queue(void)
+{
+	struct mq_attr attr = { .mq_maxmsg = 1, .mq_msgsize = 1 };
+	char name[64];
+	mqd_t queue;
+
+	(void)snprintf(name, sizeof(name), "/uaio-ready-file-%d", getpid());
+	queue = mq_open(name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600,
+			&attr);
+	assert_true(queue >= 0);
+	assert_int_equal(mq_unlink(name), 0);
+	return queue;
+}
+
+/* To the kernel it is a regular file, and may have nothing to say for long. */
+static void polls_of_a_queue_wait_on_when_its_number_is_gone(void **state)
+{
+	(void)state;
+	handle = unit_context(4);
+	for (unsigned i = 0; i < 8; i++) {
+		int queue = open_queue(), copy = dup(queue);
+		struct unit_thread waiter;
+		struct iocb iocb;
+
+		for (unsigned k = 0; k <= i % 2; k++) {
+			iocb = unit_iocb(IOCB_CMD_POLL, queue, (void *)POLLIN,
+					 0, 0);
+			assert_int_equal(unit_submit(handle, &iocb), 1);
+		}
+		if (i & 2) {
+			unit_thread_start(&waiter, wait_for_one, NULL);
+			unit_await_sleep(&waiter);
+		}
+		unit_close(queue);
+		if (i & 4)
+			/* Always ready. */
+			assert_int_equal(open("/dev/zero", O_RDONLY), queue);
+		assert_false(has_unread(&handle));
+		assert_int_equal(mq_send(copy, "", 1, 0), 0);
+		if (i & 2)
+			assert_int_equal(unit_thread_join(&waiter), POLLIN);
+		for (unsigned k = i & 2 ? 1 : 0; k <= i % 2; k++)
+			assert_int_equal(unit_reap_one(handle), POLLIN);
+		if (i & 4)
+			unit_close(queue);
+		unit_close(copy);
+	}
+	unit_destroy(handle);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -467,6 +521,7 @@ int main(void)
 		UNIT_TEST(parent_and_child_wait_each_for_its_own),
 		UNIT_TEST(what_only_a_child_has_open_wakes_nobody),
 		UNIT_TEST(a_poll_of_a_regular_file_leaves_nothing_in_use),
+		UNIT_TEST(polls_of_a_queue_wait_on_when_its_number_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
