@@ -155,7 +155,8 @@ bool uaio_file_part_polls(struct uaio_file *file)
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	list_for_each (pos, &lane->parked)
 		nr++;
-	parts = nr && !lane->is_running && load_seq_cst(&file->refs) == nr + 1;
+	/* relaxed: nobody new comes, as the caller has seen in order */
+	parts = nr && !lane->is_running && load_relaxed(&file->refs) == nr + 1;
 	if (parts && !replace_fd_locked(file, load_relaxed(&file->fd)))
 		lose_number_locked(file);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
