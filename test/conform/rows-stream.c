@@ -255,12 +255,18 @@ static const struct situation situations[] = {
 	 * What changes without anybody telling
 	 */
 	{ "a read does not wait once O_NONBLOCK was set by ioctl",
-	  BYTE_STREAMS | RECORDS | UDP | EVENTFD | SEMAPHORE | TIMERFD |
-		  SIGNALFD,
+	  BYTE_STREAMS | RECORDS | UDP | EVENTFD | SEMAPHORE | SIGNALFD,
 	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },
 		{ READ, 128 }, { END, 1 }, { READV, 128 }, { END, 2 },
 		{ PUT, 1 }, { READ, 128 }, { END, 3 }, { NONBLOCK, 0 },
 		{ READ, 128 }, { WAITS, 4 }, { PUT, 1 }, { END, 4 }) },
+	/* It is ready some time after it is set: when is not for us to say. */
+	{ "a timer's read does not wait once O_NONBLOCK was set by ioctl",
+	  TIMERFD,
+	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },
+		{ READ, 128 }, { END, 1 }, { READV, 128 }, { END, 2 },
+		{ NONBLOCK, 0 }, { READ, 128 }, { WAITS, 3 }, { PUT, 1 },
+		{ END, 3 }) },
 	{ "a read does not wait once another process set O_NONBLOCK",
 	  BYTE_STREAMS | RECORDS | UDP | EVENTFD,
 	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 },
