@@ -160,22 +160,23 @@ class Teller:
 
     def __init__(self, place, server, number, first):
         self.number, self.first = number, first
-        path = os.path.join(place, f"teller-{number}.")
-        with open(path + "sql", "w") as file:
+        self.path = os.path.join(place, f"teller-{number}.")
+        with open(self.path + "sql", "w") as file:
             file.writelines(transactions(number, first))
-        self.output = open(path + "out", "w+")
-        self.errors = open(path + "err", "w+")
-        with open(path + "sql") as script:
-            self.shell = server.shell(stdin=script, stdout=self.output,
-                                      stderr=self.errors)
+        with open(self.path + "sql") as script, \
+                open(self.path + "out", "w") as output, \
+                open(self.path + "err", "w") as errors:
+            self.shell = server.shell(stdin=script, stdout=output,
+                                      stderr=errors)
 
+    # Opened anew: where the client writes next is not to be moved.
     def lines(self):
-        self.output.seek(0)
-        return self.output.read().splitlines()
+        with open(self.path + "out") as output:
+            return output.read().splitlines()
 
     def complaint(self):
-        self.errors.seek(0)
-        return self.errors.read()
+        with open(self.path + "err") as errors:
+            return errors.read()
 
     def last_commit(self):
         """Wait for its end, which the server's brings about, and return the
@@ -189,8 +190,6 @@ class Teller:
             told, count, length = map(int, line.split("\t"))
             if told != n or length != count * PAD_BYTES:
                 raise ways.Failed(f"client {self.number} is told {line}")
-        self.output.close()
-        self.errors.close()
         return n
 
 
