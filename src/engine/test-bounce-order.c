@@ -150,8 +150,7 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	/* As on a disk. */
 	if (nr == SYS_fstatfs && (args[0] == load_relaxed(&test.fd) ||
 				  args[0] == load_relaxed(&test.other))) {
-		*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
-		((struct statfs *)args[1])->f_type = 0xef53;
+		*ret_res = unit_say_ext4(args);
 		return true;
 	}
 	if (!is_of_file(nr, args))
@@ -404,14 +403,6 @@ static void a_write_of_a_part_waits_for_one_that_is_made_inline(void **state)
 	end();
 }
 
-static uint64_t nr_inline(void)
-{
-	struct uaio_counters counters;
-
-	uaio_counters_read(&counters);
-	return counters.nr_inline;
-}
-
 static void nothing_is_written_inline_beside_a_write_of_a_part(void **state)
 {
 	uint64_t before;
@@ -425,18 +416,18 @@ static void nothing_is_written_inline_beside_a_write_of_a_part(void **state)
 	unit_gate_close(test.fd);
 	write_part(10, 4 * SIZE + 200);
 	unit_gate_await_key(4);
-	before = nr_inline();
+	before = unit_nr_inline();
 	assert_int_equal(unit_submit(inliner.handle, &inliner.iocb), 1);
-	assert_int_equal(nr_inline(), before);
+	assert_int_equal(unit_nr_inline(), before);
 	memcpy(test.expected + 4 * SIZE, inliner.data, sizeof(inliner.data));
 	unit_gate_open();
 	assert_int_equal(unit_reap_one(inliner.handle), sizeof(inliner.data));
 	reap_all();
 	assert_content();
 	/* And afterwards it is again. */
-	before = nr_inline();
+	before = unit_nr_inline();
 	assert_int_equal(unit_submit(inliner.handle, &inliner.iocb), 1);
-	assert_int_equal(nr_inline(), before + 1);
+	assert_int_equal(unit_nr_inline(), before + 1);
 	assert_int_equal(unit_reap_one(inliner.handle), sizeof(inliner.data));
 	unit_destroy(inliner.handle);
 	end();

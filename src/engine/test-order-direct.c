@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -36,8 +35,7 @@ static bool pretend_direct_on_disk(long nr, const long args[6], long *ret_res)
 	}
 	if (nr != SYS_fstatfs)
 		return false;
-	*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
-	((struct statfs *)args[1])->f_type = 0xef53;
+	*ret_res = unit_say_ext4(args);
 	return true;
 }
 
@@ -97,14 +95,6 @@ static char *held(unsigned opcode, unsigned block)
 	return buffer;
 }
 
-static uint64_t nr_inline(void)
-{
-	struct uaio_counters counters;
-
-	uaio_counters_read(&counters);
-	return counters.nr_inline;
-}
-
 static void reap(unsigned nr)
 {
 	struct io_event events[32];
@@ -128,12 +118,12 @@ static void a_write_comes_after_a_direct_one_of_its_bytes(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < NR_ELEMENTS(blocks); i++) {
-		uint64_t before = nr_inline();
+		uint64_t before = unit_nr_inline();
 		char *later;
 
 		held(IOCB_CMD_PWRITE, 4);
 		later = submit(test.fd, IOCB_CMD_PWRITE, blocks[i], LONG);
-		assert_int_equal(nr_inline(), before);
+		assert_int_equal(unit_nr_inline(), before);
 		unit_gate_open();
 		reap(2);
 		assert_file(blocks[i], later);
@@ -145,11 +135,11 @@ static void a_write_comes_after_a_direct_one_of_its_bytes(void **state)
 static void a_read_comes_after_a_direct_write_of_its_bytes(void **state)
 {
 	char *written = held(IOCB_CMD_PWRITE, 4);
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 	char *read = submit(test.fd, IOCB_CMD_PREAD, 5, LONG);
 
 	(void)state;
-	assert_int_equal(nr_inline(), before);
+	assert_int_equal(unit_nr_inline(), before);
 	unit_gate_open();
 	reap(2);
 	assert_memory_equal(read, written, 3 * SIZE);
@@ -158,12 +148,12 @@ static void a_read_comes_after_a_direct_write_of_its_bytes(void **state)
 static void a_direct_read_sees_no_write_that_came_after_it(void **state)
 {
 	char was[LONG], *read = held(IOCB_CMD_PREAD, 4);
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 
 	(void)state;
 	assert_int_equal(pread(test.fd, was, LONG, 4 * SIZE), LONG);
 	submit(test.fd, IOCB_CMD_PWRITE, 6, LONG);
-	assert_int_equal(nr_inline(), before);
+	assert_int_equal(unit_nr_inline(), before);
 	unit_gate_open();
 	reap(2);
 	assert_memory_equal(read, was, LONG);
@@ -173,12 +163,12 @@ static void a_direct_read_sees_no_write_that_came_after_it(void **state)
 static void what_extends_a_file_comes_after_a_read_over_its_end(void **state)
 {
 	struct io_event events[2];
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 
 	(void)state;
 	held(IOCB_CMD_PREAD, NR_BLOCKS - 2);
 	submit(test.direct, IOCB_CMD_PWRITE, NR_BLOCKS, SIZE);
-	assert_int_equal(nr_inline(), before);
+	assert_int_equal(unit_nr_inline(), before);
 	unit_gate_open();
 	assert_int_equal(unit_reap(test.handle, 2, events), 2);
 	assert_int_equal(events[0].res, 2 * SIZE);
@@ -220,9 +210,9 @@ who_has_seen_the_event_of_a_direct_request_waits_no_more(void **state)
 		submit(test.direct, i % 2 ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE, 4,
 		       LONG);
 		reap(1);
-		before = nr_inline();
+		before = unit_nr_inline();
 		submit(test.fd, IOCB_CMD_PWRITE, 4, LONG);
-		assert_int_equal(nr_inline(), before + 1);
+		assert_int_equal(unit_nr_inline(), before + 1);
 		reap(1);
 	}
 }

@@ -85,21 +85,13 @@ static char *read_held(unsigned block, unsigned bytes)
 	return buffer;
 }
 
-static uint64_t nr_inline(void)
-{
-	struct uaio_counters counters;
-
-	uaio_counters_read(&counters);
-	return counters.nr_inline;
-}
-
 /* Return: whether it was made at once. */
 static bool is_written(unsigned block, unsigned bytes)
 {
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 
 	submit_to(test.handle, IOCB_CMD_PWRITE, test.fd, block, bytes);
-	return nr_inline() > before;
+	return unit_nr_inline() > before;
 }
 
 static void assert_is_old(const char *buffer, unsigned block, unsigned bytes)
@@ -145,11 +137,11 @@ static void a_write_over_a_read_waits_for_its_data(void **state)
 static void it_waits_through_another_descriptor_and_context(void **state)
 {
 	char *buffer = read_held(4, LONG);
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 
 	(void)state;
 	submit_to(test.other_handle, IOCB_CMD_PWRITE, test.other, 5, SIZE);
-	assert_int_equal(nr_inline(), before);
+	assert_int_equal(unit_nr_inline(), before);
 	unit_gate_open();
 	assert_int_equal(unit_reap_one(test.other_handle), SIZE);
 	assert_int_equal(unit_reap_one(test.handle), LONG);
@@ -200,17 +192,17 @@ static void what_makes_a_file_longer_waits_for_a_read_over_its_end(void **state)
 static void an_append_waits_for_a_read_over_the_end_only(void **state)
 {
 	struct io_event events[3];
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 	int flags = fcntl(test.other, F_GETFL);
 
 	(void)state;
 	assert_int_equal(fcntl(test.other, F_SETFL, flags | O_APPEND), 0);
 	read_held(0, LONG);
 	submit_to(test.handle, IOCB_CMD_PWRITE, test.other, 0, SIZE);
-	assert_int_equal(nr_inline(), before + 1);
+	assert_int_equal(unit_nr_inline(), before + 1);
 	read_held(NR_BLOCKS, LONG);
 	submit_to(test.handle, IOCB_CMD_PWRITE, test.other, 0, SIZE);
-	assert_int_equal(nr_inline(), before + 1);
+	assert_int_equal(unit_nr_inline(), before + 1);
 	unit_gate_pass(NR_BLOCKS);
 	unit_gate_open();
 	assert_int_equal(unit_reap(test.handle, 3, events), 3);

@@ -43,8 +43,7 @@ static bool pretend_disk(long nr, const long args[6], long *ret_res)
 		return true;
 	if (nr != SYS_fstatfs)
 		return false;
-	*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
-	((struct statfs *)args[1])->f_type = 0xef53;
+	*ret_res = unit_say_ext4(args);
 	return true;
 }
 
@@ -294,24 +293,16 @@ static void a_direct_write_in_place_waits_behind_an_ordered_one(void **state)
 	assert_before(0, UNIT_KEY_SYNC);
 }
 
-static uint64_t nr_inline(void)
-{
-	struct uaio_counters counters;
-
-	uaio_counters_read(&counters);
-	return counters.nr_inline;
-}
-
 /* Nothing of the file is queued or running: a read is made inline. */
 static void assert_idle(void)
 {
 	struct iocb iocb =
 		unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[0], SIZE, 0);
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 
 	uaio_config.force_worker = false;
 	assert_int_equal(unit_submit(test.handle, &iocb), 1);
-	assert_int_equal(nr_inline(), before + 1);
+	assert_int_equal(unit_nr_inline(), before + 1);
 	assert_int_equal(unit_reap_one(test.handle), SIZE);
 	uaio_config.force_worker = true;
 }
@@ -416,7 +407,7 @@ static void who_sees_the_event_of_a_write_finds_its_file_idle(void **state)
 	(void)state;
 	begin();
 	unit_gate_open();
-	before = nr_inline();
+	before = unit_nr_inline();
 	stopping.resfd = eventfd(0, EFD_CLOEXEC);
 	store_relaxed(&stopping.is_signalled, 0);
 	store_relaxed(&stopping.goes_on, 0);
@@ -436,7 +427,7 @@ static void who_sees_the_event_of_a_write_finds_its_file_idle(void **state)
 	store_release(&stopping.goes_on, 1);
 	assert_int_equal(unit_thread_join(&thread), 1);
 	assert_int_equal(unit_reap(test.handle, 2, (struct io_event[2]){}), 2);
-	assert_int_equal(nr_inline(), before + 1);
+	assert_int_equal(unit_nr_inline(), before + 1);
 	unit_hook(NULL);
 	unit_close(stopping.resfd);
 	end();

@@ -63,10 +63,7 @@ static bool answer(long nr, const long args[6], long *ret_res)
 			return false;
 		*ret_res = O_RDWR | O_DIRECT;
 		return true;
-	case SYS_fstatfs:
-		*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
-		((struct statfs *)args[1])->f_type = 0xef53;
-		return true;
+	case SYS_fstatfs: *ret_res = unit_say_ext4(args); return true;
 	case SYS_statx:
 		memset(statx, 0, 256);
 		statx[0] = DIOALIGN;

@@ -96,24 +96,16 @@ static int stop(void **state)
 #define TRUST_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-static uint64_t nr_inline(void)
-{
-	struct uaio_counters counters;
-
-	uaio_counters_read(&counters);
-	return counters.nr_inline;
-}
-
 /* Return: whether it was made inside io_submit. */
 static bool is_read_here(void)
 {
-	uint64_t before = nr_inline();
+	uint64_t before = unit_nr_inline();
 	char buffer[SIZE];
 	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffer, SIZE, 0);
 
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	assert_int_equal(unit_reap_one(handle), SIZE);
-	return nr_inline() > before;
+	return unit_nr_inline() > before;
 }
 
 /*

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
 #include "base/atomic.h"
 
@@ -157,6 +158,14 @@ static bool dispatch(long nr, const long args[6], long *ret_res)
 __attribute__((constructor)) static void install(void)
 {
 	uaio_sys_hook = dispatch;
+}
+
+long unit_say_ext4(const long args[6])
+{
+	long res = uaio_sys_raw(SYS_fstatfs, args[0], args[1], 0, 0, 0, 0);
+
+	((struct statfs *)args[1])->f_type = 0xef53;
+	return res;
 }
 
 void unit_hook(uaio_sys_hook_fn *hook)

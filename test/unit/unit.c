@@ -453,6 +453,14 @@ void unit_destroy(uint64_t handle)
 	assert(ret == 0);
 }
 
+uint64_t unit_nr_inline(void)
+{
+	struct uaio_counters counters;
+
+	uaio_counters_read(&counters);
+	return counters.nr_inline;
+}
+
 long unit_submit(uint64_t handle, struct iocb *iocb)
 {
 	return uaio_aio_submit(handle, 1, &iocb);

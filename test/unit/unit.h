@@ -150,6 +150,9 @@ void unit_let_step(void);
 /* Ask hook before each call the engine makes; NULL: none. */
 void unit_hook(uaio_sys_hook_fn *hook);
 
+/* For a hook, of fstatfs(): the kernel's answer, but the file is on ext4. */
+long unit_say_ext4(const long args[6]);
+
 /*
  * Fail the n-th call (from 1) with what the kernel may answer, of this thread
  * only or of all. Calls that cannot fail are not counted. 0 ends it.
@@ -200,6 +203,8 @@ uint64_t unit_context(unsigned nr_events);
 void unit_destroy(uint64_t handle);
 /* Return: what io_submit would for one. */
 long unit_submit(uint64_t handle, struct iocb *iocb);
+/* Return: requests that were made inside io_submit, of all contexts. */
+uint64_t unit_nr_inline(void);
 /* Return: number of events, with nr of them awaited. */
 long unit_reap(uint64_t handle, long nr, struct io_event *ret_events);
 /* Return: res of the one event that is awaited. */
