@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
 .PHONY: all demo check check-all check-fresh check-san check-clients \
-	check-mutants bench stress differences readme lint install clean
+	check-mutants bench stress differences benchmarks lint install clean
 
 # The library and the tool; every other target builds what it needs beside.
 all: $(BUILD)/build.ninja
@@ -71,9 +71,10 @@ bench:
 	@ninja -C $(BUILD) --quiet benchmark-programs
 	@python3 bench/run.py --build $(BUILD) --report $(BUILD)/bench-report
 
-# The figures in README.md, from the last file of bench/results or RESULTS=FILE.
-readme:
-	@python3 -B bench/readme.py $(RESULTS)
+# The figures in doc/benchmarks.md, from the last file of bench/results, or
+# RESULTS=FILE.
+benchmarks:
+	@python3 -B bench/benchmarks.py $(RESULTS)
 
 # doc/differences.md, from the table of test/conform.
 differences:

@@ -406,29 +406,29 @@ def _(tool):
         expect(len(drawings_of(file.read())), 1, "plots")
 
 
-# --- README.md --------------------------------------------------------------
+# --- doc/benchmarks.md -------------------------------------------------------
 
 
-@case("the figures in README.md are those of its results")
+@case("the figures in doc/benchmarks.md are those of its results")
 def _(tool):
-    def readme(*arguments, **options):
+    def benchmarks(*arguments, **options):
         return tool.exec(sys.executable, "-B",
-                         tool.args.source + "/bench/readme.py", *arguments,
+                         tool.args.source + "/bench/benchmarks.py", *arguments,
                          **options)
 
-    readme("--check").expect(out=None)
-    with open(tool.args.source + "/README.md") as file:
+    benchmarks("--check").expect(out=None)
+    with open(tool.args.source + "/doc/benchmarks.md") as file:
         ours = file.read()
-    copy = tool.write("README.md", ours)
+    copy = tool.write("doc/benchmarks.md", ours)
     full = made_up.complete().write(tool.path("full.jsonl"))
     few = one_table(uaio=2, kernel=1).write(tool.path("few.jsonl"))
-    of_copy = ("--readme", copy)
+    of_copy = ("--document", copy)
     for results in (full, few, full):
-        outcome = readme(results, "--check", *of_copy)
+        outcome = benchmarks(results, "--check", *of_copy)
         expect((outcome.status, outcome.err.count("\n")), (1, 1),
                outcome.story)
-        readme(results, *of_copy, env={"PYTHONHASHSEED": "1"}).expect(out="")
-        readme(results, "--check", *of_copy,
+        benchmarks(results, *of_copy, env={"PYTHONHASHSEED": "1"}).expect(out="")
+        benchmarks(results, "--check", *of_copy,
                env={"PYTHONHASHSEED": "2"}).expect(out="")
     with open(copy) as file:
         made = file.read()
@@ -437,10 +437,10 @@ def _(tool):
            "what stands around the figures")
     for figure in ("2026-11-20", "1 KiB hot read, depth 1", "3.8"):
         expect(figure in made, True, figure)
-    tool.write("README.md", made.replace("1 KiB hot read", "2 KiB hot read"))
-    expect(readme(full, "--check", *of_copy).status, 1, "another figure")
-    tool.write("README.md", made.replace("figures: nop", "figures: nap"))
-    outcome = readme(full, *of_copy)
+    tool.write("doc/benchmarks.md", made.replace("1 KiB hot read", "2 KiB hot read"))
+    expect(benchmarks(full, "--check", *of_copy).status, 1, "another figure")
+    tool.write("doc/benchmarks.md", made.replace("figures: nop", "figures: nap"))
+    outcome = benchmarks(full, *of_copy)
     expect((outcome.status, outcome.err.count("\n")), (2, 1), outcome.story)
 
 

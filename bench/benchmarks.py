@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the figures in README.md from a file of results.
+"""Write the figures in doc/benchmarks.md from a file of results.
 
 They stand between the lines `<!-- figures: NAME -->` and `<!-- end of figures -->`.
-With --check nothing is written: README.md must be what the file gives.
+With --check nothing is written: the document must be what the file gives.
 """
 from __future__ import annotations
 
@@ -301,21 +301,21 @@ def peers(results: Results) -> str:
         _prose(sentences.of_goals(rows), *notes))
 
 
-# --- README.md --------------------------------------------------------------
+# --- the document -----------------------------------------------------------
 
 PARTS: dict[str, Callable[[Results], str]] = {
     "nop": nop, "pipe": pipe, "dio": dio, "peers": peers}
 
 
 class Refused(Exception):
-    """README.md cannot be written; the text says why."""
+    """The document cannot be written; the text says why."""
 
 
 def written(text: str, results: Results) -> str:
-    """README.md with the figures of these results."""
+    """The document with the figures of these results."""
     found = [match[2] for match in MARKED.finditer(text)]
     if sorted(found) != sorted(PARTS):
-        raise Refused(f"README.md has figures for {', '.join(found) or 'none'}"
+        raise Refused(f"the document has figures for {', '.join(found) or 'none'}"
                       f", and not once for each of {', '.join(PARTS)}")
     return MARKED.sub(lambda match: match[1] + (
         PARTS[match[2]](results) or "Not measured.") + "\n" + match[3], text)
@@ -329,24 +329,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", nargs="?", type=Path, default=_newest(),
                         help="default: the last of bench/results")
-    parser.add_argument("--readme", type=Path,
-                        default=HERE.parent / "README.md")
+    parser.add_argument("--document", type=Path,
+                        default=HERE.parent / "doc/benchmarks.md")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     if not args.results:
-        print("readme: no file in bench/results, so nothing to write from")
+        print("benchmarks: no file in bench/results, so nothing to write from")
         return 0
     try:
-        old = args.readme.read_text()
+        old = args.document.read_text()
         new = written(old, read([args.results]))
     except (OSError, Refused, Unreadable) as why:
-        print(f"readme: {why}", file=sys.stderr)
+        print(f"benchmarks: {why}", file=sys.stderr)
         return 2
     if not args.check:
-        args.readme.write_text(new)
+        args.document.write_text(new)
     elif old != new:
-        print(f"readme: README.md has other figures than {args.results}: "
-              "make readme", file=sys.stderr)
+        print(f"benchmarks: {args.document} has other figures than "
+              f"{args.results}: make benchmarks", file=sys.stderr)
         return 1
     return 0
 
