@@ -141,6 +141,22 @@ def _(copy):
     copy.append("test/model/wq.pml", "/* [step: PLANTED] */\n")
 
 
+FAULT = ("\n== planted\nA rule.\ntest: a list keeps its order\n"
+         "list.h:\n-struct list {\n")
+for sentence, text in (
+    ("a fault whose text is not in its file",
+     FAULT.replace("struct list", "struct planted")),
+    ("a fault whose text is twice in its file",
+     FAULT.replace("struct list {", "struct list")),
+    ("a fault in a file that is not there", FAULT.replace("list.h", "no.h")),
+    ("a fault whose test is not there", FAULT.replace("keeps", "loses")),
+    ("a fault that names no test", FAULT.replace("test: ", "")),
+):
+    plant("mutants", sentence, "test/mutants/planted.txt", 2)(
+        lambda copy, text=text: copy.write(
+            "test/mutants/planted.txt", "#" + text))
+
+
 def build_tool(copy, option):
     path = copy.full("build/uaio")
     os.makedirs(os.path.dirname(path), exist_ok=True)
