@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/beside.h"
+#include "tool/locate.h"
 #include "tool/search.h"
 #include "tool/tool.h"
 
@@ -45,24 +45,24 @@ static int find(struct bench *bench)
 	char own[PATH_MAX], built[PATH_MAX];
 
 	if (!uaio_own_directory(own) ||
-	    !uaio_beside(own, "uaio", bench->uaio) ||
-	    !uaio_beside(own, "bench/scripts/run.py", built) ||
-	    !uaio_beside(own, UAIO_BENCH_SCRIPTS_FROM_BINDIR "/run.py",
+	    !uaio_locate(own, "uaio", bench->uaio) ||
+	    !uaio_locate(own, "bench/scripts/run.py", built) ||
+	    !uaio_locate(own, UAIO_BENCH_SCRIPTS_FROM_BINDIR "/run.py",
 			 bench->script) ||
-	    !uaio_beside(own, UAIO_BENCH_HELPERS_FROM_BINDIR, bench->helpers))
-		return uaio_complain(EXIT_REFUSED,
-				     "bench: cannot tell where uaio is");
+	    !uaio_locate(own, UAIO_BENCH_HELPERS_FROM_BINDIR, bench->helpers))
+		return uaio_diag(EXIT_REFUSED,
+				 "bench: cannot tell where uaio is");
 	if (!access(built, R_OK)) {
 		strcpy(bench->script, built);
-		(void)uaio_beside(own, "bench", bench->helpers);
+		(void)uaio_locate(own, "bench", bench->helpers);
 		return 0;
 	}
 	if (!access(bench->script, R_OK))
 		return 0;
-	return uaio_complain(EXIT_REFUSED,
-			     "bench: neither %s nor %s is there: run make, or "
-			     "install all of uaio",
-			     built, bench->script);
+	return uaio_diag(EXIT_REFUSED,
+			 "bench: neither %s nor %s is there: run make, or "
+			 "install all of uaio",
+			 built, bench->script);
 }
 
 static int become(char *python, struct bench *bench, int argc, char **argv)
@@ -71,7 +71,7 @@ static int become(char *python, struct bench *bench, int argc, char **argv)
 	int nr = 0;
 
 	if (!args)
-		return uaio_complain(EXIT_REFUSED, "%s", strerror(ENOMEM));
+		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	args[nr++] = python;
 	args[nr++] = "-B"; /* nothing is written beside the scripts */
 	args[nr++] = bench->script;
@@ -82,7 +82,7 @@ static int become(char *python, struct bench *bench, int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		args[nr++] = argv[i];
 	execv(python, args);
-	return uaio_search_complain(python, -errno);
+	return uaio_search_diag(python, -errno);
 }
 
 int uaio_bench_main(int argc, char **argv)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/beside.h"
+#include "tool/locate.h"
 #include "tool/tool.h"
 
 enum { MAX_PLACES = 3 };
@@ -35,14 +35,14 @@ static bool has_library(const char *dir)
 	       !access(path, R_OK);
 }
 
-static int complain_not_found(const struct places *places)
+static int diag_not_found(const struct places *places)
 {
 	char list[MAX_PLACES * (PATH_MAX + 4)] = "", *end = list;
 
 	for (int i = 0; i < places->nr; i++)
 		end += sprintf(end, "%s%s", i ? ", " : "", places->dirs[i]);
-	return uaio_complain(EXIT_REFUSED,
-			     UAIO_LIBRARY " is not in %s: run make", list);
+	return uaio_diag(EXIT_REFUSED, UAIO_LIBRARY " is not in %s: run make",
+			 list);
 }
 
 int uaio_library_find(char ret_dir[PATH_MAX])
@@ -53,7 +53,7 @@ int uaio_library_find(char ret_dir[PATH_MAX])
 
 	if (uaio_own_directory(own)) {
 		add_place(&places, own);
-		if (uaio_beside(own, UAIO_LIBDIR_FROM_BINDIR, moved))
+		if (uaio_locate(own, UAIO_LIBDIR_FROM_BINDIR, moved))
 			add_place(&places, moved);
 	}
 	add_place(&places, UAIO_LIBDIR);
@@ -61,7 +61,7 @@ int uaio_library_find(char ret_dir[PATH_MAX])
 	while (i < places.nr && !has_library(places.dirs[i]))
 		i++;
 	if (i == places.nr || !realpath(places.dirs[i], ret_dir))
-		return complain_not_found(&places);
+		return diag_not_found(&places);
 
 	/*
 	 * ld.so(8): LD_PRELOAD is split at blanks and colons, LD_LIBRARY_PATH
@@ -69,7 +69,7 @@ int uaio_library_find(char ret_dir[PATH_MAX])
 	 * way to quote.
 	 */
 	if (strpbrk(ret_dir, " :;$"))
-		return uaio_complain(
+		return uaio_diag(
 			EXIT_REFUSED,
 			"the library is in '%s', and LD_PRELOAD cannot hold a "
 			"path with a space, ':', ';' or '$': move it elsewhere",

@@ -20,7 +20,7 @@
  * Puts the canonical path of the library's directory into @ret_dir, which can
  * stand in LD_PRELOAD and LD_LIBRARY_PATH then.
  *
- * Return: 0, or the exit status after a complaint.
+ * Return: 0, or the exit status after a message.
  */
 int uaio_library_find(char ret_dir[PATH_MAX]);
 

@@ -50,9 +50,9 @@ static int run_command(int argc, char **argv)
 	const struct command *command = find_command(argv[0]);
 
 	if (!command)
-		return uaio_complain(EXIT_REFUSED,
-				     "%s: no such subcommand; see uaio help",
-				     argv[0]);
+		return uaio_diag(EXIT_REFUSED,
+				 "%s: no such subcommand; see uaio help",
+				 argv[0]);
 	return command->main(argc, argv);
 }
 

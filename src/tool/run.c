@@ -62,7 +62,7 @@ static void print_help(void)
 
 /* options */
 
-static int complain_value(int id, const char *given_as, const char *text)
+static int diag_value(int id, const char *given_as, const char *text)
 {
 	char line[UAIO_OPTION_COMPLAINT_MAX];
 
@@ -81,13 +81,13 @@ static int set_from_flag(struct settings *settings, int id, const char *text)
 	settings->texts[id] = text;
 	if (uaio_option_parse(&uaio_options[id], text, &settings->values[id])) {
 		snprintf(flag, sizeof(flag), "--%s", uaio_options[id].name);
-		return complain_value(id, flag, text);
+		return diag_value(id, flag, text);
 	}
 	return 0;
 }
 
 /*
- * The library would only complain and go on with what is usual; the tool can
+ * The library would only report it and go on with what is usual; the tool can
  * still refuse.
  */
 static int set_from_environment(struct settings *settings)
@@ -101,7 +101,7 @@ static int set_from_environment(struct settings *settings)
 		settings->texts[i] = text;
 		if (uaio_option_parse(&uaio_options[i], text,
 				      &settings->values[i]))
-			return complain_value(i, variable, text);
+			return diag_value(i, variable, text);
 	}
 	return 0;
 }
@@ -153,8 +153,8 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 	}
 	if (optind < argc)
 		return 0;
-	*ret_status = uaio_complain(EXIT_REFUSED,
-				    "run: which command? See uaio run --help");
+	*ret_status = uaio_diag(EXIT_REFUSED,
+				"run: which command? See uaio run --help");
 	return -1;
 }
 
@@ -175,14 +175,13 @@ static int settle_file(struct settings *settings, int id)
 	if (!strcmp(paths[id], "-"))
 		return 0;
 	if (!paths[id][0] || uaio_option_path(paths[id], getpid(), path) < 0)
-		return uaio_complain(EXIT_REFUSED, "--%s: the path is too long",
-				     uaio_options[id].name);
+		return uaio_diag(EXIT_REFUSED, "--%s: the path is too long",
+				 uaio_options[id].name);
 	settings->texts[id] = paths[id];
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (fd < 0)
-		return uaio_complain(EXIT_REFUSED, "--%s=%s: %s",
-				     uaio_options[id].name, text,
-				     strerror(errno));
+		return uaio_diag(EXIT_REFUSED, "--%s=%s: %s",
+				 uaio_options[id].name, text, strerror(errno));
 	close(fd);
 	return 0;
 }
@@ -210,9 +209,9 @@ static int check_cpus(const struct settings *settings)
 			      (cpu_set_t *)(void *)&allowed) < 0 ||
 	    uaio_cpus_cut(&asked, &allowed))
 		return 0;
-	return uaio_complain(EXIT_REFUSED,
-			     "--%s=%s: the command may use none of these",
-			     uaio_options[UAIO_OPTION_CPUS].name, text);
+	return uaio_diag(EXIT_REFUSED,
+			 "--%s=%s: the command may use none of these",
+			 uaio_options[UAIO_OPTION_CPUS].name, text);
 }
 
 static int check_fixed(const struct settings *settings)
@@ -240,7 +239,7 @@ static int set_environment(const struct settings *settings, const char *dir)
 		    setenv(uaio_options[i].variable, settings->texts[i], 1))
 			r = -errno;
 	}
-	return r ? uaio_complain(EXIT_REFUSED, "%s", strerror(-r)) : 0;
+	return r ? uaio_diag(EXIT_REFUSED, "%s", strerror(-r)) : 0;
 }
 
 int uaio_run_main(int argc, char **argv)
@@ -277,5 +276,5 @@ int uaio_run_main(int argc, char **argv)
 			"libaio.so.1, libaio.so.1t64 and syscall(2)\n",
 			path, dir);
 	execvp(path, argv); /* rather than execv(): starts scripts without #! */
-	return uaio_search_complain(argv[0], -errno);
+	return uaio_search_diag(argv[0], -errno);
 }

@@ -24,11 +24,10 @@ int uaio_search_probe(const char *path)
 	return eaccess(path, X_OK) < 0 ? -errno : 0;
 }
 
-int uaio_search_complain(const char *who, int error)
+int uaio_search_diag(const char *who, int error)
 {
-	return uaio_complain(error == -ENOENT ? EXIT_NOT_FOUND
-					      : EXIT_CANNOT_RUN,
-			     "%s: %s", who, strerror(-error));
+	return uaio_diag(error == -ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN,
+			 "%s: %s", who, strerror(-error));
 }
 
 /* Errors at which execvp() goes on with the next directory. */
@@ -69,7 +68,7 @@ int uaio_search_command(const char *name, char ret_path[PATH_MAX])
 		r = snprintf(ret_path, PATH_MAX, "%s", name) < PATH_MAX
 			    ? uaio_search_probe(name)
 			    : -ENAMETOOLONG;
-		return r < 0 ? uaio_search_complain(name, r) : 0;
+		return r < 0 ? uaio_search_diag(name, r) : 0;
 	}
 	if (!dirs) {
 		confstr(_CS_PATH, standard, sizeof(standard));
@@ -77,7 +76,6 @@ int uaio_search_command(const char *name, char ret_path[PATH_MAX])
 	}
 	r = search(dirs, name, ret_path);
 	if (r == -ENOENT)
-		return uaio_complain(EXIT_NOT_FOUND, "%s: command not found",
-				     name);
-	return r < 0 ? uaio_search_complain(name, r) : 0;
+		return uaio_diag(EXIT_NOT_FOUND, "%s: command not found", name);
+	return r < 0 ? uaio_search_diag(name, r) : 0;
 }

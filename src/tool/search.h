@@ -11,7 +11,7 @@
 /*
  * Finds @name along PATH. What is put into @ret_path has a slash in it.
  *
- * Return: 0, or the exit status after a complaint.
+ * Return: 0, or the exit status after a message.
  */
 int uaio_search_command(const char *name, char ret_path[PATH_MAX]);
 
@@ -22,10 +22,10 @@ int uaio_search_command(const char *name, char ret_path[PATH_MAX]);
 int uaio_search_probe(const char *path);
 
 /*
- * Complains that @who cannot be executed.
+ * Reports that @who cannot be executed.
  *
  * Return: the exit status that goes with @error, a -errno.
  */
-int uaio_search_complain(const char *who, int error);
+int uaio_search_diag(const char *who, int error);
 
 #endif

@@ -99,10 +99,10 @@ static int check_static(const char *who, const char *path)
 
 	if (realpath(path, real) && has_prefix(base_name(real), "ld-linux"))
 		return 0;
-	return uaio_complain(EXIT_REFUSED,
-			     "%s is statically linked, so that no library can "
-			     "be put in front of it: use a dynamic build of it",
-			     who);
+	return uaio_diag(EXIT_REFUSED,
+			 "%s is statically linked, so that no library can "
+			 "be put in front of it: use a dynamic build of it",
+			 who);
 }
 
 static int check_loader(const char *who, const char *loader)
@@ -111,13 +111,13 @@ static int check_loader(const char *who, const char *loader)
 
 	if (is_foreign_loader(loader) ||
 	    (realpath(loader, real) && is_foreign_loader(real)))
-		return uaio_complain(EXIT_REFUSED,
-				     "%s is built for another C library (its "
-				     "loader is %s): use a build for glibc",
-				     who, loader);
+		return uaio_diag(EXIT_REFUSED,
+				 "%s is built for another C library (its "
+				 "loader is %s): use a build for glibc",
+				 who, loader);
 	if (access(loader, F_OK) < 0)
-		return uaio_complain(EXIT_NOT_FOUND, "%s: its loader %s: %s",
-				     who, loader, strerror(errno));
+		return uaio_diag(EXIT_NOT_FOUND, "%s: its loader %s: %s", who,
+				 loader, strerror(errno));
 	return 0;
 }
 
@@ -131,17 +131,16 @@ static int check_elf(const char *who, const char *path, int fd,
 	char loader[PATH_MAX];
 
 	if (elf->e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
-		return uaio_complain(EXIT_REFUSED,
-				     "%s is not a %d-bit program as the "
-				     "library is: use a %d-bit build of it",
-				     who, __ELF_NATIVE_CLASS,
-				     __ELF_NATIVE_CLASS);
+		return uaio_diag(EXIT_REFUSED,
+				 "%s is not a %d-bit program as the "
+				 "library is: use a %d-bit build of it",
+				 who, __ELF_NATIVE_CLASS, __ELF_NATIVE_CLASS);
 	if (elf->e_ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
 	    elf->e_machine != __ehdr_start.e_machine)
-		return uaio_complain(EXIT_REFUSED,
-				     "%s is for another processor than the "
-				     "library: use a build for this one",
-				     who);
+		return uaio_diag(EXIT_REFUSED,
+				 "%s is for another processor than the "
+				 "library: use a build for this one",
+				 who);
 
 	switch (read_loader(fd, elf, loader)) {
 	case 0: return check_loader(who, loader);
@@ -156,9 +155,9 @@ static int check_secure(const char *who, const char *path)
 
 	if (!secure)
 		return 0;
-	return uaio_complain(EXIT_REFUSED,
-			     "%s %s, so that its loader ignores LD_PRELOAD: %s",
-			     who, secure->reason, secure->advice);
+	return uaio_diag(EXIT_REFUSED,
+			 "%s %s, so that its loader ignores LD_PRELOAD: %s",
+			 who, secure->reason, secure->advice);
 }
 
 static void read_head(int fd, struct head *head)
@@ -190,7 +189,7 @@ static const char *interpreter_of(struct head *head)
 	return name;
 }
 
-/* Return: 0, -ENOEXEC if it is a script, or the status after a complaint. */
+/* Return: 0, -ENOEXEC if it is a script, or the status after a message. */
 static int check_file(const char *who, const char *path, struct head *head)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -227,7 +226,7 @@ int uaio_target_check(const char *path)
 			 path);
 		r = uaio_search_probe(file);
 		if (r < 0)
-			return uaio_search_complain(who, r);
+			return uaio_search_diag(who, r);
 	}
 	return 0; /* deeper than the kernel follows: the exec says so */
 }

@@ -10,9 +10,9 @@
 
 /*
  * Examines what @path would bring to run: its own ELF file, or the interpreter
- * of the script it is. Where that cannot be read there is no complaint.
+ * of the script it is. Where that cannot be read there is no message.
  *
- * Return: 0, or the exit status after a complaint.
+ * Return: 0, or the exit status after a message.
  */
 int uaio_target_check(const char *path);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the `uaio` command share: one main function for each
- * subcommand, the exit statuses, and the one way to complain.
+ * subcommand, the exit statuses, and the one way to report an error.
  */
 #ifndef UAIO_TOOL_TOOL_H
 #define UAIO_TOOL_TOOL_H
@@ -21,9 +21,9 @@ int uaio_bench_main(int argc, char **argv);
  * Says one line on stderr, with "uaio: " before it. Characters that would
  * break or garble the line (file names may hold any) come out as '?'.
  *
- * Return: @status, for `return uaio_complain(EXIT_REFUSED, ...)`.
+ * Return: @status, for `return uaio_diag(EXIT_REFUSED, ...)`.
  */
-int uaio_complain(int status, const char *format, ...)
+int uaio_diag(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 #endif

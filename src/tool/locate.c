@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/beside.h"
+#include "tool/locate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ bool uaio_own_directory(char ret_dir[PATH_MAX])
 	return true;
 }
 
-bool uaio_beside(const char *dir, const char *relative, char ret_path[PATH_MAX])
+bool uaio_locate(const char *dir, const char *relative, char ret_path[PATH_MAX])
 {
 	size_t len = strlen(dir);
 

@@ -3,8 +3,8 @@
  * What lies beside the running command: in the build tree, or wherever an
  * installed tree was moved to.
  */
-#ifndef UAIO_TOOL_BESIDE_H
-#define UAIO_TOOL_BESIDE_H
+#ifndef UAIO_TOOL_LOCATE_H
+#define UAIO_TOOL_LOCATE_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@ bool uaio_own_directory(char ret_dir[PATH_MAX]);
  *
  * Return: false if that is too long for a path.
  */
-bool uaio_beside(const char *dir, const char *relative,
+bool uaio_locate(const char *dir, const char *relative,
 		 char ret_path[PATH_MAX]);
 
 #endif

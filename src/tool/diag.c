@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int uaio_complain(int status, const char *format, ...)
+int uaio_diag(int status, const char *format, ...)
 {
 	char line[3 * PATH_MAX]; /* two paths and the words around them */
 	va_list args;
