@@ -236,12 +236,13 @@ static bool serve(struct uaio_ready *ready)
 		uaio_ready_kick_refused(group);
 		return false;
 	}
-	/* What cannot be polled was kicked by arming. */
+	/* Arming kicks what cannot be polled, and what has not been tried. */
 	is_left |= uaio_ready_look(group, UAIO_RUN_BY_STANDBY);
 	/* One may have gone to sleep because we were at it. */
 	if (is_left)
 		uaio_waiters_pass_on(group);
-	return !is_left;
+	/* That look may have put something in doubt, or left it unarmed. */
+	return !is_left && uaio_ready_is_armed(ready);
 }
 
 enum care { CARE_LEAVE, CARE_OTHERS, CARE_OURS };
