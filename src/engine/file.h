@@ -47,17 +47,17 @@ enum uaio_kind {
 };
 
 enum {
-	UAIO_FILE_F_READ = 1u << 0,      /* open for reading */
-	UAIO_FILE_F_WRITE = 1u << 1,     /* open for writing */
-	UAIO_FILE_F_NONBLOCK = 1u << 2,  /* was O_NONBLOCK: it may change */
-	UAIO_FILE_F_APPEND = 1u << 3,    /* writes go to the end */
-	UAIO_FILE_F_SYNC = 1u << 4,      /* O_SYNC or O_DSYNC */
-	UAIO_FILE_F_STREAM = 1u << 5,    /* has no position */
-	UAIO_FILE_F_EVENTFD = 1u << 6,   /* may be a RESFD */
-	UAIO_FILE_F_NO_READ = 1u << 7,   /* has no read that AIO could use */
-	UAIO_FILE_F_BLOCKDEV = 1u << 8,  /* of fixed size */
-	UAIO_FILE_F_PATH = 1u << 9,      /* O_PATH: no operation at all */
-	UAIO_FILE_F_NO_WRITE = 1u << 10, /* has no write that AIO could use */
+	UAIO_FILE_F_READ = 1u << 0,       /* open for reading */
+	UAIO_FILE_F_WRITE = 1u << 1,      /* open for writing */
+	UAIO_FILE_F_NONBLOCK = 1u << 2,   /* was O_NONBLOCK: it may change */
+	UAIO_FILE_F_APPEND = 1u << 3,     /* writes go to the end */
+	UAIO_FILE_F_SYNC = 1u << 4,       /* O_SYNC or O_DSYNC */
+	UAIO_FILE_F_STREAM = 1u << 5,     /* has no position */
+	UAIO_FILE_F_EVENTFD = 1u << 6,    /* may be a RESFD */
+	UAIO_FILE_F_OLD_READ = 1u << 7,   /* read without flags, if at all */
+	UAIO_FILE_F_BLOCKDEV = 1u << 8,   /* of fixed size */
+	UAIO_FILE_F_PATH = 1u << 9,       /* O_PATH: no operation at all */
+	UAIO_FILE_F_OLD_WRITE = 1u << 10, /* the same of writing */
 	UAIO_FILE_F_SOCKET = 1u << 11, /* refuses offsets, others ignore them */
 	UAIO_FILE_F_TERMINAL = 1u << 12, /* and no master: terminal.h */
 	UAIO_FILE_F_REMOTE = 1u << 13,   /* a server answers, or never does */

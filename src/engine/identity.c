@@ -141,8 +141,8 @@ static bool knows_contradiction(void)
 }
 
 /*
- * Kernel AIO refuses files that are read or written in the older way only, and
- * among them are those whose read never ends (/proc/kmsg, trace_pipe).
+ * Files that are read or written in the older way only take no flags, and among
+ * them are those whose read never ends (/proc/kmsg, trace_pipe).
  */
 static uint32_t old_fashion_flags(int fd, uint32_t flags)
 {
@@ -150,10 +150,10 @@ static uint32_t old_fashion_flags(int fd, uint32_t flags)
 
 	if (flags & UAIO_FILE_F_READ &&
 	    try_contradiction(fd, false) == -EOPNOTSUPP)
-		none |= UAIO_FILE_F_NO_READ;
+		none |= UAIO_FILE_F_OLD_READ;
 	if (flags & UAIO_FILE_F_WRITE &&
 	    try_contradiction(fd, true) == -EOPNOTSUPP)
-		none |= UAIO_FILE_F_NO_WRITE;
+		none |= UAIO_FILE_F_OLD_WRITE;
 	return none && knows_contradiction() ? none : 0;
 }
 
@@ -175,8 +175,8 @@ void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
 
 /*
  * Anonymous inodes have no type; the kernel has no other sign of what they are
- * than the name. Those listed can be read, all others neither read nor written
- * by AIO. Without /proc everything is let through.
+ * than the name. Those listed are read in the newer way, all others, if at all,
+ * in the older one. Without /proc everything is taken for newer.
  */
 static uint32_t anonymous_flags(int fd)
 {
@@ -185,15 +185,15 @@ static uint32_t anonymous_flags(int fd)
 		uint32_t flags;
 	} kinds[] = {
 		{ "anon_inode:[eventfd]", UAIO_FILE_F_EVENTFD |
-						  UAIO_FILE_F_NO_WRITE |
+						  UAIO_FILE_F_OLD_WRITE |
 						  UAIO_FILE_F_CERTAIN },
 		{ "anon_inode:[timerfd]",
-		  UAIO_FILE_F_NO_WRITE | UAIO_FILE_F_CERTAIN },
+		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_CERTAIN },
 		{ "anon_inode:[signalfd]",
-		  UAIO_FILE_F_NO_WRITE | UAIO_FILE_F_PERSONAL },
+		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_PERSONAL },
 		{ "anon_inode:[userfaultfd]",
-		  UAIO_FILE_F_NO_WRITE | UAIO_FILE_F_USERFAULT },
-		{ "anon_inode:", UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE },
+		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_USERFAULT },
+		{ "anon_inode:", UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE },
 	};
 	char path[UAIO_FD_PATH_BYTES], link[64];
 	int nr;
@@ -280,9 +280,9 @@ static void identify_regular(int fd, const struct stat *st, bool is_direct,
 	uint32_t type = is_on_disk ? 0 : fs_type(fd);
 
 	ret_id->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
-	/* A message queue is read as text only, in a way that AIO refuses. */
+	/* A message queue is read as text only. */
 	if (S_ISDIR(st->st_mode) || type == MQUEUE_MAGIC_)
-		ret_id->flags |= UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
+		ret_id->flags |= UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
 	if (is_blockdev)
 		ret_id->flags |= UAIO_FILE_F_BLOCKDEV;
 	else if (is_memory_fs(type))

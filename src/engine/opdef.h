@@ -50,7 +50,7 @@ struct uaio_sqe {
 	union {
 		void *buf;               /* borrows: the client's memory */
 		const struct iovec *iov; /* borrows; a request owns its copy */
-		uint64_t events;         /* of poll() */
+		uint64_t events;         /* of poll(): the low 16 bits */
 	};
 	uint64_t len;  /* bytes, or number of iovecs */
 	uint64_t data; /* comes back in the event */
@@ -82,7 +82,8 @@ struct uaio_op_def {
 	bool never_blocks; /* and takes next to no time */
 
 	/*
-	 * Refuse what the kernel refuses when a request is submitted.
+	 * Refuse what is not safe to go on with, or can never be made. What
+	 * only one interface refuses, its front-end has refused before.
 	 * Return: 0 or -errno.
 	 */
 	int (*prep)(const struct uaio_sqe *sqe, const struct uaio_file *file);

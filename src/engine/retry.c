@@ -230,7 +230,8 @@ static enum uaio_issue try_trusted_read(struct uaio_file *file,
 	struct uaio_trial_read trial;
 	uint64_t took;
 
-	if (!trust || sqe->ioprio)
+	/* What is read in the older way may wait for ever. */
+	if (!trust || sqe->ioprio || uaio_file_has(file, UAIO_FILE_F_OLD_READ))
 		return UAIO_ISSUE_RETRY_WORKER;
 	uaio_trust_begin(trust, &trial);
 	took = run_timed(file, sqe, ret);

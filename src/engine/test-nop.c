@@ -9,7 +9,6 @@
 #include "base/atomic.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
-#include "engine/file.h"
 #include "engine/opdef.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
@@ -56,27 +55,6 @@ static struct uaio_sqe rw(enum uaio_op op, int fd, char *buffer)
 		.buf = buffer,
 		.len = SIZE,
 	};
-}
-
-/* Return: 0, or with what the request was refused. */
-static long submit(uint64_t handle, const struct uaio_sqe *sqe)
-{
-	struct uaio_file *file = NULL;
-	struct uaio_batch batch;
-	long ret;
-
-	assert_true(uaio_enter());
-	ret = uaio_batch_begin(&batch, handle, 1);
-	if (ret == 1) {
-		ret = sqe->op == UAIO_OP_NOP
-			      ? 0
-			      : uaio_look_up(sqe->fd, false, -1, &file);
-		if (ret == 0)
-			ret = uaio_batch_add(&batch, file, sqe);
-		uaio_batch_end(&batch);
-	}
-	uaio_leave();
-	return ret;
 }
 
 /* All in one call. */
@@ -176,7 +154,7 @@ static void a_no_op_signals_its_eventfd(void **state)
 
 		sqe.has_resfd = true;
 		sqe.resfd = fd;
-		assert_int_equal(submit(handle, &sqe), 0);
+		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 		/* This waits for the worker. */
 		assert_int_equal(read(fd, &count, sizeof(count)),
 				 sizeof(count));
@@ -202,19 +180,19 @@ static void who_asks_for_a_worker_gets_one(void **state)
 	uaio_counters_read(&before);
 
 	sqe = rw(UAIO_OP_WRITE, fd, (char *)text);
-	assert_int_equal(submit(handle, &sqe), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	assert_int_equal(unit_reap_one(handle), SIZE);
 	sqe = rw(UAIO_OP_READ, fd, buffer);
-	assert_int_equal(submit(handle, &sqe), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	assert_int_equal(unit_reap_one(handle), SIZE);
 	assert_memory_equal(buffer, text, SIZE);
 
 	memset(buffer, 0, SIZE);
 	sqe = rw(UAIO_OP_WRITE, ends[1], (char *)text);
-	assert_int_equal(submit(handle, &sqe), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	assert_int_equal(unit_reap_one(handle), SIZE);
 	sqe = rw(UAIO_OP_READ, ends[0], buffer);
-	assert_int_equal(submit(handle, &sqe), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	assert_int_equal(unit_reap_one(handle), SIZE);
 	assert_memory_equal(buffer, text, SIZE);
 
@@ -224,7 +202,7 @@ static void who_asks_for_a_worker_gets_one(void **state)
 		.fd = ends[1],
 		.events = 4 /* POLLOUT */,
 	};
-	assert_int_equal(submit(handle, &sqe), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	assert_int_equal(unit_reap_one(handle), 4);
 
 	uaio_counters_read(&after);
@@ -247,7 +225,7 @@ static int hold_the_worker(uint64_t handle, char *buffer)
 
 	sqe.data = 99;
 	unit_gate_close(fd);
-	assert_int_equal(submit(handle, &sqe), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	unit_gate_await(1);
 	return fd;
 }
@@ -319,7 +297,7 @@ static int look_through_no_ops(void)
 
 		fds[i] = unit_numbered_file(true, 1);
 		sqe = rw(UAIO_OP_WRITE, fds[i], (char *)text);
-		if (submit(handle, &sqe))
+		if (unit_submit_sqe(handle, &sqe))
 			return 2;
 		if (i == 0) {
 			int other = dup(fds[0]);

@@ -2,8 +2,9 @@
 /*
  * Operations: one pair of functions per row of the table in optab.c
  *
- * prep refuses at submission what the kernel refuses there, in its order; run
- * makes the system call. They know nothing of contexts, queues or threads.
+ * prep refuses what is not safe to go on with, or can never be made, whatever
+ * interface the request came by; run makes the system call. They know nothing of
+ * contexts, queues or threads.
  */
 #ifndef UAIO_OP_OP_H
 #define UAIO_OP_OP_H

@@ -29,10 +29,6 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	/* What poll() always says of files that know no waiting. */
 	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
-	if (sqe->events > UINT16_MAX)
-		return -EINVAL;
-	if (sqe->off || sqe->len || sqe->rw_flags)
-		return -EINVAL;
 	/* There is nothing to wait on, and it would wait for ever. */
 	if (sqe->events & always)
 		return 0;

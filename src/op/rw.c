@@ -110,7 +110,7 @@ static int64_t check_buffer(const struct uaio_sqe *sqe)
 static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 		       bool is_right_way)
 {
-	const uint32_t neither = UAIO_FILE_F_NO_READ | UAIO_FILE_F_NO_WRITE;
+	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
 	uint32_t never = 0;
 
 	if (sqe->rw_flags >= RWF_KNOWN_END)
@@ -130,8 +130,6 @@ static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	uint32_t none = op->class == UAIO_CLASS_READ ? UAIO_FILE_F_NO_READ
-						     : UAIO_FILE_F_NO_WRITE;
 	uint32_t mode = op->class == UAIO_CLASS_READ ? UAIO_FILE_F_READ
 						     : UAIO_FILE_F_WRITE;
 	int64_t bytes;
@@ -150,8 +148,6 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	}
 	if (unlikely(!uaio_file_has(file, mode)))
 		return -EBADF;
-	if (unlikely(uaio_file_has(file, none)))
-		return -EINVAL;
 	bytes = op->is_vectored ? check_iovs(sqe) : check_buffer(sqe);
 	if (unlikely(bytes < 0))
 		return (int)bytes;

@@ -466,6 +466,26 @@ long unit_submit(uint64_t handle, struct iocb *iocb)
 	return uaio_aio_submit(handle, 1, &iocb);
 }
 
+long unit_submit_sqe(uint64_t handle, const struct uaio_sqe *sqe)
+{
+	struct uaio_file *file = NULL;
+	struct uaio_batch batch;
+	long ret;
+
+	assert(uaio_enter());
+	ret = uaio_batch_begin(&batch, handle, 1);
+	if (ret == 1) {
+		ret = uaio_optab[sqe->op].has_no_file
+			      ? 0
+			      : uaio_look_up(sqe->fd, false, -1, &file);
+		if (ret == 0)
+			ret = uaio_batch_add(&batch, file, sqe);
+		uaio_batch_end(&batch);
+	}
+	uaio_leave();
+	return ret;
+}
+
 long unit_reap(uint64_t handle, long nr, struct io_event *ret_events)
 {
 	return uaio_aio_getevents(

@@ -205,6 +205,8 @@ void unit_destroy(uint64_t handle);
 long unit_submit(uint64_t handle, struct iocb *iocb);
 /* Return: requests that were made inside io_submit, of all contexts. */
 uint64_t unit_nr_inline(void);
+/* The same past the front-end. Return: 0, or with what it was refused. */
+long unit_submit_sqe(uint64_t handle, const struct uaio_sqe *sqe);
 /* Return: number of events, with nr of them awaited. */
 long unit_reap(uint64_t handle, long nr, struct io_event *ret_events);
 /* Return: res of the one event that is awaited. */

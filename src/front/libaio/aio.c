@@ -13,6 +13,7 @@
 #include "engine/entry.h"
 #include "engine/table.h"
 #include "front/libaio/iocb.h"
+#include "front/libaio/refuse.h"
 
 enum {
 	NS_PER_S = 1000000000,
@@ -111,6 +112,8 @@ static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 	if (unlikely(ret < 0))
 		return ret;
 	ret = translate(iocb, &sqe);
+	if (likely(ret == 0))
+		ret = uaio_refuse(&sqe, file);
 	if (unlikely(ret < 0))
 		return ret;
 	return uaio_batch_add(batch, file, &sqe);
@@ -128,6 +131,8 @@ static int submit_one_parted(struct uaio_batch *batch, struct iocb *iocb)
 	if (ret < 0)
 		return ret;
 	ret = translate(iocb, &sqe);
+	if (ret == 0)
+		ret = uaio_refuse(&sqe, file);
 	if (ret == 0)
 		ret = uaio_batch_add_parted(batch, file, &sqe);
 	uaio_drop_parted(file);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What any front-end may ask for, and kernel AIO's must not
+ *
+ * These requests come to the core past the front-end for kernel AIO, which
+ * refuses them.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/opdef.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+static struct uaio_sqe rw(enum uaio_op op, int fd, void *buffer, uint64_t bytes)
+{
+	return (struct uaio_sqe){
+		.op = (uint8_t)op,
+		.fd = fd,
+		.buf = buffer,
+		.len = bytes,
+	};
+}
+
+/* Return: the result of a request that is accepted. */
+static int64_t make(const struct uaio_sqe *sqe)
+{
+	uint64_t handle = unit_context(1);
+	int64_t res;
+
+	assert_int_equal(unit_submit_sqe(handle, sqe), 0);
+	res = unit_reap_one(handle);
+	unit_destroy(handle);
+	return res;
+}
+
+static long refusal(const struct uaio_sqe *sqe)
+{
+	uint64_t handle = unit_context(1);
+	long ret = unit_submit_sqe(handle, sqe);
+
+	unit_destroy(handle);
+	return ret;
+}
+
+static void a_range_of_a_file_is_synced_with_the_rest(void **state)
+{
+	static const uint8_t ops[] = { UAIO_OP_FSYNC, UAIO_OP_FDSYNC };
+	int fd = unit_numbered_file(false, 2);
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(ops); i++) {
+		const struct uaio_sqe sqe = {
+			.op = ops[i],
+			.fd = fd,
+			.off = UNIT_KEY_BYTES,
+			.len = UNIT_KEY_BYTES,
+		};
+
+		assert_int_equal(make(&sqe), 0);
+	}
+	unit_close(fd);
+}
+
+static void what_cannot_be_synced_says_so(void **state)
+{
+	struct uaio_sqe sqe = { .op = UAIO_OP_FSYNC };
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	sqe.fd = ends[0];
+	assert_int_equal(make(&sqe), -EINVAL);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+/* Of events 16 bits; a front-end may have a use for the rest. */
+static void a_poll_looks_at_its_events_only(void **state)
+{
+	struct uaio_sqe sqe = {
+		.op = UAIO_OP_POLL,
+		.events = POLLOUT | EPOLLET | EPOLLONESHOT | UINT64_C(1) << 40,
+		.off = 1,
+		.len = 1,
+	};
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	sqe.fd = ends[1];
+	assert_int_equal(make(&sqe), POLLOUT);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+/* Once somebody sleeps an epoll is told, where the other bits mean something. */
+static void a_poll_that_waits_is_told_of_each_of_its_events(void **state)
+{
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_POLL,
+		.events = POLLIN | EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE,
+		.fd = eventfd(0, EFD_CLOEXEC),
+	};
+	uint64_t handle = unit_context(1), one = 1;
+	const struct timespec zero = { 0 };
+	struct uaio_event event;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+		/* Who looks and finds nothing has it told. */
+		assert_int_equal(
+			uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
+		assert_int_equal(write(sqe.fd, &one, sizeof(one)), sizeof(one));
+		assert_int_equal(unit_reap_one(handle), POLLIN);
+		assert_int_equal(read(sqe.fd, &one, sizeof(one)), sizeof(one));
+	}
+	unit_destroy(handle);
+	unit_close(sqe.fd);
+}
+
+/* A worker writes when poll() says that it can. */
+static void an_eventfd_is_written(void **state)
+{
+	uint64_t count = 5;
+	int fd = eventfd(1, EFD_CLOEXEC);
+	struct uaio_sqe sqe = rw(UAIO_OP_WRITE, fd, &count, sizeof(count));
+
+	(void)state;
+	assert_int_equal(make(&sqe), sizeof(count));
+	assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(count, 6);
+	unit_close(fd);
+}
+
+static void a_full_eventfd_is_written_when_it_is_read(void **state)
+{
+	uint64_t count = UINT64_MAX - 1, one = 1;
+	int fd = eventfd(0, EFD_CLOEXEC);
+	struct uaio_sqe sqe = rw(UAIO_OP_WRITE, fd, &one, sizeof(one));
+	uint64_t handle = unit_context(1);
+
+	(void)state;
+	assert_int_equal(write(fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(unit_reap_one(handle), sizeof(one));
+	assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(count, 1);
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+/* It has no read that does not block, but what polls ready has one. */
+static void an_inotify_file_is_read_when_something_happens(void **state)
+{
+	char dir[] = "/tmp/uaio-op-XXXXXX", path[64];
+	struct {
+		struct inotify_event event;
+		char name[64];
+	} got;
+	struct uaio_sqe sqe;
+	uint64_t handle = unit_context(1);
+	int fd = inotify_init1(IN_CLOEXEC);
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_true(inotify_add_watch(fd, dir, IN_CREATE) >= 0);
+	sqe = rw(UAIO_OP_READ, fd, &got, sizeof(got));
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	strcpy(path, dir);
+	strcat(path, "/name");
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_true(unit_reap_one(handle) > (int)sizeof(got.event));
+	assert_string_equal(got.name, "name");
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(rmdir(dir), 0);
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+static void what_has_no_read_says_so(void **state)
+{
+	char buffer[1];
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	struct uaio_sqe sqe = rw(UAIO_OP_READ, fd, buffer, 1);
+	int folder = open("/", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(make(&sqe), -EINVAL);
+	unit_close(fd);
+	sqe = rw(UAIO_OP_READ, folder, buffer, 1);
+	assert_int_equal(make(&sqe), -EISDIR);
+	unit_close(folder);
+}
+
+/* As one may wait for ever, they are all a worker's. */
+static void a_file_of_the_kernels_is_read_in_the_older_way(void **state)
+{
+	enum { NR = 200 }; /* as many as make other files trusted */
+	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+	struct uaio_counters before, after;
+	uint64_t handle = unit_context(1);
+	char buffer[64], expected[64];
+	ssize_t bytes = pread(fd, expected, sizeof(expected), 0);
+	struct uaio_sqe sqe = rw(UAIO_OP_READ, fd, buffer, sizeof(buffer));
+
+	(void)state;
+	assert_true(bytes > 0);
+	uaio_counters_read(&before);
+	for (unsigned i = 0; i < NR; i++) {
+		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+		assert_int_equal(unit_reap_one(handle), bytes);
+		assert_memory_equal(buffer, expected, (size_t)bytes);
+	}
+	uaio_counters_read(&after);
+	assert_int_equal(after.nr_worker - before.nr_worker, NR);
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+/* Whatever interface it is, these cannot be made or are not safe to go on with. */
+static void the_core_refuses_what_nobody_can_make(void **state)
+{
+	const void *kernels = (const void *)(UINTPTR_MAX / 4 * 3);
+	const struct iovec backwards = { NULL, SIZE_MAX };
+	int fd = unit_numbered_file(true, 1), read_only;
+	char path[64], buffer[1];
+	struct uaio_sqe sqe;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	read_only = open(path, O_RDONLY | O_CLOEXEC);
+	sqe = rw(UAIO_OP_WRITE, read_only, buffer, 1);
+	assert_int_equal(refusal(&sqe), -EBADF);
+	sqe = rw(UAIO_OP_READ, fd, (void *)kernels, 1);
+	assert_int_equal(refusal(&sqe), -EFAULT);
+	sqe = rw(UAIO_OP_READV, fd, (void *)&backwards, 1);
+	assert_int_equal(refusal(&sqe), -EINVAL);
+	sqe = rw(UAIO_OP_READV, fd, (void *)&backwards, 1025);
+	assert_int_equal(refusal(&sqe), -EINVAL);
+	sqe = rw(UAIO_OP_READ, fd, buffer, 1);
+	sqe.off = INT64_MAX;
+	assert_int_equal(refusal(&sqe), -EINVAL);
+	/* It is never ready for anything else, and cannot be waited for. */
+	sqe = (struct uaio_sqe){ .op = UAIO_OP_POLL,
+				 .fd = fd,
+				 .events = POLLPRI };
+	assert_int_equal(refusal(&sqe), -EINVAL);
+	unit_close(fd);
+	unit_close(read_only);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_range_of_a_file_is_synced_with_the_rest),
+		UNIT_TEST(what_cannot_be_synced_says_so),
+		UNIT_TEST(a_poll_looks_at_its_events_only),
+		UNIT_TEST(a_poll_that_waits_is_told_of_each_of_its_events),
+		UNIT_TEST(an_eventfd_is_written),
+		UNIT_TEST(a_full_eventfd_is_written_when_it_is_read),
+		UNIT_TEST(an_inotify_file_is_read_when_something_happens),
+		UNIT_TEST(what_has_no_read_says_so),
+		UNIT_TEST(a_file_of_the_kernels_is_read_in_the_older_way),
+		UNIT_TEST(the_core_refuses_what_nobody_can_make),
+	};
+
+	return cmocka_run_group_tests_name("op", tests, unit_engine, NULL);
+}
