@@ -46,8 +46,9 @@ int uaio_get_counters(struct uaio_counters *ret_counters);
  * What would block its submitter is made by workers: threads of two accounts,
  * one for regular files and block devices, whose requests end by themselves,
  * and one for what may wait for ever. Workers come when work waits, up to a
- * limit, and leave when idle. Fixed ones, which stay and have a list of works
- * each, are there if asked for.
+ * limit, and leave when idle. Fixed ones, which stay, are there if asked for.
+ * Each of these has a list of its own for operations that cannot block; kernel
+ * AIO has none, so in its programs these lists are empty.
  *
  * The functions may be called at any time: before the first io_setup, and
  * while requests are under way. What is set outlasts a fork.
@@ -74,7 +75,7 @@ int uaio_wq_get_workers(int ret_max_workers[2]);
 
 struct uaio_wq_fixed {
 	int nr_workers; /* 0 to 16, and no more than the account may have */
-	int max_works;  /* that the list of each takes; over 1024 is 1024 */
+	int max_works;  /* that each one's own list takes; over 1024 is 1024 */
 };
 
 /*

@@ -38,7 +38,7 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_FORCE_WORKER",
 		.kind = UAIO_OPTION_SWITCH,
 		.alone = "1",
-		.help = "for tests: all work in worker threads",
+		.help = "for tests: io_submit makes nothing",
 	},
 	[UAIO_OPTION_STRICT] = {
 		.name = "strict",
@@ -61,7 +61,7 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_BOUNCE",
 		.kind = UAIO_OPTION_SWITCH,
 		.alone = "1",
-		.help = "copy direct I/O that is misaligned",
+		.help = "make misaligned direct I/O by a copy",
 	},
 	[UAIO_OPTION_STATS] = {
 		.name = "stats",
@@ -69,7 +69,7 @@ const struct uaio_option uaio_options[] = {
 		.kind = UAIO_OPTION_FILE,
 		.placeholder = "[=FILE]",
 		.alone = "-",
-		.help = "at exit, say what ran and how fast",
+		.help = "at exit, report what ran and how fast",
 	},
 	[UAIO_OPTION_STATS_JSON] = {
 		.name = "stats-json",
@@ -94,7 +94,7 @@ const struct uaio_option uaio_options[] = {
 		.max = 16,
 		.usual = { 0, 0 },
 		.placeholder = "N[,M]",
-		.help = "of them, that stay and have lists",
+		.help = "of them, threads that stay when idle",
 	},
 	[UAIO_OPTION_MAX_WORKS] = {
 		.name = "max-works",
@@ -103,7 +103,7 @@ const struct uaio_option uaio_options[] = {
 		.max = 1024,
 		.usual = { 64, 64 },
 		.placeholder = "N[,M]",
-		.help = "requests that such a list takes",
+		.help = "length of their lists; not for libaio",
 	},
 	[UAIO_OPTION_CPUS] = {
 		.name = "cpus",
@@ -126,7 +126,7 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_VERBOSE",
 		.kind = UAIO_OPTION_SWITCH,
 		.alone = "1",
-		.help = "say at start what is interposed",
+		.help = "at start, say what is interposed",
 	},
 };
 static_assert(NR_ELEMENTS(uaio_options) == UAIO_NR_OPTIONS,

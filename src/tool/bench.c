@@ -25,18 +25,17 @@ static void print_help(void)
 {
 	puts("usage: uaio bench [option...] [row...]\n"
 	     "\n"
-	     "Measures this library beside kernel AIO and io_uring; without "
-	     "names, every row.\n"
+	     "Measures the library beside kernel AIO and io_uring. Without a "
+	     "row it measures\n"
+	     "all of them, which takes about an hour. uaio-bench(1) describes "
+	     "the rows.\n"
 	     "\n"
 	     "  --quick      short runs, too few for a verdict\n"
 	     "  --pairs N    measured rounds\n"
-	     "  --json FILE  write the rows, one JSON object a line\n"
+	     "  --json FILE  write the results, one JSON object a line\n"
 	     "  --report DIR write them as a page with plots, DIR/index.html\n"
 	     "  --dir DIR    where the files on disk are made\n"
-	     "  -h, --help   show this\n"
-	     "\n"
-	     "A name that is none is answered with an error; uaio-bench(1) has "
-	     "the rows.");
+	     "  -h, --help   show this");
 }
 
 /* The build tree, or an installed one, wherever it is now. */

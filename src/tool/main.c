@@ -18,10 +18,11 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{ "run", "[option...] [--] command [argument...]",
-	  "start a program with the library in front of libaio",
+	  "start a program with the library in place of libaio",
 	  uaio_run_main },
 	{ "bench", "[option...] [row...]",
-	  "measure it beside kernel AIO and io_uring", uaio_bench_main },
+	  "measure the library beside kernel AIO and io_uring",
+	  uaio_bench_main },
 	{ "help", "[subcommand]", "show this, or the help of a subcommand",
 	  help_main },
 };

@@ -49,15 +49,17 @@ static void print_help(void)
 {
 	puts("usage: uaio run [option...] [--] command [argument...]\n"
 	     "\n"
-	     "Starts the command with the library in front of libaio.\n");
+	     "Starts the command with the library in place of libaio.\n");
 	for (int i = 0; i < UAIO_NR_OPTIONS; i++)
 		print_option(&uaio_options[i]);
 	puts("  -h, --help                            show this\n"
 	     "  -V, --version                         show the version\n"
 	     "\n"
-	     "A name alone turns a switch on; =yes, =on, =1, =no, =off and =0 "
-	     "say which.\n"
-	     "The variable sets the same where the option is not given.");
+	     "An option without a value is a switch: its name turns it on; "
+	     "=yes, =on and\n"
+	     "=1 behind the name do so too, =no, =off and =0 turn it off. "
+	     "Each variable sets\n"
+	     "the same as its option, where that is not given.");
 }
 
 /* options */
