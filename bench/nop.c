@@ -158,10 +158,10 @@ static void submit(unsigned depth)
 
 static void round_of(unsigned depth)
 {
-	static const struct uaio_wait wait = {
+	static const struct uaio_getevents call = {
 		.min_nr = 1,
 		.nr = 1,
-		.deadline_ns = UAIO_FOREVER,
+		.wait.deadline_ns = UAIO_FOREVER,
 	};
 	uint64_t missing = 0;
 
@@ -172,7 +172,7 @@ static void round_of(unsigned depth)
 
 		(void)uaio_enter();
 		do
-			ret = uaio_ctx_getevents(handle, &event, &wait);
+			ret = uaio_ctx_getevents(handle, &event, &call);
 		while (ret == -EINTR);
 		uaio_leave();
 		if (ret != 1 || event.res != 0)
@@ -189,27 +189,29 @@ static void print_nr(const char *name, uint64_t nr)
 }
 
 /* Posts to the context, counted in rounds of their own: not timed. */
-static const struct uaio_sink_ops *counted_ops;
+static const struct uaio_sink *counted;
 static uint64_t nr_posts; /* atomic */
 
-static void count_post(struct uaio_sink *sink, const struct uaio_post *post)
+static void count_post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	/* relaxed: read once all events are there */
 	add_relaxed(&nr_posts, 1);
-	counted_ops->post(sink, post);
+	counted->post(queue, post);
 }
 
 static void count_posts(unsigned depth)
 {
-	static const struct uaio_sink_ops counting = { .post = count_post };
-	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+	struct uaio_queue *queue = &uaio_ctx_find(handle)->queue;
+	struct uaio_sink counting;
 
 	/* Nothing is in flight, and nobody else submits. */
-	counted_ops = ctx->sink.ops;
-	ctx->sink.ops = &counting;
+	counted = queue->sink;
+	counting = *counted;
+	counting.post = count_post;
+	queue->sink = &counting;
 	for (unsigned i = 0; i < COUNTED_ROUNDS; i++)
 		round_of(depth);
-	ctx->sink.ops = counted_ops;
+	queue->sink = counted;
 	print_nr("posted", (uint64_t)COUNTED_ROUNDS * depth);
 	print_nr("posts", load_relaxed(&nr_posts));
 }

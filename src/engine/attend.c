@@ -2,32 +2,40 @@
 #include "engine/attend.h"
 
 #include "base/check.h"
-#include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/lead.h"
 #include "engine/lost.h"
+#include "engine/queue.h"
 #include "engine/ready.h"
 #include "engine/wait.h"
 
 /* Rounds of what is ready before a sleep; what is left then goes to others. */
 enum { ROUNDS = 16 };
 
-void uaio_attend_note(const struct uaio_ctx *ctx)
+/*
+ * Of this thread: the queue it parked such a request in last. It may be another
+ * client's by now, which is as good; in a child of fork() it is the parent's, and
+ * is not looked at.
+ */
+static _Thread_local struct uaio_queue *attended
+	__attribute__((tls_model("initial-exec")));
+
+void uaio_attend_note(struct uaio_queue *queue)
 {
-	uaio_attended = ctx->id + 1;
+	attended = queue;
+	uaio_attended = uaio_engine_start_nr();
 }
 
 /* Return: whether it leads, with a pin. */
-static bool lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+static bool lead(struct uaio_queue *queue, struct uaio_waiter *waiter)
 {
 	bool leads;
 
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	/* relaxed: who ends the life wakes who leads, under this lock */
-	leads = !(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD) &&
-		uaio_lead_locked(ctx, waiter);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_lock(queue);
+	leads = uaio_queue_is_open_locked(queue) &&
+		uaio_lead_locked(queue, waiter);
+	uaio_queue_unlock(queue);
 	return leads;
 }
 
@@ -49,11 +57,11 @@ static bool prepare(struct uaio_group *group)
 /* Return: false if it does not lead, and holds no pin. */
 static bool begin(struct uaio_attend *attend)
 {
-	struct uaio_group *group = &attend->ctx->group;
+	struct uaio_group *group = &attend->queue->group;
 	struct uaio_poller *poller = &group->ready.poller;
 	bool is_ready;
 
-	if (!lead(attend->ctx, attend->waiter))
+	if (!lead(attend->queue, attend->waiter))
 		return false;
 	attend->life = uaio_poller_life(poller);
 	is_ready = prepare(group);
@@ -66,26 +74,25 @@ static bool begin(struct uaio_attend *attend)
 					       &attend->serial);
 	if (is_ready && attend->fd >= 0)
 		return true;
-	uaio_lead_stop(attend->ctx, attend->waiter);
+	uaio_lead_stop(attend->queue, attend->waiter);
 	return false;
 }
 
 bool uaio_attend_begin(struct uaio_attend *ret)
 {
-	struct uaio_ctx *ctx;
+	struct uaio_queue *queue;
 	bool has_begun;
 
-	/* In a child of fork() the id is of the parent's, until it has its own. */
 	if (!uaio_engine_is_here() || !uaio_enter())
 		return false;
 	uaio_lead_forget();
-	ctx = uaio_ctx_of_id(uaio_attended - 1);
+	queue = uaio_attended == uaio_engine_start_nr() ? attended : NULL;
 	/* relaxed: what others park is theirs to see to, or we are told */
-	has_begun = ctx && load_relaxed(&ctx->group.ready.nr_parked) &&
-		    !load_relaxed(&ctx->group.ready.is_led) &&
-		    uaio_lost_watch() && (ret->waiter = uaio_waiter_new(ctx));
+	has_begun = queue && load_relaxed(&queue->group.ready.nr_parked) &&
+		    !load_relaxed(&queue->group.ready.is_led) &&
+		    uaio_lost_watch() && (ret->waiter = uaio_waiter_new(queue));
 	if (has_begun) {
-		ret->ctx = ctx;
+		ret->queue = queue;
 		has_begun = begin(ret);
 		if (!has_begun)
 			uaio_waiter_put(ret->waiter);
@@ -98,7 +105,7 @@ bool uaio_attend_begin(struct uaio_attend *ret)
 static void run(const struct uaio_attend *attend)
 {
 	enum { NR = 64 };
-	struct uaio_group *group = &attend->ctx->group;
+	struct uaio_group *group = &attend->queue->group;
 	struct epoll_event events[NR];
 	int nr = uaio_poller_collect(&group->ready.poller, attend->life, events,
 				     NR);
@@ -110,17 +117,17 @@ static void run(const struct uaio_attend *attend)
 
 void uaio_attend_end(const struct uaio_attend *attend, bool is_ready)
 {
-	struct uaio_ctx *ctx = attend->ctx;
+	struct uaio_queue *queue = attend->queue;
 
 	/* A handler may have forked: its child has no engine. */
 	if (!uaio_engine_is_here() || !uaio_enter())
 		return;
 	uaio_poller_leave(attend->serial);
-	if (uaio_lead_pin_again(ctx, attend->waiter)) {
+	if (uaio_lead_pin_again(queue, attend->waiter)) {
 		if (is_ready)
 			run(attend);
-		uaio_ready_unpin(&ctx->group.ready);
-		uaio_lead_stop(ctx, attend->waiter);
+		uaio_ready_unpin(&queue->group.ready);
+		uaio_lead_stop(queue, attend->waiter);
 	}
 	uaio_waiter_put(attend->waiter);
 	uaio_leave();

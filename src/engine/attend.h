@@ -23,24 +23,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct uaio_ctx;
+struct uaio_queue;
 struct uaio_waiter;
 
 /* A sleep, from begin to end. */
 struct uaio_attend {
-	struct uaio_ctx *ctx;       /* its memory outlives it (slab.h) */
+	struct uaio_queue *queue;   /* its memory outlives it (slab.h) */
 	struct uaio_waiter *waiter; /* as above */
 	uint32_t life;              /* of the poller */
 	uint32_t serial;            /* of the wait */
 	int fd;                     /* to be polled for POLLIN meanwhile */
 };
 
-/* Of this thread: which context it parked in last, its id and 1; 0: none. */
+/* Of this thread: in which start of the engine it parked such a request; 0: none. */
 extern _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* This thread has parked a request with an eventfd. */
-void uaio_attend_note(const struct uaio_ctx *ctx);
+/* This thread has parked a request of which a descriptor tells. */
+void uaio_attend_note(struct uaio_queue *queue);
 
 /* Return: false if there is surely nothing to attend to. */
 static inline bool uaio_attend_may(void)

@@ -158,11 +158,11 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 
 	if (!ctx)
 		return -EINVAL;
-	collect(&ctx->group, &aim, &haul);
+	collect(&ctx->queue.group, &aim, &haul);
 	if (!haul.nr_cancelled && haul.nr_others) {
 		/* Perhaps it was only being tried (I3). */
 		uaio_ready_hold();
-		collect(&ctx->group, &aim, &haul);
+		collect(&ctx->queue.group, &aim, &haul);
 		uaio_ready_release();
 	}
 	complete(&haul);
@@ -180,7 +180,7 @@ static struct uaio_ctx *begin(uint64_t handle, const struct aim *aim,
 		return NULL;
 	uaio_ready_hold(); /* I3 */
 	uaio_page_hold();
-	collect(&ctx->group, aim, ret_haul);
+	collect(&ctx->queue.group, aim, ret_haul);
 	uaio_page_release();
 	uaio_ready_release();
 	return ctx;

@@ -17,23 +17,24 @@
  *   I1  The home of a context is chosen, under its lock, before anything is
  *       parked in it, and is the same until its end: what was counted in one
  *       place is not missed in another. Who is its own home has an epoll.
- *   I2  The commons has no waiters, no requests and no end. Its watches go with
- *       their files.
+ *   I2  The commons is a queue that is never open: it has no waiters, no requests
+ *       and no sink. Its watches go with their files.
  */
+#include "engine/queue.h"
 #include "engine/readyint.h"
 
-static struct uaio_group commons;
+static struct uaio_queue commons;
 
 void uaio_commons_init(void)
 {
 	/* Whoever held a lock, or ran it, is not in a child of fork(). */
-	commons = (struct uaio_group){ 0 };
-	uaio_ready_init_group(&commons);
+	commons = (struct uaio_queue){ 0 };
+	uaio_queue_init(&commons, NULL);
 }
 
 bool uaio_is_commons(const struct uaio_group *group)
 {
-	return group == &commons;
+	return group == &commons.group;
 }
 
 void uaio_commons_settle(struct uaio_group *group)
@@ -44,9 +45,9 @@ void uaio_commons_settle(struct uaio_group *group)
 	/* relaxed: changed under the lock, once */
 	if (load_relaxed(&ready->home) == group &&
 	    uaio_poller_open_within_share(&ready->poller) < 0)
-		store_relaxed(&ready->home, &commons);
+		store_relaxed(&ready->home, &commons.group);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	/* Refused before, they may be had by now. */
-	if (uaio_ready_home(ready) == &commons)
-		(void)uaio_poller_open(&commons.ready.poller);
+	if (uaio_ready_home(ready) == &commons.group)
+		(void)uaio_poller_open(&commons.group.ready.poller);
 }

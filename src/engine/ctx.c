@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
-#include "engine/cancel.h"
 #include "engine/config.h"
 #include "engine/ctxtab.h"
 #include "engine/engine.h"
@@ -45,13 +44,6 @@ struct moved {
 };
 
 static struct uaio_slab moved_slab;
-
-static void post_to_ctx(struct uaio_sink *sink, const struct uaio_post *post)
-{
-	uaio_ctx_post(container_of(sink, struct uaio_ctx, sink), post);
-}
-
-static const struct uaio_sink_ops ctx_sink_ops = { .post = post_to_ctx };
 
 void uaio_ctxs_init(void)
 {
@@ -102,10 +94,42 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 	return NULL;
 }
 
-struct uaio_ctx *uaio_ctx_of_id(uint32_t id)
+/*
+ * The sink
+ */
+
+static void take_in(struct uaio_queue *queue, const struct uaio_post *post)
 {
-	return uaio_ctxtab_find(&ctxs.table, id);
+	struct uaio_ctx *ctx = container_of(queue, struct uaio_ctx, queue);
+
+	uaio_ring_push(&ctx->ring, post->events, post->nr);
+	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
+	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + post->nr);
+	/*
+	 * Who reads the eventfd must find the events, and who is woken for
+	 * them must find the eventfd counted up: so between the two.
+	 */
+	if (unlikely(post->resfd))
+		uaio_file_signal(post->resfd, post->nr_resfd);
+	/* relaxed: ordered by the lock, see is_drained() */
+	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
+		uaio_ctx_wake_destroyer(ctx);
 }
+
+static uint32_t nr_unread(const struct uaio_queue *queue)
+{
+	return uaio_ring_unread(
+		&container_of(queue, struct uaio_ctx, queue)->ring);
+}
+
+static const struct uaio_sink ring_sink = {
+	.post = take_in,
+	.nr_unreaped = nr_unread,
+};
+
+/*
+ * Setting up
+ */
 
 static uint32_t capacity_of(uint32_t nr)
 {
@@ -128,22 +152,15 @@ static struct uaio_ctx *new_ctx(uint32_t nr_pages)
 		uaio_slab_put(&ctxs.slab, ctx);
 		return NULL;
 	}
-	ctx->sink.ops = &ctx_sink_ops;
 	/* relaxed: read by those only who come in after publication */
 	store_relaxed(&ctx->capacity, capacity_of(ctx->ring.nr));
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	uaio_group_init(&ctx->group);
-	list_init(&ctx->waiters);
-	ctx->leader = NULL;
-	ctx->nr_leads = 0;
-	ctx->nr_inline = ctx->nr_queued = ctx->nr_wakeups = 0;
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_init(&ctx->queue, &ring_sink);
 	return ctx;
 }
 
 static void free_ctx(struct uaio_ctx *ctx)
 {
-	uaio_group_fini(&ctx->group);
+	uaio_queue_fini(&ctx->queue);
 	uaio_ring_fini(&ctx->ring);
 	uaio_slab_put(&ctxs.slab, ctx);
 }
@@ -171,14 +188,14 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/* relaxed: readers hold the lock or a ticket */
 	store_relaxed(&ctx->handle, handle);
-	/* Each life begins with a number of its own: a ticket that is over. */
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	ctx->life++;
+	/* Each begins with a ticket of its own, which is over. */
+	uaio_queue_lock(&ctx->queue);
+	uaio_queue_open_locked(&ctx->queue);
 	store_relaxed(&ctx->nr_done, load_relaxed(&ctx->nr_done) + 1);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_unlock(&ctx->queue);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/*
-	 * [MB:tickets] release: members before life. Pairs with
+	 * [MB:tickets] release: members before number. Pairs with
 	 * uaio_ctx_take_tickets().
 	 */
 	store_release(&ctx->tickets,
@@ -267,9 +284,9 @@ static bool is_drained(struct uaio_ctx *ctx)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	drained = ctx->nr_users == 0;
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_lock(&ctx->queue);
 	drained = drained && load_relaxed(&ctx->nr_done) == taken;
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_unlock(&ctx->queue);
 	return drained;
 }
 
@@ -312,45 +329,18 @@ int uaio_ctx_destroy(uint64_t handle)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	store_relaxed(&ctx->handle, 0);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	uaio_waiters_wake_all(ctx);
-	uaio_group_close(&ctx->group);
+	uaio_queue_close(&ctx->queue);
 	wait_until_drained(ctx);
 
 	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
-	ctxs.nr_inline += ctx->nr_inline;
-	ctxs.nr_queued += ctx->nr_queued;
-	ctxs.nr_wakeups += ctx->nr_wakeups;
+	ctxs.nr_inline += ctx->queue.nr_inline;
+	ctxs.nr_queued += ctx->queue.nr_queued;
+	ctxs.nr_wakeups += ctx->queue.nr_wakeups;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 	if (moved)
 		bring_home(ctx, moved);
 	free_ctx(ctx);
 	return 0;
-}
-
-void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_post *post)
-{
-	struct uaio_wakeups wakeups;
-
-	wakeups.nr = 0;
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	uaio_ring_push(&ctx->ring, post->events, post->nr);
-	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
-	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + post->nr);
-	ctx->nr_inline += post->nr_inline;
-	ctx->nr_queued += post->nr - post->nr_inline;
-	/*
-	 * Who reads the eventfd must find the events, and who is woken for
-	 * them must find the eventfd counted up: so between the two.
-	 */
-	if (unlikely(post->resfd))
-		uaio_file_signal(post->resfd, post->nr_resfd);
-	if (unlikely(!list_is_empty(&ctx->waiters)))
-		uaio_waiters_collect_locked(ctx, &wakeups);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
-	uaio_wakeups_deliver(&wakeups);
-	/* relaxed: ordered by the lock, see is_drained() */
-	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
-		uaio_ctx_wake_destroyer(ctx);
 }
 
 /* A counter that is full stays full: nobody waits for it here. */
@@ -369,9 +359,9 @@ static long collect(const void *arg)
 	struct uaio_ctx *ctx = (struct uaio_ctx *)(uintptr_t)arg;
 	struct uaio_wakeups wakeups = { 0 };
 
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	uaio_waiters_collect_locked(ctx, &wakeups);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_lock(&ctx->queue);
+	uaio_waiters_collect_locked(&ctx->queue, &wakeups);
+	uaio_queue_unlock(&ctx->queue);
 	uaio_wakeups_deliver(&wakeups);
 	return 0;
 }
@@ -381,29 +371,29 @@ void uaio_ctx_post_parted(struct uaio_ctx *ctx, const struct uaio_event *event,
 {
 	bool has_waiters;
 
-	uaio_ready_pin(&ctx->group.ready);
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_ready_pin(&ctx->queue.group.ready);
+	uaio_queue_lock(&ctx->queue);
 	uaio_ring_push(&ctx->ring, event, 1);
-	/* [MB:done] release: as in uaio_ctx_post(). */
+	/* [MB:done] release: as in take_in(). */
 	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + 1);
-	ctx->nr_inline++;
-	has_waiters = !list_is_empty(&ctx->waiters);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	ctx->queue.nr_inline++;
+	has_waiters = !list_is_empty(&ctx->queue.waiters);
+	uaio_queue_unlock(&ctx->queue);
 	if (resfd >= 0)
 		count_up(resfd);
 	if (has_waiters)
 		(void)uaio_table_call(collect, ctx, false);
 	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
 		uaio_ctx_wake_destroyer(ctx);
-	uaio_ready_unpin(&ctx->group.ready);
+	uaio_ready_unpin(&ctx->queue.group.ready);
 }
 
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr)
 {
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	/* [MB:done] release: as in uaio_ctx_post(). */
+	uaio_queue_lock(&ctx->queue);
+	/* [MB:done] release: as in take_in(). */
 	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + nr);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_unlock(&ctx->queue);
 	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
 		uaio_ctx_wake_destroyer(ctx);
 }
@@ -461,13 +451,13 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 	if (sys_is_map_error(map))
 		return (int64_t)(intptr_t)map;
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_lock(&ctx->queue);
 	memcpy(map, old, bytes);
 	/* relaxed: readers hold a lock or take what they get */
 	store_relaxed(&ctx->ring.map, map);
 	store_relaxed(&ctx->handle, (uintptr_t)map);
 	store_relaxed(&old->id, UINT32_MAX);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_unlock(&ctx->queue);
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
 	return (int64_t)new_addr;
 }
@@ -585,11 +575,11 @@ void uaio_counters_read(struct uaio_counters *ret_counters)
 
 		if (!ctx)
 			continue;
-		uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-		sum.nr_inline += ctx->nr_inline;
-		sum.nr_worker += ctx->nr_queued;
-		sum.nr_wakeups += ctx->nr_wakeups;
-		uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+		uaio_queue_lock(&ctx->queue);
+		sum.nr_inline += ctx->queue.nr_inline;
+		sum.nr_worker += ctx->queue.nr_queued;
+		sum.nr_wakeups += ctx->queue.nr_wakeups;
+		uaio_queue_unlock(&ctx->queue);
 	}
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 	sum.nr_requests = sum.nr_inline + sum.nr_worker;

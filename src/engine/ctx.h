@@ -2,8 +2,8 @@
 /*
  * Contexts
  *
- * What io_setup makes: a completion ring, the requests in flight, and whoever
- * waits for events. Inside the engine only; front-ends use engine.h.
+ * What io_setup makes: a queue (queue.h), whose completions become events in a
+ * ring.
  *
  *   I1  A slot of the ring is owned from submit to reap: tickets taken, less
  *       those that came to nothing, less events reaped, never exceed capacity.
@@ -21,10 +21,9 @@
  *
  * Life: setup publishes last of all. Destroy claims (sets DEAD, empties the
  * slot, under the table's lock: one winner), returns the quota, clears the
- * handle, wakes the waiters, cancels what could wait for ever, waits for
- * nr_done and nr_users, and only then frees.
+ * handle, closes the queue, waits for nr_done and nr_users, and only then frees.
  *
- * Lock order: table, reap_lock, group.lock.
+ * Lock order: table, reap_lock, the queue's.
  */
 #ifndef UAIO_ENGINE_CTX_H
 #define UAIO_ENGINE_CTX_H
@@ -33,11 +32,9 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "base/list.h"
 #include "base/lock.h"
-#include "engine/req.h"
+#include "engine/queue.h"
 #include "engine/ring.h"
-#include "engine/sink.h"
 #include "engine/slab.h"
 #include "engine/vain.h"
 
@@ -51,7 +48,6 @@ struct uaio_ctx {
 	struct uaio_slab_node node;
 
 	/* immutable while published */
-	struct uaio_sink sink;
 	uint32_t id;       /* slot of the table */
 	uint32_t max_reqs; /* what the client asked for: charged to the quota */
 	uint32_t
@@ -65,16 +61,10 @@ struct uaio_ctx {
 	/* submitters */
 	uint64_t tickets __attribute__((aligned(UAIO_CACHE_LINE)));
 
-	/* under group.lock, nr_done also read without */
-	struct uaio_group group __attribute__((aligned(UAIO_CACHE_LINE)));
-	uint64_t nr_done;           /* atomic: tickets that have ended */
-	struct list waiters;        /* struct uaio_waiter */
-	struct uaio_waiter *leader; /* borrows: or NULL (lead.h) */
-	uint64_t nr_leads;          /* how often a leader was awake */
-	uint64_t life; /* how many times it was set up; also under reap_lock */
-	uint64_t nr_inline;  /* statistics: completed inside io_submit */
-	uint64_t nr_queued;  /* statistics: went another way */
-	uint64_t nr_wakeups; /* statistics: waiters woken */
+	/* its generations begin under reap_lock, too */
+	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
+	/* atomic, written under the queue's lock: tickets that have ended */
+	uint64_t nr_done;
 
 	/* reapers */
 	struct uaio_lock reap_lock __attribute__((aligned(UAIO_CACHE_LINE)));
@@ -85,9 +75,6 @@ struct uaio_ctx {
 
 /* Find by handle, unverified (I3), or NULL: any value may be passed. */
 struct uaio_ctx *uaio_ctx_find(uint64_t handle);
-
-/* The same by its slot of the table, whatever that number is. */
-struct uaio_ctx *uaio_ctx_of_id(uint32_t id);
 
 /*
  * Take up to nr tickets of the context that handle names.
@@ -105,9 +92,6 @@ void uaio_ctx_unuse(struct uaio_ctx *ctx);
 
 /* nr tickets came to nothing. */
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
-
-/* Post events and end their tickets. */
-void uaio_ctx_post(struct uaio_ctx *ctx, const struct uaio_post *post);
 
 /*
  * Post one event of a thread with another descriptor table, and count up its
@@ -129,8 +113,8 @@ void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {
 	/*
-	 * [MB:done] acquire: the tail that goes with it. Pairs with
-	 * uaio_ctx_post().
+	 * [MB:done] acquire: the tail that goes with it. Pairs with take_in()
+	 * of ctx.c.
 	 */
 	uint64_t done = load_acquire(&ctx->nr_done);
 	uint64_t in_flight = tickets / UAIO_TICKET - done;
@@ -143,8 +127,8 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr)
 {
 	/*
-	 * [MB:tickets] acquire: the members of the life that the number
-	 * belongs to: each life begins with a number of its own. Pairs with
+	 * [MB:tickets] acquire: the members of the generation that the number
+	 * belongs to: each begins with a number of its own. Pairs with
 	 * the release in publish() of ctx.c.
 	 */
 	uint64_t tickets = load_acquire(&ctx->tickets);

@@ -50,6 +50,9 @@ _Thread_local int uaio_entry_depth
 _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* In a child of fork() its parent's number and those since. */
+static uint32_t nr_starts; /* atomic: constant while the engine is up */
+
 #ifdef UAIO_TESTING
 uaio_sys_hook_fn *uaio_sys_hook;
 #endif
@@ -81,6 +84,11 @@ bool uaio_engine_has_many_tables(void)
 	/* [MB:up] acquire: the agent, too. Pairs with
 	 * uaio_engine_part_tables(). */
 	return load_acquire(&life.state) == UAIO_ENGINE_SPLIT;
+}
+
+uint32_t uaio_engine_start_nr(void)
+{
+	return load_relaxed(&nr_starts);
 }
 
 bool uaio_engine_is_here(void)
@@ -129,6 +137,7 @@ static int start_locked(void)
 		return -ENOMEM;
 	if (life.are_tables_many && uaio_table_start_agent() < 0)
 		return -EAGAIN;
+	store_relaxed(&nr_starts, load_relaxed(&nr_starts) + 1);
 	/* [MB:up] release: pairs with uaio_engine_is_up(). */
 	store_release(&life.state, life.are_tables_many ? UAIO_ENGINE_SPLIT
 							: UAIO_ENGINE_UP);
@@ -188,15 +197,18 @@ static bool is_wiped_on_fork;
  * catch one in between: the child has that one until it executes something.
  */
 static _Thread_local struct {
-	uint64_t mask;  /* of signals, before they were held back */
-	uint32_t depth; /* handlers may fork while we do */
+	uint16_t depth; /* handlers may fork while we do */
 	bool is_held;
 	bool is_other; /* the table that is copied is not the engine's */
 } forking __attribute__((tls_model("initial-exec")));
 
+/* While descriptors are held: the signals of the thread that forks, from before. */
+static uint64_t forking_mask;
+
 static void before_fork(void)
 {
 	static const uint64_t all = UINT64_MAX;
+	uint64_t mask;
 
 	if (forking.depth++)
 		return;
@@ -205,17 +217,21 @@ static void before_fork(void)
 	if (!forking.is_held)
 		return;
 	/* A handler that closes something now would be taken for one of ours. */
-	(void)sys_sigmask(SIG_BLOCK, &all, &forking.mask);
+	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
 	uaio_ownfds_hold();
+	forking_mask = mask;
 }
 
 static void after_fork(void)
 {
+	uint64_t mask;
+
 	if (--forking.depth || !forking.is_held)
 		return;
+	mask = forking_mask;
 	uaio_ownfds_release();
 	uaio_leave();
-	(void)sys_sigmask(SIG_SETMASK, &forking.mask, NULL);
+	(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 /* In the child of fork(); one made by other means keeps the descriptors. */

@@ -17,6 +17,7 @@
 
 #include "engine/opdef.h"
 #include "engine/ring.h"
+#include "engine/wait.h"
 #include "engine/wq.h"
 
 struct uaio_ctx;
@@ -38,6 +39,9 @@ int uaio_engine_start(void);
  * child of vfork() or a bare clone() runs in our memory, but is not.
  */
 bool uaio_engine_is_ours(void);
+
+/* Return: its number of all that this program started, its parent's included. */
+uint32_t uaio_engine_start_nr(void);
 
 /* Return: the same of an engine that is up or is to be. */
 bool uaio_engine_is_owner(void);
@@ -100,14 +104,11 @@ int uaio_ctx_cancel_parted(uint64_t handle, uint64_t obj);
 int uaio_ctx_cancel_one_parted(uint64_t handle, uint64_t obj);
 int uaio_ctx_cancel_all_parted(uint64_t handle);
 
-struct uaio_wait {
+struct uaio_getevents {
 	long min_nr;
 	long nr;
-	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait */
-	const void *mask;    /* of signals, or NULL; the kernel's format */
-	size_t mask_bytes;
+	struct uaio_wait wait;
 	bool is_strict; /* probe where events are to be stored */
-	bool is_parted; /* by a thread with another descriptor table */
 };
 
 /*
@@ -116,7 +117,7 @@ struct uaio_wait {
  * 0 <= min_nr <= nr is the caller's to check.
  */
 long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
-			const struct uaio_wait *wait);
+			const struct uaio_getevents *call);
 
 /*
  * The client has the kernel move [old, old + old_bytes), a ring of ours.

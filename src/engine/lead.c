@@ -5,41 +5,41 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
+#include "engine/queue.h"
 #include "engine/ready.h"
 
 /*
  * Those that came while nobody led look for no leader that is lost. They come
  * back, and do. Rare, so they are woken here.
  */
-static void tell_alone_locked(struct uaio_ctx *ctx)
+static void tell_alone_locked(struct uaio_queue *queue)
 {
 	struct uaio_wakeups wakeups = { 0 };
 
-	list_for_each_safe (pos, &ctx->waiters) {
+	list_for_each_safe (pos, &queue->waiters) {
 		struct uaio_waiter *waiter =
 			container_of(pos, struct uaio_waiter, node);
 
 		if (waiter->is_alone)
-			uaio_waiter_tell_locked(ctx, waiter, &wakeups);
+			uaio_waiter_tell_locked(queue, waiter, &wakeups);
 	}
 	uaio_wakeups_deliver(&wakeups);
 }
 
-bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
 {
-	struct uaio_ready *ready = &ctx->group.ready;
+	struct uaio_ready *ready = &queue->group.ready;
 
 	/*
 	 * [MB:led] seq_cst: counted as waiting, then looked for what is parked.
 	 * Pairs with uaio_ready_submitted().
 	 */
-	if (ctx->leader || !load_seq_cst(&ready->nr_parked) ||
+	if (queue->leader || !load_seq_cst(&ready->nr_parked) ||
 	    !uaio_ready_callers_run())
 		return false;
-	ctx->leader = waiter;
+	queue->leader = waiter;
 	waiter->leads = true;
 	uaio_ready_pin(ready);
 	store_relaxed(&waiter->is_told, 0);
@@ -47,20 +47,21 @@ bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
 	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
 	store_seq_cst(&ready->is_led, 1);
 	waiter->is_leading = true;
-	tell_alone_locked(ctx);
+	tell_alone_locked(queue);
 	return true;
 }
 
 /* Return: whether there was one to tell, who can lead. */
-static bool tell_next_locked(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
+static bool tell_next_locked(struct uaio_queue *queue,
+			     struct uaio_wakeups *wakeups)
 {
-	list_for_each_safe (pos, &ctx->waiters) {
+	list_for_each_safe (pos, &queue->waiters) {
 		struct uaio_waiter *waiter =
 			container_of(pos, struct uaio_waiter, node);
 
 		if (waiter->is_parted)
 			continue;
-		uaio_waiter_tell_locked(ctx, waiter, wakeups);
+		uaio_waiter_tell_locked(queue, waiter, wakeups);
 		return true;
 	}
 	return false;
@@ -70,12 +71,12 @@ static bool tell_next_locked(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
  * Nobody leads from here on. is_lost: who led has left the epoll, maybe with
  * events. Return: whether others have to see to what is parked: with a pin.
  */
-static bool depose_locked(struct uaio_ctx *ctx, bool is_lost,
+static bool depose_locked(struct uaio_queue *queue, bool is_lost,
 			  struct uaio_wakeups *wakeups)
 {
-	struct uaio_ready *ready = &ctx->group.ready;
+	struct uaio_ready *ready = &queue->group.ready;
 
-	ctx->leader = NULL;
+	queue->leader = NULL;
 	/* [MB:parked] seq_cst: not led, then looked. Pairs with
 	 * uaio_ready_expect(). */
 	store_seq_cst(&ready->is_led, 0);
@@ -83,69 +84,67 @@ static bool depose_locked(struct uaio_ctx *ctx, bool is_lost,
 		return false;
 	uaio_ready_pin(ready);
 	if (is_lost)
-		uaio_ready_kick_all(&ctx->group);
-	(void)tell_next_locked(ctx, wakeups);
+		uaio_ready_kick_all(&queue->group);
+	(void)tell_next_locked(queue, wakeups);
 	return true;
 }
 
-static void leave_to_others(struct uaio_ctx *ctx, struct uaio_wakeups *wakeups)
+static void leave_to_others(struct uaio_queue *queue,
+			    struct uaio_wakeups *wakeups)
 {
 	uaio_wakeups_deliver(wakeups);
-	(void)uaio_standby_list(&ctx->group);
-	uaio_ready_unpin(&ctx->group.ready);
+	(void)uaio_standby_list(&queue->group);
+	uaio_ready_unpin(&queue->group.ready);
 }
 
-static void stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter, bool is_lost)
+static void stop(struct uaio_queue *queue, struct uaio_waiter *waiter,
+		 bool is_lost)
 {
 	struct uaio_wakeups wakeups = { 0 };
 	bool is_left;
 
 	waiter->is_leading = false;
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	is_left =
-		ctx->leader == waiter && depose_locked(ctx, is_lost, &wakeups);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_lock(queue);
+	is_left = queue->leader == waiter &&
+		  depose_locked(queue, is_lost, &wakeups);
+	uaio_queue_unlock(queue);
 	if (is_left)
-		leave_to_others(ctx, &wakeups);
+		leave_to_others(queue, &wakeups);
 }
 
-void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter)
+void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter)
 {
-	stop(ctx, waiter, false);
+	stop(queue, waiter, false);
 }
 
 void uaio_waiters_pass_on(struct uaio_group *group)
 {
-	struct uaio_ctx *ctx = container_of(group, struct uaio_ctx, group);
+	struct uaio_queue *queue = uaio_queue_of(group);
 	struct uaio_wakeups wakeups = { 0 };
 	bool was_told = true;
 
-	if (unlikely(uaio_is_commons(group))) {
-		/* It is no context's, and has no waiters of its own. */
-		uaio_standby_nudge(group);
-		return;
-	}
-	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	if (ctx->leader)
+	uaio_queue_lock(queue);
+	if (queue->leader)
 		uaio_poller_wake(&group->ready.poller);
 	else
-		was_told = tell_next_locked(ctx, &wakeups);
-	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+		was_told = tell_next_locked(queue, &wakeups);
+	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
 	if (!was_told)
 		uaio_standby_nudge(group);
 }
 
-bool uaio_lead_pin_again(struct uaio_ctx *ctx, const struct uaio_waiter *waiter)
+bool uaio_lead_pin_again(struct uaio_queue *queue,
+			 const struct uaio_waiter *waiter)
 {
 	bool leads;
 
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	leads = ctx->leader == waiter;
-	ctx->nr_leads++;
+	uaio_queue_lock(queue);
+	leads = queue->leader == waiter;
+	queue->nr_leads++;
 	if (leads)
-		uaio_ready_pin(&ctx->group.ready);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+		uaio_ready_pin(&queue->group.ready);
+	uaio_queue_unlock(queue);
 	return leads;
 }
 
@@ -164,11 +163,11 @@ static int sleep_without(const struct uaio_wait *wait, int64_t until)
  * Return: 0, -EINTR, -EINVAL: it leads no more, and holds no pin. Some events
  * have been kicked, or not.
  */
-static int sleep_leading(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 const struct uaio_wait *wait, int64_t until)
 {
 	enum { NR = 64 };
-	struct uaio_poller *poller = &ctx->group.ready.poller;
+	struct uaio_poller *poller = &queue->group.ready.poller;
 	const struct uaio_poller_wait poller_wait = {
 		.deadline_ns = until,
 		.mask = wait->mask,
@@ -184,34 +183,34 @@ static int sleep_leading(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 	 * uaio_waiter_tell_locked().
 	 */
 	store_seq_cst(&waiter->is_asleep, 1);
-	uaio_ready_unpin(&ctx->group.ready);
+	uaio_ready_unpin(&queue->group.ready);
 	if (!load_seq_cst(&waiter->is_told))
 		nr = uaio_poller_wait(poller, events, NR, &poller_wait);
 	/* [MB:lead] seq_cst: told before the poller went with its context. */
 	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
 		nr = sleep_without(wait, until);
 	store_relaxed(&waiter->is_asleep, 0);
-	if (!uaio_lead_pin_again(ctx, waiter)) {
+	if (!uaio_lead_pin_again(queue, waiter)) {
 		/* A handler made another lead before we were asleep. */
 		if (nr > 0) {
-			uaio_ready_kick_all(&ctx->group);
+			uaio_ready_kick_all(&queue->group);
 			uaio_poller_wake(poller);
 		}
 		return nr == -EINTR ? -EINTR : -EINVAL;
 	}
 	if (nr > 0)
-		uaio_ready_kick_events(&ctx->group, events, nr);
+		uaio_ready_kick_events(&queue->group, events, nr);
 	if (nr != -EINTR)
 		return 0;
-	uaio_ready_unpin(&ctx->group.ready);
+	uaio_ready_unpin(&queue->group.ready);
 	return nr;
 }
 
-int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	      const struct uaio_wait *wait)
 {
 	enum { SLICE_NS = 1000000 };
-	struct uaio_group *group = &ctx->group;
+	struct uaio_group *group = &queue->group;
 	int ret;
 
 	for (;;) {
@@ -233,7 +232,7 @@ int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
 		} else if (uaio_ready_has_kicked(&group->ready)) {
 			continue;
 		}
-		ret = sleep_leading(ctx, waiter, wait, until);
+		ret = sleep_leading(queue, waiter, wait, until);
 		if (ret < 0)
 			return ret == -EINVAL ? 0 : ret;
 	}
@@ -247,28 +246,28 @@ void uaio_lead_forget(void)
 	struct uaio_waiter *waiter = uaio_waiter_leading();
 
 	if (unlikely(waiter))
-		stop(waiter->ctx, waiter, true);
+		stop(waiter->queue, waiter, true);
 }
 
-bool uaio_lead_challenge(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+bool uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 uint64_t *seen)
 {
 	struct uaio_wakeups wakeups = { 0 };
 	bool is_lost, is_left = false;
 
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	is_lost = ctx->leader && ctx->nr_leads == *seen;
+	uaio_queue_lock(queue);
+	is_lost = queue->leader && queue->nr_leads == *seen;
 	if (is_lost) {
 		/* Should he come back, he finds that he leads no more. */
-		is_left = depose_locked(ctx, true, &wakeups);
-	} else if (ctx->leader) {
-		*seen = ctx->nr_leads;
-		uaio_poller_wake(&ctx->group.ready.poller);
+		is_left = depose_locked(queue, true, &wakeups);
+	} else if (queue->leader) {
+		*seen = queue->nr_leads;
+		uaio_poller_wake(&queue->group.ready.poller);
 	} else {
 		waiter->is_alone = true;
 	}
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_queue_unlock(queue);
 	if (is_left)
-		leave_to_others(ctx, &wakeups);
+		leave_to_others(queue, &wakeups);
 	return is_lost;
 }

@@ -31,23 +31,23 @@
 struct uaio_wait;
 
 /* Of the context's waiters, under its group's lock. Return: whether it leads. */
-bool uaio_lead_locked(struct uaio_ctx *ctx, struct uaio_waiter *waiter);
+bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter);
 
 /*
  * Make what gets ready until somebody tells us that there are events enough.
  * Return: 0 to look again, -EINTR, -ETIMEDOUT. No pin is held any more.
  */
-int uaio_lead(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	      const struct uaio_wait *wait);
 
 /* Others see to what is parked. Nothing if it leads no more. */
-void uaio_lead_stop(struct uaio_ctx *ctx, struct uaio_waiter *waiter);
+void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter);
 
 /*
  * After a sleep of its own (attend.h). Return: whether it leads still: then it
  * holds a pin.
  */
-bool uaio_lead_pin_again(struct uaio_ctx *ctx,
+bool uaio_lead_pin_again(struct uaio_queue *queue,
 			 const struct uaio_waiter *waiter);
 
 /* What this thread leads, if it does, was left behind by a handler. */
@@ -59,7 +59,7 @@ void uaio_lead_forget(void);
  * Return: whether he is lost; then nobody leads. Where nobody did the waiter is
  * noted to be alone.
  */
-bool uaio_lead_challenge(struct uaio_ctx *ctx, struct uaio_waiter *waiter,
+bool uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 uint64_t *seen);
 
 #endif /* UAIO_ENGINE_LEAD_H */

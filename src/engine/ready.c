@@ -6,7 +6,6 @@
 #include <poll.h>
 
 #include "base/sys.h"
-#include "engine/ctx.h"
 #include "engine/lead.h"
 #include "engine/readyint.h"
 #include "engine/terminal.h"

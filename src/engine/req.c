@@ -9,6 +9,7 @@
 #include "engine/direct.h"
 #include "engine/exit.h"
 #include "engine/page.h"
+#include "engine/queue.h"
 #include "engine/ready.h"
 #include "engine/stats.h"
 
@@ -143,10 +144,10 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 	return uaio_slab_get(&slabs.reqs);
 }
 
-int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
-		 const struct uaio_sqe *sqe, bool parks,
-		 struct uaio_req **ret_req)
+int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
+		 bool parks, struct uaio_req **ret_req)
 {
+	struct uaio_group *group = &queue->group;
 	struct uaio_file *file, *resfd = NULL;
 	struct uaio_watch *watch = NULL;
 	struct iovec *iovs = NULL;
@@ -176,7 +177,6 @@ int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
 	req = take_locked(group);
 	if (req) {
 		req->group = group;
-		req->sink = sink;
 		req->file = file;
 		req->resfd = resfd;
 		req->watch = watch;
@@ -275,7 +275,6 @@ static void finish(struct uaio_req *req, int64_t res,
 		.resfd = req->resfd,
 		.nr_resfd = 1,
 	};
-	struct uaio_sink *sink = req->sink;
 	struct uaio_group *group = req->group;
 	struct uaio_file *file = req->file;
 	bool is_write = uaio_order_is_write(req->order);
@@ -296,7 +295,7 @@ static void finish(struct uaio_req *req, int64_t res,
 		put_file(file);
 	else
 		uaio_order_return(req, ret_startable);
-	sink->ops->post(sink, &post);
+	uaio_queue_post(uaio_queue_of(group), &post);
 	if (is_write) {
 		uaio_order_leave(req, ret_startable);
 		uaio_slab_put(&slabs.reqs, req);
@@ -337,7 +336,6 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 {
 	struct uaio_event events[UAIO_REQS_TOGETHER];
 	struct uaio_file *files[UAIO_REQS_TOGETHER];
-	struct uaio_sink *sink = reqs[0]->sink;
 	struct uaio_group *group = reqs[0]->group;
 	const struct uaio_post post = {
 		.events = events,
@@ -359,7 +357,7 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	for (unsigned i = 0; i < nr; i++)
 		uaio_file_put(files[i]);
-	sink->ops->post(sink, &post);
+	uaio_queue_post(uaio_queue_of(group), &post);
 	for (unsigned i = 0; post.resfd && i < nr; i++)
 		uaio_file_put(post.resfd);
 }

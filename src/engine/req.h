@@ -51,10 +51,11 @@
 #include "engine/opdef.h"
 #include "engine/order.h"
 #include "engine/ready.h"
-#include "engine/sink.h"
 #include "engine/wq.h"
 
 struct uaio_device;
+struct uaio_event;
+struct uaio_queue;
 
 enum uaio_req_state {
 	UAIO_REQ_FREE,
@@ -69,7 +70,7 @@ enum uaio_req_state {
 enum { UAIO_REQ_INLINE_IOVS = 4 };
 
 /*
- * The requests of one context: what cancelling and closing the context look
+ * The requests of one queue: what cancelling and closing the queue look
  * through, and where its free requests are kept.
  */
 struct uaio_group {
@@ -99,7 +100,6 @@ struct uaio_req {
 
 	/* immutable from PREPPED on */
 	struct uaio_group *group; /* borrows: it outlives its requests */
-	struct uaio_sink *sink;   /* borrows: as the group */
 	struct uaio_file *file;   /* shares (ref), or NULL: on none */
 	struct uaio_file *resfd;  /* shares (ref), or NULL */
 
@@ -110,14 +110,14 @@ struct uaio_req {
 	int64_t done_bytes;    /* of a stream request that was cut */
 	struct iovec *iov;     /* owns: the copy, NULL if not vectored */
 	struct uaio_sqe sqe;   /* advanced as parts of it are done */
+	bool is_blocking;      /* its file knows no RWF_NOWAIT */
+	bool is_oldest;        /* of its device: it is read by a worker */
+	bool owns_lane;        /* it runs on a worker, others wait */
+	bool is_one_call;      /* its file may be closed meanwhile */
+	uint32_t edges;        /* of its file, before it was tried; or 0 */
 
 	/* And what only some do. */
 	struct list link;
-	bool is_blocking;           /* its file knows no RWF_NOWAIT */
-	bool is_oldest;             /* of its device: it is read by a worker */
-	bool owns_lane;             /* it runs on a worker, others wait */
-	bool is_one_call;           /* its file may be closed meanwhile */
-	uint32_t edges;             /* of its file, before it was tried; or 0 */
 	int64_t until_ns;           /* it waits no longer; 0: for ever */
 	struct list in_timed;       /* timed.c's, if it has a time */
 	struct uaio_watch *watch;   /* borrows: its context's on its file */
@@ -149,9 +149,8 @@ void uaio_group_fini(struct uaio_group *group);
  * is to wait until its file is ready.
  * Return: 0 with a request in PREPPED; -EAGAIN if memory is refused, -EBADF.
  */
-int uaio_req_new(struct uaio_group *group, struct uaio_sink *sink,
-		 const struct uaio_sqe *sqe, bool parks,
-		 struct uaio_req **ret_req);
+int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
+		 bool parks, struct uaio_req **ret_req);
 
 /*
  * Send a PREPPED request on its way: to a worker, once kick is delivered, or to

@@ -6,6 +6,7 @@
 #include "base/sys.h"
 #include "engine/direct.h"
 #include "engine/exit.h"
+#include "engine/queue.h"
 #include "engine/req.h"
 #include "engine/thread.h"
 #include "engine/trust.h"
@@ -64,13 +65,13 @@ static void flush_done(struct uaio_worker *worker)
 	while (worker->nr_done) {
 		const struct uaio_req *first = uaio_req_of(container_of(
 			worker->done.next, struct uaio_work, link));
-		struct uaio_sink *sink = first->sink;
+		struct uaio_group *group = first->group;
 		struct uaio_post post = { .events = events };
 
-		post.nr = uaio_reqs_unlink(first->group, &worker->done, events,
+		post.nr = uaio_reqs_unlink(group, &worker->done, events,
 					   EVENTS_MAX);
 		worker->nr_done -= post.nr;
-		sink->ops->post(sink, &post);
+		uaio_queue_post(uaio_queue_of(group), &post);
 	}
 }
 

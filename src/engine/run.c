@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 
 #include "base/sys.h"
-#include "engine/ctx.h"
 #include "engine/readyint.h"
 #include "engine/terminal.h"
 #include "engine/timed.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion sink: where events go
+ * Completion sink: where completions go
  *
- * What a front-end hands the engine along with requests. The engine posts each
- * request's event to its sink, from any thread, and touches nothing of the
- * request's client after that.
+ * What a door does with the completions of a queue (queue.h), and what it says of
+ * those it has: a table of functions, all called with the queue's lock held. The
+ * core touches nothing of a request's client after its last completion was taken
+ * in.
  */
 #ifndef UAIO_ENGINE_SINK_H
 #define UAIO_ENGINE_SINK_H
@@ -12,7 +13,7 @@
 #include "engine/ring.h"
 
 struct uaio_file;
-struct uaio_sink;
+struct uaio_queue;
 
 /* Events that are posted together. */
 struct uaio_post {
@@ -23,17 +24,18 @@ struct uaio_post {
 	unsigned nr_resfd;       /* by how much */
 };
 
-struct uaio_sink_ops {
-	/*
-	 * Take in events, all final: make them visible, then signal, then wake
-	 * who waits. Called without locks; may be the last thing that happens
-	 * to the sink.
-	 */
-	void (*post)(struct uaio_sink *sink, const struct uaio_post *post);
-};
-
 struct uaio_sink {
-	const struct uaio_sink_ops *ops; /* immutable */
+	/*
+	 * Take in events, all final: make them visible, then signal whoever is
+	 * told of them by other means than waiting in the queue.
+	 */
+	void (*post)(struct uaio_queue *queue, const struct uaio_post *post);
+
+	/*
+	 * Return: how many completions are there that nobody has reaped. Those
+	 * who look out for them without the lock get a guess.
+	 */
+	uint32_t (*nr_unreaped)(const struct uaio_queue *queue);
 };
 
 #endif /* UAIO_ENGINE_SINK_H */

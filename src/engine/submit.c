@@ -69,7 +69,7 @@ static void flush(struct uaio_batch *batch)
 
 	if (!batch->nr_events)
 		return;
-	uaio_ctx_post(batch->ctx, &post);
+	uaio_queue_post(&batch->ctx->queue, &post);
 	batch->nr_events = 0;
 	if (unlikely(batch->resfd))
 		uaio_file_put(batch->resfd);
@@ -198,12 +198,12 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 
 	uaio_exit_gate(&batch->kick);
 	if (issue == UAIO_ISSUE_RETRY_READY)
-		ret = uaio_ready_expect(&ctx->group);
+		ret = uaio_ready_expect(&ctx->queue.group);
 	if (ret == 0) {
-		ret = uaio_req_new(&ctx->group, &ctx->sink, sqe,
+		ret = uaio_req_new(&ctx->queue, sqe,
 				   issue == UAIO_ISSUE_RETRY_READY, &req);
 		if (ret < 0 && issue == UAIO_ISSUE_RETRY_READY)
-			uaio_ready_unexpect(&ctx->group);
+			uaio_ready_unexpect(&ctx->queue.group);
 	}
 	if (ret < 0) {
 		if (!done_bytes)
@@ -221,7 +221,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	    uaio_optab[sqe->op].class != UAIO_CLASS_POLL) {
 		/* The file may have been a stream when it was tried. */
 		if (issue == UAIO_ISSUE_RETRY_READY)
-			uaio_ready_unexpect(&ctx->group);
+			uaio_ready_unexpect(&ctx->queue.group);
 		req->order = uaio_order_of(req->file, &req->sqe, &req->range);
 		/* The events of writes made inline come before a sync's. */
 		if (req->order == UAIO_ORDER_SYNC)
@@ -239,10 +239,10 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
 		if (!batch->has_parked)
-			uaio_ready_pin(&ctx->group.ready);
+			uaio_ready_pin(&ctx->queue.group.ready);
 		batch->has_parked = true;
 		if (sqe->has_resfd)
-			uaio_attend_note(ctx);
+			uaio_attend_note(&ctx->queue);
 	}
 	uaio_req_start(req, &batch->kick);
 	if (unlikely(uaio_optab[sqe->op].never_blocks) &&
@@ -414,8 +414,8 @@ void uaio_batch_end(struct uaio_batch *batch)
 		uaio_ctx_return_tickets(ctx, nr_unused);
 	uaio_req_kick(&batch->kick);
 	if (batch->has_parked) {
-		uaio_ready_submitted(&ctx->group);
-		uaio_ready_unpin(&ctx->group.ready);
+		uaio_ready_submitted(&ctx->queue.group);
+		uaio_ready_unpin(&ctx->queue.group.ready);
 	}
 	if (unlikely(batch->stats) && batch->nr_inline + batch->nr_handed_over)
 		count_call(batch);

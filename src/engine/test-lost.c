@@ -102,11 +102,11 @@ static bool nobody_waits(void)
 	struct uaio_ctx *ctx = context();
 	bool is_so;
 
-	uaio_lock(&ctx->group.lock, UAIO_RANK_GROUP);
-	is_so = list_is_empty(&ctx->waiters) && !ctx->leader &&
-		!load_relaxed(&ctx->group.ready.nr_waiters) &&
-		!load_relaxed(&ctx->group.ready.is_led);
-	uaio_unlock(&ctx->group.lock, UAIO_RANK_GROUP);
+	uaio_lock(&ctx->queue.group.lock, UAIO_RANK_GROUP);
+	is_so = list_is_empty(&ctx->queue.waiters) && !ctx->queue.leader &&
+		!load_relaxed(&ctx->queue.group.ready.nr_waiters) &&
+		!load_relaxed(&ctx->queue.group.ready.is_led);
+	uaio_unlock(&ctx->queue.group.lock, UAIO_RANK_GROUP);
 	return is_so;
 }
 
@@ -242,7 +242,7 @@ static void a_thread_that_has_jumped_out_is_waited_for_by_nobody(void **state)
 static bool is_led(void *arg)
 {
 	(void)arg;
-	return load_relaxed(&context()->group.ready.is_led);
+	return load_relaxed(&context()->queue.group.ready.is_led);
 }
 
 static long park_later(void *arg)

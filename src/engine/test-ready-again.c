@@ -548,7 +548,7 @@ static bool arm_and_find_nothing(long nr, const long args[6], long *ret_res)
 
 	if (!is_read(nr, args))
 		return false;
-	group = &uaio_ctx_find(handle)->group;
+	group = &uaio_ctx_find(handle)->queue.group;
 	switch (add_relaxed(&nr_reads, 1)) {
 	case 0:
 		*ret_res = pass_on(nr, args);

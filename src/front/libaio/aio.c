@@ -241,26 +241,26 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 		      struct uaio_event *events, const struct timespec *timeout,
 		      const struct uaio_aio_sigset *sigset)
 {
-	struct uaio_wait wait = { .min_nr = min_nr, .nr = nr };
+	struct uaio_getevents call = { .min_nr = min_nr, .nr = nr };
 	long ret;
 
 	if (timeout && !can_read(timeout, sizeof(*timeout)))
 		return -EFAULT;
 	if (sigset && sigset->mask) {
-		wait.mask = sigset->mask;
-		wait.mask_bytes = sigset->mask_bytes;
+		call.wait.mask = sigset->mask;
+		call.wait.mask_bytes = sigset->mask_bytes;
 	}
 	if (unlikely(min_nr > nr || min_nr < 0 || !uaio_engine_is_up()))
 		return -EINVAL;
 	/* Noticed when there is something to store. */
 	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
 		events = NULL;
-	wait.is_strict = uaio_config.is_strict;
-	wait.is_parted = uaio_table_is_other();
-	wait.deadline_ns = min_nr > 0 ? deadline_of(timeout) : 0;
+	call.is_strict = uaio_config.is_strict;
+	call.wait.is_parted = uaio_table_is_other();
+	call.wait.deadline_ns = min_nr > 0 ? deadline_of(timeout) : 0;
 	if (unlikely(!uaio_enter()))
 		return -EAGAIN;
-	ret = uaio_ctx_getevents(handle, events, &wait);
+	ret = uaio_ctx_getevents(handle, events, &call);
 	uaio_leave();
 	return ret;
 }

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/queue.h"
+
+#include "base/check.h"
+#include "engine/cancel.h"
+#include "engine/wait.h"
+
+void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
+{
+	/* A thread that waited in an earlier generation may be looking. */
+	uaio_queue_lock(queue);
+	store_relaxed(&queue->sink, sink);
+	uaio_group_init(&queue->group);
+	list_init(&queue->waiters);
+	queue->leader = NULL;
+	queue->nr_leads = 0;
+	queue->nr_inline = queue->nr_queued = queue->nr_wakeups = 0;
+	uaio_queue_unlock(queue);
+}
+
+void uaio_queue_fini(struct uaio_queue *queue)
+{
+	uaio_group_fini(&queue->group);
+}
+
+void uaio_queue_open_locked(struct uaio_queue *queue)
+{
+	UAIO_CHECK(!uaio_queue_is_open_locked(queue));
+	/* relaxed: written under the lock; a door may look without it */
+	store_relaxed(&queue->generation, queue->generation + 1);
+}
+
+void uaio_queue_close(struct uaio_queue *queue)
+{
+	uaio_waiters_dismiss(queue);
+	uaio_group_close(&queue->group);
+}
+
+void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
+{
+	struct uaio_wakeups wakeups;
+
+	wakeups.nr = 0;
+	uaio_queue_lock(queue);
+	queue->sink->post(queue, post);
+	queue->nr_inline += post->nr_inline;
+	queue->nr_queued += post->nr - post->nr_inline;
+	if (unlikely(!list_is_empty(&queue->waiters)))
+		uaio_waiters_collect_locked(queue, &wakeups);
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+}
