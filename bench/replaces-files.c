@@ -90,7 +90,7 @@ static uint64_t run_aio(const struct job *job, size_t thread)
 		for (size_t i = 0; i < job->depth; i++)
 			close(iocbs[i].aio_fildes);
 	}
-	io_destroy(context);
+	end_context(context);
 	free(iocbs);
 	free(buffers);
 	return nr;

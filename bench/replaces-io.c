@@ -107,7 +107,7 @@ static uint64_t run_aio(const struct job *job, size_t thread, bool is_write)
 		nr_next = reap(job, context, events, left);
 		nr += nr_next;
 	}
-	io_destroy(context);
+	end_context(context);
 	free(iocbs);
 	free(buffers);
 	return nr;

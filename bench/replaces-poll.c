@@ -138,13 +138,12 @@ static void begin_side(const struct job *job, struct side *side, int socket)
 	}
 }
 
+/* Its context, if it has one, is gone. */
 static void end_side(const struct job *job, struct side *side)
 {
 	if (job->is_plain) {
 		pthread_cancel(side->relay);
 		pthread_join(side->relay, NULL);
-	} else {
-		io_destroy(side->context);
 	}
 	close(side->epoll);
 	close(side->eventfd);
@@ -180,6 +179,8 @@ static _Noreturn void run_far(const struct job *job, int socket)
 		send_byte(socket);
 	}
 	job->other->rings = nr_kernel_rings();
+	if (!job->is_plain)
+		io_destroy(side.context);
 	end_side(job, &side);
 	exit(0);
 }
@@ -218,6 +219,8 @@ static uint64_t run_ping_pong(const struct job *job, size_t thread)
 		if (!take_byte(near_end))
 			fail("the other process", EPIPE);
 	}
+	if (!job->is_plain)
+		end_context(side.context);
 	end_side(job, &side);
 	if (waitpid(far_process, &status, 0) < 0 || status)
 		fail("the other process", ECHILD);
@@ -305,7 +308,7 @@ static uint64_t run_polls(const struct job *job)
 	}
 	make_ready(SOCKETS, &random);
 	take_ready(polls, SOCKETS);
-	io_destroy(polls->context);
+	end_context(polls->context);
 	free(polls);
 	return nr;
 }

@@ -69,6 +69,29 @@ io_context_t new_context(const struct job *of)
 	return context;
 }
 
+static pthread_barrier_t begin, counted;
+
+void end_context(io_context_t context)
+{
+	/* All have worked; the rings have been counted. */
+	pthread_barrier_wait(&counted);
+	pthread_barrier_wait(&counted);
+	io_destroy(context);
+}
+
+/* Return: how many rings of kernel AIO there are, before any of them goes. */
+static size_t count_rings(void)
+{
+	size_t nr;
+
+	if (job.is_plain)
+		return nr_kernel_rings();
+	pthread_barrier_wait(&counted);
+	nr = nr_kernel_rings();
+	pthread_barrier_wait(&counted);
+	return nr;
+}
+
 void submit_all(io_context_t context, struct iocb **iocbs, size_t nr)
 {
 	while (nr > 0) {
@@ -110,7 +133,6 @@ struct worker {
 };
 
 static const struct work *work;
-static pthread_barrier_t begin;
 
 static void *run_one(void *arg)
 {
@@ -154,6 +176,7 @@ static struct worker *start_all(size_t nr)
 	if (!workers)
 		fail("memory", ENOMEM);
 	pthread_barrier_init(&begin, NULL, (unsigned int)nr + 1);
+	pthread_barrier_init(&counted, NULL, (unsigned int)nr + 1);
 	for (size_t i = 0; i < nr; i++) {
 		workers[i].number = i;
 		if (pthread_create(&workers[i].thread, NULL, run_one,
@@ -183,8 +206,8 @@ static void measure(size_t ms)
 	first = used_now();
 	pthread_barrier_wait(&begin);
 	sleep_ms(ms);
-	rings = nr_kernel_rings();
 	atomic_store_explicit(&job.is_over, true, memory_order_relaxed);
+	rings = count_rings();
 	for (size_t i = 0; i < nr; i++) {
 		pthread_join(workers[i].thread, NULL);
 		requests += workers[i].requests;

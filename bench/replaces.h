@@ -64,8 +64,14 @@ _Noreturn void fail(const char *what, int error);
 /* Memory for so many requests, aligned for all. */
 char *new_buffers(const struct job *job, size_t nr);
 
-/* A context for all requests of a thread. */
+/* A context for all requests of a thread, which has no other. */
 io_context_t new_context(const struct job *job);
+
+/*
+ * Its end, for each thread that has one: none goes before all have been made and
+ * counted.
+ */
+void end_context(io_context_t context);
 
 /* All are submitted when it returns, though it may take more than one call. */
 void submit_all(io_context_t context, struct iocb **iocbs, size_t nr);
