@@ -26,6 +26,7 @@
 #include "engine/page.h"
 #include "engine/file.h"
 #include "engine/ready.h"
+#include "engine/waits.h"
 
 /* Which requests of a group are meant. */
 struct aim {
@@ -49,10 +50,18 @@ static bool is_any(const struct uaio_req *req, const struct aim *aim)
 	return true;
 }
 
-static bool is_parked(const struct uaio_req *req, const struct aim *aim)
+/* Return: the row of what req waits for, or NULL. */
+static const struct uaio_wait_ops *row_of(const struct uaio_req *req)
 {
+	return uaio_waits[uaio_req_state(req)];
+}
+
+static bool is_endless(const struct uaio_req *req, const struct aim *aim)
+{
+	const struct uaio_wait_ops *ops = row_of(req);
+
 	(void)aim;
-	return uaio_req_state(req) == UAIO_REQ_PARKED;
+	return ops && ops->close_group;
 }
 
 static bool is_obj(const struct uaio_req *req, const struct aim *aim)
@@ -68,9 +77,12 @@ static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 /* Return: whether it is ours now. */
 static bool take(struct uaio_req *req, const struct aim *aim, struct haul *haul)
 {
+	const struct uaio_wait_ops *ops;
+
 	if (!aim->is_meant(req, aim))
 		return false;
-	if (!uaio_req_cancel_locked(req, &haul->startable)) {
+	ops = row_of(req);
+	if (!ops || !ops->cancel(req, &haul->startable)) {
 		haul->nr_others++;
 		return false;
 	}
@@ -137,11 +149,12 @@ static void complete(struct haul *haul)
 
 void uaio_group_close(struct uaio_group *group)
 {
-	static const struct aim aim = { .is_meant = is_parked };
+	static const struct aim aim = { .is_meant = is_endless };
 	struct haul haul;
 
-	/* What is being tried or submitted just now is not parked after this. */
-	uaio_ready_close_group(group);
+	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
+		if (uaio_waits[i] && uaio_waits[i]->close_group)
+			uaio_waits[i]->close_group(group);
 	collect(group, &aim, &haul);
 	complete(&haul);
 }

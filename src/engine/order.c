@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "engine/req.h"
+#include "engine/waits.h"
 
 enum { NR_BUCKETS = 1024 };
 
@@ -15,16 +16,6 @@ static struct {
 	struct uaio_slab slab;
 	uint32_t nr_held_up; /* atomic: of all inodes */
 } inodes;
-
-void uaio_order_init(void)
-{
-	inodes.lock = (struct uaio_lock){ 0 };
-	for (unsigned i = 0; i < NR_BUCKETS; i++)
-		inodes.buckets[i] = NULL;
-	store_relaxed(&inodes.nr_held_up, 0);
-	uaio_trust_init();
-	uaio_slab_init(&inodes.slab, sizeof(struct uaio_inode), 16384);
-}
 
 static struct uaio_inode **bucket_of(uint64_t dev, uint64_t ino)
 {
@@ -376,7 +367,18 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
 }
 
-bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable)
+bool uaio_order_holds_up(const struct uaio_req *req)
+{
+	/*
+	 * The oldest of a device is in the way of all that wait for their
+	 * pages there, whatever they are of.
+	 */
+	return is_read(req->order) &&
+	       (load_relaxed(&req->file->inode->nr_held_up) ||
+		(req->is_oldest && load_relaxed(&inodes.nr_held_up)));
+}
+
+static bool cancel(struct uaio_req *req, struct list *ret_startable)
 {
 	struct uaio_inode *inode = uaio_req_inode(req);
 	bool waited = false;
@@ -395,13 +397,15 @@ bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable)
 	return waited;
 }
 
-bool uaio_order_holds_up(const struct uaio_req *req)
+void uaio_order_init(void)
 {
-	/*
-	 * The oldest of a device is in the way of all that wait for their
-	 * pages there, whatever they are of.
-	 */
-	return is_read(req->order) &&
-	       (load_relaxed(&req->file->inode->nr_held_up) ||
-		(req->is_oldest && load_relaxed(&inodes.nr_held_up)));
+	static const struct uaio_wait_ops ordered = { .cancel = cancel };
+
+	inodes.lock = (struct uaio_lock){ 0 };
+	for (unsigned i = 0; i < NR_BUCKETS; i++)
+		inodes.buckets[i] = NULL;
+	store_relaxed(&inodes.nr_held_up, 0);
+	uaio_trust_init();
+	uaio_slab_init(&inodes.slab, sizeof(struct uaio_inode), 16384);
+	uaio_waits_register(UAIO_REQ_ORDERED, &ordered);
 }

@@ -212,13 +212,6 @@ void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
 /* A write, and its event is posted: nor need syncs. ret_startable as above. */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
 
-/*
- * Take req out if it still waits.
- * Return: true if it did; it is the caller's then. Others may start:
- * ret_startable as above.
- */
-bool uaio_order_cancel(struct uaio_req *req, struct list *ret_startable);
-
 /* Return: whether req is a queued read, and something may wait for it. */
 bool uaio_order_holds_up(const struct uaio_req *req);
 

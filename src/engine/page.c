@@ -10,6 +10,7 @@
 #include "engine/identity.h"
 #include "engine/req.h"
 #include "engine/retry.h"
+#include "engine/waits.h"
 
 enum {
 	/* File systems that are told apart; of more, a worker for each read. */
@@ -65,14 +66,6 @@ static struct {
 	uint32_t nr_trying; /* atomic: who has taken some to be tried */
 	struct uaio_device devices[NR_DEVICES];
 } pages;
-
-void uaio_page_init(void)
-{
-	pages.lock = (struct uaio_lock){ 0 };
-	store_relaxed(&pages.nr_devices, 0);
-	pages.nr_holders = 0;
-	store_relaxed(&pages.nr_trying, 0);
-}
 
 void uaio_page_init_group(struct uaio_group *group)
 {
@@ -472,20 +465,6 @@ void uaio_page_next(struct uaio_device *device, struct list *ret_startable)
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 }
 
-bool uaio_page_cancel(struct uaio_req *req)
-{
-	bool was_paged;
-
-	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	was_paged = uaio_req_state(req) == UAIO_REQ_PAGED;
-	if (was_paged) {
-		uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
-		leave_locked(req);
-	}
-	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-	return was_paged;
-}
-
 static void start_of_file_locked(const struct uaio_file *file,
 				 struct uaio_device *device,
 				 struct list *ret_startable)
@@ -519,4 +498,30 @@ void uaio_page_give_up(struct uaio_file *file, struct list *ret_startable)
 			return;
 		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
 	}
+}
+
+static bool cancel(struct uaio_req *req, struct list *ret_startable)
+{
+	bool was_paged;
+
+	(void)ret_startable;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	was_paged = uaio_req_state(req) == UAIO_REQ_PAGED;
+	if (was_paged) {
+		uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
+		leave_locked(req);
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return was_paged;
+}
+
+void uaio_page_init(void)
+{
+	static const struct uaio_wait_ops paged = { .cancel = cancel };
+
+	pages.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&pages.nr_devices, 0);
+	pages.nr_holders = 0;
+	store_relaxed(&pages.nr_trying, 0);
+	uaio_waits_register(UAIO_REQ_PAGED, &paged);
 }

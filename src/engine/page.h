@@ -74,9 +74,6 @@ void uaio_page_try_group(struct uaio_group *group);
 void uaio_page_hold(void);
 void uaio_page_release(void);
 
-/* Return: true if req was PAGED; it is RUNNING and the caller's now. */
-bool uaio_page_cancel(struct uaio_req *req);
-
 /*
  * For the closer of the file's number, which is marked so: wait until none of
  * its requests is being tried. ret_startable is appended those that wait, oldest

@@ -11,6 +11,7 @@
 #include "engine/terminal.h"
 #include "engine/timed.h"
 #include "engine/wait.h"
+#include "engine/waits.h"
 
 struct uaio_ready_tuning uaio_ready_tuning;
 struct uaio_ready_counters uaio_ready_counters;
@@ -24,23 +25,6 @@ static struct {
 	uint32_t nr_inside;    /* atomic */
 	uint32_t is_held;      /* atomic */
 } gate;
-
-void uaio_ready_init(void)
-{
-	gate.lock = (struct uaio_lock){ 0 };
-	store_relaxed(&gate.nr_inside, 0);
-	store_relaxed(&gate.is_held, 0);
-	uaio_ready_tuning = (struct uaio_ready_tuning){
-		.caller_runs = true,
-		.delays_kick = true,
-	};
-	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
-	uaio_pollers_init();
-	uaio_watches_init();
-	uaio_timed_init();
-	uaio_standby_init();
-	uaio_commons_init();
-}
 
 void uaio_ready_tune(const struct uaio_ready_tuning *tuning)
 {
@@ -276,7 +260,7 @@ bool uaio_ready_park(struct uaio_req *req)
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
 	 * [MB:closing] seq_cst: parked, then looked. Pairs with
-	 * uaio_ready_close_group().
+	 * close_group().
 	 */
 	uaio_req_move_seq_cst(req, UAIO_REQ_PREPPED, UAIO_REQ_PARKED);
 	parks = !load_seq_cst(&group->ready.is_closing);
@@ -376,7 +360,7 @@ void uaio_ready_submitted(struct uaio_group *group)
  * Taking out
  */
 
-void uaio_ready_close_group(struct uaio_group *group)
+static void close_group(struct uaio_group *group)
 {
 	/*
 	 * [MB:closing] seq_cst: closed, then looked. Pairs with
@@ -388,13 +372,14 @@ void uaio_ready_close_group(struct uaio_group *group)
 	uaio_ready_release();
 }
 
-bool uaio_ready_cancel(struct uaio_req *req)
+static bool cancel(struct uaio_req *req, struct list *ret_startable)
 {
 	enum uaio_lane_id id = uaio_lane_id_of(req);
 	struct uaio_file *file = req->file;
 	struct uaio_lane *lane = &file->lanes[id];
 	bool was_parked, was_first;
 
+	(void)ret_startable;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	was_parked = uaio_req_state(req) == UAIO_REQ_PARKED;
 	if (was_parked) {
@@ -409,4 +394,27 @@ bool uaio_ready_cancel(struct uaio_req *req)
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return was_parked;
+}
+
+void uaio_ready_init(void)
+{
+	static const struct uaio_wait_ops parked = {
+		.cancel = cancel,
+		.close_group = close_group,
+	};
+
+	gate.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&gate.nr_inside, 0);
+	store_relaxed(&gate.is_held, 0);
+	uaio_ready_tuning = (struct uaio_ready_tuning){
+		.caller_runs = true,
+		.delays_kick = true,
+	};
+	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
+	uaio_pollers_init();
+	uaio_watches_init();
+	uaio_timed_init();
+	uaio_standby_init();
+	uaio_commons_init();
+	uaio_waits_register(UAIO_REQ_PARKED, &parked);
 }

@@ -207,12 +207,6 @@ void uaio_ready_kick_events(struct uaio_group *group,
 /* A request that had its lane to itself, on a worker, is through. */
 void uaio_ready_returned(struct uaio_req *req);
 
-/* The context of the group goes away: nothing of it is parked from now on. */
-void uaio_ready_close_group(struct uaio_group *group);
-
-/* Return: true if req was parked; it is RUNNING and the caller's now. */
-bool uaio_ready_cancel(struct uaio_req *req);
-
 /*
  * Between the two nothing is tried: what waits until its file is ready is
  * parked, or is not yet. Who tries already is waited for.

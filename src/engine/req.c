@@ -12,6 +12,7 @@
 #include "engine/queue.h"
 #include "engine/ready.h"
 #include "engine/stats.h"
+#include "engine/waits.h"
 
 enum {
 	/* Two sizes of iovec copies: one page's quarter, and IOV_MAX. */
@@ -24,6 +25,8 @@ static struct {
 	struct uaio_slab iovs_small;
 	struct uaio_slab iovs_max;
 } slabs;
+
+const struct uaio_wait_ops *uaio_waits[UAIO_REQ_NR_STATES];
 
 void uaio_reqs_init(void)
 {
@@ -521,24 +524,4 @@ void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 	kick.is_last = is_last;
 	kick.worker = worker;
 	start_and_kick(&startable, &kick);
-}
-
-static bool cancel_queued(struct uaio_req *req)
-{
-	if (!uaio_wq_cancel(uaio_req_account(req), &req->work))
-		return false;
-	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	return true;
-}
-
-bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable)
-{
-	/* relaxed: each case looks again under the lock of its edge */
-	switch (load_relaxed(&req->state)) {
-	case UAIO_REQ_ORDERED: return uaio_order_cancel(req, ret_startable);
-	case UAIO_REQ_QUEUED: return cancel_queued(req);
-	case UAIO_REQ_PARKED: return uaio_ready_cancel(req);
-	case UAIO_REQ_PAGED: return uaio_page_cancel(req);
-	default: return false;
-	}
 }

@@ -60,11 +60,13 @@ struct uaio_queue;
 enum uaio_req_state {
 	UAIO_REQ_FREE,
 	UAIO_REQ_PREPPED,
-	UAIO_REQ_ORDERED, /* waits behind others of its inode */
-	UAIO_REQ_QUEUED,  /* on an account of the work queue */
-	UAIO_REQ_PARKED,  /* waits for its file to be ready */
-	UAIO_REQ_PAGED,   /* waits for its pages to be read in */
 	UAIO_REQ_RUNNING,
+	/* It waits; each of these has a row of functions (waits.h). */
+	UAIO_REQ_ORDERED, /* behind others of its inode */
+	UAIO_REQ_QUEUED,  /* on an account of the work queue */
+	UAIO_REQ_PARKED,  /* for its file to be ready */
+	UAIO_REQ_PAGED,   /* for its pages to be read in */
+	UAIO_REQ_NR_STATES,
 };
 
 enum { UAIO_REQ_INLINE_IOVS = 4 };
@@ -234,13 +236,6 @@ enum { UAIO_REQS_TOGETHER = 16 };
 
 void uaio_req_complete_reads(struct uaio_req *const *reqs,
 			     const int64_t *results, unsigned nr);
-
-/*
- * Cancel req, of whose group the lock is held.
- * Return: true if it is RUNNING now and the caller's, who completes it with
- * uaio_req_cancelled_res() once the lock is released.
- */
-bool uaio_req_cancel_locked(struct uaio_req *req, struct list *ret_startable);
 
 /*
  * Free the requests of group that works, all of requests without a file or an

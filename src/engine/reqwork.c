@@ -10,6 +10,7 @@
 #include "engine/req.h"
 #include "engine/thread.h"
 #include "engine/trust.h"
+#include "engine/waits.h"
 
 /* What is learnt here says whether others may be made by who submits them. */
 static int64_t make(struct uaio_req *req, struct uaio_worker *worker)
@@ -90,8 +91,19 @@ static bool is_awaited(const struct uaio_work *work)
 	       uaio_req_is_held(uaio_req_of(work));
 }
 
+static bool cancel(struct uaio_req *req, struct list *ret_startable)
+{
+	(void)ret_startable;
+	if (!uaio_wq_cancel(uaio_req_account(req), &req->work))
+		return false;
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	return true;
+}
+
 void uaio_req_wq_init(void)
 {
+	static const struct uaio_wait_ops queued = { .cancel = cancel };
+
 	static const struct uaio_wq_ops ops = {
 		.run = run_work,
 		.flush = flush_done,
@@ -99,6 +111,7 @@ void uaio_req_wq_init(void)
 		.is_awaited = is_awaited,
 	};
 
+	uaio_waits_register(UAIO_REQ_QUEUED, &queued);
 	uaio_wq_init(&ops);
 }
 
