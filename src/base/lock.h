@@ -24,7 +24,6 @@ enum uaio_lock_rank {
 	UAIO_RANK_AGENT,   /* calls for threads with a table of their own */
 	UAIO_RANK_TABLE,   /* context table, quota */
 	UAIO_RANK_REAP,    /* a context's head */
-	UAIO_RANK_TRYING,  /* parked requests being tried */
 	UAIO_RANK_GROUP,   /* a context's requests and tail */
 	UAIO_RANK_FILES,   /* the descriptor table */
 	UAIO_RANK_FILE,    /* one open file */

@@ -13,19 +13,17 @@
  *       was to be made before it, is cancelled by the same call.
  *   I2  Nothing is completed with a lock held: a completion wakes clients, and
  *       starts what was held back and is not meant. So all is taken first.
- *   I3  What is parked, or waits for its pages, is tried now and then, and is
- *       nobody's to take while it is; but it would wait on after that. So
- *       nothing is tried while something is taken; io_cancel, whose answer
- *       promises nothing, asks for that only if it finds others at it.
+ *   I3  A request that is being tried is nobody's to take, and may wait on after
+ *       that. The canceller marks it, and waits, with no lock held, until it is
+ *       told what became of it (waits.h). So an answer is true of each request
+ *       that it is about, and no other is held up.
  */
 #include <errno.h>
 
 #include "engine/cancel.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
-#include "engine/page.h"
 #include "engine/file.h"
-#include "engine/ready.h"
 #include "engine/waits.h"
 
 /* Which requests of a group are meant. */
@@ -39,7 +37,9 @@ struct aim {
 struct haul {
 	struct list cancelled; /* RUNNING, and ours */
 	struct list startable;
+	struct uaio_canceller canceller; /* is told of those tried (I3) */
 	int nr_cancelled;
+	int nr_asked;  /* tried: it is told of them */
 	int nr_others; /* meant, but others have them */
 };
 
@@ -50,17 +50,17 @@ static bool is_any(const struct uaio_req *req, const struct aim *aim)
 	return true;
 }
 
-/* Return: the row of what req waits for, or NULL. */
-static const struct uaio_wait_ops *row_of(const struct uaio_req *req)
-{
-	return uaio_waits[uaio_req_state(req)];
-}
-
+/* Whether it may wait for ever. */
 static bool is_endless(const struct uaio_req *req, const struct aim *aim)
 {
-	const struct uaio_wait_ops *ops = row_of(req);
+	const struct uaio_wait_ops *ops;
 
 	(void)aim;
+	/*
+	 * [MB:closing] seq_cst: closed, then looked. Pairs with
+	 * uaio_ready_park().
+	 */
+	ops = uaio_waits[load_seq_cst(&req->state) & ~(uint32_t)UAIO_REQ_TRIED];
 	return ops && ops->close_group;
 }
 
@@ -74,20 +74,17 @@ static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 	return aim->file && req->file == aim->file;
 }
 
-/* Return: whether it is ours now. */
-static bool take(struct uaio_req *req, const struct aim *aim, struct haul *haul)
+static enum uaio_cancel take(struct uaio_req *req, struct haul *haul)
 {
-	const struct uaio_wait_ops *ops;
+	const struct uaio_wait_ops *ops = uaio_waits_of(req);
+	enum uaio_cancel ret = UAIO_CANCEL_NONE;
 
-	if (!aim->is_meant(req, aim))
-		return false;
-	ops = row_of(req);
-	if (!ops || !ops->cancel(req, &haul->startable)) {
-		haul->nr_others++;
-		return false;
-	}
-	haul->nr_cancelled++;
-	return true;
+	if (ops)
+		ret = ops->cancel(req, &haul->canceller, &haul->startable);
+	haul->nr_cancelled += ret == UAIO_CANCEL_TAKEN;
+	haul->nr_asked += ret == UAIO_CANCEL_ASKED;
+	haul->nr_others += ret == UAIO_CANCEL_NONE;
+	return ret;
 }
 
 /* The oldest that is pending. */
@@ -97,11 +94,15 @@ static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 	list_for_each (pos, &group->requests) {
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_group);
+		enum uaio_cancel ret;
 
-		if (take(req, aim, haul)) {
+		if (!aim->is_meant(req, aim))
+			continue;
+		ret = take(req, haul);
+		if (ret == UAIO_CANCEL_TAKEN)
 			list_add_tail(&haul->cancelled, &req->link);
+		if (ret != UAIO_CANCEL_NONE)
 			return;
-		}
 	}
 }
 
@@ -115,7 +116,8 @@ static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_group);
 
-		if (take(req, aim, haul))
+		if (aim->is_meant(req, aim) &&
+		    take(req, haul) == UAIO_CANCEL_TAKEN)
 			list_add_head(&haul->cancelled, &req->link);
 	}
 }
@@ -123,7 +125,8 @@ static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 static void collect(struct uaio_group *group, const struct aim *aim,
 		    struct haul *haul)
 {
-	haul->nr_cancelled = haul->nr_others = 0;
+	haul->canceller = (struct uaio_canceller){ 0 };
+	haul->nr_cancelled = haul->nr_asked = haul->nr_others = 0;
 	list_init(&haul->cancelled);
 	list_init(&haul->startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
@@ -134,10 +137,14 @@ static void collect(struct uaio_group *group, const struct aim *aim,
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 }
 
+/* What was tried is complete first: it is older than what waited behind it. */
 static void complete(struct haul *haul)
 {
 	struct list *node;
 
+	if (haul->nr_asked)
+		haul->nr_cancelled +=
+			(int)uaio_canceller_await(&haul->canceller);
 	while ((node = list_pop(&haul->cancelled))) {
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
@@ -145,6 +152,16 @@ static void complete(struct haul *haul)
 		uaio_req_complete(req, uaio_req_cancelled_res(req));
 	}
 	uaio_req_start_all(&haul->startable);
+}
+
+/* If the one was made by who tried it, there may be another that is meant. */
+static void cancel(struct uaio_group *group, const struct aim *aim,
+		   struct haul *haul)
+{
+	do {
+		collect(group, aim, haul);
+		complete(haul);
+	} while (aim->is_one && haul->nr_asked && !haul->nr_cancelled);
 }
 
 void uaio_group_close(struct uaio_group *group)
@@ -155,8 +172,7 @@ void uaio_group_close(struct uaio_group *group)
 	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
 		if (uaio_waits[i] && uaio_waits[i]->close_group)
 			uaio_waits[i]->close_group(group);
-	collect(group, &aim, &haul);
-	complete(&haul);
+	cancel(group, &aim, &haul);
 }
 
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
@@ -171,44 +187,29 @@ int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 
 	if (!ctx)
 		return -EINVAL;
-	collect(&ctx->queue.group, &aim, &haul);
-	if (!haul.nr_cancelled && haul.nr_others) {
-		/* Perhaps it was only being tried (I3). */
-		uaio_ready_hold();
-		collect(&ctx->queue.group, &aim, &haul);
-		uaio_ready_release();
-	}
-	complete(&haul);
+	cancel(&ctx->queue.group, &aim, &haul);
 	uaio_ctx_unuse(ctx);
 	return haul.nr_cancelled ? -EINPROGRESS : -EINVAL;
 }
 
-/* Return: the context, in use until finish(), or NULL. */
-static struct uaio_ctx *begin(uint64_t handle, const struct aim *aim,
-			      struct haul *ret_haul)
+/* Return: how many were cancelled, or why none. */
+static int answer(const struct haul *haul)
 {
-	struct uaio_ctx *ctx = uaio_ctx_use(handle);
-
-	if (!ctx)
-		return NULL;
-	uaio_ready_hold(); /* I3 */
-	uaio_page_hold();
-	collect(&ctx->queue.group, aim, ret_haul);
-	uaio_page_release();
-	uaio_ready_release();
-	return ctx;
-}
-
-/* Return: how many, or why none. */
-static int finish(struct uaio_ctx *ctx, struct haul *haul)
-{
-	if (!ctx)
-		return -EINVAL;
-	complete(haul);
-	uaio_ctx_unuse(ctx);
 	return haul->nr_cancelled ? haul->nr_cancelled
 	       : haul->nr_others  ? -EALREADY
 				  : -ENOENT;
+}
+
+static int cancel_in(uint64_t handle, const struct aim *aim)
+{
+	struct uaio_ctx *ctx = uaio_ctx_use(handle);
+	struct haul haul;
+
+	if (!ctx)
+		return -EINVAL;
+	cancel(&ctx->queue.group, aim, &haul);
+	uaio_ctx_unuse(ctx);
+	return answer(&haul);
 }
 
 int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj)
@@ -218,8 +219,7 @@ int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj)
 		.obj = obj,
 		.is_one = true,
 	};
-	struct haul haul;
-	int ret = finish(begin(handle, &aim, &haul), &haul);
+	int ret = cancel_in(handle, &aim);
 
 	return ret > 0 ? 0 : ret;
 }
@@ -227,10 +227,12 @@ int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj)
 int uaio_ctx_cancel_fd(uint64_t handle, int fd)
 {
 	struct aim aim = { .is_meant = is_on_file };
+	struct uaio_ctx *ctx = uaio_ctx_use(handle);
 	struct uaio_file *file = NULL;
-	struct uaio_ctx *ctx;
 	struct haul haul;
 
+	if (!ctx)
+		return -EINVAL;
 	/*
 	 * A number of which nothing is known has no requests. The reference
 	 * keeps the entry from becoming another file's; it is short, because
@@ -239,16 +241,17 @@ int uaio_ctx_cancel_fd(uint64_t handle, int fd)
 	if (uaio_file_find(fd) && uaio_file_get(fd, &file) < 0)
 		file = NULL;
 	aim.file = file;
-	ctx = begin(handle, &aim, &haul);
+	collect(&ctx->queue.group, &aim, &haul);
 	if (file)
 		uaio_file_put(file);
-	return finish(ctx, &haul);
+	complete(&haul);
+	uaio_ctx_unuse(ctx);
+	return answer(&haul);
 }
 
 int uaio_ctx_cancel_all(uint64_t handle)
 {
 	static const struct aim aim = { .is_meant = is_any };
-	struct haul haul;
 
-	return finish(begin(handle, &aim, &haul), &haul);
+	return cancel_in(handle, &aim);
 }

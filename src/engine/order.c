@@ -378,23 +378,24 @@ bool uaio_order_holds_up(const struct uaio_req *req)
 		(req->is_oldest && load_relaxed(&inodes.nr_held_up)));
 }
 
-static bool cancel(struct uaio_req *req, struct list *ret_startable)
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
 {
 	struct uaio_inode *inode = uaio_req_inode(req);
-	bool waited = false;
+	enum uaio_cancel ret = UAIO_CANCEL_NONE;
 
-	if (!inode)
-		return false;
+	(void)canceller;
 	uaio_lock(&inode->lock, UAIO_RANK_INODE);
 	if (uaio_req_state(req) == UAIO_REQ_ORDERED) {
 		let_go_locked(inode, req, UAIO_REQ_RUNNING);
 		release_locked(inode, req, ret_startable);
 		remove_locked(inode, req, ret_startable);
 		req->order = UAIO_ORDER_NONE;
-		waited = true;
+		ret = UAIO_CANCEL_TAKEN;
 	}
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
-	return waited;
+	return ret;
 }
 
 void uaio_order_init(void)

@@ -62,8 +62,6 @@ static struct {
 	struct uaio_lock lock; /* rank PAGE */
 
 	/* under lock */
-	uint32_t nr_holders;
-	uint32_t nr_trying; /* atomic: who has taken some to be tried */
 	struct uaio_device devices[NR_DEVICES];
 } pages;
 
@@ -275,7 +273,7 @@ bool uaio_page_park(struct uaio_req *req)
 	return parks;
 }
 
-/* Requests taken to be tried, RUNNING. */
+/* Requests taken to be tried. */
 struct tries {
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	unsigned nr;
@@ -283,7 +281,7 @@ struct tries {
 
 static void take_locked(struct uaio_req *req, struct tries *tries)
 {
-	uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
+	uaio_try_begin_locked(req, UAIO_REQ_PAGED);
 	/* relaxed: read under the lock (I4) */
 	add_relaxed(&req->file->nr_using, 1);
 	tries->reqs[tries->nr++] = req;
@@ -301,67 +299,40 @@ static int64_t try(struct uaio_req *req)
 	return res;
 }
 
-/* One was tried, with res: back it goes, or leaves. */
-static void settle_locked(struct uaio_req *req, int64_t res,
+/*
+ * One was tried, with res: it waits on; or it leaves, made or cancelled.
+ * Return: whether it waits on: then it may be gone once the lock is released.
+ */
+static bool settle_locked(struct uaio_req *req, int64_t res,
+			  struct uaio_canceller **ret_canceller,
 			  struct list *ret_startable)
 {
 	struct uaio_file *file = req->file;
+	bool waits = res == -EAGAIN && !req->canceller;
 
-	if (res == -EAGAIN) {
-		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PAGED);
+	if (waits) {
+		uaio_try_resume_locked(req, UAIO_REQ_PAGED);
 	} else {
 		leave_locked(req);
-		req->device->has_found = true;
+		req->device->has_found |= res != -EAGAIN;
+		*ret_canceller = uaio_try_end_locked(req, UAIO_REQ_PAGED);
 	}
 	/* relaxed: under the lock the closer looks under */
 	if (sub_relaxed(&file->nr_using, 1) == 1 &&
 	    load_relaxed(&file->is_closing))
 		uaio_wake(&file->nr_using, 1);
 	start_oldest_locked(req->device, ret_startable);
-}
-
-/* Under the lock: those taken are to be tried, unless there are none. */
-static void begin_tries_locked(const struct tries *tries)
-{
-	/* relaxed: slept on only, and written under the lock */
-	if (tries->nr)
-		add_relaxed(&pages.nr_trying, 1);
-}
-
-static void end_tries_locked(void)
-{
-	if (sub_relaxed(&pages.nr_trying, 1) == 1 && pages.nr_holders)
-		uaio_wake(&pages.nr_trying, ~0u);
-}
-
-void uaio_page_hold(void)
-{
-	uint32_t nr;
-
-	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	pages.nr_holders++;
-	/* Tries do not block. relaxed: under the lock */
-	while ((nr = load_relaxed(&pages.nr_trying))) {
-		uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-		(void)uaio_sleep(&pages.nr_trying, nr, UAIO_FOREVER);
-		uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	}
-	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-}
-
-void uaio_page_release(void)
-{
-	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	pages.nr_holders--;
-	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return waits;
 }
 
 /* Return: whether all were there. */
 static bool try_all(const struct tries *tries)
 {
-	struct uaio_req *found[UAIO_REQS_TOGETHER];
+	struct uaio_canceller *cancellers[UAIO_REQS_TOGETHER];
+	struct uaio_req *ended[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
-	unsigned nr_found = 0, nr_misses = 0;
+	unsigned nr_ended = 0, nr_misses = 0;
+	uint32_t cancelled = 0; /* bits */
 	struct list startable;
 
 	list_init(&startable);
@@ -370,17 +341,23 @@ static bool try_all(const struct tries *tries)
 		nr_misses += results[i] == -EAGAIN;
 	}
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	end_tries_locked();
 	for (unsigned i = 0; i < tries->nr; i++) {
-		settle_locked(tries->reqs[i], results[i], &startable);
-		/* Those put back may be gone once the lock is released. */
-		if (results[i] == -EAGAIN)
+		struct uaio_req *req = tries->reqs[i];
+		int64_t res = results[i];
+
+		if (settle_locked(req, res, &cancellers[nr_ended], &startable))
 			continue;
-		found[nr_found] = tries->reqs[i];
-		results[nr_found++] = results[i];
+		if (unlikely(res == -EAGAIN)) {
+			res = uaio_req_cancelled_res(req);
+			cancelled |= 1u << nr_ended;
+		}
+		ended[nr_ended] = req;
+		results[nr_ended++] = res;
 	}
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-	uaio_req_complete_reads(found, results, nr_found);
+	uaio_req_complete_reads(ended, results, nr_ended);
+	for (unsigned i = 0; i < nr_ended; i++)
+		uaio_canceller_tell(cancellers[i], cancelled & 1u << i);
 	if (!list_is_empty(&startable))
 		uaio_req_start_all(&startable);
 	return nr_misses == 0;
@@ -394,12 +371,11 @@ static void take_of_group(struct uaio_group *group, struct tries *ret_tries)
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_paged);
 
-		if (!pages.nr_holders && is_free_locked(req))
+		if (is_free_locked(req))
 			take_locked(req, ret_tries);
 		if (ret_tries->nr == WAITER_TRIES)
 			break;
 	}
-	begin_tries_locked(ret_tries);
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 }
 
@@ -410,12 +386,11 @@ static void take_of_device(struct uaio_device *device, struct tries *ret_tries)
 	list_for_each (pos, &device->pending) {
 		struct uaio_req *req = container_of(pos, struct uaio_req, link);
 
-		if (!pages.nr_holders && is_free_locked(req))
+		if (is_free_locked(req))
 			take_locked(req, ret_tries);
 		if (ret_tries->nr == WORKER_TRIES)
 			break;
 	}
-	begin_tries_locked(ret_tries);
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 }
 
@@ -500,19 +475,19 @@ void uaio_page_give_up(struct uaio_file *file, struct list *ret_startable)
 	}
 }
 
-static bool cancel(struct uaio_req *req, struct list *ret_startable)
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
 {
-	bool was_paged;
+	enum uaio_cancel ret;
 
 	(void)ret_startable;
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
-	was_paged = uaio_req_state(req) == UAIO_REQ_PAGED;
-	if (was_paged) {
-		uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_RUNNING);
+	ret = uaio_try_cancel_locked(req, UAIO_REQ_PAGED, canceller);
+	if (ret == UAIO_CANCEL_TAKEN)
 		leave_locked(req);
-	}
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-	return was_paged;
+	return ret;
 }
 
 void uaio_page_init(void)
@@ -521,7 +496,5 @@ void uaio_page_init(void)
 
 	pages.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&pages.nr_devices, 0);
-	pages.nr_holders = 0;
-	store_relaxed(&pages.nr_trying, 0);
 	uaio_waits_register(UAIO_REQ_PAGED, &paged);
 }

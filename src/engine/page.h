@@ -9,8 +9,8 @@
  * oldest. When that returns, the worker sweeps what else has come, and the next
  * oldest is queued.
  *
- *   I1  A request is PAGED, or RUNNING because it is being tried, while it is on
- *       the list of its device and on that of its group; both are in order of
+ *   I1  A request is PAGED, and TRIED while it is being tried, while it is on the
+ *       list of its device and on that of its group; both are in order of
  *       submission, under the lock, and a try does not change its place.
  *   I2  While requests of a device are PAGED, one of that device's is queued or
  *       read by a worker, or some are being tried and who tries them will see
@@ -69,10 +69,6 @@ void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 
 /* The caller is about to wait for events of this context: try its requests. */
 void uaio_page_try_group(struct uaio_group *group);
-
-/* Nothing is being tried from here on; not for long. */
-void uaio_page_hold(void);
-void uaio_page_release(void);
 
 /*
  * For the closer of the file's number, which is marked so: wait until none of

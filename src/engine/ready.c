@@ -16,16 +16,6 @@
 struct uaio_ready_tuning uaio_ready_tuning;
 struct uaio_ready_counters uaio_ready_counters;
 
-/*
- * The gate: who tries is inside, who holds it keeps everybody out. Who enters
- * writes nr_inside and looks at is_held, who holds does the reverse.
- */
-static struct {
-	struct uaio_lock lock; /* rank TRYING: held by who holds the gate */
-	uint32_t nr_inside;    /* atomic */
-	uint32_t is_held;      /* atomic */
-} gate;
-
 void uaio_ready_tune(const struct uaio_ready_tuning *tuning)
 {
 	uaio_ready_tuning = *tuning;
@@ -101,54 +91,6 @@ void uaio_ready_fini_group(struct uaio_group *group)
 	uaio_standby_forget(group);
 	uaio_watches_leave(group);
 	uaio_poller_fini(&group->ready.poller);
-}
-
-/*
- * The gate
- */
-
-void uaio_gate_leave(void)
-{
-	/* [MB:gate] seq_cst: count, then look. Pairs with uaio_ready_hold(). */
-	if (sub_seq_cst(&gate.nr_inside, 1) == 1 && load_seq_cst(&gate.is_held))
-		uaio_wake(&gate.nr_inside, 1);
-}
-
-void uaio_gate_enter(void)
-{
-	for (;;) {
-		/* [MB:gate] seq_cst: as in uaio_gate_leave(). */
-		add_seq_cst(&gate.nr_inside, 1);
-		if (likely(!load_seq_cst(&gate.is_held)))
-			return;
-		uaio_gate_leave();
-		(void)uaio_sleep(&gate.is_held, 1, UAIO_FOREVER);
-	}
-}
-
-void uaio_ready_hold(void)
-{
-	uint32_t nr;
-
-	uaio_lock(&gate.lock, UAIO_RANK_TRYING);
-	/*
-	 * [MB:gate] seq_cst: shut, then count. Pairs with
-	 * uaio_gate_enter().
-	 */
-	store_seq_cst(&gate.is_held, 1);
-	while ((nr = load_seq_cst(&gate.nr_inside)))
-		(void)uaio_sleep(&gate.nr_inside, nr, UAIO_FOREVER);
-}
-
-void uaio_ready_release(void)
-{
-	/*
-	 * [MB:gate] seq_cst: what was done is done. Pairs with
-	 * uaio_gate_enter().
-	 */
-	store_seq_cst(&gate.is_held, 0);
-	uaio_unlock(&gate.lock, UAIO_RANK_TRYING);
-	uaio_wake(&gate.is_held, INT32_MAX);
 }
 
 uint32_t uaio_ready_events_of(const struct uaio_req *req)
@@ -363,28 +305,27 @@ void uaio_ready_submitted(struct uaio_group *group)
 static void close_group(struct uaio_group *group)
 {
 	/*
-	 * [MB:closing] seq_cst: closed, then looked. Pairs with
-	 * uaio_ready_park().
+	 * [MB:closing] seq_cst: closed; the caller looks at states next. Pairs
+	 * with uaio_ready_park().
 	 */
 	store_seq_cst(&group->ready.is_closing, 1);
-	/* What is being tried just now is parked again, or not. */
-	uaio_ready_hold();
-	uaio_ready_release();
 }
 
-static bool cancel(struct uaio_req *req, struct list *ret_startable)
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
 {
 	enum uaio_lane_id id = uaio_lane_id_of(req);
 	struct uaio_file *file = req->file;
 	struct uaio_lane *lane = &file->lanes[id];
-	bool was_parked, was_first;
+	enum uaio_cancel ret;
+	bool was_first;
 
 	(void)ret_startable;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	was_parked = uaio_req_state(req) == UAIO_REQ_PARKED;
-	if (was_parked) {
+	ret = uaio_try_cancel_locked(req, UAIO_REQ_PARKED, canceller);
+	if (ret == UAIO_CANCEL_TAKEN) {
 		was_first = lane->parked.next == &req->link;
-		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
 		list_remove(&req->link);
 		uaio_timed_remove_locked(req);
 		uaio_lane_count_out(lane, req);
@@ -393,7 +334,7 @@ static bool cancel(struct uaio_req *req, struct list *ret_startable)
 			uaio_lane_kick_locked(file, id, NULL);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	return was_parked;
+	return ret;
 }
 
 void uaio_ready_init(void)
@@ -403,9 +344,6 @@ void uaio_ready_init(void)
 		.close_group = close_group,
 	};
 
-	gate.lock = (struct uaio_lock){ 0 };
-	store_relaxed(&gate.nr_inside, 0);
-	store_relaxed(&gate.is_held, 0);
 	uaio_ready_tuning = (struct uaio_ready_tuning){
 		.caller_runs = true,
 		.delays_kick = true,

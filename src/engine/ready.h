@@ -33,8 +33,8 @@
  *   I7  Requests are tried only with calls that do not block. Files that know
  *       no such call are handed to a worker, one request of a lane at a time,
  *       when they are ready.
- *   I8  Who wants to take a request may close the gate: then nothing is being
- *       tried, and what is not done is parked.
+ *   I8  A request that is being tried is TRIED, and stays in its lane. A thread
+ *       that cancels it meanwhile is told of the outcome (waits.h).
  *   I9  Descriptors are the host's: where ours are more than a share of them, a
  *       context gets no epoll. What is parked in it is watched, counted and run
  *       in its home, the commons, with that of all others that have none; there
@@ -206,13 +206,6 @@ void uaio_ready_kick_events(struct uaio_group *group,
 
 /* A request that had its lane to itself, on a worker, is through. */
 void uaio_ready_returned(struct uaio_req *req);
-
-/*
- * Between the two nothing is tried: what waits until its file is ready is
- * parked, or is not yet. Who tries already is waited for.
- */
-void uaio_ready_hold(void);
-void uaio_ready_release(void);
 
 /* For number.c. The number of file, whose lock is held, was old. */
 void uaio_watches_move_locked(struct uaio_file *file, int old);

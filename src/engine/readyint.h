@@ -144,10 +144,6 @@ static inline void uaio_lane_count_out(struct uaio_lane *lane,
  */
 void uaio_ready_kick_personal(struct uaio_ready *ready);
 
-/* ready.c: who tries is inside the gate. */
-void uaio_gate_enter(void);
-void uaio_gate_leave(void);
-
 /* watch.c */
 void uaio_watches_init(void);
 /* The group goes away, and no request of it is left. */

@@ -12,7 +12,6 @@
 #include "engine/queue.h"
 #include "engine/ready.h"
 #include "engine/stats.h"
-#include "engine/waits.h"
 
 enum {
 	/* Two sizes of iovec copies: one page's quarter, and IOV_MAX. */
@@ -25,8 +24,6 @@ static struct {
 	struct uaio_slab iovs_small;
 	struct uaio_slab iovs_max;
 } slabs;
-
-const struct uaio_wait_ops *uaio_waits[UAIO_REQ_NR_STATES];
 
 void uaio_reqs_init(void)
 {

@@ -11,25 +11,34 @@
  *   QUEUED -> PREPPED	 its starter, who got it back from there
  *   PREPPED -> PARKED	 its starter, under its file's lock
  *   PREPPED -> PAGED	 its starter, under page.c's lock
- *   PAGED -> PREPPED	 whoever makes it the oldest of its device, under that
- *			 lock
- *   RUNNING -> PREPPED	 who tried it, to hand it to a worker
- *   QUEUED -> RUNNING	 a worker or a canceller, who has got it from there
- *   PARKED -> RUNNING	 who tries it or a canceller, under its file's lock
- *   PAGED -> RUNNING	 who tries or closes, or a canceller, under page.c's lock
- *   ORDERED -> RUNNING	 a canceller, under the inode's lock
+ *   PAGED -> PREPPED	 whoever makes it the oldest of its device, or closes its
+ *			 file, under that lock
  *   PREPPED -> RUNNING	 its starter, if no thread can be had for it, or its
  *			 context goes away
- *   RUNNING -> PARKED	 who tried it, under that lock: not ready after all
- *   RUNNING -> PAGED	 who tried it: its pages are not there
+ *   QUEUED -> RUNNING	 whoever has got it from the work queue: a worker, a
+ *			 canceller, a thread that closes its file or leaves
+ *   PARKED -> RUNNING	 a canceller, or the thread that ends it when its time
+ *			 is over, under its file's lock
+ *   PAGED -> RUNNING	 a canceller, under page.c's lock
+ *   ORDERED -> RUNNING	 a canceller, under the inode's lock
+ *   RUNNING -> PREPPED	 the thread that tried it, to hand it to a worker
  *   RUNNING -> FREE	 whoever made it RUNNING, by completing it
+ *
+ * ORDERED, QUEUED, PARKED and PAGED are the states in which it waits; of each
+ * there is a row of functions (waits.h). What is PARKED or PAGED may be tried, and
+ * has the bit TRIED as long as it is; the thread that tries it is its only owner,
+ * and moves it under the lock of the state:
+ *
+ *   waits -> TRIED	 it begins to try
+ *   TRIED -> waits	 the try was in vain, and no canceller has asked for it
+ *   TRIED -> RUNNING	 it was made, or needs a worker, or is cancelled
  *
  *   I1  One owner in each state; who made a request RUNNING completes it, once.
  *   I2  A request is on its group's list from PREPPED until its event is
  *       posted, so a canceller that holds the group's lock may look at it.
  *   I3  In each state it is on exactly one other list: a startable list, its
  *       lane's or its device's (link), one of the work queue's (work);
- *       ORDERED ones only on in_order.
+ *       ORDERED ones only on in_order. Being tried it stays where it is.
  *
  * Memory comes from a slab and is kept by the group while it lives: no malloc
  * on the way in.
@@ -53,6 +62,7 @@
 #include "engine/ready.h"
 #include "engine/wq.h"
 
+struct uaio_canceller;
 struct uaio_device;
 struct uaio_event;
 struct uaio_queue;
@@ -67,7 +77,12 @@ enum uaio_req_state {
 	UAIO_REQ_PARKED,  /* for its file to be ready */
 	UAIO_REQ_PAGED,   /* for its pages to be read in */
 	UAIO_REQ_NR_STATES,
+	/* A bit beside one of those: somebody tries whether it has to wait. */
+	UAIO_REQ_TRIED = 8,
 };
+
+static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
+	      "a bit of its own");
 
 enum { UAIO_REQ_INLINE_IOVS = 4 };
 
@@ -120,8 +135,9 @@ struct uaio_req {
 
 	/* And what only some do. */
 	struct list link;
-	int64_t until_ns;           /* it waits no longer; 0: for ever */
-	struct list in_timed;       /* timed.c's, if it has a time */
+	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
+	int64_t until_ns;                 /* it waits no longer; 0: for ever */
+	struct list in_timed;             /* timed.c's, if it has a time */
 	struct uaio_watch *watch;   /* borrows: its context's on its file */
 	struct uaio_device *device; /* whose pages it waits for, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */

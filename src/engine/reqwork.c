@@ -91,13 +91,16 @@ static bool is_awaited(const struct uaio_work *work)
 	       uaio_req_is_held(uaio_req_of(work));
 }
 
-static bool cancel(struct uaio_req *req, struct list *ret_startable)
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
 {
+	(void)canceller;
 	(void)ret_startable;
 	if (!uaio_wq_cancel(uaio_req_account(req), &req->work))
-		return false;
+		return UAIO_CANCEL_NONE;
 	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	return true;
+	return UAIO_CANCEL_TAKEN;
 }
 
 void uaio_req_wq_init(void)

@@ -10,6 +10,7 @@
 #include "engine/terminal.h"
 #include "engine/timed.h"
 #include "engine/wait.h"
+#include "engine/waits.h"
 
 enum {
 	/* Tries of one run: others are to have their turn, deadlines as well. */
@@ -241,9 +242,11 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 {
 	struct uaio_file *file = run->file;
 	bool is_unpollable = file->is_unpollable, in_doubt = false;
+	struct uaio_canceller *canceller;
+	bool is_cancelled;
 	int64_t res = told_locked(file, req);
 
-	uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
+	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
 	if (!res)
 		res = try_unlocked(run, req, &in_doubt);
 	run->budget -= run->budget > 0;
@@ -253,13 +256,17 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	if (res == -EAGAIN && is_unpollable &&
 	    uaio_lane_id_of(req) != UAIO_LANE_POLL)
 		res = -EOPNOTSUPP;
-	/* relaxed: who closes waits until no try is under way after it */
-	if (res == -EAGAIN && !load_relaxed(&req->group->ready.is_closing)) {
-		uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PARKED);
+	/* What a worker would make has not been made either. */
+	is_cancelled = (res == -EAGAIN || res == -EOPNOTSUPP) && req->canceller;
+	if (res == -EAGAIN && !is_cancelled) {
+		uaio_try_resume_locked(req, UAIO_REQ_PARKED);
 		if (unlikely(in_doubt))
 			doubt_locked(run, req);
 		return WAITS_ON;
 	}
+	if (unlikely(is_cancelled))
+		res = uaio_req_cancelled_res(req);
+	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
 	list_remove(&req->link);
 	uaio_timed_remove_locked(req);
 	if (res != -EOPNOTSUPP)
@@ -271,9 +278,8 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	if (res == -EOPNOTSUPP)
 		hand_to_worker(req);
 	else
-		uaio_req_complete(req, res == -EAGAIN
-					       ? uaio_req_cancelled_res(req)
-					       : res);
+		uaio_req_complete(req, res);
+	uaio_canceller_tell(canceller, is_cancelled);
 	run->nr_done += res != -EOPNOTSUPP;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	return res == -EOPNOTSUPP ? LANE_IS_LEFT : IS_DONE;
@@ -394,10 +400,8 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 		return false;
 	if (by != UAIO_RUN_BY_STANDBY)
 		uaio_ready_kick_personal(ready);
-	uaio_gate_enter();
 	if (!begin_drain(ready)) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
-		uaio_gate_leave();
 		return false;
 	}
 	while (run.budget &&
@@ -413,7 +417,6 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	is_left = !list_is_empty(&ready->kicked);
 	ready->is_draining = false;
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
-	uaio_gate_leave();
 	count_run(ready, &run);
 	/* What is to be asked again needs somebody who does. */
 	if ((is_left || run.has_doubts) && by == UAIO_RUN_BY_CALLER)
