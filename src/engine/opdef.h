@@ -25,6 +25,7 @@ enum uaio_op {
 	UAIO_OP_FDSYNC,
 	UAIO_OP_POLL,
 	UAIO_OP_NOP,
+	UAIO_OP_OPENAT,
 	UAIO_NR_OPS,
 };
 
@@ -34,25 +35,36 @@ enum uaio_op_class {
 	UAIO_CLASS_WRITE,
 	UAIO_CLASS_SYNC,
 	UAIO_CLASS_POLL,
-	UAIO_NR_CLASSES,                  /* that the policy's table has */
-	UAIO_CLASS_NOP = UAIO_NR_CLASSES, /* on no file, so not of them */
+	UAIO_NR_CLASSES, /* that the policy's table has */
+	/*
+	 * A plain system call, on no file, so there is no policy to ask: if it
+	 * may block, and for how long nobody knows, it is a worker's.
+	 */
+	UAIO_CLASS_CALL = UAIO_NR_CLASSES,
 };
 
 struct uaio_sqe {
-	uint8_t op;        /* enum uaio_op */
-	bool has_resfd;    /* signal resfd when complete */
-	bool is_async;     /* a worker's, whatever the policy would say */
-	uint16_t ioprio;   /* 0: none asked for */
-	uint32_t rw_flags; /* RWF_* of preadv2() */
-	int fd;            /* ignored if the operation is on no file */
+	uint8_t op;      /* enum uaio_op */
+	bool has_resfd;  /* signal resfd when complete */
+	bool is_async;   /* a worker's, whatever the policy would say */
+	uint16_t ioprio; /* 0: none asked for */
+	union {
+		uint32_t rw_flags;   /* RWF_* of preadv2() */
+		uint32_t open_flags; /* O_* */
+	};
+	int fd; /* of openat the folder's; ignored by what is on no file */
 	int resfd;
-	int64_t off;
+	union {
+		int64_t off;
+		uint32_t mode; /* of a new file */
+	};
 	union {
 		void *buf;               /* borrows: the client's memory */
 		const struct iovec *iov; /* borrows; a request owns its copy */
+		const char *path;        /* the same */
 		uint64_t events;         /* of poll(): the low 16 bits */
 	};
-	uint64_t len;  /* bytes, or number of iovecs */
+	uint64_t len;  /* bytes, of a path with its 0; or number of iovecs */
 	uint64_t data; /* comes back in the event */
 	uint64_t obj;  /* comes back in the event; cancel finds it by this */
 };
@@ -77,7 +89,8 @@ enum uaio_issue {
 struct uaio_op_def {
 	const char *name;
 	enum uaio_op_class class;
-	bool is_vectored;
+	bool is_vectored;  /* iov outlives the call: it is copied */
+	bool has_path;     /* so does path */
 	bool has_no_file;  /* its requests' is NULL */
 	bool never_blocks; /* and takes next to no time */
 
@@ -100,6 +113,14 @@ struct uaio_op_def {
 };
 
 extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
+
+/* Return: bytes of the arguments that a request owns a copy of. */
+static inline size_t uaio_sqe_copied_bytes(const struct uaio_sqe *sqe)
+{
+	if (uaio_optab[sqe->op].is_vectored)
+		return sqe->len * sizeof(*sqe->iov);
+	return uaio_optab[sqe->op].has_path ? sqe->len : 0;
+}
 
 /* Return: bytes a read or write asks for, and may get. */
 static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)

@@ -14,23 +14,22 @@
 #include "engine/stats.h"
 
 enum {
-	/* Two sizes of iovec copies: one page's quarter, and IOV_MAX. */
-	IOVS_SMALL = 64,
-	IOVS_MAX = 1024,
+	/* Two sizes of copies of arguments: a page's quarter, and IOV_MAX. */
+	COPY_SMALL = 1024,
+	COPY_MAX = 1024 * sizeof(struct iovec),
 };
 
 static struct {
 	struct uaio_slab reqs;
-	struct uaio_slab iovs_small;
-	struct uaio_slab iovs_max;
+	struct uaio_slab copies_small;
+	struct uaio_slab copies_max;
 } slabs;
 
 void uaio_reqs_init(void)
 {
 	uaio_slab_init(&slabs.reqs, sizeof(struct uaio_req), 65536);
-	uaio_slab_init(&slabs.iovs_small, IOVS_SMALL * sizeof(struct iovec),
-		       65536);
-	uaio_slab_init(&slabs.iovs_max, IOVS_MAX * sizeof(struct iovec), 65536);
+	uaio_slab_init(&slabs.copies_small, COPY_SMALL, 65536);
+	uaio_slab_init(&slabs.copies_max, COPY_MAX, 65536);
 	uaio_direct_init();
 }
 
@@ -54,9 +53,9 @@ void uaio_group_fini(struct uaio_group *group)
 	}
 }
 
-static struct uaio_slab *iov_slab(uint64_t nr)
+static struct uaio_slab *copy_slab(size_t bytes)
 {
-	return nr <= IOVS_SMALL ? &slabs.iovs_small : &slabs.iovs_max;
+	return bytes <= COPY_SMALL ? &slabs.copies_small : &slabs.copies_max;
 }
 
 /* The file sqe is on; NULL if its operation is on none. */
@@ -75,32 +74,38 @@ static void put_file(struct uaio_file *file)
 }
 
 /* Only copies that do not fit the request itself are looked at. */
-static struct iovec *get_iovs(const struct uaio_sqe *sqe)
+static void *get_copy(const struct uaio_sqe *sqe, size_t bytes)
 {
-	struct iovec *copy;
+	void *copy;
 
-	UAIO_CHECK(sqe->len <= IOVS_MAX);
-	copy = uaio_slab_get(iov_slab(sqe->len));
+	UAIO_CHECK(bytes <= COPY_MAX);
+	copy = uaio_slab_get(copy_slab(bytes));
 	if (copy)
-		memcpy(copy, sqe->iov, sqe->len * sizeof(*copy));
+		memcpy(copy, sqe->buf, bytes);
 	return copy;
 }
 
-static void put_iovs(struct uaio_req *req)
+static void put_copy(struct uaio_req *req)
 {
-	if (req->iov && req->iov != req->inline_iov)
-		uaio_slab_put(iov_slab(req->sqe.len), req->iov);
-	req->iov = NULL;
+	if (req->copy && req->copy != req->inline_iov)
+		uaio_slab_put(copy_slab(uaio_sqe_copied_bytes(&req->sqe)),
+			      req->copy);
+	req->copy = NULL;
 }
 
-static bool has_own_iovs(const struct uaio_sqe *sqe)
+/* From now on the request goes by its copy, which nobody else changes. */
+static void take_copy(struct uaio_req *req)
 {
-	return uaio_optab[sqe->op].is_vectored &&
-	       sqe->len > UAIO_REQ_INLINE_IOVS;
+	if (uaio_optab[req->sqe.op].is_vectored)
+		uaio_iovs_cut(req->iov, req->sqe.len);
+	else
+		((char *)req->copy)[req->sqe.len - 1] = '\0';
+	req->sqe.buf = req->copy;
 }
 
-static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
-		 struct iovec *iovs)
+/* copy: of bytes, or NULL: what there is to copy fits the request. */
+static void fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes,
+		 void *copy)
 {
 	req->sqe = *sqe;
 	req->done_bytes = 0;
@@ -122,15 +127,13 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe,
 	req->edges = 0;
 	req->until_ns = 0;
 	list_init(&req->in_timed);
-	req->iov = iovs;
-	if (uaio_optab[sqe->op].is_vectored && !iovs) {
-		req->iov = req->inline_iov;
-		memcpy(req->inline_iov, sqe->iov, sqe->len * sizeof(*sqe->iov));
+	req->copy = copy;
+	if (bytes && !copy) {
+		req->copy = req->inline_iov;
+		memcpy(req->inline_iov, sqe->buf, bytes);
 	}
-	if (req->iov) {
-		uaio_iovs_cut(req->iov, sqe->len);
-		req->sqe.iov = req->iov;
-	}
+	if (req->copy)
+		take_copy(req);
 }
 
 static struct uaio_req *take_locked(struct uaio_group *group)
@@ -150,8 +153,9 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 	struct uaio_group *group = &queue->group;
 	struct uaio_file *file, *resfd = NULL;
 	struct uaio_watch *watch = NULL;
-	struct iovec *iovs = NULL;
+	size_t bytes = uaio_sqe_copied_bytes(sqe);
 	struct uaio_req *req;
+	void *copy = NULL;
 	int ret;
 
 	ret = get_file(sqe, &file);
@@ -170,7 +174,7 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
 	    !(watch = uaio_watch_get(group, file)))
 		goto err_resfd;
-	if (has_own_iovs(sqe) && !(iovs = get_iovs(sqe)))
+	if (bytes > sizeof(req->inline_iov) && !(copy = get_copy(sqe, bytes)))
 		goto err_resfd;
 
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
@@ -180,7 +184,7 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 		req->file = file;
 		req->resfd = resfd;
 		req->watch = watch;
-		fill(req, sqe, iovs);
+		fill(req, sqe, bytes, copy);
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
 		if (uaio_req_is_held(req))
@@ -188,13 +192,13 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	if (!req)
-		goto err_iovs;
+		goto err_copy;
 	*ret_req = req;
 	return 0;
 
-err_iovs:
-	if (iovs)
-		uaio_slab_put(iov_slab(sqe->len), iovs);
+err_copy:
+	if (copy)
+		uaio_slab_put(copy_slab(bytes), copy);
 err_resfd:
 	if (resfd)
 		uaio_file_put(resfd);
@@ -284,7 +288,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	if (unlikely(req->owns_lane))
 		uaio_ready_returned(req);
 	count(req);
-	put_iovs(req);
+	put_copy(req);
 	if (!is_write)
 		uaio_order_return(req, ret_startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
@@ -348,7 +352,7 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 		events[i] = event_of(reqs[i], results[i]);
 		files[i] = reqs[i]->file;
 		count(reqs[i]);
-		put_iovs(reqs[i]);
+		put_copy(reqs[i]);
 		uaio_order_return(reqs[i], ret_startable);
 	}
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);

@@ -125,13 +125,16 @@ struct uaio_req {
 	uint32_t state;        /* atomic: enum uaio_req_state, see above */
 	enum uaio_order order; /* immutable, but see order.c */
 	int64_t done_bytes;    /* of a stream request that was cut */
-	struct iovec *iov;     /* owns: the copy, NULL if not vectored */
-	struct uaio_sqe sqe;   /* advanced as parts of it are done */
-	bool is_blocking;      /* its file knows no RWF_NOWAIT */
-	bool is_oldest;        /* of its device: it is read by a worker */
-	bool owns_lane;        /* it runs on a worker, others wait */
-	bool is_one_call;      /* its file may be closed meanwhile */
-	uint32_t edges;        /* of its file, before it was tried; or 0 */
+	union {
+		void *copy;        /* owns: of arguments, or NULL */
+		struct iovec *iov; /* the same, if it is vectored */
+	};
+	struct uaio_sqe sqe; /* advanced as parts of it are done */
+	bool is_blocking;    /* its file knows no RWF_NOWAIT */
+	bool is_oldest;      /* of its device: it is read by a worker */
+	bool owns_lane;      /* it runs on a worker, others wait */
+	bool is_one_call;    /* its file may be closed meanwhile */
+	uint32_t edges;      /* of its file, before it was tried; or 0 */
 
 	/* And what only some do. */
 	struct list link;
@@ -163,7 +166,7 @@ void uaio_group_init(struct uaio_group *group);
 void uaio_group_fini(struct uaio_group *group);
 
 /*
- * Make a request of sqe: copy it and its iovecs, take the references; parks: it
+ * Make a request of sqe: copy it and its vectors or path, take the references; parks: it
  * is to wait until its file is ready.
  * Return: 0 with a request in PREPPED; -EAGAIN if memory is refused, -EBADF.
  */
@@ -287,13 +290,15 @@ static inline struct uaio_inode *uaio_req_inode(const struct uaio_req *req)
 
 /*
  * Return: the account a request is queued on, if it is. Bounded ones end by
- * themselves: those of files with an inode, and of none.
+ * themselves: those of files with an inode, and calls that never block.
  */
 static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 {
-	return !req->file || req->file->kind < UAIO_KIND_STREAM
-		       ? UAIO_BOUNDED
-		       : UAIO_UNBOUNDED;
+	bool is_bounded = likely(req->file)
+				  ? req->file->kind < UAIO_KIND_STREAM
+				  : uaio_optab[req->sqe.op].never_blocks;
+
+	return is_bounded ? UAIO_BOUNDED : UAIO_UNBOUNDED;
 }
 
 /* Move a request between states; the edge must be the caller's to take. */

@@ -230,9 +230,10 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 			return 0;
 		if (issue == UAIO_ISSUE_RETRY_PAGE)
 			uaio_page_expect(req);
-	} else if (req->file && issue != UAIO_ISSUE_RETRY_READY) {
+	} else if (issue != UAIO_ISSUE_RETRY_READY) {
 		/* And the other way round: closing it must not wait. */
-		(void)uaio_file_make_private(req->file);
+		if (req->file)
+			(void)uaio_file_make_private(req->file);
 		req->is_blocking = true;
 	}
 	if (issue == UAIO_ISSUE_RETRY_READY) {
@@ -287,10 +288,12 @@ static enum uaio_issue send_away(const struct uaio_op_def *op)
 }
 
 /* On no file, so there is no policy to ask. */
-static enum uaio_issue make_here(const struct uaio_op_def *op,
+static enum uaio_issue make_call(const struct uaio_op_def *op,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)
 {
+	if (!op->never_blocks)
+		return UAIO_ISSUE_RETRY_WORKER;
 	ret->start = uaio_stats_now();
 	ret->res = op->run(sqe, -1, false, 0);
 	ret->end = uaio_stats_now();
@@ -330,7 +333,7 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 	if (unlikely(sqe->is_async))
 		issue = send_away(op);
 	else if (unlikely(op->has_no_file))
-		issue = make_here(op, sqe, &outcome);
+		issue = make_call(op, sqe, &outcome);
 	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
 		issue = try_flags(file, sqe, &ret, &outcome);
 	else
@@ -349,7 +352,6 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 	return hand_over(batch, sqe, issue, &outcome);
 }
 
-/* One that its thread makes itself, whatever it takes (table.h). */
 static int64_t make_to_end(const struct uaio_op_def *op,
 			   const struct uaio_sqe *sqe, bool is_stream)
 {
@@ -373,21 +375,34 @@ static void await_inode(const struct uaio_file *file)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
+/* One that its thread makes itself, whatever it takes (table.h). */
+static int make_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
+		       struct uaio_outcome *ret)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	if (op->has_no_file) {
+		ret->res = op->run(sqe, -1, false, 0);
+		return 0;
+	}
+	if (op->class != UAIO_CLASS_POLL)
+		await_inode(file);
+	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE)
+		return uaio_try_flags(file, sqe, ret);
+	ret->res =
+		make_to_end(op, sqe, uaio_file_has(file, UAIO_FILE_F_STREAM));
+	return 0;
+}
+
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	struct uaio_outcome outcome = { .start = uaio_stats_now() };
 	struct uaio_event event = { .data = sqe->data, .obj = sqe->obj };
-	int ret = op->prep(sqe, file);
+	int ret = uaio_optab[sqe->op].prep(sqe, file);
 
-	if (ret == 0 && op->class != UAIO_CLASS_POLL)
-		await_inode(file);
-	if (ret == 0 && sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE)
-		ret = uaio_try_flags(file, sqe, &outcome);
-	else if (ret == 0)
-		outcome.res = make_to_end(
-			op, sqe, uaio_file_has(file, UAIO_FILE_F_STREAM));
+	if (ret == 0)
+		ret = make_parted(file, sqe, &outcome);
 	if (ret < 0)
 		return ret;
 	outcome.end = uaio_stats_now();

@@ -34,6 +34,11 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		      uint32_t extra_flags);
 
+/* open.c */
+int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
+
 /* nop.c */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,

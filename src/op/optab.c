@@ -50,11 +50,19 @@ const struct uaio_op_def uaio_optab[] = {
 	},
 	[UAIO_OP_NOP] = {
 		.name = "nop",
-		.class = UAIO_CLASS_NOP,
+		.class = UAIO_CLASS_CALL,
 		.has_no_file = true,
 		.never_blocks = true,
 		.prep = uaio_nop_prep,
 		.run = uaio_nop_run,
+	},
+	[UAIO_OP_OPENAT] = {
+		.name = "openat",
+		.class = UAIO_CLASS_CALL,
+		.has_path = true,
+		.has_no_file = true,
+		.prep = uaio_openat_prep,
+		.run = uaio_openat_run,
 	},
 };
 static_assert(sizeof(uaio_optab) / sizeof(uaio_optab[0]) == UAIO_NR_OPS,

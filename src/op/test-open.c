@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* A call on no file, which may block; its path outlives the submitting call. */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/opdef.h"
+#include "front/libaio/aio.h"
+#include "unit.h"
+
+static char folder[] = "/tmp/uaio-open-XXXXXX";
+static int folder_fd;
+
+static int make_folder(void **state)
+{
+	assert_non_null(mkdtemp(folder));
+	folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(folder_fd >= 0);
+	return unit_engine(state);
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	close(folder_fd);
+	return rmdir(folder);
+}
+
+static struct uaio_sqe open_sqe(const char *path, uint32_t flags)
+{
+	return (struct uaio_sqe){
+		.op = UAIO_OP_OPENAT,
+		.open_flags = flags | O_CLOEXEC,
+		.fd = folder_fd,
+		.mode = 0600,
+		.path = path,
+		.len = strlen(path) + 1,
+	};
+}
+
+static void a_call_is_made_by_a_worker(void **state)
+{
+	struct uaio_sqe sqe = open_sqe("name", O_CREAT | O_RDWR);
+	uint64_t handle = unit_context(1);
+	struct uaio_counters before, after;
+	struct stat st;
+	int64_t fd;
+
+	(void)state;
+	uaio_counters_read(&before);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	fd = unit_reap_one(handle);
+	uaio_counters_read(&after);
+	assert_true(fd >= 0);
+	assert_int_equal(after.nr_worker - before.nr_worker, 1);
+	assert_int_equal(fstat((int)fd, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_true(fcntl((int)fd, F_GETFD) & FD_CLOEXEC);
+	unit_close((int)fd);
+	assert_int_equal(unlinkat(folder_fd, "name", 0), 0);
+
+	sqe.open_flags = O_RDONLY;
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	assert_int_equal(unit_reap_one(handle), -ENOENT);
+	unit_destroy(handle);
+}
+
+/* Twice the ways in which a copy is kept: in the request, and two sizes beside. */
+static const unsigned lengths[] = { 1, 63, 64, 65, 1023, 1024, 1025, 4095 };
+
+/* A path of that length that leads to the file "x". */
+static char *path_to_x(unsigned length)
+{
+	char *path = malloc(length + 1);
+
+	assert_non_null(path);
+	for (unsigned i = 0; i < length; i++)
+		path[i] = (length - 1 - i) % 2 ? '/' : '.';
+	if (length > 1 && length % 2 == 0)
+		path[0] = '.'; /* "../" would lead elsewhere */
+	if (length > 2 && length % 2 == 0)
+		path[1] = '/';
+	path[length - 1] = 'x';
+	path[length] = '\0';
+	return path;
+}
+
+static void a_path_outlives_the_call_that_submits_it(void **state)
+{
+	uint64_t handle = unit_context(NR_ELEMENTS(lengths));
+	struct uaio_sqe sqe = open_sqe("x", O_CREAT | O_RDWR);
+	int64_t fd;
+
+	(void)state;
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	fd = unit_reap_one(handle);
+	assert_true(fd >= 0);
+	unit_close((int)fd);
+	for (unsigned i = 0; i < NR_ELEMENTS(lengths); i++) {
+		char *path = path_to_x(lengths[i]);
+
+		sqe = open_sqe(path, O_RDONLY);
+		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+		memset(path, '?', lengths[i]);
+		free(path);
+	}
+	for (unsigned i = 0; i < NR_ELEMENTS(lengths); i++) {
+		struct io_event event;
+
+		assert_int_equal(unit_reap(handle, 1, &event), 1);
+		assert_true((int64_t)event.res >= 0);
+		unit_close((int)event.res);
+	}
+	assert_int_equal(unlinkat(folder_fd, "x", 0), 0);
+	unit_destroy(handle);
+}
+
+/* Its end is where its client said it is, whatever has become of it since. */
+static void a_path_without_an_end_has_one(void **state)
+{
+	uint64_t handle = unit_context(1);
+	struct uaio_sqe sqe = open_sqe("name", O_RDONLY);
+
+	(void)state;
+	sqe.len--;
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	assert_int_equal(unit_reap_one(handle), -ENOENT);
+	assert_int_equal(mkdirat(folder_fd, "nam", 0700), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	unit_close((int)unit_reap_one(handle));
+	assert_int_equal(unlinkat(folder_fd, "nam", AT_REMOVEDIR), 0);
+	unit_destroy(handle);
+}
+
+/* More than there are workers of any account at first; each blocks one. */
+static void calls_that_block_do_not_wait_for_one_another(void **state)
+{
+	enum { NR = 4 };
+	uint64_t handle = unit_context(2 * NR);
+	struct io_event events[2 * NR];
+	char names[NR][8];
+
+	(void)state;
+	for (unsigned i = 0; i < NR; i++) {
+		snprintf(names[i], sizeof(names[i]), "fifo%u", i);
+		assert_int_equal(mkfifoat(folder_fd, names[i], 0600), 0);
+	}
+	/* Each of the first is over when its other half is being made. */
+	for (unsigned i = 0; i < 2 * NR; i++) {
+		struct uaio_sqe sqe =
+			open_sqe(names[i % NR], i < NR ? O_RDONLY : O_WRONLY);
+
+		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	}
+	assert_int_equal(unit_reap(handle, 2 * NR, events), 2 * NR);
+	for (unsigned i = 0; i < 2 * NR; i++) {
+		assert_true((int64_t)events[i].res >= 0);
+		unit_close((int)events[i].res);
+	}
+	for (unsigned i = 0; i < NR; i++)
+		assert_int_equal(unlinkat(folder_fd, names[i], 0), 0);
+	unit_destroy(handle);
+}
+
+static void assert_refused(const void *path, uint64_t len, long error)
+{
+	uint64_t handle = unit_context(1);
+	struct uaio_sqe sqe = open_sqe("", O_RDONLY);
+
+	sqe.path = path;
+	sqe.len = len;
+	assert_int_equal(unit_submit_sqe(handle, &sqe), error);
+	unit_destroy(handle);
+}
+
+static void a_path_that_cannot_be_one_is_refused(void **state)
+{
+	static const char path[PATH_MAX + 1];
+
+	(void)state;
+	assert_refused(path, 0, -EINVAL);
+	assert_refused(path, sizeof(path), -ENAMETOOLONG);
+	assert_refused(NULL, 1, -EFAULT);
+	assert_refused((const void *)(UINTPTR_MAX - 4096), 1, -EFAULT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_call_is_made_by_a_worker),
+		UNIT_TEST(a_path_outlives_the_call_that_submits_it),
+		UNIT_TEST(a_path_without_an_end_has_one),
+		UNIT_TEST(calls_that_block_do_not_wait_for_one_another),
+		UNIT_TEST(a_path_that_cannot_be_one_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("open", tests, make_folder,
+					   remove_folder);
+}
