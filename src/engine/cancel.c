@@ -169,9 +169,7 @@ void uaio_group_close(struct uaio_group *group)
 	static const struct aim aim = { .is_meant = is_endless };
 	struct haul haul;
 
-	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
-		if (uaio_waits[i] && uaio_waits[i]->close_group)
-			uaio_waits[i]->close_group(group);
+	uaio_waits_close_group(group);
 	cancel(group, &aim, &haul);
 }
 

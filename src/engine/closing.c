@@ -9,10 +9,9 @@
 #include "base/sys.h"
 #include "engine/entry.h"
 #include "engine/file.h"
-#include "engine/order.h"
 #include "engine/ownfd.h"
-#include "engine/page.h"
 #include "engine/req.h"
+#include "engine/waits.h"
 
 enum {
 	/* A device that is well answers soon; then there is nothing to ask. */
@@ -168,14 +167,13 @@ static bool holds_up(const struct uaio_req *req, const void *arg)
 	const struct uaio_file *file = arg;
 
 	return uaio_req_inode(req) == file->inode &&
-	       (req->file == file || uaio_order_is_write(req->order) ||
-		uaio_order_holds_up(req));
+	       (req->file == file || uaio_waits_may_await(req));
 }
 
 /* Return: whether there was one that no worker has come to. */
 static bool make_one(struct uaio_file *file)
 {
-	struct uaio_req *req = uaio_req_take(holds_up, file);
+	struct uaio_req *req = uaio_waits_take(holds_up, file);
 
 	if (req)
 		uaio_req_complete(req, uaio_req_make(req));
@@ -189,13 +187,13 @@ static bool is_in_vain(int64_t waited_ns)
 	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full());
 }
 
-/* Cold reads wait for their pages no more: each is a worker's. */
-static void start_cold_reads(struct uaio_file *file)
+/* What would be tried on the number begins now: each is a worker's. */
+static void start_what_is_tried(struct uaio_file *file)
 {
 	struct list startable;
 
 	list_init(&startable);
-	uaio_page_give_up(file, &startable);
+	uaio_waits_give_up(file, &startable);
 	if (!list_is_empty(&startable))
 		uaio_req_start_all(&startable);
 }
@@ -210,7 +208,7 @@ void uaio_closing_see_through(struct uaio_file *file)
 	 * uaio_file_put().
 	 */
 	store_seq_cst(&file->is_closing, 1);
-	start_cold_reads(file);
+	start_what_is_tried(file);
 	while ((refs = load_seq_cst(&file->refs)) > 1) {
 		if (uaio_file_part_polls(file))
 			return;

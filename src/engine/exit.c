@@ -10,6 +10,7 @@
 #include "engine/report.h"
 #include "engine/req.h"
 #include "engine/table.h"
+#include "engine/waits.h"
 
 /* The state of the door: one of these, and over EXEC and ENDING the thread's
  * number. */
@@ -142,7 +143,7 @@ void uaio_exit_gate(struct uaio_kick *kick)
 static bool is_wanted(const struct uaio_req *req, const void *arg)
 {
 	(void)arg;
-	return uaio_req_is_held(req) || uaio_order_holds_up(req);
+	return uaio_req_is_held(req) || uaio_waits_may_await(req);
 }
 
 /*
@@ -162,7 +163,7 @@ static void drain_here(void)
 	uint32_t nr;
 
 	for (;;) {
-		while ((req = uaio_req_take(is_wanted, NULL)))
+		while ((req = uaio_waits_take(is_wanted, NULL)))
 			uaio_req_complete_by(req, uaio_req_make(req), true,
 					     NULL);
 		/*

@@ -367,15 +367,16 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
 }
 
-bool uaio_order_holds_up(const struct uaio_req *req)
+static bool may_await(const struct uaio_req *req)
 {
 	/*
 	 * The oldest of a device is in the way of all that wait for their
 	 * pages there, whatever they are of.
 	 */
-	return is_read(req->order) &&
-	       (load_relaxed(&req->file->inode->nr_held_up) ||
-		(req->is_oldest && load_relaxed(&inodes.nr_held_up)));
+	return uaio_order_is_write(req->order) ||
+	       (is_read(req->order) &&
+		(load_relaxed(&req->file->inode->nr_held_up) ||
+		 (req->is_oldest && load_relaxed(&inodes.nr_held_up))));
 }
 
 static enum uaio_cancel cancel(struct uaio_req *req,
@@ -400,7 +401,10 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 void uaio_order_init(void)
 {
-	static const struct uaio_wait_ops ordered = { .cancel = cancel };
+	static const struct uaio_wait_ops ordered = {
+		.cancel = cancel,
+		.may_await = may_await,
+	};
 
 	inodes.lock = (struct uaio_lock){ 0 };
 	for (unsigned i = 0; i < NR_BUCKETS; i++)

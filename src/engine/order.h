@@ -212,7 +212,4 @@ void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
 /* A write, and its event is posted: nor need syncs. ret_startable as above. */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
 
-/* Return: whether req is a queued read, and something may wait for it. */
-bool uaio_order_holds_up(const struct uaio_req *req);
-
 #endif /* UAIO_ENGINE_ORDER_H */

@@ -454,7 +454,7 @@ static void start_of_file_locked(const struct uaio_file *file,
 	}
 }
 
-void uaio_page_give_up(struct uaio_file *file, struct list *ret_startable)
+static void give_up(struct uaio_file *file, struct list *ret_startable)
 {
 	struct uaio_device *device = find_device(
 		file->inode->dev,
@@ -492,7 +492,10 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 void uaio_page_init(void)
 {
-	static const struct uaio_wait_ops paged = { .cancel = cancel };
+	static const struct uaio_wait_ops paged = {
+		.cancel = cancel,
+		.give_up = give_up,
+	};
 
 	pages.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&pages.nr_devices, 0);

@@ -70,11 +70,4 @@ void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 /* The caller is about to wait for events of this context: try its requests. */
 void uaio_page_try_group(struct uaio_group *group);
 
-/*
- * For the closer of the file's number, which is marked so: wait until none of
- * its requests is being tried. ret_startable is appended those that wait, oldest
- * first, each to be queued.
- */
-void uaio_page_give_up(struct uaio_file *file, struct list *ret_startable);
-
 #endif /* UAIO_ENGINE_PAGE_H */

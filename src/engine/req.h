@@ -185,14 +185,6 @@ void uaio_req_kick(struct uaio_kick *kick);
 /* From nothing: the work queue, for requests. */
 void uaio_req_wq_init(void);
 
-/*
- * Take a request of a regular file that is queued and wanted.
- * Return: it, RUNNING, the caller's to make and complete; NULL if none is.
- */
-struct uaio_req *uaio_req_take(bool (*is_wanted)(const struct uaio_req *req,
-						 const void *arg),
-			       const void *arg);
-
 /* Create the workers that were not while somebody was about to leave. */
 void uaio_req_revive(void);
 

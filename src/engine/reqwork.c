@@ -103,23 +103,8 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	return UAIO_CANCEL_TAKEN;
 }
 
-void uaio_req_wq_init(void)
-{
-	static const struct uaio_wait_ops queued = { .cancel = cancel };
-
-	static const struct uaio_wq_ops ops = {
-		.run = run_work,
-		.flush = flush_done,
-		.refuse = refuse_work,
-		.is_awaited = is_awaited,
-	};
-
-	uaio_waits_register(UAIO_REQ_QUEUED, &queued);
-	uaio_wq_init(&ops);
-}
-
 struct wanted {
-	bool (*is_wanted)(const struct uaio_req *req, const void *arg);
+	uaio_is_wanted_fn *is_wanted;
 	const void *arg;
 };
 
@@ -131,9 +116,7 @@ static bool is_wanted(const struct uaio_work *work, const void *arg)
 	       wanted->is_wanted(uaio_req_of(work), wanted->arg);
 }
 
-struct uaio_req *uaio_req_take(bool (*wants)(const struct uaio_req *req,
-					     const void *arg),
-			       const void *arg)
+static struct uaio_req *take(uaio_is_wanted_fn *wants, const void *arg)
 {
 	const struct wanted wanted = { wants, arg };
 	struct uaio_work *work = uaio_wq_take(is_wanted, &wanted);
@@ -144,6 +127,24 @@ struct uaio_req *uaio_req_take(bool (*wants)(const struct uaio_req *req,
 	req = uaio_req_of(work);
 	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
 	return req;
+}
+
+void uaio_req_wq_init(void)
+{
+	static const struct uaio_wait_ops queued = {
+		.cancel = cancel,
+		.take = take,
+	};
+
+	static const struct uaio_wq_ops ops = {
+		.run = run_work,
+		.flush = flush_done,
+		.refuse = refuse_work,
+		.is_awaited = is_awaited,
+	};
+
+	uaio_waits_register(UAIO_REQ_QUEUED, &queued);
+	uaio_wq_init(&ops);
 }
 
 void uaio_req_revive(void)

@@ -6,8 +6,9 @@
  * worker (wq.h), until its file is ready (ready.h), for its pages (page.h). Each
  * of these keeps its requests on lists of its own, under locks of its own, and
  * registers one row of functions for the state that its requests are in (req.h).
- * What cancels requests, whatever they wait for, goes through the rows, and knows
- * none of these.
+ * Whoever has to do with requests whatever they wait for goes through the rows,
+ * and knows none of these: a canceller, the end of a context, a thread that closes
+ * a number (closing.h), one that leaves the process (exit.h).
  *
  *   I1  A row is registered before any request can be in its state, and stays.
  *   I2  Only the owner of a row moves requests out of its state, under its own
@@ -45,6 +46,9 @@ struct uaio_canceller {
 	uint32_t nr_cancelled; /* atomic: of those that it was told of */
 };
 
+/* Called under the lock of what requests wait for. */
+typedef bool uaio_is_wanted_fn(const struct uaio_req *req, const void *arg);
+
 struct uaio_wait_ops {
 	/*
 	 * Cancel req, of whose group the lock is held. What need not wait any
@@ -61,6 +65,29 @@ struct uaio_wait_ops {
 	 * it is cancelled.
 	 */
 	void (*close_group)(struct uaio_group *group);
+
+	/*
+	 * Take a request of a regular file that waits here and is wanted; NULL
+	 * where what waits is nobody's to make yet.
+	 * Return: it, RUNNING, the caller's to make and complete; NULL if none
+	 * is.
+	 */
+	struct uaio_req *(*take)(uaio_is_wanted_fn *is_wanted, const void *arg);
+
+	/*
+	 * Return: whether something that waits here may wait for req, which was
+	 * not made yet, to be over. NULL: nothing ever does.
+	 */
+	bool (*may_await)(const struct uaio_req *req);
+
+	/*
+	 * The number of file, a regular one, is being closed, and the file is
+	 * marked so: see to it that none of its requests waits here, nor is
+	 * tried on that number. What is to start is appended to ret_startable,
+	 * oldest first. May sleep. NULL where a request waits for what the closer
+	 * sees to otherwise.
+	 */
+	void (*give_up)(struct uaio_file *file, struct list *ret_startable);
 };
 
 /* The row of each state; NULL: a request in that state does not wait. */
@@ -79,6 +106,12 @@ uaio_waits_of(const struct uaio_req *req)
 {
 	return uaio_waits[uaio_req_state(req) & ~UAIO_REQ_TRIED];
 }
+
+/* The same of all rows that have it. */
+struct uaio_req *uaio_waits_take(uaio_is_wanted_fn *is_wanted, const void *arg);
+bool uaio_waits_may_await(const struct uaio_req *req);
+void uaio_waits_give_up(struct uaio_file *file, struct list *ret_startable);
+void uaio_waits_close_group(struct uaio_group *group);
 
 /*
  * Being tried (I3). These are called under the lock of the state.
