@@ -35,8 +35,9 @@
 struct uaio_file;
 
 /*
- * The caller has taken file out of the table, holds the table's reference, and
- * closes its number when this returns. May sleep.
+ * As struct uaio_file_ops says: files do not know what has requests on them, and
+ * this goes through all that these may wait for (waits.h). The caller closes the
+ * number when this returns. May sleep.
  */
 void uaio_closing_see_through(struct uaio_file *file);
 

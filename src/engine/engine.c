@@ -23,6 +23,7 @@
 #include "base/sys.h"
 #include "engine/attend.h"
 #include "engine/bounce.h"
+#include "engine/closing.h"
 #include "engine/config.h"
 #include "engine/ctx.h"
 #include "engine/entry.h"
@@ -113,6 +114,12 @@ bool uaio_engine_is_owner(void)
 
 static int start_locked(void)
 {
+	static const struct uaio_file_ops file_ops = {
+		.see_through = uaio_closing_see_through,
+		.moved_locked = uaio_watches_move_locked,
+		.dropped = uaio_watches_drop,
+	};
+
 	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
 	if (!life.pid)
 		life.pid = sys_getpid();
@@ -133,7 +140,7 @@ static int start_locked(void)
 	uaio_ctxs_init();
 	uaio_table_init();
 	if (uaio_ownfd_init() < 0 || uaio_ringmem_init() < 0 ||
-	    uaio_files_init() < 0)
+	    uaio_files_init(&file_ops) < 0)
 		return -ENOMEM;
 	if (life.are_tables_many && uaio_table_start_agent() < 0)
 		return -EAGAIN;

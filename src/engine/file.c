@@ -6,13 +6,10 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/closing.h"
 #include "engine/entry.h"
 #include "engine/identity.h"
 #include "engine/number.h"
 #include "engine/order.h"
-#include "engine/ready.h"
-#include "engine/req.h"
 #include "engine/terminal.h"
 #include "engine/width.h"
 
@@ -27,6 +24,7 @@ static struct {
 	struct uaio_file ***leaves; /* owns */
 	uint32_t nr_leaves;         /* leaves made are below this */
 
+	const struct uaio_file_ops *ops; /* borrows */
 	uint32_t nr_opening; /* atomic: threads that make an entry */
 
 	/* under lock */
@@ -35,7 +33,7 @@ static struct {
 	struct uaio_slab slab;
 } files;
 
-int uaio_files_init(void)
+int uaio_files_init(const struct uaio_file_ops *ops)
 {
 	void *leaves = sys_mmap(NULL, ROOT_LEAVES * sizeof(*files.leaves),
 				PROT_READ | PROT_WRITE,
@@ -47,7 +45,8 @@ int uaio_files_init(void)
 	store_relaxed(&files.nr_leaves, 0);
 	store_relaxed(&files.nr_opening, 0);
 	uaio_slab_init(&files.slab, sizeof(struct uaio_file), 16384);
-	uaio_file_numbers_init();
+	uaio_file_numbers_init(ops);
+	files.ops = ops;
 	files.leaves = leaves;
 	return 0;
 }
@@ -167,7 +166,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
 static void free_file(struct uaio_file *file)
 {
 	if (!list_is_empty(&file->watches))
-		uaio_watches_drop(file);
+		files.ops->dropped(file);
 	uaio_file_close_number(file);
 	if (file->inode)
 		uaio_inode_put(file->inode);
@@ -382,7 +381,7 @@ static void let_go(struct uaio_file *file)
 	/* [MB:file-ref] seq_cst: after the slot, see uaio_file_get(). */
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
-			uaio_closing_see_through(file);
+			files.ops->see_through(file);
 		else if (!uaio_file_make_private(file))
 			uaio_file_lose_number(file);
 	}

@@ -131,8 +131,24 @@ struct uaio_file {
 	bool is_unpollable; /* the epoll refuses such files */
 };
 
+/* What files ask of what has requests on them, and waits for them. */
+struct uaio_file_ops {
+	/*
+	 * The number of a regular file that has requests is being closed: wait
+	 * until it may go (closing.h). The caller has taken file out of the
+	 * table, and holds the table's reference.
+	 */
+	void (*see_through)(struct uaio_file *file);
+
+	/* The number of file, whose lock is held, was old. */
+	void (*moved_locked)(struct uaio_file *file, int old);
+
+	/* The last reference of file is gone, its number is open yet. */
+	void (*dropped)(struct uaio_file *file);
+};
+
 /* From nothing. Return: 0 or -ENOMEM. */
-int uaio_files_init(void);
+int uaio_files_init(const struct uaio_file_ops *ops);
 
 /* Return: the entry of fd, borrowed under I2; NULL if there is none. */
 struct uaio_file *uaio_file_find(int fd);

@@ -9,7 +9,6 @@
 #include "engine/entry.h"
 #include "engine/file.h"
 #include "engine/ownfd.h"
-#include "engine/ready.h"
 
 /* Files that go on with a duplicate of ours. */
 static struct {
@@ -17,8 +16,11 @@ static struct {
 	struct list files;     /* under lock */
 } private;
 
-void uaio_file_numbers_init(void)
+static const struct uaio_file_ops *ops; /* borrows */
+
+void uaio_file_numbers_init(const struct uaio_file_ops *file_ops)
 {
+	ops = file_ops;
 	private.lock = (struct uaio_lock){ 0 };
 	list_init(&private.files);
 }
@@ -103,7 +105,7 @@ static bool replace_fd_locked(struct uaio_file *file, int old)
 	}
 	store_relaxed(&file->fd, own);
 	store_relaxed(&file->owns_fd, true);
-	uaio_watches_move_locked(file, old);
+	ops->moved_locked(file, old);
 	return true;
 }
 
@@ -143,7 +145,7 @@ static void lose_number_locked(struct uaio_file *file)
 	int old = load_relaxed(&file->fd);
 
 	store_relaxed(&file->fd, -1);
-	uaio_watches_move_locked(file, old);
+	ops->moved_locked(file, old);
 }
 
 bool uaio_file_part_polls(struct uaio_file *file)
@@ -201,7 +203,7 @@ void uaio_file_forget_number(struct uaio_file *file)
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	if (!file->owns_fd) {
 		store_relaxed(&file->fd, -1);
-		uaio_watches_move_locked(file, -1);
+		ops->moved_locked(file, -1);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }

@@ -9,9 +9,10 @@
 #define UAIO_ENGINE_NUMBER_H
 
 struct uaio_file;
+struct uaio_file_ops;
 
 /* From nothing. */
-void uaio_file_numbers_init(void);
+void uaio_file_numbers_init(const struct uaio_file_ops *ops);
 
 /* The file has a number of its own by now. */
 void uaio_file_note_private(struct uaio_file *file);

@@ -207,9 +207,8 @@ void uaio_ready_kick_events(struct uaio_group *group,
 /* A request that had its lane to itself, on a worker, is through. */
 void uaio_ready_returned(struct uaio_req *req);
 
-/* For number.c. The number of file, whose lock is held, was old. */
+/* As struct uaio_file_ops says. */
 void uaio_watches_move_locked(struct uaio_file *file, int old);
-/* For file.c. The last reference of file is gone, its number is open yet. */
 void uaio_watches_drop(struct uaio_file *file);
 
 /* standby.c: the thread that looks after those who do not call in. */
