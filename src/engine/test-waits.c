@@ -9,6 +9,18 @@
 
 #include "cold.h"
 #include "engine/test-ready.h"
+#include "engine/waits.h"
+
+static void what_is_waited_for_has_a_row_and_nothing_else_has(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
+		if (i == UAIO_REQ_FREE || i == UAIO_REQ_PREPPED ||
+		    i == UAIO_REQ_RUNNING)
+			assert_null(uaio_waits[i]);
+		else
+			assert_non_null(uaio_waits[i]->cancel);
+}
 
 /* One try of a read of the pipe is held before it is answered. */
 static struct {
@@ -381,6 +393,7 @@ static void a_cold_read_that_is_made_by_the_try_is_not(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		UNIT_TEST(what_is_waited_for_has_a_row_and_nothing_else_has),
 		UNIT_TEST(a_try_holds_up_nobody_who_cancels_something_else),
 		UNIT_TEST(of_two_who_cancel_what_is_tried_one_is_told),
 		UNIT_TEST(what_is_made_leaves_the_next_to_be_cancelled),

@@ -444,6 +444,38 @@ static void a_read_is_cancelled_or_made_never_both(void **state)
 	unit_step_through(&stepping);
 }
 
+/* It is tried in vain. */
+static long look_for_read(void *arg)
+{
+	struct timespec zero = { 0, 0 };
+	struct uaio_event event;
+
+	(void)arg;
+	return uaio_aio_getevents(cancelling.handle, 0, 1, &event, &zero);
+}
+
+static void check_cancelled(long victims, long intruders)
+{
+	assert_int_equal(intruders, -EINPROGRESS);
+	if (!victims)
+		assert_int_equal(unit_reap_one(cancelling.handle), -ECANCELED);
+	assert_int_equal(look_for_read(NULL), 0);
+	unit_destroy(cancelling.handle);
+	unit_close(cancelling.ends[0]);
+	unit_close(cancelling.ends[1]);
+}
+
+static void a_read_that_is_tried_in_vain_is_cancelled(void **state)
+{
+	const struct unit_stepping stepping = { look_for_read, cancel_read,
+						prepare_read, check_cancelled,
+						100 };
+
+	(void)state;
+	unit_hook(let_step);
+	unit_step_through(&stepping);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +487,7 @@ int main(void)
 		UNIT_TEST(a_wait_for_a_context_that_is_replaced_ends),
 		UNIT_TEST(an_event_on_the_way_to_sleep_is_not_missed),
 		UNIT_TEST(a_read_is_cancelled_or_made_never_both),
+		UNIT_TEST(a_read_that_is_tried_in_vain_is_cancelled),
 		UNIT_TEST(the_end_of_the_last_request_is_not_missed),
 	};
 
