@@ -8,7 +8,8 @@ PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
 .PHONY: all demo check check-all check-fresh check-san check-clients \
-	check-mutants bench stress differences benchmarks lint install clean
+	check-mutants sample-mutants bench stress differences benchmarks lint \
+	install clean
 
 # The library and the tool; every other target builds what it needs beside.
 all: $(BUILD)/build.ninja
@@ -59,6 +60,12 @@ check-clients:
 check-mutants:
 	@tools/need build check san
 	@tools/check-mutants $(BUILD)
+
+# What share of faults made at random the unit and abi tests find: over an hour.
+sample-mutants:
+	@tools/need build check san
+	@tools/sample-mutants $(BUILD)
+	@tools/sample-mutants --orders --number 20 $(BUILD)
 
 stress:
 	@tools/need build check san

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""A copy of the tree in which faults are made, and programs run in it."""
+import ctypes
+import fcntl
+import filecmp
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import mutants
+from tree import Tree
+
+PR_SET_PDEATHSIG = 1
+
+
+class Trouble(Exception):
+    """Why a fault cannot be said to be found; what to do about it."""
+
+
+class Copy:
+    def __init__(self, root):
+        self.root = root
+        self.faulty = {}  # texts as they were, by path
+
+    def full(self, path):
+        return os.path.join(self.root, path)
+
+    def sync(self, tree):
+        """Become the tree; what is the same already is left alone."""
+        paths = set(tree.paths())
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.relpath(path, self.root) not in paths:
+                    os.unlink(path)
+        for path in paths:
+            to = self.full(path)
+            if os.path.exists(to) and filecmp.cmp(tree.full(path), to, False):
+                continue
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.copy(tree.full(path), to)
+
+    def apply(self, mutant):
+        try:
+            for edit in mutant.edits:
+                self.replace(edit)
+        except Trouble:
+            self.revert()
+            raise
+
+    def replace(self, edit):
+        at, wrong = mutants.Sources(Tree(self.root)).place(edit)
+        if wrong:
+            raise Trouble(f"does not apply: {wrong}")
+        path, start, end = at
+        with open(self.full(path), encoding="utf-8") as file:
+            text = file.read()
+        self.faulty.setdefault(path, text)
+        self.write(path, text[:start] + edit.new.strip() + text[end:])
+
+    def revert(self):
+        while self.faulty:
+            self.write(*self.faulty.popitem())
+
+    def write(self, path, text):
+        with open(self.full(path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def call(*args, cwd=None):
+    """Run a program that ends when we do. Returns its status and output."""
+    with subprocess.Popen(args, cwd=cwd, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
+                          errors="replace", preexec_fn=die_with_parent
+                          ) as child:
+        try:
+            output = child.communicate()[0]
+        except BaseException:
+            child.terminate()  # meson test ends its tests, too
+            child.wait()
+            raise
+    return child.returncode, output
+
+
+def lock(folder, program):
+    """One at a time works in a folder, until it ends."""
+    os.makedirs(folder, exist_ok=True)
+    try:
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"{program}: another one is at work in {folder}")
+
+
+def end_in_order():
+    """Signals raise an exception, which stops what is running."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
