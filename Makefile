@@ -78,9 +78,10 @@ bench:
 	@ninja -C $(BUILD) --quiet benchmark-programs
 	@python3 bench/run.py --build $(BUILD) --report $(BUILD)/bench-report
 
-# The figures in doc/benchmarks.md, from the last file of bench/results, or
-# RESULTS=FILE.
+# doc/benchmarks.md, its picture and what README.md has of it, from the last file
+# of bench/results, or RESULTS=FILE.
 benchmarks:
+	@tools/need bench
 	@python3 -B bench/benchmarks.py $(RESULTS)
 
 # doc/differences.md, from the table of test/conform.

@@ -1,39 +1,56 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the figures in doc/benchmarks.md from a file of results.
+"""Write doc/benchmarks.md and its picture from a file of results, and what
+README.md has of them between the lines `<!-- figures -->` and
+`<!-- end of figures -->`.
 
-They stand between the lines `<!-- figures: NAME -->` and `<!-- end of figures -->`.
-With --check nothing is written: the document must be what the file gives.
+With --check nothing is written: they must be what the file gives. A picture is
+compared by its words where another Matplotlib drew it.
 """
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
+import statistics
+import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import sentences
-from fio import JOBS
-from reading import ReadRow, ReadTable, Results, Unreadable, read
-from rows import Spread, short
+import picture
+import remarks
+import report
+from fio import JOBS, Job
+from picture import Half, is_fair
+from reading import ReadTable, Results, Unreadable, read
+from rows import short, times
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 80
-MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)",
-                    re.S)
 NONE = "–"
+
+DOCUMENT, README = "doc/benchmarks.md", "README.md"
+PICTURES = {"doc/benchmarks.svg": picture.LIGHT,
+            "doc/benchmarks-dark.svg": picture.DARK}
+MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.S)
+SHOWN = """<picture>
+<source media="(prefers-color-scheme: dark)" srcset="{0}benchmarks-dark.svg">
+<img alt="I/O a second of uaio, io_uring and glibc's AIO beside kernel AIO"
+src="{0}benchmarks.svg">
+</picture>
+"""
 
 
 # --- Markdown ---------------------------------------------------------------
 
 
-def _lines(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
-    return "\n".join([line(head), "|" + "---|" * len(head),
+    return "\n".join([line(head), "|---" + "|--:" * (len(head) - 1) + "|",
                       *map(line, lines)])
 
 
@@ -42,312 +59,299 @@ def _prose(*texts: str) -> str:
                          break_on_hyphens=False, break_long_words=False)
 
 
-def _whole(*blocks: str) -> str:
-    return "\n\n".join(block for block in blocks if block)
+def _section(title: str, *blocks: str) -> str:
+    """Nothing where there are no figures, which are in the last block."""
+    return "\n\n".join([f"## {title}", *blocks]) if blocks[-1] else ""
 
 
-# --- what was measured where ------------------------------------------------
+# --- cells ------------------------------------------------------------------
 
 
-def _where(tables: Sequence[ReadTable | None], rows: Sequence[ReadRow]) -> str:
-    """The machine, the date and the number of rounds of a part."""
-    there = [table for table in tables if table]
-    machine = (there or rows)[0].machine
-    # What is only counted need not be counted again.
-    rounds = sorted({len(values) for table in there
-                     if sentences.is_speed(table)
-                     for line in table.lines.values()
-                     for values in line if values})
-    most = f" to {rounds[-1]}" if len(rounds) > 1 else ""
-    many = f"; medians of {rounds[0]}{most} alternating rounds" \
-        if rounds and rounds[-1] > 1 else "; a single round" if rounds else ""
-    systems = dict.fromkeys(each.file_system for each in [*there, *rows]
-                            if each.file_system)
-    return (f"Measured on {machine.get('date', '')[:10]}, "
-            f"{machine.get('cpus')} × {machine.get('cpu')}, Linux "
-            f"{machine.get('kernel')}"
-            f"{', ' + ' and '.join(systems) if systems else ''}{many}.")
-
-
-def _cell(table: ReadTable | None, variant: str, column: str | float) -> str:
-    value = sentences.median(table.values(variant, column)) if table else None
-    return NONE if value is None else short(value)
-
-
-def _first(table: ReadTable | None, variant: str) -> str:
-    return _cell(table, variant, table.columns[0]) \
-        if table and table.columns else NONE
-
-
-def _caveats(tables: Sequence[ReadTable | None]) -> list[str]:
-    """What cannot be believed, each thing once."""
-    said = [text for table in tables if table
-            for text in sentences.doubts(table) if "ound" not in text]
-    return list(dict.fromkeys(said))
-
-
-def _variants(*tables: ReadTable | None) -> list[str]:
-    return list(dict.fromkeys(name for table in tables if table
-                              for name in table.lines))
-
-
-# --- the work queue ---------------------------------------------------------
-
-NOP_NAMES = {
-    "io_uring": "io_uring, IOSQE_ASYNC", "single": "one list",
-    "single+batches": "one list, events posted together",
-    "round-robin": "private lists in turn, as proposed then",
-    "packed": "private lists, packed",
-    "packed+batches": "packed, events posted together",
-}
-PRIVATE = ("round-robin", "packed", "packed+batches")
-
-
-def _waited(table: ReadTable | None) -> str:
-    """Of the locks, by variant."""
-    if not table:
-        return ""
-    said = []
-    for name, line in table.lines.items():
-        middles = [sentences.median(values) for values in line if values]
-        if middles:
-            least, most = (short(bound) for bound in (min(middles),
-                                                      max(middles)))
-            said.append(f"{least if least == most else f'{least} to {most}'} "
-                        f"with {NOP_NAMES.get(name, name)}")
-    return f"Of 100 acquisitions of the lock had to wait: {'; '.join(said)}." \
-        if said else ""
-
-
-def _private(table: ReadTable) -> list[str]:
-    """The best private lists beside the one list that is as well tuned."""
-    said = []
-    for column in table.columns:
-        there = {name: middle for name in PRIVATE if (
-            middle := sentences.median(table.values(name, column)))}
-        if there:
-            best = max(there, key=there.get)
-            said.append(sentences.at(table, column, best, ["single+batches"]))
-    return said
-
-
-def nop(results: Results) -> str:
-    works, contended = map(results.table, ("nop.works", "nop.contended"))
-    rows = results.rows_of("nop")
-    if not works:
-        return ""
-    return _whole(
-        _prose(_where([works], rows), sentences.of_control(rows)),
-        _lines([works.title + ", a second"] + [
-            f"{column:g} at a time" for column in works.columns],
-               [[NOP_NAMES.get(name, name), *(_cell(works, name, column)
-                                             for column in works.columns)]
-                for name in works.lines]),
-        _prose("In 2021 were posted, for 10 at a time and a machine that was not "
-               "named: 400 k to 500 k, with private lists 1.0 M, and in batches "
-               "1.6 M.", _waited(contended)),
-        _prose(*_private(works), *_caveats([works, contended]),
-               sentences.of_goals(rows, True)))
-
-
-# --- pipes ------------------------------------------------------------------
-
-PIPE_NAMES = {
-    "worker-for-each": "the standby thread retries",
-    "caller-runs": "who waits retries",
-    "caller-runs+delayed-kick": "the same, the thread comes late",
-    "io_uring+deferred": "io_uring, deferred",
-    "kernel": "kernel AIO, written before it is read",
-    "threads": "two threads without AIO", "plain": "one thread without AIO",
-}
-
-
-def pipe(results: Results) -> str:
-    rate, switches, a_second, trips = tables = [
-        results.table(f"pipe.{name}")
-        for name in ("rate", "switches", "switches_per_s", "trips")]
-    rows = results.rows_of("pipe")
-    if not any(tables):
-        return ""
-    order = [*PIPE_NAMES][:3]
-    names = _variants(*tables)
-    names = [name for name in order if name in names] + [
-        name for name in names if name not in order]
-    lines = [[PIPE_NAMES.get(name, name), _first(rate, name),
-              _first(switches, name), _first(a_second, name),
-              *(_cell(trips, name, place)
-                for place in ("1 processor", "2 processors"))]
-             for name in names]
-    return _whole(
-        _prose(_where(tables, rows), sentences.of_control(rows)),
-        _lines(["4 KiB through a pipe", "GB/s", "context switches a request",
-                "a second", "round trips a second, one processor", "two"],
-               lines),
-        _prose("The patch that these ideas come from went from 600 000 context "
-               "switches a second to 360 000, and to about 30 with the late "
-               "kick.", *(sentences.of_table(rate) if rate else []),
-               *_caveats(tables[1:]), sentences.of_goals(rows, True)))
-
-
-# --- direct I/O -------------------------------------------------------------
-
-DIO_NAMES = {"kernel": "kernel AIO", "psync": "pread",
-             "whole": "uaio, all whole"}
-SET_UPS = {"whole": "all of it cleared", "prefix": "prefix cleared, as uaio does",
-           "malloc": "malloc() and free() each time"}
-
-
-def _set_up(results: Results) -> str:
-    tables = [results.table(f"dio.setup_{name}")
-              for name in ("ns", "instructions", "cleared")]
-    names = _variants(*tables)
-    return _lines(["set-up of a 1 MiB request", "ns", "instructions",
-                   "bytes cleared"],
-                  [[SET_UPS.get(name, name), *(_first(table, name)
-                                              for table in tables)]
-                   for name in names]) if names else ""
-
-
-def _across(table: ReadTable | None, more: ReadTable | None = None,
-            word: str = "") -> str:
-    """A line for each column of a table, and a line of another at its end."""
-    if not table:
-        return ""
-    names = [*table.lines]
-    head = [f"{table.title}, {table.unit}", *(
-        DIO_NAMES.get(name, name if name in ("uaio", "io_uring")
-                      else f"uaio, {name}") for name in names)]
-    return _lines(head + [word] * bool(more), [
-        [f"{column}", *(_cell(table, name, column) for name in names),
-         *([_cell(more, "uaio", column)] if more else [])]
-        for column in table.columns])
-
-
-def dio(results: Results) -> str:
-    set_up, reads, cut, slow = tables = [
-        results.table(f"dio.{name}")
-        for name in ("setup_ns", "reads", "cut", "slow")]
-    rows = results.rows_of("dio")
-    if not any(tables):
-        return ""
-    saved = [row for row in rows if row.figure == "saved"
-             and row.subject_values]
-    return _whole(
-        _prose(_where(tables, rows), sentences.of_control(rows)),
-        _set_up(results),
-        _prose("With Linux 2.6.32, in 2009, clearing all of it lost a database "
-               "benchmark 0.5 %, and clearing only the front gave 0.6 %.",
-               *(sentences.of_table(set_up) if set_up else []),
-               *(f"Of a 1 MiB read that saves {sentences.measured(row)}."
-                 for row in saved)),
-        _across(reads, cut, "of 100 uaio cut"),
-        _prose(*(sentences.of_table(reads) if reads else [])),
-        _across(slow),
-        _prose(*(sentences.of_table(slow) if slow else []),
-               sentences.of_goals(rows, True)))
-
-
-# --- the peers --------------------------------------------------------------
-
-ENGINES = ("kernel", "uaio", "io_uring", "posixaio", "psync", "floor")
-
-
-def _what(row: ReadRow) -> str:
-    """What a goal is of: a peer, or a figure of our own."""
-    if row.goal.of != "ratio":
-        return row.figure
-    return row.peer if row.subject == "uaio" else row.title
-
-
-def _ratio(spread: Spread | None) -> str:
-    if not spread:
+def _median(table: ReadTable | None, variant: str,
+            column: str | float | None = None) -> str:
+    if not table or not table.columns or not is_fair(table, variant):
         return NONE
-    return (f"{sentences.times(spread.median)} "
-            f"({sentences.times(spread.min)}–{sentences.times(spread.max)})")
+    values = table.values(
+        variant, table.columns[0] if column is None else column)
+    return short(statistics.median(values)) if values else NONE
 
 
-def _promised(rows: Sequence[ReadRow]) -> str:
-    """Each goal of a job, and how it ended."""
-    return "; ".join(
-        f"{_what(row)} {row.goal}: "
-        f"{row.verdict()}" + (f", {sentences.measured(row)}"
-                              if row.measured() else "")
-        for row in rows if row.goal) or NONE
+def _ratio(table: ReadTable | None, variant: str, peer: str,
+           column: str | float | None = None) -> str:
+    if not table or not table.columns or not is_fair(table, peer):
+        return NONE
+    half = Half.of(table.ratios(
+        variant, peer, table.columns[0] if column is None else column))
+    return str(half) if half else NONE
 
 
-def peers(results: Results) -> str:
-    jobs = [job.name for job in JOBS]
-    rows = results.rows_of(*jobs)
-    tables = {job: table for job in jobs
-              if (table := results.table(f"{job}.rate"))}
-    if not rows and not tables:
-        return ""
+# --- where and when ---------------------------------------------------------
+
+
+def _machine(machines: Sequence[dict]) -> str:
+    one = machines[-1]
+    return (f"{one.get('cpus')} × {one.get('cpu')}, "
+            f"Linux {str(one.get('kernel')).partition('-')[0]}")
+
+
+def _when(machines: Sequence[dict]) -> str:
+    """The days and the commits."""
+    days = dict.fromkeys(str(each.get("date"))[:10] for each in machines)
+    commits = sorted({str(each.get("commit")) for each in machines})
+    return (f"{' and '.join(days)} at commit{'s' * (len(commits) > 1)} "
+            f"{' and '.join(commits)}")
+
+
+# --- parts ------------------------------------------------------------------
+
+
+ENGINES = {"kernel": "kernel AIO", "uaio": "uaio", "io_uring": "io_uring",
+           "posixaio": "POSIX AIO"}
+
+
+def _jobs(results: Results, figure: str) -> list[tuple[Job, ReadTable]]:
+    return [(job, table) for job in JOBS
+            if (table := results.table(f"{job.name}.{figure}"))]
+
+
+def _throughput(results: Results) -> str:
     lines = []
-    for job in JOBS:
-        mine = results.rows_of(job.name)
-        if not mine and job.name not in tables:
-            continue
-        beside = [row.ratio() for row in mine if row.subject == "uaio"
-                  and row.peer == "kernel" and row.unit == "I/O/s"]
-        lines.append([job.title,
-                      *(_first(tables.get(job.name), name)
-                        for name in ENGINES),
-                      _ratio(beside[0] if beside else None), _promised(mine)])
-    notes = dict.fromkeys(f"{row.name}: {row.note}." for row in rows
-                          if row.note)
-    return _whole(
-        _prose(_where([*tables.values()], rows), sentences.of_control(rows)),
-        _lines(["I/O a second", *ENGINES, "uaio : kernel", "goals"], lines),
-        _prose(sentences.of_goals(rows), *notes))
+    for job, table in _jobs(results, "rate"):
+        lines.append([
+            job.title, *(_median(table, engine) for engine in ENGINES),
+            *(_ratio(table, "uaio", peer) for peer in ("kernel", "io_uring"))])
+    return _table(["I/O a second", *ENGINES.values(), "uaio : kernel AIO",
+                   "uaio : io_uring"], lines) if lines else ""
 
 
-# --- the document -----------------------------------------------------------
+def _cost(results: Results) -> str:
+    late = {job.name: table for job, table in _jobs(results, "cdf")}
+    three = [*ENGINES][:3]
+    lines = [[job.title, *(_median(table, engine) for engine in three),
+              *(_median(late.get(job.name), engine, 99) for engine in three)]
+             for job, table in _jobs(results, "cpu")]
+    return _table(["", *(f"CPU, {ENGINES[engine]}" for engine in three),
+                   *(f"99 %, {ENGINES[engine]}" for engine in three)],
+                  lines) if lines else ""
 
-PARTS: dict[str, Callable[[Results], str]] = {
-    "nop": nop, "pipe": pipe, "dio": dio, "peers": peers}
+
+def _depths(results: Results) -> str:
+    tables = [table for name in ("hot", "direct")
+              if (table := results.table(f"depth.{name}"))]
+    if not tables:
+        return ""
+    columns = tables[0].columns
+    return _table(["at a time", *(f"{column:g}" for column in columns)], [
+        [f"{table.title}, uaio : {ENGINES[peer]}",
+         *(_ratio(table, "uaio", peer, column) for column in columns)]
+        for table in tables for peer in ("kernel", "io_uring")])
+
+
+PIPES = {"kernel": "kernel AIO, its write submitted first",
+         "caller-runs+delayed-kick": "uaio", "io_uring": "io_uring",
+         "io_uring+deferred": "io_uring, DEFER_TASKRUN",
+         "threads": "two threads without AIO"}
+
+
+def _pipes(results: Results) -> str:
+    rate, trips = (results.table(f"pipe.{name}") for name in ("rate", "trips"))
+    if not rate:
+        return ""
+    return _table(
+        ["", "GB/s", "round trips a second, one processor", "two"],
+        [[words, _median(rate, name),
+          *(_median(trips, name, place)
+            for place in ("1 processor", "2 processors"))]
+         for name, words in PIPES.items() if name in rate.lines])
+
+
+READS = {"kernel": "kernel AIO", "io_uring": "io_uring", "psync": "pread",
+         "uaio": "uaio", "whole": "N = 1",
+         **{f"{width} wide": f"N = {width}" for width in (4, 8, 16, 64)}}
+
+
+def _large(results: Results) -> str:
+    """Large direct reads, and those of a slow file system."""
+    tables = [table for name in ("reads", "slow")
+              if (table := results.table(f"dio.{name}"))]
+    return "\n\n".join(
+        _table([f"{table.title}, {table.unit}",
+                *(words for name, words in READS.items()
+                  if name in table.lines)],
+               [[f"{column}", *(_median(table, name, column) for name in READS
+                                if name in table.lines)]
+                for column in table.columns]) for table in tables)
+
+
+def _size(results: Results) -> str:
+    lines = []
+    for title, row in (
+            ("memory of a context that was used, bytes", "context, used"),
+            ("what `uaio run` adds to the start of a program, ms", "added"),
+            ("threads before the first request", "threads")):
+        found = [each for each in results.rows_of("memory", "load")
+                 if each.title.startswith(row) and each.subject_values]
+        lines += [[title, NONE, short(each.measured().median)]
+                  for each in found[-1:]]
+    lookup = results.table("contexts.lookup")
+    if lookup and lookup.columns:
+        most = lookup.columns[-1]
+        lines.append([f"io_submit of nothing, with {most:g} contexts, ns",
+                      *(_median(lookup, engine, most)
+                        for engine in ("kernel", "uaio"))])
+    return _table(["", "kernel AIO", "uaio"], lines) if lines else ""
+
+
+# --- all of it --------------------------------------------------------------
+
+
+def document(results: Results, note: str) -> str:
+    machines = results.machines()
+    if not machines:
+        return "# Benchmarks\n\nNot measured.\n"
+    parts = (
+        "<!-- Written by `make benchmarks`. -->\n# Benchmarks",
+        _prose("`make demo` shows uaio beside kernel AIO on your machine in a "
+               "minute. `make bench` measures what is below and more in an "
+               "hour, and `uaio bench NAME` a part of it; `bench/README.md` "
+               "says how, and how a variant proves what it ran."),
+        _prose(f"All of it was measured on {_when(machines)}, and the code is "
+               f"newer. {note} The machine: {_machine(machines)}. "
+               f"{remarks.of_control(results.rows)} In brackets is the "
+               "middle half of the rounds."),
+        SHOWN.format("").rstrip(),
+        _section("One fio on each engine",
+                 _prose("fio is unmodified and has the same options. POSIX "
+                        "AIO is glibc's. A dash is what was not measured, or "
+                        "not with as much work. Where uaio : kernel AIO is "
+                        "below 1 and your program may use kernel AIO, it "
+                        "should."), _throughput(results)),
+        _section("What a request costs",
+                 _prose("In us: processor time of all of fio per I/O, and what "
+                        "99 % of the I/Os took at most."), _cost(results)),
+        _section("Few and many at a time", _depths(results)),
+        _section("Pipes", _prose("4 KiB through a pipe by one thread, and 64 "
+                                 "bytes to and fro between two processes."),
+                 _pipes(results)),
+        _section("Large O_DIRECT reads",
+                 _prose("Requests of more than 256 KiB are made in parallel "
+                        "segments, as many as was measured to be best on that "
+                        "file; `uaio run --direct-width=N` sets their "
+                        "number. The slow file is of FUSE: each call of its "
+                        "server takes 5 ms."), _large(results)),
+        _section("Memory and start", _size(results)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _range(results: Results, kind: str) -> str:
+    """Of the medians of one kind of work, against kernel AIO."""
+    there = [half.median for work in picture.WORKS if work.kind == kind
+             and (half := picture.beside(results, work, "uaio"))]
+    if not there:
+        return NONE
+    least, most = times(min(there)), times(max(there))
+    return least if least == most else f"{least} to {most}"
+
+
+def summary(results: Results) -> str:
+    """What README.md has."""
+    return SHOWN.format("doc/") + "\n" + _prose(
+        f"Of kernel AIO's I/O a second uaio makes "
+        f"{_range(results, picture.CACHE)} times as much in the page cache, "
+        f"{_range(results, picture.MISS)} times when reads miss it, and "
+        f"{_range(results, picture.DIRECT)} times with small O_DIRECT requests: "
+        f"[{DOCUMENT}]({DOCUMENT}).") + "\n"
+
+
+def _footnote(results: Results, note: str) -> str:
+    """Below the picture."""
+    works = [(work, engine) for work in picture.WORKS
+             for engine in picture.ENGINES]
+    rounds = [len(values) for work, engine in works
+              if (values := picture.ratios(results, work, engine))]
+    machines = [table.machine for table in (
+        results.table(work.table) for work in picture.WORKS) if table]
+    many = f"{min(rounds)} to {max(rounds)}" \
+        if min(rounds) < max(rounds) else f"{rounds[0]}"
+    return "\n".join(text for text in (
+        f"Median and middle half of {many} rounds. {_machine(machines)}.",
+        f"Measured on {_when(machines)}.", note) if text)
 
 
 class Refused(Exception):
-    """The document cannot be written; the text says why."""
+    """Nothing can be written; the text says why."""
 
 
-def written(text: str, results: Results) -> str:
-    """The document with the figures of these results."""
-    found = [match[2] for match in MARKED.finditer(text)]
-    if sorted(found) != sorted(PARTS):
-        raise Refused(f"the document has figures for {', '.join(found) or 'none'}"
-                      f", and not once for each of {', '.join(PARTS)}")
-    return MARKED.sub(lambda match: match[1] + (
-        PARTS[match[2]](results) or "Not measured.") + "\n" + match[3], text)
+def made(results: Results, note: str,
+         readme: str) -> Iterator[tuple[str, str]]:
+    """Every file that is made, and its text; the pictures, which take longest,
+    at the end."""
+    if len(MARKED.findall(readme)) != 1:
+        raise Refused(f"{README} has not one place for figures")
+    yield DOCUMENT, document(results, note)
+    yield README, MARKED.sub(lambda match: match[1] + (
+        summary(results) if results.tables else "") + match[2], readme)
+    if any(picture.ratios(results, work, "uaio") for work in picture.WORKS):
+        below = _footnote(results, note)
+        for name, theme in PICTURES.items():
+            yield name, picture.draw(results, theme, below).decode()
+
+
+CREATOR, WORDS = (re.compile(rf"<dc:{name}>.*?</dc:{name}>", re.S)
+                  for name in ("creator", "description"))
+
+
+def _is_same(name: str, old: str, new: str) -> bool:
+    """Another Matplotlib draws the same in another way."""
+    if name in PICTURES and CREATOR.findall(old) != CREATOR.findall(new):
+        return WORDS.findall(old) == WORDS.findall(new)
+    return old == new
+
+
+def _check(top: Path, files: Iterable[tuple[str, str]], results: Path) -> int:
+    for name, text in files:
+        if not _is_same(name, (top / name).read_text(), text):
+            print(f"benchmarks: {name} is not of {results}: make benchmarks",
+                  file=sys.stderr)
+            return 1
+    return 0
 
 
 def _newest() -> Path | None:
     return max((HERE / "results").glob("*.jsonl"), default=None)
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", nargs="?", type=Path, default=_newest(),
                         help="default: the last of bench/results")
-    parser.add_argument("--document", type=Path,
-                        default=HERE.parent / "doc/benchmarks.md")
+    parser.add_argument("--top", type=Path, default=HERE.parent,
+                        help=f"where {README} and doc/ are")
     parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
-    if not args.results:
-        print("benchmarks: no file in bench/results, so nothing to write from")
-        return 0
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
+    if not report.can_draw():
+        python = report.interpreter()
+        if python:
+            return subprocess.run([python, "-B", __file__,
+                                   *sys.argv[1:]]).returncode
+        print(f"benchmarks: {report.HOW_TO_GET}", file=sys.stderr)
+        return 2
     try:
-        old = args.document.read_text()
-        new = written(old, read([args.results]))
+        said = args.results.with_suffix(".txt")
+        note = " ".join(said.read_text().split()) if said.exists() else ""
+        files = made(read([args.results]), note,
+                     (args.top / README).read_text())
+        if args.check:
+            return _check(args.top, files, args.results)
+        for name, text in files:
+            (args.top / name).write_text(text)
     except (OSError, Refused, Unreadable) as why:
         print(f"benchmarks: {why}", file=sys.stderr)
         return 2
-    if not args.check:
-        args.document.write_text(new)
-    elif old != new:
-        print(f"benchmarks: {args.document} has other figures than "
-              f"{args.results}: make benchmarks", file=sys.stderr)
-        return 1
     return 0
 
 

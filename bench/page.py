@@ -3,10 +3,11 @@
 looks of the page, which needs no other file and no script."""
 from __future__ import annotations
 
+import base64
 import html
 from collections.abc import Iterable, Sequence
 
-VOID = {"meta"}
+VOID = {"img", "meta"}
 
 
 class Markup(str):
@@ -57,6 +58,12 @@ def paragraph(sentences: Iterable[str], class_: str = "") -> Markup:
     return element("p", text, class_=class_) if text else Markup("")
 
 
+def image(svg: bytes, alt: str) -> Markup:
+    """A drawing, in the page itself."""
+    return element("img", alt=alt, src="data:image/svg+xml;base64,"
+                   + base64.b64encode(svg).decode())
+
+
 def details(summary: str, *inside: str) -> Markup:
     return element("details", element("summary", summary), *inside)
 
@@ -78,22 +85,19 @@ class Identifiers:
         return given
 
 
-# Ink, paper and the colours of lines, for light and for dark.
+# For light and for dark; a drawing is turned into its negative.
 STYLE = """
 :root {
   color-scheme: light dark;
   --paper: #fcfcfa; --ink: #1d2126; --faint: #5c6570; --rule: #d9dce0;
   --shade: #f1f2ef; --accent: #0b6e4f; --bad: #b3261e; --doubt: #8a5a00;
-  --line0: #0b7a57; --line1: #33414f; --line2: #c2570c; --line3: #6a4bb3;
-  --line4: #b3306b; --line5: #1769aa; --line6: #8a7a12; --line7: #7a8590;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #14171a; --ink: #e4e7ea; --faint: #9aa4ae; --rule: #343b42;
     --shade: #1e2327; --accent: #5fd3a5; --bad: #ff8a80; --doubt: #e9b35a;
-    --line0: #4fd0a0; --line1: #c3ced8; --line2: #ff9a55; --line3: #b79cff;
-    --line4: #ff86b8; --line5: #6db8f2; --line6: #d9c74a; --line7: #8c97a2;
   }
+  img { filter: invert(1) hue-rotate(180deg); }
 }
 * { box-sizing: border-box; }
 body {
@@ -106,7 +110,6 @@ h2 { font-size: 1.35rem; margin: 3rem 0 .5rem; padding-top: .8rem;
   border-top: 2px solid var(--rule); }
 h3 { font-size: 1.08rem; margin: 2rem 0 .3rem; }
 p { margin: .5rem 0; max-width: 46rem; }
-p.says { padding-left: .8rem; border-left: 3px solid var(--accent); }
 p.idea, p.small, figcaption, caption { color: var(--faint); }
 p.small, caption, figcaption, summary { font-size: .88rem; }
 a { color: var(--accent); }
@@ -132,7 +135,7 @@ tr.group th { padding-top: 1rem; font-weight: 600; }
 .doubt { color: var(--doubt); }
 .range { color: var(--faint); font-size: .85em; }
 figure { margin: 1rem 0; }
-figure svg { display: block; width: 100%; height: auto; max-width: 44rem;
+img { display: block; width: 100%; height: auto; max-width: 44rem;
   min-width: 20rem; }
 figure .wide { margin: 0; }
 .pair { display: grid; gap: 0 2rem;
@@ -151,7 +154,8 @@ def page(title: str, *inside: str) -> str:
         element("meta", name="viewport",
                 content="width=device-width, initial-scale=1"),
         element("meta", http_equiv="Content-Security-Policy",
-                content="default-src 'none'; style-src 'unsafe-inline'"),
+                content="default-src 'none'; img-src data:; "
+                "style-src 'unsafe-inline'"),
         element("title", title), element("style", Markup(STYLE)))
     return (f"<!DOCTYPE html>\n"
             f"{element('html', head, element('body', join(inside)), lang='en')}"

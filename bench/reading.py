@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness import Rounds
 from rows import Goal, Row, Spread, Table
 
 
@@ -47,11 +48,15 @@ class ReadRow(Row):
             said_verdict=said["verdict"], said_ratio=spread("ratio"),
             machine=said.get("machine") or {})
 
+    def is_own(self) -> bool:
+        """What a goal is compared with is the subject's own figure."""
+        return not self.peer or (self.goal is not None
+                                 and self.goal.of != "ratio")
+
     def measured(self) -> Spread | None:
         """What a goal is compared with: the ratio, or the subject's own."""
-        own = not self.peer or (self.goal is not None
-                                and self.goal.of != "ratio")
-        return Spread.of(self.subject_values) if own else self.ratio()
+        return Spread.of(self.subject_values) if self.is_own() \
+            else self.ratio()
 
 
 @dataclass
@@ -68,6 +73,19 @@ class ReadTable(Table):
         if variant not in self.lines or column not in self.columns:
             return []
         return self.lines[variant][self.columns.index(column)]
+
+    def ratios(self, subject: str, peer: str,
+               column: str | float) -> list[float]:
+        """Subject to peer, for each round that has both. One of them may have
+        taken part in the first, fourth, seventh ... round only."""
+        ours, theirs = (self.values(name, column) for name in (subject, peer))
+        if len(ours) > len(theirs):
+            ours = ours[::Rounds.SELDOM]
+        elif len(theirs) > len(ours):
+            theirs = theirs[::Rounds.SELDOM]
+        if len(ours) != len(theirs):
+            return []
+        return [a / b for a, b in zip(ours, theirs) if b]
 
     def rounds(self) -> int:
         """The fewest that any figure has, where there is one."""

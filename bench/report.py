@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write results as a page with tables, plots, and what they show in words.
+"""Write results as a page with tables and plots.
 
 The page is one file, DIR/index.html: it needs no other, no script and no network.
 """
@@ -21,7 +21,7 @@ from reading import Unreadable, read
 
 INDEX = "index.html"
 RESULTS = "results.jsonl"
-HOW_TO_GET = ("--report: no python3 here has matplotlib: "
+HOW_TO_GET = ("no python3 here has matplotlib: "
               "apt-get install python3-matplotlib")
 NEEDED = "matplotlib.backends.backend_svg"
 
@@ -53,7 +53,7 @@ def write(python: str, files: list[Path], folder: Path) -> int:
          str(folder.resolve())], stdin=subprocess.DEVNULL).returncode
 
 
-def _can_draw() -> bool:
+def can_draw() -> bool:
     """What it makes for itself is gone with this process."""
     folder = tempfile.mkdtemp(prefix="uaio-bench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -93,7 +93,7 @@ def main() -> int:
     args = arguments(parser)
     try:
         results = read(args.files)
-        if not _can_draw():
+        if not can_draw():
             python = interpreter() or parser.error(HOW_TO_GET)
             return write(python, args.files, args.dir)
         sections = importlib.import_module("sections")

@@ -310,6 +310,14 @@ def short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def times(value: float) -> str:
+    """A ratio; as much of it as tells it from 1."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else \
+        f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
 def print_lines(lines: list[list[str]], widths: list[int],
                 right: set[int]) -> None:
     """Lines in columns; those of `right` end in line."""

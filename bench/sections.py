@@ -7,16 +7,17 @@ after those of its part, or at the end.
 """
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import sentences
+import remarks
 from fio import JOBS
-from page import (Identifiers, Markup, details, element, grid, join, page,
-                  paragraph)
+from page import (Identifiers, Markup, details, element, grid, image, join,
+                  page, paragraph)
 from plots import can_draw, draw
 from reading import ReadRow, ReadTable, Results
-from rows import ENOUGH_PAIRS, Spread, short
+from rows import ENOUGH_PAIRS, Spread, short, times
 from seeds import (BYTES, CONTEXTS, DIRECT, ONE_CONTEXT, PROFILE, SCALE,
                    SWITCHES, WORKERS, Posted, Seed)
 
@@ -99,21 +100,21 @@ def _numbers(table: ReadTable, caption: str = "") -> Markup:
         for variant, line in table.lines.items()])
 
 
-def _plot(table: ReadTable, identifiers: Identifiers) -> Markup:
+def _plot(table: ReadTable) -> Markup:
     if not can_draw(table):
         return Markup("")
-    drawn = draw(table, identifiers.of(f"plot-{table.name}"))
+    drawn = image(draw(table), f"{table.title}, {table.unit}")
     return element("figure", element("div", drawn, class_="wide"))
 
 
 def _table(table: ReadTable, identifiers: Identifiers) -> Markup:
-    """Its name, its plot, its figures, and what they show."""
+    """Its name, its plot, its figures, and why some are missing."""
     where = f" ({table.file_system})" if table.file_system else ""
     return element(
         "section", element("h3", f"{table.title}, {table.unit}{where}",
                            id=identifiers.of(table.name)),
-        _plot(table, identifiers), _numbers(table),
-        paragraph(sentences.of_table(table), "says"),
+        _plot(table), _numbers(table),
+        paragraph(remarks.doubts(table), "small"),
         paragraph([f"{text.rstrip('.')}." for text in table.beside],
                   "small"))
 
@@ -129,7 +130,7 @@ def _posted(posted: Posted) -> Markup:
 def _ratio(spread: Spread | None, unit: str = "") -> Markup:
     if not spread:
         return Markup("–")
-    form = short if unit else sentences.times
+    form = short if unit else times
     unit = f" {unit}" if unit else ""
     least, most = form(spread.min), form(spread.max)
     text = Markup(f"{form(spread.median)}{unit} ")
@@ -157,7 +158,7 @@ def _control(row: ReadRow) -> str:
 
 
 def _goal_line(row: ReadRow) -> list[str]:
-    own = not row.peer or (row.goal is not None and row.goal.of != "ratio")
+    own = row.is_own()
     beside = row.subject if own else f"{row.subject} : {row.peer}"
     return [row.title, beside, f"{row.goal}{f' {row.unit}' if own else ''}",
             _ratio(row.measured(), row.unit if own else ""), _control(row),
@@ -218,11 +219,6 @@ def _rows(rows: Sequence[ReadRow]) -> Markup:
     return details(f"every row: {len(rows)}", grid("", ROW_HEAD, lines))
 
 
-def _about_rows(rows: Sequence[ReadRow]) -> Markup:
-    return paragraph([sentences.of_goals(rows, True),
-                      sentences.of_control(rows)], "says")
-
-
 # --- chapters ---------------------------------------------------------------
 
 
@@ -258,7 +254,7 @@ def _chapter(section: Section, results: Results,
     return element(
         "section", element("h2", section.title,
                            id=identifiers.of(section.title)),
-        _idea(section), _about_rows(rows), *blocks,
+        _idea(section), *blocks,
         element("p", told, class_="small") if told else "", _rows(rows))
 
 
@@ -282,8 +278,7 @@ def _of_kernel(table: ReadTable | None, engine: str) -> str:
         return "–"
     if engine == "kernel":
         return "1"
-    found = sentences.compare(table, engine, "kernel", table.columns[0])
-    return _ratio(found.times) if found else "–"
+    return _ratio(Spread.of(table.ratios(engine, "kernel", table.columns[0])))
 
 
 def _side_by_side(job: dict[str, ReadTable]) -> Markup:
@@ -302,8 +297,8 @@ def _side_by_side(job: dict[str, ReadTable]) -> Markup:
                             for engine in table.lines)
 
     def middle(table: ReadTable, engine: str, column: str | float) -> str:
-        value = sentences.median(table.values(engine, column))
-        return "–" if value is None else short(value)
+        values = table.values(engine, column)
+        return short(statistics.median(values)) if values else "–"
 
     lines = [[engine, middle(rate, engine, rate.columns[0])
               if rate and rate.columns else "–", _of_kernel(rate, engine),
@@ -322,16 +317,15 @@ def _job(part: str, results: Results, identifiers: Identifiers) -> Markup:
     if job:
         parts += [_side_by_side({name: job[name] for name in JOB_TABLES
                                  if name in job and name != "cdf"})]
-    parts += [element("div", *(_plot(job[name], identifiers)
-                               for name in ("rate", "cdf") if name in job),
-                      class_="pair") if job else Markup(""),
-              paragraph(dict.fromkeys(
-                  text for name in ("rate", "cdf") if name in job
-                  for text in sentences.of_table(job[name])), "says"), _about_rows(rows)]
+    parts += [element("div", *(_plot(job[name]) for name in ("rate", "cdf")
+                               if name in job), class_="pair"),
+              paragraph(dict.fromkeys(text for table in job.values()
+                                      for text in remarks.doubts(table)),
+                        "small")]
     if job:
         parts.append(details("with the least and the greatest", *(
             join([_numbers(table, f"{table.title}, {table.unit}"),
-                  paragraph(sentences.of_table(table), "small")])
+                  paragraph(remarks.doubts(table), "small")])
             for table in results.tables if table.part() == part)))
     return element("section", *parts, _rows(rows))
 
@@ -426,9 +420,9 @@ def report(results: Results) -> str:
         for title in titles)
     return page(
         "uaio, measured", element("h1", "uaio, measured"),
-        paragraph([sentences.of_goals(results.rows)]),
         element("nav", element("ul", *links)),
         _machines(results), element("p", METHOD, class_="small"),
         element("h2", "What was promised", id=identifiers.of("goals")),
-        paragraph([sentences.of_control(results.rows)], "says"),
+        paragraph([remarks.of_goals(results.rows),
+                   remarks.of_control(results.rows)]),
         _goals(results), *chapters[:4], jobs, *chapters[4:], rest)

@@ -3,7 +3,7 @@
 posted with them: to be shown beside ours. The machines were others."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,6 @@ class Seed:
     patches: tuple[Patch, ...]
     idea: str
     posted: tuple[Posted, ...]
-    notes: tuple[str, ...] = field(default=())
 
 
 CORES = ("cores", "1", "2", "4", "8", "16", "32")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The report of uaio bench: that it is a page which needs nothing else, has all
 there is, and says nothing that is not so."""
+import base64
 import html.parser
 import json
 import os
 import pathlib
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
@@ -15,8 +17,10 @@ import made_up
 from benchmark import import_of_bench
 from harness import case, expect, main
 
-SVG_NAMESPACE = 'xmlns="http://www.w3.org/2000/svg"'
+DRAWN = "data:image/svg+xml;base64,"
+NAMES = re.compile(r'xmlns(?::\w+)?="[^"]*"|<!DOCTYPE svg[^>]*>')
 LOADS = {"script", "link", "iframe", "img", "object", "embed", "base", "image"}
+VOID = {"meta", "img"}
 DEADLINE_S = 60
 
 
@@ -31,12 +35,11 @@ class Balanced(html.parser.HTMLParser):
         self.open = []
 
     def handle_starttag(self, tag, attributes):
-        if tag != "meta":
+        if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attributes):
-        expect(tag == "meta" or "svg" in self.open, True,
-               f"<{tag}/> outside of SVG")
+        expect(tag in VOID, True, f"<{tag}/>")
 
     def handle_endtag(self, tag):
         expect(self.open and self.open.pop(), tag, "what is ended")
@@ -66,6 +69,17 @@ def expect_no_link(root, ids):
                        f"url({target})")
 
 
+def expect_drawing(svg):
+    """That it is one which is complete in itself."""
+    text = svg.decode()
+    root = xml.fromstring(text)
+    expect(plain(root.tag), "svg", "what is drawn")
+    expect(re.findall("https?:.{,60}", NAMES.sub("", text)), [], "links")
+    ids = [each.get("id") for each in root.iter() if each.get("id")]
+    expect(len(ids), len(set(ids)), "ids that differ")
+    expect_no_link(root, set(ids))
+
+
 def expect_page(text, results):
     """Return: the words on it."""
     parser = Balanced()
@@ -74,15 +88,18 @@ def expect_page(text, results):
     doctype, _, rest = text.partition("\n")
     expect(doctype, "<!DOCTYPE html>", "the first line")
     root = xml.fromstring(rest)
-    expect(re.findall("https?:.{,60}", text.replace(SVG_NAMESPACE, "")), [],
-           "links")
+    # A drawing is in the page itself; all else is looked at as it is.
+    for image in root.iter("img"):
+        source = image.attrib.pop("src")
+        expect(source.startswith(DRAWN), True, source[:80])
+        expect_drawing(base64.b64decode(source[len(DRAWN):], validate=True))
+        expect(bool(image.attrib.pop("alt")), True, "words for a drawing")
+        expect(image.attrib, {}, "of a drawing")
+        image.tag = "drawing"
+    expect(re.findall("https?:.{,60}", text), [], "links")
     ids = [each.get("id") for each in root.iter() if each.get("id")]
     expect(len(ids), len(set(ids)), "ids that differ")
     expect_no_link(root, set(ids))
-    for drawing in re.findall(r"<svg.*?</svg>", text, re.S):
-        inside = {plain(each.tag) for each in xml.fromstring(drawing).iter()}
-        # A style would be the whole page's.
-        expect(inside & {"metadata", "style", "title"}, set(), "in a drawing")
     words = " ".join("".join(root.itertext()).split())
     for line in results:
         for what in (line["title"], line.get("note"), line.get("across")):
@@ -96,7 +113,7 @@ def expect_page(text, results):
 
 
 def drawings_of(text):
-    return re.findall(r'<svg[^>]*aria-label="([^"]*)"', text)
+    return re.findall(r'<img alt="([^"]*)"', text)
 
 
 # --- making one -------------------------------------------------------------
@@ -199,8 +216,8 @@ def _(tool):
     made = made_up.MadeUp(1)
     made_up._nop(made)
     text, words = report_of(tool, made)
-    expect("in a single round" in words, True, "that there is but one round")
-    expect("cannot be told apart" in words, False, "a spread of one round")
+    expect("One round only: it shows no spread." in words, True,
+           "that there is but one round")
     expect(len(drawings_of(text)), 1, "plots")
     report_of(tool, made)
     with open(tool.path("page/index.html")) as again:
@@ -231,103 +248,64 @@ def _(tool):
     expect(os.path.exists(tool.path("page/index.html")), False, "a page")
 
 
-# --- sentences --------------------------------------------------------------
-
-
-def said_of(tool, made):
-    """What is said of the tables, of the goals and of the controls."""
-    if "sentences" not in sys.modules:
-        import_of_bench(tool, "sentences")
-    sentences, reading = sys.modules["sentences"], sys.modules["reading"]
-    results = reading.read([pathlib.Path(made.write(tool.path("said")))])
-    return (" ".join(text for table in results.tables
-                     for text in sentences.of_table(table)),
-            sentences.of_goals(results.rows, True),
-            sentences.of_control(results.rows))
-
-
-def exact(unit, name="hot-read.rate", **values):
-    made = made_up.MadeUp()
-    made.table(name, "work", unit, "job", ["job"],
-               {variant: [0] for variant in values})
-    for variant, measured in values.items():
-        made.lines[0]["lines"][variant] = [measured]
-    return made
-
-
-@case("what is said of a table is true of its figures")
-def _(tool):
-    def expect_said(made, *wanted, never=()):
-        said = said_of(tool, made)[0]
-        for text in wanted:
-            expect(text in said, True, f"{said!r}: says {text!r}")
-        for text in never:
-            expect(text in said, False, f"{said!r}: does not say {text!r}")
-
-    nine = [100 + number for number in range(9)]
-    double, half = [2 * v for v in nine], [v / 2 for v in nine]
-    mixed = [v * (0.9 if number % 2 else 1.1)
-             for number, v in enumerate(nine)]
-    # More is faster; less is faster; less is less.
-    expect_said(exact("I/O/s", uaio=double, kernel=nine),
-                "uaio is 2.00 times as fast as kernel (2.00–2.00)",
-                never=("slower", "told apart"))
-    expect_said(exact("I/O/s", uaio=half, kernel=nine),
-                "uaio is slower than kernel, which is 2.00 times as fast",
-                never=("faster", "told apart"))
-    expect_said(exact("ns", uaio=double, kernel=nine),
-                "uaio is slower than kernel, which is 2.00 times as fast")
-    expect_said(exact("ns a read", uaio=half, kernel=nine),
-                "uaio is 2.00 times as fast as kernel", never=("slower",))
-    expect_said(exact("B", uaio=half, kernel=nine),
-                "uaio has less than kernel, which has 2.00 times as much",
-                never=("fast", "slow"))
-    expect_said(exact("us", "hot-read.cpu", uaio=double, kernel=nine),
-                "uaio has 2.00 times as much as kernel", never=("fast",))
-    expect_said(exact("us per I/O", uaio=double, kernel=nine), "as much",
-                never=("fast",))
-    # What is not so in each of the rounds is not said to be so.
-    expect_said(exact("I/O/s", uaio=mixed, kernel=nine),
-                "uaio and kernel cannot be told apart (1.10 times as fast, "
-                "0.90–1.10)", never=("slower",))
-    expect_said(exact("I/O/s", uaio=nine, kernel=nine),
-                "uaio and kernel are equal", never=("slower", "times"))
-    expect_said(exact("I/O/s", uaio=[2.0], kernel=[1.0]),
-                "uaio is 2.00 times as fast as kernel (in a single round)",
-                "One round only")
-    expect_said(exact("I/O/s", uaio=double[:3], kernel=nine[:3]),
-                "Only 3 rounds.")
-    # Nothing has no ratio, and what was not measured no sentence.
-    expect_said(exact("each", uaio=[0] * 9, kernel=nine),
-                "uaio has 0 each and kernel 104", never=("times",))
-    expect_said(exact("I/O/s", uaio=[], kernel=nine), never=("uaio",))
-    expect_said(exact("I/O/s"), "Nothing of it was measured.")
-    expect_said(exact("1/s", "nop.works", **{
-        "io_uring": nine, "round-robin": half, "single+batches": double}),
-        "Fastest single+batches with 208 1/s; slowest round-robin with 52.",
-        "round-robin is slower than single+batches, which is 4.00 times")
+# --- remarks ----------------------------------------------------------------
 
 
 @case("what is said of goals and of the control is true of the rows")
 def _(tool):
-    def expect_said(rows, goals, control):
+    remarks = import_of_bench(tool, "remarks")
+    reading = sys.modules["reading"]
+
+    def expect_said(rows, goals):
         made = made_up.MadeUp()
         for verdict, of_control in rows:
             made.row("x", f"{verdict} work", goal=made_up.at_least(2),
                      verdict=verdict, control=of_control)
-        said = said_of(tool, made)
-        expect(re.sub(r"\(1\.\d+,", "(R,", said[1]), goals, "of the goals")
-        expect(control in said[2] if control else said[2] == "", True,
-               f"{said[2]!r}: of the control")
+        rows = reading.read([pathlib.Path(made.write(tool.path("said")))]).rows
+        expect(remarks.of_goals(rows), goals, "of the goals")
+        controls = [line["control"] for line in made.lines if line["control"]]
+        said = remarks.of_control(rows)
+        expect(bool(said), bool(controls), f"{said!r}: of the control")
+        for key, choose in (("min", min), ("max", max)):
+            for each in (key, "median"):
+                if controls:
+                    bound = choose(control[each] for control in controls)
+                    expect(f"{bound:.2f}" in said, True,
+                           f"{said!r}: the {key} of each {each}")
 
-    expect_said([], "", "")
-    expect_said([("met", 1.0)], "The one goal: met.", "calm enough")
+    expect_said([], "")
+    expect_said([("met", 1.0)], "The one goal: met.")
     expect_said([("met", 1.0), ("missed", 1.2), ("too noisy here", 0.9)],
-                "Of 3 goals: 1 met, 1 missed, 1 too noisy to tell. Missed: "
-                "missed work against kernel (R, goal ≥ 2x).",
-                "outside of 0.95–1.05 there is no verdict")
+                "Of 3 goals: 1 met, 1 missed, 1 too noisy to tell.")
     expect_said([("not measured", None), ("disproved", None)],
-                "Of 2 goals: 1 disproved, 1 not measured.", "")
+                "Of 2 goals: 1 disproved, 1 not measured.")
+
+
+def exact(ours, theirs):
+    made = made_up.MadeUp()
+    made.table("x.rate", "work", "I/O/s", "job", ["job"],
+               {"uaio": [0], "kernel": [0]})
+    made.lines[0]["lines"] = {"uaio": [ours], "kernel": [theirs]}
+    return made
+
+
+@case("a ratio is of two variants in one round")
+def _(tool):
+    reading = import_of_bench(tool, "reading")
+
+    def expect_ratios(ours, theirs, wanted):
+        made = exact(ours, theirs).write(tool.path("ratios"))
+        table = reading.read([pathlib.Path(made)]).table("x.rate")
+        expect(table.ratios("uaio", "kernel", "job"), wanted,
+               f"{ours} to {theirs}")
+
+    expect_ratios([2, 3, 4], [1, 3, 8], [2, 1, 0.5])
+    # One that takes part in every third round was in the first and the fourth.
+    expect_ratios([2, 0, 0, 6, 0], [1, 2], [2, 3])
+    expect_ratios([4, 9], [2, 0, 0, 3, 0, 0], [2, 3])
+    expect_ratios([1, 2, 3, 4], [1, 2, 3], [])  # which rounds, nobody knows
+    expect_ratios([1, 2], [0, 4], [0.5])
+    expect_ratios([], [1, 2], [])
 
 
 # --- as a part of the benchmark ---------------------------------------------
@@ -409,39 +387,112 @@ def _(tool):
 # --- doc/benchmarks.md -------------------------------------------------------
 
 
+README = "README.md"
+DOCUMENT = "doc/benchmarks.md"
+PICTURES = ("doc/benchmarks.svg", "doc/benchmarks-dark.svg")
+WRITTEN = (README, DOCUMENT, *PICTURES)
+
+
+def benchmarks(tool, *arguments, **options):
+    return tool.exec(sys.executable, "-B",
+                     tool.args.source + "/bench/benchmarks.py", *arguments,
+                     **options)
+
+
+def copy_of_ours(tool):
+    """What is written of results, in a place of its own: the options for it."""
+    for name in WRITTEN:
+        with open(f"{tool.args.source}/{name}") as file:
+            tool.write("top/" + name, file.read())
+    return "--top", tool.path("top")
+
+
+def text_of(tool, name):
+    with open(tool.path("top/" + name)) as file:
+        return file.read()
+
+
+def expect_no_benchmarks(tool, status, *arguments):
+    outcome = benchmarks(tool, *arguments)
+    expect((outcome.status, outcome.err.count("\n")), (status, 1),
+           outcome.story)
+
+
 @case("the figures in doc/benchmarks.md are those of its results")
 def _(tool):
-    def benchmarks(*arguments, **options):
-        return tool.exec(sys.executable, "-B",
-                         tool.args.source + "/bench/benchmarks.py", *arguments,
-                         **options)
-
-    benchmarks("--check").expect(out=None)
-    with open(tool.args.source + "/doc/benchmarks.md") as file:
-        ours = file.read()
-    copy = tool.write("doc/benchmarks.md", ours)
-    full = made_up.complete().write(tool.path("full.jsonl"))
+    benchmarks(tool, "--check").expect(out=None)
+    there = copy_of_ours(tool)
+    ours = text_of(tool, README)
+    complete = made_up.complete()
+    full = complete.write(tool.path("full.jsonl"))
     few = one_table(uaio=2, kernel=1).write(tool.path("few.jsonl"))
-    of_copy = ("--document", copy)
-    for results in (full, few, full):
-        outcome = benchmarks(results, "--check", *of_copy)
-        expect((outcome.status, outcome.err.count("\n")), (1, 1),
-               outcome.story)
-        benchmarks(results, *of_copy, env={"PYTHONHASHSEED": "1"}).expect(out="")
-        benchmarks(results, "--check", *of_copy,
-               env={"PYTHONHASHSEED": "2"}).expect(out="")
-    with open(copy) as file:
-        made = file.read()
-    between = re.compile(r"(figures: \S+ -->\n).*?<!-- end", re.S)
-    expect(between.sub(r"\1<!-- end", made), between.sub(r"\1<!-- end", ours),
-           "what stands around the figures")
-    for figure in ("2026-11-20", "1 KiB hot read, depth 1", "3.8"):
+    for results in (few, full):
+        expect_no_benchmarks(tool, 1, results, "--check", *there)
+        benchmarks(tool, results, *there,
+                   env={"PYTHONHASHSEED": "1"}).expect(out="")
+        benchmarks(tool, results, "--check", *there,
+                   env={"PYTHONHASHSEED": "2"}).expect(out="")
+    between = re.compile(r"(<!-- figures -->\n).*?<!-- end", re.S)
+    expect(between.sub(r"\1<!-- end", text_of(tool, README)),
+           between.sub(r"\1<!-- end", ours), "what stands around the figures")
+    made = text_of(tool, DOCUMENT)
+    rates = next(line["lines"] for line in complete.lines
+                 if line["name"] == "hot-read.rate")
+    for figure in ("2026-11-20", "1 KiB hot read, depth 1", *(
+            f"{statistics.median(rates[engine][0]) / 1e3:.0f} k"
+            for engine in ("kernel", "uaio", "io_uring", "posixaio"))):
         expect(figure in made, True, figure)
-    tool.write("doc/benchmarks.md", made.replace("1 KiB hot read", "2 KiB hot read"))
-    expect(benchmarks(full, "--check", *of_copy).status, 1, "another figure")
-    tool.write("doc/benchmarks.md", made.replace("figures: nop", "figures: nap"))
-    outcome = benchmarks(full, *of_copy)
-    expect((outcome.status, outcome.err.count("\n")), (2, 1), outcome.story)
+    for name in (DOCUMENT, README):
+        right = text_of(tool, name)
+        wrong = re.sub(r"(?s)(.*\d\.)\d", r"\1x", right, count=1)
+        expect(wrong != right, True, f"a figure in {name}")
+        tool.write("top/" + name, wrong)
+        expect_no_benchmarks(tool, 1, full, "--check", *there)
+        tool.write("top/" + name, right)
+    tool.write("top/" + README, ours.replace("<!-- figures -->", ""))
+    expect_no_benchmarks(tool, 2, full, *there)
+
+
+@case("the figures in the picture are those of its results")
+def _(tool):
+    there = copy_of_ours(tool)
+    few = one_table(uaio=2, kernel=1).write(tool.path("few.jsonl"))
+    benchmarks(tool, few, *there).expect(out="")
+    for name in PICTURES:
+        right = text_of(tool, name)
+        wrong = re.sub(r'd="M [0-9.]+', 'd="M 1', right, count=1)
+        expect(wrong != right, True, f"{name}: something moved")
+        tool.write("top/" + name, wrong)
+        expect_no_benchmarks(tool, 1, few, "--check", *there)
+        # Another Matplotlib draws in another way, but not another figure.
+        other = re.sub("Matplotlib [0-9.]+", "Matplotlib 9.9", wrong)
+        expect(other != wrong, True, f"{name}: what drew it")
+        tool.write("top/" + name, other)
+        benchmarks(tool, few, "--check", *there).expect(out="")
+        false = re.sub(r"uaio \d", "uaio 7", other)
+        expect(false != other, True, f"{name}: a figure in words")
+        tool.write("top/" + name, false)
+        expect_no_benchmarks(tool, 1, few, "--check", *there)
+        tool.write("top/" + name, right)
+
+
+@case("a picture for README.md is complete in itself, whatever was measured")
+def _(tool):
+    for number, made in enumerate((made_up.complete(), one_table(
+            uaio=2, kernel=1), of_nothing(), with_holes(), made_up.MadeUp())):
+        top = f"{number}/"
+        for name in WRITTEN:
+            tool.write(top + name, "<!-- figures -->\n<!-- end of figures -->")
+        benchmarks(tool, made.write(tool.path("some.jsonl")), "--top",
+                   tool.path(top)).expect(out="")
+        for name in WRITTEN:
+            with open(tool.path(top + name), "rb") as file:
+                text = file.read()
+            for wrong in (b"None", b"nan", b" inf"):
+                expect(re.search(rb"\b%s\b" % wrong.strip(), text), None,
+                       f"{name}: {wrong}")
+            if name.endswith(".svg") and number < 2:
+                expect_drawing(text)
 
 
 if __name__ == "__main__":
