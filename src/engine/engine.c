@@ -45,9 +45,8 @@
 
 enum { LIFE_BYTES = 1 << 16 }; /* a page, on any machine */
 
-_Thread_local int uaio_entry_depth
+_Thread_local struct uaio_entry uaio_entry
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
-/* Here, for the two to share eight bytes. */
 _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -285,7 +284,7 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 	if (!uaio_engine_is_up())
 		return false;
 	/* A handler may have interrupted who opens it. */
-	if (!uaio_entry_depth)
+	if (!uaio_entry.depth)
 		uaio_ownfds_settle();
 	/* In a child of vfork() the number is the child's to take. */
 	return uaio_ownfd_find(first, last, ret_fd) && uaio_engine_is_ours() &&

@@ -16,18 +16,23 @@
 #include "base/sleep.h"
 
 /*
- * Four bytes of the static TLS block, which also a library that is dlopen()ed
- * gets: reading it must never allocate.
+ * Eight bytes of the static TLS block, which also a library that is dlopen()ed
+ * gets: reading it must never allocate. In one struct, because there are few.
  */
-extern _Thread_local int uaio_entry_depth
+struct uaio_entry {
+	int depth;      /* inside the engine: 1 */
+	uint32_t table; /* table.c's: what is known of its descriptor table */
+};
+
+extern _Thread_local struct uaio_entry uaio_entry
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Return: false if this thread is inside already; then do not leave. */
 static inline bool uaio_enter(void)
 {
-	if (uaio_entry_depth)
+	if (uaio_entry.depth)
 		return false;
-	uaio_entry_depth = 1;
+	uaio_entry.depth = 1;
 	__asm__ volatile("" ::: "memory"); /* against our own handlers only */
 	return true;
 }
@@ -35,7 +40,7 @@ static inline bool uaio_enter(void)
 static inline void uaio_leave(void)
 {
 	__asm__ volatile("" ::: "memory");
-	uaio_entry_depth = 0;
+	uaio_entry.depth = 0;
 }
 
 /*
@@ -44,16 +49,16 @@ static inline void uaio_leave(void)
  */
 static inline int uaio_step_out(void)
 {
-	int depth = uaio_entry_depth;
+	int depth = uaio_entry.depth;
 
 	__asm__ volatile("" ::: "memory");
-	uaio_entry_depth = 0;
+	uaio_entry.depth = 0;
 	return depth;
 }
 
 static inline void uaio_step_in(int depth)
 {
-	uaio_entry_depth = depth;
+	uaio_entry.depth = depth;
 	__asm__ volatile("" ::: "memory");
 }
 

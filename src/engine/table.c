@@ -37,13 +37,6 @@ static struct {
 	struct uaio_eventcount asked;
 } agent;
 
-/*
- * What is known of this thread: its number, and below that whether its table is
- * another. The number, because a thread made by a bare clone() may share this
- * memory with its creator, and a child of fork() has a copy.
- */
-static _Thread_local uint32_t known __attribute__((tls_model("initial-exec")));
-
 void uaio_table_init(void)
 {
 	agent.lock = (struct uaio_lock){ 0 };
@@ -52,9 +45,14 @@ void uaio_table_init(void)
 	agent.asked = (struct uaio_eventcount){ 0 };
 }
 
+/*
+ * What is known of this thread: its number, and below that whether its table is
+ * another. The number, because a thread made by a bare clone() may share this
+ * memory with its creator, and a child of fork() has a copy.
+ */
 static void note(bool is_other)
 {
-	known = (uint32_t)sys_gettid() << 1 | is_other;
+	uaio_entry.table = (uint32_t)sys_gettid() << 1 | is_other;
 }
 
 void uaio_table_is_mine(void)
@@ -260,10 +258,10 @@ bool uaio_table_is_other(void)
 {
 	if (likely(!uaio_engine_has_many_tables()))
 		return false;
-	if (known >> 1 == (uint32_t)sys_gettid())
-		return known & 1;
+	if (uaio_entry.table >> 1 == (uint32_t)sys_gettid())
+		return uaio_entry.table & 1;
 	/* It entered before any had parted. */
-	return uaio_entry_depth ? false : ask();
+	return uaio_entry.depth ? false : ask();
 }
 
 /*
@@ -303,7 +301,7 @@ bool uaio_table_is_only_mine(void)
 
 int uaio_table_expect(void)
 {
-	if (!uaio_engine_is_of_process() || uaio_entry_depth ||
+	if (!uaio_engine_is_of_process() || uaio_entry.depth ||
 	    uaio_table_is_other())
 		return 0;
 	return uaio_engine_part_tables() < 0 ? -ENOMEM : 0;
@@ -314,7 +312,7 @@ long uaio_table_part(long nr, const long args[3])
 	bool is_held;
 	long ret;
 
-	if (!uaio_engine_is_of_process() || uaio_entry_depth ||
+	if (!uaio_engine_is_of_process() || uaio_entry.depth ||
 	    uaio_table_is_other())
 		return uaio_sys6(nr, args[0], args[1], args[2], 0, 0, 0);
 	if (uaio_engine_part_tables() < 0)

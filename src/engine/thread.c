@@ -134,7 +134,7 @@ void uaio_thread_give_ioprio(int old)
 
 void uaio_thread_begin(const char *name)
 {
-	uaio_entry_depth = 1;
+	uaio_entry.depth = 1;
 	uaio_table_is_mine();
 	become_ordinary();
 	/* EPERM or a shrunk cpuset: then where the creator may run. */
