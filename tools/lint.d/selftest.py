@@ -60,17 +60,13 @@ def file_with(check, sentence, path, *lines, line="last"):
     plant(check, sentence, path, line)(lambda copy: copy.write(path, text))
 
 
-for folder, name in (
-    ("base", "engine/engine.h"), ("engine", "op/op.h"),
-    ("op", "front/host/host.h"), ("front/libaio", "op/op.h"),
-    ("front/libaio", "front/host/host.h"), ("tool", "base/sys.h"),
-    ("tool", "engine/engine.h"),
+for sentence, name in (
+    ("a header is named by half its path", "ring.h"),
+    ("a header is named by a way around its room", "../op/op.h"),
+    ("a header does not exist", "op/planted.h"),
 ):
-    file_with("layers", f"{folder} includes {name}",
-              f"src/{folder}/planted.c", f'#include "{name}"')
-file_with("layers", "a header is named by half its path",
-          "src/engine/planted.c", '#include "ring.h"')
-file_with("layers", "a folder is no layer", "src/planted/planted.c")
+    file_with("includes", sentence, "src/engine/planted.c",
+              f'#include "{name}"')
 
 for sentence, path, line in (
     ("a front-end takes a lock", "src/front/libaio/planted.c",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""base <- engine <- op <- front, and the tool beside them.
+"""Who may call what, where the rooms of src/ do not say it.
 
-Tests that lie beside the file they test may include and call anything.
+Which rooms a room may use the compiler knows: src/README.md. Tests that lie
+beside the file they test may include and call anything.
 """
 import re
 
@@ -9,50 +10,21 @@ from tree import Finding, Source, is_test
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
-# A folder of src: what its files may include.
-MAY_INCLUDE = {
-    "base": ["base/"],
-    "engine": ["base/", "engine/", "uaio.h"],
-    "op": ["base/", "engine/", "op/"],
-    "tool": ["tool/", "base/calls.h", "base/options.h", "uaio.h"],
-    # A front-end sees its own folder only. The host's calls include
-    # syscall(2), which hands on to the front-ends.
-    "front/libaio": ["base/", "engine/", "front/libaio/", "uaio.h"],
-    "front/host": ["base/", "engine/", "front/", "uaio.h"],
-}
-
-
-def folder_of(path):
-    parts = path.split("/")
-    return "/".join(parts[1:3]) if parts[1] == "front" else parts[1]
-
 
 def check_includes(tree):
+    """Headers beside a file are found by half their path, too."""
     findings = []
     for path in tree.c_files("src"):
         if is_test(path):
             continue
-        folder = folder_of(path)
-        allowed = MAY_INCLUDE.get(folder)
-        if allowed is None and folder.startswith("front/"):
-            allowed = ["base/", "engine/", folder + "/", "uaio.h"]
-        if allowed is None:
-            findings.append(Finding(
-                path, 1, f"src/{folder} is no layer: put the file into one"))
-            continue
         source = Source(tree.read(path))
-        for match in INCLUDE.finditer(source.text):
-            name, line = match[1], source.line(match.start(1))
-            if not (tree.exists(f"src/{name}") or tree.exists(
-                    f"include/{name}")):
-                findings.append(Finding(
-                    path, line, f'"{name}" is not found: write its path from '
-                    'src/, or <> for a header of the system'))
-            elif not any(name == other or other.endswith("/")
-                         and name.startswith(other) for other in allowed):
-                findings.append(Finding(
-                    path, line, f'src/{folder} may not include "{name}", only '
-                    f'{", ".join(allowed)}: move the code to its layer'))
+        findings += [
+            Finding(path, source.line(match.start(1)),
+                    f'"{match[1]}" is not found: write its path from src/, or '
+                    "<> for a header of the system")
+            for match in INCLUDE.finditer(source.text)
+            if "./" in match[1] or not (tree.exists(f"src/{match[1]}") or
+                                        tree.exists(f"include/{match[1]}"))]
     return findings
 
 
@@ -89,6 +61,10 @@ def _in(*folders):
         tuple(f"src/{folder}/" for folder in folders))
 
 
+def _but_in(*folders):
+    return lambda path, name: not _in(*folders)(path, name)
+
+
 RULES = [
     Rule(r"\b(uaio_lock)\s*\(",
          "a front-end holds no lock: let the engine do it", _in("front")),
@@ -103,10 +79,10 @@ RULES = [
     Rule(r"\b(pthread_(?:mutex|cond|rwlock|spin|barrier)_\w+|sem_\w+|mtx_\w+|"
          r"cnd_\w+)\s*\(",
          "nothing but base/lock.h and base/eventcount.h sleeps or wakes: use "
-         "those", _in("base", "engine", "op", "front")),
+         "those", _but_in("tool")),
     Rule(r"\b((?:SYS|__NR)_\w+)\b",
          "system calls are made in base/sys.h: add a function there, or list "
-         "this one use in tools/lint.d/layers.py",
+         "this one use in tools/lint.d/calls.py",
          lambda path, name: path not in (
              "src/base/sys.h", "src/base/calls.c")
          and not path.startswith("src/front/host/")
@@ -115,7 +91,7 @@ RULES = [
     Rule(r"(?<![\w.>])(?:(?<!\w )|(?<=return )|(?<=else ))(" +
          "|".join(WRAPPERS) + r")\s*\(",
          "system calls go through base/sys.h: call sys_...() from there",
-         _in("base", "engine", "op")),
+         _but_in("front", "tool")),
 ]
 
 
