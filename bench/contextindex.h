@@ -9,7 +9,7 @@
  *   list    listindex.c: one list of all, newest first
  *   radix   radixindex.c: a radix tree over the page numbers of the handles
  *
- *   I1  Memory keeps its type for ever (engine/slab.h), so a reader that comes
+ *   I1  Memory keeps its type for ever (base/slab.h), so a reader that comes
  *       late reads something old, and no nonsense.
  *   I2  What was there before find() began and is there when it ends is found,
  *       whatever comes and goes meanwhile.

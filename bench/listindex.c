@@ -14,7 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
-#include "engine/slab.h"
+#include "base/slab.h"
 
 struct entry {
 	struct uaio_slab_node node;

@@ -18,7 +18,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
-#include "engine/slab.h"
+#include "base/slab.h"
 
 enum {
 	PAGE_SHIFT = 12,

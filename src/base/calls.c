@@ -25,6 +25,10 @@ enum {
 
 #define BIT(call) (1ull << UAIO_CALL_##call)
 
+#ifdef UAIO_TESTING
+uaio_sys_hook_fn *uaio_sys_hook;
+#endif
+
 uint64_t uaio_calls;
 static uint64_t unused; /* where the kernel writes */
 static bool is_loaded;

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/slab.h"
 #include "base/sys.h"
 #include "engine/align.h"
 #include "engine/order.h"
 #include "engine/req.h"
-#include "engine/slab.h"
 #include "engine/stats.h"
 
 /* What one call moves at most, and so what a request does. */

@@ -33,9 +33,9 @@
 
 #include "base/check.h"
 #include "base/lock.h"
+#include "base/slab.h"
 #include "engine/queue.h"
 #include "engine/ring.h"
-#include "engine/slab.h"
 #include "engine/vain.h"
 
 enum { UAIO_CACHE_LINE = 64 };

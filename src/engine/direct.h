@@ -33,7 +33,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "engine/slab.h"
+#include "base/slab.h"
 #include "engine/width.h"
 #include "engine/wq.h"
 

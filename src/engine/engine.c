@@ -53,10 +53,6 @@ _Thread_local uint32_t uaio_attended
 /* In a child of fork() its parent's number and those since. */
 static uint32_t nr_starts; /* atomic: constant while the engine is up */
 
-#ifdef UAIO_TESTING
-uaio_sys_hook_fn *uaio_sys_hook;
-#endif
-
 static union {
 	struct {
 		uint32_t state;        /* atomic, written under lock */

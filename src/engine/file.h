@@ -31,7 +31,7 @@
 #include "base/atomic.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "engine/slab.h"
+#include "base/slab.h"
 
 struct uaio_inode;
 struct uaio_widths;

@@ -44,8 +44,8 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/slab.h"
 #include "engine/config.h"
-#include "engine/slab.h"
 #include "engine/trust.h"
 
 struct uaio_req;

@@ -31,7 +31,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
-#include "engine/slab.h"
+#include "base/slab.h"
 
 /* The descriptors of a poller, which may be gone before those who wait there. */
 struct uaio_poller_fds {

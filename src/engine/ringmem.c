@@ -8,8 +8,8 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/slab.h"
 #include "base/sys.h"
-#include "engine/slab.h"
 
 enum {
 	CHUNK_BYTES = 1 << 20,

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "engine/slab.h"
+#include "base/slab.h"
 
 struct uaio_group;
 struct uaio_queue;

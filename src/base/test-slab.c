@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
-#include "engine/slab.h"
+#include "base/slab.h"
 
 #include <errno.h>
 #include <string.h>

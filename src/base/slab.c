@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/slab.h"
+#include "base/slab.h"
 
 #include <sys/mman.h>
 

@@ -10,8 +10,8 @@
  *
  * Thread-safety: any thread, one lock per slab.
  */
-#ifndef UAIO_ENGINE_SLAB_H
-#define UAIO_ENGINE_SLAB_H
+#ifndef UAIO_BASE_SLAB_H
+#define UAIO_BASE_SLAB_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,4 +44,4 @@ void uaio_slab_init(struct uaio_slab *slab, size_t object_bytes,
 void *uaio_slab_get(struct uaio_slab *slab);
 void uaio_slab_put(struct uaio_slab *slab, void *object);
 
-#endif /* UAIO_ENGINE_SLAB_H */
+#endif /* UAIO_BASE_SLAB_H */
