@@ -35,7 +35,7 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "engine/opdef.h"
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/ctxtab.h"
 #include "engine/engine.h"
 #include "engine/entry.h"

@@ -6,11 +6,11 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "options/config.h"
 #include "engine/align.h"
-#include "engine/config.h"
 #include "engine/req.h"
-#include "engine/thread.h"
 #include "engine/stats.h"
+#include "engine/thread.h"
 #include "engine/width.h"
 
 enum {

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/options.h"
-#include "engine/config.h"
+#include "options/config.h"
+#include "options/options.h"
 #include "engine/init.h"
 #include "engine/wq.h"
 

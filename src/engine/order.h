@@ -45,7 +45,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/slab.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/trust.h"
 
 struct uaio_req;

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "base/options.h"
 #include "base/sleep.h"
 #include "base/sys.h"
-#include "engine/config.h"
+#include "options/config.h"
+#include "options/options.h"
 #include "engine/engine.h"
 #include "engine/stats.h"
 #include "uaio.h"

@@ -4,8 +4,8 @@
 #include <linux/fs.h>
 
 #include "base/check.h"
+#include "options/config.h"
 #include "engine/bounce.h"
-#include "engine/config.h"
 #include "engine/identity.h"
 #include "engine/req.h"
 #include "engine/stats.h"

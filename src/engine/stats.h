@@ -30,7 +30,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/cycles.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/opdef.h"
 
 /* Which way a request went. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/entry.h"
 #include "unit.h"
 

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/stats.h"
 #include "unit.h"
 

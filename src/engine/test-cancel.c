@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/wq.h"
 #include "front/libaio/aio.h"
 #include "unit.h"

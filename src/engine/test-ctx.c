@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/sleep.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/ctx.h"
 #include "engine/ringmem.h"
 #include "front/libaio/aio.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "engine/ring.h"
 #include "front/libaio/aio.h"

@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <pthread.h>
 
-#include "base/options.h"
-#include "engine/config.h"
+#include "options/config.h"
+#include "options/options.h"
 #include "engine/wq.h"
 #include "unit.h"
 

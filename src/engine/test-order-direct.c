@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "unit.h"
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };

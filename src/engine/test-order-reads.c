@@ -12,7 +12,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "engine/identity.h"
 #include "unit.h"

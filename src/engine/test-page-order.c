@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "options/config.h"
 #include "cold.h"
-#include "engine/config.h"
 
 static char buffers[NR_PAGES][PAGE];
 static struct iocb iocbs[NR_PAGES];

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cold.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "front/libaio/aio.h"
+#include "cold.h"
 
 enum { FUSE = 0x65735546 };
 

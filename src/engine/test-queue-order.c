@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "unit.h"
 #include "works.h"
 

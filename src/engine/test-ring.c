@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/ring.h"
 #include "front/libaio/aio.h"
 #include "unit.h"

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/atomic.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/direct.h"
 #include "engine/file.h"
 #include "engine/width.h"

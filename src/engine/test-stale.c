@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "engine/ring.h"
 #include "front/libaio/aio.h"

@@ -7,7 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/entry.h"
 #include "engine/stats.h"
 #include "front/libaio/aio.h"

@@ -11,7 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "unit.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How wide requests are made, by what files with times of their own answer. */
 #undef NDEBUG
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "engine/width.h"
 #include "unit.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/init.h"

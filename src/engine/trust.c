@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/cycles.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "engine/opdef.h"
 #include "engine/order.h"

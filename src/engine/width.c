@@ -6,7 +6,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/sleep.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/direct.h"
 #include "engine/file.h"
 

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "op/op.h"
 
 int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)

@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "op/op.h"
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/options.h"
+#include "options/options.h"
 #include "tool/library.h"
 #include "tool/preload.h"
 #include "tool/search.h"

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/config.h"
+#include "options/config.h"
 #include "slowfs.h"
 #include "works.h"
 

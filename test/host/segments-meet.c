@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "engine/config.h"
+#include "options/config.h"
 #include "front/libaio/aio.h"
 
 enum { WORKERS = 32 };

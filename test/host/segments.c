@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "engine/config.h"
+#include "options/config.h"
 #include "front/libaio/aio.h"
 
 enum {

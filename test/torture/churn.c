@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 

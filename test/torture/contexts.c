@@ -24,7 +24,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 

@@ -19,7 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "engine/config.h"
+#include "options/config.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 

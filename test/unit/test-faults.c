@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/sleep.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 

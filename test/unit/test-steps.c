@@ -12,7 +12,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/file.h"
 #include "front/libaio/aio.h"
 #include "unit.h"

@@ -6,7 +6,7 @@ import subprocess
 
 from tree import Finding, Source
 
-OPTIONS = "src/base/options.c"
+OPTIONS = "src/options/options.c"
 RUN_PAGE = "man/uaio-run.1.scd"
 BENCH_SCRIPT = "bench/run.py"
 BENCH_TOOL = "src/tool/bench.c"
@@ -32,7 +32,7 @@ def _is_current(tree, tool):
         return False
     built = os.stat(tool).st_mtime
     return all(os.stat(tree.full(path)).st_mtime <= built
-               for path in tree.c_files("src/tool", "src/base"))
+               for path in tree.c_files("src/tool", "src/options", "src/base"))
 
 
 def _help(tree):

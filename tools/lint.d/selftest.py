@@ -162,7 +162,7 @@ def build_tool(copy, option):
 
 
 @plant("manual", "an option of --help that no page has",
-       "src/base/options.c", None)
+       "src/options/options.c", None)
 def _(copy):
     build_tool(copy, "planted-option")
 
@@ -173,15 +173,15 @@ def _(copy):
 
 
 @plant("manual", "an option of the table that no page has",
-       "src/base/options.c", None)
+       "src/options/options.c", None)
 def _(copy):
-    copy.append("src/base/options.c", '.name = "planted-option",\n')
+    copy.append("src/options/options.c", '.name = "planted-option",\n')
 
 
 @plant("manual", "a variable of the table that no page has",
-       "src/base/options.c", None)
+       "src/options/options.c", None)
 def _(copy):
-    copy.append("src/base/options.c", '.variable = "UAIO_PLANTED",\n')
+    copy.append("src/options/options.c", '.variable = "UAIO_PLANTED",\n')
 
 
 @plant("manual", "an option of the benchmark that no page has",

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "base/uaddr.h"
-#include "engine/config.h"
+#include "options/config.h"
 #include "engine/engine.h"
 #include "engine/entry.h"
 #include "engine/table.h"

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/uaddr.h"
-#include "engine/config.h"
+#include "options/config.h"
 
 int uaio_iocb_check_address(const struct iocb *iocb)
 {

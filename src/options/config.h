@@ -3,13 +3,13 @@
  * Run-time options, read from the environment once, when the library is
  * loaded. `uaio run` sets the same variables from its flags.
  */
-#ifndef UAIO_ENGINE_CONFIG_H
-#define UAIO_ENGINE_CONFIG_H
+#ifndef UAIO_OPTIONS_CONFIG_H
+#define UAIO_OPTIONS_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/options.h"
+#include "options/options.h"
 
 struct uaio_config {
 	uint64_t max_nr;   /* quota of events over all contexts; 0: none */
@@ -21,7 +21,7 @@ struct uaio_config {
 	bool is_verbose;
 	bool has_stats; /* requests are counted and timed */
 
-	/* of the work queue, as base/options.h has them; 0: not given */
+	/* of the work queue, as options/options.h has them; 0: not given */
 	uint64_t workers, fixed, max_works;
 
 	/* of the engine's threads */
@@ -35,4 +35,4 @@ extern struct uaio_config uaio_config; /* immutable after load */
 
 void uaio_config_load(void);
 
-#endif /* UAIO_ENGINE_CONFIG_H */
+#endif /* UAIO_OPTIONS_CONFIG_H */

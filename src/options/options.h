@@ -8,8 +8,8 @@
  * The functions allocate nothing, keep no state and do not depend on the
  * locale: the library calls them inside other people's processes before main().
  */
-#ifndef UAIO_BASE_OPTIONS_H
-#define UAIO_BASE_OPTIONS_H
+#ifndef UAIO_OPTIONS_OPTIONS_H
+#define UAIO_OPTIONS_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/options.h"
+#include "options/options.h"
 
 #include <assert.h>
 #include <errno.h>

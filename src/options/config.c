@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/config.h"
+#include "options/config.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/options.h"
 #include "base/sys.h"
+#include "options/options.h"
 
 struct uaio_config uaio_config;
 

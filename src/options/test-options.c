@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
 #include "base/calls.h"
-#include "base/options.h"
+#include "options/options.h"
 
 #include <errno.h>
 #include <limits.h>
