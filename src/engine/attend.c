@@ -10,6 +10,9 @@
 #include "engine/ready.h"
 #include "engine/wait.h"
 
+_Thread_local uint32_t uaio_attended
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 /* Rounds of what is ready before a sleep; what is left then goes to others. */
 enum { ROUNDS = 16 };
 

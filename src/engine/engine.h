@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "engine/opdef.h"
+#include "engine/process.h"
 #include "engine/ring.h"
 #include "engine/wait.h"
 #include "engine/wq.h"
@@ -33,39 +34,6 @@ void uaio_engine_load(void);
  * Return: 0, -ENOMEM, or -EAGAIN in a child of vfork().
  */
 int uaio_engine_start(void);
-
-/*
- * Return: whether it is up and this is the process it was brought up in: a
- * child of vfork() or a bare clone() runs in our memory, but is not.
- */
-bool uaio_engine_is_ours(void);
-
-/* Return: its number of all that this program started, its parent's included. */
-uint32_t uaio_engine_start_nr(void);
-
-/* Return: the same of an engine that is up or is to be. */
-bool uaio_engine_is_owner(void);
-
-/* Return: whether it is up; one load. */
-bool uaio_engine_is_up(void);
-
-/*
- * Return: the same; SPLIT: threads may have descriptor tables of their own, and
- * are to be asked (table.h) before they go on.
- */
-enum uaio_engine_state {
-	UAIO_ENGINE_DOWN,
-	UAIO_ENGINE_UP,
-	UAIO_ENGINE_SPLIT,
-};
-
-enum uaio_engine_state uaio_engine_state(void);
-
-/*
- * Return: whether it is up and what it knows of descriptors goes for this
- * thread, which is no child of vfork() either as far as is known.
- */
-bool uaio_engine_is_here(void);
 
 /* contexts */
 
@@ -206,16 +174,6 @@ int uaio_look_up(int fd, bool has_resfd, int resfd,
  */
 void uaio_fds_closing(unsigned first, unsigned last);
 void uaio_fds_closed(unsigned first, unsigned last);
-
-/* Return: whether the engine owns one in the range, the lowest in ret_fd. */
-bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
-
-/*
- * Between the two no descriptor of the engine's is opened or closed.
- * Return: false if that cannot be had; then it is not to be released.
- */
-bool uaio_own_fds_hold(void);
-void uaio_own_fds_release(void);
 
 /*
  * The client puts a file of its own at fd, which is the engine's: what is there

@@ -213,8 +213,6 @@ void uaio_watches_drop(struct uaio_file *file);
 
 /* standby.c: the thread that looks after those who do not call in. */
 void uaio_standby_init(void);
-/* Return: how many threads there are for it. */
-unsigned uaio_standby_nr_threads(void);
 /* Return: 0, or -EAGAIN if there can be no thread. */
 int uaio_standby_start(void);
 /* The group is its own home, or the commons. Return: as above. */

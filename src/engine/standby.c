@@ -23,7 +23,6 @@
 #include "base/sys.h"
 #include "engine/entry.h"
 #include "engine/readyint.h"
-#include "engine/table.h"
 #include "engine/thread.h"
 #include "engine/timed.h"
 #include "engine/wait.h"
@@ -96,16 +95,6 @@ static int start_locked(void)
 	standby.has_thread = true;
 	standby.is_ticking = true; /* it looks before it sleeps */
 	return 0;
-}
-
-unsigned uaio_standby_nr_threads(void)
-{
-	unsigned nr;
-
-	lock();
-	nr = standby.has_thread;
-	unlock();
-	return nr;
 }
 
 int uaio_standby_start(void)
@@ -436,8 +425,7 @@ static void disown_idle_locked(void)
 static bool is_over(void)
 {
 	/* What is parked keeps no process. */
-	bool is_over = uaio_threads_are_last(1 + uaio_wq_nr_threads() +
-					     uaio_table_nr_threads());
+	bool is_over = uaio_threads_are_last();
 
 	lock();
 	disown_idle_locked();

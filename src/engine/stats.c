@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
+#include "engine/thread.h"
 
 /*
  * A thread that dies does not say so; but the next that needs a block asks for
@@ -19,9 +20,6 @@ static struct {
 	struct uaio_stats *cursor; /* where to look next for a dead owner */
 	uint32_t nr_in_flight;
 	uint32_t peak_in_flight;
-	uint32_t nr_threads; /* alive */
-	uint32_t nr_threads_ever;
-	uint32_t peak_threads;
 } all;
 
 /* What is counted where memory is refused: by several threads, so roughly. */
@@ -123,17 +121,6 @@ void uaio_stats_landed(void)
 	sub_relaxed(&all.nr_in_flight, 1);
 }
 
-void uaio_stats_thread_starts(void)
-{
-	add_relaxed(&all.nr_threads_ever, 1);
-	raise_peak(&all.peak_threads, add_relaxed(&all.nr_threads, 1) + 1);
-}
-
-void uaio_stats_thread_ends(void)
-{
-	sub_relaxed(&all.nr_threads, 1);
-}
-
 /* adding up */
 
 static uint64_t ns_of(uint64_t cycles)
@@ -218,11 +205,13 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 	static struct uaio_hist hists[UAIO_NR_HISTS];
 	/* [MB:stats] acquire: the blocks. Pairs with list(). */
 	const struct uaio_stats *block = load_acquire(&all.blocks);
+	struct uaio_thread_counts threads;
 
+	uaio_threads_count(&threads);
 	*ret_sum = (struct uaio_stats_sum){
 		.peak_in_flight = load_relaxed(&all.peak_in_flight),
-		.nr_threads = load_relaxed(&all.nr_threads_ever),
-		.peak_threads = load_relaxed(&all.peak_threads),
+		.nr_threads = threads.nr_ever,
+		.peak_threads = threads.peak,
 	};
 	memset(hists, 0, sizeof(hists));
 	add_block(ret_sum, hists, &spare);

@@ -159,10 +159,6 @@ static inline void uaio_stats_direct(enum uaio_direct_count what, uint64_t nr)
 void uaio_stats_in_flight(void);
 void uaio_stats_landed(void);
 
-/* A thread of the engine's starts; and ends. */
-void uaio_stats_thread_starts(void);
-void uaio_stats_thread_ends(void);
-
 /* What everybody counted so far, added up. Times are in nanoseconds. */
 struct uaio_stats_sum {
 	uint64_t nr_submits;

@@ -12,11 +12,9 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/sys.h"
-#include "engine/engine.h"
 #include "engine/entry.h"
-#include "engine/init.h"
 #include "engine/ownfd.h"
-#include "engine/ready.h"
+#include "engine/process.h"
 #include "engine/thread.h"
 
 enum { IDLE_S = 5 };
@@ -104,13 +102,6 @@ static struct call *next_call(void)
 	return node ? container_of(node, struct call, node) : NULL;
 }
 
-/* Nobody is left who could ask: the agent keeps no process. */
-static bool is_over(void)
-{
-	return uaio_threads_are_last(1 + uaio_standby_nr_threads() +
-				     uaio_wq_nr_threads());
-}
-
 static void *serve(void *arg)
 {
 	const int64_t idle_ns = IDLE_S * 1000000000ll;
@@ -118,7 +109,8 @@ static void *serve(void *arg)
 
 	(void)arg;
 	uaio_thread_begin("uaio-agent");
-	while (!is_idle || !is_over()) {
+	/* With nobody left who could ask: the agent keeps no process. */
+	while (!is_idle || !uaio_threads_are_last()) {
 		uint32_t key = uaio_ec_prepare(&agent.asked);
 		struct call *call = next_call();
 
@@ -152,16 +144,6 @@ int uaio_table_start_agent(void)
 		agent.has_thread = true;
 	uaio_unlock(&agent.lock, UAIO_RANK_AGENT);
 	return ret;
-}
-
-unsigned uaio_table_nr_threads(void)
-{
-	unsigned nr;
-
-	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
-	nr = agent.has_thread;
-	uaio_unlock(&agent.lock, UAIO_RANK_AGENT);
-	return nr;
 }
 
 long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait)
@@ -270,10 +252,13 @@ bool uaio_table_is_other(void)
 
 static unsigned nr_own_threads(void)
 {
-	return uaio_engine_is_up()
-		       ? uaio_wq_nr_threads() + uaio_standby_nr_threads() +
-				 uaio_table_nr_threads()
-		       : 0;
+	struct uaio_thread_counts counts;
+
+	/* A child of fork() has its parent's count until it comes up itself. */
+	if (!uaio_engine_is_up())
+		return 0;
+	uaio_threads_count(&counts);
+	return counts.nr;
 }
 
 /* A folder has two links, and one for each folder in it. */
@@ -294,7 +279,7 @@ bool uaio_table_is_only_mine(void)
 	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
 	    !is_only_thread())
 		return false;
-	/* One of ours may be counted, and not be there yet. */
+	/* One of ours may have ended and another begun between the looks. */
 	(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	return is_only_thread();
 }

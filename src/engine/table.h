@@ -50,9 +50,6 @@ void uaio_table_is_mine(void);
 /* Return: 0, or -EAGAIN: there can be no agent. This thread's is the engine's. */
 int uaio_table_start_agent(void);
 
-/* Return: threads of ours that are here for this. */
-unsigned uaio_table_nr_threads(void);
-
 /*
  * Have the agent call act, and wait for what it returns; may_wait: it may take
  * long, and is another thread's.

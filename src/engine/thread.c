@@ -11,12 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/sys.h"
 #include "options/config.h"
-#include "engine/engine.h"
 #include "engine/entry.h"
-#include "engine/init.h"
-#include "engine/stats.h"
+#include "engine/process.h"
 #include "engine/table.h"
 
 enum {
@@ -39,6 +38,43 @@ static bool are_many;
  * in it. Debuggers go by it, too; reading it takes no call and no descriptor.
  */
 static const unsigned *nr_threads; /* immutable after load */
+
+/*
+ * Atomic, relaxed throughout. A thread is counted by its creator once it is
+ * there, and stops being counted before it is gone: so no more are counted than
+ * there are, and who finds as many in the process as are counted has found no
+ * thread of the host's.
+ */
+static struct uaio_thread_counts counts;
+
+void uaio_threads_forget(void)
+{
+	counts = (struct uaio_thread_counts){ 0 };
+}
+
+void uaio_threads_count(struct uaio_thread_counts *ret_counts)
+{
+	ret_counts->nr = load_relaxed(&counts.nr);
+	ret_counts->nr_ever = load_relaxed(&counts.nr_ever);
+	ret_counts->peak = load_relaxed(&counts.peak);
+}
+
+static void count_in(void)
+{
+	uint32_t nr = add_relaxed(&counts.nr, 1) + 1;
+	uint32_t peak = load_relaxed(&counts.peak);
+
+	add_relaxed(&counts.nr_ever, 1);
+	/* It may have ended before it is counted, which makes -1 for a moment. */
+	while ((int32_t)nr > (int32_t)peak &&
+	       !cas_relaxed(&counts.peak, &peak, nr))
+		;
+}
+
+static void count_out(void)
+{
+	sub_relaxed(&counts.nr, 1);
+}
 
 void uaio_threads_init(void)
 {
@@ -98,7 +134,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	errno = old_errno;
 	if (ret)
 		return -EAGAIN;
-	uaio_stats_thread_starts();
+	count_in();
 	return 0;
 }
 
@@ -150,7 +186,7 @@ void uaio_thread_begin(const char *name)
 
 void uaio_thread_end(void)
 {
-	uaio_stats_thread_ends();
+	count_out();
 	uaio_leave();
 }
 
@@ -172,9 +208,11 @@ static bool are_threads(unsigned nr)
 	       st.st_nlink == (nlink_t)2 + nr;
 }
 
-bool uaio_threads_are_last(unsigned nr_own)
+bool uaio_threads_are_last(void)
 {
-	/* relaxed: who is still there the next time is seen then */
+	uint32_t nr_own = load_relaxed(&counts.nr);
+
+	/* relaxed, both: who is still there the next time is seen then */
 	if (nr_threads)
 		return load_relaxed(nr_threads) == nr_own;
 	/* The main thread, though it has ended, is counted. */

@@ -11,6 +11,7 @@
 #define UAIO_ENGINE_THREAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * At load, after the options: remember the processors, before the host pins its
@@ -24,11 +25,23 @@ void uaio_threads_init(void);
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
 
+/* When the library comes up in a process: a parent's threads are not here. */
+void uaio_threads_forget(void);
+
+struct uaio_thread_counts {
+	uint32_t nr;      /* alive */
+	uint32_t nr_ever; /* since the library came up */
+	uint32_t peak;    /* alive at a time */
+};
+
+/* Threads of the library; one that is just starting may be missing. */
+void uaio_threads_count(struct uaio_thread_counts *ret_counts);
+
 /*
- * Return: whether the main thread has ended and no other of the host's remains,
- * nr_own being of the engine: then the process is to end with us.
+ * Return: whether the main thread has ended and only threads of the library
+ * remain: then the process is to end with them. Context: one of them.
  */
-bool uaio_threads_are_last(unsigned nr_own);
+bool uaio_threads_are_last(void);
 
 /* Return: whether the threads may use more than one processor. */
 bool uaio_cpus_are_many(void);

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/entry.h"
+
+_Thread_local struct uaio_entry uaio_entry
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
