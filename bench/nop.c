@@ -30,11 +30,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/sleep.h"
 #include "base/atomic.h"
+#include "base/sleep.h"
+#include "proc/entry.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "engine/wq.h"
 #include "nop.h"
 

@@ -11,7 +11,7 @@
  * Builds with UAIO_TESTING check it at every acquisition.
  *
  * Context: any thread. Not recursive: a signal handler that interrupts a
- * holder must not come here (engine/entry.h sees to it).
+ * holder must not come here (proc/entry.h sees to it).
  */
 #ifndef UAIO_BASE_LOCK_H
 #define UAIO_BASE_LOCK_H

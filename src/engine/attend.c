@@ -2,8 +2,8 @@
 #include "engine/attend.h"
 
 #include "base/check.h"
+#include "proc/entry.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "engine/lead.h"
 #include "engine/lost.h"
 #include "engine/queue.h"

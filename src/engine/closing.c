@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
 #include "engine/file.h"
-#include "engine/ownfd.h"
 #include "engine/req.h"
 #include "engine/waits.h"
 

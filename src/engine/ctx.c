@@ -8,12 +8,12 @@
 
 #include "base/sys.h"
 #include "options/config.h"
+#include "proc/entry.h"
+#include "proc/table.h"
 #include "engine/ctxtab.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "engine/init.h"
 #include "engine/ringmem.h"
-#include "engine/table.h"
 #include "engine/wait.h"
 #include "uaio.h"
 

@@ -7,10 +7,10 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "options/config.h"
+#include "proc/thread.h"
 #include "engine/align.h"
 #include "engine/req.h"
 #include "engine/stats.h"
-#include "engine/thread.h"
 #include "engine/width.h"
 
 enum {

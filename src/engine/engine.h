@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proc/process.h"
 #include "engine/opdef.h"
-#include "engine/process.h"
 #include "engine/ring.h"
 #include "engine/wait.h"
 #include "engine/wq.h"

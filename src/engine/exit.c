@@ -5,11 +5,11 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/table.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "engine/report.h"
 #include "engine/req.h"
-#include "engine/table.h"
 #include "engine/waits.h"
 
 /* The state of the door: one of these, and over EXEC and ENDING the thread's

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
 #include "engine/identity.h"
 #include "engine/number.h"
 #include "engine/order.h"

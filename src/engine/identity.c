@@ -12,8 +12,8 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "proc/ownfd.h"
 #include "engine/file.h"
-#include "engine/ownfd.h"
 #include "engine/terminal.h"
 
 /* In no header, or not in all. */

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "proc/entry.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "engine/queue.h"
 #include "engine/ready.h"
 

@@ -9,7 +9,7 @@
 
 #include "options/config.h"
 #include "options/options.h"
-#include "engine/process.h"
+#include "proc/process.h"
 #include "engine/wq.h"
 
 static_assert((int)UAIO_WQ_BOUNDED == UAIO_BOUNDED &&

@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include "base/atomic.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
+#include "proc/table.h"
 #include "engine/poller.h"
-#include "engine/table.h"
 #include "engine/wait.h"
 
 /* Values of so many keys are in the thread itself; others are allocated. */

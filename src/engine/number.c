@@ -6,9 +6,9 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
 #include "engine/file.h"
-#include "engine/ownfd.h"
 
 /* Files that go on with a duplicate of ours. */
 static struct {

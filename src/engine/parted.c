@@ -2,9 +2,9 @@
 /* What a thread does whose descriptor table is not the engine's (table.h). */
 #include <errno.h>
 
+#include "proc/table.h"
 #include "engine/engine.h"
 #include "engine/file.h"
-#include "engine/table.h"
 
 int uaio_look_up_parted(int fd, bool has_resfd, int resfd,
 			struct uaio_file **ret_file)

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/entry.h"
-#include "engine/ownfd.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
 
 enum {
 	/* One who was woken is back by then, unless he never comes. */

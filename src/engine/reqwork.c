@@ -4,11 +4,11 @@
 
 #include "base/cycles.h"
 #include "base/sys.h"
+#include "proc/thread.h"
 #include "engine/direct.h"
 #include "engine/exit.h"
 #include "engine/queue.h"
 #include "engine/req.h"
-#include "engine/thread.h"
 #include "engine/trust.h"
 #include "engine/waits.h"
 

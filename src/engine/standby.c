@@ -21,9 +21,9 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
+#include "proc/thread.h"
 #include "engine/readyint.h"
-#include "engine/thread.h"
 #include "engine/timed.h"
 #include "engine/wait.h"
 

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
-#include "engine/thread.h"
+#include "proc/thread.h"
 
 /*
  * A thread that dies does not say so; but the next that needs a block asks for

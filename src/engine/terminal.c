@@ -7,9 +7,9 @@
 #include <fcntl.h>
 
 #include "base/sys.h"
+#include "proc/ownfd.h"
 #include "engine/file.h"
 #include "engine/identity.h"
-#include "engine/ownfd.h"
 
 bool uaio_terminal_is(int fd)
 {

@@ -15,7 +15,7 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
 #include "unit.h"
 
 enum { NR_BLOCKS = 24, SIZE = UNIT_KEY_BYTES, BUFFER = 1 << 20 };

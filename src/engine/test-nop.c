@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "proc/entry.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "engine/opdef.h"
 #include "front/libaio/aio.h"
 #include "unit.h"

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/sleep.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
 #include "engine/file.h"
 #include "engine/test-ready.h"
 

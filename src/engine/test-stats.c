@@ -8,7 +8,7 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 #include "options/config.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
 #include "engine/stats.h"
 #include "front/libaio/aio.h"
 #include "unit.h"

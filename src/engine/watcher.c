@@ -12,7 +12,7 @@
 #include <errno.h>
 
 #include "base/check.h"
-#include "engine/thread.h"
+#include "proc/thread.h"
 #include "engine/wqint.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/cycles.h"
 #include "base/sys.h"
-#include "engine/thread.h"
+#include "proc/thread.h"
 #include "engine/wqint.h"
 
 enum {

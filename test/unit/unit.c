@@ -18,7 +18,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
-#include "engine/entry.h"
+#include "proc/entry.h"
 #include "front/libaio/aio.h"
 
 enum { HANG_S = 120 };

@@ -16,8 +16,8 @@
 #include "base/sleep.h"
 #include "base/symver.h"
 #include "base/sys.h"
+#include "proc/entry.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 
 /* The next in line, usually the C library's; NULL until loaded. */
 static struct {

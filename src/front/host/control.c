@@ -4,10 +4,10 @@
 
 #include "base/symver.h"
 #include "base/uaddr.h"
+#include "proc/entry.h"
+#include "proc/table.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "engine/limits.h"
-#include "engine/table.h"
 #include "front/host/host.h"
 #include "uaio.h"
 

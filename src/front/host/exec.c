@@ -24,9 +24,9 @@
 
 #include "base/symver.h"
 #include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/table.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
-#include "engine/table.h"
 
 /* The next in line, usually the C library's; NULL until loaded. */
 static struct {

@@ -10,9 +10,9 @@
 
 #include "base/symver.h"
 #include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/table.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
-#include "engine/table.h"
 
 void uaio_host_exiting(void)
 {

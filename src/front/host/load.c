@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/symver.h"
+#include "proc/entry.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 #include "front/host/host.h"
 #include "uaio.h"
 

@@ -11,8 +11,8 @@
 
 #include "base/symver.h"
 #include "base/sys.h"
+#include "proc/entry.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
 
 long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
 			  unsigned long new_bytes, int flags, void *new_addr)

@@ -14,8 +14,8 @@
 
 #include "base/symver.h"
 #include "base/sys.h"
+#include "proc/table.h"
 #include "engine/engine.h"
-#include "engine/table.h"
 
 long uaio_host_raw_unshare(int flags)
 {

@@ -9,9 +9,9 @@
 #include "base/sleep.h"
 #include "base/uaddr.h"
 #include "options/config.h"
+#include "proc/entry.h"
+#include "proc/table.h"
 #include "engine/engine.h"
-#include "engine/entry.h"
-#include "engine/table.h"
 #include "front/libaio/iocb.h"
 #include "front/libaio/refuse.h"
 

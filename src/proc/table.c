@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/table.h"
+#include "proc/table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +12,10 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/sys.h"
-#include "engine/entry.h"
-#include "engine/ownfd.h"
-#include "engine/process.h"
-#include "engine/thread.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "proc/process.h"
+#include "proc/thread.h"
 
 enum { IDLE_S = 5 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors of the engine's own, where a host takes their numbers in the
+ * Descriptors of the library's own, where a host takes their numbers in the
  * moment in which they are new, and low: by calls that nobody can see.
  */
 #undef NDEBUG
-#include "engine/ownfd.h"
+#include "proc/ownfd.h"
 
 #include <fcntl.h>
 #include <stdio.h>

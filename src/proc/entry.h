@@ -7,8 +7,8 @@
  * is told so and must not go further: AIO calls answer -EAGAIN, closing goes
  * straight to the kernel.
  */
-#ifndef UAIO_ENGINE_ENTRY_H
-#define UAIO_ENGINE_ENTRY_H
+#ifndef UAIO_PROC_ENTRY_H
+#define UAIO_PROC_ENTRY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,4 +73,4 @@ static inline int uaio_sleep_outside(uint32_t *word, uint32_t expected,
 	return ret;
 }
 
-#endif /* UAIO_ENGINE_ENTRY_H */
+#endif /* UAIO_PROC_ENTRY_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/process.h"
+#include "proc/process.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,10 +11,10 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/sys.h"
-#include "engine/entry.h"
-#include "engine/ownfd.h"
-#include "engine/table.h"
-#include "engine/thread.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "proc/table.h"
+#include "proc/thread.h"
 
 enum { LIFE_BYTES = 1 << 16 }; /* a page, on any machine */
 
@@ -153,7 +153,7 @@ static bool is_wiped_on_fork;
 static _Thread_local struct {
 	uint16_t depth; /* handlers may fork while we do */
 	bool is_held;
-	bool is_other; /* the table that is copied is not the engine's */
+	bool is_other; /* the table that is copied is not the library's */
 } forking __attribute__((tls_model("initial-exec")));
 
 /* While descriptors are held: the signals of the thread that forks, from before. */

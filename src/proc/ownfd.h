@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine's own descriptors
+ * The library's own descriptors
  *
  * Hosts close descriptors they never opened: all from 3 up, at start or before
  * they run something. Ours are noted here, so that the calls that close can
@@ -19,8 +19,8 @@
  *
  * Thread-safety: any thread; asking is wait-free.
  */
-#ifndef UAIO_ENGINE_OWNFD_H
-#define UAIO_ENGINE_OWNFD_H
+#ifndef UAIO_PROC_OWNFD_H
+#define UAIO_PROC_OWNFD_H
 
 #include <stdbool.h>
 
@@ -89,4 +89,4 @@ void uaio_ownfds_close_copies(void);
  */
 void uaio_ownfd_drop(bool is_ours);
 
-#endif /* UAIO_ENGINE_OWNFD_H */
+#endif /* UAIO_PROC_OWNFD_H */

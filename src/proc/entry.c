@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/entry.h"
+#include "proc/entry.h"
 
 _Thread_local struct uaio_entry uaio_entry
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));

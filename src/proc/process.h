@@ -17,8 +17,8 @@
  *
  * Context: any thread.
  */
-#ifndef UAIO_ENGINE_PROCESS_H
-#define UAIO_ENGINE_PROCESS_H
+#ifndef UAIO_PROC_PROCESS_H
+#define UAIO_PROC_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -85,10 +85,10 @@ int uaio_engine_part_tables(void);
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 
 /*
- * Between the two no descriptor of the engine's is opened or closed.
+ * Between the two no descriptor of the library's is opened or closed.
  * Return: false if that cannot be had; then it is not to be released.
  */
 bool uaio_own_fds_hold(void);
 void uaio_own_fds_release(void);
 
-#endif /* UAIO_ENGINE_PROCESS_H */
+#endif /* UAIO_PROC_PROCESS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/thread.h"
+#include "proc/thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "options/config.h"
-#include "engine/entry.h"
-#include "engine/process.h"
-#include "engine/table.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "proc/table.h"
 
 enum {
 	/*

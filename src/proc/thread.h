@@ -7,8 +7,8 @@
  * on those of them that the options name, with the nice value that the options
  * say, and are detached: nobody has to join them.
  */
-#ifndef UAIO_ENGINE_THREAD_H
-#define UAIO_ENGINE_THREAD_H
+#ifndef UAIO_PROC_THREAD_H
+#define UAIO_PROC_THREAD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +21,9 @@ void uaio_threads_init(void);
 
 /*
  * Return: 0 or -EAGAIN; also in a child of vfork(), whose thread would outlive
- * it in our memory, and where the thread would have another descriptor table. Context: any thread, holding no lock but ready.c's.
+ * it in our memory, and where the thread would have another descriptor table.
+ * Context: any thread, holding no lock but that under which it is noted that
+ * there is such a thread.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
 
@@ -59,4 +61,4 @@ void uaio_thread_begin(const char *name);
 /* Last thing in main. */
 void uaio_thread_end(void);
 
-#endif /* UAIO_ENGINE_THREAD_H */
+#endif /* UAIO_PROC_THREAD_H */

@@ -12,13 +12,13 @@
  *     long they take, and posts their events;
  *   - sleeps for events by nothing that has a number, and makes nobody's parked
  *     requests;
- *   - has a thread of ours, the agent, do what may use a number of the engine's:
+ *   - has a thread of ours, the agent, do what may use a number of the library's:
  *     wake who sleeps in an epoll, cancel, destroy, finish what is pending;
  *   - closes what it likes: nothing is known of its numbers.
  *
  *   I1  Nobody asks which table a thread has until one may have parted; from
  *       then on each is asked once, when it calls in.
- *   I2  The agent has the engine's table: it is created by who is about to part
+ *   I2  The agent has the library's table: it is created by who is about to part
  *       and has that table still, or by who brings the engine up.
  *   I3  Asking is trying: the agent opens a descriptor, and closes it, and the
  *       thread looks at the number. No call is made for it that is not made
@@ -29,8 +29,8 @@
  *
  * Context: any thread.
  */
-#ifndef UAIO_ENGINE_TABLE_H
-#define UAIO_ENGINE_TABLE_H
+#ifndef UAIO_PROC_TABLE_H
+#define UAIO_PROC_TABLE_H
 
 #include <stdbool.h>
 
@@ -44,10 +44,10 @@ void uaio_table_init(void);
  */
 bool uaio_table_is_other(void);
 
-/* This thread's table is the engine's. */
+/* This thread's table is the library's. */
 void uaio_table_is_mine(void);
 
-/* Return: 0, or -EAGAIN: there can be no agent. This thread's is the engine's. */
+/* Return: 0, or -EAGAIN: there can be no agent. This thread's is the library's. */
 int uaio_table_start_agent(void);
 
 /*
@@ -64,15 +64,15 @@ bool uaio_table_is_only_mine(void);
 
 /*
  * Make a system call, nr with these arguments, after which this thread has a
- * table of its own. Copies of the engine's descriptors are not left in it.
+ * table of its own. Copies of the library's descriptors are not left in it.
  * Return: as the call; -ENOMEM.
  */
 long uaio_table_part(long nr, const long args[3]);
 
 /*
  * A thread is about to be created that has a table of its own, a copy: with what
- * is in it of the engine's. Return: 0 or -ENOMEM.
+ * is in it of the library's. Return: 0 or -ENOMEM.
  */
 int uaio_table_expect(void);
 
-#endif /* UAIO_ENGINE_TABLE_H */
+#endif /* UAIO_PROC_TABLE_H */

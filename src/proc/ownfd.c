@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/ownfd.h"
+#include "proc/ownfd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/sys.h"
-#include "engine/table.h"
-#include "engine/thread.h"
+#include "proc/table.h"
+#include "proc/thread.h"
 
 enum {
 	OWN_FD_MIN = 512,
