@@ -264,7 +264,7 @@ void uaio_direct_refuse_all(struct list *works)
 		struct uaio_work *work =
 			container_of(pos, struct uaio_work, link);
 
-		if (likely(!work->is_segment))
+		if (likely(!work->is_part))
 			continue;
 		list_remove(pos);
 		uaio_direct_refuse(work);

@@ -103,7 +103,7 @@ static inline void uaio_direct_begin(struct uaio_direct *direct,
 		slot->direct = direct;
 		list_init(&slot->work.link);
 		slot->work.may_block = true;
-		slot->work.is_segment = true;
+		slot->work.is_part = true;
 		slot->work.is_public = false;
 		slot->work.slot = NULL;
 	}

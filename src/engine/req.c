@@ -116,7 +116,7 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes,
 	list_init(&req->work.link);
 	req->work.is_public = false;
 	req->work.slot = NULL;
-	req->work.is_segment = false;
+	req->work.is_part = false;
 	req->work.may_block = !uaio_optab[sqe->op].never_blocks;
 	list_init(&req->in_order);
 	list_init(&req->in_paged);

@@ -264,7 +264,7 @@ void uaio_req_start_all(struct list *startable);
 
 static inline struct uaio_req *uaio_req_of(const struct uaio_work *work)
 {
-	UAIO_CHECK(!work->is_segment);
+	UAIO_CHECK(!work->is_part);
 	return container_of(work, struct uaio_req, work);
 }
 

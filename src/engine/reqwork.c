@@ -32,7 +32,7 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 	int64_t res;
 	int ioprio, old_ioprio = -1;
 
-	if (unlikely(work->is_segment)) {
+	if (unlikely(work->is_part)) {
 		uaio_direct_run(work, worker);
 		return;
 	}
@@ -87,7 +87,7 @@ static void refuse_work(struct uaio_work *work)
 static bool is_awaited(const struct uaio_work *work)
 {
 	/* The starter of a request in segments is who is waited for. */
-	return !work->is_segment && unlikely(uaio_exit_is_near()) &&
+	return !work->is_part && unlikely(uaio_exit_is_near()) &&
 	       uaio_req_is_held(uaio_req_of(work));
 }
 
@@ -112,7 +112,7 @@ static bool is_wanted(const struct uaio_work *work, const void *arg)
 {
 	const struct wanted *wanted = arg;
 
-	return !work->is_segment &&
+	return !work->is_part &&
 	       wanted->is_wanted(uaio_req_of(work), wanted->arg);
 }
 

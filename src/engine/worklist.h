@@ -16,7 +16,7 @@
  *       ring takes a later work than it meant to; that is a take like any.
  *
  * Order: oldest first, as a habit. What must be in order is never in the queue
- * at the same time (order.h).
+ * at the same time (wq.h).
  */
 #ifndef UAIO_ENGINE_WORKLIST_H
 #define UAIO_ENGINE_WORKLIST_H

@@ -3,7 +3,7 @@
  * Work queue: threads for what would block the caller
  *
  * Two accounts, each with its own lists, lock, workers and limits: bounded work
- * (regular files) ends by itself in finite time; unbounded work may wait for
+ * ends by itself in finite time; unbounded work may wait for
  * ever and must not hold up the other.
  *
  * An account has a public list, which every worker serves, and may have fixed
@@ -11,8 +11,8 @@
  * where is placement, wq.c; who runs, sleeps and comes into being, worker.c.
  *
  *   I1  A work is in one list, or has been taken out of it by one party, who
- *       runs it or completes it otherwise: a worker, a canceller, or somebody
- *       who leaves the process or closes its file.
+ *       runs it or completes it otherwise: a worker, or whoever took it out by
+ *       uaio_wq_take() or uaio_wq_cancel().
  *   I2  While a work is queued that no awake worker will come to, no worker
  *       of its account is asleep; and if one more may be created, the watcher
  *       has been told. An awake worker is one that will look at all lists
@@ -29,8 +29,8 @@
  *       list next.
  *
  * Works that depend on one another are not in the queue at the same time: of
- * the ordered writes of a file only the first is, and who completes it queues
- * the next (order.h). So no worker ever waits for another's work, and a list
+ * those that have to follow each other only the first is, and who completes it
+ * queues the next. So no worker ever waits for another's work, and a list
  * may be taken from in any order.
  *
  * A worker is added when there is none, or when a work has waited 100 us with
@@ -68,7 +68,7 @@ enum uaio_account {
 struct uaio_work {
 	struct list link; /* who has it, while it is in no list */
 	bool may_block;   /* set by who queues it */
-	bool is_segment;  /* the same: of a direct request, see direct.h */
+	bool is_part;     /* the same, for itself: of what is several works */
 
 	/* under the account's lock */
 	bool is_public;
