@@ -33,9 +33,9 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 #include "proc/entry.h"
+#include "wq/wq.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
-#include "engine/wq.h"
 #include "nop.h"
 
 enum {

@@ -34,8 +34,8 @@
 
 #include "base/atomic.h"
 #include "base/slab.h"
+#include "wq/wq.h"
 #include "engine/width.h"
-#include "engine/wq.h"
 
 struct uaio_req;
 

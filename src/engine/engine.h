@@ -16,10 +16,10 @@
 #include <stdint.h>
 
 #include "proc/process.h"
+#include "wq/wq.h"
 #include "engine/opdef.h"
 #include "engine/ring.h"
 #include "engine/wait.h"
-#include "engine/wq.h"
 
 struct uaio_ctx;
 struct uaio_counters;

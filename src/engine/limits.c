@@ -10,7 +10,7 @@
 #include "options/config.h"
 #include "options/options.h"
 #include "proc/process.h"
-#include "engine/wq.h"
+#include "wq/wq.h"
 
 static_assert((int)UAIO_WQ_BOUNDED == UAIO_BOUNDED &&
 		      (int)UAIO_WQ_UNBOUNDED == UAIO_UNBOUNDED &&

@@ -56,11 +56,11 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "wq/wq.h"
 #include "engine/file.h"
 #include "engine/opdef.h"
 #include "engine/order.h"
 #include "engine/ready.h"
-#include "engine/wq.h"
 
 struct uaio_canceller;
 struct uaio_device;

@@ -10,7 +10,7 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
-#include "engine/wq.h"
+#include "wq/wq.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 

@@ -9,7 +9,7 @@
 
 #include "options/config.h"
 #include "options/options.h"
-#include "engine/wq.h"
+#include "wq/wq.h"
 #include "unit.h"
 
 static void assert_workers(int bounded, int unbounded)

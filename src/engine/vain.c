@@ -4,7 +4,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/sleep.h"
-#include "engine/wq.h"
+#include "wq/wq.h"
 
 enum {
 	LOOKS_PER_CHECK = 64,

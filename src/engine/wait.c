@@ -9,12 +9,12 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
+#include "wq/wq.h"
 #include "engine/lead.h"
 #include "engine/lost.h"
 #include "engine/page.h"
 #include "engine/queue.h"
 #include "engine/ready.h"
-#include "engine/wq.h"
 
 /*
  * How a waiter is woken depends on how it sleeps. Its descriptor may be closed,

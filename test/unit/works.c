@@ -8,7 +8,7 @@
 #include <sched.h>
 
 #include "base/sleep.h"
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 
 /* Linked with --wrap=pthread_create: the library's threads come by here. */
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,

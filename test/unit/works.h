@@ -11,7 +11,7 @@
 #define WORKS_H
 
 #include "base/atomic.h"
-#include "engine/wq.h"
+#include "wq/wq.h"
 #include "unit.h"
 
 struct works_gate {

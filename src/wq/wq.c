@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 
 enum {
 	/* As many as a program usually has outstanding on what answers late. */

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "proc/thread.h"
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 
 enum {
 	/* Unused for so long, it leaves. */

@@ -5,7 +5,7 @@
 #include "base/cycles.h"
 #include "base/sys.h"
 #include "proc/thread.h"
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 
 enum {
 	IDLE_MS = 5000,

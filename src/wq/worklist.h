@@ -18,8 +18,8 @@
  * Order: oldest first, as a habit. What must be in order is never in the queue
  * at the same time (wq.h).
  */
-#ifndef UAIO_ENGINE_WORKLIST_H
-#define UAIO_ENGINE_WORKLIST_H
+#ifndef UAIO_WQ_WORKLIST_H
+#define UAIO_WQ_WORKLIST_H
 
 #include <stdalign.h>
 #include <stddef.h>
@@ -133,4 +133,4 @@ static inline bool uaio_worklist_remove(struct uaio_work **slot,
 	return cas_relaxed(slot, &work, NULL);
 }
 
-#endif /* UAIO_ENGINE_WORKLIST_H */
+#endif /* UAIO_WQ_WORKLIST_H */

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/sleep.h"
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 #include "works.h"
 
 enum { WORKERS = 8, NR = 64 };

@@ -6,7 +6,7 @@
 #undef NDEBUG
 #include <sched.h>
 
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 #include "works.h"
 
 enum { NR = 400 };

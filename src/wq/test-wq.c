@@ -11,7 +11,7 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 #include "options/config.h"
-#include "engine/wq.h"
+#include "wq/wq.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 

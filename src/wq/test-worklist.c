@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/sleep.h"
-#include "engine/worklist.h"
-#include "engine/wq.h"
+#include "wq/worklist.h"
+#include "wq/wq.h"
 #include "unit.h"
 
 enum { SLOTS = UAIO_WORKLIST_SLOTS, NR = 2 * SLOTS + 8 };

@@ -3,8 +3,8 @@
  * Work queue: threads for what would block the caller
  *
  * Two accounts, each with its own lists, lock, workers and limits: bounded work
- * ends by itself in finite time; unbounded work may wait for
- * ever and must not hold up the other.
+ * ends by itself in finite time; unbounded work may wait for ever and must not
+ * hold up the other.
  *
  * An account has a public list, which every worker serves, and may have fixed
  * workers, each with a private list (worklist.h) in front of that. What is put
@@ -47,8 +47,8 @@
  *
  * Thread-safety: any thread.
  */
-#ifndef UAIO_ENGINE_WQ_H
-#define UAIO_ENGINE_WQ_H
+#ifndef UAIO_WQ_WQ_H
+#define UAIO_WQ_WQ_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -296,4 +296,4 @@ bool uaio_wq_may_spin(void);
 /* Note whether it has paid, or would have. */
 void uaio_wq_has_spun(bool was_worth_it);
 
-#endif /* UAIO_ENGINE_WQ_H */
+#endif /* UAIO_WQ_WQ_H */

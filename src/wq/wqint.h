@@ -20,13 +20,13 @@
  *
  * So who queues a work and sees enough workers searching need wake nobody.
  */
-#ifndef UAIO_ENGINE_WQINT_H
-#define UAIO_ENGINE_WQINT_H
+#ifndef UAIO_WQ_WQINT_H
+#define UAIO_WQ_WQINT_H
 
 #include "base/eventcount.h"
 #include "base/lock.h"
-#include "engine/worklist.h"
-#include "engine/wq.h"
+#include "wq/worklist.h"
+#include "wq/wq.h"
 
 struct uaio_wq_account {
 	const char *thread_name; /* immutable */
@@ -155,4 +155,4 @@ bool uaio_watcher_call(void);
 bool uaio_watcher_tell(void);
 bool uaio_watcher_is_there(void);
 
-#endif /* UAIO_ENGINE_WQINT_H */
+#endif /* UAIO_WQ_WQINT_H */

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "base/sleep.h"
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 #include "works.h"
 
 enum { NR = 2048 };

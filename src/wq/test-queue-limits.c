@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "engine/wqint.h"
+#include "wq/wqint.h"
 #include "works.h"
 
 static uint32_t may_begin;
