@@ -56,6 +56,7 @@ static inline bool uaio_may_bounce(const struct uaio_file *file,
 {
 	return res == -EINVAL && unlikely(uaio_config.bounces) &&
 	       uaio_file_kind(file) == UAIO_KIND_DIRECT &&
+	       sqe->off != UAIO_OFF_POSITION &&
 	       !(sqe->rw_flags & UAIO_RWF_UNBOUNCED);
 }
 

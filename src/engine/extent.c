@@ -34,6 +34,16 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 }
 
 /*
+ * What is made at a position moves it for the next, so that a read has to be in
+ * the order of writes.
+ */
+static enum uaio_order order_at_position(struct uaio_range *ret_range)
+{
+	*ret_range = (struct uaio_range){ 0, UINT64_MAX };
+	return UAIO_ORDER_WRITE;
+}
+
+/*
  * The kernel makes a direct read when the device does, and so later direct writes
  * may come before it; all others it makes inside io_submit.
  */
@@ -41,6 +51,8 @@ static enum uaio_order order_of_read(const struct uaio_file *file,
 				     const struct uaio_sqe *sqe,
 				     struct uaio_range *ret_range)
 {
+	if (unlikely(sqe->off == UAIO_OFF_POSITION))
+		return order_at_position(ret_range);
 	*ret_range = (struct uaio_range){
 		.begin = (uint64_t)sqe->off,
 		.end = (uint64_t)sqe->off + uaio_sqe_bytes(sqe),
@@ -57,6 +69,8 @@ static enum uaio_order order_of_write(struct uaio_file *file,
 	bool is_direct = file->kind == UAIO_KIND_DIRECT;
 	bool extends = false;
 
+	if (unlikely(sqe->off == UAIO_OFF_POSITION))
+		return order_at_position(ret_range);
 	*ret_range = (struct uaio_range){ 0 };
 	if (is_direct || uaio_inode_minds_writes(file->inode))
 		extends = uaio_is_extending(file, sqe, ret_range);

@@ -55,7 +55,7 @@ struct uaio_sqe {
 	int fd; /* of openat the folder's; ignored by what is on no file */
 	int resfd;
 	union {
-		int64_t off;
+		int64_t off;   /* or UAIO_OFF_POSITION */
 		uint32_t mode; /* of a new file */
 	};
 	union {
@@ -68,6 +68,12 @@ struct uaio_sqe {
 	uint64_t data; /* comes back in the event */
 	uint64_t obj;  /* comes back in the event; cancel finds it by this */
 };
+
+/*
+ * Where the open file is; streams are nowhere else. What was read or written
+ * there in part cannot be made again, as the position has moved on.
+ */
+#define UAIO_OFF_POSITION INT64_C(-1)
 
 /*
  * Of the extra flags for run: a write that has waited is tried again. Whoever
@@ -153,7 +159,8 @@ static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
 static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
 				    uint64_t bytes)
 {
-	sqe->off += (int64_t)bytes; /* streams have none */
+	if (sqe->off != UAIO_OFF_POSITION)
+		sqe->off += (int64_t)bytes; /* streams have none */
 	if (!uaio_optab[sqe->op].is_vectored) {
 		sqe->buf = (char *)sqe->buf + bytes;
 		sqe->len -= bytes;

@@ -6,7 +6,8 @@
  * order of submission, and programs rely on it. Where we hand requests to
  * workers this file keeps what of it can be observed:
  *
- *   I1  Ordered writes (buffered, appending, size-extending) of one inode take
+ *   I1  Ordered writes (buffered, appending, size-extending) of one inode, and
+ *       whatever is made at a position (UAIO_OFF_POSITION), reads as well, take
  *       effect one at a time, in the order they were submitted.
  *   I2  While one of them waits or runs, everything later on that inode, reads
  *       included, waits behind it, and nothing is made inline.
@@ -55,7 +56,7 @@ enum uaio_order {
 	UAIO_ORDER_READ_DIRECT,    /* all wait for ordered writes */
 	UAIO_ORDER_READ,           /* through the page cache */
 	UAIO_ORDER_WRITE_INPLACE,  /* direct */
-	UAIO_ORDER_WRITE,          /* an ordered write */
+	UAIO_ORDER_WRITE,          /* an ordered write, or at a position */
 	UAIO_ORDER_WRITE_ALONE,    /* an ordered write that waits for all */
 	UAIO_ORDER_WRITE_RETURNED, /* a write that only syncs still wait for */
 	UAIO_ORDER_SYNC,           /* waits for all writes; not waited for */

@@ -274,7 +274,8 @@ static enum uaio_issue try_cached_read(struct uaio_file *file,
 	/* The entry may be another file's by now (file.h I2): look once. */
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 
-	if (unlikely(is_busy(inode) || uaio_is_held_up(file, inode, sqe)))
+	if (unlikely(sqe->off == UAIO_OFF_POSITION || is_busy(inode) ||
+		     uaio_is_held_up(file, inode, sqe)))
 		return UAIO_ISSUE_RETRY_WORKER;
 	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
 	    uaio_config.never_block)
@@ -376,9 +377,8 @@ enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
 }
 
 /*
- * Direct writes wait for the device. Those that extend the file are made here
- * all the same: the kernel makes them before io_submit returns, and clients
- * count on it.
+ * Direct writes wait for the device. Those that surely extend the file are made
+ * here: so the kernel does, before io_submit returns, and clients count on it.
  */
 static enum uaio_issue try_direct_write(struct uaio_file *file,
 					const struct uaio_sqe *sqe,
@@ -387,7 +387,8 @@ static enum uaio_issue try_direct_write(struct uaio_file *file,
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 	struct uaio_range range;
 
-	if (!uaio_is_extending(file, sqe, &range) ||
+	if (sqe->off == UAIO_OFF_POSITION ||
+	    !uaio_is_extending(file, sqe, &range) ||
 	    !begin_inline(file, inode, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	ret->res = run(file, sqe, 0, ret);
@@ -405,7 +406,7 @@ static void refuse(struct uaio_outcome *ret, int64_t res)
 static bool is_at_bad_offset(const struct uaio_file *file,
 			     const struct uaio_sqe *sqe)
 {
-	return sqe->off && uaio_file_has(file, UAIO_FILE_F_SOCKET);
+	return sqe->off > 0 && uaio_file_has(file, UAIO_FILE_F_SOCKET);
 }
 
 /*
@@ -515,7 +516,7 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		&file->lanes[is_write ? UAIO_LANE_WRITE : UAIO_LANE_READ];
 	bool was_tried;
 
-	if (unlikely(sqe->off) && uaio_is_misplaced(file, sqe))
+	if (unlikely(sqe->off > 0) && uaio_is_misplaced(file, sqe))
 		return uaio_try_anew(sqe, ret);
 	if (unlikely(is_at_bad_offset(file, sqe))) {
 		refuse(ret, -ESPIPE);

@@ -151,9 +151,15 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	bytes = op->is_vectored ? check_iovs(sqe) : check_buffer(sqe);
 	if (unlikely(bytes < 0))
 		return (int)bytes;
-	if (unlikely(sqe->off < 0 || sqe->off > INT64_MAX - bytes))
+	if (unlikely(sqe->off < UAIO_OFF_POSITION ||
+		     sqe->off > INT64_MAX - bytes))
 		return -EINVAL;
 	return 0;
+}
+
+static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
+{
+	return is_stream || sqe->off == UAIO_OFF_POSITION;
 }
 
 /*
@@ -352,8 +358,9 @@ int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		return sys_read(fd, NULL, 0);
 	if (flags)
 		return readv_flags(sqe, fd, sqe->iov, nr, is_stream, flags);
-	return is_stream ? sys_readv(fd, sqe->iov, nr)
-			 : sys_preadv(fd, sqe->iov, nr, sqe->off);
+	return is_at_position(sqe, is_stream)
+		       ? sys_readv(fd, sqe->iov, nr)
+		       : sys_preadv(fd, sqe->iov, nr, sqe->off);
 }
 
 int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -366,8 +373,9 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		return write_nothing(fd);
 	if (flags)
 		return writev_flags(sqe, fd, sqe->iov, nr, is_stream, flags);
-	return is_stream ? sys_writev(fd, sqe->iov, nr)
-			 : sys_pwritev(fd, sqe->iov, nr, sqe->off);
+	return is_at_position(sqe, is_stream)
+		       ? sys_writev(fd, sqe->iov, nr)
+		       : sys_pwritev(fd, sqe->iov, nr, sqe->off);
 }
 
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -380,7 +388,7 @@ int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		return sys_read(fd, NULL, 0);
 	if (flags)
 		return readv_flags(sqe, fd, &iov, 1, is_stream, flags);
-	return unlikely(is_stream)
+	return unlikely(is_at_position(sqe, is_stream))
 		       ? sys_read(fd, sqe->buf, sqe->len)
 		       : sys_pread(fd, sqe->buf, sqe->len, sqe->off);
 }
@@ -395,7 +403,7 @@ int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		return write_nothing(fd);
 	if (flags)
 		return writev_flags(sqe, fd, &iov, 1, is_stream, flags);
-	return unlikely(is_stream)
+	return unlikely(is_at_position(sqe, is_stream))
 		       ? sys_write(fd, sqe->buf, sqe->len)
 		       : sys_pwrite(fd, sqe->buf, sqe->len, sqe->off);
 }

@@ -8,6 +8,7 @@
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -230,6 +232,152 @@ static void a_file_of_the_kernels_is_read_in_the_older_way(void **state)
 	unit_close(fd);
 }
 
+/* A folder's file system, or memory; through the page cache, or directly. */
+static int numbered_file(bool in_memory, bool is_direct, unsigned nr)
+{
+	int fd = unit_numbered_file(in_memory, nr);
+
+	if (is_direct && fcntl(fd, F_SETFL, O_DIRECT) < 0)
+		assert_int_equal(errno, EINVAL);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	return fd;
+}
+
+enum { BLOCK = 4096, NR_BLOCKS = 64 };
+
+static char blocks[NR_BLOCKS][BLOCK] __attribute__((aligned(BLOCK)));
+
+/* Reads in flight together, each from where the one before it stopped. */
+static void read_at_position(bool in_memory, bool is_direct, bool is_cold)
+{
+	static const unsigned nr_keys = NR_BLOCKS * BLOCK / UNIT_KEY_BYTES;
+	int fd = numbered_file(in_memory, is_direct, nr_keys);
+	uint64_t handle = unit_context(NR_BLOCKS + 1);
+	struct io_event events[NR_BLOCKS];
+	struct uaio_sqe sqe;
+
+	if (is_cold) {
+		assert_int_equal(fsync(fd), 0);
+		assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED),
+				 0);
+	}
+	memset(blocks, 0xff, sizeof(blocks));
+	for (unsigned i = 0; i < NR_BLOCKS; i++) {
+		sqe = rw(UAIO_OP_READ, fd, blocks[i], BLOCK);
+		sqe.off = UAIO_OFF_POSITION;
+		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	}
+	assert_int_equal(unit_reap(handle, NR_BLOCKS, events), NR_BLOCKS);
+	for (unsigned i = 0; i < NR_BLOCKS; i++) {
+		assert_int_equal(events[i].res, BLOCK);
+		assert_int_equal((uint8_t)blocks[i][0],
+				 (uint8_t)(i * BLOCK / UNIT_KEY_BYTES));
+	}
+	assert_int_equal(lseek(fd, 0, SEEK_CUR), NR_BLOCKS * BLOCK);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	assert_int_equal(unit_reap_one(handle), 0);
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+static void reads_at_the_position_follow_one_another(void **state)
+{
+	(void)state;
+	read_at_position(true, false, false);
+	read_at_position(false, false, false);
+	read_at_position(false, false, true);
+	read_at_position(false, true, false);
+}
+
+/* A read and a write in turn: the file is copied in itself by every other. */
+static void writes_and_reads_share_the_position(void **state)
+{
+	uint64_t handle = unit_context(NR_BLOCKS);
+
+	(void)state;
+	for (unsigned kind = 0; kind < 3; kind++) {
+		int fd = numbered_file(kind == 0, kind == 2,
+				       NR_BLOCKS * BLOCK / UNIT_KEY_BYTES);
+		struct io_event events[NR_BLOCKS];
+
+		for (unsigned i = 0; i < NR_BLOCKS; i++) {
+			struct uaio_sqe sqe;
+
+			memset(blocks[i], 'a' + (int)i % 16, BLOCK);
+			sqe = rw(i % 2 ? UAIO_OP_WRITE : UAIO_OP_READ, fd,
+				 blocks[i], BLOCK);
+			sqe.off = UAIO_OFF_POSITION;
+			sqe.is_async = i % 3 == 0;
+			assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+		}
+		assert_int_equal(unit_reap(handle, NR_BLOCKS, events),
+				 NR_BLOCKS);
+		for (unsigned i = 0; i < NR_BLOCKS; i++) {
+			uint8_t first = (uint8_t)blocks[i][0], found;
+
+			assert_int_equal(pread(fd, blocks[i], BLOCK, i * BLOCK),
+					 BLOCK);
+			found = (uint8_t)blocks[i][0];
+			assert_int_equal(found, first);
+			assert_int_equal(
+				found,
+				i % 2 ? 'a' + (int)i % 16
+				      : (uint8_t)(i * BLOCK / UNIT_KEY_BYTES));
+		}
+		unit_close(fd);
+	}
+	unit_destroy(handle);
+}
+
+static void vectors_and_flags_go_by_the_position(void **state)
+{
+	static const char text[] = "0123";
+	struct iovec iov[2] = { { (void *)text, 1 },
+				{ (void *)(text + 1), 3 } };
+	char got[4];
+	struct iovec into[2] = { { got, 3 }, { got + 3, 1 } };
+	int fd = unit_file(true);
+	struct uaio_sqe sqe = rw(UAIO_OP_WRITEV, fd, iov, 2);
+
+	(void)state;
+	assert_int_equal(lseek(fd, 5, SEEK_SET), 5);
+	sqe.off = UAIO_OFF_POSITION;
+	assert_int_equal(make(&sqe), 4);
+	sqe.rw_flags = RWF_DSYNC;
+	assert_int_equal(make(&sqe), 4);
+	assert_int_equal(lseek(fd, 9, SEEK_SET), 9);
+	sqe = rw(UAIO_OP_READV, fd, into, 2);
+	sqe.off = UAIO_OFF_POSITION;
+	assert_int_equal(make(&sqe), 4);
+	assert_memory_equal(got, text, 4);
+	assert_int_equal(make(&sqe), 0);
+	unit_close(fd);
+}
+
+/* To ask for it is to ask for nothing: they are nowhere else. */
+static void a_stream_is_at_its_position(void **state)
+{
+	char byte = 'x';
+	int ends[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct uaio_sqe sqe;
+
+		assert_int_equal(i ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends)
+				   : pipe(ends),
+				 0);
+		sqe = rw(UAIO_OP_WRITE, ends[1], &byte, 1);
+		sqe.off = UAIO_OFF_POSITION;
+		assert_int_equal(make(&sqe), 1);
+		sqe = rw(UAIO_OP_READ, ends[0], &byte, 1);
+		sqe.off = UAIO_OFF_POSITION;
+		assert_int_equal(make(&sqe), 1);
+		unit_close(ends[0]);
+		unit_close(ends[1]);
+	}
+}
+
 /* Whatever interface it is, these cannot be made or are not safe to go on with. */
 static void the_core_refuses_what_nobody_can_make(void **state)
 {
@@ -253,6 +401,8 @@ static void the_core_refuses_what_nobody_can_make(void **state)
 	sqe = rw(UAIO_OP_READ, fd, buffer, 1);
 	sqe.off = INT64_MAX;
 	assert_int_equal(refusal(&sqe), -EINVAL);
+	sqe.off = UAIO_OFF_POSITION - 1;
+	assert_int_equal(refusal(&sqe), -EINVAL);
 	/* It is never ready for anything else, and cannot be waited for. */
 	sqe = (struct uaio_sqe){ .op = UAIO_OP_POLL,
 				 .fd = fd,
@@ -274,6 +424,10 @@ int main(void)
 		UNIT_TEST(an_inotify_file_is_read_when_something_happens),
 		UNIT_TEST(what_has_no_read_says_so),
 		UNIT_TEST(a_file_of_the_kernels_is_read_in_the_older_way),
+		UNIT_TEST(reads_at_the_position_follow_one_another),
+		UNIT_TEST(writes_and_reads_share_the_position),
+		UNIT_TEST(vectors_and_flags_go_by_the_position),
+		UNIT_TEST(a_stream_is_at_its_position),
 		UNIT_TEST(the_core_refuses_what_nobody_can_make),
 	};
 
