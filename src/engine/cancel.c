@@ -66,7 +66,7 @@ static bool is_endless(const struct uaio_req *req, const struct aim *aim)
 
 static bool is_obj(const struct uaio_req *req, const struct aim *aim)
 {
-	return req->sqe.obj == aim->obj;
+	return req->sqe.key == aim->obj;
 }
 
 static bool is_on_file(const struct uaio_req *req, const struct aim *aim)

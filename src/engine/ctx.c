@@ -2,7 +2,6 @@
 #include "engine/ctx.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -13,6 +12,7 @@
 #include "engine/ctxtab.h"
 #include "engine/engine.h"
 #include "engine/init.h"
+#include "engine/resfd.h"
 #include "engine/ringmem.h"
 #include "engine/wait.h"
 #include "uaio.h"
@@ -102,15 +102,15 @@ static void take_in(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct uaio_ctx *ctx = container_of(queue, struct uaio_ctx, queue);
 
-	uaio_ring_push(&ctx->ring, post->events, post->nr);
+	uaio_ring_push(&ctx->ring, post->completions, post->nr);
 	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
 	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + post->nr);
 	/*
-	 * Who reads the eventfd must find the events, and who is woken for
-	 * them must find the eventfd counted up: so between the two.
+	 * A thread that reads the eventfd must find the events, and one that is
+	 * woken for them must find the eventfd counted up: so between the two.
 	 */
-	if (unlikely(post->resfd))
-		uaio_file_signal(post->resfd, post->nr_resfd);
+	if (unlikely(post->words))
+		uaio_resfd_signal(post);
 	/* relaxed: ordered by the lock, see is_drained() */
 	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
 		uaio_ctx_wake_destroyer(ctx);
@@ -124,6 +124,7 @@ static uint32_t nr_unread(const struct uaio_queue *queue)
 
 static const struct uaio_sink ring_sink = {
 	.post = take_in,
+	.drop_words = uaio_resfd_drop,
 	.nr_unreaped = nr_unread,
 };
 
@@ -341,51 +342,6 @@ int uaio_ctx_destroy(uint64_t handle)
 		bring_home(ctx, moved);
 	free_ctx(ctx);
 	return 0;
-}
-
-/* A counter that is full stays full: nobody waits for it here. */
-static void count_up(int resfd)
-{
-	static const struct timespec zero;
-	struct pollfd slot = { .fd = resfd, .events = POLLOUT };
-	const uint64_t one = 1;
-
-	if (sys_ppoll(&slot, 1, &zero, NULL, 0) == 1)
-		(void)sys_write(resfd, &one, sizeof(one));
-}
-
-static long collect(const void *arg)
-{
-	struct uaio_ctx *ctx = (struct uaio_ctx *)(uintptr_t)arg;
-	struct uaio_wakeups wakeups = { 0 };
-
-	uaio_queue_lock(&ctx->queue);
-	uaio_waiters_collect_locked(&ctx->queue, &wakeups);
-	uaio_queue_unlock(&ctx->queue);
-	uaio_wakeups_deliver(&wakeups);
-	return 0;
-}
-
-void uaio_ctx_post_parted(struct uaio_ctx *ctx, const struct uaio_event *event,
-			  int resfd)
-{
-	bool has_waiters;
-
-	uaio_ready_pin(&ctx->queue.group.ready);
-	uaio_queue_lock(&ctx->queue);
-	uaio_ring_push(&ctx->ring, event, 1);
-	/* [MB:done] release: as in take_in(). */
-	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + 1);
-	ctx->queue.nr_inline++;
-	has_waiters = !list_is_empty(&ctx->queue.waiters);
-	uaio_queue_unlock(&ctx->queue);
-	if (resfd >= 0)
-		count_up(resfd);
-	if (has_waiters)
-		(void)uaio_table_call(collect, ctx, false);
-	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
-		uaio_ctx_wake_destroyer(ctx);
-	uaio_ready_unpin(&ctx->queue.group.ready);
 }
 
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr)

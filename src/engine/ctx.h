@@ -93,13 +93,6 @@ void uaio_ctx_unuse(struct uaio_ctx *ctx);
 /* nr tickets came to nothing. */
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 
-/*
- * Post one event of a thread with another descriptor table, and count up its
- * eventfd, if that is not -1: nothing else that has a number is touched.
- */
-void uaio_ctx_post_parted(struct uaio_ctx *ctx, const struct uaio_event *event,
-			  int resfd);
-
 /* Whoever waits for the context to drain is to look again. */
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 

@@ -157,9 +157,9 @@ void uaio_fds_closed(unsigned first, unsigned last)
 		uaio_file_closed_range(first, last);
 }
 
-int uaio_look_up(int fd, bool has_resfd, int resfd, struct uaio_file **ret_file)
+int uaio_look_up(int fd, struct uaio_file **ret_file)
 {
-	struct uaio_file *file = uaio_file_find(fd), *event;
+	struct uaio_file *file = uaio_file_find(fd);
 	int ret;
 
 	if (unlikely(!file) && (ret = uaio_file_open(fd, &file)) < 0)
@@ -167,12 +167,5 @@ int uaio_look_up(int fd, bool has_resfd, int resfd, struct uaio_file **ret_file)
 	if (unlikely(uaio_file_has(file, UAIO_FILE_F_PATH)))
 		return -EBADF;
 	*ret_file = file;
-	if (likely(!has_resfd))
-		return 0;
-	event = uaio_file_find(resfd);
-	if (!event && (ret = uaio_file_open(resfd, &event)) < 0)
-		return ret;
-	if (uaio_file_has(event, UAIO_FILE_F_PATH))
-		return -EBADF;
-	return uaio_file_has(event, UAIO_FILE_F_EVENTFD) ? 0 : -EINVAL;
+	return 0;
 }

@@ -107,20 +107,19 @@ bool uaio_ctx_is_empty(uint64_t handle);
 
 /* submission */
 
-enum { UAIO_BATCH_EVENTS = 16 };
+enum { UAIO_BATCH_COMPLETIONS = 16 };
 
 /*
- * What one call of io_submit collects: the events of requests completed on the
+ * What one call of io_submit collects: the completions of requests made on the
  * spot, posted together, and the wake-ups owed to workers. On the caller's
  * stack; its members are submit.c's.
  */
 struct uaio_batch {
 	struct uaio_ctx *ctx;
-	uint32_t nr_events;
+	uint32_t nr_completions;
 	uint32_t nr_unused; /* tickets taken and not used up */
 	bool has_parked;
-	struct uaio_file *resfd;
-	uint32_t nr_resfd;        /* signals owed to it */
+	uint64_t words;           /* of the completions, ORed */
 	struct uaio_stats *stats; /* NULL: off, and the rest is not set */
 	uint32_t nr_inline;
 	uint32_t nr_handed_over;
@@ -128,7 +127,7 @@ struct uaio_batch {
 	uint64_t first_start, first_end; /* of the first made inline */
 	uint64_t end;                    /* of the last made inline */
 	struct uaio_kick kick;
-	struct uaio_event events[UAIO_BATCH_EVENTS];
+	struct uaio_completion completions[UAIO_BATCH_COMPLETIONS];
 };
 
 /*
@@ -150,8 +149,7 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
  * The two for a thread with another descriptor table (table.h). The file is the
  * caller's to drop, and the request is made here and now.
  */
-int uaio_look_up_parted(int fd, bool has_resfd, int resfd,
-			struct uaio_file **ret_file);
+int uaio_look_up_parted(int fd, struct uaio_file **ret_file);
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe);
 void uaio_drop_parted(struct uaio_file *file);
@@ -162,11 +160,10 @@ void uaio_batch_end(struct uaio_batch *batch);
 /* descriptors */
 
 /*
- * Look up the descriptors of a request. The entry is borrowed (file.h, I2).
- * Return: 0; -EBADF if either is not open; -EINVAL if resfd is no eventfd.
+ * Look up the descriptor of a request. The entry is borrowed (file.h, I2).
+ * Return: 0; -EBADF if it is not open; -ENOMEM.
  */
-int uaio_look_up(int fd, bool has_resfd, int resfd,
-		 struct uaio_file **ret_file);
+int uaio_look_up(int fd, struct uaio_file **ret_file);
 
 /*
  * Before and after descriptors [first, last] are closed or replaced. After, they

@@ -325,22 +325,6 @@ void uaio_file_put(struct uaio_file *file)
 		uaio_wake(&file->refs, 1);
 }
 
-int uaio_file_get_resfd(int fd, struct uaio_file **ret_file)
-{
-	struct uaio_file *file;
-	int ret = uaio_file_get(fd, &file);
-
-	if (ret < 0)
-		return ret;
-	/* Looked at again: the number may have become a regular file. */
-	if (!(file->flags & UAIO_FILE_F_EVENTFD)) {
-		uaio_file_put(file);
-		return -EINVAL;
-	}
-	*ret_file = file;
-	return 0;
-}
-
 void uaio_file_signal(struct uaio_file *file, uint64_t count)
 {
 	static const struct timespec zero;

@@ -176,9 +176,6 @@ void uaio_file_put(struct uaio_file *file);
  */
 bool uaio_file_try_get(struct uaio_file *file);
 
-/* The same for an eventfd to be signalled. Return: also -EINVAL: it is none. */
-int uaio_file_get_resfd(int fd, struct uaio_file **ret_file);
-
 /* Add count to the eventfd. Never waits. */
 void uaio_file_signal(struct uaio_file *file, uint64_t count);
 

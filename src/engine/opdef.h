@@ -44,16 +44,16 @@ enum uaio_op_class {
 };
 
 struct uaio_sqe {
-	uint8_t op;      /* enum uaio_op */
-	bool has_resfd;  /* signal resfd when complete */
-	bool is_async;   /* a worker's, whatever the policy would say */
-	uint16_t ioprio; /* 0: none asked for */
+	uint8_t op;        /* enum uaio_op */
+	bool is_signalled; /* a descriptor tells its client of its end */
+	bool is_async;     /* a worker's, whatever the policy would say */
+	uint16_t ioprio;   /* 0: none asked for */
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
 		uint32_t open_flags; /* O_* */
 	};
 	int fd; /* of openat the folder's; ignored by what is on no file */
-	int resfd;
+	uint64_t word; /* the door's, or 0: see sink.h */
 	union {
 		int64_t off;   /* or UAIO_OFF_POSITION */
 		uint32_t mode; /* of a new file */
@@ -65,8 +65,8 @@ struct uaio_sqe {
 		uint64_t events;         /* of poll(): the low 16 bits */
 	};
 	uint64_t len;  /* bytes, of a path with its 0; or number of iovecs */
-	uint64_t data; /* comes back in the event */
-	uint64_t obj;  /* comes back in the event; cancel finds it by this */
+	uint64_t data; /* comes back in the completion */
+	uint64_t key;  /* as well; a request is cancelled by it */
 };
 
 /*

@@ -6,23 +6,9 @@
 #include "engine/engine.h"
 #include "engine/file.h"
 
-int uaio_look_up_parted(int fd, bool has_resfd, int resfd,
-			struct uaio_file **ret_file)
+int uaio_look_up_parted(int fd, struct uaio_file **ret_file)
 {
-	struct uaio_file *event;
-	int ret = uaio_file_open_parted(fd, ret_file);
-
-	if (ret < 0 || !has_resfd)
-		return ret;
-	ret = uaio_file_open_parted(resfd, &event);
-	if (ret == 0) {
-		if (!uaio_file_has(event, UAIO_FILE_F_EVENTFD))
-			ret = -EINVAL;
-		uaio_file_put(event);
-	}
-	if (ret < 0)
-		uaio_file_put(*ret_file);
-	return ret;
+	return uaio_file_open_parted(fd, ret_file);
 }
 
 void uaio_drop_parted(struct uaio_file *file)

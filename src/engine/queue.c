@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "engine/cancel.h"
+#include "proc/table.h"
 #include "engine/wait.h"
 
 void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
@@ -36,17 +37,60 @@ void uaio_queue_close(struct uaio_queue *queue)
 	uaio_group_close(&queue->group);
 }
 
+static void take_in_locked(struct uaio_queue *queue,
+			   const struct uaio_sink *sink,
+			   const struct uaio_post *post)
+{
+	sink->post(queue, post);
+	if (post->is_inline)
+		queue->nr_inline += post->nr;
+	else
+		queue->nr_queued += post->nr;
+}
+
 void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
 {
+	const struct uaio_sink *sink = queue->sink;
 	struct uaio_wakeups wakeups;
 
 	wakeups.nr = 0;
 	uaio_queue_lock(queue);
-	queue->sink->post(queue, post);
-	queue->nr_inline += post->nr_inline;
-	queue->nr_queued += post->nr - post->nr_inline;
+	take_in_locked(queue, sink, post);
 	if (unlikely(!list_is_empty(&queue->waiters)))
 		uaio_waiters_collect_locked(queue, &wakeups);
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
+	if (unlikely(post->words))
+		sink->drop_words(post);
+}
+
+static long collect(const void *arg)
+{
+	struct uaio_queue *queue = (struct uaio_queue *)(uintptr_t)arg;
+	struct uaio_wakeups wakeups = { 0 };
+
+	uaio_queue_lock(queue);
+	uaio_waiters_collect_locked(queue, &wakeups);
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+	return 0;
+}
+
+void uaio_queue_post_parted(struct uaio_queue *queue,
+			    const struct uaio_post *post)
+{
+	const struct uaio_sink *sink = queue->sink;
+	bool has_waiters;
+
+	/* For the call: the queue may be closed as soon as it is unlocked. */
+	uaio_ready_pin(&queue->group.ready);
+	uaio_queue_lock(queue);
+	take_in_locked(queue, sink, post);
+	has_waiters = !list_is_empty(&queue->waiters);
+	uaio_queue_unlock(queue);
+	if (has_waiters)
+		(void)uaio_table_call(collect, queue, false);
+	uaio_ready_unpin(&queue->group.ready);
+	if (post->words)
+		sink->drop_words(post);
 }

@@ -98,4 +98,11 @@ static inline bool uaio_queue_is_open_locked(const struct uaio_queue *queue)
  */
 void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post);
 
+/*
+ * The same by a thread with another descriptor table, which touches nothing that
+ * has a number but what the sink does.
+ */
+void uaio_queue_post_parted(struct uaio_queue *queue,
+			    const struct uaio_post *post);
+
 #endif /* UAIO_ENGINE_QUEUE_H */

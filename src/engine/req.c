@@ -151,7 +151,7 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 		 bool parks, struct uaio_req **ret_req)
 {
 	struct uaio_group *group = &queue->group;
-	struct uaio_file *file, *resfd = NULL;
+	struct uaio_file *file;
 	struct uaio_watch *watch = NULL;
 	size_t bytes = uaio_sqe_copied_bytes(sqe);
 	struct uaio_req *req;
@@ -161,11 +161,6 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 	ret = get_file(sqe, &file);
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
-	if (sqe->has_resfd) {
-		ret = uaio_file_get_resfd(sqe->resfd, &resfd);
-		if (ret < 0)
-			goto err_file;
-	}
 	/*
 	 * It may have become a regular file since it was tried. Polls wait
 	 * even there, until they are looked at.
@@ -173,16 +168,15 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 	if (parks &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
 	    !(watch = uaio_watch_get(group, file)))
-		goto err_resfd;
+		goto err_file;
 	if (bytes > sizeof(req->inline_iov) && !(copy = get_copy(sqe, bytes)))
-		goto err_resfd;
+		goto err_file;
 
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	req = take_locked(group);
 	if (req) {
 		req->group = group;
 		req->file = file;
-		req->resfd = resfd;
 		req->watch = watch;
 		fill(req, sqe, bytes, copy);
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
@@ -199,13 +193,9 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 err_copy:
 	if (copy)
 		uaio_slab_put(copy_slab(bytes), copy);
-err_resfd:
-	if (resfd)
-		uaio_file_put(resfd);
-	ret = -EAGAIN;
 err_file:
 	put_file(file);
-	return ret == -ENOMEM ? -EAGAIN : ret;
+	return -EAGAIN;
 }
 
 static void unlink_locked(struct uaio_req *req, bool is_reusable)
@@ -237,12 +227,14 @@ static void count(const struct uaio_req *req)
 	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
 }
 
-static struct uaio_event event_of(const struct uaio_req *req, int64_t res)
+static struct uaio_completion completion_of(const struct uaio_req *req,
+					    int64_t res)
 {
-	return (struct uaio_event){
+	return (struct uaio_completion){
 		.data = req->sqe.data,
-		.obj = req->sqe.obj,
+		.key = req->sqe.key,
 		.res = res,
+		.word = req->sqe.word,
 	};
 }
 
@@ -272,12 +264,11 @@ static void read_next(struct uaio_device *device, struct uaio_worker *worker,
 static void finish(struct uaio_req *req, int64_t res,
 		   struct uaio_worker *worker, struct list *ret_startable)
 {
-	const struct uaio_event event = event_of(req, res);
+	const struct uaio_completion completion = completion_of(req, res);
 	const struct uaio_post post = {
-		.events = &event,
+		.completions = &completion,
 		.nr = 1,
-		.resfd = req->resfd,
-		.nr_resfd = 1,
+		.words = completion.word,
 	};
 	struct uaio_group *group = req->group;
 	struct uaio_file *file = req->file;
@@ -305,8 +296,6 @@ static void finish(struct uaio_req *req, int64_t res,
 		uaio_slab_put(&slabs.reqs, req);
 		uaio_file_put(file);
 	}
-	if (post.resfd)
-		uaio_file_put(post.resfd);
 	if (was_held)
 		uaio_exit_release();
 	if (device)
@@ -314,7 +303,7 @@ static void finish(struct uaio_req *req, int64_t res,
 }
 
 unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
-			  struct uaio_event *ret_events, unsigned max)
+			  struct uaio_completion *ret_completions, unsigned max)
 {
 	unsigned nr = 0;
 
@@ -327,29 +316,25 @@ unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
 			break;
 		list_remove(&req->work.link);
 		count(req);
-		ret_events[nr++] = event_of(req, req->done_bytes);
+		ret_completions[nr++] = completion_of(req, req->done_bytes);
 		unlink_locked(req, true);
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	return nr;
 }
 
-/* Reads that go to one place: their events are posted together. */
+/* Reads of one queue: their completions are posted together. */
 static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 			 unsigned nr, struct list *ret_startable)
 {
-	struct uaio_event events[UAIO_REQS_TOGETHER];
+	struct uaio_completion completions[UAIO_REQS_TOGETHER];
 	struct uaio_file *files[UAIO_REQS_TOGETHER];
 	struct uaio_group *group = reqs[0]->group;
-	const struct uaio_post post = {
-		.events = events,
-		.nr = nr,
-		.resfd = reqs[0]->resfd,
-		.nr_resfd = nr,
-	};
+	struct uaio_post post = { .completions = completions, .nr = nr };
 
 	for (unsigned i = 0; i < nr; i++) {
-		events[i] = event_of(reqs[i], results[i]);
+		completions[i] = completion_of(reqs[i], results[i]);
+		post.words |= completions[i].word;
 		files[i] = reqs[i]->file;
 		count(reqs[i]);
 		put_copy(reqs[i]);
@@ -362,8 +347,6 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 	for (unsigned i = 0; i < nr; i++)
 		uaio_file_put(files[i]);
 	uaio_queue_post(uaio_queue_of(group), &post);
-	for (unsigned i = 0; post.resfd && i < nr; i++)
-		uaio_file_put(post.resfd);
 }
 
 void uaio_req_complete_reads(struct uaio_req *const *reqs,
@@ -375,8 +358,7 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
 	while (nr) {
 		unsigned part = 1;
 
-		while (part < nr && reqs[part]->group == reqs[0]->group &&
-		       reqs[part]->resfd == reqs[0]->resfd)
+		while (part < nr && reqs[part]->group == reqs[0]->group)
 			part++;
 		finish_reads(reqs, results, part, &startable);
 		reqs += part;

@@ -64,7 +64,7 @@
 
 struct uaio_canceller;
 struct uaio_device;
-struct uaio_event;
+struct uaio_completion;
 struct uaio_queue;
 
 enum uaio_req_state {
@@ -118,7 +118,6 @@ struct uaio_req {
 	/* immutable from PREPPED on */
 	struct uaio_group *group; /* borrows: it outlives its requests */
 	struct uaio_file *file;   /* shares (ref), or NULL: on none */
-	struct uaio_file *resfd;  /* shares (ref), or NULL */
 
 	/* the owner's, see the states */
 	struct uaio_work work; /* QUEUED: the work queue's */
@@ -135,11 +134,11 @@ struct uaio_req {
 	bool owns_lane;      /* it runs on a worker, others wait */
 	bool is_one_call;    /* its file may be closed meanwhile */
 	uint32_t edges;      /* of its file, before it was tried; or 0 */
+	int64_t until_ns;    /* it waits no longer; 0: for ever */
 
 	/* And what only some do. */
 	struct list link;
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
-	int64_t until_ns;                 /* it waits no longer; 0: for ever */
 	struct list in_timed;             /* timed.c's, if it has a time */
 	struct uaio_watch *watch;   /* borrows: its context's on its file */
 	struct uaio_device *device; /* whose pages it waits for, or NULL */
@@ -249,12 +248,13 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
 			     const int64_t *results, unsigned nr);
 
 /*
- * Free the requests of group that works, all of requests without a file or an
- * eventfd, begins with, and fill in their events: done_bytes is the result.
+ * Free the requests of group that works, all of requests without a file, begins
+ * with, and fill in their completions: done_bytes is the result.
  * Return: their number, at most max.
  */
 unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
-			  struct uaio_event *ret_events, unsigned max);
+			  struct uaio_completion *ret_completions,
+			  unsigned max);
 
 /* Return: what a request reports that was cancelled. */
 int64_t uaio_req_cancelled_res(const struct uaio_req *req);

@@ -39,7 +39,7 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 	req = uaio_req_of(work);
 	ioprio = req->sqe.ioprio;
 	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	if (!work->may_block && !req->resfd) {
+	if (!work->may_block) {
 		req->done_bytes = uaio_req_make(req);
 		list_add_tail(&worker->done, &work->link);
 		worker->nr_done++;
@@ -60,17 +60,19 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 
 static void flush_done(struct uaio_worker *worker)
 {
-	enum { EVENTS_MAX = 64 };
-	struct uaio_event events[EVENTS_MAX];
+	enum { NR_MAX = 64 };
+	struct uaio_completion completions[NR_MAX];
 
 	while (worker->nr_done) {
 		const struct uaio_req *first = uaio_req_of(container_of(
 			worker->done.next, struct uaio_work, link));
 		struct uaio_group *group = first->group;
-		struct uaio_post post = { .events = events };
+		struct uaio_post post = { .completions = completions };
 
-		post.nr = uaio_reqs_unlink(group, &worker->done, events,
-					   EVENTS_MAX);
+		post.nr = uaio_reqs_unlink(group, &worker->done, completions,
+					   NR_MAX);
+		for (unsigned i = 0; i < post.nr; i++)
+			post.words |= completions[i].word;
 		worker->nr_done -= post.nr;
 		uaio_queue_post(uaio_queue_of(group), &post);
 	}

@@ -81,14 +81,18 @@ void uaio_ring_fini(struct uaio_ring *ring)
 	uaio_ringmem_put(ring->map, ring->nr_pages);
 }
 
-void uaio_ring_push(struct uaio_ring *ring, const struct uaio_event *events,
-		    unsigned nr)
+void uaio_ring_push(struct uaio_ring *ring,
+		    const struct uaio_completion *completions, unsigned nr)
 {
 	/* relaxed: only pushers write it, and they are serialised */
 	uint32_t tail = (uint32_t)load_relaxed(&ring->tail);
 
 	for (unsigned i = 0; i < nr; i++) {
-		ring->map->events[tail] = events[i];
+		ring->map->events[tail] = (struct uaio_event){
+			.data = completions[i].data,
+			.obj = completions[i].key,
+			.res = completions[i].res,
+		};
 		tail = tail + 1 == ring->nr ? 0 : tail + 1;
 	}
 	/*

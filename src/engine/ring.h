@@ -33,6 +33,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "engine/sink.h"
 
 /* What the client gets back for one request; struct io_event. */
 struct uaio_event {
@@ -90,9 +91,11 @@ uint32_t uaio_ring_events_per_cpus(void);
 int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages);
 void uaio_ring_fini(struct uaio_ring *ring);
 
-/* Add nr events; the caller owns that many slots (I4). */
-void uaio_ring_push(struct uaio_ring *ring, const struct uaio_event *events,
-		    unsigned nr);
+/*
+ * Add an event for each of nr completions; the caller owns that many slots (I4).
+ */
+void uaio_ring_push(struct uaio_ring *ring,
+		    const struct uaio_completion *completions, unsigned nr);
 
 /* Return: how many events were moved to ret_events, at most nr. */
 long uaio_ring_pop(struct uaio_ring *ring, struct uaio_event *ret_events,

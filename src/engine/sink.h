@@ -3,37 +3,58 @@
  * Completion sink: where completions go
  *
  * What a door does with the completions of a queue (queue.h), and what it says of
- * those it has: a table of functions, all called with the queue's lock held. The
- * core touches nothing of a request's client after its last completion was taken
- * in.
+ * those it has: a table of functions. Each completion goes through it, also one
+ * that is there before the submitting call returns. The core touches nothing of a
+ * request's client after its last completion was taken in.
+ *
+ * A request may carry a word of its door's. The core knows nothing of it but 0,
+ * which is none, and gives it back with each completion.
  */
 #ifndef UAIO_ENGINE_SINK_H
 #define UAIO_ENGINE_SINK_H
 
-#include "engine/ring.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-struct uaio_file;
 struct uaio_queue;
 
-/* Events that are posted together. */
+/* Of uaio_completion.flags. */
+enum { UAIO_COMPLETION_F_MORE = 1u << 0 /* the request has others to come */ };
+
+struct uaio_completion {
+	uint64_t data; /* the request's, as is key */
+	uint64_t key;
+	int64_t res;
+	uint32_t flags;
+	uint64_t word;
+};
+
+/* Completions that are posted together. */
 struct uaio_post {
-	const struct uaio_event *events;
+	const struct uaio_completion *completions;
 	unsigned nr;
-	unsigned nr_inline;      /* of them, made inside io_submit */
-	struct uaio_file *resfd; /* borrows: to be signalled, or NULL */
-	unsigned nr_resfd;       /* by how much */
+	bool is_inline; /* made inside the submitting call */
+	uint64_t words; /* those of all, ORed: 0 if none has one */
 };
 
 struct uaio_sink {
 	/*
-	 * Take in events, all final: make them visible, then signal whoever is
-	 * told of them by other means than waiting in the queue.
+	 * Take the completions in: make them visible, then tell those who are
+	 * told by other means than waiting in the queue. From any thread, with
+	 * the queue's lock held.
 	 */
 	void (*post)(struct uaio_queue *queue, const struct uaio_post *post);
 
 	/*
-	 * Return: how many completions are there that nobody has reaped. Those
-	 * who look out for them without the lock get a guess.
+	 * Let go of the words of completions that were taken in and are their
+	 * requests' last. Called without locks, if there are any; the queue may
+	 * be gone.
+	 */
+	void (*drop_words)(const struct uaio_post *post);
+
+	/*
+	 * Return: how many completions are there that nobody has reaped. A
+	 * thread that asks without the lock gets a guess.
 	 */
 	uint32_t (*nr_unreaped)(const struct uaio_queue *queue);
 };

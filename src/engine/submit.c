@@ -44,10 +44,9 @@ long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 	room = uaio_ctx_take_tickets(ctx, handle, nr);
 	if (room > 0) {
 		batch->ctx = ctx;
-		batch->nr_events = 0;
+		batch->nr_completions = 0;
+		batch->words = 0;
 		batch->nr_unused = (uint32_t)room;
-		batch->resfd = NULL;
-		batch->nr_resfd = 0;
 		batch->has_parked = false;
 		uaio_kick_init(&batch->kick);
 		batch->stats = uaio_stats_mine();
@@ -60,54 +59,31 @@ long uaio_batch_begin(struct uaio_batch *batch, uint64_t handle, long nr)
 static void flush(struct uaio_batch *batch)
 {
 	const struct uaio_post post = {
-		.events = batch->events,
-		.nr = batch->nr_events,
-		.nr_inline = batch->nr_events,
-		.resfd = batch->resfd,
-		.nr_resfd = batch->nr_resfd,
+		.completions = batch->completions,
+		.nr = batch->nr_completions,
+		.is_inline = true,
+		.words = batch->words,
 	};
 
-	if (!batch->nr_events)
+	if (!batch->nr_completions)
 		return;
 	uaio_queue_post(&batch->ctx->queue, &post);
-	batch->nr_events = 0;
-	if (unlikely(batch->resfd))
-		uaio_file_put(batch->resfd);
-	batch->resfd = NULL;
-	batch->nr_resfd = 0;
+	batch->nr_completions = 0;
+	batch->words = 0;
 }
 
-/* One write signals all events of a batch that go to the same eventfd. */
-static int add_resfd(struct uaio_batch *batch, int fd)
+static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+			   int64_t res)
 {
-	struct uaio_file *file;
-	int ret;
-
-	if (batch->resfd && batch->resfd != uaio_file_find(fd))
-		flush(batch);
-	if (!batch->resfd) {
-		ret = uaio_file_get_resfd(fd, &file);
-		if (ret < 0)
-			return ret;
-		batch->resfd = file;
-	}
-	batch->nr_resfd++;
-	return 0;
-}
-
-static void add_event(struct uaio_batch *batch, const struct uaio_sqe *sqe,
-		      int64_t res)
-{
-	/* A number that became another file meanwhile is not signalled. */
-	if (unlikely(sqe->has_resfd))
-		(void)add_resfd(batch, sqe->resfd);
-	batch->events[batch->nr_events++] = (struct uaio_event){
+	batch->completions[batch->nr_completions++] = (struct uaio_completion){
 		.data = sqe->data,
-		.obj = sqe->obj,
+		.key = sqe->key,
 		.res = res,
+		.word = sqe->word,
 	};
+	batch->words |= sqe->word;
 	batch->nr_unused--;
-	if (unlikely(batch->nr_events == UAIO_BATCH_EVENTS))
+	if (unlikely(batch->nr_completions == UAIO_BATCH_COMPLETIONS))
 		flush(batch);
 }
 
@@ -181,7 +157,7 @@ static void complete(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 {
 	if (unlikely(batch->stats))
 		count_inline(batch, sqe, outcome);
-	add_event(batch, sqe, outcome->res);
+	add_completion(batch, sqe, outcome->res);
 }
 
 /*
@@ -242,7 +218,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		if (!batch->has_parked)
 			uaio_ready_pin(&ctx->queue.group.ready);
 		batch->has_parked = true;
-		if (sqe->has_resfd)
+		if (sqe->is_signalled)
 			uaio_attend_note(&ctx->queue);
 	}
 	uaio_req_start(req, &batch->kick);
@@ -398,7 +374,17 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
 	struct uaio_outcome outcome = { .start = uaio_stats_now() };
-	struct uaio_event event = { .data = sqe->data, .obj = sqe->obj };
+	struct uaio_completion completion = {
+		.data = sqe->data,
+		.key = sqe->key,
+		.word = sqe->word,
+	};
+	const struct uaio_post post = {
+		.completions = &completion,
+		.nr = 1,
+		.is_inline = true,
+		.words = sqe->word,
+	};
 	int ret = uaio_optab[sqe->op].prep(sqe, file);
 
 	if (ret == 0)
@@ -408,10 +394,9 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 	outcome.end = uaio_stats_now();
 	if (unlikely(batch->stats))
 		count_inline(batch, sqe, &outcome);
-	event.res = outcome.res;
+	completion.res = outcome.res;
 	batch->nr_unused--;
-	uaio_ctx_post_parted(batch->ctx, &event,
-			     sqe->has_resfd ? sqe->resfd : -1);
+	uaio_queue_post_parted(&batch->ctx->queue, &post);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "proc/entry.h"
 #include "engine/engine.h"
 #include "engine/opdef.h"
+#include "engine/resfd.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 
@@ -42,7 +43,7 @@ static struct uaio_sqe nop(unsigned i, bool is_async)
 		.is_async = is_async,
 		.fd = -1,
 		.data = i,
-		.obj = OBJ + i,
+		.key = OBJ + i,
 	};
 }
 
@@ -152,8 +153,7 @@ static void a_no_op_signals_its_eventfd(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		struct uaio_sqe sqe = nop(i, i);
 
-		sqe.has_resfd = true;
-		sqe.resfd = fd;
+		assert_int_equal(uaio_resfd_get(fd, &sqe.word), 0);
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 		/* This waits for the worker. */
 		assert_int_equal(read(fd, &count, sizeof(count)),

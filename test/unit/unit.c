@@ -477,7 +477,7 @@ long unit_submit_sqe(uint64_t handle, const struct uaio_sqe *sqe)
 	if (ret == 1) {
 		ret = uaio_optab[sqe->op].has_no_file
 			      ? 0
-			      : uaio_look_up(sqe->fd, false, -1, &file);
+			      : uaio_look_up(sqe->fd, &file);
 		if (ret == 0)
 			ret = uaio_batch_add(&batch, file, sqe);
 		uaio_batch_end(&batch);

@@ -12,6 +12,7 @@
 #include "proc/entry.h"
 #include "proc/table.h"
 #include "engine/engine.h"
+#include "engine/resfd.h"
 #include "front/libaio/iocb.h"
 #include "front/libaio/refuse.h"
 
@@ -97,6 +98,28 @@ static int translate(struct iocb *iocb, struct uaio_sqe *ret_sqe)
 	return uaio_iocb_translate(iocb, ret_sqe);
 }
 
+/* One whose completion an eventfd counts, which is its word. */
+static __attribute__((noinline)) int submit_with_resfd(struct uaio_batch *batch,
+						       struct uaio_file *file,
+						       struct iocb *iocb)
+{
+	struct uaio_sqe sqe;
+	uint64_t word;
+	int ret = uaio_resfd_get((int)iocb->aio_resfd, &word);
+
+	if (ret < 0)
+		return ret;
+	ret = translate(iocb, &sqe);
+	sqe.word = word;
+	if (ret == 0)
+		ret = uaio_refuse(&sqe, file);
+	if (ret == 0)
+		ret = uaio_batch_add(batch, file, &sqe);
+	if (ret < 0)
+		uaio_resfd_put(word);
+	return ret;
+}
+
 /*
  * One request. What is wrong with it is found in the kernel's order: its
  * memory, its reserved fields, room, its descriptors, its operation.
@@ -105,12 +128,12 @@ static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 {
 	struct uaio_file *file;
 	struct uaio_sqe sqe;
-	int ret = uaio_look_up((int)iocb->aio_fildes,
-			       iocb->aio_flags & IOCB_FLAG_RESFD,
-			       (int)iocb->aio_resfd, &file);
+	int ret = uaio_look_up((int)iocb->aio_fildes, &file);
 
 	if (unlikely(ret < 0))
 		return ret;
+	if (unlikely(iocb->aio_flags & IOCB_FLAG_RESFD))
+		return submit_with_resfd(batch, file, iocb);
 	ret = translate(iocb, &sqe);
 	if (likely(ret == 0))
 		ret = uaio_refuse(&sqe, file);
@@ -124,13 +147,16 @@ static int submit_one_parted(struct uaio_batch *batch, struct iocb *iocb)
 {
 	struct uaio_file *file;
 	struct uaio_sqe sqe;
-	int ret = uaio_look_up_parted((int)iocb->aio_fildes,
-				      iocb->aio_flags & IOCB_FLAG_RESFD,
-				      (int)iocb->aio_resfd, &file);
+	uint64_t word = 0;
+	int ret = uaio_look_up_parted((int)iocb->aio_fildes, &file);
 
 	if (ret < 0)
 		return ret;
-	ret = translate(iocb, &sqe);
+	if (iocb->aio_flags & IOCB_FLAG_RESFD)
+		ret = uaio_resfd_get_parted((int)iocb->aio_resfd, &word);
+	if (ret == 0)
+		ret = translate(iocb, &sqe);
+	sqe.word = word;
 	if (ret == 0)
 		ret = uaio_refuse(&sqe, file);
 	if (ret == 0)

@@ -51,18 +51,17 @@ int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe)
 		return -EINVAL;
 	*ret_sqe = (struct uaio_sqe){
 		.op = (uint8_t)(ops[opcode] - 1),
-		.has_resfd = iocb->aio_flags & IOCB_FLAG_RESFD,
+		.is_signalled = iocb->aio_flags & IOCB_FLAG_RESFD,
 		.ioprio = iocb->aio_flags & IOCB_FLAG_IOPRIO
 				  ? (uint16_t)iocb->aio_reqprio
 				  : 0,
 		.rw_flags = (uint32_t)iocb->aio_rw_flags,
 		.fd = (int)iocb->aio_fildes,
-		.resfd = (int)iocb->aio_resfd,
 		.off = iocb->aio_offset,
 		.buf = (void *)(uintptr_t)iocb->aio_buf,
 		.len = iocb->aio_nbytes,
 		.data = iocb->aio_data,
-		.obj = (uintptr_t)iocb,
+		.key = (uintptr_t)iocb,
 	};
 	/* The number of vectors is an int; a sign was refused before. */
 	if (uaio_optab[ret_sqe->op].is_vectored)

@@ -60,7 +60,7 @@ static void check(const struct uaio_sqe *given, int is, int front, int core)
 	struct uaio_file *file;
 
 	sqe.fd = fds[is];
-	assert_int_equal(uaio_look_up(sqe.fd, false, -1, &file), 0);
+	assert_int_equal(uaio_look_up(sqe.fd, &file), 0);
 	assert_int_equal(uaio_refuse(&sqe, file), front);
 	if (front == 0)
 		assert_int_equal(uaio_optab[sqe.op].prep(&sqe, file), core);
