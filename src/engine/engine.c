@@ -26,6 +26,7 @@
 #include "engine/init.h"
 #include "engine/limits.h"
 #include "engine/order.h"
+#include "engine/width.h"
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/report.h"
@@ -41,6 +42,7 @@ static int start_parts(void)
 		.see_through = uaio_closing_see_through,
 		.moved_locked = uaio_watches_move_locked,
 		.dropped = uaio_watches_drop,
+		.put_widths = uaio_widths_put,
 	};
 
 	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));

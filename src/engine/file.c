@@ -8,10 +8,9 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "engine/identity.h"
+#include "engine/inode.h"
 #include "engine/number.h"
-#include "engine/order.h"
 #include "engine/terminal.h"
-#include "engine/width.h"
 
 enum {
 	LEAF_BITS = 14,
@@ -44,6 +43,7 @@ int uaio_files_init(const struct uaio_file_ops *ops)
 	files.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&files.nr_leaves, 0);
 	store_relaxed(&files.nr_opening, 0);
+	uaio_inodes_init();
 	uaio_slab_init(&files.slab, sizeof(struct uaio_file), 16384);
 	uaio_file_numbers_init(ops);
 	files.ops = ops;
@@ -171,7 +171,7 @@ static void free_file(struct uaio_file *file)
 	if (file->inode)
 		uaio_inode_put(file->inode);
 	if (file->widths)
-		uaio_widths_put(file->widths);
+		files.ops->put_widths(file->widths);
 	uaio_slab_put(&files.slab, file);
 }
 

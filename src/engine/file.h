@@ -145,6 +145,9 @@ struct uaio_file_ops {
 
 	/* The last reference of file is gone, its number is open yet. */
 	void (*dropped)(struct uaio_file *file);
+
+	/* The file goes, and has these. */
+	void (*put_widths)(struct uaio_widths *widths);
 };
 
 /* From nothing. Return: 0 or -ENOMEM. */

@@ -6,78 +6,10 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "engine/req.h"
+#include "engine/trust.h"
 #include "engine/waits.h"
 
-enum { NR_BUCKETS = 1024 };
-
-static struct {
-	struct uaio_lock lock;
-	struct uaio_inode *buckets[NR_BUCKETS]; /* under lock */
-	struct uaio_slab slab;
-	uint32_t nr_held_up; /* atomic: of all inodes */
-} inodes;
-
-static struct uaio_inode **bucket_of(uint64_t dev, uint64_t ino)
-{
-	uint64_t hash = (ino ^ dev << 32) * 0x9e3779b97f4a7c15;
-
-	return &inodes.buckets[hash >> 54]; /* 10 bits */
-}
-
-static_assert(NR_BUCKETS == 1 << 10, "bucket_of() takes ten bits");
-
-struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
-{
-	struct uaio_inode **bucket = bucket_of(dev, ino), *inode;
-
-	uaio_lock(&inodes.lock, UAIO_RANK_INODES);
-	for (inode = *bucket; inode; inode = inode->next)
-		if (inode->dev == dev && inode->ino == ino)
-			break;
-	if (!inode) {
-		inode = uaio_slab_get(&inodes.slab);
-		if (!inode)
-			goto out;
-		/* relaxed: readers without a reference take any advice */
-		store_relaxed(&inode->dev, dev);
-		store_relaxed(&inode->ino, ino);
-		inode->refs = 0;
-		list_init(&inode->requests);
-		/* relaxed: nobody else has it yet */
-		store_relaxed(&inode->in_way, 0);
-		store_relaxed(&inode->nr_direct, 0);
-		store_relaxed(&inode->nr_held_up, 0);
-		inode->nr_writes = 0;
-		store_relaxed(&inode->nr_slow, 0);
-		store_relaxed(&inode->slow_until_ns, 0);
-		uaio_trust_forget(&inode->trust);
-		inode->next = *bucket;
-		*bucket = inode;
-	}
-	inode->refs++;
-out:
-	uaio_unlock(&inodes.lock, UAIO_RANK_INODES);
-	return inode;
-}
-
-void uaio_inode_put(struct uaio_inode *inode)
-{
-	struct uaio_inode **link;
-	bool is_last;
-
-	uaio_lock(&inodes.lock, UAIO_RANK_INODES);
-	is_last = --inode->refs == 0;
-	if (is_last) {
-		UAIO_CHECK(list_is_empty(&inode->requests));
-		link = bucket_of(inode->dev, inode->ino);
-		while (*link != inode)
-			link = &(*link)->next;
-		*link = inode->next;
-	}
-	uaio_unlock(&inodes.lock, UAIO_RANK_INODES);
-	if (is_last)
-		uaio_slab_put(&inodes.slab, inode);
-}
+static uint32_t nr_held_up; /* atomic: requests that wait, of all inodes */
 
 bool uaio_inode_note_inline(struct uaio_inode *inode)
 {
@@ -162,7 +94,7 @@ static void hold_up_locked(struct uaio_inode *inode, struct uaio_req *req)
 {
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
 	store_relaxed(&inode->nr_held_up, inode->nr_held_up + 1);
-	add_relaxed(&inodes.nr_held_up, 1);
+	add_relaxed(&nr_held_up, 1);
 }
 
 static void let_go_locked(struct uaio_inode *inode, struct uaio_req *req,
@@ -170,7 +102,7 @@ static void let_go_locked(struct uaio_inode *inode, struct uaio_req *req,
 {
 	uaio_req_move(req, UAIO_REQ_ORDERED, state);
 	store_relaxed(&inode->nr_held_up, inode->nr_held_up - 1);
-	sub_relaxed(&inodes.nr_held_up, 1);
+	sub_relaxed(&nr_held_up, 1);
 }
 
 /*
@@ -376,7 +308,7 @@ static bool may_await(const struct uaio_req *req)
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&
 		(load_relaxed(&req->file->inode->nr_held_up) ||
-		 (req->is_oldest && load_relaxed(&inodes.nr_held_up))));
+		 (req->is_oldest && load_relaxed(&nr_held_up))));
 }
 
 static enum uaio_cancel cancel(struct uaio_req *req,
@@ -406,11 +338,7 @@ void uaio_order_init(void)
 		.may_await = may_await,
 	};
 
-	inodes.lock = (struct uaio_lock){ 0 };
-	for (unsigned i = 0; i < NR_BUCKETS; i++)
-		inodes.buckets[i] = NULL;
-	store_relaxed(&inodes.nr_held_up, 0);
+	store_relaxed(&nr_held_up, 0);
 	uaio_trust_init();
-	uaio_slab_init(&inodes.slab, sizeof(struct uaio_inode), 16384);
 	uaio_waits_register(UAIO_REQ_ORDERED, &ordered);
 }

@@ -45,9 +45,8 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/slab.h"
 #include "options/config.h"
-#include "engine/trust.h"
+#include "engine/inode.h"
 
 struct uaio_req;
 
@@ -94,49 +93,10 @@ static inline bool uaio_order_is_direct(enum uaio_order order)
 	       order == UAIO_ORDER_WRITE_INPLACE;
 }
 
-struct uaio_inode {
-	struct uaio_slab_node node;
-
-	/* immutable after init */
-	uint64_t dev;
-	uint64_t ino;
-
-	/* under the table's lock */
-	struct uaio_inode *next; /* in the same bucket */
-	uint32_t refs;
-
-	/*
-	 * Atomic, written under lock: what of the list keeps others from being
-	 * made inline. In one word, because a write asks for both.
-	 */
-	uint64_t in_way;     /* ordered writes; reads of I4, UAIO_A_READ each */
-	uint32_t nr_direct;  /* of I5 */
-	uint32_t nr_held_up; /* requests that wait */
-
-	/* atomic */
-	uint32_t nr_slow;        /* writes in a row that were seen to block */
-	int64_t slow_until_ns;   /* writes go to workers until then */
-	struct uaio_trust trust; /* of its plain reads */
-	/*
-	 * Requests that are being made inline, where some may have to be alone.
-	 * Never reset: who was slow may still count one of the last inode here.
-	 */
-	uint32_t nr_inline;
-
-	/* under lock */
-	struct uaio_lock lock;
-	struct list requests;
-	uint32_t nr_writes; /* on the list, of either sort */
-};
-
 #define UAIO_A_READ (UINT64_C(1) << 32)
 
 /* From nothing. */
 void uaio_order_init(void);
-
-/* Return: the inode, with a reference, or NULL if memory is refused. */
-struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino);
-void uaio_inode_put(struct uaio_inode *inode);
 
 static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
 {

@@ -31,13 +31,6 @@ static struct device {
 } devices[NR_DEVICES];
 
 /* relaxed throughout: advice (I4) */
-void uaio_trust_forget(struct uaio_trust *trust)
-{
-	store_relaxed(&trust->nr_fast, 0);
-	store_relaxed(&trust->nr_ended, 0);
-	store_relaxed(&trust->nr_close, 0);
-}
-
 void uaio_trust_init(void)
 {
 	for (unsigned i = 0; i < NR_DEVICES; i++) {

@@ -29,23 +29,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct uaio_file;
-struct uaio_inode;
-struct uaio_sqe;
+#include "engine/inode.h"
 
-/* Zero: nothing is known. */
-struct uaio_trust {
-	/* atomic, relaxed throughout (I4) */
-	uint32_t nr_fast;  /* reads in a row */
-	uint32_t nr_ended; /* how often trust has ended */
-	uint32_t nr_close; /* reads that are looked at closely yet */
-};
+struct uaio_file;
+struct uaio_sqe;
 
 /* From nothing. */
 void uaio_trust_init(void);
-
-/* Nothing is known any more. */
-void uaio_trust_forget(struct uaio_trust *trust);
 
 /*
  * Return: what allows a plain read of the inode by its submitter, or NULL: a
