@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/opdef.h"
 
 enum {

@@ -36,7 +36,7 @@
 
 #include "base/check.h"
 #include "options/config.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/opdef.h"
 
 struct uaio_req;

@@ -20,10 +20,10 @@
  */
 #include <errno.h>
 
+#include "file/file.h"
 #include "engine/cancel.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
-#include "engine/file.h"
 #include "engine/waits.h"
 
 /* Which requests of a group are meant. */

@@ -9,7 +9,7 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/req.h"
 #include "engine/waits.h"
 

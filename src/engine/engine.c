@@ -18,15 +18,14 @@
 #include "proc/ownfd.h"
 #include "proc/table.h"
 #include "proc/thread.h"
+#include "file/file.h"
 #include "engine/bounce.h"
 #include "engine/closing.h"
 #include "engine/ctx.h"
 #include "engine/exit.h"
-#include "engine/file.h"
 #include "engine/init.h"
 #include "engine/limits.h"
 #include "engine/order.h"
-#include "engine/width.h"
 #include "engine/page.h"
 #include "engine/ready.h"
 #include "engine/report.h"
@@ -34,6 +33,7 @@
 #include "engine/ring.h"
 #include "engine/ringmem.h"
 #include "engine/stats.h"
+#include "engine/width.h"
 
 /* Under the lock that brings the library up. */
 static int start_parts(void)

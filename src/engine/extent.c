@@ -4,8 +4,8 @@
 #include <linux/fs.h>
 
 #include "base/check.h"
+#include "file/identity.h"
 #include "engine/bounce.h"
-#include "engine/identity.h"
 
 bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		       struct uaio_range *ret_range)

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/opdef.h"
 #include "engine/order.h"
 

@@ -46,7 +46,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "options/config.h"
-#include "engine/inode.h"
+#include "file/inode.h"
 
 struct uaio_req;
 

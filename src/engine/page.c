@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/entry.h"
-#include "engine/identity.h"
+#include "file/identity.h"
 #include "engine/req.h"
 #include "engine/retry.h"
 #include "engine/waits.h"

@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "proc/table.h"
+#include "file/file.h"
 #include "engine/engine.h"
-#include "engine/file.h"
 
 int uaio_look_up_parted(int fd, struct uaio_file **ret_file)
 {

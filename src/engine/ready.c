@@ -6,9 +6,9 @@
 #include <poll.h>
 
 #include "base/sys.h"
+#include "file/terminal.h"
 #include "engine/lead.h"
 #include "engine/readyint.h"
-#include "engine/terminal.h"
 #include "engine/timed.h"
 #include "engine/wait.h"
 #include "engine/waits.h"

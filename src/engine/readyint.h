@@ -7,7 +7,7 @@
 #define UAIO_ENGINE_READYINT_H
 
 #include "base/check.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/ready.h"
 #include "engine/req.h"
 

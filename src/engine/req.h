@@ -57,7 +57,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "wq/wq.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/opdef.h"
 #include "engine/order.h"
 #include "engine/ready.h"

@@ -5,11 +5,11 @@
 
 #include "base/check.h"
 #include "options/config.h"
+#include "file/identity.h"
+#include "file/terminal.h"
 #include "engine/bounce.h"
-#include "engine/identity.h"
 #include "engine/req.h"
 #include "engine/stats.h"
-#include "engine/terminal.h"
 
 /* So often a call that was interrupted is made. */
 enum { MAX_TRIES = 16 };

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/sink.h"
 
 static const uint64_t IS_NUMBER = 1;

@@ -10,7 +10,7 @@
 #ifndef UAIO_ENGINE_RETRY_H
 #define UAIO_ENGINE_RETRY_H
 
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/opdef.h"
 #include "engine/order.h"
 

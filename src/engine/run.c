@@ -6,8 +6,8 @@
 #include <sys/epoll.h>
 
 #include "base/sys.h"
+#include "file/terminal.h"
 #include "engine/readyint.h"
-#include "engine/terminal.h"
 #include "engine/timed.h"
 #include "engine/wait.h"
 #include "engine/waits.h"

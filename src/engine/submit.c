@@ -12,11 +12,11 @@
 #include <poll.h>
 
 #include "base/sys.h"
+#include "file/identity.h"
 #include "engine/attend.h"
 #include "engine/ctx.h"
 #include "engine/engine.h"
 #include "engine/exit.h"
-#include "engine/identity.h"
 #include "engine/extent.h"
 #include "engine/page.h"
 #include "engine/ready.h"

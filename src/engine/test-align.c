@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file/file.h"
 #include "engine/align.h"
-#include "engine/file.h"
 #include "unit.h"
 
 /* What the file of the test answers. */

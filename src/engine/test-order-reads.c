@@ -13,8 +13,8 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "options/config.h"
-#include "engine/file.h"
-#include "engine/identity.h"
+#include "file/file.h"
+#include "file/identity.h"
 #include "unit.h"
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };

@@ -14,7 +14,7 @@
 
 #include "base/sleep.h"
 #include "proc/entry.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/test-ready.h"
 
 enum { AT_ONCE_MS = 500 };

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "engine/test-tty.h"
+#include "file/test-tty.h"
 
 /*
  * What a read gets

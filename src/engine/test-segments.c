@@ -12,8 +12,8 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
+#include "file/file.h"
 #include "engine/direct.h"
-#include "engine/file.h"
 #include "engine/width.h"
 #include "unit.h"
 

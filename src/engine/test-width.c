@@ -2,7 +2,7 @@
 /* How wide requests are made, by what files with times of their own answer. */
 #undef NDEBUG
 #include "options/config.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/width.h"
 #include "unit.h"
 

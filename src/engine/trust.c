@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/cycles.h"
 #include "options/config.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/opdef.h"
 #include "engine/order.h"
 #include "engine/retry.h"

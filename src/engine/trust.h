@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/inode.h"
+#include "file/inode.h"
 
 struct uaio_file;
 struct uaio_sqe;

@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "options/config.h"
+#include "file/file.h"
 #include "engine/direct.h"
-#include "engine/file.h"
 
 enum way {
 	WHOLE,

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/ownfd.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "op/op.h"
 
 /* Whether the driver knows polling; if nobody can tell, it does. */

@@ -18,7 +18,7 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "options/config.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "op/op.h"
 
 enum {

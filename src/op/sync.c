@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "op/op.h"
 
 int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)

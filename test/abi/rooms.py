@@ -71,7 +71,8 @@ def check_room(room, uses, command, headers):
     """Returns what is wrong."""
     probe = "".join(f'#if __has_include("{name}")\nfound {name}\n#endif\n'
                     for name in headers)
-    done = run(command, ["-E", "-P"], probe)
+    # Without the system's headers, of which one is a file/file.h.
+    done = run(command, ["-E", "-P", "-nostdinc"], probe)
     if done.returncode:
         return [f"{room}: {done.stderr}"]
     found = {line.split()[1] for line in done.stdout.splitlines()

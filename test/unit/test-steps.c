@@ -13,7 +13,7 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 #include "options/config.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "front/libaio/aio.h"
 #include "unit.h"
 

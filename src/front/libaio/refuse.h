@@ -11,7 +11,7 @@
 #define UAIO_FRONT_REFUSE_H
 
 #include "base/check.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/opdef.h"
 
 /* The same as uaio_refuse(), for all requests. */

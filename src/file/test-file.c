@@ -9,7 +9,7 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/ring.h"
 #include "front/libaio/aio.h"
 #include "unit.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A terminal that is opened anew: nobody blocks on it at all. */
 #undef NDEBUG
-#include "engine/terminal.h"
+#include "file/terminal.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 
-#include "engine/test-tty.h"
+#include "file/test-tty.h"
 
 static void lines_go_to_reads_in_order(void **state)
 {

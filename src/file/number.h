@@ -5,8 +5,8 @@
  * requests wait, a duplicate of ours takes its place, or none. A terminal has one
  * more, for calls that are not to block (terminal.h).
  */
-#ifndef UAIO_ENGINE_NUMBER_H
-#define UAIO_ENGINE_NUMBER_H
+#ifndef UAIO_FILE_NUMBER_H
+#define UAIO_FILE_NUMBER_H
 
 struct uaio_file;
 struct uaio_file_ops;
@@ -29,4 +29,4 @@ void uaio_file_forget_number(struct uaio_file *file);
 /* The file goes: close what numbers of its own it has. */
 void uaio_file_close_number(struct uaio_file *file);
 
-#endif /* UAIO_ENGINE_NUMBER_H */
+#endif /* UAIO_FILE_NUMBER_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/file.h"
+#include "file/file.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -7,10 +7,10 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/entry.h"
-#include "engine/identity.h"
-#include "engine/inode.h"
-#include "engine/number.h"
-#include "engine/terminal.h"
+#include "file/identity.h"
+#include "file/inode.h"
+#include "file/number.h"
+#include "file/terminal.h"
 
 enum {
 	LEAF_BITS = 14,

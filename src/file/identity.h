@@ -5,8 +5,8 @@
  * Several calls, between which the number may become another file: the answer
  * is worth something only if nothing was closed meanwhile (file.c).
  */
-#ifndef UAIO_ENGINE_IDENTITY_H
-#define UAIO_ENGINE_IDENTITY_H
+#ifndef UAIO_FILE_IDENTITY_H
+#define UAIO_FILE_IDENTITY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,4 +46,4 @@ int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
  */
 bool uaio_is_replaced(const struct uaio_file *file, int fd);
 
-#endif /* UAIO_ENGINE_IDENTITY_H */
+#endif /* UAIO_FILE_IDENTITY_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/terminal.h"
+#include "file/terminal.h"
 
 #include <asm/ioctls.h>
 #include <asm/termbits.h>
@@ -8,8 +8,8 @@
 
 #include "base/sys.h"
 #include "proc/ownfd.h"
-#include "engine/file.h"
-#include "engine/identity.h"
+#include "file/file.h"
+#include "file/identity.h"
 
 bool uaio_terminal_is(int fd)
 {

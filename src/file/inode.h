@@ -12,8 +12,8 @@
  *
  * Thread-safety: any thread; one lock for the table.
  */
-#ifndef UAIO_ENGINE_INODE_H
-#define UAIO_ENGINE_INODE_H
+#ifndef UAIO_FILE_INODE_H
+#define UAIO_FILE_INODE_H
 
 #include <stdint.h>
 
@@ -81,4 +81,4 @@ static inline void uaio_trust_forget(struct uaio_trust *trust)
 	store_relaxed(&trust->nr_close, 0);
 }
 
-#endif /* UAIO_ENGINE_INODE_H */
+#endif /* UAIO_FILE_INODE_H */

@@ -21,8 +21,8 @@
  *
  * Thread-safety: any thread. uaio_file_closing() and _closed() may sleep.
  */
-#ifndef UAIO_ENGINE_FILE_H
-#define UAIO_ENGINE_FILE_H
+#ifndef UAIO_FILE_FILE_H
+#define UAIO_FILE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -252,4 +252,4 @@ void uaio_file_closed(int fd);
 void uaio_file_closing_range(unsigned first, unsigned last);
 void uaio_file_closed_range(unsigned first, unsigned last);
 
-#endif /* UAIO_ENGINE_FILE_H */
+#endif /* UAIO_FILE_FILE_H */

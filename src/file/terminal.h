@@ -18,8 +18,8 @@
  *
  * Context: any thread, async-signal-safe.
  */
-#ifndef UAIO_ENGINE_TERMINAL_H
-#define UAIO_ENGINE_TERMINAL_H
+#ifndef UAIO_FILE_TERMINAL_H
+#define UAIO_FILE_TERMINAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,4 +63,4 @@ enum uaio_terminal_wait uaio_terminal_wait(int fd);
 /* Return: whether a read of file, on fd, ends by itself (UAIO_TERMINAL_ENDS). */
 bool uaio_terminal_read_ends(const struct uaio_file *file, int fd);
 
-#endif /* UAIO_ENGINE_TERMINAL_H */
+#endif /* UAIO_FILE_TERMINAL_H */

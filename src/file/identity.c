@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/identity.h"
+#include "file/identity.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/ownfd.h"
-#include "engine/file.h"
-#include "engine/terminal.h"
+#include "file/file.h"
+#include "file/terminal.h"
 
 /* In no header, or not in all. */
 enum { CONFIGFS_MAGIC_ = 0x62656570, MQUEUE_MAGIC_ = 0x19800202 };

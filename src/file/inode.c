@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/inode.h"
+#include "file/inode.h"
 
 #include <assert.h>
 

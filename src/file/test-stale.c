@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "options/config.h"
-#include "engine/file.h"
+#include "file/file.h"
 #include "engine/ring.h"
 #include "front/libaio/aio.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/number.h"
+#include "file/number.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
-#include "engine/file.h"
+#include "file/file.h"
 
 /* Files that go on with a duplicate of ours. */
 static struct {
