@@ -47,7 +47,7 @@ static void hold_victim(void)
 {
 	store_release(&step.is_held, 1);
 	while (!load_acquire(&step.goes_on))
-		sched_yield();
+		(void)uaio_sleep(&step.goes_on, 0, UAIO_FOREVER);
 }
 
 #if defined(__x86_64__)
@@ -300,6 +300,7 @@ static void run_both(long ret_rets[2])
 	uaio_wake(&step.intrudes, 1);
 	await_stop(load_relaxed(&threads[0].tid));
 	store_release(&step.goes_on, 1);
+	uaio_wake(&step.goes_on, 1);
 	for (int i = 0; i < 2; i++)
 		ret_rets[i] = unit_thread_join(&threads[i]);
 }
