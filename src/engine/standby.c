@@ -327,11 +327,16 @@ static void leave_listed(struct uaio_ready *ready)
 	unlist_locked(ready);
 	/*
 	 * [MB:parked] seq_cst: said, then looked. Pairs with
-	 * uaio_ready_expect(). Led and adopted ones are others' business.
+	 * uaio_ready_expect(). A leader does what is to be done, and the epoll
+	 * tells of an adopted one what gets ready; but not of what was kicked
+	 * before: a leader that stopped just now may have left that.
+	 * relaxed: whoever left it has put the context on the list since, or is
+	 * about to.
 	 */
 	if (ready->is_urgent ||
 	    (load_seq_cst(&ready->nr_parked) && !load_seq_cst(&ready->is_led) &&
-	     !load_seq_cst(&ready->is_adopted)))
+	     (!load_seq_cst(&ready->is_adopted) ||
+	      load_relaxed(&ready->has_kicked))))
 		(void)list_locked(ready);
 	unlock();
 }
