@@ -65,7 +65,8 @@ def _(tool):
            "tables")
     engines = measured_in(tables[f"{JOB}.rate"], ENGINES)
     expect({"uaio", "counted", "floor", "psync"} <= set(engines), True,
-           f"{engines}: engines that need nothing of the machine")
+           f"{tables[f'{JOB}.rate']['notes']}: engines that need nothing of the"
+           " machine")
     for name in SINGLE:
         expect_lines(tables[f"{JOB}.{name}"], engines, name == "switches")
     submitting = [engine for engine in engines if engine != "psync"]
