@@ -5,7 +5,7 @@
  * What a door does with the completions of a queue (queue.h), and what it says of
  * those it has: a table of functions. Each completion goes through it, also one
  * that is there before the submitting call returns. The core touches nothing of a
- * request's client after its last completion was taken in.
+ * request's client after its completion was taken in.
  *
  * A request may carry a word of its door's. The core knows nothing of it but 0,
  * which is none, and gives it back with each completion.
@@ -18,14 +18,10 @@
 
 struct uaio_queue;
 
-/* Of uaio_completion.flags. */
-enum { UAIO_COMPLETION_F_MORE = 1u << 0 /* the request has others to come */ };
-
 struct uaio_completion {
 	uint64_t data; /* the request's, as is key */
 	uint64_t key;
 	int64_t res;
-	uint32_t flags;
 	uint64_t word;
 };
 
@@ -46,9 +42,8 @@ struct uaio_sink {
 	void (*post)(struct uaio_queue *queue, const struct uaio_post *post);
 
 	/*
-	 * Let go of the words of completions that were taken in and are their
-	 * requests' last. Called without locks, if there are any; the queue may
-	 * be gone.
+	 * Let go of the words of completions that were taken in, if there are
+	 * any. Called without locks; the queue may be gone.
 	 */
 	void (*drop_words)(const struct uaio_post *post);
 
