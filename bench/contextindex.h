@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Indexes of contexts: from a handle to what was put there for it
+ * Indexes of contexts: from a handle to the context
  *
- * The two that kernel AIO had, or was offered, before it had a table; to be
- * measured beside the engine's (engine/ctxtab.h), in a program of their own
+ * These are the two that kernel AIO had, or was offered, before it had a table.
+ * They are measured beside the engine's (aio/ctxtab.h), in a program of their own
  * (index.c) and in its place in the library (ctx-index.c).
  *
  *   list    listindex.c: one list of all, newest first
@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define CONTEXTINDEX_FUNCTIONS(index)                              \
-	/* From nothing. */                                        \
+	/* Begin empty. */                                         \
 	void index##_init(void);                                   \
 	/* Memory for the next insert. Return: 0 or -ENOMEM. */    \
 	int index##_reserve(void);                                 \

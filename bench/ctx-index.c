@@ -19,11 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "life/door.h"
+#include "aio/ctx.h"
+#include "aio/ctxtab.h"
 #include "contextindex.h"
-#include "engine/ctx.h"
-#include "engine/ctxtab.h"
-#include "engine/engine.h"
-#include "engine/init.h"
 
 #define PASTE(index, verb) index##_##verb
 #define OF(index, verb) PASTE(index, verb)
@@ -34,17 +33,14 @@ static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 
 /* Ours have these names; the engine's are what they are made of. */
 #define uaio_ctx_find uaio_ctx_find_in_table
-#define uaio_ctxs_init uaio_ctxs_init_with_table
-#define uaio_counters_read uaio_counters_read_of_table
 #define uaio_ctxtab_free_id_locked reserve_locked
 #define uaio_ctxtab_set_locked set_locked
 struct uaio_ctx *uaio_ctx_find(uint64_t handle);
-void uaio_ctxs_init(void);
-void uaio_counters_read(struct uaio_counters *ret_counters);
-#include "engine/ctx.c"
+/* So is the door. */
+#undef UAIO_DOOR
+#define UAIO_DOOR(row) static const struct uaio_door *const of_table = &(row)
+#include "aio/ctx.c"
 #undef uaio_ctx_find
-#undef uaio_ctxs_init
-#undef uaio_counters_read
 #undef uaio_ctxtab_free_id_locked
 #undef uaio_ctxtab_set_locked
 
@@ -52,12 +48,12 @@ void uaio_counters_read(struct uaio_counters *ret_counters);
 static struct uaio_ctxtab handles; /* by id: the handle each was put there by */
 static unsigned long nr_put;
 
-void uaio_ctxs_init(void)
+static int start_with_index(void)
 {
-	uaio_ctxs_init_with_table();
 	uaio_ctxtab_init(&handles);
 	OF(INDEX, init)();
 	nr_put = 0;
+	return of_table->start();
 }
 
 /* The table of handles has the same numbers free. */
@@ -115,18 +111,27 @@ static void tell(const char *path, unsigned long nr)
 	(void)sys_close(fd);
 }
 
-void uaio_counters_read(struct uaio_counters *ret_counters)
+static void count_index(struct uaio_counters *counters)
 {
 	const char *path = secure_getenv("UAIO_INDEX");
 	unsigned long nr;
 
-	uaio_counters_read_of_table(ret_counters);
+	of_table->count(counters);
 	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
-	ret_counters->table_bytes = OF(INDEX, bytes)();
+	counters->table_bytes = OF(INDEX, bytes)();
 	nr = nr_put;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 	/* Of what is found without the addresses of rings. */
-	ret_counters->index_bytes = 0;
+	counters->index_bytes = 0;
 	if (path && nr)
 		tell(path, nr);
 }
+
+static const struct uaio_door index_door = {
+	.load = load,
+	.start = start_with_index,
+	.count = count_index,
+};
+
+static const struct uaio_door *const index_registered
+	__attribute__((section("uaio_doors"), used)) = &index_door;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dio VARIANT [REQUESTS]: what it takes to set up the descriptor of a direct
- * request (src/engine/direct.h) of 1 MiB, and to give it back.
+ * dio VARIANT [REQUESTS]: the cost of setting up the descriptor of an O_DIRECT
+ * request (src/split/split.h) of 1 MiB, and of giving it back.
  *
  *   whole	from a slab, all of it cleared
- *   prefix	from a slab, and only what is in front of the slots cleared: as
- *		the engine does it
+ *   prefix	from a slab, and only the members before the runners cleared: this is
+ *		what the engine does
  *   malloc	the same, but from malloc() and back by free()
  *
- * All of them then fill in the state and the slots that such a request has.
- * With REQUESTS as many are set up inside of dio_counted(), which a profiler can
- * be told to count alone; without, they are timed.
+ * All of them then fill in the state and the runners that such a request has.
+ * With REQUESTS, as many are set up inside dio_counted(), so that a profiler can
+ * count only that function; without, they are timed.
  *
- * Prints one object of JSON: nanoseconds each (0 if not timed), and what was
- * found initialised of a descriptor full of poison.
+ * Prints one object of JSON: nanoseconds for each (0 if not timed), and which
+ * members of a descriptor full of poison were found initialised.
  */
-#include "engine/direct.h"
+#include "split/split.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,13 +66,13 @@ static inline void clear(enum way way, struct uaio_direct *direct)
 		uaio_direct_clear(direct);
 }
 
-static inline void fill(struct uaio_direct *direct, unsigned nr_slots)
+static inline void fill(struct uaio_direct *direct, unsigned nr_runners)
 {
 	direct->req = (struct uaio_req *)(void *)request;
 	direct->bytes = REQUEST_BYTES;
 	direct->first_bytes = UAIO_SEGMENT_BYTES;
 	direct->nr_segments = NR_SLOTS;
-	uaio_direct_begin(direct, nr_slots);
+	uaio_direct_begin(direct, nr_runners);
 }
 
 /*
@@ -145,10 +145,10 @@ static size_t nr_not_poison(const void *begin, size_t len)
 
 struct found {
 	size_t cleared_bytes; /* before anything is filled in */
-	size_t nr_slots;      /* that something was written to */
+	size_t nr_runners;    /* that something was written to */
 };
 
-static struct found initialise_poison(enum way way, unsigned nr_slots)
+static struct found initialise_poison(enum way way, unsigned nr_runners)
 {
 	static struct uaio_direct direct;
 	struct found found = { 0 };
@@ -156,10 +156,11 @@ static struct found initialise_poison(enum way way, unsigned nr_slots)
 	memset(&direct, POISON, sizeof(direct));
 	clear(way, &direct);
 	found.cleared_bytes = nr_not_poison(&direct, sizeof(direct));
-	fill(&direct, nr_slots);
-	for (unsigned i = 0; i < UAIO_DIRECT_SLOTS; i++)
-		found.nr_slots += nr_not_poison(&direct.slots[i],
-						sizeof(direct.slots[i])) > 0;
+	fill(&direct, nr_runners);
+	for (unsigned i = 0; i < UAIO_DIRECT_RUNNERS; i++)
+		found.nr_runners +=
+			nr_not_poison(&direct.runners[i],
+				      sizeof(direct.runners[i])) > 0;
 	return found;
 }
 
@@ -168,13 +169,13 @@ static void print(enum way way, double ns, size_t nr_requests)
 	struct found found = initialise_poison(way, NR_SLOTS);
 	size_t most_cleared = 0, most_beyond = 0;
 
-	for (unsigned nr = 1; nr <= UAIO_DIRECT_SLOTS; nr++) {
+	for (unsigned nr = 1; nr <= UAIO_DIRECT_RUNNERS; nr++) {
 		struct found of_nr = initialise_poison(way, nr);
 
 		if (of_nr.cleared_bytes > most_cleared)
 			most_cleared = of_nr.cleared_bytes;
-		if (of_nr.nr_slots - nr > most_beyond)
-			most_beyond = of_nr.nr_slots - nr;
+		if (of_nr.nr_runners - nr > most_beyond)
+			most_beyond = of_nr.nr_runners - nr;
 	}
 	printf("{\"variant\": \"%s\", \"ns\": %.2f, \"requests\": %zu, "
 	       "\"struct_bytes\": %zu, \"slots_bytes\": %zu, "
@@ -182,9 +183,9 @@ static void print(enum way way, double ns, size_t nr_requests)
 	       "\"slots\": %d, \"slots_written\": %zu, "
 	       "\"most_written_beyond\": %zu, \"slab_bytes\": %zu}\n",
 	       variants[way].name, ns, nr_requests, sizeof(struct uaio_direct),
-	       sizeof(((struct uaio_direct *)NULL)->slots), found.cleared_bytes,
-	       most_cleared, NR_SLOTS, found.nr_slots, most_beyond,
-	       slab.mapped_bytes);
+	       sizeof(((struct uaio_direct *)NULL)->runners),
+	       found.cleared_bytes, most_cleared, NR_SLOTS, found.nr_runners,
+	       most_beyond, slab.mapped_bytes);
 }
 
 static enum way way_argument(const char *name)

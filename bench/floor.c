@@ -2,16 +2,16 @@
 /*
  * The floor: the least that an io_submit in user space can do
  *
- * Preloaded in front of libaio it makes the read or write inside io_submit, by
- * one system call instruction, and hands the event out in io_getevents. No
- * more: it is the limit that a library which completes requests inline can
- * reach, and so the peer that uaio's own cost is read from.
+ * Preloaded in front of libaio, it executes the read or write inside io_submit, by
+ * one system call instruction, and returns the event in io_getevents. It does
+ * nothing else: so it is the limit for a library that completes requests inline,
+ * and the difference to it is uaio's own cost.
  *
  * It is deliberately unsafe and of no other use. A handle is a bare pointer
  * that is never checked; a context belongs to one thread at a time; a ring that
  * overflows overwrites its events; nothing waits, so io_getevents may return
- * fewer than min_nr; a read that blocks blocks io_submit; what it does not know
- * it refuses; forks, signals and closed files are nobody's business.
+ * fewer than min_nr; a read that blocks blocks io_submit; it refuses operations
+ * that it does not know, and ignores forks, signals and closed files.
  *
  * With FLOOR_REPORT=file each context counts what it served in a line of its
  * own of that file, mapped shared: word 0 is the number of contexts, word 8 * i

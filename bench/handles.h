@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs that make many contexts share: above all the hot set and the
- * way it is timed, so that figures of lookup.c and index.c can stand side by
- * side.
+ * Shared by the programs that create many contexts: above all the hot set and the
+ * way in which it is timed, so that the figures of lookup.c and index.c can be
+ * compared.
  *
  * The hot set is 16 handles spread evenly over all N (the same ones again where
  * there are fewer): so few that no figure is made of cache misses on what the

@@ -27,9 +27,9 @@
 #include <string.h>
 
 #include "contextindex.h"
-#include "engine/ctxtab.h"
-#include "engine/ring.h"
-#include "engine/ringmem.h"
+#include "aio/ctxtab.h"
+#include "aio/ring.h"
+#include "aio/ringmem.h"
 #include "handles.h"
 
 enum {
@@ -90,7 +90,7 @@ static void make_contexts(size_t nr, bool is_sparse)
 	}
 }
 
-/* the table, as in engine/ctx.c */
+/* the table, as in aio/ctx.c */
 
 static void table_insert(struct context *context)
 {

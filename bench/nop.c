@@ -34,8 +34,10 @@
 #include "base/sleep.h"
 #include "proc/entry.h"
 #include "wq/wq.h"
-#include "engine/ctx.h"
-#include "engine/engine.h"
+#include "issue/submit.h"
+#include "life/life.h"
+#include "aio/ctx.h"
+#include "aio/handle.h"
 #include "nop.h"
 
 enum {
@@ -133,11 +135,11 @@ static void begin(const struct nop_plan *plan)
 
 static void submit(unsigned depth)
 {
-	struct uaio_batch batch;
+	struct uaio_submission submission;
 	long room;
 
 	(void)uaio_enter();
-	room = uaio_batch_begin(&batch, handle, depth);
+	room = uaio_submission_begin(&submission, handle, depth);
 	if (room != (long)depth)
 		nop_fail("io_submit", room < 0 ? (int)room : -EAGAIN);
 	for (unsigned i = 0; i < depth; i++) {
@@ -147,12 +149,12 @@ static void submit(unsigned depth)
 			.fd = -1,
 			.data = i,
 		};
-		int ret = uaio_batch_add(&batch, NULL, &sqe);
+		int ret = uaio_batch_add(&submission.batch, NULL, &sqe);
 
 		if (ret < 0)
 			nop_fail("a no-op", ret);
 	}
-	uaio_batch_end(&batch);
+	uaio_submission_end(&submission, depth);
 	uaio_leave();
 }
 

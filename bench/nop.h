@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the two sides of nop.c have in common: the program, made against the
- * engine (nop.c) and against io_uring (nop-uring.c).
+ * Shared by the two sides of nop.c: the one that uses the engine (nop.c), and the
+ * one that uses io_uring (nop-uring.c).
  */
 #ifndef BENCH_NOP_H
 #define BENCH_NOP_H

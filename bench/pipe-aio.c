@@ -12,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
-#include "engine/ready.h"
-#include "engine/ring.h"
-#include "front/libaio/aio.h"
+#include "ready/ready.h"
+#include "life/life.h"
+#include "aio/aio.h"
+#include "aio/ring.h"
 #include "pipe.h"
 
 /* As the kernel's calls: the result or -errno. */
@@ -185,8 +185,8 @@ static void uaio_print(FILE *file)
 		nr.nr_##name - at_start.nr_##name)
 	PRINT(parked);
 	PRINT(by_caller);
-	PRINT(by_standby);
-	PRINT(standby_wakes);
+	PRINT(by_fallback);
+	PRINT(fallback_wakes);
 	PRINT(tries);
 	PRINT(sleeps);
 	PRINT(events);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The works of pipe.c on io_uring. One call submits and waits, as its clients do
- * that mind calls.
+ * The works of pipe.c on io_uring. One call submits and waits, as in clients that
+ * save system calls.
  */
 #include <errno.h>
 #include <liburing.h>

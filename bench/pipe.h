@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the sides of pipe.c have in common: its works, made with uaio or the
- * kernel's AIO (pipe-aio.c), with io_uring (pipe-uring.c), or with read() and
- * write() (pipe-plain.c).
+ * Shared by the sides of pipe.c, which do its works with uaio or the kernel's AIO
+ * (pipe-aio.c), with io_uring (pipe-uring.c), or with read() and write()
+ * (pipe-plain.c).
  */
 #ifndef BENCH_PIPE_H
 #define BENCH_PIPE_H

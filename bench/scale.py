@@ -94,7 +94,7 @@ def _checks_of_work(variant: Variant, said: dict) -> list[Check]:
 
 
 def _check_of_threads(variant: Variant, added: int) -> Check:
-    """A worker each, and the standby thread; more than a variant with fewer
+    """A worker each, and the fallback thread; more than a variant with fewer
     workers can have."""
     fewer = max((number for number in WORKERS if number < variant.workers),
                 default=0)

@@ -2,11 +2,11 @@
 /*
  * Atomic accesses, the order in their name
  *
- * Plain integers and pointers are accessed through these and nothing else
- * once two threads may touch them. There is no default order and no volatile:
- * a reader sees at each access what is relied on. The compiler's builtins are
- * used rather than _Atomic types because the completion ring is memory that
- * clients see as plain integers.
+ * Once two threads may touch an integer or a pointer, it is accessed through
+ * these and nothing else. There is no default order and no volatile: each
+ * access says which order the code relies on. The compiler's builtins are used
+ * rather than _Atomic types because the completion ring is memory that clients
+ * see as plain integers.
  *
  * An access that is not relaxed carries a tag in the comment above it,
  * [MB:name], and names its partner; the tags are listed in
@@ -55,9 +55,10 @@
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 /*
- * relaxed, of memory that may by now be something else, which others write by
- * plain stores: a hint, and who asks for it proves what it led to. The thread
- * sanitizer, which would take that for a race, is not told.
+ * A relaxed load of memory that may by now have another use, in which others
+ * write it by plain stores. The value is only a hint: the caller has to verify
+ * what it leads to. The thread sanitizer would call that a race, so the load is
+ * hidden from it.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize_thread, noinline, unused)) static uint32_t

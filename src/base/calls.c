@@ -33,14 +33,15 @@ uint64_t uaio_calls;
 static uint64_t unused; /* where the kernel writes */
 static bool is_loaded;
 
-/* What is made anyway by programs that wait for files. */
+/* Calls that any program which waits for files makes. */
 static const uint64_t usual = BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
 			      BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT);
 
 /*
- * Each in a form without effect, as near to what is really called as can be (a
- * filter may look at the arguments), and what the kernel says to that. Where it
- * does not know the call it says something else: the same as a refusal.
+ * Each call in a form that has no effect, as similar as possible to the real
+ * one (a filter may look at the arguments), and the kernel's answer to it. A
+ * kernel that does not know the call answers something else, which counts as a
+ * refusal.
  */
 static const struct {
 	long nr;
@@ -133,7 +134,7 @@ bool uaio_call_is_answered(enum uaio_call call)
 		return false;
 	if (uaio_call_try(call))
 		return true;
-	/* relaxed: there is nothing behind it */
+	/* relaxed: the bit publishes nothing */
 	and_relaxed(&uaio_calls, ~(1ull << call));
 	return false;
 }
@@ -142,13 +143,13 @@ bool uaio_call_is_answered(enum uaio_call call)
  * How many filters there are
  */
 
-/* A line of /proc/thread-self/status, as far as it is looked at. */
+/* The beginning of a line of /proc/thread-self/status. */
 struct line {
 	char text[32];
 	size_t len;
 };
 
-/* Return: the number behind the name, or -1 if the line is another. */
+/* Return: the number behind the name, or -1 if the line has another name. */
 static int number_of(const struct line *line, const char *name)
 {
 	size_t at = strlen(name);
@@ -199,7 +200,7 @@ static void read_lines(int fd, struct filters *filters)
 int uaio_calls_nr_filters(void)
 {
 	struct filters filters = { -1, -1 };
-	/* Not sys_openat(): what is found here decides about it. */
+	/* Not sys_openat(): whether that may be called is not known yet. */
 	int fd = (int)uaio_sys6(SYS_openat, AT_FDCWD,
 				(long)"/proc/thread-self/status",
 				O_RDONLY | O_CLOEXEC, 0, 0, 0);
@@ -208,12 +209,12 @@ int uaio_calls_nr_filters(void)
 		return -1;
 	read_lines(fd, &filters);
 	(void)sys_close(fd);
-	/* Before Linux 5.9 they are not counted. */
+	/* Linux before 5.9 does not count the filters. */
 	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
 }
 
 /*
- * The word
+ * The variable's value
  */
 
 static char *put(char *at, uint64_t value, unsigned base)
@@ -280,7 +281,10 @@ void uaio_calls_load(const char *word)
 	if (is_loaded)
 		return;
 	is_loaded = true;
-	/* The loader has made these calls just now, to find us. */
+	/*
+	 * The calls that this takes are harmless: the loader has just made
+	 * them.
+	 */
 	nr_filters = uaio_calls_nr_filters();
 	if (nr_filters == 0)
 		store_relaxed(&uaio_calls, all);
@@ -298,6 +302,6 @@ void uaio_calls_filter(const void *program)
 		some |= (uint64_t)uaio_filter_allows(program, calls[i].nr,
 						     calls[i].args)
 			<< i;
-	/* relaxed: there is nothing behind it */
+	/* relaxed: the bits publish nothing */
 	and_relaxed(&uaio_calls, some);
 }

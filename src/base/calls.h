@@ -3,25 +3,26 @@
  * System calls that the library can do without
  *
  * A sandbox may answer any call with an error, or end the process for it, and
- * decides that for the host, not for us. What a program with files and threads
- * makes anyway is made at any time. All other calls are listed here, and made
- * only where it is known that they end nobody; where it is not, or they are
- * refused, their caller has another way, the same as for a kernel that does not
- * know the call: sys_*() gives -ENOSYS. doc/sandboxes.md says for each what is
- * then missing.
+ * its rules were written for the host, not for us. The calls that any program
+ * with files and threads makes are made without asking. All others are listed
+ * here, and are made only where it is known that they do not end the process.
+ * Where that is not known, or where the call is refused, sys_*() returns
+ * -ENOSYS, as a kernel without the call would, and the caller falls back on
+ * another way. doc/sandboxes.md says for each call what is lost then.
  *
- *   I1  Without a filter (seccomp) when the library is loaded all of them may be
- *       made.
- *   I2  With one, those that UAIO_CALLS says: `uaio run` has tried each in a
- *       child of its own behind the very same filters, which is told by their
- *       number. Without a word from it those only that a program which waits
- *       for files makes anyway.
- *   I3  A filter that the host installs later is asked, before it is, about each
- *       call, by running its program (filter.h).
- *   I4  A call that is not to be made once is never made again.
+ *   I1  If there is no filter (seccomp) when the library is loaded, all of them
+ *       may be made.
+ *   I2  If there is one, those may be made that UAIO_CALLS names: `uaio run`
+ *       has tried each of them in a child process, behind the same filters. The
+ *       number of filters tells whether they are the same. Without the
+ *       variable, only those may be made that any program which waits for files
+ *       makes.
+ *   I3  When the host is about to install another filter, the filter's program
+ *       is run on each call first (filter.h), to learn what it would answer.
+ *   I4  A call that may not be made at one time may not be made later.
  *
- * Window: with a filter that is put on all threads at once, one that has looked
- * just before makes its call just after.
+ * Window: when a filter is installed for all threads at once, a thread that has
+ * looked just before makes its call just after.
  */
 #ifndef UAIO_BASE_CALLS_H
 #define UAIO_BASE_CALLS_H
@@ -83,45 +84,53 @@ extern uint64_t uaio_calls; /* atomic: a bit for each that may be made */
 
 static inline bool uaio_may_call(enum uaio_call call)
 {
-	/* relaxed: there is nothing behind it */
+	/* relaxed: the bit publishes nothing */
 	return load_relaxed(&uaio_calls) >> call & 1;
 }
 
 /*
- * The variable in which `uaio run` tells: "filters:calls:bits", the numbers of
- * filters and of calls, and the calls that may be made. Or "all": who sets it
- * knows that no filter here ends a process, and the library tries each call by
- * itself.
+ * The variable by which `uaio run` tells the library: "filters:calls:bits",
+ * that is how many filters there are, how many calls are listed, and which of
+ * them may be made. A user who knows that no filter ends a process may set it
+ * to "all"; then the library tries each call itself.
  */
 #define UAIO_CALLS_VARIABLE "UAIO_CALLS"
 enum { UAIO_CALLS_WORD_MAX = 48 };
 
-/* Once, first thing at load. word: the variable, or NULL. */
+/*
+ * Called once, before anything else when the library is loaded. word: the value
+ * of the variable, or NULL.
+ */
 void uaio_calls_load(const char *word);
 
 /*
- * Return: how many filters this thread has; -1 if that cannot be told.
+ * Return: how many filters this thread has; -1 if that cannot be found out.
  * Context: where openat, read and close are known to be harmless.
  */
 int uaio_calls_nr_filters(void);
 
 /*
- * Make a call in a form that has no effect.
- * Return: whether it was the kernel that answered. Or it never returns.
+ * Make a call in a form that has no effect. It does not return where a filter
+ * ends the process.
+ * Return: whether the kernel answered, and not a filter.
  */
 bool uaio_call_try(enum uaio_call call);
 
-/* Write the word that says so. */
+/* Write the value of the variable for these filters and calls. */
 void uaio_calls_word(int nr_filters, uint64_t calls,
 		     char ret_word[UAIO_CALLS_WORD_MAX]);
 
 /*
- * A call was answered in a way that the kernel might answer, too.
- * Return: whether it did; if not, it is not made any more.
+ * A call has failed with an error that may be the kernel's or a filter's. Find
+ * out which.
+ * Return: whether the kernel answers the call; if not, it is not made any more.
  */
 bool uaio_call_is_answered(enum uaio_call call);
 
-/* The host is about to install a filter, a struct sock_fprog. NULL: another. */
+/*
+ * The host is about to install a filter: program is a struct sock_fprog, or
+ * NULL for a filter that cannot be read.
+ */
 void uaio_calls_filter(const void *program);
 
 #endif /* UAIO_BASE_CALLS_H */

@@ -2,9 +2,9 @@
 /*
  * UAIO_CHECK: assertions that stay alive in release builds
  *
- * For invariants on which memory safety rests. A failed one is our own bug;
- * going on could corrupt the host's data, so the process is stopped at the
- * spot, with nothing printed: the core shows the line.
+ * For invariants on which memory safety rests. If one fails, that is our own
+ * bug, and going on could corrupt the host's data. So the process is stopped at
+ * once and prints nothing; the core file shows the line.
  */
 #ifndef UAIO_BASE_CHECK_H
 #define UAIO_BASE_CHECK_H

@@ -5,13 +5,13 @@
 #include "base/sleep.h"
 
 enum {
-	/* Both samples of the two clocks are taken this far apart at least. */
+	/* The two samples are taken at least this long apart. */
 	MIN_BASELINE_NS = 1000000,
-	/* How often both are read for one sample. */
+	/* How often both clocks are read for one sample. */
 	LOOKS = 3,
 };
 
-/* What the two clocks say at the same time. */
+/* What the two clocks show at the same time. */
 struct sample {
 	uint64_t cycles;
 	int64_t ns;
@@ -20,7 +20,10 @@ struct sample {
 static struct sample start;
 static uint64_t per_us; /* atomic: 0 until known */
 
-/* Who is preempted between the two clocks has the other looks. */
+/*
+ * The thread may be preempted between reading one clock and the other. So both
+ * are read several times, and the quickest reading is used.
+ */
 static struct sample look(void)
 {
 	uint64_t least = UINT64_MAX;
@@ -46,7 +49,7 @@ void uaio_cycles_start(void)
 
 uint64_t uaio_cycles_per_us(void)
 {
-	/* relaxed: everybody who computes it gets nearly the same */
+	/* relaxed: all threads that compute it get nearly the same */
 	uint64_t rate = load_relaxed(&per_us);
 	struct sample now;
 

@@ -2,9 +2,10 @@
 /*
  * The processor's cheap clock, for timing single system calls
  *
- * Reading it costs a few nanoseconds where clock_gettime() costs twenty-odd.
- * It is never compared across a sleep. A wrong value harms no data: it moves a
- * file between two ways of reading that are both right, and statistics are off.
+ * Reading it costs a few nanoseconds, where clock_gettime() costs over twenty.
+ * Two readings are never compared if the thread has slept in between. A wrong
+ * value harms no data: it makes the policy choose another of two correct ways
+ * of reading a file, and makes the statistics inexact.
  */
 #ifndef UAIO_BASE_CYCLES_H
 #define UAIO_BASE_CYCLES_H
@@ -23,7 +24,7 @@ static inline uint64_t uaio_cycles(void)
 #endif
 }
 
-/* In a loop that spins: leave the processor to its other half. */
+/* In a loop that spins: let the other hardware thread of the core run. */
 static inline void uaio_cpu_relax(void)
 {
 #if defined(__x86_64__)
@@ -34,11 +35,11 @@ static inline void uaio_cpu_relax(void)
 }
 
 /*
- * Note the clock's rate; to be called once when the engine comes up, and
- * again whenever convenient until it returns something.
+ * Measure the clock's rate. uaio_cycles_start() is called once, when the engine
+ * comes up; uaio_cycles_per_us() whenever the rate is needed.
  *
- * Return: cycles per microsecond, or 0 while too little time has passed to
- * know (1 ms).
+ * Return: cycles per microsecond, or 0 during the first millisecond, while the
+ * rate is not known yet.
  */
 void uaio_cycles_start(void);
 uint64_t uaio_cycles_per_us(void);

@@ -13,14 +13,14 @@
  *   I2  A waiter sleeps only while the sequence is the one it read before it
  *       looked at the state.
  *
- * So a change made before the look is seen by the look, and one made after it
- * advances the sequence before the sleep or wakes it. What remains is the
- * store of the state against the load of nr_waiters on the other side: each
- * writes, then reads what the other wrote. Both are sequentially consistent
- * read-modify-writes, or are made under one lock, which is how all users here
- * do it (the state is a list under the lock that both sides take).
+ * So a change made before the waiter looks is seen by it, and a change made
+ * after that either advances the sequence before the waiter sleeps, or wakes
+ * it. One race remains: each side writes and then reads what the other writes,
+ * the notifier the state and nr_waiters, the waiter nr_waiters and the state.
+ * Either all these accesses are sequentially consistent read-modify-writes, or
+ * the state is written and read under one lock; all users here do the latter.
  *
- * Progress: notify with nobody waiting is one load.
+ * Progress: notify costs one load if nobody waits.
  */
 #ifndef UAIO_BASE_EVENTCOUNT_H
 #define UAIO_BASE_EVENTCOUNT_H
@@ -35,14 +35,17 @@ struct uaio_eventcount {
 
 static inline uint32_t uaio_ec_prepare(struct uaio_eventcount *ec)
 {
-	/* [MB:ec] seq_cst: announce, then read. Pairs with uaio_ec_notify(). */
+	/*
+	 * [MB:ec] seq_cst: the waiter is counted before it looks at the state.
+	 * Pairs with uaio_ec_notify().
+	 */
 	add_seq_cst(&ec->nr_waiters, 1);
 	return load_seq_cst(&ec->sequence);
 }
 
 static inline void uaio_ec_cancel(struct uaio_eventcount *ec)
 {
-	/* relaxed: a notifier that still counts us makes one call too many */
+	/* relaxed: a notifier that still counts us makes a needless call */
 	sub_relaxed(&ec->nr_waiters, 1);
 }
 
@@ -58,7 +61,10 @@ static inline int uaio_ec_wait(struct uaio_eventcount *ec, uint32_t key,
 
 static inline void uaio_ec_notify(struct uaio_eventcount *ec, unsigned nr)
 {
-	/* [MB:ec] seq_cst: after the change. Pairs with uaio_ec_prepare(). */
+	/*
+	 * [MB:ec] seq_cst: waiters are counted after the state was changed.
+	 * Pairs with uaio_ec_prepare().
+	 */
 	if (!load_seq_cst(&ec->nr_waiters))
 		return;
 	add_seq_cst(&ec->sequence, 1);

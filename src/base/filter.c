@@ -16,7 +16,7 @@ static const uint32_t arch = AUDIT_ARCH_X86_64;
 static const uint32_t arch = AUDIT_ARCH_AARCH64;
 #endif
 
-/* Its state while it runs. */
+/* The state of a filter's program while it runs. */
 struct machine {
 	struct seccomp_data data;
 	uint32_t a, x;
@@ -74,7 +74,7 @@ static bool compute(struct machine *m, const struct sock_filter *insn)
 	}
 }
 
-/* Forward only: so every program ends. */
+/* Jumps only go forward, so every program ends. */
 static bool jump(struct machine *m, const struct sock_filter *insn)
 {
 	uint32_t by = BPF_SRC(insn->code) == BPF_X ? m->x : insn->k;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a filter of system calls would say
+ * What a filter of system calls would answer
  *
- * A filter (seccomp) is a program of classic BPF, which sees the number and the
- * arguments of a call and nothing else; so it can be asked without making one.
+ * A filter (seccomp) is a classic BPF program which sees the number and the
+ * arguments of a call and nothing else. So we can run it ourselves to learn its
+ * answer, without making the call.
  */
 #ifndef UAIO_BASE_FILTER_H
 #define UAIO_BASE_FILTER_H
@@ -13,8 +14,8 @@
 struct sock_fprog;
 
 /*
- * Return: whether it lets the call through. False for a program that cannot be
- * read, or that the kernel would refuse to install.
+ * Return: whether the filter lets the call through. False if its program cannot
+ * be read, or if the kernel would refuse to install it.
  */
 bool uaio_filter_allows(const struct sock_fprog *program, long nr,
 			const long args[6]);

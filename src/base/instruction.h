@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The instruction by which a system call is made, which only base/sys.h uses
+ * The instruction that makes a system call; only base/sys.h uses it
  *
  * Context: any thread, async-signal-safe.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A list of objects that embed their own links: circular, with a head.
+ * A circular list, with a head, of objects that embed their own links
  *
- * A node that is on no list is linked to itself, so that removing is
- * idempotent and membership can be asked. No locking of its own.
+ * A node that is on no list is linked to itself. So a node may be removed
+ * twice, and can be asked whether it is on a list. The caller does the locking.
  */
 #ifndef UAIO_BASE_LIST_H
 #define UAIO_BASE_LIST_H
@@ -73,7 +73,7 @@ static inline struct list *list_pop(struct list *head)
 	return node;
 }
 
-/* Move all of from, in order, to the end of head; from is empty after. */
+/* Move all nodes of from, in order, to the end of head; from becomes empty. */
 static inline void list_splice_tail(struct list *head, struct list *from)
 {
 	if (list_is_empty(from))

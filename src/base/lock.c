@@ -5,14 +5,14 @@
 
 enum {
 	/*
-	 * Locks are held for some 100 ns, and to sleep and be woken takes 5 to
-	 * 50 us: with this, 1.6 to 3 times as many no-ops a second go through
-	 * workers. It is given up after about 1.5 us.
+	 * Locks are held for about 100 ns; to sleep and be woken takes 5 to
+	 * 50 us. So many tries take about 1.5 us. With them, 1.6 to 3 times as
+	 * many no-ops a second go through workers as without spinning.
 	 */
 	SPINS = 100,
 };
 
-/* The holder may have lost its processor, so not for long. */
+/* Try for a short time only: the holder may have lost its processor. */
 static bool spin(struct uaio_lock *lock)
 {
 	for (unsigned i = 0; i < SPINS; i++) {
@@ -32,8 +32,8 @@ void uaio_lock_contended(struct uaio_lock *lock)
 	if (spin(lock))
 		return;
 	/*
-	 * Once anybody has slept the word stays 2 until a release: a wake too
-	 * many is possible, a wake too few is not.
+	 * Once a thread has slept, the word stays 2 until the lock is released.
+	 * So there may be a needless wake-up, but never a missing one.
 	 *
 	 * [MB:lock] acquire: pairs with uaio_unlock().
 	 */

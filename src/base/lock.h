@@ -2,10 +2,10 @@
 /*
  * Locks with a rank
  *
- * A mutex of four bytes. Who finds it taken looks again for a microsecond or
- * two, as long as holders take, and then sleeps: a holder that was preempted
- * keeps nobody from it. Zero bytes are a free lock, so static and freshly mapped
- * memory needs no initialiser.
+ * A mutex of four bytes. A thread that finds it taken spins for a microsecond
+ * or two, which is longer than it is held as a rule, and then sleeps, since the
+ * holder may have been preempted. Zero bytes are a free lock, so static and
+ * freshly mapped memory needs no initialiser.
  *
  * The enum below is the lock order: a thread takes locks only in rising rank.
  * Builds with UAIO_TESTING check it at every acquisition.
@@ -20,24 +20,24 @@
 #include "base/sleep.h"
 
 enum uaio_lock_rank {
-	UAIO_RANK_START,   /* bringing the engine up */
-	UAIO_RANK_AGENT,   /* calls for threads with a table of their own */
-	UAIO_RANK_TABLE,   /* context table, quota */
-	UAIO_RANK_REAP,    /* a context's head */
-	UAIO_RANK_GROUP,   /* a context's requests and tail */
-	UAIO_RANK_FILES,   /* the descriptor table */
-	UAIO_RANK_FILE,    /* one open file */
-	UAIO_RANK_INODES,  /* the table of ordering keys */
-	UAIO_RANK_INODE,   /* order of one inode's requests */
-	UAIO_RANK_READY,   /* what of a context waits for its files */
-	UAIO_RANK_STANDBY, /* which contexts the standby thread looks after */
-	UAIO_RANK_TIMED,   /* what is parked for a time only */
-	UAIO_RANK_POLLERS, /* which pollers there are */
-	UAIO_RANK_POLLER,  /* one of them */
-	UAIO_RANK_POLLER_INNER, /* one that is watched by it */
+	UAIO_RANK_START,  /* bringing the engine up */
+	UAIO_RANK_AGENT,  /* calls for threads with another descriptor table */
+	UAIO_RANK_TABLE,  /* context table, quota */
+	UAIO_RANK_REAP,   /* a context's head */
+	UAIO_RANK_GROUP,  /* a context's requests and tail */
+	UAIO_RANK_FILES,  /* the descriptor table */
+	UAIO_RANK_FILE,   /* one open file */
+	UAIO_RANK_INODES, /* the table of ordering keys */
+	UAIO_RANK_INODE,  /* order of one inode's requests */
+	UAIO_RANK_READY,  /* what in a context waits for its files */
+	UAIO_RANK_FALLBACK, /* which contexts the fallback thread looks after */
+	UAIO_RANK_TIMED,    /* what is parked for a time only */
+	UAIO_RANK_POLLERS,  /* which pollers there are */
+	UAIO_RANK_POLLER,   /* one of them */
+	UAIO_RANK_POLLER_INNER, /* a poller that another one watches */
 	UAIO_RANK_PAGE,         /* cold reads */
 	UAIO_RANK_ACCOUNT,      /* one account of the work queue */
-	UAIO_RANK_WATCHER,      /* calling the one who adds workers */
+	UAIO_RANK_MANAGER,      /* calling the thread that adds workers */
 	UAIO_RANK_RINGMEM,      /* ring chunks */
 	UAIO_RANK_SLAB,         /* object caches */
 	UAIO_RANK_OWNFD,        /* descriptors of our own */
@@ -75,7 +75,7 @@ static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 		uaio_lock_contended(lock);
 }
 
-/* Return: whether the lock was free, and is held now. */
+/* Return: whether the lock was free; then the caller holds it now. */
 static inline bool uaio_trylock(struct uaio_lock *lock,
 				enum uaio_lock_rank rank)
 {

@@ -2,11 +2,12 @@
 /*
  * Slabs: objects of one type, whose memory keeps that type for ever
  *
- * Memory is mapped in batches and never given back, so a pointer to an object
- * that was put back still points to an object of the same type. That is what
- * lets lookups read an object first and find out afterwards that it is not
- * theirs. An object comes back exactly as it was put, except for its first
- * member, which must be a struct uaio_slab_node; a fresh one is all zero.
+ * Memory is mapped in batches and never unmapped, so a pointer to an object
+ * that was put back still points to an object of the same type. This lets a
+ * lookup read an object first, and find out afterwards that it is not the one
+ * it wanted. The first member of an object must be a struct uaio_slab_node; all
+ * others have the values that they had when the object was put back. An object
+ * that is used for the first time is all zero.
  *
  * Thread-safety: any thread, one lock per slab.
  */
@@ -30,13 +31,13 @@ struct uaio_slab {
 	/* under lock */
 	struct uaio_lock lock;
 	struct uaio_slab_node *free;
-	char *fresh; /* rest of the newest batch, never used */
+	char *fresh; /* the rest of the newest batch, never used yet */
 	char *fresh_end;
-	size_t nr_out;       /* objects got and not put */
+	size_t nr_out;       /* objects got and not put back */
 	size_t mapped_bytes; /* in all */
 };
 
-/* The slab starts from nothing, whatever was in the struct before. */
+/* Whatever was in the struct before is forgotten. */
 void uaio_slab_init(struct uaio_slab *slab, size_t object_bytes,
 		    size_t batch_bytes);
 

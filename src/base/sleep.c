@@ -23,7 +23,10 @@ typedef int clock_fn(int clock, struct timespec *ret_time);
 
 static clock_fn *read_clock; /* atomic: constant once known */
 
-/* Not the C library's: what is put in front of that may show another time. */
+/*
+ * The C library's clock_gettime() is not used: another library may be
+ * interposed there that shows a different time.
+ */
 static clock_fn *find_clock(void)
 {
 	const void *vdso = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
@@ -31,7 +34,7 @@ static clock_fn *find_clock(void)
 
 	if (!found)
 		found = sys_clock_gettime;
-	/* relaxed: everybody finds the same */
+	/* relaxed: all threads find the same */
 	store_relaxed(&read_clock, found);
 	return found;
 }
@@ -55,7 +58,7 @@ int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)
 	};
 	int ret;
 
-	/* The plain wait takes an interval; this one takes a point in time. */
+	/* Unlike FUTEX_WAIT, this takes a point in time, not an interval. */
 	ret = sys_futex(word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
 			&until, FUTEX_BITSET_MATCH_ANY);
 	return ret == -EINTR || ret == -ETIMEDOUT ? ret : 0;

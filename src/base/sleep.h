@@ -2,9 +2,9 @@
 /*
  * Sleeping and waking: the only code that does either, and the clock
  *
- * A sleep always carries a deadline, UAIO_FOREVER being one a century away: the
- * kernel restarts a futex wait without one after a signal handler installed
- * with SA_RESTART, and we must come back with -EINTR there.
+ * Every sleep has a deadline; UAIO_FOREVER is one that is centuries away. For a
+ * futex wait without a deadline would be restarted by the kernel after a signal
+ * handler that was installed with SA_RESTART, and we must return -EINTR there.
  *
  * Context: any thread.
  */
@@ -19,8 +19,8 @@
 int64_t uaio_now_ns(void);
 
 /*
- * Sleep while *word is expected, until woken or until the clock shows
- * deadline_ns. A return without cause is possible; callers look again.
+ * Sleep while *word has the value expected, until woken or until the clock
+ * shows deadline_ns. It may return without a cause, so callers look again.
  *
  * Return: 0 if woken or *word had changed, -EINTR if a signal handler ran,
  * -ETIMEDOUT.

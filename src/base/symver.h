@@ -3,8 +3,8 @@
  * Symbol versions
  *
  * UAIO_SYMVER(function, "name@NODE") gives an exported function its versioned
- * name; "@@" makes it the default. gcc has an attribute, which also survives
- * -flto; clang ignores that and wants the assembler's directive.
+ * name; "@@" makes it the default version. gcc has an attribute for that, which
+ * works with -flto, too; clang ignores it and needs the assembler's directive.
  */
 #ifndef UAIO_BASE_SYMVER_H
 #define UAIO_BASE_SYMVER_H

@@ -53,7 +53,7 @@ static inline long uaio_sys6(long nr, long a, long b, long c, long d, long e,
 	return uaio_sys_raw(nr, a, b, c, d, e, f);
 }
 
-/* One of those that may be refused us. */
+/* One of the calls that a sandbox may refuse (calls.h). */
 static inline long uaio_sys_if(enum uaio_call call, long nr, long a, long b,
 			       long c, long d, long e, long f)
 {
@@ -135,7 +135,7 @@ static inline ssize_t sys_send(int fd, const void *buf, size_t len, int flags)
 			   (long)len, flags, 0, 0);
 }
 
-/* Between the caller's memory, mine, and that of a process, its. */
+/* Copy between the caller's memory, mine, and that of a process, its. */
 typedef ssize_t sys_process_vm_fn(int pid, const struct iovec *mine,
 				  const struct iovec *its, int nr_its);
 
@@ -171,7 +171,7 @@ static inline int sys_fdatasync(int fd)
 
 /* descriptors */
 
-/* Return: bytes, the ending null one too. */
+/* Return: the number of bytes, including the null byte at the end. */
 static inline long sys_getcwd(char *buf, size_t len)
 {
 	return uaio_sys_if(UAIO_CALL_GETCWD, SYS_getcwd, (long)buf, (long)len,
@@ -194,7 +194,7 @@ static inline int sys_fstatat(int dir, const char *path, struct stat *ret_st)
 			      0, 0);
 }
 
-/* The answer is the kernel's struct statx; older headers have less of it. */
+/* ret_answer is the kernel's struct statx, which older headers have in part. */
 static inline int sys_statx(int fd, int flags, unsigned mask, void *ret_answer)
 {
 	return (int)uaio_sys_if(UAIO_CALL_STATX, SYS_statx, fd, (long)"",
@@ -225,7 +225,10 @@ static inline int sys_ioctl_block(int fd, unsigned long request, void *arg)
 				(long)request, (long)arg, 0, 0, 0);
 }
 
-/* What of the range is in the page cache: counts of pages, the first of them. */
+/*
+ * ret_nr: counts of pages in the range; the first is of those in the page
+ * cache.
+ */
 static inline int sys_cachestat(int fd, const uint64_t range[2],
 				uint64_t ret_nr[5])
 {
@@ -235,7 +238,7 @@ static inline int sys_cachestat(int fd, const uint64_t range[2],
 				(long)range, (long)ret_nr, 0, 0, 0);
 }
 
-/* 64 bits: neither machine splits offsets over registers. */
+/* Neither machine splits 64-bit offsets over two registers. */
 static inline int sys_fadvise(int fd, int64_t off, int64_t len, int advice)
 {
 	return (int)uaio_sys_if(UAIO_CALL_FADVISE, SYS_fadvise64, fd, off, len,
@@ -358,7 +361,7 @@ static inline void *sys_mremap(void *old, size_t old_len, size_t new_len,
 				 (long)new_len, flags, (long)new, 0);
 }
 
-/* In a child of fork() the memory is all zero, from Linux 4.14 on. */
+/* From Linux 4.14 on: a child of fork() finds the memory all zero. */
 static inline int sys_wipe_on_fork(void *addr, size_t len)
 {
 	return (int)uaio_sys_if(UAIO_CALL_WIPEONFORK, SYS_madvise, (long)addr,
@@ -413,14 +416,14 @@ static inline int sys_set_name(const char *name)
 				15 /* PR_SET_NAME */, (long)name, 0, 0, 0, 0);
 }
 
-/* The class of the calling thread, as SCHED_OTHER is one. */
+/* Return: the scheduling class of the calling thread, such as SCHED_OTHER. */
 static inline int sys_sched_getscheduler(void)
 {
 	return (int)uaio_sys_if(UAIO_CALL_SCHED_GETSCHEDULER,
 				SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0);
 }
 
-/* The ordinary class, for the calling thread. */
+/* Give the calling thread the ordinary scheduling class. */
 static inline int sys_sched_set_other(void)
 {
 	const int priority = 0;
@@ -455,7 +458,7 @@ static inline int sys_tgkill(int pid, int tid, int signal)
 				0, 0, 0);
 }
 
-/* Masks of signals as the kernel has them. */
+/* Masks of signals have the kernel's format. */
 static inline int sys_sigmask(int how, const uint64_t *set, uint64_t *ret_old)
 {
 	return (int)uaio_sys6(SYS_rt_sigprocmask, how, (long)set, (long)ret_old,
@@ -510,8 +513,8 @@ static inline int sys_sched_setaffinity(int tid, size_t len, const void *mask)
 }
 
 /*
- * Ask the kernel to read eight bytes at addr, and nothing else: the "how" is
- * one that rt_sigprocmask() refuses, but only after it has read the set.
+ * Have the kernel read eight bytes at addr, and do nothing else:
+ * rt_sigprocmask() refuses this "how", but only after it has read the set.
  *
  * Return: true if the eight bytes can be read.
  */
@@ -522,8 +525,8 @@ static inline bool sys_can_read8(const void *addr)
 }
 
 /*
- * Have the kernel write eight bytes at addr, those of the calling thread's signal
- * mask: a call that whoever starts threads makes, too.
+ * Have the kernel write eight bytes at addr: the calling thread's signal mask.
+ * (Any program that starts threads makes this call.)
  *
  * Return: true if they can be written; what was there is lost.
  */
@@ -534,8 +537,8 @@ static inline bool sys_overwrite8(void *addr)
 }
 
 /*
- * Have the kernel or the word at addr with nothing, atomically: a change of
- * nothing that needs write access all the same.
+ * Have the kernel atomically OR zero into the word at addr: that changes
+ * nothing, but needs write access.
  *
  * Return: true if the four bytes, aligned, can be written.
  */
@@ -548,7 +551,7 @@ static inline bool sys_can_write4(void *addr)
 			 or_with_zero) != -14 /* EFAULT */;
 }
 
-/* Return: whether it is the system call that sys_read() makes. */
+/* Return: whether nr is the system call that sys_read() makes. */
 static inline bool sys_is_read(uint64_t nr)
 {
 	return nr == SYS_read;

@@ -7,7 +7,7 @@
 
 enum {
 	HELD_NS = 1500000,
-	/* Until the rate is known, and little more. */
+	/* A little more than it takes until the rate is known. */
 	BASELINE_NS = 1100000,
 	TRUTH_NS = 30000000,
 };
@@ -32,7 +32,7 @@ static long let_time_pass(void *arg)
 	return 0;
 }
 
-/* Over so long a time nothing that happens to us matters. */
+/* Over such a long time it does not matter when this thread is interrupted. */
 static uint64_t true_rate(void)
 {
 	int64_t ns = uaio_now_ns();
@@ -57,7 +57,10 @@ static int start_and_be_held(void)
 	return rate > truth * 3 / 4 && rate < truth * 5 / 4 ? 0 : 1;
 }
 
-/* The rate is for the life of the process. */
+/*
+ * The rate is measured once in the life of a process: a thread that is
+ * preempted while it reads the two clocks must not get it wrong.
+ */
 static void who_is_preempted_between_the_clocks_knows_the_rate(void **state)
 {
 	long rets[2];

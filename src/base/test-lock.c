@@ -2,7 +2,6 @@
 #undef NDEBUG
 #include "base/lock.h"
 
-#include "base/sys.h"
 #include "unit.h"
 
 enum { NR_THREADS = 4 };
@@ -35,28 +34,19 @@ static void holders_exclude_each_other(void **state)
 	assert_int_equal(lock.word, 0);
 }
 
-static uint32_t nr_calls; /* atomic */
-
-static bool count_calls(long nr, const long args[6], long *ret_res)
+static void lock_and_unlock(void *arg)
 {
-	(void)nr;
-	(void)args;
-	(void)ret_res;
-	add_relaxed(&nr_calls, 1);
-	return false;
+	(void)arg;
+	for (unsigned i = 0; i < 100; i++) {
+		uaio_lock(&lock, UAIO_RANK_GROUP);
+		uaio_unlock(&lock, UAIO_RANK_GROUP);
+	}
 }
 
 static void a_free_lock_takes_no_system_call(void **state)
 {
 	(void)state;
-	store_relaxed(&nr_calls, 0);
-	unit_hook(count_calls);
-	for (unsigned i = 0; i < 100; i++) {
-		uaio_lock(&lock, UAIO_RANK_GROUP);
-		uaio_unlock(&lock, UAIO_RANK_GROUP);
-	}
-	unit_hook(NULL);
-	assert_int_equal(load_relaxed(&nr_calls), 0);
+	assert_int_equal(unit_count_calls(lock_and_unlock, NULL), 0);
 }
 
 static long lock_once(void *arg)

@@ -50,7 +50,9 @@ static void an_object_comes_back_as_it_was(void **state)
 	memcpy(object->bytes, bytes, sizeof(bytes));
 	uaio_slab_put(&slab, object);
 	assert_int_equal(slab.nr_out, 0);
-	/* While it is out of use, too: late readers look at it. */
+	/*
+	 * The bytes stay while nobody uses it, since late readers look at it.
+	 */
 	assert_memory_equal(object->bytes, bytes, sizeof(bytes));
 	again = uaio_slab_get(&slab);
 	assert_ptr_equal(again, object);
@@ -75,7 +77,7 @@ static void without_memory_there_is_no_object(void **state)
 	unit_hook(NULL);
 	object = uaio_slab_get(&slab);
 	assert_non_null(object);
-	/* What is there is used up before more is asked for. */
+	/* The rest of the batch is used up before more is asked for. */
 	unit_hook(refuse_memory);
 	for (unsigned i = 1; i < PER_BATCH; i++)
 		assert_non_null(uaio_slab_get(&slab));

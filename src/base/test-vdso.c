@@ -14,7 +14,10 @@
 #define CLOCK_NAME "__kernel_clock_gettime"
 #endif
 
-/* An object of three symbols as the kernel might map it: none, foo, bar. */
+/*
+ * An object as the kernel might map it, of three symbols: the empty one that
+ * comes first in each table, foo, and bar.
+ */
 static struct image {
 	Elf64_Ehdr header;
 	Elf64_Phdr parts[2];
@@ -66,7 +69,9 @@ static void make_image(bool is_gnu)
 	image.symbols[1] = symbol_of(1, 64);
 	image.symbols[2] = symbol_of(5, 128);
 	image.hash[1] = 3;
-	/* Two buckets, symbols from the first on, one word of a filter. */
+	/*
+	 * Two buckets, the first symbol in them is 1, one word of Bloom filter.
+	 */
 	memcpy(image.gnu_hash, (uint32_t[]){ 2, 1, 1, 0, 0, 0, 0, 1, 2, 3 },
 	       sizeof(image.gnu_hash));
 }
@@ -102,7 +107,10 @@ static void what_is_no_object_or_has_no_symbols_has_none(void **state)
 		image.parts[i].p_type = PT_NULL;
 		assert_null(uaio_vdso_find(&image, "foo"));
 	}
-	/* A table of symbols, their names, how many there are. */
+	/*
+	 * Each in turn is missing: the symbols, their names, how many there
+	 * are.
+	 */
 	for (unsigned i = 0; i < 3; i++) {
 		make_image(false);
 		image.dynamic[i].d_tag = DT_DEBUG;
@@ -110,7 +118,9 @@ static void what_is_no_object_or_has_no_symbols_has_none(void **state)
 	}
 }
 
-/* The kernel's is there, but for some sandboxes; and it is the same clock. */
+/*
+ * The kernel's object is there but in some sandboxes, and shows the same clock.
+ */
 static void the_kernels_own_object_has_the_clock(void **state)
 {
 	const void *vdso = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);

@@ -7,7 +7,7 @@
 
 enum { PAGE = 4096, WORD = 8 };
 
-/* The word in each page that the range reaches into, in turn. */
+/* Probe one word in each page that the range reaches into. */
 static bool each_page(uint64_t addr, uint64_t bytes, bool (*probe)(uint64_t))
 {
 	uint64_t last = (addr + bytes - 1) & ~(uint64_t)(WORD - 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User addresses: what the kernel's range check lets through
+ * User addresses: the kernel's range check
  *
- * It only tells an address that can be a user's from one that cannot; whether
- * anything is mapped there shows when it is used.
+ * It tells addresses that can be a user's from those that cannot. Whether
+ * anything is mapped there shows only when the address is used.
  */
 #ifndef UAIO_BASE_UADDR_H
 #define UAIO_BASE_UADDR_H
@@ -23,15 +23,18 @@ static inline bool uaio_is_user_range(uint64_t addr, uint64_t bytes)
 	return bytes <= UAIO_USER_END && addr <= UAIO_USER_END - bytes;
 }
 
-/* The same for what we read or write ourselves: nothing is mapped at NULL. */
+/*
+ * The same for memory that we read or write ourselves: in addition, nothing is
+ * mapped at NULL.
+ */
 static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 {
 	return addr >= 4096 && uaio_is_user_range(addr, bytes);
 }
 
 /*
- * Return: whether all of the memory can be read, or written. Asked of the
- * kernel page by page, so for those only who want to be told rather than fault.
+ * Return: whether all of the memory can be read, or written. The kernel is
+ * asked about each page, so this is only for callers that must not fault.
  */
 bool uaio_can_read(uint64_t addr, uint64_t bytes);
 bool uaio_can_write(uint64_t addr, uint64_t bytes);

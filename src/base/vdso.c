@@ -7,16 +7,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What is looked at of an object; addresses as they are mapped. */
+/* The parts of an object that are used; pointers are to where it is mapped. */
 struct object {
-	uintptr_t bias; /* what its own addresses are to be raised by */
+	uintptr_t bias; /* to be added to an address in the object */
 	const Elf64_Sym *symbols;
 	const char *names;
-	const uint32_t *hash;     /* one of the two tells how many symbols */
-	const uint32_t *gnu_hash; /* there are */
+	const uint32_t *hash;     /* NULL or a table by which symbols are */
+	const uint32_t *gnu_hash; /* counted; either is enough */
 };
 
-/* Return: its table of dynamic entries, or NULL. */
+/* Return: the object's table of dynamic entries, or NULL. */
 static const Elf64_Dyn *find_dynamic(const void *image, struct object *object)
 {
 	const Elf64_Ehdr *header = image;
@@ -57,8 +57,8 @@ static bool read_dynamic(const Elf64_Dyn *entry, struct object *object)
 }
 
 /*
- * A table in the GNU form has no count: the last symbol is where the chain ends
- * that begins last.
+ * A table in the GNU form has no count of symbols: the last symbol is the end
+ * of the chain that begins last.
  */
 static uint32_t count_by_gnu_hash(const uint32_t *table)
 {

@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/entry.h"
-#include "file/identity.h"
+#include "file/inspect.h"
 #include "file/inode.h"
-#include "file/number.h"
+#include "file/duplicate.h"
 #include "file/terminal.h"
 
 enum {
@@ -21,14 +21,14 @@ enum {
 static struct {
 	/* both levels atomic: filled under the lock, never freed */
 	struct uaio_file ***leaves; /* owns */
-	uint32_t nr_leaves;         /* leaves made are below this */
+	uint32_t nr_leaves;         /* above all leaves that exist */
 
 	const struct uaio_file_ops *ops; /* borrows */
-	uint32_t nr_opening; /* atomic: threads that make an entry */
+	uint32_t nr_opening; /* atomic: threads that are making an entry */
 
 	/* under lock */
 	struct uaio_lock lock; /* rank FILES */
-	uint64_t nr_closings;  /* of any number, while entries were made */
+	uint64_t nr_closings;  /* of any descriptor that may be known */
 	struct uaio_slab slab;
 } files;
 
@@ -45,7 +45,7 @@ int uaio_files_init(const struct uaio_file_ops *ops)
 	store_relaxed(&files.nr_opening, 0);
 	uaio_inodes_init();
 	uaio_slab_init(&files.slab, sizeof(struct uaio_file), 16384);
-	uaio_file_numbers_init(ops);
+	uaio_file_duplicates_init(ops);
 	files.ops = ops;
 	files.leaves = leaves;
 	return 0;
@@ -58,7 +58,9 @@ static struct uaio_file **slot_of(int fd)
 
 	if (unlikely(leaf >= ROOT_LEAVES))
 		return NULL;
-	/* [MB:leaf] acquire: zeroed slots. Pairs with make_slot_locked(). */
+	/*
+	 * [MB:leaf] acquire: the slots are zero. Pairs with make_slot_locked().
+	 */
 	slots = load_acquire(&files.leaves[leaf]);
 	return slots ? &slots[(unsigned)fd % LEAF_FDS] : NULL;
 }
@@ -67,7 +69,7 @@ struct uaio_file *uaio_file_find(int fd)
 {
 	struct uaio_file **slot = slot_of(fd);
 
-	/* [MB:file] acquire: its members. Pairs with publish(). */
+	/* [MB:file] acquire: the entry's members. Pairs with publish(). */
 	return slot ? load_acquire(slot) : NULL;
 }
 
@@ -78,7 +80,7 @@ static struct uaio_file **make_slot_locked(int fd)
 
 	if (leaf >= ROOT_LEAVES)
 		return NULL;
-	/* relaxed: leaves are made under the lock */
+	/* relaxed: leaves are written under the lock */
 	if (!load_relaxed(&files.leaves[leaf])) {
 		slots = sys_mmap(NULL, LEAF_FDS * sizeof(*slots),
 				 PROT_READ | PROT_WRITE,
@@ -93,72 +95,74 @@ static struct uaio_file **make_slot_locked(int fd)
 	return slot_of(fd);
 }
 
-/* Fill in all but the references. Return: 0 or -ENOMEM. */
+/* Fill in what the file is. Return: 0 or -ENOMEM. */
 static int classify(struct uaio_file *file, int fd,
-		    const struct uaio_identity *id)
+		    const struct uaio_fd_facts *facts)
 {
 	struct uaio_inode *inode = NULL;
 
-	if (id->has_inode) {
-		inode = uaio_inode_get(id->dev, id->ino);
+	if (facts->has_inode) {
+		inode = uaio_inode_get(facts->dev, facts->ino);
 		if (!inode)
 			return -ENOMEM;
 	}
 	/* relaxed: published by the slot; see file.h about stale readers */
 	store_relaxed(&file->fd, fd);
-	store_relaxed(&file->kind, id->kind);
-	store_relaxed(&file->flags, id->flags);
+	store_relaxed(&file->kind, facts->kind);
+	store_relaxed(&file->flags, facts->flags);
 	store_relaxed(&file->inode, inode);
-	store_relaxed(&file->dev, id->dev);
-	store_relaxed(&file->ino, id->ino);
+	store_relaxed(&file->dev, facts->dev);
+	store_relaxed(&file->ino, facts->ino);
 	return 0;
 }
 
-static void init_lanes(struct uaio_file *file)
+static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	for (unsigned i = 0; i < UAIO_NR_LANES; i++) {
-		list_init(&file->lanes[i].parked);
-		store_relaxed(&file->lanes[i].nr, 0);
-		file->lanes[i].is_running = file->lanes[i].is_kicked = false;
-		store_relaxed(&file->lanes[i].nr_misses, 0);
-		file->lanes[i].retry_pays = true;
-		file->lanes[i].nr_unretried = 0;
+	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
+		list_init(&file->waitqs[i].parked);
+		store_relaxed(&file->waitqs[i].nr, 0);
+		file->waitqs[i].is_running = file->waitqs[i].is_kicked = false;
+		store_relaxed(&file->waitqs[i].nr_misses, 0);
+		file->waitqs[i].retry_pays = true;
+		file->waitqs[i].nr_unretried = 0;
 	}
 	list_init(&file->watches);
 	store_relaxed(&file->last_watch, NULL);
-	/* What was seen of the file that had the entry before is no more so. */
+	/*
+	 * Edges that were seen of the file that had the entry before are void.
+	 */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = file->told_of = 0;
 	file->is_unpollable = false;
 }
 
-static struct uaio_file *new_file(int fd, const struct uaio_identity *id)
+static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 {
 	struct uaio_file *file = uaio_slab_get(&files.slab);
 
 	if (!file)
 		return NULL;
-	/* relaxed: a reader that still holds a stale entry takes any advice */
+	/* relaxed: a reader of a stale entry may take any advice */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
 	store_relaxed(&file->is_awaited, 0);
-	init_lanes(file);
+	init_waitqs(file);
 	store_relaxed(&file->hit_streak, 0);
 	store_relaxed(&file->nowait_refused, 0);
 	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);
 	store_relaxed(&file->is_left, 0);
 	store_relaxed(&file->widths, NULL);
-	if (classify(file, fd, id) < 0) {
+	if (classify(file, fd, facts) < 0) {
 		uaio_slab_put(&files.slab, file);
 		return NULL;
 	}
 	/* relaxed: as above */
-	store_relaxed(&file->anew, uaio_terminal_open(fd, id->flags));
-	if (file->anew >= 0)
+	store_relaxed(&file->reopened, uaio_terminal_open(fd, facts->flags));
+	if (file->reopened >= 0)
 		uaio_file_note_private(file);
 	return file;
 }
@@ -167,7 +171,7 @@ static void free_file(struct uaio_file *file)
 {
 	if (!list_is_empty(&file->watches))
 		files.ops->dropped(file);
-	uaio_file_close_number(file);
+	uaio_file_close_fds(file);
 	if (file->inode)
 		uaio_inode_put(file->inode);
 	if (file->widths)
@@ -176,9 +180,11 @@ static void free_file(struct uaio_file *file)
 }
 
 /*
- * Put file in the slot of fd, unless there is an entry, or a number was closed
- * since nr_closings was read: then what file says may be of the past.
- * Return: 0, -EAGAIN: closed, -ENOMEM. ret_file is this entry or the older one.
+ * Put file in the slot of fd, unless there is an entry already, or a descriptor
+ * was closed since nr_closings was read, so that what file says may not be true
+ * any more.
+ * Return: 0, with the entry that is there now in *ret_file; -EAGAIN if a
+ * descriptor was closed; -ENOMEM.
  */
 static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 		   struct uaio_file **ret_file)
@@ -198,8 +204,8 @@ static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 	if (ret == 0 && !old) {
 		store_relaxed(&file->refs, 1);
 		/*
-		 * [MB:file] release: members before slot. Pairs with
-		 * uaio_file_find().
+		 * [MB:file] release: the members are written before the slot.
+		 * Pairs with uaio_file_find().
 		 */
 		store_release(slot, file);
 	}
@@ -213,15 +219,15 @@ static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 static int open_once(int fd, struct uaio_file **ret_file)
 {
 	struct uaio_file *file;
-	struct uaio_identity id;
+	struct uaio_fd_facts facts;
 	uint64_t nr_closings;
 
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	nr_closings = files.nr_closings;
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	if (!uaio_identify(fd, &id))
+	if (!uaio_inspect(fd, &facts))
 		return -EBADF;
-	file = new_file(fd, &id);
+	file = new_file(fd, &facts);
 	return file ? publish(fd, file, nr_closings, ret_file) : -ENOMEM;
 }
 
@@ -232,29 +238,32 @@ int uaio_file_open(int fd, struct uaio_file **ret_file)
 	if (fd < 0)
 		return -EBADF;
 	/*
-	 * [MB:opening] seq_cst: before the descriptor is looked at. Pairs with
-	 * uaio_file_may_know(): who closes after we have looked sees us and
-	 * counts, or finds our entry.
+	 * [MB:opening] seq_cst: this thread is counted before it looks at the
+	 * descriptor. Pairs with uaio_file_may_know(): a thread that closes the
+	 * descriptor after that sees the count, or finds the entry.
 	 */
 	add_seq_cst(&files.nr_opening, 1);
 	do
 		ret = open_once(fd, ret_file);
 	while (ret == -EAGAIN);
-	/* [MB:opening] seq_cst: after the entry is there, as above. */
+	/* [MB:opening] seq_cst: the entry is there before this, as above. */
 	add_seq_cst(&files.nr_opening, (uint32_t)-1);
 	return ret;
 }
 
 int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 {
-	struct uaio_identity id;
+	struct uaio_fd_facts facts;
 	struct uaio_file *file;
 
-	if (fd < 0 || !uaio_identify(fd, &id) || id.flags & UAIO_FILE_F_PATH)
+	if (fd < 0 || !uaio_inspect(fd, &facts) ||
+	    facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
-	/* It is not opened anew: all descriptors of ours are in one table. */
-	id.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
-	file = new_file(fd, &id);
+	/*
+	 * It is not reopened, for our own descriptors are in the other table.
+	 */
+	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
+	file = new_file(fd, &facts);
 	if (!file)
 		return -ENOMEM;
 	store_relaxed(&file->refs, 1);
@@ -264,8 +273,10 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 
 bool uaio_file_may_know(int fd)
 {
-	/* [MB:opening] seq_cst: first those who make entries, then the entry.
-	 * Pairs with uaio_file_open(). */
+	/*
+	 * [MB:opening] seq_cst: the count is read before the entry. Pairs with
+	 * uaio_file_open().
+	 */
 	return load_seq_cst(&files.nr_opening) || uaio_file_find(fd);
 }
 
@@ -295,9 +306,10 @@ int uaio_file_get(int fd, struct uaio_file **ret_file)
 				return ret;
 		}
 		/*
-		 * [MB:file-ref] seq_cst: reference before slot. Pairs with
-		 * uaio_file_closing(), which empties the slot before it counts
-		 * references: one of us sees the other.
+		 * [MB:file-ref] seq_cst: the reference is taken before the slot
+		 * is read. Pairs with uaio_file_closing(), which empties the
+		 * slot before it reads the references: one of the two threads
+		 * sees the other.
 		 */
 		if (uaio_file_try_get(file)) {
 			if (load_seq_cst(slot_of(fd)) == file) {
@@ -312,15 +324,17 @@ int uaio_file_get(int fd, struct uaio_file **ret_file)
 void uaio_file_put(struct uaio_file *file)
 {
 	/*
-	 * [MB:file-ref] seq_cst: reference before flag. Pairs with
-	 * uaio_closing_see_through().
+	 * [MB:file-ref] seq_cst: the reference is dropped before the flag is
+	 * read. Pairs with uaio_closing_see_through().
 	 */
 	uint32_t refs = __atomic_fetch_sub(&file->refs, 1, __ATOMIC_SEQ_CST);
 
 	UAIO_CHECK(refs > 0);
 	if (refs == 1)
 		free_file(file);
-	/* [MB:file-ref] seq_cst: the flag after the count, as said above. */
+	/*
+	 * [MB:file-ref] seq_cst: the flag is read after the count, see above.
+	 */
 	else if (refs == 2 && load_seq_cst(&file->is_closing))
 		uaio_wake(&file->refs, 1);
 }
@@ -328,20 +342,20 @@ void uaio_file_put(struct uaio_file *file)
 void uaio_file_signal(struct uaio_file *file, uint64_t count)
 {
 	static const struct timespec zero;
-	struct pollfd slot = { .events = POLLOUT };
+	struct pollfd pfd = { .events = POLLOUT };
 
-	slot.fd = uaio_file_use(file);
+	pfd.fd = uaio_file_use(file);
 	/*
-	 * A counter that is full stays full: nobody waits for it here. Where
-	 * that cannot be asked it is not.
+	 * If the counter is full it stays full, since nobody may wait here. If
+	 * poll() fails, it is assumed to have room.
 	 */
 	if (file->flags & UAIO_FILE_F_NONBLOCK ||
-	    sys_ppoll(&slot, 1, &zero, NULL, 0) != 0)
-		(void)sys_write(slot.fd, &count, sizeof(count));
+	    sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0)
+		(void)sys_write(pfd.fd, &count, sizeof(count));
 	uaio_file_unuse(file);
 }
 
-/* Under the table's lock, which is where slots are written. */
+/* Under the table's lock, under which slots are written. */
 static struct uaio_file *peek_locked(int fd)
 {
 	struct uaio_file **slot = slot_of(fd);
@@ -359,15 +373,15 @@ static struct uaio_file *take_out_locked(int fd)
 	return file;
 }
 
-/* It is in no slot any more. */
+/* Drop the table's reference; the entry is in no slot any more. */
 static void let_go(struct uaio_file *file)
 {
-	/* [MB:file-ref] seq_cst: after the slot, see uaio_file_get(). */
+	/* [MB:file-ref] seq_cst: the slot is empty, see uaio_file_get(). */
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
 			files.ops->see_through(file);
 		else if (!uaio_file_make_private(file))
-			uaio_file_lose_number(file);
+			uaio_file_lose_fd(file);
 	}
 	uaio_file_put(file);
 }
@@ -386,21 +400,21 @@ void uaio_file_closing(int fd)
 		let_go(file);
 }
 
-/* Return: whether the entry, borrowed, says what fd is now. */
+/* Return: whether the entry (no reference) still says what fd is. */
 static bool is_entry_of(const struct uaio_file *file, int fd)
 {
 	struct uaio_inode *inode = NULL;
-	struct uaio_identity id;
+	struct uaio_fd_facts facts;
 	bool is_same;
 
-	if (!uaio_identify(fd, &id))
+	if (!uaio_inspect(fd, &facts))
 		return false;
-	if (id.has_inode && !(inode = uaio_inode_get(id.dev, id.ino)))
+	if (facts.has_inode && !(inode = uaio_inode_get(facts.dev, facts.ino)))
 		return false;
-	/* relaxed: it may become another's; the caller finds out */
-	is_same = load_relaxed(&file->kind) == id.kind &&
+	/* relaxed: it may become another file's; then the caller finds out */
+	is_same = load_relaxed(&file->kind) == facts.kind &&
 		  (load_relaxed(&file->flags) | UAIO_FILE_F_NONBLOCK) ==
-			  (id.flags | UAIO_FILE_F_NONBLOCK) &&
+			  (facts.flags | UAIO_FILE_F_NONBLOCK) &&
 		  load_relaxed(&file->inode) == inode &&
 		  uaio_terminal_is_still(file, fd);
 	if (inode)
@@ -409,8 +423,9 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 }
 
 /*
- * An entry that is true is left to its owner. To take it out would be to take
- * from whoever has the number now what he has to wait for before he closes it.
+ * An entry that is true stays in the table. The thread that has the descriptor
+ * now has to find the entry when it closes it, to wait for the entry's
+ * requests.
  */
 void uaio_file_closed(int fd)
 {
@@ -427,20 +442,22 @@ void uaio_file_closed(int fd)
 		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 		if (!file || is_entry_of(file, fd))
 			return;
-		/* Unless something was closed since: then it may be another. */
+		/* If a descriptor was closed since, it may be another entry. */
 		uaio_lock(&files.lock, UAIO_RANK_FILES);
 		is_out = files.nr_closings == nr_closings;
 		if (is_out)
 			(void)take_out_locked(fd);
 		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	} while (!is_out);
-	uaio_file_forget_number(file);
+	uaio_file_forget_fd(file);
 	let_go(file);
 }
 
 static void for_range(unsigned first, unsigned last, void (*tell)(int fd))
 {
-	/* relaxed: what another thread submits meanwhile is unordered */
+	/*
+	 * relaxed: what another thread submits meanwhile has no order to this
+	 */
 	uint32_t nr_leaves = files.leaves ? load_relaxed(&files.nr_leaves) : 0;
 	uint64_t end = (uint64_t)nr_leaves << LEAF_BITS;
 

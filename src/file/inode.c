@@ -42,12 +42,12 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode = uaio_slab_get(&inodes.slab);
 		if (!inode)
 			goto out;
-		/* relaxed: readers without a reference take any advice */
+		/* relaxed: readers without a reference may take any advice */
 		store_relaxed(&inode->dev, dev);
 		store_relaxed(&inode->ino, ino);
 		inode->refs = 0;
 		list_init(&inode->requests);
-		/* relaxed: nobody else has it yet */
+		/* relaxed: no other thread has it yet */
 		store_relaxed(&inode->in_way, 0);
 		store_relaxed(&inode->nr_direct, 0);
 		store_relaxed(&inode->nr_held_up, 0);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inodes: one for each file that is open, however often it is
+ * Inodes: one object for each open file, however often that is open
  *
- * The same file, opened twice, is one: what is known of it, and the order of its
- * requests, are here. Who keeps which member says its heading.
+ * If a file is opened twice, both have the same inode here. It has what is
+ * known of the file, and the order of its requests. A heading above its members
+ * says which part of the library keeps them.
  *
- *   I1  There is at most one of a device and number, and it stays as long as it
- *       has a reference.
- *   I2  Inodes are never unmapped (slab.h): who reads one without a reference
- *       reads an inode, though it may be another file's by now.
+ *   I1  There is at most one for a device and inode number, and it exists as
+ *       long as it has a reference.
+ *   I2  Inodes are never unmapped (slab.h): a thread that reads one without a
+ *       reference reads an inode, though perhaps another file's by now.
  *
  * Thread-safety: any thread; one lock for the table.
  */
@@ -22,12 +23,12 @@
 #include "base/lock.h"
 #include "base/slab.h"
 
-/* How fast its reads are: trust.h's. Zero: nothing is known. */
+/* How fast the file's reads are: trust.h's. Zero: nothing is known. */
 struct uaio_trust {
 	/* atomic, relaxed throughout */
-	uint32_t nr_fast;  /* reads in a row */
+	uint32_t nr_fast;  /* fast reads in a row */
 	uint32_t nr_ended; /* how often trust has ended */
-	uint32_t nr_close; /* reads that are looked at closely yet */
+	uint32_t nr_close; /* how many more reads are watched closely */
 };
 
 struct uaio_inode {
@@ -42,11 +43,12 @@ struct uaio_inode {
 	uint32_t refs;
 
 	/*
-	 * order.h's, atomic, written under lock: what of the list keeps others
-	 * from being made inline. In one word, because a write asks for both.
+	 * order.h's, atomic, written under lock: what in the list keeps other
+	 * requests from being executed inline. Both counts are in one word,
+	 * because a write needs both.
 	 */
 	uint64_t in_way;     /* ordered writes; reads, UAIO_A_READ each */
-	uint32_t nr_direct;  /* that the device is making */
+	uint32_t nr_direct;  /* requests that the device is executing */
 	uint32_t nr_held_up; /* requests that wait */
 
 	/* atomic */
@@ -54,8 +56,9 @@ struct uaio_inode {
 	int64_t slow_until_ns;   /* writes go to workers until then */
 	struct uaio_trust trust; /* of its plain reads */
 	/*
-	 * Requests that are being made inline, where some may have to be alone.
-	 * Never reset: who was slow may still count one of the last inode here.
+	 * How many requests are being executed inline; counted where a request
+	 * may have to be exclusive. It is never reset, since a slow thread may
+	 * still have counted a request of the inode that was here before.
 	 */
 	uint32_t nr_inline;
 
@@ -65,14 +68,14 @@ struct uaio_inode {
 	uint32_t nr_writes; /* on the list, of either sort */
 };
 
-/* From nothing. */
+/* Called when the library comes up: there are no inodes. */
 void uaio_inodes_init(void);
 
-/* Return: the inode, with a reference, or NULL if memory is refused. */
+/* Return: the inode, with a reference; NULL if memory is refused. */
 struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino);
 void uaio_inode_put(struct uaio_inode *inode);
 
-/* Nothing is known any more. */
+/* Forget what was known. */
 static inline void uaio_trust_forget(struct uaio_trust *trust)
 {
 	/* relaxed: advice */

@@ -9,19 +9,19 @@
 #include "base/sys.h"
 #include "proc/ownfd.h"
 #include "file/file.h"
-#include "file/identity.h"
+#include "file/inspect.h"
 
 bool uaio_terminal_is(int fd)
 {
 	struct termios mode;
 	unsigned unused;
 
-	/* Only a master has a number to give. */
+	/* Only a master has the number of a pseudoterminal. */
 	return sys_ioctl_terminal(fd, TCGETS, &mode) == 0 &&
 	       sys_ioctl_terminal(fd, TIOCGPTN, &unused) < 0;
 }
 
-/* One that was hung up says nothing any more. */
+/* Return: whether both are the same terminal; false if one was hung up. */
 static bool is_same(int fd, int other)
 {
 	unsigned device, other_device;
@@ -42,46 +42,46 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 {
 	char path[UAIO_FD_PATH_BYTES];
 	unsigned unused;
-	int anew;
+	int reopened;
 
-	/* With modem lines it is a serial one. */
+	/* If it has modem lines, it is a serial line. */
 	if (!(file_flags & UAIO_FILE_F_TERMINAL) ||
 	    file_flags & UAIO_FILE_F_NONBLOCK ||
 	    sys_ioctl_terminal(fd, TIOCMGET, &unused) == 0)
 		return -1;
 	uaio_fd_path(fd, path);
-	anew = uaio_ownfd_open(path,
-			       mode_of(file_flags) | O_NONBLOCK | O_NOCTTY);
-	if (anew < 0)
+	reopened = uaio_ownfd_open(path,
+				   mode_of(file_flags) | O_NONBLOCK | O_NOCTTY);
+	if (reopened < 0)
 		return -1;
 	/*
-	 * Asked afterwards: of a terminal that was hung up before, ours would
-	 * be alive; one that is from now on takes ours with it.
+	 * This is asked afterwards. If the terminal was hung up before it was
+	 * reopened, ours would be another one; if it is hung up later, ours is,
+	 * too.
 	 */
-	if (is_same(fd, anew))
-		return anew;
-	uaio_ownfd_close(anew);
+	if (is_same(fd, reopened))
+		return reopened;
+	uaio_ownfd_close(reopened);
 	return -1;
 }
 
 bool uaio_terminal_is_still(const struct uaio_file *file, int fd)
 {
-	/* relaxed: it may become another's; the caller finds out */
-	int anew = load_relaxed(&file->anew);
+	/* relaxed: it may become another file's; then the caller finds out */
+	int reopened = load_relaxed(&file->reopened);
 
-	return anew < 0 || is_same(fd, anew);
+	return reopened < 0 || is_same(fd, reopened);
 }
 
-int uaio_terminal_number(const struct uaio_file *file, int fd,
-			 uint32_t *ret_flags)
+int uaio_terminal_fd(const struct uaio_file *file, int fd, uint32_t *ret_flags)
 {
-	/* relaxed: it stays for as long as fd is used */
-	int anew = load_relaxed(&file->anew);
+	/* relaxed: it does not change while fd is in use */
+	int reopened = load_relaxed(&file->reopened);
 
-	if (anew < 0 || fd < 0)
+	if (reopened < 0 || fd < 0)
 		return fd;
 	*ret_flags = 0;
-	return anew;
+	return reopened;
 }
 
 enum uaio_terminal_wait uaio_terminal_wait(int fd)

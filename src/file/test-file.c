@@ -10,8 +10,8 @@
 #include "base/atomic.h"
 #include "options/config.h"
 #include "file/file.h"
-#include "engine/ring.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "aio/ring.h"
 #include "unit.h"
 
 enum { SIZE = UNIT_KEY_BYTES, NR = 16 };
@@ -24,7 +24,9 @@ static long close_descriptor(void *arg)
 	return 0;
 }
 
-/* Return: whether it has looked at its requests again and again. */
+/*
+ * Return: whether the closing thread has looked at the requests several times.
+ */
 static bool has_looked_often(void *arg)
 {
 	return unit_thread_sleeps(arg) > 6;
@@ -82,7 +84,7 @@ static void closing_a_file_waits_for_its_requests(void **state)
 	unit_thread_start(&thread, close_descriptor, &fd);
 	for (unsigned i = 0; i < NR; i++) {
 		unit_await_sleep(&thread);
-		/* The number is still the file's. */
+		/* The descriptor is still open. */
 		assert_int_equal(fstat(fd, &st), 0);
 		unit_gate_await_key(i);
 		unit_gate_pass(i);
@@ -97,15 +99,11 @@ static void closing_a_file_waits_for_its_requests(void **state)
 	unit_close(copy);
 }
 
-static uint32_t nr_calls; /* atomic */
-
-static bool count_calls(long nr, const long args[6], long *ret_res)
+static void close_one(void *arg)
 {
-	(void)nr;
-	(void)args;
-	(void)ret_res;
-	add_relaxed(&nr_calls, 1);
-	return false;
+	unsigned fd = *(unsigned *)arg;
+
+	uaio_fds_closing(fd, fd);
 }
 
 static void closing_what_nobody_uses_makes_no_calls(void **state)
@@ -113,15 +111,13 @@ static void closing_what_nobody_uses_makes_no_calls(void **state)
 	int fd = unit_file(true);
 
 	(void)state;
-	store_relaxed(&nr_calls, 0);
-	unit_hook(count_calls);
-	uaio_fds_closing((unsigned)fd, (unsigned)fd);
-	unit_hook(NULL);
-	assert_int_equal(load_relaxed(&nr_calls), 0);
+	assert_int_equal(unit_count_calls(close_one, &fd), 0);
 	unit_close(fd);
 }
 
-/* Requests of the file that had the number must never reach the next one. */
+/*
+ * Requests on a file must never reach the next file with the same descriptor.
+ */
 static void a_number_used_again_is_another_file(void **state)
 {
 	char text[2] = "";
@@ -161,12 +157,12 @@ static void a_number_used_again_is_another_file(void **state)
 }
 
 /*
- * A number becomes another file while the engine is looking it up: between
- * its questions to the kernel, each in turn.
+ * A descriptor becomes another file while the library inspects it: after each
+ * of the system calls that this takes, in turn.
  */
 static struct {
-	/* atomic: idle workers make calls, too, and ask the hook */
-	uint32_t countdown; /* calls on fd until the switch */
+	/* atomic: idle workers make system calls, too, and call the hook */
+	uint32_t countdown; /* calls on fd until it becomes another file */
 	int fd;
 	int to;
 } switching;
@@ -191,76 +187,80 @@ static bool switch_file(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
-{
-	(void)state;
-	for (unsigned n = 1; n <= 4; n++) {
-		uint64_t handle = unit_context(4);
-		int file = unit_numbered_file(true, 4), ends[2];
-		char block[SIZE];
-		struct iocb iocb;
-		long ret;
+struct changing {
+	uint64_t handle;
+	int file;
+	int ends[2]; /* the first becomes the file */
+};
 
-		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-		assert_int_equal(write(ends[1], "text", 4), 4);
-		store_relaxed(&switching.fd, ends[0]);
-		store_relaxed(&switching.to, file);
-		store_relaxed(&switching.countdown, n);
-		unit_hook(switch_file);
-		/* Either file is right for this one. */
-		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, 4, 2 * SIZE);
-		ret = unit_submit(handle, &iocb);
-		unit_hook(NULL);
-		if (ret == 1)
-			unit_reap_one(handle);
-		/* For this one only the file is. */
-		unit_dup2(file, ends[0]);
-		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, SIZE,
-				 2 * SIZE);
-		store_relaxed(&switching.countdown, 0);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
-		assert_int_equal(unit_reap_one(handle), SIZE);
-		assert_int_equal(block[0], 2);
-		unit_close(file);
-		unit_close(ends[0]);
-		unit_close(ends[1]);
-		unit_destroy(handle);
-	}
-}
-
-/* The same, with nobody closing in between: the entry must not stay wrong. */
-static bool stale_entry_is_not_kept(unsigned n)
+/* Read from a pipe that becomes a file after n system calls on it. */
+static void read_changing(struct changing *it, unsigned n)
 {
-	uint64_t handle = unit_context(4);
-	int file = unit_numbered_file(true, 4), ends[2];
-	bool has_switched;
-	char block[SIZE];
+	char text[4];
 	struct iocb iocb;
 	long ret;
 
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	assert_int_equal(write(ends[1], "text", 4), 4);
-	store_relaxed(&switching.fd, ends[0]);
-	store_relaxed(&switching.to, file);
+	it->handle = unit_context(4);
+	it->file = unit_numbered_file(true, 4);
+	assert_int_equal(pipe2(it->ends, O_CLOEXEC), 0);
+	assert_int_equal(write(it->ends[1], "text", 4), 4);
+	store_relaxed(&switching.fd, it->ends[0]);
+	store_relaxed(&switching.to, it->file);
 	store_relaxed(&switching.countdown, n);
 	unit_hook(switch_file);
-	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, 4, 2 * SIZE);
-	ret = unit_submit(handle, &iocb);
+	/* This read may go to either. */
+	iocb = unit_iocb(IOCB_CMD_PREAD, it->ends[0], text, 4, 2 * SIZE);
+	ret = unit_submit(it->handle, &iocb);
 	unit_hook(NULL);
-	has_switched = !load_relaxed(&switching.countdown);
 	if (ret == 1)
-		unit_reap_one(handle);
-	if (has_switched) {
-		iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], block, SIZE,
-				 2 * SIZE);
-		assert_int_equal(unit_submit(handle, &iocb), 1);
-		assert_int_equal(unit_reap_one(handle), SIZE);
-		assert_int_equal(block[0], 2);
+		unit_reap_one(it->handle);
+}
+
+/* From now on each read has to go to the file. */
+static void assert_changed(const struct changing *it)
+{
+	char block[SIZE];
+	struct iocb iocb =
+		unit_iocb(IOCB_CMD_PREAD, it->ends[0], block, SIZE, 2 * SIZE);
+
+	assert_int_equal(unit_submit(it->handle, &iocb), 1);
+	assert_int_equal(unit_reap_one(it->handle), SIZE);
+	assert_int_equal(block[0], 2);
+}
+
+static void close_changing(const struct changing *it)
+{
+	unit_close(it->file);
+	unit_close(it->ends[0]);
+	unit_close(it->ends[1]);
+	unit_destroy(it->handle);
+}
+
+static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
+{
+	struct changing it;
+
+	(void)state;
+	for (unsigned n = 1; n <= 4; n++) {
+		read_changing(&it, n);
+		unit_dup2(it.file, it.ends[0]);
+		store_relaxed(&switching.countdown, 0);
+		assert_changed(&it);
+		close_changing(&it);
 	}
-	unit_close(file);
-	unit_close(ends[0]);
-	unit_close(ends[1]);
-	unit_destroy(handle);
+}
+
+/* Here nobody closes it before the second read, so the entry has to be right. */
+static bool stale_entry_is_not_kept(unsigned n)
+{
+	struct changing it;
+	bool has_switched;
+
+	read_changing(&it, n);
+	has_switched = !load_relaxed(&switching.countdown);
+	if (has_switched)
+		assert_changed(&it);
+	close_changing(&it);
 	return has_switched;
 }
 
@@ -274,7 +274,9 @@ static void a_stale_entry_is_not_kept(void **state)
 	assert_true(n > 2);
 }
 
-/* And made on the way from one file to the other. */
+/*
+ * The entry is made after closing has begun, before the descriptor is replaced.
+ */
 static void an_entry_of_the_file_before_is_not_kept(void **state)
 {
 	(void)state;
@@ -294,8 +296,9 @@ static void an_entry_of_the_file_before_is_not_kept(void **state)
 }
 
 /*
- * Between a number's end and the closer's coming back to say so another thread
- * may get the number, submit, and close: it still has to wait then.
+ * A descriptor has been closed, and the closing thread has not reported that
+ * yet. Meanwhile another thread may open the same descriptor, submit, and close
+ * it: it still has to wait for its requests then. Return: the descriptor.
  */
 static int taken_by_another(int number, int from)
 {
@@ -363,7 +366,7 @@ static void closing_a_used_number_waits_for_its_requests(void **state)
 	unit_close(other);
 }
 
-/* The descriptor to be signalled becomes a file while the data is written. */
+/* The RESFD becomes another file while the request is executed. */
 static struct {
 	uint32_t is_armed; /* atomic */
 	int resfd;
@@ -443,9 +446,9 @@ static void a_full_eventfd_holds_up_nobody(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* Whoever the signal wakes looks for the event at once. */
+/* A thread that the signal wakes will look for the event at once. */
 static struct {
-	/* atomic: idle workers make calls, too, and ask the hook */
+	/* atomic: idle workers make system calls, too, and call the hook */
 	uint64_t handle;
 	int resfd;
 	uint32_t nr_early; /* signals without an event */
@@ -480,7 +483,7 @@ static void a_signal_comes_after_its_event(void **state)
 		iocb.aio_flags = IOCB_FLAG_RESFD;
 		iocb.aio_resfd = (uint32_t)signalling.resfd;
 		assert_int_equal(unit_submit(signalling.handle, &iocb), 1);
-		/* When it is destroyed all of it is over. */
+		/* Once the context is destroyed, nothing goes on any more. */
 		unit_destroy(signalling.handle);
 		unit_hook(NULL);
 		assert_int_equal(load_relaxed(&signalling.nr_early), 0);
@@ -514,7 +517,7 @@ static void an_eventfd_counts_each_completion(void **state)
 			sum += count;
 		}
 		assert_int_equal(sum, NR);
-		/* Who sees the signal finds the event. */
+		/* A thread that has seen the signal finds the event. */
 		assert_int_equal(unit_reap(handle, NR, events), NR);
 		unit_destroy(handle);
 		unit_close(fd);
@@ -524,7 +527,8 @@ static void an_eventfd_counts_each_completion(void **state)
 }
 
 /*
- * A range of numbers is closed with requests on some: as close_range() has it.
+ * As for close_range(): descriptors are closed together, some of them with
+ * requests.
  */
 static void closing_a_range_waits_for_all_in_it(void **state)
 {

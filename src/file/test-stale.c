@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers that are closed, and used again, by system calls that nobody sees: what
- * is remembered of them is over, and does no harm.
+ * Descriptors that are closed, and opened again, by system calls that the
+ * library does not see: what it has noted of them is wrong, and does no harm.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -12,21 +12,21 @@
 
 #include "options/config.h"
 #include "file/file.h"
-#include "engine/ring.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "aio/ring.h"
 #include "unit.h"
 
 enum { BYTES = UNIT_KEY_BYTES };
 
-/* As a program does that makes its system calls inline. */
+/* As in a program that makes its system calls inline. */
 static void replace_unseen(int number, int by)
 {
 	assert_int_equal(uaio_sys_raw(SYS_dup3, by, number, 0, 0, 0, 0),
 			 number);
 }
 
-static int64_t make(uint64_t handle, int opcode, int fd, void *buf,
-		    size_t bytes, long long off)
+static int64_t execute(uint64_t handle, int opcode, int fd, void *buf,
+		       size_t bytes, long long off)
 {
 	struct iocb iocb = unit_iocb(opcode, fd, buf, bytes, off);
 	struct io_event event;
@@ -36,7 +36,10 @@ static int64_t make(uint64_t handle, int opcode, int fd, void *buf,
 	return event.res;
 }
 
-/* Behind one that is held, on the same file by another number. */
+/*
+ * It waits for another write, which is held, on the same file by another
+ * descriptor.
+ */
 static void a_write_that_waited_goes_to_no_other_file(void **state)
 {
 	int fd = unit_numbered_file(true, 4), copy = dup(fd);
@@ -79,7 +82,7 @@ static bool interrupt(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* As a server of files may, which was not interrupted. */
+/* A file server may answer EINTR, though no signal has interrupted the call. */
 static void an_answer_of_eintr_is_an_answer(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -90,7 +93,7 @@ static void an_answer_of_eintr_is_an_answer(void **state)
 	uaio_config.force_worker = true;
 	nr_interrupted = 0;
 	unit_hook(interrupt);
-	assert_int_equal(make(handle, IOCB_CMD_PREAD, fd, buf, BYTES, 0),
+	assert_int_equal(execute(handle, IOCB_CMD_PREAD, fd, buf, BYTES, 0),
 			 -EINTR);
 	unit_hook(NULL);
 	assert_true(nr_interrupted > 1);
@@ -99,7 +102,10 @@ static void an_answer_of_eintr_is_an_answer(void **state)
 	unit_close(fd);
 }
 
-/* What waits for a pipe takes nothing from what has its number. */
+/*
+ * A read that waits for a pipe takes nothing from the pipe with its descriptor
+ * now.
+ */
 static void a_read_that_is_parked_reads_no_other_pipe(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -137,13 +143,13 @@ static void a_pipe_that_became_a_file_is_written_in_its_place(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(make(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 0),
+	assert_int_equal(execute(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 0),
 			 1);
 	replace_unseen(ends[1], file);
-	assert_int_equal(make(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 10),
-			 1);
-	assert_int_equal(make(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 20),
-			 1);
+	assert_int_equal(
+		execute(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 10), 1);
+	assert_int_equal(
+		execute(handle, IOCB_CMD_PWRITE, ends[1], &byte, 1, 20), 1);
 	assert_int_equal(lseek(file, 0, SEEK_END), 21);
 	unit_destroy(handle);
 	unit_close(ends[1]);
@@ -159,10 +165,12 @@ static void a_file_that_became_a_pipe_is_read_as_one(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(make(handle, IOCB_CMD_PWRITE, file, &byte, 1, 0), 1);
+	assert_int_equal(execute(handle, IOCB_CMD_PWRITE, file, &byte, 1, 0),
+			 1);
 	replace_unseen(file, ends[1]);
 	byte = 'y';
-	assert_int_equal(make(handle, IOCB_CMD_PWRITE, file, &byte, 1, 0), 1);
+	assert_int_equal(execute(handle, IOCB_CMD_PWRITE, file, &byte, 1, 0),
+			 1);
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	assert_int_equal(byte, 'y');
 	unit_destroy(handle);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A terminal that is opened anew: nobody blocks on it at all. */
+/* A terminal that is reopened: no thread blocks on it. */
 #undef NDEBUG
 #include "file/terminal.h"
 
@@ -52,7 +52,7 @@ static void who_lost_the_race_is_cancelled(void **state)
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 7);
 }
 
-/* A full terminal is like a full pipe: who writes there can be cancelled. */
+/* A full terminal is like a full pipe: a write there can be cancelled. */
 static void a_write_that_waits_for_room_is_cancelled(void **state)
 {
 	static char out[100000];
@@ -63,12 +63,12 @@ static void a_write_that_waits_for_room_is_cancelled(void **state)
 	submit_write(terminal, out, sizeof(out));
 	assert_nothing_yet();
 	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
-	/* What has been written has been. */
+	/* A part has been written. */
 	res = unit_reap_one(handle);
 	assert_true(res > 0 && res < (int64_t)sizeof(out));
 }
 
-/* By ^S, as people do: it may be for ever. */
+/* As by ^S, which may last for ever. */
 static void what_is_written_to_a_stopped_terminal_waits(void **state)
 {
 	(void)state;
@@ -79,7 +79,7 @@ static void what_is_written_to_a_stopped_terminal_waits(void **state)
 	assert_int_equal(tcflow(terminal, TCOON), 0);
 	assert_int_equal(unit_reap_one(handle), 3);
 	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
-	/* Nor does destroy wait for its end. */
+	/* Destroying the context does not wait for that either. */
 	assert_int_equal(tcflow(terminal, TCOOFF), 0);
 	submit_write(terminal, "out", 3);
 	assert_nothing_yet();
@@ -93,7 +93,7 @@ static bool refuse_open(long nr, const long args[6], long *ret_res)
 	return nr == SYS_openat;
 }
 
-static void a_terminal_that_cannot_be_opened_anew_is_served(void **state)
+static void a_terminal_that_cannot_be_reopened_is_served(void **state)
 {
 	(void)state;
 	unit_hook(refuse_open);
@@ -101,61 +101,70 @@ static void a_terminal_that_cannot_be_opened_anew_is_served(void **state)
 	unit_hook(NULL);
 }
 
-/* Private duplicates block, as the client's own. */
-static bool is_anew(int fd)
+/*
+ * Private duplicates do not have O_NONBLOCK, as the client's descriptor has
+ * not.
+ */
+static bool is_reopened(int fd)
 {
 	return isatty(fd) && fcntl(fd, F_GETFL) & O_NONBLOCK;
 }
 
-static int nr_anew(void)
+static int nr_reopened(void)
 {
 	unsigned fd = 0, nr = 0;
 
 	for (; uaio_own_fd(fd, UINT_MAX, &fd); fd++)
-		nr += is_anew((int)fd);
+		nr += is_reopened((int)fd);
 	return (int)nr;
 }
 
-/* Closed with the file, which a thread of the engine may be looking at yet. */
-static bool none_is_anew(void *arg)
+/*
+ * For unit_await(): a thread of the library may still have a reference to the
+ * file.
+ */
+static bool none_is_reopened(void *arg)
 {
 	(void)arg;
-	return nr_anew() == 0;
+	return nr_reopened() == 0;
 }
 
 static bool is_hung_up(void *arg)
 {
-	struct pollfd slot = { .fd = *(int *)arg, .events = POLLIN };
+	struct pollfd pfd = { .fd = *(int *)arg, .events = POLLIN };
 
-	return poll(&slot, 1, 0) == 1 && slot.revents & POLLHUP;
+	return poll(&pfd, 1, 0) == 1 && pfd.revents & POLLHUP;
 }
 
-/* Opened once more, a master is another; a hung up terminal another's. */
-static void what_is_not_to_be_opened_anew_is_not(void **state)
+/*
+ * A master that is opened once more is another one; a terminal that was hung up
+ * may belong to another master.
+ */
+static void what_is_not_to_be_reopened_is_not(void **state)
 {
 	(void)state;
 	submit_read(master);
-	assert_int_equal(nr_anew(), 0);
+	assert_int_equal(nr_reopened(), 0);
 	put(terminal, "out");
 	assert_reads("out");
 	unit_close(master);
 	master = -1;
 	unit_await(is_hung_up, &terminal);
 	submit_read(terminal);
-	assert_int_equal(nr_anew(), 0);
+	assert_int_equal(nr_reopened(), 0);
 	assert_int_equal(unit_reap_one(handle), 0);
 }
 
-/* Or its master would never hear of it. */
-static void the_end_of_a_number_ends_what_was_opened_anew(void **state)
+/* Otherwise the master would not notice that the terminal was closed. */
+static void the_end_of_a_number_ends_what_was_reopened(void **state)
 {
 	(void)state;
 	read_line("line\n");
-	assert_int_equal(nr_anew(), 1);
+	assert_int_equal(nr_reopened(), 1);
 	assert_false(is_hung_up(&master));
 	unit_close(terminal);
 	terminal = -1;
-	unit_await(none_is_anew, NULL);
+	unit_await(none_is_reopened, NULL);
 	unit_await(is_hung_up, &master);
 }
 
@@ -165,22 +174,25 @@ static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
 	return nr == SYS_fcntl && args[1] == F_DUPFD_CLOEXEC;
 }
 
-/* As on any file: what waits must not wait for what nobody watches. */
+/* As on any file: a read must not wait for what no epoll watches any more. */
 static void a_number_that_goes_without_another_ends_the_read(void **state)
 {
 	(void)state;
 	submit_read(terminal);
 	pass_by();
-	assert_int_equal(nr_anew(), 1);
+	assert_int_equal(nr_reopened(), 1);
 	unit_hook(refuse_duplicates);
 	unit_close(terminal);
 	unit_hook(NULL);
 	terminal = -1;
 	assert_int_equal(unit_reap_one(handle), -EBADF);
-	unit_await(none_is_anew, NULL);
+	unit_await(none_is_reopened, NULL);
 }
 
-/* What /dev/tty is depends on who opens it: this was by another session. */
+/*
+ * /dev/tty is the terminal of the session that opens it; here that is another
+ * one.
+ */
 static int of_another_session, its_master;
 
 static int read_in_a_session_of_its_own(void)
@@ -214,8 +226,8 @@ static void a_terminal_of_another_session_is_that(void **state)
 }
 
 /*
- * Another thread submits a read between the look at what is known of a number
- * and its becoming another terminal.
+ * A thread submits a read after closing has begun, before the descriptor
+ * becomes another terminal.
  */
 static void a_number_that_becomes_another_terminal_is_that(void **state)
 {
@@ -241,34 +253,34 @@ static void a_number_that_becomes_another_terminal_is_that(void **state)
 	close_pty();
 }
 
-static int find_anew(void)
+static int find_reopened(void)
 {
 	unsigned fd = 0;
 
-	while (uaio_own_fd(fd, UINT_MAX, &fd) && !is_anew((int)fd))
+	while (uaio_own_fd(fd, UINT_MAX, &fd) && !is_reopened((int)fd))
 		fd++;
 	return (int)fd;
 }
 
-static void the_number_of_what_was_opened_anew_can_be_had(void **state)
+static void the_number_of_what_was_reopened_can_be_had(void **state)
 {
 	char byte;
-	int anew, zero;
+	int reopened, zero;
 
 	(void)state;
 	open_pty(4);
 	submit_read(terminal);
 	zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-	anew = find_anew();
-	assert_true(is_anew(anew));
-	assert_int_equal(uaio_own_fd_yield(anew), 0);
-	assert_int_equal(dup2(zero, anew), anew);
+	reopened = find_reopened();
+	assert_true(is_reopened(reopened));
+	assert_int_equal(uaio_own_fd_yield(reopened), 0);
+	assert_int_equal(dup2(zero, reopened), reopened);
 	put(master, "line\n");
 	assert_reads("line\n");
-	/* It is not touched any more. */
+	/* The library does not close that descriptor any more. */
 	close_pty();
-	assert_int_equal(read(anew, &byte, 1), 1);
-	unit_close(anew);
+	assert_int_equal(read(reopened, &byte, 1), 1);
+	unit_close(reopened);
 	unit_close(zero);
 }
 
@@ -280,13 +292,13 @@ int main(void)
 		TTY_TEST(who_lost_the_race_is_cancelled),
 		TTY_TEST(a_write_that_waits_for_room_is_cancelled),
 		UNIT_TEST(what_is_written_to_a_stopped_terminal_waits),
-		TTY_TEST(a_terminal_that_cannot_be_opened_anew_is_served),
-		TTY_TEST(what_is_not_to_be_opened_anew_is_not),
-		TTY_TEST(the_end_of_a_number_ends_what_was_opened_anew),
+		TTY_TEST(a_terminal_that_cannot_be_reopened_is_served),
+		TTY_TEST(what_is_not_to_be_reopened_is_not),
+		TTY_TEST(the_end_of_a_number_ends_what_was_reopened),
 		TTY_TEST(a_number_that_goes_without_another_ends_the_read),
 		UNIT_TEST(a_terminal_of_another_session_is_that),
 		UNIT_TEST(a_number_that_becomes_another_terminal_is_that),
-		UNIT_TEST(the_number_of_what_was_opened_anew_can_be_had),
+		UNIT_TEST(the_number_of_what_was_reopened_can_be_had),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

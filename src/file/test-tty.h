@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of terminals share: a pseudoterminal, a context, a thief. */
+/*
+ * What the tests of terminals share: a pseudoterminal, a context, and another
+ * reader that is faster, the thief
+ */
 #ifndef TEST_TTY_H
 #define TEST_TTY_H
 
@@ -13,12 +16,12 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 static int terminal, master;
 static uint64_t handle;
-static char buffer[16]; /* what most reads are into */
+static char buffer[16]; /* for most reads */
 
 static inline void set_mode(tcflag_t local, cc_t min, cc_t time)
 {
@@ -63,7 +66,7 @@ static inline void close_pty(void)
 		unit_close(master);
 }
 
-/* A test that has a pseudoterminal, and a context for four requests. */
+/* A test with a pseudoterminal and a context for four requests. */
 #define TTY_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, setup_pty, teardown_pty)
 
@@ -115,7 +118,7 @@ static inline void assert_nothing_yet(void)
 	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
 }
 
-/* Ask for events, of which there are none: whoever does tries what waits. */
+/* Ask for events, though there are none: a caller tries what is parked. */
 static inline void pass_by(void)
 {
 	struct timespec zero = { 0 };
@@ -124,7 +127,7 @@ static inline void pass_by(void)
 	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 }
 
-/* The next event is of a read that got this. */
+/* The next event is of a read that got this text. */
 static inline void assert_read_into(const char *bytes, const char *text)
 {
 	assert_int_equal(unit_reap_one(handle), strlen(text));
@@ -143,7 +146,7 @@ static inline void read_line(const char *text)
 	assert_reads(text);
 }
 
-/* The last request waits, and can be cancelled. */
+/* Cancel the last request, which waits. */
 static inline void cancel_read(void)
 {
 	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
@@ -151,8 +154,8 @@ static inline void cancel_read(void)
 }
 
 /*
- * Another reader takes what is there, after it was seen by the engine and just
- * before the engine's own call.
+ * Another reader takes what is there after the library has seen it, and just
+ * before the library's own call.
  */
 static struct {
 	uint32_t is_armed;   /* atomic */
@@ -161,7 +164,11 @@ static struct {
 	char loot[16];
 } thief;
 
-/* The engine has numbers of its own for it; masters are all one device. */
+/*
+ * Return: whether both descriptors are the same end of a pseudoterminal. The
+ * library may have another descriptor for it. All masters have the same device
+ * number.
+ */
 static inline bool is_same_end(int fd, int other)
 {
 	int number = -1, its_number = -1;
@@ -175,18 +182,18 @@ static inline bool is_same_end(int fd, int other)
 
 static inline bool steal(long nr, const long args[6], long *ret_res)
 {
-	struct pollfd slot = { .events = POLLIN };
+	struct pollfd pfd = { .events = POLLIN };
 	uint32_t armed = 1;
 
 	(void)ret_res;
 	if (nr != SYS_read || !load_acquire(&thief.is_armed))
 		return false;
-	slot.fd = load_relaxed(&thief.fd);
-	if (!is_same_end((int)args[0], slot.fd) || poll(&slot, 1, 0) != 1 ||
+	pfd.fd = load_relaxed(&thief.fd);
+	if (!is_same_end((int)args[0], pfd.fd) || poll(&pfd, 1, 0) != 1 ||
 	    !__atomic_compare_exchange_n(&thief.is_armed, &armed, 0, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return false;
-	if (read(slot.fd, thief.loot, sizeof(thief.loot)) > 0)
+	if (read(pfd.fd, thief.loot, sizeof(thief.loot)) > 0)
 		store_release(&thief.has_stolen, 1);
 	return false;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* NOP: nothing, on no file; what remains is the way there and back. */
-#include "op/op.h"
+/* NOP: does nothing, and has no file. */
+#include "op/rows.h"
 
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {

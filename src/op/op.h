@@ -1,47 +1,185 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations: one pair of functions per row of the table in optab.c
+ * Operations: how a request is described, and what can be done with it
  *
- * prep refuses what is not safe to go on with, or can never be made, whatever
- * interface the request came by; run makes the system call. They know nothing of
- * contexts, queues or threads.
+ * A front-end describes a request in a struct uaio_sqe; optab.c has one row per
+ * operation, with the functions that check and execute it. The rooms above this
+ * one decide on which thread and when it is executed.
  */
 #ifndef UAIO_OP_OP_H
 #define UAIO_OP_OP_H
 
-#include "engine/opdef.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
 
-/* rw.c */
-int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
-int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags);
-int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags);
-int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags);
-int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags);
+struct uaio_file;
 
-/* sync.c */
-int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
-int64_t uaio_sync_run_fsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags);
-int64_t uaio_sync_run_fdsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			     uint32_t extra_flags);
+enum uaio_op {
+	UAIO_OP_READ,
+	UAIO_OP_READV,
+	UAIO_OP_WRITE,
+	UAIO_OP_WRITEV,
+	UAIO_OP_FSYNC,
+	UAIO_OP_FDSYNC,
+	UAIO_OP_POLL,
+	UAIO_OP_NOP,
+	UAIO_OP_OPENAT,
+	UAIO_NR_OPS,
+};
 
-/* poll.c */
-int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
-int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      uint32_t extra_flags);
+/* The policy, and the order of a file's requests, depend on the class. */
+enum uaio_op_class {
+	UAIO_CLASS_READ,
+	UAIO_CLASS_WRITE,
+	UAIO_CLASS_SYNC,
+	UAIO_CLASS_POLL,
+	UAIO_NR_CLASSES, /* the classes in the policy's table */
+	/*
+	 * A plain system call without a file, so there is no policy to ask: if
+	 * it may block, a worker executes it, for however long that takes.
+	 */
+	UAIO_CLASS_CALL = UAIO_NR_CLASSES,
+};
 
-/* open.c */
-int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
-int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags);
+struct uaio_sqe {
+	uint8_t op;        /* enum uaio_op */
+	bool is_signalled; /* its completion is signalled by a descriptor */
+	bool is_async;     /* not inline, whatever the policy would say */
+	uint16_t ioprio;   /* 0: none asked for */
+	union {
+		uint32_t rw_flags;   /* RWF_* of preadv2() */
+		uint32_t open_flags; /* O_* */
+	};
+	int fd;        /* of openat: the directory; unused if it has no file */
+	uint64_t word; /* the door's, or 0: see sink.h */
+	union {
+		int64_t off;   /* or UAIO_OFF_POSITION */
+		uint32_t mode; /* of a new file */
+	};
+	union {
+		void *buf;               /* borrows: the client's memory */
+		const struct iovec *iov; /* borrows; a request owns its copy */
+		const char *path;        /* the same */
+		uint64_t events;         /* of poll(): the low 16 bits */
+	};
+	uint64_t len;  /* bytes (of a path with its 0), or number of iovecs */
+	uint64_t data; /* given back in the completion */
+	uint64_t key;  /* as well; requests are cancelled by it */
+};
 
-/* nop.c */
-int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
-int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		     uint32_t extra_flags);
+/*
+ * As off: at the open file's own position, as read() and write(); streams have no
+ * other. A read or write there that was done in part cannot be repeated, because
+ * the position has moved.
+ */
+#define UAIO_OFF_POSITION INT64_C(-1)
+
+/*
+ * One of the extra flags for run: this is a new try of a write that has waited.
+ * The thread that tries it must not get SIGPIPE. (The value is RWF_NOSIGNAL, which
+ * not all kernels know.)
+ */
+enum { UAIO_RWF_HAS_WAITED = 0x100 };
+
+/* The most bytes that one call moves, as in the kernel: MAX_RW_COUNT. */
+#define UAIO_RW_BYTES_MAX ((uint64_t)0x7ffff000)
+
+/* What became of a request when it was issued. Its result is kept elsewhere. */
+enum uaio_issue {
+	UAIO_ISSUE_DONE,         /* complete, with a result */
+	UAIO_ISSUE_RETRY_READY,  /* try again when its file is ready */
+	UAIO_ISSUE_RETRY_PAGE,   /* when its pages, being read now, are there */
+	UAIO_ISSUE_RETRY_WORKER, /* on a worker, where it may block */
+};
+
+struct uaio_op_def {
+	const char *name;
+	enum uaio_op_class class;
+	bool is_vectored;  /* iov is copied if the request waits */
+	bool has_path;     /* path is copied if the request waits */
+	bool has_no_file;  /* the file of its requests is NULL */
+	bool never_blocks; /* and takes next to no time */
+
+	/*
+	 * Refuse a request that is not safe to execute, or that can never
+	 * succeed. A front-end has already refused what only its interface
+	 * refuses.
+	 * Return: 0 or -errno.
+	 */
+	int (*prep)(const struct uaio_sqe *sqe, const struct uaio_file *file);
+
+	/*
+	 * Make the request's system call on fd. extra_flags are added to the
+	 * client's RWF_* flags: RWF_NOWAIT, without which the call may block
+	 * for however long it takes; and UAIO_RWF_HAS_WAITED, which reads
+	 * ignore.
+	 * Return: the call's result or -errno. With RWF_NOWAIT, -EOPNOTSUPP
+	 * says that there is no way to make the call without blocking.
+	 */
+	int64_t (*run)(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       uint32_t extra_flags);
+};
+
+extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
+
+/* Return: the size of the arguments that a request has a copy of, in bytes. */
+static inline size_t uaio_sqe_copied_bytes(const struct uaio_sqe *sqe)
+{
+	if (uaio_optab[sqe->op].is_vectored)
+		return sqe->len * sizeof(*sqe->iov);
+	return uaio_optab[sqe->op].has_path ? sqe->len : 0;
+}
+
+/* Return: the bytes that a read or write asks for, cut to what one call moves. */
+static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
+{
+	uint64_t bytes = 0;
+
+	if (!uaio_optab[sqe->op].is_vectored)
+		return sqe->len;
+	for (uint64_t i = 0; i < sqe->len; i++)
+		bytes += sqe->iov[i].iov_len;
+	return bytes < UAIO_RW_BYTES_MAX ? bytes : UAIO_RW_BYTES_MAX;
+}
+
+/* Cut a copy of vectors to what one call moves, even if more calls are made. */
+static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
+{
+	uint64_t left = UAIO_RW_BYTES_MAX;
+
+	for (uint64_t i = 0; i < nr; i++) {
+		if (iov[i].iov_len > left)
+			iov[i].iov_len = left;
+		left -= iov[i].iov_len;
+	}
+}
+
+/*
+ * Note that bytes of sqe are done; the rest remains to be done. iov is the copy of
+ * the vectors that sqe points to. Vectors that are used up stay as empty ones, so
+ * that their number does not change.
+ */
+static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
+				    uint64_t bytes)
+{
+	if (sqe->off != UAIO_OFF_POSITION)
+		sqe->off += (int64_t)bytes; /* streams have none */
+	if (!uaio_optab[sqe->op].is_vectored) {
+		sqe->buf = (char *)sqe->buf + bytes;
+		sqe->len -= bytes;
+		return;
+	}
+	for (uint64_t i = 0; i < sqe->len && bytes; i++) {
+		size_t part = iov[i].iov_len;
+
+		if (part > bytes)
+			part = bytes;
+		iov[i].iov_base = (char *)iov[i].iov_base + part;
+		iov[i].iov_len -= part;
+		bytes -= part;
+	}
+}
 
 #endif /* UAIO_OP_OP_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OPENAT: a call that may block for as long as a FIFO has no other end. */
+/* OPENAT: may block for ever, for example on a FIFO without another end. */
 #include <errno.h>
 #include <limits.h>
 
@@ -7,7 +7,7 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "options/config.h"
-#include "op/op.h"
+#include "op/rows.h"
 
 int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "op/op.h"
+#include "op/rows.h"
 
 #include <assert.h>
 

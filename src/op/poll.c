@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* POLL: one-shot; tried when it is submitted, then parked (ready.h). */
+/* POLL: one-shot; issued by the submitting thread, then parked (ready.h). */
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -9,9 +9,9 @@
 #include "base/sys.h"
 #include "proc/ownfd.h"
 #include "file/file.h"
-#include "op/op.h"
+#include "op/rows.h"
 
-/* Whether the driver knows polling; if nobody can tell, it does. */
+/* Return: whether the driver supports polling; true if that is not known. */
 static bool can_poll(int fd)
 {
 	struct epoll_event event = { 0 };
@@ -26,10 +26,10 @@ static bool can_poll(int fd)
 
 int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
-	/* What poll() always says of files that know no waiting. */
+	/* The events that are always there on files without poll support. */
 	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
-	/* There is nothing to wait on, and it would wait for ever. */
+	/* On such a file, a poll for other events only would wait for ever. */
 	if (sqe->events & always)
 		return 0;
 	return uaio_file_kind(file) == UAIO_KIND_STREAM || can_poll(sqe->fd)
@@ -38,10 +38,10 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * poll() refuses to look at a single file where the limit of descriptors is 0;
- * select() goes by what is open. It tells less, and knows low numbers only.
+ * poll() refuses even a single file where RLIMIT_NOFILE is 0; select() does not
+ * look at the limit. But it tells less, and takes low descriptors only.
  */
-static int look_by_select(struct pollfd *slot)
+static int look_by_select(struct pollfd *pfd)
 {
 	enum { READ, WRITE, EXCEPT, NR_SETS };
 	static const short bits[NR_SETS] = {
@@ -53,19 +53,19 @@ static int look_by_select(struct pollfd *slot)
 	fd_set sets[NR_SETS];
 	int ret;
 
-	if (slot->fd < 0 || slot->fd >= FD_SETSIZE)
+	if (pfd->fd < 0 || pfd->fd >= FD_SETSIZE)
 		return -EINVAL;
-	slot->revents = 0;
+	pfd->revents = 0;
 	for (unsigned i = 0; i < NR_SETS; i++) {
 		FD_ZERO(&sets[i]);
-		if (slot->events & bits[i])
-			FD_SET(slot->fd, &sets[i]);
+		if (pfd->events & bits[i])
+			FD_SET(pfd->fd, &sets[i]);
 	}
-	ret = sys_pselect(slot->fd + 1, &sets[READ], &sets[WRITE],
-			  &sets[EXCEPT], &zero);
+	ret = sys_pselect(pfd->fd + 1, &sets[READ], &sets[WRITE], &sets[EXCEPT],
+			  &zero);
 	for (unsigned i = 0; ret > 0 && i < NR_SETS; i++)
-		if (FD_ISSET(slot->fd, &sets[i]))
-			slot->revents |= (short)(slot->events & bits[i]);
+		if (FD_ISSET(pfd->fd, &sets[i]))
+			pfd->revents |= (short)(pfd->events & bits[i]);
 	return ret;
 }
 
@@ -74,18 +74,18 @@ int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		      uint32_t extra_flags)
 {
 	static const struct timespec zero;
-	struct pollfd slot = { .fd = fd, .events = (short)sqe->events };
+	struct pollfd pfd = { .fd = fd, .events = (short)sqe->events };
 	int ret;
 
 	(void)is_stream;
 	(void)extra_flags;
-	/* Closed, and there was no number to go on with; poll() ignores it. */
+	/* The file was closed, and could not be duplicated; poll() ignores -1. */
 	if (unlikely(fd < 0))
 		return -EBADF;
-	ret = sys_ppoll(&slot, 1, &zero, NULL, 0);
+	ret = sys_ppoll(&pfd, 1, &zero, NULL, 0);
 	if (unlikely(ret == -EINVAL))
-		ret = look_by_select(&slot);
+		ret = look_by_select(&pfd);
 	if (ret < 0)
 		return ret == -EINTR ? -EAGAIN : ret;
-	return ret ? (unsigned short)slot.revents : -EAGAIN;
+	return ret ? (unsigned short)pfd.revents : -EAGAIN;
 }

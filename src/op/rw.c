@@ -2,8 +2,8 @@
 /*
  * READ, WRITE and their vectored forms
  *
- * A request without flags is the plainest call that does it: the vectored ones
- * cost 90 ns more than pread and pwrite.
+ * A request without flags uses the simplest call that serves: the vectored calls
+ * take 90 ns more than pread and pwrite.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "base/uaddr.h"
 #include "options/config.h"
 #include "file/file.h"
-#include "op/op.h"
+#include "op/rows.h"
 
 enum {
 	IOVS_MAX = 1024,        /* UIO_MAXIOV */
@@ -33,7 +33,7 @@ enum {
 	CAP_SYS_ADMIN = 21,
 };
 
-/* Real-time classes are for the privileged; who is, only the kernel knows. */
+/* Return: whether the kernel would allow the real-time class to this thread. */
 static bool may_be_realtime(void)
 {
 	struct {
@@ -62,7 +62,7 @@ static int check_ioprio(uint16_t ioprio)
 	}
 }
 
-/* Return: bytes, 0 or more, or -errno. */
+/* Return: the sum of the vectors' bytes, cut to what one call moves; or -errno. */
 static int64_t check_iovs(const struct uaio_sqe *sqe)
 {
 	uint64_t bytes = 0;
@@ -81,7 +81,7 @@ static int64_t check_iovs(const struct uaio_sqe *sqe)
 	for (uint64_t i = 0; i < sqe->len; i++) {
 		uint64_t part = sqe->iov[i].iov_len;
 
-		/* One piece alone is cut before it is looked at. */
+		/* The kernel cuts a single vector before it checks its range. */
 		if (sqe->len == 1 && part > UAIO_RW_BYTES_MAX)
 			part = UAIO_RW_BYTES_MAX;
 		if (!uaio_is_user_range((uintptr_t)sqe->iov[i].iov_base, part))
@@ -103,9 +103,10 @@ static int64_t check_buffer(const struct uaio_sqe *sqe)
 }
 
 /*
- * Flags that the file cannot honour come before all other mistakes. Which those
- * are only the kernel knows, and it tells only of a request without mistakes;
- * refused here is what no file of this kind honours.
+ * The kernel refuses flags that the file cannot honour before any other mistake.
+ * Only the kernel knows which flags those are, and it can only be asked by a
+ * request without mistakes. So this refuses the flags that no file of this kind
+ * honours.
  */
 static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 		       bool is_right_way)
@@ -163,8 +164,9 @@ static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
 }
 
 /*
- * Nothing to read or write on a stream: the vectored calls would not even ask
- * the file. An eventfd refuses it, a datagram socket sends a datagram of it.
+ * Return: whether the request is a read or write of 0 bytes on a stream. The
+ * vectored calls would not ask the file then. But an eventfd refuses such a call,
+ * and a datagram socket sends an empty datagram.
  */
 static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 {
@@ -175,15 +177,16 @@ static int64_t write_nothing(int fd)
 {
 	int64_t res = sys_send(fd, NULL, 0, MSG_DONTWAIT);
 
-	/* Only a socket can make this wait. */
+	/* A write of 0 bytes can wait only on a socket. */
 	return res == -ENOTSOCK || res == -ENOSYS ? sys_write(fd, NULL, 0)
 						  : res;
 }
 
 /*
- * A pipe for which the kernel has no RWF_NOWAIT is a FIFO opened by its path.
- * (Or one that was spliced from; those may be in packet mode, of which their
- * reader has no sign. A FIFO is hardly ever: that takes an fcntl().)
+ * Return: whether a pipe that refuses RWF_NOWAIT is a FIFO, opened by its path.
+ * (Otherwise it is a pipe that was spliced from. Such a pipe may be in packet
+ * mode, and its reader cannot find out. A FIFO is hardly ever in packet mode,
+ * because that takes an fcntl().)
  */
 static bool may_be_fifo(int fd)
 {
@@ -193,9 +196,9 @@ static bool may_be_fifo(int fd)
 }
 
 /*
- * vmsplice() copies out of a FIFO just as a read does, but for packets, and is
- * told for each call whether to wait. At the other end it would write, so it is
- * for read-only descriptors.
+ * Read from a FIFO by vmsplice(). It copies the data as a read does, except for
+ * packets, and takes a flag not to wait. On a descriptor that is open for writing
+ * it would write, so this serves read-only ones.
  */
 static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 {
@@ -213,9 +216,9 @@ static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 }
 
 /*
- * The calls that take flags. Some emulators do not know them, some sandboxes do
- * not let them through, with EPERM, which files say, too (sealed ones): then no
- * file can honour a flag.
+ * The result of a call that takes flags. Some emulators do not know these calls,
+ * and some sandboxes refuse them; then no file can honour a flag. EPERM may be the
+ * answer of a sandbox, or of the file (if it is sealed).
  */
 static int64_t answer(enum uaio_call call, int64_t res)
 {
@@ -246,17 +249,17 @@ static int64_t pwritev_flags(int fd, const struct iovec *iov, int nr,
 }
 
 /*
- * A write that the kernel cannot try without waiting, to a pipe: without a
- * reader it fails at once.
+ * Return: whether fd is a pipe without a reader, to which a write fails at once.
+ * Asked if the kernel cannot try the write without waiting.
  */
 static bool has_no_reader(int fd)
 {
 	static const struct timespec zero;
-	struct pollfd slot = { .fd = fd };
+	struct pollfd pfd = { .fd = fd };
 	struct stat st;
 
-	return sys_ppoll(&slot, 1, &zero, NULL, 0) == 1 &&
-	       slot.revents & POLLERR && sys_fstat(fd, &st) == 0 &&
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) == 1 &&
+	       pfd.revents & POLLERR && sys_fstat(fd, &st) == 0 &&
 	       S_ISFIFO(st.st_mode);
 }
 
@@ -264,13 +267,16 @@ static int64_t refuse_broken(int fd, uint32_t flags)
 {
 	if (!has_no_reader(fd))
 		return -EOPNOTSUPP;
-	/* The same bit says that the client wants no signal. */
+	/* As RWF_NOSIGNAL, the bit may also come from the client. */
 	if (!(flags & UAIO_RWF_HAS_WAITED))
 		(void)sys_tgkill(sys_getpid(), sys_gettid(), SIGPIPE);
 	return -EPIPE;
 }
 
-/* Where the kernel has no RWF_NOSIGNAL: the signal comes, and is taken back. */
+/*
+ * Where the kernel has no RWF_NOSIGNAL: block SIGPIPE, write, and if a signal has
+ * come, consume it.
+ */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)
 {
@@ -285,7 +291,7 @@ static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 	(void)sys_sigmask(SIG_BLOCK, &sigpipe, &old);
 	(void)sys_sigpending(&pending);
 	res = pwritev_flags(fd, iov, nr, -1, flags);
-	/* One that was there before is somebody else's. */
+	/* A signal that was pending before is not ours to consume. */
 	if (res == -EPIPE && !(pending & sigpipe))
 		(void)sys_sigtimedwait(&sigpipe, &zero);
 	(void)sys_sigmask(SIG_SETMASK, &old, NULL);
@@ -293,8 +299,8 @@ static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 }
 
 /*
- * A write that waits in the kernel is told first why the other end went, one
- * that begins later that it is gone.
+ * The other end is gone. In the kernel a write that was waiting gets the error by
+ * which it went, and one that begins later EPIPE. This request has waited.
  */
 static int64_t reason_of_end(int fd)
 {
@@ -305,14 +311,14 @@ static int64_t reason_of_end(int fd)
 	return error == ECONNRESET ? -ECONNRESET : -EPIPE;
 }
 
-/* A write to a stream, tried again. */
+/* Try a write to a stream that has waited, without SIGPIPE. */
 static int64_t write_again(int fd, const struct iovec *iov, int nr,
 			   uint32_t flags)
 {
 	static uint32_t is_unknown; /* atomic: the kernel knows no NOSIGNAL */
 	int64_t res = -EOPNOTSUPP;
 
-	/* relaxed: who does not know it yet finds out */
+	/* relaxed: a thread that reads 0 too late finds out by itself */
 	if (!load_relaxed(&is_unknown))
 		res = pwritev_flags(fd, iov, nr, -1, flags);
 	if (res == -EOPNOTSUPP) {

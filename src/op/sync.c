@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FSYNC and FDSYNC: always wait, so they are always a worker's
+ * FSYNC and FDSYNC: they wait for the disk, so a worker executes them
  *
- * A range in the request is no more than a hint: all of the file is synced.
+ * A range in the request is only a hint: the whole file is synced.
  */
 #include <errno.h>
 
 #include "base/sys.h"
 #include "file/file.h"
-#include "op/op.h"
+#include "op/rows.h"
 
 int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What any front-end may ask for, and kernel AIO's must not
+ * Requests that the core accepts from any front-end, but that kernel AIO refuses
  *
- * These requests come to the core past the front-end for kernel AIO, which
- * refuses them.
+ * They are submitted to the core directly, as the front-end for kernel AIO would
+ * refuse them.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/opdef.h"
-#include "front/libaio/aio.h"
+#include "op/op.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 static struct uaio_sqe rw(enum uaio_op op, int fd, void *buffer, uint64_t bytes)
@@ -87,7 +87,7 @@ static void what_cannot_be_synced_says_so(void **state)
 	unit_close(ends[1]);
 }
 
-/* Of events 16 bits; a front-end may have a use for the rest. */
+/* Only the low 16 bits are events; a front-end may use the others. */
 static void a_poll_looks_at_its_events_only(void **state)
 {
 	struct uaio_sqe sqe = {
@@ -106,7 +106,9 @@ static void a_poll_looks_at_its_events_only(void **state)
 	unit_close(ends[1]);
 }
 
-/* Once somebody sleeps an epoll is told, where the other bits mean something. */
+/*
+ * A sleeping thread is told by an epoll, for which the other bits have a meaning.
+ */
 static void a_poll_that_waits_is_told_of_each_of_its_events(void **state)
 {
 	const struct uaio_sqe sqe = {
@@ -121,7 +123,7 @@ static void a_poll_that_waits_is_told_of_each_of_its_events(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* Who looks and finds nothing has it told. */
+		/* A thread that looks and finds nothing adds it to the epoll. */
 		assert_int_equal(
 			uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 		assert_int_equal(write(sqe.fd, &one, sizeof(one)), sizeof(one));
@@ -132,7 +134,7 @@ static void a_poll_that_waits_is_told_of_each_of_its_events(void **state)
 	unit_close(sqe.fd);
 }
 
-/* A worker writes when poll() says that it can. */
+/* A worker writes when poll() says that the file is ready. */
 static void an_eventfd_is_written(void **state)
 {
 	uint64_t count = 5;
@@ -164,7 +166,7 @@ static void a_full_eventfd_is_written_when_it_is_read(void **state)
 	unit_close(fd);
 }
 
-/* It has no read that does not block, but what polls ready has one. */
+/* It has no read that does not block; a worker reads when poll() says so. */
 static void an_inotify_file_is_read_when_something_happens(void **state)
 {
 	char dir[] = "/tmp/uaio-op-XXXXXX", path[64];
@@ -207,10 +209,10 @@ static void what_has_no_read_says_so(void **state)
 	unit_close(folder);
 }
 
-/* As one may wait for ever, they are all a worker's. */
+/* One of them may wait for ever, so workers read all of them. */
 static void a_file_of_the_kernels_is_read_in_the_older_way(void **state)
 {
-	enum { NR = 200 }; /* as many as make other files trusted */
+	enum { NR = 200 }; /* enough for other files to be trusted */
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
 	struct uaio_counters before, after;
 	uint64_t handle = unit_context(1);
@@ -232,7 +234,7 @@ static void a_file_of_the_kernels_is_read_in_the_older_way(void **state)
 	unit_close(fd);
 }
 
-/* A folder's file system, or memory; through the page cache, or directly. */
+/* On a disk or in memory; through the page cache or with O_DIRECT. */
 static int numbered_file(bool in_memory, bool is_direct, unsigned nr)
 {
 	int fd = unit_numbered_file(in_memory, nr);
@@ -247,7 +249,7 @@ enum { BLOCK = 4096, NR_BLOCKS = 64 };
 
 static char blocks[NR_BLOCKS][BLOCK] __attribute__((aligned(BLOCK)));
 
-/* Reads in flight together, each from where the one before it stopped. */
+/* Reads at the position, in flight together: each begins where the last ended. */
 static void read_at_position(bool in_memory, bool is_direct, bool is_cold)
 {
 	static const unsigned nr_keys = NR_BLOCKS * BLOCK / UNIT_KEY_BYTES;
@@ -289,7 +291,7 @@ static void reads_at_the_position_follow_one_another(void **state)
 	read_at_position(false, true, false);
 }
 
-/* A read and a write in turn: the file is copied in itself by every other. */
+/* Reads and writes in turn: every other block is read, the rest is written. */
 static void writes_and_reads_share_the_position(void **state)
 {
 	uint64_t handle = unit_context(NR_BLOCKS);
@@ -354,7 +356,7 @@ static void vectors_and_flags_go_by_the_position(void **state)
 	unit_close(fd);
 }
 
-/* To ask for it is to ask for nothing: they are nowhere else. */
+/* On a stream UAIO_OFF_POSITION has no effect: there is no other place. */
 static void a_stream_is_at_its_position(void **state)
 {
 	char byte = 'x';
@@ -378,7 +380,7 @@ static void a_stream_is_at_its_position(void **state)
 	}
 }
 
-/* Whatever interface it is, these cannot be made or are not safe to go on with. */
+/* These can never succeed, or are not safe to execute, whatever the interface. */
 static void the_core_refuses_what_nobody_can_make(void **state)
 {
 	const void *kernels = (const void *)(UINTPTR_MAX / 4 * 3);
@@ -403,7 +405,7 @@ static void the_core_refuses_what_nobody_can_make(void **state)
 	assert_int_equal(refusal(&sqe), -EINVAL);
 	sqe.off = UAIO_OFF_POSITION - 1;
 	assert_int_equal(refusal(&sqe), -EINVAL);
-	/* It is never ready for anything else, and cannot be waited for. */
+	/* The file is never ready for POLLPRI, and cannot be waited for. */
 	sqe = (struct uaio_sqe){ .op = UAIO_OP_POLL,
 				 .fd = fd,
 				 .events = POLLPRI };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A call on no file, which may block; its path outlives the submitting call. */
+/* A call without a file, which may block, and whose path has to be copied. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/opdef.h"
-#include "front/libaio/aio.h"
+#include "op/op.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 static char folder[] = "/tmp/uaio-open-XXXXXX";
@@ -44,7 +44,7 @@ static struct uaio_sqe open_sqe(const char *path, uint32_t flags)
 	};
 }
 
-static void a_call_is_made_by_a_worker(void **state)
+static void a_call_is_executed_by_a_worker(void **state)
 {
 	struct uaio_sqe sqe = open_sqe("name", O_CREAT | O_RDWR);
 	uint64_t handle = unit_context(1);
@@ -71,10 +71,10 @@ static void a_call_is_made_by_a_worker(void **state)
 	unit_destroy(handle);
 }
 
-/* Twice the ways in which a copy is kept: in the request, and two sizes beside. */
+/* Two or more lengths for each place of a copy: the request, and two slabs. */
 static const unsigned lengths[] = { 1, 63, 64, 65, 1023, 1024, 1025, 4095 };
 
-/* A path of that length that leads to the file "x". */
+/* Return: a path of that length, which leads to the file "x". */
 static char *path_to_x(unsigned length)
 {
 	char *path = malloc(length + 1);
@@ -121,7 +121,7 @@ static void a_path_outlives_the_call_that_submits_it(void **state)
 	unit_destroy(handle);
 }
 
-/* Its end is where its client said it is, whatever has become of it since. */
+/* The path ends where its client said, even if there is no 0 at that place. */
 static void a_path_without_an_end_has_one(void **state)
 {
 	uint64_t handle = unit_context(1);
@@ -138,7 +138,7 @@ static void a_path_without_an_end_has_one(void **state)
 	unit_destroy(handle);
 }
 
-/* More than there are workers of any account at first; each blocks one. */
+/* More calls than either account has workers at first; each blocks a worker. */
 static void calls_that_block_do_not_wait_for_one_another(void **state)
 {
 	enum { NR = 4 };
@@ -151,7 +151,7 @@ static void calls_that_block_do_not_wait_for_one_another(void **state)
 		snprintf(names[i], sizeof(names[i]), "fifo%u", i);
 		assert_int_equal(mkfifoat(folder_fd, names[i], 0600), 0);
 	}
-	/* Each of the first is over when its other half is being made. */
+	/* Each of the first NR returns when the other end is being opened. */
 	for (unsigned i = 0; i < 2 * NR; i++) {
 		struct uaio_sqe sqe =
 			open_sqe(names[i % NR], i < NR ? O_RDONLY : O_WRONLY);
@@ -193,7 +193,7 @@ static void a_path_that_cannot_be_one_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(a_call_is_made_by_a_worker),
+		UNIT_TEST(a_call_is_executed_by_a_worker),
 		UNIT_TEST(a_path_outlives_the_call_that_submits_it),
 		UNIT_TEST(a_path_without_an_end_has_one),
 		UNIT_TEST(calls_that_block_do_not_wait_for_one_another),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a read or write of a stream is made so that it does not wait. */
+/* Reads and writes on streams that must not wait: how they are executed. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "engine/opdef.h"
+#include "op/op.h"
 #include "unit.h"
 
 static char buffer[64];
@@ -143,7 +143,7 @@ static void fifo_is_read_in_pieces(void **state)
 	close_both(fds);
 }
 
-/* There the same call would write what it is to read. */
+/* On such a descriptor vmsplice() would write instead of read. */
 static void fifo_open_for_both_is_left_alone(void **state)
 {
 	int fds[2];
@@ -158,7 +158,7 @@ static void fifo_open_for_both_is_left_alone(void **state)
 	close_both(fds);
 }
 
-/* It may be of packets, where the other call would not keep their ends. */
+/* The pipe may be in packet mode; vmsplice() would not stop at a packet's end. */
 static void spliced_pipe_is_left_alone(void **state)
 {
 	struct iovec iov = { buffer, 1 };
@@ -224,7 +224,7 @@ static void break_pipes(bool knows_nosignal)
 	close(fds[0]);
 	assert_int_equal(write_again(fds[1]), -EPIPE);
 	assert_int_equal(nr_sigpipe, 0);
-	/* Nor is one left behind, or the mask changed. */
+	/* No signal is left pending, and the mask does not change. */
 	hold_sigpipe(SIG_BLOCK);
 	assert_int_equal(write_again(fds[1]), -EPIPE);
 	assert_false(is_pending());
@@ -239,7 +239,7 @@ static void break_pipes(bool knows_nosignal)
 	close(fds[1]);
 }
 
-/* Here a write that has not waited, too, is told without being made. */
+/* On a FIFO any write gets this error without a call that writes. */
 static void fifo_without_reader_is_broken(void **state)
 {
 	int fds[2];
@@ -287,7 +287,7 @@ static void waiting_write_learns_of_a_reset(void **state)
 
 int main(void)
 {
-	/* The last one: from there on the kernel is taken for old. */
+	/* The last: after it the library takes the kernel for an old one. */
 	const struct CMUnitTest tests[] = {
 		RW_TEST(fifo_is_read),
 		RW_TEST(fifo_is_read_in_pieces),

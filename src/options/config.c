@@ -18,7 +18,7 @@ static void say(char *line)
 	(void)sys_write(STDERR_FILENO, line, len + 1);
 }
 
-/* Nonsense is said once, and the default stands: the host goes on. */
+/* An invalid value is reported once, and the default is used instead. */
 static uint64_t value_of(enum uaio_option_id id)
 {
 	const struct uaio_option *option = &uaio_options[id];
@@ -34,7 +34,7 @@ static uint64_t value_of(enum uaio_option_id id)
 	return value;
 }
 
-/* More fixed workers than workers: there are none, as is usual. */
+/* If more fixed workers than workers are asked for, there are no fixed ones. */
 static void check_fixed(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FIXED].variable;

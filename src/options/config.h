@@ -14,14 +14,14 @@
 struct uaio_config {
 	uint64_t max_nr;   /* quota of events over all contexts; 0: none */
 	bool never_block;  /* buffered reads always ask the page cache first */
-	bool force_worker; /* nothing is made inside io_submit */
+	bool force_worker; /* nothing is executed inside io_submit */
 	bool is_strict;    /* iocb addresses are probed before they are read */
 	bool bounces;      /* misaligned direct requests go through a copy */
-	unsigned direct_width; /* segments at once; 0: as it pays */
+	unsigned direct_width; /* segments at once; 0: as many as pay */
 	bool is_verbose;
 	bool has_stats; /* requests are counted and timed */
 
-	/* of the work queue, as options/options.h has them; 0: not given */
+	/* of the work queue: values for uaio_option_count(); 0: not given */
 	uint64_t workers, fixed, max_works;
 
 	/* of the engine's threads */

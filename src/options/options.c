@@ -12,7 +12,7 @@
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-	PART_MAX = 24, /* two numbers of ours, and more */
+	PART_MAX = 24, /* room for two valid numbers and a separator */
 	WORD_BITS = 8 * sizeof(unsigned long),
 };
 
@@ -30,21 +30,21 @@ const struct uaio_option uaio_options[] = {
 		.name = "never-block",
 		.variable = "UAIO_NEVER_BLOCK",
 		.kind = UAIO_OPTION_SWITCH,
-		.alone = "1",
+		.bare = "1",
 		.help = "io_submit never waits for a disk to read",
 	},
 	[UAIO_OPTION_FORCE_WORKER] = {
 		.name = "force-worker",
 		.variable = "UAIO_FORCE_WORKER",
 		.kind = UAIO_OPTION_SWITCH,
-		.alone = "1",
+		.bare = "1",
 		.help = "for tests: io_submit makes nothing",
 	},
 	[UAIO_OPTION_STRICT] = {
 		.name = "strict",
 		.variable = "UAIO_STRICT",
 		.kind = UAIO_OPTION_SWITCH,
-		.alone = "1",
+		.bare = "1",
 		.help = "bad iocb addresses: EFAULT, not a fault",
 	},
 	[UAIO_OPTION_DIRECT_WIDTH] = {
@@ -60,7 +60,7 @@ const struct uaio_option uaio_options[] = {
 		.name = "bounce",
 		.variable = "UAIO_BOUNCE",
 		.kind = UAIO_OPTION_SWITCH,
-		.alone = "1",
+		.bare = "1",
 		.help = "make misaligned direct I/O by a copy",
 	},
 	[UAIO_OPTION_STATS] = {
@@ -68,7 +68,7 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_STATS",
 		.kind = UAIO_OPTION_FILE,
 		.placeholder = "[=FILE]",
-		.alone = "-",
+		.bare = "-",
 		.help = "at exit, report what ran and how fast",
 	},
 	[UAIO_OPTION_STATS_JSON] = {
@@ -125,14 +125,14 @@ const struct uaio_option uaio_options[] = {
 		.name = "verbose",
 		.variable = "UAIO_VERBOSE",
 		.kind = UAIO_OPTION_SWITCH,
-		.alone = "1",
+		.bare = "1",
 		.help = "at start, say what is interposed",
 	},
 };
 static_assert(NR_ELEMENTS(uaio_options) == UAIO_NR_OPTIONS,
 	      "a row for each option");
 
-/* Returns 0 or 1, or -EINVAL. */
+/* Return: 0 or 1, or -EINVAL. */
 static int parse_switch(const char *text)
 {
 	static const char *const words[][3] = {
@@ -150,8 +150,8 @@ static int parse_switch(const char *text)
 }
 
 /*
- * strtoull() would take signs, blanks and in some locales separators, and
- * report through errno, which belongs to the host.
+ * Not by strtoull(): that accepts signs, blanks and, in some locales,
+ * separators, and reports errors in errno, which belongs to the host.
  */
 static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 {
@@ -171,9 +171,10 @@ static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 }
 
 /*
- * Copy the part of *text before @end, or all of it, to @part of PART_MAX bytes.
- * *text is what follows then, NULL after the last part.
- * Returns 0 or -EINVAL: it does not fit, so it is no number of ours.
+ * Copy the part of *text before @end, or all of it if there is no @end, to
+ * @part, which has PART_MAX bytes. Set *text to what follows, or to NULL after
+ * the last part.
+ * Return: 0; -EINVAL if the part does not fit, and so is no valid number.
  */
 static int next_part(const char **text, char end, char *part)
 {
@@ -188,7 +189,7 @@ static int next_part(const char **text, char end, char *part)
 	return 0;
 }
 
-/* A count is kept as one more than it is: 0 is one that is not given. */
+/* A count is stored plus one; 0 stands for a count that is not given. */
 static int parse_counts(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
 {
@@ -212,7 +213,7 @@ int uaio_option_count(enum uaio_option_id id, uint64_t value, int which)
 	return count ? (int)count - 1 : uaio_options[id].usual[which];
 }
 
-/* It is kept as its distance from the least, and one more. */
+/* A number is stored as its distance from the least, plus one. */
 static int parse_number(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
 {
@@ -238,7 +239,7 @@ bool uaio_option_number(const struct uaio_option *opt, uint64_t value,
 	return value;
 }
 
-/* A processor, or the first and the last of several. */
+/* One processor, or a range of them. */
 static int parse_range(const char *text, uint64_t *ret_first,
 		       uint64_t *ret_last)
 {
@@ -289,7 +290,7 @@ bool uaio_option_fixed_fit(uint64_t workers, uint64_t fixed)
 	return true;
 }
 
-/* Returns 0 or 1, or -EINVAL. */
+/* Return: 0 or 1, or -EINVAL. */
 static int parse_file(const char *text)
 {
 	size_t len = strlen(text);
@@ -308,7 +309,10 @@ static int parse_file(const char *text)
 	return 1;
 }
 
-/* Returns the bytes written: the working directory and a slash, or nothing. */
+/*
+ * Write the working directory and a slash.
+ * Return: how many bytes that are; 0 if it is not known or does not fit.
+ */
 static size_t put_directory(char *buf)
 {
 	char dir[UAIO_OPTION_PATH_MAX];
@@ -332,8 +336,8 @@ void uaio_option_absolute(const struct uaio_option *opt, const char *text,
 {
 	size_t used = 0;
 
-	if (opt->alone && parse_switch(text) == 1)
-		text = opt->alone;
+	if (opt->bare && parse_switch(text) == 1)
+		text = opt->bare;
 	if (text[0] != '/' && strcmp(text, "-") != 0)
 		used = put_directory(buf);
 	if (used + strlen(text) >= UAIO_OPTION_PATH_MAX)
@@ -404,8 +408,8 @@ int uaio_option_parse(const struct uaio_option *opt, const char *text,
 }
 
 /*
- * Copies a value so that it can stand in a one-line message: what would move
- * the cursor is shown as '?', what is too long is cut.
+ * Copy a value so that it can be shown in a message of one line: control
+ * characters become '?', and what is too long is cut.
  */
 static void copy_printable(char *to, size_t len, const char *text)
 {
@@ -431,7 +435,7 @@ void uaio_option_complaint_of(const char *given_as, const char *text,
 		 expected);
 }
 
-/* What is accepted, in words. */
+/* Describe the values that the option accepts. */
 static void put_expected(const struct uaio_option *opt, char *buf, size_t len)
 {
 	switch (opt->kind) {

@@ -16,7 +16,7 @@
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A count with bounds at which every edge can be seen. */
+/* A count whose bounds have different numbers of digits. */
 static const struct uaio_option count = {
 	.name = "some-count",
 	.variable = "UAIO_SOME_COUNT",
@@ -44,7 +44,7 @@ static const struct uaio_option file = {
 	.variable = "UAIO_SOME_FILE",
 	.kind = UAIO_OPTION_FILE,
 	.placeholder = "[=FILE]",
-	.alone = "-",
+	.bare = "-",
 	.help = "",
 };
 
@@ -229,8 +229,8 @@ static void every_option_can_be_shown_in_the_help(void **state)
 }
 
 /*
- * What is not given is 0: so "0" must be a value that means "as usual", or be
- * another than 0.
+ * An option that is not given has the value 0. So the text "0" must either mean
+ * the default, or be stored as a value other than 0.
  */
 static void zero_is_a_value_of_every_option(void **state)
 {
@@ -336,7 +336,7 @@ static void a_list_of_processors_has_those_it_names(void **state)
 	assert_int_equal(uaio_option_cpus("3", &allowed), 0);
 	assert_false(uaio_cpus_cut(&set, &allowed));
 
-	/* What is no list leaves the set alone. */
+	/* A text that is not a list does not change the set. */
 	assert_int_equal(uaio_option_cpus("7", &set), 0);
 	assert_int_equal(uaio_option_cpus("1,x", &set), -EINVAL);
 	assert_true(has_cpu(&set, 7) && count_cpus(&set) == 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entering the engine
+ * Entering the library
  *
  * Every exported call enters first and leaves last. A signal handler may call
- * us on a thread that is inside already, perhaps holding one of our locks; it
- * is told so and must not go further: AIO calls answer -EAGAIN, closing goes
- * straight to the kernel.
+ * the library on a thread that is inside already, and perhaps holds one of its
+ * locks. Then uaio_enter() fails, and the call must not go further: AIO calls
+ * return -EAGAIN, and calls that close go straight to the kernel.
  */
 #ifndef UAIO_PROC_ENTRY_H
 #define UAIO_PROC_ENTRY_H
@@ -16,24 +16,25 @@
 #include "base/sleep.h"
 
 /*
- * Eight bytes of the static TLS block, which also a library that is dlopen()ed
- * gets: reading it must never allocate. In one struct, because there are few.
+ * Eight bytes of static TLS: reading it must never allocate. There is little of
+ * it for a library that is loaded by dlopen(), so all is in this one struct.
  */
 struct uaio_entry {
-	int depth;      /* inside the engine: 1 */
+	int depth;      /* 1 while the thread is inside the library, else 0 */
 	uint32_t table; /* table.c's: what is known of its descriptor table */
 };
 
 extern _Thread_local struct uaio_entry uaio_entry
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Return: false if this thread is inside already; then do not leave. */
+/* Return: false if this thread is inside already; then it must not leave. */
 static inline bool uaio_enter(void)
 {
 	if (uaio_entry.depth)
 		return false;
 	uaio_entry.depth = 1;
-	__asm__ volatile("" ::: "memory"); /* against our own handlers only */
+	/* The order is for handlers of this thread only. */
+	__asm__ volatile("" ::: "memory");
 	return true;
 }
 
@@ -44,8 +45,8 @@ static inline void uaio_leave(void)
 }
 
 /*
- * Asleep, holding no lock, a thread is not inside: a handler that runs then may
- * make any call, end the process, or never come back (siglongjmp).
+ * A thread that sleeps, and holds no lock, steps out: a handler that runs then
+ * may make any call, end the process, or never return (siglongjmp).
  */
 static inline int uaio_step_out(void)
 {
@@ -62,7 +63,7 @@ static inline void uaio_step_in(int depth)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* uaio_sleep(), for those who hold no lock. */
+/* uaio_sleep() for a thread that holds no lock: it steps out meanwhile. */
 static inline int uaio_sleep_outside(uint32_t *word, uint32_t expected,
 				     int64_t deadline_ns)
 {

@@ -19,17 +19,17 @@
 
 enum {
 	OWN_FD_MIN = 512,
-	FDS_MAX = 1 << 20, /* higher numbers are not noted */
+	FDS_MAX = 1 << 20, /* higher descriptors are not noted */
 	WORDS = FDS_MAX / 64,
 };
 
 static struct {
-	uint64_t *words; /* owns; atomic: a bit for each of ours */
-	uint32_t nr;     /* atomic: bits set */
-	/* atomic, written under lock: one is open, and low, that is not noted */
+	uint64_t *words; /* owns; atomic: a bit for each of our descriptors */
+	uint32_t nr;     /* atomic: how many bits are set */
+	/* atomic, written under lock: one that is open is not noted yet */
 	uint32_t is_making;
 
-	/* held while a descriptor is open and not noted, and across fork() */
+	/* held while an open descriptor is not noted, and during fork() */
 	struct uaio_lock lock; /* rank OWNFD */
 } own;
 
@@ -67,7 +67,7 @@ static void unnote_locked(int fd)
 	}
 }
 
-/* At a high number if there is room, above the host's own in any case. */
+/* Duplicate fd to a high number if there is room, and never to below 3. */
 static int dup_locked(int fd)
 {
 	int dup = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
@@ -87,7 +87,10 @@ int uaio_ownfd_dup(int fd)
 	return dup;
 }
 
-/* Return: whether it is a file of another kind than was opened: the host's. */
+/*
+ * Return: whether fd is a file of another type than was opened: then it is the
+ * host's.
+ */
 static bool is_taken(int fd, mode_t type)
 {
 	struct stat st;
@@ -96,9 +99,10 @@ static bool is_taken(int fd, mode_t type)
 }
 
 /*
- * fd is new: away from the low numbers with it. A host that does not come by us
- * (it makes its system calls inline) may have taken the number meanwhile.
- * Return: ours, noted, or -errno; -ESTALE: the number was taken.
+ * fd is new: move it to a high number. A host that makes its system calls
+ * inline may have put a file of its own there meanwhile.
+ * Return: the descriptor, which is noted; -errno; -ESTALE if the host has put a
+ * file there.
  */
 static int keep_locked(int fd, mode_t type)
 {
@@ -143,11 +147,11 @@ static int keep_new(make_fn *make, mode_t type, const char *path, int flags)
 	enum { TRIES = 4 };
 	int fd = -ESTALE;
 
-	/* All are in one table. */
+	/* All of our descriptors are in the library's table. */
 	if (unlikely(uaio_table_is_other()))
 		return -EMFILE;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
-	/* relaxed: who closes a number that is not open wins or loses a race */
+	/* relaxed: only a host that closes what is not open may race with it */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
 		fd = keep_locked(make(path, flags), type);
@@ -193,7 +197,10 @@ void uaio_ownfd_close(int fd)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
-/* The file goes without the lock, while the number is noted as ours still. */
+/*
+ * Close the file without holding the lock: another one is put in its place
+ * first, so that the number stays ours meanwhile.
+ */
 static void close_unlocked(int fd)
 {
 	int blank = uaio_ownfd_event(0);
@@ -213,7 +220,7 @@ static void *close_apart(void *arg)
 	return NULL;
 }
 
-/* Rare: so it has a thread of its own, unless there is none to be had. */
+/* This is rare, so a thread is created for it. */
 void uaio_ownfd_close_slow(int fd)
 {
 	if (uaio_thread_start(close_apart, (void *)(intptr_t)fd) < 0)
@@ -233,13 +240,13 @@ bool uaio_ownfds_have_room(unsigned nr)
 	struct rlimit limit;
 	uint64_t share;
 
-	/* Asked each time, as it may be changed by another process, too. */
+	/* Asked for each time, since another process may change it, too. */
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		limit.rlim_cur = USUAL_LIMIT;
 	share = limit.rlim_cur / SHARE;
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* relaxed: those who open the most are under a lock of their own */
+	/* relaxed: those who open many do so under a lock of their own */
 	return load_relaxed(&own.nr) + (uint64_t)nr <= share;
 }
 
@@ -270,12 +277,12 @@ bool uaio_ownfd_has(int fd)
 	return fd >= 0 && uaio_ownfd_find((unsigned)fd, (unsigned)fd, &found);
 }
 
-void uaio_ownfds_hold(void)
+void uaio_ownfds_quiesce(void)
 {
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
 }
 
-void uaio_ownfds_release(void)
+void uaio_ownfds_resume(void)
 {
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
@@ -290,7 +297,7 @@ void uaio_ownfd_drop(bool is_ours)
 {
 	unsigned fd = 0;
 
-	/* Whoever held the lock is not in the child. */
+	/* The thread that held the lock does not exist in the child. */
 	own.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&own.is_making, 0);
 	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd)) {

@@ -2,90 +2,106 @@
 /*
  * The library's own descriptors
  *
- * Hosts close descriptors they never opened: all from 3 up, at start or before
- * they run something. Ours are noted here, so that the calls that close can
- * step over them: a number of ours that became somebody else's file would be
- * written to.
+ * Hosts close descriptors that they never opened: all from 3 up, when they
+ * start or before they execute a program. The library's own are noted here, so
+ * that the interposed calls can leave them open. For if the host got the number
+ * of one of them for a file of its own, the library would write to that file.
  *
- *   I1  The kernel gives a new descriptor the lowest number, which the host may
- *       count on. So none is opened but within a call of the host's, and it is
- *       at once moved up, where only duplicates are made.
- *   I2  Until then the calls that close wait (uaio_ownfds_settle()). One that had
- *       asked just before, or is made inline, may close it all the same, and
- *       another file may come there: what is not of the kind that was opened is
- *       the host's, and is neither kept nor closed.
- *   I3  The lock is held for as long as it takes to open, move and close; never
- *       across a call that may block.
+ *   I1  The kernel gives a new descriptor the lowest free number, and hosts
+ *       count on that. So the library opens descriptors only within a call of
+ *       the host's, and at once moves each to a high number, by duplicating it
+ *       there.
+ *   I2  While a new descriptor still has its low number, the interposed calls
+ *       that close wait (uaio_ownfds_settle()). A thread that has asked just
+ *       before, or that makes its system calls inline, may close it all the
+ *       same, and open another file there. So if the number is now a file of
+ *       another type than was opened, that file is the host's, and is neither
+ *       kept nor closed.
+ *   I3  The lock is held while a descriptor is opened, moved or closed, and
+ *       never across a call that may block.
  *
- * Thread-safety: any thread; asking is wait-free.
+ * Thread-safety: any thread; the functions that only ask are wait-free.
  */
 #ifndef UAIO_PROC_OWNFD_H
 #define UAIO_PROC_OWNFD_H
 
 #include <stdbool.h>
 
-/* From nothing. Return: 0 or -ENOMEM. */
+/*
+ * Called when the library comes up: it has no descriptors yet.
+ * Return: 0 or -ENOMEM.
+ */
 int uaio_ownfd_init(void);
 
 /*
- * A new eventfd, out of the way of the low numbers that hosts count on if there
- * is room. Return: it, or -errno.
+ * Open an eventfd, away from the low numbers if there is room.
+ * Return: its descriptor, or -errno.
  */
 int uaio_ownfd_event(int flags);
 
-/* A new epoll, kept likewise. Return: it, or -errno. */
+/* The same for an epoll. */
 int uaio_ownfd_epoll(void);
 
-/* The same for the character device that path is; flags as of open(). */
+/* The same for path, which is a character device; flags as of open(). */
 int uaio_ownfd_open(const char *path, int flags);
 /* The same for a regular file. */
 int uaio_ownfd_open_file(const char *path, int flags);
 
-/* A duplicate of fd, kept likewise. Return: it, or -errno. */
+/* The same for a duplicate of fd. */
 int uaio_ownfd_dup(int fd);
 
-/* Close one of ours. */
+/* Close one of the library's own descriptors. */
 void uaio_ownfd_close(int fd);
 
 /*
- * The same for a duplicate of a file of the host's, which may take long: nobody
- * waits for it. Context: as of uaio_thread_start().
+ * The same for a duplicate of one of the host's, if closing it may take long.
+ * The caller does not wait for that unless no thread can be had.
+ * Context: as of uaio_thread_start().
  */
 void uaio_ownfd_close_slow(int fd);
 
-/* fd is not ours any more, though open still: the host takes its number. */
+/* From now on fd is the host's, which has put a file of its own there. */
 void uaio_ownfd_give_up(int fd);
 
 /*
- * A new descriptor is low for a moment, before it is moved up and noted. Who is
- * about to close or replace a number, and holds no lock of ours, waits until
- * none is: then what is there is the host's.
+ * For a moment a new descriptor has a low number and is not noted yet. A thread
+ * that is about to close or replace a descriptor, and holds no lock of ours,
+ * calls this to wait until there is none such: then what is there is the
+ * host's.
  */
 void uaio_ownfds_settle(void);
 
 /*
- * What could be done without is not to take the host's numbers: an eighth of what
- * the limit allows is for that, but for a few under a small limit.
- * Return: whether nr more would be within that, of all that are ours.
+ * For what the library could do without, it must not use up the host's
+ * descriptors: all of its own may be an eighth of the limit, or a few if the
+ * limit is small.
+ * Return: whether nr more would be within that.
  */
 bool uaio_ownfds_have_room(unsigned nr);
 
-/* Return: whether fd is ours. */
+/* Return: whether fd is the library's own. */
 bool uaio_ownfd_has(int fd);
 
-/* Return: whether one of ours is in [first, last], the lowest in ret_fd. */
+/*
+ * Return: whether a descriptor in [first, last] is the library's own; *ret_fd:
+ * the lowest of these.
+ */
 bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd);
 
-/* From before fork() until after it none is opened or closed. */
-void uaio_ownfds_hold(void);
-void uaio_ownfds_release(void);
+/* Between these two calls none is opened or closed. */
+void uaio_ownfds_quiesce(void);
+void uaio_ownfds_resume(void);
 
-/* Held, by a thread that has just got a copy of the table: close ours in it. */
+/*
+ * Close the library's descriptors in the table of this thread, which has just
+ * got a copy of the library's. Context: between the two calls above.
+ */
 void uaio_ownfds_close_copies(void);
 
 /*
- * In a child of fork(): close what belongs to the parent's engine; or, not
- * is_ours, only forget it: the table was one in which those numbers are others.
+ * Called in a child of fork(): close the descriptors of the parent's library.
+ * If not is_ours, the child's table is a copy of another one, in which these
+ * numbers are other files: then only forget them.
  */
 void uaio_ownfd_drop(bool is_ours);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that the library is in, and whether it is up there
+ * The process that the library is in, and whether the library is up there
  *
- * That is noted in a page which the kernel wipes in a child of fork(), however
- * the fork was made: so the child finds the library down, with nothing of its
- * parent's in it, and brings it up again when it needs it. What the parent had is left
- * where it is in the child: threads that held its locks do not exist there.
+ * That is noted in a page which the kernel wipes in a child of fork(), in
+ * whatever way the host forks. So the child finds the library down, without any
+ * state of its parent's, and brings it up again when it needs it. Memory that
+ * the parent's library had mapped stays mapped in the child and is not used:
+ * the threads that held its locks do not exist there.
  *
- *   I1  The library comes up at most once in a process, under a lock; who finds
- *       it up finds all of its parts.
- *   I2  A child of vfork() runs in its parent's memory and is not its process:
- *       it brings nothing up, starts no thread, and is asked for by its process
- *       id where there is something to lose.
- *   I3  While fork() copies the table of descriptors none of ours is opened or
- *       closed, so that the child closes them all.
+ *   I1  The library comes up at most once in a process, under a lock. A thread
+ *       that finds it up finds all of its parts up.
+ *   I2  A child of vfork() runs in its parent's memory but is another process.
+ *       It brings nothing up and starts no thread. Where it could do harm, the
+ *       process id is compared to find out whether the caller is such a child.
+ *   I3  While fork() copies the descriptor table, none of the library's own
+ *       descriptors is opened or closed. So the child can close them all.
  *
  * Context: any thread.
  */
@@ -23,44 +24,50 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* When the library is loaded. */
+/* Called when the library is loaded. */
 void uaio_process_load(void);
 
 /*
- * Bring the library up if it is not: what is below first, then by start_parts(),
- * under the lock, all else.
- * Return: 0; what start_parts() returns; -ENOMEM; -EAGAIN in a child of vfork().
+ * Bring the library up if it is down: first this room, then the others, by
+ * start_parts(), which is called under the lock.
+ * Return: 0; an error of start_parts(); -ENOMEM; -EAGAIN in a child of vfork(),
+ * and where the agent is needed (table.h) and cannot be had.
  */
 int uaio_process_start(int (*start_parts)(void));
 
 /*
- * Between the two it does not come up if it is not.
- * Return: 0 with whether it is; -EAGAIN in a child of vfork(): do not release.
+ * Between these two calls the library does not come up. *ret_is_up: whether it
+ * is up already.
+ * Return: 0; -EAGAIN in a child of vfork(): then the state is not locked.
  */
-int uaio_engine_hold(bool *ret_is_up);
-void uaio_engine_release(void);
-
-/* Return: whether this is the process where it is up, or would be. */
-bool uaio_engine_is_of_process(void);
+int uaio_engine_lock_state(bool *ret_is_up);
+void uaio_engine_unlock_state(void);
 
 /*
- * Return: whether it is up and this is the process it was brought up in: a
- * child of vfork() or a bare clone() runs in our memory, but is not.
+ * Return: whether the caller is in the process in which the library is up, or
+ * can come up: a child of vfork() or of a bare clone() runs in our memory, but
+ * is another process.
  */
+bool uaio_engine_is_of_process(void);
+
+/* Return: the same, and the library is up. */
 bool uaio_engine_is_ours(void);
 
-/* Return: its number of all that this program started, its parent's included. */
+/*
+ * Return: how often the library has come up, in this process and in those that
+ * it was forked from.
+ */
 uint32_t uaio_engine_start_nr(void);
 
-/* Return: the same of an engine that is up or is to be. */
+/* Return: as uaio_engine_is_of_process(); true before any process is noted. */
 bool uaio_engine_is_owner(void);
 
-/* Return: whether it is up; one load. */
+/* Return: whether the library is up. It costs one load. */
 bool uaio_engine_is_up(void);
 
 /*
- * Return: the same; SPLIT: threads may have descriptor tables of their own, and
- * are to be asked (table.h) before they go on.
+ * The same in more detail. SPLIT: it is up, and threads may have descriptor
+ * tables of their own; so each must be asked (table.h) before it goes on.
  */
 enum uaio_engine_state {
 	UAIO_ENGINE_DOWN,
@@ -71,24 +78,32 @@ enum uaio_engine_state {
 enum uaio_engine_state uaio_engine_state(void);
 
 /*
- * Return: whether it is up and what it knows of descriptors goes for this
- * thread, which is no child of vfork() either as far as is known.
+ * Return: whether the library is up, and this thread has the descriptor table
+ * that the library's knowledge is about. A child of vfork() may not be noticed.
  */
 bool uaio_engine_is_here(void);
 
-/* Return: whether threads may have tables of their own; one load. */
+/* Return: whether threads may have tables of their own. It costs one load. */
 bool uaio_engine_has_many_tables(void);
-/* They may from now on. Return: 0, or -EAGAIN if there can be no agent. */
+/*
+ * From now on they may. Return: 0, or -EAGAIN if the agent cannot be started.
+ */
 int uaio_engine_part_tables(void);
 
-/* Return: whether the engine owns one in the range, the lowest in ret_fd. */
+/*
+ * Return: whether a descriptor in [first, last] is the library's own, and this
+ * thread must not touch it; *ret_fd: the lowest of these.
+ */
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 
 /*
- * Between the two no descriptor of the library's is opened or closed.
- * Return: false if that cannot be had; then it is not to be released.
+ * Between these two calls none of the library's own descriptors is opened or
+ * closed.
+ * Return: false if the library is down in this process, or this thread has
+ * another descriptor table, or is inside the library already (entry.h). Then
+ * uaio_own_fds_resume() must not be called.
  */
-bool uaio_own_fds_hold(void);
-void uaio_own_fds_release(void);
+bool uaio_own_fds_quiesce(void);
+void uaio_own_fds_resume(void);
 
 #endif /* UAIO_PROC_PROCESS_H */

@@ -44,9 +44,10 @@ void uaio_table_init(void)
 }
 
 /*
- * What is known of this thread: its number, and below that whether its table is
- * another. The number, because a thread made by a bare clone() may share this
- * memory with its creator, and a child of fork() has a copy.
+ * What is known of this thread: its thread id, and in the lowest bit whether it
+ * has another table. The id is needed because a thread created by a bare
+ * clone() may share this memory with its creator, and a child of fork() has a
+ * copy of it.
  */
 static void note(bool is_other)
 {
@@ -109,7 +110,10 @@ static void *serve(void *arg)
 
 	(void)arg;
 	uaio_thread_begin("uaio-agent");
-	/* With nobody left who could ask: the agent keeps no process. */
+	/*
+	 * It ends once no thread is left that could ask: it must not keep the
+	 * process from ending.
+	 */
 	while (!is_idle || !uaio_threads_are_last()) {
 		uint32_t key = uaio_ec_prepare(&agent.asked);
 		struct call *call = next_call();
@@ -137,7 +141,7 @@ int uaio_table_start_agent(void)
 
 	note(false);
 	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
-	/* Without it nobody can tell, and all are taken to have another. */
+	/* Without an agent every thread would seem to have another table. */
 	if (!agent.has_thread)
 		ret = uaio_thread_start(serve, NULL);
 	if (ret == 0)
@@ -196,21 +200,25 @@ static long close_one(const void *arg)
 	return 0;
 }
 
-/* Return: whether the number is open here, and can be read, or not, as said. */
+/*
+ * Return: whether fd is open in this thread's table, and is readable if and
+ * only if is_full.
+ */
 static bool looks(int fd, bool is_full)
 {
 	static const struct timespec zero;
-	struct pollfd slot = { .fd = fd, .events = POLLIN };
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
-	return sys_ppoll(&slot, 1, &zero, NULL, 0) == is_full &&
-	       slot.revents == (is_full ? POLLIN : 0);
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) == is_full &&
+	       pfd.revents == (is_full ? POLLIN : 0);
 }
 
 enum answer { IS_ENGINES, IS_OTHER, IS_UNKNOWN };
 
 /*
- * The agent has an eventfd, which stays open, and changes with each thing that is
- * asked. What has that number here, and shows the same changes, is it.
+ * The agent has an eventfd, and fills and empties it. If the same descriptor in
+ * this thread's table shows the same changes, it is that eventfd, and the table
+ * is the library's.
  */
 static enum answer look(void)
 {
@@ -230,7 +238,7 @@ static bool ask(void)
 {
 	enum answer answer = look();
 
-	/* Without a descriptor to be had it is asked again the next time. */
+	/* If no descriptor can be had, the thread is asked again next time. */
 	if (answer != IS_UNKNOWN)
 		note(answer == IS_OTHER);
 	return answer != IS_ENGINES;
@@ -242,7 +250,7 @@ bool uaio_table_is_other(void)
 		return false;
 	if (uaio_entry.table >> 1 == (uint32_t)sys_gettid())
 		return uaio_entry.table & 1;
-	/* It entered before any had parted. */
+	/* A thread that is inside entered before any had parted. */
 	return uaio_entry.depth ? false : ask();
 }
 
@@ -254,14 +262,14 @@ static unsigned nr_own_threads(void)
 {
 	struct uaio_thread_counts counts;
 
-	/* A child of fork() has its parent's count until it comes up itself. */
+	/* In a child of fork() the count is its parent's while it is down. */
 	if (!uaio_engine_is_up())
 		return 0;
 	uaio_threads_count(&counts);
 	return counts.nr;
 }
 
-/* A folder has two links, and one for each folder in it. */
+/* A folder has two links, and one more for each folder in it. */
 static bool is_only_thread(void)
 {
 	struct stat st;
@@ -279,7 +287,9 @@ bool uaio_table_is_only_mine(void)
 	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
 	    !is_only_thread())
 		return false;
-	/* One of ours may have ended and another begun between the looks. */
+	/*
+	 * One of ours may have ended and another begun in between: look again.
+	 */
 	(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	return is_only_thread();
 }
@@ -294,7 +304,7 @@ int uaio_table_expect(void)
 
 long uaio_table_part(long nr, const long args[3])
 {
-	bool is_held;
+	bool is_quiesced;
 	long ret;
 
 	if (!uaio_engine_is_of_process() || uaio_entry.depth ||
@@ -302,13 +312,13 @@ long uaio_table_part(long nr, const long args[3])
 		return uaio_sys6(nr, args[0], args[1], args[2], 0, 0, 0);
 	if (uaio_engine_part_tables() < 0)
 		return -ENOMEM;
-	is_held = uaio_own_fds_hold();
+	is_quiesced = uaio_own_fds_quiesce();
 	ret = uaio_sys6(nr, args[0], args[1], args[2], 0, 0, 0);
-	if (ret == 0 && is_held) {
+	if (ret == 0 && is_quiesced) {
 		uaio_ownfds_close_copies();
 		note(true);
 	}
-	if (is_held)
-		uaio_own_fds_release();
+	if (is_quiesced)
+		uaio_own_fds_resume();
 	return ret;
 }

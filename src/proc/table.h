@@ -2,30 +2,36 @@
 /*
  * Descriptor tables
  *
- * The threads of a process share one table of descriptors, but for those that
- * have parted from it: by unshare(CLONE_FILES), by close_range() that is told
- * to, by clone() without CLONE_FILES, or because who created them had. What the
- * engine remembers by number, and its own descriptors, are of one table: that of
- * its threads. To a thread with another a number is another file. So it
+ * The threads of a process share one descriptor table, except those that have
+ * parted from it: by unshare(CLONE_FILES), by close_range() with
+ * CLOSE_RANGE_UNSHARE, by clone() without CLONE_FILES, or because their creator
+ * had. What the library knows of descriptors, and its own descriptors, belong
+ * to one table: that of its threads. In another table the same descriptor is
+ * another file. So a thread with another table
  *
- *   - makes its requests itself, when it submits them, by plain calls, however
- *     long they take, and posts their events;
- *   - sleeps for events by nothing that has a number, and makes nobody's parked
- *     requests;
- *   - has a thread of ours, the agent, do what may use a number of the library's:
- *     wake who sleeps in an epoll, cancel, destroy, finish what is pending;
- *   - closes what it likes: nothing is known of its numbers.
+ *   - executes its requests itself, when it submits them, by plain system
+ *     calls, however long they take, and posts their events;
+ *   - does not sleep on descriptors of the library's, and does not execute
+ *     parked requests;
+ *   - asks a thread of the library, the agent, to do what may use a descriptor
+ *     of the library's: to wake a thread that sleeps in an epoll, to cancel, to
+ *     destroy a context, to finish what is pending;
+ *   - closes what it likes, as the library knows nothing of its descriptors.
  *
- *   I1  Nobody asks which table a thread has until one may have parted; from
- *       then on each is asked once, when it calls in.
- *   I2  The agent has the library's table: it is created by who is about to part
- *       and has that table still, or by who brings the engine up.
- *   I3  Asking is trying: the agent opens a descriptor, and closes it, and the
- *       thread looks at the number. No call is made for it that is not made
- *       anyway.
- *   I4  The agent waits for nobody: what may wait, a thread of its own does.
+ *   I1  As long as no thread may have parted, no thread is asked which table it
+ *       has. From then on each is asked once, when it next calls the library.
+ *   I2  The agent has the library's table: it is created by a thread that is
+ *       about to part, and has not done so yet, or by the thread that brings
+ *       the library up.
+ *   I3  A thread is asked by a trial: the agent opens a descriptor and closes
+ *       it later, and meanwhile the thread looks whether it has that
+ *       descriptor. This takes no system call that the library does not make
+ *       otherwise.
+ *   I4  The agent waits for nobody: it has another thread make a call that may
+ *       wait.
  *
- * Not seen are tables parted by a system call that is made inline.
+ * The library does not notice a thread that parts by a system call which the
+ * program makes inline.
  *
  * Context: any thread.
  */
@@ -34,44 +40,50 @@
 
 #include <stdbool.h>
 
-/* From nothing. */
+/* Called when the library comes up: there is no agent. */
 void uaio_table_init(void);
 
 /*
- * Return: whether this thread has another table than the engine. Asked before
- * the engine is entered: who is inside and was never asked entered when there was
- * one table only.
+ * Return: whether this thread has another table than the library. This is
+ * called before the thread enters the library; if it is inside and was never
+ * asked, it entered when there was only one table.
  */
 bool uaio_table_is_other(void);
 
-/* This thread's table is the library's. */
+/* Note that this thread has the library's table. */
 void uaio_table_is_mine(void);
 
-/* Return: 0, or -EAGAIN: there can be no agent. This thread's is the library's. */
+/*
+ * Start the agent if there is none, and note that this thread has the library's
+ * table. Return: 0, or -EAGAIN if it cannot be started.
+ */
 int uaio_table_start_agent(void);
 
 /*
- * Have the agent call act, and wait for what it returns; may_wait: it may take
- * long, and is another thread's.
- * Return: that; -EAGAIN if there is no thread for it.
+ * Have the agent call act(arg), and wait until it returns. may_wait: the call
+ * may take long, so the agent has another thread make it.
+ * Return: what act returns; -EAGAIN if there is no agent, or no such thread.
  */
 typedef long uaio_table_act(const void *arg);
 
 long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait);
 
-/* Return: whether no thread of the host's but this one has its table. */
+/*
+ * Return: whether this is the only thread of the host with the library's table.
+ */
 bool uaio_table_is_only_mine(void);
 
 /*
- * Make a system call, nr with these arguments, after which this thread has a
- * table of its own. Copies of the library's descriptors are not left in it.
+ * Make the system call nr with these arguments, which gives this thread a table
+ * of its own. The copies of the library's descriptors in that table are closed.
  * Return: as the call; -ENOMEM.
  */
 long uaio_table_part(long nr, const long args[3]);
 
 /*
- * A thread is about to be created that has a table of its own, a copy: with what
- * is in it of the library's. Return: 0 or -ENOMEM.
+ * The caller is about to create a thread that has a table of its own. That is a
+ * copy of this one, and keeps the copies of the library's descriptors.
+ * Return: 0 or -ENOMEM.
  */
 int uaio_table_expect(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors of the library's own, where a host takes their numbers in the
- * moment in which they are new, and low: by calls that nobody can see.
+ * The library's own descriptors, if the host opens files at their numbers by
+ * system calls that the library does not see, just while they are new and low.
  */
 #undef NDEBUG
 #include "proc/ownfd.h"
@@ -17,10 +17,10 @@
 #include "base/sys.h"
 #include "unit.h"
 
-static int host_file; /* what the host has put there */
-static int new_fd;    /* what was new */
+static int host_file; /* the file that the host opens there */
+static int new_fd;    /* the new descriptor that it replaces */
 static bool is_before;
-static unsigned nr_left; /* how often it does so still */
+static unsigned nr_left; /* how often the host will still do so */
 
 static int nameless(void)
 {
@@ -41,7 +41,9 @@ static void take(int number)
 			 number);
 }
 
-/* The host takes the number before it is moved away, or after. */
+/*
+ * The host opens its file there before the descriptor is moved away, or after.
+ */
 static bool take_the_number(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_fcntl || args[1] != F_DUPFD_CLOEXEC || !nr_left)
@@ -90,7 +92,9 @@ static void take_while_opened(open_fn *open_own)
 	nr_left = 1;
 	fd = open_own();
 	assert_int_equal(nr_left, 0);
-	/* There is one of ours, or none; never the host's. */
+	/*
+	 * The library has a descriptor of its own, or none; never the host's.
+	 */
 	if (fd >= 0) {
 		assert_false(is_of_host(fd));
 		(void)!write(fd, &one, sizeof(one));
@@ -114,17 +118,20 @@ static void a_number_that_the_host_takes_is_the_hosts(void **state)
 	unit_hook(NULL);
 }
 
-static uint32_t nr_closed; /* atomic: duplicates of the socket */
+static uint32_t
+	nr_closed; /* atomic: duplicates of the socket that were closed */
 
-static long hold_and_release(void *arg)
+static long quiesce_and_resume(void *arg)
 {
 	(void)arg;
-	uaio_ownfds_hold();
-	uaio_ownfds_release();
+	uaio_ownfds_quiesce();
+	uaio_ownfds_resume();
 	return 0;
 }
 
-/* The call that lets the socket go may take long: others go on meanwhile. */
+/*
+ * The call that closes the socket may take long: others must not wait for it.
+ */
 static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
 {
 	struct unit_thread thread;
@@ -134,9 +141,9 @@ static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
 	if ((nr != SYS_close && nr != SYS_dup3) ||
 	    fstat((int)args[nr == SYS_dup3], &st) < 0 || !S_ISSOCK(st.st_mode))
 		return false;
-	unit_thread_start(&thread, hold_and_release, NULL);
+	unit_thread_start(&thread, quiesce_and_resume, NULL);
 	(void)unit_thread_join(&thread);
-	/* Last: the test may end then. */
+	/* This comes last, since the test may end then. */
 	add_relaxed(&nr_closed, 1);
 	return false;
 }
@@ -168,7 +175,7 @@ static void a_socket_that_lingers_is_closed_with_no_lock_held(void **state)
 	unit_hook(go_on_meanwhile);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
-	/* Who made the request may let go of its file after the event. */
+	/* The thread that executed it may put the file after the event. */
 	unit_await(is_closed, NULL);
 	unit_hook(NULL);
 	assert_int_equal(load_relaxed(&nr_closed), 1);

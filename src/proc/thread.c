@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,9 +21,9 @@
 
 enum {
 	/*
-	 * Our deepest path, a segment of many vectors, needs 20 KiB; but the
-	 * host's thread-local storage is part of the stack, and the C library's
-	 * setuid() runs a handler on it.
+	 * Our deepest call chain, for a segment of many vectors, needs 20 KiB.
+	 * But the host's thread-local storage is on the stack, too, and the C
+	 * library's setuid() runs a handler on it.
 	 */
 	STACK_BYTES = 256 << 10,
 	NR_WORDS = UAIO_CPUS_MAX / (8 * sizeof(unsigned long)),
@@ -33,17 +34,18 @@ static int load_mask_bytes;
 static bool are_many;
 
 /*
- * The C library's own count of threads, by which it ends the process with the
- * last one (NULL: it has none of this name). A main thread that has ended is not
- * in it. Debuggers go by it, too; reading it takes no call and no descriptor.
+ * The C library's count of threads, by which it knows when the last one ends;
+ * or NULL if it has no such symbol. A main thread that has ended is not
+ * counted. Debuggers use the symbol, too. Reading it takes no call and no
+ * descriptor.
  */
 static const unsigned *nr_threads; /* immutable after load */
 
 /*
- * Atomic, relaxed throughout. A thread is counted by its creator once it is
- * there, and stops being counted before it is gone: so no more are counted than
- * there are, and who finds as many in the process as are counted has found no
- * thread of the host's.
+ * Atomic, relaxed throughout. A thread is counted by its creator once it
+ * exists, and stops being counted before it is gone. So no more are counted
+ * than there are; and if there are as many threads in the process as are
+ * counted, none of them is the host's.
  */
 static struct uaio_thread_counts counts;
 
@@ -65,7 +67,7 @@ static void count_in(void)
 	uint32_t peak = load_relaxed(&counts.peak);
 
 	add_relaxed(&counts.nr_ever, 1);
-	/* It may have ended before it is counted, which makes -1 for a moment. */
+	/* If it ends before it is counted, the count is -1 for a moment. */
 	while ((int32_t)nr > (int32_t)peak &&
 	       !cas_relaxed(&counts.peak, &peak, nr))
 		;
@@ -84,13 +86,15 @@ void uaio_threads_init(void)
 	nr_threads = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
 	load_mask_bytes =
 		sys_sched_getaffinity(0, sizeof(load_mask), &load_mask);
-	/* Those only that may be used; if there are none, all of these. */
+	/*
+	 * Of those asked for, those that are allowed; if none is, all that are.
+	 */
 	if (load_mask_bytes > 0 && uaio_config.has_cpus &&
 	    uaio_cpus_cut(&asked, &load_mask))
 		load_mask = asked;
 	for (size_t i = 0; i < NR_WORDS; i++)
 		nr += (unsigned)__builtin_popcountl(load_mask.words[i]);
-	/* Not known: on most machines. */
+	/* If they are not known (nr is 0), there are most likely several. */
 	are_many = nr != 1;
 }
 
@@ -115,14 +119,14 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	(void)pthread_attr_setstacksize(&attr, stack);
 
 	/*
-	 * The C library's way, not the system call: it leaves its own signals
-	 * open, without which setuid() would hang.
+	 * By the C library's function, not by the system call: it leaves the
+	 * signals of the C library itself unblocked; else setuid() would hang.
 	 */
 	sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
 	ret = pthread_create(&thread, &attr, main, arg);
 	if (ret == EINVAL) {
-		/* A host whose TLS does not fit the stack: the default. */
+		/* The host's TLS does not fit that stack: take the default. */
 		(void)pthread_attr_destroy(&attr);
 		(void)pthread_attr_init(&attr);
 		(void)pthread_attr_setdetachstate(&attr,
@@ -139,8 +143,9 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 }
 
 /*
- * A real-time creator has handed its class to us: not by the C library's
- * attributes, which make no thread at all where they cannot be set.
+ * A thread inherits the real-time class of its creator. The C library's
+ * attributes could prevent that; but where a class may not be set, no thread
+ * would be created.
  */
 static void become_ordinary(void)
 {
@@ -155,10 +160,12 @@ int uaio_thread_take_ioprio(int ioprio)
 	enum { CLASS_SHIFT = 13 };
 	int old = sys_ioprio_get();
 
-	/* Where it could not be given back it is not taken. */
+	/* It is only changed if it can be restored later. */
 	if (old < 0 || sys_ioprio_set(ioprio) < 0)
 		return -1;
-	/* Old kernels tell a level for no class, and refuse that. */
+	/*
+	 * Old kernels return a level without a class, but do not accept that.
+	 */
 	return old >> CLASS_SHIFT ? old : 0;
 }
 
@@ -168,19 +175,28 @@ void uaio_thread_give_ioprio(int old)
 		(void)sys_ioprio_set(old);
 }
 
+uint64_t uaio_thread_nr_sleeps(void)
+{
+	struct rusage usage;
+
+	if (sys_getrusage(&usage) < 0)
+		return 0;
+	return (uint64_t)usage.ru_nvcsw;
+}
+
 void uaio_thread_begin(const char *name)
 {
 	uaio_entry.depth = 1;
 	uaio_table_is_mine();
 	become_ordinary();
-	/* EPERM or a shrunk cpuset: then where the creator may run. */
+	/* If it fails (EPERM, or a smaller cpuset), they stay the creator's. */
 	if (load_mask_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_mask_bytes,
 					    &load_mask);
-	/* EACCES: then as its creator is. */
+	/* If it fails (EACCES), the nice value stays the creator's. */
 	if (uaio_config.has_nice)
 		(void)sys_setpriority(uaio_config.nice);
-	/* Last: who goes by the name finds the rest in place. */
+	/* Last of all, for those who know the thread by its name. */
 	(void)sys_set_name(name);
 }
 
@@ -190,7 +206,7 @@ void uaio_thread_end(void)
 	uaio_leave();
 }
 
-/* The main thread has ended: it has no memory any more, and no program. */
+/* A main thread that has ended has no memory any more, and so no program. */
 static bool has_main_ended(void)
 {
 	char path[1];
@@ -199,7 +215,7 @@ static bool has_main_ended(void)
 	       -ENOENT;
 }
 
-/* A folder has two links, and one for each folder in it. */
+/* A folder has two links, and one more for each folder in it. */
 static bool are_threads(unsigned nr)
 {
 	struct stat st;
@@ -212,9 +228,9 @@ bool uaio_threads_are_last(void)
 {
 	uint32_t nr_own = load_relaxed(&counts.nr);
 
-	/* relaxed, both: who is still there the next time is seen then */
+	/* relaxed, both: the caller asks again and again */
 	if (nr_threads)
 		return load_relaxed(nr_threads) == nr_own;
-	/* The main thread, though it has ended, is counted. */
+	/* The folder has the main thread, too, though that has ended. */
 	return has_main_ended() && are_threads(nr_own + 1);
 }

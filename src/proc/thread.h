@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads of the library inside somebody else's process
+ * The library's threads in the host's process
  *
- * They block all signals, have a small stack, carry a name, run with ordinary
- * scheduling on the processors the process had when the library was loaded, or
- * on those of them that the options name, with the nice value that the options
- * say, and are detached: nobody has to join them.
+ * They block all signals, have a small stack and a name, and are detached.
+ * Their scheduling class is the ordinary one, whatever their creator's is. They
+ * run on the processors that the process had when the library was loaded, or on
+ * those of them that the options name, with the nice value that the options
+ * name.
  */
 #ifndef UAIO_PROC_THREAD_H
 #define UAIO_PROC_THREAD_H
@@ -14,51 +15,59 @@
 #include <stdint.h>
 
 /*
- * At load, after the options: remember the processors, before the host pins its
- * main thread.
+ * Called when the library is loaded, once the options are read: note the
+ * processors, before the host pins its main thread.
  */
 void uaio_threads_init(void);
 
 /*
- * Return: 0 or -EAGAIN; also in a child of vfork(), whose thread would outlive
- * it in our memory, and where the thread would have another descriptor table.
- * Context: any thread, holding no lock but that under which it is noted that
- * there is such a thread.
+ * Start a thread that runs main(arg).
+ * Return: 0; -EAGAIN if it cannot be created. Also in a child of vfork(), since
+ * the thread would outlive it in the parent's memory; and if this thread, and
+ * so the new one, has another descriptor table than the library.
+ * Context: any thread. It holds no lock, except one under which it notes that
+ * there is such a thread now.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
 
-/* When the library comes up in a process: a parent's threads are not here. */
+/*
+ * Called when the library comes up in a process: the threads of a parent do not
+ * exist here.
+ */
 void uaio_threads_forget(void);
 
 struct uaio_thread_counts {
 	uint32_t nr;      /* alive */
-	uint32_t nr_ever; /* since the library came up */
-	uint32_t peak;    /* alive at a time */
+	uint32_t nr_ever; /* started since the library came up */
+	uint32_t peak;    /* most that were alive at the same time */
 };
 
-/* Threads of the library; one that is just starting may be missing. */
+/* Count the library's threads. One that has just started may be missing. */
 void uaio_threads_count(struct uaio_thread_counts *ret_counts);
 
 /*
- * Return: whether the main thread has ended and only threads of the library
- * remain: then the process is to end with them. Context: one of them.
+ * Return: whether the main thread has ended and only threads of the library are
+ * left; then they have to end, so that the process does. Context: one of them.
  */
 bool uaio_threads_are_last(void);
 
-/* Return: whether the threads may use more than one processor. */
+/* Return: whether the library's threads may use more than one processor. */
 bool uaio_cpus_are_many(void);
 
 /*
- * The I/O priority of this thread, for one request.
- * Return: what to give back when it is made.
+ * Give this thread an I/O priority, while it executes a request.
+ * Return: what to hand to uaio_thread_give_ioprio() afterwards.
  */
 int uaio_thread_take_ioprio(int ioprio);
 void uaio_thread_give_ioprio(int old);
 
-/* First thing in main: the name (15 characters are kept), the place. */
+/* Return: how often the calling thread has slept; 0 if that is not known. */
+uint64_t uaio_thread_nr_sleeps(void);
+
+/* What a thread's main calls first. Of the name 15 characters are kept. */
 void uaio_thread_begin(const char *name);
 
-/* Last thing in main. */
+/* What a thread's main calls last. */
 void uaio_thread_end(void);
 
 #endif /* UAIO_PROC_THREAD_H */

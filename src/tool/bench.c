@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio bench: becomes the benchmark's script, and tells it where the command
- * and its programs are. What the options mean is the script's to know.
+ * uaio bench: executes the benchmark's script in place of itself, and tells it
+ * where `uaio` and the benchmark's programs are. The options are passed on: the
+ * script interprets them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static void print_help(void)
 	     "  -h, --help   show this");
 }
 
-/* The build tree, or an installed one, wherever it is now. */
+/* Looks in the build tree first, then in the installed tree. */
 static int find(struct bench *bench)
 {
 	char own[PATH_MAX], built[PATH_MAX];
@@ -72,7 +73,7 @@ static int become(char *python, struct bench *bench, int argc, char **argv)
 	if (!args)
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	args[nr++] = python;
-	args[nr++] = "-B"; /* nothing is written beside the scripts */
+	args[nr++] = "-B"; /* write no bytecode beside the scripts */
 	args[nr++] = bench->script;
 	args[nr++] = "--uaio";
 	args[nr++] = bench->uaio;

@@ -7,7 +7,7 @@
 
 int uaio_diag(int status, const char *format, ...)
 {
-	char line[3 * PATH_MAX]; /* two paths and the words around them */
+	char line[3 * PATH_MAX]; /* room for two paths and some words */
 	va_list args;
 
 	va_start(args, format);

@@ -64,9 +64,9 @@ int uaio_library_find(char ret_dir[PATH_MAX])
 		return diag_not_found(&places);
 
 	/*
-	 * ld.so(8): LD_PRELOAD is split at blanks and colons, LD_LIBRARY_PATH
-	 * at colons and semicolons, in both $ starts a token, and there is no
-	 * way to quote.
+	 * ld.so(8): LD_PRELOAD is split at spaces and colons, LD_LIBRARY_PATH
+	 * at colons and semicolons. In both, $ starts a token, and no character
+	 * can be quoted.
 	 */
 	if (strpbrk(ret_dir, " :;$"))
 		return uaio_diag(

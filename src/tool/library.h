@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the library is. The first of these that holds it wins:
+ * Finding the library. The first of these directories that contains it is
+ * taken:
  *
- *   1. the directory of the running `uaio` itself: the build tree;
- *   2. the directory of installed libraries, at the place it was given relative
- *      to the directory of installed commands: so an installed tree may be
- *      moved, or staged elsewhere, as a whole;
- *   3. the directory of installed libraries as it was configured: for a copy
- *      of `uaio` alone, and where there is no /proc.
+ *   1. the directory of the running `uaio`, which has it in a build tree;
+ *   2. the directory of installed libraries, found by its path relative to the
+ *      running `uaio`, so that an installed tree can be moved or staged as a
+ *      whole;
+ *   3. the directory of installed libraries, by its configured absolute path:
+ *      for a `uaio` that was copied on its own, and where there is no /proc.
  */
 #ifndef UAIO_TOOL_LIBRARY_H
 #define UAIO_TOOL_LIBRARY_H
@@ -17,8 +18,8 @@
 #define UAIO_LIBRARY "libuaio.so.0"
 
 /*
- * Puts the canonical path of the library's directory into @ret_dir, which can
- * stand in LD_PRELOAD and LD_LIBRARY_PATH then.
+ * Finds the library's directory and writes its canonical path to @ret_dir. A
+ * path that LD_PRELOAD or LD_LIBRARY_PATH could not hold is refused.
  *
  * Return: 0, or the exit status after a message.
  */

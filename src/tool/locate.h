@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lies beside the running command: in the build tree, or wherever an
- * installed tree was moved to.
+ * Finding files by their place relative to the running command, which is in a
+ * build tree, or in an installed tree that may have been moved.
  */
 #ifndef UAIO_TOOL_LOCATE_H
 #define UAIO_TOOL_LOCATE_H
@@ -9,13 +9,18 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Return: false where there is no /proc to tell the command's directory. */
+/*
+ * Writes the directory of the running command to @ret_dir.
+ *
+ * Return: false where there is no /proc to read it from.
+ */
 bool uaio_own_directory(char ret_dir[PATH_MAX]);
 
 /*
- * Applies "../lib/uaio" to "/usr/bin", so that a user can read the outcome.
+ * Joins @dir and @relative, and resolves each leading "../" of @relative, so
+ * that messages show "/usr/lib/uaio" and not "/usr/bin/../lib/uaio".
  *
- * Return: false if that is too long for a path.
+ * Return: false if the result is too long for a path.
  */
 bool uaio_locate(const char *dir, const char *relative,
 		 char ret_path[PATH_MAX]);

@@ -12,7 +12,10 @@
 
 typedef bool (*is_kept_fn)(const char *item, size_t len, const char *first);
 
-/* Drops the library of any build: of two engines each would miss calls. */
+/*
+ * Drops the library of any build: with two engines in a process, each would
+ * miss the calls that the other one interposes.
+ */
 static bool is_other_library(const char *item, size_t len, const char *first)
 {
 	const char *slash = memrchr(item, '/', len);
@@ -24,7 +27,7 @@ static bool is_other_library(const char *item, size_t len, const char *first)
 			   memcmp(name, UAIO_LIBRARY, name_len));
 }
 
-/* Keeps empty items too: they mean the working directory. */
+/* Keeps empty items, which mean the working directory. */
 static bool is_other_directory(const char *item, size_t len, const char *first)
 {
 	return len != strlen(first) || memcmp(item, first, len);
@@ -44,7 +47,7 @@ static int prepend(const char *variable, const char *separators,
 		return -ENOMEM;
 	end = stpcpy(list, first);
 
-	/* An empty variable has no items, not one that is empty. */
+	/* An empty variable has no item at all, rather than one empty item. */
 	for (const char *item = *old ? old : NULL; item;) {
 		size_t len = strcspn(item, separators);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loader's variables. What a user has in them already is kept, after our
- * part; what an outer `uaio run` put there is replaced, so that nesting neither
- * makes them grow nor brings two engines into one process.
+ * Setting LD_PRELOAD and LD_LIBRARY_PATH. What the user has in them is kept,
+ * after our part. What an outer `uaio run` put there is replaced, so that
+ * nested calls neither make the variables grow nor load two engines into one
+ * process.
  */
 #ifndef UAIO_TOOL_PRELOAD_H
 #define UAIO_TOOL_PRELOAD_H
 
 /*
- * Puts the library in @dir in front in LD_PRELOAD, and @dir, for its links that
- * are named as libaio is, in LD_LIBRARY_PATH.
+ * Puts the library in @dir first in LD_PRELOAD, and @dir first in
+ * LD_LIBRARY_PATH: it has the links that bear libaio's names.
  *
  * Return: 0, or -ENOMEM.
  */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio run: becomes the command, with the library in front of it.
+ * uaio run: executes the command in place of itself, and preloads the library.
  *
- * Nothing of the tool is left after the exec but variables of the environment:
- * so the process id, the exit status, signals and job control are the
- * command's own.
+ * After the exec nothing of the tool is left but environment variables. So the
+ * process id, the exit status, signals and job control are the command's own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +23,12 @@
 #include "tool/tool.h"
 #include "tool/trial.h"
 
-/* getopt's values for the table's options; below are the short ones. */
+/* getopt_long() returns this and up for long options, characters for short. */
 enum { FIRST_LONG = 256 };
 
-/* What each option is set to, by a flag or else by its variable. */
+/* The value of each option, from its flag or else from its variable. */
 struct settings {
-	const char *texts[UAIO_NR_OPTIONS]; /* borrowed; NULL: not given */
+	const char *texts[UAIO_NR_OPTIONS]; /* borrows; NULL: not given */
 	uint64_t values[UAIO_NR_OPTIONS];
 };
 
@@ -40,7 +39,7 @@ static void print_option(const struct uaio_option *opt)
 	char flag[32];
 
 	snprintf(flag, sizeof(flag), "--%s%s%s", opt->name,
-		 opt->placeholder && !opt->alone ? " " : "",
+		 opt->placeholder && !opt->bare ? " " : "",
 		 opt->placeholder ? opt->placeholder : "");
 	printf("  %-17s  %-17s  %s\n", flag, opt->variable, opt->help);
 }
@@ -74,12 +73,31 @@ static int diag_value(int id, const char *given_as, const char *text)
 	return EXIT_REFUSED;
 }
 
+static int diag_forgotten(int id, const char *word)
+{
+	const char *name = uaio_options[id].name;
+
+	return uaio_diag(EXIT_REFUSED,
+			 "--%s: expected a value before '%s' (if that is the "
+			 "value: --%s=%s)",
+			 name, word, name, word);
+}
+
+/*
+ * A word of its own that looks like an option, or ends the options, is no value:
+ * the value has been forgotten, and what follows would be taken for the command.
+ */
+static bool is_forgotten(const char *text, const char *word)
+{
+	return text == word && !strncmp(text, "--", 2);
+}
+
 static int set_from_flag(struct settings *settings, int id, const char *text)
 {
 	char flag[32];
 
 	if (!text)
-		text = uaio_options[id].alone;
+		text = uaio_options[id].bare;
 	settings->texts[id] = text;
 	if (uaio_option_parse(&uaio_options[id], text, &settings->values[id])) {
 		snprintf(flag, sizeof(flag), "--%s", uaio_options[id].name);
@@ -89,8 +107,8 @@ static int set_from_flag(struct settings *settings, int id, const char *text)
 }
 
 /*
- * The library would only report it and go on with what is usual; the tool can
- * still refuse.
+ * Reads the variables of options that were given no flag. For a wrong value the
+ * library would only print a message and use the default; the tool refuses it.
  */
 static int set_from_environment(struct settings *settings)
 {
@@ -114,11 +132,11 @@ static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 		flags[i] = (struct option){
 			.name = uaio_options[i].name,
 			/*
-			 * What can do without a value takes one after '=' only:
-			 * the word after it may be the command.
+			 * An option whose value may be left out takes one only
+			 * after '=', as the next word may be the command.
 			 */
-			.has_arg = uaio_options[i].alone ? optional_argument
-							 : required_argument,
+			.has_arg = uaio_options[i].bare ? optional_argument
+							: required_argument,
 			.val = FIRST_LONG + i,
 		};
 	flags[UAIO_NR_OPTIONS] =
@@ -129,17 +147,19 @@ static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 }
 
 /*
- * Return: 0 with the command at argv[optind]; or -1 when there is nothing more
- * to do, with *ret_status.
+ * Reads the flags, and obeys --help and --version.
+ *
+ * Return: 0 with the command at argv[optind]; -1 if there is nothing left to
+ * run, with the exit status in *ret_status.
  */
 static int read_flags(int argc, char **argv, struct settings *settings,
 		      int *ret_status)
 {
 	struct option flags[UAIO_NR_OPTIONS + 3];
-	int c;
+	int c, id;
 
 	fill_flags(flags);
-	argv[0] = (char[]){ "uaio" }; /* who getopt says it is */
+	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
 	*ret_status = EXIT_SUCCESS;
 	while ((c = getopt_long(argc, argv, "+hV", flags, NULL)) != -1) {
 		switch (c) {
@@ -147,8 +167,11 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 		case 'V': puts("uaio " UAIO_VERSION); return -1;
 		case '?': *ret_status = EXIT_REFUSED; return -1;
 		default:
+			id = c - FIRST_LONG;
 			*ret_status =
-				set_from_flag(settings, c - FIRST_LONG, optarg);
+				is_forgotten(optarg, argv[optind - 1])
+					? diag_forgotten(id, optarg)
+					: set_from_flag(settings, id, optarg);
 			if (*ret_status)
 				return -1;
 		}
@@ -163,8 +186,8 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 /* running */
 
 /*
- * A file for the statistics of all that the command starts: the same wherever
- * it goes, and one that can be written.
+ * Makes the path of a file option absolute, since the command and its children
+ * may change their working directory, and checks that the file can be written.
  */
 static int settle_file(struct settings *settings, int id)
 {
@@ -200,7 +223,10 @@ static int settle_files(struct settings *settings)
 	return status;
 }
 
-/* Where the library's threads are to run: the command has what we have. */
+/*
+ * Refuses --cpus if it names no CPU that we may use: the command inherits our
+ * mask.
+ */
 static int check_cpus(const struct settings *settings)
 {
 	const char *text = settings->texts[UAIO_OPTION_CPUS];
@@ -277,6 +303,6 @@ int uaio_run_main(int argc, char **argv)
 			"uaio: run: %s with %s/" UAIO_LIBRARY " in front of "
 			"libaio.so.1, libaio.so.1t64 and syscall(2)\n",
 			path, dir);
-	execvp(path, argv); /* rather than execv(): starts scripts without #! */
+	execvp(path, argv); /* unlike execv(), starts scripts without #! */
 	return uaio_search_diag(argv[0], -errno);
 }

@@ -18,7 +18,7 @@ int uaio_search_probe(const char *path)
 	if (stat(path, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
-		return -EISDIR; /* execve() says EACCES, which tells less */
+		return -EISDIR; /* execve() gives EACCES, which says less */
 	if (!S_ISREG(st.st_mode))
 		return -EACCES;
 	return eaccess(path, X_OK) < 0 ? -errno : 0;
@@ -30,7 +30,7 @@ int uaio_search_diag(const char *who, int error)
 			 "%s: %s", who, strerror(-error));
 }
 
-/* Errors at which execvp() goes on with the next directory. */
+/* Errors after which execvp() tries the next directory. */
 static bool is_passed_over(int error)
 {
 	return error == -ENOENT || error == -ENOTDIR || error == -ESTALE ||

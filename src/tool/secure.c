@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rules of the kernel's bprm_fill_uid() and cap_bprm_creds_from_file(),
- * fs/exec.c and security/commoncap.c. Secure is an execution
+ * The rules are those of the kernel's bprm_fill_uid() in fs/exec.c and
+ * cap_bprm_creds_from_file() in security/commoncap.c. An execution is secure
  *
- *   - after which the effective user or group is not the real one of the
- *     caller; so a program that is setuid to the user who runs it is not; or
- *   - by a real user other than root, of a file that gives capabilities.
+ *   - if the effective user or group after it differs from the real one of the
+ *     caller (a program that is setuid to the very user who runs it is not
+ *     secure); or
+ *   - if the real user is not root and the file gives capabilities.
  *
- * Setuid and setgid bits count for nothing on a nosuid mount or with
- * no_new_privs, file capabilities for nothing on a nosuid mount.
+ * Setuid and setgid bits have no effect on a nosuid mount or with no_new_privs,
+ * file capabilities none on a nosuid mount.
  */
 #include "tool/secure.h"
 
@@ -47,8 +48,8 @@ static uint64_t inheritable_set(void)
 }
 
 /*
- * Revision 3 is not looked at: for the user namespace it belongs to, the kernel
- * shows it as revision 2, and for every other it has no effect.
+ * Revision 3 need not be looked at: in the user namespace that it belongs to,
+ * the kernel shows it as revision 2, and in all others it has no effect.
  */
 static bool gives_capabilities(const char *path)
 {
@@ -96,11 +97,12 @@ static bool is_on_suid_mount(const char *path)
 
 const struct uaio_secure *uaio_secure_if_executed(const char *path)
 {
-	const mode_t setgid = S_ISGID | S_IXGRP; /* S_ISGID alone: a lock */
+	/* S_ISGID without S_IXGRP means mandatory locking. */
+	const mode_t setgid = S_ISGID | S_IXGRP;
 	struct stat st;
 	bool is_setuid = false, is_setgid = false;
 
-	/* Further calls, which a filter may end us for, only where it matters. */
+	/* Only if the bits are set: a filter might kill us for the calls. */
 	if (stat(path, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID) &&
 	    is_on_suid_mount(path) &&
 	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0) {

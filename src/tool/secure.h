@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Secure execution, getauxval(3) AT_SECURE: a program that gains privilege by
- * being executed gets it, and its loader ignores LD_PRELOAD. This tells before
- * the exec whether the kernel would set it. A security module may set it on top
- * of that (SELinux at a domain change); this is not foreseen.
+ * Secure execution: the kernel sets AT_SECURE (getauxval(3)) for a program that
+ * gains privilege by being executed, and the loader then ignores LD_PRELOAD.
+ * This predicts, before the exec, whether the kernel will set it. It does not
+ * know of security modules, which may set it too (SELinux does when the domain
+ * changes).
  */
 #ifndef UAIO_TOOL_SECURE_H
 #define UAIO_TOOL_SECURE_H
 
 struct uaio_secure {
-	const char *reason; /* goes on after "it " */
+	const char *reason; /* continues a sentence after the file's name */
 	const char *advice; /* what to do instead */
 };
 
-/* Return: why the execution of @path would be secure, NULL if it would not. */
+/* Return: why executing @path would be secure, or NULL if it would not be. */
 const struct uaio_secure *uaio_secure_if_executed(const char *path);
 
 #endif

@@ -16,19 +16,19 @@
 #include "tool/secure.h"
 #include "tool/tool.h"
 
-/* Limits of the kernel: BINPRM_BUF_SIZE, and the scripts of exec_binprm(). */
+/* The kernel's: BINPRM_BUF_SIZE, and the scripts that exec_binprm() follows. */
 enum {
 	HEAD_BYTES = 256,
 	MAX_SCRIPTS = 5,
 };
 
 /*
- * Our own header, as the linker places it: the tool is built with the library,
- * so what differs from it in kind cannot load the library.
+ * Our own ELF header, where the linker puts it. The tool is built like the
+ * library, so a program of another class or machine cannot load the library.
  */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-/* The first bytes of a file, which tell what it is. */
+/* The first bytes of a file, from which its format is known. */
 struct head {
 	size_t len;
 	union {
@@ -50,8 +50,8 @@ static const char *base_name(const char *path)
 }
 
 /*
- * Only the loaders of other C libraries are known by name; a loader with an
- * unknown name is most likely glibc's at a place of its own.
+ * Knows the loaders of other C libraries by their names. A loader with any
+ * other name is most likely glibc's at an unusual path.
  */
 static bool is_foreign_loader(const char *path)
 {
@@ -64,7 +64,7 @@ static bool is_foreign_loader(const char *path)
 /*
  * Reads the path in PT_INTERP.
  *
- * Return: 0, -ENOENT if there is none, -ENOEXEC if the file makes no sense.
+ * Return: 0, -ENOENT if there is none, -ENOEXEC if the file is malformed.
  */
 static int read_loader(int fd, const ElfW(Ehdr) * elf, char loader[PATH_MAX])
 {
@@ -90,8 +90,8 @@ static int read_loader(int fd, const ElfW(Ehdr) * elf, char loader[PATH_MAX])
 }
 
 /*
- * A program without PT_INTERP is static, unless it is the loader itself, run as
- * a command.
+ * Refuses a program without PT_INTERP as static, unless it is the loader
+ * itself, run as a command.
  */
 static int check_static(const char *who, const char *path)
 {
@@ -122,8 +122,9 @@ static int check_loader(const char *who, const char *loader)
 }
 
 /*
- * The class, the byte order and the machine are at one place in every ELF
- * header; the rest may be read only when they are ours.
+ * The class, the byte order and the machine are at the same place in every ELF
+ * header. The rest is read only if these three are ours, since the layout of
+ * the rest depends on them.
  */
 static int check_elf(const char *who, const char *path, int fd,
 		     const ElfW(Ehdr) * elf)
@@ -145,7 +146,7 @@ static int check_elf(const char *who, const char *path, int fd,
 	switch (read_loader(fd, elf, loader)) {
 	case 0: return check_loader(who, loader);
 	case -ENOENT: return check_static(who, path);
-	default: return 0; /* the exec fails, and says why */
+	default: return 0; /* the exec will fail, and report why */
 	}
 }
 
@@ -175,8 +176,8 @@ static bool is_elf(const struct head *head)
 }
 
 /*
- * What runs a file that is not ELF: the program on its #! line, or for any
- * other the shell, as execvp() does it.
+ * Finds what runs a file that is not ELF: the program on its #! line or, as
+ * execvp() has it, the shell if there is no such line.
  */
 static const char *interpreter_of(struct head *head)
 {
@@ -189,13 +190,13 @@ static const char *interpreter_of(struct head *head)
 	return name;
 }
 
-/* Return: 0, -ENOEXEC if it is a script, or the status after a message. */
+/* Return: 0, -ENOEXEC if it is a script, or the exit status after a message. */
 static int check_file(const char *who, const char *path, struct head *head)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int r;
 
-	if (fd < 0) /* may be executable and not readable */
+	if (fd < 0) /* a file may be executable and not readable */
 		return check_secure(who, path);
 	read_head(fd, head);
 	r = -ENOEXEC;
@@ -228,5 +229,5 @@ int uaio_target_check(const char *path)
 		if (r < 0)
 			return uaio_search_diag(who, r);
 	}
-	return 0; /* deeper than the kernel follows: the exec says so */
+	return 0; /* deeper than the kernel follows: the exec reports it */
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Can the library be put in front of a program? LD_PRELOAD is only a wish to
- * the loader, which drops it in silence for a privileged program and never sees
- * it for a static one. A user who asked for the library and got the kernel
- * without a word is worse off than one who is told.
+ * Checking that a program can be run with the library. The loader silently
+ * ignores LD_PRELOAD for a privileged program, and a static program has no
+ * loader. We refuse these with a message, so that nobody takes the kernel's AIO
+ * for ours.
  */
 #ifndef UAIO_TOOL_TARGET_H
 #define UAIO_TOOL_TARGET_H
 
 /*
- * Examines what @path would bring to run: its own ELF file, or the interpreter
- * of the script it is. Where that cannot be read there is no message.
+ * Examines @path or, if it is a script, its interpreter. A file that cannot be
+ * read passes, unless it is set to run with privilege.
  *
  * Return: 0, or the exit status after a message.
  */

@@ -6,22 +6,25 @@
 #ifndef UAIO_TOOL_TOOL_H
 #define UAIO_TOOL_TOOL_H
 
-/* The statuses of env(1) and nohup(1), with 2 for what is our own. */
+/* The exit statuses of env(1) and nohup(1), and 2 for our own errors. */
 enum {
 	EXIT_REFUSED = 2,      /* wrong usage, or the library cannot do it */
 	EXIT_CANNOT_RUN = 126, /* the command exists and cannot be run */
 	EXIT_NOT_FOUND = 127,  /* no such command */
 };
 
-/* Subcommands. argv[0] is the subcommand's name; the result is the status. */
+/*
+ * Subcommands. argv[0] is the name of the subcommand.
+ * Return: the exit status, unless the subcommand has executed another program.
+ */
 int uaio_run_main(int argc, char **argv);
 int uaio_bench_main(int argc, char **argv);
 
 /*
- * Says one line on stderr, with "uaio: " before it. Characters that would
- * break or garble the line (file names may hold any) come out as '?'.
+ * Writes one line to stderr, with "uaio: " before it. Control characters, which
+ * file names may contain, are replaced by '?'.
  *
- * Return: @status, for `return uaio_diag(EXIT_REFUSED, ...)`.
+ * Return: @status, so that callers can `return uaio_diag(EXIT_REFUSED, ...)`.
  */
 int uaio_diag(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -13,13 +13,18 @@
 
 #include "base/calls.h"
 
-/* Shared by those who try, one after the other. */
+/* Memory that the parent shares with the children that try, one by one. */
 struct trial {
-	int next; /* atomic: the first that nobody has begun; -1: to leave no core */
-	uint64_t calls; /* atomic: that may be made */
+	int next;       /* atomic: next call to try; -1: set the core limit */
+	uint64_t calls; /* atomic: a bit for each call that may be made */
 };
 
-/* relaxed throughout: whoever looks has waited for the end of who wrote */
+/*
+ * Try the calls that are left. The core limit comes first, so that a child that
+ * is killed leaves no core file; setting it may itself kill the child.
+ * relaxed throughout: each reader has waited for the end of the process that
+ * wrote
+ */
 static void go_on(struct trial *trial)
 {
 	static const struct rlimit none;
@@ -37,7 +42,11 @@ static void go_on(struct trial *trial)
 	}
 }
 
-/* Each that ends a child is left out by the next. Return: false without one. */
+/*
+ * Fork children until all calls have been tried: each child goes on after the
+ * call that killed the one before it.
+ * Return: false if no child can be had, or one did not try anything.
+ */
 static bool try_all(struct trial *trial)
 {
 	store_relaxed(&trial->next, -1);

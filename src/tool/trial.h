@@ -2,15 +2,18 @@
 /*
  * Trying system calls behind the filters of a sandbox
  *
- * The library makes calls that it can do without only where they are known to
- * end nobody (base/calls.h). So each is tried by a child, whose end tells.
+ * The library makes the system calls of base/calls.h only where they are known
+ * not to kill the process. So a child process tries each of them, and its death
+ * shows which the filter kills for.
  */
 #ifndef UAIO_TOOL_TRIAL_H
 #define UAIO_TOOL_TRIAL_H
 
 /*
- * Set the variable that tells the library, if there is a filter.
- * Return: 0 or -errno. Without children to be had nothing is told.
+ * If there is a filter, find out which calls may be made, and set the variable
+ * that tells the library so. If no child can be forked, the variable is left
+ * as it is.
+ * Return: 0 or -errno.
  */
 int uaio_trial_set(void);
 

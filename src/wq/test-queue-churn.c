@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test-queue-churn [TIMES]: every work ends exactly once, whatever goes on
+ * test-queue-churn [TIMES]: every work item ends exactly once, whatever goes on
  *
- * Producers, workers and cancellers queue works, short ones and such that may
- * block, of both accounts; somebody takes works as who closes a file does;
- * limits are changed; and an observer looks at the account's promises all the
- * while. TIMES as many works as usual, which are a million.
+ * Producers, workers and a canceller queue work items of both accounts, short
+ * ones and others that may block. The canceller also takes items, as a thread
+ * that closes a file does. Another thread changes the limits, and an observer
+ * looks all the time whether the accounts keep their promises. TIMES multiplies
+ * the number of items, which is a million without it.
  */
 #undef NDEBUG
 #include <sched.h>
@@ -14,14 +15,14 @@
 #include <unistd.h>
 
 #include "base/sleep.h"
-#include "works.h"
+#include "items.h"
 
 enum {
 	NR_PLACEMENTS = 3,
 	NR_SETTINGS = 13,
-	/* In each of them: a million in all. */
+	/* In each setting; that makes a million in all. */
 	NR_ITEMS = 1000000 / (NR_PLACEMENTS * NR_SETTINGS) / 4 * 4 + 4,
-	/* Fewer on a machine that has no time. */
+	/* After this time a busy machine queues no more. */
 	SETTING_NS = 400000000,
 	NR_PRODUCERS = 3,
 	BATCH = 64,
@@ -32,15 +33,15 @@ enum {
 static unsigned times = 1;
 static uint64_t seed;
 
-static struct works_item items[NR_ITEMS];
+static struct item items[NR_ITEMS];
 static unsigned nr_items;
 static int64_t end_ns;
 static uint32_t nr_claimed; /* atomic: by producers */
-static uint32_t is_over;    /* atomic: of the setting's works, all have ended */
+static uint32_t is_over;    /* atomic: all items of the setting have ended */
 
 struct setting {
 	int nr_fixed, max_works;
-	bool varies; /* they are changed meanwhile */
+	bool varies; /* both are changed all the time */
 };
 
 static uint32_t draw(uint64_t *state, uint32_t below)
@@ -51,22 +52,26 @@ static uint32_t draw(uint64_t *state, uint32_t below)
 }
 
 /*
- * Works: of each four the last one is queued by who ends the third.
+ * Work items: of each group of four the last is queued by the thread that ends
+ * the third.
  */
 
-static bool leads(const struct works_item *item)
+static bool leads(const struct item *item)
 {
 	return (item - items) % 4 == 2;
 }
 
-static void follow(struct works_item *item, struct uaio_worker *worker)
+static void follow(struct item *item, struct uaio_worker *worker)
 {
 	(void)worker;
-	works_queue(item + 1, 1);
+	items_queue(item + 1, 1);
 }
 
-/* Others come in between; now and then it is long enough for more workers. */
-static void linger(struct works_item *item, struct uaio_worker *worker)
+/*
+ * Let others come in between. The usleep() is not a wait: now and then an item
+ * takes so long that workers are added.
+ */
+static void linger(struct item *item, struct uaio_worker *worker)
 {
 	(void)worker;
 	if (item->work.may_block && (item - items) % 16 == 0)
@@ -82,7 +87,7 @@ static void prepare(uint64_t *state)
 	store_relaxed(&nr_claimed, 0);
 	store_relaxed(&is_over, 0);
 	for (unsigned i = 0; i < nr_items; i++)
-		items[i] = (struct works_item){
+		items[i] = (struct item){
 			.work.may_block = draw(state, 3) == 0,
 			.account = i % 8 == 4 ? UAIO_UNBOUNDED : UAIO_BOUNDED,
 			.act = i % 4 == 2            ? follow
@@ -96,16 +101,16 @@ static long produce(void *arg)
 	uint64_t state = seed + (uintptr_t)arg;
 
 	while (uaio_now_ns() < end_ns) {
-		/* Groups of four, of which the last is not ours to queue. */
+		/* Of each group of four, follow() queues the last. */
 		unsigned nr = 4 * (1 + draw(&state, BATCH / 4));
 		unsigned first = add_relaxed(&nr_claimed, nr);
 
 		for (unsigned i = first; i < first + nr && i < nr_items; i += 4)
 			if (nr == BATCH)
-				works_queue(&items[i], 3);
+				items_queue(&items[i], 3);
 			else
 				for (unsigned j = 0; j < 3; j++)
-					works_queue(&items[i + j], 1);
+					items_queue(&items[i + j], 1);
 		if (first + nr >= nr_items)
 			break;
 		if (draw(&state, 4) == 0)
@@ -116,28 +121,27 @@ static long produce(void *arg)
 
 static bool is_wanted(const struct uaio_work *work, const void *arg)
 {
-	const struct works_item *item =
-		container_of(work, struct works_item, work);
+	const struct item *item = container_of(work, struct item, work);
 
 	return (item - items) % 64 == *(const unsigned *)arg;
 }
 
-/* As who closes a file does. */
+/* Take an item, as a thread that closes a file does. */
 static void take_one(uint64_t *state)
 {
 	unsigned which = draw(state, 64);
 	struct uaio_work *work = uaio_wq_take(is_wanted, &which);
-	struct works_item *item;
+	struct item *item;
 
 	if (!work)
 		return;
-	item = container_of(work, struct works_item, work);
+	item = container_of(work, struct item, work);
 	if (leads(item))
 		follow(item, NULL);
 	add_seq_cst(&item->nr_run, 1);
 }
 
-/* What was queued a moment ago. */
+/* Cancel items that were queued a moment ago. */
 static long cancel(void *arg)
 {
 	uint64_t state = seed + (uintptr_t)arg;
@@ -145,7 +149,7 @@ static long cancel(void *arg)
 
 	while (!load_relaxed(&is_over)) {
 		unsigned top = load_relaxed(&nr_claimed);
-		struct works_item *item;
+		struct item *item;
 
 		if (draw(&state, 64) == 0)
 			take_one(&state);
@@ -154,7 +158,7 @@ static long cancel(void *arg)
 			continue;
 		item = &items[top - 1 -
 			      draw(&state, top < 2 * BATCH ? top : 2 * BATCH)];
-		if (works_cancel(item)) {
+		if (items_cancel(item)) {
 			nr++;
 			if (leads(item))
 				follow(item, NULL);
@@ -180,7 +184,7 @@ static long change_limits(void *arg)
 			limits.nr_workers = (int)draw(&state, 9);
 			limits.max_works = (int)draw(&state, 100);
 		}
-		/* Less than the fixed ones of just now is refused. */
+		/* It is refused if more fixed ones are asked for just now. */
 		if (uaio_wq_limit_workers(UAIO_BOUNDED, nr) < 0 &&
 		    !setting->varies)
 			return 1;
@@ -196,7 +200,7 @@ static long observe(void *arg)
 	(void)arg;
 	while (!load_relaxed(&is_over)) {
 		for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-			const char *breach = works_find_breach(i, true);
+			const char *breach = items_find_breach(i, true);
 
 			if (breach) {
 				fprintf(stderr, "account %u: %s\n", i, breach);
@@ -208,11 +212,11 @@ static long observe(void *arg)
 	return 0;
 }
 
-/* Return: 0, or which promise was broken. */
+/* Return: 0, or a number that tells which promise was broken. */
 static int look_back(unsigned nr, const struct uaio_wq_counters *before,
 		     const struct setting *setting, long nr_cancelled)
 {
-	const struct uaio_wq_counters now = works_count(UAIO_BOUNDED);
+	const struct uaio_wq_counters now = items_count(UAIO_BOUNDED);
 	bool is_plain =
 		!setting->varies && (!setting->nr_fixed || !setting->max_works);
 
@@ -242,10 +246,10 @@ static int churn(const struct setting *setting)
 	unsigned nr;
 	int ret = 0;
 
-	works_set_fixed(UAIO_BOUNDED, setting->nr_fixed, setting->max_works);
+	items_set_fixed(UAIO_BOUNDED, setting->nr_fixed, setting->max_works);
 	prepare(&state);
 	nr = nr_items;
-	before = works_count(UAIO_BOUNDED);
+	before = items_count(UAIO_BOUNDED);
 	for (unsigned i = 0; i < NR_PRODUCERS; i++)
 		unit_thread_start(&producers[i], produce,
 				  (void *)(uintptr_t)(i + 1));
@@ -257,7 +261,7 @@ static int churn(const struct setting *setting)
 		unit_thread_join(&producers[i]);
 	if (load_relaxed(&nr_claimed) < nr)
 		nr = load_relaxed(&nr_claimed);
-	works_await_end(items, nr);
+	items_await_end(items, nr);
 	store_relaxed(&is_over, 1);
 	ret = look_back(nr, &before, setting, unit_thread_join(&canceller));
 	if (unit_thread_join(&limiter))
@@ -267,7 +271,7 @@ static int churn(const struct setting *setting)
 	if (ret)
 		return ret;
 	uaio_wq_limit_workers(UAIO_BOUNDED, MAX_WORKERS);
-	works_await_rest();
+	items_await_rest();
 	return 0;
 }
 
@@ -279,9 +283,9 @@ static int churn_all(enum uaio_wq_placement placement)
 	int ret = 0;
 
 	alarm(times * HANG_S);
-	if (works_start() < 0)
+	if (items_start() < 0)
 		return 100;
-	works_set_placement(placement);
+	items_set_placement(placement);
 	for (unsigned i = 0; i < 12 * times && !ret; i++) {
 		const struct setting setting = {
 			.nr_fixed = numbers[i % 3],

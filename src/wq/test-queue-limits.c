@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "wq/wqint.h"
-#include "works.h"
+#include "items.h"
+#include "threads.h"
 
 static uint32_t may_begin;
 
@@ -27,43 +28,46 @@ static bool all_are_gone(void *arg)
 	return uaio_wq_nr_threads() == 0;
 }
 
-/* The limit becomes 0 between queueing the first work and its first worker. */
+/*
+ * The limit becomes 0 after the first item is queued, before there is a worker.
+ */
 static int no_worker_yet(void)
 {
-	static struct works_item item = { .work.may_block = true };
+	static struct item item = { .work.may_block = true };
 
-	if (works_start() < 0)
+	if (items_start() < 0)
 		return 1;
 	unit_hook(hold_threads);
-	works_queue(&item, 1);
+	items_queue(&item, 1);
 	if (uaio_wq_limit_workers(UAIO_BOUNDED, 0) != 32)
 		return 2;
 	store_release(&may_begin, 1);
-	works_await_end(&item, 1);
+	items_await_end(&item, 1);
 	return 0;
 }
 
-static void work_queued_before_the_limit_was_0_is_made(void **state)
+static void work_queued_before_the_limit_was_0_is_run(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(no_worker_yet), 0);
 }
 
 /*
- * Who queues finds the watcher at a work, for want of workers, and goes to take
- * back what nobody would come to; just then it gets a worker after all. One is
- * not enough, and what is beyond it has to be watched: the worker is held before
- * it can see to that.
+ * A thread that queues two items finds the manager running an item itself, for
+ * want of workers, and is about to take back what nobody would come to. Just
+ * then a worker is created after all. One worker is not enough, so the manager
+ * has to be told of the rest; and not by that worker, which is held before it
+ * can do so.
  */
 static struct {
-	struct works_gate gate;
-	struct works_item held, items[2];
+	struct item_gate gate;
+	struct item held, items[2];
 } helped;
 
 static long queue_beside_the_helper(void *arg)
 {
 	(void)arg;
-	works_queue(helped.items, NR_ELEMENTS(helped.items));
+	items_queue(helped.items, NR_ELEMENTS(helped.items));
 	return 0;
 }
 
@@ -83,7 +87,7 @@ static bool has_worker_or_nothing_to_do(void *arg)
 static long have_a_worker(void *arg)
 {
 	(void)arg;
-	works_gate_open(&helped.gate);
+	item_gate_open(&helped.gate);
 	unit_await(has_worker_or_nothing_to_do, NULL);
 	return 0;
 }
@@ -98,10 +102,10 @@ static bool hold_stepping_threads(long nr, const long args[6], long *ret_res)
 static bool has_nobody_and_nothing(void *arg)
 {
 	return uaio_wq_nr_workers(UAIO_BOUNDED) == 0 &&
-	       works_nobody_watches(NULL) && has_worker_or_nothing_to_do(arg);
+	       items_manager_rests(NULL) && has_worker_or_nothing_to_do(arg);
 }
 
-/* Return: instructions of who queues. */
+/* Return: how many instructions the thread that queues takes. */
 static unsigned meet_the_helper(unsigned n)
 {
 	unsigned nr;
@@ -113,19 +117,19 @@ static unsigned meet_the_helper(unsigned n)
 	helped.held.work.may_block = true;
 	for (unsigned i = 0; i < NR_ELEMENTS(helped.items); i++)
 		helped.items[i].work.may_block = true;
-	works_allow_threads(n == 0); /* of the first: the watcher */
-	works_queue(&helped.held, 1);
-	works_gate_await(&helped.gate, 1);
-	works_allow_threads(UINT32_MAX);
+	unit_allow_threads(n == 0); /* the first time: the manager */
+	items_queue(&helped.held, 1);
+	item_gate_await(&helped.gate, 1);
+	unit_allow_threads(UINT32_MAX);
 	store_release(&may_begin, 0);
 
 	nr = unit_interleave(n, queue_beside_the_helper, have_a_worker, NULL,
 			     rets);
-	assert_null(works_find_breach(UAIO_BOUNDED, true));
+	assert_null(items_find_breach(UAIO_BOUNDED, true));
 	store_release(&may_begin, 1);
-	works_await_end(helped.items, NR_ELEMENTS(helped.items));
-	assert_true(works_ran_once(helped.items, NR_ELEMENTS(helped.items)));
-	assert_true(works_ran_once(&helped.held, 1));
+	items_await_end(helped.items, NR_ELEMENTS(helped.items));
+	assert_true(items_ran_once(helped.items, NR_ELEMENTS(helped.items)));
+	assert_true(items_ran_once(&helped.held, 1));
 	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, 0), 32);
 	unit_await(has_nobody_and_nothing, NULL);
 	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, 32), 0);
@@ -134,11 +138,11 @@ static unsigned meet_the_helper(unsigned n)
 
 static int queue_as_the_helper_gets_a_worker(void)
 {
-	/* What it does on the way is longer than that. */
+	/* No step that matters is shorter than that. */
 	enum { STRIDE = 5 };
 	unsigned nr = 0;
 
-	if (works_start() < 0)
+	if (items_start() < 0)
 		return 1;
 	unit_hook(hold_stepping_threads);
 	for (unsigned n = 0; n <= nr; n += STRIDE)
@@ -147,50 +151,50 @@ static int queue_as_the_helper_gets_a_worker(void)
 	return UNIT_CAN_STEP && nr < 100 ? 2 : 0;
 }
 
-static void what_is_not_given_back_after_all_is_watched(void **state)
+static void the_manager_is_told_of_what_is_not_given_back(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(queue_as_the_helper_gets_a_worker), 0);
 }
 
-/* A worker cannot have the watcher: later, another can. */
+/* A worker cannot have the manager created; later, another thread can. */
 static int watcher_refused_to_a_worker(void)
 {
-	static struct works_gate gates[2];
-	static struct works_item items[] = {
+	static struct item_gate gates[2];
+	static struct item items[] = {
 		{ .work.may_block = true, .gate = &gates[0] },
 		{ .work.may_block = true, .gate = &gates[1] },
 		{ .work.may_block = true },
 		{ .work.may_block = true },
 	};
 
-	if (works_start() < 0)
+	if (items_start() < 0)
 		return 1;
-	/* One worker, and the watcher gone. */
-	works_queue(&items[0], 1);
-	works_gate_await(&gates[0], 1);
-	unit_hook(works_hurry);
-	works_hurry_watcher();
-	unit_hook(works_stay);
-	/* In vain for who queues, and then for the worker that blocks. */
-	works_allow_threads(0);
-	works_queue(&items[1], 2);
-	works_gate_open(&gates[0]);
-	works_gate_await(&gates[1], 1);
-	works_gate_open(&gates[1]);
-	works_await_end(items, 3);
-	unit_hook(works_hurry);
-	/* Woken by this, it finds that its time is over. */
+	/* There is one worker, and no manager any more. */
+	items_queue(&items[0], 1);
+	item_gate_await(&gates[0], 1);
+	unit_hook(items_hurry);
+	items_hurry_manager();
+	unit_hook(items_stay);
+	/* The submitter cannot create it, nor the worker when it blocks. */
+	unit_allow_threads(0);
+	items_queue(&items[1], 2);
+	item_gate_open(&gates[0]);
+	item_gate_await(&gates[1], 1);
+	item_gate_open(&gates[1]);
+	items_await_end(items, 3);
+	unit_hook(items_hurry);
+	/* This wakes the worker, which then finds that it has to end. */
 	uaio_wq_limit_workers(UAIO_BOUNDED, 31);
 	unit_await(all_are_gone, NULL);
-	unit_hook(works_stay);
-	works_allow_threads(UINT32_MAX);
-	works_queue(&items[3], 1);
-	works_await_end(items, 4);
+	unit_hook(items_stay);
+	unit_allow_threads(UINT32_MAX);
+	items_queue(&items[3], 1);
+	items_await_end(items, 4);
 	return 0;
 }
 
-static void a_watcher_refused_to_a_worker_comes_later(void **state)
+static void a_manager_refused_to_a_worker_comes_later(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(watcher_refused_to_a_worker), 0);
@@ -199,29 +203,29 @@ static void a_watcher_refused_to_a_worker_comes_later(void **state)
 /* The limit is raised while the only worker, a fixed one, blocks. */
 static int raise_limit(enum uaio_wq_placement placement)
 {
-	static struct works_gate gate;
-	static struct works_item items[] = {
+	static struct item_gate gate;
+	static struct item items[] = {
 		{ .work.may_block = true },
 		{ .work.may_block = true, .gate = &gate },
 		{ .work.may_block = true },
 	};
 
-	if (works_start() < 0)
+	if (items_start() < 0)
 		return 1;
-	works_set_placement(placement);
+	items_set_placement(placement);
 	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
-	works_set_fixed(UAIO_BOUNDED, 1, 64);
-	works_queue(&items[0], 1);
-	works_await_end(items, 1);
-	unit_await(works_nobody_watches, NULL);
-	works_queue(&items[1], 1);
-	works_gate_await(&gate, 1);
-	works_queue(&items[2], 1);
+	items_set_fixed(UAIO_BOUNDED, 1, 64);
+	items_queue(&items[0], 1);
+	items_await_end(items, 1);
+	unit_await(items_manager_rests, NULL);
+	items_queue(&items[1], 1);
+	item_gate_await(&gate, 1);
+	items_queue(&items[2], 1);
 	if (uaio_wq_limit_workers(UAIO_BOUNDED, 2) != 1)
 		return 2;
-	works_await_end(&items[2], 1);
-	works_gate_open(&gate);
-	works_await_end(items, 3);
+	items_await_end(&items[2], 1);
+	item_gate_open(&gate);
+	items_await_end(items, 3);
 	return 0;
 }
 
@@ -276,7 +280,7 @@ static int set_limits(void)
 	};
 	struct uaio_wq_fixed_limits old;
 
-	assert_int_equal(works_start(), 0);
+	assert_int_equal(items_start(), 0);
 	assert_limits(32, 0, 64);
 	assert_int_equal(uaio_wq_limit_workers(UAIO_UNBOUNDED, 6), 256);
 	assert_int_equal(uaio_wq_limit_workers(UAIO_UNBOUNDED, -1), 6);
@@ -286,7 +290,7 @@ static int set_limits(void)
 	assert_int_equal(old.max_works, 64);
 	assert_limits(7, 3, 5);
 
-	/* Wrong in one: nothing is changed. */
+	/* If one of the two values is invalid, nothing is changed. */
 	for (size_t i = 0; i < NR_ELEMENTS(wrong); i++) {
 		assert_int_equal(set_fixed(wrong[i].nr_workers,
 					   wrong[i].max_works, &old),
@@ -300,7 +304,7 @@ static int set_limits(void)
 	assert_int_equal(set_workers(2), -EINVAL); /* 3 are fixed */
 	assert_limits(7, 3, 5);
 
-	/* One of both, and to the ends. */
+	/* One value without the other, and the extreme values. */
 	assert_int_equal(set_fixed(7, -1, &old), 0);
 	assert_limits(7, 7, 5);
 	assert_int_equal(set_fixed(-1, 0, &old), 0);
@@ -309,10 +313,10 @@ static int set_limits(void)
 	assert_int_equal(set_fixed(UAIO_WQ_FIXED_MAX, INT_MAX, &old), 0);
 	assert_int_equal(old.nr_workers, 7);
 	assert_limits(UAIO_WQ_WORKERS_MAX, UAIO_WQ_FIXED_MAX,
-		      UAIO_WQ_WORKS_MAX);
+		      UAIO_WQ_ITEMS_MAX);
 	assert_int_equal(set_fixed(0, -1, &old), 0);
 	assert_int_equal(set_workers(0), UAIO_WQ_WORKERS_MAX);
-	assert_limits(0, 0, UAIO_WQ_WORKS_MAX);
+	assert_limits(0, 0, UAIO_WQ_ITEMS_MAX);
 	return 0;
 }
 
@@ -322,13 +326,13 @@ static void limits_tell_what_they_were_and_refuse_what_is_wrong(void **state)
 	assert_int_equal(unit_in_child(set_limits), 0);
 }
 
-/* Works come and end all the while, some of them after a while. */
+/* Items are queued and run all the time; some of them take a while. */
 enum { NR_LOADS = 2, NR_ITEMS = 60 };
 
 static uint32_t is_over;             /* atomic */
 static uint32_t nr_rounds[NR_LOADS]; /* atomic */
 
-static void linger(struct works_item *item, struct uaio_worker *worker)
+static void linger(struct item *item, struct uaio_worker *worker)
 {
 	(void)item;
 	(void)worker;
@@ -337,20 +341,20 @@ static void linger(struct works_item *item, struct uaio_worker *worker)
 
 static long load(void *arg)
 {
-	static struct works_item all[NR_LOADS][NR_ITEMS];
+	static struct item all[NR_LOADS][NR_ITEMS];
 	unsigned nr = *(unsigned *)arg;
-	struct works_item *items = all[nr];
+	struct item *items = all[nr];
 
 	while (!load_relaxed(&is_over)) {
 		for (unsigned i = 0; i < NR_ITEMS; i++)
-			items[i] = (struct works_item){
+			items[i] = (struct item){
 				.work.may_block = i % 2,
 				.act = i % 15 == 1 ? linger : NULL,
 			};
 		for (unsigned i = 0; i < NR_ITEMS; i += 20)
-			works_queue(&items[i], 20);
-		works_await_end(items, NR_ITEMS);
-		if (!works_ran_once(items, NR_ITEMS))
+			items_queue(&items[i], 20);
+		items_await_end(items, NR_ITEMS);
+		if (!items_ran_once(items, NR_ITEMS))
 			return 1;
 		add_relaxed(&nr_rounds[nr], 1);
 	}
@@ -359,12 +363,12 @@ static long load(void *arg)
 
 static bool are_fixed(void *arg)
 {
-	return works_count(UAIO_BOUNDED).nr_fixed == *(unsigned *)arg;
+	return items_count(UAIO_BOUNDED).nr_fixed == *(unsigned *)arg;
 }
 
 static bool are_at_most(void *arg)
 {
-	return works_count(UAIO_BOUNDED).nr_workers <= *(unsigned *)arg;
+	return items_count(UAIO_BOUNDED).nr_workers <= *(unsigned *)arg;
 }
 
 static bool have_gone_on(void *arg)
@@ -386,7 +390,7 @@ static void await_rounds(void)
 
 static enum uaio_wq_placement placement;
 
-/* Each in turn, until it has come about and works have been run under it. */
+/* Limits to be set one after the other; under each of them items are run. */
 static const struct step {
 	int nr_fixed, nr_workers;
 } steps[] = {
@@ -404,7 +408,7 @@ static void take_step(const struct step *step, const struct step *last)
 	assert_int_equal(set_workers(step->nr_workers), last->nr_workers);
 	unit_await(are_at_most, &(unsigned){ (unsigned)step->nr_workers });
 	await_rounds();
-	/* One of those that left may have been fixed: another becomes so. */
+	/* If a fixed worker has ended, another one takes over its role. */
 	unit_await(are_fixed, &(unsigned){ (unsigned)step->nr_fixed });
 }
 
@@ -414,8 +418,8 @@ static int change_limits(void)
 	unsigned numbers[] = { 0, 1 };
 	struct unit_thread loads[NR_LOADS];
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(placement);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(placement);
 	for (unsigned i = 0; i < NR_LOADS; i++)
 		unit_thread_start(&loads[i], load, &numbers[i]);
 	for (unsigned round = 0; round < unit_rounds(10); round++)
@@ -426,7 +430,7 @@ static int change_limits(void)
 	store_relaxed(&is_over, 1);
 	for (unsigned i = 0; i < NR_LOADS; i++)
 		assert_int_equal(unit_thread_join(&loads[i]), 0);
-	works_await_rest();
+	items_await_rest();
 	return 0;
 }
 
@@ -441,9 +445,9 @@ static void limits_changed_under_load_come_about_and_lose_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(work_queued_before_the_limit_was_0_is_made),
-		UNIT_TEST(what_is_not_given_back_after_all_is_watched),
-		UNIT_TEST(a_watcher_refused_to_a_worker_comes_later),
+		UNIT_TEST(work_queued_before_the_limit_was_0_is_run),
+		UNIT_TEST(the_manager_is_told_of_what_is_not_given_back),
+		UNIT_TEST(a_manager_refused_to_a_worker_comes_later),
 		UNIT_TEST(a_limit_raised_helps_a_private_list_at_once),
 		UNIT_TEST(limits_tell_what_they_were_and_refuse_what_is_wrong),
 		UNIT_TEST(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes in order where workers have lists of their own: of each file only the
- * first is ever in the queue, wherever that puts it.
+ * Writes keep their order even if workers have private lists: only the first
+ * write of each file is in the queue, whichever list it is on.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -9,8 +9,9 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
+#include "aio/handle.h"
 #include "unit.h"
-#include "works.h"
+#include "items.h"
 
 enum { SIZE = UNIT_KEY_BYTES, FILES = 4, EACH = 32, CHAIN = 6 };
 
@@ -19,12 +20,13 @@ static unsigned nr_fixed;
 
 static struct file {
 	int fd;
-	uint32_t nr_inside; /* atomic: writes being made */
-	uint32_t next;      /* atomic: block whose turn it is */
+	uint32_t nr_inside; /* atomic: writes that are being executed */
+	uint32_t next;      /* atomic: the block that comes next */
 } files[FILES];
 static unsigned nr_files;
 
-static uint32_t nr_breaches; /* atomic: writes out of turn, or together */
+static uint32_t
+	nr_breaches; /* atomic: writes out of order, or at the same time */
 
 static struct iocb iocbs[FILES][EACH];
 static char buffers[FILES][EACH][SIZE];
@@ -50,7 +52,7 @@ static bool watch_writes(long nr, const long args[6], long *ret_res)
 		return false;
 	if (add_seq_cst(&file->nr_inside, 1) != 0)
 		add_seq_cst(&nr_breaches, 1);
-	/* What was cancelled has no turn: the numbers rise, that is all. */
+	/* Blocks may be missing, of writes that were cancelled. */
 	turn = (uint32_t)(args[3] / SIZE);
 	if (turn < load_seq_cst(&file->next))
 		add_seq_cst(&nr_breaches, 1);
@@ -68,7 +70,7 @@ static void start(unsigned nr)
 	assert_int_equal(unit_engine(NULL), 0);
 	uaio_config.force_worker = true;
 	uaio_wq_tune(&tuning);
-	works_set_fixed(UAIO_BOUNDED, (int)nr_fixed, 8);
+	items_set_fixed(UAIO_BOUNDED, (int)nr_fixed, 8);
 	handle = unit_context(FILES * EACH + 1);
 	nr_files = nr;
 	for (unsigned i = 0; i < nr; i++)
@@ -118,13 +120,16 @@ static int write_in_order(void)
 	return load_seq_cst(&nr_breaches) ? 1 : 0;
 }
 
-static void writes_of_a_file_are_made_in_turn_and_never_together(void **state)
+static void
+writes_of_a_file_are_executed_in_turn_and_never_together(void **state)
 {
 	(void)state;
 	for_each_way(write_in_order);
 }
 
-/* One is held in its first write, and the others have many to make. */
+/*
+ * One file is held in its first write; the others have many writes to execute.
+ */
 static int write_beside(void)
 {
 	start(FILES);
@@ -143,15 +148,15 @@ static int write_beside(void)
 	return load_seq_cst(&nr_breaches) ? 1 : 0;
 }
 
-static void writes_of_other_files_are_made_meanwhile(void **state)
+static void writes_of_other_files_are_executed_meanwhile(void **state)
 {
 	(void)state;
 	for_each_way(write_beside);
 }
 
 /*
- * Workers are held, so the whole chain waits: its first in the queue, on
- * whatever list, the others behind it.
+ * Hold all workers, so that the whole chain of writes waits: the first on a
+ * list of the queue, the others behind it.
  */
 static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 {
@@ -165,7 +170,7 @@ static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 	unit_gate_await(nr);
 }
 
-/* Two of the chain are cancelled, or one if they are the same. */
+/* Cancel two writes of the chain, or one if both are the same. */
 static void cancel_two(unsigned first, unsigned second)
 {
 	unsigned nr_cancelled = first == second ? 1 : 2;
@@ -215,8 +220,9 @@ what_is_left_of_a_chain_goes_on_when_some_are_cancelled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(writes_of_a_file_are_made_in_turn_and_never_together),
-		UNIT_TEST(writes_of_other_files_are_made_meanwhile),
+		UNIT_TEST(
+			writes_of_a_file_are_executed_in_turn_and_never_together),
+		UNIT_TEST(writes_of_other_files_are_executed_meanwhile),
 		UNIT_TEST(
 			what_is_left_of_a_chain_goes_on_when_some_are_cancelled),
 	};

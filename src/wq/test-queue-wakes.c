@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What is woken for a work, what is not, and that who has nothing to do sleeps. */
+/*
+ * Which workers are woken for a work item, which are not, and that threads with
+ * nothing to do sleep.
+ */
 #undef NDEBUG
 #include <dirent.h>
 #include <linux/futex.h>
@@ -10,67 +13,69 @@
 
 #include "base/sleep.h"
 #include "wq/wqint.h"
-#include "works.h"
+#include "items.h"
 
 enum { WORKERS = 8, NR = 64 };
 
-static struct works_item items[NR];
-static struct works_item held;
-static struct works_gate gate;
+static struct item items[NR];
+static struct item held;
+static struct item_gate gate;
 
 static void prepare(unsigned nr, bool may_block)
 {
-	gate = (struct works_gate){ 0 };
+	gate = (struct item_gate){ 0 };
 	for (unsigned i = 0; i < nr; i++)
-		items[i] = (struct works_item){
+		items[i] = (struct item){
 			.work.may_block = may_block,
 			.gate = may_block ? &gate : NULL,
 		};
 }
 
-/* So many workers, all asleep. */
+/* Start nr workers; return when all of them sleep. */
 static void start(unsigned nr)
 {
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_PACKED);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_PACKED);
 	uaio_wq_limit_workers(UAIO_BOUNDED, (int)nr);
 	prepare(nr, true);
-	works_queue(items, nr);
-	works_gate_await(&gate, nr);
-	works_gate_open(&gate);
-	works_await_end(items, nr);
-	works_await_rest();
+	items_queue(items, nr);
+	item_gate_await(&gate, nr);
+	item_gate_open(&gate);
+	items_await_end(items, nr);
+	items_await_rest();
 }
 
-/* Calls of the submitter that wake. */
+/* The submitter's system calls that wake threads. */
 static _Thread_local bool is_submitter;
 static struct {
 	unsigned nr;
-	unsigned nr_to_wake; /* how many the last one was to wake */
+	unsigned nr_to_wake; /* how many the last one was asked to wake */
 } calls;
 
 static bool count_wakes(long nr, const long args[6], long *ret_res)
 {
 	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
 
-	/* That somebody waits for the lock has nothing to do with works. */
+	/*
+	 * A call that wakes a thread which waits for the lock does not count.
+	 */
 	if (is_submitter && nr == SYS_futex &&
 	    (args[1] & FUTEX_CMD_MASK) == FUTEX_WAKE &&
 	    (uint32_t *)args[0] != &account->lock.word) {
 		calls.nr++;
 		calls.nr_to_wake = (unsigned)args[2];
 	}
-	return works_stay(nr, args, ret_res);
+	return items_stay(nr, args, ret_res);
 }
 
-/* Return: calls that queueing n works took. */
+/* Return: how many such calls it took to queue n work items. */
 static unsigned calls_to_queue(unsigned from, unsigned n)
 {
 	calls.nr = calls.nr_to_wake = 0;
 	is_submitter = true;
 	unit_hook(count_wakes);
-	works_queue(&items[from], n);
-	unit_hook(works_stay);
+	items_queue(&items[from], n);
+	unit_hook(items_stay);
 	is_submitter = false;
 	return calls.nr;
 }
@@ -80,25 +85,25 @@ static int wake_sleepers(void)
 	start(WORKERS);
 	for (unsigned nr = 1; nr <= WORKERS + 4; nr++) {
 		unsigned nr_awake = nr < WORKERS ? nr : WORKERS;
-		uint64_t before = works_count(UAIO_BOUNDED).nr_wakes;
+		uint64_t before = items_count(UAIO_BOUNDED).nr_wakes;
 
 		prepare(nr, true);
 		assert_int_equal(calls_to_queue(0, nr), 1);
 		assert_int_equal(calls.nr_to_wake, nr_awake);
-		works_gate_await(&gate, nr_awake);
-		assert_int_equal(works_count(UAIO_BOUNDED).nr_wakes - before,
+		item_gate_await(&gate, nr_awake);
+		assert_int_equal(items_count(UAIO_BOUNDED).nr_wakes - before,
 				 nr_awake);
-		assert_int_equal(works_count(UAIO_BOUNDED).nr_idle,
+		assert_int_equal(items_count(UAIO_BOUNDED).nr_idle,
 				 WORKERS - nr_awake);
-		works_gate_open(&gate);
-		works_await_end(items, nr);
-		works_await_rest();
+		item_gate_open(&gate);
+		items_await_end(items, nr);
+		items_await_rest();
 	}
-	/* However many they are, short ones need one worker. */
+	/* Short items need one worker, however many they are. */
 	prepare(NR, false);
 	assert_int_equal(calls_to_queue(0, NR), 1);
 	assert_int_equal(calls.nr_to_wake, 1);
-	works_await_end(items, NR);
+	items_await_end(items, NR);
 	return 0;
 }
 
@@ -108,26 +113,29 @@ static void one_call_wakes_as_many_as_are_needed(void **state)
 	assert_int_equal(unit_in_child(wake_sleepers), 0);
 }
 
-/* A worker is held in a short work: it is awake, and comes to all that. */
+/*
+ * A worker is held in a short item: it is awake, and will come to all the
+ * others.
+ */
 static int wake_nobody(void)
 {
 	start(WORKERS);
 	for (unsigned may_block = 0; may_block < 2; may_block++) {
-		gate = (struct works_gate){ 0 };
-		held = (struct works_item){ .gate = &gate };
-		works_queue(&held, 1);
-		works_gate_await(&gate, 1);
+		gate = (struct item_gate){ 0 };
+		held = (struct item){ .gate = &gate };
+		items_queue(&held, 1);
+		item_gate_await(&gate, 1);
 		for (unsigned i = 0; i < NR; i++)
-			items[i] = (struct works_item){ 0 };
+			items[i] = (struct item){ 0 };
 		items[0].work.may_block = may_block;
 		assert_int_equal(calls_to_queue(0, 1), 0);
 		for (unsigned i = 1; i < NR && !may_block; i++)
 			assert_int_equal(calls_to_queue(i, 1), 0);
-		assert_int_equal(works_count(UAIO_BOUNDED).nr_idle,
+		assert_int_equal(items_count(UAIO_BOUNDED).nr_idle,
 				 WORKERS - 1);
-		works_gate_open(&gate);
-		works_await_end(items, may_block ? 1 : NR);
-		works_await_rest();
+		item_gate_open(&gate);
+		items_await_end(items, may_block ? 1 : NR);
+		items_await_rest();
 	}
 	return 0;
 }
@@ -138,7 +146,9 @@ static void who_is_awake_already_is_not_woken(void **state)
 	assert_int_equal(unit_in_child(wake_nobody), 0);
 }
 
-/* While workers come and go, no submission takes more than one. */
+/*
+ * While workers fall asleep and wake, no submission makes more than one call.
+ */
 static int wake_under_load(void)
 {
 	start(WORKERS);
@@ -146,14 +156,14 @@ static int wake_under_load(void)
 		unsigned nr = 1 + i % 16;
 
 		for (unsigned j = 0; j < nr; j++)
-			items[j] = (struct works_item){
+			items[j] = (struct item){
 				.work.may_block = (i + j) % 3 == 0,
 			};
 		assert_in_range(calls_to_queue(0, nr), 0, 1);
-		works_await_end(items, nr);
-		assert_true(works_ran_once(items, nr));
+		items_await_end(items, nr);
+		assert_true(items_ran_once(items, nr));
 		if (i % 5 == 0)
-			works_await_rest();
+			items_await_rest();
 	}
 	return 0;
 }
@@ -165,8 +175,8 @@ static void a_submission_makes_one_call_at_most(void **state)
 }
 
 /*
- * The promises, each time somebody changes hands: looked at in between, under
- * the lock, and not only in the end.
+ * An observer looks all the time, under the lock, whether the account keeps its
+ * promises, and not only when all items are done.
  */
 static uint32_t is_over; /* atomic */
 
@@ -174,7 +184,7 @@ static long look_all_the_time(void *arg)
 {
 	(void)arg;
 	while (!load_relaxed(&is_over))
-		if (works_find_breach(UAIO_BOUNDED, true))
+		if (items_find_breach(UAIO_BOUNDED, true))
 			return 1;
 	return 0;
 }
@@ -183,27 +193,27 @@ static int look_on(void)
 {
 	struct unit_thread observer;
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
-	works_set_fixed(UAIO_BOUNDED, 2, 8);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	items_set_fixed(UAIO_BOUNDED, 2, 8);
 	unit_thread_start(&observer, look_all_the_time, NULL);
 	for (unsigned i = 0; i < unit_rounds(1000); i++) {
 		unsigned nr = 1 + i % 12;
 
-		/* Some are held, a few of them behind others. */
+		/* Some items are held; others are queued behind them. */
 		prepare(nr, true);
 		for (unsigned j = 0; j < nr; j++)
 			if ((i + j) % 3)
 				items[j].gate = NULL;
-		works_queue(items, nr);
-		works_gate_await(&gate, (nr + (i % 3 ? i % 3 - 1 : 2)) / 3);
-		works_gate_open(&gate);
-		works_await_end(items, nr);
-		assert_null(works_find_breach(UAIO_BOUNDED, true));
+		items_queue(items, nr);
+		item_gate_await(&gate, (nr + (i % 3 ? i % 3 - 1 : 2)) / 3);
+		item_gate_open(&gate);
+		items_await_end(items, nr);
+		assert_null(items_find_breach(UAIO_BOUNDED, true));
 	}
 	store_relaxed(&is_over, 1);
 	assert_int_equal(unit_thread_join(&observer), 0);
-	works_await_rest();
+	items_await_rest();
 	return 0;
 }
 
@@ -213,21 +223,21 @@ static void nobody_sleeps_while_work_waits_at_any_moment(void **state)
 	assert_int_equal(unit_in_child(look_on), 0);
 }
 
-/* Work that waits for want of workers is not said to be late. */
+/* Work that waits because there are no more workers does not count as late. */
 static int wait_for_the_only_worker(void)
 {
 	int64_t since;
 
 	start(1);
 	prepare(2, true);
-	works_queue(items, 2);
-	works_gate_await(&gate, 1);
+	items_queue(items, 2);
+	item_gate_await(&gate, 1);
 	since = uaio_now_ns();
 	while (uaio_now_ns() - since < 2 * UAIO_WQ_STALE_NS)
 		sched_yield();
-	works_gate_open(&gate);
-	works_await_end(items, 2);
-	assert_int_equal(works_count(UAIO_BOUNDED).nr_late, 0);
+	item_gate_open(&gate);
+	items_await_end(items, 2);
+	assert_int_equal(items_count(UAIO_BOUNDED).nr_late, 0);
 	return 0;
 }
 
@@ -241,13 +251,13 @@ static void only_what_waits_beside_a_sleeper_is_late(void **state)
  * Nothing to do
  */
 
-/* What threads of the engine do, as the kernel counts it. */
+/* What the library's threads do, as the kernel counts it. */
 struct activity {
 	unsigned nr_awake;
-	uint64_t nr_switches; /* how often they have been put to sleep */
+	uint64_t nr_switches; /* how often they have gone to sleep */
 };
 
-/* The thread may just be going. */
+/* Add what the thread does, unless it has just ended. */
 static void add_thread(struct activity *activity, const char *tid)
 {
 	char path[300], line[128], state = 'S';
@@ -287,9 +297,9 @@ static struct activity look_at_threads(void)
 }
 
 /*
- * A thread that spins is awake, a thread that looks again and again is put to
- * sleep as often. What processor time they are said to take may be another
- * machine's.
+ * A thread that spins is awake; a thread that looks again and again goes to
+ * sleep as often. Their processor time is not used: on a virtual machine it may
+ * include that of other machines.
  */
 static bool all_sleep_for_a_while(void)
 {
@@ -303,7 +313,7 @@ static bool all_sleep_for_a_while(void)
 	       after.nr_switches - before.nr_switches <= MAX_SWITCHES;
 }
 
-/* They may be on their way, or one leaves after its time just now. */
+/* Some may still be about to sleep, or one ends just now. */
 static void assert_all_sleep(void)
 {
 	int64_t deadline = uaio_now_ns() + 10000000000;
@@ -312,37 +322,37 @@ static void assert_all_sleep(void)
 		assert_true(uaio_now_ns() < deadline);
 }
 
-/* After quick works workers look out for more of them, but not for long. */
-static int rest_after_quick_works(void)
+/* After short items workers spin for more of them, but not for long. */
+static int rest_after_quick_items(void)
 {
 	start(WORKERS);
-	works_set_fixed(UAIO_BOUNDED, 2, 64);
+	items_set_fixed(UAIO_BOUNDED, 2, 64);
 	for (unsigned i = 0; i < 1000; i++) {
 		prepare(1, false);
-		works_queue(items, 1);
-		works_await_end(items, 1);
+		items_queue(items, 1);
+		items_await_end(items, 1);
 	}
-	works_await_rest();
-	unit_await(works_nobody_watches, NULL);
+	items_await_rest();
+	unit_await(items_manager_rests, NULL);
 	assert_all_sleep();
 	return 0;
 }
 
-/* All that there may be are held, or all that are needed. */
+/* As many workers are blocked as are needed, or as many as are allowed. */
 static int rest_while_blocked(void)
 {
-	assert_int_equal(works_start(), 0);
+	assert_int_equal(items_start(), 0);
 	uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
 	for (unsigned nr = WORKERS - 1; nr <= WORKERS + 10; nr += 11) {
 		unsigned nr_held = nr < WORKERS ? nr : WORKERS;
 
 		prepare(nr, true);
-		works_queue(items, nr);
-		works_gate_await(&gate, nr_held);
-		unit_await(works_nobody_watches, NULL);
+		items_queue(items, nr);
+		item_gate_await(&gate, nr_held);
+		unit_await(items_manager_rests, NULL);
 		assert_all_sleep();
-		works_gate_open(&gate);
-		works_await_end(items, nr);
+		item_gate_open(&gate);
+		items_await_end(items, nr);
 	}
 	return 0;
 }
@@ -350,7 +360,7 @@ static int rest_while_blocked(void)
 static void who_has_nothing_to_do_sleeps(void **state)
 {
 	(void)state;
-	assert_int_equal(unit_in_child(rest_after_quick_works), 0);
+	assert_int_equal(unit_in_child(rest_after_quick_items), 0);
 	assert_int_equal(unit_in_child(rest_while_blocked), 0);
 }
 

@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/* Where works are put, and how they are taken back. */
+/* Which list a work item is put on, and how it is taken back from there. */
 #undef NDEBUG
 #include <sched.h>
 
 #include "base/sleep.h"
 #include "wq/wqint.h"
-#include "works.h"
+#include "items.h"
 
 enum { NR = 2048 };
 
-static struct works_item items[NR];
-static struct works_gate gate;
+static struct item items[NR];
+static struct item_gate gate;
 
 static void prepare(unsigned nr, bool may_block)
 {
 	assert_true(nr <= NR);
 	for (unsigned i = 0; i < nr; i++)
-		items[i] = (struct works_item){ .work.may_block = may_block };
+		items[i] = (struct item){ .work.may_block = may_block };
 }
 
 /*
- * A worker is held in a work, which goes to whoever of the sleeping is woken.
- * If that cannot block, the worker counts as awake meanwhile.
+ * One of the sleeping workers takes this item, and is held while it runs it. If
+ * the item cannot block, the worker counts as awake meanwhile.
  */
-static struct works_item held;
+static struct item held;
 
 static void hold_one(bool may_block)
 {
-	gate = (struct works_gate){ 0 };
-	held = (struct works_item){
+	gate = (struct item_gate){ 0 };
+	held = (struct item){
 		.work.may_block = may_block,
 		.gate = &gate,
 	};
-	works_queue(&held, 1);
-	works_gate_await(&gate, 1);
+	items_queue(&held, 1);
+	item_gate_await(&gate, 1);
 }
 
 static void let_go(void)
 {
-	works_gate_open(&gate);
-	works_await_end(&held, 1);
-	assert_true(works_ran_once(&held, 1));
+	item_gate_open(&gate);
+	items_await_end(&held, 1);
+	assert_true(items_ran_once(&held, 1));
 }
 
-/* So many workers, all there are, have been in a call at the same time. */
+/* Have all nr workers block at the same time, and return when they are idle. */
 static void block_all(unsigned nr)
 {
-	gate = (struct works_gate){ 0 };
+	gate = (struct item_gate){ 0 };
 	prepare(nr, true);
 	for (unsigned i = 0; i < nr; i++)
 		items[i].gate = &gate;
-	works_queue(items, nr);
-	works_gate_await(&gate, nr);
-	works_gate_open(&gate);
-	works_await_end(items, nr);
-	works_await_rest();
+	items_queue(items, nr);
+	item_gate_await(&gate, nr);
+	item_gate_open(&gate);
+	items_await_end(items, nr);
+	items_await_rest();
 }
 
 /*
@@ -68,17 +68,17 @@ static int place_in_turn(void)
 	enum { AT_ONCE = 160, ROUNDS = 50, ALL = AT_ONCE * ROUNDS };
 	struct uaio_wq_counters before, after;
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
-	works_start_fixed(nr_lists, UAIO_WQ_WORKS_MAX);
-	before = works_count(UAIO_BOUNDED);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	items_start_fixed(nr_lists, UAIO_WQ_ITEMS_MAX);
+	before = items_count(UAIO_BOUNDED);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		prepare(AT_ONCE, false);
-		works_queue(items, AT_ONCE);
-		works_await_end(items, AT_ONCE);
-		assert_true(works_ran_once(items, AT_ONCE));
+		items_queue(items, AT_ONCE);
+		items_await_end(items, AT_ONCE);
+		assert_true(items_ran_once(items, AT_ONCE));
 	}
-	after = works_count(UAIO_BOUNDED);
+	after = items_count(UAIO_BOUNDED);
 	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++) {
 		uint64_t nr = after.nr_placed[i] - before.nr_placed[i];
 
@@ -92,7 +92,7 @@ static int place_in_turn(void)
 	return 0;
 }
 
-static void works_in_turn_are_the_same_number_for_each_list(void **state)
+static void round_robin_gives_each_list_the_same_number(void **state)
 {
 	static const unsigned numbers[] = { 1, 2, 3, 4, 8 };
 
@@ -103,37 +103,37 @@ static void works_in_turn_are_the_same_number_for_each_list(void **state)
 	}
 }
 
-/* All workers are held: each list takes so many, and no more. */
+/* All workers are held: each private list takes EACH items, and no more. */
 static int fill_lists(void)
 {
 	enum { LISTS = 3, EACH = 5, ALL = LISTS * EACH + 10 };
-	static struct works_item blocked[LISTS];
+	static struct item blocked[LISTS];
 	struct uaio_wq_counters before, after;
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
-	works_start_fixed(LISTS, EACH);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	items_start_fixed(LISTS, EACH);
 	for (unsigned i = 0; i < LISTS; i++) {
 		blocked[i].work.may_block = true;
 		blocked[i].gate = &gate;
 	}
-	works_queue(blocked, LISTS);
-	works_gate_await(&gate, LISTS);
-	before = works_count(UAIO_BOUNDED);
+	items_queue(blocked, LISTS);
+	item_gate_await(&gate, LISTS);
+	before = items_count(UAIO_BOUNDED);
 	prepare(ALL, true);
 	for (unsigned i = 0; i < ALL; i++)
-		works_queue(&items[i], 1);
-	after = works_count(UAIO_BOUNDED);
+		items_queue(&items[i], 1);
+	after = items_count(UAIO_BOUNDED);
 	assert_int_equal(after.nr_private - before.nr_private, LISTS * EACH);
 	assert_int_equal(after.nr_public - before.nr_public, 10);
 	assert_int_equal(after.nr_queued, ALL);
 	for (unsigned i = 0; i < LISTS; i++)
 		assert_int_equal(after.nr_placed[i] - before.nr_placed[i],
 				 EACH);
-	works_gate_open(&gate);
-	works_await_end(items, ALL);
-	assert_true(works_ran_once(items, ALL));
-	works_await_rest();
+	item_gate_open(&gate);
+	items_await_end(items, ALL);
+	assert_true(items_ran_once(items, ALL));
+	items_await_rest();
 	return 0;
 }
 
@@ -144,73 +144,77 @@ static void what_full_lists_do_not_take_is_public_and_not_dropped(void **state)
 }
 
 /*
- * The other sleeps, and is left asleep; it is woken for what may block, beyond
- * one such work, which who is awake will come to.
+ * One of two workers is held in a short item, the other sleeps. It is not woken
+ * for short items, nor for one that may block, since the first worker will come
+ * to these; but it is woken for a second one that may block.
  */
 static int place_packed(void)
 {
 	struct uaio_wq_counters before, after;
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_PACKED);
-	works_start_fixed(2, UAIO_WQ_WORKS_MAX);
-	/* Both have been in calls that blocked, and are back. */
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_PACKED);
+	items_start_fixed(2, UAIO_WQ_ITEMS_MAX);
+	/* Both have blocked before, and are back. */
 	block_all(2);
 	hold_one(false);
-	before = works_count(UAIO_BOUNDED);
+	before = items_count(UAIO_BOUNDED);
 	assert_int_equal(before.nr_idle, 1);
 	prepare(12, false);
 	items[10].work.may_block = items[11].work.may_block = true;
-	works_queue(items, 10);
-	after = works_count(UAIO_BOUNDED);
+	items_queue(items, 10);
+	after = items_count(UAIO_BOUNDED);
 	assert_int_equal(after.nr_private - before.nr_private, 10);
-	/* All on one list. */
+	/* All of them are on one list. */
 	assert_true(after.nr_placed[0] - before.nr_placed[0] == 10 ||
 		    after.nr_placed[1] - before.nr_placed[1] == 10);
 	assert_int_equal(after.nr_wakes, before.nr_wakes);
 	assert_int_equal(after.nr_idle, 1);
 
-	works_queue(&items[10], 2);
-	works_await_end(&items[10], 2);
-	after = works_count(UAIO_BOUNDED);
+	items_queue(&items[10], 2);
+	items_await_end(&items[10], 2);
+	after = items_count(UAIO_BOUNDED);
 	assert_int_equal(after.nr_public - before.nr_public, 2);
 	assert_int_equal(after.nr_wakes, before.nr_wakes + 1);
 	assert_int_equal(load_relaxed(&items[0].nr_begun), 0);
 	let_go();
-	works_await_end(items, 12);
-	assert_true(works_ran_once(items, 12));
+	items_await_end(items, 12);
+	assert_true(items_ran_once(items, 12));
 	return 0;
 }
 
-static void short_works_go_to_one_who_is_awake_others_to_all(void **state)
+static void short_items_go_to_an_awake_worker_others_to_all(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(place_packed), 0);
 }
 
-/* Its owner does not get on: those who sleep are woken for what is there. */
+/*
+ * The list's owner does not get on: a worker that sleeps is woken for what is
+ * there.
+ */
 static int leave_on_a_list(void)
 {
 	int64_t since;
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_PACKED);
-	works_start_fixed(2, UAIO_WQ_WORKS_MAX);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_PACKED);
+	items_start_fixed(2, UAIO_WQ_ITEMS_MAX);
 	for (unsigned round = 0; round < 10; round++) {
-		works_await_rest();
+		items_await_rest();
 		hold_one(false);
 		prepare(4, false);
-		works_queue(items, 3);
+		items_queue(items, 3);
 		assert_int_equal(load_relaxed(&items[0].nr_begun), 0);
 		since = uaio_now_ns();
 		while (uaio_now_ns() - since <= UAIO_WQ_STALE_NS)
 			sched_yield();
-		works_queue(&items[3], 1);
-		works_await_end(items, 4);
-		assert_true(works_ran_once(items, 4));
+		items_queue(&items[3], 1);
+		items_await_end(items, 4);
+		assert_true(items_ran_once(items, 4));
 		let_go();
 	}
-	return works_count(UAIO_BOUNDED).nr_late > 0 ? 0 : 1;
+	return items_count(UAIO_BOUNDED).nr_late > 0 ? 0 : 1;
 }
 
 static void what_lies_behind_an_owner_that_is_stuck_is_run(void **state)
@@ -220,36 +224,36 @@ static void what_lies_behind_an_owner_that_is_stuck_is_run(void **state)
 }
 
 /*
- * Capacity: in each turn as many are taken as in the first, though some were
- * cancelled, or all.
+ * Capacity: in each round the list takes as many items as in the first, though
+ * some of them, or all, were cancelled.
  */
 static int fill_and_cancel(void)
 {
-	/* Than a worker runs of its own before it looks at the public list. */
+	/* More than a worker runs of its own list before it looks elsewhere. */
 	enum { MORE = 40 };
-	static const unsigned capacities[] = { 1, 2, 64, UAIO_WQ_WORKS_MAX };
+	static const unsigned capacities[] = { 1, 2, 64, UAIO_WQ_ITEMS_MAX };
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_PACKED);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_PACKED);
 	for (unsigned i = 0; i < unit_rounds(200); i++) {
 		unsigned nr = capacities[i % NR_ELEMENTS(capacities)];
 		struct uaio_wq_counters before, after;
 
-		works_start_fixed(1, (int)nr);
+		items_start_fixed(1, (int)nr);
 		hold_one(false);
-		before = works_count(UAIO_BOUNDED);
+		before = items_count(UAIO_BOUNDED);
 		prepare(nr + MORE, false);
-		works_queue(items, nr + MORE);
-		after = works_count(UAIO_BOUNDED);
+		items_queue(items, nr + MORE);
+		after = items_count(UAIO_BOUNDED);
 		assert_int_equal(after.nr_private - before.nr_private, nr);
 		assert_int_equal(after.nr_public - before.nr_public, MORE);
 		for (unsigned j = 0; j < nr + MORE; j++)
 			if (i % 3 == 0 || j % 3 == i % 3)
-				assert_true(works_cancel(&items[j]));
+				assert_true(items_cancel(&items[j]));
 		let_go();
-		works_await_end(items, nr + MORE);
-		works_await_rest();
-		assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, 0);
+		items_await_end(items, nr + MORE);
+		items_await_rest();
+		assert_int_equal(items_count(UAIO_BOUNDED).nr_queued, 0);
 	}
 	return 0;
 }
@@ -261,42 +265,42 @@ static void nothing_cancelled_or_run_takes_up_room_for_good(void **state)
 }
 
 /*
- * Cancelling, wherever a work is
+ * Cancelling, wherever a work item is
  */
 
 enum { SOME = 7 };
 
-/* First, last and middle ones, each once; the others are left and run. */
+/* Cancel the first, the last and one between; the others are run. */
 static void cancel_some_and_let_go(void)
 {
 	static const unsigned some[] = { 0, 3, SOME - 1 };
 
 	for (unsigned i = 0; i < NR_ELEMENTS(some); i++) {
-		assert_true(works_cancel(&items[some[i]]));
-		assert_false(works_cancel(&items[some[i]]));
+		assert_true(items_cancel(&items[some[i]]));
+		assert_false(items_cancel(&items[some[i]]));
 	}
 	let_go();
-	works_await_end(items, SOME);
-	works_await_rest();
+	items_await_end(items, SOME);
+	items_await_rest();
 	for (unsigned i = 0; i < SOME; i++) {
 		bool was_cancelled = i == 0 || i == 3 || i == SOME - 1;
 
 		assert_int_equal(items[i].nr_cancelled, was_cancelled);
 		assert_int_equal(items[i].nr_begun, !was_cancelled);
 		assert_int_equal(items[i].nr_run, !was_cancelled);
-		assert_false(works_cancel(&items[i]));
+		assert_false(items_cancel(&items[i]));
 	}
 }
 
 static int cancel_public(void)
 {
-	assert_int_equal(works_start(), 0);
+	assert_int_equal(items_start(), 0);
 	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
 	for (unsigned i = 0; i < 2; i++) {
 		hold_one(true);
 		prepare(SOME, i);
-		works_queue(items, SOME);
-		assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, SOME);
+		items_queue(items, SOME);
+		assert_int_equal(items_count(UAIO_BOUNDED).nr_queued, SOME);
 		cancel_some_and_let_go();
 	}
 	return 0;
@@ -304,79 +308,81 @@ static int cancel_public(void)
 
 static int cancel_private(void)
 {
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
-	works_start_fixed(1, SOME);
-	/* Of an owner that is awake, and of one that others may steal from. */
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	items_start_fixed(1, SOME);
+	/*
+	 * From an owner that is awake, and from one that others may steal from.
+	 */
 	for (unsigned i = 0; i < 4; i++) {
-		uint64_t before = works_count(UAIO_BOUNDED).nr_private;
+		uint64_t before = items_count(UAIO_BOUNDED).nr_private;
 
 		hold_one(i % 2);
 		prepare(SOME, i / 2);
-		works_queue(items, SOME);
-		assert_int_equal(works_count(UAIO_BOUNDED).nr_private - before,
+		items_queue(items, SOME);
+		assert_int_equal(items_count(UAIO_BOUNDED).nr_private - before,
 				 SOME + 1);
 		cancel_some_and_let_go();
 	}
 	return 0;
 }
 
-/* From the public list to that of a worker, with the first one of them. */
+/* A worker has taken the first item, and moved the others to its own list. */
 static int cancel_share(void)
 {
-	static struct works_gate second;
-	static struct works_item first = { .gate = &second };
+	static struct item_gate second;
+	static struct item first = { .gate = &second };
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_PUBLIC);
-	works_start_fixed(1, UAIO_WQ_WORKS_MAX);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_PUBLIC);
+	items_start_fixed(1, UAIO_WQ_ITEMS_MAX);
 	hold_one(true);
 	prepare(SOME, false);
-	works_queue(&first, 1);
-	works_queue(items, SOME);
+	items_queue(&first, 1);
+	items_queue(items, SOME);
 	let_go();
-	works_gate_await(&second, 1);
-	assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, SOME);
+	item_gate_await(&second, 1);
+	assert_int_equal(items_count(UAIO_BOUNDED).nr_queued, SOME);
 	for (unsigned i = 0; i < SOME; i += 2)
-		assert_true(works_cancel(&items[i]) &&
-			    !works_cancel(&items[i]));
-	works_gate_open(&second);
-	works_await_end(items, SOME);
-	works_await_rest();
+		assert_true(items_cancel(&items[i]) &&
+			    !items_cancel(&items[i]));
+	item_gate_open(&second);
+	items_await_end(items, SOME);
+	items_await_rest();
 	for (unsigned i = 0; i < SOME; i++)
 		assert_int_equal(items[i].nr_run, i % 2);
 	return 0;
 }
 
-/* Its owner is not to have a list any more, and is in a call meanwhile. */
+/* The owner of the list has to give it up, but is blocked meanwhile. */
 static int cancel_given_up(void)
 {
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_ROUND_ROBIN);
-	works_start_fixed(1, SOME);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
+	items_start_fixed(1, SOME);
 	hold_one(true);
 	prepare(SOME, true);
-	works_queue(items, SOME);
-	works_set_fixed(UAIO_BOUNDED, 0, -1);
+	items_queue(items, SOME);
+	items_set_fixed(UAIO_BOUNDED, 0, -1);
 	cancel_some_and_let_go();
 	return 0;
 }
 
 static int cancel_unbounded(void)
 {
-	assert_int_equal(works_start(), 0);
+	assert_int_equal(items_start(), 0);
 	uaio_wq_limit_workers(UAIO_UNBOUNDED, 1);
-	held = (struct works_item){
+	held = (struct item){
 		.work.may_block = true,
 		.account = UAIO_UNBOUNDED,
 		.gate = &gate,
 	};
-	works_queue(&held, 1);
-	works_gate_await(&gate, 1);
+	items_queue(&held, 1);
+	item_gate_await(&gate, 1);
 	prepare(SOME, true);
 	for (unsigned i = 0; i < SOME; i++)
 		items[i].account = UAIO_UNBOUNDED;
-	works_queue(items, SOME);
+	items_queue(items, SOME);
 	cancel_some_and_let_go();
 	return 0;
 }
@@ -391,31 +397,31 @@ static void what_is_queued_anywhere_is_cancelled_once(void **state)
 	assert_int_equal(unit_in_child(cancel_unbounded), 0);
 }
 
-/* Not yet queued, noted for a kick, running, done. */
+/* An item that is not queued yet, is noted for a handover, runs, is done. */
 static int cancel_what_is_not_queued(void)
 {
-	static struct works_item item;
-	struct uaio_kick kick;
+	static struct item item;
+	struct uaio_handover handover;
 	struct list refused;
 
-	assert_int_equal(works_start(), 0);
+	assert_int_equal(items_start(), 0);
 	for (unsigned i = 0; i < 4; i++) {
-		item = (struct works_item){ .work.may_block = i % 2 };
+		item = (struct item){ .work.may_block = i % 2 };
 		if (i == 2)
-			works_start_fixed(1, SOME);
-		assert_false(works_cancel(&item));
-		uaio_kick_init(&kick);
+			items_start_fixed(1, SOME);
+		assert_false(items_cancel(&item));
+		uaio_handover_init(&handover);
 		list_init(&refused);
-		uaio_wq_add(UAIO_BOUNDED, &item.work, &kick);
-		assert_false(works_cancel(&item));
-		uaio_wq_kick(&kick, &refused);
-		works_await_end(&item, 1);
-		assert_false(works_cancel(&item));
-		assert_true(works_ran_once(&item, 1));
+		uaio_wq_add(UAIO_BOUNDED, &item.work, &handover);
+		assert_false(items_cancel(&item));
+		uaio_wq_hand_over(&handover, &refused);
+		items_await_end(&item, 1);
+		assert_false(items_cancel(&item));
+		assert_true(items_ran_once(&item, 1));
 		hold_one(i % 2);
-		assert_false(works_cancel(&held));
+		assert_false(items_cancel(&held));
 		let_go();
-		assert_false(works_cancel(&held));
+		assert_false(items_cancel(&held));
 	}
 	return 0;
 }
@@ -426,24 +432,24 @@ static void what_is_not_queued_is_not_found(void **state)
 	assert_int_equal(unit_in_child(cancel_what_is_not_queued), 0);
 }
 
-/* Who cancels a work may queue it again at once; it is a new one then. */
+/* The thread that has cancelled an item may queue it again at once. */
 static int queue_again(void)
 {
-	assert_int_equal(works_start(), 0);
-	works_set_placement(UAIO_PLACE_PACKED);
-	works_start_fixed(1, 4);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_PACKED);
+	items_start_fixed(1, 4);
 	for (unsigned i = 0; i < 2; i++) {
 		hold_one(false);
 		prepare(SOME, i);
-		works_queue(items, SOME);
+		items_queue(items, SOME);
 		for (unsigned j = 0; j < 100; j++) {
-			struct works_item *item = &items[j % SOME];
+			struct item *item = &items[j % SOME];
 
-			assert_true(works_cancel(item));
-			works_queue(item, 1);
+			assert_true(items_cancel(item));
+			items_queue(item, 1);
 		}
 		let_go();
-		works_await_rest();
+		items_await_rest();
 		for (unsigned j = 0; j < SOME; j++)
 			assert_int_equal(items[j].nr_run, 1);
 	}
@@ -457,9 +463,9 @@ static void a_cancelled_work_may_be_queued_again(void **state)
 }
 
 /*
- * Two cancel what is queued, at the very moment, while workers run it.
+ * Two threads cancel what has just been queued, while workers take and run it.
  */
-static struct works_item crowd[20000];
+static struct item crowd[20000];
 static uint32_t nr_queued; /* atomic */
 static uint32_t is_over;   /* atomic */
 
@@ -472,7 +478,7 @@ static long cancel_the_latest(void *arg)
 		unsigned now = load_acquire(&nr_queued);
 
 		for (unsigned i = 1; i <= lag && i <= now; i++)
-			nr_cancelled += works_cancel(&crowd[now - i]);
+			nr_cancelled += items_cancel(&crowd[now - i]);
 		sched_yield();
 	}
 	return nr_cancelled;
@@ -480,7 +486,7 @@ static long cancel_the_latest(void *arg)
 
 static enum uaio_wq_placement placement;
 
-/* Return: how many are queued; fewer on a machine that has no time. */
+/* Return: how many are queued: fewer on a machine that is busy. */
 static unsigned queue_crowd(void)
 {
 	int64_t end = uaio_now_ns() + 1000000000;
@@ -488,7 +494,7 @@ static unsigned queue_crowd(void)
 
 	while (nr < unit_rounds(NR_ELEMENTS(crowd)) && uaio_now_ns() < end) {
 		crowd[nr].work.may_block = nr % 5 == 0;
-		works_queue(&crowd[nr], 1);
+		items_queue(&crowd[nr], 1);
 		store_release(&nr_queued, ++nr);
 		if (nr % 8 == 0)
 			sched_yield();
@@ -502,14 +508,14 @@ static int cancel_at_once(void)
 	unsigned lags[] = { 1, 5 }, nr;
 	long nr_cancelled = 0;
 
-	assert_int_equal(works_start(), 0);
-	works_set_placement(placement);
-	works_start_fixed(2, 8);
+	assert_int_equal(items_start(), 0);
+	items_set_placement(placement);
+	items_start_fixed(2, 8);
 	uaio_wq_limit_workers(UAIO_BOUNDED, 4);
 	for (unsigned i = 0; i < 2; i++)
 		unit_thread_start(&cancellers[i], cancel_the_latest, &lags[i]);
 	nr = queue_crowd();
-	works_await_end(crowd, nr);
+	items_await_end(crowd, nr);
 	store_relaxed(&is_over, 1);
 	for (unsigned i = 0; i < 2; i++)
 		nr_cancelled += unit_thread_join(&cancellers[i]);
@@ -518,7 +524,7 @@ static int cancel_at_once(void)
 		nr_cancelled -= crowd[i].nr_cancelled;
 	}
 	assert_int_equal(nr_cancelled, 0);
-	works_await_rest();
+	items_await_rest();
 	return 0;
 }
 
@@ -533,10 +539,10 @@ static void of_all_who_want_a_work_one_gets_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(works_in_turn_are_the_same_number_for_each_list),
+		UNIT_TEST(round_robin_gives_each_list_the_same_number),
 		UNIT_TEST(
 			what_full_lists_do_not_take_is_public_and_not_dropped),
-		UNIT_TEST(short_works_go_to_one_who_is_awake_others_to_all),
+		UNIT_TEST(short_items_go_to_an_awake_worker_others_to_all),
 		UNIT_TEST(what_lies_behind_an_owner_that_is_stuck_is_run),
 		UNIT_TEST(nothing_cancelled_or_run_takes_up_room_for_good),
 		UNIT_TEST(what_is_queued_anywhere_is_cancelled_once),

@@ -28,7 +28,7 @@ static void put(unsigned i)
 	uaio_worklist_put(&list, &things[i].work, &things[i].work.slot);
 }
 
-/* Return: which was taken, or -1. */
+/* Return: the index of the thing that was taken, or -1. */
 static long take(void)
 {
 	struct uaio_work *work = uaio_worklist_take(&list);
@@ -49,7 +49,7 @@ static bool cancel(unsigned i)
 	return is_ours;
 }
 
-/* So many are in it, from thing 0 on, and turn rounds of slots were before. */
+/* Put nr things in, from thing 0 on, after turn rounds of all slots. */
 static void start_with(unsigned nr, unsigned turn)
 {
 	uaio_worklist_init(&list);
@@ -60,7 +60,7 @@ static void start_with(unsigned nr, unsigned turn)
 		put(i);
 }
 
-/* What is left is taken; then each of the first nr has been got once. */
+/* Take what is left. Then each of the first nr things has been got once. */
 static void assert_each_got_once(unsigned nr)
 {
 	while (take() >= 0)
@@ -97,7 +97,7 @@ static void there_is_room_up_to_the_limit_and_again(void **state)
 		put(i);
 	}
 	assert_false(uaio_worklist_has_room(&list, SLOTS));
-	/* In the next turn, slot by slot. */
+	/* The same in the next round, slot by slot. */
 	for (unsigned i = 0; i < SLOTS; i++) {
 		assert_int_equal(take(), i);
 		assert_true(uaio_worklist_has_room(&list, SLOTS));
@@ -107,8 +107,8 @@ static void there_is_room_up_to_the_limit_and_again(void **state)
 	assert_each_got_once(2 * SLOTS);
 }
 
-/* Cancelled ones count until they are passed, and then no more. */
-static void a_full_list_of_cancelled_works_is_empty_once_passed(void **state)
+/* Cancelled items count until a taker passes them. */
+static void a_full_list_of_cancelled_items_is_empty_once_passed(void **state)
 {
 	(void)state;
 	for (unsigned turn = 0; turn < 3; turn++) {
@@ -142,8 +142,8 @@ static void cancelling_leaves_the_others(void **state)
 }
 
 /*
- * One is held after each of its instructions in turn, and meanwhile another
- * does all that it does.
+ * A thread, the victim, is held after each of its instructions in turn, while
+ * another one, the intruder, does everything that it has to do.
  */
 
 static long take_one(void *arg)
@@ -173,7 +173,7 @@ static long put_third(void *arg)
 	return 0;
 }
 
-/* The slots come to be those of the next turn, and all are filled. */
+/* Empty the list and fill all slots again, in the next round. */
 static long take_and_fill(void *arg)
 {
 	unsigned i = 2;
@@ -230,13 +230,14 @@ static void whoever_meets_each_work_goes_to_one(void **state)
 }
 
 /*
- * All at once: one who puts, takers, a canceller, on a list so short that its
- * slots are used again at once. What is in a work is there when it is taken.
+ * All at the same time: a thread that puts items in, takers, and a canceller,
+ * on a list so short that its slots are soon used again. Whoever takes an item
+ * also sees its contents.
  */
 enum {
 	NR_TAKERS = 3,
 	NR_PUT = 400000,
-	/* Fewer on a machine that has no time. */
+	/* After this time a busy machine puts no more in. */
 	PUT_NS = 2000000000,
 };
 
@@ -249,7 +250,7 @@ static long take_all(void *arg)
 
 	(void)arg;
 	for (;;) {
-		/* Before the last look, so that it is the last. */
+		/* Read before it looks, so that nothing is put in later. */
 		bool is_last = load_acquire(&is_over);
 		struct uaio_work *work = uaio_worklist_take(&list);
 
@@ -270,7 +271,7 @@ static long take_all(void *arg)
 	}
 }
 
-/* Where things come to be is their number modulo the slots. */
+/* A thing is always put in the slot with its index, modulo the slots. */
 static long cancel_some(void *arg)
 {
 	long nr = 0;
@@ -309,7 +310,7 @@ static void all_at_once_get_each_work_once(void **state)
 	     i++) {
 		struct thing *thing = &things[i % SLOTS];
 
-		/* It was got, by whoever, since it was put last. */
+		/* Wait until some thread has got it since it was put last. */
 		while (!uaio_worklist_has_room(&list, 1 + i % 7) ||
 		       (i >= SLOTS && !load_acquire(&thing->nr_got)))
 			sched_yield();
@@ -336,7 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(the_oldest_is_taken_first),
 		UNIT_TEST(there_is_room_up_to_the_limit_and_again),
-		UNIT_TEST(a_full_list_of_cancelled_works_is_empty_once_passed),
+		UNIT_TEST(a_full_list_of_cancelled_items_is_empty_once_passed),
 		UNIT_TEST(cancelling_leaves_the_others),
 		UNIT_TEST(whoever_meets_each_work_goes_to_one),
 		UNIT_TEST(all_at_once_get_each_work_once),

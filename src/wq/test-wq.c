@@ -12,40 +12,14 @@
 #include "base/sleep.h"
 #include "options/config.h"
 #include "wq/wq.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "items.h"
+#include "threads.h"
 #include "unit.h"
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-/* Linked with --wrap=pthread_create: the library's threads come by here. */
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*main)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*main)(void *), void *arg);
-
-static uint32_t nr_allowed = UINT32_MAX; /* atomic: threads that may start */
-static uint32_t nr_refused;              /* atomic */
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*main)(void *), void *arg)
-{
-	uint32_t left = load_relaxed(&nr_allowed);
-
-	/* Those of the tests have no attributes. */
-	if (!attr)
-		return __real_pthread_create(thread, attr, main, arg);
-	do {
-		if (left == 0) {
-			add_relaxed(&nr_refused, 1);
-			return EAGAIN;
-		}
-		if (left == UINT32_MAX)
-			break;
-	} while (!cas_relaxed(&nr_allowed, &left, left - 1));
-	return __real_pthread_create(thread, attr, main, arg);
-}
-
-/* Reads, writes in order, a sync and polls: all reach their end. */
+/* Reads, writes in order and syncs: each ends once, with the right result. */
 static int mixed_work(unsigned nr)
 {
 	static char buffers[64][SIZE];
@@ -99,13 +73,13 @@ static void refused_threads_only_make_work_slower(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; k < 6; k++) {
-		store_relaxed(&nr_allowed, k);
+		unit_allow_threads(k);
 		assert_int_equal(unit_in_child(work_without_threads), 0);
 	}
-	store_relaxed(&nr_allowed, UINT32_MAX);
+	unit_allow_threads(UINT32_MAX);
 }
 
-/* Several submitters at once, all of whom are refused, or most. */
+/* Several threads submit at the same time, and no thread can be created. */
 static long submit_mixed_work(void *arg)
 {
 	uint32_t rounds = *(uint32_t *)arg;
@@ -141,7 +115,7 @@ static int many_submitters_without_threads(void)
 	if (unit_engine(NULL) < 0)
 		return 1;
 	uaio_config.force_worker = true;
-	store_relaxed(&nr_allowed, 0);
+	unit_allow_threads(0);
 	for (unsigned i = 0; i < NR; i++)
 		unit_thread_start(&threads[i], submit_mixed_work, &rounds);
 	for (unsigned i = 0; i < NR; i++)
@@ -154,7 +128,7 @@ static void submitters_that_are_all_refused_help_themselves(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(many_submitters_without_threads), 0);
-	store_relaxed(&nr_allowed, UINT32_MAX);
+	unit_allow_threads(UINT32_MAX);
 }
 
 static void no_more_workers_for_files_than_allowed(void **state)
@@ -186,7 +160,7 @@ static void no_more_workers_for_files_than_allowed(void **state)
 	unit_close(fd);
 }
 
-/* One after the other: one worker is enough. */
+/* One request after the other: one worker is enough. */
 static int a_chain_of_requests(void)
 {
 	int fd;
@@ -215,7 +189,7 @@ static void one_request_at_a_time_needs_few_workers(void **state)
 	assert_int_equal(unit_in_child(a_chain_of_requests), 0);
 }
 
-/* Whether the thread that makes a request takes any signal at all. */
+/* Signals that the thread which executes a request does not block. */
 static uint32_t nr_open; /* atomic */
 
 static bool count_open_signals(long nr, const long args[6], long *ret_res)
@@ -228,7 +202,7 @@ static bool count_open_signals(long nr, const long args[6], long *ret_res)
 		return false;
 	pthread_sigmask(SIG_SETMASK, NULL, &set);
 	for (int signal = 1; signal < NSIG; signal++)
-		/* Two that nobody can block, and the C library's own. */
+		/* Two cannot be blocked, and some are the C library's own. */
 		if (signal != SIGKILL && signal != SIGSTOP &&
 		    (signal < 32 || signal >= SIGRTMIN) &&
 		    !sigismember(&set, signal))
@@ -272,22 +246,6 @@ static void workers_take_no_signal_and_leave_the_hosts_alone(void **state)
 	assert_int_equal(unit_in_child(start_a_worker), 0);
 }
 
-/*
- * The clock runs ahead for idle workers: a sleep until a deadline is over at
- * once while nobody has anything for them.
- */
-static bool hurry(long nr, const long args[6], long *ret_res)
-{
-	const struct timespec *until = (const struct timespec *)args[3];
-
-	if (nr == SYS_futex && (args[1] & 127) == 9 /* FUTEX_WAIT_BITSET */ &&
-	    until && until->tv_sec < uaio_now_ns() / 1000000000 + 3600) {
-		*ret_res = -ETIMEDOUT;
-		return true;
-	}
-	return false;
-}
-
 static bool are_gone(void *arg)
 {
 	(void)arg;
@@ -306,8 +264,8 @@ static int idle_away(void)
 			return ret;
 		if (uaio_wq_nr_workers(UAIO_BOUNDED) == 0)
 			return 2;
-		unit_hook(hurry);
-		/* Those asleep already are woken by this and look again. */
+		unit_hook(items_hurry);
+		/* This wakes the workers that are asleep already. */
 		ret = mixed_work(40);
 		if (ret)
 			return ret;
@@ -332,7 +290,7 @@ static int leave_in_the_end(void)
 	if (unit_engine(NULL) < 0)
 		return 1;
 	uaio_config.force_worker = true;
-	unit_hook(hurry);
+	unit_hook(items_hurry);
 	ret = mixed_work(40);
 	unit_await(are_gone, NULL);
 	return ret;

@@ -8,17 +8,22 @@
 #include "wq/wqint.h"
 
 enum {
+	/* A worker ends when it has been idle for so long. */
 	IDLE_MS = 5000,
-	/* The same of those that only what was slow had work for. */
+	/* The same while there are more than UAIO_WQ_ENOUGH. */
 	IDLE_SURPLUS_MS = 500,
-	/* So often those of them are looked for whom nobody has missed. */
+	/* How often it is counted how many idle workers were not needed. */
 	LEAST_NS = 100000000,
-	/* Works of its own a fixed worker runs before it looks at others (I6). */
+	/*
+	 * How many items of its own list a fixed worker runs before it looks at
+	 * the public list (I6).
+	 */
 	STREAK = 16,
-	/* No spinning after so many times in vain, until it would have paid. */
+	/* After so many spins in vain there is none until one would pay. */
 	FRUITLESS_MAX = 8,
 	WAKE_NS_MIN = 2000,
 	WAKE_NS_MAX = 50000,
+	/* After so many sleeps spinning is tried again all the same. */
 	SLEEPS_PER_TRY = 64,
 	SPINS_PER_LOOK = 16, /* at the clock */
 };
@@ -52,8 +57,9 @@ static void take_up_list_locked(struct uaio_worker *self)
 }
 
 /*
- * Fixed workers are the first so many lists; the numbers may have changed.
- * Return: whether works have come to the public list by it.
+ * The first max_fixed private lists have owners, the fixed workers; max_fixed
+ * may have changed. Take up a list, or give one up.
+ * Return: whether items have been moved to the public list.
  */
 static bool take_role_locked(struct uaio_worker *self)
 {
@@ -71,7 +77,9 @@ static bool take_role_locked(struct uaio_worker *self)
  * Taking
  */
 
-/* Note what the queue promises not to do: leave work while a worker sleeps. */
+/*
+ * Count what should not happen: that work waits for long while a worker sleeps.
+ */
 static void count_late_locked(struct uaio_wq_account *account,
 			      const struct uaio_work *work)
 {
@@ -105,7 +113,7 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 {
 	struct uaio_work *work = uaio_wq_pop_public_locked(self->account);
 
-	/* [step: SLEEP_RECHECK] Under the lock nobody puts more there. */
+	/* [step: SLEEP_RECHECK] The lock keeps others from putting items in. */
 	if (!work && self->list)
 		work = uaio_worklist_take(self->list);
 	if (!work)
@@ -115,7 +123,7 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 	return work;
 }
 
-/* [step: HAND_OFF] The worker is not to be relied on from here (I4). */
+/* [step: HAND_OFF] From here on others must not rely on this worker (I4). */
 static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 {
 	/* relaxed, both: under the lock */
@@ -140,7 +148,7 @@ void uaio_wq_returned(struct uaio_worker *self)
 {
 	if (self->is_helper)
 		return;
-	/* [step: RETURNED] relaxed, both: see wqint.h */
+	/* [step: RETURNED] relaxed, both: others may see it late (wqint.h) */
 	add_relaxed(&self->account->nr_searching, 1);
 	store_relaxed(&self->busy_since_ns, 0);
 }
@@ -151,12 +159,15 @@ void uaio_worker_flush(struct uaio_worker *self)
 		uaio_wq_ops->flush(self);
 }
 
-/* The next work of the worker's own list, without the lock if it is short. */
+/*
+ * Take the next item of the worker's own list; if it is short, without the
+ * lock.
+ */
 static struct uaio_work *take_own(struct uaio_worker *self)
 {
 	struct uaio_work *work;
 
-	/* relaxed: looked at again before sleeping */
+	/* relaxed: the worker looks again before it sleeps */
 	if (self->streak >= STREAK && load_relaxed(&self->account->nr_public))
 		return NULL;
 	work = uaio_worklist_take(self->list);
@@ -176,14 +187,15 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 
 static bool has_work(const struct uaio_worker *self)
 {
-	/* relaxed: looked at again under the lock */
+	/* relaxed: the worker looks again under the lock */
 	return load_relaxed(&self->account->nr_public) ||
 	       (self->list && uaio_worklist_count(self->list));
 }
 
 /*
- * Look out for work for as long as waking us would cost. One at a time, and
- * without the lock, which those who bring work need.
+ * Spin until there is work, for as long as it would take to wake this worker.
+ * One worker does so at a time, and without the lock, which threads that queue
+ * work need.
  */
 static void spin(struct uaio_worker *self)
 {
@@ -207,13 +219,13 @@ static void spin(struct uaio_worker *self)
 	store_relaxed(&account->has_spinner, 0);
 }
 
-/* What it costs to wake somebody is what spinning may cost. */
+/* Measure what it costs to wake a worker: spinning may cost as much. */
 static void time_wake_locked(struct uaio_wq_account *account)
 {
 	int64_t cost = uaio_now_ns() - account->granted_ns;
 	int64_t wake = load_relaxed(&account->wake_ns);
 
-	/* Rather what it costs when it is dear. */
+	/* A high cost counts for more than a low one. */
 	wake += (cost - wake) / (cost > wake ? 2 : 16);
 	wake = wake < WAKE_NS_MIN ? WAKE_NS_MIN : wake;
 	wake = wake > WAKE_NS_MAX ? WAKE_NS_MAX : wake;
@@ -222,10 +234,10 @@ static void time_wake_locked(struct uaio_wq_account *account)
 }
 
 /*
- * A client that asks now and then wakes each in turn, so that of many no one
- * is idle for long. So the least number that slept at once is kept for a while:
- * so many of them nobody has missed.
- * Return: whether there are enough without one who is about to sleep.
+ * A client with a request now and then wakes one worker after the other, so
+ * none of many is ever idle for long. So the least number that were asleep at
+ * the same time is noted over a while: so many workers were not needed.
+ * Return: whether this worker, which is about to sleep, is not needed.
  */
 static bool is_surplus_locked(const struct uaio_worker *self, int64_t now)
 {
@@ -266,13 +278,14 @@ static bool sleep_once_locked(struct uaio_worker *self, int64_t since)
 	uaio_wq_unlock(account);
 	ret = uaio_ec_wait(&account->sleepers, key, until);
 	uaio_wq_lock(account);
-	/* Others may have left: then it is one of those that stay for longer. */
+	/* If others have ended meanwhile, this one may stay for longer. */
 	return ret == -ETIMEDOUT && until >= idle_until_locked(self, since);
 }
 
 /*
  * Sleep until there may be work.
- * Return: false when the idle time is over; the worker is not counted any more.
+ * Return: false when the worker has been idle for too long; then it is not
+ * counted any more.
  */
 static bool sleep_locked(struct uaio_worker *self)
 {
@@ -298,7 +311,7 @@ static bool sleep_locked(struct uaio_worker *self)
 		list_remove(&self->node);
 		return false;
 	}
-	/* [step: SLEEP_CREDIT] Counted as searching by who gave it. */
+	/* [step: SLEEP_CREDIT] The waker has counted it as searching. */
 	account->nr_credits--;
 	if (has_slept)
 		time_wake_locked(account);
@@ -327,8 +340,9 @@ static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 }
 
 /*
- * Short works of the public list, as many as are its share, go to the worker's
- * own: there it runs them without the lock, and others can still take them.
+ * Move short items from the public list to the worker's own, up to a batch.
+ * From there it takes them without the lock, and other threads can still take
+ * them.
  */
 static void take_share_locked(struct uaio_worker *self)
 {
@@ -345,7 +359,10 @@ static void take_share_locked(struct uaio_worker *self)
 	}
 }
 
-/* Return: work from any list, or NULL: leave, or complete what is done. */
+/*
+ * Return: an item of any list; or NULL if the worker has to end (*ret_leaves),
+ * or to complete first what it has run.
+ */
 static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 {
 	struct uaio_wq_account *account = self->account;
@@ -360,7 +377,7 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 		*ret_leaves = must_leave_locked(self);
 		work = *ret_leaves ? NULL : take_locked(self);
 		if (work || self->nr_done || calls.nr_wake ||
-		    calls.wakes_watcher)
+		    calls.wakes_manager)
 			break;
 		if (*ret_leaves) {
 			leave_locked(self, &calls);
@@ -379,7 +396,7 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 	return work;
 }
 
-/* The next work, or NULL to leave. */
+/* Return: the next item, or NULL if the worker has to end. */
 static struct uaio_work *next_work(struct uaio_worker *self)
 {
 	struct uaio_work *work = NULL;
@@ -390,7 +407,7 @@ static struct uaio_work *next_work(struct uaio_worker *self)
 	while (!work && !leaves) {
 		if (self->list)
 			work = take_own(self);
-		/* relaxed: looked at again under the lock */
+		/* relaxed: the worker looks again under the lock */
 		if (!work && !load_relaxed(&self->account->nr_public)) {
 			uaio_worker_flush(self);
 			spin(self);
@@ -406,7 +423,7 @@ static struct uaio_work *next_work(struct uaio_worker *self)
 		if (!work || work->may_block)
 			uaio_worker_flush(self);
 	}
-	/* relaxed: a guess for who might spin */
+	/* relaxed: a guess, for threads that might spin */
 	if (work)
 		store_relaxed(&self->account->is_quick, !work->may_block);
 	return work;
@@ -430,7 +447,7 @@ void *uaio_worker_main(void *arg)
 }
 
 /*
- * Spinning for what workers do
+ * Spinning until a worker has completed something
  */
 
 int64_t uaio_wq_spin_ns(void)

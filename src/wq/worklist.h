@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Private list: the works one fixed worker runs before any others
+ * Private list: the work items that one fixed worker runs before any others
  *
- * A ring of slots. Who puts works in holds the account's lock; who takes them
- * out, the owner or a thief, holds none. What is in a slot stays within reach
- * of all until it is taken, so a worker that runs the whole list as one batch
- * never hides what it has not started.
+ * It is a ring of slots. A thread that puts items in holds the account's lock;
+ * a thread that takes them out, the owner or a thief, holds none. An item stays
+ * within reach of all threads until it is taken. So a worker that runs the
+ * whole list as one batch does not hide the items that it has not started.
  *
- *   I1  A slot is emptied by an exchange or a compare-and-swap, and whoever
- *       gets the work by it, and nobody else, has it.
+ *   I1  A slot is emptied by an exchange or a compare-and-swap. The thread that
+ *       gets the item by it owns the item, and no other thread does.
  *   I2  head <= tail <= head + limit. All slots outside of [head, tail) are
  *       empty: head passes a slot only after an exchange has left it empty,
- *       and tail passes it after the work was put there.
- *   I3  A taker that was delayed and exchanges a slot of a later turn of the
- *       ring takes a later work than it meant to; that is a take like any.
+ *       and tail passes it only after an item was put there.
+ *   I3  A taker that was delayed may exchange a slot when it belongs to a later
+ *       turn of the ring. Then it takes a later item than it meant to; that is
+ *       as good as any other.
  *
- * Order: oldest first, as a habit. What must be in order is never in the queue
- * at the same time (wq.h).
+ * Order: the oldest item is taken first, but nobody relies on that: items that
+ * have to be in order are never in the queue at the same time (wq.h).
  */
 #ifndef UAIO_WQ_WORKLIST_H
 #define UAIO_WQ_WORKLIST_H
@@ -39,8 +40,8 @@ struct uaio_worklist {
 	alignas(64) uint64_t tail;
 
 	/* under the account's lock */
-	uint64_t seen_head; /* the oldest work that was there when looked at, */
-	int64_t seen_ns;    /* and since when it has been */
+	uint64_t seen_head; /* the oldest item when the list was looked at, */
+	int64_t seen_ns;    /* and since when it has been the oldest */
 
 	alignas(64) struct uaio_work *slots[UAIO_WORKLIST_SLOTS]; /* atomic */
 };
@@ -51,24 +52,27 @@ static inline struct uaio_work **uaio_worklist_slot(struct uaio_worklist *list,
 	return &list->slots[index % UAIO_WORKLIST_SLOTS];
 }
 
-/* Empty, whatever was in it; nobody may be at it. */
+/* Make the list empty, whatever was in it; no other thread may use it. */
 static inline void uaio_worklist_init(struct uaio_worklist *list)
 {
 	memset(list, 0, sizeof(*list));
 }
 
-/* Return: works at most in it; those that were cancelled count, until passed. */
+/*
+ * Return: how many items are in it at most: cancelled ones count, until passed.
+ */
 static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 {
-	/* relaxed: exact for who holds the lock while nobody takes */
+	/* relaxed: exact under the lock, as long as no thread takes an item */
 	uint64_t head = load_relaxed(&list->head);
 
 	return load_relaxed(&list->tail) - head;
 }
 
 /*
- * Under the account's lock; there is room. *ret_slot is where the work can be
- * found, told first: once it is there it may be gone at any time.
+ * Put work in. Context: under the account's lock; there is room. *ret_slot is
+ * where it can be found; that is set first, since the item may be taken as soon
+ * as it is there.
  */
 static inline void uaio_worklist_put(struct uaio_worklist *list,
 				     struct uaio_work *work,
@@ -78,22 +82,22 @@ static inline void uaio_worklist_put(struct uaio_worklist *list,
 	struct uaio_work **slot = uaio_worklist_slot(list, tail);
 
 	/*
-	 * [MB:worklist] release, both: the work, which a delayed taker may find
-	 * before tail says so (I3). Pairs with uaio_worklist_take().
-	 * [step: ADD_PUT]
+	 * [MB:worklist] release, both: the item's contents. A delayed taker may
+	 * find the item before tail has passed it (I3). Pairs with
+	 * uaio_worklist_take(). [step: ADD_PUT]
 	 */
 	*ret_slot = slot;
 	store_release(slot, work);
 	store_release(&list->tail, tail + 1);
 }
 
-/* Return: the oldest work, the caller's; NULL if there is none. */
+/* Return: the oldest item, which now belongs to the caller; or NULL. */
 static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 {
 	for (;;) {
 		/*
-		 * [MB:worklist] acquire: what is outside of [head, tail) is
-		 * empty for us, too. Pairs with the release below.
+		 * [MB:worklist] acquire: this thread, too, finds the slots
+		 * outside of [head, tail) empty. Pairs with the release below.
 		 */
 		uint64_t head = load_acquire(&list->head);
 		struct uaio_work *work;
@@ -104,7 +108,7 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 		/* [step: TAKE_EXCHANGE] */
 		work = xchg_acqrel(uaio_worklist_slot(list, head), NULL);
 		/*
-		 * [step: TAKE_PASS] Failure: somebody else has passed it.
+		 * [step: TAKE_PASS] If it fails, another taker has passed it.
 		 * [MB:worklist] release: the slot is empty. Pairs with
 		 * uaio_worklist_has_room() and the acquire above.
 		 */
@@ -114,7 +118,7 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 	}
 }
 
-/* Under the account's lock. Return: whether one more may be put. */
+/* Return: whether there is room for one more. Context: the account's lock. */
 static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 					  uint64_t limit)
 {
@@ -125,11 +129,14 @@ static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 	return load_relaxed(&list->tail) - load_acquire(&list->head) < limit;
 }
 
-/* Return: true if work was still in slot, and is the caller's now. */
+/*
+ * Return: true if work was still in slot; then it has been taken out, and
+ * belongs to the caller now.
+ */
 static inline bool uaio_worklist_remove(struct uaio_work **slot,
 					struct uaio_work *work)
 {
-	/* [step: CANCEL_SLOT] relaxed: nothing but whose it is */
+	/* [step: CANCEL_SLOT] relaxed: it only tells whose work is */
 	return cas_relaxed(slot, &work, NULL);
 }
 

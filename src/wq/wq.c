@@ -7,11 +7,11 @@
 #include "wq/wqint.h"
 
 enum {
-	/* As many as a program usually has outstanding on what answers late. */
+	/* More requests are rarely outstanding on files that answer late. */
 	MAX_BOUNDED = 256,
 	MAX_UNBOUNDED = 256,
-	MAX_WORKS = 64,
-	/* To begin with; each wake-up that is timed corrects it. */
+	MAX_ITEMS = 64,
+	/* A first guess; each wake-up that is timed corrects it. */
 	WAKE_NS = 10000,
 };
 
@@ -41,14 +41,14 @@ void uaio_wq_init(const struct uaio_wq_ops *ops)
 		*account = (struct uaio_wq_account){
 			.thread_name = limits[i].name,
 			.max_workers = limits[i].max,
-			.max_works = MAX_WORKS,
+			.max_works = MAX_ITEMS,
 			.wake_ns = WAKE_NS,
 			.lists = account->lists,
 		};
 		list_init(&account->public);
 		list_init(&account->workers);
 	}
-	uaio_watcher_init();
+	uaio_manager_init();
 }
 
 void uaio_wq_tune(const struct uaio_wq_tuning *tuning)
@@ -140,12 +140,12 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 {
 	const struct uaio_worker *owner = account->owners[index];
 
-	/* relaxed: who has just returned takes from it, too */
+	/* relaxed: a worker that has just returned takes from it, too */
 	return owner &&
 	       (owner->is_asleep || load_relaxed(&owner->busy_since_ns));
 }
 
-/* Wake so many of those asleep. */
+/* Wake nr of the workers that are asleep. */
 static void grant_locked(struct uaio_wq_account *account, unsigned nr,
 			 struct uaio_wq_calls *calls)
 {
@@ -167,8 +167,8 @@ static void grant_locked(struct uaio_wq_account *account, unsigned nr,
  */
 
 /*
- * Return: whether the oldest work of the list has been seen there for so long
- * that its owner must have lost its processor.
+ * Return: whether the oldest item of the list has been there for so long that
+ * the list's owner must have lost its processor.
  */
 static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 {
@@ -183,7 +183,10 @@ static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 	return now - list->seen_ns > UAIO_WQ_STALE_NS;
 }
 
-/* Each in turn, once all are there: the one idea, and one try. */
+/*
+ * Round robin over all private lists, once all their owners are there. If the
+ * list whose turn it is has no room, no other is tried.
+ */
 static unsigned in_turn_locked(struct uaio_wq_account *account)
 {
 	unsigned index;
@@ -197,7 +200,10 @@ static unsigned in_turn_locked(struct uaio_wq_account *account)
 	return index;
 }
 
-/* Short work to the first that is awake and gets on with what it has. */
+/*
+ * A short item goes to the first private list whose owner is awake and gets on
+ * with what it has.
+ */
 static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 				   struct uaio_wq_calls *calls)
 {
@@ -205,7 +211,7 @@ static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 		if (!account->owners[i] || uaio_wq_is_open_locked(account, i))
 			continue;
 		if (is_stale_locked(&account->lists[i], now)) {
-			/* Its owner, who counts as searching, is not there. */
+			/* Its owner counts as searching, but does not run. */
 			account->counters.nr_late += account->nr_idle > 0;
 			uaio_wq_spill_locked(account, i);
 			grant_locked(account, account->nr_idle > 0, calls);
@@ -252,7 +258,7 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 	unsigned nr_public = load_relaxed(&account->nr_public);
 	unsigned need =
 		account->nr_blocking + (nr_public > account->nr_blocking);
-	/* relaxed: whoever it counts looks at the lists under this lock */
+	/* relaxed: each worker that it counts will take this lock to look */
 	unsigned nr_searching = load_relaxed(&account->nr_searching);
 
 	if (account->nr_fixed)
@@ -277,13 +283,13 @@ void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 	unsigned nr = need < account->nr_idle ? need : account->nr_idle;
 
 	grant_locked(account, nr, calls);
-	if (account->is_watched ||
+	if (account->is_manager_told ||
 	    !uaio_wq_lacks_workers_locked(account, need - nr))
 		return;
-	/* [step: ENSURE_WATCH] */
-	account->is_watched = true;
-	account->watched_ns = uaio_now_ns();
-	calls->wakes_watcher = true;
+	/* [step: ENSURE_MANAGER] */
+	account->is_manager_told = true;
+	account->told_ns = uaio_now_ns();
+	calls->wakes_manager = true;
 }
 
 bool uaio_wq_deliver(struct uaio_wq_account *account,
@@ -292,7 +298,7 @@ bool uaio_wq_deliver(struct uaio_wq_account *account,
 	/* [step: WAKE] */
 	if (calls->nr_wake)
 		uaio_ec_notify(&account->sleepers, calls->nr_wake);
-	return !calls->wakes_watcher || uaio_watcher_call();
+	return !calls->wakes_manager || uaio_manager_call();
 }
 
 void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
@@ -300,16 +306,17 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 {
 	if (uaio_wq_deliver(account, calls))
 		return;
-	/* [step: WATCH_UNDONE] Without workers, who queued has called as well. */
+	/* [step: MANAGER_UNDONE] Without workers, the submitter sees to it. */
 	uaio_wq_lock(account);
 	if (account->nr_workers)
-		account->is_watched &= uaio_watcher_is_there();
+		account->is_manager_told &= uaio_manager_is_there();
 	uaio_wq_unlock(account);
 }
 
 /*
- * [step: GIVE_BACK] Take all that is queued where nobody is there to run it. If
- * somebody is by now, a watcher that is there looks on, whoever had it created.
+ * [step: GIVE_BACK] If there are no workers, take all items out of the queue
+ * for the caller. If there is a worker by now, and a manager, whoever called
+ * it, the manager looks after the rest.
  */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
@@ -317,22 +324,22 @@ static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 
 	uaio_wq_lock(account);
 	if (account->nr_workers)
-		account->is_watched &= uaio_watcher_is_there();
+		account->is_manager_told &= uaio_manager_is_there();
 	else
-		account->is_watched = account->is_helped;
+		account->is_manager_told = account->is_helped;
 	if (account->nr_workers == 0)
 		while ((work = uaio_wq_pop_public_locked(account)))
 			list_add_tail(ret_refused, &work->link);
 	uaio_wq_unlock(account);
 }
 
-static void queue_locked(struct uaio_wq_account *account, struct list *works,
+static void queue_locked(struct uaio_wq_account *account, struct list *items,
 			 struct uaio_wq_calls *calls, struct list *ret_refused)
 {
 	int64_t now = uaio_now_ns();
 	struct list *node;
 
-	while ((node = list_pop(works))) {
+	while ((node = list_pop(items))) {
 		struct uaio_work *work =
 			container_of(node, struct uaio_work, link);
 
@@ -344,38 +351,39 @@ static void queue_locked(struct uaio_wq_account *account, struct list *works,
 	}
 }
 
-static void queue(struct uaio_wq_account *account, struct list *works,
+static void queue(struct uaio_wq_account *account, struct list *items,
 		  bool is_last, struct list *ret_refused)
 {
 	struct uaio_wq_calls calls = { 0 };
-	bool is_alone;
+	bool has_only_helper;
 
 	uaio_wq_lock(account);
-	queue_locked(account, works, &calls, ret_refused);
-	/* What the only thread there is makes may take its time. */
-	is_alone = account->is_helped && !account->nr_workers;
+	queue_locked(account, items, &calls, ret_refused);
+	/* If the manager is the only thread, what it runs may take long. */
+	has_only_helper = account->is_helped && !account->nr_workers;
 	uaio_wq_ensure_locked(account, &calls);
-	if (is_last && calls.wakes_watcher) {
-		/* uaio_wq_revive() comes after it. */
-		calls.wakes_watcher = false;
-		account->is_watched = false;
-	} else if (!is_last && account->is_watched && !account->nr_workers) {
-		/* Who called has perhaps not yet learnt that it was refused. */
-		calls.wakes_watcher = true;
+	if (is_last && calls.wakes_manager) {
+		/* uaio_wq_revive() makes up for it if the program goes on. */
+		calls.wakes_manager = false;
+		account->is_manager_told = false;
+	} else if (!is_last && account->is_manager_told &&
+		   !account->nr_workers) {
+		/* Perhaps another thread has called it in vain just now. */
+		calls.wakes_manager = true;
 	}
 	uaio_wq_unlock(account);
-	if (!uaio_wq_deliver(account, &calls) || is_alone)
+	if (!uaio_wq_deliver(account, &calls) || has_only_helper)
 		give_back(account, ret_refused);
 }
 
-void uaio_wq_kick(struct uaio_kick *kick, struct list *ret_refused)
+void uaio_wq_hand_over(struct uaio_handover *handover, struct list *ret_refused)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		if (!kick->nr[i])
+		if (!handover->nr[i])
 			continue;
-		kick->nr[i] = 0;
-		queue(&uaio_wq_accounts[i], &kick->works[i], kick->is_last,
-		      ret_refused);
+		handover->nr[i] = 0;
+		queue(&uaio_wq_accounts[i], &handover->items[i],
+		      handover->is_last, ret_refused);
 	}
 }
 
@@ -403,8 +411,8 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 
 	uaio_wq_lock(account);
 	/*
-	 * What is in a private list may be taken and gone while it is looked
-	 * at; what is in the public one stays.
+	 * An item of a private list may be taken, completed and freed while
+	 * is_wanted() looks at it; in the public list it stays under the lock.
 	 */
 	spill_all_locked(account);
 	list_for_each (pos, &account->public) {
@@ -419,12 +427,12 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	}
 	uaio_wq_ensure_locked(account, &calls);
 	/*
-	 * What was spilled was a worker's that is awake. Where there is no
-	 * watcher, that one calls it before it blocks (I4).
+	 * What was spilled belonged to a worker that is awake. If there is no
+	 * manager, that worker calls it before it blocks (I4).
 	 */
-	if (calls.wakes_watcher && !uaio_watcher_tell())
-		account->is_watched = false;
-	calls.wakes_watcher = false;
+	if (calls.wakes_manager && !uaio_manager_tell())
+		account->is_manager_told = false;
+	calls.wakes_manager = false;
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
 	return found;
@@ -482,17 +490,17 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
  * Limits
  */
 
-/* Everybody looks again: roles may have changed. */
+/* Wake all workers, since their roles may have changed. */
 static void apply_and_unlock(struct uaio_wq_account *account)
 {
 	struct uaio_wq_calls calls = { 0 };
 
 	grant_locked(account, account->nr_idle, &calls);
-	/* Fixed workers are created along with the first work. */
+	/* Fixed workers are created when the first item is queued. */
 	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);
 	uaio_wq_unlock(account);
-	/* There are workers if it is newly watched. */
+	/* If the manager has to be called, there are workers. */
 	uaio_wq_deliver_from_worker(account, &calls);
 }
 
@@ -514,7 +522,7 @@ int uaio_wq_limit_workers(enum uaio_account id, int nr)
 	return old;
 }
 
-/* Once per account and process, under its lock: rare and short. */
+/* Under the lock, as it happens once per account and process and is short. */
 static bool map_lists_locked(struct uaio_wq_account *account)
 {
 	void *lists;
@@ -553,9 +561,9 @@ int uaio_wq_limit_fixed(enum uaio_account id,
 	if (limits->nr_workers >= 0)
 		account->max_fixed = (unsigned)limits->nr_workers;
 	if (limits->max_works >= 0)
-		account->max_works = limits->max_works < UAIO_WQ_WORKS_MAX
+		account->max_works = limits->max_works < UAIO_WQ_ITEMS_MAX
 					     ? (uint64_t)limits->max_works
-					     : UAIO_WQ_WORKS_MAX;
+					     : UAIO_WQ_ITEMS_MAX;
 	apply_and_unlock(account);
 	return 0;
 }
@@ -588,5 +596,5 @@ unsigned uaio_wq_nr_workers(enum uaio_account id)
 unsigned uaio_wq_nr_threads(void)
 {
 	return uaio_wq_nr_workers(UAIO_BOUNDED) +
-	       uaio_wq_nr_workers(UAIO_UNBOUNDED) + uaio_watcher_is_there();
+	       uaio_wq_nr_workers(UAIO_UNBOUNDED) + uaio_manager_is_there();
 }

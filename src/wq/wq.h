@@ -2,48 +2,51 @@
 /*
  * Work queue: threads for what would block the caller
  *
- * Two accounts, each with its own lists, lock, workers and limits: bounded work
- * ends by itself in finite time; unbounded work may wait for ever and must not
- * hold up the other.
+ * There are two accounts, each with its own lists, lock, workers and limits:
+ * bounded work ends by itself in finite time; unbounded work may wait for ever,
+ * and must not delay the other.
  *
- * An account has a public list, which every worker serves, and may have fixed
- * workers, each with a private list (worklist.h) in front of that. What is put
- * where is placement, wq.c; who runs, sleeps and comes into being, worker.c.
+ * An account has a public list, which every worker serves. It may have fixed
+ * workers, each of which has a private list (worklist.h) that it serves first.
+ * wq.c decides which list a work item is put on (placement) and whom to wake;
+ * worker.c what a worker runs, when it sleeps and when it ends.
  *
- *   I1  A work is in one list, or has been taken out of it by one party, who
- *       runs it or completes it otherwise: a worker, or whoever took it out by
+ *   I1  A work item is in one list, or one thread has taken it out of the list
+ *       and runs it or completes it otherwise: a worker, or the caller of
  *       uaio_wq_take() or uaio_wq_cancel().
- *   I2  While a work is queued that no awake worker will come to, no worker
- *       of its account is asleep; and if one more may be created, the watcher
- *       has been told. An awake worker is one that will look at all lists
- *       before it sleeps and before it makes a call that may block.
- *   I3  A worker sleeps only after it has found all lists empty under the lock
+ *   I2  While a work item is queued that no awake worker will come to, no
+ *       worker of its account is asleep; and if one more may be created, the
+ *       manager has been told. An awake worker is one that will look at all
+ *       lists before it sleeps and before it makes a call that may block.
+ *   I3  A worker sleeps only after it has found all lists empty, under the lock
  *       under which they are filled.
- *   I4  Before a worker makes a call that may block, it sees to I2 for what
- *       it leaves behind, its own list included: others may take from that as
- *       long as it is asleep or in such a call.
- *   I5  A worker decides to leave under the lock, with nothing for it to do or
- *       beyond the limit, and is not counted from then on. The last one leaves
- *       only when nothing is queued.
- *   I6  A fixed worker that has run STREAK works of its own looks at the public
- *       list next.
+ *   I4  Before a worker makes a call that may block, it sees to it that I2
+ *       holds for what it leaves behind, its own list included: other threads
+ *       may take from that list as long as the worker is asleep or in such a
+ *       call.
+ *   I5  A worker decides under the lock that it ends, because there is nothing
+ *       for it to do or because there are more workers than the limit, and is
+ *       not counted from then on. The last one ends only if nothing is queued.
+ *   I6  A fixed worker that has run STREAK work items of its own list in a row
+ *       looks at the public list next.
  *
- * Works that depend on one another are not in the queue at the same time: of
- * those that have to follow each other only the first is, and who completes it
- * queues the next. So no worker ever waits for another's work, and a list
- * may be taken from in any order.
+ * Work items that depend on one another are not in the queue at the same time:
+ * if several have to follow each other, only the first is queued, and the
+ * thread that completes it queues the next one. So no worker ever waits for
+ * another worker's item, and a list may be taken from in any order.
  *
- * A worker is added when there is none, or when a work has waited 100 us with
- * all of them blocked; from 32 on only one for each whose call has taken 500 us:
- * so there are as many as what is slow or hung holds, and few for what is fast.
- * Normal workers leave after 5 s idle, those beyond 32 sooner; fixed ones stay.
- * Threads are created by a thread of the queue's own, the watcher, and that one
- * by whoever needs it first. If it cannot be had, who queued gets the work back
- * and makes it; if it is there and can create no worker, it runs bounded work
- * itself.
+ * A worker is added when there is none, or when a work item has waited 100 us
+ * while all workers are blocked. From 32 workers on, one is added only for each
+ * worker whose call has taken 500 us. So slow or hung calls get as many workers
+ * as they occupy, and fast calls few. A normal worker ends after 5 s idle, one
+ * beyond 32 sooner; fixed workers stay. Workers are created by one thread of
+ * the queue, the manager, which is created by the first thread that needs it.
+ * If the manager cannot be created, the thread that has queued something gets
+ * it back and executes it. If the manager exists and can create no worker, it
+ * runs bounded work itself.
  *
- * test/model/wq.pml is a model of the lists, of sleeping and of waking; steps of
- * it are named in the code, as [step: ...].
+ * test/model/wq.pml is a model of the lists, of sleeping and of waking. The
+ * code names its steps: [step: ...].
  *
  * Thread-safety: any thread.
  */
@@ -64,11 +67,11 @@ enum uaio_account {
 	UAIO_NR_ACCOUNTS,
 };
 
-/* Embedded in what is to be run. */
+/* A work item; embedded in what has to be run. */
 struct uaio_work {
-	struct list link; /* who has it, while it is in no list */
-	bool may_block;   /* set by who queues it */
-	bool is_part;     /* the same, for itself: of what is several works */
+	struct list link; /* for whoever has taken it, while it is in no list */
+	bool may_block;   /* set by the thread that queues it */
+	bool is_part;     /* the owner's: one of several of one object */
 
 	/* under the account's lock */
 	bool is_public;
@@ -76,128 +79,140 @@ struct uaio_work {
 	int64_t queued_ns;
 };
 
-/* What the queue asks of who owns the works. */
+/* What the queue asks of the owner of the work items. */
 struct uaio_wq_ops {
 	/*
-	 * Run work and complete it. A worker that makes a call which may block
-	 * says so when it is back: uaio_wq_returned(), before anybody can see
-	 * the completion. Called without locks.
+	 * Run work, and complete it. If it may block, the worker calls
+	 * uaio_wq_returned() when its call is over, before anybody can see the
+	 * completion. Called without a lock.
 	 */
 	void (*run)(struct uaio_work *work, struct uaio_worker *worker);
 
 	/*
-	 * Complete what run() has put on the worker's list of done works: of
-	 * those that cannot block, some may be completed together.
+	 * Items that cannot block may be completed together: run() puts them on
+	 * the worker's list, done, and this completes all that are there.
 	 */
 	void (*flush)(struct uaio_worker *worker);
 
-	/* No thread is to be had for unbounded work: complete it so. */
+	/* Complete unbounded work for which no thread can be had. */
 	void (*refuse)(struct uaio_work *work);
 
 	/*
-	 * Return: whether work is not to be queued, since somebody waits for it
-	 * who has looked through the queue, or will, and cannot wait for a
+	 * Return: whether work must not be queued, because a thread waits for
+	 * it that has looked through the queue, or will, and cannot wait for a
 	 * worker. Called under the account's lock.
 	 */
 	bool (*is_awaited)(const struct uaio_work *work);
 };
 
-/* Works of one submission, queued together: one wake-up for all of them. */
-struct uaio_kick {
+/*
+ * Work items that are noted during a submission and queued together at its end,
+ * with one wake-up for all of them.
+ */
+struct uaio_handover {
 	uint32_t nr[UAIO_NR_ACCOUNTS];
-	bool is_last; /* the caller leaves: no thread is created for it */
-	struct uaio_worker *worker;          /* whose kick it is, or NULL */
-	struct list works[UAIO_NR_ACCOUNTS]; /* nothing if nr is 0 */
+	bool is_last; /* the program is about to end: create no thread for it */
+	struct uaio_worker *worker;          /* that submits; or NULL */
+	struct list items[UAIO_NR_ACCOUNTS]; /* nothing if nr is 0 */
 };
 
-static inline void uaio_kick_init(struct uaio_kick *kick)
+static inline void uaio_handover_init(struct uaio_handover *handover)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
-		kick->nr[i] = 0;
-	kick->is_last = false;
-	kick->worker = NULL;
+		handover->nr[i] = 0;
+	handover->is_last = false;
+	handover->worker = NULL;
 }
 
-static inline bool uaio_kick_is_owed(const struct uaio_kick *kick)
+static inline bool uaio_handover_is_due(const struct uaio_handover *handover)
 {
-	return kick->nr[UAIO_BOUNDED] | kick->nr[UAIO_UNBOUNDED];
+	return handover->nr[UAIO_BOUNDED] | handover->nr[UAIO_UNBOUNDED];
 }
 
 struct uaio_worker {
-	struct list done; /* the runner's: works run but not completed */
+	/* the owner's: work items that were run and are not completed yet */
+	struct list done;
 	uint32_t nr_done;
 
 	/* the queue's */
 	struct uaio_wq_account *account;
 	struct uaio_worklist *list; /* borrows: a fixed worker's; or NULL */
 	unsigned index;             /* of the list */
-	unsigned streak;            /* works run in a row from it */
-	bool is_helper;             /* the watcher, not counted as a worker */
+	unsigned streak;            /* work items run in a row from it */
+	bool is_helper;             /* the manager, not counted as a worker */
 	bool is_asleep;             /* under the lock */
 	int64_t busy_since_ns;      /* atomic: in a call that may block; or 0 */
 	const void *called_on;      /* atomic: see uaio_wq_calls(); or NULL */
-	uint32_t tid;               /* the kernel's number of the thread */
+	uint32_t tid;               /* the thread's id */
 	struct list node;           /* under the lock: in the account */
 };
 
-/* From nothing: the threads of another process life are not ours. */
+/*
+ * Called when the library comes up in a process: there are no threads, as those
+ * of a parent do not exist here.
+ */
 void uaio_wq_init(const struct uaio_wq_ops *ops);
 
-/* Note work for the next kick. It is the queue's from here on. */
+/* Note work for the handover. From now on it belongs to the queue. */
 static inline void uaio_wq_add(enum uaio_account account,
-			       struct uaio_work *work, struct uaio_kick *kick)
+			       struct uaio_work *work,
+			       struct uaio_handover *handover)
 {
-	if (!kick->nr[account]++)
-		list_init(&kick->works[account]);
-	list_add_tail(&kick->works[account], &work->link);
+	if (!handover->nr[account]++)
+		list_init(&handover->items[account]);
+	list_add_tail(&handover->items[account], &work->link);
 }
 
 /*
- * Queue what is noted and see to workers. Appended to ret_refused is what is
- * the caller's to make: works that are awaited, and, if there are no threads
- * and none can be created, all that is queued.
+ * Queue what is noted, and wake or create workers for it. To ret_refused are
+ * appended the items that the caller has to execute itself: those that are
+ * awaited (is_awaited()), and, if there are no threads and none can be created,
+ * all that are queued.
  */
-void uaio_wq_kick(struct uaio_kick *kick, struct list *ret_refused);
+void uaio_wq_hand_over(struct uaio_handover *handover,
+		       struct list *ret_refused);
 
 /*
- * Take a bounded work that is queued and wanted, the oldest of the public list
- * first. is_wanted() is called under the account's lock.
- * Return: it, the caller's to run and complete; NULL if none is.
+ * Take a bounded work item out of the queue for which is_wanted() returns true:
+ * of those in the public list the oldest. is_wanted() is called under the
+ * account's lock.
+ * Return: the item, which the caller has to run and complete; or NULL.
  */
 struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 						 const void *arg),
 			       const void *arg);
 
 /*
- * Take work out of the queue, where whoever asks keeps its memory in place.
- * Return: true if it was queued; it is the caller's now.
+ * Take work out of the queue. The caller sees to it that its memory stays
+ * valid. Return: true if it was queued; then it belongs to the caller now.
  */
 bool uaio_wq_cancel(enum uaio_account account, struct uaio_work *work);
 
-/* Create the workers that were not while somebody was about to leave. */
+/* Create the workers that were not created because of is_last (above). */
 void uaio_wq_revive(struct list *ret_refused);
 
-/* From run(): the call that might have blocked is over. */
+/* Called by run(): the call that might have blocked is over. */
 void uaio_wq_returned(struct uaio_worker *worker);
-/* From run(), after that: another one begins. */
+/* Called by run() after that: another such call begins. */
 void uaio_wq_blocks(struct uaio_worker *worker);
 
 /*
- * From run(): from here on the worker makes one system call on what on stands
- * for, and no more than that one until it says so: with NULL, none.
+ * Called by run(): from here on the worker makes one system call on the object
+ * that on identifies, and no more than one, until it calls this again; NULL: it
+ * makes none.
  */
 static inline void uaio_wq_calls(struct uaio_worker *worker, const void *on)
 {
 	/*
-	 * [MB:called-on] release: what it did before is over. Pairs with
-	 * uaio_wq_callers().
+	 * [MB:called-on] release: what the worker did before is over. Pairs
+	 * with uaio_wq_callers().
 	 */
 	store_release(&worker->called_on, on);
 }
 
 /*
- * Return: how many workers of the bounded account say so of on; the numbers of
- * at most max of them in ret_tids.
+ * Return: how many workers of the bounded account have last called
+ * uaio_wq_calls() with on; ret_tids: the thread ids of at most max of them.
  */
 unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 
@@ -205,32 +220,33 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 bool uaio_wq_is_full(void);
 
 /*
- * Limits: at any time, under load; the values take effect at once for what is
- * queued from now on, and for workers as they come by.
+ * Limits may be changed at any time, under load. The new values apply at once
+ * to what is queued from then on, and to each worker when it next takes an
+ * item.
  */
 enum {
 	UAIO_WQ_WORKERS_MAX = 4096,
 	UAIO_WQ_FIXED_MAX = 16,
-	UAIO_WQ_WORKS_MAX = 1024, /* more are taken for this */
+	UAIO_WQ_ITEMS_MAX = 1024, /* more is taken as this */
 };
 
 struct uaio_wq_fixed_limits {
 	int nr_workers;
-	int max_works; /* each private list takes */
+	int max_works; /* the length of each private list */
 };
 
 /*
- * Set how many workers an account may have; -1 leaves it. With 0, bounded work
- * is made by who submits it, and unbounded work refused.
- * Return: the old value; -EINVAL if nr is out of range or less than the fixed
- * workers asked for.
+ * Set how many workers an account may have; -1 changes nothing. With 0, bounded
+ * work is executed by the thread that submits it, and unbounded work is
+ * refused. Return: the old value; -EINVAL if nr is out of range, or less than
+ * the number of fixed workers that was asked for.
  */
 int uaio_wq_limit_workers(enum uaio_account account, int nr);
 
 /*
  * The same for fixed workers and their lists; each value may be -1.
- * Return: 0, or -EINVAL with nothing changed: out of range, or more than the
- * account may have; -ENOMEM.
+ * Return: 0; -EINVAL if a value is out of range or more than the account may
+ * have, and -ENOMEM: then nothing has changed.
  */
 int uaio_wq_limit_fixed(enum uaio_account account,
 			const struct uaio_wq_fixed_limits *limits,
@@ -239,61 +255,64 @@ int uaio_wq_limit_fixed(enum uaio_account account,
 /* What benchmarks and tests vary. */
 enum uaio_wq_placement {
 	UAIO_PLACE_PUBLIC,      /* no private lists */
-	UAIO_PLACE_ROUND_ROBIN, /* every work, to each fixed worker in turn */
-	UAIO_PLACE_PACKED,      /* short works to one that is awake */
+	UAIO_PLACE_ROUND_ROBIN, /* each item to the next fixed worker */
+	UAIO_PLACE_PACKED,      /* short items to an awake fixed worker */
 };
 
 struct uaio_wq_tuning {
 	enum uaio_wq_placement placement;
-	unsigned batch; /* short works completed together, >= 1 */
+	unsigned batch; /* short items completed together at most, >= 1 */
 	bool may_spin;
 };
 
-/* Before anything is queued. */
+/* Call it before anything is queued. */
 void uaio_wq_tune(const struct uaio_wq_tuning *tuning);
 
 struct uaio_wq_counters {
-	uint64_t nr_private;  /* works put on private lists */
-	uint64_t nr_switches; /* of them, on another than the one before */
-	uint64_t nr_public;   /* and on the public one */
+	uint64_t nr_private;  /* work items put on private lists */
+	uint64_t nr_switches; /* of these, on another list than the last one */
+	uint64_t nr_public;   /* work items put on the public list */
 	uint64_t nr_shared;   /* moved from there to the taker's private list */
-	uint64_t nr_stolen;   /* taken from another's private list */
+	uint64_t nr_stolen;   /* taken from another worker's private list */
 	uint64_t nr_late;     /* taken after 50 us while a worker slept */
 	uint64_t nr_locked;   /* acquisitions of the account's lock */
-	uint64_t nr_contended; /* of them, those that found it taken */
+	uint64_t nr_contended; /* of these, those that found it taken */
 	uint64_t nr_wakes;     /* sleeping workers woken */
 	uint64_t nr_placed[UAIO_WQ_FIXED_MAX]; /* on each private list */
 	unsigned nr_workers;
 	unsigned nr_fixed;
 	unsigned nr_idle;
-	unsigned nr_queued; /* cancelled ones count until they are passed */
+	unsigned nr_queued; /* cancelled items count until passed */
 };
 
 void uaio_wq_count(enum uaio_account account, struct uaio_wq_counters *ret);
 
-/* Return: threads of the account. */
+/* Return: how many workers the account has. */
 unsigned uaio_wq_nr_workers(enum uaio_account account);
 
-/* Return: threads of the queue in all, the watcher included. */
+/* Return: how many threads the queue has in all, including the manager. */
 unsigned uaio_wq_nr_threads(void);
 
 /*
- * Return: whether work has been queued for long though a worker is awake, or about
- * to be, that should have come to it: our threads are not given a processor.
+ * Return: whether work has been queued for long although a worker is awake, or
+ * is about to be, that should have come to it: the scheduler gives our threads
+ * no processor.
  */
 bool uaio_wq_is_starved(int64_t now);
 
-/* A thread that is to run does within so long, on a machine that is not overrun. */
+/*
+ * Unless the machine is overloaded, a thread that is runnable runs within this.
+ */
 enum { UAIO_WQ_STARVED_NS = 10000000 };
 
 /*
- * Return: what it costs to wake who sleeps, in ns, where works are short and
- * spinning instead may pay; otherwise 0.
+ * Return: if work items are short, so that spinning for their completion may
+ * cost less than sleeping: what it costs to wake a thread, in ns. Otherwise 0.
  */
 int64_t uaio_wq_spin_ns(void);
-/* Return: whether it has not been in vain too often of late. */
+/* Return: whether spinning has not been in vain too often recently. */
 bool uaio_wq_may_spin(void);
-/* Note whether it has paid, or would have. */
+/* Note whether spinning has paid, or would have. */
 void uaio_wq_has_spun(bool was_worth_it);
 
 #endif /* UAIO_WQ_WQ_H */

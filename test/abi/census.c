@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * census: what a process can tell of itself, a line for each
+ * census: prints what a process can find out about itself, one fact a line
  *
- * With "after-setup" a context is made and destroyed before, through
+ * With "after-setup" it first creates and destroys a context, through
  * syscall(2).
  */
 #undef NDEBUG

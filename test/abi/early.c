@@ -2,8 +2,8 @@
 /*
  * early: a program that calls before any constructor has run
  *
- * What is in .preinit_array runs before the constructors of every library, the
- * preloaded one too. Some allocators and sanitizers really do this.
+ * Functions in .preinit_array run before the constructors of all libraries, the
+ * preloaded ones too. Some allocators and sanitizers use it.
  */
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * elsewhere LIBAIO: a program that has uaio preloaded and opens another libaio
- * by its path. That one makes its calls through syscall(2), which is ours.
+ * by its path. That libaio makes its calls through syscall(2), which we
+ * interpose.
  */
 #undef NDEBUG
 #include <assert.h>

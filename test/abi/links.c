@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * links: a program that finds libaio at run time by both of its names, and the
- * library by its own. It must be one library, with one engine.
+ * links: a program that opens libaio at run time by both of its names, and our
+ * library by its own name. All three must be one library, with one engine.
  */
 #undef NDEBUG
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * passthrough TEST: syscall(2) as a program sees it with the library preloaded,
- * held against the C library's own. Passes without the library, too.
+ * passthrough TEST: compares syscall(2) with the library preloaded with the C
+ * library's own. It passes without the library too.
  */
 #undef NDEBUG
 #include <assert.h>

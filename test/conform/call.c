@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two doors to kernel AIO. libaio.h declares its own struct iocb and
- * struct io_event, of the same layout as the kernel's; they are renamed here
- * and seen nowhere else.
+ * Calling kernel AIO by libaio's functions or by syscall(2). libaio.h declares
+ * a struct iocb and a struct io_event of its own, with the kernel's layout;
+ * they are renamed here and used nowhere else.
  */
 #define iocb libaio_iocb
 #define io_event libaio_event

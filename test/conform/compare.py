@@ -219,7 +219,8 @@ def main():
     differs = meant(args.conform, args.wanted, args.set, file_system)
     # A difference need not show on every file system.
     may_be_gone = file_system not in (None, "ext4")
-    compared = failed = skipped = 0
+    compared = skipped = 0
+    failures = []
     answers = run_all(args.conform, under_uaio, args.wanted, args.calls,
                       plain, env)
     for door, (kernel, uaio) in answers.items():
@@ -229,14 +230,19 @@ def main():
                                    may_be_gone)
             compared += verdict != "skipped"
             skipped += verdict == "skipped"
-            failed += verdict.isupper()
-            report(f"{row[0]}: {row[1]} (by {door})", verdict, pairs, fields,
-                   title)
+            what = (f"{row[0]}: {row[1]} (by {door})", verdict, pairs, fields,
+                    title)
+            if verdict.isupper():
+                failures.append(what)
+            else:
+                report(*what)
+    # At the end: a log is often cut to its last lines.
+    for what in failures:
+        report(*what)
+    print(f"{compared} compared, {len(failures)} failed, {skipped} skipped")
     if not compared:
         print("no row was compared")
-        failed += 1
-    print(f"{compared} compared, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    return 1 if failures or not compared else 0
 
 
 if __name__ == "__main__":

@@ -4,18 +4,19 @@
  * conform --list [group | row]...
  * conform --differences | --library
  *
- * Prints a line for each row: its group, its name and its fields, separated
- * by tabs. Each row runs in a process of its own, in a new directory, with a
+ * Prints a line for each row: its group, its name and its fields, separated by
+ * tabs. Each row runs in a process of its own, in a new directory, with a
  * deadline; what it leaves behind is removed.
  *
- * --calls is for the rows of stream.h, whose requests kernel AIO cannot make:
- * they are calls instead.
+ * --calls is for the rows of stream.h, whose requests kernel AIO cannot park: a
+ * thread makes plain calls instead.
  *
- * --list prints of each row that differs on purpose what it is that differs,
- * the setting that takes that away, the one that it takes, the file system that
- * it shows on if it is not the usual one, and the fields, kernel's and uaio's in
- * turn; --differences prints doc/differences.md; --library the file that
- * answers: is it who it should be?
+ * --list prints, for each row that differs on purpose, the name of the
+ * difference, the setting that removes it, the setting that it needs, the file
+ * system that it shows on if it is not the usual one, and the fields, the
+ * kernel's and uaio's in turn. --differences prints doc/differences.md.
+ * --library prints the path of the library that answers, so that the caller can
+ * check it.
  */
 #include <dlfcn.h>
 #include <errno.h>

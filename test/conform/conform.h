@@ -2,14 +2,14 @@
 /*
  * conform: one behaviour of the kernel per row
  *
- * A row makes calls as any client would and notes what it saw as key=value
- * fields. Run plainly the answers are the kernel's; run under `uaio run --`
- * they are the library's; compare.py holds one against the other. A row
- * states no expectation: the kernel is the specification. So what a row notes
- * must be the same in every run: no addresses, no times, no races.
+ * A row makes calls as any client would, and notes what it sees as key=value
+ * fields. When it is run plainly, the answers are the kernel's; under `uaio run
+ * --` they are the library's; compare.py compares the two. A row states no
+ * expectation: the kernel is the specification. So what a row notes must be the
+ * same in every run: no addresses, no times, nothing that depends on a race.
  *
- * The calls go through one of two doors, libaio's functions or syscall(2),
- * and answer in one way whichever it is: a count, or a negative errno.
+ * The calls are made by libaio's functions or by syscall(2), and return the
+ * same either way: a count, or a negative errno.
  */
 #ifndef CONFORM_H
 #define CONFORM_H
@@ -108,8 +108,8 @@ void make_polls(void);
 void make_atonce(void);
 
 /*
- * Add a row to the end of rows, which have room for nr_max and the one without a
- * name. Its name is as printf() would have it.
+ * Add a row to the end of rows, which have room for nr_max and the one without
+ * a name. Its name is as printf() would have it.
  */
 __attribute__((format(printf, 4, 5))) void add_row(struct row rows[],
 						   size_t nr_max,
@@ -192,6 +192,8 @@ void result_is_open(const struct iocb *cb);
  * see poll_reports_wake_up().
  */
 long long result_as_asked(const struct io_event *event);
+/* A poll may tell these bits or not, whoever answers it: they are left out. */
+void poll_bits_are_open(const struct iocb *cb, uint16_t bits);
 #define PREAD_OF(...) iocb_of(IOCB_CMD_PREAD, __VA_ARGS__)
 #define PWRITE_OF(...) iocb_of(IOCB_CMD_PWRITE, __VA_ARGS__)
 #define POLL_OF(fd, mask) \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What differs on purpose: one entry per decision
+ * What differs on purpose: one entry for each decision
  *
- * The chapters of doc/differences.md. A difference of all chapters but the
- * last is shown by rows of the table, which refer to it; one that no row
- * refers to does not exist, and printing the document fails.
+ * These are the chapters of doc/differences.md. Rows show the differences of
+ * all chapters but the last, and refer to them. If no row refers to a
+ * difference, printing the document fails, since then nothing shows that it
+ * exists.
  */
 #include "differences.h"
 
@@ -62,7 +63,10 @@ const struct difference differs_poll_bits = {
 		"without looking at what was asked; user space sees only what "
 		"poll(2) says then, of the events asked for. Test the bits you "
 		"asked for, do not compare the whole result, and do not count "
-		"on a wake-up that carries none of them.",
+		"on a wake-up that carries none of them. The event may come a "
+		"moment after the wake-up, while a thread of the library "
+		"executes the request: an io_getevents that does not wait then "
+		"finds nothing yet.",
 };
 
 const struct difference differs_poll_order = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The differences that rows refer to, and the chapters they are told in.
+ * The differences that rows refer to, and the chapters that describe them.
  */
 #ifndef CONFORM_DIFFERENCES_H
 #define CONFORM_DIFFERENCES_H

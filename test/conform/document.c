@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doc/differences.md, from the table
+ * Printing doc/differences.md from the table
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
 
 enum { BLOCK = 512, WIPED = 0xee };
 
-/* On both sides of the requests' buffer there is some that is nobody's. */
+/* Guard memory on both sides of the requests' buffer. */
 static char area[2 * LARGE] __attribute__((aligned(4096)));
 static char *const buffer = area + SEGMENT;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes that tell where they belong and who wrote them, for rows whose requests
- * are large enough to be made in several segments
+ * Bytes that tell where they belong and which write wrote them, for rows whose
+ * requests are large enough to be executed in several segments
  *
- * Each word holds its offset in the file and a hand, the number of a write; so
- * what went astray is seen wherever it went. What memory or a file holds is
- * noted as text, in blocks of 512 bytes: "1:4096,2:512,zero:1024".
+ * Each word holds its offset in the file and a hand, which is the number of a
+ * write; so misplaced data is recognised wherever it is. The content of memory
+ * or of a file is noted as text, in blocks of 512 bytes:
+ * "1:4096,2:512,zero:1024".
  */
 #ifndef CONFORM_LARGE_H
 #define CONFORM_LARGE_H

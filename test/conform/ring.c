@@ -2,8 +2,9 @@
 /*
  * What every row notes of its rings.
  *
- * A row may have overwritten, moved or unmapped a ring: it is read by a call
- * that fails where an access would fault, and nothing in it is believed.
+ * A row may have overwritten, moved or unmapped a ring. So the ring is read by
+ * a system call, which fails where an access would fault, and nothing in it is
+ * trusted.
  */
 #include "ring.h"
 

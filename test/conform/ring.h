@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The completion ring at the address a handle is, as clients read it, and what
- * every row notes of it
+ * The completion ring, which is at the address that the handle is, as clients
+ * read it, and what every row notes of it
  *
- * The calls watch the ring of each context: when a context is destroyed, and
- * at the end of the row, its header and the bytes of its events are noted; of
- * each event that a call copied out it is noted whether it was what lay there.
+ * The calls watch the ring of each context. When a context is destroyed, and at
+ * the end of the row, the ring's header and the bytes of its events are noted.
+ * For each event that a call returned, it is noted whether the ring held the
+ * same.
  */
 #ifndef CONFORM_RING_H
 #define CONFORM_RING_H

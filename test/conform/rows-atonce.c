@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is decided inside io_submit on files that could be waited for: requests
- * that need not wait, those that must not, by O_NONBLOCK or by RWF_NOWAIT, and
- * writes to an end that is gone.
+ * Requests that are complete inside io_submit on files that can be not ready:
+ * requests that need not wait, requests that must not wait (O_NONBLOCK,
+ * RWF_NOWAIT), and writes to a stream whose other end is closed.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_cancel: what can be cancelled, and where the event goes.
+ * io_cancel: which requests can be cancelled, and where the event goes.
  */
 #include <fcntl.h>
 #include <poll.h>

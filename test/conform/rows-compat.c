@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libaio's own conveniences and its older symbols, by name and version.
+ * libaio's convenience functions and its older symbols, by name and version.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * O_DIRECT: alignment, ends, and what is read back.
+ * O_DIRECT: alignment, the end of the file, and what is read back.
  */
 #include <fcntl.h>
 #include <limits.h>

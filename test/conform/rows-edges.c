@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that may poll ready while a call on them would have to wait, or send no
- * further edge, or get ready for one of those who wait only: rows as in
- * rows-stream.c. "Again" is where the file is known to the library's epoll
- * already when the request is submitted.
+ * Files that may poll as ready although a call on them would wait, that send no
+ * further edge, or that become ready for only one of several waiting requests.
+ * The rows are as in rows-stream.c. In rows with "again", the library's epoll
+ * already knows the file when the request is submitted.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which descriptors a request may be made on, and what other kinds of file
- * answer.
+ * Which descriptors a request may be submitted on, and the results on other
+ * kinds of file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -178,8 +178,8 @@ static void endless_files(void)
 }
 
 /*
- * EPERM of the file itself, which says nothing of the calls that were made: those
- * that follow are made as before.
+ * EPERM of the file itself, which says nothing of the calls that were made:
+ * those that follow are made as before.
  */
 static void sealed_memfd(void)
 {

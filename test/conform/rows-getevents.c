@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_getevents: numbers, pointers, timeouts, and what is there at once.
+ * io_getevents: min_nr and nr, pointers, timeouts, and events that are there at
+ * once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -262,7 +263,8 @@ static int count_at_once(aio_context_t ctx, struct iocb *cb)
 
 /*
  * Two writes in a row that a busy disk has made wait send those of the next
- * moment to a worker, and rightly so: then it is tried again, after that moment.
+ * moment to a worker, and rightly so: then it is tried again, after that
+ * moment.
  */
 static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
 {

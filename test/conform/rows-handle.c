@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_destroy, and handles that are none in every call.
+ * io_destroy, and invalid handles in every call.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct requests so large that they may be made in several segments.
+ * Direct requests so large that they may be executed in several segments.
  *
- * A row makes few requests of a kind on one open file, so that what is measured
- * on it (see src/engine/width.h) decides nothing here.
+ * A row submits few requests of a kind on one open file, so that the
+ * measurements of src/split/width.h have no effect here.
  */
 #include <errno.h>
 #include <fcntl.h>

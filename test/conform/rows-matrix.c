@@ -2,11 +2,10 @@
 /*
  * Every operation on every kind of file, with every flag and every mistake
  *
- * A row is an operation and a kind of file; its fields are the request as it
- * should be, and then with one member changed, each once alone and once with
- * an eventfd to be signalled. Files that keep no state are opened anew for
- * each request. No request can wait: what is read is there, what is written
- * has room.
+ * A row is an operation and a kind of file. Its fields are the valid request,
+ * and the same with one member changed, each once without and once with an
+ * eventfd to signal. Files that keep no state are reopened for each request. No
+ * request can wait: there is data to read and room to write.
  */
 #include <errno.h>
 #include <fcntl.h>

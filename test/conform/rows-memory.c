@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User addresses that are not mapped, or not for what the call does with
- * them: EFAULT from the kernel. In a library they fault like any other bad
- * pointer, but for io_setup's, unless UAIO_STRICT=1 tells it to look first; these
- * rows are run with it, and must not differ, and without.
+ * User addresses that are not mapped, or that do not allow the call's access:
+ * the kernel gives EFAULT. A library faults on them as on any other bad
+ * pointer, except on io_setup's, unless UAIO_STRICT=1 makes it probe them
+ * first. These rows run with UAIO_STRICT=1, and then must not differ, and
+ * without it.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IOCB_CMD_POLL on every kind of file that can be not ready: what it says at
- * once, and what when something happens to the file.
+ * IOCB_CMD_POLL on every kind of file that can be not ready: its result at
+ * once, and when something happens to the file.
  *
- * A row is a kind of file and a happening; its fields are the masks a poll may
- * have, each on a file of its own. A poll that nothing has completed is
- * cancelled in the end.
+ * A row is a kind of file and an event on it. Its fields are the masks that a
+ * poll may have, each on a file of its own. A poll that nothing has completed
+ * is cancelled at the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -202,6 +202,18 @@ static void cancel_poll(const char *mask, aio_context_t ctx, struct iocb *cb)
 		note_text(mask, "lost");
 }
 
+/*
+ * A Unix socket whose other end goes is told of that first, and only then is
+ * what it had written there freed: a poll that is answered in between, by
+ * whichever thread looks just then, finds it full yet. So may the kernel's.
+ */
+static bool may_be_full_yet(const struct happening *happening,
+			    const struct stream_kind *kind)
+{
+	return happening->is_full && happening->happen == go &&
+	       kind->bit & (UNIX_STREAM | RECORDS);
+}
+
 static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 {
 	const struct happening *happening = this_row->about;
@@ -218,6 +230,8 @@ static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 		fill(&ends);
 	asked.fd = ends.own;
 	cb = POLL_OF(ends.own, mask);
+	if (may_be_full_yet(happening, kind))
+		poll_bits_are_open(&cb, POLLOUT | POLLWRNORM | POLLWRBAND);
 	ret = submit_one(ctx, &cb);
 	if (ret != 1)
 		return note_result(name, ret);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads and processes: who may use a context, and what outlives whom.
+ * Threads and processes: which of them may use a context, and how long contexts
+ * and requests live when threads and processes end.
  */
 #include <dirent.h>
 #include <fcntl.h>

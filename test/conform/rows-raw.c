@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What only shows at the two doors themselves: errno, libaio's return values,
- * argument widths, and syscall(2) for everything else.
+ * What differs between libaio's functions and syscall(2): errno, return values,
+ * argument widths; and other system calls by syscall(2).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring in the client's hands: reaping without a call, fields overwritten,
- * the mapping moved.
+ * What a client may do with its ring: reap without a call, overwrite fields,
+ * move the mapping.
  */
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_setup, and the ring as a client finds it afterwards.
+ * io_setup, and the ring as a client finds it after that.
  */
 #include <limits.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals that meet io_getevents, and io_pgetevents's mask.
+ * Signals that arrive during io_getevents, and the mask of io_pgetevents.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What requests report that had to wait; see stream.h. A row is a situation and
- * a kind of file that it makes sense on.
+ * The results of requests that had to wait; see stream.h. A row is a situation
+ * and a kind of file that it makes sense on.
  */
 #include <poll.h>
 #include <sys/socket.h>

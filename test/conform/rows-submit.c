@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_submit: the list, the iocb's own fields, and the order of the checks.
+ * io_submit: the array of iocbs, the fields of an iocb, and the order of the
+ * checks.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large direct requests that have to be made in one piece: they extend their
+ * Large direct requests that must not be cut into segments: they extend their
  * file, are durable, have flags, or are misaligned.
  */
 #include <fcntl.h>

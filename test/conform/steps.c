@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the rows share: notes, and steps that are no observations themselves.
+ * What the rows share: taking notes, and steps that observe nothing themselves.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -114,6 +114,7 @@ bool is_serial(uint64_t data)
 /* Of what was asked for, by the low bits of the serial number. */
 static struct {
 	uint16_t poll_mask;
+	uint16_t open_bits;
 	bool is_open;
 } asked[4096];
 enum { NR_ASKED = sizeof(asked) / sizeof(asked[0]) };
@@ -121,6 +122,11 @@ enum { NR_ASKED = sizeof(asked) / sizeof(asked[0]) };
 void result_is_open(const struct iocb *cb)
 {
 	asked[cb->aio_data % NR_ASKED].is_open = true;
+}
+
+void poll_bits_are_open(const struct iocb *cb, uint16_t bits)
+{
+	asked[cb->aio_data % NR_ASKED].open_bits = bits;
 }
 
 long long result_as_asked(const struct io_event *event)
@@ -133,7 +139,8 @@ long long result_as_asked(const struct io_event *event)
 		return RESULT_OPEN;
 	if (!asked[at].poll_mask || event->res < 0)
 		return event->res;
-	return event->res & (asked[at].poll_mask | POLLERR | POLLHUP);
+	return event->res & (asked[at].poll_mask | POLLERR | POLLHUP) &
+	       ~asked[at].open_bits;
 }
 
 struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
@@ -143,6 +150,7 @@ struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
 
 	serial++;
 	asked[serial % NR_ASKED].is_open = false;
+	asked[serial % NR_ASKED].open_bits = 0;
 	asked[serial % NR_ASKED].poll_mask =
 		opcode == IOCB_CMD_POLL ? (uint16_t)(uintptr_t)buf : 0;
 	return (struct iocb){

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The reference: what read(2), write(2) and their like return to a thread that
- * makes them one after the other
+ * calls them one after the other
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kinds of files of which a call and poll(2) need not say the same, and of which
- * few programs make requests; as in stream-kinds.c.
+ * Kinds of files, as in stream-kinds.c, on which a call and poll(2) may
+ * disagree, and on which few programs submit requests.
  */
 #include <fcntl.h>
 #include <linux/if_packet.h>

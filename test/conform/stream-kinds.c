@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kinds of files that can be not ready. All are blocking, none is ready to
- * be read; buffers are small and of one size, so that what fits is the same in
- * every run.
+ * The kinds of files that can be not ready. All are blocking, and none is ready
+ * to be read. Their buffers are small and of a fixed size, so that the same
+ * amount fits in every run.
  */
 #include <errno.h>
 #include <fcntl.h>

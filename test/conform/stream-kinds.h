@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kinds of files that can be not ready are made with. */
+/* Creating the kinds of files that can be not ready. */
 #ifndef STREAM_KINDS_H
 #define STREAM_KINDS_H
 

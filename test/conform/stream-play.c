@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A situation on a kind of file: its steps, one by one. Requests are made by
- * stream-calls.c, or submitted.
+ * Plays a situation on a kind of file, step by step. Its requests are
+ * submitted, or executed by stream-calls.c.
  */
 #include <errno.h>
 #include <fcntl.h>

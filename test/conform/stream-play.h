@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row being played: what its steps and the threads that make its calls share
+ * A row that is being played: what its steps share with the thread that makes
+ * its calls
  */
 #ifndef STREAM_PLAY_H
 #define STREAM_PLAY_H

@@ -3,14 +3,15 @@
  * Rows of requests that have to wait: a situation, step by step, on a kind of
  * file
  *
- * Kernel AIO would wait in io_submit, so it cannot be asked. With --calls the
- * requests of a row are made by a thread that calls read(2), write(2) and their
- * like one after the other, as the order of submission wants it; without, they
- * are submitted. What the calls returned is what the events have to carry.
+ * Kernel AIO would wait in io_submit, so it cannot be the reference. With
+ * --calls, a thread executes the requests of a row by read(2), write(2) and
+ * their like, one after the other in the order of submission; without it they
+ * are submitted. The events must have the results of the calls.
  *
- * Steps after which a call may go on are followed, with --calls, by a wait until
- * the thread sleeps in a call or has made them all; a situation says with END
- * where a submitted request has to be complete, too, before it goes on.
+ * With --calls, each step after which a call may go on is followed by a wait
+ * until the thread sleeps in a call or has made all calls. A situation says
+ * with END where a submitted request too has to be complete before the
+ * situation goes on.
  */
 #ifndef STREAM_H
 #define STREAM_H

@@ -210,7 +210,7 @@ static void do_write(const struct fuse_in_header *request, uint32_t bytes_max)
 }
 
 /*
- * Calls that take their time, and those with a fault
+ * Calls that are delayed, and calls that fail
  */
 
 static int64_t now_ns(void)

@@ -126,7 +126,7 @@ void slowfs_release(struct slowfs *fs, enum slowfs_op op)
 	poke(fs);
 }
 
-/* Sleep while the word is so; a minute of that ends the process. */
+/* Sleep while the word has this value; after a minute, end the process. */
 static void sleep_while(uint32_t *word, uint32_t is)
 {
 	const struct timespec patience = { .tv_sec = DEADLINE_S };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slowfs: a file system whose reads, writes and syncs take until they are told,
- * or as long as they are told, and fail when they are told to
+ * slowfs: a file system whose reads, writes and syncs wait until the test lets
+ * them go, or take as long as it says, and fail when it says so
  *
- * A FUSE server of its own process, without libfuse: a flat directory of files
- * in memory, of at most 64 MiB each. What is held is answered when it is let
- * go, in order of arrival, or with EINTR if its caller is killed. Nothing is
- * cached, unless it was started so, and O_DIRECT may be given: every read and
- * write of a client is a call here, or several of at most 1 MiB, one after
- * another. Calls of several clients are here at the same time, writes that do
- * not extend a file as well.
+ * A FUSE server in a process of its own, without libfuse: a flat directory of
+ * files in memory, of at most 64 MiB each. A call that is held is answered when it
+ * is let go, in order of arrival, or with EINTR if its caller is killed. Nothing
+ * is cached, unless the server was started so, and O_DIRECT is supported: each
+ * read or write of a client is one call here, or several of at most 1 MiB, one
+ * after another. Calls of several clients are served at the same time, including
+ * writes that do not extend a file.
  *
  * The server ends with the thread that started it, which takes the mount's
  * answers away (ENOTCONN) but not the mount: start it in a mount namespace of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Case: a thread that has a poll under way with an eventfd sleeps in calls of its
- * own, with addresses at which nothing is, or nothing is any more
+ * Case: a thread that has submitted a poll with an eventfd sleeps in poll() and
+ * its like, with addresses that are not mapped, or that are unmapped meanwhile
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No child is made while a thread begins or ends: in builds with
+ * Keeps fork() apart from the beginnings and ends of threads, for builds with
  * AddressSanitizer
  *
- * Its runtime holds locks of its own while a thread begins or ends, and does
- * not see to them when another forks: in the child, where nobody releases
- * them, the next thread to begin would hang. Linked with
- * --wrap=pthread_create, so that it covers the engine's threads, too; what else
- * they do goes on while a child is made.
+ * AddressSanitizer's runtime holds locks while a thread begins or ends, and
+ * does not release them in a child that another thread forks meanwhile: the
+ * next thread that the child creates would hang. This is linked with
+ * --wrap=pthread_create, so that it covers the engine's threads too. Threads
+ * may do anything else during a fork.
  */
 #include "host.h"
 

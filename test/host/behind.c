@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * behind: reads that a file system does not answer, and all that is behind them
+ * behind: reads that a file system does not answer, and requests submitted
+ * after them
  *
- * Beside them requests on other files end, as long as one worker is free, or
- * can still be had. It links the engine, where fixed workers are set and
- * threads refused.
+ * Requests on other files complete as long as one worker is free or can still
+ * be created. The program links the engine, so that it can set fixed workers
+ * and refuse threads.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,7 +16,8 @@
 
 #include "options/config.h"
 #include "slowfs.h"
-#include "works.h"
+#include "items.h"
+#include "threads.h"
 
 enum {
 	SIZE = UNIT_KEY_BYTES,
@@ -100,7 +102,7 @@ static int run_behind(void)
 	uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
 	uaio_config.force_worker = true;
 	if (nr_fixed)
-		works_set_fixed(UAIO_BOUNDED, (int)nr_fixed, 16);
+		items_set_fixed(UAIO_BOUNDED, (int)nr_fixed, 16);
 	handle = unit_context(WORKERS);
 	block(handle);
 	run_others();
@@ -131,10 +133,10 @@ static void all_else_ends_with_the_threads_there_are(void **state)
 		for (nr_fixed = 0; nr_fixed < 4; nr_fixed += 2) {
 			nr_blocked =
 				nr_threads < 2 ? nr_threads : nr_threads - 2;
-			works_allow_threads(nr_threads);
+			unit_allow_threads(nr_threads);
 			assert_int_equal(unit_in_child(run_behind), 0);
 		}
-	works_allow_threads(UINT32_MAX);
+	unit_allow_threads(UINT32_MAX);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children made while I/O is under way: by fork from many threads, by vfork,
- * by what the C library makes of it.
+ * Children that are created while I/O is under way: by fork from many threads,
+ * by vfork, and by functions of the C library.
  */
 #include "host.h"
 
@@ -24,7 +24,7 @@ extern char **environ;
  * fork
  */
 
-/* A mix of what leaves something of the engine's in the process. */
+/* A mix of requests that leave some of the engine's state in the process. */
 static void work_once(unsigned round)
 {
 	aio_context_t ctx = host_context(8);
@@ -68,7 +68,7 @@ static void *work_until_over(void *arg)
 
 static aio_context_t inherited;
 
-/* A child finds nothing of its parent's engine, and has one of its own. */
+/* A child has nothing of its parent's engine, and brings up its own. */
 static int live_as_child(void *arg)
 {
 	struct timespec now = { 0 };
@@ -197,7 +197,7 @@ void vfork_starts_at_once(void)
 	let_finish(&pending);
 }
 
-/* A number of the engine's is, in the child, any number. */
+/* In the child a descriptor of the engine's is like any other. */
 void vfork_numbers(void)
 {
 	enum { NR_AFTER = 8 };
@@ -275,7 +275,7 @@ void vfork_makes_calls(void)
 	work_once(0);
 }
 
-/* Descriptors of the engine that what was started finds open. */
+/* Lists the engine's descriptors that a started program finds open. */
 #define LIST                                        \
 	"for f in /proc/self/fd/*; do f=${f##*/}; " \
 	"test $f -lt 512 || test $f = 255 || exit 1; done; exit 42"

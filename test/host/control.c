@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that steer the library by uaio.h, whose functions they look up.
+ * Programs that look up and call the functions of uaio.h.
  */
 #include "host.h"
 

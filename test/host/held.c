@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers that go while the file system answers no request on their file: at
- * once, and nothing happens to the file that gets them.
+ * Descriptors that are closed while the file system answers no request on their
+ * file: closing does not wait, and the next file with that descriptor is not
+ * touched.
  */
 #include <fcntl.h>
 #include <string.h>

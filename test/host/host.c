@@ -27,8 +27,8 @@ enum { IS_SANITIZED = 0 };
 #endif
 
 /*
- * Children of fork() start threads, too; and a request that is submitted in a
- * handler may be the one that needs a new thread (doc/differences.md).
+ * Children of fork() start threads, too; and a request that a signal handler
+ * submits may be the one that needs a new thread (doc/differences.md).
  */
 const char *__tsan_default_options(void);
 

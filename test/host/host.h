@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host CASE: a program that does to its process what programs do, with I/O
+ * host CASE: a program that forks, execs, exits, closes and so on, with I/O
  * under way
  *
  * Each case is an unmodified client of the six calls, through syscall(2). It
- * is run on the kernel, where that has the behaviour too, and on uaio with the
- * same expectations. On uaio all requests are made by workers
- * (UAIO_FORCE_WORKER) and files may lie on a file system that answers when it
- * is told (test/helpers/slowfs.h): so what is queued stays queued until the
- * case says otherwise. The kernel would wait inside io_submit there; on it the
- * same steps are made on a plain file.
+ * runs on uaio and, if the kernel has the behaviour too, on the kernel, with
+ * the same expectations. On uaio workers execute all requests
+ * (UAIO_FORCE_WORKER), and files may lie on a file system that answers only
+ * when it is told to (test/helpers/slowfs.h), so that a queued request stays
+ * queued until the case says otherwise. The kernel would wait inside io_submit
+ * for such a file; there the case takes the same steps on a plain file.
  *
- * The supervisor runs a case in the current folder; the case forks the process
- * that does it, and looks at what that has left.
+ * The supervisor runs a case in the current folder. The case forks the process
+ * that does the work, and then examines what that has left behind.
  */
 #ifndef HOST_H
 #define HOST_H

@@ -2,7 +2,7 @@
 #ifndef LATE_H
 #define LATE_H
 
-/* Called when the process exits, after a preloaded library was taken down. */
+/* Called when the process exits, after the destructors of preloaded libraries. */
 extern void (*late_hook)(void);
 
 #endif /* LATE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that submit while another leaves the process or its program: they are
- * refused nothing.
+ * Threads that submit while another thread ends the process, or replaces its
+ * program: none of their requests is refused.
  */
 #include "host.h"
 

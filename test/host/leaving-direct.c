@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ways to leave a process, or its program, while a large direct request is made
- * in segments: a write is made to its end, a read is left alone.
+ * Ways to end a process, or replace its program, while a large direct request
+ * is executed in segments: a write is finished, a read is abandoned.
  */
 #include "host.h"
 

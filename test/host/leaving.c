@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ways to leave a process, or its program, with writes accepted: each finds
- * them on the file afterwards.
+ * Ways to end a process, or replace its program, after writes were accepted:
+ * the file has them afterwards.
  */
 #include "host.h"
 
@@ -229,7 +229,7 @@ static int write_and_leave(void *arg)
 	return 1;
 }
 
-/* While its first write is held nobody gets away. */
+/* While the first write is not answered, the process does not end. */
 static void leave_slowly(struct slowfs *fs, const struct way *way)
 {
 	struct attempt *this = attempt_of(way, "slow");
@@ -267,8 +267,8 @@ void leaving_slow(void)
 }
 
 /*
- * All workers are in reads that nobody answers, with hundreds more queued: they
- * cannot help. Or all but one, who is in the first write.
+ * All workers, or all but one that is in the first write, are in reads that are
+ * not answered, and hundreds more reads are queued: no worker can help.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {
@@ -325,8 +325,8 @@ void leaving_fast(void)
 }
 
 /*
- * Reads of a terminal: one line for many readers, so that all but one have lost
- * it to another, wherever they are by now.
+ * Reads of a terminal: one line comes for many reads, so all but one find that
+ * another has taken it, at whatever point they are.
  */
 static int read_terminal_and_leave(void *arg)
 {
@@ -363,7 +363,7 @@ void leaving_terminals(void)
 	}
 }
 
-/* Destructors that run after the engine's; some write there. */
+/* For destructors that run after the engine's, some of which write. */
 static struct {
 	aio_context_t ctx;
 	int fd;
@@ -390,8 +390,8 @@ void leaving_late(void)
 }
 
 /*
- * main() ends, and with it what the program has; the process as well, though a
- * poll waits for ever.
+ * The program's only thread ends by pthread_exit() in main(); so the process
+ * ends too, although a poll waits for ever.
  */
 static int write_and_end_main(void *arg)
 {
@@ -509,7 +509,7 @@ void exec_loses_nothing(void)
 	}
 }
 
-/* A handler that interrupted io_submit leaves at once, by whatever way. */
+/* A handler that interrupted io_submit ends the process at once. */
 static void (*leave_from_handler)(void);
 static volatile sig_atomic_t until_leaving;
 

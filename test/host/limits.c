@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits down to nothing: a call is refused as the kernel refuses it, or the
- * work is done another way. Nothing hangs and nothing is lost.
+ * Resource limits down to 0: a call is refused as the kernel refuses it, or the
+ * work is done in another way. Nothing hangs and nothing is lost.
  */
 #include "host.h"
 
@@ -30,7 +30,7 @@ static void limit(int resource, rlim_t soft)
 	REQUIRE(setrlimit(resource, &now) == 0);
 }
 
-/* What is refused must be so with an errno that the kernel has for it. */
+/* Return: whether it is an error with which the kernel refuses too. */
 static bool is_refusal(long ret)
 {
 	return ret == -EAGAIN || ret == -ENOMEM;
@@ -84,8 +84,8 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 }
 
 /*
- * Only the engine can see that a file has become ready while its client sleeps:
- * this child of the client's, which keeps its descriptors, sees to that.
+ * A child of the client makes the files ready while the client sleeps, so that
+ * only the engine can notice. It keeps the client's descriptors.
  */
 static struct files handed_over;
 
@@ -166,7 +166,7 @@ void limit_descriptors(void)
 	REQUIRE(host_in_child(live_without_descriptors, &early) == 0);
 }
 
-/* All that needs no thread of its own is done by whoever is there. */
+/* Existing threads do all that needs no thread of its own. */
 static int live_without_threads(void *arg)
 {
 	struct files files = open_files();
@@ -198,7 +198,7 @@ void limit_threads(void)
 	host_check_blocks("f", 64);
 }
 
-/* Of the process: mapped, or in memory. */
+/* Return: how much memory the process has mapped, or has resident. */
 static rlim_t bytes_of(bool is_in_memory)
 {
 	char text[64] = "", *end;
@@ -212,7 +212,7 @@ static rlim_t bytes_of(bool is_in_memory)
 	return bytes;
 }
 
-/* One page more each time: every allocation is refused once. */
+/* Each time with one page more, so that each allocation is refused once. */
 static int live_without_memory(void *arg)
 {
 	struct files files = open_files();
@@ -250,7 +250,7 @@ void limit_memory(void)
 	}
 }
 
-/* All memory locked, now and to come: what is mapped is in memory, too. */
+/* All memory is locked, later mappings too, so what is mapped is resident. */
 void memory_locked(void)
 {
 	struct files files = open_files();
@@ -271,7 +271,7 @@ void memory_locked(void)
 
 enum { NOT_HERE = 43, NR_HERE = 100 };
 
-/* The main thread ends with a poll that waits for ever, and so all does. */
+/* The main thread ends while a poll waits for ever: the process must end. */
 static int end_main_without_proc(void *arg)
 {
 	aio_context_t ctx;

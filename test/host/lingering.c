@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call that closes a descriptor may take long: a socket that lingers waits for
- * its peer. Nobody else waits with it.
+ * A call that closes a descriptor may take long: a socket that lingers waits
+ * for its peer. No other thread waits for that call.
  */
 #include "host.h"
 
@@ -112,7 +112,7 @@ static void *linger(void *arg)
 	return NULL;
 }
 
-/* The number is not the socket's any more, and the call has not returned. */
+/* Wait until the descriptor is no longer the socket's; the call still runs. */
 static void await_lingering(void)
 {
 	struct sockaddr_in address;
@@ -156,9 +156,10 @@ static void linger_once(void (*replace)(void))
 }
 
 /*
- * The number was closed while a read waited, which is the last to have the socket:
- * its event comes when there is something, and so do others'. (The kernel would
- * not let it wait. What is polled only is not read, and such a socket is reset.)
+ * The descriptor is closed while a read waits, which then has the last
+ * reference to the socket. The read completes when data comes, and other
+ * requests do not wait for it. (On the kernel the read could not wait. With a
+ * poll in its place the data would stay unread, and the socket would be reset.)
  */
 static void linger_behind_read(void)
 {

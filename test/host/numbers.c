@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors closed, replaced and used again while requests wait on them, in
- * every way a program has.
+ * Descriptors that are closed, replaced and reused while requests wait on them,
+ * in every way that a program has.
  */
 #include "host.h"
 
@@ -55,8 +55,8 @@ void numbers_regular(void)
 }
 
 /*
- * A poll waits on the pipe it was submitted on, whatever its number is now, and
- * closing waits for nobody.
+ * A poll waits on the pipe that it was submitted on, whatever file its
+ * descriptor has now, and closing does not wait for it.
  */
 static void replace_polled(aio_context_t ctx, const struct host_way *way)
 {
@@ -88,7 +88,7 @@ void numbers_polled(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* What one thread closes another has at once, and to itself. */
+/* Once one thread has closed a descriptor, another may reuse it at once. */
 static void use_numbers_once(aio_context_t ctx)
 {
 	struct timespec now = { 0 };
@@ -137,7 +137,7 @@ void numbers_of_threads(void)
 }
 
 /*
- * The engine's own numbers: only on uaio. They are those from 512 up.
+ * The engine's own descriptors, which are those from 512 up. Only on uaio.
  */
 
 struct parked {
@@ -174,7 +174,7 @@ static bool is_same_file(int one, int other)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Closing one is closing nothing; putting a file there works. */
+/* Closing one closes nothing; putting a file in its place works. */
 static void take_from_engine(int number, int (*put)(int other, int number))
 {
 	int other = host_nameless();
@@ -249,7 +249,7 @@ void numbers_of_engine(void)
 	}
 }
 
-/* Nothing of the engine's is ever written to what is put at its number. */
+/* The engine never writes to a file that was put in its descriptor's place. */
 static void *park_until_over(void *arg)
 {
 	(void)arg;
@@ -287,8 +287,8 @@ void numbers_of_engine_storm(void)
 }
 
 /*
- * A number is taken by an open() that is under way: what is put there is refused,
- * for as long as that takes.
+ * An open() that is under way has taken a descriptor: dup2() onto it is refused
+ * until the open() returns.
  */
 static void *open_to_read(void *arg)
 {
@@ -332,7 +332,7 @@ void numbers_being_opened(void)
 }
 
 /*
- * Programs that close every descriptor, by whatever way, before or in the
+ * Programs that close every descriptor, in each possible way, before or in the
  * middle of their work.
  */
 
@@ -405,15 +405,16 @@ void close_all_first(void)
 }
 
 /*
- * A close makes what is queued on its file: no worker is free for it.
+ * close() executes the requests that are queued on its file if no worker is
+ * free.
  */
 
 enum behind {
-	/* All workers are in reads that nobody answers. */
+	/* All workers are in reads that are not answered. */
 	BEHIND_READS,
-	/* And the closer's write takes its time; a signal does not end it. */
+	/* Also the closing thread's write takes long; no signal ends it. */
 	BEHIND_READS_SLOW,
-	/* One is in the first write: more reads are queued before the next. */
+	/* One worker is in the first write; reads are queued before the next. */
 	BEHIND_FIRST_WRITE,
 };
 
@@ -448,7 +449,7 @@ static void await_closing(struct closer *closer)
 	host_await_sleep(tid);
 }
 
-/* Its call is taken back, and made again. */
+/* Interrupt the thread: its write is withdrawn, and made again. */
 static void interrupt(struct slowfs *fs, pthread_t thread)
 {
 	const struct sigaction action = { .sa_handler = on_signal };

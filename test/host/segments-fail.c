@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * segments-fail: direct requests in segments of which some fail or fall short
+ * segments-fail: direct requests in segments, some of which fail or are short
  *
- * The result is what is in front of the first of those, and what that one gave;
- * its error, if that is nothing.
+ * The result is the bytes of the segments before the first such one, plus its
+ * own; if that is 0, its error.
  */
 #undef NDEBUG
 #include "segments.h"
@@ -56,9 +56,9 @@ static void without_faults_all_of_it_is_made(void **state)
 
 			set_width(width);
 			submit(&shapes[i]);
-			works_await_rest();
+			items_await_rest();
 			nr = slowfs_nr_done(fs, shapes[i].op) - nr;
-			assert_made(BYTES);
+			assert_executed(BYTES);
 			assert_int_equal(nr, width > 1 ? NR_SEGMENTS
 						       : NR_CALLS_WHOLE);
 			if (shapes[i].op == SLOWFS_WRITE)
@@ -123,10 +123,10 @@ static void fail_two(const struct shape *of, unsigned first, unsigned second,
 	release_segment(of->op, second, 2);
 	assert_no_more();
 	slowfs_release(fs, of->op);
-	works_await_rest();
+	items_await_rest();
 	/* Nothing was begun after the first failure. */
 	assert_int_equal(slowfs_nr_done(fs, of->op), nr_done + 4);
-	assert_made(result_of(first < second ? first : second, counts));
+	assert_executed(result_of(first < second ? first : second, counts));
 	if (of->op == SLOWFS_WRITE)
 		fill_file();
 }

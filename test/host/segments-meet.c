@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * segments-meet: who makes the segments of a direct request, and what happens
- * to its context and its file meanwhile
+ * segments-meet: which threads execute the segments of a direct request, and
+ * what happens to its context and its file meanwhile
  */
 #undef NDEBUG
 #include "segments.h"
@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "options/config.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "aio/handle.h"
+#include "threads.h"
 
 enum { WORKERS = 32 };
 
@@ -45,9 +47,9 @@ static void segments_are_made_at_once(void **state)
 			slowfs_await(fs, of->op, busy);
 			await_busy(busy);
 			slowfs_release(fs, of->op);
-			works_await_rest();
+			items_await_rest();
 			assert_int_equal(slowfs_most_held(fs, of->op), busy);
-			assert_made(BYTES);
+			assert_executed(BYTES);
 			if (of->op == SLOWFS_WRITE)
 				fill_file();
 		}
@@ -95,10 +97,10 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 		slowfs_delay(fs, shapes[i].op, 200);
 		slowfs_most_held(fs, shapes[i].op);
 		submit(&shapes[i]);
-		assert_made(BYTES);
+		assert_executed(BYTES);
 		assert_int_equal(slowfs_most_held(fs, shapes[i].op), 1);
 		slowfs_delay(fs, shapes[i].op, 0);
-		assert_int_equal(works_count(UAIO_BOUNDED).nr_queued, 0);
+		assert_int_equal(items_count(UAIO_BOUNDED).nr_queued, 0);
 		make_with_fault(&shapes[i], i * 5, &faults[0]);
 		fill_file();
 	}
@@ -140,12 +142,12 @@ static void the_threads_there_are_make_all(void **state)
 {
 	(void)state;
 	for (unsigned nr = 0; nr < 6; nr++) {
-		works_allow_threads(nr);
+		unit_allow_threads(nr);
 		expect_whole(!nr);
 		assert_int_equal(unit_in_child(run_engine), 0);
 	}
 	expect_whole(false);
-	works_allow_threads(UINT32_MAX);
+	unit_allow_threads(UINT32_MAX);
 }
 
 /*
@@ -173,7 +175,7 @@ static void it_cannot_be_cancelled_once_it_is_made(void **state)
 		assert_int_equal(uaio_ctx_cancel_all(handle), -EALREADY);
 		assert_no_more();
 		slowfs_release(fs, shapes[i].op);
-		assert_made(BYTES);
+		assert_executed(BYTES);
 		fill_file();
 	}
 }
@@ -202,7 +204,7 @@ static void closing_waits_until_it_is_made(void **state)
 		assert_int_equal(unit_thread_join(&thread), 0);
 		assert_int_equal(fcntl(old, F_GETFD), -1);
 		open_file();
-		assert_made(BYTES);
+		assert_executed(BYTES);
 		fill_file();
 	}
 }
@@ -255,7 +257,7 @@ static void it_is_written_in_its_place(void **state)
 		hold_in_segments(&shapes[i]);
 		assert_int_equal(fcntl(fd, F_SETFL, O_DIRECT | O_APPEND), 0);
 		slowfs_release(fs, SLOWFS_WRITE);
-		assert_made(BYTES);
+		assert_executed(BYTES);
 		assert_int_equal(fcntl(fd, F_SETFL, O_DIRECT), 0);
 		assert_int_equal(fstat(fd, &after), 0);
 		assert_int_equal(after.st_size, before.st_size);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "options/config.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 
 enum {
 	FILE_BYTES = OFF + BYTES + SEGMENT,
@@ -164,7 +164,7 @@ void assert_data(int64_t res)
 	assert_file(res);
 }
 
-void assert_made(int64_t expected)
+void assert_executed(int64_t expected)
 {
 	struct io_event event = { 0 };
 
@@ -211,7 +211,7 @@ void make_with_fault(const struct shape *of, unsigned segment,
 	prepare(of);
 	fault_segment(segment, fault);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
-	assert_made(result_of(segment, fault));
+	assert_executed(result_of(segment, fault));
 	if (shape->op == SLOWFS_WRITE)
 		fill_file();
 }
@@ -220,7 +220,7 @@ void make_all_shapes(void)
 {
 	for (unsigned i = 0; i < NR_ELEMENTS(shapes); i++) {
 		submit(&shapes[i]);
-		assert_made(BYTES);
+		assert_executed(BYTES);
 		make_with_fault(&shapes[i], 1 + i * 5, &faults[1]);
 		fill_file();
 	}
@@ -229,7 +229,7 @@ void make_all_shapes(void)
 /* All but so many workers sleep: what was let go has been dealt with. */
 static bool are_busy(void *arg)
 {
-	struct uaio_wq_counters counters = works_count(UAIO_BOUNDED);
+	struct uaio_wq_counters counters = items_count(UAIO_BOUNDED);
 
 	return counters.nr_workers - counters.nr_idle == *(unsigned *)arg &&
 	       !counters.nr_queued;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the programs segments-* share: one large direct request in segments, on
- * a file system that does to each segment what it is told to (slowfs.h)
+ * a file system that treats each segment as it is told to (slowfs.h)
  *
- * The request begins three pages in front of a border and ends seven behind
- * one: 17 segments, the shortest the first. Each is a call of the file system,
- * which knows it by its place in the file.
+ * The request begins three pages before a segment border and ends seven pages
+ * after one: 17 segments, of which the first is the shortest. Each segment is
+ * one call of the file system, which identifies it by its offset.
  */
 #ifndef SEGMENTS_H
 #define SEGMENTS_H
 
-#include "engine/direct.h"
+#include "split/split.h"
+#include "items.h"
 #include "slowfs.h"
-#include "works.h"
 
 enum {
 	PAGE = 4096,
@@ -66,7 +66,7 @@ void prepare(const struct shape *shape);
 void submit(const struct shape *shape);
 void assert_no_more(void);
 /* Its only event comes, with this result, and all data is as that says. */
-void assert_made(int64_t expected);
+void assert_executed(int64_t expected);
 void assert_data(int64_t res);
 /* Of the request's memory only. */
 void assert_memory(int64_t res);

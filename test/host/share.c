@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a program with more contexts than it may have descriptors, each with a
- * request that waits
+ * Cases: a program with more contexts than it may have descriptors. Each
+ * context has a request that waits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ static void reap(aio_context_t ctx)
 	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res & POLLIN);
 }
 
-/* Return: how many numbers are the program's, or could be. */
+/* Return: how many descriptors the program has or could open. */
 static unsigned count_own_numbers(unsigned nr_open)
 {
 	static int more[LIMIT];
@@ -86,7 +86,7 @@ static unsigned count_own_numbers(unsigned nr_open)
 	return nr + nr_open;
 }
 
-/* Each has a poll that waits; many wait for the same file. */
+/* Give each context a poll that waits; many wait for the same file. */
 static void set_up(unsigned nr)
 {
 	limit_descriptors_to(LIMIT);
@@ -98,7 +98,7 @@ static void set_up(unsigned nr)
 	}
 }
 
-/* The kernel takes long for each, and less for all when the process ends. */
+/* On the kernel io_destroy is slow, and the end of the process is faster. */
 static void end_all(unsigned nr)
 {
 	unsigned nr_ended = host_is_uaio() ? nr : 10;
@@ -108,7 +108,7 @@ static void end_all(unsigned nr)
 }
 
 /*
- * What is left to the program, and what becomes of each request
+ * The descriptors that are left to the program, and the result of each request
  */
 
 static int park_in_all(void *arg)
@@ -138,8 +138,7 @@ void share_of_descriptors(void)
 }
 
 /*
- * By whatever way its client learns of an event: in a context that is one of
- * many
+ * Each way in which a client learns of an event, in one of many contexts
  */
 
 struct waiter {
@@ -203,7 +202,7 @@ static void by_waiter(aio_context_t ctx, bool has_timeout, bool has_mask)
 	REQUIRE(close(fd) == 0);
 }
 
-/* What others wait for comes after who waits for it. */
+/* The request that gives the event is submitted after the wait began. */
 static void by_later_request(aio_context_t ctx)
 {
 	struct waiter waiter = { .ctx = ctx };
@@ -220,7 +219,7 @@ static void by_later_request(aio_context_t ctx)
 	park(ctx, fd);
 	count_up(fd);
 	REQUIRE(!pthread_join(waiter.thread, NULL));
-	/* What is cancelled has an event, too. */
+	/* The cancelled request has an event too. */
 	REQUIRE(syscall(SYS_io_cancel, ctx, &iocb, &event) < 0 &&
 		errno == EINPROGRESS);
 	REQUIRE(host_reap(ctx, 1, &event) == 1);
@@ -228,7 +227,7 @@ static void by_later_request(aio_context_t ctx)
 	REQUIRE(close(fd) == 0 && close(idle) == 0);
 }
 
-/* The kernel's layout, of which clients rely on this much. */
+/* The part of the kernel's layout that clients rely on. */
 struct ring {
 	uint32_t id;
 	uint32_t nr;
@@ -269,7 +268,7 @@ static void by_resfd(aio_context_t ctx)
 	REQUIRE(close(fd) == 0 && close(resfd) == 0);
 }
 
-/* Of two that wait for one file one goes: the other is told all the same. */
+/* Two requests wait for one file, and one is cancelled: the other completes. */
 static void beside_one_that_goes(aio_context_t ctx)
 {
 	aio_context_t other = host_context(2);
@@ -290,7 +289,7 @@ static void beside_one_that_goes(aio_context_t ctx)
 	REQUIRE(close(fd) == 0);
 }
 
-/* A request stays with its file; who has the number next has his own. */
+/* A request stays with its file when another file gets the descriptor. */
 static void with_number_reused(aio_context_t ctx)
 {
 	aio_context_t other = host_context(2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signal handlers that make calls, and what of the host the engine leaves as it
- * was.
+ * Signal handlers that call into the engine, and state of the host that the
+ * engine must not change.
  */
 #include "host.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a thread that has polls under way with an eventfd sleeps in calls of its
- * own (epoll_wait, poll and their like)
+ * Cases: a thread that has submitted polls with an eventfd sleeps in
+ * epoll_wait, poll and their like
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,7 @@ static void take(const struct desk *desk)
 	REQUIRE(read(desk->ends[0], &byte, 1) == 1);
 }
 
-/* The poll has told the eventfd, once, and its event is there. */
+/* Assert that the poll has signalled the eventfd once, and reap its event. */
 static void reap(const struct desk *desk)
 {
 	struct io_event event;
@@ -86,7 +86,7 @@ static void reap(const struct desk *desk)
  * Calls
  */
 
-/* Each returns how many are ready: of the eventfd, which it sleeps for. */
+/* Each sleeps until the eventfd is ready. Return: the call's result. */
 typedef int sleep_fn(const struct desk *desk, int timeout_ms,
 		     const sigset_t *mask);
 
@@ -186,7 +186,7 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* Return: which call the main thread sleeps in; -1: none. */
+/* Return: the system call that the main thread sleeps in, or -1. */
 static long call_of_main(void)
 {
 	char path[64], text[64] = "", *end;
@@ -202,7 +202,7 @@ static long call_of_main(void)
 	return end == text ? -1 : nr;
 }
 
-/* The main thread sleeps in one of the calls, and for nothing else. */
+/* Wait until the main thread sleeps in one of the calls. */
 static void await_sleep(void)
 {
 	static const long numbers[] = {
@@ -227,7 +227,7 @@ static void await_sleep(void)
 	REQUIRE(!"the main thread does not sleep");
 }
 
-/* Writes to the pipe when the main thread sleeps, once a step. */
+/* In each step, write to the pipe once the main thread sleeps. */
 static void *answer(void *arg)
 {
 	const struct desk *desk = arg;
@@ -463,7 +463,7 @@ enum { NR_SLEEPERS = 4, NR_TURNS = 2000 };
 
 static uint32_t nr_taken;
 
-/* Whoever takes the count makes the poll anew. */
+/* The thread that takes the eventfd's count submits the poll again. */
 static void *share(void *arg)
 {
 	struct desk *desk = arg;

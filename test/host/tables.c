@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that have a descriptor table of their own: what a number is to one of
- * them it is to no other.
+ * Threads that have a descriptor table of their own: a descriptor means
+ * something else in each table.
  */
 #include "host.h"
 
@@ -64,10 +64,10 @@ static void move(int fd, int number)
 	REQUIRE(close(fd) == 0);
 }
 
-/* What the threads have in common. */
+/* What the threads share. */
 struct common {
 	void (*part)(void);
-	aio_context_t ctx; /* both use it */
+	aio_context_t ctx; /* used by both */
 	int shared_fd;     /* the file of NUMBER, by another number */
 	int ends[2];       /* of a pipe on which the main thread waits */
 	pthread_barrier_t barrier;
@@ -109,7 +109,7 @@ static void fill(int fd, char byte)
 	REQUIRE(pwrite(fd, bytes, sizeof(bytes), 0) == BYTES);
 }
 
-/* The eventfd of a request is the one of the thread that submits it. */
+/* A request's eventfd is looked up in the submitting thread's table. */
 static void make_with_eventfd(aio_context_t ctx, int fd, void *buf)
 {
 	struct iocb iocb = host_iocb(IOCB_CMD_PREAD, fd, buf, BYTES, 0);
@@ -131,7 +131,7 @@ static void make_with_eventfd(aio_context_t ctx, int fd, void *buf)
 	REQUIRE(close(event_fd) == 0);
 }
 
-/* The number is another file here. */
+/* In this thread the descriptor is another file. */
 static void use_own(int own)
 {
 	aio_context_t ctx = host_context(8);
@@ -245,8 +245,8 @@ static void part_once(void (*part)(void))
 }
 
 /*
- * A thread that is cloned with a copy of the table. It has the C library's memory
- * of its creator, who keeps still meanwhile.
+ * A thread that is cloned with a copy of the table. It uses the thread-local
+ * storage of its creator, which does nothing meanwhile.
  */
 static int own_of_cloned;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways in which a program lets a number go to another file.
+ * The ways in which a program gives a descriptor to another file.
  */
 #include "ways.h"
 
@@ -122,7 +122,7 @@ int host_nameless(void)
 	return fd;
 }
 
-/* Where fd was, at the number. */
+/* Move fd's file to the descriptor number. */
 void host_move(int fd, int number)
 {
 	REQUIRE(dup2(fd, number) == number);

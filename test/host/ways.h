@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways in which a program lets a number go to another file: each is given a
- * number that has a file, and the descriptor of another, which the number has
- * after it.
+ * The ways in which a program gives a descriptor to another file. Each takes a
+ * descriptor that is open, and a second one; after it, the first refers to the
+ * second one's file.
  */
 #ifndef HOST_WAYS_H
 #define HOST_WAYS_H

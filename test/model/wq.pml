@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The work queue's protocols: handing works on, sleeping and waking, the watcher
+ * The work queue's protocols: handing work items on, sleeping and waking, the
+ * manager
  *
  * One account. Its steps have the names that the code has, [step: ...]; wq.py
  * has the configurations that are searched in full, and the faults (the names
@@ -8,34 +9,35 @@
  *
  * Proved, of each configuration, for every order of the steps:
  *
- *   - A work is taken by one party only, and is never lost (I1; assertions of
- *     own() and finish(), and of the judge): when nothing moves any more, all
- *     are completed, or in a call that never returns.
+ *   - A work item is taken by one party only, and is never lost (I1; assertions
+ *     of own() and finish(), and of the judge): when nothing moves any more,
+ *     all are completed, or in a call that never returns.
  *   - I2 of wq.h whenever the lock is released, with what really is in the
  *     lists, and that the counts are true. A credit and its wake-up meet.
  *   - A worker completes what it has run before it sleeps or blocks.
- *   - Who relies on the watcher is looked after, whichever creations of threads
- *     fail; works queued while the watcher makes one need not wait for it.
+ *   - Who relies on the manager is looked after, whichever creations of threads
+ *     fail; work items queued while the manager makes one need not wait for it.
  *   - With the limit set to 0 and raised again at any time, the same.
  *
  * Not proved:
  *
  *   - Memory order: all accesses are in one order here (doc/memory-model.md). So an
- *     event count needs no count of waiters, and the watcher's is a condition.
- *   - That anything ends: where all threads are refused for ever the watcher
+ *     event count needs no count of waiters, and the manager's is a condition.
+ *   - That anything ends: where all threads are refused for ever the manager
  *     tries for ever. Nor any time: what takes patience happens, or not; so
  *     when calls have taken long enough for one more, and which worker has
  *     been idle for long enough to leave, are left to chance.
  *   - Other changes of the limits, of fixed workers above all, who are there
  *     from the beginning; leaving the process (is_last, uaio_wq_revive()).
- *   - Where the code leaves work unwatched: uaio_wq_take(), and a watcher that
+ *   - Where the code leaves work unattended: uaio_wq_take(), and a manager that
  *     is refused while workers are left (is_excused): somebody tries again when
  *     next another worker is wanted, and the model demands no more.
- *   - Two accounts: of the other it has only that it calls the same watcher.
- *   - Several workers created at once; the order of works; spinning.
+ *   - Two accounts: of the other it has only that it calls the same manager.
+ *   - Several workers created at once; the order of work items; spinning.
  *
- * Whether a list is open and how many works are in it are read in one step: its
- * owner may empty it in between, which makes the need too great, never too small.
+ * Whether a list is open and how many work items are in it are read in one
+ * step: its owner may empty it in between, which makes the need too great,
+ * never too small.
  */
 #ifndef FIXED
 #define FIXED 0 /* workers, with a private list each */
@@ -44,11 +46,11 @@
 #define NORMAL 1 /* at most so many others */
 #endif
 #define LIMIT (FIXED + NORMAL)
-#ifndef WORKS
-#define WORKS 3
+#ifndef ITEMS
+#define ITEMS 3
 #endif
 #ifndef BATCH
-#define BATCH 1 /* works of one submission */
+#define BATCH 1 /* work items of one submission */
 #endif
 #ifndef SUBMITTERS
 #define SUBMITTERS 1
@@ -61,7 +63,7 @@
 #endif
 /* Booleans: configure these with -DNAME=1. */
 #ifndef LONG_HELP
-#define LONG_HELP 0 /* what the watcher makes itself may never return */
+#define LONG_HELP 0 /* what the manager makes itself may never return */
 #endif
 #ifndef REFUSES
 #define REFUSES 0 /* threads may be refused */
@@ -76,7 +78,7 @@
 #define LIMITS 0 /* 1: the limit becomes 0, then another; 2: it is raised */
 #endif
 #ifndef OTHER
-#define OTHER 0 /* the other account calls the watcher */
+#define OTHER 0 /* the other account calls the manager */
 #endif
 #ifndef STALE
 #define STALE 0 /* lists are taken from owners that are slow */
@@ -96,19 +98,19 @@
  * State
  */
 
-/* of a work */
+/* of a work item */
 #define NEW 0
 #define QUEUED 1
 #define OWNED 2
 #define DONE 3
 #define STUCK 4
 #define RAN 5 /* and above: by which worker, not yet completed */
-byte life[WORKS + 1];
-bool may_block[WORKS + 1];
+byte stage[ITEMS + 1];
+bool may_block[ITEMS + 1];
 
 #define NOWHERE 254
 #define PUBLIC 255
-byte where[WORKS + 1]; /* or a slot */
+byte where[ITEMS + 1]; /* or a slot */
 
 /* of a worker; busy: in a call that may block */
 #define ABSENT 0
@@ -120,11 +122,11 @@ bool is_created[LIMIT]; /* and does not run yet */
 
 /* of the account */
 bool lock;
-chan public = [WORKS] of { byte };
+chan public = [ITEMS] of { byte };
 byte nr_blocking;
 byte nr_idle, nr_searching, nr_credits, nr_workers;
 byte max_workers;
-bool is_watched, is_helped;
+bool is_manager_told, is_helped;
 
 /* of the event count: the sequence is not the one read; in the futex */
 bool is_old[LIMIT], is_waiting[LIMIT];
@@ -133,13 +135,13 @@ bool is_old[LIMIT], is_waiting[LIMIT];
 byte slot[LIMIT * SLOTS];
 byte head[LIMIT], tail[LIMIT];
 
-/* of the watcher; its lock is held for one step each time */
+/* of the manager; its lock is held for one step each time */
 bool is_there, is_called;
 bool is_begun; /* its thread, which does not run yet */
 
 /* ghosts */
 byte nr_forever;
-bool is_excused; /* the watcher was refused, with workers left */
+bool is_excused; /* the manager was refused, with workers left */
 bool is_other_relying;
 
 /*
@@ -178,7 +180,7 @@ bool is_other_relying;
 #define I2 \
 	(nr_public_need + sum_rings(nr_really_of_open) <= nr_searching || \
 	 (nr_idle == 0 && \
-	  (is_watched || (nr_workers >= max_workers && nr_workers > 0) || \
+	  (is_manager_told || (nr_workers >= max_workers && nr_workers > 0) || \
 	   (is_excused && nr_workers > 0))))
 
 inline unlock()
@@ -191,20 +193,20 @@ inline unlock()
 }
 
 /*
- * Works
+ * Work items
  */
 
 inline own(w)
 {
-	assert(life[w] == QUEUED);
-	life[w] = OWNED
+	assert(stage[w] == QUEUED);
+	stage[w] = OWNED
 }
 
 inline finish(w)
 {
 	d_step {
-		assert(life[w] == OWNED);
-		life[w] = DONE;
+		assert(stage[w] == OWNED);
+		stage[w] = DONE;
 		may_block[w] = false;
 		where[w] = NOWHERE;
 		w = 0
@@ -224,7 +226,7 @@ inline put_public(w)
 {
 	d_step {
 		where[w] = PUBLIC;
-		life[w] = QUEUED;
+		stage[w] = QUEUED;
 		nr_blocking = nr_blocking + may_block[w];
 		public ! w
 	}
@@ -236,7 +238,7 @@ inline put_ring(f, w)
 	d_step {
 		where[w] = f * SLOTS + tail[f] % SLOTS;
 		assert(slot[where[w]] == 0);
-		life[w] = QUEUED;
+		stage[w] = QUEUED;
 #ifdef TAIL_BEFORE_SLOT
 		tail[f] = tail[f] + 1
 	};
@@ -323,11 +325,11 @@ inline ensure()
 		grant(i);
 		need = need - i;
 		i = 0;
-		/* [step: ENSURE_WATCH] */
-#ifndef WATCHER_NEVER_ARMED
+		/* [step: ENSURE_MANAGER] */
+#ifndef MANAGER_NEVER_ARMED
 		if
-		:: !is_watched && need > 0 && nr_workers < max_workers ->
-			is_watched = true;
+		:: !is_manager_told && need > 0 && nr_workers < max_workers ->
+			is_manager_told = true;
 			is_excused = false;
 			calls = true
 		:: else
@@ -372,9 +374,9 @@ inline notify()
 }
 
 /* Sets calls to whether it was refused. */
-inline call_watcher()
+inline call_manager()
 {
-	/* [step: WATCH_CALL] */
+	/* [step: MANAGER_CALL] */
 #ifdef PROMISED_BEFORE_IT_EXISTS
 	atomic {
 		calls = !is_there;
@@ -406,19 +408,19 @@ inline deliver_from_worker()
 	notify();
 	if
 	:: calls ->
-		call_watcher();
+		call_manager();
 		if
 		:: calls ->
 			atomic {
 				!lock -> lock = true;
-				/* [step: WATCH_UNDONE] */
+				/* [step: MANAGER_UNDONE] */
 #ifdef OTHERS_PROMISE
-				is_watched = false;
+				is_manager_told = false;
 #else
-				is_watched = is_watched &&
+				is_manager_told = is_manager_told &&
 					(nr_workers == 0 || is_there);
 #endif
-				is_excused = nr_workers > 0 && !is_watched;
+				is_excused = nr_workers > 0 && !is_manager_told;
 				calls = false;
 				unlock()
 			}
@@ -436,9 +438,9 @@ inline deliver_from_worker()
 inline flush()
 {
 	d_step {
-		for (i : 1 .. WORKS) {
+		for (i : 1 .. ITEMS) {
 			if
-			:: life[i] == RAN + me -> life[i] = DONE
+			:: stage[i] == RAN + me -> stage[i] = DONE
 			:: else
 			fi
 		}
@@ -450,15 +452,17 @@ inline flush()
 inline run_short()
 {
 	d_step {
-		assert(life[w] == OWNED);
-		life[w] = RAN + me;
+		assert(stage[w] == OWNED);
+		stage[w] = RAN + me;
 		where[w] = NOWHERE;
 		has_done = true;
 		w = 0
 	}
 }
 
-/* The public list's short works to the own one, which nobody else is at. */
+/*
+ * The public list's short work items to the own one, which nobody else is at.
+ */
 inline take_share()
 {
 	do
@@ -473,7 +477,7 @@ inline take_share()
 				where[f] = me * SLOTS + tail[me] % SLOTS;
 				assert(slot[where[f]] == 0);
 				slot[where[f]] = f;
-				life[f] = QUEUED;
+				stage[f] = QUEUED;
 				tail[me] = tail[me] + 1
 			}
 		fi
@@ -670,7 +674,7 @@ block:
 		:: true
 		:: nr_forever < FOREVER ->
 			nr_forever++;
-			life[w] = STUCK;
+			stage[w] = STUCK;
 end_forever:		false
 		fi
 	};
@@ -688,7 +692,7 @@ end_forever:		false
 inline place(w)
 {
 	if
-	:: max_workers == 0 -> life[w] = OWNED; finish(w)
+	:: max_workers == 0 -> stage[w] = OWNED; finish(w)
 #if FIXED > 0
 	:: max_workers > 0 && !may_block[w] && !is_open(0) && has_room(0) ->
 		put_ring(0, w)
@@ -727,10 +731,10 @@ proctype submitter(byte w)
 {
 	byte v, h, k, i, n;
 	short need;
-	bool calls, is_alone;
+	bool calls, has_only_helper;
 
 	do
-	:: w <= WORKS ->
+	:: w <= ITEMS ->
 		section {
 			atomic { !lock -> lock = true };
 #if STALE
@@ -740,7 +744,7 @@ proctype submitter(byte w)
 			fi;
 #endif
 			do
-			:: n < BATCH && w <= WORKS ->
+			:: n < BATCH && w <= ITEMS ->
 				if
 				:: may_block[w] = false
 				:: may_block[w] = true
@@ -752,33 +756,33 @@ proctype submitter(byte w)
 				v = 0
 			:: else -> n = 0; break
 			od;
-			is_alone = is_helped && nr_workers == 0;
+			has_only_helper = is_helped && nr_workers == 0;
 #ifdef WAITS_FOR_THE_HELPER
-			is_alone = false;
+			has_only_helper = false;
 #endif
 			ensure();
 #ifndef OTHERS_PROMISE
 			/* Who called has perhaps not yet learnt the outcome. */
-			calls = calls || (is_watched && nr_workers == 0);
+			calls = calls || (is_manager_told && nr_workers == 0);
 #endif
 			unlock()
 		};
 		notify();
 		if
-		:: calls -> call_watcher()
+		:: calls -> call_manager()
 		:: else
 		fi;
 		/* [step: GIVE_BACK] */
 		if
-		:: calls || is_alone ->
+		:: calls || has_only_helper ->
 			atomic {
 				!lock -> lock = true;
-#ifdef GIVE_BACK_UNWATCHES
-				is_watched = is_helped;
+#ifdef GIVE_BACK_CALLS_OFF
+				is_manager_told = is_helped;
 #else
-				is_watched = (nr_workers > 0 ->
-					is_watched && is_there : is_helped);
-				is_excused = nr_workers > 0 && !is_watched;
+				is_manager_told = (nr_workers > 0 ->
+					is_manager_told && is_there : is_helped);
+				is_excused = nr_workers > 0 && !is_manager_told;
 #endif
 				do
 				:: nr_workers == 0 && len(public) > 0 ->
@@ -787,7 +791,7 @@ proctype submitter(byte w)
 				:: else -> break
 				od;
 				calls = false;
-				is_alone = false;
+				has_only_helper = false;
 				unlock()
 			}
 		:: else
@@ -802,9 +806,9 @@ proctype canceller()
 
 	atomic {
 		if
-		:: life[1] != NEW -> w = 1
-		:: life[2] != NEW -> w = 2
-		:: life[3] != NEW -> w = 3
+		:: stage[1] != NEW -> w = 1
+		:: stage[2] != NEW -> w = 2
+		:: stage[3] != NEW -> w = 3
 		fi
 	};
 	atomic {
@@ -838,7 +842,7 @@ proctype canceller()
 	};
 out:
 	atomic {
-		assert(life[w] != QUEUED);
+		assert(stage[w] != QUEUED);
 		w = 0;
 		unlock()
 	}
@@ -877,14 +881,14 @@ proctype controller()
 }
 
 /*
- * The watcher
+ * The manager
  */
 
 #define is_not_busy(i) (is_awake_one(i) || is_idle_one(i))
 #define may_add (nr_workers == 0 || count(is_not_busy) == 0)
-#define must_help (is_watched && max_workers == 0 && nr_workers == 0)
+#define must_help (is_manager_told && max_workers == 0 && nr_workers == 0)
 
-proctype watcher()
+proctype manager()
 {
 	byte w, k, i;
 	short need;
@@ -895,21 +899,21 @@ end_absent:
 look:
 	/* What it finds every 100 us; that nothing has changed is left out. */
 	atomic {
-		!lock && (!is_watched || !does_lack || may_add) -> lock = true;
+		!lock && (!is_manager_told || !does_lack || may_add) -> lock = true;
 		is_other_relying = false;
 		if
 #ifndef NO_HELP_AT_ZERO
 		:: must_help -> goto help
-		:: !must_help && (!is_watched || !does_lack) ->
+		:: !must_help && (!is_manager_told || !does_lack) ->
 #else
-		:: !is_watched || !does_lack ->
+		:: !is_manager_told || !does_lack ->
 #endif
-			/* [step: WATCH_DISARM] */
-			is_watched = false;
+			/* [step: MANAGER_DISARM] */
+			is_manager_told = false;
 			unlock();
 			goto await
-		:: is_watched && does_lack ->
-			/* [step: WATCH_ADD] */
+		:: is_manager_told && does_lack ->
+			/* [step: MANAGER_ADD] */
 			nr_workers++;
 			nr_searching++;
 			unlock()
@@ -930,7 +934,7 @@ look:
 	fi;
 	section {
 		atomic { !lock -> lock = true };
-		/* [step: WATCH_REFUSED] */
+		/* [step: MANAGER_REFUSED] */
 		d_step {
 			nr_workers--;
 			nr_searching--
@@ -940,12 +944,12 @@ look:
 #endif
 		has_time = nr_workers > 0;
 		/* Nobody has called it off: it goes on, even at limit 0. */
-		assert(is_watched);
+		assert(is_manager_told);
 		unlock()
 	};
 	notify();
 	if
-	:: calls -> call_watcher()
+	:: calls -> call_manager()
 	:: else
 	fi;
 	atomic {
@@ -964,7 +968,7 @@ help:
 			is_helped = true;
 			unlock()
 		:: else ->
-			is_watched = false;
+			is_manager_told = false;
 			unlock();
 			goto await
 		fi;
@@ -972,7 +976,7 @@ help:
 		:: true
 		:: LONG_HELP && len(public) == 0 ->
 			/* What comes now must not have to wait. */
-			life[w] = STUCK;
+			stage[w] = STUCK;
 end_forever:		false
 		fi
 	};
@@ -1003,7 +1007,7 @@ proctype other()
 	bool calls;
 
 	is_other_relying = true;
-	call_watcher();
+	call_manager();
 	if
 	:: calls -> is_other_relying = false
 	:: else
@@ -1034,7 +1038,7 @@ proctype filler()
 {
 	byte w, v;
 
-	for (w : 1 .. WORKS) {
+	for (w : 1 .. ITEMS) {
 		atomic { !lock && has_room(0) -> lock = true };
 		v = w;
 		put_ring(0, v);
@@ -1053,9 +1057,9 @@ end_judge:
 	assert(!lock && nr_credits == 0 && nr_searching == 0);
 	/* A regular file's request ends; till then the other account waits. */
 	assert(!is_other_relying || is_helped);
-	for (w : 1 .. WORKS) {
-		assert(life[w] == DONE || life[w] == STUCK ||
-		       (life[w] == QUEUED && is_excused && nr_workers > 0 &&
+	for (w : 1 .. ITEMS) {
+		assert(stage[w] == DONE || stage[w] == STUCK ||
+		       (stage[w] == QUEUED && is_excused && nr_workers > 0 &&
 			nr_forever > 0))
 	}
 }
@@ -1066,7 +1070,7 @@ init
 
 	atomic {
 		max_workers = (LIMITS == 2 -> 1 : LIMIT);
-		for (i : 1 .. WORKS) {
+		for (i : 1 .. ITEMS) {
 			where[i] = NOWHERE
 		}
 #if RING
@@ -1088,7 +1092,7 @@ init
 			run submitter(i)
 		}
 #if NORMAL
-		run watcher();
+		run manager();
 #endif
 #if LIMITS
 		run controller();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A batch of requests, for programs that check what libaio made of them.
+ * A batch of requests, for programs that check the results of libaio.
  *
- * What is written is a version number in every 8 bytes, so one look at a
- * buffer tells which write it came from. All functions end the process with 1
- * and a line on stderr when something is not as expected; so does fail().
+ * A write has a version number in every 8 bytes, so that a buffer shows which
+ * write it came from. If something is not as expected, all functions end the
+ * process with 1 and a line on stderr; so does fail().
  */
 #ifndef UAIO_TEST_BATCH_H
 #define UAIO_TEST_BATCH_H

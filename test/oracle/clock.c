@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock: a client that is shown another time than the kernel's.
+ * clock: a client that sees another time than the kernel's.
  *
- * As under libfaketime, the C library's clocks are stood in for: they are a year
- * ahead here, and run ten times as fast. The time that io_getevents waits is the
- * kernel's all the same. A hang is ended by an alarm.
+ * As libfaketime does, this replaces the C library's clocks: they are a year
+ * ahead, and run ten times as fast. Still io_getevents waits by the kernel's time.
+ * An alarm ends a hang.
  */
 #undef NDEBUG
 #include <assert.h>

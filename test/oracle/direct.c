@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * direct MODE SECONDS [SEED]: large direct requests, and what happens beside
+ * direct MODE SECONDS [SEED]: large O_DIRECT requests, and changes meanwhile
  *
  * An ordinary client of libaio, linked against it; it runs on the kernel as
  * well. Threads read and write one file of the current directory with O_DIRECT,
- * by requests so large that they may be made in segments, while
+ * by requests so large that they may be executed in segments, while
  *
  *   truncate   it is truncated, extended and has holes punched into it
- *   append     others append to it
- *   memory     parts of the requests' memory go and come back
- *   close      their numbers are closed and used again, and contexts destroyed
+ *   append     other threads append to it
+ *   memory     parts of the requests' memory are unmapped and mapped again
+ *   close      their descriptors are closed and used again, and contexts destroyed
  *
- * Each word that is written tells the file, the write and its place. It ends
- * with 1 at the first thing that the kernel cannot do:
+ * Each word that is written names the file, the write and its place. The program
+ * ends with 1 at the first thing that cannot happen on the kernel:
  *
  *   L1  Each request has one event; after io_destroy nothing comes any more.
  *   L2  A result is the whole, or whole blocks, or up to an end of the file;
@@ -71,7 +71,7 @@ static struct {
 	int64_t bytes;
 } writes[NR_WRITES_MAX];
 
-struct slot {
+struct runner {
 	struct iocb iocb;
 	struct iovec iov[NR_PIECES];
 	int nr_iov;
@@ -86,7 +86,7 @@ static struct thread {
 	uint64_t random;
 	io_context_t ctx;
 	int fd, other;
-	struct slot slots[NR_SLOTS];
+	struct runner runners[NR_SLOTS];
 	unsigned long nr_reads, nr_writes, nr_short, nr_errors;
 } threads[NR_THREADS];
 
@@ -181,65 +181,67 @@ static void check_canary(const char *what, const char *from, const char *to)
 }
 
 /* Lays out the request's pieces, with gaps between them, at random. */
-static void lay_out(struct thread *thread, struct slot *slot, bool is_vectored)
+static void lay_out(struct thread *thread, struct runner *runner,
+		    bool is_vectored)
 {
-	char *at = slot->area + PAGE;
-	int64_t left = slot->bytes;
+	char *at = runner->area + PAGE;
+	int64_t left = runner->bytes;
 
-	memset(slot->area, CANARY, AREA);
-	slot->nr_iov = 0;
+	memset(runner->area, CANARY, AREA);
+	runner->nr_iov = 0;
 	while (left) {
 		int64_t part = (1 + draw(thread, BYTES_MAX / 16 / BLOCK)) *
 			       (int64_t)BLOCK;
 
 		if (!is_vectored || part > left ||
-		    slot->nr_iov == NR_PIECES - 1)
+		    runner->nr_iov == NR_PIECES - 1)
 			part = left;
-		slot->iov[slot->nr_iov++] = (struct iovec){ at, (size_t)part };
+		runner->iov[runner->nr_iov++] =
+			(struct iovec){ at, (size_t)part };
 		at += part + draw(thread, 2) * BLOCK;
 		left -= part;
 	}
-	assert(at + PAGE <= slot->area + AREA);
+	assert(at + PAGE <= runner->area + AREA);
 }
 
-static void fill(const struct slot *slot)
+static void fill(const struct runner *runner)
 {
-	int64_t offset = slot->offset;
+	int64_t offset = runner->offset;
 
-	for (int i = 0; i < slot->nr_iov; i++) {
-		uint64_t *words = slot->iov[i].iov_base;
+	for (int i = 0; i < runner->nr_iov; i++) {
+		uint64_t *words = runner->iov[i].iov_base;
 
-		for (size_t k = 0; k < slot->iov[i].iov_len / 8; k++)
-			words[k] =
-				word_of(slot->number, offset + (int64_t)k * 8);
-		offset += (int64_t)slot->iov[i].iov_len;
+		for (size_t k = 0; k < runner->iov[i].iov_len / 8; k++)
+			words[k] = word_of(runner->number,
+					   offset + (int64_t)k * 8);
+		offset += (int64_t)runner->iov[i].iov_len;
 	}
 }
 
-static void check_memory(const struct slot *slot, int64_t res)
+static void check_memory(const struct runner *runner, int64_t res)
 {
-	const char *what = slot->is_write ? "write" : "read";
-	const char *at = slot->area;
-	int64_t offset = slot->offset, left = res > 0 ? res : 0;
+	const char *what = runner->is_write ? "write" : "read";
+	const char *at = runner->area;
+	int64_t offset = runner->offset, left = res > 0 ? res : 0;
 
-	for (int i = 0; i < slot->nr_iov; i++) {
-		int64_t part = (int64_t)slot->iov[i].iov_len;
+	for (int i = 0; i < runner->nr_iov; i++) {
+		int64_t part = (int64_t)runner->iov[i].iov_len;
 
-		check_canary(what, at, slot->iov[i].iov_base);
-		at = (char *)slot->iov[i].iov_base + part;
+		check_canary(what, at, runner->iov[i].iov_base);
+		at = (char *)runner->iov[i].iov_base + part;
 		if (part > left)
 			part = left;
-		check_words(what, slot->iov[i].iov_base, part, offset);
+		check_words(what, runner->iov[i].iov_base, part, offset);
 		offset += part;
 		left -= part;
 	}
-	check_canary(what, at, slot->area + AREA);
+	check_canary(what, at, runner->area + AREA);
 }
 
-static void take_memory(struct thread *thread, const struct slot *slot)
+static void take_memory(struct thread *thread, const struct runner *runner)
 {
 	size_t bytes = (1 + draw(thread, 8)) * PAGE;
-	char *at = slot->area +
+	char *at = runner->area +
 		   draw(thread, (uint32_t)(AREA - bytes) / PAGE) * PAGE;
 
 	switch (draw(thread, 3)) {
@@ -254,20 +256,20 @@ static void take_memory(struct thread *thread, const struct slot *slot)
 }
 
 /* All of it, the canary where no request is. */
-static void give_memory(struct slot *slot)
+static void give_memory(struct runner *runner)
 {
-	char *at = slot->area;
+	char *at = runner->area;
 
-	assert(mprotect(slot->area, AREA, PROT_READ | PROT_WRITE) == 0);
-	for (int i = 0; i <= slot->nr_iov; i++) {
-		char *end = i < slot->nr_iov ? slot->iov[i].iov_base
-					     : slot->area + AREA;
+	assert(mprotect(runner->area, AREA, PROT_READ | PROT_WRITE) == 0);
+	for (int i = 0; i <= runner->nr_iov; i++) {
+		char *end = i < runner->nr_iov ? runner->iov[i].iov_base
+					       : runner->area + AREA;
 
 		for (; at < end; at++)
 			if (!*at)
 				*at = (char)CANARY;
-		if (i < slot->nr_iov)
-			at += slot->iov[i].iov_len;
+		if (i < runner->nr_iov)
+			at += runner->iov[i].iov_len;
 	}
 }
 
@@ -275,44 +277,44 @@ static void give_memory(struct slot *slot)
  * Requests
  */
 
-static void submit(struct thread *thread, struct slot *slot)
+static void submit(struct thread *thread, struct runner *runner)
 {
 	int64_t unit = draw(thread, 4) ? PAGE : BLOCK;
 	bool is_vectored = draw(thread, 2);
-	struct iocb *list = &slot->iocb;
+	struct iocb *list = &runner->iocb;
 	int ret;
 
-	slot->bytes =
+	runner->bytes =
 		(BYTES_MIN + draw(thread, BYTES_MAX - BYTES_MIN)) / unit * unit;
-	slot->offset = draw(thread, FILE_BYTES - BYTES_MAX) / unit * unit;
-	slot->is_write = draw(thread, 2);
-	lay_out(thread, slot, is_vectored);
-	if (slot->is_write) {
-		slot->number = begin_write(slot->offset, slot->bytes);
-		fill(slot);
-		io_prep_pwritev(list, thread->fd, slot->iov, slot->nr_iov,
-				slot->offset);
+	runner->offset = draw(thread, FILE_BYTES - BYTES_MAX) / unit * unit;
+	runner->is_write = draw(thread, 2);
+	lay_out(thread, runner, is_vectored);
+	if (runner->is_write) {
+		runner->number = begin_write(runner->offset, runner->bytes);
+		fill(runner);
+		io_prep_pwritev(list, thread->fd, runner->iov, runner->nr_iov,
+				runner->offset);
 	} else {
-		io_prep_preadv(list, thread->fd, slot->iov, slot->nr_iov,
-			       slot->offset);
+		io_prep_preadv(list, thread->fd, runner->iov, runner->nr_iov,
+			       runner->offset);
 	}
 	if (!is_vectored) {
 		list->aio_lio_opcode =
-			slot->is_write ? IO_CMD_PWRITE : IO_CMD_PREAD;
-		list->u.c.buf = slot->iov[0].iov_base;
-		list->u.c.nbytes = slot->iov[0].iov_len;
+			runner->is_write ? IO_CMD_PWRITE : IO_CMD_PREAD;
+		list->u.c.buf = runner->iov[0].iov_base;
+		list->u.c.nbytes = runner->iov[0].iov_len;
 	}
-	list->data = slot;
-	slot->is_pending = true;
+	list->data = runner;
+	runner->is_pending = true;
 	if (mode == MEMORY && !draw(thread, 4))
-		take_memory(thread, slot);
+		take_memory(thread, runner);
 	ret = io_submit(thread->ctx, 1, &list);
 	if (ret != 1)
 		fail("io_submit says %d", ret);
 }
 
 /* L2 */
-static void check_result(struct thread *thread, const struct slot *slot,
+static void check_result(struct thread *thread, const struct runner *runner,
 			 int64_t res)
 {
 	bool is_end = false;
@@ -320,16 +322,16 @@ static void check_result(struct thread *thread, const struct slot *slot,
 	if (mode == TRUNCATE)
 		is_end = res % BLOCK == ODD;
 	if (mode == APPEND)
-		is_end = (slot->offset + res - FILE_BYTES) % RECORD == 0;
+		is_end = (runner->offset + res - FILE_BYTES) % RECORD == 0;
 	thread->nr_errors += res < 0;
-	thread->nr_short += res >= 0 && res < slot->bytes;
-	if (res == slot->bytes || (mode == MEMORY && res == -EFAULT))
+	thread->nr_short += res >= 0 && res < runner->bytes;
+	if (res == runner->bytes || (mode == MEMORY && res == -EFAULT))
 		return;
-	if (res < 0 || res > slot->bytes || mode == CLOSE ||
-	    (slot->is_write && mode != MEMORY) || (res % BLOCK && !is_end))
+	if (res < 0 || res > runner->bytes || mode == CLOSE ||
+	    (runner->is_write && mode != MEMORY) || (res % BLOCK && !is_end))
 		fail("a %s of %" PRId64 " at %" PRId64 " has %" PRId64,
-		     slot->is_write ? "write" : "read", slot->bytes,
-		     slot->offset, res);
+		     runner->is_write ? "write" : "read", runner->bytes,
+		     runner->offset, res);
 }
 
 /* Return: whether there was one. */
@@ -337,22 +339,22 @@ static bool reap(struct thread *thread, bool may_sleep)
 {
 	struct timespec patience = { .tv_sec = may_sleep ? PATIENCE_S : 0 };
 	struct io_event event;
-	struct slot *slot;
+	struct runner *runner;
 	int ret = io_getevents(thread->ctx, may_sleep, 1, &event, &patience);
 
 	if (ret == 0 && !may_sleep)
 		return false;
 	if (ret != 1)
 		fail("io_getevents says %d", ret);
-	slot = event.data;
-	if (event.obj != &slot->iocb || !slot->is_pending)
+	runner = event.data;
+	if (event.obj != &runner->iocb || !runner->is_pending)
 		fail("an event too many");
-	slot->is_pending = false;
+	runner->is_pending = false;
 	if (mode == MEMORY)
-		give_memory(slot);
-	check_result(thread, slot, (int64_t)event.res);
-	check_memory(slot, (int64_t)event.res);
-	if (slot->is_write)
+		give_memory(runner);
+	check_result(thread, runner, (int64_t)event.res);
+	check_memory(runner, (int64_t)event.res);
+	if (runner->is_write)
 		thread->nr_writes++;
 	else
 		thread->nr_reads++;
@@ -398,8 +400,8 @@ static void destroy_context(struct thread *thread)
 	assert(io_destroy(thread->ctx) == 0);
 	thread->ctx = NULL;
 	for (int i = 0; i < NR_SLOTS; i++) {
-		thread->slots[i].is_pending = false;
-		memset(thread->slots[i].area, CANARY, AREA);
+		thread->runners[i].is_pending = false;
+		memset(thread->runners[i].area, CANARY, AREA);
 	}
 	assert(io_setup(NR_SLOTS, &thread->ctx) == 0);
 }
@@ -413,11 +415,11 @@ static void disturb(struct thread *thread)
 	}
 	if (mode == MEMORY) {
 		for (int i = 0; i < NR_SLOTS; i++) {
-			struct slot *slot = &thread->slots[i];
+			struct runner *runner = &thread->runners[i];
 
-			if (!slot->is_pending)
+			if (!runner->is_pending)
 				continue;
-			take_memory(thread, slot);
+			take_memory(thread, runner);
 		}
 	}
 }
@@ -428,18 +430,18 @@ static void *make_requests(void *arg)
 
 	while (now() < end_time) {
 		for (int i = 0; i < NR_SLOTS; i++)
-			if (!thread->slots[i].is_pending)
-				submit(thread, &thread->slots[i]);
+			if (!thread->runners[i].is_pending)
+				submit(thread, &thread->runners[i]);
 		disturb(thread);
 		reap(thread, false);
 		for (int i = 0; i < NR_SLOTS; i++)
-			if (thread->slots[i].is_pending) {
+			if (thread->runners[i].is_pending) {
 				reap(thread, true);
 				break;
 			}
 	}
 	for (int i = 0; i < NR_SLOTS; i++)
-		while (thread->slots[i].is_pending)
+		while (thread->runners[i].is_pending)
 			reap(thread, true);
 	if (reap(thread, false))
 		fail("an event too many");
@@ -524,10 +526,10 @@ static void begin(struct thread *thread)
 	thread->fd = open_file("file", O_RDWR | O_DIRECT);
 	thread->other = open_file("other", O_RDWR | O_DIRECT);
 	for (int i = 0; i < NR_SLOTS; i++) {
-		thread->slots[i].area =
+		thread->runners[i].area =
 			mmap(NULL, AREA, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		assert(thread->slots[i].area != MAP_FAILED);
+		assert(thread->runners[i].area != MAP_FAILED);
 	}
 }
 

@@ -15,7 +15,7 @@
  *   O4  A read through the page cache sees no write that was submitted after
  *       it on that inode, through whatever descriptor, context or thread.
  *   O5  A buffered write takes effect after the direct requests of its bytes
- *       that were submitted before it, and so does what makes a file longer.
+ *       that were submitted before it, and so does a write that extends the file.
  *   O6  Each accepted request has exactly one event (checked by batch_reap).
  */
 #undef NDEBUG

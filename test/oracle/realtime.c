@@ -2,9 +2,10 @@
 /*
  * realtime: a real-time client that looks for events without waiting.
  *
- * It has one processor, and never leaves it by itself: other threads get of it what
- * the kernel keeps for them, after nearly a second. (So it is on the kernel, too, if
- * the device is one of its threads, as a loop device is: here it is memory.)
+ * It has one processor, and never yields it: other threads get only the time that
+ * the kernel reserves for them, after nearly a second. (This is so on the kernel,
+ * too, if a thread of the kernel serves the device, as for a loop device; here the
+ * file is in memory.)
  */
 #undef NDEBUG
 #include <assert.h>

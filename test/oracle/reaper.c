@@ -3,11 +3,12 @@
  * reaper: a client that fills a context to the brim and reaps the ring itself.
  *
  * The ring of a context is ABI: QEMU, fio and others read events from it and
- * move its head, without a call. A context accepts requests until each place
- * in the ring is owned by one, from submit to reap, and says EAGAIN then. This
- * prints how many that were, how the ring looks, and how many events came out;
- * the same lines are expected on the kernel and on uaio. It stays on one CPU,
- * for the kernel deals the places out to CPUs in batches.
+ * move its head, without a call. A context accepts requests until each place in
+ * the ring belongs to a request, from its submission until it is reaped; then it
+ * says EAGAIN. This program prints how many requests that were, how the ring
+ * looks, and how many events came out; the lines have to be the same on the kernel
+ * and on uaio. It stays on one CPU, because the kernel gives the places to CPUs in
+ * batches.
  */
 #undef NDEBUG
 #include <assert.h>

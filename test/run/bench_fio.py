@@ -397,32 +397,22 @@ def processes_of(word):
     return found
 
 
-def parent_of(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[1]
-    except OSError:
-        return None
-
-
 def interrupt(tool, bench):
-    """ctrl-C in the second round of a job, the first of which has 6 runs. Return:
-    the folders that fio had files in."""
-    seen, folders = set(), set()
+    """ctrl-C after the first round of a job. In a round psync comes after
+    posixaio, so the first is over when posixaio is seen after psync. Return: the
+    folders that fio had files in."""
+    folders = set()
     deadline = time.monotonic() + DEADLINE_S
-    while len(seen) < 8:
-        expect(time.monotonic() < deadline and bench.poll() is None, True,
-               f"runs of fio go on: {seen}")
-        running = {pid: words for pid, words
-                   in processes_of(tool.scratch).items() if words[0] == "fio"}
-        for pid, words in running.items():
-            # Not fio's own children.
-            if parent_of(pid) not in running \
-                    and any(word.startswith("--output=") for word in words):
-                seen.add(pid)
-                folders |= {word.partition("=")[2] for word in words
-                            if word.startswith("--directory=")}
-        time.sleep(0.01)  # leave the processor to them
+    for engine in ("psync", "posixaio"):
+        while not (runs := [words for words
+                            in processes_of(tool.scratch).values()
+                            if words[0] == "fio" and "--rw=randread" in words
+                            and f"--ioengine={engine}" in words]):
+            expect(time.monotonic() < deadline and bench.poll() is None, True,
+                   f"fio runs by {engine}")
+            time.sleep(0.01)  # leave the processor to them
+        folders |= {word.partition("=")[2] for words in runs for word in words
+                    if word.startswith("--directory=")}
     bench.send_signal(signal.SIGINT)
     return folders
 

@@ -101,13 +101,13 @@ def said_of(work, name, rounds, count=0):
     if count:
         said["count"] = count
     if name in OURS:
-        said |= dict(parked=rounds, by_caller=rounds, by_standby=0,
-                     standby_wakes=0, tries=rounds, sleeps=0, events=0, arms=0)
+        said |= dict(parked=rounds, by_caller=rounds, by_fallback=0,
+                     fallback_wakes=0, tries=rounds, sleeps=0, events=0, arms=0)
     if name == WORKER:
-        said |= dict(by_caller=0, by_standby=rounds, standby_wakes=rounds)
+        said |= dict(by_caller=0, by_fallback=rounds, fallback_wakes=rounds)
     if name == CALLER:
-        said |= dict(by_caller=rounds - 300, by_standby=300,
-                     standby_wakes=rounds // 2)
+        said |= dict(by_caller=rounds - 300, by_fallback=300,
+                     fallback_wakes=rounds // 2)
     if work == "ping-pong":
         said["other"] = dict(said)
     return said
@@ -120,15 +120,15 @@ LIES = (
       for name in (*URINGS, "kernel")),
     *((name, {"rings_of_io_uring": 2}) for name in ("threads", "plain", *OURS)),
     *((name, {"parked": 999}) for name in OURS),
-    *((name, {"parked": 0, "by_caller": 0, "by_standby": 0}) for name in OURS),
-    *((name, {"by_standby": 999}) for name in OURS),
-    (WORKER, {"by_caller": 1, "by_standby": 999}),
+    *((name, {"parked": 0, "by_caller": 0, "by_fallback": 0}) for name in OURS),
+    *((name, {"by_fallback": 999}) for name in OURS),
+    (WORKER, {"by_caller": 1, "by_fallback": 999}),
     (WORKER, {"sleeps": 1}),
-    (WORKER, {"standby_wakes": 1}),
-    (CALLER, {"standby_wakes": 1}),
-    (CALLER, {"by_caller": 0, "by_standby": 1000}),
-    (DEFAULT, {"by_caller": 900, "by_standby": 100}),
-    (DEFAULT, {"standby_wakes": 100}),
+    (WORKER, {"fallback_wakes": 1}),
+    (CALLER, {"fallback_wakes": 1}),
+    (CALLER, {"by_caller": 0, "by_fallback": 1000}),
+    (DEFAULT, {"by_caller": 900, "by_fallback": 100}),
+    (DEFAULT, {"fallback_wakes": 100}),
     *((name, said_of("pipe", other, 1000))
       for name in OURS for other in OURS if name != other),
 )

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client ENDING: make requests of which the numbers are known, inline, parked
- * and queued ones, then end in the way that is told.
+ * client ENDING: submit known numbers of requests that are inline, parked and
+ * queued, then end in the given way.
  *
  * 20 preads and 10 pwrites of a file in memory, one fdsync of it, and 3 reads
  * of a pipe that are parked until it is written to. So 34 requests.
@@ -150,7 +150,7 @@ static int tell_places(FILE *to)
 }
 
 /*
- * Once a worker and the standby thread are there; hanging is the alarm's
+ * Once a worker and the fallback thread are there; hanging is the alarm's
  * business.
  */
 static void await_places(void)

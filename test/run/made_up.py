@@ -168,7 +168,7 @@ def _pipe(made):
         made.table(f"pipe.{name}", title, unit, "block", ["4 KiB"],
                    {variant: [line[number]] for variant, line in PIPE.items()},
                    plot="bars" if name == "rate" else "")
-    made.table("pipe.wakes", "wake-ups of the standby thread", "each", "block",
+    made.table("pipe.wakes", "wake-ups of the fallback thread", "each", "block",
                ["4 KiB"], {"worker-for-each": [0.99], "caller-runs": [0.1],
                            "caller-runs+delayed-kick": [0]})
     made.table("pipe.trips", "round trips", "1/s", "processes",

@@ -89,6 +89,21 @@ def _(tool):
     tool.exec("test", "!", "-e", marker).expect()
 
 
+@case("a value that was forgotten is not taken from what follows")
+def _(tool):
+    marker = tool.path("marker")
+    for arguments in (("--stats-json", "--"), ("--stats-json", "--verbose"),
+                      ("--max-nr", "--"), ("--cpus", "--strict", "--")):
+        tool.run(*arguments, "mkdir", marker).expect_refusal(
+            2, f"{arguments[0]}: ", f"before '{arguments[1]}'")
+    tool.exec("test", "!", "-e", marker).expect()
+    expect(os.path.exists("--"), False, "a file of that name")
+    # Behind an equals sign it is one.
+    name = tool.path("--")
+    tool.run(f"--stats-json={name}", "true").expect()
+    expect(os.path.exists(name), True, "a file of that name")
+
+
 @case("a nonsense value of a variable is refused in one line that helps")
 def _(tool):
     for variable, value, accepted in (

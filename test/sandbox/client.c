@@ -2,18 +2,18 @@
 /*
  * client WHEN FILTER: a client of all that kernel AIO has, in a sandbox
  *
- * WHEN is `none`; `prctl` or `seccomp` if the program itself installs the
- * filter, when it has opened its files, for its one thread or for all there
- * are; or `late`, after its first requests. Or it is `before`: then a command
- * follows, which is run behind the filter.
+ * WHEN is `none`; `prctl` or `seccomp` if the program itself installs the filter
+ * after it has opened its files, for its one thread or for all threads; or `late`
+ * if it does so after its first requests. Or it is `before`: then a command
+ * follows, which runs with the filter.
  *
- * FILTER is ACTION:CALL,... and what is answered to these calls, the rest being
- * let through; or ACTION!CALL,... where these only are. ACTION is `kill` or the
- * name of an error.
+ * FILTER is ACTION:CALL,... to refuse these calls and let all others through; or
+ * ACTION!CALL,... to let only these through. ACTION is `kill` or the name of an
+ * error.
  *
- * It prints a line for each thing that it does: what came of it. Data that is
- * wrong ends it. From the filter on it makes no call itself but reads, writes
- * and what a program with threads makes.
+ * The program prints a line with the result of each thing that it does. Wrong data
+ * ends it. After the filter is installed, it makes only reads, writes and the
+ * calls that a program with threads makes anyway.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,14 +2,14 @@
 /*
  * A block that is written in part keeps the rest
  *
- * All threads write one file, each to stripes of its own, which are shorter than
- * a block and share blocks with the others'. Some write through a descriptor
- * with O_DIRECT, misaligned, some through one without, where a write is made
- * inside io_submit unless it has to queue; and all make the file longer. In each
- * round it begins empty.
+ * All threads write to one file, each to stripes of its own, which are shorter
+ * than a block and share blocks with other threads' stripes. Some write
+ * misaligned data by a descriptor with O_DIRECT; others write by one without,
+ * where a write is executed inside io_submit unless it has to queue. All of
+ * them extend the file, which is empty at the start of each round.
  *
- * The law: in the end each stripe is what its owner wrote to it last, what
- * nobody wrote is zero, and the file ends where the last byte was written.
+ * The law: in the end each stripe is what its owner wrote to it last, bytes that
+ * were not written are zero, and the file ends where the last byte was written.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "options/config.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 enum {

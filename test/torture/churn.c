@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers are closed and used again under requests
+ * Descriptors are closed and reused while requests are under way
  *
- * Each owner of a number submits writes to the file that has it, then puts
- * another file of any kind in its place, by closing or by dup2(), without
- * waiting for them. Strangers submit reads to all numbers meanwhile, whatever
- * they are just then.
+ * Each descriptor has an owner, a thread that submits writes to its file and,
+ * without waiting for them, puts another file of any kind in its place, by
+ * close() or dup2(). Meanwhile other threads submit reads on all descriptors,
+ * whatever files these have just then.
  *
- * The law: each file holds what was written to it while it had the number, all
- * of it and nothing else.
+ * The law: each file holds all that was written to it while it had the
+ * descriptor, and nothing else.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -21,7 +21,7 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 enum {
@@ -48,7 +48,7 @@ static struct stranger {
 
 static uint32_t are_owners_done; /* atomic */
 
-/* Something that is no file of ours has the number for a while. */
+/* Another kind of file has the descriptor for a while. */
 static void put_other_kind(struct owner *owner)
 {
 	int ends[2];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts come and go under requests
+ * Contexts are created and destroyed while requests are under way
  *
- * Threads submit to, reap from, cancel in, destroy and make anew the contexts
- * of a common board, with handles that may be stale by then.
+ * Threads share a board of contexts. They submit to them, reap from them,
+ * cancel in them, destroy them and create new ones, with handles that may be
+ * stale.
  *
- * The load goes in rounds; at the end of each all contexts are destroyed and
- * nothing is in flight. The law then: requests accepted equal events reaped
- * and requests that were never heard of again, for their context had gone. No
- * event comes twice, or for a request that was refused.
+ * The load runs in rounds, at the end of which all contexts are destroyed and
+ * nothing is in flight. The law then: each accepted request has had one event,
+ * or none because its context was destroyed. No event comes twice, and none for
+ * a request that was refused.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -25,7 +26,7 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 #include "options/config.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 enum {
@@ -153,7 +154,7 @@ static void cancel(struct worker *worker, uint64_t handle)
 	worker->nr_cancelled += ret == -EINPROGRESS;
 }
 
-/* Of those who destroy one at a time, one does; and makes the next. */
+/* If several threads destroy a context, one succeeds, and creates the next. */
 static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 {
 	static const uint32_t sizes[] = { 1, 8, 100, 1000, 5000 };
@@ -204,7 +205,7 @@ static long torment(void *arg)
 	}
 }
 
-/* Return: requests that were never heard of again. */
+/* Return: the requests without an event. */
 static unsigned long clear_slots(struct worker *worker)
 {
 	unsigned long nr = 0;
@@ -231,9 +232,9 @@ static unsigned long one_round(void)
 	pthread_barrier_wait(&barrier);
 
 	/*
-	 * A handle that was read before its context was destroyed may be that
-	 * of a new one when it is destroyed: then the new one's place is left
-	 * with a dead handle. What counts is that no context is left.
+	 * A thread may read a handle, and when it destroys the context, the
+	 * handle may be a new context's: then the place of the new one is left
+	 * with a stale handle. What counts is that no context is left.
 	 */
 	for (unsigned i = 0; i < NR_PLACES; i++) {
 		long ret = uaio_aio_destroy(places[i]);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is read is what was written last
+ * A read sees what was written last
  *
- * Each thread has a file of its own, opened twice, and writes and reads blocks
- * of it at random, many at a time, by every way there is. A block is filled
- * with the number of the write.
+ * Each thread has a file of its own, opened twice, and writes and reads random
+ * blocks of it, many at a time, in every possible way. A block is filled with
+ * the number of the write.
  *
- * The law: a read sees the last write of its block that was submitted before it,
- * whole, and none that was submitted after it; and in the end the file is what all
- * writes in order make of it.
+ * The law: a read sees the whole of the last write of its block that was
+ * submitted before it, and nothing of a later one; and in the end the file
+ * holds what all writes, in order, leave in it.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "options/config.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 enum {

@@ -2,12 +2,11 @@
 /*
  * Each event is found once, by a call or in the ring
  *
- * Workers post the events of one context, and its only client takes them as
- * event loops do: by io_getevents, by looking at the ring that it maps, and by
- * one right after the other.
+ * Workers post the events of one context. Its only client takes them as event
+ * loops do: by io_getevents, from the ring that it maps, and by both in turn.
  *
- * The law: each request is reported once, in whatever way; and the client never
- * finds more unread than are on their way.
+ * The law: each request is reported once, in one of these ways; and the client
+ * never finds more unread events than it has requests in flight.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -17,8 +16,8 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
-#include "engine/ring.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "aio/ring.h"
 #include "unit.h"
 
 enum { NR = 32 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What many read from one stream in many contexts is read once
+ * Many requests read one stream in many contexts, and each byte is read once
  *
  * Numbered records come through pipes, whole. Threads read them, each with
- * several requests at a time, in contexts that they share; events are taken by
- * whoever comes by, asleep or not. Some requests are cancelled.
+ * several requests at a time, in contexts that they share. Any thread may take
+ * the events, with or without waiting. Some requests are cancelled.
  *
  * The law: each record is read once, each request has one event, and the
  * requests of one thread on one pipe get their records in order.
@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "aio/handle.h"
 #include "unit.h"
 
 enum {
@@ -27,7 +28,7 @@ enum {
 	NR_THREADS = 4,
 	NR_SLOTS = 8, /* of a thread on a pipe */
 	RECORD = sizeof(uint64_t),
-	RECORDS_MAX = 64, /* at a time: a write of so few is not cut */
+	RECORDS_MAX = 64, /* at a time: a write of these is atomic */
 };
 
 enum state { FREE, PENDING, DONE };
@@ -40,10 +41,10 @@ struct slot {
 	uint32_t state; /* atomic: enum state */
 };
 
-/* What one thread reads from one pipe, oldest first. */
+/* The requests of one thread on one pipe, oldest first. */
 struct queue {
 	struct slot slots[NR_SLOTS];
-	/* free-running: [oldest, next) are on their way */
+	/* free-running: [oldest, next) are in flight */
 	unsigned oldest, next;
 	uint64_t last; /* the record read last, and one */
 	bool has_ended;
@@ -81,7 +82,7 @@ static long write_records(void *arg)
 		REQUIRE(write(pipe->ends[1], records, nr * RECORD) ==
 			nr * RECORD);
 		pipe->nr_written += nr;
-		/* Now they wait, and mostly they are waited for. */
+		/* Now the requests wait, and mostly threads wait for them. */
 		if (random_below(&pipe->random, 2))
 			usleep(random_below(&pipe->random, 400));
 	}
@@ -103,7 +104,7 @@ static void submit_one(struct reader *reader, unsigned nr)
 	REQUIRE(unit_submit(slot->handle, &slot->iocb) == 1);
 }
 
-/* Of whomever the requests are. */
+/* Reap events, whichever thread's requests they belong to. */
 static void take_events(struct reader *reader, bool may_sleep)
 {
 	struct timespec moment = {
@@ -146,7 +147,7 @@ static void account(struct pipe *pipe, struct queue *queue,
 	add_relaxed(&pipe->squares, slot->record * slot->record);
 }
 
-/* Account for those that are done, the oldest first, and submit new ones. */
+/* Account for complete requests, oldest first, and submit new ones. */
 static bool go_on(struct reader *reader, unsigned nr)
 {
 	struct queue *queue = &reader->queues[nr];
@@ -164,7 +165,7 @@ static bool go_on(struct reader *reader, unsigned nr)
 	return queue->oldest != queue->next;
 }
 
-/* One of its own that may be on its way. */
+/* Cancel a request of the thread's own, which may be in flight. */
 static void cancel_one(struct reader *reader)
 {
 	unsigned nr = random_below(&reader->random, NR_PIPES);

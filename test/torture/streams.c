@@ -2,13 +2,13 @@
 /*
  * Streams fill and empty while their readers are cancelled
  *
- * Pipes, and sockets of both kinds in both directions. For each stream there is
- * a writer, whose requests are larger than the stream takes now and then, and a
- * reader that has several requests waiting and cancels some. Both are vectored
- * or not.
+ * Pipes, and sockets of both kinds in both directions. Each stream has a
+ * writer, whose requests are sometimes larger than the stream has room for, and
+ * a reader, which has several requests waiting and cancels some. Some requests
+ * of both are vectored.
  *
- * The law: what the writer's requests report written comes out of the reader's
- * requests, in the order in which they were submitted, each byte once.
+ * The law: the bytes that the writer's requests report as written come out of
+ * the reader's requests, each byte once, in the order of submission.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -21,7 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 enum {
@@ -89,7 +89,7 @@ static uint32_t draw_bytes(struct random *random)
 	       random_below(random, random_below(random, 8) ? 5000 : WRITE_MAX);
 }
 
-/* Of one that is cancelled nobody knows before how much will be written. */
+/* How much a cancelled request will have written is not known before its event. */
 static uint64_t write_and_cancel(struct stream *stream, uint64_t handle,
 				 uint64_t position)
 {
@@ -109,7 +109,7 @@ static uint64_t write_and_cancel(struct stream *stream, uint64_t handle,
 	return res > 0 ? position + (uint64_t)res : position;
 }
 
-/* Several at once are written in order and in full. */
+/* Several writes in flight are executed in order and in full. */
 static uint64_t write_some(struct stream *stream, uint64_t handle,
 			   uint64_t position)
 {
@@ -158,7 +158,7 @@ static long write_stream(void *arg)
 				   : write_and_cancel(stream, handle, position);
 	unit_destroy(handle);
 	stream->nr_written = position;
-	/* The end of the reader's work. */
+	/* This ends the reader's work. */
 	(void)shutdown(stream->ends[1], SHUT_WR);
 	unit_close(stream->ends[1]);
 	return 0;
@@ -170,7 +170,7 @@ static void check_bytes(const char *bytes, int64_t nr, uint64_t position)
 		REQUIRE(bytes[i] == byte_at(position + (uint64_t)i));
 }
 
-/* The oldest is through. Return: whether it has met the end of the stream. */
+/* The oldest read is complete. Return: whether it met the end of the stream. */
 static bool account(struct stream *stream, const struct transfer *transfer,
 		    const char *bytes, bool has_ended)
 {
@@ -198,7 +198,7 @@ static long read_stream(void *arg)
 	struct stream *stream = arg;
 	struct transfer reads[NR_SLOTS];
 	uint64_t handle = unit_context(NR_SLOTS);
-	/* Free-running: [oldest, next) are on their way, in this order. */
+	/* Free-running: [oldest, next) are in flight, in this order. */
 	unsigned oldest = 0, next = 0;
 	bool has_ended = false;
 
@@ -251,8 +251,8 @@ static void open_tcp(int ret_pair[2])
 }
 
 /*
- * Two streams on a pair, which closes each of its numbers once: so each stream
- * has one number, and a second for the other way.
+ * Two streams on a pair of sockets. Each descriptor is closed once, so each stream
+ * has one, and a duplicate for the other direction.
  */
 static void open_streams(void)
 {

@@ -3,8 +3,9 @@
  * torture KIND [SECONDS [SEED]]: random load on the engine until time is up
  *
  * Each kind states a conservation law that is checked at the end, when nothing
- * is in flight any more. Threads draw from generators of their own, all seeded
- * by the one that is printed; how threads interleave no seed decides.
+ * is in flight any more. Each thread has a random generator of its own; all are
+ * seeded from the printed seed. The seed does not decide how threads
+ * interleave.
  */
 #ifndef TORTURE_H
 #define TORTURE_H
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Live in every build: a broken law ends the run and says where. */
+/* Active in every build: a broken law ends the run and says where. */
 #define REQUIRE(condition)                                               \
 	do {                                                             \
 		if (!(condition)) {                                      \
@@ -36,7 +37,7 @@ uint32_t random_below(struct random *random, uint32_t n);
 /* Return: whether time is up. */
 bool is_over(void);
 
-/* Return: what streams carry at the least, however long it takes. */
+/* Return: the bytes that each stream carries at least, however long it takes. */
 uint64_t least_bytes(void);
 
 int torture_contexts(void);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whoever waits is served, whoever leaves beside it
+ * A waiter is served, whichever other waiters leave
  *
- * Reads wait on pipes, and for them, in contexts that are shared, threads: with
- * and without a time limit, with and without a mask, interrupted now and then.
- * One pipe after the other gets a byte.
+ * Reads wait on pipes. Threads wait for the reads' events in shared contexts,
+ * with and without a time limit, with and without a signal mask, and are
+ * interrupted now and then. One pipe after the other gets a byte.
  *
- * The law: each byte leads to one event. And as all the time somebody waits for
- * it, that takes no time in which somebody else would have to help out: nineteen
- * times of twenty, which a busy machine leaves alone.
+ * The law: each byte leads to one event. As some thread waits for it all the
+ * time, the event comes before the fallback thread would have to step in: at
+ * least nineteen times of twenty, a bound that holds on a busy machine too.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -22,7 +22,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 enum {
@@ -30,7 +30,7 @@ enum {
 	NR_PIPES = 8,   /* of each context */
 	NR_WAITERS = 3, /* of each context */
 	NR_TIMES = 100000,
-	/* More than waking takes; less than the engine's own thread waits. */
+	/* More than waking takes; less than the fallback thread waits. */
 	LATE_US = 50000,
 };
 
@@ -39,7 +39,7 @@ static struct source {
 	struct iocb iocb;
 	char byte;
 	int64_t since;     /* when it got its byte */
-	uint32_t is_ready; /* atomic: it has one that was not reported */
+	uint32_t is_ready; /* atomic: it has a byte that was not reported */
 } sources[NR_CONTEXTS][NR_PIPES];
 
 static struct waiter {
@@ -71,7 +71,7 @@ static void serve(struct waiter *waiter, const struct uaio_event *event)
 	REQUIRE(load_acquire(&source->is_ready));
 	note_time(source->since);
 	waiter->nr_events++;
-	/* It waits again before the next byte comes. */
+	/* Its read waits again before the next byte comes. */
 	REQUIRE(unit_submit(handles[waiter->context], &source->iocb) == 1);
 	store_release(&source->is_ready, 0);
 }
@@ -148,7 +148,7 @@ static void feed(struct random *random)
 	source->since = uaio_now_ns();
 	store_release(&source->is_ready, 1);
 	REQUIRE(write(source->ends[1], "x", 1) == 1);
-	/* All asleep, some, or none. */
+	/* All threads are asleep, some, or none. */
 	if (random_below(random, 3))
 		unit_await(is_idle, source);
 	if (random_below(random, 8) == 0)
@@ -169,7 +169,7 @@ static uint64_t end(void)
 			unit_await(is_idle, &sources[i][k]);
 	store_release(&shall_end, 1);
 	for (unsigned i = 0; i < NR_ELEMENTS(waiters); i++) {
-		/* Until one of them comes at the right time. */
+		/* Repeat until a signal comes while the thread sleeps. */
 		while (pthread_tryjoin_np(waiters[i].thread.id, NULL)) {
 			(void)pthread_kill(waiters[i].thread.id, SIGUSR1);
 			usleep(100);

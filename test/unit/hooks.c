@@ -173,6 +173,26 @@ void unit_hook(uaio_sys_hook_fn *hook)
 	store_release(&current, hook);
 }
 
+static uint32_t nr_counted; /* atomic */
+
+static bool count_call(long nr, const long args[6], long *ret_res)
+{
+	(void)nr;
+	(void)args;
+	(void)ret_res;
+	add_relaxed(&nr_counted, 1);
+	return false;
+}
+
+unsigned unit_count_calls(void (*act)(void *arg), void *arg)
+{
+	store_relaxed(&nr_counted, 0);
+	unit_hook(count_call);
+	act(arg);
+	unit_hook(NULL);
+	return load_relaxed(&nr_counted);
+}
+
 void unit_fail_nth(unsigned n, bool of_this_thread)
 {
 	store_relaxed(&injector.nth, 0);

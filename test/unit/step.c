@@ -2,11 +2,11 @@
 /*
  * One thread held between any two of its instructions
  *
- * First the victim is made to trap after each instruction, and where it goes is
- * noted; that is slow, and done once. From then on a breakpoint is put where it
- * will be after n instructions, and it is held there until the intruder is
- * through, or waits. So a race is not waited for: each of its outcomes is made
- * in turn.
+ * First the victim traps after each instruction, and its addresses are noted; that
+ * is slow, and done once. From then on a breakpoint is put where the victim will
+ * be after n instructions, and the victim is held there until the intruder has
+ * returned, or waits. So the test does not wait for a race to happen: it causes
+ * each of the possible outcomes in turn.
  */
 #undef NDEBUG
 #include "unit.h"
@@ -23,9 +23,9 @@
 #include "base/sleep.h"
 
 enum {
-	/* How often all are seen asleep until it is believed, */
+	/* How often all threads have to be seen asleep to be taken as such, */
 	LOOKS = 2,
-	/* and how far apart: to look disturbs them. */
+	/* and how far apart: looking disturbs them. */
 	LOOK_NS = 30000,
 };
 
@@ -37,10 +37,10 @@ static struct {
 	unsigned n;
 
 	/* atomic */
-	uint32_t intrudes;   /* the intruder may */
-	uint32_t is_held;    /* the victim, or it was */
-	uint32_t goes_on;    /* the victim may */
-	uint32_t is_through; /* who was waited for last */
+	uint32_t intrudes;   /* the intruder may begin */
+	uint32_t is_held;    /* the victim is held, or was */
+	uint32_t goes_on;    /* the victim may go on */
+	uint32_t is_through; /* the thread that is waited for has returned */
 } step;
 
 static void hold_victim(void)
@@ -85,7 +85,7 @@ static void unlock_breakpoint(void)
 	store_release(&breakpoint.lock, 0);
 }
 
-/* Others come by while it is being removed: never after. */
+/* Other threads may meet the breakpoint while it is being removed, not later. */
 static void set_again(void)
 {
 	lock_breakpoint();
@@ -104,10 +104,10 @@ static void remove_breakpoint(void)
 }
 
 /*
- * A thread has met a breakpoint and is to go on from there. If that has been
- * removed meanwhile there is nothing in its way; otherwise it executes what
- * belongs there, and then it is a breakpoint again.
- * Return: whether it is the victim, and at its n-th instruction.
+ * A thread has met the breakpoint and is to go on from there. If the breakpoint
+ * has been removed meanwhile, it just goes on; otherwise it executes the original
+ * instruction, and then the breakpoint is put back.
+ * Return: whether the thread is the victim, at its n-th instruction.
  */
 static bool meet_breakpoint(uint8_t *at, greg_t *flags)
 {
@@ -162,7 +162,7 @@ static void stop_trace(void)
 	store_relaxed(&trace.is_on, 0);
 }
 
-/* The victim may come by several times before its n-th instruction. */
+/* The victim may pass the address several times before its n-th instruction. */
 static void set_breakpoint(unsigned n)
 {
 	uint8_t *at = (uint8_t *)trace.at[n - 1];
@@ -235,8 +235,8 @@ static long run_victim(void *arg)
 
 	(void)arg;
 	/*
-	 * Not before and not beyond: where threads begin and end the C library
-	 * blocks signals.
+	 * Not before this and not after: the C library blocks signals where
+	 * threads begin and end.
 	 */
 	set_victim(true);
 	if (step.n)
@@ -265,7 +265,7 @@ static long run_intruder(void *arg)
 	return ret;
 }
 
-/* Wait until the one who runs is through or held, or nothing moves any more. */
+/* Wait until the running thread has returned or is held, or all threads sleep. */
 static void await_stop(uint32_t held)
 {
 	int64_t next_look = uaio_now_ns() + LOOK_NS;
@@ -293,7 +293,7 @@ static void run_both(long ret_rets[2])
 	unit_thread_start(&threads[1], run_intruder, NULL);
 	unit_thread_start(&threads[0], run_victim, NULL);
 	await_stop(0);
-	/* From here on it is the intruder that is waited for. */
+	/* From here on the intruder is waited for. */
 	store_relaxed(&step.is_through, 0);
 	store_relaxed(&step.is_held, 0);
 	store_release(&step.intrudes, 1);
@@ -314,6 +314,7 @@ unsigned unit_interleave(unsigned n, long (*victim)(void *),
 
 	/* It stays: a worker may be at the breakpoint even after the end. */
 	assert(ret == 0);
+	unit_restart_alarm();
 	step.victim = victim;
 	step.intruder = intruder;
 	step.arg = arg;

@@ -11,7 +11,7 @@
 
 #include "base/sleep.h"
 #include "options/config.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
 #include "unit.h"
 
 /*
@@ -145,13 +145,13 @@ static void close_all(void)
 
 /*
  * A request that was refused half made keeps its file from going: it would live
- * on in a duplicate of ours. What is left is the standby thread's: its epoll, and
- * what wakes it, and as much for what it watches for contexts without (the commons).
- * A worker may need a moment until it lets go.
+ * on in a duplicate of ours. What is left is the fallback thread's: its epoll,
+ * and what wakes it, and as much for what it watches for contexts without (the
+ * commons). A worker may need a moment until it lets go.
  */
 static bool are_files_gone(void)
 {
-	enum { NR_STANDBY = 4 };
+	enum { NR_FALLBACK = 4 };
 	int64_t deadline = uaio_now_ns() + 10000000000;
 	unsigned nr, fd;
 
@@ -159,8 +159,8 @@ static bool are_files_gone(void)
 		nr = 0;
 		for (unsigned at = 0; uaio_own_fd(at, ~0u, &fd); at = fd + 1)
 			nr++;
-	} while (nr > NR_STANDBY && uaio_now_ns() < deadline);
-	return nr <= NR_STANDBY;
+	} while (nr > NR_FALLBACK && uaio_now_ns() < deadline);
+	return nr <= NR_FALLBACK;
 }
 
 /* Return: whether the n-th call was reached. */

@@ -14,7 +14,8 @@
 #include "base/sleep.h"
 #include "options/config.h"
 #include "file/file.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "aio/handle.h"
 #include "unit.h"
 
 enum { SIZE = UNIT_KEY_BYTES };
@@ -423,7 +424,7 @@ static void check_cancel(long victims, long intruders)
 	unit_close(cancelling.ends[1]);
 }
 
-/* For the standby thread. */
+/* For the fallback thread. */
 static bool let_step(long nr, const long args[6], long *ret_res)
 {
 	(void)args;

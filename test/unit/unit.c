@@ -19,7 +19,8 @@
 #include "base/atomic.h"
 #include "base/sleep.h"
 #include "proc/entry.h"
-#include "front/libaio/aio.h"
+#include "aio/aio.h"
+#include "aio/ctx.h"
 
 enum { HANG_S = 120 };
 
@@ -188,12 +189,17 @@ static long do_nothing(void *arg)
 	return 0;
 }
 
+void unit_restart_alarm(void)
+{
+	alarm(HANG_S);
+}
+
 int unit_setup(void **state)
 {
 	struct unit_thread thread;
 
 	(void)state;
-	alarm(HANG_S);
+	unit_restart_alarm();
 	/* A sanitizer has a thread of its own from the first one on. */
 	unit_thread_start(&thread, do_nothing, NULL);
 	unit_thread_join(&thread);
@@ -469,18 +475,18 @@ long unit_submit(uint64_t handle, struct iocb *iocb)
 long unit_submit_sqe(uint64_t handle, const struct uaio_sqe *sqe)
 {
 	struct uaio_file *file = NULL;
-	struct uaio_batch batch;
+	struct uaio_submission submission;
 	long ret;
 
 	assert(uaio_enter());
-	ret = uaio_batch_begin(&batch, handle, 1);
+	ret = uaio_submission_begin(&submission, handle, 1);
 	if (ret == 1) {
 		ret = uaio_optab[sqe->op].has_no_file
 			      ? 0
 			      : uaio_look_up(sqe->fd, &file);
 		if (ret == 0)
-			ret = uaio_batch_add(&batch, file, sqe);
-		uaio_batch_end(&batch);
+			ret = uaio_batch_add(&submission.batch, file, sqe);
+		uaio_submission_end(&submission, ret == 0);
 	}
 	uaio_leave();
 	return ret;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the unit tests share
+ * The functions that unit tests share
  *
- * The tests link the engine compiled for testing: lock ranks are checked and
- * system calls can be answered by a hook. Each test runs between a setup and a
- * teardown that finds descriptors, threads and contexts it left behind, and
- * with an alarm that ends it if it hangs; a test itself waits for events, never
- * for time to pass.
+ * The tests link the engine compiled for testing: lock ranks are checked, and a
+ * hook can answer system calls. Each test runs between a setup and a teardown,
+ * which finds descriptors, threads and contexts that the test left behind, and
+ * with an alarm that ends it if it hangs. A test waits for events, never for time
+ * to pass.
  *
  * The library's stand-ins for close() and dup2() are not linked, so a test
  * closes what the engine may know through unit_close() and unit_dup2().
@@ -26,7 +26,11 @@
 #include <cmocka.h>
 
 #include "base/sys.h"
-#include "engine/engine.h"
+#include "proc/process.h"
+#include "wq/wq.h"
+#include "op/op.h"
+#include "issue/submit.h"
+#include "life/life.h"
 #include "uaio.h"
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
@@ -49,8 +53,8 @@ int unit_setup(void **state);
 int unit_teardown(void **state);
 
 struct unit_footprint {
-	unsigned nr_fds;     /* but the engine's own */
-	unsigned nr_threads; /* but the engine's own */
+	unsigned nr_fds;     /* without the engine's own */
+	unsigned nr_threads; /* without the engine's own */
 	uint64_t nr_contexts;
 	uint64_t ring_bytes;
 };
@@ -61,16 +65,16 @@ void unit_footprint(struct unit_footprint *ret_footprint);
 unsigned unit_engine_threads(uint64_t *ret_nr_sleeps);
 
 /*
- * Threads that have ended are given so long to go: what is left then is left for
- * good, however busy the machine is.
+ * How long threads that have ended get to disappear: a thread that is left then is
+ * a leak, however busy the machine is.
  */
 enum { UNIT_PATIENCE_MS = 10000 };
 
-/* Return: what of before has grown since, or NULL, at once if nothing has. */
+/* Return: the name of a count that has grown since before; NULL if none has. */
 const char *unit_find_leak(const struct unit_footprint *before,
 			   unsigned patience_ms);
 
-/* Return: n, or less of it where everything is slower. */
+/* Return: n, or a smaller number where everything is slower. */
 static inline unsigned unit_rounds(unsigned n)
 {
 	return UNIT_IS_SANITIZED ? (n + 9) / 10 : n;
@@ -88,7 +92,7 @@ struct unit_thread {
 	void *arg;
 	long ret;
 	unsigned long id;
-	uint32_t tid; /* atomic: of the kernel, once it runs */
+	uint32_t tid; /* atomic: its thread id, once it runs */
 };
 
 void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
@@ -105,12 +109,15 @@ void unit_await_sleep(const struct unit_thread *thread);
 /* Return: how often it has slept. */
 uint64_t unit_thread_sleeps(const struct unit_thread *thread);
 
+/* The test makes progress, so it does not hang: restart its alarm. */
+void unit_restart_alarm(void);
+
 /* Return once condition(arg) is true; the alarm ends the test if it stays so. */
 void unit_await(bool (*condition)(void *arg), void *arg);
 
 /* interleavings */
 
-/* Whether a thread can be held at an instruction: elsewhere all is run once. */
+/* Whether a thread can be held at an instruction; if not, each test runs once. */
 #if defined(__x86_64__)
 enum { UNIT_CAN_STEP = !UNIT_IS_SANITIZED };
 #else
@@ -118,17 +125,18 @@ enum { UNIT_CAN_STEP = 0 };
 #endif
 
 /*
- * Run victim(arg) on a thread. When it has made n instructions, or has returned
- * or sleeps for good, run intruder(arg) on another; the victim is held until
- * that has returned, or all threads but the victim sleep. With 0 for n, which
- * has to be first, the victim is not held, and it is found out how many
- * instructions there are: it must start no thread then, as that blocks signals.
- * Return: how many.
+ * Run victim(arg) on a thread. When it has executed n instructions, or has
+ * returned or sleeps for good, run intruder(arg) on another thread. The victim is
+ * held until the intruder has returned, or all threads but the victim sleep. The
+ * first call has to be with 0 for n: then the victim is not held, and its
+ * instructions are counted. It must start no thread in that call, as that blocks
+ * signals.
+ * Return: the number of instructions.
  */
 unsigned unit_interleave(unsigned n, long (*victim)(void *),
 			 long (*intruder)(void *), void *arg, long ret_rets[2]);
 
-/* What is the same for all steps of a test. */
+/* The parts of a test that are the same for all of its steps. */
 typedef long unit_step_fn(void *arg);
 
 struct unit_stepping {
@@ -142,27 +150,30 @@ struct unit_stepping {
 /* unit_interleave() at each instruction of the victim. */
 void unit_step_through(const struct unit_stepping *stepping);
 
-/* For a thread with signals blocked that makes what the victim makes, too. */
+/* For a thread with signals blocked that executes the victim's code, too. */
 void unit_let_step(void);
 
 /* system calls */
 
-/* Ask hook before each call the engine makes; NULL: none. */
+/* Call hook before each system call of the engine; NULL: no hook. */
 void unit_hook(uaio_sys_hook_fn *hook);
+
+/* Return: how many system calls all threads of the engine make in act(arg). */
+unsigned unit_count_calls(void (*act)(void *arg), void *arg);
 
 /* For a hook, of fstatfs(): the kernel's answer, but the file is on ext4. */
 long unit_say_ext4(const long args[6]);
 
 /*
- * Fail the n-th call (from 1) with what the kernel may answer, of this thread
- * only or of all. Calls that cannot fail are not counted. 0 ends it.
+ * Fail the n-th call (from 1), of this thread only or of all, with an error that
+ * the kernel may give. Calls that cannot fail are not counted. 0 ends it.
  */
 void unit_fail_nth(unsigned n, bool of_this_thread);
 /* Return: whether a call has failed. */
 bool unit_has_failed(void);
 
 /*
- * A gate that holds the reads, writes and syncs other threads make on fd. Each
+ * A gate that holds the reads, writes and syncs of other threads on fd. Each call
  * has a key: its offset divided by UNIT_KEY_BYTES, or UNIT_KEY_SYNC.
  */
 enum { UNIT_KEY_BYTES = 512, UNIT_KEY_SYNC = 63 };
@@ -201,15 +212,15 @@ struct iocb unit_iocb(unsigned opcode, int fd, void *buf, size_t bytes,
 		      int64_t off);
 uint64_t unit_context(unsigned nr_events);
 void unit_destroy(uint64_t handle);
-/* Return: what io_submit would for one. */
+/* Submit one iocb. Return: as io_submit. */
 long unit_submit(uint64_t handle, struct iocb *iocb);
-/* Return: requests that were made inside io_submit, of all contexts. */
+/* Return: the number of requests executed inside io_submit, in all contexts. */
 uint64_t unit_nr_inline(void);
-/* The same past the front-end. Return: 0, or with what it was refused. */
+/* Submit past the front-end. Return: 0, or the error of the refusal. */
 long unit_submit_sqe(uint64_t handle, const struct uaio_sqe *sqe);
-/* Return: number of events, with nr of them awaited. */
+/* Wait for nr events. Return: the number of events. */
 long unit_reap(uint64_t handle, long nr, struct io_event *ret_events);
-/* Return: res of the one event that is awaited. */
+/* Wait for one event. Return: its res. */
 int64_t unit_reap_one(uint64_t handle);
 
 #endif /* UNIT_H */

@@ -29,7 +29,7 @@ def check_includes(tree):
 
 
 # System calls by number outside base/sys.h, what is listed in base/calls.c, and
-# front/host: each happens in one place, at which its meaning is.
+# host: each happens in one place, at which its meaning is.
 NUMBERS = {
     ("src/tool/secure.c", "SYS_capget"),
 }
@@ -67,11 +67,12 @@ def _but_in(*folders):
 
 RULES = [
     Rule(r"\b(uaio_lock)\s*\(",
-         "a front-end holds no lock: let the engine do it", _in("front")),
+         "what stands in front of the C library holds no lock: let the engine "
+         "do it", _in("host")),
     Rule(r"\b(uaio_thread_start|pthread_create|thrd_create|pthread_mutex_lock)"
          r"\s*\(",
-         "a front-end has no thread and no lock: let the engine have it",
-         _in("front")),
+         "a front-end has no thread: let the engine have it",
+         _in("aio", "host")),
     Rule(r"\b(sys_futex)\s*\(",
          "only base/sleep.c makes futex calls: use uaio_sleep(), uaio_wake()",
          lambda path, name: path not in (
@@ -85,13 +86,13 @@ RULES = [
          "this one use in tools/lint.d/calls.py",
          lambda path, name: path not in (
              "src/base/sys.h", "src/base/calls.c")
-         and not path.startswith("src/front/host/")
+         and not path.startswith("src/host/")
          and (path, name) not in NUMBERS),
     # Behind a type it is another function of that name.
     Rule(r"(?<![\w.>])(?:(?<!\w )|(?<=return )|(?<=else ))(" +
          "|".join(WRAPPERS) + r")\s*\(",
          "system calls go through base/sys.h: call sys_...() from there",
-         _but_in("front", "tool")),
+         _but_in("host", "tool")),
 ]
 
 

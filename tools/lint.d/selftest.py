@@ -65,23 +65,24 @@ for sentence, name in (
     ("a header is named by a way around its room", "../op/op.h"),
     ("a header does not exist", "op/planted.h"),
 ):
-    file_with("includes", sentence, "src/engine/planted.c",
+    file_with("includes", sentence, "src/req/planted.c",
               f'#include "{name}"')
 
 for sentence, path, line in (
-    ("a front-end takes a lock", "src/front/libaio/planted.c",
+    ("what stands in front of the C library takes a lock",
+     "src/host/planted.c",
      "uaio_lock(&lock, rank);"),
-    ("a front-end starts a thread", "src/front/host/planted.c",
+    ("a front-end starts a thread", "src/aio/planted.c",
      "uaio_thread_start(main, arg);"),
-    ("a futex call outside base/sleep.c", "src/engine/planted.c",
+    ("a futex call outside base/sleep.c", "src/req/planted.c",
      "sys_futex(word, op, 1, NULL, 0);"),
-    ("a condition variable", "src/engine/planted.c",
+    ("a condition variable", "src/req/planted.c",
      "pthread_cond_wait(&cond, &mutex);"),
-    ("a system call by number", "src/engine/planted.c",
+    ("a system call by number", "src/req/planted.c",
      "uaio_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);"),
     ("a system call by the C library", "src/op/planted.c",
      "return read(fd, buf, len);"),
-    ("a system call by the C library in a condition", "src/engine/planted.c",
+    ("a system call by the C library in a condition", "src/req/planted.c",
      "if (fsync(fd) < 0)"),
 ):
     file_with("calls", sentence, path, line)
@@ -107,19 +108,19 @@ for sentence, lines in (
     ("a __sync builtin", ["__sync_synchronize();"]),
     ("a fence", ["__atomic_thread_fence(order);"]),
 ):
-    file_with("barriers", sentence, "src/engine/planted.c", *lines)
+    file_with("barriers", sentence, "src/req/planted.c", *lines)
 # The pair is complete; what is missing is told of its first access.
-file_with("barriers", "a tag that is not explained", "src/engine/planted.c",
+file_with("barriers", "a tag that is not explained", "src/req/planted.c",
           "load_acquire(&a); /* [MB:planted] acquire: first. */", "",
           "/* [MB:planted] release: second. */", "store_release(&a, 1);",
           line=2)
 
 
 @plant("barriers", "a tag with two sides that both release",
-       "src/engine/planted.c", 3)
+       "src/req/planted.c", 3)
 def _(copy):
     one = "\n/* [MB:planted] release: both. */\nstore_release(&a, 1);\n"
-    copy.write("src/engine/planted.c", SPDX.rstrip() + one * 2)
+    copy.write("src/req/planted.c", SPDX.rstrip() + one * 2)
     copy.append(DOC, "\n## [MB:planted]\n")
 
 
@@ -129,7 +130,7 @@ def _(copy):
 
 
 file_with("steps", "a step that the model does not have",
-          "src/engine/planted.c", "/* [step: PLANTED] */")
+          "src/req/planted.c", "/* [step: PLANTED] */")
 
 
 @plant("steps", "a step that the code does not have", "test/model/wq.pml", None)
@@ -208,10 +209,10 @@ def _(copy):
 
 
 file_with("manual", "a variable that is read and in no page",
-          "src/engine/planted.c",
+          "src/req/planted.c",
           'text = secure_getenv(', '\t"UAIO_PLANTED");', line=2)
 
-file_with("format", "an indent of spaces", "src/engine/planted.c",
+file_with("format", "an indent of spaces", "src/req/planted.c",
           "int f(void)", "{", "    return 1;", line=None)
 file_with("format", "two statements in a line of a test",
           "test/abi/planted.c", "int a; int b;", line=None)
@@ -222,9 +223,9 @@ for sentence, text in (
     ("a folder outside the project", f"/* see ..{SLASH}shared{SLASH}a */"),
     ("a document that does not exist", f"/* see {GONE} */"),
 ):
-    file_with("words", sentence, "src/engine/planted.c", text)
+    file_with("words", sentence, "src/req/planted.c", text)
 
-file_with("files", "a file of 601 lines", "src/engine/planted.c",
+file_with("files", "a file of 601 lines", "src/req/planted.c",
           *[""] * 600)
 
 

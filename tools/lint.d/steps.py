@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The model of the work queue and the code have the same steps.
+"""The models and the code have the same steps.
 
 Each is named where it is made, as [step: NAME] in a comment: what one of the
 two does and the other does not is either missing there or not proved.
@@ -8,7 +8,7 @@ import re
 
 from tree import Finding, is_test
 
-MODEL = "test/model/wq.pml"
+MODELS = ["test/model/wq.pml", "test/model/ready.pml"]
 STEP = re.compile(r"\[step: ([A-Z_]+)\]")
 
 
@@ -25,8 +25,8 @@ def _steps_of(tree, paths):
 def check(tree):
     code = _steps_of(tree, [path for path in tree.c_files("src")
                             if not is_test(path)])
-    model = _steps_of(tree, [MODEL] if tree.exists(MODEL) else [])
-    findings = [Finding(*code[name], f"{MODEL} has no step {name}: add it, or "
+    model = _steps_of(tree, [path for path in MODELS if tree.exists(path)])
+    findings = [Finding(*code[name], f"no model has a step {name}: add it, or "
                         "drop the name")
                 for name in sorted(code.keys() - model.keys())]
     findings += [Finding(*model[name], f"no comment in src says [step: {name}]:"

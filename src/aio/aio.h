@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The six kernel AIO calls
+ *
+ * They have the kernel's arguments, and return the result or a negative error
+ * number. The functions of libaio and syscall(2) both call them.
+ *
+ * Context: any thread. In a signal handler that interrupted the engine they
+ * return -EAGAIN. errno is not touched.
+ */
+#ifndef UAIO_AIO_AIO_H
+#define UAIO_AIO_AIO_H
+
+#include <linux/aio_abi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "aio/event.h"
+
+/* The last argument of io_pgetevents. */
+struct uaio_aio_sigset {
+	const void *mask;
+	size_t mask_bytes;
+};
+
+/* Mirrors io_setup(2): EFAULT, EINVAL, EAGAIN, ENOMEM. */
+long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep);
+
+/* Mirrors io_destroy(2): EINVAL. */
+long uaio_aio_destroy(uint64_t handle);
+
+/*
+ * Mirrors io_submit(2): how many requests were accepted, or EINVAL, EFAULT,
+ * EBADF, EAGAIN and whatever else refuses the first.
+ */
+long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs);
+
+/* Mirrors io_cancel(2): EINPROGRESS, EINVAL, EFAULT. */
+long uaio_aio_cancel(uint64_t handle, struct iocb *iocb);
+
+/*
+ * Mirror io_getevents(2) and io_pgetevents(2): how many events were stored, or
+ * EINVAL, EFAULT, EINTR.
+ */
+long uaio_aio_getevents(uint64_t handle, long min_nr, long nr,
+			struct uaio_event *events,
+			const struct timespec *timeout);
+long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
+			 struct uaio_event *events,
+			 const struct timespec *timeout,
+			 const struct uaio_aio_sigset *sigset);
+
+/* Return: whether handle names a context without unread events. */
+bool uaio_aio_is_empty(uint64_t handle);
+
+#endif /* UAIO_AIO_AIO_H */

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* io_getevents: events go from the ring to the client (ctx.h, ring.h). */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/uaddr.h"
+#include "wait/page.h"
+#include "ready/vain.h"
+#include "ready/waiter.h"
+#include "aio/ctx.h"
+#include "aio/handle.h"
+
+/* Under reap_lock, under which events are reaped and generations begin. */
+static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
+{
+	/* relaxed: DEAD is set before destroy takes the lock to clear handle */
+	return load_relaxed(&ctx->queue.generation) != generation ||
+	       load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
+}
+
+/*
+ * If events cannot be stored (NULL), the call fails only if there are any, and
+ * they stay in the ring.
+ */
+static long pop_locked(struct uaio_ctx *ctx, struct uaio_event *events,
+		       long got, const struct uaio_getevents *call)
+{
+	long nr = call->nr - got;
+
+	if (unlikely(!events || call->is_strict)) {
+		long left = uaio_ring_poppable(&ctx->ring,
+					       uaio_ring_head(&ctx->ring));
+
+		if (nr > left)
+			nr = left;
+		if (nr &&
+		    (!events || !uaio_can_write((uintptr_t)(events + got),
+						(size_t)nr * sizeof(*events))))
+			return -EFAULT;
+	}
+	return uaio_ring_pop(&ctx->ring, events + got, nr);
+}
+
+static long pop(struct uaio_ctx *ctx, uint64_t generation,
+		struct uaio_event *events, long got,
+		const struct uaio_getevents *call)
+{
+	long ret = -EINVAL;
+
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	if (!is_over_locked(ctx, generation))
+		ret = pop_locked(ctx, events, got, call);
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	return ret;
+}
+
+/* Wait for more events: got of them, fewer than min_nr, are stored already. */
+static long wait_more(struct uaio_ctx *ctx, uint64_t generation,
+		      struct uaio_event *events, long got,
+		      const struct uaio_getevents *call)
+{
+	for (;;) {
+		uint32_t capacity = load_relaxed(&ctx->capacity);
+		long need = call->min_nr - got;
+		long more;
+		int ret;
+
+		if (need > capacity)
+			need = capacity;
+		ret = uaio_queue_wait(&ctx->queue, generation, (uint32_t)need,
+				      &call->wait);
+		more = pop(ctx, generation, events, got, call);
+		if (more < 0)
+			return got ? got : more;
+		got += more;
+		if (got >= call->min_nr)
+			return got;
+		if (ret < 0)
+			return got || ret == -ETIMEDOUT ? got : ret;
+	}
+}
+
+/*
+ * Let in the signals that the call's mask unblocks, as the kernel does even if
+ * it does not wait.
+ * Return: got; -EINTR if that is 0 and there was a signal.
+ */
+static long let_signals_in(const struct uaio_getevents *call, long got)
+{
+	return uaio_wait_let_signals_in(&call->wait) && got == 0 ? -EINTR : got;
+}
+
+static bool is_in_flight(const struct uaio_ctx *ctx)
+{
+	/* relaxed: a request that comes or completes meanwhile may be missed */
+	return load_relaxed(&ctx->tickets) / UAIO_TICKET !=
+	       load_relaxed(&ctx->nr_done);
+}
+
+/*
+ * Sleep for a moment: the client has looked in vain for too long (vain.h).
+ * Return: as pop().
+ */
+static long doze(struct uaio_ctx *ctx, uint64_t generation,
+		 struct uaio_event *events, const struct uaio_getevents *call)
+{
+	struct uaio_wait nap = call->wait;
+	long got;
+
+	nap.deadline_ns = uaio_now_ns() + UAIO_DOZE_NS;
+	(void)uaio_queue_sleep(&ctx->queue, generation, 1, &nap);
+	got = pop(ctx, generation, events, 0, call);
+	uaio_vain_has_dozed(&ctx->vain, got > 0);
+	return got;
+}
+
+/*
+ * Too few events are there: execute requests that have become ready, look
+ * again, and then wait if the call is to wait.
+ */
+static long get_more(struct uaio_ctx *ctx, uint64_t generation,
+		     struct uaio_event *events, long got, bool is_pinned,
+		     const struct uaio_getevents *call)
+{
+	long more;
+
+	if (is_pinned)
+		uaio_queue_run_parked(&ctx->queue, call->wait.deadline_ns);
+	if (likely(!call->wait.is_parted))
+		uaio_page_try_group(&ctx->queue.group);
+	more = pop(ctx, generation, events, got, call);
+	if (more < 0)
+		return got ? got : more;
+	got += more;
+	if (!got && call->nr && !call->wait.deadline_ns && is_in_flight(ctx) &&
+	    uaio_vain_must_doze(&ctx->vain, load_relaxed(&ctx->nr_done)))
+		return doze(ctx, generation, events, call);
+	if (got >= call->min_nr || call->wait.deadline_ns == 0)
+		return unlikely(call->wait.mask) ? let_signals_in(call, got)
+						 : got;
+	return wait_more(ctx, generation, events, got, call);
+}
+
+/* Even with min_nr 0, a parked request may be ready to give an event. */
+static bool are_too_few(long got, const struct uaio_getevents *call)
+{
+	return got < call->min_nr || (got == 0 && call->nr > 0);
+}
+
+long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
+			const struct uaio_getevents *call)
+{
+	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+	bool is_pinned = false;
+	long got = -EINVAL;
+	uint64_t generation = 0;
+
+	if (!ctx)
+		return -EINVAL;
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	if (load_relaxed(&ctx->handle) == handle) {
+		got = pop_locked(ctx, ret_events, 0, call);
+		generation = load_relaxed(&ctx->queue.generation);
+		is_pinned = got >= 0 && are_too_few(got, call) &&
+			    !call->wait.is_parted &&
+			    uaio_queue_pin_parked(&ctx->queue);
+	}
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	if (got < 0)
+		return got;
+	if (are_too_few(got, call))
+		return get_more(ctx, generation, ret_events, got, is_pinned,
+				call);
+	return unlikely(call->wait.mask) ? let_signals_in(call, got) : got;
+}

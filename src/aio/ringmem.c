@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#include "aio/ringmem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/slab.h"
+#include "base/sys.h"
+
+enum {
+	CHUNK_BYTES = 1 << 20,
+	CHUNK_PAGES = CHUNK_BYTES / UAIO_PAGE_BYTES,
+	/* A longer ring has its own mapping: it would waste a chunk's rest. */
+	SHARED_PAGES_MAX = CHUNK_PAGES / 2,
+	/* From this size on returning memory to the system is worth a call. */
+	TRIM_PAGES = 5,
+	/* One bucket per chunk up to a million contexts of one page. */
+	NR_BUCKETS = 4096,
+};
+
+struct chunk {
+	struct uaio_slab_node node;
+
+	/* immutable once indexed (I2) */
+	char *base;         /* owns: the mapping, for ever (I1) */
+	size_t nr_pages;    /* CHUNK_PAGES if shared; more: one ring's */
+	struct chunk *next; /* in the same bucket */
+
+	/* under the lock */
+	struct list usable;               /* on a list while it can be used */
+	size_t nr_free;                   /* pages */
+	uint64_t taken[CHUNK_PAGES / 64]; /* bit: page is in use */
+};
+
+static struct {
+	struct chunk **buckets; /* owns; heads are atomic */
+
+	/* under lock */
+	struct uaio_lock lock;
+	struct list shared; /* chunks of small rings with free pages */
+	struct list whole;  /* free mappings of single large rings */
+	size_t nr_pages_out;
+	size_t nr_chunks;
+	struct uaio_slab chunks;
+} ringmem;
+
+int uaio_ringmem_init(void)
+{
+	struct chunk **buckets =
+		sys_mmap(NULL, NR_BUCKETS * sizeof(*buckets),
+			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+
+	if (sys_is_map_error(buckets))
+		return -ENOMEM;
+	ringmem.buckets = buckets;
+	ringmem.lock = (struct uaio_lock){ 0 };
+	list_init(&ringmem.shared);
+	list_init(&ringmem.whole);
+	ringmem.nr_pages_out = 0;
+	ringmem.nr_chunks = 0;
+	uaio_slab_init(&ringmem.chunks, sizeof(struct chunk), 16384);
+	return 0;
+}
+
+static struct chunk **bucket_of(uint64_t base)
+{
+	/* Neighbouring chunks have neighbouring buckets. */
+	return &ringmem.buckets[base / CHUNK_BYTES % NR_BUCKETS];
+}
+
+static struct chunk *find_chunk(uint64_t addr)
+{
+	uint64_t base = addr & ~(uint64_t)(CHUNK_BYTES - 1);
+	struct chunk *chunk;
+
+	/*
+	 * [MB:chunk] acquire: the chunk's members. Pairs with
+	 * index_chunk_locked().
+	 */
+	chunk = load_acquire(bucket_of(base));
+	while (chunk && (uintptr_t)chunk->base != base)
+		chunk = chunk->next;
+	return chunk;
+}
+
+bool uaio_ringmem_contains(uint64_t addr)
+{
+	const struct chunk *chunk;
+
+	if (addr % UAIO_PAGE_BYTES)
+		return false;
+	chunk = find_chunk(addr);
+	return chunk && (chunk->nr_pages == CHUNK_PAGES ||
+			 (uintptr_t)chunk->base == addr);
+}
+
+static void index_chunk_locked(struct chunk *chunk)
+{
+	struct chunk **bucket = bucket_of((uintptr_t)chunk->base);
+
+	chunk->next = load_relaxed(bucket);
+	/* [MB:chunk] release: members before entry. Pairs with find_chunk(). */
+	store_release(bucket, chunk);
+	ringmem.nr_chunks++;
+}
+
+/* Map bytes at a multiple of CHUNK_BYTES: map more, and unmap both ends. */
+static void *map_aligned(size_t bytes)
+{
+	char *map, *base, *end;
+
+	map = sys_mmap(NULL, bytes + CHUNK_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS);
+	if (sys_is_map_error(map))
+		return NULL;
+	end = map + bytes + CHUNK_BYTES;
+	base = (char *)(((uintptr_t)map + CHUNK_BYTES - 1) &
+			~(uintptr_t)(CHUNK_BYTES - 1));
+	if (base > map)
+		(void)sys_munmap(map, (size_t)(base - map));
+	if (base + bytes < end)
+		(void)sys_munmap(base + bytes, (size_t)(end - base) - bytes);
+	return base;
+}
+
+static struct chunk *new_chunk_locked(size_t nr_pages)
+{
+	struct chunk *chunk = uaio_slab_get(&ringmem.chunks);
+
+	if (!chunk)
+		return NULL;
+	chunk->base = map_aligned(nr_pages * UAIO_PAGE_BYTES);
+	if (!chunk->base) {
+		uaio_slab_put(&ringmem.chunks, chunk);
+		return NULL;
+	}
+	chunk->nr_pages = nr_pages;
+	chunk->nr_free = nr_pages;
+	list_init(&chunk->usable);
+	memset(chunk->taken, 0, sizeof(chunk->taken));
+	index_chunk_locked(chunk);
+	return chunk;
+}
+
+static bool is_taken(const struct chunk *chunk, size_t page)
+{
+	return chunk->taken[page / 64] >> page % 64 & 1;
+}
+
+static void flip_pages(struct chunk *chunk, size_t first, size_t nr)
+{
+	for (size_t page = first; page < first + nr; page++)
+		chunk->taken[page / 64] ^= 1ull << page % 64;
+}
+
+/* Return: the first of nr consecutive free pages, or CHUNK_PAGES. */
+static size_t find_run(const struct chunk *chunk, size_t nr)
+{
+	size_t run = 0;
+
+	for (size_t page = 0; page < CHUNK_PAGES; page++) {
+		if (page % 64 == 0 && chunk->taken[page / 64] == UINT64_MAX) {
+			page += 63;
+			run = 0;
+			continue;
+		}
+		run = is_taken(chunk, page) ? 0 : run + 1;
+		if (run == nr)
+			return page + 1 - nr;
+	}
+	return CHUNK_PAGES;
+}
+
+static void *take_shared_locked(struct chunk *chunk, size_t nr_pages)
+{
+	size_t page;
+
+	if (chunk->nr_free < nr_pages)
+		return NULL;
+	page = find_run(chunk, nr_pages);
+	if (page == CHUNK_PAGES)
+		return NULL;
+	flip_pages(chunk, page, nr_pages);
+	chunk->nr_free -= nr_pages;
+	if (chunk->nr_free == 0)
+		list_remove(&chunk->usable);
+	return chunk->base + page * UAIO_PAGE_BYTES;
+}
+
+static void *get_shared_locked(size_t nr_pages)
+{
+	struct chunk *chunk;
+
+	list_for_each (pos, &ringmem.shared) {
+		chunk = container_of(pos, struct chunk, usable);
+
+		char *ring = take_shared_locked(chunk, nr_pages);
+		if (ring)
+			return ring;
+	}
+	chunk = new_chunk_locked(CHUNK_PAGES);
+	if (!chunk)
+		return NULL;
+	/* First on the list, so that fuller chunks are not searched again. */
+	list_add_head(&ringmem.shared, &chunk->usable);
+	return take_shared_locked(chunk, nr_pages);
+}
+
+/* Large rings' mappings are rounded up to chunks, and reused as a whole. */
+static void *get_whole_locked(size_t nr_pages)
+{
+	size_t rounded =
+		(nr_pages + CHUNK_PAGES - 1) / CHUNK_PAGES * CHUNK_PAGES;
+	struct chunk *chunk;
+
+	/*
+	 * The index would take a mapping of exactly one chunk for a shared
+	 * chunk.
+	 */
+	if (rounded == CHUNK_PAGES)
+		rounded += CHUNK_PAGES;
+	list_for_each (pos, &ringmem.whole) {
+		chunk = container_of(pos, struct chunk, usable);
+		if (chunk->nr_pages == rounded) {
+			list_remove(&chunk->usable);
+			return chunk->base;
+		}
+	}
+	chunk = new_chunk_locked(rounded);
+	return chunk ? chunk->base : NULL;
+}
+
+void *uaio_ringmem_get(size_t nr_pages)
+{
+	void *ring;
+
+	uaio_lock(&ringmem.lock, UAIO_RANK_RINGMEM);
+	ring = nr_pages <= SHARED_PAGES_MAX ? get_shared_locked(nr_pages)
+					    : get_whole_locked(nr_pages);
+	if (ring)
+		ringmem.nr_pages_out += nr_pages;
+	uaio_unlock(&ringmem.lock, UAIO_RANK_RINGMEM);
+	return ring;
+}
+
+void uaio_ringmem_put(void *ring, size_t nr_pages)
+{
+	struct chunk *chunk = find_chunk((uintptr_t)ring);
+
+	UAIO_CHECK(chunk);
+	/* Return a long ring's memory to the system; fails if it is locked. */
+	if (nr_pages >= TRIM_PAGES)
+		(void)sys_madvise(ring, nr_pages * UAIO_PAGE_BYTES,
+				  MADV_DONTNEED);
+
+	uaio_lock(&ringmem.lock, UAIO_RANK_RINGMEM);
+	if (nr_pages > SHARED_PAGES_MAX) {
+		list_add_head(&ringmem.whole, &chunk->usable);
+	} else {
+		size_t first =
+			(size_t)((char *)ring - chunk->base) / UAIO_PAGE_BYTES;
+
+		UAIO_CHECK(is_taken(chunk, first));
+		flip_pages(chunk, first, nr_pages);
+		chunk->nr_free += nr_pages;
+		if (!list_is_linked(&chunk->usable))
+			list_add_tail(&ringmem.shared, &chunk->usable);
+	}
+	ringmem.nr_pages_out -= nr_pages;
+	uaio_unlock(&ringmem.lock, UAIO_RANK_RINGMEM);
+}
+
+size_t uaio_ringmem_nr_pages(void)
+{
+	size_t nr;
+
+	uaio_lock(&ringmem.lock, UAIO_RANK_RINGMEM);
+	nr = ringmem.nr_pages_out;
+	uaio_unlock(&ringmem.lock, UAIO_RANK_RINGMEM);
+	return nr;
+}
+
+size_t uaio_ringmem_index_bytes(void)
+{
+	size_t nr;
+
+	uaio_lock(&ringmem.lock, UAIO_RANK_RINGMEM);
+	nr = ringmem.nr_chunks;
+	uaio_unlock(&ringmem.lock, UAIO_RANK_RINGMEM);
+	return nr * (sizeof(struct chunk) + sizeof(struct chunk *));
+}

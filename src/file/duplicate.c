@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "file/duplicate.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "file/file.h"
+
+/* Files that own a descriptor: a duplicate, or a reopened terminal. */
+static struct {
+	struct uaio_lock lock; /* rank FILES */
+	struct list files;     /* under lock */
+} private;
+
+static const struct uaio_file_ops *ops; /* borrows */
+
+void uaio_file_duplicates_init(const struct uaio_file_ops *file_ops)
+{
+	ops = file_ops;
+	private.lock = (struct uaio_lock){ 0 };
+	list_init(&private.files);
+}
+
+/*
+ * Return: whether calls on the file are counted in nr_using. In a regular file
+ * that counts cold reads (page.h I4); none of these is left once the file owns
+ * a duplicate.
+ */
+static bool counts_calls(const struct uaio_file *file)
+{
+	/* relaxed: owns_fd only changes while there are no calls */
+	return file->kind >= UAIO_KIND_STREAM || load_relaxed(&file->owns_fd);
+}
+
+int uaio_file_use_locked(struct uaio_file *file)
+{
+	if (counts_calls(file))
+		add_relaxed(&file->nr_using, 1);
+	return load_relaxed(&file->fd);
+}
+
+int uaio_file_use(struct uaio_file *file)
+{
+	int fd;
+
+	if (!counts_calls(file))
+		return load_relaxed(&file->fd);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	fd = uaio_file_use_locked(file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return fd;
+}
+
+void uaio_file_unuse(struct uaio_file *file)
+{
+	if (!counts_calls(file))
+		return;
+	/*
+	 * [MB:file-use] seq_cst: the call is over before this thread looks
+	 * whether another one waits for that. Pairs with await_calls().
+	 */
+	if (sub_seq_cst(&file->nr_using, 1) == 1 &&
+	    unlikely(load_seq_cst(&file->is_awaited)))
+		uaio_wake(&file->nr_using, UINT32_MAX);
+}
+
+/*
+ * Calls on a descriptor of the client's do not block, so this is short. The
+ * thread does not step out (entry.h): it may be trying parked requests, and
+ * handlers must not jump out of that.
+ */
+static void await_calls(struct uaio_file *file)
+{
+	uint32_t nr;
+
+	/*
+	 * [MB:file-use] seq_cst: this thread says that it waits before it
+	 * looks. Pairs with uaio_file_unuse().
+	 */
+	store_seq_cst(&file->is_awaited, 1);
+	while ((nr = load_seq_cst(&file->nr_using)))
+		(void)uaio_sleep(&file->nr_using, nr, UAIO_FOREVER);
+}
+
+void uaio_file_note_private(struct uaio_file *file)
+{
+	uaio_lock(&private.lock, UAIO_RANK_FILES);
+	if (!list_is_linked(&file->in_private))
+		list_add_tail(&private.files, &file->in_private);
+	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+}
+
+/* Return: whether a duplicate has taken the place of old. */
+static bool replace_fd_locked(struct uaio_file *file, int old)
+{
+	bool is_reopened = file->reopened == old;
+	int own = is_reopened || file->fd == old ? uaio_ownfd_dup(old) : -1;
+
+	if (own < 0)
+		return false;
+	/* relaxed, both: others read it under the lock, or while they use it */
+	if (is_reopened) {
+		store_relaxed(&file->reopened, own);
+		return true;
+	}
+	store_relaxed(&file->fd, own);
+	store_relaxed(&file->owns_fd, true);
+	ops->moved_locked(file, old);
+	return true;
+}
+
+bool uaio_file_make_private(struct uaio_file *file)
+{
+	bool was_private, is_private;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	was_private = file->owns_fd;
+	is_private = was_private ||
+		     (file->fd >= 0 && replace_fd_locked(file, file->fd));
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (was_private || !is_private)
+		return is_private;
+	await_calls(file);
+	uaio_file_note_private(file);
+	return true;
+}
+
+static struct uaio_file *find_private_locked(int fd)
+{
+	list_for_each (pos, &private.files) {
+		struct uaio_file *file =
+			container_of(pos, struct uaio_file, in_private);
+
+		/* relaxed, both: replace_fd_locked() looks again */
+		if ((load_relaxed(&file->fd) == fd ||
+		     load_relaxed(&file->reopened) == fd) &&
+		    uaio_file_try_get(file))
+			return file;
+	}
+	return NULL;
+}
+
+static void lose_fd_locked(struct uaio_file *file)
+{
+	int old = load_relaxed(&file->fd);
+
+	store_relaxed(&file->fd, -1);
+	ops->moved_locked(file, old);
+}
+
+bool uaio_file_part_polls(struct uaio_file *file)
+{
+	const struct uaio_waitq *waitq = &file->waitqs[UAIO_WAITQ_POLL];
+	uint32_t nr = 0;
+	bool parts;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	list_for_each (pos, &waitq->parked)
+		nr++;
+	/* relaxed: no new request comes, as the caller has made sure */
+	parts = nr && !waitq->is_running && load_relaxed(&file->refs) == nr + 1;
+	if (parts && !replace_fd_locked(file, load_relaxed(&file->fd)))
+		lose_fd_locked(file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (parts && load_relaxed(&file->owns_fd))
+		uaio_file_note_private(file);
+	return parts;
+}
+
+int uaio_file_yield(int fd)
+{
+	struct uaio_file *file;
+	bool has_moved;
+
+	uaio_lock(&private.lock, UAIO_RANK_FILES);
+	file = find_private_locked(fd);
+	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+	if (!file)
+		return -ENOENT;
+	/* Calls on a duplicate may last for ever; that is what it is for. */
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	has_moved =
+		!load_relaxed(&file->nr_using) && replace_fd_locked(file, fd);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	uaio_file_put(file);
+	return has_moved ? 0 : -EBUSY;
+}
+
+void uaio_file_lose_fd(struct uaio_file *file)
+{
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	/* It may have a duplicate by now. */
+	if (!file->owns_fd)
+		lose_fd_locked(file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	await_calls(file);
+}
+
+void uaio_file_forget_fd(struct uaio_file *file)
+{
+	if (file->kind < UAIO_KIND_STREAM)
+		return;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	if (!file->owns_fd) {
+		store_relaxed(&file->fd, -1);
+		ops->moved_locked(file, -1);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+/*
+ * Return: whether closing the duplicate may take long, if it is the last one.
+ */
+static bool lingers(const struct uaio_file *file)
+{
+	struct linger linger = { 0 };
+	uint32_t size = sizeof(linger);
+
+	return file->flags & UAIO_FILE_F_SOCKET &&
+	       sys_getsockopt(file->fd, SOL_SOCKET, SO_LINGER, &linger,
+			      &size) == 0 &&
+	       linger.l_onoff && linger.l_linger;
+}
+
+void uaio_file_close_fds(struct uaio_file *file)
+{
+	if (!file->owns_fd && file->reopened < 0)
+		return;
+	uaio_lock(&private.lock, UAIO_RANK_FILES);
+	list_remove(&file->in_private);
+	uaio_unlock(&private.lock, UAIO_RANK_FILES);
+	if (file->owns_fd && unlikely(lingers(file)))
+		uaio_ownfd_close_slow(file->fd);
+	else if (file->owns_fd)
+		uaio_ownfd_close(file->fd);
+	if (file->reopened >= 0)
+		uaio_ownfd_close(file->reopened);
+}

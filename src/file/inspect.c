@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#include "file/inspect.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/ownfd.h"
+#include "file/file.h"
+#include "file/terminal.h"
+
+/* Not in all versions of the headers. */
+enum { CONFIGFS_MAGIC_ = 0x62656570, MQUEUE_MAGIC_ = 0x19800202 };
+
+/* Return: the type of its file system; 0 if the kernel does not tell. */
+static uint32_t fs_type(int fd)
+{
+	struct statfs fs;
+
+	return sys_fstatfs(fd, &fs) < 0 ? 0 : (uint32_t)fs.f_type;
+}
+
+static bool is_memory_fs(uint32_t type)
+{
+	return type == TMPFS_MAGIC || type == RAMFS_MAGIC ||
+	       type == HUGETLBFS_MAGIC;
+}
+
+/*
+ * Return: whether its files may be on a server; also if the type is not known.
+ */
+static bool is_remote_fs(uint32_t type)
+{
+	static const uint32_t types[] = {
+		0x65735546 /* FUSE */, NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC,      CIFS_SUPER_MAGIC, V9FS_MAGIC,
+		CEPH_SUPER_MAGIC,      AFS_FS_MAGIC,     CODA_SUPER_MAGIC,
+	};
+
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (type == types[i])
+			return true;
+	return !type;
+}
+
+bool uaio_is_remote(int fd)
+{
+	return is_remote_fs(fs_type(fd));
+}
+
+/*
+ * fstat() would ask the server, once for each write, while the submitter waits.
+ * The size that the kernel knows may be wrong, but it is what the kernel itself
+ * uses for a write.
+ */
+static int size_without_server(int fd, uint64_t *ret_size)
+{
+	enum { STATX_SIZE_ = 0x200, DONT_SYNC = 0x4000 };
+	struct {
+		uint32_t mask, blksize;
+		uint64_t attributes;
+		uint32_t nlink, uid, gid;
+		uint16_t mode, spare;
+		uint64_t ino, size, rest[26];
+	} answer;
+
+	static_assert(offsetof(typeof(answer), size) == 40 &&
+			      sizeof(answer) == 256,
+		      "struct statx");
+	if (sys_statx(fd, DONT_SYNC, STATX_SIZE_, &answer) < 0 ||
+	    !(answer.mask & STATX_SIZE_))
+		return -EOPNOTSUPP;
+	*ret_size = answer.size;
+	return 0;
+}
+
+int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size)
+{
+	struct stat st;
+	int ret;
+
+	if (unlikely(uaio_file_has(file, UAIO_FILE_F_REMOTE)) &&
+	    size_without_server(fd, ret_size) == 0)
+		return 0;
+	ret = sys_fstat(fd, &st);
+	*ret_size = ret < 0 ? 0 : (uint64_t)st.st_size;
+	return ret;
+}
+
+/* Return: whether the kernel generates the contents of its regular files. */
+static bool is_kernel_fs(uint32_t type)
+{
+	return type == PROC_SUPER_MAGIC || type == TRACEFS_MAGIC ||
+	       type == DEBUGFS_MAGIC || type == SECURITYFS_MAGIC ||
+	       type == SELINUX_MAGIC || type == CONFIGFS_MAGIC_;
+}
+
+/*
+ * Read or write with two flags that exclude each other. There are two
+ * interfaces by which a driver may offer reading and writing. With the newer
+ * one the flags are a mistake (EINVAL); the older one takes no flags at all
+ * (EOPNOTSUPP). Nothing is read or written.
+ */
+static int64_t try_contradiction(int fd, bool is_write)
+{
+	enum { RWF_APPEND_ = 0x10, RWF_NOAPPEND_ = 0x20 };
+	const int both = RWF_APPEND_ | RWF_NOAPPEND_;
+	char byte = 0;
+	const struct iovec iov = { &byte, 1 };
+	int64_t res = -ESPIPE;
+
+	/*
+	 * Offset -1 only for a stream: it would wait for the file's position.
+	 */
+	for (int64_t off = 0; off >= -1 && res == -ESPIPE; off--)
+		res = is_write ? sys_pwritev2(fd, &iov, 1, off, both)
+			       : sys_preadv2(fd, &iov, 1, off, both);
+	return res;
+}
+
+/* Linux before 6.9 does not know one of the flags: EOPNOTSUPP for any file. */
+static bool knows_contradiction(void)
+{
+	enum { UNASKED, YES, NO };
+	static uint32_t answer; /* atomic */
+	int fd;
+
+	/* relaxed: all threads find the same answer */
+	if (load_relaxed(&answer) == UNASKED) {
+		fd = uaio_ownfd_open("/dev/null", O_RDONLY);
+		if (fd < 0)
+			return false;
+		store_relaxed(&answer, try_contradiction(fd, false) == -EINVAL
+					       ? YES
+					       : NO);
+		uaio_ownfd_close(fd);
+	}
+	return load_relaxed(&answer) == YES;
+}
+
+/*
+ * Files that are read or written by the older interface take no flags. Some of
+ * them have reads that never end (/proc/kmsg, trace_pipe).
+ */
+static uint32_t old_fashion_flags(int fd, uint32_t flags)
+{
+	uint32_t none = 0;
+
+	if (flags & UAIO_FILE_F_READ &&
+	    try_contradiction(fd, false) == -EOPNOTSUPP)
+		none |= UAIO_FILE_F_OLD_READ;
+	if (flags & UAIO_FILE_F_WRITE &&
+	    try_contradiction(fd, true) == -EOPNOTSUPP)
+		none |= UAIO_FILE_F_OLD_WRITE;
+	return none && knows_contradiction() ? none : 0;
+}
+
+void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
+{
+	static const char folder[] = "/proc/thread-self/fd/";
+	char digits[12];
+	size_t at = sizeof(folder) - 1;
+	int nr = 0;
+
+	memcpy(ret_path, folder, at);
+	do
+		digits[nr++] = (char)('0' + fd % 10);
+	while (fd /= 10);
+	while (nr)
+		ret_path[at++] = digits[--nr];
+	ret_path[at] = '\0';
+}
+
+/*
+ * Anonymous inodes have no type; only their name in /proc tells what they are.
+ * Those listed by name are read by the newer interface, all others by the older
+ * one, if they can be read. Without /proc each may be an eventfd, and counts as
+ * newer.
+ */
+static uint32_t anonymous_flags(int fd)
+{
+	static const struct {
+		const char *name;
+		uint32_t flags;
+	} kinds[] = {
+		{ "anon_inode:[eventfd]", UAIO_FILE_F_EVENTFD |
+						  UAIO_FILE_F_OLD_WRITE |
+						  UAIO_FILE_F_CERTAIN },
+		{ "anon_inode:[timerfd]",
+		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_CERTAIN },
+		{ "anon_inode:[signalfd]",
+		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_PERSONAL },
+		{ "anon_inode:[userfaultfd]",
+		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_USERFAULT },
+		{ "anon_inode:", UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE },
+	};
+	char path[UAIO_FD_PATH_BYTES], link[64];
+	int nr;
+
+	uaio_fd_path(fd, path);
+	nr = sys_readlinkat(AT_FDCWD, path, link, sizeof(link) - 1);
+	if (nr < 0)
+		return UAIO_FILE_F_EVENTFD;
+	link[nr] = '\0';
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strncmp(link, kinds[i].name, strlen(kinds[i].name)))
+			return kinds[i].flags;
+	return 0;
+}
+
+static uint32_t flags_of(int open_flags)
+{
+	uint32_t flags = 0;
+	int access = open_flags & O_ACCMODE;
+
+	if (open_flags & O_PATH)
+		return UAIO_FILE_F_PATH;
+	if (access == O_RDONLY || access == O_RDWR)
+		flags |= UAIO_FILE_F_READ;
+	if (access == O_WRONLY || access == O_RDWR)
+		flags |= UAIO_FILE_F_WRITE;
+	if (open_flags & O_NONBLOCK)
+		flags |= UAIO_FILE_F_NONBLOCK;
+	if (open_flags & O_APPEND)
+		flags |= UAIO_FILE_F_APPEND;
+	if (open_flags & O_DSYNC) /* a bit of O_SYNC too */
+		flags |= UAIO_FILE_F_SYNC;
+	return flags;
+}
+
+static uint32_t stream_flags(int fd, mode_t mode)
+{
+	uint32_t flags = 0;
+
+	/* If lseek() is refused: most devices that matter are streams. */
+	if (!S_ISCHR(mode) || sys_lseek(fd, 0, SEEK_CUR) < 0)
+		flags |= UAIO_FILE_F_STREAM;
+	if (S_ISSOCK(mode))
+		flags |= UAIO_FILE_F_SOCKET;
+	if (S_ISFIFO(mode))
+		flags |= UAIO_FILE_F_CERTAIN;
+	if (!(mode & S_IFMT))
+		flags |= anonymous_flags(fd);
+	if (S_ISCHR(mode) && uaio_terminal_is(fd))
+		flags |= UAIO_FILE_F_TERMINAL;
+	return flags;
+}
+
+static void inspect_stream(int fd, const struct stat *st,
+			   struct uaio_fd_facts *ret_facts)
+{
+	mode_t mode = st->st_mode;
+
+	ret_facts->kind = S_ISCHR(mode) ? UAIO_KIND_DEVICE : UAIO_KIND_STREAM;
+	ret_facts->flags |= stream_flags(fd, mode);
+	if (S_ISCHR(mode) || ret_facts->flags & UAIO_FILE_F_USERFAULT)
+		ret_facts->flags |= old_fashion_flags(fd, ret_facts->flags);
+	ret_facts->has_inode = false;
+	ret_facts->dev = st->st_dev;
+	ret_facts->ino = st->st_ino;
+}
+
+/*
+ * File systems whose type makes a difference (in memory, remote, generated by
+ * the kernel) have no block device, but an anonymous device number. Others are
+ * not asked for their type, which saves a call when a small file is opened.
+ * (FUSE on a block device, fuseblk, is on the local disk.)
+ */
+static bool has_device(const struct stat *st)
+{
+	return major(st->st_dev) != 0;
+}
+
+static void inspect_regular(int fd, const struct stat *st, bool is_direct,
+			    struct uaio_fd_facts *ret_facts)
+{
+	bool is_blockdev = S_ISBLK(st->st_mode);
+	bool is_on_disk = is_blockdev || has_device(st);
+	uint32_t type = is_on_disk ? 0 : fs_type(fd);
+
+	ret_facts->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
+	/* A message queue can be read, but only as text about itself. */
+	if (S_ISDIR(st->st_mode) || type == MQUEUE_MAGIC_)
+		ret_facts->flags |=
+			UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
+	if (is_blockdev)
+		ret_facts->flags |= UAIO_FILE_F_BLOCKDEV;
+	else if (is_memory_fs(type))
+		ret_facts->kind = UAIO_KIND_MEMORY;
+	else if (!is_on_disk && is_remote_fs(type))
+		ret_facts->flags |= UAIO_FILE_F_REMOTE;
+	else if (is_kernel_fs(type) && !S_ISDIR(st->st_mode))
+		ret_facts->flags |= old_fashion_flags(fd, ret_facts->flags);
+	ret_facts->has_inode = true;
+	ret_facts->dev = is_blockdev ? UINT64_MAX : st->st_dev;
+	ret_facts->ino = is_blockdev ? st->st_rdev : st->st_ino;
+}
+
+bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts)
+{
+	int open_flags = sys_fcntl(fd, F_GETFL, 0);
+	struct stat st;
+
+	if (open_flags < 0 || sys_fstat(fd, &st) < 0)
+		return false;
+	ret_facts->flags = flags_of(open_flags);
+	if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode))
+		inspect_regular(fd, &st, open_flags & O_DIRECT, ret_facts);
+	else
+		inspect_stream(fd, &st, ret_facts);
+	return true;
+}
+
+bool uaio_is_replaced(const struct uaio_file *file, int fd)
+{
+	uint64_t dev = load_relaxed(&file->dev), ino = load_relaxed(&file->ino);
+	struct stat st;
+
+	if (uaio_file_has(file, UAIO_FILE_F_REMOTE) || sys_fstat(fd, &st) < 0)
+		return false;
+	if (dev == UINT64_MAX)
+		return !S_ISBLK(st.st_mode) || st.st_rdev != ino;
+	return st.st_dev != dev || st.st_ino != ino;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a descriptor is: what the kernel says of it, and what follows from that
+ *
+ * It takes several system calls, between which the descriptor may become
+ * another file: the answer is only valid if nothing was closed meanwhile
+ * (file.c).
+ */
+#ifndef UAIO_FILE_INSPECT_H
+#define UAIO_FILE_INSPECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_file;
+
+struct uaio_fd_facts {
+	uint32_t kind;  /* enum uaio_kind */
+	uint32_t flags; /* UAIO_FILE_F_* */
+	bool has_inode; /* regular file, folder or block device */
+	/*
+	 * Of a block device UINT64_MAX and its device number. All anonymous
+	 * inodes have the same.
+	 */
+	uint64_t dev;
+	uint64_t ino;
+};
+
+/* Write the path of a descriptor of this thread in /proc. */
+enum { UAIO_FD_PATH_BYTES = 40 };
+
+void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
+
+/* Return: false if fd is not open. */
+bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts);
+
+/*
+ * Return: whether the kernel may have to ask a server about fd, which may be
+ * slow.
+ */
+bool uaio_is_remote(int fd);
+
+/*
+ * Find out the size of a regular file, as far as the kernel knows it: as for a
+ * write, no server is asked.
+ * Return: 0, -errno.
+ */
+int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
+
+/*
+ * Return: whether fd is certainly another file than the entry was made for: it
+ * was closed by a call that the library does not see, and opened again. This
+ * takes one system call. A file of a server is not asked, and counts as the
+ * same.
+ */
+bool uaio_is_replaced(const struct uaio_file *file, int fd);
+
+#endif /* UAIO_FILE_INSPECT_H */

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cancelling
+ *
+ * Exactly one thread completes a request: the one that moved it to RUNNING. So a
+ * canceller first takes the requests that it is to cancel out of wherever they
+ * wait, under the lock of that place, and completes only those that it took.
+ *
+ *   I1  Of several requests the newest are taken first. What they wait behind may
+ *       end meanwhile, so that the oldest starts, as if it had started before the
+ *       call. But no request is executed if an older one of its file, which had
+ *       to be executed before it, is cancelled by the same call.
+ *   I2  No request is completed while a lock is held, because a completion wakes
+ *       clients and may start other requests. So all requests are taken before
+ *       the first is completed.
+ *   I3  A request that is being tried cannot be taken, and may wait on after the
+ *       try. The canceller marks it, and waits without a lock until it is told
+ *       what became of it (waits.h). So the result of a call is true of each
+ *       request that it was to cancel, and no other thread is held up.
+ */
+#include <errno.h>
+
+#include "file/file.h"
+#include "req/queue.h"
+#include "req/waits.h"
+#include "flow/cancel.h"
+#include "flow/flow.h"
+
+/* Which requests of a group are to be cancelled. */
+struct aim {
+	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
+	uint64_t key;
+	const struct uaio_file *file; /* borrows */
+	bool is_one;                  /* only the oldest that is pending */
+};
+
+/* What came of going through the group. */
+struct haul {
+	struct list cancelled; /* taken: RUNNING, and owned by this thread */
+	struct list startable; /* need not wait any longer */
+	struct uaio_canceller canceller; /* is told of those tried (I3) */
+	int nr_cancelled;
+	int nr_asked;  /* being tried: the canceller is told of them */
+	int nr_others; /* meant, but owned by other threads */
+};
+
+static bool is_any(const struct uaio_req *req, const struct aim *aim)
+{
+	(void)req;
+	(void)aim;
+	return true;
+}
+
+/* Return: whether the request is in a state in which it may wait for ever. */
+static bool is_endless(const struct uaio_req *req, const struct aim *aim)
+{
+	const struct uaio_wait_ops *ops;
+
+	(void)aim;
+	/*
+	 * [MB:closing] [step: CLOSING_LOOK] seq_cst: closed, then looked. Pairs
+	 * with uaio_ready_park().
+	 */
+	ops = uaio_waits[load_seq_cst(&req->state) & ~(uint32_t)UAIO_REQ_TRIED];
+	return ops && ops->close_group;
+}
+
+static bool is_key(const struct uaio_req *req, const struct aim *aim)
+{
+	return req->sqe.key == aim->key;
+}
+
+static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
+{
+	return aim->file && req->file == aim->file;
+}
+
+static enum uaio_cancel take(struct uaio_req *req, struct haul *haul)
+{
+	const struct uaio_wait_ops *ops = uaio_waits_of(req);
+	enum uaio_cancel ret = UAIO_CANCEL_NONE;
+
+	if (ops)
+		ret = ops->cancel(req, &haul->canceller, &haul->startable);
+	haul->nr_cancelled += ret == UAIO_CANCEL_TAKEN;
+	haul->nr_asked += ret == UAIO_CANCEL_ASKED;
+	haul->nr_others += ret == UAIO_CANCEL_NONE;
+	return ret;
+}
+
+/* Take the oldest request that can be cancelled. */
+static void take_one_locked(struct uaio_group *group, const struct aim *aim,
+			    struct haul *haul)
+{
+	list_for_each (pos, &group->requests) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_group);
+		enum uaio_cancel ret;
+
+		if (!aim->is_meant(req, aim))
+			continue;
+		ret = take(req, haul);
+		if (ret == UAIO_CANCEL_TAKEN)
+			list_add_tail(&haul->cancelled, &req->link);
+		if (ret != UAIO_CANCEL_NONE)
+			return;
+	}
+}
+
+/* Take the newest first (I1); they will be completed oldest first. */
+static void take_all_locked(struct uaio_group *group, const struct aim *aim,
+			    struct haul *haul)
+{
+	struct list *head = &group->requests;
+
+	for (struct list *pos = head->prev; pos != head; pos = pos->prev) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_group);
+
+		if (aim->is_meant(req, aim) &&
+		    take(req, haul) == UAIO_CANCEL_TAKEN)
+			list_add_head(&haul->cancelled, &req->link);
+	}
+}
+
+static void collect(struct uaio_group *group, const struct aim *aim,
+		    struct haul *haul)
+{
+	haul->canceller = (struct uaio_canceller){ 0 };
+	haul->nr_cancelled = haul->nr_asked = haul->nr_others = 0;
+	list_init(&haul->cancelled);
+	list_init(&haul->startable);
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	if (aim->is_one)
+		take_one_locked(group, aim, haul);
+	else
+		take_all_locked(group, aim, haul);
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+}
+
+/* Requests that were tried complete first: others of the file are newer. */
+static void complete(struct haul *haul)
+{
+	struct list *node;
+
+	if (haul->nr_asked)
+		haul->nr_cancelled +=
+			(int)uaio_canceller_await(&haul->canceller);
+	while ((node = list_pop(&haul->cancelled))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		uaio_req_complete(req, uaio_req_cancelled_res(req));
+	}
+	uaio_req_start_all(&haul->startable);
+}
+
+/* If the try executed the one request, there may be another that is meant. */
+static void cancel(struct uaio_group *group, const struct aim *aim,
+		   struct haul *haul)
+{
+	do {
+		collect(group, aim, haul);
+		complete(haul);
+	} while (aim->is_one && haul->nr_asked && !haul->nr_cancelled);
+}
+
+void uaio_group_close(struct uaio_group *group)
+{
+	static const struct aim aim = { .is_meant = is_endless };
+	struct haul haul;
+
+	uaio_waits_close_group(group);
+	cancel(group, &aim, &haul);
+}
+
+/* Return: how many were cancelled, or why none. */
+static int answer(const struct haul *haul)
+{
+	return haul->nr_cancelled ? haul->nr_cancelled
+	       : haul->nr_others  ? -EALREADY
+				  : -ENOENT;
+}
+
+int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key)
+{
+	const struct aim aim = {
+		.is_meant = is_key,
+		.key = key,
+		.is_one = true,
+	};
+	struct haul haul;
+
+	cancel(&queue->group, &aim, &haul);
+	return haul.nr_cancelled ? 0 : answer(&haul);
+}
+
+int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
+{
+	struct aim aim = { .is_meant = is_on_file };
+	struct uaio_file *file = NULL;
+	struct haul haul;
+
+	/*
+	 * A descriptor without an entry has no requests. The reference keeps
+	 * the entry from becoming another file's; it is held only briefly,
+	 * because a thread that closes the descriptor waits for it.
+	 */
+	if (uaio_file_find(fd) && uaio_file_get(fd, &file) < 0)
+		file = NULL;
+	aim.file = file;
+	collect(&queue->group, &aim, &haul);
+	if (file)
+		uaio_file_put(file);
+	complete(&haul);
+	return answer(&haul);
+}
+
+int uaio_queue_cancel_all(struct uaio_queue *queue)
+{
+	static const struct aim aim = { .is_meant = is_any };
+	struct haul haul;
+
+	cancel(&queue->group, &aim, &haul);
+	return answer(&haul);
+}

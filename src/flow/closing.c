@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/closing.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "file/file.h"
+#include "req/req.h"
+#include "req/waits.h"
+#include "split/whole.h"
+#include "flow/flow.h"
+
+enum {
+	/* A device that works answers soon; then the kernel is not asked. */
+	FIRST_PAUSE_NS = 100000,
+	MAX_PAUSE_NS = 10000000,
+	/* How long to wait for a worker if there can be no more workers. */
+	PATIENCE_NS = 20000000,
+	/* The same if there can be; but threads may be refused. */
+	HOPE_MS = 5000,
+	/* Calls that are looked at; with more in flight the closer waits. */
+	MAX_CALLS = 512,
+};
+
+/*
+ * Asking the kernel what a thread does
+ */
+
+static char *put_text(char *at, const char *text)
+{
+	size_t len = strlen(text);
+
+	memcpy(at, text, len);
+	return at + len;
+}
+
+static char *put_number(char *at, uint32_t nr)
+{
+	char digits[10];
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + nr % 10);
+	while (nr /= 10);
+	while (n)
+		*at++ = digits[--n];
+	return at;
+}
+
+/* Read a file of the thread in /proc. Return: whether it has any text. */
+static bool read_of_thread(uint32_t tid, const char *name, char *ret_text,
+			   size_t size)
+{
+	char path[64], *at = put_text(path, "/proc/self/task/");
+	int64_t got;
+	int fd;
+
+	at = put_number(at, tid);
+	at = put_text(at, name);
+	*at = '\0';
+	fd = uaio_ownfd_open_file(path, O_RDONLY);
+	if (fd < 0)
+		return false;
+	got = sys_read(fd, ret_text, size - 1);
+	uaio_ownfd_close(fd);
+	ret_text[got > 0 ? got : 0] = '\0';
+	return got > 0;
+}
+
+/* Return: the next number in text, decimal or hexadecimal; ret_text: the rest. */
+static uint64_t next_number(const char *text, const char **ret_text)
+{
+	uint64_t nr = 0;
+	unsigned base = 10;
+
+	while (*text == ' ')
+		text++;
+	if (text[0] == '0' && text[1] == 'x') {
+		base = 16;
+		text += 2;
+	}
+	for (;; text++) {
+		unsigned digit = *text >= '0' && *text <= '9'
+					 ? (unsigned)(*text - '0')
+				 : *text >= 'a' && *text <= 'f'
+					 ? (unsigned)(*text - 'a') + 10
+					 : 16;
+
+		if (digit >= base)
+			break;
+		nr = nr * base + digit;
+	}
+	*ret_text = text;
+	return nr;
+}
+
+/* Return: whether the thread sleeps in a call on fd, which it has looked up. */
+static bool is_in_call(uint32_t tid, int fd)
+{
+	char text[256];
+	const char *at = text;
+
+	/* In no call it is "running", or "-1" and two addresses. */
+	if (!read_of_thread(tid, "/syscall", text, sizeof(text)) ||
+	    *text < '0' || *text > '9')
+		return false;
+	if (!sys_is_on_file(next_number(at, &at)) ||
+	    next_number(at, &at) != (uint64_t)fd)
+		return false;
+	/* It is in the call, or past it, or was stopped before the look-up. */
+	return read_of_thread(tid, "/wchan", text, sizeof(text)) &&
+	       *text != '0' && !strstr(text, "ptrace") &&
+	       !strstr(text, "seccomp");
+}
+
+/*
+ * Return: whether /proc has threads under the same ids as we. It may be of another
+ * pid namespace, in which our thread's id is another thread's, or none's. So this
+ * thread reads its own file, which has to show just that read.
+ */
+static bool knows_our_numbers(void)
+{
+	char text[256];
+	const char *at = text;
+
+	return read_of_thread((uint32_t)sys_gettid(), "/syscall", text,
+			      sizeof(text)) &&
+	       sys_is_read(next_number(at, &at)) &&
+	       next_number(at, &at) < INT_MAX &&
+	       next_number(at, &at) == (uintptr_t)text;
+}
+
+/*
+ * The closer
+ */
+
+/*
+ * Return: whether all references but the closer's belong to requests in their one
+ * call. Each such request has one reference. The closer has removed the file from
+ * the table, so there are no new references. So if there are as many calls as
+ * references were counted before, no request was missed.
+ */
+static bool all_are_in_calls(struct uaio_file *file)
+{
+	uint32_t tids[MAX_CALLS], refs, nr;
+
+	/*
+	 * [MB:closing-left] seq_cst: set, then looked which threads are in
+	 * calls. Pairs with uaio_req_execute_part().
+	 */
+	store_seq_cst(&file->is_left, 1);
+	refs = load_seq_cst(&file->refs);
+	nr = uaio_wq_callers(file, tids, MAX_CALLS);
+	if (nr != refs - 1 || (nr && !knows_our_numbers()))
+		return false;
+	for (uint32_t i = 0; i < nr; i++)
+		if (!is_in_call(tids[i], load_relaxed(&file->fd)))
+			return false;
+	return true;
+}
+
+/*
+ * Return: whether the closer waits for req: a request of its file, or one on the
+ * same inode, by another descriptor, that such a request may wait for.
+ */
+static bool holds_up(const struct uaio_req *req, const void *arg)
+{
+	const struct uaio_file *file = arg;
+
+	return uaio_req_inode(req) == file->inode &&
+	       (req->file == file || uaio_waits_may_await(req));
+}
+
+/* Execute a request that no worker has taken. Return: whether there was one. */
+static bool execute_one(struct uaio_file *file)
+{
+	struct uaio_req *req = uaio_waits_take(holds_up, file);
+
+	if (req)
+		uaio_req_complete(req, uaio_req_execute(req));
+	return req;
+}
+
+/* Return: whether the closer has waited for workers long enough. */
+static bool is_in_vain(int64_t waited_ns)
+{
+	return waited_ns >= HOPE_MS * 1000000ll ||
+	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full());
+}
+
+/* Requests that would be tried on the descriptor go to workers now. */
+static void start_what_is_tried(struct uaio_file *file)
+{
+	struct list startable;
+
+	list_init(&startable);
+	uaio_waits_give_up(file, &startable);
+	if (!list_is_empty(&startable))
+		uaio_req_start_all(&startable);
+}
+
+void uaio_closing_see_through(struct uaio_file *file)
+{
+	int64_t now = uaio_now_ns(), since = now, pause = FIRST_PAUSE_NS;
+	uint32_t refs;
+
+	/*
+	 * [MB:file-ref] seq_cst: flag before count. Pairs with
+	 * uaio_file_put().
+	 */
+	store_seq_cst(&file->is_closing, 1);
+	start_what_is_tried(file);
+	while ((refs = load_seq_cst(&file->refs)) > 1) {
+		if (uaio_file_part_polls(file))
+			return;
+		if (is_in_vain(now - since) && execute_one(file))
+			continue;
+		if (now > since && all_are_in_calls(file))
+			break;
+		now = uaio_now_ns();
+		(void)uaio_sleep_outside(&file->refs, refs, now + pause);
+		if (pause < MAX_PAUSE_NS)
+			pause *= 2;
+		now = uaio_now_ns();
+	}
+	/* relaxed: no thread is to use it; one that would gets EBADF */
+	store_relaxed(&file->fd, -1);
+}

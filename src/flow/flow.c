@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/flow.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "req/req.h"
+#include "req/stats.h"
+#include "wait/order.h"
+#include "wait/page.h"
+#include "ready/ready.h"
+#include "split/split.h"
+#include "split/whole.h"
+#include "flow/gate.h"
+#include "flow/post.h"
+
+enum {
+	/* Two sizes of copies of arguments: 1 KiB, and IOV_MAX vectors. */
+	COPY_SMALL = 1024,
+	COPY_MAX = 1024 * sizeof(struct iovec),
+};
+
+static struct {
+	struct uaio_slab reqs;
+	struct uaio_slab copies_small;
+	struct uaio_slab copies_max;
+} slabs;
+
+void uaio_group_init(struct uaio_group *group)
+{
+	list_init(&group->requests);
+	group->free = NULL;
+	uaio_ready_init_group(group);
+	uaio_page_init_group(group);
+}
+
+void uaio_group_fini(struct uaio_group *group)
+{
+	struct uaio_req *req;
+
+	UAIO_CHECK(list_is_empty(&group->requests));
+	uaio_ready_fini_group(group);
+	while ((req = group->free)) {
+		group->free = req->next_free;
+		uaio_slab_put(&slabs.reqs, req);
+	}
+}
+
+static struct uaio_slab *copy_slab(size_t bytes)
+{
+	return bytes <= COPY_SMALL ? &slabs.copies_small : &slabs.copies_max;
+}
+
+/* Take a reference to the file of sqe; NULL if its operation has none. */
+static int get_file(const struct uaio_sqe *sqe, struct uaio_file **ret_file)
+{
+	if (!uaio_optab[sqe->op].has_no_file)
+		return uaio_file_get(sqe->fd, ret_file);
+	*ret_file = NULL;
+	return 0;
+}
+
+static void put_file(struct uaio_file *file)
+{
+	if (likely(file))
+		uaio_file_put(file);
+}
+
+/* Called only for arguments that do not fit into the request itself. */
+static void *get_copy(const struct uaio_sqe *sqe, size_t bytes)
+{
+	void *copy;
+
+	UAIO_CHECK(bytes <= COPY_MAX);
+	copy = uaio_slab_get(copy_slab(bytes));
+	if (copy)
+		memcpy(copy, sqe->buf, bytes);
+	return copy;
+}
+
+static void put_copy(struct uaio_req *req)
+{
+	if (req->copy && req->copy != req->inline_iov)
+		uaio_slab_put(copy_slab(uaio_sqe_copied_bytes(&req->sqe)),
+			      req->copy);
+	req->copy = NULL;
+}
+
+/* From now on the request uses its copy, which the client cannot change. */
+static void take_copy(struct uaio_req *req)
+{
+	if (uaio_optab[req->sqe.op].is_vectored)
+		uaio_iovs_cut(req->iov, req->sqe.len);
+	else
+		((char *)req->copy)[req->sqe.len - 1] = '\0';
+	req->sqe.buf = req->copy;
+}
+
+/*
+ * copy: memory that holds the bytes of arguments already, or NULL: they fit into
+ * the request.
+ */
+static void fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes,
+		 void *copy)
+{
+	req->sqe = *sqe;
+	req->done_bytes = 0;
+	req->is_blocking = false;
+	/* Callers that enter the request in an order set it afterwards. */
+	req->order = UAIO_ORDER_NONE;
+	list_init(&req->link);
+	list_init(&req->work.link);
+	req->work.is_public = false;
+	req->work.slot = NULL;
+	req->work.is_part = false;
+	req->work.may_block = !uaio_optab[sqe->op].never_blocks;
+	list_init(&req->in_order);
+	list_init(&req->in_paged);
+	req->device = NULL;
+	req->is_oldest = false;
+	req->owns_waitq = false;
+	req->is_one_call = false;
+	req->edges = 0;
+	req->until_ns = 0;
+	list_init(&req->in_timed);
+	req->copy = copy;
+	if (bytes && !copy) {
+		req->copy = req->inline_iov;
+		memcpy(req->inline_iov, sqe->buf, bytes);
+	}
+	if (req->copy)
+		take_copy(req);
+}
+
+static struct uaio_req *take_locked(struct uaio_group *group)
+{
+	struct uaio_req *req = group->free;
+
+	if (req) {
+		group->free = req->next_free;
+		return req;
+	}
+	return uaio_slab_get(&slabs.reqs);
+}
+
+int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
+		 bool parks, struct uaio_req **ret_req)
+{
+	struct uaio_group *group = &queue->group;
+	struct uaio_file *file;
+	struct uaio_watch *watch = NULL;
+	size_t bytes = uaio_sqe_copied_bytes(sqe);
+	struct uaio_req *req;
+	void *copy = NULL;
+	int ret;
+
+	ret = get_file(sqe, &file);
+	if (ret < 0)
+		return ret == -ENOMEM ? -EAGAIN : ret;
+	/*
+	 * The file may have become a regular one since it was tried; on that
+	 * only polls park, until they are tried again.
+	 */
+	if (parks &&
+	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
+	    !(watch = uaio_watch_get(group, file)))
+		goto err_file;
+	if (bytes > sizeof(req->inline_iov) && !(copy = get_copy(sqe, bytes)))
+		goto err_file;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	req = take_locked(group);
+	if (req) {
+		req->group = group;
+		req->file = file;
+		req->watch = watch;
+		fill(req, sqe, bytes, copy);
+		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
+		list_add_tail(&group->requests, &req->in_group);
+		if (uaio_req_delays_exit(req))
+			uaio_gate_delay();
+	}
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	if (!req)
+		goto err_copy;
+	*ret_req = req;
+	return 0;
+
+err_copy:
+	if (copy)
+		uaio_slab_put(copy_slab(bytes), copy);
+err_file:
+	put_file(file);
+	return -EAGAIN;
+}
+
+static void unlink_locked(struct uaio_req *req, bool is_reusable)
+{
+	struct uaio_group *group = req->group;
+
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_FREE);
+	list_remove(&req->in_group);
+	if (is_reusable) {
+		req->next_free = group->free;
+		group->free = req;
+	}
+}
+
+static void count(const struct uaio_req *req)
+{
+	struct uaio_stats *stats = uaio_stats_mine();
+	uint64_t now;
+
+	if (likely(!stats))
+		return;
+	now = uaio_cycles();
+	uaio_stats_add(&stats->nr_completed, 1);
+	uaio_stats_landed();
+	uaio_stats_time(stats, UAIO_TIME_WAIT, req->handed_over,
+			req->started ? req->started : now, 1);
+	if (req->started)
+		uaio_stats_time(stats, UAIO_TIME_SERVICE, req->started, now, 1);
+	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
+}
+
+static struct uaio_completion completion_of(const struct uaio_req *req,
+					    int64_t res)
+{
+	return (struct uaio_completion){
+		.data = req->sqe.data,
+		.key = req->sqe.key,
+		.res = res,
+		.word = req->sqe.word,
+	};
+}
+
+/*
+ * The worker counts as blocked meanwhile, as it tries other reads, which copies
+ * their data.
+ */
+static void read_next(struct uaio_device *device, struct uaio_worker *worker,
+		      struct list *ret_startable)
+{
+	if (worker)
+		uaio_wq_blocks(worker);
+	uaio_page_next(device, ret_startable);
+	if (worker)
+		uaio_wq_returned(worker);
+}
+
+/*
+ * The end of a request. It leaves its group first, so that no canceller finds it.
+ * Then it lets go of its file: a client that sees the event finds a pipe without
+ * a reader closed. Then its event is posted, after which its context may be gone.
+ *
+ * A read keeps no write waiting after it has its data, nor does a write keep reads
+ * and other writes waiting after it has returned: a client that sees the event
+ * finds the file idle. But a write keeps its place, and with it its file, until
+ * its event is posted: no client must see a sync complete before the write that
+ * the sync waited for. By then the context of the write may be gone, so its memory
+ * goes back to the slab.
+ */
+static void finish(struct uaio_req *req, int64_t res,
+		   struct uaio_worker *worker, struct list *ret_startable)
+{
+	const struct uaio_completion completion = completion_of(req, res);
+	const struct uaio_post post = {
+		.completions = &completion,
+		.nr = 1,
+		.words = completion.word,
+	};
+	struct uaio_group *group = req->group;
+	struct uaio_file *file = req->file;
+	bool is_write = uaio_order_is_write(req->order);
+	bool delayed_exit = uaio_req_delays_exit(req);
+	struct uaio_device *device = req->is_oldest ? req->device : NULL;
+
+	if (unlikely(req->owns_waitq))
+		uaio_ready_returned(req);
+	count(req);
+	put_copy(req);
+	if (!is_write)
+		uaio_order_return(req, ret_startable);
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	unlink_locked(req, !is_write);
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+
+	if (!is_write)
+		put_file(file);
+	else
+		uaio_order_return(req, ret_startable);
+	uaio_queue_post(uaio_queue_of(group), &post);
+	if (is_write) {
+		uaio_order_leave(req, ret_startable);
+		uaio_slab_put(&slabs.reqs, req);
+		uaio_file_put(file);
+	}
+	if (delayed_exit)
+		uaio_gate_delay_over();
+	if (device)
+		read_next(device, worker, ret_startable);
+}
+
+unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
+			  struct uaio_completion *ret_completions, unsigned max)
+{
+	unsigned nr = 0;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	while (nr < max && !list_is_empty(works)) {
+		struct uaio_req *req = uaio_req_of(
+			container_of(works->next, struct uaio_work, link));
+
+		if (req->group != group)
+			break;
+		list_remove(&req->work.link);
+		count(req);
+		ret_completions[nr++] = completion_of(req, req->done_bytes);
+		unlink_locked(req, true);
+	}
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	return nr;
+}
+
+/* Complete reads of one queue, whose completions are posted together. */
+static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
+			 unsigned nr, struct list *ret_startable)
+{
+	struct uaio_completion completions[UAIO_REQS_TOGETHER];
+	struct uaio_file *files[UAIO_REQS_TOGETHER];
+	struct uaio_group *group = reqs[0]->group;
+	struct uaio_post post = { .completions = completions, .nr = nr };
+
+	for (unsigned i = 0; i < nr; i++) {
+		completions[i] = completion_of(reqs[i], results[i]);
+		post.words |= completions[i].word;
+		files[i] = reqs[i]->file;
+		count(reqs[i]);
+		put_copy(reqs[i]);
+		uaio_order_return(reqs[i], ret_startable);
+	}
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < nr; i++)
+		unlink_locked(reqs[i], true);
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < nr; i++)
+		uaio_file_put(files[i]);
+	uaio_queue_post(uaio_queue_of(group), &post);
+}
+
+void uaio_req_complete_reads(struct uaio_req *const *reqs,
+			     const int64_t *results, unsigned nr)
+{
+	struct list startable;
+
+	list_init(&startable);
+	while (nr) {
+		unsigned part = 1;
+
+		while (part < nr && reqs[part]->group == reqs[0]->group)
+			part++;
+		finish_reads(reqs, results, part, &startable);
+		reqs += part;
+		results += part;
+		nr -= part;
+	}
+	if (unlikely(!list_is_empty(&startable)))
+		uaio_req_start_all(&startable);
+}
+
+/*
+ * Send a PREPPED request to its pages, to a worker or to its file. If it must not
+ * park, it is appended to ret_refused.
+ */
+static void route(struct uaio_req *req, struct uaio_handover *handover,
+		  struct list *ret_refused)
+{
+	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
+
+	if (req->device && uaio_page_park(req))
+		return;
+	if (!is_poll &&
+	    (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)) {
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
+		uaio_wq_add(uaio_req_account(req), &req->work, handover);
+	} else if (!uaio_ready_park(req)) {
+		list_add_tail(ret_refused, &req->link);
+	}
+}
+
+/* Execute a request in this thread; a worker counts as blocked meanwhile. */
+static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
+{
+	int64_t res;
+
+	if (worker)
+		uaio_wq_blocks(worker);
+	res = uaio_req_execute(req);
+	if (worker)
+		uaio_wq_returned(worker);
+	return res;
+}
+
+/*
+ * End a request that could not be queued or parked. Bounded requests end by
+ * themselves, so the calling thread executes them. An unbounded one fails with
+ * EAGAIN if it needs a thread to block and there is none; otherwise it was to be
+ * parked while its context goes away, and is cancelled.
+ */
+static void end_here(struct uaio_req *req, struct uaio_worker *worker,
+		     struct list *ret_startable)
+{
+	int64_t res;
+
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	if (uaio_req_account(req) == UAIO_BOUNDED)
+		res = execute_here(req, worker);
+	else if (req->is_blocking)
+		res = -EAGAIN;
+	else
+		res = uaio_req_cancelled_res(req);
+	finish(req, res, worker, ret_startable);
+}
+
+/*
+ * Start all requests of the list. Requests that they let start go to the end of
+ * the same list: no recursion.
+ */
+static void start_list(struct list *startable, struct uaio_handover *handover)
+{
+	struct list refused, *node;
+
+	list_init(&refused);
+	while ((node = list_pop(startable))) {
+		route(container_of(node, struct uaio_req, link), handover,
+		      &refused);
+		while ((node = list_pop(&refused)))
+			end_here(container_of(node, struct uaio_req, link),
+				 handover->worker, startable);
+	}
+}
+
+static struct uaio_req *refused_req(const struct uaio_work *work)
+{
+	struct uaio_req *req = uaio_req_of(work);
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_PREPPED);
+	return req;
+}
+
+/*
+ * No recursion here either: a request that ends may let others start, which are
+ * added to the handover again.
+ */
+void uaio_req_hand_over(struct uaio_handover *handover)
+{
+	while (uaio_handover_is_due(handover)) {
+		struct list refused, startable, *node;
+
+		list_init(&refused);
+		list_init(&startable);
+		uaio_wq_hand_over(handover, &refused);
+		uaio_direct_refuse_all(&refused);
+		while ((node = list_pop(&refused))) {
+			struct uaio_work *work =
+				container_of(node, struct uaio_work, link);
+
+			end_here(refused_req(work), handover->worker,
+				 &startable);
+		}
+		start_list(&startable, handover);
+	}
+}
+
+static void start_and_hand_over(struct list *startable,
+				struct uaio_handover *handover)
+{
+	start_list(startable, handover);
+	uaio_req_hand_over(handover);
+}
+
+void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
+{
+	struct list startable;
+
+	list_init(&startable);
+	list_add_tail(&startable, &req->link);
+	start_list(&startable, handover);
+}
+
+void uaio_req_start_all(struct list *startable)
+{
+	struct uaio_handover handover;
+
+	uaio_handover_init(&handover);
+	start_and_hand_over(startable, &handover);
+}
+
+void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
+			  struct uaio_worker *worker)
+{
+	struct list startable;
+	struct uaio_handover handover;
+
+	list_init(&startable);
+	finish(req, res, worker, &startable);
+	if (list_is_empty(&startable))
+		return;
+	uaio_handover_init(&handover);
+	handover.is_last = is_last;
+	handover.worker = worker;
+	start_and_hand_over(&startable, &handover);
+}
+
+static void complete(struct uaio_req *req, int64_t res,
+		     struct uaio_worker *worker)
+{
+	uaio_req_complete_by(req, res, false, worker);
+}
+
+void uaio_flow_init(void)
+{
+	static const struct uaio_flow_ops ops = {
+		.complete = complete,
+		.complete_reads = uaio_req_complete_reads,
+		.start_all = uaio_req_start_all,
+		.handover = uaio_req_hand_over,
+	};
+
+	uaio_slab_init(&slabs.reqs, sizeof(struct uaio_req), 65536);
+	uaio_slab_init(&slabs.copies_small, COPY_SMALL, 65536);
+	uaio_slab_init(&slabs.copies_max, COPY_MAX, 65536);
+	uaio_flow = &ops;
+}

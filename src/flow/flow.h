@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Flow: the way of a request from its acceptance to its completion
+ *
+ * These functions create a request that does not complete inside the submitting
+ * call, send it to where it waits or to a worker, start it again when it need not
+ * wait any longer, and complete it. req.h has its states, and which thread may
+ * move it between them.
+ *
+ * Completing a request may let others start, and these may complete at once and
+ * let others start. There is no recursion: requests that may start go to the end
+ * of a list, which the function that was called first works off.
+ *
+ * Tested by test-nop.c, test-cancel.c and all other tests with requests that wait.
+ */
+#ifndef UAIO_FLOW_FLOW_H
+#define UAIO_FLOW_FLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct list;
+struct uaio_completion;
+struct uaio_group;
+struct uaio_handover;
+struct uaio_queue;
+struct uaio_req;
+struct uaio_sqe;
+struct uaio_worker;
+
+/* Called each time the engine starts, also in a child of fork(): resets all. */
+void uaio_flow_init(void);
+
+void uaio_group_init(struct uaio_group *group);
+/* Return the free requests to the slab. All requests of the group are complete. */
+void uaio_group_fini(struct uaio_group *group);
+
+/*
+ * Create a request from sqe: copy sqe and its vectors or path, and take a
+ * reference to its file. parks: it is to wait until its file is ready.
+ * Return: 0 with a PREPPED request; -EAGAIN if memory is refused; -EBADF if the
+ * descriptor is not open.
+ */
+int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
+		 bool parks, struct uaio_req **ret_req);
+
+/*
+ * Start a PREPPED request: add it to handover, for a worker, or let it wait until
+ * its file is ready or its pages are there.
+ */
+void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
+
+/*
+ * Give the work items of handover to the work queue. If there is no thread for
+ * one, the calling thread executes or ends the request itself.
+ */
+void uaio_req_hand_over(struct uaio_handover *handover);
+
+/* Initialise the work queue, and register the state QUEUED. */
+void uaio_req_wq_init(void);
+
+/*
+ * A thread was about to leave the process, and stays: create the workers that were
+ * not created meanwhile.
+ */
+void uaio_req_revive(void);
+
+/* Start the PREPPED requests of a list. */
+void uaio_req_start_all(struct list *startable);
+
+/*
+ * Complete a RUNNING request: post its event, and start requests that waited for
+ * it. is_last: the caller is about to leave the process or its program, so no
+ * thread is created. worker: the calling worker, which counts as blocked while it
+ * executes others; or NULL.
+ */
+void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
+			  struct uaio_worker *worker);
+
+static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
+{
+	uaio_req_complete_by(req, res, false, NULL);
+}
+
+/*
+ * The same for up to UAIO_REQS_TOGETHER reads that have waited for their pages;
+ * adjacent ones of one queue are posted together.
+ */
+void uaio_req_complete_reads(struct uaio_req *const *reqs,
+			     const int64_t *results, unsigned nr);
+
+/*
+ * For works, a list of executed requests without a file, whose result is in
+ * done_bytes: take requests from the head of the list as long as they are of
+ * group, free them and fill in their completions.
+ * Return: their number, at most max.
+ */
+unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
+			  struct uaio_completion *ret_completions,
+			  unsigned max);
+
+#endif /* UAIO_FLOW_FLOW_H */

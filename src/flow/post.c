@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/post.h"
+
+#include "base/check.h"
+#include "proc/table.h"
+#include "ready/ready.h"
+#include "ready/waiter.h"
+#include "flow/cancel.h"
+#include "flow/flow.h"
+
+void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
+{
+	/* A thread that waited in an earlier generation may read the queue. */
+	uaio_queue_lock(queue);
+	store_relaxed(&queue->sink, sink);
+	uaio_group_init(&queue->group);
+	list_init(&queue->waiters);
+	queue->leader = NULL;
+	queue->nr_leads = 0;
+	queue->nr_inline = queue->nr_queued = queue->nr_wakeups = 0;
+	uaio_queue_unlock(queue);
+}
+
+void uaio_queue_fini(struct uaio_queue *queue)
+{
+	uaio_group_fini(&queue->group);
+}
+
+void uaio_queue_open_locked(struct uaio_queue *queue)
+{
+	UAIO_CHECK(!uaio_queue_is_open_locked(queue));
+	/* relaxed: written under the lock; a door may read it without */
+	store_relaxed(&queue->generation, queue->generation + 1);
+}
+
+void uaio_queue_close(struct uaio_queue *queue)
+{
+	uaio_waiters_dismiss(queue);
+	uaio_group_close(&queue->group);
+}
+
+static void take_in_locked(struct uaio_queue *queue,
+			   const struct uaio_sink *sink,
+			   const struct uaio_post *post)
+{
+	sink->post(queue, post);
+	if (post->is_inline)
+		queue->nr_inline += post->nr;
+	else
+		queue->nr_queued += post->nr;
+}
+
+void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
+{
+	const struct uaio_sink *sink = queue->sink;
+	struct uaio_wakeups wakeups;
+
+	wakeups.nr = 0;
+	uaio_queue_lock(queue);
+	take_in_locked(queue, sink, post);
+	if (unlikely(!list_is_empty(&queue->waiters)))
+		uaio_waiters_collect_locked(queue, &wakeups);
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+	if (unlikely(post->words))
+		sink->drop_words(post);
+}
+
+static long collect(const void *arg)
+{
+	struct uaio_queue *queue = (struct uaio_queue *)(uintptr_t)arg;
+	struct uaio_wakeups wakeups = { 0 };
+
+	uaio_queue_lock(queue);
+	uaio_waiters_collect_locked(queue, &wakeups);
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+	return 0;
+}
+
+void uaio_queue_post_parted(struct uaio_queue *queue,
+			    const struct uaio_post *post)
+{
+	const struct uaio_sink *sink = queue->sink;
+	bool has_waiters;
+
+	/*
+	 * The pin is for uaio_table_call(): without it the queue might be gone
+	 * as soon as it is unlocked.
+	 */
+	uaio_ready_pin(&queue->group.ready);
+	uaio_queue_lock(queue);
+	take_in_locked(queue, sink, post);
+	has_waiters = !list_is_empty(&queue->waiters);
+	uaio_queue_unlock(queue);
+	if (has_waiters)
+		(void)uaio_table_call(collect, queue, false);
+	uaio_ready_unpin(&queue->group.ready);
+	if (post->words)
+		sink->drop_words(post);
+}

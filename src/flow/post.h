@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening and closing a queue (queue.h), and posting its completions: giving them
+ * to its sink, and waking the waiters that they are enough for
+ *
+ * Tested by test-waiter.c, test-ctx.c and all other tests with completions.
+ */
+#ifndef UAIO_FLOW_POST_H
+#define UAIO_FLOW_POST_H
+
+#include "req/queue.h"
+
+/* Initialise a queue that is closed and has no requests. */
+void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink);
+/* The queue is closed, and all its requests are complete. */
+void uaio_queue_fini(struct uaio_queue *queue);
+
+/* Begin a generation. The caller holds the queue's lock. */
+void uaio_queue_open_locked(struct uaio_queue *queue);
+
+/*
+ * End the generation: tell all waiters to look again, and cancel the requests that
+ * may wait for ever. Others may still be pending when this returns.
+ */
+void uaio_queue_close(struct uaio_queue *queue);
+
+/*
+ * Give completions to the sink, and wake the waiters that they are enough for. If
+ * no others are outstanding, the queue may be gone when this returns.
+ */
+void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post);
+
+/*
+ * The same for a thread with another descriptor table (table.h): it uses no
+ * descriptor itself, except where the sink does.
+ */
+void uaio_queue_post_parted(struct uaio_queue *queue,
+			    const struct uaio_post *post);
+
+#endif /* UAIO_FLOW_POST_H */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests as work items: the functions that the work queue calls. */
+#include <errno.h>
+
+#include "base/cycles.h"
+#include "base/sys.h"
+#include "proc/thread.h"
+#include "req/req.h"
+#include "req/waits.h"
+#include "wait/trust.h"
+#include "split/split.h"
+#include "split/whole.h"
+#include "flow/flow.h"
+#include "flow/gate.h"
+#include "flow/post.h"
+
+/*
+ * A worker's read on a file system that refuses RWF_NOWAIT is timed: if such reads
+ * are fast, later ones may be executed inside io_submit (trust.h).
+ */
+static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
+{
+	uint64_t start;
+	int64_t res;
+
+	if (!req->file || !uaio_trust_is_sought(req->file, &req->sqe))
+		return uaio_req_execute_by(req, worker);
+	start = uaio_cycles();
+	res = uaio_req_execute_by(req, worker);
+	uaio_trust_tell(req->file, &req->sqe, uaio_cycles() - start);
+	return res;
+}
+
+static void run_work(struct uaio_work *work, struct uaio_worker *worker)
+{
+	struct uaio_req *req;
+	int64_t res;
+	int ioprio, old_ioprio = -1;
+
+	if (unlikely(work->is_part)) {
+		uaio_direct_run(work, worker);
+		return;
+	}
+	req = uaio_req_of(work);
+	ioprio = req->sqe.ioprio;
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	if (!work->may_block) {
+		req->done_bytes = uaio_req_execute(req);
+		list_add_tail(&worker->done, &work->link);
+		worker->nr_done++;
+		return;
+	}
+	if (uaio_direct_execute(req, worker))
+		return;
+	if (unlikely(ioprio))
+		old_ioprio = uaio_thread_take_ioprio(ioprio);
+	res = execute(req, worker);
+	if (unlikely(ioprio))
+		uaio_thread_give_ioprio(old_ioprio);
+	/*
+	 * Before the event: this worker can already serve a client that sees the
+	 * event and submits more.
+	 */
+	if (work->may_block)
+		uaio_wq_returned(worker);
+	uaio_req_complete_by(req, res, false, worker);
+}
+
+static void flush_done(struct uaio_worker *worker)
+{
+	enum { NR_MAX = 64 };
+	struct uaio_completion completions[NR_MAX];
+
+	while (worker->nr_done) {
+		const struct uaio_req *first = uaio_req_of(container_of(
+			worker->done.next, struct uaio_work, link));
+		struct uaio_group *group = first->group;
+		struct uaio_post post = { .completions = completions };
+
+		post.nr = uaio_reqs_unlink(group, &worker->done, completions,
+					   NR_MAX);
+		for (unsigned i = 0; i < post.nr; i++)
+			post.words |= completions[i].word;
+		worker->nr_done -= post.nr;
+		uaio_queue_post(uaio_queue_of(group), &post);
+	}
+}
+
+static void refuse_work(struct uaio_work *work)
+{
+	struct uaio_req *req = uaio_req_of(work);
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	uaio_req_complete(req, -EAGAIN);
+}
+
+static bool is_awaited(const struct uaio_work *work)
+{
+	/* A thread that leaves waits for a whole request, not for a part. */
+	return !work->is_part && unlikely(uaio_gate_is_closed()) &&
+	       uaio_req_delays_exit(uaio_req_of(work));
+}
+
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
+{
+	(void)canceller;
+	(void)ret_startable;
+	if (!uaio_wq_cancel(uaio_req_account(req), &req->work))
+		return UAIO_CANCEL_NONE;
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	return UAIO_CANCEL_TAKEN;
+}
+
+struct wanted {
+	uaio_is_wanted_fn *is_wanted;
+	const void *arg;
+};
+
+static bool is_wanted(const struct uaio_work *work, const void *arg)
+{
+	const struct wanted *wanted = arg;
+
+	return !work->is_part &&
+	       wanted->is_wanted(uaio_req_of(work), wanted->arg);
+}
+
+static struct uaio_req *take(uaio_is_wanted_fn *wants, const void *arg)
+{
+	const struct wanted wanted = { wants, arg };
+	struct uaio_work *work = uaio_wq_take(is_wanted, &wanted);
+	struct uaio_req *req;
+
+	if (!work)
+		return NULL;
+	req = uaio_req_of(work);
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	return req;
+}
+
+void uaio_req_wq_init(void)
+{
+	static const struct uaio_wait_ops queued = {
+		.cancel = cancel,
+		.take = take,
+	};
+
+	static const struct uaio_wq_ops ops = {
+		.run = run_work,
+		.flush = flush_done,
+		.refuse = refuse_work,
+		.is_awaited = is_awaited,
+	};
+
+	uaio_waits_register(UAIO_REQ_QUEUED, &queued);
+	uaio_wq_init(&ops);
+}
+
+void uaio_req_revive(void)
+{
+	struct list refused, *node;
+
+	list_init(&refused);
+	uaio_wq_revive(&refused);
+	uaio_direct_refuse_all(&refused);
+	while ((node = list_pop(&refused))) {
+		struct uaio_work *work =
+			container_of(node, struct uaio_work, link);
+		struct uaio_req *req = uaio_req_of(work);
+
+		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+		uaio_req_complete(req, uaio_req_account(req) == UAIO_BOUNDED
+					       ? uaio_req_execute(req)
+					       : -EAGAIN);
+	}
+}

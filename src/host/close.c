@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that close or replace descriptors, and fcntl(2)
+ *
+ * Both freopen and freopen64 are defined here, under their own names, hence the
+ * #undef.
+ */
+#undef _FILE_OFFSET_BITS
+#include "host/host.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sleep.h"
+#include "base/symver.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "life/life.h"
+
+/* The next definitions, usually the C library's; NULL until loaded. */
+static struct {
+	int (*close)(int);
+	int (*dup2)(int, int);
+	int (*dup3)(int, int, int);
+	int (*fclose)(FILE *);
+	int (*pclose)(FILE *);
+	FILE *(*freopen)(const char *, const char *, FILE *);
+	FILE *(*freopen64)(const char *, const char *, FILE *);
+	int (*fcntl)(int, int, ...);
+	int (*fcntl64)(int, int, ...);
+} next;
+
+void uaio_host_find(const char *name, void *ret_function)
+{
+	*(void **)ret_function = dlsym(RTLD_NEXT, name);
+}
+
+void uaio_host_load(void)
+{
+	uaio_host_find("close", &next.close);
+	uaio_host_find("dup2", &next.dup2);
+	uaio_host_find("dup3", &next.dup3);
+	uaio_host_find("fclose", &next.fclose);
+	uaio_host_find("pclose", &next.pclose);
+	uaio_host_find("freopen", &next.freopen);
+	uaio_host_find("freopen64", &next.freopen64);
+	uaio_host_find("fcntl", &next.fcntl);
+	uaio_host_find("fcntl64", &next.fcntl64);
+}
+
+static bool is_ours(int fd)
+{
+	unsigned own;
+
+	return uaio_own_fd((unsigned)fd, (unsigned)fd, &own);
+}
+
+void uaio_host_closing(unsigned first, unsigned last)
+{
+	if (!uaio_engine_is_here() || !uaio_enter())
+		return;
+	uaio_fds_closing(first, last);
+	uaio_leave();
+}
+
+void uaio_host_closed(unsigned first, unsigned last)
+{
+	if (!uaio_engine_is_here() || !uaio_enter())
+		return;
+	uaio_fds_closed(first, last);
+	uaio_leave();
+}
+
+long uaio_host_raw_close(int fd)
+{
+	long ret;
+
+	if (is_ours(fd))
+		return -EBADF;
+	uaio_host_closing((unsigned)fd, (unsigned)fd);
+	ret = sys_close(fd);
+	/* Requests that came on fd meanwhile must not outlive its file. */
+	uaio_host_closed((unsigned)fd, (unsigned)fd);
+	return ret;
+}
+
+/* dup2(2); aarch64 has only dup3(2), which refuses equal numbers. */
+static long raw_dup2(int from, int to)
+{
+#ifdef SYS_dup2
+	return uaio_sys6(SYS_dup2, from, to, 0, 0, 0, 0);
+#else
+	int ret;
+
+	if (from != to)
+		return uaio_sys6(SYS_dup3, from, to, 0, 0, 0, 0);
+	ret = sys_fcntl(from, F_GETFD, 0);
+	return ret < 0 ? ret : to;
+#endif
+}
+
+static long dup_raw(int from, int to, const int *flags)
+{
+	return flags ? uaio_sys6(SYS_dup3, from, to, *flags, 0, 0, 0)
+		     : raw_dup2(from, to);
+}
+
+/*
+ * A dup2() or dup3() by the next function, or by the system call.
+ *
+ * If `to` is open, the call closes a file of the host's, which may take long: a
+ * socket may linger, a file server may be slow. So no lock is held then; none
+ * is needed, since no thread of ours can get a descriptor that is in use. If
+ * `to` is free, a thread of ours might get it, so own descriptors are quiesced;
+ * the call then closes nothing and is quick.
+ */
+struct replacing {
+	int (*dup2)(int, int); /* or NULL */
+	int (*dup3)(int, int, int);
+	int from;
+	int to;
+	const int *flags; /* NULL: dup2 */
+};
+
+static long call_dup(const struct replacing *how)
+{
+	int ret;
+
+	if (how->dup2)
+		ret = how->dup2(how->from, how->to);
+	else if (how->dup3)
+		ret = how->dup3(how->from, how->to, *how->flags);
+	else
+		return dup_raw(how->from, how->to, how->flags);
+	return ret < 0 ? -errno : ret;
+}
+
+/* Wait until a descriptor that a thread of ours is opening is there. */
+static void let_appear(void)
+{
+	enum { SOON_NS = 20000 };
+	uint32_t word = 0;
+
+	if (uaio_own_fds_quiesce())
+		uaio_own_fds_resume();
+	else
+		/* In a handler, which may have interrupted the opening thread. */
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+}
+
+/*
+ * The kernel answers EBUSY if another thread's open() has taken the descriptor
+ * but has no file for it yet. If that thread is ours, let_appear() waits for
+ * it. If it is the host's, and its open() blocks, EBUSY is what the caller
+ * gets.
+ * Return: -EAGAIN, with nothing done, if the descriptor is the engine's now.
+ */
+static long replace_unheld(const struct replacing *how)
+{
+	enum { TRIES = 16 };
+	long ret = call_dup(how);
+
+	for (unsigned i = 0; i < TRIES && ret == -EBUSY; i++) {
+		let_appear();
+		ret = is_ours(how->to) ? -EAGAIN : call_dup(how);
+	}
+	return ret;
+}
+
+/* Return: as replace_unheld(). */
+static long replace(const struct replacing *how)
+{
+	bool is_quiesced = uaio_own_fds_quiesce(), is_free;
+	long ret;
+
+	is_free = is_quiesced && sys_fcntl(how->to, F_GETFD, 0) < 0;
+	if (is_free)
+		ret = call_dup(how);
+	else
+		ret = is_quiesced && is_ours(how->to) ? -EAGAIN : 0;
+	if (is_quiesced)
+		uaio_own_fds_resume();
+	return is_free || ret < 0 ? ret : replace_unheld(how);
+}
+
+/*
+ * Replace a descriptor that is the engine's, of which the client does not know:
+ * the engine moves its file elsewhere first.
+ */
+static long dup_onto_ours(int from, int to, const int *flags)
+{
+	long ret = sys_fcntl(from, F_GETFD, 0);
+
+	if (ret < 0)
+		return ret;
+	do {
+		if (!uaio_enter())
+			return -EBUSY;
+		ret = uaio_own_fd_yield(to);
+		uaio_leave();
+		if (ret == -EAGAIN) {
+			ret = replace(&(const struct replacing){
+				.from = from, .to = to, .flags = flags });
+			if (ret != -EAGAIN)
+				return ret;
+		}
+	} while (ret == -EAGAIN);
+	if (ret < 0)
+		return ret;
+	ret = dup_raw(from, to, flags);
+	if (ret < 0)
+		(void)sys_close(to);
+	return ret;
+}
+
+static long dup_onto(const struct replacing *how)
+{
+	int from = how->from, to = how->to;
+	long ret = -EAGAIN;
+
+	if (from == to)
+		return dup_raw(from, to, how->flags);
+	if (!is_ours(to)) {
+		uaio_host_closing((unsigned)to, (unsigned)to);
+		ret = replace(how);
+		uaio_host_closed((unsigned)to, (unsigned)to);
+	}
+	return ret == -EAGAIN ? dup_onto_ours(from, to, how->flags) : ret;
+}
+
+long uaio_host_raw_dup(int from, int to, const int *flags)
+{
+	return dup_onto(&(const struct replacing){
+		.from = from, .to = to, .flags = flags });
+}
+
+static long close_some(unsigned first, unsigned last, int flags)
+{
+	return uaio_sys6(SYS_close_range, first, last, flags, 0, 0, 0);
+}
+
+/*
+ * Close the open descriptors one by one, without a lock: a close may take long,
+ * and no other thread should wait for it. Few programs have descriptors above
+ * LAST_EACH; close_rest() closes those.
+ */
+static void close_each(unsigned first, unsigned last)
+{
+	enum { LAST_EACH = 4095 };
+
+	if (!uaio_engine_is_here())
+		return;
+	if (last > LAST_EACH)
+		last = LAST_EACH;
+	for (unsigned fd = first; fd <= last; fd++)
+		/*
+		 * is_ours() comes first: it waits until no descriptor of ours is
+		 * at a low number for a moment (ownfd.h), so one that is open
+		 * after that is the host's.
+		 */
+		if (!is_ours((int)fd) && sys_fcntl((int)fd, F_GETFD, 0) >= 0)
+			(void)sys_close((int)fd);
+}
+
+/* Close all but our own descriptors, while no thread of ours opens one. */
+static long close_rest(unsigned first, unsigned last, int flags)
+{
+	bool is_quiesced = uaio_own_fds_quiesce();
+	unsigned from = first, own;
+	long ret = 0;
+
+	while (ret == 0 && uaio_own_fd(from, last, &own)) {
+		if (own > from)
+			ret = close_some(from, own - 1, flags);
+		from = own + 1;
+	}
+	if (ret == 0 && from <= last)
+		ret = close_some(from, last, flags);
+	if (is_quiesced)
+		uaio_own_fds_resume();
+	return ret;
+}
+
+long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
+{
+	const int known = CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE;
+	long ret = 0;
+
+	if (flags & ~known || first > last)
+		return close_some(first, last, flags);
+	if (flags & CLOSE_RANGE_UNSHARE) {
+		ret = uaio_host_part();
+		flags &= ~CLOSE_RANGE_UNSHARE;
+	}
+	if (ret < 0)
+		return ret;
+	if (flags & CLOSE_RANGE_CLOEXEC)
+		return close_some(first, last, flags);
+	uaio_host_closing(first, last);
+	close_each(first, last);
+	ret = close_rest(first, last, flags);
+	uaio_host_closed(first, last);
+	return ret;
+}
+
+UAIO_EXPORT int close(int fd);
+UAIO_EXPORT int dup2(int from, int to);
+UAIO_EXPORT int dup3(int from, int to, int flags);
+UAIO_EXPORT int close_range(unsigned first, unsigned last, int flags);
+UAIO_EXPORT void closefrom(int first);
+UAIO_EXPORT int fclose(FILE *file);
+UAIO_EXPORT int pclose(FILE *file);
+UAIO_EXPORT FILE *freopen(const char *path, const char *mode, FILE *file);
+UAIO_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *file);
+
+int close(int fd)
+{
+	int ret;
+
+	if (!next.close || is_ours(fd))
+		return (int)uaio_host_error(uaio_host_raw_close(fd));
+	uaio_host_closing((unsigned)fd, (unsigned)fd);
+	ret = next.close(fd);
+	uaio_host_closed((unsigned)fd, (unsigned)fd);
+	return ret;
+}
+
+int dup2(int from, int to)
+{
+	return (int)uaio_host_error(dup_onto(&(const struct replacing){
+		.dup2 = next.dup2, .from = from, .to = to }));
+}
+
+int dup3(int from, int to, int flags)
+{
+	return (int)uaio_host_error(dup_onto(&(const struct replacing){
+		.dup3 = next.dup3, .from = from, .to = to, .flags = &flags }));
+}
+
+int close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)uaio_host_error(
+		uaio_host_raw_close_range(first, last, flags));
+}
+
+void closefrom(int first)
+{
+	int saved = errno;
+
+	(void)close_range(first < 0 ? 0 : (unsigned)first, ~0u, 0);
+	errno = saved;
+}
+
+/* Needed because fclose() closes the descriptor inside the C library. */
+static unsigned fd_of(FILE *file)
+{
+	int saved = errno;
+	int fd = fileno_unlocked(file);
+
+	errno = saved;
+	return fd < 0 ? ~0u : (unsigned)fd;
+}
+
+typedef int close_stream_fn(FILE *);
+typedef FILE *reopen_fn(const char *, const char *, FILE *);
+
+static int close_stream(close_stream_fn **real, const char *name, FILE *file)
+{
+	unsigned fd = fd_of(file);
+	int ret;
+
+	if (!*real)
+		uaio_host_find(name, real);
+	uaio_host_closing(fd, fd);
+	ret = (*real)(file);
+	uaio_host_closed(fd, fd);
+	return ret;
+}
+
+static FILE *reopen(reopen_fn **real, const char *name, const char *path,
+		    const char *mode, FILE *file)
+{
+	unsigned fd = fd_of(file);
+	FILE *ret;
+
+	if (!*real)
+		uaio_host_find(name, real);
+	uaio_host_closing(fd, fd);
+	ret = (*real)(path, mode, file);
+	uaio_host_closed(fd, fd);
+	return ret;
+}
+
+int fclose(FILE *file)
+{
+	return close_stream(&next.fclose, "fclose", file);
+}
+
+int pclose(FILE *file)
+{
+	return close_stream(&next.pclose, "pclose", file);
+}
+
+FILE *freopen(const char *path, const char *mode, FILE *file)
+{
+	return reopen(&next.freopen, "freopen", path, mode, file);
+}
+
+FILE *freopen64(const char *path, const char *mode, FILE *file)
+{
+	return reopen(&next.freopen64, "freopen64", path, mode, file);
+}
+
+/*
+ * fcntl(2): F_SETFL changes flags that the engine remembers of a file
+ * (O_DIRECT, O_NONBLOCK, O_APPEND), so the engine forgets them. The third
+ * argument, whatever its type, fits a pointer; the C library reads it as one
+ * too.
+ *
+ * Pending writes have an offset, but once O_APPEND is set they would go to the
+ * end of the file. So the engine finishes them before.
+ */
+UAIO_EXPORT int fcntl(int fd, int cmd, ...);
+UAIO_EXPORT int fcntl64(int fd, int cmd, ...);
+
+static int change(int (*real)(int, int, ...), int fd, int cmd, void *arg)
+{
+	int ret;
+
+	if (cmd == F_SETFL && (long)arg & O_APPEND)
+		uaio_host_closing((unsigned)fd, (unsigned)fd);
+	ret = real ? real(fd, cmd, arg)
+		   : (int)uaio_host_error(sys_fcntl(fd, cmd, (long)arg));
+	if (cmd == F_SETFL)
+		uaio_host_closing((unsigned)fd, (unsigned)fd);
+	return ret;
+}
+
+int fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return change(next.fcntl, fd, cmd, arg);
+}
+
+int fcntl64(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return change(next.fcntl64, fd, cmd, arg);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of uaio.h: the limits of the work queue, and cancelling. */
+#include <errno.h>
+
+#include "base/symver.h"
+#include "base/uaddr.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "proc/table.h"
+#include "life/limits.h"
+#include "aio/handle.h"
+#include "host/host.h"
+#include "uaio.h"
+
+static bool is_array(const void *array, size_t bytes)
+{
+	return uaio_is_accessible((uintptr_t)array, bytes);
+}
+
+UAIO_EXPORT int uaio_wq_set_workers(int max_workers[2])
+{
+	int ret;
+
+	if (!is_array(max_workers, 2 * sizeof(*max_workers)))
+		return -EFAULT;
+	(void)uaio_table_is_other();
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = uaio_limits_set_workers(max_workers);
+	uaio_leave();
+	return ret;
+}
+
+UAIO_EXPORT int uaio_wq_get_workers(int ret_max_workers[2])
+{
+	int max_workers[] = { -1, -1 }, ret;
+
+	if (!is_array(ret_max_workers, sizeof(max_workers)))
+		return -EFAULT;
+	ret = uaio_wq_set_workers(max_workers);
+	for (int i = 0; i < 2 && ret == 0; i++)
+		ret_max_workers[i] = max_workers[i];
+	return ret;
+}
+
+UAIO_EXPORT int uaio_wq_set_fixed(struct uaio_wq_fixed fixed[2])
+{
+	int ret;
+
+	if (!is_array(fixed, 2 * sizeof(*fixed)))
+		return -EFAULT;
+	(void)uaio_table_is_other();
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = uaio_limits_set_fixed(fixed);
+	uaio_leave();
+	return ret;
+}
+
+UAIO_EXPORT int uaio_wq_get_fixed(struct uaio_wq_fixed ret_fixed[2])
+{
+	struct uaio_wq_fixed fixed[] = { { -1, -1 }, { -1, -1 } };
+	int ret;
+
+	if (!is_array(ret_fixed, sizeof(fixed)))
+		return -EFAULT;
+	ret = uaio_wq_set_fixed(fixed);
+	for (int i = 0; i < 2 && ret == 0; i++)
+		ret_fixed[i] = fixed[i];
+	return ret;
+}
+
+/*
+ * Return: 0, and the caller must leave; -EINVAL if there is no context; -EAGAIN
+ * in a child of vfork() or a signal handler that interrupted the engine.
+ */
+static int enter(void)
+{
+	if (!uaio_engine_is_up())
+		return -EINVAL;
+	return uaio_engine_is_ours() && uaio_enter() ? 0 : -EAGAIN;
+}
+
+UAIO_EXPORT int uaio_cancel(uint64_t ctx, const void *iocb)
+{
+	bool is_parted = uaio_table_is_other();
+	int ret = enter();
+
+	if (ret < 0)
+		return ret;
+	ret = is_parted ? uaio_ctx_cancel_one_parted(ctx, (uintptr_t)iocb)
+			: uaio_ctx_cancel_one(ctx, (uintptr_t)iocb);
+	uaio_leave();
+	return ret;
+}
+
+UAIO_EXPORT int uaio_cancel_fd(uint64_t ctx, int fd)
+{
+	int ret;
+
+	/* This thread's requests are executed when they are submitted. */
+	if (uaio_table_is_other())
+		return -ENOENT;
+	ret = enter();
+	if (ret < 0)
+		return ret;
+	ret = uaio_ctx_cancel_fd(ctx, fd);
+	uaio_leave();
+	return ret;
+}
+
+UAIO_EXPORT int uaio_cancel_all(uint64_t ctx)
+{
+	bool is_parted = uaio_table_is_other();
+	int ret = enter();
+
+	if (ret < 0)
+		return ret;
+	ret = is_parted ? uaio_ctx_cancel_all_parted(ctx)
+			: uaio_ctx_cancel_all(ctx);
+	uaio_leave();
+	return ret;
+}

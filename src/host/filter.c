@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Filters of system calls that the host installs. The engine must no longer
+ * make the calls that such a filter refuses or kills for. It is told before the
+ * filter is installed, and does without those calls even if installing fails.
+ */
+#include "host/host.h"
+
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "base/calls.h"
+#include "base/symver.h"
+#include "base/sys.h"
+#include "proc/process.h"
+
+static int (*next_prctl)(int, ...);
+
+void uaio_host_load_filter(void)
+{
+	uaio_host_find("prctl", &next_prctl);
+}
+
+/* Tell the engine; but the filter of a child of vfork() is not ours. */
+static void tell(bool has_program, const void *program)
+{
+	if (!uaio_engine_is_owner())
+		return;
+	/* A program that only probes for seccomp passes a NULL filter. */
+	if (!has_program || program)
+		uaio_calls_filter(program);
+}
+
+static void look_at_prctl(long option, long mode, long program)
+{
+	if (option == PR_SET_SECCOMP)
+		tell(mode == SECCOMP_MODE_FILTER, (const void *)program);
+}
+
+/* Strict mode takes no flags and no program: a call with either only probes. */
+static void look_at_seccomp(const long a[6])
+{
+	if (a[0] == SECCOMP_SET_MODE_FILTER)
+		tell(true, (const void *)a[2]);
+	else if (a[0] == SECCOMP_SET_MODE_STRICT && !a[1] && !a[2])
+		tell(false, NULL);
+}
+
+long uaio_host_raw_filter(long nr, const long a[6])
+{
+	if (nr == SYS_prctl)
+		look_at_prctl(a[0], a[1], a[2]);
+	else
+		look_at_seccomp(a);
+	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+UAIO_EXPORT int prctl(int option, ...);
+
+/* Every argument, whatever its type, is passed in the width of a pointer. */
+int prctl(int option, ...)
+{
+	unsigned long a[4];
+	va_list args;
+
+	va_start(args, option);
+	for (unsigned i = 0; i < 4; i++)
+		a[i] = va_arg(args, unsigned long);
+	va_end(args);
+	look_at_prctl(option, (long)a[0], (long)a[1]);
+	if (!next_prctl)
+		return (int)uaio_host_error(
+			uaio_sys6(SYS_prctl, option, (long)a[0], (long)a[1],
+				  (long)a[2], (long)a[3], 0));
+	return next_prctl(option, a[0], a[1], a[2], a[3]);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The host's calls that we interpose
+ *
+ * They close descriptors, move rings, install filters, leave the program and so
+ * on. The engine is told, then the C library's own function does the work. If
+ * the engine knows nothing of the descriptor, telling it costs two loads. In a
+ * signal handler that interrupted the engine, the call goes straight to the C
+ * library.
+ */
+#ifndef UAIO_HOST_HOST_H
+#define UAIO_HOST_HOST_H
+
+/*
+ * Translate the result of a raw system call into the C library's convention.
+ * Return: res, or -1 with errno set.
+ */
+long uaio_host_error(long res);
+
+/* The calls that syscall(2) does not execute itself (syscall.S). */
+long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
+
+/* Find the functions that we interpose; once, when the library is loaded. */
+void uaio_host_load(void);
+void uaio_host_load_exec(void);
+void uaio_host_load_filter(void);
+void uaio_host_load_poll(void);
+
+/* Find the next definition of a function; ret_function: the pointer to set. */
+void uaio_host_find(const char *name, void *ret_function);
+
+/* The process is about to end: finish what was accepted, and report. */
+void uaio_host_exiting(void);
+
+/* Tell the engine before and after descriptors [first, last] are closed or
+ * replaced. */
+void uaio_host_closing(unsigned first, unsigned last);
+void uaio_host_closed(unsigned first, unsigned last);
+
+/* The system calls close, dup2, dup3 and close_range; they tell the engine. */
+long uaio_host_raw_close(int fd);
+long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2 */
+long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
+
+/* The system call unshare; it leaves the engine's threads their table. */
+long uaio_host_raw_unshare(int flags);
+/*
+ * Give this thread a descriptor table of its own and close nothing: the first
+ * half of close_range() with CLOSE_RANGE_UNSHARE.
+ * Return: 0 or a negative error number.
+ */
+long uaio_host_part(void);
+
+/* The system calls execve and execveat; what was accepted is finished first. */
+long uaio_host_raw_exec(long nr, const long a[5]);
+
+/* The system calls prctl and seccomp, which may install a filter. */
+long uaio_host_raw_filter(long nr, const long a[6]);
+
+/* The system calls munmap and mremap; a ring is treated as the kernel's is. */
+long uaio_host_raw_munmap(void *addr, unsigned long bytes);
+long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
+			  unsigned long new_bytes, int flags, void *new_addr);
+
+#endif /* UAIO_HOST_HOST_H */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loading and unloading the library, and reading its counters. Loading starts
+ * no thread and takes no memory: that waits for the first io_setup.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/symver.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "life/life.h"
+#include "host/host.h"
+#include "uaio.h"
+
+__attribute__((constructor)) static void load(void)
+{
+	uaio_engine_load();
+	uaio_host_load();
+	uaio_host_load_exec();
+	uaio_host_load_filter();
+	uaio_host_load_poll();
+	(void)at_quick_exit(uaio_host_exiting);
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	uaio_host_exiting();
+}
+
+UAIO_EXPORT int uaio_get_counters(struct uaio_counters *ret_counters)
+{
+	memset(ret_counters, 0, sizeof(*ret_counters));
+	if (uaio_engine_is_up() && uaio_enter()) {
+		uaio_counters_read(ret_counters);
+		uaio_leave();
+	}
+	return 0;
+}

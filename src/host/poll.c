@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls in which a client sleeps until its descriptors are ready
+ *
+ * A thread that has parked requests with an eventfd attends to their context
+ * while it sleeps (ready/attend.h). It first sleeps in ppoll() until either the
+ * context or what the client waits for is ready, and then makes the client's
+ * call without waiting. So the call has the effects that it always has, also on
+ * other threads that wait for the same files. A thread without such requests
+ * pays one load.
+ *
+ * The sleep is in the C library's ppoll(), which is a cancellation point, like
+ * the calls themselves.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/sleep.h"
+#include "base/symver.h"
+#include "base/sys.h"
+#include "base/uaddr.h"
+#include "ready/attend.h"
+#include "host/host.h"
+
+/* Declared again, since those headers may define some of them inline. */
+UAIO_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max,
+			   int timeout_ms);
+UAIO_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max,
+			    int timeout_ms, const sigset_t *mask);
+UAIO_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int max,
+			     const struct timespec *timeout,
+			     const sigset_t *mask);
+UAIO_EXPORT int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms);
+UAIO_EXPORT int ppoll(struct pollfd *pfds, nfds_t nr,
+		      const struct timespec *timeout, const sigset_t *mask);
+
+enum {
+	MASK_BYTES = 8,
+	/* A poll() of more descriptors is passed on as it is. */
+	SLOTS_MAX = 64,
+};
+
+/* The next definitions, usually the C library's; NULL until loaded. */
+static struct {
+	int (*epoll_wait)(int, struct epoll_event *, int, int);
+	int (*epoll_pwait)(int, struct epoll_event *, int, int,
+			   const sigset_t *);
+	int (*epoll_pwait2)(int, struct epoll_event *, int,
+			    const struct timespec *, const sigset_t *);
+	int (*poll)(struct pollfd *, nfds_t, int);
+	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *,
+		     const sigset_t *);
+} next;
+
+void uaio_host_load_poll(void)
+{
+	uaio_host_find("epoll_wait", &next.epoll_wait);
+	uaio_host_find("epoll_pwait", &next.epoll_pwait);
+	uaio_host_find("epoll_pwait2", &next.epoll_pwait2);
+	uaio_host_find("poll", &next.poll);
+	uaio_host_find("ppoll", &next.ppoll);
+}
+
+/*
+ * The next definitions or, before the library is loaded, the system calls
+ */
+
+static int raw_pwait(int epoll, struct epoll_event *events, int max,
+		     int timeout_ms, const sigset_t *mask)
+{
+	return (int)uaio_host_error(uaio_sys6(SYS_epoll_pwait, epoll,
+					      (long)events, max, timeout_ms,
+					      (long)mask, MASK_BYTES));
+}
+
+static int real_epoll_wait(int epoll, struct epoll_event *events, int max,
+			   int timeout_ms)
+{
+	if (!next.epoll_wait)
+		return raw_pwait(epoll, events, max, timeout_ms, NULL);
+	return next.epoll_wait(epoll, events, max, timeout_ms);
+}
+
+static int real_epoll_pwait(int epoll, struct epoll_event *events, int max,
+			    int timeout_ms, const sigset_t *mask)
+{
+	if (!next.epoll_pwait)
+		return raw_pwait(epoll, events, max, timeout_ms, mask);
+	return next.epoll_pwait(epoll, events, max, timeout_ms, mask);
+}
+
+static int real_epoll_pwait2(int epoll, struct epoll_event *events, int max,
+			     const struct timespec *timeout,
+			     const sigset_t *mask)
+{
+	if (!next.epoll_pwait2)
+		return (int)uaio_host_error(
+			uaio_sys6(SYS_epoll_pwait2, epoll, (long)events, max,
+				  (long)timeout, (long)mask, MASK_BYTES));
+	return next.epoll_pwait2(epoll, events, max, timeout, mask);
+}
+
+/* The system call writes the time left to its timeout, so it gets a copy. */
+static int real_ppoll(struct pollfd *pfds, nfds_t nr,
+		      const struct timespec *timeout, const sigset_t *mask)
+{
+	struct timespec left = { 0 };
+
+	if (next.ppoll)
+		return next.ppoll(pfds, nr, timeout, mask);
+	if (timeout)
+		left = *timeout;
+	return (int)uaio_host_error(uaio_sys6(SYS_ppoll, (long)pfds, (long)nr,
+					      (long)(timeout ? &left : NULL),
+					      (long)mask, MASK_BYTES, 0));
+}
+
+static int real_poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+{
+	const struct timespec timeout = {
+		.tv_sec = timeout_ms / 1000,
+		.tv_nsec = timeout_ms % 1000 * 1000000l,
+	};
+
+	if (next.poll)
+		return next.poll(pfds, nr, timeout_ms);
+	return real_ppoll(pfds, nr, timeout_ms < 0 ? NULL : &timeout, NULL);
+}
+
+/*
+ * Sleeping
+ */
+
+static int64_t deadline_of_ms(int timeout_ms)
+{
+	return timeout_ms < 0 ? UAIO_FOREVER
+			      : uaio_now_ns() + timeout_ms * 1000000ll;
+}
+
+/* timeout: one for which is_worth() is true. */
+static int64_t deadline_of(const struct timespec *timeout)
+{
+	enum { MAX_S = 1000000000 };
+
+	if (!timeout || timeout->tv_sec > MAX_S)
+		return UAIO_FOREVER;
+	return uaio_now_ns() + timeout->tv_sec * 1000000000ll +
+	       timeout->tv_nsec;
+}
+
+/*
+ * Return: whether we may read at an address of the client's. If not, the call
+ * itself gives the error.
+ */
+static bool can_read(const void *addr, size_t bytes)
+{
+	return uaio_is_accessible((uintptr_t)addr, bytes) &&
+	       uaio_can_read((uintptr_t)addr, bytes);
+}
+
+/* Return: whether the call may sleep: the timeout is valid and not 0. */
+static bool is_worth(const struct timespec *timeout)
+{
+	return !timeout ||
+	       (can_read(timeout, sizeof(*timeout)) && timeout->tv_sec >= 0 &&
+		timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000 &&
+		timeout->tv_sec + timeout->tv_nsec > 0);
+}
+
+/* Return: ret_left, with the time that is left; NULL if there is no limit. */
+static const struct timespec *left_of(int64_t deadline_ns,
+				      struct timespec *ret_left)
+{
+	int64_t left;
+
+	if (deadline_ns == UAIO_FOREVER)
+		return NULL;
+	left = deadline_ns - uaio_now_ns();
+	if (left < 0)
+		left = 0;
+	ret_left->tv_sec = left / 1000000000;
+	ret_left->tv_nsec = left % 1000000000;
+	return ret_left;
+}
+
+enum slept {
+	SLEPT_NOT,  /* there is nothing to attend to, or ppoll() cannot do it */
+	SLEPT,      /* something was ready: ours, or the client's */
+	SLEPT_LONG, /* the time is over */
+	SLEPT_ERROR /* a signal came: errno is EINTR */
+};
+
+/* Sleep until one of pfds, or our descriptor at pfds[nr], is ready. */
+static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
+				  int64_t deadline_ns, const sigset_t *mask)
+{
+	struct uaio_attend attend;
+	struct timespec left;
+	int saved = errno, error, ret;
+
+	if (!uaio_attend_begin(&attend))
+		return SLEPT_NOT;
+	pfds[nr] = (struct pollfd){ .fd = attend.fd, .events = POLLIN };
+	ret = real_ppoll(pfds, nr + 1, left_of(deadline_ns, &left), mask);
+	error = errno;
+	uaio_attend_end(&attend, ret > 0 && pfds[nr].revents);
+	errno = saved;
+	if (ret == 0)
+		return SLEPT_LONG;
+	/* POLLNVAL: the host has closed our descriptor. */
+	if (ret > 0)
+		return pfds[nr].revents & POLLNVAL ? SLEPT_NOT : SLEPT;
+	/* For any error but EINTR, the client's own call gives the error. */
+	errno = error;
+	return error == EINTR ? SLEPT_ERROR : SLEPT_NOT;
+}
+
+static int ms_left_of(int64_t deadline_ns)
+{
+	enum { MS = 1000000 };
+	int64_t left;
+
+	if (deadline_ns == UAIO_FOREVER)
+		return -1;
+	left = deadline_ns - uaio_now_ns();
+	return left <= 0 ? 0 : (int)((left + MS - 1) / MS);
+}
+
+/*
+ * epoll
+ */
+
+/*
+ * Sleep, and make the client's call without waiting.
+ * Return: true, with the call's result in ret_nr; false if the caller has to
+ * make the call itself, for the time that is left.
+ */
+static bool wait_attending(int epoll, struct epoll_event *events, int max,
+			   int64_t deadline_ns, const sigset_t *mask,
+			   int *ret_nr)
+{
+	enum slept slept;
+
+	do {
+		struct pollfd pfds[2] = { { .fd = epoll, .events = POLLIN } };
+
+		slept = sleep_attending(pfds, 1, deadline_ns, mask);
+		if (slept == SLEPT_NOT)
+			return false;
+		*ret_nr = slept == SLEPT_ERROR
+				  ? -1
+				  : real_epoll_wait(epoll, events, max, 0);
+	} while (slept == SLEPT && *ret_nr == 0);
+	return true;
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
+{
+	int64_t deadline_ns;
+	int nr;
+
+	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
+	    timeout_ms == 0)
+		return real_epoll_wait(epoll, events, max, timeout_ms);
+	deadline_ns = deadline_of_ms(timeout_ms);
+	if (wait_attending(epoll, events, max, deadline_ns, NULL, &nr))
+		return nr;
+	return real_epoll_wait(epoll, events, max, ms_left_of(deadline_ns));
+}
+
+int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
+		const sigset_t *mask)
+{
+	int64_t deadline_ns;
+	int nr;
+
+	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
+	    timeout_ms == 0)
+		return real_epoll_pwait(epoll, events, max, timeout_ms, mask);
+	deadline_ns = deadline_of_ms(timeout_ms);
+	if (wait_attending(epoll, events, max, deadline_ns, mask, &nr))
+		return nr;
+	return real_epoll_pwait(epoll, events, max, ms_left_of(deadline_ns),
+				mask);
+}
+
+int epoll_pwait2(int epoll, struct epoll_event *events, int max,
+		 const struct timespec *timeout, const sigset_t *mask)
+{
+	struct timespec left;
+	int64_t deadline_ns;
+	int nr;
+
+	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
+	    !is_worth(timeout))
+		return real_epoll_pwait2(epoll, events, max, timeout, mask);
+	deadline_ns = deadline_of(timeout);
+	if (wait_attending(epoll, events, max, deadline_ns, mask, &nr))
+		return nr;
+	return real_epoll_pwait2(epoll, events, max,
+				 left_of(deadline_ns, &left), mask);
+}
+
+/*
+ * poll
+ */
+
+/* The same as wait_attending(), for poll() and ppoll(). */
+static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
+			   const sigset_t *mask, int *ret_nr)
+{
+	struct pollfd copies[SLOTS_MAX + 1];
+	enum slept slept;
+
+	if (!can_read(pfds, nr * sizeof(*pfds)))
+		return false;
+	/* Read once, as the kernel does: they may change while we sleep. */
+	memcpy(copies, pfds, nr * sizeof(*pfds));
+	do {
+		slept = sleep_attending(copies, nr, deadline_ns, mask);
+		if (slept == SLEPT_NOT)
+			return false;
+		*ret_nr = slept == SLEPT_ERROR ? -1 : real_poll(pfds, nr, 0);
+	} while (slept == SLEPT && *ret_nr == 0);
+	return true;
+}
+
+int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+{
+	int64_t deadline_ns;
+	int ret;
+
+	if (likely(!uaio_attend_may()) || nr == 0 || nr > SLOTS_MAX ||
+	    timeout_ms == 0)
+		return real_poll(pfds, nr, timeout_ms);
+	deadline_ns = deadline_of_ms(timeout_ms);
+	if (poll_attending(pfds, nr, deadline_ns, NULL, &ret))
+		return ret;
+	return real_poll(pfds, nr, ms_left_of(deadline_ns));
+}
+
+int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
+	  const sigset_t *mask)
+{
+	struct timespec left;
+	int64_t deadline_ns;
+	int ret;
+
+	if (likely(!uaio_attend_may()) || nr == 0 || nr > SLOTS_MAX ||
+	    !is_worth(timeout))
+		return real_ppoll(pfds, nr, timeout, mask);
+	deadline_ns = deadline_of(timeout);
+	if (poll_attending(pfds, nr, deadline_ns, mask, &ret))
+		return ret;
+	return real_ppoll(pfds, nr, left_of(deadline_ns, &left), mask);
+}

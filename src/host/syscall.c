@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/host.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "base/sys.h"
+#include "aio/aio.h"
+
+long uaio_host_error(long res)
+{
+	if ((unsigned long)res < (unsigned long)-4095)
+		return res;
+	errno = (int)-res;
+	return -1;
+}
+
+static long answer(long nr, const long a[6])
+{
+	switch (nr) {
+	case SYS_io_setup:
+		return uaio_aio_setup((uint32_t)a[0], (uint64_t *)a[1]);
+	case SYS_io_destroy: return uaio_aio_destroy((uint64_t)a[0]);
+	case SYS_io_submit:
+		return uaio_aio_submit((uint64_t)a[0], a[1],
+				       (struct iocb **)a[2]);
+	case SYS_io_cancel:
+		return uaio_aio_cancel((uint64_t)a[0], (struct iocb *)a[1]);
+	case SYS_io_getevents:
+		return uaio_aio_getevents((uint64_t)a[0], a[1], a[2],
+					  (struct uaio_event *)a[3],
+					  (const struct timespec *)a[4]);
+	case SYS_io_pgetevents:
+		return uaio_aio_pgetevents(
+			(uint64_t)a[0], a[1], a[2], (struct uaio_event *)a[3],
+			(const struct timespec *)a[4],
+			(const struct uaio_aio_sigset *)a[5]);
+	case SYS_execve:
+	case SYS_execveat: return uaio_host_raw_exec(nr, a);
+	case SYS_exit_group:
+		uaio_host_exiting();
+		return uaio_sys6(SYS_exit_group, a[0], 0, 0, 0, 0, 0);
+	case SYS_prctl:
+	case SYS_seccomp: return uaio_host_raw_filter(nr, a);
+	case SYS_close: return uaio_host_raw_close((int)a[0]);
+#ifdef SYS_dup2
+	case SYS_dup2: return uaio_host_raw_dup((int)a[0], (int)a[1], NULL);
+#endif
+	case SYS_dup3:
+		return uaio_host_raw_dup((int)a[0], (int)a[1],
+					 &(const int){ (int)a[2] });
+	case SYS_close_range:
+		return uaio_host_raw_close_range((unsigned)a[0], (unsigned)a[1],
+						 (int)a[2]);
+	case SYS_unshare: return uaio_host_raw_unshare((int)a[0]);
+	case SYS_munmap:
+		return uaio_host_raw_munmap((void *)a[0], (unsigned long)a[1]);
+	case SYS_mremap:
+		return uaio_host_raw_mremap((void *)a[0], (unsigned long)a[1],
+					    (unsigned long)a[2], (int)a[3],
+					    (void *)a[4]);
+	default: return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	}
+}
+
+long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f)
+{
+	return uaio_host_error(answer(nr, (const long[6]){ a, b, c, d, e, f }));
+}

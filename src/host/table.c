@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that give a thread a descriptor table of its own. If it shares its
+ * table with none of the host's threads, only with the engine's, it keeps the
+ * table: in the kernel, too, a thread that has its table to itself keeps it.
+ */
+#include "host/host.h"
+
+#include <errno.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#include "base/symver.h"
+#include "base/sys.h"
+#include "proc/table.h"
+
+long uaio_host_raw_unshare(int flags)
+{
+	const long args[3] = { flags };
+
+	if (!(flags & CLONE_FILES))
+		return uaio_sys6(SYS_unshare, flags, 0, 0, 0, 0, 0);
+	if (!uaio_table_is_only_mine())
+		return uaio_table_part(SYS_unshare, args);
+	return uaio_sys6(SYS_unshare, flags & ~CLONE_FILES, 0, 0, 0, 0, 0);
+}
+
+/* close_range() from ~0u to ~0u closes nothing. */
+long uaio_host_part(void)
+{
+	const long args[3] = { ~0u, ~0u, CLOSE_RANGE_UNSHARE };
+
+	return uaio_table_is_only_mine()
+		       ? 0
+		       : uaio_table_part(SYS_close_range, args);
+}
+
+/* The next definition, usually the C library's; NULL until first needed. */
+static int (*next_clone)(int (*)(void *), void *, int, void *, ...);
+
+UAIO_EXPORT int unshare(int flags);
+UAIO_EXPORT int clone(int (*act)(void *), void *stack, int flags, void *arg,
+		      ...);
+
+int unshare(int flags)
+{
+	return (int)uaio_host_error(uaio_host_raw_unshare(flags));
+}
+
+/* Return: whether clone() makes a thread that gets a copy of the table. */
+static bool is_parting(int flags)
+{
+	return flags & CLONE_THREAD && !(flags & CLONE_FILES);
+}
+
+int clone(int (*act)(void *), void *stack, int flags, void *arg, ...)
+{
+	void *parent_tid, *tls, *child_tid;
+	va_list args;
+
+	/* clone() does not look at those that the caller has not passed. */
+	va_start(args, arg);
+	parent_tid = va_arg(args, void *);
+	tls = va_arg(args, void *);
+	child_tid = va_arg(args, void *);
+	va_end(args);
+	if (!next_clone)
+		uaio_host_find("clone", &next_clone);
+	if (is_parting(flags) && uaio_table_expect() < 0)
+		return (int)uaio_host_error(-ENOMEM);
+	return next_clone(act, stack, flags, arg, parent_tid, tls, child_tid);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "issue/extent.h"
+
+#include <linux/fs.h>
+
+#include "base/check.h"
+#include "file/inspect.h"
+#include "split/bounce.h"
+
+bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
+		       struct uaio_range *ret_range)
+{
+	bool appends = uaio_file_has(file, UAIO_FILE_F_APPEND) ||
+		       sqe->rw_flags & RWF_APPEND;
+	uint64_t size;
+
+	*ret_range = (struct uaio_range){
+		.begin = (uint64_t)sqe->off,
+		.end = (uint64_t)sqe->off + uaio_sqe_bytes(sqe),
+	};
+	if (uaio_file_has(file, UAIO_FILE_F_BLOCKDEV))
+		return false;
+	if (uaio_size_of(file, sqe->fd, &size) < 0) {
+		*ret_range = (struct uaio_range){ 0, UINT64_MAX };
+		return appends;
+	}
+	if (appends)
+		*ret_range = (struct uaio_range){ size, UINT64_MAX };
+	if (ret_range->end <= size)
+		return false;
+	if (ret_range->begin > size)
+		ret_range->begin = size;
+	return true;
+}
+
+/*
+ * A request at the file's position moves it for the next one, so that a read there
+ * has to be in order like a write.
+ */
+static enum uaio_order order_at_position(struct uaio_range *ret_range)
+{
+	*ret_range = (struct uaio_range){ 0, UINT64_MAX };
+	return UAIO_ORDER_WRITE;
+}
+
+/*
+ * In the kernel the device executes an O_DIRECT read at a time of its own, so a
+ * later O_DIRECT write may come first; all other reads are executed inside
+ * io_submit.
+ */
+static enum uaio_order order_of_read(const struct uaio_file *file,
+				     const struct uaio_sqe *sqe,
+				     struct uaio_range *ret_range)
+{
+	if (unlikely(sqe->off == UAIO_OFF_POSITION))
+		return order_at_position(ret_range);
+	*ret_range = (struct uaio_range){
+		.begin = (uint64_t)sqe->off,
+		.end = (uint64_t)sqe->off + uaio_sqe_bytes(sqe),
+	};
+	return file->kind == UAIO_KIND_DIRECT ? UAIO_ORDER_READ_DIRECT
+					      : UAIO_ORDER_READ;
+}
+
+/* The size of the file is asked for only where another request depends on it. */
+static enum uaio_order order_of_write(struct uaio_file *file,
+				      const struct uaio_sqe *sqe,
+				      struct uaio_range *ret_range)
+{
+	bool is_direct = file->kind == UAIO_KIND_DIRECT;
+	bool extends = false;
+
+	if (unlikely(sqe->off == UAIO_OFF_POSITION))
+		return order_at_position(ret_range);
+	*ret_range = (struct uaio_range){ 0 };
+	if (is_direct || uaio_inode_minds_writes(file->inode))
+		extends = uaio_is_extending(file, sqe, ret_range);
+	if (unlikely(uaio_bounces_exclusively(file, sqe)))
+		return UAIO_ORDER_WRITE_EXCLUSIVE;
+	return is_direct && !extends ? UAIO_ORDER_WRITE_INPLACE
+				     : UAIO_ORDER_WRITE;
+}
+
+enum uaio_order uaio_order_of(struct uaio_file *file,
+			      const struct uaio_sqe *sqe,
+			      struct uaio_range *ret_range)
+{
+	switch (uaio_optab[sqe->op].class) {
+	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
+	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, ret_range);
+	default: return order_of_read(file, sqe, ret_range);
+	}
+}
+
+/*
+ * Return: whether a request that was accepted before, and has not returned, has to
+ * come before this one.
+ */
+static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	struct uaio_range range;
+	enum uaio_order order;
+	bool is_awaited = false;
+
+	/* Without a reference the inode might go with the entry. */
+	if (!uaio_file_try_get(file))
+		return false;
+	if (file->inode) {
+		order = uaio_order_of(file, sqe, &range);
+		is_awaited =
+			uaio_inode_is_range_awaited(file->inode, order, &range);
+	}
+	uaio_file_put(file);
+	return is_awaited;
+}
+
+bool uaio_is_held_up(struct uaio_file *file, const struct uaio_inode *inode,
+		     const struct uaio_sqe *sqe)
+{
+	bool is_minded = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE
+				 ? uaio_inode_minds_writes(inode)
+				 : uaio_inode_has_direct(inode);
+
+	return unlikely(is_minded) && is_awaited(file, sqe);
+}
+
+bool uaio_begin_inline(struct uaio_file *file, struct uaio_inode *inode,
+		       const struct uaio_sqe *sqe)
+{
+	return !uaio_is_held_up(file, inode, sqe) &&
+	       uaio_inode_begin_inline(inode);
+}

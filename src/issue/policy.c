@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+#include "issue/policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "base/check.h"
+#include "base/cycles.h"
+#include "base/sleep.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "proc/thread.h"
+#include "req/stats.h"
+#include "wait/cached.h"
+#include "wait/page.h"
+#include "wait/trust.h"
+#include "split/bounce.h"
+#include "issue/extent.h"
+
+enum {
+	/*
+	 * To ask the page cache takes 100 of the 480 ns of a 1 KiB read. So
+	 * after this many reads in a row that did not wait, reads are made
+	 * without asking. At 64 the cost of asking is lost in the noise, even
+	 * if a file is cold now and then.
+	 */
+	STREAK_HITS = 64,
+	/*
+	 * A cached read of 64 KiB takes 10 us here, one from the fastest disk
+	 * 50 us: a plain read that took this long waited for the disk.
+	 */
+	SLOW_READ_US = 20,
+	/*
+	 * A cold read of 64 KiB takes 70 us of processor time if it waits for
+	 * its pages (RETRY_PAGE), and 95 us on a worker. At 256 KiB it is 250
+	 * either way, and workers copy in parallel with the client.
+	 */
+	PAGED_BYTES_MAX = 128 << 10,
+	/*
+	 * A buffered write that took this long, and as much again for each MiB
+	 * of it, waited for writeback: a MiB takes 0.3 to 0.7 ms here.
+	 */
+	SLOW_WRITE_US = 1000,
+	/*
+	 * One slow write may have been preempted. After this many in a row, of
+	 * which all but the first are known to have slept, the file's writes
+	 * go to workers for a while.
+	 */
+	SLOW_WRITES = 2,
+	SLOW_WRITES_NS = 100000000,
+};
+
+/* Execute it here, however long it takes: it does not wait for a device. */
+static enum uaio_issue try_here(struct uaio_file *file,
+				const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
+{
+	ret->res = uaio_call(file, sqe, 0, ret);
+	return UAIO_ISSUE_DONE;
+}
+
+static enum uaio_issue to_worker(struct uaio_file *file,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	(void)file;
+	(void)sqe;
+	(void)ret;
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
+/* Return: whether a request must be queued rather than be inline (order.h, I2). */
+static bool is_busy(const struct uaio_inode *inode)
+{
+	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
+}
+
+/*
+ * Return: whether a write may be executed inline. If so, the caller ends it with
+ * uaio_inode_end_inline().
+ */
+static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
+			 const struct uaio_sqe *sqe)
+{
+	return !uaio_config.force_worker && inode &&
+	       uaio_begin_inline(file, inode, sqe);
+}
+
+static enum uaio_issue try_memory_read(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
+{
+	if (unlikely(is_busy(load_relaxed(&file->inode))))
+		return UAIO_ISSUE_RETRY_WORKER;
+	return try_here(file, sqe, ret);
+}
+
+static enum uaio_issue try_memory_write(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	if (unlikely(!begin_inline(file, inode, sqe)))
+		return UAIO_ISSUE_RETRY_WORKER;
+	ret->res = uaio_call(file, sqe, 0, ret);
+	uaio_inode_end_inline(inode);
+	return UAIO_ISSUE_DONE;
+}
+
+/* The data are not cached: start reading the pages, or leave it to a worker. */
+static enum uaio_issue start_pages(const struct uaio_file *file,
+				   const struct uaio_sqe *sqe)
+{
+	const struct uaio_inode *inode = load_relaxed(&file->inode);
+	uint64_t bytes = uaio_sqe_bytes(sqe);
+
+	if (!inode || sqe->ioprio || bytes > PAGED_BYTES_MAX ||
+	    !uaio_page_start(inode, sqe, bytes))
+		return UAIO_ISSUE_RETRY_WORKER;
+	return UAIO_ISSUE_RETRY_PAGE;
+}
+
+/* The file refuses RWF_NOWAIT, so the page cache cannot be asked (trust.h). */
+static enum uaio_issue try_trusted_read(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+	struct uaio_trust *trust = inode ? uaio_trust_find(file, inode) : NULL;
+	struct uaio_trial_read trial;
+	uint64_t took;
+
+	/* A driver with the older read function may wait for ever. */
+	if (!trust || sqe->ioprio || uaio_file_has(file, UAIO_FILE_F_OLD_READ))
+		return UAIO_ISSUE_RETRY_WORKER;
+	uaio_trust_begin(trust, &trial);
+	took = uaio_call_timed(file, sqe, ret);
+	uaio_trust_end(trust, inode, &trial, sqe, took);
+	return UAIO_ISSUE_DONE;
+}
+
+static enum uaio_issue ask_page_cache(struct uaio_file *file,
+				      const struct uaio_sqe *sqe,
+				      struct uaio_outcome *ret)
+{
+	int64_t res;
+
+	/* relaxed throughout: advice */
+	if (load_relaxed(&file->nowait_refused))
+		return try_trusted_read(file, sqe, ret);
+	res = uaio_read_cached(file, sqe, ret);
+	if (res == -EOPNOTSUPP) {
+		store_relaxed(&file->nowait_refused, 1);
+		return try_trusted_read(file, sqe, ret);
+	}
+	if (res == -EAGAIN) {
+		store_relaxed(&file->hit_streak, 0);
+		return start_pages(file, sqe);
+	}
+	/* As long as the cycle counter's rate is unknown, go on asking. */
+	if (load_relaxed(&file->hit_streak) < STREAK_HITS - 1 ||
+	    uaio_cycles_per_us())
+		store_relaxed(&file->hit_streak,
+			      load_relaxed(&file->hit_streak) + 1);
+	ret->res = res;
+	return UAIO_ISSUE_DONE;
+}
+
+/*
+ * Buffered reads: first the page cache is asked; after a streak of hits it is not,
+ * as long as the reads are fast.
+ */
+static enum uaio_issue try_cached_read(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
+{
+	/* The entry may become another file's (file.h I2): load it once. */
+	const struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	if (unlikely(sqe->off == UAIO_OFF_POSITION || is_busy(inode) ||
+		     uaio_is_held_up(file, inode, sqe)))
+		return UAIO_ISSUE_RETRY_WORKER;
+	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
+	    uaio_config.never_block)
+		return ask_page_cache(file, sqe, ret);
+
+	if (unlikely(uaio_call_timed(file, sqe, ret) >
+		     SLOW_READ_US * uaio_cycles_per_us()))
+		store_relaxed(&file->hit_streak, 0);
+	return UAIO_ISSUE_DONE;
+}
+
+/*
+ * A write took long. The clock cannot tell whether it slept or was preempted. So
+ * after the first slow write, the number of times that the thread sleeps in each
+ * write is counted.
+ */
+static void judge_slow_write(struct uaio_inode *inode, bool has_slept)
+{
+	uint32_t nr_slow = load_relaxed(&inode->nr_slow);
+
+	if (nr_slow && !has_slept) {
+		store_relaxed(&inode->nr_slow, 0);
+		return;
+	}
+	store_relaxed(&inode->nr_slow, nr_slow + 1);
+	if (nr_slow + 1 >= SLOW_WRITES)
+		store_relaxed(&inode->slow_until_ns,
+			      uaio_now_ns() + SLOW_WRITES_NS);
+}
+
+static bool is_slow(struct uaio_inode *inode)
+{
+	int64_t until = load_relaxed(&inode->slow_until_ns);
+
+	if (likely(!until))
+		return false;
+	if (uaio_now_ns() < until)
+		return true;
+	store_relaxed(&inode->slow_until_ns, 0);
+	store_relaxed(&inode->nr_slow, 0);
+	return false;
+}
+
+/* A synchronous write, in any form, waits for the disk every time. */
+static bool is_sync_write(const struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	return uaio_file_has(file, UAIO_FILE_F_SYNC) ||
+	       sqe->rw_flags & (RWF_DSYNC | RWF_SYNC);
+}
+
+static uint64_t slow_write_us(const struct uaio_sqe *sqe)
+{
+	return SLOW_WRITE_US * (1 + (uaio_sqe_bytes(sqe) >> 20));
+}
+
+/* Buffered writes: executed here while they are fast. */
+static enum uaio_issue try_cached_write(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+	uint64_t took, rate, sleeps = 0;
+	bool is_suspect;
+
+	if (unlikely(!inode || is_sync_write(file, sqe) || is_slow(inode) ||
+		     !begin_inline(file, inode, sqe)))
+		return UAIO_ISSUE_RETRY_WORKER;
+
+	is_suspect = load_relaxed(&inode->nr_slow);
+	if (unlikely(is_suspect))
+		sleeps = uaio_thread_nr_sleeps();
+	took = uaio_call_timed(file, sqe, ret);
+	uaio_inode_end_inline(inode);
+	rate = uaio_cycles_per_us();
+	if (unlikely(rate && took > SLOW_WRITE_US * rate) &&
+	    took > slow_write_us(sqe) * rate)
+		judge_slow_write(inode, is_suspect && uaio_thread_nr_sleeps() !=
+							      sleeps);
+	return UAIO_ISSUE_DONE;
+}
+
+enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
+					 const struct uaio_sqe *sqe,
+					 struct uaio_outcome *ret)
+{
+	if (likely(!uaio_may_bounce(file, sqe, ret->res)))
+		return UAIO_ISSUE_DONE;
+	ret->res = 0; /* bytes done */
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
+/*
+ * O_DIRECT writes wait for the device, so they go to workers. Those that surely
+ * extend the file are executed here, because the kernel completes them before
+ * io_submit returns, and clients count on that.
+ */
+static enum uaio_issue try_direct_write(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+	struct uaio_range range;
+
+	if (sqe->off == UAIO_OFF_POSITION ||
+	    !uaio_is_extending(file, sqe, &range) ||
+	    !begin_inline(file, inode, sqe))
+		return UAIO_ISSUE_RETRY_WORKER;
+	ret->res = uaio_call(file, sqe, 0, ret);
+	uaio_inode_end_inline(inode);
+	return uaio_done_unless_bounced(file, sqe, ret);
+}
+
+/* Complete without a system call. */
+static void refuse(struct uaio_outcome *ret, int64_t res)
+{
+	ret->res = res;
+	ret->start = ret->end = uaio_stats_now();
+}
+
+static bool is_at_bad_offset(const struct uaio_file *file,
+			     const struct uaio_sqe *sqe)
+{
+	return sqe->off > 0 && uaio_file_has(file, UAIO_FILE_F_SOCKET);
+}
+
+/*
+ * Some clients submit reads that find nothing yet, but that complete when the
+ * client asks for events a moment later. After MISSES of these in a row, reads are
+ * not tried at submission, except for one now and then. run.c resets the count
+ * where that does not pay.
+ */
+enum { MISSES = 16, TRY_EVERY = 16 };
+
+static bool is_in_vain(struct uaio_waitq *waitq)
+{
+	/* relaxed: advice */
+	uint32_t nr = load_relaxed(&waitq->nr_misses);
+
+	if (likely(nr < MISSES))
+		return false;
+	nr = nr + 1 < MISSES + TRY_EVERY ? nr + 1 : MISSES;
+	store_relaxed(&waitq->nr_misses, nr);
+	return nr != MISSES;
+}
+
+static void note_try(struct uaio_waitq *waitq, bool was_in_vain)
+{
+	/* relaxed: advice */
+	uint32_t nr = load_relaxed(&waitq->nr_misses);
+
+	if (!was_in_vain && nr)
+		store_relaxed(&waitq->nr_misses, 0);
+	else if (was_in_vain && nr < MISSES)
+		store_relaxed(&waitq->nr_misses, nr + 1);
+}
+
+/*
+ * Return: whether the file is O_NONBLOCK, so that the request must not wait. Other
+ * processes that share the open file may change that, and so may ioctl(). So it is
+ * not remembered, but asked for each request that would have to wait.
+ */
+static bool may_not_wait(const struct uaio_file *file, int fd)
+{
+	int open_flags = sys_fcntl(fd, F_GETFL, 0);
+
+	if (unlikely(open_flags < 0))
+		return uaio_file_has(file, UAIO_FILE_F_NONBLOCK);
+	return open_flags & O_NONBLOCK;
+}
+
+/*
+ * Return: when the request stops waiting; 0: never. A socket may have a timeout
+ * for its reads or writes, which any process that shares it may set.
+ */
+static int64_t time_limit(const struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
+	struct timeval limit = { 0 };
+	uint32_t size = sizeof(limit);
+
+	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
+	    sys_getsockopt(sqe->fd, SOL_SOCKET,
+			   is_write ? SO_SNDTIMEO : SO_RCVTIMEO, &limit,
+			   &size) < 0 ||
+	    (!limit.tv_sec && !limit.tv_usec))
+		return 0;
+	/* Decades are for ever. */
+	if (limit.tv_sec > INT32_MAX)
+		return 0;
+	return uaio_now_ns() + limit.tv_sec * 1000000000ll +
+	       limit.tv_usec * 1000ll;
+}
+
+/*
+ * Execute as much of a stream request as is possible without waiting.
+ * Return: whether it was tried. If so, and ret->res is -EAGAIN or a short count,
+ * there is more to do.
+ */
+static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
+			const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+{
+	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
+
+	/*
+	 * relaxed: this thread sees the requests that it has parked itself, and
+	 * those of other threads have no order with this one
+	 */
+	if (uaio_config.force_worker || load_relaxed(&waitq->nr) ||
+	    (is_read && is_in_vain(waitq)))
+		return false;
+	ret->edges = uaio_file_edges(file);
+	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	if (is_read)
+		note_try(waitq, ret->res == -EAGAIN);
+	if (ret->res != -EOPNOTSUPP)
+		return true;
+	ret->edges = 0; /* not tried: it may be ready */
+	return false;
+}
+
+static bool is_whole(const struct uaio_sqe *sqe, int64_t res)
+{
+	if (uaio_optab[sqe->op].class == UAIO_CLASS_READ || res < 0)
+		return res != -EAGAIN;
+	return (uint64_t)res >= uaio_sqe_bytes(sqe);
+}
+
+/* Streams: execute what is possible now, and the rest when the file is ready. */
+static enum uaio_issue try_stream(struct uaio_file *file,
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret)
+{
+	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
+	struct uaio_waitq *waitq =
+		&file->waitqs[is_write ? UAIO_WAITQ_WRITE : UAIO_WAITQ_READ];
+	bool was_tried;
+
+	if (unlikely(sqe->off > 0) && uaio_is_misplaced(file, sqe))
+		return uaio_try_reopened(sqe, ret);
+	if (unlikely(is_at_bad_offset(file, sqe))) {
+		refuse(ret, -ESPIPE);
+		return UAIO_ISSUE_DONE;
+	}
+	was_tried = try_at_once(file, waitq, sqe, ret);
+	if (was_tried && is_whole(sqe, ret->res))
+		return UAIO_ISSUE_DONE;
+	if (unlikely(may_not_wait(file, sqe->fd)))
+		return was_tried ? UAIO_ISSUE_DONE : try_here(file, sqe, ret);
+	if (!was_tried || ret->res < 0)
+		ret->res = 0; /* bytes done */
+	ret->until_ns = time_limit(file, sqe);
+	return UAIO_ISSUE_RETRY_READY;
+}
+
+static enum uaio_issue try_poll(struct uaio_file *file,
+				const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
+{
+	ret->edges = uaio_file_edges(file);
+	ret->res = uaio_call(file, sqe, 0, ret);
+	if (ret->res != -EAGAIN)
+		return UAIO_ISSUE_DONE;
+	ret->res = 0;
+	return UAIO_ISSUE_RETRY_READY;
+}
+
+int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
+		   struct uaio_outcome *ret)
+{
+	if (unlikely(is_at_bad_offset(file, sqe)))
+		refuse(ret, -ESPIPE);
+	else
+		ret->res = uaio_call(file, sqe, 0, ret);
+	/*
+	 * If the file cannot honour a flag, the submission is refused. Disk file
+	 * systems can honour RWF_NOWAIT in general; where they refuse it for one
+	 * write, the kernel says so in the event.
+	 */
+	if (ret->res != -EOPNOTSUPP)
+		return 0;
+	return sqe->rw_flags & RWF_NOWAIT &&
+			       (uaio_file_kind(file) == UAIO_KIND_CACHED ||
+				uaio_file_kind(file) == UAIO_KIND_DIRECT)
+		       ? 0
+		       : -EOPNOTSUPP;
+}
+
+uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES] = {
+	[UAIO_KIND_MEMORY] = {
+		[UAIO_CLASS_READ] = try_memory_read,
+		[UAIO_CLASS_WRITE] = try_memory_write,
+		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_CACHED] = {
+		[UAIO_CLASS_READ] = try_cached_read,
+		[UAIO_CLASS_WRITE] = try_cached_write,
+		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_DIRECT] = {
+		[UAIO_CLASS_READ] = to_worker,
+		[UAIO_CLASS_WRITE] = try_direct_write,
+		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_STREAM] = {
+		[UAIO_CLASS_READ] = try_stream,
+		[UAIO_CLASS_WRITE] = try_stream,
+		[UAIO_CLASS_SYNC] = try_here,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+	[UAIO_KIND_DEVICE] = {
+		[UAIO_CLASS_READ] = try_stream,
+		[UAIO_CLASS_WRITE] = try_stream,
+		[UAIO_CLASS_SYNC] = try_here,
+		[UAIO_CLASS_POLL] = try_poll,
+	},
+};

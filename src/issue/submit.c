@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submission: from a door to the system call
+ *
+ * Each request is issued by the policy's function for it, which may make the
+ * system call at once. If that completes the request, its completion goes to an
+ * array in the batch, and all completions of the batch are posted together. Until
+ * then nothing is allocated and no lock is taken. Any other request is handed over
+ * (flow.h).
+ */
+#include "issue/submit.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <poll.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "file/inspect.h"
+#include "req/req.h"
+#include "req/stats.h"
+#include "wait/order.h"
+#include "wait/page.h"
+#include "ready/attend.h"
+#include "ready/ready.h"
+#include "flow/flow.h"
+#include "flow/gate.h"
+#include "flow/post.h"
+#include "issue/extent.h"
+#include "issue/policy.h"
+
+enum {
+	/*
+	 * Work items that never block go to the work queue so many at a time,
+	 * so that a worker that is awake begins while others are submitted.
+	 */
+	SHORT_TOGETHER = 16,
+};
+
+int uaio_look_up(int fd, struct uaio_file **ret_file)
+{
+	struct uaio_file *file = uaio_file_find(fd);
+	int ret;
+
+	if (unlikely(!file) && (ret = uaio_file_open(fd, &file)) < 0)
+		return ret;
+	if (unlikely(uaio_file_has(file, UAIO_FILE_F_PATH)))
+		return -EBADF;
+	*ret_file = file;
+	return 0;
+}
+
+int uaio_look_up_parted(int fd, struct uaio_file **ret_file)
+{
+	return uaio_file_open_parted(fd, ret_file);
+}
+
+void uaio_drop_parted(struct uaio_file *file)
+{
+	uaio_file_put(file);
+}
+
+void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
+{
+	batch->queue = queue;
+	batch->nr_completions = 0;
+	batch->words = 0;
+	batch->has_parked = false;
+	uaio_handover_init(&batch->handover);
+	batch->stats = uaio_stats_mine();
+	if (unlikely(batch->stats))
+		batch->nr_inline = batch->nr_handed_over = 0;
+}
+
+void uaio_batch_post(struct uaio_batch *batch)
+{
+	const struct uaio_post post = {
+		.completions = batch->completions,
+		.nr = batch->nr_completions,
+		.is_inline = true,
+		.words = batch->words,
+	};
+
+	if (!batch->nr_completions)
+		return;
+	uaio_queue_post(batch->queue, &post);
+	batch->nr_completions = 0;
+	batch->words = 0;
+}
+
+static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+			   int64_t res)
+{
+	batch->completions[batch->nr_completions++] = (struct uaio_completion){
+		.data = sqe->data,
+		.key = sqe->key,
+		.res = res,
+		.word = sqe->word,
+	};
+	batch->words |= sqe->word;
+	if (unlikely(batch->nr_completions == UAIO_BATCH_COMPLETIONS))
+		uaio_batch_post(batch);
+}
+
+static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+			 const struct uaio_outcome *outcome)
+{
+	struct uaio_stats *stats = batch->stats;
+
+	uaio_stats_add(&stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
+	if (!batch->nr_inline && !batch->nr_handed_over)
+		batch->start = outcome->start;
+	if (batch->nr_inline++)
+		uaio_stats_time(stats, UAIO_TIME_SERVICE, outcome->start,
+				outcome->end, 1);
+	else {
+		batch->first_start = outcome->start;
+		batch->first_end = outcome->end;
+	}
+	batch->end = outcome->end;
+}
+
+static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
+			      enum uaio_issue issue,
+			      const struct uaio_outcome *outcome)
+{
+	enum uaio_way way = issue == UAIO_ISSUE_RETRY_READY && !req->file->inode
+				    ? UAIO_WAY_PARKED
+				    : UAIO_WAY_QUEUED;
+
+	if (likely(!batch->stats))
+		return;
+	req->handed_over = uaio_cycles();
+	/* If it was tried before it was handed over, the call began then. */
+	if (!batch->nr_inline && !batch->nr_handed_over)
+		batch->start =
+			outcome->start ? outcome->start : req->handed_over;
+	batch->nr_handed_over++;
+	uaio_stats_add(&batch->stats->nr_accepted[req->sqe.op][way], 1);
+	uaio_stats_in_flight();
+	req->submitted = batch->start;
+	req->started = 0;
+}
+
+/*
+ * Each inline request is counted with the time of the whole submission, as their
+ * events come at its end. Reading the clock is the dearest part of counting, so an
+ * inline request is timed only once, around its system call.
+ */
+static void count_call(const struct uaio_batch *batch)
+{
+	struct uaio_stats *stats = batch->stats;
+	uint64_t end = batch->end;
+
+	if (batch->nr_inline == 1 && !batch->nr_handed_over) {
+		uaio_stats_time(stats, UAIO_TIME_ALONE, batch->start, end, 1);
+		return;
+	}
+	if (batch->nr_handed_over)
+		end = uaio_cycles();
+	uaio_stats_time(stats, UAIO_TIME_SUBMIT, batch->start, end, 1);
+	if (!batch->nr_inline)
+		return;
+	uaio_stats_time(stats, UAIO_TIME_SERVICE, batch->first_start,
+			batch->first_end, 1);
+	uaio_stats_time(stats, UAIO_TIME_TOTAL, batch->start, end,
+			batch->nr_inline);
+}
+
+static void complete(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+		     const struct uaio_outcome *outcome)
+{
+	if (unlikely(batch->stats))
+		count_inline(batch, sqe, outcome);
+	add_completion(batch, sqe, outcome->res);
+}
+
+/*
+ * Create a request of its own, which goes on after the submission. Part of it may
+ * be done.
+ * Return: 0; or -errno if it is refused.
+ */
+static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+		     enum uaio_issue issue, const struct uaio_outcome *outcome)
+{
+	int64_t done_bytes = outcome->res;
+	struct uaio_queue *queue = batch->queue;
+	struct uaio_req *req;
+	int ret = 0;
+
+	uaio_gate_pass(&batch->handover);
+	if (issue == UAIO_ISSUE_RETRY_READY)
+		ret = uaio_ready_expect(&queue->group);
+	if (ret == 0) {
+		ret = uaio_req_new(queue, sqe, issue == UAIO_ISSUE_RETRY_READY,
+				   &req);
+		if (ret < 0 && issue == UAIO_ISSUE_RETRY_READY)
+			uaio_ready_unexpect(&queue->group);
+	}
+	if (ret < 0) {
+		if (!done_bytes)
+			return ret;
+		/* Part of it is done: that part is the result. */
+		complete(batch, sqe, outcome);
+		return 0;
+	}
+	count_handed_over(batch, req, issue, outcome);
+	if (done_bytes)
+		uaio_req_advance(req, (uint64_t)done_bytes);
+	/* Polls have no place in the order. */
+	if (uaio_req_inode(req) &&
+	    uaio_optab[sqe->op].class != UAIO_CLASS_POLL) {
+		/* It was a stream when it was tried, and is not any more. */
+		if (issue == UAIO_ISSUE_RETRY_READY)
+			uaio_ready_unexpect(&queue->group);
+		req->order = uaio_order_of(req->file, &req->sqe, &req->range);
+		/* The events of inline writes come before that of a sync. */
+		if (req->order == UAIO_ORDER_SYNC)
+			uaio_batch_post(batch);
+		if (!uaio_order_enter(req))
+			return 0;
+		if (issue == UAIO_ISSUE_RETRY_PAGE)
+			uaio_page_expect(req);
+	} else if (issue != UAIO_ISSUE_RETRY_READY) {
+		/*
+		 * A blocking call on a stream may last for ever, and closing
+		 * the descriptor must not wait for it.
+		 */
+		if (req->file)
+			(void)uaio_file_make_private(req->file);
+		req->is_blocking = true;
+	}
+	if (issue == UAIO_ISSUE_RETRY_READY) {
+		req->edges = outcome->edges;
+		req->until_ns = outcome->until_ns;
+		if (!batch->has_parked)
+			uaio_ready_pin(&queue->group.ready);
+		batch->has_parked = true;
+		if (sqe->is_signalled)
+			uaio_attend_note(queue);
+	}
+	uaio_req_start(req, &batch->handover);
+	if (unlikely(uaio_optab[sqe->op].never_blocks) &&
+	    batch->handover.nr[UAIO_BOUNDED] >= SHORT_TOGETHER)
+		uaio_req_hand_over(&batch->handover);
+	return 0;
+}
+
+/*
+ * Issue a request with flags that have to be honoured inside io_submit: if the
+ * kernel refuses the flags, the submission is refused.
+ */
+static enum uaio_issue try_flags(struct uaio_file *file,
+				 const struct uaio_sqe *sqe, int *ret_error,
+				 struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	*ret_error = 0;
+	if (!inode || uaio_begin_inline(file, inode, sqe)) {
+		*ret_error = uaio_try_flags(file, sqe, ret);
+		if (inode)
+			uaio_inode_end_inline(inode);
+		return uaio_done_unless_bounced(file, sqe, ret);
+	}
+	/* It must not overtake requests that are queued. */
+	if (!(sqe->rw_flags & RWF_NOWAIT))
+		return UAIO_ISSUE_RETRY_WORKER;
+	ret->res = -EAGAIN;
+	ret->start = ret->end = uaio_stats_now();
+	return UAIO_ISSUE_DONE;
+}
+
+/*
+ * The client asked that the request be executed asynchronously (is_async), so the
+ * policy is not asked. A poll is parked even then.
+ */
+static enum uaio_issue send_away(const struct uaio_op_def *op)
+{
+	return op->class == UAIO_CLASS_POLL ? UAIO_ISSUE_RETRY_READY
+					    : UAIO_ISSUE_RETRY_WORKER;
+}
+
+/* The operation has no file, so there is no policy to ask. */
+static enum uaio_issue make_call(const struct uaio_op_def *op,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	if (!op->never_blocks)
+		return UAIO_ISSUE_RETRY_WORKER;
+	ret->start = uaio_stats_now();
+	ret->res = op->run(sqe, -1, false, 0);
+	ret->end = uaio_stats_now();
+	return UAIO_ISSUE_DONE;
+}
+
+bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return uaio_is_replaced(file, sqe->fd);
+}
+
+enum uaio_issue uaio_try_reopened(const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret)
+{
+	struct uaio_file *file;
+
+	uaio_file_closed(sqe->fd);
+	if (uaio_file_open(sqe->fd, &file) < 0)
+		return UAIO_ISSUE_DONE;
+	*ret = (struct uaio_outcome){ .res = 0 };
+	return uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
+		file, sqe, ret);
+}
+
+int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
+		   const struct uaio_sqe *sqe)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	struct uaio_outcome outcome = { .res = 0 };
+	enum uaio_issue issue;
+	int ret;
+
+	ret = op->prep(sqe, file);
+	if (unlikely(ret < 0))
+		return ret;
+
+	if (unlikely(sqe->is_async))
+		issue = send_away(op);
+	else if (unlikely(op->has_no_file))
+		issue = make_call(op, sqe, &outcome);
+	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
+		issue = try_flags(file, sqe, &ret, &outcome);
+	else
+		issue = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
+								     &outcome);
+	if (unlikely(ret < 0))
+		return ret;
+	if (unlikely(outcome.res == -ESPIPE) && issue == UAIO_ISSUE_DONE &&
+	    file && uaio_file_kind(file) < UAIO_KIND_STREAM)
+		/*
+		 * Regular files never give ESPIPE: the descriptor must have
+		 * become a stream.
+		 */
+		issue = uaio_try_reopened(sqe, &outcome);
+	if (likely(issue == UAIO_ISSUE_DONE)) {
+		complete(batch, sqe, &outcome);
+		return 0;
+	}
+	return hand_over(batch, sqe, issue, &outcome);
+}
+
+static int64_t execute_to_end(const struct uaio_op_def *op,
+			      const struct uaio_sqe *sqe, bool is_stream)
+{
+	int64_t res = op->run(sqe, sqe->fd, is_stream, 0);
+	struct pollfd pfd = { .fd = sqe->fd, .events = (short)sqe->events };
+
+	while (op->class == UAIO_CLASS_POLL && res == -EAGAIN) {
+		(void)sys_ppoll(&pfd, 1, NULL, NULL, 0);
+		res = op->run(sqe, sqe->fd, is_stream, 0);
+	}
+	return res;
+}
+
+/* Wait until requests on the inode that were accepted earlier have returned. */
+static void await_inode(const struct uaio_file *file)
+{
+	enum { SOON_NS = 50000 };
+	uint32_t word = 0;
+
+	while (file->inode && uaio_inode_is_busy(file->inode))
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+}
+
+/*
+ * Execute the request of a thread with another descriptor table, which does that
+ * itself, however long it takes (table.h).
+ */
+static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
+			  struct uaio_outcome *ret)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	if (op->has_no_file) {
+		ret->res = op->run(sqe, -1, false, 0);
+		return 0;
+	}
+	if (op->class != UAIO_CLASS_POLL)
+		await_inode(file);
+	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE)
+		return uaio_try_flags(file, sqe, ret);
+	ret->res = execute_to_end(op, sqe,
+				  uaio_file_has(file, UAIO_FILE_F_STREAM));
+	return 0;
+}
+
+int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	struct uaio_outcome outcome = { .start = uaio_stats_now() };
+	struct uaio_completion completion = {
+		.data = sqe->data,
+		.key = sqe->key,
+		.word = sqe->word,
+	};
+	const struct uaio_post post = {
+		.completions = &completion,
+		.nr = 1,
+		.is_inline = true,
+		.words = sqe->word,
+	};
+	int ret = uaio_optab[sqe->op].prep(sqe, file);
+
+	if (ret == 0)
+		ret = execute_parted(file, sqe, &outcome);
+	if (ret < 0)
+		return ret;
+	outcome.end = uaio_stats_now();
+	if (unlikely(batch->stats))
+		count_inline(batch, sqe, &outcome);
+	completion.res = outcome.res;
+	uaio_queue_post_parted(batch->queue, &post);
+	return 0;
+}
+
+void uaio_batch_end(struct uaio_batch *batch)
+{
+	struct uaio_queue *queue = batch->queue;
+
+	/*
+	 * Completions are posted before workers are woken. After that the queue
+	 * may be gone, unless a request was parked: then it is pinned.
+	 */
+	uaio_batch_post(batch);
+	uaio_req_hand_over(&batch->handover);
+	if (batch->has_parked) {
+		uaio_ready_submitted(&queue->group);
+		uaio_ready_unpin(&queue->group.ready);
+	}
+	if (unlikely(batch->stats) && batch->nr_inline + batch->nr_handed_over)
+		count_call(batch);
+}

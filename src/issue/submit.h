@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submission: what a door does with the requests of its clients
+ *
+ * A door begins a batch, adds requests to it, and ends it. A request that can be
+ * executed at once is, inside uaio_batch_add(); others are sent on their way
+ * (flow.h). All calls return what the kernel's would, as a negative errno, and
+ * touch no errno.
+ *
+ * Context: any thread that has entered (entry.h). A batch is its thread's.
+ */
+#ifndef UAIO_ISSUE_SUBMIT_H
+#define UAIO_ISSUE_SUBMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wq/wq.h"
+#include "op/op.h"
+#include "req/sink.h"
+
+struct uaio_file;
+struct uaio_queue;
+struct uaio_stats;
+
+/*
+ * Look up the descriptor of a request. The entry is borrowed (file.h, I2).
+ * Return: 0; -EBADF if it is not open; -ENOMEM.
+ */
+int uaio_look_up(int fd, struct uaio_file **ret_file);
+
+enum { UAIO_BATCH_COMPLETIONS = 16 };
+
+/*
+ * One submission: the completions of inline requests, which are posted together,
+ * and the work items, which go to the work queue together. It is on the caller's
+ * stack; only submit.c uses its members.
+ */
+struct uaio_batch {
+	struct uaio_queue *queue; /* borrows */
+	uint32_t nr_completions;
+	bool has_parked;
+	uint64_t words;           /* of the completions, ORed */
+	struct uaio_stats *stats; /* NULL: off, and the rest is not set */
+	uint32_t nr_inline;
+	uint32_t nr_handed_over;
+	uint64_t start;                  /* of the first request, in cycles */
+	uint64_t first_start, first_end; /* of the first inline request */
+	uint64_t end;                    /* of the last inline request */
+	struct uaio_handover handover;
+	struct uaio_completion completions[UAIO_BATCH_COMPLETIONS];
+};
+
+/*
+ * Begin a submission to a queue. The door has to keep the queue until its sink has
+ * received the completions of all requests that are added.
+ */
+void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue);
+
+/*
+ * Submit one request. file is from uaio_look_up(), or NULL if the operation has no
+ * file.
+ * Return: 0 if it is accepted: it will have its completion, or has had it; or the
+ * -errno with which it is refused.
+ */
+int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
+		   const struct uaio_sqe *sqe);
+
+/*
+ * uaio_look_up() and uaio_batch_add() for a thread with another descriptor table
+ * (table.h). The request is executed before uaio_batch_add_parted() returns; the
+ * caller then gives the file to uaio_drop_parted().
+ */
+int uaio_look_up_parted(int fd, struct uaio_file **ret_file);
+int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
+			  const struct uaio_sqe *sqe);
+void uaio_drop_parted(struct uaio_file *file);
+
+/* Post the completions collected so far; uaio_batch_end() does so, too. */
+void uaio_batch_post(struct uaio_batch *batch);
+
+/* Post the completions, queue the work items, and wake workers as needed. */
+void uaio_batch_end(struct uaio_batch *batch);
+
+#endif /* UAIO_ISSUE_SUBMIT_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "life/door.h"
+
+/* Defined by the linker: begin and end of the rows; both NULL without a door. */
+extern const struct uaio_door *const __start_uaio_doors[]
+	__attribute__((weak, visibility("hidden")));
+extern const struct uaio_door *const __stop_uaio_doors[]
+	__attribute__((weak, visibility("hidden")));
+
+#define for_each_door(pos)                                              \
+	for (const struct uaio_door *const *(pos) = __start_uaio_doors; \
+	     (pos) != __stop_uaio_doors; (pos)++)
+
+void uaio_doors_load(void)
+{
+	for_each_door (door)
+		(*door)->load();
+}
+
+int uaio_doors_start(void)
+{
+	int ret = 0;
+
+	for_each_door (door)
+		if (ret == 0)
+			ret = (*door)->start();
+	return ret;
+}
+
+void uaio_doors_count(struct uaio_counters *counters)
+{
+	for_each_door (door)
+		(*door)->count(counters);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The end of the process, and of the program it runs: what was accepted is
+ * finished (gate.h), and what there is to say is said (report.h)
+ *
+ * Tested by test/host/leaving.c and its like, where there is a process to end.
+ */
+#include "proc/process.h"
+#include "flow/gate.h"
+#include "life/life.h"
+#include "life/report.h"
+
+void uaio_engine_exiting(void)
+{
+	if (uaio_engine_is_ours())
+		uaio_gate_end();
+	uaio_report(false);
+}
+
+bool uaio_engine_leave(void)
+{
+	if (!uaio_engine_is_ours() || !uaio_gate_leave())
+		return false;
+	uaio_report(true);
+	/* That may have taken long. */
+	uaio_gate_leave_again();
+	return true;
+}
+
+void uaio_engine_stay(void)
+{
+	uaio_gate_stay();
+}

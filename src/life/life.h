@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The library as a whole: loaded, brought up, told of descriptors that are closed,
+ * and left
+ *
+ * A door calls these, and to submit those of submit.h; it holds no policy, no lock
+ * and no thread. All calls return what the kernel's would, as a negative errno, and
+ * touch no errno.
+ *
+ * Context: any thread that has entered (entry.h).
+ */
+#ifndef UAIO_LIFE_LIFE_H
+#define UAIO_LIFE_LIFE_H
+
+#include <stdbool.h>
+
+#include "proc/process.h"
+
+struct uaio_counters;
+
+/*
+ * Called when the library is loaded: reads the options and the number of
+ * processors. Creates no thread and allocates no memory.
+ */
+void uaio_engine_load(void);
+
+/*
+ * Bring the engine up in this process if it is not up. In a child of fork() it is
+ * not.
+ * Return: 0, -ENOMEM, or -EAGAIN in a child of vfork().
+ */
+int uaio_engine_start(void);
+
+/* descriptors */
+
+/*
+ * Called before and after descriptors [first, last] are closed or replaced. After
+ * that, another thread may have opened them again already.
+ */
+void uaio_fds_closing(unsigned first, unsigned last);
+void uaio_fds_closed(unsigned first, unsigned last);
+
+/*
+ * The client is about to put a file of its own at fd, which is a descriptor of the
+ * engine's own: move the engine's file to another descriptor. fd stays open, and
+ * the engine does not use it any more.
+ * Return: 0; -EBUSY if a call on it is under way, or there is no other descriptor;
+ * -EAGAIN if fd is not the engine's any more.
+ */
+int uaio_own_fd_yield(int fd);
+
+/* leaving (gate.h) */
+
+/* The process is about to end: finish accepted writes and syncs, and report. */
+void uaio_engine_exiting(void);
+
+/*
+ * The process is about to leave the program that it runs, by exec: finish accepted
+ * writes and syncs, report, and let other threads that submit wait, until the
+ * program is gone or the exec has failed and the caller calls uaio_engine_stay().
+ * Return: whether the caller has to call uaio_engine_stay() then.
+ */
+bool uaio_engine_leave(void);
+void uaio_engine_stay(void);
+
+/* statistics */
+
+/* While the engine is up: what all doors have counted, and the work queue. */
+void uaio_counters_read(struct uaio_counters *ret_counters);
+
+#endif /* UAIO_LIFE_LIFE_H */

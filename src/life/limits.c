@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "life/limits.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "options/config.h"
+#include "options/options.h"
+#include "proc/process.h"
+#include "wq/wq.h"
+
+static_assert((int)UAIO_WQ_BOUNDED == UAIO_BOUNDED &&
+		      (int)UAIO_WQ_UNBOUNDED == UAIO_UNBOUNDED &&
+		      UAIO_NR_ACCOUNTS == 2,
+	      "the accounts of uaio.h are the queue's");
+
+/* The limits of one account; in a change, -1 leaves a value as it is. */
+struct limits {
+	int max_workers;
+	struct uaio_wq_fixed_limits fixed;
+};
+
+static const struct limits leave = { -1, { -1, -1 } };
+
+/* under the lock that brings the engine up */
+static struct {
+	struct limits now[UAIO_NR_ACCOUNTS];
+	bool is_set; /* by a caller of uaio.h; otherwise the options hold */
+} kept;
+
+static struct limits *current(void)
+{
+	if (kept.is_set)
+		return kept.now;
+	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++)
+		kept.now[i] = (struct limits){
+			.max_workers = uaio_option_count(
+				UAIO_OPTION_WORKERS, uaio_config.workers, i),
+			.fixed.nr_workers = uaio_option_count(
+				UAIO_OPTION_FIXED, uaio_config.fixed, i),
+			.fixed.max_works =
+				uaio_option_count(UAIO_OPTION_MAX_WORKS,
+						  uaio_config.max_works, i),
+		};
+	return kept.now;
+}
+
+static int merged(int now, int asked)
+{
+	return asked < 0 ? now : asked;
+}
+
+static bool is_number(int asked, int max)
+{
+	return asked >= -1 && asked <= max;
+}
+
+/* Return: false if the limits would not be consistent (I1). */
+static bool merge(const struct limits *now, const struct limits *asked,
+		  struct limits *ret_next)
+{
+	int max_works = merged(now->fixed.max_works, asked->fixed.max_works);
+
+	if (!is_number(asked->max_workers, UAIO_WQ_WORKERS_MAX) ||
+	    !is_number(asked->fixed.nr_workers, UAIO_WQ_FIXED_MAX) ||
+	    !is_number(asked->fixed.max_works, INT_MAX))
+		return false;
+	*ret_next = (struct limits){
+		.max_workers = merged(now->max_workers, asked->max_workers),
+		.fixed.nr_workers =
+			merged(now->fixed.nr_workers, asked->fixed.nr_workers),
+		.fixed.max_works = max_works < UAIO_WQ_ITEMS_MAX
+					   ? max_works
+					   : UAIO_WQ_ITEMS_MAX,
+	};
+	return ret_next->fixed.nr_workers <= ret_next->max_workers;
+}
+
+/* Give changed limits to the work queue. */
+static int tell(int account, const struct limits *asked)
+{
+	enum uaio_account id = (enum uaio_account)account;
+	struct uaio_wq_fixed_limits old;
+	int ret = uaio_wq_limit_workers(id, asked->max_workers);
+
+	return ret < 0 ? ret : uaio_wq_limit_fixed(id, &asked->fixed, &old);
+}
+
+void uaio_limits_apply(void)
+{
+	const struct limits *now = current();
+
+	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++)
+		(void)tell(i, &now[i]);
+}
+
+static int set_locked(const struct limits asked[], bool is_up,
+		      struct limits ret_old[])
+{
+	struct limits *now = current(), next[UAIO_NR_ACCOUNTS];
+	int ret = 0;
+
+	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++)
+		if (!merge(&now[i], &asked[i], &next[i]))
+			return -EINVAL;
+	for (int i = 0; i < UAIO_NR_ACCOUNTS && is_up && ret == 0; i++)
+		ret = tell(i, &asked[i]);
+	if (ret < 0) {
+		/* UNTESTED: the queue accepts all limits that are consistent. */
+		uaio_limits_apply();
+		return ret;
+	}
+	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		ret_old[i] = now[i];
+		now[i] = next[i];
+		kept.is_set |= memcmp(&asked[i], &leave, sizeof(leave)) != 0;
+	}
+	return 0;
+}
+
+static int set(const struct limits asked[], struct limits ret_old[])
+{
+	bool is_up;
+	int ret = uaio_engine_lock_state(&is_up);
+
+	if (ret < 0)
+		return ret;
+	ret = set_locked(asked, is_up, ret_old);
+	uaio_engine_unlock_state();
+	return ret;
+}
+
+int uaio_limits_set_workers(int max_workers[])
+{
+	struct limits asked[UAIO_NR_ACCOUNTS], old[UAIO_NR_ACCOUNTS];
+	int ret;
+
+	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		asked[i] = leave;
+		asked[i].max_workers = max_workers[i];
+	}
+	ret = set(asked, old);
+	for (int i = 0; i < UAIO_NR_ACCOUNTS && ret == 0; i++)
+		max_workers[i] = old[i].max_workers;
+	return ret;
+}
+
+int uaio_limits_set_fixed(struct uaio_wq_fixed fixed[])
+{
+	struct limits asked[UAIO_NR_ACCOUNTS], old[UAIO_NR_ACCOUNTS];
+	int ret;
+
+	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		asked[i] = leave;
+		asked[i].fixed.nr_workers = fixed[i].nr_workers;
+		asked[i].fixed.max_works = fixed[i].max_works;
+	}
+	ret = set(asked, old);
+	for (int i = 0; i < UAIO_NR_ACCOUNTS && ret == 0; i++)
+		fixed[i] = (struct uaio_wq_fixed){
+			.nr_workers = old[i].fixed.nr_workers,
+			.max_works = old[i].fixed.max_works,
+		};
+	return ret;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+#include "life/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "options/options.h"
+#include "proc/process.h"
+#include "req/stats.h"
+#include "life/life.h"
+#include "uaio.h"
+
+enum {
+	COMM_MAX = 16,
+	PATIENCE_NS = 1000000000,
+};
+
+/* atomic: the thread that reports, 0 if none does, or REPORTED */
+static uint32_t reporter;
+static const uint32_t REPORTED = UINT32_MAX; /* no more reports */
+
+/* The data of a report. */
+struct subject {
+	int pid;
+	char comm[COMM_MAX];
+	struct uaio_counters counters;
+	struct uaio_stats_sum stats;
+};
+
+struct text {
+	char buf[8192];
+	size_t len;
+};
+
+typedef void print_fn(struct text *text, const struct subject *subject);
+
+static print_fn print_block, print_json;
+
+static struct {
+	enum uaio_option_id option;
+	print_fn *print;
+	/* immutable after load; empty: not wanted */
+	char path[UAIO_OPTION_PATH_MAX];
+} outputs[] = {
+	{ .option = UAIO_OPTION_STATS, .print = print_block },
+	{ .option = UAIO_OPTION_STATS_JSON, .print = print_json },
+};
+enum { NR_OUTPUTS = sizeof(outputs) / sizeof(outputs[0]) };
+
+/* immutable after load */
+static struct {
+	int pid;
+	dev_t err_dev; /* the file that the standard error was */
+	ino_t err_ino;
+	bool has_err;
+} load;
+
+static const char *const time_names[UAIO_NR_TIMES] = {
+	[UAIO_TIME_SUBMIT] = "submit",
+	[UAIO_TIME_WAIT] = "queue wait",
+	[UAIO_TIME_SERVICE] = "service",
+	[UAIO_TIME_TOTAL] = "total",
+};
+
+static const char *const way_names[UAIO_NR_WAYS] = {
+	[UAIO_WAY_INLINE] = "inline",
+	[UAIO_WAY_PARKED] = "parked",
+	[UAIO_WAY_QUEUED] = "queued",
+};
+
+static const char *const op_names[UAIO_NR_OPS] = {
+	[UAIO_OP_READ] = "pread",    [UAIO_OP_READV] = "preadv",
+	[UAIO_OP_WRITE] = "pwrite",  [UAIO_OP_WRITEV] = "pwritev",
+	[UAIO_OP_FSYNC] = "fsync",   [UAIO_OP_FDSYNC] = "fdsync",
+	[UAIO_OP_POLL] = "poll",     [UAIO_OP_NOP] = "nop",
+	[UAIO_OP_OPENAT] = "openat",
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *text,
+						      const char *format, ...)
+{
+	size_t room = sizeof(text->buf) - text->len;
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(text->buf + text->len, room, format, args);
+	va_end(args);
+	if (len > 0)
+		text->len += (size_t)len < room ? (size_t)len : room - 1;
+}
+
+/* the block */
+
+static void add_us(struct text *text, uint64_t ns)
+{
+	add(text, " %10" PRIu64 ".%" PRIu64, ns / 1000, ns % 1000 / 100);
+}
+
+static void add_times(struct text *text, const char *name,
+		      const struct uaio_time_sum *time)
+{
+	add(text, "  %-12s", name);
+	if (!time->nr) {
+		add(text, " %12s %12s %12s %12s\n", "-", "-", "-", "-");
+		return;
+	}
+	add_us(text, time->p50);
+	add_us(text, time->p99);
+	add_us(text, time->p999);
+	add_us(text, time->max);
+	add(text, "\n");
+}
+
+static void add_ways(struct text *text, const char *name,
+		     const uint64_t nr[UAIO_NR_WAYS])
+{
+	uint64_t sum = 0;
+
+	for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
+		sum += nr[way];
+	if (!sum)
+		return;
+	add(text, "  %-12s", name);
+	for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
+		add(text, " %12" PRIu64, nr[way]);
+	add(text, "\n");
+}
+
+static void add_direct(struct text *text, const uint64_t *nr)
+{
+	if (nr[UAIO_DIRECT_CUT] + nr[UAIO_DIRECT_BOUNCED])
+		add(text,
+		    "  direct: %" PRIu64 " in %" PRIu64
+		    " segments, bounced %" PRIu64 "\n",
+		    nr[UAIO_DIRECT_CUT], nr[UAIO_DIRECT_SEGMENTS],
+		    nr[UAIO_DIRECT_BOUNCED]);
+}
+
+static void print_block(struct text *text, const struct subject *s)
+{
+	const struct uaio_stats_sum *stats = &s->stats;
+
+	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
+	if (!s->counters.nr_setups) {
+		add(text, "made no io_setup call\n");
+		return;
+	}
+	add(text,
+	    "%" PRIu64 " requests in %" PRIu64 " calls, %" PRIu64 " contexts\n"
+	    "  completed %" PRIu64 ", in flight at most %" PRIu32
+	    ", threads %" PRIu32 ", at once at most %" PRIu32 "\n",
+	    stats->nr_accepted, stats->nr_submits, s->counters.nr_setups,
+	    stats->nr_completed, stats->peak_in_flight, stats->nr_threads,
+	    stats->peak_threads);
+	add(text, "  %-12s %12s %12s %12s\n", "requests", way_names[0],
+	    way_names[1], way_names[2]);
+	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
+		add_ways(text, op_names[op], stats->nr_by_way[op]);
+	add_direct(text, stats->nr_direct);
+	add(text, "  %-12s %12s %12s %12s %12s\n", "time in us", "p50", "p99",
+	    "p99.9", "max");
+	for (unsigned time = 0; time < UAIO_NR_TIMES; time++)
+		add_times(text, time_names[time], &stats->times[time]);
+}
+
+/* the line of JSON */
+
+static void add_json_times(struct text *text, const struct uaio_time_sum *time)
+{
+	add(text,
+	    "{\"count\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64
+	    ", \"p99.9\": %" PRIu64 ", \"max\": %" PRIu64 "}",
+	    time->nr, time->p50, time->p99, time->p999, time->max);
+}
+
+static void print_json(struct text *text, const struct subject *s)
+{
+	const struct uaio_stats_sum *stats = &s->stats;
+
+	add(text,
+	    "{\"schema\": 1, \"pid\": %d, \"comm\": \"%s\", "
+	    "\"contexts\": %" PRIu64 ", \"submits\": %" PRIu64
+	    ", \"accepted\": %" PRIu64 ", \"completed\": %" PRIu64
+	    ", \"wakeups\": %" PRIu64 ", \"peak_in_flight\": %" PRIu32
+	    ", \"threads\": {\"started\": %" PRIu32 ", \"peak\": %" PRIu32
+	    "}, \"requests\": {",
+	    s->pid, s->comm, s->counters.nr_setups, stats->nr_submits,
+	    stats->nr_accepted, stats->nr_completed, s->counters.nr_wakeups,
+	    stats->peak_in_flight, stats->nr_threads, stats->peak_threads);
+	for (unsigned op = 0; op < UAIO_NR_OPS; op++) {
+		add(text, "%s\"%s\": {", op ? ", " : "", op_names[op]);
+		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
+			add(text, "%s\"%s\": %" PRIu64, way ? ", " : "",
+			    way_names[way], stats->nr_by_way[op][way]);
+		add(text, "}");
+	}
+	add(text,
+	    "}, \"direct\": {\"cut\": %" PRIu64 ", \"segments\": %" PRIu64
+	    ", \"bounced\": %" PRIu64 "}, \"ns\": {",
+	    stats->nr_direct[UAIO_DIRECT_CUT],
+	    stats->nr_direct[UAIO_DIRECT_SEGMENTS],
+	    stats->nr_direct[UAIO_DIRECT_BOUNCED]);
+	for (unsigned time = 0; time < UAIO_NR_TIMES; time++) {
+		add(text, "%s\"%s\": ", time ? ", " : "",
+		    time == UAIO_TIME_WAIT ? "queue_wait" : time_names[time]);
+		add_json_times(text, &stats->times[time]);
+	}
+	add(text, "}}\n");
+}
+
+/* the counters */
+
+static void print_counters(struct text *text, const struct subject *s)
+{
+	const struct uaio_counters *c = &s->counters;
+
+	add(text,
+	    "{\"pid\": %d, \"comm\": \"%s\", \"requests\": %" PRIu64
+	    ", \"inline\": %" PRIu64 ", \"worker\": %" PRIu64
+	    ", \"contexts\": %" PRIu64 ", \"wakeups\": %" PRIu64 "}\n",
+	    s->pid, s->comm, c->nr_requests, c->nr_inline, c->nr_worker,
+	    c->nr_setups, c->nr_wakeups);
+}
+
+/* destinations */
+
+/* Return: false if the host has put another file in the place of ours. */
+static bool is_our_stderr(void)
+{
+	struct stat st;
+
+	return load.has_err && sys_fstat(STDERR_FILENO, &st) == 0 &&
+	       st.st_dev == load.err_dev && st.st_ino == load.err_ino;
+}
+
+static void say_to_stderr(const struct text *text)
+{
+	if (is_our_stderr())
+		(void)sys_write(STDERR_FILENO, text->buf, text->len);
+}
+
+static int append(const char *path, const struct text *text)
+{
+	int fd = sys_openat(AT_FDCWD, path,
+			    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	ssize_t written;
+
+	if (fd < 0)
+		return fd;
+	written = sys_write(fd, text->buf, text->len);
+	(void)sys_close(fd);
+	return written == (ssize_t)text->len ? 0
+	       : written < 0                 ? (int)written
+					     : -ENOSPC;
+}
+
+static void put_out(const char *option_path, const struct text *text, int pid)
+{
+	static char path[UAIO_OPTION_PATH_MAX];
+	static struct text complaint;
+	int ret;
+
+	if (!strcmp(option_path, "-")) {
+		say_to_stderr(text);
+		return;
+	}
+	ret = uaio_option_path(option_path, pid, path);
+	if (ret == 0)
+		ret = append(path, text);
+	if (ret == 0)
+		return;
+	complaint.len = 0;
+	add(&complaint, "uaio: cannot write statistics to %s: error %d\n", path,
+	    -ret);
+	say_to_stderr(&complaint);
+}
+
+/* the process */
+
+static void read_comm(char comm[COMM_MAX])
+{
+	int fd = sys_openat(AT_FDCWD, "/proc/self/comm", O_RDONLY | O_CLOEXEC,
+			    0);
+	ssize_t got = fd < 0 ? 0 : sys_read(fd, comm, COMM_MAX);
+
+	comm[got > 0 ? got - 1 : 0] = '\0'; /* it ends in a newline */
+	if (fd >= 0)
+		(void)sys_close(fd);
+	/* These characters would break the JSON; all others are harmless. */
+	for (char *p = comm; *p; p++)
+		if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ')
+			*p = '?';
+}
+
+static void read_subject(struct subject *subject)
+{
+	memset(subject, 0, sizeof(*subject));
+	subject->pid = sys_getpid();
+	read_comm(subject->comm);
+	if (!uaio_engine_is_up())
+		return;
+	uaio_counters_read(&subject->counters);
+	uaio_stats_sum(&subject->stats);
+}
+
+/*
+ * No report of a child that has not used the library, of a child of vfork(), or
+ * before an exec of a process that has not used it.
+ */
+static bool is_wanted(const char *counters_path, bool may_go_on)
+{
+	if (!counters_path && !uaio_config.has_stats)
+		return false;
+	return uaio_engine_is_ours() ||
+	       (!uaio_engine_is_up() && sys_getpid() == load.pid && !may_go_on);
+}
+
+/*
+ * Return: whether this thread may report: one at a time may, and none after the
+ * end has reported. A thread that comes while another reports waits, because it
+ * would end the process otherwise; but not for ever, and not if it is a signal
+ * handler that interrupted the report.
+ */
+static bool begin(void)
+{
+	int64_t patience = uaio_now_ns() + PATIENCE_NS;
+	uint32_t me = (uint32_t)sys_gettid(), seen = 0;
+
+	/* [MB:report] acquire: the buffers. Pairs with end(). */
+	while (!cas_acquire(&reporter, &seen, me)) {
+		if (seen == REPORTED || seen == me || uaio_now_ns() >= patience)
+			return false;
+		(void)uaio_sleep(&reporter, seen, patience);
+		seen = 0;
+	}
+	return true;
+}
+
+static void end(bool may_go_on)
+{
+	/* [MB:report] release: the buffers. Pairs with begin(). */
+	store_release(&reporter, may_go_on ? 0 : REPORTED);
+	uaio_wake(&reporter, ~0u);
+}
+
+void uaio_report_init(void)
+{
+	store_relaxed(&reporter, 0);
+}
+
+void uaio_report(bool may_go_on)
+{
+	static struct subject subject;
+	static struct text text;
+	const char *counters_path = secure_getenv("UAIO_COUNTERS");
+
+	if (!is_wanted(counters_path, may_go_on))
+		return;
+	if (!begin())
+		return;
+	read_subject(&subject);
+	for (unsigned i = 0; i < NR_OUTPUTS; i++) {
+		if (!outputs[i].path[0])
+			continue;
+		text.len = 0;
+		outputs[i].print(&text, &subject);
+		put_out(outputs[i].path, &text, subject.pid);
+	}
+	if (counters_path && *counters_path && uaio_engine_is_up()) {
+		text.len = 0;
+		print_counters(&text, &subject);
+		(void)append(counters_path, &text);
+	}
+	end(may_go_on);
+}
+
+void uaio_report_load(void)
+{
+	struct stat st;
+
+	load.pid = sys_getpid();
+	load.has_err = sys_fstat(STDERR_FILENO, &st) == 0;
+	if (load.has_err) {
+		load.err_dev = st.st_dev;
+		load.err_ino = st.st_ino;
+	}
+	for (unsigned i = 0; i < NR_OUTPUTS; i++) {
+		const struct uaio_option *option =
+			&uaio_options[outputs[i].option];
+		const char *text = secure_getenv(option->variable);
+		uint64_t is_set = 0;
+
+		/* The host may change its directory and its environment. */
+		if (text && uaio_option_parse(option, text, &is_set) == 0 &&
+		    is_set)
+			uaio_option_absolute(option, text, outputs[i].path);
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The report that a process writes when it ends
+ *
+ * A block of text (--stats), a line of JSON (--stats-json) and a line of
+ * counters for benchmarks (UAIO_COUNTERS=file). Each is appended to its file by
+ * one write, so that several processes may share a file.
+ *
+ * Context: the end of the process, or a signal handler that ends it; so nothing is
+ * allocated.
+ */
+#ifndef UAIO_LIFE_REPORT_H
+#define UAIO_LIFE_REPORT_H
+
+#include <stdbool.h>
+
+/*
+ * Called when the library is loaded, before the host changes its directory or
+ * environment: note where reports go.
+ */
+void uaio_report_load(void);
+
+/* Called each time the engine starts, also in a child of fork(): resets all. */
+void uaio_report_init(void);
+
+/*
+ * Write the report. may_go_on: the process is about to exec, which may fail. Then
+ * it reports only if the engine is up, and may report again. The report at the end
+ * of the process is the last one.
+ */
+void uaio_report(bool may_go_on);
+
+#endif /* UAIO_LIFE_REPORT_H */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Bringing up the parts of the engine in their order, and changes of the host's
+ * descriptors, which concern several of the parts
+ */
+#include "life/life.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/calls.h"
+#include "base/check.h"
+#include "base/cycles.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "proc/table.h"
+#include "proc/thread.h"
+#include "file/file.h"
+#include "req/req.h"
+#include "req/stats.h"
+#include "wait/order.h"
+#include "wait/page.h"
+#include "wait/trust.h"
+#include "ready/ready.h"
+#include "ready/waiter.h"
+#include "split/bounce.h"
+#include "split/split.h"
+#include "split/width.h"
+#include "flow/closing.h"
+#include "flow/flow.h"
+#include "flow/gate.h"
+#include "life/door.h"
+#include "life/limits.h"
+#include "life/report.h"
+#include "uaio.h"
+
+/* Under the lock that brings the library up. */
+static int start_parts(void)
+{
+	static const struct uaio_file_ops file_ops = {
+		.see_through = uaio_closing_see_through,
+		.moved_locked = uaio_watches_move_locked,
+		.dropped = uaio_watches_drop,
+		.put_widths = uaio_widths_put,
+	};
+
+	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
+	uaio_cycles_start();
+	uaio_order_init();
+	uaio_trust_init();
+	uaio_flow_init();
+	uaio_direct_init();
+	uaio_bounce_init();
+	uaio_req_wq_init();
+	uaio_limits_apply();
+	uaio_ready_init();
+	uaio_page_init();
+	uaio_gate_init();
+	uaio_stats_init();
+	uaio_report_init();
+	uaio_waiters_init();
+	return uaio_doors_start() < 0 || uaio_files_init(&file_ops) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+int uaio_engine_start(void)
+{
+	return likely(uaio_engine_is_up()) ? 0
+					   : uaio_process_start(start_parts);
+}
+
+/* A program that calls before constructors run has an engine without options. */
+static void load_limits(void)
+{
+	bool is_up;
+
+	if (uaio_engine_lock_state(&is_up) < 0)
+		return;
+	if (is_up)
+		uaio_limits_apply();
+	uaio_engine_unlock_state();
+}
+
+void uaio_engine_load(void)
+{
+	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
+	uaio_config_load();
+	load_limits();
+	uaio_report_load();
+	uaio_threads_init();
+	uaio_doors_load();
+	uaio_process_load();
+}
+
+static int yield_once(int fd)
+{
+	int ret = uaio_file_yield(fd);
+
+	return ret == -ENOENT ? uaio_pollers_yield(fd) : ret;
+}
+
+/*
+ * If yield_once() does not know a descriptor of ours, a thread is about to use it
+ * for the first time, or to close it, as soon as it has a processor: look again.
+ * But a call on a descriptor (-EBUSY) may last for ever.
+ */
+int uaio_own_fd_yield(int fd)
+{
+	enum { BUSY_TRIES = 64, SOON_NS = 20000 };
+	const int64_t patience_ns = 5000000000;
+	int64_t deadline = uaio_now_ns() + patience_ns, now;
+	uint32_t word = 0;
+	unsigned nr_busy = 0;
+	int ret;
+
+	while ((ret = yield_once(fd)) < 0) {
+		/* Closed since, and maybe reopened. */
+		if (!uaio_ownfd_has(fd))
+			return -EAGAIN;
+		now = uaio_now_ns();
+		if ((ret == -EBUSY && ++nr_busy > BUSY_TRIES) ||
+		    now >= deadline)
+			return -EBUSY;
+		(void)uaio_sleep(&word, 0, now + SOON_NS);
+	}
+	uaio_ownfd_give_up(fd);
+	return 0;
+}
+
+/*
+ * Return: whether the engine may know some of these descriptors, and they are this
+ * process's: a child of vfork() runs in our memory, with descriptors of its own.
+ */
+static bool are_known(unsigned first, unsigned last)
+{
+	if (first == last && !uaio_file_may_know((int)first))
+		return false;
+	return uaio_engine_is_ours();
+}
+
+void uaio_fds_closing(unsigned first, unsigned last)
+{
+	if (!are_known(first, last))
+		return;
+	if (first == last)
+		uaio_file_closing((int)first);
+	else
+		uaio_file_closing_range(first, last);
+}
+
+void uaio_fds_closed(unsigned first, unsigned last)
+{
+	if (!are_known(first, last))
+		return;
+	if (first == last)
+		uaio_file_closed((int)first);
+	else
+		uaio_file_closed_range(first, last);
+}
+
+void uaio_counters_read(struct uaio_counters *ret_counters)
+{
+	struct uaio_counters sum = { 0 };
+
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
+		sum.nr_workers += uaio_wq_nr_workers(i);
+	uaio_doors_count(&sum);
+	sum.nr_requests = sum.nr_inline + sum.nr_worker;
+	*ret_counters = sum;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* A second door beside kernel AIO's, whose functions count their calls. */
+#undef NDEBUG
+#include <errno.h>
+#include <string.h>
+
+#include "proc/entry.h"
+#include "life/door.h"
+#include "unit.h"
+
+enum { COUNTED = 1000000 };
+
+static struct {
+	unsigned nr_loads;
+	unsigned nr_starts;
+	bool was_loaded; /* at its last start: load had been called */
+	bool was_up;     /* at its last start: the engine was up */
+	int ret;         /* what start returns */
+} called;
+
+static void load(void)
+{
+	called.nr_loads++;
+}
+
+static int start(void)
+{
+	called.nr_starts++;
+	called.was_loaded = called.nr_loads > 0;
+	called.was_up = uaio_engine_is_up();
+	return called.ret;
+}
+
+static void count(struct uaio_counters *counters)
+{
+	counters->nr_setups += COUNTED;
+	counters->nr_inline += 2 * COUNTED;
+	counters->nr_worker += 3 * COUNTED;
+}
+
+static const struct uaio_door door = {
+	.load = load,
+	.start = start,
+	.count = count,
+};
+
+UAIO_DOOR(door);
+
+static int start_entered(void)
+{
+	int ret;
+
+	assert_true(uaio_enter());
+	ret = uaio_engine_start();
+	uaio_leave();
+	return ret;
+}
+
+/* unit_engine() loads the library and brings the engine up. */
+static void a_door_is_loaded_then_started_before_the_engine_is_up(void **state)
+{
+	(void)state;
+	assert_int_equal(called.nr_loads, 1);
+	assert_int_equal(called.nr_starts, 1);
+	assert_true(called.was_loaded);
+	assert_false(called.was_up);
+	assert_int_equal(start_entered(), 0);
+	assert_int_equal(called.nr_starts, 1);
+}
+
+static int start_in_child(void)
+{
+	if (uaio_engine_is_up() || called.nr_starts != 1)
+		return 1;
+	if (start_entered() < 0 || !uaio_engine_is_up())
+		return 2;
+	return called.nr_starts == 2 && !called.was_up ? 0 : 3;
+}
+
+static void a_door_is_started_again_in_a_child(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(start_in_child), 0);
+}
+
+static int fail_to_start(void)
+{
+	called.ret = -ENOMEM;
+	for (unsigned i = 0; i < 2; i++)
+		if (start_entered() != -ENOMEM || uaio_engine_is_up())
+			return 1;
+	called.ret = 0;
+	if (start_entered() < 0 || !uaio_engine_is_up())
+		return 2;
+	return called.nr_starts == 4 ? 0 : 3;
+}
+
+static void where_a_door_cannot_start_the_engine_stays_down(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(fail_to_start), 0);
+}
+
+static void what_all_doors_have_counted_is_added_up(void **state)
+{
+	uint64_t handle = unit_context(1); /* by the other door */
+	struct uaio_counters counters;
+
+	(void)state;
+	memset(&counters, 0xff, sizeof(counters));
+	uaio_counters_read(&counters);
+	assert_int_equal(counters.nr_contexts, 1);
+	assert_int_equal(counters.nr_setups, COUNTED + 1);
+	assert_int_equal(counters.nr_inline, 2 * COUNTED);
+	assert_int_equal(counters.nr_worker, 3 * COUNTED);
+	assert_int_equal(counters.nr_requests, 5 * COUNTED);
+	unit_destroy(handle);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(
+			a_door_is_loaded_then_started_before_the_engine_is_up),
+		UNIT_TEST(a_door_is_started_again_in_a_child),
+		UNIT_TEST(where_a_door_cannot_start_the_engine_stays_down),
+		UNIT_TEST(what_all_doors_have_counted_is_added_up),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+#include "proc/poller.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+
+enum {
+	/*
+	 * A thread that was woken is back by then, unless it never comes back.
+	 */
+	LOST_NS = 1000000000,
+	LOOK_NS = 1000000,
+	/* Of each: an epoll and an eventfd. */
+	NR_FDS = 2,
+};
+
+static struct {
+	struct uaio_slab fds;   /* struct uaio_poller_fds */
+	struct uaio_lock lock;  /* rank POLLERS */
+	struct list open;       /* under lock */
+	uint32_t has_no_pwait2; /* atomic: the kernel or a sandbox refuses it */
+} pollers;
+
+/*
+ * What this thread waits on. A handler that jumps out of the wait leaves it
+ * behind, and the thread's next wait finds it; serial tells the waits apart.
+ */
+static _Thread_local struct {
+	struct uaio_poller_fds *fds; /* shares; or NULL */
+	uint32_t side : 1;
+	uint32_t serial : 31;
+} waiting __attribute__((tls_model("initial-exec")));
+
+void uaio_pollers_init(void)
+{
+	/* A child of fork() waits on nothing. */
+	waiting.fds = NULL;
+	uaio_slab_init(&pollers.fds, sizeof(struct uaio_poller_fds), 4096);
+	pollers.lock = (struct uaio_lock){ 0 };
+	list_init(&pollers.open);
+	store_relaxed(&pollers.has_no_pwait2, 0);
+}
+
+static void lock(struct uaio_poller *poller)
+{
+	uaio_lock(&poller->lock, UAIO_RANK_POLLER);
+}
+
+static void unlock(struct uaio_poller *poller)
+{
+	uaio_unlock(&poller->lock, UAIO_RANK_POLLER);
+}
+
+void uaio_poller_init(struct uaio_poller *poller)
+{
+	/*
+	 * Under the lock as it is: a thread of the generation before may be
+	 * about to look.
+	 */
+	lock(poller);
+	poller->fds = NULL;
+	store_relaxed(&poller->is_open, 0);
+	/*
+	 * relaxed: a thread that has been told of a generation reads it in that
+	 * generation
+	 */
+	store_relaxed(&poller->generation,
+		      load_relaxed(&poller->generation) + 1);
+	list_init(&poller->node);
+	unlock(poller);
+}
+
+static int ctl(int epoll, int op, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event event = { .events = events };
+
+	event.data.u64 = data;
+	return sys_epoll_ctl(epoll, op, fd, &event);
+}
+
+/* Return: what is ready now, as epoll_wait(2). */
+static int look(int epoll, struct epoll_event *ret_events, int max)
+{
+	static const struct timespec zero;
+	int ret = sys_epoll_pwait(epoll, ret_events, max, 0);
+
+	return ret == -ENOSYS ? sys_epoll_pwait2(epoll, ret_events, max, &zero,
+						 NULL, 0)
+			      : ret;
+}
+
+static int open_fds(struct uaio_poller_fds *fds)
+{
+	struct epoll_event nothing;
+	int ret;
+
+	fds->epoll = uaio_ownfd_epoll();
+	if (fds->epoll < 0)
+		return fds->epoll;
+	/* A sandbox may allow creating it, and not asking it. */
+	ret = look(fds->epoll, &nothing, 1);
+	if (ret < 0)
+		goto err_epoll;
+	ret = fds->wake = uaio_ownfd_event(EFD_NONBLOCK);
+	if (ret < 0)
+		goto err_epoll;
+	/*
+	 * Level-triggered: a thread that only takes events does not take this
+	 * one from the threads that wait.
+	 */
+	ret = ctl(fds->epoll, EPOLL_CTL_ADD, fds->wake, EPOLLIN, 0);
+	if (ret == 0)
+		return 0;
+	uaio_ownfd_close(fds->wake);
+err_epoll:
+	uaio_ownfd_close(fds->epoll);
+	return ret;
+}
+
+static int open_locked(struct uaio_poller *poller)
+{
+	struct uaio_poller_fds *fds;
+	int ret;
+
+	if (poller->fds)
+		return 0;
+	fds = uaio_slab_get(&pollers.fds);
+	if (!fds)
+		return -ENOMEM;
+	ret = open_fds(fds);
+	if (ret < 0) {
+		uaio_slab_put(&pollers.fds, fds);
+		return ret;
+	}
+	fds->side = 0;
+	/* relaxed, all: no other thread knows it yet */
+	store_relaxed(&fds->nr_waiting[0], 0);
+	store_relaxed(&fds->nr_waiting[1], 0);
+	store_relaxed(&fds->nr_refs, 1);
+	poller->fds = fds;
+	return 0;
+}
+
+static void put_fds(struct uaio_poller_fds *fds)
+{
+	/* [MB:poller-fds] release: our use of them is over. */
+	if (sub_release(&fds->nr_refs, 1) != 1)
+		return;
+	/* [MB:poller-fds] acquire: so is that of the others. */
+	(void)load_acquire(&fds->nr_refs);
+	uaio_ownfd_close(fds->wake);
+	uaio_ownfd_close(fds->epoll);
+	uaio_slab_put(&pollers.fds, fds);
+}
+
+static int open_poller(struct uaio_poller *poller, bool is_of_share)
+{
+	int ret = 0;
+
+	if (likely(uaio_poller_is_open(poller)))
+		return 0;
+	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
+	lock(poller);
+	if (!poller->fds && is_of_share && !uaio_ownfds_have_room(NR_FDS))
+		ret = -EMFILE;
+	if (ret == 0)
+		ret = open_locked(poller);
+	store_relaxed(&poller->is_open, ret == 0);
+	if (ret == 0 && list_is_empty(&poller->node))
+		list_add_tail(&pollers.open, &poller->node);
+	unlock(poller);
+	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
+	return ret;
+}
+
+int uaio_poller_open(struct uaio_poller *poller)
+{
+	return open_poller(poller, false);
+}
+
+int uaio_poller_open_within_share(struct uaio_poller *poller)
+{
+	return open_poller(poller, true);
+}
+
+int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
+		    uint64_t data)
+{
+	int ret = -EBADF;
+
+	lock(poller);
+	if (poller->fds)
+		ret = ctl(poller->fds->epoll, op, fd, events | EPOLLET, data);
+	unlock(poller);
+	return ret;
+}
+
+int uaio_poller_nest(struct uaio_poller *poller, int op,
+		     struct uaio_poller *inner, uint64_t data)
+{
+	int ret = -EBADF;
+
+	/* Of two pollers the outer one is locked first. */
+	lock(poller);
+	uaio_lock(&inner->lock, UAIO_RANK_POLLER_INNER);
+	if (poller->fds && inner->fds)
+		ret = ctl(poller->fds->epoll, op, inner->fds->epoll,
+			  EPOLLIN | EPOLLET, data);
+	uaio_unlock(&inner->lock, UAIO_RANK_POLLER_INNER);
+	unlock(poller);
+	return ret;
+}
+
+static void wake_locked(struct uaio_poller *poller)
+{
+	uint64_t one = 1;
+
+	if (poller->fds)
+		(void)sys_write(poller->fds->wake, &one, sizeof(one));
+}
+
+void uaio_poller_wake(struct uaio_poller *poller)
+{
+	lock(poller);
+	wake_locked(poller);
+	unlock(poller);
+}
+
+static void end_wait(void)
+{
+	struct uaio_poller_fds *fds = waiting.fds;
+
+	waiting.fds = NULL;
+	/* [MB:poller] release: the call is over. Pairs with await_waits(). */
+	sub_release(&fds->nr_waiting[waiting.side], 1);
+	put_fds(fds);
+}
+
+void uaio_poller_forget(void)
+{
+	if (waiting.fds)
+		end_wait();
+}
+
+static uint32_t begin_wait(struct uaio_poller_fds *fds, uint32_t side)
+{
+	/*
+	 * A handler jumped out of the last wait, or runs in it: it is over
+	 * either way.
+	 */
+	uaio_poller_forget();
+	waiting.side = side & 1;
+	waiting.fds = fds;
+	return ++waiting.serial;
+}
+
+void uaio_poller_leave(uint32_t serial)
+{
+	/* If a handler waited meanwhile, that has ended our wait. */
+	if (likely(waiting.serial == serial && waiting.fds))
+		end_wait();
+}
+
+/* Where epoll_pwait2() cannot be had: poll() takes nanoseconds, too. */
+static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
+			const struct timespec *timeout, const void *mask,
+			size_t mask_bytes)
+{
+	struct pollfd pfd = { .fd = epoll, .events = POLLIN };
+	int ret = sys_ppoll(&pfd, 1, timeout, mask, mask_bytes);
+
+	/* With a limit of no descriptors it is not even looked at. */
+	if (ret < 0 && ret != -EINVAL)
+		return ret;
+	return look(epoll, ret_events, max);
+}
+
+static int wait_on(int epoll, struct epoll_event *ret_events, int max,
+		   const struct uaio_poller_wait *wait)
+{
+	int64_t left = wait->deadline_ns - uaio_now_ns();
+	struct timespec timeout = { 0 };
+	int ret;
+
+	if (left > 0) {
+		timeout.tv_sec = left / 1000000000;
+		timeout.tv_nsec = left % 1000000000;
+	}
+	/* relaxed: a thread that does not know it yet finds out */
+	if (!load_relaxed(&pollers.has_no_pwait2)) {
+		ret = sys_epoll_pwait2(epoll, ret_events, max, &timeout,
+				       wait->mask, wait->mask_bytes);
+		if (ret != -ENOSYS && ret != -EPERM)
+			return ret;
+		store_relaxed(&pollers.has_no_pwait2, 1);
+	}
+	return wait_by_poll(epoll, ret_events, max, &timeout, wait->mask,
+			    wait->mask_bytes);
+}
+
+/*
+ * The wake-up has been seen; one that comes from here on is another. The wait
+ * is not counted any more, so the poller may be in another generation, with
+ * waits of its own.
+ */
+static void clear_wake(struct uaio_poller *poller, uint32_t generation,
+		       const struct epoll_event *events, int nr)
+{
+	uint64_t count;
+
+	for (int i = 0; i < nr; i++) {
+		if (events[i].data.u64)
+			continue;
+		lock(poller);
+		if (poller->fds && uaio_poller_generation(poller) == generation)
+			(void)sys_read(poller->fds->wake, &count,
+				       sizeof(count));
+		unlock(poller);
+	}
+}
+
+/* Return: the epoll of *ret_fds, which is counted as in use; or -EBADF. */
+static int use(struct uaio_poller *poller, uint32_t generation,
+	       struct uaio_poller_fds **ret_fds, uint32_t *ret_side)
+{
+	struct uaio_poller_fds *fds;
+	int epoll = -EBADF;
+
+	lock(poller);
+	fds = poller->fds;
+	if (fds && uaio_poller_generation(poller) == generation) {
+		epoll = fds->epoll;
+		*ret_fds = fds;
+		*ret_side = fds->side;
+		/*
+		 * relaxed, both: under the lock, under which the poller has a
+		 * reference
+		 */
+		add_relaxed(&fds->nr_waiting[fds->side], 1);
+		add_relaxed(&fds->nr_refs, 1);
+	}
+	unlock(poller);
+	return epoll;
+}
+
+int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
+		     int max)
+{
+	int ret = -EBADF;
+
+	/* It does not sleep, so it may be under the lock. */
+	lock(poller);
+	if (poller->fds)
+		/* [step: TAKE] */
+		ret = look(poller->fds->epoll, ret_events, max);
+	unlock(poller);
+	return ret;
+}
+
+int uaio_poller_enter(struct uaio_poller *poller, uint32_t generation,
+		      uint32_t *ret_serial)
+{
+	struct uaio_poller_fds *fds;
+	uint32_t side;
+	int epoll = use(poller, generation, &fds, &side);
+
+	if (epoll >= 0)
+		*ret_serial = begin_wait(fds, side);
+	return epoll;
+}
+
+int uaio_poller_collect(struct uaio_poller *poller, uint32_t generation,
+			struct epoll_event *ret_events, int max)
+{
+	int ret = uaio_poller_take(poller, ret_events, max);
+
+	clear_wake(poller, generation, ret_events, ret);
+	return ret;
+}
+
+int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
+		     int max, const struct uaio_poller_wait *wait)
+{
+	uint32_t serial;
+	int epoll = uaio_poller_enter(poller, wait->generation, &serial), ret,
+	    depth;
+
+	if (epoll < 0)
+		return epoll;
+	depth = uaio_step_out();
+	ret = wait_on(epoll, ret_events, max, wait);
+	uaio_step_in(depth);
+	uaio_poller_leave(serial);
+	clear_wake(poller, wait->generation, ret_events, ret);
+	return ret;
+}
+
+/*
+ * Wait until no wait is counted on this side, on which no new ones are counted.
+ */
+static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
+{
+	int64_t lost = uaio_now_ns() + LOST_NS;
+	uint32_t nr;
+
+	/* [MB:poller] acquire: pairs with end_wait(). */
+	while ((nr = load_acquire(&fds->nr_waiting[side]))) {
+		if (uaio_now_ns() >= lost)
+			return false;
+		/* Rare, and soon over: no thread is asked to wake us. */
+		(void)uaio_sleep(&fds->nr_waiting[side], nr,
+				 uaio_now_ns() + LOOK_NS);
+	}
+	return true;
+}
+
+void uaio_poller_fini(struct uaio_poller *poller)
+{
+	struct uaio_poller_fds *fds;
+
+	/*
+	 * The thread that ends it may be a handler in a wait, or have left a
+	 * wait behind.
+	 */
+	uaio_poller_forget();
+	/*
+	 * Both locks, so that it can be told at any time whose the descriptors
+	 * are.
+	 */
+	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
+	lock(poller);
+	wake_locked(poller);
+	list_remove(&poller->node);
+	fds = poller->fds;
+	poller->fds = NULL;
+	store_relaxed(&poller->is_open, 0);
+	unlock(poller);
+	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
+	if (fds)
+		put_fds(fds);
+}
+
+/* A descriptor that was moved */
+struct move {
+	struct uaio_poller *poller;
+	struct uaio_poller_fds *fds; /* shares */
+	uint32_t side;               /* where waits on the old one count */
+	int from;
+	int to;
+};
+
+/* Return: 0; -ENOENT: the descriptor is none of the poller's; -EBUSY. */
+static int move_locked(struct uaio_poller *poller, struct move *move)
+{
+	struct uaio_poller_fds *fds = poller->fds;
+
+	if (!fds || (fds->epoll != move->from && fds->wake != move->from))
+		return -ENOENT;
+	move->to = uaio_ownfd_dup(move->from);
+	if (move->to < 0)
+		return -EBUSY;
+	if (fds->epoll == move->from)
+		fds->epoll = move->to;
+	else
+		fds->wake = move->to;
+	move->poller = poller;
+	move->fds = fds;
+	move->side = fds->side;
+	/*
+	 * Waits until now are on the old number, waits from now on on the new
+	 * one.
+	 */
+	fds->side = !fds->side;
+	wake_locked(poller);
+	/* relaxed: under the lock, under which the poller has a reference */
+	add_relaxed(&fds->nr_refs, 1);
+	return 0;
+}
+
+static int move_any(struct move *move)
+{
+	int ret = -ENOENT;
+
+	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
+	list_for_each (pos, &pollers.open) {
+		struct uaio_poller *poller =
+			container_of(pos, struct uaio_poller, node);
+
+		lock(poller);
+		ret = move_locked(poller, move);
+		unlock(poller);
+		if (ret != -ENOENT)
+			break;
+	}
+	uaio_unlock(&pollers.lock, UAIO_RANK_POLLERS);
+	return ret;
+}
+
+/*
+ * A thread is lost on the old number. That stays ours, and is given back to the
+ * poller if that is still open, so that it can be told whose it is.
+ */
+static void move_back(const struct move *move)
+{
+	struct uaio_poller_fds *fds = move->fds;
+	bool is_back;
+
+	lock(move->poller);
+	is_back = move->poller->fds == fds &&
+		  (fds->epoll == move->to || fds->wake == move->to);
+	if (is_back && fds->epoll == move->to)
+		fds->epoll = move->from;
+	else if (is_back)
+		fds->wake = move->from;
+	unlock(move->poller);
+	if (is_back)
+		uaio_ownfd_close(move->to);
+}
+
+int uaio_pollers_yield(int fd)
+{
+	struct move move = { .from = fd };
+	int ret = move_any(&move);
+	bool is_free;
+
+	if (ret < 0)
+		return ret;
+	/* On the number before that one a thread may have been lost. */
+	is_free = await_waits(move.fds, move.side);
+	if (!is_free)
+		move_back(&move);
+	put_fds(move.fds);
+	return is_free ? 0 : -EBUSY;
+}

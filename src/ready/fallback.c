@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fallback thread: for clients that do not call in (ready.h)
+ *
+ * A queue in which something is parked is on this thread's list. Every so often
+ * the thread looks at it: if callers have completed requests since, or a waiter
+ * leads there, it leaves the requests to them. If not, it adopts the queue: it
+ * arms what is parked, watches the queue's epoll by its own, and executes what
+ * gets ready at once, until a caller completes a request again. So it comes
+ * late, and only where no other thread does, and once there it does not come
+ * late any more.
+ *
+ *   I1  A queue is on the list from when its first request is parked until the
+ *       thread has seen that the queue is adopted, or led, or has nothing
+ *       parked and had not for a while. After the thread has said so
+ *       (is_listed) it looks once more, since a thread that parks counts before
+ *       it looks at that.
+ *   I2  nr_served counts the thread's stay in a queue; a thread that ends the
+ *       queue waits until the stay is over.
+ *   I3  The list is looked at every TICK_NS, and less often while callers do
+ *       everything. With nothing on it the thread sleeps in its epoll.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/thread.h"
+#include "ready/readyint.h"
+#include "ready/timed.h"
+#include "ready/waiter.h"
+
+enum {
+	TICK_NS = 1000000,
+	TICK_NS_MAX = 16000000,
+	IDLE_S = 5,
+	/* Rounds in one queue while others wait */
+	ROUNDS = 16,
+};
+
+static struct {
+	struct uaio_poller poller;
+
+	/* under lock */
+	struct uaio_lock lock; /* rank FALLBACK */
+	struct list listed;
+	struct list adopted;
+	bool has_thread;
+	bool is_ticking; /* it looks again by itself */
+	uint32_t drain;  /* atomic: a thread that ends a queue sleeps on it */
+} fallback;
+
+void uaio_fallback_init(void)
+{
+	fallback.lock = (struct uaio_lock){ 0 };
+	list_init(&fallback.listed);
+	list_init(&fallback.adopted);
+	fallback.has_thread = fallback.is_ticking = false;
+	fallback.poller.lock = (struct uaio_lock){ 0 };
+	uaio_poller_init(&fallback.poller);
+}
+
+static void lock(void)
+{
+	uaio_lock(&fallback.lock, UAIO_RANK_FALLBACK);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&fallback.lock, UAIO_RANK_FALLBACK);
+}
+
+static struct uaio_group *group_of(struct uaio_ready *ready)
+{
+	return container_of(ready, struct uaio_group, ready);
+}
+
+/*
+ * Put the queue on the list.
+ * Return: whether the thread has to be woken for it.
+ */
+static bool list_locked(struct uaio_ready *ready)
+{
+	if (list_is_empty(&ready->in_listed)) {
+		list_add_tail(&fallback.listed, &ready->in_listed);
+		/* [MB:parked] seq_cst: pairs with uaio_ready_expect(). */
+		store_seq_cst(&ready->is_listed, 1);
+	}
+	return !fallback.is_ticking;
+}
+
+static void *stand_by(void *arg);
+
+static int start_locked(void)
+{
+	if (fallback.has_thread)
+		return 0;
+	if (uaio_poller_open(&fallback.poller) < 0 ||
+	    uaio_thread_start(stand_by, NULL) < 0)
+		return -EAGAIN;
+	fallback.has_thread = true;
+	fallback.is_ticking = true; /* it looks before it sleeps */
+	return 0;
+}
+
+int uaio_fallback_start(void)
+{
+	int ret;
+
+	lock();
+	ret = start_locked();
+	unlock();
+	return ret;
+}
+
+int uaio_fallback_list(struct uaio_group *group)
+{
+	bool must_wake = false;
+	int ret;
+
+	lock();
+	/* [step: LIST] */
+	ret = start_locked();
+	if (ret == 0)
+		must_wake = list_locked(&group->ready);
+	if (ret == 0 && !uaio_ready_callers_run())
+		must_wake = group->ready.is_urgent = true;
+	unlock();
+	if (must_wake)
+		uaio_poller_wake(&fallback.poller);
+	return ret;
+}
+
+void uaio_fallback_nudge(struct uaio_group *group)
+{
+	bool has_thread;
+
+	lock();
+	/* [step: NUDGE] */
+	(void)start_locked();
+	(void)list_locked(&group->ready);
+	group->ready.is_urgent = true;
+	has_thread = fallback.has_thread;
+	unlock();
+	if (has_thread)
+		uaio_poller_wake(&fallback.poller);
+}
+
+/*
+ * Adopting
+ */
+
+static void unlist_locked(struct uaio_ready *ready)
+{
+	list_remove(&ready->in_listed);
+	/* [MB:parked] seq_cst: as in list_locked(). */
+	store_seq_cst(&ready->is_listed, 0);
+}
+
+/*
+ * Adopt the queue: watch its epoll by the thread's own.
+ * Return: false if that cannot be: the queue stays on the list.
+ */
+static bool adopt(struct uaio_ready *ready)
+{
+	bool is_ours = false;
+
+	if (load_relaxed(&ready->is_adopted))
+		return true;
+	if (!uaio_poller_is_open(&ready->poller))
+		return false;
+	lock();
+	if (uaio_poller_nest(&fallback.poller, EPOLL_CTL_ADD, &ready->poller,
+			     (uintptr_t)ready) == 0) {
+		list_add_tail(&fallback.adopted, &ready->in_adopted);
+		/*
+		 * [MB:led] [step: ADOPT] seq_cst: what is parked from here on
+		 * is armed by the thread that parks it; what was parked before
+		 * is armed after this. Pairs with uaio_ready_submitted().
+		 */
+		store_seq_cst(&ready->is_adopted, 1);
+		is_ours = true;
+	}
+	unlock();
+	return is_ours;
+}
+
+static void disown_locked(struct uaio_ready *ready)
+{
+	if (list_is_empty(&ready->in_adopted))
+		return;
+	(void)uaio_poller_nest(&fallback.poller, EPOLL_CTL_DEL, &ready->poller,
+			       0);
+	list_remove(&ready->in_adopted);
+	/* [MB:parked] seq_cst: as in list_locked(). */
+	store_seq_cst(&ready->is_adopted, 0);
+}
+
+/*
+ * Looking after one queue
+ */
+
+/*
+ * Return: whether callers have completed something since the last look. In the
+ * commons, callers of one queue do not see to the others.
+ */
+static bool is_attended(struct uaio_ready *ready)
+{
+	/* relaxed: a caller that begins now is seen the next time */
+	uint32_t nr = load_relaxed(&ready->nr_attended);
+	bool has_changed = nr != ready->seen_attended;
+
+	ready->seen_attended = nr;
+	return has_changed && !uaio_is_commons(group_of(ready));
+}
+
+static bool has_parked_more(struct uaio_ready *ready)
+{
+	/* relaxed: as above */
+	uint32_t nr = load_relaxed(&ready->nr_parks);
+	bool has_changed = nr != ready->seen_parks;
+
+	ready->seen_parks = nr;
+	return has_changed;
+}
+
+/*
+ * Run what is ready, and arm.
+ * Return: whether all is armed and nothing is left.
+ */
+static bool serve(struct uaio_ready *ready)
+{
+	struct uaio_group *group = group_of(ready);
+	bool is_left = true;
+
+	for (unsigned i = 0; i < ROUNDS && is_left; i++)
+		is_left = uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
+	if (!uaio_ready_arm(group)) {
+		uaio_ready_kick_refused(group);
+		return false;
+	}
+	/* Arming kicks what cannot be polled, and what has not been tried. */
+	is_left |= uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
+	/*
+	 * A waiter may have gone to sleep because this thread was running the
+	 * list.
+	 */
+	if (is_left)
+		uaio_waiters_pass_on(group);
+	/* That look may have put something in doubt, or left it unarmed. */
+	return !is_left && uaio_ready_is_armed(ready);
+}
+
+enum care { CARE_LEAVE, CARE_OTHERS, CARE_OURS };
+
+/*
+ * Look at a listed queue.
+ * Return: CARE_LEAVE if it need not be on the list, CARE_OTHERS if callers do
+ * what is to be done.
+ */
+static enum care look_at(struct uaio_ready *ready, bool is_urgent)
+{
+	bool attended = is_attended(ready), parks = has_parked_more(ready);
+	bool is_adopted;
+	/* relaxed: a thread that stops leading puts the queue on the list */
+	bool is_led = load_relaxed(&ready->is_led);
+
+	if (!is_urgent && is_led) {
+		/*
+		 * Some files can only be tried now and then, and the leader
+		 * sleeps.
+		 */
+		if (!uaio_ready_is_armed(ready) || uaio_ready_has_kicked(ready))
+			uaio_waiters_pass_on(group_of(ready));
+		return parks ? CARE_OTHERS : CARE_LEAVE;
+	}
+	if (!is_urgent && attended) {
+		/*
+		 * Callers may go on with some files and never come to others.
+		 */
+		uaio_ready_arm_stale(group_of(ready));
+		(void)uaio_ready_look(group_of(ready), UAIO_RUN_BY_FALLBACK);
+		return CARE_OTHERS;
+	}
+	if (!load_relaxed(&ready->nr_parked))
+		return parks ? CARE_OTHERS : CARE_LEAVE;
+	if (is_led || attended)
+		return serve(ready) ? CARE_OTHERS : CARE_OURS;
+	is_adopted = adopt(ready);
+	return serve(ready) && is_adopted ? CARE_LEAVE : CARE_OURS;
+}
+
+/*
+ * The epoll of an adopted queue has something. If callers complete requests
+ * again, it is left to them.
+ */
+static void answer(struct uaio_ready *ready)
+{
+	bool is_left;
+
+	/* relaxed: as in look_at() */
+	if (is_attended(ready) || load_relaxed(&ready->is_led)) {
+		lock();
+		/* [step: DISOWN] */
+		disown_locked(ready);
+		(void)list_locked(ready);
+		unlock();
+		return;
+	}
+	is_left = !serve(ready);
+	if (!is_left)
+		return;
+	lock();
+	(void)list_locked(ready);
+	ready->is_urgent = true;
+	unlock();
+}
+
+static void end_service(struct uaio_ready *ready)
+{
+	lock();
+	ready->nr_served--;
+	unlock();
+	/* [MB:served] release: pairs with uaio_fallback_forget(). */
+	__atomic_fetch_add(&fallback.drain, 1, __ATOMIC_RELEASE);
+	uaio_wake(&fallback.drain, INT32_MAX);
+}
+
+/*
+ * Take the next queue of this round, which is put back on the list. It stays
+ * until end_service().
+ */
+static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
+{
+	struct uaio_ready *ready = NULL;
+	struct list *node;
+
+	lock();
+	node = list_pop(round);
+	if (node) {
+		ready = container_of(node, struct uaio_ready, in_listed);
+		list_add_tail(&fallback.listed, &ready->in_listed);
+		ready->nr_served++;
+		*ret_is_urgent = ready->is_urgent;
+		ready->is_urgent = false;
+	}
+	unlock();
+	return ready;
+}
+
+static void leave_listed(struct uaio_ready *ready)
+{
+	lock();
+	unlist_locked(ready);
+	/*
+	 * [MB:parked] [step: UNLISTED_LOOK] seq_cst: said, then looked. Pairs
+	 * with uaio_ready_expect(). A leader does what is to be done, and the
+	 * epoll tells of an adopted queue what gets ready; but not what was
+	 * kicked before: a leader that stopped just now may have left that.
+	 * relaxed: the thread that left it has put the queue on the list since,
+	 * or is about to.
+	 */
+	if (ready->is_urgent ||
+	    (load_seq_cst(&ready->nr_parked) && !load_seq_cst(&ready->is_led) &&
+	     (!load_seq_cst(&ready->is_adopted) ||
+	      load_relaxed(&ready->has_kicked))))
+		(void)list_locked(ready);
+	unlock();
+}
+
+/*
+ * Look at all queues on the list.
+ * Return: how much care the most needy one takes.
+ */
+static enum care look_at_all(void)
+{
+	enum care most = CARE_LEAVE;
+	struct uaio_ready *ready;
+	struct list round;
+	bool is_urgent;
+
+	list_init(&round);
+	lock();
+	list_splice_tail(&round, &fallback.listed);
+	unlock();
+	while ((ready = next_listed(&round, &is_urgent))) {
+		enum care care = look_at(ready, is_urgent);
+
+		if (care == CARE_LEAVE)
+			leave_listed(ready);
+		most = care > most ? care : most;
+		end_service(ready);
+	}
+	return most;
+}
+
+static void answer_all(const struct epoll_event *events, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		struct uaio_ready *ready =
+			(struct uaio_ready *)(uintptr_t)events[i].data.u64;
+		bool is_ours;
+
+		if (!ready)
+			continue;
+		lock();
+		/*
+		 * relaxed: under the lock. If not ours, it has gone, or is
+		 * reopened
+		 */
+		is_ours = load_relaxed(&ready->is_adopted);
+		if (is_ours)
+			ready->nr_served++;
+		unlock();
+		if (!is_ours)
+			continue;
+		answer(ready);
+		end_service(ready);
+	}
+}
+
+void uaio_fallback_forget(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+
+	for (;;) {
+		/* [MB:served] acquire: pairs with end_service(). */
+		uint32_t key = load_acquire(&fallback.drain);
+		bool is_served;
+
+		lock();
+		list_remove(&ready->in_listed);
+		disown_locked(ready);
+		is_served = ready->nr_served;
+		unlock();
+		if (!is_served)
+			return;
+		(void)uaio_sleep(&fallback.drain, key, UAIO_FOREVER);
+	}
+}
+
+/*
+ * The thread
+ */
+
+/* Queues that have nothing parked are not watched for ever. */
+static void disown_idle_locked(void)
+{
+	list_for_each_safe (pos, &fallback.adopted) {
+		struct uaio_ready *ready =
+			container_of(pos, struct uaio_ready, in_adopted);
+
+		if (load_relaxed(&ready->nr_parked))
+			continue;
+		disown_locked(ready);
+		/* [MB:parked] [step: DISOWNED_LOOK] seq_cst: as in leave_listed(). */
+		if (load_seq_cst(&ready->nr_parked))
+			(void)list_locked(ready);
+	}
+}
+
+/*
+ * Nothing has happened for long.
+ * Return: whether the thread is to end.
+ */
+static bool is_over(void)
+{
+	/* Parked requests keep no process alive. */
+	bool is_over = uaio_threads_are_last();
+
+	lock();
+	disown_idle_locked();
+	is_over = is_over || (list_is_empty(&fallback.listed) &&
+			      list_is_empty(&fallback.adopted) &&
+			      uaio_timed_next() == UAIO_FOREVER);
+	if (is_over)
+		fallback.has_thread = fallback.is_ticking = false;
+	unlock();
+	return is_over;
+}
+
+/* Return: when to look again if nothing happens until then. */
+static int64_t next_look(enum care care, int64_t *tick_ns)
+{
+	*tick_ns = care == CARE_OTHERS ? 2 * *tick_ns : TICK_NS;
+	if (*tick_ns > TICK_NS_MAX)
+		*tick_ns = TICK_NS_MAX;
+	lock();
+	fallback.is_ticking = !list_is_empty(&fallback.listed);
+	unlock();
+	return uaio_now_ns() +
+	       (fallback.is_ticking ? *tick_ns : IDLE_S * 1000000000ll);
+}
+
+/*
+ * A request whose time is over while it is being tried is looked at again soon.
+ */
+static int64_t sooner(int64_t due)
+{
+	enum { SOON_NS = 50000 };
+	int64_t next = uaio_timed_next(), soon;
+
+	if (likely(next >= due))
+		return due;
+	soon = uaio_now_ns() + SOON_NS;
+	return next > soon ? next : soon;
+}
+
+/* Return: when to look, after things may have changed; 0 for at once. */
+static int64_t new_look(int64_t due)
+{
+	bool is_urgent = false;
+
+	lock();
+	list_for_each (pos, &fallback.listed)
+		is_urgent |= container_of(pos, struct uaio_ready, in_listed)
+				     ->is_urgent;
+	if (!fallback.is_ticking && !list_is_empty(&fallback.listed)) {
+		fallback.is_ticking = true;
+		due = uaio_now_ns() + TICK_NS;
+	}
+	unlock();
+	return is_urgent ? 0 : sooner(due);
+}
+
+/*
+ * Answer the epolls of adopted queues until it is time to look at the list.
+ * Return: 0 if the last wait for them found nothing.
+ */
+static int answer_until(int64_t due)
+{
+	enum { NR = 32 };
+	struct epoll_event events[NR];
+	struct uaio_poller_wait wait = {
+		.generation = uaio_poller_generation(&fallback.poller),
+	};
+	int nr;
+
+	do {
+		wait.deadline_ns = new_look(due);
+		if (!wait.deadline_ns)
+			return 1;
+		due = wait.deadline_ns;
+		nr = uaio_poller_wait(&fallback.poller, events, NR, &wait);
+		uaio_ready_add(&uaio_ready_counters.nr_fallback_wakes, 1);
+		answer_all(events, nr);
+	} while (nr > 0 && uaio_now_ns() < due);
+	return nr;
+}
+
+static void *stand_by(void *arg)
+{
+	int64_t tick_ns = TICK_NS;
+	bool is_idle;
+
+	(void)arg;
+	uaio_thread_begin("uaio-ready");
+	do {
+		int64_t due;
+
+		uaio_timed_end();
+		due = next_look(look_at_all(), &tick_ns);
+
+		is_idle = answer_until(due) == 0 && !fallback.is_ticking;
+	} while (!is_idle || !is_over());
+	uaio_thread_end();
+	return NULL;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready/lead.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "req/queue.h"
+#include "ready/ready.h"
+
+/*
+ * Waiters that came while none led do not look for a leader that is lost. They
+ * are told, come back, and do. This is rare, so they are woken here.
+ */
+static void tell_leaderless_locked(struct uaio_queue *queue)
+{
+	struct uaio_wakeups wakeups = { 0 };
+
+	list_for_each_safe (pos, &queue->waiters) {
+		struct uaio_waiter *waiter =
+			container_of(pos, struct uaio_waiter, node);
+
+		if (waiter->is_leaderless)
+			uaio_waiter_tell_locked(queue, waiter, &wakeups);
+	}
+	uaio_wakeups_deliver(&wakeups);
+}
+
+bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
+{
+	struct uaio_ready *ready = &queue->group.ready;
+
+	/*
+	 * [MB:led] [step: LEAD_LOOK] seq_cst: counted as waiting, then looked
+	 * for what is parked. Pairs with uaio_ready_submitted().
+	 */
+	if (queue->leader || !load_seq_cst(&ready->nr_parked) ||
+	    !uaio_ready_callers_run())
+		return false;
+	queue->leader = waiter;
+	waiter->leads = true;
+	uaio_ready_pin(ready);
+	store_relaxed(&waiter->is_told, 0);
+	store_relaxed(&waiter->is_asleep, 0);
+	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
+	store_seq_cst(&ready->is_led, 1);
+	waiter->is_leading = true;
+	tell_leaderless_locked(queue);
+	return true;
+}
+
+/*
+ * Tell the next waiter that can lead.
+ * Return: whether there was one.
+ */
+static bool tell_next_locked(struct uaio_queue *queue,
+			     struct uaio_wakeups *wakeups)
+{
+	list_for_each_safe (pos, &queue->waiters) {
+		struct uaio_waiter *waiter =
+			container_of(pos, struct uaio_waiter, node);
+
+		if (waiter->is_parted)
+			continue;
+		uaio_waiter_tell_locked(queue, waiter, wakeups);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * None leads from here on. is_lost: the leader has left the epoll, perhaps with
+ * events.
+ * Return: whether something is parked, for others to look after; then with a
+ * pin.
+ */
+static bool depose_locked(struct uaio_queue *queue, bool is_lost,
+			  struct uaio_wakeups *wakeups)
+{
+	struct uaio_ready *ready = &queue->group.ready;
+
+	queue->leader = NULL;
+	/*
+	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: not led, then looked. Pairs
+	 * with uaio_ready_expect().
+	 */
+	store_seq_cst(&ready->is_led, 0);
+	if (!load_seq_cst(&ready->nr_parked))
+		return false;
+	uaio_ready_pin(ready);
+	if (is_lost)
+		uaio_ready_kick_all(&queue->group);
+	(void)tell_next_locked(queue, wakeups);
+	return true;
+}
+
+static void leave_to_others(struct uaio_queue *queue,
+			    struct uaio_wakeups *wakeups)
+{
+	uaio_wakeups_deliver(wakeups);
+	(void)uaio_fallback_list(&queue->group);
+	uaio_ready_unpin(&queue->group.ready);
+}
+
+static void stop(struct uaio_queue *queue, struct uaio_waiter *waiter,
+		 bool is_lost)
+{
+	struct uaio_wakeups wakeups = { 0 };
+	bool is_left;
+
+	waiter->is_leading = false;
+	uaio_queue_lock(queue);
+	is_left = queue->leader == waiter &&
+		  depose_locked(queue, is_lost, &wakeups);
+	uaio_queue_unlock(queue);
+	if (is_left)
+		leave_to_others(queue, &wakeups);
+}
+
+void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter)
+{
+	stop(queue, waiter, false);
+}
+
+void uaio_waiters_pass_on(struct uaio_group *group)
+{
+	struct uaio_queue *queue = uaio_queue_of(group);
+	struct uaio_wakeups wakeups = { 0 };
+	bool was_told = true;
+
+	uaio_queue_lock(queue);
+	/* [step: PASS_ON] */
+	if (queue->leader)
+		uaio_poller_wake(&group->ready.poller);
+	else
+		was_told = tell_next_locked(queue, &wakeups);
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+	if (!was_told)
+		uaio_fallback_nudge(group);
+}
+
+bool uaio_lead_pin_again(struct uaio_queue *queue,
+			 const struct uaio_waiter *waiter)
+{
+	bool leads;
+
+	uaio_queue_lock(queue);
+	/* [step: AWAKE] */
+	leads = queue->leader == waiter;
+	queue->nr_leads++;
+	if (leads)
+		uaio_ready_pin(&queue->group.ready);
+	uaio_queue_unlock(queue);
+	return leads;
+}
+
+/* For when the program has closed our epoll, by a call that we do not see. */
+static int sleep_without(const struct uaio_wait *wait, int64_t until)
+{
+	int depth = uaio_step_out();
+	int ret = uaio_wait_poll(-1, wait, until);
+
+	uaio_step_in(depth);
+	return ret;
+}
+
+/*
+ * Sleep in the epoll. The pin is released before, because the handler of a
+ * signal may never come back, and taken again after.
+ * Return: 0; -EINTR; -EINVAL: the waiter leads no more. With an error it holds
+ * no pin. Events may have been kicked in each case.
+ */
+static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
+			 const struct uaio_wait *wait, int64_t until)
+{
+	enum { NR = 64 };
+	struct uaio_poller *poller = &queue->group.ready.poller;
+	const struct uaio_poller_wait poller_wait = {
+		.deadline_ns = until,
+		.mask = wait->mask,
+		.mask_bytes = wait->mask_bytes,
+		.generation = uaio_poller_generation(poller),
+	};
+	struct epoll_event events[NR];
+	int nr = 0;
+
+	uaio_ready_count_sleep();
+	/*
+	 * [MB:lead] [step: ASLEEP] seq_cst: asleep, then looked. Pairs with
+	 * uaio_waiter_tell_locked().
+	 */
+	store_seq_cst(&waiter->is_asleep, 1);
+	uaio_ready_unpin(&queue->group.ready);
+	if (!load_seq_cst(&waiter->is_told))
+		nr = uaio_poller_wait(poller, events, NR, &poller_wait);
+	/* [MB:lead] seq_cst: told before the poller went with its queue. */
+	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
+		nr = sleep_without(wait, until);
+	store_relaxed(&waiter->is_asleep, 0);
+	if (!uaio_lead_pin_again(queue, waiter)) {
+		/* A handler made another waiter lead before we were asleep. */
+		if (nr > 0) {
+			uaio_ready_kick_all(&queue->group);
+			uaio_poller_wake(poller);
+		}
+		return nr == -EINTR ? -EINTR : -EINVAL;
+	}
+	if (nr > 0)
+		uaio_ready_kick_events(&queue->group, events, nr);
+	if (nr != -EINTR)
+		return 0;
+	uaio_ready_unpin(&queue->group.ready);
+	return nr;
+}
+
+int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
+	      const struct uaio_wait *wait)
+{
+	enum { SLICE_NS = 1000000 };
+	struct uaio_group *group = &queue->group;
+	int ret;
+
+	for (;;) {
+		bool is_left = uaio_ready_run(group, UAIO_RUN_BY_LEADER);
+		int64_t until = wait->deadline_ns, now = uaio_now_ns();
+
+		/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
+		ret = load_acquire(&waiter->is_woken) ? 1
+		      : now >= until                  ? -ETIMEDOUT
+						      : 0;
+		if (ret)
+			break;
+		if (is_left)
+			continue;
+		if (!uaio_ready_arm(group)) {
+			uaio_ready_kick_refused(group);
+			if (until - now > SLICE_NS)
+				until = now + SLICE_NS;
+		} else if (uaio_ready_has_kicked(&group->ready)) {
+			/* [step: LEAD_LAST_LOOK] */
+			continue;
+		}
+		ret = sleep_leading(queue, waiter, wait, until);
+		if (ret < 0)
+			return ret == -EINVAL ? 0 : ret;
+	}
+	uaio_ready_unpin(&group->ready);
+	return ret < 0 ? ret : 0;
+}
+
+/*
+ * If this thread leads, a handler has jumped out of that sleep, or runs in it.
+ */
+void uaio_lead_forget(void)
+{
+	struct uaio_waiter *waiter = uaio_waiter_leading();
+
+	if (unlikely(waiter))
+		stop(waiter->queue, waiter, true);
+}
+
+bool uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
+			 uint64_t *seen)
+{
+	struct uaio_wakeups wakeups = { 0 };
+	bool is_lost, is_left = false;
+
+	uaio_queue_lock(queue);
+	is_lost = queue->leader && queue->nr_leads == *seen;
+	if (is_lost) {
+		/*
+		 * If it comes back after all, it finds that it leads no more.
+		 */
+		is_left = depose_locked(queue, true, &wakeups);
+	} else if (queue->leader) {
+		*seen = queue->nr_leads;
+		uaio_poller_wake(&queue->group.ready.poller);
+	} else {
+		waiter->is_leaderless = true;
+	}
+	uaio_queue_unlock(queue);
+	if (is_left)
+		leave_to_others(queue, &wakeups);
+	return is_lost;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready/lost.h"
+
+#include <pthread.h>
+
+#include "base/atomic.h"
+#include "proc/entry.h"
+#include "proc/poller.h"
+#include "proc/table.h"
+#include "ready/waiter.h"
+
+/* The values of so many keys are in the thread itself; others are allocated. */
+enum { NR_KEYS_INSIDE = 32 };
+
+static struct {
+	pthread_key_t key;
+	uint32_t has_key; /* atomic: constant once the engine is up */
+} lost;
+
+static void clear_up(void *value)
+{
+	bool is_parted = uaio_table_is_other();
+
+	(void)value;
+	/*
+	 * The thread ended inside the library, but not in a sleep: what it
+	 * holds is not known.
+	 */
+	if (!uaio_enter())
+		return;
+	uaio_waiters_forget(is_parted);
+	if (!is_parted)
+		uaio_poller_forget();
+	uaio_leave();
+}
+
+void uaio_lost_init(void)
+{
+	/* relaxed: once; a child of fork() has its parent's */
+	if (load_relaxed(&lost.has_key) ||
+	    pthread_key_create(&lost.key, clear_up))
+		return;
+	if (lost.key < NR_KEYS_INSIDE)
+		store_relaxed(&lost.has_key, 1);
+	else
+		(void)pthread_key_delete(lost.key);
+}
+
+bool uaio_lost_watch(void)
+{
+	/*
+	 * relaxed: as above. The destructor is called for any value but NULL.
+	 */
+	return load_relaxed(&lost.has_key) &&
+	       pthread_setspecific(lost.key, &lost) == 0;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready/ready.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <poll.h>
+
+#include "base/sys.h"
+#include "file/terminal.h"
+#include "req/waits.h"
+#include "ready/lead.h"
+#include "ready/readyint.h"
+#include "ready/timed.h"
+#include "ready/waiter.h"
+
+struct uaio_ready_tuning uaio_ready_tuning;
+struct uaio_ready_counters uaio_ready_counters;
+
+void uaio_ready_tune(const struct uaio_ready_tuning *tuning)
+{
+	uaio_ready_tuning = *tuning;
+}
+
+bool uaio_ready_callers_run(void)
+{
+	return uaio_ready_tuning.caller_runs;
+}
+
+void uaio_ready_count(struct uaio_ready_counters *ret)
+{
+	const uint64_t *from = (const uint64_t *)&uaio_ready_counters;
+	uint64_t *to = (uint64_t *)ret;
+
+	/* relaxed: a snapshot of each */
+	for (unsigned i = 0; i < sizeof(*ret) / sizeof(*to); i++)
+		to[i] = load_relaxed(&from[i]);
+}
+
+void uaio_ready_count_sleep(void)
+{
+	uaio_ready_add(&uaio_ready_counters.nr_sleeps, 1);
+}
+
+void uaio_ready_init_group(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+
+	/* A thread that slept in the generation before may be about to look. */
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	uaio_poller_init(&ready->poller);
+	store_relaxed(&ready->home, group);
+	store_relaxed(&ready->nr_parked, 0);
+	store_relaxed(&ready->nr_pins, 0);
+	store_relaxed(&ready->nr_attended, 0);
+	store_relaxed(&ready->is_led, 0);
+	store_relaxed(&ready->nr_waiters, 0);
+	store_relaxed(&ready->is_listed, 0);
+	store_relaxed(&ready->is_adopted, 0);
+	store_relaxed(&ready->is_closing, 0);
+	store_relaxed(&ready->nr_parks, 0);
+	store_relaxed(&ready->has_kicked, 0);
+	store_relaxed(&ready->has_personal, 0);
+	list_init(&ready->watches);
+	list_init(&ready->kicked);
+	list_init(&ready->fresh);
+	list_init(&ready->unarmed);
+	list_init(&ready->refused);
+	list_init(&ready->personal);
+	list_init(&ready->in_listed);
+	list_init(&ready->in_adopted);
+	ready->nr_served = 0;
+	ready->is_urgent = false;
+	ready->seen_attended = ready->seen_parks = 0;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+}
+
+static void await_pins(struct uaio_ready *ready)
+{
+	enum { SOON_NS = 50000 };
+	uint32_t nr;
+
+	/* [MB:pin] acquire: pairs with uaio_ready_unpin(). */
+	while ((nr = load_acquire(&ready->nr_pins)))
+		/* Rare, and soon over: no thread is asked to wake us. */
+		(void)uaio_sleep(&ready->nr_pins, nr, uaio_now_ns() + SOON_NS);
+}
+
+void uaio_ready_fini_group(struct uaio_group *group)
+{
+	await_pins(&group->ready);
+	uaio_fallback_forget(group);
+	uaio_watches_leave(group);
+	uaio_poller_fini(&group->ready.poller);
+}
+
+uint32_t uaio_ready_events_of(const struct uaio_req *req)
+{
+	const uint32_t any = POLLIN | POLLPRI | POLLOUT | POLLRDNORM |
+			     POLLRDBAND | POLLWRNORM | POLLWRBAND | POLLRDHUP;
+
+	switch (uaio_waitq_id_of(req)) {
+	case UAIO_WAITQ_POLL: return (uint32_t)req->sqe.events & any;
+	case UAIO_WAITQ_WRITE: return EPOLLOUT;
+	default: return EPOLLIN;
+	}
+}
+
+/*
+ * Parking
+ */
+
+/*
+ * Settle the home of group.
+ * Return: it; or NULL: there is no fallback thread, so no thread might look.
+ */
+static struct uaio_group *settle(struct uaio_group *group)
+{
+	if (uaio_fallback_start() < 0)
+		return NULL;
+	uaio_commons_settle(group);
+	return uaio_ready_home(&group->ready);
+}
+
+int uaio_ready_expect(struct uaio_group *group)
+{
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	struct uaio_ready *ready;
+	int ret;
+
+	if (unlikely(!uaio_poller_is_open(&home->ready.poller)) &&
+	    !(home = settle(group)))
+		return -EAGAIN;
+	ready = &home->ready;
+	/*
+	 * [MB:parked] [step: EXPECT] seq_cst: counted, then looked whether a
+	 * thread looks after us. Pairs with the fallback thread and with a
+	 * thread that stops leading.
+	 */
+	add_seq_cst(&ready->nr_parked, 1);
+	if (likely(load_seq_cst(&ready->is_listed) ||
+		   load_seq_cst(&ready->is_adopted)))
+		return 0;
+	ret = uaio_fallback_list(home);
+	if (ret < 0)
+		uaio_ready_unexpect(group);
+	return ret;
+}
+
+void uaio_ready_unexpect(struct uaio_group *group)
+{
+	sub_relaxed(&uaio_ready_home(&group->ready)->ready.nr_parked, 1);
+}
+
+/*
+ * Return: whether to try the wait queue before a sleep though its file is
+ * armed: if the last such try paid, or it is time to see whether one pays
+ * again.
+ */
+static bool pays_to_retry(struct uaio_waitq *waitq)
+{
+	enum { RETRY_EVERY = 16 };
+
+	return waitq->retry_pays || ++waitq->nr_unretried % RETRY_EVERY == 0;
+}
+
+/*
+ * Return: whether a read may end by itself, without a byte (terminals), which
+ * neither poll() nor the epoll ever tells: a request that is only armed would
+ * wait for ever.
+ */
+static bool ends_unready_locked(const struct uaio_file *file,
+				enum uaio_waitq_id id)
+{
+	return id == UAIO_WAITQ_READ &&
+	       uaio_terminal_read_ends(file, load_relaxed(&file->fd));
+}
+
+/*
+ * Note what follows from parking req: the wait queue is to be run now (kicked),
+ * or looked at before any thread sleeps (fresh), or neither.
+ */
+static void note_parked_locked(struct uaio_req *req, bool was_idle)
+{
+	struct uaio_watch *watch = req->watch;
+	struct uaio_file *file = req->file;
+	enum uaio_waitq_id id = uaio_waitq_id_of(req);
+	struct uaio_waitq *waitq = &file->waitqs[id];
+	uint32_t events = uaio_ready_events_of(req);
+	bool is_armed = uaio_watch_tells_locked(watch, events);
+	/* relaxed: changed under the lock */
+	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
+
+	/* A request behind others waits for them. */
+	if (!was_idle && id != UAIO_WAITQ_POLL && is_armed)
+		return;
+	if (file->is_unpollable ||
+	    (is_armed && !was_tried && !waitq->retry_pays) ||
+	    (was_tried && uaio_watch_may_not_tell_locked(req) &&
+	     uaio_ready_is_doubtful(req, load_relaxed(&file->fd))) ||
+	    (was_idle && ends_unready_locked(file, id)))
+		uaio_watch_kick(watch, 1u << id, is_armed);
+	else if (!is_armed || !was_tried || pays_to_retry(waitq))
+		uaio_watch_freshen(watch, 1u << id, is_armed && !was_tried);
+}
+
+bool uaio_ready_park(struct uaio_req *req)
+{
+	struct uaio_waitq *waitq = &req->file->waitqs[uaio_waitq_id_of(req)];
+	struct uaio_group *group = req->group;
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	struct uaio_file *file = req->file;
+	bool was_idle, parks, is_first_to_end = false;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	/*
+	 * [MB:closing] [step: PARK_STATE] seq_cst: parked, then looked. Pairs
+	 * with close_group().
+	 */
+	uaio_req_move_seq_cst(req, UAIO_REQ_PREPPED, UAIO_REQ_PARKED);
+	/* [step: PARK] */
+	parks = !load_seq_cst(&group->ready.is_closing);
+	if (parks) {
+		was_idle = list_is_empty(&waitq->parked) && !waitq->is_running;
+		list_add_tail(&waitq->parked, &req->link);
+		/* relaxed: submitters peek at their own file's */
+		store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) + 1);
+		note_parked_locked(req, was_idle);
+		is_first_to_end = uaio_timed_add_locked(req);
+	} else {
+		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_PREPPED);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (!parks) {
+		uaio_ready_unexpect(group);
+		return false;
+	}
+	/* relaxed: that it changes is enough */
+	store_relaxed(&home->ready.nr_parks,
+		      load_relaxed(&home->ready.nr_parks) + 1);
+	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
+	if (unlikely(is_first_to_end))
+		uaio_fallback_nudge(home);
+	return true;
+}
+
+void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
+			    const struct uaio_group *runs)
+{
+	const struct list *parked = &file->waitqs[id].parked;
+	struct uaio_group *home;
+	struct uaio_req *first;
+
+	if (list_is_empty(parked))
+		return;
+	first = container_of(parked->next, struct uaio_req, link);
+	home = uaio_ready_home(&first->group->ready);
+	uaio_watch_kick(first->watch, 1u << id, false);
+	/*
+	 * The thread that sleeps there may have been told, and have left it to
+	 * us.
+	 */
+	if (home != runs)
+		uaio_fallback_nudge(home);
+}
+
+bool uaio_ready_is_armed(struct uaio_ready *ready)
+{
+	bool all;
+
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	/* [step: IS_ARMED] */
+	all = list_is_empty(&ready->refused) && list_is_empty(&ready->fresh) &&
+	      list_is_empty(&ready->unarmed);
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	return all;
+}
+
+bool uaio_ready_has_kicked(struct uaio_ready *ready)
+{
+	bool has;
+
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	/* A thread that drains looks again before it lets go. */
+	has = !list_is_empty(&ready->kicked) && !ready->is_draining;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	return has;
+}
+
+void uaio_ready_submitted(struct uaio_group *group)
+{
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	struct uaio_ready *ready = &home->ready;
+	bool is_watched;
+
+	uaio_lead_forget();
+	/* relaxed: what we have kicked is seen */
+	if (uaio_ready_tuning.caller_runs && load_relaxed(&ready->has_kicked))
+		(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
+	/*
+	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parked, then looked which
+	 * threads sleep. Pairs with threads that are about to: lead.c,
+	 * waiter.c, fallback.c.
+	 */
+	is_watched = load_seq_cst(&ready->is_led) ||
+		     load_seq_cst(&ready->is_adopted);
+	if (is_watched && !uaio_ready_arm(home))
+		/* Some files can only be tried now and then. */
+		uaio_fallback_nudge(home);
+	if (is_watched && uaio_ready_has_kicked(ready))
+		uaio_waiters_pass_on(home);
+	else if (!is_watched && load_seq_cst(&ready->nr_waiters))
+		uaio_waiters_pass_on(home);
+	else if (!is_watched &&
+		 (!uaio_ready_tuning.delays_kick || uaio_is_commons(home)))
+		/* No other thread comes before the fallback thread. */
+		uaio_fallback_nudge(home);
+}
+
+/*
+ * Cancelling, and the end of a queue
+ */
+
+static void close_group(struct uaio_group *group)
+{
+	/*
+	 * [MB:closing] seq_cst: closed; the caller looks at states next. Pairs
+	 * with uaio_ready_park().
+	 */
+	store_seq_cst(&group->ready.is_closing, 1);
+}
+
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
+{
+	enum uaio_waitq_id id = uaio_waitq_id_of(req);
+	struct uaio_file *file = req->file;
+	struct uaio_waitq *waitq = &file->waitqs[id];
+	enum uaio_cancel ret;
+	bool was_first;
+
+	(void)ret_startable;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	/* [step: CANCEL] */
+	ret = uaio_try_cancel_locked(req, UAIO_REQ_PARKED, canceller);
+	if (ret == UAIO_CANCEL_TAKEN) {
+		was_first = waitq->parked.next == &req->link;
+		list_remove(&req->link);
+		uaio_timed_remove_locked(req);
+		uaio_waitq_count_out(waitq, req);
+		/* The next may need less, and has not been tried. */
+		if (was_first && id != UAIO_WAITQ_POLL && !waitq->is_running)
+			uaio_waitq_kick_locked(file, id, NULL);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return ret;
+}
+
+void uaio_ready_init(void)
+{
+	static const struct uaio_wait_ops parked = {
+		.cancel = cancel,
+		.close_group = close_group,
+	};
+
+	uaio_ready_tuning = (struct uaio_ready_tuning){
+		.caller_runs = true,
+		.delays_kick = true,
+	};
+	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
+	uaio_pollers_init();
+	uaio_watches_init();
+	uaio_timed_init();
+	uaio_fallback_init();
+	uaio_commons_init();
+	uaio_waits_register(UAIO_REQ_PARKED, &parked);
+}

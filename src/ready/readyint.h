@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readiness, inside: what ready.c (wait queues), run.c (trying), watch.c (the
+ * epoll), timed.c (time limits), commons.c and fallback.c share. Only they
+ * include this.
+ */
+#ifndef UAIO_READY_READYINT_H
+#define UAIO_READY_READYINT_H
+
+#include "base/check.h"
+#include "file/file.h"
+#include "req/queue.h"
+#include "req/req.h"
+#include "ready/ready.h"
+
+/* Which list of struct uaio_ready (queue.h) a watch is on. */
+enum uaio_watch_place {
+	UAIO_WATCH_IDLE,
+	UAIO_WATCH_KICKED,
+	UAIO_WATCH_FRESH,
+	UAIO_WATCH_UNARMED,
+	UAIO_WATCH_REFUSED,
+};
+
+struct uaio_watch {
+	struct uaio_slab_node node;
+
+	struct uaio_file *file;   /* atomic; borrows: goes with it */
+	struct uaio_group *group; /* atomic; borrows: goes with it */
+	uint32_t generation;      /* atomic: of this memory, see watch.c */
+
+	/* under the file's lock */
+	struct list in_file;
+	uint32_t armed; /* EPOLL*: what the epoll tells; 0: not in it */
+
+	/* under the lock of the group's struct uaio_ready */
+	struct list in_group;
+	struct list in_list; /* of place; if idle: of personal ones, or none */
+	enum uaio_watch_place place;
+	uint32_t waitqs;     /* bits: wait queues that are to be run */
+	bool is_unarmed;     /* armed may not cover what was parked */
+	bool is_untried;     /* its edge may have come before */
+	uint32_t nr_fresh;   /* how often something was parked */
+	uint32_t seen_fresh; /* nr_fresh at the last look for stale ones */
+};
+
+extern struct uaio_ready_tuning uaio_ready_tuning;
+extern struct uaio_ready_counters uaio_ready_counters; /* atomic, relaxed */
+
+static inline void uaio_ready_add(uint64_t *counter, uint64_t nr)
+{
+	add_relaxed(counter, nr);
+}
+
+static inline enum uaio_waitq_id uaio_waitq_id_of(const struct uaio_req *req)
+{
+	switch (uaio_optab[req->sqe.op].class) {
+	case UAIO_CLASS_POLL: return UAIO_WAITQ_POLL;
+	case UAIO_CLASS_WRITE: return UAIO_WAITQ_WRITE;
+	default: return UAIO_WAITQ_READ;
+	}
+}
+
+/* Return: EPOLL*: the events that the epoll has to tell for a request. */
+uint32_t uaio_ready_events_of(const struct uaio_req *req);
+
+/*
+ * Note an edge: the epoll has said events of file, whose lock is held. armed:
+ * the events of which it would have said so.
+ * Return: which wait queues are to be run.
+ */
+uint32_t uaio_file_note_edge_locked(struct uaio_file *file, uint32_t armed,
+				    uint32_t events);
+
+/* Return: the watch of group on file, whose lock is held; or NULL. */
+struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
+					  const struct uaio_file *file);
+
+/*
+ * Wait queues of the watch are to be run. is_armed: the epoll knows what is
+ * parked in them. The file's lock is held.
+ */
+void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed);
+
+/*
+ * A call said that it would have to wait.
+ * Return: whether the file, by its descriptor fd, is ready all the same: then
+ * no edge may come.
+ */
+bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd);
+
+/*
+ * Wait queues are in doubt (their file is ready, but calls would wait): they
+ * are tried again after a while. The file's lock is held.
+ */
+void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs);
+
+/* Return: whether the epoll would tell events. The file's lock is held. */
+static inline bool uaio_watch_tells_locked(const struct uaio_watch *watch,
+					   uint32_t events)
+{
+	return watch->armed && (watch->armed & events) == events;
+}
+
+/*
+ * Return: whether the file was armed before the request was tried, so that the
+ * epoll may have nothing more to tell: some files poll ready though a call
+ * would have to wait. The file's lock is held.
+ */
+static inline bool uaio_watch_may_not_tell_locked(const struct uaio_req *req)
+{
+	return !(req->file->flags & UAIO_FILE_F_CERTAIN) &&
+	       uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
+}
+
+/*
+ * A wait queue of file, whose lock is held, is to be run for the oldest request
+ * in it: by the fallback thread, unless that request is of the group that runs.
+ */
+void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
+			    const struct uaio_group *runs);
+
+/*
+ * Requests were parked in these wait queues, and no thread has looked at them.
+ * is_untried: they were not tried since the latest edge either, and that edge
+ * is not told again.
+ */
+void uaio_watch_freshen(struct uaio_watch *watch, uint32_t waitqs,
+			bool is_untried);
+
+/*
+ * Take the next watch that is to be run. with_fresh: also one on which
+ * something was parked since any thread looked; it is then noted as unarmed.
+ * Return: its file, with a reference, and the wait queues; NULL if there is
+ * none.
+ */
+struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
+					bool with_fresh, uint32_t *ret_waitqs,
+					bool *ret_was_fresh);
+
+/* A request that is neither parked nor being tried any more */
+static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
+					struct uaio_req *req)
+{
+	/* relaxed, both: submitters peek; others look after taking locks */
+	store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) - 1);
+	sub_relaxed(&uaio_ready_home(&req->group->ready)->ready.nr_parked, 1);
+}
+
+/*
+ * Kick the files that may be ready for the calling thread and were not for
+ * another (signalfd): the epoll asks a file for the thread that sleeps there.
+ */
+void uaio_ready_kick_personal(struct uaio_ready *ready);
+
+/* watch.c */
+void uaio_watches_init(void);
+/* The group goes away, and no request of it is left: drop its watches. */
+void uaio_watches_leave(struct uaio_group *group);
+
+#endif /* UAIO_READY_READYINT_H */

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/* Readiness: trying what is parked (ready.h) */
+#include <errno.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "base/sys.h"
+#include "file/terminal.h"
+#include "req/waits.h"
+#include "ready/readyint.h"
+#include "ready/timed.h"
+#include "ready/waiter.h"
+
+enum {
+	/*
+	 * Tries of one run. Then deadlines are looked at, and other queues have
+	 * their turn.
+	 */
+	RUN_TRIES = 64,
+	/*
+	 * Of the files on which something was parked since any thread looked,
+	 * so many are tried, the newest first.
+	 */
+	FRESH_TRIES = 16,
+};
+
+/* Return: what poll() says; all bits where it cannot be asked. */
+static uint32_t look(const struct uaio_req *req, int fd)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = {
+		.fd = fd,
+		.events = (short)uaio_ready_events_of(req),
+	};
+
+	/* As under a limit of no descriptors */
+	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) < 0)
+		return UINT32_MAX;
+	return (unsigned short)pfd.revents;
+}
+
+/*
+ * Return: whether a request is worth a call, on a file that knows no call that
+ * does not block.
+ */
+static bool is_ready_now(const struct uaio_req *req, int fd)
+{
+	if (uaio_waitq_id_of(req) == UAIO_WAITQ_READ &&
+	    uaio_terminal_read_ends(req->file, fd))
+		return true;
+	return look(req, fd);
+}
+
+bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd)
+{
+	if (uaio_waitq_id_of(req) == UAIO_WAITQ_POLL)
+		return false;
+	/*
+	 * An error that a socket keeps until it is asked for (IP_RECVERR) makes
+	 * nothing ready, and may stay for long.
+	 */
+	return look(req, fd) & ~(uint32_t)POLLERR;
+}
+
+/*
+ * Return: whether the request reads from a datagram socket that was shut down
+ * for reading: only a call that may wait says so.
+ */
+static bool is_shut(const struct uaio_req *req, int fd)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLRDHUP };
+
+	return uaio_waitq_id_of(req) == UAIO_WAITQ_READ &&
+	       req->file->flags & UAIO_FILE_F_SOCKET &&
+	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 1 &&
+	       pfd.revents & POLLRDHUP;
+}
+
+/*
+ * Try req on fd.
+ * Return: the result; -EAGAIN: it waits on; -EOPNOTSUPP: a worker has to
+ * execute it.
+ */
+static int64_t try(struct uaio_req *req, int fd)
+{
+	int64_t res = uaio_req_try(req, fd);
+
+	if (res == -EOPNOTSUPP && fd >= 0 && !is_ready_now(req, fd))
+		return -EAGAIN;
+	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))
+		return -EOPNOTSUPP;
+	return res;
+}
+
+/*
+ * Hand req to a worker. Its call will block, and a thread that closes the
+ * descriptor could not wait for that: so the call is never made on the client's
+ * own descriptor. If the descriptor table is full, req completes with -EAGAIN.
+ */
+static void hand_to_worker(struct uaio_req *req)
+{
+	struct list startable;
+
+	req->owns_waitq = true;
+	if (!uaio_file_make_private(req->file)) {
+		uaio_flow->complete(req, -EAGAIN, NULL);
+		return;
+	}
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	req->is_blocking = true;
+	list_init(&startable);
+	list_add_tail(&startable, &req->link);
+	uaio_flow->start_all(&startable);
+}
+
+void uaio_ready_returned(struct uaio_req *req)
+{
+	struct uaio_file *file = req->file;
+	enum uaio_waitq_id id = uaio_waitq_id_of(req);
+	struct uaio_waitq *waitq = &file->waitqs[id];
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	uaio_waitq_count_out(waitq, req);
+	waitq->is_running = false;
+	uaio_waitq_kick_locked(file, id, NULL);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+/*
+ * Note what came of a try: whether the next one pays (wait queue: retry_pays,
+ * nr_misses).
+ */
+static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
+		       bool was_fresh, bool was_in_vain)
+{
+	if (was_fresh)
+		waitq->retry_pays = !was_in_vain;
+	/* Only if callers come at once is it better not to try in io_submit. */
+	if (was_in_vain || by == UAIO_RUN_BY_FALLBACK)
+		store_relaxed(&waitq->nr_misses, 0);
+}
+
+/* A run, and its pass over one wait queue, which is ours (is_running). */
+struct run {
+	struct uaio_file *file;
+	struct uaio_waitq *waitq;
+	struct uaio_group *group;
+	enum uaio_runner by;
+	bool is_fresh;   /* not kicked: parked since the last look */
+	bool has_doubts; /* something of the group is in doubt */
+	unsigned budget; /* tries that are left */
+	unsigned nr_done;
+};
+
+static uint32_t waitqs_of(uint32_t events)
+{
+	uint32_t waitqs = 1u << UAIO_WAITQ_POLL;
+
+	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))
+		waitqs |= 1u << UAIO_WAITQ_READ;
+	if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+		waitqs |= 1u << UAIO_WAITQ_WRITE;
+	return waitqs;
+}
+
+uint32_t uaio_file_note_edge_locked(struct uaio_file *file, uint32_t armed,
+				    uint32_t events)
+{
+	uint32_t waitqs = waitqs_of(events),
+		 nr_edges = load_relaxed(&file->nr_edges) + 1;
+
+	/* [step: EDGE] */
+	/* [MB:edges] release: pairs with uaio_file_edges(). */
+	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
+	file->told = events;
+	file->told_of = armed;
+	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
+		struct uaio_waitq *waitq = &file->waitqs[i];
+
+		if (!(waitqs & 1u << i))
+			continue;
+		if (waitq->is_running)
+			waitq->is_kicked = true;
+		if (waitq->is_running || list_is_empty(&waitq->parked))
+			waitqs &= ~(1u << i);
+	}
+	return waitqs;
+}
+
+/*
+ * Return: the result of a poll that waited when the latest edge came, if that
+ * edge answers it; else 0. The epoll asked the file what poll() would ask it.
+ */
+static int64_t told_locked(const struct uaio_file *file,
+			   const struct uaio_req *req)
+{
+	uint32_t events = uaio_ready_events_of(req);
+
+	/* relaxed: changed under the lock. 0: it was never tried. */
+	if (uaio_waitq_id_of(req) != UAIO_WAITQ_POLL || !req->edges ||
+	    req->edges == load_relaxed(&file->nr_edges) ||
+	    events & ~file->told_of)
+		return 0;
+	return file->told & (events | EPOLLERR | EPOLLHUP);
+}
+
+/*
+ * Return: whether the file is yet to be armed, and the epoll will say then that
+ * it is ready. A thread that arms may have come while a fresh request was being
+ * tried, and another thread may have had the edge.
+ */
+static bool is_to_be_armed_locked(const struct run *run,
+				  const struct uaio_req *req)
+{
+	return run->is_fresh &&
+	       !uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
+}
+
+/*
+ * Try req. The file's lock is released meanwhile. ret_in_doubt: there may be no
+ * edge to come.
+ */
+static int64_t try_unlocked(struct run *run, struct uaio_req *req,
+			    bool *ret_in_doubt)
+{
+	struct uaio_file *file = run->file;
+	int fd = uaio_file_use_locked(file);
+	int64_t res;
+
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	/* [step: TRY] */
+	res = try(req, fd);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	if (res == -EAGAIN && !is_to_be_armed_locked(run, req)) {
+		uaio_unlock(&file->lock, UAIO_RANK_FILE);
+		/* [step: DOUBT] */
+		*ret_in_doubt = uaio_ready_is_doubtful(req, fd);
+		uaio_lock(&file->lock, UAIO_RANK_FILE);
+	}
+	uaio_file_unuse(file);
+	return res;
+}
+
+/*
+ * Put the wait queue of req in doubt: whichever thread has tried it, its own
+ * queue tries it again.
+ */
+static void doubt_locked(struct run *run, struct uaio_req *req)
+{
+	uaio_watch_doubt(req->watch, 1u << uaio_waitq_id_of(req));
+	if (req->group == run->group)
+		run->has_doubts = true;
+	else
+		uaio_fallback_nudge(req->group);
+}
+
+enum outcome { IS_DONE, WAITS_ON, WAITQ_IS_LEFT };
+
+/*
+ * Try req, which stays in the wait queue meanwhile, since a thread that arms
+ * goes by what is there. WAITQ_IS_LEFT: the wait queue is a worker's now.
+ */
+static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
+{
+	struct uaio_file *file = run->file;
+	bool is_unpollable = file->is_unpollable, in_doubt = false;
+	struct uaio_canceller *canceller;
+	bool is_cancelled;
+	int64_t res = told_locked(file, req);
+
+	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
+	if (!res)
+		res = try_unlocked(run, req, &in_doubt);
+	run->budget -= run->budget > 0;
+	note_retry(run->waitq, run->by, run->is_fresh, res == -EAGAIN);
+
+	/*
+	 * A poll waits on, for nothing: a worker could not execute it either.
+	 */
+	if (res == -EAGAIN && is_unpollable &&
+	    uaio_waitq_id_of(req) != UAIO_WAITQ_POLL)
+		res = -EOPNOTSUPP;
+	/* [step: TRIED] */
+	/* What is left to a worker has not been executed either. */
+	is_cancelled = (res == -EAGAIN || res == -EOPNOTSUPP) && req->canceller;
+	if (res == -EAGAIN && !is_cancelled) {
+		uaio_try_resume_locked(req, UAIO_REQ_PARKED);
+		if (unlikely(in_doubt))
+			doubt_locked(run, req);
+		return WAITS_ON;
+	}
+	if (unlikely(is_cancelled))
+		res = uaio_req_cancelled_res(req);
+	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
+	list_remove(&req->link);
+	uaio_timed_remove_locked(req);
+	if (res != -EOPNOTSUPP)
+		uaio_waitq_count_out(run->waitq, req);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	/*
+	 * Counted before the event is posted: a thread that sees the event
+	 * finds it counted. Callers count their own later.
+	 */
+	if (res != -EOPNOTSUPP && run->by == UAIO_RUN_BY_FALLBACK)
+		uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
+	if (res == -EOPNOTSUPP)
+		hand_to_worker(req);
+	else
+		uaio_flow->complete(req, res, NULL);
+	uaio_canceller_tell(canceller, is_cancelled);
+	run->nr_done += res != -EOPNOTSUPP;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	return res == -EOPNOTSUPP ? WAITQ_IS_LEFT : IS_DONE;
+}
+
+/* Return: false if the wait queue is a worker's now. */
+static bool run_stream_locked(struct run *run)
+{
+	struct list *parked = &run->waitq->parked;
+	enum outcome outcome = IS_DONE;
+
+	/* [step: WAITQ_NEXT] */
+	while (run->budget && !list_is_empty(parked) &&
+	       (outcome == IS_DONE || run->waitq->is_kicked)) {
+		run->waitq->is_kicked = false;
+		outcome = run_one_locked(
+			run, container_of(parked->next, struct uaio_req, link));
+		if (outcome == WAITQ_IS_LEFT)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Try each poll once, whatever the budget, and move it to the end of the list:
+ * others may be cancelled meanwhile.
+ */
+static void run_polls_locked(struct run *run)
+{
+	struct list *parked = &run->waitq->parked;
+
+	do {
+		/* relaxed: changed under the lock */
+		uint32_t nr = load_relaxed(&run->waitq->nr);
+
+		run->waitq->is_kicked = false;
+		for (; nr && !list_is_empty(parked); nr--) {
+			struct list *pos = parked->next;
+
+			if (run_one_locked(run,
+					   container_of(pos, struct uaio_req,
+							link)) != WAITS_ON)
+				continue;
+			list_remove(pos);
+			list_add_tail(parked, pos);
+		}
+	} while (run->budget && run->waitq->is_kicked);
+}
+
+/* Return: whether the wait queue is to be run again. */
+static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
+{
+	struct uaio_waitq *waitq = &run->file->waitqs[id];
+	bool is_ours = true;
+
+	/* [step: WAITQ_BEGIN] */
+	if (waitq->is_running) {
+		waitq->is_kicked = true;
+		return false;
+	}
+	if (list_is_empty(&waitq->parked))
+		return false;
+	run->waitq = waitq;
+	waitq->is_running = true;
+	if (id == UAIO_WAITQ_POLL)
+		run_polls_locked(run);
+	else
+		is_ours = run_stream_locked(run);
+	if (is_ours)
+		waitq->is_running = false;
+	if (!is_ours || run->budget || list_is_empty(&waitq->parked))
+		return false;
+	return id != UAIO_WAITQ_POLL || waitq->is_kicked;
+}
+
+static void run_file(struct uaio_file *file, uint32_t waitqs, struct run *run)
+{
+	run->file = file;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
+		if (waitqs & 1u << i &&
+		    (!run->budget || run_waitq_locked(run, i)))
+			uaio_waitq_kick_locked(file, i, run->group);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+/*
+ * Begin to run the list of kicked files. Returns with the lock of ready.
+ * Return: whether it is the caller's to run.
+ */
+static bool begin_drain(struct uaio_ready *ready)
+{
+	bool is_free;
+
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	/* [step: DRAIN_BEGIN] */
+	is_free = !ready->is_draining;
+	ready->is_draining = true;
+	return is_free;
+}
+
+static void count_run(struct uaio_ready *ready, const struct run *run)
+{
+	if (run->budget < RUN_TRIES)
+		uaio_ready_add(&uaio_ready_counters.nr_tries,
+			       RUN_TRIES - run->budget);
+	if (!run->nr_done || run->by == UAIO_RUN_BY_FALLBACK)
+		return;
+	uaio_ready_add(&uaio_ready_counters.nr_by_caller, run->nr_done);
+	/* relaxed: that it changes is enough */
+	store_relaxed(&ready->nr_attended,
+		      load_relaxed(&ready->nr_attended) + 1);
+}
+
+bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct run run = { .group = group, .by = by, .budget = RUN_TRIES };
+	/* The fallback thread arms instead, which tells it what is ready. */
+	unsigned nr_fresh = by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
+	struct uaio_file *file;
+	uint32_t waitqs;
+	bool is_left;
+
+	/*
+	 * relaxed: others race. A thread that sleeps next looks after others'
+	 * files, too.
+	 */
+	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
+		return false;
+	if (by != UAIO_RUN_BY_FALLBACK)
+		uaio_ready_kick_personal(ready);
+	if (!begin_drain(ready)) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		return false;
+	}
+	while (run.budget &&
+	       (file = uaio_watch_pop_locked(ready, nr_fresh, &waitqs,
+					     &run.is_fresh))) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		nr_fresh -= run.is_fresh;
+		run_file(file, waitqs, &run);
+		uaio_file_put(file);
+		uaio_lock(&ready->lock, UAIO_RANK_READY);
+	}
+	/* [step: DRAIN_END] I5 */
+	is_left = !list_is_empty(&ready->kicked);
+	ready->is_draining = false;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	count_run(ready, &run);
+	/* What is in doubt needs a thread that tries it again. */
+	if ((is_left || run.has_doubts) && by == UAIO_RUN_BY_CALLER)
+		uaio_waiters_pass_on(group);
+	return is_left;
+}
+
+bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by)
+{
+	enum { NR = 64 };
+	struct epoll_event events[NR];
+	int nr;
+
+	nr = uaio_poller_take(&group->ready.poller, events, NR);
+	if (nr > 0)
+		uaio_ready_kick_events(group, events, nr);
+	return uaio_ready_run(group, by) || nr == NR;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client that makes no call once it has submitted: only the fallback thread
+ * looks after what waits, and no other thread mends what it forgets.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "ready/test-ready.h"
+
+static uint32_t nr_reads;  /* atomic: tries on the first end */
+static uint32_t nr_writes; /* atomic: likewise */
+
+static bool are_two(void *arg)
+{
+	return load_acquire((uint32_t *)arg) >= 2;
+}
+
+/* Some files poll ready, and yet a call on them would wait, for a while. */
+static uint32_t refuses; /* atomic */
+
+static bool refuse_to_read(long nr, const long args[6], long *ret_res)
+{
+	if (nr != SYS_preadv2 || !is_end(0, args[0]) || !load_acquire(&refuses))
+		return false;
+	*ret_res = -EAGAIN;
+	add_relaxed(&nr_reads, 1);
+	return true;
+}
+
+static void what_polls_ready_and_is_not_is_asked_again(void **state)
+{
+	char byte = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		open_pipe(4);
+		store_relaxed(&nr_reads, 0);
+		store_release(&refuses, 1);
+		unit_hook(refuse_to_read);
+		put_text("x");
+		submit_read_of_byte(&byte);
+		/*
+		 * One try by the submitter, and one by the fallback thread,
+		 * which is told at once.
+		 */
+		unit_await(are_two, &nr_reads);
+		store_release(&refuses, 0);
+		assert_int_equal(take_from_ring(handle), 1);
+		unit_hook(NULL);
+		close_pipe();
+	}
+}
+
+/* What the epoll of the context was told to watch of the first end. */
+static uint32_t armed; /* atomic: EPOLL* */
+
+static bool count_calls(long nr, const long args[6], long *ret_res)
+{
+	const struct epoll_event *event = (const struct epoll_event *)args[3];
+
+	(void)ret_res;
+	if (nr == SYS_epoll_ctl && is_end(0, args[2]))
+		store_release(&armed,
+			      args[1] == EPOLL_CTL_DEL ? 0 : event->events);
+	if ((nr == SYS_preadv2 || nr == SYS_recvmsg) && is_end(0, args[0]))
+		add_relaxed(&nr_reads, 1);
+	if ((nr == SYS_pwritev2 || nr == SYS_sendmsg) && is_end(0, args[0]))
+		add_relaxed(&nr_writes, 1);
+	return false;
+}
+
+static long reap_one(void *arg)
+{
+	(void)arg;
+	return unit_reap_one(handle);
+}
+
+/* The epoll waits for something to read. */
+static void read_asleep(char *byte)
+{
+	struct unit_thread waiter;
+
+	submit_read_of_byte(byte);
+	unit_thread_start(&waiter, reap_one, NULL);
+	unit_await_sleep(&waiter);
+	put_text("x");
+	assert_int_equal(unit_thread_join(&waiter), 1);
+}
+
+/*
+ * Reads are executed when their events are asked for; then they are not tried.
+ */
+static void read_until_it_is_not_tried(char *byte)
+{
+	do {
+		store_relaxed(&nr_reads, 0);
+		submit_read_of_byte(byte);
+		put_text("x");
+		assert_int_equal(unit_reap_one(handle), 1);
+	} while (load_relaxed(&nr_reads) != 1);
+}
+
+static bool fill(void)
+{
+	static const char bytes[4096];
+
+	return send(ends[0], bytes, sizeof(bytes), MSG_DONTWAIT) > 0;
+}
+
+static void drain(void)
+{
+	static char bytes[1 << 16];
+
+	while (recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		continue;
+}
+
+static void a_direction_is_watched_though_the_other_is_untried(void **state)
+{
+	char in = 0, out = 'y';
+	struct iocb read, write;
+	struct iocb *iocbs[] = { &read, &write };
+	int fds[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(
+			socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds),
+			0);
+		set_ends(fds);
+		handle = unit_context(4);
+		store_relaxed(&armed, 0);
+		unit_hook(count_calls);
+		while (fill())
+			continue;
+		do {
+			read_asleep(&in);
+			read_until_it_is_not_tried(&in);
+		} while (!(load_acquire(&armed) & EPOLLIN));
+		read = read_of_byte(&in);
+		write = unit_iocb(IOCB_CMD_PWRITE, ends[0], &out, 1, 0);
+		store_relaxed(&nr_reads, 0);
+		store_relaxed(&nr_writes, 0);
+		assert_int_equal(uaio_aio_submit(handle, 2, iocbs), 2);
+		/* One try by the submitter, and one by the fallback thread. */
+		unit_await(are_two, &nr_writes);
+		drain();
+		assert_int_equal(take_from_ring(handle), 1);
+		put_text("x");
+		assert_int_equal(take_from_ring(handle), 1);
+		unit_hook(NULL);
+		close_pipe();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(what_polls_ready_and_is_not_is_asked_again),
+		UNIT_TEST(a_direction_is_watched_though_the_other_is_untried),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which threads execute what waits for a stream: those that submit and wait.
+ * The fallback thread is there for clients that do not call in, and otherwise
+ * sleeps: the engine's counters tell, and the kernel's.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <stdio.h>
+
+#include "ready/ready.h"
+#include "ready/test-ready.h"
+
+enum {
+	ROUNDS = 2000,
+	/*
+	 * A thread that has lost its processor between two calls may be helped
+	 * out.
+	 */
+	SELDOM = 100, /* once in so many requests */
+	LOOK_NS = 4000000,
+	TRIES = 10,
+};
+
+/*
+ * A thread that was helped out once may be for a while. So what is to be seldom
+ * has to be so in at least one of several tries; each returns what is not, or
+ * NULL.
+ */
+static void assert_mostly(const char *(*try)(void))
+{
+	const char *breach = NULL;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		breach = try();
+		if (!breach)
+			return;
+		printf("%s\n", breach);
+	}
+	fail_msg("%s", breach);
+}
+
+/* Two threads, each with a pipe and a context. */
+struct player {
+	uint64_t handle;
+	int in, out;
+	unsigned nr_rounds;
+	bool begins;
+};
+
+static long strike(struct player *player, char byte)
+{
+	struct iocb iocb = unit_iocb(IOCB_CMD_PWRITE, player->out, &byte, 1, 0);
+
+	if (unit_submit(player->handle, &iocb) != 1)
+		return -EIO;
+	return unit_reap_one(player->handle) == 1 ? 0 : -EIO;
+}
+
+static long play(void *arg)
+{
+	struct player *player = arg;
+
+	for (unsigned i = 0; i < player->nr_rounds; i++) {
+		char byte = 0;
+		struct iocb iocb =
+			unit_iocb(IOCB_CMD_PREAD, player->in, &byte, 1, 0);
+
+		if (player->begins && strike(player, (char)i))
+			return -1;
+		if (unit_submit(player->handle, &iocb) != 1 ||
+		    unit_reap_one(player->handle) != 1 || byte != (char)i)
+			return -2;
+		if (!player->begins && strike(player, (char)i))
+			return -3;
+	}
+	return 0;
+}
+
+struct work {
+	struct uaio_ready_counters counters;
+	uint64_t nr_sleeps; /* of the engine's threads: the kernel's count */
+};
+
+static void note(struct work *ret)
+{
+	uaio_ready_count(&ret->counters);
+	(void)unit_engine_threads(&ret->nr_sleeps);
+}
+
+/* What a game has cost */
+static void play_game(unsigned nr_rounds, struct work *ret)
+{
+	struct player players[2] = { { 0 }, { 0 } };
+	struct unit_thread threads[2];
+	struct work before;
+	int pipes[2][2];
+	uint64_t *to = (uint64_t *)&ret->counters;
+	const uint64_t *from = (const uint64_t *)&before.counters;
+
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+	for (unsigned i = 0; i < 2; i++)
+		players[i] = (struct player){
+			.handle = unit_context(4),
+			.in = pipes[i][0],
+			.out = pipes[!i][1],
+			.nr_rounds = nr_rounds,
+			.begins = i == 0,
+		};
+	note(&before);
+	for (unsigned i = 0; i < 2; i++)
+		unit_thread_start(&threads[i], play, &players[i]);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(unit_thread_join(&threads[i]), 0);
+	note(ret);
+	for (unsigned i = 0; i < sizeof(ret->counters) / sizeof(*to); i++)
+		to[i] -= from[i];
+	ret->nr_sleeps -= before.nr_sleeps;
+	for (unsigned i = 0; i < 2; i++) {
+		unit_destroy(players[i].handle);
+		unit_close(pipes[i][0]);
+		unit_close(pipes[i][1]);
+	}
+	printf("%u rounds: %lu parked, %lu by callers, %lu by the engine's "
+	       "thread, which woke %lu times and slept %lu, %lu tries, %lu "
+	       "sleeps in epoll, %lu events, %lu armed\n",
+	       nr_rounds, (unsigned long)ret->counters.nr_parked,
+	       (unsigned long)ret->counters.nr_by_caller,
+	       (unsigned long)ret->counters.nr_by_fallback,
+	       (unsigned long)ret->counters.nr_fallback_wakes,
+	       (unsigned long)ret->nr_sleeps,
+	       (unsigned long)ret->counters.nr_tries,
+	       (unsigned long)ret->counters.nr_sleeps,
+	       (unsigned long)ret->counters.nr_events,
+	       (unsigned long)ret->counters.nr_arms);
+}
+
+static const char *play_by_those_who_wait(void)
+{
+	unsigned nr = unit_rounds(ROUNDS);
+	uint64_t seldom = 1 + 2 * nr / SELDOM;
+	int64_t since = uaio_now_ns();
+	struct work work;
+
+	play_game(nr, &work);
+	/*
+	 * It looks now and then, by the clock, and where a thread was delayed.
+	 */
+	seldom += (uint64_t)(uaio_now_ns() - since) / LOOK_NS;
+	/*
+	 * At least one of two reads waits: a thread writes only when it has
+	 * read.
+	 */
+	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
+	assert_int_equal(work.counters.nr_by_caller +
+				 work.counters.nr_by_fallback,
+			 work.counters.nr_parked);
+	return work.counters.nr_by_fallback > seldom      ? "made by the thread"
+	       : work.counters.nr_fallback_wakes > seldom ? "it comes awake"
+	       : work.nr_sleeps > seldom                  ? "it sleeps"
+	       /* A file is armed once, not for each request. */
+	       : work.counters.nr_arms > seldom + 4 ? "armed"
+						    : NULL;
+}
+
+static void a_ping_pong_is_executed_by_those_who_wait(void **state)
+{
+	(void)state;
+	assert_mostly(play_by_those_who_wait);
+}
+
+static void callers_that_do_not_run_have_it_done(void **state)
+{
+	const struct uaio_ready_tuning tuning = { .caller_runs = false,
+						  .delays_kick = true };
+	const struct uaio_ready_tuning usual = { true, true };
+	unsigned nr = unit_rounds(ROUNDS / 4);
+	struct work work;
+
+	(void)state;
+	uaio_ready_tune(&tuning);
+	play_game(nr, &work);
+	uaio_ready_tune(&usual);
+	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
+	assert_int_equal(work.counters.nr_by_caller, 0);
+	assert_int_equal(work.counters.nr_by_fallback, work.counters.nr_parked);
+	/* And that is what such a client pays for. */
+	assert_true(work.counters.nr_fallback_wakes >= nr / 2);
+}
+
+static void what_is_ready_parks_nothing_and_arms_nothing(void **state)
+{
+	struct uaio_ready_counters before, after;
+	char byte = 'x';
+
+	(void)state;
+	open_pipe(4);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < 100; i++) {
+		struct iocb iocbs[2] = {
+			unit_iocb(IOCB_CMD_PWRITE, ends[1], &byte, 1, 0),
+			read_of_byte(&byte),
+		};
+
+		for (unsigned k = 0; k < 2; k++) {
+			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
+			assert_int_equal(unit_reap_one(handle), 1);
+		}
+	}
+	uaio_ready_count(&after);
+	assert_memory_equal(&before, &after, sizeof(after));
+	close_pipe();
+}
+
+static const char *reap_what_has_got_ready(void)
+{
+	struct uaio_ready_counters before, after;
+	unsigned nr = unit_rounds(ROUNDS), seldom = 1 + nr / SELDOM;
+
+	open_pipe(4);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < nr; i++) {
+		char byte;
+		struct iocb iocb = read_of_byte(&byte);
+
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		put_text("x");
+		assert_int_equal(unit_reap_one(handle), 1);
+	}
+	uaio_ready_count(&after);
+	assert_int_equal(after.nr_parked - before.nr_parked, nr);
+	close_pipe();
+	return after.nr_by_fallback - before.nr_by_fallback > seldom
+		       ? "made by the thread"
+	       : after.nr_fallback_wakes - before.nr_fallback_wakes > seldom
+		       ? "it comes awake"
+	       : after.nr_sleeps - before.nr_sleeps > seldom ? "slept for"
+	       : after.nr_arms - before.nr_arms > seldom     ? "armed"
+							     : NULL;
+}
+
+/* A waiter that finds its byte there when it comes needs no epoll. */
+static void what_has_got_ready_is_executed_before_anybody_sleeps(void **state)
+{
+	(void)state;
+	assert_mostly(reap_what_has_got_ready);
+}
+
+/* Of several waiters the file wakes one, which executes what got ready. */
+enum { NR_SLEEPERS = 4, NR_EVENTS = 100 };
+
+static uint32_t nr_taken; /* atomic */
+
+static long take_events(void *arg)
+{
+	char byte;
+	struct iocb iocb = read_of_byte(&byte);
+	long nr = 0;
+
+	(void)arg;
+	for (; load_acquire(&nr_taken) < NR_EVENTS; nr++) {
+		struct io_event event;
+
+		if (unit_submit(handle, &iocb) != 1 ||
+		    unit_reap(handle, 1, &event) != 1)
+			return -1;
+		add_acquire(&nr_taken, 1);
+	}
+	return nr;
+}
+
+static bool has_taken(void *arg)
+{
+	return load_acquire(&nr_taken) >= *(uint32_t *)arg;
+}
+
+static const char *feed_those_who_wait(void)
+{
+	struct unit_thread threads[NR_SLEEPERS];
+	struct uaio_ready_counters before, after;
+
+	open_pipe(NR_SLEEPERS + 1);
+	store_relaxed(&nr_taken, 0);
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		unit_thread_start(&threads[i], take_events, NULL);
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		unit_await_sleep(&threads[i]);
+	uaio_ready_count(&before);
+	for (uint32_t i = 0; i < NR_EVENTS - 1;) {
+		put_text("x");
+		i++;
+		unit_await(has_taken, &i);
+		for (unsigned k = 0; k < NR_SLEEPERS; k++)
+			unit_await_sleep(&threads[k]);
+	}
+	uaio_ready_count(&after);
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		put_text("x");
+	for (unsigned i = 0; i < NR_SLEEPERS; i++)
+		assert_true(unit_thread_join(&threads[i]) >= 0);
+	close_pipe();
+	return after.nr_events - before.nr_events > 2 * NR_EVENTS ? "events"
+	       : after.nr_sleeps - before.nr_sleeps > 2 * NR_EVENTS
+		       ? "slept for"
+	       /*
+	        * One try succeeds; those of the next in the wait queue, and of
+	        * its own, do not.
+	        */
+	       : after.nr_tries - before.nr_tries > 4 * NR_EVENTS ? "tries"
+	       : after.nr_by_fallback - before.nr_by_fallback >
+			       1 + NR_EVENTS / 10
+		       ? "made by the thread"
+		       : NULL;
+}
+
+static void what_gets_ready_is_executed_by_one_of_those_who_wait(void **state)
+{
+	(void)state;
+	assert_mostly(feed_those_who_wait);
+}
+
+/*
+ * When a thread that sleeps for a file leaves, a thread that sleeps beside it
+ * takes that over, and not the fallback thread.
+ */
+static long wait_briefly(void *arg)
+{
+	struct timespec moment = { 0, 2000000 };
+	struct uaio_event event;
+
+	(void)arg;
+	return uaio_aio_getevents(handle, 1, 1, &event, &moment);
+}
+
+static long wait_for_one(void *arg)
+{
+	(void)arg;
+	return unit_reap_one(handle);
+}
+
+static const char *leave_to_who_sleeps_on(void)
+{
+	enum { NR = 40 };
+	struct uaio_ready_counters before, after;
+
+	open_pipe(4);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < NR; i++) {
+		struct unit_thread first, second;
+		char byte;
+
+		submit_read_of_byte(&byte);
+		unit_thread_start(&first, wait_briefly, NULL);
+		unit_await_sleep(&first);
+		unit_thread_start(&second, wait_for_one, NULL);
+		unit_await_sleep(&second);
+		assert_int_equal(unit_thread_join(&first), 0);
+		unit_await_sleep(&second);
+		put_text("x");
+		assert_int_equal(unit_thread_join(&second), 1);
+	}
+	uaio_ready_count(&after);
+	close_pipe();
+	return after.nr_by_fallback - before.nr_by_fallback > NR / 4
+		       ? "made by the thread"
+		       : NULL;
+}
+
+static void who_sleeps_on_takes_over(void **state)
+{
+	(void)state;
+	assert_mostly(leave_to_who_sleeps_on);
+}
+
+/*
+ * poll() tells of an error that a socket keeps until it is asked for; a read
+ * cannot take it.
+ */
+static void an_error_that_is_kept_has_nothing_tried_again(void **state)
+{
+	enum { WAITS = 40, FEW = 10 };
+	struct timespec moment = { 0, 2000000 };
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct pollfd told = { .events = POLLIN };
+	struct uaio_ready_counters before, after;
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), peer, is_on = 1;
+	struct uaio_event event;
+	struct iocb iocb;
+	char byte;
+
+	(void)state;
+	open_pipe(1);
+	peer = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(bind(peer, (void *)&address, sizeof(address)), 0);
+	assert_int_equal(getsockname(peer, (void *)&address, &size), 0);
+	assert_int_equal(connect(fd, (void *)&address, sizeof(address)), 0);
+	assert_int_equal(
+		setsockopt(fd, IPPROTO_IP, IP_RECVERR, &is_on, sizeof(is_on)),
+		0);
+	assert_int_equal(close(peer), 0);
+	/*
+	 * Nobody receives: that comes back as two errors, of which one stays.
+	 */
+	assert_int_equal(write(fd, "x", 1), 1);
+	told.fd = fd;
+	assert_int_equal(poll(&told, 1, 10000), 1);
+	assert_int_equal(read(fd, &byte, 1), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+
+	iocb = unit_iocb(IOCB_CMD_PREAD, fd, &byte, 1, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	uaio_ready_count(&before);
+	for (unsigned i = 0; i < WAITS; i++)
+		assert_int_equal(
+			uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
+	uaio_ready_count(&after);
+	assert_int_equal(poll(&told, 1, 0), 1);
+	assert_in_range(after.nr_tries - before.nr_tries, 0, FEW);
+	/* What it waits for ends it all the same. */
+	assert_int_equal(shutdown(fd, SHUT_RD), 0);
+	assert_int_equal(unit_reap_one(handle), 0);
+	close_pipe();
+	unit_close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_ping_pong_is_executed_by_those_who_wait),
+		UNIT_TEST(callers_that_do_not_run_have_it_done),
+		UNIT_TEST(what_is_ready_parks_nothing_and_arms_nothing),
+		UNIT_TEST(what_has_got_ready_is_executed_before_anybody_sleeps),
+		UNIT_TEST(what_gets_ready_is_executed_by_one_of_those_who_wait),
+		UNIT_TEST(who_sleeps_on_takes_over),
+		UNIT_TEST(an_error_that_is_kept_has_nothing_tried_again),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Terminals: they know no call that does not block, and another reader may take
+ * what was there. Both ends of a pseudoterminal are tried.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <signal.h>
+
+#include "aio/handle.h"
+#include "file/test-tty.h"
+
+/*
+ * What a read gets
+ */
+
+static void a_read_waits_for_its_line(void **state)
+{
+	(void)state;
+	submit_read(terminal);
+	assert_nothing_yet();
+	put(master, "half");
+	assert_nothing_yet();
+	put(master, " a line\n");
+	assert_reads("half a line\n");
+	/*
+	 * There now: no more than the first line, in as many parts as it takes.
+	 */
+	put(master, "first\nsecond\n");
+	submit_read_into(terminal, buffer, 3);
+	assert_reads("fir");
+	submit_read(terminal);
+	assert_reads("st\n");
+	submit_read(terminal);
+	assert_reads("second\n");
+}
+
+static void the_end_character_ends_a_read(void **state)
+{
+	(void)state;
+	submit_read(terminal);
+	put(master, "\4");
+	assert_int_equal(unit_reap_one(handle), 0);
+	/* Unlike a pipe, a terminal goes on after its end. */
+	submit_read(terminal);
+	put(master, "ab\4");
+	assert_reads("ab");
+	submit_read(terminal);
+	assert_nothing_yet();
+	put(master, "c\n");
+	assert_reads("c\n");
+}
+
+static void a_hang_up_ends_what_waits(void **state)
+{
+	int64_t res;
+
+	(void)state;
+	submit_read(terminal);
+	assert_nothing_yet();
+	unit_close(master);
+	master = -1;
+	/*
+	 * A read may see that the master is gone a moment before the hang-up.
+	 */
+	res = unit_reap_one(handle);
+	assert_true(res == 0 || res == -EIO);
+	submit_read(terminal);
+	assert_int_equal(unit_reap_one(handle), 0);
+	submit_write(terminal, "x", 1);
+	assert_int_equal(unit_reap_one(handle), -EIO);
+}
+
+static void the_master_reads_to_the_last_close(void **state)
+{
+	(void)state;
+	submit_read(master);
+	assert_nothing_yet();
+	put(terminal, "out");
+	assert_reads("out");
+	submit_read(master);
+	assert_nothing_yet();
+	unit_close(terminal);
+	assert_int_equal(unit_reap_one(handle), -EIO);
+	/* It may be opened again. */
+	terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	put(terminal, "more");
+	submit_read(master);
+	assert_reads("more");
+}
+
+static void a_raw_read_waits_for_its_minimum(void **state)
+{
+	(void)state;
+	set_mode(0, 5, 0);
+	submit_read(terminal);
+	put(master, "ab");
+	assert_nothing_yet();
+	put(master, "cde");
+	assert_reads("abcde");
+	/* Nor is less taken than was there before. */
+	put(master, "fg");
+	submit_read(terminal);
+	assert_nothing_yet();
+	put(master, "hij");
+	assert_reads("fghij");
+	set_mode(0, 1, 0);
+	submit_read(terminal);
+	assert_nothing_yet();
+	put(master, "a");
+	assert_reads("a");
+}
+
+static void a_raw_read_ends_without_bytes_as_it_is_told_to(void **state)
+{
+	(void)state;
+	set_mode(0, 0, 0);
+	submit_read(terminal);
+	assert_int_equal(unit_reap_one(handle), 0);
+	/* After a tenth of a second. */
+	set_mode(0, 0, 1);
+	submit_read(terminal);
+	assert_int_equal(unit_reap_one(handle), 0);
+	put(master, "ab");
+	submit_read(terminal);
+	assert_reads("ab");
+}
+
+static bool has_event(void *arg)
+{
+	(void)arg;
+	return !uaio_ctx_is_empty(handle);
+}
+
+/*
+ * The read ends though its client makes no call, and poll() never tells of it.
+ */
+static void it_ends_whoever_sees_to_it(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		open_pty(4);
+		set_mode(0, 0, (cc_t)(i / 2));
+		if (i % 2)
+			submit_read(terminal);
+		submit_read(terminal);
+		unit_await(has_event, NULL);
+		assert_int_equal(unit_reap_one(handle), 0);
+		if (i % 2)
+			assert_int_equal(unit_reap_one(handle), 0);
+		close_pty();
+	}
+}
+
+/* Hung up and opened again it is another's: the old one is at its end. */
+static int read_what_was_hung_up(void)
+{
+	int fd;
+
+	signal(SIGHUP, SIG_IGN);
+	open_pty(4);
+	if (setsid() < 0 || ioctl(terminal, TIOCSCTTY, 0) < 0 || vhangup() < 0)
+		return errno == EPERM ? 0 : 1;
+	fd = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	put(master, "line\n");
+	submit_read(terminal);
+	if (unit_reap_one(handle) != 0)
+		return 2;
+	submit_read(fd);
+	assert_reads("line\n");
+	return 0;
+}
+
+static void a_terminal_that_was_hung_up_is_at_its_end(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(read_what_was_hung_up), 0);
+}
+
+/*
+ * Writes
+ */
+
+enum { MUCH = 100000 };
+
+static void fill(char *bytes)
+{
+	for (unsigned i = 0; i < MUCH; i++)
+		bytes[i] = (char)(i * 7 >> 3);
+}
+
+static void write_much(int from, int to)
+{
+	static char out[MUCH], in[MUCH];
+	ssize_t got = 0;
+
+	open_pty(4);
+	set_mode(0, 1, 0);
+	fill(out);
+	submit_write(from ? master : terminal, out, MUCH);
+	assert_nothing_yet();
+	while (got < MUCH) {
+		ssize_t part = read(to ? master : terminal, in + got,
+				    (size_t)(MUCH - got));
+
+		assert_true(part > 0);
+		got += part;
+	}
+	assert_int_equal(unit_reap_one(handle), MUCH);
+	assert_memory_equal(in, out, MUCH);
+	close_pty();
+}
+
+static void a_write_waits_for_room_and_is_executed_in_full(void **state)
+{
+	(void)state;
+	write_much(0, 1);
+	write_much(1, 0);
+}
+
+/*
+ * What happens to one that waits
+ */
+
+static void a_read_that_waits_is_cancelled(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		submit_read(i % 2 ? terminal : master);
+		cancel_read();
+	}
+	/* Nothing is left that could take these. */
+	put(master, "in\n");
+	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 3);
+	put(terminal, "out");
+	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
+}
+
+static void destroy_does_not_wait_for_a_line(void **state)
+{
+	static char buffers[10][16];
+
+	(void)state;
+	open_pty(10);
+	for (unsigned i = 0; i < 10; i++)
+		submit_read_into(i % 2 ? terminal : master, buffers[i], 16);
+	close_pty();
+}
+
+/* A thread has tried them, in vain. */
+static void destroy_does_not_wait_for_what_was_looked_at(void **state)
+{
+	char buffers[4][16];
+
+	(void)state;
+	for (int of_both = 0; of_both < 2; of_both++) {
+		open_pty(4);
+		for (int i = 0; i < 4; i++) {
+			submit_read_into(of_both && i % 2 ? master : terminal,
+					 buffers[i], sizeof(buffers[i]));
+			pass_by();
+		}
+		assert_nothing_yet();
+		close_pty();
+	}
+}
+
+/* As above; and nothing is left that could take what comes. */
+static void what_was_looked_at_is_cancelled(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		submit_read(i % 2 ? terminal : master);
+		pass_by();
+		cancel_read();
+	}
+	put(terminal, "out");
+	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
+}
+
+static void a_closed_number_leaves_a_read_its_terminal(void **state)
+{
+	int other;
+
+	(void)state;
+	for (unsigned i = 0; i < unit_rounds(100); i++) {
+		open_pty(4);
+		submit_read(terminal);
+		if (i % 2)
+			pass_by();
+		/*
+		 * The descriptor's number goes to a file that is always ready.
+		 */
+		other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+		unit_dup2(other, terminal);
+		unit_close(other);
+		put(master, "in\n");
+		assert_reads("in\n");
+		close_pty();
+	}
+}
+
+static void a_poll_tells_of_a_line(void **state)
+{
+	struct iocb iocb;
+
+	(void)state;
+	iocb = unit_iocb(IOCB_CMD_POLL, terminal, (void *)POLLIN, 0, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	put(master, "half");
+	assert_nothing_yet();
+	put(master, " a line\n");
+	assert_int_equal(unit_reap_one(handle), POLLIN);
+	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 12);
+}
+
+static void the_flags_of_a_terminal_are_left_alone(void **state)
+{
+	char other[16];
+	int flags;
+
+	(void)state;
+	open_pty(4);
+	flags = fcntl(terminal, F_GETFL);
+	submit_read(terminal);
+	submit_read_into(master, other, sizeof(other));
+	assert_nothing_yet();
+	assert_int_equal(fcntl(terminal, F_GETFL), flags);
+	assert_int_equal(fcntl(master, F_GETFL), flags);
+	put(master, "in\n");
+	assert_reads("in\n");
+	put(terminal, "out");
+	assert_read_into(other, "out");
+	close_pty();
+	/* A client that wants -EAGAIN gets it. */
+	open_pty(4);
+	assert_int_equal(fcntl(terminal, F_SETFL, flags | O_NONBLOCK), 0);
+	submit_read(terminal);
+	assert_int_equal(unit_reap_one(handle), -EAGAIN);
+	assert_int_equal(fcntl(terminal, F_GETFL), flags | O_NONBLOCK);
+	close_pty();
+}
+
+static void read_a_pipe(unsigned nr)
+{
+	int ends[2];
+	char byte;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (unsigned i = 0; i < nr; i++) {
+		submit_read_into(ends[0], &byte, 1);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		assert_int_equal(unit_reap_one(handle), 1);
+	}
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static void a_read_that_lost_the_race_waits_for_the_next_line(void **state)
+{
+	(void)state;
+	for (int of_master = 0; of_master < 2; of_master++) {
+		open_pty(4);
+		lose_the_race(of_master);
+		assert_nothing_yet();
+		put(of_master ? terminal : master, "second\n");
+		assert_reads("second\n");
+		close_pty();
+	}
+}
+
+static void who_lost_the_race_blocks_nobody_else(void **state)
+{
+	char other[16];
+
+	(void)state;
+	for (int of_master = 0; of_master < 2; of_master++) {
+		open_pty(4);
+		lose_the_race(of_master);
+		read_a_pipe(10);
+		/* The other end, and the other direction. */
+		submit_read_into(of_master ? terminal : master, other,
+				 sizeof(other));
+		put(of_master ? master : terminal, "across\n");
+		assert_read_into(other, "across\n");
+		submit_write(of_master ? master : terminal, "back\n", 5);
+		assert_int_equal(unit_reap_one(handle), 5);
+		put(of_master ? terminal : master, "second\n");
+		assert_reads("second\n");
+		close_pty();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TTY_TEST(a_read_waits_for_its_line),
+		TTY_TEST(the_end_character_ends_a_read),
+		TTY_TEST(a_hang_up_ends_what_waits),
+		TTY_TEST(the_master_reads_to_the_last_close),
+		TTY_TEST(a_raw_read_waits_for_its_minimum),
+		TTY_TEST(a_raw_read_ends_without_bytes_as_it_is_told_to),
+		UNIT_TEST(it_ends_whoever_sees_to_it),
+		UNIT_TEST(a_terminal_that_was_hung_up_is_at_its_end),
+		UNIT_TEST(a_write_waits_for_room_and_is_executed_in_full),
+		TTY_TEST(a_read_that_waits_is_cancelled),
+		UNIT_TEST(destroy_does_not_wait_for_a_line),
+		UNIT_TEST(destroy_does_not_wait_for_what_was_looked_at),
+		TTY_TEST(what_was_looked_at_is_cancelled),
+		UNIT_TEST(a_closed_number_leaves_a_read_its_terminal),
+		TTY_TEST(a_poll_tells_of_a_line),
+		UNIT_TEST(the_flags_of_a_terminal_are_left_alone),
+		UNIT_TEST(a_read_that_lost_the_race_waits_for_the_next_line),
+		UNIT_TEST(who_lost_the_race_blocks_nobody_else),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

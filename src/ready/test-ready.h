@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests of waiting on a pipe share: one pipe, one context, and how
+ * long it took. A single measurement may be long for want of a processor, so
+ * the median of several is compared with a limit.
+ */
+#ifndef TEST_READY_H
+#define TEST_READY_H
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "aio/aio.h"
+#include "aio/ring.h"
+#include "unit.h"
+
+/*
+ * Of a pipe: read, write. Hooks load them atomically: a thread of the engine
+ * may still be in one when the next test sets them.
+ */
+static int ends[2];
+static uint64_t handle;
+
+static inline void set_ends(const int fds[2])
+{
+	store_relaxed(&ends[0], fds[0]);
+	store_relaxed(&ends[1], fds[1]);
+}
+
+/* For hooks. */
+static inline bool is_end(unsigned i, long fd)
+{
+	return (int)fd == load_relaxed(&ends[i]);
+}
+
+static inline void open_pipe(unsigned nr_events)
+{
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	set_ends(fds);
+	handle = unit_context(nr_events);
+}
+
+static inline void close_pipe(void)
+{
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static inline void put_text(const char *text)
+{
+	assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
+}
+
+/* The one read of a byte that is used again and again. */
+static inline struct iocb read_of_byte(char *byte)
+{
+	return unit_iocb(IOCB_CMD_PREAD, ends[0], byte, 1, 0);
+}
+
+static inline void submit_read_of_byte(char *byte)
+{
+	struct iocb iocb = read_of_byte(byte);
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+}
+
+/* times */
+
+struct times {
+	unsigned nr;
+	int64_t ns[100];
+};
+
+static inline int compare_times(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static inline void add_time(struct times *times, int64_t since)
+{
+	assert_true(times->nr < NR_ELEMENTS(times->ns));
+	times->ns[times->nr++] = uaio_now_ns() - since;
+}
+
+static inline void assert_median_below_ms(struct times *times, int64_t ms)
+{
+	qsort(times->ns, times->nr, sizeof(times->ns[0]), compare_times);
+	assert_true(times->nr);
+	if (times->ns[times->nr / 2] >= ms * 1000000)
+		fail_msg("%ld us", (long)(times->ns[times->nr / 2] / 1000));
+}
+
+/* Let time pass in which the caller makes no call of the library. */
+static inline void stay_away_us(int64_t us)
+{
+	for (int64_t end = uaio_now_ns() + us * 1000; uaio_now_ns() < end;)
+		sched_yield();
+}
+
+/* a client that looks at its ring and makes no call */
+
+static inline bool has_unread(void *arg)
+{
+	struct uaio_ring_map *map =
+		(struct uaio_ring_map *)(uintptr_t) * (uint64_t *)arg;
+
+	return load_acquire(&map->tail) != load_relaxed(&map->head);
+}
+
+/* Return: res of the one event; the caller is the only one who takes any. */
+static inline int64_t take_from_ring(uint64_t ring)
+{
+	struct uaio_ring_map *map = (struct uaio_ring_map *)(uintptr_t)ring;
+	uint32_t head;
+	int64_t res;
+
+	unit_await(has_unread, &ring);
+	head = load_relaxed(&map->head);
+	res = map->events[head].res;
+	store_release(&map->head, (head + 1) % map->nr);
+	return res;
+}
+
+#endif /* TEST_READY_H */

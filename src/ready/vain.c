@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready/vain.h"
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/sleep.h"
+#include "wq/wq.h"
+
+enum {
+	LOOKS_PER_CHECK = 64,
+	/*
+	 * Checks further apart are those of a client that has other things to
+	 * do.
+	 */
+	CHECK_NS = 5000000,
+	STARVED_FOR_NS = 100000000,
+};
+
+/* relaxed throughout: guesses */
+static int64_t starved_until; /* atomic: 0, or no older than STARVED_FOR_NS */
+
+static int64_t look_for_starved(int64_t now)
+{
+	int64_t until = load_relaxed(&starved_until);
+
+	if (uaio_wq_is_starved(now))
+		store_relaxed(&starved_until, until = now + STARVED_FOR_NS);
+	else if (until && now >= until)
+		store_relaxed(&starved_until, until = 0);
+	return until;
+}
+
+bool uaio_vain_must_doze(struct uaio_vain *vain, uint64_t nr_done)
+{
+	int64_t now, until;
+
+	if (likely(!load_relaxed(&starved_until)) &&
+	    add_relaxed(&vain->nr_looks, 1) % LOOKS_PER_CHECK)
+		return false;
+	now = uaio_now_ns();
+	until = look_for_starved(now);
+	if (nr_done != load_relaxed(&vain->checked_done) ||
+	    now - load_relaxed(&vain->checked_ns) > CHECK_NS)
+		store_relaxed(&vain->since_ns, now);
+	store_relaxed(&vain->checked_done, nr_done);
+	store_relaxed(&vain->checked_ns, now);
+	return now - load_relaxed(&vain->since_ns) >=
+	       (until ? UAIO_DOZE_NS : UAIO_WQ_STARVED_NS);
+}
+
+void uaio_vain_has_dozed(struct uaio_vain *vain, bool has_event)
+{
+	int64_t now = uaio_now_ns();
+
+	/*
+	 * It would have come by itself, had the client not kept its thread from
+	 * running.
+	 */
+	if (has_event &&
+	    now - load_relaxed(&vain->since_ns) >= UAIO_WQ_STARVED_NS)
+		store_relaxed(&starved_until, now + STARVED_FOR_NS);
+	store_relaxed(&vain->since_ns, now);
+}

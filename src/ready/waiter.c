@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready/waiter.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "base/check.h"
+#include "base/cycles.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "wq/wq.h"
+#include "req/queue.h"
+#include "wait/page.h"
+#include "ready/lead.h"
+#include "ready/lost.h"
+#include "ready/ready.h"
+
+/*
+ * How a waiter is woken depends on how it sleeps. As soon as it is told, its
+ * eventfd and its queue's epoll may be closed, so these are written to before,
+ * and here. A word is woken by its address, afterwards.
+ */
+void uaio_waiter_tell_locked(struct uaio_queue *queue,
+			     struct uaio_waiter *waiter,
+			     struct uaio_wakeups *wakeups)
+{
+	bool has_word = waiter->wake_fd < 0 && !waiter->leads;
+	uint64_t one = 1;
+
+	list_remove(&waiter->node);
+	/*
+	 * relaxed: written under the lock; a thread that reads it wrote first
+	 */
+	sub_relaxed(&queue->group.ready.nr_waiters, !waiter->is_parted);
+	/*
+	 * [MB:lead] [step: TELL_LEADER] seq_cst: told, then looked whether it
+	 * sleeps. Pairs with sleep_leading() of lead.c. It looks at the word
+	 * itself only under the lock.
+	 */
+	if (waiter->leads) {
+		store_seq_cst(&waiter->is_told, 1);
+		if (load_seq_cst(&waiter->is_asleep))
+			uaio_poller_wake(&queue->group.ready.poller);
+	} else if (waiter->wake_fd >= 0) {
+		(void)sys_write(waiter->wake_fd, &one, sizeof(one));
+	}
+	/* [MB:woken] release: last touch (I2). Pairs with wait_asleep(). */
+	store_release(&waiter->is_woken, 1);
+	if (!has_word)
+		return;
+	if (wakeups->nr < UAIO_WAKEUPS_MAX)
+		wakeups->words[wakeups->nr++] = &waiter->is_woken;
+	else
+		uaio_wake(&waiter->is_woken, 1);
+}
+
+void uaio_waiters_collect_locked(struct uaio_queue *queue,
+				 struct uaio_wakeups *wakeups)
+{
+	uint32_t unreaped = queue->sink->nr_unreaped(queue);
+
+	list_for_each_safe (pos, &queue->waiters) {
+		struct uaio_waiter *waiter =
+			container_of(pos, struct uaio_waiter, node);
+
+		if (waiter->need <= unreaped) {
+			uaio_waiter_tell_locked(queue, waiter, wakeups);
+			queue->nr_wakeups++;
+		}
+	}
+}
+
+void uaio_wakeups_deliver(struct uaio_wakeups *wakeups)
+{
+	for (unsigned i = 0; i < wakeups->nr; i++)
+		uaio_wake(wakeups->words[i], 1);
+}
+
+void uaio_waiters_dismiss(struct uaio_queue *queue)
+{
+	struct uaio_wakeups wakeups = { 0 };
+
+	uaio_queue_lock(queue);
+	UAIO_CHECK(uaio_queue_is_open_locked(queue));
+	/* relaxed: written under the lock, compared under it */
+	store_relaxed(&queue->generation, queue->generation + 1);
+	/* The leader is not to touch what goes away. */
+	queue->leader = NULL;
+	list_for_each_safe (pos, &queue->waiters)
+		uaio_waiter_tell_locked(
+			queue, container_of(pos, struct uaio_waiter, node),
+			&wakeups);
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+}
+
+static struct uaio_slab waiters;
+
+/* The waiters of this thread: also those of handlers that run in its sleep. */
+static _Thread_local struct uaio_waiter *mine
+	__attribute__((tls_model("initial-exec")));
+
+void uaio_waiters_init(void)
+{
+	/* A child of fork() waits for nothing. */
+	mine = NULL;
+	uaio_lost_init();
+	uaio_slab_init(&waiters, sizeof(struct uaio_waiter), 4096);
+}
+
+int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	int64_t left = deadline - uaio_now_ns();
+	struct timespec timeout;
+
+	if (left < 0)
+		left = 0;
+	timeout.tv_sec = left / 1000000000;
+	timeout.tv_nsec = left % 1000000000;
+	return sys_ppoll(&pfd, fd >= 0, &timeout, wait->mask, wait->mask_bytes);
+}
+
+/*
+ * Sleep with the caller's signal mask, which the kernel swaps in and out in the
+ * same call. Without a descriptor to be woken by (the table is full) the sleep
+ * is cut in slices.
+ */
+static int sleep_masked(struct uaio_waiter *waiter,
+			const struct uaio_wait *wait)
+{
+	enum { SLICE_NS = 1000000 };
+	int64_t now = uaio_now_ns(), until = wait->deadline_ns;
+	int ret;
+
+	if (waiter->wake_fd < 0 && until - now > SLICE_NS)
+		until = now + SLICE_NS;
+	ret = uaio_wait_poll(waiter->wake_fd, wait, until);
+	if (ret == -EINTR)
+		return ret;
+	return uaio_now_ns() >= wait->deadline_ns ? -ETIMEDOUT : 0;
+}
+
+static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
+{
+	/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
+	while (!load_acquire(&waiter->is_woken)) {
+		int depth = uaio_step_out();
+		int ret = wait->mask ? sleep_masked(waiter, wait)
+				     : uaio_sleep(&waiter->is_woken, 0,
+						  wait->deadline_ns);
+
+		uaio_step_in(depth);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+/*
+ * Wait while another waiter leads, or nothing is parked. The leader may be
+ * lost: that is looked for. A waiter that came while none led is told as soon
+ * as one does, and comes back.
+ */
+static int wait_following(struct uaio_queue *queue, struct uaio_waiter *waiter,
+			  const struct uaio_wait *wait)
+{
+	const int64_t max_ns = 1000000000;
+	struct uaio_wait slice = *wait;
+	uint64_t seen = UINT64_MAX;
+	int64_t look_ns = 10000000;
+	int ret;
+
+	do {
+		slice.deadline_ns = waiter->is_parted || waiter->is_leaderless
+					    ? UAIO_FOREVER
+					    : uaio_now_ns() + look_ns;
+		if (slice.deadline_ns >= wait->deadline_ns)
+			return wait_asleep(waiter, wait);
+		ret = wait_asleep(waiter, &slice);
+		look_ns = 2 * look_ns < max_ns ? 2 * look_ns : max_ns;
+	} while (ret == -ETIMEDOUT &&
+		 !uaio_lead_challenge(queue, waiter, &seen));
+	return ret == -ETIMEDOUT ? 0 : ret;
+}
+
+/*
+ * Put the waiter on the list, unless it need not sleep.
+ * Return: 0; -EINVAL: the generation is over.
+ */
+static int enter(struct uaio_queue *queue, uint64_t generation,
+		 struct uaio_waiter *waiter)
+{
+	int ret = 0;
+
+	uaio_queue_lock(queue);
+	if (uaio_queue_is_over_locked(queue, generation)) {
+		ret = -EINVAL;
+	} else if (queue->sink->nr_unreaped(queue) < waiter->need) {
+		list_add_tail(&queue->waiters, &waiter->node);
+		/* [MB:led] [step: ENTER] seq_cst: as in uaio_lead_locked(). */
+		add_seq_cst(&queue->group.ready.nr_waiters, !waiter->is_parted);
+		waiter->is_leaderless = !queue->leader && !waiter->is_parted &&
+					!uaio_lead_locked(queue, waiter);
+	} else {
+		store_relaxed(&waiter->is_woken, 1);
+	}
+	uaio_queue_unlock(queue);
+	return ret;
+}
+
+static void leave(struct uaio_queue *queue, struct uaio_waiter *waiter)
+{
+	uaio_queue_lock(queue);
+	/* [step: LEAVE_WAIT] */
+	if (!list_is_empty(&waiter->node)) {
+		list_remove(&waiter->node);
+		sub_relaxed(&queue->group.ready.nr_waiters, !waiter->is_parted);
+	}
+	uaio_queue_unlock(queue);
+}
+
+struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
+{
+	struct uaio_waiter *waiter = uaio_slab_get(&waiters);
+
+	if (!waiter)
+		return NULL;
+	waiter->queue = queue;
+	waiter->need = UINT32_MAX;
+	waiter->leads = waiter->is_leading = false;
+	waiter->is_parted = waiter->is_leaderless = false;
+	/* relaxed: nobody knows it yet */
+	store_relaxed(&waiter->is_woken, 0);
+	waiter->wake_fd = -1;
+	list_init(&waiter->node);
+	waiter->outer = mine;
+	mine = waiter;
+	(void)uaio_lost_watch();
+	return waiter;
+}
+
+/* Waiters of handlers that have not come back may be in front of it. */
+void uaio_waiter_put(struct uaio_waiter *waiter)
+{
+	struct uaio_waiter **link = &mine;
+
+	while (*link != waiter)
+		link = &(*link)->outer;
+	*link = waiter->outer;
+	if (waiter->wake_fd >= 0)
+		uaio_ownfd_close(waiter->wake_fd);
+	uaio_slab_put(&waiters, waiter);
+}
+
+struct uaio_waiter *uaio_waiter_leading(void)
+{
+	struct uaio_waiter *waiter = mine;
+
+	while (waiter && !waiter->is_leading)
+		waiter = waiter->outer;
+	return waiter;
+}
+
+void uaio_waiters_forget(bool is_parted)
+{
+	struct uaio_waiter *waiter;
+
+	/*
+	 * Off the lists first: a leader that stops tells the next on the list.
+	 */
+	for (waiter = mine; waiter; waiter = waiter->outer)
+		leave(waiter->queue, waiter);
+	if (is_parted)
+		return;
+	uaio_lead_forget();
+	while (mine)
+		uaio_waiter_put(mine);
+}
+
+int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
+		     uint32_t need, const struct uaio_wait *wait)
+{
+	struct uaio_waiter *waiter = uaio_waiter_new(queue);
+	int ret;
+
+	if (!waiter)
+		return -ENOMEM;
+	if (!wait->is_parted)
+		uaio_lead_forget();
+	waiter->need = need;
+	waiter->is_parted = wait->is_parted;
+	if (wait->mask && !wait->is_parted)
+		waiter->wake_fd = uaio_ownfd_event(0);
+	ret = enter(queue, generation, waiter);
+	if (ret == 0) {
+		bool leads = waiter->leads;
+
+		ret = leads ? uaio_lead(queue, waiter, wait)
+			    : wait_following(queue, waiter, wait);
+		leave(queue, waiter);
+		if (leads)
+			uaio_lead_stop(queue, waiter);
+	}
+	uaio_waiter_put(waiter);
+	return ret;
+}
+
+/*
+ * Sleep, trying cold reads now and then: the pages of one may be there long
+ * before those of an older one that a worker blocks on.
+ */
+static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
+			 uint32_t need, const struct uaio_wait *wait)
+{
+	enum { LOOK_NS = 2000000 };
+	struct uaio_wait look = *wait;
+	int ret;
+
+	/* relaxed: what other threads submit meanwhile is left to the worker */
+	if (!load_relaxed(&queue->group.nr_paged) || wait->is_parted)
+		return uaio_queue_sleep(queue, generation, need, wait);
+	look.deadline_ns = uaio_now_ns() + LOOK_NS;
+	if (look.deadline_ns >= wait->deadline_ns)
+		return uaio_queue_sleep(queue, generation, need, wait);
+	ret = uaio_queue_sleep(queue, generation, need, &look);
+	if (ret != -ETIMEDOUT)
+		return ret;
+	uaio_page_try_group(&queue->group);
+	return 0;
+}
+
+/*
+ * Where requests take less time than to sleep and be woken, spin for
+ * completions for as long as that.
+ * Return: whether there are enough now.
+ */
+static bool spin_for(const struct uaio_queue *queue, uint32_t need,
+		     int64_t spin_ns, int64_t deadline_ns)
+{
+	enum { SPINS_PER_LOOK = 16 }; /* at the clock */
+	/* relaxed: a queue that goes away keeps a sink */
+	const struct uaio_sink *sink = load_relaxed(&queue->sink);
+	bool is_there = false;
+	int64_t until;
+
+	if (!uaio_wq_may_spin())
+		return false;
+	until = uaio_now_ns() + spin_ns;
+	if (until > deadline_ns)
+		until = deadline_ns;
+	do {
+		for (unsigned i = 0; i < SPINS_PER_LOOK && !is_there; i++) {
+			uaio_cpu_relax();
+			is_there = sink->nr_unreaped(queue) >= need;
+		}
+	} while (!is_there && uaio_now_ns() < until);
+	uaio_wq_has_spun(is_there);
+	return is_there;
+}
+
+/* Sleep. A thread that sleeps no longer than waking takes could have spun. */
+static int sleep_timed(struct uaio_queue *queue, uint64_t generation,
+		       uint32_t need, int64_t spin_ns,
+		       const struct uaio_wait *wait)
+{
+	int64_t since = uaio_now_ns();
+	int ret = sleep_looking(queue, generation, need, wait);
+
+	if (uaio_now_ns() - since < 2 * spin_ns)
+		uaio_wq_has_spun(true);
+	return ret;
+}
+
+int uaio_queue_wait(struct uaio_queue *queue, uint64_t generation,
+		    uint32_t need, const struct uaio_wait *wait)
+{
+	int64_t spin_ns = uaio_wq_spin_ns();
+
+	if (likely(!spin_ns))
+		return sleep_looking(queue, generation, need, wait);
+	if (spin_for(queue, need, spin_ns, wait->deadline_ns))
+		return 0;
+	return sleep_timed(queue, generation, need, spin_ns, wait);
+}
+
+bool uaio_queue_pin_parked(struct uaio_queue *queue)
+{
+	const struct uaio_group *home = uaio_ready_home(&queue->group.ready);
+
+	/* relaxed: what other threads park meanwhile is theirs to see to */
+	if (likely(!load_relaxed(&home->ready.nr_parked)) ||
+	    !uaio_ready_callers_run())
+		return false;
+	uaio_ready_pin(&queue->group.ready);
+	return true;
+}
+
+/*
+ * A caller that does not wait asks the epoll here; one that does sleeps in it.
+ */
+void uaio_queue_run_parked(struct uaio_queue *queue, bool waits)
+{
+	struct uaio_group *home = uaio_ready_home(&queue->group.ready);
+
+	/*
+	 * A thread that left a wait by siglongjmp(), and sleeps no more, would
+	 * lead for ever.
+	 */
+	uaio_lead_forget();
+	(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
+	/* relaxed, both: advice */
+	if (!waits && !load_relaxed(&home->ready.is_led) &&
+	    !load_relaxed(&queue->sink)->nr_unreaped(queue)) {
+		/* The epoll does not tell of what is not armed. */
+		(void)uaio_ready_arm(home);
+		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
+	}
+	uaio_ready_unpin(&queue->group.ready);
+}
+
+void uaio_queue_run(struct uaio_queue *queue, bool waits)
+{
+	if (uaio_queue_pin_parked(queue))
+		uaio_queue_run_parked(queue, waits);
+	uaio_page_try_group(&queue->group);
+}
+
+bool uaio_wait_let_signals_in(const struct uaio_wait *wait)
+{
+	static const struct timespec zero;
+
+	return sys_ppoll(NULL, 0, &zero, wait->mask, wait->mask_bytes) ==
+	       -EINTR;
+}

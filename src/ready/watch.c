@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: MIT */
+/* Readiness: what the epoll of a queue knows of open files (ready.h) */
+#include <errno.h>
+#include <poll.h>
+
+#include "base/sys.h"
+#include "ready/readyint.h"
+
+static struct uaio_slab watches;
+
+void uaio_watches_init(void)
+{
+	uaio_slab_init(&watches, sizeof(struct uaio_watch), 16384);
+}
+
+/*
+ * The memory of watches keeps its type, and an event may come late: so the data
+ * of an event says which generation of the memory is meant.
+ */
+enum { POINTER_BITS = 48 };
+
+static uint64_t data_of(const struct uaio_watch *watch)
+{
+	return (uintptr_t)watch | (uint64_t)load_relaxed(&watch->generation)
+					  << POINTER_BITS;
+}
+
+static struct uaio_watch *watch_of(uint64_t data)
+{
+	return (struct uaio_watch *)(uintptr_t)(data &
+						((1ull << POINTER_BITS) - 1));
+}
+
+/*
+ * Lists a watch may be on
+ */
+
+enum { ALL_WAITQS = (1u << UAIO_NR_WAITQS) - 1 };
+
+static void move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
+			enum uaio_watch_place place)
+{
+	bool was_kicked = watch->place == UAIO_WATCH_KICKED;
+
+	list_remove(&watch->in_list);
+	if (was_kicked || place == UAIO_WATCH_KICKED)
+		/* relaxed: a guess */
+		store_relaxed(&ready->has_kicked,
+			      place == UAIO_WATCH_KICKED ||
+				      !list_is_empty(&ready->kicked));
+	watch->place = place;
+	switch (place) {
+	case UAIO_WATCH_IDLE:
+		watch->waitqs = 0;
+		if (unlikely(watch->file->flags & UAIO_FILE_F_PERSONAL))
+			list_add_tail(&ready->personal, &watch->in_list);
+		break;
+	case UAIO_WATCH_KICKED:
+		list_add_tail(&ready->kicked, &watch->in_list);
+		break;
+	case UAIO_WATCH_FRESH:
+		list_add_head(&ready->fresh, &watch->in_list);
+		break;
+	case UAIO_WATCH_UNARMED:
+		list_add_tail(&ready->unarmed, &watch->in_list);
+		break;
+	case UAIO_WATCH_REFUSED:
+		list_add_tail(&ready->refused, &watch->in_list);
+		break;
+	}
+}
+
+static void lock(struct uaio_ready *ready)
+{
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+}
+
+static void unlock(struct uaio_ready *ready)
+{
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+}
+
+void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	lock(ready);
+	watch->waitqs |= waitqs;
+	watch->is_unarmed |= !is_armed;
+	if (watch->place != UAIO_WATCH_KICKED)
+		move_locked(ready, watch, UAIO_WATCH_KICKED);
+	unlock(ready);
+}
+
+void uaio_watch_freshen(struct uaio_watch *watch, uint32_t waitqs,
+			bool is_untried)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	lock(ready);
+	watch->waitqs |= waitqs;
+	watch->is_unarmed = true;
+	watch->is_untried |= is_untried;
+	watch->nr_fresh++;
+	if (watch->place != UAIO_WATCH_KICKED)
+		move_locked(ready, watch, UAIO_WATCH_FRESH);
+	unlock(ready);
+}
+
+void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	lock(ready);
+	/* Noted also if a kick moves the watch from this list before. */
+	watch->waitqs |= waitqs;
+	watch->is_untried = true;
+	if (watch->place != UAIO_WATCH_KICKED)
+		move_locked(ready, watch, UAIO_WATCH_REFUSED);
+	unlock(ready);
+}
+
+static struct uaio_watch *first_of(const struct list *list)
+{
+	return list_is_empty(list)
+		       ? NULL
+		       : container_of(list->next, struct uaio_watch, in_list);
+}
+
+struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
+					bool with_fresh, uint32_t *ret_waitqs,
+					bool *ret_was_fresh)
+{
+	struct uaio_watch *watch;
+
+	while ((watch = first_of(&ready->kicked)) ||
+	       (with_fresh && (watch = first_of(&ready->fresh)))) {
+		/* [step: POP] */
+		*ret_waitqs = watch->waitqs;
+		*ret_was_fresh = watch->place == UAIO_WATCH_FRESH;
+		watch->waitqs = 0;
+		watch->is_untried = false;
+		move_locked(ready, watch,
+			    watch->is_unarmed ? UAIO_WATCH_UNARMED
+					      : UAIO_WATCH_IDLE);
+		if (uaio_file_try_get(watch->file))
+			return watch->file;
+		move_locked(ready, watch, UAIO_WATCH_IDLE);
+	}
+	return NULL;
+}
+
+/*
+ * Creating and dropping
+ */
+
+struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
+					  const struct uaio_file *file)
+{
+	list_for_each (pos, &file->watches) {
+		struct uaio_watch *watch =
+			container_of(pos, struct uaio_watch, in_file);
+
+		/* relaxed: under the file's lock, as the list is */
+		if (load_relaxed(&watch->group) == group)
+			return watch;
+	}
+	return NULL;
+}
+
+static struct uaio_watch *make_locked(struct uaio_group *group,
+				      struct uaio_file *file)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_watch *watch = uaio_slab_get(&watches);
+
+	if (!watch)
+		return NULL;
+	/* relaxed: see uaio_watch_get() */
+	store_relaxed(&watch->file, file);
+	watch->armed = 0;
+	watch->waitqs = 0;
+	watch->is_unarmed = watch->is_untried = false;
+	watch->nr_fresh = watch->seen_fresh = 0;
+	watch->place = UAIO_WATCH_IDLE;
+	list_init(&watch->in_list);
+	list_add_tail(&file->watches, &watch->in_file);
+	lock(ready);
+	/* relaxed, both: a thread that gets an event looks under this lock */
+	store_relaxed(&watch->generation,
+		      (load_relaxed(&watch->generation) + 1) & UINT16_MAX);
+	store_relaxed(&watch->group, group);
+	list_add_tail(&ready->watches, &watch->in_group);
+	if (file->flags & UAIO_FILE_F_PERSONAL)
+		/* relaxed: a guess */
+		store_relaxed(&ready->has_personal, 1);
+	unlock(ready);
+	return watch;
+}
+
+struct uaio_watch *uaio_watch_get(struct uaio_group *group,
+				  struct uaio_file *file)
+{
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	/* relaxed: a watch of both is there, since both are */
+	struct uaio_watch *watch = load_relaxed(&file->last_watch);
+
+	if (watch && load_relaxed(&watch->group) == home &&
+	    load_relaxed(&watch->file) == file)
+		return watch;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	watch = uaio_watch_find_locked(home, file);
+	if (!watch)
+		watch = make_locked(home, file);
+	if (watch)
+		store_relaxed(&file->last_watch, watch);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return watch;
+}
+
+/* Drop a watch. The lock of its file is held. */
+static void drop_locked(struct uaio_watch *watch)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	list_remove(&watch->in_file);
+	lock(ready);
+	list_remove(&watch->in_group);
+	list_remove(&watch->in_list);
+	/* relaxed: as in make_locked() */
+	store_relaxed(&watch->group, NULL);
+	unlock(ready);
+	uaio_slab_put(&watches, watch);
+}
+
+static int ctl(struct uaio_watch *watch, int op, int fd, uint32_t events)
+{
+	uaio_ready_add(&uaio_ready_counters.nr_arms, 1);
+	return uaio_poller_ctl(&load_relaxed(&watch->group)->ready.poller, op,
+			       fd, events, data_of(watch));
+}
+
+static void disarm_locked(struct uaio_watch *watch, int fd)
+{
+	if (watch->armed && fd >= 0)
+		(void)ctl(watch, EPOLL_CTL_DEL, fd, 0);
+	watch->armed = 0;
+}
+
+void uaio_watches_drop(struct uaio_file *file)
+{
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	while (!list_is_empty(&file->watches)) {
+		struct uaio_watch *watch = container_of(
+			file->watches.next, struct uaio_watch, in_file);
+
+		/* While the watch is on its list the queue's epoll stays. */
+		disarm_locked(watch, load_relaxed(&file->fd));
+		drop_locked(watch);
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+}
+
+/* Return: a file of the group's watches; NULL if it has none. */
+static struct uaio_file *get_first(struct uaio_ready *ready)
+{
+	enum { SOON_NS = 50000 };
+	uint32_t word = 0;
+
+	for (;;) {
+		struct uaio_file *file = NULL;
+
+		lock(ready);
+		if (!list_is_empty(&ready->watches))
+			file = container_of(ready->watches.next,
+					    struct uaio_watch, in_group)
+				       ->file;
+		if (!file || uaio_file_try_get(file)) {
+			unlock(ready);
+			return file;
+		}
+		unlock(ready);
+		/* The thread that let the file go is about to drop it. */
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+	}
+}
+
+void uaio_watches_leave(struct uaio_group *group)
+{
+	struct uaio_file *file;
+
+	while ((file = get_first(&group->ready))) {
+		struct uaio_watch *watch;
+
+		uaio_lock(&file->lock, UAIO_RANK_FILE);
+		watch = uaio_watch_find_locked(group, file);
+		/* relaxed: under the lock, under which it is moved */
+		disarm_locked(watch, load_relaxed(&file->fd));
+		drop_locked(watch);
+		uaio_unlock(&file->lock, UAIO_RANK_FILE);
+		uaio_file_put(file);
+	}
+}
+
+/*
+ * Arming
+ */
+
+static uint32_t wanted_of(const struct uaio_waitq *waitq)
+{
+	uint32_t events = 0;
+
+	list_for_each (pos, &waitq->parked)
+		events |= uaio_ready_events_of(
+			container_of(pos, struct uaio_req, link));
+	return events;
+}
+
+static uint32_t events_wanted_locked(const struct uaio_file *file)
+{
+	const struct uaio_waitq *waitqs = file->waitqs;
+	uint32_t events = wanted_of(&waitqs[UAIO_WAITQ_POLL]);
+
+	if (!list_is_empty(&waitqs[UAIO_WAITQ_READ].parked))
+		events |= EPOLLIN;
+	if (!list_is_empty(&waitqs[UAIO_WAITQ_WRITE].parked))
+		events |= EPOLLOUT;
+	/* Polls for errors and hang-ups alone need it in the epoll, too. */
+	if (!events && !list_is_empty(&waitqs[UAIO_WAITQ_POLL].parked))
+		events = EPOLLERR;
+	return events;
+}
+
+static uint32_t waiting_waitqs_locked(const struct uaio_file *file)
+{
+	uint32_t waitqs = 0;
+
+	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
+		if (!list_is_empty(&file->waitqs[i].parked))
+			waitqs |= 1u << i;
+	return waitqs;
+}
+
+/*
+ * Arm watch for all that is parked on file.
+ * Return: 0, or -errno if the epoll cannot take the file now. A file that it
+ * will never take is kicked: its requests find out why.
+ */
+static int arm_locked(struct uaio_watch *watch, struct uaio_file *file)
+{
+	uint32_t events = events_wanted_locked(file);
+	int fd = load_relaxed(&file->fd), ret;
+
+	if (file->is_unpollable || (watch->armed & events) == events)
+		return 0;
+	events |= watch->armed;
+	/* [step: ARM] */
+	ret = ctl(watch, watch->armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
+		  events);
+	/* A descriptor may have been closed without our knowing. */
+	if (ret == -EEXIST || ret == -ENOENT)
+		ret = ctl(watch, watch->armed ? EPOLL_CTL_ADD : EPOLL_CTL_MOD,
+			  fd, events);
+	if (ret == 0) {
+		watch->armed = events;
+		return 0;
+	}
+	if (ret != -EPERM && ret != -EBADF)
+		return ret;
+	file->is_unpollable = ret == -EPERM;
+	uaio_watch_kick(watch, waiting_waitqs_locked(file), true);
+	return 0;
+}
+
+/*
+ * Arm a watch that is on no list. The lock of ready is held, and released
+ * meanwhile.
+ * Return: whether that was possible.
+ */
+static bool arm_and_relock(struct uaio_ready *ready, struct uaio_watch *watch)
+{
+	struct uaio_file *file = watch->file;
+	int ret;
+
+	watch->is_unarmed = false;
+	if (!uaio_file_try_get(file))
+		return true;
+	unlock(ready);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	ret = arm_locked(watch, file);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	lock(ready);
+	/* [step: ARM_REFUSED] */
+	if (ret < 0) {
+		watch->is_unarmed = true;
+		if (watch->place != UAIO_WATCH_KICKED)
+			move_locked(ready, watch, UAIO_WATCH_REFUSED);
+	}
+	unlock(ready);
+	uaio_file_put(file);
+	lock(ready);
+	return ret == 0;
+}
+
+static bool arm_next_locked(struct uaio_ready *ready, bool *ret_all)
+{
+	struct uaio_watch *watch = first_of(&ready->fresh);
+
+	if (!watch)
+		watch = first_of(&ready->unarmed);
+	if (!watch)
+		return false;
+	/* [step: ARM_NEXT] */
+	if (watch->is_untried) {
+		move_locked(ready, watch, UAIO_WATCH_KICKED);
+		return true;
+	}
+	move_locked(ready, watch, UAIO_WATCH_IDLE);
+	*ret_all &= arm_and_relock(ready, watch);
+	return true;
+}
+
+bool uaio_ready_arm(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	bool all = uaio_poller_is_open(&ready->poller);
+
+	lock(ready);
+	while (all && arm_next_locked(ready, &all))
+		;
+	unlock(ready);
+	return uaio_ready_is_armed(ready);
+}
+
+void uaio_ready_arm_stale(struct uaio_group *group)
+{
+	enum { NR = 64 };
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_watch *watch;
+
+	if (!uaio_poller_is_open(&ready->poller))
+		return;
+	lock(ready);
+	for (unsigned i = 0; i < NR && (watch = first_of(&ready->unarmed));
+	     i++) {
+		bool is_stale = watch->nr_fresh == watch->seen_fresh;
+
+		watch->seen_fresh = watch->nr_fresh;
+		move_locked(ready, watch,
+			    is_stale ? UAIO_WATCH_IDLE : UAIO_WATCH_UNARMED);
+		if (is_stale && !arm_and_relock(ready, watch))
+			break;
+	}
+	unlock(ready);
+}
+
+void uaio_ready_kick_refused(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct list *const lists[] = { &ready->refused, &ready->fresh,
+				       &ready->unarmed };
+
+	lock(ready);
+	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		struct uaio_watch *watch;
+
+		while ((watch = first_of(lists[i]))) {
+			watch->waitqs = ALL_WAITQS;
+			watch->is_unarmed = true;
+			move_locked(ready, watch, UAIO_WATCH_KICKED);
+		}
+	}
+	unlock(ready);
+}
+
+void uaio_ready_kick_personal(struct uaio_ready *ready)
+{
+	/* relaxed: our own are seen, others' have no order */
+	if (likely(!load_relaxed(&ready->has_personal)))
+		return;
+	lock(ready);
+	while (!list_is_empty(&ready->personal)) {
+		struct uaio_watch *watch = first_of(&ready->personal);
+
+		watch->waitqs = ALL_WAITQS;
+		move_locked(ready, watch, UAIO_WATCH_KICKED);
+	}
+	unlock(ready);
+}
+
+void uaio_ready_kick_all(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_watch *watch;
+
+	lock(ready);
+	list_for_each (pos, &ready->watches) {
+		watch = container_of(pos, struct uaio_watch, in_group);
+		watch->waitqs = ALL_WAITQS;
+		if (watch->place != UAIO_WATCH_KICKED)
+			move_locked(ready, watch, UAIO_WATCH_KICKED);
+	}
+	unlock(ready);
+}
+
+/*
+ * Events
+ */
+
+static bool is_idle_locked(const struct uaio_file *file)
+{
+	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
+		/* relaxed: changed under the lock */
+		if (load_relaxed(&file->waitqs[i].nr))
+			return false;
+	return true;
+}
+
+static void kick_event(struct uaio_group *group,
+		       const struct epoll_event *event)
+{
+	struct uaio_watch *watch = watch_of(event->data.u64);
+	struct uaio_ready *ready = &group->ready;
+	struct uaio_file *file = NULL;
+	uint32_t waitqs;
+
+	if (!watch)
+		return;
+	lock(ready);
+	if (load_relaxed(&watch->group) == group &&
+	    data_of(watch) == event->data.u64 && uaio_file_try_get(watch->file))
+		file = watch->file;
+	unlock(ready);
+	if (!file)
+		return;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	waitqs = uaio_file_note_edge_locked(file, watch->armed, event->events);
+	/* No request waits for it: it is not to wake a thread again. */
+	if (is_idle_locked(file))
+		disarm_locked(watch, load_relaxed(&file->fd));
+	if (waitqs)
+		uaio_watch_kick(watch, waitqs, true);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	uaio_file_put(file);
+}
+
+void uaio_ready_kick_events(struct uaio_group *group,
+			    const struct epoll_event *events, int nr)
+{
+	for (int i = 0; i < nr; i++)
+		kick_event(group, &events[i]);
+	if (nr > 0)
+		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
+}
+
+/* Return: whether a request that waits has this watch; then its queue stays. */
+static bool is_in_use_locked(const struct uaio_watch *watch)
+{
+	const struct uaio_waitq *waitqs = watch->file->waitqs;
+
+	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
+		list_for_each (pos, &waitqs[i].parked)
+			if (container_of(pos, struct uaio_req, link)->watch ==
+			    watch)
+				return true;
+	return false;
+}
+
+/*
+ * Kick a watch, and have the fallback thread run it, since no other thread may
+ * come by. The queue of a watch that is not in use may be going away: that is
+ * left.
+ */
+static void kick_at_once(struct uaio_watch *watch, uint32_t waitqs)
+{
+	if (!is_in_use_locked(watch))
+		return;
+	uaio_watch_kick(watch, waitqs, false);
+	uaio_fallback_nudge(load_relaxed(&watch->group));
+}
+
+void uaio_watches_move_locked(struct uaio_file *file, int old)
+{
+	int fd = load_relaxed(&file->fd);
+
+	list_for_each (pos, &file->watches) {
+		struct uaio_watch *watch =
+			container_of(pos, struct uaio_watch, in_file);
+		uint32_t events = watch->armed;
+
+		if (!events)
+			continue;
+		disarm_locked(watch, old);
+		if (fd >= 0 && ctl(watch, EPOLL_CTL_ADD, fd, events) == 0)
+			watch->armed = events;
+		else
+			kick_at_once(watch, waiting_waitqs_locked(file));
+	}
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Issuing a request: its system call, made by the submitting thread, and the
+ * outcome
+ */
+#ifndef UAIO_REQ_CALL_H
+#define UAIO_REQ_CALL_H
+
+#include <stdint.h>
+
+#include "base/cycles.h"
+#include "file/file.h"
+#include "op/op.h"
+#include "req/stats.h"
+
+struct uaio_outcome {
+	int64_t res; /* if DONE the result, if RETRY_READY the bytes done */
+	/* if RETRY_READY: edges of its file before the try; 0: not tried */
+	uint32_t edges;
+	/* if RETRY_READY: when it stops waiting for its file; 0: never */
+	int64_t until_ns;
+	/* of the last system call, in cycles; set if statistics are on */
+	uint64_t start;
+	uint64_t end;
+};
+
+/*
+ * Make the system call of sqe, with extra_flags added to the client's, and note
+ * its times in ret. file is borrowed under I2 of file.h.
+ * Return: the call's result, which is not stored in ret.
+ */
+static inline int64_t uaio_call(const struct uaio_file *file,
+				const struct uaio_sqe *sqe,
+				uint32_t extra_flags, struct uaio_outcome *ret)
+{
+	int64_t res;
+
+	ret->start = uaio_stats_now();
+	res = uaio_optab[sqe->op].run(sqe, sqe->fd,
+				      uaio_file_has(file, UAIO_FILE_F_STREAM),
+				      extra_flags);
+	ret->end = uaio_stats_now();
+	return res;
+}
+
+/*
+ * The same without extra flags; stores the result in ret.
+ * Return: how long the call took, in cycles.
+ */
+static inline uint64_t uaio_call_timed(const struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
+{
+	ret->start = uaio_cycles();
+	ret->res = uaio_optab[sqe->op].run(
+		sqe, sqe->fd, uaio_file_has(file, UAIO_FILE_F_STREAM), 0);
+	ret->end = uaio_cycles();
+	return ret->end - ret->start;
+}
+
+#endif /* UAIO_REQ_CALL_H */

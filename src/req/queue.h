@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queue: how the core sees a client
+ *
+ * A queue consists of a group of requests (req.h), the threads that wait for
+ * their completions (waiter.h), one of which may be the leader (lead.h), and the
+ * sink that receives the completions (sink.h). A door embeds a queue in each
+ * object that its clients submit to (a context of kernel AIO, for example); the
+ * core does not know what that object is.
+ *
+ *   I1  The memory of a queue remains a queue for ever (slab.h). So a thread that
+ *       slept may look at the queue even if it was closed meanwhile.
+ *   I2  A queue is open from uaio_queue_open_locked() until uaio_queue_close().
+ *       That period is one generation, which has a number of its own. The number
+ *       changes under the queue's lock at both ends: a thread that compares it
+ *       under that lock never waits, and never leads, in another generation than
+ *       the one it was called for.
+ *   I3  The queue's lock is its group's lock. The sink is called with this lock
+ *       held, so it receives one post at a time, and no completion comes between
+ *       the moment when a waiter looks at the sink and the moment when the waiter
+ *       is registered to sleep.
+ *   I4  A door closes a queue after it has submitted the last request to it, and
+ *       frees it after each of these requests has had its last completion.
+ */
+#ifndef UAIO_REQ_QUEUE_H
+#define UAIO_REQ_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "proc/poller.h"
+#include "req/sink.h"
+
+struct uaio_group;
+struct uaio_req;
+struct uaio_waiter;
+
+/*
+ * The state that readiness (ready.h) keeps for each queue. Only readiness uses
+ * its members.
+ */
+struct uaio_ready {
+	struct uaio_poller poller;
+	/* atomic; borrows: it outlives this, see commons.c */
+	struct uaio_group *home;
+
+	/* atomic */
+	uint32_t nr_parked;   /* requests parked, about to be, or being tried */
+	uint32_t nr_pins;     /* threads that keep it from going away */
+	uint32_t nr_attended; /* how often a client's thread completed some */
+	uint32_t is_led;      /* a leader sleeps in the epoll, or is about to */
+	uint32_t nr_waiters;  /* threads that sleep for events in any way */
+	uint32_t is_listed;   /* fallback.c, written under its lock */
+	uint32_t is_adopted;  /* as above */
+	uint32_t is_closing;  /* no more requests may be parked */
+
+	struct uaio_lock lock; /* rank READY */
+
+	/* under lock: lists of struct uaio_watch */
+	struct list watches;
+	struct list kicked;   /* their wait queues are to be tried */
+	struct list fresh;    /* parked on since the last look; newest first */
+	struct list unarmed;  /* looked at, but not yet in the epoll */
+	struct list refused;  /* refused by the epoll now, or in doubt */
+	struct list personal; /* idle ones whose file is PERSONAL */
+	bool is_draining;     /* a thread tries the kicked ones */
+
+	/* under the fallback thread's lock */
+	struct list in_listed;
+	struct list in_adopted;
+	uint32_t nr_served; /* the fallback thread is using it */
+	bool is_urgent;     /* the fallback thread is to serve it at once */
+	/* the fallback thread's */
+	uint32_t seen_attended;
+	uint32_t seen_parks;
+
+	/* atomic */
+	uint32_t nr_parks;     /* changes with each request that is parked */
+	uint32_t has_kicked;   /* written under lock: a guess without it */
+	uint32_t has_personal; /* likewise */
+};
+
+/*
+ * The requests of one queue. Cancelling and closing the queue go through them;
+ * free requests are kept for reuse.
+ */
+struct uaio_group {
+	struct uaio_lock lock; /* rank GROUP */
+
+	/* under lock */
+	struct list requests;
+	struct uaio_req *free; /* owns */
+
+	struct uaio_ready ready;
+
+	/* under page.c's lock */
+	struct list paged;
+	uint32_t nr_paged; /* atomic: requests PAGED, or being tried there */
+};
+
+struct uaio_queue {
+	/* atomic: immutable while open */
+	const struct uaio_sink *sink;
+
+	struct uaio_group group;
+
+	/* under group.lock */
+	struct list waiters;        /* struct uaio_waiter */
+	struct uaio_waiter *leader; /* borrows: or NULL (lead.h) */
+	uint64_t nr_leads;          /* how often a leader was awake */
+	uint64_t generation;        /* atomic: odd while the queue is open */
+	uint64_t nr_inline;         /* statistics: completed when submitted */
+	uint64_t nr_queued;         /* statistics: completed later */
+	uint64_t nr_wakeups;        /* statistics: waiters woken */
+};
+
+/* Return: the queue that the group belongs to; each group belongs to one. */
+static inline struct uaio_queue *uaio_queue_of(struct uaio_group *group)
+{
+	return container_of(group, struct uaio_queue, group);
+}
+
+/* A door may keep data of its own, which its sink uses, under this lock. */
+static inline void uaio_queue_lock(struct uaio_queue *queue)
+{
+	uaio_lock(&queue->group.lock, UAIO_RANK_GROUP);
+}
+
+static inline void uaio_queue_unlock(struct uaio_queue *queue)
+{
+	uaio_unlock(&queue->group.lock, UAIO_RANK_GROUP);
+}
+
+/* Return: whether that generation of the queue has ended. */
+static inline bool uaio_queue_is_over_locked(const struct uaio_queue *queue,
+					     uint64_t generation)
+{
+	return queue->generation != generation;
+}
+
+static inline bool uaio_queue_is_open_locked(const struct uaio_queue *queue)
+{
+	return queue->generation & 1;
+}
+
+#endif /* UAIO_REQ_QUEUE_H */

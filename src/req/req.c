@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The system calls of requests: tries on streams, and calls that may block. For
+ * requests on regular files whole.h and split.h build on the latter.
+ *
+ * Tested by test-ready.c and test-segments.c.
+ */
+#include <errno.h>
+#include <linux/fs.h>
+
+#include "base/check.h"
+#include "file/inspect.h"
+#include "file/terminal.h"
+#include "req/req.h"
+#include "req/stats.h"
+
+const struct uaio_flow_ops *uaio_flow;
+
+/* How often a call that is interrupted is made in all. */
+enum { MAX_TRIES = 16 };
+
+/*
+ * A call has ended. A thread that closes the descriptor may have seen this thread
+ * in the call, and have closed it without waiting. Then this thread makes no other
+ * call on the descriptor, and EINTR is the result, as it is in the kernel.
+ */
+static bool is_left(const struct uaio_req *req)
+{
+	/*
+	 * [MB:closing-left] seq_cst: the call is over, then looked. Pairs with
+	 * all_are_in_calls(): either this thread sees that the other has left,
+	 * or the other sees the next call.
+	 */
+	return req->is_one_call && load_seq_cst(&req->file->is_left);
+}
+
+/*
+ * Return: whether fd is another file by now. The request waited meanwhile, and if
+ * the program closed fd by a system call of its own, nobody told us; the request
+ * must not read from the new file or write to it. A descriptor that the engine
+ * owns does not change.
+ */
+static bool has_lost_file(const struct uaio_req *req, int fd)
+{
+	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+
+	return (class == UAIO_CLASS_READ || class == UAIO_CLASS_WRITE) &&
+	       fd >= 0 && !load_relaxed(&req->file->owns_fd) &&
+	       unlikely(uaio_is_replaced(req->file, fd));
+}
+
+int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	int fd = uaio_file_use(req->file);
+	unsigned nr_tries = 0;
+	int64_t res = -EBADF;
+
+	if (has_lost_file(req, fd))
+		goto out;
+	/*
+	 * Workers block all signals but the C library's. Other threads that
+	 * execute queued requests do not, and a signal that interrupts them (on
+	 * FUSE the call then ends with EINTR) must not fail the request. If the
+	 * answer is EINTR every time, the file itself gives it, as a FUSE server
+	 * may.
+	 */
+	do
+		res = op->run(sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
+			      0);
+	while (unlikely(res == -EINTR) && req->file->inode && !is_left(req) &&
+	       ++nr_tries < MAX_TRIES);
+out:
+	uaio_file_unuse(req->file);
+	return res;
+}
+
+static uint64_t bytes_left(const struct uaio_req *req)
+{
+	return uaio_sqe_bytes(&req->sqe);
+}
+
+void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
+{
+	req->done_bytes += (int64_t)bytes;
+	uaio_sqe_advance(&req->sqe, req->iov, bytes);
+}
+
+/* Try a request on a stream for which it waited, by a call that does not block. */
+static int64_t run_again(const struct uaio_req *req, int fd)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	uint32_t flags = RWF_NOWAIT | UAIO_RWF_HAS_WAITED;
+
+	if (unlikely(req->file->flags & UAIO_FILE_F_TERMINAL)) {
+		if (op->class == UAIO_CLASS_READ &&
+		    uaio_terminal_wait(fd) != UAIO_TERMINAL_ANY)
+			return -EOPNOTSUPP;
+		fd = uaio_terminal_fd(req->file, fd, &flags);
+	}
+	return op->run(&req->sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
+		       flags);
+}
+
+int64_t uaio_req_try(struct uaio_req *req, int fd)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+
+	if (has_lost_file(req, fd))
+		return req->done_bytes ? req->done_bytes : -EBADF;
+	for (;;) {
+		int64_t res;
+
+		req->started = uaio_stats_now();
+		res = run_again(req, fd);
+		if (res < 0)
+			return res != -EAGAIN && res != -EOPNOTSUPP &&
+					       req->done_bytes
+				       ? req->done_bytes
+				       : res;
+		if (op->class == UAIO_CLASS_READ || res == 0 ||
+		    (uint64_t)res >= bytes_left(req))
+			return res + req->done_bytes;
+		uaio_req_advance(req, (uint64_t)res);
+	}
+}
+
+int64_t uaio_req_cancelled_res(const struct uaio_req *req)
+{
+	if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
+		return 0;
+	/* If part of a write is done, that part is the result. */
+	return req->done_bytes ? req->done_bytes : -ECANCELED;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that were not completed inside the submitting call
+ *
+ * The states of a request, and the thread that may move it from one to the next.
+ * (The starter is the thread that sends a request on its way, in flow.c.)
+ *
+ *   FREE -> PREPPED	 the submitter, under the group's lock
+ *   PREPPED -> ORDERED	 the submitter, under the inode's lock
+ *   ORDERED -> PREPPED	 the thread that removes what the request waited for,
+ *			 under that lock
+ *   PREPPED -> QUEUED	 the starter, before it adds it to a handover
+ *   QUEUED -> PREPPED	 the starter, if the work queue gives it back
+ *   PREPPED -> PARKED	 the starter, under its file's lock
+ *   PREPPED -> PAGED	 the starter, under page.c's lock
+ *   PAGED -> PREPPED	 the thread that makes it the oldest of its device, or
+ *			 that closes its file, under that lock
+ *   PREPPED -> RUNNING	 the starter, if there is no thread to execute it, or if
+ *			 its context goes away
+ *   QUEUED -> RUNNING	 the thread that got it from the work queue: a worker, a
+ *			 canceller, a thread that closes its file or leaves the
+ *			 process
+ *   PARKED -> RUNNING	 a canceller, or the thread that ends it when its time
+ *			 is over, under its file's lock
+ *   PAGED -> RUNNING	 a canceller, under page.c's lock
+ *   ORDERED -> RUNNING	 a canceller, under the inode's lock
+ *   RUNNING -> PREPPED	 the thread that tried it, to hand it to a worker
+ *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
+ *
+ * A request waits in the states ORDERED, QUEUED, PARKED and PAGED; each of them
+ * has a row of functions (waits.h). A thread may try a request that is PARKED or
+ * PAGED. While it does, the request has the bit TRIED, and that thread is its only
+ * owner. The thread moves it under the lock of the state:
+ *
+ *   waits -> TRIED	 the try begins
+ *   TRIED -> waits	 the try was in vain, and no canceller has asked for it
+ *   TRIED -> RUNNING	 it was executed, or needs a worker, or is cancelled
+ *
+ *   I1  In each state a request has one owner. The thread that made a request
+ *       RUNNING completes it, once.
+ *   I2  A request is on its group's list from PREPPED until just before its event
+ *       is posted, so a canceller that holds the group's lock may look at it.
+ *   I3  In each state it is on exactly one other list: a startable list, that of
+ *       its wait queue or of its device (all by link), or one of the work queue's
+ *       (by work). An ORDERED one is only on its inode's list (in_order). While it
+ *       is being tried it stays where it is.
+ *
+ * Memory comes from a slab, and the group keeps it for reuse until the group
+ * ends: there is no malloc on the way in.
+ */
+#ifndef UAIO_REQ_REQ_H
+#define UAIO_REQ_REQ_H
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "wq/wq.h"
+#include "file/file.h"
+#include "op/op.h"
+#include "req/place.h"
+
+struct uaio_canceller;
+struct uaio_device;
+struct uaio_completion;
+struct uaio_queue;
+
+enum uaio_req_state {
+	UAIO_REQ_FREE,
+	UAIO_REQ_PREPPED,
+	UAIO_REQ_RUNNING,
+	/* It waits; each of these has a row of functions (waits.h). */
+	UAIO_REQ_ORDERED, /* behind others of its inode */
+	UAIO_REQ_QUEUED,  /* on an account of the work queue */
+	UAIO_REQ_PARKED,  /* for its file to be ready */
+	UAIO_REQ_PAGED,   /* for its pages to be read in */
+	UAIO_REQ_NR_STATES,
+	/* A bit beside PARKED or PAGED: a thread is trying the request. */
+	UAIO_REQ_TRIED = 8,
+};
+
+static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
+	      "a bit of its own");
+
+enum { UAIO_REQ_INLINE_IOVS = 4 };
+
+struct uaio_req {
+	/*
+	 * The members that every request which goes through a worker needs on
+	 * both sides come first: three cache lines move between processors, and
+	 * no more.
+	 */
+	alignas(64) struct uaio_slab_node node;
+
+	/* under the group's lock */
+	struct uaio_req *next_free;
+	struct list in_group;
+
+	/* immutable from PREPPED on */
+	struct uaio_group *group; /* borrows: it outlives its requests */
+	struct uaio_file *file; /* shares (ref); NULL: the operation has none */
+
+	/* the owner's, see the states */
+	struct uaio_work work; /* QUEUED: the work queue's */
+	uint32_t state;        /* atomic: enum uaio_req_state, see above */
+	enum uaio_order order; /* immutable, but see order.c */
+	int64_t done_bytes;    /* done by earlier calls, of a stream request */
+	union {
+		void *copy;        /* owns: a copy of its arguments, or NULL */
+		struct iovec *iov; /* the same, if it is vectored */
+	};
+	struct uaio_sqe sqe; /* advanced as parts of it are done */
+	bool is_blocking;    /* only a blocking call serves: a worker's */
+	bool is_oldest;      /* of its device: a worker reads it, see page.h */
+	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
+	bool is_one_call;    /* its file may be closed during the call */
+	uint32_t edges;      /* of its file before it was tried; 0: not tried */
+	int64_t until_ns;    /* when it stops waiting for its file; 0: never */
+
+	/* Members that only some requests need. */
+	struct list link;
+	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
+	struct list in_timed;             /* timed.c's, if it has a time */
+	struct uaio_watch *watch;   /* borrows: its context's on its file */
+	struct uaio_device *device; /* the one it reads pages of, or NULL */
+	struct list in_paged;       /* of its group, under page.c's lock */
+	struct list in_order;       /* under the inode's lock */
+	struct uaio_range range;    /* see place.h */
+
+	/* in cycles, the owner's; only where statistics are on */
+	uint64_t submitted;   /* when the call of io_submit began */
+	uint64_t handed_over; /* when it turned out not to complete inline */
+	uint64_t started;     /* when its last system call began; 0: none did */
+
+	struct iovec inline_iov[UAIO_REQ_INLINE_IOVS];
+};
+
+static_assert(offsetof(struct uaio_req, link) == (size_t)3 * 64,
+	      "what both sides need is three lines");
+
+/*
+ * Return: whether the process has to wait for such a request before it ends: it
+ * does for writes and syncs of regular files and block devices (gate.h).
+ */
+static inline bool uaio_delays_exit(const struct uaio_file *file,
+				    const struct uaio_sqe *sqe)
+{
+	enum uaio_op_class class = uaio_optab[sqe->op].class;
+
+	/* Operations of these classes always have a file. */
+	return (class == UAIO_CLASS_WRITE || class == UAIO_CLASS_SYNC) &&
+	       file->kind < UAIO_KIND_STREAM;
+}
+
+static inline bool uaio_req_delays_exit(const struct uaio_req *req)
+{
+	return uaio_delays_exit(req->file, &req->sqe);
+}
+
+/*
+ * Execute sqe, which is part of a RUNNING request or all of it, on the request's
+ * file. Blocks as long as the call takes.
+ * Return: the result of the call.
+ */
+int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe);
+
+/*
+ * Try a stream request, on fd: execute as much of it as is possible without
+ * blocking. The calling thread is its owner.
+ * Return: its result; -EAGAIN if it has to wait for the rest (part of it may be
+ * done); -EOPNOTSUPP if the file supports no call that does not block.
+ */
+int64_t uaio_req_try(struct uaio_req *req, int fd);
+
+/* Note that bytes of a write are written; the rest remains to be done. */
+void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
+
+/* Return: the result of a request that was cancelled. */
+int64_t uaio_req_cancelled_res(const struct uaio_req *req);
+
+/* The most reads that are completed together. */
+enum { UAIO_REQS_TOGETHER = 16 };
+
+/*
+ * The functions of flow.h that lower rooms, where requests wait, may call. flow.c
+ * registers them in uaio_flow before there is any request.
+ */
+struct uaio_flow_ops {
+	/* uaio_req_complete_by(); worker: the calling worker, or NULL */
+	void (*complete)(struct uaio_req *req, int64_t res,
+			 struct uaio_worker *worker);
+	/* uaio_req_complete_reads() */
+	void (*complete_reads)(struct uaio_req *const *reqs,
+			       const int64_t *results, unsigned nr);
+	/* uaio_req_start_all() */
+	void (*start_all)(struct list *startable);
+	/* uaio_req_hand_over() */
+	void (*handover)(struct uaio_handover *handover);
+};
+
+extern const struct uaio_flow_ops *uaio_flow;
+
+static inline struct uaio_req *uaio_req_of(const struct uaio_work *work)
+{
+	UAIO_CHECK(!work->is_part);
+	return container_of(work, struct uaio_req, work);
+}
+
+static inline enum uaio_req_state uaio_req_state(const struct uaio_req *req)
+{
+	/* relaxed: reliable only under the lock of an edge */
+	return load_relaxed(&req->state);
+}
+
+/* Return: the inode of its file; NULL for a stream, a device, or no file. */
+static inline struct uaio_inode *uaio_req_inode(const struct uaio_req *req)
+{
+	return likely(req->file) ? req->file->inode : NULL;
+}
+
+/*
+ * Return: the account of the work queue that a request goes to when it is
+ * queued. Bounded requests end by themselves: those on files that have an inode,
+ * and calls that never block.
+ */
+static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
+{
+	bool is_bounded = likely(req->file)
+				  ? req->file->kind < UAIO_KIND_STREAM
+				  : uaio_optab[req->sqe.op].never_blocks;
+
+	return is_bounded ? UAIO_BOUNDED : UAIO_UNBOUNDED;
+}
+
+/* Move a request between states; the caller has to be its owner (see above). */
+static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
+				 enum uaio_req_state to)
+{
+	/* relaxed: the lock of the edge orders it; others only peek */
+	UAIO_CHECK(load_relaxed(&req->state) == from);
+	store_relaxed(&req->state, to);
+}
+
+/*
+ * The same, for a thread that next reads something that another thread writes
+ * before it reads the state.
+ */
+static inline void uaio_req_move_seq_cst(struct uaio_req *req,
+					 enum uaio_req_state from,
+					 enum uaio_req_state to)
+{
+	UAIO_CHECK(load_relaxed(&req->state) == from);
+	/* [MB:closing] seq_cst: see the caller. */
+	store_seq_cst(&req->state, to);
+}
+
+#endif /* UAIO_REQ_REQ_H */

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Statistics: how many requests went which way, and how long they took
+ *
+ * Off unless asked for (--stats, --stats-json). When on, each thread counts in a
+ * block of its own with plain additions, and the thread that writes the report
+ * adds the blocks up.
+ *
+ *   I1  Only its owner writes a block, so no addition is lost. The accesses are
+ *       atomic and relaxed for the sake of the thread that reports, which may
+ *       miss what happens meanwhile.
+ *   I2  Blocks are never freed. If the owner of a block has died, the block with
+ *       its counts goes to a thread that needs one.
+ *   I3  A block counts for the process that listed it. A child of fork() finds
+ *       the block of its thread stale, empties it and lists it again.
+ *   I4  A request is counted as accepted before it can complete, and as
+ *       complete before its event can be seen.
+ *
+ * Times are in cycles of uaio_cycles(). The counters of two processors may differ
+ * a little; a negative difference is taken as 0.
+ *
+ * Context: any thread that has entered (entry.h).
+ */
+#ifndef UAIO_REQ_STATS_H
+#define UAIO_REQ_STATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/cycles.h"
+#include "options/config.h"
+#include "op/op.h"
+
+/* Which way a request went. */
+enum uaio_way {
+	UAIO_WAY_INLINE, /* executed inside io_submit */
+	UAIO_WAY_PARKED, /* waited until its file was ready */
+	UAIO_WAY_QUEUED, /* handed to a worker thread */
+	UAIO_NR_WAYS,
+};
+
+enum uaio_time {
+	UAIO_TIME_SUBMIT,  /* all requests of one call of io_submit */
+	UAIO_TIME_WAIT,    /* of a request not inline, until it is executed */
+	UAIO_TIME_SERVICE, /* of the system call that executes a request */
+	UAIO_TIME_TOTAL,   /* from the first request of the call to the event */
+	UAIO_NR_TIMES,
+	/*
+	 * Of an inline request that was the only one of its call: counts as
+	 * each of these times but the wait.
+	 */
+	UAIO_TIME_ALONE = UAIO_NR_TIMES,
+	UAIO_NR_HISTS,
+};
+
+/* Counts of O_DIRECT requests, in addition to their way. */
+enum uaio_direct_count {
+	UAIO_DIRECT_CUT,      /* requests executed in segments */
+	UAIO_DIRECT_SEGMENTS, /* segments of those */
+	UAIO_DIRECT_BOUNCED,  /* requests executed through a copy */
+	UAIO_NR_DIRECT_COUNTS,
+};
+
+/*
+ * Each power of two has 16 buckets, so a value is known to 6 % at worst; below
+ * 32 it is exact. The last bucket holds everything longer, over 20 minutes.
+ */
+enum {
+	UAIO_HIST_SUB_BITS = 4,
+	UAIO_HIST_MAX_BIT = 43,
+	UAIO_NR_BUCKETS = (UAIO_HIST_MAX_BIT - UAIO_HIST_SUB_BITS + 2)
+			  << UAIO_HIST_SUB_BITS,
+};
+
+struct uaio_hist {
+	uint64_t max;
+	uint64_t buckets[UAIO_NR_BUCKETS];
+};
+
+struct uaio_stats {
+	struct uaio_stats *next; /* immutable once listed */
+	int owner;               /* atomic: thread id */
+	int pid;                 /* its process; written by the owner */
+
+	/* atomic, written by the owner */
+	uint64_t nr_completed; /* requests that were not inline */
+	uint64_t nr_accepted[UAIO_NR_OPS][UAIO_NR_WAYS];
+	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
+	struct uaio_hist hists[UAIO_NR_HISTS];
+};
+
+/* Called each time the engine starts, also in a child of fork(): resets all. */
+void uaio_stats_init(void);
+
+extern _Thread_local struct uaio_stats *uaio_stats_of_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern int uaio_stats_pid; /* immutable while the engine is up */
+
+struct uaio_stats *uaio_stats_get(void);
+
+/* Return: the calling thread's block; NULL where statistics are off. */
+static inline struct uaio_stats *uaio_stats_mine(void)
+{
+	struct uaio_stats *mine;
+
+	if (likely(!uaio_config.has_stats))
+		return NULL;
+	mine = uaio_stats_of_thread;
+	return likely(mine && mine->pid == uaio_stats_pid) ? mine
+							   : uaio_stats_get();
+}
+
+/* Return: the time in cycles; 0 where statistics are off. */
+static inline uint64_t uaio_stats_now(void)
+{
+	return unlikely(uaio_config.has_stats) ? uaio_cycles() : 0;
+}
+
+/* Called by the owner of the block: no locked instruction is needed (I1). */
+static inline void uaio_stats_add(uint64_t *count, uint64_t nr)
+{
+	store_relaxed(count, load_relaxed(count) + nr);
+}
+
+static inline unsigned uaio_hist_bucket(uint64_t value)
+{
+	unsigned bit;
+
+	if (value < 2u << UAIO_HIST_SUB_BITS)
+		return (unsigned)value;
+	bit = 63u - (unsigned)__builtin_clzll(value);
+	if (bit > UAIO_HIST_MAX_BIT)
+		return UAIO_NR_BUCKETS - 1;
+	return ((bit - UAIO_HIST_SUB_BITS) << UAIO_HIST_SUB_BITS) +
+	       (unsigned)(value >> (bit - UAIO_HIST_SUB_BITS));
+}
+
+/* Count nr times, all from start to end. */
+static inline void uaio_stats_time(struct uaio_stats *stats,
+				   enum uaio_time time, uint64_t start,
+				   uint64_t end, uint64_t nr)
+{
+	struct uaio_hist *hist = &stats->hists[time];
+	uint64_t length = end > start ? end - start : 0;
+
+	uaio_stats_add(&hist->buckets[uaio_hist_bucket(length)], nr);
+	if (length > load_relaxed(&hist->max))
+		store_relaxed(&hist->max, length);
+}
+
+static inline void uaio_stats_direct(enum uaio_direct_count what, uint64_t nr)
+{
+	struct uaio_stats *stats = uaio_stats_mine();
+
+	if (unlikely(stats))
+		uaio_stats_add(&stats->nr_direct[what], nr);
+}
+
+/* Count a request that is not complete when io_submit returns. */
+void uaio_stats_in_flight(void);
+/* Such a request is complete. */
+void uaio_stats_landed(void);
+
+/* The sum over the blocks of all threads. Times are in nanoseconds. */
+struct uaio_stats_sum {
+	uint64_t nr_submits;
+	uint64_t nr_accepted;
+	uint64_t nr_completed;
+	uint64_t nr_by_way[UAIO_NR_OPS][UAIO_NR_WAYS];
+	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
+	uint32_t peak_in_flight; /* of requests that were not inline */
+	uint32_t nr_threads;     /* threads that the engine has created */
+	uint32_t peak_threads;   /* most of them at a time */
+	struct uaio_time_sum {
+		uint64_t nr;
+		uint64_t p50, p99, p999, max;
+	} times[UAIO_NR_TIMES];
+};
+
+/* Thread-safety: one thread at a time. */
+void uaio_stats_sum(struct uaio_stats_sum *ret_sum);
+
+#endif /* UAIO_REQ_STATS_H */

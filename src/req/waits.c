@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "req/waits.h"
+
+#include "base/sleep.h"
+
+const struct uaio_wait_ops *uaio_waits[UAIO_REQ_NR_STATES];
+
+struct uaio_req *uaio_waits_take(uaio_is_wanted_fn *is_wanted, const void *arg)
+{
+	struct uaio_req *req = NULL;
+
+	for (unsigned i = 0; i < UAIO_REQ_NR_STATES && !req; i++)
+		if (uaio_waits[i] && uaio_waits[i]->take)
+			req = uaio_waits[i]->take(is_wanted, arg);
+	return req;
+}
+
+bool uaio_waits_may_await(const struct uaio_req *req)
+{
+	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
+		if (uaio_waits[i] && uaio_waits[i]->may_await &&
+		    uaio_waits[i]->may_await(req))
+			return true;
+	return false;
+}
+
+void uaio_waits_give_up(struct uaio_file *file, struct list *ret_startable)
+{
+	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
+		if (uaio_waits[i] && uaio_waits[i]->give_up)
+			uaio_waits[i]->give_up(file, ret_startable);
+}
+
+void uaio_waits_close_group(struct uaio_group *group)
+{
+	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
+		if (uaio_waits[i] && uaio_waits[i]->close_group)
+			uaio_waits[i]->close_group(group);
+}
+
+void uaio_canceller_tell(struct uaio_canceller *canceller, bool was_cancelled)
+{
+	if (likely(!canceller))
+		return;
+	/* relaxed: the release below orders it */
+	if (was_cancelled)
+		add_relaxed(&canceller->nr_cancelled, 1);
+	/*
+	 * [MB:told] release: the event is posted. Pairs with
+	 * uaio_canceller_await(), which may return at once.
+	 */
+	if (sub_release(&canceller->nr_awaited, 1) == 1)
+		uaio_wake(&canceller->nr_awaited, 1);
+}
+
+uint32_t uaio_canceller_await(struct uaio_canceller *canceller)
+{
+	uint32_t nr;
+
+	/* [MB:told] acquire: pairs with uaio_canceller_tell(). */
+	while ((nr = load_acquire(&canceller->nr_awaited)))
+		(void)uaio_sleep(&canceller->nr_awaited, nr, UAIO_FOREVER);
+	/* relaxed: nobody counts any more, and the acquire above orders it */
+	return load_relaxed(&canceller->nr_cancelled);
+}

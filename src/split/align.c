@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "split/align.h"
+
+#include <assert.h>
+#include <linux/fs.h>
+#include <stddef.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "file/file.h"
+#include "op/op.h"
+
+enum {
+	/* Not in all systems' headers yet, like its members of struct statx. */
+	STATX_DIOALIGN_ = 0x2000,
+
+	/* For files whose st_blksize is larger than any block can be. */
+	USUAL_BLOCK = 4096,
+
+	/* file->alignment: two powers of two as exponents, and a flag. */
+	OFFSET_SHIFT = 8,
+	BITS_MASK = 0xff,
+	IS_KNOWN = 1 << 16,
+};
+
+struct statx_answer {
+	uint32_t mask;
+	uint32_t unused[37];
+	uint32_t dio_mem_align;
+	uint32_t dio_offset_align;
+	uint32_t unused_end[24];
+};
+
+static_assert(offsetof(struct statx_answer, dio_mem_align) == 152 &&
+		      sizeof(struct statx_answer) == 256,
+	      "kernel ABI");
+
+static bool is_block(uint32_t bytes)
+{
+	return bytes && !(bytes & (bytes - 1)) && bytes <= UAIO_ALIGNMENT_MAX;
+}
+
+/*
+ * Return: whether the kernel tells. If it tells two zeros, the file system does
+ * no direct I/O on the file.
+ */
+static bool ask_kernel(int fd, struct uaio_alignment *ret_alignment)
+{
+	struct statx_answer answer = { .mask = 0 };
+
+	if (sys_statx(fd, 0, STATX_DIOALIGN_, &answer) < 0 ||
+	    !(answer.mask & STATX_DIOALIGN_))
+		return false;
+	if (!answer.dio_mem_align && !answer.dio_offset_align) {
+		*ret_alignment = (struct uaio_alignment){ 1, 1 };
+		return true;
+	}
+	if (!is_block(answer.dio_mem_align) ||
+	    !is_block(answer.dio_offset_align))
+		return false;
+	*ret_alignment = (struct uaio_alignment){ answer.dio_mem_align,
+						  answer.dio_offset_align };
+	return true;
+}
+
+static uint32_t block_of(const struct uaio_file *file, int fd)
+{
+	struct stat st;
+	int sector = 0;
+
+	if (uaio_file_has(file, UAIO_FILE_F_BLOCKDEV))
+		(void)sys_ioctl_block(fd, BLKSSZGET, &sector);
+	else if (sys_fstat(fd, &st) == 0 && st.st_blksize <= UAIO_ALIGNMENT_MAX)
+		sector = (int)st.st_blksize;
+	return is_block((uint32_t)sector) ? (uint32_t)sector : USUAL_BLOCK;
+}
+
+static uint32_t bits_of(uint32_t power_of_two)
+{
+	return (uint32_t)__builtin_ctz(power_of_two);
+}
+
+static uint32_t ask(const struct uaio_file *file, int fd)
+{
+	struct uaio_alignment alignment = { 1, 1 };
+
+	if (uaio_file_kind(file) == UAIO_KIND_DIRECT &&
+	    !ask_kernel(fd, &alignment))
+		alignment.memory = alignment.offset = block_of(file, fd);
+	return IS_KNOWN | bits_of(alignment.offset) << OFFSET_SHIFT |
+	       bits_of(alignment.memory);
+}
+
+void uaio_alignment_of(struct uaio_file *file, int fd,
+		       struct uaio_alignment *ret_alignment)
+{
+	/* relaxed: a thread that does not see it yet asks, and is told the same */
+	uint32_t word = load_relaxed(&file->alignment);
+
+	if (unlikely(!word)) {
+		word = ask(file, fd);
+		store_relaxed(&file->alignment, word);
+	}
+	ret_alignment->memory = 1u << (word & BITS_MASK);
+	ret_alignment->offset = 1u << (word >> OFFSET_SHIFT & BITS_MASK);
+}
+
+bool uaio_is_range_aligned(const struct uaio_alignment *alignment,
+			   const struct uaio_sqe *sqe)
+{
+	return !(((uint64_t)sqe->off | uaio_sqe_bytes(sqe)) &
+		 (alignment->offset - 1));
+}
+
+bool uaio_is_aligned(const struct uaio_alignment *alignment,
+		     const struct uaio_sqe *sqe)
+{
+	uint64_t lengths = (uint64_t)sqe->off, memory = 0;
+
+	if (!uaio_optab[sqe->op].is_vectored) {
+		lengths |= sqe->len;
+		memory = (uintptr_t)sqe->buf;
+	} else {
+		for (uint64_t i = 0; i < sqe->len; i++) {
+			lengths |= sqe->iov[i].iov_len;
+			memory |= (uintptr_t)sqe->iov[i].iov_base;
+		}
+	}
+	return !(lengths & (alignment->offset - 1)) &&
+	       !(memory & (alignment->memory - 1));
+}

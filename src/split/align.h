@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The alignment that a file opened with O_DIRECT needs
+ *
+ * Since Linux 6.1 the kernel tells it for file systems that know it
+ * (STATX_DIOALIGN). For all others we take the block size: the logical one of a
+ * block device, the preferred one of a file. That may be more than the file
+ * needs, never less.
+ *
+ * The kernel is asked once for each open file, when the answer is first needed.
+ *
+ * Thread-safety: any thread.
+ */
+#ifndef UAIO_SPLIT_ALIGN_H
+#define UAIO_SPLIT_ALIGN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_file;
+struct uaio_sqe;
+
+/*
+ * In bytes, powers of two. Both are 1 if the file takes any alignment: because it
+ * is not open for direct I/O, or because its file system does buffered I/O
+ * instead.
+ */
+struct uaio_alignment {
+	uint32_t memory; /* for the address of each buffer */
+	uint32_t offset; /* for the offset and each length */
+};
+
+/* No file needs more; a larger answer is not believed. */
+enum { UAIO_ALIGNMENT_MAX = 64 << 10 };
+
+/* fd is a descriptor of file, to which the caller has a reference. */
+void uaio_alignment_of(struct uaio_file *file, int fd,
+		       struct uaio_alignment *ret_alignment);
+
+/* Return: whether the range in the file is aligned; memory is not looked at. */
+bool uaio_is_range_aligned(const struct uaio_alignment *alignment,
+			   const struct uaio_sqe *sqe);
+
+/* Return: whether a read or write is aligned, range and memory of each vector. */
+bool uaio_is_aligned(const struct uaio_alignment *alignment,
+		     const struct uaio_sqe *sqe);
+
+#endif /* UAIO_SPLIT_ALIGN_H */

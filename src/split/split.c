@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+#include "split/split.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "proc/thread.h"
+#include "req/req.h"
+#include "req/stats.h"
+#include "split/align.h"
+#include "split/whole.h"
+#include "split/width.h"
+
+enum {
+	IOVS_MAX = 1024, /* as many as a request may have */
+
+	RWF_NOAPPEND_ = 0x20, /* not in all systems' headers yet */
+
+	/* direct->stop: the segment plus 1, and in the low half its result. */
+	STOP_SHIFT = 32,
+	STOP_IS_ERROR = 1u << 31,
+};
+
+static struct uaio_slab slab;
+
+void uaio_direct_init(void)
+{
+	uaio_slab_init(&slab, sizeof(struct uaio_direct), 65536);
+	uaio_widths_init();
+}
+
+/*
+ * Cutting
+ */
+
+struct uaio_direct *uaio_direct_new(struct uaio_req *req, uint64_t bytes,
+				    int64_t off, unsigned nr_runners)
+{
+	struct uaio_direct *direct = uaio_slab_get(&slab);
+	uint64_t in_first = (uint64_t)off % UAIO_SEGMENT_BYTES;
+
+	if (!direct)
+		return NULL;
+	uaio_direct_clear(direct);
+	direct->req = req;
+	direct->bytes = bytes;
+	direct->first_bytes = UAIO_SEGMENT_BYTES - in_first;
+	direct->nr_segments =
+		(uint32_t)((in_first + bytes + UAIO_SEGMENT_BYTES - 1) /
+			   UAIO_SEGMENT_BYTES);
+	uaio_direct_begin(direct, nr_runners < direct->nr_segments
+					  ? nr_runners
+					  : direct->nr_segments);
+	return direct;
+}
+
+/* Return: where a segment begins, from the start of the request. */
+static uint64_t begin_of(const struct uaio_direct *direct, uint32_t segment)
+{
+	return !segment ? 0
+			: direct->first_bytes +
+				  (uint64_t)(segment - 1) * UAIO_SEGMENT_BYTES;
+}
+
+static void fill_runner(struct uaio_segment_runner *runner, uint32_t segment)
+{
+	const struct uaio_direct *direct = runner->direct;
+	uint64_t end = begin_of(direct, segment + 1);
+
+	runner->begin = begin_of(direct, segment);
+	if (end > direct->bytes)
+		end = direct->bytes;
+	runner->bytes = (uint32_t)(end - runner->begin);
+}
+
+/*
+ * Cut [begin, begin + bytes) out of the request's vectors.
+ * Return: the number of vectors in ret_iov.
+ */
+static unsigned cut_iovs(const struct uaio_sqe *sqe, uint64_t begin,
+			 uint64_t bytes, struct iovec ret_iov[IOVS_MAX])
+{
+	unsigned nr = 0;
+
+	for (uint64_t i = 0; i < sqe->len && bytes; i++) {
+		const struct iovec *from = &sqe->iov[i];
+		uint64_t part;
+
+		if (begin >= from->iov_len) {
+			begin -= from->iov_len;
+			continue;
+		}
+		part = from->iov_len - begin;
+		if (part > bytes)
+			part = bytes;
+		ret_iov[nr].iov_base = (char *)from->iov_base + begin;
+		ret_iov[nr++].iov_len = part;
+		bytes -= part;
+		begin = 0;
+	}
+	return nr;
+}
+
+/*
+ * Executing
+ */
+
+/*
+ * RWF_NOAPPEND, from Linux 6.9 on, makes the data go to its offset even if
+ * O_APPEND was set since submission, through a duplicate or by another process.
+ */
+static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
+{
+	static uint32_t is_unknown; /* atomic: the kernel knows no NOAPPEND */
+	int64_t res;
+
+	/* relaxed: a thread that does not see it yet finds out by itself */
+	if (unlikely(load_relaxed(&is_unknown)))
+		return uaio_req_execute_part(req, part);
+	part->rw_flags = RWF_NOAPPEND_;
+	res = uaio_req_execute_part(req, part);
+	if (likely(res != -EOPNOTSUPP))
+		return res;
+	part->rw_flags = 0; /* a request that has flags is not cut */
+	res = uaio_req_execute_part(req, part);
+	if (res != -EOPNOTSUPP)
+		store_relaxed(&is_unknown, 1);
+	return res;
+}
+
+static int64_t execute_segment(const struct uaio_segment_runner *runner)
+{
+	struct uaio_req *req = runner->direct->req;
+	struct iovec iov[IOVS_MAX]; /* not cleared: 16 KiB */
+	struct uaio_sqe part = req->sqe;
+
+	part.off += (int64_t)runner->begin;
+	if (uaio_optab[part.op].is_vectored) {
+		part.len =
+			cut_iovs(&req->sqe, runner->begin, runner->bytes, iov);
+		part.iov = iov;
+	} else {
+		part.buf = (char *)part.buf + runner->begin;
+		part.len = runner->bytes;
+	}
+	return uaio_optab[part.op].class == UAIO_CLASS_WRITE
+		       ? execute_write(req, &part)
+		       : uaio_req_execute_part(req, &part);
+}
+
+/* Of several such segments the first in the file counts. */
+static void note_stop(struct uaio_direct *direct, uint32_t segment, int64_t res)
+{
+	uint64_t seen = 0;
+	uint64_t stop =
+		(uint64_t)(segment + 1) << STOP_SHIFT |
+		(res < 0 ? STOP_IS_ERROR | (uint32_t)-res : (uint32_t)res);
+
+	/* relaxed: the release of the reference orders it */
+	while (!cas_relaxed(&direct->stop, &seen, stop))
+		if (seen && seen < stop)
+			return;
+}
+
+/* Return: whether a segment was left, which the runner has taken. */
+static bool take_segment(struct uaio_segment_runner *runner,
+			 uint32_t *ret_segment)
+{
+	struct uaio_direct *direct = runner->direct;
+
+	/* relaxed, both: runners share nothing that these would order */
+	if (load_relaxed(&direct->stop))
+		return false;
+	*ret_segment = add_relaxed(&direct->next, 1);
+	if (*ret_segment >= direct->nr_segments)
+		return false;
+	fill_runner(runner, *ret_segment);
+	return true;
+}
+
+static void execute_segments(struct uaio_segment_runner *runner)
+{
+	int ioprio = runner->direct->req->sqe.ioprio, old_ioprio = -1;
+	uint32_t segment;
+
+	if (unlikely(ioprio))
+		old_ioprio = uaio_thread_take_ioprio(ioprio);
+	while (take_segment(runner, &segment)) {
+		int64_t res = execute_segment(runner);
+
+		if (res != runner->bytes)
+			note_stop(runner->direct, segment, res);
+	}
+	if (unlikely(ioprio))
+		uaio_thread_give_ioprio(old_ioprio);
+}
+
+/*
+ * Completing
+ */
+
+static int64_t result_of(const struct uaio_direct *direct)
+{
+	/* relaxed: ordered by the drop of the last reference */
+	uint64_t stop = load_relaxed(&direct->stop);
+	uint32_t res = (uint32_t)stop;
+	uint64_t begin;
+
+	if (likely(!stop))
+		return (int64_t)direct->bytes;
+	begin = begin_of(direct, (uint32_t)(stop >> STOP_SHIFT) - 1);
+	if (!(res & STOP_IS_ERROR))
+		return (int64_t)(begin + res);
+	return begin ? (int64_t)begin
+		     : -(int64_t)(res & ~(uint32_t)STOP_IS_ERROR);
+}
+
+static void count(const struct uaio_direct *direct)
+{
+	uint32_t nr = load_relaxed(&direct->next);
+
+	uaio_stats_direct(UAIO_DIRECT_CUT, 1);
+	uaio_stats_direct(UAIO_DIRECT_SEGMENTS,
+			  nr < direct->nr_segments ? nr : direct->nr_segments);
+}
+
+/*
+ * Drop a runner's reference; the last one completes the request.
+ * worker: the one that ran the runner, or NULL.
+ */
+static void put(struct uaio_direct *direct, struct uaio_worker *worker)
+{
+	struct uaio_req *req = direct->req;
+	int64_t res;
+
+	/* [MB:direct] release: results and stop. Pairs with the load. */
+	if (sub_release(&direct->refs, 1) != 1)
+		return;
+	/* [MB:direct] acquire: those of all runners. */
+	UAIO_CHECK(load_acquire(&direct->refs) == 0);
+	res = result_of(direct);
+	count(direct);
+	uaio_width_tell(&direct->trial, res);
+	uaio_slab_put(&slab, direct);
+	uaio_flow->complete(req, res, worker);
+}
+
+void uaio_direct_run(struct uaio_work *work, struct uaio_worker *worker)
+{
+	struct uaio_segment_runner *runner =
+		container_of(work, struct uaio_segment_runner, work);
+	struct uaio_direct *direct = runner->direct;
+
+	add_relaxed(&direct->nr_begun, 1);
+	execute_segments(runner);
+	uaio_wq_returned(worker);
+	put(direct, worker);
+}
+
+void uaio_direct_refuse(struct uaio_work *work)
+{
+	struct uaio_segment_runner *runner =
+		container_of(work, struct uaio_segment_runner, work);
+
+	add_relaxed(&runner->direct->nr_begun, 1);
+	put(runner->direct, NULL);
+}
+
+void uaio_direct_refuse_all(struct list *items)
+{
+	list_for_each_safe (pos, items) {
+		struct uaio_work *work =
+			container_of(pos, struct uaio_work, link);
+
+		if (likely(!work->is_part))
+			continue;
+		list_remove(pos);
+		uaio_direct_refuse(work);
+	}
+}
+
+/*
+ * Starting
+ */
+
+static void queue_runners(struct uaio_direct *direct)
+{
+	struct uaio_handover handover;
+
+	uaio_handover_init(&handover);
+	for (uint32_t i = 1; i < direct->nr_runners; i++)
+		uaio_wq_add(UAIO_BOUNDED, &direct->runners[i].work, &handover);
+	uaio_flow->handover(&handover);
+}
+
+/* Take back the runners that no worker has begun: no segment is left (I4). */
+static void take_back(struct uaio_direct *direct)
+{
+	for (uint32_t i = 1; i < direct->nr_runners; i++) {
+		/* relaxed: a hint; cancelling finds none that has begun */
+		if (load_relaxed(&direct->nr_begun) == direct->nr_runners - 1)
+			return;
+		if (uaio_wq_cancel(UAIO_BOUNDED, &direct->runners[i].work))
+			uaio_direct_refuse(&direct->runners[i].work);
+	}
+}
+
+/* The starter's part. When it returns, the request may be complete and gone. */
+static void execute_cut(struct uaio_direct *direct, struct uaio_worker *worker)
+{
+	queue_runners(direct);
+	execute_segments(&direct->runners[0]);
+	take_back(direct);
+	uaio_wq_returned(worker);
+	put(direct, worker);
+}
+
+static void execute_whole(struct uaio_req *req, const struct uaio_trial *trial,
+			  struct uaio_worker *worker)
+{
+	int ioprio = req->sqe.ioprio, old_ioprio = -1;
+	int64_t res;
+
+	if (unlikely(ioprio))
+		old_ioprio = uaio_thread_take_ioprio(ioprio);
+	res = uaio_req_execute_by(req, worker);
+	if (unlikely(ioprio))
+		uaio_thread_give_ioprio(old_ioprio);
+	uaio_width_tell(trial, res);
+	uaio_wq_returned(worker);
+	uaio_flow->complete(req, res, worker);
+}
+
+/* Ask again whether the write is in place: the file may have shrunk since. */
+static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
+{
+	struct stat st;
+
+	return file->flags & UAIO_FILE_F_BLOCKDEV ||
+	       (sys_fstat(fd, &st) == 0 && end <= (uint64_t)st.st_size);
+}
+
+/* A border of segments in the file is one in memory too, so both must align. */
+static bool is_aligned(struct uaio_alignment alignment,
+		       const struct uaio_sqe *sqe, uint64_t bytes)
+{
+	/* A file that takes any alignment does no direct I/O with the request. */
+	if (alignment.offset == 1)
+		return false;
+	if (alignment.offset < alignment.memory)
+		alignment.offset = alignment.memory;
+	return uaio_is_aligned(&alignment, sqe) &&
+	       !(bytes & (alignment.offset - 1));
+}
+
+static bool may_be_cut(const struct uaio_req *req, bool is_write,
+		       uint64_t bytes)
+{
+	const struct uaio_sqe *sqe = &req->sqe;
+	struct uaio_alignment alignment;
+	bool may;
+	int fd;
+
+	if (sqe->rw_flags ||
+	    (is_write &&
+	     (req->order != UAIO_ORDER_WRITE_INPLACE ||
+	      req->file->flags & (UAIO_FILE_F_APPEND | UAIO_FILE_F_SYNC))))
+		return false;
+	fd = uaio_file_use(req->file);
+	uaio_alignment_of(req->file, fd, &alignment);
+	may = is_aligned(alignment, sqe, bytes) &&
+	      (!is_write ||
+	       is_in_place(req->file, fd, (uint64_t)sqe->off + bytes));
+	uaio_file_unuse(req->file);
+	return may;
+}
+
+static bool is_large(const struct uaio_req *req, uint64_t *ret_bytes)
+{
+	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+
+	if (!req->file || req->file->kind != UAIO_KIND_DIRECT ||
+	    (class != UAIO_CLASS_READ && class != UAIO_CLASS_WRITE))
+		return false;
+	*ret_bytes = uaio_sqe_bytes(&req->sqe);
+	if (*ret_bytes > UAIO_RW_BYTES_MAX)
+		*ret_bytes = UAIO_RW_BYTES_MAX;
+	return *ret_bytes >= UAIO_DIRECT_BYTES_MIN;
+}
+
+bool uaio_direct_execute(struct uaio_req *req, struct uaio_worker *worker)
+{
+	bool is_write = uaio_optab[req->sqe.op].class == UAIO_CLASS_WRITE;
+	struct uaio_direct *direct = NULL;
+	struct uaio_trial trial;
+	uint64_t bytes;
+	unsigned width;
+
+	if (likely(!is_large(req, &bytes)) || !may_be_cut(req, is_write, bytes))
+		return false;
+	if (unlikely(uaio_config.has_stats))
+		req->started = uaio_cycles();
+	width = uaio_width_of(req->file, is_write, bytes, &trial);
+	if (width > 1)
+		direct = uaio_direct_new(req, bytes, req->sqe.off, width);
+	if (direct) {
+		direct->trial = trial;
+		execute_cut(direct, worker);
+	} else {
+		execute_whole(req, &trial, worker);
+	}
+	return true;
+}

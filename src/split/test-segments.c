@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which direct requests are cut, and into how many segments at once, on unusual
+ * files: with blocks that are smaller than the memory's alignment, or large for
+ * the request, or on which requests are short or fail.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/atomic.h"
+#include "options/config.h"
+#include "file/file.h"
+#include "split/split.h"
+#include "split/width.h"
+#include "unit.h"
+
+enum {
+	SEGMENT = UAIO_SEGMENT_BYTES,
+	DIOALIGN = 0x2000,
+};
+
+/* What the test's kernel answers, and counts of its calls; it reads nothing. */
+static struct {
+	uint32_t memory, offset;
+	/* atomic */
+	uint32_t nr_calls;
+	uint32_t nr_misaligned;
+} is;
+
+static void note_part(const void *at, uint64_t bytes)
+{
+	if (((uintptr_t)at & (is.memory - 1)) || bytes & (is.offset - 1))
+		add_relaxed(&is.nr_misaligned, 1);
+}
+
+static long answer_read(long nr, const long args[6])
+{
+	const struct iovec *iov = (const struct iovec *)args[1];
+	long bytes = 0;
+
+	add_relaxed(&is.nr_calls, 1);
+	if (nr == SYS_pread64) {
+		note_part((const void *)args[1], (uint64_t)args[2]);
+		return args[2];
+	}
+	for (long i = 0; i < args[2]; i++) {
+		note_part(iov[i].iov_base, iov[i].iov_len);
+		bytes += (long)iov[i].iov_len;
+	}
+	return bytes;
+}
+
+static bool answer(long nr, const long args[6], long *ret_res)
+{
+	uint32_t *statx = (uint32_t *)args[4];
+
+	switch (nr) {
+	case SYS_fcntl:
+		if (args[1] != F_GETFL)
+			return false;
+		*ret_res = O_RDWR | O_DIRECT;
+		return true;
+	case SYS_fstatfs: *ret_res = unit_say_ext4(args); return true;
+	case SYS_statx:
+		memset(statx, 0, 256);
+		statx[0] = DIOALIGN;
+		statx[38] = is.memory;
+		statx[39] = is.offset;
+		*ret_res = 0;
+		return true;
+	case SYS_pread64:
+	case SYS_preadv: *ret_res = answer_read(nr, args); return true;
+	default: return false;
+	}
+}
+
+/* Return: how many calls executed the request. */
+static unsigned nr_calls_for(struct iocb iocb, uint64_t bytes)
+{
+	uint64_t handle = unit_context(1);
+	int fd = unit_file(true);
+
+	unit_hook(answer);
+	uaio_config.force_worker = true;
+	uaio_config.direct_width = 4;
+	is.nr_calls = is.nr_misaligned = 0;
+	iocb.aio_fildes = (unsigned)fd;
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(unit_reap_one(handle), bytes);
+	unit_destroy(handle);
+	unit_hook(NULL);
+	unit_close(fd);
+	uaio_config.force_worker = false;
+	uaio_config.direct_width = 0;
+	return is.nr_calls;
+}
+
+static char buffer[4 * SEGMENT] __attribute__((aligned(65536)));
+
+static void no_piece_is_less_aligned_than_its_request(void **state)
+{
+	struct iovec iovs[] = {
+		{ buffer, 4096 + 512 },
+		{ buffer + 8192, 3 * SEGMENT - 4096 - 512 },
+	};
+
+	(void)state;
+	is.memory = 4096;
+	is.offset = 512;
+	assert_int_equal(nr_calls_for(unit_iocb(IOCB_CMD_PREAD, -1, buffer,
+						3 * SEGMENT, 8192),
+				      3 * SEGMENT),
+			 4);
+	assert_int_equal(is.nr_misaligned, 0);
+	assert_int_equal(nr_calls_for(unit_iocb(IOCB_CMD_PREAD, -1, buffer,
+						3 * SEGMENT, 512),
+				      3 * SEGMENT),
+			 1);
+	assert_int_equal(is.nr_misaligned, 0);
+	assert_int_equal(
+		nr_calls_for(unit_iocb(IOCB_CMD_PREADV, -1, iovs, 2, 0),
+			     3 * SEGMENT),
+		1);
+	assert_int_equal(is.nr_misaligned, 0);
+}
+
+/* The kernel shortens it to whole pages, and refuses that in larger blocks. */
+static void what_is_made_of_a_huge_one_is_whole_blocks(void **state)
+{
+	enum { HALF = 1 << 30 };
+	const uint64_t bytes = 2ull * HALF;
+	char *memory = mmap(NULL, bytes, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct iovec iovs[] = { { memory, HALF }, { memory + HALF, HALF } };
+	struct iocb iocb = unit_iocb(IOCB_CMD_PREADV, -1, iovs, 2, 0);
+
+	(void)state;
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	is.memory = is.offset = 4096;
+	assert_int_equal(nr_calls_for(iocb, UAIO_RW_BYTES_MAX),
+			 bytes / SEGMENT);
+	/* In one call, so that the kernel can refuse it. */
+	is.offset = 65536;
+	assert_int_equal(nr_calls_for(iocb, UAIO_RW_BYTES_MAX), 1);
+	assert_int_equal(munmap(memory, bytes), 0);
+}
+
+enum { BYTES = 1 << 20, TOOK_NS = 1 << 26 };
+
+/* Here a cut request takes longer. Return: whether it was cut. */
+static bool execute_once(struct uaio_file *file, int64_t res, int64_t cut_res)
+{
+	struct uaio_trial trial;
+	unsigned width = uaio_width_of(file, false, BYTES, &trial);
+
+	trial.start_ns -= TOOK_NS * (int64_t)width;
+	uaio_width_tell(&trial, width > 1 ? cut_res : res);
+	return width > 1;
+}
+
+/*
+ * Execute rounds of nr requests, of which the last is short.
+ * Return: how many were cut.
+ */
+static unsigned nr_cut_in(struct uaio_file *file, unsigned rounds, unsigned nr)
+{
+	unsigned nr_cut = 0;
+
+	for (unsigned i = 0; i < rounds * nr; i++) {
+		int64_t res = i % nr == nr - 1 ? SEGMENT : BYTES;
+
+		nr_cut += execute_once(file, res, res);
+	}
+	return nr_cut;
+}
+
+/*
+ * A client reads a file from start to end, again and again. The best way is
+ * found, and another is tried at most once in 32 requests.
+ */
+static void rounds_of_any_length_are_measured(void **state)
+{
+	enum { ROUNDS = 100 };
+
+	(void)state;
+	for (unsigned nr = 1; nr <= 12; nr++) {
+		struct uaio_file file = { .widths = NULL };
+
+		(void)nr_cut_in(&file, ROUNDS, nr);
+		assert_true(nr_cut_in(&file, ROUNDS, nr) <= ROUNDS * nr / 32);
+		uaio_widths_put(file.widths);
+	}
+}
+
+static void what_always_fails_in_pieces_goes_whole(void **state)
+{
+	enum { NR = 100 };
+	struct uaio_file file = { .widths = NULL };
+	unsigned nr_cut = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < NR; i++)
+		(void)execute_once(&file, BYTES, -EIO);
+	for (unsigned i = 0; i < NR; i++)
+		nr_cut += execute_once(&file, BYTES, -EIO);
+	assert_true(nr_cut <= NR / 32);
+	uaio_widths_put(file.widths);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(no_piece_is_less_aligned_than_its_request),
+		UNIT_TEST(what_is_made_of_a_huge_one_is_whole_blocks),
+		UNIT_TEST(rounds_of_any_length_are_measured),
+		UNIT_TEST(what_always_fails_in_pieces_goes_whole),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* How many segments at once are chosen, for files with made-up timings. */
+#undef NDEBUG
+#include "options/config.h"
+#include "file/file.h"
+#include "split/width.h"
+#include "unit.h"
+
+enum {
+	READ = false,
+	WRITE = true,
+	MIB = 1 << 20,
+	UNTOUCHED = 4,
+	FIRST_LOOKS = UNTOUCHED + 8, /* two ways, four times each */
+};
+
+static struct uaio_file file; /* only its member widths is used */
+
+/* Time for 1 MiB in us: whole, in few segments at once, in many. */
+struct speed {
+	unsigned whole, few, many;
+};
+
+static unsigned us_of(const struct speed *speed, unsigned width)
+{
+	return width == 1   ? speed->whole
+	       : width < 24 ? speed->few
+			    : speed->many;
+}
+
+/* Choose for one request, and tell the result. Return: the width chosen. */
+static unsigned execute(bool is_write, uint64_t bytes,
+			const struct speed *speed)
+{
+	struct uaio_trial trial;
+	unsigned width = uaio_width_of(&file, is_write, bytes, &trial);
+
+	trial.start_ns -= (int64_t)(us_of(speed, width) * (bytes / MIB)) * 1000;
+	uaio_width_tell(&trial, (int64_t)bytes);
+	return width;
+}
+
+/* Return: how many of nr requests had that width. */
+static unsigned count(bool is_write, uint64_t bytes, const struct speed *speed,
+		      unsigned nr, unsigned width)
+{
+	unsigned nr_so = 0;
+
+	while (nr--)
+		nr_so += execute(is_write, bytes, speed) == width;
+	return nr_so;
+}
+
+static void begin(void)
+{
+	if (file.widths)
+		uaio_widths_put(file.widths);
+	file.widths = NULL;
+}
+
+static void each_way_is_tried_before_one_is_chosen(void **state)
+{
+	const struct speed speed = { 1000, 1000, 1000 };
+	unsigned nr[25] = { 0 };
+
+	(void)state;
+	begin();
+	assert_int_equal(count(READ, 4 * MIB, &speed, UNTOUCHED, 1), UNTOUCHED);
+	for (int i = UNTOUCHED; i < FIRST_LOOKS; i++)
+		nr[execute(READ, 4 * MIB, &speed)]++;
+	assert_int_equal(nr[4], 4);
+	assert_int_equal(nr[24], 4);
+}
+
+static void what_is_cut_has_to_be_a_tenth_faster(void **state)
+{
+	static const struct {
+		struct speed speed;
+		unsigned width;
+	} cases[] = {
+		{ { 1000, 1000, 1000 }, 1 }, { { 1000, 920, 920 }, 1 },
+		{ { 1000, 800, 800 }, 4 },   { { 1000, 800, 760 }, 4 },
+		{ { 1000, 800, 500 }, 24 },  { { 1000, 1200, 500 }, 24 },
+		{ { 1000, 2000, 3000 }, 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		begin();
+		(void)count(READ, 4 * MIB, &cases[i].speed, FIRST_LOOKS, 0);
+		/* One of them may be the next trial of another way. */
+		assert_in_range(count(READ, 4 * MIB, &cases[i].speed, 30,
+				      cases[i].width),
+				29, 30);
+	}
+}
+
+static void few_are_all_there_are_of_a_mib(void **state)
+{
+	const struct speed speed = { 1000, 100, 10 };
+
+	(void)state;
+	begin();
+	(void)count(READ, MIB, &speed, FIRST_LOOKS, 0);
+	assert_int_equal(count(READ, MIB, &speed, 1000, 24), 0);
+}
+
+static void others_are_looked_at_ever_more_rarely(void **state)
+{
+	const struct speed speed = { 1000, 100, 5000 };
+
+	(void)state;
+	begin();
+	(void)count(READ, MIB, &speed, FIRST_LOOKS, 0);
+	assert_in_range(count(READ, MIB, &speed, 1000, 4), 990, 998);
+	(void)count(READ, MIB, &speed, 10000, 0);
+	assert_in_range(count(READ, MIB, &speed, 10000, 4), 9990, 9999);
+}
+
+static void a_change_is_noticed(void **state)
+{
+	const struct speed before = { 1000, 1000, 1000 };
+	const struct speed slow_whole = { 9000, 3000, 1000 };
+	const struct speed fast_whole = { 100, 3000, 1000 };
+
+	(void)state;
+	begin();
+	(void)count(READ, 4 * MIB, &before, 100, 0);
+	(void)count(READ, 4 * MIB, &slow_whole, 10000, 0);
+	assert_in_range(count(READ, 4 * MIB, &slow_whole, 100, 24), 98, 100);
+	(void)count(READ, 4 * MIB, &fast_whole, 30000, 0);
+	assert_in_range(count(READ, 4 * MIB, &fast_whole, 100, 1), 98, 100);
+}
+
+static void reads_writes_and_sizes_are_told_apart(void **state)
+{
+	const struct speed cut = { 1000, 100, 1000 };
+	const struct speed whole = { 100, 1000, 1000 };
+
+	(void)state;
+	begin();
+	for (int i = 0; i < FIRST_LOOKS; i++) {
+		(void)execute(READ, MIB, &cut);
+		(void)execute(READ, 64 * MIB, &whole);
+		(void)execute(WRITE, MIB, &whole);
+	}
+	assert_in_range(count(READ, MIB, &cut, 30, 4), 29, 30);
+	assert_in_range(count(READ, 64 * MIB, &whole, 30, 1), 29, 30);
+	assert_in_range(count(WRITE, MIB, &whole, 30, 1), 29, 30);
+}
+
+/* For example a request that is still being executed. */
+static void what_is_never_told_of_does_not_count(void **state)
+{
+	const struct speed speed = { 1000, 100, 1000 };
+	struct uaio_trial trial;
+
+	(void)state;
+	begin();
+	for (int i = 0; i < 100; i++)
+		(void)uaio_width_of(&file, READ, MIB, &trial);
+	(void)count(READ, MIB, &speed, FIRST_LOOKS, 0);
+	assert_in_range(count(READ, MIB, &speed, 30, 4), 29, 30);
+}
+
+static void a_width_that_was_said_is_taken(void **state)
+{
+	const struct speed speed = { 1, 1000, 1000 };
+
+	(void)state;
+	begin();
+	uaio_config.direct_width = 7;
+	assert_int_equal(count(READ, MIB, &speed, 100, 7), 100);
+	uaio_config.direct_width = 1;
+	assert_int_equal(count(WRITE, MIB, &speed, 100, 1), 100);
+	uaio_config.direct_width = 0;
+	assert_null(file.widths);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(each_way_is_tried_before_one_is_chosen),
+		UNIT_TEST(what_is_cut_has_to_be_a_tenth_faster),
+		UNIT_TEST(few_are_all_there_are_of_a_mib),
+		UNIT_TEST(others_are_looked_at_ever_more_rarely),
+		UNIT_TEST(a_change_is_noticed),
+		UNIT_TEST(reads_writes_and_sizes_are_told_apart),
+		UNIT_TEST(what_is_never_told_of_does_not_count),
+		UNIT_TEST(a_width_that_was_said_is_taken),
+	};
+
+	uaio_widths_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "split/whole.h"
+
+#include "base/check.h"
+#include "base/cycles.h"
+#include "options/config.h"
+#include "req/req.h"
+#include "split/bounce.h"
+
+int64_t uaio_req_execute(struct uaio_req *req)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	int64_t res;
+
+	if (unlikely(uaio_config.has_stats))
+		req->started = uaio_cycles();
+	if (unlikely(!req->file))
+		return op->run(&req->sqe, -1, false, 0);
+	res = uaio_req_execute_part(req, &req->sqe);
+	if (unlikely(uaio_may_bounce(req->file, &req->sqe, res)))
+		res = uaio_bounce(req);
+	return res < 0 && req->done_bytes ? req->done_bytes
+	       : res < 0                  ? res
+					  : res + req->done_bytes;
+}
+
+int64_t uaio_req_execute_by(struct uaio_req *req, struct uaio_worker *worker)
+{
+	int64_t res;
+
+	/* A request that is bounced may take more than one call. */
+	req->is_one_call = uaio_req_inode(req) && !uaio_config.bounces;
+	uaio_wq_calls(worker, req->is_one_call ? req->file : NULL);
+	res = uaio_req_execute(req);
+	uaio_wq_calls(worker, NULL);
+	return res;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#include "split/width.h"
+
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/sleep.h"
+#include "options/config.h"
+#include "file/file.h"
+#include "split/split.h"
+
+enum way {
+	WHOLE,
+	FEW,
+	MANY,
+	NR_WAYS,
+};
+
+static const unsigned widths_of_ways[NR_WAYS] = {
+	[WHOLE] = 1,
+	[FEW] = 4,
+	/* Leaves some of the 32 workers that are started readily to others. */
+	[MANY] = 24,
+};
+
+enum {
+	/* Size classes: up to 1, 4, 16 MiB, and more. */
+	NR_CLASSES = 4,
+	CLASS_BITS = 2,
+	FIRST_CLASS_BITS = 20,
+	/* Samples of which the best counts; one alone may have been unlucky. */
+	SAMPLES = 4,
+	/* Requests that each file begins with and that are not cut. */
+	NR_UNTOUCHED = 4,
+	/* Requests between two trials of a way that is not the best. */
+	PAUSE_MIN = 32,
+	PAUSE_MAX = 4096,
+	/* Percent: a way is better if its time times this is below 100. */
+	WORTH = 110,
+};
+
+struct samples {
+	/* atomic, relaxed */
+	uint32_t best;   /* ns a page, of the last (up to) SAMPLES samples */
+	uint32_t before; /* the same of the SAMPLES before those; 0: none */
+	uint32_t nr;     /* of all samples */
+};
+
+struct choice {
+	struct samples ways[NR_WAYS];
+	/* atomic, relaxed */
+	uint32_t nr_executed;
+	uint32_t next_trial; /* when nr_executed has this value */
+	uint32_t pause;
+	uint32_t last_best;
+	uint32_t last_tried;
+};
+
+struct uaio_widths {
+	struct uaio_slab_node node;
+	struct choice choices[2][NR_CLASSES]; /* of reads, of writes */
+};
+
+static struct uaio_slab slab;
+
+void uaio_widths_init(void)
+{
+	uaio_slab_init(&slab, sizeof(struct uaio_widths), 16384);
+}
+
+static unsigned class_of(uint64_t bytes)
+{
+	unsigned i = 0;
+
+	while (i < NR_CLASSES - 1 &&
+	       bytes > 1ull << (FIRST_CLASS_BITS + i * CLASS_BITS))
+		i++;
+	return i;
+}
+
+/* The measurements of a file, allocated at its first large request. */
+static struct uaio_widths *widths_of(struct uaio_file *file)
+{
+	/* [MB:widths] acquire: empty. Pairs with the exchange below. */
+	struct uaio_widths *widths = load_acquire(&file->widths);
+	struct uaio_widths *fresh, *none = NULL;
+
+	if (likely(widths))
+		return widths;
+	fresh = uaio_slab_get(&slab);
+	if (!fresh)
+		return NULL;
+	memset(fresh->choices, 0, sizeof(fresh->choices));
+	/* [MB:widths] release: empty. Pairs with the loads. */
+	if (cas_release(&file->widths, &none, fresh))
+		return fresh;
+	uaio_slab_put(&slab, fresh);
+	/* [MB:widths] acquire: as above, for what the first thread has set. */
+	return load_acquire(&file->widths);
+}
+
+void uaio_widths_put(struct uaio_widths *widths)
+{
+	uaio_slab_put(&slab, widths);
+}
+
+/* Return: the time of a way in ns a page; 0 if it has no sample. */
+static uint32_t figure_of(const struct samples *samples)
+{
+	uint32_t best = load_relaxed(&samples->best);
+	uint32_t before = load_relaxed(&samples->before);
+
+	return !best || (before && before < best) ? before : best;
+}
+
+/* A request of up to 1 MiB has no more than few segments. */
+static unsigned nr_ways_of(unsigned size_class)
+{
+	return size_class ? NR_WAYS : MANY;
+}
+
+static enum way best_of(const struct choice *choice, unsigned nr_ways)
+{
+	enum way best = WHOLE;
+
+	for (enum way way = FEW; way < nr_ways; way++)
+		if ((uint64_t)figure_of(&choice->ways[way]) * WORTH <
+		    (uint64_t)figure_of(&choice->ways[best]) * 100)
+			best = way;
+	return best;
+}
+
+/*
+ * Return: a way that still has too few samples; NR_WAYS if there is none. The
+ * ways take turns, and each round starts one way later, so that no way is always
+ * the first of a round.
+ */
+static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
+			      uint32_t nr)
+{
+	uint32_t way = nr + nr / nr_ways;
+
+	for (unsigned i = 0; i < nr_ways; i++, way++)
+		if (load_relaxed(&choice->ways[way % nr_ways].nr) < SAMPLES)
+			return (enum way)(way % nr_ways);
+	return NR_WAYS;
+}
+
+/* Set when to try another way: ever later, as long as the best stays the same. */
+static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
+{
+	uint32_t pause = load_relaxed(&choice->pause) * 2;
+
+	if (best != load_relaxed(&choice->last_best) || pause < PAUSE_MIN)
+		pause = PAUSE_MIN;
+	if (pause > PAUSE_MAX)
+		pause = PAUSE_MAX;
+	store_relaxed(&choice->last_best, best);
+	store_relaxed(&choice->pause, pause);
+	store_relaxed(&choice->next_trial, nr + pause);
+}
+
+/* The ways that are not the best take turns. */
+static enum way next_other(struct choice *choice, enum way best,
+			   unsigned nr_ways)
+{
+	uint32_t way = (load_relaxed(&choice->last_tried) + 1) % nr_ways;
+
+	if (way == best)
+		way = (way + 1) % nr_ways;
+	store_relaxed(&choice->last_tried, way);
+	return (enum way)way;
+}
+
+static enum way choose(struct choice *choice, unsigned nr_ways)
+{
+	uint32_t nr = load_relaxed(&choice->nr_executed) + 1;
+	enum way best, way;
+
+	store_relaxed(&choice->nr_executed, nr);
+	/* A file of few requests is not experimented with. */
+	if (unlikely(nr <= NR_UNTOUCHED))
+		return WHOLE;
+	way = unmeasured_of(choice, nr_ways, nr);
+	if (unlikely(way != NR_WAYS))
+		return way;
+	best = best_of(choice, nr_ways);
+	if (likely((int32_t)(nr - load_relaxed(&choice->next_trial)) < 0))
+		return best;
+	plan_trial(choice, nr, best);
+	return next_other(choice, best, nr_ways);
+}
+
+unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
+		       struct uaio_trial *ret_trial)
+{
+	unsigned size_class = class_of(bytes);
+	enum way way;
+
+	ret_trial->widths = NULL;
+	ret_trial->bytes = bytes;
+	if (uaio_config.direct_width)
+		return uaio_config.direct_width;
+	ret_trial->widths = widths_of(file);
+	if (!ret_trial->widths)
+		return 1;
+	way = choose(&ret_trial->widths->choices[is_write][size_class],
+		     nr_ways_of(size_class));
+	ret_trial->way = way | (unsigned)is_write << 8;
+	ret_trial->start_ns = uaio_now_ns();
+	return widths_of_ways[way];
+}
+
+/* Return: ns a page; the worst time if the request was short or failed. */
+static uint32_t time_of(const struct uaio_trial *trial, int64_t res)
+{
+	uint64_t pages = trial->bytes / 4096, took;
+
+	if (res != (int64_t)trial->bytes)
+		return UINT32_MAX;
+	took = (uint64_t)(uaio_now_ns() - trial->start_ns) / pages;
+	took = took ? took : 1;
+	return took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+}
+
+void uaio_width_tell(const struct uaio_trial *trial, int64_t res)
+{
+	struct samples *samples;
+	uint32_t took, best, nr;
+
+	if (!trial->widths)
+		return;
+	samples =
+		&trial->widths->choices[trial->way >> 8][class_of(trial->bytes)]
+			 .ways[trial->way & 0xff];
+	took = time_of(trial, res);
+	nr = load_relaxed(&samples->nr);
+	best = load_relaxed(&samples->best);
+	if (nr && nr % SAMPLES == 0) {
+		/* Forget the samples from long ago. */
+		store_relaxed(&samples->before, best);
+		best = 0;
+	}
+	if (!best || took < best)
+		best = took;
+	store_relaxed(&samples->best, best);
+	store_relaxed(&samples->nr, nr + 1);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "wait/cached.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "req/call.h"
+
+enum {
+	/*
+	 * A read of at least this size is not given up for a page that is being
+	 * read in just now: to read all of it again on a worker costs more (200
+	 * us) than to wait for that page.
+	 */
+	LONG_READ_BYTES = 1 << 20,
+};
+
+/*
+ * Return: whether nearly all of the range is in the page cache. False on
+ * kernels older than 6.5, which cannot tell.
+ */
+static bool is_mostly_cached(const struct uaio_sqe *sqe)
+{
+	enum { PAGE = 4096 };
+	const uint64_t range[2] = { (uint64_t)sqe->off, uaio_sqe_bytes(sqe) };
+	enum { CACHED, DIRTY, WRITEBACK, EVICTED, RECENTLY_EVICTED, NR };
+	uint64_t nr[NR];
+
+	if (sys_cachestat(sqe->fd, range, nr) < 0)
+		return false;
+	return nr[CACHED] >= range[1] / PAGE / 16 * 15;
+}
+
+static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
+{
+	return uaio_sqe_bytes(sqe) >= LONG_READ_BYTES &&
+	       !uaio_config.never_block &&
+	       (got >= LONG_READ_BYTES || is_mostly_cached(sqe));
+}
+
+/*
+ * Continue a read that got less than was asked. It may have stopped at the end
+ * of the file, at a page that was evicted, or at a page that only a read which
+ * may wait can use (a large page written in parts: seen on ext4). A long read
+ * of which nearly all is cached, or of which much is done, continues by a call
+ * that may wait, as in the kernel: a worker would have to read all of it again.
+ * Return: the whole result, or -EAGAIN if not all of it is cached.
+ */
+static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
+		       int64_t got, struct uaio_outcome *ret)
+{
+	enum { IOVS_HERE = 64 };
+	struct iovec iov[IOVS_HERE];
+	struct uaio_sqe rest = *sqe;
+	int64_t res = got;
+
+	if (uaio_optab[sqe->op].is_vectored && sqe->len > IOVS_HERE)
+		return -EAGAIN;
+	if (uaio_optab[sqe->op].is_vectored) {
+		memcpy(iov, sqe->iov, sqe->len * sizeof(*iov));
+		uaio_iovs_cut(iov, sqe->len);
+		rest.iov = iov;
+	}
+	while (res > 0) {
+		uaio_sqe_advance(&rest, iov, (uint64_t)res);
+		if (!uaio_sqe_bytes(&rest))
+			return got;
+		res = uaio_call(file, &rest, RWF_NOWAIT, ret);
+		if (res == -EAGAIN && may_wait(sqe, got))
+			res = uaio_call(file, &rest, 0, ret);
+		if (res > 0)
+			got += res;
+	}
+	/* An error after some bytes is not reported: the next read meets it. */
+	return res == -EAGAIN ? -EAGAIN : got;
+}
+
+int64_t uaio_read_cached(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+{
+	int64_t res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+
+	if (res > 0 && (uint64_t)res < uaio_sqe_bytes(sqe))
+		return read_on(file, sqe, res, ret);
+	if (res == -EAGAIN && may_wait(sqe, 0))
+		return uaio_call(file, sqe, 0, ret);
+	return res;
+}

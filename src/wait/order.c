@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#include "wait/order.h"
+
+#include <limits.h>
+
+#include "base/check.h"
+#include "base/sleep.h"
+#include "req/req.h"
+#include "req/waits.h"
+
+static uint32_t nr_held_up; /* atomic: requests that wait, of all inodes */
+
+bool uaio_inode_note_inline(struct uaio_inode *inode)
+{
+	/*
+	 * [MB:inline] seq_cst: counted, then looked. Pairs with
+	 * count_in_locked() and uaio_inode_await_inline(): either we see the
+	 * exclusive write, or it waits for us.
+	 */
+	add_seq_cst(&inode->nr_inline, 1);
+	if (likely(!(uint32_t)load_seq_cst(&inode->in_way)))
+		return true;
+	uaio_inode_unnote_inline(inode);
+	return false;
+}
+
+void uaio_inode_unnote_inline(struct uaio_inode *inode)
+{
+	/* [MB:inline] seq_cst: as above; the write comes before it. */
+	if (sub_seq_cst(&inode->nr_inline, 1) == 1 &&
+	    (uint32_t)load_seq_cst(&inode->in_way))
+		uaio_wake(&inode->nr_inline, INT_MAX);
+}
+
+void uaio_inode_await_inline(struct uaio_inode *inode)
+{
+	uint32_t nr;
+
+	/* [MB:inline] seq_cst: after the count of ordered ones was raised. */
+	while ((nr = load_seq_cst(&inode->nr_inline)))
+		(void)uaio_sleep(&inode->nr_inline, nr, UAIO_FOREVER);
+}
+
+/*
+ * Counts
+ */
+
+/* Return: what a request of this order adds to in_way. */
+static uint64_t in_way(enum uaio_order order)
+{
+	return uaio_order_is_ordered(order) ? 1
+	       : order == UAIO_ORDER_READ   ? UAIO_A_READ
+					    : 0;
+}
+
+static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
+{
+	uint64_t sum = load_relaxed(&inode->in_way) + in_way(order);
+
+	inode->nr_writes += uaio_order_is_write(order);
+	/* relaxed: as below */
+	if (uaio_order_is_direct(order))
+		store_relaxed(&inode->nr_direct,
+			      load_relaxed(&inode->nr_direct) + 1);
+	else if (order == UAIO_ORDER_WRITE_EXCLUSIVE)
+		/*
+		 * [MB:inline] seq_cst: counted before the count of inline
+		 * requests is read. Pairs with uaio_inode_note_inline().
+		 */
+		store_seq_cst(&inode->in_way, sum);
+	else
+		/* relaxed: advice to others until we return to our client */
+		store_relaxed(&inode->in_way, sum);
+}
+
+/* A request of this order has returned, or will not be executed. */
+static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
+{
+	/*
+	 * [MB:ordered] release, both: the write, or the read, has returned.
+	 * Pairs with uaio_inode_in_way() and uaio_inode_has_direct().
+	 */
+	if (uaio_order_is_direct(order))
+		store_release(&inode->nr_direct,
+			      load_relaxed(&inode->nr_direct) - 1);
+	else
+		store_release(&inode->in_way,
+			      load_relaxed(&inode->in_way) - in_way(order));
+}
+
+/*
+ * relaxed, both: a thread that leaves or closes, and reads these, looks again
+ */
+static void hold_up_locked(struct uaio_inode *inode, struct uaio_req *req)
+{
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
+	store_relaxed(&inode->nr_held_up, inode->nr_held_up + 1);
+	add_relaxed(&nr_held_up, 1);
+}
+
+static void let_go_locked(struct uaio_inode *inode, struct uaio_req *req,
+			  enum uaio_req_state state)
+{
+	uaio_req_move(req, UAIO_REQ_ORDERED, state);
+	store_relaxed(&inode->nr_held_up, inode->nr_held_up - 1);
+	sub_relaxed(&nr_held_up, 1);
+}
+
+/*
+ * What waits
+ */
+
+static struct uaio_req *req_at(struct list *node)
+{
+	return container_of(node, struct uaio_req, in_order);
+}
+
+/*
+ * Return: whether a request of one order has to wait for an older one of the
+ * other order whose range meets its own (I4, I5).
+ */
+static bool is_after(enum uaio_order order, enum uaio_order before)
+{
+	switch (before) {
+	case UAIO_ORDER_READ: return uaio_order_is_write(order);
+	case UAIO_ORDER_READ_DIRECT: return uaio_order_is_ordered(order);
+	case UAIO_ORDER_WRITE_INPLACE:
+		return uaio_order_is_ordered(order) || order == UAIO_ORDER_READ;
+	default: return false;
+	}
+}
+
+/*
+ * Return: whether the inode may have an older one for which is_after() holds.
+ */
+static bool may_be_after_locked(const struct uaio_inode *inode,
+				enum uaio_order order)
+{
+	/* relaxed, both: under the lock */
+	return (load_relaxed(&inode->in_way) >= UAIO_A_READ &&
+		is_after(order, UAIO_ORDER_READ)) ||
+	       (load_relaxed(&inode->nr_direct) &&
+		is_after(order, UAIO_ORDER_WRITE_INPLACE));
+}
+
+/* Return: whether one for which is_after() holds is on the list before end. */
+static bool is_range_awaited_locked(struct uaio_inode *inode,
+				    enum uaio_order order,
+				    const struct uaio_range *range,
+				    const struct list *end)
+{
+	if (!may_be_after_locked(inode, order))
+		return false;
+	for (struct list *pos = inode->requests.next; pos != end;
+	     pos = pos->next)
+		if (is_after(order, req_at(pos)->order) &&
+		    uaio_ranges_meet(&req_at(pos)->range, range))
+			return true;
+	return false;
+}
+
+bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
+				 enum uaio_order order,
+				 const struct uaio_range *range)
+{
+	bool is_awaited;
+
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	is_awaited =
+		is_range_awaited_locked(inode, order, range, &inode->requests);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+	return is_awaited;
+}
+
+/*
+ * Return: whether req has to wait (I1-I6) for what is before it on the list.
+ * end is its place there. after_ordered, after_write: whether an ordered write,
+ * or any write, is before it.
+ */
+static bool must_wait_locked(struct uaio_inode *inode,
+			     const struct uaio_req *req, const struct list *end,
+			     bool after_ordered, bool after_write)
+{
+	if (req->order == UAIO_ORDER_SYNC)
+		return after_write;
+	if (after_ordered ||
+	    (req->order == UAIO_ORDER_WRITE_EXCLUSIVE && after_write))
+		return true;
+	return is_range_awaited_locked(inode, req->order, &req->range, end);
+}
+
+static bool is_read(enum uaio_order order)
+{
+	return order == UAIO_ORDER_READ || order == UAIO_ORDER_READ_DIRECT;
+}
+
+static bool has_place(enum uaio_order order)
+{
+	return uaio_order_is_write(order) || is_read(order);
+}
+
+bool uaio_order_enter(struct uaio_req *req)
+{
+	struct uaio_inode *inode = req->file->inode;
+	bool waits;
+
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	waits = must_wait_locked(inode, req, &inode->requests,
+				 (uint32_t)load_relaxed(&inode->in_way) > 0,
+				 inode->nr_writes > 0);
+	if (waits || has_place(req->order))
+		list_add_tail(&inode->requests, &req->in_order);
+	count_in_locked(inode, req->order);
+	if (waits)
+		hold_up_locked(inode, req);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+	return !waits;
+}
+
+/*
+ * Start the requests that have nothing to wait for any more. Behind the first
+ * ordered write none can start, so the walk ends there.
+ */
+static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
+{
+	bool after_write = false;
+
+	/* relaxed: under the lock */
+	if (!load_relaxed(&inode->nr_held_up))
+		return;
+	list_for_each_safe (pos, &inode->requests) {
+		struct uaio_req *req = req_at(pos);
+
+		if (uaio_req_state(req) == UAIO_REQ_ORDERED &&
+		    !must_wait_locked(inode, req, pos, false, after_write)) {
+			let_go_locked(inode, req, UAIO_REQ_PREPPED);
+			list_add_tail(ret_startable, &req->link);
+			if (!has_place(req->order))
+				list_remove(&req->in_order);
+		}
+		after_write |= uaio_order_is_write(req->order);
+		if (uaio_order_is_ordered(req->order))
+			break;
+	}
+}
+
+/*
+ * A write has returned, or will not be executed: only syncs still wait for it.
+ */
+static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
+			   struct list *ret_startable)
+{
+	if (!uaio_order_is_write(req->order))
+		return;
+	count_out_locked(inode, req->order);
+	req->order = UAIO_ORDER_WRITE_RETURNED;
+	start_locked(inode, ret_startable);
+}
+
+/*
+ * Return: whether an older write is on the list: syncs behind req, a write,
+ * wait for that one as well.
+ */
+static bool is_behind_write(const struct uaio_inode *inode,
+			    const struct uaio_req *req)
+{
+	for (struct list *pos = req->in_order.prev; pos != &inode->requests;
+	     pos = pos->prev)
+		if (uaio_order_is_write(req_at(pos)->order))
+			return true;
+	return false;
+}
+
+/* Take req off the list: a read, a sync, or a write that has returned. */
+static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
+			  struct list *ret_startable)
+{
+	bool is_write = uaio_order_is_write(req->order);
+	bool starts = !is_write || !is_behind_write(inode, req);
+
+	list_remove(&req->in_order);
+	inode->nr_writes -= is_write;
+	if (is_read(req->order))
+		count_out_locked(inode, req->order);
+	if (starts)
+		start_locked(inode, ret_startable);
+}
+
+void uaio_order_return(struct uaio_req *req, struct list *ret_startable)
+{
+	struct uaio_inode *inode = uaio_req_inode(req);
+
+	if (!inode || !has_place(req->order))
+		return;
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	if (is_read(req->order))
+		remove_locked(inode, req, ret_startable);
+	else
+		release_locked(inode, req, ret_startable);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+}
+
+void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
+{
+	struct uaio_inode *inode = uaio_req_inode(req);
+
+	if (!inode || !uaio_order_is_write(req->order))
+		return;
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	remove_locked(inode, req, ret_startable);
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+}
+
+static bool may_await(const struct uaio_req *req)
+{
+	/*
+	 * The oldest read of a device keeps all cold reads of that device
+	 * waiting, whatever files they are on.
+	 */
+	return uaio_order_is_write(req->order) ||
+	       (is_read(req->order) &&
+		(load_relaxed(&req->file->inode->nr_held_up) ||
+		 (req->is_oldest && load_relaxed(&nr_held_up))));
+}
+
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
+{
+	struct uaio_inode *inode = uaio_req_inode(req);
+	enum uaio_cancel ret = UAIO_CANCEL_NONE;
+
+	(void)canceller;
+	uaio_lock(&inode->lock, UAIO_RANK_INODE);
+	if (uaio_req_state(req) == UAIO_REQ_ORDERED) {
+		let_go_locked(inode, req, UAIO_REQ_RUNNING);
+		release_locked(inode, req, ret_startable);
+		remove_locked(inode, req, ret_startable);
+		req->order = UAIO_ORDER_NONE;
+		ret = UAIO_CANCEL_TAKEN;
+	}
+	uaio_unlock(&inode->lock, UAIO_RANK_INODE);
+	return ret;
+}
+
+void uaio_order_init(void)
+{
+	static const struct uaio_wait_ops ordered = {
+		.cancel = cancel,
+		.may_await = may_await,
+	};
+
+	store_relaxed(&nr_held_up, 0);
+	uaio_waits_register(UAIO_REQ_ORDERED, &ordered);
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: MIT */
+#include "wait/page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "file/inspect.h"
+#include "file/inode.h"
+#include "req/call.h"
+#include "req/queue.h"
+#include "req/req.h"
+#include "req/waits.h"
+#include "wait/cached.h"
+
+enum {
+	/*
+	 * So many file systems are told apart; on any others each read goes to
+	 * a worker.
+	 */
+	NR_DEVICES = 64,
+	/*
+	 * A disk's own queue holds about as many. Starting more would wait for
+	 * it, inside io_submit. With this limit a workload at depth 256 makes
+	 * 0.03 context switches a read; with half of the reads given to
+	 * workers, 0.38.
+	 */
+	MAX_PENDING = 256,
+	/*
+	 * How many requests are taken together to be tried, and how many times.
+	 * A worker takes fewer, to leave some to the waiter that it has just
+	 * woken: when it took 16, the waiter found none and slept once more,
+	 * which made 0.14 context switches a read instead of 0.10 at depth 32.
+	 */
+	WAITER_TRIES = UAIO_REQS_TOGETHER,
+	WAITER_ROUNDS = 4,
+	WORKER_TRIES = 4,
+	WORKER_ROUNDS = 16,
+	/*
+	 * A disk serves in about the order of submission: after so many misses
+	 * the rest of the batch is not tried.
+	 */
+	MISSES = 4,
+	/*
+	 * After so many oldest reads in a row beside which no try found
+	 * anything, starting pages does not help (I5).
+	 */
+	MAX_FUTILE = 16,
+	FIRST_SKIPS = 1 << 10,
+	MAX_SKIPS = 1 << 20,
+};
+
+struct uaio_device {
+	/* immutable once it is counted */
+	uint64_t dev; /* UINT64_MAX: a block device, which rdev names */
+	uint64_t rdev;
+	bool is_remote; /* a server answers, late or never */
+
+	/* atomic, advice */
+	uint32_t nr_skips; /* so many reads go to a worker each (I5) */
+
+	/* under lock; nr_pending is atomic: submitters peek */
+	struct list pending;
+	uint32_t nr_pending;
+	bool has_oldest; /* one of its requests is queued or being read */
+	bool has_found;  /* a try has, since the oldest began */
+	uint32_t nr_futile;
+	uint32_t next_skips;
+};
+
+static struct {
+	uint32_t nr_devices;   /* atomic, written under lock */
+	struct uaio_lock lock; /* rank PAGE */
+
+	/* under lock */
+	struct uaio_device devices[NR_DEVICES];
+} pages;
+
+void uaio_page_init_group(struct uaio_group *group)
+{
+	/*
+	 * A thread that waited in the last generation of this queue may be
+	 * reading it.
+	 */
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	list_init(&group->paged);
+	store_relaxed(&group->nr_paged, 0);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+static struct uaio_device *find_device(uint64_t dev, uint64_t rdev)
+{
+	/* [MB:device] acquire: its members. Pairs with add_device_locked(). */
+	uint32_t nr = load_acquire(&pages.nr_devices);
+
+	for (uint32_t i = 0; i < nr; i++)
+		if (pages.devices[i].dev == dev &&
+		    pages.devices[i].rdev == rdev)
+			return &pages.devices[i];
+	return NULL;
+}
+
+static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
+					     bool is_remote)
+{
+	/* relaxed: written under the lock */
+	uint32_t nr = load_relaxed(&pages.nr_devices);
+	struct uaio_device *device = &pages.devices[nr];
+
+	if (nr == NR_DEVICES)
+		return NULL;
+	*device = (struct uaio_device){
+		.dev = dev,
+		.rdev = rdev,
+		.is_remote = is_remote,
+		.next_skips = FIRST_SKIPS,
+	};
+	list_init(&device->pending);
+	/* [MB:device] release: pairs with find_device(). */
+	store_release(&pages.nr_devices, nr + 1);
+	return device;
+}
+
+static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
+{
+	/* Requests to a server that does not answer must not hold up others. */
+	bool is_remote = uaio_is_remote(fd);
+	struct uaio_device *device;
+	struct stat st;
+
+	/*
+	 * The descriptor may be another file's by now: then so is what
+	 * fstatfs() said.
+	 */
+	if (sys_fstat(fd, &st) < 0 ||
+	    (dev == UINT64_MAX ? st.st_rdev != rdev : st.st_dev != dev))
+		return NULL;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	device = find_device(dev, rdev);
+	if (!device)
+		device = add_device_locked(dev, rdev, is_remote);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return device;
+}
+
+/* Return: the device that an inode is on, or NULL. */
+static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
+{
+	/* relaxed: the entry may be another inode's by now: advice then */
+	uint64_t dev = load_relaxed(&inode->dev);
+	uint64_t rdev = dev == UINT64_MAX ? load_relaxed(&inode->ino) : 0;
+	struct uaio_device *device = find_device(dev, rdev);
+
+	return device ? device : new_device(dev, rdev, fd);
+}
+
+/*
+ * Return: whether this read goes to a worker because tries found nothing
+ * lately.
+ */
+static bool skip(struct uaio_device *device)
+{
+	/* relaxed: a lost update is one skip more or less */
+	uint32_t nr = load_relaxed(&device->nr_skips);
+
+	if (likely(!nr))
+		return false;
+	store_relaxed(&device->nr_skips, nr - 1);
+	return true;
+}
+
+static void give_up_locked(struct uaio_device *device)
+{
+	/* relaxed: advice */
+	store_relaxed(&device->nr_skips, device->next_skips);
+	if (device->next_skips < MAX_SKIPS)
+		device->next_skips *= 2;
+	device->nr_futile = 0;
+}
+
+bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
+		     uint64_t bytes)
+{
+	struct uaio_device *device = device_of(inode, sqe->fd);
+
+	/* relaxed: one more or less */
+	if (!device || device->is_remote || skip(device) ||
+	    load_relaxed(&device->nr_pending) >= MAX_PENDING)
+		return false;
+	if (sys_fadvise(sqe->fd, sqe->off, (int64_t)bytes,
+			POSIX_FADV_WILLNEED) == 0)
+		return true;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	give_up_locked(device);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return false;
+}
+
+void uaio_page_expect(struct uaio_req *req)
+{
+	if (req->file->kind == UAIO_KIND_CACHED)
+		req->device = device_of(req->file->inode, req->sqe.fd);
+}
+
+/* relaxed throughout: the counts are written under the lock, and peeked at */
+static void enter_locked(struct uaio_req *req)
+{
+	struct uaio_device *device = req->device;
+
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_PAGED);
+	list_add_tail(&device->pending, &req->link);
+	store_relaxed(&device->nr_pending, device->nr_pending + 1);
+	list_add_tail(&req->group->paged, &req->in_paged);
+	store_relaxed(&req->group->nr_paged, req->group->nr_paged + 1);
+}
+
+static void leave_locked(struct uaio_req *req)
+{
+	struct uaio_device *device = req->device;
+
+	list_remove(&req->link);
+	store_relaxed(&device->nr_pending, device->nr_pending - 1);
+	list_remove(&req->in_paged);
+	store_relaxed(&req->group->nr_paged, req->group->nr_paged - 1);
+}
+
+/* Return: whether req is neither being tried nor the closing thread's. */
+static bool is_free_locked(const struct uaio_req *req)
+{
+	/* relaxed: set before the closing thread looks under the lock */
+	return uaio_req_state(req) == UAIO_REQ_PAGED &&
+	       !load_relaxed(&req->file->is_closing);
+}
+
+static void start_locked(struct uaio_req *req, struct list *ret_startable)
+{
+	leave_locked(req);
+	uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_PREPPED);
+	list_add_tail(ret_startable, &req->link);
+}
+
+/* Have a worker read the oldest request of the device, if none does (I2). */
+static void start_oldest_locked(struct uaio_device *device,
+				struct list *ret_startable)
+{
+	if (device->has_oldest)
+		return;
+	list_for_each (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (!is_free_locked(req))
+			continue;
+		start_locked(req, ret_startable);
+		device->has_oldest = req->is_oldest = true;
+		device->has_found = false;
+		return;
+	}
+}
+
+/* Starting pages does not help: each waiting request gets a worker (I5). */
+static void start_all_locked(struct uaio_device *device,
+			     struct list *ret_startable)
+{
+	list_for_each_safe (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (!is_free_locked(req))
+			continue;
+		start_locked(req, ret_startable);
+		req->device = NULL;
+	}
+}
+
+bool uaio_page_park(struct uaio_req *req)
+{
+	struct uaio_device *device = req->device;
+	bool parks = false;
+
+	if (req->is_oldest)
+		return false;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	/* relaxed: see is_free_locked() */
+	if (load_relaxed(&req->file->is_closing)) {
+		req->device = NULL;
+	} else if (!device->has_oldest) {
+		device->has_oldest = req->is_oldest = true;
+		device->has_found = false;
+	} else {
+		enter_locked(req);
+		parks = true;
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return parks;
+}
+
+/* Requests taken to be tried. */
+struct tries {
+	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
+	unsigned nr;
+};
+
+static void take_locked(struct uaio_req *req, struct tries *tries)
+{
+	uaio_try_begin_locked(req, UAIO_REQ_PAGED);
+	/* relaxed: read under the lock (I4) */
+	add_relaxed(&req->file->nr_using, 1);
+	tries->reqs[tries->nr++] = req;
+}
+
+/* Return: its result, or -EAGAIN: its pages are not there. */
+static int64_t try(struct uaio_req *req)
+{
+	struct uaio_outcome outcome;
+	int64_t res = uaio_read_cached(req->file, &req->sqe, &outcome);
+
+	if (res == -EAGAIN || res == -EOPNOTSUPP)
+		return -EAGAIN;
+	req->started = outcome.start;
+	return res;
+}
+
+/*
+ * A try of req came to res. req waits on, or it leaves the lists, executed or
+ * cancelled.
+ * Return: whether it waits on: then it may be gone once the lock is released.
+ */
+static bool settle_locked(struct uaio_req *req, int64_t res,
+			  struct uaio_canceller **ret_canceller,
+			  struct list *ret_startable)
+{
+	struct uaio_file *file = req->file;
+	bool waits = res == -EAGAIN && !req->canceller;
+
+	if (waits) {
+		uaio_try_resume_locked(req, UAIO_REQ_PAGED);
+	} else {
+		leave_locked(req);
+		req->device->has_found |= res != -EAGAIN;
+		*ret_canceller = uaio_try_end_locked(req, UAIO_REQ_PAGED);
+	}
+	/* relaxed: under the lock under which the closing thread looks */
+	if (sub_relaxed(&file->nr_using, 1) == 1 &&
+	    load_relaxed(&file->is_closing))
+		uaio_wake(&file->nr_using, 1);
+	start_oldest_locked(req->device, ret_startable);
+	return waits;
+}
+
+/* Return: whether all pages were there. */
+static bool try_all(const struct tries *tries)
+{
+	struct uaio_canceller *cancellers[UAIO_REQS_TOGETHER];
+	struct uaio_req *ended[UAIO_REQS_TOGETHER];
+	int64_t results[UAIO_REQS_TOGETHER];
+	unsigned nr_ended = 0, nr_misses = 0;
+	uint32_t cancelled = 0; /* bits */
+	struct list startable;
+
+	list_init(&startable);
+	for (unsigned i = 0; i < tries->nr; i++) {
+		results[i] = nr_misses < MISSES ? try(tries->reqs[i]) : -EAGAIN;
+		nr_misses += results[i] == -EAGAIN;
+	}
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	for (unsigned i = 0; i < tries->nr; i++) {
+		struct uaio_req *req = tries->reqs[i];
+		int64_t res = results[i];
+
+		if (settle_locked(req, res, &cancellers[nr_ended], &startable))
+			continue;
+		if (unlikely(res == -EAGAIN)) {
+			res = uaio_req_cancelled_res(req);
+			cancelled |= 1u << nr_ended;
+		}
+		ended[nr_ended] = req;
+		results[nr_ended++] = res;
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	uaio_flow->complete_reads(ended, results, nr_ended);
+	for (unsigned i = 0; i < nr_ended; i++)
+		uaio_canceller_tell(cancellers[i], cancelled & 1u << i);
+	if (!list_is_empty(&startable))
+		uaio_flow->start_all(&startable);
+	return nr_misses == 0;
+}
+
+static void take_of_group(struct uaio_group *group, struct tries *ret_tries)
+{
+	ret_tries->nr = 0;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	list_for_each (pos, &group->paged) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_paged);
+
+		if (is_free_locked(req))
+			take_locked(req, ret_tries);
+		if (ret_tries->nr == WAITER_TRIES)
+			break;
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+static void take_of_device(struct uaio_device *device, struct tries *ret_tries)
+{
+	ret_tries->nr = 0;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	list_for_each (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (is_free_locked(req))
+			take_locked(req, ret_tries);
+		if (ret_tries->nr == WORKER_TRIES)
+			break;
+	}
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+void uaio_page_try_group(struct uaio_group *group)
+{
+	struct tries tries;
+	unsigned nr_rounds = 0;
+
+	/* relaxed: this thread's own requests are counted; others race */
+	if (!load_relaxed(&group->nr_paged))
+		return;
+	do
+		take_of_group(group, &tries);
+	while (tries.nr && try_all(&tries) && ++nr_rounds < WAITER_ROUNDS);
+}
+
+/*
+ * The oldest has been read and others were tried: note whether that helps (I5).
+ */
+static void judge_locked(struct uaio_device *device, bool has_tried,
+			 struct list *ret_startable)
+{
+	if (device->has_found) {
+		device->nr_futile = 0;
+		device->next_skips = FIRST_SKIPS;
+	} else if (has_tried && ++device->nr_futile == MAX_FUTILE) {
+		give_up_locked(device);
+		start_all_locked(device, ret_startable);
+	}
+}
+
+void uaio_page_next(struct uaio_device *device, struct list *ret_startable)
+{
+	struct tries tries;
+	unsigned nr_rounds = 0;
+	bool has_tried = false;
+
+	for (;;) {
+		take_of_device(device, &tries);
+		has_tried |= tries.nr > 0;
+		if (!tries.nr || !try_all(&tries) ||
+		    ++nr_rounds == WORKER_ROUNDS)
+			break;
+	}
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	device->has_oldest = false;
+	judge_locked(device, has_tried, ret_startable);
+	start_oldest_locked(device, ret_startable);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+}
+
+static void start_of_file_locked(const struct uaio_file *file,
+				 struct uaio_device *device,
+				 struct list *ret_startable)
+{
+	list_for_each_safe (pos, &device->pending) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (req->file != file || uaio_req_state(req) != UAIO_REQ_PAGED)
+			continue;
+		start_locked(req, ret_startable);
+		req->device = NULL;
+	}
+}
+
+static void give_up(struct uaio_file *file, struct list *ret_startable)
+{
+	struct uaio_device *device = find_device(
+		file->inode->dev,
+		file->inode->dev == UINT64_MAX ? file->inode->ino : 0);
+	uint32_t nr;
+
+	if (!device)
+		return;
+	for (;;) {
+		uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+		start_of_file_locked(file, device, ret_startable);
+		/* relaxed: under the lock (I4) */
+		nr = load_relaxed(&file->nr_using);
+		uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+		if (!nr)
+			return;
+		(void)uaio_sleep_outside(&file->nr_using, nr, UAIO_FOREVER);
+	}
+}
+
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
+{
+	enum uaio_cancel ret;
+
+	(void)ret_startable;
+	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
+	ret = uaio_try_cancel_locked(req, UAIO_REQ_PAGED, canceller);
+	if (ret == UAIO_CANCEL_TAKEN)
+		leave_locked(req);
+	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
+	return ret;
+}
+
+void uaio_page_init(void)
+{
+	static const struct uaio_wait_ops paged = {
+		.cancel = cancel,
+		.give_up = give_up,
+	};
+
+	pages.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&pages.nr_devices, 0);
+	uaio_waits_register(UAIO_REQ_PAGED, &paged);
+}

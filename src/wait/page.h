@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cold reads: requests that wait until their pages are in the page cache
+ *
+ * The submitter has the kernel start reading the pages, and goes on. The read
+ * itself then only copies. It is executed by a thread that comes by and finds
+ * the pages there: a thread that waits for events tries the reads of its own
+ * queue, a worker those of all queues. Of each device a worker executes one
+ * read, the oldest, by a plain call, which blocks until the data is there. When
+ * that call returns, the worker tries the other reads of the device, and the
+ * next oldest is queued.
+ *
+ *   I1  A request is PAGED, with the bit TRIED while a thread tries it, as long
+ *       as it is on the list of its device and on that of its group. Both lists
+ *       are in the order of submission, under the lock, and a try does not
+ *       change its place.
+ *   I2  While requests of a device are PAGED, one of that device's is queued or
+ *       being read by a worker, or some are being tried, and the thread that
+ *       tries them will queue one. So each is read in the end, whether its
+ *       pages come, or are evicted again, or never came.
+ *   I3  Requests are tried only with calls that do not block, and a bounded
+ *       number at a time.
+ *   I4  nr_using of a file counts its requests that are being tried. No try
+ *       begins once the file's descriptor is being closed: the closing thread
+ *       queues the requests that are PAGED, and waits until that count has
+ *       become 0.
+ *   I5  Where starting pages does not help, because tries find nothing, each
+ *       request goes to a worker of its own, for a number of reads that doubles
+ *       each time.
+ *
+ * Thread-safety: any thread.
+ */
+#ifndef UAIO_WAIT_PAGE_H
+#define UAIO_WAIT_PAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct list;
+struct uaio_device;
+struct uaio_file;
+struct uaio_group;
+struct uaio_inode;
+struct uaio_req;
+struct uaio_sqe;
+
+/* Called each time the engine starts, also in a child of fork(): resets all. */
+void uaio_page_init(void);
+void uaio_page_init_group(struct uaio_group *group);
+
+/*
+ * Have the kernel start reading the pages of a read of so many bytes
+ * (POSIX_FADV_WILLNEED). inode is borrowed under I2 of file.h.
+ * Return: false if the read is better executed by a worker of its own.
+ */
+bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
+		     uint64_t bytes);
+
+/*
+ * The pages of req, which is PREPPED, were started: note its device, so that
+ * uaio_page_park() can park it.
+ */
+void uaio_page_expect(struct uaio_req *req);
+
+/*
+ * Park a PREPPED request whose pages are expected.
+ * Return: false if the caller is to queue it, because it is the oldest of its
+ * device, or because its descriptor is being closed.
+ */
+bool uaio_page_park(struct uaio_req *req);
+
+/*
+ * The oldest read of the device has returned, or will not be executed: try the
+ * others. Requests that are to be queued now are appended to ret_startable.
+ */
+void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
+
+/*
+ * Try the cold reads of this group. For a thread that is about to wait for its
+ * events.
+ */
+void uaio_page_try_group(struct uaio_group *group);
+
+#endif /* UAIO_WAIT_PAGE_H */

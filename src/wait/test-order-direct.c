@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Buffered requests, and writes that make a file longer, wait for older direct
+ * requests of the same bytes; requests of other bytes do not wait for them.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "options/config.h"
+#include "aio/handle.h"
+#include "unit.h"
+
+enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
+
+/* A request is known by the block it begins at: its key. */
+static struct {
+	int fd;
+	int direct; /* of the same file, as if opened with O_DIRECT */
+	uint64_t handle;
+	struct iocb iocbs[32];
+	char buffers[32][LONG];
+	unsigned nr;
+} test;
+
+static bool pretend_direct_on_disk(long nr, const long args[6], long *ret_res)
+{
+	if (nr == SYS_fcntl && args[1] == F_GETFL && args[0] == test.direct) {
+		*ret_res = O_RDWR | O_DIRECT;
+		return true;
+	}
+	if (nr != SYS_fstatfs)
+		return false;
+	*ret_res = unit_say_ext4(args);
+	return true;
+}
+
+static void begin(void)
+{
+	char path[32];
+
+	test.nr = 0;
+	test.fd = unit_numbered_file(false, NR_BLOCKS);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", test.fd);
+	test.direct = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(test.direct >= 0);
+	test.handle = unit_context(32);
+	unit_hook(pretend_direct_on_disk);
+	unit_gate_close(test.direct);
+}
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	begin();
+	return ret;
+}
+
+static int stop(void **state)
+{
+	unit_gate_open();
+	unit_destroy(test.handle);
+	unit_hook(NULL);
+	unit_close(test.fd);
+	unit_close(test.direct);
+	return unit_teardown(state);
+}
+
+#define DIRECT_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+/* Each write has a letter of its own. Return: its buffer. */
+static char *submit(int fd, unsigned opcode, unsigned block, unsigned bytes)
+{
+	struct iocb *iocb = &test.iocbs[test.nr];
+	char *buffer = test.buffers[test.nr];
+
+	memset(buffer, (int)('A' + test.nr++), LONG);
+	*iocb = unit_iocb(opcode, fd, buffer, bytes, block * SIZE);
+	assert_int_equal(unit_submit(test.handle, iocb), 1);
+	return buffer;
+}
+
+/* A worker has the request, and the gate holds its call. Return: its buffer. */
+static char *held(unsigned opcode, unsigned block)
+{
+	char *buffer = submit(test.direct, opcode, block, LONG);
+
+	unit_gate_await_key(block);
+	return buffer;
+}
+
+static void reap(unsigned nr)
+{
+	struct io_event events[32];
+
+	assert_int_equal(unit_reap(test.handle, nr, events), nr);
+	for (unsigned i = 0; i < nr; i++)
+		assert_true(events[i].res > 0);
+}
+
+static void assert_file(unsigned block, const char *bytes)
+{
+	char now[SIZE];
+
+	assert_int_equal(pread(test.fd, now, SIZE, block * SIZE), SIZE);
+	assert_memory_equal(now, bytes, SIZE);
+}
+
+static void a_write_comes_after_a_direct_one_of_its_bytes(void **state)
+{
+	static const unsigned blocks[] = { 4, 1, 7, 5 };
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(blocks); i++) {
+		uint64_t before = unit_nr_inline();
+		char *later;
+
+		held(IOCB_CMD_PWRITE, 4);
+		later = submit(test.fd, IOCB_CMD_PWRITE, blocks[i], LONG);
+		assert_int_equal(unit_nr_inline(), before);
+		unit_gate_open();
+		reap(2);
+		assert_file(blocks[i], later);
+		assert_file(blocks[i] + 3, later);
+		unit_gate_close(test.direct);
+	}
+}
+
+static void a_read_comes_after_a_direct_write_of_its_bytes(void **state)
+{
+	char *written = held(IOCB_CMD_PWRITE, 4);
+	uint64_t before = unit_nr_inline();
+	char *read = submit(test.fd, IOCB_CMD_PREAD, 5, LONG);
+
+	(void)state;
+	assert_int_equal(unit_nr_inline(), before);
+	unit_gate_open();
+	reap(2);
+	assert_memory_equal(read, written, 3 * SIZE);
+}
+
+static void a_direct_read_sees_no_write_that_came_after_it(void **state)
+{
+	char was[LONG], *read = held(IOCB_CMD_PREAD, 4);
+	uint64_t before = unit_nr_inline();
+
+	(void)state;
+	assert_int_equal(pread(test.fd, was, LONG, 4 * SIZE), LONG);
+	submit(test.fd, IOCB_CMD_PWRITE, 6, LONG);
+	assert_int_equal(unit_nr_inline(), before);
+	unit_gate_open();
+	reap(2);
+	assert_memory_equal(read, was, LONG);
+}
+
+/* The write makes the file longer, which the read must not see. */
+static void what_extends_a_file_comes_after_a_read_over_its_end(void **state)
+{
+	struct io_event events[2];
+	uint64_t before = unit_nr_inline();
+
+	(void)state;
+	held(IOCB_CMD_PREAD, NR_BLOCKS - 2);
+	submit(test.direct, IOCB_CMD_PWRITE, NR_BLOCKS, SIZE);
+	assert_int_equal(unit_nr_inline(), before);
+	unit_gate_open();
+	assert_int_equal(unit_reap(test.handle, 2, events), 2);
+	assert_int_equal(events[0].res, 2 * SIZE);
+	assert_int_equal(events[1].res, SIZE);
+}
+
+/*
+ * These are executed while the others are held: one that waited for them would
+ * wait for ever.
+ */
+static void nothing_else_waits_for_direct_requests(void **state)
+{
+	(void)state;
+	held(IOCB_CMD_PWRITE, 4);
+	submit(test.fd, IOCB_CMD_PWRITE, 0, LONG);
+	submit(test.fd, IOCB_CMD_PREAD, 8, LONG);
+	reap(2);
+	held(IOCB_CMD_PREAD, 8);
+	submit(test.fd, IOCB_CMD_PREAD, 9, LONG);
+	submit(test.direct, IOCB_CMD_PWRITE, NR_BLOCKS, SIZE);
+	reap(2);
+	/* Nor do they wait for each other. */
+	submit(test.direct, IOCB_CMD_PWRITE, 4, LONG);
+	submit(test.direct, IOCB_CMD_PREAD, 4, LONG);
+	submit(test.direct, IOCB_CMD_PWRITE, 8, LONG);
+	unit_gate_await(5);
+	unit_gate_open();
+	reap(5);
+}
+
+static void
+who_has_seen_the_event_of_a_direct_request_waits_no_more(void **state)
+{
+	enum { ROUNDS = 500 };
+
+	(void)state;
+	unit_gate_open();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t before;
+
+		test.nr = 0;
+		submit(test.direct, i % 2 ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE, 4,
+		       LONG);
+		reap(1);
+		before = unit_nr_inline();
+		submit(test.fd, IOCB_CMD_PWRITE, 4, LONG);
+		assert_int_equal(unit_nr_inline(), before + 1);
+		reap(1);
+	}
+}
+
+static void
+what_waits_goes_on_when_the_direct_request_is_cancelled(void **state)
+{
+	struct io_event events[3];
+
+	(void)state;
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	held(IOCB_CMD_PREAD, 0);
+	submit(test.direct, IOCB_CMD_PREAD, 8, LONG);
+	submit(test.fd, IOCB_CMD_PWRITE, 8, SIZE);
+	assert_int_equal(
+		uaio_ctx_cancel(test.handle, (uintptr_t)&test.iocbs[1]),
+		-EINPROGRESS);
+	assert_int_equal(unit_reap(test.handle, 1, events), 1);
+	assert_int_equal(events[0].res, -ECANCELED);
+	unit_gate_open();
+	reap(2);
+	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
+}
+
+/*
+ * The only worker is held, so the thread that leaves executes what is queued.
+ */
+static int engine_and_leave(void)
+{
+	char *written;
+
+	assert_int_equal(unit_engine(NULL), 0);
+	begin();
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	held(IOCB_CMD_PREAD, 0);
+	/* The gate holds calls on another file. */
+	unit_hook(NULL);
+	test.fd = unit_numbered_file(false, NR_BLOCKS);
+	test.direct = unit_numbered_file(false, NR_BLOCKS);
+	assert_int_equal(dup3(test.fd, test.direct, O_CLOEXEC), test.direct);
+	unit_hook(pretend_direct_on_disk);
+	submit(test.direct, IOCB_CMD_PREAD, 8, LONG);
+	written = submit(test.fd, IOCB_CMD_PWRITE, 8, LONG);
+	uaio_engine_exiting();
+	assert_file(8, written);
+	return 0;
+}
+
+static void who_leaves_executes_the_direct_read_a_write_waits_for(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(engine_and_leave), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DIRECT_TEST(a_write_comes_after_a_direct_one_of_its_bytes),
+		DIRECT_TEST(a_read_comes_after_a_direct_write_of_its_bytes),
+		DIRECT_TEST(a_direct_read_sees_no_write_that_came_after_it),
+		DIRECT_TEST(
+			what_extends_a_file_comes_after_a_read_over_its_end),
+		DIRECT_TEST(nothing_else_waits_for_direct_requests),
+		DIRECT_TEST(
+			who_has_seen_the_event_of_a_direct_request_waits_no_more),
+		DIRECT_TEST(
+			what_waits_goes_on_when_the_direct_request_is_cancelled),
+		UNIT_TEST(
+			who_leaves_executes_the_direct_read_a_write_waits_for),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A read does not see a write that was submitted after it, wherever the read
+ * waits; and a write that changes nothing the read looks at does not wait for
+ * it.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "file/file.h"
+#include "file/inspect.h"
+#include "aio/handle.h"
+#include "unit.h"
+
+enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
+
+/* A request is known by the block it begins at: its key. */
+static struct {
+	int fd;
+	int other; /* of the same file */
+	uint64_t handle;
+	uint64_t other_handle;
+	struct iocb iocbs[32];
+	char buffers[32][LONG];
+	unsigned nr;
+} test;
+
+static int start(void **state)
+{
+	char path[32];
+	int ret = unit_setup(state);
+
+	test.nr = 0;
+	test.fd = unit_numbered_file(false, NR_BLOCKS);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", test.fd);
+	test.other = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(test.other >= 0);
+	test.handle = unit_context(32);
+	test.other_handle = unit_context(32);
+	unit_gate_close(test.fd);
+	return ret;
+}
+
+static int stop(void **state)
+{
+	unit_gate_open();
+	unit_destroy(test.handle);
+	unit_destroy(test.other_handle);
+	unit_close(test.fd);
+	unit_close(test.other);
+	uaio_config.force_worker = false;
+	return unit_teardown(state);
+}
+
+#define READ_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+static struct iocb *submit_to(uint64_t handle, unsigned opcode, int fd,
+			      unsigned block, unsigned bytes)
+{
+	struct iocb *iocb = &test.iocbs[test.nr];
+	char *buffer = test.buffers[test.nr++];
+
+	memset(buffer, 'w', LONG);
+	*iocb = unit_iocb(opcode, fd, bytes ? buffer : NULL, bytes,
+			  block * SIZE);
+	assert_int_equal(unit_submit(handle, iocb), 1);
+	return iocb;
+}
+
+/* A worker has the request, and the gate holds its call. Return: its buffer. */
+static char *read_held(unsigned block, unsigned bytes)
+{
+	char *buffer = test.buffers[test.nr];
+
+	uaio_config.force_worker = true;
+	submit_to(test.handle, IOCB_CMD_PREAD, test.fd, block, bytes);
+	uaio_config.force_worker = false;
+	unit_gate_await_key(block);
+	return buffer;
+}
+
+/* Return: whether it was executed inline. */
+static bool is_written(unsigned block, unsigned bytes)
+{
+	uint64_t before = unit_nr_inline();
+
+	submit_to(test.handle, IOCB_CMD_PWRITE, test.fd, block, bytes);
+	return unit_nr_inline() > before;
+}
+
+static void assert_is_old(const char *buffer, unsigned block, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i++)
+		assert_int_equal(buffer[i], (char)(block + i / SIZE));
+}
+
+static void reap_all(unsigned nr)
+{
+	struct io_event events[32];
+
+	assert_int_equal(unit_reap(test.handle, nr, events), nr);
+}
+
+static void a_write_over_a_read_waits_for_its_data(void **state)
+{
+	static const struct {
+		unsigned block, bytes;
+		bool waits;
+	} writes[] = {
+		{ 4, LONG, true },         { 7, LONG, true },
+		{ 1, LONG, true },         { 5, SIZE, true },
+		{ 2, 2 * SIZE, false },    { 8, LONG, false },
+		{ 2, 2 * SIZE + 1, true }, { NR_BLOCKS, SIZE, false },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(writes); i++) {
+		char *buffer = read_held(4, LONG);
+		char was[LONG];
+
+		assert_int_equal(pread(test.other, was, LONG, 4 * SIZE), LONG);
+		assert_int_equal(is_written(writes[i].block, writes[i].bytes),
+				 !writes[i].waits);
+		unit_gate_open();
+		reap_all(2);
+		assert_memory_equal(buffer, was, LONG);
+		unit_gate_close(test.fd);
+	}
+}
+
+static void it_waits_through_another_descriptor_and_context(void **state)
+{
+	char *buffer = read_held(4, LONG);
+	uint64_t before = unit_nr_inline();
+
+	(void)state;
+	submit_to(test.other_handle, IOCB_CMD_PWRITE, test.other, 5, SIZE);
+	assert_int_equal(unit_nr_inline(), before);
+	unit_gate_open();
+	assert_int_equal(unit_reap_one(test.other_handle), SIZE);
+	assert_int_equal(unit_reap_one(test.handle), LONG);
+	assert_is_old(buffer, 4, LONG);
+}
+
+/* Both go to workers: the write begins when the read is over. */
+static void what_is_queued_waits_and_what_is_beside_it_does_not(void **state)
+{
+	(void)state;
+	read_held(4, LONG);
+	uaio_config.force_worker = true;
+	submit_to(test.handle, IOCB_CMD_PWRITE, test.fd, 8, SIZE);
+	unit_gate_await_key(8);
+	unit_gate_pass(8);
+	submit_to(test.handle, IOCB_CMD_PWRITE, test.fd, 6, SIZE);
+	submit_to(test.handle, IOCB_CMD_PWRITE, test.fd, 9, SIZE);
+	assert_int_equal(unit_gate_began(6), -1);
+	unit_gate_pass(4);
+	unit_gate_await_key(6);
+	assert_true(unit_gate_ended(4) >= 0);
+	assert_int_equal(unit_gate_began(9), -1);
+	unit_gate_open();
+	reap_all(4);
+	assert_true(unit_gate_began(9) > unit_gate_ended(6));
+}
+
+/*
+ * A read that goes past the end keeps a write waiting that makes the file
+ * longer.
+ */
+static void what_makes_a_file_longer_waits_for_a_read_over_its_end(void **state)
+{
+	static const unsigned blocks[] = { NR_BLOCKS, NR_BLOCKS + 9 };
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(blocks); i++) {
+		struct io_event events[2];
+
+		assert_int_equal(ftruncate(test.fd, NR_BLOCKS * SIZE), 0);
+		read_held(NR_BLOCKS - 2, LONG);
+		assert_false(is_written(blocks[i], SIZE));
+		unit_gate_open();
+		assert_int_equal(unit_reap(test.handle, 2, events), 2);
+		assert_int_equal(events[0].res, 2 * SIZE);
+		assert_int_equal(events[1].res, SIZE);
+		unit_gate_close(test.fd);
+	}
+}
+
+static void an_append_waits_for_a_read_over_the_end_only(void **state)
+{
+	struct io_event events[3];
+	uint64_t before = unit_nr_inline();
+	int flags = fcntl(test.other, F_GETFL);
+
+	(void)state;
+	assert_int_equal(fcntl(test.other, F_SETFL, flags | O_APPEND), 0);
+	read_held(0, LONG);
+	submit_to(test.handle, IOCB_CMD_PWRITE, test.other, 0, SIZE);
+	assert_int_equal(unit_nr_inline(), before + 1);
+	read_held(NR_BLOCKS, LONG);
+	submit_to(test.handle, IOCB_CMD_PWRITE, test.other, 0, SIZE);
+	assert_int_equal(unit_nr_inline(), before + 1);
+	unit_gate_pass(NR_BLOCKS);
+	unit_gate_open();
+	assert_int_equal(unit_reap(test.handle, 3, events), 3);
+	reap_all(1);
+	assert_is_old(test.buffers[0], 0, LONG);
+}
+
+/*
+ * Chains: a read is held, a request waits for it, and others wait for that one.
+ */
+static void what_waits_for_a_read_is_waited_for(void **state)
+{
+	(void)state;
+	read_held(4, LONG);
+	assert_false(is_written(5, SIZE));
+	submit_to(test.handle, IOCB_CMD_FSYNC, test.fd, 0, 0);
+	submit_to(test.handle, IOCB_CMD_PREAD, test.fd, 12, SIZE);
+	assert_int_equal(unit_gate_began(12), -1);
+	assert_int_equal(unit_gate_began(UNIT_KEY_SYNC), -1);
+	unit_gate_pass(4);
+	unit_gate_await_key(5);
+	unit_gate_pass(5);
+	unit_gate_await_key(12);
+	unit_gate_await_key(UNIT_KEY_SYNC);
+	unit_gate_open();
+	reap_all(4);
+	assert_true(is_written(5, SIZE));
+	reap_all(1);
+}
+
+static unsigned nr_begun(unsigned key)
+{
+	const struct unit_call *log;
+	unsigned nr = unit_gate_log(&log), nr_begun = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		nr_begun += log[i].key == key && !log[i].is_end;
+	return nr_begun;
+}
+
+/* The first write waits for one read, the second for another: in order. */
+static void writes_that_wait_for_reads_keep_their_order(void **state)
+{
+	(void)state;
+	read_held(0, SIZE);
+	read_held(4, SIZE);
+	assert_false(is_written(4, SIZE));
+	assert_false(is_written(0, SIZE));
+	unit_gate_pass(0);
+	reap_all(1);
+	assert_int_equal(nr_begun(0), 1);
+	unit_gate_pass(4);
+	unit_gate_open();
+	reap_all(3);
+	assert_int_equal(nr_begun(0), 2);
+}
+
+/* All workers execute reads of another file, so this one is queued. */
+static void a_write_goes_on_when_the_read_is_cancelled(void **state)
+{
+	struct iocb *read;
+	struct io_event events[4];
+
+	(void)state;
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	read_held(0, SIZE);
+	uaio_config.force_worker = true;
+	read = submit_to(test.handle, IOCB_CMD_PREAD, test.fd, 4, SIZE);
+	uaio_config.force_worker = false;
+	assert_false(is_written(4, SIZE));
+	assert_int_equal(uaio_ctx_cancel(test.handle, (uintptr_t)read),
+			 -EINPROGRESS);
+	assert_int_equal(unit_reap(test.handle, 1, events), 1);
+	assert_int_equal(events[0].res, -ECANCELED);
+	unit_gate_open();
+	reap_all(2);
+	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
+}
+
+/* The descriptor of the write is closed; the read is on another. */
+static void closing_the_writers_number_makes_the_read_first(void **state)
+{
+	char *buffer;
+
+	(void)state;
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	read_held(0, SIZE);
+	uaio_config.force_worker = true;
+	buffer = test.buffers[test.nr];
+	submit_to(test.handle, IOCB_CMD_PREAD, test.fd, 4, SIZE);
+	uaio_config.force_worker = false;
+	submit_to(test.handle, IOCB_CMD_PWRITE, test.other, 4, SIZE);
+	unit_gate_pass(0);
+	unit_gate_open();
+	unit_close(test.other);
+	test.other = dup(test.fd);
+	reap_all(3);
+	assert_is_old(buffer, 4, SIZE);
+	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
+}
+
+/* Every worker is held, so the thread that leaves executes what is queued. */
+static int leave_with_a_write_behind_a_read(void)
+{
+	int fd = unit_numbered_file(false, NR_BLOCKS);
+	char old[SIZE], now[SIZE];
+
+	test.nr = 0;
+	test.handle = unit_context(32);
+	test.fd = unit_numbered_file(false, NR_BLOCKS);
+	unit_gate_close(test.fd);
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	read_held(0, SIZE);
+	assert_int_equal(pread(fd, old, SIZE, 3 * SIZE), SIZE);
+	uaio_config.force_worker = true;
+	submit_to(test.handle, IOCB_CMD_PREAD, fd, 3, SIZE);
+	uaio_config.force_worker = false;
+	submit_to(test.handle, IOCB_CMD_PWRITE, fd, 3, SIZE);
+	assert_int_equal(pread(fd, now, SIZE, 3 * SIZE), SIZE);
+	assert_memory_equal(now, old, SIZE);
+	uaio_engine_exiting();
+	assert_int_equal(pread(fd, now, SIZE, 3 * SIZE), SIZE);
+	assert_memory_equal(now, test.buffers[2], SIZE);
+	assert_memory_equal(test.buffers[1], old, SIZE);
+	return 0;
+}
+
+static int engine_and_leave(void)
+{
+	assert_int_equal(unit_engine(NULL), 0);
+	return leave_with_a_write_behind_a_read();
+}
+
+static void who_leaves_executes_the_read_that_a_write_waits_for(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(engine_and_leave), 0);
+}
+
+static unsigned nr_statx;
+
+static bool count_statx(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	nr_statx += nr == SYS_statx;
+	return false;
+}
+
+/* A filter may end the process for this call, or refuse fstatfs() as well. */
+static void the_length_of_a_servers_file_needs_no_optional_call(void **state)
+{
+	const uint64_t all = load_relaxed(&uaio_calls);
+	struct uaio_file file = { .flags = UAIO_FILE_F_REMOTE };
+	int fd = unit_numbered_file(true, 1);
+	uint64_t size = 0;
+
+	(void)state;
+	nr_statx = 0;
+	unit_hook(count_statx);
+	store_relaxed(&uaio_calls, all & ~(1ull << UAIO_CALL_STATX));
+	assert_int_equal(uaio_size_of(&file, fd, &size), 0);
+	store_relaxed(&uaio_calls, all);
+	unit_hook(NULL);
+	assert_int_equal(nr_statx, 0);
+	assert_int_equal(size, SIZE);
+	unit_close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		READ_TEST(a_write_over_a_read_waits_for_its_data),
+		READ_TEST(it_waits_through_another_descriptor_and_context),
+		READ_TEST(what_is_queued_waits_and_what_is_beside_it_does_not),
+		READ_TEST(
+			what_makes_a_file_longer_waits_for_a_read_over_its_end),
+		READ_TEST(an_append_waits_for_a_read_over_the_end_only),
+		READ_TEST(what_waits_for_a_read_is_waited_for),
+		READ_TEST(writes_that_wait_for_reads_keep_their_order),
+		READ_TEST(a_write_goes_on_when_the_read_is_cancelled),
+		READ_TEST(closing_the_writers_number_makes_the_read_first),
+		UNIT_TEST(who_leaves_executes_the_read_that_a_write_waits_for),
+		UNIT_TEST(the_length_of_a_servers_file_needs_no_optional_call),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

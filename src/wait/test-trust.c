@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A file on a device that refuses RWF_NOWAIT, as a hook answers for it. Each
+ * test has a device of its own, since what is learnt of one is remembered.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <linux/fs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "options/config.h"
+#include "unit.h"
+
+enum {
+	SIZE = 512,
+	FIRST = 64, /* fast reads in a row that are needed at first */
+	OVERLAYFS = 0x794c7630,
+	FUSE = 0x65735546,
+	EXT4 = 0xef53,
+};
+
+static struct {
+	uint32_t fs_type;   /* atomic */
+	uint64_t device;    /* atomic */
+	uint32_t refuses;   /* atomic: RWF_NOWAIT */
+	uint32_t slow_us;   /* atomic: what a plain read takes at least */
+	uint32_t sleeps;    /* atomic: and whether it sleeps meanwhile */
+	uint32_t nr_nowait; /* atomic: how often it was asked for */
+} fs;
+
+static int fd;
+static uint64_t handle;
+
+static void take_time(uint32_t us)
+{
+	int64_t end = uaio_now_ns() + us * 1000ll;
+	const struct timespec time = { 0, us * 1000l };
+
+	if (load_relaxed(&fs.sleeps))
+		(void)uaio_sys_raw(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+	while (uaio_now_ns() < end)
+		;
+}
+
+static bool answer(long nr, const long args[6], long *ret_res)
+{
+	if (nr == SYS_fstatfs || nr == SYS_fstat) {
+		*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
+		if (nr == SYS_fstatfs)
+			((struct statfs *)args[1])->f_type =
+				load_relaxed(&fs.fs_type);
+		else
+			((struct stat *)args[1])->st_dev =
+				load_relaxed(&fs.device);
+		return true;
+	}
+	if (nr == SYS_preadv2 && args[5] & RWF_NOWAIT) {
+		add_relaxed(&fs.nr_nowait, 1);
+		*ret_res = -EOPNOTSUPP;
+		return load_relaxed(&fs.refuses);
+	}
+	if ((nr == SYS_pread64 || nr == SYS_preadv || nr == SYS_preadv2) &&
+	    load_relaxed(&fs.slow_us))
+		take_time(load_relaxed(&fs.slow_us));
+	return false;
+}
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	store_relaxed(&fs.fs_type, OVERLAYFS);
+	add_relaxed(&fs.device, 1);
+	store_relaxed(&fs.refuses, 1);
+	store_relaxed(&fs.slow_us, 0);
+	store_relaxed(&fs.sleeps, 0);
+	store_relaxed(&fs.nr_nowait, 0);
+	fd = unit_numbered_file(true, 1);
+	handle = unit_context(8);
+	unit_hook(answer);
+	return ret;
+}
+
+static int stop(void **state)
+{
+	unit_hook(NULL);
+	uaio_config.never_block = false;
+	unit_destroy(handle);
+	unit_close(fd);
+	return unit_teardown(state);
+}
+
+#define TRUST_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+/* Return: whether it was executed inside io_submit. */
+static bool is_read_here(void)
+{
+	uint64_t before = unit_nr_inline();
+	char buffer[SIZE];
+	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffer, SIZE, 0);
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(unit_reap_one(handle), SIZE);
+	return unit_nr_inline() > before;
+}
+
+/*
+ * Read until one read is executed inside io_submit. When a worker is preempted
+ * in a read the count starts again, so it may take more reads than are needed.
+ * Return: how many reads workers executed.
+ */
+static unsigned nr_until_here(void)
+{
+	unsigned nr = 0;
+
+	while (!is_read_here())
+		nr++;
+	return nr;
+}
+
+/* What a plain read takes if all of it is in the page cache. */
+static void assert_here(unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		assert_true(is_read_here());
+}
+
+static void fast_reads_are_executed_here_after_some_by_workers(void **state)
+{
+	(void)state;
+	assert_true(nr_until_here() >= FIRST);
+	/* It is asked once for this open file, and then known. */
+	assert_int_equal(load_relaxed(&fs.nr_nowait), 1);
+}
+
+static void slow_reads_are_always_a_workers(void **state)
+{
+	(void)state;
+	store_relaxed(&fs.slow_us, 100);
+	for (unsigned i = 0; i < 4 * FIRST; i++)
+		assert_false(is_read_here());
+}
+
+static void who_must_never_block_leaves_them_to_workers(void **state)
+{
+	(void)state;
+	nr_until_here();
+	uaio_config.never_block = true;
+	for (unsigned i = 0; i < 2 * FIRST; i++)
+		assert_false(is_read_here());
+}
+
+/* A thread that is preempted has not slept. */
+static void reads_that_took_long_and_did_not_sleep_change_nothing(void **state)
+{
+	(void)state;
+	nr_until_here();
+	store_relaxed(&fs.slow_us, 100);
+	assert_here(8);
+	store_relaxed(&fs.slow_us, 0);
+	assert_here(1);
+}
+
+/* Have reads sleep until trust ends. Return: how many it took. */
+static unsigned nr_waits(void)
+{
+	unsigned nr = 0;
+
+	store_relaxed(&fs.slow_us, 1000);
+	store_relaxed(&fs.sleeps, 1);
+	while (is_read_here())
+		nr++;
+	store_relaxed(&fs.slow_us, 0);
+	store_relaxed(&fs.sleeps, 0);
+	return nr;
+}
+
+static void each_time_trust_ends_twice_as_many_are_needed(void **state)
+{
+	(void)state;
+	nr_until_here();
+	for (unsigned needed = 2 * FIRST; needed <= 16 * FIRST; needed *= 2) {
+		assert_in_range(nr_waits(), 1, 2);
+		assert_true(nr_until_here() >= needed);
+	}
+}
+
+/* Another file of the device, of which nothing is known. */
+static void open_another(void)
+{
+	unit_close(fd);
+	fd = unit_numbered_file(true, 1);
+}
+
+static void of_a_new_file_its_device_is_trusted(void **state)
+{
+	(void)state;
+	nr_until_here();
+	for (unsigned i = 0; i < 8; i++) {
+		open_another();
+		assert_here(1);
+	}
+	/* And it ends when one of the device's files was found to wait. */
+	assert_in_range(nr_waits(), 1, 2);
+	open_another();
+	assert_false(is_read_here());
+}
+
+static void
+where_an_answer_may_never_come_each_file_has_to_earn_it(void **state)
+{
+	(void)state;
+	store_relaxed(&fs.fs_type, FUSE);
+	open_another();
+	assert_true(nr_until_here() >= FIRST);
+	open_another();
+	assert_true(nr_until_here() >= FIRST);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TRUST_TEST(fast_reads_are_executed_here_after_some_by_workers),
+		TRUST_TEST(slow_reads_are_always_a_workers),
+		TRUST_TEST(who_must_never_block_leaves_them_to_workers),
+		TRUST_TEST(
+			reads_that_took_long_and_did_not_sleep_change_nothing),
+		TRUST_TEST(each_time_trust_ends_twice_as_many_are_needed),
+		TRUST_TEST(of_a_new_file_its_device_is_trusted),
+		TRUST_TEST(
+			where_an_answer_may_never_come_each_file_has_to_earn_it),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

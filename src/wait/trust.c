@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "wait/trust.h"
+
+#include "base/check.h"
+#include "base/cycles.h"
+#include "options/config.h"
+#include "proc/thread.h"
+#include "file/file.h"
+#include "op/op.h"
+
+enum {
+	/*
+	 * Devices that are told apart; two that share a place replace each
+	 * other.
+	 */
+	NR_DEVICES = 64,
+	/*
+	 * Fast reads in a row that are needed at first; and how often that is
+	 * doubled.
+	 */
+	FAST_READS = 64,
+	MAX_ENDED = 10,
+	/*
+	 * A cached read of 64 KiB takes 10 us here, a read of the fastest disk
+	 * 50 us: a read that takes this long, plus as much again for each 64
+	 * KiB, has waited.
+	 */
+	SLOW_READ_US = 20,
+	SLOW_READ_SHIFT = 16,
+	/*
+	 * After so many times the fast reads that are needed, one end of trust
+	 * is forgiven.
+	 */
+	FORGIVE_AFTER = 32,
+};
+
+static struct device {
+	uint64_t dev; /* atomic: the device that trust is about */
+	struct uaio_trust trust;
+} devices[NR_DEVICES];
+
+/* relaxed throughout: advice (I4) */
+void uaio_trust_init(void)
+{
+	for (unsigned i = 0; i < NR_DEVICES; i++) {
+		store_relaxed(&devices[i].dev, 0);
+		uaio_trust_forget(&devices[i].trust);
+	}
+}
+
+static uint32_t nr_needed(const struct uaio_trust *trust)
+{
+	return FAST_READS << load_relaxed(&trust->nr_ended);
+}
+
+static bool is_given(const struct uaio_trust *trust)
+{
+	return load_relaxed(&trust->nr_fast) >= nr_needed(trust);
+}
+
+/* Return: what is known of the device; NULL if it is not to count (I1). */
+static struct uaio_trust *device_of(const struct uaio_file *file,
+				    const struct uaio_inode *inode)
+{
+	uint64_t dev = load_relaxed(&inode->dev);
+	struct device *device =
+		&devices[(dev * 0x9e3779b97f4a7c15 >> 32) % NR_DEVICES];
+
+	/*
+	 * Block devices know RWF_NOWAIT, and have no device number in their
+	 * inode.
+	 */
+	if (uaio_file_has(file, UAIO_FILE_F_REMOTE) || dev == UINT64_MAX)
+		return NULL;
+	if (load_relaxed(&device->dev) != dev) {
+		uaio_trust_forget(&device->trust);
+		store_relaxed(&device->dev, dev);
+	}
+	return &device->trust;
+}
+
+struct uaio_trust *uaio_trust_find(const struct uaio_file *file,
+				   struct uaio_inode *inode)
+{
+	struct uaio_trust *device;
+
+	if (unlikely(uaio_config.never_block || !uaio_cycles_per_us()))
+		return NULL;
+	if (likely(is_given(&inode->trust)))
+		return &inode->trust;
+	if (load_relaxed(&inode->trust.nr_ended))
+		return NULL;
+	device = device_of(file, inode);
+	return device && is_given(device) ? device : NULL;
+}
+
+void uaio_trust_begin(const struct uaio_trust *trust,
+		      struct uaio_trial_read *ret_read)
+{
+	ret_read->is_close = load_relaxed(&trust->nr_close);
+	if (unlikely(ret_read->is_close))
+		ret_read->nr_sleeps = uaio_thread_nr_sleeps();
+}
+
+/*
+ * Return: how many times as long as a copy takes at most it took; 0 if it was
+ * fast.
+ */
+static uint32_t slowness(const struct uaio_sqe *sqe, uint64_t cycles)
+{
+	uint64_t slow = SLOW_READ_US * uaio_cycles_per_us() *
+			(1 + (uaio_sqe_bytes(sqe) >> SLOW_READ_SHIFT));
+	uint64_t times = slow ? cycles / slow : UINT32_MAX;
+
+	return times < UINT32_MAX / FAST_READS ? (uint32_t)times
+					       : UINT32_MAX / FAST_READS;
+}
+
+static void end_trust(struct uaio_trust *trust)
+{
+	uint32_t nr_ended = load_relaxed(&trust->nr_ended);
+
+	store_relaxed(&trust->nr_fast, 0);
+	store_relaxed(&trust->nr_close, 0);
+	if (nr_ended < MAX_ENDED)
+		store_relaxed(&trust->nr_ended, nr_ended + 1);
+}
+
+/*
+ * Where trust has never ended and enough is counted, nothing more is counted.
+ */
+static void count_fast(struct uaio_trust *trust)
+{
+	uint32_t nr_fast = load_relaxed(&trust->nr_fast) + 1;
+	uint32_t nr_ended = load_relaxed(&trust->nr_ended);
+
+	if (!nr_ended && nr_fast > FAST_READS)
+		return;
+	if (nr_ended && nr_fast > nr_needed(trust) * FORGIVE_AFTER) {
+		store_relaxed(&trust->nr_ended, nr_ended - 1);
+		nr_fast = FAST_READS << (nr_ended - 1);
+	}
+	store_relaxed(&trust->nr_fast, nr_fast);
+}
+
+/* Other threads may have counted the last ones meanwhile. */
+static void count_close(struct uaio_trust *trust)
+{
+	uint32_t nr_close = load_relaxed(&trust->nr_close);
+
+	if (nr_close)
+		store_relaxed(&trust->nr_close, nr_close - 1);
+}
+
+void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
+		    const struct uaio_trial_read *read,
+		    const struct uaio_sqe *sqe, uint64_t cycles)
+{
+	uint32_t times = slowness(sqe, cycles);
+
+	if (likely(!times)) {
+		count_fast(trust);
+		if (unlikely(trust != &inode->trust))
+			count_fast(&inode->trust);
+		if (unlikely(read->is_close))
+			count_close(trust);
+		return;
+	}
+	if (!read->is_close) {
+		store_relaxed(&trust->nr_close, times * FAST_READS);
+	} else if (uaio_thread_nr_sleeps() != read->nr_sleeps) {
+		end_trust(trust);
+		if (trust != &inode->trust)
+			end_trust(&inode->trust);
+	}
+}
+
+bool uaio_trust_is_sought(const struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	return load_relaxed(&file->nowait_refused) &&
+	       uaio_optab[sqe->op].class == UAIO_CLASS_READ &&
+	       file->kind == UAIO_KIND_CACHED;
+}
+
+static void tell(struct uaio_trust *trust, bool is_fast)
+{
+	if (is_fast)
+		count_fast(trust);
+	else
+		store_relaxed(&trust->nr_fast, 0);
+}
+
+void uaio_trust_tell(struct uaio_file *file, const struct uaio_sqe *sqe,
+		     uint64_t cycles)
+{
+	struct uaio_trust *device = device_of(file, file->inode);
+	bool is_fast = uaio_cycles_per_us() && !slowness(sqe, cycles);
+
+	/* Reads of an inode that is known do not count for its device. */
+	if (device && load_relaxed(&file->inode->trust.nr_fast) < FAST_READS)
+		tell(device, is_fast);
+	tell(&file->inode->trust, is_fast);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The manager: a thread that adds workers to the queue's accounts
+ *
+ * It sleeps until a thread that queues work, or a worker that is about to
+ * block, finds that no worker is left which would come to what is queued. Then
+ * it looks every 100 us until there is one, and creates workers if that takes
+ * too long. Once there are as many as a fast disk has work for, it looks every
+ * millisecond, and creates one more for each that has been blocked for long. So
+ * neither a client's thread nor a worker ever creates a thread, except the
+ * manager itself.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "proc/thread.h"
+#include "wq/wqint.h"
+
+enum {
+	/* The manager ends when it has had nothing to do for so long. */
+	IDLE_MS = 5000,
+	/* After so long it tries again to create a thread that was refused. */
+	REFUSED_NS = 10000000,
+	/* After so long it looks again whether calls have become slow. */
+	ENOUGH_NS = 2 * UAIO_WQ_SLOW_NS,
+};
+
+static struct {
+	struct uaio_lock lock; /* rank MANAGER */
+	bool is_there;         /* under lock */
+	bool is_called;        /* under lock */
+	struct uaio_eventcount calls;
+} manager;
+
+void uaio_manager_init(void)
+{
+	manager.lock = (struct uaio_lock){ 0 };
+	manager.is_there = false;
+	manager.is_called = false;
+	manager.calls = (struct uaio_eventcount){ 0 };
+}
+
+/*
+ * Return: whether all are blocked. *ret_nr_slow: how many have been for long.
+ */
+static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now,
+				   unsigned *ret_nr_slow)
+{
+	*ret_nr_slow = 0;
+	list_for_each (pos, &account->workers) {
+		const struct uaio_worker *worker =
+			container_of(pos, struct uaio_worker, node);
+		int64_t since = load_relaxed(&worker->busy_since_ns);
+
+		if (!since || now - since < UAIO_WQ_SHORT_NS)
+			return false;
+		*ret_nr_slow += now - since >= UAIO_WQ_SLOW_NS;
+	}
+	return true;
+}
+
+static int64_t waiting_since_locked(const struct uaio_wq_account *account)
+{
+	const struct uaio_work *work;
+
+	if (list_is_empty(&account->public))
+		return account->told_ns;
+	work = container_of(account->public.next, struct uaio_work, link);
+	return work->queued_ns;
+}
+
+/*
+ * Return: how many workers to add if there are some and work waits: at most as
+ * many as there are, since some of these may come free.
+ */
+static unsigned nr_missing_locked(struct uaio_wq_account *account,
+				  unsigned need, int64_t now)
+{
+	unsigned nr = account->nr_workers, nr_slow, most;
+
+	if (!need ||
+	    now - waiting_since_locked(account) < UAIO_WQ_PATIENCE_NS ||
+	    !all_are_blocked_locked(account, now, &nr_slow))
+		return 0;
+	most = UAIO_WQ_ENOUGH + nr_slow;
+	if (nr >= most)
+		return 0;
+	nr = nr < most - nr ? nr : most - nr;
+	return nr < need ? nr : need;
+}
+
+/* Return: how many workers to add now. */
+static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
+{
+	unsigned room = account->max_workers - account->nr_workers;
+	unsigned nr = account->max_fixed > account->nr_workers
+			      ? account->max_fixed - account->nr_workers
+			      : 0;
+
+	if (!account->nr_workers)
+		nr = nr ? nr : 1;
+	else if (!nr)
+		nr = nr_missing_locked(account, need, uaio_now_ns());
+	return nr < room ? nr : room;
+}
+
+/* Return: how many could not be created. */
+static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
+{
+	while (nr && uaio_thread_start(uaio_worker_main, account) == 0)
+		nr--;
+	return nr;
+}
+
+/*
+ * There are no workers, and none can be created: the manager runs one item
+ * itself. Return: whether there was one.
+ */
+static bool help(struct uaio_wq_account *account)
+{
+	const struct uaio_wq_account *bounded = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_worker self = { .account = account, .is_helper = true };
+	struct uaio_work *work = NULL;
+
+	list_init(&self.done);
+	/* [step: HELP] */
+	uaio_wq_lock(account);
+	if (!account->nr_workers)
+		work = uaio_wq_pop_public_locked(account);
+	account->is_helped = work && account == bounded;
+	if (!work)
+		account->is_manager_told = false;
+	uaio_wq_unlock(account);
+	if (!work)
+		return false;
+	if (account != bounded) {
+		uaio_wq_ops->refuse(work);
+		return true;
+	}
+	uaio_wq_ops->run(work, &self);
+	uaio_worker_flush(&self);
+	uaio_wq_lock(account);
+	account->is_helped = false;
+	uaio_wq_unlock(account);
+	return true;
+}
+
+/*
+ * Some workers that were counted could not be created, and other threads may
+ * have relied on them. Return: as look_after().
+ */
+static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
+{
+	struct uaio_wq_calls calls = { 0 };
+	unsigned nr_left;
+
+	/* [step: MANAGER_REFUSED] */
+	uaio_wq_lock(account);
+	account->nr_workers -= nr;
+	sub_relaxed(&account->nr_searching, nr);
+	uaio_wq_ensure_locked(account, &calls);
+	nr_left = account->nr_workers;
+	/*
+	 * Nobody has reset is_manager_told, since the manager is there. So
+	 * without workers help() goes on until nothing is queued, even if the
+	 * limit is 0 by now.
+	 */
+	uaio_wq_unlock(account);
+	(void)uaio_wq_deliver(account, &calls);
+	if (nr_left)
+		return REFUSED_NS;
+	return help(account) ? 1 : 0;
+}
+
+/* Return: after how many ns to look again; 0 if that is not necessary. */
+static int64_t look_after(struct uaio_wq_account *account)
+{
+	unsigned need, nr, nr_refused;
+	int64_t pause;
+
+	uaio_wq_lock(account);
+	need = uaio_wq_need_locked(account);
+	if (account->is_manager_told && !account->max_workers &&
+	    !account->nr_workers) {
+		/* The limit has become 0 before what is queued had a worker. */
+		uaio_wq_unlock(account);
+		return help(account) ? 1 : 0;
+	}
+	/* [step: MANAGER_DISARM] */
+	if (!account->is_manager_told ||
+	    !uaio_wq_lacks_workers_locked(account, need)) {
+		account->is_manager_told = false;
+		uaio_wq_unlock(account);
+		return 0;
+	}
+	/* [step: MANAGER_ADD] They are counted before they are created. */
+	nr = nr_to_add_locked(account, need);
+	account->nr_workers += nr;
+	pause = account->nr_workers < UAIO_WQ_ENOUGH ? UAIO_WQ_PATIENCE_NS
+						     : ENOUGH_NS;
+	add_relaxed(&account->nr_searching, nr);
+	uaio_wq_unlock(account);
+
+	nr_refused = add_workers(account, nr);
+	return nr_refused ? were_refused(account, nr_refused) : pause;
+}
+
+/* Return: true when the manager is called; false when it has to end. */
+static bool await_call(void)
+{
+	int64_t deadline = uaio_now_ns() + IDLE_MS * 1000000ll;
+	bool is_late = false;
+
+	for (;;) {
+		uint32_t key = uaio_ec_prepare(&manager.calls);
+		bool was_called;
+
+		uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
+		was_called = manager.is_called;
+		manager.is_called = false;
+		if (is_late && !was_called)
+			manager.is_there = false;
+		uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+		if (was_called || is_late) {
+			uaio_ec_cancel(&manager.calls);
+			return was_called;
+		}
+		is_late = uaio_ec_wait(&manager.calls, key, deadline) ==
+			  -ETIMEDOUT;
+	}
+}
+
+/* Threads that queue work meanwhile see that they need not call the manager. */
+static void pause_ns(int64_t ns)
+{
+	uint32_t word = 0;
+
+	(void)uaio_sleep(&word, 0, uaio_now_ns() + ns);
+}
+
+static void *manage(void *arg)
+{
+	(void)arg;
+	uaio_thread_begin("uaio-manager");
+	do {
+		int64_t pause;
+
+		do {
+			int64_t other =
+				look_after(&uaio_wq_accounts[UAIO_UNBOUNDED]);
+
+			pause = look_after(&uaio_wq_accounts[UAIO_BOUNDED]);
+			if (!pause || (other && other < pause))
+				pause = other;
+			if (pause >= UAIO_WQ_PATIENCE_NS)
+				pause_ns(pause);
+		} while (pause);
+	} while (await_call());
+	uaio_thread_end();
+	return NULL;
+}
+
+bool uaio_manager_call(void)
+{
+	bool was_there, is_there = true;
+
+	uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
+	was_there = manager.is_there;
+	/*
+	 * [step: MANAGER_CALL] It is created under the lock, so that no thread
+	 * relies on a manager that does not come into being.
+	 */
+	if (!was_there)
+		is_there = uaio_thread_start(manage, NULL) == 0;
+	manager.is_there = is_there;
+	manager.is_called = is_there;
+	uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+	if (was_there)
+		uaio_ec_notify(&manager.calls, 1);
+	return is_there;
+}
+
+bool uaio_manager_tell(void)
+{
+	bool is_there;
+
+	uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
+	is_there = manager.is_there;
+	manager.is_called |= is_there;
+	uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+	if (is_there)
+		uaio_ec_notify(&manager.calls, 1);
+	return is_there;
+}
+
+bool uaio_manager_is_there(void)
+{
+	bool is_there;
+
+	uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
+	is_there = manager.is_there;
+	uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+	return is_there;
+}
+
+/*
+ * Private lists are not looked at: their owner comes to them as soon as it is
+ * awake.
+ */
+static bool is_starved_locked(const struct uaio_wq_account *account,
+			      int64_t now)
+{
+	const struct uaio_work *oldest;
+
+	if (list_is_empty(&account->public))
+		return false;
+	oldest = container_of(account->public.next, struct uaio_work, link);
+	/* relaxed: if there is none, the manager should be creating one */
+	return now - oldest->queued_ns > UAIO_WQ_STARVED_NS &&
+	       (load_relaxed(&account->nr_searching) || !account->nr_workers);
+}
+
+bool uaio_wq_is_starved(int64_t now)
+{
+	bool is_starved = false;
+
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS && !is_starved; i++) {
+		struct uaio_wq_account *account = &uaio_wq_accounts[i];
+
+		/* relaxed: an item that is put there now is not old */
+		if (!load_relaxed(&account->nr_public))
+			continue;
+		uaio_wq_lock(account);
+		is_starved = is_starved_locked(account, now);
+		uaio_wq_unlock(account);
+	}
+	return is_starved;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+#include "door.h"
+
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/slab.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "req/queue.h"
+#include "ready/waiter.h"
+#include "flow/cancel.h"
+#include "flow/post.h"
+#include "issue/submit.h"
+#include "life/life.h"
+
+struct door {
+	struct uaio_slab_node node;
+
+	/* immutable while open */
+	uint32_t epoch;
+	uint64_t generation;
+
+	/* the submitter's */
+	uint32_t sq_head;
+	uint64_t nr_taken; /* atomic */
+
+	struct uaio_queue queue;
+
+	/* under the queue's lock */
+	uint32_t cq_tail;
+	uint64_t nr_done; /* atomic: of those taken in */
+	uint32_t drain;   /* atomic: who closes sleeps on it */
+	uint32_t is_closing;
+
+	struct door_rings rings;
+};
+
+static struct {
+	struct uaio_slab slab;
+	uint32_t epoch; /* counts engines: a child of fork() has another */
+} doors;
+
+/*
+ * The sink
+ */
+
+static uint32_t nr_unread(const struct uaio_queue *queue)
+{
+	const struct door *door = container_of(queue, struct door, queue);
+	uint32_t nr = load_relaxed(&door->cq_tail) -
+		      load_relaxed(&door->rings.cq_head);
+
+	return nr < DOOR_NR_CQES ? nr : DOOR_NR_CQES;
+}
+
+static void post(struct uaio_queue *queue, const struct uaio_post *post)
+{
+	struct door *door = container_of(queue, struct door, queue);
+	uint32_t tail = door->cq_tail;
+
+	for (unsigned i = 0; i < post->nr; i++)
+		door->rings.cqes[tail++ % DOOR_NR_CQES] = (struct door_cqe){
+			.tag = post->completions[i].data,
+			.res = (int32_t)post->completions[i].res,
+		};
+	store_relaxed(&door->cq_tail, tail);
+	/* The completions are there: pairs with the client. */
+	store_release(&door->rings.cq_tail, tail);
+	store_relaxed(&door->nr_done, door->nr_done + post->nr);
+	if (door->is_closing) {
+		__atomic_fetch_add(&door->drain, 1, __ATOMIC_RELEASE);
+		uaio_wake(&door->drain, 1);
+	}
+}
+
+static void drop_words(const struct uaio_post *post)
+{
+	(void)post;
+}
+
+static const struct uaio_sink sink = {
+	.post = post,
+	.drop_words = drop_words,
+	.nr_unreaped = nr_unread,
+};
+
+/*
+ * Opening and closing
+ */
+
+/* A door in the library would be brought up together with the engine. */
+static int start(void)
+{
+	int ret;
+
+	if (uaio_engine_is_up() && doors.epoch)
+		return 0;
+	ret = uaio_engine_start();
+	if (ret == 0) {
+		uaio_slab_init(&doors.slab, sizeof(struct door), 65536);
+		doors.epoch++;
+	}
+	return ret;
+}
+
+int door_open(struct door **ret_door, struct door_rings **ret_rings)
+{
+	struct door *door;
+	int ret = start();
+
+	if (ret < 0)
+		return ret;
+	if (!uaio_enter())
+		return -EAGAIN;
+	door = uaio_slab_get(&doors.slab);
+	if (door) {
+		door->epoch = doors.epoch;
+		door->sq_head = door->cq_tail = 0;
+		door->nr_taken = door->nr_done = 0;
+		door->is_closing = 0;
+		door->rings = (struct door_rings){ 0 };
+		uaio_queue_init(&door->queue, &sink);
+		uaio_queue_lock(&door->queue);
+		uaio_queue_open_locked(&door->queue);
+		door->generation = door->queue.generation;
+		uaio_queue_unlock(&door->queue);
+		*ret_door = door;
+		*ret_rings = &door->rings;
+	}
+	uaio_leave();
+	return door ? 0 : -ENOMEM;
+}
+
+/* A child of fork() has a copy of its parent's doors, which it cannot use. */
+static bool is_open(const struct door *door)
+{
+	return uaio_engine_is_up() && door->epoch == doors.epoch;
+}
+
+static bool is_drained(struct door *door)
+{
+	bool ret;
+
+	uaio_queue_lock(&door->queue);
+	ret = door->nr_done == door->nr_taken;
+	uaio_queue_unlock(&door->queue);
+	return ret;
+}
+
+int door_close(struct door *door)
+{
+	if (!is_open(door))
+		return -EBADF;
+	if (!uaio_enter())
+		return -EAGAIN;
+	uaio_queue_lock(&door->queue);
+	door->is_closing = 1;
+	uaio_queue_unlock(&door->queue);
+	uaio_queue_close(&door->queue);
+	for (;;) {
+		/* Pairs with post(). */
+		uint32_t key = load_acquire(&door->drain);
+
+		if (is_drained(door))
+			break;
+		(void)uaio_sleep_outside(&door->drain, key, UAIO_FOREVER);
+	}
+	uaio_queue_fini(&door->queue);
+	uaio_slab_put(&doors.slab, door);
+	uaio_leave();
+	return 0;
+}
+
+/*
+ * Submitting
+ */
+
+static const uint8_t op_of[DOOR_NR_WHATS] = {
+	[DOOR_READ] = UAIO_OP_READ,   [DOOR_READV] = UAIO_OP_READV,
+	[DOOR_WRITE] = UAIO_OP_WRITE, [DOOR_SYNC] = UAIO_OP_FSYNC,
+	[DOOR_POLL] = UAIO_OP_POLL,   [DOOR_NOP] = UAIO_OP_NOP,
+	[DOOR_OPEN] = UAIO_OP_OPENAT,
+};
+
+/* Translate a submission from this door's format. */
+static struct uaio_sqe translate(const struct door_sqe *from)
+{
+	struct uaio_sqe sqe = {
+		.op = op_of[from->what],
+		.fd = from->fd,
+		.off = from->place,
+		.buf = from->memory,
+		.len = from->size,
+		.data = from->tag,
+		.key = from->tag,
+	};
+
+	if (from->what == DOOR_POLL)
+		sqe.events = from->size;
+	if (from->what == DOOR_OPEN) {
+		sqe.open_flags = (uint32_t)from->place;
+		sqe.mode = 0600;
+	}
+	return sqe;
+}
+
+/* Complete a submission that the door answers itself. */
+static void answer(struct door *door, struct uaio_batch *batch, uint64_t tag,
+		   int64_t res)
+{
+	const struct uaio_completion completion = { .data = tag, .res = res };
+	const struct uaio_post post = {
+		.completions = &completion,
+		.nr = 1,
+		.is_inline = true,
+	};
+
+	uaio_batch_post(batch);
+	uaio_queue_post(&door->queue, &post);
+}
+
+static int add(struct uaio_batch *batch, const struct door_sqe *from)
+{
+	const struct uaio_sqe sqe = translate(from);
+	struct uaio_file *file = NULL;
+	int ret = 0;
+
+	if (!uaio_optab[sqe.op].has_no_file)
+		ret = uaio_look_up(sqe.fd, &file);
+	return ret < 0 ? ret : uaio_batch_add(batch, file, &sqe);
+}
+
+static void take_in(struct door *door, struct uaio_batch *batch,
+		    const struct door_sqe *from)
+{
+	int ret;
+
+	/* relaxed: its completion, under the queue's lock, comes after it */
+	store_relaxed(&door->nr_taken, door->nr_taken + 1);
+	if (from->what >= DOOR_NR_WHATS) {
+		answer(door, batch, from->tag, -EINVAL);
+	} else if (from->what == DOOR_CANCEL) {
+		/* Earlier requests have to be where a canceller finds them. */
+		uaio_batch_end(batch);
+		ret = uaio_queue_cancel_one(&door->queue,
+					    (uint64_t)from->place);
+		uaio_batch_begin(batch, &door->queue);
+		answer(door, batch, from->tag, ret);
+	} else if ((ret = add(batch, from)) < 0) {
+		answer(door, batch, from->tag, ret);
+	}
+}
+
+/* Return: how many places of completions are neither taken nor reserved (I1). */
+static uint32_t room(struct door *door)
+{
+	uint64_t owed;
+
+	uaio_queue_lock(&door->queue);
+	owed = door->nr_taken - door->nr_done + nr_unread(&door->queue);
+	uaio_queue_unlock(&door->queue);
+	return owed < DOOR_NR_CQES ? (uint32_t)(DOOR_NR_CQES - owed) : 0;
+}
+
+static int submit(struct door *door)
+{
+	/* The submissions are there: pairs with the client. */
+	uint32_t nr = load_acquire(&door->rings.sq_tail) - door->sq_head;
+	uint32_t nr_room = room(door);
+	struct uaio_batch batch;
+
+	nr = nr < nr_room ? nr : nr_room;
+	nr = nr < DOOR_NR_SQES ? nr : DOOR_NR_SQES;
+	if (!nr)
+		return 0;
+	uaio_batch_begin(&batch, &door->queue);
+	for (uint32_t i = 0; i < nr; i++) {
+		/* Copied once: the client may write there (I2). */
+		const struct door_sqe sqe =
+			door->rings.sqes[door->sq_head % DOOR_NR_SQES];
+
+		door->sq_head++;
+		take_in(door, &batch, &sqe);
+	}
+	uaio_batch_end(&batch);
+	store_release(&door->rings.sq_head, door->sq_head);
+	return (int)nr;
+}
+
+/*
+ * Waiting
+ */
+
+static int await(struct door *door, uint32_t nr_min, int64_t deadline_ns)
+{
+	const struct uaio_wait wait = { .deadline_ns = deadline_ns };
+	struct uaio_queue *queue = &door->queue;
+	int ret = 0;
+
+	if (nr_min > DOOR_NR_CQES)
+		nr_min = DOOR_NR_CQES;
+	while (nr_unread(queue) < nr_min && ret == 0) {
+		uaio_queue_run(queue, deadline_ns != 0);
+		if (nr_unread(queue) < nr_min)
+			ret = uaio_queue_wait(queue, door->generation, nr_min,
+					      &wait);
+	}
+	return nr_unread(queue) < nr_min ? ret : 0;
+}
+
+int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns)
+{
+	int ret, error;
+
+	if (!is_open(door))
+		return -EBADF;
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = submit(door);
+	error = await(door, nr_min, deadline_ns);
+	uaio_leave();
+	return ret ? ret : error;
+}

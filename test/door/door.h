@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A door that no program uses: a test that the core knows no ABI
+ *
+ * A client shares two rings with this front-end, in a format of their own: the
+ * client fills in submissions and moves sq_tail, and the door takes them and moves
+ * sq_head; with completions it is the other way round. The door does all that a
+ * front-end has to do, and includes only headers that a front-end may use.
+ *
+ *   I1  Every submission that was taken has exactly one completion without
+ *       DOOR_MORE; a place for that completion is kept free until it is posted.
+ *   I2  The door relies on nothing that the client can write.
+ *   I3  One thread at a time submits; any thread may wait and reap.
+ *
+ * The functions return what they say or a negative error number.
+ */
+#ifndef DOOR_H
+#define DOOR_H
+
+#include <stdint.h>
+
+enum { DOOR_NR_SQES = 64, DOOR_NR_CQES = 128 };
+
+enum door_what {
+	DOOR_READ,
+	DOOR_READV,
+	DOOR_WRITE,
+	DOOR_SYNC,
+	DOOR_POLL,
+	DOOR_NOP,
+	DOOR_OPEN,   /* memory: the path; place: flags */
+	DOOR_CANCEL, /* place: the tag of what is cancelled */
+	DOOR_NR_WHATS,
+};
+
+struct door_sqe {
+	uint32_t what;
+	int32_t fd;
+	int64_t place;
+	void *memory;
+	uint32_t size; /* in bytes or vectors; of a poll: the events */
+	uint32_t options;
+	uint64_t tag;
+};
+
+struct door_cqe {
+	uint64_t tag;
+	int32_t res;
+	uint32_t flags;
+};
+
+/* Shared with the client. Numbers run freely; a place is the number's rest. */
+struct door_rings {
+	/* atomic */
+	uint32_t sq_head;
+	uint32_t sq_tail; /* the client's */
+	uint32_t cq_head; /* the client's */
+	uint32_t cq_tail;
+
+	struct door_sqe sqes[DOOR_NR_SQES];
+	struct door_cqe cqes[DOOR_NR_CQES];
+};
+
+struct door;
+
+int door_open(struct door **ret_door, struct door_rings **ret_rings);
+
+/* Cancels what may wait for ever, waits for the rest. */
+int door_close(struct door *door);
+
+/*
+ * Submit what is in the ring, then wait until there are nr_min completions, or
+ * until the deadline (CLOCK_MONOTONIC).
+ * Return: how many were taken in; errors of waiting only if none was.
+ */
+int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns);
+
+#endif /* DOOR_H */
