@@ -2,10 +2,7 @@
 #include "aio/resfd.h"
 
 #include <errno.h>
-#include <poll.h>
 
-#include "base/check.h"
-#include "base/sys.h"
 #include "file/file.h"
 #include "req/sink.h"
 
@@ -53,16 +50,6 @@ void uaio_resfd_put(uint64_t word)
 		uaio_file_put((struct uaio_file *)(uintptr_t)word);
 }
 
-/* Add to a counter, unless it is full: we do not wait for it. */
-static void count_up(int fd, uint64_t count)
-{
-	static const struct timespec zero;
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-
-	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) == 1)
-		(void)sys_write(fd, &count, sizeof(count));
-}
-
 void uaio_resfd_signal(const struct uaio_post *post)
 {
 	unsigned count;
@@ -76,7 +63,7 @@ void uaio_resfd_signal(const struct uaio_post *post)
 		       post->completions[i + count].word == word)
 			count++;
 		if (word & IS_NUMBER)
-			count_up((int)(word >> 1), count);
+			uaio_eventfd_add((int)(word >> 1), count);
 		else if (word)
 			uaio_file_signal((struct uaio_file *)(uintptr_t)word,
 					 count);

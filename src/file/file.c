@@ -339,19 +339,27 @@ void uaio_file_put(struct uaio_file *file)
 		uaio_wake(&file->refs, 1);
 }
 
-void uaio_file_signal(struct uaio_file *file, uint64_t count)
+void uaio_eventfd_add(int fd, uint64_t count)
 {
 	static const struct timespec zero;
-	struct pollfd pfd = { .events = POLLOUT };
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
 
-	pfd.fd = uaio_file_use(file);
 	/*
 	 * If the counter is full it stays full, since nobody may wait here. If
 	 * poll() fails, it is assumed to have room.
 	 */
-	if (file->flags & UAIO_FILE_F_NONBLOCK ||
-	    sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0)
-		(void)sys_write(pfd.fd, &count, sizeof(count));
+	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0)
+		(void)sys_write(fd, &count, sizeof(count));
+}
+
+void uaio_file_signal(struct uaio_file *file, uint64_t count)
+{
+	int fd = uaio_file_use(file);
+
+	if (file->flags & UAIO_FILE_F_NONBLOCK)
+		(void)sys_write(fd, &count, sizeof(count));
+	else
+		uaio_eventfd_add(fd, count);
 	uaio_file_unuse(file);
 }
 

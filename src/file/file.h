@@ -182,7 +182,12 @@ void uaio_file_put(struct uaio_file *file);
  */
 bool uaio_file_try_get(struct uaio_file *file);
 
-/* Add count to file, which is an eventfd. This never waits. */
+/*
+ * Add count to an eventfd, unless its counter is full. Where ppoll(2) answers,
+ * this never waits. The first is for a thread with a descriptor table of its
+ * own.
+ */
+void uaio_eventfd_add(int fd, uint64_t count);
 void uaio_file_signal(struct uaio_file *file, uint64_t count);
 
 /*
