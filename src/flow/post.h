@@ -2,8 +2,6 @@
 /*
  * Opening and closing a queue (queue.h), and posting its completions: giving them
  * to its sink, and waking the waiters that they are enough for
- *
- * Tested by test-waiter.c, test-ctx.c and all other tests with completions.
  */
 #ifndef UAIO_FLOW_POST_H
 #define UAIO_FLOW_POST_H
