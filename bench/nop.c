@@ -45,7 +45,7 @@ enum {
 	IDLE_MS = 100,
 	BATCH_EVENTS = 16,
 	COUNTED_ROUNDS = 100,
-	LIST_WORKS = 10000000, /* as in the proposal */
+	LIST_ITEMS = 10000000, /* as in the proposal */
 };
 
 static uint64_t handle;
@@ -84,7 +84,7 @@ static void set_up_queue(const struct nop_plan *plan)
 	const struct variant *variant = find_variant(plan->variant);
 	const struct uaio_wq_fixed_limits fixed = {
 		.nr_workers = variant->has_fixed ? (int)plan->nr_fixed : 0,
-		.max_works = LIST_WORKS,
+		.max_items = LIST_ITEMS,
 	};
 	struct uaio_wq_fixed_limits old;
 	int ret;

@@ -81,7 +81,7 @@ int uaio_wq_get_workers(int ret_max_workers[2]);
 
 struct uaio_wq_fixed {
 	int nr_workers; /* 0 to 16, and no more than the account may have */
-	int max_works;  /* room in each one's list; over 1024 counts as 1024 */
+	int max_items;  /* work items in each one's list; over 1024: 1024 */
 };
 
 /*

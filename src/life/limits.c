@@ -41,9 +41,9 @@ static struct limits *current(void)
 				UAIO_OPTION_WORKERS, uaio_config.workers, i),
 			.fixed.nr_workers = uaio_option_count(
 				UAIO_OPTION_FIXED, uaio_config.fixed, i),
-			.fixed.max_works =
-				uaio_option_count(UAIO_OPTION_MAX_WORKS,
-						  uaio_config.max_works, i),
+			.fixed.max_items =
+				uaio_option_count(UAIO_OPTION_MAX_ITEMS,
+						  uaio_config.max_items, i),
 		};
 	return kept.now;
 }
@@ -62,18 +62,18 @@ static bool is_number(int asked, int max)
 static bool merge(const struct limits *now, const struct limits *asked,
 		  struct limits *ret_next)
 {
-	int max_works = merged(now->fixed.max_works, asked->fixed.max_works);
+	int max_items = merged(now->fixed.max_items, asked->fixed.max_items);
 
 	if (!is_number(asked->max_workers, UAIO_WQ_WORKERS_MAX) ||
 	    !is_number(asked->fixed.nr_workers, UAIO_WQ_FIXED_MAX) ||
-	    !is_number(asked->fixed.max_works, INT_MAX))
+	    !is_number(asked->fixed.max_items, INT_MAX))
 		return false;
 	*ret_next = (struct limits){
 		.max_workers = merged(now->max_workers, asked->max_workers),
 		.fixed.nr_workers =
 			merged(now->fixed.nr_workers, asked->fixed.nr_workers),
-		.fixed.max_works = max_works < UAIO_WQ_ITEMS_MAX
-					   ? max_works
+		.fixed.max_items = max_items < UAIO_WQ_ITEMS_MAX
+					   ? max_items
 					   : UAIO_WQ_ITEMS_MAX,
 	};
 	return ret_next->fixed.nr_workers <= ret_next->max_workers;
@@ -156,13 +156,13 @@ int uaio_limits_set_fixed(struct uaio_wq_fixed fixed[])
 	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++) {
 		asked[i] = leave;
 		asked[i].fixed.nr_workers = fixed[i].nr_workers;
-		asked[i].fixed.max_works = fixed[i].max_works;
+		asked[i].fixed.max_items = fixed[i].max_items;
 	}
 	ret = set(asked, old);
 	for (int i = 0; i < UAIO_NR_ACCOUNTS && ret == 0; i++)
 		fixed[i] = (struct uaio_wq_fixed){
 			.nr_workers = old[i].fixed.nr_workers,
-			.max_works = old[i].fixed.max_works,
+			.max_items = old[i].fixed.max_items,
 		};
 	return ret;
 }

@@ -36,10 +36,10 @@ static void assert_fixed(struct uaio_wq_fixed bounded,
 		struct uaio_wq_fixed_limits queue;
 
 		assert_int_equal(now[i].nr_workers, wanted[i].nr_workers);
-		assert_int_equal(now[i].max_works, wanted[i].max_works);
+		assert_int_equal(now[i].max_items, wanted[i].max_items);
 		assert_int_equal(uaio_wq_limit_fixed(i, &ask, &queue), 0);
 		assert_int_equal(queue.nr_workers, wanted[i].nr_workers);
-		assert_int_equal(queue.max_works, wanted[i].max_works);
+		assert_int_equal(queue.max_items, wanted[i].max_items);
 	}
 }
 
@@ -58,8 +58,8 @@ static void set_fixed(struct uaio_wq_fixed bounded,
 	assert_int_equal(uaio_limits_set_fixed(fixed), 0);
 }
 
-#define FIXED(nr_workers, max_works) \
-	((struct uaio_wq_fixed){ nr_workers, max_works })
+#define FIXED(nr_workers, max_items) \
+	((struct uaio_wq_fixed){ nr_workers, max_items })
 
 /* Set the limits that hold if nothing is asked for. */
 static void set_usual(void)
@@ -82,7 +82,7 @@ static void the_options_take_what_the_queue_takes(void **state)
 			 UAIO_WQ_WORKERS_MAX);
 	assert_int_equal(uaio_options[UAIO_OPTION_FIXED].max,
 			 UAIO_WQ_FIXED_MAX);
-	assert_int_equal(uaio_options[UAIO_OPTION_MAX_WORKS].max,
+	assert_int_equal(uaio_options[UAIO_OPTION_MAX_ITEMS].max,
 			 UAIO_WQ_ITEMS_MAX);
 }
 
@@ -102,7 +102,7 @@ static void setting_gives_the_old_ones_and_minus_one_leaves_one(void **state)
 	assert_int_equal(uaio_limits_set_fixed(fixed), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(fixed[i].nr_workers, 0);
-		assert_int_equal(fixed[i].max_works, 64);
+		assert_int_equal(fixed[i].max_items, 64);
 	}
 	assert_fixed(FIXED(0, 7), FIXED(3, 64));
 	set_fixed(FIXED(5, -1), FIXED(-1, INT_MAX));
@@ -202,7 +202,7 @@ static int take_the_options(void)
 	} given[] = {
 		{ UAIO_OPTION_WORKERS, "9", &uaio_config.workers },
 		{ UAIO_OPTION_FIXED, "2,1", &uaio_config.fixed },
-		{ UAIO_OPTION_MAX_WORKS, "0,5", &uaio_config.max_works },
+		{ UAIO_OPTION_MAX_ITEMS, "0,5", &uaio_config.max_items },
 	};
 
 	for (unsigned i = 0; i < NR_ELEMENTS(given); i++)
@@ -240,7 +240,7 @@ static long set_pairs(void *arg)
 		assert(uaio_limits_set_workers(refused) == -EINVAL);
 		assert(uaio_limits_set_fixed(fixed) == 0);
 		assert(fixed[0].nr_workers == fixed[1].nr_workers);
-		assert(fixed[0].max_works == fixed[1].max_works);
+		assert(fixed[0].max_items == fixed[1].max_items);
 	}
 	return 0;
 }

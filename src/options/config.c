@@ -76,7 +76,7 @@ void uaio_config_load(void)
 			     value_of(UAIO_OPTION_STATS_JSON),
 		.workers = value_of(UAIO_OPTION_WORKERS),
 		.fixed = value_of(UAIO_OPTION_FIXED),
-		.max_works = value_of(UAIO_OPTION_MAX_WORKS),
+		.max_items = value_of(UAIO_OPTION_MAX_ITEMS),
 	};
 	check_fixed();
 	load_threads();

@@ -22,7 +22,7 @@ struct uaio_config {
 	bool has_stats; /* requests are counted and timed */
 
 	/* of the work queue: values for uaio_option_count(); 0: not given */
-	uint64_t workers, fixed, max_works;
+	uint64_t workers, fixed, max_items;
 
 	/* of the engine's threads */
 	bool has_cpus;

@@ -96,14 +96,14 @@ const struct uaio_option uaio_options[] = {
 		.placeholder = "N[,M]",
 		.help = "of them, threads that stay when idle",
 	},
-	[UAIO_OPTION_MAX_WORKS] = {
-		.name = "max-works",
-		.variable = "UAIO_MAX_WORKS",
+	[UAIO_OPTION_MAX_ITEMS] = {
+		.name = "max-items",
+		.variable = "UAIO_MAX_ITEMS",
 		.kind = UAIO_OPTION_COUNTS,
 		.max = 1024,
 		.usual = { 64, 64 },
 		.placeholder = "N[,M]",
-		.help = "length of their lists; not for libaio",
+		.help = "work items in a list; not for libaio",
 	},
 	[UAIO_OPTION_CPUS] = {
 		.name = "cpus",

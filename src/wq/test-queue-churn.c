@@ -40,7 +40,7 @@ static uint32_t nr_claimed; /* atomic: by producers */
 static uint32_t is_over;    /* atomic: all items of the setting have ended */
 
 struct setting {
-	int nr_fixed, max_works;
+	int nr_fixed, max_items;
 	bool varies; /* both are changed all the time */
 };
 
@@ -182,7 +182,7 @@ static long change_limits(void *arg)
 			nr = setting->nr_fixed;
 		if (setting->varies) {
 			limits.nr_workers = (int)draw(&state, 9);
-			limits.max_works = (int)draw(&state, 100);
+			limits.max_items = (int)draw(&state, 100);
 		}
 		/* It is refused if more fixed ones are asked for just now. */
 		if (uaio_wq_limit_workers(UAIO_BOUNDED, nr) < 0 &&
@@ -218,7 +218,7 @@ static int look_back(unsigned nr, const struct uaio_wq_counters *before,
 {
 	const struct uaio_wq_counters now = items_count(UAIO_BOUNDED);
 	bool is_plain =
-		!setting->varies && (!setting->nr_fixed || !setting->max_works);
+		!setting->varies && (!setting->nr_fixed || !setting->max_items);
 
 	for (unsigned i = 0; i < nr; i++) {
 		bool was_cancelled = load_seq_cst(&items[i].nr_cancelled);
@@ -246,7 +246,7 @@ static int churn(const struct setting *setting)
 	unsigned nr;
 	int ret = 0;
 
-	items_set_fixed(UAIO_BOUNDED, setting->nr_fixed, setting->max_works);
+	items_set_fixed(UAIO_BOUNDED, setting->nr_fixed, setting->max_items);
 	prepare(&state);
 	nr = nr_items;
 	before = items_count(UAIO_BOUNDED);
@@ -289,7 +289,7 @@ static int churn_all(enum uaio_wq_placement placement)
 	for (unsigned i = 0; i < 12 * times && !ret; i++) {
 		const struct setting setting = {
 			.nr_fixed = numbers[i % 3],
-			.max_works = capacities[i / 3 % 4],
+			.max_items = capacities[i / 3 % 4],
 		};
 
 		ret = churn(&setting);

@@ -251,28 +251,28 @@ static int set_workers(int nr)
 	return uaio_wq_limit_workers(UAIO_BOUNDED, nr);
 }
 
-static int set_fixed(int nr_workers, int max_works,
+static int set_fixed(int nr_workers, int max_items,
 		     struct uaio_wq_fixed_limits *ret_old)
 {
-	const struct uaio_wq_fixed_limits limits = { nr_workers, max_works };
+	const struct uaio_wq_fixed_limits limits = { nr_workers, max_items };
 
 	return uaio_wq_limit_fixed(UAIO_BOUNDED, &limits, ret_old);
 }
 
-static void assert_limits(int workers, int nr_fixed, int max_works)
+static void assert_limits(int workers, int nr_fixed, int max_items)
 {
 	struct uaio_wq_fixed_limits now;
 
 	assert_int_equal(set_workers(-1), workers);
 	assert_int_equal(set_fixed(-1, -1, &now), 0);
 	assert_int_equal(now.nr_workers, nr_fixed);
-	assert_int_equal(now.max_works, max_works);
+	assert_int_equal(now.max_items, max_items);
 }
 
 static int set_limits(void)
 {
 	static const struct {
-		int nr_workers, max_works;
+		int nr_workers, max_items;
 	} wrong[] = {
 		{ -2, 9 },       { 1, -2 }, { INT_MIN, -1 },
 		{ -1, INT_MIN }, { 8, 9 },  { UAIO_WQ_FIXED_MAX + 1, 9 },
@@ -287,13 +287,13 @@ static int set_limits(void)
 	assert_int_equal(set_workers(7), 32);
 	assert_int_equal(set_fixed(3, 5, &old), 0);
 	assert_int_equal(old.nr_workers, 0);
-	assert_int_equal(old.max_works, 64);
+	assert_int_equal(old.max_items, 64);
 	assert_limits(7, 3, 5);
 
 	/* If one of the two values is invalid, nothing is changed. */
 	for (size_t i = 0; i < NR_ELEMENTS(wrong); i++) {
 		assert_int_equal(set_fixed(wrong[i].nr_workers,
-					   wrong[i].max_works, &old),
+					   wrong[i].max_items, &old),
 				 -EINVAL);
 		assert_limits(7, 3, 5);
 	}

@@ -351,7 +351,7 @@ static void take_share_locked(struct uaio_worker *self)
 	struct uaio_work *work;
 
 	while (--nr && (work = uaio_wq_first_short_locked(account)) &&
-	       uaio_worklist_has_room(self->list, account->max_works)) {
+	       uaio_worklist_has_room(self->list, account->max_items)) {
 		(void)uaio_wq_pop_public_locked(account);
 		/* [step: TAKE_SHARE] */
 		account->counters.nr_shared++;

@@ -41,7 +41,7 @@ void uaio_wq_init(const struct uaio_wq_ops *ops)
 		*account = (struct uaio_wq_account){
 			.thread_name = limits[i].name,
 			.max_workers = limits[i].max,
-			.max_works = MAX_ITEMS,
+			.max_items = MAX_ITEMS,
 			.wake_ns = WAKE_NS,
 			.lists = account->lists,
 		};
@@ -195,7 +195,7 @@ static unsigned in_turn_locked(struct uaio_wq_account *account)
 		return UAIO_WQ_FIXED_MAX;
 	index = account->turn++ % account->max_fixed;
 	if (!account->owners[index] ||
-	    !uaio_worklist_has_room(&account->lists[index], account->max_works))
+	    !uaio_worklist_has_room(&account->lists[index], account->max_items))
 		return UAIO_WQ_FIXED_MAX;
 	return index;
 }
@@ -216,7 +216,7 @@ static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 			uaio_wq_spill_locked(account, i);
 			grant_locked(account, account->nr_idle > 0, calls);
 		} else if (uaio_worklist_has_room(&account->lists[i],
-						  account->max_works)) {
+						  account->max_items)) {
 			return i;
 		}
 	}
@@ -545,7 +545,7 @@ int uaio_wq_limit_fixed(enum uaio_account id,
 	int ret = 0;
 
 	if (limits->nr_workers < -1 || limits->nr_workers > UAIO_WQ_FIXED_MAX ||
-	    limits->max_works < -1)
+	    limits->max_items < -1)
 		return -EINVAL;
 	uaio_wq_lock(account);
 	if (limits->nr_workers > (int)account->max_workers)
@@ -557,12 +557,12 @@ int uaio_wq_limit_fixed(enum uaio_account id,
 		return ret;
 	}
 	ret_old->nr_workers = (int)account->max_fixed;
-	ret_old->max_works = (int)account->max_works;
+	ret_old->max_items = (int)account->max_items;
 	if (limits->nr_workers >= 0)
 		account->max_fixed = (unsigned)limits->nr_workers;
-	if (limits->max_works >= 0)
-		account->max_works = limits->max_works < UAIO_WQ_ITEMS_MAX
-					     ? (uint64_t)limits->max_works
+	if (limits->max_items >= 0)
+		account->max_items = limits->max_items < UAIO_WQ_ITEMS_MAX
+					     ? (uint64_t)limits->max_items
 					     : UAIO_WQ_ITEMS_MAX;
 	apply_and_unlock(account);
 	return 0;

@@ -232,7 +232,7 @@ enum {
 
 struct uaio_wq_fixed_limits {
 	int nr_workers;
-	int max_works; /* the length of each private list */
+	int max_items; /* the length of each private list */
 };
 
 /*

@@ -67,7 +67,7 @@ struct uaio_wq_account {
 
 	unsigned max_workers;
 	unsigned max_fixed;
-	uint64_t max_works;
+	uint64_t max_items;
 	unsigned nr_fixed;
 	unsigned turn;       /* of round robin */
 	unsigned last_index; /* of the private list that was put on last */

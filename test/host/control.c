@@ -57,9 +57,9 @@ static int check_numbers(void *arg)
 	REQUIRE(workers[UAIO_WQ_UNBOUNDED] == 256);
 	REQUIRE(lib.get_fixed(fixed) == 0);
 	REQUIRE(fixed[UAIO_WQ_BOUNDED].nr_workers == 1);
-	REQUIRE(fixed[UAIO_WQ_BOUNDED].max_works == 64);
+	REQUIRE(fixed[UAIO_WQ_BOUNDED].max_items == 64);
 	REQUIRE(fixed[UAIO_WQ_UNBOUNDED].nr_workers == 0);
-	REQUIRE(fixed[UAIO_WQ_UNBOUNDED].max_works == 5);
+	REQUIRE(fixed[UAIO_WQ_UNBOUNDED].max_items == 5);
 	return 0;
 }
 
@@ -103,7 +103,7 @@ void control_numbers(void)
 	REQUIRE(lib.set_workers(workers) == 0);
 	REQUIRE(workers[0] == 256 && workers[1] == 256);
 	REQUIRE(lib.set_fixed(fixed) == 0);
-	REQUIRE(fixed[0].nr_workers == 0 && fixed[1].max_works == 64);
+	REQUIRE(fixed[0].nr_workers == 0 && fixed[1].max_items == 64);
 	check_numbers(NULL);
 	REQUIRE(lib.set_workers(nonsense) == -EINVAL);
 	REQUIRE(nonsense[0] == 4 && nonsense[1] == -2);

@@ -27,9 +27,9 @@ def _(tool):
         (("--never-block", "--force-worker=yes"),
          {"UAIO_NEVER_BLOCK": "1", "UAIO_FORCE_WORKER": "yes"}),
         (("--max-nr=1", "--max-nr=2", "--"), {"UAIO_MAX_NR": "2"}),
-        (("--workers", "4,8", "--fixed=2", "--max-works=16,0"),
+        (("--workers", "4,8", "--fixed=2", "--max-items=16,0"),
          {"UAIO_WORKERS": "4,8", "UAIO_FIXED": "2",
-          "UAIO_MAX_WORKS": "16,0"}),
+          "UAIO_MAX_ITEMS": "16,0"}),
         (("--nice", "-5"), {"UAIO_NICE": "-5"}),
     ):
         expect(variables(tool.run(*arguments, *SHOW)), wanted, arguments)
@@ -81,7 +81,7 @@ def _(tool):
         (("--workers=4097",), ("--workers=4097:", "0 to 4096", "2,1")),
         (("--workers=-1",), ("--workers=-1:", "0 to 4096")),
         (("--fixed=1,17",), ("--fixed=1,17:", "0 to 16")),
-        (("--max-works=1,2,3",), ("--max-works=1,2,3:", "0 to 1024")),
+        (("--max-items=1,2,3",), ("--max-items=1,2,3:", "0 to 1024")),
         (("--cpus=2-1",), ("--cpus=2-1:", "0-2,5")),
         (("--nice=20",), ("--nice=20:", "-20 to 19")),
     ):

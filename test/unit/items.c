@@ -150,9 +150,9 @@ void item_gate_open(struct item_gate *gate)
  * The queue
  */
 
-void items_set_fixed(enum uaio_account account, int nr, int max_works)
+void items_set_fixed(enum uaio_account account, int nr, int max_items)
 {
-	const struct uaio_wq_fixed_limits limits = { nr, max_works };
+	const struct uaio_wq_fixed_limits limits = { nr, max_items };
 	struct uaio_wq_fixed_limits old;
 	int ret = uaio_wq_limit_fixed(account, &limits, &old);
 
@@ -164,12 +164,12 @@ static bool are_fixed(void *arg)
 	return items_count(UAIO_BOUNDED).nr_fixed == *(unsigned *)arg;
 }
 
-void items_start_fixed(unsigned nr, int max_works)
+void items_start_fixed(unsigned nr, int max_items)
 {
 	struct item first = { .account = UAIO_BOUNDED };
 
 	uaio_wq_limit_workers(UAIO_BOUNDED, (int)nr);
-	items_set_fixed(UAIO_BOUNDED, (int)nr, max_works);
+	items_set_fixed(UAIO_BOUNDED, (int)nr, max_items);
 	items_queue(&first, 1);
 	items_await_end(&first, 1);
 	unit_await(are_fixed, &nr);

@@ -59,12 +59,12 @@ void item_gate_await(struct item_gate *gate, unsigned nr);
 void item_gate_open(struct item_gate *gate);
 
 /* Set the fixed workers and the length of their lists; abort if refused. */
-void items_set_fixed(enum uaio_account account, int nr, int max_works);
+void items_set_fixed(enum uaio_account account, int nr, int max_items);
 /*
  * Have nr fixed workers created in the bounded account, and no others; return
  * once they sleep.
  */
-void items_start_fixed(unsigned nr, int max_works);
+void items_start_fixed(unsigned nr, int max_items);
 void items_set_placement(enum uaio_wq_placement placement);
 
 struct uaio_wq_counters items_count(enum uaio_account account);
