@@ -303,15 +303,15 @@ static void finish(struct uaio_req *req, int64_t res,
 		read_next(device, worker, ret_startable);
 }
 
-unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
+unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
 			  struct uaio_completion *ret_completions, unsigned max)
 {
 	unsigned nr = 0;
 
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	while (nr < max && !list_is_empty(works)) {
+	while (nr < max && !list_is_empty(items)) {
 		struct uaio_req *req = uaio_req_of(
-			container_of(works->next, struct uaio_work, link));
+			container_of(items->next, struct uaio_work, link));
 
 		if (req->group != group)
 			break;

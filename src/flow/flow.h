@@ -91,12 +91,12 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
 			     const int64_t *results, unsigned nr);
 
 /*
- * For works, a list of executed requests without a file, whose result is in
- * done_bytes: take requests from the head of the list as long as they are of
+ * items are the work items of executed requests without a file, whose result is
+ * in done_bytes: take requests from the head of the list as long as they are of
  * group, free them and fill in their completions.
  * Return: their number, at most max.
  */
-unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *works,
+unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
 			  struct uaio_completion *ret_completions,
 			  unsigned max);
 
