@@ -38,41 +38,41 @@ static struct uaio_slab slab;
 /* What it would belong to: never looked into. */
 static char request[1];
 
-static inline struct uaio_direct *take(enum way way)
+static inline struct uaio_split *take(enum way way)
 {
-	struct uaio_direct *direct =
-		way == MALLOC ? malloc(sizeof(*direct)) : uaio_slab_get(&slab);
+	struct uaio_split *split =
+		way == MALLOC ? malloc(sizeof(*split)) : uaio_slab_get(&slab);
 
-	if (!direct) {
+	if (!split) {
 		fputs("dio: no memory\n", stderr);
 		exit(1);
 	}
-	return direct;
+	return split;
 }
 
-static inline void give_back(enum way way, struct uaio_direct *direct)
+static inline void give_back(enum way way, struct uaio_split *split)
 {
 	if (way == MALLOC)
-		free(direct);
+		free(split);
 	else
-		uaio_slab_put(&slab, direct);
+		uaio_slab_put(&slab, split);
 }
 
-static inline void clear(enum way way, struct uaio_direct *direct)
+static inline void clear(enum way way, struct uaio_split *split)
 {
 	if (way == WHOLE)
-		memset(direct, 0, sizeof(*direct));
+		memset(split, 0, sizeof(*split));
 	else
-		uaio_direct_clear(direct);
+		uaio_split_clear(split);
 }
 
-static inline void fill(struct uaio_direct *direct, unsigned nr_runners)
+static inline void fill(struct uaio_split *split, unsigned nr_runners)
 {
-	direct->req = (struct uaio_req *)(void *)request;
-	direct->bytes = REQUEST_BYTES;
-	direct->first_bytes = UAIO_SEGMENT_BYTES;
-	direct->nr_segments = NR_SLOTS;
-	uaio_direct_begin(direct, nr_runners);
+	split->req = (struct uaio_req *)(void *)request;
+	split->bytes = REQUEST_BYTES;
+	split->first_bytes = UAIO_SEGMENT_BYTES;
+	split->nr_segments = NR_SLOTS;
+	uaio_split_begin(split, nr_runners);
 }
 
 /*
@@ -82,13 +82,13 @@ static inline void fill(struct uaio_direct *direct, unsigned nr_runners)
 static inline __attribute__((always_inline)) void set_up_batch(enum way way)
 {
 	for (unsigned i = 0; i < BATCH; i++) {
-		struct uaio_direct *direct = take(way);
+		struct uaio_split *split = take(way);
 
-		clear(way, direct);
-		fill(direct, NR_SLOTS);
+		clear(way, split);
+		fill(split, NR_SLOTS);
 		/* Somebody reads it: nothing of this may be left out. */
-		__asm__ volatile("" : : "r"(direct) : "memory");
-		give_back(way, direct);
+		__asm__ volatile("" : : "r"(split) : "memory");
+		give_back(way, split);
 	}
 }
 
@@ -150,17 +150,16 @@ struct found {
 
 static struct found initialise_poison(enum way way, unsigned nr_runners)
 {
-	static struct uaio_direct direct;
+	static struct uaio_split split;
 	struct found found = { 0 };
 
-	memset(&direct, POISON, sizeof(direct));
-	clear(way, &direct);
-	found.cleared_bytes = nr_not_poison(&direct, sizeof(direct));
-	fill(&direct, nr_runners);
-	for (unsigned i = 0; i < UAIO_DIRECT_RUNNERS; i++)
-		found.nr_runners +=
-			nr_not_poison(&direct.runners[i],
-				      sizeof(direct.runners[i])) > 0;
+	memset(&split, POISON, sizeof(split));
+	clear(way, &split);
+	found.cleared_bytes = nr_not_poison(&split, sizeof(split));
+	fill(&split, nr_runners);
+	for (unsigned i = 0; i < UAIO_SPLIT_RUNNERS; i++)
+		found.nr_runners += nr_not_poison(&split.runners[i],
+						  sizeof(split.runners[i])) > 0;
 	return found;
 }
 
@@ -169,7 +168,7 @@ static void print(enum way way, double ns, size_t nr_requests)
 	struct found found = initialise_poison(way, NR_SLOTS);
 	size_t most_cleared = 0, most_beyond = 0;
 
-	for (unsigned nr = 1; nr <= UAIO_DIRECT_RUNNERS; nr++) {
+	for (unsigned nr = 1; nr <= UAIO_SPLIT_RUNNERS; nr++) {
 		struct found of_nr = initialise_poison(way, nr);
 
 		if (of_nr.cleared_bytes > most_cleared)
@@ -182,8 +181,8 @@ static void print(enum way way, double ns, size_t nr_requests)
 	       "\"cleared_bytes\": %zu, \"most_cleared_bytes\": %zu, "
 	       "\"slots\": %d, \"slots_written\": %zu, "
 	       "\"most_written_beyond\": %zu, \"slab_bytes\": %zu}\n",
-	       variants[way].name, ns, nr_requests, sizeof(struct uaio_direct),
-	       sizeof(((struct uaio_direct *)NULL)->runners),
+	       variants[way].name, ns, nr_requests, sizeof(struct uaio_split),
+	       sizeof(((struct uaio_split *)NULL)->runners),
 	       found.cleared_bytes, most_cleared, NR_SLOTS, found.nr_runners,
 	       most_beyond, slab.mapped_bytes);
 }
@@ -208,7 +207,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	way = way_argument(argv[1]);
-	uaio_slab_init(&slab, sizeof(struct uaio_direct), SLAB_BYTES);
+	uaio_slab_init(&slab, sizeof(struct uaio_split), SLAB_BYTES);
 	if (argc == 3) {
 		nr_rounds = count_argument(argv[2]) / BATCH;
 		/* What only the first of all takes is not counted. */

@@ -462,7 +462,7 @@ void uaio_req_hand_over(struct uaio_handover *handover)
 		list_init(&refused);
 		list_init(&startable);
 		uaio_wq_hand_over(handover, &refused);
-		uaio_direct_refuse_all(&refused);
+		uaio_split_refuse_all(&refused);
 		while ((node = list_pop(&refused))) {
 			struct uaio_work *work =
 				container_of(node, struct uaio_work, link);

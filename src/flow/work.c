@@ -38,7 +38,7 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 	int ioprio, old_ioprio = -1;
 
 	if (unlikely(work->is_part)) {
-		uaio_direct_run(work, worker);
+		uaio_split_run(work, worker);
 		return;
 	}
 	req = uaio_req_of(work);
@@ -50,7 +50,7 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 		worker->nr_done++;
 		return;
 	}
-	if (uaio_direct_execute(req, worker))
+	if (uaio_split_execute(req, worker))
 		return;
 	if (unlikely(ioprio))
 		old_ioprio = uaio_thread_take_ioprio(ioprio);
@@ -163,7 +163,7 @@ void uaio_req_revive(void)
 
 	list_init(&refused);
 	uaio_wq_revive(&refused);
-	uaio_direct_refuse_all(&refused);
+	uaio_split_refuse_all(&refused);
 	while ((node = list_pop(&refused))) {
 		struct uaio_work *work =
 			container_of(node, struct uaio_work, link);

@@ -52,7 +52,7 @@ static int start_parts(void)
 	uaio_order_init();
 	uaio_trust_init();
 	uaio_flow_init();
-	uaio_direct_init();
+	uaio_split_init();
 	uaio_bounce_init();
 	uaio_req_wq_init();
 	uaio_limits_apply();

@@ -19,16 +19,16 @@ enum {
 
 	RWF_NOAPPEND_ = 0x20, /* not in all systems' headers yet */
 
-	/* direct->stop: the segment plus 1, and in the low half its result. */
+	/* split->stop: the segment plus 1, and in the low half its result. */
 	STOP_SHIFT = 32,
 	STOP_IS_ERROR = 1u << 31,
 };
 
 static struct uaio_slab slab;
 
-void uaio_direct_init(void)
+void uaio_split_init(void)
 {
-	uaio_slab_init(&slab, sizeof(struct uaio_direct), 65536);
+	uaio_slab_init(&slab, sizeof(struct uaio_split), 65536);
 	uaio_widths_init();
 }
 
@@ -36,43 +36,43 @@ void uaio_direct_init(void)
  * Cutting
  */
 
-struct uaio_direct *uaio_direct_new(struct uaio_req *req, uint64_t bytes,
-				    int64_t off, unsigned nr_runners)
+struct uaio_split *uaio_split_new(struct uaio_req *req, uint64_t bytes,
+				  int64_t off, unsigned nr_runners)
 {
-	struct uaio_direct *direct = uaio_slab_get(&slab);
+	struct uaio_split *split = uaio_slab_get(&slab);
 	uint64_t in_first = (uint64_t)off % UAIO_SEGMENT_BYTES;
 
-	if (!direct)
+	if (!split)
 		return NULL;
-	uaio_direct_clear(direct);
-	direct->req = req;
-	direct->bytes = bytes;
-	direct->first_bytes = UAIO_SEGMENT_BYTES - in_first;
-	direct->nr_segments =
+	uaio_split_clear(split);
+	split->req = req;
+	split->bytes = bytes;
+	split->first_bytes = UAIO_SEGMENT_BYTES - in_first;
+	split->nr_segments =
 		(uint32_t)((in_first + bytes + UAIO_SEGMENT_BYTES - 1) /
 			   UAIO_SEGMENT_BYTES);
-	uaio_direct_begin(direct, nr_runners < direct->nr_segments
-					  ? nr_runners
-					  : direct->nr_segments);
-	return direct;
+	uaio_split_begin(split, nr_runners < split->nr_segments
+					? nr_runners
+					: split->nr_segments);
+	return split;
 }
 
 /* Return: where a segment begins, from the start of the request. */
-static uint64_t begin_of(const struct uaio_direct *direct, uint32_t segment)
+static uint64_t begin_of(const struct uaio_split *split, uint32_t segment)
 {
 	return !segment ? 0
-			: direct->first_bytes +
+			: split->first_bytes +
 				  (uint64_t)(segment - 1) * UAIO_SEGMENT_BYTES;
 }
 
 static void fill_runner(struct uaio_segment_runner *runner, uint32_t segment)
 {
-	const struct uaio_direct *direct = runner->direct;
-	uint64_t end = begin_of(direct, segment + 1);
+	const struct uaio_split *split = runner->split;
+	uint64_t end = begin_of(split, segment + 1);
 
-	runner->begin = begin_of(direct, segment);
-	if (end > direct->bytes)
-		end = direct->bytes;
+	runner->begin = begin_of(split, segment);
+	if (end > split->bytes)
+		end = split->bytes;
 	runner->bytes = (uint32_t)(end - runner->begin);
 }
 
@@ -133,7 +133,7 @@ static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 
 static int64_t execute_segment(const struct uaio_segment_runner *runner)
 {
-	struct uaio_req *req = runner->direct->req;
+	struct uaio_req *req = runner->split->req;
 	struct iovec iov[IOVS_MAX]; /* not cleared: 16 KiB */
 	struct uaio_sqe part = req->sqe;
 
@@ -152,7 +152,7 @@ static int64_t execute_segment(const struct uaio_segment_runner *runner)
 }
 
 /* Of several such segments the first in the file counts. */
-static void note_stop(struct uaio_direct *direct, uint32_t segment, int64_t res)
+static void note_stop(struct uaio_split *split, uint32_t segment, int64_t res)
 {
 	uint64_t seen = 0;
 	uint64_t stop =
@@ -160,7 +160,7 @@ static void note_stop(struct uaio_direct *direct, uint32_t segment, int64_t res)
 		(res < 0 ? STOP_IS_ERROR | (uint32_t)-res : (uint32_t)res);
 
 	/* relaxed: the release of the reference orders it */
-	while (!cas_relaxed(&direct->stop, &seen, stop))
+	while (!cas_relaxed(&split->stop, &seen, stop))
 		if (seen && seen < stop)
 			return;
 }
@@ -169,13 +169,13 @@ static void note_stop(struct uaio_direct *direct, uint32_t segment, int64_t res)
 static bool take_segment(struct uaio_segment_runner *runner,
 			 uint32_t *ret_segment)
 {
-	struct uaio_direct *direct = runner->direct;
+	struct uaio_split *split = runner->split;
 
 	/* relaxed, both: runners share nothing that these would order */
-	if (load_relaxed(&direct->stop))
+	if (load_relaxed(&split->stop))
 		return false;
-	*ret_segment = add_relaxed(&direct->next, 1);
-	if (*ret_segment >= direct->nr_segments)
+	*ret_segment = add_relaxed(&split->next, 1);
+	if (*ret_segment >= split->nr_segments)
 		return false;
 	fill_runner(runner, *ret_segment);
 	return true;
@@ -183,7 +183,7 @@ static bool take_segment(struct uaio_segment_runner *runner,
 
 static void execute_segments(struct uaio_segment_runner *runner)
 {
-	int ioprio = runner->direct->req->sqe.ioprio, old_ioprio = -1;
+	int ioprio = runner->split->req->sqe.ioprio, old_ioprio = -1;
 	uint32_t segment;
 
 	if (unlikely(ioprio))
@@ -192,7 +192,7 @@ static void execute_segments(struct uaio_segment_runner *runner)
 		int64_t res = execute_segment(runner);
 
 		if (res != runner->bytes)
-			note_stop(runner->direct, segment, res);
+			note_stop(runner->split, segment, res);
 	}
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
@@ -202,74 +202,74 @@ static void execute_segments(struct uaio_segment_runner *runner)
  * Completing
  */
 
-static int64_t result_of(const struct uaio_direct *direct)
+static int64_t result_of(const struct uaio_split *split)
 {
 	/* relaxed: ordered by the drop of the last reference */
-	uint64_t stop = load_relaxed(&direct->stop);
+	uint64_t stop = load_relaxed(&split->stop);
 	uint32_t res = (uint32_t)stop;
 	uint64_t begin;
 
 	if (likely(!stop))
-		return (int64_t)direct->bytes;
-	begin = begin_of(direct, (uint32_t)(stop >> STOP_SHIFT) - 1);
+		return (int64_t)split->bytes;
+	begin = begin_of(split, (uint32_t)(stop >> STOP_SHIFT) - 1);
 	if (!(res & STOP_IS_ERROR))
 		return (int64_t)(begin + res);
 	return begin ? (int64_t)begin
 		     : -(int64_t)(res & ~(uint32_t)STOP_IS_ERROR);
 }
 
-static void count(const struct uaio_direct *direct)
+static void count(const struct uaio_split *split)
 {
-	uint32_t nr = load_relaxed(&direct->next);
+	uint32_t nr = load_relaxed(&split->next);
 
 	uaio_stats_direct(UAIO_DIRECT_CUT, 1);
 	uaio_stats_direct(UAIO_DIRECT_SEGMENTS,
-			  nr < direct->nr_segments ? nr : direct->nr_segments);
+			  nr < split->nr_segments ? nr : split->nr_segments);
 }
 
 /*
  * Drop a runner's reference; the last one completes the request.
  * worker: the one that ran the runner, or NULL.
  */
-static void put(struct uaio_direct *direct, struct uaio_worker *worker)
+static void put(struct uaio_split *split, struct uaio_worker *worker)
 {
-	struct uaio_req *req = direct->req;
+	struct uaio_req *req = split->req;
 	int64_t res;
 
-	/* [MB:direct] release: results and stop. Pairs with the load. */
-	if (sub_release(&direct->refs, 1) != 1)
+	/* [MB:split] release: results and stop. Pairs with the load. */
+	if (sub_release(&split->refs, 1) != 1)
 		return;
-	/* [MB:direct] acquire: those of all runners. */
-	UAIO_CHECK(load_acquire(&direct->refs) == 0);
-	res = result_of(direct);
-	count(direct);
-	uaio_width_tell(&direct->trial, res);
-	uaio_slab_put(&slab, direct);
+	/* [MB:split] acquire: those of all runners. */
+	UAIO_CHECK(load_acquire(&split->refs) == 0);
+	res = result_of(split);
+	count(split);
+	uaio_width_tell(&split->trial, res);
+	uaio_slab_put(&slab, split);
 	uaio_flow->complete(req, res, worker);
 }
 
-void uaio_direct_run(struct uaio_work *work, struct uaio_worker *worker)
+void uaio_split_run(struct uaio_work *work, struct uaio_worker *worker)
 {
 	struct uaio_segment_runner *runner =
 		container_of(work, struct uaio_segment_runner, work);
-	struct uaio_direct *direct = runner->direct;
+	struct uaio_split *split = runner->split;
 
-	add_relaxed(&direct->nr_begun, 1);
+	add_relaxed(&split->nr_begun, 1);
 	execute_segments(runner);
 	uaio_wq_returned(worker);
-	put(direct, worker);
+	put(split, worker);
 }
 
-void uaio_direct_refuse(struct uaio_work *work)
+void uaio_split_refuse(struct uaio_work *work)
 {
 	struct uaio_segment_runner *runner =
 		container_of(work, struct uaio_segment_runner, work);
 
-	add_relaxed(&runner->direct->nr_begun, 1);
-	put(runner->direct, NULL);
+	add_relaxed(&runner->split->nr_begun, 1);
+	put(runner->split, NULL);
 }
 
-void uaio_direct_refuse_all(struct list *items)
+void uaio_split_refuse_all(struct list *items)
 {
 	list_for_each_safe (pos, items) {
 		struct uaio_work *work =
@@ -278,7 +278,7 @@ void uaio_direct_refuse_all(struct list *items)
 		if (likely(!work->is_part))
 			continue;
 		list_remove(pos);
-		uaio_direct_refuse(work);
+		uaio_split_refuse(work);
 	}
 }
 
@@ -286,36 +286,36 @@ void uaio_direct_refuse_all(struct list *items)
  * Starting
  */
 
-static void queue_runners(struct uaio_direct *direct)
+static void queue_runners(struct uaio_split *split)
 {
 	struct uaio_handover handover;
 
 	uaio_handover_init(&handover);
-	for (uint32_t i = 1; i < direct->nr_runners; i++)
-		uaio_wq_add(UAIO_BOUNDED, &direct->runners[i].work, &handover);
+	for (uint32_t i = 1; i < split->nr_runners; i++)
+		uaio_wq_add(UAIO_BOUNDED, &split->runners[i].work, &handover);
 	uaio_flow->handover(&handover);
 }
 
 /* Take back the runners that no worker has begun: no segment is left (I4). */
-static void take_back(struct uaio_direct *direct)
+static void take_back(struct uaio_split *split)
 {
-	for (uint32_t i = 1; i < direct->nr_runners; i++) {
+	for (uint32_t i = 1; i < split->nr_runners; i++) {
 		/* relaxed: a hint; cancelling finds none that has begun */
-		if (load_relaxed(&direct->nr_begun) == direct->nr_runners - 1)
+		if (load_relaxed(&split->nr_begun) == split->nr_runners - 1)
 			return;
-		if (uaio_wq_cancel(UAIO_BOUNDED, &direct->runners[i].work))
-			uaio_direct_refuse(&direct->runners[i].work);
+		if (uaio_wq_cancel(UAIO_BOUNDED, &split->runners[i].work))
+			uaio_split_refuse(&split->runners[i].work);
 	}
 }
 
 /* The starter's part. When it returns, the request may be complete and gone. */
-static void execute_cut(struct uaio_direct *direct, struct uaio_worker *worker)
+static void execute_cut(struct uaio_split *split, struct uaio_worker *worker)
 {
-	queue_runners(direct);
-	execute_segments(&direct->runners[0]);
-	take_back(direct);
+	queue_runners(split);
+	execute_segments(&split->runners[0]);
+	take_back(split);
 	uaio_wq_returned(worker);
-	put(direct, worker);
+	put(split, worker);
 }
 
 static void execute_whole(struct uaio_req *req, const struct uaio_trial *trial,
@@ -388,13 +388,13 @@ static bool is_large(const struct uaio_req *req, uint64_t *ret_bytes)
 	*ret_bytes = uaio_sqe_bytes(&req->sqe);
 	if (*ret_bytes > UAIO_RW_BYTES_MAX)
 		*ret_bytes = UAIO_RW_BYTES_MAX;
-	return *ret_bytes >= UAIO_DIRECT_BYTES_MIN;
+	return *ret_bytes >= UAIO_SPLIT_BYTES_MIN;
 }
 
-bool uaio_direct_execute(struct uaio_req *req, struct uaio_worker *worker)
+bool uaio_split_execute(struct uaio_req *req, struct uaio_worker *worker)
 {
 	bool is_write = uaio_optab[req->sqe.op].class == UAIO_CLASS_WRITE;
-	struct uaio_direct *direct = NULL;
+	struct uaio_split *split = NULL;
 	struct uaio_trial trial;
 	uint64_t bytes;
 	unsigned width;
@@ -405,10 +405,10 @@ bool uaio_direct_execute(struct uaio_req *req, struct uaio_worker *worker)
 		req->started = uaio_cycles();
 	width = uaio_width_of(req->file, is_write, bytes, &trial);
 	if (width > 1)
-		direct = uaio_direct_new(req, bytes, req->sqe.off, width);
-	if (direct) {
-		direct->trial = trial;
-		execute_cut(direct, worker);
+		split = uaio_split_new(req, bytes, req->sqe.off, width);
+	if (split) {
+		split->trial = trial;
+		execute_cut(split, worker);
 	} else {
 		execute_whole(req, &trial, worker);
 	}

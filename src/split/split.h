@@ -42,20 +42,20 @@ struct uaio_req;
 enum {
 	UAIO_SEGMENT_PAGES = 64,
 	UAIO_SEGMENT_BYTES = UAIO_SEGMENT_PAGES * 4096,
-	UAIO_DIRECT_RUNNERS = 64,
+	UAIO_SPLIT_RUNNERS = 64,
 	/* A shorter request would be one whole segment and a rest. */
-	UAIO_DIRECT_BYTES_MIN = 2 * UAIO_SEGMENT_BYTES,
+	UAIO_SPLIT_BYTES_MIN = 2 * UAIO_SEGMENT_BYTES,
 };
 
 /* One that executes segments, and the segment that it executes now. */
 struct uaio_segment_runner {
-	struct uaio_work work;      /* not used by the starter */
-	struct uaio_direct *direct; /* shares (ref) */
-	uint64_t begin;             /* from the start of the request */
+	struct uaio_work work;    /* not used by the starter */
+	struct uaio_split *split; /* shares (ref) */
+	uint64_t begin;           /* from the start of the request */
 	uint32_t bytes;
 };
 
-struct uaio_direct {
+struct uaio_split {
 	struct uaio_slab_node node;
 
 	/* cleared; immutable once runners are queued */
@@ -73,37 +73,37 @@ struct uaio_direct {
 	uint64_t stop;     /* first short or failed segment, and result; or 0 */
 
 	/* not cleared, see I2 */
-	struct uaio_segment_runner runners[UAIO_DIRECT_RUNNERS];
+	struct uaio_segment_runner runners[UAIO_SPLIT_RUNNERS];
 };
 
-enum { UAIO_DIRECT_CLEARED = offsetof(struct uaio_direct, runners) };
+enum { UAIO_SPLIT_CLEARED = offsetof(struct uaio_split, runners) };
 
-static_assert(UAIO_DIRECT_CLEARED <= 128, "what is cleared of each is little");
-static_assert(offsetof(struct uaio_direct, runners) +
-			      sizeof(((struct uaio_direct *)0)->runners) ==
-		      sizeof(struct uaio_direct),
+static_assert(UAIO_SPLIT_CLEARED <= 128, "what is cleared of each is little");
+static_assert(offsetof(struct uaio_split, runners) +
+			      sizeof(((struct uaio_split *)0)->runners) ==
+		      sizeof(struct uaio_split),
 	      "what is not cleared comes last");
 
 /*
  * Clear a descriptor that was just taken from the slab. This clears the slab's
  * node too, which does no harm while the descriptor is out of the slab.
  */
-static inline void uaio_direct_clear(struct uaio_direct *direct)
+static inline void uaio_split_clear(struct uaio_split *split)
 {
-	memset(direct, 0, UAIO_DIRECT_CLEARED);
+	memset(split, 0, UAIO_SPLIT_CLEARED);
 }
 
 /* Set up nr_runners runners, before any other thread knows the descriptor. */
-static inline void uaio_direct_begin(struct uaio_direct *direct,
-				     uint32_t nr_runners)
+static inline void uaio_split_begin(struct uaio_split *split,
+				    uint32_t nr_runners)
 {
-	direct->nr_runners = nr_runners;
+	split->nr_runners = nr_runners;
 	/* relaxed: queueing publishes it to the runners */
-	store_relaxed(&direct->refs, nr_runners);
+	store_relaxed(&split->refs, nr_runners);
 	for (uint32_t i = 0; i < nr_runners; i++) {
-		struct uaio_segment_runner *runner = &direct->runners[i];
+		struct uaio_segment_runner *runner = &split->runners[i];
 
-		runner->direct = direct;
+		runner->split = split;
 		list_init(&runner->work.link);
 		runner->work.may_block = true;
 		runner->work.is_part = true;
@@ -113,27 +113,27 @@ static inline void uaio_direct_begin(struct uaio_direct *direct,
 }
 
 /* Set up, whatever was there before: a forked child calls it again. */
-void uaio_direct_init(void);
+void uaio_split_init(void);
 
 /*
  * Describe how req, of so many bytes from off in the file, is executed by at
  * most nr_runners runners. Each of them has a reference.
  * Return: the descriptor, or NULL if there is no memory.
  */
-struct uaio_direct *uaio_direct_new(struct uaio_req *req, uint64_t bytes,
-				    int64_t off, unsigned nr_runners);
+struct uaio_split *uaio_split_new(struct uaio_req *req, uint64_t bytes,
+				  int64_t off, unsigned nr_runners);
 
 /*
  * Execute a RUNNING request on a worker and see to its completion, if it is a
  * large direct one.
  * Return: false if it is not: nothing was done.
  */
-bool uaio_direct_execute(struct uaio_req *req, struct uaio_worker *worker);
+bool uaio_split_execute(struct uaio_req *req, struct uaio_worker *worker);
 
 /* work is a runner's: a worker runs it; the queue has refused it. */
-void uaio_direct_run(struct uaio_work *work, struct uaio_worker *worker);
-void uaio_direct_refuse(struct uaio_work *work);
+void uaio_split_run(struct uaio_work *work, struct uaio_worker *worker);
+void uaio_split_refuse(struct uaio_work *work);
 /* Remove from items those that are runners', as if refused; needed for I4. */
-void uaio_direct_refuse_all(struct list *items);
+void uaio_split_refuse_all(struct list *items);
 
 #endif /* UAIO_SPLIT_SPLIT_H */

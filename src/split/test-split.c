@@ -38,7 +38,7 @@ enum {
 	PAGES_MAX = 1000 + 64 + 1,
 	FILE_BYTES = PAGES_MAX * PAGE,
 	BATCH = 65536, /* bytes that the slab maps at once */
-	NR_OBJECTS = BATCH / sizeof(struct uaio_direct),
+	NR_OBJECTS = BATCH / sizeof(struct uaio_split),
 	POISON = 0xA5,
 	NR_CALLS = 256,
 	IOVS_MAX = 96,
@@ -47,7 +47,7 @@ enum {
 
 static union {
 	char bytes[BATCH];
-	struct uaio_direct objects[NR_OBJECTS];
+	struct uaio_split objects[NR_OBJECTS];
 } batch __attribute__((aligned(PAGE)));
 
 static int fd;
@@ -81,10 +81,10 @@ static void poison(void *at, size_t bytes)
 }
 
 /* Poison all but the node, which links it to other free ones. */
-static void poison_free(struct uaio_direct *direct)
+static void poison_free(struct uaio_split *split)
 {
-	poison((char *)direct + sizeof(direct->node),
-	       sizeof(*direct) - sizeof(direct->node));
+	poison((char *)split + sizeof(split->node),
+	       sizeof(*split) - sizeof(split->node));
 }
 
 static bool is_poison(const void *at, size_t bytes)
@@ -99,17 +99,16 @@ static bool is_poison(const void *at, size_t bytes)
 }
 
 /* Return: whether the runners from nr on are still poisoned. */
-static bool is_untouched_from(const struct uaio_direct *direct, unsigned nr)
+static bool is_untouched_from(const struct uaio_split *split, unsigned nr)
 {
-	return is_poison(&direct->runners[nr],
-			 (UAIO_DIRECT_RUNNERS - nr) *
-				 sizeof(direct->runners[0]));
+	return is_poison(&split->runners[nr],
+			 (UAIO_SPLIT_RUNNERS - nr) * sizeof(split->runners[0]));
 }
 
 /* After this the first descriptor that is taken is objects[0]. */
 static void use_batch(void)
 {
-	uaio_direct_init();
+	uaio_split_init();
 	poison(&batch, sizeof(batch));
 	store_release(&hook.gives_batch, 1);
 }
@@ -263,27 +262,27 @@ static void only_what_is_in_front_of_the_runners_is_cleared(void **state)
 	struct uaio_req *req = (struct uaio_req *)(void *)buffer;
 
 	(void)state;
-	for (unsigned nr = 1; nr <= UAIO_DIRECT_RUNNERS; nr++) {
+	for (unsigned nr = 1; nr <= UAIO_SPLIT_RUNNERS; nr++) {
 		const uint64_t off = 5 * PAGE, bytes = 63 * SEGMENT + PAGE;
-		struct uaio_direct expected, *direct;
+		struct uaio_split expected, *split;
 
 		use_batch();
-		direct = uaio_direct_new(req, bytes, off, nr);
-		assert_ptr_equal(direct, &batch.objects[0]);
+		split = uaio_split_new(req, bytes, off, nr);
+		assert_ptr_equal(split, &batch.objects[0]);
 		memset(&expected, 0, sizeof(expected));
 		expected.req = req;
 		expected.bytes = bytes;
 		expected.first_bytes = SEGMENT - off;
-		expected.nr_segments = UAIO_DIRECT_RUNNERS;
+		expected.nr_segments = UAIO_SPLIT_RUNNERS;
 		expected.nr_runners = expected.refs = nr;
-		assert_memory_equal(direct, &expected, UAIO_DIRECT_CLEARED);
-		assert_true(is_untouched_from(direct, nr));
-		assert_true(is_poison(direct + 1, sizeof(*direct)));
+		assert_memory_equal(split, &expected, UAIO_SPLIT_CLEARED);
+		assert_true(is_untouched_from(split, nr));
+		assert_true(is_poison(split + 1, sizeof(*split)));
 		for (unsigned i = 0; i < nr; i++) {
 			const struct uaio_segment_runner *runner =
-				&direct->runners[i];
+				&split->runners[i];
 
-			assert_ptr_equal(runner->direct, direct);
+			assert_ptr_equal(runner->split, split);
 			assert_false(list_is_linked(&runner->work.link));
 			assert_true(is_poison(&runner->begin,
 					      sizeof(runner->begin)));
@@ -294,16 +293,16 @@ static void only_what_is_in_front_of_the_runners_is_cleared(void **state)
 static void there_are_no_more_runners_than_segments(void **state)
 {
 	(void)state;
-	for (unsigned nr = 2; nr < UAIO_DIRECT_RUNNERS; nr += 5) {
-		struct uaio_direct *direct;
+	for (unsigned nr = 2; nr < UAIO_SPLIT_RUNNERS; nr += 5) {
+		struct uaio_split *split;
 
 		use_batch();
-		direct = uaio_direct_new(NULL, nr * SEGMENT, PAGE,
-					 UAIO_DIRECT_RUNNERS);
-		assert_int_equal(direct->nr_segments, nr + 1);
-		assert_int_equal(direct->nr_runners, nr + 1);
-		assert_int_equal(direct->refs, nr + 1);
-		assert_true(is_untouched_from(direct, nr + 1));
+		split = uaio_split_new(NULL, nr * SEGMENT, PAGE,
+				       UAIO_SPLIT_RUNNERS);
+		assert_int_equal(split->nr_segments, nr + 1);
+		assert_int_equal(split->nr_runners, nr + 1);
+		assert_int_equal(split->refs, nr + 1);
+		assert_true(is_untouched_from(split, nr + 1));
 	}
 }
 
@@ -340,9 +339,9 @@ static void a_request_goes_whole_where_memory_is_refused(void **state)
 	for (unsigned i = 0; i < NR_ELEMENTS(opcodes); i++) {
 		unsigned nr = load_relaxed(&hook.nr_refused);
 
-		uaio_direct_init();
+		uaio_split_init();
 		store_relaxed(&hook.is_refusing, 1);
-		assert_null(uaio_direct_new(NULL, SEGMENT, 0, 2));
+		assert_null(uaio_split_new(NULL, SEGMENT, 0, 2));
 		execute(opcodes[i], PAGE, 900 * PAGE);
 		store_relaxed(&hook.is_refusing, 0);
 		assert_int_equal(load_relaxed(&hook.nr_refused), nr + 2);
@@ -393,7 +392,7 @@ static void borders_are_those_of_the_file(void **state)
 					       (k & 1) * BLOCK;
 
 				execute(opcodes[k], offs[j], bytes);
-				if (bytes >= UAIO_DIRECT_BYTES_MIN)
+				if (bytes >= UAIO_SPLIT_BYTES_MIN)
 					assert_cut(offs[j], bytes);
 				else
 					assert_int_equal(hook.nr_calls, 1);
@@ -431,19 +430,19 @@ static void what_is_misaligned_or_extends_the_file_goes_whole(void **state)
 	assert_true(is_poison(&batch, sizeof(batch)));
 }
 
-static struct uaio_direct *shared;
+static struct uaio_split *shared;
 
 static long drop_second(void *arg)
 {
 	(void)arg;
-	uaio_direct_refuse(&shared->runners[1].work);
+	uaio_split_refuse(&shared->runners[1].work);
 	return 0;
 }
 
 static long drop_third(void *arg)
 {
 	(void)arg;
-	uaio_direct_refuse(&shared->runners[2].work);
+	uaio_split_refuse(&shared->runners[2].work);
 	return 0;
 }
 
@@ -459,7 +458,7 @@ static void references_are_dropped_at_the_same_time(void **state)
 		long rets[2];
 
 		use_batch();
-		shared = uaio_direct_new(NULL, 3 * SEGMENT, 0, 3);
+		shared = uaio_split_new(NULL, 3 * SEGMENT, 0, 3);
 		nr = unit_interleave(n, drop_second, drop_third, NULL, rets);
 		assert_int_equal(load_relaxed(&shared->nr_begun), 2);
 		/* The starter's reference is left: it is not complete. */
@@ -534,7 +533,7 @@ static int stop(void **state)
 	unit_destroy(handle);
 	unit_close(fd);
 	unit_hook(NULL);
-	uaio_direct_init();
+	uaio_split_init();
 	uaio_config.force_worker = false;
 	return unit_teardown(state);
 }

@@ -279,7 +279,7 @@ static bool count_maps(long nr, const long args[6], long *ret_res)
 /* More requests than there is room for in what is mapped for one. */
 static void what_it_took_is_given_back(void **state)
 {
-	enum { REQUESTS = 3 * 65536 / sizeof(struct uaio_direct) };
+	enum { REQUESTS = 3 * 65536 / sizeof(struct uaio_split) };
 
 	(void)state;
 	set_width(16);
