@@ -155,7 +155,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);
 	store_relaxed(&file->is_left, 0);
-	store_relaxed(&file->widths, NULL);
+	store_relaxed(&file->tuning, NULL);
 	if (classify(file, fd, facts) < 0) {
 		uaio_slab_put(&files.slab, file);
 		return NULL;
@@ -174,8 +174,8 @@ static void free_file(struct uaio_file *file)
 	uaio_file_close_fds(file);
 	if (file->inode)
 		uaio_inode_put(file->inode);
-	if (file->widths)
-		files.ops->put_widths(file->widths);
+	if (file->tuning)
+		files.ops->put_tuning(file->tuning);
 	uaio_slab_put(&files.slab, file);
 }
 

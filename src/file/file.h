@@ -37,7 +37,7 @@
 #include "base/slab.h"
 
 struct uaio_inode;
-struct uaio_widths;
+struct uaio_tuning;
 
 /* Which row of the policy table a file's requests are looked up in. */
 enum uaio_kind {
@@ -107,7 +107,7 @@ struct uaio_file {
 	uint32_t nowait_refused; /* RWF_NOWAIT does not work here */
 
 	uint32_t alignment;         /* atomic: align.h's; 0: not asked yet */
-	struct uaio_widths *widths; /* atomic; owns: see width.h; or NULL */
+	struct uaio_tuning *tuning; /* atomic; owns: see tune.h; or NULL */
 
 	/* atomic */
 	uint32_t refs;
@@ -149,7 +149,7 @@ struct uaio_file_ops {
 	void (*dropped)(struct uaio_file *file);
 
 	/* The entry is freed, and had these. */
-	void (*put_widths)(struct uaio_widths *widths);
+	void (*put_tuning)(struct uaio_tuning *tuning);
 };
 
 /* Called when the library comes up: no file is known. Return: 0 or -ENOMEM. */

@@ -28,7 +28,7 @@
 #include "ready/waiter.h"
 #include "split/bounce.h"
 #include "split/split.h"
-#include "split/width.h"
+#include "split/tune.h"
 #include "flow/closing.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
@@ -44,7 +44,7 @@ static int start_parts(void)
 		.see_through = uaio_closing_see_through,
 		.moved_locked = uaio_watches_move_locked,
 		.dropped = uaio_watches_drop,
-		.put_widths = uaio_widths_put,
+		.put_tuning = uaio_tuning_put,
 	};
 
 	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));

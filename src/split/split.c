@@ -12,7 +12,7 @@
 #include "req/stats.h"
 #include "split/align.h"
 #include "split/whole.h"
-#include "split/width.h"
+#include "split/tune.h"
 
 enum {
 	IOVS_MAX = 1024, /* as many as a request may have */
@@ -29,7 +29,7 @@ static struct uaio_slab slab;
 void uaio_split_init(void)
 {
 	uaio_slab_init(&slab, sizeof(struct uaio_split), 65536);
-	uaio_widths_init();
+	uaio_tuning_init();
 }
 
 /*
@@ -243,7 +243,7 @@ static void put(struct uaio_split *split, struct uaio_worker *worker)
 	UAIO_CHECK(load_acquire(&split->refs) == 0);
 	res = result_of(split);
 	count(split);
-	uaio_width_tell(&split->trial, res);
+	uaio_tune_end(&split->trial, res);
 	uaio_slab_put(&slab, split);
 	uaio_flow->complete(req, res, worker);
 }
@@ -329,7 +329,7 @@ static void execute_whole(struct uaio_req *req, const struct uaio_trial *trial,
 	res = uaio_req_execute_by(req, worker);
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
-	uaio_width_tell(trial, res);
+	uaio_tune_end(trial, res);
 	uaio_wq_returned(worker);
 	uaio_flow->complete(req, res, worker);
 }
@@ -397,15 +397,15 @@ bool uaio_split_execute(struct uaio_req *req, struct uaio_worker *worker)
 	struct uaio_split *split = NULL;
 	struct uaio_trial trial;
 	uint64_t bytes;
-	unsigned width;
+	unsigned at_once;
 
 	if (likely(!is_large(req, &bytes)) || !may_be_cut(req, is_write, bytes))
 		return false;
 	if (unlikely(uaio_config.has_stats))
 		req->started = uaio_cycles();
-	width = uaio_width_of(req->file, is_write, bytes, &trial);
-	if (width > 1)
-		split = uaio_split_new(req, bytes, req->sqe.off, width);
+	at_once = uaio_tune_begin(req->file, is_write, bytes, &trial);
+	if (at_once > 1)
+		split = uaio_split_new(req, bytes, req->sqe.off, at_once);
 	if (split) {
 		split->trial = trial;
 		execute_cut(split, worker);

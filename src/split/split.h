@@ -4,7 +4,7 @@
  *
  * A large read or write of a file opened with O_DIRECT is cut into segments, at
  * multiples of 64 pages of the file, where that was measured to be faster
- * (width.h). Several runners execute the segments at the same time, each one
+ * (tune.h). Several runners execute the segments at the same time, each one
  * segment after the other. One runner is the starter, the worker that executes
  * the request; each of the others is a work item, which the starter queues.
  *
@@ -35,7 +35,7 @@
 #include "base/atomic.h"
 #include "base/slab.h"
 #include "wq/wq.h"
-#include "split/width.h"
+#include "split/tune.h"
 
 struct uaio_req;
 

@@ -14,7 +14,7 @@
 #include "options/config.h"
 #include "file/file.h"
 #include "split/split.h"
-#include "split/width.h"
+#include "split/tune.h"
 #include "unit.h"
 
 enum {
@@ -154,11 +154,11 @@ enum { BYTES = 1 << 20, TOOK_NS = 1 << 26 };
 static bool execute_once(struct uaio_file *file, int64_t res, int64_t cut_res)
 {
 	struct uaio_trial trial;
-	unsigned width = uaio_width_of(file, false, BYTES, &trial);
+	unsigned at_once = uaio_tune_begin(file, false, BYTES, &trial);
 
-	trial.start_ns -= TOOK_NS * (int64_t)width;
-	uaio_width_tell(&trial, width > 1 ? cut_res : res);
-	return width > 1;
+	trial.start_ns -= TOOK_NS * (int64_t)at_once;
+	uaio_tune_end(&trial, at_once > 1 ? cut_res : res);
+	return at_once > 1;
 }
 
 /*
@@ -187,18 +187,18 @@ static void rounds_of_any_length_are_measured(void **state)
 
 	(void)state;
 	for (unsigned nr = 1; nr <= 12; nr++) {
-		struct uaio_file file = { .widths = NULL };
+		struct uaio_file file = { .tuning = NULL };
 
 		(void)nr_cut_in(&file, ROUNDS, nr);
 		assert_true(nr_cut_in(&file, ROUNDS, nr) <= ROUNDS * nr / 32);
-		uaio_widths_put(file.widths);
+		uaio_tuning_put(file.tuning);
 	}
 }
 
 static void what_always_fails_in_pieces_goes_whole(void **state)
 {
 	enum { NR = 100 };
-	struct uaio_file file = { .widths = NULL };
+	struct uaio_file file = { .tuning = NULL };
 	unsigned nr_cut = 0;
 
 	(void)state;
@@ -207,7 +207,7 @@ static void what_always_fails_in_pieces_goes_whole(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		nr_cut += execute_once(&file, BYTES, -EIO);
 	assert_true(nr_cut <= NR / 32);
-	uaio_widths_put(file.widths);
+	uaio_tuning_put(file.tuning);
 }
 
 int main(void)

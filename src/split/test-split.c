@@ -309,21 +309,21 @@ static void there_are_no_more_runners_than_segments(void **state)
 /* Each request finds its descriptor poisoned, whatever was there before. */
 static void other_runners_are_untouched_when_it_is_made(void **state)
 {
-	static const unsigned widths[] = { 2, 64, 3, 16, 4, 33, 5 };
+	static const unsigned counts[] = { 2, 64, 3, 16, 4, 33, 5 };
 
 	(void)state;
 	use_batch();
-	for (unsigned i = 0; i < NR_ELEMENTS(widths) * 4; i++) {
-		unsigned width = widths[i % NR_ELEMENTS(widths)];
+	for (unsigned i = 0; i < NR_ELEMENTS(counts) * 4; i++) {
+		unsigned at_once = counts[i % NR_ELEMENTS(counts)];
 		uint64_t off = i * 3 * PAGE;
 		size_t bytes = (128 + i * 31) * (size_t)PAGE;
 		unsigned nr = nr_segments(off, bytes);
 
-		uaio_config.direct_width = width;
-		execute(opcodes[i / NR_ELEMENTS(widths)], off, bytes);
+		uaio_config.direct_width = at_once;
+		execute(opcodes[i / NR_ELEMENTS(counts)], off, bytes);
 		assert_int_equal(hook.nr_calls, nr);
 		assert_true(is_untouched_from(&batch.objects[0],
-					      nr < width ? nr : width));
+					      nr < at_once ? nr : at_once));
 		/* It was given back, so the next request gets the same. */
 		assert_true(
 			is_poison(&batch.objects[1],

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BYTES = 4 << 20, NR_SEGMENTS = 16, WIDTH = 4, STATUS = 42 };
+enum { BYTES = 4 << 20, NR_SEGMENTS = 16, AT_ONCE = 4, STATUS = 42 };
 
 #define PATH "slow/large"
 
@@ -90,7 +90,7 @@ static pid_t start(struct slowfs *fs, void (*leave)(void), int opcode)
 	pid = host_start(begin_and_leave, &attempt);
 	host_await_step(1);
 	/* Not every kernel lets writes of a file run at the same time. */
-	slowfs_await(fs, op, is_read ? WIDTH : 1);
+	slowfs_await(fs, op, is_read ? AT_ONCE : 1);
 	host_step(2);
 	return pid;
 }

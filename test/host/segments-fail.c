@@ -10,15 +10,15 @@
 
 #include <unistd.h>
 
-/* With all widths, one after the other. */
+/* With all counts, one after the other. */
 static void fail_each_segment(const struct shape *of)
 {
-	static const unsigned widths[] = { 2, 4, 16, 3, 64 };
+	static const unsigned counts[] = { 2, 4, 16, 3, 64 };
 	unsigned n = 0;
 
 	for (unsigned segment = 0; segment < NR_SEGMENTS; segment++)
 		for (unsigned i = 0; i < NR_FAULTS; i++) {
-			set_width(widths[n++ % NR_ELEMENTS(widths)]);
+			set_at_once(counts[n++ % NR_ELEMENTS(counts)]);
 			make_with_fault(of, segment, &faults[i]);
 		}
 }
@@ -50,17 +50,18 @@ static void so_does_a_write_of_many_vectors(void **state)
 static void without_faults_all_of_it_is_made(void **state)
 {
 	(void)state;
-	for (unsigned width = 1; width <= 64; width += width < 5 ? 1 : 7)
+	for (unsigned at_once = 1; at_once <= 64;
+	     at_once += at_once < 5 ? 1 : 7)
 		for (unsigned i = 0; i < NR_SHAPES; i++) {
 			unsigned nr = slowfs_nr_done(fs, shapes[i].op);
 
-			set_width(width);
+			set_at_once(at_once);
 			submit(&shapes[i]);
 			items_await_rest();
 			nr = slowfs_nr_done(fs, shapes[i].op) - nr;
 			assert_executed(BYTES);
-			assert_int_equal(nr, width > 1 ? NR_SEGMENTS
-						       : NR_CALLS_WHOLE);
+			assert_int_equal(nr, at_once > 1 ? NR_SEGMENTS
+							 : NR_CALLS_WHOLE);
 			if (shapes[i].op == SLOWFS_WRITE)
 				fill_file();
 		}
@@ -82,7 +83,7 @@ static void a_read_ends_at_the_end_of_the_file(void **state)
 		struct io_event event;
 
 		assert_int_equal(ftruncate(fd, (off_t)ends[i]), 0);
-		set_width(4);
+		set_at_once(4);
 		submit(&shapes[i % 2]);
 		assert_int_equal(unit_reap(handle, 1, &event), 1);
 		assert_int_equal(event.res, ends[i] - OFF);
@@ -111,7 +112,7 @@ static void fail_two(const struct shape *of, unsigned first, unsigned second,
 		first < second ? of_first : of_second;
 	unsigned nr_done = slowfs_nr_done(fs, of->op);
 
-	set_width(4);
+	set_at_once(4);
 	slowfs_hold(fs, of->op);
 	prepare(of);
 	fault_segment(first, of_first);

@@ -23,24 +23,24 @@ enum { WORKERS = 32 };
  * Who makes them
  */
 
-static unsigned at_once(unsigned width)
+static unsigned nr_busy(unsigned at_once)
 {
-	return width < NR_SEGMENTS ? width : NR_SEGMENTS;
+	return at_once < NR_SEGMENTS ? at_once : NR_SEGMENTS;
 }
 
 static void segments_are_made_at_once(void **state)
 {
-	static const unsigned widths[] = { 1, 2, 3, 4, 16, 64 };
+	static const unsigned counts[] = { 1, 2, 3, 4, 16, 64 };
 
 	(void)state;
-	for (unsigned i = 0; i < NR_ELEMENTS(widths); i++)
+	for (unsigned i = 0; i < NR_ELEMENTS(counts); i++)
 		for (unsigned j = 0; j < NR_SHAPES; j++) {
 			const struct shape *of = &shapes[j];
-			unsigned busy = at_once(widths[i]);
+			unsigned busy = nr_busy(counts[i]);
 
 			if (of->op == SLOWFS_WRITE && !are_writes_parallel())
 				continue;
-			set_width(widths[i]);
+			set_at_once(counts[i]);
 			slowfs_most_held(fs, of->op);
 			slowfs_hold(fs, of->op);
 			submit(of);
@@ -92,7 +92,7 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 	int stuck_fd = stick(stuck, WORKERS - 1);
 
 	(void)state;
-	set_width(16);
+	set_at_once(16);
 	for (unsigned i = 0; i < NR_SHAPES; i++) {
 		slowfs_delay(fs, shapes[i].op, 200);
 		slowfs_most_held(fs, shapes[i].op);
@@ -112,7 +112,7 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 static void few_workers_make_all(void **state)
 {
 	(void)state;
-	set_width(16);
+	set_at_once(16);
 	for (int nr = 0; nr < 4; nr++) {
 		int old = uaio_wq_limit_workers(UAIO_BOUNDED, nr);
 
@@ -128,7 +128,7 @@ static int run_engine(void)
 {
 	assert_int_equal(unit_engine(NULL), 0);
 	uaio_config.force_worker = true;
-	set_width(16);
+	set_at_once(16);
 	open_file();
 	fill_file();
 	handle = unit_context(4);
@@ -156,7 +156,7 @@ static void the_threads_there_are_make_all(void **state)
 
 static void hold_in_segments(const struct shape *of)
 {
-	set_width(4);
+	set_at_once(4);
 	slowfs_hold(fs, of->op);
 	submit(of);
 	slowfs_await(fs, of->op, of->op == SLOWFS_READ ? 4 : 1);
@@ -282,7 +282,7 @@ static void what_it_took_is_given_back(void **state)
 	enum { REQUESTS = 3 * 65536 / sizeof(struct uaio_split) };
 
 	(void)state;
-	set_width(16);
+	set_at_once(16);
 	make_all_shapes();
 	store_relaxed(&nr_maps, 0);
 	unit_hook(count_maps);

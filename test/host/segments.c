@@ -178,9 +178,9 @@ void assert_executed(int64_t expected)
 	assert_data(expected);
 }
 
-void set_width(unsigned width)
+void set_at_once(unsigned at_once)
 {
-	uaio_config.direct_width = width;
+	uaio_config.direct_width = at_once;
 }
 
 void expect_whole(bool whole)

@@ -57,7 +57,7 @@ void fill_file(void);
 /* Return: an exit status, 77 if there can be no such file system. */
 int segments_main(int (*run)(void));
 
-void set_width(unsigned width);
+void set_at_once(unsigned at_once);
 /* It is not cut from now on: there is nobody but the submitter. */
 void expect_whole(bool is_whole);
 

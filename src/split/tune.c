@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "split/width.h"
+#include "split/tune.h"
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ enum way {
 	NR_WAYS,
 };
 
-static const unsigned widths_of_ways[NR_WAYS] = {
+static const unsigned at_once_of_ways[NR_WAYS] = {
 	[WHOLE] = 1,
 	[FEW] = 4,
 	/* Leaves some of the 32 workers that are started readily to others. */
@@ -57,16 +57,16 @@ struct choice {
 	uint32_t last_tried;
 };
 
-struct uaio_widths {
+struct uaio_tuning {
 	struct uaio_slab_node node;
 	struct choice choices[2][NR_CLASSES]; /* of reads, of writes */
 };
 
 static struct uaio_slab slab;
 
-void uaio_widths_init(void)
+void uaio_tuning_init(void)
 {
-	uaio_slab_init(&slab, sizeof(struct uaio_widths), 16384);
+	uaio_slab_init(&slab, sizeof(struct uaio_tuning), 16384);
 }
 
 static unsigned class_of(uint64_t bytes)
@@ -80,29 +80,29 @@ static unsigned class_of(uint64_t bytes)
 }
 
 /* The measurements of a file, allocated at its first large request. */
-static struct uaio_widths *widths_of(struct uaio_file *file)
+static struct uaio_tuning *tuning_of(struct uaio_file *file)
 {
-	/* [MB:widths] acquire: empty. Pairs with the exchange below. */
-	struct uaio_widths *widths = load_acquire(&file->widths);
-	struct uaio_widths *fresh, *none = NULL;
+	/* [MB:tuning] acquire: empty. Pairs with the exchange below. */
+	struct uaio_tuning *tuning = load_acquire(&file->tuning);
+	struct uaio_tuning *fresh, *none = NULL;
 
-	if (likely(widths))
-		return widths;
+	if (likely(tuning))
+		return tuning;
 	fresh = uaio_slab_get(&slab);
 	if (!fresh)
 		return NULL;
 	memset(fresh->choices, 0, sizeof(fresh->choices));
-	/* [MB:widths] release: empty. Pairs with the loads. */
-	if (cas_release(&file->widths, &none, fresh))
+	/* [MB:tuning] release: empty. Pairs with the loads. */
+	if (cas_release(&file->tuning, &none, fresh))
 		return fresh;
 	uaio_slab_put(&slab, fresh);
-	/* [MB:widths] acquire: as above, for what the first thread has set. */
-	return load_acquire(&file->widths);
+	/* [MB:tuning] acquire: as above, for what the first thread has set. */
+	return load_acquire(&file->tuning);
 }
 
-void uaio_widths_put(struct uaio_widths *widths)
+void uaio_tuning_put(struct uaio_tuning *tuning)
 {
-	uaio_slab_put(&slab, widths);
+	uaio_slab_put(&slab, tuning);
 }
 
 /* Return: the time of a way in ns a page; 0 if it has no sample. */
@@ -192,24 +192,24 @@ static enum way choose(struct choice *choice, unsigned nr_ways)
 	return next_other(choice, best, nr_ways);
 }
 
-unsigned uaio_width_of(struct uaio_file *file, bool is_write, uint64_t bytes,
-		       struct uaio_trial *ret_trial)
+unsigned uaio_tune_begin(struct uaio_file *file, bool is_write, uint64_t bytes,
+			 struct uaio_trial *ret_trial)
 {
 	unsigned size_class = class_of(bytes);
 	enum way way;
 
-	ret_trial->widths = NULL;
+	ret_trial->tuning = NULL;
 	ret_trial->bytes = bytes;
 	if (uaio_config.direct_width)
 		return uaio_config.direct_width;
-	ret_trial->widths = widths_of(file);
-	if (!ret_trial->widths)
+	ret_trial->tuning = tuning_of(file);
+	if (!ret_trial->tuning)
 		return 1;
-	way = choose(&ret_trial->widths->choices[is_write][size_class],
+	way = choose(&ret_trial->tuning->choices[is_write][size_class],
 		     nr_ways_of(size_class));
 	ret_trial->way = way | (unsigned)is_write << 8;
 	ret_trial->start_ns = uaio_now_ns();
-	return widths_of_ways[way];
+	return at_once_of_ways[way];
 }
 
 /* Return: ns a page; the worst time if the request was short or failed. */
@@ -224,15 +224,15 @@ static uint32_t time_of(const struct uaio_trial *trial, int64_t res)
 	return took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
 }
 
-void uaio_width_tell(const struct uaio_trial *trial, int64_t res)
+void uaio_tune_end(const struct uaio_trial *trial, int64_t res)
 {
 	struct samples *samples;
 	uint32_t took, best, nr;
 
-	if (!trial->widths)
+	if (!trial->tuning)
 		return;
 	samples =
-		&trial->widths->choices[trial->way >> 8][class_of(trial->bytes)]
+		&trial->tuning->choices[trial->way >> 8][class_of(trial->bytes)]
 			 .ways[trial->way & 0xff];
 	took = time_of(trial, res);
 	nr = load_relaxed(&samples->nr);

@@ -3,7 +3,7 @@
 #undef NDEBUG
 #include "options/config.h"
 #include "file/file.h"
-#include "split/width.h"
+#include "split/tune.h"
 #include "unit.h"
 
 enum {
@@ -14,48 +14,49 @@ enum {
 	FIRST_LOOKS = UNTOUCHED + 8, /* two ways, four times each */
 };
 
-static struct uaio_file file; /* only its member widths is used */
+static struct uaio_file file; /* only its member tuning is used */
 
 /* Time for 1 MiB in us: whole, in few segments at once, in many. */
 struct speed {
 	unsigned whole, few, many;
 };
 
-static unsigned us_of(const struct speed *speed, unsigned width)
+static unsigned us_of(const struct speed *speed, unsigned at_once)
 {
-	return width == 1   ? speed->whole
-	       : width < 24 ? speed->few
-			    : speed->many;
+	return at_once == 1   ? speed->whole
+	       : at_once < 24 ? speed->few
+			      : speed->many;
 }
 
-/* Choose for one request, and tell the result. Return: the width chosen. */
+/* Choose for one request, and tell the result. Return: how many segments at once. */
 static unsigned execute(bool is_write, uint64_t bytes,
 			const struct speed *speed)
 {
 	struct uaio_trial trial;
-	unsigned width = uaio_width_of(&file, is_write, bytes, &trial);
+	unsigned at_once = uaio_tune_begin(&file, is_write, bytes, &trial);
 
-	trial.start_ns -= (int64_t)(us_of(speed, width) * (bytes / MIB)) * 1000;
-	uaio_width_tell(&trial, (int64_t)bytes);
-	return width;
+	trial.start_ns -=
+		(int64_t)(us_of(speed, at_once) * (bytes / MIB)) * 1000;
+	uaio_tune_end(&trial, (int64_t)bytes);
+	return at_once;
 }
 
-/* Return: how many of nr requests had that width. */
+/* Return: how many of nr requests had so many segments at once. */
 static unsigned count(bool is_write, uint64_t bytes, const struct speed *speed,
-		      unsigned nr, unsigned width)
+		      unsigned nr, unsigned at_once)
 {
 	unsigned nr_so = 0;
 
 	while (nr--)
-		nr_so += execute(is_write, bytes, speed) == width;
+		nr_so += execute(is_write, bytes, speed) == at_once;
 	return nr_so;
 }
 
 static void begin(void)
 {
-	if (file.widths)
-		uaio_widths_put(file.widths);
-	file.widths = NULL;
+	if (file.tuning)
+		uaio_tuning_put(file.tuning);
+	file.tuning = NULL;
 }
 
 static void each_way_is_tried_before_one_is_chosen(void **state)
@@ -76,7 +77,7 @@ static void what_is_cut_has_to_be_a_tenth_faster(void **state)
 {
 	static const struct {
 		struct speed speed;
-		unsigned width;
+		unsigned at_once;
 	} cases[] = {
 		{ { 1000, 1000, 1000 }, 1 }, { { 1000, 920, 920 }, 1 },
 		{ { 1000, 800, 800 }, 4 },   { { 1000, 800, 760 }, 4 },
@@ -90,7 +91,7 @@ static void what_is_cut_has_to_be_a_tenth_faster(void **state)
 		(void)count(READ, 4 * MIB, &cases[i].speed, FIRST_LOOKS, 0);
 		/* One of them may be the next trial of another way. */
 		assert_in_range(count(READ, 4 * MIB, &cases[i].speed, 30,
-				      cases[i].width),
+				      cases[i].at_once),
 				29, 30);
 	}
 }
@@ -158,12 +159,12 @@ static void what_is_never_told_of_does_not_count(void **state)
 	(void)state;
 	begin();
 	for (int i = 0; i < 100; i++)
-		(void)uaio_width_of(&file, READ, MIB, &trial);
+		(void)uaio_tune_begin(&file, READ, MIB, &trial);
 	(void)count(READ, MIB, &speed, FIRST_LOOKS, 0);
 	assert_in_range(count(READ, MIB, &speed, 30, 4), 29, 30);
 }
 
-static void a_width_that_was_said_is_taken(void **state)
+static void a_number_set_by_the_option_is_taken(void **state)
 {
 	const struct speed speed = { 1, 1000, 1000 };
 
@@ -174,7 +175,7 @@ static void a_width_that_was_said_is_taken(void **state)
 	uaio_config.direct_width = 1;
 	assert_int_equal(count(WRITE, MIB, &speed, 100, 1), 100);
 	uaio_config.direct_width = 0;
-	assert_null(file.widths);
+	assert_null(file.tuning);
 }
 
 int main(void)
@@ -187,9 +188,9 @@ int main(void)
 		UNIT_TEST(a_change_is_noticed),
 		UNIT_TEST(reads_writes_and_sizes_are_told_apart),
 		UNIT_TEST(what_is_never_told_of_does_not_count),
-		UNIT_TEST(a_width_that_was_said_is_taken),
+		UNIT_TEST(a_number_set_by_the_option_is_taken),
 	};
 
-	uaio_widths_init();
+	uaio_tuning_init();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
