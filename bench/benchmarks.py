@@ -236,7 +236,7 @@ def document(results: Results, note: str) -> str:
         _section("Large O_DIRECT reads",
                  _prose("Requests of more than 256 KiB are made in parallel "
                         "segments, as many as was measured to be best on that "
-                        "file; `uaio run --direct-width=N` sets their "
+                        "file; `uaio run --segments=N` sets their "
                         "number. The slow file is of FUSE: each call of its "
                         "server takes 5 ms."), _large(results)),
         _section("Memory and start", _size(results)))

@@ -128,7 +128,7 @@ def _variants(bench: fio.Bench) -> dict[str, fio.Variant]:
     return {
         **{name: known[name] for name in (KERNEL, URING, PLAIN)},
         AUTO: counted,
-        **{name: replace(counted, prefix=(*uaio_run, f"--direct-width={width}",
+        **{name: replace(counted, prefix=(*uaio_run, f"--segments={width}",
                                           end))
            for name, width in WIDTHS.items()},
     }

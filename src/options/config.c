@@ -70,7 +70,7 @@ void uaio_config_load(void)
 		.force_worker = value_of(UAIO_OPTION_FORCE_WORKER),
 		.is_strict = value_of(UAIO_OPTION_STRICT),
 		.bounces = value_of(UAIO_OPTION_BOUNCE),
-		.direct_width = (unsigned)value_of(UAIO_OPTION_DIRECT_WIDTH),
+		.segments = (unsigned)value_of(UAIO_OPTION_SEGMENTS),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_stats = value_of(UAIO_OPTION_STATS) |
 			     value_of(UAIO_OPTION_STATS_JSON),

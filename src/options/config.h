@@ -17,7 +17,7 @@ struct uaio_config {
 	bool force_worker; /* nothing is executed inside io_submit */
 	bool is_strict;    /* iocb addresses are probed before they are read */
 	bool bounces;      /* misaligned direct requests go through a copy */
-	unsigned direct_width; /* segments at once; 0: as many as pay */
+	unsigned segments; /* segments at once; 0: as many as pay */
 	bool is_verbose;
 	bool has_stats; /* requests are counted and timed */
 

@@ -47,9 +47,9 @@ const struct uaio_option uaio_options[] = {
 		.bare = "1",
 		.help = "bad iocb addresses: EFAULT, not a fault",
 	},
-	[UAIO_OPTION_DIRECT_WIDTH] = {
-		.name = "direct-width",
-		.variable = "UAIO_DIRECT_WIDTH",
+	[UAIO_OPTION_SEGMENTS] = {
+		.name = "segments",
+		.variable = "UAIO_SEGMENTS",
 		.kind = UAIO_OPTION_COUNT,
 		.min = 0,
 		.max = 64,

@@ -85,7 +85,7 @@ static unsigned nr_calls_for(struct iocb iocb, uint64_t bytes)
 
 	unit_hook(answer);
 	uaio_config.force_worker = true;
-	uaio_config.direct_width = 4;
+	uaio_config.segments = 4;
 	is.nr_calls = is.nr_misaligned = 0;
 	iocb.aio_fildes = (unsigned)fd;
 	assert_int_equal(unit_submit(handle, &iocb), 1);
@@ -94,7 +94,7 @@ static unsigned nr_calls_for(struct iocb iocb, uint64_t bytes)
 	unit_hook(NULL);
 	unit_close(fd);
 	uaio_config.force_worker = false;
-	uaio_config.direct_width = 0;
+	uaio_config.segments = 0;
 	return is.nr_calls;
 }
 

@@ -319,7 +319,7 @@ static void other_runners_are_untouched_when_it_is_made(void **state)
 		size_t bytes = (128 + i * 31) * (size_t)PAGE;
 		unsigned nr = nr_segments(off, bytes);
 
-		uaio_config.direct_width = at_once;
+		uaio_config.segments = at_once;
 		execute(opcodes[i / NR_ELEMENTS(counts)], off, bytes);
 		assert_int_equal(hook.nr_calls, nr);
 		assert_true(is_untouched_from(&batch.objects[0],
@@ -335,7 +335,7 @@ static void other_runners_are_untouched_when_it_is_made(void **state)
 static void a_request_goes_whole_where_memory_is_refused(void **state)
 {
 	(void)state;
-	uaio_config.direct_width = 16;
+	uaio_config.segments = 16;
 	for (unsigned i = 0; i < NR_ELEMENTS(opcodes); i++) {
 		unsigned nr = load_relaxed(&hook.nr_refused);
 
@@ -383,7 +383,7 @@ static void borders_are_those_of_the_file(void **state)
 
 	(void)state;
 	use_batch();
-	uaio_config.direct_width = 4;
+	uaio_config.segments = 4;
 	for (unsigned i = 0; i < NR_ELEMENTS(pages); i++)
 		for (unsigned j = 0; j < nr_offs; j++)
 			for (unsigned k = 0; k < 4; k++) {
@@ -417,7 +417,7 @@ static void what_is_misaligned_or_extends_the_file_goes_whole(void **state)
 
 	(void)state;
 	use_batch();
-	uaio_config.direct_width = 4;
+	uaio_config.segments = 4;
 	for (unsigned i = 0; i < NR_ELEMENTS(iocbs); i++) {
 		struct iocb iocb = iocbs[i];
 
@@ -477,7 +477,7 @@ static void each_is_completed_once(void **state)
 
 	(void)state;
 	use_batch();
-	uaio_config.direct_width = 4;
+	uaio_config.segments = 4;
 	store_relaxed(&hook.is_skipping, 1);
 	for (unsigned i = 0; i < rounds; i++) {
 		struct iocb iocbs[DEPTH];
@@ -522,7 +522,7 @@ static int start(void **state)
 	uaio_config.force_worker = true;
 	handle = unit_context(16);
 	/* Warm up: all else that needs memory for a request has it then. */
-	uaio_config.direct_width = 1;
+	uaio_config.segments = 1;
 	for (unsigned i = 0; i < NR_ELEMENTS(opcodes); i++)
 		execute(opcodes[i], 0, 2 * SEGMENT);
 	return ret;

@@ -28,7 +28,7 @@ static unsigned us_of(const struct speed *speed, unsigned at_once)
 			      : speed->many;
 }
 
-/* Choose for one request, and tell the result. Return: how many segments at once. */
+/* Execute a request. Return: how many segments at once were chosen. */
 static unsigned execute(bool is_write, uint64_t bytes,
 			const struct speed *speed)
 {
@@ -170,11 +170,11 @@ static void a_number_set_by_the_option_is_taken(void **state)
 
 	(void)state;
 	begin();
-	uaio_config.direct_width = 7;
+	uaio_config.segments = 7;
 	assert_int_equal(count(READ, MIB, &speed, 100, 7), 100);
-	uaio_config.direct_width = 1;
+	uaio_config.segments = 1;
 	assert_int_equal(count(WRITE, MIB, &speed, 100, 1), 100);
-	uaio_config.direct_width = 0;
+	uaio_config.segments = 0;
 	assert_null(file.tuning);
 }
 

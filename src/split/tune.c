@@ -200,8 +200,8 @@ unsigned uaio_tune_begin(struct uaio_file *file, bool is_write, uint64_t bytes,
 
 	ret_trial->tuning = NULL;
 	ret_trial->bytes = bytes;
-	if (uaio_config.direct_width)
-		return uaio_config.direct_width;
+	if (uaio_config.segments)
+		return uaio_config.segments;
 	ret_trial->tuning = tuning_of(file);
 	if (!ret_trial->tuning)
 		return 1;

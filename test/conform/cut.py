@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """cut.py --conform PROGRAM --uaio PROGRAM [ROW]...
 
-Runs rows of large direct requests under `uaio run --direct-width 8`, all of
+Runs rows of large direct requests under `uaio run --segments 8`, all of
 them in workers, and asks the statistics how many of the requests were made in
 segments. What those report is compare.py's business.
 
@@ -59,7 +59,7 @@ def count_cut(conform, uaio, row, width):
     """The requests of the row that were cut, and what the row noted."""
     with tempfile.NamedTemporaryFile("r") as stats:
         out = subprocess.run(
-            [uaio, "run", "--direct-width", width,
+            [uaio, "run", "--segments", width,
              f"--stats-json={stats.name}", "--", conform, row],
             env={**os.environ, "UAIO_FORCE_WORKER": "1"},
             stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -120,9 +120,8 @@ const struct difference differs_segments = {
 		"missing, as after any short count: that gives the error.\n"
 		"Each segment is a request of its own to the file: of a "
 		"truncate at the same time it may be that some see it and "
-		"others do not. `UAIO_DIRECT_WIDTH=1` makes all requests "
-		"whole.",
-	.with = "UAIO_DIRECT_WIDTH=8",
+		"others do not. `UAIO_SEGMENTS=1` makes all requests whole.",
+	.with = "UAIO_SEGMENTS=8",
 };
 
 const struct difference differs_tail = {

@@ -180,7 +180,7 @@ void assert_executed(int64_t expected)
 
 void set_at_once(unsigned at_once)
 {
-	uaio_config.direct_width = at_once;
+	uaio_config.segments = at_once;
 }
 
 void expect_whole(bool whole)

@@ -217,8 +217,8 @@ SWAPS_WIDTHS = """#!/bin/sh
 for word; do
 	shift
 	case $word in
-	--direct-width=1) word=--direct-width=8 ;;
-	--direct-width=8) word=--direct-width=1 ;;
+	--segments=1) word=--segments=8 ;;
+	--segments=8) word=--segments=1 ;;
 	esac
 	set -- "$@" "$word"
 done
