@@ -51,7 +51,7 @@ static const struct {
 } sizes[] = { { 1, 4 },   { 4, 4 },   { 5, 16 },   { 16, 16 },
 	      { 17, 64 }, { 64, 64 }, { 65, 256 }, { 257, 1024 } };
 
-static void it_grows_fourfold_when_it_is_full(void **state)
+static void the_table_grows_fourfold_when_it_is_full(void **state)
 {
 	uint32_t nr = 0;
 
@@ -71,7 +71,7 @@ static void it_grows_fourfold_when_it_is_full(void **state)
 }
 
 /* The table's size depends on the number of contexts only. */
-static void its_size_does_not_depend_on_the_addresses(void **state)
+static void the_tables_size_does_not_depend_on_addresses(void **state)
 {
 	(void)state;
 	for (unsigned shift = 4; shift < 48; shift += 4)
@@ -82,7 +82,7 @@ static void its_size_does_not_depend_on_the_addresses(void **state)
 	assert_int_equal(uaio_ctxtab_bytes(&table), 8 * 64);
 }
 
-static void any_number_may_be_asked_for(void **state)
+static void any_id_may_be_looked_up(void **state)
 {
 	static const uint32_t ids[] = { 0,       3,   4,       1 << 20,
 					1 << 24, ~0u, ~0u - 1, 1u << 31 };
@@ -95,7 +95,7 @@ static void any_number_may_be_asked_for(void **state)
 		assert_null(uaio_ctxtab_find(&table, ids[i]));
 }
 
-static void the_lowest_free_number_is_given_out(void **state)
+static void the_lowest_free_id_is_given_out(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 20; i++)
@@ -109,7 +109,7 @@ static void the_lowest_free_number_is_given_out(void **state)
 	assert_int_equal(add(context(20)), 20);
 }
 
-static void a_number_asked_for_and_not_used_stays_free(void **state)
+static void an_id_that_is_not_used_stays_free(void **state)
 {
 	uint32_t id;
 
@@ -192,11 +192,11 @@ static void growing_disturbs_no_reader(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TABLE_TEST(it_grows_fourfold_when_it_is_full),
-		TABLE_TEST(its_size_does_not_depend_on_the_addresses),
-		TABLE_TEST(any_number_may_be_asked_for),
-		TABLE_TEST(the_lowest_free_number_is_given_out),
-		TABLE_TEST(a_number_asked_for_and_not_used_stays_free),
+		TABLE_TEST(the_table_grows_fourfold_when_it_is_full),
+		TABLE_TEST(the_tables_size_does_not_depend_on_addresses),
+		TABLE_TEST(any_id_may_be_looked_up),
+		TABLE_TEST(the_lowest_free_id_is_given_out),
+		TABLE_TEST(an_id_that_is_not_used_stays_free),
 		TABLE_TEST(a_table_that_cannot_grow_goes_on_as_it_is),
 		TABLE_TEST(growing_disturbs_no_reader),
 	};

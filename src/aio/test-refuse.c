@@ -79,7 +79,7 @@ static struct uaio_sqe rw(enum uaio_op op, const void *memory, int64_t off)
 static const void *const KERNELS = (const void *)-1;
 static const uint32_t UNKNOWN_FLAG = 1u << 31;
 
-static void an_offset_is_looked_at_last(void **state)
+static void the_offset_is_checked_last(void **state)
 {
 	struct uaio_sqe sqe = rw(UAIO_OP_READ, buffer, -1);
 
@@ -99,7 +99,7 @@ static void an_offset_is_looked_at_last(void **state)
 }
 
 /* After the flags and the mode, and before the memory. */
-static void the_older_way_is_refused(void **state)
+static void files_without_vectored_calls_are_refused(void **state)
 {
 	struct uaio_sqe sqe = rw(UAIO_OP_READ, buffer, 0);
 
@@ -120,7 +120,7 @@ static void the_older_way_is_refused(void **state)
 	check(&sqe, IS_INOTIFY, -EINVAL, 0);
 }
 
-static void a_sync_is_of_all_of_a_file(void **state)
+static void a_sync_of_a_range_is_refused(void **state)
 {
 	struct uaio_sqe sqe = { .op = UAIO_OP_FSYNC };
 
@@ -137,7 +137,7 @@ static void a_sync_is_of_all_of_a_file(void **state)
 	check(&sqe, IS_FILE, -EINVAL, 0);
 }
 
-static void a_poll_has_events_and_nothing_else(void **state)
+static void a_poll_with_anything_but_events_is_refused(void **state)
 {
 	const struct uaio_sqe poll = { .op = UAIO_OP_POLL, .events = POLLIN };
 	struct uaio_sqe sqe = poll;
@@ -163,10 +163,10 @@ static void a_poll_has_events_and_nothing_else(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(an_offset_is_looked_at_last),
-		UNIT_TEST(the_older_way_is_refused),
-		UNIT_TEST(a_sync_is_of_all_of_a_file),
-		UNIT_TEST(a_poll_has_events_and_nothing_else),
+		UNIT_TEST(the_offset_is_checked_last),
+		UNIT_TEST(files_without_vectored_calls_are_refused),
+		UNIT_TEST(a_sync_of_a_range_is_refused),
+		UNIT_TEST(a_poll_with_anything_but_events_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("refuse", tests, open_all,

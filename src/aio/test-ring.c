@@ -328,7 +328,7 @@ static long scribble(void *arg)
 	return 0;
 }
 
-static void nonsense_in_the_header_harms_nobody_else(void **state)
+static void nonsense_in_a_header_harms_no_other_ring(void **state)
 {
 	struct scribbling scribbling = { unit_context(100), 0 };
 	uint64_t neighbour = unit_context(100);
@@ -396,7 +396,7 @@ int main(void)
 		UNIT_TEST(a_refused_request_takes_no_room),
 		UNIT_TEST(a_client_that_only_looks_finds_whole_events),
 		UNIT_TEST(a_slot_is_not_used_again_before_it_is_read),
-		UNIT_TEST(nonsense_in_the_header_harms_nobody_else),
+		UNIT_TEST(nonsense_in_a_header_harms_no_other_ring),
 		UNIT_TEST(a_header_full_of_one_word_is_no_danger),
 	};
 

@@ -67,7 +67,7 @@ static void rings_do_not_overlap(void **state)
 	assert_int_equal(uaio_ringmem_nr_pages(), 0);
 }
 
-static void what_was_put_back_is_used_again(void **state)
+static void a_ring_that_was_put_back_is_used_again(void **state)
 {
 	static const size_t sizes[] = { 1, 3, 128, 129, 2000 };
 
@@ -118,7 +118,7 @@ static void the_index_knows_what_may_be_read(void **state)
 	assert_false(uaio_ringmem_contains((uintptr_t)own));
 }
 
-static void seventy_thousand_pages_are_no_burden(void **state)
+static void seventy_thousand_rings_need_a_small_index(void **state)
 {
 	enum { NR = 70000 };
 	static void *rings[NR];
@@ -186,10 +186,10 @@ int main(void)
 		UNIT_TEST(without_memory_there_is_no_ring),
 		UNIT_TEST(rings_begin_at_pages_and_are_counted),
 		UNIT_TEST(rings_do_not_overlap),
-		UNIT_TEST(what_was_put_back_is_used_again),
+		UNIT_TEST(a_ring_that_was_put_back_is_used_again),
 		UNIT_TEST(the_index_knows_what_may_be_read),
 		UNIT_TEST(pages_the_system_will_not_take_are_used_again),
-		UNIT_TEST(seventy_thousand_pages_are_no_burden),
+		UNIT_TEST(seventy_thousand_rings_need_a_small_index),
 	};
 
 	return cmocka_run_group_tests(tests, start, NULL);

@@ -61,7 +61,7 @@ static int start_and_be_held(void)
  * The rate is measured once in the life of a process: a thread that is
  * preempted while it reads the two clocks must not get it wrong.
  */
-static void who_is_preempted_between_the_clocks_knows_the_rate(void **state)
+static void preemption_between_both_clocks_leaves_the_rate_right(void **state)
 {
 	long rets[2];
 	unsigned nr;
@@ -79,7 +79,7 @@ static void who_is_preempted_between_the_clocks_knows_the_rate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(who_is_preempted_between_the_clocks_knows_the_rate),
+		UNIT_TEST(preemption_between_both_clocks_leaves_the_rate_right),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

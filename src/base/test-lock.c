@@ -58,7 +58,7 @@ static long lock_once(void *arg)
 	return 0;
 }
 
-static void who_finds_it_taken_sleeps(void **state)
+static void a_thread_that_finds_the_lock_taken_sleeps(void **state)
 {
 	struct unit_thread threads[NR_THREADS];
 
@@ -125,7 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(holders_exclude_each_other),
 		UNIT_TEST(a_free_lock_takes_no_system_call),
-		UNIT_TEST(who_finds_it_taken_sleeps),
+		UNIT_TEST(a_thread_that_finds_the_lock_taken_sleeps),
 		UNIT_TEST(a_wrong_order_of_locks_is_trapped),
 	};
 

@@ -92,7 +92,7 @@ static void a_function_is_found_by_its_name(void **state)
 	assert_null(uaio_vdso_find(&image, "bar"));
 }
 
-static void what_is_no_object_or_has_no_symbols_has_none(void **state)
+static void an_image_without_symbols_has_no_functions(void **state)
 {
 	(void)state;
 	assert_null(uaio_vdso_find(NULL, "foo"));
@@ -147,7 +147,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_function_is_found_by_its_name),
-		UNIT_TEST(what_is_no_object_or_has_no_symbols_has_none),
+		UNIT_TEST(an_image_without_symbols_has_no_functions),
 		UNIT_TEST(the_kernels_own_object_has_the_clock),
 	};
 

@@ -118,7 +118,7 @@ static void closing_what_nobody_uses_makes_no_calls(void **state)
 /*
  * Requests on a file must never reach the next file with the same descriptor.
  */
-static void a_number_used_again_is_another_file(void **state)
+static void a_descriptor_used_again_is_another_file(void **state)
 {
 	char text[2] = "";
 	int copy, number;
@@ -563,7 +563,7 @@ int main(void)
 			closing_a_file_waits_until_its_requests_have_looked_it_up),
 		UNIT_TEST(closing_a_file_waits_for_its_requests),
 		UNIT_TEST(closing_what_nobody_uses_makes_no_calls),
-		UNIT_TEST(a_number_used_again_is_another_file),
+		UNIT_TEST(a_descriptor_used_again_is_another_file),
 		UNIT_TEST(a_file_closed_while_it_is_looked_up_leaves_no_trace),
 		UNIT_TEST(a_stale_entry_is_not_kept),
 		UNIT_TEST(an_entry_of_the_file_before_is_not_kept),

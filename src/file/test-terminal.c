@@ -33,7 +33,7 @@ static void lines_go_to_reads_in_order(void **state)
 	}
 }
 
-static void destroy_does_not_wait_for_who_lost_the_race(void **state)
+static void destroy_does_not_wait_for_a_read_that_lost_its_line(void **state)
 {
 	(void)state;
 	open_pty(4);
@@ -42,7 +42,7 @@ static void destroy_does_not_wait_for_who_lost_the_race(void **state)
 	close_pty();
 }
 
-static void who_lost_the_race_is_cancelled(void **state)
+static void a_read_that_lost_its_line_is_cancelled(void **state)
 {
 	(void)state;
 	lose_the_race(false);
@@ -140,7 +140,7 @@ static bool is_hung_up(void *arg)
  * A master that is opened once more is another one; a terminal that was hung up
  * may belong to another master.
  */
-static void what_is_not_to_be_reopened_is_not(void **state)
+static void masters_and_hung_up_terminals_are_not_reopened(void **state)
 {
 	(void)state;
 	submit_read(master);
@@ -156,7 +156,7 @@ static void what_is_not_to_be_reopened_is_not(void **state)
 }
 
 /* Otherwise the master would not notice that the terminal was closed. */
-static void the_end_of_a_number_ends_what_was_reopened(void **state)
+static void closing_a_terminal_closes_what_was_reopened(void **state)
 {
 	(void)state;
 	read_line("line\n");
@@ -175,7 +175,7 @@ static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
 }
 
 /* As on any file: a read must not wait for what no epoll watches any more. */
-static void a_number_that_goes_without_another_ends_the_read(void **state)
+static void closing_without_a_duplicate_ends_the_read(void **state)
 {
 	(void)state;
 	submit_read(terminal);
@@ -219,7 +219,7 @@ static int open_by_another_name(void)
 		       : unit_in_child(read_in_a_session_of_its_own);
 }
 
-static void a_terminal_of_another_session_is_that(void **state)
+static void the_terminal_of_another_session_is_not_reopened(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(open_by_another_name), 0);
@@ -229,7 +229,7 @@ static void a_terminal_of_another_session_is_that(void **state)
  * A thread submits a read after closing has begun, before the descriptor
  * becomes another terminal.
  */
-static void a_number_that_becomes_another_terminal_is_that(void **state)
+static void a_descriptor_that_becomes_another_terminal_reads_it(void **state)
 {
 	int fd, old;
 
@@ -262,7 +262,7 @@ static int find_reopened(void)
 	return (int)fd;
 }
 
-static void the_number_of_what_was_reopened_can_be_had(void **state)
+static void the_program_can_have_the_descriptor_of_the_reopened(void **state)
 {
 	char byte;
 	int reopened, zero;
@@ -288,17 +288,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(lines_go_to_reads_in_order),
-		UNIT_TEST(destroy_does_not_wait_for_who_lost_the_race),
-		TTY_TEST(who_lost_the_race_is_cancelled),
+		UNIT_TEST(destroy_does_not_wait_for_a_read_that_lost_its_line),
+		TTY_TEST(a_read_that_lost_its_line_is_cancelled),
 		TTY_TEST(a_write_that_waits_for_room_is_cancelled),
 		UNIT_TEST(what_is_written_to_a_stopped_terminal_waits),
 		TTY_TEST(a_terminal_that_cannot_be_reopened_is_served),
-		TTY_TEST(what_is_not_to_be_reopened_is_not),
-		TTY_TEST(the_end_of_a_number_ends_what_was_reopened),
-		TTY_TEST(a_number_that_goes_without_another_ends_the_read),
-		UNIT_TEST(a_terminal_of_another_session_is_that),
-		UNIT_TEST(a_number_that_becomes_another_terminal_is_that),
-		UNIT_TEST(the_number_of_what_was_reopened_can_be_had),
+		TTY_TEST(masters_and_hung_up_terminals_are_not_reopened),
+		TTY_TEST(closing_a_terminal_closes_what_was_reopened),
+		TTY_TEST(closing_without_a_duplicate_ends_the_read),
+		UNIT_TEST(the_terminal_of_another_session_is_not_reopened),
+		UNIT_TEST(a_descriptor_that_becomes_another_terminal_reads_it),
+		UNIT_TEST(the_program_can_have_the_descriptor_of_the_reopened),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -68,14 +68,14 @@ static void set_usual(void)
 	set_workers(256, 256);
 }
 
-static void they_are_the_usual_ones_at_first(void **state)
+static void the_limits_are_the_defaults_at_first(void **state)
 {
 	(void)state;
 	assert_workers(256, 256);
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
-static void the_options_take_what_the_queue_takes(void **state)
+static void options_and_queue_accept_the_same_limits(void **state)
 {
 	(void)state;
 	assert_int_equal(uaio_options[UAIO_OPTION_WORKERS].max,
@@ -86,7 +86,7 @@ static void the_options_take_what_the_queue_takes(void **state)
 			 UAIO_WQ_ITEMS_MAX);
 }
 
-static void setting_gives_the_old_ones_and_minus_one_leaves_one(void **state)
+static void setting_returns_old_limits_and_minus_one_keeps_one(void **state)
 {
 	int workers[] = { 5, -1 };
 	struct uaio_wq_fixed fixed[] = { { -1, 7 }, { 3, -1 } };
@@ -113,7 +113,7 @@ static void setting_gives_the_old_ones_and_minus_one_leaves_one(void **state)
 }
 
 /* In each pair the other entry is valid, and would change a limit. */
-static void what_is_refused_changes_nothing(void **state)
+static void limits_that_are_refused_change_nothing(void **state)
 {
 	static const int workers[][2] = {
 		{ 7, -2 },      { -2, 7 }, { INT_MIN, 7 }, { 7, 4097 },
@@ -175,7 +175,7 @@ static int have_what_the_parent_set(void)
 	return 0;
 }
 
-static void they_are_kept_until_the_engine_is_up(void **state)
+static void limits_set_early_hold_once_the_engine_is_up(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(set_before_the_engine_is_up), 0);
@@ -183,7 +183,7 @@ static void they_are_kept_until_the_engine_is_up(void **state)
 	assert_workers(256, 256);
 }
 
-static void they_outlast_a_fork(void **state)
+static void limits_outlast_a_fork(void **state)
 {
 	(void)state;
 	set_workers(6, 7);
@@ -216,7 +216,7 @@ static int take_the_options(void)
 	return 0;
 }
 
-static void until_they_are_set_the_options_hold(void **state)
+static void until_limits_are_set_the_options_hold(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(take_the_options), 0);
@@ -245,7 +245,7 @@ static long set_pairs(void *arg)
 	return 0;
 }
 
-static void threads_that_set_them_see_no_half_of_anothers(void **state)
+static void threads_that_set_limits_see_no_half_set_ones(void **state)
 {
 	static int firsts[] = { 100, 200, 300 };
 	struct unit_thread threads[3];
@@ -265,14 +265,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		/* first: nothing is set yet */
-		UNIT_TEST(until_they_are_set_the_options_hold),
-		UNIT_TEST(they_are_the_usual_ones_at_first),
-		UNIT_TEST(they_are_kept_until_the_engine_is_up),
-		UNIT_TEST(the_options_take_what_the_queue_takes),
-		UNIT_TEST(setting_gives_the_old_ones_and_minus_one_leaves_one),
-		UNIT_TEST(what_is_refused_changes_nothing),
-		UNIT_TEST(they_outlast_a_fork),
-		UNIT_TEST(threads_that_set_them_see_no_half_of_anothers),
+		UNIT_TEST(until_limits_are_set_the_options_hold),
+		UNIT_TEST(the_limits_are_the_defaults_at_first),
+		UNIT_TEST(limits_set_early_hold_once_the_engine_is_up),
+		UNIT_TEST(options_and_queue_accept_the_same_limits),
+		UNIT_TEST(setting_returns_old_limits_and_minus_one_keeps_one),
+		UNIT_TEST(limits_that_are_refused_change_nothing),
+		UNIT_TEST(limits_outlast_a_fork),
+		UNIT_TEST(threads_that_set_limits_see_no_half_set_ones),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -381,7 +381,7 @@ static void a_stream_is_at_its_position(void **state)
 }
 
 /* These can never succeed, or are not safe to execute, whatever the interface. */
-static void the_core_refuses_what_nobody_can_make(void **state)
+static void the_core_refuses_what_no_door_may_accept(void **state)
 {
 	const void *kernels = (const void *)(UINTPTR_MAX / 4 * 3);
 	const struct iovec backwards = { NULL, SIZE_MAX };
@@ -430,7 +430,7 @@ int main(void)
 		UNIT_TEST(writes_and_reads_share_the_position),
 		UNIT_TEST(vectors_and_flags_go_by_the_position),
 		UNIT_TEST(a_stream_is_at_its_position),
-		UNIT_TEST(the_core_refuses_what_nobody_can_make),
+		UNIT_TEST(the_core_refuses_what_no_door_may_accept),
 	};
 
 	return cmocka_run_group_tests_name("op", tests, unit_engine, NULL);

@@ -93,7 +93,7 @@ static void assert_alignment(uint32_t memory, uint32_t offset)
 	unit_close(is.fd);
 }
 
-static void what_the_kernel_tells_holds(void **state)
+static void the_alignment_that_the_kernel_tells_holds(void **state)
 {
 	(void)state;
 	is.has_statx = is.is_told = true;
@@ -109,7 +109,7 @@ static void what_the_kernel_tells_holds(void **state)
 	assert_alignment(65536, 65536);
 }
 
-static void a_file_without_direct_io_takes_anything(void **state)
+static void a_file_without_direct_io_takes_any_alignment(void **state)
 {
 	(void)state;
 	is.has_statx = is.is_told = true;
@@ -119,7 +119,7 @@ static void a_file_without_direct_io_takes_anything(void **state)
 	assert_alignment(1, 1);
 }
 
-static void an_answer_that_is_none_is_not_believed(void **state)
+static void an_impossible_answer_is_not_believed(void **state)
 {
 	(void)state;
 	is.has_statx = is.is_told = true;
@@ -133,7 +133,7 @@ static void an_answer_that_is_none_is_not_believed(void **state)
 	assert_alignment(1024, 1024);
 }
 
-static void a_block_is_what_is_not_told(void **state)
+static void where_no_alignment_is_told_it_is_the_block(void **state)
 {
 	static const struct {
 		mode_t mode;
@@ -257,10 +257,10 @@ static void a_file_that_takes_anything_finds_all_aligned(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(what_the_kernel_tells_holds),
-		UNIT_TEST(a_file_without_direct_io_takes_anything),
-		UNIT_TEST(an_answer_that_is_none_is_not_believed),
-		UNIT_TEST(a_block_is_what_is_not_told),
+		UNIT_TEST(the_alignment_that_the_kernel_tells_holds),
+		UNIT_TEST(a_file_without_direct_io_takes_any_alignment),
+		UNIT_TEST(an_impossible_answer_is_not_believed),
+		UNIT_TEST(where_no_alignment_is_told_it_is_the_block),
 		UNIT_TEST(a_buffered_file_is_not_asked),
 		UNIT_TEST(the_kernel_takes_what_is_aligned),
 		UNIT_TEST(all_of_a_request_has_to_be_aligned),

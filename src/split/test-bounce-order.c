@@ -479,7 +479,7 @@ static void what_somebody_else_has_added_is_not_cut_off(void **state)
 	end();
 }
 
-static void a_cut_is_as_synchronous_as_the_write(void **state)
+static void truncating_is_as_synchronous_as_the_write(void **state)
 {
 	static const int flags[] = { RWF_DSYNC, RWF_SYNC };
 
@@ -498,7 +498,7 @@ static void a_cut_is_as_synchronous_as_the_write(void **state)
 	}
 }
 
-static void a_cut_that_fails_is_told(void **state)
+static void a_truncate_that_fails_is_reported(void **state)
 {
 	(void)state;
 	begin();
@@ -581,8 +581,8 @@ int main(void)
 		UNIT_TEST(nothing_is_written_inline_beside_a_write_of_a_part),
 		UNIT_TEST(a_file_ends_where_its_last_byte_was_written),
 		UNIT_TEST(what_somebody_else_has_added_is_not_cut_off),
-		UNIT_TEST(a_cut_is_as_synchronous_as_the_write),
-		UNIT_TEST(a_cut_that_fails_is_told),
+		UNIT_TEST(truncating_is_as_synchronous_as_the_write),
+		UNIT_TEST(a_truncate_that_fails_is_reported),
 		UNIT_TEST(what_was_written_before_an_error_counts),
 		UNIT_TEST(a_write_cut_short_counts_what_is_there),
 		UNIT_TEST(half_a_block_is_not_taken_for_all_of_it),

@@ -371,7 +371,7 @@ static void flags_that_any_file_takes_are_honoured(void **state)
 	end();
 }
 
-static void it_is_the_same_without_workers(void **state)
+static void copies_are_the_same_without_workers(void **state)
 {
 	struct row row = { .shift = 1, .bytes = 3333, .off = 4000 };
 	int old;
@@ -503,7 +503,7 @@ static int without_memory(void)
 	return 0;
 }
 
-static void without_memory_for_the_copy_it_says_so(void **state)
+static void without_memory_for_the_copy_the_request_fails(void **state)
 {
 	(void)state;
 	if (!begin(O_RDWR))
@@ -522,7 +522,7 @@ static uint64_t nr_bounced(void)
 	return sum.nr_direct[UAIO_DIRECT_BOUNCED];
 }
 
-static void each_that_was_copied_is_counted_once(void **state)
+static void each_request_copied_is_counted_once(void **state)
 {
 	uint64_t before;
 
@@ -556,13 +556,13 @@ int main(void)
 		UNIT_TEST(appending_stays_the_kernels),
 		UNIT_TEST(what_cannot_be_read_is_not_written_in_part),
 		UNIT_TEST(flags_that_any_file_takes_are_honoured),
-		UNIT_TEST(it_is_the_same_without_workers),
+		UNIT_TEST(copies_are_the_same_without_workers),
 		UNIT_TEST(
 			what_was_submitted_is_executed_before_its_number_is_closed),
 		UNIT_TEST(memory_that_is_not_there_is_a_fault),
 		UNIT_TEST(where_copies_are_refused_the_kernels_answer_stays),
-		UNIT_TEST(without_memory_for_the_copy_it_says_so),
-		UNIT_TEST(each_that_was_copied_is_counted_once),
+		UNIT_TEST(without_memory_for_the_copy_the_request_fails),
+		UNIT_TEST(each_request_copied_is_counted_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_memory, free_memory);

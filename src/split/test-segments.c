@@ -128,7 +128,7 @@ static void no_piece_is_less_aligned_than_its_request(void **state)
 }
 
 /* The kernel shortens it to whole pages, and refuses that in larger blocks. */
-static void what_is_made_of_a_huge_one_is_whole_blocks(void **state)
+static void of_a_huge_request_whole_blocks_are_executed(void **state)
 {
 	enum { HALF = 1 << 30 };
 	const uint64_t bytes = 2ull * HALF;
@@ -195,7 +195,7 @@ static void rounds_of_any_length_are_measured(void **state)
 	}
 }
 
-static void what_always_fails_in_pieces_goes_whole(void **state)
+static void requests_that_always_fail_in_pieces_go_whole(void **state)
 {
 	enum { NR = 100 };
 	struct uaio_file file = { .tuning = NULL };
@@ -214,9 +214,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(no_piece_is_less_aligned_than_its_request),
-		UNIT_TEST(what_is_made_of_a_huge_one_is_whole_blocks),
+		UNIT_TEST(of_a_huge_request_whole_blocks_are_executed),
 		UNIT_TEST(rounds_of_any_length_are_measured),
-		UNIT_TEST(what_always_fails_in_pieces_goes_whole),
+		UNIT_TEST(requests_that_always_fail_in_pieces_go_whole),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -307,7 +307,7 @@ static void there_are_no_more_runners_than_segments(void **state)
 }
 
 /* Each request finds its descriptor poisoned, whatever was there before. */
-static void other_runners_are_untouched_when_it_is_made(void **state)
+static void setting_a_request_up_touches_only_its_runners(void **state)
 {
 	static const unsigned counts[] = { 2, 64, 3, 16, 4, 33, 5 };
 
@@ -469,7 +469,7 @@ static void references_are_dropped_at_the_same_time(void **state)
 }
 
 /* Four runners of each of eight requests end at the same time. */
-static void each_is_completed_once(void **state)
+static void each_request_in_segments_is_completed_once(void **state)
 {
 	enum { DEPTH = 8 };
 	unsigned rounds = RUNNING_ON_VALGRIND ? 50 : unit_rounds(2000);
@@ -546,12 +546,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		DIRECT_TEST(only_what_is_in_front_of_the_runners_is_cleared),
 		DIRECT_TEST(there_are_no_more_runners_than_segments),
-		DIRECT_TEST(other_runners_are_untouched_when_it_is_made),
+		DIRECT_TEST(setting_a_request_up_touches_only_its_runners),
 		DIRECT_TEST(a_request_goes_whole_where_memory_is_refused),
 		DIRECT_TEST(borders_are_those_of_the_file),
 		DIRECT_TEST(what_is_misaligned_or_extends_the_file_goes_whole),
 		DIRECT_TEST(references_are_dropped_at_the_same_time),
-		DIRECT_TEST(each_is_completed_once),
+		DIRECT_TEST(each_request_in_segments_is_completed_once),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

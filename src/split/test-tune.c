@@ -73,7 +73,7 @@ static void each_way_is_tried_before_one_is_chosen(void **state)
 	assert_int_equal(nr[24], 4);
 }
 
-static void what_is_cut_has_to_be_a_tenth_faster(void **state)
+static void segments_have_to_be_a_tenth_faster(void **state)
 {
 	static const struct {
 		struct speed speed;
@@ -96,7 +96,7 @@ static void what_is_cut_has_to_be_a_tenth_faster(void **state)
 	}
 }
 
-static void few_are_all_there_are_of_a_mib(void **state)
+static void one_mib_has_few_segments_only(void **state)
 {
 	const struct speed speed = { 1000, 100, 10 };
 
@@ -106,7 +106,7 @@ static void few_are_all_there_are_of_a_mib(void **state)
 	assert_int_equal(count(READ, MIB, &speed, 1000, 24), 0);
 }
 
-static void others_are_looked_at_ever_more_rarely(void **state)
+static void other_ways_are_tried_ever_more_rarely(void **state)
 {
 	const struct speed speed = { 1000, 100, 5000 };
 
@@ -151,7 +151,7 @@ static void reads_writes_and_sizes_are_told_apart(void **state)
 }
 
 /* For example a request that is still being executed. */
-static void what_is_never_told_of_does_not_count(void **state)
+static void a_trial_that_never_ends_does_not_count(void **state)
 {
 	const struct speed speed = { 1000, 100, 1000 };
 	struct uaio_trial trial;
@@ -182,12 +182,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(each_way_is_tried_before_one_is_chosen),
-		UNIT_TEST(what_is_cut_has_to_be_a_tenth_faster),
-		UNIT_TEST(few_are_all_there_are_of_a_mib),
-		UNIT_TEST(others_are_looked_at_ever_more_rarely),
+		UNIT_TEST(segments_have_to_be_a_tenth_faster),
+		UNIT_TEST(one_mib_has_few_segments_only),
+		UNIT_TEST(other_ways_are_tried_ever_more_rarely),
 		UNIT_TEST(a_change_is_noticed),
 		UNIT_TEST(reads_writes_and_sizes_are_told_apart),
-		UNIT_TEST(what_is_never_told_of_does_not_count),
+		UNIT_TEST(a_trial_that_never_ends_does_not_count),
 		UNIT_TEST(a_number_set_by_the_option_is_taken),
 	};
 

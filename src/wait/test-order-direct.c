@@ -264,7 +264,7 @@ static int engine_and_leave(void)
 	return 0;
 }
 
-static void who_leaves_executes_the_direct_read_a_write_waits_for(void **state)
+static void leaving_executes_the_direct_read_a_write_waits_for(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(engine_and_leave), 0);
@@ -283,8 +283,7 @@ int main(void)
 			who_has_seen_the_event_of_a_direct_request_waits_no_more),
 		DIRECT_TEST(
 			what_waits_goes_on_when_the_direct_request_is_cancelled),
-		UNIT_TEST(
-			who_leaves_executes_the_direct_read_a_write_waits_for),
+		UNIT_TEST(leaving_executes_the_direct_read_a_write_waits_for),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

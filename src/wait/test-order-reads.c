@@ -136,7 +136,7 @@ static void a_write_over_a_read_waits_for_its_data(void **state)
 	}
 }
 
-static void it_waits_through_another_descriptor_and_context(void **state)
+static void a_write_waits_through_other_descriptors_and_contexts(void **state)
 {
 	char *buffer = read_held(4, LONG);
 	uint64_t before = unit_nr_inline();
@@ -151,7 +151,7 @@ static void it_waits_through_another_descriptor_and_context(void **state)
 }
 
 /* Both go to workers: the write begins when the read is over. */
-static void what_is_queued_waits_and_what_is_beside_it_does_not(void **state)
+static void only_writes_of_the_bytes_of_a_read_wait(void **state)
 {
 	(void)state;
 	read_held(4, LONG);
@@ -341,7 +341,7 @@ static int engine_and_leave(void)
 	return leave_with_a_write_behind_a_read();
 }
 
-static void who_leaves_executes_the_read_that_a_write_waits_for(void **state)
+static void leaving_executes_the_read_that_a_write_waits_for(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(engine_and_leave), 0);
@@ -381,8 +381,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		READ_TEST(a_write_over_a_read_waits_for_its_data),
-		READ_TEST(it_waits_through_another_descriptor_and_context),
-		READ_TEST(what_is_queued_waits_and_what_is_beside_it_does_not),
+		READ_TEST(a_write_waits_through_other_descriptors_and_contexts),
+		READ_TEST(only_writes_of_the_bytes_of_a_read_wait),
 		READ_TEST(
 			what_makes_a_file_longer_waits_for_a_read_over_its_end),
 		READ_TEST(an_append_waits_for_a_read_over_the_end_only),
@@ -390,7 +390,7 @@ int main(void)
 		READ_TEST(writes_that_wait_for_reads_keep_their_order),
 		READ_TEST(a_write_goes_on_when_the_read_is_cancelled),
 		READ_TEST(closing_the_writers_number_makes_the_read_first),
-		UNIT_TEST(who_leaves_executes_the_read_that_a_write_waits_for),
+		UNIT_TEST(leaving_executes_the_read_that_a_write_waits_for),
 		UNIT_TEST(the_length_of_a_servers_file_needs_no_optional_call),
 	};
 

@@ -315,7 +315,7 @@ static void assert_idle(void)
  * In turn a write, a read and a sync wait; the request in each place is
  * cancelled.
  */
-static void cancelling_one_that_waits_stalls_nobody(void **state)
+static void cancelling_a_request_that_waits_stalls_no_other(void **state)
 {
 	enum { NR = 7 };
 
@@ -408,7 +408,7 @@ static long read_first(void *arg)
 	return unit_submit(test.handle, arg);
 }
 
-static void who_sees_the_event_of_a_write_finds_its_file_idle(void **state)
+static void a_file_is_idle_when_the_event_of_its_write_is_seen(void **state)
 {
 	struct iocb iocbs[2];
 	struct unit_thread thread;
@@ -483,10 +483,10 @@ int main(void)
 		UNIT_TEST(a_sync_waits_for_direct_writes_in_any_order),
 		UNIT_TEST(an_extending_direct_write_holds_up_what_follows),
 		UNIT_TEST(a_direct_write_in_place_waits_behind_an_ordered_one),
-		UNIT_TEST(cancelling_one_that_waits_stalls_nobody),
+		UNIT_TEST(cancelling_a_request_that_waits_stalls_no_other),
 		UNIT_TEST(
 			requests_are_executed_inline_again_when_the_file_is_idle),
-		UNIT_TEST(who_sees_the_event_of_a_write_finds_its_file_idle),
+		UNIT_TEST(a_file_is_idle_when_the_event_of_its_write_is_seen),
 		UNIT_TEST(a_read_that_may_not_wait_does_not_overtake),
 	};
 

@@ -110,7 +110,7 @@ static void one_worker_reads_the_oldest_of_a_device(void **state)
 		assert_int_equal(cold.order[i], i);
 }
 
-static void what_has_come_is_found_by_who_asks(void **state)
+static void a_caller_finds_the_pages_that_have_come(void **state)
 {
 	struct io_event events[NR_PAGES];
 
@@ -162,7 +162,7 @@ static bool has_counted(void *arg)
 }
 
 /* The client never calls: the worker finds the pages that have come. */
-static void a_client_that_only_watches_is_served(void **state)
+static void a_client_that_only_watches_its_ring_is_served(void **state)
 {
 	enum { NR = 40 };
 	uint64_t left = NR;
@@ -270,7 +270,7 @@ static void a_file_system_that_refuses_is_asked_once(void **state)
 }
 
 /* A server may answer the second request and never the first. */
-static void what_is_far_away_has_a_worker_each(void **state)
+static void reads_from_a_server_have_a_worker_each(void **state)
 {
 	(void)state;
 	store_relaxed(&cold.fs_type, FUSE);
@@ -387,7 +387,7 @@ static bool is_reader_asleep(void *arg)
 }
 
 /* The oldest is read while the only other is tried; that thread has it read. */
-static void the_last_may_be_tried_when_its_turn_comes(void **state)
+static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {
 	struct unit_thread waiter;
 	struct io_event events[2];
@@ -435,7 +435,7 @@ static void destroying_waits_for_cold_reads(void **state)
 		assert_data(i);
 }
 
-static void what_fails_fails_with_the_kernels_error(void **state)
+static void a_read_that_fails_has_the_kernels_error(void **state)
 {
 	struct io_event event;
 	void *gone =
@@ -488,7 +488,7 @@ static void a_read_of_which_part_has_come_waits_on(void **state)
 	assert_reaped(1, cold_bit(0));
 }
 
-static void who_asks_tries_only_so_many(void **state)
+static void a_caller_tries_a_bounded_number_of_reads(void **state)
 {
 	enum { MISSES = 4 };
 	struct io_event events[NR_PAGES];
@@ -574,24 +574,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		COLD_TEST(one_worker_reads_the_oldest_of_a_device),
-		COLD_TEST(what_has_come_is_found_by_who_asks),
+		COLD_TEST(a_caller_finds_the_pages_that_have_come),
 		COLD_TEST(a_sleeping_waiter_looks_again),
-		COLD_TEST(a_client_that_only_watches_is_served),
+		COLD_TEST(a_client_that_only_watches_its_ring_is_served),
 		COLD_TEST(pages_that_never_come_are_read_all_the_same),
 		COLD_TEST(
 			where_starting_pages_helps_nobody_each_read_has_a_worker),
 		COLD_TEST(a_page_found_now_and_then_is_help_enough),
 		COLD_TEST(a_file_system_that_refuses_is_asked_once),
-		COLD_TEST(what_is_far_away_has_a_worker_each),
+		COLD_TEST(reads_from_a_server_have_a_worker_each),
 		COLD_TEST(a_cancelled_read_has_one_event),
 		COLD_TEST(a_cancelled_oldest_leaves_its_place_to_the_next),
 		COLD_TEST(closing_sees_reads_through),
 		COLD_TEST(closing_waits_for_what_is_being_tried),
-		COLD_TEST(the_last_may_be_tried_when_its_turn_comes),
+		COLD_TEST(the_last_read_may_be_tried_when_its_turn_comes),
 		COLD_TEST(destroying_waits_for_cold_reads),
-		COLD_TEST(what_fails_fails_with_the_kernels_error),
+		COLD_TEST(a_read_that_fails_has_the_kernels_error),
 		COLD_TEST(a_read_of_which_part_has_come_waits_on),
-		COLD_TEST(who_asks_tries_only_so_many),
+		COLD_TEST(a_caller_tries_a_bounded_number_of_reads),
 		COLD_TEST(no_page_is_waited_for_where_all_is_done_by_workers),
 		COLD_TEST(a_cold_file_is_read_as_it_is),
 	};

@@ -145,7 +145,7 @@ static void slow_reads_are_always_a_workers(void **state)
 		assert_false(is_read_here());
 }
 
-static void who_must_never_block_leaves_them_to_workers(void **state)
+static void with_never_block_reads_are_left_to_workers(void **state)
 {
 	(void)state;
 	nr_until_here();
@@ -226,7 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TRUST_TEST(fast_reads_are_executed_here_after_some_by_workers),
 		TRUST_TEST(slow_reads_are_always_a_workers),
-		TRUST_TEST(who_must_never_block_leaves_them_to_workers),
+		TRUST_TEST(with_never_block_reads_are_left_to_workers),
 		TRUST_TEST(
 			reads_that_took_long_and_did_not_sleep_change_nothing),
 		TRUST_TEST(each_time_trust_ends_twice_as_many_are_needed),

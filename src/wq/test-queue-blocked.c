@@ -94,7 +94,7 @@ static int block_most(void)
 	return 0;
 }
 
-static void all_others_run_as_long_as_one_worker_is_free(void **state)
+static void all_other_items_run_as_long_as_a_worker_is_free(void **state)
 {
 	(void)state;
 	for_each_way(block_most);
@@ -173,7 +173,7 @@ static int wait_for_one_behind(void)
 	return 0;
 }
 
-static void a_work_may_wait_for_one_behind_it(void **state)
+static void an_item_may_wait_for_one_behind_it(void **state)
 {
 	(void)state;
 	for (placement = UAIO_PLACE_PUBLIC; placement <= UAIO_PLACE_PACKED;
@@ -214,7 +214,7 @@ static int wait_on_the_list_of_one_awake(void)
 	return 0;
 }
 
-static void who_blocks_leaves_its_list_to_one_who_is_woken(void **state)
+static void a_worker_that_blocks_leaves_its_list_to_a_woken_one(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(wait_on_the_list_of_one_awake), 0);
@@ -349,7 +349,7 @@ static int block_again(void)
 	return 0;
 }
 
-static void a_second_call_of_a_work_holds_nobody_up(void **state)
+static void a_second_call_of_an_item_holds_up_no_other(void **state)
 {
 	(void)state;
 	for_each_way(block_again);
@@ -358,13 +358,13 @@ static void a_second_call_of_a_work_holds_nobody_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(all_others_run_as_long_as_one_worker_is_free),
+		UNIT_TEST(all_other_items_run_as_long_as_a_worker_is_free),
 		UNIT_TEST(a_blocked_owner_strands_nothing),
-		UNIT_TEST(a_work_may_wait_for_one_behind_it),
-		UNIT_TEST(who_blocks_leaves_its_list_to_one_who_is_woken),
+		UNIT_TEST(an_item_may_wait_for_one_behind_it),
+		UNIT_TEST(a_worker_that_blocks_leaves_its_list_to_a_woken_one),
 		UNIT_TEST(full_private_lists_do_not_starve_the_public_one),
 		UNIT_TEST(a_saturated_account_does_not_delay_the_other),
-		UNIT_TEST(a_second_call_of_a_work_holds_nobody_up),
+		UNIT_TEST(a_second_call_of_an_item_holds_up_no_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

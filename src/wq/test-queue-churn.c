@@ -321,19 +321,19 @@ static void check(int (*churn_it)(void))
 	assert_int_equal(unit_in_child(churn_it), 0);
 }
 
-static void each_ends_once_from_one_list(void **state)
+static void each_item_ends_once_from_one_list(void **state)
 {
 	(void)state;
 	check(churn_public);
 }
 
-static void each_ends_once_from_lists_in_turn(void **state)
+static void each_item_ends_once_from_lists_in_turn(void **state)
 {
 	(void)state;
 	check(churn_in_turn);
 }
 
-static void each_ends_once_from_packed_lists(void **state)
+static void each_item_ends_once_from_packed_lists(void **state)
 {
 	(void)state;
 	check(churn_packed);
@@ -342,9 +342,9 @@ static void each_ends_once_from_packed_lists(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(each_ends_once_from_one_list),
-		UNIT_TEST(each_ends_once_from_lists_in_turn),
-		UNIT_TEST(each_ends_once_from_packed_lists),
+		UNIT_TEST(each_item_ends_once_from_one_list),
+		UNIT_TEST(each_item_ends_once_from_lists_in_turn),
+		UNIT_TEST(each_item_ends_once_from_packed_lists),
 	};
 
 	times = argc > 1 ? (unsigned)atoi(argv[1]) : 1;

@@ -151,7 +151,7 @@ static int queue_as_the_helper_gets_a_worker(void)
 	return UNIT_CAN_STEP && nr < 100 ? 2 : 0;
 }
 
-static void the_manager_is_told_of_what_is_not_given_back(void **state)
+static void the_manager_is_told_of_items_that_are_not_given_back(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(queue_as_the_helper_gets_a_worker), 0);
@@ -446,7 +446,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(work_queued_before_the_limit_was_0_is_run),
-		UNIT_TEST(the_manager_is_told_of_what_is_not_given_back),
+		UNIT_TEST(the_manager_is_told_of_items_that_are_not_given_back),
 		UNIT_TEST(a_manager_refused_to_a_worker_comes_later),
 		UNIT_TEST(a_limit_raised_helps_a_private_list_at_once),
 		UNIT_TEST(limits_tell_what_they_were_and_refuse_what_is_wrong),

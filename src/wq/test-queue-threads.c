@@ -225,7 +225,7 @@ static int trickle_after_many(void)
 	return 0;
 }
 
-static void those_whom_nobody_misses_leave_though_work_comes_in(void **state)
+static void workers_not_needed_leave_though_work_comes_in(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(trickle_after_many), 0);
@@ -462,7 +462,7 @@ int main(void)
 		UNIT_TEST(there_are_never_more_workers_than_allowed),
 		UNIT_TEST(
 			as_many_are_added_as_are_held_for_long_and_leave_soon),
-		UNIT_TEST(those_whom_nobody_misses_leave_though_work_comes_in),
+		UNIT_TEST(workers_not_needed_leave_though_work_comes_in),
 		UNIT_TEST(all_items_are_run_with_any_number_of_threads),
 		UNIT_TEST(unbounded_items_are_run_or_given_back),
 		UNIT_TEST(idle_workers_leave_but_for_the_fixed_and_come_back),

@@ -140,7 +140,7 @@ static int wake_nobody(void)
 	return 0;
 }
 
-static void who_is_awake_already_is_not_woken(void **state)
+static void a_worker_awake_already_is_not_woken(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(wake_nobody), 0);
@@ -241,7 +241,7 @@ static int wait_for_the_only_worker(void)
 	return 0;
 }
 
-static void only_what_waits_beside_a_sleeper_is_late(void **state)
+static void only_items_that_wait_beside_a_sleeper_are_late(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(wait_for_the_only_worker), 0);
@@ -357,7 +357,7 @@ static int rest_while_blocked(void)
 	return 0;
 }
 
-static void who_has_nothing_to_do_sleeps(void **state)
+static void a_worker_with_nothing_to_do_sleeps(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(rest_after_quick_items), 0);
@@ -368,11 +368,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(one_call_wakes_as_many_as_are_needed),
-		UNIT_TEST(who_is_awake_already_is_not_woken),
+		UNIT_TEST(a_worker_awake_already_is_not_woken),
 		UNIT_TEST(a_submission_makes_one_call_at_most),
 		UNIT_TEST(nobody_sleeps_while_work_waits_at_any_moment),
-		UNIT_TEST(only_what_waits_beside_a_sleeper_is_late),
-		UNIT_TEST(who_has_nothing_to_do_sleeps),
+		UNIT_TEST(only_items_that_wait_beside_a_sleeper_are_late),
+		UNIT_TEST(a_worker_with_nothing_to_do_sleeps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,7 +137,7 @@ static int fill_lists(void)
 	return 0;
 }
 
-static void what_full_lists_do_not_take_is_public_and_not_dropped(void **state)
+static void items_that_full_lists_refuse_are_public_not_dropped(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(fill_lists), 0);
@@ -217,7 +217,7 @@ static int leave_on_a_list(void)
 	return items_count(UAIO_BOUNDED).nr_late > 0 ? 0 : 1;
 }
 
-static void what_lies_behind_an_owner_that_is_stuck_is_run(void **state)
+static void items_behind_an_owner_that_is_stuck_are_run(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(leave_on_a_list), 0);
@@ -387,7 +387,7 @@ static int cancel_unbounded(void)
 	return 0;
 }
 
-static void what_is_queued_anywhere_is_cancelled_once(void **state)
+static void an_item_queued_anywhere_is_cancelled_once(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(cancel_public), 0);
@@ -426,7 +426,7 @@ static int cancel_what_is_not_queued(void)
 	return 0;
 }
 
-static void what_is_not_queued_is_not_found(void **state)
+static void an_item_that_is_not_queued_is_not_found(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(cancel_what_is_not_queued), 0);
@@ -456,7 +456,7 @@ static int queue_again(void)
 	return 0;
 }
 
-static void a_cancelled_work_may_be_queued_again(void **state)
+static void a_cancelled_item_may_be_queued_again(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(queue_again), 0);
@@ -528,7 +528,7 @@ static int cancel_at_once(void)
 	return 0;
 }
 
-static void of_all_who_want_a_work_one_gets_it(void **state)
+static void of_all_threads_that_want_an_item_one_gets_it(void **state)
 {
 	(void)state;
 	for (placement = UAIO_PLACE_PUBLIC; placement <= UAIO_PLACE_PACKED;
@@ -540,15 +540,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(round_robin_gives_each_list_the_same_number),
-		UNIT_TEST(
-			what_full_lists_do_not_take_is_public_and_not_dropped),
+		UNIT_TEST(items_that_full_lists_refuse_are_public_not_dropped),
 		UNIT_TEST(short_items_go_to_an_awake_worker_others_to_all),
-		UNIT_TEST(what_lies_behind_an_owner_that_is_stuck_is_run),
+		UNIT_TEST(items_behind_an_owner_that_is_stuck_are_run),
 		UNIT_TEST(nothing_cancelled_or_run_takes_up_room_for_good),
-		UNIT_TEST(what_is_queued_anywhere_is_cancelled_once),
-		UNIT_TEST(what_is_not_queued_is_not_found),
-		UNIT_TEST(a_cancelled_work_may_be_queued_again),
-		UNIT_TEST(of_all_who_want_a_work_one_gets_it),
+		UNIT_TEST(an_item_queued_anywhere_is_cancelled_once),
+		UNIT_TEST(an_item_that_is_not_queued_is_not_found),
+		UNIT_TEST(a_cancelled_item_may_be_queued_again),
+		UNIT_TEST(of_all_threads_that_want_an_item_one_gets_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,7 +204,7 @@ static const struct {
 	  take_and_fill },
 };
 
-static void whoever_meets_each_work_goes_to_one(void **state)
+static void each_item_goes_to_one_of_the_threads_that_meet(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NR_ELEMENTS(meetings); i++) {
@@ -292,7 +292,7 @@ static long cancel_some(void *arg)
 	return nr;
 }
 
-static void all_at_once_get_each_work_once(void **state)
+static void all_threads_at_once_get_each_item_once(void **state)
 {
 	int64_t end = uaio_now_ns() + PUT_NS;
 	struct unit_thread takers[NR_TAKERS], canceller;
@@ -339,8 +339,8 @@ int main(void)
 		UNIT_TEST(there_is_room_up_to_the_limit_and_again),
 		UNIT_TEST(a_full_list_of_cancelled_items_is_empty_once_passed),
 		UNIT_TEST(cancelling_leaves_the_others),
-		UNIT_TEST(whoever_meets_each_work_goes_to_one),
-		UNIT_TEST(all_at_once_get_each_work_once),
+		UNIT_TEST(each_item_goes_to_one_of_the_threads_that_meet),
+		UNIT_TEST(all_threads_at_once_get_each_item_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static int work_without_threads(void)
 	return 0;
 }
 
-static void refused_threads_only_make_work_slower(void **state)
+static void refused_threads_only_make_items_slower(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; k < 6; k++) {
@@ -305,7 +305,7 @@ static void idle_workers_leave_all_of_them(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(refused_threads_only_make_work_slower),
+		UNIT_TEST(refused_threads_only_make_items_slower),
 		UNIT_TEST(submitters_that_are_all_refused_help_themselves),
 		UNIT_TEST(one_request_at_a_time_needs_few_workers),
 		UNIT_TEST(workers_take_no_signal_and_leave_the_hosts_alone),
