@@ -24,13 +24,13 @@ enum uaio_lock_rank {
 	UAIO_RANK_AGENT,  /* calls for threads with another descriptor table */
 	UAIO_RANK_TABLE,  /* context table, quota */
 	UAIO_RANK_REAP,   /* a context's head */
-	UAIO_RANK_GROUP,  /* a context's requests and tail */
+	UAIO_RANK_GROUP,  /* a queue's requests and completions */
 	UAIO_RANK_FILES,  /* the descriptor table */
 	UAIO_RANK_FILE,   /* one open file */
 	UAIO_RANK_INODES, /* the table of ordering keys */
 	UAIO_RANK_INODE,  /* order of one inode's requests */
-	UAIO_RANK_READY,  /* what in a context waits for its files */
-	UAIO_RANK_FALLBACK, /* which contexts the fallback thread looks after */
+	UAIO_RANK_READY,  /* what in a queue waits for its files */
+	UAIO_RANK_FALLBACK, /* which queues the fallback thread looks after */
 	UAIO_RANK_TIMED,    /* what is parked for a time only */
 	UAIO_RANK_POLLERS,  /* which pollers there are */
 	UAIO_RANK_POLLER,   /* one of them */

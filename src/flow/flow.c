@@ -253,13 +253,13 @@ static void read_next(struct uaio_device *device, struct uaio_worker *worker,
 /*
  * The end of a request. It leaves its group first, so that no canceller finds it.
  * Then it lets go of its file: a client that sees the event finds a pipe without
- * a reader closed. Then its event is posted, after which its context may be gone.
+ * a reader closed. Then its event is posted, after which its queue may be gone.
  *
  * A read keeps no write waiting after it has its data, nor does a write keep reads
  * and other writes waiting after it has returned: a client that sees the event
  * finds the file idle. But a write keeps its place, and with it its file, until
  * its event is posted: no client must see a sync complete before the write that
- * the sync waited for. By then the context of the write may be gone, so its memory
+ * the sync waited for. By then the queue of the write may be gone, so its memory
  * goes back to the slab.
  */
 static void finish(struct uaio_req *req, int64_t res,
@@ -407,7 +407,7 @@ static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
  * End a request that could not be queued or parked. Bounded requests end by
  * themselves, so the calling thread executes them. An unbounded one fails with
  * EAGAIN if it needs a thread to block and there is none; otherwise it was to be
- * parked while its context goes away, and is cancelled.
+ * parked while its queue goes away, and is cancelled.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		     struct list *ret_startable)

@@ -6,6 +6,8 @@
  * the library on a thread that is inside already, and perhaps holds one of its
  * locks. Then uaio_enter() fails, and the call must not go further: AIO calls
  * return -EAGAIN, and calls that close go straight to the kernel.
+ *
+ * Tested by test/host/signals.c.
  */
 #ifndef UAIO_PROC_ENTRY_H
 #define UAIO_PROC_ENTRY_H

@@ -2,7 +2,7 @@
 /*
  * Pollers: an epoll, with an eventfd in it that ends a wait
  *
- * Both descriptors are the engine's own (ownfd.h), and the program may want
+ * Both descriptors are the engine's own (ownfd.h), and the host may want
  * their numbers: they are used under the lock, except for waiting, where the
  * descriptor is noted as in use.
  *
@@ -20,6 +20,8 @@
  *
  * Thread-safety: any thread. uaio_poller_wait() and uaio_pollers_yield() sleep,
  * holding no lock.
+ *
+ * Tested by src/ready/test-ready-limits.c and test-lost.c.
  */
 #ifndef UAIO_PROC_POLLER_H
 #define UAIO_PROC_POLLER_H
@@ -73,7 +75,7 @@ void uaio_poller_fini(struct uaio_poller *poller);
 
 /*
  * Open the poller, if it is not open. Not by a thread of the library: the
- * program may be closing all descriptors meanwhile.
+ * host may be closing all descriptors meanwhile.
  * Return: 0, or -errno if there are no descriptors.
  */
 int uaio_poller_open(struct uaio_poller *poller);
@@ -154,7 +156,7 @@ static inline uint32_t uaio_poller_generation(const struct uaio_poller *poller)
 }
 
 /*
- * The program wants the number fd: move to another descriptor.
+ * The host wants the number fd: move to another descriptor.
  * Return: 0; -ENOENT: fd belongs to no poller; -EBUSY: a lost thread waits on
  * it, or there is no other descriptor.
  */

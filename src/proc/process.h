@@ -17,6 +17,8 @@
  *       descriptors is opened or closed. So the child can close them all.
  *
  * Context: any thread.
+ *
+ * Tested by test/host/children.c.
  */
 #ifndef UAIO_PROC_PROCESS_H
 #define UAIO_PROC_PROCESS_H

@@ -31,9 +31,11 @@
  *       wait.
  *
  * The library does not notice a thread that parts by a system call which the
- * program makes inline.
+ * host makes inline.
  *
  * Context: any thread.
+ *
+ * Tested by test/host/tables.c.
  */
 #ifndef UAIO_PROC_TABLE_H
 #define UAIO_PROC_TABLE_H

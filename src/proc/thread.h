@@ -7,6 +7,8 @@
  * run on the processors that the process had when the library was loaded, or on
  * those of them that the options name, with the nice value that the options
  * name.
+ *
+ * Tested by test/run/threads.py and test/host/limits.c.
  */
 #ifndef UAIO_PROC_THREAD_H
 #define UAIO_PROC_THREAD_H

@@ -71,7 +71,7 @@ static bool begin(struct uaio_attend *attend)
 	if (is_ready)
 		uaio_ready_count_sleep();
 	uaio_ready_unpin(&group->ready);
-	/* A context that ends from here on wakes the waiter that is counted. */
+	/* A queue that ends from here on wakes the waiter that is counted. */
 	if (is_ready)
 		attend->fd = uaio_poller_enter(poller, attend->generation,
 					       &attend->serial);

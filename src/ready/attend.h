@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attending: a thread serves a context while it sleeps in its own poll or epoll
+ * Attending: a thread serves a queue while it sleeps in its own poll or epoll
  *
  * A client that uses IOCB_FLAG_RESFD sleeps in its own epoll_wait() or poll(), and
  * an eventfd tells it of its events. If its parked requests were left to the
  * fallback thread, each event would have to wait for that thread to run. So a
  * thread that goes to sleep in such a call becomes the leader (lead.h) of the
- * context in which it last parked a request with an eventfd, if the context has no
- * leader: the front-end adds the context's epoll to what the client waits for. It
+ * queue in which it last parked a request with an eventfd, if the queue has no
+ * leader: the front-end adds the queue's epoll to what the client waits for. It
  * does not matter whether the client waits for that eventfd: if it does not, some
  * other thread does and is woken by it, as if the fallback thread had written to
  * the eventfd.

@@ -16,7 +16,7 @@
  *   PAGED -> PREPPED	 the thread that makes it the oldest of its device, or
  *			 that closes its file, under that lock
  *   PREPPED -> RUNNING	 the starter, if there is no thread to execute it, or if
- *			 its context goes away
+ *			 its queue goes away
  *   QUEUED -> RUNNING	 the thread that got it from the work queue: a worker, a
  *			 canceller, a thread that closes its file or leaves the
  *			 process
@@ -126,7 +126,7 @@ struct uaio_req {
 	struct list link;
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
 	struct list in_timed;             /* timed.c's, if it has a time */
-	struct uaio_watch *watch;   /* borrows: its context's on its file */
+	struct uaio_watch *watch;         /* borrows: its queue's on its file */
 	struct uaio_device *device; /* the one it reads pages of, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */

@@ -7,7 +7,7 @@
  * modules keeps its requests on lists of its own, under locks of its own, and
  * registers one row of functions for the state that its requests are in (req.h).
  * Some threads deal with requests whatever they wait for: a canceller, a thread
- * that closes a context or a descriptor (closing.h), and one that leaves the
+ * that closes a queue or a descriptor (closing.h), and one that leaves the
  * process (gate.h). These go through the rows, and need not know the modules.
  *
  *   I1  A row is registered before any request can be in its state, and stays.
