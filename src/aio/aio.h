@@ -7,6 +7,8 @@
  *
  * Context: any thread. In a signal handler that interrupted the engine they
  * return -EAGAIN. errno is not touched.
+ *
+ * Tested by src/ready/test-waiter.c, test-ctx.c and test/conform/.
  */
 #ifndef UAIO_AIO_AIO_H
 #define UAIO_AIO_AIO_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling, by the handle of a context (cancel.h). */
+/*
+ * Cancelling, by the handle of a context (cancel.h). Tested by
+ * src/flow/test-cancel.c and test/conform/rows-cancel.c.
+ */
 #include <errno.h>
 
 #include "flow/cancel.h"

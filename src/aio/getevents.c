@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* io_getevents: events go from the ring to the client (ctx.h, ring.h). */
+/*
+ * io_getevents: events go from the ring to the client (ctx.h, ring.h). Tested
+ * by test-ring.c, src/ready/test-waiter.c and test/conform/rows-getevents.c.
+ */
 #include <errno.h>
 
 #include "base/check.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Checking the kernel's iocb, and translating it for the engine. */
+/*
+ * Checking the kernel's iocb, and translating it for the engine. Tested by
+ * test/conform/rows-submit.c.
+ */
 #ifndef UAIO_AIO_IOCB_H
 #define UAIO_AIO_IOCB_H
 

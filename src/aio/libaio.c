@@ -4,6 +4,8 @@
  *
  * They return a negative error number and do not touch errno. Three functions
  * have an older version too (@LIBAIO_0.1); two of these have other arguments.
+ *
+ * Tested by test/abi/, and by libaio's own tests (test/oracle/harness.py).
  */
 #include <errno.h>
 #include <signal.h>

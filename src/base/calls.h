@@ -23,6 +23,9 @@
  *
  * Window: when a filter is installed for all threads at once, a thread that has
  * looked just before makes its call just after.
+ *
+ * Tested by test/sandbox/, and by test/unit/test-faults.c, where any call may
+ * fail.
  */
 #ifndef UAIO_BASE_CALLS_H
 #define UAIO_BASE_CALLS_H

@@ -5,6 +5,8 @@
  * A filter (seccomp) is a classic BPF program which sees the number and the
  * arguments of a call and nothing else. So we can run it ourselves to learn its
  * answer, without making the call.
+ *
+ * Tested by test/sandbox/filters.py.
  */
 #ifndef UAIO_BASE_FILTER_H
 #define UAIO_BASE_FILTER_H

@@ -4,6 +4,8 @@
  *
  * It tells addresses that can be a user's from those that cannot. Whether
  * anything is mapped there shows only when the address is used.
+ *
+ * Tested by test/conform/rows-memory.c and test/host/addresses.c.
  */
 #ifndef UAIO_BASE_UADDR_H
 #define UAIO_BASE_UADDR_H

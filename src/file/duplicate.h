@@ -5,6 +5,8 @@
  * it while requests wait, a duplicate of the library's takes its place, or none
  * does. A terminal has a second one, for calls that must not block
  * (terminal.h).
+ *
+ * Tested by src/ready/test-ready-file.c.
  */
 #ifndef UAIO_FILE_DUPLICATE_H
 #define UAIO_FILE_DUPLICATE_H

@@ -12,6 +12,8 @@
  *       reference reads an inode, though perhaps another file's by now.
  *
  * Thread-safety: any thread; one lock for the table.
+ *
+ * Tested by src/wait/test-order.c.
  */
 #ifndef UAIO_FILE_INODE_H
 #define UAIO_FILE_INODE_H

@@ -5,6 +5,8 @@
  * It takes several system calls, between which the descriptor may become
  * another file: the answer is only valid if nothing was closed meanwhile
  * (file.c).
+ *
+ * Tested by test-stale.c.
  */
 #ifndef UAIO_FILE_INSPECT_H
 #define UAIO_FILE_INSPECT_H

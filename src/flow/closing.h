@@ -31,6 +31,8 @@
  *
  * A request that waits in the order of its inode, behind a write that does not
  * return, cannot begin: the closer waits for it.
+ *
+ * Tested by src/file/test-file.c and test/host/numbers.c.
  */
 #ifndef UAIO_FLOW_CLOSING_H
 #define UAIO_FLOW_CLOSING_H

@@ -23,6 +23,8 @@
  *       refused.
  *
  * Thread-safety: any thread. A thread that waits at the gate holds no lock.
+ *
+ * Tested by test/host/leaving.c and its like.
  */
 #ifndef UAIO_FLOW_GATE_H
 #define UAIO_FLOW_GATE_H

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests as work items: the functions that the work queue calls. */
+/*
+ * Requests as work items: the functions that the work queue calls. Tested by
+ * test-nop.c, src/wq/test-wq.c and all other tests in which workers execute
+ * requests.
+ */
 #include <errno.h>
 
 #include "base/cycles.h"

@@ -4,6 +4,8 @@
  *
  * Both freopen and freopen64 are defined here, under their own names, hence the
  * #undef.
+ *
+ * Tested by test/host/numbers.c, ways.c and lingering.c.
  */
 #undef _FILE_OFFSET_BITS
 #include "host/host.h"

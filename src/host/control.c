@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of uaio.h: the limits of the work queue, and cancelling. */
+/*
+ * Functions of uaio.h: the limits of the work queue, and cancelling. Tested by
+ * test/host/control.c.
+ */
 #include <errno.h>
 
 #include "base/symver.h"

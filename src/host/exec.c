@@ -14,6 +14,8 @@
  *
  * Context: async-signal-safe, as the functions themselves are. A function that
  * is called before the library is loaded looks up the next one first.
+ *
+ * Tested by test/host/leaving.c.
  */
 #include "host/host.h"
 

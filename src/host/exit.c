@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * _exit and _Exit, which end the process without running destructors
+ *
+ * Tested by test/host/leaving.c.
  */
 #include "host/host.h"
 

@@ -3,6 +3,8 @@
  * Filters of system calls that the host installs. The engine must no longer
  * make the calls that such a filter refuses or kills for. It is told before the
  * filter is installed, and does without those calls even if installing fails.
+ *
+ * Tested by test/sandbox/filters.py.
  */
 #include "host/host.h"
 

@@ -2,6 +2,8 @@
 /*
  * Loading and unloading the library, and reading its counters. Loading starts
  * no thread and takes no memory: that waits for the first io_setup.
+ *
+ * Tested by test/abi/links.c and test/host/leaving.c.
  */
 #include <stdlib.h>
 #include <string.h>

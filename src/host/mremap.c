@@ -3,6 +3,8 @@
  * mremap(2) and munmap(2): some clients move their ring and then use the new
  * address as the handle. A client may also unmap its ring, and then nothing
  * must fault.
+ *
+ * Tested by test/conform/rows-ring.c.
  */
 #include "host/host.h"
 

@@ -11,6 +11,8 @@
  *
  * The sleep is in the C library's ppoll(), which is a cancellation point, like
  * the calls themselves.
+ *
+ * Tested by test/host/sleeps.c.
  */
 #include <errno.h>
 #include <poll.h>

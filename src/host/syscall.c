@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tested by test/abi/passthrough.c and test/conform/rows-raw.c. */
 #include "host/host.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * Calls that give a thread a descriptor table of its own. If it shares its
  * table with none of the host's threads, only with the engine's, it keeps the
  * table: in the kernel, too, a thread that has its table to itself keeps it.
+ *
+ * Tested by test/host/tables.c.
  */
 #include "host/host.h"
 

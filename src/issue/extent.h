@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bytes that a request reads or changes, and so which requests it waits for
+ *
+ * Tested by src/wait/test-order-reads.c and test-order-direct.c.
  */
 #ifndef UAIO_ISSUE_EXTENT_H
 #define UAIO_ISSUE_EXTENT_H

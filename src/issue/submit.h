@@ -8,6 +8,8 @@
  * touch no errno.
  *
  * Context: any thread that has entered (entry.h). A batch is its thread's.
+ *
+ * Tested by test-policy.c and all other tests that submit requests.
  */
 #ifndef UAIO_ISSUE_SUBMIT_H
 #define UAIO_ISSUE_SUBMIT_H

@@ -8,6 +8,8 @@
  *
  * Context: the end of the process, or a signal handler that ends it; so nothing is
  * allocated.
+ *
+ * Tested by test/run/stats.py.
  */
 #ifndef UAIO_LIFE_REPORT_H
 #define UAIO_LIFE_REPORT_H

@@ -2,6 +2,8 @@
 /*
  * Bringing up the parts of the engine in their order, and changes of the host's
  * descriptors, which concern several of the parts
+ *
+ * Tested by test-door.c and test/host/children.c.
  */
 #include "life/life.h"
 

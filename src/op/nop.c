@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* NOP: does nothing, and has no file. */
+/* NOP: does nothing, and has no file. Tested by src/flow/test-nop.c. */
 #include "op/rows.h"
 
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)

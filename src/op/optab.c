@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tested by test-op.c. */
 #include "op/rows.h"
 
 #include <assert.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* POLL: one-shot; issued by the submitting thread, then parked (ready.h). */
+/*
+ * POLL: one-shot; issued by the submitting thread, then parked (ready.h).
+ * Tested by test-op.c.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>

@@ -3,6 +3,8 @@
  * FSYNC and FDSYNC: they wait for the disk, so a worker executes them
  *
  * A range in the request is only a hint: the whole file is synced.
+ *
+ * Tested by test-op.c.
  */
 #include <errno.h>
 

@@ -2,6 +2,8 @@
 /*
  * Run-time options, read from the environment once, when the library is
  * loaded. `uaio run` sets the same variables from its flags.
+ *
+ * Tested by test/run/options.py.
  */
 #ifndef UAIO_OPTIONS_CONFIG_H
 #define UAIO_OPTIONS_CONFIG_H

@@ -20,6 +20,8 @@
  *       epoll.
  *   I2  The commons is a queue that is never open: it has no waiters, no
  *       requests and no sink. Its watches go with their files.
+ *
+ * Tested by test-ready-limits.c.
  */
 #include "req/queue.h"
 #include "ready/readyint.h"

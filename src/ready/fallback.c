@@ -19,6 +19,8 @@
  *       queue waits until the stay is over.
  *   I3  The list is looked at every TICK_NS, and less often while callers do
  *       everything. With nothing on it the thread sleeps in its epoll.
+ *
+ * Tested by test-ready-alone.c.
  */
 #include <errno.h>
 

@@ -25,6 +25,8 @@
  * test/model/ready.pml is a model of I1 to I5. Without either side of I3 it
  * loses a request (its faults WAITERS_NOT_TOLD, WAITER_DOES_NOT_LOOK);
  * test-ready-served.c has both sides of the code meet.
+ *
+ * Tested by test-ready-caller.c and test-ready-signals.c.
  */
 #ifndef UAIO_READY_LEAD_H
 #define UAIO_READY_LEAD_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Readiness: trying what is parked (ready.h) */
+/*
+ * Readiness: trying what is parked (ready.h). Tested by test-ready-again.c and
+ * all other test-ready*.c.
+ */
 #include <errno.h>
 #include <linux/fs.h>
 #include <poll.h>

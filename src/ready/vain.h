@@ -13,6 +13,8 @@
  *
  * All of it is guesses: relaxed, and harmless if two threads that look at the
  * same time mix theirs.
+ *
+ * Tested by test/oracle/realtime.c.
  */
 #ifndef UAIO_READY_VAIN_H
 #define UAIO_READY_VAIN_H

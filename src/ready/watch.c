@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Readiness: what the epoll of a queue knows of open files (ready.h) */
+/* Readiness: what a queue's epoll knows of files. Tested by test-ready*.c. */
 #include <errno.h>
 #include <poll.h>
 

@@ -3,6 +3,8 @@
  * uaio bench: executes the benchmark's script in place of itself, and tells it
  * where `uaio` and the benchmark's programs are. The options are passed on: the
  * script interprets them.
+ *
+ * Tested by test/run/bench.py.
  */
 #include <errno.h>
 #include <stdio.h>

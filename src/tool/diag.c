@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tested by test/run/status.py. */
 #include "tool/tool.h"
 
 #include <limits.h>

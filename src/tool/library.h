@@ -9,6 +9,8 @@
  *      whole;
  *   3. the directory of installed libraries, by its configured absolute path:
  *      for a `uaio` that was copied on its own, and where there is no /proc.
+ *
+ * Tested by test/run/environment.py.
  */
 #ifndef UAIO_TOOL_LIBRARY_H
 #define UAIO_TOOL_LIBRARY_H

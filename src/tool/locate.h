@@ -2,6 +2,8 @@
 /*
  * Finding files by their place relative to the running command, which is in a
  * build tree, or in an installed tree that may have been moved.
+ *
+ * Tested by test/run/environment.py and installed.py.
  */
 #ifndef UAIO_TOOL_LOCATE_H
 #define UAIO_TOOL_LOCATE_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The `uaio` command: a table of subcommands.
+ *
+ * Tested by test/run/options.py.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -4,6 +4,8 @@
  * after our part. What an outer `uaio run` put there is replaced, so that
  * nested calls neither make the variables grow nor load two engines into one
  * process.
+ *
+ * Tested by test/run/environment.py.
  */
 #ifndef UAIO_TOOL_PRELOAD_H
 #define UAIO_TOOL_PRELOAD_H

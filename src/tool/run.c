@@ -4,6 +4,8 @@
  *
  * After the exec nothing of the tool is left but environment variables. So the
  * process id, the exit status, signals and job control are the command's own.
+ *
+ * Tested by test/run/options.py and status.py.
  */
 #include <errno.h>
 #include <fcntl.h>

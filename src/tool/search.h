@@ -2,6 +2,8 @@
 /*
  * Finding a command as execvp() does, but before the exec, so that its file can
  * be examined first.
+ *
+ * Tested by test/run/status.py.
  */
 #ifndef UAIO_TOOL_SEARCH_H
 #define UAIO_TOOL_SEARCH_H

@@ -5,6 +5,8 @@
  * This predicts, before the exec, whether the kernel will set it. It does not
  * know of security modules, which may set it too (SELinux does when the domain
  * changes).
+ *
+ * Tested by test/run/targets.py.
  */
 #ifndef UAIO_TOOL_SECURE_H
 #define UAIO_TOOL_SECURE_H

@@ -4,6 +4,8 @@
  * ignores LD_PRELOAD for a privileged program, and a static program has no
  * loader. We refuse these with a message, so that nobody takes the kernel's AIO
  * for ours.
+ *
+ * Tested by test/run/targets.py.
  */
 #ifndef UAIO_TOOL_TARGET_H
 #define UAIO_TOOL_TARGET_H

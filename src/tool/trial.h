@@ -5,6 +5,8 @@
  * The library makes the system calls of base/calls.h only where they are known
  * not to kill the process. So a child process tries each of them, and its death
  * shows which the filter kills for.
+ *
+ * Tested by test/sandbox/filters.py.
  */
 #ifndef UAIO_TOOL_TRIAL_H
 #define UAIO_TOOL_TRIAL_H

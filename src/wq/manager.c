@@ -9,6 +9,8 @@
  * millisecond, and creates one more for each that has been blocked for long. So
  * neither a client's thread nor a worker ever creates a thread, except the
  * manager itself.
+ *
+ * Tested by test-queue-threads.c.
  */
 #include <errno.h>
 

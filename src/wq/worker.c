@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tested by test-queue-blocked.c and all other test-queue*.c. */
 #include <errno.h>
 
 #include "base/check.h"
