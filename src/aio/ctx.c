@@ -588,6 +588,7 @@ static void count(struct uaio_counters *counters)
 }
 
 static const struct uaio_door door = {
+	.first_call = "io_setup",
 	.load = load,
 	.start = start,
 	.count = count,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "life/door.h"
 
+#include <stddef.h>
+
 /* Defined by the linker: begin and end of the rows; both NULL without a door. */
 extern const struct uaio_door *const __start_uaio_doors[]
 	__attribute__((weak, visibility("hidden")));
@@ -31,4 +33,12 @@ void uaio_doors_count(struct uaio_counters *counters)
 {
 	for_each_door (door)
 		(*door)->count(counters);
+}
+
+const char *uaio_door_first_call(unsigned n)
+{
+	for_each_door (door)
+		if (n-- == 0)
+			return (*door)->first_call;
+	return NULL;
 }

@@ -13,6 +13,9 @@
 struct uaio_counters;
 
 struct uaio_door {
+	/* By which a client begins to use the door: "io_setup", for example. */
+	const char *first_call;
+
 	/* The library is loaded. Creates no thread and allocates no memory. */
 	void (*load)(void);
 
@@ -38,5 +41,8 @@ struct uaio_door {
 void uaio_doors_load(void);
 int uaio_doors_start(void);
 void uaio_doors_count(struct uaio_counters *counters);
+
+/* Return: the first call of the nth door, from 0; NULL if there are no more. */
+const char *uaio_door_first_call(unsigned n);
 
 #endif /* UAIO_LIFE_DOOR_H */

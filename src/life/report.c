@@ -17,6 +17,7 @@
 #include "options/options.h"
 #include "proc/process.h"
 #include "req/stats.h"
+#include "life/door.h"
 #include "life/life.h"
 #include "uaio.h"
 
@@ -147,13 +148,24 @@ static void add_direct(struct text *text, const uint64_t *nr)
 		    nr[UAIO_DIRECT_BOUNCED]);
 }
 
+/* No door was used: "made no io_setup call", or io_setup or another. */
+static void add_unused(struct text *text)
+{
+	const char *call;
+
+	add(text, "made no");
+	for (unsigned n = 0; (call = uaio_door_first_call(n)); n++)
+		add(text, "%s %s", n ? " or" : "", call);
+	add(text, " call\n");
+}
+
 static void print_block(struct text *text, const struct subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
 
 	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
 	if (!s->counters.nr_setups) {
-		add(text, "made no io_setup call\n");
+		add_unused(text);
 		return;
 	}
 	add(text,

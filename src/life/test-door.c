@@ -2,10 +2,13 @@
 /* A second door beside kernel AIO's, whose functions count their calls. */
 #undef NDEBUG
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proc/entry.h"
 #include "life/door.h"
+#include "life/report.h"
 #include "unit.h"
 
 enum { COUNTED = 1000000 };
@@ -39,6 +42,7 @@ static void count(struct uaio_counters *counters)
 }
 
 static const struct uaio_door door = {
+	.first_call = "open_door",
 	.load = load,
 	.start = start,
 	.count = count,
@@ -117,6 +121,48 @@ static void what_all_doors_have_counted_is_added_up(void **state)
 	unit_destroy(handle);
 }
 
+static void the_first_call_of_each_door_is_known(void **state)
+{
+	bool is_known[2] = { false, false };
+	const char *call;
+	unsigned n = 0;
+
+	(void)state;
+	for (; (call = uaio_door_first_call(n)); n++) {
+		is_known[0] |= !strcmp(call, "io_setup");
+		is_known[1] |= !strcmp(call, "open_door");
+	}
+	assert_int_equal(n, 2);
+	assert_true(is_known[0] && is_known[1]);
+}
+
+static int report_nothing(void)
+{
+	char report[128] = "";
+	int fds[2];
+	ssize_t got;
+
+	/* As loaded anew, in a process that has used no door. */
+	if (pipe(fds) < 0 || dup2(fds[1], STDERR_FILENO) < 0 ||
+	    setenv("UAIO_STATS", "-", 1) < 0)
+		return 1;
+	uaio_engine_load();
+	uaio_report(false);
+	got = read(fds[0], report, sizeof(report) - 1);
+	return got > 0 && (strstr(report,
+				  ": made no io_setup or open_door call\n") ||
+			   strstr(report,
+				  ": made no open_door or io_setup call\n"))
+		       ? 0
+		       : 2;
+}
+
+static void the_report_names_the_calls_that_were_not_made(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(report_nothing), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -125,6 +171,8 @@ int main(void)
 		UNIT_TEST(a_door_is_started_again_in_a_child),
 		UNIT_TEST(where_a_door_cannot_start_the_engine_stays_down),
 		UNIT_TEST(what_all_doors_have_counted_is_added_up),
+		UNIT_TEST(the_first_call_of_each_door_is_known),
+		UNIT_TEST(the_report_names_the_calls_that_were_not_made),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
