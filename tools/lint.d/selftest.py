@@ -228,6 +228,9 @@ for sentence, text in (
 file_with("files", "a file of 601 lines", "src/req/planted.c",
           *[""] * 600)
 
+file_with("tested", "a source that does not say what tests it",
+          "src/req/planted.c", "int planted;", line=1)
+
 
 def demand(tree, checks, planting, baseline):
     """Returns what is wrong with how a planting was met, or None."""

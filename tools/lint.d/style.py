@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Format, words and lengths."""
+"""Format, words, lengths and what is tested where."""
 import os
 import re
 import shutil
@@ -75,4 +75,22 @@ def check_files(tree):
                 findings.append(Finding(
                     path, C_LINES_MAX + 1, f"has {nr} lines, more than "
                     f"{C_LINES_MAX}: split it where its ideas part"))
+    return findings
+
+
+def check_tested(tree):
+    """A source of the rooms has its test beside it or says what tests it."""
+    findings, paths = [], set(tree.paths())
+    for path in sorted(paths):
+        folder, name = os.path.split(path)
+        if not re.fullmatch(r"src/\w+/(?!test-)[\w-]+\.c", path) \
+                or f"{folder}/test-{name}" in paths:
+            continue
+        texts = [tree.read(place) for place in (path, path[:-1] + "h")
+                 if place in paths]
+        if not any("Tested by " in text.replace("\n * ", " ")
+                   for text in texts):
+            findings.append(Finding(
+                path, 1, f"has no test-{name} beside it: say in its head, or "
+                "in its header's, what it is \"Tested by\""))
     return findings
