@@ -374,51 +374,47 @@ static unsigned fd_of(FILE *file)
 typedef int close_stream_fn(FILE *);
 typedef FILE *reopen_fn(const char *, const char *, FILE *);
 
-static int close_stream(close_stream_fn **real, const char *name, FILE *file)
+static int close_stream(close_stream_fn *real, FILE *file)
 {
 	unsigned fd = fd_of(file);
 	int ret;
 
-	if (!*real)
-		uaio_host_find(name, real);
 	uaio_host_closing(fd, fd);
-	ret = (*real)(file);
+	ret = real(file);
 	uaio_host_closed(fd, fd);
 	return ret;
 }
 
-static FILE *reopen(reopen_fn **real, const char *name, const char *path,
-		    const char *mode, FILE *file)
+static FILE *reopen(reopen_fn *real, const char *path, const char *mode,
+		    FILE *file)
 {
 	unsigned fd = fd_of(file);
 	FILE *ret;
 
-	if (!*real)
-		uaio_host_find(name, real);
 	uaio_host_closing(fd, fd);
-	ret = (*real)(path, mode, file);
+	ret = real(path, mode, file);
 	uaio_host_closed(fd, fd);
 	return ret;
 }
 
 int fclose(FILE *file)
 {
-	return close_stream(&next.fclose, "fclose", file);
+	return close_stream(UAIO_HOST_NEXT(fclose), file);
 }
 
 int pclose(FILE *file)
 {
-	return close_stream(&next.pclose, "pclose", file);
+	return close_stream(UAIO_HOST_NEXT(pclose), file);
 }
 
 FILE *freopen(const char *path, const char *mode, FILE *file)
 {
-	return reopen(&next.freopen, "freopen", path, mode, file);
+	return reopen(UAIO_HOST_NEXT(freopen), path, mode, file);
 }
 
 FILE *freopen64(const char *path, const char *mode, FILE *file)
 {
-	return reopen(&next.freopen64, "freopen64", path, mode, file);
+	return reopen(UAIO_HOST_NEXT(freopen64), path, mode, file);
 }
 
 /*

@@ -115,9 +115,7 @@ int execve(const char *path, char *const *argv, char *const *envp)
 {
 	bool has_left = leave();
 
-	if (!next.execve)
-		uaio_host_find("execve", &next.execve);
-	return stay(has_left, next.execve(path, argv, envp));
+	return stay(has_left, UAIO_HOST_NEXT(execve)(path, argv, envp));
 }
 
 int execveat(int dir, const char *path, char *const *argv, char *const *envp,
@@ -125,45 +123,36 @@ int execveat(int dir, const char *path, char *const *argv, char *const *envp,
 {
 	bool has_left = leave();
 
-	if (!next.execveat)
-		uaio_host_find("execveat", &next.execveat);
-	return stay(has_left, next.execveat(dir, path, argv, envp, flags));
+	return stay(has_left,
+		    UAIO_HOST_NEXT(execveat)(dir, path, argv, envp, flags));
 }
 
 int fexecve(int fd, char *const *argv, char *const *envp)
 {
 	bool has_left = leave();
 
-	if (!next.fexecve)
-		uaio_host_find("fexecve", &next.fexecve);
-	return stay(has_left, next.fexecve(fd, argv, envp));
+	return stay(has_left, UAIO_HOST_NEXT(fexecve)(fd, argv, envp));
 }
 
 int execv(const char *path, char *const *argv)
 {
 	bool has_left = leave();
 
-	if (!next.execv)
-		uaio_host_find("execv", &next.execv);
-	return stay(has_left, next.execv(path, argv));
+	return stay(has_left, UAIO_HOST_NEXT(execv)(path, argv));
 }
 
 int execvp(const char *file, char *const *argv)
 {
 	bool has_left = leave();
 
-	if (!next.execvp)
-		uaio_host_find("execvp", &next.execvp);
-	return stay(has_left, next.execvp(file, argv));
+	return stay(has_left, UAIO_HOST_NEXT(execvp)(file, argv));
 }
 
 int execvpe(const char *file, char *const *argv, char *const *envp)
 {
 	bool has_left = leave();
 
-	if (!next.execvpe)
-		uaio_host_find("execvpe", &next.execvpe);
-	return stay(has_left, next.execvpe(file, argv, envp));
+	return stay(has_left, UAIO_HOST_NEXT(execvpe)(file, argv, envp));
 }
 
 /* Return: the size of an array of the arguments and the final NULL. */
@@ -235,7 +224,5 @@ int daemon(int no_chdir, int no_close)
 	/* The parent ends inside the C library, by a call that we do not see. */
 	bool has_left = leave();
 
-	if (!next.daemon)
-		uaio_host_find("daemon", &next.daemon);
-	return stay(has_left, next.daemon(no_chdir, no_close));
+	return stay(has_left, UAIO_HOST_NEXT(daemon)(no_chdir, no_close));
 }

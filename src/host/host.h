@@ -29,6 +29,15 @@ void uaio_host_load_poll(void);
 /* Find the next definition of a function; ret_function: the pointer to set. */
 void uaio_host_find(const char *name, void *ret_function);
 
+/*
+ * A member of the file's struct next, which is found first if the library has
+ * not been loaded yet.
+ */
+#define UAIO_HOST_NEXT(function) \
+	(next.function           \
+		 ? next.function \
+		 : (uaio_host_find(#function, &next.function), next.function))
+
 /* The process is about to end: finish what was accepted, and report. */
 void uaio_host_exiting(void);
 
