@@ -37,17 +37,6 @@ static struct {
 static char buffer[SIZE];
 static uint64_t handle;
 
-static void take_time(uint32_t us)
-{
-	int64_t end = uaio_now_ns() + us * 1000ll;
-	const struct timespec time = { 0, us * 1000l };
-
-	if (load_relaxed(&file.sleeps))
-		(void)uaio_sys_raw(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
-	while (uaio_now_ns() < end)
-		;
-}
-
 static bool answer_nowait(long nr, const long args[6], long *ret_res)
 {
 	uint32_t error = load_relaxed(&file.nowait_error);
@@ -93,7 +82,8 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	    nr == SYS_pwritev2) {
 		add_relaxed(&file.nr_plain, 1);
 		if (load_relaxed(&file.slow_us))
-			take_time(load_relaxed(&file.slow_us));
+			unit_take_time(load_relaxed(&file.slow_us),
+				       load_relaxed(&file.sleeps));
 	}
 	return false;
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "base/sleep.h"
 #include "options/config.h"
 #include "unit.h"
 
@@ -34,17 +33,6 @@ static struct {
 static int fd;
 static uint64_t handle;
 
-static void take_time(uint32_t us)
-{
-	int64_t end = uaio_now_ns() + us * 1000ll;
-	const struct timespec time = { 0, us * 1000l };
-
-	if (load_relaxed(&fs.sleeps))
-		(void)uaio_sys_raw(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
-	while (uaio_now_ns() < end)
-		;
-}
-
 static bool answer(long nr, const long args[6], long *ret_res)
 {
 	if (nr == SYS_fstatfs || nr == SYS_fstat) {
@@ -64,7 +52,8 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	}
 	if ((nr == SYS_pread64 || nr == SYS_preadv || nr == SYS_preadv2) &&
 	    load_relaxed(&fs.slow_us))
-		take_time(load_relaxed(&fs.slow_us));
+		unit_take_time(load_relaxed(&fs.slow_us),
+			       load_relaxed(&fs.sleeps));
 	return false;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 
 #include "base/atomic.h"
+#include "base/sleep.h"
 
 /* system calls */
 
@@ -158,6 +159,17 @@ static bool dispatch(long nr, const long args[6], long *ret_res)
 __attribute__((constructor)) static void install(void)
 {
 	uaio_sys_hook = dispatch;
+}
+
+void unit_take_time(uint32_t us, bool sleeps)
+{
+	int64_t end = uaio_now_ns() + us * 1000ll;
+	const struct timespec time = { 0, us * 1000l };
+
+	if (sleeps)
+		(void)uaio_sys_raw(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+	while (uaio_now_ns() < end)
+		;
 }
 
 long unit_say_ext4(const long args[6])

@@ -161,6 +161,9 @@ void unit_hook(uaio_sys_hook_fn *hook);
 /* Return: how many system calls all threads of the engine make in act(arg). */
 unsigned unit_count_calls(void (*act)(void *arg), void *arg);
 
+/* For a hook, of a call that is slow: it takes so long at least. */
+void unit_take_time(uint32_t us, bool sleeps);
+
 /* For a hook, of fstatfs(): the kernel's answer, but the file is on ext4. */
 long unit_say_ext4(const long args[6]);
 
