@@ -104,7 +104,7 @@ static long attend_in_vain(void *arg)
 	return 1;
 }
 
-static void one_at_a_time_attends(void **state)
+static void one_thread_at_a_time_attends(void **state)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct unit_thread thread;
@@ -172,7 +172,7 @@ static uint64_t play(void)
 	return after.nr_by_fallback - before.nr_by_fallback;
 }
 
-static void who_sleeps_executes_it(void **state)
+static void the_thread_that_sleeps_executes_the_request(void **state)
 {
 	uint64_t nr = ROUNDS;
 
@@ -225,7 +225,7 @@ static void a_poll_is_answered_by_what_the_epoll_says(void **state)
 }
 
 /* An edge that came before the poll was submitted does not answer it. */
-static void a_poll_is_not_answered_by_what_was_before(void **state)
+static void a_poll_is_not_answered_by_an_older_edge(void **state)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct iocb plain;
@@ -251,10 +251,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(only_who_has_parked_with_an_eventfd_attends),
-		UNIT_TEST(one_at_a_time_attends),
-		UNIT_TEST(who_sleeps_executes_it),
+		UNIT_TEST(one_thread_at_a_time_attends),
+		UNIT_TEST(the_thread_that_sleeps_executes_the_request),
 		UNIT_TEST(a_poll_is_answered_by_what_the_epoll_says),
-		UNIT_TEST(a_poll_is_not_answered_by_what_was_before),
+		UNIT_TEST(a_poll_is_not_answered_by_an_older_edge),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

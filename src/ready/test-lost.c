@@ -179,7 +179,7 @@ static void a_wait_is_no_place_to_be_cancelled(void **state)
 /*
  * The next waiter leads at once, without looking for the other in vain first.
  */
-static void who_waits_beside_one_that_is_cancelled_leads(void **state)
+static void a_waiter_beside_a_cancelled_leader_leads(void **state)
 {
 	struct unit_thread first, second;
 
@@ -222,7 +222,7 @@ static long wait_and_jump_out(void *arg)
  * What it left is gone when its thread ends, and keeps no other thread until
  * then.
  */
-static void a_thread_that_has_jumped_out_is_waited_for_by_nobody(void **state)
+static void no_thread_waits_for_one_that_has_jumped_out(void **state)
 {
 	struct sigaction action = { .sa_handler = jump_out };
 
@@ -262,7 +262,7 @@ static long park_later(void *arg)
  * Two threads wait for what is not submitted yet. When it is, one of them
  * leads, jumps out and never comes back: the other is served all the same.
  */
-static void who_waited_before_anybody_led_is_not_forgotten(void **state)
+static void a_waiter_from_before_the_leader_is_not_forgotten(void **state)
 {
 	struct sigaction action = { .sa_handler = jump_out };
 	struct unit_thread jumper, other, submitter;
@@ -296,9 +296,9 @@ int main(void)
 		UNIT_TEST(a_thread_that_is_cancelled_waits_no_more),
 		UNIT_TEST(a_thread_that_a_handler_ends_waits_no_more),
 		UNIT_TEST(a_wait_is_no_place_to_be_cancelled),
-		UNIT_TEST(who_waits_beside_one_that_is_cancelled_leads),
-		UNIT_TEST(a_thread_that_has_jumped_out_is_waited_for_by_nobody),
-		UNIT_TEST(who_waited_before_anybody_led_is_not_forgotten),
+		UNIT_TEST(a_waiter_beside_a_cancelled_leader_leads),
+		UNIT_TEST(no_thread_waits_for_one_that_has_jumped_out),
+		UNIT_TEST(a_waiter_from_before_the_leader_is_not_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -234,7 +234,7 @@ static void no_request_is_tried_twice_at_a_time(void **state)
 }
 
 /* All wait already, in two contexts; a reaper of either may execute any. */
-static void what_waits_for_one_stream_is_tried_one_by_one(void **state)
+static void requests_on_one_stream_are_tried_one_by_one(void **state)
 {
 	uint64_t handles[2];
 
@@ -560,7 +560,7 @@ static bool arm_and_find_nothing(long nr, const long args[6], long *ret_res)
 	}
 }
 
-static void what_finds_nothing_after_its_edge_is_tried_again(void **state)
+static void a_request_in_vain_after_its_edge_is_tried_again(void **state)
 {
 	struct io_event events[2];
 	char bytes[2];
@@ -585,9 +585,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(
 			what_is_ready_again_while_it_is_tried_is_tried_once_more),
-		UNIT_TEST(what_finds_nothing_after_its_edge_is_tried_again),
+		UNIT_TEST(a_request_in_vain_after_its_edge_is_tried_again),
 		UNIT_TEST(no_request_is_tried_twice_at_a_time),
-		UNIT_TEST(what_waits_for_one_stream_is_tried_one_by_one),
+		UNIT_TEST(requests_on_one_stream_are_tried_one_by_one),
 		UNIT_TEST(one_call_executes_no_more_than_a_share),
 		UNIT_TEST(a_stream_that_is_always_ready_captures_no_caller),
 		UNIT_TEST(a_stream_that_is_always_ready_holds_up_no_other),

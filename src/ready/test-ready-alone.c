@@ -31,7 +31,7 @@ static bool refuse_to_read(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-static void what_polls_ready_and_is_not_is_asked_again(void **state)
+static void a_file_that_polls_ready_and_is_not_is_tried_again(void **state)
 {
 	char byte = 0;
 
@@ -160,7 +160,7 @@ static void a_direction_is_watched_though_the_other_is_untried(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(what_polls_ready_and_is_not_is_asked_again),
+		UNIT_TEST(a_file_that_polls_ready_and_is_not_is_tried_again),
 		UNIT_TEST(a_direction_is_watched_though_the_other_is_untried),
 	};
 

@@ -173,7 +173,7 @@ static void a_ping_pong_is_executed_by_those_who_wait(void **state)
 	assert_mostly(play_by_those_who_wait);
 }
 
-static void callers_that_do_not_run_have_it_done(void **state)
+static void requests_of_callers_that_do_not_run_are_executed(void **state)
 {
 	const struct uaio_ready_tuning tuning = { .caller_runs = false,
 						  .delays_kick = true };
@@ -192,7 +192,7 @@ static void callers_that_do_not_run_have_it_done(void **state)
 	assert_true(work.counters.nr_fallback_wakes >= nr / 2);
 }
 
-static void what_is_ready_parks_nothing_and_arms_nothing(void **state)
+static void requests_on_a_ready_file_are_not_parked_or_armed(void **state)
 {
 	struct uaio_ready_counters before, after;
 	char byte = 'x';
@@ -244,7 +244,7 @@ static const char *reap_what_has_got_ready(void)
 }
 
 /* A waiter that finds its byte there when it comes needs no epoll. */
-static void what_has_got_ready_is_executed_before_anybody_sleeps(void **state)
+static void what_has_got_ready_is_executed_before_any_sleep(void **state)
 {
 	(void)state;
 	assert_mostly(reap_what_has_got_ready);
@@ -317,7 +317,7 @@ static const char *feed_those_who_wait(void)
 		       : NULL;
 }
 
-static void what_gets_ready_is_executed_by_one_of_those_who_wait(void **state)
+static void one_of_the_waiters_executes_what_gets_ready(void **state)
 {
 	(void)state;
 	assert_mostly(feed_those_who_wait);
@@ -370,7 +370,7 @@ static const char *leave_to_who_sleeps_on(void)
 		       : NULL;
 }
 
-static void who_sleeps_on_takes_over(void **state)
+static void a_waiter_that_sleeps_on_takes_over(void **state)
 {
 	(void)state;
 	assert_mostly(leave_to_who_sleeps_on);
@@ -380,7 +380,7 @@ static void who_sleeps_on_takes_over(void **state)
  * poll() tells of an error that a socket keeps until it is asked for; a read
  * cannot take it.
  */
-static void an_error_that_is_kept_has_nothing_tried_again(void **state)
+static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 {
 	enum { WAITS = 40, FEW = 10 };
 	struct timespec moment = { 0, 2000000 };
@@ -435,12 +435,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_ping_pong_is_executed_by_those_who_wait),
-		UNIT_TEST(callers_that_do_not_run_have_it_done),
-		UNIT_TEST(what_is_ready_parks_nothing_and_arms_nothing),
-		UNIT_TEST(what_has_got_ready_is_executed_before_anybody_sleeps),
-		UNIT_TEST(what_gets_ready_is_executed_by_one_of_those_who_wait),
-		UNIT_TEST(who_sleeps_on_takes_over),
-		UNIT_TEST(an_error_that_is_kept_has_nothing_tried_again),
+		UNIT_TEST(requests_of_callers_that_do_not_run_are_executed),
+		UNIT_TEST(requests_on_a_ready_file_are_not_parked_or_armed),
+		UNIT_TEST(what_has_got_ready_is_executed_before_any_sleep),
+		UNIT_TEST(one_of_the_waiters_executes_what_gets_ready),
+		UNIT_TEST(a_waiter_that_sleeps_on_takes_over),
+		UNIT_TEST(no_request_is_tried_again_for_an_error_that_is_kept),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -72,7 +72,7 @@ static void fill_pipe(void)
 	assert_int_equal(fcntl(ends[1], F_SETFL, flags), 0);
 }
 
-static void each_way_gives_what_waits_one_event(void **state)
+static void each_way_to_cancel_gives_a_request_one_event(void **state)
 {
 	static char bytes[1 << 20];
 
@@ -247,7 +247,7 @@ static void cancel_while_tried(unsigned way, bool gives, bool holds_after)
 	assert_no_more();
 }
 
-static void what_is_being_tried_has_one_event_whoever_cancels(void **state)
+static void a_request_being_tried_has_one_event_if_cancelled(void **state)
 {
 	(void)state;
 	open_pipe(4);
@@ -366,7 +366,7 @@ static void every_byte_and_every_read_is_accounted_for(void **state)
 enum { AT_ONCE_MS = 500 };
 
 /* On pipes and sockets, reads, writes and polls, into memory that goes too. */
-static void destroy_with_a_thousand_that_wait_returns_at_once(void **state)
+static void destroying_a_thousand_parked_requests_is_quick(void **state)
 {
 	enum { NR = 1000, NR_PAIRS = 10, ROUNDS = 5, BYTES = 64 };
 	struct times times = { 0 };
@@ -467,7 +467,7 @@ static long destroy(void *arg)
 	return ret;
 }
 
-static void destroy_waits_for_what_is_being_tried(void **state)
+static void destroy_waits_for_a_request_that_is_being_tried(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
@@ -536,7 +536,7 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 /*
  * The context that goes away had the older read, and a thread waiting for it.
  */
-static void what_waits_behind_a_context_that_goes_away_is_served(void **state)
+static void requests_behind_a_context_that_goes_away_are_served(void **state)
 {
 	struct times times = { 0 };
 
@@ -573,15 +573,15 @@ static void what_waits_behind_a_context_that_goes_away_is_served(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(each_way_gives_what_waits_one_event),
+		UNIT_TEST(each_way_to_cancel_gives_a_request_one_event),
 		UNIT_TEST(a_write_that_waits_tells_what_it_has_written),
-		UNIT_TEST(what_is_being_tried_has_one_event_whoever_cancels),
+		UNIT_TEST(a_request_being_tried_has_one_event_if_cancelled),
 		UNIT_TEST(every_byte_and_every_read_is_accounted_for),
-		UNIT_TEST(destroy_with_a_thousand_that_wait_returns_at_once),
+		UNIT_TEST(destroying_a_thousand_parked_requests_is_quick),
 		UNIT_TEST(destroy_waits_for_no_delay),
-		UNIT_TEST(destroy_waits_for_what_is_being_tried),
+		UNIT_TEST(destroy_waits_for_a_request_that_is_being_tried),
 		UNIT_TEST(a_waiter_leaves_a_context_that_goes_away),
-		UNIT_TEST(what_waits_behind_a_context_that_goes_away_is_served),
+		UNIT_TEST(requests_behind_a_context_that_goes_away_are_served),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

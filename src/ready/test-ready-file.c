@@ -146,7 +146,7 @@ static void live_through(enum fate fate, bool is_armed, bool is_other_first)
 		assert_int_equal(reaper.res[i], 1);
 }
 
-static void what_waits_stays_with_its_stream(void **state)
+static void parked_requests_stay_with_their_stream(void **state)
 {
 	struct times times = { 0 };
 	unsigned nr = unit_rounds(3000);
@@ -311,7 +311,7 @@ static int live_as_child(void)
 	return 0;
 }
 
-static void parent_and_child_wait_each_for_its_own(void **state)
+static void parent_and_child_wait_for_their_own_requests(void **state)
 {
 	enum { ROUNDS = 10 };
 
@@ -347,7 +347,7 @@ static void parent_and_child_wait_each_for_its_own(void **state)
  * A child keeps a stream open for which no request here waits any more: what
  * comes through it wakes no thread that sleeps in the same context.
  */
-static void what_only_a_child_has_open_wakes_nobody(void **state)
+static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
 {
 	enum { WRITES = 50, FEW = 10 };
 	struct unit_thread waiter;
@@ -524,12 +524,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_process_ends_at_once_whatever_waits),
-		UNIT_TEST(what_waits_stays_with_its_stream),
+		UNIT_TEST(parked_requests_stay_with_their_stream),
 		UNIT_TEST(a_stream_with_two_numbers_is_one_stream),
 		UNIT_TEST(the_end_of_the_peer_is_told_after_the_number_is_gone),
 		UNIT_TEST(a_stream_nobody_waits_for_is_let_go),
-		UNIT_TEST(parent_and_child_wait_each_for_its_own),
-		UNIT_TEST(what_only_a_child_has_open_wakes_nobody),
+		UNIT_TEST(parent_and_child_wait_for_their_own_requests),
+		UNIT_TEST(a_stream_that_only_a_child_has_open_wakes_nobody),
 		UNIT_TEST(a_poll_of_a_regular_file_leaves_nothing_in_use),
 		UNIT_TEST(polls_of_a_queue_wait_on_when_its_number_is_gone),
 	};

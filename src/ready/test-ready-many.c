@@ -132,7 +132,7 @@ static void settle(bool sleeps)
 	}
 }
 
-static void one_of_ten_thousand_is_work_for_one(void **state)
+static void one_ready_of_ten_thousand_costs_the_work_of_one(void **state)
 {
 	(void)state;
 	gather();
@@ -181,7 +181,7 @@ static void one_of_ten_thousand_is_work_for_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(one_of_ten_thousand_is_work_for_one),
+		UNIT_TEST(one_ready_of_ten_thousand_costs_the_work_of_one),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -129,7 +129,7 @@ static bool is_drained(void *arg)
 }
 
 /* The leader has nothing parked itself any more, and more to wait for. */
-static void who_leads_sleeps_while_others_requests_get_ready(void **state)
+static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 {
 	enum { NR = 50 };
 	char bytes[NR], byte;
@@ -207,7 +207,7 @@ static bool sleeps_again(void *arg)
 	return load_acquire((uint32_t *)arg) >= 1;
 }
 
-static void what_a_run_leaves_over_is_seen_by_whose_it_is(void **state)
+static void a_queue_sees_what_a_run_of_another_leaves_over(void **state)
 {
 	static char bytes[NR_OF_ONE_RUN + 1];
 	struct unit_thread waiters[2];
@@ -271,7 +271,7 @@ static bool refuse_to_poll(long nr, const long args[6], long *ret_res)
 }
 
 /* A worker could not execute it either. */
-static void a_poll_of_what_cannot_be_polled_holds_up_nobody(void **state)
+static void a_poll_of_an_unpollable_file_holds_up_nobody(void **state)
 {
 	struct uaio_ready_counters before, after;
 	struct timespec moment = { 0, 20000000 };
@@ -340,7 +340,7 @@ static void serve_jumper(struct unit_thread *jumper)
 	close_pipe();
 }
 
-static void who_jumped_out_of_a_wait_finds_events_by_looking(void **state)
+static void a_thread_that_jumped_out_finds_events_by_looking(void **state)
 {
 	const struct sigaction action = { .sa_handler = jump };
 	struct sigaction old;
@@ -376,7 +376,7 @@ static long jump_with_events_and_look(void *arg)
 	return jump_and_look(arg);
 }
 
-static void events_are_not_lost_with_who_was_told_of_them(void **state)
+static void events_are_not_lost_with_the_thread_told_of_them(void **state)
 {
 	struct unit_thread waiter;
 
@@ -386,7 +386,7 @@ static void events_are_not_lost_with_who_was_told_of_them(void **state)
 }
 
 /* A caller that looks without sleeping finds the same file ready every time. */
-static void what_waits_is_seen_beside_what_is_always_ready(void **state)
+static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 {
 	static const struct timespec zero;
 	struct uaio_event event = { .data = 0 };
@@ -421,14 +421,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_poll_is_cancelled_while_the_next_is_looked_at),
 		UNIT_TEST(a_poll_is_looked_at_behind_many_that_wait_on),
-		UNIT_TEST(who_leads_sleeps_while_others_requests_get_ready),
-		UNIT_TEST(what_a_run_leaves_over_is_seen_by_whose_it_is),
+		UNIT_TEST(a_leader_sleeps_while_requests_of_others_get_ready),
+		UNIT_TEST(a_queue_sees_what_a_run_of_another_leaves_over),
 		UNIT_TEST(
 			a_small_write_is_executed_when_the_one_before_is_cancelled),
-		UNIT_TEST(a_poll_of_what_cannot_be_polled_holds_up_nobody),
-		UNIT_TEST(who_jumped_out_of_a_wait_finds_events_by_looking),
-		UNIT_TEST(events_are_not_lost_with_who_was_told_of_them),
-		UNIT_TEST(what_waits_is_seen_beside_what_is_always_ready),
+		UNIT_TEST(a_poll_of_an_unpollable_file_holds_up_nobody),
+		UNIT_TEST(a_thread_that_jumped_out_finds_events_by_looking),
+		UNIT_TEST(events_are_not_lost_with_the_thread_told_of_them),
+		UNIT_TEST(a_request_is_seen_beside_one_that_is_always_ready),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -179,7 +179,7 @@ static int serve_refused(void)
 	return 0;
 }
 
-static void what_is_waited_by_may_be_refused(void **state)
+static void epolls_and_eventfds_may_be_refused(void **state)
 {
 	static const struct {
 		long call;
@@ -215,7 +215,7 @@ static void what_is_waited_by_may_be_refused(void **state)
  * The descriptor of a stream that is watched is closed, and the duplicate that
  * takes its place cannot be watched.
  */
-static void what_cannot_be_watched_again_is_served(void **state)
+static void requests_that_cannot_be_watched_again_are_served(void **state)
 {
 	(void)state;
 	/* Set while no thread looks: one may be in the hook later. */
@@ -271,7 +271,7 @@ static int serve_without_numbers(void)
 	return ret ? 100 + ret : 0;
 }
 
-static void without_a_number_left_what_is_accepted_is_served(void **state)
+static void without_descriptors_accepted_requests_are_served(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(serve_without_numbers), 0);
@@ -365,9 +365,9 @@ static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(what_is_waited_by_may_be_refused),
-		UNIT_TEST(what_cannot_be_watched_again_is_served),
-		UNIT_TEST(without_a_number_left_what_is_accepted_is_served),
+		UNIT_TEST(epolls_and_eventfds_may_be_refused),
+		UNIT_TEST(requests_that_cannot_be_watched_again_are_served),
+		UNIT_TEST(without_descriptors_accepted_requests_are_served),
 		UNIT_TEST(a_number_is_given_up_when_nobody_writes_to_it),
 	};
 

@@ -214,7 +214,7 @@ static void a_waiter_for_two_is_served_with_the_second(void **state)
  * It sleeps already, for what is on another pipe or for nothing at all, when
  * another thread submits what will wake it.
  */
-static void what_is_submitted_beside_a_sleeper_wakes_it(void **state)
+static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 {
 	int others[2];
 	sigset_t mask;
@@ -362,7 +362,7 @@ static void each_of_two_waiters_has_one_event(void **state)
 	end();
 }
 
-static void who_sleeps_on_is_served_when_another_gave_up(void **state)
+static void a_waiter_is_served_after_another_gave_up(void **state)
 {
 	struct timespec moment = { 0, 3000000 };
 
@@ -431,11 +431,11 @@ int main(void)
 		UNIT_TEST(a_masked_waiter_asleep_is_served_at_once),
 		UNIT_TEST(a_waiter_that_comes_late_is_served_at_once),
 		UNIT_TEST(a_waiter_for_two_is_served_with_the_second),
-		UNIT_TEST(what_is_submitted_beside_a_sleeper_wakes_it),
+		UNIT_TEST(a_request_submitted_beside_a_sleeper_wakes_it),
 		UNIT_TEST(a_client_that_only_looks_at_its_ring_is_served),
 		UNIT_TEST(a_client_that_only_looks_at_its_eventfd_is_served),
 		UNIT_TEST(each_of_two_waiters_has_one_event),
-		UNIT_TEST(who_sleeps_on_is_served_when_another_gave_up),
+		UNIT_TEST(a_waiter_is_served_after_another_gave_up),
 		UNIT_TEST(the_older_read_of_another_context_is_served_first),
 	};
 

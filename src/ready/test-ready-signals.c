@@ -332,7 +332,7 @@ static void jump_out(unsigned place, bool waits_again, const sigset_t *mask,
 	}
 }
 
-static void who_leaves_by_a_jump_takes_nothing_along(void **state)
+static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 {
 	sigset_t none;
 
@@ -407,7 +407,7 @@ int main(void)
 		UNIT_TEST(a_signal_that_is_not_handled_ends_no_sleep),
 		UNIT_TEST(a_mask_lets_a_pending_signal_in),
 		UNIT_TEST(a_process_that_was_stopped_ends_its_sleep),
-		UNIT_TEST(who_leaves_by_a_jump_takes_nothing_along),
+		UNIT_TEST(a_thread_that_leaves_by_a_jump_takes_nothing_along),
 		UNIT_TEST(jumps_use_no_descriptors_up),
 	};
 

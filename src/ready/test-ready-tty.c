@@ -135,7 +135,7 @@ static bool has_event(void *arg)
 /*
  * The read ends though its client makes no call, and poll() never tells of it.
  */
-static void it_ends_whoever_sees_to_it(void **state)
+static void a_read_without_minimum_ends_without_a_call(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
@@ -248,7 +248,7 @@ static void destroy_does_not_wait_for_a_line(void **state)
 }
 
 /* A thread has tried them, in vain. */
-static void destroy_does_not_wait_for_what_was_looked_at(void **state)
+static void destroy_does_not_wait_for_a_read_that_was_tried(void **state)
 {
 	char buffers[4][16];
 
@@ -266,7 +266,7 @@ static void destroy_does_not_wait_for_what_was_looked_at(void **state)
 }
 
 /* As above; and nothing is left that could take what comes. */
-static void what_was_looked_at_is_cancelled(void **state)
+static void a_read_that_was_tried_is_cancelled(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
@@ -369,7 +369,7 @@ static void a_read_that_lost_the_race_waits_for_the_next_line(void **state)
 	}
 }
 
-static void who_lost_the_race_blocks_nobody_else(void **state)
+static void a_read_that_lost_the_race_blocks_no_other(void **state)
 {
 	char other[16];
 
@@ -400,18 +400,18 @@ int main(void)
 		TTY_TEST(the_master_reads_to_the_last_close),
 		TTY_TEST(a_raw_read_waits_for_its_minimum),
 		TTY_TEST(a_raw_read_ends_without_bytes_as_it_is_told_to),
-		UNIT_TEST(it_ends_whoever_sees_to_it),
+		UNIT_TEST(a_read_without_minimum_ends_without_a_call),
 		UNIT_TEST(a_terminal_that_was_hung_up_is_at_its_end),
 		UNIT_TEST(a_write_waits_for_room_and_is_executed_in_full),
 		TTY_TEST(a_read_that_waits_is_cancelled),
 		UNIT_TEST(destroy_does_not_wait_for_a_line),
-		UNIT_TEST(destroy_does_not_wait_for_what_was_looked_at),
-		TTY_TEST(what_was_looked_at_is_cancelled),
+		UNIT_TEST(destroy_does_not_wait_for_a_read_that_was_tried),
+		TTY_TEST(a_read_that_was_tried_is_cancelled),
 		UNIT_TEST(a_closed_number_leaves_a_read_its_terminal),
 		TTY_TEST(a_poll_tells_of_a_line),
 		UNIT_TEST(the_flags_of_a_terminal_are_left_alone),
 		UNIT_TEST(a_read_that_lost_the_race_waits_for_the_next_line),
-		UNIT_TEST(who_lost_the_race_blocks_nobody_else),
+		UNIT_TEST(a_read_that_lost_the_race_blocks_no_other),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -111,7 +111,7 @@ static void a_poll_reports_what_became_ready(void **state)
 	close_pipe();
 }
 
-static void what_waits_is_cancelled_with_one_event(void **state)
+static void a_parked_request_is_cancelled_with_one_event(void **state)
 {
 	char byte;
 	struct iocb iocb;
@@ -136,7 +136,7 @@ static void what_waits_is_cancelled_with_one_event(void **state)
 	close_pipe();
 }
 
-static void destroy_does_not_wait_for_what_may_never_be_ready(void **state)
+static void destroy_does_not_wait_for_files_that_are_never_ready(void **state)
 {
 	static char bytes[100];
 	struct iocb iocb;
@@ -304,7 +304,7 @@ static long await_poll(void *arg)
 	return unit_reap_one(handle);
 }
 
-static void what_a_caller_looked_at_is_watched_again(void **state)
+static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 {
 	struct unit_thread waiter;
 	struct iocb iocb;
@@ -387,7 +387,7 @@ a_read_that_could_be_executed_waits_behind_an_older_one(void **state)
 	close_pipe();
 }
 
-static void many_that_wait_are_all_served(void **state)
+static void many_parked_requests_are_all_served(void **state)
 {
 	enum { NR = 3000 };
 	static char bytes[NR];
@@ -442,15 +442,15 @@ int main(void)
 		UNIT_TEST(a_write_waits_for_room_and_is_executed_in_full),
 		UNIT_TEST(the_end_of_the_writer_ends_a_read),
 		UNIT_TEST(a_poll_reports_what_became_ready),
-		UNIT_TEST(what_waits_is_cancelled_with_one_event),
-		UNIT_TEST(destroy_does_not_wait_for_what_may_never_be_ready),
+		UNIT_TEST(a_parked_request_is_cancelled_with_one_event),
+		UNIT_TEST(destroy_does_not_wait_for_files_that_are_never_ready),
 		UNIT_TEST(a_closed_descriptor_leaves_its_requests_their_file),
 		UNIT_TEST(a_poll_never_reports_another_files_events),
 		UNIT_TEST(a_poll_survives_the_end_of_its_number),
-		UNIT_TEST(what_a_caller_looked_at_is_watched_again),
+		UNIT_TEST(a_stream_that_a_caller_tried_is_watched_again),
 		UNIT_TEST(
 			a_read_that_could_be_executed_waits_behind_an_older_one),
-		UNIT_TEST(many_that_wait_are_all_served),
+		UNIT_TEST(many_parked_requests_are_all_served),
 		UNIT_TEST(both_directions_of_a_socket_wait_apart),
 	};
 

@@ -40,7 +40,7 @@ static struct iocb read_of(char *byte)
 	return unit_iocb(IOCB_CMD_PREAD, pair[0], byte, 1, 0);
 }
 
-static void those_that_nobody_reaps_end_too(void **state)
+static void requests_that_nobody_reaps_end_too(void **state)
 {
 	char bytes[2];
 	struct iocb iocbs[] = { read_of(&bytes[0]), read_of(&bytes[1]) };
@@ -60,7 +60,7 @@ static void those_that_nobody_reaps_end_too(void **state)
 	close_pair();
 }
 
-static void what_ends_another_way_leaves_no_time_behind(void **state)
+static void requests_that_end_otherwise_leave_no_timer(void **state)
 {
 	struct io_event event;
 	char bytes[3];
@@ -85,7 +85,7 @@ static void what_ends_another_way_leaves_no_time_behind(void **state)
 	close_pair();
 }
 
-static void a_time_that_is_over_while_all_is_tried_ends_each_once(void **state)
+static void timers_that_end_during_tries_end_requests_once(void **state)
 {
 	enum { NR = 32 };
 	static char bytes[NR];
@@ -116,10 +116,9 @@ static void a_time_that_is_over_while_all_is_tried_ends_each_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(those_that_nobody_reaps_end_too),
-		UNIT_TEST(what_ends_another_way_leaves_no_time_behind),
-		UNIT_TEST(
-			a_time_that_is_over_while_all_is_tried_ends_each_once),
+		UNIT_TEST(requests_that_nobody_reaps_end_too),
+		UNIT_TEST(requests_that_end_otherwise_leave_no_timer),
+		UNIT_TEST(timers_that_end_during_tries_end_requests_once),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -115,7 +115,7 @@ static void only_the_last_completion_needed_wakes_a_waiter(void **state)
 	stop_sources();
 }
 
-static void events_there_already_count_and_nobody_sleeps(void **state)
+static void events_already_there_count_and_no_thread_sleeps(void **state)
 {
 	struct waiting waiting = { .min_nr = 3, .nr = 8 };
 
@@ -468,7 +468,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(only_the_last_completion_needed_wakes_a_waiter),
-		UNIT_TEST(events_there_already_count_and_nobody_sleeps),
+		UNIT_TEST(events_already_there_count_and_no_thread_sleeps),
 		UNIT_TEST(two_waiters_are_woken_each_for_what_it_needs),
 		UNIT_TEST(a_minimum_beyond_the_capacity_is_reached),
 		UNIT_TEST(a_wait_ends_when_its_time_is_over),
