@@ -70,17 +70,15 @@ static bool tell_next_locked(struct uaio_queue *queue,
 }
 
 /*
- * None leads from here on. is_lost: the leader has left the epoll, perhaps with
- * events.
+ * No waiter looks after what is parked from here on. is_lost: the leader may
+ * have left the epoll, with events.
  * Return: whether something is parked, for others to look after; then with a
  * pin.
  */
-static bool depose_locked(struct uaio_queue *queue, bool is_lost,
-			  struct uaio_wakeups *wakeups)
+static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 {
 	struct uaio_ready *ready = &queue->group.ready;
 
-	queue->leader = NULL;
 	/*
 	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: not led, then looked. Pairs
 	 * with uaio_ready_expect().
@@ -91,6 +89,16 @@ static bool depose_locked(struct uaio_queue *queue, bool is_lost,
 	uaio_ready_pin(ready);
 	if (is_lost)
 		uaio_ready_kick_all(&queue->group);
+	return true;
+}
+
+/* The same, and the waiter leads no more. */
+static bool depose_locked(struct uaio_queue *queue, bool is_lost,
+			  struct uaio_wakeups *wakeups)
+{
+	queue->leader = NULL;
+	if (!let_go_locked(queue, is_lost))
+		return false;
 	(void)tell_next_locked(queue, wakeups);
 	return true;
 }
@@ -110,6 +118,9 @@ static void stop(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	bool is_left;
 
 	waiter->is_leading = false;
+	/* A handler that runs in its sleep may return: it sleeps no more. */
+	if (is_lost)
+		store_relaxed(&waiter->is_told, 1);
 	uaio_queue_lock(queue);
 	is_left = queue->leader == waiter &&
 		  depose_locked(queue, is_lost, &wakeups);
@@ -127,14 +138,17 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 {
 	struct uaio_queue *queue = uaio_queue_of(group);
 	struct uaio_wakeups wakeups = { 0 };
-	bool was_told = true;
+	bool was_told = false;
 
 	uaio_queue_lock(queue);
 	/* [step: PASS_ON] */
-	if (queue->leader)
+	/* relaxed: changed under the lock */
+	if (load_relaxed(&group->ready.is_led)) {
 		uaio_poller_wake(&group->ready.poller);
-	else
+		was_told = true;
+	} else if (!queue->leader) {
 		was_told = tell_next_locked(queue, &wakeups);
+	}
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
 	if (!was_told)
@@ -144,6 +158,7 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 bool uaio_lead_pin_again(struct uaio_queue *queue,
 			 const struct uaio_waiter *waiter)
 {
+	struct uaio_ready *ready = &queue->group.ready;
 	bool leads;
 
 	uaio_queue_lock(queue);
@@ -151,7 +166,11 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 	leads = queue->leader == waiter;
 	queue->nr_leads++;
 	if (leads)
-		uaio_ready_pin(&queue->group.ready);
+		uaio_ready_pin(ready);
+	/* relaxed: changed under the lock */
+	if (leads && unlikely(!load_relaxed(&ready->is_led)))
+		/* [MB:led] seq_cst: as in uaio_lead_locked(). */
+		store_seq_cst(&ready->is_led, 1);
 	uaio_queue_unlock(queue);
 	return leads;
 }
@@ -261,27 +280,27 @@ void uaio_lead_forget(void)
 		stop(waiter->queue, waiter, true);
 }
 
-bool uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
+void uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 uint64_t *seen)
 {
-	struct uaio_wakeups wakeups = { 0 };
+	struct uaio_ready *ready = &queue->group.ready;
 	bool is_lost, is_left = false;
 
 	uaio_queue_lock(queue);
 	is_lost = queue->leader && queue->nr_leads == *seen;
 	if (is_lost) {
-		/*
-		 * If it comes back after all, it finds that it leads no more.
-		 */
-		is_left = depose_locked(queue, true, &wakeups);
+		/* relaxed: changed under the lock */
+		is_left = load_relaxed(&ready->is_led) &&
+			  let_go_locked(queue, true);
 	} else if (queue->leader) {
 		*seen = queue->nr_leads;
-		uaio_poller_wake(&queue->group.ready.poller);
+		uaio_poller_wake(&ready->poller);
 	} else {
 		waiter->is_leaderless = true;
 	}
 	uaio_queue_unlock(queue);
-	if (is_left)
-		leave_to_others(queue, &wakeups);
-	return is_lost;
+	if (!is_left)
+		return;
+	uaio_fallback_nudge(&queue->group);
+	uaio_ready_unpin(ready);
 }

@@ -21,10 +21,17 @@
  *       leader now and then, and see whether it has been awake (nr_leads).
  *       Waiters that came while none led are told when one begins to, and do
  *       the same.
+ *   I6  A leader that other waiters take for lost may only be slow. So it stays
+ *       the leader, but does not count as one (is_led): the fallback thread
+ *       looks after the queue until the leader is awake, or its thread calls
+ *       again or ends. No other waiter leads meanwhile: at most one sleeps in
+ *       the epoll, since of two each would take wake-ups that are for the
+ *       other.
  *
- * test/model/ready.pml is a model of I1 to I5. Without either side of I3 it
+ * test/model/ready.pml is a model of I1 to I6. Without either side of I3 it
  * loses a request (its faults WAITERS_NOT_TOLD, WAITER_DOES_NOT_LOOK);
- * test-ready-served.c has both sides of the code meet.
+ * test-ready-served.c has both sides of the code meet. With two leaders in one
+ * epoll it loses a wake-up (TWO_SLEEP_IN_AN_EPOLL); test-ready-races.c.
  *
  * Tested by test-ready-caller.c and test-ready-signals.c.
  */
@@ -56,7 +63,7 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter);
 
 /*
- * Called after a sleep in a call of the thread's own (attend.h).
+ * Called after a sleep, also one in a call of the thread's own (attend.h).
  * Return: whether the waiter still leads; then it holds a pin.
  */
 bool uaio_lead_pin_again(struct uaio_queue *queue,
@@ -68,10 +75,10 @@ void uaio_lead_forget(void);
 /*
  * Is the leader still there? Called by a waiter that does not lead and has
  * slept for a while. seen keeps what it saw the last time; at first UINT64_MAX.
- * Return: whether the leader is lost; then none leads now. If none led before,
- * the waiter is noted as leaderless.
+ * If the leader is lost, the fallback thread looks after the queue from here on.
+ * If none leads, the waiter is noted as leaderless.
  */
-bool uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
+void uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 uint64_t *seen);
 
 #endif /* UAIO_READY_LEAD_H */

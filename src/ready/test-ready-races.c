@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "ready/ready.h"
 #include "aio/aio.h"
+#include "aio/ctx.h"
 #include "ready/test-ready.h"
 
 enum { NR_EPOLL_PWAIT2 = 441 };
@@ -416,6 +417,83 @@ static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 	close_pipe();
 }
 
+/*
+ * A leader gets no processor for so long that the other waiter takes it for
+ * lost. Two threads in one epoll would take each other's wake-ups.
+ */
+static struct {
+	uint32_t tid;       /* atomic: of the leader, which is slow */
+	uint32_t nr_others; /* atomic: sleeps of others in an epoll */
+} slow;
+
+static bool hold_leader(long nr, const long args[6], long *ret_res)
+{
+	static const struct timespec moment = { 0, 1000000 };
+	uint32_t is_due = 1;
+
+	(void)args;
+	(void)ret_res;
+	if (nr != NR_EPOLL_PWAIT2)
+		return false;
+	if (load_relaxed(&slow.tid) != (uint32_t)gettid()) {
+		add_relaxed(&slow.nr_others, 1);
+		return false;
+	}
+	if (!cas_acquire(&held.is_armed, &is_due, 0))
+		return false;
+	store_release(&held.is_held, 1);
+	while (!load_acquire(&held.goes_on))
+		(void)uaio_sys_raw(SYS_nanosleep, (long)&moment, 0, 0, 0, 0, 0);
+	return false;
+}
+
+static long reap_one_slowly(void *arg)
+{
+	(void)arg;
+	store_relaxed(&slow.tid, (uint32_t)gettid());
+	return unit_reap_one(handle);
+}
+
+/* It leads no more, or another thread does in its place. */
+static bool is_taken_for_lost(void *arg)
+{
+	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+
+	(void)arg;
+	return !load_relaxed(&ctx->queue.group.ready.is_led) ||
+	       load_relaxed(&slow.nr_others) > 0;
+}
+
+static void a_leader_that_is_taken_for_lost_learns_of_its_event(void **state)
+{
+	struct unit_thread leader, other;
+	char bytes[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		open_pipe(4);
+		submit_read_of_byte(&bytes[0]);
+		arm_held(hold_leader);
+		store_relaxed(&slow.nr_others, 0);
+		unit_thread_start(&leader, reap_one_slowly, NULL);
+		unit_await(is_set, &held.is_held);
+		unit_thread_start(&other, reap_two, NULL);
+		unit_await(is_taken_for_lost, NULL);
+		unit_await_sleep(&other);
+		put_text("x");
+		unit_await(is_drained, NULL);
+		unit_await_sleep(&other);
+		store_release(&held.goes_on, 1);
+		assert_int_equal(unit_thread_join(&leader), 1);
+		submit_read_of_byte(&bytes[1]);
+		submit_read_of_byte(&bytes[2]);
+		put_text("yz");
+		assert_int_equal(unit_thread_join(&other), 2);
+		unit_hook(NULL);
+		close_pipe();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +507,7 @@ int main(void)
 		UNIT_TEST(a_thread_that_jumped_out_finds_events_by_looking),
 		UNIT_TEST(events_are_not_lost_with_the_thread_told_of_them),
 		UNIT_TEST(a_request_is_seen_beside_one_that_is_always_ready),
+		UNIT_TEST(a_leader_that_is_taken_for_lost_learns_of_its_event),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -172,17 +172,18 @@ static int wait_following(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	int64_t look_ns = 10000000;
 	int ret;
 
-	do {
+	for (;;) {
 		slice.deadline_ns = waiter->is_parted || waiter->is_leaderless
 					    ? UAIO_FOREVER
 					    : uaio_now_ns() + look_ns;
 		if (slice.deadline_ns >= wait->deadline_ns)
 			return wait_asleep(waiter, wait);
 		ret = wait_asleep(waiter, &slice);
+		if (ret != -ETIMEDOUT)
+			return ret;
+		uaio_lead_challenge(queue, waiter, &seen);
 		look_ns = 2 * look_ns < max_ns ? 2 * look_ns : max_ns;
-	} while (ret == -ETIMEDOUT &&
-		 !uaio_lead_challenge(queue, waiter, &seen));
-	return ret == -ETIMEDOUT ? 0 : ret;
+	}
 }
 
 /*

@@ -14,6 +14,7 @@
  *   - No wake-up is lost: when nothing moves any more, and the fallback thread
  *     has come by itself as often as that may help, each request is completed.
  *     The file gets ready once for each.
+ *   - A waiter that was told has left its sleep.
  *   - A request is completed once; a wait queue is tried by one thread at a
  *     time, and in order (assertions of begin_try() and post()).
  *
@@ -29,7 +30,7 @@
  *     commons.
  *   - Descriptors that move, and the end of a poller (poller.h); pins and the
  *     memory of a context; a leader that never comes back and that no waiter
- *     challenges.
+ *     challenges; a thread that makes a call after it has left a sleep.
  *   - Several watches of a context: which of them is taken first.
  */
 #ifndef CTXS
@@ -60,7 +61,7 @@
 #define GIVEN 0 /* times that the file has got ready before anything runs */
 #endif
 #ifndef CALLS
-#define CALLS 1 /* of each waiter */
+#define CALLS 1 /* of the first waiter; others call once */
 #endif
 #ifndef LEAVES
 #define LEAVES 0 /* ends of sleeps, by time or by a signal */
@@ -84,7 +85,10 @@
 #define REFUSALS 0 /* of epoll_ctl() */
 #endif
 #ifndef CHALLENGES
-#define CHALLENGES 0 /* leaders that are taken for lost */
+#define CHALLENGES 0 /* leaders that are taken for lost, and are only slow */
+#endif
+#ifndef JUMPS
+#define JUMPS 0 /* the first waiter leaves its sleep, and then others call */
 #endif
 /* Booleans: configure these with -DNAME=1. */
 #ifndef DOUBT
@@ -186,6 +190,7 @@ byte leader[CTXS]; /* 0, or which waiter, counted from 1 */
 bool is_listening[WAITERS + 1], is_woken[WAITERS + 1], leads[WAITERS + 1];
 bool is_told[WAITERS + 1], is_asleep[WAITERS + 1];
 byte nr_calls[WAITERS + 1];
+#define is_gone(w) (nr_calls[w] == 0)
 #if CTXS == 2
 #define ctx_of_waiter(w) ((w) % 2)
 #else
@@ -200,6 +205,7 @@ bool is_ticking, is_swoken;
 
 /* what is left to chance */
 byte nr_early, nr_late, nr_idles, nr_leaves, nr_refusals, nr_challenges;
+byte nr_jumps;
 byte nr_given[WAITQS];
 byte nr_sliced; /* leaders that sleep for a moment */
 
@@ -339,8 +345,9 @@ inline pass_on(c)
 	atomic { !lock[c] -> lock[c] = true };
 	/* [step: PASS_ON] */
 	if
-	:: leader[c] != 0 -> atomic { poller_wake(c); has_told = true }
-	:: else -> tell_next(c, has_told)
+	:: is_led[c] -> atomic { poller_wake(c); has_told = true }
+	:: !is_led[c] && leader[c] == 0 -> tell_next(c, has_told)
+	:: else
 	fi;
 	lock[c] = false;
 	if
@@ -928,6 +935,9 @@ proctype waiter(byte me)
 	bool is_over, has_seen;
 	LOCALS;
 
+#if JUMPS
+	nr_jumps == me - 1;
+#endif
 call:
 	atomic {
 		nr_calls[me]++;
@@ -1046,6 +1056,16 @@ try:
 					armed[ctx] & polls_bits : 0);
 				is_pending[ctx] = is_pending[ctx] && !events;
 				has_seen = is_up[ctx]
+#if JUMPS
+			:: nr_jumps < JUMPS ->
+				if
+				:: has_events(ctx) -> is_pending[ctx] = false
+				:: else
+				fi;
+				nr_jumps++;
+				nr_calls[me] = 0;
+				goto gone
+#endif
 			:: nr_leaves < LEAVES -> nr_leaves++; is_over = true
 			:: !is_all && timeout && may_be_late -> nr_late++
 			fi;
@@ -1060,7 +1080,7 @@ try:
 		!lock[ctx] ->
 		/* [step: AWAKE] */
 		if
-		:: leader[ctx] == me
+		:: leader[ctx] == me -> is_led[ctx] = true
 		:: else -> goto lost
 		fi
 	};
@@ -1072,9 +1092,7 @@ lost:
 	if
 	:: events ->
 		events = 0;
-#ifndef EVENTS_LOST_WITH_THE_LEADER
 		atomic { kick(ctx, ALL, true) };
-#endif
 		atomic { poller_wake(ctx) }
 	:: else
 	fi;
@@ -1084,11 +1102,10 @@ follow:
 		if
 		:: is_woken[me]
 		:: nr_leaves < LEAVES -> nr_leaves++; is_over = true
-#if CHALLENGES
-		:: !is_woken[me] && !lock[ctx] && leader[ctx] != 0 &&
-		   nr_challenges < CHALLENGES ->
-			nr_challenges++;
-			leader[ctx] = 0;
+#if CHALLENGES || JUMPS
+		:: !is_woken[me] && !lock[ctx] && is_led[ctx] &&
+		   (nr_jumps > 0 || nr_challenges < CHALLENGES) ->
+			nr_challenges = nr_challenges + (nr_jumps == 0);
 			lock[ctx] = true;
 			goto challenge
 #endif
@@ -1100,6 +1117,7 @@ stop:
 		/* [step: LEAVE_WAIT] */
 		nr_waiters[ctx] = nr_waiters[ctx] - is_listening[me];
 		is_listening[me] = false;
+		is_woken[me] = false;
 		if
 		:: leader[ctx] == me -> lock[ctx] = true; leader[ctx] = 0
 		:: else -> goto left
@@ -1115,28 +1133,39 @@ left:
 		:: else -> goto again
 		fi
 	};
-#if CHALLENGES
+#if CHALLENGES || JUMPS
 challenge:
 	is_led[ctx] = false;
+#ifdef TWO_SLEEP_IN_AN_EPOLL
+	leader[ctx] = 0;
+#endif
 	if
 	:: nr_parked[ctx] > 0 ->
+#ifndef EVENTS_LOST_WITH_THE_LEADER
 		atomic { kick(ctx, ALL, true) };
+#endif
+#ifdef TWO_SLEEP_IN_AN_EPOLL
 		tell_next(ctx, has_told);
 		has_told = false;
+#endif
 		lock[ctx] = false;
-		list(ctx)
+		nudge(ctx)
 	:: else -> lock[ctx] = false
 	fi;
-	goto stop;
+	goto follow;
 #endif
 out:
 	atomic {
 		is_over = false;
 		if
-		:: nr_calls[me] < CALLS -> goto call
+		:: nr_calls[me] < (me == 1 -> CALLS : 1) -> goto call
 		:: else
 		fi
 	}
+#if JUMPS
+	;
+gone:	skip
+#endif
 }
 #undef ctx
 
@@ -1433,6 +1462,11 @@ init {
 		i = 1 + NEVER;
 		do
 		:: i <= REQS -> assert(state[i] == DONE); i++
+		:: else -> break
+		od;
+		i = 1;
+		do
+		:: i <= WAITERS -> assert(!is_woken[i] || is_gone(i)); i++
 		:: else -> break
 		od
 	}

@@ -8,8 +8,9 @@ CONFIGURATIONS = {
     "leader": "WITH_FALLBACK=0",
     "two-waiters": "WITH_FALLBACK=0 WAITERS=2 LEAVES=1 FIRST_PARKED=1"
                    " SUBMITTERS=0",
-    "deposed": "WITH_FALLBACK=0 WAITERS=2 CHALLENGES=1 FIRST_PARKED=1"
-               " SUBMITTERS=0",
+    "deposed": "WITH_FALLBACK=0 WAITERS=2 CHALLENGES=1 CALLS=2 REQS=2"
+               " FIRST_PARKED=2 SUBMITTERS=0 GIVEN=1",
+    "lost": "EARLY=0 LATE=1 WAITERS=2 JUMPS=1 FIRST_PARKED=1 SUBMITTERS=0",
     "edges": "WITH_FALLBACK=0 WAITQS=2 REQS=2 FIRST_PARKED=1 WAS_ARMED=1"
              " CERTAIN=1 NEVER=1",
     "alone": "WAITERS=0 EARLY=0 LATE=2 WAS_LISTED=1",
@@ -24,7 +25,8 @@ CONFIGURATIONS = {
 # Each in a configuration in which, without it, nothing is wrong.
 FAULTS = {
     "LEAVER_TELLS_NOBODY": "two-waiters",
-    "EVENTS_LOST_WITH_THE_LEADER": "deposed",
+    "TWO_SLEEP_IN_AN_EPOLL": "deposed",
+    "EVENTS_LOST_WITH_THE_LEADER": "lost",
     "EDGES_NOT_COMPARED": "edges",
     "WAITERS_NOT_TOLD": "leader",
     "WAITER_DOES_NOT_LOOK": "leader",
