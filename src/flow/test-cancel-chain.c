@@ -151,7 +151,7 @@ static void the_answer_says_whether_it_was_queued_or_running(void **state)
 }
 
 /* A request at each place of a chain in turn, also at its head, which runs. */
-static void those_behind_one_that_is_cancelled_go_on_in_order(void **state)
+static void requests_behind_a_cancelled_one_go_on_in_order(void **state)
 {
 	enum { LENGTH = 5 };
 
@@ -186,7 +186,7 @@ static void several_of_a_chain_may_be_cancelled(void **state)
 	chain_end();
 }
 
-static void all_that_is_behind_the_first_is_cancelled_at_once(void **state)
+static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 {
 	struct iocb sync;
 
@@ -251,7 +251,7 @@ static void a_chain_of_which_none_has_begun_is_cancelled_whole(void **state)
 	chain_end();
 }
 
-static void of_two_that_are_equal_the_older_pending_is_cancelled(void **state)
+static void of_two_equal_requests_the_older_pending_is_cancelled(void **state)
 {
 	struct iocb iocb;
 
@@ -275,7 +275,7 @@ static void of_two_that_are_equal_the_older_pending_is_cancelled(void **state)
 }
 
 /* A duplicate is another descriptor; another context has its own requests. */
-static void a_number_means_what_was_submitted_by_it(void **state)
+static void a_descriptor_means_the_requests_submitted_by_it(void **state)
 {
 	uint64_t other = unit_context(4);
 	struct iocb others;
@@ -371,7 +371,7 @@ static void check_beginning(uint64_t handle, int nr_cancelled)
  * being cancelled; the polls in between make that take long. If a request of the
  * chain is still executed, no older one of it has been cancelled.
  */
-static void what_is_made_of_a_cancelled_chain_is_its_beginning(void **state)
+static void of_a_cancelled_chain_its_beginning_is_executed(void **state)
 {
 	int ends[2];
 
@@ -501,7 +501,7 @@ static void check_storm(void)
 }
 
 /* Three threads cancel, workers execute, and one writes to the pipe. */
-static void whoever_is_first_each_request_has_one_event(void **state)
+static void each_request_has_one_event_whichever_end_comes_first(void **state)
 {
 	static long (*const mains[])(void *) = { cancel_each, cancel_each,
 						 cancel_by_number_and_all,
@@ -545,14 +545,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(the_answer_says_whether_it_was_queued_or_running),
-		UNIT_TEST(those_behind_one_that_is_cancelled_go_on_in_order),
+		UNIT_TEST(requests_behind_a_cancelled_one_go_on_in_order),
 		UNIT_TEST(several_of_a_chain_may_be_cancelled),
-		UNIT_TEST(all_that_is_behind_the_first_is_cancelled_at_once),
+		UNIT_TEST(all_requests_behind_the_first_are_cancelled_at_once),
 		UNIT_TEST(a_chain_of_which_none_has_begun_is_cancelled_whole),
-		UNIT_TEST(of_two_that_are_equal_the_older_pending_is_cancelled),
-		UNIT_TEST(a_number_means_what_was_submitted_by_it),
-		UNIT_TEST(what_is_made_of_a_cancelled_chain_is_its_beginning),
-		UNIT_TEST(whoever_is_first_each_request_has_one_event),
+		UNIT_TEST(of_two_equal_requests_the_older_pending_is_cancelled),
+		UNIT_TEST(a_descriptor_means_the_requests_submitted_by_it),
+		UNIT_TEST(of_a_cancelled_chain_its_beginning_is_executed),
+		UNIT_TEST(each_request_has_one_event_whichever_end_comes_first),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -27,7 +27,7 @@ static void assert_no_more(uint64_t handle)
 	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 }
 
-static void what_was_never_submitted_is_not_found(void **state)
+static void a_request_never_submitted_is_not_found(void **state)
 {
 	uint64_t handle = unit_context(4);
 	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, 0, NULL, 0, 0);
@@ -39,7 +39,7 @@ static void what_was_never_submitted_is_not_found(void **state)
 	unit_destroy(handle);
 }
 
-static void what_is_complete_is_not_found(void **state)
+static void a_complete_request_is_not_found(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
 	uint64_t handle = unit_context(4);
@@ -56,7 +56,7 @@ static void what_is_complete_is_not_found(void **state)
 }
 
 /* The gate holds all workers, so the last requests are queued. */
-static void what_is_queued_is_cancelled_what_runs_is_not(void **state)
+static void queued_requests_are_cancelled_running_ones_are_not(void **state)
 {
 	int fd = unit_numbered_file(true, NR);
 	uint64_t handle = unit_context(NR);
@@ -135,7 +135,7 @@ static long cancel_at_once(void *arg)
 }
 
 /* A byte comes in while two threads cancel the read that waits for it. */
-static void of_all_who_end_a_request_one_does(void **state)
+static void of_all_threads_that_end_a_request_one_does(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < unit_rounds(1000); i++) {
@@ -181,7 +181,7 @@ static int cancel_one(uint64_t handle, const struct iocb *iocb)
 	return uaio_ctx_cancel_one(handle, (uintptr_t)iocb);
 }
 
-static void what_is_no_context_is_told_from_what_is_no_request(void **state)
+static void a_wrong_context_is_told_from_a_wrong_request(void **state)
 {
 	uint64_t handle = unit_context(4);
 	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, 0, NULL, 0, 0);
@@ -212,7 +212,7 @@ static void what_is_no_context_is_told_from_what_is_no_request(void **state)
 	unit_close(fd);
 }
 
-static void what_waits_for_its_file_is_found_by_its_number(void **state)
+static void parked_requests_are_found_by_their_descriptor(void **state)
 {
 	uint64_t handle = unit_context(8);
 	struct iocb reads[3], poll, later;
@@ -317,7 +317,7 @@ static long cancel_all(void *arg)
 }
 
 /* If the canceller took it for one that is being executed, it would wait on. */
-static void what_is_being_tried_is_cancelled_when_it_has_to_wait(void **state)
+static void a_request_being_tried_is_cancelled_if_it_has_to_wait(void **state)
 {
 	uint64_t handle = unit_context(4);
 	struct unit_thread canceller;
@@ -352,15 +352,15 @@ static void what_is_being_tried_is_cancelled_when_it_has_to_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(what_was_never_submitted_is_not_found),
-		UNIT_TEST(what_is_complete_is_not_found),
-		UNIT_TEST(what_is_queued_is_cancelled_what_runs_is_not),
+		UNIT_TEST(a_request_never_submitted_is_not_found),
+		UNIT_TEST(a_complete_request_is_not_found),
+		UNIT_TEST(queued_requests_are_cancelled_running_ones_are_not),
 		UNIT_TEST(a_handle_of_another_context_finds_nothing),
-		UNIT_TEST(of_all_who_end_a_request_one_does),
-		UNIT_TEST(what_is_no_context_is_told_from_what_is_no_request),
-		UNIT_TEST(what_waits_for_its_file_is_found_by_its_number),
+		UNIT_TEST(of_all_threads_that_end_a_request_one_does),
+		UNIT_TEST(a_wrong_context_is_told_from_a_wrong_request),
+		UNIT_TEST(parked_requests_are_found_by_their_descriptor),
 		UNIT_TEST(a_write_that_is_cut_reports_what_was_written),
-		UNIT_TEST(what_is_being_tried_is_cancelled_when_it_has_to_wait),
+		UNIT_TEST(a_request_being_tried_is_cancelled_if_it_has_to_wait),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

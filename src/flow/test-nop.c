@@ -153,7 +153,7 @@ static void a_no_op_signals_its_eventfd(void **state)
 }
 
 /* On a file in memory and a ready pipe, where requests are inline otherwise. */
-static void who_asks_for_a_worker_gets_one(void **state)
+static void a_request_that_asks_for_a_worker_gets_one(void **state)
 {
 	static const char text[SIZE] = "text";
 	int fd = unit_numbered_file(true, 1), ends[2];
@@ -345,7 +345,7 @@ int main(void)
 		UNIT_TEST(a_no_op_is_executed_in_the_submitting_call),
 		UNIT_TEST(workers_execute_each_no_op_once),
 		UNIT_TEST(a_no_op_signals_its_eventfd),
-		UNIT_TEST(who_asks_for_a_worker_gets_one),
+		UNIT_TEST(a_request_that_asks_for_a_worker_gets_one),
 		UNIT_TEST(a_queued_no_op_is_cancelled_once),
 		UNIT_TEST(closing_and_leaving_pass_over_no_ops),
 		UNIT_TEST(no_ops_are_executed_where_no_thread_can_be_had),

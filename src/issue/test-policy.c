@@ -243,7 +243,7 @@ static void never_block_always_asks(void **state)
 	assert_int_equal(load_relaxed(&file.nr_plain), 0);
 }
 
-static void what_is_not_cached_goes_to_a_worker(void **state)
+static void an_uncached_read_goes_to_a_worker(void **state)
 {
 	(void)state;
 	store_relaxed(&file.nowait_error, EAGAIN);
@@ -254,7 +254,7 @@ static void what_is_not_cached_goes_to_a_worker(void **state)
 	assert_int_equal(load_relaxed(&file.nr_plain), 5);
 }
 
-static void a_file_that_knows_no_asking_is_asked_once(void **state)
+static void a_file_that_refuses_nowait_is_asked_once(void **state)
 {
 	(void)state;
 	store_relaxed(&file.nowait_error, EOPNOTSUPP);
@@ -415,8 +415,8 @@ int main(void)
 		POLICY_TEST(reads_ask_the_cache_until_they_are_trusted),
 		POLICY_TEST(one_slow_read_ends_the_trust),
 		POLICY_TEST(never_block_always_asks),
-		POLICY_TEST(what_is_not_cached_goes_to_a_worker),
-		POLICY_TEST(a_file_that_knows_no_asking_is_asked_once),
+		POLICY_TEST(an_uncached_read_goes_to_a_worker),
+		POLICY_TEST(a_file_that_refuses_nowait_is_asked_once),
 		POLICY_TEST(a_read_cut_by_the_cache_is_executed_in_full),
 		POLICY_TEST(a_long_read_waits_for_the_page_it_lacks),
 		POLICY_TEST(a_read_cut_by_the_end_of_the_file_is_complete),

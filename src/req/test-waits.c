@@ -12,7 +12,7 @@
 #include "ready/test-ready.h"
 #include "cold.h"
 
-static void what_is_waited_for_has_a_row_and_nothing_else_has(void **state)
+static void each_state_that_waits_has_a_row_and_no_other_has(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < UAIO_REQ_NR_STATES; i++)
@@ -132,7 +132,7 @@ static void assert_unread(void)
 }
 
 /* By each call that cancels, in this context or another, and by io_destroy. */
-static void a_try_holds_up_nobody_who_cancels_something_else(void **state)
+static void a_try_holds_up_no_cancelling_of_other_requests(void **state)
 {
 	char tried, bytes[8];
 	struct iocb iocb = { 0 }, others[8];
@@ -193,7 +193,7 @@ static void await_canceller(struct unit_thread *canceller, bool by_engine)
 			 by_engine ? 0 : -EINPROGRESS);
 }
 
-static void of_two_who_cancel_what_is_tried_one_is_told(void **state)
+static void of_two_that_cancel_a_request_being_tried_one_is_told(void **state)
 {
 	struct unit_thread canceller;
 	struct iocb iocb;
@@ -220,7 +220,7 @@ static void of_two_who_cancel_what_is_tried_one_is_told(void **state)
 }
 
 /* The iocb was submitted twice; the try executes the first request. */
-static void what_is_executed_leaves_the_next_to_be_cancelled(void **state)
+static void a_request_executed_leaves_the_next_to_be_cancelled(void **state)
 {
 	struct unit_thread canceller;
 	struct iocb iocb;
@@ -249,7 +249,7 @@ static void what_is_executed_leaves_the_next_to_be_cancelled(void **state)
 	close_pipe();
 }
 
-static void what_waits_behind_what_is_tried_is_cancelled_with_it(void **state)
+static void requests_behind_one_being_tried_are_cancelled_too(void **state)
 {
 	enum { NR = 3 };
 	struct unit_thread canceller;
@@ -280,7 +280,7 @@ static void what_waits_behind_what_is_tried_is_cancelled_with_it(void **state)
 }
 
 /* In the try the file answers that it supports no call without waiting. */
-static void what_a_worker_would_execute_is_cancelled_instead(void **state)
+static void a_request_for_a_worker_is_cancelled_instead(void **state)
 {
 	struct unit_thread canceller;
 	struct iocb iocb;
@@ -403,12 +403,12 @@ static void a_cold_read_that_is_executed_by_the_try_is_not(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(what_is_waited_for_has_a_row_and_nothing_else_has),
-		UNIT_TEST(a_try_holds_up_nobody_who_cancels_something_else),
-		UNIT_TEST(of_two_who_cancel_what_is_tried_one_is_told),
-		UNIT_TEST(what_is_executed_leaves_the_next_to_be_cancelled),
-		UNIT_TEST(what_waits_behind_what_is_tried_is_cancelled_with_it),
-		UNIT_TEST(what_a_worker_would_execute_is_cancelled_instead),
+		UNIT_TEST(each_state_that_waits_has_a_row_and_no_other_has),
+		UNIT_TEST(a_try_holds_up_no_cancelling_of_other_requests),
+		UNIT_TEST(of_two_that_cancel_a_request_being_tried_one_is_told),
+		UNIT_TEST(a_request_executed_leaves_the_next_to_be_cancelled),
+		UNIT_TEST(requests_behind_one_being_tried_are_cancelled_too),
+		UNIT_TEST(a_request_for_a_worker_is_cancelled_instead),
 		UNIT_TEST(a_context_may_go_while_its_canceller_waits),
 		cmocka_unit_test_setup_teardown(
 			a_cold_read_that_is_tried_in_vain_is_cancelled,
