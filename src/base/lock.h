@@ -31,7 +31,6 @@ enum uaio_lock_rank {
 	UAIO_RANK_INODE,  /* order of one inode's requests */
 	UAIO_RANK_READY,  /* what in a queue waits for its files */
 	UAIO_RANK_FALLBACK, /* which queues the fallback thread looks after */
-	UAIO_RANK_TIMED,    /* what is parked for a time only */
 	UAIO_RANK_POLLERS,  /* which pollers there are */
 	UAIO_RANK_POLLER,   /* one of them */
 	UAIO_RANK_POLLER_INNER, /* a poller that another one watches */

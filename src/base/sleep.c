@@ -39,15 +39,20 @@ static clock_fn *find_clock(void)
 	return found;
 }
 
-int64_t uaio_now_ns(void)
+int64_t uaio_now_of(int clock)
 {
 	clock_fn *ask = load_relaxed(&read_clock);
 	struct timespec ts;
 
 	if (unlikely(!ask))
 		ask = find_clock();
-	(void)ask(CLOCK_MONOTONIC, &ts);
+	(void)ask(clock, &ts);
 	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+int64_t uaio_now_ns(void)
+{
+	return uaio_now_of(CLOCK_MONOTONIC);
 }
 
 int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)

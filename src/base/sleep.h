@@ -17,6 +17,8 @@
 
 /* Return: nanoseconds of CLOCK_MONOTONIC. */
 int64_t uaio_now_ns(void);
+/* Return: nanoseconds of that clock. */
+int64_t uaio_now_of(int clock);
 
 /*
  * Sleep while *word has the value expected, until woken or until the clock

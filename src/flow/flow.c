@@ -124,7 +124,6 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes,
 	req->is_one_call = false;
 	req->edges = 0;
 	req->until_ns = 0;
-	list_init(&req->in_timed);
 	req->copy = copy;
 	if (bytes && !copy) {
 		req->copy = req->inline_iov;
@@ -161,9 +160,9 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
 	 * The file may have become a regular one since it was tried; on that
-	 * only polls park, until they are tried again.
+	 * only polls park, until they are tried again. A timer has no file.
 	 */
-	if (parks &&
+	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
 	    !(watch = uaio_watch_get(group, file)))
 		goto err_file;

@@ -23,6 +23,7 @@
 #include "wait/page.h"
 #include "ready/attend.h"
 #include "ready/ready.h"
+#include "ready/timer.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
 #include "flow/post.h"
@@ -124,9 +125,10 @@ static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
 			      enum uaio_issue issue,
 			      const struct uaio_outcome *outcome)
 {
-	enum uaio_way way = issue == UAIO_ISSUE_RETRY_READY && !req->file->inode
-				    ? UAIO_WAY_PARKED
-				    : UAIO_WAY_QUEUED;
+	enum uaio_way way =
+		issue == UAIO_ISSUE_RETRY_READY && !uaio_req_inode(req)
+			? UAIO_WAY_PARKED
+			: UAIO_WAY_QUEUED;
 
 	if (likely(!batch->stats))
 		return;
@@ -271,12 +273,28 @@ static enum uaio_issue try_flags(struct uaio_file *file,
 	return UAIO_ISSUE_DONE;
 }
 
+/* A timer waits, unless it is due. */
+static enum uaio_issue set_timer(const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	ret->until_ns = uaio_timer_due(sqe);
+	if (ret->until_ns > uaio_now_ns())
+		return UAIO_ISSUE_RETRY_READY;
+	ret->res = -ETIME;
+	ret->start = ret->end = uaio_stats_now();
+	return UAIO_ISSUE_DONE;
+}
+
 /*
  * The client asked that the request be executed asynchronously (is_async), so the
  * policy is not asked. A poll is parked even then.
  */
-static enum uaio_issue send_away(const struct uaio_op_def *op)
+static enum uaio_issue send_away(const struct uaio_op_def *op,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
 {
+	if (op->class == UAIO_CLASS_TIMER)
+		return set_timer(sqe, ret);
 	return op->class == UAIO_CLASS_POLL ? UAIO_ISSUE_RETRY_READY
 					    : UAIO_ISSUE_RETRY_WORKER;
 }
@@ -286,6 +304,8 @@ static enum uaio_issue make_call(const struct uaio_op_def *op,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)
 {
+	if (op->class == UAIO_CLASS_TIMER)
+		return set_timer(sqe, ret);
 	if (!op->never_blocks)
 		return UAIO_ISSUE_RETRY_WORKER;
 	ret->start = uaio_stats_now();
@@ -325,7 +345,7 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		return ret;
 
 	if (unlikely(sqe->is_async))
-		issue = send_away(op);
+		issue = send_away(op, sqe, &outcome);
 	else if (unlikely(op->has_no_file))
 		issue = make_call(op, sqe, &outcome);
 	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))

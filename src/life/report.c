@@ -84,7 +84,7 @@ static const char *const op_names[UAIO_NR_OPS] = {
 	[UAIO_OP_WRITE] = "pwrite",  [UAIO_OP_WRITEV] = "pwritev",
 	[UAIO_OP_FSYNC] = "fsync",   [UAIO_OP_FDSYNC] = "fdsync",
 	[UAIO_OP_POLL] = "poll",     [UAIO_OP_NOP] = "nop",
-	[UAIO_OP_OPENAT] = "openat",
+	[UAIO_OP_OPENAT] = "openat", [UAIO_OP_TIMER] = "timer",
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct text *text,

@@ -26,6 +26,7 @@ enum uaio_op {
 	UAIO_OP_POLL,
 	UAIO_OP_NOP,
 	UAIO_OP_OPENAT,
+	UAIO_OP_TIMER,
 	UAIO_NR_OPS,
 };
 
@@ -41,6 +42,20 @@ enum uaio_op_class {
 	 * it may block, a worker executes it, for however long that takes.
 	 */
 	UAIO_CLASS_CALL = UAIO_NR_CLASSES,
+	/* No call at all: it ends at a time, with -ETIME. */
+	UAIO_CLASS_TIMER,
+};
+
+/*
+ * The time of a timer is from now on, and by CLOCK_MONOTONIC, unless a flag says
+ * otherwise. A time by another clock is that of CLOCK_MONOTONIC at which the other
+ * shows it if neither is set, or stands still, meanwhile; if the other shows less
+ * by then, the timer goes on.
+ */
+enum {
+	UAIO_TIMER_ABSOLUTE = 1,
+	UAIO_TIMER_REALTIME = 2,
+	UAIO_TIMER_BOOTTIME = 4,
 };
 
 struct uaio_sqe {
@@ -51,12 +66,14 @@ struct uaio_sqe {
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
 		uint32_t open_flags; /* O_* */
+		uint32_t timer_flags;
 	};
 	int fd;        /* of openat: the directory; unused if it has no file */
 	uint64_t word; /* the door's, or 0: see sink.h */
 	union {
 		int64_t off;   /* or UAIO_OFF_POSITION */
 		uint32_t mode; /* of a new file */
+		int64_t time_ns;
 	};
 	union {
 		void *buf;               /* borrows: the client's memory */

@@ -65,6 +65,13 @@ const struct uaio_op_def uaio_optab[] = {
 		.prep = uaio_openat_prep,
 		.run = uaio_openat_run,
 	},
+	[UAIO_OP_TIMER] = {
+		.name = "timer",
+		.class = UAIO_CLASS_TIMER,
+		.has_no_file = true,
+		.prep = uaio_timer_prep,
+		.run = uaio_timer_run,
+	},
 };
 static_assert(sizeof(uaio_optab) / sizeof(uaio_optab[0]) == UAIO_NR_OPS,
 	      "a row for each operation");

@@ -38,6 +38,11 @@ int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			uint32_t extra_flags);
 
+/* timer.c */
+int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       uint32_t extra_flags);
+
 /* nop.c */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,

@@ -8,6 +8,7 @@
 #include "ready/lead.h"
 #include "ready/lost.h"
 #include "ready/ready.h"
+#include "ready/timer.h"
 #include "ready/waiter.h"
 
 _Thread_local uint32_t uaio_attended
@@ -42,7 +43,10 @@ static bool lead(struct uaio_queue *queue, struct uaio_waiter *waiter)
 	return leads;
 }
 
-/* Return: whether from here on the epoll tells of every file that gets ready. */
+/*
+ * Return: whether from here on the epoll tells of all that is to be done. It does
+ * not tell the time: timers are the fallback thread's.
+ */
 static bool prepare(struct uaio_group *group)
 {
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -52,7 +56,8 @@ static bool prepare(struct uaio_group *group)
 		if (!uaio_ready_arm(group))
 			return false;
 		if (!uaio_ready_has_kicked(&group->ready))
-			return true;
+			return uaio_timers_sooner(&group->ready,
+						  UAIO_FOREVER) == UAIO_FOREVER;
 	}
 	return false;
 }

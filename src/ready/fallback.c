@@ -17,7 +17,10 @@
  *       it looks at that.
  *   I2  nr_served counts the thread's stay in a queue; a thread that ends the
  *       queue waits until the stay is over.
- *   I3  The list is looked at every TICK_NS, and less often while callers do
+ *   I3  The thread sleeps no longer than until the first timer is due in the
+ *       queues that it looks after (timer.h). For that it looks at all of them
+ *       when it goes to sleep, but only if one may have a timer.
+ *   I4  The list is looked at every TICK_NS, and less often while callers do
  *       everything. With nothing on it the thread sleeps in its epoll.
  *
  * Tested by test-ready-alone.c.
@@ -28,16 +31,14 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/thread.h"
+#include "ready/care.h"
 #include "ready/readyint.h"
-#include "ready/timed.h"
-#include "ready/waiter.h"
+#include "ready/timer.h"
 
 enum {
 	TICK_NS = 1000000,
 	TICK_NS_MAX = 16000000,
 	IDLE_S = 5,
-	/* Rounds in one queue while others wait */
-	ROUNDS = 16,
 };
 
 static struct {
@@ -49,6 +50,8 @@ static struct {
 	struct list adopted;
 	bool has_thread;
 	bool is_ticking; /* it looks again by itself */
+	bool has_timers; /* a queue that it looks after may have some */
+	int64_t due_ns;  /* when it looks again if nothing happens */
 	uint32_t drain;  /* atomic: a thread that ends a queue sleeps on it */
 } fallback;
 
@@ -58,6 +61,8 @@ void uaio_fallback_init(void)
 	list_init(&fallback.listed);
 	list_init(&fallback.adopted);
 	fallback.has_thread = fallback.is_ticking = false;
+	fallback.has_timers = false;
+	fallback.due_ns = 0;
 	fallback.poller.lock = (struct uaio_lock){ 0 };
 	uaio_poller_init(&fallback.poller);
 }
@@ -72,9 +77,19 @@ static void unlock(void)
 	uaio_unlock(&fallback.lock, UAIO_RANK_FALLBACK);
 }
 
-static struct uaio_group *group_of(struct uaio_ready *ready)
+/* Return: whether the thread would look too late for the timers of the queue. */
+static bool note_timers_locked(const struct uaio_ready *ready)
 {
-	return container_of(ready, struct uaio_group, ready);
+	/*
+	 * relaxed: a thread that added the first looks after the queue, or
+	 * calls this afterwards
+	 */
+	int64_t next = load_relaxed(&ready->next_ns);
+
+	if (likely(next == UAIO_FOREVER))
+		return false;
+	fallback.has_timers = true;
+	return next < fallback.due_ns;
 }
 
 /*
@@ -88,7 +103,7 @@ static bool list_locked(struct uaio_ready *ready)
 		/* [MB:parked] seq_cst: pairs with uaio_ready_expect(). */
 		store_seq_cst(&ready->is_listed, 1);
 	}
-	return !fallback.is_ticking;
+	return note_timers_locked(ready) || !fallback.is_ticking;
 }
 
 static void *stand_by(void *arg);
@@ -131,6 +146,17 @@ int uaio_fallback_list(struct uaio_group *group)
 	if (must_wake)
 		uaio_poller_wake(&fallback.poller);
 	return ret;
+}
+
+void uaio_fallback_hurry(struct uaio_group *group)
+{
+	bool must_wake;
+
+	lock();
+	must_wake = note_timers_locked(&group->ready) && fallback.has_thread;
+	unlock();
+	if (must_wake)
+		uaio_poller_wake(&fallback.poller);
 }
 
 void uaio_fallback_nudge(struct uaio_group *group)
@@ -203,96 +229,6 @@ static void disown_locked(struct uaio_ready *ready)
  */
 
 /*
- * Return: whether callers have completed something since the last look. In the
- * commons, callers of one queue do not see to the others.
- */
-static bool is_attended(struct uaio_ready *ready)
-{
-	/* relaxed: a caller that begins now is seen the next time */
-	uint32_t nr = load_relaxed(&ready->nr_attended);
-	bool has_changed = nr != ready->seen_attended;
-
-	ready->seen_attended = nr;
-	return has_changed && !uaio_is_commons(group_of(ready));
-}
-
-static bool has_parked_more(struct uaio_ready *ready)
-{
-	/* relaxed: as above */
-	uint32_t nr = load_relaxed(&ready->nr_parks);
-	bool has_changed = nr != ready->seen_parks;
-
-	ready->seen_parks = nr;
-	return has_changed;
-}
-
-/*
- * Run what is ready, and arm.
- * Return: whether all is armed and nothing is left.
- */
-static bool serve(struct uaio_ready *ready)
-{
-	struct uaio_group *group = group_of(ready);
-	bool is_left = true;
-
-	for (unsigned i = 0; i < ROUNDS && is_left; i++)
-		is_left = uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
-	if (!uaio_ready_arm(group)) {
-		uaio_ready_kick_refused(group);
-		return false;
-	}
-	/* Arming kicks what cannot be polled, and what has not been tried. */
-	is_left |= uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
-	/*
-	 * A waiter may have gone to sleep because this thread was running the
-	 * list.
-	 */
-	if (is_left)
-		uaio_waiters_pass_on(group);
-	/* That look may have put something in doubt, or left it unarmed. */
-	return !is_left && uaio_ready_is_armed(ready);
-}
-
-enum care { CARE_LEAVE, CARE_OTHERS, CARE_OURS };
-
-/*
- * Look at a listed queue.
- * Return: CARE_LEAVE if it need not be on the list, CARE_OTHERS if callers do
- * what is to be done.
- */
-static enum care look_at(struct uaio_ready *ready, bool is_urgent)
-{
-	bool attended = is_attended(ready), parks = has_parked_more(ready);
-	bool is_adopted;
-	/* relaxed: a thread that stops leading puts the queue on the list */
-	bool is_led = load_relaxed(&ready->is_led);
-
-	if (!is_urgent && is_led) {
-		/*
-		 * Some files can only be tried now and then, and the leader
-		 * sleeps.
-		 */
-		if (!uaio_ready_is_armed(ready) || uaio_ready_has_kicked(ready))
-			uaio_waiters_pass_on(group_of(ready));
-		return parks ? CARE_OTHERS : CARE_LEAVE;
-	}
-	if (!is_urgent && attended) {
-		/*
-		 * Callers may go on with some files and never come to others.
-		 */
-		uaio_ready_arm_stale(group_of(ready));
-		(void)uaio_ready_look(group_of(ready), UAIO_RUN_BY_FALLBACK);
-		return CARE_OTHERS;
-	}
-	if (!load_relaxed(&ready->nr_parked))
-		return parks ? CARE_OTHERS : CARE_LEAVE;
-	if (is_led || attended)
-		return serve(ready) ? CARE_OTHERS : CARE_OURS;
-	is_adopted = adopt(ready);
-	return serve(ready) && is_adopted ? CARE_LEAVE : CARE_OURS;
-}
-
-/*
  * The epoll of an adopted queue has something. If callers complete requests
  * again, it is left to them.
  */
@@ -300,8 +236,8 @@ static void answer(struct uaio_ready *ready)
 {
 	bool is_left;
 
-	/* relaxed: as in look_at() */
-	if (is_attended(ready) || load_relaxed(&ready->is_led)) {
+	/* relaxed: as in uaio_care_for() */
+	if (uaio_care_is_attended(ready) || load_relaxed(&ready->is_led)) {
 		lock();
 		/* [step: DISOWN] */
 		disown_locked(ready);
@@ -309,7 +245,7 @@ static void answer(struct uaio_ready *ready)
 		unlock();
 		return;
 	}
-	is_left = !serve(ready);
+	is_left = !uaio_care_serve(ready);
 	if (!is_left)
 		return;
 	lock();
@@ -374,9 +310,9 @@ static void leave_listed(struct uaio_ready *ready)
  * Look at all queues on the list.
  * Return: how much care the most needy one takes.
  */
-static enum care look_at_all(void)
+static enum uaio_care look_at_all(void)
 {
-	enum care most = CARE_LEAVE;
+	enum uaio_care most = UAIO_CARE_LEAVE;
 	struct uaio_ready *ready;
 	struct list round;
 	bool is_urgent;
@@ -386,9 +322,9 @@ static enum care look_at_all(void)
 	list_splice_tail(&round, &fallback.listed);
 	unlock();
 	while ((ready = next_listed(&round, &is_urgent))) {
-		enum care care = look_at(ready, is_urgent);
+		enum uaio_care care = uaio_care_for(ready, is_urgent, adopt);
 
-		if (care == CARE_LEAVE)
+		if (care == UAIO_CARE_LEAVE)
 			leave_listed(ready);
 		most = care > most ? care : most;
 		end_service(ready);
@@ -473,8 +409,7 @@ static bool is_over(void)
 	lock();
 	disown_idle_locked();
 	is_over = is_over || (list_is_empty(&fallback.listed) &&
-			      list_is_empty(&fallback.adopted) &&
-			      uaio_timed_next() == UAIO_FOREVER);
+			      list_is_empty(&fallback.adopted));
 	if (is_over)
 		fallback.has_thread = fallback.is_ticking = false;
 	unlock();
@@ -482,9 +417,9 @@ static bool is_over(void)
 }
 
 /* Return: when to look again if nothing happens until then. */
-static int64_t next_look(enum care care, int64_t *tick_ns)
+static int64_t next_look(enum uaio_care care, int64_t *tick_ns)
 {
-	*tick_ns = care == CARE_OTHERS ? 2 * *tick_ns : TICK_NS;
+	*tick_ns = care == UAIO_CARE_OTHERS ? 2 * *tick_ns : TICK_NS;
 	if (*tick_ns > TICK_NS_MAX)
 		*tick_ns = TICK_NS_MAX;
 	lock();
@@ -494,23 +429,65 @@ static int64_t next_look(enum care care, int64_t *tick_ns)
 	       (fallback.is_ticking ? *tick_ns : IDLE_S * 1000000000ll);
 }
 
-/*
- * A request whose time is over while it is being tried is looked at again soon.
- */
-static int64_t sooner(int64_t due)
-{
-	enum { SOON_NS = 50000 };
-	int64_t next = uaio_timed_next(), soon;
+/* What there is to do for timers, in the queues that the thread looks after. */
+struct timers {
+	int64_t now,
+		next; /* by now these are due; when the thread looks next */
+	unsigned nr;
+	struct uaio_ready *due[32]; /* each with a stay (I2) */
+};
 
-	if (likely(next >= due))
-		return due;
-	soon = uaio_now_ns() + SOON_NS;
-	return next > soon ? next : soon;
+static void look_for_due_locked(struct uaio_ready *ready, struct timers *timers)
+{
+	/*
+	 * relaxed, both: a leader keeps the time itself. If it stops, it puts
+	 * the queue on the list, and that finds out.
+	 */
+	int64_t next = load_relaxed(&ready->next_ns);
+
+	if (likely(next == UAIO_FOREVER) || load_relaxed(&ready->is_led))
+		return;
+	fallback.has_timers = true;
+	timers->next = uaio_timers_sooner(ready, timers->next);
+	if (next <= timers->now && timers->nr < 32) {
+		ready->nr_served++;
+		timers->due[timers->nr++] = ready;
+	}
+}
+
+static void look_for_timers_locked(struct timers *timers)
+{
+	if (likely(!fallback.has_timers))
+		return;
+	fallback.has_timers = false;
+	list_for_each (pos, &fallback.listed)
+		look_for_due_locked(
+			container_of(pos, struct uaio_ready, in_listed),
+			timers);
+	list_for_each (pos, &fallback.adopted)
+		look_for_due_locked(
+			container_of(pos, struct uaio_ready, in_adopted),
+			timers);
+}
+
+/* End what is due. If that is in more queues, it is soon looked for again. */
+static void end_timers(void)
+{
+	struct timers timers = { .now = uaio_now_ns() };
+
+	lock();
+	look_for_timers_locked(&timers);
+	unlock();
+	for (unsigned i = 0; i < timers.nr; i++) {
+		uaio_timers_end(uaio_care_group(timers.due[i]));
+		end_service(timers.due[i]);
+	}
 }
 
 /* Return: when to look, after things may have changed; 0 for at once. */
 static int64_t new_look(int64_t due)
 {
+	struct timers timers = { .now = 0 };
 	bool is_urgent = false;
 
 	lock();
@@ -521,8 +498,11 @@ static int64_t new_look(int64_t due)
 		fallback.is_ticking = true;
 		due = uaio_now_ns() + TICK_NS;
 	}
+	timers.next = due;
+	look_for_timers_locked(&timers);
+	fallback.due_ns = is_urgent ? 0 : timers.next;
 	unlock();
-	return is_urgent ? 0 : sooner(due);
+	return fallback.due_ns;
 }
 
 /*
@@ -560,10 +540,11 @@ static void *stand_by(void *arg)
 	do {
 		int64_t due;
 
-		uaio_timed_end();
+		end_timers();
 		due = next_look(look_at_all(), &tick_ns);
 
-		is_idle = answer_until(due) == 0 && !fallback.is_ticking;
+		is_idle = answer_until(due) == 0 && !fallback.is_ticking &&
+			  uaio_now_ns() >= due;
 	} while (!is_idle || !is_over());
 	uaio_thread_end();
 	return NULL;

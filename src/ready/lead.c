@@ -8,6 +8,7 @@
 #include "proc/entry.h"
 #include "req/queue.h"
 #include "ready/ready.h"
+#include "ready/timer.h"
 
 /*
  * Waiters that came while none led do not look for a leader that is lost. They
@@ -261,7 +262,8 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			/* [step: LEAD_LAST_LOOK] */
 			continue;
 		}
-		ret = sleep_leading(queue, waiter, wait, until);
+		ret = sleep_leading(queue, waiter, wait,
+				    uaio_timers_sooner(&group->ready, until));
 		if (ret < 0)
 			return ret == -EINVAL ? 0 : ret;
 	}

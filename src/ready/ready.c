@@ -10,7 +10,7 @@
 #include "req/waits.h"
 #include "ready/lead.h"
 #include "ready/readyint.h"
-#include "ready/timed.h"
+#include "ready/timer.h"
 #include "ready/waiter.h"
 
 struct uaio_ready_tuning uaio_ready_tuning;
@@ -68,6 +68,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 	list_init(&ready->personal);
 	list_init(&ready->in_listed);
 	list_init(&ready->in_adopted);
+	uaio_timers_init_home(ready);
 	ready->nr_served = 0;
 	ready->is_urgent = false;
 	ready->seen_attended = ready->seen_parks = 0;
@@ -205,12 +206,15 @@ static void note_parked_locked(struct uaio_req *req, bool was_idle)
 
 bool uaio_ready_park(struct uaio_req *req)
 {
-	struct uaio_waitq *waitq = &req->file->waitqs[uaio_waitq_id_of(req)];
 	struct uaio_group *group = req->group;
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 	struct uaio_file *file = req->file;
+	struct uaio_waitq *waitq;
 	bool was_idle, parks, is_first_to_end = false;
 
+	if (unlikely(!file))
+		return uaio_timer_park(req);
+	waitq = &file->waitqs[uaio_waitq_id_of(req)];
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
 	 * [MB:closing] [step: PARK_STATE] seq_cst: parked, then looked. Pairs
@@ -225,7 +229,7 @@ bool uaio_ready_park(struct uaio_req *req)
 		/* relaxed: submitters peek at their own file's */
 		store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) + 1);
 		note_parked_locked(req, was_idle);
-		is_first_to_end = uaio_timed_add_locked(req);
+		is_first_to_end = uaio_timer_add_locked(req);
 	} else {
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_PREPPED);
 	}
@@ -239,7 +243,7 @@ bool uaio_ready_park(struct uaio_req *req)
 		      load_relaxed(&home->ready.nr_parks) + 1);
 	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
 	if (unlikely(is_first_to_end))
-		uaio_fallback_nudge(home);
+		uaio_timer_is_first(home);
 	return true;
 }
 
@@ -346,7 +350,7 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	if (ret == UAIO_CANCEL_TAKEN) {
 		was_first = waitq->parked.next == &req->link;
 		list_remove(&req->link);
-		uaio_timed_remove_locked(req);
+		uaio_timer_remove_locked(req);
 		uaio_waitq_count_out(waitq, req);
 		/* The next may need less, and has not been tried. */
 		if (was_first && id != UAIO_WAITQ_POLL && !waitq->is_running)
@@ -362,6 +366,10 @@ void uaio_ready_init(void)
 		.cancel = cancel,
 		.close_group = close_group,
 	};
+	static const struct uaio_wait_ops timed = {
+		.cancel = uaio_timer_cancel,
+		.close_group = close_group,
+	};
 
 	uaio_ready_tuning = (struct uaio_ready_tuning){
 		.caller_runs = true,
@@ -370,8 +378,8 @@ void uaio_ready_init(void)
 	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
 	uaio_pollers_init();
 	uaio_watches_init();
-	uaio_timed_init();
 	uaio_fallback_init();
 	uaio_commons_init();
 	uaio_waits_register(UAIO_REQ_PARKED, &parked);
+	uaio_waits_register(UAIO_REQ_TIMED, &timed);
 }

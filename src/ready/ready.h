@@ -160,7 +160,8 @@ static inline void uaio_ready_unpin(struct uaio_ready *ready)
 void uaio_ready_submitted(struct uaio_group *group);
 
 /*
- * Try what may be ready of this queue: what was kicked, and a few of the files
+ * End what is due (timer.h), and try what may be ready of this queue: what was
+ * kicked, and a few of the files
  * on which something was parked since any thread looked, the newest first.
  * Bounded; does nothing if another thread is running the list.
  * Return: whether something kicked is left. A CALLER has passed that on.
@@ -231,7 +232,12 @@ int uaio_fallback_start(void);
  */
 int uaio_fallback_list(struct uaio_group *group);
 /*
- * The same, at once. For what is parked already and cannot be refused any more:
+ * The first timer of group, which the thread looks after, is due sooner than
+ * before (timer.h): have the thread take note.
+ */
+void uaio_fallback_hurry(struct uaio_group *group);
+/*
+ * The same as listing, at once. For what is parked already and cannot be refused any more:
  * where the thread cannot be started, it finds the group on its list once it
  * can.
  */

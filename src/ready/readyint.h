@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Readiness, inside: what ready.c (wait queues), run.c (trying), watch.c (the
- * epoll), timed.c (time limits), commons.c and fallback.c share. Only they
+ * epoll), timer.c (times), commons.c and fallback.c share. Only they
  * include this.
  */
 #ifndef UAIO_READY_READYINT_H

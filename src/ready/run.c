@@ -12,7 +12,7 @@
 #include "file/terminal.h"
 #include "req/waits.h"
 #include "ready/readyint.h"
-#include "ready/timed.h"
+#include "ready/timer.h"
 #include "ready/waiter.h"
 
 enum {
@@ -298,7 +298,7 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 		res = uaio_req_cancelled_res(req);
 	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
 	list_remove(&req->link);
-	uaio_timed_remove_locked(req);
+	uaio_timer_remove_locked(req);
 	if (res != -EOPNOTSUPP)
 		uaio_waitq_count_out(run->waitq, req);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
@@ -443,6 +443,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	 */
 	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;
+	uaio_timers_end(group);
 	if (by != UAIO_RUN_BY_FALLBACK)
 		uaio_ready_kick_personal(ready);
 	if (!begin_drain(ready)) {

@@ -17,7 +17,7 @@ struct uaio_outcome {
 	int64_t res; /* if DONE the result, if RETRY_READY the bytes done */
 	/* if RETRY_READY: edges of its file before the try; 0: not tried */
 	uint32_t edges;
-	/* if RETRY_READY: when it stops waiting for its file; 0: never */
+	/* if RETRY_READY: when it stops waiting; 0: never */
 	int64_t until_ns;
 	/* of the last system call, in cycles; set if statistics are on */
 	uint64_t start;

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/heap.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "proc/poller.h"
@@ -56,6 +57,7 @@ struct uaio_ready {
 	uint32_t is_listed;   /* fallback.c, written under its lock */
 	uint32_t is_adopted;  /* as above */
 	uint32_t is_closing;  /* no more requests may be parked */
+	int64_t next_ns; /* when the first of timed ends; written under lock */
 
 	struct uaio_lock lock; /* rank READY */
 
@@ -67,6 +69,7 @@ struct uaio_ready {
 	struct list refused;  /* refused by the epoll now, or in doubt */
 	struct list personal; /* idle ones whose file is PERSONAL */
 	bool is_draining;     /* a thread tries the kicked ones */
+	struct heap timed;    /* requests with a time, by that: timer.h */
 
 	/* under the fallback thread's lock */
 	struct list in_listed;

@@ -13,6 +13,7 @@
  *   QUEUED -> PREPPED	 the starter, if the work queue gives it back
  *   PREPPED -> PARKED	 the starter, under its file's lock
  *   PREPPED -> PAGED	 the starter, under page.c's lock
+ *   PREPPED -> TIMED	 the starter, under the lock of its home (timer.h)
  *   PAGED -> PREPPED	 the thread that makes it the oldest of its device, or
  *			 that closes its file, under that lock
  *   PREPPED -> RUNNING	 the starter, if there is no thread to execute it, or if
@@ -23,12 +24,14 @@
  *   PARKED -> RUNNING	 a canceller, or the thread that ends it when its time
  *			 is over, under its file's lock
  *   PAGED -> RUNNING	 a canceller, under page.c's lock
+ *   TIMED -> RUNNING	 a canceller, or the thread that ends it when its time
+ *			 has come, under the lock of its home
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
  *   RUNNING -> PREPPED	 the thread that tried it, to hand it to a worker
  *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
  *
- * A request waits in the states ORDERED, QUEUED, PARKED and PAGED; each of them
- * has a row of functions (waits.h). A thread may try a request that is PARKED or
+ * A request waits in the states ORDERED, QUEUED, PARKED, PAGED and TIMED; each
+ * of them has a row of functions (waits.h). A thread may try a request that is PARKED or
  * PAGED. While it does, the request has the bit TRIED, and that thread is its only
  * owner. The thread moves it under the lock of the state:
  *
@@ -42,8 +45,9 @@
  *       is posted, so a canceller that holds the group's lock may look at it.
  *   I3  In each state it is on exactly one other list: a startable list, that of
  *       its wait queue or of its device (all by link), or one of the work queue's
- *       (by work). An ORDERED one is only on its inode's list (in_order). While it
- *       is being tried it stays where it is.
+ *       (by work). An ORDERED one is only on its inode's list (in_order), a TIMED
+ *       one only in its heap (in_timed). While it is being tried it stays where
+ *       it is.
  *
  * Memory comes from a slab, and the group keeps it for reuse until the group
  * ends: there is no malloc on the way in.
@@ -59,6 +63,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/heap.h"
 #include "base/list.h"
 #include "wq/wq.h"
 #include "file/file.h"
@@ -79,6 +84,7 @@ enum uaio_req_state {
 	UAIO_REQ_QUEUED,  /* on an account of the work queue */
 	UAIO_REQ_PARKED,  /* for its file to be ready */
 	UAIO_REQ_PAGED,   /* for its pages to be read in */
+	UAIO_REQ_TIMED,   /* for its time to come */
 	UAIO_REQ_NR_STATES,
 	/* A bit beside PARKED or PAGED: a thread is trying the request. */
 	UAIO_REQ_TRIED = 8,
@@ -120,17 +126,19 @@ struct uaio_req {
 	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
 	bool is_one_call;    /* its file may be closed during the call */
 	uint32_t edges;      /* of its file before it was tried; 0: not tried */
-	int64_t until_ns;    /* when it stops waiting for its file; 0: never */
+	int64_t until_ns;    /* when it stops waiting; 0: never */
 
 	/* Members that only some requests need. */
 	struct list link;
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
-	struct list in_timed;             /* timed.c's, if it has a time */
 	struct uaio_watch *watch;         /* borrows: its queue's on its file */
 	struct uaio_device *device; /* the one it reads pages of, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
-	struct uaio_range range;    /* see place.h */
+	union {
+		struct uaio_range range;   /* see place.h */
+		struct heap_node in_timed; /* PARKED or TIMED, if until_ns */
+	};
 
 	/* in cycles, the owner's; only where statistics are on */
 	uint64_t submitted;   /* when the call of io_submit began */

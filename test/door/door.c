@@ -181,7 +181,7 @@ static const uint8_t op_of[DOOR_NR_WHATS] = {
 	[DOOR_READ] = UAIO_OP_READ,   [DOOR_READV] = UAIO_OP_READV,
 	[DOOR_WRITE] = UAIO_OP_WRITE, [DOOR_SYNC] = UAIO_OP_FSYNC,
 	[DOOR_POLL] = UAIO_OP_POLL,   [DOOR_NOP] = UAIO_OP_NOP,
-	[DOOR_OPEN] = UAIO_OP_OPENAT,
+	[DOOR_OPEN] = UAIO_OP_OPENAT, [DOOR_TIMER] = UAIO_OP_TIMER,
 };
 
 /* Translate a submission from this door's format. */
@@ -190,7 +190,7 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 	struct uaio_sqe sqe = {
 		.op = op_of[from->what],
 		.fd = from->fd,
-		.off = from->place,
+		.off = from->place, /* or the time of a timer */
 		.buf = from->memory,
 		.len = from->size,
 		.data = from->tag,

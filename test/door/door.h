@@ -29,6 +29,7 @@ enum door_what {
 	DOOR_POLL,
 	DOOR_NOP,
 	DOOR_OPEN,   /* memory: the path; place: flags */
+	DOOR_TIMER,  /* place: nanoseconds from now on */
 	DOOR_CANCEL, /* place: the tag of what is cancelled */
 	DOOR_NR_WHATS,
 };

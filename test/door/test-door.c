@@ -285,6 +285,31 @@ static void what_waits_is_cancelled_by_its_tag(void **state)
 	unit_close(ends[1]);
 }
 
+static void timers_end_whether_anybody_waits_or_not(void **state)
+{
+	static const int64_t MS = 1000000;
+	int64_t since = uaio_now_ns();
+
+	(void)state;
+	put_tagged(rw(DOOR_TIMER, -1, NULL, 0, 600000 * MS), 1);
+	put_tagged(rw(DOOR_TIMER, -1, NULL, 0, 2 * MS), 2);
+	assert_int_equal(enter(1), 2);
+	assert_got(2, -ETIME);
+	put_tagged(rw(DOOR_TIMER, -1, NULL, 0, MS), 3);
+	assert_int_equal(enter(0), 1);
+	while (!nr_unread())
+		sched_yield();
+	assert_got(3, -ETIME);
+	assert_true(uaio_now_ns() - since >= 3 * MS);
+	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, 1), 4);
+	assert_int_equal(enter(0), 1);
+	assert_got(1, -ECANCELED);
+	assert_got(4, 0);
+	/* What is left goes with the door. */
+	put_tagged(rw(DOOR_TIMER, -1, NULL, 0, 600000 * MS), 5);
+	assert_int_equal(enter(0), 1);
+}
+
 static void closing_a_door_cancels_what_may_wait_for_ever(void **state)
 {
 	char byte;
@@ -512,6 +537,7 @@ int main(void)
 		DOOR_TEST(the_file_itself_wakes_who_waits),
 		DOOR_TEST(nobody_has_to_wait_for_what_gets_ready),
 		DOOR_TEST(what_waits_is_cancelled_by_its_tag),
+		DOOR_TEST(timers_end_whether_anybody_waits_or_not),
 		DOOR_TEST(closing_a_door_cancels_what_may_wait_for_ever),
 		DOOR_TEST(a_request_stays_with_its_file),
 		DOOR_TEST(a_write_is_made_before_its_number_is_closed),

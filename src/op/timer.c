@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TIMER: makes no call, and has no file. ready/timer.h ends it.
+ *
+ * Tested by ready/test-timer.c.
+ */
+#include <errno.h>
+
+#include "op/rows.h"
+
+int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	const uint32_t clocks = UAIO_TIMER_REALTIME | UAIO_TIMER_BOOTTIME;
+
+	(void)file;
+	if (sqe->timer_flags & ~(clocks | UAIO_TIMER_ABSOLUTE) ||
+	    (sqe->timer_flags & clocks) == clocks || sqe->time_ns < 0)
+		return -EINVAL;
+	return 0;
+}
+
+/* A thread with another descriptor table would have to sleep meanwhile. */
+int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       uint32_t extra_flags)
+{
+	(void)sqe;
+	(void)fd;
+	(void)is_stream;
+	(void)extra_flags;
+	return -EOPNOTSUPP;
+}

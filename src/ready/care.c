@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready/care.h"
+
+#include "ready/readyint.h"
+#include "ready/waiter.h"
+
+/* Rounds in one queue while others wait */
+enum { ROUNDS = 16 };
+
+bool uaio_care_is_attended(struct uaio_ready *ready)
+{
+	/* relaxed: a caller that begins now is seen the next time */
+	uint32_t nr = load_relaxed(&ready->nr_attended);
+	bool has_changed = nr != ready->seen_attended;
+
+	ready->seen_attended = nr;
+	return has_changed && !uaio_is_commons(uaio_care_group(ready));
+}
+
+static bool has_parked_more(struct uaio_ready *ready)
+{
+	/* relaxed: as above */
+	uint32_t nr = load_relaxed(&ready->nr_parks);
+	bool has_changed = nr != ready->seen_parks;
+
+	ready->seen_parks = nr;
+	return has_changed;
+}
+
+bool uaio_care_serve(struct uaio_ready *ready)
+{
+	struct uaio_group *group = uaio_care_group(ready);
+	bool is_left = true;
+
+	for (unsigned i = 0; i < ROUNDS && is_left; i++)
+		is_left = uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
+	if (!uaio_ready_arm(group)) {
+		uaio_ready_kick_refused(group);
+		return false;
+	}
+	/* Arming kicks what cannot be polled, and what has not been tried. */
+	is_left |= uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
+	/*
+	 * A waiter may have gone to sleep because this thread was running the
+	 * list.
+	 */
+	if (is_left)
+		uaio_waiters_pass_on(group);
+	/* That look may have put something in doubt, or left it unarmed. */
+	return !is_left && uaio_ready_is_armed(ready);
+}
+
+enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
+			     uaio_adopt_fn *adopt)
+{
+	bool attended = uaio_care_is_attended(ready),
+	     parks = has_parked_more(ready);
+	bool is_adopted;
+	/* relaxed: a thread that stops leading puts the queue on the list */
+	bool is_led = load_relaxed(&ready->is_led);
+
+	if (!is_urgent && is_led) {
+		/*
+		 * Some files can only be tried now and then, and the leader
+		 * sleeps.
+		 */
+		if (!uaio_ready_is_armed(ready) || uaio_ready_has_kicked(ready))
+			uaio_waiters_pass_on(uaio_care_group(ready));
+		return parks ? UAIO_CARE_OTHERS : UAIO_CARE_LEAVE;
+	}
+	if (!is_urgent && attended) {
+		/*
+		 * Callers may go on with some files and never come to others.
+		 */
+		uaio_ready_arm_stale(uaio_care_group(ready));
+		(void)uaio_ready_look(uaio_care_group(ready),
+				      UAIO_RUN_BY_FALLBACK);
+		return UAIO_CARE_OTHERS;
+	}
+	if (!load_relaxed(&ready->nr_parked))
+		return parks ? UAIO_CARE_OTHERS : UAIO_CARE_LEAVE;
+	if (is_led || attended)
+		return uaio_care_serve(ready) ? UAIO_CARE_OTHERS
+					      : UAIO_CARE_OURS;
+	is_adopted = adopt(ready);
+	return uaio_care_serve(ready) && is_adopted ? UAIO_CARE_LEAVE
+						    : UAIO_CARE_OURS;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready/timer.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "ready/readyint.h"
+
+static struct uaio_req *req_of(const struct heap_node *node)
+{
+	return container_of(node, struct uaio_req, in_timed);
+}
+
+static bool is_before(const struct heap_node *a, const struct heap_node *b)
+{
+	return req_of(a)->until_ns < req_of(b)->until_ns;
+}
+
+static struct uaio_ready *home_of(const struct uaio_req *req)
+{
+	return &uaio_ready_home(&req->group->ready)->ready;
+}
+
+static void lock(struct uaio_ready *ready)
+{
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+}
+
+static void unlock(struct uaio_ready *ready)
+{
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+}
+
+/* Return: which clock the time of a timer is by. */
+static int clock_of(const struct uaio_sqe *sqe)
+{
+	return sqe->timer_flags & UAIO_TIMER_REALTIME   ? CLOCK_REALTIME
+	       : sqe->timer_flags & UAIO_TIMER_BOOTTIME ? CLOCK_BOOTTIME
+							: CLOCK_MONOTONIC;
+}
+
+int64_t uaio_timer_due(const struct uaio_sqe *sqe)
+{
+	int64_t base = 0, due;
+
+	if (sqe->timer_flags != UAIO_TIMER_ABSOLUTE)
+		base = uaio_now_ns();
+	/*
+	 * A thread that is preempted between the two clocks finds a time that
+	 * is too early; then the timer goes on when it is due.
+	 */
+	if (sqe->timer_flags & UAIO_TIMER_ABSOLUTE &&
+	    sqe->timer_flags != UAIO_TIMER_ABSOLUTE)
+		base -= uaio_now_of(clock_of(sqe));
+	if (__builtin_add_overflow(base, sqe->time_ns, &due) ||
+	    due == UAIO_FOREVER)
+		return UAIO_FOREVER - 1;
+	return due > 0 ? due : 1;
+}
+
+/*
+ * The heap. Each function is called with the lock of ready.
+ */
+
+static void note_next_locked(struct uaio_ready *ready)
+{
+	const struct heap_node *first = heap_first(&ready->timed);
+
+	/* [MB:timer] seq_cst: see uaio_timer_is_first(). */
+	store_seq_cst(&ready->next_ns,
+		      first ? req_of(first)->until_ns : UAIO_FOREVER);
+}
+
+/* Return: whether req is the first to end. */
+static bool add_locked(struct uaio_ready *ready, struct uaio_req *req)
+{
+	heap_add(&ready->timed, &req->in_timed, is_before);
+	if (heap_first(&ready->timed) != &req->in_timed)
+		return false;
+	note_next_locked(ready);
+	return true;
+}
+
+static void remove_locked(struct uaio_ready *ready, struct uaio_req *req)
+{
+	bool was_first = heap_first(&ready->timed) == &req->in_timed;
+
+	heap_remove(&ready->timed, &req->in_timed, is_before);
+	if (was_first)
+		note_next_locked(ready);
+}
+
+void uaio_timer_is_first(struct uaio_group *home)
+{
+	/*
+	 * [MB:timer] seq_cst: written, then looked which thread sleeps. Pairs
+	 * with uaio_timers_sooner().
+	 */
+	if (load_seq_cst(&home->ready.is_led))
+		uaio_poller_wake(&home->ready.poller);
+	else
+		uaio_fallback_hurry(home);
+}
+
+/*
+ * Requests with a limit
+ */
+
+bool uaio_timer_add_locked(struct uaio_req *req)
+{
+	struct uaio_ready *ready;
+	bool is_first;
+
+	if (likely(!req->until_ns))
+		return false;
+	ready = home_of(req);
+	lock(ready);
+	is_first = add_locked(ready, req);
+	unlock(ready);
+	return is_first;
+}
+
+void uaio_timer_remove_locked(struct uaio_req *req)
+{
+	struct uaio_ready *ready;
+
+	if (likely(!req->until_ns))
+		return;
+	ready = home_of(req);
+	lock(ready);
+	remove_locked(ready, req);
+	unlock(ready);
+}
+
+/* Take what is due out of a wait queue. The file's lock is held. */
+static void take_parked_locked(struct uaio_file *file, enum uaio_waitq_id id,
+			       int64_t now, struct list *ret_over)
+{
+	struct uaio_waitq *waitq = &file->waitqs[id];
+	struct list *first = waitq->parked.next;
+
+	list_for_each_safe (pos, &waitq->parked) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (!req->until_ns || req->until_ns > now ||
+		    uaio_req_state(req) != UAIO_REQ_PARKED)
+			continue;
+		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_RUNNING);
+		list_remove(&req->link);
+		uaio_timer_remove_locked(req);
+		uaio_waitq_count_out(waitq, req);
+		list_add_tail(ret_over, &req->link);
+	}
+	/* The next may need less, and has not been tried. */
+	if (waitq->parked.next != first && !waitq->is_running)
+		uaio_waitq_kick_locked(file, id, NULL);
+}
+
+/*
+ * A time limit on file, to which the caller has a reference, is over.
+ * Return: whether a request ended.
+ */
+static bool end_limited(struct uaio_file *file, int64_t now)
+{
+	struct list over, *node;
+	bool has_ended;
+
+	list_init(&over);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	take_parked_locked(file, UAIO_WAITQ_READ, now, &over);
+	take_parked_locked(file, UAIO_WAITQ_WRITE, now, &over);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	has_ended = !list_is_empty(&over);
+	while ((node = list_pop(&over))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		uaio_flow->complete(
+			req, req->done_bytes ? req->done_bytes : -EAGAIN, NULL);
+	}
+	uaio_file_put(file);
+	return has_ended;
+}
+
+/*
+ * Timers
+ */
+
+bool uaio_timer_park(struct uaio_req *req)
+{
+	struct uaio_group *home = uaio_ready_home(&req->group->ready);
+	struct uaio_ready *ready = &home->ready;
+	bool parks, is_first = false;
+
+	lock(ready);
+	/*
+	 * [MB:closing] seq_cst: as in uaio_ready_park(). The home may be the
+	 * commons.
+	 */
+	uaio_req_move_seq_cst(req, UAIO_REQ_PREPPED, UAIO_REQ_TIMED);
+	parks = !load_seq_cst(&req->group->ready.is_closing);
+	if (parks)
+		is_first = add_locked(ready, req);
+	else
+		uaio_req_move(req, UAIO_REQ_TIMED, UAIO_REQ_PREPPED);
+	unlock(ready);
+	if (!parks)
+		uaio_ready_unexpect(req->group);
+	else if (is_first)
+		uaio_timer_is_first(home);
+	return parks;
+}
+
+static void take_timer_locked(struct uaio_ready *ready, struct uaio_req *req)
+{
+	remove_locked(ready, req);
+	uaio_req_move(req, UAIO_REQ_TIMED, UAIO_REQ_RUNNING);
+	uaio_ready_unexpect(req->group);
+}
+
+enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
+				   struct uaio_canceller *canceller,
+				   struct list *ret_startable)
+{
+	struct uaio_ready *ready = home_of(req);
+	enum uaio_cancel ret = UAIO_CANCEL_NONE;
+
+	(void)canceller;
+	(void)ret_startable;
+	lock(ready);
+	if (uaio_req_state(req) == UAIO_REQ_TIMED) {
+		take_timer_locked(ready, req);
+		ret = UAIO_CANCEL_TAKEN;
+	}
+	unlock(ready);
+	return ret;
+}
+
+/*
+ * Return: whether the timer, which was due, is to go on: the clock that it goes
+ * by was set back meanwhile. UNTESTED: a test cannot set the clock.
+ */
+static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
+			   int64_t now)
+{
+	int64_t due;
+
+	if (!(req->sqe.timer_flags & UAIO_TIMER_ABSOLUTE) ||
+	    clock_of(&req->sqe) == CLOCK_MONOTONIC)
+		return false;
+	due = uaio_timer_due(&req->sqe);
+	if (due <= now)
+		return false;
+	remove_locked(ready, req);
+	req->until_ns = due;
+	(void)add_locked(ready, req);
+	return true;
+}
+
+/*
+ * Look at the first.
+ * Return: whether it is due; then *ret_timer is the timer, RUNNING, or
+ * *ret_file the file of a request with a limit, with a reference.
+ */
+static bool take_first(struct uaio_ready *ready, int64_t now,
+		       struct uaio_req **ret_timer, struct uaio_file **ret_file)
+{
+	const struct heap_node *first;
+	struct uaio_req *req;
+
+	*ret_timer = NULL;
+	*ret_file = NULL;
+	lock(ready);
+	while ((first = heap_first(&ready->timed)) &&
+	       (req = req_of(first))->until_ns <= now) {
+		if (req->file) {
+			if (uaio_file_try_get(req->file))
+				*ret_file = req->file;
+			break;
+		}
+		if (!goes_on_locked(ready, req, now)) {
+			take_timer_locked(ready, req);
+			*ret_timer = req;
+			break;
+		}
+	}
+	unlock(ready);
+	return *ret_timer || *ret_file;
+}
+
+void uaio_timers_run(struct uaio_group *home)
+{
+	int64_t now = uaio_now_ns();
+	struct uaio_req *timer;
+	struct uaio_file *file;
+	bool has_ended = true;
+
+	while (has_ended && take_first(&home->ready, now, &timer, &file)) {
+		if (timer)
+			uaio_flow->complete(timer, -ETIME, NULL);
+		else
+			has_ended = end_limited(file, now);
+	}
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Timers: requests that end at a time
+ *
+ * There are two sorts. A timer (UAIO_OP_TIMER) has no file, and waits for
+ * nothing but its time; then it completes with -ETIME. A request that is parked
+ * on a socket may have a time limit (SO_RCVTIMEO, SO_SNDTIMEO); a call that has
+ * waited for so long ends with EAGAIN, or with the bytes that are done.
+ *
+ * Both are in a heap of their home (ready.h), by time. Any thread that runs the
+ * home ends what is due there: the leader, which sleeps no longer than until
+ * the first is due; a caller that comes by; or the fallback thread, which does
+ * the same for all homes that it looks after.
+ *
+ *   I1  A request with a time is in the heap while it is in the state TIMED, or
+ *       in its wait queue; in that case it enters and leaves under its file's
+ *       lock, too. It holds its file meanwhile, so a thread that finds it in
+ *       the heap may take a reference to the file.
+ *   I2  A timer counts as parked while it is in the heap, and a moment before.
+ *       So I6 of ready.h is true of it: some thread looks after its home.
+ *   I3  That thread sleeps no longer than until the first is due. It says that
+ *       it looks after the home (is_led), then looks at next_ns; a thread that
+ *       adds a request as the first writes next_ns, then looks whether one
+ *       leads, and wakes that one, or sees to the fallback thread. The fallback
+ *       thread does both under its own lock.
+ *
+ * Thread-safety: any thread.
+ */
+#ifndef UAIO_READY_TIMER_H
+#define UAIO_READY_TIMER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "req/queue.h"
+#include "req/waits.h"
+
+struct uaio_sqe;
+
+/*
+ * Return: when a timer that is set now ends, by CLOCK_MONOTONIC; at least 1, and
+ * never UAIO_FOREVER.
+ */
+int64_t uaio_timer_due(const struct uaio_sqe *sqe);
+
+/* A queue begins; its lock is held. */
+static inline void uaio_timers_init_home(struct uaio_ready *ready)
+{
+	heap_init(&ready->timed);
+	store_relaxed(&ready->next_ns, UAIO_FOREVER);
+}
+
+/*
+ * Let a PREPPED timer wait; it was expected (ready.h).
+ * Return: false if its queue is being closed: the request is still the caller's.
+ */
+bool uaio_timer_park(struct uaio_req *req);
+/* A function of struct uaio_wait_ops. */
+enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
+				   struct uaio_canceller *canceller,
+				   struct list *ret_startable);
+
+/*
+ * req, which may have a time, enters its wait queue; the file's lock is held.
+ * Return: whether it is the first to end; then the caller calls
+ * uaio_timer_is_first() without locks.
+ */
+bool uaio_timer_add_locked(struct uaio_req *req);
+/* req leaves its wait queue; the file's lock is held. */
+void uaio_timer_remove_locked(struct uaio_req *req);
+
+/* Another request is the first to end in home: see to I3. */
+void uaio_timer_is_first(struct uaio_group *home);
+
+/* End what is due in home, but for requests that are being tried. */
+void uaio_timers_run(struct uaio_group *home);
+
+static inline void uaio_timers_end(struct uaio_group *home)
+{
+	/* relaxed: the thread that adds one tells those that rely on it */
+	if (unlikely(load_relaxed(&home->ready.next_ns) != UAIO_FOREVER))
+		uaio_timers_run(home);
+}
+
+/*
+ * Return: deadline, or when the first in ready is due, if that is sooner. What
+ * is overdue is being tried: it is looked at again soon.
+ */
+static inline int64_t uaio_timers_sooner(const struct uaio_ready *ready,
+					 int64_t deadline_ns)
+{
+	enum { SOON_NS = 50000 };
+	/*
+	 * [MB:timer] seq_cst: led, then looked. Pairs with
+	 * uaio_timer_is_first().
+	 */
+	int64_t next = load_seq_cst(&ready->next_ns), now;
+
+	if (likely(next >= deadline_ns))
+		return deadline_ns;
+	now = uaio_now_ns();
+	return next > now ? next : now + SOON_NS;
+}
+
+#endif /* UAIO_READY_TIMER_H */
