@@ -3,7 +3,7 @@
  * Direct requests so large that they may be executed in several segments.
  *
  * A row submits few requests of a kind on one open file, so that the
- * measurements of src/split/width.h have no effect here.
+ * measurements of src/split/tune.h have no effect here.
  */
 #include <errno.h>
 #include <fcntl.h>
