@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "file/inspect.h"
 #include "file/terminal.h"
+#include "req/queue.h"
 #include "req/req.h"
 #include "req/stats.h"
 
@@ -127,8 +128,10 @@ int64_t uaio_req_try(struct uaio_req *req, int fd)
 
 int64_t uaio_req_cancelled_res(const struct uaio_req *req)
 {
-	if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
-		return 0;
+	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
+
 	/* If part of a write is done, that part is the result. */
-	return req->done_bytes ? req->done_bytes : -ECANCELED;
+	if (req->done_bytes)
+		return req->done_bytes;
+	return sink->cancelled ? sink->cancelled(&req->sqe) : -ECANCELED;
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct uaio_queue;
+struct uaio_sqe;
 
 struct uaio_completion {
 	uint64_t data; /* copied from the request, as is key */
@@ -54,6 +55,12 @@ struct uaio_sink {
 	 * the queue's lock this is a guess.
 	 */
 	uint32_t (*nr_unreaped)(const struct uaio_queue *queue);
+
+	/*
+	 * Return: the result of a request that was cancelled before anything of
+	 * it was done. NULL: -ECANCELED.
+	 */
+	int64_t (*cancelled)(const struct uaio_sqe *sqe);
 };
 
 #endif /* UAIO_REQ_SINK_H */

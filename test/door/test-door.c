@@ -275,9 +275,16 @@ static void what_waits_is_cancelled_by_its_tag(void **state)
 	put_tagged(rw(DOOR_READ, ends[0], bytes, 1, 0), 1);
 	put_tagged(rw(DOOR_READ, ends[0], bytes + 1, 1, 0), 2);
 	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, 1), 3);
-	assert_int_equal(enter(0), 3);
+	put_tagged((struct door_sqe){ .what = DOOR_POLL,
+				      .fd = ends[0],
+				      .size = POLLIN },
+		   4);
+	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, 4), 5);
+	assert_int_equal(enter(0), 5);
 	assert_got(1, -ECANCELED);
 	assert_got(3, 0);
+	assert_got(4, -ECANCELED);
+	assert_got(5, 0);
 	assert_int_equal(write(ends[1], "a", 1), 1);
 	await_got(2, 1);
 	assert_int_equal(bytes[1], 'a');
