@@ -14,6 +14,7 @@
 #include "life/door.h"
 #include "aio/ctxtab.h"
 #include "aio/handle.h"
+#include "aio/iocb.h"
 #include "aio/resfd.h"
 #include "aio/ringmem.h"
 #include "uaio.h"
@@ -115,17 +116,11 @@ static uint32_t nr_unread(const struct uaio_queue *queue)
 		&container_of(queue, struct uaio_ctx, queue)->ring);
 }
 
-/* A poll that is cancelled was told of no event. */
-static int64_t cancelled(const struct uaio_sqe *sqe)
-{
-	return uaio_optab[sqe->op].class == UAIO_CLASS_POLL ? 0 : -ECANCELED;
-}
-
 static const struct uaio_sink ring_sink = {
 	.post = take_in,
 	.drop_words = uaio_resfd_drop,
 	.nr_unreaped = nr_unread,
-	.cancelled = cancelled,
+	.cancelled = uaio_iocb_cancelled,
 };
 
 /*

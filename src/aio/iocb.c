@@ -76,3 +76,8 @@ int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe)
 		ret_sqe->rw_flags &= ~(uint32_t)RWF_HIPRI;
 	return 0;
 }
+
+int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe)
+{
+	return uaio_optab[sqe->op].class == UAIO_CLASS_POLL ? 0 : -ECANCELED;
+}

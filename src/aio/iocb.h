@@ -25,4 +25,7 @@ int uaio_iocb_check(const struct iocb *iocb);
 /* Return: 0, or -EINVAL if the operation is unknown. */
 int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe);
 
+/* Return: the result of a request that was cancelled. A poll has no events. */
+int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
+
 #endif /* UAIO_AIO_IOCB_H */

@@ -230,9 +230,17 @@ static struct uaio_completion completion_of(const struct uaio_req *req,
 	return (struct uaio_completion){
 		.data = req->sqe.data,
 		.key = req->sqe.key,
-		.res = res,
+		.res = (int32_t)res,
 		.word = req->sqe.word,
 	};
+}
+
+bool uaio_req_post_more(struct uaio_req *req, int64_t res)
+{
+	struct uaio_completion completion = completion_of(req, res);
+
+	completion.flags = UAIO_COMPLETION_MORE;
+	return uaio_queue_post_more(uaio_queue_of(req->group), &completion);
 }
 
 /*
@@ -524,6 +532,7 @@ void uaio_flow_init(void)
 	static const struct uaio_flow_ops ops = {
 		.complete = complete,
 		.complete_reads = uaio_req_complete_reads,
+		.post_more = uaio_req_post_more,
 		.start_all = uaio_req_start_all,
 		.handover = uaio_req_hand_over,
 	};

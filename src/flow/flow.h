@@ -91,6 +91,13 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
 			     const int64_t *results, unsigned nr);
 
 /*
+ * Post a completion of a request that goes on. The calling thread is its owner
+ * and holds no lock.
+ * Return: false if the sink has no room: the caller completes the request.
+ */
+bool uaio_req_post_more(struct uaio_req *req, int64_t res);
+
+/*
  * items are the work items of executed requests without a file, whose result is
  * in done_bytes: take requests from the head of the list as long as they are of
  * group, free them and fill in their completions.

@@ -66,6 +66,30 @@ void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
 		sink->drop_words(post);
 }
 
+bool uaio_queue_post_more(struct uaio_queue *queue,
+			  const struct uaio_completion *completion)
+{
+	const struct uaio_sink *sink = queue->sink;
+	const struct uaio_post post = {
+		.completions = completion,
+		.nr = 1,
+		.words = completion->word,
+	};
+	struct uaio_wakeups wakeups = { 0 };
+	bool has_room;
+
+	uaio_queue_lock(queue);
+	has_room = sink->has_room && sink->has_room(queue);
+	if (has_room) {
+		/* The request is counted with its last completion. */
+		sink->post(queue, &post);
+		uaio_waiters_collect_locked(queue, &wakeups);
+	}
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+	return has_room;
+}
+
 static long collect(const void *arg)
 {
 	struct uaio_queue *queue = (struct uaio_queue *)(uintptr_t)arg;

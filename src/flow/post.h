@@ -29,7 +29,15 @@ void uaio_queue_close(struct uaio_queue *queue);
 void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post);
 
 /*
- * The same for a thread with another descriptor table (table.h): it uses no
+ * Give the sink a completion with UAIO_COMPLETION_MORE, if it has room (sink.h).
+ * The caller owns the request, which keeps the queue.
+ * Return: whether it had room.
+ */
+bool uaio_queue_post_more(struct uaio_queue *queue,
+			  const struct uaio_completion *completion);
+
+/*
+ * uaio_queue_post() for a thread with another descriptor table (table.h): it uses no
  * descriptor itself, except where the sink does.
  */
 void uaio_queue_post_parted(struct uaio_queue *queue,

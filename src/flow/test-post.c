@@ -69,7 +69,11 @@ static uint32_t nr_unreaped(const struct uaio_queue *queue)
 	return load_relaxed(&client.nr);
 }
 
-static const struct uaio_sink sink = { take_in, drop_words, nr_unreaped };
+static const struct uaio_sink sink = {
+	.post = take_in,
+	.drop_words = drop_words,
+	.nr_unreaped = nr_unreaped,
+};
 
 static uint64_t open_queue(void)
 {

@@ -443,6 +443,9 @@ static enum uaio_issue try_poll(struct uaio_file *file,
 				const struct uaio_sqe *sqe,
 				struct uaio_outcome *ret)
 {
+	/* The epoll says what is ready now: ready.h I10. */
+	if (unlikely(sqe->is_multishot))
+		return UAIO_ISSUE_RETRY_READY;
 	ret->edges = uaio_file_edges(file);
 	ret->res = uaio_call(file, sqe, 0, ret);
 	if (ret->res != -EAGAIN)

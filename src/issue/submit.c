@@ -66,7 +66,7 @@ void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
 	batch->queue = queue;
 	batch->nr_completions = 0;
 	batch->words = 0;
-	batch->has_parked = false;
+	batch->has_parked = batch->has_multishot = false;
 	uaio_handover_init(&batch->handover);
 	batch->stats = uaio_stats_mine();
 	if (unlikely(batch->stats))
@@ -95,7 +95,7 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	batch->completions[batch->nr_completions++] = (struct uaio_completion){
 		.data = sqe->data,
 		.key = sqe->key,
-		.res = res,
+		.res = (int32_t)res,
 		.word = sqe->word,
 	};
 	batch->words |= sqe->word;
@@ -238,6 +238,7 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		if (!batch->has_parked)
 			uaio_ready_pin(&queue->group.ready);
 		batch->has_parked = true;
+		batch->has_multishot |= sqe->is_multishot;
 		if (sqe->is_signalled)
 			uaio_attend_note(queue);
 	}
@@ -438,7 +439,7 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 	outcome.end = uaio_stats_now();
 	if (unlikely(batch->stats))
 		count_inline(batch, sqe, &outcome);
-	completion.res = outcome.res;
+	completion.res = (int32_t)outcome.res;
 	uaio_queue_post_parted(batch->queue, &post);
 	return 0;
 }
@@ -454,7 +455,7 @@ void uaio_batch_end(struct uaio_batch *batch)
 	uaio_batch_post(batch);
 	uaio_req_hand_over(&batch->handover);
 	if (batch->has_parked) {
-		uaio_ready_submitted(&queue->group);
+		uaio_ready_submitted(&queue->group, batch->has_multishot);
 		uaio_ready_unpin(&queue->group.ready);
 	}
 	if (unlikely(batch->stats) && batch->nr_inline + batch->nr_handed_over)

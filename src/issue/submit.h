@@ -42,6 +42,7 @@ struct uaio_batch {
 	struct uaio_queue *queue; /* borrows */
 	uint32_t nr_completions;
 	bool has_parked;
+	bool has_multishot;       /* of those parked */
 	uint64_t words;           /* of the completions, ORed */
 	struct uaio_stats *stats; /* NULL: off, and the rest is not set */
 	uint32_t nr_inline;

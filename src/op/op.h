@@ -62,7 +62,12 @@ struct uaio_sqe {
 	uint8_t op;        /* enum uaio_op */
 	bool is_signalled; /* its completion is signalled by a descriptor */
 	bool is_async;     /* not inline, whatever the policy would say */
-	uint16_t ioprio;   /* 0: none asked for */
+	/*
+	 * A poll: it has a completion with MORE (sink.h) each time its file gets
+	 * ready, until it is cancelled or the sink has no room. See ready.h, I10.
+	 */
+	bool is_multishot;
+	uint16_t ioprio; /* 0: none asked for */
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
 		uint32_t open_flags; /* O_* */

@@ -228,7 +228,10 @@ bool uaio_ready_park(struct uaio_req *req)
 		list_add_tail(&waitq->parked, &req->link);
 		/* relaxed: submitters peek at their own file's */
 		store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) + 1);
-		note_parked_locked(req, was_idle);
+		if (unlikely(req->sqe.is_multishot))
+			uaio_watch_arm_anew_locked(req);
+		else
+			note_parked_locked(req, was_idle);
 		is_first_to_end = uaio_timer_add_locked(req);
 	} else {
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_PREPPED);
@@ -290,7 +293,7 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 	return has;
 }
 
-void uaio_ready_submitted(struct uaio_group *group)
+void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 {
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 	struct uaio_ready *ready = &home->ready;
@@ -298,7 +301,10 @@ void uaio_ready_submitted(struct uaio_group *group)
 
 	uaio_lead_forget();
 	/* relaxed: what we have kicked is seen */
-	if (uaio_ready_tuning.caller_runs && load_relaxed(&ready->has_kicked))
+	if (unlikely(has_multishot))
+		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
+	else if (uaio_ready_tuning.caller_runs &&
+		 load_relaxed(&ready->has_kicked))
 		(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
 	/*
 	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parked, then looked which

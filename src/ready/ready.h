@@ -46,6 +46,20 @@
  *       thread looks after it. A queue has one home from the time when
  *       something is first parked in it.
  *
+ *   I10 A multishot poll has a completion for each edge of its own watch, and
+ *       stays parked. It goes by edges only: nobody polls the file for it, except
+ *       to find what an edge was about. The edge that says what is ready at first
+ *       is made by arming the file anew when the request is parked, under a new
+ *       generation of the watch; what the epoll said before is void. Edges that
+ *       come before a thread has acted on the last may have one completion
+ *       together, as in the kernel. Where the epoll cannot tell (it refuses the
+ *       file, or was not asked yet; a file that may be ready for one thread only)
+ *       the poll is tried like others, and ends with its first completion: the
+ *       client submits it again, which looks anew. Window: the epoll tells once
+ *       more of what is still ready if the watch is armed for other events, or
+ *       for another multishot poll, or by another descriptor; so there may be a
+ *       completion without a new edge, but never an edge without a completion.
+ *
  * test/model/ready.pml is a model of I1 to I6. Comments in the code name its
  * steps, as [step: ...]. Where two threads each write first and look then, the
  * model loses a request if one of them does not. Below are the faults of the
@@ -155,9 +169,10 @@ static inline void uaio_ready_unpin(struct uaio_ready *ready)
 
 /*
  * The caller has parked requests: run what is kicked; if a thread sleeps in the
- * epoll, arm the files; if only others sleep, have one of them lead.
+ * epoll, arm the files; if only others sleep, have one of them lead. has_multishot:
+ * some are multishot polls; take what the epoll says of their files.
  */
-void uaio_ready_submitted(struct uaio_group *group);
+void uaio_ready_submitted(struct uaio_group *group, bool has_multishot);
 
 /*
  * End what is due (timer.h), and try what may be ready of this queue: what was

@@ -31,7 +31,9 @@ struct uaio_watch {
 
 	/* under the file's lock */
 	struct list in_file;
-	uint32_t armed; /* EPOLL*: what the epoll tells; 0: not in it */
+	uint32_t armed;    /* EPOLL*: what the epoll tells; 0: not in it */
+	uint32_t nr_edges; /* atomic: how many it has told, or may have */
+	uint32_t nr_told;  /* nr_edges when file->told was written for it */
 
 	/* under the lock of the group's struct uaio_ready */
 	struct list in_group;
@@ -65,12 +67,10 @@ static inline enum uaio_waitq_id uaio_waitq_id_of(const struct uaio_req *req)
 uint32_t uaio_ready_events_of(const struct uaio_req *req);
 
 /*
- * Note an edge: the epoll has said events of file, whose lock is held. armed:
- * the events of which it would have said so.
- * Return: which wait queues are to be run.
+ * Arm the watch of a multishot poll that is being parked, so that the epoll says
+ * what is ready now (I10). The file's lock is held.
  */
-uint32_t uaio_file_note_edge_locked(struct uaio_file *file, uint32_t armed,
-				    uint32_t events);
+void uaio_watch_arm_anew_locked(struct uaio_req *req);
 
 /* Return: the watch of group on file, whose lock is held; or NULL. */
 struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
@@ -152,6 +152,12 @@ static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
  * another (signalfd): the epoll asks a file for the thread that sleeps there.
  */
 void uaio_ready_kick_personal(struct uaio_ready *ready);
+
+/* What an event of the epoll says of the watch, and the watch that it is of. */
+uint64_t uaio_watch_data(const struct uaio_watch *watch);
+struct uaio_watch *uaio_watch_of_data(uint64_t data);
+/* Take the file, by its descriptor fd, out of the epoll. Its lock is held. */
+void uaio_watch_disarm_locked(struct uaio_watch *watch, int fd);
 
 /* watch.c */
 void uaio_watches_init(void);

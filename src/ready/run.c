@@ -157,39 +157,17 @@ struct run {
 	unsigned nr_done;
 };
 
-static uint32_t waitqs_of(uint32_t events)
+/* Return: whether it was told of an edge that came after the request last looked. */
+static bool has_edge_locked(const struct uaio_file *file,
+			    const struct uaio_req *req)
 {
-	uint32_t waitqs = 1u << UAIO_WAITQ_POLL;
-
-	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))
-		waitqs |= 1u << UAIO_WAITQ_READ;
-	if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-		waitqs |= 1u << UAIO_WAITQ_WRITE;
-	return waitqs;
-}
-
-uint32_t uaio_file_note_edge_locked(struct uaio_file *file, uint32_t armed,
-				    uint32_t events)
-{
-	uint32_t waitqs = waitqs_of(events),
-		 nr_edges = load_relaxed(&file->nr_edges) + 1;
-
-	/* [step: EDGE] */
-	/* [MB:edges] release: pairs with uaio_file_edges(). */
-	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
-	file->told = events;
-	file->told_of = armed;
-	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
-		struct uaio_waitq *waitq = &file->waitqs[i];
-
-		if (!(waitqs & 1u << i))
-			continue;
-		if (waitq->is_running)
-			waitq->is_kicked = true;
-		if (waitq->is_running || list_is_empty(&waitq->parked))
-			waitqs &= ~(1u << i);
-	}
-	return waitqs;
+	/* relaxed, all: changed under the lock */
+	if (unlikely(req->sqe.is_multishot))
+		return load_relaxed(&req->watch->nr_edges) != req->edges &&
+		       load_relaxed(&req->watch->nr_edges) ==
+			       req->watch->nr_told;
+	/* 0: it was never tried. */
+	return req->edges && req->edges != load_relaxed(&file->nr_edges);
 }
 
 /*
@@ -201,10 +179,8 @@ static int64_t told_locked(const struct uaio_file *file,
 {
 	uint32_t events = uaio_ready_events_of(req);
 
-	/* relaxed: changed under the lock. 0: it was never tried. */
-	if (uaio_waitq_id_of(req) != UAIO_WAITQ_POLL || !req->edges ||
-	    req->edges == load_relaxed(&file->nr_edges) ||
-	    events & ~file->told_of)
+	if (uaio_waitq_id_of(req) != UAIO_WAITQ_POLL ||
+	    !has_edge_locked(file, req) || events & ~file->told_of)
 		return 0;
 	return file->told & (events | EPOLLERR | EPOLLHUP);
 }
@@ -261,6 +237,29 @@ static void doubt_locked(struct run *run, struct uaio_req *req)
 
 enum outcome { IS_DONE, WAITS_ON, WAITQ_IS_LEFT };
 
+/* Return: whether edges, and only they, answer the multishot poll (I10). */
+static bool goes_by_edges_locked(const struct uaio_req *req)
+{
+	return !(req->file->flags & UAIO_FILE_F_PERSONAL) &&
+	       uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
+}
+
+/*
+ * A multishot poll has the result res, and goes on. The file's lock is released
+ * meanwhile; an edge that comes then kicks the wait queue, which is being run.
+ * Return: false if the sink has no room.
+ */
+static bool post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
+{
+	bool is_posted;
+
+	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
+	is_posted = uaio_flow->post_more(req, res);
+	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
+	run->nr_done += is_posted;
+	return is_posted;
+}
+
 /*
  * Try req, which stays in the wait queue meanwhile, since a thread that arms
  * goes by what is there. WAITQ_IS_LEFT: the wait queue is a worker's now.
@@ -270,14 +269,25 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	struct uaio_file *file = run->file;
 	bool is_unpollable = file->is_unpollable, in_doubt = false;
 	struct uaio_canceller *canceller;
-	bool is_cancelled;
+	bool is_cancelled, by_edges = false;
 	int64_t res = told_locked(file, req);
 
+	if (unlikely(req->sqe.is_multishot)) {
+		uint32_t seen = req->edges;
+
+		by_edges = goes_by_edges_locked(req);
+		/* relaxed: edges that come from here on kick the wait queue */
+		req->edges = load_relaxed(&req->watch->nr_edges);
+		if (by_edges && req->edges == seen)
+			return WAITS_ON;
+	}
 	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
 	if (!res)
 		res = try_unlocked(run, req, &in_doubt);
 	run->budget -= run->budget > 0;
 	note_retry(run->waitq, run->by, run->is_fresh, res == -EAGAIN);
+	if (by_edges && res > 0 && post_unlocked(run, req, res))
+		res = -EAGAIN;
 
 	/*
 	 * A poll waits on, for nothing: a worker could not execute it either.

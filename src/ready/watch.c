@@ -19,16 +19,24 @@ void uaio_watches_init(void)
  */
 enum { POINTER_BITS = 48 };
 
-static uint64_t data_of(const struct uaio_watch *watch)
+uint64_t uaio_watch_data(const struct uaio_watch *watch)
 {
 	return (uintptr_t)watch | (uint64_t)load_relaxed(&watch->generation)
 					  << POINTER_BITS;
 }
 
-static struct uaio_watch *watch_of(uint64_t data)
+struct uaio_watch *uaio_watch_of_data(uint64_t data)
 {
 	return (struct uaio_watch *)(uintptr_t)(data &
 						((1ull << POINTER_BITS) - 1));
+}
+
+/* What the epoll said of the watch before is void. The locks of both are held. */
+static void renew_locked(struct uaio_watch *watch)
+{
+	/* relaxed: a thread that gets an event looks under both locks */
+	store_relaxed(&watch->generation,
+		      (load_relaxed(&watch->generation) + 1) & UINT16_MAX);
 }
 
 /*
@@ -179,6 +187,8 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	/* relaxed: see uaio_watch_get() */
 	store_relaxed(&watch->file, file);
 	watch->armed = 0;
+	store_relaxed(&watch->nr_edges, 0);
+	watch->nr_told = 0;
 	watch->waitqs = 0;
 	watch->is_unarmed = watch->is_untried = false;
 	watch->nr_fresh = watch->seen_fresh = 0;
@@ -186,9 +196,8 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	list_init(&watch->in_list);
 	list_add_tail(&file->watches, &watch->in_file);
 	lock(ready);
-	/* relaxed, both: a thread that gets an event looks under this lock */
-	store_relaxed(&watch->generation,
-		      (load_relaxed(&watch->generation) + 1) & UINT16_MAX);
+	renew_locked(watch);
+	/* relaxed: a thread that gets an event looks under this lock */
 	store_relaxed(&watch->group, group);
 	list_add_tail(&ready->watches, &watch->in_group);
 	if (file->flags & UAIO_FILE_F_PERSONAL)
@@ -237,10 +246,10 @@ static int ctl(struct uaio_watch *watch, int op, int fd, uint32_t events)
 {
 	uaio_ready_add(&uaio_ready_counters.nr_arms, 1);
 	return uaio_poller_ctl(&load_relaxed(&watch->group)->ready.poller, op,
-			       fd, events, data_of(watch));
+			       fd, events, uaio_watch_data(watch));
 }
 
-static void disarm_locked(struct uaio_watch *watch, int fd)
+void uaio_watch_disarm_locked(struct uaio_watch *watch, int fd)
 {
 	if (watch->armed && fd >= 0)
 		(void)ctl(watch, EPOLL_CTL_DEL, fd, 0);
@@ -255,7 +264,7 @@ void uaio_watches_drop(struct uaio_file *file)
 			file->watches.next, struct uaio_watch, in_file);
 
 		/* While the watch is on its list the queue's epoll stays. */
-		disarm_locked(watch, load_relaxed(&file->fd));
+		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
@@ -295,7 +304,7 @@ void uaio_watches_leave(struct uaio_group *group)
 		uaio_lock(&file->lock, UAIO_RANK_FILE);
 		watch = uaio_watch_find_locked(group, file);
 		/* relaxed: under the lock, under which it is moved */
-		disarm_locked(watch, load_relaxed(&file->fd));
+		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
 		uaio_file_put(file);
@@ -342,18 +351,15 @@ static uint32_t waiting_waitqs_locked(const struct uaio_file *file)
 }
 
 /*
- * Arm watch for all that is parked on file.
+ * Arm watch for events on file.
  * Return: 0, or -errno if the epoll cannot take the file now. A file that it
  * will never take is kicked: its requests find out why.
  */
-static int arm_locked(struct uaio_watch *watch, struct uaio_file *file)
+static int arm_for_locked(struct uaio_watch *watch, struct uaio_file *file,
+			  uint32_t events)
 {
-	uint32_t events = events_wanted_locked(file);
 	int fd = load_relaxed(&file->fd), ret;
 
-	if (file->is_unpollable || (watch->armed & events) == events)
-		return 0;
-	events |= watch->armed;
 	/* [step: ARM] */
 	ret = ctl(watch, watch->armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
 		  events);
@@ -370,6 +376,39 @@ static int arm_locked(struct uaio_watch *watch, struct uaio_file *file)
 	file->is_unpollable = ret == -EPERM;
 	uaio_watch_kick(watch, waiting_waitqs_locked(file), true);
 	return 0;
+}
+
+/* Arm watch for all that is parked on file. Return: as above. */
+static int arm_locked(struct uaio_watch *watch, struct uaio_file *file)
+{
+	uint32_t events = events_wanted_locked(file);
+
+	if (file->is_unpollable || (watch->armed & events) == events)
+		return 0;
+	return arm_for_locked(watch, file, events | watch->armed);
+}
+
+void uaio_watch_arm_anew_locked(struct uaio_req *req)
+{
+	const uint32_t waitqs = 1u << UAIO_WAITQ_POLL;
+	struct uaio_watch *watch = req->watch;
+	struct uaio_file *file = req->file;
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+	uint32_t events = events_wanted_locked(file) | watch->armed;
+
+	req->edges = load_relaxed(&watch->nr_edges);
+	if (file->is_unpollable) {
+		uaio_watch_kick(watch, waitqs, true);
+		return;
+	}
+	lock(ready);
+	renew_locked(watch);
+	unlock(ready);
+	/* What the epoll knows has the old generation. */
+	watch->armed = 0;
+	if (!uaio_poller_is_open(&ready->poller) ||
+	    arm_for_locked(watch, file, events) < 0)
+		uaio_watch_doubt(watch, waitqs);
 }
 
 /*
@@ -496,6 +535,8 @@ void uaio_ready_kick_all(struct uaio_group *group)
 	lock(ready);
 	list_for_each (pos, &ready->watches) {
 		watch = container_of(pos, struct uaio_watch, in_group);
+		/* relaxed: read by threads that find the watch kicked */
+		add_relaxed(&watch->nr_edges, 1);
 		watch->waitqs = ALL_WAITQS;
 		if (watch->place != UAIO_WATCH_KICKED)
 			move_locked(ready, watch, UAIO_WATCH_KICKED);
@@ -504,54 +545,8 @@ void uaio_ready_kick_all(struct uaio_group *group)
 }
 
 /*
- * Events
+ * Another descriptor
  */
-
-static bool is_idle_locked(const struct uaio_file *file)
-{
-	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
-		/* relaxed: changed under the lock */
-		if (load_relaxed(&file->waitqs[i].nr))
-			return false;
-	return true;
-}
-
-static void kick_event(struct uaio_group *group,
-		       const struct epoll_event *event)
-{
-	struct uaio_watch *watch = watch_of(event->data.u64);
-	struct uaio_ready *ready = &group->ready;
-	struct uaio_file *file = NULL;
-	uint32_t waitqs;
-
-	if (!watch)
-		return;
-	lock(ready);
-	if (load_relaxed(&watch->group) == group &&
-	    data_of(watch) == event->data.u64 && uaio_file_try_get(watch->file))
-		file = watch->file;
-	unlock(ready);
-	if (!file)
-		return;
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	waitqs = uaio_file_note_edge_locked(file, watch->armed, event->events);
-	/* No request waits for it: it is not to wake a thread again. */
-	if (is_idle_locked(file))
-		disarm_locked(watch, load_relaxed(&file->fd));
-	if (waitqs)
-		uaio_watch_kick(watch, waitqs, true);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	uaio_file_put(file);
-}
-
-void uaio_ready_kick_events(struct uaio_group *group,
-			    const struct epoll_event *events, int nr)
-{
-	for (int i = 0; i < nr; i++)
-		kick_event(group, &events[i]);
-	if (nr > 0)
-		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
-}
 
 /* Return: whether a request that waits has this watch; then its queue stays. */
 static bool is_in_use_locked(const struct uaio_watch *watch)
@@ -590,7 +585,7 @@ void uaio_watches_move_locked(struct uaio_file *file, int old)
 
 		if (!events)
 			continue;
-		disarm_locked(watch, old);
+		uaio_watch_disarm_locked(watch, old);
 		if (fd >= 0 && ctl(watch, EPOLL_CTL_ADD, fd, events) == 0)
 			watch->armed = events;
 		else

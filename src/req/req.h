@@ -205,6 +205,8 @@ struct uaio_flow_ops {
 	/* uaio_req_complete_reads() */
 	void (*complete_reads)(struct uaio_req *const *reqs,
 			       const int64_t *results, unsigned nr);
+	/* uaio_req_post_more() */
+	bool (*post_more)(struct uaio_req *req, int64_t res);
 	/* uaio_req_start_all() */
 	void (*start_all)(struct list *startable);
 	/* uaio_req_hand_over() */

@@ -5,11 +5,20 @@
  * A table of functions by which a door receives the completions of a queue
  * (queue.h), and tells how many it holds. Every completion goes through the
  * sink, including those of requests that complete inside the submitting call.
- * After the sink has received the completion of a request, the core touches no
- * memory of that request's client.
+ * After the sink has received the last completion of a request, the core touches
+ * no memory of that request's client.
  *
  * A request may carry a word that belongs to its door. The core gives it back
  * with each completion, and does not interpret it, except that 0 means no word.
+ *
+ *   I1  A request has exactly one last completion. Before that it may have any
+ *       number with the flag MORE, each posted by the thread that owns the
+ *       request (req.h), so they come in order.
+ *   I2  The door has room for the last completion of each request that it has
+ *       submitted. For one with MORE the core asks first (has_room). If there is
+ *       none, the request ends: what it had to say is its last completion. So
+ *       nothing is dropped, nothing waits for a client that does not reap, and the
+ *       client sees by the missing flag that it has to submit the request anew.
  */
 #ifndef UAIO_REQ_SINK_H
 #define UAIO_REQ_SINK_H
@@ -20,10 +29,14 @@
 struct uaio_queue;
 struct uaio_sqe;
 
+/* Of uaio_completion.flags. */
+enum { UAIO_COMPLETION_MORE = 1u << 0 /* the request has others to come */ };
+
 struct uaio_completion {
 	uint64_t data; /* copied from the request, as is key */
 	uint64_t key;
-	int64_t res;
+	int32_t res;
+	uint32_t flags; /* UAIO_COMPLETION_* */
 	uint64_t word;
 };
 
@@ -44,9 +57,16 @@ struct uaio_sink {
 	void (*post)(struct uaio_queue *queue, const struct uaio_post *post);
 
 	/*
+	 * Return: whether the door can receive a completion with MORE now. Called
+	 * just before post(), under the same lock. NULL: the door submits no
+	 * request that has such completions.
+	 */
+	bool (*has_room)(const struct uaio_queue *queue);
+
+	/*
 	 * Release what the words of posted completions refer to. Called after
 	 * post(), if post->words is not 0, without locks; the queue may be gone
-	 * by then.
+	 * by then. Not called for completions with MORE.
 	 */
 	void (*drop_words)(const struct uaio_post *post);
 

@@ -24,13 +24,13 @@ struct door {
 
 	/* the submitter's */
 	uint32_t sq_head;
-	uint64_t nr_taken; /* atomic */
 
 	struct uaio_queue queue;
 
 	/* under the queue's lock */
 	uint32_t cq_tail;
-	uint64_t nr_done; /* atomic: of those taken in */
+	uint64_t nr_taken;
+	uint64_t nr_done; /* of those taken */
 	uint32_t drain;   /* atomic: who closes sleeps on it */
 	uint32_t is_closing;
 
@@ -58,21 +58,42 @@ static uint32_t nr_unread(const struct uaio_queue *queue)
 static void post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct door *door = container_of(queue, struct door, queue);
-	uint32_t tail = door->cq_tail;
+	uint32_t tail = door->cq_tail, nr_last = 0;
 
-	for (unsigned i = 0; i < post->nr; i++)
+	for (unsigned i = 0; i < post->nr; i++) {
+		const struct uaio_completion *completion =
+			&post->completions[i];
+		bool has_more = completion->flags & UAIO_COMPLETION_MORE;
+
 		door->rings.cqes[tail++ % DOOR_NR_CQES] = (struct door_cqe){
-			.tag = post->completions[i].data,
-			.res = (int32_t)post->completions[i].res,
+			.tag = completion->data,
+			.res = completion->res,
+			.flags = has_more ? DOOR_MORE : 0,
 		};
+		nr_last += !has_more;
+	}
 	store_relaxed(&door->cq_tail, tail);
 	/* The completions are there: pairs with the client. */
 	store_release(&door->rings.cq_tail, tail);
-	store_relaxed(&door->nr_done, door->nr_done + post->nr);
+	door->nr_done += nr_last;
 	if (door->is_closing) {
 		__atomic_fetch_add(&door->drain, 1, __ATOMIC_RELEASE);
 		uaio_wake(&door->drain, 1);
 	}
+}
+
+/* Return: how many places of completions are neither taken nor reserved (I1). */
+static uint32_t room_locked(const struct door *door)
+{
+	uint64_t owed =
+		door->nr_taken - door->nr_done + nr_unread(&door->queue);
+
+	return owed < DOOR_NR_CQES ? (uint32_t)(DOOR_NR_CQES - owed) : 0;
+}
+
+static bool has_room(const struct uaio_queue *queue)
+{
+	return room_locked(container_of(queue, struct door, queue));
 }
 
 static void drop_words(const struct uaio_post *post)
@@ -82,6 +103,7 @@ static void drop_words(const struct uaio_post *post)
 
 static const struct uaio_sink sink = {
 	.post = post,
+	.has_room = has_room,
 	.drop_words = drop_words,
 	.nr_unreaped = nr_unread,
 };
@@ -197,8 +219,10 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 		.key = from->tag,
 	};
 
-	if (from->what == DOOR_POLL)
+	if (from->what == DOOR_POLL) {
 		sqe.events = from->size;
+		sqe.is_multishot = from->options & DOOR_REPEATEDLY;
+	}
 	if (from->what == DOOR_OPEN) {
 		sqe.open_flags = (uint32_t)from->place;
 		sqe.mode = 0600;
@@ -210,7 +234,10 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 static void answer(struct door *door, struct uaio_batch *batch, uint64_t tag,
 		   int64_t res)
 {
-	const struct uaio_completion completion = { .data = tag, .res = res };
+	const struct uaio_completion completion = {
+		.data = tag,
+		.res = (int32_t)res,
+	};
 	const struct uaio_post post = {
 		.completions = &completion,
 		.nr = 1,
@@ -237,8 +264,6 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 {
 	int ret;
 
-	/* relaxed: its completion, under the queue's lock, comes after it */
-	store_relaxed(&door->nr_taken, door->nr_taken + 1);
 	if (from->what >= DOOR_NR_WHATS) {
 		answer(door, batch, from->tag, -EINVAL);
 	} else if (from->what == DOOR_CANCEL) {
@@ -253,26 +278,29 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 	}
 }
 
-/* Return: how many places of completions are neither taken nor reserved (I1). */
-static uint32_t room(struct door *door)
+/*
+ * Reserve a place for the last completion of each of nr submissions, which are
+ * taken next. Return: of how many.
+ */
+static uint32_t reserve(struct door *door, uint32_t nr)
 {
-	uint64_t owed;
+	uint32_t room;
 
 	uaio_queue_lock(&door->queue);
-	owed = door->nr_taken - door->nr_done + nr_unread(&door->queue);
+	room = room_locked(door);
+	nr = nr < room ? nr : room;
+	door->nr_taken += nr;
 	uaio_queue_unlock(&door->queue);
-	return owed < DOOR_NR_CQES ? (uint32_t)(DOOR_NR_CQES - owed) : 0;
+	return nr;
 }
 
 static int submit(struct door *door)
 {
 	/* The submissions are there: pairs with the client. */
 	uint32_t nr = load_acquire(&door->rings.sq_tail) - door->sq_head;
-	uint32_t nr_room = room(door);
 	struct uaio_batch batch;
 
-	nr = nr < nr_room ? nr : nr_room;
-	nr = nr < DOOR_NR_SQES ? nr : DOOR_NR_SQES;
+	nr = reserve(door, nr < DOOR_NR_SQES ? nr : DOOR_NR_SQES);
 	if (!nr)
 		return 0;
 	uaio_batch_begin(&batch, &door->queue);
@@ -308,6 +336,19 @@ static int await(struct door *door, uint32_t nr_min, int64_t deadline_ns)
 					      &wait);
 	}
 	return nr_unread(queue) < nr_min ? ret : 0;
+}
+
+int door_wait(struct door *door, uint32_t nr_min, int64_t deadline_ns)
+{
+	int ret;
+
+	if (!is_open(door))
+		return -EBADF;
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = await(door, nr_min, deadline_ns);
+	uaio_leave();
+	return ret;
 }
 
 int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns)

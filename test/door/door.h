@@ -34,6 +34,12 @@ enum door_what {
 	DOOR_NR_WHATS,
 };
 
+/* Of door_sqe.options. */
+enum { DOOR_REPEATEDLY = 1 /* of a poll: until it is cancelled */ };
+
+/* Of door_cqe.flags. */
+enum { DOOR_MORE = 1 /* others follow */ };
+
 struct door_sqe {
 	uint32_t what;
 	int32_t fd;
@@ -75,5 +81,8 @@ int door_close(struct door *door);
  * Return: how many were taken in; errors of waiting only if none was.
  */
 int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns);
+
+/* Only wait, which any thread may do (I3). */
+int door_wait(struct door *door, uint32_t nr_min, int64_t deadline_ns);
 
 #endif /* DOOR_H */
