@@ -235,6 +235,8 @@ void uaio_file_close_fds(struct uaio_file *file)
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
 	if (file->owns_fd && unlikely(lingers(file)))
 		uaio_ownfd_close_slow(file->fd);
+	else if (file->owns_fd && file->kind < UAIO_KIND_STREAM)
+		uaio_ownfd_close_file(file->fd);
 	else if (file->owns_fd)
 		uaio_ownfd_close(file->fd);
 	if (file->reopened >= 0)

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "proc/ownfd.h"
 #include "file/inspect.h"
 #include "file/inode.h"
 #include "file/duplicate.h"
@@ -267,6 +268,30 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 	if (!file)
 		return -ENOMEM;
 	store_relaxed(&file->refs, 1);
+	*ret_file = file;
+	return 0;
+}
+
+int uaio_file_fix(int fd, struct uaio_file **ret_file)
+{
+	int own = uaio_ownfd_dup(fd), ret = -EBADF;
+	struct uaio_file *file = NULL;
+	struct uaio_fd_facts facts;
+
+	if (own < 0)
+		return own;
+	if (uaio_inspect(own, &facts) && !(facts.flags & UAIO_FILE_F_PATH)) {
+		file = new_file(own, &facts);
+		ret = file ? 0 : -ENOMEM;
+	}
+	if (ret < 0) {
+		uaio_ownfd_close(own);
+		return ret;
+	}
+	/* relaxed, both: no other thread knows the entry */
+	store_relaxed(&file->owns_fd, true);
+	store_relaxed(&file->refs, 1);
+	uaio_file_note_private(file);
 	*ret_file = file;
 	return 0;
 }

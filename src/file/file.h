@@ -22,6 +22,13 @@
  *       out. Otherwise the descriptor could be closed while requests of the
  *       entry have yet to be executed on it.
  *
+ *   I5  The entry of a fixed file is in no table: it is found by whoever has a
+ *       reference, and owns a private duplicate from the start. What the program
+ *       does with its own descriptor, or what is open there later, does not
+ *       concern it. Requests keep the entry, so it may be put while there are
+ *       some. A request on a fixed regular file uses the duplicate for as long as
+ *       it lives, so that its number stays; on a stream, during each call.
+ *
  * Thread-safety: any thread. uaio_file_closing() and _closed() may sleep.
  */
 #ifndef UAIO_FILE_FILE_H
@@ -168,6 +175,12 @@ int uaio_file_open(int fd, struct uaio_file **ret_file);
  * Return: 0, -EBADF, -ENOMEM.
  */
 int uaio_file_open_parted(int fd, struct uaio_file **ret_file);
+
+/*
+ * Fix the file that fd is (I5). The caller owns the entry, and puts it.
+ * Return: 0, -EBADF, -ENOMEM; -EMFILE: no descriptor can be had.
+ */
+int uaio_file_fix(int fd, struct uaio_file **ret_file);
 
 /*
  * Take a reference to the entry of fd for a request; make the entry if there is

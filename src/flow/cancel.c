@@ -216,6 +216,15 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
 	return answer(&haul);
 }
 
+int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file)
+{
+	const struct aim aim = { .is_meant = is_on_file, .file = file };
+	struct haul haul;
+
+	cancel(&queue->group, &aim, &haul);
+	return answer(&haul);
+}
+
 int uaio_queue_cancel_all(struct uaio_queue *queue)
 {
 	static const struct aim aim = { .is_meant = is_any };

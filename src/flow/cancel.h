@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+struct uaio_file;
 struct uaio_group;
 struct uaio_queue;
 
@@ -18,6 +19,7 @@ void uaio_group_close(struct uaio_group *group);
  * Cancel
  *  - the oldest pending request with this key,
  *  - all requests that are pending on the open file that fd refers to now,
+ *  - all requests that are pending on file, to which the caller has a reference,
  *  - all pending requests.
  * Each cancelled request has its completion when this returns. The caller sees to
  * it that the queue stays.
@@ -27,6 +29,7 @@ void uaio_group_close(struct uaio_group *group);
  */
 int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key);
 int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd);
+int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file);
 int uaio_queue_cancel_all(struct uaio_queue *queue);
 
 #endif /* UAIO_FLOW_CANCEL_H */

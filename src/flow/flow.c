@@ -54,8 +54,13 @@ static struct uaio_slab *copy_slab(size_t bytes)
 }
 
 /* Take a reference to the file of sqe; NULL if its operation has none. */
-static int get_file(const struct uaio_sqe *sqe, struct uaio_file **ret_file)
+static int get_file(const struct uaio_sqe *sqe, struct uaio_file *fixed,
+		    struct uaio_file **ret_file)
 {
+	if (unlikely(sqe->is_fixed)) {
+		*ret_file = fixed;
+		return uaio_file_try_get(fixed) ? 0 : -EBADF;
+	}
 	if (!uaio_optab[sqe->op].has_no_file)
 		return uaio_file_get(sqe->fd, ret_file);
 	*ret_file = NULL;
@@ -144,8 +149,19 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 	return uaio_slab_get(&slabs.reqs);
 }
 
-int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
-		 bool parks, struct uaio_req **ret_req)
+/*
+ * A request on a fixed regular file uses its descriptor until the request is
+ * complete (file.h I5): what reads and writes in parts, or tries, goes by the
+ * number.
+ */
+static bool uses_number(const struct uaio_req *req)
+{
+	return unlikely(req->sqe.is_fixed) && req->file->inode;
+}
+
+int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
+		 const struct uaio_sqe *sqe, bool parks,
+		 struct uaio_req **ret_req)
 {
 	struct uaio_group *group = &queue->group;
 	struct uaio_file *file;
@@ -155,7 +171,7 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 	void *copy = NULL;
 	int ret;
 
-	ret = get_file(sqe, &file);
+	ret = get_file(sqe, fixed, &file);
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
@@ -184,6 +200,8 @@ int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	if (!req)
 		goto err_copy;
+	if (uses_number(req))
+		(void)uaio_file_use(file);
 	*ret_req = req;
 	return 0;
 
@@ -286,6 +304,8 @@ static void finish(struct uaio_req *req, int64_t res,
 
 	if (unlikely(req->owns_waitq))
 		uaio_ready_returned(req);
+	if (uses_number(req))
+		uaio_file_unuse(file);
 	count(req);
 	put_copy(req);
 	if (!is_write)
@@ -344,6 +364,8 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 		completions[i] = completion_of(reqs[i], results[i]);
 		post.words |= completions[i].word;
 		files[i] = reqs[i]->file;
+		if (uses_number(reqs[i]))
+			uaio_file_unuse(files[i]);
 		count(reqs[i]);
 		put_copy(reqs[i]);
 		uaio_order_return(reqs[i], ret_startable);

@@ -22,6 +22,7 @@
 
 struct list;
 struct uaio_completion;
+struct uaio_file;
 struct uaio_group;
 struct uaio_handover;
 struct uaio_queue;
@@ -38,12 +39,14 @@ void uaio_group_fini(struct uaio_group *group);
 
 /*
  * Create a request from sqe: copy sqe and its vectors or path, and take a
- * reference to its file. parks: it is to wait until its file is ready.
+ * reference to its file. fixed: that file if it is a fixed one, to which the caller
+ * has a reference, and whose descriptor it uses; otherwise not looked at. parks: it is to wait until its file is ready.
  * Return: 0 with a PREPPED request; -EAGAIN if memory is refused; -EBADF if the
  * descriptor is not open.
  */
-int uaio_req_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
-		 bool parks, struct uaio_req **ret_req);
+int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
+		 const struct uaio_sqe *sqe, bool parks,
+		 struct uaio_req **ret_req);
 
 /*
  * Start a PREPPED request: add it to handover, for a worker, or let it wait until

@@ -182,8 +182,9 @@ static void complete(struct uaio_batch *batch, const struct uaio_sqe *sqe,
  * be done.
  * Return: 0; or -errno if it is refused.
  */
-static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
-		     enum uaio_issue issue, const struct uaio_outcome *outcome)
+static int hand_over(struct uaio_batch *batch, struct uaio_file *file,
+		     const struct uaio_sqe *sqe, enum uaio_issue issue,
+		     const struct uaio_outcome *outcome)
 {
 	int64_t done_bytes = outcome->res;
 	struct uaio_queue *queue = batch->queue;
@@ -194,8 +195,8 @@ static int hand_over(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	if (issue == UAIO_ISSUE_RETRY_READY)
 		ret = uaio_ready_expect(&queue->group);
 	if (ret == 0) {
-		ret = uaio_req_new(queue, sqe, issue == UAIO_ISSUE_RETRY_READY,
-				   &req);
+		ret = uaio_req_new(queue, file, sqe,
+				   issue == UAIO_ISSUE_RETRY_READY, &req);
 		if (ret < 0 && issue == UAIO_ISSUE_RETRY_READY)
 			uaio_ready_unexpect(&queue->group);
 	}
@@ -317,7 +318,7 @@ static enum uaio_issue make_call(const struct uaio_op_def *op,
 
 bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
 {
-	return uaio_is_replaced(file, sqe->fd);
+	return !sqe->is_fixed && uaio_is_replaced(file, sqe->fd);
 }
 
 enum uaio_issue uaio_try_reopened(const struct uaio_sqe *sqe,
@@ -357,7 +358,7 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 	if (unlikely(ret < 0))
 		return ret;
 	if (unlikely(outcome.res == -ESPIPE) && issue == UAIO_ISSUE_DONE &&
-	    file && uaio_file_kind(file) < UAIO_KIND_STREAM)
+	    file && uaio_file_kind(file) < UAIO_KIND_STREAM && !sqe->is_fixed)
 		/*
 		 * Regular files never give ESPIPE: the descriptor must have
 		 * become a stream.
@@ -367,7 +368,21 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		complete(batch, sqe, &outcome);
 		return 0;
 	}
-	return hand_over(batch, sqe, issue, &outcome);
+	return hand_over(batch, file, sqe, issue, &outcome);
+}
+
+int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
+			 const struct uaio_sqe *sqe)
+{
+	struct uaio_sqe own = *sqe;
+	int ret;
+
+	own.is_fixed = true;
+	/* Until then the number stays (file.h I5). */
+	own.fd = uaio_file_use(file);
+	ret = uaio_batch_add(batch, file, &own);
+	uaio_file_unuse(file);
+	return ret;
 }
 
 static int64_t execute_to_end(const struct uaio_op_def *op,

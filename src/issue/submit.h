@@ -70,6 +70,14 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
 
 /*
+ * The same for a file that the door has fixed, by uaio_file_fix() (file.h), and to
+ * which it has a reference. sqe->fd is not looked at. The calling thread has the
+ * library's descriptor table.
+ */
+int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
+			 const struct uaio_sqe *sqe);
+
+/*
  * uaio_look_up() and uaio_batch_add() for a thread with another descriptor table
  * (table.h). The request is executed before uaio_batch_add_parted() returns; the
  * caller then gives the file to uaio_drop_parted().

@@ -67,6 +67,7 @@ struct uaio_sqe {
 	 * ready, until it is cancelled or the sink has no room. See ready.h, I10.
 	 */
 	bool is_multishot;
+	bool is_fixed;   /* submit.h's: on the file that came with it, not fd */
 	uint16_t ioprio; /* 0: none asked for */
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */

@@ -201,7 +201,7 @@ void uaio_ownfd_close(int fd)
  * Close the file without holding the lock: another one is put in its place
  * first, so that the number stays ours meanwhile.
  */
-static void close_unlocked(int fd)
+void uaio_ownfd_close_file(int fd)
 {
 	int blank = uaio_ownfd_event(0);
 
@@ -215,7 +215,7 @@ static void close_unlocked(int fd)
 static void *close_apart(void *arg)
 {
 	uaio_thread_begin("uaio-close");
-	close_unlocked((int)(intptr_t)arg);
+	uaio_ownfd_close_file((int)(intptr_t)arg);
 	uaio_thread_end();
 	return NULL;
 }
@@ -224,7 +224,7 @@ static void *close_apart(void *arg)
 void uaio_ownfd_close_slow(int fd)
 {
 	if (uaio_thread_start(close_apart, (void *)(intptr_t)fd) < 0)
-		close_unlocked(fd);
+		uaio_ownfd_close_file(fd);
 }
 
 void uaio_ownfd_give_up(int fd)

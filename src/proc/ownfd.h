@@ -54,7 +54,13 @@ int uaio_ownfd_dup(int fd);
 void uaio_ownfd_close(int fd);
 
 /*
- * The same for a duplicate of one of the host's, if closing it may take long.
+ * The same for a duplicate of one of the host's. No lock is held while its file is
+ * closed, which may take a while if the host has closed it, too.
+ */
+void uaio_ownfd_close_file(int fd);
+
+/*
+ * The same if closing it may take long.
  * The caller does not wait for that unless no thread can be had.
  * Context: as of uaio_thread_start().
  */

@@ -8,6 +8,7 @@
 #include "base/slab.h"
 #include "proc/entry.h"
 #include "proc/process.h"
+#include "file/file.h"
 #include "req/queue.h"
 #include "ready/waiter.h"
 #include "flow/cancel.h"
@@ -24,6 +25,7 @@ struct door {
 
 	/* the submitter's */
 	uint32_t sq_head;
+	struct uaio_file *fixed[DOOR_NR_FIXED]; /* shares (ref); or NULL */
 
 	struct uaio_queue queue;
 
@@ -142,6 +144,8 @@ int door_open(struct door **ret_door, struct door_rings **ret_rings)
 		door->sq_head = door->cq_tail = 0;
 		door->nr_taken = door->nr_done = 0;
 		door->is_closing = 0;
+		for (unsigned i = 0; i < DOOR_NR_FIXED; i++)
+			door->fixed[i] = NULL;
 		door->rings = (struct door_rings){ 0 };
 		uaio_queue_init(&door->queue, &sink);
 		uaio_queue_lock(&door->queue);
@@ -161,6 +165,12 @@ static bool is_open(const struct door *door)
 	return uaio_engine_is_up() && door->epoch == doors.epoch;
 }
 
+/* Return: 0 if the library was entered. */
+static int step_in(const struct door *door)
+{
+	return !is_open(door) ? -EBADF : uaio_enter() ? 0 : -EAGAIN;
+}
+
 static bool is_drained(struct door *door)
 {
 	bool ret;
@@ -173,10 +183,10 @@ static bool is_drained(struct door *door)
 
 int door_close(struct door *door)
 {
-	if (!is_open(door))
-		return -EBADF;
-	if (!uaio_enter())
-		return -EAGAIN;
+	int ret = step_in(door);
+
+	if (ret < 0)
+		return ret;
 	uaio_queue_lock(&door->queue);
 	door->is_closing = 1;
 	uaio_queue_unlock(&door->queue);
@@ -190,9 +200,48 @@ int door_close(struct door *door)
 		(void)uaio_sleep_outside(&door->drain, key, UAIO_FOREVER);
 	}
 	uaio_queue_fini(&door->queue);
+	for (unsigned i = 0; i < DOOR_NR_FIXED; i++)
+		if (door->fixed[i])
+			uaio_file_put(door->fixed[i]);
 	uaio_slab_put(&doors.slab, door);
 	uaio_leave();
 	return 0;
+}
+
+/*
+ * Fixed files
+ */
+
+int door_fix(struct door *door, uint32_t place, int fd)
+{
+	int ret = step_in(door);
+
+	if (ret < 0)
+		return ret;
+	if (place >= DOOR_NR_FIXED)
+		ret = -EINVAL;
+	else if (door->fixed[place])
+		ret = -EBUSY;
+	else
+		ret = uaio_file_fix(fd, &door->fixed[place]);
+	uaio_leave();
+	return ret;
+}
+
+int door_unfix(struct door *door, uint32_t place)
+{
+	int ret = step_in(door);
+
+	if (ret < 0)
+		return ret;
+	if (place >= DOOR_NR_FIXED || !door->fixed[place]) {
+		ret = -ENOENT;
+	} else {
+		uaio_file_put(door->fixed[place]);
+		door->fixed[place] = NULL;
+	}
+	uaio_leave();
+	return ret;
 }
 
 /*
@@ -248,15 +297,38 @@ static void answer(struct door *door, struct uaio_batch *batch, uint64_t tag,
 	uaio_queue_post(&door->queue, &post);
 }
 
-static int add(struct uaio_batch *batch, const struct door_sqe *from)
+/* Return: the fixed file that a submission is about; NULL if there is none. */
+static struct uaio_file *fixed_of(const struct door *door,
+				  const struct door_sqe *from)
+{
+	return (uint32_t)from->fd < DOOR_NR_FIXED ? door->fixed[from->fd]
+						  : NULL;
+}
+
+static int add(struct door *door, struct uaio_batch *batch,
+	       const struct door_sqe *from)
 {
 	const struct uaio_sqe sqe = translate(from);
 	struct uaio_file *file = NULL;
 	int ret = 0;
 
+	if (from->options & DOOR_FIXED) {
+		file = fixed_of(door, from);
+		return file ? uaio_batch_add_fixed(batch, file, &sqe) : -EBADF;
+	}
 	if (!uaio_optab[sqe.op].has_no_file)
 		ret = uaio_look_up(sqe.fd, &file);
 	return ret < 0 ? ret : uaio_batch_add(batch, file, &sqe);
+}
+
+static int cancel(struct door *door, const struct door_sqe *from)
+{
+	struct uaio_file *file = fixed_of(door, from);
+
+	if (!(from->options & DOOR_FIXED))
+		return uaio_queue_cancel_one(&door->queue,
+					     (uint64_t)from->place);
+	return file ? uaio_queue_cancel_file(&door->queue, file) : -EBADF;
 }
 
 static void take_in(struct door *door, struct uaio_batch *batch,
@@ -269,11 +341,10 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 	} else if (from->what == DOOR_CANCEL) {
 		/* Earlier requests have to be where a canceller finds them. */
 		uaio_batch_end(batch);
-		ret = uaio_queue_cancel_one(&door->queue,
-					    (uint64_t)from->place);
+		ret = cancel(door, from);
 		uaio_batch_begin(batch, &door->queue);
 		answer(door, batch, from->tag, ret);
-	} else if ((ret = add(batch, from)) < 0) {
+	} else if ((ret = add(door, batch, from)) < 0) {
 		answer(door, batch, from->tag, ret);
 	}
 }
@@ -284,11 +355,9 @@ static void take_in(struct door *door, struct uaio_batch *batch,
  */
 static uint32_t reserve(struct door *door, uint32_t nr)
 {
-	uint32_t room;
-
 	uaio_queue_lock(&door->queue);
-	room = room_locked(door);
-	nr = nr < room ? nr : room;
+	if (nr > room_locked(door))
+		nr = room_locked(door);
 	door->nr_taken += nr;
 	uaio_queue_unlock(&door->queue);
 	return nr;
@@ -340,12 +409,10 @@ static int await(struct door *door, uint32_t nr_min, int64_t deadline_ns)
 
 int door_wait(struct door *door, uint32_t nr_min, int64_t deadline_ns)
 {
-	int ret;
+	int ret = step_in(door);
 
-	if (!is_open(door))
-		return -EBADF;
-	if (!uaio_enter())
-		return -EAGAIN;
+	if (ret < 0)
+		return ret;
 	ret = await(door, nr_min, deadline_ns);
 	uaio_leave();
 	return ret;
@@ -353,12 +420,10 @@ int door_wait(struct door *door, uint32_t nr_min, int64_t deadline_ns)
 
 int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns)
 {
-	int ret, error;
+	int ret = step_in(door), error;
 
-	if (!is_open(door))
-		return -EBADF;
-	if (!uaio_enter())
-		return -EAGAIN;
+	if (ret < 0)
+		return ret;
 	ret = submit(door);
 	error = await(door, nr_min, deadline_ns);
 	uaio_leave();

@@ -35,7 +35,12 @@ enum door_what {
 };
 
 /* Of door_sqe.options. */
-enum { DOOR_REPEATEDLY = 1 /* of a poll: until it is cancelled */ };
+enum {
+	DOOR_REPEATEDLY = 1, /* of a poll: until it is cancelled */
+	DOOR_FIXED = 2, /* fd is the place of a fixed file; cancel: all on it */
+};
+
+enum { DOOR_NR_FIXED = 4 };
 
 /* Of door_cqe.flags. */
 enum { DOOR_MORE = 1 /* others follow */ };
@@ -74,6 +79,13 @@ int door_open(struct door **ret_door, struct door_rings **ret_rings);
 
 /* Cancels what may wait for ever, waits for the rest. */
 int door_close(struct door *door);
+
+/*
+ * Fix the file that fd is, at a place that is free; and free the place. The file
+ * stays as long as there are requests on it. Called by the thread that submits.
+ */
+int door_fix(struct door *door, uint32_t place, int fd);
+int door_unfix(struct door *door, uint32_t place);
 
 /*
  * Submit what is in the ring, then wait until there are nr_min completions, or

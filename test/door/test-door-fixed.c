@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Through the door of the tests: requests on fixed files
+ *
+ * test-door.c has what every request does.
+ */
+#undef NDEBUG
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "life/life.h"
+#include "client.h"
+
+/* A request on the file that is fixed at place. */
+static struct door_sqe fixed(enum door_what what, int place, void *memory,
+			     uint32_t size, int64_t off)
+{
+	struct door_sqe sqe = rw(what, place, memory, size, off);
+
+	sqe.options = DOOR_FIXED;
+	return sqe;
+}
+
+/* Return: the library's descriptor of the file that fd is. */
+static int own_of(int fd)
+{
+	struct stat wanted, found;
+	unsigned own;
+
+	assert_int_equal(fstat(fd, &wanted), 0);
+	for (unsigned i = 0; uaio_ownfd_find(i, 1 << 20, &own); i = own + 1)
+		if (fstat((int)own, &found) == 0 &&
+		    found.st_dev == wanted.st_dev &&
+		    found.st_ino == wanted.st_ino)
+			return (int)own;
+	fail();
+	return -1;
+}
+
+/* Put another file where the library's descriptor is, as dup2() does. */
+static void take_number(int own)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(uaio_own_fd_yield(own), 0);
+	assert_int_equal(dup3(null, own, O_CLOEXEC), own);
+	assert_int_equal(close(null), 0);
+}
+
+static void a_file_is_served_when_its_descriptor_is_another(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		int fd = unit_numbered_file(i, 3), other = unit_file(true);
+		char text[SIZE], found[SIZE] = "";
+
+		memset(text, 'w', SIZE);
+		assert_int_equal(door_fix(door, 0, fd), 0);
+		put_tagged(fixed(DOOR_READ, 0, found, SIZE, 2 * SIZE), 1);
+		unit_dup2(other, fd);
+		while (!nr_unread())
+			assert_true(enter(1) >= 0);
+		assert_got(1, SIZE);
+		assert_int_equal(found[0], 2);
+		unit_close(fd);
+		put_tagged(fixed(DOOR_WRITE, 0, text, SIZE, 0), 2);
+		put_tagged(fixed(DOOR_SYNC, 0, NULL, 0, 0), 3);
+		assert_int_equal(enter(2), 2);
+		while (nr_unread() < 2)
+			assert_int_equal(enter(2), 0);
+		assert_got(2, SIZE);
+		assert_got(3, 0);
+		put_tagged(fixed(DOOR_READ, 0, found, SIZE, 0), 4);
+		assert_int_equal(enter(1), 1);
+		assert_got(4, SIZE);
+		assert_int_equal(found[SIZE - 1], 'w');
+		/* Nothing went to the file that the descriptor was next. */
+		assert_int_equal(pread(other, found, SIZE, 0), 0);
+		assert_int_equal(door_unfix(door, 0), 0);
+		unit_close(other);
+	}
+}
+
+static void what_is_not_fixed_is_refused(void **state)
+{
+	int path = open("/", O_PATH | O_CLOEXEC), fd = unit_file(true);
+	char byte;
+
+	(void)state;
+	assert_int_equal(door_fix(door, 0, -1), -EBADF);
+	assert_int_equal(door_fix(door, 0, path), -EBADF);
+	assert_int_equal(door_fix(door, DOOR_NR_FIXED, fd), -EINVAL);
+	assert_int_equal(door_unfix(door, 0), -ENOENT);
+	assert_int_equal(door_fix(door, 0, fd), 0);
+	assert_int_equal(door_fix(door, 0, fd), -EBUSY);
+	put_tagged(fixed(DOOR_READ, 1, &byte, 1, 0), 1);
+	put_tagged(fixed(DOOR_READ, -1, &byte, 1, 0), 2);
+	put_tagged(fixed(DOOR_READ, DOOR_NR_FIXED, &byte, 1, 0), 3);
+	put_tagged(fixed(DOOR_READ, 0, &byte, 1, 0), 4);
+	assert_int_equal(enter(4), 4);
+	assert_got(1, -EBADF);
+	assert_got(2, -EBADF);
+	assert_got(3, -EBADF);
+	assert_got(4, 0);
+	/* The door lets go of what is left when it is closed. */
+	unit_close(fd);
+	unit_close(path);
+}
+
+static void a_file_stays_until_its_requests_are_complete(void **state)
+{
+	char byte = 0;
+	int ends[2];
+
+	(void)state;
+	(void)signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(door_fix(door, 2, ends[0]), 0);
+	put_tagged(fixed(DOOR_READ, 2, &byte, 1, 0), 1);
+	assert_int_equal(enter(0), 1);
+	unit_close(ends[0]);
+	assert_int_equal(door_unfix(door, 2), 0);
+	assert_int_equal(nr_unread(), 0);
+	assert_int_equal(write(ends[1], "a", 1), 1);
+	await_got(1, 1);
+	assert_int_equal(byte, 'a');
+	assert_int_equal(write(ends[1], "b", 1), -1);
+	assert_int_equal(errno, EPIPE);
+	unit_close(ends[1]);
+}
+
+static void a_fixed_file_is_polled_again_and_again(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(door_fix(door, 0, ends[0]), 0);
+	unit_close(ends[0]);
+	put_tagged((struct door_sqe){ .what = DOOR_POLL,
+				      .fd = 0,
+				      .size = POLLIN,
+				      .options = DOOR_FIXED | DOOR_REPEATEDLY },
+		   1);
+	assert_int_equal(enter(0), 1);
+	for (unsigned i = 0; i < 3; i++) {
+		struct door_cqe cqe;
+
+		assert_int_equal(write(ends[1], "a", 1), 1);
+		while (!nr_unread())
+			assert_int_equal(enter(1), 0);
+		cqe = get();
+		assert_int_equal(cqe.tag, 1);
+		assert_int_equal(cqe.res, POLLIN);
+		assert_int_equal(cqe.flags, DOOR_MORE);
+	}
+	/* All that is pending on the file. */
+	put_tagged(fixed(DOOR_CANCEL, 0, NULL, 0, 0), 2);
+	assert_int_equal(enter(0), 1);
+	assert_got(1, -ECANCELED);
+	assert_got(2, 1);
+	unit_close(ends[1]);
+}
+
+/* The program opens a file of its own where the library has the fixed one. */
+static void the_library_s_descriptor_gives_way(void **state)
+{
+	int fd = unit_numbered_file(true, 3), ends[2], owns[2];
+	char found[SIZE], byte = 0;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(door_fix(door, 0, fd), 0);
+	assert_int_equal(door_fix(door, 1, ends[0]), 0);
+	put_tagged(fixed(DOOR_READ, 1, &byte, 1, 0), 1);
+	assert_int_equal(enter(0), 1);
+	owns[0] = own_of(fd);
+	owns[1] = own_of(ends[0]);
+	take_number(owns[0]);
+	take_number(owns[1]);
+	assert_int_equal(write(ends[1], "a", 1), 1);
+	await_got(1, 1);
+	put_tagged(fixed(DOOR_READ, 0, found, SIZE, SIZE), 2);
+	assert_int_equal(enter(1), 1);
+	assert_got(2, SIZE);
+	assert_int_equal(found[0], 1);
+	for (unsigned i = 0; i < 2; i++) {
+		unit_close(owns[i]);
+		unit_close(ends[i]);
+	}
+	unit_close(fd);
+}
+
+static void it_does_not_while_a_worker_uses_it(void **state)
+{
+	int fd = unit_file(false), own;
+
+	(void)state;
+	assert_int_equal(door_fix(door, 0, fd), 0);
+	own = own_of(fd);
+	unit_gate_close(own);
+	put_tagged(fixed(DOOR_SYNC, 0, NULL, 0, 0), 1);
+	assert_int_equal(enter(0), 1);
+	unit_gate_await(1);
+	assert_int_equal(uaio_own_fd_yield(own), -EBUSY);
+	unit_gate_open();
+	await_got(1, 0);
+	take_number(own);
+	unit_close(own);
+	unit_close(fd);
+}
+
+static void closing_all_descriptors_does_not_concern_it(void **state)
+{
+	int fd = unit_numbered_file(true, 3), ends[2];
+	char found[SIZE], byte = 0;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(door_fix(door, 0, fd), 0);
+	assert_int_equal(door_fix(door, 1, ends[0]), 0);
+	put_tagged(fixed(DOOR_READ, 1, &byte, 1, 0), 1);
+	assert_int_equal(enter(0), 1);
+	assert_true(uaio_enter());
+	uaio_fds_closing(3, ~0u);
+	uaio_fds_closed(3, ~0u);
+	uaio_leave();
+	assert_int_equal(write(ends[1], "a", 1), 1);
+	await_got(1, 1);
+	put_tagged(fixed(DOOR_READ, 0, found, SIZE, SIZE), 2);
+	assert_int_equal(enter(1), 1);
+	assert_got(2, SIZE);
+	assert_int_equal(found[0], 1);
+	unit_close(fd);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static int use_in_child(void)
+{
+	char byte = 0;
+	int ends[2];
+
+	if (door_unfix(door, 0) != -EBADF || door_fix(door, 1, 0) != -EBADF)
+		return 1;
+	if (door_open(&door, &rings) < 0 || pipe(ends) < 0)
+		return 2;
+	if (door_fix(door, 0, ends[0]) < 0 || close(ends[0]) < 0)
+		return 3;
+	put_tagged(fixed(DOOR_READ, 0, &byte, 1, 0), 1);
+	if (enter(0) != 1 || write(ends[1], "c", 1) != 1)
+		return 4;
+	if (enter(1) != 0 || byte != 'c')
+		return 5;
+	return door_close(door) ? 6 : 0;
+}
+
+static void a_child_fixes_files_of_its_own(void **state)
+{
+	int fd = unit_file(true), status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(door_fix(door, 0, fd), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(use_in_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(door_unfix(door, 0), 0);
+	unit_close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DOOR_TEST(a_file_is_served_when_its_descriptor_is_another),
+		DOOR_TEST(what_is_not_fixed_is_refused),
+		DOOR_TEST(a_file_stays_until_its_requests_are_complete),
+		DOOR_TEST(a_fixed_file_is_polled_again_and_again),
+		DOOR_TEST(the_library_s_descriptor_gives_way),
+		DOOR_TEST(it_does_not_while_a_worker_uses_it),
+		DOOR_TEST(closing_all_descriptors_does_not_concern_it),
+		DOOR_TEST(a_child_fixes_files_of_its_own),
+	};
+
+	return cmocka_run_group_tests_name("door fixed", tests, unit_engine,
+					   NULL);
+}
