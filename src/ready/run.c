@@ -151,7 +151,8 @@ struct run {
 	struct uaio_waitq *waitq;
 	struct uaio_group *group;
 	enum uaio_runner by;
-	bool is_fresh;   /* not kicked: parked since the last look */
+	bool is_fresh; /* not kicked: parked since the last look */
+	bool by_edges; /* only edges answer the multishot poll that is tried */
 	bool has_doubts; /* something of the group is in doubt */
 	unsigned budget; /* tries that are left */
 	unsigned nr_done;
@@ -237,27 +238,42 @@ static void doubt_locked(struct run *run, struct uaio_req *req)
 
 enum outcome { IS_DONE, WAITS_ON, WAITQ_IS_LEFT };
 
-/* Return: whether edges, and only they, answer the multishot poll (I10). */
-static bool goes_by_edges_locked(const struct uaio_req *req)
+/*
+ * A multishot poll is to be looked at. Edges, and only they, answer it, if the
+ * epoll tells all of them (I10). Not inline: few requests are such polls.
+ * Return: false if there was no edge since it last looked.
+ */
+static __attribute__((noinline)) bool
+begin_multishot_locked(struct run *run, struct uaio_req *req)
 {
-	return !(req->file->flags & UAIO_FILE_F_PERSONAL) &&
-	       uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
+	uint32_t seen = req->edges;
+
+	run->by_edges =
+		!(req->file->flags & UAIO_FILE_F_PERSONAL) &&
+		uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
+	/* relaxed: edges that come from here on kick the wait queue */
+	req->edges = load_relaxed(&req->watch->nr_edges);
+	return !run->by_edges || req->edges != seen;
 }
 
 /*
- * A multishot poll has the result res, and goes on. The file's lock is released
- * meanwhile; an edge that comes then kicks the wait queue, which is being run.
- * Return: false if the sink has no room.
+ * A multishot poll has the result res, and goes on if edges answer it. The file's
+ * lock is released meanwhile; an edge that comes then kicks the wait queue, which
+ * is being run.
+ * Return: the result with which it ends, or -EAGAIN.
  */
-static bool post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
+static __attribute__((noinline)) int64_t
+post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 {
 	bool is_posted;
 
+	if (res <= 0 || !run->by_edges)
+		return res;
 	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
 	is_posted = uaio_flow->post_more(req, res);
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
-	return is_posted;
+	return is_posted ? -EAGAIN : res;
 }
 
 /*
@@ -269,25 +285,19 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	struct uaio_file *file = run->file;
 	bool is_unpollable = file->is_unpollable, in_doubt = false;
 	struct uaio_canceller *canceller;
-	bool is_cancelled, by_edges = false;
+	bool is_cancelled;
 	int64_t res = told_locked(file, req);
 
-	if (unlikely(req->sqe.is_multishot)) {
-		uint32_t seen = req->edges;
-
-		by_edges = goes_by_edges_locked(req);
-		/* relaxed: edges that come from here on kick the wait queue */
-		req->edges = load_relaxed(&req->watch->nr_edges);
-		if (by_edges && req->edges == seen)
-			return WAITS_ON;
-	}
+	if (unlikely(req->sqe.is_multishot) &&
+	    !begin_multishot_locked(run, req))
+		return WAITS_ON;
 	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
 	if (!res)
 		res = try_unlocked(run, req, &in_doubt);
 	run->budget -= run->budget > 0;
 	note_retry(run->waitq, run->by, run->is_fresh, res == -EAGAIN);
-	if (by_edges && res > 0 && post_unlocked(run, req, res))
-		res = -EAGAIN;
+	if (unlikely(req->sqe.is_multishot))
+		res = post_unlocked(run, req, res);
 
 	/*
 	 * A poll waits on, for nothing: a worker could not execute it either.
