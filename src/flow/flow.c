@@ -13,20 +13,12 @@
 #include "ready/ready.h"
 #include "split/split.h"
 #include "split/whole.h"
+#include "flow/copy.h"
 #include "flow/gate.h"
+#include "flow/link.h"
 #include "flow/post.h"
 
-enum {
-	/* Two sizes of copies of arguments: 1 KiB, and IOV_MAX vectors. */
-	COPY_SMALL = 1024,
-	COPY_MAX = 1024 * sizeof(struct iovec),
-};
-
-static struct {
-	struct uaio_slab reqs;
-	struct uaio_slab copies_small;
-	struct uaio_slab copies_max;
-} slabs;
+static struct uaio_slab slab; /* of requests */
 
 void uaio_group_init(struct uaio_group *group)
 {
@@ -44,13 +36,8 @@ void uaio_group_fini(struct uaio_group *group)
 	uaio_ready_fini_group(group);
 	while ((req = group->free)) {
 		group->free = req->next_free;
-		uaio_slab_put(&slabs.reqs, req);
+		uaio_slab_put(&slab, req);
 	}
-}
-
-static struct uaio_slab *copy_slab(size_t bytes)
-{
-	return bytes <= COPY_SMALL ? &slabs.copies_small : &slabs.copies_max;
 }
 
 /* Take a reference to the file of sqe; NULL if its operation has none. */
@@ -71,36 +58,6 @@ static void put_file(struct uaio_file *file)
 {
 	if (likely(file))
 		uaio_file_put(file);
-}
-
-/* Called only for arguments that do not fit into the request itself. */
-static void *get_copy(const struct uaio_sqe *sqe, size_t bytes)
-{
-	void *copy;
-
-	UAIO_CHECK(bytes <= COPY_MAX);
-	copy = uaio_slab_get(copy_slab(bytes));
-	if (copy)
-		memcpy(copy, sqe->buf, bytes);
-	return copy;
-}
-
-static void put_copy(struct uaio_req *req)
-{
-	if (req->copy && req->copy != req->inline_iov)
-		uaio_slab_put(copy_slab(uaio_sqe_copied_bytes(&req->sqe)),
-			      req->copy);
-	req->copy = NULL;
-}
-
-/* From now on the request uses its copy, which the client cannot change. */
-static void take_copy(struct uaio_req *req)
-{
-	if (uaio_optab[req->sqe.op].is_vectored)
-		uaio_iovs_cut(req->iov, req->sqe.len);
-	else
-		((char *)req->copy)[req->sqe.len - 1] = '\0';
-	req->sqe.buf = req->copy;
 }
 
 /*
@@ -135,7 +92,7 @@ static void fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes,
 		memcpy(req->inline_iov, sqe->buf, bytes);
 	}
 	if (req->copy)
-		take_copy(req);
+		uaio_copy_use(req);
 }
 
 static struct uaio_req *take_locked(struct uaio_group *group)
@@ -146,7 +103,7 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 		group->free = req->next_free;
 		return req;
 	}
-	return uaio_slab_get(&slabs.reqs);
+	return uaio_slab_get(&slab);
 }
 
 /*
@@ -159,32 +116,17 @@ static bool uses_number(const struct uaio_req *req)
 	return unlikely(req->sqe.is_fixed) && req->file->inode;
 }
 
-int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
-		 const struct uaio_sqe *sqe, bool parks,
-		 struct uaio_req **ret_req)
+static inline __attribute__((always_inline)) struct uaio_req *
+create(struct uaio_group *group, const struct uaio_sqe *sqe,
+       struct uaio_file *file, struct uaio_watch *watch)
 {
-	struct uaio_group *group = &queue->group;
-	struct uaio_file *file;
-	struct uaio_watch *watch = NULL;
 	size_t bytes = uaio_sqe_copied_bytes(sqe);
 	struct uaio_req *req;
 	void *copy = NULL;
-	int ret;
 
-	ret = get_file(sqe, fixed, &file);
-	if (ret < 0)
-		return ret == -ENOMEM ? -EAGAIN : ret;
-	/*
-	 * The file may have become a regular one since it was tried; on that
-	 * only polls park, until they are tried again. A timer has no file.
-	 */
-	if (parks && likely(file) &&
-	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
-	    !(watch = uaio_watch_get(group, file)))
-		goto err_file;
-	if (bytes > sizeof(req->inline_iov) && !(copy = get_copy(sqe, bytes)))
-		goto err_file;
-
+	if (bytes > sizeof(req->inline_iov) &&
+	    !(copy = uaio_copy_new(sqe, bytes)))
+		return NULL;
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	req = take_locked(group);
 	if (req) {
@@ -198,16 +140,46 @@ int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
 			uaio_gate_delay();
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	if (!req && copy)
+		uaio_copy_free(copy, bytes);
+	return req;
+}
+
+struct uaio_req *uaio_req_new_held(struct uaio_queue *queue,
+				   const struct uaio_sqe *sqe)
+{
+	return create(&queue->group, sqe, NULL, NULL);
+}
+
+int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
+		 const struct uaio_sqe *sqe, bool parks,
+		 struct uaio_req **ret_req)
+{
+	struct uaio_group *group = &queue->group;
+	struct uaio_watch *watch = NULL;
+	struct uaio_file *file;
+	struct uaio_req *req;
+	int ret;
+
+	ret = get_file(sqe, fixed, &file);
+	if (ret < 0)
+		return ret == -ENOMEM ? -EAGAIN : ret;
+	/*
+	 * The file may have become a regular one since it was tried; on that
+	 * only polls park, until they are tried again. A timer has no file.
+	 */
+	if (parks && likely(file) &&
+	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
+	    !(watch = uaio_watch_get(group, file)))
+		goto err_file;
+	req = create(group, sqe, file, watch);
 	if (!req)
-		goto err_copy;
+		goto err_file;
 	if (uses_number(req))
 		(void)uaio_file_use(file);
 	*ret_req = req;
 	return 0;
 
-err_copy:
-	if (copy)
-		uaio_slab_put(copy_slab(bytes), copy);
 err_file:
 	put_file(file);
 	return -EAGAIN;
@@ -301,16 +273,19 @@ static void finish(struct uaio_req *req, int64_t res,
 	bool is_write = uaio_order_is_write(req->order);
 	bool delayed_exit = uaio_req_delays_exit(req);
 	struct uaio_device *device = req->is_oldest ? req->device : NULL;
+	bool breaks = unlikely(req->sqe.links) && uaio_link_breaks(req, res);
 
 	if (unlikely(req->owns_waitq))
 		uaio_ready_returned(req);
 	if (uses_number(req))
 		uaio_file_unuse(file);
 	count(req);
-	put_copy(req);
+	uaio_copy_put(req);
 	if (!is_write)
 		uaio_order_return(req, ret_startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	if (unlikely(req->sqe.links))
+		uaio_link_leave_locked(req, breaks, ret_startable);
 	unlink_locked(req, !is_write);
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 
@@ -321,7 +296,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	uaio_queue_post(uaio_queue_of(group), &post);
 	if (is_write) {
 		uaio_order_leave(req, ret_startable);
-		uaio_slab_put(&slabs.reqs, req);
+		uaio_slab_put(&slab, req);
 		uaio_file_put(file);
 	}
 	if (delayed_exit)
@@ -367,7 +342,7 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 		if (uses_number(reqs[i]))
 			uaio_file_unuse(files[i]);
 		count(reqs[i]);
-		put_copy(reqs[i]);
+		uaio_copy_put(reqs[i]);
 		uaio_order_return(reqs[i], ret_startable);
 	}
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
@@ -403,8 +378,9 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
  * Send a PREPPED request to its pages, to a worker or to its file. If it must not
  * park, it is appended to ret_refused.
  */
-static void route(struct uaio_req *req, struct uaio_handover *handover,
-		  struct list *ret_refused)
+static inline __attribute__((always_inline)) void
+route(struct uaio_req *req, struct uaio_handover *handover,
+      struct list *ret_refused)
 {
 	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
 
@@ -453,6 +429,29 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 	finish(req, res, worker, ret_startable);
 }
 
+/* Issue a request that was held. The pin is for when it parks. */
+static __attribute__((noinline)) void start_held(struct uaio_req *req,
+						 struct uaio_handover *handover,
+						 struct list *ret_startable,
+						 struct list *ret_refused)
+{
+	struct uaio_group *group = req->group;
+	enum uaio_start start;
+	int64_t res;
+
+	uaio_ready_pin(&group->ready);
+	start = uaio_link_issue(req, &res);
+	if (start == UAIO_START_DONE) {
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+		finish(req, res, handover->worker, ret_startable);
+	} else if (start != UAIO_START_WAITS) {
+		route(req, handover, ret_refused);
+	}
+	if (start == UAIO_START_PARKS)
+		uaio_ready_announce(group);
+	uaio_ready_unpin(&group->ready);
+}
+
 /*
  * Start all requests of the list. Requests that they let start go to the end of
  * the same list: no recursion.
@@ -463,8 +462,13 @@ static void start_list(struct list *startable, struct uaio_handover *handover)
 
 	list_init(&refused);
 	while ((node = list_pop(startable))) {
-		route(container_of(node, struct uaio_req, link), handover,
-		      &refused);
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		if (unlikely(req->sqe.links) && uaio_link_was_held(req))
+			start_held(req, handover, startable, &refused);
+		else
+			route(req, handover, &refused);
 		while ((node = list_pop(&refused)))
 			end_here(container_of(node, struct uaio_req, link),
 				 handover->worker, startable);
@@ -519,6 +523,11 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
 	start_list(&startable, handover);
 }
 
+void uaio_req_start_list(struct list *startable, struct uaio_handover *handover)
+{
+	start_list(startable, handover);
+}
+
 void uaio_req_start_all(struct list *startable)
 {
 	struct uaio_handover handover;
@@ -556,11 +565,11 @@ void uaio_flow_init(void)
 		.complete_reads = uaio_req_complete_reads,
 		.post_more = uaio_req_post_more,
 		.start_all = uaio_req_start_all,
+		.expire = uaio_link_expire,
 		.handover = uaio_req_hand_over,
 	};
 
-	uaio_slab_init(&slabs.reqs, sizeof(struct uaio_req), 65536);
-	uaio_slab_init(&slabs.copies_small, COPY_SMALL, 65536);
-	uaio_slab_init(&slabs.copies_max, COPY_MAX, 65536);
+	uaio_slab_init(&slab, sizeof(struct uaio_req), 65536);
+	uaio_copies_init();
 	uaio_flow = &ops;
 }

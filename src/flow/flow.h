@@ -49,6 +49,13 @@ int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
 		 struct uaio_req **ret_req);
 
 /*
+ * Create a request that has no file yet (link.h).
+ * Return: NULL if memory is refused.
+ */
+struct uaio_req *uaio_req_new_held(struct uaio_queue *queue,
+				   const struct uaio_sqe *sqe);
+
+/*
  * Start a PREPPED request: add it to handover, for a worker, or let it wait until
  * its file is ready or its pages are there.
  */
@@ -69,7 +76,11 @@ void uaio_req_wq_init(void);
  */
 void uaio_req_revive(void);
 
-/* Start the PREPPED requests of a list. */
+/* The same for the requests of a list. */
+void uaio_req_start_list(struct list *startable,
+			 struct uaio_handover *handover);
+
+/* Start the PREPPED requests of a list, with a handover of their own. */
 void uaio_req_start_all(struct list *startable);
 
 /*

@@ -334,36 +334,58 @@ enum uaio_issue uaio_try_reopened(const struct uaio_sqe *sqe,
 		file, sqe, ret);
 }
 
-int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
-		   const struct uaio_sqe *sqe)
+/*
+ * Issue sqe.
+ * Return: what became of it, unless *ret_error is not 0: then it is refused.
+ */
+static inline __attribute__((always_inline)) enum uaio_issue
+issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
+	  struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	struct uaio_outcome outcome = { .res = 0 };
 	enum uaio_issue issue;
-	int ret;
 
-	ret = op->prep(sqe, file);
-	if (unlikely(ret < 0))
-		return ret;
-
+	*ret_error = 0;
 	if (unlikely(sqe->is_async))
-		issue = send_away(op, sqe, &outcome);
+		issue = send_away(op, sqe, ret);
 	else if (unlikely(op->has_no_file))
-		issue = make_call(op, sqe, &outcome);
+		issue = make_call(op, sqe, ret);
 	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
-		issue = try_flags(file, sqe, &ret, &outcome);
+		issue = try_flags(file, sqe, ret_error, ret);
 	else
 		issue = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
-								     &outcome);
-	if (unlikely(ret < 0))
-		return ret;
-	if (unlikely(outcome.res == -ESPIPE) && issue == UAIO_ISSUE_DONE &&
-	    file && uaio_file_kind(file) < UAIO_KIND_STREAM && !sqe->is_fixed)
+								     ret);
+	if (unlikely(*ret_error < 0))
+		return issue;
+	if (unlikely(ret->res == -ESPIPE) && issue == UAIO_ISSUE_DONE && file &&
+	    uaio_file_kind(file) < UAIO_KIND_STREAM && !sqe->is_fixed)
 		/*
 		 * Regular files never give ESPIPE: the descriptor must have
 		 * become a stream.
 		 */
-		issue = uaio_try_reopened(sqe, &outcome);
+		issue = uaio_try_reopened(sqe, ret);
+	return issue;
+}
+
+enum uaio_issue uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
+			   int *ret_error, struct uaio_outcome *ret)
+{
+	return issue_one(file, sqe, ret_error, ret);
+}
+
+int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
+		   const struct uaio_sqe *sqe)
+{
+	struct uaio_outcome outcome = { .res = 0 };
+	enum uaio_issue issue;
+	int ret;
+
+	ret = uaio_optab[sqe->op].prep(sqe, file);
+	if (unlikely(ret < 0))
+		return ret;
+	issue = issue_one(file, sqe, &ret, &outcome);
+	if (unlikely(ret < 0))
+		return ret;
 	if (likely(issue == UAIO_ISSUE_DONE)) {
 		complete(batch, sqe, &outcome);
 		return 0;

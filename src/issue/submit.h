@@ -22,6 +22,7 @@
 #include "req/sink.h"
 
 struct uaio_file;
+struct uaio_outcome;
 struct uaio_queue;
 struct uaio_stats;
 
@@ -76,6 +77,13 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
  */
 int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 			 const struct uaio_sqe *sqe);
+
+/*
+ * For chain.c: issue sqe, which was checked, here, as uaio_batch_add() does.
+ * Return: what became of it; *ret_error: 0, or the -errno with which it is refused.
+ */
+enum uaio_issue uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
+			   int *ret_error, struct uaio_outcome *ret);
 
 /*
  * uaio_look_up() and uaio_batch_add() for a thread with another descriptor table

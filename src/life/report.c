@@ -80,11 +80,17 @@ static const char *const way_names[UAIO_NR_WAYS] = {
 };
 
 static const char *const op_names[UAIO_NR_OPS] = {
-	[UAIO_OP_READ] = "pread",    [UAIO_OP_READV] = "preadv",
-	[UAIO_OP_WRITE] = "pwrite",  [UAIO_OP_WRITEV] = "pwritev",
-	[UAIO_OP_FSYNC] = "fsync",   [UAIO_OP_FDSYNC] = "fdsync",
-	[UAIO_OP_POLL] = "poll",     [UAIO_OP_NOP] = "nop",
-	[UAIO_OP_OPENAT] = "openat", [UAIO_OP_TIMER] = "timer",
+	[UAIO_OP_READ] = "pread",
+	[UAIO_OP_READV] = "preadv",
+	[UAIO_OP_WRITE] = "pwrite",
+	[UAIO_OP_WRITEV] = "pwritev",
+	[UAIO_OP_FSYNC] = "fsync",
+	[UAIO_OP_FDSYNC] = "fdsync",
+	[UAIO_OP_POLL] = "poll",
+	[UAIO_OP_NOP] = "nop",
+	[UAIO_OP_OPENAT] = "openat",
+	[UAIO_OP_TIMER] = "timer",
+	[UAIO_OP_LINK_TIMER] = "link_timer",
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct text *text,

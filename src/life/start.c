@@ -34,6 +34,7 @@
 #include "flow/closing.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
+#include "issue/chain.h"
 #include "life/door.h"
 #include "life/limits.h"
 #include "life/report.h"
@@ -54,6 +55,7 @@ static int start_parts(void)
 	uaio_order_init();
 	uaio_trust_init();
 	uaio_flow_init();
+	uaio_chain_init();
 	uaio_split_init();
 	uaio_bounce_init();
 	uaio_req_wq_init();

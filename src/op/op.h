@@ -27,6 +27,7 @@ enum uaio_op {
 	UAIO_OP_NOP,
 	UAIO_OP_OPENAT,
 	UAIO_OP_TIMER,
+	UAIO_OP_LINK_TIMER, /* of the request before it in a chain */
 	UAIO_NR_OPS,
 };
 
@@ -68,6 +69,7 @@ struct uaio_sqe {
 	 */
 	bool is_multishot;
 	bool is_fixed;   /* submit.h's: on the file that came with it, not fd */
+	uint8_t links;   /* UAIO_LINK*: the request is in a chain */
 	uint16_t ioprio; /* 0: none asked for */
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
@@ -108,6 +110,12 @@ enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
 /* The most bytes that one call moves, as in the kernel: MAX_RW_COUNT. */
 #define UAIO_RW_BYTES_MAX ((uint64_t)0x7ffff000)
+
+/*
+ * The next request that is submitted starts when this one is complete (link.h):
+ * if it has succeeded; or however it ended.
+ */
+enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 
 /* What became of a request when it was issued. Its result is kept elsewhere. */
 enum uaio_issue {

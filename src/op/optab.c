@@ -72,6 +72,13 @@ const struct uaio_op_def uaio_optab[] = {
 		.prep = uaio_timer_prep,
 		.run = uaio_timer_run,
 	},
+	[UAIO_OP_LINK_TIMER] = {
+		.name = "link timer",
+		.class = UAIO_CLASS_TIMER,
+		.has_no_file = true,
+		.prep = uaio_timer_prep,
+		.run = uaio_timer_run,
+	},
 };
 static_assert(sizeof(uaio_optab) / sizeof(uaio_optab[0]) == UAIO_NR_OPS,
 	      "a row for each operation");

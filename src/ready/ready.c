@@ -293,19 +293,13 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 	return has;
 }
 
-void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
+static inline __attribute__((always_inline)) void
+announce(struct uaio_group *group)
 {
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 	struct uaio_ready *ready = &home->ready;
 	bool is_watched;
 
-	uaio_lead_forget();
-	/* relaxed: what we have kicked is seen */
-	if (unlikely(has_multishot))
-		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
-	else if (uaio_ready_tuning.caller_runs &&
-		 load_relaxed(&ready->has_kicked))
-		(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
 	/*
 	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parked, then looked which
 	 * threads sleep. Pairs with threads that are about to: lead.c,
@@ -324,6 +318,25 @@ void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 		 (!uaio_ready_tuning.delays_kick || uaio_is_commons(home)))
 		/* No other thread comes before the fallback thread. */
 		uaio_fallback_nudge(home);
+}
+
+void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
+{
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+
+	uaio_lead_forget();
+	/* relaxed: what we have kicked is seen */
+	if (unlikely(has_multishot))
+		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
+	else if (uaio_ready_tuning.caller_runs &&
+		 load_relaxed(&home->ready.has_kicked))
+		(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
+	announce(group);
+}
+
+void uaio_ready_announce(struct uaio_group *group)
+{
+	announce(group);
 }
 
 /*

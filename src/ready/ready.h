@@ -173,6 +173,8 @@ static inline void uaio_ready_unpin(struct uaio_ready *ready)
  * some are multishot polls; take what the epoll says of their files.
  */
 void uaio_ready_submitted(struct uaio_group *group, bool has_multishot);
+/* The same for a thread that may lead: it runs nothing. */
+void uaio_ready_announce(struct uaio_group *group);
 
 /*
  * End what is due (timer.h), and try what may be ready of this queue: what was

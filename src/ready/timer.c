@@ -296,7 +296,9 @@ void uaio_timers_run(struct uaio_group *home)
 	bool has_ended = true;
 
 	while (has_ended && take_first(&home->ready, now, &timer, &file)) {
-		if (timer)
+		if (timer && timer->sqe.op == UAIO_OP_LINK_TIMER)
+			uaio_flow->expire(timer);
+		else if (timer)
 			uaio_flow->complete(timer, -ETIME, NULL);
 		else
 			has_ended = end_limited(file, now);

@@ -30,7 +30,12 @@
  *   RUNNING -> PREPPED	 the thread that tried it, to hand it to a worker
  *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
  *
- * A request waits in the states ORDERED, QUEUED, PARKED, PAGED and TIMED; each
+ *   PREPPED -> HELD	 the submitter, under the group's lock
+ *   HELD -> PREPPED	 the thread that completes the one before it, under the
+ *			 group's lock
+ *   HELD -> RUNNING	 a canceller, under the group's lock
+ *
+ * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED and HELD; each
  * of them has a row of functions (waits.h). A thread may try a request that is PARKED or
  * PAGED. While it does, the request has the bit TRIED, and that thread is its only
  * owner. The thread moves it under the lock of the state:
@@ -46,7 +51,7 @@
  *   I3  In each state it is on exactly one other list: a startable list, that of
  *       its wait queue or of its device (all by link), or one of the work queue's
  *       (by work). An ORDERED one is only on its inode's list (in_order), a TIMED
- *       one only in its heap (in_timed). While it is being tried it stays where
+ *       one only in its heap (in_timed), a HELD one on none. While it is being tried it stays where
  *       it is.
  *
  * Memory comes from a slab, and the group keeps it for reuse until the group
@@ -85,9 +90,10 @@ enum uaio_req_state {
 	UAIO_REQ_PARKED,  /* for its file to be ready */
 	UAIO_REQ_PAGED,   /* for its pages to be read in */
 	UAIO_REQ_TIMED,   /* for its time to come */
+	UAIO_REQ_HELD,    /* for the one before it in its chain */
 	UAIO_REQ_NR_STATES,
 	/* A bit beside PARKED or PAGED: a thread is trying the request. */
-	UAIO_REQ_TRIED = 8,
+	UAIO_REQ_TRIED = 16,
 };
 
 static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
@@ -131,7 +137,12 @@ struct uaio_req {
 	/* Members that only some requests need. */
 	struct list link;
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
-	struct uaio_watch *watch;         /* borrows: its queue's on its file */
+	union {
+		struct uaio_watch *watch; /* borrows: its queue's on its file */
+		struct uaio_req *prev;    /* HELD, or a linked timer: link.h */
+	};
+	struct uaio_req
+		*next; /* if sqe.links: the next of its chain, or NULL */
 	struct uaio_device *device; /* the one it reads pages of, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
@@ -167,7 +178,8 @@ static inline bool uaio_delays_exit(const struct uaio_file *file,
 
 static inline bool uaio_req_delays_exit(const struct uaio_req *req)
 {
-	return uaio_delays_exit(req->file, &req->sqe);
+	/* A request that was held and has not started has no file. */
+	return likely(req->file) && uaio_delays_exit(req->file, &req->sqe);
 }
 
 /*
@@ -209,6 +221,8 @@ struct uaio_flow_ops {
 	bool (*post_more)(struct uaio_req *req, int64_t res);
 	/* uaio_req_start_all() */
 	void (*start_all)(struct list *startable);
+	/* uaio_link_expire() */
+	void (*expire)(struct uaio_req *timer);
 	/* uaio_req_hand_over() */
 	void (*handover)(struct uaio_handover *handover);
 };

@@ -13,6 +13,7 @@
 #include "ready/waiter.h"
 #include "flow/cancel.h"
 #include "flow/post.h"
+#include "issue/chain.h"
 #include "issue/submit.h"
 #include "life/life.h"
 
@@ -249,10 +250,15 @@ int door_unfix(struct door *door, uint32_t place)
  */
 
 static const uint8_t op_of[DOOR_NR_WHATS] = {
-	[DOOR_READ] = UAIO_OP_READ,   [DOOR_READV] = UAIO_OP_READV,
-	[DOOR_WRITE] = UAIO_OP_WRITE, [DOOR_SYNC] = UAIO_OP_FSYNC,
-	[DOOR_POLL] = UAIO_OP_POLL,   [DOOR_NOP] = UAIO_OP_NOP,
-	[DOOR_OPEN] = UAIO_OP_OPENAT, [DOOR_TIMER] = UAIO_OP_TIMER,
+	[DOOR_READ] = UAIO_OP_READ,
+	[DOOR_READV] = UAIO_OP_READV,
+	[DOOR_WRITE] = UAIO_OP_WRITE,
+	[DOOR_SYNC] = UAIO_OP_FSYNC,
+	[DOOR_POLL] = UAIO_OP_POLL,
+	[DOOR_NOP] = UAIO_OP_NOP,
+	[DOOR_OPEN] = UAIO_OP_OPENAT,
+	[DOOR_TIMER] = UAIO_OP_TIMER,
+	[DOOR_LINK_TIMER] = UAIO_OP_LINK_TIMER,
 };
 
 /* Translate a submission from this door's format. */
@@ -260,6 +266,8 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 {
 	struct uaio_sqe sqe = {
 		.op = op_of[from->what],
+		.links = (from->options & DOOR_LINK ? UAIO_LINK : 0) |
+			 (from->options & DOOR_LINK_HARD ? UAIO_LINK_HARD : 0),
 		.fd = from->fd,
 		.off = from->place, /* or the time of a timer */
 		.buf = from->memory,
@@ -306,12 +314,16 @@ static struct uaio_file *fixed_of(const struct door *door,
 }
 
 static int add(struct door *door, struct uaio_batch *batch,
-	       const struct door_sqe *from)
+	       struct uaio_chain *chain, const struct door_sqe *from)
 {
 	const struct uaio_sqe sqe = translate(from);
 	struct uaio_file *file = NULL;
 	int ret = 0;
 
+	if (sqe.links || sqe.op == UAIO_OP_LINK_TIMER ||
+	    uaio_chain_is_open(chain))
+		return from->options & DOOR_FIXED ? -EINVAL
+						  : uaio_chain_add(chain, &sqe);
 	if (from->options & DOOR_FIXED) {
 		file = fixed_of(door, from);
 		return file ? uaio_batch_add_fixed(batch, file, &sqe) : -EBADF;
@@ -332,7 +344,7 @@ static int cancel(struct door *door, const struct door_sqe *from)
 }
 
 static void take_in(struct door *door, struct uaio_batch *batch,
-		    const struct door_sqe *from)
+		    struct uaio_chain *chain, const struct door_sqe *from)
 {
 	int ret;
 
@@ -340,11 +352,12 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 		answer(door, batch, from->tag, -EINVAL);
 	} else if (from->what == DOOR_CANCEL) {
 		/* Earlier requests have to be where a canceller finds them. */
+		uaio_chain_end(chain);
 		uaio_batch_end(batch);
 		ret = cancel(door, from);
 		uaio_batch_begin(batch, &door->queue);
 		answer(door, batch, from->tag, ret);
-	} else if ((ret = add(door, batch, from)) < 0) {
+	} else if ((ret = add(door, batch, chain, from)) < 0) {
 		answer(door, batch, from->tag, ret);
 	}
 }
@@ -368,19 +381,22 @@ static int submit(struct door *door)
 	/* The submissions are there: pairs with the client. */
 	uint32_t nr = load_acquire(&door->rings.sq_tail) - door->sq_head;
 	struct uaio_batch batch;
+	struct uaio_chain chain;
 
 	nr = reserve(door, nr < DOOR_NR_SQES ? nr : DOOR_NR_SQES);
 	if (!nr)
 		return 0;
 	uaio_batch_begin(&batch, &door->queue);
+	uaio_chain_begin(&chain, &batch);
 	for (uint32_t i = 0; i < nr; i++) {
 		/* Copied once: the client may write there (I2). */
 		const struct door_sqe sqe =
 			door->rings.sqes[door->sq_head % DOOR_NR_SQES];
 
 		door->sq_head++;
-		take_in(door, &batch, &sqe);
+		take_in(door, &batch, &chain, &sqe);
 	}
+	uaio_chain_end(&chain);
 	uaio_batch_end(&batch);
 	store_release(&door->rings.sq_head, door->sq_head);
 	return (int)nr;

@@ -28,9 +28,10 @@ enum door_what {
 	DOOR_SYNC,
 	DOOR_POLL,
 	DOOR_NOP,
-	DOOR_OPEN,   /* memory: the path; place: flags */
-	DOOR_TIMER,  /* place: nanoseconds from now on */
-	DOOR_CANCEL, /* place: the tag of what is cancelled */
+	DOOR_OPEN,       /* memory: the path; place: flags */
+	DOOR_TIMER,      /* place: nanoseconds from now on */
+	DOOR_LINK_TIMER, /* the same, of the request before it in a chain */
+	DOOR_CANCEL,     /* place: the tag of what is cancelled */
 	DOOR_NR_WHATS,
 };
 
@@ -38,6 +39,8 @@ enum door_what {
 enum {
 	DOOR_REPEATEDLY = 1, /* of a poll: until it is cancelled */
 	DOOR_FIXED = 2, /* fd is the place of a fixed file; cancel: all on it */
+	DOOR_LINK = 4,  /* the next starts when this one has succeeded */
+	DOOR_LINK_HARD = 8, /* ... when this one has ended */
 };
 
 enum { DOOR_NR_FIXED = 4 };

@@ -224,6 +224,52 @@ static void timers_end_whether_anybody_waits_or_not(void **state)
 	assert_int_equal(enter(0), 1);
 }
 
+static struct door_sqe linked(struct door_sqe sqe, uint32_t options)
+{
+	sqe.options = options;
+	return sqe;
+}
+
+static void what_is_linked_starts_when_its_turn_comes(void **state)
+{
+	static const int64_t MS = 1000000;
+	int fd = unit_numbered_file(true, 1);
+	char bytes[2][2 * SIZE];
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	put_tagged(linked(rw(DOOR_READ, ends[0], bytes[0], 1, 0), DOOR_LINK),
+		   1);
+	put_tagged(linked(rw(DOOR_LINK_TIMER, -1, NULL, 0, 600000 * MS),
+			  DOOR_LINK),
+		   2);
+	/* A short read, after which the rest is cancelled. */
+	put_tagged(linked(rw(DOOR_READ, fd, bytes[1], 2 * SIZE, 0), DOOR_LINK),
+		   3);
+	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 4);
+	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 5);
+	assert_int_equal(enter(1), 5);
+	assert_got(5, 0);
+	assert_int_equal(write(ends[1], "a", 1), 1);
+	await_got(1, 1);
+	await_got(2, -ECANCELED);
+	await_got(3, SIZE);
+	await_got(4, -ECANCELED);
+	put_tagged(
+		linked(rw(DOOR_READ, ends[0], bytes[0], 1, 0), DOOR_LINK_HARD),
+		6);
+	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 7);
+	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, 6), 8);
+	assert_int_equal(enter(3), 3);
+	assert_got(6, -ECANCELED);
+	assert_got(7, 0);
+	assert_got(8, 0);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	unit_close(fd);
+}
+
 static void closing_a_door_cancels_what_may_wait_for_ever(void **state)
 {
 	char byte;
@@ -452,6 +498,7 @@ int main(void)
 		DOOR_TEST(nobody_has_to_wait_for_what_gets_ready),
 		DOOR_TEST(what_waits_is_cancelled_by_its_tag),
 		DOOR_TEST(timers_end_whether_anybody_waits_or_not),
+		DOOR_TEST(what_is_linked_starts_when_its_turn_comes),
 		DOOR_TEST(closing_a_door_cancels_what_may_wait_for_ever),
 		DOOR_TEST(a_request_stays_with_its_file),
 		DOOR_TEST(a_write_is_made_before_its_number_is_closed),

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies of what a request's arguments point to: vectors, or a path
+ *
+ * The client may change these as soon as the submitting call returns. What fits
+ * is copied into the request itself, the rest to memory from two slabs.
+ *
+ * Tested by test-open.c and test-ready.c.
+ */
+#ifndef UAIO_FLOW_COPY_H
+#define UAIO_FLOW_COPY_H
+
+#include "req/req.h"
+
+/* Called each time the engine starts, also in a child of fork(): resets all. */
+void uaio_copies_init(void);
+
+/*
+ * Copy the arguments of sqe, of so many bytes, which do not fit into a request.
+ * Return: NULL if memory is refused.
+ */
+void *uaio_copy_new(const struct uaio_sqe *sqe, size_t bytes);
+void uaio_copy_free(void *copy, size_t bytes);
+
+/* From now on the request uses its copy, which the client cannot change. */
+void uaio_copy_use(struct uaio_req *req);
+
+/* The request is complete. */
+static inline void uaio_copy_put(struct uaio_req *req)
+{
+	if (req->copy && req->copy != req->inline_iov)
+		uaio_copy_free(req->copy, uaio_sqe_copied_bytes(&req->sqe));
+	req->copy = NULL;
+}
+
+#endif /* UAIO_FLOW_COPY_H */

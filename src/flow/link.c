@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/link.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "op/op.h"
+#include "req/queue.h"
+#include "req/req.h"
+#include "req/waits.h"
+#include "ready/ready.h"
+#include "ready/timer.h"
+#include "flow/flow.h"
+
+/* Flags of links that only this file sets. */
+enum {
+	MEMBER = 1u << 4, /* of a chain */
+	HERE = 1u << 5,   /* nothing of its chain has had to wait so far */
+	ISSUE = 1u << 6,  /* the starter issues it */
+	CANCEL = 1u << 7, /* the starter completes it as cancelled */
+};
+
+/* A timer that is due before its request is found looks again so much later. */
+enum { SOON_NS = 50000 };
+
+static uaio_issue_held_fn *issue;
+
+static void lock(struct uaio_group *group)
+{
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+}
+
+static void unlock(struct uaio_group *group)
+{
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+}
+
+static bool is_linked_timer(const struct uaio_req *req)
+{
+	return req->sqe.op == UAIO_OP_LINK_TIMER;
+}
+
+int uaio_link_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
+		  struct uaio_req **ret_req)
+{
+	struct uaio_req *req = uaio_req_new_held(queue, sqe);
+
+	if (!req)
+		return -EAGAIN;
+	req->next = req->prev = NULL;
+	req->sqe.links |= MEMBER;
+	/* Completed with others by a worker, it would start nothing. */
+	req->work.may_block = true;
+	*ret_req = req;
+	return 0;
+}
+
+void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
+{
+	last->next = req;
+	req->prev = last;
+}
+
+/* Move a HELD request on. The group's lock is held. */
+static void release_locked(struct uaio_req *req, uint8_t what,
+			   struct list *ret_startable)
+{
+	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
+	req->prev = NULL;
+	req->sqe.links |= what;
+	list_add_tail(ret_startable, &req->link);
+}
+
+/* Cancel req and all after it, which are HELD. */
+static void break_locked(struct uaio_req *req, struct list *ret_startable)
+{
+	while (req) {
+		struct uaio_req *next = req->next;
+
+		req->next = NULL;
+		release_locked(req, CANCEL, ret_startable);
+		req = next;
+	}
+}
+
+/*
+ * The request before a linked timer has left: stop the timer. If it is due, its
+ * thread completes it (I4).
+ */
+static void stop_timer_locked(struct uaio_req *timer,
+			      struct list *ret_startable)
+{
+	timer->next = NULL;
+	if (uaio_req_state(timer) == UAIO_REQ_HELD) {
+		release_locked(timer, CANCEL, ret_startable);
+		return;
+	}
+	timer->prev = NULL;
+	if (uaio_timer_cancel(timer, NULL, NULL) != UAIO_CANCEL_TAKEN)
+		return;
+	uaio_req_move(timer, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	timer->sqe.links |= CANCEL;
+	list_add_tail(ret_startable, &timer->link);
+}
+
+/* Take a linked timer out of the chain. */
+static void splice_out_locked(struct uaio_req *timer)
+{
+	if (timer->prev)
+		timer->prev->next = timer->next;
+	if (timer->next)
+		timer->next->prev = timer->prev;
+	timer->prev = timer->next = NULL;
+}
+
+bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
+{
+	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+
+	if (req->sqe.links & UAIO_LINK_HARD)
+		return false;
+	if (res < 0 || !(class == UAIO_CLASS_READ || class == UAIO_CLASS_WRITE))
+		return res < 0;
+	return (uint64_t)(res - req->done_bytes) < uaio_sqe_bytes(&req->sqe);
+}
+
+void uaio_link_leave_locked(struct uaio_req *req, bool breaks,
+			    struct list *ret_startable)
+{
+	struct uaio_req *next;
+
+	if (is_linked_timer(req) && req->prev) {
+		splice_out_locked(req);
+		return;
+	}
+	next = req->next;
+	req->next = NULL;
+	if (next && is_linked_timer(next)) {
+		struct uaio_req *timer = next;
+
+		next = timer->next;
+		stop_timer_locked(timer, ret_startable);
+	}
+	if (!next)
+		return;
+	if (breaks)
+		break_locked(next, ret_startable);
+	else
+		release_locked(next, ISSUE | (req->sqe.links & HERE),
+			       ret_startable);
+}
+
+/*
+ * Starting
+ */
+
+bool uaio_link_was_held(const struct uaio_req *req)
+{
+	return req->sqe.links & (ISSUE | CANCEL);
+}
+
+void uaio_link_begin(struct uaio_req *first, bool is_broken,
+		     struct uaio_handover *handover)
+{
+	struct uaio_group *group = first->group;
+	struct list startable;
+
+	list_init(&startable);
+	lock(group);
+	for (struct uaio_req *req = first->next; req; req = req->next)
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
+	if (is_broken) {
+		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
+		break_locked(first, &startable);
+	} else {
+		first->sqe.links |= ISSUE | HERE;
+		list_add_tail(&startable, &first->link);
+	}
+	unlock(group);
+	uaio_req_start_list(&startable, handover);
+}
+
+bool uaio_link_is_here(const struct uaio_req *req)
+{
+	return req->sqe.links & HERE;
+}
+
+void uaio_link_goes(struct uaio_req *req)
+{
+	struct uaio_group *group = req->group;
+	struct uaio_req *timer;
+	bool is_expected = false;
+
+	req->sqe.links &= (uint8_t)~HERE;
+	lock(group);
+	timer = req->next;
+	unlock(group);
+	/* It stays, since its request is this thread's. */
+	if (likely(!timer) || !is_linked_timer(timer))
+		return;
+	is_expected = uaio_ready_expect(group) == 0;
+	lock(group);
+	/* If it cannot begin it stays HELD, and ends with the request. */
+	if (is_expected && req->next == timer &&
+	    uaio_req_state(timer) == UAIO_REQ_HELD) {
+		timer->until_ns = uaio_timer_due(&timer->sqe);
+		uaio_req_move(timer, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
+		if (!uaio_timer_park(timer))
+			uaio_req_move(timer, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
+		is_expected = false;
+	}
+	unlock(group);
+	if (is_expected)
+		uaio_ready_unexpect(group);
+	uaio_ready_announce(group);
+}
+
+enum uaio_start uaio_link_issue(struct uaio_req *req, int64_t *ret_res)
+{
+	bool is_cancelled = req->sqe.links & CANCEL;
+
+	req->sqe.links &= (uint8_t) ~(ISSUE | CANCEL);
+	if (!is_cancelled)
+		return issue(req, ret_res);
+	*ret_res = uaio_req_cancelled_res(req);
+	return UAIO_START_DONE;
+}
+
+/*
+ * Cancelling, and linked timers that are due
+ */
+
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
+{
+	(void)canceller;
+	(void)ret_startable;
+	if (uaio_req_state(req) != UAIO_REQ_HELD)
+		return UAIO_CANCEL_NONE;
+	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_RUNNING);
+	if (!is_linked_timer(req)) {
+		/* All that follows is cancelled as well, when this completes. */
+		req->prev->next = NULL;
+		req->prev = NULL;
+		req->sqe.links &= (uint8_t)~UAIO_LINK_HARD;
+	}
+	return UAIO_CANCEL_TAKEN;
+}
+
+static void close_group(struct uaio_group *group)
+{
+	/* What starts from now on is cancelled where it comes to wait. */
+	(void)group;
+}
+
+/* Let a timer that is due look again. The group's lock is held. */
+static bool look_again_locked(struct uaio_req *timer)
+{
+	if (uaio_ready_expect(timer->group) < 0)
+		return false;
+	uaio_req_move(timer, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	timer->until_ns = uaio_now_ns() + SOON_NS;
+	if (uaio_timer_park(timer))
+		return true;
+	uaio_req_move(timer, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	return false;
+}
+
+void uaio_link_expire(struct uaio_req *timer)
+{
+	struct uaio_group *group = timer->group;
+	struct uaio_canceller canceller = { 0 };
+	enum uaio_cancel what = UAIO_CANCEL_NONE;
+	const struct uaio_wait_ops *ops;
+	struct uaio_req *req;
+	struct list startable;
+	int64_t res = -ETIME;
+
+	list_init(&startable);
+	lock(group);
+	req = timer->prev;
+	if (req && uaio_req_state(req) == UAIO_REQ_PREPPED &&
+	    look_again_locked(timer)) {
+		unlock(group);
+		return;
+	}
+	if (req) {
+		ops = uaio_waits_of(req);
+		if (ops)
+			what = ops->cancel(req, &canceller, &startable);
+		splice_out_locked(timer);
+		res = what == UAIO_CANCEL_NONE ? -EALREADY : -ETIME;
+	}
+	unlock(group);
+	if (what == UAIO_CANCEL_ASKED && !uaio_canceller_await(&canceller))
+		res = -EALREADY;
+	uaio_req_complete(timer, res);
+	if (what == UAIO_CANCEL_TAKEN)
+		uaio_req_complete(req, uaio_req_cancelled_res(req));
+	uaio_req_start_all(&startable);
+}
+
+void uaio_link_init(uaio_issue_held_fn *issue_held)
+{
+	static const struct uaio_wait_ops held = {
+		.cancel = cancel,
+		.close_group = close_group,
+	};
+
+	issue = issue_held;
+	uaio_waits_register(UAIO_REQ_HELD, &held);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chains. The order and the results of completions are those of the kernel's
+ * io_uring, but that it does not find a request that was not started when it is
+ * to be cancelled.
+ */
+#undef NDEBUG
+#include "flow/link.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "proc/entry.h"
+#include "issue/chain.h"
+#include "aio/ctx.h"
+#include "aio/handle.h"
+#include "ready/test-ready.h"
+
+enum { SIZE = UNIT_KEY_BYTES };
+
+static const int64_t MS = 1000000, LONG_NS = 600000 * 1000000ll;
+
+static char bytes[8][SIZE];
+
+static struct uaio_sqe with(struct uaio_sqe sqe, uint8_t links)
+{
+	sqe.links = links;
+	return sqe;
+}
+
+static struct uaio_sqe nop(uint8_t links)
+{
+	return with((struct uaio_sqe){ .op = UAIO_OP_NOP, .fd = -1 }, links);
+}
+
+static struct uaio_sqe rw(enum uaio_op op, int fd, uint64_t len, uint8_t links)
+{
+	static unsigned i;
+
+	return with((struct uaio_sqe){ .op = (uint8_t)op,
+				       .fd = fd,
+				       .buf = bytes[i++ % 8],
+				       .len = len },
+		    links);
+}
+
+static struct uaio_sqe timer(enum uaio_op op, int64_t ns, uint8_t links)
+{
+	return with(
+		(struct uaio_sqe){ .op = (uint8_t)op, .fd = -1, .time_ns = ns },
+		links);
+}
+
+/* Submit all in one call; their tags are first, first + 1, ... */
+static void submit(struct uaio_sqe *sqes, unsigned nr, uint64_t first)
+{
+	struct uaio_submission submission;
+	struct uaio_chain chain;
+
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_submission_begin(&submission, handle, nr), nr);
+	uaio_chain_begin(&chain, &submission.batch);
+	for (unsigned i = 0; i < nr; i++) {
+		sqes[i].data = sqes[i].key = first + i;
+		assert_int_equal(uaio_chain_add(&chain, &sqes[i]), 0);
+	}
+	uaio_chain_end(&chain);
+	uaio_submission_end(&submission, nr);
+	uaio_leave();
+}
+
+#define SUBMIT(...)                                \
+	submit((struct uaio_sqe[]){ __VA_ARGS__ }, \
+	       NR_ELEMENTS(((struct uaio_sqe[]){ __VA_ARGS__ })), 1)
+
+struct got {
+	uint64_t tag;
+	int64_t res;
+};
+
+static void expect(const struct got *gots, unsigned nr)
+{
+	struct io_event event;
+
+	for (unsigned i = 0; i < nr; i++) {
+		assert_int_equal(unit_reap(handle, 1, &event), 1);
+		assert_int_equal(event.data, gots[i].tag);
+		assert_int_equal((int64_t)event.res, gots[i].res);
+	}
+}
+
+#define EXPECT(...)                                 \
+	expect((const struct got[]){ __VA_ARGS__ }, \
+	       NR_ELEMENTS(((const struct got[]){ __VA_ARGS__ })))
+
+/*
+ * The next three events, but that the first two may come in either order: the
+ * request may be completed by a thread that was just trying it.
+ */
+static void expect_timeout(const struct got gots[3])
+{
+	struct io_event events[3];
+	unsigned first;
+
+	assert_int_equal(unit_reap(handle, 3, events), 3);
+	first = events[0].data != gots[0].tag;
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned at = i < 2 ? i ^ first : i;
+
+		assert_int_equal(events[at].data, gots[i].tag);
+		assert_int_equal((int64_t)events[at].res, gots[i].res);
+	}
+}
+
+static void expect_nothing(void)
+{
+	struct timespec none = { 0 };
+	struct io_event event;
+
+	assert_int_equal(
+		uaio_aio_getevents(handle, 0, 1, (void *)&event, &none), 0);
+}
+
+static long cancel(uint64_t tag)
+{
+	long ret;
+
+	assert_true(uaio_enter());
+	ret = uaio_ctx_cancel_one(handle, tag);
+	uaio_leave();
+	return ret;
+}
+
+static void what_is_linked_completes_in_order(void **state)
+{
+	int fd = unit_numbered_file(true, 2);
+
+	(void)state;
+	handle = unit_context(8);
+	SUBMIT(rw(UAIO_OP_WRITE, fd, SIZE, UAIO_LINK), nop(UAIO_LINK),
+	       rw(UAIO_OP_FSYNC, fd, 0, UAIO_LINK),
+	       rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK_HARD), nop(0));
+	EXPECT({ 1, SIZE }, { 2, 0 }, { 3, 0 }, { 4, SIZE }, { 5, 0 });
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+static void a_chain_that_need_not_wait_completes_when_submitted(void **state)
+{
+	int fd = unit_numbered_file(true, 2);
+	struct timespec none = { 0 };
+	struct io_event events[3];
+
+	(void)state;
+	handle = unit_context(8);
+	SUBMIT(rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), nop(UAIO_LINK),
+	       rw(UAIO_OP_WRITE, fd, SIZE, 0));
+	assert_int_equal(
+		uaio_aio_getevents(handle, 3, 3, (void *)events, &none), 3);
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+static void what_has_not_succeeded_cancels_what_follows(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+
+	(void)state;
+	handle = unit_context(8);
+	/* A short read, that is. */
+	SUBMIT(rw(UAIO_OP_READ, fd, 2 * SIZE, UAIO_LINK), nop(UAIO_LINK_HARD),
+	       nop(0));
+	EXPECT({ 1, SIZE }, { 2, -ECANCELED }, { 3, -ECANCELED });
+	SUBMIT(rw(UAIO_OP_READ, fd, 2 * SIZE, UAIO_LINK_HARD), nop(UAIO_LINK),
+	       nop(0));
+	EXPECT({ 1, SIZE }, { 2, 0 }, { 3, 0 });
+	SUBMIT(timer(UAIO_OP_TIMER, MS, UAIO_LINK), nop(0));
+	EXPECT({ 1, -ETIME }, { 2, -ECANCELED });
+	SUBMIT(timer(UAIO_OP_TIMER, MS, UAIO_LINK_HARD), nop(0));
+	EXPECT({ 1, -ETIME }, { 2, 0 });
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
+static void a_mistake_cancels_the_whole_chain(void **state)
+{
+	(void)state;
+	handle = unit_context(8);
+	SUBMIT(nop(UAIO_LINK), timer(UAIO_OP_TIMER, -1, UAIO_LINK), nop(0));
+	EXPECT({ 1, -ECANCELED }, { 2, -EINVAL }, { 3, -ECANCELED });
+	SUBMIT(timer(UAIO_OP_LINK_TIMER, MS, 0), nop(0));
+	EXPECT({ 1, -EINVAL }, { 2, 0 });
+	SUBMIT(nop(UAIO_LINK), timer(UAIO_OP_LINK_TIMER, MS, UAIO_LINK),
+	       timer(UAIO_OP_LINK_TIMER, MS, UAIO_LINK), nop(0));
+	EXPECT({ 1, -ECANCELED }, { 2, -ECANCELED }, { 3, -EINVAL },
+	       { 4, -ECANCELED });
+	unit_destroy(handle);
+}
+
+static void a_descriptor_is_looked_up_when_its_turn_comes(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+
+	(void)state;
+	open_pipe(8);
+	SUBMIT(nop(UAIO_LINK), rw(UAIO_OP_READ, 999, 1, UAIO_LINK), nop(0));
+	EXPECT({ 1, 0 }, { 2, -EBADF }, { 3, -ECANCELED });
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+	       rw(UAIO_OP_WRITE, fd, 1, UAIO_LINK), nop(0));
+	/* Closing it waits for nothing. */
+	unit_close(fd);
+	put_text("x");
+	EXPECT({ 1, 1 }, { 2, -EBADF }, { 3, -ECANCELED });
+	close_pipe();
+}
+
+static void what_follows_starts_whoever_completes_the_first(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+
+	(void)state;
+	open_pipe(8);
+	for (unsigned i = 0; i < 20; i++) {
+		SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+		       rw(UAIO_OP_WRITE, fd, SIZE, UAIO_LINK),
+		       rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK), nop(0));
+		expect_nothing();
+		put_text("ab");
+		if (i % 2) {
+			EXPECT({ 1, 1 }, { 2, SIZE }, { 3, 1 }, { 4, 0 });
+			continue;
+		}
+		assert_int_equal(take_from_ring(handle), 1);
+		assert_int_equal(take_from_ring(handle), SIZE);
+		assert_int_equal(take_from_ring(handle), 1);
+		assert_int_equal(take_from_ring(handle), 0);
+	}
+	unit_close(fd);
+	close_pipe();
+}
+
+static void a_long_chain_is_no_deep_one(void **state)
+{
+	enum { NR = 2000 };
+	static struct uaio_sqe sqes[NR];
+	struct io_event event;
+
+	(void)state;
+	handle = unit_context(NR);
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < NR; i++) {
+			sqes[i] = nop(i + 1 < NR ? UAIO_LINK : 0);
+			sqes[i].is_async = round;
+		}
+		submit(sqes, NR, 0);
+		for (unsigned i = 0; i < NR; i++) {
+			assert_int_equal(unit_reap(handle, 1, &event), 1);
+			assert_int_equal(event.data, i);
+		}
+	}
+	unit_destroy(handle);
+}
+
+static void a_linked_timer_cancels_what_takes_too_long(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+	       timer(UAIO_OP_LINK_TIMER, MS, UAIO_LINK), nop(0));
+	expect_timeout((struct got[]){
+		{ 2, -ETIME }, { 1, -ECANCELED }, { 3, -ECANCELED } });
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK_HARD),
+	       timer(UAIO_OP_LINK_TIMER, MS, UAIO_LINK), nop(0));
+	expect_timeout(
+		(struct got[]){ { 2, -ETIME }, { 1, -ECANCELED }, { 3, 0 } });
+	/* Of the second in a chain it begins when that does. */
+	SUBMIT(timer(UAIO_OP_TIMER, 5 * MS, UAIO_LINK_HARD),
+	       rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+	       timer(UAIO_OP_LINK_TIMER, 2 * MS, UAIO_LINK_HARD), nop(0));
+	EXPECT({ 1, -ETIME });
+	expect_timeout((struct got[]){
+		{ 3, -ETIME }, { 2, -ECANCELED }, { 4, -ECANCELED } });
+	/* Nothing is left to be read by what was cancelled. */
+	put_text("x");
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, 0));
+	EXPECT({ 1, 1 });
+	close_pipe();
+}
+
+static void a_linked_timer_ends_with_its_request(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	SUBMIT(nop(UAIO_LINK), timer(UAIO_OP_LINK_TIMER, LONG_NS, UAIO_LINK),
+	       nop(0));
+	EXPECT({ 1, 0 }, { 2, -ECANCELED }, { 3, 0 });
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+	       timer(UAIO_OP_LINK_TIMER, LONG_NS, UAIO_LINK), nop(0));
+	put_text("x");
+	EXPECT({ 1, 1 }, { 2, -ECANCELED }, { 3, 0 });
+	/* Cancelled by itself, it leaves the request alone. */
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+	       timer(UAIO_OP_LINK_TIMER, LONG_NS, UAIO_LINK), nop(0));
+	assert_int_equal(cancel(2), 0);
+	EXPECT({ 2, -ECANCELED });
+	expect_nothing();
+	put_text("x");
+	EXPECT({ 1, 1 }, { 3, 0 });
+	close_pipe();
+}
+
+static void what_is_cancelled_takes_along_what_follows(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK), nop(UAIO_LINK_HARD),
+	       nop(0));
+	assert_int_equal(cancel(2), 0);
+	EXPECT({ 2, -ECANCELED }, { 3, -ECANCELED });
+	expect_nothing();
+	assert_int_equal(cancel(1), 0);
+	EXPECT({ 1, -ECANCELED });
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK), nop(UAIO_LINK), nop(0));
+	assert_int_equal(cancel(1), 0);
+	EXPECT({ 1, -ECANCELED }, { 2, -ECANCELED }, { 3, -ECANCELED });
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK_HARD), nop(0));
+	assert_int_equal(cancel(1), 0);
+	EXPECT({ 1, -ECANCELED }, { 2, 0 });
+	close_pipe();
+}
+
+static void a_queue_that_goes_takes_its_chains_along(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 50; i++) {
+		open_pipe(8);
+		SUBMIT(rw(UAIO_OP_READ, ends[0], 1,
+			  i % 2 ? UAIO_LINK : UAIO_LINK_HARD),
+		       timer(UAIO_OP_LINK_TIMER, i % 5 * MS / 4 + 1, UAIO_LINK),
+		       rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK_HARD),
+		       nop(UAIO_LINK), rw(UAIO_OP_READ, ends[0], 1, 0));
+		close_pipe();
+	}
+}
+
+static long write_all(void *arg)
+{
+	unsigned nr = *(unsigned *)arg;
+
+	for (unsigned i = 0; i < nr; i++) {
+		stay_away_us(i % 16);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+	}
+	return 0;
+}
+
+/* Whichever of the two is first, both and what follows end once. */
+static void a_timer_and_its_request_may_end_together(void **state)
+{
+	unsigned nr = unit_rounds(2000);
+	unsigned nr_read = 0, nr_late = 0;
+	struct unit_thread thread;
+
+	(void)state;
+	open_pipe(8);
+	unit_thread_start(&thread, write_all, &nr);
+	for (unsigned i = 0; i < nr; i++) {
+		int64_t res[4] = { 1, 1, 1, 1 };
+		struct io_event events[3];
+
+		SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+		       timer(UAIO_OP_LINK_TIMER, i % 16 * 1000 + 1, UAIO_LINK),
+		       nop(0));
+		assert_int_equal(unit_reap(handle, 3, events), 3);
+		for (unsigned j = 0; j < 3; j++)
+			res[events[j].data] = (int64_t)events[j].res;
+		nr_read += res[1] == 1;
+		nr_late += res[1] == -ECANCELED;
+		assert_true(res[1] == 1 || res[1] == -ECANCELED);
+		assert_true(res[2] == -ECANCELED || res[2] == -ETIME ||
+			    res[2] == -EALREADY);
+		assert_int_equal(res[3], res[1] == 1 ? 0 : -ECANCELED);
+		assert_true(res[1] == 1 || res[2] == -ETIME);
+	}
+	assert_int_equal(unit_thread_join(&thread), 0);
+	assert_int_equal(nr_read + nr_late, nr);
+	close_pipe();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(what_is_linked_completes_in_order),
+		UNIT_TEST(a_chain_that_need_not_wait_completes_when_submitted),
+		UNIT_TEST(what_has_not_succeeded_cancels_what_follows),
+		UNIT_TEST(a_mistake_cancels_the_whole_chain),
+		UNIT_TEST(a_descriptor_is_looked_up_when_its_turn_comes),
+		UNIT_TEST(what_follows_starts_whoever_completes_the_first),
+		UNIT_TEST(a_long_chain_is_no_deep_one),
+		UNIT_TEST(a_linked_timer_cancels_what_takes_too_long),
+		UNIT_TEST(a_linked_timer_ends_with_its_request),
+		UNIT_TEST(what_is_cancelled_takes_along_what_follows),
+		UNIT_TEST(a_queue_that_goes_takes_its_chains_along),
+		UNIT_TEST(a_timer_and_its_request_may_end_together),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

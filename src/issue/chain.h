@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chains: submitting requests that are linked (link.h)
+ *
+ * A door begins a chain beside its batch, and adds to it each request that has a
+ * flag in sqe.links, and each that comes while a chain is open; all others it adds
+ * to the batch. The first request without a flag ends the chain, and so does the
+ * end of the submission. Only then does the first request start, so that a mistake
+ * in any of them cancels all. Of a request in a chain the door does not look the
+ * descriptor up: that is done when it starts, and if it is not open, that is the
+ * result.
+ *
+ * Context: as submit.h. A chain is its thread's.
+ *
+ * Tested by test-link.c.
+ */
+#ifndef UAIO_ISSUE_CHAIN_H
+#define UAIO_ISSUE_CHAIN_H
+
+#include <stdbool.h>
+
+struct uaio_batch;
+struct uaio_req;
+struct uaio_sqe;
+
+struct uaio_chain {
+	struct uaio_batch *batch;      /* borrows */
+	struct uaio_req *first, *last; /* or NULL */
+	bool is_open;
+	bool is_broken; /* it is to be cancelled */
+};
+
+/* Called each time the engine starts. */
+void uaio_chain_init(void);
+
+void uaio_chain_begin(struct uaio_chain *chain, struct uaio_batch *batch);
+
+static inline bool uaio_chain_is_open(const struct uaio_chain *chain)
+{
+	return chain->is_open;
+}
+
+/*
+ * Add a request to the chain, which it opens if there is none.
+ * Return: 0: it will have its completion; -EAGAIN: it is refused, as there is no
+ * memory, and what was linked before it is cancelled.
+ */
+int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
+
+/* Start the chain that is open, if any. */
+void uaio_chain_end(struct uaio_chain *chain);
+
+#endif /* UAIO_ISSUE_CHAIN_H */
