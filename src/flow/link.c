@@ -203,7 +203,7 @@ void uaio_link_goes(struct uaio_req *req)
 	/* If it cannot begin it stays HELD, and ends with the request. */
 	if (is_expected && req->next == timer &&
 	    uaio_req_state(timer) == UAIO_REQ_HELD) {
-		timer->until_ns = uaio_timer_due(&timer->sqe);
+		timer->until_ns = uaio_timer_due(&timer->sqe, uaio_now_ns());
 		uaio_req_move(timer, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
 		if (!uaio_timer_park(timer))
 			uaio_req_move(timer, UAIO_REQ_PREPPED, UAIO_REQ_HELD);

@@ -279,8 +279,10 @@ static enum uaio_issue try_flags(struct uaio_file *file,
 static enum uaio_issue set_timer(const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)
 {
-	ret->until_ns = uaio_timer_due(sqe);
-	if (ret->until_ns > uaio_now_ns())
+	int64_t now = uaio_now_ns();
+
+	ret->until_ns = uaio_timer_due(sqe, now);
+	if (ret->until_ns > now)
 		return UAIO_ISSUE_RETRY_READY;
 	ret->res = -ETIME;
 	ret->start = ret->end = uaio_stats_now();

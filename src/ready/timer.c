@@ -39,15 +39,13 @@ static int clock_of(const struct uaio_sqe *sqe)
 							: CLOCK_MONOTONIC;
 }
 
-int64_t uaio_timer_due(const struct uaio_sqe *sqe)
+int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 {
-	int64_t base = 0, due;
+	int64_t base = sqe->timer_flags == UAIO_TIMER_ABSOLUTE ? 0 : now, due;
 
-	if (sqe->timer_flags != UAIO_TIMER_ABSOLUTE)
-		base = uaio_now_ns();
 	/*
 	 * A thread that is preempted between the two clocks finds a time that
-	 * is too early; then the timer goes on when it is due.
+	 * is too early, but later than now; the timer goes on when it is due.
 	 */
 	if (sqe->timer_flags & UAIO_TIMER_ABSOLUTE &&
 	    sqe->timer_flags != UAIO_TIMER_ABSOLUTE)
@@ -248,7 +246,7 @@ static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 	if (!(req->sqe.timer_flags & UAIO_TIMER_ABSOLUTE) ||
 	    clock_of(&req->sqe) == CLOCK_MONOTONIC)
 		return false;
-	due = uaio_timer_due(&req->sqe);
+	due = uaio_timer_due(&req->sqe, now);
 	if (due <= now)
 		return false;
 	remove_locked(ready, req);

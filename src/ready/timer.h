@@ -40,10 +40,12 @@
 struct uaio_sqe;
 
 /*
+ * now: of CLOCK_MONOTONIC, just read. If the timer goes by another clock, that one
+ * is read here.
  * Return: when a timer that is set now ends, by CLOCK_MONOTONIC; at least 1, and
- * never UAIO_FOREVER.
+ * never UAIO_FOREVER. No more than now: it is over by its own clock.
  */
-int64_t uaio_timer_due(const struct uaio_sqe *sqe);
+int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now);
 
 /* A queue begins; its lock is held. */
 static inline void uaio_timers_init_home(struct uaio_ready *ready)
