@@ -96,12 +96,26 @@ static bool hold(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
+static bool is_thread_held(void *arg)
+{
+	(void)arg;
+	return load_seq_cst(&nr_held);
+}
+
+/*
+ * Nothing waits in the queue yet. The thread would end timers, or adopt the
+ * queue, until it is held.
+ */
 static void hold_fallback_thread(void)
 {
 	store_relaxed(&own_tids[0], (uint32_t)syscall(SYS_gettid));
 	store_relaxed(&own_tids[1], 0);
 	store_release(&is_held, 1);
 	unit_hook(hold);
+	assert_true(uaio_enter());
+	uaio_fallback_nudge(&uaio_ctx_find(handle)->queue.group);
+	uaio_leave();
+	unit_await(is_thread_held, NULL);
 }
 
 static bool is_nobody_held(void *arg)
@@ -241,28 +255,45 @@ static void timers_end_though_nobody_waits(void **state)
 	close_queue();
 }
 
-static void timers_end_in_the_order_of_their_times(void **state)
-{
-	enum { NR = 200 };
-	struct io_event events[NR];
-	int64_t base = uaio_now_ns() + 500 * MS;
-	unsigned nr = 0;
+enum { NR_ORDERED = 200 };
 
-	(void)state;
-	handle = unit_context(NR);
-	for (unsigned i = 0; i < NR; i++) {
-		unsigned place = i * 77 % NR;
+/*
+ * Set timers in another order than that of their times, and cancel some.
+ * Return: whether none was due before that was done.
+ */
+static bool set_unordered(int64_t after_ns, unsigned *ret_nr_cancelled)
+{
+	int64_t base = uaio_now_ns() + after_ns;
+
+	*ret_nr_cancelled = 0;
+	for (unsigned i = 0; i < NR_ORDERED; i++) {
+		unsigned place = i * 77 % NR_ORDERED;
 		struct uaio_sqe sqe =
 			timer(base + place * 1000, UAIO_TIMER_ABSOLUTE);
 
 		sqe.data = sqe.key = place;
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	}
-	for (unsigned i = 0; i < NR; i += 3)
+	for (unsigned i = 0; i < NR_ORDERED; i += 3)
 		if (cancel(i) == -EINPROGRESS)
-			nr++;
-	assert_int_equal(unit_reap(handle, NR, events), NR);
-	for (unsigned i = 0, next = 0; i < NR; i++) {
+			++*ret_nr_cancelled;
+	return uaio_now_ns() < base;
+}
+
+static void timers_end_in_the_order_of_their_times(void **state)
+{
+	struct io_event events[NR_ORDERED];
+	int64_t after_ns = 100 * MS;
+	unsigned nr, next = 0;
+
+	(void)state;
+	handle = unit_context(NR_ORDERED);
+	/* The thread may have had no processor for so long. */
+	for (; !set_unordered(after_ns, &nr); after_ns *= 2)
+		assert_int_equal(unit_reap(handle, NR_ORDERED, events),
+				 NR_ORDERED);
+	assert_int_equal(unit_reap(handle, NR_ORDERED, events), NR_ORDERED);
+	for (unsigned i = 0; i < NR_ORDERED; i++) {
 		if ((int64_t)events[i].res == -ECANCELED) {
 			nr--;
 			continue;
@@ -453,12 +484,15 @@ who_sleeps_in_a_call_of_its_own_leaves_timers_to_others(void **state)
 	/* One that is set meanwhile ends the sleep. */
 	submit_read_of_byte((char[1]){ 0 });
 	assert_true(uaio_attend_begin(&attend));
-	set(MS, 2);
+	set(LONG_NS, 2);
 	pfd.fd = attend.fd;
 	assert_int_equal(poll(&pfd, 1, -1), 1);
 	uaio_attend_end(&attend, true);
 	assert_false(uaio_attend_begin(&attend));
+	set(MS, 3);
 	assert_int_equal(take_from_ring(handle), -ETIME);
+	assert_int_equal(cancel(2), -EINPROGRESS);
+	assert_int_equal(unit_reap_one(handle), -ECANCELED);
 	close_pipe();
 }
 
