@@ -81,10 +81,10 @@ static void unlock(void)
 static bool note_timers_locked(const struct uaio_ready *ready)
 {
 	/*
-	 * relaxed: a thread that added the first looks after the queue, or
-	 * calls this afterwards
+	 * [MB:timer] seq_cst: not led any more, then looked. Pairs with
+	 * uaio_timer_is_first(), whose thread may have left it to the leader.
 	 */
-	int64_t next = load_relaxed(&ready->next_ns);
+	int64_t next = load_seq_cst(&ready->next_ns);
 
 	if (likely(next == UAIO_FOREVER))
 		return false;
