@@ -286,23 +286,38 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 	return ready;
 }
 
+/*
+ * Said (is_listed), then looked: return whether the queue is to be on the list
+ * after all. A leader does what is to be done, and the epoll tells of an adopted
+ * queue what gets ready there; but not of what is kicked, in doubt or not armed,
+ * which a leader that stopped just now may have left.
+ */
+static bool is_left_to_us(struct uaio_ready *ready)
+{
+	/*
+	 * [MB:parked] [step: UNLISTED_LOOK] seq_cst: pairs with
+	 * uaio_ready_expect() and depose_locked(). relaxed: a thread that kicks
+	 * does so under the lock that the look at what is armed takes.
+	 */
+	return load_seq_cst(&ready->nr_parked) &&
+	       !load_seq_cst(&ready->is_led) &&
+	       (!load_seq_cst(&ready->is_adopted) ||
+		!uaio_ready_is_armed(ready) ||
+		load_relaxed(&ready->has_kicked));
+}
+
 static void leave_listed(struct uaio_ready *ready)
 {
+	bool is_urgent;
+
 	lock();
 	unlist_locked(ready);
-	/*
-	 * [MB:parked] [step: UNLISTED_LOOK] seq_cst: said, then looked. Pairs
-	 * with uaio_ready_expect(). A leader does what is to be done, and the
-	 * epoll tells of an adopted queue what gets ready; but not what was
-	 * kicked before: a leader that stopped just now may have left that.
-	 * relaxed: the thread that left it has put the queue on the list since,
-	 * or is about to.
-	 */
-	if (ready->is_urgent ||
-	    (load_seq_cst(&ready->nr_parked) && !load_seq_cst(&ready->is_led) &&
-	     (!load_seq_cst(&ready->is_adopted) ||
-	      load_relaxed(&ready->has_kicked))))
-		(void)list_locked(ready);
+	is_urgent = ready->is_urgent;
+	unlock();
+	if (!is_urgent && !is_left_to_us(ready))
+		return;
+	lock();
+	(void)list_locked(ready);
 	unlock();
 }
 
@@ -391,7 +406,7 @@ static void disown_idle_locked(void)
 		if (load_relaxed(&ready->nr_parked))
 			continue;
 		disown_locked(ready);
-		/* [MB:parked] [step: DISOWNED_LOOK] seq_cst: as in leave_listed(). */
+		/* [MB:parked] [step: DISOWNED_LOOK] seq_cst: as in is_left_to_us(). */
 		if (load_seq_cst(&ready->nr_parked))
 			(void)list_locked(ready);
 	}

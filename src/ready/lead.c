@@ -135,25 +135,53 @@ void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter)
 	stop(queue, waiter, false);
 }
 
+/* See to it that the fallback thread looks at the queue. */
+static void list(struct uaio_group *group)
+{
+	/*
+	 * relaxed: a queue is taken off the list before that thread looks under
+	 * the lock under which we have kicked
+	 */
+	if (!load_relaxed(&group->ready.is_listed))
+		(void)uaio_fallback_list(group);
+}
+
 void uaio_waiters_pass_on(struct uaio_group *group)
 {
 	struct uaio_queue *queue = uaio_queue_of(group);
 	struct uaio_wakeups wakeups = { 0 };
-	bool was_told = false;
+	bool is_led, was_told = false;
 
 	uaio_queue_lock(queue);
 	/* [step: PASS_ON] */
 	/* relaxed: changed under the lock */
-	if (load_relaxed(&group->ready.is_led)) {
+	is_led = load_relaxed(&group->ready.is_led);
+	if (is_led)
 		uaio_poller_wake(&group->ready.poller);
-		was_told = true;
-	} else if (!queue->leader) {
+	else if (!queue->leader)
 		was_told = tell_next_locked(queue, &wakeups);
-	}
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
-	if (!was_told)
+	/*
+	 * A waiter that was told may leave instead of looking: its time is
+	 * over, it has events enough, or a handler jumps out of its sleep.
+	 */
+	if (was_told)
+		list(group);
+	else if (!is_led)
 		uaio_fallback_nudge(group);
+}
+
+void uaio_waiters_back_up(struct uaio_group *group)
+{
+	/*
+	 * relaxed: a thread that leads said so before it looked under the lock
+	 * under which we have left something
+	 */
+	if (load_relaxed(&group->ready.is_led))
+		uaio_waiters_pass_on(group);
+	else
+		list(group);
 }
 
 bool uaio_lead_pin_again(struct uaio_queue *queue,

@@ -9,7 +9,9 @@
  *   I1  At most one waiter leads a queue; leader and is_led change under the
  *       group's lock.
  *   I2  A waiter that stops leading tells another waiter, and sees to it that
- *       the fallback thread knows, if something is parked.
+ *       the fallback thread knows, if something is parked. A waiter that is
+ *       told may leave without having looked: the queue is on the fallback
+ *       thread's list meanwhile.
  *   I3  When something is parked while waiters sleep and none leads, one of
  *       them is made to lead: the thread that parks counts nr_parked, then
  *       looks at nr_waiters; a waiter does the reverse.

@@ -293,6 +293,15 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 	return has;
 }
 
+void uaio_ready_arm_beside(struct uaio_group *group)
+{
+	if (!uaio_ready_arm(group))
+		/* Some files can only be tried now and then. */
+		uaio_fallback_nudge(group);
+	if (uaio_ready_has_kicked(&group->ready))
+		uaio_waiters_pass_on(group);
+}
+
 static inline __attribute__((always_inline)) void
 announce(struct uaio_group *group)
 {
@@ -307,15 +316,11 @@ announce(struct uaio_group *group)
 	 */
 	is_watched = load_seq_cst(&ready->is_led) ||
 		     load_seq_cst(&ready->is_adopted);
-	if (is_watched && !uaio_ready_arm(home))
-		/* Some files can only be tried now and then. */
-		uaio_fallback_nudge(home);
-	if (is_watched && uaio_ready_has_kicked(ready))
+	if (is_watched)
+		uaio_ready_arm_beside(home);
+	else if (load_seq_cst(&ready->nr_waiters))
 		uaio_waiters_pass_on(home);
-	else if (!is_watched && load_seq_cst(&ready->nr_waiters))
-		uaio_waiters_pass_on(home);
-	else if (!is_watched &&
-		 (!uaio_ready_tuning.delays_kick || uaio_is_commons(home)))
+	else if (!uaio_ready_tuning.delays_kick || uaio_is_commons(home))
 		/* No other thread comes before the fallback thread. */
 		uaio_fallback_nudge(home);
 }

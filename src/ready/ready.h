@@ -28,7 +28,10 @@
  *       is parked later is armed by the thread that parks it, if one sleeps.
  *   I5  One thread at a time runs the list of a queue; others skip it. That
  *       thread looks at the list under the lock before it lets go. A run is
- *       bounded; what is left over is passed on to a thread that sleeps.
+ *       bounded; what is left over is passed on to a thread that sleeps. A
+ *       caller arms what it has run, if one sleeps: that thread may have looked
+ *       when it was kicked, and was not armed. What a caller has put in doubt,
+ *       or cannot arm, it sees put on the list or leaves to the leader.
  *   I6  While something of a queue is parked, a thread looks after it: one that
  *       sleeps in its epoll (lead.h, attend.h), or the fallback thread, which
  *       has the queue on its list or watches the queue's epoll. Both sides
@@ -73,8 +76,14 @@
  *       does as a leader: NO_LOOK_FOR_AN_ADOPTER. It keeps a queue in which its
  *       last look has put something in doubt, or has left it unarmed:
  *       SERVE_FORGETS_DOUBTS, SERVE_FORGETS_TO_ARM; test-ready-alone.c.
- *   I5  What a leader leaves kicked the fallback thread keeps on its list,
- *       though it has adopted the queue: KICKED_LEFT_BY_THE_LIST.
+ *   I5  What a leader leaves kicked, in doubt or unarmed the fallback thread
+ *       keeps on its list, though it has adopted the queue:
+ *       KICKED_LEFT_BY_THE_LIST, DOUBT_LEFT_BY_THE_LIST; test-ready-left.c.
+ *       That test also has what takes the model too many steps: a caller that
+ *       has run the list, or could not arm, looks whether a thread sleeps that
+ *       counts on that; a waiter that is told may leave, and is not relied on.
+ *       Both look after what they have left is on a list, under the lock under
+ *       which the other thread has looked before it sleeps.
  *   I6  Parking counts, then looks: LOOKS_BEFORE_IT_COUNTS. A thread that lets
  *       a queue go looks after that whether something is counted:
  *       UNLISTED_WITHOUT_A_LOOK, DISOWNED_WITHOUT_A_LOOK.
@@ -199,8 +208,14 @@ bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by);
 bool uaio_ready_arm(struct uaio_group *group);
 
 /*
- * The same, but only for files on which nothing was parked since the last such
- * call: the others are tried by callers, which come by all the time.
+ * The same, for a thread that sleeps in the epoll. If some cannot be armed, the
+ * fallback thread is nudged; what has to be run first is passed on.
+ */
+void uaio_ready_arm_beside(struct uaio_group *group);
+
+/*
+ * Arm as uaio_ready_arm(), but only files on which nothing was parked since the
+ * last such call: the others are tried by callers, which come by all the time.
  */
 void uaio_ready_arm_stale(struct uaio_group *group);
 

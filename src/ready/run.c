@@ -224,16 +224,18 @@ static int64_t try_unlocked(struct run *run, struct uaio_req *req,
 }
 
 /*
- * Put the wait queue of req in doubt: whichever thread has tried it, its own
- * queue tries it again.
+ * Put the wait queue of req in doubt: whichever thread has tried it, its home
+ * tries it again.
  */
 static void doubt_locked(struct run *run, struct uaio_req *req)
 {
+	struct uaio_group *home = uaio_ready_home(&req->group->ready);
+
 	uaio_watch_doubt(req->watch, 1u << uaio_waitq_id_of(req));
-	if (req->group == run->group)
+	if (home == run->group)
 		run->has_doubts = true;
 	else
-		uaio_fallback_nudge(req->group);
+		uaio_fallback_nudge(home);
 }
 
 enum outcome { IS_DONE, WAITS_ON, WAITQ_IS_LEFT };
@@ -447,6 +449,20 @@ static void count_run(struct uaio_ready *ready, const struct run *run)
 		      load_relaxed(&ready->nr_attended) + 1);
 }
 
+/*
+ * A caller leaves files that are not armed, and goes. A thread that sleeps may
+ * have looked while they were kicked and left them to this one.
+ * relaxed: it looked before we let go of the list, under the lock, and said
+ * before that that it sleeps.
+ */
+static void arm_for_sleeper(struct uaio_group *group)
+{
+	/* [step: DRAINED_LOOK] */
+	if (load_relaxed(&group->ready.is_led) ||
+	    load_relaxed(&group->ready.is_adopted))
+		uaio_ready_arm_beside(group);
+}
+
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	struct uaio_ready *ready = &group->ready;
@@ -455,7 +471,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	unsigned nr_fresh = by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	struct uaio_file *file;
 	uint32_t waitqs;
-	bool is_left;
+	bool is_left, is_unarmed;
 
 	/*
 	 * relaxed: others race. A thread that sleeps next looks after others'
@@ -481,12 +497,17 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	}
 	/* [step: DRAIN_END] I5 */
 	is_left = !list_is_empty(&ready->kicked);
+	is_unarmed = !list_is_empty(&ready->unarmed);
 	ready->is_draining = false;
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	count_run(ready, &run);
+	if (by != UAIO_RUN_BY_CALLER)
+		return is_left;
 	/* What is in doubt needs a thread that tries it again. */
-	if ((is_left || run.has_doubts) && by == UAIO_RUN_BY_CALLER)
+	if (is_left || run.has_doubts)
 		uaio_waiters_pass_on(group);
+	else if (is_unarmed)
+		arm_for_sleeper(group);
 	return is_left;
 }
 

@@ -415,7 +415,8 @@ void uaio_queue_run_parked(struct uaio_queue *queue, bool waits)
 	if (!waits && !load_relaxed(&home->ready.is_led) &&
 	    !load_relaxed(&queue->sink)->nr_unreaped(queue)) {
 		/* The epoll does not tell of what is not armed. */
-		(void)uaio_ready_arm(home);
+		if (!uaio_ready_arm(home))
+			uaio_waiters_back_up(home);
 		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
 	}
 	uaio_ready_unpin(&queue->group.ready);

@@ -118,6 +118,12 @@ void uaio_waiters_forget(bool is_parted);
  */
 void uaio_waiters_pass_on(struct uaio_group *group);
 
+/*
+ * Something is left that is tried again after a while, by a thread that does not
+ * come back for it: have the leader see to that, or the fallback thread.
+ */
+void uaio_waiters_back_up(struct uaio_group *group);
+
 /* The generation ends: all waiters are to look again. */
 void uaio_waiters_dismiss(struct uaio_queue *queue);
 

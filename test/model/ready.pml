@@ -345,14 +345,23 @@ inline pass_on(c)
 	atomic { !lock[c] -> lock[c] = true };
 	/* [step: PASS_ON] */
 	if
-	:: is_led[c] -> atomic { poller_wake(c); has_told = true }
-	:: !is_led[c] && leader[c] == 0 -> tell_next(c, has_told)
-	:: else
-	fi;
-	lock[c] = false;
-	if
-	:: !has_told -> nudge(c)
-	:: else -> has_told = false
+	:: is_led[c] -> atomic { poller_wake(c); lock[c] = false }
+	:: else ->
+		if
+		:: leader[c] == 0 -> tell_next(c, has_told)
+		:: else
+		fi;
+		lock[c] = false;
+		if
+#ifdef TOLD_WAITER_RELIED_ON
+		:: has_told
+#else
+		:: has_told && is_listed[c]
+		:: has_told && !is_listed[c] -> list(c)
+#endif
+		:: !has_told -> nudge(c)
+		fi;
+		has_told = false
 	fi
 }
 
@@ -428,6 +437,7 @@ inline try_ready(c, by)
 		:: else ->
 			/* [step: DRAIN_END] */
 			is_left = place[c] == KICKED;
+			is_mine_unarmed = place[c] == UNARMED;
 #ifndef DRAINER_GOES_LATER
 			is_draining[c] = false;
 #endif
@@ -539,9 +549,18 @@ inline try_ready(c, by)
 	budget = 0;
 	if
 	:: by == CALLER && (is_left || has_doubts) -> pass_on(c)
+#ifndef UNARMED_LEFT_BY_A_CALLER
+	:: by == CALLER && !is_left && !has_doubts && is_mine_unarmed ->
+		/* [step: DRAINED_LOOK] */
+		if
+		:: is_led[c] || is_adopted[c] -> arm_beside(c)
+		:: else
+		fi
+#endif
 	:: else
 	fi;
-	has_doubts = false
+	has_doubts = false;
+	is_mine_unarmed = false
 }
 
 /* What the epoll has said. */
@@ -668,6 +687,21 @@ inline kick_refused(c)
 
 #define has_kicked(c) (place[c] == KICKED && !is_draining[c])
 
+/* For who sleeps. */
+inline arm_beside(c)
+{
+	arm(c);
+	if
+	:: !is_all -> nudge(c)
+	:: else
+	fi;
+	is_all = false;
+	if
+	:: has_kicked(c) -> pass_on(c)
+	:: else
+	fi
+}
+
 #ifdef DRAINER_GOES_LATER
 #define DRAIN_LOCAL , is_mine_late
 #else
@@ -676,7 +710,7 @@ inline kick_refused(c)
 #define LOCALS \
 	byte l, r, k, bits, budget, events; \
 	bool is_fresh, got, in_doubt, is_left, has_doubts, is_mine, is_ours; \
-	bool must_nudge, is_all, has_told DRAIN_LOCAL
+	bool must_nudge, is_all, has_told, is_mine_unarmed DRAIN_LOCAL
 
 /*
  * Who submits
@@ -772,17 +806,7 @@ inline submitted(c)
 	:: else
 	fi;
 	if
-	:: is_watched ->
-		arm(c);
-		if
-		:: !is_all -> nudge(c)
-		:: else
-		fi;
-		is_all = false;
-		if
-		:: has_kicked(c) -> pass_on(c)
-		:: else
-		fi
+	:: is_watched -> arm_beside(c)
 	:: else ->
 		if
 #ifndef WAITERS_NOT_TOLD
@@ -957,6 +981,11 @@ tried_by_caller:
 	   unread[ctx] == 0 && nr_parked[ctx] > 0 ->
 		has_seen = true;
 		arm(ctx);
+		if
+		:: !is_all && is_led[ctx] -> pass_on(ctx)
+		:: !is_all && !is_led[ctx] && !is_listed[ctx] -> list(ctx)
+		:: else
+		fi;
 		is_all = false;
 		take(ctx);
 		goto try
@@ -1184,30 +1213,39 @@ gone:	skip
 
 inline leave_listed(c)
 {
-	atomic { !slock -> slock = true };
-	is_listed[c] = false;
+	atomic {
+		!slock ->
+		is_listed[c] = false;
+		urgent = is_urgent[c]
+	};
 	/* [step: UNLISTED_LOOK] */
 	if
-	:: is_urgent[c] -> is_listed[c] = true
-#ifdef UNLISTED_WITHOUT_A_LOOK
-	:: else
-#else
-	:: else ->
+	:: urgent
+#ifndef UNLISTED_WITHOUT_A_LOOK
+	:: !urgent && nr_parked[c] > 0 ->
 		if
-		:: nr_parked[c] == 0
-		:: else ->
-			if
-			:: is_led[c]
+		:: !is_led[c] && !is_adopted[c] -> urgent = true
 #ifdef KICKED_LEFT_BY_THE_LIST
-			:: else -> is_listed[c] = !is_adopted[c]
+		:: !is_led[c] && is_adopted[c] -> urgent = !is_known(c)
 #else
-			:: else -> is_listed[c] = !is_adopted[c] || place[c] == KICKED
+/* Of a look that is forgotten before (SERVE_*) this one would make up. */
+#if defined(DOUBT_LEFT_BY_THE_LIST) || defined(SERVE_FORGETS_DOUBTS) || \
+	defined(SERVE_FORGETS_TO_ARM)
+		:: !is_led[c] && is_adopted[c] -> urgent = place[c] == KICKED
+#else
+		:: !is_led[c] && is_adopted[c] -> urgent = place[c] != IDLE
 #endif
-			fi
+#endif
+		:: else
 		fi
 #endif
+	:: else
 	fi;
-	slock = false
+	if
+	:: urgent -> atomic { !slock -> is_listed[c] = true }
+	:: else
+	fi;
+	urgent = false
 }
 
 /* What a look is for. */

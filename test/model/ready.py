@@ -20,6 +20,8 @@ CONFIGURATIONS = {
                   " SUBMITTERS=0 WAS_ARMED=1 WAS_UNTRIED=1",
     "left-over": "EARLY=0 LATE=1 WAS_ADOPTED=1 WAS_LISTED=1 REQS=2"
                  " FIRST_PARKED=2 SUBMITTERS=0 GIVEN=2 BUDGET=1",
+    "left-in-doubt": "EARLY=0 LATE=2 WAS_ADOPTED=1 WAS_LISTED=1 DOUBT=1"
+                     " FIRST_PARKED=1 SUBMITTERS=0 LEAVES=1",
 }
 
 # Each in a configuration in which, without it, nothing is wrong.
@@ -38,4 +40,5 @@ FAULTS = {
     "SERVE_FORGETS_DOUBTS": "doubt",
     "SERVE_FORGETS_TO_ARM": "directions",
     "KICKED_LEFT_BY_THE_LIST": "left-over",
+    "DOUBT_LEFT_BY_THE_LIST": "left-in-doubt",
 }
