@@ -189,14 +189,15 @@ void uaio_link_goes(struct uaio_req *req)
 {
 	struct uaio_group *group = req->group;
 	struct uaio_req *timer;
-	bool is_expected = false;
+	bool has_timer, is_expected = false;
 
 	req->sqe.links &= (uint8_t)~HERE;
+	/* A canceller may take the next, which is gone then. */
 	lock(group);
 	timer = req->next;
+	has_timer = timer && is_linked_timer(timer);
 	unlock(group);
-	/* It stays, since its request is this thread's. */
-	if (likely(!timer) || !is_linked_timer(timer))
+	if (likely(!has_timer))
 		return;
 	is_expected = uaio_ready_expect(group) == 0;
 	lock(group);
