@@ -14,6 +14,7 @@
 #include "split/split.h"
 #include "split/whole.h"
 #include "flow/copy.h"
+#include "flow/drain.h"
 #include "flow/gate.h"
 #include "flow/link.h"
 #include "flow/post.h"
@@ -24,6 +25,7 @@ void uaio_group_init(struct uaio_group *group)
 {
 	list_init(&group->requests);
 	group->free = NULL;
+	uaio_drain_init_group(group);
 	uaio_ready_init_group(group);
 	uaio_page_init_group(group);
 }
@@ -136,6 +138,7 @@ create(struct uaio_group *group, const struct uaio_sqe *sqe,
 		fill(req, sqe, bytes, copy);
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
+		group->nr_made++;
 		if (uaio_req_delays_exit(req))
 			uaio_gate_delay();
 	}
@@ -293,7 +296,7 @@ static void finish(struct uaio_req *req, int64_t res,
 		put_file(file);
 	else
 		uaio_order_return(req, ret_startable);
-	uaio_queue_post(uaio_queue_of(group), &post);
+	uaio_queue_post_late(uaio_queue_of(group), &post, ret_startable);
 	if (is_write) {
 		uaio_order_leave(req, ret_startable);
 		uaio_slab_put(&slab, req);
@@ -351,7 +354,7 @@ static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	for (unsigned i = 0; i < nr; i++)
 		uaio_file_put(files[i]);
-	uaio_queue_post(uaio_queue_of(group), &post);
+	uaio_queue_post_late(uaio_queue_of(group), &post, ret_startable);
 }
 
 void uaio_req_complete_reads(struct uaio_req *const *reqs,

@@ -10,6 +10,7 @@
 #include "req/waits.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
+#include "flow/drain.h"
 #include "flow/flow.h"
 
 /* Flags of links that only this file sets. */
@@ -66,9 +67,16 @@ static void release_locked(struct uaio_req *req, uint8_t what,
 			   struct list *ret_startable)
 {
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
+	uaio_drain_lets_go_locked(req);
 	req->prev = NULL;
 	req->sqe.links |= what;
 	list_add_tail(ret_startable, &req->link);
+}
+
+void uaio_link_release_locked(struct uaio_req *first,
+			      struct list *ret_startable)
+{
+	release_locked(first, ISSUE, ret_startable);
 }
 
 /* Cancel req and all after it, which are HELD. */
@@ -172,6 +180,13 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken,
 	if (is_broken) {
 		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
 		break_locked(first, &startable);
+	} else if (uaio_drain_is_due(first)) {
+		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
+		uaio_drain_hold_locked(first);
+		uaio_drain_advance_locked(group, &startable);
+		/* Others that may start have started before. */
+		if (!list_is_empty(&startable))
+			first->sqe.links |= HERE;
 	} else {
 		first->sqe.links |= ISSUE | HERE;
 		list_add_tail(&startable, &first->link);
@@ -240,9 +255,13 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	if (uaio_req_state(req) != UAIO_REQ_HELD)
 		return UAIO_CANCEL_NONE;
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_RUNNING);
+	uaio_drain_lets_go_locked(req);
 	if (!is_linked_timer(req)) {
 		/* All that follows is cancelled as well, when this completes. */
-		req->prev->next = NULL;
+		if (req->prev)
+			req->prev->next = NULL;
+		else
+			list_remove(&req->link);
 		req->prev = NULL;
 		req->sqe.links &= (uint8_t)~UAIO_LINK_HARD;
 	}

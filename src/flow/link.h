@@ -77,6 +77,13 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken,
 		     struct uaio_handover *handover);
 
 /*
+ * For drain.c: a chain that a drain held may start; it is no more in the list of
+ * those. The group's lock is held.
+ */
+void uaio_link_release_locked(struct uaio_req *first,
+			      struct list *ret_startable);
+
+/*
  * For chain.c, about a request that it issues
  */
 

@@ -6,6 +6,7 @@
 #include "ready/ready.h"
 #include "ready/waiter.h"
 #include "flow/cancel.h"
+#include "flow/drain.h"
 #include "flow/flow.h"
 
 void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
@@ -50,7 +51,9 @@ static void take_in_locked(struct uaio_queue *queue,
 		queue->nr_queued += post->nr;
 }
 
-void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
+static inline __attribute__((always_inline)) void
+post_all(struct uaio_queue *queue, const struct uaio_post *post,
+	 struct list *ret_startable)
 {
 	const struct uaio_sink *sink = queue->sink;
 	struct uaio_wakeups wakeups;
@@ -58,12 +61,27 @@ void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
 	wakeups.nr = 0;
 	uaio_queue_lock(queue);
 	take_in_locked(queue, sink, post);
+	/* relaxed: changes under the lock */
+	if (ret_startable && unlikely(load_relaxed(&queue->group.drained)))
+		uaio_drain_advance_locked(&queue->group, ret_startable);
 	if (unlikely(!list_is_empty(&queue->waiters)))
 		uaio_waiters_collect_locked(queue, &wakeups);
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
 	if (unlikely(post->words))
 		sink->drop_words(post);
+}
+
+void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
+{
+	post_all(queue, post, NULL);
+}
+
+void uaio_queue_post_late(struct uaio_queue *queue,
+			  const struct uaio_post *post,
+			  struct list *ret_startable)
+{
+	post_all(queue, post, ret_startable);
 }
 
 bool uaio_queue_post_more(struct uaio_queue *queue,

@@ -23,10 +23,19 @@ void uaio_queue_open_locked(struct uaio_queue *queue);
 void uaio_queue_close(struct uaio_queue *queue);
 
 /*
- * Give completions to the sink, and wake the waiters that they are enough for. If
- * no others are outstanding, the queue may be gone when this returns.
+ * Give completions to the sink, of requests that completed when they were
+ * submitted, and wake the waiters that they are enough for. If no others are
+ * outstanding, the queue may be gone when this returns.
  */
 void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post);
+
+/*
+ * The same for requests that were created (flow.h). What a drain held and may
+ * start now is appended to ret_startable (drain.h).
+ */
+void uaio_queue_post_late(struct uaio_queue *queue,
+			  const struct uaio_post *post,
+			  struct list *ret_startable);
 
 /*
  * Give the sink a completion with UAIO_COMPLETION_MORE, if it has room (sink.h).

@@ -74,7 +74,9 @@ static void flush_done(struct uaio_worker *worker)
 {
 	enum { NR_MAX = 64 };
 	struct uaio_completion completions[NR_MAX];
+	struct list startable;
 
+	list_init(&startable);
 	while (worker->nr_done) {
 		const struct uaio_req *first = uaio_req_of(container_of(
 			worker->done.next, struct uaio_work, link));
@@ -86,8 +88,10 @@ static void flush_done(struct uaio_worker *worker)
 		for (unsigned i = 0; i < post.nr; i++)
 			post.words |= completions[i].word;
 		worker->nr_done -= post.nr;
-		uaio_queue_post(uaio_queue_of(group), &post);
+		uaio_queue_post_late(uaio_queue_of(group), &post, &startable);
 	}
+	if (unlikely(!list_is_empty(&startable)))
+		uaio_req_start_all(&startable);
 }
 
 static void refuse_work(struct uaio_work *work)

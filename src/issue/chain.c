@@ -9,6 +9,7 @@
 #include "req/stats.h"
 #include "wait/order.h"
 #include "ready/ready.h"
+#include "flow/drain.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
 #include "flow/link.h"
@@ -159,6 +160,13 @@ static void count(struct uaio_batch *batch, struct uaio_req *req)
 	uaio_stats_in_flight();
 }
 
+bool uaio_chain_takes(const struct uaio_chain *chain,
+		      const struct uaio_sqe *sqe)
+{
+	return sqe->links || sqe->op == UAIO_OP_LINK_TIMER || chain->is_open ||
+	       uaio_drain_is_on(&chain->batch->queue->group);
+}
+
 static bool has_next(const struct uaio_sqe *sqe)
 {
 	return sqe->links & (UAIO_LINK | UAIO_LINK_HARD);
@@ -189,6 +197,8 @@ int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe)
 		else
 			chain->first = req;
 		chain->last = req;
+		/* Any of them makes the chain a drain. */
+		chain->first->sqe.links |= sqe->links & UAIO_DRAIN;
 	}
 	if (!chain->is_open)
 		uaio_chain_end(chain);

@@ -3,9 +3,9 @@
  * Chains: submitting requests that are linked (link.h)
  *
  * A door begins a chain beside its batch, and adds to it each request that has a
- * flag in sqe.links, and each that comes while a chain is open; all others it adds
- * to the batch. The first request without a flag ends the chain, and so does the
- * end of the submission. Only then does the first request start, so that a mistake
+ * flag in sqe.links, and each that comes while a chain is open or a drain is on
+ * (drain.h); all others it adds to the batch. The first request without a flag
+ * ends the chain, and so does the end of the submission. Only then does the first request start, so that a mistake
  * in any of them cancels all. Of a request in a chain the door does not look the
  * descriptor up: that is done when it starts, and if it is not open, that is the
  * result.
@@ -39,6 +39,13 @@ static inline bool uaio_chain_is_open(const struct uaio_chain *chain)
 {
 	return chain->is_open;
 }
+
+/*
+ * Return: whether sqe is to be added to the chain, and not to the batch: it is
+ * linked, or a drain, or would overtake a drain (drain.h).
+ */
+bool uaio_chain_takes(const struct uaio_chain *chain,
+		      const struct uaio_sqe *sqe);
 
 /*
  * Add a request to the chain, which it opens if there is none.

@@ -117,6 +117,9 @@ enum { UAIO_RWF_HAS_WAITED = 0x100 };
  */
 enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 
+/* It, and all of its chain, has its queue to itself (drain.h). */
+enum { UAIO_DRAIN = 4 };
+
 /* What became of a request when it was issued. Its result is kept elsewhere. */
 enum uaio_issue {
 	UAIO_ISSUE_DONE,         /* complete, with a result */

@@ -94,8 +94,11 @@ struct uaio_group {
 	struct uaio_lock lock; /* rank GROUP */
 
 	/* under lock */
+	uint32_t nr_made; /* requests, ever: compared with nr_queued */
 	struct list requests;
 	struct uaio_req *free; /* owns */
+	uint32_t drained;      /* atomic; drain.c: 0 if nothing is drained */
+	struct list held; /* by link: chains that a drain holds, in order */
 
 	struct uaio_ready ready;
 

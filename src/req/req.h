@@ -31,8 +31,8 @@
  *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
  *
  *   PREPPED -> HELD	 the submitter, under the group's lock
- *   HELD -> PREPPED	 the thread that completes the one before it, under the
- *			 group's lock
+ *   HELD -> PREPPED	 the thread that completes the one before it, or what its
+ *			 queue's drain waits for, under the group's lock
  *   HELD -> RUNNING	 a canceller, under the group's lock
  *
  * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED and HELD; each
@@ -51,8 +51,9 @@
  *   I3  In each state it is on exactly one other list: a startable list, that of
  *       its wait queue or of its device (all by link), or one of the work queue's
  *       (by work). An ORDERED one is only on its inode's list (in_order), a TIMED
- *       one only in its heap (in_timed), a HELD one on none. While it is being tried it stays where
- *       it is.
+ *       one only in its heap (in_timed), a HELD one on none, or, if it is the
+ *       first of a chain, on its group's (held, by link). While it is being
+ *       tried it stays where it is.
  *
  * Memory comes from a slab, and the group keeps it for reuse until the group
  * ends: there is no malloc on the way in.
@@ -90,7 +91,7 @@ enum uaio_req_state {
 	UAIO_REQ_PARKED,  /* for its file to be ready */
 	UAIO_REQ_PAGED,   /* for its pages to be read in */
 	UAIO_REQ_TIMED,   /* for its time to come */
-	UAIO_REQ_HELD,    /* for the one before it in its chain */
+	UAIO_REQ_HELD,    /* for the one before it in its chain, or a drain */
 	UAIO_REQ_NR_STATES,
 	/* A bit beside PARKED or PAGED: a thread is trying the request. */
 	UAIO_REQ_TRIED = 16,

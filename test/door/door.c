@@ -267,7 +267,8 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 	struct uaio_sqe sqe = {
 		.op = op_of[from->what],
 		.links = (from->options & DOOR_LINK ? UAIO_LINK : 0) |
-			 (from->options & DOOR_LINK_HARD ? UAIO_LINK_HARD : 0),
+			 (from->options & DOOR_LINK_HARD ? UAIO_LINK_HARD : 0) |
+			 (from->options & DOOR_DRAIN ? UAIO_DRAIN : 0),
 		.fd = from->fd,
 		.off = from->place, /* or the time of a timer */
 		.buf = from->memory,
@@ -320,8 +321,7 @@ static int add(struct door *door, struct uaio_batch *batch,
 	struct uaio_file *file = NULL;
 	int ret = 0;
 
-	if (sqe.links || sqe.op == UAIO_OP_LINK_TIMER ||
-	    uaio_chain_is_open(chain))
+	if (uaio_chain_takes(chain, &sqe))
 		return from->options & DOOR_FIXED ? -EINVAL
 						  : uaio_chain_add(chain, &sqe);
 	if (from->options & DOOR_FIXED) {

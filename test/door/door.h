@@ -41,6 +41,7 @@ enum {
 	DOOR_FIXED = 2, /* fd is the place of a fixed file; cancel: all on it */
 	DOOR_LINK = 4,  /* the next starts when this one has succeeded */
 	DOOR_LINK_HARD = 8, /* ... when this one has ended */
+	DOOR_DRAIN = 16,    /* alone: not beside others of this door */
 };
 
 enum { DOOR_NR_FIXED = 4 };

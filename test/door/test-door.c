@@ -270,6 +270,30 @@ static void what_is_linked_starts_when_its_turn_comes(void **state)
 	unit_close(fd);
 }
 
+static void a_drain_has_the_door_to_itself(void **state)
+{
+	char bytes[2];
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	put_tagged(rw(DOOR_READ, ends[0], &bytes[0], 1, 0), 1);
+	put_tagged(linked(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_DRAIN), 2);
+	put_tagged(rw(DOOR_READ, ends[0], &bytes[1], 1, 0), 3);
+	assert_int_equal(enter(0), 3);
+	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 4);
+	assert_int_equal(enter(0), 1);
+	assert_int_equal(nr_unread(), 0);
+	assert_int_equal(write(ends[1], "a", 1), 1);
+	await_got(1, 1);
+	await_got(2, 0);
+	await_got(4, 0);
+	assert_int_equal(write(ends[1], "b", 1), 1);
+	await_got(3, 1);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 static void closing_a_door_cancels_what_may_wait_for_ever(void **state)
 {
 	char byte;
@@ -499,6 +523,7 @@ int main(void)
 		DOOR_TEST(what_waits_is_cancelled_by_its_tag),
 		DOOR_TEST(timers_end_whether_anybody_waits_or_not),
 		DOOR_TEST(what_is_linked_starts_when_its_turn_comes),
+		DOOR_TEST(a_drain_has_the_door_to_itself),
 		DOOR_TEST(closing_a_door_cancels_what_may_wait_for_ever),
 		DOOR_TEST(a_request_stays_with_its_file),
 		DOOR_TEST(a_write_is_made_before_its_number_is_closed),

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Drains. The order of completions is that of the kernel's io_uring, but that it
+ * holds the cancelling of a held request, too.
+ */
+#undef NDEBUG
+#include "flow/drain.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "proc/entry.h"
+#include "flow/flow.h"
+#include "flow/post.h"
+#include "issue/chain.h"
+#include "issue/submit.h"
+#include "aio/ctx.h"
+#include "aio/handle.h"
+#include "ready/test-ready.h"
+
+enum { SIZE = UNIT_KEY_BYTES };
+
+static const int64_t MS = 1000000;
+
+static char bytes[8][SIZE];
+
+static struct uaio_sqe nop(uint8_t links)
+{
+	return (struct uaio_sqe){ .op = UAIO_OP_NOP, .fd = -1, .links = links };
+}
+
+static struct uaio_sqe timer(int64_t ns, uint8_t links)
+{
+	return (struct uaio_sqe){
+		.op = UAIO_OP_TIMER, .fd = -1, .time_ns = ns, .links = links
+	};
+}
+
+static struct uaio_sqe rw(enum uaio_op op, int fd, uint64_t len, uint8_t links)
+{
+	static unsigned i;
+
+	return (struct uaio_sqe){
+		.op = (uint8_t)op,
+		.fd = fd,
+		.buf = bytes[i++ % 8],
+		.len = len,
+		.links = links,
+	};
+}
+
+static struct uaio_sqe read_pipe(uint8_t links)
+{
+	return rw(UAIO_OP_READ, ends[0], 1, links);
+}
+
+static int add(struct uaio_submission *submission, struct uaio_chain *chain,
+	       const struct uaio_sqe *sqe)
+{
+	struct uaio_file *file = NULL;
+
+	if (uaio_chain_takes(chain, sqe))
+		return uaio_chain_add(chain, sqe);
+	if (!uaio_optab[sqe->op].has_no_file)
+		assert_int_equal(uaio_look_up(sqe->fd, &file), 0);
+	return uaio_batch_add(&submission->batch, file, sqe);
+}
+
+/* Submit all in one call; their tags are first, first + 1, ... */
+static void submit(struct uaio_sqe *sqes, unsigned nr, uint64_t first)
+{
+	struct uaio_submission submission;
+	struct uaio_chain chain;
+
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_submission_begin(&submission, handle, nr), nr);
+	uaio_chain_begin(&chain, &submission.batch);
+	for (unsigned i = 0; i < nr; i++) {
+		sqes[i].data = sqes[i].key = first + i;
+		assert_int_equal(add(&submission, &chain, &sqes[i]), 0);
+	}
+	uaio_chain_end(&chain);
+	uaio_submission_end(&submission, nr);
+	uaio_leave();
+}
+
+#define SUBMIT_FROM(first, ...)                    \
+	submit((struct uaio_sqe[]){ __VA_ARGS__ }, \
+	       NR_ELEMENTS(((struct uaio_sqe[]){ __VA_ARGS__ })), first)
+#define SUBMIT(...) SUBMIT_FROM(1, __VA_ARGS__)
+
+struct got {
+	uint64_t tag;
+	int64_t res;
+};
+
+static void expect(const struct got *gots, unsigned nr)
+{
+	struct io_event event;
+
+	for (unsigned i = 0; i < nr; i++) {
+		assert_int_equal(unit_reap(handle, 1, &event), 1);
+		assert_int_equal(event.data, gots[i].tag);
+		assert_int_equal((int64_t)event.res, gots[i].res);
+	}
+}
+
+#define EXPECT(...)                                 \
+	expect((const struct got[]){ __VA_ARGS__ }, \
+	       NR_ELEMENTS(((const struct got[]){ __VA_ARGS__ })))
+
+static void expect_nothing(void)
+{
+	struct timespec none = { 0 };
+	struct io_event event;
+
+	assert_int_equal(
+		uaio_aio_getevents(handle, 0, 1, (void *)&event, &none), 0);
+}
+
+static long cancel(uint64_t tag)
+{
+	long ret;
+
+	assert_true(uaio_enter());
+	ret = uaio_ctx_cancel_one(handle, tag);
+	uaio_leave();
+	return ret;
+}
+
+static void a_drain_waits_for_all_before_and_all_after_for_it(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	SUBMIT(read_pipe(0), nop(0), nop(UAIO_DRAIN), nop(0));
+	EXPECT({ 2, 0 });
+	SUBMIT_FROM(5, nop(0));
+	expect_nothing();
+	put_text("x");
+	EXPECT({ 1, 1 }, { 3, 0 }, { 4, 0 }, { 5, 0 });
+	/* Nothing is drained any more. */
+	SUBMIT(read_pipe(0), nop(0));
+	EXPECT({ 2, 0 });
+	put_text("x");
+	EXPECT({ 1, 1 });
+	close_pipe();
+}
+
+static void what_is_after_a_drain_waits_while_it_runs(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	SUBMIT(read_pipe(UAIO_DRAIN), nop(0), nop(0), nop(UAIO_DRAIN), nop(0));
+	expect_nothing();
+	put_text("x");
+	EXPECT({ 1, 1 }, { 2, 0 }, { 3, 0 }, { 4, 0 }, { 5, 0 });
+	SUBMIT(timer(MS, 0), nop(UAIO_DRAIN), timer(MS, UAIO_DRAIN), nop(0));
+	EXPECT({ 1, -ETIME }, { 2, 0 }, { 3, -ETIME }, { 4, 0 });
+	close_pipe();
+}
+
+static void a_drain_among_a_chain_drains_the_chain(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t first = i ? 0 : UAIO_DRAIN, second = i ? UAIO_DRAIN : 0;
+
+		SUBMIT(read_pipe(0), nop(UAIO_LINK | first), read_pipe(second),
+		       nop(0));
+		expect_nothing();
+		put_text("x");
+		EXPECT({ 1, 1 }, { 2, 0 });
+		expect_nothing();
+		put_text("x");
+		EXPECT({ 3, 1 }, { 4, 0 });
+	}
+	close_pipe();
+}
+
+static void a_long_row_of_drains_is_no_deep_one(void **state)
+{
+	enum { NR = 2000 };
+	static struct uaio_sqe sqes[NR];
+	struct io_event event;
+
+	(void)state;
+	handle = unit_context(NR);
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < NR; i++) {
+			sqes[i] = nop(UAIO_DRAIN);
+			sqes[i].is_async = round;
+		}
+		submit(sqes, NR, 0);
+		for (unsigned i = 0; i < NR; i++) {
+			assert_int_equal(unit_reap(handle, 1, &event), 1);
+			assert_int_equal(event.data, i);
+		}
+	}
+	unit_destroy(handle);
+}
+
+static void what_is_held_can_be_cancelled(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	/* What follows the drain does not wait for what was before it. */
+	SUBMIT(read_pipe(0), nop(UAIO_DRAIN), nop(0), nop(0));
+	assert_int_equal(cancel(3), 0);
+	EXPECT({ 3, -ECANCELED });
+	expect_nothing();
+	assert_int_equal(cancel(2), 0);
+	EXPECT({ 2, -ECANCELED }, { 4, 0 });
+	expect_nothing();
+	put_text("x");
+	EXPECT({ 1, 1 });
+	/* Of a chain, with what follows in that. */
+	SUBMIT(read_pipe(0), nop(UAIO_LINK | UAIO_DRAIN), nop(UAIO_LINK),
+	       nop(0), nop(0));
+	assert_int_equal(cancel(3), 0);
+	EXPECT({ 3, -ECANCELED }, { 4, -ECANCELED });
+	expect_nothing();
+	put_text("x");
+	EXPECT({ 1, 1 }, { 2, 0 }, { 5, 0 });
+	SUBMIT(read_pipe(0), nop(UAIO_LINK | UAIO_DRAIN), nop(0), nop(0));
+	assert_int_equal(cancel(1), 0);
+	EXPECT({ 1, -ECANCELED }, { 2, 0 }, { 3, 0 }, { 4, 0 });
+	close_pipe();
+}
+
+static void a_mistake_does_not_wait(void **state)
+{
+	(void)state;
+	open_pipe(8);
+	SUBMIT(read_pipe(0), nop(UAIO_DRAIN), timer(-1, 0),
+	       rw(UAIO_OP_READ, 999, 1, 0));
+	EXPECT({ 3, -EINVAL });
+	expect_nothing();
+	put_text("x");
+	EXPECT({ 1, 1 }, { 2, 0 }, { 4, -EBADF });
+	close_pipe();
+}
+
+static void closing_waits_for_nothing_that_is_held(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+
+	(void)state;
+	open_pipe(8);
+	SUBMIT(read_pipe(0), rw(UAIO_OP_WRITE, fd, SIZE, UAIO_DRAIN),
+	       rw(UAIO_OP_READ, fd, SIZE, 0));
+	unit_close(fd);
+	put_text("x");
+	EXPECT({ 1, 1 }, { 2, -EBADF }, { 3, -EBADF });
+	for (unsigned i = 0; i < 50; i++) {
+		SUBMIT(read_pipe(0), read_pipe(UAIO_DRAIN), nop(0),
+		       read_pipe(UAIO_LINK), nop(UAIO_DRAIN));
+		close_pipe();
+		open_pipe(8);
+	}
+	close_pipe();
+}
+
+/* The first has left its group, and its completion is yet to be posted. */
+static void a_drain_waits_until_what_was_before_is_posted(void **state)
+{
+	const struct uaio_sqe first = { .op = UAIO_OP_NOP,
+					.fd = -1,
+					.data = 1 };
+	struct uaio_completion completion;
+	struct uaio_post post = { .completions = &completion, .nr = 1 };
+	struct uaio_submission submission;
+	struct list items, startable;
+	struct uaio_queue *queue;
+	struct uaio_req *req;
+
+	(void)state;
+	list_init(&items);
+	list_init(&startable);
+	handle = unit_context(8);
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_submission_begin(&submission, handle, 1), 1);
+	queue = submission.batch.queue;
+	req = uaio_req_new_held(queue, &first);
+	assert_non_null(req);
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	list_add_tail(&items, &req->work.link);
+	uaio_submission_end(&submission, 1);
+	assert_int_equal(
+		uaio_reqs_unlink(&queue->group, &items, &completion, 1), 1);
+	uaio_leave();
+
+	SUBMIT_FROM(2, nop(UAIO_DRAIN), nop(0));
+	expect_nothing();
+	assert_true(uaio_enter());
+	uaio_queue_post_late(queue, &post, &startable);
+	uaio_req_start_all(&startable);
+	uaio_leave();
+	EXPECT({ 1, 0 }, { 2, 0 }, { 3, 0 });
+	unit_destroy(handle);
+}
+
+static long write_all(void *arg)
+{
+	unsigned nr = *(unsigned *)arg;
+
+	for (unsigned i = 0; i < nr; i++) {
+		stay_away_us(i % 16);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+	}
+	return 0;
+}
+
+/* The first completes about when the drain is submitted. */
+static void a_drain_may_meet_the_end_of_what_was_before(void **state)
+{
+	unsigned nr = unit_rounds(2000);
+	struct unit_thread thread;
+
+	(void)state;
+	open_pipe(8);
+	unit_thread_start(&thread, write_all, &nr);
+	for (unsigned i = 0; i < nr; i++) {
+		SUBMIT(read_pipe(0));
+		SUBMIT_FROM(2, nop(UAIO_DRAIN));
+		SUBMIT_FROM(3, nop(0));
+		EXPECT({ 1, 1 }, { 2, 0 }, { 3, 0 });
+	}
+	assert_int_equal(unit_thread_join(&thread), 0);
+	close_pipe();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_drain_waits_for_all_before_and_all_after_for_it),
+		UNIT_TEST(what_is_after_a_drain_waits_while_it_runs),
+		UNIT_TEST(a_drain_among_a_chain_drains_the_chain),
+		UNIT_TEST(a_long_row_of_drains_is_no_deep_one),
+		UNIT_TEST(what_is_held_can_be_cancelled),
+		UNIT_TEST(a_mistake_does_not_wait),
+		UNIT_TEST(closing_waits_for_nothing_that_is_held),
+		UNIT_TEST(a_drain_waits_until_what_was_before_is_posted),
+		UNIT_TEST(a_drain_may_meet_the_end_of_what_was_before),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
