@@ -12,7 +12,10 @@
  *
  *   I1  A request that has not started is HELD, and has no file: its descriptor
  *       is looked up when it starts. So closing a descriptor waits for no such
- *       request, nor does the end of the process.
+ *       request, nor does the end of the process. A request that starts while
+ *       another thread closes its descriptor may find the file that gets the
+ *       number next. For the same reason a request on a fixed file (submit.h)
+ *       cannot be in a chain; a door refuses it.
  *   I2  next and prev join a request with the one after it in its chain. They,
  *       and the state HELD, change under the group's lock. A request that has
  *       started has no prev, unless it is a linked timer; that has one until

@@ -60,8 +60,11 @@
  *       the poll is tried like others, and ends with its first completion: the
  *       client submits it again, which looks anew. Window: the epoll tells once
  *       more of what is still ready if the watch is armed for other events, or
- *       for another multishot poll, or by another descriptor; so there may be a
- *       completion without a new edge, but never an edge without a completion.
+ *       for another multishot poll, or by another descriptor: a completion
+ *       without a new edge. An edge that a thread has taken, and not acted on,
+ *       is void if another multishot poll is parked just then; arming anew
+ *       tells what is still ready, so an edge has no completion only if what
+ *       it was about was read meanwhile.
  *
  * test/model/ready.pml is a model of I1 to I6. Comments in the code name its
  * steps, as [step: ...]. Where two threads each write first and look then, the
