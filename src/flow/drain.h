@@ -22,8 +22,8 @@
  *   I3  held has the first request of each chain that waits, in the order of
  *       submission, and drained counts the requests of these chains. They change
  *       under the group's lock. No other HELD request is on a list.
- *   I4  Whoever changes what I2 counts looks, under the same lock, whether what is
- *       held first may start. So the list is never left with a chain that may.
+ *   I4  A thread that changes what I2 counts looks, under the same lock, whether
+ *       what is held first may start. So the list is never left with a chain that may.
  *   I5  Only the submitting thread makes drained other than 0. If that thread
  *       finds 0, nothing is held and no drain runs: it may issue requests itself.
  *

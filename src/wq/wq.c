@@ -315,8 +315,8 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 
 /*
  * [step: GIVE_BACK] If there are no workers, take all items out of the queue
- * for the caller. If there is a worker by now, and a manager, whoever called
- * it, the manager looks after the rest.
+ * for the caller. If there is a worker by now, and a manager, whichever
+ * thread called it, the manager looks after the rest.
  */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {

@@ -34,7 +34,7 @@ struct door {
 	uint32_t cq_tail;
 	uint64_t nr_taken;
 	uint64_t nr_done; /* of those taken */
-	uint32_t drain;   /* atomic: who closes sleeps on it */
+	uint32_t drain;   /* atomic: a thread that closes sleeps on it */
 	uint32_t is_closing;
 
 	struct door_rings rings;

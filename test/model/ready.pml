@@ -687,7 +687,7 @@ inline kick_refused(c)
 
 #define has_kicked(c) (place[c] == KICKED && !is_draining[c])
 
-/* For who sleeps. */
+/* For a thread that sleeps in the epoll. */
 inline arm_beside(c)
 {
 	arm(c);
@@ -713,7 +713,7 @@ inline arm_beside(c)
 	bool must_nudge, is_all, has_told, is_mine_unarmed DRAIN_LOCAL
 
 /*
- * Who submits
+ * Threads that submit
  */
 
 inline expect(c)
@@ -931,7 +931,7 @@ proctype producer()
 }
 
 /*
- * Who waits
+ * Threads that wait
  */
 
 inline depose(c)
@@ -1252,7 +1252,7 @@ inline leave_listed(c)
 #define FIRST 0
 #define MORE 1
 #define LAST 2
-#define BESIDE 3 /* callers, who do the rest */
+#define BESIDE 3 /* callers, which do the rest */
 
 proctype fallback()
 {

@@ -15,8 +15,8 @@
  *   - I2 of wq.h whenever the lock is released, with what really is in the
  *     lists, and that the counts are true. A credit and its wake-up meet.
  *   - A worker completes what it has run before it sleeps or blocks.
- *   - Who relies on the manager is looked after, whichever creations of threads
- *     fail; work items queued while the manager makes one need not wait for it.
+ *   - A thread that relies on the manager is looked after, whichever creations of
+ *     threads fail; work items queued while the manager makes one need not wait for it.
  *   - With the limit set to 0 and raised again at any time, the same.
  *
  * Not proved:
@@ -686,7 +686,7 @@ end_forever:		false
 }
 
 /*
- * Who submits
+ * Threads that submit
  */
 
 inline place(w)
