@@ -8,90 +8,10 @@
 #include "flow/link.h"
 
 #include <errno.h>
-#include <pthread.h>
 
-#include "proc/entry.h"
-#include "issue/chain.h"
-#include "aio/ctx.h"
-#include "aio/handle.h"
-#include "ready/test-ready.h"
+#include "flow/test-chain.h"
 
-enum { SIZE = UNIT_KEY_BYTES };
-
-static const int64_t MS = 1000000, LONG_NS = 600000 * 1000000ll;
-
-static char bytes[8][SIZE];
-
-static struct uaio_sqe with(struct uaio_sqe sqe, uint8_t links)
-{
-	sqe.links = links;
-	return sqe;
-}
-
-static struct uaio_sqe nop(uint8_t links)
-{
-	return with((struct uaio_sqe){ .op = UAIO_OP_NOP, .fd = -1 }, links);
-}
-
-static struct uaio_sqe rw(enum uaio_op op, int fd, uint64_t len, uint8_t links)
-{
-	static unsigned i;
-
-	return with((struct uaio_sqe){ .op = (uint8_t)op,
-				       .fd = fd,
-				       .buf = bytes[i++ % 8],
-				       .len = len },
-		    links);
-}
-
-static struct uaio_sqe timer(enum uaio_op op, int64_t ns, uint8_t links)
-{
-	return with(
-		(struct uaio_sqe){ .op = (uint8_t)op, .fd = -1, .time_ns = ns },
-		links);
-}
-
-/* Submit all in one call; their tags are first, first + 1, ... */
-static void submit(struct uaio_sqe *sqes, unsigned nr, uint64_t first)
-{
-	struct uaio_submission submission;
-	struct uaio_chain chain;
-
-	assert_true(uaio_enter());
-	assert_int_equal(uaio_submission_begin(&submission, handle, nr), nr);
-	uaio_chain_begin(&chain, &submission.batch);
-	for (unsigned i = 0; i < nr; i++) {
-		sqes[i].data = sqes[i].key = first + i;
-		assert_int_equal(uaio_chain_add(&chain, &sqes[i]), 0);
-	}
-	uaio_chain_end(&chain);
-	uaio_submission_end(&submission, nr);
-	uaio_leave();
-}
-
-#define SUBMIT(...)                                \
-	submit((struct uaio_sqe[]){ __VA_ARGS__ }, \
-	       NR_ELEMENTS(((struct uaio_sqe[]){ __VA_ARGS__ })), 1)
-
-struct got {
-	uint64_t tag;
-	int64_t res;
-};
-
-static void expect(const struct got *gots, unsigned nr)
-{
-	struct io_event event;
-
-	for (unsigned i = 0; i < nr; i++) {
-		assert_int_equal(unit_reap(handle, 1, &event), 1);
-		assert_int_equal(event.data, gots[i].tag);
-		assert_int_equal((int64_t)event.res, gots[i].res);
-	}
-}
-
-#define EXPECT(...)                                 \
-	expect((const struct got[]){ __VA_ARGS__ }, \
-	       NR_ELEMENTS(((const struct got[]){ __VA_ARGS__ })))
+static const int64_t LONG_NS = 600000 * 1000000ll;
 
 /*
  * The next three events, but that the first two may come in either order: the
@@ -110,25 +30,6 @@ static void expect_timeout(const struct got gots[3])
 		assert_int_equal(events[at].data, gots[i].tag);
 		assert_int_equal((int64_t)events[at].res, gots[i].res);
 	}
-}
-
-static void expect_nothing(void)
-{
-	struct timespec none = { 0 };
-	struct io_event event;
-
-	assert_int_equal(
-		uaio_aio_getevents(handle, 0, 1, (void *)&event, &none), 0);
-}
-
-static long cancel(uint64_t tag)
-{
-	long ret;
-
-	assert_true(uaio_enter());
-	ret = uaio_ctx_cancel_one(handle, tag);
-	uaio_leave();
-	return ret;
 }
 
 static void what_is_linked_completes_in_order(void **state)
