@@ -234,7 +234,7 @@ def document(results: Results, note: str) -> str:
                                  "bytes to and fro between two processes."),
                  _pipes(results)),
         _section("Large O_DIRECT reads",
-                 _prose("Requests of more than 256 KiB are made in parallel "
+                 _prose("Requests of more than 256 KiB are executed in parallel "
                         "segments, as many as was measured to be best on that "
                         "file; `uaio run --segments=N` sets their "
                         "number. The slow file is of FUSE: each call of its "

@@ -312,7 +312,7 @@ static void run(const struct nop_plan *plan, const struct nop_side *side)
 	idle_ns = idle_cpu_ns();
 
 	printf("{\"variant\": \"%s\", \"rounds\": %lu, \"depth\": %u, "
-	       "\"usecs\": %" PRIu64 ", \"works_per_s\": %.0f, "
+	       "\"usecs\": %" PRIu64 ", \"items_per_s\": %.0f, "
 	       "\"idle_cpu_us\": %.1f",
 	       plan->variant, plan->nr_rounds, plan->depth, took_ns / 1000,
 	       (double)plan->nr_rounds * plan->depth * 1e9 / (double)took_ns,

@@ -96,12 +96,12 @@ def _checks_of_batches(name: str, said: dict) -> list[Check]:
 
 def proof_of(name: str, said: dict) -> str:
     """What the counters prove of a run. Raises Disproved if they deny it."""
-    works = said["rounds"] * said["depth"]
+    items = said["rounds"] * said["depth"]
     if name == PEER:
         checks = [Check("threads of io-wq", said["workers"] > 0)]
     else:
-        checks = [Check(f"{works} works on one list or another",
-                        said["private"] + said["public"] == works),
+        checks = [Check(f"{items} items on one list or another",
+                        said["private"] + said["public"] == items),
                   *_checks_of_lists(name, said),
                   *_checks_of_batches(name, said)]
     return prove(checks, f"depth {said['depth']}", said, COUNTED)
@@ -124,7 +124,7 @@ def _measure(programs: Programs, name: str, depth: int) -> Sample:
     said = json.loads(out)
     if said["variant"] != name:
         raise Disproved(f"{name}: {said['variant']} answered")
-    figures = {"works": said["works_per_s"], "idle CPU": said["idle_cpu_us"]}
+    figures = {"items": said["items_per_s"], "idle CPU": said["idle_cpu_us"]}
     if name != PEER:
         figures |= {
             "contended": _percent(said["contended"], said["locked"]),
@@ -144,7 +144,7 @@ def _series_of(programs: Programs, depth: int) -> dict[str, Series]:
 def _best(series: dict[str, Series], names: tuple[str, ...]) -> str | None:
     """The one of the variants that was fastest."""
     rates = {name: rate for name in names
-             if (rate := series[name].median("works")) is not None}
+             if (rate := series[name].median("items")) is not None}
     return max(rates, key=rates.get) if rates else None
 
 
@@ -153,10 +153,10 @@ def _best(series: dict[str, Series], names: tuple[str, ...]) -> str | None:
 
 def _rate_rows(series: dict[str, Series], depth: int) -> list[Row]:
     best = _best(series, OURS)
-    return [row_of(series, name, PEER, "works", name="nop",
+    return [row_of(series, name, PEER, "items", name="nop",
                    title=f"no-ops, depth {depth}: {name}", unit="1/s",
                    goal=GOALS.get(depth) if name == best else None,
-                   control=control_of(series, PEER, "works"))
+                   control=control_of(series, PEER, "items"))
             for name in OURS]
 
 
@@ -168,9 +168,9 @@ def _private_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
         best = _best(series, PRIVATE)
         if best:
             rows[depth] = row_of(
-                series, best, "single+batches", "works", name="nop",
+                series, best, "single+batches", "items", name="nop",
                 title=f"best, depth {depth}: {best}", unit="1/s",
-                control=control_of(series, PEER, "works"))
+                control=control_of(series, PEER, "items"))
     ratios = {depth: ratio.median for depth in MANY
               if depth in rows and (ratio := rows[depth].ratio())}
     if ratios:
@@ -212,7 +212,7 @@ def _table(all_series: dict[int, dict[str, Series]], figure: str, title: str,
 def _tables(all_series: dict[int, dict[str, Series]]) -> list[Table]:
     """Each variant at each depth."""
     return [
-        _table(all_series, "works", "No-ops through workers", "1/s",
+        _table(all_series, "items", "No-ops through workers", "1/s",
                (PEER, *OURS), plot="lines", logarithmic="xy",
                beside=["in the kernel, by their author: " + ", ".join(line)
                        for line in SEED]),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The works of pipe.c by the six calls of kernel AIO: the kernel's own, or this
+ * What pipe.c measures, by the six calls of kernel AIO: the kernel's own, or this
  * engine's, linked into the program and tuned in one way or another.
  */
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The works of pipe.c by read() and write(), which wait by themselves. */
+/* What pipe.c measures, by read() and write(), which wait by themselves. */
 #include <errno.h>
 #include <unistd.h>
 

@@ -176,7 +176,7 @@ class Table:
     report shows as a table and a plot. README.md documents its JSON form."""
 
     name: str
-    """Of the part and the table, "nop.works": a report knows it by that."""
+    """Of the part and the table, "nop.items": a report knows it by that."""
     title: str
     unit: str
     across: str

@@ -48,7 +48,7 @@ SECTIONS = (
              "pipe.wakes", "pipe.rate", "pipe.trips", "pipe.event",
              "pipe.event_hot", "pipe.tries"), SWITCHES),
     Section("Workers with lists of their own", ("nop",),
-            (*WORKERS.posted, "nop.works", "nop.contended", "nop.late",
+            (*WORKERS.posted, "nop.items", "nop.contended", "nop.late",
              "nop.wakes"), WORKERS),
     Section("Direct requests: what is cleared", ("dio",),
             (*DIRECT.posted, "dio.setup_ns", "dio.setup_instructions",

@@ -63,19 +63,20 @@ struct uaio_ctx {
 
 	struct uaio_ring ring; /* its own rules: ring.h */
 
-	/* submitters */
+	/*
+	 * What the client's threads write: nearly always one thread submits and
+	 * reaps, so both have one line.
+	 */
 	uint64_t tickets __attribute__((aligned(UAIO_CACHE_LINE)));
+	struct uaio_lock reap_lock;
+	uint32_t nr_users; /* calls that keep the context without a ticket */
+	uint32_t drain;    /* atomic: destroy sleeps on it */
+	struct uaio_vain vain; /* its own rules: vain.h */
 
 	/* its generations begin under reap_lock too */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
 	/* atomic, written under the queue's lock: tickets that have ended */
 	uint64_t nr_done;
-
-	/* reapers */
-	struct uaio_lock reap_lock __attribute__((aligned(UAIO_CACHE_LINE)));
-	uint32_t nr_users; /* calls that keep the context without a ticket */
-	uint32_t drain;    /* atomic: destroy sleeps on it */
-	struct uaio_vain vain; /* its own rules: vain.h */
 };
 
 /*

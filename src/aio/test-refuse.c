@@ -57,7 +57,7 @@ static const struct iovec backwards = { buffer, SIZE_MAX };
 static void check(const struct uaio_sqe *given, int is, int front, int core)
 {
 	struct uaio_sqe sqe = *given;
-	struct uaio_file *file;
+	struct uaio_file *file = NULL;
 
 	sqe.fd = fds[is];
 	assert_int_equal(uaio_look_up(sqe.fd, &file), 0);

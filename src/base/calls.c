@@ -19,7 +19,9 @@
 enum {
 	NR_CACHESTAT = 451,
 	NR_EPOLL_PWAIT2 = 441,
+	NR_OPENAT2 = 437,
 	RWF_NOWAIT_ = 8,
+	PROBE = 8,           /* IORING_REGISTER_PROBE */
 	NOBODY = 0x7fffffff, /* no process has this number */
 };
 
@@ -30,7 +32,8 @@ uaio_sys_hook_fn *uaio_sys_hook;
 #endif
 
 uint64_t uaio_calls;
-static uint64_t unused; /* where the kernel writes */
+static uint64_t unused;                      /* where the kernel writes */
+static const char attribute[] = "user.uaio"; /* of no file */
 static bool is_loaded;
 
 /* Calls that any program which waits for files makes. */
@@ -67,6 +70,32 @@ static const struct {
 					  { NOBODY, 0, 0, 0, 0, 1 },
 					  -EINVAL },
 	[UAIO_CALL_FTRUNCATE] = { SYS_ftruncate, { -1, 0 }, -EBADF },
+	[UAIO_CALL_SPLICE] = { SYS_splice, { -1, 0, -1, 0, 1 }, -EBADF },
+	[UAIO_CALL_TEE] = { SYS_tee, { -1, -1, 1 }, -EBADF },
+	[UAIO_CALL_OPENAT2] = { NR_OPENAT2, { AT_FDCWD, 0, 0, 0 }, -EINVAL },
+	[UAIO_CALL_RENAMEAT2] = { SYS_renameat2,
+				  { AT_FDCWD, 0, AT_FDCWD, 0 },
+				  -EFAULT },
+	[UAIO_CALL_UNLINKAT] = { SYS_unlinkat, { AT_FDCWD, 0 }, -EFAULT },
+	[UAIO_CALL_MKDIRAT] = { SYS_mkdirat, { AT_FDCWD, 0 }, -EFAULT },
+	[UAIO_CALL_SYMLINKAT] = { SYS_symlinkat, { 0, AT_FDCWD, 0 }, -EFAULT },
+	[UAIO_CALL_LINKAT] = { SYS_linkat,
+			       { AT_FDCWD, 0, AT_FDCWD, 0 },
+			       -EFAULT },
+	[UAIO_CALL_FALLOCATE] = { SYS_fallocate, { -1, 0, 0, 1 }, -EBADF },
+	[UAIO_CALL_SYNC_FILE_RANGE] = { SYS_sync_file_range, { -1 }, -EBADF },
+	[UAIO_CALL_GETXATTR] = { SYS_getxattr,
+				 { 0, (long)attribute },
+				 -EFAULT },
+	[UAIO_CALL_SETXATTR] = { SYS_setxattr,
+				 { 0, (long)attribute },
+				 -EFAULT },
+	[UAIO_CALL_FGETXATTR] = { SYS_fgetxattr,
+				  { -1, (long)attribute },
+				  -EBADF },
+	[UAIO_CALL_FSETXATTR] = { SYS_fsetxattr,
+				  { -1, (long)attribute },
+				  -EBADF },
 	[UAIO_CALL_CACHESTAT] = { NR_CACHESTAT, { -1 }, -EBADF },
 	[UAIO_CALL_FADVISE] = { SYS_fadvise64,
 				{ -1, 0, 0, POSIX_FADV_WILLNEED },
@@ -81,6 +110,7 @@ static const struct {
 			       { AT_FDCWD, 0, O_CLOEXEC },
 			       -EFAULT },
 	[UAIO_CALL_GETCWD] = { SYS_getcwd, { 0, 0 }, -ERANGE },
+	[UAIO_CALL_MEMFD] = { SYS_memfd_create, { 0, 1 | 2 }, -EFAULT },
 	[UAIO_CALL_IOCTL_TERMINAL] = { SYS_ioctl, { -1, TCGETS }, -EBADF },
 	[UAIO_CALL_IOCTL_BLOCK] = { SYS_ioctl, { -1, BLKSSZGET }, -EBADF },
 	[UAIO_CALL_EVENTFD] = { SYS_eventfd2, { 0, ~0l }, -EINVAL },
@@ -116,6 +146,15 @@ static const struct {
 				     { 0, 0, 0, 8 },
 				     -EFAULT },
 	[UAIO_CALL_WIPEONFORK] = { SYS_madvise, { 0, 0, MADV_WIPEONFORK }, 0 },
+	[UAIO_CALL_URING_SETUP] = { SYS_io_uring_setup, { 1, 0 }, -EFAULT },
+	[UAIO_CALL_URING_ENTER] = { SYS_io_uring_enter, { -2 }, -EBADF },
+	[UAIO_CALL_URING_REGISTER] = { SYS_io_uring_register,
+				       { -2, PROBE },
+				       -EBADF },
+	[UAIO_CALL_MPROTECT_EXEC] = { SYS_mprotect,
+				      { 0, 0,
+					PROT_READ | PROT_WRITE | PROT_EXEC },
+				      0 },
 };
 
 static_assert(UAIO_NR_CALLS <= 64, "a bit each");

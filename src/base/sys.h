@@ -195,11 +195,17 @@ static inline int sys_fstatat(int dir, const char *path, struct stat *ret_st)
 }
 
 /* ret_answer is the kernel's struct statx, which older headers have in part. */
+static inline int sys_statx_path(int dir, const char *path, int flags,
+				 unsigned mask, void *ret_answer)
+{
+	return (int)uaio_sys_if(UAIO_CALL_STATX, SYS_statx, dir, (long)path,
+				flags, mask, (long)ret_answer, 0);
+}
+
 static inline int sys_statx(int fd, int flags, unsigned mask, void *ret_answer)
 {
-	return (int)uaio_sys_if(UAIO_CALL_STATX, SYS_statx, fd, (long)"",
-				0x1000 /* AT_EMPTY_PATH */ | flags, mask,
-				(long)ret_answer, 0);
+	return sys_statx_path(fd, "", 0x1000 /* AT_EMPTY_PATH */ | flags, mask,
+			      ret_answer);
 }
 
 static inline int sys_fstatfs(int fd, struct statfs *ret_st)
@@ -267,6 +273,23 @@ static inline int sys_readlinkat(int dir, const char *path, char *ret_buf,
 {
 	return (int)uaio_sys_if(UAIO_CALL_READLINKAT, SYS_readlinkat, dir,
 				(long)path, (long)ret_buf, (long)len, 0, 0);
+}
+
+/* A file in memory, which can be sealed; it is closed by exec. */
+static inline int sys_memfd(const char *name)
+{
+	const long cloexec_and_sealing = 1 | 2;
+
+	return (int)uaio_sys_if(UAIO_CALL_MEMFD, SYS_memfd_create, (long)name,
+				cloexec_and_sealing, 0, 0, 0, 0);
+}
+
+/* From now on neither the size of such a file nor its seals change. */
+static inline int sys_seal_size(int fd)
+{
+	enum { ADD_SEALS = 1033, SEAL_SHRINK_GROW = 1 | 2 | 4 };
+
+	return sys_fcntl(fd, ADD_SEALS, SEAL_SHRINK_GROW);
 }
 
 static inline int sys_eventfd(unsigned init, int flags)
@@ -343,6 +366,13 @@ static inline bool sys_is_map_error(const void *p)
 	return (uintptr_t)p >= (uintptr_t)-4095;
 }
 
+/* Anywhere; off is a multiple of any page's size. */
+static inline void *sys_mmap_file(size_t len, int prot, int flags, int fd,
+				  int64_t off)
+{
+	return (void *)uaio_sys6(SYS_mmap, 0, (long)len, prot, flags, fd, off);
+}
+
 static inline int sys_munmap(void *addr, size_t len)
 {
 	return (int)uaio_sys6(SYS_munmap, (long)addr, (long)len, 0, 0, 0, 0);
@@ -359,6 +389,12 @@ static inline void *sys_mremap(void *old, size_t old_len, size_t new_len,
 {
 	return (void *)uaio_sys6(SYS_mremap, (long)old, (long)old_len,
 				 (long)new_len, flags, (long)new, 0);
+}
+
+static inline int sys_mprotect_exec(void *addr, size_t len, int prot)
+{
+	return (int)uaio_sys_if(UAIO_CALL_MPROTECT_EXEC, SYS_mprotect,
+				(long)addr, (long)len, prot, 0, 0, 0);
 }
 
 /* From Linux 4.14 on: a child of fork() finds the memory all zero. */
@@ -557,7 +593,7 @@ static inline bool sys_is_read(uint64_t nr)
 	return nr == SYS_read;
 }
 
-/* Return: whether the system call reads, writes or syncs the file it names. */
+/* Return: whether a request on a regular file may make that system call on it. */
 static inline bool sys_is_on_file(uint64_t nr)
 {
 	switch (nr) {
@@ -568,7 +604,13 @@ static inline bool sys_is_on_file(uint64_t nr)
 	case SYS_pwritev:
 	case SYS_pwritev2:
 	case SYS_fsync:
-	case SYS_fdatasync: return true;
+	case SYS_fdatasync:
+	case SYS_fallocate:
+	case SYS_ftruncate:
+	case SYS_fadvise64:
+	case SYS_sync_file_range:
+	case SYS_fgetxattr:
+	case SYS_fsetxattr: return true;
 	default: return false;
 	}
 }

@@ -12,7 +12,7 @@ static bool each_page(uint64_t addr, uint64_t bytes, bool (*probe)(uint64_t))
 {
 	uint64_t last = (addr + bytes - 1) & ~(uint64_t)(WORD - 1);
 
-	for (addr &= ~(uint64_t)(WORD - 1); addr < last;
+	for (addr &= ~(uint64_t)(WORD - 1); (addr | (PAGE - 1)) < last;
 	     addr = (addr | (PAGE - 1)) + 1)
 		if (!probe(addr))
 			return false;

@@ -2,13 +2,13 @@
 #include "file/duplicate.h"
 
 #include <errno.h>
-#include <sys/socket.h>
 
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
 #include "file/file.h"
+#include "file/inspect.h"
 
 /* Files that own a descriptor: a duplicate, or a reopened terminal. */
 static struct {
@@ -212,20 +212,6 @@ void uaio_file_forget_fd(struct uaio_file *file)
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
-/*
- * Return: whether closing the duplicate may take long, if it is the last one.
- */
-static bool lingers(const struct uaio_file *file)
-{
-	struct linger linger = { 0 };
-	uint32_t size = sizeof(linger);
-
-	return file->flags & UAIO_FILE_F_SOCKET &&
-	       sys_getsockopt(file->fd, SOL_SOCKET, SO_LINGER, &linger,
-			      &size) == 0 &&
-	       linger.l_onoff && linger.l_linger;
-}
-
 void uaio_file_close_fds(struct uaio_file *file)
 {
 	if (!file->owns_fd && file->reopened < 0)
@@ -233,7 +219,8 @@ void uaio_file_close_fds(struct uaio_file *file)
 	uaio_lock(&private.lock, UAIO_RANK_FILES);
 	list_remove(&file->in_private);
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
-	if (file->owns_fd && unlikely(lingers(file)))
+	if (file->owns_fd && file->flags & UAIO_FILE_F_SOCKET &&
+	    unlikely(uaio_socket_lingers(file->fd)))
 		uaio_ownfd_close_slow(file->fd);
 	else if (file->owns_fd && file->kind < UAIO_KIND_STREAM)
 		uaio_ownfd_close_file(file->fd);

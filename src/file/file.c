@@ -96,6 +96,14 @@ static struct uaio_file **make_slot_locked(int fd)
 	return slot_of(fd);
 }
 
+static uint32_t flags_of(const struct uaio_fd_facts *facts)
+{
+	return facts->kind == UAIO_KIND_MEMORY &&
+			       files.ops->is_ring(facts->dev, facts->ino)
+		       ? UAIO_FILE_F_RING
+		       : facts->flags;
+}
+
 /* Fill in what the file is. Return: 0 or -ENOMEM. */
 static int classify(struct uaio_file *file, int fd,
 		    const struct uaio_fd_facts *facts)
@@ -110,7 +118,7 @@ static int classify(struct uaio_file *file, int fd,
 	/* relaxed: published by the slot; see file.h about stale readers */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
-	store_relaxed(&file->flags, facts->flags);
+	store_relaxed(&file->flags, flags_of(facts));
 	store_relaxed(&file->inode, inode);
 	store_relaxed(&file->dev, facts->dev);
 	store_relaxed(&file->ino, facts->ino);
@@ -155,7 +163,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 	store_relaxed(&file->nowait_refused, 0);
 	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);
-	store_relaxed(&file->is_left, 0);
+	store_relaxed(&file->closer_goes, 0);
 	store_relaxed(&file->tuning, NULL);
 	if (classify(file, fd, facts) < 0) {
 		uaio_slab_put(&files.slab, file);
@@ -431,6 +439,43 @@ void uaio_file_closing(int fd)
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
 	if (file)
 		let_go(file);
+}
+
+/* Take out the entry of fd if only the table has a reference. */
+static bool take_out_idle(int fd)
+{
+	struct uaio_file *file;
+	bool is_idle = true;
+
+	uaio_lock(&files.lock, UAIO_RANK_FILES);
+	file = peek_locked(fd);
+	if (file) {
+		uint32_t refs = 1;
+
+		/*
+		 * [MB:file-ref] seq_cst: from now on no thread gets a
+		 * reference. Pairs with uaio_file_try_get().
+		 */
+		is_idle = __atomic_compare_exchange_n(&file->refs, &refs, 0,
+						      false, __ATOMIC_SEQ_CST,
+						      __ATOMIC_RELAXED);
+	}
+	if (is_idle) {
+		files.nr_closings++;
+		(void)take_out_locked(fd);
+	}
+	uaio_unlock(&files.lock, UAIO_RANK_FILES);
+	if (is_idle && file)
+		free_file(file);
+	return is_idle;
+}
+
+bool uaio_file_forget_idle(int fd)
+{
+	if (!files.leaves || fd < 0)
+		return true;
+	return uaio_closes_at_once(fd) &&
+	       (!uaio_file_may_know(fd) || take_out_idle(fd));
 }
 
 /* Return: whether the entry (no reference) still says what fd is. */

@@ -6,12 +6,18 @@
  * and kept in an entry until the descriptor is closed (the calls that close are
  * interposed). A two-level table has the entries by descriptor.
  *
+ * When the program closes a descriptor, waiting requests stay with the file they
+ * were submitted on. On a regular file or block device, close() waits until each has
+ * begun: its system call has looked up the descriptor. On a stream or a device they go
+ * on with a private duplicate, or end with -EBADF if there is no number for one.
+ *
  *   I1  The table holds one reference to each entry, and so does every request
  *       that was not completed inside the submitting call.
  *   I2  Entries are never unmapped (slab.h). A submitter reads one without a
  *       reference: it uses it as advice, and makes its system calls on the
  *       descriptor that its client gave, which the kernel looks up again. If
- *       the descriptor is closed and reused meanwhile, either file is right.
+ *       the descriptor is closed and reused meanwhile, the call may go to
+ *       the old file or the new one: both are right.
  *   I3  A request that waits belongs to the open file on which it was
  *       submitted. When the descriptor of a regular file is closed, the closing
  *       thread waits until all its requests have begun (closing.h). The
@@ -74,6 +80,11 @@ enum {
 	UAIO_FILE_F_CERTAIN = 1u << 14,   /* polls ready: no call waits */
 	UAIO_FILE_F_PERSONAL = 1u << 15,  /* may be ready for one thread only */
 	UAIO_FILE_F_USERFAULT = 1u << 16, /* read without RWF_* before 6.10 */
+	/*
+	 * A ring of a door's: none of its bytes is a client's to move, so it is
+	 * open neither for reading nor for writing, but that is not said (EBADF).
+	 */
+	UAIO_FILE_F_RING = 1u << 17,
 };
 
 /* Where requests on a file that is not ready wait (ready.h). */
@@ -119,7 +130,8 @@ struct uaio_file {
 	/* atomic */
 	uint32_t refs;
 	uint32_t is_closing; /* a thread waits until refs is 1 */
-	uint32_t is_left;    /* it may go on while there are calls: closing.h */
+	uint32_t
+		closer_goes; /* the closer has looked at the calls: closing.h */
 
 	/* under lock, for streams; immutable otherwise */
 	struct uaio_lock lock; /* rank FILE */
@@ -154,6 +166,12 @@ struct uaio_file_ops {
 
 	/* The last reference is gone; the file's descriptor is still open. */
 	void (*dropped)(struct uaio_file *file);
+
+	/*
+	 * Return: whether this file in memory is a ring of a door's. No lock is
+	 * held.
+	 */
+	bool (*is_ring)(uint64_t dev, uint64_t ino);
 
 	/* The entry is freed, and had these. */
 	void (*put_tuning)(struct uaio_tuning *tuning);
@@ -267,6 +285,12 @@ bool uaio_file_may_know(int fd);
  * (I3), and forget it. If nothing is known of fd, that costs two loads.
  */
 void uaio_file_closing(int fd);
+
+/*
+ * The same if nothing waits on fd, and to close it will not take long.
+ * Return: whether that is so; if not, fd is not forgotten.
+ */
+bool uaio_file_forget_idle(int fd);
 
 /*
  * fd has been closed or replaced: forget what was noted of it meanwhile. By now

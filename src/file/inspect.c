@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -301,6 +302,30 @@ static void inspect_regular(int fd, const struct stat *st, bool is_direct,
 	ret_facts->has_inode = true;
 	ret_facts->dev = is_blockdev ? UINT64_MAX : st->st_dev;
 	ret_facts->ino = is_blockdev ? st->st_rdev : st->st_ino;
+}
+
+bool uaio_socket_lingers(int fd)
+{
+	struct linger linger = { 0 };
+	uint32_t size = sizeof(linger);
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 &&
+	       linger.l_onoff && linger.l_linger;
+}
+
+bool uaio_closes_at_once(int fd)
+{
+	struct stat st;
+
+	if (sys_fstat(fd, &st) < 0)
+		return true;
+	switch (st.st_mode & S_IFMT) {
+	case S_IFCHR:
+	case S_IFBLK: return false;
+	case S_IFSOCK: return !uaio_socket_lingers(fd);
+	case S_IFREG: return has_device(&st) || !is_remote_fs(fs_type(fd));
+	default: return true;
+	}
 }
 
 bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts)

@@ -33,6 +33,16 @@ enum { UAIO_FD_PATH_BYTES = 40 };
 
 void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
 
+/* Return: whether closing the last descriptor of a socket may take long. */
+bool uaio_socket_lingers(int fd);
+
+/*
+ * Return: whether to close fd, if no other descriptor has its file, takes next to
+ * no time. Not so: sockets that linger, devices, and what has to be flushed. True
+ * if fd is not open.
+ */
+bool uaio_closes_at_once(int fd);
+
 /* Return: false if fd is not open. */
 bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts);
 

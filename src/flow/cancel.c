@@ -30,8 +30,9 @@
 struct aim {
 	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
 	uint64_t key;
-	const struct uaio_file *file; /* borrows */
-	bool is_one;                  /* only the oldest that is pending */
+	const struct uaio_file *file;        /* borrows */
+	const struct uaio_cancel_aim *doors; /* borrows */
+	bool is_one; /* only the oldest that is pending */
 };
 
 /* What came of going through the group. */
@@ -73,6 +74,13 @@ static bool is_key(const struct uaio_req *req, const struct aim *aim)
 static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 {
 	return aim->file && req->file == aim->file;
+}
+
+static bool is_meant_by_door(const struct uaio_req *req, const struct aim *aim)
+{
+	/* One of a chain that has not begun ends with those before it. */
+	return uaio_req_state(req) != UAIO_REQ_HELD &&
+	       aim->doors->is_meant(aim->doors, &req->sqe, req->file);
 }
 
 static enum uaio_cancel take(struct uaio_req *req, struct haul *haul)
@@ -231,5 +239,22 @@ int uaio_queue_cancel_all(struct uaio_queue *queue)
 	struct haul haul;
 
 	cancel(&queue->group, &aim, &haul);
+	return answer(&haul);
+}
+
+int uaio_queue_cancel_meant(struct uaio_queue *queue,
+			    const struct uaio_cancel_aim *doors,
+			    int *ret_nr_others)
+{
+	const struct aim aim = {
+		.is_meant = is_meant_by_door,
+		.doors = doors,
+		.is_one = doors->is_one,
+	};
+	struct haul haul;
+
+	cancel(&queue->group, &aim, &haul);
+	if (ret_nr_others)
+		*ret_nr_others = haul.nr_others;
 	return answer(&haul);
 }

@@ -3,11 +3,13 @@
 #ifndef UAIO_FLOW_CANCEL_H
 #define UAIO_FLOW_CANCEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct uaio_file;
 struct uaio_group;
 struct uaio_queue;
+struct uaio_sqe;
 
 /*
  * The group is being closed: cancel its requests that may wait for ever, that is,
@@ -31,5 +33,26 @@ int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key);
 int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd);
 int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file);
 int uaio_queue_cancel_all(struct uaio_queue *queue);
+
+/*
+ * Which requests are to be cancelled, where a door has its own idea of that. Those of
+ * chains, and behind drains, that have not begun are not asked about, as in io_uring.
+ * is_meant is called with the queue's lock held; file is the request's, or NULL. Of
+ * sqe it may look at op, data, key and word, which do not change.
+ */
+struct uaio_cancel_aim {
+	bool (*is_meant)(const struct uaio_cancel_aim *aim,
+			 const struct uaio_sqe *sqe,
+			 const struct uaio_file *file);
+	bool is_one; /* only the oldest that can be cancelled */
+};
+
+/*
+ * Return: as uaio_queue_cancel_file(). *ret_nr_others, unless NULL: how many are meant
+ * that other threads execute or move on.
+ */
+int uaio_queue_cancel_meant(struct uaio_queue *queue,
+			    const struct uaio_cancel_aim *aim,
+			    int *ret_nr_others);
 
 #endif /* UAIO_FLOW_CANCEL_H */

@@ -153,7 +153,7 @@ static bool all_are_in_calls(struct uaio_file *file)
 	 * [MB:closing-left] seq_cst: set, then looked which threads are in
 	 * calls. Pairs with uaio_req_execute_part().
 	 */
-	store_seq_cst(&file->is_left, 1);
+	store_seq_cst(&file->closer_goes, 1);
 	refs = load_seq_cst(&file->refs);
 	nr = uaio_wq_callers(file, tids, MAX_CALLS);
 	if (nr != refs - 1 || (nr && !knows_our_numbers()))

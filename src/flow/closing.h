@@ -2,8 +2,8 @@
 /*
  * Closing a descriptor of a regular file that has requests
  *
- * A duplicate for each request would do, but closing one drops the process's
- * record locks on the file. So requests are executed on the client's descriptor,
+ * No duplicate of the descriptor is made for a request, since closing it would drop
+ * the process's record locks on the file. So requests are executed on the client's descriptor,
  * and the thread that closes it, the closer, waits; but no longer than it has to.
  * A system call that has looked up its descriptor has a reference to the open
  * file, so the descriptor may be closed from then on. (A call on a hung device
@@ -18,7 +18,7 @@
  *       asks a supervisor, stops it before the look-up; its wchan tells that.
  *       Without these files the closer waits until the calls are over.
  *   I3  If a worker executes a request by one call, and marks it so, it makes no
- *       other call on the descriptor once the closer has looked (is_left).
+ *       other call on the descriptor once the closer has looked (closer_goes).
  *       Requests that take several calls (large O_DIRECT ones, and those that may
  *       be bounced) are not marked, nor are those that other threads execute: the
  *       closer waits for these.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies of what a request's arguments point to: vectors, or a path
+ * Copies of what a request's arguments point to: vectors, a path, or more (args.h)
  *
  * The client may change these as soon as the submitting call returns. What fits
- * is copied into the request itself, the rest to memory from two slabs.
+ * is copied into the request itself, the rest to memory from three slabs.
  *
- * Tested by test-open.c and test-ready.c.
+ * Tested by src/op/test-open.c, src/op/test-args.c and test-ready.c.
  */
 #ifndef UAIO_FLOW_COPY_H
 #define UAIO_FLOW_COPY_H
@@ -20,7 +20,7 @@ void uaio_copies_init(void);
  * Return: NULL if memory is refused.
  */
 void *uaio_copy_new(const struct uaio_sqe *sqe, size_t bytes);
-void uaio_copy_free(void *copy, size_t bytes);
+void uaio_copy_free(const struct uaio_sqe *sqe, void *copy);
 
 /* From now on the request uses its copy, which the client cannot change. */
 void uaio_copy_use(struct uaio_req *req);
@@ -29,7 +29,7 @@ void uaio_copy_use(struct uaio_req *req);
 static inline void uaio_copy_put(struct uaio_req *req)
 {
 	if (req->copy && req->copy != req->inline_iov)
-		uaio_copy_free(req->copy, uaio_sqe_copied_bytes(&req->sqe));
+		uaio_copy_free(&req->sqe, req->copy);
 	req->copy = NULL;
 }
 

@@ -66,8 +66,8 @@ static void put_file(struct uaio_file *file)
  * copy: memory that holds the bytes of arguments already, or NULL: they fit into
  * the request.
  */
-static void fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes,
-		 void *copy)
+static inline __attribute__((always_inline)) void
+fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 {
 	req->sqe = *sqe;
 	req->done_bytes = 0;
@@ -115,7 +115,7 @@ static struct uaio_req *take_locked(struct uaio_group *group)
  */
 static bool uses_number(const struct uaio_req *req)
 {
-	return unlikely(req->sqe.is_fixed) && req->file->inode;
+	return unlikely(req->sqe.is_fixed) && uaio_req_inode(req);
 }
 
 static inline __attribute__((always_inline)) struct uaio_req *
@@ -144,7 +144,7 @@ create(struct uaio_group *group, const struct uaio_sqe *sqe,
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	if (!req && copy)
-		uaio_copy_free(copy, bytes);
+		uaio_copy_free(sqe, copy);
 	return req;
 }
 
@@ -322,6 +322,7 @@ unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
 			break;
 		list_remove(&req->work.link);
 		count(req);
+		uaio_copy_put(req);
 		ret_completions[nr++] = completion_of(req, req->done_bytes);
 		unlink_locked(req, true);
 	}
@@ -378,24 +379,23 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
 }
 
 /*
- * Send a PREPPED request to its pages, to a worker or to its file. If it must not
- * park, it is appended to ret_refused.
+ * Send a PREPPED request to its pages, to a worker or to its file.
+ * Return: whether it went; false: it was to be parked, and must not be.
  */
-static inline __attribute__((always_inline)) void
-route(struct uaio_req *req, struct uaio_handover *handover,
-      struct list *ret_refused)
+static inline __attribute__((always_inline)) bool
+route(struct uaio_req *req, struct uaio_handover *handover)
 {
 	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
 
 	if (req->device && uaio_page_park(req))
-		return;
+		return true;
 	if (!is_poll &&
 	    (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
 		uaio_wq_add(uaio_req_account(req), &req->work, handover);
-	} else if (!uaio_ready_park(req)) {
-		list_add_tail(ret_refused, &req->link);
+		return true;
 	}
+	return uaio_ready_park(req);
 }
 
 /* Execute a request in this thread; a worker counts as blocked meanwhile. */
@@ -432,14 +432,17 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 	finish(req, res, worker, ret_startable);
 }
 
-/* Issue a request that was held. The pin is for when it parks. */
-static __attribute__((noinline)) void start_held(struct uaio_req *req,
+/*
+ * Issue a request that was held. The pin is for when it parks.
+ * Return: as route().
+ */
+static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 						 struct uaio_handover *handover,
-						 struct list *ret_startable,
-						 struct list *ret_refused)
+						 struct list *ret_startable)
 {
 	struct uaio_group *group = req->group;
 	enum uaio_start start;
+	bool went = true;
 	int64_t res;
 
 	uaio_ready_pin(&group->ready);
@@ -448,11 +451,13 @@ static __attribute__((noinline)) void start_held(struct uaio_req *req,
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 		finish(req, res, handover->worker, ret_startable);
 	} else if (start != UAIO_START_WAITS) {
-		route(req, handover, ret_refused);
+		went = route(req, handover);
 	}
 	if (start == UAIO_START_PARKS)
 		uaio_ready_announce(group);
 	uaio_ready_unpin(&group->ready);
+	uaio_link_started();
+	return went;
 }
 
 /*
@@ -461,20 +466,19 @@ static __attribute__((noinline)) void start_held(struct uaio_req *req,
  */
 static void start_list(struct list *startable, struct uaio_handover *handover)
 {
-	struct list refused, *node;
+	struct list *node;
 
-	list_init(&refused);
 	while ((node = list_pop(startable))) {
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
+		bool went;
 
 		if (unlikely(req->sqe.links) && uaio_link_was_held(req))
-			start_held(req, handover, startable, &refused);
+			went = start_held(req, handover, startable);
 		else
-			route(req, handover, &refused);
-		while ((node = list_pop(&refused)))
-			end_here(container_of(node, struct uaio_req, link),
-				 handover->worker, startable);
+			went = route(req, handover);
+		if (unlikely(!went))
+			end_here(req, handover->worker, startable);
 	}
 }
 
@@ -521,8 +525,10 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
 {
 	struct list startable;
 
+	if (likely(route(req, handover)))
+		return;
 	list_init(&startable);
-	list_add_tail(&startable, &req->link);
+	end_here(req, handover->worker, &startable);
 	start_list(&startable, handover);
 }
 

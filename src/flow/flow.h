@@ -39,8 +39,9 @@ void uaio_group_fini(struct uaio_group *group);
 
 /*
  * Create a request from sqe: copy sqe and its vectors or path, and take a
- * reference to its file. fixed: that file if it is a fixed one, to which the caller
- * has a reference, and whose descriptor it uses; otherwise not looked at. parks: it is to wait until its file is ready.
+ * reference to its file. fixed: if sqe->is_fixed that file, to which the caller has a
+ * reference, and whose descriptor it uses; else ignored. parks: the request will wait
+ * until its file is ready.
  * Return: 0 with a PREPPED request; -EAGAIN if memory is refused; -EBADF if the
  * descriptor is not open.
  */

@@ -8,12 +8,20 @@
  * leaves, writes and syncs are not queued any more: the thread that starts one
  * executes it, so that none waits behind reads that never end.
  *
- * Submitting threads pass a gate before they hand over a request. The thread that
- * leaves closes the gate.
+ * Of chains, and of what drains hold, is finished what these writes and syncs let
+ * start, up to the first request of another kind that has to wait; the rest is
+ * dropped. (The kernel's io_uring drops all that has not started. But it writes to
+ * the page cache before the submission returns.) If an exec fails, they go on.
+ *
+ * Submitting threads pass a gate before they hand over a request, or begin a chain.
+ * The thread that leaves closes the gate.
  *
  *   I1  A request that delays the exit is counted before it is queued, and until
  *       its event is posted. The thread that leaves closes the gate first, then
  *       executes what is queued, then waits until the count is 0.
+ *       A held request (link.h) is counted from when it is let go until it is
+ *       issued, so that a chain in which one write starts the next is counted all
+ *       the time.
  *   I2  At the end of the process the gate stays closed. Until the count is 0,
  *       threads that submit wait at the gate, so that it gets to 0. After that
  *       (destructors that write, threads that go on until the kernel ends them)
@@ -24,7 +32,7 @@
  *
  * Thread-safety: any thread. A thread that waits at the gate holds no lock.
  *
- * Tested by test/host/leaving.c and its like.
+ * Tested by test/host/leaving.c and its like, and by test-held.c.
  */
 #ifndef UAIO_FLOW_GATE_H
 #define UAIO_FLOW_GATE_H

@@ -12,6 +12,7 @@
 #include "ready/timer.h"
 #include "flow/drain.h"
 #include "flow/flow.h"
+#include "flow/gate.h"
 
 /* Flags of links that only this file sets. */
 enum {
@@ -62,6 +63,24 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
 	req->prev = last;
 }
 
+/*
+ * The starter is to issue a PREPPED request, or to complete it as cancelled. Until
+ * it has, the exit is delayed. What lets req start is counted still if it is a
+ * write, so that the count does not get to 0 between the two.
+ */
+static void leave_to_starter(struct uaio_req *req, uint8_t what,
+			     struct list *ret_startable)
+{
+	req->sqe.links |= what;
+	list_add_tail(ret_startable, &req->link);
+	uaio_gate_delay();
+}
+
+void uaio_link_started(void)
+{
+	uaio_gate_delay_over();
+}
+
 /* Move a HELD request on. The group's lock is held. */
 static void release_locked(struct uaio_req *req, uint8_t what,
 			   struct list *ret_startable)
@@ -69,8 +88,7 @@ static void release_locked(struct uaio_req *req, uint8_t what,
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
 	uaio_drain_lets_go_locked(req);
 	req->prev = NULL;
-	req->sqe.links |= what;
-	list_add_tail(ret_startable, &req->link);
+	leave_to_starter(req, what, ret_startable);
 }
 
 void uaio_link_release_locked(struct uaio_req *first,
@@ -107,8 +125,7 @@ static void stop_timer_locked(struct uaio_req *timer,
 	if (uaio_timer_cancel(timer, NULL, NULL) != UAIO_CANCEL_TAKEN)
 		return;
 	uaio_req_move(timer, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	timer->sqe.links |= CANCEL;
-	list_add_tail(ret_startable, &timer->link);
+	leave_to_starter(timer, CANCEL, ret_startable);
 }
 
 /* Take a linked timer out of the chain. */
@@ -121,14 +138,28 @@ static void splice_out_locked(struct uaio_req *timer)
 	timer->prev = timer->next = NULL;
 }
 
+/* Return: whether the error came before the call: no file, or cancelled. */
+static bool is_error_before(const struct uaio_req *req, int64_t res)
+{
+	return res == -ECANCELED ||
+	       (!uaio_optab[req->sqe.op].has_no_file &&
+		(!req->file || uaio_file_has(req->file, UAIO_FILE_F_PATH)));
+}
+
 bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 {
-	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
+	enum uaio_breaks breaks = uaio_optab[req->sqe.op].breaks;
 
 	if (req->sqe.links & UAIO_LINK_HARD)
 		return false;
-	if (res < 0 || !(class == UAIO_CLASS_READ || class == UAIO_CLASS_WRITE))
-		return res < 0;
+	if (res == -ETIME &&
+	    uaio_optab[req->sqe.op].class == UAIO_CLASS_TIMER &&
+	    req->sqe.timer_flags & UAIO_TIMER_SUCCEEDS)
+		return false;
+	if (res < 0)
+		return breaks != UAIO_BREAKS_NEVER || is_error_before(req, res);
+	if (breaks != UAIO_BREAKS_BY_LESS)
+		return false;
 	return (uint64_t)(res - req->done_bytes) < uaio_sqe_bytes(&req->sqe);
 }
 
@@ -188,8 +219,7 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken,
 		if (!list_is_empty(&startable))
 			first->sqe.links |= HERE;
 	} else {
-		first->sqe.links |= ISSUE | HERE;
-		list_add_tail(&startable, &first->link);
+		leave_to_starter(first, ISSUE | HERE, &startable);
 	}
 	unlock(group);
 	uaio_req_start_list(&startable, handover);

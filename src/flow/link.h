@@ -5,17 +5,19 @@
  * A chain is a number of requests of one queue, of which each but the first
  * starts when the one before it is complete: if that has succeeded (UAIO_LINK),
  * or in any case (UAIO_LINK_HARD). A read or write of fewer bytes than were asked
- * for has not succeeded. If a request may not start, it completes as cancelled,
+ * for has not succeeded; a call about paths, attributes or space always has, as
+ * in io_uring. If a request may not start, it completes as cancelled,
  * and so do all after it. A linked timer (UAIO_OP_LINK_TIMER) does not wait for
  * the request before it, but runs beside that, and cancels it when its time has
  * come. If the request is complete sooner, the timer completes as cancelled.
  *
  *   I1  A request that has not started is HELD, and has no file: its descriptor
- *       is looked up when it starts. So closing a descriptor waits for no such
- *       request, nor does the end of the process. A request that starts while
- *       another thread closes its descriptor may find the file that gets the
- *       number next. For the same reason a request on a fixed file (submit.h)
- *       cannot be in a chain; a door refuses it.
+ *       is looked up when it starts, or what its door has fixed at its place
+ *       then. So closing a descriptor waits for no such request, nor does the end
+ *       of the process (gate.h), and cancelling all requests of a file does not
+ *       find it. In a child of fork() there is none.
+ *       A request that starts while another thread closes its descriptor may find
+ *       the file that gets the number next.
  *   I2  next and prev join a request with the one after it in its chain. They,
  *       and the state HELD, change under the group's lock. A request that has
  *       started has no prev, unless it is a linked timer; that has one until
@@ -106,6 +108,8 @@ void uaio_link_goes(struct uaio_req *req);
 bool uaio_link_was_held(const struct uaio_req *req);
 /* Issue it, or find that it is to be cancelled. */
 enum uaio_start uaio_link_issue(struct uaio_req *req, int64_t *ret_res);
+/* It is where it waits, or complete, and has let others start. */
+void uaio_link_started(void);
 
 /* Return: whether the request after req may not start, since res is its result. */
 bool uaio_link_breaks(const struct uaio_req *req, int64_t res);

@@ -19,6 +19,7 @@ void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
 	queue->leader = NULL;
 	queue->nr_leads = 0;
 	queue->nr_inline = queue->nr_queued = queue->nr_wakeups = 0;
+	queue->wants_act = false;
 	uaio_queue_unlock(queue);
 }
 
@@ -51,16 +52,36 @@ static void take_in_locked(struct uaio_queue *queue,
 		queue->nr_queued += post->nr;
 }
 
+/* Return: whether the door is to act; then the queue is pinned. */
+static bool begins_act_locked(struct uaio_queue *queue)
+{
+	bool wants_act = queue->wants_act;
+
+	queue->wants_act = false;
+	if (unlikely(wants_act))
+		uaio_ready_pin(&queue->group.ready);
+	return wants_act;
+}
+
+static void act(struct uaio_queue *queue, const struct uaio_sink *sink)
+{
+	sink->act(queue);
+	uaio_ready_unpin(&queue->group.ready);
+}
+
 static inline __attribute__((always_inline)) void
 post_all(struct uaio_queue *queue, const struct uaio_post *post,
 	 struct list *ret_startable)
 {
 	const struct uaio_sink *sink = queue->sink;
 	struct uaio_wakeups wakeups;
+	bool acts = false;
 
 	wakeups.nr = 0;
 	uaio_queue_lock(queue);
 	take_in_locked(queue, sink, post);
+	if (ret_startable)
+		acts = begins_act_locked(queue);
 	/* relaxed: changes under the lock */
 	if (ret_startable && unlikely(load_relaxed(&queue->group.drained)))
 		uaio_drain_advance_locked(&queue->group, ret_startable);
@@ -70,6 +91,8 @@ post_all(struct uaio_queue *queue, const struct uaio_post *post,
 	uaio_wakeups_deliver(&wakeups);
 	if (unlikely(post->words))
 		sink->drop_words(post);
+	if (unlikely(acts))
+		act(queue, sink);
 }
 
 void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post)
@@ -94,17 +117,20 @@ bool uaio_queue_post_more(struct uaio_queue *queue,
 		.words = completion->word,
 	};
 	struct uaio_wakeups wakeups = { 0 };
-	bool has_room;
+	bool has_room, acts = false;
 
 	uaio_queue_lock(queue);
 	has_room = sink->has_room && sink->has_room(queue);
 	if (has_room) {
 		/* The request is counted with its last completion. */
 		sink->post(queue, &post);
+		acts = begins_act_locked(queue);
 		uaio_waiters_collect_locked(queue, &wakeups);
 	}
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
+	if (unlikely(acts))
+		act(queue, sink);
 	return has_room;
 }
 

@@ -8,7 +8,9 @@
 #include "flow/link.h"
 
 #include <errno.h>
+#include <poll.h>
 
+#include "file/file.h"
 #include "flow/test-chain.h"
 
 static const int64_t LONG_NS = 600000 * 1000000ll;
@@ -51,9 +53,13 @@ static void a_chain_that_need_not_wait_completes_when_submitted(void **state)
 	int fd = unit_numbered_file(true, 2);
 	struct timespec none = { 0 };
 	struct io_event events[3];
+	struct uaio_file *file = NULL;
 
 	(void)state;
 	handle = unit_context(8);
+	/* Only requests on files in memory never wait, however long they take. */
+	assert_int_equal(uaio_look_up(fd, &file), 0);
+	assert_int_equal(uaio_file_kind(file), UAIO_KIND_MEMORY);
 	SUBMIT(rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), nop(UAIO_LINK),
 	       rw(UAIO_OP_WRITE, fd, SIZE, 0));
 	assert_int_equal(
@@ -98,9 +104,27 @@ static void a_mistake_cancels_the_whole_chain(void **state)
 	unit_destroy(handle);
 }
 
+static struct uaio_sqe vector(int fd, uint8_t links)
+{
+	static const struct iovec iov = { bytes[7], SIZE };
+
+	return (struct uaio_sqe){ .op = UAIO_OP_READV,
+				  .fd = fd,
+				  .iov = &iov,
+				  .len = 1,
+				  .links = links };
+}
+
+static struct uaio_sqe poll_of(int fd, uint8_t links)
+{
+	return (struct uaio_sqe){
+		.op = UAIO_OP_POLL, .fd = fd, .events = POLLIN, .links = links
+	};
+}
+
 static void a_descriptor_is_looked_up_when_its_turn_comes(void **state)
 {
-	int fd = unit_numbered_file(true, 1);
+	int fd = unit_numbered_file(true, 1), other;
 
 	(void)state;
 	open_pipe(8);
@@ -112,6 +136,18 @@ static void a_descriptor_is_looked_up_when_its_turn_comes(void **state)
 	unit_close(fd);
 	put_text("x");
 	EXPECT({ 1, 1 }, { 2, -EBADF }, { 3, -ECANCELED });
+	/* It need not be open before. */
+	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+	       rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), vector(fd, UAIO_LINK),
+	       poll_of(fd, 0));
+	other = unit_numbered_file(true, 1);
+	if (other != fd) {
+		unit_dup2(other, fd);
+		unit_close(other);
+	}
+	put_text("x");
+	EXPECT({ 1, 1 }, { 2, SIZE }, { 3, SIZE }, { 4, POLLIN });
+	unit_close(fd);
 	close_pipe();
 }
 

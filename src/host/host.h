@@ -11,6 +11,8 @@
 #ifndef UAIO_HOST_HOST_H
 #define UAIO_HOST_HOST_H
 
+#include <stdbool.h>
+
 /*
  * Translate the result of a raw system call into the C library's convention.
  * Return: res, or -1 with errno set.
@@ -25,6 +27,9 @@ void uaio_host_load(void);
 void uaio_host_load_exec(void);
 void uaio_host_load_filter(void);
 void uaio_host_load_poll(void);
+void uaio_host_load_ringpoll(void);
+void uaio_host_load_select(void);
+void uaio_host_load_mmap(void);
 
 /* Find the next definition of a function; ret_function: the pointer to set. */
 void uaio_host_find(const char *name, void *ret_function);
@@ -65,6 +70,60 @@ long uaio_host_raw_exec(long nr, const long a[5]);
 
 /* The system calls prctl and seccomp, which may install a filter. */
 long uaio_host_raw_filter(long nr, const long a[6]);
+
+/*
+ * The system calls of io_uring: on the kernel's rings, or ours. The arguments are
+ * the system call's; errno is not touched.
+ */
+long uaio_host_uring_setup(long nr_entries, long params);
+long uaio_host_uring_enter(const long a[6]);
+long uaio_host_uring_register(const long a[4]);
+
+/* Return: whether a ring that is set up now would be ours. Asks the kernel. */
+bool uaio_host_uring_is_ours(void);
+
+/*
+ * Have the program's own instructions call us, where a ring would be ours. After
+ * all else has been loaded.
+ */
+void uaio_host_load_uring(void);
+
+/*
+ * Rings of io_uring among the descriptors that a client polls (uring/bell.h). Their
+ * bells are polled in their place, in a copy of what the client gave. A poll() of
+ * more descriptors, or a select() of higher ones, is passed on as it is.
+ */
+enum {
+	UAIO_HOST_POLLED_MAX = 1024,
+	UAIO_HOST_SELECTED_MAX = 4096,
+};
+
+struct pollfd;
+
+/*
+ * Settle all bells.
+ * Return: whether there are rings among pfds, which then are to be copied.
+ */
+bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr);
+void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
+			   struct pollfd *ret_copies);
+void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr,
+			     const struct pollfd *copies);
+
+/* The system calls that poll, and epoll_ctl. */
+long uaio_host_raw_epoll_ctl(const long a[4]);
+long uaio_host_raw_epoll(long nr, const long a[6]);
+long uaio_host_raw_poll(long nr, const long a[5]);
+long uaio_host_raw_select(long nr, const long a[6]);
+
+/*
+ * Return: whether a client's memory can be read. If not, the call that was given it
+ * has the error.
+ */
+bool uaio_host_can_read(const void *addr, unsigned long bytes);
+
+/* The system call mmap; a ring is mapped as the kernel maps its own. */
+long uaio_host_raw_mmap(const long a[6]);
 
 /* The system calls munmap and mremap; a ring is treated as the kernel's is. */
 long uaio_host_raw_munmap(void *addr, unsigned long bytes);

@@ -22,6 +22,10 @@ __attribute__((constructor)) static void load(void)
 	uaio_host_load_exec();
 	uaio_host_load_filter();
 	uaio_host_load_poll();
+	uaio_host_load_ringpoll();
+	uaio_host_load_select();
+	uaio_host_load_mmap();
+	uaio_host_load_uring();
 	(void)at_quick_exit(uaio_host_exiting);
 }
 

@@ -12,7 +12,9 @@
  * The sleep is in the C library's ppoll(), which is a cancellation point, like
  * the calls themselves.
  *
- * Tested by test/host/sleeps.c.
+ * A ring of io_uring is polled by its bell (ringpoll.c).
+ *
+ * Tested by test/host/sleeps.c and bells.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,8 +29,9 @@
 #include "base/sleep.h"
 #include "base/symver.h"
 #include "base/sys.h"
-#include "base/uaddr.h"
 #include "ready/attend.h"
+#include "uring/bell.h"
+#include "uring/uring.h"
 #include "host/host.h"
 
 /* Declared again, since those headers may define some of them inline. */
@@ -42,6 +45,11 @@ UAIO_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int max,
 UAIO_EXPORT int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms);
 UAIO_EXPORT int ppoll(struct pollfd *pfds, nfds_t nr,
 		      const struct timespec *timeout, const sigset_t *mask);
+UAIO_EXPORT int __poll_chk(struct pollfd *pfds, nfds_t nr, int timeout_ms,
+			   size_t bytes);
+UAIO_EXPORT int __ppoll_chk(struct pollfd *pfds, nfds_t nr,
+			    const struct timespec *timeout,
+			    const sigset_t *mask, size_t bytes);
 
 enum {
 	MASK_BYTES = 8,
@@ -59,6 +67,9 @@ static struct {
 	int (*poll)(struct pollfd *, nfds_t, int);
 	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *,
 		     const sigset_t *);
+	int (*__poll_chk)(struct pollfd *, nfds_t, int, size_t);
+	int (*__ppoll_chk)(struct pollfd *, nfds_t, const struct timespec *,
+			   const sigset_t *, size_t);
 } next;
 
 void uaio_host_load_poll(void)
@@ -157,23 +168,13 @@ static int64_t deadline_of(const struct timespec *timeout)
 	       timeout->tv_nsec;
 }
 
-/*
- * Return: whether we may read at an address of the client's. If not, the call
- * itself gives the error.
- */
-static bool can_read(const void *addr, size_t bytes)
-{
-	return uaio_is_accessible((uintptr_t)addr, bytes) &&
-	       uaio_can_read((uintptr_t)addr, bytes);
-}
-
 /* Return: whether the call may sleep: the timeout is valid and not 0. */
 static bool is_worth(const struct timespec *timeout)
 {
-	return !timeout ||
-	       (can_read(timeout, sizeof(*timeout)) && timeout->tv_sec >= 0 &&
-		timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000 &&
-		timeout->tv_sec + timeout->tv_nsec > 0);
+	return !timeout || (uaio_host_can_read(timeout, sizeof(*timeout)) &&
+			    timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
+			    timeout->tv_nsec < 1000000000 &&
+			    timeout->tv_sec + timeout->tv_nsec > 0);
 }
 
 /* Return: ret_left, with the time that is left; NULL if there is no limit. */
@@ -268,6 +269,7 @@ int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
 	int64_t deadline_ns;
 	int nr;
 
+	uaio_uring_bells_settle();
 	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
 	    timeout_ms == 0)
 		return real_epoll_wait(epoll, events, max, timeout_ms);
@@ -283,6 +285,7 @@ int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
 	int64_t deadline_ns;
 	int nr;
 
+	uaio_uring_bells_settle();
 	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
 	    timeout_ms == 0)
 		return real_epoll_pwait(epoll, events, max, timeout_ms, mask);
@@ -300,6 +303,7 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int max,
 	int64_t deadline_ns;
 	int nr;
 
+	uaio_uring_bells_settle();
 	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
 	    !is_worth(timeout))
 		return real_epoll_pwait2(epoll, events, max, timeout, mask);
@@ -321,7 +325,7 @@ static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 	struct pollfd copies[SLOTS_MAX + 1];
 	enum slept slept;
 
-	if (!can_read(pfds, nr * sizeof(*pfds)))
+	if (!uaio_host_can_read(pfds, nr * sizeof(*pfds)))
 		return false;
 	/* Read once, as the kernel does: they may change while we sleep. */
 	memcpy(copies, pfds, nr * sizeof(*pfds));
@@ -334,7 +338,7 @@ static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 	return true;
 }
 
-int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+static int poll_them(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 {
 	int64_t deadline_ns;
 	int ret;
@@ -348,8 +352,29 @@ int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	return real_poll(pfds, nr, ms_left_of(deadline_ns));
 }
 
-int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
-	  const sigset_t *mask)
+/* With rings among them. */
+static __attribute__((noinline)) int poll_rings(struct pollfd *pfds, nfds_t nr,
+						int timeout_ms)
+{
+	struct pollfd copies[UAIO_HOST_POLLED_MAX];
+	int ret;
+
+	uaio_host_copy_polled(pfds, nr, copies);
+	ret = poll_them(copies, nr, timeout_ms);
+	if (ret >= 0)
+		uaio_host_answer_polled(pfds, nr, copies);
+	return ret;
+}
+
+int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+{
+	if (unlikely(uaio_uring_has_rings()) && uaio_host_polls_rings(pfds, nr))
+		return poll_rings(pfds, nr, timeout_ms);
+	return poll_them(pfds, nr, timeout_ms);
+}
+
+static int ppoll_them(struct pollfd *pfds, nfds_t nr,
+		      const struct timespec *timeout, const sigset_t *mask)
 {
 	struct timespec left;
 	int64_t deadline_ns;
@@ -362,4 +387,46 @@ int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
 	if (poll_attending(pfds, nr, deadline_ns, mask, &ret))
 		return ret;
 	return real_ppoll(pfds, nr, left_of(deadline_ns, &left), mask);
+}
+
+static __attribute__((noinline)) int ppoll_rings(struct pollfd *pfds, nfds_t nr,
+						 const struct timespec *timeout,
+						 const sigset_t *mask)
+{
+	struct pollfd copies[UAIO_HOST_POLLED_MAX];
+	int ret;
+
+	uaio_host_copy_polled(pfds, nr, copies);
+	ret = ppoll_them(copies, nr, timeout, mask);
+	if (ret >= 0)
+		uaio_host_answer_polled(pfds, nr, copies);
+	return ret;
+}
+
+int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
+	  const sigset_t *mask)
+{
+	if (unlikely(uaio_uring_has_rings()) && uaio_host_polls_rings(pfds, nr))
+		return ppoll_rings(pfds, nr, timeout, mask);
+	return ppoll_them(pfds, nr, timeout, mask);
+}
+
+/*
+ * What programs that are compiled with checks call. Those of too little memory are
+ * the C library's to end.
+ */
+
+int __poll_chk(struct pollfd *pfds, nfds_t nr, int timeout_ms, size_t bytes)
+{
+	if (unlikely(bytes / sizeof(*pfds) < nr) && UAIO_HOST_NEXT(__poll_chk))
+		return next.__poll_chk(pfds, nr, timeout_ms, bytes);
+	return poll(pfds, nr, timeout_ms);
+}
+
+int __ppoll_chk(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
+		const sigset_t *mask, size_t bytes)
+{
+	if (unlikely(bytes / sizeof(*pfds) < nr) && UAIO_HOST_NEXT(__ppoll_chk))
+		return next.__ppoll_chk(pfds, nr, timeout, mask, bytes);
+	return ppoll(pfds, nr, timeout, mask);
 }

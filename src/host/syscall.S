@@ -23,6 +23,28 @@ syscall:
 	jbe	1f
 	cmpq	$__NR_io_pgetevents, %rdi
 	je	1f
+	/* io_uring_setup, _enter and _register are 425, 426 and 427 */
+	leaq	-__NR_io_uring_setup(%rdi), %rax
+	cmpq	$(__NR_io_uring_register - __NR_io_uring_setup), %rax
+	jbe	1f
+	cmpq	$__NR_mmap, %rdi
+	je	1f
+	cmpq	$__NR_epoll_ctl, %rdi
+	je	1f
+	cmpq	$__NR_epoll_wait, %rdi
+	je	1f
+	cmpq	$__NR_epoll_pwait, %rdi
+	je	1f
+	cmpq	$__NR_epoll_pwait2, %rdi
+	je	1f
+	cmpq	$__NR_poll, %rdi
+	je	1f
+	cmpq	$__NR_ppoll, %rdi
+	je	1f
+	cmpq	$__NR_select, %rdi
+	je	1f
+	cmpq	$__NR_pselect6, %rdi
+	je	1f
 	cmpq	$__NR_close, %rdi
 	je	1f
 	cmpq	$__NR_dup2, %rdi
@@ -74,6 +96,22 @@ syscall:
 	cmp	x0, #__NR_io_getevents	/* io_setup .. io_getevents: 0 .. 4 */
 	b.ls	1f
 	cmp	x0, #__NR_io_pgetevents
+	b.eq	1f
+	/* io_uring_setup, _enter and _register are 425, 426 and 427 */
+	sub	x9, x0, #__NR_io_uring_setup
+	cmp	x9, #(__NR_io_uring_register - __NR_io_uring_setup)
+	b.ls	1f
+	cmp	x0, #__NR_mmap
+	b.eq	1f
+	cmp	x0, #__NR_epoll_ctl
+	b.eq	1f
+	cmp	x0, #__NR_epoll_pwait
+	b.eq	1f
+	cmp	x0, #__NR_epoll_pwait2
+	b.eq	1f
+	cmp	x0, #__NR_ppoll
+	b.eq	1f
+	cmp	x0, #__NR_pselect6
 	b.eq	1f
 	cmp	x0, #__NR_close
 	b.eq	1f

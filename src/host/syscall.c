@@ -17,26 +17,38 @@ long uaio_host_error(long res)
 	return -1;
 }
 
-static long answer(long nr, const long a[6])
+/* All but what is called for each request, which is looked for first. */
+static __attribute__((noinline)) long answer(long nr, const long a[6])
 {
 	switch (nr) {
 	case SYS_io_setup:
 		return uaio_aio_setup((uint32_t)a[0], (uint64_t *)a[1]);
 	case SYS_io_destroy: return uaio_aio_destroy((uint64_t)a[0]);
-	case SYS_io_submit:
-		return uaio_aio_submit((uint64_t)a[0], a[1],
-				       (struct iocb **)a[2]);
 	case SYS_io_cancel:
 		return uaio_aio_cancel((uint64_t)a[0], (struct iocb *)a[1]);
-	case SYS_io_getevents:
-		return uaio_aio_getevents((uint64_t)a[0], a[1], a[2],
-					  (struct uaio_event *)a[3],
-					  (const struct timespec *)a[4]);
 	case SYS_io_pgetevents:
 		return uaio_aio_pgetevents(
 			(uint64_t)a[0], a[1], a[2], (struct uaio_event *)a[3],
 			(const struct timespec *)a[4],
 			(const struct uaio_aio_sigset *)a[5]);
+	case SYS_io_uring_setup: return uaio_host_uring_setup(a[0], a[1]);
+	case SYS_io_uring_enter: return uaio_host_uring_enter(a);
+	case SYS_io_uring_register: return uaio_host_uring_register(a);
+	case SYS_epoll_ctl: return uaio_host_raw_epoll_ctl(a);
+#ifdef SYS_epoll_wait
+	case SYS_epoll_wait:
+#endif
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2: return uaio_host_raw_epoll(nr, a);
+#ifdef SYS_poll
+	case SYS_poll:
+#endif
+	case SYS_ppoll: return uaio_host_raw_poll(nr, a);
+#ifdef SYS_select
+	case SYS_select:
+#endif
+	case SYS_pselect6: return uaio_host_raw_select(nr, a);
+	case SYS_mmap: return uaio_host_raw_mmap(a);
 	case SYS_execve:
 	case SYS_execveat: return uaio_host_raw_exec(nr, a);
 	case SYS_exit_group:
@@ -67,5 +79,12 @@ static long answer(long nr, const long a[6])
 
 long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
+	if (nr == SYS_io_submit)
+		return uaio_host_error(
+			uaio_aio_submit((uint64_t)a, b, (struct iocb **)c));
+	if (nr == SYS_io_getevents)
+		return uaio_host_error(uaio_aio_getevents(
+			(uint64_t)a, b, c, (struct uaio_event *)d,
+			(const struct timespec *)e));
 	return uaio_host_error(answer(nr, (const long[6]){ a, b, c, d, e, f }));
 }

@@ -4,6 +4,8 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "file/file.h"
+#include "op/args.h"
 #include "req/queue.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -21,20 +23,40 @@
  * Starting a request that was held
  */
 
-/* Look its descriptor up. Return: 0, or -errno. */
+/* Return: 0, with a reference to the file that is fixed at place; or -EBADF. */
+static int get_fixed(struct uaio_queue *queue, int place,
+		     struct uaio_file **ret_file)
+{
+	*ret_file = queue->sink->get_fixed(queue, place);
+	return *ret_file ? 0 : -EBADF;
+}
+
+/* Look its file up. Return: 0, or -errno. */
 static int attach(struct uaio_req *req)
 {
 	struct uaio_file *file;
-	int ret = uaio_file_get(req->sqe.fd, &file);
+	int ret = req->sqe.is_fixed ? get_fixed(uaio_queue_of(req->group),
+						req->sqe.fd, &file)
+				    : uaio_file_get(req->sqe.fd, &file);
 
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
+	/* The number stays: until unuse(), or as long as it is used (flow.c). */
+	if (req->sqe.is_fixed)
+		req->sqe.fd = uaio_file_use(file);
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
 	req->file = file;
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
 	if (uaio_req_delays_exit(req))
 		uaio_gate_delay();
 	return uaio_file_has(file, UAIO_FILE_F_PATH) ? -EBADF : 0;
+}
+
+/* It was issued. A request on a fixed stream goes on by the file, not by a number. */
+static void unuse_stream(struct uaio_req *req)
+{
+	if (req->sqe.is_fixed && req->file && !req->file->inode)
+		uaio_file_unuse(req->file);
 }
 
 /* Expect to park. Return: 0, or -EAGAIN. */
@@ -58,8 +80,9 @@ static enum uaio_start send_on(struct uaio_req *req, enum uaio_issue issue)
 		return UAIO_START_PARKS;
 	if (uaio_req_inode(req)) {
 		req->order = uaio_order_of(req->file, &req->sqe, &req->range);
-		return uaio_order_enter(req) ? UAIO_START_GOES
-					     : UAIO_START_WAITS;
+		return !uaio_has_order(req) || uaio_order_enter(req)
+			       ? UAIO_START_GOES
+			       : UAIO_START_WAITS;
 	}
 	if (req->file)
 		(void)uaio_file_make_private(req->file);
@@ -74,13 +97,13 @@ static enum uaio_start send_on(struct uaio_req *req, enum uaio_issue issue)
 static enum uaio_issue issue_one(struct uaio_req *req, int *ret_error,
 				 struct uaio_outcome *ret)
 {
-	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	bool is_poll = op->class == UAIO_CLASS_POLL;
 	enum uaio_issue issue;
 
 	if (!uaio_req_inode(req) || is_poll)
 		return uaio_issue(req->file, &req->sqe, ret_error, ret);
-	if (!uaio_link_is_here(req) &&
-	    !(req->sqe.rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
+	if (!uaio_link_is_here(req) && !uaio_has_odd_flags(op, &req->sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	issue = uaio_issue(req->file, &req->sqe, ret_error, ret);
 	return issue == UAIO_ISSUE_DONE ? issue : UAIO_ISSUE_RETRY_WORKER;
@@ -101,12 +124,15 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0)
 		issue = issue_one(req, &ret, &outcome);
+	unuse_stream(req);
 	if (ret == 0 && issue == UAIO_ISSUE_RETRY_READY) {
 		ret = expect(req);
 		/* Part of it may be done. */
 		if (ret < 0 && outcome.res)
 			ret = (int)outcome.res;
 	}
+	if (ret == 0 && issue == UAIO_ISSUE_RETRY_WORKER && op->has_ends)
+		ret = uaio_args_fix(req->sqe.args, req->sqe.fd);
 	if (ret != 0 || issue == UAIO_ISSUE_DONE) {
 		*ret_res = ret ? ret : outcome.res;
 		return UAIO_START_DONE;
@@ -133,6 +159,35 @@ void uaio_chain_begin(struct uaio_chain *chain, struct uaio_batch *batch)
 	*chain = (struct uaio_chain){ .batch = batch };
 }
 
+/* Check sqe, whose file is not there: it may be when the request starts. */
+static int mistake_on_any(const struct uaio_sqe *sqe)
+{
+	static const struct uaio_file any = {
+		.kind = UAIO_KIND_CACHED,
+		.flags = UAIO_FILE_F_READ | UAIO_FILE_F_WRITE,
+	};
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	/* What is wrong with a poll its file knows. */
+	return op->class == UAIO_CLASS_POLL ? 0 : op->prep(sqe, &any);
+}
+
+static int mistake_on_fixed(struct uaio_queue *queue,
+			    const struct uaio_sqe *sqe)
+{
+	struct uaio_sqe own = *sqe;
+	struct uaio_file *file;
+	int ret;
+
+	if (get_fixed(queue, sqe->fd, &file) < 0)
+		return mistake_on_any(sqe);
+	own.fd = uaio_file_use(file);
+	ret = uaio_optab[sqe->op].prep(&own, file);
+	uaio_file_unuse(file);
+	uaio_file_put(file);
+	return ret;
+}
+
 /* Return: why the request can never be executed, as -errno; or 0. */
 static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 {
@@ -143,8 +198,13 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	if (sqe->op == UAIO_OP_LINK_TIMER &&
 	    (!chain->last || chain->last->sqe.op == UAIO_OP_LINK_TIMER))
 		return -EINVAL;
+	if (sqe->is_fixed)
+		return mistake_on_fixed(chain->batch->queue, sqe);
 	if (!op->has_no_file)
 		ret = uaio_look_up(sqe->fd, &file);
+	/* That a ring is no file to work on is a result as well. */
+	if (ret == -EBADF || (file && uaio_file_has(file, UAIO_FILE_F_RING)))
+		return mistake_on_any(sqe);
 	return ret < 0 ? ret : op->prep(sqe, file);
 }
 
@@ -172,7 +232,9 @@ static bool has_next(const struct uaio_sqe *sqe)
 	return sqe->links & (UAIO_LINK | UAIO_LINK_HARD);
 }
 
-int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe)
+/* error: why it is refused, or 0; is_late: that shows when it starts. */
+static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
+	       bool is_late)
 {
 	const struct uaio_sqe refused = {
 		.op = UAIO_OP_NOP,
@@ -182,12 +244,11 @@ int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe)
 		.data = sqe->data,
 		.key = sqe->key,
 	};
-	int error = mistake(chain, sqe), ret;
 	struct uaio_req *req;
+	int ret;
 
 	ret = uaio_link_new(chain->batch->queue, error ? &refused : sqe, &req);
-	/* That a descriptor is not open is a result, when it is looked up. */
-	chain->is_broken |= ret < 0 || (error && error != -EBADF);
+	chain->is_broken |= ret < 0 || (error && !is_late);
 	chain->is_open = has_next(sqe);
 	if (ret == 0) {
 		req->done_bytes = error;
@@ -205,11 +266,34 @@ int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	return ret;
 }
 
+int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe)
+{
+	int error = mistake(chain, sqe);
+
+	/* That it is not open for this is a result, when its turn comes. */
+	return add(chain, sqe, error, error == -EBADF);
+}
+
+int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
+		      int error, bool is_late)
+{
+	return add(chain, sqe, error, is_late);
+}
+
+int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe)
+{
+	struct uaio_sqe own = *sqe;
+
+	own.is_fixed = !uaio_optab[sqe->op].has_no_file;
+	return uaio_chain_add(chain, &own);
+}
+
 void uaio_chain_end(struct uaio_chain *chain)
 {
 	struct uaio_batch *batch = chain->batch;
 
 	if (chain->first) {
+		uaio_gate_pass(&batch->handover);
 		/* What completed before comes first. */
 		uaio_batch_post(batch);
 		uaio_link_begin(chain->first, chain->is_broken,

@@ -5,10 +5,13 @@
  * A door begins a chain beside its batch, and adds to it each request that has a
  * flag in sqe.links, and each that comes while a chain is open or a drain is on
  * (drain.h); all others it adds to the batch. The first request without a flag
- * ends the chain, and so does the end of the submission. Only then does the first request start, so that a mistake
- * in any of them cancels all. Of a request in a chain the door does not look the
- * descriptor up: that is done when it starts, and if it is not open, that is the
- * result.
+ * ends the chain, and so does the end of the submission. Only then does the first
+ * request start, so that a mistake in any of them cancels all.
+ *
+ * The door does not look up the file of a request in a chain. That is done when the
+ * request starts, as in the kernel: until then the descriptor may be opened, or
+ * another file fixed at its place. If there is no file then, that is the result.
+ * A mistake is found by the file that is there when the request is added.
  *
  * Context: as submit.h. A chain is its thread's.
  *
@@ -53,6 +56,19 @@ bool uaio_chain_takes(const struct uaio_chain *chain,
  * memory, and what was linked before it is cancelled.
  */
 int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
+
+/*
+ * The same for a request on a fixed file. sqe->fd is the file's place, which the
+ * sink looks up (get_fixed).
+ */
+int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
+
+/*
+ * The same for a request that the door refuses itself: error is its result. If
+ * is_late, that is so when its turn comes; otherwise all of the chain is cancelled.
+ */
+int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
+		      int error, bool is_late);
 
 /* Start the chain that is open, if any. */
 void uaio_chain_end(struct uaio_chain *chain);

@@ -35,9 +35,10 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 
 /*
  * A request at the file's position moves it for the next one, so that a read there
- * has to be in order like a write.
+ * has to be in order like a write. A change of the size may change what any read
+ * finds.
  */
-static enum uaio_order order_at_position(struct uaio_range *ret_range)
+static enum uaio_order order_as_write(struct uaio_range *ret_range)
 {
 	*ret_range = (struct uaio_range){ 0, UINT64_MAX };
 	return UAIO_ORDER_WRITE;
@@ -53,7 +54,7 @@ static enum uaio_order order_of_read(const struct uaio_file *file,
 				     struct uaio_range *ret_range)
 {
 	if (unlikely(sqe->off == UAIO_OFF_POSITION))
-		return order_at_position(ret_range);
+		return order_as_write(ret_range);
 	*ret_range = (struct uaio_range){
 		.begin = (uint64_t)sqe->off,
 		.end = (uint64_t)sqe->off + uaio_sqe_bytes(sqe),
@@ -71,7 +72,7 @@ static enum uaio_order order_of_write(struct uaio_file *file,
 	bool extends = false;
 
 	if (unlikely(sqe->off == UAIO_OFF_POSITION))
-		return order_at_position(ret_range);
+		return order_as_write(ret_range);
 	*ret_range = (struct uaio_range){ 0 };
 	if (is_direct || uaio_inode_minds_writes(file->inode))
 		extends = uaio_is_extending(file, sqe, ret_range);
@@ -85,8 +86,21 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 			      const struct uaio_sqe *sqe,
 			      struct uaio_range *ret_range)
 {
-	switch (uaio_optab[sqe->op].class) {
+	enum uaio_op_class class = uaio_optab[sqe->op].class;
+
+	/*
+	 * Writes that are handed over stay one after the other, as each would wait
+	 * for the inode's lock, and so does what changes the file's length, for those
+	 * that are exclusive; and what is at the file's position, for the position.
+	 */
+	if (sqe->is_unordered && class != UAIO_CLASS_WRITE &&
+	    class != UAIO_CLASS_RESIZE && sqe->off != UAIO_OFF_POSITION)
+		return UAIO_ORDER_NONE;
+	switch (class) {
 	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
+	case UAIO_CLASS_RESIZE: return order_as_write(ret_range);
+	/* It waits for ordered writes, and nothing for it. */
+	case UAIO_CLASS_ABOUT: return UAIO_ORDER_NONE;
 	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, ret_range);
 	default: return order_of_read(file, sqe, ret_range);
 	}

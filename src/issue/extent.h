@@ -11,6 +11,7 @@
 
 #include "file/file.h"
 #include "op/op.h"
+#include "req/req.h"
 #include "wait/order.h"
 
 /*
@@ -28,6 +29,15 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 enum uaio_order uaio_order_of(struct uaio_file *file,
 			      const struct uaio_sqe *sqe,
 			      struct uaio_range *ret_range);
+
+/*
+ * Return: whether a request with the place that uaio_order_of() has given it waits for
+ * others of its inode, or they for it.
+ */
+static inline bool uaio_has_order(const struct uaio_req *req)
+{
+	return req->order != UAIO_ORDER_NONE || !req->sqe.is_unordered;
+}
 
 /*
  * Return: whether a request has to queue behind some that read or change the same

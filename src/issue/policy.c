@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Where a request is executed: see policy.h. */
 #include "issue/policy.h"
 
 #include <errno.h>
@@ -78,6 +79,13 @@ static bool is_busy(const struct uaio_inode *inode)
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
 }
 
+/* The same, which is busy. Return: whether a request need not mind that. */
+static bool may_pass(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
+{
+	return sqe->is_unordered && sqe->off != UAIO_OFF_POSITION && inode &&
+	       !uaio_config.force_worker;
+}
+
 /*
  * Return: whether a write may be executed inline. If so, the caller ends it with
  * uaio_inode_end_inline().
@@ -93,7 +101,8 @@ static enum uaio_issue try_memory_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
-	if (unlikely(is_busy(load_relaxed(&file->inode))))
+	if (unlikely(is_busy(load_relaxed(&file->inode))) &&
+	    !may_pass(load_relaxed(&file->inode), sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	return try_here(file, sqe, ret);
 }
@@ -182,7 +191,8 @@ static enum uaio_issue try_cached_read(struct uaio_file *file,
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	if (unlikely(sqe->off == UAIO_OFF_POSITION || is_busy(inode) ||
-		     uaio_is_held_up(file, inode, sqe)))
+		     uaio_is_held_up(file, inode, sqe)) &&
+	    !may_pass(inode, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
 	    uaio_config.never_block)
@@ -354,6 +364,15 @@ static bool may_not_wait(const struct uaio_file *file, int fd)
 	return open_flags & O_NONBLOCK;
 }
 
+/* Return: whether a request waits all the same, as calls need not block. */
+static bool can_be_patient(const struct uaio_file *file,
+			   const struct uaio_sqe *sqe)
+{
+	return sqe->is_patient && uaio_file_kind(file) == UAIO_KIND_STREAM &&
+	       !uaio_file_has(file,
+			      UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE);
+}
+
 /*
  * Return: when the request stops waiting; 0: never. A socket may have a timeout
  * for its reads or writes, which any process that shares it may set.
@@ -431,12 +450,23 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	was_tried = try_at_once(file, waitq, sqe, ret);
 	if (was_tried && is_whole(sqe, ret->res))
 		return UAIO_ISSUE_DONE;
-	if (unlikely(may_not_wait(file, sqe->fd)))
+	if (unlikely(may_not_wait(file, sqe->fd)) && !can_be_patient(file, sqe))
 		return was_tried ? UAIO_ISSUE_DONE : try_here(file, sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */
 	ret->until_ns = time_limit(file, sqe);
 	return UAIO_ISSUE_RETRY_READY;
+}
+
+bool uaio_park_untried(const struct uaio_file *file, const struct uaio_sqe *sqe,
+		       struct uaio_outcome *ret)
+{
+	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE || sqe->off > 0 ||
+	    sqe->rw_flags || uaio_config.force_worker ||
+	    !can_be_patient(file, sqe))
+		return false;
+	ret->until_ns = time_limit(file, sqe);
+	return true;
 }
 
 static enum uaio_issue try_poll(struct uaio_file *file,
@@ -452,6 +482,32 @@ static enum uaio_issue try_poll(struct uaio_file *file,
 		return UAIO_ISSUE_DONE;
 	ret->res = 0;
 	return UAIO_ISSUE_RETRY_READY;
+}
+
+/* Quick questions and advice are answered here. */
+static enum uaio_issue try_about(struct uaio_file *file,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	if ((!is_busy(inode) || may_pass(inode, sqe)) &&
+	    (ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret)) != -EOPNOTSUPP)
+		return UAIO_ISSUE_DONE;
+	ret->res = 0;
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
+/* Attributes of files in memory are in memory. */
+static enum uaio_issue try_memory_about(struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
+{
+	const struct uaio_inode *inode = load_relaxed(&file->inode);
+
+	if (is_busy(inode) && !may_pass(inode, sqe))
+		return UAIO_ISSUE_RETRY_WORKER;
+	return try_here(file, sqe, ret);
 }
 
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -475,35 +531,45 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 		       : -EOPNOTSUPP;
 }
 
-uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES] = {
+uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {
 	[UAIO_KIND_MEMORY] = {
 		[UAIO_CLASS_READ] = try_memory_read,
 		[UAIO_CLASS_WRITE] = try_memory_write,
+		[UAIO_CLASS_RESIZE] = to_worker,
 		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_ABOUT] = try_memory_about,
 		[UAIO_CLASS_POLL] = try_poll,
 	},
 	[UAIO_KIND_CACHED] = {
 		[UAIO_CLASS_READ] = try_cached_read,
 		[UAIO_CLASS_WRITE] = try_cached_write,
+		[UAIO_CLASS_RESIZE] = to_worker,
 		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_ABOUT] = try_about,
 		[UAIO_CLASS_POLL] = try_poll,
 	},
 	[UAIO_KIND_DIRECT] = {
 		[UAIO_CLASS_READ] = to_worker,
 		[UAIO_CLASS_WRITE] = try_direct_write,
+		[UAIO_CLASS_RESIZE] = to_worker,
 		[UAIO_CLASS_SYNC] = to_worker,
+		[UAIO_CLASS_ABOUT] = try_about,
 		[UAIO_CLASS_POLL] = try_poll,
 	},
 	[UAIO_KIND_STREAM] = {
 		[UAIO_CLASS_READ] = try_stream,
 		[UAIO_CLASS_WRITE] = try_stream,
+		[UAIO_CLASS_RESIZE] = try_here,
 		[UAIO_CLASS_SYNC] = try_here,
+		[UAIO_CLASS_ABOUT] = try_here,
 		[UAIO_CLASS_POLL] = try_poll,
 	},
 	[UAIO_KIND_DEVICE] = {
 		[UAIO_CLASS_READ] = try_stream,
 		[UAIO_CLASS_WRITE] = try_stream,
+		[UAIO_CLASS_RESIZE] = try_here,
 		[UAIO_CLASS_SYNC] = try_here,
+		[UAIO_CLASS_ABOUT] = try_here,
 		[UAIO_CLASS_POLL] = try_poll,
 	},
 };

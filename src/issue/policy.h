@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Policy: where a request is executed
+ * Policy: whether a request is executed at once, parks, waits for its pages, or goes
+ * to a worker
  *
  * One table, kind of file by class of operation. Each entry is a function that
- * issues a request inside the submitting call. It says whether the request is
- * complete, and if not, whether it has to wait for its file, for its pages or for
- * a worker. All of these decisions are in policy.c, with the measurement beside
- * each constant.
+ * issues a request inside the submitting call, and says what became of it: DONE, it
+ * is complete; RETRY_READY, it parks; RETRY_PAGE, it waits for its pages;
+ * RETRY_WORKER. The measurement for each constant stands beside it in policy.c.
+ *
+ * For requests that are to be asynchronous in any case, operations without a file,
+ * and flags that have to be honoured at once, issue_one() in submit.c decides. After
+ * that, a request may still have to wait for older ones of its inode (order.h).
  */
 #ifndef UAIO_ISSUE_POLICY_H
 #define UAIO_ISSUE_POLICY_H
 
+#include <assert.h>
+
+#include "base/check.h"
 #include "file/file.h"
 #include "op/op.h"
 #include "req/call.h"
@@ -23,7 +30,11 @@ typedef enum uaio_issue uaio_try_fn(struct uaio_file *file,
 				    const struct uaio_sqe *sqe,
 				    struct uaio_outcome *ret);
 
-extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES];
+enum { UAIO_POLICY_COLUMNS = 8 }; /* a row is found by a shift */
+static_assert((int)UAIO_NR_CLASSES <= (int)UAIO_POLICY_COLUMNS,
+	      "a column for each class");
+
+extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS];
 
 /*
  * The RWF_* flags that any worker can honour at any time. A request with others
@@ -31,6 +42,15 @@ extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_NR_CLASSES];
  * by uaio_try_flags().
  */
 enum { UAIO_RWF_DEFERRABLE = 0x2 | 0x4 | 0x10 }; /* DSYNC, SYNC, APPEND */
+
+/* Return: whether sqe, of an operation with a file, is such a request. */
+static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
+				      const struct uaio_sqe *sqe)
+{
+	/* Others than reads and writes have flags of their own there. */
+	return unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE) &&
+	       op->class <= UAIO_CLASS_WRITE;
+}
 
 /*
  * Execute sqe, which has such flags, here.
@@ -48,6 +68,13 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
 					 const struct uaio_sqe *sqe,
 					 struct uaio_outcome *ret);
+
+/*
+ * Return: whether a request that is not to be tried here parks until its file is
+ * ready, rather than have a worker wait, which nothing could interrupt.
+ */
+bool uaio_park_untried(const struct uaio_file *file, const struct uaio_sqe *sqe,
+		       struct uaio_outcome *ret);
 
 /*
  * file is the entry of a stream. Return: whether the descriptor is surely another

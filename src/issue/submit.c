@@ -16,7 +16,9 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "options/config.h"
 #include "file/inspect.h"
+#include "op/args.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "wait/order.h"
@@ -37,19 +39,6 @@ enum {
 	 */
 	SHORT_TOGETHER = 16,
 };
-
-int uaio_look_up(int fd, struct uaio_file **ret_file)
-{
-	struct uaio_file *file = uaio_file_find(fd);
-	int ret;
-
-	if (unlikely(!file) && (ret = uaio_file_open(fd, &file)) < 0)
-		return ret;
-	if (unlikely(uaio_file_has(file, UAIO_FILE_F_PATH)))
-		return -EBADF;
-	*ret_file = file;
-	return 0;
-}
 
 int uaio_look_up_parted(int fd, struct uaio_file **ret_file)
 {
@@ -169,12 +158,37 @@ static void count_call(const struct uaio_batch *batch)
 			batch->nr_inline);
 }
 
-static void complete(struct uaio_batch *batch, const struct uaio_sqe *sqe,
-		     const struct uaio_outcome *outcome)
+static inline __attribute__((always_inline)) void
+complete(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+	 const struct uaio_outcome *outcome)
 {
 	if (unlikely(batch->stats))
 		count_inline(batch, sqe, outcome);
 	add_completion(batch, sqe, outcome->res);
+}
+
+/*
+ * Close a descriptor, if nothing is on it. That may wait for requests which other
+ * threads have just submitted, and these for what is in this batch, which is
+ * therefore sent first.
+ * Return: whether it is done.
+ */
+static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
+						 const struct uaio_sqe *sqe)
+{
+	struct uaio_outcome outcome;
+
+	if (sqe->is_async || uaio_config.force_worker)
+		return false;
+	uaio_batch_post(batch);
+	uaio_req_hand_over(&batch->handover);
+	outcome.start = uaio_stats_now();
+	outcome.res = uaio_optab[sqe->op].run(sqe, -1, false, RWF_NOWAIT);
+	outcome.end = uaio_stats_now();
+	if (outcome.res == -EOPNOTSUPP)
+		return false;
+	complete(batch, sqe, &outcome);
+	return true;
 }
 
 /*
@@ -191,6 +205,8 @@ static int hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	struct uaio_req *req;
 	int ret = 0;
 
+	if (unlikely(uaio_optab[sqe->op].is_closing) && close_here(batch, sqe))
+		return 0;
 	uaio_gate_pass(&batch->handover);
 	if (issue == UAIO_ISSUE_RETRY_READY)
 		ret = uaio_ready_expect(&queue->group);
@@ -208,6 +224,12 @@ static int hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		return 0;
 	}
 	count_handed_over(batch, req, issue, outcome);
+	if (unlikely(uaio_optab[sqe->op].has_ends) &&
+	    (ret = uaio_args_fix(req->sqe.args, req->sqe.fd)) < 0) {
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+		uaio_req_complete(req, ret);
+		return 0;
+	}
 	if (done_bytes)
 		uaio_req_advance(req, (uint64_t)done_bytes);
 	/* Polls have no place in the order. */
@@ -220,7 +242,7 @@ static int hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		/* The events of inline writes come before that of a sync. */
 		if (req->order == UAIO_ORDER_SYNC)
 			uaio_batch_post(batch);
-		if (!uaio_order_enter(req))
+		if (uaio_has_order(req) && !uaio_order_enter(req))
 			return 0;
 		if (issue == UAIO_ISSUE_RETRY_PAGE)
 			uaio_page_expect(req);
@@ -254,13 +276,17 @@ static int hand_over(struct uaio_batch *batch, struct uaio_file *file,
  * Issue a request with flags that have to be honoured inside io_submit: if the
  * kernel refuses the flags, the submission is refused.
  */
-static enum uaio_issue try_flags(struct uaio_file *file,
-				 const struct uaio_sqe *sqe, int *ret_error,
-				 struct uaio_outcome *ret)
+static __attribute__((noinline)) enum uaio_issue
+try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
+	  struct uaio_outcome *ret)
 {
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	*ret_error = 0;
+	if (!uaio_has_odd_flags(op, sqe))
+		return uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
+								    ret);
 	if (!inode || uaio_begin_inline(file, inode, sqe)) {
 		*ret_error = uaio_try_flags(file, sqe, ret);
 		if (inode)
@@ -291,16 +317,37 @@ static enum uaio_issue set_timer(const struct uaio_sqe *sqe,
 
 /*
  * The client asked that the request be executed asynchronously (is_async), so the
- * policy is not asked. A poll is parked even then.
+ * policy is not asked. A poll is parked even then, and so is what waits for a
+ * stream.
  */
-static enum uaio_issue send_away(const struct uaio_op_def *op,
+static enum uaio_issue send_away(const struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)
 {
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
 	if (op->class == UAIO_CLASS_TIMER)
 		return set_timer(sqe, ret);
-	return op->class == UAIO_CLASS_POLL ? UAIO_ISSUE_RETRY_READY
-					    : UAIO_ISSUE_RETRY_WORKER;
+	if (op->class == UAIO_CLASS_POLL ||
+	    (file && uaio_park_untried(file, sqe, ret)))
+		return UAIO_ISSUE_RETRY_READY;
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
+/* Make a call that may block, if it need not now. */
+static __attribute__((noinline)) enum uaio_issue
+try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
+	 struct uaio_outcome *ret)
+{
+	if (op->is_closing || uaio_config.force_worker)
+		return UAIO_ISSUE_RETRY_WORKER;
+	ret->start = uaio_stats_now();
+	ret->res = op->run(sqe, -1, false, RWF_NOWAIT);
+	ret->end = uaio_stats_now();
+	if (ret->res != -EOPNOTSUPP)
+		return UAIO_ISSUE_DONE;
+	*ret = (struct uaio_outcome){ .res = 0 };
+	return UAIO_ISSUE_RETRY_WORKER;
 }
 
 /* The operation has no file, so there is no policy to ask. */
@@ -311,7 +358,7 @@ static enum uaio_issue make_call(const struct uaio_op_def *op,
 	if (op->class == UAIO_CLASS_TIMER)
 		return set_timer(sqe, ret);
 	if (!op->never_blocks)
-		return UAIO_ISSUE_RETRY_WORKER;
+		return try_call(op, sqe, ret);
 	ret->start = uaio_stats_now();
 	ret->res = op->run(sqe, -1, false, 0);
 	ret->end = uaio_stats_now();
@@ -349,7 +396,7 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 
 	*ret_error = 0;
 	if (unlikely(sqe->is_async))
-		issue = send_away(op, sqe, ret);
+		issue = send_away(file, sqe, ret);
 	else if (unlikely(op->has_no_file))
 		issue = make_call(op, sqe, ret);
 	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
@@ -447,7 +494,7 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	}
 	if (op->class != UAIO_CLASS_POLL)
 		await_inode(file);
-	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE)
+	if (uaio_has_odd_flags(op, sqe))
 		return uaio_try_flags(file, sqe, ret);
 	ret->res = execute_to_end(op, sqe,
 				  uaio_file_has(file, UAIO_FILE_F_STREAM));
@@ -491,8 +538,10 @@ void uaio_batch_end(struct uaio_batch *batch)
 	 * Completions are posted before workers are woken. After that the queue
 	 * may be gone, unless a request was parked: then it is pinned.
 	 */
-	uaio_batch_post(batch);
-	uaio_req_hand_over(&batch->handover);
+	if (batch->nr_completions)
+		uaio_batch_post(batch);
+	if (uaio_handover_is_due(&batch->handover))
+		uaio_req_hand_over(&batch->handover);
 	if (batch->has_parked) {
 		uaio_ready_submitted(&queue->group, batch->has_multishot);
 		uaio_ready_unpin(&queue->group.ready);

@@ -14,14 +14,16 @@
 #ifndef UAIO_ISSUE_SUBMIT_H
 #define UAIO_ISSUE_SUBMIT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "wq/wq.h"
+#include "file/file.h"
 #include "op/op.h"
 #include "req/sink.h"
 
-struct uaio_file;
 struct uaio_outcome;
 struct uaio_queue;
 struct uaio_stats;
@@ -30,7 +32,19 @@ struct uaio_stats;
  * Look up the descriptor of a request. The entry is borrowed (file.h, I2).
  * Return: 0; -EBADF if it is not open; -ENOMEM.
  */
-int uaio_look_up(int fd, struct uaio_file **ret_file);
+static inline __attribute__((always_inline)) int
+uaio_look_up(int fd, struct uaio_file **ret_file)
+{
+	struct uaio_file *file = uaio_file_find(fd);
+	int ret;
+
+	if (unlikely(!file) && (ret = uaio_file_open(fd, &file)) < 0)
+		return ret;
+	if (unlikely(uaio_file_has(file, UAIO_FILE_F_PATH)))
+		return -EBADF;
+	*ret_file = file;
+	return 0;
+}
 
 enum { UAIO_BATCH_COMPLETIONS = 16 };
 

@@ -35,6 +35,21 @@ void uaio_doors_count(struct uaio_counters *counters)
 		(*door)->count(counters);
 }
 
+void uaio_doors_closed(unsigned first, unsigned last)
+{
+	for_each_door (door)
+		if ((*door)->closed)
+			(*door)->closed(first, last);
+}
+
+bool uaio_doors_have_ring(uint64_t dev, uint64_t ino)
+{
+	for_each_door (door)
+		if ((*door)->has_ring && (*door)->has_ring(dev, ino))
+			return true;
+	return false;
+}
+
 const char *uaio_door_first_call(unsigned n)
 {
 	for_each_door (door)

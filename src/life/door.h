@@ -2,13 +2,16 @@
 /*
  * Doors: the functions of a door that the core calls
  *
- * A door translates the ABI of its clients into calls of the core (life.h,
- * queue.h). UAIO_DOOR registers a row of functions of the door. The linker collects
+ * A door translates the ABI of its clients into calls of the core
+ * (life.h has the list). UAIO_DOOR registers a row of functions of the door. The linker collects
  * the rows of all doors in one section, so the core names none of them, and they
  * are there before any code runs: a program may call us before constructors run.
  */
 #ifndef UAIO_LIFE_DOOR_H
 #define UAIO_LIFE_DOOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct uaio_counters;
 
@@ -30,6 +33,19 @@ struct uaio_door {
 
 	/* Add the counts of the door's queues. The engine is up. */
 	void (*count)(struct uaio_counters *counters);
+
+	/*
+	 * Descriptors [first, last] were closed or replaced; by now another thread
+	 * may have opened them again. The engine is up, and holds no lock. NULL: the
+	 * door knows no descriptors.
+	 */
+	void (*closed)(unsigned first, unsigned last);
+
+	/*
+	 * Return: whether the file with these numbers is a ring of the door's.
+	 * Called without a lock, by any thread. NULL: the door has no such files.
+	 */
+	bool (*has_ring)(uint64_t dev, uint64_t ino);
 };
 
 /* Register a row, once, in any of the door's sources that is linked in. */
@@ -41,6 +57,10 @@ struct uaio_door {
 void uaio_doors_load(void);
 int uaio_doors_start(void);
 void uaio_doors_count(struct uaio_counters *counters);
+void uaio_doors_closed(unsigned first, unsigned last);
+
+/* Return: whether one of the doors says so. */
+bool uaio_doors_have_ring(uint64_t dev, uint64_t ino);
 
 /* Return: the first call of the nth door, from 0; NULL if there are no more. */
 const char *uaio_door_first_call(unsigned n);

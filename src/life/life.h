@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library as a whole: loaded, brought up, told of descriptors that are closed,
- * and left
+ * The library as a whole, and what a door (a front-end) may call
  *
- * A door calls these, and to submit those of submit.h; it holds no policy, no lock
- * and no thread. All calls return what the kernel's would, as a negative errno, and
+ *   life.h             bring the library up; tell it of descriptors that are closed,
+ *                      of leaving
+ *   submit.h, chain.h  submit requests, alone or linked
+ *   cancel.h           cancel them
+ *   queue.h, post.h    open, close and lock a queue
+ *   waiter.h           wait for completions
+ *   page.h, vain.h     look for completions without sleeping
+ *   file.h             fix files; signal eventfds
+ *   entry.h            enter and leave the library, around each call
+ *
+ * door.h and sink.h have what the library calls of a door. A door does not decide
+ * where a request is executed, and creates no thread. It takes its own locks before
+ * the core's. All calls return 0 or what the kernel's would, as a negative errno, and
  * touch no errno.
  *
  * Context: any thread that has entered (entry.h).
@@ -39,6 +49,16 @@ int uaio_engine_start(void);
  */
 void uaio_fds_closing(unsigned first, unsigned last);
 void uaio_fds_closed(unsigned first, unsigned last);
+
+/*
+ * Close a descriptor of the client's, which asks for that by a request: what
+ * close() does as it is interposed. Unless may_wait, nothing is done if requests
+ * are on it, or if closing its file may take long; the caller has given all that
+ * it has submitted to the work queue.
+ * Return: as close(2); -EBADF: it is the engine's own; -EOPNOTSUPP: nothing was
+ * done.
+ */
+int uaio_fd_close(int fd, bool may_wait);
 
 /*
  * The client is about to put a file of its own at fd, which is a descriptor of the

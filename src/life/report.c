@@ -30,6 +30,9 @@ enum {
 static uint32_t reporter;
 static const uint32_t REPORTED = UINT32_MAX; /* no more reports */
 
+/* atomic: why a client was not served, or NULL */
+static const char *unserved;
+
 /* The data of a report. */
 struct subject {
 	int pid;
@@ -91,6 +94,27 @@ static const char *const op_names[UAIO_NR_OPS] = {
 	[UAIO_OP_OPENAT] = "openat",
 	[UAIO_OP_TIMER] = "timer",
 	[UAIO_OP_LINK_TIMER] = "link_timer",
+	[UAIO_OP_FALLOCATE] = "fallocate",
+	[UAIO_OP_FTRUNCATE] = "ftruncate",
+	[UAIO_OP_SYNC_FILE_RANGE] = "sync_file_range",
+	[UAIO_OP_FADVISE] = "fadvise",
+	[UAIO_OP_FGETXATTR] = "fgetxattr",
+	[UAIO_OP_FSETXATTR] = "fsetxattr",
+	[UAIO_OP_MADVISE] = "madvise",
+	[UAIO_OP_OPENAT2] = "openat2",
+	[UAIO_OP_CLOSE] = "close",
+	[UAIO_OP_STATX] = "statx",
+	[UAIO_OP_RENAMEAT] = "renameat",
+	[UAIO_OP_UNLINKAT] = "unlinkat",
+	[UAIO_OP_MKDIRAT] = "mkdirat",
+	[UAIO_OP_SYMLINKAT] = "symlinkat",
+	[UAIO_OP_LINKAT] = "linkat",
+	[UAIO_OP_GETXATTR] = "getxattr",
+	[UAIO_OP_SETXATTR] = "setxattr",
+	[UAIO_OP_SPLICE] = "splice",
+	[UAIO_OP_TEE] = "tee",
+	[UAIO_OP_EPOLL_CTL] = "epoll_ctl",
+	[UAIO_OP_CALLED] = "called",
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct text *text,
@@ -165,6 +189,14 @@ static void add_unused(struct text *text)
 	add(text, " call\n");
 }
 
+static void add_unserved(struct text *text)
+{
+	const char *why = load_relaxed(&unserved);
+
+	if (why)
+		add(text, "  not served: %s\n", why);
+}
+
 static void print_block(struct text *text, const struct subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
@@ -172,6 +204,7 @@ static void print_block(struct text *text, const struct subject *s)
 	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
 	if (!s->counters.nr_setups) {
 		add_unused(text);
+		add_unserved(text);
 		return;
 	}
 	add(text,
@@ -190,6 +223,7 @@ static void print_block(struct text *text, const struct subject *s)
 	    "p99.9", "max");
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++)
 		add_times(text, time_names[time], &stats->times[time]);
+	add_unserved(text);
 }
 
 /* the line of JSON */
@@ -266,6 +300,25 @@ static void say_to_stderr(const struct text *text)
 {
 	if (is_our_stderr())
 		(void)sys_write(STDERR_FILENO, text->buf, text->len);
+}
+
+void uaio_report_say(const char *line)
+{
+	if (is_our_stderr())
+		(void)sys_write(STDERR_FILENO, line, strlen(line));
+}
+
+void uaio_report_unserved(const char *why)
+{
+	const char *none = NULL;
+	char line[160];
+
+	/* relaxed: the text is constant */
+	if (!cas_relaxed(&unserved, &none, why) || !uaio_config.is_verbose)
+		return;
+	(void)snprintf(line, sizeof(line), "uaio: library: not served: %s\n",
+		       why);
+	uaio_report_say(line);
 }
 
 static int append(const char *path, const struct text *text)

@@ -32,4 +32,17 @@ void uaio_report_init(void);
  */
 void uaio_report(bool may_go_on);
 
+/*
+ * Write a line, which ends in a newline, to the standard error; or not, if the
+ * program has put another file in its place.
+ */
+void uaio_report_say(const char *line);
+
+/*
+ * A client has begun to use an interface that is served elsewhere, or not at all:
+ * why is a constant text. The first of a process is reported, and with --verbose
+ * it is said at once.
+ */
+void uaio_report_unserved(const char *why);
+
 #endif /* UAIO_LIFE_REPORT_H */

@@ -21,6 +21,7 @@
 #include "proc/table.h"
 #include "proc/thread.h"
 #include "file/file.h"
+#include "op/op.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "wait/order.h"
@@ -47,6 +48,7 @@ static int start_parts(void)
 		.see_through = uaio_closing_see_through,
 		.moved_locked = uaio_watches_move_locked,
 		.dropped = uaio_watches_drop,
+		.is_ring = uaio_doors_have_ring,
 		.put_tuning = uaio_tuning_put,
 	};
 
@@ -66,6 +68,7 @@ static int start_parts(void)
 	uaio_stats_init();
 	uaio_report_init();
 	uaio_waiters_init();
+	uaio_op_close = uaio_fd_close;
 	return uaio_doors_start() < 0 || uaio_files_init(&file_ops) < 0
 		       ? -ENOMEM
 		       : 0;
@@ -158,12 +161,39 @@ void uaio_fds_closing(unsigned first, unsigned last)
 
 void uaio_fds_closed(unsigned first, unsigned last)
 {
+	uaio_doors_closed(first, last);
 	if (!are_known(first, last))
 		return;
 	if (first == last)
 		uaio_file_closed((int)first);
 	else
 		uaio_file_closed_range(first, last);
+}
+
+/* Close fd, which is not the engine's own, as close() does. */
+static int close_told(int fd)
+{
+	int ret;
+
+	uaio_fds_closing((unsigned)fd, (unsigned)fd);
+	ret = sys_close(fd);
+	/* Requests that came on fd meanwhile must not outlive its file. */
+	uaio_fds_closed((unsigned)fd, (unsigned)fd);
+	return ret;
+}
+
+int uaio_fd_close(int fd, bool may_wait)
+{
+	unsigned own;
+
+	/* A thread with a table of its own: nothing is known of it. */
+	if (!uaio_engine_is_here())
+		return sys_close(fd);
+	if (uaio_own_fd((unsigned)fd, (unsigned)fd, &own))
+		return -EBADF;
+	if (!may_wait && !uaio_file_forget_idle(fd))
+		return -EOPNOTSUPP;
+	return close_told(fd);
 }
 
 void uaio_counters_read(struct uaio_counters *ret_counters)

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proc/entry.h"
+#include "file/file.h"
 #include "life/door.h"
 #include "life/report.h"
 #include "unit.h"
@@ -16,9 +19,11 @@ enum { COUNTED = 1000000 };
 static struct {
 	unsigned nr_loads;
 	unsigned nr_starts;
-	bool was_loaded; /* at its last start: load had been called */
-	bool was_up;     /* at its last start: the engine was up */
-	int ret;         /* what start returns */
+	bool was_loaded;      /* at its last start: load had been called */
+	bool was_up;          /* at its last start: the engine was up */
+	unsigned first, last; /* descriptors that were closed */
+	uint64_t dev, ino;    /* its ring's */
+	int ret;              /* what start returns */
 } called;
 
 static void load(void)
@@ -41,11 +46,24 @@ static void count(struct uaio_counters *counters)
 	counters->nr_worker += 3 * COUNTED;
 }
 
+static void closed(unsigned first, unsigned last)
+{
+	called.first = first;
+	called.last = last;
+}
+
+static bool has_ring(uint64_t dev, uint64_t ino)
+{
+	return dev == called.dev && ino == called.ino;
+}
+
 static const struct uaio_door door = {
 	.first_call = "open_door",
 	.load = load,
 	.start = start,
 	.count = count,
+	.closed = closed,
+	.has_ring = has_ring,
 };
 
 UAIO_DOOR(door);
@@ -121,6 +139,36 @@ static void what_all_doors_have_counted_is_added_up(void **state)
 	unit_destroy(handle);
 }
 
+static bool is_ring(int fd)
+{
+	struct uaio_file *file;
+	bool is_ring;
+
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_file_get(fd, &file), 0);
+	is_ring = uaio_file_has(file, UAIO_FILE_F_RING);
+	assert_int_equal(uaio_file_has(file, UAIO_FILE_F_WRITE), !is_ring);
+	uaio_file_put(file);
+	uaio_leave();
+	return is_ring;
+}
+
+static void a_door_tells_its_rings_from_files(void **state)
+{
+	int ring = memfd_create("ring", MFD_CLOEXEC),
+	    other = memfd_create("ring", MFD_CLOEXEC);
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(fstat(ring, &st), 0);
+	called.dev = st.st_dev;
+	called.ino = st.st_ino;
+	assert_true(is_ring(ring));
+	assert_false(is_ring(other));
+	unit_close(ring);
+	unit_close(other);
+}
+
 static void the_first_call_of_each_door_is_known(void **state)
 {
 	bool is_known[2] = { false, false };
@@ -171,6 +219,7 @@ int main(void)
 		UNIT_TEST(a_door_is_started_again_in_a_child),
 		UNIT_TEST(where_a_door_cannot_start_the_engine_stays_down),
 		UNIT_TEST(what_all_doors_have_counted_is_added_up),
+		UNIT_TEST(a_door_tells_its_rings_from_files),
 		UNIT_TEST(the_first_call_of_each_door_is_known),
 		UNIT_TEST(the_report_names_the_calls_that_were_not_made),
 	};

@@ -12,9 +12,9 @@ int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		     uint32_t extra_flags)
 {
-	(void)sqe;
 	(void)fd;
 	(void)is_stream;
 	(void)extra_flags;
-	return 0;
+	/* What the client asked for, to test itself. */
+	return (int32_t)sqe->len;
 }

@@ -9,11 +9,16 @@
 #ifndef UAIO_OP_OP_H
 #define UAIO_OP_OP_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/check.h"
+
+struct uaio_args;
+struct uaio_called;
 struct uaio_file;
 
 enum uaio_op {
@@ -28,6 +33,31 @@ enum uaio_op {
 	UAIO_OP_OPENAT,
 	UAIO_OP_TIMER,
 	UAIO_OP_LINK_TIMER, /* of the request before it in a chain */
+
+	/* of an open file */
+	UAIO_OP_FALLOCATE,
+	UAIO_OP_FTRUNCATE,
+	UAIO_OP_SYNC_FILE_RANGE,
+	UAIO_OP_FADVISE,
+	UAIO_OP_FGETXATTR,
+	UAIO_OP_FSETXATTR,
+
+	/* without a file */
+	UAIO_OP_MADVISE,
+	UAIO_OP_OPENAT2,
+	UAIO_OP_CLOSE,
+	UAIO_OP_STATX,
+	UAIO_OP_RENAMEAT,
+	UAIO_OP_UNLINKAT,
+	UAIO_OP_MKDIRAT,
+	UAIO_OP_SYMLINKAT,
+	UAIO_OP_LINKAT,
+	UAIO_OP_GETXATTR,
+	UAIO_OP_SETXATTR,
+	UAIO_OP_SPLICE,
+	UAIO_OP_TEE,
+	UAIO_OP_EPOLL_CTL,
+	UAIO_OP_CALLED, /* a function of the door's, which never blocks */
 	UAIO_NR_OPS,
 };
 
@@ -35,7 +65,9 @@ enum uaio_op {
 enum uaio_op_class {
 	UAIO_CLASS_READ,
 	UAIO_CLASS_WRITE,
+	UAIO_CLASS_RESIZE, /* changes where the file ends, or what it occupies */
 	UAIO_CLASS_SYNC,
+	UAIO_CLASS_ABOUT, /* about the file, and not its data */
 	UAIO_CLASS_POLL,
 	UAIO_NR_CLASSES, /* the classes in the policy's table */
 	/*
@@ -57,6 +89,8 @@ enum {
 	UAIO_TIMER_ABSOLUTE = 1,
 	UAIO_TIMER_REALTIME = 2,
 	UAIO_TIMER_BOOTTIME = 4,
+	UAIO_TIMER_SUCCEEDS =
+		8, /* what is linked to it starts when it is due */
 };
 
 struct uaio_sqe {
@@ -66,21 +100,36 @@ struct uaio_sqe {
 	/*
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets
 	 * ready, until it is cancelled or the sink has no room. See ready.h, I10.
+	 * A timer by an interval: the same each time that has passed, but no more
+	 * than len times, if that is not 0.
 	 */
 	bool is_multishot;
-	bool is_fixed;   /* submit.h's: on the file that came with it, not fd */
-	uint8_t links;   /* UAIO_LINK*: the request is in a chain */
-	uint16_t ioprio; /* 0: none asked for */
+	/*
+	 * Its client counts on no order among requests of a file that are not linked:
+	 * reads and syncs wait for no other.
+	 */
+	bool is_unordered : 1;
+	/* It waits for a stream that is O_NONBLOCK, if it need not block for that. */
+	bool is_patient : 1;
+	bool is_fixed : 1; /* on a fixed file, not fd: submit.h's, or chain.h */
+	uint8_t links;     /* UAIO_LINK*: the request is in a chain */
+	uint16_t ioprio;   /* 0: none asked for */
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
 		uint32_t open_flags; /* O_* */
 		uint32_t timer_flags;
+		uint32_t call_flags; /* flags, mode or advice of another call */
 	};
-	int fd;        /* of openat: the directory; unused if it has no file */
+	/*
+	 * Of an operation without a file: the directory, or the descriptor, if
+	 * its call has such; it is looked up when the call is made. In a chain,
+	 * if is_fixed, the file's place.
+	 */
+	int fd;
 	uint64_t word; /* the door's, or 0: see sink.h */
 	union {
 		int64_t off;   /* or UAIO_OFF_POSITION */
-		uint32_t mode; /* of a new file */
+		uint32_t mode; /* of a new file or directory */
 		int64_t time_ns;
 	};
 	union {
@@ -88,6 +137,8 @@ struct uaio_sqe {
 		const struct iovec *iov; /* borrows; a request owns its copy */
 		const char *path;        /* the same */
 		uint64_t events;         /* of poll(): the low 16 bits */
+		struct uaio_args *args;  /* as iov: see args.h */
+		struct uaio_called *called; /* borrows: lives until the end */
 	};
 	uint64_t len;  /* bytes (of a path with its 0), or number of iovecs */
 	uint64_t data; /* given back in the completion */
@@ -100,6 +151,15 @@ struct uaio_sqe {
  * the position has moved.
  */
 #define UAIO_OFF_POSITION INT64_C(-1)
+
+/*
+ * What a door has called as a request, so that it has a place among others: in a
+ * chain, behind a drain. off, len and open_flags are the door's.
+ */
+struct uaio_called {
+	/* Return: the result. Context: any thread that has entered. */
+	int64_t (*call)(struct uaio_called *called, const struct uaio_sqe *sqe);
+};
 
 /*
  * One of the extra flags for run: this is a new try of a write that has waited.
@@ -128,13 +188,33 @@ enum uaio_issue {
 	UAIO_ISSUE_RETRY_WORKER, /* on a worker, where it may block */
 };
 
+/* What is copied if the request waits, beside vectors. */
+enum uaio_copies {
+	UAIO_COPIES_NOTHING,
+	UAIO_COPIES_PATH,
+	UAIO_COPIES_ARGS,
+};
+
+/*
+ * Which result ends the chain that a request is in (link.h). A request that could
+ * not begin ends its chain in any case.
+ */
+enum uaio_breaks {
+	UAIO_BREAKS_BY_ERROR,
+	UAIO_BREAKS_BY_LESS, /* also if fewer bytes than its len are moved */
+	UAIO_BREAKS_NEVER,
+};
+
 struct uaio_op_def {
 	const char *name;
-	enum uaio_op_class class;
+	uint8_t class;     /* enum uaio_op_class */
 	bool is_vectored;  /* iov is copied if the request waits */
-	bool has_path;     /* path is copied if the request waits */
+	uint8_t copies;    /* enum uaio_copies */
+	uint8_t breaks;    /* enum uaio_breaks */
 	bool has_no_file;  /* the file of its requests is NULL */
+	bool has_ends;     /* it has two files, in args */
 	bool never_blocks; /* and takes next to no time */
+	bool is_closing;   /* it may wait for other requests */
 
 	/*
 	 * Refuse a request that is not safe to execute, or that can never
@@ -157,13 +237,31 @@ struct uaio_op_def {
 };
 
 extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
+static_assert(sizeof(struct uaio_op_def) == 32, "a row is found by a shift");
+
+/*
+ * What CLOSE calls, as what a descriptor's requests are is not known here: close
+ * fd, and see to the requests on it as close() does. If may_wait is false and that
+ * might take long, nothing is done.
+ * Return: as of close(); -EOPNOTSUPP: nothing was done. Set while the engine comes
+ * up.
+ */
+typedef int uaio_close_fn(int fd, bool may_wait);
+
+extern uaio_close_fn *uaio_op_close;
+
+size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
 
 /* Return: the size of the arguments that a request has a copy of, in bytes. */
 static inline size_t uaio_sqe_copied_bytes(const struct uaio_sqe *sqe)
 {
 	if (uaio_optab[sqe->op].is_vectored)
 		return sqe->len * sizeof(*sqe->iov);
-	return uaio_optab[sqe->op].has_path ? sqe->len : 0;
+	if (likely(!uaio_optab[sqe->op].copies))
+		return 0;
+	return uaio_optab[sqe->op].copies == UAIO_COPIES_PATH
+		       ? sqe->len
+		       : uaio_args_bytes(sqe);
 }
 
 /* Return: the bytes that a read or write asks for, cut to what one call moves. */

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* OPENAT: may block for ever, for example on a FIFO without another end. */
+/*
+ * OPENAT and OPENAT2: may block for ever, for example on a device
+ *
+ * A name that the kernel has in its caches is opened at once: with its close, that
+ * takes 2.1 us, and 8.5 us if a worker opens it.
+ *
+ * Tested by test-open.c.
+ */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
+#include <string.h>
 
+#include "base/asked.h"
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "options/config.h"
+#include "op/args.h"
 #include "op/rows.h"
 
 int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
@@ -20,15 +32,106 @@ int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	    (unlikely(uaio_config.is_strict) &&
 	     !uaio_can_read((uintptr_t)sqe->path, sqe->len)))
 		return -EFAULT;
-	return 0;
+	return sqe->len == 1 || !*sqe->path ? -ENOENT : 0;
+}
+
+/* The kernel's struct open_how in its first version. */
+struct how {
+	uint64_t flags;
+	uint64_t mode;
+	uint64_t resolve;
+};
+
+enum {
+	RESOLVE_CACHED_ = 0x20,
+	KERNEL_LARGEFILE = 0100000,
+	/* What an open file keeps of them, and F_SETFL would change. */
+	KEPT_FLAGS = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME,
+	/* With others the kernel has more to do than to look up a name. */
+	SIMPLE_FLAGS = O_ACCMODE | O_NOCTTY | O_APPEND | O_NONBLOCK | O_SYNC |
+		       O_DIRECT | O_LARGEFILE | KERNEL_LARGEFILE | O_DIRECTORY |
+		       O_NOFOLLOW | O_NOATIME | O_CLOEXEC,
+};
+
+/*
+ * Open what the kernel can find without waiting, as io_uring does: a FIFO without
+ * another end does not wait either, as if O_NONBLOCK had been given.
+ * Return: the descriptor, or -errno; -EOPNOTSUPP: it would have to wait.
+ */
+static int64_t open_cached(int dir, const char *path, const struct how *client)
+{
+	struct how how = *client;
+	int fd;
+
+	if (how.flags & ~(uint64_t)SIMPLE_FLAGS)
+		return -EOPNOTSUPP;
+	how.flags |= O_NONBLOCK;
+	how.resolve |= RESOLVE_CACHED_;
+	fd = sys_openat2(dir, path, &how, sizeof(how));
+	if (fd >= 0 && !(client->flags & O_NONBLOCK))
+		(void)sys_fcntl(fd, F_SETFL, (long)how.flags & KEPT_FLAGS);
+	if (fd == -EAGAIN && client->resolve & RESOLVE_CACHED_)
+		return fd;
+	/* EINVAL: from kernels before 5.12, too; another try tells why. */
+	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? -EOPNOTSUPP
+							       : fd;
 }
 
 int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			uint32_t extra_flags)
 {
+	const struct how how = { .flags = sqe->open_flags };
+
 	(void)fd;
 	(void)is_stream;
-	(void)extra_flags;
+	if (extra_flags & RWF_NOWAIT)
+		/* A copy has a 0 at its end. */
+		return sqe->path[sqe->len - 1]
+			       ? -EOPNOTSUPP
+			       : open_cached(sqe->fd, sqe->path, &how);
 	return sys_openat(sqe->fd, sqe->path, (int)sqe->open_flags,
 			  (int)sqe->mode);
+}
+
+/* Return: whether how, beyond what is known of it, asks for nothing. */
+static bool is_known(const struct uaio_args *args)
+{
+	const char *how = args->in;
+
+	for (uint32_t i = sizeof(struct how); i < args->in_bytes; i++)
+		if (how[i])
+			return false;
+	return true;
+}
+
+int uaio_openat2_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	enum { PAGE = 4096 };
+	struct uaio_args *args = sqe->args;
+
+	(void)file;
+	if (args->in_bytes < sizeof(struct how))
+		return -EINVAL;
+	if (args->in_bytes > PAGE)
+		return -E2BIG;
+	if (!uaio_args_can_read(args->in, args->in_bytes))
+		return -EFAULT;
+	return is_known(args)
+		       ? uaio_path_measure(args->path, false, &args->path_bytes)
+		       : -E2BIG;
+}
+
+int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	const struct uaio_args *args = sqe->args;
+	struct how how;
+
+	(void)fd;
+	(void)is_stream;
+	memcpy(&how, args->in, sizeof(how));
+	if (extra_flags & RWF_NOWAIT)
+		return how.mode ? -EOPNOTSUPP
+				: open_cached(sqe->fd, args->path, &how);
+	return sys_openat2(sqe->fd, args->path, args->in, args->in_bytes);
 }

@@ -27,6 +27,8 @@ int64_t uaio_sync_run_fsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			    uint32_t extra_flags);
 int64_t uaio_sync_run_fdsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			     uint32_t extra_flags);
+int64_t uaio_sync_run_range(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags);
 
 /* poll.c */
 int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
@@ -37,15 +39,87 @@ int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int uaio_openat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			uint32_t extra_flags);
+int uaio_openat2_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
 
 /* timer.c */
 int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       uint32_t extra_flags);
 
-/* nop.c */
+/* space.c */
+int uaio_fallocate_prep(const struct uaio_sqe *sqe,
+			const struct uaio_file *file);
+int uaio_ftruncate_prep(const struct uaio_sqe *sqe,
+			const struct uaio_file *file);
+int64_t uaio_fallocate_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
+int64_t uaio_ftruncate_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
+
+/* advise.c */
+int64_t uaio_fadvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+int64_t uaio_madvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+
+/* path.c */
+int uaio_statx_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_statx_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       uint32_t extra_flags);
+int uaio_paths_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_renameat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags);
+int64_t uaio_symlinkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
+int64_t uaio_linkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
+int uaio_unlinkat_prep(const struct uaio_sqe *sqe,
+		       const struct uaio_file *file);
+int64_t uaio_unlinkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags);
+int uaio_mkdirat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_mkdirat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+
+/* xattr.c */
+int uaio_getxattr_prep(const struct uaio_sqe *sqe,
+		       const struct uaio_file *file);
+int64_t uaio_getxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags);
+int uaio_setxattr_prep(const struct uaio_sqe *sqe,
+		       const struct uaio_file *file);
+int64_t uaio_setxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags);
+int64_t uaio_fgetxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
+int64_t uaio_fsetxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
+
+/* splice.c */
+int uaio_splice_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_splice_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
+int64_t uaio_tee_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		     uint32_t extra_flags);
+
+/* descriptor.c */
+int64_t uaio_close_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       uint32_t extra_flags);
+int uaio_epoll_ctl_prep(const struct uaio_sqe *sqe,
+			const struct uaio_file *file);
+int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
+
+/* nop.c; what the call itself refuses */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		     uint32_t extra_flags);
+
+/* called.c */
+int uaio_called_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_called_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
 
 #endif /* UAIO_OP_ROWS_H */

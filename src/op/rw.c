@@ -148,7 +148,7 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 			return ret;
 	}
 	if (unlikely(!uaio_file_has(file, mode)))
-		return -EBADF;
+		return uaio_file_has(file, UAIO_FILE_F_RING) ? -EINVAL : -EBADF;
 	bytes = op->is_vectored ? check_iovs(sqe) : check_buffer(sqe);
 	if (unlikely(bytes < 0))
 		return (int)bytes;

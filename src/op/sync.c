@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FSYNC and FDSYNC: they wait for the disk, so a worker executes them
+ * FSYNC, FDSYNC, SYNC_FILE_RANGE: they wait for the disk, so a worker executes them
  *
- * A range in the request is only a hint: the whole file is synced.
+ * To the first two a range in the request is only a hint: the whole file is synced.
  *
- * Tested by test-op.c.
+ * Tested by test-op.c and test-call.c.
  */
 #include <errno.h>
 
+#include "base/asked.h"
 #include "base/sys.h"
 #include "file/file.h"
 #include "op/rows.h"
 
 int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
-	(void)sqe;
-	(void)file;
-	return 0;
+	if (likely(!uaio_file_has(file, UAIO_FILE_F_RING)))
+		return 0;
+	return sqe->op == UAIO_OP_SYNC_FILE_RANGE ? -ESPIPE : -EINVAL;
 }
 
 int64_t uaio_sync_run_fsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -35,4 +36,13 @@ int64_t uaio_sync_run_fdsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)is_stream;
 	(void)extra_flags;
 	return sys_fdatasync(fd);
+}
+
+int64_t uaio_sync_run_range(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags)
+{
+	(void)is_stream;
+	(void)extra_flags;
+	return sys_sync_file_range(fd, sqe->off, (int64_t)sqe->len,
+				   (int)sqe->call_flags);
 }

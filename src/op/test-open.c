@@ -36,6 +36,7 @@ static struct uaio_sqe open_sqe(const char *path, uint32_t flags)
 {
 	return (struct uaio_sqe){
 		.op = UAIO_OP_OPENAT,
+		.is_async = true,
 		.open_flags = flags | O_CLOEXEC,
 		.fd = folder_fd,
 		.mode = 0600,
@@ -138,6 +139,72 @@ static void a_path_without_an_end_has_one(void **state)
 	unit_destroy(handle);
 }
 
+/* Return: the result; how: many requests were executed inline, and by workers. */
+static int64_t open_counted(const char *path, uint32_t flags,
+			    struct uaio_counters *ret_counters)
+{
+	struct uaio_sqe sqe = open_sqe(path, flags);
+	uint64_t handle = unit_context(1);
+	struct uaio_counters before, after;
+	int64_t fd;
+
+	sqe.is_async = false;
+	uaio_counters_read(&before);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	fd = unit_reap_one(handle);
+	uaio_counters_read(&after);
+	ret_counters->nr_inline = after.nr_inline - before.nr_inline;
+	ret_counters->nr_worker = after.nr_worker - before.nr_worker;
+	unit_destroy(handle);
+	return fd;
+}
+
+/* The name was looked up just before, so the kernel has it. */
+static void a_name_that_is_cached_is_opened_at_once(void **state)
+{
+	static const uint32_t flags[] = { O_RDONLY, O_RDWR | O_APPEND,
+					  O_WRONLY | O_NONBLOCK };
+	struct uaio_counters counters;
+	int64_t fd = openat(folder_fd, "here", O_CREAT | O_WRONLY, 0600);
+	int kept;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(close((int)fd), 0);
+	for (unsigned i = 0; i < NR_ELEMENTS(flags); i++) {
+		fd = open_counted("here", flags[i], &counters);
+		assert_true(fd >= 0);
+		assert_int_equal(counters.nr_inline, 1);
+		kept = fcntl((int)fd, F_GETFL);
+		assert_int_equal(kept & (O_ACCMODE | O_APPEND | O_NONBLOCK),
+				 flags[i]);
+		unit_close((int)fd);
+	}
+	fd = open_counted("here", O_WRONLY | O_TRUNC, &counters);
+	assert_true(fd >= 0);
+	assert_int_equal(counters.nr_worker, 1);
+	unit_close((int)fd);
+	assert_int_equal(open_counted("here", O_DIRECTORY, &counters),
+			 -ENOTDIR);
+	assert_int_equal(unlinkat(folder_fd, "here", 0), 0);
+}
+
+/* As in io_uring, which opens a FIFO as if O_NONBLOCK had been given. */
+static void a_fifo_is_not_waited_for(void **state)
+{
+	struct uaio_counters counters;
+	int64_t fd;
+
+	(void)state;
+	assert_int_equal(mkfifoat(folder_fd, "fifo", 0600), 0);
+	assert_int_equal(open_counted("fifo", O_WRONLY, &counters), -ENXIO);
+	fd = open_counted("fifo", O_RDONLY, &counters);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl((int)fd, F_GETFL) & O_NONBLOCK, 0);
+	unit_close((int)fd);
+	assert_int_equal(unlinkat(folder_fd, "fifo", 0), 0);
+}
+
 /* More calls than either account has workers at first; each blocks a worker. */
 static void calls_that_block_do_not_wait_for_one_another(void **state)
 {
@@ -185,6 +252,7 @@ static void a_path_that_cannot_be_one_is_refused(void **state)
 
 	(void)state;
 	assert_refused(path, 0, -EINVAL);
+	assert_refused(path, 1, -ENOENT);
 	assert_refused(path, sizeof(path), -ENAMETOOLONG);
 	assert_refused(NULL, 1, -EFAULT);
 	assert_refused((const void *)(UINTPTR_MAX - 4096), 1, -EFAULT);
@@ -196,6 +264,8 @@ int main(void)
 		UNIT_TEST(a_call_is_executed_by_a_worker),
 		UNIT_TEST(a_path_outlives_the_call_that_submits_it),
 		UNIT_TEST(a_path_without_an_end_has_one),
+		UNIT_TEST(a_name_that_is_cached_is_opened_at_once),
+		UNIT_TEST(a_fifo_is_not_waited_for),
 		UNIT_TEST(calls_that_block_do_not_wait_for_one_another),
 		UNIT_TEST(a_path_that_cannot_be_one_is_refused),
 	};

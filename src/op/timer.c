@@ -13,7 +13,8 @@ int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	const uint32_t clocks = UAIO_TIMER_REALTIME | UAIO_TIMER_BOOTTIME;
 
 	(void)file;
-	if (sqe->timer_flags & ~(clocks | UAIO_TIMER_ABSOLUTE) ||
+	if (sqe->timer_flags &
+		    ~(clocks | UAIO_TIMER_ABSOLUTE | UAIO_TIMER_SUCCEEDS) ||
 	    (sqe->timer_flags & clocks) == clocks || sqe->time_ns < 0)
 		return -EINVAL;
 	return 0;

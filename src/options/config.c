@@ -71,6 +71,8 @@ void uaio_config_load(void)
 		.is_strict = value_of(UAIO_OPTION_STRICT),
 		.bounces = value_of(UAIO_OPTION_BOUNCE),
 		.segments = (unsigned)value_of(UAIO_OPTION_SEGMENTS),
+		.uring = (enum uaio_uring_when)value_of(UAIO_OPTION_URING),
+		.is_patch_off = value_of(UAIO_OPTION_NO_PATCH),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_stats = value_of(UAIO_OPTION_STATS) |
 			     value_of(UAIO_OPTION_STATS_JSON),

@@ -20,6 +20,8 @@ struct uaio_config {
 	bool is_strict;    /* iocb addresses are probed before they are read */
 	bool bounces;      /* misaligned direct requests go through a copy */
 	unsigned segments; /* segments at once; 0: as many as pay */
+	enum uaio_uring_when uring;
+	bool is_patch_off; /* no code of the program's is changed */
 	bool is_verbose;
 	bool has_stats; /* requests are counted and timed */
 

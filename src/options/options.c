@@ -16,6 +16,13 @@ enum {
 	WORD_BITS = 8 * sizeof(unsigned long),
 };
 
+static const char *const uring_words[] = {
+	[UAIO_URING_AUTO] = "auto",
+	[UAIO_URING_ALWAYS] = "always",
+	[UAIO_URING_NEVER] = "never",
+	NULL,
+};
+
 const struct uaio_option uaio_options[] = {
 	[UAIO_OPTION_MAX_NR] = {
 		.name = "max-nr",
@@ -38,7 +45,7 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_FORCE_WORKER",
 		.kind = UAIO_OPTION_SWITCH,
 		.bare = "1",
-		.help = "for tests: io_submit makes nothing",
+		.help = "for tests: io_submit executes nothing",
 	},
 	[UAIO_OPTION_STRICT] = {
 		.name = "strict",
@@ -61,7 +68,7 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_BOUNCE",
 		.kind = UAIO_OPTION_SWITCH,
 		.bare = "1",
-		.help = "make misaligned direct I/O by a copy",
+		.help = "misaligned direct I/O through a copy",
 	},
 	[UAIO_OPTION_STATS] = {
 		.name = "stats",
@@ -120,6 +127,21 @@ const struct uaio_option uaio_options[] = {
 		.max = 19,
 		.placeholder = "N",
 		.help = "nice value of the library's threads",
+	},
+	[UAIO_OPTION_URING] = {
+		.name = "uring",
+		.variable = "UAIO_URING",
+		.kind = UAIO_OPTION_WORD,
+		.words = uring_words,
+		.placeholder = "WHEN",
+		.help = "serve io_uring: auto, always or never",
+	},
+	[UAIO_OPTION_NO_PATCH] = {
+		.name = "no-patch",
+		.variable = "UAIO_NO_PATCH",
+		.kind = UAIO_OPTION_SWITCH,
+		.bare = "1",
+		.help = "change no code that calls io_uring",
 	},
 	[UAIO_OPTION_VERBOSE] = {
 		.name = "verbose",
@@ -388,6 +410,15 @@ static int parse_cpus(const char *text)
 	return r < 0 ? r : 1;
 }
 
+/* Return: the word's place, or -EINVAL. */
+static int parse_word(const char *const *words, const char *text)
+{
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(text, words[i]))
+			return i;
+	return -EINVAL;
+}
+
 int uaio_option_parse(const struct uaio_option *opt, const char *text,
 		      uint64_t *ret_value)
 {
@@ -400,6 +431,7 @@ int uaio_option_parse(const struct uaio_option *opt, const char *text,
 	case UAIO_OPTION_SWITCH: r = parse_switch(text); break;
 	case UAIO_OPTION_FILE: r = parse_file(text); break;
 	case UAIO_OPTION_CPUS_LIST: r = parse_cpus(text); break;
+	case UAIO_OPTION_WORD: r = parse_word(opt->words, text); break;
 	}
 	if (r < 0)
 		return r;
@@ -435,6 +467,20 @@ void uaio_option_complaint_of(const char *given_as, const char *text,
 		 expected);
 }
 
+/* As in "one, two or three". */
+static void put_words(const char *const *words, char *buf, size_t len)
+{
+	size_t used = 0;
+
+	for (int i = 0; words[i] && used < len; i++) {
+		const char *before = !i ? "" : words[i + 1] ? ", " : " or ";
+		int more = snprintf(buf + used, len - used, "%s%s", before,
+				    words[i]);
+
+		used += more > 0 ? (size_t)more : 0;
+	}
+}
+
 /* Describe the values that the option accepts. */
 static void put_expected(const struct uaio_option *opt, char *buf, size_t len)
 {
@@ -464,6 +510,7 @@ static void put_expected(const struct uaio_option *opt, char *buf, size_t len)
 	case UAIO_OPTION_CPUS_LIST:
 		snprintf(buf, len, "numbers of processors, as in 0-2,5");
 		break;
+	case UAIO_OPTION_WORD: put_words(opt->words, buf, len); break;
 	}
 }
 

@@ -29,6 +29,8 @@ enum uaio_option_id {
 	UAIO_OPTION_MAX_ITEMS,
 	UAIO_OPTION_CPUS,
 	UAIO_OPTION_NICE,
+	UAIO_OPTION_URING,
+	UAIO_OPTION_NO_PATCH,
 	UAIO_OPTION_VERBOSE,
 	UAIO_NR_OPTIONS,
 };
@@ -47,6 +49,15 @@ enum uaio_option_kind {
 	UAIO_OPTION_NUMBER,
 	/* A list of processors such as 0-2,5: value 1; uaio_option_cpus(). */
 	UAIO_OPTION_CPUS_LIST,
+	/* One of some words: the value is its place among them, from 0. */
+	UAIO_OPTION_WORD,
+};
+
+/* The values of the option --uring. */
+enum uaio_uring_when {
+	UAIO_URING_AUTO, /* where the kernel's io_uring is refused */
+	UAIO_URING_ALWAYS,
+	UAIO_URING_NEVER,
 };
 
 enum { UAIO_CPUS_MAX = 8192 };
@@ -60,11 +71,12 @@ struct uaio_option {
 	const char *name;     /* of the flag, without the dashes */
 	const char *variable; /* in the environment */
 	enum uaio_option_kind kind;
-	uint64_t min, max;       /* of a count; of a number, as int64_t */
-	int usual[2];            /* the values of counts that are not given */
-	const char *placeholder; /* for the value in --help; NULL: none */
-	const char *bare;        /* the value of a flag without one; or NULL */
-	const char *help;        /* what it does, in at most 40 columns */
+	uint64_t min, max;        /* of a count; of a number, as int64_t */
+	int usual[2];             /* the values of counts that are not given */
+	const char *const *words; /* of a word; NULL behind the last */
+	const char *placeholder;  /* for the value in --help; NULL: none */
+	const char *bare;         /* the value of a flag without one; or NULL */
+	const char *help;         /* what it does, in at most 40 columns */
 };
 
 extern const struct uaio_option uaio_options[UAIO_NR_OPTIONS];

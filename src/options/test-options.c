@@ -76,6 +76,15 @@ static const struct uaio_option cpus = {
 	.help = "",
 };
 
+static const struct uaio_option word = {
+	.name = "some-word",
+	.variable = "UAIO_SOME_WORD",
+	.kind = UAIO_OPTION_WORD,
+	.words = (const char *const[]){ "one", "two", "three", NULL },
+	.placeholder = "WHICH",
+	.help = "",
+};
+
 #define COUNTS(first, second) ((first) + 1ull + (((second) + 1ull) << 32))
 #define NUMBER(number) ((uint64_t)((number) + 20 + 1))
 
@@ -165,6 +174,17 @@ static const struct {
 	{ &cpus, "0-8192", -EINVAL, 0 },
 	{ &cpus, "all", -EINVAL, 0 },
 	{ &cpus, "0x1", -EINVAL, 0 },
+	{ &word, "one", 0, 0 },
+	{ &word, "two", 0, 1 },
+	{ &word, "three", 0, 2 },
+	{ &word, "", -EINVAL, 0 },
+	{ &word, "0", -EINVAL, 0 },
+	{ &word, "on", -EINVAL, 0 },
+	{ &word, "onetwo", -EINVAL, 0 },
+	{ &word, "One", -EINVAL, 0 },
+	{ &uaio_options[UAIO_OPTION_URING], "auto", 0, UAIO_URING_AUTO },
+	{ &uaio_options[UAIO_OPTION_URING], "always", 0, UAIO_URING_ALWAYS },
+	{ &uaio_options[UAIO_OPTION_URING], "never", 0, UAIO_URING_NEVER },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "0", 0, 0 },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967295", 0, UINT32_MAX },
 	{ &uaio_options[UAIO_OPTION_MAX_NR], "4294967296", -EINVAL, 0 },
@@ -230,7 +250,8 @@ static void every_option_can_be_shown_in_the_help(void **state)
 
 /*
  * An option that is not given has the value 0. So the text "0" must either mean
- * the default, or be stored as a value other than 0.
+ * the default, or be stored as a value other than 0; of a word, the first is the
+ * default.
  */
 static void zero_is_a_value_of_every_option(void **state)
 {
@@ -238,6 +259,8 @@ static void zero_is_a_value_of_every_option(void **state)
 	for (int i = 0; i < UAIO_NR_OPTIONS; i++) {
 		uint64_t value = 1;
 
+		if (uaio_options[i].kind == UAIO_OPTION_WORD)
+			continue;
 		if (uaio_options[i].kind > UAIO_OPTION_FILE) {
 			assert_int_equal(uaio_option_parse(&uaio_options[i],
 							   "0", &value),
@@ -420,6 +443,10 @@ static void a_complaint_names_name_value_and_what_is_accepted(void **state)
 			      buf, sizeof(buf));
 	assert_string_equal(buf, "uaio: --nice=20: expected a number from -20 "
 				 "to 19");
+	uaio_option_complaint(&uaio_options[UAIO_OPTION_URING], "--uring", "on",
+			      buf, sizeof(buf));
+	assert_string_equal(buf, "uaio: --uring=on: expected auto, always or "
+				 "never");
 	uaio_option_complaint(&uaio_options[UAIO_OPTION_CPUS], "--cpus", "x",
 			      buf, sizeof(buf));
 	assert_string_equal(buf, "uaio: --cpus=x: expected numbers of "

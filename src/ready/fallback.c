@@ -82,7 +82,7 @@ static bool note_timers_locked(const struct uaio_ready *ready)
 {
 	/*
 	 * [MB:timer] seq_cst: not led any more, then looked. Pairs with
-	 * uaio_timer_is_first(), whose thread may have left it to the leader.
+	 * uaio_timer_tell_sleeper(), whose thread may have left it to the leader.
 	 */
 	int64_t next = load_seq_cst(&ready->next_ns);
 

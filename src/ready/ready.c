@@ -246,7 +246,7 @@ bool uaio_ready_park(struct uaio_req *req)
 		      load_relaxed(&home->ready.nr_parks) + 1);
 	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
 	if (unlikely(is_first_to_end))
-		uaio_timer_is_first(home);
+		uaio_timer_tell_sleeper(home);
 	return true;
 }
 

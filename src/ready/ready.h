@@ -30,8 +30,9 @@
  *       thread looks at the list under the lock before it lets go. A run is
  *       bounded; what is left over is passed on to a thread that sleeps. A
  *       caller arms what it has run, if one sleeps: that thread may have looked
- *       when it was kicked, and was not armed. What a caller has put in doubt,
- *       or cannot arm, it sees put on the list or leaves to the leader.
+ *       when it was kicked, and was not armed. A caller that puts a wait queue
+ *       in doubt, or cannot arm it, makes sure that the queue is on the fallback
+ *       thread's list, or that a leader looks after it.
  *   I6  While something of a queue is parked, a thread looks after it: one that
  *       sleeps in its epoll (lead.h, attend.h), or the fallback thread, which
  *       has the queue on its list or watches the queue's epoll. Both sides
@@ -272,9 +273,8 @@ int uaio_fallback_list(struct uaio_group *group);
  */
 void uaio_fallback_hurry(struct uaio_group *group);
 /*
- * The same as listing, at once. For what is parked already and cannot be refused any more:
- * where the thread cannot be started, it finds the group on its list once it
- * can.
+ * As uaio_fallback_list(), but the thread looks at once. For a request that is parked
+ * already: if the thread cannot be started now, it finds the group when it can.
  */
 void uaio_fallback_nudge(struct uaio_group *group);
 /* The group goes away: wait until the thread does not use it any more. */

@@ -178,10 +178,13 @@ static bool has_edge_locked(const struct uaio_file *file,
 static int64_t told_locked(const struct uaio_file *file,
 			   const struct uaio_req *req)
 {
-	uint32_t events = uaio_ready_events_of(req);
+	uint32_t events;
 
 	if (uaio_waitq_id_of(req) != UAIO_WAITQ_POLL ||
-	    !has_edge_locked(file, req) || events & ~file->told_of)
+	    !has_edge_locked(file, req))
+		return 0;
+	events = uaio_ready_events_of(req);
+	if (events & ~file->told_of)
 		return 0;
 	return file->told & (events | EPOLLERR | EPOLLHUP);
 }

@@ -141,7 +141,7 @@ static void what_can_never_be_is_refused(void **state)
 	} rows[] = {
 		{ -1, 0 },
 		{ 1, UAIO_TIMER_REALTIME | UAIO_TIMER_BOOTTIME },
-		{ 1, 8 },
+		{ 1, 16 },
 	};
 
 	(void)state;

@@ -41,14 +41,15 @@ static int clock_of(const struct uaio_sqe *sqe)
 
 int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 {
-	int64_t base = sqe->timer_flags == UAIO_TIMER_ABSOLUTE ? 0 : now, due;
+	const uint32_t flags =
+		sqe->timer_flags & ~(uint32_t)UAIO_TIMER_SUCCEEDS;
+	int64_t base = flags == UAIO_TIMER_ABSOLUTE ? 0 : now, due;
 
 	/*
 	 * A thread that is preempted between the two clocks finds a time that
 	 * is too early, but later than now; the timer goes on when it is due.
 	 */
-	if (sqe->timer_flags & UAIO_TIMER_ABSOLUTE &&
-	    sqe->timer_flags != UAIO_TIMER_ABSOLUTE)
+	if (flags & UAIO_TIMER_ABSOLUTE && flags != UAIO_TIMER_ABSOLUTE)
 		base -= uaio_now_of(clock_of(sqe));
 	if (__builtin_add_overflow(base, sqe->time_ns, &due) ||
 	    due == UAIO_FOREVER)
@@ -64,7 +65,7 @@ static void note_next_locked(struct uaio_ready *ready)
 {
 	const struct heap_node *first = heap_first(&ready->timed);
 
-	/* [MB:timer] seq_cst: see uaio_timer_is_first(). */
+	/* [MB:timer] seq_cst: see uaio_timer_tell_sleeper(). */
 	store_seq_cst(&ready->next_ns,
 		      first ? req_of(first)->until_ns : UAIO_FOREVER);
 }
@@ -88,7 +89,7 @@ static void remove_locked(struct uaio_ready *ready, struct uaio_req *req)
 		note_next_locked(ready);
 }
 
-void uaio_timer_is_first(struct uaio_group *home)
+void uaio_timer_tell_sleeper(struct uaio_group *home)
 {
 	/*
 	 * [MB:timer] seq_cst: written, then looked which thread sleeps. Pairs
@@ -205,7 +206,7 @@ bool uaio_timer_park(struct uaio_req *req)
 	if (!parks)
 		uaio_ready_unexpect(req->group);
 	else if (is_first)
-		uaio_timer_is_first(home);
+		uaio_timer_tell_sleeper(home);
 	return parks;
 }
 
@@ -286,6 +287,81 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 	return *ret_timer || *ret_file;
 }
 
+/*
+ * A multishot timer, RUNNING, has come to its end once more: let it go on.
+ * Return: false if this is the last time, or it cannot go on.
+ */
+static bool repeat(struct uaio_req *timer)
+{
+	/* By then the time to its next end counts, however late this is. */
+	if (timer->sqe.len == 1 || uaio_ready_expect(timer->group) < 0)
+		return false;
+	if (!uaio_flow->post_more(timer, -ETIME)) {
+		uaio_ready_unexpect(timer->group);
+		return false;
+	}
+	timer->sqe.len -= timer->sqe.len != 0;
+	timer->until_ns = uaio_timer_due(&timer->sqe, uaio_now_ns());
+	uaio_req_move(timer, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	if (uaio_timer_park(timer))
+		return true;
+	uaio_req_move(timer, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	uaio_flow->complete(timer, -ECANCELED, NULL);
+	return true;
+}
+
+/* Return: whether req waits for its time, which is another one now. */
+static bool change_locked(struct uaio_req *req, int64_t now,
+			  const struct uaio_timer_aim *aim, bool *ret_is_first)
+{
+	struct uaio_ready *ready = home_of(req);
+	bool waits;
+
+	lock(ready);
+	waits = uaio_req_state(req) == UAIO_REQ_TIMED;
+	if (waits)
+		remove_locked(ready, req);
+	if (waits || uaio_req_state(req) == UAIO_REQ_HELD) {
+		req->sqe.time_ns = aim->time_ns;
+		req->sqe.timer_flags &= ~(uint32_t)UAIO_TIMER_ABSOLUTE;
+		req->sqe.timer_flags |=
+			aim->is_absolute ? UAIO_TIMER_ABSOLUTE : 0;
+	}
+	if (waits) {
+		req->until_ns = uaio_timer_due(&req->sqe, now);
+		*ret_is_first = add_locked(ready, req);
+	} else {
+		waits = uaio_req_state(req) == UAIO_REQ_HELD;
+	}
+	unlock(ready);
+	return waits;
+}
+
+int uaio_timer_change(struct uaio_queue *queue,
+		      const struct uaio_timer_aim *aim)
+{
+	struct uaio_group *group = &queue->group;
+	int64_t now = uaio_now_ns();
+	bool is_first = false;
+	int ret = -ENOENT;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	list_for_each (pos, &group->requests) {
+		struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_group);
+
+		if (uaio_optab[req->sqe.op].class != UAIO_CLASS_TIMER ||
+		    !aim->is_meant(aim, &req->sqe))
+			continue;
+		ret = change_locked(req, now, aim, &is_first) ? 0 : -EALREADY;
+		break;
+	}
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	if (is_first)
+		uaio_timer_tell_sleeper(uaio_ready_home(&group->ready));
+	return ret;
+}
+
 void uaio_timers_run(struct uaio_group *home)
 {
 	int64_t now = uaio_now_ns();
@@ -296,9 +372,9 @@ void uaio_timers_run(struct uaio_group *home)
 	while (has_ended && take_first(&home->ready, now, &timer, &file)) {
 		if (timer && timer->sqe.op == UAIO_OP_LINK_TIMER)
 			uaio_flow->expire(timer);
-		else if (timer)
+		else if (timer && (!timer->sqe.is_multishot || !repeat(timer)))
 			uaio_flow->complete(timer, -ETIME, NULL);
-		else
+		else if (file)
 			has_ended = end_limited(file, now);
 	}
 }

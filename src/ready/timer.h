@@ -2,15 +2,17 @@
 /*
  * Timers: requests that end at a time
  *
- * There are two sorts. A timer (UAIO_OP_TIMER) has no file, and waits for
- * nothing but its time; then it completes with -ETIME. A request that is parked
- * on a socket may have a time limit (SO_RCVTIMEO, SO_SNDTIMEO); a call that has
- * waited for so long ends with EAGAIN, or with the bytes that are done.
+ * A timer (UAIO_OP_TIMER) has no file, and waits for nothing but its time; then it
+ * completes with -ETIME. A linked timer cancels the request before it instead (link.h).
+ * A request that is parked on a socket may have a time limit (SO_RCVTIMEO,
+ * SO_SNDTIMEO); a call that has waited for so long ends with EAGAIN, or with the bytes
+ * that are done. A timer that is due when it is submitted ends in that call.
  *
- * Both are in a heap of their home (ready.h), by time. Any thread that runs the
- * home ends what is due there: the leader, which sleeps no longer than until
- * the first is due; a caller that comes by; or the fallback thread, which does
- * the same for all homes that it looks after.
+ * All are in one heap, by time: `timed` of their queue's home, which is the queue
+ * itself, or the commons if the queue has no epoll of its own (commons.c). Three
+ * threads end what is due: the leader, which sleeps no longer than until the first is
+ * due; a caller that comes by; and the fallback thread, which does the same for all
+ * homes that it looks after.
  *
  *   I1  A request with a time is in the heap while it is in the state TIMED, or
  *       in its wait queue; in that case it enters and leaves under its file's
@@ -65,16 +67,31 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 				   struct list *ret_startable);
 
 /*
+ * Give the first timer of a queue that is meant another time, by its own clock and
+ * from now on, unless it is_absolute. is_meant is called with the queue's lock held.
+ * Return: 0; -ENOENT; -EALREADY: it is at its end.
+ */
+struct uaio_timer_aim {
+	bool (*is_meant)(const struct uaio_timer_aim *aim,
+			 const struct uaio_sqe *sqe);
+	int64_t time_ns;
+	bool is_absolute;
+};
+
+int uaio_timer_change(struct uaio_queue *queue,
+		      const struct uaio_timer_aim *aim);
+
+/*
  * req, which may have a time, enters its wait queue; the file's lock is held.
  * Return: whether it is the first to end; then the caller calls
- * uaio_timer_is_first() without locks.
+ * uaio_timer_tell_sleeper() without locks.
  */
 bool uaio_timer_add_locked(struct uaio_req *req);
 /* req leaves its wait queue; the file's lock is held. */
 void uaio_timer_remove_locked(struct uaio_req *req);
 
-/* Another request is the first to end in home: see to I3. */
-void uaio_timer_is_first(struct uaio_group *home);
+/* Wake the thread that sleeps for home: another request is the first to end (I3). */
+void uaio_timer_tell_sleeper(struct uaio_group *home);
 
 /* End what is due in home, but for requests that are being tried. */
 void uaio_timers_run(struct uaio_group *home);
@@ -96,7 +113,7 @@ static inline int64_t uaio_timers_sooner(const struct uaio_ready *ready,
 	enum { SOON_NS = 50000 };
 	/*
 	 * [MB:timer] seq_cst: led, then looked. Pairs with
-	 * uaio_timer_is_first().
+	 * uaio_timer_tell_sleeper().
 	 */
 	int64_t next = load_seq_cst(&ready->next_ns), now;
 

@@ -3,7 +3,9 @@
  * Waiting for completions
  *
  * A waiter says how many completions it still needs; the thread that posts
- * wakes it when the sink has that many, and not for fewer. A waiter lives in a
+ * wakes it when the sink has that many, and not for fewer (flow/post.c). The
+ * waiter that leads is woken by its files as well, and when a timer is due
+ * (lead.h); a queue that is closed wakes all. A waiter lives in a
  * slab, not on its thread's stack: a signal handler may leave the sleep by
  * siglongjmp() and never come back. (Then the waiter is lost until its thread
  * ends, and nothing else.)

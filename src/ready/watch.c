@@ -406,9 +406,10 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
 	unlock(ready);
 	/* What the epoll knows has the old generation. */
 	watch->armed = 0;
+	/* It is armed after it was run: also if it was to be run before. */
 	if (!uaio_poller_is_open(&ready->poller) ||
 	    arm_for_locked(watch, file, events) < 0)
-		uaio_watch_doubt(watch, waitqs);
+		uaio_watch_kick(watch, waitqs, false);
 }
 
 /*

@@ -121,6 +121,7 @@ struct uaio_queue {
 	uint64_t nr_inline;         /* statistics: completed when submitted */
 	uint64_t nr_queued;         /* statistics: completed later */
 	uint64_t nr_wakeups;        /* statistics: waiters woken */
+	bool wants_act;             /* the door's: see sink.h */
 };
 
 /* Return: the queue that the group belongs to; each group belongs to one. */

@@ -32,7 +32,7 @@ static bool is_left(const struct uaio_req *req)
 	 * all_are_in_calls(): either this thread sees that the other has left,
 	 * or the other sees the next call.
 	 */
-	return req->is_one_call && load_seq_cst(&req->file->is_left);
+	return req->is_one_call && load_seq_cst(&req->file->closer_goes);
 }
 
 /*
@@ -45,8 +45,8 @@ static bool has_lost_file(const struct uaio_req *req, int fd)
 {
 	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
 
-	return (class == UAIO_CLASS_READ || class == UAIO_CLASS_WRITE) &&
-	       fd >= 0 && !load_relaxed(&req->file->owns_fd) &&
+	return class <= UAIO_CLASS_RESIZE && fd >= 0 &&
+	       !load_relaxed(&req->file->owns_fd) &&
 	       unlikely(uaio_is_replaced(req->file, fd));
 }
 

@@ -165,15 +165,19 @@ static_assert(offsetof(struct uaio_req, link) == (size_t)3 * 64,
 
 /*
  * Return: whether the process has to wait for such a request before it ends: it
- * does for writes and syncs of regular files and block devices (gate.h).
+ * does for writes, changes of the size and syncs of regular files and block devices
+ * (gate.h).
  */
 static inline bool uaio_delays_exit(const struct uaio_file *file,
 				    const struct uaio_sqe *sqe)
 {
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
+	static_assert(UAIO_CLASS_WRITE < UAIO_CLASS_RESIZE &&
+			      UAIO_CLASS_RESIZE < UAIO_CLASS_SYNC,
+		      "these three are adjacent");
 	/* Operations of these classes always have a file. */
-	return (class == UAIO_CLASS_WRITE || class == UAIO_CLASS_SYNC) &&
+	return class >= UAIO_CLASS_WRITE && class <= UAIO_CLASS_SYNC &&
 	       file->kind < UAIO_KIND_STREAM;
 }
 

@@ -4,7 +4,9 @@
  *
  * A table of functions by which a door receives the completions of a queue
  * (queue.h), and tells how many it holds. Every completion goes through the
- * sink, including those of requests that complete inside the submitting call.
+ * sink, including those of requests that complete inside the submitting call:
+ * flow/post.c calls post() under the queue's lock, and wakes waiters after that. Kernel
+ * AIO's post() (aio/ctx.c) puts events into the ring from which the client takes them.
  * After the sink has received the last completion of a request, the core touches
  * no memory of that request's client.
  *
@@ -26,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct uaio_file;
 struct uaio_queue;
 struct uaio_sqe;
 
@@ -71,6 +74,14 @@ struct uaio_sink {
 	void (*drop_words)(const struct uaio_post *post);
 
 	/*
+	 * What the door has to do because of completions that it was given, and
+	 * cannot do under the lock: cancel, for example. Called after a post during
+	 * which it has set queue->wants_act; not after one of inline completions.
+	 * The queue is pinned. NULL: it never sets that.
+	 */
+	void (*act)(struct uaio_queue *queue);
+
+	/*
 	 * Return: how many completions the client has not reaped yet. Without
 	 * the queue's lock this is a guess.
 	 */
@@ -81,6 +92,14 @@ struct uaio_sink {
 	 * it was done. NULL: -ECANCELED.
 	 */
 	int64_t (*cancelled)(const struct uaio_sqe *sqe);
+
+	/*
+	 * Return: the file that the door has fixed at place, with a reference;
+	 * NULL: none is. Called for requests of chains (chain.h), when they are
+	 * submitted and again when they start, by any thread, without locks.
+	 * NULL: the door adds no such request to a chain.
+	 */
+	struct uaio_file *(*get_fixed)(struct uaio_queue *queue, int place);
 };
 
 #endif /* UAIO_REQ_SINK_H */

@@ -2,6 +2,10 @@
 /*
  * Cold reads: requests that wait until their pages are in the page cache
  *
+ * A read of a file that is not cached waits here: in the state PAGED, on the list
+ * of its device. The policy (policy.h) sends a read of more than 128 KiB, or with
+ * an I/O priority, to a worker at once.
+ *
  * The submitter has the kernel start reading the pages, and goes on. The read
  * itself then only copies. It is executed by a thread that comes by and finds
  * the pages there: a thread that waits for events tries the reads of its own
@@ -10,10 +14,10 @@
  * that call returns, the worker tries the other reads of the device, and the
  * next oldest is queued.
  *
- *   I1  A request is PAGED, with the bit TRIED while a thread tries it, as long
- *       as it is on the list of its device and on that of its group. Both lists
- *       are in the order of submission, under the lock, and a try does not
- *       change its place.
+ *   I1  While a request is on the list of its device and on that of its group,
+ *       it is PAGED; while a thread tries it, it also has the bit TRIED. Both
+ *       lists are in the order of submission, under the lock, and a try does
+ *       not change its place.
  *   I2  While requests of a device are PAGED, one of that device's is queued or
  *       being read by a worker, or some are being tried, and the thread that
  *       tries them will queue one. So each is read in the end, whether its

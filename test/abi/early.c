@@ -64,6 +64,16 @@ static void early(void)
 	assert(file && (file = freopen("/dev/zero", "re", file)));
 	assert(fclose(file) == 0);
 	page = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert(page ==
+	       (void *)syscall(SYS_mmap, page, 8192l, (long)PROT_READ,
+			       (long)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED),
+			       -1l, 0l));
+	assert(mmap(NULL, 4096, PROT_READ, MAP_SHARED, -1, 0x8000000) ==
+		       MAP_FAILED &&
+	       errno == EBADF);
+	assert(syscall(SYS_io_uring_setup, 1l, NULL) == -1);
+	assert(syscall(SYS_io_uring_enter, -2l, 0l, 0l, 0l, NULL, 0l) == -1);
+	assert(syscall(SYS_io_uring_register, -2l, 8l, NULL, 0l) == -1);
 	assert(poll(NULL, 0, 0) == 0 && ppoll(NULL, 0, &zero, NULL) == 0);
 	fd = epoll_create1(EPOLL_CLOEXEC);
 	assert(fd >= 0 && epoll_wait(fd, &event, 1, 0) == 0);

@@ -124,6 +124,23 @@ static void test_own_errno(void)
 	expect(SYS_mremap, ARGS(page, 8192, 4096, 0), page, ENOTTY);
 	expect(SYS_mremap, ARGS(page + 1, 4096, 4096, 0), -1, EINVAL);
 
+	/* The kernel's io_uring, or what refuses it here: the same for both. */
+	struct outcome refused =
+		call(libc_syscall, SYS_io_uring_setup, ARGS(1, 8));
+	assert(refused.ret == -1);
+	if (refused.error == EFAULT) {
+		expect(SYS_io_uring_setup, ARGS(1, 8), -1, EFAULT);
+		expect(SYS_io_uring_enter, ARGS(bad), -1, EBADF);
+		expect(SYS_io_uring_enter, ARGS(bad, 0, 0, 1 << 30), -1,
+		       EINVAL);
+		expect(SYS_io_uring_register, ARGS(bad, 8), -1, EBADF);
+	}
+	expect(SYS_mmap, ARGS(0, 0, PROT_READ, MAP_SHARED, bad, 0), -1, EBADF);
+	expect(SYS_mmap, ARGS(0, 0, PROT_READ, MAP_SHARED, bad, 0x8000000), -1,
+	       EBADF);
+	expect(SYS_mmap, ARGS(0, 4096, PROT_READ, MAP_PRIVATE, 0, 1), -1,
+	       EINVAL);
+
 	/* Of the six there may be no kernel's to hold them against. */
 	errno = 0;
 	assert(syscall(SYS_io_destroy, 0) == -1 && errno == EINVAL);

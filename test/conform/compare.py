@@ -11,10 +11,13 @@ fails too.
                    that the table says it does, and brings others
 --calls            the reference is the program itself with --calls: requests
                    that kernel AIO cannot make, as calls in a thread
+--uring            the rows are of io_uring: by syscall(2) alone, and uaio is told
+                   to answer though the kernel would
+--twice            the kernel in uaio's place: whether the rows say the same again
 --on FILESYSTEM    make a small file system of that type and use it
 
-Exit status: 0, 1 with differences, 77 where there is nothing to ask: no AIO
-in this kernel, or no right to mount.
+Exit status: 0, 1 with differences, 77 where there is nothing to ask: no AIO or
+no io_uring in this kernel, or no right to mount.
 """
 import argparse
 import os
@@ -26,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
 DOORS = {"libaio": [], "syscall": ["--raw"]}
+URING_DOORS = {"io_uring": []}
 SKIPPED = 77
 IMAGE_MB = 320  # the least that mkfs.xfs takes, and some
 NOTHING = "(nothing)"
@@ -164,6 +168,8 @@ def arguments():
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--on")
     parser.add_argument("--calls", action="store_true")
+    parser.add_argument("--uring", action="store_true")
+    parser.add_argument("--twice", action="store_true")
     parser.add_argument("wanted", nargs="*")
     return parser.parse_args()
 
@@ -178,7 +184,7 @@ def check_libraries(conform, under_uaio, env):
             sys.exit(f"compare.py: {command} runs on {library}")
 
 
-def run_all(conform, under_uaio, wanted, by_calls, plain, env):
+def run_all(conform, under_uaio, wanted, by_calls, doors, plain, env):
     """What both sides say by each door: {door: (reference's, uaio's)}."""
     # All at once: on the kernel each row waits most of its time, until its
     # context is gone.
@@ -186,7 +192,7 @@ def run_all(conform, under_uaio, wanted, by_calls, plain, env):
         runs = {}
         calls = by_calls and pool.submit(run, [conform, "--calls", *wanted],
                                          plain)
-        for door, flags in DOORS.items():
+        for door, flags in doors.items():
             rows = [conform, *flags, *wanted]
             runs[door] = (calls or pool.submit(run, rows, plain),
                           pool.submit(run, [*under_uaio, *rows], env))
@@ -194,8 +200,9 @@ def run_all(conform, under_uaio, wanted, by_calls, plain, env):
                 for door, (reference, uaio) in runs.items()}
 
 
-def has_kernel_aio(conform, env):
-    probe = run([conform, "a handle is a page's address"], env)
+def has_kernel_aio(conform, is_uring, env):
+    probe = run([conform, "the words of a new ring" if is_uring else
+                 "a handle is a page's address"], env)
     return not any("ENOSYS" in field or "EPERM" in field
                    for fields in probe.values() for field in fields)
 
@@ -210,9 +217,14 @@ def main():
     plain = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
     env = {**plain, **dict(pair.split("=", 1) for pair in args.set)}
     under_uaio = [args.uaio, "run", "--"]
-    check_libraries(args.conform, under_uaio, plain)
-    if not args.calls and not has_kernel_aio(args.conform, plain):
-        print("the kernel has no AIO here")
+    if args.uring:
+        under_uaio.insert(2, "--uring=always")
+    if args.twice:
+        under_uaio = []
+    else:
+        check_libraries(args.conform, under_uaio, plain)
+    if not args.calls and not has_kernel_aio(args.conform, args.uring, plain):
+        print(f"the kernel has no {'io_uring' if args.uring else 'AIO'} here")
         return SKIPPED
 
     file_system = plain.get("CONFORM_ON")
@@ -222,7 +234,7 @@ def main():
     compared = skipped = 0
     failures = []
     answers = run_all(args.conform, under_uaio, args.wanted, args.calls,
-                      plain, env)
+                      URING_DOORS if args.uring else DOORS, plain, env)
     for door, (kernel, uaio) in answers.items():
         for row, fields in kernel.items():
             title, patterns = differs.get(row, (None, None))

@@ -65,6 +65,20 @@ const struct group groups[] = {
 	{ "atonce", rows_atonce },
 	{ "stream", rows_stream },
 	{ "edges", rows_edges },
+	{ "uring-setup", rows_uring_setup },
+	{ "uring-enter", rows_uring_enter },
+	{ "uring-cq", rows_uring_cq },
+	{ "uring-rw", rows_uring_rw },
+	{ "uring-link", rows_uring_link },
+	{ "uring-timeout", rows_uring_timeout },
+	{ "uring-poll", rows_uring_poll },
+	{ "uring-cancel", rows_uring_cancel },
+	{ "uring-register", rows_uring_register },
+	{ "uring-fixed", rows_uring_fixed },
+	{ "uring-fd", rows_uring_fd },
+	{ "uring-fields", rows_uring_fields },
+	{ "uring-flags", rows_uring_flags },
+	{ "uring-files", rows_uring_files },
 	{ NULL, NULL },
 };
 
@@ -215,6 +229,7 @@ int main(int argc, char **argv)
 	make_edges();
 	make_polls();
 	make_atonce();
+	make_uring_matrix();
 
 	for (arg = 1; arg < argc && argv[arg][0] == '-'; arg++) {
 		if (!strcmp(argv[arg], "--library"))

@@ -99,6 +99,20 @@ extern struct row rows_atonce[];
 extern struct row rows_stream[];
 extern struct row rows_edges[];
 extern struct row rows_polls[];
+extern struct row rows_uring_fields[];
+extern struct row rows_uring_flags[];
+extern struct row rows_uring_files[];
+extern const struct row rows_uring_setup[];
+extern const struct row rows_uring_enter[];
+extern const struct row rows_uring_cq[];
+extern const struct row rows_uring_rw[];
+extern const struct row rows_uring_link[];
+extern const struct row rows_uring_timeout[];
+extern const struct row rows_uring_poll[];
+extern const struct row rows_uring_cancel[];
+extern const struct row rows_uring_register[];
+extern const struct row rows_uring_fixed[];
+extern const struct row rows_uring_fd[];
 
 /* To be called first: they fill in the groups whose rows are many. */
 void make_matrix(void);
@@ -106,6 +120,7 @@ void make_streams(void);
 void make_edges(void);
 void make_polls(void);
 void make_atonce(void);
+void make_uring_matrix(void);
 
 /*
  * Add a row to the end of rows, which have room for nr_max and the one without

@@ -100,18 +100,21 @@ const struct difference differs_fifo_packets = {
 
 const struct difference differs_signals = {
 	.title = "SIGXFSZ and SIGPIPE are not raised for a thread's writes",
-	.text = "Where io_submit makes a write itself, they are raised as in "
-		"the kernel. One that has to wait gets EPIPE later and raises "
-		"nothing, whoever makes it; one that a thread of the library "
-		"makes gets EFBIG, and the signal stays with that thread, "
+	.text = "Where io_submit executes a write itself, they are raised as "
+		"in the kernel. One that has to wait gets EPIPE later and "
+		"raises "
+		"nothing, in whichever thread; one that a thread of the "
+		"library "
+		"executes gets EFBIG, and the signal stays with that thread, "
 		"blocked. The error in the event is what to look at; programs "
 		"that ignore these signals see no difference.",
 };
 
 const struct difference differs_segments = {
 	.title = "Direct I/O in segments keeps what is in front of a mistake",
-	.text = "A large direct request may be made in segments, where that is "
-		"faster. If one of them fails, because memory is not there, "
+	.text = "A large direct request may be executed in segments, where "
+		"that "
+		"is faster. If one of them fails, because memory is not there, "
 		"the file system is full, or RLIMIT_FSIZE leaves less than a "
 		"block of it, the event has the bytes in front of it, and the "
 		"error only if there are none. On ext4 and XFS the kernel "
@@ -120,7 +123,7 @@ const struct difference differs_segments = {
 		"missing, as after any short count: that gives the error.\n"
 		"Each segment is a request of its own to the file: of a "
 		"truncate at the same time it may be that some see it and "
-		"others do not. `UAIO_SEGMENTS=1` makes all requests whole.",
+		"others do not. With `UAIO_SEGMENTS=1` no request is cut.",
 	.with = "UAIO_SEGMENTS=8",
 };
 
@@ -182,9 +185,91 @@ const struct difference differs_killed = {
 		"such an exec signals of the thread that makes it are held "
 		"back. A signal that kills gives no time to: requests whose "
 		"event has not been posted may not have happened. The kernel "
-		"makes those writes inside io_submit or "
-		"has handed them to the disk. Wait for the events of what must "
+		"executes those writes inside io_submit or has handed them to "
+		"the disk. Wait for the events of what must "
 		"not be lost.",
+};
+
+const struct difference differs_ring_file = {
+	.title = "A ring of io_uring needs a limit of 257 MiB for files",
+	.text = "Its memory is a file, mapped at the offsets that clients "
+		"know, "
+		"of which the last is at 256 MiB; it takes no more memory than "
+		"the kernel's. Where RLIMIT_FSIZE is lower io_uring_setup "
+		"returns ENOMEM, and raises no SIGXFSZ.",
+};
+
+const struct difference differs_worker_processors = {
+	.title = "Workers of io_uring are not bound to processors",
+	.text = "IORING_REGISTER_IOWQ_AFF is EINVAL, as in kernels before "
+		"5.14: the threads of the library serve all rings and all "
+		"contexts of the process. They run where the program's own "
+		"threads may.",
+};
+
+const struct difference differs_ring_calls = {
+	.title = "A ring's descriptor is a file in memory",
+	.text = "read, write and lseek of a ring's descriptor act on that "
+		"file, which holds the ring, instead of failing: no program "
+		"does that on purpose. Requests of io_uring on it fail as in "
+		"the kernel.",
+};
+
+const struct difference differs_ring_mapped = {
+	.title = "A mapping does not keep a ring",
+	.text = "When the last descriptor of a ring is closed its requests are "
+		"cancelled, also while its memory is still mapped. In the "
+		"kernel a mapping keeps the ring like a descriptor.",
+};
+
+const struct difference differs_ring_polled = {
+	.title = "A ring is always ready for POLL_ADD of another",
+	.text = "epoll, poll and select tell whether a ring has completions; a "
+		"request that polls a ring's descriptor completes at once.",
+};
+
+const struct difference differs_ring_child = {
+	.title = "A child of fork cannot use its parent's ring",
+	.text = "io_uring_enter gives it EOPNOTSUPP: the requests of a ring "
+		"are the parent's. It sees the ring's memory, and what the "
+		"parent's requests put there. A program that makes rings for "
+		"the children that it will fork needs the kernel's io_uring.",
+};
+
+const struct difference differs_ring_untold = {
+	.title = "Cancelled parts of a chain that are not to be told are told",
+	.text = "Where the first request of a chain fails and has "
+		"IOSQE_CQE_SKIP_SUCCESS, the kernel posts nothing for those "
+		"after it that have the flag, too; here each of them has its "
+		"completion with ECANCELED.",
+};
+
+const struct difference differs_ring_async = {
+	.title = "An eventfd for asynchronous completions is signalled for "
+		 "those by readiness",
+	.text = "With IORING_REGISTER_EVENTFD_ASYNC the kernel does not signal "
+		"a request that ended when its file got ready; here only what "
+		"completes inside io_uring_enter is not signalled.",
+};
+
+const struct difference differs_ring_nowait = {
+	.title = "A write with RWF_NOWAIT that its file refuses is EOPNOTSUPP",
+	.text = "io_uring of the kernel turns that into EAGAIN on some file "
+		"systems, as ext4.",
+};
+
+const struct difference differs_ring_duplicate = {
+	.title = "A request is not cancelled by another descriptor of its file",
+	.text = "IORING_ASYNC_CANCEL_FD finds the requests that were submitted "
+		"on that number. In the kernel a duplicate finds them, too.",
+};
+
+const struct difference differs_ring_overflow = {
+	.title = "A multishot poll may go on where completions overflow",
+	.text = "In the kernel a completion of a multishot poll that does not "
+		"fit into the ring is its last. Here that is so if it is made "
+		"while the ring is full; if it is made when the client has "
+		"taken some, the poll goes on.",
 };
 
 #define CHAPTER(...) ((const struct difference *const[]){ __VA_ARGS__, NULL })
@@ -193,7 +278,7 @@ static const struct difference differs_time = {
 	.title = "Time",
 	.text = "io_destroy takes microseconds; the kernel waits a grace "
 		"period of about 20 ms. A read that is not in the page cache "
-		"is made after io_submit has returned; the kernel makes "
+		"is executed after io_submit has returned; the kernel makes "
 		"io_submit wait for it. A buffered write whose bytes such a "
 		"read is still to read waits for that read, and so may have "
 		"its event later.",
@@ -203,8 +288,9 @@ static const struct difference differs_cold_read = {
 	.title = "A cold read may see what is done beside io_submit",
 	.text = "Requests of a file take effect in the order of submission, as "
 		"`doc/design.md` says under *Order*. But a buffered read that "
-		"is not in the page cache is made when its pages are there, "
-		"and a thread makes an O_DIRECT request. If something else "
+		"is not in the page cache is executed when its pages are "
+		"there, "
+		"and a thread executes an O_DIRECT request. If something else "
 		"changes the file before the event (write(2), a mapping, "
 		"ftruncate(2), another process), such a read may see the "
 		"change, and such a write may come after it. Wait for the "
@@ -232,14 +318,15 @@ static const struct difference differs_stream_held = {
 
 static const struct difference differs_closing = {
 	.title = "Closing a file may wait for a device that does not answer",
-	.text = "The kernel's requests hold the open file. Here they are made "
-		"on "
-		"the program's number, so closing or replacing it waits until "
+	.text = "The kernel's requests hold the open file. Here they are "
+		"executed on the program's number, so closing or replacing it "
+		"waits until "
 		"each has begun: a moment. It waits for the device where one "
 		"cannot begin: a buffered or extending write, or a sync, "
 		"behind a write of the same file that is not answered; more "
 		"requests than there may be workers; a large direct request "
-		"that is made in segments; and where `/proc` is not mounted.",
+		"that is executed in segments; and where `/proc` is not "
+		"mounted.",
 };
 
 static const struct difference differs_thread_signals = {
@@ -324,8 +411,8 @@ static const struct difference differs_old_fashion = {
 		"only the older (`/proc/self/status`, `/proc/kmsg`, writes to "
 		"`/dev/full`). Since Linux 6.9 a program can tell these files "
 		"apart without reading anything, and uaio refuses them, too. "
-		"Before 6.9 uaio makes the requests; while one that never "
-		"ends is made, as a read of `/proc/kmsg`, close and "
+		"Before 6.9 uaio executes the requests; while one that never "
+		"ends is executed, as a read of `/proc/kmsg`, close and "
 		"io_destroy do not return.",
 };
 
@@ -337,15 +424,35 @@ static const struct difference differs_unseen = {
 		"does not notice a close or dup2. A request that waits on "
 		"such a number gets EBADF if the number has become another "
 		"file by then; on FUSE and on file systems of the network it "
-		"may be made on that file. Calls through syscall(2) are seen.",
+		"may be executed on that file. Calls through syscall(2) are "
+		"seen.",
+};
+
+static const struct difference differs_code = {
+	.title = "Code of the program is changed where io_uring is served",
+	.text = "Where a new io_uring would be the library's (`--uring`), the "
+		"places at which objects call io_uring by their own "
+		"`syscall` instruction become jumps into the library; and the "
+		"loader's empty function for debuggers (_dl_debug_state), by "
+		"which it learns of objects that are loaded later. A program "
+		"that reads its own code sees that. `--no-patch` turns it "
+		"off. Each object with such places has a page or more for "
+		"its jumps, which stay when it is unloaded. Such a call needs "
+		"a few KiB of the caller's stack, and a debugger sees no "
+		"callers behind it.",
 };
 
 const struct chapter chapters[] = {
 	{ "What is accepted",
 	  CHAPTER(&differs_quota, &differs_sync_error, &differs_terminal_poll,
-		  &differs_flag_refused, &differs_strict) },
+		  &differs_flag_refused, &differs_strict, &differs_ring_file,
+		  &differs_worker_processors, &differs_ring_calls,
+		  &differs_ring_child, &differs_ring_polled,
+		  &differs_ring_duplicate) },
 	{ "What requests report",
-	  CHAPTER(&differs_not_blocked, &differs_poll_bits, &differs_poll_order,
+	  CHAPTER(&differs_ring_mapped, &differs_ring_untold,
+		  &differs_ring_async, &differs_ring_nowait,
+		  &differs_not_blocked, &differs_poll_bits, &differs_poll_order,
 		  &differs_fifo_packets, &differs_low_water, &differs_signals,
 		  &differs_segments) },
 	{ "The ring",
@@ -354,10 +461,10 @@ const struct chapter chapters[] = {
 	  CHAPTER(&differs_threads, &differs_table_full) },
 	{ "The end of a process", CHAPTER(&differs_killed) },
 	{ NOT_OBSERVABLE,
-	  CHAPTER(&differs_time, &differs_cold_read, &differs_stream_held,
-		  &differs_thread_signals, &differs_closing, &differs_shutdown,
-		  &differs_handlers, &differs_realtime, &differs_vfork,
-		  &differs_blocking_device, &differs_old_fashion,
-		  &differs_unseen) },
+	  CHAPTER(&differs_time, &differs_ring_overflow, &differs_cold_read,
+		  &differs_stream_held, &differs_thread_signals,
+		  &differs_closing, &differs_shutdown, &differs_handlers,
+		  &differs_realtime, &differs_vfork, &differs_blocking_device,
+		  &differs_old_fashion, &differs_unseen, &differs_code) },
 	{ NULL, NULL },
 };

@@ -25,6 +25,17 @@ extern const struct difference differs_ring_memory;
 extern const struct difference differs_threads;
 extern const struct difference differs_table_full;
 extern const struct difference differs_killed;
+extern const struct difference differs_ring_file;
+extern const struct difference differs_worker_processors;
+extern const struct difference differs_ring_calls;
+extern const struct difference differs_ring_mapped;
+extern const struct difference differs_ring_polled;
+extern const struct difference differs_ring_child;
+extern const struct difference differs_ring_untold;
+extern const struct difference differs_ring_async;
+extern const struct difference differs_ring_nowait;
+extern const struct difference differs_ring_duplicate;
+extern const struct difference differs_ring_overflow;
 
 /* The chapter of those that no row can show. */
 #define NOT_OBSERVABLE "Not observable by one program"

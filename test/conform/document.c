@@ -12,7 +12,7 @@
 enum { COLUMNS = 80 };
 
 static const char head[] =
-	"# Differences from kernel AIO\n"
+	"# Differences from the kernel\n"
 	"\n"
 	"<!-- Made from the table of test/conform by `make differences`. -->\n";
 
@@ -63,10 +63,16 @@ static bool is_told(const struct pair *pair)
 
 static void print_pair(const char *name, const struct pair *pair)
 {
-	const char *kernel = strchr(pair->kernel, '=') + 1;
-	size_t key = (size_t)(kernel - pair->kernel);
-	bool is_same_key = !strncmp(pair->kernel, pair->uaio, key);
+	const char *kernel = strchr(pair->kernel, '=');
+	size_t key;
+	bool is_same_key;
 
+	if (!kernel++) {
+		printf("| %s | | %s | %s |\n", name, pair->kernel, pair->uaio);
+		return;
+	}
+	key = (size_t)(kernel - pair->kernel);
+	is_same_key = !strncmp(pair->kernel, pair->uaio, key);
 	printf("| %s | %.*s | %s | %s |\n", name, (int)key - 1, pair->kernel,
 	       kernel, pair->uaio + (is_same_key ? key : 0));
 }

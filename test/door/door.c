@@ -26,11 +26,11 @@ struct door {
 
 	/* the submitter's */
 	uint32_t sq_head;
-	struct uaio_file *fixed[DOOR_NR_FIXED]; /* shares (ref); or NULL */
 
 	struct uaio_queue queue;
 
-	/* under the queue's lock */
+	/* under the queue's lock; fixed is changed by the submitter only */
+	struct uaio_file *fixed[DOOR_NR_FIXED]; /* shares (ref); or NULL */
 	uint32_t cq_tail;
 	uint64_t nr_taken;
 	uint64_t nr_done; /* of those taken */
@@ -104,11 +104,26 @@ static void drop_words(const struct uaio_post *post)
 	(void)post;
 }
 
+static struct uaio_file *get_fixed(struct uaio_queue *queue, int place)
+{
+	struct door *door = container_of(queue, struct door, queue);
+	struct uaio_file *file = NULL;
+
+	if ((uint32_t)place >= DOOR_NR_FIXED)
+		return NULL;
+	uaio_queue_lock(queue);
+	if (door->fixed[place] && uaio_file_try_get(door->fixed[place]))
+		file = door->fixed[place];
+	uaio_queue_unlock(queue);
+	return file;
+}
+
 static const struct uaio_sink sink = {
 	.post = post,
 	.has_room = has_room,
 	.drop_words = drop_words,
 	.nr_unreaped = nr_unread,
+	.get_fixed = get_fixed,
 };
 
 /*
@@ -213,8 +228,16 @@ int door_close(struct door *door)
  * Fixed files
  */
 
+static void set_fixed(struct door *door, uint32_t place, struct uaio_file *file)
+{
+	uaio_queue_lock(&door->queue);
+	door->fixed[place] = file;
+	uaio_queue_unlock(&door->queue);
+}
+
 int door_fix(struct door *door, uint32_t place, int fd)
 {
+	struct uaio_file *file;
 	int ret = step_in(door);
 
 	if (ret < 0)
@@ -223,8 +246,8 @@ int door_fix(struct door *door, uint32_t place, int fd)
 		ret = -EINVAL;
 	else if (door->fixed[place])
 		ret = -EBUSY;
-	else
-		ret = uaio_file_fix(fd, &door->fixed[place]);
+	else if ((ret = uaio_file_fix(fd, &file)) == 0)
+		set_fixed(door, place, file);
 	uaio_leave();
 	return ret;
 }
@@ -238,8 +261,10 @@ int door_unfix(struct door *door, uint32_t place)
 	if (place >= DOOR_NR_FIXED || !door->fixed[place]) {
 		ret = -ENOENT;
 	} else {
-		uaio_file_put(door->fixed[place]);
-		door->fixed[place] = NULL;
+		struct uaio_file *file = door->fixed[place];
+
+		set_fixed(door, place, NULL);
+		uaio_file_put(file);
 	}
 	uaio_leave();
 	return ret;
@@ -269,6 +294,7 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 		.links = (from->options & DOOR_LINK ? UAIO_LINK : 0) |
 			 (from->options & DOOR_LINK_HARD ? UAIO_LINK_HARD : 0) |
 			 (from->options & DOOR_DRAIN ? UAIO_DRAIN : 0),
+		.is_async = from->options & DOOR_ASYNC,
 		.fd = from->fd,
 		.off = from->place, /* or the time of a timer */
 		.buf = from->memory,
@@ -277,6 +303,15 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 		.key = from->tag,
 	};
 
+	if (from->what == DOOR_CORE) {
+		const struct uaio_sqe *core = from->memory;
+		uint8_t links = sqe.links;
+
+		sqe = *core;
+		sqe.links = links;
+		sqe.data = sqe.key = from->tag;
+		sqe.is_async = from->options & DOOR_ASYNC;
+	}
 	if (from->what == DOOR_POLL) {
 		sqe.events = from->size;
 		sqe.is_multishot = from->options & DOOR_REPEATEDLY;
@@ -322,8 +357,9 @@ static int add(struct door *door, struct uaio_batch *batch,
 	int ret = 0;
 
 	if (uaio_chain_takes(chain, &sqe))
-		return from->options & DOOR_FIXED ? -EINVAL
-						  : uaio_chain_add(chain, &sqe);
+		return from->options & DOOR_FIXED
+			       ? uaio_chain_add_fixed(chain, &sqe)
+			       : uaio_chain_add(chain, &sqe);
 	if (from->options & DOOR_FIXED) {
 		file = fixed_of(door, from);
 		return file ? uaio_batch_add_fixed(batch, file, &sqe) : -EBADF;

@@ -32,6 +32,7 @@ enum door_what {
 	DOOR_TIMER,      /* place: nanoseconds from now on */
 	DOOR_LINK_TIMER, /* the same, of the request before it in a chain */
 	DOOR_CANCEL,     /* place: the tag of what is cancelled */
+	DOOR_CORE,       /* memory: what the core is given, a struct uaio_sqe */
 	DOOR_NR_WHATS,
 };
 
@@ -42,6 +43,7 @@ enum {
 	DOOR_LINK = 4,  /* the next starts when this one has succeeded */
 	DOOR_LINK_HARD = 8, /* ... when this one has ended */
 	DOOR_DRAIN = 16,    /* alone: not beside others of this door */
+	DOOR_ASYNC = 32,    /* not tried when it is submitted */
 };
 
 enum { DOOR_NR_FIXED = 4 };

@@ -28,6 +28,12 @@ static struct door_sqe fixed(enum door_what what, int place, void *memory,
 	return sqe;
 }
 
+static struct door_sqe with(struct door_sqe sqe, uint32_t options)
+{
+	sqe.options |= options;
+	return sqe;
+}
+
 /* Return: the library's descriptor of the file that fd is. */
 static int own_of(int fd)
 {
@@ -205,13 +211,23 @@ static void it_does_not_while_a_worker_uses_it(void **state)
 	(void)state;
 	assert_int_equal(door_fix(door, 0, fd), 0);
 	own = own_of(fd);
-	unit_gate_close(own);
-	put_tagged(fixed(DOOR_SYNC, 0, NULL, 0, 0), 1);
-	assert_int_equal(enter(0), 1);
-	unit_gate_await(1);
-	assert_int_equal(uaio_own_fd_yield(own), -EBUSY);
-	unit_gate_open();
-	await_got(1, 0);
+	/* Alone, and in a chain. */
+	for (unsigned i = 0; i < 2; i++) {
+		unit_gate_close(own);
+		put_tagged(with(fixed(DOOR_SYNC, 0, NULL, 0, 0),
+				i ? DOOR_LINK : 0),
+			   1);
+		put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 2);
+		assert_int_equal(enter(0), 2);
+		unit_gate_await(1);
+		assert_int_equal(uaio_own_fd_yield(own), -EBUSY);
+		if (!i)
+			await_got(2, 0);
+		unit_gate_open();
+		await_got(1, 0);
+		if (i)
+			await_got(2, 0);
+	}
 	take_number(own);
 	unit_close(own);
 	unit_close(fd);
@@ -241,6 +257,204 @@ static void closing_all_descriptors_does_not_concern_it(void **state)
 	unit_close(fd);
 	unit_close(ends[0]);
 	unit_close(ends[1]);
+}
+
+/* Of a file that holds nothing but this character. */
+static int file_of(char character)
+{
+	char text[SIZE];
+	int fd = unit_file(true);
+
+	memset(text, character, SIZE);
+	assert_int_equal(pwrite(fd, text, SIZE, 0), SIZE);
+	return fd;
+}
+
+static void a_chain_needs_no_descriptors_either(void **state)
+{
+	int fd = unit_numbered_file(false, 3), ends[2];
+	char text[SIZE], found[SIZE] = "", byte = 0;
+
+	(void)state;
+	memset(text, 'w', SIZE);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(door_fix(door, 0, ends[0]), 0);
+	assert_int_equal(door_fix(door, 1, fd), 0);
+	unit_close(ends[0]);
+	unit_close(fd);
+	/* First all wait, then none of them has to. */
+	for (unsigned i = 0; i < 2; i++) {
+		put_tagged(with(fixed(DOOR_READ, 0, &byte, 1, 0), DOOR_LINK),
+			   1);
+		put_tagged(with(fixed(DOOR_WRITE, 1, text, SIZE, 0), DOOR_LINK),
+			   2);
+		put_tagged(with(fixed(DOOR_SYNC, 1, NULL, 0, 0), DOOR_LINK), 3);
+		put_tagged(
+			with(fixed(DOOR_READ, 1, found, SIZE, SIZE), DOOR_LINK),
+			4);
+		put_tagged(
+			with(fixed(DOOR_POLL, 1, NULL, POLLIN, 0), DOOR_LINK),
+			5);
+		put_tagged(fixed(DOOR_NOP, 1, NULL, 0, 0), 6);
+		if (i)
+			assert_int_equal(write(ends[1], "a", 1), 1);
+		assert_int_equal(enter(0), 6);
+		if (!i)
+			assert_int_equal(write(ends[1], "a", 1), 1);
+		await_got(1, 1);
+		await_got(2, SIZE);
+		await_got(3, 0);
+		await_got(4, SIZE);
+		await_got(5, POLLIN);
+		await_got(6, 0);
+		assert_int_equal(found[0], 1);
+	}
+	put_tagged(fixed(DOOR_READ, 1, found, SIZE, 0), 7);
+	assert_int_equal(enter(1), 1);
+	await_got(7, SIZE);
+	assert_int_equal(found[SIZE - 1], 'w');
+	unit_close(ends[1]);
+}
+
+/*
+ * Put a read that waits, and one of the file at place 1 behind it.
+ * Return: the end of a pipe to write to: then the second starts.
+ */
+static int hold_read(char *byte, char *found, bool by_drain)
+{
+	static int ends[2];
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	put_tagged(with(rw(DOOR_READ, ends[0], byte, 1, 0),
+			by_drain ? 0 : DOOR_LINK),
+		   1);
+	put_tagged(with(fixed(DOOR_READ, 1, found, SIZE, 0),
+			by_drain ? DOOR_DRAIN : 0),
+		   2);
+	assert_int_equal(enter(0), 2);
+	assert_int_equal(nr_unread(), 0);
+	unit_close(ends[0]);
+	return ends[1];
+}
+
+static void release_read(int end)
+{
+	assert_int_equal(write(end, "a", 1), 1);
+	await_got(1, 1);
+	unit_close(end);
+}
+
+/* As in the kernel. What is fixed when it is submitted does not matter. */
+static void what_is_held_finds_what_is_fixed_when_it_starts(void **state)
+{
+	int a = file_of('a'), b = file_of('b'), end;
+	char found[SIZE], byte;
+
+	(void)state;
+	for (unsigned by_drain = 0; by_drain < 2; by_drain++) {
+		end = hold_read(&byte, found, by_drain);
+		assert_int_equal(door_fix(door, 1, a), 0);
+		release_read(end);
+		await_got(2, SIZE);
+		assert_int_equal(found[0], 'a');
+
+		end = hold_read(&byte, found, by_drain);
+		assert_int_equal(door_unfix(door, 1), 0);
+		assert_int_equal(door_fix(door, 1, b), 0);
+		release_read(end);
+		await_got(2, SIZE);
+		assert_int_equal(found[0], 'b');
+
+		end = hold_read(&byte, found, by_drain);
+		assert_int_equal(door_unfix(door, 1), 0);
+		release_read(end);
+		await_got(2, -EBADF);
+	}
+	unit_close(a);
+	unit_close(b);
+}
+
+static void a_place_that_is_none_ends_a_chain(void **state)
+{
+	const int places[] = { -1, 1, DOOR_NR_FIXED };
+	char byte;
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(places); i++) {
+		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
+		put_tagged(with(fixed(DOOR_READ, places[i], &byte, 1, 0),
+				DOOR_LINK),
+			   2);
+		put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 3);
+		assert_int_equal(enter(3), 3);
+		assert_got(1, 0);
+		assert_got(2, -EBADF);
+		assert_got(3, -ECANCELED);
+	}
+}
+
+static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
+{
+	int fd = unit_numbered_file(true, 1);
+	char byte;
+
+	(void)state;
+	/* It makes no difference whether the file is there. */
+	for (unsigned i = 0; i < 2; i++) {
+		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
+		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);
+		assert_int_equal(enter(2), 2);
+		assert_got(1, -ECANCELED);
+		assert_got(2, -EINVAL);
+		if (i == 0)
+			assert_int_equal(door_fix(door, 1, fd), 0);
+	}
+	unit_close(fd);
+}
+
+static void what_is_held_and_cancelled_needs_no_file(void **state)
+{
+	int fd = file_of('a'), end;
+	char found[SIZE], byte;
+
+	(void)state;
+	assert_int_equal(door_fix(door, 1, fd), 0);
+	end = hold_read(&byte, found, false);
+	/* It is on no file yet. */
+	put_tagged(fixed(DOOR_CANCEL, 1, NULL, 0, 0), 3);
+	assert_int_equal(enter(0), 1);
+	assert_got(3, -ENOENT);
+	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, 2), 3);
+	assert_int_equal(enter(0), 1);
+	assert_got(2, -ECANCELED);
+	assert_got(3, 0);
+	release_read(end);
+	/* What the door has held when it is closed is cancelled. */
+	end = hold_read(&byte, found, false);
+	assert_int_equal(door_close(door), 0);
+	assert_got(1, -ECANCELED);
+	assert_got(2, -ECANCELED);
+	door = NULL;
+	unit_close(end);
+	unit_close(fd);
+}
+
+/* The number is another when the request starts. */
+static void the_library_s_descriptor_gives_way_to_what_is_held(void **state)
+{
+	int fd = file_of('a'), end, own;
+	char found[SIZE], byte;
+
+	(void)state;
+	assert_int_equal(door_fix(door, 1, fd), 0);
+	end = hold_read(&byte, found, false);
+	own = own_of(fd);
+	take_number(own);
+	release_read(end);
+	await_got(2, SIZE);
+	assert_int_equal(found[0], 'a');
+	unit_close(own);
+	unit_close(fd);
 }
 
 static int use_in_child(void)
@@ -289,6 +503,12 @@ int main(void)
 		DOOR_TEST(the_library_s_descriptor_gives_way),
 		DOOR_TEST(it_does_not_while_a_worker_uses_it),
 		DOOR_TEST(closing_all_descriptors_does_not_concern_it),
+		DOOR_TEST(a_chain_needs_no_descriptors_either),
+		DOOR_TEST(what_is_held_finds_what_is_fixed_when_it_starts),
+		DOOR_TEST(a_place_that_is_none_ends_a_chain),
+		DOOR_TEST(a_mistake_with_a_fixed_file_cancels_the_chain),
+		DOOR_TEST(what_is_held_and_cancelled_needs_no_file),
+		DOOR_TEST(the_library_s_descriptor_gives_way_to_what_is_held),
 		DOOR_TEST(a_child_fixes_files_of_its_own),
 	};
 

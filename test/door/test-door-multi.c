@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proc/entry.h"
@@ -146,6 +148,43 @@ static void others_on_the_file_are_served_meanwhile(void **state)
 	cancel_silent(1);
 }
 
+/* As in the kernel, what follows waits until it has had its last completion. */
+static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
+{
+	struct door_sqe poll = repeated_poll(ends[0], POLLIN);
+	int others[2];
+	char byte;
+
+	(void)state;
+	poll.options |= DOOR_DRAIN;
+	assert_int_equal(pipe2(others, O_CLOEXEC), 0);
+	put_tagged(rw(DOOR_READ, others[0], &byte, 1, 0), 1);
+	put_tagged(poll, 2);
+	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 3);
+	assert_int_equal(enter(0), 3);
+	write_byte();
+	assert_int_equal(enter(0), 0);
+	assert_int_equal(nr_unread(), 0);
+	assert_int_equal(write(others[1], "a", 1), 1);
+	await_got(1, 1);
+	for (unsigned i = 0; i < 20; i++) {
+		await_more(2, POLLIN);
+		write_byte();
+	}
+	await_more(2, POLLIN);
+	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 4);
+	assert_int_equal(enter(0), 1);
+	assert_int_equal(nr_unread(), 0);
+	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, 2), 5);
+	assert_int_equal(enter(0), 1);
+	assert_got(2, -ECANCELED);
+	await_got(3, 0);
+	await_got(4, 0);
+	await_got(5, 0);
+	unit_close(others[0]);
+	unit_close(others[1]);
+}
+
 /* Parking the second has the next caller try all polls of the file. */
 static void a_try_without_an_edge_tells_nothing(void **state)
 {
@@ -221,6 +260,67 @@ static void it_ends_when_there_is_no_room(void **state)
 	assert_int_equal(enter(0), 1);
 	await_more(2, POLLIN);
 	cancel_silent(2);
+}
+
+static uint32_t nr_refused; /* atomic */
+
+static bool refuse_to_arm(long nr, const long args[6], long *ret_res)
+{
+	if (nr != SYS_epoll_ctl || args[1] == EPOLL_CTL_DEL)
+		return false;
+	add_relaxed(&nr_refused, 1);
+	*ret_res = -ENOSPC;
+	return true;
+}
+
+static struct door_sqe async_poll(int fd, uint32_t events)
+{
+	struct door_sqe sqe = repeated_poll(fd, events);
+
+	sqe.options = DOOR_ASYNC;
+	return sqe;
+}
+
+/*
+ * The epoll refuses the file when the third poll is parked. The watch is to be run
+ * then, for the second, which was not tried: the first was, in vain.
+ */
+static void a_file_that_the_epoll_refused_is_armed_later(void **state)
+{
+	bool goes_on = false;
+
+	(void)state;
+	for (unsigned i = 0, seen = 0; i < 10; i++, seen = 0) {
+		put_tagged((struct door_sqe){ .what = DOOR_POLL,
+					      .fd = ends[0],
+					      .size = POLLIN },
+			   1);
+		assert_int_equal(enter(0), 1);
+		assert_int_equal(door_wait(door, 1, uaio_now_ns() + 1000000),
+				 -ETIMEDOUT);
+		put_tagged(async_poll(ends[0], POLLIN), 2);
+		put_tagged(repeated_poll(ends[0], POLLIN), 3);
+		store_relaxed(&nr_refused, 0);
+		unit_hook(refuse_to_arm);
+		assert_int_equal(enter(0), 2);
+		unit_hook(NULL);
+		assert_true(load_relaxed(&nr_refused));
+		write_byte();
+		while (seen != (1u << 1 | 1u << 2 | 1u << 3)) {
+			struct door_cqe cqe;
+
+			while (!nr_unread())
+				assert_true(enter(1) >= 0);
+			cqe = get();
+			assert_int_equal(cqe.res, POLLIN);
+			seen |= 1u << cqe.tag;
+			goes_on =
+				cqe.tag == 3 ? cqe.flags == DOOR_MORE : goes_on;
+		}
+		drain();
+		if (goes_on)
+			cancel_silent(3);
+	}
 }
 
 static void a_file_that_is_always_ready_is_told_of_once(void **state)
@@ -433,10 +533,12 @@ int main(void)
 		PIPE_TEST(a_poll_tells_of_each_edge_until_it_is_cancelled),
 		PIPE_TEST(what_is_ready_at_first_is_told_once),
 		PIPE_TEST(others_on_the_file_are_served_meanwhile),
+		PIPE_TEST(behind_a_drain_it_tells_when_its_turn_comes),
 		PIPE_TEST(a_try_without_an_edge_tells_nothing),
 		PIPE_TEST(a_hang_up_is_told_and_does_not_end_it),
 		PIPE_TEST(it_stays_with_its_file_when_the_descriptor_is_closed),
 		PIPE_TEST(it_ends_when_there_is_no_room),
+		PIPE_TEST(a_file_that_the_epoll_refused_is_armed_later),
 		DOOR_TEST(a_file_that_is_always_ready_is_told_of_once),
 		PIPE_TEST(closing_the_door_ends_it),
 		PIPE_TEST(each_edge_is_told_once_whoever_tells),

@@ -10,6 +10,7 @@
                     pages are written by O_DIRECT, or buffered and by fsync.
 
 What must be in the tables is computed here, without a database. Ways: ways.py.
+In uring-rows and uring-crash-direct the server is left to what it uses by itself.
 """
 import hashlib
 import os
@@ -273,6 +274,12 @@ SCENARIOS = {
     "crash-direct": lambda client: crash(client, "O_DIRECT"),
     "crash-fsync": lambda client: crash(client, "fsync"),
 }
+URING_SCENARIOS = {
+    "uring-rows": rows,
+    "uring-crash-direct": lambda client: crash(client, "O_DIRECT"),
+}
 
 if __name__ == "__main__":
+    if sys.argv[2:3] and sys.argv[2] in URING_SCENARIOS:
+        sys.exit(ways.main(__doc__, URING_SCENARIOS, ways.UringClient))
     sys.exit(ways.main(__doc__, SCENARIOS))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """MariaDB in one of the ways of ways.py: a data directory and its server.
 
-InnoDB reads and writes pages by libaio where io_setup succeeds; else it says so
-in its log and uses threads of its own. That log is looked at in every run.
+InnoDB reads and writes pages by libaio where io_setup succeeds, or by io_uring,
+where it is built so; else it says so in its log and uses threads of its own. That
+log is looked at in every run.
 """
 import os
 import pwd
@@ -19,14 +20,20 @@ SOCKET = "socket"  # in the data directory: a full path may be too long
 OPTIONS = [
     "--no-defaults", "--skip-grant-tables", "--skip-networking",
     "--innodb-use-native-aio=1",
-    # Versions that can use io_uring too would; others do not know the option.
-    "--loose-innodb-linux-aio=aio",
     # Small, so that pages come and go all the time.
     "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=16M",
     f"--socket={SOCKET}", "--pid-file=pid",
 ]
-NATIVE = re.compile(r"InnoDB: Using (Linux native AIO|libaio)")
-NOT_NATIVE = re.compile(r"falling back|liburing|io_uring")
+# Versions that can use io_uring too would; others do not know the option.
+AIO_OPTION = "--loose-innodb-linux-aio=aio"
+NATIVE = {
+    False: re.compile(r"InnoDB: Using (Linux native AIO|libaio)"),
+    True: re.compile(r"InnoDB: Using (liburing|io_uring)"),
+}
+NOT_NATIVE = {
+    False: re.compile(r"falling back|liburing|io_uring"),
+    True: re.compile(r"falling back|libaio|Linux native AIO"),
+}
 
 
 class Database:
@@ -34,10 +41,12 @@ class Database:
 
     def __init__(self, client, flush_method="O_DIRECT"):
         self.client = client
+        self.is_uring = isinstance(client, ways.UringClient)
         self.folder = client.path("data")
         os.mkdir(self.folder)
         user = pwd.getpwuid(os.getuid()).pw_name
-        self.options = [*OPTIONS, f"--datadir={self.folder}", f"--user={user}",
+        chosen = [] if self.is_uring else [AIO_OPTION]
+        self.options = [*OPTIONS, *chosen, f"--datadir={self.folder}", f"--user={user}",
                         f"--tmpdir={client.place}",
                         f"--innodb-flush-method={flush_method}"]
 
@@ -49,7 +58,7 @@ class Database:
                 file.write(f"{' '.join(statement.split())};\n")
         log = self.client.run("mariadbd", *self.options, "--bootstrap",
                               stdin=script)
-        demand_native(log)
+        demand_native(log, self.is_uring)
 
     def start(self):
         return Server(self)
@@ -64,8 +73,8 @@ class Database:
                                     os.path.join(folder, name)], check=True)
 
 
-def demand_native(log):
-    if not NATIVE.search(log) or NOT_NATIVE.search(log):
+def demand_native(log, is_uring):
+    if not NATIVE[is_uring].search(log) or NOT_NATIVE[is_uring].search(log):
         raise ways.Failed(f"InnoDB did not use native AIO:\n{log}")
 
 
@@ -83,7 +92,7 @@ class Server:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.client.at_end(self._end)
         self._wait_until_ready()
-        demand_native(self.log())
+        demand_native(self.log(), database.is_uring)
         with open(os.path.join(self.folder, "pid")) as file:
             self.pid = int(file.read())
 

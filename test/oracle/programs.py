@@ -38,7 +38,7 @@ def stress_ng(client):
         client.prove("stress-ng-aiol", 200 * requests)
 
 
-def qemu_io(client):
+def qemu_io(client, aio="native"):
     """Patterns by requests in flight together; a ring that qemu reaps itself."""
     image = client.path("image")
     with open(image, "wb") as file:
@@ -50,7 +50,7 @@ def qemu_io(client):
     reads = [f"aio_read -q -P {byte} {start} {length}"
              for start, length, byte in extents]
     commands = [*writes, "aio_flush", *reads, "aio_flush"]
-    output = client.run("qemu-io", "--native-aio", "--nocache", "-f", "raw",
+    output = client.run("qemu-io", "-i", aio, "--nocache", "-f", "raw",
                         *(word for each in commands for word in ("-c", each)),
                         image)
     # It prints what does not match, and succeeds all the same.
@@ -117,12 +117,12 @@ def check_replies(output):
         raise ways.Failed(output)
 
 
-def qemu_img(client):
+def qemu_img(client, aio="native"):
     """An image to another format and back; then writes at full depth."""
-    native = "file.driver=file,file.aio=native,file.cache.direct=on"
+    file = f"file.driver=file,file.aio={aio},file.cache.direct=on"
 
     def image(kind, name):
-        return f"driver={kind},{native},file.filename={client.path(name)}"
+        return f"driver={kind},{file},file.filename={client.path(name)}"
 
     def convert(source, target):
         client.run("qemu-img", "convert", "-n", "-W", "-m", "16", "-t", "none",
@@ -139,12 +139,12 @@ def qemu_img(client):
     convert(image("qcow2", "qcow2"), image("raw", "back"))
     if not filecmp.cmp(client.path("disk"), client.path("back"), False):
         raise ways.Failed("the image that came back is not the one that left")
-    client.run("qemu-img", "bench", "-n", "-t", "none", "-f", "raw",
+    client.run("qemu-img", "bench", "-i", aio, "-t", "none", "-f", "raw",
                "-w", "--pattern=0x5a", "-c", "16000", "-d", "64", "-s", "4096",
                client.path("back"))
     client.prove("qemu-img", 16000)
-    with open(client.path("back"), "rb") as file:
-        if file.read(16000 * 4096).strip(b"\x5a"):
+    with open(client.path("back"), "rb") as back:
+        if back.read(16000 * 4096).strip(b"\x5a"):
             raise ways.Failed("not every block was written")
 
 

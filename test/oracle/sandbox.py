@@ -105,6 +105,11 @@ class Sandbox:
         """`command` with the kernel's own AIO answered ENOSYS."""
         return [os.path.join(self.build, "bench", "deny-aio"), "--", *command]
 
+    def deny_uring(self, error, *command):
+        """`command` with io_uring answered so; KILL kills who calls it."""
+        return [os.path.join(self.build, "bench", "deny-aio"), "--uring",
+                "--errno", error, "--", *command]
+
     def uaio_only(self, *command):
         """On uaio, in such a way that falling back to the kernel would fail."""
         return self.deny_aio(*self.uaio(*command))

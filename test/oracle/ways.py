@@ -17,9 +17,6 @@ import sys
 
 import sandbox
 
-WAYS = ("kernel", "uaio", "denied")
-
-
 class Failed(Exception):
     """A program did something else than it should; the text says what."""
 
@@ -38,6 +35,8 @@ def find(program):
 
 class Client:
     """Runs programs in one of the ways, in a folder on a disk."""
+
+    WAYS = ("kernel", "uaio", "denied")
 
     def __init__(self, build, way, size=512 << 20):
         self.box = sandbox.Sandbox(build)
@@ -109,19 +108,31 @@ class Client:
         return found
 
 
-def main(usage, scenarios):
+class UringClient(Client):
+    """Programs of io_uring: on the kernel's, or on uaio where that is refused, by
+    an error or by a filter that kills. So there is no way but through uaio."""
+
+    WAYS = ("kernel", "EPERM", "ENOSYS", "KILL")
+
+    def wrap(self, *command):
+        if self.way == "kernel":
+            return list(command)
+        return self.box.deny_uring(self.way, *self.box.uaio(*command))
+
+
+def main(usage, scenarios, kind=Client):
     """PROGRAM BUILD SCENARIO WAY: run scenarios[SCENARIO](client)."""
     try:
         build, scenario, way, *arguments = sys.argv[1:]
         run = scenarios[scenario]
-        WAYS.index(way)
+        kind.WAYS.index(way)
     except (ValueError, KeyError):
         print(usage, file=sys.stderr)
         return 2
     try:
         # Programs run in another folder than this one.
         arguments = [os.path.abspath(each) for each in arguments]
-        run(Client(build, way), *arguments)
+        run(kind(build, way), *arguments)
     except Failed as why:
         print(why, flush=True)
         return 1

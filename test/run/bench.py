@@ -14,13 +14,13 @@ FIGURES = ("contended", "late", "wakes")
 
 def expect_nop_tables(tables, has_peer, names=OURS):
     """Each figure of each variant under each depth."""
-    expect(set(tables), {f"nop.{figure}" for figure in ("works", *FIGURES)},
+    expect(set(tables), {f"nop.{figure}" for figure in ("items", *FIGURES)},
            "tables")
     for figure in FIGURES:
         expect_lines(tables[f"nop.{figure}"], names, may_be_none=True)
-    expect_lines(tables["nop.works"],
+    expect_lines(tables["nop.items"],
                  (*names, *(["io_uring"] if has_peer else [])))
-    expect(tables["nop.works"]["columns"], [*DEPTHS], "depths")
+    expect(tables["nop.items"]["columns"], [*DEPTHS], "depths")
 
 
 def expect_nop_rows(rows, has_peer, names=OURS):
@@ -46,7 +46,7 @@ def expect_nop_rows(rows, has_peer, names=OURS):
 
 @case("uaio bench measures no-ops and writes rows that can be read")
 def _(tool):
-    # Whether works find a worker awake, and each other, is the machine's doing.
+    # Whether work items find a worker awake, and each other, is the machine's doing.
     excused = {"packed", "packed+batches", "single+batches"}
     outcome, rows = measure(tool, "nop", excused)
     disproved = disproved_of(rows)
@@ -67,17 +67,17 @@ def _(tool):
 
 # What nop says of each variant where all is as it should be.
 def said_of(name, rounds, depth):
-    works = rounds * depth
+    items = rounds * depth
     said = dict(variant=name, rounds=rounds, depth=depth, usecs=1000,
-                works_per_s=works * 1000, idle_cpu_us=0.0, workers=4, fixed=3,
-                private=works, public=0, shared=0, switches=1, stolen=0,
-                late=0, locked=works, contended=0, wakes=1, posted=100, posts=100,
-                placed=[works, 0, 0])
+                items_per_s=items * 1000, idle_cpu_us=0.0, workers=4, fixed=3,
+                private=items, public=0, shared=0, switches=1, stolen=0,
+                late=0, locked=items, contended=0, wakes=1, posted=100, posts=100,
+                placed=[items, 0, 0])
     if name == "round-robin":
-        said["placed"] = [works - 2 * (works // 3), works // 3, works // 3]
-        said["switches"] = works
+        said["placed"] = [items - 2 * (items // 3), items // 3, items // 3]
+        said["switches"] = items
     if name.startswith("single"):
-        said |= dict(fixed=0, private=0, public=works, placed=[])
+        said |= dict(fixed=0, private=0, public=items, placed=[])
     if name.endswith("batches"):
         said["posts"] = 25
     return said

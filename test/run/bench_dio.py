@@ -226,7 +226,7 @@ exec "{uaio}" "$@"
 """
 
 
-@case("a width that the library was not given fails the benchmark")
+@case("a number of segments that the library was not given fails the benchmark")
 def _(tool):
     path = tool.path("rows.jsonl")
     liar = tool.write("uaio", SWAPS_WIDTHS.format(uaio=tool.uaio))

@@ -170,7 +170,7 @@ def _(tool):
 
 def with_holes():
     made = made_up.MadeUp(9)
-    made.table("nop.works", "no-ops", "1/s", "depth", [1, 10, 128],
+    made.table("nop.items", "no-ops", "1/s", "depth", [1, 10, 128],
                {"io_uring": [None, None, None], "single": [1e5, None, 3e5],
                 "round-robin": [None, 2e5, None]}, plot="lines",
                logarithmic="xy", notes={"io_uring": "forbidden here",

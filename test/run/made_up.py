@@ -140,13 +140,13 @@ NOP = {"io_uring": (1.1e5, 3.3e5, 1.21e6, 2.13e6),
 
 
 def _nop(made):
-    made.table("nop.works", "no-ops through workers", "1/s", "depth", DEPTHS,
+    made.table("nop.items", "no-ops through workers", "1/s", "depth", DEPTHS,
                {name: list(line) for name, line in NOP.items()},
                plot="lines", logarithmic="xy")
     ours = [name for name in NOP if name != "io_uring"]
     for name, title, unit in (
             ("contended", "acquisitions that had to wait", "%"),
-            ("late", "works late, with a worker asleep", "%"),
+            ("late", "work items late, with a worker asleep", "%"),
             ("wakes", "wake-ups for each work", "each")):
         made.table(f"nop.{name}", title, unit, "depth", DEPTHS, {
             variant: [0 if variant.startswith("packed") else 7.5] * 4
@@ -265,7 +265,7 @@ def _rows(made):
         made.row(job, title, "I/O", "I/O/s", peer="io_uring", theirs=149.0)
         made.row(job, title, "I/O", "I/O/s", peer="floor", theirs=170.0,
                  goal=at_least(0.92), verdict="missed")
-    made.row("nop", "no-ops, depth 10: single+batches", "works",
+    made.row("nop", "no-ops, depth 10: single+batches", "items",
              subject="single+batches", peer="io_uring", ours=2.75e6,
              theirs=3.3e5, goal=at_least(6), verdict="too noisy here",
              control=1.14)

@@ -31,6 +31,8 @@ def _(tool):
          {"UAIO_WORKERS": "4,8", "UAIO_FIXED": "2",
           "UAIO_MAX_ITEMS": "16,0"}),
         (("--nice", "-5"), {"UAIO_NICE": "-5"}),
+        (("--uring", "always", "--no-patch"),
+         {"UAIO_URING": "always", "UAIO_NO_PATCH": "1"}),
     ):
         expect(variables(tool.run(*arguments, *SHOW)), wanted, arguments)
 
@@ -47,6 +49,8 @@ def _(tool):
             value = tool.path("statistics")
         elif placeholder == "LIST":
             value = str(min(os.sched_getaffinity(0)))
+        elif placeholder == "WHEN":
+            value = "never"
         elif optional:
             value = "-"
         outcome = tool.run(f"{flag}={value}" if placeholder else flag, *SHOW)
@@ -76,6 +80,7 @@ def _(tool):
         (("--max-nr", "abc"), ("--max-nr=abc", "0 to 4294967295")),
         (("--max-nr=",), ("--max-nr=:", "0 to 4294967295")),
         (("--max-nr=4294967296",), ("--max-nr=4294967296", "to 4294967295")),
+        (("--uring=sometimes",), ("--uring=sometimes", "auto, always or never")),
         (("--strict=maybe",), ("--strict=maybe", "yes, no, on, off, 1 or 0")),
         (("--max-nr", "a\nb"), ("--max-nr=a?b",)),
         (("--workers=4097",), ("--workers=4097:", "0 to 4096", "2,1")),

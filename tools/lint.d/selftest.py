@@ -225,9 +225,6 @@ for sentence, text in (
 ):
     file_with("words", sentence, "src/req/planted.c", text)
 
-file_with("files", "a file of 601 lines", "src/req/planted.c",
-          *[""] * 600)
-
 file_with("tested", "a source that does not say what tests it",
           "src/req/planted.c", "int planted;", line=1)
 

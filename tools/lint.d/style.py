@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Format, words, lengths and what is tested where."""
+"""Format, words and what is tested where."""
 import os
 import re
 import shutil
 import subprocess
 
 from tree import Finding
-
-C_LINES_MAX = 600
 
 
 def check_format(tree):
@@ -63,18 +61,6 @@ def check_words(tree):
                         findings.append(Finding(
                             path, number, f"{name} does not exist: write it, "
                             "or name another"))
-    return findings
-
-
-def check_files(tree):
-    findings = []
-    for path in tree.paths():
-        if path.endswith((".c", ".h", ".S")):
-            nr = len(tree.read(path).splitlines())
-            if nr > C_LINES_MAX:
-                findings.append(Finding(
-                    path, C_LINES_MAX + 1, f"has {nr} lines, more than "
-                    f"{C_LINES_MAX}: split it where its ideas part"))
     return findings
 
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls that the library makes only if a request is that call
+ *
+ * They are part of the seam (sys.h), and are in calls.h: where they may not be
+ * made, -ENOSYS is the result of the request.
+ *
+ * Context: any thread, async-signal-safe.
+ */
+#ifndef UAIO_BASE_ASKED_H
+#define UAIO_BASE_ASKED_H
+
+#include "base/sys.h"
+
+/* files */
+
+static inline int sys_fallocate(int fd, int mode, int64_t off, int64_t len)
+{
+	return (int)uaio_sys_if(UAIO_CALL_FALLOCATE, SYS_fallocate, fd, mode,
+				off, len, 0, 0);
+}
+
+static inline int sys_sync_file_range(int fd, int64_t off, int64_t len,
+				      int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SYNC_FILE_RANGE, SYS_sync_file_range,
+				fd, off, len, flags, 0, 0);
+}
+
+/* NULL instead of an offset: at the position, or a pipe. */
+static inline ssize_t sys_splice(int in, int64_t *in_off, int out,
+				 int64_t *out_off, size_t len, int flags)
+{
+	return uaio_sys_if(UAIO_CALL_SPLICE, SYS_splice, in, (long)in_off, out,
+			   (long)out_off, (long)len, flags);
+}
+
+static inline ssize_t sys_tee(int in, int out, size_t len, int flags)
+{
+	return uaio_sys_if(UAIO_CALL_TEE, SYS_tee, in, out, (long)len, flags, 0,
+			   0);
+}
+
+/* paths */
+
+/* how is the kernel's struct open_how, of so many bytes. */
+static inline int sys_openat2(int dir, const char *path, const void *how,
+			      size_t bytes)
+{
+	enum { NR_OPENAT2 = 437 }; /* newer than some headers */
+
+	return (int)uaio_sys_if(UAIO_CALL_OPENAT2, NR_OPENAT2, dir, (long)path,
+				(long)how, (long)bytes, 0, 0);
+}
+
+static inline int sys_renameat2(int from_dir, const char *from, int to_dir,
+				const char *to, unsigned flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_RENAMEAT2, SYS_renameat2, from_dir,
+				(long)from, to_dir, (long)to, flags, 0);
+}
+
+static inline int sys_unlinkat(int dir, const char *path, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_UNLINKAT, SYS_unlinkat, dir,
+				(long)path, flags, 0, 0, 0);
+}
+
+static inline int sys_mkdirat(int dir, const char *path, unsigned mode)
+{
+	return (int)uaio_sys_if(UAIO_CALL_MKDIRAT, SYS_mkdirat, dir, (long)path,
+				mode, 0, 0, 0);
+}
+
+static inline int sys_symlinkat(const char *target, int dir, const char *path)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SYMLINKAT, SYS_symlinkat,
+				(long)target, dir, (long)path, 0, 0, 0);
+}
+
+static inline int sys_linkat(int from_dir, const char *from, int to_dir,
+			     const char *to, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_LINKAT, SYS_linkat, from_dir,
+				(long)from, to_dir, (long)to, flags, 0);
+}
+
+/* attributes */
+
+static inline ssize_t sys_getxattr(const char *path, const char *name,
+				   void *ret_value, size_t bytes)
+{
+	return uaio_sys_if(UAIO_CALL_GETXATTR, SYS_getxattr, (long)path,
+			   (long)name, (long)ret_value, (long)bytes, 0, 0);
+}
+
+static inline int sys_setxattr(const char *path, const char *name,
+			       const void *value, size_t bytes, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SETXATTR, SYS_setxattr, (long)path,
+				(long)name, (long)value, (long)bytes, flags, 0);
+}
+
+static inline ssize_t sys_fgetxattr(int fd, const char *name, void *ret_value,
+				    size_t bytes)
+{
+	return uaio_sys_if(UAIO_CALL_FGETXATTR, SYS_fgetxattr, fd, (long)name,
+			   (long)ret_value, (long)bytes, 0, 0);
+}
+
+static inline int sys_fsetxattr(int fd, const char *name, const void *value,
+				size_t bytes, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_FSETXATTR, SYS_fsetxattr, fd,
+				(long)name, (long)value, (long)bytes, flags, 0);
+}
+
+#endif /* UAIO_BASE_ASKED_H */

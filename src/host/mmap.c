@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mmap(2): a client may map the completion ring of an io_uring by itself, at an
+ * offset at which our descriptor has nothing. It gets what is there at another.
+ *
+ * Context: async-signal-safe, also before the library is loaded. What the C
+ * library maps for itself does not come here.
+ *
+ * Tested by test-whose.c and test/abi/early.c.
+ */
+#undef _FILE_OFFSET_BITS
+#include "host/host.h"
+
+#include <linux/io_uring.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "base/check.h"
+#include "base/symver.h"
+#include "base/sys.h"
+#include "uring/uring.h"
+
+/* The next definitions, usually the C library's; NULL until loaded. */
+static struct {
+	void *(*mmap)(void *, size_t, int, int, int, off_t);
+	void *(*mmap64)(void *, size_t, int, int, int, off64_t);
+} next;
+
+void uaio_host_load_mmap(void)
+{
+	uaio_host_find("mmap", &next.mmap);
+	uaio_host_find("mmap64", &next.mmap64);
+}
+
+/* Return: the offset to map in place of this one of the client's. */
+static long real_offset(int fd, long offset)
+{
+	if (likely(offset != (long)IORING_OFF_CQ_RING) || fd < 0)
+		return offset;
+	return uaio_uring_map_offset(fd, offset);
+}
+
+long uaio_host_raw_mmap(const long a[6])
+{
+	return uaio_sys6(SYS_mmap, a[0], a[1], a[2], a[3], a[4],
+			 real_offset((int)a[4], a[5]));
+}
+
+/* A sanitizer has to see all that is mapped, from the beginning. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+static void *map(void *(*real)(void *, size_t, int, int, int, off_t),
+		 void *addr, size_t bytes, int prot, int flags, int fd,
+		 long offset)
+{
+	offset = real_offset(fd, offset);
+	if (likely(real))
+		return real(addr, bytes, prot, flags, fd, offset);
+	return (void *)uaio_host_error(uaio_sys6(
+		SYS_mmap, (long)addr, (long)bytes, prot, flags, fd, offset));
+}
+
+UAIO_EXPORT void *mmap(void *addr, size_t bytes, int prot, int flags, int fd,
+		       off_t offset);
+UAIO_EXPORT void *mmap64(void *addr, size_t bytes, int prot, int flags, int fd,
+			 off64_t offset);
+
+void *mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	return map(next.mmap, addr, bytes, prot, flags, fd, offset);
+}
+
+void *mmap64(void *addr, size_t bytes, int prot, int flags, int fd,
+	     off64_t offset)
+{
+	return map(next.mmap64, addr, bytes, prot, flags, fd, offset);
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rings of io_uring among what a client polls: in poll(), by the system calls'
+ * numbers, and in an epoll
+ *
+ * Tested by test/host/bells.c.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
+#include "base/check.h"
+#include "base/symver.h"
+#include "base/sys.h"
+#include "base/uaddr.h"
+#include "uring/bell.h"
+#include "uring/uring.h"
+#include "host/host.h"
+
+UAIO_EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+
+/* The next definition, usually the C library's; NULL until loaded. */
+static struct {
+	int (*epoll_ctl)(int, int, int, struct epoll_event *);
+} next;
+
+void uaio_host_load_ringpoll(void)
+{
+	uaio_host_find("epoll_ctl", &next.epoll_ctl);
+}
+
+bool uaio_host_can_read(const void *addr, unsigned long bytes)
+{
+	return uaio_is_accessible((uintptr_t)addr, bytes) &&
+	       uaio_can_read((uintptr_t)addr, bytes);
+}
+
+/*
+ * poll
+ */
+
+bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr)
+{
+	uaio_uring_bells_settle();
+	if (nr == 0 || nr > UAIO_HOST_POLLED_MAX ||
+	    !uaio_host_can_read(pfds, nr * sizeof(*pfds)))
+		return false;
+	for (unsigned long i = 0; i < nr; i++)
+		if (uaio_uring_is_known(pfds[i].fd))
+			return true;
+	return false;
+}
+
+void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
+			   struct pollfd *ret_copies)
+{
+	memcpy(ret_copies, pfds, nr * sizeof(*pfds));
+	for (unsigned long i = 0; i < nr; i++) {
+		struct pollfd *copy = &ret_copies[i];
+		bool is_full;
+
+		copy->fd = uaio_uring_bell_for(copy->fd, &is_full);
+		if (is_full)
+			copy->events &= (short)~(POLLOUT | POLLWRNORM);
+	}
+}
+
+void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr,
+			     const struct pollfd *copies)
+{
+	for (unsigned long i = 0; i < nr; i++)
+		pfds[i].revents = copies[i].revents;
+}
+
+static __attribute__((noinline)) long raw_poll_rings(long nr, const long a[5])
+{
+	struct pollfd copies[UAIO_HOST_POLLED_MAX];
+	struct pollfd *pfds = (struct pollfd *)a[0];
+	long ret;
+
+	uaio_host_copy_polled(pfds, (unsigned long)a[1], copies);
+	ret = uaio_sys6(nr, (long)copies, a[1], a[2], a[3], a[4], 0);
+	if (ret >= 0)
+		uaio_host_answer_polled(pfds, (unsigned long)a[1], copies);
+	return ret;
+}
+
+long uaio_host_raw_poll(long nr, const long a[5])
+{
+	if (unlikely(uaio_uring_has_rings()) &&
+	    uaio_host_polls_rings((const struct pollfd *)a[0],
+				  (unsigned long)a[1]))
+		return raw_poll_rings(nr, a);
+	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], 0);
+}
+
+/*
+ * epoll
+ */
+
+long uaio_host_raw_epoll(long nr, const long a[6])
+{
+	uaio_uring_bells_settle();
+	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+long uaio_host_raw_epoll_ctl(const long a[4])
+{
+	int ret = uaio_uring_epoll_ctl((int)a[0], (int)a[1], (int)a[2],
+				       (struct epoll_event *)a[3]);
+
+	return ret <= 0
+		       ? ret
+		       : uaio_sys6(SYS_epoll_ctl, a[0], a[1], a[2], a[3], 0, 0);
+}
+
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	int ret = 1;
+
+	if (unlikely(uaio_uring_has_rings()))
+		ret = uaio_uring_epoll_ctl(epoll, op, fd, event);
+	if (ret <= 0)
+		return (int)uaio_host_error(ret);
+	if (likely(next.epoll_ctl))
+		return next.epoll_ctl(epoll, op, fd, event);
+	return (int)uaio_host_error(
+		uaio_sys6(SYS_epoll_ctl, epoll, op, fd, (long)event, 0, 0));
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * select(2) and pselect(2) of descriptors among which are rings of io_uring
+ *
+ * The sets are copied, with the rings' bells in them in place of the rings.
+ *
+ * Tested by test/host/bells.c.
+ */
+#undef _FORTIFY_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+
+#include "base/check.h"
+#include "base/symver.h"
+#include "base/sys.h"
+#include "uring/bell.h"
+#include "uring/uring.h"
+#include "host/host.h"
+
+UAIO_EXPORT int select(int nr, fd_set *in, fd_set *out, fd_set *except,
+		       struct timeval *timeout);
+UAIO_EXPORT int pselect(int nr, fd_set *in, fd_set *out, fd_set *except,
+			const struct timespec *timeout, const sigset_t *mask);
+
+enum {
+	BITS = 64,
+	WORDS = UAIO_HOST_SELECTED_MAX / BITS,
+	OUT = 1,
+	NR_SETS = 3,
+};
+
+/* The next definitions, usually the C library's; NULL until loaded. */
+static struct {
+	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
+	int (*pselect)(int, fd_set *, fd_set *, fd_set *,
+		       const struct timespec *, const sigset_t *);
+} next;
+
+void uaio_host_load_select(void)
+{
+	uaio_host_find("select", &next.select);
+	uaio_host_find("pselect", &next.pselect);
+}
+
+/* A client's sets, which have room for nr descriptors. */
+struct selected {
+	int nr;
+	uint64_t *sets[NR_SETS]; /* NULL: none */
+};
+
+/* What is selected in their place. */
+struct copies {
+	int nr;
+	uint64_t asked[NR_SETS][WORDS]; /* the client's */
+	uint64_t words[NR_SETS][WORDS];
+};
+
+static bool has(const uint64_t *words, int fd)
+{
+	return words[fd / BITS] >> fd % BITS & 1;
+}
+
+static void put(uint64_t *words, int fd)
+{
+	words[fd / BITS] |= 1ull << fd % BITS;
+}
+
+static void drop(uint64_t *words, int fd)
+{
+	words[fd / BITS] &= ~(1ull << fd % BITS);
+}
+
+static size_t nr_words(int nr)
+{
+	return ((size_t)nr + BITS - 1) / BITS;
+}
+
+static bool has_ring(const uint64_t *words, int nr)
+{
+	for (int fd = 0; fd < nr; fd++)
+		if (has(words, fd) && uaio_uring_is_known(fd))
+			return true;
+	return false;
+}
+
+/* Settle all bells. Return: whether there are rings in the sets. */
+static bool selects_rings(const struct selected *selected)
+{
+	bool has_some = false;
+
+	uaio_uring_bells_settle();
+	if (selected->nr <= 0 || selected->nr > UAIO_HOST_SELECTED_MAX)
+		return false;
+	for (int i = 0; i < NR_SETS; i++) {
+		const uint64_t *words = selected->sets[i];
+
+		if (!words)
+			continue;
+		if (!uaio_host_can_read(words, nr_words(selected->nr) *
+						       sizeof(*words)))
+			return false;
+		has_some |= has_ring(words, selected->nr);
+	}
+	return has_some;
+}
+
+/* Put the bell of fd, if it is a ring, in its place. */
+static void replace(struct copies *copies, int fd)
+{
+	bool is_full;
+	int bell = uaio_uring_bell_for(fd, &is_full);
+
+	if (bell == fd || bell >= UAIO_HOST_SELECTED_MAX)
+		return;
+	for (int i = 0; i < NR_SETS; i++) {
+		if (!has(copies->asked[i], fd))
+			continue;
+		drop(copies->words[i], fd);
+		if (i != OUT || !is_full)
+			put(copies->words[i], bell);
+	}
+	if (bell >= copies->nr)
+		copies->nr = bell + 1;
+}
+
+static void copy(struct copies *copies, const struct selected *selected)
+{
+	size_t words = nr_words(selected->nr);
+
+	memset(copies, 0, sizeof(*copies));
+	copies->nr = selected->nr;
+	for (int i = 0; i < NR_SETS; i++)
+		if (selected->sets[i])
+			memcpy(copies->asked[i], selected->sets[i],
+			       words * sizeof(uint64_t));
+	memcpy(copies->words, copies->asked, sizeof(copies->words));
+	for (int fd = 0; fd < selected->nr; fd++)
+		if (uaio_uring_is_known(fd))
+			replace(copies, fd);
+}
+
+/* The set, for a call; the client may give none. */
+static fd_set *set_of(struct copies *copies, const struct selected *selected,
+		      int i)
+{
+	return selected->sets[i] ? (fd_set *)(void *)copies->words[i] : NULL;
+}
+
+/* Return: whether fd is ready, by itself or by its bell. */
+static bool is_ready(const uint64_t *words, int fd)
+{
+	bool is_full;
+
+	if (has(words, fd))
+		return true;
+	if (!uaio_uring_is_known(fd))
+		return false;
+	fd = uaio_uring_bell_for(fd, &is_full);
+	return fd < UAIO_HOST_SELECTED_MAX && has(words, fd);
+}
+
+/* Tell the client what is ready. Return: how many bits that is. */
+static int answer(const struct selected *selected, const struct copies *copies)
+{
+	int nr_ready = 0;
+
+	for (int i = 0; i < NR_SETS; i++) {
+		uint64_t *set = selected->sets[i];
+
+		if (!set)
+			continue;
+		memset(set, 0, nr_words(selected->nr) * sizeof(*set));
+		for (int fd = 0; fd < selected->nr; fd++) {
+			if (!has(copies->asked[i], fd) ||
+			    !is_ready(copies->words[i], fd))
+				continue;
+			put(set, fd);
+			nr_ready++;
+		}
+	}
+	return nr_ready;
+}
+
+static __attribute__((noinline)) int
+select_rings(const struct selected *selected, struct timeval *timeout)
+{
+	struct copies copies;
+	int ret;
+
+	copy(&copies, selected);
+	ret = UAIO_HOST_NEXT(select)(copies.nr, set_of(&copies, selected, 0),
+				     set_of(&copies, selected, 1),
+				     set_of(&copies, selected, 2), timeout);
+	return ret < 0 ? ret : answer(selected, &copies);
+}
+
+static __attribute__((noinline)) int
+pselect_rings(const struct selected *selected, const struct timespec *timeout,
+	      const sigset_t *mask)
+{
+	struct copies copies;
+	int ret;
+
+	copy(&copies, selected);
+	ret = UAIO_HOST_NEXT(pselect)(copies.nr, set_of(&copies, selected, 0),
+				      set_of(&copies, selected, 1),
+				      set_of(&copies, selected, 2), timeout,
+				      mask);
+	return ret < 0 ? ret : answer(selected, &copies);
+}
+
+static __attribute__((noinline)) long
+raw_select_rings(const struct selected *selected, long nr, const long a[6])
+{
+	struct copies copies;
+	long ret;
+
+	copy(&copies, selected);
+	ret = uaio_sys6(nr, copies.nr, (long)set_of(&copies, selected, 0),
+			(long)set_of(&copies, selected, 1),
+			(long)set_of(&copies, selected, 2), a[4], a[5]);
+	return ret < 0 ? ret : answer(selected, &copies);
+}
+
+static struct selected selected_of(int nr, void *in, void *out, void *except)
+{
+	return (struct selected){ .nr = nr, .sets = { in, out, except } };
+}
+
+long uaio_host_raw_select(long nr, const long a[6])
+{
+	struct selected selected = selected_of((int)a[0], (void *)a[1],
+					       (void *)a[2], (void *)a[3]);
+
+	if (unlikely(uaio_uring_has_rings()) && selects_rings(&selected))
+		return raw_select_rings(&selected, nr, a);
+	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+int select(int nr, fd_set *in, fd_set *out, fd_set *except,
+	   struct timeval *timeout)
+{
+	struct selected selected = selected_of(nr, in, out, except);
+
+	if (unlikely(uaio_uring_has_rings()) && selects_rings(&selected))
+		return select_rings(&selected, timeout);
+	return UAIO_HOST_NEXT(select)(nr, in, out, except, timeout);
+}
+
+int pselect(int nr, fd_set *in, fd_set *out, fd_set *except,
+	    const struct timespec *timeout, const sigset_t *mask)
+{
+	struct selected selected = selected_of(nr, in, out, except);
+
+	if (unlikely(uaio_uring_has_rings()) && selects_rings(&selected))
+		return pselect_rings(&selected, timeout, mask);
+	return UAIO_HOST_NEXT(pselect)(nr, in, out, except, timeout, mask);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whose io_uring a client gets: the kernel's, or ours
+ *
+ * All ways in meet here: syscall(2), liburing's functions and patched call sites.
+ * --uring says what they get. With "auto", the default, the kernel is asked
+ * first, by the client's own io_uring_setup(), and only what it refuses is ours.
+ * It is not asked where a filter of system calls may end the process for it
+ * (base/calls.h): there, too, ours is what the client gets.
+ *
+ * The other two calls go to whom the descriptor belongs. Calls on what is no ring
+ * of ours are the kernel's, which has the right error for them; if it must not be
+ * asked, or has no io_uring, ours has that error.
+ *
+ * Tested by test-whose.c and test/uring/uring.py.
+ */
+#include "host/host.h"
+
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+#include "base/calls.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "life/report.h"
+#include "patch/patch.h"
+#include "uring/uring.h"
+
+/* Newer than some headers: the ring is one that the thread has registered. */
+static const uint32_t REGISTER_REGISTERED = 1u << 31;
+
+/* Return: whether the kernel may be asked. */
+static bool may_ask(enum uaio_call call)
+{
+	if (uaio_config.uring == UAIO_URING_NEVER)
+		return true;
+	/* A program may call before we are loaded. */
+	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
+	return uaio_may_call(call);
+}
+
+/* Return: whether a result says that there is no io_uring for this process. */
+static bool is_refusal(long ret)
+{
+	return ret == -EPERM || ret == -ENOSYS || ret == -EACCES;
+}
+
+bool uaio_host_uring_is_ours(void)
+{
+	if (uaio_config.uring != UAIO_URING_AUTO)
+		return uaio_config.uring == UAIO_URING_ALWAYS;
+	/* The try has no effect; sysctl may refuse what filters let through. */
+	return !may_ask(UAIO_CALL_URING_SETUP) ||
+	       !uaio_call_try(UAIO_CALL_URING_SETUP);
+}
+
+long uaio_host_uring_setup(long nr_entries, long params)
+{
+	long ret = -EPERM;
+
+	if (uaio_config.uring != UAIO_URING_ALWAYS &&
+	    may_ask(UAIO_CALL_URING_SETUP))
+		ret = uaio_sys6(SYS_io_uring_setup, nr_entries, params, 0, 0, 0,
+				0);
+	if (uaio_config.uring == UAIO_URING_NEVER) {
+		uaio_report_unserved("io_uring is the kernel's: --uring=never");
+		return ret;
+	}
+	if (!is_refusal(ret)) {
+		if (ret >= 0)
+			uaio_report_unserved(
+				"io_uring is the kernel's, which is not "
+				"refused here: --uring=always changes that");
+		return ret;
+	}
+	return uaio_uring_setup((uint32_t)nr_entries,
+				(struct io_uring_params *)params);
+}
+
+static long enter_ours(const long a[6])
+{
+	return uaio_uring_enter((uint32_t)a[0], (uint32_t)a[1], (uint32_t)a[2],
+				(uint32_t)a[3], (const void *)a[4],
+				(size_t)a[5]);
+}
+
+long uaio_host_uring_enter(const long a[6])
+{
+	long ret = -ENOSYS;
+
+	if (uaio_uring_owns((uint32_t)a[0],
+			    a[3] & IORING_ENTER_REGISTERED_RING))
+		return enter_ours(a);
+	if (may_ask(UAIO_CALL_URING_ENTER))
+		ret = uaio_sys6(SYS_io_uring_enter, a[0], a[1], a[2], a[3],
+				a[4], a[5]);
+	return ret == -ENOSYS && uaio_config.uring != UAIO_URING_NEVER
+		       ? enter_ours(a)
+		       : ret;
+}
+
+static long register_ours(const long a[4])
+{
+	return uaio_uring_register((uint32_t)a[0], (uint32_t)a[1], (void *)a[2],
+				   (uint32_t)a[3]);
+}
+
+long uaio_host_uring_register(const long a[4])
+{
+	long ret = -ENOSYS;
+
+	if (uaio_uring_owns((uint32_t)a[0], a[1] & REGISTER_REGISTERED))
+		return register_ours(a);
+	if (may_ask(UAIO_CALL_URING_REGISTER))
+		ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3],
+				0, 0);
+	return ret == -ENOSYS && uaio_config.uring != UAIO_URING_NEVER
+		       ? register_ours(a)
+		       : ret;
+}
+
+/*
+ * Calls by the program's own instruction
+ */
+
+static long call_patched(long nr, const long a[6])
+{
+	switch (nr) {
+	case SYS_io_uring_setup: return uaio_host_uring_setup(a[0], a[1]);
+	case SYS_io_uring_enter: return uaio_host_uring_enter(a);
+	default: return uaio_host_uring_register(a);
+	}
+}
+
+static void report_patched(const char *name, size_t nr, size_t nr_left)
+{
+	char line[512];
+
+	if (!uaio_config.is_verbose)
+		return;
+	(void)snprintf(
+		line, sizeof(line),
+		"uaio: library: io_uring calls in %.300s: %zu come here, "
+		"%zu cannot be changed\n",
+		*name ? name : "the program", nr, nr_left);
+	uaio_report_say(line);
+}
+
+void uaio_host_load_uring(void)
+{
+	static const struct uaio_patch_ops ops = {
+		.call = call_patched,
+		.report = report_patched,
+	};
+
+	if (!uaio_config.is_patch_off &&
+	    uaio_may_call(UAIO_CALL_MPROTECT_EXEC) && uaio_host_uring_is_ours())
+		uaio_patch_load(&ops);
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: MIT */
+/* Submitting, and waiting for completions. Tested by test/uring/library.c. */
+#include "liburing/liburing.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "host/host.h"
+
+enum { SIGSET_BYTES = 8 }; /* of the kernel's sigset_t */
+
+/* The user_data of the timeouts that we submit ourselves. */
+static const uint64_t OUR_TIMEOUT = UINT64_MAX;
+
+struct __kernel_timespec;
+
+UAIO_EXPORT int io_uring_enter2(unsigned fd, unsigned to_submit,
+				unsigned min_complete, unsigned flags,
+				sigset_t *mask, size_t bytes);
+UAIO_EXPORT int io_uring_enter(unsigned fd, unsigned to_submit,
+			       unsigned min_complete, unsigned flags,
+			       sigset_t *mask);
+UAIO_EXPORT int io_uring_submit(struct uaio_liburing *ring);
+UAIO_EXPORT int io_uring_submit_and_wait(struct uaio_liburing *ring,
+					 unsigned nr);
+UAIO_EXPORT int io_uring_submit_and_get_events(struct uaio_liburing *ring);
+UAIO_EXPORT int io_uring_get_events(struct uaio_liburing *ring);
+UAIO_EXPORT int __io_uring_sqring_wait(struct uaio_liburing *ring);
+UAIO_EXPORT int __io_uring_get_cqe(struct uaio_liburing *ring,
+				   struct io_uring_cqe **ret_cqe,
+				   unsigned to_submit, unsigned nr,
+				   sigset_t *mask);
+UAIO_EXPORT unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
+					     struct io_uring_cqe **ret_cqes,
+					     unsigned nr);
+UAIO_EXPORT int io_uring_wait_cqes(struct uaio_liburing *ring,
+				   struct io_uring_cqe **ret_cqe, unsigned nr,
+				   struct __kernel_timespec *timeout,
+				   sigset_t *mask);
+UAIO_EXPORT int io_uring_wait_cqe_timeout(struct uaio_liburing *ring,
+					  struct io_uring_cqe **ret_cqe,
+					  struct __kernel_timespec *timeout);
+UAIO_EXPORT int io_uring_wait_cqes_min_timeout(
+	struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe, unsigned nr,
+	struct __kernel_timespec *timeout, unsigned min_us, sigset_t *mask);
+UAIO_EXPORT int io_uring_submit_and_wait_timeout(
+	struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe, unsigned nr,
+	struct __kernel_timespec *timeout, sigset_t *mask);
+UAIO_EXPORT int io_uring_submit_and_wait_min_timeout(
+	struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe, unsigned nr,
+	struct __kernel_timespec *timeout, unsigned min_us, sigset_t *mask);
+UAIO_EXPORT int io_uring_submit_and_wait_reg(struct uaio_liburing *ring,
+					     struct io_uring_cqe **ret_cqe,
+					     unsigned nr, int reg_index);
+UAIO_EXPORT int io_uring_set_iowait(struct uaio_liburing *ring, bool is_on);
+
+static long enter(unsigned fd, unsigned to_submit, unsigned min_complete,
+		  unsigned flags, const void *arg, size_t bytes)
+{
+	return uaio_host_uring_enter((const long[6]){
+		fd, to_submit, min_complete, flags, (long)arg, (long)bytes });
+}
+
+int io_uring_enter2(unsigned fd, unsigned to_submit, unsigned min_complete,
+		    unsigned flags, sigset_t *mask, size_t bytes)
+{
+	return (int)enter(fd, to_submit, min_complete, flags, mask, bytes);
+}
+
+int io_uring_enter(unsigned fd, unsigned to_submit, unsigned min_complete,
+		   unsigned flags, sigset_t *mask)
+{
+	return (int)enter(fd, to_submit, min_complete, flags, mask,
+			  SIGSET_BYTES);
+}
+
+int uaio_liburing_enter(const struct uaio_liburing *ring, uint32_t to_submit,
+			uint32_t min_complete, uint32_t flags, const void *arg,
+			size_t arg_bytes)
+{
+	flags |= ring->int_flags & UAIO_LIBURING_OF_ENTER;
+	return (int)enter((unsigned)ring->enter_fd, to_submit, min_complete,
+			  flags, arg, arg_bytes);
+}
+
+/*
+ * The submission queue
+ */
+
+/*
+ * Show the SQEs that are prepared to the other side.
+ * Return: how many it has not taken yet.
+ */
+static uint32_t show(struct uaio_liburing *ring)
+{
+	struct uaio_liburing_sq *sq = &ring->sq;
+	uint32_t tail = sq->sqe_tail;
+
+	if (sq->sqe_head != tail) {
+		sq->sqe_head = tail;
+		if (ring->flags & IORING_SETUP_SQPOLL)
+			/* [MB:liburing-wakeup] seq_cst: the SQEs, and before
+			 * the flag is read. Pairs with needs_call(). */
+			store_seq_cst(sq->ktail, tail);
+		else
+			/* [MB:liburing-sq] release: the SQEs. The other side
+			 * takes them with an acquire. */
+			store_release(sq->ktail, tail);
+	}
+	/* relaxed: with a polling thread it is only how many there were */
+	return tail - load_relaxed(sq->khead);
+}
+
+/* Return: whether nr SQEs are submitted by a call; *flags gets what it needs. */
+static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
+		       uint32_t *flags)
+{
+	if (!nr)
+		return false;
+	if (!(ring->flags & IORING_SETUP_SQPOLL))
+		return true;
+	/* [MB:liburing-wakeup] seq_cst: after the tail. Pairs with show(). */
+	if (!(load_seq_cst(ring->sq.kflags) & IORING_SQ_NEED_WAKEUP))
+		return false;
+	*flags |= IORING_ENTER_SQ_WAKEUP;
+	return true;
+}
+
+/* Return: whether completions may be had by a call that are not in the ring. */
+static bool hides_cqes(const struct uaio_liburing *ring)
+{
+	const uint32_t hidden = IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN;
+
+	return ring->flags & IORING_SETUP_IOPOLL ||
+	       /* relaxed: a call looks again */
+	       load_relaxed(ring->sq.kflags) & hidden;
+}
+
+static int submit(struct uaio_liburing *ring, uint32_t nr_wait, bool gets)
+{
+	uint32_t nr = show(ring), flags = 0;
+	bool needs = needs_call(ring, nr, &flags);
+
+	if (gets || nr_wait || hides_cqes(ring)) {
+		flags |= IORING_ENTER_GETEVENTS;
+		needs = true;
+	}
+	return needs ? uaio_liburing_enter(ring, nr, nr_wait, flags, NULL,
+					   SIGSET_BYTES)
+		     : (int)nr;
+}
+
+int io_uring_submit(struct uaio_liburing *ring)
+{
+	return submit(ring, 0, false);
+}
+
+int io_uring_submit_and_wait(struct uaio_liburing *ring, unsigned nr)
+{
+	return submit(ring, nr, false);
+}
+
+int io_uring_submit_and_get_events(struct uaio_liburing *ring)
+{
+	return submit(ring, 0, true);
+}
+
+int io_uring_get_events(struct uaio_liburing *ring)
+{
+	return uaio_liburing_enter(ring, 0, 0, IORING_ENTER_GETEVENTS, NULL,
+				   SIGSET_BYTES);
+}
+
+int __io_uring_sqring_wait(struct uaio_liburing *ring)
+{
+	return uaio_liburing_enter(ring, 0, 0, IORING_ENTER_SQ_WAIT, NULL,
+				   SIGSET_BYTES);
+}
+
+int io_uring_set_iowait(struct uaio_liburing *ring, bool is_on)
+{
+	if (!(ring->features & U_FEAT_NO_IOWAIT))
+		return -EOPNOTSUPP;
+	if (is_on)
+		ring->int_flags &= (uint8_t)~UAIO_LIBURING_NO_IOWAIT;
+	else
+		ring->int_flags |= UAIO_LIBURING_NO_IOWAIT;
+	return 0;
+}
+
+/*
+ * The completion queue
+ */
+
+static uint32_t nr_ready(const struct uaio_liburing_cq *cq)
+{
+	/* [MB:liburing-cq] acquire: the CQEs before the tail. Pairs with who
+	 * posts them, the kernel or our sink. */
+	return load_acquire(cq->ktail) - load_relaxed(cq->khead);
+}
+
+/* Return: the CQE that is nth behind the head. */
+static struct io_uring_cqe *cqe_at(const struct uaio_liburing *ring, uint32_t n)
+{
+	uint32_t at = (load_relaxed(ring->cq.khead) + n) & ring->cq.mask;
+
+	return &ring->cq.cqes[ring->flags & IORING_SETUP_CQE32 ? 2 * at : at];
+}
+
+static void advance(struct uaio_liburing_cq *cq)
+{
+	/* [MB:liburing-cq] release: the CQE has been read. Pairs with who
+	 * posts the next into its place. */
+	store_release(cq->khead, load_relaxed(cq->khead) + 1);
+}
+
+/*
+ * The first CQE that is the program's, and how many there are with it. Our own
+ * timeouts are taken out on the way.
+ * Return: 0 with *ret_cqe, which is NULL if there is none; or the error of a
+ * timeout.
+ */
+static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
+		uint32_t *ret_nr)
+{
+	bool has_timeouts = !(ring->features & IORING_FEAT_EXT_ARG);
+	struct io_uring_cqe *cqe;
+	uint32_t nr;
+	int res;
+
+	while ((nr = nr_ready(&ring->cq))) {
+		cqe = cqe_at(ring, 0);
+		if (likely(!has_timeouts || cqe->user_data != OUR_TIMEOUT)) {
+			*ret_cqe = cqe;
+			*ret_nr = nr;
+			return 0;
+		}
+		res = cqe->res;
+		advance(&ring->cq);
+		if (res < 0)
+			return res;
+	}
+	*ret_cqe = NULL;
+	*ret_nr = 0;
+	return 0;
+}
+
+/* A wait for completions, with a submission. */
+struct wait {
+	uint32_t nr_submit;
+	uint32_t nr_wait;
+	uint32_t flags; /* of enter */
+	bool has_time;  /* it may end without any */
+	const void *arg;
+	size_t arg_bytes;
+};
+
+/*
+ * Return: whether a call is to be made, with these flags: to submit, to wait for
+ * completions that are not there, or to fetch what does not fit in the ring.
+ */
+static bool is_call_due(const struct uaio_liburing *ring,
+			const struct wait *wait, uint32_t nr, bool fetches,
+			uint32_t *ret_flags)
+{
+	bool waits = wait->nr_wait > nr || fetches;
+
+	*ret_flags = waits ? IORING_ENTER_GETEVENTS | wait->flags : 0;
+	return needs_call(ring, wait->nr_submit, ret_flags) || waits;
+}
+
+/*
+ * Return: what the first call returned, that is how many were submitted; 0
+ * without a call; or a negative error number. *ret_cqe is NULL then, or if the
+ * time is over.
+ */
+static int get_cqe(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
+		   struct wait wait)
+{
+	struct io_uring_cqe *cqe = NULL;
+	uint32_t nr, flags;
+	bool has_called = false, is_empty;
+	int ret = 0, called, error;
+
+	for (;;) {
+		error = peek(ring, &cqe, &nr);
+		if (error < 0) {
+			cqe = NULL;
+			ret = error;
+			break;
+		}
+		is_empty = !cqe && !wait.nr_wait && !wait.nr_submit;
+		if (is_empty && (has_called || !hides_cqes(ring))) {
+			ret = ret ? ret : -EAGAIN;
+			break;
+		}
+		if (!is_call_due(ring, &wait, nr, is_empty, &flags))
+			break;
+		if (has_called && wait.has_time) {
+			if (!cqe && !ret)
+				ret = -ETIME;
+			break;
+		}
+		called = uaio_liburing_enter(ring, wait.nr_submit, wait.nr_wait,
+					     flags, wait.arg, wait.arg_bytes);
+		if (called < 0) {
+			ret = called;
+			break;
+		}
+		wait.nr_submit -= (uint32_t)called;
+		if (!has_called)
+			ret = called;
+		has_called = true;
+		if (cqe)
+			break;
+	}
+	if (ret_cqe)
+		*ret_cqe = cqe;
+	return ret;
+}
+
+int __io_uring_get_cqe(struct uaio_liburing *ring,
+		       struct io_uring_cqe **ret_cqe, unsigned to_submit,
+		       unsigned nr, sigset_t *mask)
+{
+	return get_cqe(ring, ret_cqe,
+		       (struct wait){ .nr_submit = to_submit,
+				      .nr_wait = nr,
+				      .arg = mask,
+				      .arg_bytes = SIGSET_BYTES });
+}
+
+unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
+				 struct io_uring_cqe **ret_cqes, unsigned nr)
+{
+	uint32_t ready = nr_ready(&ring->cq);
+
+	if (!ready && hides_cqes(ring)) {
+		(void)io_uring_get_events(ring);
+		ready = nr_ready(&ring->cq);
+	}
+	if (nr > ready)
+		nr = ready;
+	for (unsigned i = 0; i < nr; i++)
+		ret_cqes[i] = cqe_at(ring, i);
+	return nr;
+}
+
+/*
+ * Waiting for a time
+ */
+
+/* The layout of struct io_uring_getevents_arg, in which older ones have pad. */
+struct arg {
+	uint64_t mask;
+	uint32_t mask_bytes;
+	uint32_t min_us;
+	uint64_t timeout;
+};
+
+/* On kernels that take a timeout with the call. */
+static int wait_with_arg(struct uaio_liburing *ring,
+			 struct io_uring_cqe **ret_cqe, struct wait wait,
+			 const struct __kernel_timespec *timeout,
+			 uint32_t min_us, const sigset_t *mask)
+{
+	const struct arg arg = {
+		.mask = (uintptr_t)mask,
+		.mask_bytes = SIGSET_BYTES,
+		.min_us = min_us,
+		.timeout = (uintptr_t)timeout,
+	};
+
+	wait.flags = IORING_ENTER_EXT_ARG;
+	wait.has_time = timeout;
+	wait.arg = &arg;
+	wait.arg_bytes = sizeof(arg);
+	return get_cqe(ring, ret_cqe, wait);
+}
+
+static bool has_room(const struct uaio_liburing_sq *sq)
+{
+	/* [MB:liburing-sq] acquire: the SQEs have been read. Pairs with who
+	 * takes them. */
+	return sq->sqe_tail - load_acquire(sq->khead) < sq->nr_entries;
+}
+
+/*
+ * On others: submit a timeout, which also ends when nr completions are there.
+ * Return: how many SQEs are to be submitted with it, or a negative error number.
+ */
+static int prepare_timeout(struct uaio_liburing *ring, uint32_t nr,
+			   const struct __kernel_timespec *timeout)
+{
+	struct uaio_liburing_sq *sq = &ring->sq;
+	struct io_uring_sqe *sqe;
+	int ret;
+
+	if (!has_room(sq)) {
+		ret = io_uring_submit(ring);
+		if (ret < 0)
+			return ret;
+		if (!has_room(sq))
+			return -EAGAIN;
+	}
+	sqe = (struct io_uring_sqe *)((char *)sq->sqes +
+				      (sq->sqe_tail & sq->mask) *
+					      (ring->flags & IORING_SETUP_SQE128
+						       ? 128u
+						       : 64u));
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_TIMEOUT;
+	sqe->fd = -1;
+	sqe->addr = (uintptr_t)timeout;
+	sqe->len = 1;
+	sqe->off = nr;
+	sqe->user_data = OUR_TIMEOUT;
+	sq->sqe_tail++;
+	return (int)show(ring);
+}
+
+int io_uring_wait_cqes(struct uaio_liburing *ring,
+		       struct io_uring_cqe **ret_cqe, unsigned nr,
+		       struct __kernel_timespec *timeout, sigset_t *mask)
+{
+	int to_submit = 0;
+
+	if (timeout && ring->features & IORING_FEAT_EXT_ARG)
+		return wait_with_arg(ring, ret_cqe,
+				     (struct wait){ .nr_wait = nr }, timeout, 0,
+				     mask);
+	if (timeout)
+		to_submit = prepare_timeout(ring, nr, timeout);
+	if (to_submit < 0)
+		return to_submit;
+	return __io_uring_get_cqe(ring, ret_cqe, (unsigned)to_submit, nr, mask);
+}
+
+int io_uring_wait_cqe_timeout(struct uaio_liburing *ring,
+			      struct io_uring_cqe **ret_cqe,
+			      struct __kernel_timespec *timeout)
+{
+	return io_uring_wait_cqes(ring, ret_cqe, 1, timeout, NULL);
+}
+
+int io_uring_submit_and_wait_timeout(struct uaio_liburing *ring,
+				     struct io_uring_cqe **ret_cqe, unsigned nr,
+				     struct __kernel_timespec *timeout,
+				     sigset_t *mask)
+{
+	int to_submit;
+
+	if (timeout && ring->features & IORING_FEAT_EXT_ARG)
+		return wait_with_arg(ring, ret_cqe,
+				     (struct wait){
+					     .nr_submit = show(ring),
+					     .nr_wait = nr,
+				     },
+				     timeout, 0, mask);
+	to_submit =
+		timeout ? prepare_timeout(ring, nr, timeout) : (int)show(ring);
+	if (to_submit < 0)
+		return to_submit;
+	return __io_uring_get_cqe(ring, ret_cqe, (unsigned)to_submit, nr, mask);
+}
+
+int io_uring_wait_cqes_min_timeout(struct uaio_liburing *ring,
+				   struct io_uring_cqe **ret_cqe, unsigned nr,
+				   struct __kernel_timespec *timeout,
+				   unsigned min_us, sigset_t *mask)
+{
+	if (!(ring->features & U_FEAT_MIN_TIMEOUT))
+		return -EINVAL;
+	return wait_with_arg(ring, ret_cqe, (struct wait){ .nr_wait = nr },
+			     timeout, min_us, mask);
+}
+
+int io_uring_submit_and_wait_min_timeout(struct uaio_liburing *ring,
+					 struct io_uring_cqe **ret_cqe,
+					 unsigned nr,
+					 struct __kernel_timespec *timeout,
+					 unsigned min_us, sigset_t *mask)
+{
+	if (!(ring->features & U_FEAT_MIN_TIMEOUT))
+		return -EINVAL;
+	return wait_with_arg(
+		ring, ret_cqe,
+		(struct wait){ .nr_submit = show(ring), .nr_wait = nr },
+		timeout, min_us, mask);
+}
+
+/* The argument is one that the program has registered. */
+int io_uring_submit_and_wait_reg(struct uaio_liburing *ring,
+				 struct io_uring_cqe **ret_cqe, unsigned nr,
+				 int reg_index)
+{
+	enum { REG_WAIT_BYTES = 64 };
+
+	if (!(ring->features & IORING_FEAT_EXT_ARG))
+		return -EINVAL;
+	return get_cqe(
+		ring, ret_cqe,
+		(struct wait){
+			.nr_submit = show(ring),
+			.nr_wait = nr,
+			.flags = IORING_ENTER_EXT_ARG | U_ENTER_EXT_ARG_REG,
+			.has_time = true,
+			.arg = (const void *)((intptr_t)reg_index *
+					      REG_WAIT_BYTES),
+			.arg_bytes = REG_WAIT_BYTES,
+		});
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * FADVISE and MADVISE: what the program will do with a file, or with memory
+ *
+ * Tested by test-call.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+
+#include "base/sys.h"
+#include "op/rows.h"
+
+/* The other advice starts or ends something, which may take long. */
+static bool is_only_noted(uint32_t advice)
+{
+	return advice == POSIX_FADV_NORMAL || advice == POSIX_FADV_RANDOM ||
+	       advice == POSIX_FADV_SEQUENTIAL;
+}
+
+int64_t uaio_fadvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	(void)is_stream;
+	if (extra_flags & RWF_NOWAIT && !is_only_noted(sqe->call_flags))
+		return -EOPNOTSUPP;
+	return sys_fadvise(fd, sqe->off, (int64_t)sqe->len,
+			   (int)sqe->call_flags);
+}
+
+int64_t uaio_madvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	(void)fd;
+	(void)is_stream;
+	if (extra_flags & RWF_NOWAIT)
+		return -EOPNOTSUPP;
+	return sys_madvise(sqe->buf, sqe->len, (int)sqe->call_flags);
+}

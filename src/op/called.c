@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* CALLED: a function of the door's. Tested by uring/test-uring-cancel.c. */
+#include "op/rows.h"
+
+int uaio_called_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	(void)sqe;
+	(void)file;
+	return 0;
+}
+
+int64_t uaio_called_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags)
+{
+	(void)fd;
+	(void)is_stream;
+	(void)extra_flags;
+	return sqe->called->call(sqe->called, sqe);
+}

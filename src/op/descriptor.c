@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * CLOSE and EPOLL_CTL
+ *
+ * The library knows what is on a descriptor, so CLOSE does what close() does. An
+ * epoll is told of a file at once.
+ *
+ * Tested by test-call.c.
+ */
+#include <errno.h>
+#include <linux/fs.h>
+#include <sys/epoll.h>
+
+#include "base/sys.h"
+#include "op/args.h"
+#include "op/rows.h"
+
+uaio_close_fn *uaio_op_close;
+
+int64_t uaio_close_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       uint32_t extra_flags)
+{
+	(void)fd;
+	(void)is_stream;
+	return uaio_op_close(sqe->fd, !(extra_flags & RWF_NOWAIT));
+}
+
+int uaio_epoll_ctl_prep(const struct uaio_sqe *sqe,
+			const struct uaio_file *file)
+{
+	struct uaio_args *args = sqe->args;
+
+	(void)file;
+	args->in_bytes = 0;
+	if (args->what == EPOLL_CTL_DEL)
+		return 0;
+	args->in_bytes = sizeof(struct epoll_event);
+	return uaio_args_can_read(args->in, args->in_bytes) ? 0 : -EFAULT;
+}
+
+int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags)
+{
+	(void)fd;
+	(void)is_stream;
+	(void)extra_flags;
+	/* It is only read. */
+	return sys_epoll_ctl(sqe->fd, (int)sqe->args->what, sqe->args->fd,
+			     (struct epoll_event *)sqe->args->in);
+}

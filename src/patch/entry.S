@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uaio_patch_entry: where changed places in the program's code come
+ *
+ * A trampoline calls it with the registers of a system call, and the stack below
+ * the red zone. It calls uaio_patch_call(number, arguments) and returns its result in rax.
+ * Every other register is as it was, as behind a system call: the flags and the
+ * vector registers, too. The vector registers go to the stack, as large as this
+ * processor's are (uaio_patch_save): one by one where that is enough, else by
+ * xsavec and xrstor, which take 100 ns more.
+ */
+#if defined(__x86_64__)
+	.text
+	.globl	uaio_patch_entry
+	.hidden	uaio_patch_entry
+	.hidden	uaio_patch_call
+	.hidden	uaio_patch_save
+	.type	uaio_patch_entry, %function
+	.balign	16
+uaio_patch_entry:
+	.cfi_startproc
+	endbr64
+	pushfq
+	.cfi_adjust_cfa_offset 8
+	pushq	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbp, 0
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	cld
+	pushq	%rcx
+	pushq	%r11
+	pushq	%r9
+	pushq	%r8
+	pushq	%r10
+	pushq	%rdx
+	pushq	%rsi
+	pushq	%rdi
+	/* -64(%rbp): the six arguments; -72(%rbp) is for the result */
+	subq	$8, %rsp
+	subq	uaio_patch_save+8(%rip), %rsp
+	andq	$-64, %rsp
+	movl	%eax, %edi
+	cmpl	$0, uaio_patch_save+16(%rip)
+	je	4f
+	/* Which parts of the registers are in use? */
+	movl	$1, %ecx
+	xgetbv
+	testl	uaio_patch_save+20(%rip), %eax
+	jne	4f
+	/* Not the upper parts of the first 16: then moves are much quicker. */
+	movaps	%xmm0, 0(%rsp)
+	movaps	%xmm1, 16(%rsp)
+	movaps	%xmm2, 32(%rsp)
+	movaps	%xmm3, 48(%rsp)
+	movaps	%xmm4, 64(%rsp)
+	movaps	%xmm5, 80(%rsp)
+	movaps	%xmm6, 96(%rsp)
+	movaps	%xmm7, 112(%rsp)
+	movaps	%xmm8, 128(%rsp)
+	movaps	%xmm9, 144(%rsp)
+	movaps	%xmm10, 160(%rsp)
+	movaps	%xmm11, 176(%rsp)
+	movaps	%xmm12, 192(%rsp)
+	movaps	%xmm13, 208(%rsp)
+	movaps	%xmm14, 224(%rsp)
+	movaps	%xmm15, 240(%rsp)
+	cmpl	$2, uaio_patch_save+16(%rip)
+	jne	5f
+	vmovdqa64	%zmm16, 256(%rsp)
+	vmovdqa64	%zmm17, 320(%rsp)
+	vmovdqa64	%zmm18, 384(%rsp)
+	vmovdqa64	%zmm19, 448(%rsp)
+	vmovdqa64	%zmm20, 512(%rsp)
+	vmovdqa64	%zmm21, 576(%rsp)
+	vmovdqa64	%zmm22, 640(%rsp)
+	vmovdqa64	%zmm23, 704(%rsp)
+	vmovdqa64	%zmm24, 768(%rsp)
+	vmovdqa64	%zmm25, 832(%rsp)
+	vmovdqa64	%zmm26, 896(%rsp)
+	vmovdqa64	%zmm27, 960(%rsp)
+	vmovdqa64	%zmm28, 1024(%rsp)
+	vmovdqa64	%zmm29, 1088(%rsp)
+	vmovdqa64	%zmm30, 1152(%rsp)
+	vmovdqa64	%zmm31, 1216(%rsp)
+	kmovq	%k0, 1280(%rsp)
+	kmovq	%k1, 1288(%rsp)
+	kmovq	%k2, 1296(%rsp)
+	kmovq	%k3, 1304(%rsp)
+	kmovq	%k4, 1312(%rsp)
+	kmovq	%k5, 1320(%rsp)
+	kmovq	%k6, 1328(%rsp)
+	kmovq	%k7, 1336(%rsp)
+5:	leaq	-64(%rbp), %rsi
+	call	uaio_patch_call
+	movq	%rax, -72(%rbp)
+	cmpl	$2, uaio_patch_save+16(%rip)
+	jne	5f
+	vmovdqa64	256(%rsp), %zmm16
+	vmovdqa64	320(%rsp), %zmm17
+	vmovdqa64	384(%rsp), %zmm18
+	vmovdqa64	448(%rsp), %zmm19
+	vmovdqa64	512(%rsp), %zmm20
+	vmovdqa64	576(%rsp), %zmm21
+	vmovdqa64	640(%rsp), %zmm22
+	vmovdqa64	704(%rsp), %zmm23
+	vmovdqa64	768(%rsp), %zmm24
+	vmovdqa64	832(%rsp), %zmm25
+	vmovdqa64	896(%rsp), %zmm26
+	vmovdqa64	960(%rsp), %zmm27
+	vmovdqa64	1024(%rsp), %zmm28
+	vmovdqa64	1088(%rsp), %zmm29
+	vmovdqa64	1152(%rsp), %zmm30
+	vmovdqa64	1216(%rsp), %zmm31
+	kmovq	1280(%rsp), %k0
+	kmovq	1288(%rsp), %k1
+	kmovq	1296(%rsp), %k2
+	kmovq	1304(%rsp), %k3
+	kmovq	1312(%rsp), %k4
+	kmovq	1320(%rsp), %k5
+	kmovq	1328(%rsp), %k6
+	kmovq	1336(%rsp), %k7
+5:	vzeroupper
+	movaps	0(%rsp), %xmm0
+	movaps	16(%rsp), %xmm1
+	movaps	32(%rsp), %xmm2
+	movaps	48(%rsp), %xmm3
+	movaps	64(%rsp), %xmm4
+	movaps	80(%rsp), %xmm5
+	movaps	96(%rsp), %xmm6
+	movaps	112(%rsp), %xmm7
+	movaps	128(%rsp), %xmm8
+	movaps	144(%rsp), %xmm9
+	movaps	160(%rsp), %xmm10
+	movaps	176(%rsp), %xmm11
+	movaps	192(%rsp), %xmm12
+	movaps	208(%rsp), %xmm13
+	movaps	224(%rsp), %xmm14
+	movaps	240(%rsp), %xmm15
+	jmp	2f
+4:	movl	uaio_patch_save(%rip), %eax
+	xorl	%edx, %edx
+	cmpl	$0, uaio_patch_save+4(%rip)
+	je	1f
+	/* What xrstor checks in the header, of which xsave writes a part. */
+	movq	%rdx, 512(%rsp)
+	movq	%rdx, 520(%rsp)
+	movq	%rdx, 528(%rsp)
+	movq	%rdx, 536(%rsp)
+	movq	%rdx, 544(%rsp)
+	movq	%rdx, 552(%rsp)
+	movq	%rdx, 560(%rsp)
+	movq	%rdx, 568(%rsp)
+	cmpl	$1, uaio_patch_save+4(%rip)
+	je	6f
+	xsavec	(%rsp)
+	jmp	3f
+6:	xsave	(%rsp)
+	jmp	3f
+1:	fxsave	(%rsp)
+3:	leaq	-64(%rbp), %rsi
+	call	uaio_patch_call
+	movq	%rax, -72(%rbp)
+	movl	uaio_patch_save(%rip), %eax
+	xorl	%edx, %edx
+	cmpl	$0, uaio_patch_save+4(%rip)
+	je	1f
+	xrstor	(%rsp)
+	jmp	2f
+1:	fxrstor	(%rsp)
+2:	leaq	-72(%rbp), %rsp
+	popq	%rax
+	popq	%rdi
+	popq	%rsi
+	popq	%rdx
+	popq	%r10
+	popq	%r8
+	popq	%r9
+	popq	%r11
+	popq	%rcx
+	popq	%rbp
+	.cfi_def_cfa %rsp, 16
+	popfq
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_endproc
+	.size	uaio_patch_entry, . - uaio_patch_entry
+#endif
+	.section .note.GNU-stack, "", %progbits

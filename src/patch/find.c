@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "patch/find.h"
+
+#include <string.h>
+
+#include "patch/decode.h"
+
+enum {
+	SETUP = 0x1a9, /* 425; enter and register follow */
+	REGISTER = 0x1ab,
+	MOV = 0xb8,
+};
+
+static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
+
+/* Return: whether these bytes are in a segment of the object with those flags. */
+static bool is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
+		      size_t bytes, uint32_t flags)
+{
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		uintptr_t start = object->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type == PT_LOAD && (ph->p_flags & flags) == flags &&
+		    addr >= start && addr - start <= ph->p_memsz &&
+		    bytes <= ph->p_memsz - (addr - start))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The table of functions: .eh_frame_hdr
+ */
+
+/* A row of the table, relative to the header. */
+struct row {
+	int32_t start, fde;
+};
+
+struct header {
+	uint8_t version, frame_encoding, count_encoding, row_encoding;
+	int32_t frame;
+	uint32_t nr;
+	struct row rows[];
+};
+
+enum {
+	UDATA4 = 0x03,
+	PCREL_SDATA4 = 0x1b,
+	DATAREL_SDATA4 = 0x3b,
+};
+
+static const struct header *table_of(const struct dl_phdr_info *object)
+{
+	const ElfW(Phdr) *ph = NULL;
+	const struct header *header;
+
+	for (unsigned i = 0; i < object->dlpi_phnum; i++)
+		if (object->dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
+			ph = &object->dlpi_phdr[i];
+	if (!ph || ph->p_memsz < sizeof(*header))
+		return NULL;
+	header = (const struct header *)(object->dlpi_addr + ph->p_vaddr);
+	if (!is_mapped(object, (uintptr_t)header, ph->p_memsz, PF_R) ||
+	    header->version != 1 || header->frame_encoding != PCREL_SDATA4 ||
+	    header->count_encoding != UDATA4 ||
+	    header->row_encoding != DATAREL_SDATA4 ||
+	    header->nr > (ph->p_memsz - sizeof(*header)) / sizeof(struct row))
+		return NULL;
+	return header;
+}
+
+/*
+ * The row's entry: two words, the start relative to itself, and the length. The
+ * start must be the row's; then the entry has the encoding that is taken for
+ * granted here.
+ */
+static bool read_entry(const struct dl_phdr_info *object,
+		       const struct header *header, const struct row *row,
+		       uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	uintptr_t base = (uintptr_t)header, fde = base + row->fde, start;
+	int32_t words[4];
+
+	if (!is_mapped(object, fde, sizeof(words), PF_R))
+		return false;
+	memcpy(words, (const void *)fde, sizeof(words));
+	start = base + row->start;
+	if (fde + 8 + words[2] != start)
+		return false;
+	*ret_start = start;
+	*ret_end = start + (uint32_t)words[3];
+	return is_mapped(object, start, (uint32_t)words[3], PF_R | PF_X);
+}
+
+bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
+			uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	const struct header *header = table_of(object);
+	uint32_t low = 0, high;
+
+	if (!header)
+		return false;
+	/* The last row that does not start behind addr is low - 1. */
+	for (high = header->nr; low < high;) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)header + header->rows[middle].start <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low &&
+	       read_entry(object, header, &header->rows[low - 1], ret_start,
+			  ret_end) &&
+	       addr >= *ret_start && addr < *ret_end;
+}
+
+/*
+ * Places
+ */
+
+/* Return: whether an instruction of the function starts at addr. */
+static bool is_instruction(uintptr_t start, uintptr_t end, uintptr_t addr)
+{
+	size_t length;
+
+	while (start < addr) {
+		length = uaio_insn_length((const uint8_t *)start, end - start);
+		if (!length)
+			return false;
+		start += length;
+	}
+	return start == addr;
+}
+
+enum found {
+	FOUND_NOTHING,
+	FOUND_SITE,
+	FOUND_UNKNOWN /* a call, of which not all is known or may be moved */
+};
+
+/* The mov is an instruction of a function that ends at end. */
+static enum found look_behind(uint8_t *mov, const uint8_t *end,
+			      struct uaio_site *ret_site)
+{
+	uint8_t *at = mov + UAIO_SITE_MOV_BYTES;
+	bool is_movable = true;
+
+	while (at < end && at - mov <= UAIO_SITE_MOVED_MAX) {
+		size_t length = uaio_insn_length(at, (size_t)(end - at));
+
+		if (!length)
+			return FOUND_NOTHING;
+		if (length == 2 && !memcmp(at, syscall_bytes, 2)) {
+			ret_site->mov = mov;
+			ret_site->syscall = at;
+			memcpy(&ret_site->nr, mov + 1, 4);
+			return is_movable ? FOUND_SITE : FOUND_UNKNOWN;
+		}
+		/* Behind a call or return, the syscall is another's. */
+		if (*at == 0xe8 || *at == 0xc3)
+			return FOUND_NOTHING;
+		is_movable = is_movable && uaio_insn_is_movable(at, length);
+		at += length;
+	}
+	return FOUND_NOTHING;
+}
+
+static enum found look_at(const struct dl_phdr_info *object, uint8_t *mov,
+			  const uint8_t *segment_end,
+			  struct uaio_site *ret_site)
+{
+	uintptr_t start, end;
+
+	if (uaio_find_function(object, (uintptr_t)mov, &start, &end))
+		return is_instruction(start, end, (uintptr_t)mov)
+			       ? look_behind(mov, (const uint8_t *)end,
+					     ret_site)
+			       : FOUND_NOTHING;
+	/* Nobody knows what it is, but it looks like one. */
+	return segment_end - mov >= UAIO_SITE_MOV_BYTES + 2 &&
+			       !memcmp(mov + UAIO_SITE_MOV_BYTES, syscall_bytes,
+				       2)
+		       ? FOUND_UNKNOWN
+		       : FOUND_NOTHING;
+}
+
+/* Return: the next place that has the bytes of such a mov, or NULL. */
+static uint8_t *next_mov(uint8_t *at, const uint8_t *end)
+{
+	while (end - at >= UAIO_SITE_MOV_BYTES) {
+		at = memchr(at, MOV,
+			    (size_t)(end - at) - UAIO_SITE_MOV_BYTES + 1);
+		if (!at)
+			return NULL;
+		if (at[1] >= (SETUP & 0xff) && at[1] <= (REGISTER & 0xff) &&
+		    at[2] == SETUP >> 8 && !at[3] && !at[4])
+			return at;
+		at++;
+	}
+	return NULL;
+}
+
+size_t uaio_find_sites(const struct dl_phdr_info *object,
+		       struct uaio_site *ret_sites, size_t max,
+		       size_t *ret_nr_left)
+{
+	size_t nr = 0;
+
+	*ret_nr_left = 0;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		uint8_t *at = (uint8_t *)(object->dlpi_addr + ph->p_vaddr);
+		uint8_t *end = at + ph->p_filesz;
+
+		if (ph->p_type != PT_LOAD ||
+		    (ph->p_flags & (PF_R | PF_W | PF_X)) != (PF_R | PF_X))
+			continue;
+		for (; nr < max && (at = next_mov(at, end)); at++) {
+			enum found found =
+				look_at(object, at, end, &ret_sites[nr]);
+
+			nr += found == FOUND_SITE;
+			*ret_nr_left += found == FOUND_UNKNOWN;
+		}
+	}
+	return nr;
+}

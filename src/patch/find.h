@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Places in the code of a loaded object at which it makes a call of io_uring
+ *
+ * A place is `mov $N,%eax` with the number of a call, instructions that may be
+ * moved, and `syscall`. That these are instructions, and not parts of others or
+ * data, is known by going through the function from its beginning, which the
+ * object's table for unwinding has. A function without an entry there has no
+ * places.
+ *
+ * Tested by test-patch.c.
+ */
+#ifndef UAIO_PATCH_FIND_H
+#define UAIO_PATCH_FIND_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	UAIO_SITE_MOV_BYTES = 5,
+	UAIO_SITE_MOVED_MAX = 64, /* bytes between mov and syscall */
+};
+
+struct uaio_site {
+	uint8_t *mov;
+	uint8_t *syscall;
+	uint32_t nr; /* of the call */
+};
+
+/*
+ * *ret_nr_left: calls that were found, of which not all is known or may be moved.
+ * Return: how many sites were stored, at most max.
+ */
+size_t uaio_find_sites(const struct dl_phdr_info *object,
+		       struct uaio_site *ret_sites, size_t max,
+		       size_t *ret_nr_left);
+
+/*
+ * Find the function that addr is in.
+ * Return: false if that is not known.
+ */
+bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
+			uintptr_t *ret_start, uintptr_t *ret_end);
+
+#endif /* UAIO_PATCH_FIND_H */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls of io_uring by a program's own instruction come to us
+ *
+ * A program may have liburing linked into it, or make the calls by itself. Each
+ * place at which it does, in any loaded object, is changed (find.h): the mov of
+ * the call's number becomes a jump to a trampoline nearby, which executes the
+ * instructions up to the system call, calls us, and goes on behind it. The rest
+ * of the place stays: whoever jumps into it makes the system call.
+ *
+ *   I1  What was objects when the library was loaded is changed then. Objects
+ *       that are loaded later are changed before their constructors run: the
+ *       loader calls an empty function for debuggers when it has mapped
+ *       something (_dl_debug_state), and that function is changed as well.
+ *   I2  Code that other threads may execute is written by one store of the
+ *       aligned eight bytes around it, or not at all: that is code of objects
+ *       that were there before us, if the process has threads already. In an
+ *       object that is being loaded nothing has been executed.
+ *   I3  Code stays executable while it is written. Where memory must not be
+ *       written and executed, nothing is changed.
+ *   I4  Our own code is not changed.
+ *
+ * x86-64 only; elsewhere nothing is changed. Objects in other namespaces
+ * (dlmopen) are not seen.
+ *
+ * Tested by test-patch.c and test/uring/uring.py.
+ */
+#ifndef UAIO_PATCH_PATCH_H
+#define UAIO_PATCH_PATCH_H
+
+#include <stddef.h>
+
+struct uaio_patch_ops {
+	/* A call of io_uring: as the system call. */
+	long (*call)(long nr, const long args[6]);
+	/*
+	 * An object has places: so many were changed, and so many were not.
+	 * name: its path, or the empty string for the program.
+	 */
+	void (*report)(const char *name, size_t nr, size_t nr_left);
+};
+
+/* Called once, when the library is loaded. ops stays where it is. */
+void uaio_patch_load(const struct uaio_patch_ops *ops);
+
+#endif /* UAIO_PATCH_PATCH_H */

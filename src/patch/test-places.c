@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Part of test-patch.c: places, in an object of their own, as an object that the
+ * library is in is left as it is.
+ */
+#include "patch/test-places.h"
+
+/*
+ * Functions with the arguments of a system call but for the fourth, which is in
+ * rcx. Each is aligned, so that its places are in words of their own.
+ */
+#define FUNCTION(name, ...)                    \
+	__asm__(".text\n.globl " #name "\n"    \
+		".type " #name ", @function\n" \
+		".balign 16\n" #name ":\n"     \
+		".cfi_startproc\n"             \
+		"mov %rcx, %r10\n" __VA_ARGS__ \
+		"ret\n.cfi_endproc\n.size " #name ", . - " #name "\n")
+
+FUNCTION(adjacent_setup, "mov $425, %eax\n syscall\n");
+FUNCTION(adjacent_enter, "mov $426, %eax\n syscall\n");
+FUNCTION(adjacent_register, "mov $427, %eax\n syscall\n");
+
+/* What compilers put between: all of it is done once, and in its order. */
+FUNCTION(moved, "mov $426, %eax\n"
+		"lea 1(%rdi), %rdi\n"
+		"push %rbx\n"
+		"movq $7, -8(%rsp)\n"
+		"mov %rdi, %rbx\n"
+		"movups %xmm0, -32(%rsp)\n"
+		"xor %edx, %edx\n"
+		"mov $5, %esi\n"
+		"movzbl -8(%rsp), %r8d\n"
+		"syscall\n"
+		"pop %rbx\n");
+
+/* The red zone: what is below the stack pointer stays. */
+FUNCTION(red_zone, "movq $0x1234, -8(%rsp)\n"
+		   "movq $0x5678, -128(%rsp)\n"
+		   "mov $426, %eax\n syscall\n"
+		   "mov -8(%rsp), %rax\n"
+		   "shl $16, %rax\n"
+		   "or -128(%rsp), %rax\n");
+
+/* Registers that a system call keeps. The result: a bit for each that is lost. */
+FUNCTION(registers,
+	 "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push "
+	 "%r15\n"
+	 "mov $11, %ebx\n mov $12, %ebp\n mov $13, %r12d\n mov $14, %r13d\n"
+	 "mov $15, %r14d\n mov $16, %r15d\n"
+	 "movq %rbx, %xmm0\n movq %rbp, %xmm7\n movq %r15, %xmm15\n"
+	 "std\n stc\n"
+	 "mov $426, %eax\n"
+	 "syscall\n"
+	 "setnc %al\n movzbl %al, %eax\n"
+	 "pushfq\n pop %rcx\n cld\n"
+	 "test $0x400, %ecx\n jnz 1f\n or $2, %eax\n 1:\n"
+	 "cmp $11, %ebx\n je 1f\n or $4, %eax\n 1:\n"
+	 "cmp $12, %ebp\n je 1f\n or $8, %eax\n 1:\n"
+	 "cmp $13, %r12d\n je 1f\n or $16, %eax\n 1:\n"
+	 "cmp $14, %r13d\n je 1f\n or $32, %eax\n 1:\n"
+	 "cmp $15, %r14d\n je 1f\n or $64, %eax\n 1:\n"
+	 "cmp $16, %r15d\n je 1f\n or $128, %eax\n 1:\n"
+	 "movq %xmm0, %rcx\n cmp $11, %rcx\n je 1f\n or $256, %eax\n 1:\n"
+	 "movq %xmm7, %rcx\n cmp $12, %rcx\n je 1f\n or $512, %eax\n 1:\n"
+	 "movq %xmm15, %rcx\n cmp $16, %rcx\n je 1f\n or $1024, %eax\n 1:\n"
+	 "cmp $1, %rdi\n je 1f\n or $2048, %eax\n 1:\n"
+	 "cmp $2, %rsi\n je 1f\n or $4096, %eax\n 1:\n"
+	 "cmp $3, %rdx\n je 1f\n or $8192, %eax\n 1:\n"
+	 "cmp $4, %r10\n je 1f\n or $16384, %eax\n 1:\n"
+	 "cmp $5, %r8\n je 1f\n or $32768, %eax\n 1:\n"
+	 "cmp $6, %r9\n je 1f\n or $65536, %eax\n 1:\n"
+	 "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n");
+
+/* Whole vector registers, where there are any that wide. */
+FUNCTION(wide, "vmovdqu (%rdi), %ymm1\n vmovdqu (%rdi), %ymm14\n"
+	       "mov $426, %eax\n syscall\n"
+	       "vpxor (%rdi), %ymm1, %ymm1\n vpxor (%rdi), %ymm14, %ymm14\n"
+	       "vpor %ymm1, %ymm14, %ymm1\n"
+	       "xor %eax, %eax\n vptest %ymm1, %ymm1\n setnz %al\n"
+	       "vzeroupper\n");
+
+/* And the newest: a bit for a vector and one for a mask that is lost. */
+FUNCTION(widest, "vmovdqu64 (%rdi), %zmm17\n vmovdqu64 (%rdi), %zmm31\n"
+		 "mov $0x1234567, %eax\n kmovq %rax, %k3\n"
+		 "mov $426, %eax\n syscall\n"
+		 "kmovq %k3, %rcx\n xor %eax, %eax\n"
+		 "cmp $0x1234567, %rcx\n setne %al\n"
+		 "vpcmpeqq (%rdi), %zmm17, %k1\n kmovq %k1, %rcx\n"
+		 "vpcmpeqq (%rdi), %zmm31, %k1\n kmovq %k1, %rdx\n"
+		 "and %rdx, %rcx\n"
+		 "cmp $255, %rcx\n je 1f\n or $2, %eax\n 1:\n"
+		 "vzeroupper\n");
+
+/* Near misses. None may be changed. */
+FUNCTION(miss_register,
+	 "mov $39, %eax\n .byte 0x41\n mov $426, %eax\n syscall\n");
+FUNCTION(miss_wide, ".byte 0x48, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0, 0\n");
+FUNCTION(
+	miss_inside,
+	".byte 0x48, 0xb9, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0\n mov %rcx, %rax\n");
+FUNCTION(miss_below,
+	 "mov $424, %eax\n test %edi, %edi\n js 1f\n syscall\n 1:\n");
+FUNCTION(miss_above,
+	 "mov $428, %eax\n test %edi, %edi\n js 1f\n syscall\n 1:\n");
+FUNCTION(miss_high, "mov $0x10001aa, %eax\n");
+FUNCTION(miss_16_bits,
+	 "xor %eax, %eax\n .byte 0x66, 0xb8, 0xaa, 1\n add %al, (%rdi)\n");
+FUNCTION(miss_no_call, "mov $426, %eax\n");
+/* Calls, but not to be moved. */
+FUNCTION(left_relative, "mov $426, %eax\n lea 1f(%rip), %r8\n 1: syscall\n");
+FUNCTION(left_branch, "mov $426, %eax\n jmp 1f\n 1: syscall\n");
+FUNCTION(left_overwritten, "mov $426, %eax\n mov $39, %eax\n syscall\n");
+/* Without an entry for unwinding. */
+__asm__(".text\n.globl left_unknown\n.type left_unknown, @function\n"
+	".balign 16\nleft_unknown:\n mov $426, %eax\n syscall\n ret\n");

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel's ABI of io_uring, as far as the header of an older kernel lacks it
+ *
+ * Names and values are the kernel's.
+ */
+#ifndef UAIO_URING_ABI_H
+#define UAIO_URING_ABI_H
+
+#include <linux/io_uring.h>
+#include <linux/time_types.h>
+#include <stdint.h>
+
+/* io_uring_params.flags */
+#ifndef IORING_SETUP_NO_SQARRAY
+#define IORING_SETUP_NO_SQARRAY (1u << 16)
+#endif
+
+/* io_uring_params.features */
+#ifndef IORING_FEAT_REG_REG_RING
+#define IORING_FEAT_REG_REG_RING (1u << 13)
+#endif
+#ifndef IORING_FEAT_MIN_TIMEOUT
+#define IORING_FEAT_MIN_TIMEOUT (1u << 15)
+#endif
+
+/* io_uring_enter() */
+#ifndef IORING_ENTER_ABS_TIMER
+#define IORING_ENTER_ABS_TIMER (1u << 5)
+#endif
+#ifndef IORING_ENTER_NO_IOWAIT
+#define IORING_ENTER_NO_IOWAIT (1u << 7)
+#endif
+
+/* io_uring_register(), as a flag of its opcode */
+#ifndef IORING_REGISTER_USE_REGISTERED_RING
+#define IORING_REGISTER_USE_REGISTERED_RING (1u << 31)
+#endif
+
+/* io_uring_sqe.len of IORING_OP_NOP, and its nop_flags (rw_flags) */
+#ifndef IORING_NOP_INJECT_RESULT
+#define IORING_NOP_INJECT_RESULT (1u << 0)
+#endif
+
+/* io_uring_sqe.opcode: of 6.9 */
+enum { IORING_OP_FTRUNCATE_ = 55 };
+#define IORING_OP_FTRUNCATE IORING_OP_FTRUNCATE_
+
+/* io_uring_sqe.timeout_flags */
+#ifndef IORING_TIMEOUT_MULTISHOT
+#define IORING_TIMEOUT_MULTISHOT (1u << 6)
+#endif
+
+/* Of these a kernel knows, newer than the header: LAST is the header's. */
+enum {
+	UAIO_URING_OPS_MAX = 256, /* an opcode is a byte */
+	UAIO_URING_SQ_ENTRIES_MAX = 32768,
+	UAIO_URING_CQ_ENTRIES_MAX = 2 * UAIO_URING_SQ_ENTRIES_MAX,
+	UAIO_URING_FILES_MAX = 1 << 20,
+	UAIO_URING_BUFFERS_MAX = 1 << 14,
+	UAIO_URING_RINGFDS_MAX = 16,
+};
+
+/* struct io_uring_getevents_arg; older headers call its third member pad. */
+struct uaio_uring_wait_arg {
+	uint64_t sigmask;
+	uint32_t sigmask_bytes;
+	uint32_t min_wait_us;
+	uint64_t timeout; /* struct __kernel_timespec */
+};
+
+#endif /* UAIO_URING_ABI_H */

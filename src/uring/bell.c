@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/bell.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/ownfd.h"
+#include "proc/process.h"
+#include "uring/ring.h"
+#include "uring/table.h"
+
+uint32_t uaio_uring_nr_bells;
+
+void uaio_uring_bells_init(void)
+{
+	/* relaxed: advice; rings of a parent have none */
+	store_relaxed(&uaio_uring_nr_bells, 0);
+}
+
+void uaio_uring_bell_init(struct uaio_uring *ring)
+{
+	/* relaxed, both: published with the ring */
+	store_relaxed(&ring->bell, -1);
+	store_relaxed(&ring->is_rung, 0);
+}
+
+/*
+ * Ringing
+ */
+
+static void ring_it_locked(struct uaio_uring *ring)
+{
+	static const uint64_t one = 1;
+
+	(void)sys_write(ring->bell, &one, sizeof(one));
+	/* relaxed: changes under the lock; others guess */
+	store_relaxed(&ring->is_rung, 1);
+}
+
+static void hush_locked(struct uaio_uring *ring)
+{
+	uint64_t count;
+
+	(void)sys_read(ring->bell, &count, sizeof(count));
+	/* relaxed: as in ring_it_locked() */
+	store_relaxed(&ring->is_rung, 0);
+}
+
+void uaio_uring_bell_ring_locked(struct uaio_uring *ring)
+{
+	/* relaxed: dead, once and for all; if it dies now, it is silenced soon */
+	if (!(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
+		ring_it_locked(ring);
+}
+
+/* Return: whether there is a completion for the client. */
+static bool has_some(const struct uaio_uring *ring)
+{
+	return uaio_uring_unread(ring) || load_relaxed(&ring->first_over);
+}
+
+/* The ring is used, and has a bell. */
+static void settle(struct uaio_uring *ring)
+{
+	/*
+	 * relaxed: if it is wrong by now, then because of a post, which rings, or
+	 * because a client takes completions while it polls
+	 */
+	if (has_some(ring) == load_relaxed(&ring->is_rung))
+		return;
+	uaio_queue_lock(&ring->queue);
+	if (has_some(ring) && !ring->is_rung)
+		uaio_uring_bell_ring_locked(ring);
+	else if (!has_some(ring) && ring->is_rung)
+		hush_locked(ring);
+	uaio_queue_unlock(&ring->queue);
+}
+
+void uaio_uring_bell_silence(struct uaio_uring *ring)
+{
+	uaio_queue_lock(&ring->queue);
+	if (ring->bell >= 0)
+		hush_locked(ring);
+	uaio_queue_unlock(&ring->queue);
+}
+
+void uaio_uring_bell_fini(struct uaio_uring *ring)
+{
+	if (ring->bell < 0)
+		return;
+	uaio_ownfd_close(ring->bell);
+	/* relaxed, both: nobody uses the ring; a count */
+	store_relaxed(&ring->bell, -1);
+	sub_relaxed(&uaio_uring_nr_bells, 1);
+}
+
+/*
+ * Finding
+ */
+
+/* Return: whether the thread has entered, and bells are for it. */
+static bool enter(void)
+{
+	return uaio_engine_is_here() && uaio_enter();
+}
+
+static int bell_of(const struct uaio_uring *ring)
+{
+	/* [MB:uring-bell] acquire: the ring's members. Pairs with make(). */
+	return load_acquire(&ring->bell);
+}
+
+void uaio_uring_bells_settle_slowly(void)
+{
+	if (!enter())
+		return;
+	for (struct uaio_uring *ring = uaio_uring_first(); ring;
+	     ring = ring->next) {
+		if (bell_of(ring) < 0 || !uaio_uring_is_here(ring) ||
+		    !uaio_uring_use(ring))
+			continue;
+		/* It may have been freed, and be another by now. */
+		if (bell_of(ring) >= 0)
+			settle(ring);
+		uaio_uring_unuse(ring);
+	}
+	uaio_leave();
+}
+
+/* The ring is used. Return: its bell, made if need be; or -errno. */
+static int make(struct uaio_uring *ring)
+{
+	int bell = bell_of(ring), made;
+
+	if (bell >= 0)
+		return bell;
+	made = uaio_ownfd_event(EFD_CLOEXEC | EFD_NONBLOCK);
+	if (made < 0)
+		return made;
+	uaio_queue_lock(&ring->queue);
+	bell = load_relaxed(&ring->bell);
+	if (bell < 0) {
+		/* relaxed: a count */
+		add_relaxed(&uaio_uring_nr_bells, 1);
+		/* [MB:uring-bell] release: pairs with bell_of(). */
+		store_release(&ring->bell, made);
+		if (has_some(ring))
+			uaio_uring_bell_ring_locked(ring);
+	}
+	uaio_queue_unlock(&ring->queue);
+	if (bell < 0)
+		return made;
+	uaio_ownfd_close(made);
+	return bell;
+}
+
+/* Return: the ring of fd, used; NULL if it is none. */
+static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
+{
+	if (!ring || !uaio_uring_is_here(ring) || !uaio_uring_use(ring))
+		return NULL;
+	if (uaio_uring_is_still(fd, ring))
+		return ring;
+	uaio_uring_unuse(ring);
+	return NULL;
+}
+
+/* Return: the settled bell of a ring that is used; or -errno. */
+static int ready_bell(struct uaio_uring *ring)
+{
+	int bell = make(ring);
+
+	if (bell >= 0)
+		settle(ring);
+	return bell;
+}
+
+static bool is_full(const struct uaio_uring *ring)
+{
+	const struct uaio_uring_rings *rings = ring->mem.rings;
+
+	/* relaxed, both: the client's guess is no better */
+	return load_relaxed(&rings->sq_tail) - load_relaxed(&rings->sq_head) >=
+	       ring->sq_entries;
+}
+
+int uaio_uring_bell_for(int fd, bool *ret_is_full)
+{
+	struct uaio_uring *ring;
+	int bell = -1;
+
+	*ret_is_full = false;
+	if (fd < 0 || !uaio_uring_known((uint32_t)fd) || !enter())
+		return fd;
+	ring = get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
+	if (ring) {
+		bell = ready_bell(ring);
+		*ret_is_full = bell >= 0 && is_full(ring);
+		uaio_uring_unuse(ring);
+	}
+	uaio_leave();
+	return bell < 0 ? fd : bell;
+}
+
+int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	struct uaio_uring *ring;
+	int ret = 1;
+
+	if (fd < 0 || !uaio_uring_tab_is_used() || !enter())
+		return 1;
+	ring = get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
+	if (ring) {
+		ret = ready_bell(ring);
+		ret = ret < 0 ? -ENOMEM : sys_epoll_ctl(epoll, op, ret, event);
+		uaio_uring_unuse(ring);
+	}
+	uaio_leave();
+	return ret;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/count.h"
+
+#include <errno.h>
+
+#include "flow/cancel.h"
+#include "uring/note.h"
+#include "uring/ring.h"
+
+void uaio_uring_uncount_locked(struct uaio_uring *ring,
+			       struct uaio_uring_note *note)
+{
+	if (!note->is_counting)
+		return;
+	note->is_counting = false;
+	list_remove(&note->counting);
+	/* relaxed: written under the lock */
+	store_relaxed(&ring->nr_counting, ring->nr_counting - 1);
+}
+
+static bool is_success(const struct uaio_uring_note *note, int32_t res)
+{
+	if (note->is_timeout)
+		return res >= 0 || (res == -ETIME && note->succeeds);
+	return res >= 0 && (uint32_t)res >= note->expected;
+}
+
+bool uaio_uring_is_told(struct uaio_uring *ring,
+			const struct uaio_completion *completion, int32_t *res,
+			uint32_t *nr_last)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
+	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
+
+	if (note == ring->updating && *res == -ECANCELED) {
+		(*nr_last)--;
+		ring->was_swallowed = true;
+		return false;
+	}
+	if (!has_more)
+		uaio_uring_uncount_locked(ring, note);
+	if (note->is_reached && *res == -ECANCELED)
+		*res = 0;
+	if (note->skips && is_success(note, *res))
+		return false;
+	/* It is not counted by others of its kind. */
+	ring->cq_events -= note->is_timeout;
+	return true;
+}
+
+void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note)
+{
+	uaio_queue_lock(&ring->queue);
+	note->target += ring->cq_events;
+	note->is_counting = true;
+	list_add_tail(&ring->counting, &note->counting);
+	/* relaxed: written under the lock */
+	store_relaxed(&ring->nr_counting, ring->nr_counting + 1);
+	uaio_queue_unlock(&ring->queue);
+}
+
+void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note)
+{
+	uaio_queue_lock(&ring->queue);
+	uaio_uring_uncount_locked(ring, note);
+	uaio_queue_unlock(&ring->queue);
+}
+
+void uaio_uring_find_reached_locked(struct uaio_uring *ring)
+{
+	list_for_each (pos, &ring->counting) {
+		struct uaio_uring_note *note =
+			container_of(pos, struct uaio_uring_note, counting);
+
+		if ((int32_t)(ring->cq_events - note->target) < 0)
+			continue;
+		note->is_reached = true;
+		ring->queue.wants_act = true;
+	}
+}
+
+/* The queue's lock is held. */
+static bool is_reached(const struct uaio_cancel_aim *aim,
+		       const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	(void)aim;
+	(void)file;
+	return sqe->op == UAIO_OP_TIMER && sqe->word &&
+	       uaio_uring_note_of(sqe->word)->is_reached;
+}
+
+void uaio_uring_end_reached(struct uaio_uring *ring)
+{
+	static const struct uaio_cancel_aim aim = { .is_meant = is_reached };
+
+	(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
+}
+
+void uaio_uring_act(struct uaio_queue *queue)
+{
+	uaio_uring_end_reached(container_of(queue, struct uaio_uring, queue));
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Completions that are not simply put into the ring: successes of which the client
+ * does not want to hear, and timeouts, of which some end after so many others
+ *
+ *   I1  A timeout that counts is in the ring's list from before it is submitted until
+ *       its completion, and so is its note.
+ *   I2  The post that makes a timeout due marks it, under the queue's lock. A thread
+ *       without locks cancels what is marked: after the post (act), or, for inline
+ *       completions, at the end of the submission. A timeout that was marked before it
+ *       waits is found by its submitter, at that end.
+ *
+ * Tested by test-uring-timeout.c.
+ */
+#ifndef UAIO_URING_COUNT_H
+#define UAIO_URING_COUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_completion;
+struct uaio_queue;
+struct uaio_uring;
+struct uaio_uring_note;
+
+/*
+ * For the sink, about a completion whose request has a note: correct its result, or
+ * the number of last completions in a post.
+ * Return: whether the client is told of it.
+ */
+bool uaio_uring_is_told(struct uaio_uring *ring,
+			const struct uaio_completion *completion, int32_t *res,
+			uint32_t *nr_last);
+
+/* A timeout with a count is about to be submitted; or was refused. */
+void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note);
+void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note);
+void uaio_uring_uncount_locked(struct uaio_uring *ring,
+			       struct uaio_uring_note *note);
+
+/* Mark what is due. The queue's lock is held. */
+void uaio_uring_find_reached_locked(struct uaio_uring *ring);
+/* End what is marked. */
+void uaio_uring_end_reached(struct uaio_uring *ring);
+/* A function of struct uaio_sink. */
+void uaio_uring_act(struct uaio_queue *queue);
+
+#endif /* UAIO_URING_COUNT_H */

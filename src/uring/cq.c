@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sink: completions go into the ring's memory
+ *
+ *   I1  What finds no room there goes to a list, in order, and is put into the ring
+ *       by the next call that asks for completions: nothing is lost, unless memory is
+ *       refused. While something is on the list, all that comes goes there.
+ *   I2  The client may write any head. So the ring may be taken to have room or to be
+ *       full at the wrong time, which hurts the client and nobody else.
+ *
+ * Tested by test-uring.c.
+ */
+#include "base/check.h"
+#include "file/file.h"
+#include "flow/post.h"
+#include "uring/bell.h"
+#include "ready/waiter.h"
+#include "uring/count.h"
+#include "uring/note.h"
+#include "uring/ring.h"
+
+struct uaio_uring_overflow {
+	struct uaio_slab_node node;
+	struct uaio_uring_overflow *next;
+	struct io_uring_cqe cqe;
+};
+
+static struct uaio_slab slab; /* of what has overflowed */
+
+void uaio_uring_cq_init(void)
+{
+	uaio_slab_init(&slab, sizeof(struct uaio_uring_overflow), 16384);
+}
+
+/* Return: how many completions fit, when the tail is there. */
+static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
+{
+	/*
+	 * [MB:uring-cq] acquire: the client has read the places. Pairs with the
+	 * client.
+	 */
+	uint32_t nr = tail - load_acquire(&ring->mem.rings->cq_head);
+
+	return nr < ring->cq_entries ? ring->cq_entries - nr : 0;
+}
+
+static void publish(struct uaio_uring *ring, uint32_t tail)
+{
+	store_relaxed(&ring->cq_tail, tail);
+	/* [MB:uring-cq] release: the completions. Pairs with the client. */
+	store_release(&ring->mem.rings->cq_tail, tail);
+}
+
+static void overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
+{
+	struct uaio_uring_rings *rings = ring->mem.rings;
+	struct uaio_uring_overflow *over = uaio_slab_get(&slab);
+
+	/* relaxed, both: advice, and a count */
+	if (!over) {
+		add_relaxed(&rings->cq_overflow, 1);
+		return;
+	}
+	over->cqe = *cqe;
+	over->next = NULL;
+	if (ring->last_over)
+		ring->last_over->next = over;
+	else
+		/* relaxed: others may peek whether there is one */
+		store_relaxed(&ring->first_over, over);
+	ring->last_over = over;
+	or_relaxed(&rings->sq_flags, IORING_SQ_CQ_OVERFLOW);
+}
+
+/* Put a completion where there is room. Return: the tail after it. */
+static inline uint32_t put(struct uaio_uring *ring, uint32_t tail,
+			   const struct io_uring_cqe *cqe)
+{
+	if (unlikely(ring->first_over) || unlikely(!room(ring, tail))) {
+		overflow(ring, cqe);
+		return tail;
+	}
+	ring->mem.rings->cqes[tail & (ring->cq_entries - 1)] = *cqe;
+	return tail + 1;
+}
+
+static void signal_eventfd(struct uaio_uring *ring, bool is_inline)
+{
+	/* relaxed: as the kernel reads it */
+	if (load_relaxed(&ring->mem.rings->cq_flags) &
+		    IORING_CQ_EVENTFD_DISABLED ||
+	    (ring->is_eventfd_async && is_inline))
+		return;
+	uaio_file_signal(ring->eventfd, 1);
+}
+
+static void post(struct uaio_queue *queue, const struct uaio_post *post)
+{
+	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
+	uint32_t tail = load_relaxed(&ring->cq_tail), nr_last = 0;
+	const uint32_t old_tail = tail;
+	uint32_t nr_told = 0;
+
+	for (unsigned i = 0; i < post->nr; i++) {
+		const struct uaio_completion *completion =
+			&post->completions[i];
+		bool has_more = completion->flags & UAIO_COMPLETION_MORE;
+		struct io_uring_cqe cqe = {
+			.user_data = completion->data,
+			.res = completion->res,
+			.flags = has_more ? IORING_CQE_F_MORE : 0,
+		};
+
+		nr_last += !has_more;
+		if (unlikely(completion->word) &&
+		    !uaio_uring_is_told(ring, completion, &cqe.res, &nr_last))
+			continue;
+		tail = put(ring, tail, &cqe);
+		nr_told++;
+	}
+	publish(ring, tail);
+	ring->nr_done += nr_last;
+	ring->cq_events += nr_told;
+	/* relaxed: changes under the lock */
+	if (unlikely(load_relaxed(&ring->nr_counting)))
+		uaio_uring_find_reached_locked(ring);
+	/* What overflows is told of when it is in the ring. */
+	if (unlikely(ring->eventfd) && tail != old_tail)
+		signal_eventfd(ring, post->is_inline);
+	if (unlikely(ring->bell >= 0) && nr_told)
+		uaio_uring_bell_ring_locked(ring);
+}
+
+static bool has_room(const struct uaio_queue *queue)
+{
+	const struct uaio_uring *ring =
+		container_of(queue, struct uaio_uring, queue);
+
+	return !ring->first_over && room(ring, load_relaxed(&ring->cq_tail));
+}
+
+/* A waiter puts what has overflown into the ring, so that is enough for any. */
+static uint32_t nr_unread(const struct uaio_queue *queue)
+{
+	const struct uaio_uring *ring =
+		container_of(queue, struct uaio_uring, queue);
+
+	return unlikely(load_relaxed(&ring->first_over))
+		       ? ring->cq_entries
+		       : uaio_uring_unread(ring);
+}
+
+const struct uaio_sink uaio_uring_sink = {
+	.post = post,
+	.has_room = has_room,
+	.drop_words = uaio_uring_notes_drop,
+	.act = uaio_uring_act,
+	.nr_unreaped = nr_unread,
+	.get_fixed = uaio_uring_get_fixed,
+};
+
+void uaio_uring_flush_overflow(struct uaio_uring *ring)
+{
+	struct uaio_wakeups wakeups = { 0 };
+	uint32_t tail, old_tail;
+
+	uaio_queue_lock(&ring->queue);
+	tail = old_tail = load_relaxed(&ring->cq_tail);
+	while (ring->first_over && room(ring, tail)) {
+		struct uaio_uring_overflow *over = ring->first_over;
+
+		ring->mem.rings->cqes[tail++ & (ring->cq_entries - 1)] =
+			over->cqe;
+		store_relaxed(&ring->first_over, over->next);
+		uaio_slab_put(&slab, over);
+	}
+	publish(ring, tail);
+	if (unlikely(ring->eventfd) && tail != old_tail)
+		signal_eventfd(ring, true);
+	if (!ring->first_over) {
+		ring->last_over = NULL;
+		/* relaxed: advice, which changes under the lock */
+		and_relaxed(&ring->mem.rings->sq_flags,
+			    ~(uint32_t)IORING_SQ_CQ_OVERFLOW);
+	}
+	uaio_waiters_collect_locked(&ring->queue, &wakeups);
+	uaio_queue_unlock(&ring->queue);
+	uaio_wakeups_deliver(&wakeups);
+}
+
+void uaio_uring_drop_overflow(struct uaio_uring *ring)
+{
+	struct uaio_uring_overflow *over;
+
+	while ((over = ring->first_over)) {
+		ring->first_over = over->next;
+		uaio_slab_put(&slab, over);
+	}
+	ring->last_over = NULL;
+}
+
+void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data, int32_t res)
+{
+	const struct uaio_completion completion = {
+		.data = user_data,
+		.res = res,
+	};
+	const struct uaio_post post = {
+		.completions = &completion,
+		.nr = 1,
+		.is_inline = true,
+	};
+
+	uaio_queue_post(&ring->queue, &post);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io_uring_enter: submit, then wait
+ *
+ * Tested by test-uring.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "uring/calls.h"
+#include "uring/ring.h"
+#include "uring/submit.h"
+#include "uring/table.h"
+
+enum {
+	NS_PER_S = 1000000000,
+	NS_PER_US = 1000,
+	SIGSET_BYTES = 8, /* of the kernel's sigset_t */
+	FLAGS = IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP |
+		IORING_ENTER_SQ_WAIT | IORING_ENTER_EXT_ARG |
+		IORING_ENTER_REGISTERED_RING | IORING_ENTER_ABS_TIMER |
+		IORING_ENTER_NO_IOWAIT,
+};
+
+/* How a call waits. */
+struct waiting {
+	int64_t deadline_ns;
+	int64_t min_wait_ns;
+	uint64_t mask; /* the address of a signal mask, or 0 */
+	uint32_t mask_bytes;
+};
+
+static int64_t deadline_of(const struct __kernel_timespec *ts, bool is_absolute)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow(ts->tv_sec, (int64_t)NS_PER_S, &ns) ||
+	    __builtin_add_overflow(ns, (int64_t)ts->tv_nsec, &ns))
+		return ts->tv_sec < 0 ? 1 : UAIO_FOREVER;
+	if (!is_absolute && __builtin_add_overflow(ns, uaio_now_ns(), &ns))
+		return ns < 0 ? UAIO_FOREVER : 1;
+	return ns > 0 ? ns : 1;
+}
+
+/* Return: 0; -EINVAL, -EFAULT. */
+static int read_arg(const struct uaio_uring_enter *call, struct waiting *ret)
+{
+	struct uaio_uring_wait_arg arg;
+	struct __kernel_timespec ts;
+
+	*ret = (struct waiting){ .deadline_ns = UAIO_FOREVER };
+	if (!(call->flags & IORING_ENTER_EXT_ARG)) {
+		ret->mask = (uintptr_t)call->arg;
+		ret->mask_bytes = (uint32_t)call->arg_bytes;
+		return 0;
+	}
+	if (call->arg_bytes != sizeof(arg))
+		return -EINVAL;
+	if (uaio_uring_copy_in(&arg, (uintptr_t)call->arg, sizeof(arg)) < 0)
+		return -EFAULT;
+	ret->mask = arg.sigmask;
+	ret->mask_bytes = arg.sigmask_bytes;
+	ret->min_wait_ns = (int64_t)arg.min_wait_us * NS_PER_US;
+	if (!arg.timeout)
+		return 0;
+	if (uaio_uring_copy_in(&ts, arg.timeout, sizeof(ts)) < 0)
+		return -EFAULT;
+	ret->deadline_ns =
+		deadline_of(&ts, call->flags & IORING_ENTER_ABS_TIMER);
+	return 0;
+}
+
+/* Look for what other requests' completions have to wait for no more. */
+static void freshen(struct uaio_uring *ring, bool waits)
+{
+	if (unlikely(load_relaxed(&ring->first_over)))
+		uaio_uring_flush_overflow(ring);
+	uaio_queue_run(&ring->queue, waits);
+}
+
+/* Wait for need completions. Return: as uaio_queue_wait(). */
+static int await(struct uaio_uring *ring, uint32_t need,
+		 const struct uaio_wait *wait)
+{
+	int ret = 0;
+
+	while (uaio_uring_unread(ring) < need && ret == 0) {
+		freshen(ring, true);
+		if (uaio_uring_unread(ring) < need)
+			ret = uaio_queue_wait(&ring->queue, ring->generation,
+					      need, wait);
+	}
+	if (unlikely(load_relaxed(&ring->first_over)))
+		uaio_uring_flush_overflow(ring);
+	return ret;
+}
+
+/*
+ * First for a time in which all are waited for, then until there is one.
+ */
+static int await_twice(struct uaio_uring *ring, uint32_t need, int64_t min_ns,
+		       const struct uaio_wait *wait)
+{
+	struct uaio_wait first = *wait;
+	int ret;
+
+	first.deadline_ns = uaio_now_ns() + min_ns;
+	if (first.deadline_ns > wait->deadline_ns)
+		first.deadline_ns = wait->deadline_ns;
+	ret = await(ring, need, &first);
+	if (ret != -ETIMEDOUT || uaio_uring_unread(ring))
+		return ret;
+	return await(ring, 1, wait);
+}
+
+/* The ring is used. Return: 0 or -errno. */
+static int wait_for(struct uaio_uring *ring, uint32_t need,
+		    const struct waiting *waiting)
+{
+	struct uaio_wait wait = { .deadline_ns = waiting->deadline_ns };
+	uint64_t mask;
+	int ret;
+
+	freshen(ring, need);
+	if (uaio_uring_unread(ring) >= need)
+		return 0;
+	if (waiting->mask) {
+		if (waiting->mask_bytes != SIGSET_BYTES)
+			return -EINVAL;
+		if (uaio_uring_copy_in(&mask, waiting->mask, sizeof(mask)) < 0)
+			return -EFAULT;
+		wait.mask = &mask;
+		wait.mask_bytes = SIGSET_BYTES;
+	}
+	ret = waiting->min_wait_ns
+		      ? await_twice(ring, need, waiting->min_wait_ns, &wait)
+		      : await(ring, need, &wait);
+	if (ret == 0 || uaio_uring_unread(ring))
+		return 0;
+	return ret == -ETIMEDOUT ? -ETIME : ret == -EINVAL ? -EBADF : ret;
+}
+
+/* Find the ring that a call names. */
+static int find(const struct uaio_uring_enter *call,
+		struct uaio_uring **ret_ring)
+{
+	struct uaio_uring *ring;
+
+	if (call->flags & IORING_ENTER_REGISTERED_RING) {
+		if (call->fd >= UAIO_URING_RINGFDS_MAX ||
+		    !uaio_uring_knows_thread())
+			return -EINVAL;
+		ring = uaio_uring_registered(call->fd);
+		if (!ring)
+			return -EBADF;
+	} else {
+		ring = uaio_uring_find(call->fd);
+		if (unlikely(!ring))
+			return sys_fcntl((int)call->fd, F_GETFD, 0) < 0
+				       ? -EBADF
+				       : -EOPNOTSUPP;
+	}
+	if (unlikely(!uaio_uring_is_here(ring)))
+		return -EOPNOTSUPP;
+	*ret_ring = ring;
+	return 0;
+}
+
+/* Return: whether ring is the one that the call names, now that it is kept. */
+static bool is_still(const struct uaio_uring_enter *call,
+		     const struct uaio_uring *ring)
+{
+	return call->flags & IORING_ENTER_REGISTERED_RING ||
+	       uaio_uring_is_still(call->fd, ring);
+}
+
+static bool is_anothers(const struct uaio_uring *ring)
+{
+	const void *owner = load_relaxed(&ring->owner);
+
+	return owner && owner != &uaio_entry;
+}
+
+/* Submit. The ring is held. Return: as the call, if it waits for nothing. */
+static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
+{
+	if (unlikely(ring->setup & IORING_SETUP_SQPOLL)) {
+		/* No thread polls: this one takes all that is there. */
+		(void)uaio_uring_submit(ring, UINT32_MAX);
+		return call->to_submit;
+	}
+	return uaio_uring_submit(ring, call->to_submit);
+}
+
+static uint32_t need_of(const struct uaio_uring *ring,
+			const struct uaio_uring_enter *call)
+{
+	return call->min_complete < ring->cq_entries ? call->min_complete
+						     : ring->cq_entries;
+}
+
+/* The ring is used. Return: submitted, or if that is 0, why waiting failed. */
+static long get_events(struct uaio_uring *ring,
+		       const struct uaio_uring_enter *call, long submitted)
+{
+	struct waiting waiting;
+	int ret = 0;
+
+	if (ring->setup & IORING_SETUP_DEFER_TASKRUN && is_anothers(ring))
+		ret = -EEXIST;
+	if (ret == 0)
+		ret = read_arg(call, &waiting);
+	if (ret == 0)
+		ret = wait_for(ring, need_of(ring, call), &waiting);
+	return submitted ? submitted : ret;
+}
+
+/* Return: whether there is nothing to wait or to look for. */
+static bool is_satisfied(const struct uaio_uring *ring,
+			 const struct uaio_uring_enter *call)
+{
+	return call->min_complete && !call->arg &&
+	       !load_relaxed(&ring->first_over) &&
+	       uaio_uring_unread(ring) >= need_of(ring, call);
+}
+
+long uaio_uring_do_enter(const struct uaio_uring_enter *call)
+{
+	bool submits, waits = call->flags & IORING_ENTER_GETEVENTS;
+	struct uaio_uring *ring;
+	long ret;
+
+	if (unlikely(call->flags & ~(uint32_t)FLAGS))
+		return -EINVAL;
+	ret = find(call, &ring);
+	if (unlikely(ret < 0))
+		return ret;
+	if (unlikely(load_relaxed(&ring->is_disabled)))
+		return -EBADFD;
+	submits = call->to_submit || ring->setup & IORING_SETUP_SQPOLL;
+	if (submits) {
+		if (unlikely(is_anothers(ring)))
+			return -EEXIST;
+		if (unlikely(!uaio_uring_hold(ring)))
+			return -EBADF;
+		if (unlikely(!is_still(call, ring))) {
+			uaio_uring_release(ring);
+			return -EBADF;
+		}
+		ret = submit(ring, call);
+		waits = waits && ret == call->to_submit &&
+			!is_satisfied(ring, call);
+	}
+	if (waits && !uaio_uring_use(ring)) {
+		waits = false;
+		ret = ret ? ret : -EBADF;
+	}
+	if (submits)
+		uaio_uring_release(ring);
+	if (waits) {
+		if (submits || is_still(call, ring))
+			ret = get_events(ring, call, ret);
+		else
+			ret = -EBADF;
+		uaio_uring_unuse(ring);
+	}
+	return ret;
+}

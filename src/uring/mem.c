@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/mem.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+
+static size_t rings_bytes(uint32_t sq_entries, uint32_t cq_entries,
+			  bool has_array)
+{
+	return sizeof(struct uaio_uring_rings) +
+	       cq_entries * sizeof(struct io_uring_cqe) +
+	       (has_array ? sq_entries * sizeof(uint32_t) : 0);
+}
+
+/* A file of more than the limit would be answered with SIGXFSZ. */
+static bool may_be_large(int64_t bytes)
+{
+	struct rlimit limit;
+
+	return sys_getrlimit(RLIMIT_FSIZE, &limit) < 0 ||
+	       limit.rlim_cur == RLIM_INFINITY ||
+	       limit.rlim_cur >= (uint64_t)bytes;
+}
+
+static void *map(int fd, size_t bytes, int64_t off)
+{
+	void *at = sys_mmap_file(bytes, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_POPULATE, fd, off);
+
+	return sys_is_map_error(at) ? NULL : at;
+}
+
+static int map_all(struct uaio_uring_mem *mem, int fd)
+{
+	struct stat st;
+
+	if (sys_fstat(fd, &st) < 0)
+		return -ENOMEM;
+	mem->dev = st.st_dev;
+	mem->ino = st.st_ino;
+	mem->rings = map(fd, mem->rings_bytes, IORING_OFF_SQ_RING);
+	if (!mem->rings)
+		return -ENOMEM;
+	mem->sqes = map(fd, mem->sqes_bytes, IORING_OFF_SQES);
+	if (mem->sqes)
+		return 0;
+	(void)sys_munmap(mem->rings, mem->rings_bytes);
+	return -ENOMEM;
+}
+
+int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem, uint32_t sq_entries,
+			uint32_t cq_entries, bool has_array)
+{
+	struct uaio_uring_mem mem = {
+		.rings_bytes = rings_bytes(sq_entries, cq_entries, has_array),
+		.sqes_bytes = sq_entries * sizeof(struct io_uring_sqe),
+	};
+	int64_t bytes = (int64_t)(IORING_OFF_SQES + mem.sqes_bytes);
+	int fd, ret = -ENOMEM;
+
+	if (!may_be_large(bytes))
+		return -ENOMEM;
+	fd = sys_memfd("[io_uring]");
+	if (fd < 0)
+		return fd;
+	if (sys_ftruncate(fd, bytes) == 0 && sys_seal_size(fd) == 0)
+		ret = map_all(&mem, fd);
+	if (ret < 0) {
+		(void)sys_close(fd);
+		return ret;
+	}
+	/* relaxed, all: no client knows it yet */
+	store_relaxed(&mem.rings->sq_mask, sq_entries - 1);
+	store_relaxed(&mem.rings->sq_entries, sq_entries);
+	store_relaxed(&mem.rings->cq_mask, cq_entries - 1);
+	store_relaxed(&mem.rings->cq_entries, cq_entries);
+	mem.array = has_array ? (uint32_t *)(void *)&mem.rings->cqes[cq_entries]
+			      : NULL;
+	*ret_mem = mem;
+	return fd;
+}
+
+void uaio_uring_mem_fini(struct uaio_uring_mem *mem)
+{
+	(void)sys_munmap(mem->rings, mem->rings_bytes);
+	(void)sys_munmap(mem->sqes, mem->sqes_bytes);
+	*mem = (struct uaio_uring_mem){ 0 };
+}
+
+#define OFFSET(member) \
+	((uint32_t) __builtin_offsetof(struct uaio_uring_rings, member))
+
+void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
+			 struct io_uring_params *ret_params)
+{
+	ret_params->sq_off = (struct io_sqring_offsets){
+		.head = OFFSET(sq_head),
+		.tail = OFFSET(sq_tail),
+		.ring_mask = OFFSET(sq_mask),
+		.ring_entries = OFFSET(sq_entries),
+		.flags = OFFSET(sq_flags),
+		.dropped = OFFSET(sq_dropped),
+		.array = mem->array ? (uint32_t)((char *)mem->array -
+						 (char *)mem->rings)
+				    : 0,
+	};
+	ret_params->cq_off = (struct io_cqring_offsets){
+		.head = OFFSET(cq_head),
+		.tail = OFFSET(cq_tail),
+		.ring_mask = OFFSET(cq_mask),
+		.ring_entries = OFFSET(cq_entries),
+		.overflow = OFFSET(cq_overflow),
+		.cqes = OFFSET(cqes),
+		.flags = OFFSET(cq_flags),
+	};
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of a ring, which clients map
+ *
+ * It is a file in memory, whose descriptor is the ring's. The file is sealed, so
+ * that no client can make it shorter under us. We map it for ourselves, wherever
+ * clients map it.
+ *
+ *   I1  Clients can write all of it. So nothing that is read there decides anything
+ *       but what a client asks for; each word is read once for each use, and an
+ *       index is masked. Sizes, the head of the submissions and the tail of the
+ *       completions have copies that clients cannot write (ring.h).
+ *   I2  The offsets at which clients find its members are told to them by setup,
+ *       as the kernel does; the layout is ours.
+ *
+ * Tested by test-uring.c.
+ */
+#ifndef UAIO_URING_MEM_H
+#define UAIO_URING_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "uring/abi.h"
+
+/* All atomic. */
+struct uaio_uring_rings {
+	/* ours to write */
+	uint32_t sq_head;
+	uint32_t cq_tail;
+	uint32_t sq_flags;    /* IORING_SQ_* */
+	uint32_t sq_dropped;  /* submissions with an index out of range */
+	uint32_t cq_overflow; /* completions that are lost */
+	uint32_t unused[11];
+
+	/* the client's to write */
+	uint32_t sq_tail __attribute__((aligned(64)));
+	uint32_t cq_head;
+	uint32_t cq_flags; /* IORING_CQ_* */
+
+	/* written once */
+	uint32_t sq_mask __attribute__((aligned(64)));
+	uint32_t sq_entries;
+	uint32_t cq_mask;
+	uint32_t cq_entries;
+
+	struct io_uring_cqe cqes[] __attribute__((aligned(64)));
+	/* and then the array of indices of submissions, if there is one */
+};
+
+struct uaio_uring_mem {
+	struct uaio_uring_rings *rings; /* owns, as the next */
+	struct io_uring_sqe *sqes;
+	uint32_t *array; /* of sq_entries indices; or NULL */
+	size_t rings_bytes;
+	size_t sqes_bytes;
+	/* which file it is */
+	uint64_t dev;
+	uint64_t ino;
+};
+
+/*
+ * Make the memory of a ring with so many entries, which are powers of two.
+ * Return: its descriptor; -EMFILE, -ENFILE, -ENOMEM; -ENOSYS: no such file can be
+ * had.
+ */
+int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem, uint32_t sq_entries,
+			uint32_t cq_entries, bool has_array);
+void uaio_uring_mem_fini(struct uaio_uring_mem *mem);
+
+/* Tell a client where it finds what. */
+void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
+			 struct io_uring_params *ret_params);
+
+#endif /* UAIO_URING_MEM_H */

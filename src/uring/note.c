@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/note.h"
+
+#include "req/sink.h"
+#include "uring/rsrc.h"
+
+static struct uaio_slab slab;
+
+void uaio_uring_notes_init(void)
+{
+	uaio_slab_init(&slab, sizeof(struct uaio_uring_note), 16384);
+}
+
+struct uaio_uring_note *uaio_uring_note_new(void)
+{
+	struct uaio_uring_note *note = uaio_slab_get(&slab);
+
+	if (!note)
+		return NULL;
+	note->skips = note->is_poll = note->is_timeout = false;
+	note->succeeds = false;
+	note->expected = note->target = 0;
+	note->file = note->buffer = NULL;
+	note->is_counting = note->is_reached = false;
+	return note;
+}
+
+void uaio_uring_note_free(struct uaio_uring_note *note)
+{
+	if (note->file)
+		uaio_uring_rsrc_put(note->file);
+	if (note->buffer)
+		uaio_uring_rsrc_put(note->buffer);
+	uaio_slab_put(&slab, note);
+}
+
+void uaio_uring_notes_drop(const struct uaio_post *post)
+{
+	for (unsigned i = 0; i < post->nr; i++)
+		if (post->completions[i].word)
+			uaio_uring_note_free(
+				uaio_uring_note_of(post->completions[i].word));
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the door remembers of a request
+ *
+ * Most requests need nothing: their word (sink.h) is 0. The word of any other is the
+ * address of a note, which is made when the request is submitted and freed when its
+ * last completion has been posted.
+ *
+ * Tested by test-uring.c and test-uring-timeout.c.
+ */
+#ifndef UAIO_URING_NOTE_H
+#define UAIO_URING_NOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/slab.h"
+#include "uring/cancel.h"
+
+struct uaio_post;
+struct uaio_uring_rsrc;
+
+struct uaio_uring_note {
+	struct uaio_slab_node node;
+
+	/* immutable */
+	bool skips;   /* no completion if it succeeds */
+	bool is_poll; /* or a timeout, which has an end of its own */
+	bool is_timeout;
+	bool succeeds;     /* a timeout, by coming to its end */
+	uint32_t expected; /* a result below that is no success */
+	struct uaio_uring_rsrc *file, *buffer; /* shares (ref); or NULL */
+
+	/* of a call of the door (cancel.h); immutable */
+	struct uaio_uring_aim aim;
+	uint64_t new_data;
+	uint32_t events;
+	int64_t time_ns;
+
+	/* of a timeout that ends after a number of completions */
+	uint32_t target; /* of cq_events; immutable */
+	/* under the queue's lock */
+	bool is_counting; /* it is in counting */
+	bool is_reached;
+	struct list counting;
+};
+
+void uaio_uring_notes_init(void);
+
+/* Return: a note that says nothing; NULL if memory is refused. */
+struct uaio_uring_note *uaio_uring_note_new(void);
+void uaio_uring_note_free(struct uaio_uring_note *note);
+
+static inline struct uaio_uring_note *uaio_uring_note_of(uint64_t word)
+{
+	return (struct uaio_uring_note *)(uintptr_t)word;
+}
+
+/* A function of struct uaio_sink. */
+void uaio_uring_notes_drop(const struct uaio_post *post);
+
+#endif /* UAIO_URING_NOTE_H */

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations: each submission translated for the core, and refused where the kernel
+ * refuses it, in its order
+ *
+ * Tested by test-uring-ops.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/uaddr.h"
+#include "uring/cancel.h"
+#include "uring/note.h"
+#include "uring/prepcall.h"
+#include "uring/ring.h"
+#include "uring/submit.h"
+
+static int prep_nop(struct uaio_uring_entry *entry)
+{
+	if (unlikely(entry->raw.rw_flags)) {
+		if (entry->raw.rw_flags != IORING_NOP_INJECT_RESULT)
+			return -EINVAL;
+		entry->late_error = (int)entry->raw.len;
+		/* A result that is no error cannot be given by refusing. */
+		if (entry->late_error >= 0) {
+			entry->sqe.len = entry->raw.len;
+			entry->late_error = 0;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Reads and writes
+ */
+
+static int prep_rw(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_sqe *sqe = &entry->sqe;
+
+	/* What newer kernels know as attributes, of which none is served. */
+	if (unlikely(raw->__pad2[0]))
+		return -EINVAL;
+	sqe->buf = (void *)(uintptr_t)raw->addr;
+	sqe->len = raw->len;
+	sqe->off = (int64_t)raw->off;
+	sqe->rw_flags = (uint32_t)raw->rw_flags;
+	sqe->ioprio = raw->ioprio;
+	if (unlikely(raw->flags & IOSQE_BUFFER_SELECT)) {
+		entry->late_error = -ENOBUFS;
+		sqe->len = 0;
+	}
+	/* Only where completions are polled for. */
+	if (unlikely(raw->rw_flags & RWF_HIPRI) &&
+	    !(raw->rw_flags & ~RWF_SUPPORTED) &&
+	    !(entry->ring->setup & IORING_SETUP_IOPOLL))
+		entry->late_error = -EINVAL;
+	if (unlikely(raw->flags & IOSQE_CQE_SKIP_SUCCESS) &&
+	    uaio_uring_note_for(entry))
+		entry->note->expected = raw->len;
+	return 0;
+}
+
+static int prep_rwv(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	bool selects = raw->flags & IOSQE_BUFFER_SELECT;
+	int ret = raw->len > (selects ? 1 : IOV_MAX) || (selects && !raw->len)
+			  ? -EINVAL
+			  : prep_rw(entry);
+
+	if (ret == 0 && raw->len &&
+	    !uaio_uring_may_read(raw->addr, raw->len * sizeof(struct iovec)))
+		return -EFAULT;
+	if (ret == 0 && selects)
+		return 0;
+	if (ret == 0 && entry->note)
+		entry->note->expected = (uint32_t)uaio_sqe_bytes(&entry->sqe);
+	return ret;
+}
+
+/* Return: 0 or -EFAULT: the memory is not in the buffer. */
+static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
+			uint64_t bytes)
+{
+	uint64_t end;
+
+	if (!buffer || __builtin_add_overflow(addr, bytes, &end))
+		return -EFAULT;
+	return addr < buffer->base || end > buffer->base + buffer->bytes
+		       ? -EFAULT
+		       : 0;
+}
+
+static int prep_rw_fixed(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_uring_rsrc *buffer =
+		uaio_uring_table_at(&entry->ring->buffers, raw->buf_index);
+	int ret = prep_rw(entry), error;
+
+	if (ret < 0)
+		return ret;
+	/* Of two mistakes the kernel finds this first. */
+	error = check_buffer(buffer, raw->addr, raw->len);
+	if (error)
+		entry->late_error = error;
+	if (entry->late_error || !buffer->tag)
+		return 0;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	uaio_uring_rsrc_get(buffer);
+	entry->note->buffer = buffer;
+	return 0;
+}
+
+static int prep_fsync(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->addr || raw->buf_index || raw->splice_fd_in ||
+	    raw->fsync_flags & ~IORING_FSYNC_DATASYNC || (int64_t)raw->off < 0)
+		return -EINVAL;
+	if (raw->fsync_flags & IORING_FSYNC_DATASYNC)
+		entry->sqe.op = UAIO_OP_FDSYNC;
+	return 0;
+}
+
+/*
+ * Polls
+ */
+
+/* Return: the events of poll(2); other bits say how to wait, which we decide. */
+static uint64_t events_of(const struct io_uring_sqe *raw)
+{
+	return raw->poll32_events & 0xffff;
+}
+
+static int prep_poll_add(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->buf_index || raw->off || raw->addr ||
+	    raw->len & ~IORING_POLL_ADD_MULTI)
+		return -EINVAL;
+	if (raw->len & IORING_POLL_ADD_MULTI &&
+	    raw->flags & IOSQE_CQE_SKIP_SUCCESS)
+		return -EINVAL;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	entry->note->is_poll = true;
+	entry->sqe.events = events_of(raw);
+	entry->sqe.is_multishot = raw->len & IORING_POLL_ADD_MULTI;
+	return 0;
+}
+
+static int prep_poll_remove(struct uaio_uring_entry *entry)
+{
+	const uint32_t updates =
+		IORING_POLL_UPDATE_EVENTS | IORING_POLL_UPDATE_USER_DATA;
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->buf_index || raw->splice_fd_in ||
+	    raw->len & ~(updates | IORING_POLL_ADD_MULTI) ||
+	    raw->len == IORING_POLL_ADD_MULTI)
+		return -EINVAL;
+	if (!(raw->len & IORING_POLL_UPDATE_USER_DATA) && raw->off)
+		return -EINVAL;
+	if (!(raw->len & IORING_POLL_UPDATE_EVENTS) && raw->poll32_events)
+		return -EINVAL;
+	return uaio_uring_call_for(entry, raw->len & updates
+						  ? UAIO_URING_POLL_UPDATE
+						  : UAIO_URING_POLL_REMOVE);
+}
+
+/*
+ * Timeouts
+ */
+
+static int read_time(uint64_t addr, int64_t *ret_ns)
+{
+	const struct __kernel_timespec *ts =
+		(const struct __kernel_timespec *)(uintptr_t)addr;
+	int64_t sec, nsec;
+
+	if (!uaio_uring_may_read(addr, sizeof(*ts)))
+		return -EFAULT;
+	sec = load_relaxed(&ts->tv_sec);
+	nsec = load_relaxed(&ts->tv_nsec);
+	if (sec < 0 || nsec < 0)
+		return -EINVAL;
+	if (__builtin_mul_overflow(sec, (int64_t)1000000000, ret_ns) ||
+	    __builtin_add_overflow(*ret_ns, nsec, ret_ns))
+		*ret_ns = INT64_MAX;
+	return 0;
+}
+
+static uint32_t timer_flags_of(uint32_t flags)
+{
+	return (flags & IORING_TIMEOUT_ABS ? UAIO_TIMER_ABSOLUTE : 0) |
+	       (flags & IORING_TIMEOUT_BOOTTIME ? UAIO_TIMER_BOOTTIME : 0) |
+	       (flags & IORING_TIMEOUT_REALTIME ? UAIO_TIMER_REALTIME : 0) |
+	       (flags & IORING_TIMEOUT_ETIME_SUCCESS ? UAIO_TIMER_SUCCEEDS : 0);
+}
+
+static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const uint32_t flags = raw->timeout_flags;
+	int ret;
+
+	if (raw->buf_index || raw->len != 1 || raw->splice_fd_in ||
+	    raw->addr3 || raw->__pad2[0] || (raw->off && is_linked))
+		return -EINVAL;
+	if (flags & ~(IORING_TIMEOUT_ABS | IORING_TIMEOUT_CLOCK_MASK |
+		      IORING_TIMEOUT_ETIME_SUCCESS | IORING_TIMEOUT_MULTISHOT))
+		return -EINVAL;
+	if ((flags & IORING_TIMEOUT_CLOCK_MASK) == IORING_TIMEOUT_CLOCK_MASK)
+		return -EINVAL;
+	/* Relative ones only, and they are repeated. */
+	if (flags & IORING_TIMEOUT_MULTISHOT &&
+	    (flags & IORING_TIMEOUT_ABS || is_linked))
+		return -EINVAL;
+	ret = read_time(raw->addr, &entry->sqe.time_ns);
+	if (ret < 0)
+		return ret;
+	entry->sqe.timer_flags = timer_flags_of(flags);
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	entry->note->is_timeout = true;
+	entry->note->succeeds = flags & IORING_TIMEOUT_ETIME_SUCCESS;
+	return 0;
+}
+
+static int prep_timeout(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = prep_any_timeout(entry, false);
+
+	if (ret < 0)
+		return ret;
+	if (raw->timeout_flags & IORING_TIMEOUT_MULTISHOT) {
+		entry->sqe.is_multishot = true;
+		entry->sqe.len = raw->off; /* how often; 0: for ever */
+	} else if (raw->off) {
+		/* A count has 32 bits. */
+		entry->counts = true;
+		entry->note->target = (uint32_t)raw->off;
+	}
+	return 0;
+}
+
+static int prep_link_timeout(struct uaio_uring_entry *entry)
+{
+	return prep_any_timeout(entry, true);
+}
+
+static int prep_timeout_remove(struct uaio_uring_entry *entry)
+{
+	const uint32_t flags = entry->raw.timeout_flags;
+	const struct io_uring_sqe *raw = &entry->raw;
+	int64_t time_ns;
+	int ret;
+
+	if (raw->flags & IOSQE_FIXED_FILE || raw->buf_index || raw->len ||
+	    raw->splice_fd_in || raw->addr3 || raw->__pad2[0])
+		return -EINVAL;
+	if (!(flags & IORING_TIMEOUT_UPDATE_MASK))
+		return flags ? -EINVAL
+			     : uaio_uring_call_for(entry,
+						   UAIO_URING_TIMEOUT_REMOVE);
+	/* Its clock stays. */
+	if (flags & ~(IORING_TIMEOUT_UPDATE_MASK | IORING_TIMEOUT_ABS))
+		return -EINVAL;
+	ret = read_time(raw->addr2, &time_ns);
+	if (ret < 0)
+		return ret;
+	/* The flag of linked ones alone removes an unlinked one, as there. */
+	ret = uaio_uring_call_for(entry, flags & IORING_TIMEOUT_UPDATE
+						 ? UAIO_URING_TIMEOUT_UPDATE
+						 : UAIO_URING_TIMEOUT_REMOVE);
+	if (ret == 0)
+		entry->note->time_ns = time_ns;
+	return ret;
+}
+
+static int prep_async_cancel(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const uint32_t flags = raw->cancel_flags;
+
+	if (raw->off || raw->splice_fd_in ||
+	    flags & ~(uint32_t)UAIO_URING_CANCEL_FLAGS)
+		return -EINVAL;
+	if (flags & (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP) &&
+	    flags & IORING_ASYNC_CANCEL_ANY)
+		return -EINVAL;
+	return uaio_uring_call_for(entry, UAIO_URING_CANCEL);
+}
+
+static const struct uaio_uring_row rows[] = {
+	[IORING_OP_NOP] = {
+		.op = UAIO_OP_NOP,
+		.prep = prep_nop,
+		.has_iopoll = true,
+	},
+	[IORING_OP_READ] = {
+		.op = UAIO_OP_READ,
+		.prep = prep_rw,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+		.selects_buffer = true,
+	},
+	[IORING_OP_READV] = {
+		.op = UAIO_OP_READV,
+		.prep = prep_rwv,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+		.selects_buffer = true,
+	},
+	[IORING_OP_READ_FIXED] = {
+		.op = UAIO_OP_READ,
+		.prep = prep_rw_fixed,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+	},
+	[IORING_OP_WRITE] = {
+		.op = UAIO_OP_WRITE,
+		.prep = prep_rw,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+	},
+	[IORING_OP_WRITEV] = {
+		.op = UAIO_OP_WRITEV,
+		.prep = prep_rwv,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+	},
+	[IORING_OP_WRITE_FIXED] = {
+		.op = UAIO_OP_WRITE,
+		.prep = prep_rw_fixed,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+	},
+	[IORING_OP_FSYNC] = {
+		.op = UAIO_OP_FSYNC,
+		.prep = prep_fsync,
+		.has_file = true,
+	},
+	[IORING_OP_POLL_ADD] = {
+		.op = UAIO_OP_POLL,
+		.prep = prep_poll_add,
+		.has_file = true,
+	},
+	[IORING_OP_POLL_REMOVE] = {
+		.op = UAIO_OP_CALLED,
+		.prep = prep_poll_remove,
+	},
+	[IORING_OP_TIMEOUT] = {
+		.op = UAIO_OP_TIMER,
+		.prep = prep_timeout,
+	},
+	[IORING_OP_TIMEOUT_REMOVE] = {
+		.op = UAIO_OP_CALLED,
+		.prep = prep_timeout_remove,
+	},
+	[IORING_OP_LINK_TIMEOUT] = {
+		.op = UAIO_OP_LINK_TIMER,
+		.prep = prep_link_timeout,
+	},
+	[IORING_OP_ASYNC_CANCEL] = {
+		.op = UAIO_OP_CALLED,
+		.prep = prep_async_cancel,
+	},
+	[IORING_OP_OPENAT] = {
+		.op = UAIO_OP_OPENAT,
+		.prep = uaio_uring_prep_openat,
+	},
+	[IORING_OP_FALLOCATE] = {
+		.op = UAIO_OP_FALLOCATE,
+		.prep = uaio_uring_prep_fallocate,
+		.has_file = true,
+	},
+	[IORING_OP_FTRUNCATE] = {
+		.op = UAIO_OP_FTRUNCATE,
+		.prep = uaio_uring_prep_ftruncate,
+		.has_file = true,
+	},
+	[IORING_OP_SYNC_FILE_RANGE] = {
+		.op = UAIO_OP_SYNC_FILE_RANGE,
+		.prep = uaio_uring_prep_sync_range,
+		.has_file = true,
+	},
+	[IORING_OP_FADVISE] = {
+		.op = UAIO_OP_FADVISE,
+		.prep = uaio_uring_prep_fadvise,
+		.has_file = true,
+	},
+	[IORING_OP_MADVISE] = {
+		.op = UAIO_OP_MADVISE,
+		.prep = uaio_uring_prep_madvise,
+	},
+	[IORING_OP_OPENAT2] = {
+		.op = UAIO_OP_OPENAT2,
+		.prep = uaio_uring_prep_openat2,
+	},
+	[IORING_OP_CLOSE] = {
+		.op = UAIO_OP_CLOSE,
+		.prep = uaio_uring_prep_close,
+	},
+	[IORING_OP_STATX] = {
+		.op = UAIO_OP_STATX,
+		.prep = uaio_uring_prep_statx,
+	},
+	[IORING_OP_RENAMEAT] = {
+		.op = UAIO_OP_RENAMEAT,
+		.prep = uaio_uring_prep_renameat,
+	},
+	[IORING_OP_UNLINKAT] = {
+		.op = UAIO_OP_UNLINKAT,
+		.prep = uaio_uring_prep_unlinkat,
+	},
+	[IORING_OP_MKDIRAT] = {
+		.op = UAIO_OP_MKDIRAT,
+		.prep = uaio_uring_prep_mkdirat,
+	},
+	[IORING_OP_SYMLINKAT] = {
+		.op = UAIO_OP_SYMLINKAT,
+		.prep = uaio_uring_prep_symlinkat,
+	},
+	[IORING_OP_LINKAT] = {
+		.op = UAIO_OP_LINKAT,
+		.prep = uaio_uring_prep_linkat,
+	},
+	[IORING_OP_FGETXATTR] = {
+		.op = UAIO_OP_FGETXATTR,
+		.prep = uaio_uring_prep_fgetxattr,
+		.has_file = true,
+	},
+	[IORING_OP_FSETXATTR] = {
+		.op = UAIO_OP_FSETXATTR,
+		.prep = uaio_uring_prep_fsetxattr,
+		.has_file = true,
+	},
+	[IORING_OP_GETXATTR] = {
+		.op = UAIO_OP_GETXATTR,
+		.prep = uaio_uring_prep_getxattr,
+	},
+	[IORING_OP_SETXATTR] = {
+		.op = UAIO_OP_SETXATTR,
+		.prep = uaio_uring_prep_setxattr,
+	},
+	[IORING_OP_SPLICE] = {
+		.op = UAIO_OP_SPLICE,
+		.prep = uaio_uring_prep_splice,
+	},
+	[IORING_OP_TEE] = {
+		.op = UAIO_OP_TEE,
+		.prep = uaio_uring_prep_tee,
+	},
+	[IORING_OP_EPOLL_CTL] = {
+		.op = UAIO_OP_EPOLL_CTL,
+		.prep = uaio_uring_prep_epoll_ctl,
+	},
+};
+
+const struct uaio_uring_row *uaio_uring_row_of(unsigned opcode)
+{
+	return opcode < sizeof(rows) / sizeof(rows[0]) && rows[opcode].prep
+		       ? &rows[opcode]
+		       : NULL;
+}

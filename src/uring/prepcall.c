@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/prepcall.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "uring/ring.h"
+#include "uring/submit.h"
+#include "uring/table.h"
+
+/* In what follows the order of the checks is the kernel's. */
+
+static void *pointer(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+/* Return: the arguments of an entry, all 0. */
+static struct uaio_args *args_of(struct uaio_uring_entry *entry)
+{
+	entry->args = (struct uaio_args){ 0 };
+	entry->sqe.args = &entry->args;
+	return &entry->args;
+}
+
+/* Return: 0; why a call about a path is refused whatever else it says. */
+static int check_path(const struct io_uring_sqe *raw)
+{
+	if (raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	return raw->flags & IOSQE_FIXED_FILE ? -EBADF : 0;
+}
+
+/*
+ * Open files
+ */
+
+int uaio_uring_prep_fallocate(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->buf_index || raw->rw_flags || raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.off = (int64_t)raw->off;
+	entry->sqe.len = raw->addr;
+	entry->sqe.call_flags = raw->len;
+	return 0;
+}
+
+int uaio_uring_prep_ftruncate(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->rw_flags || raw->addr || raw->len || raw->buf_index ||
+	    raw->splice_fd_in || raw->addr3)
+		return -EINVAL;
+	entry->sqe.off = (int64_t)raw->off;
+	return 0;
+}
+
+int uaio_uring_prep_sync_range(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->addr || raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.off = (int64_t)raw->off;
+	entry->sqe.len = raw->len;
+	entry->sqe.call_flags = raw->sync_range_flags;
+	return 0;
+}
+
+int uaio_uring_prep_fadvise(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.off = (int64_t)raw->off;
+	entry->sqe.len = raw->addr ? raw->addr : raw->len;
+	entry->sqe.call_flags = raw->fadvise_advice;
+	return 0;
+}
+
+int uaio_uring_prep_madvise(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.len = raw->off ? raw->off : raw->len;
+	entry->sqe.call_flags = raw->fadvise_advice;
+	return 0;
+}
+
+/*
+ * Opening and closing
+ */
+
+static int check_open(const struct io_uring_sqe *raw)
+{
+	if (raw->buf_index)
+		return -EINVAL;
+	return raw->flags & IOSQE_FIXED_FILE ? -EBADF : 0;
+}
+
+/*
+ * No file is opened into, or closed in, a table of registered ones. Where there is
+ * no table the kernel opens the file, and then finds no place for it.
+ */
+static int check_place(struct uaio_uring_entry *entry, uint64_t open_flags)
+{
+	uint32_t place = entry->raw.file_index;
+
+	if (!place)
+		return 0;
+	if (open_flags & O_CLOEXEC || entry->ring->files.entries)
+		return -EINVAL;
+	entry->late_error = place == IORING_FILE_INDEX_ALLOC ? -ENFILE : -ENXIO;
+	return 0;
+}
+
+/* The only path of an operation. */
+static int measure(struct uaio_uring_entry *entry, bool may_be_empty)
+{
+	uint32_t bytes;
+	int ret;
+
+	entry->sqe.path = pointer(entry->raw.addr);
+	ret = uaio_path_measure(entry->sqe.path, may_be_empty, &bytes);
+	entry->sqe.len = bytes;
+	return ret;
+}
+
+int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = check_open(raw);
+
+	entry->sqe.open_flags = raw->open_flags;
+	entry->sqe.mode = raw->len;
+	if (ret == 0)
+		ret = measure(entry, false);
+	return ret < 0 ? ret : check_place(entry, raw->open_flags);
+}
+
+/* Return: as check_place(); what it finds comes after mistakes in the memory. */
+static int check_place2(struct uaio_uring_entry *entry)
+{
+	struct uaio_args *args = &entry->args;
+	uint64_t open_flags;
+	int ret;
+
+	ret = uaio_optab[UAIO_OP_OPENAT2].prep(&entry->sqe, NULL);
+	if (ret < 0)
+		return ret;
+	memcpy(&open_flags, args->in, sizeof(open_flags));
+	return check_place(entry, open_flags);
+}
+
+int uaio_uring_prep_openat2(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+	int ret;
+
+	args->path = pointer(raw->addr);
+	args->in = pointer(raw->addr2);
+	args->in_bytes = raw->len;
+	ret = check_open(raw);
+	return ret < 0 || !raw->file_index ? ret : check_place2(entry);
+}
+
+int uaio_uring_prep_close(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->off || raw->addr || raw->len || raw->rw_flags ||
+	    raw->buf_index)
+		return -EINVAL;
+	if (raw->flags & IOSQE_FIXED_FILE)
+		return -EBADF;
+	if (raw->file_index)
+		return -EINVAL;
+	/* A ring is closed by a call of its own. */
+	if (raw->fd >= 0 && uaio_uring_find((uint32_t)raw->fd))
+		entry->late_error = -EBADF;
+	return 0;
+}
+
+/*
+ * Paths
+ */
+
+int uaio_uring_prep_statx(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	entry->sqe.call_flags = raw->statx_flags;
+	args->path = pointer(raw->addr);
+	args->what = raw->len;
+	args->out = pointer(raw->addr2);
+	return check_path(raw);
+}
+
+static int prep_two_paths(struct uaio_uring_entry *entry, uint32_t flags)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	entry->sqe.call_flags = flags;
+	args->path = pointer(raw->addr);
+	args->name = pointer(raw->addr2);
+	args->fd = (int)raw->len;
+	return check_path(raw);
+}
+
+int uaio_uring_prep_renameat(struct uaio_uring_entry *entry)
+{
+	return prep_two_paths(entry, entry->raw.rename_flags);
+}
+
+int uaio_uring_prep_linkat(struct uaio_uring_entry *entry)
+{
+	return prep_two_paths(entry, entry->raw.hardlink_flags);
+}
+
+int uaio_uring_prep_symlinkat(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	if (raw->len || raw->rw_flags)
+		return -EINVAL;
+	args->path = pointer(raw->addr);
+	args->name = pointer(raw->addr2);
+	args->fd = raw->fd;
+	return check_path(raw);
+}
+
+int uaio_uring_prep_unlinkat(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = raw->off || raw->len ? -EINVAL : check_path(raw);
+
+	entry->sqe.call_flags = raw->unlink_flags;
+	return ret < 0 ? ret : measure(entry, false);
+}
+
+int uaio_uring_prep_mkdirat(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = raw->off || raw->rw_flags ? -EINVAL : check_path(raw);
+
+	entry->sqe.mode = raw->len;
+	return ret < 0 ? ret : measure(entry, false);
+}
+
+/*
+ * Attributes
+ */
+
+int uaio_uring_prep_fgetxattr(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	args->name = pointer(raw->addr);
+	args->out = pointer(raw->addr2);
+	args->out_bytes = raw->len;
+	return raw->xattr_flags ? -EINVAL : 0;
+}
+
+int uaio_uring_prep_fsetxattr(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	args->name = pointer(raw->addr);
+	args->in = pointer(raw->addr2);
+	args->in_bytes = raw->len;
+	entry->sqe.call_flags = raw->xattr_flags;
+	return 0;
+}
+
+static int with_path(struct uaio_uring_entry *entry, uaio_uring_prep_fn *prep)
+{
+	int ret = entry->raw.flags & IOSQE_FIXED_FILE ? -EBADF : prep(entry);
+
+	entry->args.path = pointer(entry->raw.addr3);
+	return ret;
+}
+
+int uaio_uring_prep_getxattr(struct uaio_uring_entry *entry)
+{
+	return with_path(entry, uaio_uring_prep_fgetxattr);
+}
+
+int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
+{
+	return with_path(entry, uaio_uring_prep_fsetxattr);
+}
+
+/*
+ * Two descriptors
+ */
+
+/* One of the two is registered. */
+static void use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
+{
+	const struct uaio_uring_rsrc *rsrc =
+		uaio_uring_table_at(&entry->ring->files, (uint32_t)fd);
+
+	if (rsrc)
+		entry->args.files[end] = rsrc->file;
+	else
+		entry->late_error = -EBADF;
+}
+
+static int prep_ends(struct uaio_uring_entry *entry)
+{
+	const uint32_t known = SPLICE_F_MOVE | SPLICE_F_NONBLOCK |
+			       SPLICE_F_MORE | SPLICE_F_GIFT |
+			       SPLICE_F_FD_IN_FIXED;
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	if (raw->splice_flags & ~known)
+		return -EINVAL;
+	args->fd = raw->splice_fd_in;
+	args->off = (int64_t)raw->splice_off_in;
+	entry->sqe.off = (int64_t)raw->off;
+	entry->sqe.len = raw->len;
+	entry->sqe.call_flags = raw->splice_flags & ~SPLICE_F_FD_IN_FIXED;
+	if (raw->splice_flags & SPLICE_F_FD_IN_FIXED)
+		use_fixed(entry, UAIO_END_IN, raw->splice_fd_in);
+	if (raw->flags & IOSQE_FIXED_FILE)
+		use_fixed(entry, UAIO_END_OUT, raw->fd);
+	return 0;
+}
+
+static bool is_ring(int fd)
+{
+	return fd >= 0 && uaio_uring_find((uint32_t)fd);
+}
+
+int uaio_uring_prep_splice(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = prep_ends(entry);
+
+	/* A ring is not registered, so it is named by its descriptor. */
+	if (ret == 0 && raw->len && !entry->late_error &&
+	    ((!(raw->flags & IOSQE_FIXED_FILE) && is_ring(raw->fd)) ||
+	     (!(raw->splice_flags & SPLICE_F_FD_IN_FIXED) &&
+	      is_ring(raw->splice_fd_in))))
+		entry->late_error = -EINVAL;
+	return ret;
+}
+
+int uaio_uring_prep_tee(struct uaio_uring_entry *entry)
+{
+	if (entry->raw.splice_off_in || entry->raw.off)
+		return -EINVAL;
+	return prep_ends(entry);
+}
+
+int uaio_uring_prep_epoll_ctl(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	if (raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	args->what = raw->len;
+	args->fd = (int)raw->off;
+	args->in = pointer(raw->addr);
+	return 0;
+}

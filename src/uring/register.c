@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io_uring_register: what is registered with a ring, and what is asked of it
+ *
+ * Each function checks its arguments in the kernel's order. Arguments are read from
+ * the client's memory one by one, as the kernel does.
+ *
+ * Tested by test-uring-register.c.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/sys.h"
+#include "base/uaddr.h"
+#include "proc/entry.h"
+#include "file/file.h"
+#include "uring/calls.h"
+#include "uring/register.h"
+#include "uring/ring.h"
+#include "uring/submit.h"
+#include "uring/table.h"
+
+/*
+ * Files
+ */
+
+/* Return: 0 with a file to register; -EBADF; -EMFILE, -ENOMEM. */
+static int fix(int fd, struct uaio_file **ret_file)
+{
+	/* A ring that kept itself would never end. */
+	if (fd >= 0 && uaio_uring_find((uint32_t)fd))
+		return -EBADF;
+	return uaio_file_fix(fd, ret_file);
+}
+
+/* Register fd in an empty place. */
+static int put_file(struct uaio_uring *ring, uint32_t place, int fd,
+		    uint64_t tag)
+{
+	struct uaio_file *file;
+	int ret;
+
+	if (fd == -1)
+		return tag ? -EINVAL : 0;
+	ret = fix(fd, &file);
+	if (ret < 0)
+		return ret;
+	ret = uaio_uring_table_put_file(ring, place, file, tag);
+	if (ret < 0)
+		uaio_file_put(file);
+	return ret;
+}
+
+static uint64_t fds_limit(void)
+{
+	struct rlimit limit;
+
+	return sys_getrlimit(RLIMIT_NOFILE, &limit) < 0 ? UINT64_MAX
+							: limit.rlim_cur;
+}
+
+/* Read one of an array of values of the client's, which may be absent. */
+static int read_one(uint64_t array, uint32_t i, void *ret, size_t bytes)
+{
+	return array ? uaio_uring_copy_in(ret, array + i * bytes, bytes) : 0;
+}
+
+long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
+			       uint32_t nr, uint64_t tags)
+{
+	int ret;
+
+	if (ring->files.nr)
+		return -EBUSY;
+	if (!nr)
+		return -EINVAL;
+	if (nr > UAIO_URING_FILES_MAX || nr > fds_limit())
+		return -EMFILE;
+	ret = uaio_uring_table_new(ring, &ring->files, nr);
+	for (uint32_t i = 0; i < nr && ret == 0; i++) {
+		uint64_t tag = 0;
+		int fd = -1;
+
+		ret = read_one(tags, i, &tag, sizeof(tag));
+		if (ret == 0)
+			ret = read_one(fds, i, &fd, sizeof(fd));
+		if (ret == 0)
+			ret = put_file(ring, i, fd, tag);
+	}
+	if (ret < 0)
+		uaio_uring_table_free(ring, &ring->files);
+	return ret;
+}
+
+static int update_file(struct uaio_uring *ring, uint32_t place, int fd,
+		       uint64_t tag)
+{
+	if ((fd == IORING_REGISTER_FILES_SKIP || fd == -1) && tag)
+		return -EINVAL;
+	if (fd == IORING_REGISTER_FILES_SKIP)
+		return 0;
+	uaio_uring_table_empty(&ring->files, place);
+	return put_file(ring, place, fd, tag);
+}
+
+/* Return: 0; why so many places from first on are not in the table. */
+static int check_places(const struct uaio_uring_table *table, uint32_t first,
+			uint32_t nr)
+{
+	uint32_t end;
+
+	if (__builtin_add_overflow(first, nr, &end))
+		return -EOVERFLOW;
+	if (!table->nr)
+		return -ENXIO;
+	return end > table->nr ? -EINVAL : 0;
+}
+
+long uaio_uring_update_files(struct uaio_uring *ring,
+			     const struct io_uring_rsrc_update2 *update,
+			     uint32_t nr)
+{
+	int ret = check_places(&ring->files, update->offset, nr);
+	uint32_t done = 0;
+
+	while (ret == 0 && done < nr) {
+		uint64_t tag = 0;
+		int fd = -1;
+
+		ret = read_one(update->tags, done, &tag, sizeof(tag));
+		if (ret == 0)
+			ret = uaio_uring_copy_in(
+				&fd, update->data + done * sizeof(fd),
+				sizeof(fd));
+		if (ret == 0)
+			ret = update_file(ring, update->offset + done, fd, tag);
+		done += ret == 0;
+	}
+	return done ? (long)done : ret;
+}
+
+/*
+ * Buffers
+ */
+
+static int check_buffer(const struct iovec *iov)
+{
+	const uint64_t max = 1ull << 30;
+
+	if (iov->iov_len > SSIZE_MAX)
+		return -EINVAL;
+	if (!iov->iov_base)
+		return iov->iov_len ? -EFAULT : 0;
+	if (!iov->iov_len || iov->iov_len > max)
+		return -EFAULT;
+	return uaio_is_user_range((uintptr_t)iov->iov_base, iov->iov_len) &&
+			       uaio_can_write((uintptr_t)iov->iov_base,
+					      iov->iov_len)
+		       ? 0
+		       : -EFAULT;
+}
+
+static int put_buffer(struct uaio_uring *ring, uint32_t place,
+		      const struct iovec *iov, uint64_t tag)
+{
+	int ret = check_buffer(iov);
+
+	if (ret < 0)
+		return ret;
+	if (!iov->iov_base)
+		return tag ? -EINVAL : 0;
+	return uaio_uring_table_put_buffer(
+		ring, place, (uintptr_t)iov->iov_base, iov->iov_len, tag);
+}
+
+long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
+				 uint32_t nr, uint64_t tags)
+{
+	int ret;
+
+	if (ring->buffers.nr)
+		return -EBUSY;
+	if (!nr || nr > UAIO_URING_BUFFERS_MAX)
+		return -EINVAL;
+	ret = uaio_uring_table_new(ring, &ring->buffers, nr);
+	for (uint32_t i = 0; i < nr && ret == 0; i++) {
+		struct iovec iov = { NULL, 0 };
+		uint64_t tag = 0;
+
+		ret = read_one(iovs, i, &iov, sizeof(iov));
+		if (ret == 0)
+			ret = read_one(tags, i, &tag, sizeof(tag));
+		if (ret == 0)
+			ret = put_buffer(ring, i, &iov, tag);
+	}
+	if (ret < 0)
+		uaio_uring_table_free(ring, &ring->buffers);
+	return ret;
+}
+
+long uaio_uring_update_buffers(struct uaio_uring *ring,
+			       const struct io_uring_rsrc_update2 *update,
+			       uint32_t nr)
+{
+	int ret = check_places(&ring->buffers, update->offset, nr);
+	uint32_t done = 0;
+
+	while (ret == 0 && done < nr) {
+		uint32_t place = update->offset + done;
+		struct iovec iov;
+		uint64_t tag = 0;
+
+		ret = uaio_uring_copy_in(
+			&iov, update->data + done * sizeof(iov), sizeof(iov));
+		if (ret == 0)
+			ret = read_one(update->tags, done, &tag, sizeof(tag));
+		if (ret == 0)
+			ret = check_buffer(&iov);
+		if (ret == 0 && !iov.iov_base && tag)
+			ret = -EINVAL;
+		if (ret < 0)
+			break;
+		uaio_uring_table_empty(&ring->buffers, place);
+		ret = put_buffer(ring, place, &iov, tag);
+		done += ret == 0;
+	}
+	return done ? (long)done : ret;
+}
+
+static long unregister(struct uaio_uring *ring, struct uaio_uring_table *table,
+		       const void *arg, uint32_t nr_args)
+{
+	if (arg || nr_args)
+		return -EINVAL;
+	if (!table->nr)
+		return -ENXIO;
+	uaio_uring_table_free(ring, table);
+	return 0;
+}
+
+/*
+ * The forms of the calls
+ */
+
+static long register_rsrc(struct uaio_uring *ring, const void *arg,
+			  uint32_t bytes, bool is_file)
+{
+	struct io_uring_rsrc_register what;
+	bool is_sparse;
+
+	if (bytes != sizeof(what))
+		return -EINVAL;
+	if (uaio_uring_copy_in(&what, (uintptr_t)arg, sizeof(what)) < 0)
+		return -EFAULT;
+	is_sparse = what.flags & IORING_RSRC_REGISTER_SPARSE;
+	if (!what.nr || what.resv2 ||
+	    what.flags & ~IORING_RSRC_REGISTER_SPARSE ||
+	    (is_sparse && what.data))
+		return -EINVAL;
+	return is_file ? uaio_uring_register_files(ring, what.data, what.nr,
+						   what.tags)
+		       : uaio_uring_register_buffers(ring, what.data, what.nr,
+						     what.tags);
+}
+
+static long update_rsrc(struct uaio_uring *ring, const void *arg,
+			uint32_t bytes, bool is_file)
+{
+	struct io_uring_rsrc_update2 update;
+
+	if (bytes != sizeof(update))
+		return -EINVAL;
+	if (uaio_uring_copy_in(&update, (uintptr_t)arg, sizeof(update)) < 0)
+		return -EFAULT;
+	if (!update.nr || update.resv || update.resv2)
+		return -EINVAL;
+	return is_file ? uaio_uring_update_files(ring, &update, update.nr)
+		       : uaio_uring_update_buffers(ring, &update, update.nr);
+}
+
+static long update_files(struct uaio_uring *ring, const void *arg, uint32_t nr)
+{
+	struct io_uring_rsrc_update2 update = { 0 };
+	struct io_uring_rsrc_update from;
+
+	if (!nr)
+		return -EINVAL;
+	if (uaio_uring_copy_in(&from, (uintptr_t)arg, sizeof(from)) < 0)
+		return -EFAULT;
+	if (from.resv)
+		return -EINVAL;
+	update.offset = from.offset;
+	update.data = from.data;
+	return uaio_uring_update_files(ring, &update, nr);
+}
+
+static long register_eventfd(struct uaio_uring *ring, const void *arg,
+			     uint32_t nr, bool is_async)
+{
+	struct uaio_file *file;
+	int fd, ret;
+
+	if (nr != 1)
+		return -EINVAL;
+	if (ring->eventfd)
+		return -EBUSY;
+	if (uaio_uring_copy_in(&fd, (uintptr_t)arg, sizeof(fd)) < 0)
+		return -EFAULT;
+	ret = uaio_file_fix(fd, &file);
+	if (ret < 0)
+		return ret;
+	if (!uaio_file_has(file, UAIO_FILE_F_EVENTFD)) {
+		uaio_file_put(file);
+		return -EINVAL;
+	}
+	uaio_queue_lock(&ring->queue);
+	ring->eventfd = file;
+	ring->is_eventfd_async = is_async;
+	uaio_queue_unlock(&ring->queue);
+	return 0;
+}
+
+static long unregister_eventfd(struct uaio_uring *ring, const void *arg,
+			       uint32_t nr)
+{
+	struct uaio_file *file;
+
+	if (arg || nr)
+		return -EINVAL;
+	uaio_queue_lock(&ring->queue);
+	file = ring->eventfd;
+	ring->eventfd = NULL;
+	uaio_queue_unlock(&ring->queue);
+	if (!file)
+		return -ENXIO;
+	uaio_file_put(file);
+	return 0;
+}
+
+/* Say which operations there are, and no others. */
+static long probe(void *arg, uint32_t nr)
+{
+	enum { NR_OPS = 64 }; /* above all opcodes that are served */
+	struct {
+		struct io_uring_probe head;
+		struct io_uring_probe_op ops[UAIO_URING_OPS_MAX];
+	} own;
+	size_t bytes;
+
+	if (!arg || nr > UAIO_URING_OPS_MAX)
+		return -EINVAL;
+	bytes = sizeof(own.head) + nr * sizeof(own.ops[0]);
+	if (uaio_uring_copy_in(&own, (uintptr_t)arg, bytes) < 0)
+		return -EFAULT;
+	for (size_t i = 0; i < bytes; i++)
+		if (((const char *)&own)[i])
+			return -EINVAL;
+	for (unsigned i = 0; i < NR_OPS; i++)
+		if (uaio_uring_row_of(i))
+			own.head.last_op = (uint8_t)i;
+	if (nr > own.head.last_op + 1u)
+		nr = own.head.last_op + 1u;
+	own.head.ops_len = (uint8_t)nr;
+	for (unsigned i = 0; i < nr; i++) {
+		own.ops[i].op = (uint8_t)i;
+		if (uaio_uring_row_of(i))
+			own.ops[i].flags = IO_URING_OP_SUPPORTED;
+	}
+	return uaio_uring_copy_out((uintptr_t)arg, &own, bytes);
+}
+
+static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
+{
+	if (arg || nr)
+		return -EINVAL;
+	if (!load_relaxed(&ring->is_disabled))
+		return -EBADFD;
+	/* relaxed, both: the client orders its own calls */
+	if (ring->setup & IORING_SETUP_SINGLE_ISSUER)
+		store_relaxed(&ring->owner, &uaio_entry);
+	store_relaxed(&ring->is_disabled, 0);
+	return 0;
+}
+
+/* Which opcodes take an argument. */
+static bool has_arg(uint32_t opcode)
+{
+	return opcode == IORING_REGISTER_BUFFERS ||
+	       opcode == IORING_REGISTER_FILES;
+}
+
+long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
+			    uint32_t nr)
+{
+	const void *owner = load_relaxed(&ring->owner);
+
+	if (owner && owner != &uaio_entry)
+		return -EEXIST;
+	if (has_arg(opcode) && !arg)
+		return -EFAULT;
+	switch (opcode) {
+	case IORING_REGISTER_BUFFERS:
+		return uaio_uring_register_buffers(ring, (uintptr_t)arg, nr, 0);
+	case IORING_REGISTER_FILES:
+		return uaio_uring_register_files(ring, (uintptr_t)arg, nr, 0);
+	case IORING_UNREGISTER_BUFFERS:
+		return unregister(ring, &ring->buffers, arg, nr);
+	case IORING_UNREGISTER_FILES:
+		return unregister(ring, &ring->files, arg, nr);
+	case IORING_REGISTER_FILES_UPDATE: return update_files(ring, arg, nr);
+	case IORING_REGISTER_BUFFERS2:
+		return register_rsrc(ring, arg, nr, false);
+	case IORING_REGISTER_FILES2: return register_rsrc(ring, arg, nr, true);
+	case IORING_REGISTER_BUFFERS_UPDATE:
+		return update_rsrc(ring, arg, nr, false);
+	case IORING_REGISTER_FILES_UPDATE2:
+		return update_rsrc(ring, arg, nr, true);
+	case IORING_REGISTER_EVENTFD:
+		return register_eventfd(ring, arg, nr, false);
+	case IORING_REGISTER_EVENTFD_ASYNC:
+		return register_eventfd(ring, arg, nr, true);
+	case IORING_UNREGISTER_EVENTFD:
+		return unregister_eventfd(ring, arg, nr);
+	case IORING_REGISTER_PROBE: return probe(arg, nr);
+	case IORING_REGISTER_ENABLE_RINGS: return enable(ring, arg, nr);
+	case IORING_REGISTER_RING_FDS:
+		return uaio_uring_register_rings(arg, nr);
+	case IORING_UNREGISTER_RING_FDS:
+		return uaio_uring_unregister_rings(arg, nr);
+	case IORING_REGISTER_IOWQ_MAX_WORKERS:
+		return uaio_uring_limit_workers(arg, nr);
+	default: return -EINVAL;
+	}
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of io_uring_register()
+ *
+ * Tested by test-uring-register.c.
+ */
+#ifndef UAIO_URING_REGISTER_H
+#define UAIO_URING_REGISTER_H
+
+#include <stdint.h>
+
+#include "uring/abi.h"
+
+struct uaio_uring;
+
+/*
+ * Addresses are the client's; that of the tags may be 0: there are none. If the other
+ * is 0, all places are empty. Return: as the call.
+ */
+long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
+			       uint32_t nr, uint64_t tags);
+long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
+				 uint32_t nr, uint64_t tags);
+long uaio_uring_update_files(struct uaio_uring *ring,
+			     const struct io_uring_rsrc_update2 *update,
+			     uint32_t nr);
+long uaio_uring_update_buffers(struct uaio_uring *ring,
+			       const struct io_uring_rsrc_update2 *update,
+			       uint32_t nr);
+
+/* ask.c */
+
+/* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */
+long uaio_uring_limit_workers(void *arg, uint32_t nr);
+/* IORING_REGISTER_SYNC_CANCEL: the ring is used, but not held. */
+long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
+			    uint32_t nr);
+
+#endif /* UAIO_URING_REGISTER_H */

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/ring.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "file/file.h"
+#include "flow/cancel.h"
+#include "flow/post.h"
+#include "uring/bell.h"
+#include "uring/cancel.h"
+#include "uring/table.h"
+#include "uaio.h"
+
+static struct {
+	struct uaio_slab slab;
+
+	/* atomic; not reset in a child of fork(): it has its parent's numbers */
+	struct uaio_uring *all;
+
+	/* under lock */
+	struct uaio_lock lock; /* rank TABLE */
+	struct uaio_uring *dead;
+	uint64_t nr_setups;
+	uint64_t nr_open;
+	/* statistics of rings that were freed */
+	uint64_t nr_inline;
+	uint64_t nr_queued;
+	uint64_t nr_wakeups;
+} rings;
+
+static void lock(void)
+{
+	uaio_lock(&rings.lock, UAIO_RANK_TABLE);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&rings.lock, UAIO_RANK_TABLE);
+}
+
+void uaio_urings_init(void)
+{
+	uaio_slab_init(&rings.slab, sizeof(struct uaio_uring), 65536);
+	rings.lock = (struct uaio_lock){ 0 };
+	rings.dead = NULL;
+	rings.nr_setups = rings.nr_open = 0;
+	rings.nr_inline = rings.nr_queued = rings.nr_wakeups = 0;
+}
+
+bool uaio_uring_is_here(const struct uaio_uring *ring)
+{
+	return uaio_engine_is_up() &&
+	       load_relaxed(&ring->epoch) == uaio_engine_start_nr();
+}
+
+/*
+ * The word
+ */
+
+bool uaio_uring_hold_slowly(struct uaio_uring *ring)
+{
+	uint32_t word = load_relaxed(&ring->submit), next;
+
+	for (;;) {
+		if (word & UAIO_URING_DEAD)
+			return false;
+		if (!(word & UAIO_URING_HELD)) {
+			/* [MB:uring-submit] acquire: as in uaio_uring_hold(). */
+			if (cas_acquire(&ring->submit, &word,
+					word | UAIO_URING_HELD))
+				return true;
+			continue;
+		}
+		next = word | UAIO_URING_WAITED;
+		/* relaxed: only a mark */
+		if (word != next && !cas_relaxed(&ring->submit, &word, next))
+			continue;
+		(void)uaio_sleep_outside(&ring->submit, next, UAIO_FOREVER);
+		word = load_relaxed(&ring->submit);
+	}
+}
+
+static void bury(void);
+
+/* Close the queue, and put the ring where it is freed later. */
+static void end(struct uaio_uring *ring)
+{
+	uaio_queue_close(&ring->queue);
+	(void)uaio_queue_cancel_all(&ring->queue);
+	uaio_uring_bell_silence(ring);
+	uaio_uring_rsrc_fini(ring);
+	lock();
+	ring->next_dead = rings.dead;
+	rings.dead = ring;
+	unlock();
+}
+
+void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
+{
+	/* [MB:uring-submit] release: as in uaio_uring_release(). */
+	while (!cas_release(&ring->submit, &word, word & UAIO_URING_DEAD))
+		;
+	if (word & UAIO_URING_WAITED)
+		uaio_wake(&ring->submit, INT_MAX);
+	if (word & UAIO_URING_DEAD) {
+		end(ring);
+		bury();
+	}
+}
+
+bool uaio_uring_use(struct uaio_uring *ring)
+{
+	/*
+	 * [MB:uring-users] seq_cst: counted, then looked. Pairs with
+	 * uaio_uring_die() and is_over().
+	 */
+	add_seq_cst(&ring->nr_users, 1);
+	if (likely(!(load_seq_cst(&ring->submit) & UAIO_URING_DEAD)))
+		return true;
+	uaio_uring_unuse(ring);
+	return false;
+}
+
+void uaio_uring_unuse(struct uaio_uring *ring)
+{
+	/* [MB:uring-users] seq_cst: after our last touch; as above. */
+	sub_seq_cst(&ring->nr_users, 1);
+	/* relaxed: if it dies now, the thread that ends it finds no user */
+	if (unlikely(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
+		bury();
+}
+
+/*
+ * The end
+ */
+
+static bool is_over(struct uaio_uring *ring)
+{
+	bool is_over;
+
+	/* [MB:uring-users] seq_cst: DEAD is set. Pairs with uaio_uring_use(). */
+	if (load_seq_cst(&ring->nr_users))
+		return false;
+	uaio_queue_lock(&ring->queue);
+	is_over = ring->nr_done == ring->nr_taken;
+	uaio_queue_unlock(&ring->queue);
+	return is_over;
+}
+
+static void free_ring(struct uaio_uring *ring)
+{
+	lock();
+	rings.nr_inline += ring->queue.nr_inline;
+	rings.nr_queued += ring->queue.nr_queued;
+	rings.nr_wakeups += ring->queue.nr_wakeups;
+	rings.nr_open--;
+	ring->is_counted = false;
+	unlock();
+	uaio_uring_drop_overflow(ring);
+	if (ring->eventfd)
+		uaio_file_put(ring->eventfd);
+	ring->eventfd = NULL;
+	uaio_uring_bell_fini(ring);
+	uaio_queue_fini(&ring->queue);
+	uaio_uring_mem_fini(&ring->mem);
+	uaio_slab_put(&rings.slab, ring);
+}
+
+static struct uaio_uring *take_over(void)
+{
+	struct uaio_uring **link, *ring;
+
+	lock();
+	for (link = &rings.dead; (ring = *link); link = &ring->next_dead)
+		if (is_over(ring))
+			break;
+	if (ring)
+		*link = ring->next_dead;
+	unlock();
+	return ring;
+}
+
+static void bury(void)
+{
+	struct uaio_uring *ring;
+
+	while ((ring = take_over()))
+		free_ring(ring);
+}
+
+void uaio_uring_die(struct uaio_uring *ring)
+{
+	/*
+	 * [MB:uring-users] seq_cst: dead, then looked at the users. Pairs with
+	 * uaio_uring_use().
+	 */
+	uint32_t word = add_seq_cst(&ring->submit, UAIO_URING_DEAD);
+
+	UAIO_CHECK(!(word & UAIO_URING_DEAD));
+	/* Those that sleep for the word are woken when it is released. */
+	if (!(word & UAIO_URING_HELD))
+		end(ring);
+	bury();
+}
+
+/*
+ * The beginning
+ */
+
+/* Put a ring that is used for the first time on the list of all. */
+static void enlist(struct uaio_uring *ring)
+{
+	struct uaio_uring *first = load_relaxed(&rings.all);
+
+	do
+		ring->next = first;
+	/* [MB:uring-all] release: pairs with uaio_uring_first(). */
+	while (!cas_release(&rings.all, &first, ring));
+}
+
+static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
+{
+	bool is_disabled = params->flags & IORING_SETUP_R_DISABLED;
+	bool is_owned = params->flags & IORING_SETUP_SINGLE_ISSUER;
+
+	ring->setup = params->flags;
+	ring->sq_entries = params->sq_entries;
+	ring->cq_entries = params->cq_entries;
+	/* relaxed, all: published by the table */
+	store_relaxed(&ring->is_disabled, is_disabled);
+	store_relaxed(&ring->owner,
+		      is_owned && !is_disabled ? &uaio_entry : NULL);
+	store_relaxed(&ring->cq_tail, 0);
+	ring->sq_head = ring->cq_events = 0;
+	ring->called.call = uaio_uring_called;
+	list_init(&ring->counting);
+	store_relaxed(&ring->nr_counting, 0);
+	ring->updating = NULL;
+	ring->is_updating = ring->was_swallowed = false;
+	ring->nr_taken = ring->nr_done = 0;
+	ring->is_without_drains = false;
+	ring->max_workers[0] = ring->max_workers[1] = 0;
+	ring->first_over = ring->last_over = NULL;
+	ring->eventfd = NULL;
+	ring->is_eventfd_async = false;
+	uaio_uring_bell_init(ring);
+	uaio_uring_rsrc_init(ring);
+	uaio_queue_init(&ring->queue, &uaio_uring_sink);
+	uaio_queue_lock(&ring->queue);
+	uaio_queue_open_locked(&ring->queue);
+	ring->generation = ring->queue.generation;
+	uaio_queue_unlock(&ring->queue);
+}
+
+int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
+{
+	bool has_array = !(params->flags & IORING_SETUP_NO_SQARRAY);
+	struct uaio_uring *ring;
+	int fd, ret;
+
+	bury();
+	ring = uaio_slab_get(&rings.slab);
+	if (!ring)
+		return -ENOMEM;
+	fd = uaio_uring_mem_init(&ring->mem, params->sq_entries,
+				 params->cq_entries, has_array);
+	if (fd < 0) {
+		uaio_slab_put(&rings.slab, ring);
+		return fd;
+	}
+	/* A ring that was one before is on the list. */
+	if (!load_relaxed(&ring->epoch))
+		enlist(ring);
+	store_relaxed(&ring->epoch, uaio_engine_start_nr());
+	fill(ring, params);
+	lock();
+	rings.nr_setups++;
+	rings.nr_open++;
+	ring->is_counted = true;
+	unlock();
+	/*
+	 * [MB:uring-users] release: it is another ring now. Pairs with
+	 * uaio_uring_use(), by a thread that knew the one before.
+	 */
+	store_release(&ring->submit, 0);
+	/* Told before any thread can close it. */
+	uaio_uring_mem_tell(&ring->mem, params);
+	/* As no thread polls, each submission takes a call. */
+	if (params->flags & IORING_SETUP_SQPOLL)
+		store_relaxed(&ring->mem.rings->sq_flags,
+			      IORING_SQ_NEED_WAKEUP);
+	ret = uaio_uring_tab_add((uint32_t)fd, ring);
+	if (ret < 0) {
+		(void)sys_close(fd);
+		uaio_uring_die(ring);
+		return ret;
+	}
+	*ret_ring = ring;
+	return fd;
+}
+
+struct uaio_uring *uaio_uring_first(void)
+{
+	/* [MB:uring-all] acquire: its members. Pairs with enlist(). */
+	return load_acquire(&rings.all);
+}
+
+void uaio_urings_count(struct uaio_counters *counters)
+{
+	lock();
+	counters->nr_setups += rings.nr_setups;
+	counters->nr_contexts += rings.nr_open;
+	counters->nr_inline += rings.nr_inline;
+	counters->nr_worker += rings.nr_queued;
+	counters->nr_wakeups += rings.nr_wakeups;
+	for (struct uaio_uring *ring = uaio_uring_first(); ring;
+	     ring = ring->next) {
+		if (!ring->is_counted || !uaio_uring_is_here(ring))
+			continue;
+		uaio_queue_lock(&ring->queue);
+		counters->nr_inline += ring->queue.nr_inline;
+		counters->nr_worker += ring->queue.nr_queued;
+		counters->nr_wakeups += ring->queue.nr_wakeups;
+		uaio_queue_unlock(&ring->queue);
+	}
+	unlock();
+}

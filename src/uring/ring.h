@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rings
+ *
+ * A ring is what io_uring_setup makes: a queue (queue.h), with memory from which a
+ * client's submissions are taken and into which completions are put (mem.h). Its
+ * descriptor is that of the memory; table.h leads from descriptors to rings.
+ *
+ *   I1  A ring is never unmapped (slab.h), and stays on the list of all rings.
+ *   I2  One thread at a time submits, or changes what is registered: it holds the
+ *       ring by the word `submit`. That may last as long as a request that is
+ *       executed at once, so the thread holds none of the core's locks meanwhile.
+ *   I3  nr_holds counts the descriptors of a ring that are known, and the places
+ *       among the rings that threads have registered. When there is none left, the
+ *       ring dies: DEAD is set once, and never again until the ring is made anew.
+ *       From then on nobody gets to hold the ring or to use it, and the thread that
+ *       has set DEAD, or the one that holds the ring just then, closes the queue and
+ *       cancels what can be cancelled. Nobody waits.
+ *   I4  A thread that waits for completions uses the ring (nr_users), so that its
+ *       memory stays. It counts first and looks for DEAD then; the thread that sets DEAD looks
+ *       at the count after that.
+ *   I5  nr_taken counts completions that are owed, nr_done those that came. A ring
+ *       that is dead is freed when both are the same and nobody uses it, by the next
+ *       thread that makes a ring or that closes one.
+ *   I6  A child of fork() has its parent's rings by number and memory, but no queue:
+ *       epoch tells (uaio_uring_is_here()).
+ *
+ * Lock order: the table's lock, the ring's word, the queue's lock.
+ *
+ * Tested by test-uring.c, test-uring-setup.c and test-uring-races.c.
+ */
+#ifndef UAIO_URING_RING_H
+#define UAIO_URING_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/slab.h"
+#include "op/op.h"
+#include "req/queue.h"
+#include "uring/mem.h"
+#include "uring/rsrc.h"
+
+struct uaio_uring_note;
+struct uaio_uring_overflow;
+
+/* submit */
+enum {
+	UAIO_URING_HELD = 1,
+	UAIO_URING_WAITED = 2, /* threads sleep until it is not held */
+	UAIO_URING_DEAD = 4,
+};
+
+struct uaio_uring {
+	struct uaio_slab_node node;
+	struct uaio_uring *next; /* of all, immutable */
+
+	/* atomic, written under the table's lock */
+	uint64_t dev, ino; /* of its memory; ino is 0 if it is not open */
+	uint32_t nr_holds;
+	uint32_t epoch; /* of the engine that it belongs to */
+
+	/* immutable while open */
+	uint32_t setup; /* IORING_SETUP_* */
+	uint32_t sq_entries, cq_entries;
+	uint64_t generation; /* of the queue */
+	struct uaio_uring_mem mem;
+
+	struct uaio_called called; /* immutable: how the core calls the ring */
+
+	/* atomic */
+	uint32_t submit;
+	uint32_t nr_users;
+	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
+	const void *owner;    /* the thread that submits; NULL: any may */
+
+	/* of the thread that holds the ring */
+	uint32_t sq_head;
+	bool is_without_drains; /* CQE_SKIP_SUCCESS was used */
+	uint64_t nr_taken;
+	struct uaio_uring_table files;
+	struct uaio_uring_table buffers;
+	uint32_t max_workers[2];
+
+	struct uaio_queue queue __attribute__((aligned(64)));
+
+	/* under the queue's lock */
+	uint32_t cq_tail;     /* atomic */
+	uint32_t cq_events;   /* completions so far, but those of timeouts */
+	struct list counting; /* notes of timeouts that end by a count */
+	uint32_t nr_counting; /* atomic */
+	const struct uaio_uring_note *updating; /* a poll; see cancel.h */
+	bool is_updating;
+	bool was_swallowed; /* the completion of that poll */
+	uint64_t nr_done;
+	struct uaio_uring_overflow *first_over, *last_over; /* owns */
+	struct uaio_file *eventfd; /* shares (ref); or NULL */
+	bool is_eventfd_async;     /* only what completes later is signalled */
+	int32_t bell;              /* atomic; bell.h: a descriptor, or -1 */
+	uint32_t is_rung;          /* atomic */
+
+	/* under the lock of ring.c */
+	struct uaio_uring *next_dead;
+	bool is_counted;
+};
+
+/* Called each time the engine starts. */
+void uaio_urings_init(void);
+
+/*
+ * Make a ring. params is the client's, checked, with the sizes.
+ * Return: its descriptor, or -errno.
+ */
+int uaio_uring_new(struct io_uring_params *params,
+		   struct uaio_uring **ret_ring);
+
+/* Return: whether the ring is of this process and not of one that it is a child of */
+bool uaio_uring_is_here(const struct uaio_uring *ring);
+
+/*
+ * Hold a ring, for the caller that finds it by fd (or by its registered number).
+ * Return: false if it is dead.
+ */
+bool uaio_uring_hold_slowly(struct uaio_uring *ring);
+void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word);
+
+static inline bool uaio_uring_hold(struct uaio_uring *ring)
+{
+	uint32_t free = 0;
+
+	/* [MB:uring-submit] acquire: pairs with uaio_uring_release(). */
+	return cas_acquire(&ring->submit, &free, UAIO_URING_HELD) ||
+	       uaio_uring_hold_slowly(ring);
+}
+
+static inline void uaio_uring_release(struct uaio_uring *ring)
+{
+	uint32_t held = UAIO_URING_HELD;
+
+	/* [MB:uring-submit] release: pairs with uaio_uring_hold(). */
+	if (!cas_release(&ring->submit, &held, 0))
+		uaio_uring_release_slowly(ring, held);
+}
+
+/* Use a ring (I4). Return: false if it is dead. */
+bool uaio_uring_use(struct uaio_uring *ring);
+void uaio_uring_unuse(struct uaio_uring *ring);
+
+/* The ring has lost its last hold; the caller holds no lock. */
+void uaio_uring_die(struct uaio_uring *ring);
+
+/* Return: the first of all rings, open or not. */
+struct uaio_uring *uaio_uring_first(void);
+
+/* Add what the rings have counted. */
+struct uaio_counters;
+void uaio_urings_count(struct uaio_counters *counters);
+
+/* cq.c: the sink, and what goes with it */
+
+extern const struct uaio_sink uaio_uring_sink;
+
+void uaio_uring_cq_init(void);
+/* Return: how many completions the client has not taken. */
+static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
+{
+	/* relaxed: the client orders what it reads; a guess is enough here */
+	uint32_t nr = load_relaxed(&ring->cq_tail) -
+		      load_relaxed(&ring->mem.rings->cq_head);
+
+	return nr < ring->cq_entries ? nr : ring->cq_entries;
+}
+
+/* Put what has overflowed into the ring, as far as there is room. */
+void uaio_uring_flush_overflow(struct uaio_uring *ring);
+/* The ring is freed: drop what has overflowed. */
+void uaio_uring_drop_overflow(struct uaio_uring *ring);
+
+/*
+ * Post a completion that belongs to no request of the core. It has to be counted in
+ * nr_taken.
+ */
+void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
+		       int32_t res);
+
+#endif /* UAIO_URING_RING_H */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/submit.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "file/file.h"
+#include "issue/chain.h"
+#include "issue/submit.h"
+#include "uring/count.h"
+#include "uring/note.h"
+#include "uring/ring.h"
+
+enum {
+	LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK,
+	FLAGS = IOSQE_FIXED_FILE | IOSQE_IO_DRAIN | LINKS | IOSQE_ASYNC |
+		IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS,
+};
+
+/* One call: what a submission may be added to. */
+struct call {
+	struct uaio_uring *ring;
+	struct uaio_batch batch;
+	struct uaio_chain chain;
+};
+
+struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry)
+{
+	if (!entry->note)
+		entry->note = uaio_uring_note_new();
+	return entry->note;
+}
+
+/* Return: 0, or why flags are refused; the order is the kernel's. */
+static int check_flags(struct uaio_uring *ring,
+		       const struct uaio_uring_row *row,
+		       const struct io_uring_sqe *raw)
+{
+	if (raw->flags & ~FLAGS)
+		return -EINVAL;
+	if (raw->flags & IOSQE_BUFFER_SELECT && !row->selects_buffer)
+		return -EOPNOTSUPP;
+	if (raw->flags & IOSQE_CQE_SKIP_SUCCESS)
+		ring->is_without_drains = true;
+	return raw->flags & IOSQE_IO_DRAIN && ring->is_without_drains
+		       ? -EOPNOTSUPP
+		       : 0;
+}
+
+static uint8_t links_of(const struct io_uring_sqe *raw)
+{
+	if (likely(!(raw->flags & (LINKS | IOSQE_IO_DRAIN))))
+		return 0;
+	return (raw->flags & IOSQE_IO_HARDLINK ? UAIO_LINK_HARD
+		: raw->flags & IOSQE_IO_LINK   ? UAIO_LINK
+					       : 0) |
+	       (raw->flags & IOSQE_IO_DRAIN ? UAIO_DRAIN : 0);
+}
+
+/* Translate a submission. Return: 0 or the mistake. */
+static int prepare(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const struct uaio_uring_row *row = uaio_uring_row_of(raw->opcode);
+	int ret;
+
+	entry->sqe = (struct uaio_sqe){
+		.fd = raw->fd,
+		.data = raw->user_data,
+		.key = raw->opcode,
+		.is_async = raw->flags & IOSQE_ASYNC,
+		.is_unordered = true,
+		/* relaxed: a thread that is to be told of it polls later */
+		.is_signalled = entry->ring->eventfd ||
+				load_relaxed(&entry->ring->bell) >= 0,
+		.is_patient = true,
+	};
+	entry->sqe.links = links_of(raw);
+	if (unlikely(!row))
+		return -EINVAL;
+	if (unlikely(raw->flags)) {
+		ret = check_flags(entry->ring, row, raw);
+		if (ret < 0)
+			return ret;
+	}
+	if (unlikely((raw->ioprio && !row->has_ioprio) ||
+		     (entry->ring->setup & IORING_SETUP_IOPOLL &&
+		      !row->has_iopoll) ||
+		     raw->personality))
+		return -EINVAL;
+	entry->sqe.op = row->op;
+	ret = row->prep(entry);
+	if (likely(ret == 0 && !(raw->flags & IOSQE_CQE_SKIP_SUCCESS)))
+		return ret;
+	if (ret == 0 && !uaio_uring_note_for(entry))
+		ret = -ENOMEM;
+	if (ret == 0)
+		entry->note->skips = true;
+	return ret;
+}
+
+/* Answer a submission in its place among the others. */
+static void answer(struct call *call, const struct uaio_uring_entry *entry,
+		   int error)
+{
+	uaio_batch_post(&call->batch);
+	uaio_uring_answer(call->ring, entry->raw.user_data, error);
+}
+
+/* Return: the fixed file of an entry, or NULL. */
+static struct uaio_file *fixed_of(struct uaio_uring_entry *entry)
+{
+	struct uaio_uring_rsrc *rsrc = uaio_uring_table_at(
+		&entry->ring->files, (uint32_t)entry->raw.fd);
+	struct uaio_uring_note *note;
+
+	if (!rsrc)
+		return NULL;
+	if (rsrc->tag && (note = uaio_uring_note_for(entry))) {
+		uaio_uring_rsrc_get(rsrc);
+		note->file = rsrc;
+	}
+	return rsrc->file;
+}
+
+/* A request that is linked, or comes after a drain. */
+static __attribute__((noinline)) int add_linked(struct call *call,
+						struct uaio_uring_entry *entry,
+						bool is_fixed, int error,
+						bool is_late)
+{
+	if (entry->counts)
+		uaio_uring_count(call->ring, entry->note);
+	entry->sqe.word = (uintptr_t)entry->note;
+	if (error)
+		return uaio_chain_refuse(&call->chain, &entry->sqe, error,
+					 is_late);
+	return is_fixed ? uaio_chain_add_fixed(&call->chain, &entry->sqe)
+			: uaio_chain_add(&call->chain, &entry->sqe);
+}
+
+/* Return: 0: it has its completion, or will have it; or the answer to it. */
+static int add(struct call *call, struct uaio_uring_entry *entry, int error)
+{
+	bool has_file =
+		!error && uaio_uring_row_of(entry->raw.opcode)->has_file;
+	struct uaio_file *file = NULL;
+	bool is_fixed = has_file && entry->raw.flags & IOSQE_FIXED_FILE;
+	bool is_late = !error;
+	int ret = 0;
+
+	if (!error)
+		error = entry->late_error;
+	if (unlikely(is_fixed))
+		file = fixed_of(entry);
+	if (unlikely(uaio_chain_takes(&call->chain, &entry->sqe)))
+		return add_linked(call, entry, is_fixed, error, is_late);
+	if (unlikely(is_fixed && !file))
+		return -EBADF;
+	/* The kernel finds the file before it finds such a mistake. */
+	if (unlikely(error) && has_file && !is_fixed)
+		ret = uaio_look_up(entry->sqe.fd, &file);
+	if (unlikely(error))
+		return ret < 0 ? ret : error;
+	if (unlikely(entry->looks_up)) {
+		/* Earlier requests have to be where they are found. */
+		uaio_batch_end(&call->batch);
+		uaio_batch_begin(&call->batch, &call->ring->queue);
+	}
+	if (unlikely(entry->counts))
+		uaio_uring_count(call->ring, entry->note);
+	entry->sqe.word = (uintptr_t)entry->note;
+	if (unlikely(is_fixed))
+		return uaio_batch_add_fixed(&call->batch, file, &entry->sqe);
+	if (has_file)
+		ret = uaio_look_up(entry->sqe.fd, &file);
+	return ret < 0 ? ret : uaio_batch_add(&call->batch, file, &entry->sqe);
+}
+
+/* Return: whether the next submission may be taken. */
+static bool take_in(struct call *call, struct uaio_uring_entry *entry)
+{
+	int error = prepare(entry), ret;
+
+	if (unlikely(entry->sqe.op == UAIO_OP_LINK_TIMER) && !error &&
+	    !uaio_chain_is_open(&call->chain))
+		error = -EINVAL;
+	ret = add(call, entry, error);
+	if (unlikely(ret < 0)) {
+		if (entry->counts)
+			uaio_uring_uncount(call->ring, entry->note);
+		if (entry->note)
+			uaio_uring_note_free(entry->note);
+		answer(call, entry, ret);
+		/* The kernel looks at the memory before it begins. */
+		if (ret == -EFAULT && !entry->late_error)
+			error = ret;
+	}
+	return likely(!error) || entry->raw.flags & LINKS ||
+	       call->ring->setup & IORING_SETUP_SUBMIT_ALL;
+}
+
+/*
+ * Copy the next submission.
+ * Return: false if the client gave an index that there is not: it is dropped.
+ */
+static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
+{
+	uint32_t place = ring->sq_head++ & (ring->sq_entries - 1);
+
+	if (ring->mem.array) {
+		/* relaxed: ordered by the tail; read once */
+		place = load_relaxed(&ring->mem.array[place]);
+		if (unlikely(place >= ring->sq_entries)) {
+			add_relaxed(&ring->mem.rings->sq_dropped, 1);
+			return false;
+		}
+	}
+	*ret_raw = ring->mem.sqes[place];
+	return true;
+}
+
+uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
+{
+	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
+	uint32_t there =
+		load_acquire(&ring->mem.rings->sq_tail) - ring->sq_head;
+	uint32_t nr_taken = 0;
+	bool goes_on = true;
+	struct call call;
+
+	if (there > ring->sq_entries)
+		there = ring->sq_entries;
+	if (nr > there)
+		nr = there;
+	if (!nr)
+		return 0;
+	call.ring = ring;
+	ring->nr_taken += nr;
+	uaio_batch_begin(&call.batch, &ring->queue);
+	uaio_chain_begin(&call.chain, &call.batch);
+	while (nr_taken < nr && goes_on) {
+		struct uaio_uring_entry entry;
+
+		if (!copy_next(ring, &entry.raw))
+			break;
+		entry.ring = ring;
+		entry.note = NULL;
+		entry.late_error = 0;
+		entry.counts = entry.looks_up = false;
+		nr_taken++;
+		goes_on = take_in(&call, &entry);
+	}
+	uaio_chain_end(&call.chain);
+	uaio_batch_end(&call.batch);
+	/* Nobody else writes it, and completions are only compared with it. */
+	ring->nr_taken -= nr - nr_taken;
+	/* [MB:uring-sq] release: the copies. Pairs with the client. */
+	store_release(&ring->mem.rings->sq_head, ring->sq_head);
+	/* relaxed: what this thread has added */
+	if (unlikely(load_relaxed(&ring->nr_counting)))
+		uaio_uring_end_reached(ring);
+	return nr_taken;
+}

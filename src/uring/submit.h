@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submissions: taken from the ring, checked, and given to the core
+ *
+ *   I1  A submission is copied once, as the client may write there.
+ *   I2  Each that is taken has one last completion. A mistake that the kernel finds
+ *       before it begins with a request ends the call after that submission, unless
+ *       the ring was made with SUBMIT_ALL or the submission is linked to the next.
+ *
+ * Context: the thread holds the ring.
+ *
+ * Tested by test-uring.c and test-uring-ops.c.
+ */
+#ifndef UAIO_URING_SUBMIT_H
+#define UAIO_URING_SUBMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "op/args.h"
+#include "uring/abi.h"
+
+struct uaio_uring;
+struct uaio_uring_note;
+struct uaio_uring_rsrc;
+
+/* A submission, and what becomes of it. */
+struct uaio_uring_entry {
+	struct uaio_uring *ring;
+	struct io_uring_sqe raw;      /* our copy */
+	struct uaio_args args;        /* sqe's, if it has such */
+	struct uaio_sqe sqe;          /* for the core */
+	struct uaio_uring_note *note; /* or NULL */
+	/* A mistake that shows when the request begins: its result. */
+	int late_error;
+	bool counts;   /* a timeout that may end by a count */
+	bool looks_up; /* other requests: what was submitted comes first */
+};
+
+/* An operation of io_uring. */
+struct uaio_uring_row {
+	/*
+	 * Translate the submission.
+	 * Return: 0, or the mistake that the kernel finds first, as -errno. NULL:
+	 * there is no such operation.
+	 */
+	int (*prep)(struct uaio_uring_entry *entry);
+	uint8_t op; /* enum uaio_op */
+	bool has_file;
+	bool has_ioprio;
+	bool has_iopoll;
+	bool selects_buffer; /* of those provided, of which there are none */
+};
+
+/* Return: whether memory of the client can be read. */
+bool uaio_uring_may_read(uint64_t addr, size_t bytes);
+
+/* Return: the row of an opcode; NULL if there is none. */
+const struct uaio_uring_row *uaio_uring_row_of(unsigned opcode);
+
+/* Return: the note of an entry, which is made if there is none; or NULL. */
+struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
+
+/*
+ * Take up to nr submissions.
+ * Return: how many were taken.
+ */
+uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr);
+
+#endif /* UAIO_URING_SUBMIT_H */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/table.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/process.h"
+#include "uring/ring.h"
+
+enum {
+	FDS_MAX = 1 << 20,
+	SEARCHED_MAX = 4096, /* descriptors, for one that is not known */
+};
+
+static struct {
+	/* atomic; the slots as well, written under lock */
+	struct uaio_uring **slots; /* owns; NULL until there is a ring */
+	uint32_t end;              /* above all slots that were ever filled */
+
+	struct uaio_lock lock; /* rank TABLE */
+} tab;
+
+static void lock(void)
+{
+	uaio_lock(&tab.lock, UAIO_RANK_TABLE);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&tab.lock, UAIO_RANK_TABLE);
+}
+
+void uaio_uring_tab_init(void)
+{
+	/* The parent's other threads, which may have held it, are not here. */
+	tab.lock = (struct uaio_lock){ 0 };
+}
+
+bool uaio_uring_tab_is_used(void)
+{
+	/* relaxed: a thread that knows a ring has seen it made */
+	return load_relaxed(&tab.slots);
+}
+
+/* Return: whether fd is the memory of a file with these numbers. */
+static bool is_file(uint32_t fd, uint64_t dev, uint64_t ino)
+{
+	struct stat st;
+
+	return sys_fstat((int)fd, &st) == 0 && st.st_dev == dev &&
+	       st.st_ino == ino;
+}
+
+/* Return: the slot of fd, if there are slots; fd is below FDS_MAX. */
+static struct uaio_uring **slot_of(uint32_t fd)
+{
+	/* [MB:uring-tab] acquire: the slots are zero. Pairs with make_slots(). */
+	struct uaio_uring **slots = load_acquire(&tab.slots);
+
+	return slots ? &slots[fd] : NULL;
+}
+
+static void set_locked(uint32_t fd, struct uaio_uring *ring)
+{
+	if (fd >= load_relaxed(&tab.end))
+		store_relaxed(&tab.end, fd + 1);
+	/* [MB:uring-tab] release: the ring's members. Pairs with look(). */
+	store_release(slot_of(fd), ring);
+}
+
+static struct uaio_uring *look(uint32_t fd)
+{
+	struct uaio_uring **slot = fd < FDS_MAX ? slot_of(fd) : NULL;
+
+	/* [MB:uring-tab] acquire: pairs with set_locked(). */
+	return slot ? load_acquire(slot) : NULL;
+}
+
+static void closed(uint32_t fd);
+
+/*
+ * Note that fd is a ring's. Another thread may have closed fd before it was noted.
+ * Return: whether that ring is open still, and fd a descriptor of it.
+ */
+static bool note(uint32_t fd, struct uaio_uring *ring, uint64_t ino)
+{
+	bool is_open;
+
+	lock();
+	is_open = load_relaxed(&ring->ino) == ino;
+	if (is_open && !load_relaxed(slot_of(fd))) {
+		set_locked(fd, ring);
+		store_relaxed(&ring->nr_holds,
+			      load_relaxed(&ring->nr_holds) + 1);
+	}
+	unlock();
+	closed(fd);
+	return is_open && uaio_uring_is_still(fd, ring);
+}
+
+static struct uaio_uring *find_by_file(uint32_t fd)
+{
+	struct stat st;
+
+	if (fd >= FDS_MAX || sys_fstat((int)fd, &st) < 0 ||
+	    !S_ISREG(st.st_mode))
+		return NULL;
+	for (struct uaio_uring *ring = uaio_uring_first(); ring;
+	     ring = ring->next) {
+		if (load_relaxed(&ring->ino) != st.st_ino ||
+		    load_relaxed(&ring->dev) != st.st_dev)
+			continue;
+		/* A child of fork() notes nothing of its parent's rings. */
+		if (!uaio_uring_is_here(ring) || note(fd, ring, st.st_ino))
+			return ring;
+	}
+	return NULL;
+}
+
+struct uaio_uring *uaio_uring_known(uint32_t fd)
+{
+	struct uaio_uring *ring = look(fd);
+
+	return ring && uaio_uring_is_here(ring) ? ring : NULL;
+}
+
+bool uaio_uring_is_ring(uint32_t fd)
+{
+	const struct uaio_uring *ring = uaio_uring_find(fd);
+
+	return ring &&
+	       is_file(fd, load_relaxed(&ring->dev), load_relaxed(&ring->ino));
+}
+
+bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
+{
+	/* relaxed: a thread that has its descriptor has seen it made */
+	for (struct uaio_uring *ring = uaio_uring_first(); ring;
+	     ring = ring->next)
+		if (load_relaxed(&ring->ino) == ino &&
+		    load_relaxed(&ring->dev) == dev)
+			return true;
+	return false;
+}
+
+struct uaio_uring *uaio_uring_find(uint32_t fd)
+{
+	struct uaio_uring *ring = look(fd);
+
+	if (likely(ring) && likely(uaio_uring_is_here(ring)))
+		return ring;
+	/* What a child of fork() closes is not noted until it has a ring. */
+	if (ring)
+		return is_file(fd, load_relaxed(&ring->dev),
+			       load_relaxed(&ring->ino))
+			       ? ring
+			       : NULL;
+	return uaio_uring_tab_is_used() ? find_by_file(fd) : NULL;
+}
+
+bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring)
+{
+	/* relaxed: the ring is held, or used */
+	return load_relaxed(slot_of(fd)) == ring;
+}
+
+static int make_slots(void)
+{
+	void *slots;
+
+	if (load_relaxed(&tab.slots))
+		return 0;
+	slots = sys_mmap(NULL, FDS_MAX * sizeof(*tab.slots),
+			 PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+	if (sys_is_map_error(slots))
+		return -ENOMEM;
+	lock();
+	if (!load_relaxed(&tab.slots)) {
+		/* [MB:uring-tab] release: pairs with slot_of(). */
+		store_release(&tab.slots, slots);
+		slots = NULL;
+	}
+	unlock();
+	if (slots)
+		(void)sys_munmap(slots, FDS_MAX * sizeof(*tab.slots));
+	return 0;
+}
+
+int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
+{
+	struct uaio_uring *old;
+
+	if (fd >= FDS_MAX || make_slots() < 0)
+		return -ENOMEM;
+	lock();
+	old = load_relaxed(slot_of(fd));
+	store_relaxed(&ring->dev, ring->mem.dev);
+	store_relaxed(&ring->ino, ring->mem.ino);
+	store_relaxed(&ring->nr_holds, 1);
+	set_locked(fd, ring);
+	unlock();
+	/* It was closed by a call that is not interposed. */
+	if (old && uaio_uring_is_here(old))
+		uaio_uring_let_go(old);
+	return 0;
+}
+
+bool uaio_uring_keep(struct uaio_uring *ring)
+{
+	bool is_open;
+
+	lock();
+	is_open = load_relaxed(&ring->nr_holds);
+	if (is_open)
+		store_relaxed(&ring->nr_holds,
+			      load_relaxed(&ring->nr_holds) + 1);
+	unlock();
+	return is_open;
+}
+
+/* Return: whether that was the last hold. */
+static bool drop_locked(struct uaio_uring *ring)
+{
+	uint32_t nr = load_relaxed(&ring->nr_holds) - 1;
+
+	UAIO_CHECK(nr != UINT32_MAX);
+	store_relaxed(&ring->nr_holds, nr);
+	if (!nr)
+		store_relaxed(&ring->ino, 0);
+	return !nr;
+}
+
+/* Return: a descriptor of the ring that was not known; -1 if there is none. */
+static int find_other(const struct uaio_uring *ring)
+{
+	uint64_t dev = load_relaxed(&ring->dev), ino = load_relaxed(&ring->ino);
+	struct rlimit limit;
+	uint32_t end = SEARCHED_MAX;
+
+	if (sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
+		end = (uint32_t)limit.rlim_cur;
+	for (uint32_t fd = 0; ino && fd < end; fd++)
+		if (is_file(fd, dev, ino))
+			return (int)fd;
+	return -1;
+}
+
+void uaio_uring_let_go(struct uaio_uring *ring)
+{
+	bool is_last = false;
+	int other = -1;
+
+	if (load_relaxed(&ring->nr_holds) == 1)
+		other = find_other(ring);
+	lock();
+	if (other >= 0 && !load_relaxed(slot_of((uint32_t)other)))
+		set_locked((uint32_t)other, ring);
+	else
+		is_last = drop_locked(ring);
+	unlock();
+	if (is_last)
+		uaio_uring_die(ring);
+	else if (other >= 0)
+		closed((uint32_t)other);
+}
+
+/* Return: whether the ring of fd has no hold any more. */
+static bool forget(uint32_t fd, struct uaio_uring *ring, int other)
+{
+	bool is_last = false;
+
+	lock();
+	if (load_relaxed(slot_of(fd)) == ring) {
+		set_locked(fd, NULL);
+		if (other >= 0 && !load_relaxed(slot_of((uint32_t)other)))
+			set_locked((uint32_t)other, ring);
+		else
+			is_last = uaio_uring_is_here(ring) && drop_locked(ring);
+	}
+	unlock();
+	return is_last;
+}
+
+static void closed(uint32_t fd)
+{
+	struct uaio_uring *ring = look(fd);
+	int other = -1;
+
+	/*
+	 * A child of vfork() has closed its own descriptor. Or another thread has
+	 * made a ring there meanwhile.
+	 */
+	if (likely(!ring) || !uaio_engine_is_of_process() ||
+	    is_file(fd, load_relaxed(&ring->dev), load_relaxed(&ring->ino)))
+		return;
+	if (load_relaxed(&ring->nr_holds) == 1)
+		other = find_other(ring);
+	if (forget(fd, ring, other))
+		uaio_uring_die(ring);
+	else if (other >= 0)
+		/* Another thread may have closed that before it was noted. */
+		closed((uint32_t)other);
+}
+
+void uaio_uring_tab_closed(unsigned first, unsigned last)
+{
+	/* relaxed: a thread that closes a ring's descriptor knows it */
+	uint32_t end = load_relaxed(&tab.end);
+
+	for (uint32_t fd = first; fd <= last && fd < end; fd++)
+		closed(fd);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From descriptors to rings
+ *
+ * A table has the ring of each descriptor that is known to be one. A descriptor that
+ * is not known may be a ring's all the same (dup(), a socket): then its file is
+ * compared with the memory of all rings, and it is noted. As the calls that close are
+ * interposed, what is noted stays true.
+ *
+ *   I1  A slot is written under the table's lock, and each counts in nr_holds of its
+ *       ring (ring.h).
+ *   I2  A thread reads a slot without a lock, gets hold of the ring or its use, and
+ *       reads the slot again: it works on no other ring than the descriptor's.
+ *   I3  When the last descriptor that is known is closed, others are looked for among
+ *       the lower ones.
+ *
+ * Tested by test-uring.c.
+ */
+#ifndef UAIO_URING_TABLE_H
+#define UAIO_URING_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_uring;
+
+/* Called each time the engine starts; what is noted stays. */
+void uaio_uring_tab_init(void);
+
+/* Return: whether this process, or one it was forked from, ever made a ring. */
+bool uaio_uring_tab_is_used(void);
+
+/* Return: the ring of fd, which the caller verifies (I2); or NULL. */
+struct uaio_uring *uaio_uring_find(uint32_t fd);
+/* The same, asked of the kernel: also where fd was closed and used again unseen. */
+bool uaio_uring_is_ring(uint32_t fd);
+/* The same, and NULL as well if the ring has not been found by fd before. */
+struct uaio_uring *uaio_uring_known(uint32_t fd);
+bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
+
+/* Return: whether the file with these numbers is the memory of an open ring. */
+bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
+
+/* fd is a new ring's, which has no hold yet. Return: 0 or -ENOMEM. */
+int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
+
+/* fd was closed. */
+void uaio_uring_tab_closed(unsigned first, unsigned last);
+
+/* Take another hold of a ring, or drop one. Return: false if it is dead. */
+bool uaio_uring_keep(struct uaio_uring *ring);
+void uaio_uring_let_go(struct uaio_uring *ring);
+
+#endif /* UAIO_URING_TABLE_H */

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/* A ring's bell says whether there are completions, and rings for each post. */
+#undef NDEBUG
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include "base/lock.h"
+#include "uring/bell.h"
+#include "test-uring.h"
+
+static const struct io_uring_params plain;
+
+static struct client client;
+
+static int bell_of(int fd)
+{
+	bool is_full;
+
+	return uaio_uring_bell_for(fd, &is_full);
+}
+
+static bool is_rung(int bell)
+{
+	struct pollfd pfd = { .fd = bell, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+static int add(int epoll, int fd, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = 7 };
+
+	return uaio_uring_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* Return: the events of the one that is ready; 0 if none is. */
+static uint32_t told(int epoll, int timeout_ms)
+{
+	struct epoll_event events[2];
+	int nr;
+
+	uaio_uring_bells_settle();
+	nr = epoll_wait(epoll, events, 2, timeout_ms);
+	assert_in_range(nr, 0, 1);
+	if (nr == 0)
+		return 0;
+	assert_int_equal(events[0].data.u64, 7);
+	return events[0].events;
+}
+
+static void nop(void)
+{
+	put(&client, IORING_OP_NOP, -1, 1);
+	submit(&client, 0);
+}
+
+static void a_bell_is_rung_while_there_are_completions(void **state)
+{
+	int bell;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	bell = bell_of(client.fd);
+	assert_int_not_equal(bell, client.fd);
+	assert_false(is_rung(bell));
+	nop();
+	nop();
+	assert_true(is_rung(bell));
+	assert_got(&client, 1, 0);
+	assert_int_equal(bell_of(client.fd), bell);
+	assert_true(is_rung(bell));
+	assert_got(&client, 1, 0);
+	uaio_uring_bells_settle();
+	assert_false(is_rung(bell));
+	nop();
+	assert_true(is_rung(bell));
+	client_close(&client);
+}
+
+static void a_bell_made_late_is_rung(void **state)
+{
+	(void)state;
+	client_open(&client, 4, plain);
+	nop();
+	assert_true(is_rung(bell_of(client.fd)));
+	client_close(&client);
+}
+
+static void a_completion_without_room_rings(void **state)
+{
+	struct io_uring_params small = {
+		.flags = IORING_SETUP_CQSIZE,
+		.cq_entries = 4,
+	};
+	uint32_t *head;
+	int bell;
+
+	(void)state;
+	client_open(&client, 4, small);
+	bell = bell_of(client.fd);
+	for (int i = 0; i < 5; i++)
+		nop();
+	head = sq_word(&client, client.params.cq_off.head);
+	store_release(head, 4);
+	uaio_uring_bells_settle();
+	assert_true(is_rung(bell));
+	assert_int_equal(enter(&client, 0, 1), 0);
+	assert_got(&client, 1, 0);
+	uaio_uring_bells_settle();
+	assert_false(is_rung(bell));
+	client_close(&client);
+}
+
+static void a_client_that_moves_its_head_back_is_told(void **state)
+{
+	uint32_t *head;
+	int bell;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	bell = bell_of(client.fd);
+	nop();
+	assert_got(&client, 1, 0);
+	uaio_uring_bells_settle();
+	assert_false(is_rung(bell));
+	head = sq_word(&client, client.params.cq_off.head);
+	store_release(head, 0);
+	uaio_uring_bells_settle();
+	assert_true(is_rung(bell));
+	client_close(&client);
+}
+
+static void each_post_is_an_edge(void **state)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	(void)state;
+	client_open(&client, 8, plain);
+	assert_int_equal(add(epoll, client.fd, EPOLLIN | EPOLLET), 0);
+	assert_int_equal(add(epoll, client.fd, EPOLLIN), -EEXIST);
+	assert_int_equal(told(epoll, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		nop();
+		assert_int_equal(told(epoll, -1), EPOLLIN);
+		assert_int_equal(told(epoll, 0), 0);
+	}
+	for (int i = 0; i < 3; i++)
+		assert_got(&client, 1, 0);
+	assert_int_equal(told(epoll, 0), 0);
+	nop();
+	assert_int_equal(told(epoll, -1), EPOLLIN);
+	assert_int_equal(
+		uaio_uring_epoll_ctl(epoll, EPOLL_CTL_DEL, client.fd, NULL), 0);
+	assert_int_equal(
+		uaio_uring_epoll_ctl(epoll, EPOLL_CTL_DEL, client.fd, NULL),
+		-ENOENT);
+	nop();
+	assert_int_equal(told(epoll, 0), 0);
+	client_close(&client);
+	unit_close(epoll);
+}
+
+static void a_full_ring_has_no_room_for_submissions(void **state)
+{
+	bool is_full;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	(void)uaio_uring_bell_for(client.fd, &is_full);
+	assert_false(is_full);
+	for (int i = 0; i < 4; i++)
+		put(&client, IORING_OP_NOP, -1, 1);
+	assert_int_equal(tell(&client), 4);
+	(void)uaio_uring_bell_for(client.fd, &is_full);
+	assert_true(is_full);
+	assert_int_equal(enter(&client, 4, 0), 4);
+	(void)uaio_uring_bell_for(client.fd, &is_full);
+	assert_false(is_full);
+	client_close(&client);
+}
+
+static void a_bell_goes_with_its_ring(void **state)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC), ends[2], second;
+	static char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	client_open(&client, 4, plain);
+	assert_int_equal(add(epoll, client.fd, EPOLLIN), 0);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1);
+	submit(&client, 0);
+	nop();
+	second = dup(client.fd);
+	client_unmap(&client);
+	unit_close(client.fd);
+	assert_int_equal(told(epoll, -1), EPOLLIN);
+	unit_close(second);
+	assert_int_equal(told(epoll, 0), 0);
+	assert_int_equal(load_relaxed(&uaio_uring_nr_bells), 0);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	unit_close(epoll);
+}
+
+static void what_is_no_ring_has_no_bell(void **state)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC), ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	client_open(&client, 4, plain);
+	assert_int_equal(bell_of(ends[0]), ends[0]);
+	assert_int_equal(bell_of(-1), -1);
+	assert_int_equal(add(epoll, ends[0], EPOLLIN), 1);
+	assert_int_equal(add(epoll, -1, EPOLLIN), 1);
+	/* What is wrong with the rest, the kernel says. */
+	assert_int_equal(add(ends[0], client.fd, EPOLLIN), -EINVAL);
+	assert_int_equal(add(9999, client.fd, EPOLLIN), -EBADF);
+	client_close(&client);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	unit_close(epoll);
+}
+
+/*
+ * A child
+ */
+
+static int parents_epoll;
+
+static int in_child(void)
+{
+	/* The memory is shared. */
+	assert_got(&client, 1, 0);
+	uaio_uring_bells_settle();
+	if (bell_of(client.fd) != client.fd ||
+	    add(parents_epoll, client.fd, EPOLLIN) != 1)
+		return 1;
+	client_open(&client, 4, plain);
+	uaio_uring_bells_settle();
+	if (is_rung(bell_of(client.fd)))
+		return 2;
+	nop();
+	if (!is_rung(bell_of(client.fd)))
+		return 3;
+	return 0;
+}
+
+static void a_child_leaves_its_parents_bell_alone(void **state)
+{
+	int bell;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	parents_epoll = epoll_create1(EPOLL_CLOEXEC);
+	bell = bell_of(client.fd);
+	assert_int_equal(add(parents_epoll, client.fd, EPOLLIN), 0);
+	nop();
+	assert_int_equal(unit_in_child(in_child), 0);
+	assert_true(is_rung(bell));
+	assert_int_equal(told(parents_epoll, 0), 0);
+	nop();
+	assert_int_equal(told(parents_epoll, -1), EPOLLIN);
+	client_close(&client);
+	unit_close(parents_epoll);
+}
+
+/*
+ * Threads: no completion is slept through, while bells are settled all the time
+ */
+
+enum { NR_TAKERS = 3 };
+
+static struct uaio_lock client_lock;
+static uint32_t nr_to_get, nr_got; /* atomic */
+static int common_epoll;
+
+static void take_all(void)
+{
+	uaio_lock(&client_lock, UAIO_RANK_TABLE);
+	while (unread(&client)) {
+		(void)get(&client);
+		add_relaxed(&nr_got, 1);
+	}
+	uaio_unlock(&client_lock, UAIO_RANK_TABLE);
+}
+
+static bool has_all(void)
+{
+	return load_relaxed(&nr_got) == load_relaxed(&nr_to_get);
+}
+
+static long take(void *arg)
+{
+	(void)arg;
+	while (!has_all()) {
+		if (told(common_epoll, -1))
+			take_all();
+	}
+	return 0;
+}
+
+static long settle_always(void *arg)
+{
+	(void)arg;
+	while (!has_all())
+		uaio_uring_bells_settle();
+	return 0;
+}
+
+static void no_completion_is_slept_through(uint32_t events)
+{
+	struct unit_thread taker, settler;
+
+	client_open(&client, 4, plain);
+	common_epoll = epoll_create1(EPOLL_CLOEXEC);
+	assert_int_equal(add(common_epoll, client.fd, events), 0);
+	store_relaxed(&nr_got, 0);
+	store_relaxed(&nr_to_get, unit_rounds(2000));
+	unit_thread_start(&taker, take, NULL);
+	unit_thread_start(&settler, settle_always, NULL);
+	for (uint32_t i = 0; i < load_relaxed(&nr_to_get); i++) {
+		put(&client, IORING_OP_NOP, -1, 1)->flags =
+			i % 2 ? IOSQE_ASYNC : 0;
+		submit(&client, 0);
+		/* Before the next there is nobody who would wake the taker. */
+		while (load_relaxed(&nr_got) <= i)
+			sched_yield();
+		if (i % 64 == 0)
+			unit_restart_alarm();
+	}
+	assert_int_equal(unit_thread_join(&taker), 0);
+	assert_int_equal(unit_thread_join(&settler), 0);
+	client_close(&client);
+	unit_close(common_epoll);
+}
+
+static void no_completion_is_slept_through_by_level(void **state)
+{
+	(void)state;
+	no_completion_is_slept_through(EPOLLIN);
+}
+
+static void no_completion_is_slept_through_by_edge(void **state)
+{
+	(void)state;
+	no_completion_is_slept_through(EPOLLIN | EPOLLET);
+}
+
+static uint32_t is_over; /* atomic */
+
+static long poll_whatever_is_there(void *arg)
+{
+	const int *fd = arg;
+
+	while (!load_relaxed(&is_over)) {
+		(void)bell_of(load_relaxed(fd));
+		uaio_uring_bells_settle();
+	}
+	return 0;
+}
+
+static void rings_go_while_they_are_polled(void **state)
+{
+	struct unit_thread threads[NR_TAKERS];
+	int number;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	store_relaxed(&number, client.fd);
+	client_close(&client);
+	store_relaxed(&is_over, 0);
+	for (int i = 0; i < NR_TAKERS; i++)
+		unit_thread_start(&threads[i], poll_whatever_is_there, &number);
+	for (unsigned i = 0; i < unit_rounds(500); i++) {
+		client_open(&client, 4, plain);
+		/* A bell that is being made may have the number for a moment. */
+		store_relaxed(&number, client.fd);
+		put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
+		submit(&client, 1);
+		client_close(&client);
+		unit_restart_alarm();
+	}
+	store_relaxed(&is_over, 1);
+	for (int i = 0; i < NR_TAKERS; i++)
+		assert_int_equal(unit_thread_join(&threads[i]), 0);
+	/* The last rings may have been kept by a thread that settled. */
+	client_open(&client, 4, plain);
+	client_close(&client);
+	assert_int_equal(load_relaxed(&uaio_uring_nr_bells), 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_bell_is_rung_while_there_are_completions),
+		UNIT_TEST(a_bell_made_late_is_rung),
+		UNIT_TEST(a_completion_without_room_rings),
+		UNIT_TEST(a_client_that_moves_its_head_back_is_told),
+		UNIT_TEST(each_post_is_an_edge),
+		UNIT_TEST(a_full_ring_has_no_room_for_submissions),
+		UNIT_TEST(a_bell_goes_with_its_ring),
+		UNIT_TEST(what_is_no_ring_has_no_bell),
+		UNIT_TEST(a_child_leaves_its_parents_bell_alone),
+		UNIT_TEST(no_completion_is_slept_through_by_level),
+		UNIT_TEST(no_completion_is_slept_through_by_edge),
+		UNIT_TEST(rings_go_while_they_are_polled),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

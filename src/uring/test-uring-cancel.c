@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* Cancelling by whatever is the same in the requests that are meant. */
+#undef NDEBUG
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "test-uring.h"
+
+static struct client client;
+static int a[2], b[2]; /* pipes, both empty */
+static char byte;
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	if (ret < 0)
+		return ret;
+	client_open(&client, 16, (struct io_uring_params){ 0 });
+	return pipe2(a, O_CLOEXEC) | pipe2(b, O_CLOEXEC);
+}
+
+static int stop(void **state)
+{
+	client_close(&client);
+	for (int i = 0; i < 2; i++) {
+		unit_close(a[i]);
+		unit_close(b[i]);
+	}
+	return unit_teardown(state);
+}
+
+#define RING_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+enum { CANCELLED = -ECANCELED };
+
+static struct io_uring_sqe *put_read(int fd, uint64_t user_data)
+{
+	return put_rw(&client, IORING_OP_READ, fd, &byte, 1, -1, user_data);
+}
+
+static struct io_uring_sqe *put_cancel(uint64_t target, int fd, uint32_t flags)
+{
+	struct io_uring_sqe *sqe = put(&client, IORING_OP_ASYNC_CANCEL, fd, 99);
+
+	sqe->addr = target;
+	sqe->cancel_flags = flags;
+	return sqe;
+}
+
+/* The call has this result, and so many others are cancelled. */
+static void assert_cancelled(int32_t res, unsigned nr, const uint64_t *targets)
+{
+	bool is_told = false;
+	uint64_t seen = 0;
+
+	submit(&client, nr + 1);
+	for (unsigned i = 0; i < nr + 1; i++) {
+		struct cqe cqe = get(&client);
+
+		if (cqe.user_data == 99) {
+			assert_int_equal(cqe.res, res);
+			is_told = true;
+		} else {
+			assert_int_equal(cqe.res, CANCELLED);
+			seen |= 1ull << cqe.user_data;
+		}
+	}
+	assert_true(is_told);
+	for (unsigned i = 0; i < nr; i++)
+		assert_true(seen >> targets[i] & 1);
+	assert_none(&client);
+}
+
+#define ASSERT_CANCELLED(res, ...)                                        \
+	assert_cancelled(res, NR_ELEMENTS(((uint64_t[]){ __VA_ARGS__ })), \
+			 (uint64_t[]){ __VA_ARGS__ })
+
+static void by_user_data(void **state)
+{
+	(void)state;
+	put_read(a[0], 1);
+	put_read(a[0], 2);
+	put_read(b[0], 3);
+	submit(&client, 0);
+	put_cancel(2, -1, 0);
+	ASSERT_CANCELLED(0, 2);
+	put_cancel(2, -1, 0);
+	assert_cancelled(-ENOENT, 0, NULL);
+	put_cancel(3, -1, IORING_ASYNC_CANCEL_ALL);
+	ASSERT_CANCELLED(1, 3);
+	put_cancel(3, -1, IORING_ASYNC_CANCEL_ALL);
+	assert_cancelled(0, 0, NULL);
+	put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
+	ASSERT_CANCELLED(1, 1);
+}
+
+static void what_has_not_begun_is_not_found(void **state)
+{
+	(void)state;
+	put_read(a[0], 1)->flags = IOSQE_IO_LINK;
+	put_read(b[0], 2);
+	submit(&client, 0);
+	put_cancel(2, -1, 0);
+	assert_cancelled(-ENOENT, 0, NULL);
+	put_cancel(2, -1, IORING_ASYNC_CANCEL_ALL);
+	assert_cancelled(0, 0, NULL);
+	/* It ends with the one before it, which is the only one that counts. */
+	put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
+	ASSERT_CANCELLED(1, 1, 2);
+}
+
+/* No worker waits in a read, for it could not be cancelled. */
+static void what_is_asynchronous(void **state)
+{
+	(void)state;
+	put_read(a[0], 1)->flags = IOSQE_ASYNC;
+	put_read(a[0], 2)->flags = IOSQE_ASYNC;
+	put_read(b[0], 3)->flags = IOSQE_ASYNC;
+	submit(&client, 0);
+	put_cancel(2, -1, 0);
+	ASSERT_CANCELLED(0, 2);
+	assert_int_equal(write(b[1], "b", 1), 1);
+	assert_got(&client, 3, 1);
+	assert_int_equal(byte, 'b');
+	put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
+	ASSERT_CANCELLED(1, 1);
+}
+
+static void by_file(void **state)
+{
+	(void)state;
+	put_read(a[0], 1);
+	put_read(a[0], 2);
+	put_read(b[0], 3);
+	submit(&client, 0);
+	put_cancel(0, b[0], IORING_ASYNC_CANCEL_FD);
+	ASSERT_CANCELLED(0, 3);
+	put_cancel(0, a[0], IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL);
+	ASSERT_CANCELLED(2, 1, 2);
+	put_cancel(0, 12345, IORING_ASYNC_CANCEL_FD);
+	assert_cancelled(-EBADF, 0, NULL);
+	put_cancel(0, 0, IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_FD_FIXED);
+	assert_cancelled(-EBADF, 0, NULL);
+}
+
+static void by_registered_file(void **state)
+{
+	(void)state;
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_FILES, a, 2),
+			 0);
+	put_rw(&client, IORING_OP_READ, 0, &byte, 1, -1, 1)->flags =
+		IOSQE_FIXED_FILE;
+	put_read(b[0], 2);
+	submit(&client, 0);
+	put_cancel(0, 0, IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_FD_FIXED);
+	ASSERT_CANCELLED(0, 1);
+	put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
+	ASSERT_CANCELLED(1, 2);
+}
+
+static void by_operation(void **state)
+{
+	(void)state;
+	put_read(a[0], 1);
+	put(&client, IORING_OP_POLL_ADD, b[0], 2)->poll32_events = POLLIN;
+	submit(&client, 0);
+	put_cancel(0, -1, IORING_ASYNC_CANCEL_OP)->len = IORING_OP_POLL_ADD;
+	ASSERT_CANCELLED(0, 2);
+	put_cancel(0, -1, IORING_ASYNC_CANCEL_OP | IORING_ASYNC_CANCEL_ALL)
+		->len = IORING_OP_READ;
+	ASSERT_CANCELLED(1, 1);
+}
+
+static void mistakes_have_the_kernels_answers(void **state)
+{
+	(void)state;
+	put_cancel(0, -1, 1u << 20);
+	assert_cancelled(-EINVAL, 0, NULL);
+	put_cancel(0, -1, IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ANY);
+	assert_cancelled(-EINVAL, 0, NULL);
+	put_cancel(0, -1, 0)->off = 1;
+	assert_cancelled(-EINVAL, 0, NULL);
+}
+
+static void at_once_by_a_call(void **state)
+{
+	struct {
+		uint64_t addr;
+		int32_t fd;
+		uint32_t flags;
+		struct __kernel_timespec timeout;
+		uint64_t pad[4];
+	} what = { .addr = 1, .timeout = { -1, -1 } };
+	uint32_t fd = (uint32_t)client.fd;
+
+	(void)state;
+	put_read(a[0], 1);
+	submit(&client, 0);
+	assert_int_equal(
+		uaio_uring_register(fd, IORING_REGISTER_SYNC_CANCEL, &what, 1),
+		0);
+	assert_got(&client, 1, CANCELLED);
+	assert_int_equal(
+		uaio_uring_register(fd, IORING_REGISTER_SYNC_CANCEL, &what, 1),
+		-ENOENT);
+	what.pad[3] = 1;
+	assert_int_equal(
+		uaio_uring_register(fd, IORING_REGISTER_SYNC_CANCEL, &what, 1),
+		-EINVAL);
+	assert_int_equal(
+		uaio_uring_register(fd, IORING_REGISTER_SYNC_CANCEL, &what, 2),
+		-EINVAL);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		RING_TEST(by_user_data),
+		RING_TEST(what_has_not_begun_is_not_found),
+		RING_TEST(what_is_asynchronous),
+		RING_TEST(by_file),
+		RING_TEST(by_registered_file),
+		RING_TEST(by_operation),
+		RING_TEST(mistakes_have_the_kernels_answers),
+		RING_TEST(at_once_by_a_call),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads that meet at a ring: submitting, waiting, closing, looking it up
+ *
+ * What is conserved: each submission has one completion, and each ring that is
+ * closed is freed.
+ */
+#undef NDEBUG
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "test-uring.h"
+
+enum { NR_THREADS = 4 };
+
+/*
+ * Many threads submit to one ring, each under the client's own lock, while others
+ * wait.
+ */
+
+static struct client shared;
+static struct uaio_lock client_lock;
+static uint32_t nr_got; /* atomic */
+static uint32_t nr_rounds;
+static int ends[2];
+
+static void put_some(unsigned i)
+{
+	static char byte;
+
+	uaio_lock(&client_lock, UAIO_RANK_TABLE);
+	put(&shared, IORING_OP_NOP, -1, 1)->flags = i % 3 ? 0 : IOSQE_ASYNC;
+	put_rw(&shared, IORING_OP_READ, ends[0], &byte, 1, -1, 1);
+	(void)tell(&shared);
+	uaio_unlock(&client_lock, UAIO_RANK_TABLE);
+}
+
+/* Take all completions that are there. */
+static void take_all(void)
+{
+	uaio_lock(&client_lock, UAIO_RANK_TABLE);
+	while (unread(&shared)) {
+		(void)get(&shared);
+		add_relaxed(&nr_got, 1);
+	}
+	uaio_unlock(&client_lock, UAIO_RANK_TABLE);
+}
+
+static long submit_and_take(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < nr_rounds; i++) {
+		uint32_t nr = 2;
+
+		put_some(i);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		/* Another thread may take ours, and this one its. */
+		while (nr) {
+			long ret = enter(&shared, nr, 0);
+
+			assert_true(ret >= 0);
+			nr = ret ? nr - (uint32_t)ret : 0;
+		}
+		take_all();
+	}
+	return 0;
+}
+
+static void what_threads_submit_side_by_side_completes(void **state)
+{
+	struct unit_thread threads[NR_THREADS];
+	uint32_t nr;
+
+	(void)state;
+	nr_rounds = unit_rounds(2000);
+	nr = nr_rounds * NR_THREADS * 2;
+	store_relaxed(&nr_got, 0);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	client_open(&shared, 4096, (struct io_uring_params){ 0 });
+	for (int i = 0; i < NR_THREADS; i++)
+		unit_thread_start(&threads[i], submit_and_take, NULL);
+	for (int i = 0; i < NR_THREADS; i++)
+		(void)unit_thread_join(&threads[i]);
+	while (load_relaxed(&nr_got) < nr) {
+		long ret = enter(&shared, 4096, 1);
+
+		assert_true(ret >= 0);
+		take_all();
+	}
+	assert_int_equal(load_relaxed(&nr_got), nr);
+	assert_none(&shared);
+	client_close(&shared);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+/*
+ * Rings are made and closed while other threads name their descriptors
+ */
+
+static int named; /* atomic: a descriptor that is a ring's now and then */
+static uint32_t is_over;
+
+static long name_it(void *arg)
+{
+	(void)arg;
+	while (!load_relaxed(&is_over)) {
+		uint32_t fd = (uint32_t)load_relaxed(&named);
+		long ret = uaio_uring_enter(fd, 1, 0, IORING_ENTER_GETEVENTS,
+					    NULL, 0);
+
+		assert_true(ret == 0 || ret == 1 || ret == -EBADF ||
+			    ret == -EOPNOTSUPP);
+		(void)uaio_uring_owns(fd, false);
+		ret = uaio_uring_register(fd, IORING_UNREGISTER_FILES, NULL, 0);
+		assert_true(ret == -ENXIO || ret == -EBADF ||
+			    ret == -EOPNOTSUPP);
+	}
+	return 0;
+}
+
+static void a_ring_may_go_while_it_is_named(void **state)
+{
+	struct unit_thread threads[NR_THREADS];
+	unsigned rounds = unit_rounds(500);
+	static char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	store_relaxed(&is_over, 0);
+	store_relaxed(&named, ends[0]);
+	for (int i = 0; i < NR_THREADS; i++)
+		unit_thread_start(&threads[i], name_it, NULL);
+	for (unsigned i = 0; i < rounds; i++) {
+		struct client client;
+
+		client_open(&client, 8, (struct io_uring_params){ 0 });
+		store_relaxed(&named, client.fd);
+		put(&client, IORING_OP_NOP, -1, 1);
+		put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 2);
+		(void)tell(&client);
+		while (!unread(&client))
+			(void)enter(&client, 2, 0);
+		client_close(&client);
+		unit_restart_alarm();
+	}
+	store_relaxed(&is_over, 1);
+	for (int i = 0; i < NR_THREADS; i++)
+		(void)unit_thread_join(&threads[i]);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		UNIT_TEST(what_threads_submit_side_by_side_completes),
+		UNIT_TEST(a_ring_may_go_while_it_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

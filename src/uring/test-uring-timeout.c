@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* Timeouts: by time, by a number of completions, again and again, of a link. */
+#undef NDEBUG
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "test-uring.h"
+
+static struct client client;
+static const struct __kernel_timespec soon = { .tv_nsec = 1000000 };
+static const struct __kernel_timespec late = { .tv_sec = 1000 };
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	if (ret == 0)
+		client_open(&client, 16, (struct io_uring_params){ 0 });
+	return ret;
+}
+
+static int stop(void **state)
+{
+	client_close(&client);
+	return unit_teardown(state);
+}
+
+#define RING_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+static struct io_uring_sqe *put_timeout(const struct __kernel_timespec *ts,
+					uint64_t count, uint32_t flags,
+					uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put_rw(&client, IORING_OP_TIMEOUT, -1, ts, 1,
+					  (int64_t)count, user_data);
+
+	sqe->timeout_flags = flags;
+	return sqe;
+}
+
+static void a_timeout_ends_at_its_time_by_any_clock(void **state)
+{
+	static const struct {
+		uint32_t flags;
+		clockid_t clock;
+	} rows[] = {
+		{ 0, CLOCK_MONOTONIC },
+		{ IORING_TIMEOUT_BOOTTIME, CLOCK_BOOTTIME },
+		{ IORING_TIMEOUT_REALTIME, CLOCK_REALTIME },
+	};
+	struct __kernel_timespec at;
+	struct timespec now;
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(rows); i++) {
+		int64_t start = uaio_now_ns();
+
+		put_timeout(&soon, 0, rows[i].flags, 1);
+		submit(&client, 1);
+		assert_got(&client, 1, -ETIME);
+		assert_true(uaio_now_ns() - start >= soon.tv_nsec);
+		assert_int_equal(clock_gettime(rows[i].clock, &now), 0);
+		at = (struct __kernel_timespec){ .tv_sec = now.tv_sec,
+						 .tv_nsec = now.tv_nsec };
+		put_timeout(&at, 0, rows[i].flags | IORING_TIMEOUT_ABS, 2);
+		submit(&client, 1);
+		assert_got(&client, 2, -ETIME);
+	}
+}
+
+static void mistakes_have_the_kernels_answers(void **state)
+{
+	static const struct __kernel_timespec bad = { .tv_sec = -1 };
+	static const struct {
+		const struct __kernel_timespec *ts;
+		uint32_t flags;
+		uint32_t len;
+		int32_t res;
+	} rows[] = {
+		{ &soon, 0, 0, -EINVAL },
+		{ &soon, 0, 2, -EINVAL },
+		{ &bad, 0, 1, -EINVAL },
+		{ NULL, 0, 1, -EFAULT },
+		{ &soon, 1u << 20, 1, -EINVAL },
+		{ &soon, IORING_TIMEOUT_CLOCK_MASK, 1, -EINVAL },
+		{ &soon, IORING_TIMEOUT_UPDATE, 1, -EINVAL },
+		{ &soon, IORING_TIMEOUT_MULTISHOT | IORING_TIMEOUT_ABS, 1,
+		  -EINVAL },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(rows); i++) {
+		put_timeout(rows[i].ts, 0, rows[i].flags, i)->len = rows[i].len;
+		submit(&client, 1);
+		assert_got(&client, i, rows[i].res);
+	}
+	/* Linked to nothing. */
+	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0, 9);
+	submit(&client, 1);
+	assert_got(&client, 9, -EINVAL);
+}
+
+static void a_timeout_ends_after_so_many_completions(void **state)
+{
+	int ends[2];
+	char byte;
+
+	(void)state;
+	put_timeout(&late, 2, 0, 1);
+	submit(&client, 0);
+	put(&client, IORING_OP_NOP, -1, 2);
+	submit(&client, 0);
+	assert_got(&client, 2, 0);
+	assert_none(&client);
+	put(&client, IORING_OP_NOP, -1, 3);
+	submit(&client, 2);
+	assert_got(&client, 3, 0);
+	assert_got(&client, 1, 0);
+	/* Also if it is another thread that completes what is counted. */
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	put_timeout(&late, 1, 0, 4);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 5)->flags =
+		IOSQE_ASYNC;
+	submit(&client, 0);
+	assert_none(&client);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_got(&client, 5, 1);
+	assert_got(&client, 4, 0);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static void a_timeout_may_count_as_a_success(void **state)
+{
+	(void)state;
+	put_timeout(&soon, 0, 0, 1)->flags = IOSQE_IO_LINK;
+	put(&client, IORING_OP_NOP, -1, 2);
+	submit(&client, 2);
+	assert_got(&client, 1, -ETIME);
+	assert_got(&client, 2, -ECANCELED);
+	put_timeout(&soon, 0, IORING_TIMEOUT_ETIME_SUCCESS, 1)->flags =
+		IOSQE_IO_LINK;
+	put(&client, IORING_OP_NOP, -1, 2);
+	submit(&client, 2);
+	assert_got(&client, 1, -ETIME);
+	assert_got(&client, 2, 0);
+}
+
+static void a_timeout_may_come_again_and_again(void **state)
+{
+	struct cqe cqe;
+
+	(void)state;
+	put_timeout(&soon, 3, IORING_TIMEOUT_MULTISHOT, 1);
+	submit(&client, 0);
+	for (int i = 0; i < 3; i++) {
+		cqe = get(&client);
+		assert_cqe(&cqe, 1, -ETIME, i < 2 ? IORING_CQE_F_MORE : 0);
+	}
+	assert_none(&client);
+	put_timeout(&soon, 0, IORING_TIMEOUT_MULTISHOT, 2);
+	submit(&client, 0);
+	for (int i = 0; i < 5; i++) {
+		cqe = get(&client);
+		assert_cqe(&cqe, 2, -ETIME, IORING_CQE_F_MORE);
+	}
+	put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 3)->addr = 2;
+	submit(&client, 0);
+	do
+		cqe = get(&client);
+	while (cqe.flags & IORING_CQE_F_MORE);
+	if (cqe.user_data == 2) {
+		assert_cqe(&cqe, 2, -ECANCELED, 0);
+		assert_got(&client, 3, 0);
+	} else {
+		assert_cqe(&cqe, 3, 0, 0);
+		assert_got(&client, 2, -ECANCELED);
+	}
+}
+
+static void fields_that_timeouts_do_not_have_are_0(void **state)
+{
+	(void)state;
+	put_timeout(&soon, 0, 0, 1)->addr3 = 1;
+	submit(&client, 1);
+	assert_got(&client, 1, -EINVAL);
+	put_timeout(&soon, 0, 0, 1)->__pad2[0] = 1;
+	submit(&client, 1);
+	assert_got(&client, 1, -EINVAL);
+	put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 2)->addr3 = 1;
+	submit(&client, 1);
+	assert_got(&client, 2, -EINVAL);
+	put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 2)->__pad2[0] = 1;
+	submit(&client, 1);
+	assert_got(&client, 2, -EINVAL);
+}
+
+static void timeouts_are_removed_and_changed(void **state)
+{
+	struct io_uring_sqe *sqe;
+
+	(void)state;
+	put_timeout(&late, 0, 0, 1);
+	put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 2)->addr = 1;
+	submit(&client, 2);
+	assert_got_both(&client, 1, -ECANCELED, 2, 0);
+	put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 2)->addr = 1;
+	submit(&client, 1);
+	assert_got(&client, 2, -ENOENT);
+	put_timeout(&late, 5, 0, 3);
+	submit(&client, 0);
+	sqe = put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 4);
+	sqe->addr = 3;
+	sqe->addr2 = (uintptr_t)&soon;
+	sqe->timeout_flags = IORING_TIMEOUT_UPDATE;
+	submit(&client, 2);
+	assert_got(&client, 4, 0);
+	assert_got(&client, 3, -ETIME);
+	sqe = put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 4);
+	sqe->addr = 3;
+	sqe->addr2 = (uintptr_t)&soon;
+	sqe->timeout_flags = IORING_TIMEOUT_UPDATE;
+	submit(&client, 1);
+	assert_got(&client, 4, -ENOENT);
+}
+
+static void a_timeout_that_is_updated_keeps_its_clock(void **state)
+{
+	struct __kernel_timespec at;
+	struct io_uring_sqe *sqe;
+	struct timespec now;
+
+	(void)state;
+	put_timeout(&late, 0, IORING_TIMEOUT_REALTIME, 1);
+	submit(&client, 0);
+	sqe = put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 2);
+	sqe->addr = 1;
+	sqe->addr2 = (uintptr_t)&soon;
+	sqe->timeout_flags = IORING_TIMEOUT_UPDATE | IORING_TIMEOUT_REALTIME;
+	submit(&client, 1);
+	assert_got(&client, 2, -EINVAL);
+	/* By any other clock this time is in the far future. */
+	assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+	at = (struct __kernel_timespec){ .tv_sec = now.tv_sec,
+					 .tv_nsec = now.tv_nsec };
+	sqe = put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 2);
+	sqe->addr = 1;
+	sqe->addr2 = (uintptr_t)&at;
+	sqe->timeout_flags = IORING_TIMEOUT_UPDATE | IORING_TIMEOUT_ABS;
+	submit(&client, 2);
+	assert_got_both(&client, 2, 0, 1, -ETIME);
+}
+
+static void a_linked_timeout_cancels_or_is_cancelled(void **state)
+{
+	struct io_uring_sqe *sqe;
+	int ends[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1)->flags =
+		IOSQE_IO_LINK;
+	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0, 2);
+	submit(&client, 2);
+	assert_got_both(&client, 1, -ECANCELED, 2, -ETIME);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1)->flags =
+		IOSQE_IO_LINK;
+	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &late, 1, 0, 2);
+	submit(&client, 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_got_both(&client, 1, 1, 2, -ECANCELED);
+	/* Changed while it runs. */
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1)->flags =
+		IOSQE_IO_LINK;
+	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &late, 1, 0, 2);
+	submit(&client, 0);
+	sqe = put(&client, IORING_OP_TIMEOUT_REMOVE, -1, 3);
+	sqe->addr = 2;
+	sqe->addr2 = (uintptr_t)&soon;
+	sqe->timeout_flags = IORING_LINK_TIMEOUT_UPDATE | IORING_TIMEOUT_UPDATE;
+	submit(&client, 1);
+	assert_got(&client, 3, 0);
+	assert_got_both(&client, 1, -ECANCELED, 2, -ETIME);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		RING_TEST(a_timeout_ends_at_its_time_by_any_clock),
+		RING_TEST(mistakes_have_the_kernels_answers),
+		RING_TEST(a_timeout_ends_after_so_many_completions),
+		RING_TEST(a_timeout_may_count_as_a_success),
+		RING_TEST(a_timeout_may_come_again_and_again),
+		RING_TEST(fields_that_timeouts_do_not_have_are_0),
+		RING_TEST(timeouts_are_removed_and_changed),
+		RING_TEST(a_timeout_that_is_updated_keeps_its_clock),
+		RING_TEST(a_linked_timeout_cancels_or_is_cancelled),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

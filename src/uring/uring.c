@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tested by test-uring-setup.c, test-uring.c and test-uring-register.c.
+ */
+#include "uring/uring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/table.h"
+#include "life/door.h"
+#include "life/life.h"
+#include "uring/bell.h"
+#include "uring/calls.h"
+#include "uring/note.h"
+#include "uring/register.h"
+#include "uring/count.h"
+#include "uring/ring.h"
+#include "uring/table.h"
+
+/* A thread with a descriptor table of its own (table.h) is not served. */
+static bool is_parted(void)
+{
+	return unlikely(uaio_engine_state() == UAIO_ENGINE_SPLIT) &&
+	       uaio_table_is_other();
+}
+
+long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)
+{
+	struct io_uring_params own;
+	long ret;
+
+	if (uaio_uring_copy_in(&own, (uintptr_t)params, sizeof(own)) < 0)
+		return -EFAULT;
+	ret = uaio_uring_check_params(nr_entries, &own);
+	if (ret < 0)
+		return ret;
+	if (is_parted())
+		return -EOPNOTSUPP;
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = uaio_engine_start();
+	if (ret == 0)
+		ret = uaio_uring_make(&own);
+	if (ret >= 0 &&
+	    uaio_uring_copy_out((uintptr_t)params, &own, sizeof(own)) < 0) {
+		(void)sys_close((int)ret);
+		uaio_uring_tab_closed((unsigned)ret, (unsigned)ret);
+		ret = -EFAULT;
+	}
+	uaio_leave();
+	return ret;
+}
+
+long uaio_uring_enter(uint32_t fd, uint32_t to_submit, uint32_t min_complete,
+		      uint32_t flags, const void *arg, size_t arg_bytes)
+{
+	const struct uaio_uring_enter call = {
+		.fd = fd,
+		.to_submit = to_submit,
+		.min_complete = min_complete,
+		.flags = flags,
+		.arg = arg,
+		.arg_bytes = arg_bytes,
+	};
+	long ret;
+
+	if (is_parted())
+		return -EOPNOTSUPP;
+	if (unlikely(!uaio_enter()))
+		return -EAGAIN;
+	ret = uaio_uring_do_enter(&call);
+	uaio_leave();
+	return ret;
+}
+
+/* A ring that a register call names: by descriptor or by its place. */
+static struct uaio_uring *find(uint32_t fd, bool is_registered, long *ret_error)
+{
+	struct uaio_uring *ring;
+
+	if (is_registered) {
+		*ret_error = fd >= UAIO_URING_RINGFDS_MAX ||
+					     !uaio_uring_knows_thread()
+				     ? -EINVAL
+				     : -EBADF;
+		ring = uaio_uring_registered(fd);
+	} else {
+		ring = uaio_uring_find(fd);
+		*ret_error = ring || sys_fcntl((int)fd, F_GETFD, 0) >= 0
+				     ? -EOPNOTSUPP
+				     : -EBADF;
+	}
+	return ring && uaio_uring_is_here(ring) ? ring : NULL;
+}
+
+static long do_register(uint32_t fd, uint32_t opcode, void *arg,
+			uint32_t nr_args)
+{
+	bool is_registered = opcode & IORING_REGISTER_USE_REGISTERED_RING;
+	struct uaio_uring *ring;
+	long ret;
+
+	opcode &= ~IORING_REGISTER_USE_REGISTERED_RING;
+	ring = find(fd, is_registered, &ret);
+	if (!ring)
+		return ret;
+	if (opcode == IORING_REGISTER_SYNC_CANCEL) {
+		if (!uaio_uring_use(ring))
+			return -EBADF;
+		ret = is_registered || uaio_uring_is_still(fd, ring)
+			      ? uaio_uring_sync_cancel(ring, arg, nr_args)
+			      : -EBADF;
+		uaio_uring_unuse(ring);
+		return ret;
+	}
+	if (!uaio_uring_hold(ring))
+		return -EBADF;
+	if (is_registered || uaio_uring_is_still(fd, ring))
+		ret = uaio_uring_do_register(ring, opcode, arg, nr_args);
+	else
+		ret = -EBADF;
+	/* Completions of tags count for timeouts. relaxed: this thread's */
+	if (unlikely(load_relaxed(&ring->nr_counting)))
+		uaio_uring_end_reached(ring);
+	uaio_uring_release(ring);
+	return ret;
+}
+
+long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
+			 uint32_t nr_args)
+{
+	long ret;
+
+	if ((opcode & ~IORING_REGISTER_USE_REGISTERED_RING) >=
+	    IORING_REGISTER_LAST)
+		return -EINVAL;
+	if (is_parted())
+		return -EOPNOTSUPP;
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = do_register(fd, opcode, arg, nr_args);
+	uaio_leave();
+	return ret;
+}
+
+bool uaio_uring_owns(uint32_t fd, bool is_registered)
+{
+	if (likely(!uaio_uring_tab_is_used()))
+		return false;
+	return is_registered ? uaio_uring_knows_thread()
+			     : uaio_uring_find(fd) != NULL;
+}
+
+bool uaio_uring_has_rings(void)
+{
+	return uaio_uring_tab_is_used();
+}
+
+bool uaio_uring_is_known(int fd)
+{
+	return fd >= 0 && uaio_uring_known((uint32_t)fd);
+}
+
+int64_t uaio_uring_map_offset(int fd, int64_t offset)
+{
+	return offset == (int64_t)IORING_OFF_CQ_RING && fd >= 0 &&
+			       uaio_uring_tab_is_used() &&
+			       uaio_uring_is_ring((uint32_t)fd)
+		       ? (int64_t)IORING_OFF_SQ_RING
+		       : offset;
+}
+
+/*
+ * The door
+ */
+
+static void load(void)
+{
+	uaio_uring_regrings_init();
+}
+
+static int start(void)
+{
+	uaio_urings_init();
+	uaio_uring_tab_init();
+	uaio_uring_cq_init();
+	uaio_uring_bells_init();
+	uaio_uring_notes_init();
+	uaio_uring_rsrcs_init();
+	uaio_uring_regrings_forget();
+	return 0;
+}
+
+static const struct uaio_door door = {
+	.first_call = "io_uring_setup",
+	.load = load,
+	.start = start,
+	.count = uaio_urings_count,
+	.closed = uaio_uring_tab_closed,
+	.has_ring = uaio_uring_tab_has,
+};
+
+UAIO_DOOR(door);

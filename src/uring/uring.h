@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The three io_uring calls
+ *
+ * They have the kernel's arguments, and return the result or a negative error
+ * number. syscall(2), liburing's functions and patched call sites all come here.
+ *
+ * Context: any thread. In a signal handler that interrupted the engine they
+ * return -EAGAIN. errno is not touched.
+ */
+#ifndef UAIO_URING_URING_H
+#define UAIO_URING_URING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct io_uring_params;
+
+/* Mirrors io_uring_setup(2). Return: the new ring's descriptor. */
+long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params);
+
+/* Mirrors io_uring_enter(2); the last two arguments depend on flags. */
+long uaio_uring_enter(uint32_t fd, uint32_t to_submit, uint32_t min_complete,
+		      uint32_t flags, const void *arg, size_t arg_bytes);
+
+/* Mirrors io_uring_register(2). */
+long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
+			 uint32_t nr_args);
+
+/*
+ * Return: whether calls on fd are answered here: it is one of our rings' (or, with
+ * IORING_ENTER_REGISTERED_RING, the number of one that this thread registered).
+ * A relaxed load and no more while the process has no ring.
+ */
+bool uaio_uring_owns(uint32_t fd, bool is_registered);
+
+/* Return: whether this process, or one it was forked from, made a ring of ours. */
+bool uaio_uring_has_rings(void);
+
+/* Return: whether fd is known to be a ring's. */
+bool uaio_uring_is_known(int fd);
+
+/*
+ * Return: the offset at which an mmap() of fd has to map what a client asks for at
+ * offset; offset itself if fd is no ring of ours.
+ */
+int64_t uaio_uring_map_offset(int fd, int64_t offset);
+
+#endif /* UAIO_URING_URING_H */

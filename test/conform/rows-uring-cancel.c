@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cancelling: by each key, with each flag, and what the canceller is told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "differences.h"
+#include "uring.h"
+
+enum {
+	ALL = IORING_ASYNC_CANCEL_ALL,
+	FD = IORING_ASYNC_CANCEL_FD,
+	ANY = IORING_ASYNC_CANCEL_ANY,
+	FIXED = IORING_ASYNC_CANCEL_FD_FIXED,
+	USERDATA = IORING_ASYNC_CANCEL_USERDATA,
+	OP = IORING_ASYNC_CANCEL_OP,
+};
+
+static struct __kernel_timespec never;
+static char buf[64];
+static int quiet[2], other[2];
+
+static struct uring prepare(void)
+{
+	never = SPAN_NEVER;
+	REQUIRE(pipe(quiet) == 0 && pipe(other) == 0);
+	return new_uring(16, 0);
+}
+
+static uint64_t poll_of(struct uring *ring, int fd)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_POLL_ADD, fd);
+
+	sqe->poll32_events = POLLIN;
+	return sqe->user_data;
+}
+
+static uint64_t timeout(struct uring *ring)
+{
+	return sqe_rw(ring, IORING_OP_TIMEOUT, -1, &never, 1, 0)->user_data;
+}
+
+static struct io_uring_sqe *cancel(struct uring *ring, uint64_t target, int fd,
+				   uint32_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_ASYNC_CANCEL, fd);
+
+	sqe->addr = target;
+	sqe->cancel_flags = flags;
+	return sqe;
+}
+
+static void kinds(void)
+{
+	struct uring ring = prepare();
+	uint64_t target;
+
+	target = poll_of(&ring, quiet[0]);
+	uring_submit(&ring);
+	cancel(&ring, target, -1, 0);
+	note_result("poll", uring_submit(&ring));
+	note_cqes("poll", &ring, 2);
+	target = timeout(&ring);
+	uring_submit(&ring);
+	cancel(&ring, target, -1, 0);
+	note_result("timeout", uring_submit(&ring));
+	note_cqes("timeout", &ring, 2);
+	target = sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 1, 0)->user_data;
+	uring_submit(&ring);
+	cancel(&ring, target, -1, 0);
+	note_result("read", uring_submit(&ring));
+	note_cqes("read", &ring, 2);
+	cancel(&ring, target, -1, 0);
+	try_sqe("again", &ring);
+}
+
+static void one_of_some(void)
+{
+	struct uring ring = prepare();
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		poll_of(&ring, quiet[0]);
+		ring.sqes[i].user_data = 77;
+	}
+	uring_submit(&ring);
+	cancel(&ring, 77, -1, 0);
+	note_result("one", uring_submit(&ring));
+	note("ready", uring_wait(&ring, 2));
+	*ring.cq_head = *ring.cq_tail;
+	cancel(&ring, 77, -1, ALL);
+	note_result("all", uring_submit(&ring));
+	note("ready", uring_wait(&ring, 3));
+	*ring.cq_head = *ring.cq_tail;
+	cancel(&ring, 77, -1, ALL);
+	try_sqe("all_of_none", &ring);
+}
+
+static void by_descriptor(void)
+{
+	struct uring ring = prepare();
+
+	poll_of(&ring, quiet[0]);
+	poll_of(&ring, other[0]);
+	poll_of(&ring, quiet[0]);
+	uring_submit(&ring);
+	cancel(&ring, 0, quiet[0], FD | ALL);
+	note_result("all", uring_submit(&ring));
+	note_cqes("all", &ring, 3);
+	cancel(&ring, 0, quiet[0], FD);
+	try_sqe("none", &ring);
+	cancel(&ring, 0, 77777, FD);
+	try_sqe("closed", &ring);
+	cancel(&ring, 0, dup(other[0]), FD);
+	note_result("duplicate", uring_submit(&ring));
+	note_cqes("duplicate", &ring, 2);
+}
+
+static void by_fixed_file(void)
+{
+	struct uring ring = prepare();
+	struct io_uring_sqe *sqe;
+	int32_t fds[2] = { quiet[0], -1 };
+
+	REQUIRE(uring_register(ring.fd, IORING_REGISTER_FILES, fds, 2) == 0);
+	poll_of(&ring, 0);
+	ring.sqes[0].flags = IOSQE_FIXED_FILE;
+	uring_submit(&ring);
+	cancel(&ring, 0, 1, FD | FIXED);
+	try_sqe("empty", &ring);
+	cancel(&ring, 0, 2, FD | FIXED);
+	try_sqe("beyond", &ring);
+	cancel(&ring, 0, 0, FIXED);
+	try_sqe("fixed_alone", &ring);
+	sqe = cancel(&ring, 0, 0, FD);
+	sqe->flags = IOSQE_FIXED_FILE;
+	note_result("by_flag", uring_submit(&ring));
+	note_cqes("by_flag", &ring, 2);
+	poll_of(&ring, 0);
+	ring.sqes[(ring.prepared - 1) & ring.sq_mask].flags = IOSQE_FIXED_FILE;
+	uring_submit(&ring);
+	cancel(&ring, 0, 0, FD | FIXED);
+	note_result("right", uring_submit(&ring));
+	note_cqes("right", &ring, 2);
+}
+
+static void anything(void)
+{
+	struct uring ring = prepare();
+
+	cancel(&ring, 0, -1, ANY);
+	try_sqe("none", &ring);
+	poll_of(&ring, quiet[0]);
+	timeout(&ring);
+	poll_of(&ring, other[0]);
+	uring_submit(&ring);
+	cancel(&ring, 0, -1, ANY | ALL);
+	note_result("all", uring_submit(&ring));
+	note_cqes("all", &ring, 4);
+	cancel(&ring, 0, -1, ANY | ALL);
+	try_sqe("all_of_none", &ring);
+}
+
+static void by_operation(void)
+{
+	struct uring ring = prepare();
+
+	poll_of(&ring, quiet[0]);
+	timeout(&ring);
+	uring_submit(&ring);
+	cancel(&ring, 0, -1, OP | ALL)->len = IORING_OP_READ;
+	try_sqe("none", &ring);
+	cancel(&ring, 0, -1, OP | ALL)->len = IORING_OP_POLL_ADD;
+	note_result("polls", uring_submit(&ring));
+	note_cqes("polls", &ring, 2);
+	cancel(&ring, 0, -1, OP | ALL)->len = 200;
+	try_sqe("unknown", &ring);
+	cancel(&ring, 0, -1, OP)->len = IORING_OP_TIMEOUT;
+	note_result("timeout", uring_submit(&ring));
+	note_cqes("timeout", &ring, 2);
+}
+
+static void keys_together(void)
+{
+	struct uring ring = prepare();
+	uint64_t target = poll_of(&ring, quiet[0]);
+
+	uring_submit(&ring);
+	cancel(&ring, target + 1000, quiet[0], FD | USERDATA);
+	try_sqe("other_user_data", &ring);
+	cancel(&ring, target, other[0], FD | USERDATA);
+	try_sqe("other_file", &ring);
+	cancel(&ring, target, quiet[0], FD | USERDATA | OP)->len =
+		IORING_OP_READ;
+	try_sqe("other_operation", &ring);
+	cancel(&ring, target, quiet[0], FD | USERDATA | OP)->len =
+		IORING_OP_POLL_ADD;
+	note_result("right", uring_submit(&ring));
+	note_cqes("right", &ring, 2);
+}
+
+static void fields(void)
+{
+	struct uring ring = prepare();
+	uint64_t target = poll_of(&ring, quiet[0]);
+	struct io_uring_sqe *sqe;
+	char key[32];
+	int i;
+
+	uring_submit(&ring);
+	for (i = 0; i < 8; i++) {
+		sqe = cancel(&ring, target + 1000, -1, 0);
+		if (i == 0)
+			sqe->off = 1;
+		else if (i == 1)
+			sqe->splice_fd_in = 1;
+		else if (i == 2)
+			sqe->len = 1;
+		else if (i == 3)
+			sqe->ioprio = 1;
+		else if (i == 4)
+			sqe->flags = IOSQE_FIXED_FILE;
+		else if (i == 5)
+			sqe->flags = IOSQE_BUFFER_SELECT;
+		else if (i == 6)
+			sqe->cancel_flags = FD | ANY;
+		else
+			sqe->cancel_flags = 1u << 6;
+		snprintf(key, sizeof(key), "spoilt_%d", i);
+		try_sqe(key, &ring);
+	}
+}
+
+static void in_chain(void)
+{
+	struct uring ring = prepare();
+	uint64_t first = poll_of(&ring, quiet[0]), second;
+
+	ring.sqes[0].flags = IOSQE_IO_LINK;
+	second = sqe_of(&ring, IORING_OP_NOP, -1)->user_data;
+	uring_submit(&ring);
+	cancel(&ring, second, -1, 0);
+	try_sqe("second", &ring);
+	cancel(&ring, first, -1, 0);
+	note_result("first", uring_submit(&ring));
+	note_cqes("first", &ring, 3);
+}
+
+static void linked_timeout(void)
+{
+	struct uring ring = prepare();
+	uint64_t target;
+
+	poll_of(&ring, quiet[0]);
+	ring.sqes[0].flags = IOSQE_IO_LINK;
+	target = sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &never, 1, 0)
+			 ->user_data;
+	uring_submit(&ring);
+	cancel(&ring, target, -1, 0);
+	try_sqe("timeout", &ring);
+	cancel(&ring, ring.sqes[0].user_data, -1, 0);
+	note_result("request", uring_submit(&ring));
+	note_cqes("request", &ring, 3);
+}
+
+static void of_itself(void)
+{
+	struct uring ring = prepare();
+	struct io_uring_sqe *sqe = cancel(&ring, 0, -1, 0);
+
+	sqe->addr = sqe->user_data;
+	try_sqe("itself", &ring);
+	cancel(&ring, 0, -1, OP | ALL)->len = IORING_OP_ASYNC_CANCEL;
+	try_sqe("by_operation", &ring);
+}
+
+static void of_other_ring(void)
+{
+	struct uring ring = prepare(), second = new_uring(8, 0);
+	uint64_t target = poll_of(&ring, quiet[0]);
+
+	uring_submit(&ring);
+	cancel(&second, target, -1, 0);
+	try_sqe("other_ring", &second);
+	cancel(&second, 0, -1, ANY | ALL);
+	try_sqe("all", &second);
+	note_ready("left", &ring);
+}
+
+static void skipped(void)
+{
+	struct uring ring = prepare();
+	uint64_t target = poll_of(&ring, quiet[0]);
+
+	uring_submit(&ring);
+	cancel(&ring, target, -1, 0)->flags = IOSQE_CQE_SKIP_SUCCESS;
+	note_result("cancel", uring_submit(&ring));
+	note_cqes("cqe", &ring, 1);
+	cancel(&ring, target, -1, 0)->flags = IOSQE_CQE_SKIP_SUCCESS;
+	note_result("again", uring_submit(&ring));
+	note_cqes("again", &ring, 1);
+}
+
+/*
+ * By io_uring_register(2)
+ */
+
+static long cancel_now(const struct uring *ring,
+		       const struct io_uring_sync_cancel_reg *reg)
+{
+	return uring_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, reg, 1);
+}
+
+static void synchronously(void)
+{
+	struct uring ring = prepare();
+	struct io_uring_sync_cancel_reg reg = {
+		.timeout = { -1, -1 },
+		.fd = -1,
+	};
+
+	reg.addr = poll_of(&ring, quiet[0]);
+	poll_of(&ring, other[0]);
+	timeout(&ring);
+	uring_submit(&ring);
+	note_result("one", cancel_now(&ring, &reg));
+	note_cqes("one", &ring, 1);
+	note_result("again", cancel_now(&ring, &reg));
+	reg = (struct io_uring_sync_cancel_reg){ .timeout = { -1, -1 },
+						 .fd = other[0],
+						 .flags = FD };
+	note_result("by_descriptor", cancel_now(&ring, &reg));
+	note_cqes("by_descriptor", &ring, 1);
+	reg.flags = ANY | ALL;
+	note_result("all", cancel_now(&ring, &reg));
+	note_cqes("all", &ring, 1);
+	note_result("all_of_none", cancel_now(&ring, &reg));
+}
+
+static void synchronous_arguments(void)
+{
+	struct uring ring = prepare();
+	const uint32_t opcode = IORING_REGISTER_SYNC_CANCEL;
+	struct io_uring_sync_cancel_reg reg = { .timeout = { -1, -1 },
+						.fd = 77777,
+						.addr = 7777 };
+
+	note_result("null", uring_register(ring.fd, opcode, NULL, 1));
+	note_result("nr_0", uring_register(ring.fd, opcode, &reg, 0));
+	note_result("nr_2", uring_register(ring.fd, opcode, &reg, 2));
+	note_result("kernel",
+		    uring_register(ring.fd, opcode, KERNEL_ADDRESS, 1));
+	note_result("none", cancel_now(&ring, &reg));
+	reg.flags = FD;
+	note_result("closed", cancel_now(&ring, &reg));
+	reg.flags = FD | FIXED;
+	note_result("no_table", cancel_now(&ring, &reg));
+	reg.flags = 1u << 8;
+	note_result("flag", cancel_now(&ring, &reg));
+	reg.flags = 0;
+	memset(reg.pad, 1, sizeof(reg.pad));
+	note_result("pad", cancel_now(&ring, &reg));
+}
+
+const struct row rows_uring_cancel[] = {
+	ROW("a poll, a timeout and a read are cancelled", kinds),
+	ROW("one of some is cancelled, or all", one_of_some),
+	ROW_DIFFERS("cancelling by descriptor", by_descriptor,
+		    differs_ring_duplicate,
+		    { "duplicate.earlier5=ECANCELED", "duplicate.0=ENOENT" }),
+	ROW("cancelling by fixed file", by_fixed_file),
+	ROW("cancelling anything", anything),
+	ROW("cancelling by operation", by_operation),
+	ROW("cancelling by several keys", keys_together),
+	ROW("cancelling, field by field", fields),
+	ROW("cancelling in a chain", in_chain),
+	ROW("cancelling a linked timeout", linked_timeout),
+	ROW("a cancellation does not meet itself", of_itself),
+	ROW("a cancellation stays on its ring", of_other_ring),
+	ROW("a cancellation that is not to be told", skipped),
+	ROW("cancelling by io_uring_register", synchronously),
+	ROW("cancelling by io_uring_register, argument by argument",
+	    synchronous_arguments),
+	NO_ROW,
+};

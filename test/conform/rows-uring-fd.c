@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A ring's descriptor: duplicated, closed, polled, and inherited.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "differences.h"
+#include "uring.h"
+
+static int quiet[2];
+
+static struct uring prepare(void)
+{
+	REQUIRE(pipe(quiet) == 0);
+	return new_uring(4, 0);
+}
+
+static void nop(struct uring *ring)
+{
+	sqe_of(ring, IORING_OP_NOP, -1);
+	uring_publish(ring);
+}
+
+static void duplicates(void)
+{
+	struct uring ring = prepare();
+	int second = dup(ring.fd), third = fcntl(ring.fd, F_DUPFD, 100);
+
+	nop(&ring);
+	note_result("second", uring_enter(second, 1, 0, 0, NULL, 0));
+	nop(&ring);
+	note_result("third", uring_enter(third, 1, 0, 0, NULL, 0));
+	close(ring.fd);
+	nop(&ring);
+	note_result("closed", uring_enter(ring.fd, 1, 0, 0, NULL, 0));
+	note_result("left", uring_enter(second, 1, 0, 0, NULL, 0));
+	note_result("register",
+		    uring_register(third, IORING_UNREGISTER_FILES, NULL, 0));
+	note_ready("nops", &ring);
+}
+
+static void replaced(void)
+{
+	struct uring ring = prepare(), second = new_uring(4, 0);
+
+	note("dup2", dup2(ring.fd, second.fd) == second.fd);
+	nop(&ring);
+	note_result("by_other", uring_enter(second.fd, 1, 0, 0, NULL, 0));
+	note_ready("nops", &ring);
+	note("dup2", dup2(quiet[0], second.fd) == second.fd);
+	nop(&ring);
+	note_result("pipe", uring_enter(second.fd, 1, 0, 0, NULL, 0));
+	note_result("ring", uring_enter(ring.fd, 1, 0, 0, NULL, 0));
+}
+
+static void used_again(void)
+{
+	struct uring ring = prepare();
+	int fd = ring.fd;
+
+	close(fd);
+	note("same_number", open("/dev/null", O_RDWR) == fd);
+	note_result("enter", uring_enter(fd, 0, 0, 0, NULL, 0));
+	note_result("register",
+		    uring_register(fd, IORING_UNREGISTER_FILES, NULL, 0));
+	close(fd);
+	ring = new_uring(4, 0);
+	note("same_number", ring.fd == fd);
+	nop(&ring);
+	note_result("enter", uring_enter(fd, 1, 0, 0, NULL, 0));
+	note_cqes("nop", &ring, 1);
+}
+
+static void closed_by_range(void)
+{
+	struct uring ring = prepare();
+
+	note_result("close_range", close_range((unsigned int)ring.fd,
+					       (unsigned int)ring.fd, 0));
+	note_result("enter", uring_enter(ring.fd, 0, 0, 0, NULL, 0));
+}
+
+static void closed_with_requests(void)
+{
+	struct uring ring = prepare();
+	struct pollfd end = { .fd = quiet[1], .events = 0 };
+	static char buf[8];
+
+	sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 8, 0);
+	note_result("submit", uring_submit(&ring));
+	unmap_uring(&ring);
+	note_result("close", close(ring.fd));
+	/* The request goes, and with it its hold on the pipe. */
+	close(quiet[0]);
+	note("hung_up", poll(&end, 1, 5000) == 1 && (end.revents & POLLERR));
+}
+
+/* A mapping holds the ring as a descriptor does. */
+static void closed_while_mapped(void)
+{
+	struct uring ring = prepare();
+	static char buf[8];
+	int i;
+
+	sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 8, 0);
+	note_result("submit", uring_submit(&ring));
+	note_result("close", close(ring.fd));
+	REQUIRE(write(quiet[1], "abc", 3) == 3);
+	for (i = 0; i < 3000 && !uring_ready(&ring); i++)
+		usleep(1000);
+	note_cqes("cqe", &ring, uring_settle(&ring));
+	note("is_it", !__builtin_memcmp(buf, "abc", 3));
+}
+
+static void mapped_after_close(void)
+{
+	struct uring ring = prepare();
+
+	nop(&ring);
+	uring_enter(ring.fd, 1, 0, 0, NULL, 0);
+	close(ring.fd);
+	note_cqes("nop", &ring, 1);
+	note("sq_head", *ring.sq_head);
+}
+
+static void other_calls(void)
+{
+	struct uring ring = prepare();
+	char byte = 0;
+
+	note_result("read", read(ring.fd, &byte, 1) < 0 ? -errno : 0);
+	note_result("write", write(ring.fd, &byte, 1) < 0 ? -errno : 0);
+	note_result("lseek", lseek(ring.fd, 0, SEEK_SET) < 0 ? -errno : 0);
+	note_result("pread", pread(ring.fd, &byte, 1, 0) < 0 ? -errno : 0);
+	note_result("ftruncate", ftruncate(ring.fd, 0) < 0 ? -errno : 0);
+	nop(&ring);
+	note_result("then", uring_enter(ring.fd, 1, 0, 0, NULL, 0));
+	note_ready("nop", &ring);
+}
+
+/*
+ * Readiness
+ */
+
+static void note_poll(const char *key, int fd)
+{
+	struct pollfd ready = { .fd = fd,
+				.events = POLLIN | POLLOUT | POLLPRI };
+	int nr = poll(&ready, 1, 0);
+
+	note(key, nr < 0 ? -errno : nr ? ready.revents : 0);
+}
+
+static void polled(void)
+{
+	struct uring ring = prepare();
+	int i;
+
+	note_poll("new", ring.fd);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_poll("one", ring.fd);
+	note_poll("still", ring.fd);
+	*ring.cq_head = *ring.cq_tail;
+	note_poll("taken", ring.fd);
+	for (i = 0; i < 4; i++)
+		sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_publish(&ring);
+	note_poll("sq_full", ring.fd);
+	uring_submit(&ring);
+	note_poll("submitted", ring.fd);
+}
+
+static void selected(void)
+{
+	struct uring ring = prepare();
+	struct timeval now = { 0, 0 };
+	fd_set in;
+
+	FD_ZERO(&in);
+	FD_SET(ring.fd, &in);
+	note("new", select(ring.fd + 1, &in, NULL, NULL, &now));
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	FD_ZERO(&in);
+	FD_SET(ring.fd, &in);
+	note("one", select(ring.fd + 1, &in, NULL, NULL, &now));
+	note("set", !!FD_ISSET(ring.fd, &in));
+}
+
+static void note_epoll(const char *key, int epoll, int timeout)
+{
+	struct epoll_event events[4];
+	int nr = epoll_wait(epoll, events, 4, timeout);
+
+	note(key, nr == 1 ? (long)events[0].events : nr);
+}
+
+static int epoll_of(int fd, uint32_t mask)
+{
+	struct epoll_event event = { .events = mask };
+	int epoll = epoll_create1(0);
+
+	note_result("add",
+		    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0);
+	note_result("add_again",
+		    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0);
+	return epoll;
+}
+
+static void by_level(void)
+{
+	struct uring ring = prepare();
+	int epoll = epoll_of(ring.fd, EPOLLIN);
+
+	note_epoll("new", epoll, 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_epoll("one", epoll, 5000);
+	note_epoll("still", epoll, 5000);
+	*ring.cq_head = *ring.cq_tail;
+	note_epoll("taken", epoll, 0);
+	note_result("del", epoll_ctl(epoll, EPOLL_CTL_DEL, ring.fd, NULL)
+				   ? -errno
+				   : 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_epoll("deleted", epoll, 0);
+}
+
+static void by_edge(void)
+{
+	struct uring ring = prepare();
+	int epoll = epoll_of(ring.fd, EPOLLIN | EPOLLET);
+
+	note_epoll("new", epoll, 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_epoll("one", epoll, 5000);
+	note_epoll("no_more", epoll, 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_epoll("another", epoll, 5000);
+}
+
+static void nested(void)
+{
+	struct uring ring = prepare();
+	int inner = epoll_of(ring.fd, EPOLLIN);
+	int outer = epoll_of(inner, EPOLLIN);
+
+	note_epoll("new", outer, 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_epoll("one", outer, 5000);
+	note_poll("inner", inner);
+}
+
+static void by_later_completion(void)
+{
+	struct uring ring = prepare();
+	int epoll = epoll_of(ring.fd, EPOLLIN);
+
+	sqe_of(&ring, IORING_OP_POLL_ADD, quiet[0])->poll32_events = POLLIN;
+	note_result("submit", uring_submit(&ring));
+	note_epoll("waits", epoll, 0);
+	REQUIRE(write(quiet[1], "x", 1) == 1);
+	note_epoll("later", epoll, 5000);
+	note_cqes("cqe", &ring, 1);
+}
+
+static void timeout_wakes(void)
+{
+	struct __kernel_timespec soon = SPAN_SOON;
+	struct uring ring = prepare();
+	struct pollfd ready = { .fd = ring.fd, .events = POLLIN };
+
+	sqe_rw(&ring, IORING_OP_TIMEOUT, -1, &soon, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note("poll", poll(&ready, 1, 5000));
+	note("revents", ready.revents);
+	note_cqes("cqe", &ring, 1);
+}
+
+static void ring_polls_ring(void)
+{
+	struct uring ring = prepare(), second = new_uring(4, 0);
+
+	sqe_of(&ring, IORING_OP_POLL_ADD, second.fd)->poll32_events = POLLIN;
+	note_result("submit", uring_submit(&ring));
+	note_ready("waits", &ring);
+	sqe_of(&second, IORING_OP_NOP, -1);
+	uring_submit(&second);
+	note("told", uring_wait(&ring, 1));
+	sqe_of(&ring, IORING_OP_POLL_ADD, second.fd)->poll32_events = POLLIN;
+	note_result("submit", uring_submit(&ring));
+	note("told", uring_wait(&ring, 2));
+}
+
+/*
+ * Other processes and threads
+ */
+
+static struct uring inherited;
+
+static int submit_in_child(void)
+{
+	sqe_of(&inherited, IORING_OP_NOP, -1);
+	return uring_submit(&inherited) == 1 ? (int)uring_ready(&inherited)
+					     : 100;
+}
+
+static void child_submits(void)
+{
+	inherited = prepare();
+	note("child", in_child(submit_in_child));
+	note_ready("parent", &inherited);
+}
+
+static int close_in_child(void)
+{
+	return close(inherited.fd);
+}
+
+static void child_closes(void)
+{
+	inherited = prepare();
+	note("child", in_child(close_in_child));
+	sqe_of(&inherited, IORING_OP_NOP, -1);
+	note_result("parent", uring_submit(&inherited));
+	note_cqes("nop", &inherited, 1);
+}
+
+static int own_ring_in_child(void)
+{
+	struct uring ring = new_uring(4, 0);
+
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	return uring_submit(&ring) == 1 ? (int)uring_ready(&ring) : 100;
+}
+
+static void child_has_its_own(void)
+{
+	inherited = prepare();
+	note("child", in_child(own_ring_in_child));
+	note_ready("parent", &inherited);
+}
+
+static long single_from_child(void)
+{
+	sqe_of(&inherited, IORING_OP_NOP, -1);
+	return uring_submit(&inherited);
+}
+
+static int single_in_child(void)
+{
+	return (int)-single_from_child();
+}
+
+static void single_issuer(void)
+{
+	inherited = new_uring(4, IORING_SETUP_SINGLE_ISSUER);
+	note("child", in_child(single_in_child));
+	inherited = new_uring(4, IORING_SETUP_SINGLE_ISSUER |
+					 IORING_SETUP_R_DISABLED);
+	note_result("enable",
+		    uring_register(inherited.fd, IORING_REGISTER_ENABLE_RINGS,
+				   NULL, 0));
+	note("child", in_child(single_in_child));
+}
+
+const struct row rows_uring_fd[] = {
+	ROW("a ring's descriptor is duplicated", duplicates),
+	ROW("a ring's descriptor is replaced", replaced),
+	ROW("a ring's number is used again", used_again),
+	ROW("a ring is closed by close_range", closed_by_range),
+	ROW("a ring that is closed cancels what waits", closed_with_requests),
+	ROW_DIFFERS("a ring that is closed while it is mapped",
+		    closed_while_mapped, differs_ring_mapped,
+		    { "cqe.0=3", "cqe.0=ECANCELED" }, { "is_it=1", "is_it=0" }),
+	ROW("a ring's memory outlives its descriptor", mapped_after_close),
+	ROW_DIFFERS("a ring's descriptor and other calls", other_calls,
+		    differs_ring_calls, { "read=EINVAL", "read=0" },
+		    { "write=EINVAL", "write=0" },
+		    { "lseek=ESPIPE", "lseek=0" },
+		    { "pread=ESPIPE", "pread=0" },
+		    { "ftruncate=EINVAL", "ftruncate=EPERM" }),
+	ROW("poll of a ring tells the truth", polled),
+	ROW("select of a ring tells the truth", selected),
+	ROW("epoll of a ring by level", by_level),
+	ROW("epoll of a ring by edge", by_edge),
+	ROW("epoll of a ring in an epoll", nested),
+	ROW("epoll of a ring, and a later completion", by_later_completion),
+	ROW("a timeout makes a ring ready", timeout_wakes),
+	ROW_DIFFERS("a ring polls another", ring_polls_ring,
+		    differs_ring_polled, { "waits=0", "waits=1" }),
+	ROW_DIFFERS("a child submits to a ring", child_submits,
+		    differs_ring_child, { "child=1", "child=100" },
+		    { "parent=1", "parent=0" }),
+	ROW("a child closes a ring", child_closes),
+	ROW("a child has a ring of its own", child_has_its_own),
+	ROW_DIFFERS("a ring of one issuer and a child", single_issuer,
+		    differs_ring_child, { "child=17", "child=95" }),
+	NO_ROW,
+};

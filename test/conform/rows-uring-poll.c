@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Polls: once and again, removing and updating, and what they report.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "uring.h"
+
+static struct io_uring_sqe *poll_of(struct uring *ring, int fd, uint32_t mask,
+				    uint32_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_POLL_ADD, fd);
+
+	sqe->poll32_events = mask;
+	sqe->len = flags;
+	return sqe;
+}
+
+static struct io_uring_sqe *removal(struct uring *ring, uint64_t target,
+				    uint32_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_POLL_REMOVE, -1);
+
+	sqe->addr = target;
+	sqe->len = flags;
+	return sqe;
+}
+
+static void new_pipe(int fds[2])
+{
+	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
+}
+
+static void put(int fd)
+{
+	REQUIRE(write(fd, "x", 1) == 1);
+}
+
+static void get(int fd)
+{
+	char byte;
+
+	REQUIRE(read(fd, &byte, 1) == 1);
+}
+
+static void ready_at_once(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	poll_of(&ring, fds[1], POLLOUT, 0);
+	try_sqe("writer", &ring);
+	poll_of(&ring, fds[1], POLLIN | POLLOUT, 0);
+	try_sqe("writer_both", &ring);
+	put(fds[1]);
+	poll_of(&ring, fds[0], POLLIN | POLLPRI | POLLRDNORM, 0);
+	try_sqe("reader", &ring);
+	close(fds[1]);
+	poll_of(&ring, fds[0], POLLIN, 0);
+	try_sqe("hung_up", &ring);
+	poll_of(&ring, fds[0], 0, 0);
+	try_sqe("hung_up_unasked", &ring);
+}
+
+static void gets_ready(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	poll_of(&ring, fds[0], POLLIN, 0);
+	note_result("submit", uring_submit(&ring));
+	note_ready("waits", &ring);
+	put(fds[1]);
+	note_in_order("cqe", &ring, 1);
+	put(fds[1]);
+	uring_enter(ring.fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
+	note_ready("once", &ring);
+}
+
+static void error_is_told(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	poll_of(&ring, fds[1], POLLERR, 0);
+	note_result("submit", uring_submit(&ring));
+	close(fds[0]);
+	note_in_order("cqe", &ring, 1);
+	poll_of(&ring, fds[1], 0, 0);
+	try_sqe("unasked", &ring);
+}
+
+static void upper_bits(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	put(fds[1]);
+	poll_of(&ring, fds[0], EPOLLIN | EPOLLEXCLUSIVE, 0);
+	try_sqe("exclusive", &ring);
+	poll_of(&ring, fds[0], EPOLLIN | EPOLLONESHOT, 0);
+	try_sqe("oneshot", &ring);
+	poll_of(&ring, fds[0], EPOLLIN | EPOLLET, 0);
+	try_sqe("edge", &ring);
+	poll_of(&ring, fds[0], EPOLLIN | EPOLLRDHUP | EPOLLWAKEUP, 0);
+	try_sqe("wakeup", &ring);
+}
+
+static void flag_bits(void)
+{
+	struct uring ring;
+	char key[32];
+	int bit, fds[2];
+
+	for (bit = 0; bit < 32; bit++) {
+		ring = new_uring(8, 0);
+		new_pipe(fds);
+		put(fds[1]);
+		poll_of(&ring, fds[0], POLLIN, 1u << bit);
+		snprintf(key, sizeof(key), "bit_%d", bit);
+		try_sqe(key, &ring);
+		close(ring.fd);
+	}
+}
+
+static void multishot(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_MULTI);
+	note_result("submit", uring_submit(&ring));
+	note_ready("waits", &ring);
+	put(fds[1]);
+	note_in_order("first", &ring, 1);
+	get(fds[0]);
+	put(fds[1]);
+	note_in_order("second", &ring, 1);
+	close(fds[1]);
+	note_in_order("hung_up", &ring, 1);
+}
+
+static void multishot_ready(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	put(fds[1]);
+	poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_MULTI);
+	note_result("submit", uring_submit(&ring));
+	note_in_order("first", &ring, 1);
+	put(fds[1]);
+	note_in_order("second", &ring, 1);
+}
+
+static void multishot_level(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	put(fds[1]);
+	poll_of(&ring, fds[0], POLLIN,
+		IORING_POLL_ADD_MULTI | IORING_POLL_ADD_LEVEL);
+	note_result("multi_level", uring_submit(&ring));
+	note_in_order("cqe", &ring, 1);
+	poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_LEVEL);
+	try_sqe("level", &ring);
+}
+
+static void multishot_skips(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	put(fds[1]);
+	poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_MULTI)->flags =
+		IOSQE_CQE_SKIP_SUCCESS;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("cqe", &ring, uring_settle(&ring));
+	poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_MULTI)->flags =
+		IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("linked", uring_submit(&ring));
+	note_cqes("linked", &ring, uring_settle(&ring));
+}
+
+static void removed(void)
+{
+	struct uring ring = new_uring(8, 0);
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	target = poll_of(&ring, fds[0], POLLIN, 0)->user_data;
+	note_result("submit", uring_submit(&ring));
+	removal(&ring, target, 0);
+	note_result("remove", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	removal(&ring, target, 0);
+	try_sqe("again", &ring);
+	target = poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_MULTI)
+			 ->user_data;
+	note_result("multishot", uring_submit(&ring));
+	removal(&ring, target, 0);
+	note_result("remove", uring_submit(&ring));
+	note_cqes("multishot", &ring, 2);
+}
+
+static void removed_from_link(void)
+{
+	struct uring ring = new_uring(8, 0);
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	poll_of(&ring, fds[0], POLLIN, 0)->flags = IOSQE_IO_LINK;
+	target = ring.sqes[0].user_data;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	removal(&ring, target, 0);
+	note_result("remove", uring_submit(&ring));
+	note_cqes("cqe", &ring, 3);
+}
+
+static void removal_fields(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	uint64_t target;
+	int fds[2], i;
+
+	new_pipe(fds);
+	for (i = 0; i < 8; i++) {
+		target = poll_of(&ring, fds[0], POLLIN, 0)->user_data;
+		uring_submit(&ring);
+		sqe = removal(&ring, target, 0);
+		if (i == 0)
+			sqe->ioprio = 1;
+		else if (i == 1)
+			sqe->off = 1;
+		else if (i == 2)
+			sqe->poll32_events = POLLIN;
+		else if (i == 3)
+			sqe->buf_index = 1;
+		else if (i == 4)
+			sqe->splice_fd_in = 1;
+		else if (i == 5)
+			sqe->len = IORING_POLL_ADD_MULTI;
+		else if (i == 6)
+			sqe->len = 1u << 4;
+		else
+			sqe->flags = IOSQE_FIXED_FILE;
+		try_sqe("spoilt", &ring);
+	}
+}
+
+static void other_mask(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	target = poll_of(&ring, fds[1], POLLIN, 0)->user_data;
+	note_result("submit", uring_submit(&ring));
+	sqe = removal(&ring, target, IORING_POLL_UPDATE_EVENTS);
+	sqe->poll32_events = POLLOUT;
+	note_result("update", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+}
+
+static void other_user_data(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe cqe;
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	target = poll_of(&ring, fds[0], POLLIN, 0)->user_data;
+	note_result("submit", uring_submit(&ring));
+	sqe = removal(&ring, target, IORING_POLL_UPDATE_USER_DATA);
+	sqe->off = 7777;
+	try_sqe("update", &ring);
+	put(fds[1]);
+	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+	note("user_data", (long)cqe.user_data);
+	note("res", cqe.res);
+}
+
+static void both_at_once(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe cqe;
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	target = poll_of(&ring, fds[0], POLLPRI, IORING_POLL_ADD_MULTI)
+			 ->user_data;
+	note_result("submit", uring_submit(&ring));
+	sqe = removal(&ring, target,
+		      IORING_POLL_UPDATE_USER_DATA | IORING_POLL_UPDATE_EVENTS |
+			      IORING_POLL_ADD_MULTI);
+	sqe->off = 7777;
+	sqe->poll32_events = POLLIN;
+	try_sqe("update", &ring);
+	put(fds[1]);
+	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+	note("user_data", (long)cqe.user_data);
+	note_cqe("cqe", &cqe);
+}
+
+static void update_of_none(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+
+	sqe = removal(&ring, 7777, IORING_POLL_UPDATE_EVENTS);
+	sqe->poll32_events = POLLIN;
+	try_sqe("events", &ring);
+	sqe = removal(&ring, 7777, IORING_POLL_UPDATE_USER_DATA);
+	sqe->off = 1;
+	try_sqe("user_data", &ring);
+	sqe = poll_of(&ring, -1, POLLIN, IORING_POLL_UPDATE_EVENTS);
+	try_sqe("by_add", &ring);
+}
+
+static void closed_meanwhile(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	poll_of(&ring, fds[0], POLLIN, 0);
+	note_result("submit", uring_submit(&ring));
+	close(fds[0]);
+	put(fds[1]);
+	note_in_order("cqe", &ring, 1);
+}
+
+static void two_of_one(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	new_pipe(fds);
+	poll_of(&ring, fds[0], POLLIN, 0);
+	poll_of(&ring, fds[0], POLLIN, 0);
+	note_result("submit", uring_submit(&ring));
+	put(fds[1]);
+	note_cqes("cqe", &ring, 2);
+}
+
+const struct row rows_uring_poll[] = {
+	ROW("a poll of what is ready", ready_at_once),
+	ROW("a poll of what gets ready", gets_ready),
+	ROW("a poll tells errors", error_is_told),
+	ROW("the upper bits of a poll's mask", upper_bits),
+	ROW("each flag of a poll", flag_bits),
+	ROW("a multishot poll goes on", multishot),
+	ROW("a multishot poll of what is ready", multishot_ready),
+	ROW("a poll by level", multishot_level),
+	ROW("a multishot poll that is not to be told, or linked",
+	    multishot_skips),
+	ROW("a poll is removed", removed),
+	ROW("a poll is removed from a chain", removed_from_link),
+	ROW("a poll's removal, field by field", removal_fields),
+	ROW("a poll gets another mask", other_mask),
+	ROW("a poll gets another user_data", other_user_data),
+	ROW("a poll gets another mask and user_data", both_at_once),
+	ROW("an update of a poll that is none", update_of_none),
+	ROW("a poll of what is closed meanwhile", closed_meanwhile),
+	ROW("two polls of one file", two_of_one),
+	NO_ROW,
+};

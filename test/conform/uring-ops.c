@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "uring-ops.h"
+
+enum { FILE_BYTES = 8192, BUF_BYTES = 65536, PIPE_BYTES = 100 };
+
+/* A page that is not mapped follows: what is too long ends there. */
+static char *buf;
+static struct iovec vectors[2];
+static struct __kernel_timespec soon;
+static struct open_how how;
+static struct epoll_event event;
+static struct statx status;
+static unsigned int nr_names;
+
+void prepare_uring_ops(void)
+{
+	buf = pages_of(BUF_BYTES, PROT_READ | PROT_WRITE);
+	memset(buf, 'b', BUF_BYTES);
+	vectors[0] = (struct iovec){ buf, 512 };
+	vectors[1] = (struct iovec){ buf + 512, 512 };
+	soon = SPAN_SOON;
+	how = (struct open_how){ .flags = O_RDONLY };
+	event = (struct epoll_event){ .events = EPOLLIN };
+	close(file_of("old", FILE_BYTES, O_RDWR));
+	REQUIRE(setxattr("old", "user.x", "value", 5, 0) == 0);
+}
+
+void register_op_buffer(const struct uring *ring)
+{
+	struct iovec all = { buf, BUF_BYTES };
+
+	REQUIRE(uring_register(ring->fd, IORING_REGISTER_BUFFERS, &all, 1) ==
+		0);
+}
+
+static const void *new_name(void)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "new%u", nr_names++);
+	return name;
+}
+
+static const void *name_to_unlink(void)
+{
+	const char *name = new_name();
+
+	close(open(name, O_CREAT | O_RDWR, 0600));
+	return name;
+}
+
+/*
+ * Descriptors
+ */
+
+static int open_file(void)
+{
+	int fd = open("old", O_RDWR);
+
+	REQUIRE(fd >= 0 && ftruncate(fd, FILE_BYTES) == 0);
+	return fd;
+}
+
+static int open_here(void)
+{
+	return AT_FDCWD;
+}
+
+static int open_epoll(void)
+{
+	return epoll_create1(0);
+}
+
+static int reader(void)
+{
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	REQUIRE(write(fds[1], buf, PIPE_BYTES) == PIPE_BYTES);
+	return fds[0];
+}
+
+static int writer(void)
+{
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	return fds[1];
+}
+
+/*
+ * Fields
+ */
+
+static void fill_nothing(struct io_uring_sqe *sqe)
+{
+	(void)sqe;
+}
+
+static void fill_buf(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)buf;
+	sqe->len = 1024;
+}
+
+static void fill_vectors(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)vectors;
+	sqe->len = 2;
+}
+
+static void fill_fallocate(struct io_uring_sqe *sqe)
+{
+	sqe->addr = 4096;
+}
+
+static void fill_length(struct io_uring_sqe *sqe)
+{
+	sqe->len = 4096;
+}
+
+static void fill_ftruncate(struct io_uring_sqe *sqe)
+{
+	sqe->off = 4096;
+}
+
+static void fill_openat(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t) "old";
+}
+
+static void fill_openat2(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t) "old";
+	sqe->off = (uintptr_t)&how;
+	sqe->len = sizeof(how);
+}
+
+static void fill_statx(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t) "old";
+	sqe->off = (uintptr_t)&status;
+	sqe->len = STATX_SIZE;
+}
+
+static void fill_renameat(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)strdup(name_to_unlink());
+	sqe->len = (uint32_t)AT_FDCWD;
+	sqe->off = (uintptr_t)new_name();
+}
+
+static void fill_unlinkat(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)name_to_unlink();
+}
+
+static void fill_mkdirat(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)new_name();
+	sqe->len = 0700;
+}
+
+static void fill_symlinkat(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t) "old";
+	sqe->off = (uintptr_t)new_name();
+}
+
+static void fill_linkat(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t) "old";
+	sqe->len = (uint32_t)AT_FDCWD;
+	sqe->off = (uintptr_t)new_name();
+}
+
+static void fill_fsetxattr(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t) "user.x";
+	sqe->off = (uintptr_t) "value";
+	sqe->len = 5;
+}
+
+static void fill_setxattr(struct io_uring_sqe *sqe)
+{
+	fill_fsetxattr(sqe);
+	sqe->addr3 = (uintptr_t) "old";
+}
+
+static void fill_fgetxattr(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t) "user.x";
+	sqe->off = (uintptr_t)buf;
+	sqe->len = 64;
+}
+
+static void fill_getxattr(struct io_uring_sqe *sqe)
+{
+	fill_fgetxattr(sqe);
+	sqe->addr3 = (uintptr_t) "old";
+}
+
+static void fill_splice(struct io_uring_sqe *sqe)
+{
+	sqe->splice_fd_in = reader();
+	sqe->splice_off_in = (uint64_t)-1;
+	sqe->off = (uint64_t)-1;
+	sqe->len = 10;
+}
+
+static void fill_tee(struct io_uring_sqe *sqe)
+{
+	sqe->splice_fd_in = reader();
+	sqe->len = 10;
+}
+
+static void fill_epoll_ctl(struct io_uring_sqe *sqe)
+{
+	sqe->len = EPOLL_CTL_ADD;
+	sqe->off = (uint64_t)reader();
+	sqe->addr = (uintptr_t)&event;
+}
+
+static void fill_poll_add(struct io_uring_sqe *sqe)
+{
+	sqe->poll32_events = POLLIN | POLLOUT;
+}
+
+static void fill_timeout(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)&soon;
+	sqe->len = 1;
+}
+
+/* Nothing has this user_data: the answer of one that is right is ENOENT. */
+static void fill_target(struct io_uring_sqe *sqe)
+{
+	sqe->addr = 0xdead;
+}
+
+static void fill_alone(struct io_uring_sqe *sqe)
+{
+	sqe->fd = -1;
+	fill_target(sqe);
+}
+
+#define OP(opcode) #opcode, IORING_OP_##opcode
+#define NO_FILE .takes_any_file = false
+#define ANY_FILE .takes_any_file = true
+#define OFFSET .takes_any_file = true, .has_offset = true
+
+const struct uring_op uring_ops[] = {
+	{ OP(NOP), NULL, fill_nothing, NO_FILE },
+	{ OP(READ), open_file, fill_buf, OFFSET },
+	{ OP(READV), open_file, fill_vectors, OFFSET },
+	{ OP(READ_FIXED), open_file, fill_buf, OFFSET },
+	{ OP(WRITE), open_file, fill_buf, OFFSET },
+	{ OP(WRITEV), open_file, fill_vectors, OFFSET },
+	{ OP(WRITE_FIXED), open_file, fill_buf, OFFSET },
+	{ OP(FSYNC), open_file, fill_nothing, ANY_FILE },
+	{ OP(FALLOCATE), open_file, fill_fallocate, ANY_FILE },
+	{ OP(FADVISE), open_file, fill_length, ANY_FILE },
+	{ OP(MADVISE), NULL, fill_buf, NO_FILE },
+	{ OP(SYNC_FILE_RANGE), open_file, fill_length, ANY_FILE },
+	{ "FTRUNCATE", OP_FTRUNCATE, open_file, fill_ftruncate, ANY_FILE },
+	{ OP(OPENAT), open_here, fill_openat, ANY_FILE },
+	{ OP(OPENAT2), open_here, fill_openat2, ANY_FILE },
+	{ OP(CLOSE), open_file, fill_nothing, ANY_FILE },
+	{ OP(STATX), open_here, fill_statx, ANY_FILE },
+	{ OP(RENAMEAT), open_here, fill_renameat, NO_FILE },
+	{ OP(UNLINKAT), open_here, fill_unlinkat, NO_FILE },
+	{ OP(MKDIRAT), open_here, fill_mkdirat, NO_FILE },
+	{ OP(SYMLINKAT), open_here, fill_symlinkat, NO_FILE },
+	{ OP(LINKAT), open_here, fill_linkat, NO_FILE },
+	{ OP(FSETXATTR), open_file, fill_fsetxattr, ANY_FILE },
+	{ OP(SETXATTR), NULL, fill_setxattr, NO_FILE },
+	{ OP(FGETXATTR), open_file, fill_fgetxattr, ANY_FILE },
+	{ OP(GETXATTR), NULL, fill_getxattr, NO_FILE },
+	{ OP(SPLICE), writer, fill_splice, ANY_FILE },
+	{ OP(TEE), writer, fill_tee, ANY_FILE },
+	{ OP(EPOLL_CTL), open_epoll, fill_epoll_ctl, ANY_FILE },
+	{ OP(POLL_ADD), reader, fill_poll_add, ANY_FILE },
+	{ OP(POLL_REMOVE), NULL, fill_target, NO_FILE },
+	{ OP(TIMEOUT), NULL, fill_timeout, NO_FILE },
+	{ OP(TIMEOUT_REMOVE), NULL, fill_target, NO_FILE },
+	{ OP(LINK_TIMEOUT), NULL, fill_timeout, NO_FILE },
+	{ OP(ASYNC_CANCEL), NULL, fill_alone, NO_FILE },
+	{ NULL, 0, NULL, NULL, NO_FILE },
+};
+
+struct io_uring_sqe uring_op_sqe(const struct uring_op *op)
+{
+	struct io_uring_sqe sqe = { .opcode = (uint8_t)op->opcode };
+
+	sqe.fd = op->open ? op->open() : 0;
+	op->fill(&sqe);
+	return sqe;
+}
+
+void forget_opened(const struct uring_op *op, struct io_uring_cqe *cqe)
+{
+	bool opens = op->opcode == IORING_OP_OPENAT ||
+		     op->opcode == IORING_OP_OPENAT2;
+
+	if (!opens || cqe->res < 0)
+		return;
+	close(cqe->res);
+	cqe->res = 0;
+}

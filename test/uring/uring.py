@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""uring.py --build DIR --liburing PROGRAM --filter PROGRAM [SENTENCE]: ways to an io_uring.
+
+With --list it prints the names of its tests, one a line.
+"""
+import argparse
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+DEADLINE = 120
+
+_cases = {}
+
+
+def case(sentence):
+    def register(function):
+        _cases[sentence] = function
+        return function
+    return register
+
+
+class Skip(Exception):
+    pass
+
+
+def run(args, command, is_preloaded, **options):
+    """Runs a command, without the tester's own variables: the output."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("UAIO_", "LD_"))}
+    if is_preloaded:
+        env["LD_PRELOAD"] = os.path.join(args.build, "libuaio.so.0")
+    env.update(options)
+    done = subprocess.run(command, env=env, timeout=DEADLINE, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode == SKIPPED:
+        raise Skip(done.stdout)
+    if done.returncode:
+        raise AssertionError(f"{command}: status {done.returncode}\n"
+                             f"{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def said(args, command, **options):
+    """What a preloaded program says on its standard error."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("UAIO_", "LD_"))}
+    env["LD_PRELOAD"] = os.path.join(args.build, "libuaio.so.0")
+    preexec = options.pop("preexec_fn", None)
+    env.update(options)
+    done = subprocess.run(command, env=env, timeout=DEADLINE, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True,
+                          preexec_fn=preexec)
+    return done.stderr
+
+
+def changed(text, name):
+    """How many calls in that object come to the library, and how many not."""
+    found = re.search(rf"^uaio: library: io_uring calls in \S*{name}\S*: (\d+) "
+                      r"come here, (\d+) cannot be changed$", text, re.M)
+    return found and (int(found[1]), int(found[2]))
+
+
+def expect_same(wanted, actual, what):
+    wanted, actual = wanted.splitlines(), actual.splitlines()
+    for number, lines in enumerate(zip(wanted, actual), 1):
+        if lines[0] != lines[1]:
+            raise AssertionError(f"{what}, line {number}: liburing's: "
+                                 f"{lines[0]}; ours: {lines[1]}")
+    if len(wanted) != len(actual):
+        raise AssertionError(f"{what}: {len(wanted)} and {len(actual)} lines")
+
+
+@case("liburing's functions return what liburing's own do on the kernel's rings")
+def _(args):
+    theirs = run(args, [args.liburing, "old"], False)
+    for when in ("never", "auto"):
+        expect_same(theirs, run(args, [args.liburing, "old"], True,
+                                UAIO_URING=when), when)
+    print(f"{len(theirs.splitlines())} lines")
+
+
+@case("liburing's functions are ours in a preloaded program")
+def _(args):
+    for line in run(args, [args.liburing, "whose"], True).splitlines():
+        assert line.endswith("libuaio.so.0"), line
+    for line in run(args, [args.liburing, "whose"], False).splitlines():
+        assert "liburing" in line.split()[1], line
+
+
+@case("functions of later versions do on the kernel's rings what they say")
+def _(args):
+    print(run(args, [args.liburing, "newer"], True, UAIO_URING="never"))
+
+
+@case("calls that liburing makes by itself come to the library")
+def _(args):
+    command = [args.liburing, "whose"]
+    text = said(args, command, UAIO_URING="always", UAIO_VERBOSE="1")
+    came, left = changed(text, "liburing") or (0, 0)
+    print(f"{came} come, {left} do not")
+    assert came > 20 and left == 0, text
+    for options in ({"UAIO_URING": "never"}, {"UAIO_NO_PATCH": "1",
+                                              "UAIO_URING": "always"}):
+        text = said(args, command, UAIO_VERBOSE="1", **options)
+        assert changed(text, "liburing") is None, text
+
+
+@case("calls in fio's own code come to the library")
+def _(args):
+    if not shutil.which("fio"):
+        raise Skip("no fio here")
+    text = said(args, ["fio", "--version"], UAIO_URING="always",
+                UAIO_VERBOSE="1")
+    found = re.search(r"io_uring calls in the program: (\d+) come here, (\d+) "
+                      "cannot be changed", text)
+    assert found and int(found[1]) >= 3 and int(found[2]) == 0, text
+
+
+@case("where memory must not become executable no code is changed")
+def _(args):
+    set_mdwe = 65
+    libc = ctypes.CDLL(None)
+
+    def refuse():
+        os._exit(SKIPPED) if libc.prctl(set_mdwe, 1, 0, 0, 0) else None
+
+    text = said(args, [args.liburing, "whose"], UAIO_URING="always",
+                UAIO_VERBOSE="1", preexec_fn=refuse)
+    if not text:
+        raise Skip("the kernel has no PR_SET_MDWE")
+    came, left = changed(text, "liburing") or (-1, -1)
+    assert came == 0 and left > 20, text
+
+
+@case("a program whose io_uring is not served is told why")
+def _(args):
+    run(args, [args.liburing, "init"], False)  # skips where it is refused
+    for when, why in (("never", "--uring=never"),
+                      ("auto", "--uring=always")):
+        for option in ("UAIO_VERBOSE", "UAIO_STATS"):
+            text = said(args, [args.liburing, "init"], UAIO_URING=when,
+                        **{option: "1"})
+            lines = [line for line in text.splitlines()
+                     if "not served: io_uring" in line]
+            assert len(lines) == 1 and why in lines[0], (when, option, text)
+        text = said(args, [args.liburing, "whose"], UAIO_URING=when,
+                    UAIO_VERBOSE="1")
+        assert "not served" not in text, text
+
+
+@case("a filter that ends the process for io_uring does not end it")
+def _(args):
+    calls = "io_uring_setup,io_uring_enter,io_uring_register"
+    tool = [os.path.join(args.build, "uaio"), "run", "--"]
+    preload = ["env", "LD_PRELOAD=" +
+               os.path.join(args.build, "libuaio.so.0")]
+    for action in ("kill", "EPERM", "ENOSYS"):
+        for way in (tool, preload):
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run(
+                    [args.filter, "before", f"{action}:{calls}", *way,
+                     args.liburing, "init"], cwd=folder, timeout=DEADLINE,
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if done.returncode not in (0, SKIPPED):
+                raise AssertionError(f"{action}, {way}: {done}")
+            print(action, way[0], done.stdout.splitlines())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build")
+    parser.add_argument("--liburing")
+    parser.add_argument("--filter")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("sentence", nargs="?")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(_cases))
+        return 0
+    for name in ("build", "liburing", "filter"):
+        setattr(args, name, os.path.abspath(getattr(args, name)))
+    try:
+        _cases[args.sentence](args)
+    except Skip as skip:
+        print(f"the kernel refuses io_uring: {skip}")
+        return SKIPPED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
