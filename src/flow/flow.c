@@ -440,6 +440,7 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 						 struct uaio_handover *handover,
 						 struct list *ret_startable)
 {
+	bool is_timer = uaio_optab[req->sqe.op].class == UAIO_CLASS_TIMER;
 	struct uaio_group *group = req->group;
 	enum uaio_start start;
 	bool went = true;
@@ -455,6 +456,10 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	}
 	if (start == UAIO_START_PARKS)
 		uaio_ready_announce(group);
+	/* What ends it may have come after starts(), before it could be cancelled. */
+	if (start == UAIO_START_PARKS && is_timer &&
+	    uaio_queue_of(group)->sink->act)
+		uaio_queue_of(group)->sink->act(uaio_queue_of(group));
 	uaio_ready_unpin(&group->ready);
 	uaio_link_started();
 	return went;

@@ -109,6 +109,14 @@ static enum uaio_issue issue_one(struct uaio_req *req, int *ret_error,
 	return issue == UAIO_ISSUE_DONE ? issue : UAIO_ISSUE_RETRY_WORKER;
 }
 
+static void tell_start(struct uaio_req *req)
+{
+	struct uaio_queue *queue = uaio_queue_of(req->group);
+
+	if (req->sqe.word && queue->sink->starts)
+		queue->sink->starts(queue, &req->sqe);
+}
+
 static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -122,6 +130,8 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 		ret = attach(req);
 	if (ret == 0)
 		ret = op->prep(&req->sqe, req->file);
+	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
+		tell_start(req);
 	if (ret == 0)
 		issue = issue_one(req, &ret, &outcome);
 	unuse_stream(req);

@@ -319,19 +319,14 @@ static bool change_locked(struct uaio_req *req, int64_t now,
 
 	lock(ready);
 	waits = uaio_req_state(req) == UAIO_REQ_TIMED;
-	if (waits)
+	if (waits) {
 		remove_locked(ready, req);
-	if (waits || uaio_req_state(req) == UAIO_REQ_HELD) {
 		req->sqe.time_ns = aim->time_ns;
 		req->sqe.timer_flags &= ~(uint32_t)UAIO_TIMER_ABSOLUTE;
 		req->sqe.timer_flags |=
 			aim->is_absolute ? UAIO_TIMER_ABSOLUTE : 0;
-	}
-	if (waits) {
 		req->until_ns = uaio_timer_due(&req->sqe, now);
 		*ret_is_first = add_locked(ready, req);
-	} else {
-		waits = uaio_req_state(req) == UAIO_REQ_HELD;
 	}
 	unlock(ready);
 	return waits;
@@ -351,6 +346,7 @@ int uaio_timer_change(struct uaio_queue *queue,
 			container_of(pos, struct uaio_req, in_group);
 
 		if (uaio_optab[req->sqe.op].class != UAIO_CLASS_TIMER ||
+		    uaio_req_state(req) == UAIO_REQ_HELD ||
 		    !aim->is_meant(aim, &req->sqe))
 			continue;
 		ret = change_locked(req, now, aim, &is_first) ? 0 : -EALREADY;

@@ -67,8 +67,9 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 				   struct list *ret_startable);
 
 /*
- * Give the first timer of a queue that is meant another time, by its own clock and
- * from now on, unless it is_absolute. is_meant is called with the queue's lock held.
+ * Give the first timer of a queue that is meant, and not held, another time, by its
+ * own clock and from now on, unless it is_absolute. is_meant is called with the
+ * queue's lock held.
  * Return: 0; -ENOENT; -EALREADY: it is at its end.
  */
 struct uaio_timer_aim {

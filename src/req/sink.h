@@ -82,6 +82,13 @@ struct uaio_sink {
 	void (*act)(struct uaio_queue *queue);
 
 	/*
+	 * A timer starts that was held in a chain or by a drain, and has a word:
+	 * what the door counts for it counts from now on. Called without locks; act()
+	 * is called once the timer waits. NULL: the door counts nothing.
+	 */
+	void (*starts)(struct uaio_queue *queue, const struct uaio_sqe *sqe);
+
+	/*
 	 * Return: how many completions the client has not reaped yet. Without
 	 * the queue's lock this is a guess.
 	 */

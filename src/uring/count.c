@@ -39,8 +39,6 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	}
 	if (!has_more)
 		uaio_uring_uncount_locked(ring, note);
-	if (note->is_reached && *res == -ECANCELED)
-		*res = 0;
 	if (note->skips && is_success(note, *res))
 		return false;
 	/* It is not counted by others of its kind. */
@@ -59,6 +57,15 @@ void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note)
 	uaio_queue_unlock(&ring->queue);
 }
 
+void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+
+	if (note->counts)
+		uaio_uring_count(container_of(queue, struct uaio_uring, queue),
+				 note);
+}
+
 void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note)
 {
 	uaio_queue_lock(&ring->queue);
@@ -74,9 +81,22 @@ void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 
 		if ((int32_t)(ring->cq_events - note->target) < 0)
 			continue;
-		note->is_reached = true;
+		/* relaxed: a thread that ends it looks under the lock first */
+		store_relaxed(&note->is_reached, 1);
 		ring->queue.wants_act = true;
 	}
+}
+
+static bool is_reached_timeout(const struct uaio_sqe *sqe)
+{
+	return sqe->op == UAIO_OP_TIMER && sqe->word &&
+	       load_relaxed(&uaio_uring_note_of(sqe->word)->is_reached);
+}
+
+int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe)
+{
+	/* It is no failure: what is linked to it goes on. */
+	return is_reached_timeout(sqe) ? 0 : -ECANCELED;
 }
 
 /* The queue's lock is held. */
@@ -85,8 +105,7 @@ static bool is_reached(const struct uaio_cancel_aim *aim,
 {
 	(void)aim;
 	(void)file;
-	return sqe->op == UAIO_OP_TIMER && sqe->word &&
-	       uaio_uring_note_of(sqe->word)->is_reached;
+	return is_reached_timeout(sqe);
 }
 
 void uaio_uring_end_reached(struct uaio_uring *ring)
@@ -98,5 +117,9 @@ void uaio_uring_end_reached(struct uaio_uring *ring)
 
 void uaio_uring_act(struct uaio_queue *queue)
 {
-	uaio_uring_end_reached(container_of(queue, struct uaio_uring, queue));
+	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
+
+	/* relaxed: the thread that counts, or marks, has seen it counted */
+	if (load_relaxed(&ring->nr_counting))
+		uaio_uring_end_reached(ring);
 }

@@ -4,11 +4,12 @@
  * does not want to hear, and timeouts, of which some end after so many others
  *
  *   I1  A timeout that counts is in the ring's list from before it is submitted until
- *       its completion, and so is its note.
+ *       its completion, and so is its note. One in a chain, or behind a drain, is there
+ *       from when it starts: what completes before does not count.
  *   I2  The post that makes a timeout due marks it, under the queue's lock. A thread
  *       without locks cancels what is marked: after the post (act), or, for inline
  *       completions, at the end of the submission. A timeout that was marked before it
- *       waits is found by its submitter, at that end.
+ *       waits is found by its submitter, at that end, or by the thread that starts it.
  *
  * Tested by test-uring-timeout.c.
  */
@@ -20,6 +21,7 @@
 
 struct uaio_completion;
 struct uaio_queue;
+struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_note;
 
@@ -42,7 +44,9 @@ void uaio_uring_uncount_locked(struct uaio_uring *ring,
 void uaio_uring_find_reached_locked(struct uaio_uring *ring);
 /* End what is marked. */
 void uaio_uring_end_reached(struct uaio_uring *ring);
-/* A function of struct uaio_sink. */
+/* Functions of struct uaio_sink. */
+int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe);
+void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 void uaio_uring_act(struct uaio_queue *queue);
 
 #endif /* UAIO_URING_COUNT_H */

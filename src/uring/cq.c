@@ -155,6 +155,8 @@ const struct uaio_sink uaio_uring_sink = {
 	.has_room = has_room,
 	.drop_words = uaio_uring_notes_drop,
 	.act = uaio_uring_act,
+	.starts = uaio_uring_starts,
+	.cancelled = uaio_uring_cancelled,
 	.nr_unreaped = nr_unread,
 	.get_fixed = uaio_uring_get_fixed,
 };

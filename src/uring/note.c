@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "uring/note.h"
 
+#include "base/atomic.h"
 #include "req/sink.h"
 #include "uring/rsrc.h"
 
@@ -18,10 +19,12 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	if (!note)
 		return NULL;
 	note->skips = note->is_poll = note->is_timeout = false;
-	note->succeeds = false;
+	note->succeeds = note->counts = false;
 	note->expected = note->target = 0;
 	note->file = note->buffer = NULL;
-	note->is_counting = note->is_reached = false;
+	note->is_counting = false;
+	/* relaxed: written under the queue's lock once it counts */
+	store_relaxed(&note->is_reached, 0);
 	return note;
 }
 

@@ -39,10 +39,11 @@ struct uaio_uring_note {
 	int64_t time_ns;
 
 	/* of a timeout that ends after a number of completions */
-	uint32_t target; /* of cq_events; immutable */
+	bool counts;     /* immutable */
+	uint32_t target; /* of cq_events; until it starts, from there on */
 	/* under the queue's lock */
-	bool is_counting; /* it is in counting */
-	bool is_reached;
+	bool is_counting;    /* it is in counting */
+	uint32_t is_reached; /* atomic */
 	struct list counting;
 };
 

@@ -248,7 +248,7 @@ static int prep_timeout(struct uaio_uring_entry *entry)
 		entry->sqe.len = raw->off; /* how often; 0: for ever */
 	} else if (raw->off) {
 		/* A count has 32 bits. */
-		entry->counts = true;
+		entry->note->counts = true;
 		entry->note->target = (uint32_t)raw->off;
 	}
 	return 0;

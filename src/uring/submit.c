@@ -129,8 +129,6 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 						bool is_fixed, int error,
 						bool is_late)
 {
-	if (entry->counts)
-		uaio_uring_count(call->ring, entry->note);
 	entry->sqe.word = (uintptr_t)entry->note;
 	if (error)
 		return uaio_chain_refuse(&call->chain, &entry->sqe, error,
@@ -167,7 +165,7 @@ static int add(struct call *call, struct uaio_uring_entry *entry, int error)
 		uaio_batch_end(&call->batch);
 		uaio_batch_begin(&call->batch, &call->ring->queue);
 	}
-	if (unlikely(entry->counts))
+	if (unlikely(entry->note) && entry->note->counts)
 		uaio_uring_count(call->ring, entry->note);
 	entry->sqe.word = (uintptr_t)entry->note;
 	if (unlikely(is_fixed))
@@ -187,7 +185,7 @@ static bool take_in(struct call *call, struct uaio_uring_entry *entry)
 		error = -EINVAL;
 	ret = add(call, entry, error);
 	if (unlikely(ret < 0)) {
-		if (entry->counts)
+		if (entry->note && entry->note->counts)
 			uaio_uring_uncount(call->ring, entry->note);
 		if (entry->note)
 			uaio_uring_note_free(entry->note);
@@ -247,7 +245,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 		entry.ring = ring;
 		entry.note = NULL;
 		entry.late_error = 0;
-		entry.counts = entry.looks_up = false;
+		entry.looks_up = false;
 		nr_taken++;
 		goes_on = take_in(&call, &entry);
 	}

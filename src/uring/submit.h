@@ -34,7 +34,6 @@ struct uaio_uring_entry {
 	struct uaio_uring_note *note; /* or NULL */
 	/* A mistake that shows when the request begins: its result. */
 	int late_error;
-	bool counts;   /* a timeout that may end by a count */
 	bool looks_up; /* other requests: what was submitted comes first */
 };
 

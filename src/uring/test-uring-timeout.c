@@ -132,6 +132,51 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	unit_close(ends[1]);
 }
 
+/* It waits for nothing but a poll before it in its chain, and for two others. */
+static void in_a_chain_a_timeout_counts_from_its_start(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (int breaks = 0; breaks < 2; breaks++) {
+		struct io_uring_sqe *sqe =
+			put(&client, IORING_OP_POLL_ADD, ends[0], 1);
+
+		sqe->poll32_events = POLLIN;
+		sqe->flags = IOSQE_IO_LINK;
+		put_timeout(&late, 2, 0, 2);
+		put(&client, IORING_OP_NOP, -1, 3);
+		put(&client, IORING_OP_NOP, -1, 4);
+		submit(&client, 2);
+		assert_got(&client, 3, 0);
+		assert_got(&client, 4, 0);
+		assert_none(&client);
+		if (breaks) {
+			put(&client, IORING_OP_ASYNC_CANCEL, -1, 5)->addr = 1;
+			submit(&client, 3);
+			assert_got(&client, 1, -ECANCELED);
+			assert_got(&client, 2, -ECANCELED);
+			assert_got(&client, 5, 0);
+			continue;
+		}
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		assert_got(&client, 1, POLLIN);
+		assert_none(&client);
+		put(&client, IORING_OP_NOP, -1, 5);
+		submit(&client, 1);
+		assert_got(&client, 5, 0);
+		assert_none(&client);
+		put(&client, IORING_OP_NOP, -1, 6);
+		submit(&client, 2);
+		assert_got(&client, 6, 0);
+		assert_got(&client, 2, 0);
+		assert_int_equal(read(ends[0], &(char){ 0 }, 1), 1);
+	}
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 static void a_timeout_may_count_as_a_success(void **state)
 {
 	(void)state;
@@ -294,6 +339,7 @@ int main(void)
 		RING_TEST(a_timeout_ends_at_its_time_by_any_clock),
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(a_timeout_ends_after_so_many_completions),
+		RING_TEST(in_a_chain_a_timeout_counts_from_its_start),
 		RING_TEST(a_timeout_may_count_as_a_success),
 		RING_TEST(a_timeout_may_come_again_and_again),
 		RING_TEST(fields_that_timeouts_do_not_have_are_0),

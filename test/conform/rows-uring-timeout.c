@@ -183,6 +183,76 @@ static void count_of_several(void)
 	note_cqes("cqe", &ring, uring_settle(&ring));
 }
 
+static struct io_uring_sqe *waits(struct uring *ring, int fd, uint8_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_POLL_ADD, fd);
+
+	sqe->poll32_events = POLLIN;
+	sqe->flags = flags;
+	return sqe;
+}
+
+/* Requests that complete, one submission each. */
+static void complete_some(struct uring *ring, int nr)
+{
+	while (nr--) {
+		sqe_of(ring, IORING_OP_NOP, -1);
+		note_result("nop", uring_submit(ring));
+	}
+}
+
+static void count_in_chain(void)
+{
+	struct uring ring = prepare();
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	waits(&ring, fds[0], IOSQE_IO_LINK);
+	timeout(&ring, &never, 2, 0);
+	note_result("submit", uring_submit(&ring));
+	complete_some(&ring, 2);
+	REQUIRE(write(fds[1], "x", 1) == 1);
+	note("poll", uring_wait(&ring, 3));
+	uring_settle(&ring);
+	complete_some(&ring, 1);
+	note("before", uring_settle(&ring));
+	complete_some(&ring, 1);
+	note_in_order("cqe", &ring, 6);
+}
+
+static void count_in_broken_chain(void)
+{
+	struct uring ring = prepare();
+	struct io_uring_sqe *sqe;
+	uint64_t first;
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	first = waits(&ring, fds[0], IOSQE_IO_LINK)->user_data;
+	timeout(&ring, &never, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	complete_some(&ring, 1);
+	sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
+	sqe->addr = first;
+	note_result("cancel", uring_submit(&ring));
+	note_cqes("cqe", &ring, 4);
+}
+
+static void count_goes_on(void)
+{
+	struct uring ring = prepare();
+
+	timeout(&ring, &never, 1, 0)->flags = IOSQE_IO_LINK;
+	timeout(&ring, &never, 1, 0)->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	complete_some(&ring, 1);
+	note("first", uring_wait(&ring, 2));
+	note("second", uring_settle(&ring));
+	complete_some(&ring, 1);
+	note_cqes("cqe", &ring, 5);
+}
+
 static void multishot(void)
 {
 	struct uring ring = prepare();
@@ -365,6 +435,28 @@ static void update_of_linked(void)
 	note_cqes("cqe", &ring, 5);
 }
 
+static void update_before_start(void)
+{
+	const uint32_t update = IORING_TIMEOUT_UPDATE;
+	struct uring ring = prepare();
+	uint64_t plain, linked;
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	waits(&ring, fds[0], IOSQE_IO_LINK);
+	waits(&ring, fds[0], IOSQE_IO_LINK);
+	linked = sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &never, 1, 0)
+			 ->user_data;
+	ring.sqes[2].flags = IOSQE_IO_LINK;
+	plain = timeout(&ring, &never, 0, 0)->user_data;
+	note_result("submit", uring_submit(&ring));
+	removal(&ring, plain, update, &soon);
+	note_result("plain", uring_submit(&ring));
+	removal(&ring, linked, update | IORING_LINK_TIMEOUT_UPDATE, &soon);
+	note_result("linked", uring_submit(&ring));
+	note_in_order("cqe", &ring, 2);
+}
+
 static void span_is_read_once(void)
 {
 	struct uring ring = prepare();
@@ -384,6 +476,9 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout ends after so many completions", counts),
 	ROW("a timeout counts those of its own submission", count_in_batch),
 	ROW("several timeouts count", count_of_several),
+	ROW("a timeout in a chain counts from its start", count_in_chain),
+	ROW("a timeout in a chain that breaks", count_in_broken_chain),
+	ROW("a chain goes on after a count", count_goes_on),
 	ROW("a timeout that comes again", multishot),
 	ROW("a timeout that comes again is removed", multishot_removed),
 	ROW("a timeout is removed", removed),
@@ -393,6 +488,7 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout is updated", updated),
 	ROW("an update's fields", update_fields),
 	ROW("a linked timeout is updated", update_of_linked),
+	ROW("a timeout is updated before it starts", update_before_start),
 	ROW("a timeout's span is read once", span_is_read_once),
 	NO_ROW,
 };
