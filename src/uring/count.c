@@ -32,10 +32,14 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
 	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
 
-	if (note == ring->updating && *res == -ECANCELED) {
-		(*nr_last)--;
-		ring->was_swallowed = true;
-		return false;
+	if (note == ring->updating && !has_more) {
+		/* It is freed now, and may be another request's next. */
+		ring->updating = NULL;
+		ring->was_swallowed = *res == -ECANCELED;
+		if (ring->was_swallowed) {
+			(*nr_last)--;
+			return false;
+		}
 	}
 	if (!has_more)
 		uaio_uring_uncount_locked(ring, note);

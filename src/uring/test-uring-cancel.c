@@ -4,6 +4,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "flow/cancel.h"
+#include "uring/note.h"
+#include "uring/ring.h"
+#include "uring/table.h"
 #include "test-uring.h"
 
 static struct client client;
@@ -215,6 +219,43 @@ static void at_once_by_a_call(void **state)
 		-EINVAL);
 }
 
+/* Say of the only request that it is being updated, and cancel nothing. */
+static bool note_as_updating(const struct uaio_cancel_aim *aim,
+			     const struct uaio_sqe *sqe,
+			     const struct uaio_file *file)
+{
+	(void)aim;
+	(void)file;
+	uaio_uring_find((uint32_t)client.fd)->updating =
+		uaio_uring_note_of(sqe->word);
+	return false;
+}
+
+/*
+ * The note of a poll that ends while another thread updates it may be another's by
+ * the time that thread is done: that one's completion is not taken for the poll's.
+ */
+static void a_poll_that_ends_while_it_is_updated(void **state)
+{
+	static const struct uaio_cancel_aim aim = { .is_meant =
+							    note_as_updating };
+	struct uaio_uring *ring = uaio_uring_find((uint32_t)client.fd);
+
+	(void)state;
+	put(&client, IORING_OP_POLL_ADD, a[0], 1)->poll32_events = POLLIN;
+	submit(&client, 0);
+	assert_int_equal(uaio_queue_cancel_meant(&ring->queue, &aim, NULL),
+			 -ENOENT);
+	assert_non_null(ring->updating);
+	assert_int_equal(write(a[1], "x", 1), 1);
+	assert_got(&client, 1, POLLIN);
+	assert_null(ring->updating);
+	put(&client, IORING_OP_POLL_ADD, b[0], 2)->poll32_events = POLLIN;
+	submit(&client, 0);
+	put_cancel(2, -1, 0);
+	ASSERT_CANCELLED(0, 2);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -226,6 +267,7 @@ int main(void)
 		RING_TEST(by_operation),
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(at_once_by_a_call),
+		RING_TEST(a_poll_that_ends_while_it_is_updated),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
