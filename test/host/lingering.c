@@ -19,7 +19,9 @@
 
 enum { LINGERER = 300, LINGER_S = 60, FAR_UP = 4000 };
 
-/* Return: one end; the other, in *ret_peer, takes no more. */
+static unsigned full_port;
+
+/* Return: one end, at full_port; the other, in *ret_peer, takes no more. */
 static int full_socket(int *ret_peer)
 {
 	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
@@ -46,6 +48,8 @@ static int full_socket(int *ret_peer)
 	REQUIRE(connect(fd, (void *)&address, size) == 0);
 	*ret_peer = accept(listener, NULL, NULL);
 	REQUIRE(*ret_peer >= 0 && close(listener) == 0);
+	REQUIRE(getsockname(fd, (void *)&address, &size) == 0);
+	full_port = ntohs(address.sin_port);
 	while ((nr = send(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
 		room += nr;
 	REQUIRE(room > (long)sizeof(bytes));
@@ -93,7 +97,6 @@ static void (*const ways[])(void) = {
 
 static struct {
 	void (*replace)(void);
-	uint32_t tid;     /* atomic */
 	uint32_t is_over; /* atomic */
 } lingerer;
 
@@ -105,21 +108,36 @@ static void *linger(void *arg)
 	/* Any signal ends it, a child's that nobody else takes just then, too. */
 	sigfillset(&all);
 	REQUIRE(!pthread_sigmask(SIG_BLOCK, &all, NULL));
-	__atomic_store_n(&lingerer.tid, (uint32_t)syscall(SYS_gettid),
-			 __ATOMIC_SEQ_CST);
 	lingerer.replace();
 	__atomic_store_n(&lingerer.is_over, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
 
-/* Wait until the descriptor is no longer the socket's; the call still runs. */
+/*
+ * Whether the socket is being closed. Asked of the connection and not of the
+ * descriptor: a call on a descriptor has its file for a moment, and if that
+ * moment is the last one, this thread closes the socket and lingers.
+ */
+static bool is_lingering(void)
+{
+	enum { FIN_WAIT1 = 4 };
+	FILE *connections = fopen("/proc/net/tcp", "re");
+	unsigned port, state;
+	char line[256];
+	bool is = false;
+
+	REQUIRE(connections);
+	while (!is && fgets(line, sizeof(line), connections))
+		is = sscanf(line, "%*u: %*8x:%x %*8x:%*x %x", &port, &state) ==
+			     2 &&
+		     port == full_port && state == FIN_WAIT1;
+	REQUIRE(fclose(connections) == 0);
+	return is;
+}
+
 static void await_lingering(void)
 {
-	struct sockaddr_in address;
-	socklen_t size = sizeof(address);
-
-	while (!__atomic_load_n(&lingerer.tid, __ATOMIC_SEQ_CST) ||
-	       getpeername(LINGERER, (void *)&address, &size) == 0)
+	while (!is_lingering())
 		(void)usleep(1000);
 }
 
