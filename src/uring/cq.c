@@ -179,6 +179,9 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	publish(ring, tail);
 	if (unlikely(ring->eventfd) && tail != old_tail)
 		signal_eventfd(ring, true);
+	/* An epoll that was told by edge when it overflowed is told again. */
+	if (unlikely(ring->bell >= 0) && tail != old_tail)
+		uaio_uring_bell_ring_locked(ring);
 	if (!ring->first_over) {
 		ring->last_over = NULL;
 		/* relaxed: advice, which changes under the lock */

@@ -112,6 +112,33 @@ static void a_completion_without_room_rings(void **state)
 	client_close(&client);
 }
 
+static void what_overflowed_is_an_edge_when_it_is_there(void **state)
+{
+	struct io_uring_params small = {
+		.flags = IORING_SETUP_CQSIZE,
+		.cq_entries = 4,
+	};
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	(void)state;
+	client_open(&client, 4, small);
+	assert_int_equal(add(epoll, client.fd, EPOLLIN | EPOLLET), 0);
+	for (int i = 0; i < 5; i++)
+		nop();
+	assert_int_equal(told(epoll, 0), EPOLLIN);
+	for (int i = 0; i < 4; i++)
+		assert_got(&client, 1, 0);
+	assert_int_equal(told(epoll, 0), 0);
+	assert_int_equal(uaio_uring_enter((uint32_t)client.fd, 0, 0,
+					  IORING_ENTER_GETEVENTS, NULL, 0),
+			 0);
+	assert_int_equal(told(epoll, 0), EPOLLIN);
+	assert_got(&client, 1, 0);
+	assert_int_equal(told(epoll, 0), 0);
+	client_close(&client);
+	unit_close(epoll);
+}
+
 static void a_client_that_moves_its_head_back_is_told(void **state)
 {
 	uint32_t *head;
@@ -397,6 +424,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_bell_is_rung_while_there_are_completions),
 		UNIT_TEST(a_bell_made_late_is_rung),
+		UNIT_TEST(what_overflowed_is_an_edge_when_it_is_there),
 		UNIT_TEST(a_completion_without_room_rings),
 		UNIT_TEST(a_client_that_moves_its_head_back_is_told),
 		UNIT_TEST(each_post_is_an_edge),

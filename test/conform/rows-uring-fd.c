@@ -252,6 +252,30 @@ static void by_edge(void)
 	note_epoll("another", epoll, 5000);
 }
 
+/* Each call that moves completions into the rings is an edge. */
+static void by_edge_of_overflow(void)
+{
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
+					  .cq_entries = 2 };
+	struct uring ring = new_uring_of(2, &params);
+	int epoll = epoll_of(ring.fd, EPOLLIN | EPOLLET);
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		note_result("submit", uring_submit(&ring));
+	}
+	note_epoll("overflown", epoll, 5000);
+	for (i = 0; i < 4; i++) {
+		note_result("get",
+			    uring_enter(ring.fd, 0, 0, IORING_ENTER_GETEVENTS,
+					NULL, 0));
+		note_epoll("got", epoll, 0);
+		note_epoll("no_more", epoll, 0);
+		*ring.cq_head = *ring.cq_tail;
+	}
+}
+
 static void nested(void)
 {
 	struct uring ring = prepare();
@@ -398,6 +422,7 @@ const struct row rows_uring_fd[] = {
 	ROW("select of a ring tells the truth", selected),
 	ROW("epoll of a ring by level", by_level),
 	ROW("epoll of a ring by edge", by_edge),
+	ROW("epoll of a ring by edge, and what overflows", by_edge_of_overflow),
 	ROW("epoll of a ring in an epoll", nested),
 	ROW("epoll of a ring, and a later completion", by_later_completion),
 	ROW("a timeout makes a ring ready", timeout_wakes),
