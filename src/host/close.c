@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/sleep.h"
 #include "base/symver.h"
 #include "base/sys.h"
@@ -323,7 +324,7 @@ UAIO_EXPORT int pclose(FILE *file);
 UAIO_EXPORT FILE *freopen(const char *path, const char *mode, FILE *file);
 UAIO_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *file);
 
-int close(int fd)
+static __attribute__((noinline)) int close_told(int fd)
 {
 	int ret;
 
@@ -331,6 +332,19 @@ int close(int fd)
 		return (int)uaio_host_error(uaio_host_raw_close(fd));
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	ret = next.close(fd);
+	uaio_host_closed((unsigned)fd, (unsigned)fd);
+	return ret;
+}
+
+int close(int fd)
+{
+	int ret;
+
+	/* While the library is down there is nothing to tell it. */
+	if (uaio_engine_is_up() || unlikely(!next.close))
+		return close_told(fd);
+	ret = next.close(fd);
+	/* Another thread may have brought it up, and submitted on fd. */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }

@@ -135,16 +135,22 @@ static int real_ppoll(struct pollfd *pfds, nfds_t nr,
 					      (long)mask, MASK_BYTES, 0));
 }
 
-static int real_poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+static __attribute__((noinline)) int raw_poll(struct pollfd *pfds, nfds_t nr,
+					      int timeout_ms)
 {
 	const struct timespec timeout = {
 		.tv_sec = timeout_ms / 1000,
 		.tv_nsec = timeout_ms % 1000 * 1000000l,
 	};
 
-	if (next.poll)
-		return next.poll(pfds, nr, timeout_ms);
 	return real_ppoll(pfds, nr, timeout_ms < 0 ? NULL : &timeout, NULL);
+}
+
+static int real_poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+{
+	if (!next.poll)
+		return raw_poll(pfds, nr, timeout_ms);
+	return next.poll(pfds, nr, timeout_ms);
 }
 
 /*
@@ -237,8 +243,20 @@ static int ms_left_of(int64_t deadline_ns)
 }
 
 /*
+ * In the exported functions what most programs need comes first, and in a function
+ * of its own all else, so that they pay two loads and a jump.
+ */
+#define SLOWLY static __attribute__((noinline))
+
+/*
  * epoll
  */
+
+/* Return: whether a call on an epoll is the C library's and nothing else. */
+static inline bool is_plain_epoll(void)
+{
+	return likely(!uaio_uring_has_bells()) && likely(!uaio_attend_may());
+}
 
 /*
  * Sleep, and make the client's call without waiting.
@@ -264,14 +282,14 @@ static bool wait_attending(int epoll, struct epoll_event *events, int max,
 	return true;
 }
 
-int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
+SLOWLY int epoll_wait_slowly(int epoll, struct epoll_event *events, int max,
+			     int timeout_ms)
 {
 	int64_t deadline_ns;
 	int nr;
 
 	uaio_uring_bells_settle();
-	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
-	    timeout_ms == 0)
+	if (!uaio_attend_may() || epoll < 0 || max <= 0 || timeout_ms == 0)
 		return real_epoll_wait(epoll, events, max, timeout_ms);
 	deadline_ns = deadline_of_ms(timeout_ms);
 	if (wait_attending(epoll, events, max, deadline_ns, NULL, &nr))
@@ -279,15 +297,21 @@ int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
 	return real_epoll_wait(epoll, events, max, ms_left_of(deadline_ns));
 }
 
-int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
-		const sigset_t *mask)
+int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout_ms)
+{
+	if (is_plain_epoll() && likely(next.epoll_wait))
+		return next.epoll_wait(epoll, events, max, timeout_ms);
+	return epoll_wait_slowly(epoll, events, max, timeout_ms);
+}
+
+SLOWLY int epoll_pwait_slowly(int epoll, struct epoll_event *events, int max,
+			      int timeout_ms, const sigset_t *mask)
 {
 	int64_t deadline_ns;
 	int nr;
 
 	uaio_uring_bells_settle();
-	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
-	    timeout_ms == 0)
+	if (!uaio_attend_may() || epoll < 0 || max <= 0 || timeout_ms == 0)
 		return real_epoll_pwait(epoll, events, max, timeout_ms, mask);
 	deadline_ns = deadline_of_ms(timeout_ms);
 	if (wait_attending(epoll, events, max, deadline_ns, mask, &nr))
@@ -296,22 +320,38 @@ int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
 				mask);
 }
 
-int epoll_pwait2(int epoll, struct epoll_event *events, int max,
-		 const struct timespec *timeout, const sigset_t *mask)
+int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout_ms,
+		const sigset_t *mask)
+{
+	if (is_plain_epoll() && likely(next.epoll_pwait))
+		return next.epoll_pwait(epoll, events, max, timeout_ms, mask);
+	return epoll_pwait_slowly(epoll, events, max, timeout_ms, mask);
+}
+
+SLOWLY int epoll_pwait2_slowly(int epoll, struct epoll_event *events, int max,
+			       const struct timespec *timeout,
+			       const sigset_t *mask)
 {
 	struct timespec left;
 	int64_t deadline_ns;
 	int nr;
 
 	uaio_uring_bells_settle();
-	if (likely(!uaio_attend_may()) || epoll < 0 || max <= 0 ||
-	    !is_worth(timeout))
+	if (!uaio_attend_may() || epoll < 0 || max <= 0 || !is_worth(timeout))
 		return real_epoll_pwait2(epoll, events, max, timeout, mask);
 	deadline_ns = deadline_of(timeout);
 	if (wait_attending(epoll, events, max, deadline_ns, mask, &nr))
 		return nr;
 	return real_epoll_pwait2(epoll, events, max,
 				 left_of(deadline_ns, &left), mask);
+}
+
+int epoll_pwait2(int epoll, struct epoll_event *events, int max,
+		 const struct timespec *timeout, const sigset_t *mask)
+{
+	if (is_plain_epoll() && likely(next.epoll_pwait2))
+		return next.epoll_pwait2(epoll, events, max, timeout, mask);
+	return epoll_pwait2_slowly(epoll, events, max, timeout, mask);
 }
 
 /*
@@ -343,8 +383,7 @@ static int poll_them(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	int64_t deadline_ns;
 	int ret;
 
-	if (likely(!uaio_attend_may()) || nr == 0 || nr > SLOTS_MAX ||
-	    timeout_ms == 0)
+	if (!uaio_attend_may() || nr == 0 || nr > SLOTS_MAX || timeout_ms == 0)
 		return real_poll(pfds, nr, timeout_ms);
 	deadline_ns = deadline_of_ms(timeout_ms);
 	if (poll_attending(pfds, nr, deadline_ns, NULL, &ret))
@@ -353,8 +392,7 @@ static int poll_them(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 }
 
 /* With rings among them. */
-static __attribute__((noinline)) int poll_rings(struct pollfd *pfds, nfds_t nr,
-						int timeout_ms)
+SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 {
 	struct pollfd copies[UAIO_HOST_POLLED_MAX];
 	int ret;
@@ -366,11 +404,24 @@ static __attribute__((noinline)) int poll_rings(struct pollfd *pfds, nfds_t nr,
 	return ret;
 }
 
-int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+/* Return: whether a call is the C library's and nothing else. */
+static inline bool is_plain_poll(void)
 {
-	if (unlikely(uaio_uring_has_rings()) && uaio_host_polls_rings(pfds, nr))
+	return likely(!uaio_uring_has_rings()) && likely(!uaio_attend_may());
+}
+
+SLOWLY int poll_slowly(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+{
+	if (uaio_uring_has_rings() && uaio_host_polls_rings(pfds, nr))
 		return poll_rings(pfds, nr, timeout_ms);
 	return poll_them(pfds, nr, timeout_ms);
+}
+
+int poll(struct pollfd *pfds, nfds_t nr, int timeout_ms)
+{
+	if (is_plain_poll() && likely(next.poll))
+		return next.poll(pfds, nr, timeout_ms);
+	return poll_slowly(pfds, nr, timeout_ms);
 }
 
 static int ppoll_them(struct pollfd *pfds, nfds_t nr,
@@ -380,7 +431,7 @@ static int ppoll_them(struct pollfd *pfds, nfds_t nr,
 	int64_t deadline_ns;
 	int ret;
 
-	if (likely(!uaio_attend_may()) || nr == 0 || nr > SLOTS_MAX ||
+	if (!uaio_attend_may() || nr == 0 || nr > SLOTS_MAX ||
 	    !is_worth(timeout))
 		return real_ppoll(pfds, nr, timeout, mask);
 	deadline_ns = deadline_of(timeout);
@@ -389,9 +440,8 @@ static int ppoll_them(struct pollfd *pfds, nfds_t nr,
 	return real_ppoll(pfds, nr, left_of(deadline_ns, &left), mask);
 }
 
-static __attribute__((noinline)) int ppoll_rings(struct pollfd *pfds, nfds_t nr,
-						 const struct timespec *timeout,
-						 const sigset_t *mask)
+SLOWLY int ppoll_rings(struct pollfd *pfds, nfds_t nr,
+		       const struct timespec *timeout, const sigset_t *mask)
 {
 	struct pollfd copies[UAIO_HOST_POLLED_MAX];
 	int ret;
@@ -403,12 +453,20 @@ static __attribute__((noinline)) int ppoll_rings(struct pollfd *pfds, nfds_t nr,
 	return ret;
 }
 
+SLOWLY int ppoll_slowly(struct pollfd *pfds, nfds_t nr,
+			const struct timespec *timeout, const sigset_t *mask)
+{
+	if (uaio_uring_has_rings() && uaio_host_polls_rings(pfds, nr))
+		return ppoll_rings(pfds, nr, timeout, mask);
+	return ppoll_them(pfds, nr, timeout, mask);
+}
+
 int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
 	  const sigset_t *mask)
 {
-	if (unlikely(uaio_uring_has_rings()) && uaio_host_polls_rings(pfds, nr))
-		return ppoll_rings(pfds, nr, timeout, mask);
-	return ppoll_them(pfds, nr, timeout, mask);
+	if (is_plain_poll() && likely(next.ppoll))
+		return next.ppoll(pfds, nr, timeout, mask);
+	return ppoll_slowly(pfds, nr, timeout, mask);
 }
 
 /*

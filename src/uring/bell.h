@@ -49,11 +49,16 @@ void uaio_uring_bell_ring_locked(struct uaio_uring *ring);
 
 void uaio_uring_bells_settle_slowly(void);
 
+static inline bool uaio_uring_has_bells(void)
+{
+	/* relaxed: a thread that polls a bell has seen it made */
+	return load_relaxed(&uaio_uring_nr_bells);
+}
+
 /* Settle all bells. A relaxed load if there is none. Does not change errno. */
 static inline void uaio_uring_bells_settle(void)
 {
-	/* relaxed: a thread that polls a bell has seen it made */
-	if (__builtin_expect(load_relaxed(&uaio_uring_nr_bells) != 0, 0))
+	if (__builtin_expect(uaio_uring_has_bells(), 0))
 		uaio_uring_bells_settle_slowly();
 }
 
