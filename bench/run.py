@@ -28,6 +28,7 @@ import programs
 import replaces
 import report
 import scale
+import uring
 from harness import Progress, Rounds, VariantFailed, cleanup
 from machine import Places, file_system_of, machine_facts
 from rows import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Row, Table,
@@ -56,6 +57,7 @@ PARTS = {
     "pipe": Part(pipe.pipe_results, 30, 8),
     "dio": Part(dio.dio_results, 90, 12),
     "replaces": Part(replaces.replaces_results, 14, 16),
+    "uring": Part(uring.uring_results, 25, 22),
     "lookup": Part(contexts.lookup_results, 4, 2),
     "index": Part(contexts.index_results, 4, 2),
     "requests": Part(contexts.requests_results, 5, 3),

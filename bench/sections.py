@@ -58,6 +58,11 @@ SECTIONS = (
             about="The same program of libaio on kernel AIO and on uaio, and "
             "with as many plain threads, or an epoll, in the place of "
             "requests."),
+    Section("io_uring", ("uring",),
+            ("uring.rate", "uring.cpu", "uring.workers_rate",
+             "uring.workers_cpu"),
+            about="The same program of io_uring on the kernel's and on uaio, "
+            "and with a plain system call for each request."),
     Section("Throughput against depth", ("depth",),
             ("depth.hot", "depth.direct"),
             about="An unmodified fio with so many requests under way."),

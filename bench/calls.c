@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * calls - what some functions of the C library cost beyond their system call, in a
+ * program that has no ring and makes no request; to be run plainly, and with the
+ * library loaded, which stands in front of them
+ *
+ * A slice is many calls of a function, then as many by the instruction; its figure is
+ * the difference. So what the kernel takes, and how that changes in time, is not in
+ * it. Prints one object of JSON: for each function the median of all slices in ns,
+ * as "call" and "beyond"; and whether the library is there.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "handles.h"
+
+enum { NR_SLICES = 401, CALLS = 256, PAGE = 4096 };
+
+static struct {
+	int event, epoll;
+	int copies[CALLS]; /* of event */
+	char *page;
+} has;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void make_copies(void)
+{
+	for (unsigned i = 0; i < CALLS; i++) {
+		has.copies[i] = (int)uaio_sys6(SYS_fcntl, has.event,
+					       F_DUPFD_CLOEXEC, 0, 0, 0, 0);
+		if (has.copies[i] < 0)
+			die("fcntl");
+	}
+}
+
+static void prepare_nothing(void)
+{
+}
+
+static long call_epoll_wait(unsigned i)
+{
+	struct epoll_event event;
+
+	(void)i;
+	return epoll_wait(has.epoll, &event, 1, 0);
+}
+
+static long make_epoll_wait(unsigned i)
+{
+	struct epoll_event event;
+
+	(void)i;
+#ifdef SYS_epoll_wait
+	return uaio_sys6(SYS_epoll_wait, has.epoll, (long)&event, 1, 0, 0, 0);
+#else
+	return uaio_sys6(SYS_epoll_pwait, has.epoll, (long)&event, 1, 0, 0, 0);
+#endif
+}
+
+static long call_poll(unsigned i)
+{
+	struct pollfd polled = { .fd = has.event, .events = POLLIN };
+
+	(void)i;
+	return poll(&polled, 1, 0);
+}
+
+static long make_poll(unsigned i)
+{
+	struct pollfd polled = { .fd = has.event, .events = POLLIN };
+
+	(void)i;
+#ifdef SYS_poll
+	return uaio_sys6(SYS_poll, (long)&polled, 1, 0, 0, 0, 0);
+#else
+	struct timespec none = { 0 };
+
+	return uaio_sys6(SYS_ppoll, (long)&polled, 1, (long)&none, 0, 0, 0);
+#endif
+}
+
+/* In the place of a page, so that no memory is left over. */
+static long call_mmap(unsigned i)
+{
+	(void)i;
+	return (long)mmap(has.page, PAGE, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static long make_mmap(unsigned i)
+{
+	(void)i;
+	return uaio_sys6(SYS_mmap, (long)has.page, PAGE, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static long call_close(unsigned i)
+{
+	return close(has.copies[i]);
+}
+
+static long make_close(unsigned i)
+{
+	return uaio_sys6(SYS_close, has.copies[i], 0, 0, 0, 0, 0);
+}
+
+static const struct function {
+	const char *name;
+	void (*prepare)(void);
+	long (*call)(unsigned i);
+	long (*make)(unsigned i); /* the same, by the instruction */
+} functions[] = {
+	{ "epoll_wait", prepare_nothing, call_epoll_wait, make_epoll_wait },
+	{ "poll", prepare_nothing, call_poll, make_poll },
+	{ "mmap", prepare_nothing, call_mmap, make_mmap },
+	{ "close", make_copies, call_close, make_close },
+};
+enum { NR_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+
+/* Return: nanoseconds a call. */
+static double time_calls(const struct function *function,
+			 long (*call)(unsigned i))
+{
+	uint64_t start;
+
+	function->prepare();
+	start = now_ns();
+	for (unsigned i = 0; i < CALLS; i++)
+		if (call(i) < 0)
+			die(function->name);
+	return (double)(now_ns() - start) / CALLS;
+}
+
+static double median(double *values)
+{
+	qsort(values, NR_SLICES, sizeof(*values), compare_doubles);
+	return values[NR_SLICES / 2];
+}
+
+static void measure(const struct function *function)
+{
+	static double calls[NR_SLICES], beyond[NR_SLICES];
+
+	for (unsigned i = 0; i < NR_SLICES; i++) {
+		calls[i] = time_calls(function, function->call);
+		beyond[i] = calls[i] - time_calls(function, function->make);
+	}
+	printf("\"%s\": {\"call\": %.2f, \"beyond\": %.2f}, ", function->name,
+	       median(calls), median(beyond));
+}
+
+int main(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	has.event = eventfd(0, EFD_CLOEXEC);
+	has.epoll = epoll_create1(EPOLL_CLOEXEC);
+	has.page =
+		mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (has.event < 0 || has.epoll < 0 || has.page == MAP_FAILED ||
+	    epoll_ctl(has.epoll, EPOLL_CTL_ADD, has.event, &event) < 0)
+		die("calls");
+	printf("{");
+	for (unsigned i = 0; i < NR_FUNCTIONS; i++)
+		measure(&functions[i]);
+	printf("\"libraries\": %zu}\n", nr_mapped("/libuaio.so"));
+	return 0;
+}
