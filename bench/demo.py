@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""uaio beside kernel AIO, in a minute or two, with nothing but fio.
+"""uaio beside the kernel, in a minute or two, with nothing but fio.
 
 Everything shown is measured here and now, in pairs of runs; README.md of this
 folder explains the rows.
@@ -29,6 +29,7 @@ SHM = Path("/dev/shm")
 ROOM_BYTES = 256 << 20
 
 KERNEL, UAIO = "kernel", "uaio"
+URING, UAIO_URING = "io_uring", "uaio, io_uring"
 
 # Shorter than in `make bench`, and both on the same file system.
 TIMED = [
@@ -145,7 +146,7 @@ class Demo:
         except VariantFailed as why:
             return str(why)
         proof = fio.prove(self.variants[name], result.done, report, result.ios)
-        if proof is None and name == UAIO:
+        if proof is None and name in (UAIO, UAIO_URING):
             return f"unproven: {self._unproven(name)}"
         return None
 
@@ -161,21 +162,24 @@ class Demo:
         return Line(f"{CHECKED.title}, {CHECKED.size[:-1]} MiB",
                     shown.get(KERNEL, "–"), shown[UAIO])
 
-    def forbidden(self) -> Line:
-        title = "with kernel AIO forbidden (seccomp)"
+    def forbidden(self, what: str, names: tuple[str, str],
+                  *options: str) -> Line:
+        """fio under a filter, plainly and on uaio."""
+        title = f"with {what} (seccomp)"
         if not self.deny.exists():
             self.note_once("deny-aio was not built: libseccomp-dev is missing")
             return Line(title, "–", "–")
-        shown = {}
+        shown = []
         fio.lay_out(self.bench, FORBIDDEN)
-        for name in (KERNEL, UAIO):
+        for name in names:
             self.progress.show(f"{title}: {name}")
-            why = self.tried(name, FORBIDDEN, (str(self.deny), "--"))
-            shown[name] = "runs" if why is None else "fio fails"
-            if why is not None and name == UAIO:
+            why = self.tried(name, FORBIDDEN,
+                             (str(self.deny), *options, "--"))
+            shown.append("runs" if why is None else "fio fails")
+            if why is not None and name == names[-1]:
                 self.is_wrong = True
-                self.note_once(f"uaio, with kernel AIO forbidden: {why}")
-        return Line(title, shown.get(KERNEL, "–"), shown[UAIO])
+                self.note_once(f"uaio, {title}: {why}")
+        return Line(title, *shown)
 
     def calls(self) -> Line:
         """Counted in runs of their own: strace takes its time."""
@@ -220,8 +224,12 @@ class Demo:
             f"{file_system_of(place)} on {place}"])
 
     def lines(self) -> list[Line]:
-        lines = [self.timed(job) for job in TIMED]
-        lines += [self.verified(), self.forbidden(), self.calls()]
+        lines = [self.timed(job) for job in TIMED if self.pairs]
+        lines += [self.verified(),
+                  self.forbidden("kernel AIO forbidden", (KERNEL, UAIO)),
+                  self.forbidden("io_uring refused", (URING, UAIO_URING),
+                                 "--uring", "--errno", "EPERM"),
+                  self.calls()]
         self.progress.clear()
         return lines
 
@@ -232,8 +240,8 @@ class Demo:
             self.note_once(f"kernel AIO is not to be had here: {missing}")
         print(self.head() + "\n", flush=True)
         lines = self.lines()
-        head = ["", "kernel AIO", "uaio",
-                f"ratio ({self.pairs} pair{'s' if self.pairs > 1 else ''}, "
+        head = ["", "kernel", "uaio",
+                f"ratio ({self.pairs} pair{'s' if self.pairs != 1 else ''}, "
                 "min–max)"]
         print_table([head] + [[line.title, line.kernel, line.uaio, line.ratio]
                               for line in lines], {1, 2})
@@ -273,11 +281,12 @@ def main() -> int:
     parser.add_argument("--build", type=Path, required=True,
                         help="the build directory")
     parser.add_argument("--pairs", type=int, default=PAIRS, metavar="N",
-                        help=f"measured pairs of runs (default: {PAIRS})")
+                        help=f"measured pairs of runs (default: {PAIRS}); 0: "
+                        "nothing is timed")
     args = parser.parse_args()
     if not shutil.which("fio"):
         parser.error("fio is not installed")
-    demo = Demo(args.build.resolve(), max(1, args.pairs))
+    demo = Demo(args.build.resolve(), max(0, args.pairs))
     try:
         demo.show()
     except Disproved as what:
