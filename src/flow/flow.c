@@ -217,6 +217,14 @@ static void count(const struct uaio_req *req)
 	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
 }
 
+static uint32_t flags_of(const struct uaio_sqe *sqe)
+{
+	if (likely(!sqe->is_cut))
+		return 0;
+	return UAIO_COMPLETION_CUT |
+	       (sqe->is_quiet ? UAIO_COMPLETION_QUIET : 0u);
+}
+
 static struct uaio_completion completion_of(const struct uaio_req *req,
 					    int64_t res)
 {
@@ -224,6 +232,7 @@ static struct uaio_completion completion_of(const struct uaio_req *req,
 		.data = req->sqe.data,
 		.key = req->sqe.key,
 		.res = (int32_t)res,
+		.flags = flags_of(&req->sqe),
 		.word = req->sqe.word,
 	};
 }

@@ -97,13 +97,18 @@ void uaio_link_release_locked(struct uaio_req *first,
 	release_locked(first, ISSUE, ret_startable);
 }
 
-/* Cancel req and all after it, which are HELD. */
-static void break_locked(struct uaio_req *req, struct list *ret_startable)
+/* Cancel req and all after it, which are HELD. by: the one that has failed. */
+static void break_locked(struct uaio_req *req, const struct uaio_req *by,
+			 struct list *ret_startable)
 {
+	bool is_quiet = by->sqe.is_quiet;
+
 	while (req) {
 		struct uaio_req *next = req->next;
 
 		req->next = NULL;
+		req->sqe.is_cut = true;
+		req->sqe.is_quiet = is_quiet;
 		release_locked(req, CANCEL, ret_startable);
 		req = next;
 	}
@@ -183,7 +188,7 @@ void uaio_link_leave_locked(struct uaio_req *req, bool breaks,
 	if (!next)
 		return;
 	if (breaks)
-		break_locked(next, ret_startable);
+		break_locked(next, req, ret_startable);
 	else
 		release_locked(next, ISSUE | (req->sqe.links & HERE),
 			       ret_startable);
@@ -210,7 +215,8 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken,
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
 	if (is_broken) {
 		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
-		break_locked(first, &startable);
+		release_locked(first, CANCEL, &startable);
+		uaio_link_leave_locked(first, true, &startable);
 	} else if (uaio_drain_is_due(first)) {
 		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
 		uaio_drain_hold_locked(first);

@@ -112,8 +112,11 @@ struct uaio_sqe {
 	/* It waits for a stream that is O_NONBLOCK, if it need not block for that. */
 	bool is_patient : 1;
 	bool is_fixed : 1; /* on a fixed file, not fd: submit.h's, or chain.h */
-	uint8_t links;     /* UAIO_LINK*: the request is in a chain */
-	uint16_t ioprio;   /* 0: none asked for */
+	/* If it breaks its chain, the completions of those after it are QUIET. */
+	bool is_quiet : 1;
+	bool is_cut : 1; /* link.c's: its chain broke; is_quiet: of what broke it */
+	uint8_t links;   /* UAIO_LINK*: the request is in a chain */
+	uint16_t ioprio; /* 0: none asked for */
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
 		uint32_t open_flags; /* O_* */

@@ -33,7 +33,12 @@ struct uaio_queue;
 struct uaio_sqe;
 
 /* Of uaio_completion.flags. */
-enum { UAIO_COMPLETION_MORE = 1u << 0 /* the request has others to come */ };
+enum {
+	UAIO_COMPLETION_MORE = 1u << 0, /* the request has others to come */
+	/* The request did not start, as another has broken its chain. */
+	UAIO_COMPLETION_CUT = 1u << 1,
+	UAIO_COMPLETION_QUIET = 1u << 2, /* the same, and that one is_quiet */
+};
 
 struct uaio_completion {
 	uint64_t data; /* copied from the request, as is key */

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/check.h"
+#include "req/sink.h"
 #include "flow/cancel.h"
 #include "uring/note.h"
 #include "uring/ring.h"
@@ -21,8 +23,18 @@ void uaio_uring_uncount_locked(struct uaio_uring *ring,
 static bool is_success(const struct uaio_uring_note *note, int32_t res)
 {
 	if (note->is_timeout)
-		return res >= 0 || (res == -ETIME && note->succeeds);
+		return res >= 0 || note->is_linked ||
+		       (res == -ETIME && note->succeeds);
 	return res >= 0 && (uint32_t)res >= note->expected;
+}
+
+/* Return: whether the client does not want to hear of it. */
+static bool is_skipped(const struct uaio_uring_note *note,
+		       const struct uaio_completion *completion, int32_t res)
+{
+	if (unlikely(completion->flags & UAIO_COMPLETION_CUT))
+		return completion->flags & UAIO_COMPLETION_QUIET;
+	return note->skips && is_success(note, res);
 }
 
 bool uaio_uring_is_told(struct uaio_uring *ring,
@@ -32,6 +44,8 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
 	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
 
+	if (unlikely(!note))
+		return !(completion->flags & UAIO_COMPLETION_QUIET);
 	if (note == ring->updating && !has_more) {
 		/* It is freed now, and may be another request's next. */
 		ring->updating = NULL;
@@ -43,7 +57,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	}
 	if (!has_more)
 		uaio_uring_uncount_locked(ring, note);
-	if (note->skips && is_success(note, *res))
+	if (is_skipped(note, completion, *res))
 		return false;
 	/* It is not counted by others of its kind. */
 	ring->cq_events -= note->is_timeout;

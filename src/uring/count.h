@@ -26,8 +26,8 @@ struct uaio_uring;
 struct uaio_uring_note;
 
 /*
- * For the sink, about a completion whose request has a note: correct its result, or
- * the number of last completions in a post.
+ * For the sink, about a completion with a note or with flags: correct its result,
+ * or the number of last completions in a post.
  * Return: whether the client is told of it.
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,

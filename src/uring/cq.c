@@ -112,7 +112,7 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 		};
 
 		nr_last += !has_more;
-		if (unlikely(completion->word) &&
+		if (unlikely(completion->word | completion->flags) &&
 		    !uaio_uring_is_told(ring, completion, &cqe.res, &nr_last))
 			continue;
 		tail = put(ring, tail, &cqe);

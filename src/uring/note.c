@@ -19,7 +19,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	if (!note)
 		return NULL;
 	note->skips = note->is_poll = note->is_timeout = false;
-	note->succeeds = note->counts = false;
+	note->is_linked = note->succeeds = note->counts = false;
 	note->expected = note->target = 0;
 	note->file = note->buffer = NULL;
 	note->is_counting = false;

@@ -28,6 +28,7 @@ struct uaio_uring_note {
 	bool skips;   /* no completion if it succeeds */
 	bool is_poll; /* or a timeout, which has an end of its own */
 	bool is_timeout;
+	bool is_linked;    /* the same, of the request before it */
 	bool succeeds;     /* a timeout, by coming to its end */
 	uint32_t expected; /* a result below that is no success */
 	struct uaio_uring_rsrc *file, *buffer; /* shares (ref); or NULL */

@@ -232,6 +232,7 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
 	entry->note->is_timeout = true;
+	entry->note->is_linked = is_linked;
 	entry->note->succeeds = flags & IORING_TIMEOUT_ETIME_SUCCESS;
 	return 0;
 }

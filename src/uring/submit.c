@@ -74,6 +74,7 @@ static int prepare(struct uaio_uring_entry *entry)
 		.is_signalled = entry->ring->eventfd ||
 				load_relaxed(&entry->ring->bell) >= 0,
 		.is_patient = true,
+		.is_quiet = raw->flags & IOSQE_CQE_SKIP_SUCCESS,
 	};
 	entry->sqe.links = links_of(raw);
 	if (unlikely(!row))
@@ -130,6 +131,9 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 						bool is_late)
 {
 	entry->sqe.word = (uintptr_t)entry->note;
+	/* That is told, as of any other. */
+	if (error && entry->note)
+		entry->note->is_linked = false;
 	if (error)
 		return uaio_chain_refuse(&call->chain, &entry->sqe, error,
 					 is_late);

@@ -329,6 +329,35 @@ static void successes_may_be_skipped(void **state)
 	unit_close(fd);
 }
 
+/* A chain of a request that fails, two no-ops and a timeout. */
+static void put_broken_chain(uint8_t first_flags, uint8_t flags)
+{
+	static const struct __kernel_timespec ts = { .tv_sec = 600 };
+
+	put_rw(&client, IORING_OP_READ, 12345, NULL, 1, 0, 1)->flags =
+		first_flags | IOSQE_IO_LINK;
+	put(&client, IORING_OP_NOP, -1, 2)->flags = flags | IOSQE_IO_LINK;
+	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &ts, 1, 0, 3)->flags =
+		flags | IOSQE_IO_LINK;
+	put(&client, IORING_OP_NOP, -1, 4);
+}
+
+static void what_breaks_a_chain_says_whether_the_rest_is_told(void **state)
+{
+	(void)state;
+	put_broken_chain(IOSQE_CQE_SKIP_SUCCESS, 0);
+	submit(&client, 1);
+	assert_got(&client, 1, -EBADF);
+	assert_none(&client);
+	put_broken_chain(0, IOSQE_CQE_SKIP_SUCCESS);
+	submit(&client, 4);
+	assert_got(&client, 1, -EBADF);
+	assert_got(&client, 2, -ECANCELED);
+	assert_got(&client, 3, -ECANCELED);
+	assert_got(&client, 4, -ECANCELED);
+	assert_none(&client);
+}
+
 static void asynchronous_requests_are_executed_elsewhere(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -417,6 +446,7 @@ int main(void)
 		RING_TEST(linked_requests_run_in_order_or_not_at_all),
 		RING_TEST(a_drain_waits_for_all_before_it),
 		RING_TEST(successes_may_be_skipped),
+		RING_TEST(what_breaks_a_chain_says_whether_the_rest_is_told),
 		RING_TEST(asynchronous_requests_are_executed_elsewhere),
 		RING_TEST(files_are_opened),
 		RING_TEST(results_are_injected),

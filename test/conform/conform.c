@@ -70,6 +70,7 @@ const struct group groups[] = {
 	{ "uring-cq", rows_uring_cq },
 	{ "uring-rw", rows_uring_rw },
 	{ "uring-link", rows_uring_link },
+	{ "uring-skip", rows_uring_skip },
 	{ "uring-timeout", rows_uring_timeout },
 	{ "uring-poll", rows_uring_poll },
 	{ "uring-cancel", rows_uring_cancel },

@@ -107,6 +107,7 @@ extern const struct row rows_uring_enter[];
 extern const struct row rows_uring_cq[];
 extern const struct row rows_uring_rw[];
 extern const struct row rows_uring_link[];
+extern const struct row rows_uring_skip[];
 extern const struct row rows_uring_timeout[];
 extern const struct row rows_uring_poll[];
 extern const struct row rows_uring_cancel[];

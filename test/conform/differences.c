@@ -236,14 +236,6 @@ const struct difference differs_ring_child = {
 		"the children that it will fork needs the kernel's io_uring.",
 };
 
-const struct difference differs_ring_untold = {
-	.title = "Cancelled parts of a chain that are not to be told are told",
-	.text = "Where the first request of a chain fails and has "
-		"IOSQE_CQE_SKIP_SUCCESS, the kernel posts nothing for those "
-		"after it that have the flag, too; here each of them has its "
-		"completion with ECANCELED.",
-};
-
 const struct difference differs_ring_async = {
 	.title = "An eventfd for asynchronous completions is signalled for "
 		 "those by readiness",
@@ -450,9 +442,9 @@ const struct chapter chapters[] = {
 		  &differs_ring_child, &differs_ring_polled,
 		  &differs_ring_duplicate) },
 	{ "What requests report",
-	  CHAPTER(&differs_ring_mapped, &differs_ring_untold,
-		  &differs_ring_async, &differs_ring_nowait,
-		  &differs_not_blocked, &differs_poll_bits, &differs_poll_order,
+	  CHAPTER(&differs_ring_mapped, &differs_ring_async,
+		  &differs_ring_nowait, &differs_not_blocked,
+		  &differs_poll_bits, &differs_poll_order,
 		  &differs_fifo_packets, &differs_low_water, &differs_signals,
 		  &differs_segments) },
 	{ "The ring",

@@ -359,7 +359,7 @@ static void timeout_of_timeout(void)
 	sqe_rw(&ring, IORING_OP_TIMEOUT, -1, &never, 1, 0)->flags = LINK;
 	times(&ring, &soon);
 	note_result("timeout", uring_submit(&ring));
-	note_cqes("timeout", &ring, uring_settle(&ring));
+	note_cqes("timeout", &ring, 2);
 	nop(&ring, LINK);
 	times(&ring, &never)->flags = LINK;
 	times(&ring, &never);

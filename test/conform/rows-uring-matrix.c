@@ -420,22 +420,10 @@ static void try_files(void)
 	}
 }
 
-/* Return: what is meant to differ where an operation is tried with each flag. */
-static const struct showing *flags_differ(const struct uring_op *op)
-{
-	static const struct pair pairs[] = {
-		{ "untold_async=2", "untold.15=ECANCELED" },
-		{ NULL, NULL },
-	};
-	static const struct showing untold[] = {
-		{ &differs_ring_untold, NULL, pairs },
-		{ NULL, NULL, NULL },
-	};
-
-	return strcmp(op->name, "LINK_TIMEOUT") == 0 ? untold : NULL;
-}
-
-/* The same on each kind of file: a ring's descriptor has a position. */
+/*
+ * Return: what is meant to differ where an operation is tried on each kind of file:
+ * a ring's descriptor has a position.
+ */
 static const struct showing *files_differ(const struct uring_op *op)
 {
 	static const struct pair pairs[] = {
@@ -459,9 +447,7 @@ void make_uring_matrix(void)
 			&(struct row){ .run = spoil_fields, .about = op },
 			"%s with each field spoilt", op->name);
 		add_row(rows_uring_flags, NR_ROWS,
-			&(struct row){ .run = set_flags,
-				       .about = op,
-				       .differs = flags_differ(op) },
+			&(struct row){ .run = set_flags, .about = op },
 			"%s with each flag, and a drain behind it", op->name);
 		add_row(rows_uring_flags, NR_ROWS,
 			&(struct row){ .run = use_fixed_files, .about = op },

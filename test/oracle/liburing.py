@@ -51,7 +51,6 @@ NOT_YET = {
     "completions of 32 bytes": ["nop"],
     "a ring that a child shares": ["across-fork", "io-cancel", "single-issuer"],
     "a descriptor that read() refuses": ["io_uring_setup"],
-    "silence of a chain whose quiet head fails": ["skip-cqe"],
     "a wait for several that one timeout ends": ["timeout"],
 }
 

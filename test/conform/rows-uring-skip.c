@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chains in which some requests are not to be told of (IOSQE_CQE_SKIP_SUCCESS).
+ *
+ * A chain is written as text, one letter for each request; ! after it: it is not to
+ * be told of; h: it is hard linked.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "uring.h"
+
+enum { CHAIN_MAX = 8 };
+
+static char buf[8];
+
+/* A pipe that stays empty. */
+static int quiet_pipe(void)
+{
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	return fds[0];
+}
+
+static struct io_uring_sqe *one(struct uring *ring, char kind,
+				const struct __kernel_timespec *spans)
+{
+	struct io_uring_sqe *sqe;
+
+	switch (kind) {
+	case 'f': /* fails when it begins */
+		return sqe_rw(ring, IORING_OP_READ, 77777, buf, 1, 0);
+	case 's': /* reads less than it asked for */
+		return sqe_rw(ring, IORING_OP_READ, file_of("f", 4, O_RDONLY),
+			      buf, sizeof(buf), 0);
+	case 'm': /* a mistake */ return sqe_of(ring, 200, -1);
+	case 'w': /* waits */
+		sqe = sqe_of(ring, IORING_OP_POLL_ADD, quiet_pipe());
+		sqe->poll32_events = POLLIN;
+		return sqe;
+	case 'e': /* a timeout that ends soon */
+		return sqe_rw(ring, IORING_OP_TIMEOUT, -1, &spans[0], 1, 0);
+	case 'E': /* the same, a success */
+		sqe = sqe_rw(ring, IORING_OP_TIMEOUT, -1, &spans[0], 1, 0);
+		sqe->timeout_flags = IORING_TIMEOUT_ETIME_SUCCESS;
+		return sqe;
+	case 'l': /* a linked timeout that ends soon */
+		return sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[0], 1,
+			      0);
+	case 't': /* one that does not */
+		return sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[1], 1,
+			      0);
+	default: return sqe_of(ring, IORING_OP_NOP, -1);
+	}
+}
+
+static void put_chain(struct uring *ring, const char *text,
+		      const struct __kernel_timespec *spans)
+{
+	struct io_uring_sqe *sqe = NULL;
+
+	for (const char *at = text; *at; at++) {
+		if (*at == '!') {
+			sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+			continue;
+		}
+		if (*at == 'h') {
+			sqe->flags |= IOSQE_IO_HARDLINK;
+			continue;
+		}
+		if (sqe)
+			sqe->flags |= IOSQE_IO_LINK;
+		sqe = one(ring, *at, spans);
+	}
+}
+
+/* A chain, and how many completions the kernel has for it. */
+struct chain {
+	const char *text;
+	uint32_t nr;
+};
+
+static void note_chains(const struct chain *chain, uint32_t flags)
+{
+	const struct __kernel_timespec spans[] = { SPAN_SOON, SPAN_NEVER };
+
+	for (; chain->text; chain++) {
+		struct uring ring =
+			new_uring(CHAIN_MAX, flags | IORING_SETUP_SUBMIT_ALL);
+
+		put_chain(&ring, chain->text, spans);
+		note_result(chain->text, uring_submit(&ring));
+		note("there", uring_wait(&ring, chain->nr));
+		/* What should not come has had its time. */
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		uring_submit(&ring);
+		note_cqes(chain->text, &ring, chain->nr + 1);
+		close(ring.fd);
+	}
+}
+
+static void successes(void)
+{
+	static const struct chain chains[] = {
+		{ "n!n!n!", 0 }, { "n!nh!n!", 0 }, { "n!n!n", 1 },
+		{ "n!nn!", 1 },  { "n!hn!n", 1 },  { "E!n", 1 },
+		{ NULL, 0 },
+	};
+
+	note_chains(chains, 0);
+}
+
+static void failures(void)
+{
+	static const struct chain chains[] = {
+		{ "f!n", 1 },     { "f!n!", 1 }, { "f!n!n", 1 },
+		{ "n!f!nn", 1 },  { "s!n", 1 },  { "s!n!n", 1 },
+		{ "e!n", 1 },     { "fn!", 2 },  { "nf!nn!", 2 },
+		{ "f!hf!n", 2 },  { "sn!", 2 },  { "en!", 2 },
+		{ "f!hn", 2 },    { "fn!n", 3 }, { "fn!n!", 3 },
+		{ "f!hn!fn", 3 }, { NULL, 0 },
+	};
+
+	note_chains(chains, 0);
+	note_chains(chains,
+		    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+}
+
+static void mistakes(void)
+{
+	static const struct chain chains[] = {
+		{ "m!n", 1 },  { "m!n!", 1 },  { "mn!", 2 },
+		{ "nm!n", 3 }, { "n!mn", 1 },  { "n!mt", 1 },
+		{ "nt!m", 2 }, { "nt!mn", 3 }, { NULL, 0 },
+	};
+
+	note_chains(chains, 0);
+}
+
+static void timeouts(void)
+{
+	static const struct chain chains[] = {
+		{ "nt!", 1 },    { "n!t!", 0 },  { "n!t", 1 },
+		{ "ft!", 1 },    { "f!t", 2 },   { "f!t!", 1 },
+		{ "f!nt", 1 },   { "fnt!", 3 },  { "fnt!n", 4 },
+		{ "f!nt!n", 1 }, { "wl", 2 },    { "wl!", 1 },
+		{ "w!l", 2 },    { "w!l!", 1 },  { "wl!n", 2 },
+		{ "w!ln", 2 },   { "w!l!n", 1 }, { "wl!hn", 2 },
+		{ "wl!hn!", 2 }, { "w!hln", 3 }, { "f!tnn", 2 },
+		{ NULL, 0 },
+	};
+
+	note_chains(chains, 0);
+}
+
+const struct row rows_uring_skip[] = {
+	ROW("chains that succeed are told of in part", successes),
+	ROW("chains that fail are told of in part", failures),
+	ROW("chains with a mistake are told of in part", mistakes),
+	ROW("chains with linked timeouts are told of in part", timeouts),
+	NO_ROW,
+};
