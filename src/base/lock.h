@@ -37,6 +37,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_PAGE,         /* cold reads */
 	UAIO_RANK_ACCOUNT,      /* one account of the work queue */
 	UAIO_RANK_MANAGER,      /* calling the thread that adds workers */
+	UAIO_RANK_BOUND,        /* to which processors workers are bound */
 	UAIO_RANK_RINGMEM,      /* ring chunks */
 	UAIO_RANK_SLAB,         /* object caches */
 	UAIO_RANK_OWNFD,        /* descriptors of our own */

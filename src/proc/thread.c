@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/lock.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "proc/entry.h"
@@ -33,6 +34,13 @@ static struct uaio_cpus load_mask; /* immutable after load */
 static int load_mask_bytes;
 static bool are_many;
 
+/* Where threads that follow are bound to. */
+static struct {
+	struct uaio_lock lock; /* rank BOUND */
+	struct uaio_cpus cpus; /* under lock */
+} bound;
+uint32_t uaio_threads_nr_binds; /* written under its lock */
+
 /*
  * The C library's count of threads, by which it knows when the last one ends;
  * or NULL if it has no such symbol. A main thread that has ended is not
@@ -52,6 +60,9 @@ static struct uaio_thread_counts counts;
 void uaio_threads_forget(void)
 {
 	counts = (struct uaio_thread_counts){ 0 };
+	/* The parent's other threads, which may have held it, are not here. */
+	bound.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&uaio_threads_nr_binds, 0);
 }
 
 void uaio_threads_count(struct uaio_thread_counts *ret_counts)
@@ -101,6 +112,41 @@ void uaio_threads_init(void)
 bool uaio_cpus_are_many(void)
 {
 	return are_many;
+}
+
+size_t uaio_cpus_bytes(void)
+{
+	return load_mask_bytes > 0 ? (size_t)load_mask_bytes
+				   : sizeof(load_mask);
+}
+
+int uaio_threads_bind(const struct uaio_cpus *cpus)
+{
+	bool is_known = load_mask_bytes > 0, is_any = false;
+
+	for (size_t i = 0; i < NR_WORDS; i++) {
+		if (is_known && cpus->words[i] & ~load_mask.words[i])
+			return -EINVAL;
+		is_any |= cpus->words[i] != 0;
+	}
+	uaio_lock(&bound.lock, UAIO_RANK_BOUND);
+	bound.cpus = is_any ? *cpus : load_mask;
+	/* relaxed: others guess; the set is read under the lock */
+	store_relaxed(&uaio_threads_nr_binds, uaio_threads_nr_binds + 1);
+	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);
+	return 0;
+}
+
+void uaio_thread_follow_slowly(uint32_t *seen)
+{
+	struct uaio_cpus cpus;
+
+	uaio_lock(&bound.lock, UAIO_RANK_BOUND);
+	cpus = bound.cpus;
+	*seen = load_relaxed(&uaio_threads_nr_binds);
+	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);
+	/* If it fails (EPERM, or a smaller cpuset), the thread stays. */
+	(void)sys_sched_setaffinity(0, uaio_cpus_bytes(), &cpus);
 }
 
 int uaio_thread_start(void *(*main)(void *), void *arg)

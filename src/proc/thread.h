@@ -6,15 +6,22 @@
  * Their scheduling class is the ordinary one, whatever their creator's is. They
  * run on the processors that the process had when the library was loaded, or on
  * those of them that the options name, with the nice value that the options
- * name.
+ * name. Those that follow, the workers, the program may bind to some of these
+ * processors.
  *
- * Tested by test/run/threads.py and test/host/limits.c.
+ * Tested by test/run/threads.py, test/host/limits.c and test-queue-limits.c.
  */
 #ifndef UAIO_PROC_THREAD_H
 #define UAIO_PROC_THREAD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+
+struct uaio_cpus;
 
 /*
  * Called when the library is loaded, once the options are read: note the
@@ -55,6 +62,29 @@ bool uaio_threads_are_last(void);
 
 /* Return: whether the library's threads may use more than one processor. */
 bool uaio_cpus_are_many(void);
+
+/* Return: how many bytes a set of processors has in the kernel. */
+size_t uaio_cpus_bytes(void);
+
+/*
+ * Bind the threads that follow to processors; none: to all that the library's
+ * threads may use. Each goes there when it looks next.
+ * Return: 0; -EINVAL if the library's threads may not use one of them.
+ */
+int uaio_threads_bind(const struct uaio_cpus *cpus);
+
+/* How often threads were bound; atomic. */
+extern uint32_t uaio_threads_nr_binds __attribute__((visibility("hidden")));
+
+void uaio_thread_follow_slowly(uint32_t *seen);
+
+/* Follow. *seen is the thread's, and 0 at first. */
+static inline void uaio_thread_follow(uint32_t *seen)
+{
+	/* relaxed: what the client submits afterwards comes by a lock */
+	if (unlikely(load_relaxed(&uaio_threads_nr_binds) != *seen))
+		uaio_thread_follow_slowly(seen);
+}
 
 /*
  * Give this thread an I/O priority, while it executes a request.

@@ -9,7 +9,9 @@
 
 #include "base/sleep.h"
 #include "file/file.h"
+#include "options/options.h"
 #include "proc/entry.h"
+#include "proc/thread.h"
 #include "life/limits.h"
 #include "wq/wq.h"
 #include "uring/calls.h"
@@ -41,6 +43,27 @@ long uaio_uring_limit_workers(void *arg, uint32_t nr)
 	for (unsigned i = 0; i < 2; i++)
 		asked[i] = (uint32_t)limits[i];
 	return uaio_uring_copy_out((uintptr_t)arg, asked, sizeof(asked));
+}
+
+/* What is behind the kernel's own sets is not looked at, as there. */
+long uaio_uring_bind_workers(const void *arg, uint32_t bytes)
+{
+	struct uaio_cpus cpus = { { 0 } };
+
+	if (!arg || !bytes)
+		return -EINVAL;
+	if (bytes > uaio_cpus_bytes())
+		bytes = (uint32_t)uaio_cpus_bytes();
+	if (uaio_uring_copy_in(&cpus, (uintptr_t)arg, bytes) < 0)
+		return -EFAULT;
+	return uaio_threads_bind(&cpus);
+}
+
+long uaio_uring_unbind_workers(const void *arg, uint32_t bytes)
+{
+	static const struct uaio_cpus none;
+
+	return arg || bytes ? -EINVAL : uaio_threads_bind(&none);
 }
 
 /* What the client gives; older headers lack the last members. */

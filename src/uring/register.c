@@ -431,6 +431,9 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return uaio_uring_unregister_rings(arg, nr);
 	case IORING_REGISTER_IOWQ_MAX_WORKERS:
 		return uaio_uring_limit_workers(arg, nr);
+	case IORING_REGISTER_IOWQ_AFF: return uaio_uring_bind_workers(arg, nr);
+	case IORING_UNREGISTER_IOWQ_AFF:
+		return uaio_uring_unbind_workers(arg, nr);
 	default: return -EINVAL;
 	}
 }

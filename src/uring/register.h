@@ -32,6 +32,9 @@ long uaio_uring_update_buffers(struct uaio_uring *ring,
 
 /* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */
 long uaio_uring_limit_workers(void *arg, uint32_t nr);
+/* IORING_REGISTER_IOWQ_AFF, and the contrary: its workers, also for all rings. */
+long uaio_uring_bind_workers(const void *arg, uint32_t bytes);
+long uaio_uring_unbind_workers(const void *arg, uint32_t bytes);
 /* IORING_REGISTER_SYNC_CANCEL: the ring is used, but not held. */
 long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 			    uint32_t nr);

@@ -3,9 +3,11 @@
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 
+#include "options/options.h"
 #include "test-uring.h"
 
 static struct client client;
@@ -396,13 +398,28 @@ static void workers_are_limited(void **state)
 	assert_int_equal(limits[1], 5);
 }
 
+static void workers_are_bound(void **state)
+{
+	uint64_t cpus[UAIO_CPUS_MAX / 64] = { 0 };
+	uint64_t any[UAIO_CPUS_MAX / 64] = { 0 };
+
+	(void)state;
+	assert_true(sched_getaffinity(0, sizeof(any), (void *)any) == 0);
+	assert_int_equal(reg(IORING_REGISTER_IOWQ_AFF, any, sizeof(any)), 0);
+	memset(cpus, 0xff, sizeof(cpus));
+	assert_int_equal(reg(IORING_REGISTER_IOWQ_AFF, cpus, sizeof(cpus)),
+			 -EINVAL);
+	assert_int_equal(reg(IORING_REGISTER_IOWQ_AFF, NULL, 8), -EINVAL);
+	assert_int_equal(reg(IORING_UNREGISTER_IOWQ_AFF, any, 0), -EINVAL);
+	assert_int_equal(reg(IORING_UNREGISTER_IOWQ_AFF, NULL, 0), 0);
+}
+
 static void what_is_not_served_is_refused(void **state)
 {
 	uint64_t arg[8] = { 0 };
 
 	(void)state;
 	assert_int_equal(reg(IORING_REGISTER_PERSONALITY, NULL, 0), -EINVAL);
-	assert_int_equal(reg(IORING_REGISTER_IOWQ_AFF, arg, 8), -EINVAL);
 	assert_int_equal(reg(IORING_REGISTER_PBUF_RING, arg, 1), -EINVAL);
 }
 
@@ -419,6 +436,7 @@ int main(void)
 		RING_TEST(a_probe_lists_what_works),
 		RING_TEST(a_thread_may_name_rings_by_places_of_its_own),
 		RING_TEST(workers_are_limited),
+		RING_TEST(workers_are_bound),
 		RING_TEST(what_is_not_served_is_refused),
 	};
 

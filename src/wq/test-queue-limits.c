@@ -7,6 +7,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "options/options.h"
+#include "proc/thread.h"
 #include "wq/wqint.h"
 #include "items.h"
 #include "threads.h"
@@ -246,6 +248,72 @@ static void a_limit_raised_helps_a_private_list_at_once(void **state)
 	assert_int_equal(unit_in_child(raise_limit_round_robin), 0);
 }
 
+/*
+ * Binding
+ */
+
+static struct uaio_cpus where;
+
+static void note_processors(struct item *item, struct uaio_worker *worker)
+{
+	(void)item;
+	(void)worker;
+	memset(&where, 0, sizeof(where));
+	(void)sched_getaffinity(0, sizeof(where), (cpu_set_t *)(void *)&where);
+}
+
+/* Return: whether a worker that takes an item then may run on these. */
+static bool runs_on(const struct uaio_cpus *cpus)
+{
+	struct item item = { .work.may_block = true, .act = note_processors };
+
+	items_queue(&item, 1);
+	items_await_end(&item, 1);
+	return memcmp(&where, cpus, sizeof(where)) == 0;
+}
+
+/* Return: the last processor of a set. */
+static unsigned last_of(const struct uaio_cpus *cpus)
+{
+	const unsigned bits = 8 * sizeof(cpus->words[0]);
+	unsigned cpu = UAIO_CPUS_MAX - 1;
+
+	while (!(cpus->words[cpu / bits] >> cpu % bits & 1))
+		cpu--;
+	return cpu;
+}
+
+static int bind_workers(void)
+{
+	const unsigned bits = 8 * sizeof(unsigned long);
+	struct uaio_cpus all = { { 0 } }, one = { { 0 } }, none = { { 0 } };
+	struct uaio_cpus other = { { 0 } };
+	unsigned last;
+
+	if (items_start() < 0 ||
+	    sched_getaffinity(0, sizeof(all), (cpu_set_t *)(void *)&all) < 0)
+		return 1;
+	last = last_of(&all);
+	one.words[last / bits] |= 1ul << last % bits;
+	other.words[(last + 1) / bits] |= 1ul << (last + 1) % bits;
+	/* One that is created later, and one that is there. */
+	if (uaio_threads_bind(&one) < 0 || !runs_on(&one))
+		return 2;
+	if (uaio_threads_bind(&all) < 0 || !runs_on(&all))
+		return 3;
+	if (uaio_threads_bind(&one) < 0 || !runs_on(&one))
+		return 4;
+	if (uaio_threads_bind(&other) != -EINVAL || !runs_on(&one))
+		return 5;
+	return uaio_threads_bind(&none) == 0 && runs_on(&all) ? 0 : 6;
+}
+
+static void workers_go_where_they_are_bound(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(bind_workers), 0);
+}
+
 static int set_workers(int nr)
 {
 	return uaio_wq_limit_workers(UAIO_BOUNDED, nr);
@@ -449,6 +517,7 @@ int main(void)
 		UNIT_TEST(the_manager_is_told_of_items_that_are_not_given_back),
 		UNIT_TEST(a_manager_refused_to_a_worker_comes_later),
 		UNIT_TEST(a_limit_raised_helps_a_private_list_at_once),
+		UNIT_TEST(workers_go_where_they_are_bound),
 		UNIT_TEST(limits_tell_what_they_were_and_refuse_what_is_wrong),
 		UNIT_TEST(
 			limits_changed_under_load_come_about_and_lose_nothing),

@@ -441,8 +441,10 @@ void *uaio_worker_main(void *arg)
 	uaio_wq_lock(self.account);
 	list_add_tail(&self.account->workers, &self.node);
 	uaio_wq_unlock(self.account);
-	while ((work = next_work(&self)))
+	while ((work = next_work(&self))) {
+		uaio_thread_follow(&self.nr_binds);
 		uaio_wq_ops->run(work, &self);
+	}
 	uaio_thread_end();
 	return NULL;
 }

@@ -144,6 +144,7 @@ struct uaio_worker {
 	int64_t busy_since_ns;      /* atomic: in a call that may block; or 0 */
 	const void *called_on;      /* atomic: see uaio_wq_calls(); or NULL */
 	uint32_t tid;               /* the thread's id */
+	uint32_t nr_binds;          /* the thread's: see uaio_thread_follow() */
 	struct list node;           /* under the lock: in the account */
 };
 

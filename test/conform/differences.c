@@ -199,14 +199,6 @@ const struct difference differs_ring_file = {
 		"returns ENOMEM, and raises no SIGXFSZ.",
 };
 
-const struct difference differs_worker_processors = {
-	.title = "Workers of io_uring are not bound to processors",
-	.text = "IORING_REGISTER_IOWQ_AFF is EINVAL, as in kernels before "
-		"5.14: the threads of the library serve all rings and all "
-		"contexts of the process. They run where the program's own "
-		"threads may.",
-};
-
 const struct difference differs_ring_calls = {
 	.title = "A ring's descriptor is a file in memory",
 	.text = "read, write and lseek of a ring's descriptor act on that "
@@ -438,9 +430,8 @@ const struct chapter chapters[] = {
 	{ "What is accepted",
 	  CHAPTER(&differs_quota, &differs_sync_error, &differs_terminal_poll,
 		  &differs_flag_refused, &differs_strict, &differs_ring_file,
-		  &differs_worker_processors, &differs_ring_calls,
-		  &differs_ring_child, &differs_ring_polled,
-		  &differs_ring_duplicate) },
+		  &differs_ring_calls, &differs_ring_child,
+		  &differs_ring_polled, &differs_ring_duplicate) },
 	{ "What requests report",
 	  CHAPTER(&differs_ring_mapped, &differs_ring_async,
 		  &differs_ring_nowait, &differs_not_blocked,

@@ -26,7 +26,6 @@ extern const struct difference differs_threads;
 extern const struct difference differs_table_full;
 extern const struct difference differs_killed;
 extern const struct difference differs_ring_file;
-extern const struct difference differs_worker_processors;
 extern const struct difference differs_ring_calls;
 extern const struct difference differs_ring_mapped;
 extern const struct difference differs_ring_polled;
