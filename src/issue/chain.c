@@ -164,11 +164,6 @@ void uaio_chain_init(void)
  * Building a chain
  */
 
-void uaio_chain_begin(struct uaio_chain *chain, struct uaio_batch *batch)
-{
-	*chain = (struct uaio_chain){ .batch = batch };
-}
-
 /* Check sqe, whose file is not there: it may be when the request starts. */
 static int mistake_on_any(const struct uaio_sqe *sqe)
 {
@@ -228,13 +223,6 @@ static void count(struct uaio_batch *batch, struct uaio_req *req)
 		return;
 	uaio_stats_add(&stats->nr_accepted[req->sqe.op][UAIO_WAY_QUEUED], 1);
 	uaio_stats_in_flight();
-}
-
-bool uaio_chain_takes(const struct uaio_chain *chain,
-		      const struct uaio_sqe *sqe)
-{
-	return sqe->links || sqe->op == UAIO_OP_LINK_TIMER || chain->is_open ||
-	       uaio_drain_is_on(&chain->batch->queue->group);
 }
 
 static bool has_next(const struct uaio_sqe *sqe)
@@ -299,7 +287,7 @@ int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	return uaio_chain_add(chain, &own);
 }
 
-void uaio_chain_end(struct uaio_chain *chain)
+void uaio_chain_end_slowly(struct uaio_chain *chain)
 {
 	struct uaio_batch *batch = chain->batch;
 

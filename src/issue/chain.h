@@ -22,9 +22,11 @@
 
 #include <stdbool.h>
 
-struct uaio_batch;
+#include "op/op.h"
+#include "flow/drain.h"
+#include "issue/submit.h"
+
 struct uaio_req;
-struct uaio_sqe;
 
 struct uaio_chain {
 	struct uaio_batch *batch;      /* borrows */
@@ -36,7 +38,11 @@ struct uaio_chain {
 /* Called each time the engine starts. */
 void uaio_chain_init(void);
 
-void uaio_chain_begin(struct uaio_chain *chain, struct uaio_batch *batch);
+static inline void uaio_chain_begin(struct uaio_chain *chain,
+				    struct uaio_batch *batch)
+{
+	*chain = (struct uaio_chain){ .batch = batch };
+}
 
 static inline bool uaio_chain_is_open(const struct uaio_chain *chain)
 {
@@ -47,8 +53,12 @@ static inline bool uaio_chain_is_open(const struct uaio_chain *chain)
  * Return: whether sqe is to be added to the chain, and not to the batch: it is
  * linked, or a drain, or would overtake a drain (drain.h).
  */
-bool uaio_chain_takes(const struct uaio_chain *chain,
-		      const struct uaio_sqe *sqe);
+static inline bool uaio_chain_takes(const struct uaio_chain *chain,
+				    const struct uaio_sqe *sqe)
+{
+	return sqe->links || sqe->op == UAIO_OP_LINK_TIMER || chain->is_open ||
+	       uaio_drain_is_on(&chain->batch->queue->group);
+}
 
 /*
  * Add a request to the chain, which it opens if there is none.
@@ -70,7 +80,13 @@ int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);
 
+void uaio_chain_end_slowly(struct uaio_chain *chain);
+
 /* Start the chain that is open, if any. */
-void uaio_chain_end(struct uaio_chain *chain);
+static inline void uaio_chain_end(struct uaio_chain *chain)
+{
+	if (unlikely(chain->first || chain->is_open || chain->is_broken))
+		uaio_chain_end_slowly(chain);
+}
 
 #endif /* UAIO_ISSUE_CHAIN_H */

@@ -196,9 +196,10 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
  * be done.
  * Return: 0; or -errno if it is refused.
  */
-static int hand_over(struct uaio_batch *batch, struct uaio_file *file,
-		     const struct uaio_sqe *sqe, enum uaio_issue issue,
-		     const struct uaio_outcome *outcome)
+static __attribute__((noinline)) int
+hand_over(struct uaio_batch *batch, struct uaio_file *file,
+	  const struct uaio_sqe *sqe, enum uaio_issue issue,
+	  const struct uaio_outcome *outcome)
 {
 	int64_t done_bytes = outcome->res;
 	struct uaio_queue *queue = batch->queue;
@@ -302,8 +303,8 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 }
 
 /* A timer waits, unless it is due. */
-static enum uaio_issue set_timer(const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
+static __attribute__((noinline)) enum uaio_issue
+set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
 	int64_t now = uaio_now_ns();
 
@@ -320,9 +321,9 @@ static enum uaio_issue set_timer(const struct uaio_sqe *sqe,
  * policy is not asked. A poll is parked even then, and so is what waits for a
  * stream.
  */
-static enum uaio_issue send_away(const struct uaio_file *file,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
+static __attribute__((noinline)) enum uaio_issue
+send_away(const struct uaio_file *file, const struct uaio_sqe *sqe,
+	  struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
@@ -351,14 +352,13 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 }
 
 /* The operation has no file, so there is no policy to ask. */
-static enum uaio_issue make_call(const struct uaio_op_def *op,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
+static inline __attribute__((always_inline)) enum uaio_issue
+make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
+	  struct uaio_outcome *ret)
 {
-	if (op->class == UAIO_CLASS_TIMER)
-		return set_timer(sqe, ret);
 	if (!op->never_blocks)
-		return try_call(op, sqe, ret);
+		return op->class == UAIO_CLASS_TIMER ? set_timer(sqe, ret)
+						     : try_call(op, sqe, ret);
 	ret->start = uaio_stats_now();
 	ret->res = op->run(sqe, -1, false, 0);
 	ret->end = uaio_stats_now();
@@ -422,8 +422,9 @@ enum uaio_issue uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return issue_one(file, sqe, ret_error, ret);
 }
 
-int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
-		   const struct uaio_sqe *sqe)
+static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
+						   struct uaio_file *file,
+						   const struct uaio_sqe *sqe)
 {
 	struct uaio_outcome outcome = { .res = 0 };
 	enum uaio_issue issue;
@@ -440,6 +441,18 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		return 0;
 	}
 	return hand_over(batch, file, sqe, issue, &outcome);
+}
+
+int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
+		   const struct uaio_sqe *sqe)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	if (!op->is_empty || sqe->is_async || unlikely(batch->stats))
+		return add_by_policy(batch, file, sqe);
+	/* No system call is made, and no time measured. */
+	add_completion(batch, sqe, op->run(sqe, -1, false, 0));
+	return 0;
 }
 
 int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,

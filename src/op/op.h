@@ -210,14 +210,15 @@ enum uaio_breaks {
 
 struct uaio_op_def {
 	const char *name;
-	uint8_t class;     /* enum uaio_op_class */
-	bool is_vectored;  /* iov is copied if the request waits */
-	uint8_t copies;    /* enum uaio_copies */
-	uint8_t breaks;    /* enum uaio_breaks */
-	bool has_no_file;  /* the file of its requests is NULL */
-	bool has_ends;     /* it has two files, in args */
-	bool never_blocks; /* and takes next to no time */
-	bool is_closing;   /* it may wait for other requests */
+	uint8_t class;         /* enum uaio_op_class */
+	bool is_vectored;      /* iov is copied if the request waits */
+	uint8_t copies;        /* enum uaio_copies */
+	uint8_t breaks;        /* enum uaio_breaks */
+	bool has_no_file;      /* the file of its requests is NULL */
+	bool has_ends;         /* it has two files, in args */
+	bool never_blocks : 1; /* and takes next to no time */
+	bool is_empty : 1;     /* and makes no system call */
+	bool is_closing;       /* it may wait for other requests */
 
 	/*
 	 * Refuse a request that is not safe to execute, or that can never

@@ -72,6 +72,7 @@ const struct uaio_op_def uaio_optab[] = {
 		.class = UAIO_CLASS_CALL,
 		.has_no_file = true,
 		.never_blocks = true,
+		.is_empty = true,
 		.prep = uaio_nop_prep,
 		.run = uaio_nop_run,
 	},
