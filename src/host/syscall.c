@@ -32,7 +32,6 @@ static __attribute__((noinline)) long answer(long nr, const long a[6])
 			(const struct timespec *)a[4],
 			(const struct uaio_aio_sigset *)a[5]);
 	case SYS_io_uring_setup: return uaio_host_uring_setup(a[0], a[1]);
-	case SYS_io_uring_enter: return uaio_host_uring_enter(a);
 	case SYS_io_uring_register: return uaio_host_uring_register(a);
 	case SYS_epoll_ctl: return uaio_host_raw_epoll_ctl(a);
 #ifdef SYS_epoll_wait
@@ -86,5 +85,8 @@ long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f)
 		return uaio_host_error(uaio_aio_getevents(
 			(uint64_t)a, b, c, (struct uaio_event *)d,
 			(const struct timespec *)e));
+	if (nr == SYS_io_uring_enter)
+		return uaio_host_error(uaio_host_uring_enter(
+			(const long[6]){ a, b, c, d, e, f }));
 	return uaio_host_error(answer(nr, (const long[6]){ a, b, c, d, e, f }));
 }

@@ -94,12 +94,37 @@ static void signal_eventfd(struct uaio_uring *ring, bool is_inline)
 	uaio_file_signal(ring->eventfd, 1);
 }
 
-static void post(struct uaio_queue *queue, const struct uaio_post *post)
+/* Put all, for which there is room. Return: how many are the last of a request. */
+static uint32_t put_all(struct uaio_uring *ring, uint32_t tail,
+			const struct uaio_post *post)
 {
-	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	uint32_t tail = load_relaxed(&ring->cq_tail), nr_last = 0;
-	const uint32_t old_tail = tail;
-	uint32_t nr_told = 0;
+	struct io_uring_cqe *cqes = ring->mem.rings->cqes;
+	const uint32_t mask = ring->cq_entries - 1;
+	uint32_t nr_last = 0;
+
+	for (unsigned i = 0; i < post->nr; i++) {
+		const struct uaio_completion *completion =
+			&post->completions[i];
+		struct io_uring_cqe *cqe = &cqes[(tail + i) & mask];
+		bool has_more = completion->flags & UAIO_COMPLETION_MORE;
+
+		cqe->user_data = completion->data;
+		cqe->res = completion->res;
+		cqe->flags = has_more ? IORING_CQE_F_MORE : 0;
+		nr_last += !has_more;
+	}
+	return nr_last;
+}
+
+/*
+ * Put each, if the client is to be told of it.
+ * Return: the tail after them.
+ */
+static __attribute__((noinline)) uint32_t
+put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
+	 uint32_t *ret_nr_last, uint32_t *ret_nr_told)
+{
+	uint32_t nr_last = 0, nr_told = 0;
 
 	for (unsigned i = 0; i < post->nr; i++) {
 		const struct uaio_completion *completion =
@@ -117,6 +142,25 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 			continue;
 		tail = put(ring, tail, &cqe);
 		nr_told++;
+	}
+	*ret_nr_last = nr_last;
+	*ret_nr_told = nr_told;
+	return tail;
+}
+
+static void post(struct uaio_queue *queue, const struct uaio_post *post)
+{
+	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
+	uint32_t tail = load_relaxed(&ring->cq_tail), nr_last;
+	const uint32_t old_tail = tail;
+	uint32_t nr_told = post->nr;
+
+	if (likely(!post->words) && likely(!ring->first_over) &&
+	    likely(room(ring, tail) >= post->nr)) {
+		nr_last = put_all(ring, tail, post);
+		tail += nr_told;
+	} else {
+		tail = put_each(ring, tail, post, &nr_last, &nr_told);
 	}
 	publish(ring, tail);
 	ring->nr_done += nr_last;

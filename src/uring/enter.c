@@ -204,8 +204,9 @@ static uint32_t need_of(const struct uaio_uring *ring,
 }
 
 /* The ring is used. Return: submitted, or if that is 0, why waiting failed. */
-static long get_events(struct uaio_uring *ring,
-		       const struct uaio_uring_enter *call, long submitted)
+static __attribute__((noinline)) long
+get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
+	   long submitted)
 {
 	struct waiting waiting;
 	int ret = 0;

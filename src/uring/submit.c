@@ -20,6 +20,7 @@ enum {
 /* One call: what a submission may be added to. */
 struct call {
 	struct uaio_uring *ring;
+	bool is_signalled; /* each completion, by a descriptor */
 	struct uaio_batch batch;
 	struct uaio_chain chain;
 };
@@ -57,40 +58,53 @@ static uint8_t links_of(const struct io_uring_sqe *raw)
 	       (raw->flags & IOSQE_IO_DRAIN ? UAIO_DRAIN : 0);
 }
 
+/* What few submissions have. Return: 0, or why it is refused. */
+static __attribute__((noinline)) int
+prepare_rare(struct uaio_uring_entry *entry)
+{
+	const struct uaio_uring_row *row = entry->row;
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = check_flags(entry->ring, row, raw);
+
+	entry->sqe.is_async = raw->flags & IOSQE_ASYNC;
+	entry->sqe.links = links_of(raw);
+	if (ret < 0)
+		return ret;
+	return (raw->ioprio && !row->has_ioprio) ||
+			       (entry->ring->setup & IORING_SETUP_IOPOLL &&
+				!row->has_iopoll) ||
+			       raw->personality
+		       ? -EINVAL
+		       : 0;
+}
+
 /* Translate a submission. Return: 0 or the mistake. */
-static int prepare(struct uaio_uring_entry *entry)
+static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	const struct uaio_uring_row *row = uaio_uring_row_of(raw->opcode);
 	int ret;
 
 	entry->sqe = (struct uaio_sqe){
 		.fd = raw->fd,
 		.data = raw->user_data,
 		.key = raw->opcode,
-		.is_async = raw->flags & IOSQE_ASYNC,
 		.is_unordered = true,
-		/* relaxed: a thread that is to be told of it polls later */
-		.is_signalled = entry->ring->eventfd ||
-				load_relaxed(&entry->ring->bell) >= 0,
+		.is_signalled = call->is_signalled,
 		.is_patient = true,
 		.is_quiet = raw->flags & IOSQE_CQE_SKIP_SUCCESS,
 	};
-	entry->sqe.links = links_of(raw);
-	if (unlikely(!row))
+	if (unlikely(!entry->row)) {
+		entry->sqe.links = links_of(raw);
 		return -EINVAL;
-	if (unlikely(raw->flags)) {
-		ret = check_flags(entry->ring, row, raw);
+	}
+	if (unlikely(raw->flags | raw->ioprio | raw->personality ||
+		     entry->ring->setup & IORING_SETUP_IOPOLL)) {
+		ret = prepare_rare(entry);
 		if (ret < 0)
 			return ret;
 	}
-	if (unlikely((raw->ioprio && !row->has_ioprio) ||
-		     (entry->ring->setup & IORING_SETUP_IOPOLL &&
-		      !row->has_iopoll) ||
-		     raw->personality))
-		return -EINVAL;
-	entry->sqe.op = row->op;
-	ret = row->prep(entry);
+	entry->sqe.op = entry->row->op;
+	ret = entry->row->prep(entry);
 	if (likely(ret == 0 && !(raw->flags & IOSQE_CQE_SKIP_SUCCESS)))
 		return ret;
 	if (ret == 0 && !uaio_uring_note_for(entry))
@@ -142,10 +156,10 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 }
 
 /* Return: 0: it has its completion, or will have it; or the answer to it. */
-static int add(struct call *call, struct uaio_uring_entry *entry, int error)
+static __attribute__((noinline)) int
+add(struct call *call, struct uaio_uring_entry *entry, int error)
 {
-	bool has_file =
-		!error && uaio_uring_row_of(entry->raw.opcode)->has_file;
+	bool has_file = !error && entry->row->has_file;
 	struct uaio_file *file = NULL;
 	bool is_fixed = has_file && entry->raw.flags & IOSQE_FIXED_FILE;
 	bool is_late = !error;
@@ -179,27 +193,74 @@ static int add(struct call *call, struct uaio_uring_entry *entry, int error)
 	return ret < 0 ? ret : uaio_batch_add(&call->batch, file, &entry->sqe);
 }
 
-/* Return: whether the next submission may be taken. */
-static bool take_in(struct call *call, struct uaio_uring_entry *entry)
+/* Return: whether the next submission may be taken. error: this one's mistake. */
+static bool goes_on(const struct call *call,
+		    const struct uaio_uring_entry *entry, int error)
 {
-	int error = prepare(entry), ret;
+	return !error || entry->raw.flags & LINKS ||
+	       call->ring->setup & IORING_SETUP_SUBMIT_ALL;
+}
+
+/* The same, for one that was not added, to which res is the answer. */
+static __attribute__((noinline)) bool
+refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
+{
+	if (entry->note && entry->note->counts)
+		uaio_uring_uncount(call->ring, entry->note);
+	if (entry->note)
+		uaio_uring_note_free(entry->note);
+	answer(call, entry, res);
+	/* The kernel looks at the memory before it begins. */
+	if (res == -EFAULT && !entry->late_error)
+		error = res;
+	return goes_on(call, entry, error);
+}
+
+/* Return: whether there is nothing about the submission but its operation. */
+static bool is_bare(const struct call *call,
+		    const struct uaio_uring_entry *entry)
+{
+	return !entry->raw.flags && !entry->note && !entry->late_error &&
+	       !entry->looks_up && !uaio_chain_takes(&call->chain, &entry->sqe);
+}
+
+/* The same as add(), for these. */
+static int add_bare(struct call *call, struct uaio_uring_entry *entry)
+{
+	struct uaio_file *file = NULL;
+	int ret = 0;
+
+	if (entry->row->has_file)
+		ret = uaio_look_up(entry->sqe.fd, &file);
+	return ret < 0 ? ret : uaio_batch_add(&call->batch, file, &entry->sqe);
+}
+
+/*
+ * Take in what is not bare, or was refused.
+ * Return: whether the next submission may be taken.
+ */
+static __attribute__((noinline)) bool
+take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
+{
+	int ret;
 
 	if (unlikely(entry->sqe.op == UAIO_OP_LINK_TIMER) && !error &&
 	    !uaio_chain_is_open(&call->chain))
 		error = -EINVAL;
 	ret = add(call, entry, error);
-	if (unlikely(ret < 0)) {
-		if (entry->note && entry->note->counts)
-			uaio_uring_uncount(call->ring, entry->note);
-		if (entry->note)
-			uaio_uring_note_free(entry->note);
-		answer(call, entry, ret);
-		/* The kernel looks at the memory before it begins. */
-		if (ret == -EFAULT && !entry->late_error)
-			error = ret;
-	}
-	return likely(!error) || entry->raw.flags & LINKS ||
-	       call->ring->setup & IORING_SETUP_SUBMIT_ALL;
+	return ret < 0 ? refuse(call, entry, error, ret)
+		       : goes_on(call, entry, error);
+}
+
+/* Return: whether the next submission may be taken. */
+static inline bool take_in(struct call *call, struct uaio_uring_entry *entry)
+{
+	int error = prepare(call, entry), ret;
+
+	if (unlikely(error) || unlikely(!is_bare(call, entry)))
+		return take_in_rare(call, entry, error);
+	ret = add_bare(call, entry);
+	return likely(ret == 0) || refuse(call, entry, 0, ret);
 }
 
 /*
@@ -228,7 +289,8 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	uint32_t there =
 		load_acquire(&ring->mem.rings->sq_tail) - ring->sq_head;
 	uint32_t nr_taken = 0;
-	bool goes_on = true;
+	struct uaio_uring_entry entry;
+	bool may_go_on = true;
 	struct call call;
 
 	if (there > ring->sq_entries)
@@ -238,20 +300,21 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
+	/* relaxed: a thread that is to be told of it polls later */
+	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	ring->nr_taken += nr;
 	uaio_batch_begin(&call.batch, &ring->queue);
 	uaio_chain_begin(&call.chain, &call.batch);
-	while (nr_taken < nr && goes_on) {
-		struct uaio_uring_entry entry;
-
+	entry.ring = ring;
+	while (nr_taken < nr && may_go_on) {
 		if (!copy_next(ring, &entry.raw))
 			break;
-		entry.ring = ring;
+		entry.row = uaio_uring_row_of(entry.raw.opcode);
 		entry.note = NULL;
 		entry.late_error = 0;
 		entry.looks_up = false;
 		nr_taken++;
-		goes_on = take_in(&call, &entry);
+		may_go_on = take_in(&call, &entry);
 	}
 	uaio_chain_end(&call.chain);
 	uaio_batch_end(&call.batch);

@@ -23,15 +23,17 @@
 
 struct uaio_uring;
 struct uaio_uring_note;
+struct uaio_uring_row;
 struct uaio_uring_rsrc;
 
 /* A submission, and what becomes of it. */
 struct uaio_uring_entry {
 	struct uaio_uring *ring;
-	struct io_uring_sqe raw;      /* our copy */
-	struct uaio_args args;        /* sqe's, if it has such */
-	struct uaio_sqe sqe;          /* for the core */
-	struct uaio_uring_note *note; /* or NULL */
+	const struct uaio_uring_row *row; /* NULL: there is no such operation */
+	struct io_uring_sqe raw;          /* our copy */
+	struct uaio_args args;            /* sqe's, if it has such */
+	struct uaio_sqe sqe;              /* for the core */
+	struct uaio_uring_note *note;     /* or NULL */
 	/* A mistake that shows when the request begins: its result. */
 	int late_error;
 	bool looks_up; /* other requests: what was submitted comes first */

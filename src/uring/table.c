@@ -147,12 +147,9 @@ bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
 	return false;
 }
 
-struct uaio_uring *uaio_uring_find(uint32_t fd)
+static __attribute__((noinline)) struct uaio_uring *
+find_slowly(uint32_t fd, struct uaio_uring *ring)
 {
-	struct uaio_uring *ring = look(fd);
-
-	if (likely(ring) && likely(uaio_uring_is_here(ring)))
-		return ring;
 	/* What a child of fork() closes is not noted until it has a ring. */
 	if (ring)
 		return is_file(fd, load_relaxed(&ring->dev),
@@ -160,6 +157,15 @@ struct uaio_uring *uaio_uring_find(uint32_t fd)
 			       ? ring
 			       : NULL;
 	return uaio_uring_tab_is_used() ? find_by_file(fd) : NULL;
+}
+
+struct uaio_uring *uaio_uring_find(uint32_t fd)
+{
+	struct uaio_uring *ring = look(fd);
+
+	if (likely(ring) && likely(uaio_uring_is_here(ring)))
+		return ring;
+	return find_slowly(fd, ring);
 }
 
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring)
