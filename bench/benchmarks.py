@@ -89,9 +89,11 @@ def _ratio(table: ReadTable | None, variant: str, peer: str,
 
 
 def _machine(machines: Sequence[dict]) -> str:
-    one = machines[-1]
-    return (f"{one.get('cpus')} × {one.get('cpu')}, "
-            f"Linux {str(one.get('kernel')).partition('-')[0]}")
+    """Each once; a run of another day may be of another."""
+    return " and ".join(dict.fromkeys(
+        f"{one.get('cpus')} × {one.get('cpu')}, "
+        f"Linux {str(one.get('kernel')).partition('-')[0]}"
+        for one in machines))
 
 
 def _when(machines: Sequence[dict]) -> str:
@@ -145,6 +147,51 @@ def _depths(results: Results) -> str:
         [f"{table.title}, uaio : {ENGINES[peer]}",
          *(_ratio(table, "uaio", peer, column) for column in columns)]
         for table in tables for peer in ("kernel", "io_uring")])
+
+
+URINGS = {"io_uring": "io_uring", "io_uring+deferred": "DEFER_TASKRUN",
+          "uaio": "uaio", "plain": "plain calls"}
+BY_WORKERS = {"uaio, one list": "one list", "uaio, private lists": "own lists"}
+
+
+def _uring(results: Results) -> str:
+    """Requests, workers, and what there is to pay without any."""
+    rate, workers = (results.table(f"uring.{name}")
+                     for name in ("rate", "workers_rate"))
+    if not rate or not workers:
+        return ""
+    rows = {row.title: row for row in results.rows_of("uring")}
+    idle = [[title.removeprefix("idle "), *(
+        short(statistics.median(values)) if values else NONE
+        for values in (row.peer_values, row.subject_values))]
+        for title, row in rows.items() if title.startswith("idle ")]
+    added = [[title.split()[2], short(statistics.median(row.subject_values))]
+             for title, row in rows.items()
+             if title.startswith("added to ") and row.subject_values]
+    return "\n\n".join((
+        _table(["requests a second", *URINGS.values(), "uaio : io_uring"],
+               [[f"{column}", *(_median(rate, name, column)
+                                for name in URINGS),
+                 _ratio(rate, "uaio", "io_uring", column)]
+                for column in rate.columns]),
+        _table(["no-ops by 4 workers, a second", "io_uring",
+                *(f"uaio, {words}" for words in BY_WORKERS.values()),
+                *(f"{words} : io_uring" for words in BY_WORKERS.values())],
+               [[f"{column}", *(_median(workers, name, column) for name in
+                                ("io_uring", *BY_WORKERS)),
+                 *(_ratio(workers, name, "io_uring", column)
+                   for name in BY_WORKERS)] for column in workers.columns]),
+        _table(["idle, with a ring, % of a processor", "io_uring", "uaio"],
+               idle),
+        _table(["added to a call in a program without a ring", "ns"], added)))
+
+
+def _uring_machine(results: Results) -> str:
+    """If not all of the results are of one machine."""
+    rate = results.table("uring.rate")
+    if not rate or _machine([rate.machine]) == _machine(results.machines()):
+        return ""
+    return f"Measured on {_machine([rate.machine])}."
 
 
 PIPES = {"kernel": "kernel AIO, its write submitted first",
@@ -230,6 +277,13 @@ def document(results: Results, note: str) -> str:
                  _prose("In us: processor time of all of fio per I/O, and what "
                         "99 % of the I/Os took at most."), _cost(results)),
         _section("Few and many at a time", _depths(results)),
+        _section("io_uring where it is refused",
+                 _prose("One program of io_uring's three calls on the kernel's "
+                        "and, by `--uring=always`, on uaio: no-ops and 4 KiB "
+                        "reads in the page cache. DEFER_TASKRUN is the "
+                        "kernel's best way to set up a ring; plain calls are "
+                        "`pread`, or `getppid` for a no-op.",
+                        _uring_machine(results)), _uring(results)),
         _section("Pipes", _prose("4 KiB through a pipe by one thread, and 64 "
                                  "bytes to and fro between two processes."),
                  _pipes(results)),
