@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "proc/ownfd.h"
 #include "proc/process.h"
 #include "uring/ring.h"
 
@@ -241,6 +242,21 @@ static bool drop_locked(struct uaio_uring *ring)
 	return !nr;
 }
 
+/*
+ * Return: whether fd is not the library's own. A request that names a ring may have a
+ * duplicate of its own, which does not keep the ring: nobody is told when it is closed.
+ */
+static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
+{
+	bool is_own;
+
+	/* None is being opened or closed meanwhile, and looks like a client's. */
+	uaio_ownfds_quiesce();
+	is_own = uaio_ownfd_has((int)fd) || !is_file(fd, dev, ino);
+	uaio_ownfds_resume();
+	return !is_own;
+}
+
 /* Return: a descriptor of the ring that was not known; -1 if there is none. */
 static int find_other(const struct uaio_uring *ring)
 {
@@ -251,7 +267,7 @@ static int find_other(const struct uaio_uring *ring)
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
 		end = (uint32_t)limit.rlim_cur;
 	for (uint32_t fd = 0; ino && fd < end; fd++)
-		if (is_file(fd, dev, ino))
+		if (is_file(fd, dev, ino) && is_clients(fd, dev, ino))
 			return (int)fd;
 	return -1;
 }

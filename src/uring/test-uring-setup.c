@@ -187,6 +187,60 @@ static int in_child(void)
 	return 0;
 }
 
+/* A call that names a ring is held, and has a duplicate of its descriptor. */
+static uint32_t is_in_tee, may_go; /* atomic */
+
+static bool hold_tee(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr != SYS_tee)
+		return false;
+	store_relaxed(&is_in_tee, 1);
+	while (!load_relaxed(&may_go))
+		usleep(100);
+	return false;
+}
+
+static bool is_true(void *arg)
+{
+	return load_relaxed((uint32_t *)arg);
+}
+
+/* Whoever makes a ring frees those that are through. */
+static bool is_freed(void *arg)
+{
+	struct uaio_counters counters = { 0 };
+	struct client other;
+
+	(void)arg;
+	client_open(&other, 1, (struct io_uring_params){ 0 });
+	uaio_counters_read(&counters);
+	client_close(&other);
+	return counters.nr_contexts == 1;
+}
+
+static void a_request_that_names_its_ring_does_not_keep_it(void **state)
+{
+	struct client client;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	client_open(&client, 4, (struct io_uring_params){ 0 });
+	store_relaxed(&is_in_tee, 0);
+	store_relaxed(&may_go, 0);
+	unit_hook(hold_tee);
+	put(&client, IORING_OP_TEE, client.fd, 1)->splice_fd_in = ends[0];
+	submit(&client, 0);
+	unit_await(is_true, &is_in_tee);
+	client_close(&client);
+	store_relaxed(&may_go, 1);
+	unit_await(is_freed, NULL);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 /* In a child, where the library is not up: a number that its parent's ring had. */
 static int uses_the_number_again(void)
 {
@@ -322,6 +376,7 @@ int main(void)
 		UNIT_TEST(what_is_no_ring_is_refused),
 		UNIT_TEST(a_client_cannot_cut_the_memory),
 		UNIT_TEST(a_closed_ring_waits_for_nobody_and_lets_all_go),
+		UNIT_TEST(a_request_that_names_its_ring_does_not_keep_it),
 		UNIT_TEST(a_number_that_a_child_uses_again_is_no_ring),
 		UNIT_TEST(a_child_has_its_parents_ring_by_name_only),
 		UNIT_TEST(
