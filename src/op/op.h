@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/check.h"
@@ -268,6 +269,15 @@ static inline size_t uaio_sqe_copied_bytes(const struct uaio_sqe *sqe)
 		       : uaio_args_bytes(sqe);
 }
 
+/* Return: one of the vectors, which a client may have put at any address. */
+static inline struct iovec uaio_sqe_iov(const struct uaio_sqe *sqe, uint64_t i)
+{
+	struct iovec iov;
+
+	memcpy(&iov, (const char *)sqe->iov + i * sizeof(iov), sizeof(iov));
+	return iov;
+}
+
 /* Return: the bytes that a read or write asks for, cut to what one call moves. */
 static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 {
@@ -276,7 +286,7 @@ static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 	if (!uaio_optab[sqe->op].is_vectored)
 		return sqe->len;
 	for (uint64_t i = 0; i < sqe->len; i++)
-		bytes += sqe->iov[i].iov_len;
+		bytes += uaio_sqe_iov(sqe, i).iov_len;
 	return bytes < UAIO_RW_BYTES_MAX ? bytes : UAIO_RW_BYTES_MAX;
 }
 

@@ -76,15 +76,16 @@ static int64_t check_iovs(const struct uaio_sqe *sqe)
 	    !uaio_can_read((uintptr_t)sqe->iov, sqe->len * sizeof(*sqe->iov)))
 		return -EFAULT;
 	for (uint64_t i = 0; i < sqe->len; i++)
-		if ((int64_t)sqe->iov[i].iov_len < 0)
+		if ((int64_t)uaio_sqe_iov(sqe, i).iov_len < 0)
 			return -EINVAL;
 	for (uint64_t i = 0; i < sqe->len; i++) {
-		uint64_t part = sqe->iov[i].iov_len;
+		const struct iovec iov = uaio_sqe_iov(sqe, i);
+		uint64_t part = iov.iov_len;
 
 		/* The kernel cuts a single vector before it checks its range. */
 		if (sqe->len == 1 && part > UAIO_RW_BYTES_MAX)
 			part = UAIO_RW_BYTES_MAX;
-		if (!uaio_is_user_range((uintptr_t)sqe->iov[i].iov_base, part))
+		if (!uaio_is_user_range((uintptr_t)iov.iov_base, part))
 			return -EFAULT;
 		if (part > UAIO_RW_BYTES_MAX - bytes)
 			part = UAIO_RW_BYTES_MAX - bytes;

@@ -122,8 +122,10 @@ bool uaio_is_aligned(const struct uaio_alignment *alignment,
 		memory = (uintptr_t)sqe->buf;
 	} else {
 		for (uint64_t i = 0; i < sqe->len; i++) {
-			lengths |= sqe->iov[i].iov_len;
-			memory |= (uintptr_t)sqe->iov[i].iov_base;
+			const struct iovec iov = uaio_sqe_iov(sqe, i);
+
+			lengths |= iov.iov_len;
+			memory |= (uintptr_t)iov.iov_base;
 		}
 	}
 	return !(lengths & (alignment->offset - 1)) &&

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/uaddr.h"
+#include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/note.h"
 #include "uring/prepcall.h"
@@ -183,18 +184,14 @@ static int prep_poll_remove(struct uaio_uring_entry *entry)
 
 static int read_time(uint64_t addr, int64_t *ret_ns)
 {
-	const struct __kernel_timespec *ts =
-		(const struct __kernel_timespec *)(uintptr_t)addr;
-	int64_t sec, nsec;
+	struct __kernel_timespec ts;
 
-	if (!uaio_uring_may_read(addr, sizeof(*ts)))
+	if (uaio_uring_copy_in(&ts, addr, sizeof(ts)) < 0)
 		return -EFAULT;
-	sec = load_relaxed(&ts->tv_sec);
-	nsec = load_relaxed(&ts->tv_nsec);
-	if (sec < 0 || nsec < 0)
+	if (ts.tv_sec < 0 || ts.tv_nsec < 0)
 		return -EINVAL;
-	if (__builtin_mul_overflow(sec, (int64_t)1000000000, ret_ns) ||
-	    __builtin_add_overflow(*ret_ns, nsec, ret_ns))
+	if (__builtin_mul_overflow(ts.tv_sec, INT64_C(1000000000), ret_ns) ||
+	    __builtin_add_overflow(*ret_ns, ts.tv_nsec, ret_ns))
 		*ret_ns = INT64_MAX;
 	return 0;
 }
