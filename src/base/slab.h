@@ -45,4 +45,9 @@ void uaio_slab_init(struct uaio_slab *slab, size_t object_bytes,
 void *uaio_slab_get(struct uaio_slab *slab);
 void uaio_slab_put(struct uaio_slab *slab, void *object);
 
+#ifdef UAIO_TESTING
+/* How many objects of all slabs are out; atomic. */
+extern uint64_t uaio_slabs_nr_out;
+#endif
+
 #endif /* UAIO_BASE_SLAB_H */
