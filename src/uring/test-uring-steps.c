@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client that looks at its ring while a call works on it: the thread that makes the
+ * call is stopped after each of its instructions in turn.
+ */
+#undef NDEBUG
+#include <fcntl.h>
+
+#include "test-uring.h"
+
+enum { MINE = 7, OTHER = 9 };
+
+static struct client client, other;
+static int null;
+
+static void open_with_a_submission(void)
+{
+	client_open(&client, 1, (struct io_uring_params){ 0 });
+	put(&client, IORING_OP_NOP, -1, MINE);
+	assert_int_equal(tell(&client), 1);
+}
+
+static long enter_once(void *arg)
+{
+	(void)arg;
+	return enter(&client, 1, 0);
+}
+
+/*
+ * A submission is the client's again as soon as the head has passed it: then the
+ * library has all of it.
+ */
+
+static long put_another_if_there_is_room(void *arg)
+{
+	(void)arg;
+	if (load_acquire(sq_word(&client, client.params.sq_off.head)))
+		put(&client, 250, -1, OTHER);
+	return 0;
+}
+
+static void check_the_first_was_taken(long victims, long intruders)
+{
+	assert_int_equal(victims, 1);
+	assert_int_equal(intruders, 0);
+	assert_got(&client, MINE, 0);
+	assert_none(&client);
+	client_close(&client);
+}
+
+static void a_submission_is_copied_before_its_place_is_free(void **state)
+{
+	const struct unit_stepping stepping = {
+		enter_once, put_another_if_there_is_room,
+		open_with_a_submission, check_the_first_was_taken, 100
+	};
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
+/* A completion is there as soon as the tail says so. */
+
+static uint64_t seen; /* or 0 */
+
+static long look_at_completions(void *arg)
+{
+	(void)arg;
+	seen = unread(&client) ? cqes(&client)[0].user_data : 0;
+	return unread(&client);
+}
+
+static void check_what_was_seen(long victims, long intruders)
+{
+	assert_int_equal(victims, 1);
+	if (intruders && seen)
+		assert_int_equal(seen, MINE);
+	assert_true(!intruders || seen);
+	check_the_first_was_taken(victims, 0);
+}
+
+static void a_completion_is_there_before_it_is_told(void **state)
+{
+	const struct unit_stepping stepping = { enter_once, look_at_completions,
+						open_with_a_submission,
+						check_what_was_seen, 100 };
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
+/* The same of what has overflowed; the flag says whether there is more of it. */
+
+static void open_with_an_overflow(void)
+{
+	const struct io_uring_params params = {
+		.flags = IORING_SETUP_CQSIZE,
+		.cq_entries = 1,
+	};
+
+	client_open(&client, 1, params);
+	for (uint64_t i = 0; i < 2; i++) {
+		put(&client, IORING_OP_NOP, -1, i ? MINE : OTHER);
+		submit(&client, 0);
+	}
+	assert_got(&client, OTHER, 0);
+}
+
+static long flush(void *arg)
+{
+	(void)arg;
+	return uaio_uring_enter((uint32_t)client.fd, 0, 0,
+				IORING_ENTER_GETEVENTS, NULL, 0);
+}
+
+/* Return: whether neither the ring nor the flag says that there is one. */
+static long look_for_overflow(void *arg)
+{
+	uint32_t flags =
+		load_relaxed(sq_word(&client, client.params.sq_off.flags));
+
+	(void)arg;
+	seen = unread(&client) ? cqes(&client)[0].user_data : MINE;
+	return !unread(&client) && !(flags & IORING_SQ_CQ_OVERFLOW);
+}
+
+static void check_overflow(long victims, long intruders)
+{
+	assert_int_equal(intruders, 0);
+	assert_int_equal(seen, MINE);
+	check_the_first_was_taken(victims + 1, 0);
+}
+
+static void what_has_overflowed_is_told_of_all_the_time(void **state)
+{
+	const struct unit_stepping stepping = { flush, look_for_overflow,
+						open_with_an_overflow,
+						check_overflow, 100 };
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
+/*
+ * While a call looks its ring up, the ring goes, and another one comes to its memory,
+ * with another descriptor. The call must not take that one's submissions.
+ */
+
+static long make_another_of_it(void *arg)
+{
+	(void)arg;
+	client_unmap(&client);
+	/* It is closed, and the number stays in use. */
+	unit_dup2(null, client.fd);
+	client_open(&other, 1, (struct io_uring_params){ 0 });
+	put(&other, IORING_OP_NOP, -1, OTHER);
+	(void)tell(&other);
+	return 0;
+}
+
+static void check_the_other(long victims, long intruders)
+{
+	assert_int_equal(intruders, 0);
+	assert_true(victims == 1 || victims == -EBADF ||
+		    victims == -EOPNOTSUPP);
+	assert_int_equal(unread(&other), 0);
+	assert_int_equal(enter(&other, 1, 0), 1);
+	assert_got(&other, OTHER, 0);
+	client_close(&other);
+	unit_close(client.fd);
+}
+
+static void a_ring_is_not_mistaken_for_the_one_before(void **state)
+{
+	const struct unit_stepping stepping = { enter_once, make_another_of_it,
+						open_with_a_submission,
+						check_the_other, 100 };
+
+	(void)state;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	unit_step_through(&stepping);
+	unit_close(null);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_submission_is_copied_before_its_place_is_free),
+		UNIT_TEST(a_completion_is_there_before_it_is_told),
+		UNIT_TEST(what_has_overflowed_is_told_of_all_the_time),
+		UNIT_TEST(a_ring_is_not_mistaken_for_the_one_before),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
