@@ -112,6 +112,40 @@ static void a_request_keeps_its_registered_file(void **state)
 	unit_close(ends[1]);
 }
 
+/* A linked request finds its file when it starts, and not before. */
+static void a_registered_file_is_looked_up_when_its_request_starts(void **state)
+{
+	int fd = unit_numbered_file(true, 2), ends[2], none = -1;
+	struct io_uring_rsrc_update update = { .data = (uintptr_t)&fd };
+	int fds[2] = { -1, fd };
+	char block[2] = { 9, 9 }, byte;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(reg(IORING_REGISTER_FILES, fds, 2), 0);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1)->flags =
+		IOSQE_IO_HARDLINK;
+	put_rw(&client, IORING_OP_READ, 0, block, 1, 0, 2)->flags =
+		IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
+	put_rw(&client, IORING_OP_READ, 1, block + 1, 1, 0, 3)->flags =
+		IOSQE_FIXED_FILE;
+	submit(&client, 0);
+	/* The first gets a file, the second loses its own. */
+	assert_int_equal(reg(IORING_REGISTER_FILES_UPDATE, &update, 1), 1);
+	update.offset = 1;
+	update.data = (uintptr_t)&none;
+	assert_int_equal(reg(IORING_REGISTER_FILES_UPDATE, &update, 1), 1);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_got(&client, 1, 1);
+	assert_got(&client, 2, 1);
+	assert_got(&client, 3, -EBADF);
+	assert_int_equal(block[0], 0);
+	assert_int_equal(block[1], 9);
+	unit_close(fd);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 static int32_t rw_fixed(uint8_t opcode, int fd, const void *at, uint32_t len,
 			uint16_t place)
 {
@@ -428,6 +462,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		RING_TEST(files_are_known_by_their_place),
 		RING_TEST(a_request_keeps_its_registered_file),
+		RING_TEST(
+			a_registered_file_is_looked_up_when_its_request_starts),
 		RING_TEST(buffers_are_checked_for_their_range),
 		RING_TEST(tags_come_back_when_nothing_uses_them),
 		RING_TEST(an_eventfd_is_told_of_completions),

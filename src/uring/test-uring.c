@@ -107,6 +107,45 @@ static void an_index_out_of_range_is_dropped(void **state)
 	assert_got(&client, 2, 0);
 }
 
+/* The client may overwrite the words that are the library's to write. */
+static void what_is_not_the_clients_to_write_is_not_read(void **state)
+{
+	const struct io_sqring_offsets *sq = &client.params.sq_off;
+	const struct io_cqring_offsets *cq = &client.params.cq_off;
+	const uint32_t ours[] = { sq->head, sq->ring_mask, sq->ring_entries,
+				  cq->ring_mask, cq->ring_entries };
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++) {
+		for (unsigned j = 0; j < NR_ELEMENTS(ours); j++)
+			store_relaxed(sq_word(&client, ours[j]), 0xdeadbeef);
+		/* It is told the right one with the next completion. */
+		store_relaxed(sq_word(&client, cq->tail), 12345);
+		put(&client, IORING_OP_NOP, -1, i);
+		store_release(sq_word(&client, sq->tail), client.sq_tail);
+		assert_int_equal(enter(&client, 5, 0), 1);
+		assert_int_equal(load_relaxed(sq_word(&client, sq->head)),
+				 i + 1);
+		assert_int_equal(unread(&client), 1);
+		assert_got(&client, i, 0);
+	}
+}
+
+static void a_tail_that_is_too_far_says_that_all_places_are_full(void **state)
+{
+	uint32_t *tail = sq_word(&client, client.params.sq_off.tail);
+
+	(void)state;
+	for (uint64_t i = 0; i < 8; i++)
+		put(&client, IORING_OP_NOP, -1, i);
+	store_release(tail, 1000);
+	assert_int_equal(enter(&client, 100, 0), 8);
+	store_release(tail, client.sq_tail);
+	for (uint64_t i = 0; i < 8; i++)
+		assert_got(&client, i, 0);
+	assert_none(&client);
+}
+
 static void what_overflows_is_kept_and_handed_on(void **state)
 {
 	const uint32_t *flags = sq_word(&client, client.params.sq_off.flags);
@@ -205,6 +244,50 @@ static void a_shorter_wait_takes_what_there_is(void **state)
 	submit(&client, 0);
 	assert_int_equal(wait_with(&arg, 2), 0);
 	assert_got(&client, 1, 0);
+}
+
+static int64_t waiting_since; /* atomic */
+
+static long wait_for_two_but_briefly(void *arg)
+{
+	struct __kernel_timespec ts = { .tv_sec = 1000 };
+	struct uaio_uring_wait_arg wait = {
+		.timeout = (uintptr_t)&ts,
+		.min_wait_us = 1,
+	};
+
+	(void)arg;
+	store_relaxed(&waiting_since, uaio_now_ns());
+	return wait_with(&wait, 2);
+}
+
+/* Return: whether it is over, unless the thread gets no processor. */
+static bool is_brief_wait_over(void *arg)
+{
+	int64_t since = load_relaxed(&waiting_since);
+
+	return since && uaio_now_ns() > since + 20000000 &&
+	       unit_is_asleep(load_relaxed((uint32_t *)arg));
+}
+
+static void after_a_brief_wait_for_many_one_is_enough(void **state)
+{
+	struct unit_thread thread;
+	int ends[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1);
+	submit(&client, 0);
+	store_relaxed(&waiting_since, 0);
+	unit_thread_start(&thread, wait_for_two_but_briefly, NULL);
+	unit_await(is_brief_wait_over, &thread.tid);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_int_equal(unit_thread_join(&thread), 0);
+	assert_got(&client, 1, 1);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
 }
 
 static void handle(int signal)
@@ -346,10 +429,13 @@ int main(void)
 		RING_TEST(a_mistake_ends_the_call_after_it),
 		RING_TEST(a_ring_may_be_asked_to_go_on_after_a_mistake),
 		RING_TEST(an_index_out_of_range_is_dropped),
+		RING_TEST(what_is_not_the_clients_to_write_is_not_read),
+		RING_TEST(a_tail_that_is_too_far_says_that_all_places_are_full),
 		RING_TEST(what_overflows_is_kept_and_handed_on),
 		RING_TEST(a_wait_ends_at_its_time),
 		RING_TEST(the_arguments_of_a_wait_are_checked),
 		RING_TEST(a_shorter_wait_takes_what_there_is),
+		RING_TEST(after_a_brief_wait_for_many_one_is_enough),
 		RING_TEST(a_signal_ends_a_wait),
 		RING_TEST(a_thread_that_waits_is_woken_by_what_completes),
 		RING_TEST(closing_ends_a_wait),
