@@ -37,6 +37,8 @@
 #define sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 #define sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
 #define and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
+#define and_seq_cst(p, v) __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST)
+#define or_seq_cst(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
 #define or_acqrel(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
 #define or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 

@@ -97,7 +97,7 @@ bool uaio_attend_begin(struct uaio_attend *ret)
 	queue = uaio_attended == uaio_engine_start_nr() ? attended : NULL;
 	/* relaxed: other threads see to what they park, or tell the leader */
 	has_begun = queue && load_relaxed(&queue->group.ready.nr_parked) &&
-		    !load_relaxed(&queue->group.ready.is_led) &&
+		    !uaio_ready_has(&queue->group.ready, UAIO_LEADER) &&
 		    uaio_lost_watch() && (ret->waiter = uaio_waiter_new(queue));
 	if (has_begun) {
 		ret->queue = queue;

@@ -57,7 +57,7 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 	     parks = has_parked_more(ready);
 	bool is_adopted;
 	/* relaxed: a thread that stops leading puts the queue on the list */
-	bool is_led = load_relaxed(&ready->is_led);
+	bool is_led = uaio_ready_has(ready, UAIO_LEADER);
 
 	if (!is_urgent && is_led) {
 		/*

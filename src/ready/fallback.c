@@ -13,7 +13,7 @@
  *   I1  A queue is on the list from when its first request is parked until the
  *       thread has seen that the queue is adopted, or led, or has nothing
  *       parked and had not for a while. After the thread has said so
- *       (is_listed) it looks once more, since a thread that parks counts before
+ *       (UAIO_LIST) it looks once more, since a thread that parks counts before
  *       it looks at that.
  *   I2  nr_served counts the thread's stay in a queue; a thread that ends the
  *       queue waits until the stay is over.
@@ -101,7 +101,7 @@ static bool list_locked(struct uaio_ready *ready)
 	if (list_is_empty(&ready->in_listed)) {
 		list_add_tail(&fallback.listed, &ready->in_listed);
 		/* [MB:parked] seq_cst: pairs with uaio_ready_expect(). */
-		store_seq_cst(&ready->is_listed, 1);
+		or_seq_cst(&ready->keepers, UAIO_LIST);
 	}
 	return note_timers_locked(ready) || !fallback.is_ticking;
 }
@@ -182,7 +182,7 @@ static void unlist_locked(struct uaio_ready *ready)
 {
 	list_remove(&ready->in_listed);
 	/* [MB:parked] seq_cst: as in list_locked(). */
-	store_seq_cst(&ready->is_listed, 0);
+	and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_LIST);
 }
 
 /*
@@ -193,7 +193,7 @@ static bool adopt(struct uaio_ready *ready)
 {
 	bool is_ours = false;
 
-	if (load_relaxed(&ready->is_adopted))
+	if (uaio_ready_has(ready, UAIO_ADOPTER))
 		return true;
 	if (!uaio_poller_is_open(&ready->poller))
 		return false;
@@ -206,7 +206,7 @@ static bool adopt(struct uaio_ready *ready)
 		 * is armed by the thread that parks it; what was parked before
 		 * is armed after this. Pairs with uaio_ready_submitted().
 		 */
-		store_seq_cst(&ready->is_adopted, 1);
+		or_seq_cst(&ready->keepers, UAIO_ADOPTER);
 		is_ours = true;
 	}
 	unlock();
@@ -221,7 +221,7 @@ static void disown_locked(struct uaio_ready *ready)
 			       0);
 	list_remove(&ready->in_adopted);
 	/* [MB:parked] seq_cst: as in list_locked(). */
-	store_seq_cst(&ready->is_adopted, 0);
+	and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_ADOPTER);
 }
 
 /*
@@ -237,7 +237,8 @@ static void answer(struct uaio_ready *ready)
 	bool is_left;
 
 	/* relaxed: as in uaio_care_for() */
-	if (uaio_care_is_attended(ready) || load_relaxed(&ready->is_led)) {
+	if (uaio_care_is_attended(ready) ||
+	    uaio_ready_has(ready, UAIO_LEADER)) {
 		lock();
 		/* [step: DISOWN] */
 		disown_locked(ready);
@@ -287,7 +288,7 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 }
 
 /*
- * Said (is_listed), then looked: return whether the queue is to be on the list
+ * Said (UAIO_LIST), then looked: return whether the queue is to be on the list
  * after all. A leader does what is to be done, and the epoll tells of an adopted
  * queue what gets ready there; but not of what is kicked, in doubt or not armed,
  * which a leader that stopped just now may have left.
@@ -299,10 +300,11 @@ static bool is_left_to_us(struct uaio_ready *ready)
 	 * uaio_ready_expect() and depose_locked(). relaxed: a thread that kicks
 	 * does so under the lock that the look at what is armed takes.
 	 */
-	return load_seq_cst(&ready->nr_parked) &&
-	       !load_seq_cst(&ready->is_led) &&
-	       (!load_seq_cst(&ready->is_adopted) ||
-		!uaio_ready_is_armed(ready) ||
+	uint32_t nr_parked = load_seq_cst(&ready->nr_parked),
+		 keepers = load_seq_cst(&ready->keepers);
+
+	return nr_parked && !(keepers & UAIO_LEADER) &&
+	       (!(keepers & UAIO_ADOPTER) || !uaio_ready_is_armed(ready) ||
 		load_relaxed(&ready->has_kicked));
 }
 
@@ -361,7 +363,7 @@ static void answer_all(const struct epoll_event *events, int nr)
 		 * relaxed: under the lock. If not ours, it has gone, or is
 		 * reopened
 		 */
-		is_ours = load_relaxed(&ready->is_adopted);
+		is_ours = uaio_ready_has(ready, UAIO_ADOPTER);
 		if (is_ours)
 			ready->nr_served++;
 		unlock();
@@ -460,7 +462,7 @@ static void look_for_due_locked(struct uaio_ready *ready, struct timers *timers)
 	 */
 	int64_t next = load_relaxed(&ready->next_ns);
 
-	if (likely(next == UAIO_FOREVER) || load_relaxed(&ready->is_led))
+	if (likely(next == UAIO_FOREVER) || uaio_ready_has(ready, UAIO_LEADER))
 		return;
 	fallback.has_timers = true;
 	timers->next = uaio_timers_sooner(ready, timers->next);

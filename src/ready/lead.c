@@ -45,7 +45,7 @@ bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
 	store_relaxed(&waiter->is_told, 0);
 	store_relaxed(&waiter->is_asleep, 0);
 	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
-	store_seq_cst(&ready->is_led, 1);
+	or_seq_cst(&ready->keepers, UAIO_LEADER);
 	waiter->is_leading = true;
 	tell_leaderless_locked(queue);
 	return true;
@@ -84,7 +84,7 @@ static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: not led, then looked. Pairs
 	 * with uaio_ready_expect().
 	 */
-	store_seq_cst(&ready->is_led, 0);
+	and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_LEADER);
 	if (!load_seq_cst(&ready->nr_parked))
 		return false;
 	uaio_ready_pin(ready);
@@ -142,7 +142,7 @@ static void list(struct uaio_group *group)
 	 * relaxed: a queue is taken off the list before that thread looks under
 	 * the lock under which we have kicked
 	 */
-	if (!load_relaxed(&group->ready.is_listed))
+	if (!uaio_ready_has(&group->ready, UAIO_LIST))
 		(void)uaio_fallback_list(group);
 }
 
@@ -155,7 +155,7 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 	uaio_queue_lock(queue);
 	/* [step: PASS_ON] */
 	/* relaxed: changed under the lock */
-	is_led = load_relaxed(&group->ready.is_led);
+	is_led = uaio_ready_has(&group->ready, UAIO_LEADER);
 	if (is_led)
 		uaio_poller_wake(&group->ready.poller);
 	else if (!queue->leader)
@@ -178,7 +178,7 @@ void uaio_waiters_back_up(struct uaio_group *group)
 	 * relaxed: a thread that leads said so before it looked under the lock
 	 * under which we have left something
 	 */
-	if (load_relaxed(&group->ready.is_led))
+	if (uaio_ready_has(&group->ready, UAIO_LEADER))
 		uaio_waiters_pass_on(group);
 	else
 		list(group);
@@ -197,9 +197,9 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 	if (leads)
 		uaio_ready_pin(ready);
 	/* relaxed: changed under the lock */
-	if (leads && unlikely(!load_relaxed(&ready->is_led)))
+	if (leads && unlikely(!uaio_ready_has(ready, UAIO_LEADER)))
 		/* [MB:led] seq_cst: as in uaio_lead_locked(). */
-		store_seq_cst(&ready->is_led, 1);
+		or_seq_cst(&ready->keepers, UAIO_LEADER);
 	uaio_queue_unlock(queue);
 	return leads;
 }
@@ -320,7 +320,7 @@ void uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	is_lost = queue->leader && queue->nr_leads == *seen;
 	if (is_lost) {
 		/* relaxed: changed under the lock */
-		is_left = load_relaxed(&ready->is_led) &&
+		is_left = uaio_ready_has(ready, UAIO_LEADER) &&
 			  let_go_locked(queue, true);
 	} else if (queue->leader) {
 		*seen = queue->nr_leads;

@@ -6,7 +6,7 @@
  * sleeps in the queue's epoll, so that what makes a file ready wakes it, and
  * executes the requests itself.
  *
- *   I1  At most one waiter leads a queue; leader and is_led change under the
+ *   I1  At most one waiter leads a queue; leader and UAIO_LEADER change under the
  *       group's lock.
  *   I2  A waiter that stops leading tells another waiter, and sees to it that
  *       the fallback thread knows, if something is parked. A waiter that is
@@ -24,7 +24,7 @@
  *       Waiters that came while none led are told when one begins to, and do
  *       the same.
  *   I6  A leader that other waiters take for lost may only be slow. So it stays
- *       the leader, but does not count as one (is_led): the fallback thread
+ *       the leader, but does not count as one (UAIO_LEADER): the fallback thread
  *       looks after the queue until the leader is awake, or its thread calls
  *       again or ends. No other waiter leads meanwhile: at most one sleeps in
  *       the epoll, since of two each would take wake-ups that are for the

@@ -52,10 +52,8 @@ void uaio_ready_init_group(struct uaio_group *group)
 	store_relaxed(&ready->nr_parked, 0);
 	store_relaxed(&ready->nr_pins, 0);
 	store_relaxed(&ready->nr_attended, 0);
-	store_relaxed(&ready->is_led, 0);
+	store_relaxed(&ready->keepers, 0);
 	store_relaxed(&ready->nr_waiters, 0);
-	store_relaxed(&ready->is_listed, 0);
-	store_relaxed(&ready->is_adopted, 0);
 	store_relaxed(&ready->is_closing, 0);
 	store_relaxed(&ready->nr_parks, 0);
 	store_relaxed(&ready->has_kicked, 0);
@@ -138,8 +136,7 @@ int uaio_ready_expect(struct uaio_group *group)
 	 * thread that stops leading.
 	 */
 	add_seq_cst(&ready->nr_parked, 1);
-	if (likely(load_seq_cst(&ready->is_listed) ||
-		   load_seq_cst(&ready->is_adopted)))
+	if (likely(load_seq_cst(&ready->keepers) & (UAIO_LIST | UAIO_ADOPTER)))
 		return 0;
 	ret = uaio_fallback_list(home);
 	if (ret < 0)
@@ -314,8 +311,8 @@ announce(struct uaio_group *group)
 	 * threads sleep. Pairs with threads that are about to: lead.c,
 	 * waiter.c, fallback.c.
 	 */
-	is_watched = load_seq_cst(&ready->is_led) ||
-		     load_seq_cst(&ready->is_adopted);
+	is_watched =
+		load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER);
 	if (is_watched)
 		uaio_ready_arm_beside(home);
 	else if (load_seq_cst(&ready->nr_waiters))

@@ -36,8 +36,8 @@
  *   I6  While something of a queue is parked, a thread looks after it: one that
  *       sleeps in its epoll (lead.h, attend.h), or the fallback thread, which
  *       has the queue on its list or watches the queue's epoll. Both sides
- *       write first and look then: nr_parked against is_led, is_listed,
- *       is_adopted.
+ *       write first and look then: nr_parked against keepers, one bit of
+ *       which stands for each.
  *   I7  Requests are tried only with calls that do not block. Where a file
  *       knows no such call, its requests are handed to a worker when it is
  *       ready, one request of a wait queue at a time.

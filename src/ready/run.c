@@ -461,8 +461,7 @@ static void count_run(struct uaio_ready *ready, const struct run *run)
 static void arm_for_sleeper(struct uaio_group *group)
 {
 	/* [step: DRAINED_LOOK] */
-	if (load_relaxed(&group->ready.is_led) ||
-	    load_relaxed(&group->ready.is_adopted))
+	if (uaio_ready_has(&group->ready, UAIO_LEADER | UAIO_ADOPTER))
 		uaio_ready_arm_beside(group);
 }
 

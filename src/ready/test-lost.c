@@ -106,7 +106,7 @@ static bool nobody_waits(void)
 	uaio_lock(&ctx->queue.group.lock, UAIO_RANK_GROUP);
 	is_so = list_is_empty(&ctx->queue.waiters) && !ctx->queue.leader &&
 		!load_relaxed(&ctx->queue.group.ready.nr_waiters) &&
-		!load_relaxed(&ctx->queue.group.ready.is_led);
+		!uaio_ready_has(&ctx->queue.group.ready, UAIO_LEADER);
 	uaio_unlock(&ctx->queue.group.lock, UAIO_RANK_GROUP);
 	return is_so;
 }
@@ -248,7 +248,7 @@ static void no_thread_waits_for_one_that_has_jumped_out(void **state)
 static bool is_led(void *arg)
 {
 	(void)arg;
-	return load_relaxed(&context()->queue.group.ready.is_led);
+	return uaio_ready_has(&context()->queue.group.ready, UAIO_LEADER);
 }
 
 static long park_later(void *arg)

@@ -115,13 +115,13 @@ static bool is_left_to_epoll(void *arg)
 {
 	struct uaio_ready *ready = arg;
 
-	return load_relaxed(&ready->is_adopted) &&
-	       !load_relaxed(&ready->is_listed);
+	return uaio_ready_has(ready, UAIO_ADOPTER) &&
+	       !uaio_ready_has(ready, UAIO_LIST);
 }
 
 static bool is_unlisted(void *arg)
 {
-	return !load_relaxed(&((struct uaio_ready *)arg)->is_listed);
+	return !uaio_ready_has(arg, UAIO_LIST);
 }
 
 static void begin(void)
@@ -228,7 +228,7 @@ static bool is_leader_told(void *arg)
 {
 	struct uaio_group *group = arg;
 
-	if (!load_relaxed(&group->ready.is_listed))
+	if (!uaio_ready_has(&group->ready, UAIO_LIST))
 		(void)uaio_fallback_list(group);
 	return load_acquire(&telling.is_held);
 }

@@ -460,7 +460,7 @@ static bool is_taken_for_lost(void *arg)
 	struct uaio_ctx *ctx = uaio_ctx_find(handle);
 
 	(void)arg;
-	return !load_relaxed(&ctx->queue.group.ready.is_led) ||
+	return !uaio_ready_has(&ctx->queue.group.ready, UAIO_LEADER) ||
 	       load_relaxed(&slow.nr_others) > 0;
 }
 

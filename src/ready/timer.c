@@ -95,7 +95,7 @@ void uaio_timer_tell_sleeper(struct uaio_group *home)
 	 * [MB:timer] seq_cst: written, then looked which thread sleeps. Pairs
 	 * with uaio_timers_sooner().
 	 */
-	if (load_seq_cst(&home->ready.is_led))
+	if (load_seq_cst(&home->ready.keepers) & UAIO_LEADER)
 		uaio_poller_wake(&home->ready.poller);
 	else
 		uaio_fallback_hurry(home);

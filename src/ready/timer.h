@@ -21,7 +21,7 @@
  *   I2  A timer counts as parked while it is in the heap, and a moment before.
  *       So I6 of ready.h is true of it: some thread looks after its home.
  *   I3  That thread sleeps no longer than until the first is due. It says that
- *       it looks after the home (is_led), then looks at next_ns; a thread that
+ *       it looks after the home (UAIO_LEADER), then looks at next_ns; a thread that
  *       adds a request as the first writes next_ns, then looks whether one
  *       leads, and wakes that one, or sees to the fallback thread. The fallback
  *       thread does both under its own lock.

@@ -412,7 +412,7 @@ void uaio_queue_run_parked(struct uaio_queue *queue, bool waits)
 	uaio_lead_forget();
 	(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
 	/* relaxed, both: advice */
-	if (!waits && !load_relaxed(&home->ready.is_led) &&
+	if (!waits && !uaio_ready_has(&home->ready, UAIO_LEADER) &&
 	    !load_relaxed(&queue->sink)->nr_unreaped(queue)) {
 		/* The epoll does not tell of what is not armed. */
 		if (!uaio_ready_arm(home))

@@ -40,6 +40,19 @@ struct uaio_req;
 struct uaio_waiter;
 
 /*
+ * What looks after the requests that are parked in a queue, as bits: a thread
+ * that parks looks at all of them at once (ready.h, I6).
+ */
+enum uaio_keeper {
+	/* A leader sleeps in the epoll, or is about to. Under the group's lock. */
+	UAIO_LEADER = 1,
+	/* The fallback thread, which has it on its list. Under that one's lock. */
+	UAIO_LIST = 2,
+	/* The same, which watches its epoll. Under that lock, too. */
+	UAIO_ADOPTER = 4,
+};
+
+/*
  * The state that readiness (ready.h) keeps for each queue. Only readiness uses
  * its members.
  */
@@ -52,10 +65,8 @@ struct uaio_ready {
 	uint32_t nr_parked;   /* requests parked, about to be, or being tried */
 	uint32_t nr_pins;     /* threads that keep it from going away */
 	uint32_t nr_attended; /* how often a client's thread completed some */
-	uint32_t is_led;      /* a leader sleeps in the epoll, or is about to */
+	uint32_t keepers;     /* enum uaio_keeper */
 	uint32_t nr_waiters;  /* threads that sleep for events in any way */
-	uint32_t is_listed;   /* fallback.c, written under its lock */
-	uint32_t is_adopted;  /* as above */
 	uint32_t is_closing;  /* no more requests may be parked */
 	int64_t next_ns; /* when the first of timed ends; written under lock */
 
@@ -85,6 +96,13 @@ struct uaio_ready {
 	uint32_t has_kicked;   /* written under lock: a guess without it */
 	uint32_t has_personal; /* likewise */
 };
+
+/* Return: whether any of these keepers looks after it; relaxed. */
+static inline bool uaio_ready_has(const struct uaio_ready *ready,
+				  uint32_t keepers)
+{
+	return load_relaxed(&ready->keepers) & keepers;
+}
 
 /*
  * The requests of one queue. Cancelling and closing the queue go through them;

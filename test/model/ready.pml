@@ -182,7 +182,7 @@ bool is_pending[CTXS], is_up[CTXS];
 /* of a context */
 bool is_draining[CTXS];
 byte nr_parked[CTXS], nr_waiters[CTXS], unread[CTXS];
-bool is_led[CTXS];
+bool is_led[CTXS]; /* a bit of keepers, as are is_listed, is_adopted */
 bool lock[CTXS]; /* of the group */
 byte leader[CTXS]; /* 0, or which waiter, counted from 1 */
 
