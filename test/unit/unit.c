@@ -22,7 +22,7 @@
 #include "aio/aio.h"
 #include "aio/ctx.h"
 
-enum { HANG_S = 120 };
+enum { HANG_S = 400 };
 
 /*
  * Children of fork() start threads, too, and there are many of them: none is to
