@@ -21,19 +21,25 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	note->skips = note->is_poll = note->is_timeout = false;
 	note->is_linked = note->succeeds = note->counts = false;
 	note->expected = note->target = 0;
-	note->file = note->buffer = NULL;
+	note->used[0] = note->used[1] = NULL;
 	note->is_counting = false;
 	/* relaxed: written under the queue's lock once it counts */
 	store_relaxed(&note->is_reached, 0);
 	return note;
 }
 
+void uaio_uring_note_use(struct uaio_uring_note *note,
+			 struct uaio_uring_rsrc *rsrc)
+{
+	uaio_uring_rsrc_get(rsrc);
+	note->used[note->used[0] != NULL] = rsrc;
+}
+
 void uaio_uring_note_free(struct uaio_uring_note *note)
 {
-	if (note->file)
-		uaio_uring_rsrc_put(note->file);
-	if (note->buffer)
-		uaio_uring_rsrc_put(note->buffer);
+	for (unsigned i = 0; i < 2; i++)
+		if (note->used[i])
+			uaio_uring_rsrc_put(note->used[i]);
 	uaio_slab_put(&slab, note);
 }
 

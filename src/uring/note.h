@@ -31,7 +31,8 @@ struct uaio_uring_note {
 	bool is_linked;    /* the same, of the request before it */
 	bool succeeds;     /* a timeout, by coming to its end */
 	uint32_t expected; /* a result below that is no success */
-	struct uaio_uring_rsrc *file, *buffer; /* shares (ref); or NULL */
+	/* what it uses that has a tag: a file and a buffer, or two files; or NULL */
+	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
 
 	/* of a call of the door (cancel.h); immutable */
 	struct uaio_uring_aim aim;
@@ -52,6 +53,9 @@ void uaio_uring_notes_init(void);
 
 /* Return: a note that says nothing; NULL if memory is refused. */
 struct uaio_uring_note *uaio_uring_note_new(void);
+/* Its request uses something with a tag; it uses two such things at most. */
+void uaio_uring_note_use(struct uaio_uring_note *note,
+			 struct uaio_uring_rsrc *rsrc);
 void uaio_uring_note_free(struct uaio_uring_note *note);
 
 static inline struct uaio_uring_note *uaio_uring_note_of(uint64_t word)

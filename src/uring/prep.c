@@ -114,8 +114,7 @@ static int prep_rw_fixed(struct uaio_uring_entry *entry)
 		return 0;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
-	uaio_uring_rsrc_get(buffer);
-	entry->note->buffer = buffer;
+	uaio_uring_note_use(entry->note, buffer);
 	return 0;
 }
 

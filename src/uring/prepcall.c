@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
 #include "uring/table.h"
@@ -308,16 +309,23 @@ int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
  * Two descriptors
  */
 
-/* One of the two is registered. */
-static void use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
+/* One of the two is registered. Return: 0 or -ENOMEM. */
+static int use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
 {
-	const struct uaio_uring_rsrc *rsrc =
+	struct uaio_uring_rsrc *rsrc =
 		uaio_uring_table_at(&entry->ring->files, (uint32_t)fd);
 
-	if (rsrc)
-		entry->args.files[end] = rsrc->file;
-	else
+	if (!rsrc) {
 		entry->late_error = -EBADF;
+		return 0;
+	}
+	entry->args.files[end] = rsrc->file;
+	if (!rsrc->tag)
+		return 0;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	uaio_uring_note_use(entry->note, rsrc);
+	return 0;
 }
 
 static int prep_ends(struct uaio_uring_entry *entry)
@@ -327,6 +335,7 @@ static int prep_ends(struct uaio_uring_entry *entry)
 			       SPLICE_F_FD_IN_FIXED;
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_args *args = args_of(entry);
+	int ret = 0;
 
 	if (raw->splice_flags & ~known)
 		return -EINVAL;
@@ -336,10 +345,10 @@ static int prep_ends(struct uaio_uring_entry *entry)
 	entry->sqe.len = raw->len;
 	entry->sqe.call_flags = raw->splice_flags & ~SPLICE_F_FD_IN_FIXED;
 	if (raw->splice_flags & SPLICE_F_FD_IN_FIXED)
-		use_fixed(entry, UAIO_END_IN, raw->splice_fd_in);
-	if (raw->flags & IOSQE_FIXED_FILE)
-		use_fixed(entry, UAIO_END_OUT, raw->fd);
-	return 0;
+		ret = use_fixed(entry, UAIO_END_IN, raw->splice_fd_in);
+	if (ret == 0 && raw->flags & IOSQE_FIXED_FILE)
+		ret = use_fixed(entry, UAIO_END_OUT, raw->fd);
+	return ret;
 }
 
 static bool is_ring(int fd)

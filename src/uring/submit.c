@@ -131,10 +131,8 @@ static struct uaio_file *fixed_of(struct uaio_uring_entry *entry)
 
 	if (!rsrc)
 		return NULL;
-	if (rsrc->tag && (note = uaio_uring_note_for(entry))) {
-		uaio_uring_rsrc_get(rsrc);
-		note->file = rsrc;
-	}
+	if (rsrc->tag && (note = uaio_uring_note_for(entry)))
+		uaio_uring_note_use(note, rsrc);
 	return rsrc->file;
 }
 

@@ -325,6 +325,45 @@ static void data_are_spliced(void **state)
 	}
 }
 
+/* Both ends are registered; the splice waits for data in a worker. */
+static void files_that_are_spliced_are_in_use(void **state)
+{
+	uint64_t tags[2] = { 71, 72 };
+	int a[2], b[2], fds[2];
+	const struct io_uring_rsrc_register what = {
+		.nr = 2,
+		.data = (uintptr_t)fds,
+		.tags = (uintptr_t)tags,
+	};
+	struct io_uring_sqe *sqe;
+
+	(void)state;
+	assert_int_equal(pipe2(a, O_CLOEXEC) | pipe2(b, O_CLOEXEC), 0);
+	fds[0] = a[0];
+	fds[1] = b[1];
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_FILES2,
+					     (void *)&what, sizeof(what)),
+			 0);
+	sqe = put_rw(&client, IORING_OP_SPLICE, 1, NULL, 2, -1, 1);
+	sqe->splice_off_in = ~0ull;
+	sqe->splice_fd_in = 0;
+	sqe->splice_flags = SPLICE_F_FD_IN_FIXED;
+	sqe->flags = IOSQE_FIXED_FILE;
+	submit(&client, 0);
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_UNREGISTER_FILES, NULL, 0),
+			 0);
+	assert_none(&client);
+	assert_int_equal(write(a[1], "ab", 2), 2);
+	assert_got(&client, 1, 2);
+	assert_got_both(&client, 71, 0, 72, 0);
+	for (int i = 0; i < 2; i++) {
+		unit_close(a[i]);
+		unit_close(b[i]);
+	}
+}
+
 static void an_epoll_is_told_of_a_file(void **state)
 {
 	int ep = epoll_create1(EPOLL_CLOEXEC), ends[2];
@@ -375,6 +414,7 @@ int main(void)
 		RING_TEST(nothing_is_done_to_a_ring),
 		RING_TEST(files_are_allocated_cut_and_advised),
 		RING_TEST(data_are_spliced),
+		RING_TEST(files_that_are_spliced_are_in_use),
 		RING_TEST(an_epoll_is_told_of_a_file),
 		RING_TEST(calls_are_linked),
 	};
