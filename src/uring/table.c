@@ -15,7 +15,11 @@
 enum {
 	FDS_MAX = 1 << 20,
 	SEARCHED_MAX = 4096, /* descriptors, for one that is not known */
+	NONE = -1,
+	NOT_SOUGHT = -2,
 };
+
+#define NO_FD UINT32_MAX
 
 static struct {
 	/* atomic; the slots as well, written under lock */
@@ -230,18 +234,6 @@ bool uaio_uring_keep(struct uaio_uring *ring)
 	return is_open;
 }
 
-/* Return: whether that was the last hold. */
-static bool drop_locked(struct uaio_uring *ring)
-{
-	uint32_t nr = load_relaxed(&ring->nr_holds) - 1;
-
-	UAIO_CHECK(nr != UINT32_MAX);
-	store_relaxed(&ring->nr_holds, nr);
-	if (!nr)
-		store_relaxed(&ring->ino, 0);
-	return !nr;
-}
-
 /*
  * Return: whether fd is not the library's own. A request that names a ring may have a
  * duplicate of its own, which does not keep the ring: nobody is told when it is closed.
@@ -257,7 +249,7 @@ static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 	return !is_own;
 }
 
-/* Return: a descriptor of the ring that was not known; -1 if there is none. */
+/* Return: a descriptor of the ring; NONE if there is none. */
 static int find_other(const struct uaio_uring *ring)
 {
 	uint64_t dev = load_relaxed(&ring->dev), ino = load_relaxed(&ring->ino);
@@ -269,64 +261,97 @@ static int find_other(const struct uaio_uring *ring)
 	for (uint32_t fd = 0; ino && fd < end; fd++)
 		if (is_file(fd, dev, ino) && is_clients(fd, dev, ino))
 			return (int)fd;
-	return -1;
+	return NONE;
+}
+
+/* What came of dropping a hold. */
+enum drop {
+	DROP_DONE,
+	DROP_LAST, /* the ring has none left */
+	DROP_WAIT, /* it would have none: others are to be looked for first */
+};
+
+/*
+ * Drop a hold of the ring: that of fd, or NO_FD: one without a descriptor. If it is
+ * the last, other has it from now on, unless that is NONE. A ring that had other's
+ * slot, as its descriptor was closed by a call that is not interposed, has lost it:
+ * *ret_old. ino: of the ring when fd was found closed; it may be another by now.
+ */
+static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
+			     int other, struct uaio_uring **ret_old)
+{
+	uint32_t nr = load_relaxed(&ring->nr_holds);
+	bool is_here = uaio_uring_is_here(ring);
+
+	if (load_relaxed(&ring->ino) != ino ||
+	    (fd != NO_FD && load_relaxed(slot_of(fd)) != ring))
+		return DROP_DONE;
+	if (is_here && nr == 1 && other == NOT_SOUGHT)
+		return DROP_WAIT;
+	if (fd != NO_FD)
+		set_locked(fd, NULL);
+	if (!is_here)
+		return DROP_DONE;
+	UAIO_CHECK(nr);
+	if (nr == 1 && other >= 0) {
+		*ret_old = load_relaxed(slot_of((uint32_t)other));
+		set_locked((uint32_t)other, ring);
+		return DROP_DONE;
+	}
+	store_relaxed(&ring->nr_holds, nr - 1);
+	if (nr > 1)
+		return DROP_DONE;
+	store_relaxed(&ring->ino, 0);
+	return DROP_LAST;
+}
+
+/*
+ * No lock is held while others are looked for. What is found is true if the hold was
+ * the only one before: then no thread can have dropped another meanwhile, after it
+ * had made a descriptor that was not found.
+ */
+static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
+{
+	struct uaio_uring *old = NULL;
+	int other = NOT_SOUGHT;
+	enum drop ret;
+
+	for (;;) {
+		lock();
+		ret = drop_locked(ring, ino, fd, other, &old);
+		unlock();
+		if (ret != DROP_WAIT)
+			break;
+		other = find_other(ring);
+	}
+	if (ret == DROP_LAST)
+		uaio_uring_die(ring);
+	else if (other >= 0)
+		/* Another thread may have closed that before it was noted. */
+		closed((uint32_t)other);
+	if (old && uaio_uring_is_here(old))
+		uaio_uring_let_go(old);
 }
 
 void uaio_uring_let_go(struct uaio_uring *ring)
 {
-	bool is_last = false;
-	int other = -1;
-
-	if (load_relaxed(&ring->nr_holds) == 1)
-		other = find_other(ring);
-	lock();
-	if (other >= 0 && !load_relaxed(slot_of((uint32_t)other)))
-		set_locked((uint32_t)other, ring);
-	else
-		is_last = drop_locked(ring);
-	unlock();
-	if (is_last)
-		uaio_uring_die(ring);
-	else if (other >= 0)
-		closed((uint32_t)other);
-}
-
-/* Return: whether the ring of fd has no hold any more. */
-static bool forget(uint32_t fd, struct uaio_uring *ring, int other)
-{
-	bool is_last = false;
-
-	lock();
-	if (load_relaxed(slot_of(fd)) == ring) {
-		set_locked(fd, NULL);
-		if (other >= 0 && !load_relaxed(slot_of((uint32_t)other)))
-			set_locked((uint32_t)other, ring);
-		else
-			is_last = uaio_uring_is_here(ring) && drop_locked(ring);
-	}
-	unlock();
-	return is_last;
+	drop(ring, load_relaxed(&ring->ino), NO_FD);
 }
 
 static void closed(uint32_t fd)
 {
 	struct uaio_uring *ring = look(fd);
-	int other = -1;
+	uint64_t ino;
 
 	/*
 	 * A child of vfork() has closed its own descriptor. Or another thread has
 	 * made a ring there meanwhile.
 	 */
-	if (likely(!ring) || !uaio_engine_is_of_process() ||
-	    is_file(fd, load_relaxed(&ring->dev), load_relaxed(&ring->ino)))
+	if (likely(!ring) || !uaio_engine_is_of_process())
 		return;
-	if (load_relaxed(&ring->nr_holds) == 1)
-		other = find_other(ring);
-	if (forget(fd, ring, other))
-		uaio_uring_die(ring);
-	else if (other >= 0)
-		/* Another thread may have closed that before it was noted. */
-		closed((uint32_t)other);
+	ino = load_relaxed(&ring->ino);
+	if (!is_file(fd, load_relaxed(&ring->dev), ino))
+		drop(ring, ino, fd);
 }
 
 void uaio_uring_tab_closed(unsigned first, unsigned last)

@@ -12,7 +12,7 @@
  *   I2  A thread reads a slot without a lock, gets hold of the ring or its use, and
  *       reads the slot again: it works on no other ring than the descriptor's.
  *   I3  When the last descriptor that is known is closed, others are looked for among
- *       the lower ones.
+ *       the first 4096: the ring has a hold meanwhile, which one of these gets.
  *
  * Tested by test-uring.c.
  */

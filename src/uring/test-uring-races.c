@@ -152,11 +152,87 @@ static void a_ring_may_go_while_it_is_named(void **state)
 	unit_close(ends[1]);
 }
 
+/*
+ * A ring has three descriptors, of which one has never been seen, and two are closed
+ * by two threads
+ */
+
+static struct {
+	struct client client;
+	int known, unseen;
+} three;
+
+static void open_three(void)
+{
+	client_open(&three.client, 8, (struct io_uring_params){ 0 });
+	/* It is looked for from the low numbers on. */
+	three.unseen = dup(three.client.fd);
+	three.known = dup(three.client.fd);
+	assert_true(three.unseen >= 0 && three.known >= 0);
+	assert_int_equal(
+		uaio_uring_enter((uint32_t)three.known, 0, 0, 0, NULL, 0), 0);
+}
+
+static long close_first(void *arg)
+{
+	(void)arg;
+	unit_close(three.client.fd);
+	return 0;
+}
+
+static long close_known(void *arg)
+{
+	(void)arg;
+	unit_close(three.known);
+	return 0;
+}
+
+static void use_unseen(long victims, long intruders)
+{
+	(void)victims;
+	(void)intruders;
+	three.client.fd = three.unseen;
+	put(&three.client, IORING_OP_NOP, -1, 1);
+	submit(&three.client, 1);
+	assert_got(&three.client, 1, 0);
+	client_close(&three.client);
+}
+
+static void a_ring_lives_on_by_a_descriptor_that_was_not_seen(void **state)
+{
+	const struct unit_stepping stepping = { close_first, close_known,
+						open_three, use_unseen, 100 };
+	(void)state;
+	unit_step_through(&stepping);
+}
+
+/* A number is another ring's by now, as was not seen either. */
+static void a_ring_lives_on_by_a_number_that_was_anothers(void **state)
+{
+	struct client other, client;
+	int number;
+
+	(void)state;
+	client_open(&client, 8, (struct io_uring_params){ 0 });
+	client_open(&other, 8, (struct io_uring_params){ 0 });
+	number = other.fd;
+	client_unmap(&other);
+	assert_int_equal(dup2(client.fd, number), number);
+	unit_close(client.fd);
+	client.fd = number;
+	put(&client, IORING_OP_NOP, -1, 1);
+	submit(&client, 1);
+	assert_got(&client, 1, 0);
+	client_close(&client);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		UNIT_TEST(what_threads_submit_side_by_side_completes),
 		UNIT_TEST(a_ring_may_go_while_it_is_named),
+		UNIT_TEST(a_ring_lives_on_by_a_descriptor_that_was_not_seen),
+		UNIT_TEST(a_ring_lives_on_by_a_number_that_was_anothers),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
