@@ -182,8 +182,13 @@ static bool write_code(uint8_t *at, const uint8_t *to)
 	const int code = PROT_READ | PROT_EXEC;
 	bool is_written;
 
-	if (sys_mprotect_exec((void *)first, bytes, code | PROT_WRITE) < 0)
+	if (sys_mprotect_exec((void *)first, bytes, code | PROT_WRITE) < 0) {
+		/* Of two mappings the first may have been changed. */
+		if (first != last)
+			(void)sys_mprotect_exec((void *)first, patch.page,
+						code);
 		return false;
+	}
 	is_written = write_jump(at, to);
 	(void)sys_mprotect_exec((void *)first, bytes, code);
 	return is_written;

@@ -3,9 +3,11 @@
 #undef NDEBUG
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "patch/decode.h"
@@ -30,7 +32,7 @@ static const struct {
 
 enum {
 	NR_SITES = 8,
-	NR_LEFT = 4,
+	NR_LEFT = 5,
 	CODE_BYTES = 24,
 	ANSWER = 70000000,
 };
@@ -198,9 +200,52 @@ static void only_what_does_the_same_elsewhere_may_be_moved(void **state)
 
 static uint8_t before[NR_ELEMENTS(misses)][CODE_BYTES];
 
+/* The line of /proc/self/maps that has addr. */
+struct mapping {
+	uintptr_t start;
+	char protection[5];
+	unsigned long offset;
+	char path[256];
+};
+
+static struct mapping mapping_of(uintptr_t addr)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	struct mapping found = { 0 };
+	uintptr_t end = 0;
+	char line[512];
+
+	assert_non_null(maps);
+	while (end <= addr && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %255s", &found.start,
+			   &end, found.protection, &found.offset,
+			   found.path) < 4)
+			end = 0;
+	assert_int_equal(fclose(maps), 0);
+	assert_true(found.start <= addr && addr < end);
+	return found;
+}
+
+/* The second page of that place: the same bytes, but they may not be written. */
+static void forbid_second_page(void)
+{
+	uintptr_t at = ((uintptr_t)left_on_two_pages | 4095) + 1;
+	const struct mapping mapping = mapping_of(at);
+	int fd = open(mapping.path, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_ptr_equal(mmap((void *)at, 4096, PROT_READ | PROT_EXEC,
+			      MAP_SHARED | MAP_FIXED, fd,
+			      (off_t)(mapping.offset + at - mapping.start)),
+			 (void *)at);
+	assert_int_equal(close(fd), 0);
+}
+
 static int load(void **state)
 {
 	int ret = unit_engine(state);
+
+	forbid_second_page();
 
 	for (size_t i = 0; i < NR_ELEMENTS(misses); i++)
 		memcpy(before[i], (const void *)misses[i].function, CODE_BYTES);
@@ -270,6 +315,19 @@ static void what_only_looks_like_it_stays(void **state)
 			   CODE_BYTES))
 			fail_msg("%s was changed", misses[i].name);
 	assert_int_equal(make(miss_register, 0), getpid());
+	assert_int_equal(called.nr, 0);
+}
+
+static void what_cannot_be_written_is_left_as_it_was(void **state)
+{
+	uintptr_t at = (uintptr_t)left_on_two_pages;
+
+	(void)state;
+	assert_string_equal(mapping_of(at).protection, "r-xp");
+	assert_string_equal(mapping_of((at | 4095) + 1).protection, "r-xs");
+	/* No such descriptor. */
+	memset(&called, 0, sizeof(called));
+	assert_int_equal(left_on_two_pages(-1, 0, 0, 0, 0, 0), -EBADF);
 	assert_int_equal(called.nr, 0);
 }
 
@@ -379,6 +437,7 @@ int main(void)
 		UNIT_TEST(what_is_between_is_executed_once_and_before),
 		UNIT_TEST(registers_and_the_red_zone_are_kept),
 		UNIT_TEST(what_only_looks_like_it_stays),
+		UNIT_TEST(what_cannot_be_written_is_left_as_it_was),
 		UNIT_TEST(a_jump_to_the_system_call_itself_reaches_the_kernel),
 		UNIT_TEST(an_object_is_changed_before_its_constructors_run),
 		UNIT_TEST(liburing_works_when_its_calls_come_to_us),

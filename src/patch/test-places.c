@@ -111,6 +111,15 @@ FUNCTION(miss_no_call, "mov $426, %eax\n");
 FUNCTION(left_relative, "mov $426, %eax\n lea 1f(%rip), %r8\n 1: syscall\n");
 FUNCTION(left_branch, "mov $426, %eax\n jmp 1f\n 1: syscall\n");
 FUNCTION(left_overwritten, "mov $426, %eax\n mov $39, %eax\n syscall\n");
+/* Its mov is on two pages, of which the second has nothing else. */
+__asm__(".text\n.balign 4096\n.skip 4096 - 6\n");
+__asm__(".globl left_on_two_pages\n"
+	".type left_on_two_pages, @function\n"
+	"left_on_two_pages:\n"
+	".cfi_startproc\n"
+	"mov %rcx, %r10\n mov $426, %eax\n syscall\n ret\n"
+	".cfi_endproc\n.size left_on_two_pages, . - left_on_two_pages\n"
+	".balign 4096\n");
 /* Without an entry for unwinding. */
 __asm__(".text\n.globl left_unknown\n.type left_unknown, @function\n"
 	".balign 16\nleft_unknown:\n mov $426, %eax\n syscall\n ret\n");
