@@ -11,7 +11,10 @@
 #ifndef UAIO_HOST_HOST_H
 #define UAIO_HOST_HOST_H
 
+#include <poll.h>
 #include <stdbool.h>
+
+struct uaio_uring;
 
 /*
  * Translate the result of a raw system call into the C library's convention.
@@ -91,14 +94,20 @@ void uaio_host_load_uring(void);
 /*
  * Rings of io_uring among the descriptors that a client polls (uring/bell.h). Their
  * bells are polled in their place, in a copy of what the client gave. A poll() of
- * more descriptors, or a select() of higher ones, is passed on as it is.
+ * more descriptors, or a select() of higher ones, is passed on as it is, and more
+ * rings in a select() are selected as they are.
  */
 enum {
 	UAIO_HOST_POLLED_MAX = 1024,
 	UAIO_HOST_SELECTED_MAX = 4096,
+	UAIO_HOST_SELECTED_RINGS_MAX = 256,
 };
 
-struct pollfd;
+/* What is polled in place of what a client gave. */
+struct uaio_host_polled {
+	struct pollfd pfds[UAIO_HOST_POLLED_MAX];
+	struct uaio_uring *rings[UAIO_HOST_POLLED_MAX]; /* use; or NULL */
+};
 
 /*
  * Settle all bells.
@@ -106,9 +115,10 @@ struct pollfd;
  */
 bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr);
 void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
-			   struct pollfd *ret_copies);
-void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr,
-			     const struct pollfd *copies);
+			   struct uaio_host_polled *ret_polled);
+/* The copy was polled, with the result ret: tell the client. */
+void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr, long ret,
+			     const struct uaio_host_polled *polled);
 
 /* The system calls that poll, and epoll_ctl. */
 long uaio_host_raw_epoll_ctl(const long a[4]);

@@ -394,13 +394,12 @@ static int poll_them(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 /* With rings among them. */
 SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 {
-	struct pollfd copies[UAIO_HOST_POLLED_MAX];
+	struct uaio_host_polled polled;
 	int ret;
 
-	uaio_host_copy_polled(pfds, nr, copies);
-	ret = poll_them(copies, nr, timeout_ms);
-	if (ret >= 0)
-		uaio_host_answer_polled(pfds, nr, copies);
+	uaio_host_copy_polled(pfds, nr, &polled);
+	ret = poll_them(polled.pfds, nr, timeout_ms);
+	uaio_host_answer_polled(pfds, nr, ret, &polled);
 	return ret;
 }
 
@@ -443,13 +442,12 @@ static int ppoll_them(struct pollfd *pfds, nfds_t nr,
 SLOWLY int ppoll_rings(struct pollfd *pfds, nfds_t nr,
 		       const struct timespec *timeout, const sigset_t *mask)
 {
-	struct pollfd copies[UAIO_HOST_POLLED_MAX];
+	struct uaio_host_polled polled;
 	int ret;
 
-	uaio_host_copy_polled(pfds, nr, copies);
-	ret = ppoll_them(copies, nr, timeout, mask);
-	if (ret >= 0)
-		uaio_host_answer_polled(pfds, nr, copies);
+	uaio_host_copy_polled(pfds, nr, &polled);
+	ret = ppoll_them(polled.pfds, nr, timeout, mask);
+	uaio_host_answer_polled(pfds, nr, ret, &polled);
 	return ret;
 }
 

@@ -54,36 +54,40 @@ bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr)
 }
 
 void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
-			   struct pollfd *ret_copies)
+			   struct uaio_host_polled *ret_polled)
 {
-	memcpy(ret_copies, pfds, nr * sizeof(*pfds));
+	/* Read once, as the kernel does. */
+	memcpy(ret_polled->pfds, pfds, nr * sizeof(*pfds));
 	for (unsigned long i = 0; i < nr; i++) {
-		struct pollfd *copy = &ret_copies[i];
-		bool is_full;
+		struct pollfd *copy = &ret_polled->pfds[i];
+		struct uaio_uring_bell bell = uaio_uring_bell_get(copy->fd);
 
-		copy->fd = uaio_uring_bell_for(copy->fd, &is_full);
-		if (is_full)
+		copy->fd = bell.fd;
+		ret_polled->rings[i] = bell.ring;
+		if (bell.is_full)
 			copy->events &= (short)~(POLLOUT | POLLWRNORM);
 	}
 }
 
-void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr,
-			     const struct pollfd *copies)
+void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr, long ret,
+			     const struct uaio_host_polled *polled)
 {
-	for (unsigned long i = 0; i < nr; i++)
-		pfds[i].revents = copies[i].revents;
+	for (unsigned long i = 0; i < nr; i++) {
+		if (ret >= 0)
+			pfds[i].revents = polled->pfds[i].revents;
+		uaio_uring_bell_put(polled->rings[i]);
+	}
 }
 
 static __attribute__((noinline)) long raw_poll_rings(long nr, const long a[5])
 {
-	struct pollfd copies[UAIO_HOST_POLLED_MAX];
 	struct pollfd *pfds = (struct pollfd *)a[0];
+	struct uaio_host_polled polled;
 	long ret;
 
-	uaio_host_copy_polled(pfds, (unsigned long)a[1], copies);
-	ret = uaio_sys6(nr, (long)copies, a[1], a[2], a[3], a[4], 0);
-	if (ret >= 0)
-		uaio_host_answer_polled(pfds, (unsigned long)a[1], copies);
+	uaio_host_copy_polled(pfds, (unsigned long)a[1], &polled);
+	ret = uaio_sys6(nr, (long)polled.pfds, a[1], a[2], a[3], a[4], 0);
+	uaio_host_answer_polled(pfds, (unsigned long)a[1], ret, &polled);
 	return ret;
 }
 

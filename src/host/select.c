@@ -9,6 +9,7 @@
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
@@ -56,6 +57,11 @@ struct copies {
 	int nr;
 	uint64_t asked[NR_SETS][WORDS]; /* the client's */
 	uint64_t words[NR_SETS][WORDS];
+	unsigned nr_rings;
+	struct polled {
+		struct uaio_uring *ring; /* uses */
+		int fd, bell;
+	} rings[UAIO_HOST_SELECTED_RINGS_MAX];
 };
 
 static bool has(const uint64_t *words, int fd)
@@ -110,35 +116,52 @@ static bool selects_rings(const struct selected *selected)
 /* Put the bell of fd, if it is a ring, in its place. */
 static void replace(struct copies *copies, int fd)
 {
-	bool is_full;
-	int bell = uaio_uring_bell_for(fd, &is_full);
+	struct uaio_uring_bell bell;
 
-	if (bell == fd || bell >= UAIO_HOST_SELECTED_MAX)
+	if (copies->nr_rings == UAIO_HOST_SELECTED_RINGS_MAX)
 		return;
+	bell = uaio_uring_bell_get(fd);
+	if (!bell.ring || bell.fd >= UAIO_HOST_SELECTED_MAX) {
+		uaio_uring_bell_put(bell.ring);
+		return;
+	}
+	copies->rings[copies->nr_rings++] = (struct polled){
+		.ring = bell.ring,
+		.fd = fd,
+		.bell = bell.fd,
+	};
 	for (int i = 0; i < NR_SETS; i++) {
 		if (!has(copies->asked[i], fd))
 			continue;
 		drop(copies->words[i], fd);
-		if (i != OUT || !is_full)
-			put(copies->words[i], bell);
+		if (i != OUT || !bell.is_full)
+			put(copies->words[i], bell.fd);
 	}
-	if (bell >= copies->nr)
-		copies->nr = bell + 1;
+	if (bell.fd >= copies->nr)
+		copies->nr = bell.fd + 1;
 }
 
 static void copy(struct copies *copies, const struct selected *selected)
 {
 	size_t words = nr_words(selected->nr);
 
-	memset(copies, 0, sizeof(*copies));
+	memset(copies, 0, offsetof(struct copies, rings));
 	copies->nr = selected->nr;
-	for (int i = 0; i < NR_SETS; i++)
-		if (selected->sets[i])
-			memcpy(copies->asked[i], selected->sets[i],
-			       words * sizeof(uint64_t));
+	for (int i = 0; i < NR_SETS; i++) {
+		if (!selected->sets[i])
+			continue;
+		memcpy(copies->asked[i], selected->sets[i],
+		       words * sizeof(uint64_t));
+		/* What is above the client's last descriptor it did not ask. */
+		if (selected->nr % BITS)
+			copies->asked[i][words - 1] &=
+				(1ull << selected->nr % BITS) - 1;
+	}
 	memcpy(copies->words, copies->asked, sizeof(copies->words));
 	for (int fd = 0; fd < selected->nr; fd++)
-		if (uaio_uring_is_known(fd))
+		if ((has(copies->asked[0], fd) || has(copies->asked[1], fd) ||
+		     has(copies->asked[2], fd)) &&
+		    uaio_uring_is_known(fd))
 			replace(copies, fd);
 }
 
@@ -149,22 +172,21 @@ static fd_set *set_of(struct copies *copies, const struct selected *selected,
 	return selected->sets[i] ? (fd_set *)(void *)copies->words[i] : NULL;
 }
 
-/* Return: whether fd is ready, by itself or by its bell. */
-static bool is_ready(const uint64_t *words, int fd)
+/* Put what is ready of the bells of a set in the places of their rings. */
+static void put_rings(struct copies *copies, int i)
 {
-	bool is_full;
+	for (unsigned nr = 0; nr < copies->nr_rings; nr++) {
+		const struct polled *polled = &copies->rings[nr];
 
-	if (has(words, fd))
-		return true;
-	if (!uaio_uring_is_known(fd))
-		return false;
-	fd = uaio_uring_bell_for(fd, &is_full);
-	return fd < UAIO_HOST_SELECTED_MAX && has(words, fd);
+		if (has(copies->words[i], polled->bell))
+			put(copies->words[i], polled->fd);
+	}
 }
 
 /* Tell the client what is ready. Return: how many bits that is. */
-static int answer(const struct selected *selected, const struct copies *copies)
+static int tell(const struct selected *selected, struct copies *copies)
 {
+	size_t words = nr_words(selected->nr);
 	int nr_ready = 0;
 
 	for (int i = 0; i < NR_SETS; i++) {
@@ -172,16 +194,25 @@ static int answer(const struct selected *selected, const struct copies *copies)
 
 		if (!set)
 			continue;
-		memset(set, 0, nr_words(selected->nr) * sizeof(*set));
-		for (int fd = 0; fd < selected->nr; fd++) {
-			if (!has(copies->asked[i], fd) ||
-			    !is_ready(copies->words[i], fd))
-				continue;
-			put(set, fd);
-			nr_ready++;
+		put_rings(copies, i);
+		for (size_t word = 0; word < words; word++) {
+			set[word] =
+				copies->words[i][word] & copies->asked[i][word];
+			nr_ready += __builtin_popcountll(set[word]);
 		}
 	}
 	return nr_ready;
+}
+
+/* The copies were selected, with the result ret. Return: the client's result. */
+static int answer(const struct selected *selected, struct copies *copies,
+		  long ret)
+{
+	if (ret >= 0)
+		ret = tell(selected, copies);
+	for (unsigned nr = 0; nr < copies->nr_rings; nr++)
+		uaio_uring_bell_put(copies->rings[nr].ring);
+	return (int)ret;
 }
 
 static __attribute__((noinline)) int
@@ -194,7 +225,7 @@ select_rings(const struct selected *selected, struct timeval *timeout)
 	ret = UAIO_HOST_NEXT(select)(copies.nr, set_of(&copies, selected, 0),
 				     set_of(&copies, selected, 1),
 				     set_of(&copies, selected, 2), timeout);
-	return ret < 0 ? ret : answer(selected, &copies);
+	return answer(selected, &copies, ret);
 }
 
 static __attribute__((noinline)) int
@@ -209,7 +240,7 @@ pselect_rings(const struct selected *selected, const struct timespec *timeout,
 				      set_of(&copies, selected, 1),
 				      set_of(&copies, selected, 2), timeout,
 				      mask);
-	return ret < 0 ? ret : answer(selected, &copies);
+	return answer(selected, &copies, ret);
 }
 
 static __attribute__((noinline)) long
@@ -222,7 +253,7 @@ raw_select_rings(const struct selected *selected, long nr, const long a[6])
 	ret = uaio_sys6(nr, copies.nr, (long)set_of(&copies, selected, 0),
 			(long)set_of(&copies, selected, 1),
 			(long)set_of(&copies, selected, 2), a[4], a[5]);
-	return ret < 0 ? ret : answer(selected, &copies);
+	return answer(selected, &copies, ret);
 }
 
 static struct selected selected_of(int nr, void *in, void *out, void *except)

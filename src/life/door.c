@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "life/door.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 /* Defined by the linker: begin and end of the rows; both NULL without a door. */
@@ -40,6 +41,16 @@ void uaio_doors_closed(unsigned first, unsigned last)
 	for_each_door (door)
 		if ((*door)->closed)
 			(*door)->closed(first, last);
+}
+
+int uaio_doors_yield(int fd)
+{
+	int ret = -ENOENT;
+
+	for_each_door (door)
+		if (ret == -ENOENT && (*door)->yield)
+			ret = (*door)->yield(fd);
+	return ret;
 }
 
 bool uaio_doors_have_ring(uint64_t dev, uint64_t ino)

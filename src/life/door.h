@@ -42,6 +42,14 @@ struct uaio_door {
 	void (*closed)(unsigned first, unsigned last);
 
 	/*
+	 * The client is about to put a file of its own at fd, which is one of the
+	 * library's own descriptors: if it is used by the door, use a duplicate.
+	 * Return: 0; -ENOENT: the door does not; -EBUSY: there is no duplicate. NULL:
+	 * the door has no descriptors.
+	 */
+	int (*yield)(int fd);
+
+	/*
 	 * Return: whether the file with these numbers is a ring of the door's.
 	 * Called without a lock, by any thread. NULL: the door has no such files.
 	 */
@@ -58,6 +66,8 @@ void uaio_doors_load(void);
 int uaio_doors_start(void);
 void uaio_doors_count(struct uaio_counters *counters);
 void uaio_doors_closed(unsigned first, unsigned last);
+/* Return: of the first that does not say -ENOENT. */
+int uaio_doors_yield(int fd);
 
 /* Return: whether one of the doors says so. */
 bool uaio_doors_have_ring(uint64_t dev, uint64_t ino);

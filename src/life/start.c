@@ -107,7 +107,9 @@ static int yield_once(int fd)
 {
 	int ret = uaio_file_yield(fd);
 
-	return ret == -ENOENT ? uaio_pollers_yield(fd) : ret;
+	if (ret == -ENOENT)
+		ret = uaio_pollers_yield(fd);
+	return ret == -ENOENT ? uaio_doors_yield(fd) : ret;
 }
 
 /*

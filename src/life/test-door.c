@@ -22,6 +22,7 @@ static struct {
 	bool was_loaded;      /* at its last start: load had been called */
 	bool was_up;          /* at its last start: the engine was up */
 	unsigned first, last; /* descriptors that were closed */
+	int own;              /* a descriptor that it uses */
 	uint64_t dev, ino;    /* its ring's */
 	int ret;              /* what start returns */
 } called;
@@ -52,6 +53,11 @@ static void closed(unsigned first, unsigned last)
 	called.last = last;
 }
 
+static int yield(int fd)
+{
+	return fd == called.own ? 0 : -ENOENT;
+}
+
 static bool has_ring(uint64_t dev, uint64_t ino)
 {
 	return dev == called.dev && ino == called.ino;
@@ -63,6 +69,7 @@ static const struct uaio_door door = {
 	.start = start,
 	.count = count,
 	.closed = closed,
+	.yield = yield,
 	.has_ring = has_ring,
 };
 
@@ -169,6 +176,14 @@ static void a_door_tells_its_rings_from_files(void **state)
 	unit_close(other);
 }
 
+static void a_door_is_asked_for_a_descriptor_of_its_own(void **state)
+{
+	(void)state;
+	called.own = 4000;
+	assert_int_equal(uaio_doors_yield(4000), 0);
+	assert_int_equal(uaio_doors_yield(4001), -ENOENT);
+}
+
 static void the_first_call_of_each_door_is_known(void **state)
 {
 	bool is_known[2] = { false, false };
@@ -220,6 +235,7 @@ int main(void)
 		UNIT_TEST(where_a_door_cannot_start_the_engine_stays_down),
 		UNIT_TEST(what_all_doors_have_counted_is_added_up),
 		UNIT_TEST(a_door_tells_its_rings_from_files),
+		UNIT_TEST(a_door_is_asked_for_a_descriptor_of_its_own),
 		UNIT_TEST(the_first_call_of_each_door_is_known),
 		UNIT_TEST(the_report_names_the_calls_that_were_not_made),
 	};

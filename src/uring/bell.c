@@ -89,11 +89,17 @@ void uaio_uring_bell_silence(struct uaio_uring *ring)
 
 void uaio_uring_bell_fini(struct uaio_uring *ring)
 {
-	if (ring->bell < 0)
-		return;
-	uaio_ownfd_close(ring->bell);
+	int bell;
+
+	/* Another thread may be moving it. */
+	uaio_queue_lock(&ring->queue);
+	bell = ring->bell;
 	/* relaxed, both: nobody uses the ring; a count */
 	store_relaxed(&ring->bell, -1);
+	uaio_queue_unlock(&ring->queue);
+	if (bell < 0)
+		return;
+	uaio_ownfd_close(bell);
 	sub_relaxed(&uaio_uring_nr_bells, 1);
 }
 
@@ -187,22 +193,51 @@ static bool is_full(const struct uaio_uring *ring)
 	       ring->sq_entries;
 }
 
-int uaio_uring_bell_for(int fd, bool *ret_is_full)
+struct uaio_uring_bell uaio_uring_bell_get(int fd)
 {
+	struct uaio_uring_bell bell = { .fd = fd };
 	struct uaio_uring *ring;
-	int bell = -1;
+	int number = -1;
 
-	*ret_is_full = false;
 	if (fd < 0 || !uaio_uring_known((uint32_t)fd) || !enter())
-		return fd;
+		return bell;
 	ring = get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
-	if (ring) {
-		bell = ready_bell(ring);
-		*ret_is_full = bell >= 0 && is_full(ring);
+	if (ring)
+		number = ready_bell(ring);
+	if (number >= 0)
+		bell = (struct uaio_uring_bell){
+			.ring = ring,
+			.fd = number,
+			.is_full = is_full(ring),
+		};
+	else if (ring)
 		uaio_uring_unuse(ring);
-	}
 	uaio_leave();
-	return bell < 0 ? fd : bell;
+	return bell;
+}
+
+void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
+{
+	/* In a handler that began to poll the thread can enter still. */
+	if (!uaio_enter())
+		return;
+	uaio_uring_unuse(ring);
+	uaio_leave();
+}
+
+/* The ring is used. Return: as epoll_ctl(), or -ENOMEM. */
+static int control(struct uaio_uring *ring, int epoll, int op,
+		   struct epoll_event *event)
+{
+	int ret = ready_bell(ring);
+
+	if (ret < 0)
+		return -ENOMEM;
+	/* It may have moved meanwhile. */
+	uaio_queue_lock(&ring->queue);
+	ret = sys_epoll_ctl(epoll, op, ring->bell, event);
+	uaio_queue_unlock(&ring->queue);
+	return ret;
 }
 
 int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
@@ -214,10 +249,45 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 		return 1;
 	ring = get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
 	if (ring) {
-		ret = ready_bell(ring);
-		ret = ret < 0 ? -ENOMEM : sys_epoll_ctl(epoll, op, ret, event);
+		ret = control(ring, epoll, op, event);
 		uaio_uring_unuse(ring);
 	}
 	uaio_leave();
+	return ret;
+}
+
+/*
+ * Moving
+ */
+
+/* Return: as uaio_uring_bell_yield(). */
+static int move_locked(struct uaio_uring *ring, int fd)
+{
+	int to;
+
+	if (ring->bell != fd)
+		return -ENOENT;
+	to = uaio_ownfd_dup(fd);
+	if (to < 0)
+		return -EBUSY;
+	/* [MB:uring-bell] release: as in make(). */
+	store_release(&ring->bell, to);
+	return 0;
+}
+
+int uaio_uring_bell_yield(int fd)
+{
+	int ret = -ENOENT;
+
+	for (struct uaio_uring *ring = uaio_uring_first();
+	     ring && ret == -ENOENT; ring = ring->next) {
+		/* relaxed: looked at again under the lock */
+		if (load_relaxed(&ring->bell) != fd ||
+		    !uaio_uring_is_here(ring))
+			continue;
+		uaio_queue_lock(&ring->queue);
+		ret = move_locked(ring, fd);
+		uaio_queue_unlock(&ring->queue);
+	}
 	return ret;
 }

@@ -12,10 +12,18 @@
  *       thread sleeps in a call that polls, and before a bell is added to an epoll,
  *       bells are settled: each says what is true. A bell changes only under the
  *       queue's lock, so what is posted meanwhile rings it afterwards.
- *   I3  A thread that names a bell by its number uses the ring (ring.h, I4), or holds
- *       the queue's lock of a ring that it uses. The bell of a ring that dies is
- *       silent; it is closed when the ring is freed.
- *   I4  A child of fork() has no bells.
+ *   I3  A thread that names a bell by its number uses the ring (ring.h, I4) as long as
+ *       it does, also while it sleeps in a call that polls: so the number is no other
+ *       file's. The bell of a ring that dies is silent; it is closed when the ring is
+ *       freed. A thread that leaves such a sleep by siglongjmp(), or is cancelled
+ *       there, keeps the ring's memory and its bell.
+ *   I4  If the program puts a file of its own at a bell's number, the bell moves. All
+ *       that read the number do so under the queue's lock, but for a thread that is
+ *       about to poll: if that happens between its look and its call, it polls the
+ *       program's file. A sleep that has begun goes on with the bell. An epoll tells of
+ *       the bell as before, but knows it by its old number: by the ring's descriptor
+ *       it can neither be changed there nor removed.
+ *   I5  A child of fork() has no bells.
  *
  * Context: any thread, also in a signal handler: in one that interrupted the engine,
  * and in a thread with a descriptor table of its own, no ring has a bell.
@@ -62,12 +70,34 @@ static inline void uaio_uring_bells_settle(void)
 		uaio_uring_bells_settle_slowly();
 }
 
+/* What is polled in place of a descriptor. */
+struct uaio_uring_bell {
+	struct uaio_uring
+		*ring; /* uses (I3); NULL: the descriptor itself is polled */
+	int fd;
+	/* No room for submissions: it is not ready for writing, as a bell always is. */
+	bool is_full;
+};
+
 /*
- * Return: the bell to poll in place of fd, settled; fd itself if it is no ring's that
- * is known, or no bell can be had. *ret_is_full: whether the ring has no room for
- * submissions: then it is not ready for writing, as a bell always is.
+ * Return: the bell to poll in place of fd, settled; or fd itself if it is no ring's
+ * that is known, or no bell can be had.
  */
-int uaio_uring_bell_for(int fd, bool *ret_is_full);
+struct uaio_uring_bell uaio_uring_bell_get(int fd);
+void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
+
+/* It is polled no more. */
+static inline void uaio_uring_bell_put(struct uaio_uring *ring)
+{
+	if (ring)
+		uaio_uring_bell_put_slowly(ring);
+}
+
+/*
+ * The program wants the number fd, which is the library's own: have the bell there
+ * elsewhere. Return: 0; -ENOENT: there is none; -EBUSY: there is no other number.
+ */
+int uaio_uring_bell_yield(int fd);
 
 /* Mirrors epoll_ctl(2). Return: 0 or -errno; 1 if fd is no ring of ours. */
 int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);

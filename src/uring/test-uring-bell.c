@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "base/lock.h"
+#include "proc/ownfd.h"
 #include "uring/bell.h"
 #include "test-uring.h"
 
@@ -13,11 +14,21 @@ static const struct io_uring_params plain;
 
 static struct client client;
 
+/* Return: the bell's number, which nothing keeps. */
 static int bell_of(int fd)
 {
-	bool is_full;
+	struct uaio_uring_bell bell = uaio_uring_bell_get(fd);
 
-	return uaio_uring_bell_for(fd, &is_full);
+	uaio_uring_bell_put(bell.ring);
+	return bell.fd;
+}
+
+static bool is_full(int fd)
+{
+	struct uaio_uring_bell bell = uaio_uring_bell_get(fd);
+
+	uaio_uring_bell_put(bell.ring);
+	return bell.is_full;
 }
 
 static bool is_rung(int bell)
@@ -190,20 +201,15 @@ static void each_post_is_an_edge(void **state)
 
 static void a_full_ring_has_no_room_for_submissions(void **state)
 {
-	bool is_full;
-
 	(void)state;
 	client_open(&client, 4, plain);
-	(void)uaio_uring_bell_for(client.fd, &is_full);
-	assert_false(is_full);
+	assert_false(is_full(client.fd));
 	for (int i = 0; i < 4; i++)
 		put(&client, IORING_OP_NOP, -1, 1);
 	assert_int_equal(tell(&client), 4);
-	(void)uaio_uring_bell_for(client.fd, &is_full);
-	assert_true(is_full);
+	assert_true(is_full(client.fd));
 	assert_int_equal(enter(&client, 4, 0), 4);
-	(void)uaio_uring_bell_for(client.fd, &is_full);
-	assert_false(is_full);
+	assert_false(is_full(client.fd));
 	client_close(&client);
 }
 
@@ -228,6 +234,52 @@ static void a_bell_goes_with_its_ring(void **state)
 	assert_int_equal(load_relaxed(&uaio_uring_nr_bells), 0);
 	unit_close(ends[0]);
 	unit_close(ends[1]);
+	unit_close(epoll);
+}
+
+/* Its number is not another file's, and it is silent, until nothing polls it. */
+static void a_bell_that_is_polled_stays_when_its_ring_goes(void **state)
+{
+	struct uaio_uring_bell bell;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	bell = uaio_uring_bell_get(client.fd);
+	nop();
+	assert_true(is_rung(bell.fd));
+	client_close(&client);
+	/* A ring that is made now frees those that nothing uses. */
+	client_open(&client, 4, plain);
+	assert_true(uaio_ownfd_has(bell.fd));
+	assert_false(is_rung(bell.fd));
+	client_close(&client);
+	uaio_uring_bell_put(bell.ring);
+	assert_false(uaio_ownfd_has(bell.fd));
+	assert_int_equal(fcntl(bell.fd, F_GETFD), -1);
+}
+
+static void a_bell_moves_where_the_program_wants_its_number(void **state)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC), bell;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	assert_int_equal(add(epoll, client.fd, EPOLLIN), 0);
+	bell = bell_of(client.fd);
+	assert_int_equal(uaio_uring_bell_yield(bell + 1), -ENOENT);
+	assert_int_equal(uaio_own_fd_yield(bell), 0);
+	assert_false(uaio_ownfd_has(bell));
+	assert_int_equal(dup2(STDERR_FILENO, bell), bell);
+	assert_int_not_equal(bell_of(client.fd), bell);
+	assert_false(is_rung(bell_of(client.fd)));
+	assert_int_equal(told(epoll, 0), 0);
+	nop();
+	assert_true(is_rung(bell_of(client.fd)));
+	assert_int_equal(told(epoll, -1), EPOLLIN);
+	assert_got(&client, 1, 0);
+	assert_int_equal(told(epoll, 0), 0);
+	client_close(&client);
+	assert_int_equal(close(bell), 0);
 	unit_close(epoll);
 }
 
@@ -430,6 +482,8 @@ int main(void)
 		UNIT_TEST(each_post_is_an_edge),
 		UNIT_TEST(a_full_ring_has_no_room_for_submissions),
 		UNIT_TEST(a_bell_goes_with_its_ring),
+		UNIT_TEST(a_bell_that_is_polled_stays_when_its_ring_goes),
+		UNIT_TEST(a_bell_moves_where_the_program_wants_its_number),
 		UNIT_TEST(what_is_no_ring_has_no_bell),
 		UNIT_TEST(a_child_leaves_its_parents_bell_alone),
 		UNIT_TEST(no_completion_is_slept_through_by_level),

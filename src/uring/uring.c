@@ -201,6 +201,7 @@ static const struct uaio_door door = {
 	.start = start,
 	.count = uaio_urings_count,
 	.closed = uaio_uring_tab_closed,
+	.yield = uaio_uring_bell_yield,
 	.has_ring = uaio_uring_tab_has,
 };
 

@@ -384,6 +384,7 @@ static const struct {
 	{ "sleeps-destroyed", sleeps_destroyed },
 	{ "sleeps-in-children", sleeps_in_children },
 	{ "bells-by-any-call", bells_by_any_call },
+	{ "bells-replaced", bells_replaced },
 	{ "bells-in-epolls", bells_in_epolls },
 	{ "bells-together", bells_together },
 	{ "errno-stays", errno_stays },

@@ -163,6 +163,7 @@ void sleeps_without_memory(void);
 void sleeps_destroyed(void);
 void sleeps_in_children(void);
 void bells_by_any_call(void);
+void bells_replaced(void);
 void bells_in_epolls(void);
 void bells_together(void);
 void errno_stays(void);
