@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mmap(2): a client may map the completion ring of an io_uring by itself, at an
- * offset at which our descriptor has nothing. It gets what is there at another.
+ * offset at which our descriptor has nothing; or the submissions, which are not always
+ * where it looks for them. It gets what is there at another offset.
  *
  * Context: async-signal-safe, also before the library is loaded. What the C
  * library maps for itself does not come here.
@@ -36,7 +37,8 @@ void uaio_host_load_mmap(void)
 /* Return: the offset to map in place of this one of the client's. */
 static long real_offset(int fd, long offset)
 {
-	if (likely(offset != (long)IORING_OFF_CQ_RING) || fd < 0)
+	/* The submissions come behind. */
+	if (likely(offset < (long)IORING_OFF_CQ_RING) || fd < 0)
 		return offset;
 	return uaio_uring_map_offset(fd, offset);
 }

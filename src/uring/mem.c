@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/sys.h"
 
 static size_t rings_bytes(uint32_t sq_entries, uint32_t cq_entries,
@@ -25,6 +26,24 @@ static bool may_be_large(int64_t bytes)
 	return sys_getrlimit(RLIMIT_FSIZE, &limit) < 0 ||
 	       limit.rlim_cur == RLIM_INFINITY ||
 	       limit.rlim_cur >= (uint64_t)bytes;
+}
+
+static int64_t bytes_of(const struct uaio_uring_mem *mem)
+{
+	return mem->sqes_off + (int64_t)mem->sqes_bytes;
+}
+
+/* Return: whether there is a place for the submissions in a file. */
+static bool place_sqes(struct uaio_uring_mem *mem)
+{
+	enum { PAGE_MAX = 65536 }; /* of any machine */
+
+	mem->sqes_off = IORING_OFF_SQES;
+	if (likely(may_be_large(bytes_of(mem))))
+		return true;
+	mem->sqes_off = (int64_t)((mem->rings_bytes + PAGE_MAX - 1) / PAGE_MAX *
+				  PAGE_MAX);
+	return may_be_large(bytes_of(mem));
 }
 
 static void *map(int fd, size_t bytes, int64_t off)
@@ -46,7 +65,7 @@ static int map_all(struct uaio_uring_mem *mem, int fd)
 	mem->rings = map(fd, mem->rings_bytes, IORING_OFF_SQ_RING);
 	if (!mem->rings)
 		return -ENOMEM;
-	mem->sqes = map(fd, mem->sqes_bytes, IORING_OFF_SQES);
+	mem->sqes = map(fd, mem->sqes_bytes, mem->sqes_off);
 	if (mem->sqes)
 		return 0;
 	(void)sys_munmap(mem->rings, mem->rings_bytes);
@@ -60,15 +79,14 @@ int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem, uint32_t sq_entries,
 		.rings_bytes = rings_bytes(sq_entries, cq_entries, has_array),
 		.sqes_bytes = sq_entries * sizeof(struct io_uring_sqe),
 	};
-	int64_t bytes = (int64_t)(IORING_OFF_SQES + mem.sqes_bytes);
 	int fd, ret = -ENOMEM;
 
-	if (!may_be_large(bytes))
+	if (!place_sqes(&mem))
 		return -ENOMEM;
 	fd = sys_memfd("[io_uring]");
 	if (fd < 0)
 		return fd;
-	if (sys_ftruncate(fd, bytes) == 0 && sys_seal_size(fd) == 0)
+	if (sys_ftruncate(fd, bytes_of(&mem)) == 0 && sys_seal_size(fd) == 0)
 		ret = map_all(&mem, fd);
 	if (ret < 0) {
 		(void)sys_close(fd);

@@ -12,6 +12,9 @@
  *       completions have copies that clients cannot write (ring.h).
  *   I2  The offsets at which clients find its members are told to them by setup,
  *       as the kernel does; the layout is ours.
+ *   I3  The submissions are where clients map them, at 256 MiB, and between there is
+ *       nothing. If a limit on the size of files (RLIMIT_FSIZE) is below that, they
+ *       are right behind the rings, and what a client maps is found there (mmap.c).
  *
  * Tested by test-uring.c.
  */
@@ -55,6 +58,7 @@ struct uaio_uring_mem {
 	uint32_t *array; /* of sq_entries indices; or NULL */
 	size_t rings_bytes;
 	size_t sqes_bytes;
+	int64_t sqes_off; /* in the file */
 	/* which file it is */
 	uint64_t dev;
 	uint64_t ino;

@@ -133,12 +133,14 @@ struct uaio_uring *uaio_uring_known(uint32_t fd)
 	return ring && uaio_uring_is_here(ring) ? ring : NULL;
 }
 
-bool uaio_uring_is_ring(uint32_t fd)
+struct uaio_uring *uaio_uring_ask(uint32_t fd)
 {
-	const struct uaio_uring *ring = uaio_uring_find(fd);
+	struct uaio_uring *ring = uaio_uring_find(fd);
 
-	return ring &&
-	       is_file(fd, load_relaxed(&ring->dev), load_relaxed(&ring->ino));
+	return ring && is_file(fd, load_relaxed(&ring->dev),
+			       load_relaxed(&ring->ino))
+		       ? ring
+		       : NULL;
 }
 
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)

@@ -33,8 +33,8 @@ bool uaio_uring_tab_is_used(void);
 /* Return: the ring of fd, which the caller verifies (I2); or NULL. */
 struct uaio_uring *uaio_uring_find(uint32_t fd);
 /* The same, asked of the kernel: also where fd was closed and used again unseen. */
-bool uaio_uring_is_ring(uint32_t fd);
-/* The same, and NULL as well if the ring has not been found by fd before. */
+struct uaio_uring *uaio_uring_ask(uint32_t fd);
+/* As uaio_uring_find(); NULL as well if it has not found the ring by fd before. */
 struct uaio_uring *uaio_uring_known(uint32_t fd);
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 

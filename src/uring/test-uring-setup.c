@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -145,6 +146,39 @@ static void a_client_cannot_cut_the_memory(void **state)
 	assert_int_equal(ftruncate(client.fd, 0), -1);
 	assert_int_equal(errno, EPERM);
 	client_close(&client);
+}
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_ring_is_made_within_a_limit_of_files(void **state)
+{
+	struct io_uring_params params = { 0 };
+	struct client client;
+	struct rlimit before;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	for (uint32_t entries = 1; entries <= 4096; entries *= 64) {
+		limit_files(1 << 20);
+		client_open(&client, entries, params);
+		limit_files(before.rlim_cur);
+		for (uint32_t i = 0; i < entries; i++)
+			put(&client, IORING_OP_NOP, -1, i);
+		submit(&client, entries);
+		for (uint32_t i = 0; i < entries; i++)
+			assert_got(&client, i, 0);
+		client_close(&client);
+	}
+	limit_files(1000);
+	assert_int_equal(uaio_uring_setup(1, &params), -ENOMEM);
+	limit_files(before.rlim_cur);
 }
 
 static void a_closed_ring_waits_for_nobody_and_lets_all_go(void **state)
@@ -375,6 +409,7 @@ int main(void)
 		UNIT_TEST(a_ring_is_known_by_any_of_its_descriptors),
 		UNIT_TEST(what_is_no_ring_is_refused),
 		UNIT_TEST(a_client_cannot_cut_the_memory),
+		UNIT_TEST(a_ring_is_made_within_a_limit_of_files),
 		UNIT_TEST(a_closed_ring_waits_for_nobody_and_lets_all_go),
 		UNIT_TEST(a_request_that_names_its_ring_does_not_keep_it),
 		UNIT_TEST(a_number_that_a_child_uses_again_is_no_ring),

@@ -167,11 +167,16 @@ bool uaio_uring_is_known(int fd)
 
 int64_t uaio_uring_map_offset(int fd, int64_t offset)
 {
-	return offset == (int64_t)IORING_OFF_CQ_RING && fd >= 0 &&
-			       uaio_uring_tab_is_used() &&
-			       uaio_uring_is_ring((uint32_t)fd)
-		       ? (int64_t)IORING_OFF_SQ_RING
-		       : offset;
+	bool is_cq = offset == (int64_t)IORING_OFF_CQ_RING;
+	const struct uaio_uring *ring;
+
+	if ((!is_cq && offset != (int64_t)IORING_OFF_SQES) || fd < 0 ||
+	    !uaio_uring_tab_is_used())
+		return offset;
+	ring = uaio_uring_ask((uint32_t)fd);
+	if (!ring)
+		return offset;
+	return is_cq ? (int64_t)IORING_OFF_SQ_RING : ring->mem.sqes_off;
 }
 
 /*

@@ -191,12 +191,12 @@ const struct difference differs_killed = {
 };
 
 const struct difference differs_ring_file = {
-	.title = "A ring of io_uring needs a limit of 257 MiB for files",
-	.text = "Its memory is a file, mapped at the offsets that clients "
-		"know, "
-		"of which the last is at 256 MiB; it takes no more memory than "
-		"the kernel's. Where RLIMIT_FSIZE is lower io_uring_setup "
-		"returns ENOMEM, and raises no SIGXFSZ.",
+	.title = "The memory of a ring of io_uring is a file",
+	.text = "Where RLIMIT_FSIZE is less than the ring needs, "
+		"io_uring_setup returns ENOMEM, and raises no SIGXFSZ. Where "
+		"it is less than 257 MiB, the submissions are not at the "
+		"offset that clients know, and an mmap that is made without "
+		"the C library does not find them.",
 };
 
 const struct difference differs_ring_calls = {

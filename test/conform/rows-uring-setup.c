@@ -366,9 +366,9 @@ static void descriptor_limit(void)
 	note_result("last", uring_setup(4, &params));
 }
 
-static void file_size_limit(void)
+static void use_within(rlim_t bytes)
 {
-	struct rlimit limit = { 0, RLIM_INFINITY };
+	struct rlimit limit = { bytes, RLIM_INFINITY };
 	struct uring ring;
 
 	REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -376,6 +376,16 @@ static void file_size_limit(void)
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	note_result("submit", uring_submit(&ring));
 	note_cqes("nop", &ring, 1);
+}
+
+static void file_size_limit(void)
+{
+	use_within(1 << 20);
+}
+
+static void file_size_0(void)
+{
+	use_within(0);
 }
 
 static void disabled(void)
@@ -413,7 +423,8 @@ const struct row rows_uring_setup[] = {
 	ROW("a ring is a descriptor, closed by exec", descriptor),
 	ROW("a ring is mapped in three ways", maps),
 	ROW("a ring needs a free descriptor", descriptor_limit),
-	ROW_DIFFERS("a ring does not need a file's size", file_size_limit,
+	ROW("a ring and a limit of a MiB for files", file_size_limit),
+	ROW_DIFFERS("a ring does not need a file's size", file_size_0,
 		    differs_ring_file, { "submit=1", "setup=ENOMEM" }),
 	ROW("a disabled ring takes nothing until it is enabled", disabled),
 	NO_ROW,
