@@ -44,7 +44,11 @@ static uint64_t take_count(int fd)
 static void post(const uint64_t *words, unsigned nr)
 {
 	struct uaio_completion completions[8] = { 0 };
-	struct uaio_post post = { completions, nr, true, 0 };
+	struct uaio_post post = {
+		.completions = completions,
+		.nr = nr,
+		.is_inline = true,
+	};
 
 	assert_true(nr <= NR_ELEMENTS(completions));
 	for (unsigned i = 0; i < nr; i++) {

@@ -259,6 +259,13 @@ static void read_next(struct uaio_device *device, struct uaio_worker *worker,
 		uaio_wq_returned(worker);
 }
 
+/* Return: whether its client asked for a worker, and there is something to execute. */
+static bool is_for_worker(const struct uaio_sqe *sqe)
+{
+	return sqe->is_async && uaio_optab[sqe->op].class != UAIO_CLASS_POLL &&
+	       uaio_optab[sqe->op].class != UAIO_CLASS_TIMER;
+}
+
 /*
  * The end of a request. It leaves its group first, so that no canceller finds it.
  * Then it lets go of its file: a client that sees the event finds a pipe without
@@ -278,6 +285,7 @@ static void finish(struct uaio_req *req, int64_t res,
 	const struct uaio_post post = {
 		.completions = &completion,
 		.nr = 1,
+		.by_worker = worker || is_for_worker(&req->sqe),
 		.words = completion.word,
 	};
 	struct uaio_group *group = req->group;

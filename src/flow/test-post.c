@@ -115,7 +115,12 @@ typedef void post_fn(struct uaio_queue *queue, const struct uaio_post *post);
 static void post_by(post_fn *post, unsigned nr, bool is_inline, uint64_t word)
 {
 	struct uaio_completion completions[8] = { 0 };
-	struct uaio_post all = { completions, nr, is_inline, word };
+	struct uaio_post all = {
+		.completions = completions,
+		.nr = nr,
+		.is_inline = is_inline,
+		.words = word,
+	};
 
 	assert_true(nr <= NR_ELEMENTS(completions));
 	for (unsigned i = 0; i < nr; i++)

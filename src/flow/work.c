@@ -81,7 +81,10 @@ static void flush_done(struct uaio_worker *worker)
 		const struct uaio_req *first = uaio_req_of(container_of(
 			worker->done.next, struct uaio_work, link));
 		struct uaio_group *group = first->group;
-		struct uaio_post post = { .completions = completions };
+		struct uaio_post post = {
+			.completions = completions,
+			.by_worker = true,
+		};
 
 		post.nr = uaio_reqs_unlink(group, &worker->done, completions,
 					   NR_MAX);

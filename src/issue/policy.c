@@ -524,11 +524,14 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 	 */
 	if (ret->res != -EOPNOTSUPP)
 		return 0;
-	return sqe->rw_flags & RWF_NOWAIT &&
-			       (uaio_file_kind(file) == UAIO_KIND_CACHED ||
-				uaio_file_kind(file) == UAIO_KIND_DIRECT)
-		       ? 0
-		       : -EOPNOTSUPP;
+	if (!(sqe->rw_flags & RWF_NOWAIT) ||
+	    (uaio_file_kind(file) != UAIO_KIND_CACHED &&
+	     uaio_file_kind(file) != UAIO_KIND_DIRECT))
+		return -EOPNOTSUPP;
+	if (sqe->is_again && !load_relaxed(&file->nowait_refused) &&
+	    uaio_optab[sqe->op].class == UAIO_CLASS_WRITE)
+		ret->res = -EAGAIN;
+	return 0;
 }
 
 uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {

@@ -112,6 +112,8 @@ struct uaio_sqe {
 	bool is_unordered : 1;
 	/* It waits for a stream that is O_NONBLOCK, if it need not block for that. */
 	bool is_patient : 1;
+	/* A write that its file cannot make with RWF_NOWAIT just then is EAGAIN. */
+	bool is_again : 1;
 	bool is_fixed : 1; /* on a fixed file, not fd: submit.h's, or chain.h */
 	/* If it breaks its chain, the completions of those after it are QUIET. */
 	bool is_quiet : 1;

@@ -53,6 +53,7 @@ struct uaio_post {
 	const struct uaio_completion *completions;
 	unsigned nr;
 	bool is_inline; /* the requests completed inside the submitting call */
+	bool by_worker; /* workers executed them, or their client had asked for that */
 	uint64_t words; /* the words of all, ORed: 0 if none has one */
 };
 

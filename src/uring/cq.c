@@ -84,12 +84,12 @@ static inline uint32_t put(struct uaio_uring *ring, uint32_t tail,
 	return tail + 1;
 }
 
-static void signal_eventfd(struct uaio_uring *ring, bool is_inline)
+static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 {
 	/* relaxed: as the kernel reads it */
 	if (load_relaxed(&ring->mem.rings->cq_flags) &
 		    IORING_CQ_EVENTFD_DISABLED ||
-	    (ring->is_eventfd_async && is_inline))
+	    (ring->is_eventfd_async && !by_worker))
 		return;
 	uaio_file_signal(ring->eventfd, 1);
 }
@@ -170,7 +170,7 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 		uaio_uring_find_reached_locked(ring);
 	/* What overflows is told of when it is in the ring. */
 	if (unlikely(ring->eventfd) && tail != old_tail)
-		signal_eventfd(ring, post->is_inline);
+		signal_eventfd(ring, post->by_worker);
 	if (unlikely(ring->bell >= 0) && nr_told)
 		uaio_uring_bell_ring_locked(ring);
 }
@@ -222,7 +222,7 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	}
 	publish(ring, tail);
 	if (unlikely(ring->eventfd) && tail != old_tail)
-		signal_eventfd(ring, true);
+		signal_eventfd(ring, false);
 	/* An epoll that was told by edge when it overflowed is told again. */
 	if (unlikely(ring->bell >= 0) && tail != old_tail)
 		uaio_uring_bell_ring_locked(ring);

@@ -96,7 +96,7 @@ struct uaio_uring {
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */
 	struct uaio_file *eventfd; /* shares (ref); or NULL */
-	bool is_eventfd_async;     /* only what completes later is signalled */
+	bool is_eventfd_async;     /* only what workers execute is signalled */
 	int32_t bell;              /* atomic; bell.h: a descriptor, or -1 */
 	uint32_t is_rung;          /* atomic */
 

@@ -92,6 +92,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		.is_signalled = call->is_signalled,
 		.is_patient = true,
 		.is_quiet = raw->flags & IOSQE_CQE_SKIP_SUCCESS,
+		.is_again = true,
 	};
 	if (unlikely(!entry->row)) {
 		entry->sqe.links = links_of(raw);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "test-uring.h"
@@ -433,6 +434,37 @@ static void a_read_need_not_wait_for_a_write_before_it(void **state)
 	unit_close(fd);
 }
 
+/* As ext4 says it of buffered writes. */
+static bool refuse_nowait(long nr, const long args[6], long *ret_res)
+{
+	if (nr == SYS_fstatfs)
+		*ret_res = unit_say_ext4(args);
+	else if (nr == SYS_pwritev2 && args[5] & RWF_NOWAIT)
+		*ret_res = -EOPNOTSUPP;
+	else
+		return false;
+	return true;
+}
+
+static void a_write_that_may_not_wait_is_to_be_made_again(void **state)
+{
+	static const char byte = 'x';
+	int fd;
+
+	(void)state;
+	unit_hook(refuse_nowait);
+	fd = unit_file(false);
+	put_rw(&client, IORING_OP_WRITE, fd, &byte, 1, 0, 1)->rw_flags =
+		RWF_NOWAIT;
+	submit(&client, 1);
+	assert_got(&client, 1, -EAGAIN);
+	put_rw(&client, IORING_OP_WRITE, fd, &byte, 1, 0, 1);
+	submit(&client, 1);
+	assert_got(&client, 1, 1);
+	unit_hook(NULL);
+	unit_close(fd);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -451,6 +483,7 @@ int main(void)
 		RING_TEST(files_are_opened),
 		RING_TEST(results_are_injected),
 		RING_TEST(a_read_need_not_wait_for_a_write_before_it),
+		RING_TEST(a_write_that_may_not_wait_is_to_be_made_again),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

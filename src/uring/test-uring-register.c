@@ -283,7 +283,7 @@ static uint64_t count_of(int fd)
 static void an_eventfd_is_told_of_completions(void **state)
 {
 	uint32_t *flags = sq_word(&client, client.params.cq_off.flags);
-	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), zero = 0;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), zero = 0, ends[2];
 
 	(void)state;
 	assert_int_equal(reg(IORING_UNREGISTER_EVENTFD, NULL, 0), -ENXIO);
@@ -308,6 +308,17 @@ static void an_eventfd_is_told_of_completions(void **state)
 	put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
 	submit(&client, 4);
 	assert_true(count_of(fd) > 0);
+	/* What ends as its file got ready, no worker has executed. */
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	put(&client, IORING_OP_POLL_ADD, ends[0], 2)->poll32_events = POLLIN;
+	submit(&client, 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	for (int i = 0; i < 4; i++)
+		assert_got(&client, 1, 0);
+	assert_got(&client, 2, POLLIN);
+	assert_int_equal(count_of(fd), 0);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
 	unit_close(fd);
 }
 

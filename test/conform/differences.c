@@ -228,20 +228,6 @@ const struct difference differs_ring_child = {
 		"the children that it will fork needs the kernel's io_uring.",
 };
 
-const struct difference differs_ring_async = {
-	.title = "An eventfd for asynchronous completions is signalled for "
-		 "those by readiness",
-	.text = "With IORING_REGISTER_EVENTFD_ASYNC the kernel does not signal "
-		"a request that ended when its file got ready; here only what "
-		"completes inside io_uring_enter is not signalled.",
-};
-
-const struct difference differs_ring_nowait = {
-	.title = "A write with RWF_NOWAIT that its file refuses is EOPNOTSUPP",
-	.text = "io_uring of the kernel turns that into EAGAIN on some file "
-		"systems, as ext4.",
-};
-
 const struct difference differs_ring_duplicate = {
 	.title = "A request is not cancelled by another descriptor of its file",
 	.text = "IORING_ASYNC_CANCEL_FD finds the requests that were submitted "
@@ -433,8 +419,7 @@ const struct chapter chapters[] = {
 		  &differs_ring_calls, &differs_ring_child,
 		  &differs_ring_polled, &differs_ring_duplicate) },
 	{ "What requests report",
-	  CHAPTER(&differs_ring_mapped, &differs_ring_async,
-		  &differs_ring_nowait, &differs_not_blocked,
+	  CHAPTER(&differs_ring_mapped, &differs_not_blocked,
 		  &differs_poll_bits, &differs_poll_order,
 		  &differs_fifo_packets, &differs_low_water, &differs_signals,
 		  &differs_segments) },

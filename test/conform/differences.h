@@ -30,8 +30,6 @@ extern const struct difference differs_ring_calls;
 extern const struct difference differs_ring_mapped;
 extern const struct difference differs_ring_polled;
 extern const struct difference differs_ring_child;
-extern const struct difference differs_ring_async;
-extern const struct difference differs_ring_nowait;
 extern const struct difference differs_ring_duplicate;
 extern const struct difference differs_ring_overflow;
 
