@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "uring/ring.h"
+#include "uring/table.h"
 #include "test-uring.h"
 
 static struct client client;
@@ -177,6 +179,45 @@ static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 	unit_close(ends[1]);
 }
 
+static struct uaio_sink sink;
+
+/* What the timeout counts completes at once, before it can be cancelled. */
+static void start_and_complete(struct uaio_queue *queue,
+			       const struct uaio_sqe *sqe)
+{
+	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
+
+	uaio_uring_sink.starts(queue, sqe);
+	ring->nr_taken++;
+	uaio_uring_answer(ring, 3, 0);
+}
+
+static void a_timeout_that_is_due_before_it_waits_ends(void **state)
+{
+	struct uaio_uring *ring = uaio_uring_find((uint32_t)client.fd);
+	struct io_uring_sqe *sqe;
+	int ends[2];
+
+	(void)state;
+	sink = uaio_uring_sink;
+	sink.starts = start_and_complete;
+	ring->queue.sink = &sink;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	sqe = put(&client, IORING_OP_POLL_ADD, ends[0], 1);
+	sqe->poll32_events = POLLIN;
+	sqe->flags = IOSQE_IO_LINK;
+	put_timeout(&late, 1, 0, 2);
+	submit(&client, 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_got(&client, 1, POLLIN);
+	assert_got(&client, 3, 0);
+	assert_int_equal(unread(&client), 1);
+	assert_got(&client, 2, 0);
+	ring->queue.sink = &uaio_uring_sink;
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 static void a_timeout_may_count_as_a_success(void **state)
 {
 	(void)state;
@@ -340,6 +381,7 @@ int main(void)
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(a_timeout_ends_after_so_many_completions),
 		RING_TEST(in_a_chain_a_timeout_counts_from_its_start),
+		RING_TEST(a_timeout_that_is_due_before_it_waits_ends),
 		RING_TEST(a_timeout_may_count_as_a_success),
 		RING_TEST(a_timeout_may_come_again_and_again),
 		RING_TEST(fields_that_timeouts_do_not_have_are_0),
