@@ -7,7 +7,8 @@
  * eventfd of the library's, which the ring gets when it is first polled.
  *
  *   I1  The bell is rung, that is, its counter is not 0, by each post, under the
- *       queue's lock. So each post is an edge for those that wait for edges.
+ *       queue's lock; and so it is when what overflowed is put into the ring. So
+ *       each is an edge for those that wait for edges.
  *   I2  A client takes completions by memory, of which nobody is told. So before a
  *       thread sleeps in a call that polls, and before a bell is added to an epoll,
  *       bells are settled: each says what is true. A bell changes only under the
