@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deny-aio [--uring] [--errno NAME] -- command: run a program without kernel AIO.
+ * deny-aio [--uring | --container] [--errno NAME] -- command: run a program without
+ * kernel AIO.
  *
  * A seccomp filter answers the six calls of kernel AIO with an error, ENOSYS
  * unless another is named, as a sandbox or a container runtime does; or it kills
  * the process that makes one, if the name is KILL. With --uring the calls are the
- * three of io_uring. The filter is inherited by all that the command starts.
+ * three of io_uring. With --container they are all that container engines refuse by
+ * default, io_uring among them and kernel AIO not, with the errors that these give.
+ * The filter is inherited by all that the command starts.
  */
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <seccomp.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +23,9 @@
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { KILL = -1 }; /* in an errno's place */
+
+/* What is denied; as options, which are no characters. */
+enum what { AIO = 256, URING, CONTAINER };
 
 static const struct {
 	const char *name;
@@ -42,13 +48,79 @@ static const int uring_calls[] = {
 	SCMP_SYS(io_uring_register),
 };
 
+/*
+ * What the default filter of Docker refuses a container without capabilities beyond
+ * the default ones (moby/profiles, seccomp v0.3.0; containerd's is made alike), of
+ * the calls that libseccomp 2.5 knows and the kernel still has. It lists what it
+ * lets through, so that a newer call is refused, too.
+ */
+static const int container_calls[] = {
+	SCMP_SYS(acct),
+	SCMP_SYS(add_key),
+	SCMP_SYS(bpf),
+	SCMP_SYS(clock_settime),
+	SCMP_SYS(delete_module),
+	SCMP_SYS(fanotify_init),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(fsconfig),
+	SCMP_SYS(fsmount),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(fspick),
+	SCMP_SYS(get_mempolicy),
+	SCMP_SYS(init_module),
+	SCMP_SYS(io_uring_enter),
+	SCMP_SYS(io_uring_register),
+	SCMP_SYS(io_uring_setup),
+	SCMP_SYS(ioperm),
+	SCMP_SYS(iopl),
+	SCMP_SYS(kcmp),
+	SCMP_SYS(kexec_file_load),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(keyctl),
+	SCMP_SYS(lookup_dcookie),
+	SCMP_SYS(mbind),
+	SCMP_SYS(migrate_pages),
+	SCMP_SYS(mount),
+	SCMP_SYS(mount_setattr),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(move_pages),
+	SCMP_SYS(open_by_handle_at),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(perf_event_open),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(process_madvise),
+	SCMP_SYS(quotactl),
+	SCMP_SYS(quotactl_fd),
+	SCMP_SYS(reboot),
+	SCMP_SYS(request_key),
+	SCMP_SYS(set_mempolicy),
+	SCMP_SYS(setdomainname),
+	SCMP_SYS(sethostname),
+	SCMP_SYS(setns),
+	SCMP_SYS(settimeofday),
+	SCMP_SYS(swapoff),
+	SCMP_SYS(swapon),
+	SCMP_SYS(syslog),
+	SCMP_SYS(umount2),
+	SCMP_SYS(unshare),
+	SCMP_SYS(userfaultfd),
+	SCMP_SYS(vhangup),
+};
+
+/* Of clone(), which lets a container have no namespace of its own. */
+static const scmp_datum_t container_clone_flags[] = {
+	CLONE_NEWCGROUP, CLONE_NEWIPC,  CLONE_NEWNET, CLONE_NEWNS,
+	CLONE_NEWPID,    CLONE_NEWUSER, CLONE_NEWUTS,
+};
+
 /* The status that env(1) and its like give when they fail themselves. */
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: deny-aio [--uring] [--errno NAME] -- command "
-	      "[argument...]\n",
+	fputs("usage: deny-aio [--uring | --container] [--errno NAME] -- "
+	      "command [argument...]\n",
 	      to);
 }
 
@@ -61,22 +133,56 @@ static int errno_named(const char *name)
 	return 0;
 }
 
+/* Return: 0, or a negative errno. */
+static int refuse(scmp_filter_ctx filter, const int calls[], size_t nr,
+		  int error)
+{
+	uint32_t action = error == KILL ? SCMP_ACT_KILL_PROCESS
+					: SCMP_ACT_ERRNO((uint16_t)error);
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < nr; i++)
+		ret = seccomp_rule_add(filter, action, calls[i], 0);
+	return ret;
+}
+
+/* Return: 0, or a negative errno. */
+static int refuse_as_container(scmp_filter_ctx filter)
+{
+	/* So that the C library makes clone() instead, which can be looked at. */
+	static const int clone3[] = { SCMP_SYS(clone3) };
+	int ret = refuse(filter, container_calls, ARRAY_LENGTH(container_calls),
+			 EPERM);
+
+	if (!ret)
+		ret = refuse(filter, clone3, ARRAY_LENGTH(clone3), ENOSYS);
+	for (size_t i = 0; !ret && i < ARRAY_LENGTH(container_clone_flags); i++)
+		ret = seccomp_rule_add(
+			filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+			SCMP_A0(SCMP_CMP_MASKED_EQ, container_clone_flags[i],
+				container_clone_flags[i]));
+	return ret;
+}
+
 /*
  * Loading sets no_new_privs too, so no privilege is needed.
  *
  * Return: 0, or a negative errno.
  */
-static int deny(const int calls[], size_t nr, int error)
+static int deny(enum what what, int error)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-	uint32_t action = error == KILL ? SCMP_ACT_KILL_PROCESS
-					: SCMP_ACT_ERRNO((uint16_t)error);
-	int ret = 0;
+	int ret;
 
 	if (!filter)
 		return -ENOMEM;
-	for (size_t i = 0; !ret && i < nr; i++)
-		ret = seccomp_rule_add(filter, action, calls[i], 0);
+	if (what == CONTAINER)
+		ret = refuse_as_container(filter);
+	else if (what == URING)
+		ret = refuse(filter, uring_calls, ARRAY_LENGTH(uring_calls),
+			     error);
+	else
+		ret = refuse(filter, aio_calls, ARRAY_LENGTH(aio_calls), error);
 	if (!ret)
 		ret = seccomp_load(filter);
 	seccomp_release(filter);
@@ -87,20 +193,21 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "errno", required_argument, NULL, 'e' },
-		{ "uring", no_argument, NULL, 'u' },
+		{ "uring", no_argument, NULL, URING },
+		{ "container", no_argument, NULL, CONTAINER },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
+	enum what what = AIO;
 	int error = ENOSYS, opt, ret;
-	bool is_uring = false;
 
-	while ((opt = getopt_long(argc, argv, "+e:uh", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "+e:h", options, NULL)) != -1) {
 		if (opt == 'h') {
 			usage(stdout);
 			return 0;
 		}
-		if (opt == 'u') {
-			is_uring = true;
+		if (opt == URING || opt == CONTAINER) {
+			what = (enum what)opt;
 			continue;
 		}
 		error = opt == 'e' ? errno_named(optarg) : 0;
@@ -116,8 +223,7 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return EXIT_OWN_FAILURE;
 	}
-	ret = is_uring ? deny(uring_calls, ARRAY_LENGTH(uring_calls), error)
-		       : deny(aio_calls, ARRAY_LENGTH(aio_calls), error);
+	ret = deny(what, error);
 	if (ret < 0) {
 		fprintf(stderr, "deny-aio: seccomp: %s\n", strerror(-ret));
 		return EXIT_OWN_FAILURE;
