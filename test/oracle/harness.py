@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""harness.py BUILD SOURCE [quick|long|CASE...]: libaio's own test harness as an
+"""harness.py BUILD [quick|long|CASE...]: libaio's own test harness as an
 oracle.
 
 Every case is run on the kernel, on uaio, and on uaio with the kernel's AIO
@@ -118,13 +118,9 @@ def report(lanes, results, cases):
 
 
 def main():
-    build, source = sys.argv[1:3]
-    box = sandbox.Sandbox(build)
-    fetch = os.path.join(source, "tools", "fetch-libaio")
-    cache = os.path.join(box.build, "test", "oracle", "libaio")
-    harness = subprocess.run([fetch, cache], stdout=subprocess.PIPE, text=True,
-                             check=True).stdout.strip()
-    cases = chosen(cases_of(harness), sys.argv[3:])
+    box = sandbox.Sandbox(sys.argv[1])
+    harness = box.fetch("libaio")
+    cases = chosen(cases_of(harness), sys.argv[2:])
     if not box.is_private:
         cases = [c for c in cases if c not in NEED_MOUNTS]
         print("cases 8 and 10 need root and were not run")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""liburing.py BUILD SOURCE WAY [TEST...]: liburing's own tests as an oracle.
+"""liburing.py BUILD WAY [TEST...]: liburing's own tests as an oracle.
 
 They are fetched and built by tools/fetch-liburing, and linked with the shared
 liburing of this machine. WAY is
@@ -133,18 +133,10 @@ def judge(results, expected_to_fail):
     return nr_wrong
 
 
-def fetch(box, source):
-    """The folder of the tests, built if it is not there."""
-    return subprocess.run(
-        [os.path.join(source, "tools", "fetch-liburing"),
-         os.path.join(box.build, "test", "oracle", "liburing")],
-        stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-
-
 def main():
-    build, source, way, *wanted = sys.argv[1:]
+    build, way, *wanted = sys.argv[1:]
     box = sandbox.Sandbox(build)
-    tests = fetch(box, source)
+    tests = box.fetch("liburing")
     if way == "fetch":
         return 0
     every, names = tests_in(tests)

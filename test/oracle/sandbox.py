@@ -106,9 +106,21 @@ class Sandbox:
         return [os.path.join(self.build, "bench", "deny-aio"), "--", *command]
 
     def deny_uring(self, error, *command):
-        """`command` with io_uring answered so; KILL kills who calls it."""
-        return [os.path.join(self.build, "bench", "deny-aio"), "--uring",
-                "--errno", error, "--", *command]
+        """`command` with io_uring answered so; KILL kills the process that calls
+        it, and CONTAINER is all that a container engine's default filter does."""
+        how = ["--container"] if error == "CONTAINER" else \
+            ["--uring", "--errno", error]
+        return [os.path.join(self.build, "bench", "deny-aio"), *how, "--",
+                *command]
+
+    def fetch(self, name):
+        """The folder of what tools/fetch-NAME makes, made if it is not there."""
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                              "..", "..")
+        return subprocess.run(
+            [os.path.join(source, "tools", "fetch-" + name),
+             os.path.join(self.build, "test", "oracle", name)],
+            stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
     def uaio_only(self, *command):
         """On uaio, in such a way that falling back to the kernel would fail."""

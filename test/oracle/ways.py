@@ -13,6 +13,7 @@ import atexit
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 import sandbox
@@ -52,6 +53,13 @@ class Client:
 
     def path(self, name):
         return os.path.join(self.place, name)
+
+    def fetched(self, name):
+        """The folder of a client that the distribution has not."""
+        try:
+            return self.box.fetch(name)
+        except subprocess.CalledProcessError:
+            raise Failed(f"tools/fetch-{name} failed: above it says why") from None
 
     def wrap(self, *command):
         return {"kernel": lambda *plain: list(plain), "uaio": self.box.uaio,
@@ -110,9 +118,10 @@ class Client:
 
 class UringClient(Client):
     """Programs of io_uring: on the kernel's, or on uaio where that is refused, by
-    an error or by a filter that kills. So there is no way but through uaio."""
+    a container engine's default filter, an error, or a filter that kills. So there
+    is no way but through uaio."""
 
-    WAYS = ("kernel", "EPERM", "ENOSYS", "KILL")
+    WAYS = ("kernel", "CONTAINER", "EPERM", "ENOSYS", "KILL")
 
     def wrap(self, *command):
         if self.way == "kernel":
