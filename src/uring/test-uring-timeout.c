@@ -120,6 +120,16 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
+	/* Timeouts do not count one another. */
+	put_timeout(&late, 1, 0, 1);
+	put_timeout(&soon, 0, 0, 2);
+	submit(&client, 1);
+	assert_got(&client, 2, -ETIME);
+	assert_none(&client);
+	put(&client, IORING_OP_NOP, -1, 3);
+	submit(&client, 2);
+	assert_got(&client, 3, 0);
+	assert_got(&client, 1, 0);
 	/* Also if it is another thread that completes what is counted. */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put_timeout(&late, 1, 0, 4);
