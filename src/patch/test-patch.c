@@ -299,7 +299,7 @@ static void registers_and_the_red_zone_are_kept(void **state)
 	static const uint8_t bytes[64] = "0123456789abcdef0123456789abcde";
 
 	(void)state;
-	assert_int_equal(make(red_zone, ANSWER), 0x12345678);
+	assert_int_equal(make(red_zone, ANSWER), 0);
 	assert_int_equal(make(registers, ANSWER), 0);
 	if (__builtin_cpu_supports("avx512bw"))
 		assert_int_equal(widest((long)bytes, 0, 0, 0, 0, 0), 0);

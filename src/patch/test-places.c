@@ -34,13 +34,21 @@ FUNCTION(moved, "mov $426, %eax\n"
 		"syscall\n"
 		"pop %rbx\n");
 
-/* The red zone: what is below the stack pointer stays. */
-FUNCTION(red_zone, "movq $0x1234, -8(%rsp)\n"
-		   "movq $0x5678, -128(%rsp)\n"
+/* The red zone: what is below the stack pointer stays, all of it. */
+FUNCTION(red_zone, ".set at, -128\n"
+		   ".rept 16\n"
+		   "movq $0x1000 - at, at(%rsp)\n"
+		   ".set at, at + 8\n"
+		   ".endr\n"
 		   "mov $426, %eax\n syscall\n"
-		   "mov -8(%rsp), %rax\n"
-		   "shl $16, %rax\n"
-		   "or -128(%rsp), %rax\n");
+		   "xor %eax, %eax\n"
+		   ".set at, -128\n"
+		   ".rept 16\n"
+		   "cmpq $0x1000 - at, at(%rsp)\n"
+		   "setne %cl\n"
+		   "or %cl, %al\n"
+		   ".set at, at + 8\n"
+		   ".endr\n");
 
 /* Registers that a system call keeps. The result: a bit for each that is lost. */
 FUNCTION(registers,
