@@ -110,16 +110,28 @@ static void take_in(struct uaio_queue *queue, const struct uaio_post *post)
 		uaio_ctx_wake_destroyer(ctx);
 }
 
-static uint32_t nr_unread(const struct uaio_queue *queue)
+static inline uint32_t nr_unread(const struct uaio_queue *queue)
 {
 	return uaio_ring_unread(
 		&container_of(queue, struct uaio_ctx, queue)->ring);
 }
 
+/* A need is a number of events, which never exceeds what the ring can hold. */
+static bool is_met(const struct uaio_queue *queue, uint64_t need)
+{
+	return nr_unread(queue) >= need;
+}
+
+static bool has_unread(const struct uaio_queue *queue)
+{
+	return nr_unread(queue);
+}
+
 static const struct uaio_sink ring_sink = {
 	.post = take_in,
 	.drop_words = uaio_resfd_drop,
-	.nr_unreaped = nr_unread,
+	.is_met = is_met,
+	.has_unreaped = has_unread,
 	.cancelled = uaio_iocb_cancelled,
 };
 

@@ -70,7 +70,7 @@ static long wait_more(struct uaio_ctx *ctx, uint64_t generation,
 
 		if (need > capacity)
 			need = capacity;
-		ret = uaio_queue_wait(&ctx->queue, generation, (uint32_t)need,
+		ret = uaio_queue_wait(&ctx->queue, generation, (uint64_t)need,
 				      &call->wait);
 		more = pop(ctx, generation, events, got, call);
 		if (more < 0)

@@ -24,7 +24,7 @@ static struct {
 	uint64_t sum_data;
 	unsigned nr_posts;
 	unsigned nr_unlocked; /* posts without the lock */
-	uint32_t nr_asked;    /* atomic: by nr_unreaped() */
+	uint32_t nr_asked;    /* atomic: by is_met() */
 	uint32_t asked_by;    /* atomic: the thread that asked last */
 	uint32_t pins_then;   /* atomic: pins of the queue at that time */
 
@@ -60,19 +60,26 @@ static void drop_words(const struct uaio_post *post)
 		client.sum_words += post->completions[i].word;
 }
 
-static uint32_t nr_unreaped(const struct uaio_queue *queue)
+static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	store_relaxed(&client.asked_by, (uint32_t)sys_gettid());
 	store_relaxed(&client.pins_then,
 		      load_relaxed(&queue->group.ready.nr_pins));
 	add_relaxed(&client.nr_asked, 1);
+	return load_relaxed(&client.nr) >= need;
+}
+
+static bool has_unreaped(const struct uaio_queue *queue)
+{
+	(void)queue;
 	return load_relaxed(&client.nr);
 }
 
 static const struct uaio_sink sink = {
 	.post = take_in,
 	.drop_words = drop_words,
-	.nr_unreaped = nr_unreaped,
+	.is_met = is_met,
+	.has_unreaped = has_unreaped,
 };
 
 static uint64_t open_queue(void)

@@ -58,13 +58,13 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 void uaio_waiters_collect_locked(struct uaio_queue *queue,
 				 struct uaio_wakeups *wakeups)
 {
-	uint32_t unreaped = queue->sink->nr_unreaped(queue);
+	const struct uaio_sink *sink = queue->sink;
 
 	list_for_each_safe (pos, &queue->waiters) {
 		struct uaio_waiter *waiter =
 			container_of(pos, struct uaio_waiter, node);
 
-		if (waiter->need <= unreaped) {
+		if (sink->is_met(queue, waiter->need)) {
 			uaio_waiter_tell_locked(queue, waiter, wakeups);
 			queue->nr_wakeups++;
 		}
@@ -198,7 +198,7 @@ static int enter(struct uaio_queue *queue, uint64_t generation,
 	uaio_queue_lock(queue);
 	if (uaio_queue_is_over_locked(queue, generation)) {
 		ret = -EINVAL;
-	} else if (queue->sink->nr_unreaped(queue) < waiter->need) {
+	} else if (!queue->sink->is_met(queue, waiter->need)) {
 		list_add_tail(&queue->waiters, &waiter->node);
 		/* [MB:led] [step: ENTER] seq_cst: as in uaio_lead_locked(). */
 		add_seq_cst(&queue->group.ready.nr_waiters, !waiter->is_parted);
@@ -229,7 +229,7 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
 	if (!waiter)
 		return NULL;
 	waiter->queue = queue;
-	waiter->need = UINT32_MAX;
+	waiter->need = UINT64_MAX;
 	waiter->leads = waiter->is_leading = false;
 	waiter->is_parted = waiter->is_leaderless = false;
 	/* relaxed: nobody knows it yet */
@@ -281,7 +281,7 @@ void uaio_waiters_forget(bool is_parted)
 }
 
 int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
-		     uint32_t need, const struct uaio_wait *wait)
+		     uint64_t need, const struct uaio_wait *wait)
 {
 	struct uaio_waiter *waiter = uaio_waiter_new(queue);
 	int ret;
@@ -313,7 +313,7 @@ int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
  * before those of an older one that a worker blocks on.
  */
 static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
-			 uint32_t need, const struct uaio_wait *wait)
+			 uint64_t need, const struct uaio_wait *wait)
 {
 	enum { LOOK_NS = 2000000 };
 	struct uaio_wait look = *wait;
@@ -337,7 +337,7 @@ static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
  * completions for as long as that.
  * Return: whether there are enough now.
  */
-static bool spin_for(const struct uaio_queue *queue, uint32_t need,
+static bool spin_for(const struct uaio_queue *queue, uint64_t need,
 		     int64_t spin_ns, int64_t deadline_ns)
 {
 	enum { SPINS_PER_LOOK = 16 }; /* at the clock */
@@ -354,7 +354,7 @@ static bool spin_for(const struct uaio_queue *queue, uint32_t need,
 	do {
 		for (unsigned i = 0; i < SPINS_PER_LOOK && !is_there; i++) {
 			uaio_cpu_relax();
-			is_there = sink->nr_unreaped(queue) >= need;
+			is_there = sink->is_met(queue, need);
 		}
 	} while (!is_there && uaio_now_ns() < until);
 	uaio_wq_has_spun(is_there);
@@ -363,7 +363,7 @@ static bool spin_for(const struct uaio_queue *queue, uint32_t need,
 
 /* Sleep. A thread that sleeps no longer than waking takes could have spun. */
 static int sleep_timed(struct uaio_queue *queue, uint64_t generation,
-		       uint32_t need, int64_t spin_ns,
+		       uint64_t need, int64_t spin_ns,
 		       const struct uaio_wait *wait)
 {
 	int64_t since = uaio_now_ns();
@@ -375,7 +375,7 @@ static int sleep_timed(struct uaio_queue *queue, uint64_t generation,
 }
 
 int uaio_queue_wait(struct uaio_queue *queue, uint64_t generation,
-		    uint32_t need, const struct uaio_wait *wait)
+		    uint64_t need, const struct uaio_wait *wait)
 {
 	int64_t spin_ns = uaio_wq_spin_ns();
 
@@ -413,7 +413,7 @@ void uaio_queue_run_parked(struct uaio_queue *queue, bool waits)
 	(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
 	/* relaxed, both: advice */
 	if (!waits && !uaio_ready_has(&home->ready, UAIO_LEADER) &&
-	    !load_relaxed(&queue->sink)->nr_unreaped(queue)) {
+	    !load_relaxed(&queue->sink)->has_unreaped(queue)) {
 		/* The epoll does not tell of what is not armed. */
 		if (!uaio_ready_arm(home))
 			uaio_waiters_back_up(home);

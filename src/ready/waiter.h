@@ -2,8 +2,9 @@
 /*
  * Waiting for completions
  *
- * A waiter says how many completions it still needs; the thread that posts
- * wakes it when the sink has that many, and not for fewer (flow/post.c). The
+ * A waiter says what it still needs, for example how many completions; the thread
+ * that posts wakes it when the sink says that this is met, and not before
+ * (flow/post.c). The
  * waiter that leads is woken by its files as well, and when a timer is due
  * (lead.h); a queue that is closed wakes all. A waiter lives in a
  * slab, not on its thread's stack: a signal handler may leave the sleep by
@@ -16,8 +17,8 @@
  *       more, under that lock, and never after; waking goes by address.
  *   I3  A waiter asks the sink under the same lock before it sleeps, so no
  *       completion falls between the look and the sleep.
- *   I4  need never exceeds what the sink can hold: a full sink wakes all
- *       waiters. The door sees to that.
+ *   I4  A full sink meets every need, and so wakes all waiters. The door sees to
+ *       that.
  *   I5  A waiter that sleeps keeps no queue alive. It remembers which
  *       generation of the queue it waits for, and looks, under the lock,
  *       whether that is over.
@@ -53,7 +54,7 @@ struct uaio_waiter {
 
 	/* under the group's lock */
 	struct list node;
-	uint32_t need;
+	uint64_t need;      /* the door's (sink.h) */
 	int wake_fd;        /* owns: an eventfd, or -1 for waking by word */
 	bool leads;         /* sleeps in the queue's epoll */
 	bool is_parted;     /* its thread has another descriptor table */
@@ -135,17 +136,17 @@ void uaio_waiters_dismiss(struct uaio_queue *queue);
  */
 
 /*
- * Wait until the sink has need completions that are not reaped. Where requests
- * take less time than a sleep does, the caller spins for them a little first.
+ * Wait until the sink says that need is met. Where requests take less time than a
+ * sleep does, the caller spins for them a little first.
  * Return: 0 to look again; -EINTR; -ETIMEDOUT; -EINVAL: the generation is over;
  * -ENOMEM.
  */
 int uaio_queue_wait(struct uaio_queue *queue, uint64_t generation,
-		    uint32_t need, const struct uaio_wait *wait);
+		    uint64_t need, const struct uaio_wait *wait);
 
 /* The same, but sleep at once, and do not look for cold reads. */
 int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
-		     uint32_t need, const struct uaio_wait *wait);
+		     uint64_t need, const struct uaio_wait *wait);
 
 /*
  * The caller knows that the generation is not over.

@@ -3,7 +3,7 @@
  * Completion sink: where completions go
  *
  * A table of functions by which a door receives the completions of a queue
- * (queue.h), and tells how many it holds. Every completion goes through the
+ * (queue.h), and tells whether they are what a waiter needs. Every completion goes through the
  * sink, including those of requests that complete inside the submitting call:
  * flow/post.c calls post() under the queue's lock, and wakes waiters after that. Kernel
  * AIO's post() (aio/ctx.c) puts events into the ring from which the client takes them.
@@ -95,10 +95,14 @@ struct uaio_sink {
 	void (*starts)(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 
 	/*
-	 * Return: how many completions the client has not reaped yet. Without
-	 * the queue's lock this is a guess.
+	 * Return: whether a waiter with this need has enough. What the number
+	 * says is for the door to choose: how many completions have to be unreaped,
+	 * for example. Without the queue's lock this is a guess.
 	 */
-	uint32_t (*nr_unreaped)(const struct uaio_queue *queue);
+	bool (*is_met)(const struct uaio_queue *queue, uint64_t need);
+
+	/* Return: whether the client has completions to reap; a guess, as above. */
+	bool (*has_unreaped)(const struct uaio_queue *queue);
 
 	/*
 	 * Return: the result of a request that was cancelled before anything of

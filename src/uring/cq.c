@@ -183,15 +183,25 @@ static bool has_room(const struct uaio_queue *queue)
 	return !ring->first_over && room(ring, load_relaxed(&ring->cq_tail));
 }
 
-/* A waiter puts what has overflown into the ring, so that is enough for any. */
-static uint32_t nr_unread(const struct uaio_queue *queue)
+/*
+ * A need is a number of completions. A waiter puts what has overflown into the ring,
+ * so that is enough for any.
+ */
+static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	const struct uaio_uring *ring =
 		container_of(queue, struct uaio_uring, queue);
 
-	return unlikely(load_relaxed(&ring->first_over))
-		       ? ring->cq_entries
-		       : uaio_uring_unread(ring);
+	return uaio_uring_unread(ring) >= need ||
+	       load_relaxed(&ring->first_over);
+}
+
+static bool has_unread(const struct uaio_queue *queue)
+{
+	const struct uaio_uring *ring =
+		container_of(queue, struct uaio_uring, queue);
+
+	return uaio_uring_unread(ring) || load_relaxed(&ring->first_over);
 }
 
 const struct uaio_sink uaio_uring_sink = {
@@ -201,7 +211,8 @@ const struct uaio_sink uaio_uring_sink = {
 	.act = uaio_uring_act,
 	.starts = uaio_uring_starts,
 	.cancelled = uaio_uring_cancelled,
-	.nr_unreaped = nr_unread,
+	.is_met = is_met,
+	.has_unreaped = has_unread,
 	.get_fixed = uaio_uring_get_fixed,
 };
 

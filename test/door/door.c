@@ -58,6 +58,17 @@ static uint32_t nr_unread(const struct uaio_queue *queue)
 	return nr < DOOR_NR_CQES ? nr : DOOR_NR_CQES;
 }
 
+/* A need is a number of completions. */
+static bool is_met(const struct uaio_queue *queue, uint64_t need)
+{
+	return nr_unread(queue) >= need;
+}
+
+static bool has_unread(const struct uaio_queue *queue)
+{
+	return nr_unread(queue);
+}
+
 static void post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct door *door = container_of(queue, struct door, queue);
@@ -122,7 +133,8 @@ static const struct uaio_sink sink = {
 	.post = post,
 	.has_room = has_room,
 	.drop_words = drop_words,
-	.nr_unreaped = nr_unread,
+	.is_met = is_met,
+	.has_unreaped = has_unread,
 	.get_fixed = get_fixed,
 };
 
