@@ -302,14 +302,14 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	return UAIO_ISSUE_DONE;
 }
 
-/* A timer waits, unless it is due. */
+/* A timer waits, unless it is due and ends but once. */
 static __attribute__((noinline)) enum uaio_issue
 set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
 	int64_t now = uaio_now_ns();
 
 	ret->until_ns = uaio_timer_due(sqe, now);
-	if (ret->until_ns > now)
+	if (ret->until_ns > now || sqe->is_multishot)
 		return UAIO_ISSUE_RETRY_READY;
 	ret->res = -ETIME;
 	ret->start = ret->end = uaio_stats_now();

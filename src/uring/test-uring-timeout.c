@@ -246,9 +246,16 @@ static void a_timeout_may_count_as_a_success(void **state)
 
 static void a_timeout_may_come_again_and_again(void **state)
 {
+	static const struct __kernel_timespec at_once = { 0 };
 	struct cqe cqe;
 
 	(void)state;
+	put_timeout(&at_once, 3, IORING_TIMEOUT_MULTISHOT, 1);
+	submit(&client, 0);
+	for (int i = 0; i < 3; i++) {
+		cqe = get(&client);
+		assert_cqe(&cqe, 1, -ETIME, i < 2 ? IORING_CQE_F_MORE : 0);
+	}
 	put_timeout(&soon, 3, IORING_TIMEOUT_MULTISHOT, 1);
 	submit(&client, 0);
 	for (int i = 0; i < 3; i++) {
