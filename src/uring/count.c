@@ -28,6 +28,16 @@ static bool is_success(const struct uaio_uring_note *note, int32_t res)
 	return res >= 0 && (uint32_t)res >= note->expected;
 }
 
+/*
+ * Return: whether it is a timeout that has come to its end, by its time or its count,
+ * and so ends waits (need.h). One that is linked has another purpose.
+ */
+static bool is_ended(const struct uaio_uring_note *note, int32_t res)
+{
+	return note->is_timeout && !note->is_linked &&
+	       (res == -ETIME || res == 0);
+}
+
 /* Return: whether the client does not want to hear of it. */
 static bool is_skipped(const struct uaio_uring_note *note,
 		       const struct uaio_completion *completion, int32_t res)
@@ -43,6 +53,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 {
 	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
 	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
+	bool has_ended;
 
 	if (unlikely(!note))
 		return !(completion->flags & UAIO_COMPLETION_QUIET);
@@ -57,10 +68,12 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	}
 	if (!has_more)
 		uaio_uring_uncount_locked(ring, note);
+	has_ended = is_ended(note, *res);
+	ring->nr_timeouts += has_ended;
 	if (is_skipped(note, completion, *res))
 		return false;
 	/* It is not counted by others of its kind. */
-	ring->cq_events -= note->is_timeout;
+	ring->cq_events -= has_ended;
 	return true;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Completions that are not simply put into the ring: successes of which the client
- * does not want to hear, and timeouts, of which some end after so many others
+ * does not want to hear, and timeouts, which end waits (need.h), and of which some end
+ * after so many others
  *
  *   I1  A timeout that counts is in the ring's list from before it is submitted until
  *       its completion, and so is its note. One in a chain, or behind a drain, is there

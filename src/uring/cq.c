@@ -16,6 +16,7 @@
 #include "uring/bell.h"
 #include "ready/waiter.h"
 #include "uring/count.h"
+#include "uring/need.h"
 #include "uring/note.h"
 #include "uring/ring.h"
 
@@ -46,7 +47,9 @@ static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 
 static void publish(struct uaio_uring *ring, uint32_t tail)
 {
-	store_relaxed(&ring->cq_tail, tail);
+	/* relaxed: first (need.h, I1), which the next line and the lock see to */
+	store_relaxed(&ring->progress,
+		      uaio_uring_progress_of(ring->nr_timeouts, tail));
 	/* [MB:uring-cq] release: the completions. Pairs with the client. */
 	store_release(&ring->mem.rings->cq_tail, tail);
 }
@@ -151,7 +154,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 static void post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	uint32_t tail = load_relaxed(&ring->cq_tail), nr_last;
+	uint32_t tail = uaio_uring_tail(ring), nr_last;
 	const uint32_t old_tail = tail;
 	uint32_t nr_told = post->nr;
 
@@ -180,20 +183,16 @@ static bool has_room(const struct uaio_queue *queue)
 	const struct uaio_uring *ring =
 		container_of(queue, struct uaio_uring, queue);
 
-	return !ring->first_over && room(ring, load_relaxed(&ring->cq_tail));
+	return !ring->first_over && room(ring, uaio_uring_tail(ring));
 }
 
-/*
- * A need is a number of completions. A waiter puts what has overflown into the ring,
- * so that is enough for any.
- */
+/* A waiter puts what has overflown into the ring, so that is enough for any. */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	const struct uaio_uring *ring =
 		container_of(queue, struct uaio_uring, queue);
 
-	return uaio_uring_unread(ring) >= need ||
-	       load_relaxed(&ring->first_over);
+	return uaio_uring_is_met(ring, need) || load_relaxed(&ring->first_over);
 }
 
 static bool has_unread(const struct uaio_queue *queue)
@@ -222,7 +221,7 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	uint32_t tail, old_tail;
 
 	uaio_queue_lock(&ring->queue);
-	tail = old_tail = load_relaxed(&ring->cq_tail);
+	tail = old_tail = uaio_uring_tail(ring);
 	while (ring->first_over && room(ring, tail)) {
 		struct uaio_uring_overflow *over = ring->first_over;
 

@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "uring/calls.h"
+#include "uring/need.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
 #include "uring/table.h"
@@ -82,15 +83,15 @@ static void freshen(struct uaio_uring *ring, bool waits)
 	uaio_queue_run(&ring->queue, waits);
 }
 
-/* Wait for need completions. Return: as uaio_queue_wait(). */
-static int await(struct uaio_uring *ring, uint32_t need,
+/* Wait until need (need.h) is met. Return: as uaio_queue_wait(). */
+static int await(struct uaio_uring *ring, uint64_t need,
 		 const struct uaio_wait *wait)
 {
 	int ret = 0;
 
-	while (uaio_uring_unread(ring) < need && ret == 0) {
+	while (!uaio_uring_is_met(ring, need) && ret == 0) {
 		freshen(ring, true);
-		if (uaio_uring_unread(ring) < need)
+		if (!uaio_uring_is_met(ring, need))
 			ret = uaio_queue_wait(&ring->queue, ring->generation,
 					      need, wait);
 	}
@@ -100,11 +101,13 @@ static int await(struct uaio_uring *ring, uint32_t need,
 }
 
 /*
- * First for a time in which all are waited for, then until there is one.
+ * First for a time in which all are waited for. Then, if none has come and the whole
+ * wait has a deadline, until that or until there is one.
  */
-static int await_twice(struct uaio_uring *ring, uint32_t need, int64_t min_ns,
+static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 		       const struct uaio_wait *wait)
 {
+	const uint32_t tail = uaio_uring_tail(ring);
 	struct uaio_wait first = *wait;
 	int ret;
 
@@ -112,21 +115,41 @@ static int await_twice(struct uaio_uring *ring, uint32_t need, int64_t min_ns,
 	if (first.deadline_ns > wait->deadline_ns)
 		first.deadline_ns = wait->deadline_ns;
 	ret = await(ring, need, &first);
-	if (ret != -ETIMEDOUT || uaio_uring_unread(ring))
+	if (ret != -ETIMEDOUT || wait->deadline_ns == UAIO_FOREVER ||
+	    uaio_uring_unread(ring) || uaio_uring_tail(ring) != tail)
 		return ret;
-	return await(ring, 1, wait);
+	need = uaio_uring_progress_of(uaio_uring_timeouts_of(need), tail + 1);
+	return await(ring, need, wait);
 }
 
-/* The ring is used. Return: 0 or -errno. */
-static int wait_for(struct uaio_uring *ring, uint32_t need,
+/* Return: whether the client is shown all that a wait may end for (need.h, I2). */
+static bool is_shown(const struct uaio_uring *ring)
+{
+	/* relaxed: the client acquires what it is shown */
+	return load_relaxed(&ring->mem.rings->cq_tail) == uaio_uring_tail(ring);
+}
+
+/* Let a thread that is just posting come to its end. */
+static void have_shown(struct uaio_uring *ring)
+{
+	if (likely(is_shown(ring)))
+		return;
+	uaio_queue_lock(&ring->queue);
+	uaio_queue_unlock(&ring->queue);
+}
+
+/* Wait for nr completions. The ring is used. Return: 0 or -errno. */
+static int wait_for(struct uaio_uring *ring, uint32_t nr,
 		    const struct waiting *waiting)
 {
 	struct uaio_wait wait = { .deadline_ns = waiting->deadline_ns };
+	/* As in the kernel, a timeout that has ended by now does not end the wait. */
+	const uint64_t need = uaio_uring_need_of(ring, nr);
 	uint64_t mask;
 	int ret;
 
-	freshen(ring, need);
-	if (uaio_uring_unread(ring) >= need)
+	freshen(ring, nr);
+	if (uaio_uring_is_met(ring, need))
 		return 0;
 	if (waiting->mask) {
 		if (waiting->mask_bytes != SIGSET_BYTES)
@@ -196,8 +219,9 @@ static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 	return uaio_uring_submit(ring, call->to_submit);
 }
 
-static uint32_t need_of(const struct uaio_uring *ring,
-			const struct uaio_uring_enter *call)
+/* Return: for how many completions a call waits. */
+static uint32_t min_of(const struct uaio_uring *ring,
+		       const struct uaio_uring_enter *call)
 {
 	return call->min_complete < ring->cq_entries ? call->min_complete
 						     : ring->cq_entries;
@@ -216,7 +240,8 @@ get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	if (ret == 0)
 		ret = read_arg(call, &waiting);
 	if (ret == 0)
-		ret = wait_for(ring, need_of(ring, call), &waiting);
+		ret = wait_for(ring, min_of(ring, call), &waiting);
+	have_shown(ring);
 	return submitted ? submitted : ret;
 }
 
@@ -226,7 +251,7 @@ static bool is_satisfied(const struct uaio_uring *ring,
 {
 	return call->min_complete && !call->arg &&
 	       !load_relaxed(&ring->first_over) &&
-	       uaio_uring_unread(ring) >= need_of(ring, call);
+	       uaio_uring_unread(ring) >= min_of(ring, call) && is_shown(ring);
 }
 
 long uaio_uring_do_enter(const struct uaio_uring_enter *call)

@@ -86,8 +86,9 @@ struct uaio_uring {
 	struct uaio_queue queue __attribute__((aligned(64)));
 
 	/* under the queue's lock */
-	uint32_t cq_tail;     /* atomic */
-	uint32_t cq_events;   /* completions so far, but those of timeouts */
+	uint64_t progress;    /* atomic; need.h: the tail, in its lower half */
+	uint32_t nr_timeouts; /* that have ended, which ends waits */
+	uint32_t cq_events;   /* completions so far, but those of these */
 	struct list counting; /* notes of timeouts that end by a count */
 	uint32_t nr_counting; /* atomic */
 	const struct uaio_uring_note *updating; /* a poll; see cancel.h */
@@ -162,12 +163,18 @@ void uaio_urings_count(struct uaio_counters *counters);
 extern const struct uaio_sink uaio_uring_sink;
 
 void uaio_uring_cq_init(void);
+static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
+{
+	/* relaxed: under the lock, or a guess */
+	return (uint32_t)load_relaxed(&ring->progress);
+}
+
 /* Return: how many completions the client has not taken. */
 static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
 {
 	/* relaxed: the client orders what it reads; a guess is enough here */
-	uint32_t nr = load_relaxed(&ring->cq_tail) -
-		      load_relaxed(&ring->mem.rings->cq_head);
+	uint32_t nr =
+		uaio_uring_tail(ring) - load_relaxed(&ring->mem.rings->cq_head);
 
 	return nr < ring->cq_entries ? nr : ring->cq_entries;
 }

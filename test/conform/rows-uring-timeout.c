@@ -253,13 +253,67 @@ static void count_goes_on(void)
 	note_cqes("cqe", &ring, 5);
 }
 
+/* A timeout that is removed counts for others, and so does a linked one. */
+static void count_of_timeouts(void)
+{
+	struct uring ring = prepare();
+	uint64_t target;
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	timeout(&ring, &never, 2, 0);
+	target = timeout(&ring, &never, 0, 0)->user_data;
+	note_result("submit", uring_submit(&ring));
+	removal(&ring, target, 0, NULL);
+	note_result("remove", uring_submit(&ring));
+	note_cqes("removed", &ring, 3);
+	timeout(&ring, &never, 2, 0);
+	sqe_of(&ring, IORING_OP_POLL_ADD, fds[0])->flags = IOSQE_IO_LINK;
+	ring.sqes[(ring.prepared - 1) & ring.sq_mask].poll32_events = POLLIN;
+	sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("linked", &ring, 3);
+}
+
+/*
+ * Of those that come again and again one ends the wait, however late it begins. The
+ * ring has room for all that come meanwhile.
+ */
+static void ends_a_wait(void)
+{
+	const struct io_uring_params params = {
+		.flags = IORING_SETUP_CQSIZE,
+		.cq_entries = 16384,
+	};
+	struct uring ring = prepare();
+	int i;
+
+	ring = new_uring_of(8, &params);
+	timeout(&ring, &soon, 0, IORING_TIMEOUT_MULTISHOT);
+	uring_publish(&ring);
+	note_result("submit", uring_enter(ring.fd, 1, 16384,
+					  IORING_ENTER_GETEVENTS, NULL, 0));
+	for (i = 0; i < 3; i++) {
+		note("some", uring_ready(&ring) > 0);
+		note("all", uring_ready(&ring) >= 16384);
+		*ring.cq_head = *ring.cq_tail;
+		note_result("wait",
+			    uring_enter(ring.fd, 0, 16384,
+					IORING_ENTER_GETEVENTS, NULL, 0));
+	}
+}
+
 static void multishot(void)
 {
+	static const struct __kernel_timespec at_once = { 0 };
 	struct uring ring = prepare();
 
 	timeout(&ring, &soon, 3, IORING_TIMEOUT_MULTISHOT);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("cqe", &ring, 3);
+	timeout(&ring, &at_once, 3, IORING_TIMEOUT_MULTISHOT);
+	note_result("at_once", uring_submit(&ring));
+	note_in_order("at_once", &ring, 3);
 	timeout(&ring, &soon, 1, IORING_TIMEOUT_MULTISHOT);
 	note_result("once", uring_submit(&ring));
 	note_in_order("once", &ring, 1);
@@ -479,6 +533,9 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout in a chain counts from its start", count_in_chain),
 	ROW("a timeout in a chain that breaks", count_in_broken_chain),
 	ROW("a chain goes on after a count", count_goes_on),
+	ROW("timeouts that are removed or linked are counted",
+	    count_of_timeouts),
+	ROW("a timeout ends a wait for more", ends_a_wait),
 	ROW("a timeout that comes again", multishot),
 	ROW("a timeout that comes again is removed", multishot_removed),
 	ROW("a timeout is removed", removed),

@@ -49,9 +49,9 @@ NOT_YET = {
     "files that are updated by a request": ["file-register", "file-update"],
     "personalities": ["personality"],
     "completions of 32 bytes": ["nop"],
-    "a ring that a child shares": ["across-fork", "io-cancel", "single-issuer"],
+    "a ring that a child shares": ["across-fork", "io-cancel", "single-issuer",
+                                   "timeout"],
     "a descriptor that read() refuses": ["io_uring_setup"],
-    "a wait for several that one timeout ends": ["timeout"],
 }
 
 # They pass where there is no io_uring.
