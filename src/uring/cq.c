@@ -97,13 +97,17 @@ static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 	uaio_file_signal(ring->eventfd, 1);
 }
 
-/* Put all, for which there is room. Return: how many are the last of a request. */
-static uint32_t put_all(struct uaio_uring *ring, uint32_t tail,
-			const struct uaio_post *post)
+/*
+ * Put all, for which there is room.
+ * Return: whether the client is to be told of each; *ret_nr_last is how many are the
+ * last of a request.
+ */
+static bool put_all(struct uaio_uring *ring, uint32_t tail,
+		    const struct uaio_post *post, uint32_t *ret_nr_last)
 {
 	struct io_uring_cqe *cqes = ring->mem.rings->cqes;
 	const uint32_t mask = ring->cq_entries - 1;
-	uint32_t nr_last = 0;
+	uint32_t nr_last = 0, flags = 0;
 
 	for (unsigned i = 0; i < post->nr; i++) {
 		const struct uaio_completion *completion =
@@ -115,8 +119,10 @@ static uint32_t put_all(struct uaio_uring *ring, uint32_t tail,
 		cqe->res = completion->res;
 		cqe->flags = has_more ? IORING_CQE_F_MORE : 0;
 		nr_last += !has_more;
+		flags |= completion->flags;
 	}
-	return nr_last;
+	*ret_nr_last = nr_last;
+	return !(flags & UAIO_COMPLETION_QUIET);
 }
 
 /*
@@ -159,12 +165,11 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	uint32_t nr_told = post->nr;
 
 	if (likely(!post->words) && likely(!ring->first_over) &&
-	    likely(room(ring, tail) >= post->nr)) {
-		nr_last = put_all(ring, tail, post);
+	    likely(room(ring, tail) >= post->nr) &&
+	    likely(put_all(ring, tail, post, &nr_last)))
 		tail += nr_told;
-	} else {
+	else
 		tail = put_each(ring, tail, post, &nr_last, &nr_told);
-	}
 	publish(ring, tail);
 	ring->nr_done += nr_last;
 	ring->cq_events += nr_told;
