@@ -481,12 +481,15 @@ static void update_of_linked(void)
 	note_result("as_plain", uring_submit(&ring));
 	note_ready("ready", &ring);
 	removal(&ring, target,
-		IORING_TIMEOUT_UPDATE | IORING_LINK_TIMEOUT_UPDATE, &soon);
+		IORING_TIMEOUT_UPDATE | IORING_LINK_TIMEOUT_UPDATE, &never);
 	note_result("both", uring_submit(&ring));
 	note_ready("ready", &ring);
+	removal(&ring, target,
+		IORING_TIMEOUT_UPDATE | IORING_LINK_TIMEOUT_UPDATE, &soon);
+	note_result("soon", uring_submit(&ring));
 	removal(&ring, target, IORING_LINK_TIMEOUT_UPDATE, &soon);
 	note_result("as_linked", uring_submit(&ring));
-	note_cqes("cqe", &ring, 5);
+	note_cqes("cqe", &ring, 6);
 }
 
 static void update_before_start(void)
