@@ -21,6 +21,8 @@ enum { PAGE_BYTES = 1 << 16 }; /* a page, on any machine */
 /* Not wiped by fork(): a child goes on from its parent's number. */
 static uint32_t nr_starts; /* atomic: constant while the library is up */
 
+uint32_t uaio_process_nr_forks; /* not wiped either */
+
 static union {
 	struct {
 		uint32_t state;        /* atomic, written under lock */
@@ -169,6 +171,8 @@ static void before_fork(void)
 	static const uint64_t all = UINT64_MAX;
 	uint64_t mask;
 
+	/* relaxed: the child has it; others learn of it by what the child does */
+	add_relaxed(&uaio_process_nr_forks, 1);
 	if (forking.depth++)
 		return;
 	forking.is_other = uaio_engine_is_ours() && uaio_table_is_other();

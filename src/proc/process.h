@@ -64,6 +64,12 @@ uint32_t uaio_engine_start_nr(void);
 /* Return: as uaio_engine_is_of_process(); true before any process is noted. */
 bool uaio_engine_is_owner(void);
 
+/*
+ * How often this process has forked, and those that it was forked from; atomic. It
+ * is counted before the child is there.
+ */
+extern uint32_t uaio_process_nr_forks __attribute__((visibility("hidden")));
+
 /* Return: whether the library is up. It costs one load. */
 bool uaio_engine_is_up(void);
 

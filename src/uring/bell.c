@@ -10,6 +10,7 @@
 #include "proc/ownfd.h"
 #include "proc/process.h"
 #include "uring/ring.h"
+#include "uring/share.h"
 #include "uring/table.h"
 
 uint32_t uaio_uring_nr_bells;
@@ -65,6 +66,8 @@ static bool has_some(const struct uaio_uring *ring)
 /* The ring is used, and has a bell. */
 static void settle(struct uaio_uring *ring)
 {
+	if (uaio_uring_is_shared(ring))
+		uaio_uring_share_look(ring);
 	/*
 	 * relaxed: if it is wrong by now, then because of a post, which rings, or
 	 * because a client takes completions while it polls
@@ -166,7 +169,9 @@ static int make(struct uaio_uring *ring)
 /* Return: the ring of fd, used; NULL if it is none. */
 static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 {
-	if (!ring || !uaio_uring_is_here(ring) || !uaio_uring_use(ring))
+	if (ring && unlikely(!uaio_uring_is_here(ring)))
+		ring = uaio_uring_adopt(fd, ring);
+	if (!ring || !uaio_uring_use(ring))
 		return NULL;
 	if (uaio_uring_is_still(fd, ring))
 		return ring;

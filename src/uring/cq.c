@@ -19,6 +19,7 @@
 #include "uring/need.h"
 #include "uring/note.h"
 #include "uring/ring.h"
+#include "uring/share.h"
 
 struct uaio_uring_overflow {
 	struct uaio_slab_node node;
@@ -160,10 +161,12 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 static void post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	uint32_t tail = uaio_uring_tail(ring), nr_last;
-	const uint32_t old_tail = tail;
-	uint32_t nr_told = post->nr;
+	bool is_shared = uaio_uring_is_shared(ring);
+	uint32_t tail, old_tail, nr_last, nr_told = post->nr;
 
+	if (unlikely(is_shared))
+		uaio_uring_share_begin(ring);
+	tail = old_tail = uaio_uring_tail(ring);
 	if (likely(!post->words) && likely(!ring->first_over) &&
 	    likely(room(ring, tail) >= post->nr) &&
 	    likely(put_all(ring, tail, post, &nr_last)))
@@ -171,6 +174,8 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	else
 		tail = put_each(ring, tail, post, &nr_last, &nr_told);
 	publish(ring, tail);
+	if (unlikely(is_shared))
+		uaio_uring_share_end(ring);
 	ring->nr_done += nr_last;
 	ring->cq_events += nr_told;
 	/* relaxed: changes under the lock */
@@ -188,7 +193,11 @@ static bool has_room(const struct uaio_queue *queue)
 	const struct uaio_uring *ring =
 		container_of(queue, struct uaio_uring, queue);
 
-	return !ring->first_over && room(ring, uaio_uring_tail(ring));
+	/* relaxed: another process may post first, and then it overflows */
+	return !ring->first_over &&
+	       room(ring, uaio_uring_is_shared(ring)
+				  ? load_relaxed(&ring->mem.rings->cq_tail)
+				  : uaio_uring_tail(ring));
 }
 
 /* A waiter puts what has overflown into the ring, so that is enough for any. */
@@ -222,10 +231,13 @@ const struct uaio_sink uaio_uring_sink = {
 
 void uaio_uring_flush_overflow(struct uaio_uring *ring)
 {
+	bool is_shared = uaio_uring_is_shared(ring);
 	struct uaio_wakeups wakeups = { 0 };
 	uint32_t tail, old_tail;
 
 	uaio_queue_lock(&ring->queue);
+	if (unlikely(is_shared))
+		uaio_uring_share_begin(ring);
 	tail = old_tail = uaio_uring_tail(ring);
 	while (ring->first_over && room(ring, tail)) {
 		struct uaio_uring_overflow *over = ring->first_over;
@@ -236,6 +248,8 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 		uaio_slab_put(&slab, over);
 	}
 	publish(ring, tail);
+	if (unlikely(is_shared))
+		uaio_uring_share_end(ring);
 	if (unlikely(ring->eventfd) && tail != old_tail)
 		signal_eventfd(ring, false);
 	/* An epoll that was told by edge when it overflowed is told again. */

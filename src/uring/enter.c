@@ -14,6 +14,7 @@
 #include "uring/calls.h"
 #include "uring/need.h"
 #include "uring/ring.h"
+#include "uring/share.h"
 #include "uring/submit.h"
 #include "uring/table.h"
 
@@ -87,11 +88,16 @@ static void freshen(struct uaio_uring *ring, bool waits)
 static int await(struct uaio_uring *ring, uint64_t need,
 		 const struct uaio_wait *wait)
 {
+	int64_t span_ns = 0;
 	int ret = 0;
 
 	while (!uaio_uring_is_met(ring, need) && ret == 0) {
 		freshen(ring, true);
-		if (!uaio_uring_is_met(ring, need))
+		if (uaio_uring_is_met(ring, need))
+			break;
+		if (uaio_uring_is_shared(ring))
+			ret = uaio_uring_share_wait(ring, need, wait, &span_ns);
+		else
 			ret = uaio_queue_wait(&ring->queue, ring->generation,
 					      need, wait);
 	}
@@ -188,6 +194,8 @@ static int find(const struct uaio_uring_enter *call,
 				       : -EOPNOTSUPP;
 	}
 	if (unlikely(!uaio_uring_is_here(ring)))
+		ring = uaio_uring_adopt(call->fd, ring);
+	if (unlikely(!ring))
 		return -EOPNOTSUPP;
 	*ret_ring = ring;
 	return 0;
@@ -211,6 +219,8 @@ static bool is_anothers(const struct uaio_uring *ring)
 /* Submit. The ring is held. Return: as the call, if it waits for nothing. */
 static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 {
+	if (uaio_uring_is_shared(ring))
+		uaio_uring_share_look(ring);
 	if (unlikely(ring->setup & IORING_SETUP_SQPOLL)) {
 		/* No thread polls: this one takes all that is there. */
 		(void)uaio_uring_submit(ring, UINT32_MAX);
@@ -235,6 +245,8 @@ get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	struct waiting waiting;
 	int ret = 0;
 
+	if (uaio_uring_is_shared(ring))
+		uaio_uring_share_look(ring);
 	if (ring->setup & IORING_SETUP_DEFER_TASKRUN && is_anothers(ring))
 		ret = -EEXIST;
 	if (ret == 0)
@@ -269,7 +281,9 @@ long uaio_uring_do_enter(const struct uaio_uring_enter *call)
 		return -EBADFD;
 	submits = call->to_submit || ring->setup & IORING_SETUP_SQPOLL;
 	if (submits) {
-		if (unlikely(is_anothers(ring)))
+		/* Of a ring with a thread that polls, that one submits. */
+		if (unlikely(is_anothers(ring)) &&
+		    !(ring->setup & IORING_SETUP_SQPOLL))
 			return -EEXIST;
 		if (unlikely(!uaio_uring_hold(ring)))
 			return -EBADF;

@@ -55,8 +55,12 @@ void uaio_urings_init(void)
 
 bool uaio_uring_is_here(const struct uaio_uring *ring)
 {
+	/*
+	 * [MB:uring-epoch] acquire: its members, if it was taken over. Pairs with
+	 * uaio_uring_tab_adopt().
+	 */
 	return uaio_engine_is_up() &&
-	       load_relaxed(&ring->epoch) == uaio_engine_start_nr();
+	       load_acquire(&ring->epoch) == uaio_engine_start_nr();
 }
 
 /*
@@ -169,7 +173,9 @@ static void free_ring(struct uaio_uring *ring)
 	uaio_uring_bell_fini(ring);
 	uaio_queue_fini(&ring->queue);
 	uaio_uring_mem_fini(&ring->mem);
-	uaio_slab_put(&rings.slab, ring);
+	/* Memory of a parent's stays unused. */
+	if (!ring->is_inherited)
+		uaio_slab_put(&rings.slab, ring);
 }
 
 static struct uaio_uring *take_over(void)
@@ -232,6 +238,8 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->setup = params->flags;
 	ring->sq_entries = params->sq_entries;
 	ring->cq_entries = params->cq_entries;
+	ring->is_inherited = false;
+	ring->nr_forks = load_relaxed(&uaio_process_nr_forks);
 	/* relaxed, all: published by the table */
 	store_relaxed(&ring->is_disabled, is_disabled);
 	store_relaxed(&ring->owner,
@@ -256,6 +264,54 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	uaio_queue_open_locked(&ring->queue);
 	ring->generation = ring->queue.generation;
 	uaio_queue_unlock(&ring->queue);
+}
+
+/* What is registered is by address, so it is there in the child, too. */
+static void take_over_buffers(struct uaio_uring *ring,
+			      const struct uaio_uring_table *old)
+{
+	if (!old->nr || uaio_uring_table_new(ring, &ring->buffers, old->nr) < 0)
+		return;
+	for (uint32_t i = 0; i < old->nr; i++) {
+		const struct uaio_uring_rsrc *rsrc = old->entries[i];
+
+		if (rsrc)
+			(void)uaio_uring_table_put_buffer(ring, i, rsrc->base,
+							  rsrc->bytes, 0);
+	}
+}
+
+void uaio_uring_take_over(struct uaio_uring *ring)
+{
+	static const char parents;
+	const struct io_uring_params params = {
+		.flags = ring->setup,
+		.sq_entries = ring->sq_entries,
+		.cq_entries = ring->cq_entries,
+	};
+	const struct uaio_uring_table buffers = ring->buffers;
+	bool is_disabled = load_relaxed(&ring->is_disabled);
+	bool is_owned = load_relaxed(&ring->owner);
+
+	/* Threads that do not exist here may have been at it. */
+	memset(&ring->queue, 0, sizeof(ring->queue));
+	fill(ring, &params);
+	/* relaxed, all: published by the epoch */
+	store_relaxed(&ring->is_disabled, is_disabled);
+	store_relaxed(&ring->owner, is_owned ? &parents : NULL);
+	store_relaxed(&ring->nr_users, 0);
+	store_relaxed(&ring->submit, 0);
+	ring->is_inherited = true;
+	ring->nr_forks--; /* it is shared from the beginning */
+	take_over_buffers(ring, &buffers);
+}
+
+void uaio_uring_count_in(struct uaio_uring *ring)
+{
+	lock();
+	rings.nr_open++;
+	ring->is_counted = true;
+	unlock();
 }
 
 int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)

@@ -23,7 +23,7 @@
  *       that is dead is freed when both are the same and nobody uses it, by the next
  *       thread that makes a ring or that closes one.
  *   I6  A child of fork() has its parent's rings by number and memory, but no queue:
- *       epoch tells (uaio_uring_is_here()).
+ *       epoch tells (uaio_uring_is_here()). It may take them over (share.h).
  *
  * Lock order: the table's lock, the ring's word, the queue's lock.
  *
@@ -36,7 +36,9 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/slab.h"
+#include "proc/process.h"
 #include "op/op.h"
 #include "req/queue.h"
 #include "uring/mem.h"
@@ -64,6 +66,8 @@ struct uaio_uring {
 	/* immutable while open */
 	uint32_t setup; /* IORING_SETUP_* */
 	uint32_t sq_entries, cq_entries;
+	uint32_t nr_forks;   /* when it was made: see share.h */
+	bool is_inherited;   /* it was its parent's */
 	uint64_t generation; /* of the queue */
 	struct uaio_uring_mem mem;
 
@@ -106,6 +110,13 @@ struct uaio_uring {
 	bool is_counted;
 };
 
+/* Return: whether other processes may use the ring (share.h). */
+static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
+{
+	/* relaxed: who forks does so before its child is there */
+	return unlikely(load_relaxed(&uaio_process_nr_forks) != ring->nr_forks);
+}
+
 /* Called each time the engine starts. */
 void uaio_urings_init(void);
 
@@ -118,6 +129,14 @@ int uaio_uring_new(struct io_uring_params *params,
 
 /* Return: whether the ring is of this process and not of one that it is a child of */
 bool uaio_uring_is_here(const struct uaio_uring *ring);
+
+/*
+ * For table.c, under its lock: make a ring of a parent's one of this process, but for
+ * its epoch. Another thread may not know it yet.
+ */
+void uaio_uring_take_over(struct uaio_uring *ring);
+/* It is one. */
+void uaio_uring_count_in(struct uaio_uring *ring);
 
 /*
  * Hold a ring, for the caller that finds it by fd (or by its registered number).

@@ -284,14 +284,16 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 
 uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 {
-	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
-	uint32_t there =
-		load_acquire(&ring->mem.rings->sq_tail) - ring->sq_head;
-	uint32_t nr_taken = 0;
+	uint32_t there, nr_taken = 0;
 	struct uaio_uring_entry entry;
 	bool may_go_on = true;
 	struct call call;
 
+	/* relaxed: processes take turns, in an order of their clients' */
+	if (uaio_uring_is_shared(ring))
+		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
+	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
+	there = load_acquire(&ring->mem.rings->sq_tail) - ring->sq_head;
 	if (there > ring->sq_entries)
 		there = ring->sq_entries;
 	if (nr > there)

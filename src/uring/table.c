@@ -223,6 +223,30 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	return 0;
 }
 
+bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
+{
+	bool is_new;
+
+	lock();
+	is_new = !uaio_uring_is_here(ring);
+	if (is_new) {
+		uaio_uring_take_over(ring);
+		/* What was closed is not noted; others are found when used. */
+		for (uint32_t i = 0; i < load_relaxed(&tab.end); i++)
+			if (load_relaxed(slot_of(i)) == ring)
+				set_locked(i, NULL);
+		store_relaxed(&ring->nr_holds, 1);
+		set_locked(fd, ring);
+		/*
+		 * [MB:uring-epoch] release: the ring's members. Pairs with
+		 * uaio_uring_is_here().
+		 */
+		store_release(&ring->epoch, uaio_engine_start_nr());
+	}
+	unlock();
+	return is_new;
+}
+
 bool uaio_uring_keep(struct uaio_uring *ring)
 {
 	bool is_open;

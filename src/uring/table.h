@@ -44,6 +44,12 @@ bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
 /* fd is a new ring's, which has no hold yet. Return: 0 or -ENOMEM. */
 int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
 
+/*
+ * fd is that of a ring of a parent's, which becomes one of this process.
+ * Return: whether it has; false: it was already.
+ */
+bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
+
 /* fd was closed. */
 void uaio_uring_tab_closed(unsigned first, unsigned last);
 

@@ -19,6 +19,7 @@
 #include "uring/register.h"
 #include "uring/count.h"
 #include "uring/ring.h"
+#include "uring/share.h"
 #include "uring/table.h"
 
 /* A thread with a descriptor table of its own (table.h) is not served. */
@@ -94,7 +95,9 @@ static struct uaio_uring *find(uint32_t fd, bool is_registered, long *ret_error)
 				     ? -EOPNOTSUPP
 				     : -EBADF;
 	}
-	return ring && uaio_uring_is_here(ring) ? ring : NULL;
+	if (likely(!ring || uaio_uring_is_here(ring)))
+		return ring;
+	return is_registered ? NULL : uaio_uring_adopt(fd, ring);
 }
 
 static long do_register(uint32_t fd, uint32_t opcode, void *arg,

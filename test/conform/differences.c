@@ -221,11 +221,20 @@ const struct difference differs_ring_polled = {
 };
 
 const struct difference differs_ring_child = {
-	.title = "A child of fork cannot use its parent's ring",
-	.text = "io_uring_enter gives it EOPNOTSUPP: the requests of a ring "
-		"are the parent's. It sees the ring's memory, and what the "
-		"parent's requests put there. A program that makes rings for "
-		"the children that it will fork needs the kernel's io_uring.",
+	.title = "A child of fork submits to its parent's ring for itself",
+	.text = "Parent and child see the completions of both in the ring's "
+		"memory, and one at a time may submit, as in the kernel. But "
+		"each process has only its own requests: it can cancel no "
+		"others, and they end with their process, without a "
+		"completion; accepted writes are made first. In the child "
+		"there are the parent's registered buffers, without their "
+		"tags, but neither its registered files nor its eventfd, and "
+		"an epoll has to be told of the ring again.\n\n"
+		"A thread that waits in io_uring_enter for a completion of the "
+		"other process learns of it within 50 ms; one that waited "
+		"there before the fork does not, nor does one that sleeps in "
+		"epoll_wait, poll or select. So programs that hand over to a "
+		"child (daemon) work, and so do those that take turns.",
 };
 
 const struct difference differs_ring_duplicate = {

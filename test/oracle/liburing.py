@@ -49,8 +49,7 @@ NOT_YET = {
     "files that are updated by a request": ["file-register", "file-update"],
     "personalities": ["personality"],
     "completions of 32 bytes": ["nop"],
-    "a ring that a child shares": ["across-fork", "io-cancel", "single-issuer",
-                                   "timeout"],
+    "cancelling a request of another process": ["io-cancel", "timeout"],
     "a descriptor that read() refuses": ["io_uring_setup"],
 }
 

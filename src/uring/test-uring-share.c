@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rings that a child of fork() has from its parent.
+ */
+#undef NDEBUG
+#include "uring/share.h"
+
+#include <stddef.h>
+#include <sys/wait.h>
+
+#include "uring/mem.h"
+#include "test-uring.h"
+
+enum { NR = 24 };
+
+static struct client client;
+static char buffer[SIZE];
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	if (ret == 0)
+		client_open(&client, 64, (struct io_uring_params){ 0 });
+	return ret;
+}
+
+static int stop(void **state)
+{
+	client_close(&client);
+	return unit_teardown(state);
+}
+
+/* What the other process submitted is not ours to submit again. */
+static void catch_up(void)
+{
+	client.sq_tail =
+		load_acquire(sq_word(&client, client.params.sq_off.tail));
+}
+
+static pid_t begin(int (*act)(void))
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(act());
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		assert_int_equal(errno, EINTR);
+	assert_int_equal(status, 0);
+}
+
+/* For children, which have no tests: return: whether the next is this one. */
+static bool is_next(uint64_t user_data, int32_t res)
+{
+	struct cqe cqe = get(&client);
+
+	return cqe.user_data == user_data && cqe.res == res;
+}
+
+/*
+ * A child submits, and has none of its parent's requests.
+ */
+
+static int ends[2], file;
+
+static int submit_in_child(void)
+{
+	struct io_uring_sqe *sqe;
+
+	put(&client, IORING_OP_NOP, -1, 2);
+	put(&client, IORING_OP_NOP, -1, 3)->flags = IOSQE_ASYNC;
+	if (enter(&client, tell(&client), 2) != 2 || !is_next(2, 0) ||
+	    !is_next(3, 0))
+		return 1;
+	/* Buffers are there, files are not. */
+	sqe = put_rw(&client, IORING_OP_READ_FIXED, file, buffer, SIZE, SIZE,
+		     4);
+	sqe->buf_index = 0;
+	put_rw(&client, IORING_OP_READ, 0, buffer, SIZE, 0, 5)->flags =
+		IOSQE_FIXED_FILE;
+	if (enter(&client, tell(&client), 1) != 2 || !is_next(4, SIZE) ||
+	    !is_next(5, -EBADF) || buffer[0] != 1)
+		return 2;
+	put(&client, IORING_OP_ASYNC_CANCEL, -1, 6)->addr = 1;
+	return enter(&client, tell(&client), 1) == 1 && is_next(6, -ENOENT) ? 0
+									    : 3;
+}
+
+static void a_child_submits_for_itself(void **state)
+{
+	struct iovec iov = { buffer, SIZE };
+
+	(void)state;
+	file = unit_numbered_file(true, 2);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_BUFFERS, &iov, 1),
+			 0);
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_FILES, &file, 1),
+			 0);
+	put(&client, IORING_OP_POLL_ADD, ends[0], 1)->poll32_events = POLLIN;
+	submit(&client, 0);
+	end(begin(submit_in_child));
+	catch_up();
+	put_rw(&client, IORING_OP_READ, 0, buffer, SIZE, 0, 7)->flags =
+		IOSQE_FIXED_FILE;
+	submit(&client, 1);
+	assert_got(&client, 7, SIZE);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_got(&client, 1, POLLIN);
+	assert_none(&client);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	unit_close(file);
+}
+
+/*
+ * A child goes on when its parent has ended.
+ */
+
+static int orphaned[2], result[2];
+
+static int go_on(void)
+{
+	char byte;
+
+	/* Its end is closed by the end of the parent. */
+	close(orphaned[1]);
+	if (read(orphaned[0], &byte, 1) != 0)
+		return 1;
+	put(&client, IORING_OP_NOP, -1, 2)->flags = IOSQE_ASYNC;
+	byte = enter(&client, tell(&client), 1) == 1 && is_next(2, 0) ? 'y'
+								      : 'n';
+	return write(result[1], &byte, 1) != 1;
+}
+
+static int leave_it_to_a_child(void)
+{
+	client_open(&client, 8, (struct io_uring_params){ 0 });
+	put(&client, IORING_OP_POLL_ADD, ends[0], 1)->poll32_events = POLLIN;
+	if (enter(&client, tell(&client), 0) != 1)
+		return 1;
+	(void)begin(go_on);
+	return 0;
+}
+
+static void a_child_goes_on_without_its_parent(void **state)
+{
+	const struct client own = client;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(orphaned), 0);
+	assert_int_equal(pipe(result), 0);
+	end(begin(leave_it_to_a_child));
+	unit_close(orphaned[1]);
+	assert_int_equal(read(result[0], &byte, 1), 1);
+	assert_int_equal(byte, 'y');
+	client = own;
+	unit_close(orphaned[0]);
+	for (int i = 0; i < 2; i++) {
+		unit_close(ends[i]);
+		unit_close(result[i]);
+	}
+}
+
+/*
+ * Both post at the same time, from their workers; each completion is there once.
+ */
+
+static uint32_t nr_rounds;
+static int there[2], back[2];
+
+static void put_nops(uint64_t first)
+{
+	catch_up();
+	for (unsigned i = 0; i < NR; i++)
+		put(&client, IORING_OP_NOP, -1, first + i)->flags = IOSQE_ASYNC;
+}
+
+static int submit_each_round(void)
+{
+	char byte;
+
+	for (uint32_t i = 0; i < nr_rounds; i++) {
+		if (read(there[0], &byte, 1) != 1)
+			return 1;
+		put_nops(NR);
+		if (enter(&client, tell(&client), 0) != NR)
+			return 2;
+		if (write(back[1], &byte, 1) != 1)
+			return 3;
+	}
+	/* Its requests are its own, and end with it. */
+	return read(there[0], &byte, 1) != 1;
+}
+
+static void processes_post_side_by_side(void **state)
+{
+	bool is_there[2 * NR];
+	struct cqe cqe;
+	char byte = 0;
+	pid_t pid;
+
+	(void)state;
+	nr_rounds = 200;
+	assert_int_equal(pipe(there), 0);
+	assert_int_equal(pipe(back), 0);
+	pid = begin(submit_each_round);
+	for (uint32_t i = 0; i < nr_rounds; i++) {
+		memset(is_there, 0, sizeof(is_there));
+		put_nops(0);
+		submit(&client, 0);
+		assert_int_equal(write(there[1], &byte, 1), 1);
+		assert_int_equal(read(back[0], &byte, 1), 1);
+		for (unsigned n = 0; n < 2 * NR; n++) {
+			cqe = get(&client);
+			assert_int_equal(cqe.res, 0);
+			assert_true(cqe.user_data < 2 * NR);
+			assert_false(is_there[cqe.user_data]);
+			is_there[cqe.user_data] = true;
+		}
+	}
+	assert_int_equal(write(there[1], &byte, 1), 1);
+	end(pid);
+	for (int i = 0; i < 2; i++) {
+		unit_close(there[i]);
+		unit_close(back[i]);
+	}
+}
+
+/* What a client has spoilt, or a killed process held, keeps nobody for ever. */
+static int do_nothing(void)
+{
+	return 0;
+}
+
+static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
+{
+	(void)state;
+	end(begin(do_nothing));
+	store_relaxed(
+		sq_word(&client, offsetof(struct uaio_uring_rings, posting)),
+		77);
+	put(&client, IORING_OP_NOP, -1, 1);
+	submit(&client, 1);
+	assert_got(&client, 1, 0);
+	put(&client, IORING_OP_NOP, -1, 2);
+	submit(&client, 1);
+	assert_got(&client, 2, 0);
+}
+
+#define RING_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		RING_TEST(a_child_submits_for_itself),
+		RING_TEST(a_child_goes_on_without_its_parent),
+		RING_TEST(processes_post_side_by_side),
+		RING_TEST(
+			a_process_that_was_killed_keeps_no_other_from_posting),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
