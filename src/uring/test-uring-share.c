@@ -6,6 +6,7 @@
 #include "uring/share.h"
 
 #include <stddef.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "uring/mem.h"
@@ -239,19 +240,59 @@ static void processes_post_side_by_side(void **state)
 	}
 }
 
-/* What a client has spoilt, or a killed process held, keeps nobody for ever. */
+/*
+ * While this process waits for its turn to post, the other one does.
+ */
+
+static uint32_t *posting(void)
+{
+	return sq_word(&client, offsetof(struct uaio_uring_rings, posting));
+}
+
+static bool is_others_turn;
+
+static bool post_as_the_other(long nr, const long args[6], long *ret_res)
+{
+	uint32_t *tail = sq_word(&client, client.params.cq_off.tail);
+
+	(void)args;
+	(void)ret_res;
+	if (nr != SYS_futex || !is_others_turn)
+		return false;
+	is_others_turn = false;
+	cqes(&client)[load_relaxed(tail)].user_data = 2;
+	cqes(&client)[load_relaxed(tail)].res = 22;
+	store_relaxed(tail, load_relaxed(tail) + 1);
+	store_release(posting(), 0);
+	return false;
+}
+
 static int do_nothing(void)
 {
 	return 0;
 }
 
+static void processes_take_turns_to_post(void **state)
+{
+	(void)state;
+	end(begin(do_nothing));
+	store_relaxed(posting(), 1);
+	is_others_turn = true;
+	unit_hook(post_as_the_other);
+	put(&client, IORING_OP_NOP, -1, 1);
+	submit(&client, 0);
+	unit_hook(NULL);
+	assert_int_equal(unread(&client), 2);
+	assert_got(&client, 2, 22);
+	assert_got(&client, 1, 0);
+}
+
+/* What a client has spoilt, or a killed process held, keeps nobody for ever. */
 static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 {
 	(void)state;
 	end(begin(do_nothing));
-	store_relaxed(
-		sq_word(&client, offsetof(struct uaio_uring_rings, posting)),
-		77);
+	store_relaxed(posting(), 77);
 	put(&client, IORING_OP_NOP, -1, 1);
 	submit(&client, 1);
 	assert_got(&client, 1, 0);
@@ -269,6 +310,7 @@ int main(void)
 		RING_TEST(a_child_submits_for_itself),
 		RING_TEST(a_child_goes_on_without_its_parent),
 		RING_TEST(processes_post_side_by_side),
+		RING_TEST(processes_take_turns_to_post),
 		RING_TEST(
 			a_process_that_was_killed_keeps_no_other_from_posting),
 	};
