@@ -122,11 +122,9 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	struct uaio_outcome outcome = { .res = 0 };
 	enum uaio_issue issue = UAIO_ISSUE_DONE;
-	int ret = (int)req->done_bytes;
+	int ret = 0;
 
-	/* If it was refused, that is its result now. */
-	req->done_bytes = 0;
-	if (ret == 0 && !op->has_no_file)
+	if (!op->has_no_file)
 		ret = attach(req);
 	if (ret == 0)
 		ret = op->prep(&req->sqe, req->file);
@@ -240,6 +238,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		.fd = -1,
 		.is_quiet = sqe->is_quiet,
 		.word = sqe->word,
+		/* What shows when it starts is a no-op's result. */
+		.len = is_late ? (uint32_t)error : 0,
 		.data = sqe->data,
 		.key = sqe->key,
 	};
@@ -250,7 +250,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	chain->is_broken |= ret < 0 || (error && !is_late);
 	chain->is_open = has_next(sqe);
 	if (ret == 0) {
-		req->done_bytes = error;
+		req->done_bytes = is_late ? 0 : error;
 		count(chain->batch, req);
 		if (chain->last)
 			uaio_link_append(chain->last, req);

@@ -69,6 +69,42 @@ static void chain_breaks(void)
 	note_cqes("cqe", &ring, 5);
 }
 
+/* A buffer that is not registered: that shows when the request begins. */
+static struct io_uring_sqe *fails_late(struct uring *ring, uint8_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_rw(ring, IORING_OP_READ_FIXED,
+					  file_of("f", 1, O_RDONLY), buf, 1, 0);
+
+	sqe->flags = flags;
+	return sqe;
+}
+
+static void late_chain(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	fails_late(&ring, LINK);
+	fails_late(&ring, LINK);
+	nop(&ring, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 3);
+	fails(&ring, LINK);
+	fails_late(&ring, HARD);
+	nop(&ring, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 3);
+	fails_late(&ring, HARD);
+	fails_late(&ring, LINK);
+	fails_late(&ring, 0);
+	note_result("hard", uring_submit(&ring));
+	note_cqes("hard", &ring, 3);
+	fails_late(&ring, LINK);
+	sqe_of(&ring, 200, -1)->flags = LINK;
+	fails_late(&ring, 0);
+	note_result("mistake", uring_submit(&ring));
+	note_cqes("mistake", &ring, 3);
+}
+
 static void hard_chain(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -415,6 +451,7 @@ static void timeout_fields(void)
 const struct row rows_uring_link[] = {
 	ROW("a chain runs in its order", chain),
 	ROW("a chain breaks where a request fails", chain_breaks),
+	ROW("what fails late in a chain that breaks", late_chain),
 	ROW("a hard chain does not break", hard_chain),
 	ROW("both links together", both_links),
 	ROW("a chain ends with its submission", open_end),
