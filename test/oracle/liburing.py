@@ -49,7 +49,8 @@ NOT_YET = {
     "files that are updated by a request": ["file-register", "file-update"],
     "personalities": ["personality"],
     "completions of 32 bytes": ["nop"],
-    "cancelling a request of another process": ["io-cancel", "timeout"],
+    "cancelling a request of another process": ["io-cancel"],
+    "completions of what a child that executes a program has begun": ["timeout"],
     "a descriptor that read() refuses": ["io_uring_setup"],
 }
 
