@@ -39,6 +39,8 @@ enum {
 	EPOCHS = 24,
 	ROUNDS = 300, /* of an epoch, which is the life of a ring */
 	PLACES = 8,   /* registered */
+	/* Those that are named, as each number may be taken for a descriptor. */
+	NAMED = 2,
 	SLACK = 2 * PAGE,
 };
 
@@ -119,9 +121,9 @@ enum {
 	EPOLL = 4,
 	DIRECTORY,
 
-	NR_FILES = 17,
+	NR_FILES = 19,
 	FIRST_FD = 200,
-	NR_FDS = NR_FILES + 8,
+	NR_FDS = NR_FILES + 6,
 };
 
 /* Files, and the descriptors of them that submissions name, and may close. */
@@ -666,7 +668,7 @@ static void put_one(struct dice *dice, struct client *client)
 	if (any(dice, 3) == 0)
 		sqe->flags = (uint8_t)(1u << any(dice, 7));
 	if (sqe->flags & IOSQE_FIXED_FILE)
-		sqe->fd = (int)any(dice, PLACES);
+		sqe->fd = (int)any(dice, NAMED);
 	for (unsigned nr = any(dice, 3); nr-- > 1;)
 		overwrite_sqe(dice, sqe);
 }
@@ -710,11 +712,41 @@ static void enter_anyhow(struct dice *dice, const struct client *client)
 			       any(dice, 32) ? sizeof(arg) : any(dice, 64));
 }
 
+/* What files are registered by, of those that may be named. */
+struct naming {
+	int some[PLACES];
+	struct io_uring_rsrc_update update;
+	struct io_uring_rsrc_update2 update2;
+	struct io_uring_rsrc_register all;
+};
+
+static void name_files(struct dice *dice, struct naming *naming)
+{
+	for (unsigned i = 0; i < PLACES; i++)
+		naming->some[i] = any_fd(dice);
+	naming->update = (struct io_uring_rsrc_update){
+		.offset = any(dice, PLACES),
+		.data = (uintptr_t)naming->some,
+	};
+	naming->update2 = (struct io_uring_rsrc_update2){
+		.offset = any(dice, PLACES),
+		.data = (uintptr_t)naming->some,
+		.tags = any(dice, 2) ? 0 : any_address(dice),
+		.nr = any(dice, PLACES + 1),
+	};
+	naming->all = (struct io_uring_rsrc_register){
+		.nr = any(dice, PLACES + 1),
+		.flags = any(dice, 2),
+		.data = (uintptr_t)naming->some,
+		.tags = any(dice, 2) ? 0 : any_address(dice),
+	};
+}
+
 static void register_anything(struct dice *dice, const struct client *client)
 {
-	void *at = (void *)(uintptr_t)any_address(dice);
-	uint32_t opcode = any(dice, 32), nr = any(dice, 2 * PLACES);
-	int some[PLACES];
+	uint64_t at = any_address(dice);
+	uint32_t opcode = any(dice, 32), nr = any(dice, PLACES + 1);
+	struct naming naming;
 	struct {
 		uint64_t addr;
 		int32_t fd;
@@ -728,21 +760,37 @@ static void register_anything(struct dice *dice, const struct client *client)
 		.timeout = { 0, 1000 * any(dice, 2) },
 	};
 
-	if (any(dice, 4) == 0)
-		nr = any(dice, 2) ? any_length(dice) : any(dice, 200);
+	name_files(dice, &naming);
 	switch (opcode) {
-	case IORING_REGISTER_FILES:
-		for (unsigned i = 0; i < PLACES; i++)
-			some[i] = any_fd(dice);
-		at = any(dice, 4) ? some : at;
-		nr = nr < PLACES || at != some ? nr : PLACES;
+	/* Not by memory in which any number may be, which would be a descriptor. */
+	case IORING_REGISTER_FILES: at = (uintptr_t)naming.some; break;
+	case IORING_REGISTER_EVENTFD:
+	case IORING_REGISTER_EVENTFD_ASYNC:
+		at = (uintptr_t)naming.some;
+		nr = 1;
+		break;
+	case IORING_REGISTER_FILES_UPDATE:
+		at = (uintptr_t)&naming.update;
+		break;
+	case IORING_REGISTER_FILES2:
+		at = (uintptr_t)&naming.all;
+		nr = sizeof(naming.all);
+		break;
+	case IORING_REGISTER_FILES_UPDATE2:
+		at = (uintptr_t)&naming.update2;
+		nr = sizeof(naming.update2);
 		break;
 	/* By a wait without an end, or for limits that are too low to go on. */
-	case IORING_REGISTER_SYNC_CANCEL: at = &cancel; break;
+	case IORING_REGISTER_SYNC_CANCEL: at = (uintptr_t)&cancel; break;
 	case IORING_REGISTER_IOWQ_MAX_WORKERS: return;
-	default: break;
+	default:
+		if (any(dice, 4) == 0)
+			nr = any(dice, 2) ? any_length(dice) : any(dice, 200);
 	}
-	(void)uaio_uring_register((uint32_t)client->fd, opcode, at, nr);
+	if (any(dice, 8) == 0)
+		at = (uintptr_t)no_access;
+	(void)uaio_uring_register((uint32_t)client->fd, opcode,
+				  (void *)(uintptr_t)at, nr);
 }
 
 /*
@@ -783,12 +831,22 @@ static void close_opened(const bool was_open[FIRST_FD])
 			unit_close(fd);
 }
 
-/* Open again what was closed. */
+/* Open again what was closed. Another thread may just be opening a file there. */
 static void fill(void)
 {
-	for (unsigned i = 0; i < nr_files; i++)
-		if (fcntl(fds[i], F_GETFD) < 0)
+	for (unsigned i = 0; i < nr_files; i++) {
+		int fd;
+
+		if (fcntl(fds[i], F_GETFD) >= 0)
+			continue;
+		if (fds[i] >= NAMED) {
 			unit_dup2(files[i], fds[i]);
+			continue;
+		}
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd >= NAMED)
+			assert_int_equal(close(fd), 0);
+	}
 }
 
 /* Return: a ring of which the submissions name registered files and buffers. */
@@ -951,15 +1009,17 @@ static void open_all(void)
 	add_file(open("/dev/null", O_RDWR | O_CLOEXEC));
 	add_file(open("/dev/zero", O_RDWR | O_CLOEXEC));
 	add_file(open(".", O_PATH | O_CLOEXEC));
-	for (unsigned i = 0; i < nr_files; i++)
+	for (int fd = 0; fd < NAMED; fd++)
+		add_file(open("/dev/null", O_RDWR | O_CLOEXEC));
+	for (unsigned i = 0; i < nr_files - NAMED; i++)
 		add_fd(FIRST_FD + (int)i);
+	for (int fd = 0; fd < NAMED; fd++)
+		add_fd(fd);
 	fill();
 	add_fd(AT_FDCWD);
 	add_fd(-1);
 	add_fd(INT_MIN);
 	add_fd(INT_MAX);
-	add_fd(0); /* and 1, as places; nobody reads or writes them */
-	add_fd(1);
 	add_fd(witness.fd);
 	add_fd(-1); /* the victim's */
 }
@@ -974,7 +1034,9 @@ static void close_all(void)
 {
 	fill();
 	for (unsigned i = 0; i < nr_files; i++) {
-		unit_close(fds[i]);
+		/* No file is to come to a number that is named. */
+		if (fds[i] >= NAMED)
+			unit_close(fds[i]);
 		unit_close(files[i]);
 	}
 	for (unsigned i = 0; i < 2; i++) {
@@ -1028,7 +1090,7 @@ static int overwrite_in_jail(void)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* Where a place is taken for a number, there is nothing. */
-	for (int fd = 0; fd < 2; fd++)
+	for (int fd = 0; fd < NAMED; fd++)
 		assert_int_equal(dup2(open("/dev/null", O_RDWR), fd), fd);
 	assert_int_equal(unit_engine(NULL), 0);
 	assert_int_equal(unit_setup(NULL), 0);
