@@ -274,6 +274,16 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
+ * A stream that the request is to wait for would keep the submitting thread waiting.
+ * If the kernel refuses a flag of it, that is its result.
+ */
+static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return sqe->is_patient && !(sqe->rw_flags & RWF_NOWAIT) &&
+	       uaio_file_has(file, UAIO_FILE_F_STREAM);
+}
+
+/*
  * Issue a request with flags that have to be honoured inside io_submit: if the
  * kernel refuses the flags, the submission is refused.
  */
@@ -285,7 +295,7 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	*ret_error = 0;
-	if (!uaio_has_odd_flags(op, sqe))
+	if (!uaio_has_odd_flags(op, sqe) || may_wait(file, sqe))
 		return uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
 								    ret);
 	if (!inode || uaio_begin_inline(file, inode, sqe)) {

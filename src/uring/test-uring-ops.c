@@ -119,6 +119,8 @@ static void mistakes_have_the_kernels_answers(void **state)
 
 static void what_waits_completes_when_it_can(void **state)
 {
+	enum { RWF_NOSIGNAL_ = 0x100 };
+	struct cqe cqe;
 	int ends[2];
 	char byte = 0;
 
@@ -141,6 +143,14 @@ static void what_waits_completes_when_it_can(void **state)
 		RWF_NOWAIT;
 	submit(&client, 1);
 	assert_got(&client, 3, -EAGAIN);
+	/* With a flag that not all kernels know, the submission waits no more. */
+	assert_int_equal(fcntl(ends[0], F_SETFL, 0), 0);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 4)->rw_flags =
+		RWF_NOSIGNAL_;
+	submit(&client, 0);
+	assert_int_equal(write(ends[1], "c", 1), 1);
+	cqe = get(&client);
+	assert_true(cqe.res == 1 || cqe.res == -EOPNOTSUPP);
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
