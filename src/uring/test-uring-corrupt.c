@@ -1080,8 +1080,8 @@ static bool are_back(void *arg)
 
 static int overwrite_in_jail(void)
 {
-	/* What stays for good once it is made. */
-	enum { FEW = 4 };
+	/* What the witness has made use of since, and what stays for good. */
+	enum { FEW = 32 };
 	struct dice dice = { first_seed };
 	struct unit_footprint before;
 	struct unit_thread thread;
