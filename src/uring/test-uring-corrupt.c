@@ -849,6 +849,54 @@ static void fill(void)
 	}
 }
 
+/*
+ * A ring is mapped in space of its own: behind it is nothing, as far as any length
+ * reaches, and nothing comes to its addresses when it has gone, which ThreadSanitizer
+ * would take for the same memory.
+ */
+static char *spaces[2];
+
+static char *reserve(void)
+{
+	char *space = mmap(NULL, 2 * GUARD_BYTES, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_ptr_not_equal(space, MAP_FAILED);
+	return space;
+}
+
+static void *map_at(char *at, size_t bytes, int fd, int64_t off)
+{
+	void *map = mmap(at, bytes, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, fd, off);
+
+	assert_ptr_equal(map, at);
+	return map;
+}
+
+static void map_in(struct client *client, char *space)
+{
+	const struct io_uring_params *params = &client->params;
+
+	client->rings_bytes =
+		params->sq_off.array + params->sq_entries * sizeof(uint32_t);
+	client->sqes_bytes = params->sq_entries * sizeof(struct io_uring_sqe);
+	client->rings = map_at(space, client->rings_bytes, client->fd,
+			       IORING_OFF_SQ_RING);
+	client->sqes = map_at(space + GUARD_BYTES, client->sqes_bytes,
+			      client->fd, IORING_OFF_SQES);
+	client->sq_tail = 0;
+}
+
+static void forget(char *space)
+{
+	const int flags =
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+	assert_ptr_equal(mmap(space, 2 * GUARD_BYTES, PROT_NONE, flags, -1, 0),
+			 space);
+}
+
 /* Return: a ring of which the submissions name registered files and buffers. */
 static void open_victim(struct dice *dice, struct client *client)
 {
@@ -861,8 +909,11 @@ static void open_victim(struct dice *dice, struct client *client)
 	/* Most rings have those flags with which most is done. */
 	if (any(dice, 4))
 		chosen = IORING_SETUP_SUBMIT_ALL;
-	client_open(client, ENTRIES,
-		    (struct io_uring_params){ .flags = chosen });
+	client->params = (struct io_uring_params){ .flags = chosen };
+	client->fd = (int)uaio_uring_setup(ENTRIES, &client->params);
+	assert_true(client->fd >= 0);
+	map_in(client, spaces[0]);
+	resume(client);
 	assert_int_equal(uaio_uring_register((uint32_t)client->fd,
 					     IORING_REGISTER_BUFFERS, iovs, 2),
 			 0);
@@ -870,7 +921,7 @@ static void open_victim(struct dice *dice, struct client *client)
 				  fds, 4);
 	victim = client;
 	aside = *client;
-	client_map(&aside);
+	map_in(&aside, spaces[1]);
 	fds[nr_fds - 1] = client->fd;
 }
 
@@ -893,25 +944,8 @@ static void live_an_epoch(struct dice *dice, struct client *client)
 	}
 }
 
-/*
- * Unmap a ring so that nothing else comes to its addresses. ThreadSanitizer does not
- * see what the library maps, and would take that for the same memory.
- */
-static void retire(const struct client *client)
-{
-	const int flags =
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-
-	assert_ptr_not_equal(mmap(client->rings, client->rings_bytes, PROT_NONE,
-				  flags, -1, 0),
-			     MAP_FAILED);
-	assert_ptr_not_equal(
-		mmap(client->sqes, client->sqes_bytes, PROT_NONE, flags, -1, 0),
-		MAP_FAILED);
-}
-
 /* The ring ends, and is freed with all requests, as they can go on. */
-static void end_victim(struct client *client, uint64_t nr_others)
+static void end_victim(struct client *client)
 {
 	for (uint32_t i = 0; i < UAIO_URING_RINGFDS_MAX; i++) {
 		struct io_uring_rsrc_update update = { .offset = i };
@@ -920,10 +954,11 @@ static void end_victim(struct client *client, uint64_t nr_others)
 					  IORING_UNREGISTER_RING_FDS, &update,
 					  1);
 	}
-	retire(&aside);
-	retire(client);
+	forget(client->rings);
+	forget(aside.rings);
 	unit_close(client->fd);
-	while (nr_rings() > nr_others) {
+	/* But for the witness. */
+	while (nr_rings() > 1) {
 		struct io_uring_params params = { 0 };
 		int fd;
 
@@ -1049,7 +1084,6 @@ static void close_all(void)
 static void run_epochs(struct dice *dice, unsigned nr)
 {
 	bool was_open[FIRST_FD];
-	uint64_t nr_others = nr_rings();
 
 	open_all();
 	note_open(was_open);
@@ -1066,7 +1100,7 @@ static void run_epochs(struct dice *dice, unsigned nr)
 		live_an_epoch(dice, &client);
 		store_relaxed(&is_over, 1);
 		(void)unit_thread_join(&thread);
-		end_victim(&client, nr_others);
+		end_victim(&client);
 		close_opened(was_open);
 	}
 	close_all();
@@ -1095,6 +1129,8 @@ static int overwrite_in_jail(void)
 	assert_int_equal(unit_engine(NULL), 0);
 	assert_int_equal(unit_setup(NULL), 0);
 	make_arena();
+	spaces[0] = reserve();
+	spaces[1] = reserve();
 	unit_hook(jail);
 	numbered = unit_numbered_file(true, 4);
 	own_file = unit_file(true);
