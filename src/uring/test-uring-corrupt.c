@@ -358,6 +358,17 @@ static long map_guarded(const long args[6])
 			    args[3] | MAP_FIXED, args[4], args[5]);
 }
 
+/* Nothing comes to addresses that were mapped: see spaces. */
+static long retire(long at, long bytes)
+{
+	const long flags =
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+	return uaio_sys_raw(SYS_mmap, at, bytes, PROT_NONE, flags, -1, 0) == at
+		       ? 0
+		       : -ENOMEM;
+}
+
 static bool is_in_arena(uint64_t addr, uint64_t bytes)
 {
 	return addr >= (uintptr_t)arena &&
@@ -378,6 +389,7 @@ static bool jail(long nr, const long args[6], long *ret_res)
 			return false;
 		*ret_res = map_guarded(args);
 		return true;
+	case SYS_munmap: *ret_res = retire(args[0], args[1]); return true;
 	case SYS_fallocate:
 		*ret_res = -EFBIG;
 		return (uint64_t)args[2] > SPACE_MAX ||
@@ -822,12 +834,22 @@ static uint64_t nr_rings(void)
 	return counters.nr_contexts;
 }
 
+/* Return: whether fd is open, and not the library's, which may just be making it. */
+static bool is_ours(int fd)
+{
+	bool is_ours;
+
+	uaio_ownfds_quiesce();
+	is_ours = fcntl(fd, F_GETFD) >= 0 && !uaio_ownfd_has(fd);
+	uaio_ownfds_resume();
+	return is_ours;
+}
+
 /* Close what the ring's client has opened by its submissions. */
 static void close_opened(const bool was_open[FIRST_FD])
 {
 	for (int fd = 0; fd < FIRST_FD; fd++)
-		if (!was_open[fd] && fcntl(fd, F_GETFD) >= 0 &&
-		    !uaio_ownfd_has(fd))
+		if (!was_open[fd] && is_ours(fd))
 			unit_close(fd);
 }
 
@@ -1062,7 +1084,7 @@ static void open_all(void)
 static void note_open(bool ret_was_open[FIRST_FD])
 {
 	for (int fd = 0; fd < FIRST_FD; fd++)
-		ret_was_open[fd] = fcntl(fd, F_GETFD) >= 0;
+		ret_was_open[fd] = is_ours(fd);
 }
 
 static void close_all(void)
