@@ -424,6 +424,23 @@ static inline int sys_getpid(void)
 	return (int)uaio_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
+static inline int sys_getuid(void)
+{
+	return (int)uaio_sys6(SYS_getuid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_kill(int pid, int signal)
+{
+	return (int)uaio_sys6(SYS_kill, pid, signal, 0, 0, 0, 0);
+}
+
+static inline int sys_rt_sigqueueinfo(int pid, int signal,
+				      const siginfo_t *info)
+{
+	return (int)uaio_sys6(SYS_rt_sigqueueinfo, pid, signal, (long)info, 0,
+			      0, 0);
+}
+
 /* Of the calling thread, as its creator had it. */
 static inline int sys_ioprio_get(void)
 {

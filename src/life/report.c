@@ -178,14 +178,18 @@ static void add_direct(struct text *text, const uint64_t *nr)
 		    nr[UAIO_DIRECT_BOUNCED]);
 }
 
-/* No door was used: "made no io_setup call", or io_setup or another. */
+/* No door was used: "made no io_setup call", or "a, b or c call". */
 static void add_unused(struct text *text)
 {
 	const char *call;
 
 	add(text, "made no");
 	for (unsigned n = 0; (call = uaio_door_first_call(n)); n++)
-		add(text, "%s %s", n ? " or" : "", call);
+		add(text, "%s %s",
+		    !n                            ? ""
+		    : uaio_door_first_call(n + 1) ? ","
+						  : " or",
+		    call);
 	add(text, " call\n");
 }
 

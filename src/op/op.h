@@ -117,6 +117,7 @@ struct uaio_sqe {
 	bool is_fixed : 1; /* on a fixed file, not fd: submit.h's, or chain.h */
 	/* If it breaks its chain, the completions of those after it are QUIET. */
 	bool is_quiet : 1;
+	bool is_deaf : 1; /* a write that raises no SIGPIPE */
 	bool is_cut : 1; /* link.c's: its chain broke; is_quiet: of what broke it */
 	uint8_t links;   /* UAIO_LINK*: the request is in a chain */
 	uint16_t ioprio; /* 0: none asked for */

@@ -331,6 +331,16 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 	return res == -EPIPE ? reason_of_end(fd) : res;
 }
 
+/* The flags of a write: on a stream, also that which keeps SIGPIPE away. */
+static uint32_t write_flags(const struct uaio_sqe *sqe, bool is_stream,
+			    uint32_t extra_flags)
+{
+	uint32_t flags = sqe->rw_flags | extra_flags;
+
+	return unlikely(is_stream) && sqe->is_deaf ? flags | UAIO_RWF_HAS_WAITED
+						   : flags;
+}
+
 static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
 			    const struct iovec *iov, int nr, bool is_stream,
 			    uint32_t flags)
@@ -373,7 +383,7 @@ int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			   uint32_t extra_flags)
 {
-	uint32_t flags = sqe->rw_flags | extra_flags;
+	uint32_t flags = write_flags(sqe, is_stream, extra_flags);
 	int nr = (int)sqe->len;
 
 	if (is_nothing(sqe, is_stream))
@@ -403,7 +413,7 @@ int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  uint32_t extra_flags)
 {
-	uint32_t flags = sqe->rw_flags | extra_flags;
+	uint32_t flags = write_flags(sqe, is_stream, extra_flags);
 	const struct iovec iov = { sqe->buf, sqe->len };
 
 	if (is_nothing(sqe, is_stream))

@@ -72,6 +72,7 @@ void uaio_config_load(void)
 		.bounces = value_of(UAIO_OPTION_BOUNCE),
 		.segments = (unsigned)value_of(UAIO_OPTION_SEGMENTS),
 		.uring = (enum uaio_uring_when)value_of(UAIO_OPTION_URING),
+		.posix = (enum uaio_posix_when)value_of(UAIO_OPTION_POSIX),
 		.is_patch_off = value_of(UAIO_OPTION_NO_PATCH),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_stats = value_of(UAIO_OPTION_STATS) |

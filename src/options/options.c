@@ -23,6 +23,12 @@ static const char *const uring_words[] = {
 	NULL,
 };
 
+static const char *const posix_words[] = {
+	[UAIO_POSIX_ON] = "on",
+	[UAIO_POSIX_OFF] = "off",
+	NULL,
+};
+
 const struct uaio_option uaio_options[] = {
 	[UAIO_OPTION_MAX_NR] = {
 		.name = "max-nr",
@@ -135,6 +141,14 @@ const struct uaio_option uaio_options[] = {
 		.words = uring_words,
 		.placeholder = "WHEN",
 		.help = "serve io_uring: auto, always or never",
+	},
+	[UAIO_OPTION_POSIX] = {
+		.name = "posix",
+		.variable = "UAIO_POSIX",
+		.kind = UAIO_OPTION_WORD,
+		.words = posix_words,
+		.placeholder = "WHEN",
+		.help = "serve aio_read and its like: on or off",
 	},
 	[UAIO_OPTION_NO_PATCH] = {
 		.name = "no-patch",

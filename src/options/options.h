@@ -30,6 +30,7 @@ enum uaio_option_id {
 	UAIO_OPTION_CPUS,
 	UAIO_OPTION_NICE,
 	UAIO_OPTION_URING,
+	UAIO_OPTION_POSIX,
 	UAIO_OPTION_NO_PATCH,
 	UAIO_OPTION_VERBOSE,
 	UAIO_NR_OPTIONS,
@@ -58,6 +59,12 @@ enum uaio_uring_when {
 	UAIO_URING_AUTO, /* where the kernel's io_uring is refused */
 	UAIO_URING_ALWAYS,
 	UAIO_URING_NEVER,
+};
+
+/* The values of the option --posix. */
+enum uaio_posix_when {
+	UAIO_POSIX_ON,
+	UAIO_POSIX_OFF, /* the C library's functions are left as they are */
 };
 
 enum { UAIO_CPUS_MAX = 8192 };

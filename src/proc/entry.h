@@ -12,9 +12,11 @@
 #ifndef UAIO_PROC_ENTRY_H
 #define UAIO_PROC_ENTRY_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/sleep.h"
 
 /*
@@ -22,7 +24,7 @@
  * it for a library that is loaded by dlopen(), so all is in this one struct.
  */
 struct uaio_entry {
-	int depth;      /* 1 while the thread is inside the library, else 0 */
+	int depth; /* 1 while the thread is inside the library, else 0; or 2 */
 	uint32_t table; /* table.c's: what is known of its descriptor table */
 };
 
@@ -46,6 +48,20 @@ static inline void uaio_leave(void)
 	uaio_entry.depth = 0;
 }
 
+/* The depth of the library's own threads, which are always inside. */
+enum { UAIO_DEPTH_OWN = 2 };
+
+static inline bool uaio_is_inside(void)
+{
+	return uaio_entry.depth;
+}
+
+/* Return: whether this is a thread of the library's; it blocks all signals. */
+static inline bool uaio_is_own_thread(void)
+{
+	return uaio_entry.depth == UAIO_DEPTH_OWN;
+}
+
 /*
  * A thread that sleeps, and holds no lock, steps out: a handler that runs then
  * may make any call, end the process, or never return (siglongjmp).
@@ -63,6 +79,27 @@ static inline void uaio_step_in(int depth)
 {
 	uaio_entry.depth = depth;
 	__asm__ volatile("" ::: "memory");
+}
+
+/*
+ * The same for a sleep that may be a cancellation point (pthread_cancel): as a
+ * handler may leave it for good, the thread may end in it. The client's type of
+ * cancelling is the deferred one meanwhile.
+ */
+static inline int uaio_step_out_to(bool is_cancel_point)
+{
+	int depth = uaio_step_out();
+
+	if (unlikely(is_cancel_point))
+		(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	return depth;
+}
+
+static inline void uaio_step_in_from(bool is_cancel_point, int depth)
+{
+	if (unlikely(is_cancel_point))
+		(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	uaio_step_in(depth);
 }
 
 /* uaio_sleep() for a thread that holds no lock: it steps out meanwhile. */

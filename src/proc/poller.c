@@ -393,9 +393,9 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 
 	if (epoll < 0)
 		return epoll;
-	depth = uaio_step_out();
+	depth = uaio_step_out_to(wait->is_cancel_point);
 	ret = wait_on(epoll, ret_events, max, wait);
-	uaio_step_in(depth);
+	uaio_step_in_from(wait->is_cancel_point, depth);
 	uaio_poller_leave(serial);
 	clear_wake(poller, wait->generation, ret_events, ret);
 	return ret;

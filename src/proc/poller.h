@@ -123,6 +123,7 @@ struct uaio_poller_wait {
 	const void *mask; /* of signals, or NULL */
 	size_t mask_bytes;
 	uint32_t generation; /* of the poller; in another it is not open */
+	bool is_cancel_point;
 };
 
 /*

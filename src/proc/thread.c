@@ -188,6 +188,28 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	return 0;
 }
 
+int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
+				 const pthread_attr_t *attr)
+{
+	int old_errno = errno;
+	pthread_attr_t usual;
+	sigset_t all, old;
+	pthread_t thread;
+	int ret;
+
+	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
+	    pthread_attr_init(&usual))
+		return -EAGAIN;
+	(void)pthread_attr_setdetachstate(&usual, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
+	ret = pthread_create(&thread, attr ? attr : &usual, main, arg);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)pthread_attr_destroy(&usual);
+	errno = old_errno;
+	return ret ? -EAGAIN : 0;
+}
+
 /*
  * A thread inherits the real-time class of its creator. The C library's
  * attributes could prevent that; but where a class may not be set, no thread
@@ -232,7 +254,7 @@ uint64_t uaio_thread_nr_sleeps(void)
 
 void uaio_thread_begin(const char *name)
 {
-	uaio_entry.depth = 1;
+	uaio_entry.depth = UAIO_DEPTH_OWN;
 	uaio_table_is_mine();
 	become_ordinary();
 	/* If it fails (EPERM, or a smaller cpuset), they stay the creator's. */

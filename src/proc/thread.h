@@ -14,6 +14,7 @@
 #ifndef UAIO_PROC_THREAD_H
 #define UAIO_PROC_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +39,14 @@ void uaio_threads_init(void);
  * there is such a thread now.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
+
+/*
+ * Start a thread that is the client's: it has the attributes attr, or the usual ones,
+ * is detached, blocks all signals unless attr says otherwise, and is not counted.
+ * Return: 0; -EAGAIN, as above.
+ */
+int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
+				 const pthread_attr_t *attr);
 
 /*
  * Called when the library comes up in a process: the threads of a parent do not

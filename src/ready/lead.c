@@ -207,10 +207,10 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 /* For when the program has closed our epoll, by a call that we do not see. */
 static int sleep_without(const struct uaio_wait *wait, int64_t until)
 {
-	int depth = uaio_step_out();
+	int depth = uaio_step_out_to(wait->is_cancel_point);
 	int ret = uaio_wait_poll(-1, wait, until);
 
-	uaio_step_in(depth);
+	uaio_step_in_from(wait->is_cancel_point, depth);
 	return ret;
 }
 
@@ -230,6 +230,7 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 		.mask = wait->mask,
 		.mask_bytes = wait->mask_bytes,
 		.generation = uaio_poller_generation(poller),
+		.is_cancel_point = wait->is_cancel_point,
 	};
 	struct epoll_event events[NR];
 	int nr = 0;

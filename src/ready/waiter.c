@@ -146,12 +146,12 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 {
 	/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
 	while (!load_acquire(&waiter->is_woken)) {
-		int depth = uaio_step_out();
+		int depth = uaio_step_out_to(wait->is_cancel_point);
 		int ret = wait->mask ? sleep_masked(waiter, wait)
 				     : uaio_sleep(&waiter->is_woken, 0,
 						  wait->deadline_ns);
 
-		uaio_step_in(depth);
+		uaio_step_in_from(wait->is_cancel_point, depth);
 		if (ret < 0)
 			return ret;
 	}

@@ -41,7 +41,8 @@ struct uaio_wait {
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait */
 	const void *mask;    /* of signals, or NULL; the kernel's format */
 	size_t mask_bytes;
-	bool is_parted; /* by a thread with another descriptor table */
+	bool is_parted;       /* by a thread with another descriptor table */
+	bool is_cancel_point; /* the thread may be cancelled in its sleep */
 };
 
 struct uaio_waiter {

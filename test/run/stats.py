@@ -146,7 +146,7 @@ def _(tool):
     outcome = tool.run("--stats", "--", tool.args.client, "nothing")
     outcome.expect(err=None)
     expect(bool(re.fullmatch(
-        r"uaio: run-client\[\d+\]: made no io_setup or io_uring_setup call\n", outcome.err)),
+        r"uaio: run-client\[\d+\]: made no io_setup, io_uring_setup or aio_read call\n", outcome.err)),
         True, outcome.err)
     tool.run("--stats=no", "--", tool.args.client).expect()
 

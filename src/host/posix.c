@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions of POSIX AIO (aio.h), without versions: references to any of the C
+ * library's bind here. With --posix=off they are the C library's own.
+ *
+ * aiocb and aiocb64 are the same struct where off_t has 64 bits.
+ *
+ * Tested by test/posix/.
+ */
+#undef _FILE_OFFSET_BITS
+#include <aio.h>
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/check.h"
+#include "base/symver.h"
+#include "options/config.h"
+#include "posix/posix.h"
+#include "host/host.h"
+
+UAIO_EXPORT int aio_read(struct aiocb *aiocb);
+UAIO_EXPORT int aio_write(struct aiocb *aiocb);
+UAIO_EXPORT int aio_fsync(int op, struct aiocb *aiocb);
+UAIO_EXPORT int aio_error(const struct aiocb *aiocb);
+UAIO_EXPORT ssize_t aio_return(struct aiocb *aiocb);
+UAIO_EXPORT int aio_suspend(const struct aiocb *const list[], int nr,
+			    const struct timespec *timeout);
+UAIO_EXPORT int aio_cancel(int fd, struct aiocb *aiocb);
+UAIO_EXPORT int lio_listio(int mode, struct aiocb *const list[], int nr,
+			   struct sigevent *event);
+UAIO_EXPORT void aio_init(const struct aioinit *init);
+
+UAIO_EXPORT int aio_read64(struct aiocb64 *aiocb);
+UAIO_EXPORT int aio_write64(struct aiocb64 *aiocb);
+UAIO_EXPORT int aio_fsync64(int op, struct aiocb64 *aiocb);
+UAIO_EXPORT int aio_error64(const struct aiocb64 *aiocb);
+UAIO_EXPORT ssize_t aio_return64(struct aiocb64 *aiocb);
+UAIO_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int nr,
+			      const struct timespec *timeout);
+UAIO_EXPORT int aio_cancel64(int fd, struct aiocb64 *aiocb);
+UAIO_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int nr,
+			     struct sigevent *event);
+
+static_assert(sizeof(struct aiocb) == sizeof(struct aiocb64) &&
+		      offsetof(struct aiocb, aio_offset) ==
+			      offsetof(struct aiocb64, aio_offset),
+	      "one layout");
+
+/* The C library's, for --posix=off; found when first needed. */
+static struct {
+	int (*aio_read)(struct aiocb *);
+	int (*aio_write)(struct aiocb *);
+	int (*aio_fsync)(int, struct aiocb *);
+	int (*aio_error)(const struct aiocb *);
+	ssize_t (*aio_return)(struct aiocb *);
+	int (*aio_suspend)(const struct aiocb *const[], int,
+			   const struct timespec *);
+	int (*aio_cancel)(int, struct aiocb *);
+	int (*lio_listio)(int, struct aiocb *const[], int, struct sigevent *);
+	void (*aio_init)(const struct aioinit *);
+} next;
+
+static bool is_off(void)
+{
+	return unlikely(uaio_config.posix == UAIO_POSIX_OFF);
+}
+
+int aio_read(struct aiocb *aiocb)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(aio_read)(aiocb);
+	return (int)uaio_host_error(uaio_posix_read(aiocb));
+}
+
+int aio_write(struct aiocb *aiocb)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(aio_write)(aiocb);
+	return (int)uaio_host_error(uaio_posix_write(aiocb));
+}
+
+int aio_fsync(int op, struct aiocb *aiocb)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(aio_fsync)(op, aiocb);
+	return (int)uaio_host_error(uaio_posix_fsync(op, aiocb));
+}
+
+int aio_error(const struct aiocb *aiocb)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(aio_error)(aiocb);
+	return uaio_posix_error(aiocb);
+}
+
+ssize_t aio_return(struct aiocb *aiocb)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(aio_return)(aiocb);
+	return aiocb->__return_value;
+}
+
+int aio_suspend(const struct aiocb *const list[], int nr,
+		const struct timespec *timeout)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(aio_suspend)(list, nr, timeout);
+	return (int)uaio_host_error(uaio_posix_suspend(list, nr, timeout));
+}
+
+int aio_cancel(int fd, struct aiocb *aiocb)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(aio_cancel)(fd, aiocb);
+	return (int)uaio_host_error(uaio_posix_cancel(fd, aiocb));
+}
+
+int lio_listio(int mode, struct aiocb *const list[], int nr,
+	       struct sigevent *event)
+{
+	if (is_off())
+		return UAIO_HOST_NEXT(lio_listio)(mode, list, nr, event);
+	return (int)uaio_host_error(uaio_posix_listio(mode, list, nr, event));
+}
+
+/* Advice about glibc's threads; here `--workers` limits them. */
+void aio_init(const struct aioinit *init)
+{
+	if (is_off())
+		UAIO_HOST_NEXT(aio_init)(init);
+}
+
+int aio_read64(struct aiocb64 *aiocb)
+{
+	return aio_read((struct aiocb *)aiocb);
+}
+
+int aio_write64(struct aiocb64 *aiocb)
+{
+	return aio_write((struct aiocb *)aiocb);
+}
+
+int aio_fsync64(int op, struct aiocb64 *aiocb)
+{
+	return aio_fsync(op, (struct aiocb *)aiocb);
+}
+
+int aio_error64(const struct aiocb64 *aiocb)
+{
+	return aio_error((const struct aiocb *)aiocb);
+}
+
+ssize_t aio_return64(struct aiocb64 *aiocb)
+{
+	return aio_return((struct aiocb *)aiocb);
+}
+
+int aio_suspend64(const struct aiocb64 *const list[], int nr,
+		  const struct timespec *timeout)
+{
+	return aio_suspend((const struct aiocb *const *)list, nr, timeout);
+}
+
+int aio_cancel64(int fd, struct aiocb64 *aiocb)
+{
+	return aio_cancel(fd, (struct aiocb *)aiocb);
+}
+
+int lio_listio64(int mode, struct aiocb64 *const list[], int nr,
+		 struct sigevent *event)
+{
+	return lio_listio(mode, (struct aiocb *const *)list, nr, event);
+}

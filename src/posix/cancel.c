@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* aio_cancel. Tested by test-posix.c. */
+#include "posix/posix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "proc/table.h"
+#include "file/file.h"
+#include "flow/cancel.h"
+#include "op/op.h"
+#include "posix/door.h"
+
+/* What is to be cancelled: one request, or all of a file. */
+struct target {
+	struct uaio_cancel_aim aim;
+	const struct aiocb *aiocb;
+	const struct uaio_file *file;
+};
+
+static bool is_meant(const struct uaio_cancel_aim *aim,
+		     const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	const struct target *target = container_of(aim, struct target, aim);
+
+	return target->aiocb ? sqe->key == (uintptr_t)target->aiocb
+			     : file == target->file;
+}
+
+static long cancel(const void *arg)
+{
+	const struct target *target = arg;
+	int nr_others = 0, ret;
+
+	ret = uaio_queue_cancel_meant(&uaio_posix_queue, &target->aim,
+				      &nr_others);
+	if (nr_others || ret == -EALREADY)
+		return AIO_NOTCANCELED;
+	if (ret > 0)
+		return AIO_CANCELED;
+	/* One that is about to wait, or just complete, is on no list. */
+	return target->aiocb && uaio_posix_error(target->aiocb) == EINPROGRESS
+		       ? AIO_NOTCANCELED
+		       : AIO_ALLDONE;
+}
+
+/* The thread's descriptors are not the library's (table.h). */
+static int cancel_parted(struct target *target)
+{
+	/* It has executed its own requests when it submitted them. */
+	return target->aiocb ? (int)uaio_table_call(cancel, target, true)
+			     : AIO_ALLDONE;
+}
+
+static int cancel_here(struct target *target, int fd)
+{
+	struct uaio_file *file;
+	int ret;
+
+	if (target->aiocb)
+		return (int)cancel(target);
+	ret = uaio_file_get(fd, &file);
+	if (ret < 0)
+		return ret == -ENOMEM ? -EAGAIN : ret;
+	target->file = file;
+	ret = (int)cancel(target);
+	uaio_file_put(file);
+	return ret;
+}
+
+int uaio_posix_cancel(int fd, struct aiocb *aiocb)
+{
+	struct target target = {
+		.aim = { .is_meant = is_meant, .is_one = aiocb != NULL },
+		.aiocb = aiocb,
+	};
+	bool is_parted;
+	int ret;
+
+	if (sys_fcntl(fd, F_GETFL, 0) < 0)
+		return -EBADF;
+	if (aiocb && aiocb->aio_fildes != fd)
+		return -EINVAL;
+	if (aiocb && uaio_posix_error(aiocb) != EINPROGRESS)
+		return AIO_ALLDONE;
+	if (!uaio_posix_is_open())
+		return AIO_ALLDONE;
+	is_parted = uaio_engine_has_many_tables() && uaio_table_is_other();
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = is_parted ? cancel_parted(&target) : cancel_here(&target, fd);
+	uaio_leave();
+	return ret;
+}

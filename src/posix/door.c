@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Tested by test-posix.c. */
+#include "posix/door.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "proc/table.h"
+#include "req/sink.h"
+#include "flow/post.h"
+#include "life/door.h"
+#include "life/life.h"
+#include "uaio.h"
+#include "posix/callback.h"
+#include "posix/note.h"
+#include "posix/posix.h"
+#include "posix/signal.h"
+#include "posix/wait.h"
+
+static_assert(offsetof(struct aiocb, __error_code) == 112, "programs read it");
+static_assert(offsetof(struct aiocb, __return_value) == 120, "likewise");
+
+struct uaio_queue uaio_posix_queue;
+
+static struct {
+	uint32_t is_open;      /* atomic: set under lock */
+	struct uaio_lock lock; /* rank TABLE */
+} door_state;
+
+/*
+ * The sink
+ */
+
+/* The last access to the client's memory (I2 of posix.h). */
+static void answer(struct aiocb *aiocb, int64_t res)
+{
+	aiocb->__return_value = res < 0 ? -1 : res;
+	/* [MB:aiocb] release: pairs with uaio_posix_error(). */
+	store_release(&aiocb->__error_code, res < 0 ? (int)-res : 0);
+}
+
+static struct aiocb *aiocb_of(const struct uaio_completion *completion)
+{
+	return (struct aiocb *)(uintptr_t)completion->data;
+}
+
+static void post(struct uaio_queue *queue, const struct uaio_post *post)
+{
+	(void)queue;
+	for (unsigned i = 0; i < post->nr; i++) {
+		const struct uaio_completion *completion =
+			&post->completions[i];
+		struct uaio_posix_list *list = NULL;
+		int64_t res = completion->res;
+
+		if (unlikely(completion->word)) {
+			int error = uaio_posix_word_error(completion->word);
+
+			list = uaio_posix_list_of(completion->word);
+			res = error < 0 ? error : res;
+		}
+		answer(aiocb_of(completion), res);
+		uaio_posix_waits_tell_locked(aiocb_of(completion));
+		if (list)
+			uaio_posix_list_leave_locked(list);
+	}
+}
+
+/* A need is the address of a word, which is not 0 when it is met (wait.h). */
+static bool is_met(const struct uaio_queue *queue, uint64_t need)
+{
+	(void)queue;
+	return load_relaxed((const uint32_t *)(uintptr_t)need);
+}
+
+/* A client finds its results by itself. */
+static bool has_unreaped(const struct uaio_queue *queue)
+{
+	(void)queue;
+	return false;
+}
+
+static const struct uaio_sink sink = {
+	.post = post,
+	.drop_words = uaio_posix_drop_words,
+	.is_met = is_met,
+	.has_unreaped = has_unreaped,
+};
+
+void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error)
+{
+	const struct uaio_completion completion = {
+		.data = (uintptr_t)aiocb,
+		.res = error,
+		.word = word,
+	};
+	const struct uaio_post own = {
+		.completions = &completion,
+		.nr = 1,
+		.is_inline = true,
+		.words = word,
+	};
+
+	uaio_queue_post(&uaio_posix_queue, &own);
+}
+
+/*
+ * Opening and entering
+ */
+
+bool uaio_posix_is_open(void)
+{
+	/* [MB:posix-open] acquire: the queue. Pairs with open_queue(). */
+	return uaio_engine_is_up() && load_acquire(&door_state.is_open);
+}
+
+static __attribute__((noinline)) void open_queue(void)
+{
+	uaio_lock(&door_state.lock, UAIO_RANK_TABLE);
+	/* relaxed: set under this lock */
+	if (!load_relaxed(&door_state.is_open)) {
+		uaio_queue_init(&uaio_posix_queue, &sink);
+		uaio_queue_lock(&uaio_posix_queue);
+		uaio_queue_open_locked(&uaio_posix_queue);
+		uaio_queue_unlock(&uaio_posix_queue);
+		/* [MB:posix-open] release: pairs with uaio_posix_is_open(). */
+		store_release(&door_state.is_open, 1);
+	}
+	uaio_unlock(&door_state.lock, UAIO_RANK_TABLE);
+}
+
+static __attribute__((noinline)) int enter_slowly(bool *ret_is_parted)
+{
+	int ret;
+
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = uaio_engine_start();
+	uaio_leave();
+	if (ret < 0)
+		return -EAGAIN;
+	*ret_is_parted = uaio_engine_state() == UAIO_ENGINE_SPLIT &&
+			 uaio_table_is_other();
+	if (!uaio_enter())
+		return -EAGAIN;
+	open_queue();
+	return 0;
+}
+
+int uaio_posix_enter(bool *ret_is_parted)
+{
+	*ret_is_parted = false;
+	if (unlikely(uaio_engine_state() != UAIO_ENGINE_UP ||
+		     !uaio_posix_is_open()))
+		return enter_slowly(ret_is_parted);
+	return likely(uaio_enter()) ? 0 : -EAGAIN;
+}
+
+static void load(void)
+{
+}
+
+/* Of a parent's queue nothing is used but the memory. */
+static int start(void)
+{
+	store_relaxed(&door_state.is_open, 0);
+	door_state.lock = (struct uaio_lock){ 0 };
+	uaio_posix_queue = (struct uaio_queue){ 0 };
+	uaio_posix_notes_init();
+	uaio_posix_waits_init();
+	uaio_posix_signals_init();
+	uaio_callbacks_init();
+	return 0;
+}
+
+static void count(struct uaio_counters *counters)
+{
+	if (!uaio_posix_is_open())
+		return;
+	uaio_queue_lock(&uaio_posix_queue);
+	counters->nr_inline += uaio_posix_queue.nr_inline;
+	counters->nr_worker += uaio_posix_queue.nr_queued;
+	counters->nr_wakeups += uaio_posix_queue.nr_wakeups;
+	uaio_queue_unlock(&uaio_posix_queue);
+}
+
+static const struct uaio_door door = {
+	.first_call = "aio_read",
+	.load = load,
+	.start = start,
+	.count = count,
+};
+
+UAIO_DOOR(door);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* The queue of all requests, and entering it: see posix.h. */
+#ifndef UAIO_POSIX_DOOR_H
+#define UAIO_POSIX_DOOR_H
+
+#include <aio.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "req/queue.h"
+
+/* The process's; closed until the first request. */
+extern struct uaio_queue uaio_posix_queue __attribute__((visibility("hidden")));
+
+/*
+ * Enter the library, for a call that may submit: the queue is open afterwards.
+ * *ret_is_parted: the thread has another descriptor table (table.h).
+ * Return: 0, then the caller leaves (entry.h); -EAGAIN.
+ */
+int uaio_posix_enter(bool *ret_is_parted);
+
+/* Return: whether the queue is open in this process; if not, nothing is pending. */
+bool uaio_posix_is_open(void);
+
+/* Complete a request that the door answers itself, with a negative error number. */
+void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error);
+
+#endif /* UAIO_POSIX_DOOR_H */

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "posix/note.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "req/sink.h"
+
+/* A word is the address of a note, or that of a list and this bit. */
+static const uint64_t IS_LIST = 1;
+
+static struct uaio_slab notes, lists;
+
+void uaio_posix_notes_init(void)
+{
+	uaio_slab_init(&notes, sizeof(struct uaio_posix_note), 16384);
+	uaio_slab_init(&lists, sizeof(struct uaio_posix_list), 4096);
+}
+
+struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
+					    uint32_t nr_members)
+{
+	struct uaio_posix_list *list = uaio_slab_get(&lists);
+
+	if (!list)
+		return NULL;
+	if (uaio_posix_notice_init(&list->notice, event) < 0) {
+		uaio_slab_put(&lists, list);
+		return NULL;
+	}
+	/* relaxed: nobody else knows it; a lost waiter may look (wait.h) */
+	store_relaxed(&list->is_done, 0);
+	store_relaxed(&list->nr_refs, 1);
+	list->nr_left = 1 + nr_members;
+	return list;
+}
+
+/* Return: whether that was the last one. */
+static bool drop(uint32_t *nr_refs)
+{
+	/* [MB:posix-refs] release: what this thread did with it. */
+	if (sub_release(nr_refs, 1) != 1)
+		return false;
+	/* [MB:posix-refs] acquire: what the others did, before it is reused. */
+	(void)load_acquire(nr_refs);
+	return true;
+}
+
+void uaio_posix_list_put(struct uaio_posix_list *list)
+{
+	if (!drop(&list->nr_refs))
+		return;
+	uaio_posix_notify(&list->notice);
+	uaio_slab_put(&lists, list);
+}
+
+void uaio_posix_list_leave_locked(struct uaio_posix_list *list)
+{
+	if (--list->nr_left == 0)
+		/* relaxed: a waiter looks again under the lock */
+		store_relaxed(&list->is_done, 1);
+}
+
+static struct uaio_posix_note *note_of(uint64_t word)
+{
+	return (struct uaio_posix_note *)(uintptr_t)word;
+}
+
+struct uaio_posix_list *uaio_posix_list_of(uint64_t word)
+{
+	return word & IS_LIST
+		       ? (struct uaio_posix_list *)(uintptr_t)(word & ~IS_LIST)
+		       : note_of(word)->list;
+}
+
+int uaio_posix_word_new(const struct sigevent *event,
+			struct uaio_posix_list *list, uint64_t *ret_word,
+			struct uaio_posix_note **ret_note)
+{
+	struct uaio_posix_note *note;
+	int ret;
+
+	*ret_note = NULL;
+	*ret_word = 0;
+	if (uaio_posix_notice_kind(event) == UAIO_POSIX_SILENT) {
+		if (list)
+			*ret_word = (uintptr_t)list | IS_LIST;
+	} else {
+		note = uaio_slab_get(&notes);
+		if (!note)
+			return -EAGAIN;
+		ret = uaio_posix_notice_init(&note->notice, event);
+		if (ret < 0) {
+			uaio_slab_put(&notes, note);
+			return ret;
+		}
+		note->list = list;
+		note->is_inline = false;
+		store_relaxed(&note->nr_refs, 2);
+		*ret_word = (uintptr_t)note;
+		*ret_note = note;
+	}
+	if (list)
+		/* relaxed: the caller has a reference */
+		add_relaxed(&list->nr_refs, 1);
+	return 0;
+}
+
+void uaio_posix_word_drop(uint64_t word)
+{
+	struct uaio_posix_list *list = uaio_posix_list_of(word);
+
+	if (!(word & IS_LIST)) {
+		uaio_posix_notice_fini(&note_of(word)->notice);
+		uaio_slab_put(&notes, note_of(word));
+	}
+	if (list)
+		uaio_posix_list_put(list);
+}
+
+int uaio_posix_word_error(uint64_t word)
+{
+	return !(word & IS_LIST) && note_of(word)->notice.kind ==
+					    UAIO_POSIX_IMPOSSIBLE
+		       ? -EINVAL
+		       : 0;
+}
+
+static void finish(struct uaio_posix_note *note)
+{
+	uaio_posix_notify(&note->notice);
+	if (note->list)
+		uaio_posix_list_put(note->list);
+}
+
+void uaio_posix_note_end(struct uaio_posix_note *note)
+{
+	if (note->is_inline)
+		finish(note);
+	if (drop(&note->nr_refs))
+		uaio_slab_put(&notes, note);
+}
+
+static void drop_note(struct uaio_posix_note *note, bool is_inline)
+{
+	if (is_inline)
+		note->is_inline = true;
+	else
+		finish(note);
+	if (drop(&note->nr_refs))
+		uaio_slab_put(&notes, note);
+}
+
+void uaio_posix_drop_words(const struct uaio_post *post)
+{
+	for (unsigned i = 0; i < post->nr; i++) {
+		uint64_t word = post->completions[i].word;
+
+		if (word & IS_LIST)
+			uaio_posix_list_put(uaio_posix_list_of(word));
+		else if (word)
+			drop_note(note_of(word), post->is_inline);
+	}
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "posix/notice.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/slab.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "posix/callback.h"
+#include "posix/signal.h"
+
+enum { SIGNALS_MAX = 64 };
+
+enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
+{
+	if (!event)
+		return UAIO_POSIX_SILENT;
+	switch (event->sigev_notify) {
+	case SIGEV_THREAD: return UAIO_POSIX_CALLBACK;
+	case SIGEV_SIGNAL:
+		/* The kernel takes signal 0 for a question. */
+		if (event->sigev_signo == 0)
+			return UAIO_POSIX_SILENT;
+		return event->sigev_signo < 0 ||
+				       event->sigev_signo > SIGNALS_MAX
+			       ? UAIO_POSIX_IMPOSSIBLE
+			       : UAIO_POSIX_SIGNAL;
+	default: return UAIO_POSIX_SILENT;
+	}
+}
+
+/*
+ * The client may destroy its attributes as soon as it has submitted. A stack of
+ * its own is left out: the next thread would have the same.
+ */
+static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
+{
+	struct sched_param param;
+	size_t bytes;
+	cpu_set_t cpus;
+	sigset_t mask;
+	void *stack;
+	int value;
+
+	if (pthread_attr_init(to))
+		return -EAGAIN;
+	(void)pthread_attr_setdetachstate(to, PTHREAD_CREATE_DETACHED);
+	if (pthread_attr_getstack(from, &stack, &bytes) == 0 && stack)
+		(void)pthread_attr_setstack(to, stack, bytes);
+	else if (pthread_attr_getstacksize(from, &bytes) == 0)
+		(void)pthread_attr_setstacksize(to, bytes);
+	if (pthread_attr_getguardsize(from, &bytes) == 0)
+		(void)pthread_attr_setguardsize(to, bytes);
+	if (pthread_attr_getinheritsched(from, &value) == 0)
+		(void)pthread_attr_setinheritsched(to, value);
+	if (pthread_attr_getschedpolicy(from, &value) == 0)
+		(void)pthread_attr_setschedpolicy(to, value);
+	if (pthread_attr_getschedparam(from, &param) == 0)
+		(void)pthread_attr_setschedparam(to, &param);
+	if (pthread_attr_getscope(from, &value) == 0)
+		(void)pthread_attr_setscope(to, value);
+	if (pthread_attr_getaffinity_np(from, sizeof(cpus), &cpus) == 0)
+		(void)pthread_attr_setaffinity_np(to, sizeof(cpus), &cpus);
+	if (pthread_attr_getsigmask_np(from, &mask) == 0)
+		(void)pthread_attr_setsigmask_np(to, &mask);
+	return 0;
+}
+
+int uaio_posix_notice_init(struct uaio_posix_notice *notice,
+			   const struct sigevent *event)
+{
+	notice->kind = uaio_posix_notice_kind(event);
+	notice->has_attr = false;
+	if (notice->kind == UAIO_POSIX_SILENT)
+		return 0;
+	notice->signo = event->sigev_signo;
+	notice->value = event->sigev_value;
+	if (notice->kind != UAIO_POSIX_CALLBACK)
+		return 0;
+	notice->function = event->sigev_notify_function;
+	if (event->sigev_notify_attributes &&
+	    copy_attr(&notice->attr, event->sigev_notify_attributes) < 0)
+		return -EAGAIN;
+	notice->has_attr = event->sigev_notify_attributes;
+	return 0;
+}
+
+void uaio_posix_notice_fini(struct uaio_posix_notice *notice)
+{
+	if (notice->has_attr)
+		(void)pthread_attr_destroy(&notice->attr);
+	notice->has_attr = false;
+}
+
+void uaio_posix_notify(struct uaio_posix_notice *notice)
+{
+	if (notice->kind == UAIO_POSIX_CALLBACK)
+		uaio_callback(notice->function, notice->value,
+			      notice->has_attr ? &notice->attr : NULL);
+	else if (notice->kind == UAIO_POSIX_SIGNAL)
+		uaio_posix_signal(notice->signo, notice->value);
+	uaio_posix_notice_fini(notice);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/* Submitting: aio_read, aio_write, aio_fsync and lio_listio. Tested by test-posix.c. */
+#include "posix/posix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "file/file.h"
+#include "issue/submit.h"
+#include "posix/door.h"
+#include "posix/note.h"
+#include "posix/wait.h"
+
+enum { PRIORITY_MAX = 20 }; /* AIO_PRIO_DELTA_MAX */
+
+/* One call of a client's. */
+struct call {
+	struct uaio_batch batch;
+	bool is_parted;
+	struct uaio_posix_list *list; /* borrows; or NULL */
+};
+
+static int refuse(struct aiocb *aiocb, int error)
+{
+	aiocb->__return_value = -1;
+	/* [MB:aiocb] release: pairs with uaio_posix_error(). */
+	store_release(&aiocb->__error_code, -error);
+	return error;
+}
+
+static bool is_stream(const struct uaio_file *file)
+{
+	return uaio_file_has(file, UAIO_FILE_F_STREAM);
+}
+
+/*
+ * Look up the file and submit.
+ * Return: 0; or the error with which the request is complete, or, if it is
+ * -EAGAIN, refused.
+ */
+static int add(struct call *call, struct uaio_sqe *sqe, bool has_offset)
+{
+	struct uaio_file *file;
+	int ret;
+
+	if (unlikely(sqe->op == UAIO_NR_OPS))
+		return -EINVAL;
+	ret = unlikely(call->is_parted) ? uaio_look_up_parted(sqe->fd, &file)
+					: uaio_look_up(sqe->fd, &file);
+	if (ret < 0)
+		return ret == -ENOMEM ? -EAGAIN : ret;
+	if (has_offset && sqe->off < 0 && !is_stream(file))
+		ret = -EINVAL;
+	else if (unlikely(call->is_parted))
+		ret = uaio_batch_add_parted(&call->batch, file, sqe);
+	else
+		ret = uaio_batch_add(&call->batch, file, sqe);
+	if (unlikely(call->is_parted))
+		uaio_drop_parted(file);
+	return ret == -ENOMEM ? -EAGAIN : ret;
+}
+
+/* The submission of a member of a list has failed. */
+static void leave_list(struct uaio_posix_list *list)
+{
+	uaio_queue_lock(&uaio_posix_queue);
+	uaio_posix_list_leave_locked(list);
+	uaio_queue_unlock(&uaio_posix_queue);
+}
+
+/*
+ * Submit one request. The aiocb says EINPROGRESS before others can see it.
+ * *ret_note: has to be ended when the call has left the library; or NULL.
+ * Return: 0; -EAGAIN: it is refused; -EINVAL: its priority is.
+ */
+static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
+		  struct uaio_posix_note **ret_note)
+{
+	struct uaio_posix_list *list = call->list;
+	uint64_t word = 0;
+	int ret = 0;
+
+	*ret_note = NULL;
+	if (unlikely(aiocb->aio_reqprio < 0 ||
+		     aiocb->aio_reqprio > PRIORITY_MAX))
+		return refuse(aiocb, -EINVAL);
+	if (list || aiocb->aio_sigevent.sigev_notify != SIGEV_NONE)
+		ret = uaio_posix_word_new(&aiocb->aio_sigevent, list, &word,
+					  ret_note);
+	if (unlikely(ret < 0))
+		return refuse(aiocb, ret);
+	sqe->data = sqe->key = (uintptr_t)aiocb;
+	sqe->word = word;
+	/* relaxed: the door's lock, or a worker's, comes before the answer */
+	store_relaxed(&aiocb->__error_code, EINPROGRESS);
+	ret = add(call, sqe,
+		  sqe->op == UAIO_OP_READ || sqe->op == UAIO_OP_WRITE);
+	if (likely(ret == 0))
+		return 0;
+	if (ret != -EAGAIN) {
+		uaio_batch_post(&call->batch);
+		uaio_posix_answer(aiocb, word, ret);
+		return 0;
+	}
+	if (list)
+		leave_list(list);
+	if (word)
+		uaio_posix_word_drop(word);
+	*ret_note = NULL;
+	return refuse(aiocb, ret);
+}
+
+static struct uaio_sqe translate(const struct aiocb *aiocb, enum uaio_op op)
+{
+	return (struct uaio_sqe){
+		.op = op,
+		.fd = aiocb->aio_fildes,
+		.is_deaf = true,
+		.off = aiocb->aio_offset,
+		.buf = (void *)aiocb->aio_buf,
+		.len = aiocb->aio_nbytes,
+	};
+}
+
+static int submit_alone(struct aiocb *aiocb, struct uaio_sqe *sqe)
+{
+	struct uaio_posix_note *note;
+	struct call call;
+	int ret = uaio_posix_enter(&call.is_parted);
+
+	if (unlikely(ret < 0))
+		return refuse(aiocb, ret);
+	call.list = NULL;
+	uaio_batch_begin(&call.batch, &uaio_posix_queue);
+	ret = submit(&call, aiocb, sqe, &note);
+	uaio_batch_end(&call.batch);
+	uaio_leave();
+	if (unlikely(note))
+		uaio_posix_note_end(note);
+	return ret;
+}
+
+int uaio_posix_read(struct aiocb *aiocb)
+{
+	struct uaio_sqe sqe = translate(aiocb, UAIO_OP_READ);
+
+	return submit_alone(aiocb, &sqe);
+}
+
+int uaio_posix_write(struct aiocb *aiocb)
+{
+	struct uaio_sqe sqe = translate(aiocb, UAIO_OP_WRITE);
+
+	return submit_alone(aiocb, &sqe);
+}
+
+int uaio_posix_fsync(int op, struct aiocb *aiocb)
+{
+	struct uaio_sqe sqe = {
+		.op = op == O_DSYNC ? UAIO_OP_FDSYNC : UAIO_OP_FSYNC,
+		.fd = aiocb->aio_fildes,
+	};
+
+	if (op != O_SYNC && op != O_DSYNC)
+		return -EINVAL;
+	if (sys_fcntl(sqe.fd, F_GETFL, 0) < 0)
+		return -EBADF;
+	return submit_alone(aiocb, &sqe);
+}
+
+/*
+ * Lists
+ */
+
+enum { NOTES_MAX = 16 };
+
+/* The notes of requests of this call; all its requests are submitted by it. */
+struct notes {
+	struct uaio_posix_note *notes[NOTES_MAX];
+	unsigned nr;
+};
+
+/* With the batch posted: of these requests none completes inline any more. */
+static void end_notes(struct notes *notes)
+{
+	for (unsigned i = 0; i < notes->nr; i++)
+		uaio_posix_note_end(notes->notes[i]);
+	notes->nr = 0;
+}
+
+/* Leave the library for a moment, in which handlers may run. */
+static void notify_inline(struct call *call, struct notes *notes)
+{
+	uaio_batch_end(&call->batch);
+	uaio_leave();
+	end_notes(notes);
+	(void)uaio_enter();
+	uaio_batch_begin(&call->batch, &uaio_posix_queue);
+}
+
+static bool is_member(const struct aiocb *aiocb)
+{
+	return aiocb && aiocb->aio_lio_opcode != LIO_NOP;
+}
+
+/* Return: UAIO_NR_OPS: there is no such opcode. */
+static enum uaio_op op_of(const struct aiocb *aiocb)
+{
+	return aiocb->aio_lio_opcode == LIO_READ    ? UAIO_OP_READ
+	       : aiocb->aio_lio_opcode == LIO_WRITE ? UAIO_OP_WRITE
+						    : UAIO_NR_OPS;
+}
+
+static int submit_member(struct call *call, struct aiocb *aiocb,
+			 struct notes *notes)
+{
+	struct uaio_sqe sqe = translate(aiocb, op_of(aiocb));
+	struct uaio_posix_note *note;
+	int ret;
+
+	ret = submit(call, aiocb, &sqe, &note);
+	if (note)
+		notes->notes[notes->nr++] = note;
+	if (unlikely(notes->nr == NOTES_MAX))
+		notify_inline(call, notes);
+	return ret;
+}
+
+/* Return: 0; -EAGAIN: some were refused. */
+static int submit_members(struct call *call, struct aiocb *const members[],
+			  int nr, struct notes *notes)
+{
+	int ret = 0;
+
+	uaio_batch_begin(&call->batch, &uaio_posix_queue);
+	for (int i = 0; i < nr; i++)
+		if (is_member(members[i]) &&
+		    submit_member(call, members[i], notes) < 0)
+			ret = -EAGAIN;
+	uaio_batch_end(&call->batch);
+	return ret;
+}
+
+static uint32_t count_members(struct aiocb *const members[], int nr)
+{
+	uint32_t nr_members = 0;
+
+	for (int i = 0; i < nr; i++)
+		nr_members += is_member(members[i]);
+	return nr_members;
+}
+
+static bool has_failed(struct aiocb *const members[], int nr)
+{
+	for (int i = 0; i < nr; i++)
+		if (is_member(members[i]) && uaio_posix_error(members[i]))
+			return true;
+	return false;
+}
+
+static void drop_list(void *list)
+{
+	uaio_posix_list_put(list);
+}
+
+/* Wait for the members, and drop the reference. */
+static int wait_for_list(struct uaio_posix_list *list)
+{
+	int ret;
+
+	/* The thread may be cancelled while it waits. */
+	pthread_cleanup_push(drop_list, list);
+	(void)uaio_enter();
+	ret = uaio_posix_wait_word(&list->is_done, UAIO_FOREVER);
+	uaio_leave();
+	pthread_cleanup_pop(1);
+	return ret;
+}
+
+/* Submit all, and notify of those that are complete. */
+static int begin_list(struct call *call, struct aiocb *const members[], int nr)
+{
+	struct notes notes = { .nr = 0 };
+	int ret = submit_members(call, members, nr, &notes);
+
+	/* The call has submitted all: it is no more among those that are left. */
+	if (call->list)
+		leave_list(call->list);
+	uaio_leave();
+	end_notes(&notes);
+	return ret;
+}
+
+static int list_and_wait(struct call *call, struct aiocb *const members[],
+			 int nr)
+{
+	int refused = begin_list(call, members, nr);
+	int ret = wait_for_list(call->list);
+
+	if (ret < 0)
+		return ret;
+	if (refused < 0)
+		return refused;
+	return has_failed(members, nr) ? -EIO : 0;
+}
+
+static int list_and_go(struct call *call, struct aiocb *const members[], int nr)
+{
+	int ret = begin_list(call, members, nr);
+
+	if (call->list)
+		uaio_posix_list_put(call->list);
+	return ret;
+}
+
+int uaio_posix_listio(int mode, struct aiocb *const members[], int nr,
+		      const struct sigevent *event)
+{
+	bool waits = mode == LIO_WAIT;
+	struct call call = { .list = NULL };
+	int ret;
+
+	if ((mode != LIO_WAIT && mode != LIO_NOWAIT) || nr < 0)
+		return -EINVAL;
+	ret = uaio_posix_enter(&call.is_parted);
+	if (ret < 0)
+		return ret;
+	if (waits || uaio_posix_notice_kind(event) != UAIO_POSIX_SILENT) {
+		call.list = uaio_posix_list_new(waits ? NULL : event,
+						count_members(members, nr));
+		if (!call.list) {
+			uaio_leave();
+			return -EAGAIN;
+		}
+	}
+	return waits ? list_and_wait(&call, members, nr)
+		     : list_and_go(&call, members, nr);
+}

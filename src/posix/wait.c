@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+#include "posix/wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/list.h"
+#include "base/slab.h"
+#include "base/sleep.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "proc/table.h"
+#include "wait/page.h"
+#include "ready/waiter.h"
+#include "posix/door.h"
+#include "posix/posix.h"
+
+enum {
+	NS_PER_S = 1000000000,
+	AIOCBS_MAX = 56,
+	SLICE_NS = 1000000,
+};
+
+struct wait {
+	struct uaio_slab_node slab;
+	uint32_t is_met; /* atomic */
+
+	/* under the queue's lock */
+	struct list node;
+	bool is_any; /* I4 */
+	int nr;
+	const struct aiocb *aiocbs[AIOCBS_MAX];
+};
+
+static struct uaio_slab slab;
+static struct list waits;     /* under the queue's lock */
+uint32_t uaio_posix_nr_waits; /* on the list; under that lock, too */
+
+void uaio_posix_waits_init(void)
+{
+	uaio_slab_init(&slab, sizeof(struct wait), 8192);
+	list_init(&waits);
+	uaio_posix_nr_waits = 0;
+}
+
+static void add_locked(struct wait *wait)
+{
+	list_add_tail(&waits, &wait->node);
+	uaio_posix_nr_waits++;
+}
+
+static void remove_locked(struct wait *wait)
+{
+	if (!list_is_linked(&wait->node))
+		return;
+	list_remove(&wait->node);
+	uaio_posix_nr_waits--;
+}
+
+static bool has(const struct wait *wait, const struct aiocb *aiocb)
+{
+	for (int i = 0; i < wait->nr; i++)
+		if (wait->aiocbs[i] == aiocb)
+			return true;
+	return wait->is_any;
+}
+
+void uaio_posix_waits_tell_slowly_locked(const struct aiocb *aiocb)
+{
+	list_for_each_safe (pos, &waits) {
+		struct wait *wait = container_of(pos, struct wait, node);
+
+		if (!has(wait, aiocb))
+			continue;
+		/* relaxed: a waiter looks again under the lock */
+		store_relaxed(&wait->is_met, 1);
+		remove_locked(wait);
+	}
+}
+
+/* Return: whether one is complete, or there is none to wait for. */
+static bool is_one_done(const struct aiocb *const list[], int nr)
+{
+	bool is_empty = true;
+
+	for (int i = 0; i < nr; i++) {
+		if (!list[i])
+			continue;
+		if (uaio_posix_error(list[i]) != EINPROGRESS)
+			return true;
+		is_empty = false;
+	}
+	return is_empty;
+}
+
+int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns)
+{
+	const struct uaio_wait wait = {
+		.deadline_ns = deadline_ns,
+		.is_parted =
+			uaio_engine_has_many_tables() && !uaio_engine_is_here(),
+		.is_cancel_point = true,
+	};
+	/* relaxed: it does not change in this process */
+	uint64_t generation = load_relaxed(&uaio_posix_queue.generation);
+	int ret = 0;
+
+	/* relaxed: a thread that sleeps asks under the lock */
+	while (ret == 0 && !load_relaxed(word)) {
+		if (!wait.is_parted)
+			uaio_queue_run(&uaio_posix_queue, true);
+		if (!load_relaxed(word))
+			ret = uaio_queue_wait(&uaio_posix_queue, generation,
+					      (uintptr_t)word, &wait);
+	}
+	return load_relaxed(word) ? 0 : ret == -ENOMEM ? -EAGAIN : ret;
+}
+
+static void fill(struct wait *wait, const struct aiocb *const list[], int nr)
+{
+	store_relaxed(&wait->is_met, 0);
+	wait->nr = 0;
+	wait->is_any = false;
+	for (int i = 0; i < nr; i++) {
+		if (!list[i])
+			continue;
+		if (wait->nr < AIOCBS_MAX)
+			wait->aiocbs[wait->nr++] = list[i];
+		else
+			wait->is_any = true;
+	}
+}
+
+/* Return: false: one is complete, and the wait is not on the list. */
+static bool begin(struct wait *wait, const struct aiocb *const list[], int nr)
+{
+	bool is_done;
+
+	fill(wait, list, nr);
+	uaio_queue_lock(&uaio_posix_queue);
+	is_done = is_one_done(list, nr);
+	if (!is_done)
+		add_locked(wait);
+	uaio_queue_unlock(&uaio_posix_queue);
+	return !is_done;
+}
+
+static void end(void *arg)
+{
+	struct wait *wait = arg;
+
+	uaio_queue_lock(&uaio_posix_queue);
+	remove_locked(wait);
+	uaio_queue_unlock(&uaio_posix_queue);
+}
+
+/* Also called when the thread is cancelled in its sleep, where it is outside. */
+static void give_up(void *arg)
+{
+	bool was_outside = uaio_enter();
+
+	end(arg);
+	uaio_slab_put(&slab, arg);
+	if (was_outside)
+		uaio_leave();
+}
+
+/* Wait for one of the aiocbs. The caller has entered. */
+static int wait_for_one(const struct aiocb *const list[], int nr,
+			int64_t deadline_ns)
+{
+	struct wait *wait = uaio_slab_get(&slab);
+	int ret = 0;
+
+	if (!wait)
+		return -EAGAIN;
+	list_init(&wait->node);
+	pthread_cleanup_push(give_up, wait);
+	while (ret == 0 && begin(wait, list, nr)) {
+		ret = uaio_posix_wait_word(&wait->is_met, deadline_ns);
+		end(wait);
+	}
+	pthread_cleanup_pop(1);
+	/* The signal may be the one that says so. */
+	return ret == -EINTR && is_one_done(list, nr) ? 0 : ret;
+}
+
+/*
+ * In a signal handler that interrupted the library, or where nothing can be
+ * pending (a child of fork() that waits for its parent's): look now and then.
+ */
+static int wait_outside(const struct aiocb *const list[], int nr,
+			int64_t deadline_ns)
+{
+	uint32_t word = 0;
+	int ret = 0;
+
+	while (!is_one_done(list, nr)) {
+		int64_t now = uaio_now_ns();
+
+		if (ret == -EINTR)
+			return ret;
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+		ret = uaio_sleep(&word, 0,
+				 deadline_ns - now < SLICE_NS ? deadline_ns
+							      : now + SLICE_NS);
+		(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	}
+	return 0;
+}
+
+static int deadline_of(const struct timespec *timeout, int64_t *ret_ns)
+{
+	int64_t ns;
+
+	*ret_ns = UAIO_FOREVER;
+	if (!timeout)
+		return 0;
+	if (timeout->tv_nsec < 0 || timeout->tv_nsec >= NS_PER_S)
+		return -EINVAL;
+	if (timeout->tv_sec < 0)
+		*ret_ns = 0;
+	else if (!__builtin_mul_overflow((int64_t)timeout->tv_sec,
+					 (int64_t)NS_PER_S, &ns) &&
+		 !__builtin_add_overflow(ns, timeout->tv_nsec, &ns) &&
+		 !__builtin_add_overflow(ns, uaio_now_ns(), &ns))
+		*ret_ns = ns;
+	return 0;
+}
+
+static int suspend(const struct aiocb *const list[], int nr,
+		   int64_t deadline_ns)
+{
+	int ret;
+
+	if (!uaio_posix_is_open() || !uaio_enter())
+		return wait_outside(list, nr, deadline_ns);
+	ret = wait_for_one(list, nr, deadline_ns);
+	uaio_leave();
+	return ret;
+}
+
+int uaio_posix_suspend(const struct aiocb *const list[], int nr,
+		       const struct timespec *timeout)
+{
+	int64_t deadline_ns;
+	int ret, type;
+
+	if (nr < 0)
+		return -EINVAL;
+	pthread_testcancel();
+	if (is_one_done(list, nr))
+		return 0;
+	ret = deadline_of(timeout, &deadline_ns);
+	if (ret < 0)
+		return ret;
+	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	ret = suspend(list, nr, deadline_ns);
+	(void)pthread_setcanceltype(type, NULL);
+	return ret == -ETIMEDOUT ? -EAGAIN : ret;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads that wait for one of some requests (aio_suspend), or for a list
+ *
+ *   I1  A wait has a copy of the addresses of its aiocbs, and is on the door's list
+ *       of waits, under the queue's lock. The thread that posts compares addresses,
+ *       and reads no aiocb: one that is not complete any more may be gone.
+ *   I2  A thread that waits looks at the error codes under that lock before it
+ *       sleeps: no completion comes between.
+ *   I3  The word that a waiter needs lies in memory that stays what it is (slab.h): a
+ *       handler that leaves the sleep by siglongjmp() leaves the wait on the list.
+ *       The completion that it waited for takes it off; its memory is lost.
+ *   I4  A wait for more aiocbs than it has room for is told of each completion.
+ *
+ * Tested by test-posix.c.
+ */
+#ifndef UAIO_POSIX_WAIT_H
+#define UAIO_POSIX_WAIT_H
+
+#include <stdint.h>
+#include <time.h>
+
+struct aiocb;
+
+void uaio_posix_waits_init(void);
+
+/* A request is complete: tell the waits for it. */
+void uaio_posix_waits_tell_slowly_locked(const struct aiocb *aiocb);
+
+extern uint32_t uaio_posix_nr_waits __attribute__((visibility("hidden")));
+
+static inline void uaio_posix_waits_tell_locked(const struct aiocb *aiocb)
+{
+	if (__builtin_expect(uaio_posix_nr_waits, 0))
+		uaio_posix_waits_tell_slowly_locked(aiocb);
+}
+
+/*
+ * Wait until *word, which a post changes, is not 0. The caller has entered.
+ * Return: 0; -EINTR; -ETIMEDOUT; -EAGAIN.
+ */
+int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns);
+
+#endif /* UAIO_POSIX_WAIT_H */
