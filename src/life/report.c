@@ -206,7 +206,8 @@ static void print_block(struct text *text, const struct subject *s)
 	const struct uaio_stats_sum *stats = &s->stats;
 
 	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
-	if (!s->counters.nr_setups) {
+	/* POSIX AIO has requests, and nothing that is set up. */
+	if (!s->counters.nr_setups && !stats->nr_accepted) {
 		add_unused(text);
 		add_unserved(text);
 		return;

@@ -4,11 +4,14 @@
  * queued, then end in the given way.
  *
  * 20 preads and 10 pwrites of a file in memory, one fdsync of it, and 3 reads
- * of a pipe that are parked until it is written to. So 34 requests.
+ * of a pipe that are parked until it is written to. So 34 requests. As `posix`: ten
+ * writes by POSIX AIO, and no others.
  */
 #undef NDEBUG
+#include <aio.h>
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <libaio.h>
 #include <pthread.h>
@@ -73,6 +76,27 @@ static void make_requests(void)
 	read_pipe(ctx);
 	close(fd);
 	assert(io_destroy(ctx) == 0);
+}
+
+/* Ten writes by POSIX AIO, one at a time. */
+static void make_posix_requests(void)
+{
+	static char buffer[BYTES];
+	int fd = memfd_create("client", MFD_CLOEXEC);
+	struct aiocb aiocb = { .aio_fildes = fd,
+			       .aio_buf = buffer,
+			       .aio_nbytes = BYTES,
+			       .aio_sigevent.sigev_notify = SIGEV_NONE };
+	const struct aiocb *const list[] = { &aiocb };
+
+	assert(fd >= 0);
+	for (int i = 0; i < 10; i++) {
+		assert(aio_write(&aiocb) == 0);
+		while (aio_error(&aiocb) == EINPROGRESS)
+			assert(aio_suspend(list, 1, NULL) == 0);
+		assert(aio_return(&aiocb) == BYTES);
+	}
+	close(fd);
 }
 
 static void *make_requests_in_thread(void *arg)
@@ -178,6 +202,10 @@ int main(int argc, char **argv)
 
 	if (!strcmp(ending, "nothing"))
 		return 0;
+	if (!strcmp(ending, "posix")) {
+		make_posix_requests();
+		return 0;
+	}
 	make_requests();
 	if (!strcmp(ending, "exit"))
 		exit(0);

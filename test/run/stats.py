@@ -141,14 +141,30 @@ def _(tool):
         expect(max(map(len, outcome.err.splitlines())) <= 80, True, "width")
 
 
-@case("a process that made no context says so in one line")
+@case("a process that made no request says so in one line")
 def _(tool):
     outcome = tool.run("--stats", "--", tool.args.client, "nothing")
     outcome.expect(err=None)
-    expect(bool(re.fullmatch(
-        r"uaio: run-client\[\d+\]: made no io_setup, io_uring_setup or aio_read call\n", outcome.err)),
-        True, outcome.err)
+    # In the order in which the linker put them.
+    calls = re.fullmatch(
+        r"uaio: run-client\[\d+\]: made no (\w+), (\w+) or (\w+) call\n",
+        outcome.err)
+    expect(sorted(calls.groups()) if calls else outcome.err,
+           ["aio_read", "io_setup", "io_uring_setup"], "what it did not call")
     tool.run("--stats=no", "--", tool.args.client).expect()
+
+
+@case("requests of POSIX AIO are told of, which need no context")
+def _(tool):
+    outcome = tool.run("--stats", "--", tool.args.client, "posix")
+    outcome.expect(err=None)
+    wanted = r"uaio: run-client\[\d+\]: 10 requests in 10 calls, 0 contexts"
+    first = outcome.err.splitlines()[0]
+    expect(bool(re.fullmatch(wanted, first)), True, first)
+    line = only_line(tool, "posix")
+    expect([line["accepted"], line["completed"], line["contexts"]],
+           [10, 10, 0], "the line of JSON")
+    expect(line["requests"]["pwrite"]["inline"], 10, "writes")
 
 
 @case("statistics go to the file of the process, wherever it goes")
