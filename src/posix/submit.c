@@ -36,30 +36,27 @@ static int refuse(struct aiocb *aiocb, int error)
 	return error;
 }
 
-static bool is_stream(const struct uaio_file *file)
-{
-	return uaio_file_has(file, UAIO_FILE_F_STREAM);
-}
-
 /*
  * Look up the file and submit.
  * Return: 0; or the error with which the request is complete, or, if it is
  * -EAGAIN, refused.
  */
-static int add(struct call *call, struct uaio_sqe *sqe, bool has_offset)
+static int add(struct call *call, struct uaio_sqe *sqe)
 {
 	struct uaio_file *file;
 	int ret;
 
-	if (unlikely(sqe->op == UAIO_NR_OPS))
+	/* The kernel looks at the offset before the descriptor. */
+	if (unlikely(sqe->op == UAIO_NR_OPS || sqe->off < 0))
 		return -EINVAL;
 	ret = unlikely(call->is_parted) ? uaio_look_up_parted(sqe->fd, &file)
 					: uaio_look_up(sqe->fd, &file);
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
-	if (has_offset && sqe->off < 0 && !is_stream(file))
-		ret = -EINVAL;
-	else if (unlikely(call->is_parted))
+	/* A stream has no offset, whatever the client says. */
+	if (uaio_file_has(file, UAIO_FILE_F_STREAM))
+		sqe->off = 0;
+	if (unlikely(call->is_parted))
 		ret = uaio_batch_add_parted(&call->batch, file, sqe);
 	else
 		ret = uaio_batch_add(&call->batch, file, sqe);
@@ -101,8 +98,7 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 	sqe->word = word;
 	/* relaxed: the door's lock, or a worker's, comes before the answer */
 	store_relaxed(&aiocb->__error_code, EINPROGRESS);
-	ret = add(call, sqe,
-		  sqe->op == UAIO_OP_READ || sqe->op == UAIO_OP_WRITE);
+	ret = add(call, sqe);
 	if (likely(ret == 0))
 		return 0;
 	if (ret != -EAGAIN) {

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls of the client's functions, and the threads that make them. */
+#undef NDEBUG
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "proc/entry.h"
+#include "posix/callback.h"
+#include "unit.h"
+
+static uint32_t nr_calls, nr_inside, may_go; /* atomic */
+
+static int start(void **state)
+{
+	store_relaxed(&nr_calls, 0);
+	store_relaxed(&nr_inside, 0);
+	store_relaxed(&may_go, 0);
+	/* The door, which would do that, is not linked in. */
+	uaio_callbacks_init();
+	return unit_setup(state);
+}
+
+#define CALLBACK_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, unit_teardown)
+
+static bool has_called(void *nr)
+{
+	return load_relaxed(&nr_calls) >= *(const uint32_t *)nr;
+}
+
+static void await_calls(uint32_t nr)
+{
+	unit_await(has_called, &nr);
+	assert_int_equal(load_relaxed(&nr_calls), nr);
+	assert_int_equal(load_relaxed(&nr_inside), 0);
+}
+
+static void count(union sigval value)
+{
+	(void)value;
+	add_relaxed(&nr_inside, uaio_is_inside());
+	add_relaxed(&nr_calls, 1);
+}
+
+static void each_call_is_made_once(void **state)
+{
+	const uint32_t nr = unit_rounds(5000);
+
+	(void)state;
+	for (uint32_t i = 0; i < nr; i++)
+		uaio_callback(count, (union sigval){ 0 }, NULL);
+	await_calls(nr);
+}
+
+static void end_thread(union sigval value)
+{
+	count(value);
+	pthread_exit(NULL);
+}
+
+static void a_function_may_end_its_thread(void **state)
+{
+	enum { NR = 200 };
+
+	(void)state;
+	for (uint32_t i = 0; i < NR; i++)
+		uaio_callback(i % 3 ? end_thread : count, (union sigval){ 0 },
+			      NULL);
+	await_calls(NR);
+}
+
+static void block(union sigval value)
+{
+	count(value);
+	while (!load_relaxed(&may_go))
+		(void)uaio_sleep(&may_go, 0, UAIO_FOREVER);
+}
+
+/* All of them are called though none returns. */
+static void a_function_that_blocks_holds_up_no_other(void **state)
+{
+	enum { NR = 20 };
+
+	(void)state;
+	for (uint32_t i = 0; i < NR; i++)
+		uaio_callback(block, (union sigval){ 0 }, NULL);
+	await_calls(NR);
+	uaio_callback(count, (union sigval){ 0 }, NULL);
+	await_calls(NR + 1);
+	store_relaxed(&may_go, 1);
+	uaio_wake(&may_go, NR);
+}
+
+static uint32_t stack_kib; /* atomic */
+
+static void look_at_itself(union sigval value)
+{
+	pthread_attr_t attr;
+	size_t bytes = 0;
+	sigset_t mask;
+
+	(void)pthread_getattr_np(pthread_self(), &attr);
+	(void)pthread_attr_getstacksize(&attr, &bytes);
+	(void)pthread_attr_destroy(&attr);
+	(void)pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	store_relaxed(&stack_kib, sigismember(&mask, SIGUSR1)
+					  ? (uint32_t)(bytes >> 10)
+					  : 0);
+	count(value);
+}
+
+static void a_thread_has_the_attributes_that_were_asked_for(void **state)
+{
+	pthread_attr_t attr;
+
+	(void)state;
+	/* More than any stack has that the C library might use again. */
+	assert_int_equal(pthread_attr_init(&attr), 0);
+	assert_int_equal(
+		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED), 0);
+	assert_int_equal(pthread_attr_setstacksize(&attr, 20 << 20), 0);
+	uaio_callback(look_at_itself, (union sigval){ 0 }, &attr);
+	await_calls(1);
+	assert_int_equal(load_relaxed(&stack_kib), 20 << 10);
+	assert_int_equal(pthread_attr_destroy(&attr), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CALLBACK_TEST(each_call_is_made_once),
+		CALLBACK_TEST(a_function_may_end_its_thread),
+		CALLBACK_TEST(a_function_that_blocks_holds_up_no_other),
+		CALLBACK_TEST(a_thread_has_the_attributes_that_were_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
