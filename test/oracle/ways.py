@@ -38,6 +38,7 @@ class Client:
     """Runs programs in one of the ways, in a folder on a disk."""
 
     WAYS = ("kernel", "uaio", "denied")
+    WITHOUT = "kernel"  # the way in which there is no uaio
 
     def __init__(self, build, way, size=512 << 20):
         self.box = sandbox.Sandbox(build)
@@ -84,10 +85,10 @@ class Client:
     def prove(self, name, at_least, parked=0):
         """Demand that the processes of that name which have ended since the
         last proof had so many requests on uaio, and so many of them parked;
-        none at all on the kernel."""
+        none at all without uaio."""
         counted = [line for line in self._reports() if line["comm"] == name]
         requests = sum(line["completed"] for line in counted)
-        if self.way == "kernel":
+        if self.way == self.WITHOUT:
             if counted:
                 raise Failed(f"{name} ran on uaio")
             return
@@ -126,6 +127,21 @@ class UringClient(Client):
     def wrap(self, *command):
         if self.way == "kernel":
             return list(command)
+        return self.box.deny_uring(self.way, *self.box.uaio(*command))
+
+
+class PosixClient(Client):
+    """Programs of POSIX AIO: on the C library's, on uaio, and on uaio under a
+    container engine's default filter."""
+
+    WAYS = ("glibc", "uaio", "CONTAINER")
+    WITHOUT = "glibc"
+
+    def wrap(self, *command):
+        if self.way == "glibc":
+            return list(command)
+        if self.way == "uaio":
+            return self.box.uaio(*command)
         return self.box.deny_uring(self.way, *self.box.uaio(*command))
 
 
