@@ -12,6 +12,7 @@ import sys
 
 sys.dont_write_bytecode = True  # leave the source tree clean
 import sandbox  # noqa: E402
+import uring  # noqa: E402
 import ways  # noqa: E402
 
 MIB = 1 << 20
@@ -194,6 +195,13 @@ def check_file(path, at_least):
     os.unlink(path + ".done")
 
 
+# NIXL, from PyPI: its POSIX backend, of files and memory. No GPU is asked for.
+
+
+def nixl(client, script):
+    uring.copy(client, script, 3 * (uring.COPIED // (16 << 10)))
+
+
 PROGRAMS = {
     "fio-buffered": fio(BUFFERED),
     "fio-direct": fio(DIRECT),
@@ -203,6 +211,7 @@ PROGRAMS = {
     "openmpi": mpi("openmpi"),
     "mpich-killed": mpi_killed("mpich"),
     "openmpi-killed": mpi_killed("openmpi"),
+    "nixl": nixl,
 }
 
 if __name__ == "__main__":
