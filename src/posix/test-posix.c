@@ -268,8 +268,7 @@ static void a_handler_may_leave_the_wait_for_good(void **state)
 
 static void *wait_to_be_cancelled(void *arg)
 {
-	/* relaxed: how often it sleeps is looked at */
-	store_relaxed((uint32_t *)&((struct unit_thread *)arg)->tid,
+	store_release(&((struct unit_thread *)arg)->tid,
 		      (uint32_t)sys_gettid());
 	(void)wait_for(((struct unit_thread *)arg)->arg);
 	return NULL;
@@ -284,8 +283,6 @@ static void cancel_in_wait(const struct aiocb *aiocb)
 
 	assert_int_equal(
 		pthread_create(&id, NULL, wait_to_be_cancelled, &thread), 0);
-	while (!load_relaxed(&thread.tid))
-		(void)sched_yield();
 	unit_await_sleep(&thread);
 	assert_int_equal(pthread_cancel(id), 0);
 	assert_int_equal(pthread_join(id, &ret), 0);
@@ -414,7 +411,6 @@ static void await_told(uint32_t nr)
 {
 	unit_await(is_told, &nr);
 	assert_int_equal(load_relaxed(&nr_told), nr);
-	assert_int_equal(load_relaxed(&nr_told_inside), 0);
 }
 
 static void a_handler_finds_the_result_and_may_submit(void **state)
@@ -428,9 +424,15 @@ static void a_handler_finds_the_result_and_may_submit(void **state)
 	expect_signals();
 	aiocb.aio_sigevent = signal_of(17);
 	next.aio_sigevent = signal_of(18);
-	resubmitted = &next;
+	/* The thread sanitizer runs handlers later, wherever the thread is then. */
+	if (!UNIT_IS_SANITIZED)
+		resubmitted = &next;
 	assert_int_equal(uaio_posix_read(&aiocb), 0);
+	if (UNIT_IS_SANITIZED)
+		assert_int_equal(uaio_posix_read(&next), 0);
 	await_told(2);
+	if (!UNIT_IS_SANITIZED)
+		assert_int_equal(load_relaxed(&nr_told_inside), 0);
 	assert_int_equal(uaio_posix_error(&next), 0);
 	unit_close(fd);
 }
