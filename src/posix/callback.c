@@ -6,12 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
 #include "base/lock.h"
-#include "base/slab.h"
 #include "base/sleep.h"
 #include "base/sys.h"
-#include "proc/process.h"
+#include "proc/table.h"
 #include "proc/thread.h"
 
 /* After which a thread ends. Tests wait until all have. */
@@ -22,56 +20,41 @@ static const int64_t IDLE_NS = 5000000000;
 #endif
 static const int64_t MOMENT_NS = 1000000; /* see I1 */
 
-struct call {
-	struct uaio_slab_node slab;
-	struct list node;
-	uaio_callback_fn *function;
-	union sigval value;
-	int64_t since_ns;
-};
-
-/* A call by a thread of its own. */
-struct own_call {
-	struct uaio_slab_node slab;
-	uaio_callback_fn *function;
-	union sigval value;
-};
-
-static struct uaio_slab calls, own_calls;
-
 static struct {
 	struct uaio_lock lock; /* rank CALLBACK */
 	uint32_t word;         /* atomic: idle threads sleep on it */
 
 	/* under lock */
-	struct list waiting; /* struct call, oldest first */
+	struct list waiting; /* struct uaio_callback, oldest first */
 	uint32_t nr_idle;    /* threads that sleep, the standby among them */
 	uint32_t nr_calling;
 	uint32_t nr_starting; /* threads that have not looked yet */
 	bool has_standby;     /* one sleeps until the oldest call is overdue */
 } pool;
 
+uint32_t uaio_callbacks_nr_stuck; /* written under lock */
+
 enum need { NOTHING, WAKE, START };
 
 void uaio_callbacks_init(void)
 {
-	uaio_slab_init(&calls, sizeof(struct call), 4096);
-	uaio_slab_init(&own_calls, sizeof(struct own_call), 4096);
 	pool.lock = (struct uaio_lock){ 0 };
 	list_init(&pool.waiting);
 	pool.nr_idle = pool.nr_calling = pool.nr_starting = 0;
 	pool.has_standby = false;
+	store_relaxed(&uaio_callbacks_nr_stuck, 0);
 }
 
-static struct call *oldest_locked(void)
+static struct uaio_callback *oldest_locked(void)
 {
 	return list_is_empty(&pool.waiting)
 		       ? NULL
-		       : container_of(pool.waiting.next, struct call, node);
+		       : container_of(pool.waiting.next, struct uaio_callback,
+				      node);
 }
 
 /* Return: whether a call may be made by one thread more. */
-static bool may_call_locked(const struct call *call, int64_t now)
+static bool may_call_locked(const struct uaio_callback *call, int64_t now)
 {
 	return pool.nr_calling < (uaio_cpus_are_many() ? 2 : 1) ||
 	       now - call->since_ns >= MOMENT_NS;
@@ -106,8 +89,21 @@ static void meet(enum need need)
 		   uaio_thread_start_for_client(serve, NULL, NULL) < 0) {
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_starting--;
+		/* relaxed: a thread that calls the door looks again and again */
+		store_relaxed(&uaio_callbacks_nr_stuck, 1);
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	}
+}
+
+void uaio_callbacks_retry_slowly(void)
+{
+	enum need need;
+
+	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
+	store_relaxed(&uaio_callbacks_nr_stuck, 0);
+	need = need_locked();
+	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
+	meet(need);
 }
 
 /* Also when the function has ended its thread. */
@@ -123,13 +119,14 @@ static void has_called(void *unused)
 	meet(need);
 }
 
-static void make(struct call *call)
+static void make(struct uaio_callback *call)
 {
-	const struct call own = *call;
+	uaio_callback_fn *function = call->function;
+	union sigval value = call->value;
 
-	uaio_slab_put(&calls, call);
+	call->begins(call);
 	pthread_cleanup_push(has_called, NULL);
-	own.function(own.value);
+	function(value);
 	pthread_cleanup_pop(0);
 }
 
@@ -137,7 +134,7 @@ static void make(struct call *call)
  * Sleep until there may be a call to make.
  * Return: whether the thread is of use no longer.
  */
-static bool idle_locked(const struct call *waiting)
+static bool idle_locked(const struct uaio_callback *waiting)
 {
 	bool is_standby = waiting && !pool.has_standby;
 	uint32_t seen = pool.word;
@@ -162,7 +159,7 @@ static void *serve(void *arg)
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	pool.nr_starting--;
 	for (;;) {
-		struct call *call = oldest_locked();
+		struct uaio_callback *call = oldest_locked();
 		enum need need;
 
 		if (!call || !may_call_locked(call, uaio_now_ns())) {
@@ -183,48 +180,28 @@ static void *serve(void *arg)
 	return arg;
 }
 
-static void *make_own(void *arg)
+/* A thread that makes one call. */
+static void *make_one(void *arg)
 {
-	struct own_call *call = arg;
-	const struct own_call own = *call;
+	struct uaio_callback *call = arg;
+	uaio_callback_fn *function = call->function;
+	union sigval value = call->value;
 
-	uaio_slab_put(&own_calls, call);
-	own.function(own.value);
+	call->begins(call);
+	function(value);
 	return NULL;
 }
 
-/* Return: whether a thread with these attributes could be created. */
-static bool call_by_own(uaio_callback_fn *function, union sigval value,
-			const pthread_attr_t *attr)
+void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 {
-	struct own_call *call = uaio_slab_get(&own_calls);
-
-	if (!call)
-		return false;
-	call->function = function;
-	call->value = value;
-	if (uaio_thread_start_for_client(make_own, call, attr) == 0)
-		return true;
-	uaio_slab_put(&own_calls, call);
-	return false;
-}
-
-void uaio_callback(uaio_callback_fn *function, union sigval value,
-		   const pthread_attr_t *attr)
-{
-	struct call *call;
 	enum need need;
 
-	if (attr && call_by_own(function, value, attr))
+	if ((attr || uaio_table_is_other()) &&
+	    uaio_thread_start_for_client(make_one, callback, attr) == 0)
 		return;
-	call = uaio_slab_get(&calls);
-	if (!call)
-		return;
-	call->function = function;
-	call->value = value;
-	call->since_ns = uaio_now_ns();
+	callback->since_ns = uaio_now_ns();
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
-	list_add_tail(&pool.waiting, &call->node);
+	list_add_tail(&pool.waiting, &callback->node);
 	need = need_locked();
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	meet(need);

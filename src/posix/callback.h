@@ -17,6 +17,8 @@
  *   I3  A function may end its thread (pthread_exit): the thread's account is kept
  *       by a cleanup handler.
  *   I4  Idle threads do not keep the process from ending.
+ *   I5  A call takes no memory but its own. If no thread can be created for one, and
+ *       none is there, it is stuck until the client next calls the door.
  *
  * Tested by test-callback.c and test/posix/.
  */
@@ -25,17 +27,45 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/list.h"
 
 typedef void uaio_callback_fn(union sigval value);
+
+/* A call that is to be made. */
+struct uaio_callback {
+	uaio_callback_fn *function;
+	union sigval value;
+	/* The call begins, and needs this memory no longer. */
+	void (*begins)(struct uaio_callback *callback);
+
+	/* the pool's */
+	struct list node;
+	int64_t since_ns;
+};
 
 /* Called each time the engine starts: there are no threads, and no calls. */
 void uaio_callbacks_init(void);
 
 /*
- * Have function(value) called. attr: the thread's attributes, or NULL. If there is
- * no thread to be had for it, the call is made as soon as another has ended.
+ * Have the call made. attr: of the thread, or NULL; not used after this returns. A
+ * thread with another descriptor table (table.h) has it made by a thread that shares
+ * its table.
  */
-void uaio_callback(uaio_callback_fn *function, union sigval value,
-		   const pthread_attr_t *attr);
+void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr);
+
+/* How many calls may be stuck (I5); atomic. */
+extern uint32_t uaio_callbacks_nr_stuck __attribute__((visibility("hidden")));
+void uaio_callbacks_retry_slowly(void);
+
+static inline void uaio_callbacks_retry(void)
+{
+	/* relaxed: what gets stuck meanwhile is tried next time */
+	if (unlikely(load_relaxed(&uaio_callbacks_nr_stuck)))
+		uaio_callbacks_retry_slowly();
+}
 
 #endif /* UAIO_POSIX_CALLBACK_H */

@@ -155,6 +155,7 @@ static __attribute__((noinline)) int enter_slowly(bool *ret_is_parted)
 int uaio_posix_enter(bool *ret_is_parted)
 {
 	*ret_is_parted = false;
+	uaio_callbacks_retry();
 	if (unlikely(uaio_engine_state() != UAIO_ENGINE_UP ||
 		     !uaio_posix_is_open()))
 		return enter_slowly(ret_is_parted);

@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/list.h"
 #include "req/sink.h"
 
 /* A word is the address of a note, or that of a list and this bit. */
@@ -19,24 +20,6 @@ void uaio_posix_notes_init(void)
 	uaio_slab_init(&lists, sizeof(struct uaio_posix_list), 4096);
 }
 
-struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
-					    uint32_t nr_members)
-{
-	struct uaio_posix_list *list = uaio_slab_get(&lists);
-
-	if (!list)
-		return NULL;
-	if (uaio_posix_notice_init(&list->notice, event) < 0) {
-		uaio_slab_put(&lists, list);
-		return NULL;
-	}
-	/* relaxed: nobody else knows it; a lost waiter may look (wait.h) */
-	store_relaxed(&list->is_done, 0);
-	store_relaxed(&list->nr_refs, 1);
-	list->nr_left = 1 + nr_members;
-	return list;
-}
-
 /* Return: whether that was the last one. */
 static bool drop(uint32_t *nr_refs)
 {
@@ -48,12 +31,36 @@ static bool drop(uint32_t *nr_refs)
 	return true;
 }
 
+/* The client is told of the end of a list, which is used no longer. */
+static void list_is_told(struct uaio_callback *callback)
+{
+	uaio_slab_put(&lists, container_of(callback, struct uaio_posix_list,
+					   notice.callback));
+}
+
+struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
+					    uint32_t nr_members)
+{
+	struct uaio_posix_list *list = uaio_slab_get(&lists);
+
+	if (!list)
+		return NULL;
+	if (uaio_posix_notice_init(&list->notice, event) < 0) {
+		uaio_slab_put(&lists, list);
+		return NULL;
+	}
+	list->notice.callback.begins = list_is_told;
+	/* relaxed: nobody else knows it; a lost waiter may look (wait.h) */
+	store_relaxed(&list->is_done, 0);
+	store_relaxed(&list->nr_refs, 1);
+	list->nr_left = 1 + nr_members;
+	return list;
+}
+
 void uaio_posix_list_put(struct uaio_posix_list *list)
 {
-	if (!drop(&list->nr_refs))
-		return;
-	uaio_posix_notify(&list->notice);
-	uaio_slab_put(&lists, list);
+	if (drop(&list->nr_refs))
+		uaio_posix_notify(&list->notice);
 }
 
 void uaio_posix_list_leave_locked(struct uaio_posix_list *list)
@@ -61,6 +68,18 @@ void uaio_posix_list_leave_locked(struct uaio_posix_list *list)
 	if (--list->nr_left == 0)
 		/* relaxed: a waiter looks again under the lock */
 		store_relaxed(&list->is_done, 1);
+}
+
+static void put(struct uaio_posix_note *note)
+{
+	if (drop(&note->nr_refs))
+		uaio_slab_put(&notes, note);
+}
+
+/* The client is told of the end of a request; or the call that tells it begins. */
+static void note_is_told(struct uaio_callback *callback)
+{
+	put(container_of(callback, struct uaio_posix_note, notice.callback));
 }
 
 static struct uaio_posix_note *note_of(uint64_t word)
@@ -96,6 +115,7 @@ int uaio_posix_word_new(const struct sigevent *event,
 			uaio_slab_put(&notes, note);
 			return ret;
 		}
+		note->notice.callback.begins = note_is_told;
 		note->list = list;
 		note->is_inline = false;
 		store_relaxed(&note->nr_refs, 2);
@@ -128,29 +148,30 @@ int uaio_posix_word_error(uint64_t word)
 		       : 0;
 }
 
+/* Notify, and drop the reference of the completion. */
 static void finish(struct uaio_posix_note *note)
 {
+	struct uaio_posix_list *list = note->list;
+
 	uaio_posix_notify(&note->notice);
-	if (note->list)
-		uaio_posix_list_put(note->list);
+	if (list)
+		uaio_posix_list_put(list);
 }
 
 void uaio_posix_note_end(struct uaio_posix_note *note)
 {
 	if (note->is_inline)
 		finish(note);
-	if (drop(&note->nr_refs))
-		uaio_slab_put(&notes, note);
+	put(note);
 }
 
 static void drop_note(struct uaio_posix_note *note, bool is_inline)
 {
+	/* The reference of the completion goes to the submitter. */
 	if (is_inline)
 		note->is_inline = true;
 	else
 		finish(note);
-	if (drop(&note->nr_refs))
-		uaio_slab_put(&notes, note);
 }
 
 void uaio_posix_drop_words(const struct uaio_post *post)

@@ -76,10 +76,10 @@ int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 	if (notice->kind == UAIO_POSIX_SILENT)
 		return 0;
 	notice->signo = event->sigev_signo;
-	notice->value = event->sigev_value;
+	notice->callback.value = event->sigev_value;
 	if (notice->kind != UAIO_POSIX_CALLBACK)
 		return 0;
-	notice->function = event->sigev_notify_function;
+	notice->callback.function = event->sigev_notify_function;
 	if (event->sigev_notify_attributes &&
 	    copy_attr(&notice->attr, event->sigev_notify_attributes) < 0)
 		return -EAGAIN;
@@ -94,12 +94,28 @@ void uaio_posix_notice_fini(struct uaio_posix_notice *notice)
 	notice->has_attr = false;
 }
 
+static void notify_by_call(struct uaio_posix_notice *notice)
+{
+	pthread_attr_t attr;
+
+	if (!notice->has_attr) {
+		uaio_callback(&notice->callback, NULL);
+		return;
+	}
+	/* As soon as the call begins, the notice may be gone. */
+	attr = notice->attr;
+	notice->has_attr = false;
+	uaio_callback(&notice->callback, &attr);
+	(void)pthread_attr_destroy(&attr);
+}
+
 void uaio_posix_notify(struct uaio_posix_notice *notice)
 {
-	if (notice->kind == UAIO_POSIX_CALLBACK)
-		uaio_callback(notice->function, notice->value,
-			      notice->has_attr ? &notice->attr : NULL);
-	else if (notice->kind == UAIO_POSIX_SIGNAL)
-		uaio_posix_signal(notice->signo, notice->value);
-	uaio_posix_notice_fini(notice);
+	if (notice->kind == UAIO_POSIX_CALLBACK) {
+		notify_by_call(notice);
+		return;
+	}
+	if (notice->kind == UAIO_POSIX_SIGNAL)
+		uaio_posix_signal(notice->signo, notice->callback.value);
+	notice->callback.begins(&notice->callback);
 }

@@ -15,6 +15,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "posix/callback.h"
+
 enum uaio_posix_notice_kind {
 	UAIO_POSIX_SILENT,
 	UAIO_POSIX_SIGNAL,
@@ -25,8 +27,7 @@ enum uaio_posix_notice_kind {
 struct uaio_posix_notice {
 	enum uaio_posix_notice_kind kind;
 	int signo;
-	union sigval value;
-	void (*function)(union sigval);
+	struct uaio_callback callback; /* its value is that of a signal, too */
 	bool has_attr;
 	pthread_attr_t attr; /* owns, if has_attr: a copy of the client's */
 };
@@ -42,7 +43,9 @@ int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 void uaio_posix_notice_fini(struct uaio_posix_notice *notice);
 
 /*
- * Notify, and forget it. The caller holds no lock. If the calling thread is inside
+ * Notify, and forget it: its memory is needed until notice->callback.begins(), which
+ * the caller has set, is called, from here or by the thread that makes the call. The
+ * caller holds no lock. If the calling thread is inside
  * the library (entry.h) and lets signals in, another thread sends the signal: its
  * handler may not return, or call the library.
  */

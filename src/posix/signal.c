@@ -10,8 +10,10 @@
 #include "proc/entry.h"
 #include "posix/callback.h"
 
+/* A signal that another thread sends. */
 struct letter {
 	struct uaio_slab_node node;
+	struct uaio_callback callback;
 	int signo;
 	union sigval value;
 };
@@ -42,10 +44,15 @@ static void notify(int signo, union sigval value)
 static void post_letter(union sigval arg)
 {
 	struct letter *letter = arg.sival_ptr;
-	const struct letter own = *letter;
 
+	notify(letter->signo, letter->value);
 	uaio_slab_put(&letters, letter);
-	notify(own.signo, own.value);
+}
+
+/* The letter is put back once it is posted. */
+static void keep(struct uaio_callback *callback)
+{
+	(void)callback;
 }
 
 void uaio_posix_signal(int signo, union sigval value)
@@ -64,5 +71,8 @@ void uaio_posix_signal(int signo, union sigval value)
 	}
 	letter->signo = signo;
 	letter->value = value;
-	uaio_callback(post_letter, (union sigval){ .sival_ptr = letter }, NULL);
+	letter->callback.function = post_letter;
+	letter->callback.value.sival_ptr = letter;
+	letter->callback.begins = keep;
+	uaio_callback(&letter->callback, NULL);
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -262,22 +261,15 @@ static bool has_failed(struct aiocb *const members[], int nr)
 	return false;
 }
 
-static void drop_list(void *list)
-{
-	uaio_posix_list_put(list);
-}
-
 /* Wait for the members, and drop the reference. */
 static int wait_for_list(struct uaio_posix_list *list)
 {
 	int ret;
 
-	/* The thread may be cancelled while it waits. */
-	pthread_cleanup_push(drop_list, list);
 	(void)uaio_enter();
-	ret = uaio_posix_wait_word(&list->is_done, UAIO_FOREVER);
+	ret = uaio_posix_wait_word(&list->is_done, UAIO_FOREVER, false);
 	uaio_leave();
-	pthread_cleanup_pop(1);
+	uaio_posix_list_put(list);
 	return ret;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls of the client's functions, and the threads that make them. */
 #undef NDEBUG
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "base/atomic.h"
 #include "base/sleep.h"
@@ -11,6 +13,22 @@
 #include "unit.h"
 
 static uint32_t nr_calls, nr_inside, may_go; /* atomic */
+
+static void free_call(struct uaio_callback *callback)
+{
+	free(callback);
+}
+
+static void call(uaio_callback_fn *function, const pthread_attr_t *attr)
+{
+	struct uaio_callback *callback = malloc(sizeof(*callback));
+
+	assert_non_null(callback);
+	callback->function = function;
+	callback->value.sival_int = 0;
+	callback->begins = free_call;
+	uaio_callback(callback, attr);
+}
 
 static int start(void **state)
 {
@@ -48,7 +66,7 @@ static void each_call_is_made_once(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < nr; i++)
-		uaio_callback(count, (union sigval){ 0 }, NULL);
+		call(count, NULL);
 	await_calls(nr);
 }
 
@@ -64,8 +82,7 @@ static void a_function_may_end_its_thread(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < NR; i++)
-		uaio_callback(i % 3 ? end_thread : count, (union sigval){ 0 },
-			      NULL);
+		call(i % 3 ? end_thread : count, NULL);
 	await_calls(NR);
 }
 
@@ -83,12 +100,46 @@ static void a_function_that_blocks_holds_up_no_other(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < NR; i++)
-		uaio_callback(block, (union sigval){ 0 }, NULL);
+		call(block, NULL);
 	await_calls(NR);
-	uaio_callback(count, (union sigval){ 0 }, NULL);
+	call(count, NULL);
 	await_calls(NR + 1);
 	store_relaxed(&may_go, 1);
 	uaio_wake(&may_go, NR);
+}
+
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
+			  void *(*main)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
+			  void *(*main)(void *), void *arg);
+
+static bool refuses_threads;
+
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
+			  void *(*main)(void *), void *arg)
+{
+	return refuses_threads ? EAGAIN
+			       : __real_pthread_create(id, attr, main, arg);
+}
+
+static void
+a_call_without_a_thread_is_made_as_soon_as_there_is_one(void **state)
+{
+	pthread_attr_t attr;
+
+	(void)state;
+	assert_int_equal(pthread_attr_init(&attr), 0);
+	/* The threads of other cases are gone. */
+	refuses_threads = true;
+	call(count, NULL);
+	call(count, &attr);
+	assert_int_equal(load_relaxed(&nr_calls), 0);
+	uaio_callbacks_retry();
+	assert_int_equal(load_relaxed(&nr_calls), 0);
+	refuses_threads = false;
+	uaio_callbacks_retry();
+	await_calls(2);
+	assert_int_equal(pthread_attr_destroy(&attr), 0);
 }
 
 static uint32_t stack_kib; /* atomic */
@@ -119,7 +170,7 @@ static void a_thread_has_the_attributes_that_were_asked_for(void **state)
 	assert_int_equal(
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED), 0);
 	assert_int_equal(pthread_attr_setstacksize(&attr, 20 << 20), 0);
-	uaio_callback(look_at_itself, (union sigval){ 0 }, &attr);
+	call(look_at_itself, &attr);
 	await_calls(1);
 	assert_int_equal(load_relaxed(&stack_kib), 20 << 10);
 	assert_int_equal(pthread_attr_destroy(&attr), 0);
@@ -131,6 +182,8 @@ int main(void)
 		CALLBACK_TEST(each_call_is_made_once),
 		CALLBACK_TEST(a_function_may_end_its_thread),
 		CALLBACK_TEST(a_function_that_blocks_holds_up_no_other),
+		CALLBACK_TEST(
+			a_call_without_a_thread_is_made_as_soon_as_there_is_one),
 		CALLBACK_TEST(a_thread_has_the_attributes_that_were_asked_for),
 	};
 

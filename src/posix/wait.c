@@ -16,6 +16,7 @@
 #include "proc/table.h"
 #include "wait/page.h"
 #include "ready/waiter.h"
+#include "posix/callback.h"
 #include "posix/door.h"
 #include "posix/posix.h"
 
@@ -38,19 +39,20 @@ struct wait {
 
 static struct uaio_slab slab;
 static struct list waits;     /* under the queue's lock */
-uint32_t uaio_posix_nr_waits; /* on the list; under that lock, too */
+uint32_t uaio_posix_nr_waits; /* on the list; written under that lock */
 
 void uaio_posix_waits_init(void)
 {
 	uaio_slab_init(&slab, sizeof(struct wait), 8192);
 	list_init(&waits);
-	uaio_posix_nr_waits = 0;
+	store_relaxed(&uaio_posix_nr_waits, 0);
 }
 
 static void add_locked(struct wait *wait)
 {
 	list_add_tail(&waits, &wait->node);
-	uaio_posix_nr_waits++;
+	/* relaxed, here and below: changes under the lock */
+	store_relaxed(&uaio_posix_nr_waits, uaio_posix_nr_waits + 1);
 }
 
 static void remove_locked(struct wait *wait)
@@ -58,7 +60,7 @@ static void remove_locked(struct wait *wait)
 	if (!list_is_linked(&wait->node))
 		return;
 	list_remove(&wait->node);
-	uaio_posix_nr_waits--;
+	store_relaxed(&uaio_posix_nr_waits, uaio_posix_nr_waits - 1);
 }
 
 static bool has(const struct wait *wait, const struct aiocb *aiocb)
@@ -97,13 +99,14 @@ static bool is_one_done(const struct aiocb *const list[], int nr)
 	return is_empty;
 }
 
-int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns)
+int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns,
+			 bool is_cancel_point)
 {
 	const struct uaio_wait wait = {
 		.deadline_ns = deadline_ns,
 		.is_parted =
 			uaio_engine_has_many_tables() && !uaio_engine_is_here(),
-		.is_cancel_point = true,
+		.is_cancel_point = is_cancel_point,
 	};
 	/* relaxed: it does not change in this process */
 	uint64_t generation = load_relaxed(&uaio_posix_queue.generation);
@@ -181,7 +184,7 @@ static int wait_for_one(const struct aiocb *const list[], int nr,
 	list_init(&wait->node);
 	pthread_cleanup_push(give_up, wait);
 	while (ret == 0 && begin(wait, list, nr)) {
-		ret = uaio_posix_wait_word(&wait->is_met, deadline_ns);
+		ret = uaio_posix_wait_word(&wait->is_met, deadline_ns, true);
 		end(wait);
 	}
 	pthread_cleanup_pop(1);
@@ -255,6 +258,7 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 	if (nr < 0)
 		return -EINVAL;
 	pthread_testcancel();
+	uaio_callbacks_retry();
 	if (is_one_done(list, nr))
 		return 0;
 	ret = deadline_of(timeout, &deadline_ns);

@@ -17,8 +17,12 @@
 #ifndef UAIO_POSIX_WAIT_H
 #define UAIO_POSIX_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
 
 struct aiocb;
 
@@ -27,11 +31,13 @@ void uaio_posix_waits_init(void);
 /* A request is complete: tell the waits for it. */
 void uaio_posix_waits_tell_slowly_locked(const struct aiocb *aiocb);
 
+/* atomic */
 extern uint32_t uaio_posix_nr_waits __attribute__((visibility("hidden")));
 
 static inline void uaio_posix_waits_tell_locked(const struct aiocb *aiocb)
 {
-	if (__builtin_expect(uaio_posix_nr_waits, 0))
+	/* relaxed: changes under the lock */
+	if (unlikely(load_relaxed(&uaio_posix_nr_waits)))
 		uaio_posix_waits_tell_slowly_locked(aiocb);
 }
 
@@ -39,6 +45,7 @@ static inline void uaio_posix_waits_tell_locked(const struct aiocb *aiocb)
  * Wait until *word, which a post changes, is not 0. The caller has entered.
  * Return: 0; -EINTR; -ETIMEDOUT; -EAGAIN.
  */
-int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns);
+int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns,
+			 bool is_cancel_point);
 
 #endif /* UAIO_POSIX_WAIT_H */

@@ -197,8 +197,7 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 	pthread_t thread;
 	int ret;
 
-	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
-	    pthread_attr_init(&usual))
+	if (!uaio_engine_is_of_process() || pthread_attr_init(&usual))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(&usual, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
