@@ -113,7 +113,7 @@ struct uaio_uring {
 /* Return: whether other processes may use the ring (share.h). */
 static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 {
-	/* relaxed: who forks does so before its child is there */
+	/* relaxed: a process counts its fork before the child is there */
 	return unlikely(load_relaxed(&uaio_process_nr_forks) != ring->nr_forks);
 }
 

@@ -12,8 +12,8 @@
  *       the ring's memory.
  *   I2  Each process posts the completions of its own requests. Those of a shared ring
  *       exclude each other meanwhile, by the word `posting` of its memory. A client
- *       may spoil that word, and its holder may be killed: who has waited for a second
- *       goes on without it. Then completions may be lost, and nothing else.
+ *       may spoil that word, and its holder may be killed: a thread that has waited for
+ *       a second goes on without it. Then completions may be lost, and nothing else.
  *   I3  No process wakes a thread of another, or rings its bells. A thread that waits in
  *       a shared ring looks for completions again and again, at last every LOOK_NS_MAX.
  *       One that waited before its process forked does not.

@@ -329,7 +329,7 @@ static bool count_idle(long nr, const long args[6], long *ret_res)
 	/* A new worker gives itself a name; it comes by breakpoints, too. */
 	if (nr == SYS_prctl)
 		unit_let_step();
-	/* Of all who sleep only idle workers do it for a time. */
+	/* Of all threads that sleep only idle workers do it for a time. */
 	if (nr == SYS_futex && (args[1] & 127) == 9 /* FUTEX_WAIT_BITSET */ &&
 	    until->tv_sec < uaio_now_ns() / 1000000000 + 3600) {
 		add_relaxed(&nr_idle, 1);

@@ -337,10 +337,10 @@ uint64_t unit_thread_sleeps(const struct unit_thread *thread)
 }
 
 /*
- * It may sleep on a lock on its way there: then who has that is awake, be it
+ * It may sleep on a lock on its way there: then the thread that has the lock is awake, be it
  * without a processor. But some tests have threads that are awake all the while:
  * there it is one sleep that is longer than others hold a lock, or several, as
- * who looks about it now and then has.
+ * a thread that looks about it now and then has.
  */
 void unit_await_sleep(const struct unit_thread *thread)
 {
