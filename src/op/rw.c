@@ -174,9 +174,10 @@ static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 	return unlikely(is_stream) && !uaio_sqe_bytes(sqe);
 }
 
-static int64_t write_nothing(int fd)
+static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 {
-	int64_t res = sys_send(fd, NULL, 0, MSG_DONTWAIT);
+	int64_t res = sys_send(
+		fd, NULL, 0, MSG_DONTWAIT | (sqe->is_deaf ? MSG_NOSIGNAL : 0));
 
 	/* A write of 0 bytes can wait only on a socket. */
 	return res == -ENOTSOCK || res == -ENOSYS ? sys_write(fd, NULL, 0)
@@ -387,7 +388,7 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	int nr = (int)sqe->len;
 
 	if (is_nothing(sqe, is_stream))
-		return write_nothing(fd);
+		return write_nothing(sqe, fd);
 	if (flags)
 		return writev_flags(sqe, fd, sqe->iov, nr, is_stream, flags);
 	return is_at_position(sqe, is_stream)
@@ -417,7 +418,7 @@ int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	const struct iovec iov = { sqe->buf, sqe->len };
 
 	if (is_nothing(sqe, is_stream))
-		return write_nothing(fd);
+		return write_nothing(sqe, fd);
 	if (flags)
 		return writev_flags(sqe, fd, &iov, 1, is_stream, flags);
 	return unlikely(is_at_position(sqe, is_stream))

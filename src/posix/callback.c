@@ -106,12 +106,22 @@ void uaio_callbacks_retry_slowly(void)
 	meet(need);
 }
 
-/* Also when the function has ended its thread. */
+/* A client's function runs with no signal blocked, as glibc's do. */
+static void let_signals(int how)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	(void)pthread_sigmask(how, &all, NULL);
+}
+
+/* When the function has ended its thread. */
 static void has_called(void *unused)
 {
 	enum need need;
 
 	(void)unused;
+	let_signals(SIG_BLOCK);
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	pool.nr_calling--;
 	need = need_locked();
@@ -126,7 +136,9 @@ static void make(struct uaio_callback *call)
 
 	call->begins(call);
 	pthread_cleanup_push(has_called, NULL);
+	let_signals(SIG_UNBLOCK);
 	function(value);
+	let_signals(SIG_BLOCK);
 	pthread_cleanup_pop(0);
 }
 
@@ -188,6 +200,7 @@ static void *make_one(void *arg)
 	union sigval value = call->value;
 
 	call->begins(call);
+	let_signals(SIG_UNBLOCK);
 	function(value);
 	return NULL;
 }

@@ -2,8 +2,8 @@
 /*
  * Threads that call functions of the client's (SIGEV_THREAD)
  *
- * To the client they are threads of its own: they have a stack of the usual size,
- * block all signals, as glibc's do, and are outside the library while they call.
+ * To the client they are threads of its own: they have a stack of the usual size, and
+ * while they call, they block no signals, as glibc's do, and are outside the library.
  * One that was asked for with attributes is created with them, makes one call, and
  * ends. All others are kept for the next call until they have been idle for a
  * while.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/slab.h"
@@ -32,22 +33,22 @@ enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 }
 
 /*
- * The client may destroy its attributes as soon as it has submitted. A stack of
- * its own is left out: the next thread would have the same.
+ * The client may destroy its attributes as soon as it has submitted.
  */
 static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 {
 	struct sched_param param;
 	size_t bytes;
 	cpu_set_t cpus;
-	sigset_t mask;
 	void *stack;
 	int value;
 
 	if (pthread_attr_init(to))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(to, PTHREAD_CREATE_DETACHED);
-	if (pthread_attr_getstack(from, &stack, &bytes) == 0 && stack)
+	/* Without one the C library subtracts the size from no address. */
+	if (pthread_attr_getstack(from, &stack, &bytes) == 0 &&
+	    (uintptr_t)stack + bytes != 0)
 		(void)pthread_attr_setstack(to, stack, bytes);
 	else if (pthread_attr_getstacksize(from, &bytes) == 0)
 		(void)pthread_attr_setstacksize(to, bytes);
@@ -63,8 +64,6 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 		(void)pthread_attr_setscope(to, value);
 	if (pthread_attr_getaffinity_np(from, sizeof(cpus), &cpus) == 0)
 		(void)pthread_attr_setaffinity_np(to, sizeof(cpus), &cpus);
-	if (pthread_attr_getsigmask_np(from, &mask) == 0)
-		(void)pthread_attr_setsigmask_np(to, &mask);
 	return 0;
 }
 

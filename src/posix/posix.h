@@ -55,8 +55,8 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 
 /*
  * Mirrors lio_listio(3).
- * Return: 0; -EINVAL; -EAGAIN: some could not be queued; -EIO: some have failed;
- * -EINTR.
+ * Return: 0; -EINVAL: no such mode; -EIO: with LIO_WAIT, some have failed or were
+ * refused; with LIO_NOWAIT, the error with which the last one was refused; -EINTR.
  */
 int uaio_posix_listio(int mode, struct aiocb *const list[], int nr,
 		      const struct sigevent *event);

@@ -11,6 +11,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/sys.h"
+#include "base/uaddr.h"
 #include "proc/entry.h"
 #include "file/file.h"
 #include "issue/submit.h"
@@ -36,10 +37,56 @@ static int refuse(struct aiocb *aiocb, int error)
 }
 
 /*
- * Look up the file and submit.
- * Return: 0; or the error with which the request is complete, or, if it is
- * -EAGAIN, refused.
+ * A request for nothing asks its file all the same: the vectored calls would not.
+ * Return: the result.
  */
+static int try_nothing(const struct uaio_sqe *sqe)
+{
+	return (int)(sqe->op == UAIO_OP_READ
+			     ? sys_pread(sqe->fd, sqe->buf, 0, sqe->off)
+			     : sys_pwrite(sqe->fd, sqe->buf, 0, sqe->off));
+}
+
+static bool is_of_bytes(const struct uaio_sqe *sqe)
+{
+	return sqe->op == UAIO_OP_READ || sqe->op == UAIO_OP_WRITE;
+}
+
+/* One call moves so much; but the kernel looks at the whole buffer. */
+static void cut_bytes(struct uaio_sqe *sqe)
+{
+	if (likely(sqe->len <= UAIO_RW_BYTES_MAX))
+		return;
+	if (!uaio_is_user_range((uintptr_t)sqe->buf, sqe->len))
+		sqe->buf = (void *)UINTPTR_MAX; /* where no memory is */
+	sqe->len = UAIO_RW_BYTES_MAX;
+}
+
+/*
+ * Submit a request for a file.
+ * Return: IS_SUBMITTED; or the result with which the request is complete, or, if it
+ * is -EAGAIN, refused.
+ */
+enum { IS_SUBMITTED = 1 };
+
+static int add_to(struct call *call, struct uaio_file *file,
+		  struct uaio_sqe *sqe)
+{
+	int ret;
+
+	/* A stream has no offset, whatever the client says. */
+	if (uaio_file_has(file, UAIO_FILE_F_STREAM))
+		sqe->off = 0;
+	else if (unlikely(!sqe->len) && is_of_bytes(sqe))
+		return try_nothing(sqe);
+	cut_bytes(sqe);
+	ret = unlikely(call->is_parted)
+		      ? uaio_batch_add_parted(&call->batch, file, sqe)
+		      : uaio_batch_add(&call->batch, file, sqe);
+	return ret < 0 ? ret : IS_SUBMITTED;
+}
+
+/* Look up the file and submit. Return: as above. */
 static int add(struct call *call, struct uaio_sqe *sqe)
 {
 	struct uaio_file *file;
@@ -50,17 +97,11 @@ static int add(struct call *call, struct uaio_sqe *sqe)
 		return -EINVAL;
 	ret = unlikely(call->is_parted) ? uaio_look_up_parted(sqe->fd, &file)
 					: uaio_look_up(sqe->fd, &file);
-	if (ret < 0)
-		return ret == -ENOMEM ? -EAGAIN : ret;
-	/* A stream has no offset, whatever the client says. */
-	if (uaio_file_has(file, UAIO_FILE_F_STREAM))
-		sqe->off = 0;
-	if (unlikely(call->is_parted))
-		ret = uaio_batch_add_parted(&call->batch, file, sqe);
-	else
-		ret = uaio_batch_add(&call->batch, file, sqe);
-	if (unlikely(call->is_parted))
-		uaio_drop_parted(file);
+	if (ret == 0) {
+		ret = add_to(call, file, sqe);
+		if (unlikely(call->is_parted))
+			uaio_drop_parted(file);
+	}
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 
@@ -72,6 +113,14 @@ static void leave_list(struct uaio_posix_list *list)
 	uaio_queue_unlock(&uaio_posix_queue);
 }
 
+static bool has_bad_priority(const struct aiocb *aiocb,
+			     const struct uaio_sqe *sqe)
+{
+	return unlikely(aiocb->aio_reqprio < 0 ||
+			aiocb->aio_reqprio > PRIORITY_MAX) &&
+	       is_of_bytes(sqe);
+}
+
 /*
  * Submit one request. The aiocb says EINPROGRESS before others can see it.
  * *ret_note: has to be ended when the call has left the library; or NULL.
@@ -80,17 +129,15 @@ static void leave_list(struct uaio_posix_list *list)
 static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 		  struct uaio_posix_note **ret_note)
 {
-	struct uaio_posix_list *list = call->list;
 	uint64_t word = 0;
 	int ret = 0;
 
 	*ret_note = NULL;
-	if (unlikely(aiocb->aio_reqprio < 0 ||
-		     aiocb->aio_reqprio > PRIORITY_MAX))
+	if (has_bad_priority(aiocb, sqe))
 		return refuse(aiocb, -EINVAL);
-	if (list || aiocb->aio_sigevent.sigev_notify != SIGEV_NONE)
-		ret = uaio_posix_word_new(&aiocb->aio_sigevent, list, &word,
-					  ret_note);
+	if (call->list || aiocb->aio_sigevent.sigev_notify != SIGEV_NONE)
+		ret = uaio_posix_word_new(&aiocb->aio_sigevent, call->list,
+					  &word, ret_note);
 	if (unlikely(ret < 0))
 		return refuse(aiocb, ret);
 	sqe->data = sqe->key = (uintptr_t)aiocb;
@@ -98,15 +145,13 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 	/* relaxed: the door's lock, or a worker's, comes before the answer */
 	store_relaxed(&aiocb->__error_code, EINPROGRESS);
 	ret = add(call, sqe);
-	if (likely(ret == 0))
+	if (likely(ret == IS_SUBMITTED))
 		return 0;
 	if (ret != -EAGAIN) {
 		uaio_batch_post(&call->batch);
 		uaio_posix_answer(aiocb, word, ret);
 		return 0;
 	}
-	if (list)
-		leave_list(list);
 	if (word)
 		uaio_posix_word_drop(word);
 	*ret_note = NULL;
@@ -222,6 +267,8 @@ static int submit_member(struct call *call, struct aiocb *aiocb,
 	int ret;
 
 	ret = submit(call, aiocb, &sqe, &note);
+	if (unlikely(ret < 0) && call->list)
+		leave_list(call->list);
 	if (note)
 		notes->notes[notes->nr++] = note;
 	if (unlikely(notes->nr == NOTES_MAX))
@@ -229,17 +276,20 @@ static int submit_member(struct call *call, struct aiocb *aiocb,
 	return ret;
 }
 
-/* Return: 0; -EAGAIN: some were refused. */
+/* Return: 0; or why the last one that was refused was. */
 static int submit_members(struct call *call, struct aiocb *const members[],
 			  int nr, struct notes *notes)
 {
 	int ret = 0;
 
 	uaio_batch_begin(&call->batch, &uaio_posix_queue);
-	for (int i = 0; i < nr; i++)
-		if (is_member(members[i]) &&
-		    submit_member(call, members[i], notes) < 0)
-			ret = -EAGAIN;
+	for (int i = 0; i < nr; i++) {
+		int refused = is_member(members[i])
+				      ? submit_member(call, members[i], notes)
+				      : 0;
+
+		ret = refused < 0 ? refused : ret;
+	}
 	uaio_batch_end(&call->batch);
 	return ret;
 }
@@ -295,9 +345,7 @@ static int list_and_wait(struct call *call, struct aiocb *const members[],
 
 	if (ret < 0)
 		return ret;
-	if (refused < 0)
-		return refused;
-	return has_failed(members, nr) ? -EIO : 0;
+	return refused < 0 || has_failed(members, nr) ? -EIO : 0;
 }
 
 static int list_and_go(struct call *call, struct aiocb *const members[], int nr)
@@ -316,7 +364,7 @@ int uaio_posix_listio(int mode, struct aiocb *const members[], int nr,
 	struct call call = { .list = NULL };
 	int ret;
 
-	if ((mode != LIO_WAIT && mode != LIO_NOWAIT) || nr < 0)
+	if (mode != LIO_WAIT && mode != LIO_NOWAIT)
 		return -EINVAL;
 	ret = uaio_posix_enter(&call.is_parted);
 	if (ret < 0)

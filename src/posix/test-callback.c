@@ -155,8 +155,8 @@ static void look_at_itself(union sigval value)
 	(void)pthread_attr_destroy(&attr);
 	(void)pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	store_relaxed(&stack_kib, sigismember(&mask, SIGUSR1)
-					  ? (uint32_t)(bytes >> 10)
-					  : 0);
+					  ? 0
+					  : (uint32_t)(bytes >> 10));
 	count(value);
 }
 

@@ -147,6 +147,15 @@ static void a_write_without_a_reader_raises_no_signal(void **state)
 	assert_int_equal(wait_for(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), EPIPE);
 	unit_close(fds[1]);
+	/* Nor does a write of nothing. */
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(close(fds[0]), 0);
+	aiocb = aiocb_of(fds[1], &byte, 0);
+	assert_int_equal(uaio_posix_write(&aiocb), 0);
+	assert_int_equal(wait_for(&aiocb), 0);
+	assert_int_equal(uaio_posix_error(&aiocb), EPIPE);
+	unit_close(fds[1]);
 }
 
 /*
@@ -536,6 +545,13 @@ static void a_list_is_waited_for(void **state)
 	assert_int_equal(uaio_posix_listio(LIO_WAIT, list, NR, NULL), -EIO);
 	assert_int_equal(uaio_posix_error(&aiocbs[3]), EINVAL);
 	assert_int_equal(uaio_posix_listio(5, list, NR, NULL), -EINVAL);
+	/* A member that is refused is not waited for. */
+	aiocbs[3].aio_lio_opcode = LIO_READ;
+	aiocbs[3].aio_reqprio = -1;
+	assert_int_equal(uaio_posix_listio(LIO_WAIT, list, NR, NULL), -EIO);
+	assert_int_equal(uaio_posix_error(&aiocbs[3]), EINVAL);
+	assert_int_equal(uaio_posix_listio(LIO_NOWAIT, list, NR, NULL),
+			 -EINVAL);
 	unit_close(fd);
 }
 

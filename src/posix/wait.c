@@ -257,10 +257,10 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 
 	if (nr < 0)
 		return -EINVAL;
-	pthread_testcancel();
 	uaio_callbacks_retry();
 	if (is_one_done(list, nr))
 		return 0;
+	pthread_testcancel();
 	ret = deadline_of(timeout, &deadline_ns);
 	if (ret < 0)
 		return ret;

@@ -42,8 +42,8 @@ int uaio_thread_start(void *(*main)(void *), void *arg);
 
 /*
  * Start a thread that is the client's: it has the attributes attr, or the usual ones,
- * is detached, blocks all signals unless attr says otherwise, and is not counted. It
- * has the descriptor table of its creator.
+ * is detached unless attr says otherwise, blocks all signals, and is not counted. It has
+ * the descriptor table of its creator.
  * Return: 0; -EAGAIN, as above.
  */
 int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
