@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#define RING_ENTRIES 16
 #include "test-uring.h"
 
-static struct client client;
 static const struct __kernel_timespec late = { .tv_sec = 1000 };
 static const struct __kernel_timespec past = { .tv_nsec = 1 };
 
@@ -19,24 +19,6 @@ static const struct {
 	{ "SQPOLL", IORING_SETUP_SQPOLL },
 	{ "COOP_TASKRUN", IORING_SETUP_COOP_TASKRUN },
 };
-
-static int start(void **state)
-{
-	int ret = unit_setup(state);
-
-	if (ret == 0)
-		client_open(&client, 16, (struct io_uring_params){ 0 });
-	return ret;
-}
-
-static int stop(void **state)
-{
-	client_close(&client);
-	return unit_teardown(state);
-}
-
-#define RING_TEST(function) \
-	cmocka_unit_test_setup_teardown(function, start, stop)
 
 /* A thread that waits for completions. */
 struct waiting {

@@ -8,27 +8,8 @@
 #include <sys/uio.h>
 
 #include "options/options.h"
+#define RING_ENTRIES 16
 #include "test-uring.h"
-
-static struct client client;
-
-static int start(void **state)
-{
-	int ret = unit_setup(state);
-
-	if (ret == 0)
-		client_open(&client, 16, (struct io_uring_params){ 0 });
-	return ret;
-}
-
-static int stop(void **state)
-{
-	client_close(&client);
-	return unit_teardown(state);
-}
-
-#define RING_TEST(function) \
-	cmocka_unit_test_setup_teardown(function, start, stop)
 
 /* register() */
 static long reg(uint32_t opcode, void *arg, uint32_t nr)

@@ -7,29 +7,11 @@
 
 #include "uring/ring.h"
 #include "uring/table.h"
+#define RING_ENTRIES 16
 #include "test-uring.h"
 
-static struct client client;
 static const struct __kernel_timespec soon = { .tv_nsec = 1000000 };
 static const struct __kernel_timespec late = { .tv_sec = 1000 };
-
-static int start(void **state)
-{
-	int ret = unit_setup(state);
-
-	if (ret == 0)
-		client_open(&client, 16, (struct io_uring_params){ 0 });
-	return ret;
-}
-
-static int stop(void **state)
-{
-	client_close(&client);
-	return unit_teardown(state);
-}
-
-#define RING_TEST(function) \
-	cmocka_unit_test_setup_teardown(function, start, stop)
 
 static struct io_uring_sqe *put_timeout(const struct __kernel_timespec *ts,
 					uint64_t count, uint32_t flags,

@@ -6,27 +6,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#define RING_ENTRIES 8
 #include "test-uring.h"
-
-static struct client client;
-
-static int start(void **state)
-{
-	int ret = unit_setup(state);
-
-	if (ret == 0)
-		client_open(&client, 8, (struct io_uring_params){ 0 });
-	return ret;
-}
-
-static int stop(void **state)
-{
-	client_close(&client);
-	return unit_teardown(state);
-}
-
-#define RING_TEST(function) \
-	cmocka_unit_test_setup_teardown(function, start, stop)
 
 static void what_is_put_comes_back_in_order(void **state)
 {

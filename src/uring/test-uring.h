@@ -208,4 +208,33 @@ static inline void assert_none(const struct client *client)
 	assert_int_equal(unread(client), 0);
 }
 
+/*
+ * A test that defines RING_ENTRIES, before it includes this, has a plain ring with so
+ * many of them in each of its cases.
+ */
+#ifdef RING_ENTRIES
+
+static struct client client;
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	if (ret == 0)
+		client_open(&client, RING_ENTRIES,
+			    (struct io_uring_params){ 0 });
+	return ret;
+}
+
+static int stop(void **state)
+{
+	client_close(&client);
+	return unit_teardown(state);
+}
+
+#define RING_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+#endif /* RING_ENTRIES */
+
 #endif /* TEST_URING_H */
