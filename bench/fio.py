@@ -236,6 +236,7 @@ def variants(bench: Bench) -> dict[str, Variant]:
         "kernel": Variant(marker=KERNEL_MARKER),
         "uaio": uaio,
         "uaio, io_uring": replace(uaio, engine="io_uring"),
+        "uaio, posixaio": replace(uaio, engine="posixaio"),
         "counted": replace(uaio, env=(*uaio.env, stats)),
         "floor": Variant(env=(("LD_PRELOAD", str(floor)),
                               ("FLOOR_REPORT", report)),

@@ -24,6 +24,7 @@ import indexjobs
 import jobs
 import nop
 import pipe
+import posixaio
 import programs
 import replaces
 import report
@@ -58,6 +59,7 @@ PARTS = {
     "dio": Part(dio.dio_results, 90, 12),
     "replaces": Part(replaces.replaces_results, 14, 16),
     "uring": Part(uring.uring_results, 25, 22),
+    "posix": Part(posixaio.posix_results, 60, 20),
     "lookup": Part(contexts.lookup_results, 4, 2),
     "index": Part(contexts.index_results, 4, 2),
     "requests": Part(contexts.requests_results, 5, 3),

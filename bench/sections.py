@@ -63,6 +63,12 @@ SECTIONS = (
              "uring.workers_cpu"),
             about="The same program of io_uring on the kernel's and on uaio, "
             "and with a plain system call for each request."),
+    Section("POSIX AIO", ("posix",),
+            ("posix.rate", "posix.cpu", "posix.fio_rate", "posix.fio_cpu"),
+            about="The same program of POSIX AIO, and the same fio, on glibc's "
+            "and on uaio; beside it libaio on uaio. glibc makes each request by "
+            "a thread, which on an idle second processor overlaps with the "
+            "program: so CPU time counts as much as the rate."),
     Section("Throughput against depth", ("depth",),
             ("depth.hot", "depth.direct"),
             about="An unmodified fio with so many requests under way."),
