@@ -186,9 +186,33 @@ def _uring(results: Results) -> str:
         _table(["added to a call in a program without a ring", "ns"], added)))
 
 
-def _uring_machine(results: Results) -> str:
+POSIX = {"glibc": "glibc", "uaio": "uaio", "uaio, libaio": "libaio on uaio",
+         "pread": "pread"}
+
+
+def _posix(results: Results) -> str:
+    """Rates, and what they cost."""
+    blocks = []
+    for name in ("", "fio_"):
+        rate, cpu = (results.table(f"posix.{name}{figure}")
+                     for figure in ("rate", "cpu"))
+        if not rate or not cpu:
+            return ""
+        there = [variant for variant in POSIX if variant in rate.lines]
+        what = "I/O" if name else "requests"
+        blocks += [_table(
+            [head, *(POSIX[each] for each in there), "uaio : glibc"],
+            [[f"{column}", *(_median(table, each, column) for each in there),
+              _ratio(table, "uaio", "glibc", column)]
+             for column in table.columns])
+            for head, table in ((f"{what} a second", rate),
+                                ("CPU time, us", cpu))]
+    return "\n\n".join(blocks)
+
+
+def _machine_of(results: Results, name: str) -> str:
     """If not all of the results are of one machine."""
-    rate = results.table("uring.rate")
+    rate = results.table(name)
     if not rate or _machine([rate.machine]) == _machine(results.machines()):
         return ""
     return f"Measured on {_machine([rate.machine])}."
@@ -283,7 +307,15 @@ def document(results: Results, note: str) -> str:
                         "reads in the page cache. DEFER_TASKRUN is the "
                         "kernel's best way to set up a ring; plain calls are "
                         "`pread`, or `getppid` for a no-op.",
-                        _uring_machine(results)), _uring(results)),
+                        _machine_of(results, "uring.rate")), _uring(results)),
+        _section("POSIX AIO",
+                 _prose("One program of POSIX AIO on glibc's and on uaio, 4 KiB "
+                        "reads in the page cache, and below it fio's posixaio. "
+                        "glibc makes each request by a thread, which on an "
+                        "idle second processor overlaps with the program: "
+                        "where that makes up for its cost, the CPU time shows "
+                        "it.", _machine_of(results, "posix.rate")),
+                 _posix(results)),
         _section("Pipes", _prose("4 KiB through a pipe by one thread, and 64 "
                                  "bytes to and fro between two processes."),
                  _pipes(results)),

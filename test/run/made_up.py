@@ -153,6 +153,8 @@ def _nop(made):
             for variant in ours})
 
 
+POSIX = ("glibc", "uaio", "uaio, libaio", "pread")
+
 PIPE = {"io_uring": (2.71, 1e-5, 18), "io_uring+deferred": (3.14, 5e-6, 9),
         "kernel": (3.62, 8e-6, 15), "threads": (3.19, 1.6e-3, 2600),
         "plain": (5.1, 0, 0), "worker-for-each": (0.056, 0.99, 27000),
@@ -239,6 +241,20 @@ def _jobs(made):
                    **about)
 
 
+def _posix(made):
+    works = ["aio_suspend, depth 1", "LIO_WAIT, 32"]
+    for name, columns, variants in (
+            ("", works, POSIX), ("fio_", ["fio, hot read"], POSIX[:3])):
+        for figure, unit in (("rate", "1/s"), ("cpu", "us")):
+            made.table(f"posix.{name}{figure}", f"POSIX AIO: {figure}", unit,
+                       "work", columns,
+                       {variant: [1e5 * n + 12e3 if figure == "rate"
+                                  else 9 / n for _ in columns]
+                        for n, variant in enumerate(variants, 1)})
+    made.row("posix", works[0], "request", "1/s", peer="glibc", ours=212e3,
+             theirs=112e3, goal=at_least(1.5))
+
+
 def _depths(made):
     for name in ("hot", "direct"):
         made.curve(f"depth.{name}", f"{name} reads by depth", "I/O/s", "depth",
@@ -295,6 +311,6 @@ def _rows(made):
 def complete(rounds=9):
     """Every table there is a name for, and rows of every verdict."""
     made = MadeUp(rounds)
-    for part in (_contexts, _nop, _pipe, _dio, _jobs, _depths, _rows):
+    for part in (_contexts, _nop, _pipe, _dio, _jobs, _posix, _depths, _rows):
         part(made)
     return made
