@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cycles.h"
 #include "base/lock.h"
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "proc/entry.h"
 #include "proc/table.h"
 #include "proc/thread.h"
 
@@ -19,6 +21,11 @@ static const int64_t IDLE_NS = 20000000;
 static const int64_t IDLE_NS = 5000000000;
 #endif
 static const int64_t MOMENT_NS = 1000000; /* see I1 */
+/*
+ * Where calls follow one another that fast, an idle thread spins for the next: to wake
+ * it costs both threads more.
+ */
+static const int64_t SPIN_NS = 30000;
 
 static struct {
 	struct uaio_lock lock; /* rank CALLBACK */
@@ -30,6 +37,8 @@ static struct {
 	uint32_t nr_calling;
 	uint32_t nr_starting; /* threads that have not looked yet */
 	bool has_standby;     /* one sleeps until the oldest call is overdue */
+	bool has_spinner;     /* an idle one spins; it needs no waking */
+	bool may_spin;        /* the last to be idle was not idle for long */
 } pool;
 
 uint32_t uaio_callbacks_nr_stuck; /* written under lock */
@@ -41,7 +50,7 @@ void uaio_callbacks_init(void)
 	pool.lock = (struct uaio_lock){ 0 };
 	list_init(&pool.waiting);
 	pool.nr_idle = pool.nr_calling = pool.nr_starting = 0;
-	pool.has_standby = false;
+	pool.has_standby = pool.has_spinner = pool.may_spin = false;
 	store_relaxed(&uaio_callbacks_nr_stuck, 0);
 }
 
@@ -71,7 +80,7 @@ static enum need need_locked(void)
 	if (pool.nr_idle) {
 		/* relaxed: changes under the lock; the futex looks at it */
 		store_relaxed(&pool.word, pool.word + 1);
-		return WAKE;
+		return pool.has_spinner ? NOTHING : WAKE;
 	}
 	if (pool.nr_starting)
 		return NOTHING;
@@ -99,11 +108,15 @@ void uaio_callbacks_retry_slowly(void)
 {
 	enum need need;
 
+	/* A handler that interrupted a holder of the lock leaves it alone. */
+	if (!uaio_enter())
+		return;
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	store_relaxed(&uaio_callbacks_nr_stuck, 0);
 	need = need_locked();
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	meet(need);
+	uaio_leave();
 }
 
 /* A client's function runs with no signal blocked, as glibc's do. */
@@ -133,25 +146,63 @@ static void make(struct uaio_callback *call)
 {
 	uaio_callback_fn *function = call->function;
 	union sigval value = call->value;
+	bool is_own = call->is_own;
 
 	call->begins(call);
 	pthread_cleanup_push(has_called, NULL);
-	let_signals(SIG_UNBLOCK);
+	if (!is_own)
+		let_signals(SIG_UNBLOCK);
 	function(value);
-	let_signals(SIG_BLOCK);
+	if (!is_own)
+		let_signals(SIG_BLOCK);
 	pthread_cleanup_pop(0);
+}
+
+/* Return: whether the word has changed meanwhile. */
+static bool spin(uint32_t seen, int64_t until)
+{
+	enum { SPINS_PER_LOOK = 64 }; /* at the clock */
+
+	do {
+		for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {
+			/* relaxed: the caller looks again under the lock */
+			if (load_relaxed(&pool.word) != seen)
+				return true;
+			uaio_cpu_relax();
+		}
+	} while (uaio_now_ns() < until);
+	return false;
+}
+
+/* Spin for a call, if that has paid recently. */
+static void spin_locked(void)
+{
+	uint32_t seen = pool.word;
+	bool has_paid;
+
+	if (!pool.may_spin || pool.has_spinner || !uaio_cpus_are_many())
+		return;
+	pool.has_spinner = true;
+	pool.nr_idle++;
+	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
+	has_paid = spin(seen, uaio_now_ns() + SPIN_NS);
+	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
+	pool.nr_idle--;
+	pool.has_spinner = false;
+	pool.may_spin = has_paid;
 }
 
 /*
  * Sleep until there may be a call to make.
  * Return: whether the thread is of use no longer.
  */
-static bool idle_locked(const struct uaio_callback *waiting)
+static bool sleep_locked(const struct uaio_callback *waiting)
 {
 	bool is_standby = waiting && !pool.has_standby;
 	uint32_t seen = pool.word;
-	int64_t until = is_standby ? waiting->since_ns + MOMENT_NS
-				   : uaio_now_ns() + IDLE_NS;
+	int64_t since = uaio_now_ns();
+	int64_t until =
+		is_standby ? waiting->since_ns + MOMENT_NS : since + IDLE_NS;
 	int ret;
 
 	pool.has_standby |= is_standby;
@@ -162,6 +213,8 @@ static bool idle_locked(const struct uaio_callback *waiting)
 	pool.nr_idle--;
 	if (is_standby)
 		pool.has_standby = false;
+	else
+		pool.may_spin |= uaio_now_ns() - since < 2 * SPIN_NS;
 	return ret == -ETIMEDOUT && !is_standby &&
 	       (!oldest_locked() || pool.has_standby);
 }
@@ -174,8 +227,12 @@ static void *serve(void *arg)
 		struct uaio_callback *call = oldest_locked();
 		enum need need;
 
+		if (!call) {
+			spin_locked();
+			call = oldest_locked();
+		}
 		if (!call || !may_call_locked(call, uaio_now_ns())) {
-			if (idle_locked(call))
+			if (sleep_locked(call))
 				break;
 			continue;
 		}
@@ -205,17 +262,26 @@ static void *make_one(void *arg)
 	return NULL;
 }
 
-void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
+static void give_to_pool(struct uaio_callback *callback)
 {
 	enum need need;
 
-	if ((attr || uaio_table_is_other()) &&
-	    uaio_thread_start_for_client(make_one, callback, attr) == 0)
-		return;
 	callback->since_ns = uaio_now_ns();
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	list_add_tail(&pool.waiting, &callback->node);
 	need = need_locked();
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	meet(need);
+}
+
+/* The caller may be outside the library, where a handler may call it. */
+void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
+{
+	bool was_outside = uaio_enter();
+
+	if (!(attr || uaio_table_is_other()) ||
+	    uaio_thread_start_for_client(make_one, callback, attr) < 0)
+		give_to_pool(callback);
+	if (was_outside)
+		uaio_leave();
 }

@@ -27,6 +27,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -41,6 +42,7 @@ struct uaio_callback {
 	union sigval value;
 	/* The call begins, and needs this memory no longer. */
 	void (*begins)(struct uaio_callback *callback);
+	bool is_own; /* the function is the library's, and no signals come in */
 
 	/* the pool's */
 	struct list node;

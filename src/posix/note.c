@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/list.h"
+#include "proc/entry.h"
 #include "req/sink.h"
 
 /* A word is the address of a note, or that of a list and this bit. */
@@ -31,11 +32,21 @@ static bool drop(uint32_t *nr_refs)
 	return true;
 }
 
+/* The caller may be outside the library, where a handler may call it. */
+static void put_back(struct uaio_slab *slab, void *object)
+{
+	bool was_outside = uaio_enter();
+
+	uaio_slab_put(slab, object);
+	if (was_outside)
+		uaio_leave();
+}
+
 /* The client is told of the end of a list, which is used no longer. */
 static void list_is_told(struct uaio_callback *callback)
 {
-	uaio_slab_put(&lists, container_of(callback, struct uaio_posix_list,
-					   notice.callback));
+	put_back(&lists, container_of(callback, struct uaio_posix_list,
+				      notice.callback));
 }
 
 struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
@@ -73,7 +84,7 @@ void uaio_posix_list_leave_locked(struct uaio_posix_list *list)
 static void put(struct uaio_posix_note *note)
 {
 	if (drop(&note->nr_refs))
-		uaio_slab_put(&notes, note);
+		put_back(&notes, note);
 }
 
 /* The client is told of the end of a request; or the call that tells it begins. */

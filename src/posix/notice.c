@@ -79,6 +79,7 @@ int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 	if (notice->kind != UAIO_POSIX_CALLBACK)
 		return 0;
 	notice->callback.function = event->sigev_notify_function;
+	notice->callback.is_own = false;
 	if (event->sigev_notify_attributes &&
 	    copy_attr(&notice->attr, event->sigev_notify_attributes) < 0)
 		return -EAGAIN;

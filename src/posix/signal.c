@@ -74,5 +74,6 @@ void uaio_posix_signal(int signo, union sigval value)
 	letter->callback.function = post_letter;
 	letter->callback.value.sival_ptr = letter;
 	letter->callback.begins = keep;
+	letter->callback.is_own = true;
 	uaio_callback(&letter->callback, NULL);
 }

@@ -27,6 +27,7 @@ static void call(uaio_callback_fn *function, const pthread_attr_t *attr)
 	callback->function = function;
 	callback->value.sival_int = 0;
 	callback->begins = free_call;
+	callback->is_own = false;
 	uaio_callback(callback, attr);
 }
 
