@@ -42,15 +42,15 @@ static void work_once(unsigned round)
 	fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	REQUIRE(fd >= 0);
 	iocb = host_poll(ends[0]);
-	REQUIRE(syscall(SYS_io_submit, ctx, 1l, list) == 1);
+	host_submit_all(ctx, 1, list);
 	host_write_blocks(ctx, fd, round % 64, 4);
 	REQUIRE(close(fd) == 0 && close(ends[0]) == 0);
 	host_reap_blocks(ctx, 4);
 	sigemptyset(&mask);
 	no_signals.mask = &mask;
 	no_signals.bytes = 8;
-	REQUIRE(syscall(SYS_io_pgetevents, ctx, 1l, 1l, events, &soon,
-			&no_signals) == 0);
+	REQUIRE(host_is_posix() || syscall(SYS_io_pgetevents, ctx, 1l, 1l,
+					   events, &soon, &no_signals) == 0);
 	REQUIRE(close(ends[1]) == 0);
 	REQUIRE(host_reap(ctx, 1, events) == 1);
 	REQUIRE(host_destroy(ctx) == 0);
@@ -77,11 +77,13 @@ static int live_as_child(void *arg)
 
 	(void)arg;
 	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "") < 0);
-	REQUIRE(host_submit(inherited, &iocb) == -EINVAL);
-	REQUIRE(syscall(SYS_io_getevents, inherited, 0l, 1l, &event, &now) ==
-			-1 &&
-		errno == EINVAL);
-	REQUIRE(host_destroy(inherited) == -EINVAL);
+	if (!host_is_posix()) {
+		REQUIRE(host_submit(inherited, &iocb) == -EINVAL);
+		REQUIRE(syscall(SYS_io_getevents, inherited, 0l, 1l, &event,
+				&now) == -1 &&
+			errno == EINVAL);
+		REQUIRE(host_destroy(inherited) == -EINVAL);
+	}
 	for (unsigned i = 0; i < 3; i++)
 		work_once(i);
 	return 7;

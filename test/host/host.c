@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "posix.h"
+
 enum { HANG_S = 200, SKIPPED = 77, FAILED = 99 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -84,27 +86,52 @@ static long result(long ret)
 	return ret < 0 ? -errno : ret;
 }
 
+bool host_is_posix(void)
+{
+	return getenv("HOST_DOOR");
+}
+
+long host_setup(unsigned nr, aio_context_t *ret_ctx)
+{
+	return host_is_posix() ? posix_setup(nr, ret_ctx)
+			       : result(syscall(SYS_io_setup, nr, ret_ctx));
+}
+
 aio_context_t host_context(unsigned nr)
 {
 	aio_context_t ctx = 0;
 
-	REQUIRE(syscall(SYS_io_setup, nr, &ctx) == 0);
+	REQUIRE(host_setup(nr, &ctx) == 0);
 	return ctx;
 }
 
 long host_submit(aio_context_t ctx, struct iocb *iocb)
 {
-	return result(syscall(SYS_io_submit, ctx, 1l, &iocb));
+	return host_is_posix() ? posix_submit(ctx, iocb)
+			       : result(syscall(SYS_io_submit, ctx, 1l, &iocb));
+}
+
+void host_submit_all(aio_context_t ctx, long nr, struct iocb **list)
+{
+	if (!host_is_posix()) {
+		REQUIRE(syscall(SYS_io_submit, ctx, nr, list) == nr);
+		return;
+	}
+	for (long i = 0; i < nr; i++)
+		REQUIRE(posix_submit(ctx, list[i]) == 1);
 }
 
 long host_reap(aio_context_t ctx, long nr, struct io_event *events)
 {
-	return result(syscall(SYS_io_getevents, ctx, nr, nr, events, NULL));
+	return host_is_posix() ? posix_reap(ctx, nr, events)
+			       : result(syscall(SYS_io_getevents, ctx, nr, nr,
+						events, NULL));
 }
 
 long host_destroy(aio_context_t ctx)
 {
-	return result(syscall(SYS_io_destroy, ctx));
+	return host_is_posix() ? posix_destroy(ctx)
+			       : result(syscall(SYS_io_destroy, ctx));
 }
 
 struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
@@ -117,6 +144,14 @@ struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
 		.aio_nbytes = bytes,
 		.aio_offset = offset,
 	};
+}
+
+void host_take_polled(int fd)
+{
+	char byte;
+
+	if (!host_is_posix())
+		REQUIRE(read(fd, &byte, 1) == 1);
 }
 
 struct iocb host_poll(int fd)

@@ -3,7 +3,8 @@
  * host CASE: a program that forks, execs, exits, closes and so on, with I/O
  * under way
  *
- * Each case is an unmodified client of the six calls, through syscall(2). It
+ * Each case is an unmodified client of the six calls, through syscall(2), or, if it
+ * is told so, of POSIX AIO (posix.h). It
  * runs on uaio and, if the kernel has the behaviour too, on the kernel, with
  * the same expectations. On uaio workers execute all requests
  * (UAIO_FORCE_WORKER), and files may lie on a file system that answers only
@@ -55,13 +56,21 @@ unsigned host_rounds(unsigned n);
  * The six calls: a count, or a negative errno
  */
 
+/* Return: whether they are made by POSIX AIO (posix.h). */
+bool host_is_posix(void);
+
+long host_setup(unsigned nr, aio_context_t *ret_ctx);
 aio_context_t host_context(unsigned nr);
 long host_submit(aio_context_t ctx, struct iocb *iocb);
+/* All of them, which must succeed. */
+void host_submit_all(aio_context_t ctx, long nr, struct iocb **list);
 long host_reap(aio_context_t ctx, long nr, struct io_event *events);
 long host_destroy(aio_context_t ctx);
 struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
 		      long long offset);
 struct iocb host_poll(int fd);
+/* Take the byte that a poll has told of. */
+void host_take_polled(int fd);
 
 /*
  * Writes of numbered blocks

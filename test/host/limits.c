@@ -79,7 +79,7 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 	REQUIRE(host_reap(ctx, nr, events) == (long)nr);
 	for (unsigned i = 0; i < nr; i++)
 		REQUIRE((int64_t)events[i].res >= 0);
-	REQUIRE(read(files->ends[0], in, 1) == 1);
+	host_take_polled(files->ends[0]);
 	return nr;
 }
 
@@ -106,12 +106,11 @@ static void be_woken(aio_context_t ctx, const struct files *files,
 {
 	struct iocb iocb = host_poll(files->ends[0]);
 	struct io_event event;
-	char byte;
 
 	REQUIRE(host_submit(ctx, &iocb) == 1);
 	host_step(step);
 	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res & 1);
-	REQUIRE(read(files->ends[0], &byte, 1) == 1);
+	host_take_polled(files->ends[0]);
 }
 
 static int live_without_descriptors(void *arg)
@@ -140,7 +139,8 @@ static int live_without_descriptors(void *arg)
 		REQUIRE(try_everything(ctx, &files) >= (early ? 5 : all));
 		no_signals.mask = &mask;
 		no_signals.bytes = sizeof(mask);
-		REQUIRE(syscall(SYS_io_pgetevents, ctx, 1l, 1l, &event, &soon,
+		REQUIRE(host_is_posix() ||
+			syscall(SYS_io_pgetevents, ctx, 1l, 1l, &event, &soon,
 				&no_signals) == 0);
 		if (early)
 			be_woken(ctx, &files, ++step);
@@ -221,13 +221,13 @@ static int live_without_memory(void *arg)
 
 	limit(RLIMIT_AS, bytes_of(false) + *(rlim_t *)arg);
 	for (unsigned i = 0; i < 3; i++) {
-		ret = syscall(SYS_io_setup, 16, &ctx);
+		ret = host_setup(16, &ctx);
 		if (ret == 0) {
 			(void)try_everything(ctx, &files);
 			REQUIRE(host_destroy(ctx) == 0);
 			ctx = 0;
 		} else {
-			REQUIRE(is_refusal(-errno));
+			REQUIRE(is_refusal(ret));
 		}
 	}
 	limit(RLIMIT_AS, RLIM_INFINITY);

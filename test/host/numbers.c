@@ -32,8 +32,7 @@ static void replace_once(aio_context_t ctx, const struct host_way *way)
 		iocbs[i] = host_iocb(IOCB_CMD_PWRITE, FAR, old[i], 1, i);
 		list[i] = &iocbs[i];
 	}
-	REQUIRE(syscall(SYS_io_submit, ctx, (long)NR_WRITES, list) ==
-		NR_WRITES);
+	host_submit_all(ctx, NR_WRITES, list);
 	way->replace(FAR, other);
 	iocb = host_iocb(IOCB_CMD_PWRITE, FAR, "new", 3, 0);
 	REQUIRE(host_submit(ctx, &iocb) == 1);

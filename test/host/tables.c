@@ -143,7 +143,8 @@ static void use_own(int own)
 	memset(buf, 0, sizeof(buf));
 	make(ctx, IOCB_CMD_PREAD, NUMBER, buf, BYTES);
 	REQUIRE(buf[0] == 'o' && buf[BYTES - 1] == 'o');
-	make_with_eventfd(ctx, NUMBER, buf);
+	if (!host_is_posix())
+		make_with_eventfd(ctx, NUMBER, buf);
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
@@ -191,7 +192,7 @@ static void *part_and_use(void *arg)
 static void check_own_side(struct common *common)
 {
 	struct iocb read_iocb, write_iocb;
-	char byte = 0, buf[BYTES];
+	char buf[BYTES];
 	struct io_event events[2];
 
 	/* It waits on a pipe, whose number is another file elsewhere. */
@@ -215,7 +216,7 @@ static void check_own_side(struct common *common)
 	REQUIRE(host_reap(common->ctx, 1, events) == 1);
 	REQUIRE(events[0].obj == (uint64_t)(uintptr_t)&read_iocb);
 	REQUIRE(events[0].res & POLLIN);
-	REQUIRE(read(PIPE_NUMBER, &byte, 1) == 1 && byte == 'x');
+	host_take_polled(PIPE_NUMBER);
 }
 
 static void part_once(void (*part)(void))
