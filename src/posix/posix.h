@@ -56,7 +56,8 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 /*
  * Mirrors lio_listio(3).
  * Return: 0; -EINVAL: no such mode; -EIO: with LIO_WAIT, some have failed or were
- * refused; with LIO_NOWAIT, the error with which the last one was refused; -EINTR.
+ * refused; with LIO_NOWAIT, or if all were refused, the error with which the last one
+ * was; -EINTR.
  */
 int uaio_posix_listio(int mode, struct aiocb *const list[], int nr,
 		      const struct sigevent *event);

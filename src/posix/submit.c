@@ -25,6 +25,7 @@ enum { PRIORITY_MAX = 20 }; /* AIO_PRIO_DELTA_MAX */
 struct call {
 	struct uaio_batch batch;
 	bool is_parted;
+	bool has_submitted;           /* a member of the list */
 	struct uaio_posix_list *list; /* borrows; or NULL */
 };
 
@@ -267,7 +268,9 @@ static int submit_member(struct call *call, struct aiocb *aiocb,
 	int ret;
 
 	ret = submit(call, aiocb, &sqe, &note);
-	if (unlikely(ret < 0) && call->list)
+	if (likely(ret == 0))
+		call->has_submitted = true;
+	else if (call->list)
 		leave_list(call->list);
 	if (note)
 		notes->notes[notes->nr++] = note;
@@ -345,6 +348,8 @@ static int list_and_wait(struct call *call, struct aiocb *const members[],
 
 	if (ret < 0)
 		return ret;
+	if (refused < 0 && !call->has_submitted)
+		return refused;
 	return refused < 0 || has_failed(members, nr) ? -EIO : 0;
 }
 
