@@ -82,12 +82,12 @@ class Client:
             raise Failed(f"{' '.join(command)}\n{ending}:\n{output[-3000:]}")
         return output
 
-    def prove(self, name, at_least, parked=0):
+    def prove(self, name, at_least, parked=0, count="completed"):
         """Demand that the processes of that name which have ended since the
         last proof had so many requests on uaio, and so many of them parked;
         none at all without uaio."""
         counted = [line for line in self._reports() if line["comm"] == name]
-        requests = sum(line["completed"] for line in counted)
+        requests = sum(line[count] for line in counted)
         if self.way == self.WITHOUT:
             if counted:
                 raise Failed(f"{name} ran on uaio")
