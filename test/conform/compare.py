@@ -13,6 +13,7 @@ fails too.
                    that kernel AIO cannot make, as calls in a thread
 --uring            the rows are of io_uring: by syscall(2) alone, and uaio is told
                    to answer though the kernel would
+--posix            the rows are of POSIX AIO: the reference is the C library's
 --twice            the kernel in uaio's place: whether the rows say the same again
 --on FILESYSTEM    make a small file system of that type and use it
 
@@ -30,6 +31,7 @@ from fnmatch import fnmatchcase
 
 DOORS = {"libaio": [], "syscall": ["--raw"]}
 URING_DOORS = {"io_uring": []}
+POSIX_DOORS = {"POSIX AIO": []}
 SKIPPED = 77
 IMAGE_MB = 320  # the least that mkfs.xfs takes, and some
 NOTHING = "(nothing)"
@@ -117,7 +119,7 @@ def report(name, verdict, pairs, kernel, title):
     if verdict in ("skipped", "BROKEN"):
         print(f"    {' '.join(kernel)}")
     for mine, theirs in pairs:
-        print(f"    kernel {mine}    uaio {theirs}")
+        print(f"    reference {mine}    uaio {theirs}")
     if title:
         print(f"    because: {title}")
 
@@ -169,6 +171,7 @@ def arguments():
     parser.add_argument("--on")
     parser.add_argument("--calls", action="store_true")
     parser.add_argument("--uring", action="store_true")
+    parser.add_argument("--posix", action="store_true")
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("wanted", nargs="*")
     return parser.parse_args()
@@ -223,7 +226,7 @@ def main():
         under_uaio = []
     else:
         check_libraries(args.conform, under_uaio, plain)
-    if not args.calls and not has_kernel_aio(args.conform, args.uring, plain):
+    if not args.calls and not args.posix and not has_kernel_aio(args.conform, args.uring, plain):
         print(f"the kernel has no {'io_uring' if args.uring else 'AIO'} here")
         return SKIPPED
 
@@ -233,8 +236,9 @@ def main():
     may_be_gone = file_system not in (None, "ext4")
     compared = skipped = 0
     failures = []
+    doors = URING_DOORS if args.uring else POSIX_DOORS if args.posix else DOORS
     answers = run_all(args.conform, under_uaio, args.wanted, args.calls,
-                      URING_DOORS if args.uring else DOORS, plain, env)
+                      doors, plain, env)
     for door, (kernel, uaio) in answers.items():
         for row, fields in kernel.items():
             title, patterns = differs.get(row, (None, None))

@@ -80,6 +80,12 @@ const struct group groups[] = {
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
 	{ "uring-files", rows_uring_files },
+	{ "posix-submit", rows_posix_submit },
+	{ "posix-state", rows_posix_state },
+	{ "posix-cancel", rows_posix_cancel },
+	{ "posix-list", rows_posix_list },
+	{ "posix-notice", rows_posix_notice },
+	{ "posix-order", rows_posix_order },
 	{ NULL, NULL },
 };
 
@@ -231,6 +237,7 @@ int main(int argc, char **argv)
 	make_polls();
 	make_atonce();
 	make_uring_matrix();
+	make_posix();
 
 	for (arg = 1; arg < argc && argv[arg][0] == '-'; arg++) {
 		if (!strcmp(argv[arg], "--library"))

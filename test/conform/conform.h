@@ -114,6 +114,12 @@ extern const struct row rows_uring_cancel[];
 extern const struct row rows_uring_register[];
 extern const struct row rows_uring_fixed[];
 extern const struct row rows_uring_fd[];
+extern struct row rows_posix_submit[];
+extern const struct row rows_posix_state[];
+extern const struct row rows_posix_cancel[];
+extern const struct row rows_posix_list[];
+extern const struct row rows_posix_notice[];
+extern const struct row rows_posix_order[];
 
 /* To be called first: they fill in the groups whose rows are many. */
 void make_matrix(void);
@@ -122,6 +128,7 @@ void make_edges(void);
 void make_polls(void);
 void make_atonce(void);
 void make_uring_matrix(void);
+void make_posix(void);
 
 /*
  * Add a row to the end of rows, which have room for nr_max and the one without

@@ -421,6 +421,142 @@ static const struct difference differs_code = {
 		"callers behind it.",
 };
 
+/*
+ * POSIX AIO, held against glibc's
+ */
+
+const struct difference differs_posix_reused = {
+	.title = "A request of POSIX AIO stays with its file",
+	.text = "glibc executes what is queued on the number, whatever that is "
+		"by "
+		"then: a write that waits for its turn goes into the file that "
+		"was opened after its own was closed.",
+};
+
+const struct difference differs_posix_duplex = {
+	.title = "A write does not wait behind a read of the same socket",
+	.text = "glibc executes the requests of a descriptor one after "
+		"another: "
+		"a write behind a read that waits is not made, and two "
+		"programs "
+		"may wait for each other's answer for ever. Here each "
+		"direction "
+		"of a pipe, socket or terminal has an order of its own, and "
+		"requests of a file wait for others only where they must "
+		"(`doc/design.md`, *Order*).",
+};
+
+const struct difference differs_posix_crowd = {
+	.title = "Requests that wait hold up no others",
+	.text = "glibc has twenty threads, unless aio_init says otherwise, and "
+		"a "
+		"read of an empty pipe keeps one. Here it keeps none.",
+};
+
+const struct difference differs_posix_cancelled = {
+	.title = "aio_cancel ends what waits for its file",
+	.text = "In glibc a request that a thread has begun cannot be "
+		"cancelled, "
+		"even if it waits for an empty pipe. Here it can. A write to a "
+		"full pipe of which a part is made is complete with that part.",
+};
+
+const struct difference differs_posix_timeout = {
+	.title = "aio_suspend refuses a timeout that is none",
+	.text = "glibc ends the process (SIGABRT) for nanoseconds of a second "
+		"and "
+		"more, and takes less than 0 for a time that is past. Here "
+		"both "
+		"are EINVAL.",
+};
+
+const struct difference differs_posix_restart = {
+	.title = "A handler ends aio_suspend and lio_listio in any case",
+	.text = "glibc's go on, without a timeout, if the handler has "
+		"SA_RESTART. "
+		"Here they return EINTR, as POSIX says: a program whose "
+		"requests "
+		"send signals has to expect it.",
+};
+
+const struct difference differs_posix_mistakes = {
+	.title = "Of two mistakes the other may be reported",
+	.text = "A file that cannot be read or written at all may be asked by "
+		"a "
+		"call that looks at the buffer first.",
+};
+
+const struct difference differs_posix_opcode = {
+	.title = "lio_listio refuses an unknown opcode",
+	.text = "glibc makes a request of it, whichever the bits say, and "
+		"reports "
+		"success. Here the member has EINVAL.",
+};
+
+const struct difference differs_posix_signal = {
+	.title = "A signal that cannot be queued leaves the result",
+	.text = "If more signals are pending than RLIMIT_SIGPENDING allows, "
+		"glibc "
+		"puts EAGAIN in the place of the result of a read or write "
+		"that "
+		"was made, and sends nothing. Here the result stays, and the "
+		"signal is sent without its value.",
+};
+
+const struct difference differs_posix_joinable = {
+	.title = "A thread that calls a function need not be joined",
+	.text = "With attributes (`sigev_notify_attributes`) that leave "
+		"threads to "
+		"be joined, which is the default, glibc keeps the stack of "
+		"each "
+		"such thread for ever, as nobody knows which to join. Here "
+		"they "
+		"are detached; all other attributes are as the program has "
+		"them.",
+};
+
+static const struct difference differs_posix_fork = {
+	.title = "A child of fork can use POSIX AIO",
+	.text = "In glibc a child of a process with a thread for POSIX AIO "
+		"waits "
+		"for that thread, which it does not have. Here it starts "
+		"afresh; its parent's requests are its parent's.",
+};
+
+static const struct difference differs_posix_exit = {
+	.title = "Writes of POSIX AIO outlive exit",
+	.text = "glibc leaves what is queued when the process exits or "
+		"executes "
+		"another program: of 64 MiB nothing may be on the file. Here "
+		"writes that were accepted are made first.",
+};
+
+static const struct difference differs_posix_sync = {
+	.title = "aio_fsync comes after all writes before it",
+	.text = "glibc sorts the requests of a descriptor by `aio_reqprio`, "
+		"and so "
+		"executes aio_fsync before writes with a priority above 0. "
+		"Here "
+		"a priority is checked, and has no effect.",
+};
+
+static const struct difference differs_posix_poll = {
+	.title = "aio_error and aio_return make no system call",
+	.text = "glibc takes a lock, for which a program that polls competes "
+		"with "
+		"the threads that do the work.",
+};
+
+static const struct difference differs_posix_versions = {
+	.title = "dlvsym finds glibc's functions",
+	.text = "The library's functions have no version, so that programs of "
+		"any "
+		"age bind to them. dlvsym, and dlsym with the handle of "
+		"`libc.so.6` or `librt.so.1`, find the C library's own. "
+		"Requests "
+		"made by these are glibc's: wait for them by these.",
+};
+
 const struct chapter chapters[] = {
 	{ "What is accepted",
 	  CHAPTER(&differs_quota, &differs_sync_error, &differs_terminal_poll,
@@ -437,11 +573,19 @@ const struct chapter chapters[] = {
 	{ "Descriptors and threads",
 	  CHAPTER(&differs_threads, &differs_table_full) },
 	{ "The end of a process", CHAPTER(&differs_killed) },
+	{ "POSIX AIO, compared with glibc",
+	  CHAPTER(&differs_posix_reused, &differs_posix_duplex,
+		  &differs_posix_crowd, &differs_posix_cancelled,
+		  &differs_posix_timeout, &differs_posix_restart,
+		  &differs_posix_mistakes, &differs_posix_opcode,
+		  &differs_posix_signal, &differs_posix_joinable) },
 	{ NOT_OBSERVABLE,
 	  CHAPTER(&differs_time, &differs_ring_overflow, &differs_cold_read,
 		  &differs_stream_held, &differs_thread_signals,
 		  &differs_closing, &differs_shutdown, &differs_handlers,
 		  &differs_realtime, &differs_vfork, &differs_blocking_device,
-		  &differs_old_fashion, &differs_unseen, &differs_code) },
+		  &differs_old_fashion, &differs_unseen, &differs_code,
+		  &differs_posix_fork, &differs_posix_exit, &differs_posix_sync,
+		  &differs_posix_poll, &differs_posix_versions) },
 	{ NULL, NULL },
 };

@@ -32,6 +32,16 @@ extern const struct difference differs_ring_polled;
 extern const struct difference differs_ring_child;
 extern const struct difference differs_ring_duplicate;
 extern const struct difference differs_ring_overflow;
+extern const struct difference differs_posix_duplex;
+extern const struct difference differs_posix_crowd;
+extern const struct difference differs_posix_reused;
+extern const struct difference differs_posix_cancelled;
+extern const struct difference differs_posix_timeout;
+extern const struct difference differs_posix_restart;
+extern const struct difference differs_posix_mistakes;
+extern const struct difference differs_posix_opcode;
+extern const struct difference differs_posix_signal;
+extern const struct difference differs_posix_joinable;
 
 /* The chapter of those that no row can show. */
 #define NOT_OBSERVABLE "Not observable by one program"

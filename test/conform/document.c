@@ -20,7 +20,8 @@ static const char introduction[] =
 	"What is not listed here is meant to be as the kernel has it, and is "
 	"held to it by `test/conform`: the same program runs on the kernel and "
 	"on uaio, row by row, and what it sees is compared. A difference that "
-	"is not listed fails there, and so does one that is listed and gone.\n"
+	"is not listed fails there, and so does one that is listed and gone. "
+	"POSIX AIO is held to glibc's in the same way.\n"
 	"The tables have what those rows see. An answer is what a call "
 	"returned, an error by its name; `event:` stands before what the event "
 	"of an accepted request carried, `*` for anything. What follows from "
@@ -94,7 +95,7 @@ static void print_showing(const struct row *row, const struct showing *showing)
 	}
 }
 
-static bool print_row(const struct row *row,
+static bool print_row(const struct row *row, const char *reference,
 		      const struct difference *difference, bool is_first)
 {
 	const struct showing *showing = row->differs;
@@ -104,12 +105,18 @@ static bool print_row(const struct row *row,
 		if (showing->difference != difference)
 			continue;
 		if (is_first && !is_shown)
-			printf("\n| row | answer | kernel | uaio |\n"
-			       "|---|---|---|---|\n");
+			printf("\n| row | answer | %s | uaio |\n"
+			       "|---|---|---|---|\n",
+			       reference);
 		print_showing(row, showing);
 		is_shown = true;
 	}
 	return is_shown;
+}
+
+static const char *reference_of(const struct group *group)
+{
+	return strncmp(group->name, "posix-", 6) == 0 ? "glibc" : "kernel";
 }
 
 /* Return: whether there are any. */
@@ -121,7 +128,8 @@ static bool print_rows(const struct difference *difference)
 
 	for (group = groups; group->name; group++)
 		for (row = group->rows; row->name; row++)
-			is_shown |= print_row(row, difference, !is_shown);
+			is_shown |= print_row(row, reference_of(group),
+					      difference, !is_shown);
 	return is_shown;
 }
 

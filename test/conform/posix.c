@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* What the rows of POSIX AIO share. */
+#include "posix.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NR_REQUESTS = 4096, OVER_MS = 10000 };
+
+static struct aiocb requests[NR_REQUESTS];
+
+struct aiocb *request(int fd, const void *buf, size_t nbytes, off_t offset)
+{
+	static unsigned nr;
+	struct aiocb *cb = &requests[nr++];
+
+	REQUIRE(nr <= NR_REQUESTS);
+	cb->aio_fildes = fd;
+	cb->aio_buf = (void *)buf;
+	cb->aio_nbytes = nbytes;
+	cb->aio_offset = offset;
+	cb->aio_sigevent.sigev_notify = SIGEV_NONE;
+	return cb;
+}
+
+struct aiocb *waiting_read_of(int fd)
+{
+	static char bytes[64];
+	static unsigned nr;
+	struct aiocb *cb = request(fd, &bytes[nr++ % sizeof(bytes)], 1, 0);
+
+	REQUIRE(aio_read(cb) == 0);
+	return cb;
+}
+
+struct aiocb *waiting_read(int *ret_writer)
+{
+	int fds[2];
+
+	REQUIRE(pipe(fds) == 0);
+	*ret_writer = fds[1];
+	return waiting_read_of(fds[0]);
+}
+
+void end_read(int writer)
+{
+	REQUIRE(write(writer, "x", 1) == 1);
+}
+
+void note_call(const char *key, long ret)
+{
+	note_result(key, ret == -1 ? -errno : ret);
+}
+
+static const char *name_of(int error)
+{
+	return error == 0	    ? "0"
+	       : error == ECANCELED ? "ECANCELED"
+				    : strerrorname_np(error) ?: "unknown";
+}
+
+void note_state(const char *key, const struct aiocb *cb)
+{
+	char text[64];
+	int error = aio_error(cb);
+
+	if (error == EINPROGRESS)
+		snprintf(text, sizeof(text), "EINPROGRESS");
+	else
+		snprintf(text, sizeof(text), "%s,%zd", name_of(error),
+			 aio_return((struct aiocb *)cb));
+	note_text(key, text);
+}
+
+bool is_over(const struct aiocb *cb)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	while (aio_error(cb) == EINPROGRESS) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if ((now.tv_sec - from.tv_sec) * 1000 > OVER_MS)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
+void note_end(const char *key, const struct aiocb *cb)
+{
+	(void)is_over(cb);
+	note_state(key, cb);
+}
+
+void note_try(const char *key, int ret, const struct aiocb *cb)
+{
+	char text[64];
+
+	if (ret == 0) {
+		note_end(key, cb);
+		return;
+	}
+	snprintf(text, sizeof(text), "refused,%s", name_of(errno));
+	note_text(key, text);
+}
+
+void read_and_note(const char *key, struct aiocb *cb)
+{
+	note_try(key, aio_read(cb), cb);
+}
+
+void write_and_note(const char *key, struct aiocb *cb)
+{
+	note_try(key, aio_write(cb), cb);
+}
+
+void in_thread(void *(*call)(void *), void *arg)
+{
+	pthread_t thread;
+
+	REQUIRE(!pthread_create(&thread, NULL, call, arg));
+	REQUIRE(!pthread_detach(thread));
+}
