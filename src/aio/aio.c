@@ -92,14 +92,27 @@ long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
 	return ret;
 }
 
-static int translate(struct iocb *iocb, struct uaio_sqe *ret_sqe)
+static inline int translate_writable(struct iocb *iocb,
+				     struct uaio_sqe *ret_sqe)
 {
-	if (unlikely(uaio_config.is_strict) &&
-	    !uaio_can_write((uintptr_t)iocb, sizeof(*iocb)))
-		return -EFAULT;
 	/* Before the request is accepted: then the client may reuse the iocb. */
 	iocb->aio_key = UAIO_IOCB_KEY;
 	return uaio_iocb_translate(iocb, ret_sqe);
+}
+
+static __attribute__((noinline)) int
+translate_strictly(struct iocb *iocb, struct uaio_sqe *ret_sqe)
+{
+	if (!uaio_can_write((uintptr_t)iocb, sizeof(*iocb)))
+		return -EFAULT;
+	return translate_writable(iocb, ret_sqe);
+}
+
+static int translate(struct iocb *iocb, struct uaio_sqe *ret_sqe)
+{
+	return unlikely(uaio_config.is_strict)
+		       ? translate_strictly(iocb, ret_sqe)
+		       : translate_writable(iocb, ret_sqe);
 }
 
 /* Submit a request with IOCB_FLAG_RESFD: its word stands for the eventfd. */

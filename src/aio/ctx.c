@@ -317,7 +317,7 @@ static void wait_until_drained(struct uaio_ctx *ctx)
 	}
 }
 
-void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx)
+__attribute__((noinline)) void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx)
 {
 	/* [MB:drain] release: pairs with wait_until_drained(). */
 	__atomic_fetch_add(&ctx->drain, 1, __ATOMIC_RELEASE);

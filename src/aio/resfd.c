@@ -50,7 +50,7 @@ void uaio_resfd_put(uint64_t word)
 		uaio_file_put((struct uaio_file *)(uintptr_t)word);
 }
 
-void uaio_resfd_signal(const struct uaio_post *post)
+__attribute__((noinline)) void uaio_resfd_signal(const struct uaio_post *post)
 {
 	unsigned count;
 

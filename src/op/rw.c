@@ -129,20 +129,29 @@ static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 	return sqe->rw_flags & never ? -EOPNOTSUPP : 0;
 }
 
-int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+/* Check the memory, of so many bytes or -errno, and the offset. */
+static int check_place(const struct uaio_sqe *sqe, int64_t bytes)
 {
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	uint32_t mode = op->class == UAIO_CLASS_READ ? UAIO_FILE_F_READ
-						     : UAIO_FILE_F_WRITE;
-	int64_t bytes;
+	if (unlikely(bytes < 0))
+		return (int)bytes;
+	if (unlikely(sqe->off < UAIO_OFF_POSITION ||
+		     sqe->off > INT64_MAX - bytes))
+		return -EINVAL;
+	return 0;
+}
 
-	if (unlikely(sqe->ioprio)) {
+/* All checks. Not inline, so that uaio_rw_prep() saves no registers. */
+static __attribute__((noinline)) int check_all(const struct uaio_sqe *sqe,
+					       const struct uaio_file *file,
+					       uint32_t mode)
+{
+	if (sqe->ioprio) {
 		int ret = check_ioprio(sqe->ioprio);
 
 		if (ret < 0)
 			return ret;
 	}
-	if (unlikely(sqe->rw_flags)) {
+	if (sqe->rw_flags) {
 		int ret = check_flags(sqe, file, uaio_file_has(file, mode));
 
 		if (ret < 0)
@@ -150,13 +159,21 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	}
 	if (unlikely(!uaio_file_has(file, mode)))
 		return uaio_file_has(file, UAIO_FILE_F_RING) ? -EINVAL : -EBADF;
-	bytes = op->is_vectored ? check_iovs(sqe) : check_buffer(sqe);
-	if (unlikely(bytes < 0))
-		return (int)bytes;
-	if (unlikely(sqe->off < UAIO_OFF_POSITION ||
-		     sqe->off > INT64_MAX - bytes))
-		return -EINVAL;
-	return 0;
+	return check_place(sqe, uaio_optab[sqe->op].is_vectored
+					? check_iovs(sqe)
+					: check_buffer(sqe));
+}
+
+int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	uint32_t mode = op->class == UAIO_CLASS_READ ? UAIO_FILE_F_READ
+						     : UAIO_FILE_F_WRITE;
+
+	if (likely(!(sqe->ioprio | sqe->rw_flags) && !op->is_vectored &&
+		   uaio_file_has(file, mode)))
+		return check_place(sqe, check_buffer(sqe));
+	return check_all(sqe, file, mode);
 }
 
 static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
