@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/sleep.h"
 #include "base/uaddr.h"
 #include "wait/page.h"
 #include "ready/vain.h"

@@ -2,6 +2,7 @@
 #include "base/lock.h"
 
 #include "base/cycles.h"
+#include "base/sleep.h"
 
 enum {
 	/*
@@ -27,7 +28,7 @@ static bool spin(struct uaio_lock *lock)
 	return false;
 }
 
-void uaio_lock_contended(struct uaio_lock *lock)
+__attribute__((noinline)) void uaio_lock_contended(struct uaio_lock *lock)
 {
 	if (spin(lock))
 		return;
@@ -39,6 +40,11 @@ void uaio_lock_contended(struct uaio_lock *lock)
 	 */
 	while (xchg_acquire(&lock->word, 2) != 0)
 		(void)uaio_sleep(&lock->word, 2, UAIO_FOREVER);
+}
+
+__attribute__((noinline)) void uaio_unlock_contended(struct uaio_lock *lock)
+{
+	uaio_wake(&lock->word, 1);
 }
 
 #ifdef UAIO_TESTING

@@ -17,7 +17,7 @@
 #define UAIO_BASE_LOCK_H
 
 #include "base/atomic.h"
-#include "base/sleep.h"
+#include "base/check.h"
 
 enum uaio_lock_rank {
 	UAIO_RANK_START,  /* bringing the engine up */
@@ -64,7 +64,9 @@ static inline void uaio_rank_pop(enum uaio_lock_rank rank)
 }
 #endif
 
+/* What is rare. Not inline, so that the callers of the others stay small. */
 void uaio_lock_contended(struct uaio_lock *lock);
+void uaio_unlock_contended(struct uaio_lock *lock);
 
 static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 {
@@ -72,7 +74,7 @@ static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 
 	uaio_rank_push(rank);
 	/* [MB:lock] acquire: pairs with uaio_unlock(). */
-	if (!cas_acquire(&lock->word, &free, 1))
+	if (unlikely(!cas_acquire(&lock->word, &free, 1)))
 		uaio_lock_contended(lock);
 }
 
@@ -93,8 +95,8 @@ static inline void uaio_unlock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 {
 	uaio_rank_pop(rank);
 	/* [MB:lock] release: pairs with uaio_lock(). */
-	if (xchg_release(&lock->word, 0) == 2)
-		uaio_wake(&lock->word, 1);
+	if (unlikely(xchg_release(&lock->word, 0) == 2))
+		uaio_unlock_contended(lock);
 }
 
 #endif /* UAIO_BASE_LOCK_H */

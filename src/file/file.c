@@ -327,31 +327,54 @@ bool uaio_file_try_get(struct uaio_file *file)
 	return true;
 }
 
-int uaio_file_get(int fd, struct uaio_file **ret_file)
+/* Return: whether file, to which the caller has a reference, is still what fd is. */
+static inline bool is_in_slot(const struct uaio_file *file, int fd)
+{
+	/*
+	 * [MB:file-ref] seq_cst: the reference is taken before the slot is read.
+	 * Pairs with uaio_file_closing(), which empties the slot before it reads
+	 * the references: one of the two threads sees the other.
+	 */
+	return load_seq_cst(slot_of(fd)) == file;
+}
+
+/* Not inline, so that uaio_file_get() saves few registers. */
+static __attribute__((noinline)) int get_after_all(int fd,
+						   struct uaio_file **ret_file)
 {
 	for (;;) {
 		struct uaio_file *file = uaio_file_find(fd);
+		int ret = file ? 0 : uaio_file_open(fd, &file);
 
-		if (!file) {
-			int ret = uaio_file_open(fd, &file);
-
-			if (ret < 0)
-				return ret;
-		}
-		/*
-		 * [MB:file-ref] seq_cst: the reference is taken before the slot
-		 * is read. Pairs with uaio_file_closing(), which empties the
-		 * slot before it reads the references: one of the two threads
-		 * sees the other.
-		 */
+		if (ret < 0)
+			return ret;
 		if (uaio_file_try_get(file)) {
-			if (load_seq_cst(slot_of(fd)) == file) {
+			if (is_in_slot(file, fd)) {
 				*ret_file = file;
 				return 0;
 			}
 			uaio_file_put(file);
 		}
 	}
+}
+
+static __attribute__((noinline)) int get_another(struct uaio_file *file, int fd,
+						 struct uaio_file **ret_file)
+{
+	uaio_file_put(file);
+	return get_after_all(fd, ret_file);
+}
+
+int uaio_file_get(int fd, struct uaio_file **ret_file)
+{
+	struct uaio_file *file = uaio_file_find(fd);
+
+	if (unlikely(!file || !uaio_file_try_get(file)))
+		return get_after_all(fd, ret_file);
+	if (unlikely(!is_in_slot(file, fd)))
+		return get_another(file, fd, ret_file);
+	*ret_file = file;
+	return 0;
 }
 
 void uaio_file_put(struct uaio_file *file)

@@ -69,25 +69,28 @@ static void put_file(struct uaio_file *file)
 static inline __attribute__((always_inline)) void
 fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 {
+	bool may_block = !uaio_optab[sqe->op].never_blocks;
+
 	req->sqe = *sqe;
-	req->done_bytes = 0;
+	/* Neighbours, which are set by one store. */
 	req->is_blocking = false;
-	/* Callers that enter the request in an order set it afterwards. */
-	req->order = UAIO_ORDER_NONE;
-	list_init(&req->link);
-	list_init(&req->work.link);
-	req->work.is_public = false;
-	req->work.slot = NULL;
-	req->work.is_part = false;
-	req->work.may_block = !uaio_optab[sqe->op].never_blocks;
-	list_init(&req->in_order);
-	list_init(&req->in_paged);
-	req->device = NULL;
 	req->is_oldest = false;
 	req->owns_waitq = false;
 	req->is_one_call = false;
 	req->edges = 0;
 	req->until_ns = 0;
+	/* Callers that enter the request in an order set it afterwards. */
+	req->order = UAIO_ORDER_NONE;
+	req->done_bytes = 0;
+	req->work.may_block = may_block;
+	req->work.is_public = false;
+	req->work.is_part = false;
+	req->work.slot = NULL;
+	req->device = NULL;
+	list_init(&req->link);
+	list_init(&req->work.link);
+	list_init(&req->in_order);
+	list_init(&req->in_paged);
 	req->copy = copy;
 	if (bytes && !copy) {
 		req->copy = req->inline_iov;
@@ -301,7 +304,7 @@ static void finish(struct uaio_req *req, int64_t res,
 		uaio_file_unuse(file);
 	count(req);
 	uaio_copy_put(req);
-	if (!is_write)
+	if (!is_write && req->order != UAIO_ORDER_NONE)
 		uaio_order_return(req, ret_startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	if (unlikely(req->sqe.links))
@@ -543,15 +546,21 @@ static void start_and_hand_over(struct list *startable,
 	uaio_req_hand_over(handover);
 }
 
-void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
+/* Not inline, as it is rare. */
+static __attribute__((noinline)) void
+end_and_start(struct uaio_req *req, struct uaio_handover *handover)
 {
 	struct list startable;
 
-	if (likely(route(req, handover)))
-		return;
 	list_init(&startable);
 	end_here(req, handover->worker, &startable);
 	start_list(&startable, handover);
+}
+
+void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
+{
+	if (unlikely(!route(req, handover)))
+		end_and_start(req, handover);
 }
 
 void uaio_req_start_list(struct list *startable, struct uaio_handover *handover)

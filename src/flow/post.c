@@ -55,12 +55,11 @@ static void take_in_locked(struct uaio_queue *queue,
 /* Return: whether the door is to act; then the queue is pinned. */
 static bool begins_act_locked(struct uaio_queue *queue)
 {
-	bool wants_act = queue->wants_act;
-
+	if (likely(!queue->wants_act))
+		return false;
 	queue->wants_act = false;
-	if (unlikely(wants_act))
-		uaio_ready_pin(&queue->group.ready);
-	return wants_act;
+	uaio_ready_pin(&queue->group.ready);
+	return true;
 }
 
 static void act(struct uaio_queue *queue, const struct uaio_sink *sink)
@@ -69,15 +68,33 @@ static void act(struct uaio_queue *queue, const struct uaio_sink *sink)
 	uaio_ready_unpin(&queue->group.ready);
 }
 
+/* Not inline: most often no thread waits, and then this takes no stack. */
+static __attribute__((noinline)) void unlock_and_tell(struct uaio_queue *queue)
+{
+	struct uaio_wakeups wakeups;
+
+	wakeups.nr = 0;
+	uaio_waiters_collect_locked(queue, &wakeups);
+	uaio_queue_unlock(queue);
+	uaio_wakeups_deliver(&wakeups);
+}
+
+/* Unlock the queue, and tell the waiters whose need is met. It may be gone then. */
+static inline void unlock(struct uaio_queue *queue)
+{
+	if (likely(list_is_empty(&queue->waiters)))
+		uaio_queue_unlock(queue);
+	else
+		unlock_and_tell(queue);
+}
+
 static inline __attribute__((always_inline)) void
 post_all(struct uaio_queue *queue, const struct uaio_post *post,
 	 struct list *ret_startable)
 {
 	const struct uaio_sink *sink = queue->sink;
-	struct uaio_wakeups wakeups;
 	bool acts = false;
 
-	wakeups.nr = 0;
 	uaio_queue_lock(queue);
 	take_in_locked(queue, sink, post);
 	if (ret_startable)
@@ -85,10 +102,7 @@ post_all(struct uaio_queue *queue, const struct uaio_post *post,
 	/* relaxed: changes under the lock */
 	if (ret_startable && unlikely(load_relaxed(&queue->group.drained)))
 		uaio_drain_advance_locked(&queue->group, ret_startable);
-	if (unlikely(!list_is_empty(&queue->waiters)))
-		uaio_waiters_collect_locked(queue, &wakeups);
-	uaio_queue_unlock(queue);
-	uaio_wakeups_deliver(&wakeups);
+	unlock(queue);
 	if (unlikely(post->words))
 		sink->drop_words(post);
 	if (unlikely(acts))
@@ -116,7 +130,6 @@ bool uaio_queue_post_more(struct uaio_queue *queue,
 		.nr = 1,
 		.words = completion->word,
 	};
-	struct uaio_wakeups wakeups = { 0 };
 	bool has_room, acts = false;
 
 	uaio_queue_lock(queue);
@@ -125,10 +138,10 @@ bool uaio_queue_post_more(struct uaio_queue *queue,
 		/* The request is counted with its last completion. */
 		sink->post(queue, &post);
 		acts = begins_act_locked(queue);
-		uaio_waiters_collect_locked(queue, &wakeups);
+		unlock(queue);
+	} else {
+		uaio_queue_unlock(queue);
 	}
-	uaio_queue_unlock(queue);
-	uaio_wakeups_deliver(&wakeups);
 	if (unlikely(acts))
 		act(queue, sink);
 	return has_room;
@@ -137,12 +150,9 @@ bool uaio_queue_post_more(struct uaio_queue *queue,
 static long collect(const void *arg)
 {
 	struct uaio_queue *queue = (struct uaio_queue *)(uintptr_t)arg;
-	struct uaio_wakeups wakeups = { 0 };
 
 	uaio_queue_lock(queue);
-	uaio_waiters_collect_locked(queue, &wakeups);
-	uaio_queue_unlock(queue);
-	uaio_wakeups_deliver(&wakeups);
+	unlock(queue);
 	return 0;
 }
 

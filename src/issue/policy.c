@@ -377,15 +377,14 @@ static bool can_be_patient(const struct uaio_file *file,
  * Return: when the request stops waiting; 0: never. A socket may have a timeout
  * for its reads or writes, which any process that shares it may set.
  */
-static int64_t time_limit(const struct uaio_file *file,
-			  const struct uaio_sqe *sqe)
+static __attribute__((noinline)) int64_t
+time_limit_of_socket(const struct uaio_sqe *sqe)
 {
 	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 	struct timeval limit = { 0 };
 	uint32_t size = sizeof(limit);
 
-	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
-	    sys_getsockopt(sqe->fd, SOL_SOCKET,
+	if (sys_getsockopt(sqe->fd, SOL_SOCKET,
 			   is_write ? SO_SNDTIMEO : SO_RCVTIMEO, &limit,
 			   &size) < 0 ||
 	    (!limit.tv_sec && !limit.tv_usec))
@@ -395,6 +394,14 @@ static int64_t time_limit(const struct uaio_file *file,
 		return 0;
 	return uaio_now_ns() + limit.tv_sec * 1000000000ll +
 	       limit.tv_usec * 1000ll;
+}
+
+static int64_t time_limit(const struct uaio_file *file,
+			  const struct uaio_sqe *sqe)
+{
+	return uaio_file_has(file, UAIO_FILE_F_SOCKET)
+		       ? time_limit_of_socket(sqe)
+		       : 0;
 }
 
 /*

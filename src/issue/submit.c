@@ -15,6 +15,7 @@
 #include <poll.h>
 
 #include "base/check.h"
+#include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "file/inspect.h"
@@ -201,20 +202,21 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	  const struct uaio_sqe *sqe, enum uaio_issue issue,
 	  const struct uaio_outcome *outcome)
 {
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	bool parks = issue == UAIO_ISSUE_RETRY_READY;
 	int64_t done_bytes = outcome->res;
 	struct uaio_queue *queue = batch->queue;
 	struct uaio_req *req;
 	int ret = 0;
 
-	if (unlikely(uaio_optab[sqe->op].is_closing) && close_here(batch, sqe))
+	if (unlikely(op->is_closing) && close_here(batch, sqe))
 		return 0;
 	uaio_gate_pass(&batch->handover);
-	if (issue == UAIO_ISSUE_RETRY_READY)
+	if (parks)
 		ret = uaio_ready_expect(&queue->group);
 	if (ret == 0) {
-		ret = uaio_req_new(queue, file, sqe,
-				   issue == UAIO_ISSUE_RETRY_READY, &req);
-		if (ret < 0 && issue == UAIO_ISSUE_RETRY_READY)
+		ret = uaio_req_new(queue, file, sqe, parks, &req);
+		if (ret < 0 && parks)
 			uaio_ready_unexpect(&queue->group);
 	}
 	if (ret < 0) {
@@ -225,7 +227,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		return 0;
 	}
 	count_handed_over(batch, req, issue, outcome);
-	if (unlikely(uaio_optab[sqe->op].has_ends) &&
+	if (unlikely(op->has_ends) &&
 	    (ret = uaio_args_fix(req->sqe.args, req->sqe.fd)) < 0) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 		uaio_req_complete(req, ret);
@@ -234,10 +236,9 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	if (done_bytes)
 		uaio_req_advance(req, (uint64_t)done_bytes);
 	/* Polls have no place in the order. */
-	if (uaio_req_inode(req) &&
-	    uaio_optab[sqe->op].class != UAIO_CLASS_POLL) {
+	if (uaio_req_inode(req) && op->class != UAIO_CLASS_POLL) {
 		/* It was a stream when it was tried, and is not any more. */
-		if (issue == UAIO_ISSUE_RETRY_READY)
+		if (parks)
 			uaio_ready_unexpect(&queue->group);
 		req->order = uaio_order_of(req->file, &req->sqe, &req->range);
 		/* The events of inline writes come before that of a sync. */
@@ -247,7 +248,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			return 0;
 		if (issue == UAIO_ISSUE_RETRY_PAGE)
 			uaio_page_expect(req);
-	} else if (issue != UAIO_ISSUE_RETRY_READY) {
+	} else if (!parks) {
 		/*
 		 * A blocking call on a stream may last for ever, and closing
 		 * the descriptor must not wait for it.
@@ -256,7 +257,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			(void)uaio_file_make_private(req->file);
 		req->is_blocking = true;
 	}
-	if (issue == UAIO_ISSUE_RETRY_READY) {
+	if (parks) {
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
 		if (!batch->has_parked)
@@ -267,7 +268,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			uaio_attend_note(queue);
 	}
 	uaio_req_start(req, &batch->handover);
-	if (unlikely(uaio_optab[sqe->op].never_blocks) &&
+	if (unlikely(op->never_blocks) &&
 	    batch->handover.nr[UAIO_BOUNDED] >= SHORT_TOGETHER)
 		uaio_req_hand_over(&batch->handover);
 	return 0;
@@ -453,16 +454,22 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 	return hand_over(batch, file, sqe, issue, &outcome);
 }
 
+/* No system call is made, and no time measured. */
+static __attribute__((noinline)) int add_empty(struct uaio_batch *batch,
+					       const struct uaio_sqe *sqe)
+{
+	add_completion(batch, sqe, uaio_optab[sqe->op].run(sqe, -1, false, 0));
+	return 0;
+}
+
 int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
-	if (!op->is_empty || sqe->is_async || unlikely(batch->stats))
-		return add_by_policy(batch, file, sqe);
-	/* No system call is made, and no time measured. */
-	add_completion(batch, sqe, op->run(sqe, -1, false, 0));
-	return 0;
+	return !op->is_empty || sqe->is_async || unlikely(batch->stats)
+		       ? add_by_policy(batch, file, sqe)
+		       : add_empty(batch, sqe);
 }
 
 int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,

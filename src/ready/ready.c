@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <poll.h>
 
+#include "base/sleep.h"
 #include "base/sys.h"
 #include "file/terminal.h"
 #include "req/waits.h"
@@ -92,16 +93,22 @@ void uaio_ready_fini_group(struct uaio_group *group)
 	uaio_poller_fini(&group->ready.poller);
 }
 
-uint32_t uaio_ready_events_of(const struct uaio_req *req)
+static inline uint32_t events_of(const struct uaio_req *req,
+				 enum uaio_waitq_id id)
 {
 	const uint32_t any = POLLIN | POLLPRI | POLLOUT | POLLRDNORM |
 			     POLLRDBAND | POLLWRNORM | POLLWRBAND | POLLRDHUP;
 
-	switch (uaio_waitq_id_of(req)) {
+	switch (id) {
 	case UAIO_WAITQ_POLL: return (uint32_t)req->sqe.events & any;
 	case UAIO_WAITQ_WRITE: return EPOLLOUT;
 	default: return EPOLLIN;
 	}
+}
+
+uint32_t uaio_ready_events_of(const struct uaio_req *req)
+{
+	return events_of(req, uaio_waitq_id_of(req));
 }
 
 /*
@@ -120,16 +127,20 @@ static struct uaio_group *settle(struct uaio_group *group)
 	return uaio_ready_home(&group->ready);
 }
 
-int uaio_ready_expect(struct uaio_group *group)
+/* No thread looks after home yet. Not inline, as it is rare. */
+static __attribute__((noinline)) int list_home(struct uaio_group *home)
 {
-	struct uaio_group *home = uaio_ready_home(&group->ready);
-	struct uaio_ready *ready;
-	int ret;
+	int ret = uaio_fallback_list(home);
 
-	if (unlikely(!uaio_poller_is_open(&home->ready.poller)) &&
-	    !(home = settle(group)))
-		return -EAGAIN;
-	ready = &home->ready;
+	if (ret < 0)
+		sub_relaxed(&home->ready.nr_parked, 1);
+	return ret;
+}
+
+static inline int expect_at(struct uaio_group *home)
+{
+	struct uaio_ready *ready = &home->ready;
+
 	/*
 	 * [MB:parked] [step: EXPECT] seq_cst: counted, then looked whether a
 	 * thread looks after us. Pairs with the fallback thread and with a
@@ -138,10 +149,23 @@ int uaio_ready_expect(struct uaio_group *group)
 	add_seq_cst(&ready->nr_parked, 1);
 	if (likely(load_seq_cst(&ready->keepers) & (UAIO_LIST | UAIO_ADOPTER)))
 		return 0;
-	ret = uaio_fallback_list(home);
-	if (ret < 0)
-		uaio_ready_unexpect(group);
-	return ret;
+	return list_home(home);
+}
+
+static __attribute__((noinline)) int settle_and_expect(struct uaio_group *group)
+{
+	struct uaio_group *home = settle(group);
+
+	return home ? expect_at(home) : -EAGAIN;
+}
+
+int uaio_ready_expect(struct uaio_group *group)
+{
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+
+	return likely(uaio_poller_is_open(&home->ready.poller))
+		       ? expect_at(home)
+		       : settle_and_expect(group);
 }
 
 void uaio_ready_unexpect(struct uaio_group *group)
@@ -177,13 +201,13 @@ static bool ends_unready_locked(const struct uaio_file *file,
  * Note what follows from parking req: the wait queue is to be run now (kicked),
  * or looked at before any thread sleeps (fresh), or neither.
  */
-static void note_parked_locked(struct uaio_req *req, bool was_idle)
+static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
+			       bool was_idle)
 {
 	struct uaio_watch *watch = req->watch;
 	struct uaio_file *file = req->file;
-	enum uaio_waitq_id id = uaio_waitq_id_of(req);
 	struct uaio_waitq *waitq = &file->waitqs[id];
-	uint32_t events = uaio_ready_events_of(req);
+	uint32_t events = events_of(req, id);
 	bool is_armed = uaio_watch_tells_locked(watch, events);
 	/* relaxed: changed under the lock */
 	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
@@ -206,12 +230,13 @@ bool uaio_ready_park(struct uaio_req *req)
 	struct uaio_group *group = req->group;
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 	struct uaio_file *file = req->file;
+	enum uaio_waitq_id id = uaio_waitq_id_of(req);
 	struct uaio_waitq *waitq;
 	bool was_idle, parks, is_first_to_end = false;
 
 	if (unlikely(!file))
 		return uaio_timer_park(req);
-	waitq = &file->waitqs[uaio_waitq_id_of(req)];
+	waitq = &file->waitqs[id];
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
 	 * [MB:closing] [step: PARK_STATE] seq_cst: parked, then looked. Pairs
@@ -228,7 +253,7 @@ bool uaio_ready_park(struct uaio_req *req)
 		if (unlikely(req->sqe.is_multishot))
 			uaio_watch_arm_anew_locked(req);
 		else
-			note_parked_locked(req, was_idle);
+			note_parked_locked(req, id, was_idle);
 		is_first_to_end = uaio_timer_add_locked(req);
 	} else {
 		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_PREPPED);

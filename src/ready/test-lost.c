@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/sleep.h"
 #include "aio/aio.h"
 #include "aio/ctx.h"
 #include "unit.h"

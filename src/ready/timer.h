@@ -36,6 +36,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/sleep.h"
 #include "req/queue.h"
 #include "req/waits.h"
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "base/sleep.h"
 #include "base/sys.h"
 #include "ready/readyint.h"
 
@@ -45,8 +46,10 @@ static void renew_locked(struct uaio_watch *watch)
 
 enum { ALL_WAITQS = (1u << UAIO_NR_WAITQS) - 1 };
 
-static void move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
-			enum uaio_watch_place place)
+/* Inline, as most callers move to a place that they know. */
+static inline __attribute__((always_inline)) void
+move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
+	    enum uaio_watch_place place)
 {
 	bool was_kicked = watch->place == UAIO_WATCH_KICKED;
 
@@ -207,16 +210,11 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	return watch;
 }
 
-struct uaio_watch *uaio_watch_get(struct uaio_group *group,
-				  struct uaio_file *file)
+static __attribute__((noinline)) struct uaio_watch *
+find_or_make(struct uaio_group *home, struct uaio_file *file)
 {
-	struct uaio_group *home = uaio_ready_home(&group->ready);
-	/* relaxed: a watch of both is there, since both are */
-	struct uaio_watch *watch = load_relaxed(&file->last_watch);
+	struct uaio_watch *watch;
 
-	if (watch && load_relaxed(&watch->group) == home &&
-	    load_relaxed(&watch->file) == file)
-		return watch;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	watch = uaio_watch_find_locked(home, file);
 	if (!watch)
@@ -225,6 +223,19 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 		store_relaxed(&file->last_watch, watch);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return watch;
+}
+
+struct uaio_watch *uaio_watch_get(struct uaio_group *group,
+				  struct uaio_file *file)
+{
+	struct uaio_group *home = uaio_ready_home(&group->ready);
+	/* relaxed: a watch of both is there, since both are */
+	struct uaio_watch *watch = load_relaxed(&file->last_watch);
+
+	if (likely(watch && load_relaxed(&watch->group) == home &&
+		   load_relaxed(&watch->file) == file))
+		return watch;
+	return find_or_make(home, file);
 }
 
 /* Drop a watch. The lock of its file is held. */
