@@ -35,25 +35,13 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	return res;
 }
 
-static void run_work(struct uaio_work *work, struct uaio_worker *worker)
+/* Not inline, so that what never blocks saves few registers. */
+static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
+						   struct uaio_worker *worker)
 {
-	struct uaio_req *req;
+	int ioprio = req->sqe.ioprio, old_ioprio = -1;
 	int64_t res;
-	int ioprio, old_ioprio = -1;
 
-	if (unlikely(work->is_part)) {
-		uaio_split_run(work, worker);
-		return;
-	}
-	req = uaio_req_of(work);
-	ioprio = req->sqe.ioprio;
-	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-	if (!work->may_block) {
-		req->done_bytes = uaio_req_execute(req);
-		list_add_tail(&worker->done, &work->link);
-		worker->nr_done++;
-		return;
-	}
 	if (uaio_split_execute(req, worker))
 		return;
 	if (unlikely(ioprio))
@@ -65,9 +53,27 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 	 * Before the event: this worker can already serve a client that sees the
 	 * event and submits more.
 	 */
-	if (work->may_block)
-		uaio_wq_returned(worker);
+	uaio_wq_returned(worker);
 	uaio_req_complete_by(req, res, false, worker);
+}
+
+static void run_work(struct uaio_work *work, struct uaio_worker *worker)
+{
+	struct uaio_req *req;
+
+	if (unlikely(work->is_part)) {
+		uaio_split_run(work, worker);
+		return;
+	}
+	req = uaio_req_of(work);
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
+	if (work->may_block) {
+		run_blocking(req, worker);
+		return;
+	}
+	req->done_bytes = uaio_req_execute(req);
+	list_add_tail(&worker->done, &work->link);
+	worker->nr_done++;
 }
 
 static void flush_done(struct uaio_worker *worker)

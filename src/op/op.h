@@ -221,7 +221,7 @@ struct uaio_op_def {
 	bool has_no_file;      /* the file of its requests is NULL */
 	bool has_ends;         /* it has two files, in args */
 	bool never_blocks : 1; /* and takes next to no time */
-	bool is_empty : 1;     /* and makes no system call */
+	bool is_empty : 1;     /* and makes no system call: its result is len */
 	bool is_closing;       /* it may wait for other requests */
 
 	/*

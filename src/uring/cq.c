@@ -100,30 +100,27 @@ static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 
 /*
  * Put all, for which there is room.
- * Return: whether the client is to be told of each; *ret_nr_last is how many are the
- * last of a request.
+ * Return: whether none has flags: each is the last of its request, and the client
+ * is to be told of it. If not, they are put anew.
  */
 static bool put_all(struct uaio_uring *ring, uint32_t tail,
-		    const struct uaio_post *post, uint32_t *ret_nr_last)
+		    const struct uaio_post *post)
 {
 	struct io_uring_cqe *cqes = ring->mem.rings->cqes;
 	const uint32_t mask = ring->cq_entries - 1;
-	uint32_t nr_last = 0, flags = 0;
+	uint32_t flags = 0;
 
 	for (unsigned i = 0; i < post->nr; i++) {
 		const struct uaio_completion *completion =
 			&post->completions[i];
 		struct io_uring_cqe *cqe = &cqes[(tail + i) & mask];
-		bool has_more = completion->flags & UAIO_COMPLETION_MORE;
 
 		cqe->user_data = completion->data;
 		cqe->res = completion->res;
-		cqe->flags = has_more ? IORING_CQE_F_MORE : 0;
-		nr_last += !has_more;
+		cqe->flags = 0;
 		flags |= completion->flags;
 	}
-	*ret_nr_last = nr_last;
-	return !(flags & UAIO_COMPLETION_QUIET);
+	return !flags;
 }
 
 /*
@@ -162,14 +159,14 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 	bool is_shared = uaio_uring_is_shared(ring);
-	uint32_t tail, old_tail, nr_last, nr_told = post->nr;
+	uint32_t tail, old_tail, nr_last = post->nr, nr_told = post->nr;
 
 	if (unlikely(is_shared))
 		uaio_uring_share_begin(ring);
 	tail = old_tail = uaio_uring_tail(ring);
 	if (likely(!post->words) && likely(!ring->first_over) &&
 	    likely(room(ring, tail) >= post->nr) &&
-	    likely(put_all(ring, tail, post, &nr_last)))
+	    likely(put_all(ring, tail, post)))
 		tail += nr_told;
 	else
 		tail = put_each(ring, tail, post, &nr_last, &nr_told);

@@ -215,12 +215,16 @@ refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 	return goes_on(call, entry, error);
 }
 
-/* Return: whether there is nothing about the submission but its operation. */
+/*
+ * Return: whether there is nothing about the submission but its operation, and
+ * perhaps that it is asynchronous.
+ */
 static bool is_bare(const struct call *call,
 		    const struct uaio_uring_entry *entry)
 {
-	return !entry->raw.flags && !entry->note && !entry->late_error &&
-	       !entry->looks_up && !uaio_chain_takes(&call->chain, &entry->sqe);
+	return !(entry->raw.flags & ~IOSQE_ASYNC) && !entry->note &&
+	       !entry->late_error && !entry->looks_up &&
+	       !uaio_chain_takes(&call->chain, &entry->sqe);
 }
 
 /* The same as add(), for these. */
