@@ -147,8 +147,8 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_POSIX",
 		.kind = UAIO_OPTION_WORD,
 		.words = posix_words,
-		.placeholder = "WHEN",
-		.help = "serve aio_read and its like: on or off",
+		.placeholder = "ON|OFF",
+		.help = "serve aio_read and its like: on, off",
 	},
 	[UAIO_OPTION_NO_PATCH] = {
 		.name = "no-patch",

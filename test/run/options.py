@@ -49,6 +49,8 @@ def _(tool):
             value = tool.path("statistics")
         elif placeholder == "LIST":
             value = str(min(os.sched_getaffinity(0)))
+        elif placeholder == "ON|OFF":
+            value = "off"
         elif placeholder == "WHEN":
             value = "never"
         elif optional:
@@ -81,6 +83,7 @@ def _(tool):
         (("--max-nr=",), ("--max-nr=:", "0 to 4294967295")),
         (("--max-nr=4294967296",), ("--max-nr=4294967296", "to 4294967295")),
         (("--uring=sometimes",), ("--uring=sometimes", "auto, always or never")),
+        (("--posix=never",), ("--posix=never", "on or off")),
         (("--strict=maybe",), ("--strict=maybe", "yes, no, on, off, 1 or 0")),
         (("--max-nr", "a\nb"), ("--max-nr=a?b",)),
         (("--workers=4097",), ("--workers=4097:", "0 to 4096", "2,1")),
