@@ -5,9 +5,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
+#include <sys/resource.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "proc/table.h"
@@ -29,6 +31,7 @@ struct uaio_queue uaio_posix_queue;
 
 static struct {
 	uint32_t is_open;      /* atomic: set under lock */
+	bool has_size_limit;   /* immutable while it is open */
 	struct uaio_lock lock; /* rank TABLE */
 } door_state;
 
@@ -119,11 +122,25 @@ bool uaio_posix_is_open(void)
 	return uaio_engine_is_up() && load_acquire(&door_state.is_open);
 }
 
+bool uaio_posix_has_size_limit(void)
+{
+	return door_state.has_size_limit;
+}
+
+static bool is_size_limited(void)
+{
+	struct rlimit limit;
+
+	return sys_getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+	       limit.rlim_cur != RLIM_INFINITY;
+}
+
 static __attribute__((noinline)) void open_queue(void)
 {
 	uaio_lock(&door_state.lock, UAIO_RANK_TABLE);
 	/* relaxed: set under this lock */
 	if (!load_relaxed(&door_state.is_open)) {
+		door_state.has_size_limit = is_size_limited();
 		uaio_queue_init(&uaio_posix_queue, &sink);
 		uaio_queue_lock(&uaio_posix_queue);
 		uaio_queue_open_locked(&uaio_posix_queue);

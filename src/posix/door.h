@@ -19,6 +19,12 @@ extern struct uaio_queue uaio_posix_queue __attribute__((visibility("hidden")));
  */
 int uaio_posix_enter(bool *ret_is_parted);
 
+/*
+ * Return: whether files had a largest size (RLIMIT_FSIZE) when the queue was opened.
+ * A write that goes beyond raises SIGXFSZ in the thread that makes it.
+ */
+bool uaio_posix_has_size_limit(void);
+
 /* Return: whether the queue is open in this process; if not, nothing is pending. */
 bool uaio_posix_is_open(void);
 

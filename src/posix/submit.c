@@ -80,6 +80,9 @@ static int add_to(struct call *call, struct uaio_file *file,
 		sqe->off = 0;
 	else if (unlikely(!sqe->len) && is_of_bytes(sqe))
 		return try_nothing(sqe);
+	else if (sqe->op == UAIO_OP_WRITE)
+		/* A worker blocks signals, as glibc's threads do. */
+		sqe->is_async = unlikely(uaio_posix_has_size_limit());
 	cut_bytes(sqe);
 	ret = unlikely(call->is_parted)
 		      ? uaio_batch_add_parted(&call->batch, file, sqe)

@@ -479,6 +479,16 @@ const struct difference differs_posix_restart = {
 		"send signals has to expect it.",
 };
 
+const struct difference differs_posix_limit = {
+	.title = "SIGXFSZ is raised if RLIMIT_FSIZE is set after the first "
+		 "request",
+	.text = "glibc's threads block signals, and so do the library's, which "
+		"make all writes of files if there is a limit at the first "
+		"request. A limit that the program sets later is not noticed: "
+		"where aio_write makes a write itself, the calling thread gets "
+		"the signal, as with write(2).",
+};
+
 const struct difference differs_posix_mistakes = {
 	.title = "Of two mistakes the other may be reported",
 	.text = "A file that cannot be read or written at all may be asked by "
@@ -577,8 +587,9 @@ const struct chapter chapters[] = {
 	  CHAPTER(&differs_posix_reused, &differs_posix_duplex,
 		  &differs_posix_crowd, &differs_posix_cancelled,
 		  &differs_posix_timeout, &differs_posix_restart,
-		  &differs_posix_mistakes, &differs_posix_opcode,
-		  &differs_posix_signal, &differs_posix_joinable) },
+		  &differs_posix_limit, &differs_posix_mistakes,
+		  &differs_posix_opcode, &differs_posix_signal,
+		  &differs_posix_joinable) },
 	{ NOT_OBSERVABLE,
 	  CHAPTER(&differs_time, &differs_ring_overflow, &differs_cold_read,
 		  &differs_stream_held, &differs_thread_signals,

@@ -37,6 +37,7 @@ extern const struct difference differs_posix_crowd;
 extern const struct difference differs_posix_reused;
 extern const struct difference differs_posix_cancelled;
 extern const struct difference differs_posix_timeout;
+extern const struct difference differs_posix_limit;
 extern const struct difference differs_posix_restart;
 extern const struct difference differs_posix_mistakes;
 extern const struct difference differs_posix_opcode;

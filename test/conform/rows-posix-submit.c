@@ -445,9 +445,19 @@ static void file_size_limit(void)
 	int fd = file_empty();
 
 	REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-	signal(SIGXFSZ, SIG_IGN);
 	write_and_note("across", request(fd, buf, 8192, 0));
 	write_and_note("beyond", request(fd, buf, 1, 4096));
+	note("size", lseek(fd, 0, SEEK_END));
+}
+
+static void late_size_limit(void)
+{
+	const struct rlimit limit = { 4096, 4096 };
+	int fd = file_empty();
+
+	write_and_note("before", request(fd, "x", 1, 0));
+	REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+	write_and_note("beyond", request(fd, "x", 1, 4096));
 	note("size", lseek(fd, 0, SEEK_END));
 }
 
@@ -550,6 +560,9 @@ static const struct row others[] = {
 	ROW("aio_write beyond the end extends a file", extended),
 	ROW("aio_read and aio_write with O_DIRECT want alignment", direct),
 	ROW("aio_write ends at RLIMIT_FSIZE", file_size_limit),
+	ROW_DIFFERS("aio_write ends at a RLIMIT_FSIZE that comes later",
+		    late_size_limit, differs_posix_limit,
+		    { "beyond=EFBIG,-1", "ended=SIGXFSZ" }),
 	ROW("aio_write where nobody reads raises no signal",
 	    not_notified_by_pipes),
 	ROW("a request leaves the fields of its aiocb", fields_stay),
