@@ -11,6 +11,7 @@
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "proc/process.h"
 #include "proc/table.h"
 #include "proc/thread.h"
 
@@ -108,8 +109,11 @@ void uaio_callbacks_retry_slowly(void)
 {
 	enum need need;
 
-	/* A handler that interrupted a holder of the lock leaves it alone. */
-	if (!uaio_enter())
+	/*
+	 * A handler that interrupted a holder of the lock leaves it alone, and a
+	 * child of fork() what its parent has.
+	 */
+	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	store_relaxed(&uaio_callbacks_nr_stuck, 0);
@@ -128,12 +132,24 @@ static void let_signals(int how)
 	(void)pthread_sigmask(how, &all, NULL);
 }
 
-/* When the function has ended its thread. */
-static void has_called(void *unused)
+/*
+ * Return: whether the pool is still that of when the library had come up for the nth
+ * time. A function may fork, and its child return from it, or end its thread: what is
+ * in the pool then is the parent's.
+ */
+static bool is_pool_of(uint32_t n)
 {
+	return uaio_engine_is_up() && uaio_engine_start_nr() == n;
+}
+
+/* When the function has ended its thread. */
+static void has_called(void *arg)
+{
+	const uint32_t *start_nr = arg;
 	enum need need;
 
-	(void)unused;
+	if (!is_pool_of(*start_nr))
+		return;
 	let_signals(SIG_BLOCK);
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	pool.nr_calling--;
@@ -142,20 +158,23 @@ static void has_called(void *unused)
 	meet(need);
 }
 
-static void make(struct uaio_callback *call)
+/* Return: whether the thread belongs to the pool as before. */
+static bool make(struct uaio_callback *call)
 {
 	uaio_callback_fn *function = call->function;
+	uint32_t start_nr = uaio_engine_start_nr();
 	union sigval value = call->value;
 	bool is_own = call->is_own;
 
 	call->begins(call);
-	pthread_cleanup_push(has_called, NULL);
+	pthread_cleanup_push(has_called, &start_nr);
 	if (!is_own)
 		let_signals(SIG_UNBLOCK);
 	function(value);
 	if (!is_own)
 		let_signals(SIG_BLOCK);
 	pthread_cleanup_pop(0);
+	return is_pool_of(start_nr);
 }
 
 /* Return: whether the word has changed meanwhile. */
@@ -241,7 +260,8 @@ static void *serve(void *arg)
 		need = need_locked();
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 		meet(need);
-		make(call);
+		if (!make(call))
+			return arg;
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_calling--;
 	}

@@ -15,7 +15,8 @@
  *   I2  The thread that takes the last idle one's place is created before it is
  *       needed: while calls wait, one thread sleeps with a deadline (the standby).
  *   I3  A function may end its thread (pthread_exit): the thread's account is kept
- *       by a cleanup handler.
+ *       by a cleanup handler. It may fork, and the child return from it: then that
+ *       thread, which is the child's only one, ends.
  *   I4  Idle threads do not keep the process from ending.
  *   I5  A call takes no memory but its own. If no thread can be created for one, and
  *       none is there, it is stuck until the client next calls the door.

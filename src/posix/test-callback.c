@@ -5,6 +5,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/sleep.h"
@@ -109,6 +112,56 @@ static void a_function_that_blocks_holds_up_no_other(void **state)
 	uaio_wake(&may_go, NR);
 }
 
+static struct {
+	uint32_t child;    /* atomic: the process; 0: none yet */
+	uint32_t nr_calls; /* atomic: made by the child */
+} * shared;
+static int parent;
+
+static void fork_and_return(union sigval value)
+{
+	pid_t pid = fork();
+
+	(void)value;
+	if (pid)
+		store_release(&shared->child, (uint32_t)pid);
+}
+
+static void count_in_child(union sigval value)
+{
+	if (sys_getpid() != parent)
+		add_relaxed(&shared->nr_calls, 1);
+	count(value);
+}
+
+static bool has_forked(void *unused)
+{
+	(void)unused;
+	return load_acquire(&shared->child);
+}
+
+static void a_child_that_returns_from_a_function_ends(void **state)
+{
+	enum { NR = 50 };
+	int status = -1;
+
+	(void)state;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	parent = sys_getpid();
+	call(fork_and_return, NULL);
+	for (uint32_t i = 0; i < NR; i++)
+		call(count_in_child, NULL);
+	unit_await(has_forked, NULL);
+	assert_int_equal(waitpid((pid_t)shared->child, &status, 0),
+			 shared->child);
+	assert_int_equal(status, 0);
+	await_calls(NR);
+	assert_int_equal(load_relaxed(&shared->nr_calls), 0);
+	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
+}
+
 int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 			  void *(*main)(void *), void *arg);
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
@@ -183,6 +236,7 @@ int main(void)
 		CALLBACK_TEST(each_call_is_made_once),
 		CALLBACK_TEST(a_function_may_end_its_thread),
 		CALLBACK_TEST(a_function_that_blocks_holds_up_no_other),
+		CALLBACK_TEST(a_child_that_returns_from_a_function_ends),
 		CALLBACK_TEST(
 			a_call_without_a_thread_is_made_as_soon_as_there_is_one),
 		CALLBACK_TEST(a_thread_has_the_attributes_that_were_asked_for),
