@@ -24,8 +24,15 @@ struct context {
 	pthread_mutex_t lock;
 	unsigned nr;
 	const struct aiocb **list; /* for aio_suspend */
+	struct context *next;      /* of all that were made */
 	struct place places[];
 };
+
+/*
+ * All that were made, none of which is freed: a process that ends with requests
+ * under way leaks nothing. There is no lock, which a child of fork might find taken.
+ */
+static struct context *all;
 
 static struct context *context_of(aio_context_t ctx)
 {
@@ -46,6 +53,11 @@ long posix_setup(unsigned nr, aio_context_t *ret_ctx)
 	}
 	pthread_mutex_init(&context->lock, NULL);
 	context->nr = nr;
+	context->next = __atomic_load_n(&all, __ATOMIC_SEQ_CST);
+	while (!__atomic_compare_exchange_n(&all, &context->next, context,
+					    false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST))
+		;
 	*ret_ctx = (aio_context_t)context;
 	return 0;
 }
@@ -160,7 +172,5 @@ long posix_destroy(aio_context_t ctx)
 		while (aio_error(aiocb) == EINPROGRESS)
 			(void)aio_suspend(&aiocb, 1, NULL);
 	}
-	free(context->list);
-	free(context);
 	return 0;
 }
