@@ -156,7 +156,8 @@ static void a_child_that_returns_from_a_function_ends(void **state)
 	unit_await(has_forked, NULL);
 	assert_int_equal(waitpid((pid_t)shared->child, &status, 0),
 			 shared->child);
-	assert_int_equal(status, 0);
+	/* A sanitizer has it that the child leaks what its parent has. */
+	assert_true(WIFEXITED(status) && (UNIT_IS_SANITIZED || status == 0));
 	await_calls(NR);
 	assert_int_equal(load_relaxed(&shared->nr_calls), 0);
 	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
@@ -167,13 +168,14 @@ int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 			  void *(*main)(void *), void *arg);
 
-static bool refuses_threads;
+static uint32_t refuses_threads; /* atomic */
 
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 			  void *(*main)(void *), void *arg)
 {
-	return refuses_threads ? EAGAIN
-			       : __real_pthread_create(id, attr, main, arg);
+	return load_relaxed(&refuses_threads)
+		       ? EAGAIN
+		       : __real_pthread_create(id, attr, main, arg);
 }
 
 static void
@@ -184,13 +186,13 @@ a_call_without_a_thread_is_made_as_soon_as_there_is_one(void **state)
 	(void)state;
 	assert_int_equal(pthread_attr_init(&attr), 0);
 	/* The threads of other cases are gone. */
-	refuses_threads = true;
+	store_relaxed(&refuses_threads, 1);
 	call(count, NULL);
 	call(count, &attr);
 	assert_int_equal(load_relaxed(&nr_calls), 0);
 	uaio_callbacks_retry();
 	assert_int_equal(load_relaxed(&nr_calls), 0);
-	refuses_threads = false;
+	store_relaxed(&refuses_threads, 0);
 	uaio_callbacks_retry();
 	await_calls(2);
 	assert_int_equal(pthread_attr_destroy(&attr), 0);
