@@ -74,13 +74,6 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	}
 }
 
-/* A need is the address of a word, which is not 0 when it is met (wait.h). */
-static bool is_met(const struct uaio_queue *queue, uint64_t need)
-{
-	(void)queue;
-	return load_relaxed((const uint32_t *)(uintptr_t)need);
-}
-
 /* A client finds its results by itself. */
 static bool has_unreaped(const struct uaio_queue *queue)
 {
@@ -91,7 +84,8 @@ static bool has_unreaped(const struct uaio_queue *queue)
 static const struct uaio_sink sink = {
 	.post = post,
 	.drop_words = uaio_posix_drop_words,
-	.is_met = is_met,
+	.is_met = uaio_posix_is_met,
+	.forget = uaio_posix_forget,
 	.has_unreaped = has_unreaped,
 };
 

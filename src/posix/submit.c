@@ -323,7 +323,8 @@ static int wait_for_list(struct uaio_posix_list *list)
 	int ret;
 
 	(void)uaio_enter();
-	ret = uaio_posix_wait_word(&list->is_done, UAIO_FOREVER, false);
+	ret = uaio_posix_wait_need((uintptr_t)&list->is_done, UAIO_FOREVER,
+				   false);
 	uaio_leave();
 	uaio_posix_list_put(list);
 	return ret;

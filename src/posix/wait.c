@@ -99,9 +99,35 @@ static bool is_one_done(const struct aiocb *const list[], int nr)
 	return is_empty;
 }
 
-int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns,
+static uint32_t *word_of(uint64_t need)
+{
+	return (uint32_t *)(uintptr_t)(need & ~(uint64_t)UAIO_POSIX_IS_WAIT);
+}
+
+bool uaio_posix_is_met(const struct uaio_queue *queue, uint64_t need)
+{
+	(void)queue;
+	/* relaxed: a thread that sleeps asks under the lock */
+	return load_relaxed(word_of(need));
+}
+
+void uaio_posix_forget(struct uaio_queue *queue, uint64_t need)
+{
+	struct wait *wait;
+
+	if (need == UINT64_MAX || !(need & UAIO_POSIX_IS_WAIT))
+		return;
+	wait = container_of(word_of(need), struct wait, is_met);
+	uaio_queue_lock(queue);
+	remove_locked(wait);
+	uaio_queue_unlock(queue);
+	uaio_slab_put(&slab, wait);
+}
+
+int uaio_posix_wait_need(uint64_t need, int64_t deadline_ns,
 			 bool is_cancel_point)
 {
+	struct uaio_queue *queue = &uaio_posix_queue;
 	const struct uaio_wait wait = {
 		.deadline_ns = deadline_ns,
 		.is_parted =
@@ -109,18 +135,18 @@ int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns,
 		.is_cancel_point = is_cancel_point,
 	};
 	/* relaxed: it does not change in this process */
-	uint64_t generation = load_relaxed(&uaio_posix_queue.generation);
+	uint64_t generation = load_relaxed(&queue->generation);
 	int ret = 0;
 
-	/* relaxed: a thread that sleeps asks under the lock */
-	while (ret == 0 && !load_relaxed(word)) {
+	while (ret == 0 && !uaio_posix_is_met(queue, need)) {
 		if (!wait.is_parted)
-			uaio_queue_run(&uaio_posix_queue, true);
-		if (!load_relaxed(word))
-			ret = uaio_queue_wait(&uaio_posix_queue, generation,
-					      (uintptr_t)word, &wait);
+			uaio_queue_run(queue, true);
+		if (!uaio_posix_is_met(queue, need))
+			ret = uaio_queue_wait(queue, generation, need, &wait);
 	}
-	return load_relaxed(word) ? 0 : ret == -ENOMEM ? -EAGAIN : ret;
+	return uaio_posix_is_met(queue, need) ? 0
+	       : ret == -ENOMEM               ? -EAGAIN
+					      : ret;
 }
 
 static void fill(struct wait *wait, const struct aiocb *const list[], int nr)
@@ -152,42 +178,32 @@ static bool begin(struct wait *wait, const struct aiocb *const list[], int nr)
 	return !is_done;
 }
 
-static void end(void *arg)
+static void end(struct wait *wait)
 {
-	struct wait *wait = arg;
-
 	uaio_queue_lock(&uaio_posix_queue);
 	remove_locked(wait);
 	uaio_queue_unlock(&uaio_posix_queue);
 }
 
-/* Also called when the thread is cancelled in its sleep, where it is outside. */
-static void give_up(void *arg)
-{
-	bool was_outside = uaio_enter();
-
-	end(arg);
-	uaio_slab_put(&slab, arg);
-	if (was_outside)
-		uaio_leave();
-}
-
-/* Wait for one of the aiocbs. The caller has entered. */
+/*
+ * Wait for one of the aiocbs. The caller has entered. If it is cancelled in its sleep,
+ * uaio_posix_forget() is called when the thread ends.
+ */
 static int wait_for_one(const struct aiocb *const list[], int nr,
 			int64_t deadline_ns)
 {
 	struct wait *wait = uaio_slab_get(&slab);
+	uint64_t need = (uintptr_t)&wait->is_met | UAIO_POSIX_IS_WAIT;
 	int ret = 0;
 
 	if (!wait)
 		return -EAGAIN;
 	list_init(&wait->node);
-	pthread_cleanup_push(give_up, wait);
 	while (ret == 0 && begin(wait, list, nr)) {
-		ret = uaio_posix_wait_word(&wait->is_met, deadline_ns, true);
+		ret = uaio_posix_wait_need(need, deadline_ns, true);
 		end(wait);
 	}
-	pthread_cleanup_pop(1);
+	uaio_slab_put(&slab, wait);
 	/* The signal may be the one that says so. */
 	return ret == -EINTR && is_one_done(list, nr) ? 0 : ret;
 }

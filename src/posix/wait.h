@@ -9,7 +9,8 @@
  *       sleeps: no completion comes between.
  *   I3  The word that a waiter needs lies in memory that stays what it is (slab.h): a
  *       handler that leaves the sleep by siglongjmp() leaves the wait on the list.
- *       The completion that it waited for takes it off; its memory is lost.
+ *       The completion that it waited for takes it off, or the end of its thread,
+ *       with which its memory is put back.
  *   I4  A wait for more aiocbs than it has room for is told of each completion.
  *
  * Tested by test-posix.c.
@@ -25,8 +26,15 @@
 #include "base/check.h"
 
 struct aiocb;
+struct uaio_queue;
 
 void uaio_posix_waits_init(void);
+
+/* Of struct uaio_sink. A need is the address of a word, of a wait with IS_WAIT set. */
+enum { UAIO_POSIX_IS_WAIT = 1 };
+
+bool uaio_posix_is_met(const struct uaio_queue *queue, uint64_t need);
+void uaio_posix_forget(struct uaio_queue *queue, uint64_t need);
 
 /* A request is complete: tell the waits for it. */
 void uaio_posix_waits_tell_slowly_locked(const struct aiocb *aiocb);
@@ -42,10 +50,10 @@ static inline void uaio_posix_waits_tell_locked(const struct aiocb *aiocb)
 }
 
 /*
- * Wait until *word, which a post changes, is not 0. The caller has entered.
+ * Wait until the need is met. The caller has entered.
  * Return: 0; -EINTR; -ETIMEDOUT; -EAGAIN.
  */
-int uaio_posix_wait_word(uint32_t *word, int64_t deadline_ns,
+int uaio_posix_wait_need(uint64_t need, int64_t deadline_ns,
 			 bool is_cancel_point);
 
 #endif /* UAIO_POSIX_WAIT_H */

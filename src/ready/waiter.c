@@ -264,6 +264,15 @@ struct uaio_waiter *uaio_waiter_leading(void)
 	return waiter;
 }
 
+static void forget(struct uaio_queue *queue, uint64_t need)
+{
+	/* relaxed: a queue that has gone away keeps a sink */
+	const struct uaio_sink *sink = load_relaxed(&queue->sink);
+
+	if (sink->forget)
+		sink->forget(queue, need);
+}
+
 void uaio_waiters_forget(bool is_parted)
 {
 	struct uaio_waiter *waiter;
@@ -271,8 +280,10 @@ void uaio_waiters_forget(bool is_parted)
 	/*
 	 * Off the lists first: a leader that stops tells the next on the list.
 	 */
-	for (waiter = mine; waiter; waiter = waiter->outer)
+	for (waiter = mine; waiter; waiter = waiter->outer) {
 		leave(waiter->queue, waiter);
+		forget(waiter->queue, waiter->need);
+	}
 	if (is_parted)
 		return;
 	uaio_lead_forget();

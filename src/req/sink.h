@@ -101,6 +101,13 @@ struct uaio_sink {
 	 */
 	bool (*is_met)(const struct uaio_queue *queue, uint64_t need);
 
+	/*
+	 * A thread that waited with this need does not come back: it has ended, in
+	 * the wait or after a handler had left it. Called without locks. NULL: the
+	 * door keeps nothing for a need.
+	 */
+	void (*forget)(struct uaio_queue *queue, uint64_t need);
+
 	/* Return: whether the client has completions to reap; a guess, as above. */
 	bool (*has_unreaped)(const struct uaio_queue *queue);
 
