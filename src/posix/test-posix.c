@@ -297,6 +297,12 @@ static void a_handler_may_leave_the_wait_for_good(void **state)
 	assert_int_equal(wait_for(&aiocb), 0);
 }
 
+/*
+ * The address sanitizer does not see that a thread that is cancelled leaves its
+ * frames, and takes what comes there for an overflow.
+ */
+#ifndef __SANITIZE_ADDRESS__
+
 static void *wait_to_be_cancelled(void *arg)
 {
 	store_release(&((struct unit_thread *)arg)->tid,
@@ -340,6 +346,8 @@ static void a_thread_may_be_cancelled_in_its_wait(void **state)
 	assert_int_equal(write(ends[0], "b", 1), 1);
 	assert_int_equal(unit_thread_join(&leader), 0);
 }
+
+#endif /* __SANITIZE_ADDRESS__ */
 
 /*
  * Cancelling
@@ -696,7 +704,9 @@ int main(void)
 		POSIX_TEST(a_wait_ends_when_its_time_is_over),
 		POSIX_TEST(a_wait_is_interrupted_by_a_handler),
 		POSIX_TEST(a_handler_may_leave_the_wait_for_good),
+#ifndef __SANITIZE_ADDRESS__
 		POSIX_TEST(a_thread_may_be_cancelled_in_its_wait),
+#endif
 		POSIX_TEST(what_waits_is_cancelled),
 		POSIX_TEST(what_is_being_executed_is_not_cancelled),
 		POSIX_TEST(a_handler_finds_the_result_and_may_submit),
