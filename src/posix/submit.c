@@ -325,6 +325,9 @@ static int wait_for_list(struct uaio_posix_list *list)
 	(void)uaio_enter();
 	ret = uaio_posix_wait_need((uintptr_t)&list->is_done, UAIO_FOREVER,
 				   false);
+	/* The list may have been seen done without the lock; now the results are. */
+	uaio_queue_lock(&uaio_posix_queue);
+	uaio_queue_unlock(&uaio_posix_queue);
 	uaio_leave();
 	uaio_posix_list_put(list);
 	return ret;
