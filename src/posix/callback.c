@@ -96,7 +96,9 @@ static void meet(enum need need)
 	if (need == WAKE) {
 		uaio_wake(&pool.word, 1);
 	} else if (need == START &&
-		   uaio_thread_start_for_client(serve, NULL, NULL) < 0) {
+		   uaio_thread_start_for_client(
+			   serve, uaio_is_own_thread() ? &pool : NULL, NULL) <
+			   0) {
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_starting--;
 		/* relaxed: a thread that calls the door looks again and again */
@@ -173,6 +175,8 @@ static bool make(struct uaio_callback *call)
 	function(value);
 	if (!is_own)
 		let_signals(SIG_BLOCK);
+	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	pthread_cleanup_pop(0);
 	return is_pool_of(start_nr);
 }
@@ -238,8 +242,11 @@ static bool sleep_locked(const struct uaio_callback *waiting)
 	       (!oldest_locked() || pool.has_standby);
 }
 
+/* arg: not NULL: a thread of the library's has created this one. */
 static void *serve(void *arg)
 {
+	if (arg)
+		uaio_thread_become_clients(false);
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	pool.nr_starting--;
 	for (;;) {
@@ -261,12 +268,12 @@ static void *serve(void *arg)
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 		meet(need);
 		if (!make(call))
-			return arg;
+			return NULL;
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_calling--;
 	}
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
-	return arg;
+	return NULL;
 }
 
 /* A thread that makes one call. */
@@ -276,6 +283,8 @@ static void *make_one(void *arg)
 	uaio_callback_fn *function = call->function;
 	union sigval value = call->value;
 
+	if (call->is_late)
+		uaio_thread_become_clients(true);
 	call->begins(call);
 	let_signals(SIG_UNBLOCK);
 	function(value);
@@ -299,6 +308,7 @@ void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 {
 	bool was_outside = uaio_enter();
 
+	callback->is_late = uaio_is_own_thread();
 	if (!(attr || uaio_table_is_other()) ||
 	    uaio_thread_start_for_client(make_one, callback, attr) < 0)
 		give_to_pool(callback);

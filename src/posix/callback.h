@@ -46,6 +46,7 @@ struct uaio_callback {
 	bool is_own; /* the function is the library's, and no signals come in */
 
 	/* the pool's */
+	bool is_late; /* a thread of the library's asks for it */
 	struct list node;
 	int64_t since_ns;
 };

@@ -21,7 +21,6 @@
 #include "posix/callback.h"
 #include "posix/note.h"
 #include "posix/posix.h"
-#include "posix/signal.h"
 #include "posix/wait.h"
 
 static_assert(offsetof(struct aiocb, __error_code) == 112, "programs read it");
@@ -185,7 +184,6 @@ static int start(void)
 	uaio_posix_queue = (struct uaio_queue){ 0 };
 	uaio_posix_notes_init();
 	uaio_posix_waits_init();
-	uaio_posix_signals_init();
 	uaio_callbacks_init();
 	return 0;
 }

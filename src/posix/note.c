@@ -43,10 +43,9 @@ static void put_back(struct uaio_slab *slab, void *object)
 }
 
 /* The client is told of the end of a list, which is used no longer. */
-static void list_is_told(struct uaio_callback *callback)
+static void list_is_told(struct uaio_posix_notice *notice)
 {
-	put_back(&lists, container_of(callback, struct uaio_posix_list,
-				      notice.callback));
+	put_back(&lists, container_of(notice, struct uaio_posix_list, notice));
 }
 
 struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
@@ -60,7 +59,7 @@ struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
 		uaio_slab_put(&lists, list);
 		return NULL;
 	}
-	list->notice.callback.begins = list_is_told;
+	list->notice.is_told = list_is_told;
 	/* relaxed: nobody else knows it; a lost waiter may look (wait.h) */
 	store_relaxed(&list->is_done, 0);
 	store_relaxed(&list->nr_refs, 1);
@@ -88,9 +87,9 @@ static void put(struct uaio_posix_note *note)
 }
 
 /* The client is told of the end of a request; or the call that tells it begins. */
-static void note_is_told(struct uaio_callback *callback)
+static void note_is_told(struct uaio_posix_notice *notice)
 {
-	put(container_of(callback, struct uaio_posix_note, notice.callback));
+	put(container_of(notice, struct uaio_posix_note, notice));
 }
 
 static struct uaio_posix_note *note_of(uint64_t word)
@@ -126,7 +125,7 @@ int uaio_posix_word_new(const struct sigevent *event,
 			uaio_slab_put(&notes, note);
 			return ret;
 		}
-		note->notice.callback.begins = note_is_told;
+		note->notice.is_told = note_is_told;
 		note->list = list;
 		note->is_inline = false;
 		store_relaxed(&note->nr_refs, 2);

@@ -6,11 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/slab.h"
+#include "base/list.h"
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "posix/callback.h"
-#include "posix/signal.h"
 
 enum { SIGNALS_MAX = 64 };
 
@@ -75,11 +74,10 @@ int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 	if (notice->kind == UAIO_POSIX_SILENT)
 		return 0;
 	notice->signo = event->sigev_signo;
-	notice->callback.value = event->sigev_value;
+	notice->value = event->sigev_value;
 	if (notice->kind != UAIO_POSIX_CALLBACK)
 		return 0;
-	notice->callback.function = event->sigev_notify_function;
-	notice->callback.is_own = false;
+	notice->function = event->sigev_notify_function;
 	if (event->sigev_notify_attributes &&
 	    copy_attr(&notice->attr, event->sigev_notify_attributes) < 0)
 		return -EAGAIN;
@@ -94,10 +92,76 @@ void uaio_posix_notice_fini(struct uaio_posix_notice *notice)
 	notice->has_attr = false;
 }
 
+static void queue_signal(int signo, union sigval value)
+{
+	int pid = sys_getpid();
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = signo;
+	info.si_code = SI_ASYNCIO;
+	info.si_pid = pid;
+	info.si_uid = (uid_t)sys_getuid();
+	info.si_value = value;
+	/* EAGAIN: too many are pending; a plain signal needs no room. */
+	if (sys_rt_sigqueueinfo(pid, signo, &info) < 0)
+		(void)sys_kill(pid, signo);
+}
+
+/* The notice is forgotten first: a handler may leave this thread for good. */
+static void send_and_forget(struct uaio_posix_notice *notice)
+{
+	int signo = notice->signo;
+	union sigval value = notice->value;
+
+	notice->is_told(notice);
+	queue_signal(signo, value);
+}
+
+static void send_by_pool(union sigval arg)
+{
+	send_and_forget(arg.sival_ptr);
+}
+
+/* As a function of the pool, of a call that is needed until it is made. */
+static void keep(struct uaio_callback *callback)
+{
+	(void)callback;
+}
+
+static void notify_by_signal(struct uaio_posix_notice *notice)
+{
+	/* A thread of the library's blocks all signals: another one gets it. */
+	if (!uaio_is_inside() || uaio_is_own_thread()) {
+		send_and_forget(notice);
+		return;
+	}
+	notice->callback = (struct uaio_callback){
+		.function = send_by_pool,
+		.value.sival_ptr = notice,
+		.begins = keep,
+		.is_own = true,
+	};
+	uaio_callback(&notice->callback, NULL);
+}
+
+static void has_begun(struct uaio_callback *callback)
+{
+	struct uaio_posix_notice *notice =
+		container_of(callback, struct uaio_posix_notice, callback);
+
+	notice->is_told(notice);
+}
+
 static void notify_by_call(struct uaio_posix_notice *notice)
 {
 	pthread_attr_t attr;
 
+	notice->callback = (struct uaio_callback){
+		.function = notice->function,
+		.value = notice->value,
+		.begins = has_begun,
+	};
 	if (!notice->has_attr) {
 		uaio_callback(&notice->callback, NULL);
 		return;
@@ -111,11 +175,10 @@ static void notify_by_call(struct uaio_posix_notice *notice)
 
 void uaio_posix_notify(struct uaio_posix_notice *notice)
 {
-	if (notice->kind == UAIO_POSIX_CALLBACK) {
+	if (notice->kind == UAIO_POSIX_CALLBACK)
 		notify_by_call(notice);
-		return;
-	}
-	if (notice->kind == UAIO_POSIX_SIGNAL)
-		uaio_posix_signal(notice->signo, notice->callback.value);
-	notice->callback.begins(&notice->callback);
+	else if (notice->kind == UAIO_POSIX_SIGNAL)
+		notify_by_signal(notice);
+	else
+		notice->is_told(notice);
 }

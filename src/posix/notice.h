@@ -27,7 +27,11 @@ enum uaio_posix_notice_kind {
 struct uaio_posix_notice {
 	enum uaio_posix_notice_kind kind;
 	int signo;
-	struct uaio_callback callback; /* its value is that of a signal, too */
+	union sigval value;
+	void (*function)(union sigval);
+	/* The notice is needed no longer; the caller of notify sets it. */
+	void (*is_told)(struct uaio_posix_notice *notice);
+	struct uaio_callback callback; /* that of the function or of a signal */
 	bool has_attr;
 	pthread_attr_t attr; /* owns, if has_attr: a copy of the client's */
 };
@@ -43,11 +47,10 @@ int uaio_posix_notice_init(struct uaio_posix_notice *notice,
 void uaio_posix_notice_fini(struct uaio_posix_notice *notice);
 
 /*
- * Notify, and forget it: its memory is needed until notice->callback.begins(), which
- * the caller has set, is called, from here or by the thread that makes the call. The
- * caller holds no lock. If the calling thread is inside
- * the library (entry.h) and lets signals in, another thread sends the signal: its
- * handler may not return, or call the library.
+ * Notify, and forget it: its memory is needed until notice->is_told(), which the caller
+ * has set, is called, from here or by another thread. The caller holds no lock. If it
+ * is a thread of the client's that is inside the library (entry.h), another thread
+ * sends the signal: its handler may not return, or call the library.
  */
 void uaio_posix_notify(struct uaio_posix_notice *notice);
 

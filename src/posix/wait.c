@@ -225,7 +225,9 @@ static int wait_outside(const struct aiocb *const list[], int nr,
 			return ret;
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+		if (!uaio_is_inside())
+			(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS,
+						    NULL);
 		ret = uaio_sleep(&word, 0,
 				 deadline_ns - now < SLICE_NS ? deadline_ns
 							      : now + SLICE_NS);
@@ -276,7 +278,9 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 	uaio_callbacks_retry();
 	if (is_one_done(list, nr))
 		return 0;
-	pthread_testcancel();
+	/* In a handler that interrupted a holder of a lock the thread must not end. */
+	if (!uaio_is_inside())
+		pthread_testcancel();
 	ret = deadline_of(timeout, &deadline_ns);
 	if (ret < 0)
 		return ret;

@@ -34,6 +34,10 @@ static struct uaio_cpus load_mask; /* immutable after load */
 static int load_mask_bytes;
 static bool are_many;
 
+/* The processors of the program then; immutable after load. */
+static struct uaio_cpus load_cpus;
+static int load_cpus_bytes;
+
 /* Where threads that follow are bound to. */
 static struct {
 	struct uaio_lock lock; /* rank BOUND */
@@ -97,6 +101,8 @@ void uaio_threads_init(void)
 	nr_threads = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
 	load_mask_bytes =
 		sys_sched_getaffinity(0, sizeof(load_mask), &load_mask);
+	load_cpus = load_mask;
+	load_cpus_bytes = load_mask_bytes;
 	/*
 	 * Of those asked for, those that are allowed; if none is, all that are.
 	 */
@@ -186,6 +192,15 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 		return -EAGAIN;
 	count_in();
 	return 0;
+}
+
+void uaio_thread_become_clients(bool keeps_cpus)
+{
+	/* If it fails (EPERM, or a smaller cpuset), they stay the creator's. */
+	if (!keeps_cpus && load_cpus_bytes > 0)
+		(void)sys_sched_setaffinity(0, (size_t)load_cpus_bytes,
+					    &load_cpus);
+	(void)sys_set_name(program_invocation_short_name);
 }
 
 int uaio_thread_start_for_client(void *(*main)(void *), void *arg,

@@ -50,6 +50,14 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 				 const pthread_attr_t *attr);
 
 /*
+ * What such a thread calls first if a thread of the library's has created it: it has
+ * the processors that the program had when it was loaded, unless it keeps those of its
+ * attributes, and the program's name. It keeps its creator's nice value, which could
+ * not always be made lower.
+ */
+void uaio_thread_become_clients(bool keeps_cpus);
+
+/*
  * Called when the library comes up in a process: the threads of a parent do not
  * exist here.
  */
