@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "host.h"
@@ -22,42 +23,38 @@ struct place {
 
 struct context {
 	pthread_mutex_t lock;
+	size_t bytes; /* of its memory */
 	unsigned nr;
 	const struct aiocb **list; /* for aio_suspend */
-	struct context *next;      /* of all that were made */
 	struct place places[];
 };
-
-/*
- * All that were made, none of which is freed: a process that ends with requests
- * under way leaks nothing. There is no lock, which a child of fork might find taken.
- */
-static struct context *all;
 
 static struct context *context_of(aio_context_t ctx)
 {
 	return (struct context *)ctx;
 }
 
+static void *map(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* It is not of malloc(), whose locks AddressSanitizer leaves taken in a child. */
 long posix_setup(unsigned nr, aio_context_t *ret_ctx)
 {
-	struct context *context =
-		calloc(1, sizeof(*context) + nr * sizeof(struct place));
+	size_t start = sizeof(struct context) + nr * sizeof(struct place);
+	size_t bytes = start + nr * sizeof(struct aiocb *);
+	struct context *context = map(bytes);
 
 	if (!context)
 		return -ENOMEM;
-	context->list = calloc(nr, sizeof(*context->list));
-	if (!context->list) {
-		free(context);
-		return -ENOMEM;
-	}
+	context->list = (const struct aiocb **)((char *)context + start);
 	pthread_mutex_init(&context->lock, NULL);
+	context->bytes = bytes;
 	context->nr = nr;
-	context->next = __atomic_load_n(&all, __ATOMIC_SEQ_CST);
-	while (!__atomic_compare_exchange_n(&all, &context->next, context,
-					    false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST))
-		;
 	*ret_ctx = (aio_context_t)context;
 	return 0;
 }
@@ -172,5 +169,5 @@ long posix_destroy(aio_context_t ctx)
 		while (aio_error(aiocb) == EINPROGRESS)
 			(void)aio_suspend(&aiocb, 1, NULL);
 	}
-	return 0;
+	return munmap(context, context->bytes);
 }
