@@ -23,23 +23,35 @@ static const int64_t IDLE_NS = 5000000000;
 #endif
 static const int64_t MOMENT_NS = 1000000; /* see I1 */
 /*
- * Where calls follow one another that fast, an idle thread spins for the next: to wake
- * it costs both threads more.
+ * I6. Where the other processor has to be woken by an interrupt, as in a virtual
+ * machine, a thread wakes 25 to 50 us after it is told to; a short function is called
+ * and has returned 2 us after the spinning thread sees it.
  */
-static const int64_t SPIN_NS = 30000;
+static const int64_t SPIN_MAX_NS = 100000;
+static const int64_t TURN_NS = 5000;
+
+/* What does not always pay: after each time in vain it is left out longer. */
+struct gamble {
+	uint32_t nr_vain;    /* atomic: in a row */
+	uint32_t nr_to_skip; /* atomic */
+};
 
 static struct {
 	struct uaio_lock lock; /* rank CALLBACK */
 	uint32_t word;         /* atomic: idle threads sleep on it */
+	uint32_t nr_returned;  /* atomic: functions that have */
+	struct gamble spinning, waiting_for_return;
 
 	/* under lock */
 	struct list waiting; /* struct uaio_callback, oldest first */
 	uint32_t nr_idle;    /* threads that sleep, the standby among them */
 	uint32_t nr_calling;
-	uint32_t nr_starting; /* threads that have not looked yet */
-	bool has_standby;     /* one sleeps until the oldest call is overdue */
-	bool has_spinner;     /* an idle one spins; it needs no waking */
-	bool may_spin;        /* the last to be idle was not idle for long */
+	uint32_t nr_starting;  /* threads that have not looked yet */
+	bool has_standby;      /* one sleeps until the oldest call is overdue */
+	bool has_spinner;      /* an idle one spins; it needs no waking */
+	int64_t idle_since_ns; /* when the last call had been made */
+	int64_t gap_ns;        /* from then to the next one */
+	int64_t wake_ns;       /* what a thread takes to wake; an average */
 } pool;
 
 uint32_t uaio_callbacks_nr_stuck; /* written under lock */
@@ -51,8 +63,32 @@ void uaio_callbacks_init(void)
 	pool.lock = (struct uaio_lock){ 0 };
 	list_init(&pool.waiting);
 	pool.nr_idle = pool.nr_calling = pool.nr_starting = 0;
-	pool.has_standby = pool.has_spinner = pool.may_spin = false;
+	pool.has_standby = pool.has_spinner = false;
+	pool.idle_since_ns = pool.wake_ns = 0;
+	pool.gap_ns = SPIN_MAX_NS;
+	pool.spinning = pool.waiting_for_return = (struct gamble){ 0 };
 	store_relaxed(&uaio_callbacks_nr_stuck, 0);
+}
+
+/* In both, relaxed: two threads that come at once skip one more or less. */
+static bool may_try(struct gamble *gamble)
+{
+	uint32_t nr_to_skip = load_relaxed(&gamble->nr_to_skip);
+
+	if (nr_to_skip)
+		store_relaxed(&gamble->nr_to_skip, nr_to_skip - 1);
+	return !nr_to_skip;
+}
+
+static void has_tried(struct gamble *gamble, bool has_paid)
+{
+	enum { VAIN_MAX = 6 };
+	uint32_t nr_vain = has_paid ? 0 : load_relaxed(&gamble->nr_vain) + 1;
+
+	if (nr_vain > VAIN_MAX)
+		nr_vain = VAIN_MAX;
+	store_relaxed(&gamble->nr_vain, nr_vain);
+	store_relaxed(&gamble->nr_to_skip, nr_vain ? 1u << nr_vain : 0);
 }
 
 static struct uaio_callback *oldest_locked(void)
@@ -173,6 +209,8 @@ static bool make(struct uaio_callback *call)
 	if (!is_own)
 		let_signals(SIG_UNBLOCK);
 	function(value);
+	/* relaxed: says nothing of what the function did */
+	add_relaxed(&pool.nr_returned, 1);
 	if (!is_own)
 		let_signals(SIG_BLOCK);
 	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
@@ -181,38 +219,51 @@ static bool make(struct uaio_callback *call)
 	return is_pool_of(start_nr);
 }
 
-/* Return: whether the word has changed meanwhile. */
-static bool spin(uint32_t seen, int64_t until)
+/* Return: whether the word has changed before the clock shows until_ns. */
+static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 {
-	enum { SPINS_PER_LOOK = 64 }; /* at the clock */
+	enum { SPINS_PER_LOOK = 16 }; /* at the clock */
 
 	do {
 		for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {
-			/* relaxed: the caller looks again under the lock */
-			if (load_relaxed(&pool.word) != seen)
+			/* relaxed: the caller relies on nothing else */
+			if (load_relaxed(word) != seen)
 				return true;
 			uaio_cpu_relax();
 		}
-	} while (uaio_now_ns() < until);
+	} while (uaio_now_ns() < until_ns);
 	return false;
 }
 
-/* Spin for a call, if that has paid recently. */
+/* Spin for a call, if the last one came that soon (I6). */
 static void spin_locked(void)
 {
+	int64_t spin_ns = 2 * pool.wake_ns;
 	uint32_t seen = pool.word;
 	bool has_paid;
 
-	if (!pool.may_spin || pool.has_spinner || !uaio_cpus_are_many())
+	if (pool.gap_ns >= spin_ns || pool.has_spinner ||
+	    !uaio_cpus_are_many() || !may_try(&pool.spinning))
 		return;
 	pool.has_spinner = true;
 	pool.nr_idle++;
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
-	has_paid = spin(seen, uaio_now_ns() + SPIN_NS);
+	has_paid = spin(&pool.word, seen, uaio_now_ns() + spin_ns);
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	pool.nr_idle--;
 	pool.has_spinner = false;
-	pool.may_spin = has_paid;
+	has_tried(&pool.spinning, has_paid);
+}
+
+/* A thread has been woken: note what that took. */
+static void note_wake_locked(void)
+{
+	const struct uaio_callback *call = oldest_locked();
+	int64_t took_ns = call ? uaio_now_ns() - call->since_ns : pool.wake_ns;
+
+	if (took_ns > SPIN_MAX_NS / 2)
+		took_ns = SPIN_MAX_NS / 2;
+	pool.wake_ns += (took_ns - pool.wake_ns) / 8;
 }
 
 /*
@@ -223,9 +274,8 @@ static bool sleep_locked(const struct uaio_callback *waiting)
 {
 	bool is_standby = waiting && !pool.has_standby;
 	uint32_t seen = pool.word;
-	int64_t since = uaio_now_ns();
-	int64_t until =
-		is_standby ? waiting->since_ns + MOMENT_NS : since + IDLE_NS;
+	int64_t until = is_standby ? waiting->since_ns + MOMENT_NS
+				   : uaio_now_ns() + IDLE_NS;
 	int ret;
 
 	pool.has_standby |= is_standby;
@@ -236,8 +286,8 @@ static bool sleep_locked(const struct uaio_callback *waiting)
 	pool.nr_idle--;
 	if (is_standby)
 		pool.has_standby = false;
-	else
-		pool.may_spin |= uaio_now_ns() - since < 2 * SPIN_NS;
+	else if (ret == 0)
+		note_wake_locked();
 	return ret == -ETIMEDOUT && !is_standby &&
 	       (!oldest_locked() || pool.has_standby);
 }
@@ -271,6 +321,7 @@ static void *serve(void *arg)
 			return NULL;
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_calling--;
+		pool.idle_since_ns = uaio_now_ns();
 	}
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	return NULL;
@@ -291,27 +342,59 @@ static void *make_one(void *arg)
 	return NULL;
 }
 
-static void give_to_pool(struct uaio_callback *callback)
+/*
+ * Return: whether the client's thread that has just given this call, and is about to
+ * leave the library, is to wait for its return (I6).
+ */
+static bool may_wait_locked(const struct uaio_callback *callback)
 {
-	enum need need;
+	return pool.has_spinner && !pool.nr_calling && !callback->is_late &&
+	       may_try(&pool.waiting_for_return);
+}
 
-	callback->since_ns = uaio_now_ns();
+/* Return: as above; then the call is one of those after that number. */
+static bool give_to_pool(struct uaio_callback *callback,
+			 uint32_t *ret_nr_returned)
+{
+	int64_t now = uaio_now_ns();
+	enum need need;
+	bool may_wait;
+
+	callback->since_ns = now;
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
+	if (!pool.nr_calling && !oldest_locked())
+		pool.gap_ns = now - pool.idle_since_ns;
 	list_add_tail(&pool.waiting, &callback->node);
 	need = need_locked();
+	may_wait = may_wait_locked(callback);
+	/* relaxed: under the lock, so before the call can be taken */
+	*ret_nr_returned = load_relaxed(&pool.nr_returned);
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	meet(need);
+	return may_wait;
+}
+
+static void wait_for_return(uint32_t nr_returned)
+{
+	bool has_paid =
+		spin(&pool.nr_returned, nr_returned, uaio_now_ns() + TURN_NS);
+
+	has_tried(&pool.waiting_for_return, has_paid);
 }
 
 /* The caller may be outside the library, where a handler may call it. */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 {
-	bool was_outside = uaio_enter();
+	bool was_outside = uaio_enter(), may_wait = false;
+	uint32_t nr_returned;
 
 	callback->is_late = uaio_is_own_thread();
 	if (!(attr || uaio_table_is_other()) ||
 	    uaio_thread_start_for_client(make_one, callback, attr) < 0)
-		give_to_pool(callback);
-	if (was_outside)
-		uaio_leave();
+		may_wait = give_to_pool(callback, &nr_returned);
+	if (!was_outside)
+		return;
+	uaio_leave();
+	if (may_wait)
+		wait_for_return(nr_returned);
 }

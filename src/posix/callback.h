@@ -20,6 +20,13 @@
  *   I4  Idle threads do not keep the process from ending.
  *   I5  A call takes no memory but its own. If no thread can be created for one, and
  *       none is there, it is stuck until the client next calls the door.
+ *   I6  Where calls follow one another closely, neither side sleeps, and none makes a
+ *       system call for the other. The thread that has made a call spins for the
+ *       next, if the last one came within twice the time that a thread takes to wake,
+ *       and for no longer. The client's thread that gives a call to it stays until the
+ *       function has returned, 5 us at most: a client that waits for the function
+ *       finds that it need not. Each is left out ever longer when it was in vain, and
+ *       on one processor always.
  *
  * Tested by test-callback.c and test/posix/.
  */

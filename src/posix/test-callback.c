@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/cycles.h"
 #include "base/sleep.h"
 #include "proc/entry.h"
 #include "posix/callback.h"
@@ -22,16 +23,22 @@ static void free_call(struct uaio_callback *callback)
 	free(callback);
 }
 
-static void call(uaio_callback_fn *function, const pthread_attr_t *attr)
+static void call_with(uaio_callback_fn *function, uint32_t value,
+		      const pthread_attr_t *attr)
 {
 	struct uaio_callback *callback = malloc(sizeof(*callback));
 
 	assert_non_null(callback);
 	callback->function = function;
-	callback->value.sival_int = 0;
+	callback->value.sival_int = (int)value;
 	callback->begins = free_call;
 	callback->is_own = false;
 	uaio_callback(callback, attr);
+}
+
+static void call(uaio_callback_fn *function, const pthread_attr_t *attr)
+{
+	call_with(function, 0, attr);
 }
 
 static int start(void **state)
@@ -110,6 +117,50 @@ static void a_function_that_blocks_holds_up_no_other(void **state)
 	await_calls(NR + 1);
 	store_relaxed(&may_go, 1);
 	uaio_wake(&may_go, NR);
+}
+
+static uint32_t turn; /* atomic: that of the call with this value */
+
+static void await_turn(union sigval value)
+{
+	uint32_t now;
+
+	while ((now = load_relaxed(&turn)) != (uint32_t)value.sival_int)
+		(void)uaio_sleep(&turn, now, UAIO_FOREVER);
+	count(value);
+}
+
+static void give_turn(uint32_t next)
+{
+	store_relaxed(&turn, next);
+	uaio_wake(&turn, 1);
+}
+
+static void call_in_turn(uint32_t nr, bool is_given_before)
+{
+	enum { NR_RELAXES = 200 };
+
+	if (is_given_before)
+		give_turn(nr);
+	call_with(await_turn, nr, NULL);
+	if (!is_given_before)
+		give_turn(nr);
+	await_calls(nr);
+	/* The thread becomes idle, and spins. */
+	for (unsigned i = 0; i < NR_RELAXES; i++)
+		uaio_cpu_relax();
+}
+
+/* The calls before such a one were short, so a thread spins for it. */
+static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
+{
+	const uint32_t nr = unit_rounds(5000);
+	enum { SHORT = 16 }; /* calls between two that wait */
+
+	(void)state;
+	store_relaxed(&turn, 0);
+	for (uint32_t i = 1; i <= nr; i++)
+		call_in_turn(i, i % SHORT);
 }
 
 static struct {
@@ -238,6 +289,8 @@ int main(void)
 		CALLBACK_TEST(each_call_is_made_once),
 		CALLBACK_TEST(a_function_may_end_its_thread),
 		CALLBACK_TEST(a_function_that_blocks_holds_up_no_other),
+		CALLBACK_TEST(
+			a_function_may_wait_for_the_thread_that_gave_its_call),
 		CALLBACK_TEST(a_child_that_returns_from_a_function_ends),
 		CALLBACK_TEST(
 			a_call_without_a_thread_is_made_as_soon_as_there_is_one),
