@@ -96,10 +96,15 @@ enum uaio_call {
 	UAIO_CALL_SIGPENDING,
 	UAIO_CALL_SIGTIMEDWAIT,
 	UAIO_CALL_WIPEONFORK,
-	/* the kernel's own io_uring, and memory to execute */
+	/* the kernel's own io_uring */
 	UAIO_CALL_URING_SETUP,
 	UAIO_CALL_URING_ENTER,
 	UAIO_CALL_URING_REGISTER,
+	/* the kernel's own AIO */
+	UAIO_CALL_IO_SETUP,
+	UAIO_CALL_IO_DESTROY,
+	UAIO_CALL_IO_SUBMIT,
+	/* memory to execute */
 	UAIO_CALL_MPROTECT_EXEC,
 	UAIO_NR_CALLS,
 };

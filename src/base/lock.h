@@ -31,9 +31,11 @@ enum uaio_lock_rank {
 	UAIO_RANK_INODE,  /* order of one inode's requests */
 	UAIO_RANK_READY,  /* what in a queue waits for its files */
 	UAIO_RANK_FALLBACK, /* which queues the fallback thread looks after */
+	UAIO_RANK_NATIVES,  /* which rings of the kernel's there are */
 	UAIO_RANK_POLLERS,  /* which pollers there are */
 	UAIO_RANK_POLLER,   /* one of them */
 	UAIO_RANK_POLLER_INNER, /* a poller that another one watches */
+	UAIO_RANK_NATIVE,       /* taking from one of the kernel's rings */
 	UAIO_RANK_PAGE,         /* cold reads */
 	UAIO_RANK_ACCOUNT,      /* one account of the work queue */
 	UAIO_RANK_MANAGER,      /* calling the thread that adds workers */

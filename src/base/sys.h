@@ -352,6 +352,28 @@ static inline int sys_pselect(int nr, void *reads, void *writes, void *excepts,
 				(long)timeout, 0);
 }
 
+/* the kernel's own AIO */
+
+static inline int sys_io_setup(unsigned nr, uint64_t *ret_ctx)
+{
+	return (int)uaio_sys_if(UAIO_CALL_IO_SETUP, SYS_io_setup, nr,
+				(long)ret_ctx, 0, 0, 0, 0);
+}
+
+static inline int sys_io_destroy(uint64_t ctx)
+{
+	return (int)uaio_sys_if(UAIO_CALL_IO_DESTROY, SYS_io_destroy, (long)ctx,
+				0, 0, 0, 0, 0);
+}
+
+struct iocb;
+
+static inline int sys_io_submit(uint64_t ctx, long nr, struct iocb **list)
+{
+	return (int)uaio_sys_if(UAIO_CALL_IO_SUBMIT, SYS_io_submit, (long)ctx,
+				nr, (long)list, 0, 0, 0);
+}
+
 /* memory */
 
 static inline void *sys_mmap(void *addr, size_t len, int prot, int flags)

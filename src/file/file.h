@@ -124,11 +124,15 @@ struct uaio_file {
 	uint32_t hit_streak;     /* cached reads in a row that did not wait */
 	uint32_t nowait_refused; /* RWF_NOWAIT does not work here */
 
+	/* native.h's, the same: requests in a row that the kernel gave back */
+	uint32_t nr_unnative;
+
 	uint32_t alignment;         /* atomic: align.h's; 0: not asked yet */
 	struct uaio_tuning *tuning; /* atomic; owns: see tune.h; or NULL */
 
 	/* atomic */
 	uint32_t refs;
+	uint32_t nr_native;  /* requests with the kernel: native.h */
 	uint32_t is_closing; /* a thread waits until refs is 1 */
 	uint32_t
 		closer_goes; /* the closer has looked at the calls: closing.h */

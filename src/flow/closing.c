@@ -12,6 +12,7 @@
 #include "file/file.h"
 #include "req/req.h"
 #include "req/waits.h"
+#include "native/native.h"
 #include "split/whole.h"
 #include "flow/flow.h"
 
@@ -147,7 +148,7 @@ static bool knows_our_numbers(void)
  */
 static bool all_are_in_calls(struct uaio_file *file)
 {
-	uint32_t tids[MAX_CALLS], refs, nr;
+	uint32_t tids[MAX_CALLS], refs, nr, nr_native;
 
 	/*
 	 * [MB:closing-left] seq_cst: set, then looked which threads are in
@@ -156,7 +157,9 @@ static bool all_are_in_calls(struct uaio_file *file)
 	store_seq_cst(&file->closer_goes, 1);
 	refs = load_seq_cst(&file->refs);
 	nr = uaio_wq_callers(file, tids, MAX_CALLS);
-	if (nr != refs - 1 || (nr && !knows_our_numbers()))
+	/* Those that the kernel has itself have begun (native.h). */
+	if (!uaio_natives_hold(file, &nr_native) ||
+	    nr + nr_native != refs - 1 || (nr && !knows_our_numbers()))
 		return false;
 	for (uint32_t i = 0; i < nr; i++)
 		if (!is_in_call(tids[i], load_relaxed(&file->fd)))

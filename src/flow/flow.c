@@ -16,6 +16,7 @@
 #include "flow/copy.h"
 #include "flow/drain.h"
 #include "flow/gate.h"
+#include "flow/kernel.h"
 #include "flow/link.h"
 #include "flow/post.h"
 
@@ -524,6 +525,7 @@ void uaio_req_hand_over(struct uaio_handover *handover)
 	while (uaio_handover_is_due(handover)) {
 		struct list refused, startable, *node;
 
+		uaio_kernel_hand_over(handover);
 		list_init(&refused);
 		list_init(&startable);
 		uaio_wq_hand_over(handover, &refused);
@@ -559,6 +561,8 @@ end_and_start(struct uaio_req *req, struct uaio_handover *handover)
 
 void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
 {
+	if (uaio_kernel_add(req, handover))
+		return;
 	if (unlikely(!route(req, handover)))
 		end_and_start(req, handover);
 }
@@ -603,6 +607,7 @@ void uaio_flow_init(void)
 	static const struct uaio_flow_ops ops = {
 		.complete = complete,
 		.complete_reads = uaio_req_complete_reads,
+		.complete_native = uaio_req_complete_native,
 		.post_more = uaio_req_post_more,
 		.start_all = uaio_req_start_all,
 		.expire = uaio_link_expire,

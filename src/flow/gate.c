@@ -9,6 +9,8 @@
 #include "proc/table.h"
 #include "req/req.h"
 #include "req/waits.h"
+#include "native/native.h"
+#include "ready/ready.h"
 #include "split/whole.h"
 #include "flow/flow.h"
 
@@ -37,6 +39,8 @@ enum { LOST_NS = 1000000000 };
 
 /* How often the thread that leaves looks again for reads in the way (drain()). */
 enum { LOOK_AGAIN_NS = 10000000 };
+/* The same for what the kernel has completed, if it has requests (native.h). */
+enum { LOOK_SOON_NS = 100000 };
 
 static uint32_t nr_pending; /* atomic: requests that delay the exit (I1) */
 static uint32_t gate;       /* atomic */
@@ -176,9 +180,15 @@ static bool is_wanted(const struct uaio_req *req, const void *arg)
  * a signal handler that interrupted malloc. If the exec fails,
  * uaio_engine_stay() creates the threads.
  */
+static void take_native(struct uaio_group *group)
+{
+	(void)uaio_ready_take_native(group);
+}
+
 static void drain_here(void)
 {
 	struct uaio_req *req;
+	int64_t pause;
 	uint32_t nr;
 
 	for (;;) {
@@ -192,8 +202,10 @@ static void drain_here(void)
 		nr = load_seq_cst(&nr_pending);
 		if (!nr)
 			return;
+		pause = uaio_natives_each(take_native) ? LOOK_SOON_NS
+						       : LOOK_AGAIN_NS;
 		(void)uaio_sleep_outside(&nr_pending, nr,
-					 uaio_now_ns() + LOOK_AGAIN_NS);
+					 uaio_now_ns() + pause);
 	}
 }
 

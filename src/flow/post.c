@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "proc/table.h"
+#include "native/native.h"
 #include "ready/ready.h"
 #include "ready/waiter.h"
 #include "flow/cancel.h"
@@ -37,8 +38,16 @@ void uaio_queue_open_locked(struct uaio_queue *queue)
 
 void uaio_queue_close(struct uaio_queue *queue)
 {
+	struct uaio_group *group = &queue->group;
+	uint32_t nr;
+
 	uaio_waiters_dismiss(queue);
-	uaio_group_close(&queue->group);
+	uaio_group_close(group);
+	/* The kernel ends these by itself; no waiter is left to take them. */
+	while ((nr = uaio_native_nr(group))) {
+		if (!uaio_ready_take_native(group))
+			uaio_native_await(group, nr);
+	}
 }
 
 static void take_in_locked(struct uaio_queue *queue,

@@ -27,6 +27,7 @@
 #include "wait/order.h"
 #include "wait/page.h"
 #include "wait/trust.h"
+#include "native/native.h"
 #include "ready/ready.h"
 #include "ready/waiter.h"
 #include "split/bounce.h"
@@ -109,6 +110,8 @@ static int yield_once(int fd)
 
 	if (ret == -ENOENT)
 		ret = uaio_pollers_yield(fd);
+	if (ret == -ENOENT)
+		ret = uaio_natives_yield(fd);
 	return ret == -ENOENT ? uaio_doors_yield(fd) : ret;
 }
 

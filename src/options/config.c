@@ -73,6 +73,7 @@ void uaio_config_load(void)
 		.segments = (unsigned)value_of(UAIO_OPTION_SEGMENTS),
 		.uring = (enum uaio_uring_when)value_of(UAIO_OPTION_URING),
 		.posix = (enum uaio_posix_when)value_of(UAIO_OPTION_POSIX),
+		.backend = (enum uaio_backend)value_of(UAIO_OPTION_BACKEND),
 		.is_patch_off = value_of(UAIO_OPTION_NO_PATCH),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_stats = value_of(UAIO_OPTION_STATS) |

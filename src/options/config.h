@@ -22,6 +22,7 @@ struct uaio_config {
 	unsigned segments; /* segments at once; 0: as many as pay */
 	enum uaio_uring_when uring;
 	enum uaio_posix_when posix;
+	enum uaio_backend backend;
 	bool is_patch_off; /* no code of the program's is changed */
 	bool is_verbose;
 	bool has_stats; /* requests are counted and timed */

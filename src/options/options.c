@@ -23,6 +23,12 @@ static const char *const uring_words[] = {
 	NULL,
 };
 
+static const char *const backend_words[] = {
+	[UAIO_BACKEND_THREADS] = "threads",
+	[UAIO_BACKEND_AIO] = "aio",
+	NULL,
+};
+
 static const char *const posix_words[] = {
 	[UAIO_POSIX_ON] = "on",
 	[UAIO_POSIX_OFF] = "off",
@@ -149,6 +155,14 @@ const struct uaio_option uaio_options[] = {
 		.words = posix_words,
 		.placeholder = "ON|OFF",
 		.help = "serve aio_read and its like: on, off",
+	},
+	[UAIO_OPTION_BACKEND] = {
+		.name = "backend",
+		.variable = "UAIO_BACKEND",
+		.kind = UAIO_OPTION_WORD,
+		.words = backend_words,
+		.placeholder = "WHICH",
+		.help = "who executes direct I/O: threads or aio",
 	},
 	[UAIO_OPTION_NO_PATCH] = {
 		.name = "no-patch",

@@ -31,6 +31,7 @@ enum uaio_option_id {
 	UAIO_OPTION_NICE,
 	UAIO_OPTION_URING,
 	UAIO_OPTION_POSIX,
+	UAIO_OPTION_BACKEND,
 	UAIO_OPTION_NO_PATCH,
 	UAIO_OPTION_VERBOSE,
 	UAIO_NR_OPTIONS,
@@ -65,6 +66,12 @@ enum uaio_uring_when {
 enum uaio_posix_when {
 	UAIO_POSIX_ON,
 	UAIO_POSIX_OFF, /* the C library's functions are left as they are */
+};
+
+/* The values of the option --backend. */
+enum uaio_backend {
+	UAIO_BACKEND_THREADS, /* workers alone */
+	UAIO_BACKEND_AIO,     /* kernel AIO; where it is refused, workers */
 };
 
 enum { UAIO_CPUS_MAX = 8192 };

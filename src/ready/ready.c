@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "file/terminal.h"
 #include "req/waits.h"
+#include "native/native.h"
 #include "ready/lead.h"
 #include "ready/readyint.h"
 #include "ready/timer.h"
@@ -59,6 +60,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 	store_relaxed(&ready->nr_parks, 0);
 	store_relaxed(&ready->has_kicked, 0);
 	store_relaxed(&ready->has_personal, 0);
+	store_relaxed(&group->native, NULL);
 	list_init(&ready->watches);
 	list_init(&ready->kicked);
 	list_init(&ready->fresh);
@@ -87,8 +89,10 @@ static void await_pins(struct uaio_ready *ready)
 
 void uaio_ready_fini_group(struct uaio_group *group)
 {
+	uaio_native_leave(group);
 	await_pins(&group->ready);
 	uaio_fallback_forget(group);
+	uaio_native_put(group);
 	uaio_watches_leave(group);
 	uaio_poller_fini(&group->ready.poller);
 }
@@ -361,6 +365,22 @@ void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 	announce(group);
 }
 
+void uaio_ready_native_submitted(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+
+	/*
+	 * [MB:led] seq_cst: expected, then looked which threads sleep, as in
+	 * announce(). One that sleeps in the epoll is told there.
+	 */
+	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
+		return;
+	if (load_seq_cst(&ready->nr_waiters))
+		uaio_waiters_pass_on(group);
+	else if (!uaio_ready_tuning.delays_kick)
+		uaio_fallback_nudge(group);
+}
+
 void uaio_ready_announce(struct uaio_group *group)
 {
 	announce(group);
@@ -423,6 +443,7 @@ void uaio_ready_init(void)
 	};
 	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
 	uaio_pollers_init();
+	uaio_natives_init();
 	uaio_watches_init();
 	uaio_fallback_init();
 	uaio_commons_init();

@@ -135,6 +135,17 @@ int uaio_ready_expect(struct uaio_group *group);
 void uaio_ready_unexpect(struct uaio_group *group);
 
 /*
+ * The caller has submitted native requests of group, which it has expected: see to
+ * it that a thread that sleeps there looks after them.
+ */
+void uaio_ready_native_submitted(struct uaio_group *group);
+/*
+ * Complete what native requests of group are over. The caller keeps the group.
+ * Return: how many.
+ */
+unsigned uaio_ready_take_native(struct uaio_group *group);
+
+/*
  * Return: the group in which what is parked in this one is watched and counted:
  * itself, or the commons (commons.c), which outlives all.
  */
@@ -163,22 +174,6 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
  * caller's, and is not expected any more.
  */
 bool uaio_ready_park(struct uaio_req *req);
-
-/*
- * Keep the group from going away. The caller has something that keeps it until
- * the pin is taken: a ticket, a lock. A thread that holds a pin does not sleep.
- */
-static inline void uaio_ready_pin(struct uaio_ready *ready)
-{
-	/* relaxed: what keeps the group meanwhile is given up later */
-	add_relaxed(&ready->nr_pins, 1);
-}
-
-static inline void uaio_ready_unpin(struct uaio_ready *ready)
-{
-	/* [MB:pin] release: after our last touch. Pairs with await_pins(). */
-	sub_release(&ready->nr_pins, 1);
-}
 
 /*
  * The caller has parked requests: run what is kicked; if a thread sleeps in the

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "file/terminal.h"
 #include "req/waits.h"
+#include "native/native.h"
 #include "ready/readyint.h"
 #include "ready/timer.h"
 #include "ready/waiter.h"
@@ -465,6 +466,22 @@ static void arm_for_sleeper(struct uaio_group *group)
 		uaio_ready_arm_beside(group);
 }
 
+unsigned uaio_ready_take_native(struct uaio_group *group)
+{
+	struct uaio_req *reqs[UAIO_NATIVE_BATCH];
+	int64_t results[UAIO_NATIVE_BATCH];
+	unsigned nr, nr_all = 0;
+
+	while ((nr = uaio_native_take(group, reqs, results,
+				      UAIO_NATIVE_BATCH))) {
+		/* relaxed: as in uaio_ready_unexpect() */
+		sub_relaxed(&group->ready.nr_parked, nr);
+		uaio_flow->complete_native(reqs, results, nr);
+		nr_all += nr;
+	}
+	return nr_all;
+}
+
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	struct uaio_ready *ready = &group->ready;
@@ -482,6 +499,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;
 	uaio_timers_end(group);
+	run.nr_done = uaio_ready_take_native(group);
 	if (by != UAIO_RUN_BY_FALLBACK)
 		uaio_ready_kick_personal(ready);
 	if (!begin_drain(ready)) {

@@ -36,6 +36,7 @@
 #include "req/sink.h"
 
 struct uaio_group;
+struct uaio_native;
 struct uaio_req;
 struct uaio_waiter;
 
@@ -105,6 +106,22 @@ static inline bool uaio_ready_has(const struct uaio_ready *ready,
 }
 
 /*
+ * Keep the group from going away. The caller has something that keeps it until
+ * the pin is taken: a ticket, a lock. A thread that holds a pin does not sleep.
+ */
+static inline void uaio_ready_pin(struct uaio_ready *ready)
+{
+	/* relaxed: what keeps the group meanwhile is given up later */
+	add_relaxed(&ready->nr_pins, 1);
+}
+
+static inline void uaio_ready_unpin(struct uaio_ready *ready)
+{
+	/* [MB:pin] release: after our last touch. Pairs with await_pins(). */
+	sub_release(&ready->nr_pins, 1);
+}
+
+/*
  * The requests of one queue. Cancelling and closing the queue go through them;
  * free requests are kept for reuse.
  */
@@ -119,6 +136,7 @@ struct uaio_group {
 	struct list held; /* by link: chains that a drain holds, in order */
 
 	struct uaio_ready ready;
+	struct uaio_native *native; /* atomic; owns: see native.h; or NULL */
 
 	/* under page.c's lock */
 	struct list paged;

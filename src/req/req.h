@@ -27,7 +27,10 @@
  *   TIMED -> RUNNING	 a canceller, or the thread that ends it when its time
  *			 has come, under the lock of its home
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
- *   RUNNING -> PREPPED	 the thread that tried it, to hand it to a worker
+ *   RUNNING -> PREPPED	 the thread that tried it, or that took it back from the
+ *			 kernel (native.h), to hand it to a worker
+ *   PREPPED -> RUNNING	 the starter, before the kernel has it (native.h): the
+ *			 thread that takes its completion completes it
  *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
  *
  *   PREPPED -> HELD	 the submitter, under the group's lock
@@ -222,6 +225,9 @@ struct uaio_flow_ops {
 	/* uaio_req_complete_reads() */
 	void (*complete_reads)(struct uaio_req *const *reqs,
 			       const int64_t *results, unsigned nr);
+	/* uaio_req_complete_native() */
+	void (*complete_native)(struct uaio_req *const *reqs,
+				const int64_t *results, unsigned nr);
 	/* uaio_req_post_more() */
 	bool (*post_more)(struct uaio_req *req, int64_t res);
 	/* uaio_req_start_all() */

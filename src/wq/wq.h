@@ -114,19 +114,23 @@ struct uaio_handover {
 	bool is_last; /* the program is about to end: create no thread for it */
 	struct uaio_worker *worker;          /* that submits; or NULL */
 	struct list items[UAIO_NR_ACCOUNTS]; /* nothing if nr is 0 */
+	uint32_t nr_others; /* what goes elsewhere with them: flow's */
+	struct list others; /* nothing if nr_others is 0 */
 };
 
 static inline void uaio_handover_init(struct uaio_handover *handover)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
 		handover->nr[i] = 0;
+	handover->nr_others = 0;
 	handover->is_last = false;
 	handover->worker = NULL;
 }
 
 static inline bool uaio_handover_is_due(const struct uaio_handover *handover)
 {
-	return handover->nr[UAIO_BOUNDED] | handover->nr[UAIO_UNBOUNDED];
+	return handover->nr[UAIO_BOUNDED] | handover->nr[UAIO_UNBOUNDED] |
+	       handover->nr_others;
 }
 
 struct uaio_worker {

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/kernel.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "wq/wq.h"
+#include "req/req.h"
+#include "native/native.h"
+#include "ready/attend.h"
+#include "ready/ready.h"
+#include "split/bounce.h"
+#include "flow/flow.h"
+#include "flow/gate.h"
+
+bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
+{
+	/* A thread that leaves executes what it can by itself. */
+	if (likely(!uaio_native_suits(req)) || handover->is_last ||
+	    unlikely(uaio_gate_is_closed()) ||
+	    uaio_ready_expect(req->group) < 0)
+		return false;
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	if (!handover->nr_others++)
+		list_init(&handover->others);
+	list_add_tail(&handover->others, &req->link);
+	return true;
+}
+
+/* The kernel does not take req: a worker does. */
+static void send_to_worker(struct uaio_req *req, struct uaio_handover *handover)
+{
+	uaio_ready_unexpect(req->group);
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_QUEUED);
+	uaio_wq_add(uaio_req_account(req), &req->work, handover);
+}
+
+static void send_all_to_workers(struct uaio_req *const *reqs, unsigned nr,
+				struct uaio_handover *handover)
+{
+	for (unsigned i = 0; i < nr; i++)
+		send_to_worker(reqs[i], handover);
+}
+
+/* Requests of one group, which is pinned. */
+static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
+		   unsigned nr, struct uaio_handover *handover)
+{
+	struct uaio_native *native = uaio_native_get(group);
+	bool is_one;
+
+	while (native && nr) {
+		unsigned nr_taken =
+			uaio_native_submit(native, reqs, nr, &is_one);
+
+		if (unlikely(!nr_taken)) {
+			if (!is_one)
+				break;
+			send_to_worker(reqs[0], handover);
+			nr_taken = 1;
+		}
+		reqs += nr_taken;
+		nr -= nr_taken;
+	}
+	send_all_to_workers(reqs, nr, handover);
+}
+
+/*
+ * What the kernel would have to wait for it gives back at once, so that workers
+ * begin now.
+ */
+static void submit_of_one(struct uaio_group *group,
+			  struct uaio_req *const *reqs, unsigned nr,
+			  bool is_signalled, struct uaio_handover *handover)
+{
+	/* Its requests may be complete, and the queue gone, before we are done. */
+	uaio_ready_pin(&group->ready);
+	submit(group, reqs, nr, handover);
+	(void)uaio_ready_take_native(group);
+	if (uaio_native_nr(group)) {
+		uaio_ready_native_submitted(group);
+		if (is_signalled)
+			uaio_attend_note(uaio_queue_of(group));
+	}
+	uaio_ready_unpin(&group->ready);
+}
+
+void uaio_kernel_hand_over(struct uaio_handover *handover)
+{
+	struct uaio_req *reqs[UAIO_NATIVE_BATCH];
+	struct list others, *node;
+
+	if (likely(!handover->nr_others))
+		return;
+	list_init(&others);
+	list_splice_tail(&others, &handover->others);
+	handover->nr_others = 0;
+	node = list_pop(&others);
+	while (node) {
+		struct uaio_req *first =
+			container_of(node, struct uaio_req, link);
+		struct uaio_group *group = first->group;
+		bool is_signalled = false;
+		unsigned nr = 0;
+
+		do {
+			reqs[nr++] = container_of(node, struct uaio_req, link);
+			is_signalled |= reqs[nr - 1]->sqe.is_signalled;
+			node = list_pop(&others);
+		} while (node && nr < UAIO_NATIVE_BATCH &&
+			 container_of(node, struct uaio_req, link)->group ==
+				 group);
+		submit_of_one(group, reqs, nr, is_signalled, handover);
+	}
+}
+
+/*
+ * Completing
+ */
+
+/* Return: whether the kernel has not executed it, so that a worker does. */
+static bool is_given_back(const struct uaio_req *req, int64_t res)
+{
+	return unlikely(res == -EAGAIN) ||
+	       unlikely(uaio_may_bounce(req->file, &req->sqe, res));
+}
+
+static bool is_plain_read(const struct uaio_req *req)
+{
+	return uaio_optab[req->sqe.op].class == UAIO_CLASS_READ;
+}
+
+/* Return: how many of the first are plain reads that are done. */
+static unsigned nr_reads(struct uaio_req *const *reqs, const int64_t *results,
+			 unsigned nr)
+{
+	unsigned i = 0;
+
+	while (i < nr && i < UAIO_REQS_TOGETHER && is_plain_read(reqs[i]) &&
+	       !is_given_back(reqs[i], results[i]))
+		i++;
+	return i;
+}
+
+void uaio_req_complete_native(struct uaio_req *const *reqs,
+			      const int64_t *results, unsigned nr)
+{
+	struct list back;
+
+	list_init(&back);
+	while (nr) {
+		unsigned nr_together = nr_reads(reqs, results, nr);
+
+		if (nr_together) {
+			uaio_req_complete_reads(reqs, results, nr_together);
+		} else if (is_given_back(reqs[0], results[0])) {
+			uaio_req_move(reqs[0], UAIO_REQ_RUNNING,
+				      UAIO_REQ_PREPPED);
+			list_add_tail(&back, &reqs[0]->link);
+			nr_together = 1;
+		} else {
+			uaio_req_complete(reqs[0], results[0]);
+			nr_together = 1;
+		}
+		reqs += nr_together;
+		results += nr_together;
+		nr -= nr_together;
+	}
+	if (unlikely(!list_is_empty(&back)))
+		uaio_req_start_all(&back);
+}

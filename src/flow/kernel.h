@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that the kernel executes by itself (native.h): submitted, and completed
+ *
+ * They are noted in a handover, as work items are, and submitted with it: those of
+ * one queue by one call.
+ *
+ * Tested by src/native/test-native.c.
+ */
+#ifndef UAIO_FLOW_KERNEL_H
+#define UAIO_FLOW_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_handover;
+struct uaio_req;
+
+/*
+ * Add a PREPPED request to handover, for the kernel. Return: false if it is none
+ * for it: nothing was done.
+ */
+bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover);
+
+/*
+ * Submit those of handover. Those that the kernel refuses are added to it again, for
+ * workers.
+ */
+void uaio_kernel_hand_over(struct uaio_handover *handover);
+
+/* A function of struct uaio_flow_ops: requests of one group, whose results these are. */
+void uaio_req_complete_native(struct uaio_req *const *reqs,
+			      const int64_t *results, unsigned nr);
+
+#endif /* UAIO_FLOW_KERNEL_H */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Native requests: those that the kernel executes asynchronously by itself
+ *
+ * A read or an in-place write of a file opened with O_DIRECT needs no worker where
+ * this process may use the kernel's own asynchronous I/O (here: kernel AIO). The
+ * requests of a queue go to a ring of the kernel's, which the queue gets when the
+ * first of them comes. One system call submits a batch of them. Their completions
+ * are taken from the ring in memory, without a call, by the threads that look after
+ * what is parked in the queue (ready.h): to them, a native request is one more thing
+ * that the queue's epoll tells of, by the ring's eventfd.
+ *
+ * Only what the kernel executes asynchronously is native: each request is submitted
+ * with RWF_NOWAIT, and what the kernel would have to wait for, or refuses, is
+ * handed back, for a worker. So is everything if the kernel takes no more requests
+ * or refuses a ring (quota, filter). It is asked again after a while.
+ *
+ *   I1  A native request is RUNNING (req.h). It belongs to the kernel from when it
+ *       is submitted; the thread that takes its completion completes it.
+ *   I2  A request has one completion in the ring. One thread at a time takes
+ *       completions (lock), and the kernel's calls that take them are never made,
+ *       so no other takes any.
+ *   I3  A queue's ring is given back when the last of its requests is complete.
+ *       The ring is then empty, and may serve another queue.
+ *   I4  While a request is with the kernel, it counts as parked, so a thread looks
+ *       after it (I6 of ready.h). The eventfd is in the queue's epoll before the
+ *       first request is submitted, edge-triggered: a thread that looks at the ring
+ *       before it sleeps there misses none.
+ *   I5  The kernel holds the open file itself: a native request has begun, and the
+ *       descriptor may be closed (closing.h).
+ *
+ * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
+ * system call that may block.
+ *
+ * Tested by test-native.c.
+ */
+#ifndef UAIO_NATIVE_NATIVE_H
+#define UAIO_NATIVE_NATIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "req/queue.h"
+
+struct uaio_file;
+struct uaio_native;
+struct uaio_req;
+
+/* Called each time the engine starts, also in a child of fork(): resets all. */
+void uaio_natives_init(void);
+
+/*
+ * Return: whether req, PREPPED and with a place in its inode's order, is one that
+ * may be native. It has not waited for anything: its descriptor is what its client
+ * gave.
+ */
+bool uaio_native_suits(const struct uaio_req *req);
+
+/* The most requests of one call. */
+enum { UAIO_NATIVE_BATCH = 32 };
+
+/*
+ * Return: the ring of group, which is made if there is none; NULL: there can be
+ * none now. The caller has expected a request (ready.h), and keeps the group.
+ */
+struct uaio_native *uaio_native_get(struct uaio_group *group);
+
+/*
+ * Submit RUNNING requests of the ring's group, at most UAIO_NATIVE_BATCH, by one
+ * call. The group is pinned.
+ * Return: how many the kernel has taken, from the first on. If that is not all,
+ * *ret_is_one: only the next is refused; otherwise the kernel takes no more now.
+ */
+unsigned uaio_native_submit(struct uaio_native *native,
+			    struct uaio_req *const *reqs, unsigned nr,
+			    bool *ret_is_one);
+
+/*
+ * Take completions of the group's requests, at most max. The caller completes the
+ * requests; those with -EAGAIN were not executed, and need a worker.
+ * Return: how many.
+ */
+unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
+			  int64_t *ret_results, unsigned max);
+
+/* Return: how many requests of the group are with the kernel, or were just now. */
+uint32_t uaio_native_nr(const struct uaio_group *group);
+
+/*
+ * Sleep until that changes, or a short while is over. Returns at once if nr is not
+ * the number. The thread is outside the library meanwhile.
+ */
+void uaio_native_await(const struct uaio_group *group, uint32_t nr);
+
+/*
+ * The last request of the group is complete. uaio_natives_each() finds it no more;
+ * when nobody has it pinned, its ring is given back.
+ */
+void uaio_native_leave(struct uaio_group *group);
+void uaio_native_put(struct uaio_group *group);
+
+/*
+ * Call act for each group that has requests with the kernel, or for some if there
+ * are many. The group is pinned meanwhile, and no lock is held.
+ * Return: how many requests there were.
+ */
+uint32_t uaio_natives_each(void (*act)(struct uaio_group *group));
+
+/*
+ * The descriptor of file is to be closed. *ret_nr: how many of its requests are
+ * with the kernel.
+ * Return: false if that is not known now, as a thread is submitting some.
+ */
+bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr);
+
+/* As uaio_pollers_yield(). */
+int uaio_natives_yield(int fd);
+
+#endif /* UAIO_NATIVE_NATIVE_H */
