@@ -13,6 +13,7 @@
 #include "req/req.h"
 #include "req/waits.h"
 #include "native/native.h"
+#include "ready/ready.h"
 #include "split/whole.h"
 #include "flow/flow.h"
 
@@ -20,6 +21,7 @@ enum {
 	/* A device that works answers soon; then the kernel is not asked. */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
+	NATIVE_PAUSE_NS = 1000000,
 	/* How long to wait for a worker if there can be no more workers. */
 	PATIENCE_NS = 20000000,
 	/* The same if there can be; but threads may be refused. */
@@ -146,7 +148,7 @@ static bool knows_our_numbers(void)
  * the table, so there are no new references. So if there are as many calls as
  * references were counted before, no request was missed.
  */
-static bool all_are_in_calls(struct uaio_file *file)
+static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 {
 	uint32_t tids[MAX_CALLS], refs, nr, nr_native;
 
@@ -157,9 +159,11 @@ static bool all_are_in_calls(struct uaio_file *file)
 	store_seq_cst(&file->closer_goes, 1);
 	refs = load_seq_cst(&file->refs);
 	nr = uaio_wq_callers(file, tids, MAX_CALLS);
-	/* Those that the kernel has itself have begun (native.h). */
 	if (!uaio_natives_hold(file, &nr_native) ||
 	    nr + nr_native != refs - 1 || (nr && !knows_our_numbers()))
+		return false;
+	/* The kernel may give one back that a worker is to execute then. */
+	if (nr_native && waited_ns < HOPE_MS * 1000000ll)
 		return false;
 	for (uint32_t i = 0; i < nr; i++)
 		if (!is_in_call(tids[i], load_relaxed(&file->fd)))
@@ -207,6 +211,24 @@ static void start_what_is_tried(struct uaio_file *file)
 		uaio_req_start_all(&startable);
 }
 
+static void take_native_of(struct uaio_group *group)
+{
+	(void)uaio_ready_take_native(group);
+}
+
+/*
+ * Complete what the kernel has executed by itself (native.h).
+ * Return: whether it may have requests of file.
+ */
+static bool take_native(const struct uaio_file *file)
+{
+	/* relaxed: looked at again and again */
+	if (likely(!load_relaxed(&file->nr_native)))
+		return false;
+	(void)uaio_natives_each(take_native_of);
+	return true;
+}
+
 void uaio_closing_see_through(struct uaio_file *file)
 {
 	int64_t now = uaio_now_ns(), since = now, pause = FIRST_PAUSE_NS;
@@ -223,9 +245,12 @@ void uaio_closing_see_through(struct uaio_file *file)
 			return;
 		if (is_in_vain(now - since) && execute_one(file))
 			continue;
-		if (now > since && all_are_in_calls(file))
+		if (now > since && all_are_in_calls(file, now - since))
 			break;
 		now = uaio_now_ns();
+		/* No other thread may be looking for what the kernel has done. */
+		if (take_native(file) && pause > NATIVE_PAUSE_NS)
+			pause = NATIVE_PAUSE_NS;
 		(void)uaio_sleep_outside(&file->refs, refs, now + pause);
 		if (pause < MAX_PAUSE_NS)
 			pause *= 2;

@@ -47,12 +47,14 @@ struct uaio_native {
 	struct uaio_group *group;    /* borrows: gives it back */
 
 	/* atomic */
-	uint32_t nr;  /* requests submitted, or about to be, and not taken */
-	int event_fd; /* owns: signalled with each completion */
+	uint32_t nr; /* requests submitted, or about to be, and not taken */
+	uint32_t
+		is_lost; /* the program has closed event_fd: no more requests */
+	int event_fd;    /* owns: signalled with each completion */
+
 	struct list node; /* under natives.lock: in used or idle */
 
-	struct uaio_lock
-		lock; /* rank NATIVE: held while completions are taken */
+	struct uaio_lock lock; /* rank NATIVE: of taking completions */
 };
 
 static struct {
@@ -167,6 +169,7 @@ static struct uaio_native *create(void)
 	}
 	native->lock = (struct uaio_lock){ 0 };
 	store_relaxed(&native->nr, 0);
+	store_relaxed(&native->is_lost, 0);
 	list_init(&native->node);
 	store_relaxed(&native->event_fd, uaio_ownfd_event(0));
 	if (native->event_fd >= 0)
@@ -211,7 +214,8 @@ static void give_back(struct uaio_native *native)
 	bool is_kept;
 
 	lock();
-	is_kept = keep_locked(native);
+	/* relaxed: no thread uses it any more */
+	is_kept = !load_relaxed(&native->is_lost) && keep_locked(native);
 	unlock();
 	if (!is_kept)
 		destroy(native);
@@ -399,8 +403,7 @@ static bool is_of_request(const struct uaio_req *req, int error)
 		store_relaxed(&req->file->nowait_refused, 1);
 	if (error == -ENOSYS || error == -EPERM || error == -EACCES)
 		note_refusal(error);
-	return error == -EOPNOTSUPP || error == -EINVAL || error == -EBADF ||
-	       error == -EFAULT;
+	return error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT;
 }
 
 unsigned uaio_native_submit(struct uaio_native *native,
@@ -412,6 +415,10 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	int event_fd, ret;
 
 	UAIO_CHECK(nr <= UAIO_NATIVE_BATCH);
+	*ret_is_one = false;
+	/* relaxed: advice */
+	if (unlikely(load_relaxed(&native->is_lost)))
+		return 0;
 	/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 	add_seq_cst(&natives.nr_begun, 1);
 	event_fd = load_seq_cst(&native->event_fd);
@@ -428,6 +435,9 @@ unsigned uaio_native_submit(struct uaio_native *native,
 		count_out(native, reqs + nr_taken, nr - nr_taken);
 	/* [MB:native-begun] seq_cst: as above. */
 	add_seq_cst(&natives.nr_ended, 1);
+	/* A descriptor that is closed is its client's just as well: rare. */
+	if (unlikely(ret == -EBADF))
+		store_relaxed(&native->is_lost, 1);
 	*ret_is_one = ret < 0 && is_of_request(reqs[0], ret);
 	return nr_taken;
 }

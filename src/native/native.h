@@ -26,8 +26,10 @@
  *       after it (I6 of ready.h). The eventfd is in the queue's epoll before the
  *       first request is submitted, edge-triggered: a thread that looks at the ring
  *       before it sleeps there misses none.
- *   I5  The kernel holds the open file itself: a native request has begun, and the
- *       descriptor may be closed (closing.h).
+ *   I5  What the kernel gives back late, a worker executes on the descriptor. So a
+ *       thread that closes it waits until the kernel is done, for some seconds.
+ *       After that it goes, since the kernel holds the open file itself, and a
+ *       device that does not answer holds up no program (closing.c).
  *
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
  * system call that may block.

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -145,6 +147,16 @@ static void execute(void)
 		      : pwrite(test.fd, (void *)(uintptr_t)iocb.aio_buf,
 			       iocb.aio_nbytes, iocb.aio_offset);
 	complete_locked(&iocb, res);
+	pthread_mutex_unlock(&kernel.lock);
+}
+
+/* It gives it back. */
+static void give_back(void)
+{
+	pthread_mutex_lock(&kernel.lock);
+	assert_int_equal(kernel.nr_taken, 1);
+	kernel.nr_taken = 0;
+	complete_locked(&kernel.taken[0], EAGAIN_RESULT);
 	pthread_mutex_unlock(&kernel.lock);
 }
 
@@ -390,18 +402,97 @@ static void destroying_waits_for_the_kernel(void **state)
 	assert_int_equal(kernel.nr_destroys, 0);
 }
 
-static void closing_does_not_wait_for_the_kernel(void **state)
+static long close_direct(void *arg)
 {
+	(void)arg;
+	unit_close(test.direct);
+	return 0;
+}
+
+static void closing_waits_for_the_kernel(void **state)
+{
+	struct unit_thread thread;
+
 	(void)state;
 	submit(IOCB_CMD_PREAD, 7);
 	submit(IOCB_CMD_PWRITE, 8);
-	unit_close(test.direct);
-	assert_int_equal(kernel.nr_taken, 2);
+	unit_thread_start(&thread, close_direct, NULL);
+	unit_await_sleep(&thread);
 	execute();
 	execute();
+	unit_thread_join(&thread);
 	reap(2);
 	assert_block(test.buffers[0], 7);
 	test.direct = -1;
+}
+
+/* A worker executes it on the descriptor. */
+static void what_is_given_back_late_is_not_lost(void **state)
+{
+	struct unit_thread thread;
+	char bytes[SIZE];
+
+	(void)state;
+	submit(IOCB_CMD_PWRITE, 8);
+	unit_thread_start(&thread, close_direct, NULL);
+	unit_await_sleep(&thread);
+	give_back();
+	unit_thread_join(&thread);
+	reap(1);
+	assert_int_equal(pread(test.fd, bytes, SIZE, 8 * SIZE), SIZE);
+	assert_memory_equal(bytes, test.buffers[0], SIZE);
+	test.direct = -1;
+}
+
+static sigjmp_buf to_client;
+
+static void leave_by_a_jump(int signal)
+{
+	(void)signal;
+	siglongjmp(to_client, 1);
+}
+
+static long wait_and_jump(void *arg)
+{
+	struct io_event event;
+
+	(void)arg;
+	if (sigsetjmp(to_client, 1) == 0)
+		(void)unit_reap(test.handle, 1, &event);
+	submit(IOCB_CMD_PREAD, 1);
+	execute();
+	unit_await(has_event, NULL);
+	return 0;
+}
+
+/* It led the context, and sleeps there no more. */
+static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
+{
+	struct sigaction action = { .sa_handler = leave_by_a_jump }, old;
+	struct unit_thread thread;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+	submit(IOCB_CMD_PREAD, 0);
+	unit_thread_start(&thread, wait_and_jump, NULL);
+	unit_await_sleep(&thread);
+	assert_int_equal(pthread_kill(thread.id, SIGUSR1), 0);
+	unit_thread_join(&thread);
+	execute();
+	reap(2);
+	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
+}
+
+static void a_lost_eventfd_ends_it(void **state)
+{
+	(void)state;
+	kernel.submit_error = -EBADF;
+	for (unsigned i = 0; i < 3; i++) {
+		submit(IOCB_CMD_PREAD, i);
+		reap(1);
+		assert_block(test.buffers[i], i);
+	}
+	assert_int_equal(kernel.nr_submits, 1);
 }
 
 static void the_program_may_have_the_eventfd_s_number(void **state)
@@ -453,7 +544,10 @@ int main(void)
 		NATIVE_TEST(a_file_that_cannot_is_asked_once),
 		NATIVE_TEST(what_the_kernel_has_no_room_for_goes_to_workers),
 		NATIVE_TEST(destroying_waits_for_the_kernel),
-		NATIVE_TEST(closing_does_not_wait_for_the_kernel),
+		NATIVE_TEST(closing_waits_for_the_kernel),
+		NATIVE_TEST(what_is_given_back_late_is_not_lost),
+		NATIVE_TEST(a_thread_that_jumped_out_of_its_sleep_submits),
+		NATIVE_TEST(a_lost_eventfd_ends_it),
 		NATIVE_TEST(the_program_may_have_the_eventfd_s_number),
 		NATIVE_TEST(a_filter_that_comes_later_ends_it),
 		NATIVE_TEST(a_ring_that_is_refused_is_asked_for_later),

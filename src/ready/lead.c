@@ -7,8 +7,12 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "req/queue.h"
+#include "native/native.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
+
+/* How long a leader sleeps that is not told of all. */
+enum { SLICE_NS = 1000000 };
 
 /*
  * Waiters that came while none led do not look for a leader that is lost. They
@@ -204,11 +208,19 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 	return leads;
 }
 
-/* For when the program has closed our epoll, by a call that we do not see. */
-static int sleep_without(const struct uaio_wait *wait, int64_t until)
+/*
+ * For when the program has closed our epoll, by a call that we do not see. Nothing
+ * tells of what the kernel has completed then.
+ */
+static int sleep_without(const struct uaio_queue *queue,
+			 const struct uaio_wait *wait, int64_t until)
 {
-	int depth = uaio_step_out_to(wait->is_cancel_point);
-	int ret = uaio_wait_poll(-1, wait, until);
+	int64_t soon = uaio_now_ns() + SLICE_NS;
+	int depth = uaio_step_out_to(wait->is_cancel_point), ret;
+
+	if (uaio_native_nr(&queue->group) && soon < until)
+		until = soon;
+	ret = uaio_wait_poll(-1, wait, until);
 
 	uaio_step_in_from(wait->is_cancel_point, depth);
 	return ret;
@@ -246,7 +258,7 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 		nr = uaio_poller_wait(poller, events, NR, &poller_wait);
 	/* [MB:lead] seq_cst: told before the poller went with its queue. */
 	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
-		nr = sleep_without(wait, until);
+		nr = sleep_without(queue, wait, until);
 	store_relaxed(&waiter->is_asleep, 0);
 	if (!uaio_lead_pin_again(queue, waiter)) {
 		/* A handler made another waiter lead before we were asleep. */
@@ -267,7 +279,6 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	      const struct uaio_wait *wait)
 {
-	enum { SLICE_NS = 1000000 };
 	struct uaio_group *group = &queue->group;
 	int ret;
 

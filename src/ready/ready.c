@@ -369,6 +369,7 @@ void uaio_ready_native_submitted(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
 
+	uaio_lead_forget();
 	/*
 	 * [MB:led] seq_cst: expected, then looked which threads sleep, as in
 	 * announce(). One that sleeps in the epoll is told there.
