@@ -13,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
+#include "proc/ownfd.h"
 
 /* system calls */
 
@@ -50,8 +51,9 @@ static int failure_of(long nr, const long args[6])
 	case SYS_pwrite64: return -EIO;
 	case SYS_preadv2:
 	case SYS_pwritev2: return args[5] & 8 ? -EAGAIN : -EINTR;
-	case SYS_read:
-	case SYS_write: return -EAGAIN;
+	case SYS_read: return -EAGAIN;
+	/* An eventfd that takes no more is readable: a wake-up cannot fail. */
+	case SYS_write: return uaio_ownfd_has((int)args[0]) ? 0 : -EAGAIN;
 	case SYS_fsync:
 	case SYS_fdatasync: return -EIO;
 	case SYS_fstat: return -EBADF;
