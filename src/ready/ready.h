@@ -140,7 +140,8 @@ void uaio_ready_unexpect(struct uaio_group *group);
  */
 void uaio_ready_native_submitted(struct uaio_group *group);
 /*
- * Complete what native requests of group are over. The caller keeps the group.
+ * Complete what native requests of group are over: by a thread of the client's, which
+ * keeps the group.
  * Return: how many.
  */
 unsigned uaio_ready_take_native(struct uaio_group *group);

@@ -440,6 +440,14 @@ static bool begin_drain(struct uaio_ready *ready)
 	return is_free;
 }
 
+/* A client's thread has completed some. */
+static void note_attended(struct uaio_ready *ready)
+{
+	/* relaxed: that it changes is enough */
+	store_relaxed(&ready->nr_attended,
+		      load_relaxed(&ready->nr_attended) + 1);
+}
+
 static void count_run(struct uaio_ready *ready, const struct run *run)
 {
 	if (run->budget < RUN_TRIES)
@@ -448,9 +456,7 @@ static void count_run(struct uaio_ready *ready, const struct run *run)
 	if (!run->nr_done || run->by == UAIO_RUN_BY_FALLBACK)
 		return;
 	uaio_ready_add(&uaio_ready_counters.nr_by_caller, run->nr_done);
-	/* relaxed: that it changes is enough */
-	store_relaxed(&ready->nr_attended,
-		      load_relaxed(&ready->nr_attended) + 1);
+	note_attended(ready);
 }
 
 /*
@@ -466,7 +472,8 @@ static void arm_for_sleeper(struct uaio_group *group)
 		uaio_ready_arm_beside(group);
 }
 
-unsigned uaio_ready_take_native(struct uaio_group *group)
+/* Return: how many native requests were completed. */
+static unsigned take_native(struct uaio_group *group)
 {
 	struct uaio_req *reqs[UAIO_NATIVE_BATCH];
 	int64_t results[UAIO_NATIVE_BATCH];
@@ -480,6 +487,15 @@ unsigned uaio_ready_take_native(struct uaio_group *group)
 		nr_all += nr;
 	}
 	return nr_all;
+}
+
+unsigned uaio_ready_take_native(struct uaio_group *group)
+{
+	unsigned nr = take_native(group);
+
+	if (nr)
+		note_attended(&group->ready);
+	return nr;
 }
 
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
@@ -499,7 +515,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;
 	uaio_timers_end(group);
-	run.nr_done = uaio_ready_take_native(group);
+	run.nr_done = take_native(group);
 	if (by != UAIO_RUN_BY_FALLBACK)
 		uaio_ready_kick_personal(ready);
 	if (!begin_drain(ready)) {
