@@ -53,6 +53,8 @@ def _(tool):
             value = "off"
         elif placeholder == "WHEN":
             value = "never"
+        elif placeholder == "WHICH":
+            value = "aio"
         elif optional:
             value = "-"
         outcome = tool.run(f"{flag}={value}" if placeholder else flag, *SHOW)
