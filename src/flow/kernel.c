@@ -127,7 +127,7 @@ static bool is_given_back(const struct uaio_req *req, int64_t res)
 
 static bool is_plain_read(const struct uaio_req *req)
 {
-	return uaio_optab[req->sqe.op].class == UAIO_CLASS_READ;
+	return req->order == UAIO_ORDER_READ_DIRECT;
 }
 
 /* Return: how many of the first are plain reads that are done. */

@@ -126,11 +126,18 @@ static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req)
 	       !is_in_vain(file);
 }
 
+/* Return: whether no other request on its inode waits for req, nor it for one. */
+static bool is_by_itself(const struct uaio_req *req)
+{
+	return uaio_order_is_direct(req->order) ||
+	       (req->order == UAIO_ORDER_NONE && uaio_req_inode(req) &&
+		uaio_optab[req->sqe.op].class == UAIO_CLASS_READ);
+}
+
 bool uaio_native_suits(const struct uaio_req *req)
 {
-	return unlikely(uaio_order_is_direct(req->order)) &&
-	       uaio_config.backend != UAIO_BACKEND_THREADS &&
-	       is_for_kernel(req);
+	return unlikely(uaio_config.backend != UAIO_BACKEND_THREADS) &&
+	       is_by_itself(req) && is_for_kernel(req);
 }
 
 /*
@@ -140,7 +147,7 @@ bool uaio_native_suits(const struct uaio_req *req)
 /* A filter stays. What is used up, others may give back. */
 static void note_refusal(int error)
 {
-	bool is_final = error == -ENOSYS || error == -EPERM || error == -EACCES;
+	bool is_final = error == -ENOSYS || error == -EPERM;
 
 	store_relaxed(&natives.again_ns,
 		      is_final ? UAIO_FOREVER : uaio_now_ns() + AGAIN_NS);
@@ -401,9 +408,11 @@ static bool is_of_request(const struct uaio_req *req, int error)
 	if (error == -EOPNOTSUPP)
 		/* relaxed: advice */
 		store_relaxed(&req->file->nowait_refused, 1);
-	if (error == -ENOSYS || error == -EPERM || error == -EACCES)
-		note_refusal(error);
-	return error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT;
+	/* A security module may refuse one request as well as a filter all. */
+	if (error == -ENOSYS || error == -EPERM)
+		note_refusal(-EAGAIN);
+	return error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT ||
+	       error == -EACCES;
 }
 
 unsigned uaio_native_submit(struct uaio_native *native,
