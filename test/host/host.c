@@ -165,7 +165,9 @@ struct iocb host_poll(int fd)
 
 enum { BLOCKS_MAX = 2048 };
 
-static uint32_t blocks[BLOCKS_MAX][BLOCK / sizeof(uint32_t)];
+/* Aligned for direct writes. */
+static uint32_t blocks[BLOCKS_MAX][BLOCK / sizeof(uint32_t)]
+	__attribute__((aligned(4096)));
 
 static void number_blocks(void)
 {
@@ -184,17 +186,23 @@ void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr)
 	}
 }
 
-void host_check_blocks(const char *path, unsigned nr)
+void host_check_start(int fd, unsigned nr)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char seen[BLOCK];
 
-	REQUIRE(fd >= 0);
-	REQUIRE(lseek(fd, 0, SEEK_END) == (off_t)nr * BLOCK);
 	for (unsigned i = 0; i < nr; i++) {
 		REQUIRE(pread(fd, seen, BLOCK, (off_t)i * BLOCK) == BLOCK);
 		REQUIRE(!memcmp(seen, blocks[i], BLOCK));
 	}
+}
+
+void host_check_blocks(const char *path, unsigned nr)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	REQUIRE(lseek(fd, 0, SEEK_END) == (off_t)nr * BLOCK);
+	host_check_start(fd, nr);
 	REQUIRE(close(fd) == 0);
 }
 
@@ -436,6 +444,20 @@ static const struct {
 	{ "limit-threads", limit_threads },
 	{ "limit-memory", limit_memory },
 	{ "memory-locked", memory_locked },
+	{ "native-leaving", native_leaving },
+	{ "native-forking", native_forking },
+	{ "native-numbers", native_numbers },
+	{ "native-numbers-of-engine", native_numbers_of_engine },
+	{ "native-jumps", native_jumps },
+	{ "native-ring-alone", native_ring_alone },
+	{ "native-told", native_told },
+	{ "native-destroying", native_destroying },
+	{ "native-cancelling", native_cancelling },
+	{ "native-without-descriptors", native_without_descriptors },
+	{ "native-without-quota", native_without_quota },
+	{ "native-refused-later", native_refused_later },
+	{ "native-killed-later", native_killed_later },
+	{ "native-slow", native_slow },
 };
 
 int main(int argc, char **argv)

@@ -78,6 +78,8 @@ void host_take_polled(int fd);
 
 /* Submit nr writes, of block i at place i, from first on, and no more. */
 void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr);
+/* The file begins with nr such blocks. */
+void host_check_start(int fd, unsigned nr);
 /* The file has nr such blocks and nothing else. */
 void host_check_blocks(const char *path, unsigned nr);
 void host_reap_blocks(aio_context_t ctx, unsigned nr);
@@ -191,5 +193,20 @@ void share_of_descriptors(void);
 void share_is_used_up(void);
 void limit_memory(void);
 void memory_locked(void);
+
+void native_leaving(void);
+void native_forking(void);
+void native_numbers(void);
+void native_numbers_of_engine(void);
+void native_jumps(void);
+void native_ring_alone(void);
+void native_told(void);
+void native_destroying(void);
+void native_cancelling(void);
+void native_without_descriptors(void);
+void native_without_quota(void);
+void native_refused_later(void);
+void native_killed_later(void);
+void native_slow(void);
 
 #endif /* HOST_H */

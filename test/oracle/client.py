@@ -3,14 +3,16 @@
 """client.py BUILD FILE-SYSTEM WAY COMMAND...: run one client of libaio.
 
 It runs in an empty folder of that file system, in one of these ways; all but
-`kernel` and `plain` have the kernel's own AIO denied, so that what passes was
-done by uaio. File systems are tmpfs, ext4, overlay on ext4, and, in memory, xfs
+`kernel`, `plain` and `native` have the kernel's own AIO denied, so that what passes
+was done by uaio. File systems are tmpfs, ext4, overlay on ext4, and, in memory, xfs
 and btrfs, where the tools for them are.
 
     kernel    on the kernel
     plain     as it is: a program that has the engine in it
     linked    with uaio's libaio.so.1 as the library it is linked with
     run       under `uaio run`
+    native    under `uaio run --backend=aio`: by its statistics the kernel executed
+              requests, if this machine lets it
     compare   on the kernel and under `uaio run`: both must succeed and print
               the same lines
 """
@@ -44,6 +46,19 @@ def compare(box, command, place):
             print(f"kernel: {kernel}\nuaio:   {uaio}")
             failed = 1
     return failed
+
+
+def native(box, command, place, env):
+    """Under uaio, which may use the kernel's AIO, and has."""
+    stats = os.path.join(box.dir, "stats")
+    status, output = sandbox.run(
+        box.uaio(*command, options=["--backend=aio"]), DEADLINE, cwd=place,
+        env={**env, "UAIO_STATS_JSON": stats})
+    if status != 0 or not box.has_kernel_aio():
+        return status, output
+    nr = sum(line["direct"]["kernel_aio"] for line in box.reports(stats))
+    output += f"{nr} requests by the kernel's AIO\n"
+    return (status if nr else 1), output
 
 
 def make_place(box, fs):
@@ -83,7 +98,10 @@ def main():
         command = box.deny_aio(*command)
     elif way == "run":
         command = box.uaio_only(*command)
-    status, output = sandbox.run(command, DEADLINE, cwd=place, env=env)
+    if way == "native":
+        status, output = native(box, command, place, env)
+    else:
+        status, output = sandbox.run(command, DEADLINE, cwd=place, env=env)
     print(output[-3000:], end="")
     if status != 0:
         print(f"status {status}")

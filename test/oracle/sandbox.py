@@ -8,8 +8,10 @@ process behind. Without root there is no such place, only a folder that is
 removed at the end; then tests that need a file system of their own are skipped.
 """
 import atexit
+import ctypes
 import errno
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -22,6 +24,9 @@ SKIP = 77
 
 # What a mkfs wants, to make one in what is no device.
 FORCE = {"ext4": "-F"}
+
+# The number of the call; io_destroy is the next.
+IO_SETUP = {"x86_64": 206, "aarch64": 0}
 
 LOOP_SET_AUTOCLEAR = 4
 LOOP_CONFIGURE = 0x4C0A
@@ -98,8 +103,30 @@ class Sandbox:
     def mount_tmpfs(path):
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", path], check=True)
 
-    def uaio(self, *command):
-        return [os.path.join(self.build, "uaio"), "run", "--", *command]
+    def uaio(self, *command, options=()):
+        return [os.path.join(self.build, "uaio"), "run", *options, "--",
+                *command]
+
+    @staticmethod
+    def has_kernel_aio():
+        """Whether the kernel has AIO for this process."""
+        libc = ctypes.CDLL(None)
+        context = ctypes.c_ulong()
+        if libc.syscall(IO_SETUP[os.uname().machine], 1, ctypes.byref(context)):
+            return False
+        libc.syscall(IO_SETUP[os.uname().machine] + 1, context)
+        return True
+
+    @staticmethod
+    def reports(path):
+        """What the processes counted that have ended since the last call."""
+        try:
+            with open(path) as lines:
+                found = [json.loads(line) for line in lines]
+            os.unlink(path)
+        except FileNotFoundError:
+            found = []
+        return found
 
     def deny_aio(self, *command):
         """`command` with the kernel's own AIO answered ENOSYS."""

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Return: a loop device on the file, which ends with its last opener; or -1. */
+static int attach(int file, char *ret_path, size_t bytes)
+{
+	struct loop_config config = {
+		.fd = (uint32_t)file,
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR,
+	};
+	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), loop = -1;
+
+	while (control >= 0 && loop < 0) {
+		snprintf(ret_path, bytes, "/dev/loop%d",
+			 ioctl(control, LOOP_CTL_GET_FREE));
+		loop = open(ret_path, O_RDWR | O_CLOEXEC);
+		if (loop < 0)
+			break;
+		if (!ioctl(loop, LOOP_CONFIGURE, &config))
+			break;
+		close(loop);
+		loop = -1;
+		/* Another process was faster. */
+		if (errno != EBUSY)
+			break;
+	}
+	if (control >= 0)
+		close(control);
+	return loop;
+}
+
+struct host_device host_device_open(void)
+{
+	struct host_device device = { .fs = slowfs_start("slow") };
+
+	if (!device.fs)
+		host_skip("no file system can be mounted");
+	device.file = open("slow/device", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	REQUIRE(device.file >= 0);
+	REQUIRE(!ftruncate(device.file, (off_t)DEVICE_BLOCKS * BLOCK));
+	device.loop = attach(device.file, device.path, sizeof(device.path));
+	if (device.loop < 0)
+		host_skip("there is no loop device");
+	return device;
+}
+
+void host_device_close(struct host_device *device)
+{
+	REQUIRE(close(device->loop) == 0 && close(device->file) == 0);
+	slowfs_stop(device->fs);
+}
+
+int host_device_direct(const struct host_device *device)
+{
+	int fd = open(device->path, O_RDWR | O_DIRECT | O_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
+		       unsigned nr)
+{
+	slowfs_hold(device->fs, SLOWFS_WRITE);
+	host_write_blocks(ctx, fd, 0, nr);
+	slowfs_await(device->fs, SLOWFS_WRITE, 1);
+}
+
+void host_device_check(struct host_device *device, unsigned nr)
+{
+	static const char blank[BLOCK];
+
+	host_check_start(device->file, nr);
+	for (unsigned i = 0; i < nr; i++)
+		REQUIRE(pwrite(device->file, blank, BLOCK, (off_t)i * BLOCK) ==
+			BLOCK);
+}
