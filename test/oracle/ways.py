@@ -10,7 +10,6 @@ says nothing of where its requests ran. The library's own statistics do:
 Client.prove() is the one place that knows how they are had.
 """
 import atexit
-import json
 import os
 import shutil
 import subprocess
@@ -103,12 +102,7 @@ class Client:
         print(f"{name}: {requests} requests on uaio", flush=True)
 
     def _reports(self):
-        try:
-            with open(self.stats) as lines:
-                found = [json.loads(line) for line in lines]
-            os.unlink(self.stats)
-        except FileNotFoundError:
-            found = []
+        found = self.box.reports(self.stats)
         for line in found:
             by_way = sum(sum(ways.values())
                          for ways in line["requests"].values())
@@ -143,6 +137,32 @@ class PosixClient(Client):
         if self.way == "uaio":
             return self.box.uaio(*command)
         return self.box.deny_uring(self.way, *self.box.uaio(*command))
+
+
+class NativeClient(Client):
+    """Programs on uaio with the kernel's AIO behind it: as it is, and under a
+    container engine's default filter, which refuses io_uring and not AIO."""
+
+    WAYS = ("aio", "CONTAINER")
+    WITHOUT = None
+
+    def wrap(self, *command):
+        command = self.box.uaio(
+            *command, options=["--backend=aio", "--uring=always"])
+        return command if self.way == "aio" else \
+            self.box.deny_uring(self.way, *command)
+
+    def prove(self, name, at_least, share):
+        """Demand so many requests, and that the kernel executed this share."""
+        counted = [line for line in self._reports() if line["comm"] == name]
+        requests = sum(line["completed"] for line in counted)
+        native = sum(line["direct"]["kernel_aio"] for line in counted)
+        if requests < at_least:
+            raise Failed(f"{name}: {requests} requests ran on uaio, "
+                         f"not {at_least} or more")
+        if self.box.has_kernel_aio() and native < requests * share:
+            raise Failed(f"{name}: the kernel executed {native} of {requests}")
+        print(f"{name}: {requests} requests, {native} by the kernel", flush=True)
 
 
 def main(usage, scenarios, kind=Client):

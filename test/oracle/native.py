@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""native.py BUILD ENGINE WAY: fio writes, reads back and verifies direct I/O that
+the kernel's AIO executes for the library.
+
+The files are there before, so that writes are in place. ENGINE is fio's: whichever
+interface the program uses. Ways: NativeClient in ways.py.
+"""
+import itertools
+import os
+import sys
+
+sys.dont_write_bytecode = True  # leave the source tree clean
+import ways  # noqa: E402
+
+JOBS = 4
+SIZE = 2 << 20
+BYTES_MAX = 64 << 10
+LEAST = JOBS * SIZE // BYTES_MAX
+"""Of so many requests at least a pass over the files is made."""
+SHARE = {"libaio": 0.5, "posixaio": 0.5, "io_uring": 0.25}
+"""What the kernel may give back varies. Of io_uring it executes the writes alone."""
+
+
+def fio(engine):
+    def run(client):
+        for depth, jobs, rw in itertools.product(
+                (1, 32), ([], ["--thread"]), ("randwrite", "randrw")):
+            client.run("fio", "--name=job", f"--ioengine={engine}", "--direct=1",
+                       "--overwrite=1", f"--size={SIZE}", f"--numjobs={JOBS}",
+                       f"--bsrange=4k-{BYTES_MAX}", f"--iodepth={depth}",
+                       f"--rw={rw}", "--verify=crc32c", "--verify_fatal=1",
+                       "--randseed=11", *jobs)
+            client.prove("fio", (1 if rw == "randrw" else 2) * LEAST,
+                         SHARE[engine])
+            for name in os.listdir(client.place):
+                if name.startswith("job."):
+                    os.unlink(client.path(name))
+    return run
+
+
+ENGINES = {engine: fio(engine) for engine in SHARE}
+
+if __name__ == "__main__":
+    sys.exit(ways.main(__doc__, ENGINES, ways.NativeClient))
