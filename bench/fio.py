@@ -99,6 +99,14 @@ SLOW_ENGINES = {"posixaio": 20, "io_uring": 8}
 """With 512 threads they would take minutes over all of it: they make a part."""
 
 FLOOR_GOAL = Goal(0.92)
+BACKEND_GOAL = Goal(0.97)
+THREADS_GOAL = Goal(0.95)
+BACKEND = "uaio, backend aio"
+"""uaio that leaves direct I/O to the kernel's AIO."""
+
+THREADS = "32 threads"
+"""Of plain pread or pwrite, one file for all: what can be had without the kernel's
+help."""
 BATCHES_OF_16 = ("iodepth=32", "iodepth_batch_submit=16",
                  "iodepth_batch_complete_min=16")
 CPU_PER_IO = ((CPU, "us", "kernel", None), (CPU, "us", "floor", None))
@@ -131,10 +139,10 @@ JOBS = [
                Goal(0.1, at_least=False, of="subject")))),
     Job("direct-read-32", "4 KiB O_DIRECT read, depth 32", "cold",
         ("rw=randread", "bs=4k", *BATCHES_OF_16), "512m", direct=True,
-        goals={"kernel": Goal(0.95), "io_uring": None}),
+        goals={"kernel": Goal(0.95), "io_uring": None, THREADS: THREADS_GOAL}),
     Job("direct-write-32", "4 KiB O_DIRECT write, depth 32", "cold",
         ("rw=randwrite", "bs=4k", "iodepth=32"), "512m", direct=True,
-        goals={"kernel": Goal(0.85), "io_uring": None}),
+        goals={"kernel": Goal(0.85), "io_uring": None, THREADS: THREADS_GOAL}),
 ]
 
 
@@ -216,6 +224,8 @@ class Variant:
     """Rings that must not be there."""
     needs: Path | None = None
     """A library without which it would be another variant."""
+    options: tuple[str, ...] = ()
+    """Of fio, instead of the job's."""
 
     def submits(self) -> bool:
         """Or each I/O is one call, which fio counts no submission of."""
@@ -237,6 +247,8 @@ def variants(bench: Bench) -> dict[str, Variant]:
         "uaio": uaio,
         "uaio, io_uring": replace(uaio, engine="io_uring"),
         "uaio, posixaio": replace(uaio, engine="posixaio"),
+        BACKEND: replace(uaio, prefix=(*uaio.prefix[:-1], "--backend=aio", "--"),
+                         marker=KERNEL_MARKER),
         "counted": replace(uaio, env=(*uaio.env, stats)),
         "floor": Variant(env=(("LD_PRELOAD", str(floor)),
                               ("FLOOR_REPORT", report)),
@@ -245,6 +257,10 @@ def variants(bench: Bench) -> dict[str, Variant]:
         **{engine: Variant(engine=engine, no_markers=frozenset(
             (KERNEL_MARKER, URING_MARKER)))
            for engine in ("posixaio", "psync")},
+        THREADS: Variant(engine="psync", options=(
+            "--iodepth=1", "--numjobs=32", "--thread", "--group_reporting",
+            "--filename=cold.0.0"),
+            no_markers=frozenset((KERNEL_MARKER, URING_MARKER))),
     }
 
 
@@ -292,9 +308,10 @@ def prove(variant: Variant, done: Finished, report: Path,
         if done.mapped:
             raise Disproved(f"mapped: {' '.join(sorted(done.mapped))}")
         return "no ring mapped"
-    if variant.marker:
-        return f"{variant.marker} mapped" \
-            if variant.marker in done.mapped else None
+    if variant.marker and variant.marker not in done.mapped:
+        return None
+    if variant.marker and not variant.counter:
+        return f"{variant.marker} mapped"
     count = _uaio_count if variant.counter == "uaio" else _floor_count
     counted = count(report)
     if counted is None:
@@ -427,8 +444,8 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
         if job.writes():
             # The dirty pages of the run before are not this one's.
             os.sync()
-        result = run_fio([*job_options(bench, job), *LATENCIES],
-                         bench.disk_dir, variant)
+        result = run_fio([*job_options(bench, job), *LATENCIES,
+                          *variant.options], bench.disk_dir, variant)
         if not _has_left_the_cache(job, result):
             break
         _warm(bench, job)
@@ -449,7 +466,8 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
 
 def peers_of(job: Job) -> list[str]:
     """In the order of a round: the control, the last, is furthest away."""
-    return ["kernel", "uaio", *(["counted"] if job.counting else []),
+    return ["kernel", "uaio", *([BACKEND] if job.direct else []),
+            *(["counted"] if job.counting else []),
             *(peer for peer in job.goals if peer != "kernel"),
             *sorted(seldom_of(job))]
 
@@ -469,6 +487,11 @@ def rows_of(bench: Bench, job: Job, series: dict[str, Series]) -> list[Row]:
     rows += [row_of(series, "uaio", peer, figure, title=figure, unit=unit,
                     goal=goal, **about)
              for figure, unit, peer, goal in job.more]
+    if job.direct:
+        rows += [row_of(series, BACKEND, peer, RATE,
+                        title="the same by the kernel's AIO", unit="I/O/s",
+                        goal=BACKEND_GOAL, **about)
+                 for peer in ("kernel", "io_uring")]
     if job.counting:
         rows.append(row_of(series, "counted", "uaio", RATE,
                            title="the same with statistics", unit="I/O/s",
