@@ -476,6 +476,9 @@ static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
 	struct unit_thread thread;
 
 	(void)state;
+	/* What a sanitizer makes of a jump out of a handler is its own. */
+	if (UNIT_IS_SANITIZED)
+		return;
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
 	submit(IOCB_CMD_PREAD, 0);
 	unit_thread_start(&thread, wait_and_jump, NULL);
