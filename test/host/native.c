@@ -21,7 +21,10 @@
 
 #include "ways.h"
 
-enum { NR = 16, STATUS = 42, FIRST_OF_ENGINE = 512, PATIENCE_S = 60 };
+/* Any block device takes so many requests before io_submit waits, or gives back. */
+enum { NR = 4 };
+
+enum { STATUS = 42, FIRST_OF_ENGINE = 512, PATIENCE_S = 60 };
 
 static struct host_device device;
 
