@@ -22,7 +22,7 @@ from pathlib import Path
 import picture
 import remarks
 import report
-from fio import JOBS, Job
+from fio import BACKEND, JOBS, THREADS, Job
 from picture import Half, is_fair
 from reading import ReadTable, Results, Unreadable, read
 from rows import short, times
@@ -124,6 +124,19 @@ def _throughput(results: Results) -> str:
             *(_ratio(table, "uaio", peer) for peer in ("kernel", "io_uring"))])
     return _table(["I/O a second", *ENGINES.values(), "uaio : kernel AIO",
                    "uaio : io_uring"], lines) if lines else ""
+
+
+BACKENDS = {"kernel": "kernel AIO", "io_uring": "io_uring", THREADS: THREADS,
+            "uaio": "uaio, threads", BACKEND: "uaio, kernel AIO"}
+
+
+def _backends(results: Results) -> str:
+    """Direct I/O, by those that execute it."""
+    lines = [[job.title, *(_median(table, name) for name in BACKENDS),
+              _ratio(table, "uaio", THREADS), _ratio(table, BACKEND, "kernel")]
+             for job, table in _jobs(results, "rate") if BACKEND in table.lines]
+    return _table(["I/O a second", *BACKENDS.values(), "uaio, threads : 32 threads",
+                   "uaio, kernel AIO : kernel AIO"], lines) if lines else ""
 
 
 def _cost(results: Results) -> str:
@@ -319,6 +332,12 @@ def document(results: Results, note: str) -> str:
         _section("Pipes", _prose("4 KiB through a pipe by one thread, and 64 "
                                  "bytes to and fro between two processes."),
                  _pipes(results)),
+        _section("Small O_DIRECT requests",
+                 _prose("By the library's threads, and by `--backend=aio`; "
+                        "beside them 32 threads of plain pread or pwrite, which "
+                        "is what can be had without the kernel's help.",
+                        _machine_of(results, "direct-read-32.rate")),
+                 _backends(results)),
         _section("Large O_DIRECT reads",
                  _prose("Requests of more than 256 KiB are executed in parallel "
                         "segments, as many as was measured to be best on that "
