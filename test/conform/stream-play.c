@@ -142,7 +142,11 @@ static void make_request(struct play *play, const struct step *step)
 		submit(play, request);
 }
 
-/* Takes events, waiting for the first if there is none. Return: whether any. */
+/*
+ * Takes events, waiting for the first if there is none. The eventfd may tell of
+ * events that were taken before.
+ * Return: whether there may be more to wait for: false once its time is over.
+ */
 static bool take_events(struct play *play, bool may_wait)
 {
 	struct pollfd completed = { .fd = play->completions, .events = POLLIN };
@@ -168,7 +172,7 @@ static bool take_events(struct play *play, bool may_wait)
 		request->is_done = true;
 		request->res = events[i].res;
 	}
-	return nr > 0;
+	return nr > 0 || door == DOOR_SYSCALL;
 }
 
 static bool await(struct play *play, struct stream_request *request)
