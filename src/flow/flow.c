@@ -351,36 +351,86 @@ unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
 	return nr;
 }
 
-/* Complete reads of one queue, whose completions are posted together. */
-static void finish_reads(struct uaio_req *const *reqs, const int64_t *results,
-			 unsigned nr, struct list *ret_startable)
-{
-	struct uaio_completion completions[UAIO_REQS_TOGETHER];
+/*
+ * Reads and writes of one queue that end together: their completions are posted
+ * together. The steps are those of finish(), each for all of them.
+ */
+struct together {
+	struct uaio_req *const *reqs;
 	struct uaio_file *files[UAIO_REQS_TOGETHER];
-	struct uaio_group *group = reqs[0]->group;
-	struct uaio_post post = { .completions = completions, .nr = nr };
+	uint32_t writes; /* a bit for each; their memory is theirs to the end */
+	unsigned nr;
+};
 
-	for (unsigned i = 0; i < nr; i++) {
-		completions[i] = completion_of(reqs[i], results[i]);
-		post.words |= completions[i].word;
-		files[i] = reqs[i]->file;
-		if (uses_number(reqs[i]))
-			uaio_file_unuse(files[i]);
-		count(reqs[i]);
-		uaio_copy_put(reqs[i]);
-		uaio_order_return(reqs[i], ret_startable);
-	}
-	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	for (unsigned i = 0; i < nr; i++)
-		unlink_locked(reqs[i], true);
-	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-	for (unsigned i = 0; i < nr; i++)
-		uaio_file_put(files[i]);
-	uaio_queue_post_late(uaio_queue_of(group), &post, ret_startable);
+static bool is_write(const struct together *all, unsigned i)
+{
+	return all->writes >> i & 1;
 }
 
-void uaio_req_complete_reads(struct uaio_req *const *reqs,
-			     const int64_t *results, unsigned nr)
+static void return_all(struct together *all, struct list *ret_startable)
+{
+	struct uaio_group *group = all->reqs[0]->group;
+
+	for (unsigned i = 0; i < all->nr; i++)
+		if (!is_write(all, i))
+			uaio_order_return(all->reqs[i], ret_startable);
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < all->nr; i++)
+		unlink_locked(all->reqs[i], !is_write(all, i));
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < all->nr; i++)
+		if (is_write(all, i))
+			uaio_order_return(all->reqs[i], ret_startable);
+		else
+			uaio_file_put(all->files[i]);
+}
+
+/* The events are posted, and the queue may be gone. */
+static void let_go_of_writes(struct together *all, struct list *ret_startable)
+{
+	for (unsigned i = 0; i < all->nr; i++) {
+		if (!is_write(all, i))
+			continue;
+		uaio_order_leave(all->reqs[i], ret_startable);
+		uaio_slab_put(&slab, all->reqs[i]);
+		uaio_file_put(all->files[i]);
+		uaio_gate_delay_over();
+	}
+}
+
+static void finish_together(struct uaio_req *const *reqs,
+			    const int64_t *results, unsigned nr,
+			    struct list *ret_startable)
+{
+	struct uaio_completion completions[UAIO_REQS_TOGETHER];
+	struct uaio_queue *queue = uaio_queue_of(reqs[0]->group);
+	struct uaio_post post = { .completions = completions, .nr = nr };
+	struct together all;
+
+	all.reqs = reqs;
+	all.writes = 0;
+	all.nr = nr;
+	for (unsigned i = 0; i < nr; i++) {
+		struct uaio_req *req = reqs[i];
+
+		completions[i] = completion_of(req, results[i]);
+		post.words |= completions[i].word;
+		all.files[i] = req->file;
+		if (uaio_order_is_write(req->order))
+			all.writes |= 1u << i;
+		if (uses_number(req))
+			uaio_file_unuse(req->file);
+		count(req);
+		uaio_copy_put(req);
+	}
+	return_all(&all, ret_startable);
+	uaio_queue_post_late(queue, &post, ret_startable);
+	if (all.writes)
+		let_go_of_writes(&all, ret_startable);
+}
+
+void uaio_req_complete_together(struct uaio_req *const *reqs,
+				const int64_t *results, unsigned nr)
 {
 	struct list startable;
 
@@ -390,7 +440,7 @@ void uaio_req_complete_reads(struct uaio_req *const *reqs,
 
 		while (part < nr && reqs[part]->group == reqs[0]->group)
 			part++;
-		finish_reads(reqs, results, part, &startable);
+		finish_together(reqs, results, part, &startable);
 		reqs += part;
 		results += part;
 		nr -= part;
@@ -606,7 +656,7 @@ void uaio_flow_init(void)
 {
 	static const struct uaio_flow_ops ops = {
 		.complete = complete,
-		.complete_reads = uaio_req_complete_reads,
+		.complete_together = uaio_req_complete_together,
 		.complete_native = uaio_req_complete_native,
 		.post_more = uaio_req_post_more,
 		.start_all = uaio_req_start_all,

@@ -99,11 +99,12 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
 }
 
 /*
- * The same for up to UAIO_REQS_TOGETHER reads that have waited for their pages;
- * adjacent ones of one queue are posted together.
+ * The same for up to UAIO_REQS_TOGETHER reads, and writes that have a place in the
+ * order of their inode, of regular files and block devices. None of them is linked,
+ * or was executed by a worker. Adjacent ones of one queue are posted together.
  */
-void uaio_req_complete_reads(struct uaio_req *const *reqs,
-			     const int64_t *results, unsigned nr);
+void uaio_req_complete_together(struct uaio_req *const *reqs,
+				const int64_t *results, unsigned nr);
 
 /*
  * Post a completion of a request that goes on. The calling thread is its owner

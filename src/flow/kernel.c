@@ -125,18 +125,13 @@ static bool is_given_back(const struct uaio_req *req, int64_t res)
 	       unlikely(uaio_may_bounce(req->file, &req->sqe, res));
 }
 
-static bool is_plain_read(const struct uaio_req *req)
-{
-	return req->order == UAIO_ORDER_READ_DIRECT;
-}
-
-/* Return: how many of the first are plain reads that are done. */
-static unsigned nr_reads(struct uaio_req *const *reqs, const int64_t *results,
-			 unsigned nr)
+/* Return: how many of the first are done. */
+static unsigned nr_done(struct uaio_req *const *reqs, const int64_t *results,
+			unsigned nr)
 {
 	unsigned i = 0;
 
-	while (i < nr && i < UAIO_REQS_TOGETHER && is_plain_read(reqs[i]) &&
+	while (i < nr && i < UAIO_REQS_TOGETHER &&
 	       !is_given_back(reqs[i], results[i]))
 		i++;
 	return i;
@@ -149,17 +144,14 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 
 	list_init(&back);
 	while (nr) {
-		unsigned nr_together = nr_reads(reqs, results, nr);
+		unsigned nr_together = nr_done(reqs, results, nr);
 
 		if (nr_together) {
-			uaio_req_complete_reads(reqs, results, nr_together);
-		} else if (is_given_back(reqs[0], results[0])) {
+			uaio_req_complete_together(reqs, results, nr_together);
+		} else {
 			uaio_req_move(reqs[0], UAIO_REQ_RUNNING,
 				      UAIO_REQ_PREPPED);
 			list_add_tail(&back, &reqs[0]->link);
-			nr_together = 1;
-		} else {
-			uaio_req_complete(reqs[0], results[0]);
 			nr_together = 1;
 		}
 		reqs += nr_together;

@@ -7,8 +7,22 @@
 #include "file/inspect.h"
 #include "split/bounce.h"
 
+/* Return: whether *end is known; see uaio_is_extending(). */
+static bool find_end(const struct uaio_file *file, const struct uaio_sqe *sqe,
+		     uint64_t *end)
+{
+	uint64_t size;
+
+	if (*end)
+		return true;
+	if (uaio_size_of(file, sqe->fd, &size) < 0)
+		return false;
+	*end = size + 1;
+	return true;
+}
+
 bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
-		       struct uaio_range *ret_range)
+		       uint64_t *end, struct uaio_range *ret_range)
 {
 	bool appends = uaio_file_has(file, UAIO_FILE_F_APPEND) ||
 		       sqe->rw_flags & RWF_APPEND;
@@ -20,10 +34,11 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 	};
 	if (uaio_file_has(file, UAIO_FILE_F_BLOCKDEV))
 		return false;
-	if (uaio_size_of(file, sqe->fd, &size) < 0) {
+	if (!find_end(file, sqe, end)) {
 		*ret_range = (struct uaio_range){ 0, UINT64_MAX };
 		return appends;
 	}
+	size = *end - 1;
 	if (appends)
 		*ret_range = (struct uaio_range){ size, UINT64_MAX };
 	if (ret_range->end <= size)
@@ -65,7 +80,7 @@ static enum uaio_order order_of_read(const struct uaio_file *file,
 
 /* The size of the file is asked for only where another request depends on it. */
 static enum uaio_order order_of_write(struct uaio_file *file,
-				      const struct uaio_sqe *sqe,
+				      const struct uaio_sqe *sqe, uint64_t end,
 				      struct uaio_range *ret_range)
 {
 	bool is_direct = file->kind == UAIO_KIND_DIRECT;
@@ -75,7 +90,7 @@ static enum uaio_order order_of_write(struct uaio_file *file,
 		return order_as_write(ret_range);
 	*ret_range = (struct uaio_range){ 0 };
 	if (is_direct || uaio_inode_minds_writes(file->inode))
-		extends = uaio_is_extending(file, sqe, ret_range);
+		extends = uaio_is_extending(file, sqe, &end, ret_range);
 	if (unlikely(uaio_bounces_exclusively(file, sqe)))
 		return UAIO_ORDER_WRITE_EXCLUSIVE;
 	return is_direct && !extends ? UAIO_ORDER_WRITE_INPLACE
@@ -83,7 +98,7 @@ static enum uaio_order order_of_write(struct uaio_file *file,
 }
 
 enum uaio_order uaio_order_of(struct uaio_file *file,
-			      const struct uaio_sqe *sqe,
+			      const struct uaio_sqe *sqe, uint64_t end,
 			      struct uaio_range *ret_range)
 {
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
@@ -101,7 +116,7 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	case UAIO_CLASS_RESIZE: return order_as_write(ret_range);
 	/* It waits for ordered writes, and nothing for it. */
 	case UAIO_CLASS_ABOUT: return UAIO_ORDER_NONE;
-	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, ret_range);
+	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, end, ret_range);
 	default: return order_of_read(file, sqe, ret_range);
 	}
 }
@@ -120,7 +135,7 @@ static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
 	if (!uaio_file_try_get(file))
 		return false;
 	if (file->inode) {
-		order = uaio_order_of(file, sqe, &range);
+		order = uaio_order_of(file, sqe, 0, &range);
 		is_awaited =
 			uaio_inode_is_range_awaited(file->inode, order, &range);
 	}

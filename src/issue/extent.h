@@ -17,17 +17,19 @@
 /*
  * ret_range is what a write changes: its bytes, and if it extends the file, all
  * bytes from the old end on; an earlier read of those has to find the old end.
+ * end: 1 more than the file's size; or 0, and it is asked for, and stored.
  * Return: whether it extends the file.
  */
 bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
-		       struct uaio_range *ret_range);
+		       uint64_t *end, struct uaio_range *ret_range);
 
 /*
+ * end: as above, of this file; the policy may have asked for it just now.
  * Return: the request's place in the order of its inode; ret_range as in place.h.
  * The caller has a reference to the file.
  */
 enum uaio_order uaio_order_of(struct uaio_file *file,
-			      const struct uaio_sqe *sqe,
+			      const struct uaio_sqe *sqe, uint64_t end,
 			      struct uaio_range *ret_range);
 
 /*

@@ -298,7 +298,7 @@ static enum uaio_issue try_direct_write(struct uaio_file *file,
 	struct uaio_range range;
 
 	if (sqe->off == UAIO_OFF_POSITION ||
-	    !uaio_is_extending(file, sqe, &range) ||
+	    !uaio_is_extending(file, sqe, &ret->file_end, &range) ||
 	    !begin_inline(file, inode, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	ret->res = uaio_call(file, sqe, 0, ret);

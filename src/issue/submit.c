@@ -242,7 +242,11 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		/* It was a stream when it was tried, and is not any more. */
 		if (parks)
 			uaio_ready_unexpect(&queue->group);
-		req->order = uaio_order_of(req->file, &req->sqe, &req->range);
+		/* The number may be another file's by now. */
+		req->order = uaio_order_of(
+			req->file, &req->sqe,
+			!parks && req->file == file ? outcome->file_end : 0,
+			&req->range);
 		/* The events of inline writes come before that of a sync. */
 		if (req->order == UAIO_ORDER_SYNC)
 			uaio_batch_post(batch);

@@ -45,6 +45,7 @@ static struct {
 	unsigned nr_more; /* requests that are taken before that error */
 	bool gives_back;  /* each with EAGAIN */
 	unsigned nr_setups, nr_submits, nr_destroys;
+	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
 } kernel;
 
 static struct {
@@ -112,6 +113,8 @@ static bool play(long nr, const long args[6], long *ret_res)
 		*ret_res = O_RDWR | O_DIRECT;
 		return true;
 	}
+	if (nr == SYS_fstat && args[0] == test.direct)
+		add_relaxed(&kernel.nr_sizes, 1);
 	if (nr == SYS_fstatfs) {
 		*ret_res = unit_say_ext4(args);
 		return true;
@@ -250,6 +253,35 @@ static void a_batch_is_one_call(void **state)
 	for (unsigned i = 0; i < 8; i += 2)
 		assert_block(test.buffers[i], i);
 	assert_int_equal(kernel.nr_setups, 1);
+}
+
+/* Each of them was asked for its place in the file once. */
+static void a_sync_comes_after_writes_that_end_together(void **state)
+{
+	struct io_event events[5];
+	struct iocb *list[5], sync;
+	unsigned nr_sizes;
+
+	(void)state;
+	submit(IOCB_CMD_PWRITE, 0);
+	execute();
+	reap(1);
+	nr_sizes = load_relaxed(&kernel.nr_sizes);
+	for (unsigned i = 0; i < 4; i++)
+		list[i] =
+			prepared(i == 1 ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE, i);
+	sync = unit_iocb(IOCB_CMD_FSYNC, test.direct, NULL, 0, 0);
+	list[4] = &sync;
+	assert_int_equal(uaio_aio_submit(test.handle, 5, list), 5);
+	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 3);
+	assert_int_equal(kernel.nr_taken, 4);
+	for (unsigned i = 0; i < 4; i++)
+		execute();
+	assert_int_equal(unit_reap(test.handle, 5, events), 5);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(events[i].res, SIZE);
+	assert_int_equal(events[4].obj, (uintptr_t)&sync);
+	assert_int_equal(events[4].res, 0);
 }
 
 static long reap_two(void *arg)
@@ -544,6 +576,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		NATIVE_TEST(a_batch_is_one_call),
+		NATIVE_TEST(a_sync_comes_after_writes_that_end_together),
 		NATIVE_TEST(a_waiter_sleeps_until_the_kernel_is_done),
 		NATIVE_TEST(a_waiter_learns_of_what_is_submitted_later),
 		NATIVE_TEST(a_client_that_does_not_call_finds_its_events),

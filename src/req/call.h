@@ -17,8 +17,12 @@ struct uaio_outcome {
 	int64_t res; /* if DONE the result, if RETRY_READY the bytes done */
 	/* if RETRY_READY: edges of its file before the try; 0: not tried */
 	uint32_t edges;
-	/* if RETRY_READY: when it stops waiting; 0: never */
-	int64_t until_ns;
+	union {
+		/* if RETRY_READY: when it stops waiting; 0: never */
+		int64_t until_ns;
+		/* otherwise: 1 more than the size of its file; 0: not known */
+		uint64_t file_end;
+	};
 	/* of the last system call, in cycles; set if statistics are on */
 	uint64_t start;
 	uint64_t end;

@@ -211,7 +211,7 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
 /* Return: the result of a request that was cancelled. */
 int64_t uaio_req_cancelled_res(const struct uaio_req *req);
 
-/* The most reads that are completed together. */
+/* The most requests that are completed together. */
 enum { UAIO_REQS_TOGETHER = 16 };
 
 /*
@@ -222,9 +222,9 @@ struct uaio_flow_ops {
 	/* uaio_req_complete_by(); worker: the calling worker, or NULL */
 	void (*complete)(struct uaio_req *req, int64_t res,
 			 struct uaio_worker *worker);
-	/* uaio_req_complete_reads() */
-	void (*complete_reads)(struct uaio_req *const *reqs,
-			       const int64_t *results, unsigned nr);
+	/* uaio_req_complete_together() */
+	void (*complete_together)(struct uaio_req *const *reqs,
+				  const int64_t *results, unsigned nr);
 	/* uaio_req_complete_native() */
 	void (*complete_native)(struct uaio_req *const *reqs,
 				const int64_t *results, unsigned nr);
