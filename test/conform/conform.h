@@ -22,6 +22,12 @@
 #include <sys/types.h>
 #include <time.h>
 
+/*
+ * How long a row waits for what has to come: no result depends on it, as a row
+ * asks otherwise whether nothing comes.
+ */
+enum { PATIENCE_MS = 60000 };
+
 /* A field that differs, as both note it: "key=value". */
 struct pair {
 	const char *kernel, *uaio;
@@ -277,6 +283,11 @@ pid_t fork_helper(void);
  * ahead of it that can.
  */
 void wait_asleep(pid_t task);
+/*
+ * Return: whether all other threads of this process sleep, so that what has not
+ * come by now does not come by itself.
+ */
+bool others_sleep(void);
 /* A child process that runs fn and exits with what it returns. */
 int in_child(int (*fn)(void));
 /*

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NR_REQUESTS = 4096, OVER_MS = 10000 };
+enum { NR_REQUESTS = 4096 };
 
 static struct aiocb requests[NR_REQUESTS];
 
@@ -83,7 +83,7 @@ bool is_over(const struct aiocb *cb)
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	while (aio_error(cb) == EINPROGRESS) {
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		if ((now.tv_sec - from.tv_sec) * 1000 > OVER_MS)
+		if ((now.tv_sec - from.tv_sec) * 1000 > PATIENCE_MS)
 			return false;
 		poll(NULL, 0, 1);
 	}

@@ -86,7 +86,7 @@ static void read_ready(const struct stream_kind *kind)
 		kind->open(false, &ends);
 		give(&ends, kind);
 		ready.fd = ends.own;
-		REQUIRE(poll(&ready, 1, 3000) == 1);
+		REQUIRE(poll(&ready, 1, PATIENCE_MS) == 1);
 		memset(buf, 0, NR_BYTES);
 		cb = request_of(requests[i].opcodes[0], ends.own,
 				requests[i].nbytes, 0);

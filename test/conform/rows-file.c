@@ -337,7 +337,7 @@ static void pipe_breaks_later(void)
 	cb.aio_flags = IOCB_FLAG_RESFD;
 	cb.aio_resfd = (uint32_t)done.fd;
 	note_result("submit", submit_one(ctx, &cb));
-	note("done", poll(&done, 1, 3000));
+	note("done", poll(&done, 1, PATIENCE_MS));
 	note_result("reap", reap(ctx, 1, &ev));
 	note_event("write", &ev, &cb);
 	note("sigpipe", nr_sigpipe);

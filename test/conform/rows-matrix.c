@@ -349,7 +349,8 @@ static void apply(const struct change *change, struct iocb *cb)
  */
 static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 {
-	struct timespec at_once = { 0 }, some = { .tv_sec = 3 };
+	struct timespec at_once = { 0 },
+			some = { .tv_sec = PATIENCE_MS / 1000 };
 	bool is_poll = cb->aio_lio_opcode == IOCB_CMD_POLL;
 	struct io_event ev;
 	long ret = submit_one(ctx, cb);
@@ -373,7 +374,7 @@ static void note_signals(int efd, bool has_event)
 	struct pollfd counted = { .fd = efd, .events = POLLIN };
 	eventfd_t count;
 
-	(void)poll(&counted, 1, has_event ? 3000 : 0);
+	(void)poll(&counted, 1, has_event ? PATIENCE_MS : 0);
 	note("signalled", eventfd_read(efd, &count) ? 0 : (long)count);
 }
 

@@ -29,7 +29,7 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 	else
 		REQUIRE(write(ends->peer, bytes, 10) == 10);
 	/* A timer takes its time. */
-	REQUIRE(poll(&given, 1, 3000) == 1);
+	REQUIRE(poll(&given, 1, PATIENCE_MS) == 1);
 }
 
 static void go(const struct ends *ends, const struct stream_kind *kind)
@@ -176,7 +176,7 @@ static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
 	struct pollfd now = *asked;
 
 	if (poll(&now, 1, 0) == 1)
-		timeout = (struct timespec){ .tv_sec = 3 };
+		timeout = (struct timespec){ .tv_sec = PATIENCE_MS / 1000 };
 	return call_getevents(ctx, 1, 1, ret_event, &timeout) == 1;
 }
 
@@ -200,6 +200,16 @@ static void cancel_poll(const char *mask, aio_context_t ctx, struct iocb *cb)
 		note_poll(mask, "cancelled", &event, cb);
 	else
 		note_text(mask, "lost");
+}
+
+/* A packet may take its time, on the way to the same machine, too. */
+static void await_news(const struct ends *ends, const struct stream_kind *kind)
+{
+	struct pollfd news = { .fd = ends->own,
+			       .events = POLLIN | POLLPRI | POLLRDHUP };
+
+	if (kind->bit & TCP)
+		REQUIRE(poll(&news, 1, PATIENCE_MS) == 1);
 }
 
 /*
@@ -238,6 +248,7 @@ static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 	if (call_getevents(ctx, 0, 1, &event, &at_once) == 1)
 		return note_poll(name, "at_once", &event, &cb);
 	happening->happen(&ends, kind);
+	await_news(&ends, kind);
 	if (reap_poll(ctx, &asked, &event))
 		return note_poll(name, "later", &event, &cb);
 	cancel_poll(name, ctx, &cb);

@@ -13,7 +13,7 @@
 #include "differences.h"
 #include "posix.h"
 
-static const struct timespec long_time = { 10, 0 };
+static const struct timespec long_time = { PATIENCE_MS / 1000, 0 };
 
 static struct aiocb *done_read(int fd)
 {
@@ -257,7 +257,7 @@ static void by_signal(void)
 	event->sigev_value.sival_int = 5;
 	REQUIRE(aio_write(last) == 0);
 	note_call("cancel", aio_cancel(queued.writer, last));
-	for (int i = 0; i < 10000 && !nr_signals; i++)
+	for (int i = 0; i < PATIENCE_MS && !nr_signals; i++)
 		usleep(1000);
 	note("signals", nr_signals);
 	note("value", last_value);
@@ -286,7 +286,7 @@ static void by_thread(void)
 	event->sigev_value.sival_int = 6;
 	REQUIRE(aio_write(last) == 0);
 	note_call("cancel", aio_cancel(queued.writer, last));
-	for (int i = 0; i < 10000; i++) {
+	for (int i = 0; i < PATIENCE_MS; i++) {
 		if (__atomic_load_n(&nr_calls, __ATOMIC_SEQ_CST))
 			break;
 		usleep(1000);

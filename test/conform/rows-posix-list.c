@@ -407,7 +407,7 @@ static void one_signal_for_all(void)
 	note_end("file", list[0]);
 	note_signal("early", 0);
 	end_read(writer);
-	note_signal("signal", 10);
+	note_signal("signal", PATIENCE_MS / 1000);
 	note_state("pipe", list[1]);
 	note_signal("more", 0);
 }
@@ -419,9 +419,9 @@ static void signal_for_nothing(void)
 
 	block(SIGRTMIN + 2);
 	note_call("none", lio_listio(LIO_NOWAIT, list, 0, &event));
-	note_signal("none", 10);
+	note_signal("none", PATIENCE_MS / 1000);
 	note_call("nulls", lio_listio(LIO_NOWAIT, list, 1, &event));
-	note_signal("nulls", 10);
+	note_signal("nulls", PATIENCE_MS / 1000);
 	note_call("wait", lio_listio(LIO_WAIT, list, 1, &event));
 	note_signal("wait", 0);
 }
@@ -445,10 +445,10 @@ static void members_tell(int mode)
 	block(SIGRTMIN + 2);
 	list[0]->aio_sigevent = by_signal(SIGRTMIN + 2, 21);
 	note_call("list", lio_listio(mode, list, 1, NULL));
-	note_signal("good", 10);
+	note_signal("good", PATIENCE_MS / 1000);
 	list[1]->aio_sigevent = by_signal(SIGRTMIN + 2, 22);
 	note_call("list", lio_listio(mode, list + 1, 1, NULL));
-	note_signal("failed", 10);
+	note_signal("failed", PATIENCE_MS / 1000);
 	note_signal("more", 0);
 }
 
@@ -469,7 +469,7 @@ static void failed_tells(void)
 
 	block(SIGRTMIN + 2);
 	note_call("list", lio_listio(LIO_NOWAIT, list, 1, &event));
-	note_signal("signal", 10);
+	note_signal("signal", PATIENCE_MS / 1000);
 	note_end("member", list[0]);
 }
 
@@ -482,7 +482,7 @@ static void refused_tells(void)
 	list[1]->aio_reqprio = 99;
 	block(SIGRTMIN + 2);
 	note_call("list", lio_listio(LIO_NOWAIT, list, 2, &event));
-	note_signal("signal", 10);
+	note_signal("signal", PATIENCE_MS / 1000);
 	note_signal("more", 0);
 	note_end("good", list[0]);
 	note_end("refused", list[1]);
@@ -513,7 +513,7 @@ static void one_call_for_all(void)
 	note_end("file", list[0]);
 	note("early", __atomic_load_n(&nr_calls, __ATOMIC_SEQ_CST));
 	end_read(writer);
-	for (int i = 0; i < 10000; i++) {
+	for (int i = 0; i < PATIENCE_MS; i++) {
 		if (__atomic_load_n(&nr_calls, __ATOMIC_SEQ_CST))
 			break;
 		usleep(1000);

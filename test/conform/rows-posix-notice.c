@@ -72,7 +72,7 @@ static void signal_waited_for(void)
 
 		block(signos[i]);
 		note_call("read", aio_read(cb));
-		note_signal("signal", 10);
+		note_signal("signal", PATIENCE_MS / 1000);
 		note_state("state", cb);
 	}
 }
@@ -101,7 +101,7 @@ static void handle(int signo)
 
 static void await_handled(int nr)
 {
-	for (int i = 0; i < 10000 && handled < nr; i++)
+	for (int i = 0; i < PATIENCE_MS && handled < nr; i++)
 		usleep(1000);
 }
 
@@ -150,7 +150,8 @@ static void signals_queue(void)
 	for (int i = 0; i < NR; i++)
 		REQUIRE(!aio_read(with_signal(a_read(), SIGRTMIN + 1, i)));
 	for (int i = 0; i < NR; i++) {
-		const struct timespec timeout = { .tv_sec = 10 };
+		const struct timespec timeout = { .tv_sec =
+							  PATIENCE_MS / 1000 };
 		siginfo_t info;
 
 		nr += sigtimedwait(&set, &info, &timeout) == SIGRTMIN + 1;
@@ -200,7 +201,7 @@ static void failed_and_refused(void)
 
 	block(SIGUSR1);
 	note_call("failed", aio_read(cb));
-	note_signal("failed", 10);
+	note_signal("failed", PATIENCE_MS / 1000);
 	cb->aio_reqprio = -1;
 	note_call("refused", aio_read(cb));
 	note_signal("refused", 0);
@@ -271,7 +272,7 @@ static bool is_called(void)
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10;
+	until.tv_sec += PATIENCE_MS / 1000;
 	return sem_timedwait(&seen.called, &until) == 0;
 }
 

@@ -21,13 +21,16 @@
 enum { MOMENT_MS = 1000 };
 
 /*
- * The state after a moment, or when it is complete before: for what never comes on
- * one side, and at once on the other.
+ * The state after a moment that finds all other threads asleep, or when it is
+ * complete before: for what never comes on one side, and at once on the other.
  */
 static void note_soon(const char *key, const struct aiocb *cb)
 {
-	for (int i = 0; i < 50 && aio_error(cb) == EINPROGRESS; i++)
+	for (int i = 0; aio_error(cb) == EINPROGRESS; i++) {
+		if (i >= 50 && others_sleep())
+			break;
 		poll(NULL, 0, MOMENT_MS / 50);
+	}
 	note_state(key, cb);
 }
 

@@ -19,7 +19,7 @@
 #include "posix.h"
 
 static const struct timespec at_once, shortly = { 0, 2 * MS };
-static const struct timespec long_time = { 10, 0 };
+static const struct timespec long_time = { PATIENCE_MS / 1000, 0 };
 
 static struct aiocb *done_read(void)
 {

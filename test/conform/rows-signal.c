@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "conform.h"
@@ -30,17 +31,18 @@ static void handle(int sig, int flags)
 	REQUIRE(sigaction(sig, &action, NULL) == 0);
 }
 
-/* SIGUSR1 for this process whenever it sleeps. */
-static void signal_in_sleep(void)
+/* SIGUSR1 for this process whenever it sleeps. Return: the process that sends it. */
+static pid_t signal_in_sleep(void)
 {
-	pid_t parent = getpid();
+	pid_t parent = getpid(), sender = fork_helper();
 
-	if (fork_helper() == 0) {
+	if (sender == 0) {
 		for (;;) {
 			wait_asleep(parent);
 			kill(parent, SIGUSR1);
 		}
 	}
+	return sender;
 }
 
 /* SIGUSR1 once while this process sleeps on, then what ends the sleep. */
@@ -77,7 +79,7 @@ static aio_context_t context_with_event(bool has_event)
 static void interrupt(bool has_event, int flags)
 {
 	aio_context_t ctx = context_with_event(has_event);
-	struct timespec timeout = { .tv_sec = 5 };
+	struct timespec timeout = { .tv_sec = PATIENCE_MS / 1000 };
 	struct io_event ev[2];
 
 	handle(SIGUSR1, flags);
@@ -112,8 +114,9 @@ static void interrupted_event_restart(void)
 static void interrupted_poll(void)
 {
 	aio_context_t ctx = new_context(8);
-	struct timespec timeout = { .tv_sec = 5 };
+	struct timespec timeout = { .tv_sec = PATIENCE_MS / 1000 };
 	struct io_event ev;
+	pid_t sender;
 	int fds[2];
 	struct iocb cb;
 
@@ -121,9 +124,12 @@ static void interrupted_poll(void)
 	cb = POLL_OF(fds[0], POLLIN);
 	REQUIRE(submit_one(ctx, &cb) == 1);
 	handle(SIGUSR1, SA_RESTART);
-	signal_in_sleep();
+	sender = signal_in_sleep();
 	note_result("timed", call_getevents(ctx, 1, 1, &ev, &timeout));
 	note("handled", handled > 0);
+	/* A wait for what is on its way may sleep, too. */
+	REQUIRE(kill(sender, SIGKILL) == 0);
+	REQUIRE(waitpid(sender, NULL, 0) == sender || errno == EINTR);
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	note_result("then", call_getevents(ctx, 1, 1, &ev, &timeout));
 }
@@ -199,7 +205,7 @@ static void mask_null(void)
 static void mask_unblocks_pending(bool has_event, long min_nr)
 {
 	aio_context_t ctx = context_with_event(has_event);
-	struct timespec timeout = { .tv_sec = 5 };
+	struct timespec timeout = { .tv_sec = PATIENCE_MS / 1000 };
 	struct io_event ev[2];
 
 	handle(SIGUSR1, SA_RESTART);
@@ -235,7 +241,7 @@ static void unblock_min_nr_0(void)
 static void mask_unblocks_later(void)
 {
 	aio_context_t ctx = context_with_event(false);
-	struct timespec timeout = { .tv_sec = 5 };
+	struct timespec timeout = { .tv_sec = PATIENCE_MS / 1000 };
 	struct io_event ev;
 
 	handle(SIGUSR1, 0);
@@ -249,7 +255,7 @@ static void mask_unblocks_later(void)
 
 static void mask_blocks(void)
 {
-	struct timespec timeout = { .tv_sec = 5 };
+	struct timespec timeout = { .tv_sec = PATIENCE_MS / 1000 };
 	aio_context_t ctx;
 	struct io_event ev;
 

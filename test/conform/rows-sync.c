@@ -169,7 +169,7 @@ static void eventfd_wakes(void)
 		wait_asleep(getppid());
 		_exit(write(fds[1], "x", 1) != 1);
 	}
-	note("poll", poll(&wait, 1, 3000));
+	note("poll", poll(&wait, 1, PATIENCE_MS));
 	note("read", eventfd_read(efd, &count));
 	note("count", (long)count);
 	note_pending("events", ctx);
@@ -214,7 +214,7 @@ static void eventfd_closed(void)
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	note_result("reap", reap(ctx, 1, &ev));
 	/* Whoever has completed it may yet be about to count it. */
-	note("counted", poll(&counted, 1, 3000));
+	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("read", eventfd_read(copy, &count));
 	note("count", (long)count);
 }

@@ -233,10 +233,9 @@ static void eventfd_counts(void)
 /* What it counts once it has been signalled, which may be after the completion. */
 static long await_count(int fd)
 {
-	enum { LONG_MS = 20000 };
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
-	return poll(&pfd, 1, LONG_MS) == 1 ? read_count(fd) : -ETIMEDOUT;
+	return poll(&pfd, 1, PATIENCE_MS) == 1 ? read_count(fd) : -ETIMEDOUT;
 }
 
 /* Only what a worker executes is signalled. */

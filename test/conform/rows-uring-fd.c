@@ -101,7 +101,8 @@ static void closed_with_requests(void)
 	note_result("close", close(ring.fd));
 	/* The request goes, and with it its hold on the pipe. */
 	close(quiet[0]);
-	note("hung_up", poll(&end, 1, 5000) == 1 && (end.revents & POLLERR));
+	note("hung_up",
+	     poll(&end, 1, PATIENCE_MS) == 1 && (end.revents & POLLERR));
 }
 
 /* A mapping holds the ring as a descriptor does. */
@@ -115,7 +116,7 @@ static void closed_while_mapped(void)
 	note_result("submit", uring_submit(&ring));
 	note_result("close", close(ring.fd));
 	REQUIRE(write(quiet[1], "abc", 3) == 3);
-	for (i = 0; i < 3000 && !uring_ready(&ring); i++)
+	for (i = 0; i < PATIENCE_MS && !uring_ready(&ring); i++)
 		usleep(1000);
 	note_cqes("cqe", &ring, uring_settle(&ring));
 	note("is_it", !__builtin_memcmp(buf, "abc", 3));
@@ -225,8 +226,8 @@ static void by_level(void)
 	note_epoll("new", epoll, 0);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
-	note_epoll("one", epoll, 5000);
-	note_epoll("still", epoll, 5000);
+	note_epoll("one", epoll, PATIENCE_MS);
+	note_epoll("still", epoll, PATIENCE_MS);
 	*ring.cq_head = *ring.cq_tail;
 	note_epoll("taken", epoll, 0);
 	note_result("del", epoll_ctl(epoll, EPOLL_CTL_DEL, ring.fd, NULL)
@@ -245,11 +246,11 @@ static void by_edge(void)
 	note_epoll("new", epoll, 0);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
-	note_epoll("one", epoll, 5000);
+	note_epoll("one", epoll, PATIENCE_MS);
 	note_epoll("no_more", epoll, 0);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
-	note_epoll("another", epoll, 5000);
+	note_epoll("another", epoll, PATIENCE_MS);
 }
 
 /* Each call that moves completions into the rings is an edge. */
@@ -265,7 +266,7 @@ static void by_edge_of_overflow(void)
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		note_result("submit", uring_submit(&ring));
 	}
-	note_epoll("overflown", epoll, 5000);
+	note_epoll("overflown", epoll, PATIENCE_MS);
 	for (i = 0; i < 4; i++) {
 		note_result("get",
 			    uring_enter(ring.fd, 0, 0, IORING_ENTER_GETEVENTS,
@@ -285,7 +286,7 @@ static void nested(void)
 	note_epoll("new", outer, 0);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
-	note_epoll("one", outer, 5000);
+	note_epoll("one", outer, PATIENCE_MS);
 	note_poll("inner", inner);
 }
 
@@ -298,7 +299,7 @@ static void by_later_completion(void)
 	note_result("submit", uring_submit(&ring));
 	note_epoll("waits", epoll, 0);
 	REQUIRE(write(quiet[1], "x", 1) == 1);
-	note_epoll("later", epoll, 5000);
+	note_epoll("later", epoll, PATIENCE_MS);
 	note_cqes("cqe", &ring, 1);
 }
 
@@ -310,7 +311,7 @@ static void timeout_wakes(void)
 
 	sqe_rw(&ring, IORING_OP_TIMEOUT, -1, &soon, 1, 0);
 	note_result("submit", uring_submit(&ring));
-	note("poll", poll(&ready, 1, 5000));
+	note("poll", poll(&ready, 1, PATIENCE_MS));
 	note("revents", ready.revents);
 	note_cqes("cqe", &ring, 1);
 }

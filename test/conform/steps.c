@@ -2,6 +2,7 @@
 /*
  * What the rows share: taking notes, and steps that observe nothing themselves.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
@@ -20,8 +21,6 @@
 
 #include "conform.h"
 #include "ring.h"
-
-enum { REAP_SECONDS = 3 };
 
 static void put(const char *format, ...)
 {
@@ -170,7 +169,7 @@ long submit_one(aio_context_t ctx, struct iocb *cb)
 
 long reap(aio_context_t ctx, long nr, struct io_event *events)
 {
-	struct timespec timeout = { .tv_sec = REAP_SECONDS };
+	struct timespec timeout = { .tv_sec = PATIENCE_MS / 1000 };
 
 	return call_getevents(ctx, nr, nr, events, &timeout);
 }
@@ -303,6 +302,47 @@ void wait_asleep(pid_t task)
 		if (!state)
 			_exit(1);
 	} while (strncmp(state, ") S", 3) != 0);
+}
+
+static bool is_asleep(const char *tid)
+{
+	char path[300], text[512], *state;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true; /* it has just gone */
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	state = strrchr(text, ')');
+	return !state || !strncmp(state, ") S", 3);
+}
+
+static bool seem_asleep(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *entry;
+	bool all = true;
+
+	REQUIRE(dir);
+	while (all && (entry = readdir(dir)))
+		all = entry->d_name[0] == '.' ||
+		      atoi(entry->d_name) == gettid() ||
+		      is_asleep(entry->d_name);
+	closedir(dir);
+	return all;
+}
+
+/* One may wake another between the looks at the two. */
+bool others_sleep(void)
+{
+	for (int i = 0; i < 5; i++)
+		if (!seem_asleep())
+			return false;
+	return true;
 }
 
 pid_t fork_helper(void)

@@ -21,7 +21,7 @@
 #include "conform.h"
 #include "stream-play.h"
 
-enum { DEADLINE_MS = 3000, RECORD_BYTES = 1000, CHUNK_BYTES = 4096 };
+enum { RECORD_BYTES = 1000, CHUNK_BYTES = 4096 };
 
 static volatile sig_atomic_t nr_sigpipe;
 
@@ -156,11 +156,11 @@ static bool take_events(struct play *play, bool may_wait)
 	long nr, i;
 
 	if (may_wait && door == DOOR_SYSCALL) {
-		if (poll(&completed, 1, DEADLINE_MS) != 1)
+		if (poll(&completed, 1, PATIENCE_MS) != 1)
 			return false;
 		REQUIRE(eventfd_read(play->completions, &count) == 0);
 	} else if (may_wait) {
-		timeout.tv_sec = DEADLINE_MS / 1000;
+		timeout.tv_sec = PATIENCE_MS / 1000;
 	}
 	nr = call_getevents(play->ctx, may_wait, REQUESTS_MAX, events,
 			    &timeout);
@@ -178,7 +178,7 @@ static bool take_events(struct play *play, bool may_wait)
 static bool await(struct play *play, struct stream_request *request)
 {
 	if (by_calls)
-		return calls_await(request, DEADLINE_MS);
+		return calls_await(request, PATIENCE_MS);
 	while (!request->is_done)
 		if (!take_events(play, true))
 			return false;
@@ -257,7 +257,7 @@ static size_t take_some(struct play *play, size_t nr)
 	char bytes[65536];
 	ssize_t len;
 
-	if (!is_ready(play->ends.peer, POLLIN, DEADLINE_MS))
+	if (!is_ready(play->ends.peer, POLLIN, PATIENCE_MS))
 		return 0;
 	len = read(play->ends.peer, bytes, nr < sizeof(bytes) ? nr : 65536);
 	REQUIRE(len >= 0);
@@ -301,7 +301,7 @@ static void await_held(struct play *play, size_t nr)
 {
 	int held, tries;
 
-	for (tries = 0; tries < DEADLINE_MS; tries++) {
+	for (tries = 0; tries < PATIENCE_MS; tries++) {
 		REQUIRE(ioctl(play->ends.peer, FIONREAD, &held) == 0);
 		if ((size_t)held == nr)
 			break;

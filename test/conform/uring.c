@@ -14,7 +14,7 @@
 #define SYS_io_uring_register 427
 #endif
 
-enum { WAIT_SECONDS = 3, NOTED_MAX = 512 };
+enum { NOTED_MAX = 512 };
 
 /* Where the serial numbers of requests start. */
 static const uint64_t SERIALS = 0x5e0a1000;
@@ -192,7 +192,7 @@ uint32_t uring_settle(const struct uring *ring)
 
 bool uring_wait(struct uring *ring, uint32_t nr)
 {
-	struct __kernel_timespec span = { .tv_sec = WAIT_SECONDS };
+	struct __kernel_timespec span = { .tv_sec = PATIENCE_MS / 1000 };
 	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&span };
 
 	if (uring_ready(ring) < nr)
