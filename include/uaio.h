@@ -32,6 +32,7 @@ struct uaio_counters {
 	uint64_t index_bytes;   /* memory of the index of ring addresses */
 	uint64_t ring_bytes;    /* memory of the rings of live contexts */
 	uint64_t context_bytes; /* memory of one context, without its ring */
+	uint64_t nr_kernel;     /* of nr_worker, executed by the kernel's AIO */
 };
 
 /*

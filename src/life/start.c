@@ -209,5 +209,6 @@ void uaio_counters_read(struct uaio_counters *ret_counters)
 		sum.nr_workers += uaio_wq_nr_workers(i);
 	uaio_doors_count(&sum);
 	sum.nr_requests = sum.nr_inline + sum.nr_worker;
+	sum.nr_kernel = uaio_natives_executed();
 	*ret_counters = sum;
 }

@@ -17,8 +17,13 @@
 #include "native/kaio.h"
 
 enum {
-	/* Events of one ring. The quota of the system is 65536 by default. */
-	RING_EVENTS = 256,
+	/*
+	 * Events of one ring, and rings of one process. The quota of the system is
+	 * 65536 by default, and other processes need some of it. The kernel gives a
+	 * ring more room than was asked for.
+	 */
+	RING_EVENTS = 128,
+	RINGS_MAX = 64,
 	/* Rings that are kept for reuse: to make and to end one takes long. */
 	IDLE_MAX = 4,
 	/*
@@ -62,13 +67,18 @@ static struct {
 	uint32_t nr_begun;
 	uint32_t nr_ended;
 
-	int64_t again_ns; /* atomic: the kernel is asked for no ring until then */
+	/* atomic: the kernel is asked for no request, for no ring until then */
+	int64_t again_ns;
+	int64_t ring_again_ns;
 
 	struct uaio_lock lock; /* rank NATIVES */
 	/* under lock */
 	struct list used;
 	struct list idle;
 	unsigned nr_idle;
+	unsigned nr_rings; /* that exist, or are being made */
+
+	uint64_t nr_executed; /* atomic: statistics */
 
 	struct uaio_slab slab;
 } natives;
@@ -79,10 +89,12 @@ void uaio_natives_init(void)
 	store_relaxed(&natives.nr_begun, 0);
 	store_relaxed(&natives.nr_ended, 0);
 	store_relaxed(&natives.again_ns, 0);
+	store_relaxed(&natives.ring_again_ns, 0);
 	natives.lock = (struct uaio_lock){ 0 };
 	list_init(&natives.used);
 	list_init(&natives.idle);
-	natives.nr_idle = 0;
+	natives.nr_idle = natives.nr_rings = 0;
+	store_relaxed(&natives.nr_executed, 0);
 	uaio_slab_init(&natives.slab, sizeof(struct uaio_native), 4096);
 }
 
@@ -103,10 +115,17 @@ static bool is_in_vain(struct uaio_file *file)
 	return nr != VAIN_MAX;
 }
 
-static bool is_refused(void)
+static struct uaio_native *ring_of(const struct uaio_group *group)
 {
-	/* relaxed: advice */
-	int64_t again = load_relaxed(&natives.again_ns);
+	/* [MB:native] acquire: pairs with attach_locked(). */
+	return load_acquire(&group->native);
+}
+
+static bool is_refused(const struct uaio_group *group)
+{
+	/* relaxed, both: advice */
+	int64_t again = ring_of(group) ? load_relaxed(&natives.again_ns)
+				       : load_relaxed(&natives.ring_again_ns);
 
 	return again && uaio_now_ns() < again;
 }
@@ -122,7 +141,7 @@ static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req)
 	       !load_relaxed(&file->nowait_refused) &&
 	       uaio_sqe_bytes(sqe) < BYTES_MAX && !uaio_config.force_worker &&
 	       uaio_may_call(UAIO_CALL_IO_SETUP) &&
-	       uaio_may_call(UAIO_CALL_IO_SUBMIT) && !is_refused() &&
+	       uaio_may_call(UAIO_CALL_IO_SUBMIT) && !is_refused(req->group) &&
 	       !is_in_vain(file);
 }
 
@@ -145,45 +164,13 @@ bool uaio_native_suits(const struct uaio_req *req)
  */
 
 /* A filter stays. What is used up, others may give back. */
-static void note_refusal(int error)
+static void note_no_ring(int error)
 {
 	bool is_final = error == -ENOSYS || error == -EPERM;
 
-	store_relaxed(&natives.again_ns,
+	/* relaxed: advice */
+	store_relaxed(&natives.ring_again_ns,
 		      is_final ? UAIO_FOREVER : uaio_now_ns() + AGAIN_NS);
-}
-
-static void destroy(struct uaio_native *native)
-{
-	if (native->event_fd >= 0)
-		uaio_ownfd_close(native->event_fd);
-	uaio_kaio_close(native->ring);
-	uaio_slab_put(&natives.slab, native);
-}
-
-static struct uaio_native *create(void)
-{
-	struct uaio_native *native = uaio_slab_get(&natives.slab);
-	int ret;
-
-	if (!native)
-		return NULL;
-	ret = uaio_kaio_open(RING_EVENTS, &native->ring);
-	if (ret < 0) {
-		uaio_slab_put(&natives.slab, native);
-		note_refusal(ret);
-		return NULL;
-	}
-	native->lock = (struct uaio_lock){ 0 };
-	store_relaxed(&native->nr, 0);
-	store_relaxed(&native->is_lost, 0);
-	list_init(&native->node);
-	store_relaxed(&native->event_fd, uaio_ownfd_event(0));
-	if (native->event_fd >= 0)
-		return native;
-	note_refusal(-EMFILE);
-	destroy(native);
-	return NULL;
 }
 
 static void lock(void)
@@ -196,14 +183,73 @@ static void unlock(void)
 	uaio_unlock(&natives.lock, UAIO_RANK_NATIVES);
 }
 
-static struct uaio_native *take_idle_locked(void)
+static void count_out_ring(void)
 {
-	struct list *node = list_pop(&natives.idle);
+	lock();
+	natives.nr_rings--;
+	unlock();
+}
 
-	if (!node)
-		return NULL;
-	natives.nr_idle--;
-	return container_of(node, struct uaio_native, node);
+static void destroy(struct uaio_native *native)
+{
+	if (native->event_fd >= 0)
+		uaio_ownfd_close(native->event_fd);
+	uaio_kaio_close(native->ring);
+	uaio_slab_put(&natives.slab, native);
+	count_out_ring();
+}
+
+/* The ring is counted. Return: NULL: there can be none; then it is not. */
+static struct uaio_native *create(void)
+{
+	struct uaio_native *native = uaio_slab_get(&natives.slab);
+	int ret;
+
+	if (!native)
+		goto err;
+	ret = uaio_kaio_open(RING_EVENTS, &native->ring);
+	if (ret < 0)
+		goto err_slab;
+	native->lock = (struct uaio_lock){ 0 };
+	store_relaxed(&native->nr, 0);
+	store_relaxed(&native->is_lost, 0);
+	list_init(&native->node);
+	store_relaxed(&native->event_fd, uaio_ownfd_event(0));
+	if (native->event_fd >= 0)
+		return native;
+	note_no_ring(-EMFILE);
+	destroy(native);
+	return NULL;
+
+err_slab:
+	uaio_slab_put(&natives.slab, native);
+	note_no_ring(ret);
+err:
+	count_out_ring();
+	return NULL;
+}
+
+/*
+ * Return: an idle ring, or NULL. *ret_may_create: then one may be made, and is
+ * counted.
+ */
+static struct uaio_native *take_idle(bool *ret_may_create)
+{
+	struct uaio_native *native = NULL;
+	struct list *node;
+
+	lock();
+	node = list_pop(&natives.idle);
+	if (node) {
+		natives.nr_idle--;
+		native = container_of(node, struct uaio_native, node);
+	}
+	*ret_may_create = !node && natives.nr_rings < RINGS_MAX;
+	natives.nr_rings += *ret_may_create;
+	if (!node && !*ret_may_create)
+		note_no_ring(-EAGAIN);
+	unlock();
+	return native;
 }
 
 /* Return: false if there are enough idle ones. */
@@ -213,6 +259,8 @@ static bool keep_locked(struct uaio_native *native)
 		return false;
 	list_add_tail(&natives.idle, &native->node);
 	natives.nr_idle++;
+	/* relaxed: advice */
+	store_relaxed(&natives.ring_again_ns, 0);
 	return true;
 }
 
@@ -236,7 +284,7 @@ static bool attach_locked(struct uaio_native *native, struct uaio_group *group)
 		return false;
 	if (uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
 			    native->event_fd, EPOLLIN, 0) < 0) {
-		note_refusal(-EMFILE);
+		note_no_ring(-EMFILE);
 		return false;
 	}
 	native->group = group;
@@ -246,26 +294,18 @@ static bool attach_locked(struct uaio_native *native, struct uaio_group *group)
 	return true;
 }
 
-static struct uaio_native *ring_of(const struct uaio_group *group)
-{
-	/* [MB:native] acquire: pairs with attach_locked(). */
-	return load_acquire(&group->native);
-}
-
 static __attribute__((noinline)) struct uaio_native *
 make_ring(struct uaio_group *group)
 {
 	struct uaio_native *native;
-	bool is_attached;
+	bool is_attached, may_create;
 
 	/* In the commons (ready.h) the epoll is not this queue's. */
 	if (load_relaxed(&group->ready.home) != group ||
 	    !uaio_poller_is_open(&group->ready.poller))
 		return NULL;
-	lock();
-	native = take_idle_locked();
-	unlock();
-	if (!native)
+	native = take_idle(&may_create);
+	if (may_create)
 		native = create();
 	if (!native)
 		return NULL;
@@ -325,11 +365,13 @@ void uaio_native_await(const struct uaio_group *group, uint32_t nr)
 uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 {
 	struct uaio_group *groups[16];
+	struct list seen;
 	uint32_t nr_requests = 0;
 	unsigned nr = 0;
 
+	list_init(&seen);
 	lock();
-	list_for_each (pos, &natives.used) {
+	list_for_each_safe (pos, &natives.used) {
 		struct uaio_native *native =
 			container_of(pos, struct uaio_native, node);
 		/* relaxed: the caller looks again */
@@ -340,7 +382,11 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 			continue;
 		uaio_ready_pin(&native->group->ready);
 		groups[nr++] = native->group;
+		list_remove(pos);
+		list_add_tail(&seen, pos);
 	}
+	/* Others come first the next time. */
+	list_splice_tail(&natives.used, &seen);
 	unlock();
 	for (unsigned i = 0; i < nr; i++) {
 		act(groups[i]);
@@ -410,7 +456,7 @@ static bool is_of_request(const struct uaio_req *req, int error)
 		store_relaxed(&req->file->nowait_refused, 1);
 	/* A security module may refuse one request as well as a filter all. */
 	if (error == -ENOSYS || error == -EPERM)
-		note_refusal(-EAGAIN);
+		store_relaxed(&natives.again_ns, uaio_now_ns() + AGAIN_NS);
 	return error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT ||
 	       error == -EACCES;
 }
@@ -493,7 +539,13 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 	/* relaxed: a thread that waits for it takes completions itself */
 	sub_relaxed(&native->nr, nr);
 	uaio_stats_direct(UAIO_DIRECT_KERNEL, nr - nr_back);
+	add_relaxed(&natives.nr_executed, nr - nr_back);
 	return nr;
+}
+
+uint64_t uaio_natives_executed(void)
+{
+	return load_relaxed(&natives.nr_executed);
 }
 
 /*

@@ -34,7 +34,7 @@
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
  * system call that may block.
  *
- * Tested by test-native.c.
+ * Tested by test-native.c and test-native-rings.c.
  */
 #ifndef UAIO_NATIVE_NATIVE_H
 #define UAIO_NATIVE_NATIVE_H
@@ -107,6 +107,9 @@ void uaio_native_put(struct uaio_group *group);
  * Return: how many requests there were.
  */
 uint32_t uaio_natives_each(void (*act)(struct uaio_group *group));
+
+/* Return: how many requests the kernel has executed since the engine started. */
+uint64_t uaio_natives_executed(void);
 
 /*
  * The descriptor of file is to be closed. *ret_nr: how many of its requests are

@@ -1,241 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct requests that the kernel executes by itself. A hook plays the kernel: it
- * takes requests or refuses them, and completes them when the test says so.
+ * Direct requests that the kernel executes by itself.
  */
-#undef NDEBUG
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/atomic.h"
 #include "base/sleep.h"
-#include "options/config.h"
 #include "proc/ownfd.h"
-#include "native/kaio.h"
-#include "native/native.h"
-#include "aio/aio.h"
-#include "unit.h"
-
-enum {
-	NR_BLOCKS = 16,
-	SIZE = UNIT_KEY_BYTES,
-	NR_EVENTS = 512,
-	EAGAIN_RESULT = -EAGAIN,
-};
-
-/* The kernel, as the hook plays it. */
-static struct {
-	pthread_mutex_t lock;
-	union {
-		struct uaio_kaio_ring ring;
-		char bytes[sizeof(struct uaio_kaio_ring) +
-			   NR_EVENTS * sizeof(struct io_event)];
-	};
-	struct iocb taken[64]; /* that are not complete */
-	unsigned nr_taken;     /* atomic */
-
-	int setup_error;  /* of io_setup, or 0 */
-	int submit_error; /* of io_submit, or 0 */
-	unsigned nr_more; /* requests that are taken before that error */
-	bool gives_back;  /* each with EAGAIN */
-	unsigned nr_setups, nr_submits, nr_destroys;
-	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
-} kernel;
-
-static struct {
-	int fd, direct; /* of one file, the second as if opened with O_DIRECT */
-	uint64_t handle;
-	struct iocb iocbs[32];
-	char buffers[32][SIZE];
-	unsigned nr;
-} test;
-
-static void complete_locked(const struct iocb *iocb, int64_t res)
-{
-	uint32_t tail = kernel.ring.tail;
-	uint64_t one = 1;
-
-	kernel.ring.events[tail] = (struct io_event){
-		.data = iocb->aio_data,
-		.obj = (uintptr_t)iocb,
-		.res = res,
-	};
-	store_release(&kernel.ring.tail, (tail + 1) % NR_EVENTS);
-	assert_int_equal(write((int)iocb->aio_resfd, &one, sizeof(one)),
-			 sizeof(one));
-}
-
-static long setup(uint64_t *ret_ctx)
-{
-	kernel.nr_setups++;
-	if (kernel.setup_error)
-		return kernel.setup_error;
-	memset(kernel.bytes, 0, sizeof(kernel.bytes));
-	kernel.ring.nr = NR_EVENTS;
-	kernel.ring.magic = 0xa10a10a1;
-	kernel.ring.compat = 1;
-	kernel.ring.header_bytes = sizeof(kernel.ring);
-	*ret_ctx = (uintptr_t)&kernel.ring;
-	return 0;
-}
-
-static void take(const struct iocb *iocb)
-{
-	assert_true(iocb->aio_flags & IOCB_FLAG_RESFD);
-	assert_true(iocb->aio_rw_flags & RWF_NOWAIT);
-	if (kernel.gives_back)
-		complete_locked(iocb, EAGAIN_RESULT);
-	else
-		kernel.taken[kernel.nr_taken++] = *iocb;
-}
-
-static long submit_some(long nr, struct iocb **list)
-{
-	kernel.nr_submits++;
-	for (long i = 0; i < nr; i++) {
-		if (kernel.submit_error && !kernel.nr_more)
-			return i ? i : kernel.submit_error;
-		kernel.nr_more -= kernel.nr_more > 0;
-		take(list[i]);
-	}
-	return nr;
-}
-
-static bool play(long nr, const long args[6], long *ret_res)
-{
-	if (nr == SYS_fcntl && args[1] == F_GETFL && args[0] == test.direct) {
-		*ret_res = O_RDWR | O_DIRECT;
-		return true;
-	}
-	if (nr == SYS_fstat && args[0] == test.direct)
-		add_relaxed(&kernel.nr_sizes, 1);
-	if (nr == SYS_fstatfs) {
-		*ret_res = unit_say_ext4(args);
-		return true;
-	}
-	if (nr != SYS_io_setup && nr != SYS_io_submit && nr != SYS_io_destroy)
-		return false;
-	pthread_mutex_lock(&kernel.lock);
-	if (nr == SYS_io_setup)
-		*ret_res = setup((uint64_t *)args[1]);
-	else if (nr == SYS_io_submit)
-		*ret_res = submit_some(args[1], (struct iocb **)args[2]);
-	else
-		*ret_res = 0;
-	kernel.nr_destroys += nr == SYS_io_destroy;
-	pthread_mutex_unlock(&kernel.lock);
-	return true;
-}
-
-/* The kernel executes the oldest request that it has. */
-static void execute(void)
-{
-	struct iocb iocb;
-	int64_t res;
-
-	pthread_mutex_lock(&kernel.lock);
-	assert_true(kernel.nr_taken);
-	iocb = kernel.taken[0];
-	memmove(kernel.taken, kernel.taken + 1,
-		--kernel.nr_taken * sizeof(iocb));
-	res = iocb.aio_lio_opcode == IOCB_CMD_PREAD
-		      ? pread(test.fd, (void *)(uintptr_t)iocb.aio_buf,
-			      iocb.aio_nbytes, iocb.aio_offset)
-		      : pwrite(test.fd, (void *)(uintptr_t)iocb.aio_buf,
-			       iocb.aio_nbytes, iocb.aio_offset);
-	complete_locked(&iocb, res);
-	pthread_mutex_unlock(&kernel.lock);
-}
-
-/* It gives it back. */
-static void give_back(void)
-{
-	pthread_mutex_lock(&kernel.lock);
-	assert_int_equal(kernel.nr_taken, 1);
-	kernel.nr_taken = 0;
-	complete_locked(&kernel.taken[0], EAGAIN_RESULT);
-	pthread_mutex_unlock(&kernel.lock);
-}
-
-static void open_direct(void)
-{
-	char path[32];
-
-	test.fd = unit_numbered_file(false, NR_BLOCKS);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", test.fd);
-	test.direct = open(path, O_RDWR | O_CLOEXEC);
-	assert_true(test.direct >= 0);
-}
-
-static int start(void **state)
-{
-	int ret = unit_setup(state);
-
-	/* No ring that was kept, nor any refusal that was noted. */
-	uaio_natives_init();
-	uaio_config.backend = UAIO_BACKEND_AIO;
-	test.nr = 0;
-	kernel.setup_error = kernel.submit_error = 0;
-	kernel.nr_more = 0;
-	kernel.gives_back = false;
-	kernel.nr_taken = 0;
-	kernel.nr_setups = kernel.nr_submits = kernel.nr_destroys = 0;
-	pthread_mutex_init(&kernel.lock, NULL);
-	open_direct();
-	unit_hook(play);
-	test.handle = unit_context(32);
-	return ret;
-}
-
-static int stop(void **state)
-{
-	unit_destroy(test.handle);
-	unit_hook(NULL);
-	unit_close(test.fd);
-	if (test.direct >= 0)
-		unit_close(test.direct);
-	uaio_config.backend = UAIO_BACKEND_THREADS;
-	return unit_teardown(state);
-}
-
-static struct iocb *prepared(unsigned opcode, unsigned block)
-{
-	struct iocb *iocb = &test.iocbs[test.nr];
-	char *buffer = test.buffers[test.nr++];
-
-	memset(buffer, opcode == IOCB_CMD_PWRITE ? 'w' : '.', SIZE);
-	*iocb = unit_iocb(opcode, test.direct, buffer, SIZE,
-			  (int64_t)block * SIZE);
-	return iocb;
-}
-
-static void submit(unsigned opcode, unsigned block)
-{
-	assert_int_equal(unit_submit(test.handle, prepared(opcode, block)), 1);
-}
-
-static void assert_block(const char *bytes, unsigned block)
-{
-	char expected[SIZE];
-
-	memset(expected, (int)block, SIZE);
-	assert_memory_equal(bytes, expected, SIZE);
-}
-
-static void reap(unsigned nr)
-{
-	struct io_event events[32];
-
-	assert_int_equal(unit_reap(test.handle, nr, events), nr);
-	for (unsigned i = 0; i < nr; i++)
-		assert_int_equal(events[i].res, SIZE);
-}
+#include "test-kernel.h"
 
 static void a_batch_is_one_call(void **state)
 {
@@ -540,13 +315,13 @@ static void the_program_may_have_the_eventfd_s_number(void **state)
 
 	(void)state;
 	submit(IOCB_CMD_PREAD, 0);
-	fd = (int)kernel.taken[0].aio_resfd;
+	fd = (int)kernel.taken[0].iocb.aio_resfd;
 	assert_int_equal(uaio_own_fd_yield(fd), 0);
 	assert_int_equal(close(fd), 0);
 	submit(IOCB_CMD_PREAD, 1);
-	assert_int_not_equal(kernel.taken[1].aio_resfd, fd);
+	assert_int_not_equal(kernel.taken[1].iocb.aio_resfd, fd);
 	/* The kernel itself goes by the file, and not by its number. */
-	kernel.taken[0].aio_resfd = kernel.taken[1].aio_resfd;
+	kernel.taken[0].iocb.aio_resfd = kernel.taken[1].iocb.aio_resfd;
 	execute();
 	execute();
 	reap(2);
@@ -568,9 +343,6 @@ static void a_ring_that_is_refused_is_asked_for_later(void **state)
 			1 + (uaio_now_ns() - since) / 1000000000);
 	assert_int_equal(kernel.nr_submits, 0);
 }
-
-#define NATIVE_TEST(function) \
-	cmocka_unit_test_setup_teardown(function, start, stop)
 
 int main(void)
 {

@@ -22,8 +22,11 @@
  *       when it goes to sleep, but only if one may have a timer.
  *   I4  The list is looked at every TICK_NS, and less often while callers do
  *       everything. With nothing on it the thread sleeps in its epoll.
+ *   I5  While the kernel has native requests (native.h), in any queue, the thread
+ *       stays, and now and then takes what is complete: the program may have
+ *       closed the eventfd that tells, by a call that we do not see.
  *
- * Tested by test-ready-alone.c.
+ * Tested by test-ready-alone.c; I5 by src/native/test-native-rings.c.
  */
 #include <errno.h>
 
@@ -31,6 +34,7 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/thread.h"
+#include "native/native.h"
 #include "ready/care.h"
 #include "ready/readyint.h"
 #include "ready/timer.h"
@@ -38,8 +42,9 @@
 enum {
 	TICK_NS = 1000000,
 	TICK_NS_MAX = 16000000,
-	IDLE_S = 5,
 };
+
+#define IDLE_NS INT64_C(5000000000)
 
 static struct {
 	struct uaio_poller poller;
@@ -442,8 +447,7 @@ static int64_t next_look(enum uaio_care care, int64_t *tick_ns)
 	lock();
 	fallback.is_ticking = !list_is_empty(&fallback.listed);
 	unlock();
-	return uaio_now_ns() +
-	       (fallback.is_ticking ? *tick_ns : IDLE_S * 1000000000ll);
+	return uaio_now_ns() + (fallback.is_ticking ? *tick_ns : IDLE_NS);
 }
 
 /* What there is to do for timers, in the queues that the thread looks after. */
@@ -547,10 +551,26 @@ static int answer_until(int64_t due)
 	return nr;
 }
 
+static void take_native(struct uaio_group *group)
+{
+	(void)uaio_ready_take_native(group);
+}
+
+/* Return: whether the kernel has requests, when it was last looked at (I5). */
+static bool look_for_natives(int64_t *looked_ns, bool had_some)
+{
+	int64_t now = uaio_now_ns();
+
+	if (now - *looked_ns < IDLE_NS)
+		return had_some;
+	*looked_ns = now;
+	return uaio_natives_each(take_native);
+}
+
 static void *stand_by(void *arg)
 {
-	int64_t tick_ns = TICK_NS;
-	bool is_idle;
+	int64_t tick_ns = TICK_NS, looked_ns = uaio_now_ns();
+	bool is_idle, has_natives = false;
 
 	(void)arg;
 	uaio_thread_begin("uaio-ready");
@@ -562,7 +582,8 @@ static void *stand_by(void *arg)
 
 		is_idle = answer_until(due) == 0 && !fallback.is_ticking &&
 			  uaio_now_ns() >= due;
-	} while (!is_idle || !is_over());
+		has_natives = look_for_natives(&looked_ns, has_natives);
+	} while (!is_idle || has_natives || !is_over());
 	uaio_thread_end();
 	return NULL;
 }

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For tests of native requests: a hook plays the kernel. It takes requests or refuses
+ * them, and completes them when the test says so.
+ */
+#ifndef UAIO_NATIVE_TEST_KERNEL_H
+#define UAIO_NATIVE_TEST_KERNEL_H
+
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "options/config.h"
+#include "native/kaio.h"
+#include "native/native.h"
+#include "aio/aio.h"
+#include "unit.h"
+
+enum {
+	NR_BLOCKS = 16,
+	SIZE = UNIT_KEY_BYTES,
+	NR_EVENTS = 512,
+	NR_RINGS = 72,
+	EAGAIN_RESULT = -EAGAIN,
+};
+
+/* The kernel, as the hook plays it. */
+static struct {
+	pthread_mutex_t lock;
+	union ring {
+		struct uaio_kaio_ring ring; /* magic: it is in use */
+		char bytes[sizeof(struct uaio_kaio_ring) +
+			   NR_EVENTS * sizeof(struct io_event)];
+	} rings[NR_RINGS];
+	struct taken {
+		struct iocb iocb;
+		struct uaio_kaio_ring *ring;
+	} taken[128];      /* that are not complete */
+	unsigned nr_taken; /* atomic */
+
+	int setup_error;   /* of io_setup, or 0 */
+	int submit_error;  /* of io_submit, or 0 */
+	unsigned nr_more;  /* requests that are taken before that error */
+	bool gives_back;   /* each with EAGAIN */
+	bool tells_nobody; /* the eventfd is closed */
+	unsigned nr_setups, nr_submits, nr_destroys;
+	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
+} kernel;
+
+static struct {
+	int fd, direct; /* of one file, the second as if opened with O_DIRECT */
+	uint64_t handle;
+	struct iocb iocbs[32];
+	char buffers[32][SIZE];
+	unsigned nr;
+} test;
+
+static inline void complete_locked(const struct taken *taken, int64_t res)
+{
+	uint32_t tail = taken->ring->tail;
+	uint64_t one = 1;
+
+	taken->ring->events[tail] = (struct io_event){
+		.data = taken->iocb.aio_data,
+		.obj = (uintptr_t)taken,
+		.res = res,
+	};
+	store_release(&taken->ring->tail, (tail + 1) % NR_EVENTS);
+	if (!kernel.tells_nobody)
+		assert_int_equal(
+			write((int)taken->iocb.aio_resfd, &one, sizeof(one)),
+			sizeof(one));
+}
+
+static inline long setup(uint64_t *ret_ctx)
+{
+	union ring *ring = kernel.rings;
+
+	kernel.nr_setups++;
+	if (kernel.setup_error)
+		return kernel.setup_error;
+	while (ring->ring.magic)
+		assert_true(++ring < kernel.rings + NR_RINGS);
+	memset(ring->bytes, 0, sizeof(ring->bytes));
+	ring->ring.nr = NR_EVENTS;
+	ring->ring.magic = 0xa10a10a1;
+	ring->ring.compat = 1;
+	ring->ring.header_bytes = sizeof(ring->ring);
+	*ret_ctx = (uintptr_t)&ring->ring;
+	return 0;
+}
+
+static inline void take(struct uaio_kaio_ring *ring, const struct iocb *iocb)
+{
+	const struct taken taken = { *iocb, ring };
+
+	assert_true(iocb->aio_flags & IOCB_FLAG_RESFD);
+	assert_true(iocb->aio_rw_flags & RWF_NOWAIT);
+	if (kernel.gives_back)
+		complete_locked(&taken, EAGAIN_RESULT);
+	else
+		kernel.taken[kernel.nr_taken++] = taken;
+}
+
+static inline long submit_some(struct uaio_kaio_ring *ring, long nr,
+			       struct iocb **list)
+{
+	kernel.nr_submits++;
+	for (long i = 0; i < nr; i++) {
+		if (kernel.submit_error && !kernel.nr_more)
+			return i ? i : kernel.submit_error;
+		kernel.nr_more -= kernel.nr_more > 0;
+		take(ring, list[i]);
+	}
+	return nr;
+}
+
+static inline long destroy_ring(struct uaio_kaio_ring *ring)
+{
+	kernel.nr_destroys++;
+	ring->magic = 0;
+	return 0;
+}
+
+static inline bool play(long nr, const long args[6], long *ret_res)
+{
+	if (nr == SYS_fcntl && args[1] == F_GETFL && args[0] == test.direct) {
+		*ret_res = O_RDWR | O_DIRECT;
+		return true;
+	}
+	if (nr == SYS_fstat && args[0] == test.direct)
+		add_relaxed(&kernel.nr_sizes, 1);
+	if (nr == SYS_fstatfs) {
+		*ret_res = unit_say_ext4(args);
+		return true;
+	}
+	if (nr != SYS_io_setup && nr != SYS_io_submit && nr != SYS_io_destroy)
+		return false;
+	pthread_mutex_lock(&kernel.lock);
+	if (nr == SYS_io_setup)
+		*ret_res = setup((uint64_t *)args[1]);
+	else if (nr == SYS_io_submit)
+		*ret_res = submit_some((struct uaio_kaio_ring *)args[0],
+				       args[1], (struct iocb **)args[2]);
+	else
+		*ret_res = destroy_ring((struct uaio_kaio_ring *)args[0]);
+	pthread_mutex_unlock(&kernel.lock);
+	return true;
+}
+
+/* The kernel executes the oldest request that it has. */
+static inline void execute(void)
+{
+	const struct iocb *iocb;
+	struct taken taken;
+	int64_t res;
+
+	pthread_mutex_lock(&kernel.lock);
+	assert_true(kernel.nr_taken);
+	taken = kernel.taken[0];
+	iocb = &taken.iocb;
+	memmove(kernel.taken, kernel.taken + 1,
+		--kernel.nr_taken * sizeof(taken));
+	res = iocb->aio_lio_opcode == IOCB_CMD_PREAD
+		      ? pread(test.fd, (void *)(uintptr_t)iocb->aio_buf,
+			      iocb->aio_nbytes, iocb->aio_offset)
+		      : pwrite(test.fd, (void *)(uintptr_t)iocb->aio_buf,
+			       iocb->aio_nbytes, iocb->aio_offset);
+	complete_locked(&taken, res);
+	pthread_mutex_unlock(&kernel.lock);
+}
+
+/* It gives it back. */
+static inline void give_back(void)
+{
+	pthread_mutex_lock(&kernel.lock);
+	assert_int_equal(kernel.nr_taken, 1);
+	kernel.nr_taken = 0;
+	complete_locked(&kernel.taken[0], EAGAIN_RESULT);
+	pthread_mutex_unlock(&kernel.lock);
+}
+
+static inline void open_direct(void)
+{
+	char path[32];
+
+	test.fd = unit_numbered_file(false, NR_BLOCKS);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", test.fd);
+	test.direct = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(test.direct >= 0);
+}
+
+static inline int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	/* No ring that was kept, nor any refusal that was noted. */
+	uaio_natives_init();
+	uaio_config.backend = UAIO_BACKEND_AIO;
+	test.nr = 0;
+	kernel.setup_error = kernel.submit_error = 0;
+	kernel.nr_more = 0;
+	kernel.gives_back = kernel.tells_nobody = false;
+	memset(kernel.rings, 0, sizeof(kernel.rings));
+	kernel.nr_taken = 0;
+	kernel.nr_setups = kernel.nr_submits = kernel.nr_destroys = 0;
+	pthread_mutex_init(&kernel.lock, NULL);
+	open_direct();
+	unit_hook(play);
+	test.handle = unit_context(32);
+	return ret;
+}
+
+static inline int stop(void **state)
+{
+	unit_destroy(test.handle);
+	unit_hook(NULL);
+	unit_close(test.fd);
+	if (test.direct >= 0)
+		unit_close(test.direct);
+	uaio_config.backend = UAIO_BACKEND_THREADS;
+	return unit_teardown(state);
+}
+
+static inline struct iocb *prepared(unsigned opcode, unsigned block)
+{
+	struct iocb *iocb = &test.iocbs[test.nr];
+	char *buffer = test.buffers[test.nr++];
+
+	memset(buffer, opcode == IOCB_CMD_PWRITE ? 'w' : '.', SIZE);
+	*iocb = unit_iocb(opcode, test.direct, buffer, SIZE,
+			  (int64_t)block * SIZE);
+	return iocb;
+}
+
+static inline void submit(unsigned opcode, unsigned block)
+{
+	assert_int_equal(unit_submit(test.handle, prepared(opcode, block)), 1);
+}
+
+static inline void assert_block(const char *bytes, unsigned block)
+{
+	char expected[SIZE];
+
+	memset(expected, (int)block, SIZE);
+	assert_memory_equal(bytes, expected, SIZE);
+}
+
+static inline void reap(unsigned nr)
+{
+	struct io_event events[32];
+
+	assert_int_equal(unit_reap(test.handle, nr, events), nr);
+	for (unsigned i = 0; i < nr; i++)
+		assert_int_equal(events[i].res, SIZE);
+}
+
+#define NATIVE_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+#endif /* UAIO_NATIVE_TEST_KERNEL_H */

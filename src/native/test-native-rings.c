@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rings of native requests: how many there are, and what becomes of requests
+ * without one, or whose eventfd tells nothing.
+ */
+#include <errno.h>
+#include <stdint.h>
+
+#include "life/life.h"
+#include "test-kernel.h"
+#include "uaio.h"
+
+enum { NR_CONTEXTS = NR_RINGS - 2, RINGS_MAX = 64 };
+
+static void read_one(uint64_t handle, struct iocb *iocb)
+{
+	struct io_event event;
+
+	assert_int_equal(unit_submit(handle, iocb), 1);
+	if (kernel.nr_taken)
+		execute();
+	assert_int_equal(unit_reap(handle, 1, &event), 1);
+	assert_int_equal(event.res, SIZE);
+}
+
+static uint64_t nr_by_kernel(void)
+{
+	struct uaio_counters counters;
+
+	uaio_counters_read(&counters);
+	return counters.nr_kernel;
+}
+
+/* Others of the system need some, too. */
+static void a_process_has_only_so_many_rings(void **state)
+{
+	uint64_t handles[NR_CONTEXTS], nr = nr_by_kernel();
+	struct iocb *iocb = prepared(IOCB_CMD_PREAD, 1);
+
+	(void)state;
+	for (unsigned i = 0; i < NR_CONTEXTS; i++) {
+		handles[i] = unit_context(4);
+		read_one(handles[i], iocb);
+	}
+	assert_int_equal(kernel.nr_setups, RINGS_MAX);
+	assert_int_equal(nr_by_kernel() - nr, RINGS_MAX);
+	/* One that goes leaves its ring to another. */
+	unit_destroy(handles[0]);
+	read_one(handles[NR_CONTEXTS - 1], iocb);
+	assert_int_equal(nr_by_kernel() - nr, RINGS_MAX + 1);
+	assert_int_equal(kernel.nr_setups, RINGS_MAX);
+	for (unsigned i = 1; i < NR_CONTEXTS; i++)
+		unit_destroy(handles[i]);
+}
+
+static void one_without_a_ring_keeps_no_other_from_its_own(void **state)
+{
+	uint64_t handle = unit_context(4);
+	struct iocb *iocb = prepared(IOCB_CMD_PREAD, 1);
+
+	(void)state;
+	read_one(test.handle, iocb);
+	kernel.setup_error = -EAGAIN;
+	for (unsigned i = 0; i < 8; i++) {
+		read_one(handle, iocb);
+		assert_int_equal(kernel.nr_submits, 1 + i);
+		read_one(test.handle, iocb);
+		assert_int_equal(kernel.nr_submits, 2 + i);
+	}
+	unit_destroy(handle);
+}
+
+static long reap_one(void *arg)
+{
+	(void)arg;
+	reap(1);
+	return 0;
+}
+
+/*
+ * The program has closed all descriptors, by a call that the library does not see:
+ * the event comes late.
+ */
+static void an_eventfd_that_was_closed_loses_no_event(void **state)
+{
+	struct unit_thread thread;
+
+	(void)state;
+	submit(IOCB_CMD_PREAD, 1);
+	unit_thread_start(&thread, reap_one, NULL);
+	unit_await_sleep(&thread);
+	kernel.tells_nobody = true;
+	execute();
+	unit_thread_join(&thread);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NATIVE_TEST(a_process_has_only_so_many_rings),
+		NATIVE_TEST(one_without_a_ring_keeps_no_other_from_its_own),
+		NATIVE_TEST(an_eventfd_that_was_closed_loses_no_event),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
