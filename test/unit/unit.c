@@ -291,7 +291,8 @@ long unit_thread_join(struct unit_thread *thread)
 	return thread->ret;
 }
 
-bool unit_is_asleep(uint32_t tid)
+/* Return: a thread's state, as the kernel shows it; 'X' if it has gone. */
+static char state_of(uint32_t tid)
 {
 	char path[64], line[256] = "";
 	const char *state;
@@ -300,13 +301,20 @@ bool unit_is_asleep(uint32_t tid)
 	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true;
+		return 'X';
 	if (read(fd, line, sizeof(line) - 1) < 0)
 		line[0] = '\0';
 	close(fd);
 	/* The state follows the name, which may hold anything but this. */
 	state = strrchr(line, ')');
-	return state && state[2] == 'S';
+	return state ? state[2] : 'R';
+}
+
+bool unit_is_asleep(uint32_t tid)
+{
+	char state = state_of(tid);
+
+	return state == 'S' || state == 'X';
 }
 
 bool unit_is_quiet(uint32_t held)
@@ -336,15 +344,109 @@ uint64_t unit_thread_sleeps(const struct unit_thread *thread)
 	return status_of(tid, "\nvoluntary_ctxt_switches:");
 }
 
+/* The threads that were awake at some time, and what they had done by then. */
+struct awake {
+	bool is_taken;
+	unsigned nr;
+	struct {
+		uint32_t tid;
+		uint64_t ran_ns, nr_sleeps;
+	} threads[256];
+};
+
+/* Return: how long the thread has had a processor; 0 where that is not told. */
+static uint64_t ran_ns_of(uint32_t tid)
+{
+	char path[64], text[64];
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/schedstat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return strtoull(text, NULL, 10);
+}
+
+static bool is_awake(uint32_t tid)
+{
+	char state = state_of(tid);
+
+	return state == 'R' || state == 'D';
+}
+
+static uint64_t sleeps_of(uint32_t tid)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "%u", tid);
+	return status_of(name, "\nvoluntary_ctxt_switches:");
+}
+
+static void take_awake(struct awake *ret_awake)
+{
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *entry;
+
+	ret_awake->is_taken = true;
+	ret_awake->nr = 0;
+	while (dir && (entry = readdir(dir)) &&
+	       ret_awake->nr < NR_ELEMENTS(ret_awake->threads)) {
+		uint32_t tid = (uint32_t)atoi(entry->d_name);
+		unsigned i = ret_awake->nr;
+
+		if (!tid || tid == (uint32_t)gettid() || !is_awake(tid))
+			continue;
+		ret_awake->threads[i].tid = tid;
+		ret_awake->threads[i].ran_ns = ran_ns_of(tid);
+		ret_awake->threads[i].nr_sleeps = sleeps_of(tid);
+		ret_awake->nr++;
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Whether each has slept since, or has run for longer than one holds a lock. */
+static bool have_got_on(const struct awake *awake)
+{
+	enum { HELD_NS = 2000000 };
+
+	for (unsigned i = 0; i < awake->nr; i++) {
+		uint32_t tid = awake->threads[i].tid;
+		uint64_t ran_ns = awake->threads[i].ran_ns;
+
+		if (is_awake(tid) && ran_ns &&
+		    ran_ns_of(tid) - ran_ns < HELD_NS &&
+		    sleeps_of(tid) == awake->threads[i].nr_sleeps)
+			return false;
+	}
+	return true;
+}
+
+/* Return: whether what is long has been so while all that were awake got on. */
+static bool is_long(bool is_time_over, struct awake *awake)
+{
+	if (!is_time_over)
+		return false;
+	if (!awake->is_taken)
+		take_awake(awake);
+	return have_got_on(awake);
+}
+
 /*
  * It may sleep on a lock on its way there: then the thread that has the lock is awake, be it
  * without a processor. But some tests have threads that are awake all the while:
  * there it is one sleep that is longer than others hold a lock, or several, as
- * a thread that looks about it now and then has.
+ * a thread that looks about it now and then has; and these others have had a
+ * processor meanwhile.
  */
 void unit_await_sleep(const struct unit_thread *thread)
 {
 	enum { LONG_NS = 50000000, SEVERAL = 2 };
+	struct awake in_this = { 0 }, in_all = { 0 };
 	uint64_t nr_sleeps = 0;
 	int64_t since = 0, first = 0;
 
@@ -360,11 +462,13 @@ void unit_await_sleep(const struct unit_thread *thread)
 		now = uaio_now_ns();
 		if (!first)
 			first = now;
-		if (!since || nr != nr_sleeps)
+		if (!since || nr != nr_sleeps) {
 			since = now;
+			in_this.is_taken = false;
+		}
 		nr_sleeps = nr;
-		if (now - since > LONG_NS ||
-		    now - first > (int64_t)SEVERAL * LONG_NS)
+		if (is_long(now - since > LONG_NS, &in_this) ||
+		    is_long(now - first > (int64_t)SEVERAL * LONG_NS, &in_all))
 			return;
 	}
 }
