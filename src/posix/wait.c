@@ -193,11 +193,12 @@ static int wait_for_one(const struct aiocb *const list[], int nr,
 			int64_t deadline_ns)
 {
 	struct wait *wait = uaio_slab_get(&slab);
-	uint64_t need = (uintptr_t)&wait->is_met | UAIO_POSIX_IS_WAIT;
+	uint64_t need;
 	int ret = 0;
 
 	if (!wait)
 		return -EAGAIN;
+	need = (uintptr_t)&wait->is_met | UAIO_POSIX_IS_WAIT;
 	list_init(&wait->node);
 	while (ret == 0 && begin(wait, list, nr)) {
 		ret = uaio_posix_wait_need(need, deadline_ns, true);
