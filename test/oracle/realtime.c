@@ -5,16 +5,19 @@
  * It has one processor, and never yields it: other threads get only the time that
  * the kernel reserves for them, after nearly a second. (This is so on the kernel,
  * too, if a thread of the kernel serves the device, as for a loop device; here the
- * file is in memory.)
+ * file is in memory.) A machine that stands still for a moment makes one client
+ * late; three in a row are not.
  */
 #undef NDEBUG
 #include <assert.h>
 #include <libaio.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +27,7 @@ enum {
 	/* The first takes some 12 ms; 950 if it has to wait for the kernel. */
 	PATIENCE_MS = 500,
 	HANG_S = 100,
+	NR_CLIENTS = 3,
 };
 
 static int64_t now_ms(void)
@@ -65,7 +69,8 @@ static int64_t read_one(io_context_t ctx, struct iocb *read)
 	return now_ms() - since;
 }
 
-int main(void)
+/* Return: whether each read was served soon. */
+static bool be_a_client(void)
 {
 	char name[] = "realtime.XXXXXX", *buffer = aligned_alloc(BYTES, BYTES);
 	int fd = mkstemp(name);
@@ -77,15 +82,33 @@ int main(void)
 	assert(pwrite(fd, buffer, BYTES, 0) == BYTES && unlink(name) == 0);
 	assert(io_setup(1, &ctx) == 0);
 	become_real_time();
-	for (int i = 0; i < NR; i++) {
+	for (int i = 0; i < NR && longest < PATIENCE_MS; i++) {
 		int64_t took;
 
 		io_prep_pread(&read, fd, buffer, BYTES, 0);
 		took = read_one(ctx, &read);
 		longest = took > longest ? took : longest;
 	}
-	printf("%d reads, the longest took %ld ms\n", NR, (long)longest);
-	assert(longest < PATIENCE_MS);
+	printf("of up to %d reads the longest took %ld ms\n", NR,
+	       (long)longest);
+	fflush(stdout);
 	assert(io_destroy(ctx) == 0);
-	return 0;
+	return longest < PATIENCE_MS;
+}
+
+int main(void)
+{
+	/* Each is a process of its own, and knows nothing of those before. */
+	for (int i = 0; i < NR_CLIENTS; i++) {
+		pid_t pid = fork();
+		int status;
+
+		assert(pid >= 0);
+		if (pid == 0)
+			_exit(!be_a_client());
+		assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+		if (status == 0)
+			return 0;
+	}
+	assert(!"each client had to wait");
 }
