@@ -25,7 +25,7 @@ import sys
 sys.dont_write_bytecode = True  # leave the source tree clean
 import sandbox  # noqa: E402
 
-DEADLINE = 240
+DEADLINE = 540
 RARE_BYTES = 320 << 20  # the least that mkfs.xfs takes, and some
 
 

@@ -23,7 +23,7 @@ COLUMNS = {"submission": [50, 99, 99.9], "completion": [50, 99, 99.9]}
 DEPTHS = [1, 16]  # of --quick
 DEPTH_ENGINES = ("kernel", "uaio", "io_uring")
 MANY_WORKERS = {"uaio, 4 workers", "uaio, 16 workers"}
-DEADLINE_S = 60
+DEADLINE_S = 400
 BACKEND, THREADS = "uaio, backend aio", "32 threads"
 PLAIN = {"psync", THREADS}
 """They submit nothing."""

@@ -21,7 +21,7 @@ DRAWN = "data:image/svg+xml;base64,"
 NAMES = re.compile(r'xmlns(?::\w+)?="[^"]*"|<!DOCTYPE svg[^>]*>')
 LOADS = {"script", "link", "iframe", "img", "object", "embed", "base", "image"}
 VOID = {"meta", "img"}
-DEADLINE_S = 60
+DEADLINE_S = 400
 
 
 # --- what a page has to be --------------------------------------------------

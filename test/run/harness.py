@@ -15,7 +15,7 @@ import tempfile
 
 SKIPPED = 77  # what meson takes for a skip
 NOBODY = 65534
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 _cases = {}
 

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import Skip, case, expect, main
+from harness import TIMEOUT_S, Skip, case, expect, main
 
 
 @case("the exit status of the program is passed on")
@@ -33,7 +33,7 @@ def _(tool):
         # dash finishes its read first; end of file lets it.
         child.stdin.close()
         expect(child.stdout.readline(), "got it\n", "the trap says")
-        expect(child.wait(timeout=60), 3, "status")
+        expect(child.wait(timeout=TIMEOUT_S), 3, "status")
 
 
 @case("the program has the process id of uaio")
