@@ -7,7 +7,8 @@ BUILD ?= build
 PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
-.PHONY: all demo check check-all check-fresh check-san check-clients \
+.PHONY: all demo check check-all check-backends check-fresh check-san \
+	check-clients \
 	check-mutants sample-mutants bench stress differences benchmarks lint \
 	install clean
 
@@ -32,14 +33,22 @@ check:
 	@tools/need build check
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --no-suite long --no-suite client \
-		--no-suite stress
+		--no-suite stress --no-suite backends
 
 # All of `check`, what takes longer, and the tests of all else: the benchmark,
 # the models, the tree.
 check-all:
 	@tools/need build check lint all
 	@tools/configure $(BUILD) -Dtests=enabled
-	@tools/run-tests $(BUILD) --no-suite client --no-suite stress
+	@tools/run-tests $(BUILD) --no-suite client --no-suite stress \
+		--no-suite backends
+
+# With the kernel's own AIO behind the library. Each test of a program proves by
+# the statistics that the kernel has executed its requests.
+check-backends:
+	@tools/need build check
+	@tools/configure $(BUILD) -Dtests=enabled
+	@tools/run-tests $(BUILD) --suite backends
 
 # `demo` and `check` of this commit in a new minimal Debian. Needs root.
 check-fresh:

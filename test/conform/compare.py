@@ -14,6 +14,7 @@ fails too.
 --uring            the rows are of io_uring: by syscall(2) alone, and uaio is told
                    to answer though the kernel would
 --posix            the rows are of POSIX AIO: the reference is the C library's
+--native           uaio may use the kernel's AIO; by its statistics it has
 --twice            the kernel in uaio's place: whether the rows say the same again
 --on FILESYSTEM    make a small file system of that type and use it
 
@@ -21,6 +22,7 @@ Exit status: 0, 1 with differences, 77 where there is nothing to ask: no AIO or
 no io_uring in this kernel, or no right to mount.
 """
 import argparse
+import json
 import os
 import shlex
 import subprocess
@@ -172,6 +174,7 @@ def arguments():
     parser.add_argument("--calls", action="store_true")
     parser.add_argument("--uring", action="store_true")
     parser.add_argument("--posix", action="store_true")
+    parser.add_argument("--native", action="store_true")
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("wanted", nargs="*")
     return parser.parse_args()
@@ -210,15 +213,41 @@ def has_kernel_aio(conform, is_uring, env):
                    for fields in probe.values() for field in fields)
 
 
+def native_requests(path):
+    """How many the kernel's AIO has executed, by statistics of many processes."""
+    try:
+        with open(path) as lines:
+            return sum(json.loads(line)["direct"]["kernel_aio"]
+                       for line in lines)
+    except FileNotFoundError:
+        return 0
+
+
 def main():
     args = arguments()
     if args.on:
         return mount_and_run_again(args.on)
+    if "UAIO_BACKEND" in os.environ:  # that it is there is a setting
+        args.set.append("UAIO_BACKEND=" + os.environ["UAIO_BACKEND"])
+    if not args.native:
+        return compare(args, {})
+    args.set.append("UAIO_BACKEND=aio")
+    with tempfile.TemporaryDirectory() as folder:
+        stats = os.path.join(folder, "stats")
+        status = compare(args, {"UAIO_STATS_JSON": stats})
+        nr = native_requests(stats)
+    if status == SKIPPED:
+        return status
+    print(f"{nr} requests by the kernel's AIO")
+    return status if nr else 1
+
+
+def compare(args, more_env):
 
     # meson points LD_LIBRARY_PATH at what it built: the library would be held
     # against itself.
     plain = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
-    env = {**plain, **dict(pair.split("=", 1) for pair in args.set)}
+    env = {**plain, **dict(pair.split("=", 1) for pair in args.set), **more_env}
     under_uaio = [args.uaio, "run", "--"]
     if args.uring:
         under_uaio.insert(2, "--uring=always")

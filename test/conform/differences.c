@@ -110,6 +110,17 @@ const struct difference differs_signals = {
 		"that ignore these signals see no difference.",
 };
 
+const struct difference differs_signals_direct = {
+	.title = "SIGXFSZ is not raised for a thread's direct writes",
+	.text = "A direct write that is in place is executed by a thread of "
+		"the library. If it is beyond RLIMIT_FSIZE it gets EFBIG, and "
+		"the "
+		"signal stays with that thread, blocked. With "
+		"`UAIO_BACKEND=aio` the kernel executes it, and raises the "
+		"signal in io_submit.",
+	.unless = "UAIO_BACKEND=aio",
+};
+
 const struct difference differs_segments = {
 	.title = "Direct I/O in segments keeps what is in front of a mistake",
 	.text = "A large direct request may be executed in segments, where "
@@ -577,7 +588,7 @@ const struct chapter chapters[] = {
 	  CHAPTER(&differs_ring_mapped, &differs_not_blocked,
 		  &differs_poll_bits, &differs_poll_order,
 		  &differs_fifo_packets, &differs_low_water, &differs_signals,
-		  &differs_segments) },
+		  &differs_signals_direct, &differs_segments) },
 	{ "The ring",
 	  CHAPTER(&differs_tail, &differs_head, &differs_ring_memory) },
 	{ "Descriptors and threads",

@@ -18,6 +18,7 @@ extern const struct difference differs_poll_order;
 extern const struct difference differs_not_blocked;
 extern const struct difference differs_fifo_packets;
 extern const struct difference differs_signals;
+extern const struct difference differs_signals_direct;
 extern const struct difference differs_segments;
 extern const struct difference differs_tail;
 extern const struct difference differs_head;

@@ -233,7 +233,7 @@ const struct row rows_direct[] = {
 	ROW("direct requests at offsets out of range", offsets_bad),
 	ROW("direct writes stop at RLIMIT_FSIZE", limit_file_size),
 	ROW_DIFFERS("a direct write past RLIMIT_FSIZE raises SIGXFSZ",
-		    limit_in_place, differs_signals,
+		    limit_in_place, differs_signals_direct,
 		    { "sigxfsz=1", "sigxfsz=0" }),
 	ROW("many direct reads in flight", depth),
 	ROW("direct reads stay with their file when the number is reused",
