@@ -73,6 +73,20 @@ void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
 	slowfs_await(device->fs, SLOWFS_WRITE, 1);
 }
 
+struct host_held host_device_hold(struct host_device *device, unsigned nr)
+{
+	struct host_held held = { host_context(4 * nr),
+				  host_device_direct(device) };
+
+	host_device_write(device, held.ctx, held.fd, nr);
+	return held;
+}
+
+void host_held_drop(const struct host_held *held)
+{
+	REQUIRE(host_destroy(held->ctx) == 0 && close(held->fd) == 0);
+}
+
 void host_device_check(struct host_device *device, unsigned nr)
 {
 	static const char blank[BLOCK];

@@ -33,6 +33,16 @@ int host_device_direct(const struct host_device *device);
 /* Submit nr writes, of block i at place i, and return when the first is held. */
 void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
 		       unsigned nr);
+/* A context of 4 * nr requests, and a descriptor with nr such writes. */
+struct host_held {
+	aio_context_t ctx;
+	int fd;
+};
+
+struct host_held host_device_hold(struct host_device *device, unsigned nr);
+/* Its writes are complete. */
+void host_held_drop(const struct host_held *held);
+
 /* The device begins with nr such blocks; make them blank. */
 void host_device_check(struct host_device *device, unsigned nr);
 

@@ -74,7 +74,10 @@ bool host_is_sanitized(void)
 
 unsigned host_rounds(unsigned n)
 {
-	return IS_SANITIZED ? (n + 9) / 10 : n;
+	if (IS_SANITIZED)
+		return (n + 9) / 10;
+	/* Each write is the disk's. */
+	return getenv("HOST_DIRECT") ? (n + 3) / 4 : n;
 }
 
 /*
@@ -174,6 +177,31 @@ static void number_blocks(void)
 	for (unsigned nr = 0; nr < BLOCKS_MAX; nr++)
 		for (unsigned i = 0; i < BLOCK / sizeof(uint32_t); i++)
 			blocks[nr][i] = nr ^ i << 16;
+}
+
+/* Its blocks are there, and not in the page cache: they are written directly. */
+static void make_blank(int fd, unsigned nr)
+{
+	static const char blank[BLOCKS_MAX][BLOCK]
+		__attribute__((aligned(4096)));
+	ssize_t bytes = (ssize_t)nr * BLOCK;
+
+	REQUIRE(nr <= BLOCKS_MAX);
+	REQUIRE(ftruncate(fd, 0) == 0);
+	REQUIRE(pwrite(fd, blank, (size_t)bytes, 0) == bytes);
+}
+
+int host_file(const char *path, unsigned nr)
+{
+	bool is_direct = getenv("HOST_DIRECT");
+	int flags = O_RDWR | O_CLOEXEC | (is_direct ? O_DIRECT : 0);
+	int fd = path ? open(path, O_CREAT | flags, 0644)
+		      : open(".", O_TMPFILE | flags, 0600);
+
+	REQUIRE(fd >= 0);
+	if (is_direct)
+		make_blank(fd, nr);
+	return fd;
 }
 
 void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr)
@@ -453,6 +481,11 @@ static const struct {
 	{ "native-told", native_told },
 	{ "native-destroying", native_destroying },
 	{ "native-cancelling", native_cancelling },
+	{ "native-order", native_order },
+	{ "native-edges", native_edges },
+	{ "native-failing", native_failing },
+	{ "native-vfork", native_vfork },
+	{ "native-daemon", native_daemon },
 	{ "native-without-descriptors", native_without_descriptors },
 	{ "native-without-quota", native_without_quota },
 	{ "native-refused-later", native_refused_later },

@@ -49,7 +49,7 @@ bool host_is_uaio(void);
 /* Return: whether this is a build in which much is slower. */
 bool host_is_sanitized(void);
 
-/* n, or less of it where everything is slower. */
+/* n, or less of it where everything is slower, as with HOST_DIRECT. */
 unsigned host_rounds(unsigned n);
 
 /*
@@ -76,6 +76,12 @@ void host_take_polled(int fd);
  * Writes of numbered blocks
  */
 
+/*
+ * Open a file, or one without a name if that is NULL, for nr blocks. With HOST_DIRECT
+ * in the environment it is opened with O_DIRECT, and its blocks are there: writes of
+ * them are in place, so that the kernel's own AIO may have them.
+ */
+int host_file(const char *path, unsigned nr);
 /* Submit nr writes, of block i at place i, from first on, and no more. */
 void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr);
 /* The file begins with nr such blocks. */
@@ -203,6 +209,11 @@ void native_ring_alone(void);
 void native_told(void);
 void native_destroying(void);
 void native_cancelling(void);
+void native_order(void);
+void native_edges(void);
+void native_failing(void);
+void native_vfork(void);
+void native_daemon(void);
 void native_without_descriptors(void);
 void native_without_quota(void);
 void native_refused_later(void);

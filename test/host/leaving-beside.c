@@ -5,25 +5,16 @@
  */
 #include "host.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
 enum { NR_BESIDE = 3, NR = 1000, STATUS = 42 };
 
-static int create(const char *path)
-{
-	int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
 static void *submit_until_over(void *arg)
 {
 	aio_context_t ctx = host_context(1);
-	int fd = create(arg);
+	int fd = host_file(arg, 1);
 
 	while (!__atomic_load_n(&shared->is_over, __ATOMIC_SEQ_CST)) {
 		host_write_blocks(ctx, fd, 0, 1);
@@ -71,7 +62,7 @@ static int leave_beside_others(void *arg)
 	submit_beside(threads);
 	while (__atomic_load_n(&shared->accepted, __ATOMIC_SEQ_CST) < NR_BESIDE)
 		sched_yield();
-	host_write_blocks(ctx, create("left"), 0, NR);
+	host_write_blocks(ctx, host_file("left", NR), 0, NR);
 	(*leave)(STATUS);
 	return 1;
 }

@@ -465,7 +465,7 @@ void exec_fails(void)
 static _Noreturn void *submit_and_tell(void *arg)
 {
 	aio_context_t ctx = host_context(NR);
-	int fd = create(arg);
+	int fd = host_file(arg, NR);
 
 	for (unsigned i = 0; i < NR; i++) {
 		host_write_blocks(ctx, fd, i, 1);
@@ -524,7 +524,7 @@ static int submit_until_handled(void *arg)
 {
 	struct sigaction action = { .sa_handler = on_alarm };
 	aio_context_t ctx = host_context(64);
-	int fd = create("handled");
+	int fd = host_file("handled", 16);
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
 				  .sigev_signo = SIGUSR1 };
 	struct itimerspec spec = { { 0, 200000 }, { 0, 200000 } };

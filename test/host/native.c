@@ -28,29 +28,14 @@ enum { STATUS = 42, FIRST_OF_ENGINE = 512, PATIENCE_S = 60 };
 
 static struct host_device device;
 
-/* A context and a descriptor of the device, with NR writes that are held. */
-struct held {
-	aio_context_t ctx;
-	int fd;
-};
-
-static struct held hold_writes(void)
+static struct host_held hold_writes(void)
 {
-	struct held held = { host_context(4 * NR),
-			     host_device_direct(&device) };
-
-	host_device_write(&device, held.ctx, held.fd, NR);
-	return held;
+	return host_device_hold(&device, NR);
 }
 
 static void release(void)
 {
 	slowfs_release(device.fs, SLOWFS_WRITE);
-}
-
-static void drop(const struct held *held)
-{
-	REQUIRE(host_destroy(held->ctx) == 0 && close(held->fd) == 0);
 }
 
 /* The library still works, on the device and by the kernel. */
@@ -152,7 +137,7 @@ void native_leaving(void)
 
 static int live_as_child(void *arg)
 {
-	const struct held *parents = arg;
+	const struct host_held *parents = arg;
 	struct iocb iocb = host_iocb(IOCB_CMD_FSYNC, parents->fd, NULL, 0, 0);
 	int fd = open("childs", O_CREAT | O_RDWR | O_DIRECT | O_CLOEXEC, 0644);
 	static char blank[NR * BLOCK] __attribute__((aligned(4096)));
@@ -174,14 +159,14 @@ void native_forking(void)
 {
 	device = host_device_open();
 	for (unsigned round = 0; round < 3; round++) {
-		struct held held = hold_writes();
+		struct host_held held = hold_writes();
 
 		/* It waits for nothing of its parent's. */
 		REQUIRE(host_in_child(live_as_child, &held) == STATUS);
 		release();
 		host_reap_blocks(held.ctx, NR);
 		host_device_check(&device, NR);
-		drop(&held);
+		host_held_drop(&held);
 	}
 	host_device_close(&device);
 }
@@ -236,7 +221,7 @@ void native_numbers_of_engine(void)
 	device = host_device_open();
 	for (int number = FIRST_OF_ENGINE; number < FIRST_OF_ENGINE + 16;
 	     number++) {
-		struct held held = hold_writes();
+		struct host_held held = hold_writes();
 		int other = host_nameless();
 
 		if (is_of_engine(number)) {
@@ -249,7 +234,7 @@ void native_numbers_of_engine(void)
 		work_again(held.ctx);
 		REQUIRE(lseek(other, 0, SEEK_END) == 0);
 		REQUIRE(close(other) == 0);
-		drop(&held);
+		host_held_drop(&held);
 	}
 	REQUIRE(nr);
 	host_device_close(&device);
@@ -285,7 +270,7 @@ void native_jumps(void)
 	device = host_device_open();
 	REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
 	for (unsigned round = 0; round < 20; round++) {
-		struct held held = hold_writes();
+		struct host_held held = hold_writes();
 		pthread_t helper;
 
 		if (!sigsetjmp(before_sleep, 1)) {
@@ -300,7 +285,7 @@ void native_jumps(void)
 		release();
 		host_reap_blocks(held.ctx, NR);
 		host_device_check(&device, NR);
-		drop(&held);
+		host_held_drop(&held);
 	}
 	host_device_close(&device);
 }
@@ -314,7 +299,7 @@ void native_ring_alone(void)
 {
 	device = host_device_open();
 	for (unsigned round = 0; round < 10; round++) {
-		struct held held = hold_writes();
+		struct host_held held = hold_writes();
 		struct ring *ring = (struct ring *)held.ctx;
 		uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 		time_t deadline = time(NULL) + PATIENCE_S;
@@ -329,12 +314,12 @@ void native_ring_alone(void)
 		}
 		host_reap_blocks(held.ctx, NR);
 		host_device_check(&device, NR);
-		drop(&held);
+		host_held_drop(&held);
 	}
 	host_device_close(&device);
 }
 
-static void submit_told(const struct held *held, int event)
+static void submit_told(const struct host_held *held, int event)
 {
 	static char block[BLOCK] __attribute__((aligned(4096)));
 
@@ -375,8 +360,8 @@ void native_told(void)
 {
 	device = host_device_open();
 	for (unsigned round = 0; round < 10; round++) {
-		struct held held = { host_context(NR),
-				     host_device_direct(&device) };
+		struct host_held held = { host_context(NR),
+					  host_device_direct(&device) };
 		int event = eventfd(0, EFD_CLOEXEC);
 		pthread_t helper;
 
@@ -387,7 +372,7 @@ void native_told(void)
 		REQUIRE(!pthread_join(helper, NULL));
 		host_reap_blocks(held.ctx, NR);
 		REQUIRE(close(event) == 0);
-		drop(&held);
+		host_held_drop(&held);
 	}
 	host_device_close(&device);
 }
@@ -400,7 +385,7 @@ void native_destroying(void)
 {
 	device = host_device_open();
 	for (unsigned round = 0; round < 10; round++) {
-		struct held held = hold_writes();
+		struct host_held held = hold_writes();
 		pthread_t helper;
 
 		REQUIRE(!pthread_create(&helper, NULL, release_asleep, NULL));
@@ -418,11 +403,12 @@ void native_cancelling(void)
 {
 	static char block[BLOCK] __attribute__((aligned(4096)));
 	struct io_event event;
-	struct held held;
+	struct host_held held;
 	struct iocb iocb;
 
 	device = host_device_open();
-	held = (struct held){ host_context(1), host_device_direct(&device) };
+	held = (struct host_held){ host_context(1),
+				   host_device_direct(&device) };
 	iocb = host_iocb(IOCB_CMD_PWRITE, held.fd, block, BLOCK, 0);
 	slowfs_hold(device.fs, SLOWFS_WRITE);
 	REQUIRE(host_submit(held.ctx, &iocb) == 1);
@@ -431,6 +417,6 @@ void native_cancelling(void)
 	REQUIRE(errno == EINVAL || errno == EAGAIN);
 	release();
 	host_reap_blocks(held.ctx, 1);
-	drop(&held);
+	host_held_drop(&held);
 	host_device_close(&device);
 }

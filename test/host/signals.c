@@ -126,7 +126,7 @@ static void weather(aio_context_t ctx, int fd)
 void signal_storm(void)
 {
 	aio_context_t ctx = host_context(NR_MINE);
-	int fd = open("mine", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	int fd = host_file("mine", NR_MINE);
 	struct timespec now = { 0 };
 	bool is_uaio = host_is_uaio();
 	struct io_event event;
@@ -171,7 +171,7 @@ static void jump(int sig)
 void handler_jumps(void)
 {
 	aio_context_t ctx = host_context(32);
-	int fd = open("mine", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	int fd = host_file("mine", 16);
 	volatile unsigned nr = 0;
 	struct io_event event;
 	timer_t timer;
