@@ -331,6 +331,18 @@ void uaio_report_unserved(const char *why)
 	uaio_report_say(line);
 }
 
+/* A write beyond the limit of files' sizes would raise SIGXFSZ. */
+static bool is_beyond_limit(int fd, const struct text *text)
+{
+	struct rlimit limit;
+	struct stat st;
+
+	return sys_getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+	       limit.rlim_cur != RLIM_INFINITY && sys_fstat(fd, &st) == 0 &&
+	       S_ISREG(st.st_mode) &&
+	       (uint64_t)st.st_size + text->len > limit.rlim_cur;
+}
+
 static int append(const char *path, const struct text *text)
 {
 	int fd = sys_openat(AT_FDCWD, path,
@@ -339,7 +351,9 @@ static int append(const char *path, const struct text *text)
 
 	if (fd < 0)
 		return fd;
-	written = sys_write(fd, text->buf, text->len);
+	written = is_beyond_limit(fd, text)
+			  ? -EFBIG
+			  : sys_write(fd, text->buf, text->len);
 	(void)sys_close(fd);
 	return written == (ssize_t)text->len ? 0
 	       : written < 0                 ? (int)written

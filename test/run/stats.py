@@ -220,4 +220,16 @@ def _(tool):
         err="uaio: cannot write statistics to /nonexistent/x: error 2\n")
 
 
+@case("statistics beyond the limit of files' sizes do not end the process")
+def _(tool):
+    size = 65536
+    path = tool.write("stats.json", " " * size)
+    outcome = tool.exec(
+        "prlimit", f"--fsize={size}", tool.args.client,
+        env={"LD_PRELOAD": tool.library, "LD_LIBRARY_PATH": tool.lib_dir,
+             "UAIO_STATS_JSON": path})
+    outcome.expect(err=f"uaio: cannot write statistics to {path}: error 27\n")
+    expect(os.path.getsize(path), size, "bytes in it")
+
+
 main()
