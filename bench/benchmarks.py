@@ -22,7 +22,7 @@ from pathlib import Path
 import picture
 import remarks
 import report
-from fio import BACKEND, JOBS, THREADS, Job
+from fio import JOBS, OWN_THREADS, THREADS, Job
 from picture import Half, is_fair
 from reading import ReadTable, Results, Unreadable, read
 from rows import short, times
@@ -127,16 +127,19 @@ def _throughput(results: Results) -> str:
 
 
 BACKENDS = {"kernel": "kernel AIO", "io_uring": "io_uring", THREADS: THREADS,
-            "uaio": "uaio, threads", BACKEND: "uaio, kernel AIO"}
+            OWN_THREADS: "uaio, threads", "uaio": "uaio"}
 
 
 def _backends(results: Results) -> str:
     """Direct I/O, by those that execute it."""
     lines = [[job.title, *(_median(table, name) for name in BACKENDS),
-              _ratio(table, "uaio", THREADS), _ratio(table, BACKEND, "kernel")]
-             for job, table in _jobs(results, "rate") if BACKEND in table.lines]
+              _ratio(table, OWN_THREADS, THREADS),
+              _ratio(table, "uaio", "kernel"), _ratio(table, "uaio", "io_uring")]
+             for job, table in _jobs(results, "rate")
+             if OWN_THREADS in table.lines]
     return _table(["I/O a second", *BACKENDS.values(), "uaio, threads : 32 threads",
-                   "uaio, kernel AIO : kernel AIO"], lines) if lines else ""
+                   "uaio : kernel AIO", "uaio : io_uring"],
+                  lines) if lines else ""
 
 
 def _cost(results: Results) -> str:
@@ -333,9 +336,10 @@ def document(results: Results, note: str) -> str:
                                  "bytes to and fro between two processes."),
                  _pipes(results)),
         _section("Small O_DIRECT requests",
-                 _prose("By the library's threads, and by `--backend=aio`; "
-                        "beside them 32 threads of plain pread or pwrite, which "
-                        "is what can be had without the kernel's help.",
+                 _prose("By the library's threads (`--backend=threads`), and "
+                        "by the kernel's AIO, as is usual where that may be "
+                        "used; beside them 32 threads of plain pread or pwrite, "
+                        "which is what can be had without the kernel's help.",
                         _machine_of(results, "direct-read-32.rate")),
                  _backends(results)),
         _section("Large O_DIRECT reads",

@@ -99,14 +99,15 @@ SLOW_ENGINES = {"posixaio": 20, "io_uring": 8}
 """With 512 threads they would take minutes over all of it: they make a part."""
 
 FLOOR_GOAL = Goal(0.92)
-BACKEND_GOAL = Goal(0.97)
+NATIVE_GOAL = Goal(0.97)
 THREADS_GOAL = Goal(0.95)
-BACKEND = "uaio, backend aio"
-"""uaio that leaves direct I/O to the kernel's AIO."""
+OWN_THREADS = "uaio, backend threads"
+"""uaio that leaves no direct I/O to the kernel's AIO."""
 
 THREADS = "32 threads"
 """Of plain pread or pwrite, one file for all: what can be had without the kernel's
 help."""
+DIRECT_GOALS = {"kernel": NATIVE_GOAL, "io_uring": NATIVE_GOAL, THREADS: None}
 BATCHES_OF_16 = ("iodepth=32", "iodepth_batch_submit=16",
                  "iodepth_batch_complete_min=16")
 CPU_PER_IO = ((CPU, "us", "kernel", None), (CPU, "us", "floor", None))
@@ -139,10 +140,10 @@ JOBS = [
                Goal(0.1, at_least=False, of="subject")))),
     Job("direct-read-32", "4 KiB O_DIRECT read, depth 32", "cold",
         ("rw=randread", "bs=4k", *BATCHES_OF_16), "512m", direct=True,
-        goals={"kernel": Goal(0.95), "io_uring": None, THREADS: THREADS_GOAL}),
+        goals=DIRECT_GOALS),
     Job("direct-write-32", "4 KiB O_DIRECT write, depth 32", "cold",
         ("rw=randwrite", "bs=4k", "iodepth=32"), "512m", direct=True,
-        goals={"kernel": Goal(0.85), "io_uring": None, THREADS: THREADS_GOAL}),
+        goals=DIRECT_GOALS),
 ]
 
 
@@ -236,7 +237,8 @@ KERNEL_MARKER = "/[aio]"
 URING_MARKER = "[io_uring]"
 
 
-def variants(bench: Bench) -> dict[str, Variant]:
+def variants(bench: Bench, is_direct: bool = False) -> dict[str, Variant]:
+    """is_direct: of small requests that the kernel's AIO executes for uaio."""
     report = str(bench.disk_dir / "counters")
     floor = bench.places.helpers / "libfloor.so"
     uaio = Variant(prefix=(str(bench.places.uaio), "run", "--"),
@@ -244,11 +246,11 @@ def variants(bench: Bench) -> dict[str, Variant]:
     stats = ("UAIO_STATS_JSON", str(bench.disk_dir / "stats"))
     return {
         "kernel": Variant(marker=KERNEL_MARKER),
-        "uaio": uaio,
+        "uaio": replace(uaio, marker=KERNEL_MARKER if is_direct else None),
         "uaio, io_uring": replace(uaio, engine="io_uring"),
         "uaio, posixaio": replace(uaio, engine="posixaio"),
-        BACKEND: replace(uaio, prefix=(*uaio.prefix[:-1], "--backend=aio", "--"),
-                         marker=KERNEL_MARKER),
+        OWN_THREADS: replace(
+            uaio, prefix=(*uaio.prefix[:-1], "--backend=threads", "--")),
         "counted": replace(uaio, env=(*uaio.env, stats)),
         "floor": Variant(env=(("LD_PRELOAD", str(floor)),
                               ("FLOOR_REPORT", report)),
@@ -466,7 +468,7 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
 
 def peers_of(job: Job) -> list[str]:
     """In the order of a round: the control, the last, is furthest away."""
-    return ["kernel", "uaio", *([BACKEND] if job.direct else []),
+    return ["kernel", "uaio", *([OWN_THREADS] if job.direct else []),
             *(["counted"] if job.counting else []),
             *(peer for peer in job.goals if peer != "kernel"),
             *sorted(seldom_of(job))]
@@ -488,10 +490,9 @@ def rows_of(bench: Bench, job: Job, series: dict[str, Series]) -> list[Row]:
                     goal=goal, **about)
              for figure, unit, peer, goal in job.more]
     if job.direct:
-        rows += [row_of(series, BACKEND, peer, RATE,
-                        title="the same by the kernel's AIO", unit="I/O/s",
-                        goal=BACKEND_GOAL, **about)
-                 for peer in ("kernel", "io_uring")]
+        rows.append(row_of(series, OWN_THREADS, THREADS, RATE,
+                           title="the same by uaio's threads", unit="I/O/s",
+                           goal=THREADS_GOAL, **about))
     if job.counting:
         rows.append(row_of(series, "counted", "uaio", RATE,
                            title="the same with statistics", unit="I/O/s",

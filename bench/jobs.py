@@ -98,7 +98,7 @@ def job_results(programs: Programs, job: fio.Job) -> list[Row | Table]:
     if why:
         return [Row(name=job.name, title=job.title, figure=fio.RATE,
                     unit="I/O/s", peer="kernel", note=why)]
-    known = fio.variants(bench)
+    known = fio.variants(bench, job.direct)
     series = alternate(
         {name: lambda name=name: fio.measure(bench, job, known[name])
          for name in fio.peers_of(job)},

@@ -46,7 +46,8 @@ class Variant:
     def prefix(self, uaio: Path) -> list[str]:
         if not self.is_ours:
             return []
-        workers = [f"--workers={self.workers}"] if self.workers else []
+        workers = [f"--workers={self.workers}",
+                   "--backend=threads"] if self.workers else []
         return [str(uaio), "run", *workers, "--"]
 
 

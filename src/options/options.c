@@ -24,6 +24,7 @@ static const char *const uring_words[] = {
 };
 
 static const char *const backend_words[] = {
+	[UAIO_BACKEND_AUTO] = "auto",
 	[UAIO_BACKEND_THREADS] = "threads",
 	[UAIO_BACKEND_AIO] = "aio",
 	NULL,
@@ -162,7 +163,7 @@ const struct uaio_option uaio_options[] = {
 		.kind = UAIO_OPTION_WORD,
 		.words = backend_words,
 		.placeholder = "WHICH",
-		.help = "who executes direct I/O: threads or aio",
+		.help = "direct I/O: auto, threads or aio",
 	},
 	[UAIO_OPTION_NO_PATCH] = {
 		.name = "no-patch",

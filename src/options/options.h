@@ -70,6 +70,7 @@ enum uaio_posix_when {
 
 /* The values of the option --backend. */
 enum uaio_backend {
+	UAIO_BACKEND_AUTO,    /* the best that is known to be allowed */
 	UAIO_BACKEND_THREADS, /* workers alone */
 	UAIO_BACKEND_AIO,     /* kernel AIO; where it is refused, workers */
 };

@@ -112,13 +112,12 @@ const struct difference differs_signals = {
 
 const struct difference differs_signals_direct = {
 	.title = "SIGXFSZ is not raised for a thread's direct writes",
-	.text = "A direct write that is in place is executed by a thread of "
-		"the library. If it is beyond RLIMIT_FSIZE it gets EFBIG, and "
-		"the "
-		"signal stays with that thread, blocked. With "
-		"`UAIO_BACKEND=aio` the kernel executes it, and raises the "
-		"signal in io_submit.",
-	.unless = "UAIO_BACKEND=aio",
+	.text = "Where the kernel's own AIO is refused, or with "
+		"`UAIO_BACKEND=threads`, a direct write that is in place is "
+		"executed by a thread of the library. If it is beyond "
+		"RLIMIT_FSIZE it gets EFBIG, and the signal stays with that "
+		"thread, blocked.",
+	.with = "UAIO_BACKEND=threads",
 };
 
 const struct difference differs_segments = {

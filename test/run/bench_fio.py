@@ -24,7 +24,7 @@ DEPTHS = [1, 16]  # of --quick
 DEPTH_ENGINES = ("kernel", "uaio", "io_uring")
 MANY_WORKERS = {"uaio, 4 workers", "uaio, 16 workers"}
 DEADLINE_S = 400
-BACKEND, THREADS = "uaio, backend aio", "32 threads"
+OWN_THREADS, THREADS = "uaio, backend threads", "32 threads"
 PLAIN = {"psync", THREADS}
 """They submit nothing."""
 
@@ -139,8 +139,8 @@ TRUTHS = {
     "posixaio": said_of_engine("posixaio"),
     "psync": said_of_engine("psync", submitted=0),
     THREADS: said_of_engine("psync", submitted=0),
-    BACKEND: said_of_engine("libaio", mapped={"/[aio]"}),
-    **{name: said_of_engine("libaio") for name in ("uaio", "counted", "floor")},
+    **{name: said_of_engine("libaio")
+       for name in ("uaio", "counted", "floor", OWN_THREADS)},
 }
 ENGINE_LIES = (
     *((name, {"engines": {other}}) for name, said in TRUTHS.items()
@@ -152,7 +152,7 @@ ENGINE_LIES = (
     *((name, {"submitted": 1000}) for name in PLAIN),
     *((name, {"mapped": {ring}}) for name in ("posixaio", *PLAIN)
       for ring in ("/[aio]", "[io_uring]")),
-    *((name, {"served": 999}) for name in ("uaio", "counted", "floor", BACKEND)),
+    *((name, {"served": 999}) for name in ("uaio", "counted", "floor", OWN_THREADS)),
 )
 
 
@@ -262,7 +262,7 @@ def bench_on_fio(tool, side, job="direct-read-32", places=(), **env):
 
 
 NO_LATENCY = {name: SIDE[name] for name in ("total_ios", "iops", "io_bytes")}
-DIRECT_ENGINES = {"kernel", "uaio", "io_uring", "posixaio", BACKEND, *PLAIN}
+DIRECT_ENGINES = {"kernel", "uaio", "io_uring", "posixaio", OWN_THREADS, *PLAIN}
 # What fio says, and who did not do that: psync submits nothing.
 INCOMPLETE = (({"read": SIDE, "write": SIDE}, set()),
               ({"mixed": NO_LATENCY}, set()),
