@@ -149,7 +149,8 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 	if (outcome.res)
 		uaio_req_advance(req, (uint64_t)outcome.res);
 	req->edges = outcome.edges;
-	req->until_ns = outcome.until_ns;
+	if (issue == UAIO_ISSUE_RETRY_READY)
+		req->until_ns = outcome.until_ns;
 	uaio_link_goes(req);
 	return send_on(req, issue);
 }

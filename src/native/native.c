@@ -155,7 +155,7 @@ static bool is_by_itself(const struct uaio_req *req)
 
 bool uaio_native_suits(const struct uaio_req *req)
 {
-	return unlikely(uaio_config.backend != UAIO_BACKEND_THREADS) &&
+	return uaio_config.backend != UAIO_BACKEND_THREADS &&
 	       is_by_itself(req) && is_for_kernel(req);
 }
 
@@ -192,7 +192,10 @@ static void count_out_ring(void)
 
 static void destroy(struct uaio_native *native)
 {
-	if (native->event_fd >= 0)
+	/* What is lost may be a file of the program's by now. */
+	if (unlikely(load_relaxed(&native->is_lost)))
+		uaio_ownfd_give_up(native->event_fd);
+	else if (native->event_fd >= 0)
 		uaio_ownfd_close(native->event_fd);
 	uaio_kaio_close(native->ring);
 	uaio_slab_put(&natives.slab, native);
@@ -284,6 +287,8 @@ static bool attach_locked(struct uaio_native *native, struct uaio_group *group)
 		return false;
 	if (uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
 			    native->event_fd, EPOLLIN, 0) < 0) {
+		/* relaxed: no other thread has it */
+		store_relaxed(&native->is_lost, 1);
 		note_no_ring(-EMFILE);
 		return false;
 	}
@@ -458,7 +463,15 @@ static bool is_of_request(const struct uaio_req *req, int error)
 	if (error == -ENOSYS || error == -EPERM)
 		store_relaxed(&natives.again_ns, uaio_now_ns() + AGAIN_NS);
 	return error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT ||
-	       error == -EACCES;
+	       error == -EACCES || error == -EBADF;
+}
+
+/* Return: whether the eventfd is still in the queue's epoll, and so ours. */
+static __attribute__((noinline)) bool
+has_eventfd(const struct uaio_native *native, int event_fd)
+{
+	return uaio_poller_ctl(&native->group->ready.poller, EPOLL_CTL_MOD,
+			       event_fd, EPOLLIN, 0) == 0;
 }
 
 unsigned uaio_native_submit(struct uaio_native *native,
@@ -488,12 +501,14 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	nr_taken = ret > 0 ? (unsigned)ret : 0;
 	if (unlikely(nr_taken < nr))
 		count_out(native, reqs + nr_taken, nr - nr_taken);
+	/* A descriptor that is closed is the program's, or ours. */
+	if (unlikely(ret == -EBADF))
+		/* relaxed: advice */
+		store_relaxed(&native->is_lost, !has_eventfd(native, event_fd));
 	/* [MB:native-begun] seq_cst: as above. */
 	add_seq_cst(&natives.nr_ended, 1);
-	/* A descriptor that is closed is its client's just as well: rare. */
-	if (unlikely(ret == -EBADF))
-		store_relaxed(&native->is_lost, 1);
-	*ret_is_one = ret < 0 && is_of_request(reqs[0], ret);
+	*ret_is_one = ret < 0 && !load_relaxed(&native->is_lost) &&
+		      is_of_request(reqs[0], ret);
 	return nr_taken;
 }
 
@@ -510,6 +525,21 @@ static void note_result(struct uaio_file *file, int64_t res)
 		store_relaxed(&file->nr_unnative, nr < VAIN_MAX ? nr + 1 : nr);
 	else if (unlikely(nr))
 		store_relaxed(&file->nr_unnative, 0);
+	/* A device may know no RWF_NOWAIT where its file said that it does. */
+	if (unlikely(res == -EOPNOTSUPP))
+		store_relaxed(&file->nowait_refused, 1);
+}
+
+/*
+ * Return: the result, or -EAGAIN if a worker is to execute the request: it was
+ * not executed, or in part, which a kernel may do with RWF_NOWAIT where it would
+ * have waited for the rest.
+ */
+static int64_t result_of(const struct uaio_req *req, int64_t res)
+{
+	if (likely((uint64_t)res == uaio_sqe_bytes(&req->sqe)))
+		return res;
+	return res > 0 || res == -EOPNOTSUPP ? -EAGAIN : res;
 }
 
 unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
@@ -530,8 +560,8 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 			(struct uaio_req *)(uintptr_t)events[i].data;
 
 		ret_reqs[i] = req;
-		ret_results[i] = events[i].res;
-		nr_back += events[i].res == -EAGAIN;
+		ret_results[i] = result_of(req, events[i].res);
+		nr_back += ret_results[i] == -EAGAIN;
 		note_result(req->file, events[i].res);
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&req->file->nr_native, 1);

@@ -79,7 +79,7 @@ unsigned uaio_native_submit(struct uaio_native *native,
 
 /*
  * Take completions of the group's requests, at most max. The caller completes the
- * requests; those with -EAGAIN were not executed, and need a worker.
+ * requests; those with -EAGAIN were not executed, or only in part, and need a worker.
  * Return: how many.
  */
 unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,

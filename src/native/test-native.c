@@ -247,7 +247,7 @@ static void what_is_given_back_late_is_not_lost(void **state)
 	submit(IOCB_CMD_PWRITE, 8);
 	unit_thread_start(&thread, close_direct, NULL);
 	unit_await_sleep(&thread);
-	give_back();
+	end_with(-EAGAIN);
 	unit_thread_join(&thread);
 	reap(1);
 	assert_int_equal(pread(test.fd, bytes, SIZE, 8 * SIZE), SIZE);
@@ -297,16 +297,64 @@ static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
 }
 
+/* The program closes it, and has its number for a file of its own. */
 static void a_lost_eventfd_ends_it(void **state)
 {
+	int fd;
+
 	(void)state;
+	submit(IOCB_CMD_PREAD, 0);
+	fd = (int)kernel.taken[0].iocb.aio_resfd;
+	execute();
+	reap(1);
+	assert_int_equal(close(fd), 0);
 	kernel.submit_error = -EBADF;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 1; i < 4; i++) {
 		submit(IOCB_CMD_PREAD, i);
 		reap(1);
 		assert_block(test.buffers[i], i);
 	}
-	assert_int_equal(kernel.nr_submits, 1);
+	assert_int_equal(kernel.nr_submits, 2);
+	assert_int_equal(dup2(test.fd, fd), fd);
+	unit_destroy(test.handle);
+	assert_int_equal(fcntl(fd, F_GETFD), 0);
+	assert_int_equal(close(fd), 0);
+	test.handle = unit_context(32);
+}
+
+/* It is the client's that is closed, by another thread of it. */
+static void a_client_s_descriptor_that_is_lost_ends_nothing(void **state)
+{
+	(void)state;
+	submit(IOCB_CMD_PREAD, 0);
+	execute();
+	kernel.submit_error = -EBADF;
+	submit(IOCB_CMD_PREAD, 1);
+	kernel.submit_error = 0;
+	submit(IOCB_CMD_PREAD, 2);
+	execute();
+	reap(3);
+	assert_int_equal(kernel.nr_submits, 3);
+}
+
+/* Some devices know no RWF_NOWAIT; a kernel may stop where it would wait. */
+static void
+what_the_kernel_has_not_executed_whole_goes_to_a_worker(void **state)
+{
+	static const int64_t results[] = { SIZE / 2, 1, -EOPNOTSUPP };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		submit(i == 1 ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD, i);
+		end_with(results[i]);
+		reap(1);
+	}
+	assert_block(test.buffers[0], 0);
+	assert_block(test.buffers[2], 2);
+	/* It is not asked again. */
+	submit(IOCB_CMD_PREAD, 3);
+	reap(1);
+	assert_int_equal(kernel.nr_submits, 3);
 }
 
 static void the_program_may_have_the_eventfd_s_number(void **state)
@@ -360,6 +408,9 @@ int main(void)
 		NATIVE_TEST(what_is_given_back_late_is_not_lost),
 		NATIVE_TEST(a_thread_that_jumped_out_of_its_sleep_submits),
 		NATIVE_TEST(a_lost_eventfd_ends_it),
+		NATIVE_TEST(a_client_s_descriptor_that_is_lost_ends_nothing),
+		NATIVE_TEST(
+			what_the_kernel_has_not_executed_whole_goes_to_a_worker),
 		NATIVE_TEST(the_program_may_have_the_eventfd_s_number),
 		NATIVE_TEST(a_filter_that_comes_later_ends_it),
 		NATIVE_TEST(a_ring_that_is_refused_is_asked_for_later),
