@@ -127,7 +127,7 @@ static void cancel_one_of_many(void)
 {
 	aio_context_t ctx = new_context(8);
 	struct iocb cbs[3], *list[3] = { &cbs[0], &cbs[1], &cbs[2] };
-	struct io_event ev;
+	struct io_event ev, others[2];
 	int fds[2], i;
 
 	rings_unordered();
@@ -140,7 +140,8 @@ static void cancel_one_of_many(void)
 	note_event("second", &ev, &cbs[1]);
 	note_pending("others", ctx);
 	REQUIRE(write(fds[1], "x", 1) == 1);
-	note_pending("then", ctx);
+	/* Under uaio its fallback thread may be executing them just then. */
+	note_result("then", reap(ctx, 2, others));
 }
 
 static void cancel_same_iocb(void)
