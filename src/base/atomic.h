@@ -31,6 +31,7 @@
 
 #define add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define add_acquire(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQUIRE)
+#define add_release(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELEASE)
 #define add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 #define sub_seq_cst(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
 #define sub_acqrel(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)

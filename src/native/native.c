@@ -490,13 +490,13 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 	add_seq_cst(&natives.nr_begun, 1);
 	event_fd = load_seq_cst(&native->event_fd);
-	/* relaxed: a thread that takes what follows is after the call */
-	add_relaxed(&native->nr, nr);
 	count_in(reqs, nr);
 	for (unsigned i = 0; i < nr; i++) {
 		fill(&iocbs[i], reqs[i], event_fd);
 		list[i] = &iocbs[i];
 	}
+	/* [MB:native-nr] release: the requests. Pairs with uaio_native_take(). */
+	add_release(&native->nr, nr);
 	ret = sys_io_submit((uintptr_t)native->ring, nr, list);
 	nr_taken = ret > 0 ? (unsigned)ret : 0;
 	if (unlikely(nr_taken < nr))
@@ -555,6 +555,8 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 	nr = uaio_kaio_take(native->ring, events,
 			    max < UAIO_NATIVE_BATCH ? max : UAIO_NATIVE_BATCH);
 	uaio_unlock(&native->lock, UAIO_RANK_NATIVE);
+	/* [MB:native-nr] acquire: the requests. Pairs with uaio_native_submit(). */
+	(void)load_acquire(&native->nr);
 	for (unsigned i = 0; i < nr; i++) {
 		struct uaio_req *req =
 			(struct uaio_req *)(uintptr_t)events[i].data;
