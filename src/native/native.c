@@ -279,31 +279,31 @@ static void give_back(struct uaio_native *native)
 		destroy(native);
 }
 
-/* Return: whether native is the group's now. */
-static bool attach_locked(struct uaio_native *native, struct uaio_group *group)
+/* Return: 0: native is the group's now; -EEXIST: it has one; what epoll_ctl says. */
+static int attach_locked(struct uaio_native *native, struct uaio_group *group)
 {
+	int ret;
+
 	/* relaxed: changes under the lock */
 	if (load_relaxed(&group->native))
-		return false;
-	if (uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
-			    native->event_fd, EPOLLIN, 0) < 0) {
-		/* relaxed: no other thread has it */
-		store_relaxed(&native->is_lost, 1);
-		note_no_ring(-EMFILE);
-		return false;
-	}
+		return -EEXIST;
+	ret = uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
+			      native->event_fd, EPOLLIN, 0);
+	if (ret < 0)
+		return ret;
 	native->group = group;
 	list_add_tail(&natives.used, &native->node);
 	/* [MB:native] release: its members. Pairs with ring_of(). */
 	store_release(&group->native, native);
-	return true;
+	return 0;
 }
 
 static __attribute__((noinline)) struct uaio_native *
 make_ring(struct uaio_group *group)
 {
 	struct uaio_native *native;
-	bool is_attached, may_create;
+	bool may_create;
+	int ret;
 
 	/* In the commons (ready.h) the epoll is not this queue's. */
 	if (load_relaxed(&group->ready.home) != group ||
@@ -315,10 +315,16 @@ make_ring(struct uaio_group *group)
 	if (!native)
 		return NULL;
 	lock();
-	is_attached = attach_locked(native, group);
+	ret = attach_locked(native, group);
 	unlock();
-	if (!is_attached)
+	/* While it was idle, the program may have closed the eventfd. */
+	if (ret == -EBADF || ret == -EPERM)
+		/* relaxed: no other thread has it */
+		store_relaxed(&native->is_lost, 1);
+	if (ret < 0)
 		give_back(native);
+	if (ret < 0 && ret != -EEXIST)
+		note_no_ring(-EAGAIN);
 	return ring_of(group);
 }
 

@@ -44,6 +44,7 @@ static struct {
 	unsigned nr_taken; /* atomic */
 
 	int setup_error;   /* of io_setup, or 0 */
+	int unwatchable;   /* a descriptor that no epoll takes: ENOSPC; or 0 */
 	int submit_error;  /* of io_submit, or 0 */
 	unsigned nr_more;  /* requests that are taken before that error */
 	bool gives_back;   /* each with EAGAIN */
@@ -135,6 +136,11 @@ static inline bool play(long nr, const long args[6], long *ret_res)
 	}
 	if (nr == SYS_fstat && args[0] == test.direct)
 		add_relaxed(&kernel.nr_sizes, 1);
+	if (nr == SYS_epoll_ctl && kernel.unwatchable &&
+	    args[2] == kernel.unwatchable) {
+		*ret_res = -ENOSPC;
+		return true;
+	}
 	if (nr == SYS_fstatfs) {
 		*ret_res = unit_say_ext4(args);
 		return true;
@@ -203,7 +209,7 @@ static inline int start(void **state)
 	uaio_natives_init();
 	uaio_config.backend = UAIO_BACKEND_AIO;
 	test.nr = 0;
-	kernel.setup_error = kernel.submit_error = 0;
+	kernel.setup_error = kernel.submit_error = kernel.unwatchable = 0;
 	kernel.nr_more = 0;
 	kernel.gives_back = kernel.tells_nobody = false;
 	memset(kernel.rings, 0, sizeof(kernel.rings));

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "base/sleep.h"
 #include "life/life.h"
 #include "test-kernel.h"
 #include "uaio.h"
@@ -70,6 +71,34 @@ static void one_without_a_ring_keeps_no_other_from_its_own(void **state)
 	unit_destroy(handle);
 }
 
+/* Nor is its descriptor lost, which the end of the test would tell. */
+static void a_ring_that_cannot_be_watched_is_kept(void **state)
+{
+	struct iocb *iocb = prepared(IOCB_CMD_PREAD, 1);
+	uint64_t handle = unit_context(4);
+	int64_t since = uaio_now_ns();
+	unsigned nr_submits;
+
+	(void)state;
+	submit(IOCB_CMD_PREAD, 2);
+	kernel.unwatchable = (int)kernel.taken[0].iocb.aio_resfd;
+	execute();
+	reap(1);
+	unit_destroy(test.handle);
+	nr_submits = kernel.nr_submits;
+	for (unsigned i = 0; i < 3; i++)
+		read_one(handle, iocb);
+	assert_int_equal(kernel.nr_submits, nr_submits);
+	kernel.unwatchable = 0;
+	while (kernel.nr_submits == nr_submits)
+		read_one(handle, iocb);
+	/* It was asked again after a second, and was still there. */
+	assert_true(uaio_now_ns() - since >= 1000000000);
+	assert_int_equal(kernel.nr_setups, 1);
+	unit_destroy(handle);
+	test.handle = unit_context(32);
+}
+
 static long reap_one(void *arg)
 {
 	(void)arg;
@@ -99,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		NATIVE_TEST(a_process_has_only_so_many_rings),
 		NATIVE_TEST(one_without_a_ring_keeps_no_other_from_its_own),
+		NATIVE_TEST(a_ring_that_cannot_be_watched_is_kept),
 		NATIVE_TEST(an_eventfd_that_was_closed_loses_no_event),
 	};
 
