@@ -3,29 +3,18 @@
 
 #include <errno.h>
 #include <linux/fs.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/sleep.h"
-#include "base/slab.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "proc/entry.h"
-#include "proc/ownfd.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "native/kaio.h"
+#include "native/nativeint.h"
 
 enum {
-	/*
-	 * Events of one ring, and rings of one process. The quota of the system is
-	 * 65536 by default, and other processes need some of it. The kernel gives a
-	 * ring more room than was asked for.
-	 */
-	RING_EVENTS = 128,
-	RINGS_MAX = 64,
-	/* Rings that are kept for reuse: to make and to end one takes long. */
-	IDLE_MAX = 4,
 	/*
 	 * A worker executes a larger request in segments, several at a time
 	 * (split.h).
@@ -41,61 +30,22 @@ enum {
 	SLICE_NS = 100000,
 };
 
-/* When to ask again after a refusal. */
-#define AGAIN_NS INT64_C(1000000000)
-
-struct uaio_native {
-	struct uaio_slab_node slab;
-
-	/* immutable while a queue has it */
-	struct uaio_kaio_ring *ring; /* owns */
-	struct uaio_group *group;    /* borrows: gives it back */
-
-	/* atomic */
-	uint32_t nr; /* requests submitted, or about to be, and not taken */
-	uint32_t
-		is_lost; /* the program has closed event_fd: no more requests */
-	int event_fd;    /* owns: signalled with each completion */
-
-	struct list node; /* under natives.lock: in used or idle */
-
-	struct uaio_lock lock; /* rank NATIVE: of taking completions */
-};
-
 static struct {
 	/* atomic: submitting calls; event_fd and file->nr_native are in use */
 	uint32_t nr_begun;
 	uint32_t nr_ended;
 
-	/* atomic: the kernel is asked for no request, for no ring until then */
-	int64_t again_ns;
-	int64_t ring_again_ns;
-
-	struct uaio_lock lock; /* rank NATIVES */
-	/* under lock */
-	struct list used;
-	struct list idle;
-	unsigned nr_idle;
-	unsigned nr_rings; /* that exist, or are being made */
-
+	int64_t again_ns; /* atomic: the kernel takes no request until then */
 	uint64_t nr_executed; /* atomic: statistics */
-
-	struct uaio_slab slab;
 } natives;
 
 void uaio_natives_init(void)
 {
-	/* A child of fork() has none of its parent's rings. */
 	store_relaxed(&natives.nr_begun, 0);
 	store_relaxed(&natives.nr_ended, 0);
 	store_relaxed(&natives.again_ns, 0);
-	store_relaxed(&natives.ring_again_ns, 0);
-	natives.lock = (struct uaio_lock){ 0 };
-	list_init(&natives.used);
-	list_init(&natives.idle);
-	natives.nr_idle = natives.nr_rings = 0;
 	store_relaxed(&natives.nr_executed, 0);
-	uaio_slab_init(&natives.slab, sizeof(struct uaio_native), 4096);
+	uaio_native_rings_init();
 }
 
 /*
@@ -115,17 +65,11 @@ static bool is_in_vain(struct uaio_file *file)
 	return nr != VAIN_MAX;
 }
 
-static struct uaio_native *ring_of(const struct uaio_group *group)
-{
-	/* [MB:native] acquire: pairs with attach_locked(). */
-	return load_acquire(&group->native);
-}
-
 static bool is_refused(const struct uaio_group *group)
 {
-	/* relaxed, both: advice */
-	int64_t again = ring_of(group) ? load_relaxed(&natives.again_ns)
-				       : load_relaxed(&natives.ring_again_ns);
+	/* relaxed: advice */
+	int64_t again = uaio_native_of(group) ? load_relaxed(&natives.again_ns)
+					      : uaio_native_rings_again_ns();
 
 	return again && uaio_now_ns() < again;
 }
@@ -159,208 +103,9 @@ bool uaio_native_suits(const struct uaio_req *req)
 	       is_by_itself(req) && is_for_kernel(req);
 }
 
-/*
- * Rings
- */
-
-/* A filter stays. What is used up, others may give back. */
-static void note_no_ring(int error)
-{
-	bool is_final = error == -ENOSYS || error == -EPERM;
-
-	/* relaxed: advice */
-	store_relaxed(&natives.ring_again_ns,
-		      is_final ? UAIO_FOREVER : uaio_now_ns() + AGAIN_NS);
-}
-
-static void lock(void)
-{
-	uaio_lock(&natives.lock, UAIO_RANK_NATIVES);
-}
-
-static void unlock(void)
-{
-	uaio_unlock(&natives.lock, UAIO_RANK_NATIVES);
-}
-
-static void count_out_ring(void)
-{
-	lock();
-	natives.nr_rings--;
-	unlock();
-}
-
-static void destroy(struct uaio_native *native)
-{
-	/* What is lost may be a file of the program's by now. */
-	if (unlikely(load_relaxed(&native->is_lost)))
-		uaio_ownfd_give_up(native->event_fd);
-	else if (native->event_fd >= 0)
-		uaio_ownfd_close(native->event_fd);
-	uaio_kaio_close(native->ring);
-	uaio_slab_put(&natives.slab, native);
-	count_out_ring();
-}
-
-/* The ring is counted. Return: NULL: there can be none; then it is not. */
-static struct uaio_native *create(void)
-{
-	struct uaio_native *native = uaio_slab_get(&natives.slab);
-	int ret;
-
-	if (!native)
-		goto err;
-	ret = uaio_kaio_open(RING_EVENTS, &native->ring);
-	if (ret < 0)
-		goto err_slab;
-	native->lock = (struct uaio_lock){ 0 };
-	store_relaxed(&native->nr, 0);
-	store_relaxed(&native->is_lost, 0);
-	list_init(&native->node);
-	store_relaxed(&native->event_fd, uaio_ownfd_event(0));
-	if (native->event_fd >= 0)
-		return native;
-	note_no_ring(-EMFILE);
-	destroy(native);
-	return NULL;
-
-err_slab:
-	uaio_slab_put(&natives.slab, native);
-	note_no_ring(ret);
-err:
-	count_out_ring();
-	return NULL;
-}
-
-/*
- * Return: an idle ring, or NULL. *ret_may_create: then one may be made, and is
- * counted.
- */
-static struct uaio_native *take_idle(bool *ret_may_create)
-{
-	struct uaio_native *native = NULL;
-	struct list *node;
-
-	lock();
-	node = list_pop(&natives.idle);
-	if (node) {
-		natives.nr_idle--;
-		native = container_of(node, struct uaio_native, node);
-	}
-	*ret_may_create = !node && natives.nr_rings < RINGS_MAX;
-	natives.nr_rings += *ret_may_create;
-	if (!node && !*ret_may_create)
-		note_no_ring(-EAGAIN);
-	unlock();
-	return native;
-}
-
-/* Return: false if there are enough idle ones. */
-static bool keep_locked(struct uaio_native *native)
-{
-	if (natives.nr_idle == IDLE_MAX)
-		return false;
-	list_add_tail(&natives.idle, &native->node);
-	natives.nr_idle++;
-	/* relaxed: advice */
-	store_relaxed(&natives.ring_again_ns, 0);
-	return true;
-}
-
-static void give_back(struct uaio_native *native)
-{
-	bool is_kept;
-
-	lock();
-	/* relaxed: no thread uses it any more */
-	is_kept = !load_relaxed(&native->is_lost) && keep_locked(native);
-	unlock();
-	if (!is_kept)
-		destroy(native);
-}
-
-/* Return: 0: native is the group's now; -EEXIST: it has one; what epoll_ctl says. */
-static int attach_locked(struct uaio_native *native, struct uaio_group *group)
-{
-	int ret;
-
-	/* relaxed: changes under the lock */
-	if (load_relaxed(&group->native))
-		return -EEXIST;
-	ret = uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
-			      native->event_fd, EPOLLIN, 0);
-	if (ret < 0)
-		return ret;
-	native->group = group;
-	list_add_tail(&natives.used, &native->node);
-	/* [MB:native] release: its members. Pairs with ring_of(). */
-	store_release(&group->native, native);
-	return 0;
-}
-
-static __attribute__((noinline)) struct uaio_native *
-make_ring(struct uaio_group *group)
-{
-	struct uaio_native *native;
-	bool may_create;
-	int ret;
-
-	/* In the commons (ready.h) the epoll is not this queue's. */
-	if (load_relaxed(&group->ready.home) != group ||
-	    !uaio_poller_is_open(&group->ready.poller))
-		return NULL;
-	native = take_idle(&may_create);
-	if (may_create)
-		native = create();
-	if (!native)
-		return NULL;
-	lock();
-	ret = attach_locked(native, group);
-	unlock();
-	/* While it was idle, the program may have closed the eventfd. */
-	if (ret == -EBADF || ret == -EPERM)
-		/* relaxed: no other thread has it */
-		store_relaxed(&native->is_lost, 1);
-	if (ret < 0)
-		give_back(native);
-	if (ret < 0 && ret != -EEXIST)
-		note_no_ring(-EAGAIN);
-	return ring_of(group);
-}
-
-struct uaio_native *uaio_native_get(struct uaio_group *group)
-{
-	struct uaio_native *native = ring_of(group);
-
-	return likely(native) ? native : make_ring(group);
-}
-
-void uaio_native_leave(struct uaio_group *group)
-{
-	struct uaio_native *native = ring_of(group);
-
-	if (likely(!native))
-		return;
-	lock();
-	list_remove(&native->node);
-	unlock();
-}
-
-void uaio_native_put(struct uaio_group *group)
-{
-	struct uaio_native *native = ring_of(group);
-
-	if (likely(!native))
-		return;
-	UAIO_CHECK(!load_relaxed(&native->nr));
-	/* relaxed: no thread uses the group any more */
-	store_relaxed(&group->native, NULL);
-	give_back(native);
-}
-
 uint32_t uaio_native_nr(const struct uaio_group *group)
 {
-	const struct uaio_native *native = ring_of(group);
+	const struct uaio_native *native = uaio_native_of(group);
 
 	/* relaxed: what the caller has submitted is counted */
 	return likely(!native) ? 0 : load_relaxed(&native->nr);
@@ -368,42 +113,9 @@ uint32_t uaio_native_nr(const struct uaio_group *group)
 
 void uaio_native_await(const struct uaio_group *group, uint32_t nr)
 {
-	struct uaio_native *native = ring_of(group);
+	struct uaio_native *native = uaio_native_of(group);
 
 	(void)uaio_sleep_outside(&native->nr, nr, uaio_now_ns() + SLICE_NS);
-}
-
-uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
-{
-	struct uaio_group *groups[16];
-	struct list seen;
-	uint32_t nr_requests = 0;
-	unsigned nr = 0;
-
-	list_init(&seen);
-	lock();
-	list_for_each_safe (pos, &natives.used) {
-		struct uaio_native *native =
-			container_of(pos, struct uaio_native, node);
-		/* relaxed: the caller looks again */
-		uint32_t nr_left = load_relaxed(&native->nr);
-
-		nr_requests += nr_left;
-		if (!nr_left || nr == 16)
-			continue;
-		uaio_ready_pin(&native->group->ready);
-		groups[nr++] = native->group;
-		list_remove(pos);
-		list_add_tail(&seen, pos);
-	}
-	/* Others come first the next time. */
-	list_splice_tail(&natives.used, &seen);
-	unlock();
-	for (unsigned i = 0; i < nr; i++) {
-		act(groups[i]);
-		uaio_ready_unpin(&groups[i]->ready);
-	}
-	return nr_requests;
 }
 
 /*
@@ -467,7 +179,8 @@ static bool is_of_request(const struct uaio_req *req, int error)
 		store_relaxed(&req->file->nowait_refused, 1);
 	/* A security module may refuse one request as well as a filter all. */
 	if (error == -ENOSYS || error == -EPERM)
-		store_relaxed(&natives.again_ns, uaio_now_ns() + AGAIN_NS);
+		store_relaxed(&natives.again_ns,
+			      uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
 	return error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT ||
 	       error == -EACCES || error == -EBADF;
 }
@@ -551,7 +264,7 @@ static int64_t result_of(const struct uaio_req *req, int64_t res)
 unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 			  int64_t *ret_results, unsigned max)
 {
-	struct uaio_native *native = ring_of(group);
+	struct uaio_native *native = uaio_native_of(group);
 	struct io_event events[UAIO_NATIVE_BATCH];
 	unsigned nr, nr_back = 0;
 
@@ -609,22 +322,8 @@ bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr)
 	       nr_ended == nr_begun;
 }
 
-/* Return: the ring with that eventfd, or NULL. */
-static struct uaio_native *find_locked(const struct list *list, int fd)
-{
-	list_for_each (pos, list) {
-		struct uaio_native *native =
-			container_of(pos, struct uaio_native, node);
-
-		/* relaxed: changes under the lock */
-		if (load_relaxed(&native->event_fd) == fd)
-			return native;
-	}
-	return NULL;
-}
-
 /* Calls that use the old number end soon. */
-static void await_calls(void)
+void uaio_natives_await_calls(void)
 {
 	enum { SOON_NS = 20000 };
 	uint32_t word = 0, nr_ended;
@@ -637,27 +336,4 @@ static void await_calls(void)
 			return;
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	}
-}
-
-int uaio_natives_yield(int fd)
-{
-	struct uaio_native *native;
-	int moved = -EBUSY;
-
-	lock();
-	native = find_locked(&natives.used, fd);
-	if (!native)
-		native = find_locked(&natives.idle, fd);
-	if (native)
-		moved = uaio_ownfd_dup(fd);
-	if (native && moved >= 0)
-		/* [MB:native-begun] seq_cst: as above. */
-		store_seq_cst(&native->event_fd, moved);
-	unlock();
-	if (!native)
-		return -ENOENT;
-	if (moved < 0)
-		return -EBUSY;
-	await_calls();
-	return 0;
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What native.c, of requests, and rings.c share
+ */
+#ifndef UAIO_NATIVE_NATIVEINT_H
+#define UAIO_NATIVE_NATIVEINT_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/slab.h"
+#include "native/native.h"
+
+struct uaio_kaio_ring;
+
+/* When to ask again after a refusal. */
+#define UAIO_NATIVE_AGAIN_NS INT64_C(1000000000)
+
+struct uaio_native {
+	struct uaio_slab_node slab;
+
+	/* immutable while a queue has it */
+	struct uaio_kaio_ring *ring; /* owns */
+	struct uaio_group *group;    /* borrows: gives it back */
+
+	/* atomic */
+	uint32_t nr; /* requests submitted, or about to be, and not taken */
+	uint32_t
+		is_lost; /* the program has closed event_fd: no more requests */
+	int event_fd;    /* owns: signalled with each completion */
+
+	struct list node; /* under the lock of rings.c: in used or idle */
+
+	struct uaio_lock lock; /* rank NATIVE: of taking completions */
+};
+
+/* Return: the group's ring, or NULL. */
+static inline struct uaio_native *uaio_native_of(const struct uaio_group *group)
+{
+	/* [MB:native] acquire: pairs with attach_locked(). */
+	return load_acquire(&group->native);
+}
+
+void uaio_native_rings_init(void);
+
+/* Return: the time before which no ring is asked for; 0: at once. */
+int64_t uaio_native_rings_again_ns(void);
+
+/* Wait until the submitting calls that have begun are over, which is soon. */
+void uaio_natives_await_calls(void);
+
+#endif /* UAIO_NATIVE_NATIVEINT_H */

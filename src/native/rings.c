@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Native requests: the rings of queues (native.h). Tested by test-native-rings.c.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/sleep.h"
+#include "base/sys.h"
+#include "proc/ownfd.h"
+#include "native/kaio.h"
+#include "native/nativeint.h"
+
+enum {
+	/*
+	 * Events of one ring, and rings of one process. The quota of the system is
+	 * 65536 by default, and other processes need some of it. The kernel gives a
+	 * ring more room than was asked for.
+	 */
+	RING_EVENTS = 128,
+	RINGS_MAX = 64,
+	/* Rings that are kept for reuse: to make and to end one takes long. */
+	IDLE_MAX = 4,
+};
+
+static struct {
+	int64_t again_ns; /* atomic: the kernel is asked for no ring until then */
+
+	struct uaio_lock lock; /* rank NATIVES */
+	/* under lock */
+	struct list used;
+	struct list idle;
+	unsigned nr_idle;
+	unsigned nr; /* that exist, or are being made */
+
+	struct uaio_slab slab;
+} rings;
+
+void uaio_native_rings_init(void)
+{
+	/* A child of fork() has none of its parent's rings. */
+	store_relaxed(&rings.again_ns, 0);
+	rings.lock = (struct uaio_lock){ 0 };
+	list_init(&rings.used);
+	list_init(&rings.idle);
+	rings.nr_idle = rings.nr = 0;
+	uaio_slab_init(&rings.slab, sizeof(struct uaio_native), 4096);
+}
+
+int64_t uaio_native_rings_again_ns(void)
+{
+	/* relaxed: advice */
+	return load_relaxed(&rings.again_ns);
+}
+
+/* A filter stays. What is used up, others may give back. */
+static void note_no_ring(int error)
+{
+	bool is_final = error == -ENOSYS || error == -EPERM;
+
+	/* relaxed: advice */
+	store_relaxed(&rings.again_ns,
+		      is_final ? UAIO_FOREVER
+			       : uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
+}
+
+static void lock(void)
+{
+	uaio_lock(&rings.lock, UAIO_RANK_NATIVES);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&rings.lock, UAIO_RANK_NATIVES);
+}
+
+static void count_out_ring(void)
+{
+	lock();
+	rings.nr--;
+	unlock();
+}
+
+static void destroy(struct uaio_native *native)
+{
+	/* What is lost may be a file of the program's by now. */
+	if (unlikely(load_relaxed(&native->is_lost)))
+		uaio_ownfd_give_up(native->event_fd);
+	else if (native->event_fd >= 0)
+		uaio_ownfd_close(native->event_fd);
+	uaio_kaio_close(native->ring);
+	uaio_slab_put(&rings.slab, native);
+	count_out_ring();
+}
+
+/* The ring is counted. Return: NULL: there can be none; then it is not. */
+static struct uaio_native *create(void)
+{
+	struct uaio_native *native = uaio_slab_get(&rings.slab);
+	int ret;
+
+	if (!native)
+		goto err;
+	ret = uaio_kaio_open(RING_EVENTS, &native->ring);
+	if (ret < 0)
+		goto err_slab;
+	native->lock = (struct uaio_lock){ 0 };
+	store_relaxed(&native->nr, 0);
+	store_relaxed(&native->is_lost, 0);
+	list_init(&native->node);
+	store_relaxed(&native->event_fd, uaio_ownfd_event(0));
+	if (native->event_fd >= 0)
+		return native;
+	note_no_ring(-EMFILE);
+	destroy(native);
+	return NULL;
+
+err_slab:
+	uaio_slab_put(&rings.slab, native);
+	note_no_ring(ret);
+err:
+	count_out_ring();
+	return NULL;
+}
+
+/*
+ * Return: an idle ring, or NULL. *ret_may_create: then one may be made, and is
+ * counted.
+ */
+static struct uaio_native *take_idle(bool *ret_may_create)
+{
+	struct uaio_native *native = NULL;
+	struct list *node;
+
+	lock();
+	node = list_pop(&rings.idle);
+	if (node) {
+		rings.nr_idle--;
+		native = container_of(node, struct uaio_native, node);
+	}
+	*ret_may_create = !node && rings.nr < RINGS_MAX;
+	rings.nr += *ret_may_create;
+	if (!node && !*ret_may_create)
+		note_no_ring(-EAGAIN);
+	unlock();
+	return native;
+}
+
+/* Return: false if there are enough idle ones. */
+static bool keep_locked(struct uaio_native *native)
+{
+	if (rings.nr_idle == IDLE_MAX)
+		return false;
+	list_add_tail(&rings.idle, &native->node);
+	rings.nr_idle++;
+	/* relaxed: advice */
+	store_relaxed(&rings.again_ns, 0);
+	return true;
+}
+
+static void give_back(struct uaio_native *native)
+{
+	bool is_kept;
+
+	lock();
+	/* relaxed: no thread uses it any more */
+	is_kept = !load_relaxed(&native->is_lost) && keep_locked(native);
+	unlock();
+	if (!is_kept)
+		destroy(native);
+}
+
+/* Return: 0: native is the group's now; -EEXIST: it has one; what epoll_ctl says. */
+static int attach_locked(struct uaio_native *native, struct uaio_group *group)
+{
+	int ret;
+
+	/* relaxed: changes under the lock */
+	if (load_relaxed(&group->native))
+		return -EEXIST;
+	ret = uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
+			      native->event_fd, EPOLLIN, 0);
+	if (ret < 0)
+		return ret;
+	native->group = group;
+	list_add_tail(&rings.used, &native->node);
+	/* [MB:native] release: its members. Pairs with uaio_native_of(). */
+	store_release(&group->native, native);
+	return 0;
+}
+
+static __attribute__((noinline)) struct uaio_native *
+make_ring(struct uaio_group *group)
+{
+	struct uaio_native *native;
+	bool may_create;
+	int ret;
+
+	/* In the commons (ready.h) the epoll is not this queue's. */
+	if (load_relaxed(&group->ready.home) != group ||
+	    !uaio_poller_is_open(&group->ready.poller))
+		return NULL;
+	native = take_idle(&may_create);
+	if (may_create)
+		native = create();
+	if (!native)
+		return NULL;
+	lock();
+	ret = attach_locked(native, group);
+	unlock();
+	/* While it was idle, the program may have closed the eventfd. */
+	if (ret == -EBADF || ret == -EPERM)
+		/* relaxed: no other thread has it */
+		store_relaxed(&native->is_lost, 1);
+	if (ret < 0)
+		give_back(native);
+	if (ret < 0 && ret != -EEXIST)
+		note_no_ring(-EAGAIN);
+	return uaio_native_of(group);
+}
+
+struct uaio_native *uaio_native_get(struct uaio_group *group)
+{
+	struct uaio_native *native = uaio_native_of(group);
+
+	return likely(native) ? native : make_ring(group);
+}
+
+void uaio_native_leave(struct uaio_group *group)
+{
+	struct uaio_native *native = uaio_native_of(group);
+
+	if (likely(!native))
+		return;
+	lock();
+	list_remove(&native->node);
+	unlock();
+}
+
+void uaio_native_put(struct uaio_group *group)
+{
+	struct uaio_native *native = uaio_native_of(group);
+
+	if (likely(!native))
+		return;
+	UAIO_CHECK(!load_relaxed(&native->nr));
+	/* relaxed: no thread uses the group any more */
+	store_relaxed(&group->native, NULL);
+	give_back(native);
+}
+
+uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
+{
+	struct uaio_group *groups[16];
+	struct list seen;
+	uint32_t nr_requests = 0;
+	unsigned nr = 0;
+
+	list_init(&seen);
+	lock();
+	list_for_each_safe (pos, &rings.used) {
+		struct uaio_native *native =
+			container_of(pos, struct uaio_native, node);
+		/* relaxed: the caller looks again */
+		uint32_t nr_left = load_relaxed(&native->nr);
+
+		nr_requests += nr_left;
+		if (!nr_left || nr == 16)
+			continue;
+		uaio_ready_pin(&native->group->ready);
+		groups[nr++] = native->group;
+		list_remove(pos);
+		list_add_tail(&seen, pos);
+	}
+	/* Others come first the next time. */
+	list_splice_tail(&rings.used, &seen);
+	unlock();
+	for (unsigned i = 0; i < nr; i++) {
+		act(groups[i]);
+		uaio_ready_unpin(&groups[i]->ready);
+	}
+	return nr_requests;
+}
+
+/*
+ * A descriptor that the program is to have
+ */
+
+/* Return: the ring with that eventfd, or NULL. */
+static struct uaio_native *find_locked(const struct list *list, int fd)
+{
+	list_for_each (pos, list) {
+		struct uaio_native *native =
+			container_of(pos, struct uaio_native, node);
+
+		/* relaxed: changes under the lock */
+		if (load_relaxed(&native->event_fd) == fd)
+			return native;
+	}
+	return NULL;
+}
+
+int uaio_natives_yield(int fd)
+{
+	struct uaio_native *native;
+	int moved = -EBUSY;
+
+	lock();
+	native = find_locked(&rings.used, fd);
+	if (!native)
+		native = find_locked(&rings.idle, fd);
+	if (native)
+		moved = uaio_ownfd_dup(fd);
+	if (native && moved >= 0)
+		/* [MB:native-begun] seq_cst: as above. */
+		store_seq_cst(&native->event_fd, moved);
+	unlock();
+	if (!native)
+		return -ENOENT;
+	if (moved < 0)
+		return -EBUSY;
+	uaio_natives_await_calls();
+	return 0;
+}
