@@ -266,6 +266,17 @@ static inline void reap(unsigned nr)
 		assert_int_equal(events[i].res, SIZE);
 }
 
+static inline long reap_in_thread(void *nr)
+{
+	reap((unsigned)(uintptr_t)nr);
+	return 0;
+}
+
+static inline void start_reaping(struct unit_thread *thread, unsigned nr)
+{
+	unit_thread_start(thread, reap_in_thread, (void *)(uintptr_t)nr);
+}
+
 #define NATIVE_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 

@@ -99,13 +99,6 @@ static void a_ring_that_cannot_be_watched_is_kept(void **state)
 	test.handle = unit_context(32);
 }
 
-static long reap_one(void *arg)
-{
-	(void)arg;
-	reap(1);
-	return 0;
-}
-
 /*
  * The program has closed all descriptors, by a call that the library does not see:
  * the event comes late.
@@ -116,7 +109,7 @@ static void an_eventfd_that_was_closed_loses_no_event(void **state)
 
 	(void)state;
 	submit(IOCB_CMD_PREAD, 1);
-	unit_thread_start(&thread, reap_one, NULL);
+	start_reaping(&thread, 1);
 	unit_await_sleep(&thread);
 	kernel.tells_nobody = true;
 	execute();

@@ -59,13 +59,6 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 	assert_int_equal(events[4].res, 0);
 }
 
-static long reap_two(void *arg)
-{
-	(void)arg;
-	reap(2);
-	return 0;
-}
-
 static void a_waiter_sleeps_until_the_kernel_is_done(void **state)
 {
 	struct unit_thread thread;
@@ -75,7 +68,7 @@ static void a_waiter_sleeps_until_the_kernel_is_done(void **state)
 		test.nr = 0;
 		submit(IOCB_CMD_PREAD, 3);
 		submit(IOCB_CMD_PWRITE, 4);
-		unit_thread_start(&thread, reap_two, NULL);
+		start_reaping(&thread, 2);
 		if (i & 1)
 			unit_await_sleep(&thread);
 		execute();
@@ -91,7 +84,7 @@ static void a_waiter_learns_of_what_is_submitted_later(void **state)
 	struct unit_thread thread;
 
 	(void)state;
-	unit_thread_start(&thread, reap_two, NULL);
+	start_reaping(&thread, 2);
 	unit_await_sleep(&thread);
 	submit(IOCB_CMD_PREAD, 1);
 	submit(IOCB_CMD_PREAD, 2);

@@ -71,36 +71,49 @@ static unsigned count_fds(void)
 	return nr;
 }
 
-static bool is_engine_thread(const char *tid)
+/* Return: false: the thread has gone. text: what its file in /proc holds, or "". */
+static bool read_of_task(const char *tid, const char *name, char *text,
+			 size_t size)
 {
-	char path[300], name[17] = "";
+	char path[300];
 	ssize_t got;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", tid);
+	snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
+	text[0] = '\0';
 	if (fd < 0)
-		return true; /* it has just gone */
-	got = read(fd, name, sizeof(name) - 1);
+		return false;
+	got = read(fd, text, size - 1);
 	close(fd);
-	return got <= 0 || !strncmp(name, "uaio-", 5);
+	text[got > 0 ? got : 0] = '\0';
+	return true;
+}
+
+static bool read_of_thread(uint32_t tid, const char *name, char *text,
+			   size_t size)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", tid);
+	return read_of_task(number, name, text, size);
+}
+
+static bool is_engine_thread(const char *tid)
+{
+	char name[17];
+
+	return !read_of_task(tid, "comm", name, sizeof(name)) || !name[0] ||
+	       !strncmp(name, "uaio-", 5);
 }
 
 /* A field of /proc/self/task/tid/status, or 0: it has gone. */
 static uint64_t status_of(const char *tid, const char *field)
 {
-	char path[300], text[4096];
+	char text[4096];
 	const char *at;
-	ssize_t got;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = '\0';
+	(void)read_of_task(tid, "status", text, sizeof(text));
 	at = strstr(text, field);
 	return at ? strtoull(at + strlen(field), NULL, 10) : 0;
 }
@@ -294,17 +307,11 @@ long unit_thread_join(struct unit_thread *thread)
 /* Return: a thread's state, as the kernel shows it; 'X' if it has gone. */
 static char state_of(uint32_t tid)
 {
-	char path[64], line[256] = "";
+	char line[256];
 	const char *state;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (!read_of_thread(tid, "stat", line, sizeof(line)))
 		return 'X';
-	if (read(fd, line, sizeof(line) - 1) < 0)
-		line[0] = '\0';
-	close(fd);
 	/* The state follows the name, which may hold anything but this. */
 	state = strrchr(line, ')');
 	return state ? state[2] : 'R';
@@ -357,17 +364,9 @@ struct awake {
 /* Return: how long the thread has had a processor; 0 where that is not told. */
 static uint64_t ran_ns_of(uint32_t tid)
 {
-	char path[64], text[64];
-	ssize_t got;
-	int fd;
+	char text[64];
 
-	snprintf(path, sizeof(path), "/proc/self/task/%u/schedstat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = '\0';
+	(void)read_of_thread(tid, "schedstat", text, sizeof(text));
 	return strtoull(text, NULL, 10);
 }
 
