@@ -632,6 +632,11 @@ static inline bool sys_is_read(uint64_t nr)
 	return nr == SYS_read;
 }
 
+static inline bool sys_is_io_submit(uint64_t nr)
+{
+	return nr == SYS_io_submit;
+}
+
 /* Return: whether a request on a regular file may make that system call on it. */
 static inline bool sys_is_on_file(uint64_t nr)
 {

@@ -28,6 +28,7 @@ enum {
 	HOPE_MS = 5000,
 	/* Calls that are looked at; with more in flight the closer waits. */
 	MAX_CALLS = 512,
+	SUBMITTED = -2, /* no descriptor: the kernel has it from a worker */
 };
 
 /*
@@ -102,18 +103,24 @@ static uint64_t next_number(const char *text, const char **ret_text)
 	return nr;
 }
 
-/* Return: whether the thread sleeps in a call on fd, which it has looked up. */
+/*
+ * Return: whether the thread sleeps in a call on fd, or, if that is SUBMITTED, in
+ * io_submit; and has looked the descriptor up.
+ */
 static bool is_in_call(uint32_t tid, int fd)
 {
 	char text[256];
 	const char *at = text;
+	uint64_t nr, arg;
 
 	/* In no call it is "running", or "-1" and two addresses. */
 	if (!read_of_thread(tid, "/syscall", text, sizeof(text)) ||
 	    *text < '0' || *text > '9')
 		return false;
-	if (!sys_is_on_file(next_number(at, &at)) ||
-	    next_number(at, &at) != (uint64_t)fd)
+	nr = next_number(at, &at);
+	arg = next_number(at, &at);
+	if (fd == SUBMITTED ? !sys_is_io_submit(nr)
+			    : !sys_is_on_file(nr) || arg != (uint64_t)fd)
 		return false;
 	/* It is in the call, or past it, or was stopped before the look-up. */
 	return read_of_thread(tid, "/wchan", text, sizeof(text)) &&
@@ -143,6 +150,26 @@ static bool knows_our_numbers(void)
  */
 
 /*
+ * Some of these nr_native requests may be in a worker's call, which has yet to look
+ * the descriptor up, or may be refused. Return: whether none of them is.
+ */
+static bool submitters_are_in_calls(const struct uaio_file *file,
+				    uint32_t nr_native)
+{
+	uint32_t tids[MAX_CALLS], nr_now;
+	unsigned nr =
+		uaio_wq_callers(uaio_native_called_on(file), tids, MAX_CALLS);
+
+	if (nr > MAX_CALLS || (nr && !knows_our_numbers()))
+		return false;
+	for (unsigned i = 0; i < nr; i++)
+		if (!is_in_call(tids[i], SUBMITTED))
+			return false;
+	/* There are no new ones. So none has been refused. */
+	return uaio_natives_hold(file, &nr_now) && nr_now == nr_native;
+}
+
+/*
  * Return: whether all references but the closer's belong to requests in their one
  * call. Each such request has one reference. The closer has removed the file from
  * the table, so there are no new references. So if there are as many calls as
@@ -163,7 +190,8 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 	    nr + nr_native != refs - 1 || (nr && !knows_our_numbers()))
 		return false;
 	/* The kernel may give one back that a worker is to execute then. */
-	if (nr_native && waited_ns < HOPE_MS * 1000000ll)
+	if (nr_native && (waited_ns < HOPE_MS * 1000000ll ||
+			  !submitters_are_in_calls(file, nr_native)))
 		return false;
 	for (uint32_t i = 0; i < nr; i++)
 		if (!is_in_call(tids[i], load_relaxed(&file->fd)))

@@ -22,6 +22,10 @@
  *       Requests that take several calls (large O_DIRECT ones, and those that may
  *       be bounced) are not marked, nor are those that other threads execute: the
  *       closer waits for these.
+ *       A worker that submits a request to the kernel (native.h) may hold
+ *       it up for as long as those that the kernel has: for some seconds, if it
+ *       then sleeps in io_submit. (The kernel looks the descriptor up first, but
+ *       for an allocation of memory.)
  *   I4  Requests that have not begun are left to the workers, of which more are
  *       created while all are blocked. If that takes long, the closer executes
  *       them.

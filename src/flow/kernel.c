@@ -77,11 +77,10 @@ static void submit_of_one(struct uaio_group *group,
 	uaio_ready_pin(&group->ready);
 	submit(group, reqs, nr, handover);
 	(void)uaio_ready_take_native(group);
-	if (uaio_native_nr(group)) {
+	if (uaio_native_nr(group))
 		uaio_ready_native_submitted(group);
-		if (is_signalled)
-			uaio_attend_note(uaio_queue_of(group));
-	}
+	if (is_signalled)
+		uaio_attend_note(uaio_queue_of(group));
 	uaio_ready_unpin(&group->ready);
 }
 
@@ -112,6 +111,34 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
 				 group);
 		submit_of_one(group, reqs, nr, is_signalled, handover);
 	}
+}
+
+/*
+ * By workers
+ */
+
+bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
+{
+	struct uaio_group *group = req->group;
+	struct uaio_native *native;
+	bool is_taken = false;
+
+	/* relaxed: of a queue that goes away the fallback thread takes it */
+	if (likely(!uaio_native_suits_worker(req)) || uaio_gate_is_closed() ||
+	    load_relaxed(&group->ready.is_closing) ||
+	    uaio_ready_expect(group) < 0)
+		return false;
+	uaio_ready_pin(&group->ready);
+	native = uaio_native_get(group);
+	if (native) {
+		/* It may be complete long before the call returns. */
+		uaio_ready_native_by_worker(group);
+		is_taken = uaio_native_submit_blocking(native, req, worker);
+	}
+	if (unlikely(!is_taken))
+		uaio_ready_unexpect(group);
+	uaio_ready_unpin(&group->ready);
+	return is_taken;
 }
 
 /*

@@ -15,6 +15,7 @@
 
 struct uaio_handover;
 struct uaio_req;
+struct uaio_worker;
 
 /*
  * Add a PREPPED request to handover, for the kernel. Return: false if it is none
@@ -27,6 +28,13 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover);
  * workers.
  */
 void uaio_kernel_hand_over(struct uaio_handover *handover);
+
+/*
+ * Submit a RUNNING request that a worker is about to execute, if it is one that the
+ * kernel is to wait for. Blocks as long as the kernel does, which does not include
+ * the device. Return: false: nothing was done; otherwise the request may be complete.
+ */
+bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker);
 
 /* A function of struct uaio_flow_ops: requests of one group, whose results these are. */
 void uaio_req_complete_native(struct uaio_req *const *reqs,

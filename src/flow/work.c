@@ -16,6 +16,7 @@
 #include "split/whole.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
+#include "flow/kernel.h"
 #include "flow/post.h"
 
 /*
@@ -44,6 +45,10 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 
 	if (uaio_split_execute(req, worker))
 		return;
+	if (uaio_kernel_submit(req, worker)) {
+		uaio_wq_returned(worker);
+		return;
+	}
 	if (unlikely(ioprio))
 		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = execute(req, worker);

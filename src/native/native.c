@@ -26,6 +26,8 @@ enum {
 	 */
 	VAIN_MAX = 8,
 	TRY_EVERY = 32,
+	/* The references to a file that has one request: its table's, and that. */
+	REFS_ALONE = 2,
 	/* How long a thread sleeps that waits for the kernel's completions. */
 	SLICE_NS = 100000,
 };
@@ -85,8 +87,7 @@ static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req)
 	       !load_relaxed(&file->nowait_refused) &&
 	       uaio_sqe_bytes(sqe) < BYTES_MAX && !uaio_config.force_worker &&
 	       uaio_may_call(UAIO_CALL_IO_SETUP) &&
-	       uaio_may_call(UAIO_CALL_IO_SUBMIT) && !is_refused(req->group) &&
-	       !is_in_vain(file);
+	       uaio_may_call(UAIO_CALL_IO_SUBMIT) && !is_refused(req->group);
 }
 
 /* Return: whether no other request on its inode waits for req, nor it for one. */
@@ -100,7 +101,19 @@ static bool is_by_itself(const struct uaio_req *req)
 bool uaio_native_suits(const struct uaio_req *req)
 {
 	return uaio_config.backend != UAIO_BACKEND_THREADS &&
-	       is_by_itself(req) && is_for_kernel(req);
+	       is_by_itself(req) && is_for_kernel(req) &&
+	       !is_in_vain(req->file);
+}
+
+bool uaio_native_suits_worker(const struct uaio_req *req)
+{
+	const struct uaio_file *file = req->file;
+
+	/* relaxed, both: advice; and a file that owns its descriptor keeps it */
+	return req->order == UAIO_ORDER_WRITE_INPLACE &&
+	       uaio_config.backend != UAIO_BACKEND_THREADS &&
+	       load_relaxed(&file->refs) > REFS_ALONE &&
+	       !load_relaxed(&file->owns_fd) && is_for_kernel(req);
 }
 
 uint32_t uaio_native_nr(const struct uaio_group *group)
@@ -109,6 +122,14 @@ uint32_t uaio_native_nr(const struct uaio_group *group)
 
 	/* relaxed: what the caller has submitted is counted */
 	return likely(!native) ? 0 : load_relaxed(&native->nr);
+}
+
+bool uaio_native_has_by_workers(const struct uaio_group *group)
+{
+	const struct uaio_native *native = uaio_native_of(group);
+
+	/* relaxed: advice */
+	return unlikely(native) && load_relaxed(&native->nr_by_workers);
 }
 
 void uaio_native_await(const struct uaio_group *group, uint32_t nr)
@@ -132,15 +153,16 @@ static uint16_t opcode_of(enum uaio_op op)
 	}
 }
 
-static void fill(struct iocb *iocb, const struct uaio_req *req, int event_fd)
+static void fill(struct iocb *iocb, const struct uaio_req *req, int fd,
+		 uint32_t rw_flags, int event_fd)
 {
 	const struct uaio_sqe *sqe = &req->sqe;
 
 	*iocb = (struct iocb){
 		.aio_data = (uintptr_t)req,
-		.aio_rw_flags = (int)(sqe->rw_flags | RWF_NOWAIT),
+		.aio_rw_flags = (int)(sqe->rw_flags | rw_flags),
 		.aio_lio_opcode = opcode_of(sqe->op),
-		.aio_fildes = (uint32_t)sqe->fd,
+		.aio_fildes = (uint32_t)fd,
 		.aio_buf = (uintptr_t)sqe->buf,
 		.aio_nbytes = sqe->len,
 		.aio_offset = sqe->off,
@@ -168,12 +190,25 @@ static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 	sub_relaxed(&native->nr, nr);
 }
 
+/* Return: whether the eventfd is still in the queue's epoll, and so ours. */
+static __attribute__((noinline)) bool
+has_eventfd(const struct uaio_native *native, int event_fd)
+{
+	return uaio_poller_ctl(&native->group->ready.poller, EPOLL_CTL_MOD,
+			       event_fd, EPOLLIN, 0) == 0;
+}
+
 /*
- * The first request is refused with that error.
+ * req, the first of a call, is refused with that error.
  * Return: whether the kernel would take others.
  */
-static bool is_of_request(const struct uaio_req *req, int error)
+static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
+			 int event_fd, int error)
 {
+	/* A descriptor that is closed is the program's, or ours. */
+	if (error == -EBADF)
+		/* relaxed: advice */
+		store_relaxed(&native->is_lost, !has_eventfd(native, event_fd));
 	if (error == -EOPNOTSUPP)
 		/* relaxed: advice */
 		store_relaxed(&req->file->nowait_refused, 1);
@@ -181,16 +216,10 @@ static bool is_of_request(const struct uaio_req *req, int error)
 	if (error == -ENOSYS || error == -EPERM)
 		store_relaxed(&natives.again_ns,
 			      uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
-	return error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT ||
-	       error == -EACCES || error == -EBADF;
-}
-
-/* Return: whether the eventfd is still in the queue's epoll, and so ours. */
-static __attribute__((noinline)) bool
-has_eventfd(const struct uaio_native *native, int event_fd)
-{
-	return uaio_poller_ctl(&native->group->ready.poller, EPOLL_CTL_MOD,
-			       event_fd, EPOLLIN, 0) == 0;
+	/* relaxed: advice */
+	return !load_relaxed(&native->is_lost) &&
+	       (error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT ||
+		error == -EACCES || error == -EBADF);
 }
 
 unsigned uaio_native_submit(struct uaio_native *native,
@@ -211,7 +240,7 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	event_fd = load_seq_cst(&native->event_fd);
 	count_in(reqs, nr);
 	for (unsigned i = 0; i < nr; i++) {
-		fill(&iocbs[i], reqs[i], event_fd);
+		fill(&iocbs[i], reqs[i], reqs[i]->sqe.fd, RWF_NOWAIT, event_fd);
 		list[i] = &iocbs[i];
 	}
 	/* [MB:native-nr] release: the requests. Pairs with uaio_native_take(). */
@@ -220,15 +249,75 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	nr_taken = ret > 0 ? (unsigned)ret : 0;
 	if (unlikely(nr_taken < nr))
 		count_out(native, reqs + nr_taken, nr - nr_taken);
-	/* A descriptor that is closed is the program's, or ours. */
-	if (unlikely(ret == -EBADF))
-		/* relaxed: advice */
-		store_relaxed(&native->is_lost, !has_eventfd(native, event_fd));
+	if (unlikely(ret < 0))
+		*ret_is_one = note_refusal(native, reqs[0], event_fd, ret);
 	/* [MB:native-begun] seq_cst: as above. */
 	add_seq_cst(&natives.nr_ended, 1);
-	*ret_is_one = ret < 0 && !load_relaxed(&native->is_lost) &&
-		      is_of_request(reqs[0], ret);
 	return nr_taken;
+}
+
+/*
+ * Submitting by a worker
+ */
+
+/* Return: whether a worker has submitted it. */
+static bool was_blocking(const struct uaio_req *req)
+{
+	return req->sqe.is_async;
+}
+
+const void *uaio_native_called_on(const struct uaio_file *file)
+{
+	/* What plain calls are made on is the file itself. */
+	return (const char *)file + 1;
+}
+
+/* Return: whether the kernel has taken it; then it may be complete, and gone. */
+static bool submit_one(struct uaio_native *native, struct uaio_req *req)
+{
+	struct uaio_file *file = req->file;
+	int fd = load_relaxed(&file->fd);
+	struct iocb iocb, *list = &iocb;
+	int event_fd, ret;
+
+	if (uaio_req_has_lost_file(req, fd))
+		return false;
+	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
+	event_fd = load_seq_cst(&native->event_fd);
+	fill(&iocb, req, fd, 0, event_fd);
+	count_in(&req, 1);
+	/* [MB:native-nr] release: the request. Pairs with uaio_native_take(). */
+	add_release(&native->nr, 1);
+	/* relaxed: advice */
+	add_relaxed(&native->nr_by_workers, 1);
+	ret = sys_io_submit((uintptr_t)native->ring, 1, &list);
+	if (likely(ret == 1))
+		return true;
+	sub_relaxed(&native->nr_by_workers, 1);
+	count_out(native, &req, 1);
+	(void)note_refusal(native, req, event_fd, ret);
+	return false;
+}
+
+bool uaio_native_submit_blocking(struct uaio_native *native,
+				 struct uaio_req *req,
+				 struct uaio_worker *worker)
+{
+	bool is_taken;
+
+	/* relaxed: advice */
+	if (unlikely(load_relaxed(&native->is_lost)))
+		return false;
+	req->sqe.is_async = true;
+	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
+	add_seq_cst(&native->nr_blocking, 1);
+	/* Before the request is counted: see submitters_are_in_calls(). */
+	uaio_wq_calls(worker, uaio_native_called_on(req->file));
+	is_taken = submit_one(native, req);
+	uaio_wq_calls(worker, NULL);
+	/* [MB:native-begun] seq_cst: as above. */
+	sub_seq_cst(&native->nr_blocking, 1);
+	return is_taken;
 }
 
 /*
@@ -256,7 +345,8 @@ static void note_result(struct uaio_file *file, int64_t res)
  */
 static int64_t result_of(const struct uaio_req *req, int64_t res)
 {
-	if (likely((uint64_t)res == uaio_sqe_bytes(&req->sqe)))
+	if (likely((uint64_t)res == uaio_sqe_bytes(&req->sqe)) ||
+	    was_blocking(req))
 		return res;
 	return res > 0 || res == -EOPNOTSUPP ? -EAGAIN : res;
 }
@@ -283,7 +373,10 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 		ret_reqs[i] = req;
 		ret_results[i] = result_of(req, events[i].res);
 		nr_back += ret_results[i] == -EAGAIN;
-		note_result(req->file, events[i].res);
+		if (was_blocking(req))
+			sub_relaxed(&native->nr_by_workers, 1);
+		else
+			note_result(req->file, events[i].res);
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&req->file->nr_native, 1);
 	}

@@ -15,6 +15,13 @@
  * handed back, for a worker. So is everything if the kernel takes no more requests
  * or refuses a ring (quota, filter). It is asked again after a while.
  *
+ * A write that was handed back has no blocks in the file yet, most often: the kernel
+ * waits until they are found, and then for the device, and by a plain call keeps
+ * every other such write of the file waiting for both. So a worker submits it, to the
+ * same ring and without RWF_NOWAIT: then the kernel waits for the blocks only. But not
+ * if it is the only request of its file: nothing waits for it, and a plain call ends
+ * one switch earlier.
+ *
  *   I1  A native request is RUNNING (req.h). It belongs to the kernel from when it
  *       is submitted; the thread that takes its completion completes it.
  *   I2  A request has one completion in the ring. One thread at a time takes
@@ -30,6 +37,13 @@
  *       thread that closes it waits until the kernel is done, for some seconds.
  *       After that it goes, since the kernel holds the open file itself, and a
  *       device that does not answer holds up no program (closing.c).
+ *   I6  What a worker has submitted may be complete before its call returns: after
+ *       that the worker uses the queue, which it has pinned, and nothing of the
+ *       request. It counts the request as the kernel's before the call, when the
+ *       kernel has yet to look the descriptor up; so it says that it is in such a
+ *       call before that, and a thread that closes the descriptor looks for it
+ *       after it has read the count. Such a request is marked (is_async): if it
+ *       comes back, a worker executes it by a plain call.
  *
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
  * system call that may block.
@@ -47,6 +61,7 @@
 struct uaio_file;
 struct uaio_native;
 struct uaio_req;
+struct uaio_worker;
 
 /* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_natives_init(void);
@@ -57,6 +72,12 @@ void uaio_natives_init(void);
  * gave.
  */
 bool uaio_native_suits(const struct uaio_req *req);
+
+/*
+ * Return: whether req, which a worker has made RUNNING to execute it, is a write that
+ * the worker may submit.
+ */
+bool uaio_native_suits_worker(const struct uaio_req *req);
 
 /* The most requests of one call. */
 enum { UAIO_NATIVE_BATCH = 32 };
@@ -78,6 +99,18 @@ unsigned uaio_native_submit(struct uaio_native *native,
 			    bool *ret_is_one);
 
 /*
+ * The same for one request that suits this worker, which waits for what the kernel
+ * waits for. Return: whether the kernel has taken it; then it may be complete, and gone,
+ * and with it its file.
+ */
+bool uaio_native_submit_blocking(struct uaio_native *native,
+				 struct uaio_req *req,
+				 struct uaio_worker *worker);
+
+/* Return: what such a worker has noted meanwhile by uaio_wq_calls(). */
+const void *uaio_native_called_on(const struct uaio_file *file);
+
+/*
  * Take completions of the group's requests, at most max. The caller completes the
  * requests; those with -EAGAIN were not executed, or only in part, and need a worker.
  * Return: how many.
@@ -87,6 +120,9 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 
 /* Return: how many requests of the group are with the kernel, or were just now. */
 uint32_t uaio_native_nr(const struct uaio_group *group);
+
+/* Return: whether workers have submitted some of them. */
+bool uaio_native_has_by_workers(const struct uaio_group *group);
 
 /*
  * Sleep until that changes, or a short while is over. Returns at once if nr is not

@@ -29,6 +29,8 @@ struct uaio_native {
 	uint32_t
 		is_lost; /* the program has closed event_fd: no more requests */
 	int event_fd;    /* owns: signalled with each completion */
+	uint32_t nr_blocking;   /* calls by workers; event_fd is in use */
+	uint32_t nr_by_workers; /* the part of nr that workers have submitted */
 
 	struct list node; /* under the lock of rings.c: in used or idle */
 

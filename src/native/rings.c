@@ -107,6 +107,8 @@ static struct uaio_native *create(void)
 	native->lock = (struct uaio_lock){ 0 };
 	store_relaxed(&native->nr, 0);
 	store_relaxed(&native->is_lost, 0);
+	store_relaxed(&native->nr_blocking, 0);
+	store_relaxed(&native->nr_by_workers, 0);
 	list_init(&native->node);
 	store_relaxed(&native->event_fd, uaio_ownfd_event(0));
 	if (native->event_fd >= 0)
@@ -300,25 +302,59 @@ static struct uaio_native *find_locked(const struct list *list, int fd)
 	return NULL;
 }
 
+/*
+ * Wait until workers' calls that may use the old number are over, or have lasted so
+ * long that the kernel has looked it up: it does so first, then waits for blocks.
+ */
+static void await_blocking(const struct uaio_native *native)
+{
+	enum { SOON_NS = 100000 };
+	int64_t until = uaio_now_ns() + UAIO_NATIVE_AGAIN_NS;
+	uint32_t word = 0;
+
+	/* [MB:native-begun] seq_cst: pairs with uaio_native_submit_blocking(). */
+	while (load_seq_cst(&native->nr_blocking) && uaio_now_ns() < until)
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
+}
+
+/* The epoll knows the eventfd by its number as well. */
+static void watch_moved(struct uaio_group *group, int moved, int old)
+{
+	struct uaio_poller *poller = &group->ready.poller;
+
+	if (uaio_poller_ctl(poller, EPOLL_CTL_ADD, moved, EPOLLIN, 0) == 0)
+		(void)uaio_poller_ctl(poller, EPOLL_CTL_DEL, old, 0, 0);
+}
+
 int uaio_natives_yield(int fd)
 {
+	struct uaio_group *group = NULL;
 	struct uaio_native *native;
 	int moved = -EBUSY;
 
 	lock();
 	native = find_locked(&rings.used, fd);
-	if (!native)
+	if (native) {
+		group = native->group;
+		uaio_ready_pin(&group->ready);
+	} else {
 		native = find_locked(&rings.idle, fd);
+	}
 	if (native)
 		moved = uaio_ownfd_dup(fd);
 	if (native && moved >= 0)
 		/* [MB:native-begun] seq_cst: as above. */
 		store_seq_cst(&native->event_fd, moved);
+	if (group && moved >= 0)
+		watch_moved(group, moved, fd);
 	unlock();
 	if (!native)
 		return -ENOENT;
-	if (moved < 0)
-		return -EBUSY;
-	uaio_natives_await_calls();
-	return 0;
+	if (moved >= 0)
+		uaio_natives_await_calls();
+	if (moved >= 0 && group)
+		await_blocking(native);
+	if (group)
+		uaio_ready_unpin(&group->ready);
+	return moved < 0 ? -EBUSY : 0;
 }

@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "options/config.h"
+#include "proc/entry.h"
 #include "native/kaio.h"
 #include "native/native.h"
 #include "aio/aio.h"
@@ -43,12 +44,17 @@ static struct {
 	} taken[128];      /* that are not complete */
 	unsigned nr_taken; /* atomic */
 
-	int setup_error;   /* of io_setup, or 0 */
-	int unwatchable;   /* a descriptor that no epoll takes: ENOSPC; or 0 */
-	int submit_error;  /* of io_submit, or 0 */
-	unsigned nr_more;  /* requests that are taken before that error */
-	bool gives_back;   /* each with EAGAIN */
-	bool tells_nobody; /* the eventfd is closed */
+	int setup_error;  /* of io_setup, or 0 */
+	int unwatchable;  /* a descriptor that no epoll takes: ENOSPC; or 0 */
+	int submit_error; /* of io_submit, or 0 */
+	unsigned nr_more; /* requests that are taken before that error */
+	bool gives_back;  /* each with EAGAIN, unless it may wait for it */
+	bool gives_writes_back; /* the same, but only writes */
+	bool tells_nobody;      /* the eventfd is closed */
+	/* atomic: calls that may wait are held, before anything or after all */
+	uint32_t is_held, is_held_after;
+	uint32_t nr_waits; /* atomic: calls that may wait */
+	int waits_error;   /* of such a call, or 0 */
 	unsigned nr_setups, nr_submits, nr_destroys;
 	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
 } kernel;
@@ -101,11 +107,16 @@ static inline void take(struct uaio_kaio_ring *ring, const struct iocb *iocb)
 	const struct taken taken = { *iocb, ring };
 
 	assert_true(iocb->aio_flags & IOCB_FLAG_RESFD);
-	assert_true(iocb->aio_rw_flags & RWF_NOWAIT);
-	if (kernel.gives_back)
+	assert_true(fcntl((int)iocb->aio_fildes, F_GETFD) >= 0);
+	if ((iocb->aio_rw_flags & RWF_NOWAIT) &&
+	    (kernel.gives_back || (kernel.gives_writes_back &&
+				   iocb->aio_lio_opcode == IOCB_CMD_PWRITE))) {
 		complete_locked(&taken, EAGAIN_RESULT);
-	else
-		kernel.taken[kernel.nr_taken++] = taken;
+		return;
+	}
+	kernel.taken[kernel.nr_taken] = taken;
+	/* The test looks without the lock. */
+	store_release(&kernel.nr_taken, kernel.nr_taken + 1);
 }
 
 static inline long submit_some(struct uaio_kaio_ring *ring, long nr,
@@ -128,6 +139,40 @@ static inline long destroy_ring(struct uaio_kaio_ring *ring)
 	return 0;
 }
 
+static inline bool may_wait(const struct iocb *iocb)
+{
+	return !(iocb->aio_rw_flags & RWF_NOWAIT);
+}
+
+static inline void wait_while(const uint32_t *is_held)
+{
+	while (load_acquire(is_held))
+		usleep(1000);
+}
+
+static inline void let_go(uint32_t *is_held)
+{
+	store_release(is_held, 0);
+}
+
+/* Only workers wait for the kernel. */
+static inline long wait_and_submit(struct uaio_kaio_ring *ring, long nr,
+				   struct iocb **list)
+{
+	long ret;
+
+	assert_true(uaio_is_own_thread());
+	add_relaxed(&kernel.nr_waits, 1);
+	wait_while(&kernel.is_held);
+	if (kernel.waits_error)
+		return kernel.waits_error;
+	pthread_mutex_lock(&kernel.lock);
+	ret = submit_some(ring, nr, list);
+	pthread_mutex_unlock(&kernel.lock);
+	wait_while(&kernel.is_held_after);
+	return ret;
+}
+
 static inline bool play(long nr, const long args[6], long *ret_res)
 {
 	if (nr == SYS_fcntl && args[1] == F_GETFL && args[0] == test.direct) {
@@ -147,6 +192,11 @@ static inline bool play(long nr, const long args[6], long *ret_res)
 	}
 	if (nr != SYS_io_setup && nr != SYS_io_submit && nr != SYS_io_destroy)
 		return false;
+	if (nr == SYS_io_submit && may_wait(*(struct iocb **)args[2])) {
+		*ret_res = wait_and_submit((struct uaio_kaio_ring *)args[0],
+					   args[1], (struct iocb **)args[2]);
+		return true;
+	}
 	pthread_mutex_lock(&kernel.lock);
 	if (nr == SYS_io_setup)
 		*ret_res = setup((uint64_t *)args[1]);
@@ -181,6 +231,17 @@ static inline void execute(void)
 	pthread_mutex_unlock(&kernel.lock);
 }
 
+static inline bool has_taken(void *nr)
+{
+	return load_acquire(&kernel.nr_taken) == (uintptr_t)nr;
+}
+
+/* The kernel has so many requests. */
+static inline void await_taken(unsigned nr)
+{
+	unit_await(has_taken, (void *)(uintptr_t)nr);
+}
+
 /* It ends its only request with that result, without executing it. */
 static inline void end_with(int64_t res)
 {
@@ -211,7 +272,10 @@ static inline int start(void **state)
 	test.nr = 0;
 	kernel.setup_error = kernel.submit_error = kernel.unwatchable = 0;
 	kernel.nr_more = 0;
-	kernel.gives_back = kernel.tells_nobody = false;
+	kernel.gives_back = kernel.gives_writes_back = false;
+	kernel.tells_nobody = false;
+	kernel.is_held = kernel.is_held_after = kernel.nr_waits = 0;
+	kernel.waits_error = 0;
 	memset(kernel.rings, 0, sizeof(kernel.rings));
 	kernel.nr_taken = 0;
 	kernel.nr_setups = kernel.nr_submits = kernel.nr_destroys = 0;

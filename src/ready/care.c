@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ready/care.h"
 
+#include "native/native.h"
 #include "ready/readyint.h"
 #include "ready/waiter.h"
 
@@ -14,7 +15,8 @@ bool uaio_care_is_attended(struct uaio_ready *ready)
 	bool has_changed = nr != ready->seen_attended;
 
 	ready->seen_attended = nr;
-	return has_changed && !uaio_is_commons(uaio_care_group(ready));
+	return has_changed && !uaio_is_commons(uaio_care_group(ready)) &&
+	       !uaio_native_has_by_workers(uaio_care_group(ready));
 }
 
 static bool has_parked_more(struct uaio_ready *ready)

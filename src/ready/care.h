@@ -28,7 +28,8 @@ static inline struct uaio_group *uaio_care_group(struct uaio_ready *ready)
 
 /*
  * Return: whether callers have completed something since the last look. In the
- * commons, callers of one queue do not see to the others.
+ * commons, callers of one queue do not see to the others. Nor do callers see to what
+ * workers have submitted to the kernel: they may be in a sleep that began before that.
  */
 bool uaio_care_is_attended(struct uaio_ready *ready);
 

@@ -382,6 +382,19 @@ void uaio_ready_native_submitted(struct uaio_group *group)
 		uaio_fallback_nudge(group);
 }
 
+void uaio_ready_native_by_worker(struct uaio_group *group)
+{
+	struct uaio_ready *ready = &group->ready;
+
+	/* [MB:led] seq_cst: as above. */
+	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
+		return;
+	if (load_seq_cst(&ready->nr_waiters))
+		uaio_waiters_pass_on(group);
+	else
+		uaio_fallback_nudge(group);
+}
+
 void uaio_ready_announce(struct uaio_group *group)
 {
 	announce(group);

@@ -140,6 +140,11 @@ void uaio_ready_unexpect(struct uaio_group *group);
  */
 void uaio_ready_native_submitted(struct uaio_group *group);
 /*
+ * A worker is about to submit one. The client's threads may be anywhere: if none sleeps
+ * there, the fallback thread looks after it at once.
+ */
+void uaio_ready_native_by_worker(struct uaio_group *group);
+/*
  * Complete what native requests of group are over: by a thread of the client's, which
  * keeps the group.
  * Return: how many.

@@ -472,17 +472,29 @@ static void arm_for_sleeper(struct uaio_group *group)
 		uaio_ready_arm_beside(group);
 }
 
-/* Return: how many native requests were completed. */
-static unsigned take_native(struct uaio_group *group)
+/* Return: how many the kernel has executed; the others it has given back. */
+static unsigned nr_executed(const int64_t *results, unsigned nr)
+{
+	unsigned nr_of_them = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		nr_of_them += results[i] != -EAGAIN;
+	return nr_of_them;
+}
+
+/* Return: how many native requests there were; *ret_nr: how many were completed. */
+static unsigned take_native(struct uaio_group *group, unsigned *ret_nr)
 {
 	struct uaio_req *reqs[UAIO_NATIVE_BATCH];
 	int64_t results[UAIO_NATIVE_BATCH];
 	unsigned nr, nr_all = 0;
 
+	*ret_nr = 0;
 	while ((nr = uaio_native_take(group, reqs, results,
 				      UAIO_NATIVE_BATCH))) {
 		/* relaxed: as in uaio_ready_unexpect() */
 		sub_relaxed(&group->ready.nr_parked, nr);
+		*ret_nr += nr_executed(results, nr);
 		uaio_flow->complete_native(reqs, results, nr);
 		nr_all += nr;
 	}
@@ -491,9 +503,10 @@ static unsigned take_native(struct uaio_group *group)
 
 unsigned uaio_ready_take_native(struct uaio_group *group)
 {
-	unsigned nr = take_native(group);
+	unsigned nr_completed, nr = take_native(group, &nr_completed);
 
-	if (nr)
+	/* What is only given back does not tell that callers take what ends later. */
+	if (nr_completed)
 		note_attended(&group->ready);
 	return nr;
 }
@@ -515,7 +528,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;
 	uaio_timers_end(group);
-	run.nr_done = take_native(group);
+	(void)take_native(group, &run.nr_done);
 	if (by != UAIO_RUN_BY_FALLBACK)
 		uaio_ready_kick_personal(ready);
 	if (!begin_drain(ready)) {

@@ -35,13 +35,7 @@ static bool is_left(const struct uaio_req *req)
 	return req->is_one_call && load_seq_cst(&req->file->closer_goes);
 }
 
-/*
- * Return: whether fd is another file by now. The request waited meanwhile, and if
- * the program closed fd by a system call of its own, nobody told us; the request
- * must not read from the new file or write to it. A descriptor that the engine
- * owns does not change.
- */
-static bool has_lost_file(const struct uaio_req *req, int fd)
+bool uaio_req_has_lost_file(const struct uaio_req *req, int fd)
 {
 	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
 
@@ -57,7 +51,7 @@ int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	unsigned nr_tries = 0;
 	int64_t res = -EBADF;
 
-	if (has_lost_file(req, fd))
+	if (uaio_req_has_lost_file(req, fd))
 		goto out;
 	/*
 	 * Workers block all signals but the C library's. Other threads that
@@ -107,7 +101,7 @@ int64_t uaio_req_try(struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
-	if (has_lost_file(req, fd))
+	if (uaio_req_has_lost_file(req, fd))
 		return req->done_bytes ? req->done_bytes : -EBADF;
 	for (;;) {
 		int64_t res;

@@ -198,6 +198,14 @@ static inline bool uaio_req_delays_exit(const struct uaio_req *req)
 int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe);
 
 /*
+ * Return: whether fd, on which req would be executed, is another file by now. The
+ * request waited meanwhile, and if the program closed fd by a system call of its own,
+ * nobody told us; the request must not read from the new file or write to it. A
+ * descriptor that the engine owns does not change.
+ */
+bool uaio_req_has_lost_file(const struct uaio_req *req, int fd);
+
+/*
  * Try a stream request, on fd: execute as much of it as is possible without
  * blocking. The calling thread is its owner.
  * Return: its result; -EAGAIN if it has to wait for the rest (part of it may be

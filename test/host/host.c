@@ -483,6 +483,8 @@ static const struct {
 	{ "native-cancelling", native_cancelling },
 	{ "native-order", native_order },
 	{ "native-edges", native_edges },
+	{ "native-holes", native_holes },
+	{ "native-closing", native_closing },
 	{ "native-failing", native_failing },
 	{ "native-vfork", native_vfork },
 	{ "native-daemon", native_daemon },

@@ -211,6 +211,8 @@ void native_destroying(void);
 void native_cancelling(void);
 void native_order(void);
 void native_edges(void);
+void native_holes(void);
+void native_closing(void);
 void native_failing(void);
 void native_vfork(void);
 void native_daemon(void);

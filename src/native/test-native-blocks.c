@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Direct writes that the kernel gives back because it would have to find blocks for
+ * them: workers submit them, and wait with the kernel.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sleep.h"
+#include "proc/ownfd.h"
+#include "test-kernel.h"
+
+static void assert_written(unsigned first, unsigned nr)
+{
+	char bytes[SIZE], expected[SIZE];
+
+	memset(expected, 'w', SIZE);
+	for (unsigned i = first; i < first + nr; i++) {
+		assert_int_equal(pread(test.fd, bytes, SIZE, (off_t)i * SIZE),
+				 SIZE);
+		assert_memory_equal(bytes, expected, SIZE);
+	}
+}
+
+static void assert_unwritten(unsigned block)
+{
+	char bytes[SIZE];
+
+	assert_int_equal(pread(test.fd, bytes, SIZE, (off_t)block * SIZE),
+			 SIZE);
+	assert_block(bytes, block);
+}
+
+static bool has_waits(void *nr)
+{
+	return load_relaxed(&kernel.nr_waits) == (uintptr_t)nr;
+}
+
+/* So many calls of workers have begun. */
+static void await_waits(unsigned nr)
+{
+	unit_await(has_waits, (void *)(uintptr_t)nr);
+}
+
+/* A read that the kernel does not end: a write of its file is not alone. */
+static struct {
+	struct iocb iocb;
+	char buffer[SIZE];
+	struct taken taken;
+	bool is_begun;
+} beside;
+
+static void begin_beside(void)
+{
+	beside.iocb =
+		unit_iocb(IOCB_CMD_PREAD, test.direct, beside.buffer, SIZE, 0);
+	assert_int_equal(unit_submit(test.handle, &beside.iocb), 1);
+	assert_int_equal(kernel.nr_taken, 1);
+	beside.taken = kernel.taken[0];
+	store_release(&kernel.nr_taken, 0);
+	kernel.nr_submits = 0;
+	beside.is_begun = true;
+}
+
+static void end_beside(void)
+{
+	struct io_event event;
+
+	pthread_mutex_lock(&kernel.lock);
+	complete_locked(&beside.taken, SIZE);
+	pthread_mutex_unlock(&kernel.lock);
+	assert_int_equal(unit_reap(test.handle, 1, &event), 1);
+	assert_int_equal(event.obj, (uintptr_t)&beside.iocb);
+	beside.is_begun = false;
+}
+
+static int start_giving_back(void **state)
+{
+	int ret = start(state);
+
+	kernel.gives_writes_back = true;
+	begin_beside();
+	return ret;
+}
+
+static int end_and_stop(void **state)
+{
+	if (beside.is_begun)
+		end_beside();
+	return stop(state);
+}
+
+/* A thread that says when it has done what it was started for. */
+struct doer {
+	struct unit_thread thread;
+	void (*act)(void);
+	uint32_t is_over; /* atomic */
+};
+
+static long act(void *arg)
+{
+	struct doer *doer = arg;
+
+	doer->act();
+	store_release(&doer->is_over, 1);
+	return 0;
+}
+
+static void begin(struct doer *doer, void (*act_of_it)(void))
+{
+	doer->act = act_of_it;
+	doer->is_over = 0;
+	unit_thread_start(&doer->thread, act, doer);
+	unit_await_sleep(&doer->thread);
+	assert_false(load_acquire(&doer->is_over));
+}
+
+static void a_worker_submits_it(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < NR_BLOCKS; i++) {
+		submit(IOCB_CMD_PWRITE, i);
+		await_taken(1);
+		execute();
+		reap(1);
+	}
+	assert_written(0, NR_BLOCKS);
+	assert_int_equal(kernel.nr_waits, NR_BLOCKS);
+	/* After eight in vain the kernel is asked now and then by the client. */
+	assert_int_equal(kernel.nr_submits, NR_BLOCKS + 8);
+}
+
+/* Nothing is under way beside it, so nothing waits for it. */
+static void one_that_is_alone_is_executed(void **state)
+{
+	(void)state;
+	end_beside();
+	for (unsigned i = 0; i < 4; i++) {
+		submit(IOCB_CMD_PWRITE, i);
+		reap(1);
+	}
+	assert_written(0, 4);
+	assert_int_equal(kernel.nr_waits, 0);
+}
+
+static void many_are_with_the_kernel_together(void **state)
+{
+	struct iocb *list[NR_BLOCKS];
+
+	(void)state;
+	for (unsigned i = 0; i < NR_BLOCKS; i++)
+		list[i] = prepared(IOCB_CMD_PWRITE, i);
+	assert_int_equal(uaio_aio_submit(test.handle, NR_BLOCKS, list),
+			 NR_BLOCKS);
+	await_taken(NR_BLOCKS);
+	for (unsigned i = 0; i < NR_BLOCKS; i++)
+		execute();
+	reap(NR_BLOCKS);
+	assert_written(0, NR_BLOCKS);
+}
+
+static void a_waiter_sleeps_until_it_is_done(void **state)
+{
+	struct unit_thread thread;
+
+	(void)state;
+	for (unsigned i = 0; i < unit_rounds(50); i++) {
+		test.nr = 0;
+		start_reaping(&thread, 2);
+		if (i & 1)
+			unit_await_sleep(&thread);
+		submit(IOCB_CMD_PWRITE, 3);
+		submit(IOCB_CMD_PWRITE, 4);
+		await_taken(2);
+		execute();
+		execute();
+		unit_thread_join(&thread);
+	}
+}
+
+/* Its quota may be used up, a filter installed, or the device know no AIO. */
+static void what_the_kernel_refuses_is_executed(void **state)
+{
+	static const int errors[] = { -EAGAIN, -EINVAL, -EOPNOTSUPP };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		kernel.waits_error = errors[i];
+		submit(IOCB_CMD_PWRITE, i);
+		reap(1);
+		assert_int_equal(kernel.nr_waits, i + 1);
+	}
+	assert_written(0, 3);
+}
+
+static void a_filter_that_comes_meanwhile_ends_it(void **state)
+{
+	(void)state;
+	kernel.is_held = 1;
+	submit(IOCB_CMD_PWRITE, 0);
+	await_waits(1);
+	kernel.waits_error = kernel.submit_error = -EPERM;
+	let_go(&kernel.is_held);
+	reap(1);
+	submit(IOCB_CMD_PWRITE, 1);
+	reap(1);
+	assert_written(0, 2);
+}
+
+static int64_t result_of_one(void)
+{
+	struct io_event event;
+
+	assert_int_equal(unit_reap(test.handle, 1, &event), 1);
+	return event.res;
+}
+
+/* What the kernel has waited for is its last word, but for EAGAIN. */
+static void its_results_are_the_kernel_s(void **state)
+{
+	static const int64_t results[] = { SIZE / 2, 0, -EIO, -ENOSPC };
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		submit(IOCB_CMD_PWRITE, i);
+		await_taken(1);
+		end_with(results[i]);
+		assert_int_equal(result_of_one(), results[i]);
+		assert_unwritten(i);
+	}
+	submit(IOCB_CMD_PWRITE, 4);
+	await_taken(1);
+	end_with(-EAGAIN);
+	reap(1);
+	assert_written(4, 1);
+	assert_int_equal(kernel.nr_waits, 5);
+}
+
+static void close_direct(void)
+{
+	unit_close(test.direct);
+}
+
+/* The kernel has yet to look the descriptor up: it asserts that it is open. */
+static void closing_waits_for_the_call(void **state)
+{
+	struct doer closer;
+
+	(void)state;
+	kernel.is_held = 1;
+	submit(IOCB_CMD_PWRITE, 5);
+	await_waits(1);
+	end_beside();
+	begin(&closer, close_direct);
+	let_go(&kernel.is_held);
+	await_taken(1);
+	assert_false(load_acquire(&closer.is_over));
+	execute();
+	unit_thread_join(&closer.thread);
+	reap(1);
+	assert_written(5, 1);
+	test.direct = -1;
+}
+
+static void destroy(void)
+{
+	unit_destroy(test.handle);
+}
+
+/*
+ * The client has its event before the worker is back: the file may go, and the queue
+ * stays until then.
+ */
+static void it_may_be_complete_before_the_call_is_over(void **state)
+{
+	struct doer destroyer;
+
+	(void)state;
+	kernel.is_held_after = 1;
+	submit(IOCB_CMD_PWRITE, 6);
+	await_taken(1);
+	execute();
+	reap(1);
+	assert_written(6, 1);
+	end_beside();
+	close_direct();
+	begin(&destroyer, destroy);
+	let_go(&kernel.is_held_after);
+	unit_thread_join(&destroyer.thread);
+	test.direct = -1;
+	test.handle = unit_context(32);
+}
+
+static void destroying_waits_for_the_kernel(void **state)
+{
+	struct doer destroyer;
+
+	(void)state;
+	kernel.is_held = 1;
+	submit(IOCB_CMD_PWRITE, 7);
+	await_waits(1);
+	end_beside();
+	begin(&destroyer, destroy);
+	let_go(&kernel.is_held);
+	await_taken(1);
+	execute();
+	unit_thread_join(&destroyer.thread);
+	assert_written(7, 1);
+	test.handle = unit_context(32);
+}
+
+static void a_sync_waits_for_it(void **state)
+{
+	struct io_event events[2];
+	struct iocb sync;
+
+	(void)state;
+	sync = unit_iocb(IOCB_CMD_FSYNC, test.direct, NULL, 0, 0);
+	submit(IOCB_CMD_PWRITE, 8);
+	assert_int_equal(unit_submit(test.handle, &sync), 1);
+	await_taken(1);
+	assert_true(uaio_aio_is_empty(test.handle));
+	execute();
+	assert_int_equal(unit_reap(test.handle, 2, events), 2);
+	assert_int_equal(events[0].obj, (uintptr_t)&test.iocbs[0]);
+	assert_int_equal(events[1].obj, (uintptr_t)&sync);
+}
+
+static struct {
+	int fd;
+	int64_t ns; /* how long it took */
+} number;
+
+static void yield_number(void)
+{
+	int64_t since = uaio_now_ns();
+
+	assert_int_equal(uaio_own_fd_yield(number.fd), 0);
+	number.ns = uaio_now_ns() - since;
+}
+
+/* Or, if they last, when the kernel has surely looked it up. */
+static void
+the_eventfd_s_number_is_the_program_s_when_calls_are_over(void **state)
+{
+	struct doer doer;
+	bool was_over;
+
+	(void)state;
+	submit(IOCB_CMD_PWRITE, 9);
+	await_taken(1);
+	number.fd = (int)kernel.taken[0].iocb.aio_resfd;
+	kernel.is_held = 1;
+	submit(IOCB_CMD_PWRITE, 10);
+	await_waits(2);
+	doer.act = yield_number;
+	doer.is_over = 0;
+	unit_thread_start(&doer.thread, act, &doer);
+	unit_await_sleep(&doer.thread);
+	was_over = load_acquire(&doer.is_over);
+	let_go(&kernel.is_held);
+	await_taken(2);
+	unit_thread_join(&doer.thread);
+	assert_true(!was_over || number.ns >= 1000000000);
+	assert_int_equal(kernel.taken[1].iocb.aio_resfd, number.fd);
+	assert_int_equal(close(number.fd), 0);
+	submit(IOCB_CMD_PWRITE, 11);
+	await_taken(3);
+	assert_int_not_equal(kernel.taken[2].iocb.aio_resfd, number.fd);
+	/* The kernel itself goes by the file, and not by its number. */
+	for (unsigned i = 0; i < 2; i++)
+		kernel.taken[i].iocb.aio_resfd = kernel.taken[2].iocb.aio_resfd;
+	beside.taken.iocb.aio_resfd = kernel.taken[2].iocb.aio_resfd;
+	for (unsigned i = 0; i < 3; i++)
+		execute();
+	reap(3);
+	assert_written(9, 3);
+}
+
+#define BLOCKS_TEST(function)                                        \
+	cmocka_unit_test_setup_teardown(function, start_giving_back, \
+					end_and_stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BLOCKS_TEST(a_worker_submits_it),
+		BLOCKS_TEST(one_that_is_alone_is_executed),
+		BLOCKS_TEST(many_are_with_the_kernel_together),
+		BLOCKS_TEST(a_waiter_sleeps_until_it_is_done),
+		BLOCKS_TEST(what_the_kernel_refuses_is_executed),
+		BLOCKS_TEST(a_filter_that_comes_meanwhile_ends_it),
+		BLOCKS_TEST(its_results_are_the_kernel_s),
+		BLOCKS_TEST(closing_waits_for_the_call),
+		BLOCKS_TEST(it_may_be_complete_before_the_call_is_over),
+		BLOCKS_TEST(destroying_waits_for_the_kernel),
+		BLOCKS_TEST(a_sync_waits_for_it),
+		BLOCKS_TEST(
+			the_eventfd_s_number_is_the_program_s_when_calls_are_over),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Direct writes into holes of a file, for which the kernel has to find blocks: from
+ * several threads, with descriptors that are closed and processes that fork and end
+ * meanwhile, by a library that uses the kernel's own AIO (UAIO_BACKEND=aio).
+ */
+#include "host.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	BYTES = 4096, /* of a block of the file system */
+	NR_WORDS = BYTES / sizeof(uint32_t),
+	NR_THREADS = 4,
+	DEPTH = 32,
+	NR_OF_THREAD = 8 * DEPTH,
+	NR = NR_THREADS * NR_OF_THREAD,
+	STATUS = 42,
+};
+
+struct writer {
+	pthread_t thread;
+	unsigned nr; /* of this thread */
+	uint32_t stamp;
+	uint32_t blocks[DEPTH][NR_WORDS] __attribute__((aligned(BYTES)));
+};
+
+static int open_sparse(const char *path)
+{
+	int fd = open(path, O_CREAT | O_RDWR | O_DIRECT | O_CLOEXEC, 0644);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+/* Empty the file, and make it one hole. */
+static void make_hole(const char *path, unsigned nr)
+{
+	int fd = open_sparse(path);
+
+	REQUIRE(ftruncate(fd, 0) == 0);
+	REQUIRE(ftruncate(fd, (off_t)nr * BYTES) == 0);
+	REQUIRE(close(fd) == 0);
+}
+
+static void check(const char *path, unsigned nr, uint32_t stamp)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint32_t seen[NR_WORDS];
+
+	REQUIRE(fd >= 0);
+	REQUIRE(lseek(fd, 0, SEEK_END) == (off_t)nr * BYTES);
+	for (unsigned i = 0; i < nr; i++) {
+		REQUIRE(pread(fd, seen, BYTES, (off_t)i * BYTES) == BYTES);
+		for (unsigned j = 0; j < NR_WORDS; j++)
+			REQUIRE(seen[j] == (i ^ stamp));
+	}
+	REQUIRE(close(fd) == 0);
+}
+
+/* Submit DEPTH writes of every stride'th block from first on. */
+static void write_some(struct writer *writer, aio_context_t ctx, int fd,
+		       unsigned first, unsigned stride)
+{
+	struct iocb iocbs[DEPTH], *list[DEPTH];
+
+	for (unsigned i = 0; i < DEPTH; i++) {
+		unsigned nr = first + i * stride;
+
+		for (unsigned j = 0; j < NR_WORDS; j++)
+			writer->blocks[i][j] = nr ^ writer->stamp;
+		iocbs[i] = host_iocb(IOCB_CMD_PWRITE, fd, writer->blocks[i],
+				     BYTES, (long long)nr * BYTES);
+		list[i] = &iocbs[i];
+	}
+	host_submit_all(ctx, DEPTH, list);
+}
+
+static void reap_some(aio_context_t ctx)
+{
+	struct io_event event;
+
+	for (unsigned i = 0; i < DEPTH; i++) {
+		REQUIRE(host_reap(ctx, 1, &event) == 1);
+		REQUIRE(event.res == BYTES);
+	}
+}
+
+/* Its descriptor is closed while the writes are under way. */
+static void *write_part(void *arg)
+{
+	aio_context_t ctx = host_context(DEPTH);
+	struct writer *writer = arg;
+
+	for (unsigned i = 0; i < NR_OF_THREAD; i += DEPTH) {
+		int fd = open_sparse("holes");
+
+		write_some(writer, ctx, fd, i * NR_THREADS + writer->nr,
+			   NR_THREADS);
+		if (i & DEPTH)
+			reap_some(ctx);
+		REQUIRE(close(fd) == 0);
+		if (!(i & DEPTH))
+			reap_some(ctx);
+	}
+	REQUIRE(host_destroy(ctx) == 0);
+	return NULL;
+}
+
+static struct writer writers[NR_THREADS + 1];
+
+static void write_in_hole_of(const char *path, bool waits)
+{
+	struct writer *writer = &writers[NR_THREADS];
+	aio_context_t ctx = host_context(DEPTH);
+	int fd;
+
+	make_hole(path, DEPTH);
+	fd = open_sparse(path);
+	write_some(writer, ctx, fd, 0, 1);
+	if (!waits)
+		return;
+	reap_some(ctx);
+	REQUIRE(close(fd) == 0 && host_destroy(ctx) == 0);
+}
+
+static int live_as_child(void *arg)
+{
+	(void)arg;
+	write_in_hole_of("childs", true);
+	check("childs", DEPTH, 0);
+	return STATUS;
+}
+
+static int leave(void *arg)
+{
+	(void)arg;
+	write_in_hole_of("left", false);
+	exit(STATUS);
+}
+
+static int leave_at_once(void *arg)
+{
+	(void)arg;
+	write_in_hole_of("left", false);
+	_exit(STATUS);
+}
+
+void native_holes(void)
+{
+	/*
+	 * Nothing is written twice, so all that the kernel executes here workers
+	 * have submitted.
+	 */
+	for (unsigned round = 0; round < 4; round++) {
+		make_hole("holes", NR);
+		for (unsigned i = 0; i < NR_THREADS; i++) {
+			writers[i].nr = i;
+			writers[i].stamp = (round + 1) << 16;
+			REQUIRE(!pthread_create(&writers[i].thread, NULL,
+						write_part, &writers[i]));
+		}
+		REQUIRE(host_in_child(live_as_child, NULL) == STATUS);
+		for (unsigned i = 0; i < NR_THREADS; i++)
+			REQUIRE(!pthread_join(writers[i].thread, NULL));
+		check("holes", NR, (round + 1) << 16);
+	}
+	for (unsigned round = 0; round < 4; round++) {
+		REQUIRE(host_in_child(round & 1 ? leave : leave_at_once,
+				      NULL) == STATUS);
+		check("left", DEPTH, 0);
+	}
+}
+
+/*
+ * Closing while the kernel cannot go on
+ */
+
+enum { NR_HELD = 4 };
+
+/* Memory that whoever reads it waits for. */
+static struct {
+	char *blocks;
+	int fd; /* owns: a userfaultfd */
+} held;
+
+static void hold_memory(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register area;
+
+	held.blocks = mmap(NULL, NR_HELD * BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(held.blocks != MAP_FAILED);
+	held.fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	REQUIRE(held.fd >= 0 && ioctl(held.fd, UFFDIO_API, &api) == 0);
+	area = (struct uffdio_register){
+		.range = { (uintptr_t)held.blocks, NR_HELD * BYTES },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	REQUIRE(ioctl(held.fd, UFFDIO_REGISTER, &area) == 0);
+}
+
+static void await_fault(void)
+{
+	struct uffd_msg msg;
+
+	REQUIRE(read(held.fd, &msg, sizeof(msg)) == sizeof(msg));
+	REQUIRE(msg.event == UFFD_EVENT_PAGEFAULT);
+}
+
+/* All of it is zero. */
+static void release_memory(void)
+{
+	struct uffdio_zeropage zero = {
+		.range = { (uintptr_t)held.blocks, NR_HELD * BYTES },
+	};
+
+	REQUIRE(ioctl(held.fd, UFFDIO_ZEROPAGE, &zero) == 0);
+	REQUIRE(close(held.fd) == 0);
+}
+
+/*
+ * Workers wait in the kernel for memory that comes after the descriptor is closed. The
+ * kernel itself would wait inside io_submit.
+ */
+void native_closing(void)
+{
+	aio_context_t ctx = host_context(DEPTH);
+	struct iocb iocbs[NR_HELD], *list[NR_HELD];
+	int fd, other;
+
+	make_hole("holes", 3 * DEPTH);
+	fd = open_sparse("holes");
+	/* Its requests go to workers from now on. */
+	for (unsigned i = 0; i < 2; i++) {
+		write_some(&writers[0], ctx, fd, i * DEPTH, 1);
+		reap_some(ctx);
+	}
+	hold_memory();
+	for (unsigned i = 0; i < NR_HELD; i++) {
+		iocbs[i] = host_iocb(IOCB_CMD_PWRITE, fd,
+				     held.blocks + (size_t)i * BYTES, BYTES,
+				     (2ll * DEPTH + i) * BYTES);
+		list[i] = &iocbs[i];
+	}
+	host_submit_all(ctx, NR_HELD, list);
+	await_fault();
+	REQUIRE(close(fd) == 0);
+	other = open("other", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	REQUIRE(other == fd);
+	release_memory();
+	for (unsigned i = 0; i < NR_HELD; i++) {
+		struct io_event event;
+
+		REQUIRE(host_reap(ctx, 1, &event) == 1);
+		REQUIRE(event.res == BYTES);
+	}
+	REQUIRE(lseek(other, 0, SEEK_END) == 0);
+	REQUIRE(close(other) == 0 && host_destroy(ctx) == 0);
+}
