@@ -165,7 +165,7 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 	for (unsigned i = 0; i < nr; i++)
 		if (!is_in_call(tids[i], SUBMITTED))
 			return false;
-	/* There are no new ones. So none has been refused. */
+	/* Workers submit no new ones. So none has been refused. */
 	return uaio_natives_hold(file, &nr_now) && nr_now == nr_native;
 }
 
@@ -265,6 +265,8 @@ void uaio_closing_see_through(struct uaio_file *file)
 	/*
 	 * [MB:file-ref] seq_cst: flag before count. Pairs with
 	 * uaio_file_put().
+	 * [MB:native-closing] seq_cst: flag, then who submits. Pairs with
+	 * uaio_native_submit_blocking().
 	 */
 	store_seq_cst(&file->is_closing, 1);
 	start_what_is_tried(file);

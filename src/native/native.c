@@ -192,10 +192,12 @@ static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 
 /* Return: whether the eventfd is still in the queue's epoll, and so ours. */
 static __attribute__((noinline)) bool
-has_eventfd(const struct uaio_native *native, int event_fd)
+has_eventfd(const struct uaio_native *native)
 {
+	/* relaxed: it may have moved since; if it moves now, it is still ours */
 	return uaio_poller_ctl(&native->group->ready.poller, EPOLL_CTL_MOD,
-			       event_fd, EPOLLIN, 0) == 0;
+			       load_relaxed(&native->event_fd), EPOLLIN,
+			       0) == 0;
 }
 
 /*
@@ -203,12 +205,12 @@ has_eventfd(const struct uaio_native *native, int event_fd)
  * Return: whether the kernel would take others.
  */
 static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
-			 int event_fd, int error)
+			 int error)
 {
 	/* A descriptor that is closed is the program's, or ours. */
 	if (error == -EBADF)
 		/* relaxed: advice */
-		store_relaxed(&native->is_lost, !has_eventfd(native, event_fd));
+		store_relaxed(&native->is_lost, !has_eventfd(native));
 	if (error == -EOPNOTSUPP)
 		/* relaxed: advice */
 		store_relaxed(&req->file->nowait_refused, 1);
@@ -250,7 +252,7 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	if (unlikely(nr_taken < nr))
 		count_out(native, reqs + nr_taken, nr - nr_taken);
 	if (unlikely(ret < 0))
-		*ret_is_one = note_refusal(native, reqs[0], event_fd, ret);
+		*ret_is_one = note_refusal(native, reqs[0], ret);
 	/* [MB:native-begun] seq_cst: as above. */
 	add_seq_cst(&natives.nr_ended, 1);
 	return nr_taken;
@@ -280,7 +282,11 @@ static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 	struct iocb iocb, *list = &iocb;
 	int event_fd, ret;
 
-	if (uaio_req_has_lost_file(req, fd))
+	/*
+	 * [MB:native-closing] seq_cst: this thread has said that it is here, then
+	 * looks. Pairs with uaio_closing_see_through().
+	 */
+	if (load_seq_cst(&file->is_closing) || uaio_req_has_lost_file(req, fd))
 		return false;
 	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
 	event_fd = load_seq_cst(&native->event_fd);
@@ -295,7 +301,7 @@ static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 		return true;
 	sub_relaxed(&native->nr_by_workers, 1);
 	count_out(native, &req, 1);
-	(void)note_refusal(native, req, event_fd, ret);
+	(void)note_refusal(native, req, ret);
 	return false;
 }
 
@@ -308,11 +314,12 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
 	/* relaxed: advice */
 	if (unlikely(load_relaxed(&native->is_lost)))
 		return false;
+	if (unlikely(!uaio_wq_calls_seq_cst(worker,
+					    uaio_native_called_on(req->file))))
+		return false;
 	req->sqe.is_async = true;
 	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
 	add_seq_cst(&native->nr_blocking, 1);
-	/* Before the request is counted: see submitters_are_in_calls(). */
-	uaio_wq_calls(worker, uaio_native_called_on(req->file));
 	is_taken = submit_one(native, req);
 	uaio_wq_calls(worker, NULL);
 	/* [MB:native-begun] seq_cst: as above. */

@@ -42,8 +42,9 @@
  *       request. It counts the request as the kernel's before the call, when the
  *       kernel has yet to look the descriptor up; so it says that it is in such a
  *       call before that, and a thread that closes the descriptor looks for it
- *       after it has read the count. Such a request is marked (is_async): if it
- *       comes back, a worker executes it by a plain call.
+ *       after it has read the count. Once a thread closes it, workers submit no
+ *       more. Such a request is marked (is_async): if it comes back, a worker
+ *       executes it by a plain call.
  *
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
  * system call that may block.

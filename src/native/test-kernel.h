@@ -144,10 +144,9 @@ static inline bool may_wait(const struct iocb *iocb)
 	return !(iocb->aio_rw_flags & RWF_NOWAIT);
 }
 
-static inline void wait_while(const uint32_t *is_held)
+static inline bool is_let_go(void *is_held)
 {
-	while (load_acquire(is_held))
-		usleep(1000);
+	return !load_acquire((uint32_t *)is_held);
 }
 
 static inline void let_go(uint32_t *is_held)
@@ -163,13 +162,13 @@ static inline long wait_and_submit(struct uaio_kaio_ring *ring, long nr,
 
 	assert_true(uaio_is_own_thread());
 	add_relaxed(&kernel.nr_waits, 1);
-	wait_while(&kernel.is_held);
+	unit_await(is_let_go, &kernel.is_held);
 	if (kernel.waits_error)
 		return kernel.waits_error;
 	pthread_mutex_lock(&kernel.lock);
 	ret = submit_some(ring, nr, list);
 	pthread_mutex_unlock(&kernel.lock);
-	wait_while(&kernel.is_held_after);
+	unit_await(is_let_go, &kernel.is_held_after);
 	return ret;
 }
 

@@ -108,7 +108,7 @@ static inline bool uaio_ready_has(const struct uaio_ready *ready,
 /*
  * Keep the group from going away. The caller has something that keeps it until
  * the pin is taken: a ticket, a lock. A thread that holds a pin does not sleep, but
- * where it waits for the kernel to take a request (native.h).
+ * where it waits for the kernel to take a request, or for threads that do (native.h).
  */
 static inline void uaio_ready_pin(struct uaio_ready *ready)
 {

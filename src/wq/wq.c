@@ -475,8 +475,11 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
 		const struct uaio_worker *worker =
 			container_of(pos, struct uaio_worker, node);
 
-		/* [MB:called-on] acquire: pairs with uaio_wq_calls(). */
-		if (load_acquire(&worker->called_on) != on)
+		/*
+		 * [MB:called-on] pairs with uaio_wq_calls().
+		 * [MB:native-closing] seq_cst: with uaio_wq_calls_seq_cst().
+		 */
+		if (load_seq_cst(&worker->called_on) != on)
 			continue;
 		if (nr < max)
 			ret_tids[nr] = worker->tid;

@@ -216,6 +216,21 @@ static inline void uaio_wq_calls(struct uaio_worker *worker, const void *on)
 }
 
 /*
+ * The same, for a worker that next reads something that another thread writes before
+ * it calls uaio_wq_callers(): seq_cst, also against what that thread reads later.
+ * Return: false for one that is not among those; nothing was done.
+ */
+static inline bool uaio_wq_calls_seq_cst(struct uaio_worker *worker,
+					 const void *on)
+{
+	if (worker->is_helper)
+		return false;
+	/* [MB:native-closing] seq_cst: see the caller. */
+	store_seq_cst(&worker->called_on, on);
+	return true;
+}
+
+/*
  * Return: how many workers of the bounded account have last called
  * uaio_wq_calls() with on; ret_tids: the thread ids of at most max of them.
  */
