@@ -131,9 +131,12 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	uaio_ready_pin(&group->ready);
 	native = uaio_native_get(group);
 	if (native) {
+		uaio_native_expect_by_worker(native);
 		/* It may be complete long before the call returns. */
 		uaio_ready_native_by_worker(group);
 		is_taken = uaio_native_submit_blocking(native, req, worker);
+		if (unlikely(!is_taken))
+			uaio_native_unexpect_by_worker(native);
 	}
 	if (unlikely(!is_taken))
 		uaio_ready_unexpect(group);

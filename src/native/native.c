@@ -128,8 +128,26 @@ bool uaio_native_has_by_workers(const struct uaio_group *group)
 {
 	const struct uaio_native *native = uaio_native_of(group);
 
-	/* relaxed: advice */
-	return unlikely(native) && load_relaxed(&native->nr_by_workers);
+	/*
+	 * [MB:native-by-worker] seq_cst: see leave_to_callers(). Pairs with
+	 * uaio_native_expect_by_worker().
+	 */
+	return unlikely(native) && load_seq_cst(&native->nr_by_workers);
+}
+
+void uaio_native_expect_by_worker(struct uaio_native *native)
+{
+	/*
+	 * [MB:native-by-worker] seq_cst: counted; the caller looks next. Pairs
+	 * with uaio_native_has_by_workers().
+	 */
+	add_seq_cst(&native->nr_by_workers, 1);
+}
+
+void uaio_native_unexpect_by_worker(struct uaio_native *native)
+{
+	/* relaxed: it was in vain that others looked after it */
+	sub_relaxed(&native->nr_by_workers, 1);
 }
 
 void uaio_native_await(const struct uaio_group *group, uint32_t nr)
@@ -194,10 +212,16 @@ static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 static __attribute__((noinline)) bool
 has_eventfd(const struct uaio_native *native)
 {
-	/* relaxed: it may have moved since; if it moves now, it is still ours */
-	return uaio_poller_ctl(&native->group->ready.poller, EPOLL_CTL_MOD,
-			       load_relaxed(&native->event_fd), EPOLLIN,
-			       0) == 0;
+	bool has_it;
+	int fd;
+
+	/* relaxed, both: it may move meanwhile, and is watched before it has */
+	do {
+		fd = load_relaxed(&native->event_fd);
+		has_it = uaio_poller_ctl(&native->group->ready.poller,
+					 EPOLL_CTL_MOD, fd, EPOLLIN, 0) == 0;
+	} while (!has_it && fd != load_relaxed(&native->event_fd));
+	return has_it;
 }
 
 /*
@@ -294,12 +318,9 @@ static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 	count_in(&req, 1);
 	/* [MB:native-nr] release: the request. Pairs with uaio_native_take(). */
 	add_release(&native->nr, 1);
-	/* relaxed: advice */
-	add_relaxed(&native->nr_by_workers, 1);
 	ret = sys_io_submit((uintptr_t)native->ring, 1, &list);
 	if (likely(ret == 1))
 		return true;
-	sub_relaxed(&native->nr_by_workers, 1);
 	count_out(native, &req, 1);
 	(void)note_refusal(native, req, ret);
 	return false;

@@ -122,8 +122,15 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 /* Return: how many requests of the group are with the kernel, or were just now. */
 uint32_t uaio_native_nr(const struct uaio_group *group);
 
-/* Return: whether workers have submitted some of them. */
+/* Return: whether workers have submitted some of them, or are about to. */
 bool uaio_native_has_by_workers(const struct uaio_group *group);
+
+/*
+ * A worker is about to submit one. It counts as such until its completion is taken, or
+ * it was not submitted.
+ */
+void uaio_native_expect_by_worker(struct uaio_native *native);
+void uaio_native_unexpect_by_worker(struct uaio_native *native);
 
 /*
  * Sleep until that changes, or a short while is over. Returns at once if nr is not

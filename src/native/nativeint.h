@@ -30,7 +30,7 @@ struct uaio_native {
 		is_lost; /* the program has closed event_fd: no more requests */
 	int event_fd;    /* owns: signalled with each completion */
 	uint32_t nr_blocking;   /* calls by workers; event_fd is in use */
-	uint32_t nr_by_workers; /* the part of nr that workers have submitted */
+	uint32_t nr_by_workers; /* of nr, those of workers, or about to be */
 
 	struct list node; /* under the lock of rings.c: in used or idle */
 

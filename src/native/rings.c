@@ -317,12 +317,18 @@ static void await_blocking(const struct uaio_native *native)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
-/* The epoll knows the eventfd by its number as well. */
-static void watch_moved(struct uaio_group *group, int moved, int old)
+/* The eventfd has another number now. The epoll knows it by that as well. */
+static void move_locked(struct uaio_native *native, struct uaio_group *group,
+			int moved)
 {
-	struct uaio_poller *poller = &group->ready.poller;
+	struct uaio_poller *poller = group ? &group->ready.poller : NULL;
+	int old = load_relaxed(&native->event_fd);
+	bool is_watched = poller && uaio_poller_ctl(poller, EPOLL_CTL_ADD,
+						    moved, EPOLLIN, 0) == 0;
 
-	if (uaio_poller_ctl(poller, EPOLL_CTL_ADD, moved, EPOLLIN, 0) == 0)
+	/* [MB:native-begun] seq_cst: pairs with those that submit. */
+	store_seq_cst(&native->event_fd, moved);
+	if (is_watched)
 		(void)uaio_poller_ctl(poller, EPOLL_CTL_DEL, old, 0, 0);
 }
 
@@ -343,10 +349,7 @@ int uaio_natives_yield(int fd)
 	if (native)
 		moved = uaio_ownfd_dup(fd);
 	if (native && moved >= 0)
-		/* [MB:native-begun] seq_cst: as above. */
-		store_seq_cst(&native->event_fd, moved);
-	if (group && moved >= 0)
-		watch_moved(group, moved, fd);
+		move_locked(native, group, moved);
 	unlock();
 	if (!native)
 		return -ENOENT;

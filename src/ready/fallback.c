@@ -233,6 +233,19 @@ static void disown_locked(struct uaio_ready *ready)
  * Looking after one queue
  */
 
+/* Callers complete requests again. But what workers submit now they may not. */
+static void leave_to_callers(struct uaio_ready *ready)
+{
+	lock();
+	/* [step: DISOWN] */
+	disown_locked(ready);
+	(void)list_locked(ready);
+	/* It looks after it has disowned: a worker counts first, then looks. */
+	if (uaio_native_has_by_workers(uaio_care_group(ready)))
+		ready->is_urgent = true;
+	unlock();
+}
+
 /*
  * The epoll of an adopted queue has something. If callers complete requests
  * again, it is left to them.
@@ -244,11 +257,7 @@ static void answer(struct uaio_ready *ready)
 	/* relaxed: as in uaio_care_for() */
 	if (uaio_care_is_attended(ready) ||
 	    uaio_ready_has(ready, UAIO_LEADER)) {
-		lock();
-		/* [step: DISOWN] */
-		disown_locked(ready);
-		(void)list_locked(ready);
-		unlock();
+		leave_to_callers(ready);
 		return;
 	}
 	is_left = !uaio_care_serve(ready);

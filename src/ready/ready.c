@@ -386,7 +386,10 @@ void uaio_ready_native_by_worker(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
 
-	/* [MB:led] seq_cst: as above. */
+	/*
+	 * [MB:led] seq_cst: as above. [MB:native-by-worker] seq_cst: counted,
+	 * then looked. Pairs with leave_to_callers().
+	 */
 	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
 		return;
 	if (load_seq_cst(&ready->nr_waiters))
