@@ -78,7 +78,7 @@ static void submit_of_one(struct uaio_group *group,
 	submit(group, reqs, nr, handover);
 	(void)uaio_ready_take_native(group);
 	if (uaio_native_nr(group))
-		uaio_ready_native_submitted(group);
+		uaio_ready_native_submitted(group, false);
 	if (is_signalled)
 		uaio_attend_note(uaio_queue_of(group));
 	uaio_ready_unpin(&group->ready);
@@ -133,7 +133,7 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	if (native) {
 		uaio_native_expect_by_worker(native);
 		/* It may be complete long before the call returns. */
-		uaio_ready_native_by_worker(group);
+		uaio_ready_native_submitted(group, true);
 		is_taken = uaio_native_submit_blocking(native, req, worker);
 		if (unlikely(!is_taken))
 			uaio_native_unexpect_by_worker(native);

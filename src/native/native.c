@@ -146,7 +146,7 @@ void uaio_native_expect_by_worker(struct uaio_native *native)
 
 void uaio_native_unexpect_by_worker(struct uaio_native *native)
 {
-	/* relaxed: it was in vain that others looked after it */
+	/* relaxed: others looked after it in vain */
 	sub_relaxed(&native->nr_by_workers, 1);
 }
 

@@ -233,7 +233,7 @@ static void disown_locked(struct uaio_ready *ready)
  * Looking after one queue
  */
 
-/* Callers complete requests again. But what workers submit now they may not. */
+/* Callers complete requests again, but perhaps not those that workers submit. */
 static void leave_to_callers(struct uaio_ready *ready)
 {
 	lock();

@@ -365,7 +365,7 @@ void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 	announce(group);
 }
 
-void uaio_ready_native_submitted(struct uaio_group *group)
+void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker)
 {
 	struct uaio_ready *ready = &group->ready;
 
@@ -373,28 +373,14 @@ void uaio_ready_native_submitted(struct uaio_group *group)
 	/*
 	 * [MB:led] seq_cst: expected, then looked which threads sleep, as in
 	 * announce(). One that sleeps in the epoll is told there.
+	 * [MB:native-by-worker] seq_cst: the same. Pairs with
+	 * leave_to_callers().
 	 */
 	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
 		return;
 	if (load_seq_cst(&ready->nr_waiters))
 		uaio_waiters_pass_on(group);
-	else if (!uaio_ready_tuning.delays_kick)
-		uaio_fallback_nudge(group);
-}
-
-void uaio_ready_native_by_worker(struct uaio_group *group)
-{
-	struct uaio_ready *ready = &group->ready;
-
-	/*
-	 * [MB:led] seq_cst: as above. [MB:native-by-worker] seq_cst: counted,
-	 * then looked. Pairs with leave_to_callers().
-	 */
-	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
-		return;
-	if (load_seq_cst(&ready->nr_waiters))
-		uaio_waiters_pass_on(group);
-	else
+	else if (by_worker || !uaio_ready_tuning.delays_kick)
 		uaio_fallback_nudge(group);
 }
 

@@ -135,15 +135,12 @@ int uaio_ready_expect(struct uaio_group *group);
 void uaio_ready_unexpect(struct uaio_group *group);
 
 /*
- * The caller has submitted native requests of group, which it has expected: see to
- * it that a thread that sleeps there looks after them.
+ * The caller has submitted native requests of group, which it has expected, or is about
+ * to: see to it that a thread that sleeps there looks after them. If none does: the
+ * client's thread, which is here, may come back soon; but if the caller is a worker, the
+ * fallback thread looks after them at once.
  */
-void uaio_ready_native_submitted(struct uaio_group *group);
-/*
- * A worker is about to submit one. The client's threads may be anywhere: if none sleeps
- * there, the fallback thread looks after it at once.
- */
-void uaio_ready_native_by_worker(struct uaio_group *group);
+void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker);
 /*
  * Complete what native requests of group are over: by a thread of the client's, which
  * keeps the group.

@@ -505,7 +505,7 @@ unsigned uaio_ready_take_native(struct uaio_group *group)
 {
 	unsigned nr_completed, nr = take_native(group, &nr_completed);
 
-	/* What is only given back does not tell that callers take what ends later. */
+	/* A request that was given back does not show that callers take completions. */
 	if (nr_completed)
 		note_attended(&group->ready);
 	return nr;
