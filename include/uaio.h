@@ -33,6 +33,7 @@ struct uaio_counters {
 	uint64_t ring_bytes;    /* memory of the rings of live contexts */
 	uint64_t context_bytes; /* memory of one context, without its ring */
 	uint64_t nr_kernel;     /* of nr_worker, executed by the kernel's AIO */
+	uint64_t nr_io_uring;   /* the same, by the kernel's io_uring */
 };
 
 /*

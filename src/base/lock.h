@@ -32,8 +32,9 @@ enum uaio_lock_rank {
 	UAIO_RANK_READY,  /* what in a queue waits for its files */
 	UAIO_RANK_FALLBACK, /* which queues the fallback thread looks after */
 	UAIO_RANK_NATIVES,  /* which rings of the kernel's there are */
-	UAIO_RANK_POLLERS,  /* which pollers there are */
-	UAIO_RANK_POLLER,   /* one of them */
+	UAIO_RANK_DRIVER, /* what is to be submitted to the kernel's io_uring */
+	UAIO_RANK_POLLERS,      /* which pollers there are */
+	UAIO_RANK_POLLER,       /* one of them */
 	UAIO_RANK_POLLER_INNER, /* a poller that another one watches */
 	UAIO_RANK_NATIVE,       /* taking from one of the kernel's rings */
 	UAIO_RANK_PAGE,         /* cold reads */

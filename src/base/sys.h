@@ -374,6 +374,30 @@ static inline int sys_io_submit(uint64_t ctx, long nr, struct iocb **list)
 				nr, (long)list, 0, 0, 0);
 }
 
+/* the kernel's own io_uring */
+
+struct io_uring_params;
+
+static inline int sys_uring_setup(unsigned nr, struct io_uring_params *params)
+{
+	return (int)uaio_sys_if(UAIO_CALL_URING_SETUP, SYS_io_uring_setup, nr,
+				(long)params, 0, 0, 0, 0);
+}
+
+static inline int sys_uring_enter(int fd, unsigned nr_submit,
+				  unsigned nr_complete, unsigned flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_URING_ENTER, SYS_io_uring_enter, fd,
+				nr_submit, nr_complete, flags, 0, 0);
+}
+
+static inline int sys_uring_register(int fd, unsigned op, void *arg,
+				     unsigned nr)
+{
+	return (int)uaio_sys_if(UAIO_CALL_URING_REGISTER, SYS_io_uring_register,
+				fd, op, (long)arg, nr, 0, 0);
+}
+
 /* memory */
 
 static inline void *sys_mmap(void *addr, size_t len, int prot, int flags)

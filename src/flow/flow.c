@@ -462,6 +462,8 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 		return true;
 	if (!is_poll &&
 	    (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)) {
+		if (unlikely(uaio_kernel_line(req, handover)))
+			return true;
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
 		uaio_wq_add(uaio_req_account(req), &req->work, handover);
 		return true;

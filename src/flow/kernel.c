@@ -6,12 +6,20 @@
 #include "base/check.h"
 #include "wq/wq.h"
 #include "req/req.h"
+#include "native/driver.h"
 #include "native/native.h"
 #include "ready/attend.h"
 #include "ready/ready.h"
 #include "split/bounce.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
+
+static void note(struct uaio_req *req, struct uaio_handover *handover)
+{
+	if (!handover->nr_others++)
+		list_init(&handover->others);
+	list_add_tail(&handover->others, &req->link);
+}
 
 bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 {
@@ -21,9 +29,20 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 	    uaio_ready_expect(req->group) < 0)
 		return false;
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	if (!handover->nr_others++)
-		list_init(&handover->others);
-	list_add_tail(&handover->others, &req->link);
+	note(req, handover);
+	return true;
+}
+
+bool uaio_kernel_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return uaio_driver_takes(file, sqe);
+}
+
+bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover)
+{
+	if (likely(!uaio_driver_suits(req)) || handover->is_last)
+		return false;
+	note(req, handover);
 	return true;
 }
 
@@ -84,6 +103,37 @@ static void submit_of_one(struct uaio_group *group,
 	uaio_ready_unpin(&group->ready);
 }
 
+static bool is_awaited(const struct uaio_req *req)
+{
+	return unlikely(uaio_gate_is_closed()) && uaio_req_delays_exit(req);
+}
+
+/* Line up those of the list that are for the driver, which are PREPPED. */
+static void line_up(struct list *others, struct uaio_handover *handover)
+{
+	struct list lined, refused, *node;
+
+	list_init(&lined);
+	list_init(&refused);
+	list_for_each_safe (pos, others) {
+		if (uaio_req_state(container_of(pos, struct uaio_req, link)) !=
+		    UAIO_REQ_PREPPED)
+			continue;
+		list_remove(pos);
+		list_add_tail(&lined, pos);
+	}
+	if (list_is_empty(&lined))
+		return;
+	uaio_driver_add(&lined, is_awaited, &refused);
+	while ((node = list_pop(&refused))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
+		uaio_wq_add(uaio_req_account(req), &req->work, handover);
+	}
+}
+
 void uaio_kernel_hand_over(struct uaio_handover *handover)
 {
 	struct uaio_req *reqs[UAIO_NATIVE_BATCH];
@@ -94,6 +144,7 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
 	list_init(&others);
 	list_splice_tail(&others, &handover->others);
 	handover->nr_others = 0;
+	line_up(&others, handover);
 	node = list_pop(&others);
 	while (node) {
 		struct uaio_req *first =

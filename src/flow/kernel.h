@@ -13,8 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct uaio_file;
 struct uaio_handover;
 struct uaio_req;
+struct uaio_sqe;
 struct uaio_worker;
 
 /*
@@ -22,6 +24,13 @@ struct uaio_worker;
  * for it: nothing was done.
  */
 bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover);
+
+/* The same for a request that the driver is to submit (driver.h). */
+bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover);
+
+/* Return: as uaio_driver_takes(). */
+bool uaio_kernel_takes(const struct uaio_file *file,
+		       const struct uaio_sqe *sqe);
 
 /*
  * Submit those of handover. Those that the kernel refuses are added to it again, for

@@ -19,6 +19,7 @@
 #include "wait/page.h"
 #include "wait/trust.h"
 #include "split/bounce.h"
+#include "flow/kernel.h"
 #include "issue/extent.h"
 
 enum {
@@ -127,8 +128,8 @@ static enum uaio_issue start_pages(const struct uaio_file *file,
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 	uint64_t bytes = uaio_sqe_bytes(sqe);
 
-	if (!inode || sqe->ioprio || bytes > PAGED_BYTES_MAX ||
-	    !uaio_page_start(inode, sqe, bytes))
+	if (!inode || unlikely(uaio_kernel_takes(file, sqe)) || sqe->ioprio ||
+	    bytes > PAGED_BYTES_MAX || !uaio_page_start(inode, sqe, bytes))
 		return UAIO_ISSUE_RETRY_WORKER;
 	return UAIO_ISSUE_RETRY_PAGE;
 }

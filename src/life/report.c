@@ -179,6 +179,9 @@ static void add_direct(struct text *text, const uint64_t *nr)
 	if (nr[UAIO_DIRECT_KERNEL])
 		add(text, "  direct: %" PRIu64 " by kernel AIO\n",
 		    nr[UAIO_DIRECT_KERNEL]);
+	if (nr[UAIO_DIRECT_URING])
+		add(text, "  by io_uring: %" PRIu64 "\n",
+		    nr[UAIO_DIRECT_URING]);
 }
 
 /* No door was used: "made no io_setup call", or "a, b or c call". */
@@ -268,11 +271,12 @@ static void print_json(struct text *text, const struct subject *s)
 	add(text,
 	    "}, \"direct\": {\"cut\": %" PRIu64 ", \"segments\": %" PRIu64
 	    ", \"bounced\": %" PRIu64 ", \"kernel_aio\": %" PRIu64
-	    "}, \"ns\": {",
+	    ", \"io_uring\": %" PRIu64 "}, \"ns\": {",
 	    stats->nr_direct[UAIO_DIRECT_CUT],
 	    stats->nr_direct[UAIO_DIRECT_SEGMENTS],
 	    stats->nr_direct[UAIO_DIRECT_BOUNCED],
-	    stats->nr_direct[UAIO_DIRECT_KERNEL]);
+	    stats->nr_direct[UAIO_DIRECT_KERNEL],
+	    stats->nr_direct[UAIO_DIRECT_URING]);
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++) {
 		add(text, "%s\"%s\": ", time ? ", " : "",
 		    time == UAIO_TIME_WAIT ? "queue_wait" : time_names[time]);

@@ -27,6 +27,7 @@
 #include "wait/order.h"
 #include "wait/page.h"
 #include "wait/trust.h"
+#include "native/driver.h"
 #include "native/native.h"
 #include "ready/ready.h"
 #include "ready/waiter.h"
@@ -210,5 +211,6 @@ void uaio_counters_read(struct uaio_counters *ret_counters)
 	uaio_doors_count(&sum);
 	sum.nr_requests = sum.nr_inline + sum.nr_worker;
 	sum.nr_kernel = uaio_natives_executed();
+	sum.nr_io_uring = uaio_driver_executed();
 	*ret_counters = sum;
 }

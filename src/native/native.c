@@ -11,6 +11,7 @@
 #include "proc/entry.h"
 #include "req/req.h"
 #include "req/stats.h"
+#include "native/driver.h"
 #include "native/kaio.h"
 #include "native/nativeint.h"
 
@@ -48,6 +49,7 @@ void uaio_natives_init(void)
 	store_relaxed(&natives.again_ns, 0);
 	store_relaxed(&natives.nr_executed, 0);
 	uaio_native_rings_init();
+	uaio_driver_init();
 }
 
 /*
@@ -67,13 +69,15 @@ static bool is_in_vain(struct uaio_file *file)
 	return nr != VAIN_MAX;
 }
 
-static bool is_refused(const struct uaio_group *group)
+bool uaio_native_is_refused(const struct uaio_group *group)
 {
 	/* relaxed: advice */
 	int64_t again = uaio_native_of(group) ? load_relaxed(&natives.again_ns)
 					      : uaio_native_rings_again_ns();
 
-	return again && uaio_now_ns() < again;
+	return !uaio_may_call(UAIO_CALL_IO_SETUP) ||
+	       !uaio_may_call(UAIO_CALL_IO_SUBMIT) ||
+	       (again && uaio_now_ns() < again);
 }
 
 /* Not inline: most programs use no direct I/O. */
@@ -86,8 +90,13 @@ static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req)
 	       !sqe->is_async && !req->done_bytes && !sqe->links &&
 	       !load_relaxed(&file->nowait_refused) &&
 	       uaio_sqe_bytes(sqe) < BYTES_MAX && !uaio_config.force_worker &&
-	       uaio_may_call(UAIO_CALL_IO_SETUP) &&
-	       uaio_may_call(UAIO_CALL_IO_SUBMIT) && !is_refused(req->group);
+	       !uaio_native_is_refused(req->group);
+}
+
+static bool is_allowed(void)
+{
+	return uaio_config.backend == UAIO_BACKEND_AUTO ||
+	       uaio_config.backend == UAIO_BACKEND_AIO;
 }
 
 /* Return: whether no other request on its inode waits for req, nor it for one. */
@@ -100,8 +109,7 @@ static bool is_by_itself(const struct uaio_req *req)
 
 bool uaio_native_suits(const struct uaio_req *req)
 {
-	return uaio_config.backend != UAIO_BACKEND_THREADS &&
-	       is_by_itself(req) && is_for_kernel(req) &&
+	return is_allowed() && is_by_itself(req) && is_for_kernel(req) &&
 	       !is_in_vain(req->file);
 }
 
@@ -110,8 +118,7 @@ bool uaio_native_suits_worker(const struct uaio_req *req)
 	const struct uaio_file *file = req->file;
 
 	/* relaxed, both: advice; and a file that owns its descriptor keeps it */
-	return req->order == UAIO_ORDER_WRITE_INPLACE &&
-	       uaio_config.backend != UAIO_BACKEND_THREADS &&
+	return req->order == UAIO_ORDER_WRITE_INPLACE && is_allowed() &&
 	       load_relaxed(&file->refs) > REFS_ALONE &&
 	       !load_relaxed(&file->owns_fd) && is_for_kernel(req);
 }
@@ -160,6 +167,18 @@ void uaio_native_await(const struct uaio_group *group, uint32_t nr)
 /*
  * Submitting
  */
+
+void uaio_natives_begin(void)
+{
+	/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
+	add_seq_cst(&natives.nr_begun, 1);
+}
+
+void uaio_natives_end(void)
+{
+	/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
+	add_seq_cst(&natives.nr_ended, 1);
+}
 
 static uint16_t opcode_of(enum uaio_op op)
 {
@@ -261,8 +280,8 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	/* relaxed: advice */
 	if (unlikely(load_relaxed(&native->is_lost)))
 		return 0;
-	/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
-	add_seq_cst(&natives.nr_begun, 1);
+	uaio_natives_begin();
+	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
 	event_fd = load_seq_cst(&native->event_fd);
 	count_in(reqs, nr);
 	for (unsigned i = 0; i < nr; i++) {
@@ -277,8 +296,7 @@ unsigned uaio_native_submit(struct uaio_native *native,
 		count_out(native, reqs + nr_taken, nr - nr_taken);
 	if (unlikely(ret < 0))
 		*ret_is_one = note_refusal(native, reqs[0], ret);
-	/* [MB:native-begun] seq_cst: as above. */
-	add_seq_cst(&natives.nr_ended, 1);
+	uaio_natives_end();
 	return nr_taken;
 }
 

@@ -74,6 +74,9 @@ void uaio_natives_init(void);
  */
 bool uaio_native_suits(const struct uaio_req *req);
 
+/* Return: whether the kernel takes no requests of the group now, or is not asked. */
+bool uaio_native_is_refused(const struct uaio_group *group);
+
 /*
  * Return: whether req, which a worker has made RUNNING to execute it, is a write that
  * the worker may submit.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What native.c, of requests, and rings.c share
+ * What native.c, of requests, rings.c and driver.c share
  */
 #ifndef UAIO_NATIVE_NATIVEINT_H
 #define UAIO_NATIVE_NATIVEINT_H
@@ -48,6 +48,13 @@ void uaio_native_rings_init(void);
 
 /* Return: the time before which no ring is asked for; 0: at once. */
 int64_t uaio_native_rings_again_ns(void);
+
+/*
+ * Around a call that submits: the requests are counted in their files after the first,
+ * and the kernel has looked their descriptors up before the second.
+ */
+void uaio_natives_begin(void);
+void uaio_natives_end(void);
 
 /* Wait until the submitting calls that have begun are over, which is soon. */
 void uaio_natives_await_calls(void);

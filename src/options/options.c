@@ -27,6 +27,7 @@ static const char *const backend_words[] = {
 	[UAIO_BACKEND_AUTO] = "auto",
 	[UAIO_BACKEND_THREADS] = "threads",
 	[UAIO_BACKEND_AIO] = "aio",
+	[UAIO_BACKEND_URING] = "io_uring",
 	NULL,
 };
 
@@ -163,7 +164,7 @@ const struct uaio_option uaio_options[] = {
 		.kind = UAIO_OPTION_WORD,
 		.words = backend_words,
 		.placeholder = "WHICH",
-		.help = "direct I/O: auto, threads or aio",
+		.help = "backend: auto, threads, aio or io_uring",
 	},
 	[UAIO_OPTION_NO_PATCH] = {
 		.name = "no-patch",

@@ -73,6 +73,7 @@ enum uaio_backend {
 	UAIO_BACKEND_AUTO,    /* the best that is known to be allowed */
 	UAIO_BACKEND_THREADS, /* workers alone */
 	UAIO_BACKEND_AIO,     /* kernel AIO; where it is refused, workers */
+	UAIO_BACKEND_URING,   /* io_uring; where it is refused, workers */
 };
 
 enum { UAIO_CPUS_MAX = 8192 };

@@ -122,27 +122,34 @@ static int keep_locked(int fd, mode_t type)
 	return note_locked(high);
 }
 
-typedef int make_fn(const char *path, int flags);
+/* arg: a path, or what else the call needs. */
+typedef int make_fn(void *arg, int flags);
 
-static int make_event(const char *path, int flags)
+static int make_event(void *arg, int flags)
 {
-	(void)path;
+	(void)arg;
 	return sys_eventfd(0, EFD_CLOEXEC | flags);
 }
 
-static int make_epoll(const char *path, int flags)
+static int make_epoll(void *arg, int flags)
 {
-	(void)path;
+	(void)arg;
 	(void)flags;
 	return sys_epoll_create(EPOLL_CLOEXEC);
 }
 
-static int make_open(const char *path, int flags)
+static int make_open(void *path, int flags)
 {
 	return sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0);
 }
 
-static int keep_new(make_fn *make, mode_t type, const char *path, int flags)
+/* The kernel marks it O_CLOEXEC by itself. */
+static int make_uring(void *params, int nr)
+{
+	return sys_uring_setup((unsigned)nr, params);
+}
+
+static int keep_new(make_fn *make, mode_t type, void *arg, int flags)
 {
 	enum { TRIES = 4 };
 	int fd = -ESTALE;
@@ -154,7 +161,7 @@ static int keep_new(make_fn *make, mode_t type, const char *path, int flags)
 	/* relaxed: only a host that closes what is not open may race with it */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
-		fd = keep_locked(make(path, flags), type);
+		fd = keep_locked(make(arg, flags), type);
 	store_relaxed(&own.is_making, 0);
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 	return fd;
@@ -170,14 +177,19 @@ int uaio_ownfd_epoll(void)
 	return keep_new(make_epoll, 0, NULL, 0);
 }
 
+int uaio_ownfd_uring(unsigned nr, struct io_uring_params *params)
+{
+	return keep_new(make_uring, 0, params, (int)nr);
+}
+
 int uaio_ownfd_open(const char *path, int flags)
 {
-	return keep_new(make_open, S_IFCHR, path, flags);
+	return keep_new(make_open, S_IFCHR, (void *)(uintptr_t)path, flags);
 }
 
 int uaio_ownfd_open_file(const char *path, int flags)
 {
-	return keep_new(make_open, S_IFREG, path, flags);
+	return keep_new(make_open, S_IFREG, (void *)(uintptr_t)path, flags);
 }
 
 void uaio_ownfds_settle(void)

@@ -42,6 +42,11 @@ int uaio_ownfd_event(int flags);
 /* The same for an epoll. */
 int uaio_ownfd_epoll(void);
 
+struct io_uring_params;
+
+/* The same for a ring of the kernel's io_uring, of nr requests. */
+int uaio_ownfd_uring(unsigned nr, struct io_uring_params *params);
+
 /* The same for path, which is a character device; flags as of open(). */
 int uaio_ownfd_open(const char *path, int flags);
 /* The same for a regular file. */

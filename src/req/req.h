@@ -33,14 +33,18 @@
  *			 thread that takes its completion completes it
  *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
  *
+ *   PREPPED -> LINED	 the starter, under the driver's lock (driver.h)
+ *   LINED -> RUNNING	 the driver, a canceller, or a thread that closes its file
+ *			 or leaves the process, under that lock
+ *
  *   PREPPED -> HELD	 the submitter, under the group's lock
  *   HELD -> PREPPED	 the thread that completes the one before it, or what its
  *			 queue's drain waits for, under the group's lock
  *   HELD -> RUNNING	 a canceller, under the group's lock
  *
- * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED and HELD; each
- * of them has a row of functions (waits.h). A thread may try a request that is PARKED or
- * PAGED. While it does, the request has the bit TRIED, and that thread is its only
+ * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED, HELD and
+ * LINED; each of them has a row of functions (waits.h). A thread may try a request
+ * that is PARKED or PAGED. While it does, the request has the bit TRIED, and that thread is its only
  * owner. The thread moves it under the lock of the state:
  *
  *   waits -> TRIED	 the try begins
@@ -52,7 +56,7 @@
  *   I2  A request is on its group's list from PREPPED until just before its event
  *       is posted, so a canceller that holds the group's lock may look at it.
  *   I3  In each state it is on exactly one other list: a startable list, that of
- *       its wait queue or of its device (all by link), or one of the work queue's
+ *       its wait queue, of its device or of the driver (all by link), or one of the work queue's
  *       (by work). An ORDERED one is only on its inode's list (in_order), a TIMED
  *       one only in its heap (in_timed), a HELD one on none, or, if it is the
  *       first of a chain, on its group's (held, by link). While it is being
@@ -95,6 +99,7 @@ enum uaio_req_state {
 	UAIO_REQ_PAGED,   /* for its pages to be read in */
 	UAIO_REQ_TIMED,   /* for its time to come */
 	UAIO_REQ_HELD,    /* for the one before it in its chain, or a drain */
+	UAIO_REQ_LINED,   /* for the driver to submit it (driver.h) */
 	UAIO_REQ_NR_STATES,
 	/* A bit beside PARKED or PAGED: a thread is trying the request. */
 	UAIO_REQ_TRIED = 16,

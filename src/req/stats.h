@@ -60,7 +60,8 @@ enum uaio_direct_count {
 	UAIO_DIRECT_CUT,      /* requests executed in segments */
 	UAIO_DIRECT_SEGMENTS, /* segments of those */
 	UAIO_DIRECT_BOUNCED,  /* requests executed through a copy */
-	UAIO_DIRECT_KERNEL,   /* requests that the kernel executed: native.h */
+	UAIO_DIRECT_KERNEL,   /* requests that kernel AIO executed: native.h */
+	UAIO_DIRECT_URING, /* the same of io_uring, not O_DIRECT only: driver.h */
 	UAIO_NR_DIRECT_COUNTS,
 };
 

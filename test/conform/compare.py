@@ -58,7 +58,8 @@ def meant(conform, wanted, settings, file_system):
     listed = subprocess.check_output([conform, "--list", *wanted], text=True)
     for line in listed.splitlines():
         group, row, title, unless, with_it, only_on, *pairs = line.split("\t")
-        if unless not in settings and with_it in ("", *settings) \
+        is_set = not with_it or not set(with_it.split()).isdisjoint(settings)
+        if unless not in settings and is_set \
                 and only_on in ("", file_system):
             differs[group, row] = title, list(zip(pairs[::2], pairs[1::2]))
     return differs

@@ -41,8 +41,8 @@ struct difference {
 	const char *title; /* what differs, as a sentence */
 	const char *text;  /* why, and what a user should do; paragraphs */
 	/*
-	 * A setting of the library's, NAME=VALUE, that takes it away, and one
-	 * that it takes; or NULL.
+	 * A setting of the library's, NAME=VALUE, that takes it away; and those,
+	 * with blanks between them, of which it takes one; or NULL.
 	 */
 	const char *unless, *with;
 };

@@ -113,11 +113,11 @@ const struct difference differs_signals = {
 const struct difference differs_signals_direct = {
 	.title = "SIGXFSZ is not raised for a thread's direct writes",
 	.text = "Where the kernel's own AIO is refused, or with "
-		"`UAIO_BACKEND=threads`, a direct write that is in place is "
-		"executed by a thread of the library. If it is beyond "
-		"RLIMIT_FSIZE it gets EFBIG, and the signal stays with that "
-		"thread, blocked.",
-	.with = "UAIO_BACKEND=threads",
+		"`UAIO_BACKEND=threads` or `io_uring`, a direct write that is "
+		"in place is executed, or submitted, by a thread of the "
+		"library. If it is beyond RLIMIT_FSIZE it gets EFBIG, and the "
+		"signal stays with that thread, blocked.",
+	.with = "UAIO_BACKEND=threads UAIO_BACKEND=io_uring",
 };
 
 const struct difference differs_segments = {

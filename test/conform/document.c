@@ -81,12 +81,14 @@ static void print_pair(const char *name, const struct pair *pair)
 static void print_showing(const struct row *row, const struct showing *showing)
 {
 	const struct pair *pair;
+	/* The first of the settings that it takes. */
 	const char *with = showing->difference->with;
 	char name[256];
 
-	snprintf(name, sizeof(name), "%s%s%s%s%s", row->name,
+	snprintf(name, sizeof(name), "%s%s%s%s%.*s", row->name,
 		 showing->file_system ? ", on " : "",
-		 showing->file_system ?: "", with ? ", " : "", with ?: "");
+		 showing->file_system ?: "", with ? ", " : "",
+		 with ? (int)strcspn(with, " ") : 0, with ?: "");
 	for (pair = showing->pairs; pair->kernel; pair++) {
 		if (!is_told(pair))
 			continue;

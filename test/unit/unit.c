@@ -18,6 +18,7 @@
 
 #include "base/atomic.h"
 #include "base/sleep.h"
+#include "options/config.h"
 #include "proc/entry.h"
 #include "aio/aio.h"
 #include "aio/ctx.h"
@@ -46,6 +47,12 @@ int unit_engine(void **state)
 	uaio_calls_word(uaio_calls_nr_filters(), UINT64_MAX, word);
 	setenv(UAIO_CALLS_VARIABLE, word, 1);
 	uaio_engine_load();
+	/*
+	 * They answer the calls that workers make. Those of which io_uring is the
+	 * matter ask for it.
+	 */
+	if (uaio_config.backend == UAIO_BACKEND_URING)
+		uaio_config.backend = UAIO_BACKEND_THREADS;
 	return uaio_engine_start();
 }
 

@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT */
+#include "native/driver.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "proc/entry.h"
+#include "proc/poller.h"
+#include "proc/thread.h"
+#include "req/queue.h"
+#include "req/req.h"
+#include "req/stats.h"
+#include "req/waits.h"
+#include "native/kuring.h"
+#include "native/nativeint.h"
+
+enum {
+	BATCH = 64, /* requests that one call submits at most */
+	ROOM = 2048,
+	LARGE_BYTES = 512 << 10, /* those from here on may be cut (split.h) */
+	/* Of the epoll: not that of the poller's own eventfd. */
+	RING_EVENT = 1,
+};
+
+/* How long the driver stays without requests. */
+#define IDLE_NS INT64_C(5000000000)
+
+static struct {
+	/* atomic: the kernel is asked for no ring until then */
+	int64_t again_ns;
+	uint32_t nr_with_kernel; /* atomic: written by the driver */
+	uint64_t nr_executed;    /* atomic: statistics */
+
+	struct uaio_poller poller; /* the driver sleeps there */
+
+	struct uaio_lock lock; /* rank DRIVER */
+	/* under lock */
+	struct list lined;
+	uint32_t nr_lined;
+	bool has_thread;
+	bool is_asleep;
+	bool ends;               /* for tests: it does not stay idle */
+	struct uaio_kuring ring; /* for the driver that has just been started */
+} driver;
+
+/* What the driver itself has. */
+struct drive {
+	struct uaio_kuring ring;
+	uint32_t nr_with_kernel;
+	bool is_refused; /* the kernel takes no more */
+	int64_t idle_since_ns;
+};
+
+static void lock(void)
+{
+	uaio_lock(&driver.lock, UAIO_RANK_DRIVER);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&driver.lock, UAIO_RANK_DRIVER);
+}
+
+/*
+ * Which requests
+ */
+
+static bool is_refused(void)
+{
+	/* relaxed: advice */
+	int64_t again = load_relaxed(&driver.again_ns);
+
+	return again && uaio_now_ns() < again;
+}
+
+/* A filter stays. What is used up, others may give back. */
+static void note_refusal(int error)
+{
+	bool is_final = error == -ENOSYS || error == -EPERM || error == -EINVAL;
+
+	/* relaxed: advice */
+	store_relaxed(&driver.again_ns,
+		      is_final ? UAIO_FOREVER
+			       : uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
+}
+
+/* Return: the kernel's number of the operation, or -1. */
+static int opcode_of(enum uaio_op op)
+{
+	switch (op) {
+	case UAIO_OP_READ: return IORING_OP_READ;
+	case UAIO_OP_READV: return IORING_OP_READV;
+	case UAIO_OP_WRITE: return IORING_OP_WRITE;
+	case UAIO_OP_WRITEV: return IORING_OP_WRITEV;
+	case UAIO_OP_FSYNC:
+	case UAIO_OP_FDSYNC: return IORING_OP_FSYNC;
+	default: return -1;
+	}
+}
+
+static bool is_sync(enum uaio_op op)
+{
+	return uaio_optab[op].class == UAIO_CLASS_SYNC;
+}
+
+/* Return: whether the user wants it cut into segments. */
+static bool is_to_be_cut(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe)
+{
+	return uaio_config.segments > 1 &&
+	       uaio_file_kind(file) == UAIO_KIND_DIRECT &&
+	       uaio_sqe_bytes(sqe) >= LARGE_BYTES;
+}
+
+/* Not inline: by default there is no driver. */
+static __attribute__((noinline)) bool takes(const struct uaio_file *file,
+					    const struct uaio_sqe *sqe)
+{
+	enum uaio_kind kind = uaio_file_kind(file);
+
+	return (kind == UAIO_KIND_CACHED || kind == UAIO_KIND_DIRECT) &&
+	       opcode_of(sqe->op) >= 0 && !sqe->is_async &&
+	       (is_sync(sqe->op) ||
+		(sqe->off >= 0 && sqe->len <= UINT32_MAX)) &&
+	       !load_relaxed(&file->nowait_refused) &&
+	       !is_to_be_cut(file, sqe) && !uaio_config.force_worker &&
+	       uaio_may_call(UAIO_CALL_URING_SETUP) &&
+	       uaio_may_call(UAIO_CALL_URING_ENTER) &&
+	       uaio_may_call(UAIO_CALL_URING_REGISTER) && !is_refused();
+}
+
+bool uaio_driver_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return unlikely(uaio_config.backend == UAIO_BACKEND_URING) &&
+	       takes(file, sqe);
+}
+
+/*
+ * Return: whether req is small direct I/O that kernel AIO would execute, if it could
+ * be had. To hand a request to the driver costs less than to have a worker sleep.
+ */
+static bool is_left_by_kaio(const struct uaio_req *req)
+{
+	return req->file->kind == UAIO_KIND_DIRECT && !is_sync(req->sqe.op) &&
+	       uaio_sqe_bytes(&req->sqe) < LARGE_BYTES &&
+	       uaio_native_is_refused(req->group);
+}
+
+bool uaio_driver_suits(const struct uaio_req *req)
+{
+	if (likely(uaio_config.backend != UAIO_BACKEND_URING) &&
+	    (uaio_config.backend != UAIO_BACKEND_AUTO || !req->file ||
+	     likely(!is_left_by_kaio(req))))
+		return false;
+	return likely(req->file) && req->file->inode && !req->done_bytes &&
+	       !req->is_oldest && takes(req->file, &req->sqe);
+}
+
+/*
+ * Submitting
+ */
+
+static void fill(struct io_uring_sqe *to, const struct uaio_req *req, int fd)
+{
+	const struct uaio_sqe *sqe = &req->sqe;
+
+	to->opcode = (uint8_t)opcode_of(sqe->op);
+	to->fd = fd;
+	to->user_data = (uintptr_t)req;
+	if (is_sync(sqe->op)) {
+		to->fsync_flags =
+			sqe->op == UAIO_OP_FDSYNC ? IORING_FSYNC_DATASYNC : 0;
+		return;
+	}
+	to->ioprio = sqe->ioprio;
+	to->off = (uint64_t)sqe->off;
+	to->addr = (uintptr_t)sqe->buf;
+	to->len = (uint32_t)sqe->len;
+	to->rw_flags = (int)sqe->rw_flags;
+}
+
+/* The kernel does not take these: workers do. */
+static void send_back(struct uaio_req *const *reqs, unsigned nr)
+{
+	struct list startable;
+
+	list_init(&startable);
+	for (unsigned i = 0; i < nr; i++) {
+		reqs[i]->sqe.is_async = true;
+		uaio_req_move(reqs[i], UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+		list_add_tail(&startable, &reqs[i]->link);
+	}
+	if (nr)
+		uaio_flow->start_all(&startable);
+}
+
+/* Requests that are to be submitted together, and those that cannot be. */
+struct batch {
+	struct uaio_req *reqs[BATCH];
+	unsigned nr;
+	struct uaio_req *lost[BATCH]; /* their descriptor is another file's */
+	unsigned nr_lost;
+};
+
+static void take_lined(struct batch *batch, uint32_t max)
+{
+	struct list *node;
+
+	batch->nr = batch->nr_lost = 0;
+	/* relaxed: looked at under the lock before the driver sleeps */
+	if (!load_relaxed(&driver.nr_lined))
+		return;
+	lock();
+	while (batch->nr < max && (node = list_pop(&driver.lined))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		uaio_req_move(req, UAIO_REQ_LINED, UAIO_REQ_RUNNING);
+		batch->reqs[batch->nr++] = req;
+	}
+	store_relaxed(&driver.nr_lined, driver.nr_lined - batch->nr);
+	unlock();
+}
+
+static void count_with_kernel(struct drive *drive, int nr)
+{
+	drive->nr_with_kernel += (uint32_t)nr;
+	/* relaxed: a guess of the threads that line up more */
+	store_relaxed(&driver.nr_with_kernel, drive->nr_with_kernel);
+}
+
+/* Fill what the ring is to submit. Those whose file is lost leave the batch. */
+static void fill_all(struct drive *drive, struct batch *batch)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < batch->nr; i++) {
+		struct uaio_req *req = batch->reqs[i];
+		/* relaxed: a file that is being closed has it until then */
+		int fd = load_relaxed(&req->file->fd);
+
+		if (unlikely(uaio_req_has_lost_file(req, fd))) {
+			batch->lost[batch->nr_lost++] = req;
+			continue;
+		}
+		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
+		add_seq_cst(&req->file->nr_native, 1);
+		/* A worker's, should it come back. */
+		req->sqe.is_async = true;
+		req->started = uaio_stats_now();
+		fill(uaio_kuring_next(&drive->ring), req, fd);
+		batch->reqs[nr++] = req;
+	}
+	batch->nr = nr;
+}
+
+/* Return: how many of the batch, from the first on, the kernel has. */
+static unsigned submit(struct drive *drive, struct batch *batch)
+{
+	unsigned nr_taken = 0;
+	int ret = 0;
+
+	uaio_natives_begin();
+	fill_all(drive, batch);
+	if (batch->nr)
+		ret = uaio_kuring_submit(&drive->ring);
+	if (ret > 0)
+		nr_taken = (unsigned)ret;
+	for (unsigned i = nr_taken; i < batch->nr; i++)
+		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
+		sub_seq_cst(&batch->reqs[i]->file->nr_native, 1);
+	uaio_natives_end();
+	if (unlikely(ret < 0)) {
+		note_refusal(ret);
+		drive->is_refused = true;
+	}
+	return nr_taken;
+}
+
+/* Return: whether there was anything. */
+static bool submit_some(struct drive *drive)
+{
+	uint32_t room = drive->ring.cq_entries - drive->nr_with_kernel;
+	struct batch batch;
+	unsigned nr_taken = 0;
+
+	take_lined(&batch, room < BATCH ? room : BATCH);
+	if (!batch.nr)
+		return false;
+	if (likely(!drive->is_refused))
+		nr_taken = submit(drive, &batch);
+	count_with_kernel(drive, (int)nr_taken);
+	for (unsigned i = 0; i < batch.nr_lost; i++)
+		uaio_flow->complete(batch.lost[i], -EBADF, NULL);
+	send_back(batch.reqs + nr_taken, batch.nr - nr_taken);
+	return true;
+}
+
+/*
+ * Completing
+ */
+
+/*
+ * Return: whether the kernel has not executed it, so that a worker does, whose call
+ * tells what is wrong.
+ */
+static bool is_sent_back(int32_t res)
+{
+	return unlikely(res == -EAGAIN || res == -EINTR || res == -ECANCELED ||
+			res == -EOPNOTSUPP || res == -ENOBUFS ||
+			res == -ENOMEM);
+}
+
+/* Return: whether it is completed together with others: see finish_together(). */
+static bool is_plain(const struct uaio_req *req)
+{
+	return !req->sqe.links &&
+	       (uaio_optab[req->sqe.op].class == UAIO_CLASS_READ ||
+		uaio_order_is_write(req->order));
+}
+
+static void complete_alone(struct uaio_req *req, int64_t res)
+{
+	if (res == -EAGAIN)
+		send_back(&req, 1);
+	else
+		uaio_flow->complete(req, res, NULL);
+}
+
+static void count(const struct io_uring_cqe *cqes, unsigned nr)
+{
+	unsigned nr_executed = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		nr_executed += !is_sent_back(cqes[i].res);
+	uaio_stats_direct(UAIO_DIRECT_URING, nr_executed);
+	add_relaxed(&driver.nr_executed, nr_executed);
+}
+
+static void complete_all(const struct io_uring_cqe *cqes, unsigned nr)
+{
+	struct uaio_req *reqs[BATCH];
+	int64_t results[BATCH];
+	unsigned nr_plain = 0;
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct uaio_req *req =
+			(struct uaio_req *)(uintptr_t)cqes[i].user_data;
+		int64_t res = is_sent_back(cqes[i].res) ? -EAGAIN : cqes[i].res;
+
+		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
+		sub_seq_cst(&req->file->nr_native, 1);
+		if (is_plain(req)) {
+			reqs[nr_plain] = req;
+			results[nr_plain++] = res;
+		} else {
+			complete_alone(req, res);
+		}
+	}
+	if (nr_plain)
+		uaio_flow->complete_native(reqs, results, nr_plain);
+}
+
+/* Return: whether there was anything. */
+static bool take_some(struct drive *drive)
+{
+	struct io_uring_cqe cqes[BATCH];
+	unsigned nr = uaio_kuring_take(&drive->ring, cqes, BATCH);
+
+	if (!nr)
+		return false;
+	count_with_kernel(drive, -(int)nr);
+	count(cqes, nr);
+	complete_all(cqes, nr);
+	return true;
+}
+
+/*
+ * The thread
+ */
+
+/* Return: whether the driver is to end. */
+static bool is_over_locked(const struct drive *drive, int64_t now)
+{
+	return !drive->nr_with_kernel &&
+	       (drive->is_refused || driver.ends ||
+		now - drive->idle_since_ns >= IDLE_NS ||
+		uaio_threads_are_last());
+}
+
+/* Return: false if the driver is to end instead. */
+static bool sleep_some(struct drive *drive)
+{
+	enum { NR = 4 };
+	struct epoll_event events[NR];
+	struct uaio_poller_wait wait = {
+		.generation = uaio_poller_generation(&driver.poller),
+	};
+	int64_t now = uaio_now_ns();
+	bool is_over = false;
+
+	if (drive->nr_with_kernel || !drive->idle_since_ns)
+		drive->idle_since_ns = now;
+	lock();
+	if (!list_is_empty(&driver.lined)) {
+		unlock();
+		return true;
+	}
+	is_over = is_over_locked(drive, now);
+	driver.is_asleep = !is_over;
+	if (is_over)
+		driver.has_thread = driver.ends = false;
+	unlock();
+	if (is_over)
+		return false;
+	wait.deadline_ns = now + IDLE_NS;
+	(void)uaio_poller_wait(&driver.poller, events, NR, &wait);
+	lock();
+	driver.is_asleep = false;
+	unlock();
+	return true;
+}
+
+static void *drive_on(void *arg)
+{
+	struct drive drive = { 0 };
+	int ret;
+
+	(void)arg;
+	uaio_thread_begin("uaio-uring");
+	lock();
+	drive.ring = driver.ring;
+	unlock();
+	ret = uaio_kuring_adopt(&drive.ring);
+	if (ret == 0)
+		ret = uaio_poller_ctl(&driver.poller, EPOLL_CTL_ADD,
+				      drive.ring.fd, EPOLLIN, RING_EVENT);
+	uaio_kuring_drop_fd(&drive.ring);
+	if (ret < 0) {
+		note_refusal(ret);
+		drive.is_refused = true;
+	}
+	do {
+		bool is_busy;
+
+		do {
+			is_busy = take_some(&drive);
+			is_busy |= submit_some(&drive);
+			if (is_busy && !drive.nr_with_kernel)
+				drive.idle_since_ns = 0;
+		} while (is_busy);
+	} while (sleep_some(&drive));
+	uaio_kuring_close(&drive.ring);
+	uaio_thread_end();
+	return NULL;
+}
+
+static int start_locked(void)
+{
+	int ret;
+
+	if (driver.has_thread)
+		return 0;
+	if (uaio_is_own_thread())
+		return -EAGAIN;
+	ret = uaio_poller_open_within_share(&driver.poller);
+	if (ret == 0)
+		ret = uaio_kuring_open(BATCH, ROOM, &driver.ring);
+	if (ret < 0) {
+		note_refusal(ret);
+		return ret;
+	}
+	driver.has_thread = true;
+	if (uaio_thread_start(drive_on, NULL) == 0)
+		return 0;
+	driver.has_thread = false;
+	uaio_kuring_close(&driver.ring);
+	note_refusal(-EAGAIN);
+	return -EAGAIN;
+}
+
+static bool has_room_locked(void)
+{
+	/* relaxed: one more or less */
+	return driver.nr_lined + load_relaxed(&driver.nr_with_kernel) < ROOM;
+}
+
+void uaio_driver_add(struct list *reqs,
+		     bool (*is_awaited)(const struct uaio_req *req),
+		     struct list *ret_refused)
+{
+	struct list *node;
+	bool wakes, can;
+
+	lock();
+	can = start_locked() == 0;
+	while ((node = list_pop(reqs))) {
+		struct uaio_req *req =
+			container_of(node, struct uaio_req, link);
+
+		if (!can || !has_room_locked() || is_awaited(req)) {
+			list_add_tail(ret_refused, node);
+			continue;
+		}
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_LINED);
+		list_add_tail(&driver.lined, node);
+		store_relaxed(&driver.nr_lined, driver.nr_lined + 1);
+	}
+	wakes = driver.is_asleep && driver.nr_lined;
+	driver.is_asleep &= !wakes;
+	unlock();
+	if (wakes)
+		uaio_poller_wake(&driver.poller);
+}
+
+uint64_t uaio_driver_executed(void)
+{
+	return load_relaxed(&driver.nr_executed);
+}
+
+/*
+ * What is lined
+ */
+
+static void leave_locked(struct uaio_req *req)
+{
+	list_remove(&req->link);
+	store_relaxed(&driver.nr_lined, driver.nr_lined - 1);
+	uaio_req_move(req, UAIO_REQ_LINED, UAIO_REQ_RUNNING);
+}
+
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
+{
+	enum uaio_cancel ret = UAIO_CANCEL_NONE;
+
+	(void)canceller;
+	(void)ret_startable;
+	lock();
+	if (uaio_req_state(req) == UAIO_REQ_LINED) {
+		leave_locked(req);
+		ret = UAIO_CANCEL_TAKEN;
+	}
+	unlock();
+	return ret;
+}
+
+static struct uaio_req *take(uaio_is_wanted_fn *is_wanted, const void *arg)
+{
+	struct uaio_req *found = NULL;
+
+	lock();
+	list_for_each (pos, &driver.lined) {
+		struct uaio_req *req = container_of(pos, struct uaio_req, link);
+
+		if (!is_wanted(req, arg))
+			continue;
+		leave_locked(req);
+		found = req;
+		break;
+	}
+	unlock();
+	return found;
+}
+
+void uaio_driver_init(void)
+{
+	static const struct uaio_wait_ops lined = {
+		.cancel = cancel,
+		.take = take,
+	};
+
+	driver.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&driver.again_ns, 0);
+	store_relaxed(&driver.nr_with_kernel, 0);
+	store_relaxed(&driver.nr_executed, 0);
+	list_init(&driver.lined);
+	driver.nr_lined = 0;
+	driver.has_thread = driver.is_asleep = driver.ends = false;
+	driver.poller.lock = (struct uaio_lock){ 0 };
+	uaio_poller_init(&driver.poller);
+	uaio_waits_register(UAIO_REQ_LINED, &lined);
+}
+
+#ifdef UAIO_TESTING
+bool uaio_driver_is_there(void)
+{
+	bool is_there;
+
+	lock();
+	is_there = driver.has_thread;
+	unlock();
+	return is_there;
+}
+
+bool uaio_driver_is_quiet(void)
+{
+	bool is_quiet;
+
+	lock();
+	is_quiet = driver.is_asleep && !driver.nr_lined;
+	unlock();
+	return is_quiet;
+}
+
+void uaio_driver_end_when_idle(void)
+{
+	bool wakes;
+
+	lock();
+	driver.ends = driver.has_thread;
+	wakes = driver.is_asleep;
+	driver.is_asleep = false;
+	unlock();
+	if (wakes)
+		uaio_poller_wake(&driver.poller);
+}
+
+void uaio_driver_ask_again(void)
+{
+	store_relaxed(&driver.again_ns, 0);
+}
+#endif

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that the kernel's io_uring executes: the real one, of which a hook refuses
+ * calls, takes less than it was given, or holds requests back.
+ */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "native/driver.h"
+#include "aio/aio.h"
+#include "unit.h"
+
+enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, NR = 32 };
+
+static struct {
+	int fd, direct; /* of one file, the second as if opened with O_DIRECT */
+	uint64_t handle;
+	struct iocb iocbs[NR];
+	char buffers[NR][SIZE];
+	unsigned nr;
+
+	struct io_uring_sqe *sqes; /* the kernel's ring's */
+	unsigned nr_submitted;
+	int empty[2]; /* a pipe: a read of it waits */
+
+	/* atomic */
+	uint32_t setup_error, enter_error, register_error;
+	uint32_t max_taken;  /* of a call; 0: all */
+	uint32_t holds;      /* the kernel waits for the pipe first */
+	uint32_t gives_back; /* it ends them with EAGAIN */
+	uint32_t is_closed;  /* the gate of the driver's calls */
+	uint32_t is_at_gate; /* it waits there */
+	uint32_t nr_enters, nr_setups;
+	uint32_t is_quota_used_up; /* of kernel AIO */
+
+	uint64_t nr_before; /* requests executed by the kernel */
+} test;
+
+static long make_call(long nr, const long args[6])
+{
+	return uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
+			    args[5]);
+}
+
+/* What is submitted next reads the pipe, or, if it must not wait, from it. */
+static void bend(unsigned nr)
+{
+	static char byte;
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct io_uring_sqe *sqe =
+			&test.sqes[(test.nr_submitted + i) % 64];
+
+		if (sqe->opcode == IORING_OP_FSYNC) {
+			sqe->addr = (uintptr_t)&byte;
+			sqe->len = 1;
+		}
+		sqe->opcode = IORING_OP_READ;
+		sqe->fd = test.empty[0];
+		sqe->off = 0;
+		sqe->rw_flags = load_relaxed(&test.gives_back) ? RWF_NOWAIT : 0;
+	}
+}
+
+static bool is_open(void *arg)
+{
+	(void)arg;
+	return !load_acquire(&test.is_closed);
+}
+
+static long enter(const long args[6])
+{
+	unsigned nr = (unsigned)args[1];
+	uint32_t max = load_relaxed(&test.max_taken);
+	long changed[6];
+
+	store_release(&test.is_at_gate, 1);
+	unit_await(is_open, NULL);
+	store_release(&test.is_at_gate, 0);
+	add_relaxed(&test.nr_enters, 1);
+	if (load_relaxed(&test.enter_error))
+		return -(long)load_relaxed(&test.enter_error);
+	if (load_relaxed(&test.holds) || load_relaxed(&test.gives_back))
+		bend(nr);
+	memcpy(changed, args, sizeof(changed));
+	if (max && max < nr)
+		changed[1] = max;
+	test.nr_submitted += (unsigned)changed[1];
+	return make_call(SYS_io_uring_enter, changed);
+}
+
+static bool play(long nr, const long args[6], long *ret_res)
+{
+	if (nr == SYS_fcntl && args[1] == F_GETFL && args[0] == test.direct) {
+		*ret_res = O_RDWR | O_DIRECT;
+	} else if (nr == SYS_fstatfs) {
+		*ret_res = unit_say_ext4(args);
+	} else if (nr == SYS_io_setup && load_relaxed(&test.is_quota_used_up)) {
+		*ret_res = -EAGAIN;
+	} else if (nr == SYS_io_uring_setup) {
+		add_relaxed(&test.nr_setups, 1);
+		*ret_res = load_relaxed(&test.setup_error)
+				   ? -(long)load_relaxed(&test.setup_error)
+				   : make_call(nr, args);
+	} else if (nr == SYS_io_uring_register &&
+		   load_relaxed(&test.register_error)) {
+		*ret_res = -(long)load_relaxed(&test.register_error);
+	} else if (nr == SYS_io_uring_enter) {
+		*ret_res = enter(args);
+	} else if (nr == SYS_mmap && args[5] == (long)IORING_OFF_SQES) {
+		*ret_res = make_call(nr, args);
+		test.sqes = (struct io_uring_sqe *)*ret_res;
+		test.nr_submitted = 0;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void open_direct(void)
+{
+	char path[32];
+
+	test.fd = unit_numbered_file(false, NR_BLOCKS);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", test.fd);
+	test.direct = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(test.direct >= 0);
+}
+
+static bool has_no_driver(void *arg)
+{
+	(void)arg;
+	return !uaio_driver_is_there();
+}
+
+static bool is_quiet(void *arg)
+{
+	(void)arg;
+	return uaio_driver_is_quiet();
+}
+
+static bool is_at_gate(void *arg)
+{
+	(void)arg;
+	return load_acquire(&test.is_at_gate);
+}
+
+static bool has_entered(void *arg)
+{
+	(void)arg;
+	return load_relaxed(&test.nr_enters);
+}
+
+/* Return: how many requests the kernel has executed in this test. */
+static uint64_t nr_executed(void)
+{
+	return uaio_driver_executed() - test.nr_before;
+}
+
+static int start(void **state)
+{
+	int ret = unit_setup(state);
+
+	uaio_config.backend = UAIO_BACKEND_URING;
+	test.nr = 0;
+	test.nr_before = uaio_driver_executed();
+	test.setup_error = test.enter_error = test.register_error = 0;
+	test.max_taken = test.holds = test.gives_back = 0;
+	test.is_quota_used_up = 0;
+	test.is_closed = test.is_at_gate = test.nr_enters = test.nr_setups = 0;
+	assert_int_equal(pipe2(test.empty, O_CLOEXEC), 0);
+	open_direct();
+	unit_hook(play);
+	test.handle = unit_context(NR);
+	return ret;
+}
+
+/* Each test has a ring of its own: the driver of the last one goes away. */
+static int stop(void **state)
+{
+	unit_destroy(test.handle);
+	uaio_driver_end_when_idle();
+	unit_await(has_no_driver, NULL);
+	unit_hook(NULL);
+	uaio_driver_ask_again();
+	unit_close(test.fd);
+	if (test.direct >= 0)
+		unit_close(test.direct);
+	close(test.empty[0]);
+	close(test.empty[1]);
+	uaio_config.backend = UAIO_BACKEND_THREADS;
+	return unit_teardown(state);
+}
+
+static struct iocb *prepared(unsigned opcode, unsigned block)
+{
+	struct iocb *iocb = &test.iocbs[test.nr];
+	char *buffer = test.buffers[test.nr++];
+
+	memset(buffer, opcode == IOCB_CMD_PWRITE ? 'w' : '.', SIZE);
+	*iocb = opcode == IOCB_CMD_FSYNC
+			? unit_iocb(opcode, test.direct, NULL, 0, 0)
+			: unit_iocb(opcode, test.direct, buffer, SIZE,
+				    (int64_t)block * SIZE);
+	return iocb;
+}
+
+static void submit(unsigned opcode, unsigned block)
+{
+	assert_int_equal(unit_submit(test.handle, prepared(opcode, block)), 1);
+}
+
+static void assert_block(const char *bytes, unsigned block)
+{
+	char expected[SIZE];
+
+	memset(expected, (int)block, SIZE);
+	assert_memory_equal(bytes, expected, SIZE);
+}
+
+static void reap(unsigned nr)
+{
+	struct io_event events[NR];
+
+	assert_int_equal(unit_reap(test.handle, nr, events), nr);
+	for (unsigned i = 0; i < nr; i++) {
+		const struct iocb *iocb =
+			(const struct iocb *)(uintptr_t)events[i].obj;
+
+		assert_int_equal(events[i].res, iocb->aio_nbytes);
+	}
+}
+
+static void reads_are_executed_by_the_kernel(unsigned nr)
+{
+	uint64_t before = nr_executed();
+	unsigned first = test.nr;
+
+	for (unsigned i = 0; i < nr; i++)
+		submit(IOCB_CMD_PREAD, i);
+	reap(nr);
+	for (unsigned i = 0; i < nr; i++)
+		assert_block(test.buffers[first + i], i);
+	assert_int_equal(nr_executed() - before, nr);
+}
+
+static void reads_are_executed_otherwise(unsigned nr)
+{
+	uint64_t before = nr_executed();
+	unsigned first = test.nr;
+
+	for (unsigned i = 0; i < nr; i++)
+		submit(IOCB_CMD_PREAD, i);
+	reap(nr);
+	for (unsigned i = 0; i < nr; i++)
+		assert_block(test.buffers[first + i], i);
+	assert_int_equal(nr_executed(), before);
+}
+
+static void what_waits_is_executed_by_the_kernel(void **state)
+{
+	struct iocb *list[9];
+	char bytes[SIZE];
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++)
+		list[i] = prepared(i & 1 ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD, i);
+	list[8] = prepared(IOCB_CMD_FSYNC, 0);
+	assert_int_equal(uaio_aio_submit(test.handle, 9, list), 9);
+	reap(9);
+	assert_int_equal(nr_executed(), 9);
+	for (unsigned i = 0; i < 8; i += 2)
+		assert_block(test.buffers[i], i);
+	assert_int_equal(pread(test.fd, bytes, SIZE, SIZE), SIZE);
+	assert_memory_equal(bytes, test.buffers[1], SIZE);
+	assert_int_equal(load_relaxed(&test.nr_setups), 1);
+}
+
+static void the_kernel_may_take_less_than_it_is_given(void **state)
+{
+	struct iocb *list[8];
+
+	(void)state;
+	store_release(&test.is_closed, 1);
+	for (unsigned i = 0; i < 8; i++)
+		list[i] = prepared(IOCB_CMD_PREAD, i);
+	store_relaxed(&test.max_taken, 3);
+	assert_int_equal(uaio_aio_submit(test.handle, 8, list), 8);
+	store_release(&test.is_closed, 0);
+	reap(8);
+	for (unsigned i = 0; i < 8; i++)
+		assert_block(test.buffers[i], i);
+	assert_in_range(nr_executed(), 1, 7);
+	store_relaxed(&test.max_taken, 0);
+	reads_are_executed_by_the_kernel(8);
+}
+
+static void nothing_is_lost_where_no_ring_is_to_be_had(void **state)
+{
+	static const uint32_t errors[] = { ENOMEM, EMFILE, EPERM, ENOSYS };
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned nr_setups = load_relaxed(&test.nr_setups);
+
+		store_relaxed(&test.setup_error, errors[i]);
+		reads_are_executed_otherwise(3);
+		/* It is not asked again for a while. */
+		assert_int_equal(load_relaxed(&test.nr_setups), nr_setups + 1);
+		uaio_driver_ask_again();
+	}
+	store_relaxed(&test.setup_error, 0);
+	reads_are_executed_by_the_kernel(3);
+}
+
+/* The first of them finds that out, and a worker reads. */
+static void by_default_it_is_used_where_kernel_aio_cannot_be_had(void **state)
+{
+	(void)state;
+	uaio_config.backend = UAIO_BACKEND_AUTO;
+	store_relaxed(&test.is_quota_used_up, 1);
+	submit(IOCB_CMD_PREAD, 0);
+	reap(1);
+	reads_are_executed_by_the_kernel(4);
+	/* Syncs, and what is cached, are not the kernel's by default. */
+	submit(IOCB_CMD_FSYNC, 0);
+	reap(1);
+	assert_int_equal(nr_executed(), 4);
+}
+
+static void nothing_is_lost_where_the_ring_cannot_be_used(void **state)
+{
+	(void)state;
+	store_relaxed(&test.register_error, EINVAL);
+	reads_are_executed_otherwise(4);
+	unit_await(has_no_driver, NULL);
+	store_relaxed(&test.register_error, 0);
+	uaio_driver_ask_again();
+	reads_are_executed_by_the_kernel(4);
+}
+
+/* A filter was installed while the kernel has requests. */
+static void what_the_kernel_has_is_taken_when_it_refuses_the_rest(void **state)
+{
+	static const uint32_t errors[] = { EPERM, ENOSYS, EBADF };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t before = nr_executed();
+		char bytes[SIZE] = "from the pipe";
+
+		store_relaxed(&test.holds, 1);
+		submit(IOCB_CMD_PREAD, 1);
+		submit(IOCB_CMD_PREAD, 2);
+		unit_await(has_entered, NULL);
+		unit_await(is_quiet, NULL);
+		store_relaxed(&test.holds, 0);
+		store_relaxed(&test.enter_error, errors[i]);
+		submit(IOCB_CMD_PREAD, 3);
+		reap(1);
+		assert_block(test.buffers[test.nr - 1], 3);
+		assert_int_equal(nr_executed(), before);
+		assert_int_equal(write(test.empty[1], bytes, SIZE), SIZE);
+		assert_int_equal(write(test.empty[1], bytes, SIZE), SIZE);
+		reap(2);
+		assert_int_equal(nr_executed(), before + 2);
+		store_relaxed(&test.enter_error, 0);
+		unit_await(has_no_driver, NULL);
+		store_relaxed(&test.nr_enters, 0);
+		uaio_driver_ask_again();
+	}
+	reads_are_executed_by_the_kernel(2);
+}
+
+static void what_is_given_back_goes_to_a_worker(void **state)
+{
+	(void)state;
+	store_relaxed(&test.gives_back, 1);
+	reads_are_executed_otherwise(5);
+	submit(IOCB_CMD_FSYNC, 0);
+	reap(1);
+	assert_int_equal(nr_executed(), 0);
+}
+
+/* The driver has not taken them off its list yet. */
+static void hold_driver(void)
+{
+	store_release(&test.is_closed, 1);
+	submit(IOCB_CMD_PREAD, 0);
+	unit_await(is_at_gate, NULL);
+}
+
+static void what_is_lined_can_be_cancelled(void **state)
+{
+	struct io_event event;
+	uint64_t before;
+
+	(void)state;
+	hold_driver();
+	submit(IOCB_CMD_PREAD, 1);
+	before = nr_executed();
+	assert_int_equal(uaio_aio_cancel(test.handle, &test.iocbs[1]),
+			 -EINPROGRESS);
+	assert_int_equal(unit_reap(test.handle, 1, &event), 1);
+	assert_int_equal(event.obj, (uintptr_t)&test.iocbs[1]);
+	assert_int_equal(event.res, -ECANCELED);
+	/* What the driver has cannot. */
+	assert_int_equal(uaio_aio_cancel(test.handle, &test.iocbs[0]), -EINVAL);
+	store_release(&test.is_closed, 0);
+	reap(1);
+	assert_int_equal(nr_executed(), before + 1);
+}
+
+static long close_direct(void *arg)
+{
+	(void)arg;
+	unit_close(test.direct);
+	return 0;
+}
+
+/* Neither what the driver has yet to submit, nor what is lined. */
+static void closing_waits_until_the_kernel_has_them(void **state)
+{
+	struct unit_thread closer;
+	int other = unit_file(false);
+	char bytes[SIZE];
+
+	(void)state;
+	hold_driver();
+	submit(IOCB_CMD_PWRITE, 3);
+	unit_thread_start(&closer, close_direct, NULL);
+	unit_await_sleep(&closer);
+	assert_true(fcntl(test.direct, F_GETFD) >= 0);
+	store_release(&test.is_closed, 0);
+	unit_thread_join(&closer);
+	unit_dup2(other, test.direct);
+	reap(2);
+	assert_int_equal(pread(test.fd, bytes, SIZE, 3 * SIZE), SIZE);
+	assert_memory_equal(bytes, test.buffers[1], SIZE);
+	assert_int_equal(pread(other, bytes, SIZE, 0), 0);
+	unit_close(other);
+}
+
+/* The program has put another file there by a call that nobody saw. */
+static void a_descriptor_that_was_replaced_is_another_file(void **state)
+{
+	int other = unit_file(false);
+	struct io_event events[2];
+	char bytes[SIZE];
+
+	(void)state;
+	hold_driver();
+	submit(IOCB_CMD_PWRITE, 3);
+	assert_int_equal(dup2(other, test.direct), test.direct);
+	store_release(&test.is_closed, 0);
+	assert_int_equal(unit_reap(test.handle, 2, events), 2);
+	for (unsigned i = 0; i < 2; i++)
+		if (events[i].obj == (uintptr_t)&test.iocbs[1])
+			assert_int_equal(events[i].res, -EBADF);
+	assert_int_equal(pread(other, bytes, SIZE, 0), 0);
+	unit_close(other);
+}
+
+static long destroy(void *arg)
+{
+	(void)arg;
+	unit_destroy(test.handle);
+	return 0;
+}
+
+static void destroying_waits_for_what_the_kernel_has(void **state)
+{
+	char bytes[SIZE] = "from the pipe";
+	struct unit_thread thread;
+
+	(void)state;
+	store_relaxed(&test.holds, 1);
+	submit(IOCB_CMD_PREAD, 0);
+	unit_await(has_entered, NULL);
+	unit_thread_start(&thread, destroy, NULL);
+	unit_await_sleep(&thread);
+	assert_int_equal(write(test.empty[1], bytes, SIZE), SIZE);
+	unit_thread_join(&thread);
+	assert_memory_equal(test.buffers[0], bytes, SIZE);
+	store_relaxed(&test.holds, 0);
+	test.handle = unit_context(NR);
+}
+
+static long submit_and_reap(void *arg)
+{
+	uint64_t handle = unit_context(4);
+	unsigned nr = unit_rounds(2000);
+	char buffer[4][SIZE];
+
+	(void)arg;
+	for (unsigned i = 0; i < nr; i++) {
+		struct iocb iocb =
+			unit_iocb(IOCB_CMD_PREAD, test.direct, buffer[i % 4],
+				  SIZE, (int64_t)(i % NR_BLOCKS) * SIZE);
+
+		assert_int_equal(unit_submit(handle, &iocb), 1);
+		assert_int_equal(unit_reap_one(handle), SIZE);
+		assert_block(buffer[i % 4], i % NR_BLOCKS);
+	}
+	unit_destroy(handle);
+	return nr;
+}
+
+/* The driver goes to sleep, and is woken, all the time; at times it ends. */
+static void no_thread_waits_for_a_driver_that_sleeps(void **state)
+{
+	struct unit_thread threads[3];
+	uint64_t nr = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		unit_thread_start(&threads[i], submit_and_reap, NULL);
+	for (unsigned i = 0; i < 100; i++) {
+		uaio_driver_end_when_idle();
+		sched_yield();
+	}
+	for (unsigned i = 0; i < 3; i++)
+		nr += (uint64_t)unit_thread_join(&threads[i]);
+	assert_int_equal(nr_executed(), nr);
+}
+
+/* More than the kernel's ring has room for wait for none. */
+static void a_full_ring_holds_up_nothing(void **state)
+{
+	static struct iocb iocbs[3000];
+	static struct iocb *list[3000];
+	static struct io_event events[3000];
+	static char bytes[SIZE];
+	uint64_t handle = unit_context(3000);
+
+	(void)state;
+	hold_driver();
+	for (unsigned i = 0; i < 3000; i++) {
+		iocbs[i] = unit_iocb(IOCB_CMD_PREAD, test.direct, bytes, SIZE,
+				     SIZE);
+		list[i] = &iocbs[i];
+	}
+	assert_int_equal(uaio_aio_submit(handle, 3000, list), 3000);
+	/* Workers have these. */
+	assert_int_equal(unit_reap(handle, 900, events), 900);
+	store_release(&test.is_closed, 0);
+	assert_int_equal(unit_reap(handle, 2100, events), 2100);
+	reap(1);
+	unit_destroy(handle);
+}
+
+#define DRIVER_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DRIVER_TEST(what_waits_is_executed_by_the_kernel),
+		DRIVER_TEST(the_kernel_may_take_less_than_it_is_given),
+		DRIVER_TEST(nothing_is_lost_where_no_ring_is_to_be_had),
+		DRIVER_TEST(
+			by_default_it_is_used_where_kernel_aio_cannot_be_had),
+		DRIVER_TEST(nothing_is_lost_where_the_ring_cannot_be_used),
+		DRIVER_TEST(
+			what_the_kernel_has_is_taken_when_it_refuses_the_rest),
+		DRIVER_TEST(what_is_given_back_goes_to_a_worker),
+		DRIVER_TEST(what_is_lined_can_be_cancelled),
+		DRIVER_TEST(closing_waits_until_the_kernel_has_them),
+		DRIVER_TEST(a_descriptor_that_was_replaced_is_another_file),
+		DRIVER_TEST(destroying_waits_for_what_the_kernel_has),
+		DRIVER_TEST(no_thread_waits_for_a_driver_that_sleeps),
+		DRIVER_TEST(a_full_ring_holds_up_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
