@@ -100,6 +100,7 @@ def rows(client):
     server.check_tables("test.item", "test.digit")
     server.shut_down()
     client.prove("mariadbd", NR_ROWS // 20)
+    client.prove_backend()
     database.check_pages()
 
 
@@ -266,6 +267,8 @@ def crash(client, flush_method):
               flush=True)
     server.shut_down()
     client.prove("mariadbd", NR_ACCOUNTS // 20)
+    if flush_method == "O_DIRECT":
+        client.prove_backend()
     database.check_pages()
 
 
