@@ -4,10 +4,12 @@
 
     rows            100 000 rows with blobs are loaded, changed and, by other
                     runs, read back and checked
+    few-rows        the same with 10 000 rows
     crash-direct    clients change accounts while the server is killed, again
     crash-fsync     and again; every transaction whose COMMIT returned is there
                     afterwards, whole, and no other but the one in flight. The
                     pages are written by O_DIRECT, or buffered and by fsync.
+    crash-once      crash-direct, killed once
 
 What must be in the tables is computed here, without a database. Ways: ways.py.
 In uring-rows and uring-crash-direct the server is left to what it uses by itself.
@@ -46,22 +48,23 @@ BASE = [
 
 # --- rows -----------------------------------------------------------------------
 
-NR_ROWS = 100_000
-
-LOAD = [
-    """CREATE TABLE item (id INT UNSIGNED PRIMARY KEY, v BIGINT UNSIGNED,
-       pad VARBINARY(400), b BLOB, KEY (v)) ENGINE=InnoDB""",
-    f"""INSERT INTO item SELECT id, CONV(LEFT(MD5(id), 15), 16, 10),
-        REPEAT(MD5(id), 8), REPEAT(UNHEX(MD5(id + 1)), id MOD 40)
-        FROM {numbers(5)}""",
-    """UPDATE item SET v = v + 1, b = REPEAT(UNHEX(MD5(id + 2)), id MOD 300)
-       WHERE id MOD 7 = 0""",
-]
+DIGITS, FEW_DIGITS = 5, 4  # of the number of rows
 
 
-def items():
-    """What LOAD leaves in the table."""
-    for number in range(1, NR_ROWS + 1):
+def load(digits):
+    return [
+        """CREATE TABLE item (id INT UNSIGNED PRIMARY KEY, v BIGINT UNSIGNED,
+           pad VARBINARY(400), b BLOB, KEY (v)) ENGINE=InnoDB""",
+        f"""INSERT INTO item SELECT id, CONV(LEFT(MD5(id), 15), 16, 10),
+            REPEAT(MD5(id), 8), REPEAT(UNHEX(MD5(id + 1)), id MOD 40)
+            FROM {numbers(digits)}""",
+        """UPDATE item SET v = v + 1, b = REPEAT(UNHEX(MD5(id + 2)), id MOD 300)
+           WHERE id MOD 7 = 0"""]
+
+
+def items(nr):
+    """What load() leaves in the table."""
+    for number in range(1, nr + 1):
         v = int(md5(number)[:15], 16)
         b = bytes.fromhex(md5(number + 1)) * (number % 40)
         if number % 7 == 0:
@@ -70,7 +73,7 @@ def items():
         yield number, v, (md5(number) * 8).encode(), b
 
 
-def read_back(client, database):
+def read_back(client, database, nr):
     """By the rows themselves, and by the index of their values."""
     results = client.path("rows"), client.path("values")
     database.bootstrap([
@@ -80,26 +83,29 @@ def read_back(client, database):
         f"""SELECT COUNT(*), SUM(v) INTO OUTFILE '{results[1]}'
             FROM item FORCE INDEX (v)"""])
     crcs = values = 0
-    for number, v, pad, b in items():
+    for number, v, pad, b in items(nr):
         crcs += zlib.crc32(b"%d|%d|%b|%b" % (number, v, pad, b))
         values += v
     for path, total in zip(results, (crcs, values)):
         with open(path) as file:
             found = file.read()
-        if found != f"{NR_ROWS}\t{total}\n":
-            raise ways.Failed(f"{path}: {found}, not {NR_ROWS}\t{total}")
+        if found != f"{nr}\t{total}\n":
+            raise ways.Failed(f"{path}: {found}, not {nr}\t{total}")
 
 
-def rows(client):
+def rows(client, digits=DIGITS):
     database = mariadb.Database(client)
-    database.bootstrap([*BASE, *LOAD])
-    client.prove("mariadbd", NR_ROWS // 20)
-    read_back(client, database)
-    client.prove("mariadbd", NR_ROWS // 20)
+    nr = 10 ** digits
+    at_least = nr // 50  # few rows nearly fit into the server's memory
+    database.bootstrap([*BASE, *load(digits)])
+    client.prove("mariadbd", at_least)
+    read_back(client, database, nr)
+    client.prove("mariadbd", at_least)
     server = database.start()
     server.check_tables("test.item", "test.digit")
     server.shut_down()
-    client.prove("mariadbd", NR_ROWS // 20)
+    client.prove("mariadbd", at_least)
+    client.prove_backend()
     database.check_pages()
 
 
@@ -251,13 +257,13 @@ def check_survivors(server, last):
     server.check_tables("test.account", "test.done", "test.last")
 
 
-def crash(client, flush_method):
+def crash(client, flush_method="O_DIRECT", nr_rounds=NR_ROUNDS):
     database = mariadb.Database(client, flush_method)
     database.bootstrap([*BASE, *ACCOUNTS])
     client.prove("mariadbd", NR_ACCOUNTS // 20)
     last = [0] * NR_CLIENTS
     server = database.start()
-    for _ in range(NR_ROUNDS):
+    for _ in range(nr_rounds):
         told = work_and_kill(client, server, [n + 1 for n in last])
         server = database.start()
         last = survivors(server, told)
@@ -266,17 +272,21 @@ def crash(client, flush_method):
               flush=True)
     server.shut_down()
     client.prove("mariadbd", NR_ACCOUNTS // 20)
+    if flush_method == "O_DIRECT":
+        client.prove_backend()
     database.check_pages()
 
 
 SCENARIOS = {
     "rows": rows,
-    "crash-direct": lambda client: crash(client, "O_DIRECT"),
+    "few-rows": lambda client: rows(client, FEW_DIGITS),
+    "crash-direct": crash,
     "crash-fsync": lambda client: crash(client, "fsync"),
+    "crash-once": lambda client: crash(client, nr_rounds=1),
 }
 URING_SCENARIOS = {
     "uring-rows": rows,
-    "uring-crash-direct": lambda client: crash(client, "O_DIRECT"),
+    "uring-crash-direct": crash,
 }
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""harness.py BUILD [quick|long|CASE...]: libaio's own test harness as an
-oracle.
+"""harness.py BUILD [quick|long|CASE...|backends BACKEND...]: libaio's own test
+harness as an oracle.
 
 Every case is run on the kernel, on uaio, and on uaio with the kernel's AIO
-denied; a case must end in the same way on all three. The harness is fetched
-and built by tools/fetch-libaio. What a case may need is given to each of the
-three separately: a folder on ext4, a file system of 65 KiB free space that the
+denied, or else, with `backends`, the quick ones on the kernel and on uaio with each
+of those; a case must end in the same way on all of them. The harness is fetched
+and built by tools/fetch-libaio. What a case may need is given to each of
+them separately: a folder on ext4, a file system of 65 KiB free space that the
 harness brings with it, and a new ext2.
 """
+import functools
 import os
 import re
 import shutil
@@ -117,20 +119,31 @@ def report(lanes, results, cases):
     return differing
 
 
+def lanes_of(box, backends):
+    """{name: how a command is run there}"""
+    lanes = {"kernel": lambda *command: list(command)}
+    for backend in backends:
+        lanes[backend] = functools.partial(
+            box.uaio, options=[f"--backend={backend}"])
+    if not backends:
+        lanes["uaio"] = box.uaio
+        lanes["uaio, no kernel AIO"] = box.uaio_only
+    return lanes
+
+
 def main():
     box = sandbox.Sandbox(sys.argv[1])
     harness = box.fetch("libaio")
-    cases = chosen(cases_of(harness), sys.argv[2:])
+    arguments, backends = sys.argv[2:], []
+    if arguments[:1] == ["backends"]:
+        arguments, backends = ["quick"], arguments[1:]
+    cases = chosen(cases_of(harness), arguments)
     if not box.is_private:
         cases = [c for c in cases if c not in NEED_MOUNTS]
         print("cases 8 and 10 need root and were not run")
     if box.is_private and not box.build.startswith("/tmp/"):
         box.mount_tmpfs("/tmp")  # case 23 works there, by name
-    lanes = {
-        "kernel": lambda *command: list(command),
-        "uaio": box.uaio,
-        "uaio, no kernel AIO": box.uaio_only,
-    }
+    lanes = lanes_of(box, backends)
     folders = {name: prepare(box, harness, f"lane{i}")
                for i, name in enumerate(lanes)}
     with ThreadPoolExecutor(len(lanes)) as pool:

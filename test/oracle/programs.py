@@ -18,6 +18,7 @@ import ways  # noqa: E402
 
 DEADLINE = 60
 MIB = 1 << 20
+PART = 128 << 10  # of what is written, so much is read at a time
 QEMU_REQUESTS = 16
 COMM_BYTES = 15  # of its name, the kernel keeps of a process
 CALLS = {"x86_64": {"io_submit": 209, "read": 0},
@@ -36,27 +37,23 @@ def stress_ng(client):
             raise ways.Failed(output)
         # Two thirds of what it counts as operations are batches of requests.
         client.prove("stress-ng-aiol", 200 * requests)
+    client.prove_backend()
 
 
 def qemu_io(client, aio="native"):
-    """Patterns by requests in flight together; a ring that qemu reaps itself."""
+    """Patterns by requests in flight together, read back by the same process and, in
+    parts that the library may leave to the kernel, by another; a ring that qemu
+    reaps itself."""
     image = client.path("image")
     with open(image, "wb") as file:
         file.truncate(64 * MIB)
     extents = [(i * 3 * MIB, (i % 4 + 1) * 256 << 10, 0x11 + i)
                for i in range(16)]
-    writes = [f"aio_write -q -P {byte} {start} {length}"
-              for start, length, byte in extents]
-    reads = [f"aio_read -q -P {byte} {start} {length}"
-             for start, length, byte in extents]
-    commands = [*writes, "aio_flush", *reads, "aio_flush"]
-    output = client.run("qemu-io", "-i", aio, "--nocache", "-f", "raw",
-                        *(word for each in commands for word in ("-c", each)),
-                        image)
-    # It prints what does not match, and succeeds all the same.
-    if output:
-        raise ways.Failed(output)
-    client.prove("qemu-io", 2 * len(extents))
+    parts = [(at, PART, byte) for start, length, byte in extents
+             for at in range(start, start + length, PART)]
+    qemu_io_run(client, aio, image, ("aio_write", extents), ("aio_read", extents))
+    qemu_io_run(client, aio, image, ("aio_read", parts))
+    client.prove_backend()
     with open(image, "rb") as file:
         data = file.read()
     expected = bytearray(len(data))
@@ -64,6 +61,21 @@ def qemu_io(client, aio="native"):
         expected[start:start + length] = bytes([byte]) * length
     if data != expected:
         raise ways.Failed("the image is not what was written to it")
+
+
+def qemu_io_run(client, aio, image, *batches):
+    commands = []
+    for command, extents in batches:
+        commands += [f"{command} -q -P {byte} {start} {length}"
+                     for start, length, byte in extents]
+        commands.append("aio_flush")
+    output = client.run("qemu-io", "-i", aio, "--nocache", "-f", "raw",
+                        *(word for each in commands for word in ("-c", each)),
+                        image)
+    # It prints what does not match, and succeeds all the same.
+    if output:
+        raise ways.Failed(output)
+    client.prove("qemu-io", sum(len(extents) for _, extents in batches))
 
 
 def qemu_system(client):
@@ -84,7 +96,8 @@ def qemu_system(client):
         "-blockdev", f"driver=file,filename={image},aio=native,"
         "cache.direct=on,node-name=disk", "-qmp", "stdio", stdin=script)
     check_replies(output)
-    client.prove("qemu-system-x86", 2 * QEMU_REQUESTS)
+    client.prove("qemu-system-x86", (1 + MIB // PART) * QEMU_REQUESTS)
+    client.prove_backend()
     if read(image) != b"".join(bytes([i + 1]) * MIB
                                for i in range(QEMU_REQUESTS)):
         raise ways.Failed("the disk is not what was written to it")
@@ -92,16 +105,19 @@ def qemu_system(client):
 
 def qemu_script():
     """What the monitor is told. A synchronous read waits for its data, so that
-    all is done before the end; aio_flush waits for what is in flight."""
+    all is done before the end; aio_flush waits for what is in flight. The reads are
+    of parts that the library may leave to the kernel."""
     def io(command):
         return {"execute": "human-monitor-command", "arguments": {
             "command-line": f'qemu-io disk "{command}"'}}
 
     extents = [f"{i + 1} {i}M 1M" for i in range(QEMU_REQUESTS)]
+    parts = [f"{at // MIB + 1} {at} {PART}"
+             for at in range(0, QEMU_REQUESTS * MIB, PART)]
     return [{"execute": "qmp_capabilities"},
             *(io(f"aio_write -q -P {extent}") for extent in extents),
             io("aio_flush"),
-            *(io(f"read -q -P {extent}") for extent in extents),
+            *(io(f"read -q -P {part}") for part in parts),
             {"execute": "quit"}]
 
 
@@ -143,6 +159,7 @@ def qemu_img(client, aio="native"):
                "-w", "--pattern=0x5a", "-c", "16000", "-d", "64", "-s", "4096",
                client.path("back"))
     client.prove("qemu-img", 16000)
+    client.prove_backend()
     with open(client.path("back"), "rb") as back:
         if back.read(16000 * 4096).strip(b"\x5a"):
             raise ways.Failed("not every block was written")

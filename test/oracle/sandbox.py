@@ -27,6 +27,7 @@ FORCE = {"ext4": "-F"}
 
 # The number of the call; io_destroy is the next.
 IO_SETUP = {"x86_64": 206, "aarch64": 0}
+IO_URING_SETUP = 425
 
 LOOP_SET_AUTOCLEAR = 4
 LOOP_CONFIGURE = 0x4C0A
@@ -116,6 +117,13 @@ class Sandbox:
             return False
         libc.syscall(IO_SETUP[os.uname().machine] + 1, context)
         return True
+
+    @staticmethod
+    def has_kernel_uring():
+        """Whether the kernel has io_uring for this process."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.syscall(IO_URING_SETUP, 1, None)
+        return ctypes.get_errno() == errno.EFAULT
 
     @staticmethod
     def reports(path):

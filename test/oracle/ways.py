@@ -4,18 +4,31 @@
     kernel    on the kernel's AIO
     uaio      under `uaio run`
     denied    under `uaio run`, with the kernel's AIO answered ENOSYS
+    backend=  under `uaio run --uring=always` with what follows as its --backend;
+              with ,CONTAINER behind it under a container engine's default filter,
+              which refuses io_uring and not AIO
 
 A program that finds no AIO may well do its work without, so that it succeeds
 says nothing of where its requests ran. The library's own statistics do:
-Client.prove() is the one place that knows how they are had.
+Client.prove() is the one place that knows how they are had, and
+Client.prove_backend() demands that the right one executed them for the library.
 """
 import atexit
+import collections
 import os
 import shutil
 import subprocess
 import sys
 
 import sandbox
+
+BACKEND = "backend="
+SHARE = 0.1
+"""Of direct requests below 512 KiB the kernel executes nearly all, most often; what
+it gives back varies with the device."""
+OF_THREADS = "cut", "segments", "bounced"
+"""The counters of direct requests that are not of one of the kernel's interfaces."""
+
 
 class Failed(Exception):
     """A program did something else than it should; the text says what."""
@@ -38,6 +51,7 @@ class Client:
 
     WAYS = ("kernel", "uaio", "denied")
     WITHOUT = "kernel"  # the way in which there is no uaio
+    backend = "auto"
 
     def __init__(self, build, way, size=512 << 20):
         self.box = sandbox.Sandbox(build)
@@ -45,6 +59,11 @@ class Client:
         self.place = self.box.ext4("place", size) if self.box.is_private \
             else self.box.folder("place")
         self.stats = os.path.join(self.box.dir, "stats")
+        self.nr_proved = 0
+        self.by_kernel = collections.Counter()
+        """Of them, how many each of the kernel's interfaces executed."""
+        if way == "denied":
+            self.backend = "threads"
 
     @staticmethod
     def at_end(undo):
@@ -100,6 +119,34 @@ class Client:
             raise Failed(f"{name}: {waited} requests were parked on uaio, "
                          f"not {parked} or more")
         print(f"{name}: {requests} requests on uaio", flush=True)
+        self.nr_proved += requests
+        for line in counted:
+            self.by_kernel.update({interface: nr for interface, nr
+                                   in line["direct"].items()
+                                   if interface not in OF_THREADS})
+
+    def prove_backend(self):
+        """Demand that of the requests proved so far the kernel executed a share by
+        the interface that this way's backend is named after, by any with `auto`,
+        and none with `threads`. For what makes direct requests below 512 KiB."""
+        if self.way == self.WITHOUT:
+            return
+        nr = sum(nr for interface, nr in self.by_kernel.items()
+                 if self.backend in ("auto", "threads")
+                 or interface.endswith(self.backend))
+        print(f"--backend={self.backend}: {nr} of {self.nr_proved} requests by "
+              f"the kernel", flush=True)
+        if self.backend == "threads":
+            is_right = nr == 0
+        else:
+            is_right = nr > self.nr_proved * SHARE or not self._is_allowed()
+        if not is_right:
+            raise Failed(f"the wrong one executed them: {dict(self.by_kernel)}")
+
+    def _is_allowed(self):
+        """Whether the kernel has what the backend needs."""
+        return self.box.has_kernel_uring() if self.backend == "io_uring" else \
+            self.box.has_kernel_aio()
 
     def _reports(self):
         found = self.box.reports(self.stats)
@@ -139,30 +186,21 @@ class PosixClient(Client):
         return self.box.deny_uring(self.way, *self.box.uaio(*command))
 
 
-class NativeClient(Client):
-    """Programs on uaio with the kernel's AIO behind it: as it is, and under a
-    container engine's default filter, which refuses io_uring and not AIO."""
+class BackendClient(Client):
+    """Programs on uaio with one of its backends, its io_uring included."""
 
-    WAYS = ("aio", "CONTAINER")
+    WAYS = ()  # but those that begin with BACKEND
     WITHOUT = None
 
-    def wrap(self, *command):
-        command = self.box.uaio(
-            *command, options=["--backend=aio", "--uring=always"])
-        return command if self.way == "aio" else \
-            self.box.deny_uring(self.way, *command)
+    def __init__(self, build, way):
+        super().__init__(build, way)
+        self.backend, _, self.filter = way.removeprefix(BACKEND).partition(",")
 
-    def prove(self, name, at_least, share):
-        """Demand so many requests, and that the kernel executed this share."""
-        counted = [line for line in self._reports() if line["comm"] == name]
-        requests = sum(line["completed"] for line in counted)
-        native = sum(line["direct"]["kernel_aio"] for line in counted)
-        if requests < at_least:
-            raise Failed(f"{name}: {requests} requests ran on uaio, "
-                         f"not {at_least} or more")
-        if self.box.has_kernel_aio() and native < requests * share:
-            raise Failed(f"{name}: the kernel executed {native} of {requests}")
-        print(f"{name}: {requests} requests, {native} by the kernel", flush=True)
+    def wrap(self, *command):
+        command = self.box.uaio(*command, options=[
+            f"--backend={self.backend}", "--uring=always"])
+        return self.box.deny_uring(self.filter, *command) if self.filter \
+            else command
 
 
 def main(usage, scenarios, kind=Client):
@@ -170,7 +208,10 @@ def main(usage, scenarios, kind=Client):
     try:
         build, scenario, way, *arguments = sys.argv[1:]
         run = scenarios[scenario]
-        kind.WAYS.index(way)
+        if way.startswith(BACKEND):
+            kind = BackendClient
+        else:
+            kind.WAYS.index(way)
     except (ValueError, KeyError):
         print(usage, file=sys.stderr)
         return 2
