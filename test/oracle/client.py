@@ -3,7 +3,7 @@
 """client.py BUILD FILE-SYSTEM WAY COMMAND...: run one client of libaio.
 
 It runs in an empty folder of that file system, in one of these ways; all but
-`kernel`, `plain` and `native` have the kernel's own AIO denied, so that what passes
+`kernel`, `plain`, `aio` and `io_uring` have the kernel's own AIO denied, so that what passes
 was done by uaio. File systems are tmpfs, ext4, overlay on ext4, and, in memory, xfs
 and btrfs, where the tools for them are.
 
@@ -11,8 +11,9 @@ and btrfs, where the tools for them are.
     plain     as it is: a program that has the engine in it
     linked    with uaio's libaio.so.1 as the library it is linked with
     run       under `uaio run`
-    native    under `uaio run --backend=aio`: by its statistics the kernel executed
-              requests, if this machine lets it
+    aio, io_uring
+              under `uaio run` with that --backend: by its statistics the kernel
+              executed requests, if this machine lets it
     compare   on the kernel and under `uaio run`: both must succeed and print
               the same lines
 """
@@ -48,16 +49,20 @@ def compare(box, command, place):
     return failed
 
 
-def native(box, command, place, env):
-    """Under uaio, which may use the kernel's AIO, and has."""
+COUNTERS = {"aio": "kernel_aio", "io_uring": "io_uring"}
+"""What the statistics call the requests of a backend."""
+
+
+def native(box, backend, command, place, env):
+    """Under uaio, which may use that of the kernel's, and has."""
     stats = os.path.join(box.dir, "stats")
     status, output = sandbox.run(
-        box.uaio(*command, options=["--backend=aio"]), DEADLINE, cwd=place,
-        env={**env, "UAIO_STATS_JSON": stats})
-    if status != 0 or not box.has_kernel_aio():
+        box.uaio(*command, options=[f"--backend={backend}"]), DEADLINE,
+        cwd=place, env={**env, "UAIO_STATS_JSON": stats})
+    if status != 0 or not box.has_backend(backend):
         return status, output
-    nr = sum(line["direct"]["kernel_aio"] for line in box.reports(stats))
-    output += f"{nr} requests by the kernel's AIO\n"
+    nr = sum(line["direct"][COUNTERS[backend]] for line in box.reports(stats))
+    output += f"{nr} requests by the kernel\n"
     return (status if nr else 1), output
 
 
@@ -98,8 +103,8 @@ def main():
         command = box.deny_aio(*command)
     elif way == "run":
         command = box.uaio_only(*command)
-    if way == "native":
-        status, output = native(box, command, place, env)
+    if way in COUNTERS:
+        status, output = native(box, way, command, place, env)
     else:
         status, output = sandbox.run(command, DEADLINE, cwd=place, env=env)
     print(output[-3000:], end="")

@@ -125,6 +125,11 @@ class Sandbox:
         libc.syscall(IO_URING_SETUP, 1, None)
         return ctypes.get_errno() == errno.EFAULT
 
+    def has_backend(self, backend):
+        """Whether the kernel has what that --backend uses."""
+        return self.has_kernel_uring() if backend == "io_uring" else \
+            self.has_kernel_aio()
+
     @staticmethod
     def reports(path):
         """What the processes counted that have ended since the last call."""
