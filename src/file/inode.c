@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/check.h"
+#include "base/sleep.h"
 
 enum { NR_BUCKETS = 1024 };
 
@@ -81,4 +82,47 @@ void uaio_inode_put(struct uaio_inode *inode)
 	uaio_unlock(&inodes.lock, UAIO_RANK_INODES);
 	if (is_last)
 		uaio_slab_put(&inodes.slab, inode);
+}
+
+/*
+ * Slow writes
+ */
+
+enum {
+	/*
+	 * One slow write may have been preempted. After this many in a row, of
+	 * which all but the first are known to have slept, the file's writes
+	 * go to workers for a while.
+	 */
+	SLOW_WRITES = 2,
+	SLOW_WRITES_NS = 100000000,
+};
+
+void uaio_inode_judge_slow(struct uaio_inode *inode, bool has_slept)
+{
+	/* relaxed, all: advice */
+	uint32_t nr_slow = load_relaxed(&inode->nr_slow);
+
+	if (nr_slow && !has_slept) {
+		store_relaxed(&inode->nr_slow, 0);
+		return;
+	}
+	store_relaxed(&inode->nr_slow, nr_slow + 1);
+	if (nr_slow + 1 >= SLOW_WRITES)
+		store_relaxed(&inode->slow_until_ns,
+			      uaio_now_ns() + SLOW_WRITES_NS);
+}
+
+bool uaio_inode_is_slow(struct uaio_inode *inode)
+{
+	/* relaxed, all: advice */
+	int64_t until = load_relaxed(&inode->slow_until_ns);
+
+	if (likely(!until))
+		return false;
+	if (uaio_now_ns() < until)
+		return true;
+	store_relaxed(&inode->slow_until_ns, 0);
+	store_relaxed(&inode->nr_slow, 0);
+	return false;
 }

@@ -77,6 +77,16 @@ void uaio_inodes_init(void);
 struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino);
 void uaio_inode_put(struct uaio_inode *inode);
 
+/*
+ * A write inside the submitting call took long. The clock cannot tell whether it slept
+ * or was preempted; so after the first slow write, the caller counts how often its
+ * thread sleeps in each.
+ */
+void uaio_inode_judge_slow(struct uaio_inode *inode, bool has_slept);
+
+/* Return: whether writes are left to workers for a while, as some were slow. */
+bool uaio_inode_is_slow(struct uaio_inode *inode);
+
 /* Forget what was known. */
 static inline void uaio_trust_forget(struct uaio_trust *trust)
 {

@@ -46,13 +46,6 @@ enum {
 	 * of it, waited for writeback: a MiB takes 0.3 to 0.7 ms here.
 	 */
 	SLOW_WRITE_US = 1000,
-	/*
-	 * One slow write may have been preempted. After this many in a row, of
-	 * which all but the first are known to have slept, the file's writes
-	 * go to workers for a while.
-	 */
-	SLOW_WRITES = 2,
-	SLOW_WRITES_NS = 100000000,
 };
 
 /* Execute it here, however long it takes: it does not wait for a device. */
@@ -205,38 +198,6 @@ static enum uaio_issue try_cached_read(struct uaio_file *file,
 	return UAIO_ISSUE_DONE;
 }
 
-/*
- * A write took long. The clock cannot tell whether it slept or was preempted. So
- * after the first slow write, the number of times that the thread sleeps in each
- * write is counted.
- */
-static void judge_slow_write(struct uaio_inode *inode, bool has_slept)
-{
-	uint32_t nr_slow = load_relaxed(&inode->nr_slow);
-
-	if (nr_slow && !has_slept) {
-		store_relaxed(&inode->nr_slow, 0);
-		return;
-	}
-	store_relaxed(&inode->nr_slow, nr_slow + 1);
-	if (nr_slow + 1 >= SLOW_WRITES)
-		store_relaxed(&inode->slow_until_ns,
-			      uaio_now_ns() + SLOW_WRITES_NS);
-}
-
-static bool is_slow(struct uaio_inode *inode)
-{
-	int64_t until = load_relaxed(&inode->slow_until_ns);
-
-	if (likely(!until))
-		return false;
-	if (uaio_now_ns() < until)
-		return true;
-	store_relaxed(&inode->slow_until_ns, 0);
-	store_relaxed(&inode->nr_slow, 0);
-	return false;
-}
-
 /* A synchronous write, in any form, waits for the disk every time. */
 static bool is_sync_write(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
@@ -259,7 +220,8 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	uint64_t took, rate, sleeps = 0;
 	bool is_suspect;
 
-	if (unlikely(!inode || is_sync_write(file, sqe) || is_slow(inode) ||
+	if (unlikely(!inode || is_sync_write(file, sqe) ||
+		     uaio_inode_is_slow(inode) ||
 		     !begin_inline(file, inode, sqe)))
 		return UAIO_ISSUE_RETRY_WORKER;
 
@@ -271,8 +233,8 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	rate = uaio_cycles_per_us();
 	if (unlikely(rate && took > SLOW_WRITE_US * rate) &&
 	    took > slow_write_us(sqe) * rate)
-		judge_slow_write(inode, is_suspect && uaio_thread_nr_sleeps() !=
-							      sleeps);
+		uaio_inode_judge_slow(
+			inode, is_suspect && uaio_thread_nr_sleeps() != sleeps);
 	return UAIO_ISSUE_DONE;
 }
 
