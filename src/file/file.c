@@ -161,7 +161,9 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 	init_waitqs(file);
 	store_relaxed(&file->hit_streak, 0);
 	store_relaxed(&file->nowait_refused, 0);
-	store_relaxed(&file->nr_unnative, 0);
+	store_relaxed(&file->nr_unnative[0], 0);
+	store_relaxed(&file->nr_unnative[1], 0);
+	store_relaxed(&file->takes_nowait, 0);
 	store_relaxed(&file->nr_native, 0);
 	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);

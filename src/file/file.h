@@ -125,7 +125,8 @@ struct uaio_file {
 	uint32_t nowait_refused; /* RWF_NOWAIT does not work here */
 
 	/* native.h's, the same: requests in a row that the kernel gave back */
-	uint32_t nr_unnative;
+	uint32_t nr_unnative[2]; /* small ones, large ones */
+	uint32_t takes_nowait;   /* it has taken one with RWF_NOWAIT */
 
 	uint32_t alignment;         /* atomic: align.h's; 0: not asked yet */
 	struct uaio_tuning *tuning; /* atomic; owns: see tune.h; or NULL */

@@ -354,3 +354,14 @@ bool uaio_is_replaced(const struct uaio_file *file, int fd)
 		return !S_ISBLK(st.st_mode) || st.st_rdev != ino;
 	return st.st_dev != dev || st.st_ino != ino;
 }
+
+bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset)
+{
+	struct stat st;
+
+	return !uaio_file_has(file, UAIO_FILE_F_REMOTE) &&
+	       sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_dev == load_relaxed(&file->dev) &&
+	       st.st_ino == load_relaxed(&file->ino) &&
+	       (uint64_t)st.st_size <= offset;
+}

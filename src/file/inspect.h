@@ -60,6 +60,13 @@ bool uaio_is_remote(int fd);
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
 
 /*
+ * Return: whether fd is the regular file that the entry was made for, and ends at
+ * that offset, or before. This takes one system call. A file of a server is not
+ * asked.
+ */
+bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset);
+
+/*
  * Return: whether fd is certainly another file than the entry was made for: it
  * was closed by a call that the library does not see, and opened again. This
  * takes one system call. A file of a server is not asked, and counts as the

@@ -230,6 +230,9 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 		if (nr_together) {
 			uaio_req_complete_together(reqs, results, nr_together);
 		} else {
+			/* What is bounced the kernel would refuse again. */
+			if (results[0] != -EAGAIN)
+				reqs[0]->sqe.is_async = true;
 			uaio_req_move(reqs[0], UAIO_REQ_RUNNING,
 				      UAIO_REQ_PREPPED);
 			list_add_tail(&back, &reqs[0]->link);

@@ -43,12 +43,13 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	int ioprio = req->sqe.ioprio, old_ioprio = -1;
 	int64_t res;
 
-	if (uaio_split_execute(req, worker))
-		return;
+	/* What the kernel cuts by itself is not cut before. */
 	if (uaio_kernel_submit(req, worker)) {
 		uaio_wq_returned(worker);
 		return;
 	}
+	if (uaio_split_execute(req, worker))
+		return;
 	if (unlikely(ioprio))
 		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = execute(req, worker);

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "base/sys.h"
-#include "options/config.h"
 #include "proc/entry.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -16,19 +15,6 @@
 #include "native/nativeint.h"
 
 enum {
-	/*
-	 * A worker executes a larger request in segments, several at a time
-	 * (split.h).
-	 */
-	BYTES_MAX = 512 << 10,
-	/*
-	 * After so many requests in a row that the kernel would have waited for,
-	 * a file's requests go to workers, but for one now and then.
-	 */
-	VAIN_MAX = 8,
-	TRY_EVERY = 32,
-	/* The references to a file that has one request: its table's, and that. */
-	REFS_ALONE = 2,
 	/* How long a thread sleeps that waits for the kernel's completions. */
 	SLICE_NS = 100000,
 };
@@ -52,76 +38,15 @@ void uaio_natives_init(void)
 	uaio_driver_init();
 }
 
+int64_t uaio_natives_again_ns(void)
+{
+	/* relaxed: advice */
+	return load_relaxed(&natives.again_ns);
+}
+
 /*
- * Which requests
+ * How many are with the kernel
  */
-
-/* Return: whether to leave a file's requests to workers this time. */
-static bool is_in_vain(struct uaio_file *file)
-{
-	/* relaxed: advice */
-	uint32_t nr = load_relaxed(&file->nr_unnative);
-
-	if (likely(nr < VAIN_MAX))
-		return false;
-	nr = nr + 1 < VAIN_MAX + TRY_EVERY ? nr + 1 : VAIN_MAX;
-	store_relaxed(&file->nr_unnative, nr);
-	return nr != VAIN_MAX;
-}
-
-bool uaio_native_is_refused(const struct uaio_group *group)
-{
-	/* relaxed: advice */
-	int64_t again = uaio_native_of(group) ? load_relaxed(&natives.again_ns)
-					      : uaio_native_rings_again_ns();
-
-	return !uaio_may_call(UAIO_CALL_IO_SETUP) ||
-	       !uaio_may_call(UAIO_CALL_IO_SUBMIT) ||
-	       (again && uaio_now_ns() < again);
-}
-
-/* Not inline: most programs use no direct I/O. */
-static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req)
-{
-	const struct uaio_sqe *sqe = &req->sqe;
-	struct uaio_file *file = req->file;
-
-	return file->kind == UAIO_KIND_DIRECT && !sqe->ioprio &&
-	       !sqe->is_async && !req->done_bytes && !sqe->links &&
-	       !load_relaxed(&file->nowait_refused) &&
-	       uaio_sqe_bytes(sqe) < BYTES_MAX && !uaio_config.force_worker &&
-	       !uaio_native_is_refused(req->group);
-}
-
-static bool is_allowed(void)
-{
-	return uaio_config.backend == UAIO_BACKEND_AUTO ||
-	       uaio_config.backend == UAIO_BACKEND_AIO;
-}
-
-/* Return: whether no other request on its inode waits for req, nor it for one. */
-static bool is_by_itself(const struct uaio_req *req)
-{
-	return uaio_order_is_direct(req->order) ||
-	       (req->order == UAIO_ORDER_NONE && uaio_req_inode(req) &&
-		uaio_optab[req->sqe.op].class == UAIO_CLASS_READ);
-}
-
-bool uaio_native_suits(const struct uaio_req *req)
-{
-	return is_allowed() && is_by_itself(req) && is_for_kernel(req) &&
-	       !is_in_vain(req->file);
-}
-
-bool uaio_native_suits_worker(const struct uaio_req *req)
-{
-	const struct uaio_file *file = req->file;
-
-	/* relaxed, both: advice; and a file that owns its descriptor keeps it */
-	return req->order == UAIO_ORDER_WRITE_INPLACE && is_allowed() &&
-	       load_relaxed(&file->refs) > REFS_ALONE &&
-	       !load_relaxed(&file->owns_fd) && is_for_kernel(req);
-}
 
 uint32_t uaio_native_nr(const struct uaio_group *group)
 {
@@ -304,12 +229,6 @@ unsigned uaio_native_submit(struct uaio_native *native,
  * Submitting by a worker
  */
 
-/* Return: whether a worker has submitted it. */
-static bool was_blocking(const struct uaio_req *req)
-{
-	return req->sqe.is_async;
-}
-
 const void *uaio_native_called_on(const struct uaio_file *file)
 {
 	/* What plain calls are made on is the file itself. */
@@ -370,33 +289,6 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
  * Taking
  */
 
-static void note_result(struct uaio_file *file, int64_t res)
-{
-	/* relaxed, all: advice */
-	uint32_t nr = load_relaxed(&file->nr_unnative);
-
-	if (unlikely(res == -EAGAIN))
-		store_relaxed(&file->nr_unnative, nr < VAIN_MAX ? nr + 1 : nr);
-	else if (unlikely(nr))
-		store_relaxed(&file->nr_unnative, 0);
-	/* A device may know no RWF_NOWAIT where its file said that it does. */
-	if (unlikely(res == -EOPNOTSUPP))
-		store_relaxed(&file->nowait_refused, 1);
-}
-
-/*
- * Return: the result, or -EAGAIN if a worker is to execute the request: it was
- * not executed, or in part, which a kernel may do with RWF_NOWAIT where it would
- * have waited for the rest.
- */
-static int64_t result_of(const struct uaio_req *req, int64_t res)
-{
-	if (likely((uint64_t)res == uaio_sqe_bytes(&req->sqe)) ||
-	    was_blocking(req))
-		return res;
-	return res > 0 || res == -EOPNOTSUPP ? -EAGAIN : res;
-}
-
 unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 			  int64_t *ret_results, unsigned max)
 {
@@ -417,12 +309,10 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 			(struct uaio_req *)(uintptr_t)events[i].data;
 
 		ret_reqs[i] = req;
-		ret_results[i] = result_of(req, events[i].res);
+		ret_results[i] = uaio_native_result_of(req, events[i].res);
 		nr_back += ret_results[i] == -EAGAIN;
-		if (was_blocking(req))
+		if (uaio_native_was_blocking(req))
 			sub_relaxed(&native->nr_by_workers, 1);
-		else
-			note_result(req->file, events[i].res);
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&req->file->nr_native, 1);
 	}

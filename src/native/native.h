@@ -15,6 +15,15 @@
  * handed back, for a worker. So is everything if the kernel takes no more requests
  * or refuses a ring (quota, filter). It is asked again after a while.
  *
+ * A large request (of 512 KiB and more) is given to the kernel whole: it cuts it into
+ * pieces that the device takes, all at once, for less processor time than segments
+ * cost (split.h). With RWF_NOWAIT it does not cut, and gives the
+ * request back; that is noted apart from what it gives back of small ones, and says nothing
+ * of these. A worker submits such a request without RWF_NOWAIT, if the file is known
+ * to take that flag: then the kernel waits for nothing but room, most often. Large
+ * requests of a file server (FUSE, NFS) are not native, as their pieces would go there
+ * one after the other; nor are any if --segments asks for several.
+ *
  * A write that was handed back has no blocks in the file yet, most often: the kernel
  * waits until they are found, and then for the device, and by a plain call keeps
  * every other such write of the file waiting for both. So a worker submits it, to the
@@ -49,7 +58,8 @@
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
  * system call that may block.
  *
- * Tested by test-native.c and test-native-rings.c.
+ * Tested by test-native.c, test-native-large.c, test-native-blocks.c and
+ * test-native-rings.c.
  */
 #ifndef UAIO_NATIVE_NATIVE_H
 #define UAIO_NATIVE_NATIVE_H
@@ -78,8 +88,8 @@ bool uaio_native_suits(const struct uaio_req *req);
 bool uaio_native_is_refused(const struct uaio_group *group);
 
 /*
- * Return: whether req, which a worker has made RUNNING to execute it, is a write that
- * the worker may submit.
+ * Return: whether req, which a worker has made RUNNING to execute it, is a write for
+ * blocks or a large request that the worker may submit.
  */
 bool uaio_native_suits_worker(const struct uaio_req *req);
 

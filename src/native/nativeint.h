@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What native.c, of requests, rings.c and driver.c share
+ * What native.c, of requests with the kernel, suits.c, rings.c and driver.c share
  */
 #ifndef UAIO_NATIVE_NATIVEINT_H
 #define UAIO_NATIVE_NATIVEINT_H
@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/slab.h"
+#include "req/req.h"
 #include "native/native.h"
 
 struct uaio_kaio_ring;
@@ -43,6 +44,23 @@ static inline struct uaio_native *uaio_native_of(const struct uaio_group *group)
 	/* [MB:native] acquire: pairs with attach_locked(). */
 	return load_acquire(&group->native);
 }
+
+/* Return: whether a worker has submitted it. */
+static inline bool uaio_native_was_blocking(const struct uaio_req *req)
+{
+	return req->sqe.is_async;
+}
+
+/*
+ * req has this result of the kernel's, which is noted of its file.
+ * Return: the result, or -EAGAIN if a worker is to execute the request: it was
+ * not executed, or in part, which a kernel may do with RWF_NOWAIT where it would
+ * have waited for the rest.
+ */
+int64_t uaio_native_result_of(const struct uaio_req *req, int64_t res);
+
+/* Return: the time before which the kernel takes no request; 0: any. */
+int64_t uaio_natives_again_ns(void);
 
 void uaio_native_rings_init(void);
 

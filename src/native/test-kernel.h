@@ -50,6 +50,7 @@ static struct {
 	unsigned nr_more; /* requests that are taken before that error */
 	bool gives_back;  /* each with EAGAIN, unless it may wait for it */
 	bool gives_writes_back; /* the same, but only writes */
+	uint64_t whole_max;     /* the same, but only larger ones; 0: none */
 	bool tells_nobody;      /* the eventfd is closed */
 	/* atomic: calls that may wait are held, before anything or after all */
 	uint32_t is_held, is_held_after;
@@ -102,15 +103,21 @@ static inline long setup(uint64_t *ret_ctx)
 	return 0;
 }
 
+static inline bool gives_back(const struct iocb *iocb)
+{
+	return kernel.gives_back ||
+	       (kernel.gives_writes_back &&
+		iocb->aio_lio_opcode == IOCB_CMD_PWRITE) ||
+	       (kernel.whole_max && iocb->aio_nbytes > kernel.whole_max);
+}
+
 static inline void take(struct uaio_kaio_ring *ring, const struct iocb *iocb)
 {
 	const struct taken taken = { *iocb, ring };
 
 	assert_true(iocb->aio_flags & IOCB_FLAG_RESFD);
 	assert_true(fcntl((int)iocb->aio_fildes, F_GETFD) >= 0);
-	if ((iocb->aio_rw_flags & RWF_NOWAIT) &&
-	    (kernel.gives_back || (kernel.gives_writes_back &&
-				   iocb->aio_lio_opcode == IOCB_CMD_PWRITE))) {
+	if ((iocb->aio_rw_flags & RWF_NOWAIT) && gives_back(iocb)) {
 		complete_locked(&taken, EAGAIN_RESULT);
 		return;
 	}
@@ -272,6 +279,7 @@ static inline int start(void **state)
 	kernel.setup_error = kernel.submit_error = kernel.unwatchable = 0;
 	kernel.nr_more = 0;
 	kernel.gives_back = kernel.gives_writes_back = false;
+	kernel.whole_max = 0;
 	kernel.tells_nobody = false;
 	kernel.is_held = kernel.is_held_after = kernel.nr_waits = 0;
 	kernel.waits_error = 0;

@@ -146,7 +146,8 @@ def counted_of(name, is_slow, ios=100, per_request=64):
     width = WIDTHS.get(name, 16 if name == "uaio" else 1)
     if name in WIDTHS or name == "uaio":
         cut = {"whole": 0, "uaio": ios - 10}.get(name, ios)
-        said |= dict(requests=ios, cut=cut, segments=cut * per_request)
+        said |= dict(requests=ios, native=0, cut=cut,
+                     segments=cut * per_request)
     if is_slow:
         said |= dict(call_bytes=1 << 20, at_once=width,
                      reads=ios * (per_request << 18 >> 20))
@@ -159,6 +160,8 @@ LIES = (
     ("whole", {"cut": 1, "segments": 64}),
     ("whole", {"segments": 64}),
     ("uaio", {"cut": 0, "segments": 0}),
+    ("uaio", {"cut": 0, "segments": 0, "native": 80}),
+    ("uaio", {"native": 11}),
     ("uaio", {"cut": 101, "segments": 101 * 64}),
     ("uaio", {"segments": 90}),
     *((name, {"cut": 99, "segments": 99 * 64}) for name in NOT_WHOLE),
@@ -182,6 +185,9 @@ def _(tool):
     expect_proofs(dio.fio, dio.proof_of,
                   {name: counted_of(name, True)
                    for name in ("kernel", *names)}, (*LIES, *SLOW_LIES))
+    # The kernel's own AIO may have them all, or but for some at the start.
+    for native in (90, 100):
+        dio.proof_of("uaio", counted_of("whole", False) | {"native": native})
     # Too few to have been tried in each way.
     dio.proof_of("uaio", counted_of("whole", True, ios=5))
 
