@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/lock.h"
+#include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "proc/entry.h"
@@ -23,6 +24,10 @@ enum {
 	LARGE_BYTES = 512 << 10, /* those from here on may be cut (split.h) */
 	/* Of the epoll: not that of the poller's own eventfd. */
 	RING_EVENT = 1,
+	/* How long a call that submits lasts at most as a rule. */
+	HELD_UP_NS = 1000000,
+	/* How often a driver that nothing can wake looks for completions. */
+	DEAF_NS = 1000000,
 };
 
 /* How long the driver stays without requests. */
@@ -31,15 +36,18 @@ enum {
 static struct {
 	/* atomic: the kernel is asked for no ring until then */
 	int64_t again_ns;
-	uint32_t nr_with_kernel; /* atomic: written by the driver */
-	uint64_t nr_executed;    /* atomic: statistics */
+	/* atomic: since when the driver is in a call that submits; or 0 */
+	int64_t call_since_ns;
+	uint64_t nr_executed; /* atomic: statistics */
 
 	struct uaio_poller poller; /* the driver sleeps there */
+	int64_t patience_ns;       /* HELD_UP_NS; tests change it */
 
 	struct uaio_lock lock; /* rank DRIVER */
 	/* under lock */
 	struct list lined;
-	uint32_t nr_lined;
+	uint32_t nr_lined;       /* atomic: peeked at */
+	uint32_t nr_with_kernel; /* those that are being submitted as well */
 	bool has_thread;
 	bool is_asleep;
 	bool ends;               /* for tests: it does not stay idle */
@@ -51,6 +59,7 @@ struct drive {
 	struct uaio_kuring ring;
 	uint32_t nr_with_kernel;
 	bool is_refused; /* the kernel takes no more */
+	bool is_deaf;    /* the program has closed what would wake the driver */
 	int64_t idle_since_ns;
 };
 
@@ -95,15 +104,8 @@ static int opcode_of(enum uaio_op op)
 	case UAIO_OP_READV: return IORING_OP_READV;
 	case UAIO_OP_WRITE: return IORING_OP_WRITE;
 	case UAIO_OP_WRITEV: return IORING_OP_WRITEV;
-	case UAIO_OP_FSYNC:
-	case UAIO_OP_FDSYNC: return IORING_OP_FSYNC;
 	default: return -1;
 	}
-}
-
-static bool is_sync(enum uaio_op op)
-{
-	return uaio_optab[op].class == UAIO_CLASS_SYNC;
 }
 
 /* Return: whether the user wants it cut into segments. */
@@ -122,10 +124,8 @@ static __attribute__((noinline)) bool takes(const struct uaio_file *file,
 	enum uaio_kind kind = uaio_file_kind(file);
 
 	return (kind == UAIO_KIND_CACHED || kind == UAIO_KIND_DIRECT) &&
-	       opcode_of(sqe->op) >= 0 && !sqe->is_async &&
-	       (is_sync(sqe->op) ||
-		(sqe->off >= 0 && sqe->len <= UINT32_MAX)) &&
-	       !load_relaxed(&file->nowait_refused) &&
+	       opcode_of(sqe->op) >= 0 && !sqe->is_async && sqe->off >= 0 &&
+	       sqe->len <= UINT32_MAX && !load_relaxed(&file->nowait_refused) &&
 	       !is_to_be_cut(file, sqe) && !uaio_config.force_worker &&
 	       uaio_may_call(UAIO_CALL_URING_SETUP) &&
 	       uaio_may_call(UAIO_CALL_URING_ENTER) &&
@@ -144,7 +144,8 @@ bool uaio_driver_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
  */
 static bool is_left_by_kaio(const struct uaio_req *req)
 {
-	return req->file->kind == UAIO_KIND_DIRECT && !is_sync(req->sqe.op) &&
+	return req->file->kind == UAIO_KIND_DIRECT &&
+	       opcode_of(req->sqe.op) >= 0 &&
 	       uaio_sqe_bytes(&req->sqe) < LARGE_BYTES &&
 	       uaio_native_is_refused(req->group);
 }
@@ -170,11 +171,6 @@ static void fill(struct io_uring_sqe *to, const struct uaio_req *req, int fd)
 	to->opcode = (uint8_t)opcode_of(sqe->op);
 	to->fd = fd;
 	to->user_data = (uintptr_t)req;
-	if (is_sync(sqe->op)) {
-		to->fsync_flags =
-			sqe->op == UAIO_OP_FDSYNC ? IORING_FSYNC_DATASYNC : 0;
-		return;
-	}
 	to->ioprio = sqe->ioprio;
 	to->off = (uint64_t)sqe->off;
 	to->addr = (uintptr_t)sqe->buf;
@@ -205,10 +201,13 @@ struct batch {
 	unsigned nr_lost;
 };
 
-static void take_lined(struct batch *batch, uint32_t max)
+static void take_lined(struct drive *drive, struct batch *batch)
 {
+	uint32_t max = drive->ring.cq_entries - drive->nr_with_kernel;
 	struct list *node;
 
+	if (max > BATCH)
+		max = BATCH;
 	batch->nr = batch->nr_lost = 0;
 	/* relaxed: looked at under the lock before the driver sleeps */
 	if (!load_relaxed(&driver.nr_lined))
@@ -222,14 +221,20 @@ static void take_lined(struct batch *batch, uint32_t max)
 		batch->reqs[batch->nr++] = req;
 	}
 	store_relaxed(&driver.nr_lined, driver.nr_lined - batch->nr);
+	drive->nr_with_kernel += batch->nr;
+	driver.nr_with_kernel = drive->nr_with_kernel;
 	unlock();
 }
 
-static void count_with_kernel(struct drive *drive, int nr)
+/* So many are not with the kernel any more, or never were. */
+static void uncount(struct drive *drive, unsigned nr)
 {
-	drive->nr_with_kernel += (uint32_t)nr;
-	/* relaxed: a guess of the threads that line up more */
-	store_relaxed(&driver.nr_with_kernel, drive->nr_with_kernel);
+	if (!nr)
+		return;
+	drive->nr_with_kernel -= nr;
+	lock();
+	driver.nr_with_kernel = drive->nr_with_kernel;
+	unlock();
 }
 
 /* Fill what the ring is to submit. Those whose file is lost leave the batch. */
@@ -265,8 +270,11 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 
 	uaio_natives_begin();
 	fill_all(drive, batch);
+	/* relaxed, both: advice to those that line up more */
+	store_relaxed(&driver.call_since_ns, uaio_now_ns());
 	if (batch->nr)
 		ret = uaio_kuring_submit(&drive->ring);
+	store_relaxed(&driver.call_since_ns, 0);
 	if (ret > 0)
 		nr_taken = (unsigned)ret;
 	for (unsigned i = nr_taken; i < batch->nr; i++)
@@ -283,16 +291,16 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 /* Return: whether there was anything. */
 static bool submit_some(struct drive *drive)
 {
-	uint32_t room = drive->ring.cq_entries - drive->nr_with_kernel;
+	unsigned nr_all, nr_taken = 0;
 	struct batch batch;
-	unsigned nr_taken = 0;
 
-	take_lined(&batch, room < BATCH ? room : BATCH);
-	if (!batch.nr)
+	take_lined(drive, &batch);
+	nr_all = batch.nr;
+	if (!nr_all)
 		return false;
 	if (likely(!drive->is_refused))
 		nr_taken = submit(drive, &batch);
-	count_with_kernel(drive, (int)nr_taken);
+	uncount(drive, nr_all - nr_taken);
 	for (unsigned i = 0; i < batch.nr_lost; i++)
 		uaio_flow->complete(batch.lost[i], -EBADF, NULL);
 	send_back(batch.reqs + nr_taken, batch.nr - nr_taken);
@@ -324,7 +332,8 @@ static bool is_plain(const struct uaio_req *req)
 
 static void complete_alone(struct uaio_req *req, int64_t res)
 {
-	if (res == -EAGAIN)
+	/* A worker may execute it through a copy (bounce.h). */
+	if (res == -EAGAIN || (res == -EINVAL && uaio_config.bounces))
 		send_back(&req, 1);
 	else
 		uaio_flow->complete(req, res, NULL);
@@ -372,7 +381,7 @@ static bool take_some(struct drive *drive)
 
 	if (!nr)
 		return false;
-	count_with_kernel(drive, -(int)nr);
+	uncount(drive, nr);
 	count(cqes, nr);
 	complete_all(cqes, nr);
 	return true;
@@ -391,36 +400,71 @@ static bool is_over_locked(const struct drive *drive, int64_t now)
 		uaio_threads_are_last());
 }
 
-/* Return: false if the driver is to end instead. */
-static bool sleep_some(struct drive *drive)
+/*
+ * The program has closed the epoll, or its eventfd, by a call that we do not see.
+ * Workers execute all from here on. What the kernel has is looked for by the clock.
+ */
+static void go_deaf(struct drive *drive)
 {
-	enum { NR = 4 };
-	struct epoll_event events[NR];
+	/* relaxed: advice */
+	store_relaxed(&driver.again_ns, UAIO_FOREVER);
+	drive->is_refused = drive->is_deaf = true;
+}
+
+/* Return: whether the poller works. */
+static bool wait_in_poller(void)
+{
+	struct epoll_event events[4];
 	struct uaio_poller_wait wait = {
 		.generation = uaio_poller_generation(&driver.poller),
+		.deadline_ns = uaio_now_ns() + IDLE_NS,
 	};
+	int ret = uaio_poller_wait(&driver.poller, events, 4, &wait);
+	bool was_told;
+
+	lock();
+	was_told = !driver.is_asleep;
+	driver.is_asleep = false;
+	unlock();
+	return ret == -EINTR || ret > 0 || (ret == 0 && !was_told);
+}
+
+/*
+ * Return: whether the driver may sleep. *ret_is_over: it is to end instead, and is not
+ * counted any more.
+ */
+static bool begin_sleep(struct drive *drive, bool *ret_is_over)
+{
 	int64_t now = uaio_now_ns();
-	bool is_over = false;
+	bool is_left;
 
 	if (drive->nr_with_kernel || !drive->idle_since_ns)
 		drive->idle_since_ns = now;
 	lock();
-	if (!list_is_empty(&driver.lined)) {
-		unlock();
-		return true;
-	}
-	is_over = is_over_locked(drive, now);
-	driver.is_asleep = !is_over;
-	if (is_over)
+	is_left = !list_is_empty(&driver.lined) &&
+		  drive->nr_with_kernel < drive->ring.cq_entries;
+	*ret_is_over = !is_left && is_over_locked(drive, now);
+	if (*ret_is_over)
 		driver.has_thread = driver.ends = false;
+	driver.is_asleep = !is_left && !*ret_is_over && !drive->is_deaf;
 	unlock();
-	if (is_over)
-		return false;
-	wait.deadline_ns = now + IDLE_NS;
-	(void)uaio_poller_wait(&driver.poller, events, NR, &wait);
-	lock();
-	driver.is_asleep = false;
-	unlock();
+	return !is_left && !*ret_is_over;
+}
+
+/* Return: false if the driver is to end instead. */
+static bool sleep_some(struct drive *drive)
+{
+	bool is_over;
+
+	if (!begin_sleep(drive, &is_over))
+		return !is_over;
+	if (unlikely(drive->is_deaf)) {
+		uint32_t word = 0;
+
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + DEAF_NS);
+	} else if (unlikely(!wait_in_poller())) {
+		go_deaf(drive);
+	}
 	return true;
 }
 
@@ -484,8 +528,32 @@ static int start_locked(void)
 
 static bool has_room_locked(void)
 {
-	/* relaxed: one more or less */
-	return driver.nr_lined + load_relaxed(&driver.nr_with_kernel) < ROOM;
+	return driver.nr_lined + driver.nr_with_kernel < ROOM;
+}
+
+/*
+ * Return: whether the driver has been in a call for long: the memory of a request is
+ * fetched there, perhaps from a server that does not answer.
+ */
+static bool is_held_up(void)
+{
+	/* relaxed: advice */
+	int64_t since = load_relaxed(&driver.call_since_ns);
+
+	return unlikely(since) && uaio_now_ns() - since > driver.patience_ns;
+}
+
+/* What is lined waits no longer for a driver that is held up. */
+static void take_back_locked(struct list *ret_refused)
+{
+	struct list *node;
+
+	while ((node = list_pop(&driver.lined))) {
+		uaio_req_move(container_of(node, struct uaio_req, link),
+			      UAIO_REQ_LINED, UAIO_REQ_PREPPED);
+		list_add_tail(ret_refused, node);
+	}
+	store_relaxed(&driver.nr_lined, 0);
 }
 
 void uaio_driver_add(struct list *reqs,
@@ -496,7 +564,9 @@ void uaio_driver_add(struct list *reqs,
 	bool wakes, can;
 
 	lock();
-	can = start_locked() == 0;
+	can = start_locked() == 0 && !is_held_up();
+	if (unlikely(!can))
+		take_back_locked(ret_refused);
 	while ((node = list_pop(reqs))) {
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
@@ -576,10 +646,11 @@ void uaio_driver_init(void)
 
 	driver.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&driver.again_ns, 0);
-	store_relaxed(&driver.nr_with_kernel, 0);
+	store_relaxed(&driver.call_since_ns, 0);
+	driver.patience_ns = HELD_UP_NS;
 	store_relaxed(&driver.nr_executed, 0);
 	list_init(&driver.lined);
-	driver.nr_lined = 0;
+	driver.nr_lined = driver.nr_with_kernel = 0;
 	driver.has_thread = driver.is_asleep = driver.ends = false;
 	driver.poller.lock = (struct uaio_lock){ 0 };
 	uaio_poller_init(&driver.poller);
@@ -595,6 +666,11 @@ bool uaio_driver_is_there(void)
 	is_there = driver.has_thread;
 	unlock();
 	return is_there;
+}
+
+bool uaio_driver_is_refused(void)
+{
+	return is_refused();
 }
 
 bool uaio_driver_is_quiet(void)
@@ -618,6 +694,11 @@ void uaio_driver_end_when_idle(void)
 	unlock();
 	if (wakes)
 		uaio_poller_wake(&driver.poller);
+}
+
+void uaio_driver_have_patience(int64_t ns)
+{
+	driver.patience_ns = ns;
 }
 
 void uaio_driver_ask_again(void)

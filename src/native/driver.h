@@ -2,23 +2,30 @@
 /*
  * The driver: the thread that uses the kernel's io_uring
  *
- * The kernel's io_uring executes asynchronously what kernel AIO does, and cold
- * buffered reads and syncs as well. But it interrupts the thread that has submitted,
- * to complete a request there: a program's own epoll_wait() would end with EINTR. So
- * a thread of ours submits. Requests are lined up for it; it submits all that are
- * there by one call, and completes what the kernel has executed. For the rest of the
- * library a lined request is one that waits for a worker.
+ * The kernel's io_uring executes asynchronously what kernel AIO does, and buffered reads
+ * and writes as well. But it interrupts the thread that has submitted, to complete a
+ * request there: a program's own epoll_wait() would end with EINTR. So a thread of ours
+ * submits. Requests are lined up for it; it submits all that are there by one call, and
+ * completes what the kernel has executed. For the rest of the library a lined request is
+ * one that waits for a worker.
+ *
+ * Syncs stay with workers. The kernel has a thread of its own execute them, which looks
+ * the descriptor up only then: it might be another file's by that time.
  *
  *   I1  A request is LINED while it is on the list, under the lock. The thread that
  *       takes it off makes it RUNNING: the driver, to submit it; a canceller; a
  *       thread that closes its file or leaves the process, to execute it itself.
  *   I2  What the driver takes off it submits at once, or sends to a worker, marked
- *       (is_async) so that it does not come again. The submitting call waits for
- *       nothing that the request does.
- *   I3  The driver sleeps only after it has found the list empty, under the lock, and
- *       has said so (is_asleep); the thread that puts something there wakes it. It
- *       sleeps in its poller, which tells of completions; one for which the driver has
- *       to run work in the kernel first ends the sleep by EINTR.
+ *       (is_async) so that it does not come again. The submitting call does not wait for
+ *       a file, but for the memory of a request, if that has to be fetched from
+ *       somewhere: a thread that finds the driver held up so sends what is lined, and
+ *       its own requests, to workers.
+ *   I3  The driver sleeps only after it has found the list empty, or the kernel's ring
+ *       full, under the lock, and has said so (is_asleep); the thread that puts
+ *       something there wakes it. It sleeps in its poller, which tells of completions;
+ *       one for which the driver has to run work in the kernel first ends the sleep by
+ *       EINTR. If the program has closed the poller by a call that we do not see, the
+ *       driver takes no more requests, and looks for what the kernel has by the clock.
  *   I4  While it has requests with the kernel, the driver stays. So the kernel has its
  *       answer taken even if a filter that was installed meanwhile refuses all calls
  *       of io_uring: what is lined, and all that comes later, goes to workers then.
@@ -26,7 +33,8 @@
  *       (I5 of native.h), and its look-up of the descriptor is within
  *       uaio_natives_begin() and _end().
  *   I6  Not more requests are lined and with the kernel than the ring has room for
- *       completions, so that one that never ends holds up no other.
+ *       completions, and the kernel may have a thread for each: one that never ends holds
+ *       up no other.
  *
  * Thread-safety: any thread.
  *
@@ -71,10 +79,13 @@ uint64_t uaio_driver_executed(void);
 
 #ifdef UAIO_TESTING
 bool uaio_driver_is_there(void);
+bool uaio_driver_is_refused(void);
 /* Return: whether it sleeps, with nothing lined. */
 bool uaio_driver_is_quiet(void);
 /* It ends as soon as it has no requests, as if it had been idle for long. */
 void uaio_driver_end_when_idle(void);
+/* How long a call lasts before the driver counts as held up. */
+void uaio_driver_have_patience(int64_t ns);
 /* What the kernel has refused is asked for again. */
 void uaio_driver_ask_again(void);
 #endif

@@ -16,6 +16,7 @@ enum {
 	SETUP_SUBMIT_ALL = 1 << 7,
 	SETUP_COOP_TASKRUN = 1 << 8,
 	ENTER_REGISTERED_RING = 1 << 4,
+	REGISTER_IOWQ_MAX_WORKERS = 19,
 	REGISTER_RING_FDS = 20,
 };
 
@@ -96,7 +97,13 @@ int uaio_kuring_adopt(struct uaio_kuring *ring)
 		.offset = UINT32_MAX, /* any */
 		.data = (uint64_t)ring->fd,
 	};
-	int ret = sys_uring_register(ring->fd, REGISTER_RING_FDS, &update, 1);
+	/* Of its own the kernel has few threads for what would block. */
+	uint32_t nr_threads[2] = { ring->cq_entries, 0 };
+	int ret;
+
+	(void)sys_uring_register(ring->fd, REGISTER_IOWQ_MAX_WORKERS,
+				 nr_threads, 2);
+	ret = sys_uring_register(ring->fd, REGISTER_RING_FDS, &update, 1);
 
 	ring->index = update.offset;
 	return ret == 1 ? 0 : ret < 0 ? ret : -ENOSYS;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "native/driver.h"
@@ -41,6 +42,7 @@ static struct {
 	uint32_t is_at_gate; /* it waits there */
 	uint32_t nr_enters, nr_setups;
 	uint32_t is_quota_used_up; /* of kernel AIO */
+	uint32_t is_deaf;          /* the driver's epoll is closed */
 
 	uint64_t nr_before; /* requests executed by the kernel */
 } test;
@@ -54,16 +56,10 @@ static long make_call(long nr, const long args[6])
 /* What is submitted next reads the pipe, or, if it must not wait, from it. */
 static void bend(unsigned nr)
 {
-	static char byte;
-
 	for (unsigned i = 0; i < nr; i++) {
 		struct io_uring_sqe *sqe =
 			&test.sqes[(test.nr_submitted + i) % 64];
 
-		if (sqe->opcode == IORING_OP_FSYNC) {
-			sqe->addr = (uintptr_t)&byte;
-			sqe->len = 1;
-		}
 		sqe->opcode = IORING_OP_READ;
 		sqe->fd = test.empty[0];
 		sqe->off = 0;
@@ -77,12 +73,15 @@ static bool is_open(void *arg)
 	return !load_acquire(&test.is_closed);
 }
 
+static _Thread_local bool is_driver;
+
 static long enter(const long args[6])
 {
 	unsigned nr = (unsigned)args[1];
 	uint32_t max = load_relaxed(&test.max_taken);
 	long changed[6];
 
+	is_driver = true;
 	store_release(&test.is_at_gate, 1);
 	unit_await(is_open, NULL);
 	store_release(&test.is_at_gate, 0);
@@ -104,6 +103,9 @@ static bool play(long nr, const long args[6], long *ret_res)
 		*ret_res = O_RDWR | O_DIRECT;
 	} else if (nr == SYS_fstatfs) {
 		*ret_res = unit_say_ext4(args);
+	} else if (nr == SYS_epoll_pwait2 && is_driver &&
+		   load_relaxed(&test.is_deaf)) {
+		*ret_res = -EBADF;
 	} else if (nr == SYS_io_setup && load_relaxed(&test.is_quota_used_up)) {
 		*ret_res = -EAGAIN;
 	} else if (nr == SYS_io_uring_setup) {
@@ -148,6 +150,12 @@ static bool is_quiet(void *arg)
 	return uaio_driver_is_quiet();
 }
 
+static bool is_refused(void *arg)
+{
+	(void)arg;
+	return uaio_driver_is_refused();
+}
+
 static bool is_at_gate(void *arg)
 {
 	(void)arg;
@@ -175,7 +183,9 @@ static int start(void **state)
 	test.nr_before = uaio_driver_executed();
 	test.setup_error = test.enter_error = test.register_error = 0;
 	test.max_taken = test.holds = test.gives_back = 0;
-	test.is_quota_used_up = 0;
+	test.is_quota_used_up = test.is_deaf = 0;
+	/* It is held at its gate, for as long as the test likes. */
+	uaio_driver_have_patience(UAIO_FOREVER);
 	test.is_closed = test.is_at_gate = test.nr_enters = test.nr_setups = 0;
 	assert_int_equal(pipe2(test.empty, O_CLOEXEC), 0);
 	open_direct();
@@ -277,7 +287,8 @@ static void what_waits_is_executed_by_the_kernel(void **state)
 	list[8] = prepared(IOCB_CMD_FSYNC, 0);
 	assert_int_equal(uaio_aio_submit(test.handle, 9, list), 9);
 	reap(9);
-	assert_int_equal(nr_executed(), 9);
+	/* The sync is a worker's. */
+	assert_int_equal(nr_executed(), 8);
 	for (unsigned i = 0; i < 8; i += 2)
 		assert_block(test.buffers[i], i);
 	assert_int_equal(pread(test.fd, bytes, SIZE, SIZE), SIZE);
@@ -386,8 +397,6 @@ static void what_is_given_back_goes_to_a_worker(void **state)
 	(void)state;
 	store_relaxed(&test.gives_back, 1);
 	reads_are_executed_otherwise(5);
-	submit(IOCB_CMD_FSYNC, 0);
-	reap(1);
 	assert_int_equal(nr_executed(), 0);
 }
 
@@ -558,6 +567,73 @@ static void a_full_ring_holds_up_nothing(void **state)
 	unit_destroy(handle);
 }
 
+/* The memory of a request is fetched, and nobody knows how long that takes. */
+static void
+what_is_lined_does_not_wait_for_a_driver_that_is_held_up(void **state)
+{
+	struct io_event events[NR];
+	unsigned nr = 0;
+
+	(void)state;
+	hold_driver();
+	submit(IOCB_CMD_PREAD, 1);
+	uaio_driver_have_patience(1);
+	submit(IOCB_CMD_PREAD, 2);
+	assert_int_equal(unit_reap(test.handle, 2, events), 2);
+	for (unsigned i = 0; i < 2; i++)
+		nr += events[i].obj != (uintptr_t)&test.iocbs[0];
+	assert_int_equal(nr, 2);
+	assert_block(test.buffers[1], 1);
+	assert_block(test.buffers[2], 2);
+	assert_int_equal(nr_executed(), 0);
+	store_release(&test.is_closed, 0);
+	reap(1);
+	assert_int_equal(nr_executed(), 1);
+}
+
+/* By a call that nobody saw. */
+static void nothing_is_lost_where_its_epoll_is_closed(void **state)
+{
+	char bytes[SIZE] = "from the pipe";
+
+	(void)state;
+	store_relaxed(&test.holds, 1);
+	store_relaxed(&test.is_deaf, 1);
+	submit(IOCB_CMD_PREAD, 0);
+	unit_await(has_entered, NULL);
+	unit_await(is_refused, NULL);
+	reads_are_executed_otherwise(3);
+	assert_int_equal(write(test.empty[1], bytes, SIZE), SIZE);
+	reap(1);
+	assert_int_equal(nr_executed(), 1);
+	unit_await(has_no_driver, NULL);
+}
+
+static void a_driver_sleeps_beside_a_full_ring(void **state)
+{
+	static struct iocb iocbs[3000];
+	static struct iocb *list[3000];
+	static struct io_event events[3000];
+	static char bytes[SIZE];
+	uint64_t handle = unit_context(3000);
+
+	(void)state;
+	store_relaxed(&test.holds, 1);
+	for (unsigned i = 0; i < 3000; i++) {
+		iocbs[i] = unit_iocb(IOCB_CMD_PREAD, test.direct, bytes, SIZE,
+				     SIZE);
+		list[i] = &iocbs[i];
+	}
+	assert_int_equal(uaio_aio_submit(handle, 3000, list), 3000);
+	assert_int_equal(unit_reap(handle, 3000 - 2048, events), 3000 - 2048);
+	unit_await(is_quiet, NULL);
+	for (unsigned i = 0; i < 2048; i++)
+		assert_int_equal(write(test.empty[1], bytes, SIZE), SIZE);
+	assert_int_equal(unit_reap(handle, 2048, events), 2048);
+	assert_int_equal(nr_executed(), 2048);
+	unit_destroy(handle);
+}
+
 #define DRIVER_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
@@ -579,6 +655,10 @@ int main(void)
 		DRIVER_TEST(destroying_waits_for_what_the_kernel_has),
 		DRIVER_TEST(no_thread_waits_for_a_driver_that_sleeps),
 		DRIVER_TEST(a_full_ring_holds_up_nothing),
+		DRIVER_TEST(a_driver_sleeps_beside_a_full_ring),
+		DRIVER_TEST(
+			what_is_lined_does_not_wait_for_a_driver_that_is_held_up),
+		DRIVER_TEST(nothing_is_lost_where_its_epoll_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

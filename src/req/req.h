@@ -36,6 +36,7 @@
  *   PREPPED -> LINED	 the starter, under the driver's lock (driver.h)
  *   LINED -> RUNNING	 the driver, a canceller, or a thread that closes its file
  *			 or leaves the process, under that lock
+ *   LINED -> PREPPED	 a starter that finds the driver held up, under that lock
  *
  *   PREPPED -> HELD	 the submitter, under the group's lock
  *   HELD -> PREPPED	 the thread that completes the one before it, or what its
@@ -139,9 +140,10 @@ struct uaio_req {
 	bool is_blocking;    /* only a blocking call serves: a worker's */
 	bool is_oldest;      /* of its device: a worker reads it, see page.h */
 	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
-	bool is_one_call;    /* its file may be closed during the call */
-	uint32_t edges;      /* of its file before it was tried; 0: not tried */
-	int64_t until_ns;    /* when it stops waiting; 0: never */
+	bool is_one_call : 1; /* its file may be closed during the call */
+	bool is_by_worker : 1; /* which has submitted it to the kernel: native.h */
+	uint32_t edges;   /* of its file before it was tried; 0: not tried */
+	int64_t until_ns; /* when it stops waiting; 0: never */
 
 	/* Members that only some requests need. */
 	struct list link;
