@@ -77,7 +77,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->is_blocking = false;
 	req->is_oldest = false;
 	req->owns_waitq = false;
-	req->is_one_call = false;
+	req->is_one_call = req->is_by_worker = false;
 	req->edges = 0;
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */

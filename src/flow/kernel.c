@@ -23,11 +23,14 @@ static void note(struct uaio_req *req, struct uaio_handover *handover)
 
 bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 {
+	enum uaio_native_way way = uaio_native_way(req);
+
 	/* A thread that leaves executes what it can by itself. */
-	if (likely(!uaio_native_suits(req)) || handover->is_last ||
+	if (likely(way == UAIO_NATIVE_NOT) || handover->is_last ||
 	    unlikely(uaio_gate_is_closed()) ||
 	    uaio_ready_expect(req->group) < 0)
 		return false;
+	req->sqe.is_async = way == UAIO_NATIVE_BLOCKING;
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	note(req, handover);
 	return true;
@@ -50,6 +53,7 @@ bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover)
 static void send_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 {
 	uaio_ready_unexpect(req->group);
+	req->sqe.is_async = false;
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_QUEUED);
 	uaio_wq_add(uaio_req_account(req), &req->work, handover);
 }

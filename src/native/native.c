@@ -5,9 +5,12 @@
 #include <linux/fs.h>
 
 #include "base/check.h"
+#include "base/cycles.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "proc/thread.h"
+#include "file/inode.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "native/driver.h"
@@ -17,6 +20,12 @@
 enum {
 	/* How long a thread sleeps that waits for the kernel's completions. */
 	SLICE_NS = 100000,
+	/*
+	 * Such a call was slow, and so much for each request in it: to find blocks
+	 * takes 10 us here.
+	 */
+	SLOW_US = 1000,
+	SLOW_EACH_US = 100,
 };
 
 static struct {
@@ -192,11 +201,46 @@ static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 		error == -EACCES || error == -EBADF);
 }
 
+/* A call that may wait for blocks. */
+struct timing {
+	struct uaio_file *file; /* shares (ref): of the first such request */
+	bool is_suspect;        /* one has been slow */
+	uint64_t sleeps;        /* then: of this thread */
+	uint64_t start;
+};
+
+static void begin_timing(struct timing *timing, struct uaio_file *file)
+{
+	/* It has a request, so it is not going away. */
+	if (!uaio_file_try_get(file))
+		return;
+	timing->file = file;
+	timing->is_suspect = load_relaxed(&file->inode->nr_slow);
+	if (unlikely(timing->is_suspect))
+		timing->sleeps = uaio_thread_nr_sleeps();
+	timing->start = uaio_cycles();
+}
+
+/* The call submitted nr requests. Was it slow, the next go to workers (policy.c). */
+static void end_timing(const struct timing *timing, unsigned nr)
+{
+	uint64_t took = uaio_cycles() - timing->start;
+
+	if (unlikely(took >
+		     (SLOW_US + nr * SLOW_EACH_US) * uaio_cycles_per_us()))
+		uaio_inode_judge_slow(timing->file->inode,
+				      timing->is_suspect &&
+					      uaio_thread_nr_sleeps() !=
+						      timing->sleeps);
+	uaio_file_put(timing->file);
+}
+
 unsigned uaio_native_submit(struct uaio_native *native,
 			    struct uaio_req *const *reqs, unsigned nr,
 			    bool *ret_is_one)
 {
 	struct iocb iocbs[UAIO_NATIVE_BATCH], *list[UAIO_NATIVE_BATCH];
+	struct timing timing = { .file = NULL };
 	unsigned nr_taken;
 	int event_fd, ret;
 
@@ -210,12 +254,19 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	event_fd = load_seq_cst(&native->event_fd);
 	count_in(reqs, nr);
 	for (unsigned i = 0; i < nr; i++) {
-		fill(&iocbs[i], reqs[i], reqs[i]->sqe.fd, RWF_NOWAIT, event_fd);
+		bool may_wait = uaio_native_was_blocking(reqs[i]);
+
+		fill(&iocbs[i], reqs[i], reqs[i]->sqe.fd,
+		     may_wait ? 0 : RWF_NOWAIT, event_fd);
 		list[i] = &iocbs[i];
+		if (unlikely(may_wait) && !timing.file)
+			begin_timing(&timing, reqs[i]->file);
 	}
 	/* [MB:native-nr] release: the requests. Pairs with uaio_native_take(). */
 	add_release(&native->nr, nr);
 	ret = sys_io_submit((uintptr_t)native->ring, nr, list);
+	if (unlikely(timing.file))
+		end_timing(&timing, nr);
 	nr_taken = ret > 0 ? (unsigned)ret : 0;
 	if (unlikely(nr_taken < nr))
 		count_out(native, reqs + nr_taken, nr - nr_taken);
@@ -275,7 +326,7 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
 	if (unlikely(!uaio_wq_calls_seq_cst(worker,
 					    uaio_native_called_on(req->file))))
 		return false;
-	req->sqe.is_async = true;
+	req->sqe.is_async = req->is_by_worker = true;
 	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
 	add_seq_cst(&native->nr_blocking, 1);
 	is_taken = submit_one(native, req);
@@ -311,7 +362,7 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 		ret_reqs[i] = req;
 		ret_results[i] = uaio_native_result_of(req, events[i].res);
 		nr_back += ret_results[i] == -EAGAIN;
-		if (uaio_native_was_blocking(req))
+		if (req->is_by_worker)
 			sub_relaxed(&native->nr_by_workers, 1);
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&req->file->nr_native, 1);

@@ -29,7 +29,11 @@
  * every other such write of the file waiting for both. So a worker submits it, to the
  * same ring and without RWF_NOWAIT: then the kernel waits for the blocks only. But not
  * if it is the only request of its file: nothing waits for it, and a plain call ends
- * one switch earlier.
+ * one switch earlier. Once several in a row have come back, the client's thread submits
+ * them so itself, as in the kernel: to find blocks takes less than a switch to a worker
+ * and back. It does as long as that is fast; like buffered writes (policy.h), those of an
+ * inode are workers' for a while after some that slept. With --never-block they are
+ * always workers'.
  *
  *   I1  A native request is RUNNING (req.h). It belongs to the kernel from when it
  *       is submitted; the thread that takes its completion completes it.
@@ -52,8 +56,9 @@
  *       kernel has yet to look the descriptor up; so it says that it is in such a
  *       call before that, and a thread that closes the descriptor looks for it
  *       after it has read the count. Once a thread closes it, workers submit no
- *       more. Such a request is marked (is_async): if it comes back, a worker
- *       executes it by a plain call.
+ *       more. A request that was submitted so that the kernel may wait, by whichever
+ *       thread, is marked (is_async): if it comes back, a worker executes it by a
+ *       plain call.
  *
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
  * system call that may block.
@@ -77,12 +82,18 @@ struct uaio_worker;
 /* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_natives_init(void);
 
+/* How a client's thread submits a request. */
+enum uaio_native_way {
+	UAIO_NATIVE_NOT,
+	UAIO_NATIVE_NOWAIT,   /* what the kernel would wait for comes back */
+	UAIO_NATIVE_BLOCKING, /* it waits for blocks, in the client's call */
+};
+
 /*
- * Return: whether req, PREPPED and with a place in its inode's order, is one that
- * may be native. It has not waited for anything: its descriptor is what its client
- * gave.
+ * Return: how req, PREPPED and with a place in its inode's order, is submitted. It has
+ * not waited for anything: its descriptor is what its client gave.
  */
-bool uaio_native_suits(const struct uaio_req *req);
+enum uaio_native_way uaio_native_way(const struct uaio_req *req);
 
 /* Return: whether the kernel takes no requests of the group now, or is not asked. */
 bool uaio_native_is_refused(const struct uaio_group *group);
@@ -104,7 +115,7 @@ struct uaio_native *uaio_native_get(struct uaio_group *group);
 
 /*
  * Submit RUNNING requests of the ring's group, at most UAIO_NATIVE_BATCH, by one
- * call. The group is pinned.
+ * call. Those that are marked (is_async) may have it wait. The group is pinned.
  * Return: how many the kernel has taken, from the first on. If that is not all,
  * *ret_is_one: only the next is refused; otherwise the kernel takes no more now.
  */

@@ -45,7 +45,7 @@ static inline struct uaio_native *uaio_native_of(const struct uaio_group *group)
 	return load_acquire(&group->native);
 }
 
-/* Return: whether a worker has submitted it. */
+/* Return: whether it was submitted so that the kernel may wait. */
 static inline bool uaio_native_was_blocking(const struct uaio_req *req)
 {
 	return req->sqe.is_async;

@@ -5,12 +5,15 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <linux/fs.h>
 
 #include "base/check.h"
+#include "base/cycles.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "proc/entry.h"
+#include "file/inode.h"
 #include "file/inspect.h"
 #include "req/req.h"
 #include "native/nativeint.h"
@@ -26,6 +29,8 @@ enum {
 	 * for one now and then.
 	 */
 	TRY_EVERY = 32,
+	/* The same where the client's thread submits them all the same. */
+	TRY_SELDOM = 1024,
 	/* The references to a file that has one request: its table's, and that. */
 	REFS_ALONE = 2,
 };
@@ -48,18 +53,26 @@ static enum size size_of(const struct uaio_req *req)
 	return uaio_sqe_bytes(&req->sqe) >= LARGE_BYTES ? LARGE : SMALL;
 }
 
-/* Return: whether to leave a file's requests of a size to workers this time. */
-static bool is_in_vain(struct uaio_file *file, enum size size)
+/* Return: whether the last of a file's requests of a size were in vain. */
+static bool were_in_vain(const struct uaio_file *file, enum size size)
 {
 	/* relaxed: advice */
-	uint32_t nr = load_relaxed(&file->nr_unnative[size]);
+	return unlikely(load_relaxed(&file->nr_unnative[size]) >=
+			vain_max[size]);
+}
+
+/* They were. Return: whether this one is tried all the same. */
+static bool is_tried_again(struct uaio_file *file, enum size size,
+			   uint32_t every)
+{
+	/* relaxed: advice */
+	uint32_t nr = load_relaxed(&file->nr_unnative[size]) + 1;
 	uint32_t max = vain_max[size];
 
-	if (likely(nr < max))
-		return false;
-	nr = nr + 1 < max + TRY_EVERY ? nr + 1 : max;
+	if (nr >= max + every)
+		nr = max;
 	store_relaxed(&file->nr_unnative[size], nr);
-	return nr != max;
+	return nr == max;
 }
 
 /*
@@ -116,14 +129,35 @@ static bool is_by_itself(const struct uaio_req *req)
 	       req->file->kind == UAIO_KIND_DIRECT;
 }
 
-bool uaio_native_suits(const struct uaio_req *req)
+/*
+ * Return: whether the client's thread may wait while the kernel finds blocks for req,
+ * as it waits in a buffered write (policy.c): if such writes were fast just before.
+ */
+static bool may_wait_here(const struct uaio_req *req)
+{
+	return req->order == UAIO_ORDER_WRITE_INPLACE &&
+	       !uaio_config.never_block &&
+	       !(req->sqe.rw_flags & (RWF_DSYNC | RWF_SYNC)) &&
+	       !uaio_file_has(req->file, UAIO_FILE_F_SYNC) &&
+	       uaio_cycles_per_us() && !uaio_inode_is_slow(req->file->inode);
+}
+
+enum uaio_native_way uaio_native_way(const struct uaio_req *req)
 {
 	enum size size;
+	bool may_wait;
 
 	if (likely(!is_by_itself(req)))
-		return false;
+		return UAIO_NATIVE_NOT;
 	size = size_of(req);
-	return is_for_kernel(req, size) && !is_in_vain(req->file, size);
+	if (!is_for_kernel(req, size))
+		return UAIO_NATIVE_NOT;
+	if (likely(!were_in_vain(req->file, size)))
+		return UAIO_NATIVE_NOWAIT;
+	may_wait = size == SMALL && may_wait_here(req);
+	if (is_tried_again(req->file, size, may_wait ? TRY_SELDOM : TRY_EVERY))
+		return UAIO_NATIVE_NOWAIT;
+	return may_wait ? UAIO_NATIVE_BLOCKING : UAIO_NATIVE_NOT;
 }
 
 bool uaio_native_suits_worker(const struct uaio_req *req)

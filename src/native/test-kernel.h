@@ -55,7 +55,11 @@ static struct {
 	/* atomic: calls that may wait are held, before anything or after all */
 	uint32_t is_held, is_held_after;
 	uint32_t nr_waits; /* atomic: calls that may wait */
-	int waits_error;   /* of such a call, or 0 */
+	bool clients_wait; /* not only workers make them */
+	uint32_t slow_us;  /* so long such a call of a client sleeps */
+	/* atomic: such calls of clients */
+	uint32_t nr_waits_of_clients;
+	int waits_error; /* of such a call, or 0 */
 	unsigned nr_setups, nr_submits, nr_destroys;
 	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
 } kernel;
@@ -161,14 +165,19 @@ static inline void let_go(uint32_t *is_held)
 	store_release(is_held, 0);
 }
 
-/* Only workers wait for the kernel. */
+/* Only workers wait for the kernel, as a rule. */
 static inline long wait_and_submit(struct uaio_kaio_ring *ring, long nr,
 				   struct iocb **list)
 {
 	long ret;
 
-	assert_true(uaio_is_own_thread());
+	assert_true(uaio_is_own_thread() || kernel.clients_wait);
 	add_relaxed(&kernel.nr_waits, 1);
+	if (!uaio_is_own_thread()) {
+		add_relaxed(&kernel.nr_waits_of_clients, 1);
+		if (kernel.slow_us)
+			unit_take_time(kernel.slow_us, true);
+	}
 	unit_await(is_let_go, &kernel.is_held);
 	if (kernel.waits_error)
 		return kernel.waits_error;
@@ -283,6 +292,8 @@ static inline int start(void **state)
 	kernel.tells_nobody = false;
 	kernel.is_held = kernel.is_held_after = kernel.nr_waits = 0;
 	kernel.waits_error = 0;
+	kernel.clients_wait = false;
+	kernel.slow_us = kernel.nr_waits_of_clients = 0;
 	memset(kernel.rings, 0, sizeof(kernel.rings));
 	kernel.nr_taken = 0;
 	kernel.nr_setups = kernel.nr_submits = kernel.nr_destroys = 0;

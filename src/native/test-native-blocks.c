@@ -80,6 +80,8 @@ static int start_giving_back(void **state)
 	int ret = start(state);
 
 	kernel.gives_writes_back = true;
+	/* Clients leave all of these to workers. */
+	uaio_config.never_block = true;
 	begin_beside();
 	return ret;
 }
@@ -88,6 +90,7 @@ static int end_and_stop(void **state)
 {
 	if (beside.is_begun)
 		end_beside();
+	uaio_config.never_block = false;
 	return stop(state);
 }
 
@@ -129,6 +132,93 @@ static void a_worker_submits_it(void **state)
 	assert_int_equal(kernel.nr_waits, NR_BLOCKS);
 	/* After eight in vain the kernel is asked now and then by the client. */
 	assert_int_equal(kernel.nr_submits, NR_BLOCKS + 8);
+}
+
+/* As many as it takes until the client's thread submits them. */
+static void let_clients_wait(void)
+{
+	uaio_config.never_block = false;
+	kernel.clients_wait = true;
+	while (!load_relaxed(&kernel.nr_waits_of_clients)) {
+		test.nr = 0;
+		submit(IOCB_CMD_PWRITE, 0);
+		await_taken(1);
+		execute();
+		reap(1);
+	}
+}
+
+static void the_client_submits_it_where_that_is_fast(void **state)
+{
+	struct iocb *list[NR_BLOCKS];
+	unsigned nr_waits;
+
+	(void)state;
+	let_clients_wait();
+	test.nr = 0;
+	nr_waits = load_relaxed(&kernel.nr_waits);
+	assert_int_equal(load_relaxed(&kernel.nr_waits_of_clients), 1);
+	for (unsigned i = 0; i < NR_BLOCKS; i++)
+		list[i] = prepared(IOCB_CMD_PWRITE, i);
+	assert_int_equal(uaio_aio_submit(test.handle, NR_BLOCKS, list),
+			 NR_BLOCKS);
+	/* All of them by one call. */
+	assert_int_equal(load_relaxed(&kernel.nr_waits), nr_waits + 1);
+	assert_int_equal(load_relaxed(&kernel.nr_waits_of_clients), 2);
+	assert_int_equal(load_relaxed(&kernel.nr_taken), NR_BLOCKS);
+	for (unsigned i = 0; i < NR_BLOCKS; i++)
+		execute();
+	reap(NR_BLOCKS);
+	assert_written(0, NR_BLOCKS);
+	/* Those that wait for the disk in any case are a worker's. */
+	test.nr = 0;
+	prepared(IOCB_CMD_PWRITE, 3)->aio_rw_flags = RWF_DSYNC;
+	assert_int_equal(unit_submit(test.handle, &test.iocbs[0]), 1);
+	await_taken(1);
+	assert_int_equal(load_relaxed(&kernel.nr_waits_of_clients), 2);
+	execute();
+	reap(1);
+}
+
+/* For some time, after more than one that was slow. */
+static void workers_submit_it_where_that_was_slow(void **state)
+{
+	uint32_t nr_of_workers;
+
+	(void)state;
+	let_clients_wait();
+	kernel.slow_us = 20000;
+	nr_of_workers = load_relaxed(&kernel.nr_waits) -
+			load_relaxed(&kernel.nr_waits_of_clients);
+	while (load_relaxed(&kernel.nr_waits) -
+		       load_relaxed(&kernel.nr_waits_of_clients) ==
+	       nr_of_workers) {
+		test.nr = 0;
+		submit(IOCB_CMD_PWRITE, 1);
+		await_taken(1);
+		execute();
+		reap(1);
+	}
+	assert_true(load_relaxed(&kernel.nr_waits_of_clients) >= 3);
+	assert_written(1, 1);
+}
+
+static void what_the_client_submits_in_vain_is_executed(void **state)
+{
+	/* After the last no request goes to the kernel for a second. */
+	static const int errors[] = { -EAGAIN, -EINVAL, -EBADF, -EPERM };
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		store_relaxed(&kernel.nr_waits_of_clients, 0);
+		kernel.waits_error = 0;
+		let_clients_wait();
+		test.nr = 0;
+		kernel.waits_error = errors[i];
+		submit(IOCB_CMD_PWRITE, i);
+		reap(1);
+		assert_written(i, 1);
+	}
 }
 
 /* Nothing is under way beside it, so nothing waits for it. */
@@ -399,6 +489,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BLOCKS_TEST(a_worker_submits_it),
+		BLOCKS_TEST(the_client_submits_it_where_that_is_fast),
+		BLOCKS_TEST(workers_submit_it_where_that_was_slow),
+		BLOCKS_TEST(what_the_client_submits_in_vain_is_executed),
 		BLOCKS_TEST(one_that_is_alone_is_executed),
 		BLOCKS_TEST(many_are_with_the_kernel_together),
 		BLOCKS_TEST(a_waiter_sleeps_until_it_is_done),
