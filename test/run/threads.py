@@ -5,7 +5,7 @@ import os
 from harness import NOBODY, Skip, case, expect, main
 
 # What the requests of the client need, and who adds workers.
-OURS = {"uaio-bound", "uaio-manager", "uaio-ready", "uaio-uring"}
+OURS = {"uaio-bound", "uaio-manager", "uaio-ready"}
 NICE_MAX = 19  # where the tester's own value may be already
 
 
