@@ -60,6 +60,8 @@ struct drive {
 	uint32_t nr_with_kernel;
 	bool is_refused; /* the kernel takes no more */
 	bool is_deaf;    /* the program has closed what would wake the driver */
+	/* waits in a row whose time was over though the driver had been told */
+	unsigned nr_late;
 	int64_t idle_since_ns;
 };
 
@@ -126,6 +128,7 @@ static __attribute__((noinline)) bool takes(const struct uaio_file *file,
 	return (kind == UAIO_KIND_CACHED || kind == UAIO_KIND_DIRECT) &&
 	       opcode_of(sqe->op) >= 0 && !sqe->is_async && sqe->off >= 0 &&
 	       sqe->len <= UINT32_MAX && !load_relaxed(&file->nowait_refused) &&
+	       !uaio_file_has(file, UAIO_FILE_F_REMOTE) &&
 	       !is_to_be_cut(file, sqe) && !uaio_config.force_worker &&
 	       uaio_may_call(UAIO_CALL_URING_SETUP) &&
 	       uaio_may_call(UAIO_CALL_URING_ENTER) &&
@@ -269,9 +272,9 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 	int ret = 0;
 
 	uaio_natives_begin();
-	fill_all(drive, batch);
 	/* relaxed, both: advice to those that line up more */
 	store_relaxed(&driver.call_since_ns, uaio_now_ns());
+	fill_all(drive, batch);
 	if (batch->nr)
 		ret = uaio_kuring_submit(&drive->ring);
 	store_relaxed(&driver.call_since_ns, 0);
@@ -396,8 +399,7 @@ static bool is_over_locked(const struct drive *drive, int64_t now)
 {
 	return !drive->nr_with_kernel &&
 	       (drive->is_refused || driver.ends ||
-		now - drive->idle_since_ns >= IDLE_NS ||
-		uaio_threads_are_last());
+		now - drive->idle_since_ns >= IDLE_NS);
 }
 
 /*
@@ -411,22 +413,39 @@ static void go_deaf(struct drive *drive)
 	drive->is_refused = drive->is_deaf = true;
 }
 
-/* Return: whether the poller works. */
-static bool wait_in_poller(void)
+/* Return: whether the poller's own eventfd is among them. */
+static bool has_wake(const struct epoll_event *events, int nr)
 {
-	struct epoll_event events[4];
+	for (int i = 0; i < nr; i++)
+		if (events[i].data.u64 != RING_EVENT)
+			return true;
+	return false;
+}
+
+/*
+ * Return: whether the poller works. A thread that has told the driver may be about to
+ * wake it when the time is over; then it ends the next wait.
+ */
+static bool wait_in_poller(struct drive *drive)
+{
+	enum { NR = 4, LATE_MAX = 2 };
+	struct epoll_event events[NR];
 	struct uaio_poller_wait wait = {
 		.generation = uaio_poller_generation(&driver.poller),
 		.deadline_ns = uaio_now_ns() + IDLE_NS,
 	};
-	int ret = uaio_poller_wait(&driver.poller, events, 4, &wait);
+	int ret = uaio_poller_wait(&driver.poller, events, NR, &wait);
 	bool was_told;
 
 	lock();
 	was_told = !driver.is_asleep;
 	driver.is_asleep = false;
 	unlock();
-	return ret == -EINTR || ret > 0 || (ret == 0 && !was_told);
+	if (has_wake(events, ret))
+		drive->nr_late = 0;
+	else if (ret == 0 && was_told)
+		drive->nr_late++;
+	return (ret >= 0 || ret == -EINTR) && drive->nr_late < LATE_MAX;
 }
 
 /*
@@ -462,7 +481,7 @@ static bool sleep_some(struct drive *drive)
 		uint32_t word = 0;
 
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + DEAF_NS);
-	} else if (unlikely(!wait_in_poller())) {
+	} else if (unlikely(!wait_in_poller(drive))) {
 		go_deaf(drive);
 	}
 	return true;

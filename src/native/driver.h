@@ -18,7 +18,7 @@
  *   I2  What the driver takes off it submits at once, or sends to a worker, marked
  *       (is_async) so that it does not come again. The submitting call does not wait for
  *       a file, but for the memory of a request, if that has to be fetched from
- *       somewhere: a thread that finds the driver held up so sends what is lined, and
+ *       somewhere. (Files of a server are workers'.) A thread that finds the driver held up so sends what is lined, and
  *       its own requests, to workers.
  *   I3  The driver sleeps only after it has found the list empty, or the kernel's ring
  *       full, under the lock, and has said so (is_asleep); the thread that puts

@@ -74,7 +74,10 @@ int64_t uaio_native_rings_again_ns(void);
 void uaio_natives_begin(void);
 void uaio_natives_end(void);
 
-/* Wait until the submitting calls that have begun are over, which is soon. */
+/*
+ * Wait until the submitting calls that have begun are over, which is soon, or when a disk
+ * has told where there are free blocks.
+ */
 void uaio_natives_await_calls(void);
 
 #endif /* UAIO_NATIVE_NATIVEINT_H */

@@ -16,8 +16,11 @@
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
+#include "file/file.h"
+#include "life/life.h"
 #include "native/driver.h"
 #include "aio/aio.h"
+#include "uaio.h"
 #include "unit.h"
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, NR = 32 };
@@ -43,6 +46,9 @@ static struct {
 	uint32_t nr_enters, nr_setups;
 	uint32_t is_quota_used_up; /* of kernel AIO */
 	uint32_t is_deaf;          /* the driver's epoll is closed */
+	uint32_t is_mute;          /* its eventfd is: it hears nothing */
+	uint32_t nr_turns;         /* so many of its waits are over */
+	uint32_t nr_waits;         /* so many have begun */
 
 	uint64_t nr_before; /* requests executed by the kernel */
 } test;
@@ -97,6 +103,20 @@ static long enter(const long args[6])
 	return make_call(SYS_io_uring_enter, changed);
 }
 
+static bool has_turn(void *nr)
+{
+	return load_acquire(&test.nr_turns) > (uintptr_t)nr;
+}
+
+/* Its time is over when the test says so. */
+static long wait_for_turn(void)
+{
+	uint32_t nr = add_relaxed(&test.nr_waits, 1);
+
+	unit_await(has_turn, (void *)(uintptr_t)nr);
+	return 0;
+}
+
 static bool play(long nr, const long args[6], long *ret_res)
 {
 	if (nr == SYS_fcntl && args[1] == F_GETFL && args[0] == test.direct) {
@@ -106,6 +126,9 @@ static bool play(long nr, const long args[6], long *ret_res)
 	} else if (nr == SYS_epoll_pwait2 && is_driver &&
 		   load_relaxed(&test.is_deaf)) {
 		*ret_res = -EBADF;
+	} else if (nr == SYS_epoll_pwait2 && is_driver &&
+		   load_relaxed(&test.is_mute)) {
+		*ret_res = wait_for_turn();
 	} else if (nr == SYS_io_setup && load_relaxed(&test.is_quota_used_up)) {
 		*ret_res = -EAGAIN;
 	} else if (nr == SYS_io_uring_setup) {
@@ -183,7 +206,8 @@ static int start(void **state)
 	test.nr_before = uaio_driver_executed();
 	test.setup_error = test.enter_error = test.register_error = 0;
 	test.max_taken = test.holds = test.gives_back = 0;
-	test.is_quota_used_up = test.is_deaf = 0;
+	test.is_quota_used_up = test.is_deaf = test.is_mute = 0;
+	test.nr_turns = test.nr_waits = 0;
 	/* It is held at its gate, for as long as the test likes. */
 	uaio_driver_have_patience(UAIO_FOREVER);
 	test.is_closed = test.is_at_gate = test.nr_enters = test.nr_setups = 0;
@@ -250,7 +274,8 @@ static void reap(unsigned nr)
 	}
 }
 
-static void reads_are_executed_by_the_kernel(unsigned nr)
+/* Return: how many of so many reads the kernel has executed. */
+static uint64_t read_some(unsigned nr)
 {
 	uint64_t before = nr_executed();
 	unsigned first = test.nr;
@@ -260,20 +285,17 @@ static void reads_are_executed_by_the_kernel(unsigned nr)
 	reap(nr);
 	for (unsigned i = 0; i < nr; i++)
 		assert_block(test.buffers[first + i], i);
-	assert_int_equal(nr_executed() - before, nr);
+	return nr_executed() - before;
+}
+
+static void reads_are_executed_by_the_kernel(unsigned nr)
+{
+	assert_int_equal(read_some(nr), nr);
 }
 
 static void reads_are_executed_otherwise(unsigned nr)
 {
-	uint64_t before = nr_executed();
-	unsigned first = test.nr;
-
-	for (unsigned i = 0; i < nr; i++)
-		submit(IOCB_CMD_PREAD, i);
-	reap(nr);
-	for (unsigned i = 0; i < nr; i++)
-		assert_block(test.buffers[first + i], i);
-	assert_int_equal(nr_executed(), before);
+	assert_int_equal(read_some(nr), 0);
 }
 
 static void what_waits_is_executed_by_the_kernel(void **state)
@@ -294,6 +316,30 @@ static void what_waits_is_executed_by_the_kernel(void **state)
 	assert_int_equal(pread(test.fd, bytes, SIZE, SIZE), SIZE);
 	assert_memory_equal(bytes, test.buffers[1], SIZE);
 	assert_int_equal(load_relaxed(&test.nr_setups), 1);
+}
+
+static void programs_are_told_how_many_that_were(void **state)
+{
+	struct uaio_counters before, after;
+
+	(void)state;
+	uaio_counters_read(&before);
+	reads_are_executed_by_the_kernel(3);
+	uaio_counters_read(&after);
+	assert_int_equal(after.nr_io_uring - before.nr_io_uring, 3);
+	assert_int_equal(after.nr_kernel, before.nr_kernel);
+}
+
+static void a_server_s_file_is_left_to_workers(void **state)
+{
+	struct uaio_file *file;
+
+	(void)state;
+	assert_int_equal(uaio_file_get(test.direct, &file), 0);
+	store_relaxed(&file->flags,
+		      load_relaxed(&file->flags) | UAIO_FILE_F_REMOTE);
+	reads_are_executed_otherwise(3);
+	uaio_file_put(file);
 }
 
 static void the_kernel_may_take_less_than_it_is_given(void **state)
@@ -609,6 +655,30 @@ static void nothing_is_lost_where_its_epoll_is_closed(void **state)
 	unit_await(has_no_driver, NULL);
 }
 
+static bool is_waiting(void *nr)
+{
+	return load_relaxed(&test.nr_waits) == (uintptr_t)nr;
+}
+
+/* A wake-up that is late once may be under way; twice, and there is none. */
+static void nothing_is_lost_where_its_eventfd_is_closed(void **state)
+{
+	(void)state;
+	store_relaxed(&test.is_mute, 1);
+	submit(IOCB_CMD_PREAD, 0);
+	reap(1);
+	for (unsigned i = 0; i < 2; i++) {
+		unit_await(is_waiting, (void *)(uintptr_t)(i + 1));
+		assert_false(uaio_driver_is_refused());
+		submit(IOCB_CMD_PREAD, i + 1);
+		add_relaxed(&test.nr_turns, 1);
+		reap(1);
+		assert_block(test.buffers[i + 1], i + 1);
+	}
+	unit_await(has_no_driver, NULL);
+	reads_are_executed_otherwise(3);
+}
+
 static void a_driver_sleeps_beside_a_full_ring(void **state)
 {
 	static struct iocb iocbs[3000];
@@ -641,6 +711,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		DRIVER_TEST(what_waits_is_executed_by_the_kernel),
+		DRIVER_TEST(programs_are_told_how_many_that_were),
+		DRIVER_TEST(a_server_s_file_is_left_to_workers),
 		DRIVER_TEST(the_kernel_may_take_less_than_it_is_given),
 		DRIVER_TEST(nothing_is_lost_where_no_ring_is_to_be_had),
 		DRIVER_TEST(
@@ -659,6 +731,7 @@ int main(void)
 		DRIVER_TEST(
 			what_is_lined_does_not_wait_for_a_driver_that_is_held_up),
 		DRIVER_TEST(nothing_is_lost_where_its_epoll_is_closed),
+		DRIVER_TEST(nothing_is_lost_where_its_eventfd_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
