@@ -1,58 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-#include "native/driver.h"
-
+/* The driver: the thread. Tested by test-driver.c. */
 #include <errno.h>
 
 #include "base/check.h"
-#include "base/lock.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
-#include "proc/entry.h"
-#include "proc/poller.h"
 #include "proc/thread.h"
 #include "req/queue.h"
 #include "req/req.h"
 #include "req/stats.h"
-#include "req/waits.h"
-#include "native/kuring.h"
+#include "native/driverint.h"
 #include "native/nativeint.h"
 
 enum {
-	BATCH = 64, /* requests that one call submits at most */
-	ROOM = 2048,
-	LARGE_BYTES = 512 << 10, /* those from here on may be cut (split.h) */
 	/* Of the epoll: not that of the poller's own eventfd. */
 	RING_EVENT = 1,
-	/* How long a call that submits lasts at most as a rule. */
-	HELD_UP_NS = 1000000,
 	/* How often a driver that nothing can wake looks for completions. */
 	DEAF_NS = 1000000,
 };
 
 /* How long the driver stays without requests. */
 #define IDLE_NS INT64_C(5000000000)
-
-static struct {
-	/* atomic: the kernel is asked for no ring until then */
-	int64_t again_ns;
-	/* atomic: since when the driver is in a call that submits; or 0 */
-	int64_t call_since_ns;
-	uint64_t nr_executed; /* atomic: statistics */
-
-	struct uaio_poller poller; /* the driver sleeps there */
-	int64_t patience_ns;       /* HELD_UP_NS; tests change it */
-
-	struct uaio_lock lock; /* rank DRIVER */
-	/* under lock */
-	struct list lined;
-	uint32_t nr_lined;       /* atomic: peeked at */
-	uint32_t nr_with_kernel; /* those that are being submitted as well */
-	bool has_thread;
-	bool is_asleep;
-	bool ends;               /* for tests: it does not stay idle */
-	struct uaio_kuring ring; /* for the driver that has just been started */
-} driver;
 
 /* What the driver itself has. */
 struct drive {
@@ -65,104 +34,6 @@ struct drive {
 	int64_t idle_since_ns;
 };
 
-static void lock(void)
-{
-	uaio_lock(&driver.lock, UAIO_RANK_DRIVER);
-}
-
-static void unlock(void)
-{
-	uaio_unlock(&driver.lock, UAIO_RANK_DRIVER);
-}
-
-/*
- * Which requests
- */
-
-static bool is_refused(void)
-{
-	/* relaxed: advice */
-	int64_t again = load_relaxed(&driver.again_ns);
-
-	return again && uaio_now_ns() < again;
-}
-
-/* A filter stays. What is used up, others may give back. */
-static void note_refusal(int error)
-{
-	bool is_final = error == -ENOSYS || error == -EPERM || error == -EINVAL;
-
-	/* relaxed: advice */
-	store_relaxed(&driver.again_ns,
-		      is_final ? UAIO_FOREVER
-			       : uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
-}
-
-/* Return: the kernel's number of the operation, or -1. */
-static int opcode_of(enum uaio_op op)
-{
-	switch (op) {
-	case UAIO_OP_READ: return IORING_OP_READ;
-	case UAIO_OP_READV: return IORING_OP_READV;
-	case UAIO_OP_WRITE: return IORING_OP_WRITE;
-	case UAIO_OP_WRITEV: return IORING_OP_WRITEV;
-	default: return -1;
-	}
-}
-
-/* Return: whether the user wants it cut into segments. */
-static bool is_to_be_cut(const struct uaio_file *file,
-			 const struct uaio_sqe *sqe)
-{
-	return uaio_config.segments > 1 &&
-	       uaio_file_kind(file) == UAIO_KIND_DIRECT &&
-	       uaio_sqe_bytes(sqe) >= LARGE_BYTES;
-}
-
-/* Not inline: by default there is no driver. */
-static __attribute__((noinline)) bool takes(const struct uaio_file *file,
-					    const struct uaio_sqe *sqe)
-{
-	enum uaio_kind kind = uaio_file_kind(file);
-
-	return (kind == UAIO_KIND_CACHED || kind == UAIO_KIND_DIRECT) &&
-	       opcode_of(sqe->op) >= 0 && !sqe->is_async && sqe->off >= 0 &&
-	       sqe->len <= UINT32_MAX && !load_relaxed(&file->nowait_refused) &&
-	       !uaio_file_has(file, UAIO_FILE_F_REMOTE) &&
-	       !is_to_be_cut(file, sqe) && !uaio_config.force_worker &&
-	       uaio_may_call(UAIO_CALL_URING_SETUP) &&
-	       uaio_may_call(UAIO_CALL_URING_ENTER) &&
-	       uaio_may_call(UAIO_CALL_URING_REGISTER) && !is_refused();
-}
-
-bool uaio_driver_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
-{
-	return unlikely(uaio_config.backend == UAIO_BACKEND_URING) &&
-	       takes(file, sqe);
-}
-
-/*
- * Return: whether req is small direct I/O that kernel AIO would execute, if it could
- * be had. To hand a request to the driver costs less than to have a worker sleep.
- */
-static bool is_left_by_kaio(const struct uaio_req *req)
-{
-	return req->file->kind == UAIO_KIND_DIRECT &&
-	       opcode_of(req->sqe.op) >= 0 &&
-	       uaio_sqe_bytes(&req->sqe) < LARGE_BYTES &&
-	       uaio_native_is_refused(req->group);
-}
-
-bool uaio_driver_suits(const struct uaio_req *req)
-{
-	if (likely(uaio_config.backend != UAIO_BACKEND_URING) &&
-	    (uaio_config.backend != UAIO_BACKEND_AUTO || !req->file ||
-	     likely(!is_left_by_kaio(req))))
-		return false;
-	return likely(req->file) && req->file->inode && !req->done_bytes &&
-	       !req->is_oldest && takes(req->file, &req->sqe);
-}
-
 /*
  * Submitting
  */
@@ -171,7 +42,7 @@ static void fill(struct io_uring_sqe *to, const struct uaio_req *req, int fd)
 {
 	const struct uaio_sqe *sqe = &req->sqe;
 
-	to->opcode = (uint8_t)opcode_of(sqe->op);
+	to->opcode = (uint8_t)uaio_driver_opcode_of(sqe->op);
 	to->fd = fd;
 	to->user_data = (uintptr_t)req;
 	to->ioprio = sqe->ioprio;
@@ -198,9 +69,10 @@ static void send_back(struct uaio_req *const *reqs, unsigned nr)
 
 /* Requests that are to be submitted together, and those that cannot be. */
 struct batch {
-	struct uaio_req *reqs[BATCH];
+	struct uaio_req *reqs[UAIO_DRIVER_BATCH];
 	unsigned nr;
-	struct uaio_req *lost[BATCH]; /* their descriptor is another file's */
+	struct uaio_req *lost
+		[UAIO_DRIVER_BATCH]; /* their descriptor is another file's */
 	unsigned nr_lost;
 };
 
@@ -209,24 +81,24 @@ static void take_lined(struct drive *drive, struct batch *batch)
 	uint32_t max = drive->ring.cq_entries - drive->nr_with_kernel;
 	struct list *node;
 
-	if (max > BATCH)
-		max = BATCH;
+	if (max > UAIO_DRIVER_BATCH)
+		max = UAIO_DRIVER_BATCH;
 	batch->nr = batch->nr_lost = 0;
 	/* relaxed: looked at under the lock before the driver sleeps */
-	if (!load_relaxed(&driver.nr_lined))
+	if (!load_relaxed(&uaio_driver.nr_lined))
 		return;
-	lock();
-	while (batch->nr < max && (node = list_pop(&driver.lined))) {
+	uaio_driver_lock();
+	while (batch->nr < max && (node = list_pop(&uaio_driver.lined))) {
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
 
 		uaio_req_move(req, UAIO_REQ_LINED, UAIO_REQ_RUNNING);
 		batch->reqs[batch->nr++] = req;
 	}
-	store_relaxed(&driver.nr_lined, driver.nr_lined - batch->nr);
+	store_relaxed(&uaio_driver.nr_lined, uaio_driver.nr_lined - batch->nr);
 	drive->nr_with_kernel += batch->nr;
-	driver.nr_with_kernel = drive->nr_with_kernel;
-	unlock();
+	uaio_driver.nr_with_kernel = drive->nr_with_kernel;
+	uaio_driver_unlock();
 }
 
 /* So many are not with the kernel any more, or never were. */
@@ -235,9 +107,9 @@ static void uncount(struct drive *drive, unsigned nr)
 	if (!nr)
 		return;
 	drive->nr_with_kernel -= nr;
-	lock();
-	driver.nr_with_kernel = drive->nr_with_kernel;
-	unlock();
+	uaio_driver_lock();
+	uaio_driver.nr_with_kernel = drive->nr_with_kernel;
+	uaio_driver_unlock();
 }
 
 /* Fill what the ring is to submit. Those whose file is lost leave the batch. */
@@ -273,11 +145,11 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 
 	uaio_natives_begin();
 	/* relaxed, both: advice to those that line up more */
-	store_relaxed(&driver.call_since_ns, uaio_now_ns());
+	store_relaxed(&uaio_driver.call_since_ns, uaio_now_ns());
 	fill_all(drive, batch);
 	if (batch->nr)
 		ret = uaio_kuring_submit(&drive->ring);
-	store_relaxed(&driver.call_since_ns, 0);
+	store_relaxed(&uaio_driver.call_since_ns, 0);
 	if (ret > 0)
 		nr_taken = (unsigned)ret;
 	for (unsigned i = nr_taken; i < batch->nr; i++)
@@ -285,7 +157,7 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 		sub_seq_cst(&batch->reqs[i]->file->nr_native, 1);
 	uaio_natives_end();
 	if (unlikely(ret < 0)) {
-		note_refusal(ret);
+		uaio_driver_note_refusal(ret);
 		drive->is_refused = true;
 	}
 	return nr_taken;
@@ -349,13 +221,13 @@ static void count(const struct io_uring_cqe *cqes, unsigned nr)
 	for (unsigned i = 0; i < nr; i++)
 		nr_executed += !is_sent_back(cqes[i].res);
 	uaio_stats_direct(UAIO_DIRECT_URING, nr_executed);
-	add_relaxed(&driver.nr_executed, nr_executed);
+	add_relaxed(&uaio_driver.nr_executed, nr_executed);
 }
 
 static void complete_all(const struct io_uring_cqe *cqes, unsigned nr)
 {
-	struct uaio_req *reqs[BATCH];
-	int64_t results[BATCH];
+	struct uaio_req *reqs[UAIO_DRIVER_BATCH];
+	int64_t results[UAIO_DRIVER_BATCH];
 	unsigned nr_plain = 0;
 
 	for (unsigned i = 0; i < nr; i++) {
@@ -379,8 +251,8 @@ static void complete_all(const struct io_uring_cqe *cqes, unsigned nr)
 /* Return: whether there was anything. */
 static bool take_some(struct drive *drive)
 {
-	struct io_uring_cqe cqes[BATCH];
-	unsigned nr = uaio_kuring_take(&drive->ring, cqes, BATCH);
+	struct io_uring_cqe cqes[UAIO_DRIVER_BATCH];
+	unsigned nr = uaio_kuring_take(&drive->ring, cqes, UAIO_DRIVER_BATCH);
 
 	if (!nr)
 		return false;
@@ -398,7 +270,7 @@ static bool take_some(struct drive *drive)
 static bool is_over_locked(const struct drive *drive, int64_t now)
 {
 	return !drive->nr_with_kernel &&
-	       (drive->is_refused || driver.ends ||
+	       (drive->is_refused || uaio_driver.ends ||
 		now - drive->idle_since_ns >= IDLE_NS);
 }
 
@@ -409,7 +281,7 @@ static bool is_over_locked(const struct drive *drive, int64_t now)
 static void go_deaf(struct drive *drive)
 {
 	/* relaxed: advice */
-	store_relaxed(&driver.again_ns, UAIO_FOREVER);
+	store_relaxed(&uaio_driver.again_ns, UAIO_FOREVER);
 	drive->is_refused = drive->is_deaf = true;
 }
 
@@ -431,16 +303,16 @@ static bool wait_in_poller(struct drive *drive)
 	enum { NR = 4, LATE_MAX = 2 };
 	struct epoll_event events[NR];
 	struct uaio_poller_wait wait = {
-		.generation = uaio_poller_generation(&driver.poller),
+		.generation = uaio_poller_generation(&uaio_driver.poller),
 		.deadline_ns = uaio_now_ns() + IDLE_NS,
 	};
-	int ret = uaio_poller_wait(&driver.poller, events, NR, &wait);
+	int ret = uaio_poller_wait(&uaio_driver.poller, events, NR, &wait);
 	bool was_told;
 
-	lock();
-	was_told = !driver.is_asleep;
-	driver.is_asleep = false;
-	unlock();
+	uaio_driver_lock();
+	was_told = !uaio_driver.is_asleep;
+	uaio_driver.is_asleep = false;
+	uaio_driver_unlock();
 	if (has_wake(events, ret))
 		drive->nr_late = 0;
 	else if (ret == 0 && was_told)
@@ -459,14 +331,14 @@ static bool begin_sleep(struct drive *drive, bool *ret_is_over)
 
 	if (drive->nr_with_kernel || !drive->idle_since_ns)
 		drive->idle_since_ns = now;
-	lock();
-	is_left = !list_is_empty(&driver.lined) &&
+	uaio_driver_lock();
+	is_left = !list_is_empty(&uaio_driver.lined) &&
 		  drive->nr_with_kernel < drive->ring.cq_entries;
 	*ret_is_over = !is_left && is_over_locked(drive, now);
 	if (*ret_is_over)
-		driver.has_thread = driver.ends = false;
-	driver.is_asleep = !is_left && !*ret_is_over && !drive->is_deaf;
-	unlock();
+		uaio_driver.has_thread = uaio_driver.ends = false;
+	uaio_driver.is_asleep = !is_left && !*ret_is_over && !drive->is_deaf;
+	uaio_driver_unlock();
 	return !is_left && !*ret_is_over;
 }
 
@@ -487,23 +359,23 @@ static bool sleep_some(struct drive *drive)
 	return true;
 }
 
-static void *drive_on(void *arg)
+void *uaio_driver_main(void *arg)
 {
 	struct drive drive = { 0 };
 	int ret;
 
 	(void)arg;
 	uaio_thread_begin("uaio-uring");
-	lock();
-	drive.ring = driver.ring;
-	unlock();
+	uaio_driver_lock();
+	drive.ring = uaio_driver.ring;
+	uaio_driver_unlock();
 	ret = uaio_kuring_adopt(&drive.ring);
 	if (ret == 0)
-		ret = uaio_poller_ctl(&driver.poller, EPOLL_CTL_ADD,
+		ret = uaio_poller_ctl(&uaio_driver.poller, EPOLL_CTL_ADD,
 				      drive.ring.fd, EPOLLIN, RING_EVENT);
 	uaio_kuring_drop_fd(&drive.ring);
 	if (ret < 0) {
-		note_refusal(ret);
+		uaio_driver_note_refusal(ret);
 		drive.is_refused = true;
 	}
 	do {
@@ -520,208 +392,3 @@ static void *drive_on(void *arg)
 	uaio_thread_end();
 	return NULL;
 }
-
-static int start_locked(void)
-{
-	int ret;
-
-	if (driver.has_thread)
-		return 0;
-	if (uaio_is_own_thread())
-		return -EAGAIN;
-	ret = uaio_poller_open_within_share(&driver.poller);
-	if (ret == 0)
-		ret = uaio_kuring_open(BATCH, ROOM, &driver.ring);
-	if (ret < 0) {
-		note_refusal(ret);
-		return ret;
-	}
-	driver.has_thread = true;
-	if (uaio_thread_start(drive_on, NULL) == 0)
-		return 0;
-	driver.has_thread = false;
-	uaio_kuring_close(&driver.ring);
-	note_refusal(-EAGAIN);
-	return -EAGAIN;
-}
-
-static bool has_room_locked(void)
-{
-	return driver.nr_lined + driver.nr_with_kernel < ROOM;
-}
-
-/*
- * Return: whether the driver has been in a call for long: the memory of a request is
- * fetched there, perhaps from a server that does not answer.
- */
-static bool is_held_up(void)
-{
-	/* relaxed: advice */
-	int64_t since = load_relaxed(&driver.call_since_ns);
-
-	return unlikely(since) && uaio_now_ns() - since > driver.patience_ns;
-}
-
-/* What is lined waits no longer for a driver that is held up. */
-static void take_back_locked(struct list *ret_refused)
-{
-	struct list *node;
-
-	while ((node = list_pop(&driver.lined))) {
-		uaio_req_move(container_of(node, struct uaio_req, link),
-			      UAIO_REQ_LINED, UAIO_REQ_PREPPED);
-		list_add_tail(ret_refused, node);
-	}
-	store_relaxed(&driver.nr_lined, 0);
-}
-
-void uaio_driver_add(struct list *reqs,
-		     bool (*is_awaited)(const struct uaio_req *req),
-		     struct list *ret_refused)
-{
-	struct list *node;
-	bool wakes, can;
-
-	lock();
-	can = start_locked() == 0 && !is_held_up();
-	if (unlikely(!can))
-		take_back_locked(ret_refused);
-	while ((node = list_pop(reqs))) {
-		struct uaio_req *req =
-			container_of(node, struct uaio_req, link);
-
-		if (!can || !has_room_locked() || is_awaited(req)) {
-			list_add_tail(ret_refused, node);
-			continue;
-		}
-		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_LINED);
-		list_add_tail(&driver.lined, node);
-		store_relaxed(&driver.nr_lined, driver.nr_lined + 1);
-	}
-	wakes = driver.is_asleep && driver.nr_lined;
-	driver.is_asleep &= !wakes;
-	unlock();
-	if (wakes)
-		uaio_poller_wake(&driver.poller);
-}
-
-uint64_t uaio_driver_executed(void)
-{
-	return load_relaxed(&driver.nr_executed);
-}
-
-/*
- * What is lined
- */
-
-static void leave_locked(struct uaio_req *req)
-{
-	list_remove(&req->link);
-	store_relaxed(&driver.nr_lined, driver.nr_lined - 1);
-	uaio_req_move(req, UAIO_REQ_LINED, UAIO_REQ_RUNNING);
-}
-
-static enum uaio_cancel cancel(struct uaio_req *req,
-			       struct uaio_canceller *canceller,
-			       struct list *ret_startable)
-{
-	enum uaio_cancel ret = UAIO_CANCEL_NONE;
-
-	(void)canceller;
-	(void)ret_startable;
-	lock();
-	if (uaio_req_state(req) == UAIO_REQ_LINED) {
-		leave_locked(req);
-		ret = UAIO_CANCEL_TAKEN;
-	}
-	unlock();
-	return ret;
-}
-
-static struct uaio_req *take(uaio_is_wanted_fn *is_wanted, const void *arg)
-{
-	struct uaio_req *found = NULL;
-
-	lock();
-	list_for_each (pos, &driver.lined) {
-		struct uaio_req *req = container_of(pos, struct uaio_req, link);
-
-		if (!is_wanted(req, arg))
-			continue;
-		leave_locked(req);
-		found = req;
-		break;
-	}
-	unlock();
-	return found;
-}
-
-void uaio_driver_init(void)
-{
-	static const struct uaio_wait_ops lined = {
-		.cancel = cancel,
-		.take = take,
-	};
-
-	driver.lock = (struct uaio_lock){ 0 };
-	store_relaxed(&driver.again_ns, 0);
-	store_relaxed(&driver.call_since_ns, 0);
-	driver.patience_ns = HELD_UP_NS;
-	store_relaxed(&driver.nr_executed, 0);
-	list_init(&driver.lined);
-	driver.nr_lined = driver.nr_with_kernel = 0;
-	driver.has_thread = driver.is_asleep = driver.ends = false;
-	driver.poller.lock = (struct uaio_lock){ 0 };
-	uaio_poller_init(&driver.poller);
-	uaio_waits_register(UAIO_REQ_LINED, &lined);
-}
-
-#ifdef UAIO_TESTING
-bool uaio_driver_is_there(void)
-{
-	bool is_there;
-
-	lock();
-	is_there = driver.has_thread;
-	unlock();
-	return is_there;
-}
-
-bool uaio_driver_is_refused(void)
-{
-	return is_refused();
-}
-
-bool uaio_driver_is_quiet(void)
-{
-	bool is_quiet;
-
-	lock();
-	is_quiet = driver.is_asleep && !driver.nr_lined;
-	unlock();
-	return is_quiet;
-}
-
-void uaio_driver_end_when_idle(void)
-{
-	bool wakes;
-
-	lock();
-	driver.ends = driver.has_thread;
-	wakes = driver.is_asleep;
-	driver.is_asleep = false;
-	unlock();
-	if (wakes)
-		uaio_poller_wake(&driver.poller);
-}
-
-void uaio_driver_have_patience(int64_t ns)
-{
-	driver.patience_ns = ns;
-}
-
-void uaio_driver_ask_again(void)
-{
-	store_relaxed(&driver.again_ns, 0);
-}
-#endif
