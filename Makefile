@@ -43,8 +43,8 @@ check-all:
 	@tools/run-tests $(BUILD) --no-suite client --no-suite stress \
 		--no-suite backends
 
-# With the kernel's own AIO behind the library. Each test of a program proves by
-# the statistics that the kernel has executed its requests.
+# With the kernel's own AIO behind the library, and with its io_uring. Each test of a
+# program proves by the statistics that the kernel has executed its requests.
 check-backends:
 	@tools/need build check
 	@tools/configure $(BUILD) -Dtests=enabled

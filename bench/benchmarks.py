@@ -22,7 +22,7 @@ from pathlib import Path
 import picture
 import remarks
 import report
-from fio import JOBS, OWN_THREADS, THREADS, Job
+from fio import JOBS, OWN_THREADS, OWN_URING, THREADS, Job
 from picture import Half, is_fair
 from reading import ReadTable, Results, Unreadable, read
 from rows import short, times
@@ -127,7 +127,8 @@ def _throughput(results: Results) -> str:
 
 
 BACKENDS = {"kernel": "kernel AIO", "io_uring": "io_uring", THREADS: THREADS,
-            OWN_THREADS: "uaio, threads", "uaio": "uaio"}
+            OWN_THREADS: "uaio, threads", OWN_URING: "uaio, io_uring",
+            "uaio": "uaio"}
 
 
 def _backends(results: Results) -> str:
@@ -336,7 +337,8 @@ def document(results: Results, note: str) -> str:
                                  "bytes to and fro between two processes."),
                  _pipes(results)),
         _section("Small O_DIRECT requests",
-                 _prose("By the library's threads (`--backend=threads`), and "
+                 _prose("By the library's threads (`--backend=threads`), by "
+                        "the kernel's io_uring (`--backend=io_uring`), and "
                         "by the kernel's AIO, as is usual where that may be "
                         "used; beside them 32 threads of plain pread or pwrite, "
                         "which is what can be had without the kernel's help.",

@@ -103,6 +103,8 @@ NATIVE_GOAL = Goal(0.97)
 THREADS_GOAL = Goal(0.95)
 OWN_THREADS = "uaio, backend threads"
 """uaio that leaves no direct I/O to the kernel's AIO."""
+OWN_URING = "uaio, backend io_uring"
+"""uaio that leaves all of it, and cold reads, to the kernel's io_uring."""
 
 THREADS = "32 threads"
 """Of plain pread or pwrite, one file for all: what can be had without the kernel's
@@ -251,6 +253,9 @@ def variants(bench: Bench, is_direct: bool = False) -> dict[str, Variant]:
         "uaio, posixaio": replace(uaio, engine="posixaio"),
         OWN_THREADS: replace(
             uaio, prefix=(*uaio.prefix[:-1], "--backend=threads", "--")),
+        OWN_URING: replace(
+            uaio, prefix=(*uaio.prefix[:-1], "--backend=io_uring", "--"),
+            marker=URING_MARKER),
         "counted": replace(uaio, env=(*uaio.env, stats)),
         "floor": Variant(env=(("LD_PRELOAD", str(floor)),
                               ("FLOOR_REPORT", report)),
@@ -469,6 +474,7 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
 def peers_of(job: Job) -> list[str]:
     """In the order of a round: the control, the last, is furthest away."""
     return ["kernel", "uaio", *([OWN_THREADS] if job.direct else []),
+            *([OWN_URING] if job.direct or job.cold else []),
             *(["counted"] if job.counting else []),
             *(peer for peer in job.goals if peer != "kernel"),
             *sorted(seldom_of(job))]
@@ -493,6 +499,10 @@ def rows_of(bench: Bench, job: Job, series: dict[str, Series]) -> list[Row]:
         rows.append(row_of(series, OWN_THREADS, THREADS, RATE,
                            title="the same by uaio's threads", unit="I/O/s",
                            goal=THREADS_GOAL, **about))
+    if job.direct or job.cold:
+        rows.append(row_of(series, OWN_URING, "io_uring", RATE,
+                           title="the same by io_uring behind uaio",
+                           unit="I/O/s", goal=None, **about))
     if job.counting:
         rows.append(row_of(series, "counted", "uaio", RATE,
                            title="the same with statistics", unit="I/O/s",

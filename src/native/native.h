@@ -17,10 +17,9 @@
  *
  * A large request (of 512 KiB and more) is given to the kernel whole: it cuts it into
  * pieces that the device takes, all at once, for less processor time than segments
- * cost (split.h). With RWF_NOWAIT it does not cut, and gives the
- * request back; that is noted apart from what it gives back of small ones, and says nothing
- * of these. A worker submits such a request without RWF_NOWAIT, if the file is known
- * to take that flag: then the kernel waits for nothing but room, most often. Large
+ * cost (split.h). With RWF_NOWAIT it does not cut, and gives the request back; that is
+ * noted apart from what it gives back of small ones, and says nothing of these. A worker
+ * submits such a request without RWF_NOWAIT, if the file is known to take that flag: then the kernel waits for nothing but room, most often. Large
  * requests of a file server (FUSE, NFS) are not native, as their pieces would go there
  * one after the other; nor are any if --segments asks for several.
  *

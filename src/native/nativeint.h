@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What native.c, of requests with the kernel, suits.c, rings.c and driver.c share
+ * What native.c, of requests with the kernel, suits.c, rings.c, driver.c
+ * and line.c share
  */
 #ifndef UAIO_NATIVE_NATIVEINT_H
 #define UAIO_NATIVE_NATIVEINT_H

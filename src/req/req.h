@@ -45,8 +45,8 @@
  *
  * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED, HELD and
  * LINED; each of them has a row of functions (waits.h). A thread may try a request
- * that is PARKED or PAGED. While it does, the request has the bit TRIED, and that thread is its only
- * owner. The thread moves it under the lock of the state:
+ * that is PARKED or PAGED. While it does, the request has the bit TRIED, and that
+ * thread is its only owner. The thread moves it under the lock of the state:
  *
  *   waits -> TRIED	 the try begins
  *   TRIED -> waits	 the try was in vain, and no canceller has asked for it
@@ -57,8 +57,8 @@
  *   I2  A request is on its group's list from PREPPED until just before its event
  *       is posted, so a canceller that holds the group's lock may look at it.
  *   I3  In each state it is on exactly one other list: a startable list, that of
- *       its wait queue, of its device or of the driver (all by link), or one of the work queue's
- *       (by work). An ORDERED one is only on its inode's list (in_order), a TIMED
+ *       its wait queue, of its device or of the driver (all by link), or one of the
+ *       work queue's (by work). An ORDERED one is only on its inode's list (in_order), a TIMED
  *       one only in its heap (in_timed), a HELD one on none, or, if it is the
  *       first of a chain, on its group's (held, by link). While it is being
  *       tried it stays where it is.

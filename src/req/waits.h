@@ -5,9 +5,9 @@
  * A request may wait behind others of its inode (order.h), for a worker (wq.h),
  * until its file is ready (ready.h), for its pages (page.h), for a time
  * (timer.h), for the one before it in its chain (link.h), or a drain (drain.h), or
- * for the driver (driver.h). Each of these modules keeps its requests on lists of its own, under
- * locks of its own, and registers one row of functions for the state that its
- * requests are in (req.h).
+ * for the driver (driver.h). Each of these modules keeps its requests on lists of its
+ * own, under locks of its own, and registers one row of functions for the state that
+ * its requests are in (req.h).
  * Some threads deal with requests whatever they wait for: a canceller, a thread
  * that closes a queue or a descriptor (closing.h), and one that leaves the
  * process (gate.h). These go through the rows, and need not know the modules.

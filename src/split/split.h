@@ -4,8 +4,8 @@
  *
  * A large read or write of a file opened with O_DIRECT which the kernel's own AIO
  * does not get (native.h) is cut into segments, at multiples of 64 pages of the file,
- * where that was measured to be faster (tune.h). Several runners execute the segments at the same time, each one
- * segment after the other. One runner is the starter, the worker that executes
+ * where that was measured to be faster (tune.h). Several runners execute the segments
+ * at the same time, each one segment after the other. One runner is the starter, the worker that executes
  * the request; each of the others is a work item, which the starter queues.
  *
  *   I1  Each runner has a reference, the starter too. The thread that drops the

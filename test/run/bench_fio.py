@@ -24,7 +24,8 @@ DEPTHS = [1, 16]  # of --quick
 DEPTH_ENGINES = ("kernel", "uaio", "io_uring")
 MANY_WORKERS = {"uaio, 4 workers", "uaio, 16 workers"}
 DEADLINE_S = 400
-OWN_THREADS, THREADS = "uaio, backend threads", "32 threads"
+OWN_THREADS, OWN_URING = "uaio, backend threads", "uaio, backend io_uring"
+THREADS = "32 threads"
 PLAIN = {"psync", THREADS}
 """They submit nothing."""
 
@@ -141,6 +142,7 @@ TRUTHS = {
     THREADS: said_of_engine("psync", submitted=0),
     **{name: said_of_engine("libaio")
        for name in ("uaio", "counted", "floor", OWN_THREADS)},
+    OWN_URING: said_of_engine("libaio", mapped={"[io_uring]"}),
 }
 ENGINE_LIES = (
     *((name, {"engines": {other}}) for name, said in TRUTHS.items()
@@ -152,7 +154,8 @@ ENGINE_LIES = (
     *((name, {"submitted": 1000}) for name in PLAIN),
     *((name, {"mapped": {ring}}) for name in ("posixaio", *PLAIN)
       for ring in ("/[aio]", "[io_uring]")),
-    *((name, {"served": 999}) for name in ("uaio", "counted", "floor", OWN_THREADS)),
+    *((name, {"served": 999}) for name in ("uaio", "counted", "floor", OWN_THREADS,
+                                         OWN_URING)),
 )
 
 
@@ -262,7 +265,8 @@ def bench_on_fio(tool, side, job="direct-read-32", places=(), **env):
 
 
 NO_LATENCY = {name: SIDE[name] for name in ("total_ios", "iops", "io_bytes")}
-DIRECT_ENGINES = {"kernel", "uaio", "io_uring", "posixaio", OWN_THREADS, *PLAIN}
+DIRECT_ENGINES = {"kernel", "uaio", "io_uring", "posixaio", OWN_THREADS, OWN_URING,
+                  *PLAIN}
 # What fio says, and who did not do that: psync submits nothing.
 INCOMPLETE = (({"read": SIDE, "write": SIDE}, set()),
               ({"mixed": NO_LATENCY}, set()),
