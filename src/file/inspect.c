@@ -56,42 +56,84 @@ bool uaio_is_remote(int fd)
 	return is_remote_fs(fs_type(fd));
 }
 
+/* What is asked of a file for each request, or nearly. */
+struct look {
+	uint32_t mode;
+	uint64_t dev, rdev, ino, size;
+};
+
 /*
- * fstat() would ask the server, once for each write, while the submitter waits.
- * The size that the kernel knows may be wrong, but it is what the kernel itself
- * uses for a write.
+ * fstat() tells the times of the file, too. Since Linux 6.13 the next write then has to
+ * take a new time and to write it to the inode, which costs more than the write itself.
+ * So only what is needed is asked for. With no_server the kernel tells what it knows, and
+ * asks no server.
  */
-static int size_without_server(int fd, uint64_t *ret_size)
+static bool look_without_times(int fd, bool no_server, struct look *ret)
 {
-	enum { STATX_SIZE_ = 0x200, DONT_SYNC = 0x4000 };
+	enum {
+		STATX_MODE_INO_SIZE = 0x1 | 0x2 | 0x100 | 0x200,
+		DONT_SYNC = 0x4000,
+	};
 	struct {
 		uint32_t mask, blksize;
 		uint64_t attributes;
 		uint32_t nlink, uid, gid;
 		uint16_t mode, spare;
-		uint64_t ino, size, rest[26];
+		uint64_t ino, size, counts[10];
+		uint32_t rdev_major, rdev_minor, dev_major, dev_minor;
+		uint64_t rest[14];
 	} answer;
 
 	static_assert(offsetof(typeof(answer), size) == 40 &&
+			      offsetof(typeof(answer), rdev_major) == 128 &&
 			      sizeof(answer) == 256,
 		      "struct statx");
-	if (sys_statx(fd, DONT_SYNC, STATX_SIZE_, &answer) < 0 ||
-	    !(answer.mask & STATX_SIZE_))
-		return -EOPNOTSUPP;
-	*ret_size = answer.size;
+	if (sys_statx(fd, no_server ? DONT_SYNC : 0, STATX_MODE_INO_SIZE,
+		      &answer) < 0 ||
+	    (answer.mask & STATX_MODE_INO_SIZE) != STATX_MODE_INO_SIZE)
+		return false;
+	*ret = (struct look){
+		.mode = answer.mode,
+		.dev = makedev(answer.dev_major, answer.dev_minor),
+		.rdev = makedev(answer.rdev_major, answer.rdev_minor),
+		.ino = answer.ino,
+		.size = answer.size,
+	};
+	return true;
+}
+
+/* Return: 0, -errno. */
+static int look_at(int fd, bool no_server, struct look *ret)
+{
+	struct stat st;
+	int error;
+
+	if (likely(look_without_times(fd, no_server, ret)))
+		return 0;
+	error = sys_fstat(fd, &st);
+	if (error < 0)
+		return error;
+	*ret = (struct look){
+		.mode = st.st_mode,
+		.dev = st.st_dev,
+		.rdev = st.st_rdev,
+		.ino = st.st_ino,
+		.size = (uint64_t)st.st_size,
+	};
 	return 0;
 }
 
+/*
+ * fstat() would ask the server, once for each write, while the submitter waits.
+ * The size that the kernel knows may be wrong, but it is what the kernel itself
+ * uses for a write.
+ */
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size)
 {
-	struct stat st;
-	int ret;
+	struct look look;
+	int ret = look_at(fd, uaio_file_has(file, UAIO_FILE_F_REMOTE), &look);
 
-	if (unlikely(uaio_file_has(file, UAIO_FILE_F_REMOTE)) &&
-	    size_without_server(fd, ret_size) == 0)
-		return 0;
-	ret = sys_fstat(fd, &st);
-	*ret_size = ret < 0 ? 0 : (uint64_t)st.st_size;
+	*ret_size = ret < 0 ? 0 : look.size;
 	return ret;
 }
 
@@ -346,22 +388,22 @@ bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts)
 bool uaio_is_replaced(const struct uaio_file *file, int fd)
 {
 	uint64_t dev = load_relaxed(&file->dev), ino = load_relaxed(&file->ino);
-	struct stat st;
+	struct look look;
 
-	if (uaio_file_has(file, UAIO_FILE_F_REMOTE) || sys_fstat(fd, &st) < 0)
+	if (uaio_file_has(file, UAIO_FILE_F_REMOTE) ||
+	    look_at(fd, false, &look) < 0)
 		return false;
 	if (dev == UINT64_MAX)
-		return !S_ISBLK(st.st_mode) || st.st_rdev != ino;
-	return st.st_dev != dev || st.st_ino != ino;
+		return !S_ISBLK(look.mode) || look.rdev != ino;
+	return look.dev != dev || look.ino != ino;
 }
 
 bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset)
 {
-	struct stat st;
+	struct look look;
 
 	return !uaio_file_has(file, UAIO_FILE_F_REMOTE) &&
-	       sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	       st.st_dev == load_relaxed(&file->dev) &&
-	       st.st_ino == load_relaxed(&file->ino) &&
-	       (uint64_t)st.st_size <= offset;
+	       look_at(fd, false, &look) == 0 && S_ISREG(look.mode) &&
+	       look.dev == load_relaxed(&file->dev) &&
+	       look.ino == load_relaxed(&file->ino) && look.size <= offset;
 }

@@ -62,6 +62,7 @@ static struct {
 	int waits_error; /* of such a call, or 0 */
 	unsigned nr_setups, nr_submits, nr_destroys;
 	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
+	unsigned nr_times; /* atomic: the same of its times */
 } kernel;
 
 static struct {
@@ -194,8 +195,10 @@ static inline bool play(long nr, const long args[6], long *ret_res)
 		*ret_res = O_RDWR | O_DIRECT;
 		return true;
 	}
-	if (nr == SYS_fstat && args[0] == test.direct)
+	if (nr == SYS_statx && args[0] == test.direct)
 		add_relaxed(&kernel.nr_sizes, 1);
+	if (nr == SYS_fstat && args[0] == test.direct)
+		add_relaxed(&kernel.nr_times, 1);
 	if (nr == SYS_epoll_ctl && kernel.unwatchable &&
 	    args[2] == kernel.unwatchable) {
 		*ret_res = -ENOSPC;

@@ -35,13 +35,14 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 {
 	struct io_event events[5];
 	struct iocb *list[5], sync;
-	unsigned nr_sizes;
+	unsigned nr_sizes, nr_times;
 
 	(void)state;
 	submit(IOCB_CMD_PWRITE, 0);
 	execute();
 	reap(1);
 	nr_sizes = load_relaxed(&kernel.nr_sizes);
+	nr_times = load_relaxed(&kernel.nr_times);
 	for (unsigned i = 0; i < 4; i++)
 		list[i] =
 			prepared(i == 1 ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE, i);
@@ -49,6 +50,8 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 	list[4] = &sync;
 	assert_int_equal(uaio_aio_submit(test.handle, 5, list), 5);
 	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 3);
+	/* A write would have to write its inode, too. */
+	assert_int_equal(load_relaxed(&kernel.nr_times), nr_times);
 	assert_int_equal(kernel.nr_taken, 4);
 	for (unsigned i = 0; i < 4; i++)
 		execute();

@@ -35,6 +35,10 @@ static uint64_t handle;
 
 static bool answer(long nr, const long args[6], long *ret_res)
 {
+	if (nr == SYS_statx) {
+		*ret_res = -ENOSYS;
+		return true;
+	}
 	if (nr == SYS_fstatfs || nr == SYS_fstat) {
 		*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
 		if (nr == SYS_fstatfs)
