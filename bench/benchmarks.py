@@ -345,10 +345,11 @@ def document(results: Results, note: str) -> str:
                         _machine_of(results, "direct-read-32.rate")),
                  _backends(results)),
         _section("Large O_DIRECT reads",
-                 _prose("Requests of more than 256 KiB are executed in parallel "
-                        "segments, as many as was measured to be best on that "
-                        "file; `uaio run --segments=N` sets their "
-                        "number. The slow file is of FUSE: each call of its "
+                 _prose("On a disk the kernel's AIO executes them whole where it "
+                        "may be used. Elsewhere those of 512 KiB and more are "
+                        "executed in parallel segments, as many as was measured "
+                        "to be best on that file; `uaio run --segments=N` sets "
+                        "their number. The slow file is of FUSE: each call of its "
                         "server takes 5 ms."), _large(results)),
         _section("Memory and start", _size(results)))
     return "\n\n".join(part for part in parts if part) + "\n"
