@@ -2,6 +2,8 @@
 /* CALLED: a function of the door's. Tested by uring/test-uring-cancel.c. */
 #include "op/rows.h"
 
+const struct uaio_op_door *uaio_op_door;
+
 int uaio_called_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	(void)sqe;

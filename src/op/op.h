@@ -118,6 +118,8 @@ struct uaio_sqe {
 	/* If it breaks its chain, the completions of those after it are QUIET. */
 	bool is_quiet : 1;
 	bool is_deaf : 1; /* a write that raises no SIGPIPE */
+	/* Its door chooses its memory, or takes what it opens: struct uaio_op_door. */
+	bool by_door : 1;
 	bool is_cut : 1; /* link.c's: its chain broke; is_quiet: of what broke it */
 	uint8_t links;   /* UAIO_LINK*: the request is in a chain */
 	uint16_t ioprio; /* 0: none asked for */
@@ -257,6 +259,33 @@ static_assert(sizeof(struct uaio_op_def) == 32, "a row is found by a shift");
 typedef int uaio_close_fn(int fd, bool may_wait);
 
 extern uaio_close_fn *uaio_op_close;
+
+/*
+ * What a door does while a request of its own is executed, of which it knows by the
+ * request's word. Context: the thread that executes it, without locks.
+ */
+struct uaio_op_door {
+	/*
+	 * Choose the memory into which the request reads up to max bytes (0: as
+	 * many as there is room for), just before a call that may succeed.
+	 * Return: 0; or -errno, which is the request's result.
+	 */
+	int (*pick)(const struct uaio_sqe *sqe, uint64_t max,
+		    struct iovec *ret_iov);
+	/*
+	 * The call has returned res. Nothing was read if that is an error, and the
+	 * request may pick again.
+	 */
+	void (*picked)(const struct uaio_sqe *sqe, int64_t res);
+	/*
+	 * The request has opened fd, which is the door's now.
+	 * Return: the request's result.
+	 */
+	int64_t (*land)(const struct uaio_sqe *sqe, int fd);
+};
+
+/* Of the one door that submits such requests. Set while the engine comes up. */
+extern const struct uaio_op_door *uaio_op_door;
 
 size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
 

@@ -48,8 +48,8 @@ static bool is_skipped(const struct uaio_uring_note *note,
 }
 
 bool uaio_uring_is_told(struct uaio_uring *ring,
-			const struct uaio_completion *completion, int32_t *res,
-			uint32_t *nr_last)
+			const struct uaio_completion *completion,
+			struct io_uring_cqe *cqe, uint32_t *nr_last)
 {
 	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
 	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
@@ -60,17 +60,18 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	if (note == ring->updating && !has_more) {
 		/* It is freed now, and may be another request's next. */
 		ring->updating = NULL;
-		ring->was_swallowed = *res == -ECANCELED;
+		ring->was_swallowed = cqe->res == -ECANCELED;
 		if (ring->was_swallowed) {
 			(*nr_last)--;
 			return false;
 		}
 	}
+	cqe->flags |= note->cqe_flags;
 	if (!has_more)
 		uaio_uring_uncount_locked(ring, note);
-	has_ended = is_ended(note, *res);
+	has_ended = is_ended(note, cqe->res);
 	ring->nr_timeouts += has_ended;
-	if (is_skipped(note, completion, *res))
+	if (is_skipped(note, completion, cqe->res))
 		return false;
 	/* It is not counted by others of its kind. */
 	ring->cq_events -= has_ended;

@@ -26,14 +26,16 @@ struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_note;
 
+struct io_uring_cqe;
+
 /*
- * For the sink, about a completion with a note or with flags: correct its result,
- * or the number of last completions in a post.
+ * For the sink, about a completion with a note or with flags: correct cqe, which is
+ * filled in, or the number of last completions in a post.
  * Return: whether the client is told of it.
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,
-			const struct uaio_completion *completion, int32_t *res,
-			uint32_t *nr_last);
+			const struct uaio_completion *completion,
+			struct io_uring_cqe *cqe, uint32_t *nr_last);
 
 /* A timeout with a count is about to be submitted; or was refused. */
 void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note);

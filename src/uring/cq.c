@@ -145,7 +145,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 
 		nr_last += !has_more;
 		if (unlikely(completion->word | completion->flags) &&
-		    !uaio_uring_is_told(ring, completion, &cqe.res, &nr_last))
+		    !uaio_uring_is_told(ring, completion, &cqe, &nr_last))
 			continue;
 		tail = put(ring, tail, &cqe);
 		nr_told++;

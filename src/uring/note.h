@@ -34,6 +34,12 @@ struct uaio_uring_note {
 	/* what it uses that has a tag: a file and a buffer, or two files; or NULL */
 	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
 
+	/*
+	 * IORING_CQE_F_* of its next completion, beside MORE. Written by the thread
+	 * that executes the request.
+	 */
+	uint32_t cqe_flags;
+
 	/* of a call of the door (cancel.h); immutable */
 	struct uaio_uring_aim aim;
 	uint64_t new_data;
