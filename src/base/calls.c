@@ -25,20 +25,24 @@ enum {
 	NOBODY = 0x7fffffff, /* no process has this number */
 };
 
-#define BIT(call) (1ull << UAIO_CALL_##call)
+#define BIT(call) (1ull << (UAIO_CALL_##call) % 64)
 
 #ifdef UAIO_TESTING
 uaio_sys_hook_fn *uaio_sys_hook;
 #endif
 
-uint64_t uaio_calls;
+struct uaio_call_set uaio_calls;
 static uint64_t unused;                      /* where the kernel writes */
 static const char attribute[] = "user.uaio"; /* of no file */
 static bool is_loaded;
 
 /* Calls that any program which waits for files makes. */
-static const uint64_t usual = BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
-			      BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT);
+static const struct uaio_call_set usual = {
+	.words = { BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
+		   BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT) },
+};
+static_assert(UAIO_CALL_LSEEK < 64 && UAIO_CALL_PRLIMIT < 64,
+	      "all of them in one word");
 
 /*
  * Each call in a form that has no effect, as similar as possible to the real
@@ -72,6 +76,21 @@ static const struct {
 	[UAIO_CALL_FTRUNCATE] = { SYS_ftruncate, { -1, 0 }, -EBADF },
 	[UAIO_CALL_SPLICE] = { SYS_splice, { -1, 0, -1, 0, 1 }, -EBADF },
 	[UAIO_CALL_TEE] = { SYS_tee, { -1, -1, 1 }, -EBADF },
+	[UAIO_CALL_SENDMSG] = { SYS_sendmsg, { -1, 0, 0 }, -EBADF },
+	[UAIO_CALL_RECVFROM] = { SYS_recvfrom, { -1, 0, 0, 0 }, -EBADF },
+	[UAIO_CALL_RECVMSG] = { SYS_recvmsg, { -1, 0, 0 }, -EBADF },
+	[UAIO_CALL_ACCEPT] = { SYS_accept4, { -1, 0, 0, 0 }, -EBADF },
+	[UAIO_CALL_CONNECT] = { SYS_connect, { -1, 0, 0 }, -EBADF },
+	[UAIO_CALL_SHUTDOWN] = { SYS_shutdown, { -1, SHUT_RD }, -EBADF },
+	[UAIO_CALL_SOCKET] = { SYS_socket,
+			       { AF_UNIX, SOCK_STREAM, NOBODY },
+			       -EPROTONOSUPPORT },
+	[UAIO_CALL_BIND] = { SYS_bind, { -1, 0, 0 }, -EBADF },
+	[UAIO_CALL_LISTEN] = { SYS_listen, { -1, 1 }, -EBADF },
+	[UAIO_CALL_SETSOCKOPT] = { SYS_setsockopt,
+				   { -1, SOL_SOCKET, SO_RCVTIMEO },
+				   -EBADF },
+	[UAIO_CALL_IOCTL_SOCKET] = { SYS_ioctl, { -1, FIONREAD }, -EBADF },
 	[UAIO_CALL_OPENAT2] = { NR_OPENAT2, { AT_FDCWD, 0, 0, 0 }, -EINVAL },
 	[UAIO_CALL_RENAMEAT2] = { SYS_renameat2,
 				  { AT_FDCWD, 0, AT_FDCWD, 0 },
@@ -160,7 +179,7 @@ static const struct {
 				      0 },
 };
 
-static_assert(UAIO_NR_CALLS <= 64, "a bit each");
+static_assert(UAIO_NR_CALLS <= 128, "a bit each");
 
 bool uaio_call_try(enum uaio_call call)
 {
@@ -176,8 +195,7 @@ bool uaio_call_is_answered(enum uaio_call call)
 		return false;
 	if (uaio_call_try(call))
 		return true;
-	/* relaxed: the bit publishes nothing */
-	and_relaxed(&uaio_calls, ~(1ull << call));
+	uaio_call_forbid(call);
 	return false;
 }
 
@@ -272,7 +290,22 @@ static char *put(char *at, uint64_t value, unsigned base)
 	return at;
 }
 
-void uaio_calls_word(int nr_filters, uint64_t some,
+/* The words of a set in base 16, the higher one first, each whole but for that. */
+static char *put_set(char *at, const struct uaio_call_set *set)
+{
+	enum { DIGITS = 16 };
+	char low[DIGITS];
+	size_t nr = (size_t)(put(low, set->words[0], 16) - low);
+
+	if (set->words[1])
+		at = put(at, set->words[1], 16);
+	for (size_t i = nr; set->words[1] && i < DIGITS; i++)
+		*at++ = '0';
+	memcpy(at, low, nr);
+	return at + nr;
+}
+
+void uaio_calls_word(int nr_filters, const struct uaio_call_set *some,
 		     char ret_word[UAIO_CALLS_WORD_MAX])
 {
 	char *at = put(ret_word, (uint64_t)nr_filters, 10);
@@ -280,19 +313,19 @@ void uaio_calls_word(int nr_filters, uint64_t some,
 	*at++ = ':';
 	at = put(at, UAIO_NR_CALLS, 10);
 	*at++ = ':';
-	*put(at, some, 16) = '\0';
+	*put_set(at, some) = '\0';
 }
 
 /* Return: the calls that may be made behind so many filters. */
-static uint64_t calls_of(const char *word, int nr_filters)
+static struct uaio_call_set calls_of(const char *word, int nr_filters)
 {
 	char begin[UAIO_CALLS_WORD_MAX];
-	uint64_t some = 0;
+	struct uaio_call_set some = { 0 };
 	size_t len;
 
 	if (!word || nr_filters < 0)
 		return usual;
-	uaio_calls_word(nr_filters, 0, begin);
+	uaio_calls_word(nr_filters, &some, begin);
 	len = strlen(begin) - 1;
 	if (strncmp(word, begin, len))
 		return usual;
@@ -301,23 +334,42 @@ static uint64_t calls_of(const char *word, int nr_filters)
 
 		if (!digit)
 			return usual;
-		some = some << 4 | (uint64_t)(digit - "0123456789abcdef");
+		some.words[1] = some.words[1] << 4 | some.words[0] >> 60;
+		some.words[0] = some.words[0] << 4 |
+				(uint64_t)(digit - "0123456789abcdef");
 	}
 	return some;
 }
 
-static uint64_t try_all(void)
+static struct uaio_call_set try_all(void)
 {
-	uint64_t some = 0;
+	struct uaio_call_set some = { 0 };
 
 	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)
-		some |= (uint64_t)uaio_call_try(i) << i;
+		if (uaio_call_try(i))
+			uaio_call_set_add(&some, i);
 	return some;
+}
+
+static struct uaio_call_set all(void)
+{
+	struct uaio_call_set set = { 0 };
+
+	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)
+		uaio_call_set_add(&set, i);
+	return set;
+}
+
+static void set_calls(const struct uaio_call_set *some)
+{
+	/* relaxed: the bits publish nothing */
+	for (unsigned i = 0; i < 2; i++)
+		store_relaxed(&uaio_calls.words[i], some->words[i]);
 }
 
 void uaio_calls_load(const char *word)
 {
-	const uint64_t all = UINT64_MAX >> (64 - UAIO_NR_CALLS);
+	struct uaio_call_set some;
 	int nr_filters;
 
 	if (is_loaded)
@@ -329,21 +381,18 @@ void uaio_calls_load(const char *word)
 	 */
 	nr_filters = uaio_calls_nr_filters();
 	if (nr_filters == 0)
-		store_relaxed(&uaio_calls, all);
+		some = all();
 	else if (word && !strcmp(word, "all"))
-		store_relaxed(&uaio_calls, try_all());
+		some = try_all();
 	else
-		store_relaxed(&uaio_calls, calls_of(word, nr_filters));
+		some = calls_of(word, nr_filters);
+	set_calls(&some);
 }
 
 void uaio_calls_filter(const void *program)
 {
-	uint64_t some = 0;
-
-	for (unsigned i = 0; program && i < UAIO_NR_CALLS; i++)
-		some |= (uint64_t)uaio_filter_allows(program, calls[i].nr,
-						     calls[i].args)
-			<< i;
-	/* relaxed: the bits publish nothing */
-	and_relaxed(&uaio_calls, some);
+	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)
+		if (!program || !uaio_filter_allows(program, calls[i].nr,
+						    calls[i].args))
+			uaio_call_forbid(i);
 }

@@ -48,6 +48,18 @@ enum uaio_call {
 	UAIO_CALL_FTRUNCATE,
 	UAIO_CALL_SPLICE,
 	UAIO_CALL_TEE,
+	/* sockets */
+	UAIO_CALL_SENDMSG,
+	UAIO_CALL_RECVFROM,
+	UAIO_CALL_RECVMSG,
+	UAIO_CALL_ACCEPT,
+	UAIO_CALL_CONNECT,
+	UAIO_CALL_SHUTDOWN,
+	UAIO_CALL_SOCKET,
+	UAIO_CALL_BIND,
+	UAIO_CALL_LISTEN,
+	UAIO_CALL_SETSOCKOPT,
+	UAIO_CALL_IOCTL_SOCKET,
 	/* what else clients ask for */
 	UAIO_CALL_OPENAT2,
 	UAIO_CALL_RENAMEAT2,
@@ -109,12 +121,29 @@ enum uaio_call {
 	UAIO_NR_CALLS,
 };
 
-extern uint64_t uaio_calls; /* atomic: a bit for each that may be made */
+/* A bit for each call. */
+struct uaio_call_set {
+	uint64_t words[2];
+};
+
+static inline void uaio_call_set_add(struct uaio_call_set *set, unsigned call)
+{
+	set->words[call / 64] |= 1ull << call % 64;
+}
+
+extern struct uaio_call_set uaio_calls; /* atomic words: what may be made */
 
 static inline bool uaio_may_call(enum uaio_call call)
 {
 	/* relaxed: the bit publishes nothing */
-	return load_relaxed(&uaio_calls) >> call & 1;
+	return load_relaxed(&uaio_calls.words[call / 64]) >> call % 64 & 1;
+}
+
+/* The call is not made from now on. */
+static inline void uaio_call_forbid(enum uaio_call call)
+{
+	/* relaxed: the bit publishes nothing */
+	and_relaxed(&uaio_calls.words[call / 64], ~(1ull << call % 64));
 }
 
 /*
@@ -124,7 +153,7 @@ static inline bool uaio_may_call(enum uaio_call call)
  * to "all"; then the library tries each call itself.
  */
 #define UAIO_CALLS_VARIABLE "UAIO_CALLS"
-enum { UAIO_CALLS_WORD_MAX = 48 };
+enum { UAIO_CALLS_WORD_MAX = 64 };
 
 /*
  * Called once, before anything else when the library is loaded. word: the value
@@ -146,7 +175,7 @@ int uaio_calls_nr_filters(void);
 bool uaio_call_try(enum uaio_call call);
 
 /* Write the value of the variable for these filters and calls. */
-void uaio_calls_word(int nr_filters, uint64_t calls,
+void uaio_calls_word(int nr_filters, const struct uaio_call_set *calls,
 		     char ret_word[UAIO_CALLS_WORD_MAX]);
 
 /*

@@ -115,13 +115,13 @@ static void begin(enum uaio_uring_when when, long answer_of_all)
 }
 
 /* The filters let none of the three calls through. */
-static uint64_t filter(void)
+static struct uaio_call_set filter(void)
 {
-	uint64_t all = uaio_calls;
+	struct uaio_call_set all = uaio_calls;
 
-	uaio_calls &= ~(1ull << UAIO_CALL_URING_SETUP |
-			1ull << UAIO_CALL_URING_ENTER |
-			1ull << UAIO_CALL_URING_REGISTER);
+	uaio_call_forbid(UAIO_CALL_URING_SETUP);
+	uaio_call_forbid(UAIO_CALL_URING_ENTER);
+	uaio_call_forbid(UAIO_CALL_URING_REGISTER);
 	return all;
 }
 
@@ -169,7 +169,7 @@ static void what_the_kernel_refuses_is_ours(void **state)
 
 static void a_kernel_that_may_end_the_process_is_not_asked(void **state)
 {
-	uint64_t all = filter();
+	struct uaio_call_set all = filter();
 
 	(void)state;
 	begin(UAIO_URING_AUTO, -EFAULT);
@@ -181,7 +181,7 @@ static void a_kernel_that_may_end_the_process_is_not_asked(void **state)
 
 static void the_option_decides_before_the_kernel_does(void **state)
 {
-	uint64_t all;
+	struct uaio_call_set all;
 
 	(void)state;
 	begin(UAIO_URING_ALWAYS, 5);

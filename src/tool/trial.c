@@ -16,7 +16,7 @@
 /* Memory that the parent shares with the children that try, one by one. */
 struct trial {
 	int next;       /* atomic: next call to try; -1: set the core limit */
-	uint64_t calls; /* atomic: a bit for each call that may be made */
+	struct uaio_call_set calls; /* that may be made */
 };
 
 /*
@@ -37,8 +37,7 @@ static void go_on(struct trial *trial)
 		int call = add_relaxed(&trial->next, 1);
 
 		if (uaio_call_try((enum uaio_call)call))
-			store_relaxed(&trial->calls,
-				      trial->calls | 1ull << call);
+			uaio_call_set_add(&trial->calls, (unsigned)call);
 	}
 }
 
@@ -81,7 +80,7 @@ int uaio_trial_set(void)
 	if (trial == MAP_FAILED)
 		return -errno;
 	if (try_all(trial)) {
-		uaio_calls_word(nr_filters, trial->calls, text);
+		uaio_calls_word(nr_filters, &trial->calls, text);
 		if (setenv(UAIO_CALLS_VARIABLE, text, 1) < 0)
 			ret = -errno;
 	}

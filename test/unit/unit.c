@@ -40,11 +40,12 @@ const char *__tsan_default_options(void)
 
 int unit_engine(void **state)
 {
+	static const struct uaio_call_set all = { { UINT64_MAX, UINT64_MAX } };
 	char word[UAIO_CALLS_WORD_MAX];
 
 	(void)state;
 	/* In a sandbox, too, they test the engine that makes all calls. */
-	uaio_calls_word(uaio_calls_nr_filters(), UINT64_MAX, word);
+	uaio_calls_word(uaio_calls_nr_filters(), &all, word);
 	setenv(UAIO_CALLS_VARIABLE, word, 1);
 	uaio_engine_load();
 	/*
