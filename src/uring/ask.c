@@ -99,22 +99,6 @@ static int64_t deadline_of(const struct __kernel_timespec *ts)
 	return ns;
 }
 
-/* Find out which registered file is meant. Return: 0; -EBADF. */
-static int find_fixed(struct uaio_uring *ring, struct uaio_uring_aim *aim)
-{
-	const struct uaio_uring_rsrc *rsrc;
-
-	if (!(aim->flags & IORING_ASYNC_CANCEL_FD) ||
-	    !(aim->flags & IORING_ASYNC_CANCEL_FD_FIXED))
-		return 0;
-	if (!uaio_uring_hold(ring))
-		return -EBADF;
-	rsrc = uaio_uring_table_at(&ring->files, (uint32_t)aim->fd);
-	aim->file = rsrc ? rsrc->file : NULL;
-	uaio_uring_release(ring);
-	return rsrc ? 0 : -EBADF;
-}
-
 /* What is being executed ends by itself: look again until then. */
 static int cancel_waiting(struct uaio_uring *ring,
 			  const struct uaio_uring_aim *aim, int64_t deadline_ns)
@@ -156,9 +140,7 @@ long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 		.fd = what.fd,
 		.opcode = what.opcode,
 	};
-	ret = find_fixed(ring, &aim);
-	if (ret == 0)
-		ret = uaio_uring_cancel(ring, &aim);
+	ret = uaio_uring_cancel(ring, &aim);
 	if (ret == -EALREADY)
 		ret = cancel_waiting(ring, &aim, deadline_of(&what.timeout));
 	return ret;

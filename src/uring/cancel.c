@@ -18,7 +18,6 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_uring_note *note = uaio_uring_note_for(entry);
-	const struct uaio_uring_rsrc *rsrc = NULL;
 
 	if (!note)
 		return -ENOMEM;
@@ -35,11 +34,6 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 					  : raw->len;
 	if (call == UAIO_URING_CANCEL && raw->flags & IOSQE_FIXED_FILE)
 		note->aim.flags |= IORING_ASYNC_CANCEL_FD_FIXED;
-	if (note->aim.flags & IORING_ASYNC_CANCEL_FD_FIXED)
-		rsrc = uaio_uring_table_at(&entry->ring->files,
-					   (uint32_t)raw->fd);
-	if (rsrc)
-		note->aim.file = rsrc->file;
 	note->new_data = raw->off;
 	note->events = raw->poll32_events & 0xffff;
 	entry->sqe.called = &entry->ring->called;
@@ -55,6 +49,7 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 struct by_client {
 	struct uaio_cancel_aim aim;
 	const struct uaio_uring_aim *what;
+	const struct uaio_file *file; /* borrows: that of FD */
 	uint64_t own_word; /* of the request that cancels; or 0 */
 	int op;            /* enum uaio_op; -1: any */
 };
@@ -77,7 +72,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 		return false;
 	if (client->op >= 0 && sqe->op != client->op)
 		return false;
-	if (what->flags & IORING_ASYNC_CANCEL_FD && file != what->file)
+	if (what->flags & IORING_ASYNC_CANCEL_FD && file != client->file)
 		return false;
 	if (what->flags & IORING_ASYNC_CANCEL_OP && sqe->key != what->opcode)
 		return false;
@@ -85,41 +80,45 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 }
 
 /*
- * Find the file that is meant by its descriptor. The reference keeps its entry from
- * becoming another file's.
+ * Find the file that is meant by its descriptor, or by its place. The reference keeps
+ * its entry from becoming another file's.
  * Return: 0; -EBADF.
  */
-static int find_file(struct uaio_uring_aim *what, struct uaio_file **ret_file)
+static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
+		     struct uaio_file **ret_file)
 {
-	*ret_file = NULL;
+	struct uaio_file *file;
+
 	if (!(what->flags & IORING_ASYNC_CANCEL_FD))
 		return 0;
 	if (what->flags & IORING_ASYNC_CANCEL_FD_FIXED)
-		return what->file ? 0 : -EBADF;
-	if (uaio_file_get(what->fd, ret_file) < 0)
+		file = uaio_uring_get_fixed(&ring->queue, what->fd);
+	else if (uaio_file_get(what->fd, &file) < 0)
+		file = NULL;
+	if (!file)
 		return -EBADF;
-	what->file = *ret_file;
+	*ret_file = file;
 	return 0;
 }
 
 static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 		  uint64_t own_word, int op)
 {
-	struct uaio_uring_aim what = *aim;
-	bool is_all = what.flags &
+	bool is_all = aim->flags &
 		      (IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
-	const struct by_client client = {
+	struct by_client client = {
 		.aim = { .is_meant = is_meant, .is_one = !is_all },
-		.what = &what,
+		.what = aim,
 		.own_word = own_word,
 		.op = op,
 	};
-	struct uaio_file *file;
+	struct uaio_file *file = NULL;
 	int ret, nr_others = 0;
 
-	ret = find_file(&what, &file);
+	ret = find_file(ring, aim, &file);
 	if (ret < 0)
 		return ret;
+	client.file = file;
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
 	if (file)
 		uaio_file_put(file);

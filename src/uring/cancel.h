@@ -51,7 +51,6 @@ struct uaio_uring_aim {
 	uint32_t flags; /* IORING_ASYNC_CANCEL_* */
 	int fd;
 	uint8_t opcode;
-	const void *file; /* of a registered one: to compare, no more */
 };
 
 /* Return: how many were cancelled, or 0 for one; or -errno. */
