@@ -287,6 +287,14 @@ struct uaio_op_door {
 /* Of the one door that submits such requests. Set while the engine comes up. */
 extern const struct uaio_op_door *uaio_op_door;
 
+/* Return: the result of a request whose call has opened res, or is -errno. */
+static inline int64_t uaio_sqe_land(const struct uaio_sqe *sqe, int64_t res)
+{
+	return likely(!sqe->by_door) || res < 0
+		       ? res
+		       : uaio_op_door->land(sqe, (int)res);
+}
+
 size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
 
 /* Return: the size of the arguments that a request has a copy of, in bytes. */

@@ -53,6 +53,12 @@ enum {
 		       O_NOFOLLOW | O_NOATIME | O_CLOEXEC,
 };
 
+/* What a door takes has a number for a moment only, which no child is to have. */
+static uint64_t flags_of(const struct uaio_sqe *sqe, uint64_t flags)
+{
+	return flags | (sqe->by_door ? O_CLOEXEC : 0);
+}
+
 /*
  * Open what the kernel can find without waiting, as io_uring does: a FIFO without
  * another end does not wait either, as if O_NONBLOCK had been given.
@@ -80,17 +86,20 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			uint32_t extra_flags)
 {
-	const struct how how = { .flags = sqe->open_flags };
+	const struct how how = { .flags = flags_of(sqe, sqe->open_flags) };
+	int64_t ret;
 
 	(void)fd;
 	(void)is_stream;
-	if (extra_flags & RWF_NOWAIT)
+	if (!(extra_flags & RWF_NOWAIT))
+		ret = sys_openat(sqe->fd, sqe->path, (int)how.flags,
+				 (int)sqe->mode);
+	else
 		/* A copy has a 0 at its end. */
-		return sqe->path[sqe->len - 1]
-			       ? -EOPNOTSUPP
-			       : open_cached(sqe->fd, sqe->path, &how);
-	return sys_openat(sqe->fd, sqe->path, (int)sqe->open_flags,
-			  (int)sqe->mode);
+		ret = sqe->path[sqe->len - 1]
+			      ? -EOPNOTSUPP
+			      : open_cached(sqe->fd, sqe->path, &how);
+	return uaio_sqe_land(sqe, ret);
 }
 
 /* Return: whether how, beyond what is known of it, asks for nothing. */
@@ -126,12 +135,17 @@ int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 {
 	const struct uaio_args *args = sqe->args;
 	struct how how;
+	int64_t ret;
 
 	(void)fd;
 	(void)is_stream;
 	memcpy(&how, args->in, sizeof(how));
-	if (extra_flags & RWF_NOWAIT)
-		return how.mode ? -EOPNOTSUPP
-				: open_cached(sqe->fd, args->path, &how);
-	return sys_openat2(sqe->fd, args->path, args->in, args->in_bytes);
+	how.flags = flags_of(sqe, how.flags);
+	if (!(extra_flags & RWF_NOWAIT))
+		/* What else there is of it asks for nothing. */
+		ret = sys_openat2(sqe->fd, args->path, &how, sizeof(how));
+	else
+		ret = how.mode ? -EOPNOTSUPP
+			       : open_cached(sqe->fd, args->path, &how);
+	return uaio_sqe_land(sqe, ret);
 }

@@ -42,9 +42,15 @@
 #define IORING_NOP_INJECT_RESULT (1u << 0)
 #endif
 
-/* io_uring_sqe.opcode: of 6.9 */
-enum { IORING_OP_FTRUNCATE_ = 55 };
+/* io_uring_sqe.opcode: of 6.8 and 6.9 */
+enum { IORING_OP_FIXED_FD_INSTALL_ = 54, IORING_OP_FTRUNCATE_ = 55 };
+#define IORING_OP_FIXED_FD_INSTALL IORING_OP_FIXED_FD_INSTALL_
 #define IORING_OP_FTRUNCATE IORING_OP_FTRUNCATE_
+
+/* io_uring_sqe.install_fd_flags (rw_flags) */
+#ifndef IORING_FIXED_FD_NO_CLOEXEC
+#define IORING_FIXED_FD_NO_CLOEXEC (1u << 0)
+#endif
 
 /* io_uring_sqe.timeout_flags */
 #ifndef IORING_TIMEOUT_MULTISHOT

@@ -9,6 +9,7 @@
 #include "flow/cancel.h"
 #include "issue/submit.h"
 #include "uring/count.h"
+#include "uring/files.h"
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
@@ -50,8 +51,8 @@ struct by_client {
 	struct uaio_cancel_aim aim;
 	const struct uaio_uring_aim *what;
 	const struct uaio_file *file; /* borrows: that of FD */
-	uint64_t own_word; /* of the request that cancels; or 0 */
-	int op;            /* enum uaio_op; -1: any */
+	uint64_t own_word;            /* of the request that cancels; or 0 */
+	int op;                       /* enum uaio_op; -1: any */
 };
 
 /* The queue's lock is held. */
@@ -307,6 +308,9 @@ int64_t uaio_uring_called(struct uaio_called *called,
 	case UAIO_URING_POLL_UPDATE: return update_poll(ring, note);
 	case UAIO_URING_TIMEOUT_REMOVE: return remove(ring, sqe, UAIO_OP_TIMER);
 	case UAIO_URING_TIMEOUT_UPDATE: return update_timeout(ring, note);
+	case UAIO_URING_CLOSE_PLACE:
+	case UAIO_URING_UPDATE_PLACES:
+	case UAIO_URING_INSTALL: return uaio_uring_call_on_files(ring, sqe);
 	}
 	return -EINVAL;
 }

@@ -19,6 +19,7 @@
 #include "uring/cancel.h"
 
 struct uaio_post;
+struct uaio_uring;
 struct uaio_uring_rsrc;
 
 struct uaio_uring_note {
@@ -39,6 +40,12 @@ struct uaio_uring_note {
 	 * that executes the request.
 	 */
 	uint32_t cqe_flags;
+
+	/* of a request that opens a file into a table (files.h); immutable */
+	struct uaio_uring *ring; /* borrows: it stays until the completion */
+	uint32_t place;          /* or UAIO_URING_ANY_PLACE */
+	/* of one that puts files in a table: the client's; immutable */
+	uint64_t descriptors;
 
 	/* of a call of the door (cancel.h); immutable */
 	struct uaio_uring_aim aim;

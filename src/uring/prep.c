@@ -14,6 +14,7 @@
 #include "base/uaddr.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
+#include "uring/files.h"
 #include "uring/note.h"
 #include "uring/prepcall.h"
 #include "uring/ring.h"
@@ -414,6 +415,14 @@ static const struct uaio_uring_row rows[] = {
 	[IORING_OP_CLOSE] = {
 		.op = UAIO_OP_CLOSE,
 		.prep = uaio_uring_prep_close,
+	},
+	[IORING_OP_FILES_UPDATE] = {
+		.op = UAIO_OP_CALLED,
+		.prep = uaio_uring_prep_files_update,
+	},
+	[IORING_OP_FIXED_FD_INSTALL] = {
+		.op = UAIO_OP_CALLED,
+		.prep = uaio_uring_prep_install,
 	},
 	[IORING_OP_STATX] = {
 		.op = UAIO_OP_STATX,

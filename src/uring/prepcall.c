@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "uring/files.h"
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
@@ -107,22 +108,6 @@ static int check_open(const struct io_uring_sqe *raw)
 	return raw->flags & IOSQE_FIXED_FILE ? -EBADF : 0;
 }
 
-/*
- * No file is opened into, or closed in, a table of registered ones. Where there is
- * no table the kernel opens the file, and then finds no place for it.
- */
-static int check_place(struct uaio_uring_entry *entry, uint64_t open_flags)
-{
-	uint32_t place = entry->raw.file_index;
-
-	if (!place)
-		return 0;
-	if (open_flags & O_CLOEXEC || entry->ring->files.entries)
-		return -EINVAL;
-	entry->late_error = place == IORING_FILE_INDEX_ALLOC ? -ENFILE : -ENXIO;
-	return 0;
-}
-
 /* The only path of an operation. */
 static int measure(struct uaio_uring_entry *entry, bool may_be_empty)
 {
@@ -144,11 +129,11 @@ int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
 	entry->sqe.mode = raw->len;
 	if (ret == 0)
 		ret = measure(entry, false);
-	return ret < 0 ? ret : check_place(entry, raw->open_flags);
+	return ret < 0 ? ret : uaio_uring_prep_land(entry, raw->open_flags);
 }
 
-/* Return: as check_place(); what it finds comes after mistakes in the memory. */
-static int check_place2(struct uaio_uring_entry *entry)
+/* Return: as uaio_uring_prep_land(), but mistakes in the memory come first. */
+static int prep_land2(struct uaio_uring_entry *entry)
 {
 	struct uaio_args *args = &entry->args;
 	uint64_t open_flags;
@@ -158,7 +143,7 @@ static int check_place2(struct uaio_uring_entry *entry)
 	if (ret < 0)
 		return ret;
 	memcpy(&open_flags, args->in, sizeof(open_flags));
-	return check_place(entry, open_flags);
+	return uaio_uring_prep_land(entry, open_flags);
 }
 
 int uaio_uring_prep_openat2(struct uaio_uring_entry *entry)
@@ -171,7 +156,7 @@ int uaio_uring_prep_openat2(struct uaio_uring_entry *entry)
 	args->in = pointer(raw->addr2);
 	args->in_bytes = raw->len;
 	ret = check_open(raw);
-	return ret < 0 || !raw->file_index ? ret : check_place2(entry);
+	return ret < 0 || !raw->file_index ? ret : prep_land2(entry);
 }
 
 int uaio_uring_prep_close(struct uaio_uring_entry *entry)
@@ -184,7 +169,7 @@ int uaio_uring_prep_close(struct uaio_uring_entry *entry)
 	if (raw->flags & IOSQE_FIXED_FILE)
 		return -EBADF;
 	if (raw->file_index)
-		return -EINVAL;
+		return raw->fd ? -EINVAL : uaio_uring_prep_close_place(entry);
 	/* A ring is closed by a call of its own. */
 	if (raw->fd >= 0 && uaio_uring_find((uint32_t)raw->fd))
 		entry->late_error = -EBADF;
@@ -309,23 +294,36 @@ int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
  * Two descriptors
  */
 
+/* Return: 0, and the note keeps what an entry uses if it has to; or -ENOMEM. */
+static int keep(struct uaio_uring_entry *entry, struct uaio_uring_rsrc *rsrc)
+{
+	if (!rsrc->tag && !entry->ring->shares_files)
+		return 0;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	uaio_uring_note_use(entry->note, rsrc);
+	return 0;
+}
+
 /* One of the two is registered. Return: 0 or -ENOMEM. */
 static int use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
 {
+	struct uaio_uring *ring = entry->ring;
 	struct uaio_uring_rsrc *rsrc =
-		uaio_uring_table_at(&entry->ring->files, (uint32_t)fd);
+		ring->shares_files
+			? uaio_uring_table_get(ring, &ring->files, (uint32_t)fd)
+			: uaio_uring_table_at(&ring->files, (uint32_t)fd);
+	int ret;
 
 	if (!rsrc) {
 		entry->late_error = -EBADF;
 		return 0;
 	}
 	entry->args.files[end] = rsrc->file;
-	if (!rsrc->tag)
-		return 0;
-	if (!uaio_uring_note_for(entry))
-		return -ENOMEM;
-	uaio_uring_note_use(entry->note, rsrc);
-	return 0;
+	ret = keep(entry, rsrc);
+	if (ring->shares_files)
+		uaio_uring_rsrc_put(rsrc);
+	return ret;
 }
 
 static int prep_ends(struct uaio_uring_entry *entry)

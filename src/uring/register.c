@@ -10,135 +10,31 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "proc/entry.h"
 #include "file/file.h"
 #include "uring/calls.h"
+#include "uring/files.h"
 #include "uring/register.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
-#include "uring/table.h"
 
-/*
- * Files
- */
-
-/* Return: 0 with a file to register; -EBADF; -EMFILE, -ENOMEM. */
-static int fix(int fd, struct uaio_file **ret_file)
-{
-	/* A ring that kept itself would never end. */
-	if (fd >= 0 && uaio_uring_find((uint32_t)fd))
-		return -EBADF;
-	return uaio_file_fix(fd, ret_file);
-}
-
-/* Register fd in an empty place. */
-static int put_file(struct uaio_uring *ring, uint32_t place, int fd,
-		    uint64_t tag)
-{
-	struct uaio_file *file;
-	int ret;
-
-	if (fd == -1)
-		return tag ? -EINVAL : 0;
-	ret = fix(fd, &file);
-	if (ret < 0)
-		return ret;
-	ret = uaio_uring_table_put_file(ring, place, file, tag);
-	if (ret < 0)
-		uaio_file_put(file);
-	return ret;
-}
-
-static uint64_t fds_limit(void)
-{
-	struct rlimit limit;
-
-	return sys_getrlimit(RLIMIT_NOFILE, &limit) < 0 ? UINT64_MAX
-							: limit.rlim_cur;
-}
-
-/* Read one of an array of values of the client's, which may be absent. */
-static int read_one(uint64_t array, uint32_t i, void *ret, size_t bytes)
+int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes)
 {
 	return array ? uaio_uring_copy_in(ret, array + i * bytes, bytes) : 0;
 }
 
-long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
-			       uint32_t nr, uint64_t tags)
-{
-	int ret;
-
-	if (ring->files.nr)
-		return -EBUSY;
-	if (!nr)
-		return -EINVAL;
-	if (nr > UAIO_URING_FILES_MAX || nr > fds_limit())
-		return -EMFILE;
-	ret = uaio_uring_table_new(ring, &ring->files, nr);
-	for (uint32_t i = 0; i < nr && ret == 0; i++) {
-		uint64_t tag = 0;
-		int fd = -1;
-
-		ret = read_one(tags, i, &tag, sizeof(tag));
-		if (ret == 0)
-			ret = read_one(fds, i, &fd, sizeof(fd));
-		if (ret == 0)
-			ret = put_file(ring, i, fd, tag);
-	}
-	if (ret < 0)
-		uaio_uring_table_free(ring, &ring->files);
-	return ret;
-}
-
-static int update_file(struct uaio_uring *ring, uint32_t place, int fd,
-		       uint64_t tag)
-{
-	if ((fd == IORING_REGISTER_FILES_SKIP || fd == -1) && tag)
-		return -EINVAL;
-	if (fd == IORING_REGISTER_FILES_SKIP)
-		return 0;
-	uaio_uring_table_empty(&ring->files, place);
-	return put_file(ring, place, fd, tag);
-}
-
-/* Return: 0; why so many places from first on are not in the table. */
-static int check_places(const struct uaio_uring_table *table, uint32_t first,
-			uint32_t nr)
+int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr)
 {
 	uint32_t end;
 
 	if (__builtin_add_overflow(first, nr, &end))
 		return -EOVERFLOW;
-	if (!table->nr)
+	if (!size)
 		return -ENXIO;
-	return end > table->nr ? -EINVAL : 0;
-}
-
-long uaio_uring_update_files(struct uaio_uring *ring,
-			     const struct io_uring_rsrc_update2 *update,
-			     uint32_t nr)
-{
-	int ret = check_places(&ring->files, update->offset, nr);
-	uint32_t done = 0;
-
-	while (ret == 0 && done < nr) {
-		uint64_t tag = 0;
-		int fd = -1;
-
-		ret = read_one(update->tags, done, &tag, sizeof(tag));
-		if (ret == 0)
-			ret = uaio_uring_copy_in(
-				&fd, update->data + done * sizeof(fd),
-				sizeof(fd));
-		if (ret == 0)
-			ret = update_file(ring, update->offset + done, fd, tag);
-		done += ret == 0;
-	}
-	return done ? (long)done : ret;
+	return end > size ? -EINVAL : 0;
 }
 
 /*
@@ -189,9 +85,9 @@ long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
 		struct iovec iov = { NULL, 0 };
 		uint64_t tag = 0;
 
-		ret = read_one(iovs, i, &iov, sizeof(iov));
+		ret = uaio_uring_read_one(iovs, i, &iov, sizeof(iov));
 		if (ret == 0)
-			ret = read_one(tags, i, &tag, sizeof(tag));
+			ret = uaio_uring_read_one(tags, i, &tag, sizeof(tag));
 		if (ret == 0)
 			ret = put_buffer(ring, i, &iov, tag);
 	}
@@ -204,7 +100,7 @@ long uaio_uring_update_buffers(struct uaio_uring *ring,
 			       const struct io_uring_rsrc_update2 *update,
 			       uint32_t nr)
 {
-	int ret = check_places(&ring->buffers, update->offset, nr);
+	int ret = uaio_uring_check_places(ring->buffers.nr, update->offset, nr);
 	uint32_t done = 0;
 
 	while (ret == 0 && done < nr) {
@@ -215,14 +111,15 @@ long uaio_uring_update_buffers(struct uaio_uring *ring,
 		ret = uaio_uring_copy_in(
 			&iov, update->data + done * sizeof(iov), sizeof(iov));
 		if (ret == 0)
-			ret = read_one(update->tags, done, &tag, sizeof(tag));
+			ret = uaio_uring_read_one(update->tags, done, &tag,
+						  sizeof(tag));
 		if (ret == 0)
 			ret = check_buffer(&iov);
 		if (ret == 0 && !iov.iov_base && tag)
 			ret = -EINVAL;
 		if (ret < 0)
 			break;
-		uaio_uring_table_empty(&ring->buffers, place);
+		(void)uaio_uring_table_empty(ring, &ring->buffers, place);
 		ret = put_buffer(ring, place, &iov, tag);
 		done += ret == 0;
 	}
@@ -417,6 +314,8 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return update_rsrc(ring, arg, nr, false);
 	case IORING_REGISTER_FILES_UPDATE2:
 		return update_rsrc(ring, arg, nr, true);
+	case IORING_REGISTER_FILE_ALLOC_RANGE:
+		return uaio_uring_limit_places(ring, arg, nr);
 	case IORING_REGISTER_EVENTFD:
 		return register_eventfd(ring, arg, nr, false);
 	case IORING_REGISTER_EVENTFD_ASYNC:

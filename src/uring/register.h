@@ -7,6 +7,7 @@
 #ifndef UAIO_URING_REGISTER_H
 #define UAIO_URING_REGISTER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "uring/abi.h"
@@ -17,16 +18,19 @@ struct uaio_uring;
  * Addresses are the client's; that of the tags may be 0: there are none. If the other
  * is 0, all places are empty. Return: as the call.
  */
-long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
-			       uint32_t nr, uint64_t tags);
 long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
 				 uint32_t nr, uint64_t tags);
-long uaio_uring_update_files(struct uaio_uring *ring,
-			     const struct io_uring_rsrc_update2 *update,
-			     uint32_t nr);
 long uaio_uring_update_buffers(struct uaio_uring *ring,
 			       const struct io_uring_rsrc_update2 *update,
 			       uint32_t nr);
+
+/*
+ * Read one of an array of values of the client's, which may be absent.
+ * Return: 0 or -EFAULT.
+ */
+int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
+/* Return: 0; why so many places from first on are not in a table of that size. */
+int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 
 /* ask.c */
 

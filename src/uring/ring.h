@@ -83,6 +83,8 @@ struct uaio_uring {
 	uint32_t sq_head;
 	bool is_without_drains; /* CQE_SKIP_SUCCESS was used */
 	uint64_t nr_taken;
+	bool shares_files; /* rsrc.h, I4 */
+	/* written under the queue's lock as well */
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;
 	uint32_t max_workers[2];

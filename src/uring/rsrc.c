@@ -19,6 +19,7 @@ void uaio_uring_rsrc_init(struct uaio_uring *ring)
 {
 	ring->files = (struct uaio_uring_table){ 0 };
 	ring->buffers = (struct uaio_uring_table){ 0 };
+	ring->shares_files = false;
 }
 
 void uaio_uring_rsrc_fini(struct uaio_uring *ring)
@@ -27,17 +28,32 @@ void uaio_uring_rsrc_fini(struct uaio_uring *ring)
 	uaio_uring_table_free(ring, &ring->buffers);
 }
 
+static size_t bits_bytes(uint32_t nr)
+{
+	return ((size_t)nr + 63) / 64 * sizeof(uint64_t);
+}
+
+static size_t table_bytes(uint32_t nr)
+{
+	return nr * sizeof(struct uaio_uring_rsrc *) + bits_bytes(nr);
+}
+
 int uaio_uring_table_new(struct uaio_uring *ring,
 			 struct uaio_uring_table *table, uint32_t nr)
 {
-	void *entries =
-		sys_mmap(NULL, (size_t)nr * sizeof(struct uaio_uring_rsrc *),
-			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	struct uaio_uring_rsrc **entries =
+		sys_mmap(NULL, table_bytes(nr), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS);
 
 	if (sys_is_map_error(entries))
 		return -ENOMEM;
 	uaio_queue_lock(&ring->queue);
-	*table = (struct uaio_uring_table){ .entries = entries, .nr = nr };
+	*table = (struct uaio_uring_table){
+		.entries = entries,
+		.nr = nr,
+		.end = nr,
+		.taken = (uint64_t *)(void *)(entries + nr),
+	};
 	uaio_queue_unlock(&ring->queue);
 	return 0;
 }
@@ -45,16 +61,18 @@ int uaio_uring_table_new(struct uaio_uring *ring,
 void uaio_uring_table_free(struct uaio_uring *ring,
 			   struct uaio_uring_table *table)
 {
-	struct uaio_uring_table old = *table;
+	struct uaio_uring_table old;
 
-	for (uint32_t i = 0; i < old.nr; i++)
-		uaio_uring_table_empty(table, i);
+	/* From here on no other thread finds it. */
 	uaio_queue_lock(&ring->queue);
+	old = *table;
 	*table = (struct uaio_uring_table){ 0 };
 	uaio_queue_unlock(&ring->queue);
+	for (uint32_t i = 0; i < old.nr; i++)
+		if (old.entries[i])
+			uaio_uring_rsrc_put(old.entries[i]);
 	if (old.entries)
-		(void)sys_munmap(old.entries,
-				 old.nr * sizeof(struct uaio_uring_rsrc *));
+		(void)sys_munmap(old.entries, table_bytes(old.nr));
 }
 
 struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place)
@@ -71,25 +89,137 @@ struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place)
 	return file;
 }
 
-static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
-	       uint32_t place, const struct uaio_uring_rsrc *what)
+struct uaio_uring_rsrc *
+uaio_uring_table_get(struct uaio_uring *ring,
+		     const struct uaio_uring_table *table, uint32_t place)
+{
+	struct uaio_uring_rsrc *rsrc;
+
+	uaio_queue_lock(&ring->queue);
+	rsrc = uaio_uring_table_at(table, place);
+	if (rsrc)
+		uaio_uring_rsrc_get(rsrc);
+	uaio_queue_unlock(&ring->queue);
+	return rsrc;
+}
+
+uint32_t uaio_uring_table_size(struct uaio_uring *ring,
+			       const struct uaio_uring_table *table)
+{
+	uint32_t nr;
+
+	uaio_queue_lock(&ring->queue);
+	nr = table->nr;
+	uaio_queue_unlock(&ring->queue);
+	return nr;
+}
+
+/*
+ * Places
+ */
+
+/* Return: the first place in [first, end) that is free; end: there is none. */
+static uint32_t find_free(const struct uaio_uring_table *table, uint32_t first,
+			  uint32_t end)
+{
+	while (first < end) {
+		uint64_t free = ~table->taken[first / 64] >> first % 64;
+
+		if (free) {
+			first += (uint32_t)__builtin_ctzll(free);
+			return first < end ? first : end;
+		}
+		first = (first / 64 + 1) * 64;
+	}
+	return end;
+}
+
+/* Return: a free place, as the kernel chooses it; or -ENFILE. */
+static int choose_locked(const struct uaio_uring_table *table)
+{
+	uint32_t hint = table->hint, place;
+
+	if (hint < table->first || hint >= table->end)
+		hint = table->first;
+	place = find_free(table, hint, table->end);
+	if (place < table->end)
+		return (int)place;
+	place = find_free(table, table->first, hint);
+	return place < hint ? (int)place : -ENFILE;
+}
+
+static int check_place_locked(const struct uaio_uring_table *table,
+			      uint32_t place)
+{
+	if (!table->nr)
+		return -ENXIO;
+	return place < table->nr ? 0 : -EINVAL;
+}
+
+/* Return: what was in the place; or NULL. rsrc: what is there now; or NULL. */
+static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
+					       uint32_t place,
+					       struct uaio_uring_rsrc *rsrc)
+{
+	struct uaio_uring_rsrc *old = table->entries[place];
+	uint64_t bit = 1ull << place % 64;
+
+	table->entries[place] = rsrc;
+	if (rsrc)
+		table->taken[place / 64] |= bit;
+	else
+		table->taken[place / 64] &= ~bit;
+	/* Where a file is replaced, the kernel's hint stays. */
+	if (!rsrc)
+		table->hint = place;
+	else if (!old)
+		table->hint = place + 1;
+	return old;
+}
+
+static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
+					const struct uaio_uring_rsrc *what)
 {
 	struct uaio_uring_rsrc *rsrc = uaio_slab_get(&slab);
 
 	if (!rsrc)
-		return -ENOMEM;
+		return NULL;
 	rsrc->ring = ring;
 	rsrc->tag = what->tag;
 	rsrc->file = what->file;
 	rsrc->base = what->base;
 	rsrc->bytes = what->bytes;
-	/* relaxed: the thread that holds the ring hands it on */
+	/* relaxed: published by the queue's lock */
 	store_relaxed(&rsrc->refs, 1);
-	ring->nr_taken += rsrc->tag != 0;
+	return rsrc;
+}
+
+static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
+	       uint32_t place, const struct uaio_uring_rsrc *what)
+{
+	struct uaio_uring_rsrc *rsrc = new_rsrc(ring, what), *old = NULL;
+	bool is_any = place == UAIO_URING_ANY_PLACE;
+	int ret;
+
+	if (!rsrc)
+		return -ENOMEM;
+	/* If not, the caller may be any thread. */
+	if (what->tag)
+		ring->nr_taken++;
 	uaio_queue_lock(&ring->queue);
-	table->entries[place] = rsrc;
+	ret = is_any ? choose_locked(table) : check_place_locked(table, place);
+	if (ret >= 0)
+		old = exchange_locked(table, is_any ? (uint32_t)ret : place,
+				      rsrc);
 	uaio_queue_unlock(&ring->queue);
-	return 0;
+	if (ret < 0) {
+		if (what->tag)
+			ring->nr_taken--;
+		uaio_slab_put(&slab, rsrc);
+	}
+	if (old)
+		uaio_uring_rsrc_put(old);
+	return ret;
 }
 
 int uaio_uring_table_put_file(struct uaio_uring *ring, uint32_t place,
@@ -107,17 +237,38 @@ int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
 			   .base = base, .bytes = bytes, .tag = tag });
 }
 
-void uaio_uring_table_empty(struct uaio_uring_table *table, uint32_t place)
+int uaio_uring_table_empty(struct uaio_uring *ring,
+			   struct uaio_uring_table *table, uint32_t place)
 {
-	struct uaio_uring_rsrc *rsrc = table->entries[place];
+	struct uaio_uring_rsrc *old = NULL;
+	int ret;
 
-	if (!rsrc)
-		return;
-	uaio_queue_lock(&rsrc->ring->queue);
-	table->entries[place] = NULL;
-	uaio_queue_unlock(&rsrc->ring->queue);
-	if (rsrc)
-		uaio_uring_rsrc_put(rsrc);
+	uaio_queue_lock(&ring->queue);
+	ret = check_place_locked(table, place);
+	if (ret == 0 && !table->entries[place])
+		ret = -EBADF;
+	if (ret == 0)
+		old = exchange_locked(table, place, NULL);
+	uaio_queue_unlock(&ring->queue);
+	if (old)
+		uaio_uring_rsrc_put(old);
+	return ret;
+}
+
+int uaio_uring_table_limit(struct uaio_uring *ring,
+			   struct uaio_uring_table *table, uint32_t first,
+			   uint32_t end)
+{
+	int ret = -EINVAL;
+
+	uaio_queue_lock(&ring->queue);
+	if (end <= table->nr) {
+		table->first = table->hint = first;
+		table->end = end;
+		ret = 0;
+	}
+	uaio_queue_unlock(&ring->queue);
+	return ret;
 }
 
 void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc)

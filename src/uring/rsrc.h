@@ -9,12 +9,20 @@
  *   I1  The table has a reference to each of its entries, and a request has one to
  *       each entry with a tag that it uses, until its last completion is posted.
  *   I2  An entry with a tag owes a completion: it counts in nr_taken of its ring
- *       (ring.h), so that the ring stays.
+ *       (ring.h), so that the ring stays. Only the thread that holds the ring makes
+ *       such entries.
+ *   I3  Tables and their places change under the queue's lock. A table as a whole is
+ *       changed by the thread that holds the ring, and so are the places of buffers.
+ *       The places of files are changed by any thread that executes a request which
+ *       does so (files.h): it finds the table as it is then, under the lock.
+ *   I4  The thread that holds the ring reads the tables without the lock, and an entry
+ *       that it finds is there for as long as it holds the ring: but not those of files
+ *       once shares_files is set. It sets that before it gives the core the first
+ *       request that changes places, and never takes it back. From then on it takes
+ *       a reference under the lock to what it finds (uaio_uring_table_get()), and so
+ *       does any other thread at any time.
  *
- * Tables are of the thread that holds the ring, which changes them under the queue's
- * lock, for uaio_uring_get_fixed().
- *
- * Tested by test-uring-register.c.
+ * Tested by test-uring-register.c and test-uring-direct.c.
  */
 #ifndef UAIO_URING_RSRC_H
 #define UAIO_URING_RSRC_H
@@ -43,7 +51,16 @@ struct uaio_uring_rsrc {
 struct uaio_uring_table {
 	struct uaio_uring_rsrc **entries; /* owns; NULL: none is registered */
 	uint32_t nr;
+
+	/* under the queue's lock: which places are free to be chosen */
+	uint32_t first,
+		end;     /* within these: IORING_REGISTER_FILE_ALLOC_RANGE */
+	uint32_t hint;   /* from there on */
+	uint64_t *taken; /* a bit for each place, in the memory of entries */
 };
+
+/* As a place: one that is free. */
+#define UAIO_URING_ANY_PLACE UINT32_MAX
 
 void uaio_uring_rsrcs_init(void);
 /* Around each life of a ring. */
@@ -58,17 +75,38 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 			   struct uaio_uring_table *table);
 
 /*
- * Put an entry in an empty place. file is given to the entry.
- * Return: 0 or -ENOMEM: then the caller keeps it.
+ * Put an entry in a place, instead of what is there. file is given to the entry.
+ * Return: 0, or the place that was chosen; -ENXIO: there is no table; -EINVAL: no such
+ * place; -ENFILE: none that is free; -ENOMEM. Then the caller keeps the file.
+ * Context: any thread, without locks; with a tag, or a buffer, that which holds the
+ * ring.
  */
 int uaio_uring_table_put_file(struct uaio_uring *ring, uint32_t place,
 			      struct uaio_file *file, uint64_t tag);
 int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
 				uint64_t base, uint64_t bytes, uint64_t tag);
-/* Empty a place. */
-void uaio_uring_table_empty(struct uaio_uring_table *table, uint32_t place);
+/* Empty a place. Return: 0; -ENXIO, -EINVAL: as above; -EBADF: it is empty. */
+int uaio_uring_table_empty(struct uaio_uring *ring,
+			   struct uaio_uring_table *table, uint32_t place);
+/*
+ * Choose free places from here to there.
+ * Return: 0; -EINVAL: the table is shorter.
+ */
+int uaio_uring_table_limit(struct uaio_uring *ring,
+			   struct uaio_uring_table *table, uint32_t first,
+			   uint32_t end);
+/* Return: how many places the table has. Context: any thread. */
+uint32_t uaio_uring_table_size(struct uaio_uring *ring,
+			       const struct uaio_uring_table *table);
 
-/* Return: what is in a place; NULL: nothing, or there is no such place. */
+/*
+ * Return: what is in a place, with a reference; NULL: nothing, or there is no such
+ * place. Context: any thread, without locks.
+ */
+struct uaio_uring_rsrc *
+uaio_uring_table_get(struct uaio_uring *ring,
+		     const struct uaio_uring_table *table, uint32_t place);
+/* The same without one, for the thread that holds the ring (I4), or the lock. */
 static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 {

@@ -123,11 +123,22 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 	uaio_uring_answer(call->ring, entry->raw.user_data, error);
 }
 
+/* Return: what an entry's file is registered as, while it is added; or NULL. */
+static struct uaio_uring_rsrc *find_fixed(struct uaio_uring_entry *entry)
+{
+	struct uaio_uring *ring = entry->ring;
+	uint32_t place = (uint32_t)entry->raw.fd;
+
+	if (likely(!ring->shares_files))
+		return uaio_uring_table_at(&ring->files, place);
+	entry->held = uaio_uring_table_get(ring, &ring->files, place);
+	return entry->held;
+}
+
 /* Return: the fixed file of an entry, or NULL. */
 static struct uaio_file *fixed_of(struct uaio_uring_entry *entry)
 {
-	struct uaio_uring_rsrc *rsrc = uaio_uring_table_at(
-		&entry->ring->files, (uint32_t)entry->raw.fd);
+	struct uaio_uring_rsrc *rsrc = find_fixed(entry);
 	struct uaio_uring_note *note;
 
 	if (!rsrc)
@@ -247,10 +258,13 @@ take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
 {
 	int ret;
 
+	entry->held = NULL;
 	if (unlikely(entry->sqe.op == UAIO_OP_LINK_TIMER) && !error &&
 	    !uaio_chain_is_open(&call->chain))
 		error = -EINVAL;
 	ret = add(call, entry, error);
+	if (unlikely(entry->held))
+		uaio_uring_rsrc_put(entry->held);
 	return ret < 0 ? refuse(call, entry, error, ret)
 		       : goes_on(call, entry, error);
 }

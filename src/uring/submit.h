@@ -34,6 +34,8 @@ struct uaio_uring_entry {
 	struct uaio_args args;            /* sqe's, if it has such */
 	struct uaio_sqe sqe;              /* for the core */
 	struct uaio_uring_note *note;     /* or NULL */
+	/* Its registered file, while it is added; shares (ref); or NULL. */
+	struct uaio_uring_rsrc *held;
 	/* A mistake that shows when the request begins: its result. */
 	int late_error;
 	bool looks_up; /* other requests: what was submitted comes first */

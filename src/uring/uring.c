@@ -11,10 +11,12 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/table.h"
+#include "op/op.h"
 #include "life/door.h"
 #include "life/life.h"
 #include "uring/bell.h"
 #include "uring/calls.h"
+#include "uring/files.h"
 #include "uring/note.h"
 #include "uring/register.h"
 #include "uring/count.h"
@@ -186,6 +188,10 @@ int64_t uaio_uring_map_offset(int fd, int64_t offset)
  * The door
  */
 
+static const struct uaio_op_door op_door = {
+	.land = uaio_uring_land,
+};
+
 static void load(void)
 {
 	uaio_uring_regrings_init();
@@ -200,6 +206,7 @@ static int start(void)
 	uaio_uring_notes_init();
 	uaio_uring_rsrcs_init();
 	uaio_uring_regrings_forget();
+	uaio_op_door = &op_door;
 	return 0;
 }
 

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+/* Files that are opened into a ring's table, and closed there. */
+#undef NDEBUG
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define RING_ENTRIES 64
+#include "test-uring.h"
+
+enum { NR_PLACES = 8, ANY = -1 };
+
+static long reg(uint32_t opcode, void *arg, uint32_t nr)
+{
+	return uaio_uring_register((uint32_t)client.fd, opcode, arg, nr);
+}
+
+static void make_table(uint32_t nr)
+{
+	struct io_uring_rsrc_register what = {
+		.nr = nr, .flags = IORING_RSRC_REGISTER_SPARSE
+	};
+
+	assert_int_equal(reg(IORING_REGISTER_FILES2, &what, sizeof(what)), 0);
+}
+
+/* place: ANY for one that is chosen. */
+static struct io_uring_sqe *put_open(const char *path, uint32_t flags,
+				     int place, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put_rw(&client, IORING_OP_OPENAT, AT_FDCWD,
+					  path, 0600, 0, user_data);
+
+	sqe->open_flags = flags;
+	sqe->file_index =
+		place == ANY ? IORING_FILE_INDEX_ALLOC : (uint32_t)place + 1;
+	return sqe;
+}
+
+static struct io_uring_sqe *put_close(int place, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put(&client, IORING_OP_CLOSE, 0, user_data);
+
+	sqe->file_index = (uint32_t)place + 1;
+	return sqe;
+}
+
+static struct io_uring_sqe *put_read(int place, void *byte, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe =
+		put_rw(&client, IORING_OP_READ, place, byte, 1, 0, user_data);
+
+	sqe->flags = IOSQE_FIXED_FILE;
+	return sqe;
+}
+
+/* The result of what was put last. */
+static int32_t made(void)
+{
+	submit(&client, 1);
+	return get(&client).res;
+}
+
+static int32_t opened(const char *path, int place)
+{
+	put_open(path, O_RDONLY, place, 1);
+	return made();
+}
+
+static int32_t closed(int place)
+{
+	put_close(place, 1);
+	return made();
+}
+
+static int32_t read_at(int place)
+{
+	char byte;
+
+	put_read(place, &byte, 1);
+	return made();
+}
+
+static void what_is_opened_has_a_place_and_no_number(void **state)
+{
+	int lowest = dup(0), now;
+
+	(void)state;
+	close(lowest);
+	assert_int_equal(opened("/dev/zero", 0), -ENXIO);
+	assert_int_equal(opened("/dev/zero", ANY), -ENFILE);
+	assert_int_equal(opened("/dev/none", 0), -ENOENT);
+	assert_int_equal(closed(0), -ENXIO);
+	make_table(NR_PLACES);
+	put_open("/dev/zero", O_CLOEXEC, 0, 1);
+	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(opened("/dev/zero", 0), 0);
+	assert_int_equal(opened("/dev/zero", NR_PLACES), -EINVAL);
+	assert_int_equal(opened("/dev/zero", ANY), 1);
+	assert_int_equal(opened("/dev/zero", 1), 0);
+	now = dup(0);
+	close(now);
+	assert_int_equal(now, lowest);
+	assert_int_equal(read_at(0), 1);
+	assert_int_equal(read_at(1), 1);
+	assert_int_equal(read_at(2), -EBADF);
+	assert_int_equal(closed(NR_PLACES), -EINVAL);
+	assert_int_equal(closed(ANY - 1), -EINVAL);
+	assert_int_equal(closed(0), 0);
+	assert_int_equal(closed(0), -EBADF);
+	assert_int_equal(read_at(0), -EBADF);
+	put_close(1, 1)->fd = 3;
+	assert_int_equal(made(), -EINVAL);
+	put_close(1, 1)->flags = IOSQE_FIXED_FILE;
+	assert_int_equal(made(), -EBADF);
+}
+
+static void a_worker_or_a_chain_opens_as_well(void **state)
+{
+	char byte = 9;
+
+	(void)state;
+	make_table(NR_PLACES);
+	put_open("/dev/zero", O_RDONLY, 3, 1)->flags = IOSQE_ASYNC;
+	assert_int_equal(made(), 0);
+	assert_int_equal(read_at(3), 1);
+	put_close(3, 1)->flags = IOSQE_ASYNC;
+	assert_int_equal(made(), 0);
+	put_open("/dev/zero", O_RDONLY, 3, 1)->flags = IOSQE_IO_LINK;
+	put_read(3, &byte, 2)->flags |= IOSQE_IO_LINK;
+	put_close(3, 3);
+	submit(&client, 3);
+	assert_got(&client, 1, 0);
+	assert_got(&client, 2, 1);
+	assert_got(&client, 3, 0);
+	assert_int_equal(byte, 0);
+	assert_int_equal(closed(3), -EBADF);
+	/* Of what does not succeed nothing stays. */
+	put_open("/dev/none", O_RDONLY, ANY, 1)->flags = IOSQE_IO_LINK;
+	put_read(0, &byte, 2);
+	submit(&client, 2);
+	assert_got(&client, 1, -ENOENT);
+	assert_got(&client, 2, -ECANCELED);
+}
+
+static int32_t limit(uint32_t off, uint32_t len)
+{
+	struct io_uring_file_index_range range = { .off = off, .len = len };
+
+	return (int32_t)reg(IORING_REGISTER_FILE_ALLOC_RANGE, &range, 0);
+}
+
+static void free_places_are_chosen_as_the_kernel_does(void **state)
+{
+	const char *zero = "/dev/zero";
+
+	(void)state;
+	assert_int_equal(reg(IORING_REGISTER_FILE_ALLOC_RANGE, NULL, 0),
+			 -EINVAL);
+	assert_int_equal(limit(0, 0), 0);
+	assert_int_equal(limit(0, 1), -EINVAL);
+	make_table(200);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(opened(zero, ANY), i);
+	assert_int_equal(opened(zero, ANY), -ENFILE);
+	assert_int_equal(closed(5), 0);
+	assert_int_equal(closed(150), 0);
+	assert_int_equal(opened(zero, ANY), 150);
+	assert_int_equal(opened(zero, ANY), 5);
+	assert_int_equal(limit(~0u, 2), -EOVERFLOW);
+	assert_int_equal(limit(100, 101), -EINVAL);
+	assert_int_equal(limit(64, 64), 0);
+	assert_int_equal(opened(zero, ANY), -ENFILE);
+	assert_int_equal(closed(130), 0);
+	assert_int_equal(opened(zero, ANY), -ENFILE);
+	assert_int_equal(closed(127), 0);
+	assert_int_equal(closed(64), 0);
+	/* What is beyond them is not looked at. */
+	assert_int_equal(opened(zero, 130), 0);
+	assert_int_equal(opened(zero, ANY), 64);
+	assert_int_equal(opened(zero, ANY), 127);
+	assert_int_equal(limit(0, 0), 0);
+	assert_int_equal(closed(0), 0);
+	assert_int_equal(opened(zero, ANY), -ENFILE);
+}
+
+static int32_t updated(uint64_t off, int32_t *fds, uint32_t nr)
+{
+	put_rw(&client, IORING_OP_FILES_UPDATE, -1, fds, nr, (int64_t)off, 1);
+	return made();
+}
+
+static void a_request_updates_the_table(void **state)
+{
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	int32_t fds[4] = { zero, -1, IORING_REGISTER_FILES_SKIP, 12345 };
+	int32_t *fixed = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(fixed, MAP_FAILED);
+	*fixed = zero;
+	assert_int_equal(mprotect(fixed, 4096, PROT_READ), 0);
+	assert_int_equal(updated(0, fds, 1), -ENXIO);
+	assert_int_equal(updated(IORING_FILE_INDEX_ALLOC, fds, 1), -ENXIO);
+	make_table(4);
+	assert_int_equal(updated(0, fds, 0), -EINVAL);
+	assert_int_equal(updated(0, fds, 5), -EINVAL);
+	assert_int_equal(updated(0, fds, 4), 3);
+	assert_int_equal(updated(3, fds + 3, 1), -EBADF);
+	assert_int_equal(read_at(0), 1);
+	assert_int_equal(read_at(1), -EBADF);
+	assert_int_equal(updated(IORING_FILE_INDEX_ALLOC - 1, fds, 5),
+			 -EOVERFLOW);
+	assert_int_equal(updated(0, NULL, 1), -EFAULT);
+	fds[0] = fds[1] = fds[2] = fds[3] = zero;
+	assert_int_equal(updated(IORING_FILE_INDEX_ALLOC, fixed, 1), -EFAULT);
+	assert_int_equal(updated(IORING_FILE_INDEX_ALLOC, fds, 4), 3);
+	assert_int_equal(fds[0], 1);
+	assert_int_equal(fds[1], 2);
+	assert_int_equal(fds[2], 3);
+	assert_int_equal(fds[3], zero);
+	assert_int_equal(updated(IORING_FILE_INDEX_ALLOC, fds + 3, 1), -ENFILE);
+	assert_int_equal(read_at(3), 1);
+	fds[0] = client.fd;
+	assert_int_equal(updated(0, fds, 1), -EBADF);
+	assert_int_equal(munmap(fixed, 4096), 0);
+	unit_close(zero);
+}
+
+static int32_t installed(int place, uint32_t flags)
+{
+	struct io_uring_sqe *sqe =
+		put(&client, IORING_OP_FIXED_FD_INSTALL, place, 1);
+
+	sqe->flags = IOSQE_FIXED_FILE;
+	sqe->rw_flags = (int)flags;
+	return made();
+}
+
+static void a_file_of_the_table_gets_a_number(void **state)
+{
+	int fd;
+
+	(void)state;
+	make_table(NR_PLACES);
+	assert_int_equal(opened("/dev/zero", 2), 0);
+	fd = installed(2, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	unit_close(fd);
+	fd = installed(2, IORING_FIXED_FD_NO_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFD), 0);
+	unit_close(fd);
+	assert_int_equal(installed(1, 0), -EBADF);
+	assert_int_equal(installed(2, 2), -EINVAL);
+	put(&client, IORING_OP_FIXED_FD_INSTALL, 2, 1);
+	assert_int_equal(made(), -EBADF);
+}
+
+/* Put a pipe's end at place 0, with a tag, and have a request read of it. */
+static int read_of_tagged_pipe(char *byte)
+{
+	uint64_t tag = 71;
+	int ends[2];
+	struct io_uring_rsrc_update2 update = { .data = (uintptr_t)ends,
+						.tags = (uintptr_t)&tag,
+						.nr = 1 };
+
+	make_table(NR_PLACES);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(
+		reg(IORING_REGISTER_FILES_UPDATE2, &update, sizeof(update)), 1);
+	unit_close(ends[0]);
+	put_read(0, byte, 2);
+	submit(&client, 0);
+	return ends[1];
+}
+
+static void a_file_stays_open_until_nothing_uses_it(void **state)
+{
+	char byte;
+	int end = read_of_tagged_pipe(&byte);
+
+	(void)state;
+	assert_int_equal(opened("/dev/zero", 0), 0);
+	assert_int_equal(read_at(0), 1);
+	assert_none(&client);
+	assert_int_equal(write(end, "x", 1), 1);
+	assert_got(&client, 2, 1);
+	assert_got(&client, 71, 0);
+	assert_int_equal(byte, 'x');
+	unit_close(end);
+	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
+	end = read_of_tagged_pipe(&byte);
+	assert_int_equal(closed(0), 0);
+	assert_int_equal(read_at(0), -EBADF);
+	assert_none(&client);
+	unit_close(end);
+	/* Its end is found when nobody else has it. */
+	assert_got(&client, 2, 0);
+	assert_got(&client, 71, 0);
+}
+
+/*
+ * A FIFO: to open it takes until somebody opens its other end.
+ */
+
+static char fifo[64];
+static uint32_t is_opening; /* atomic: a worker opens it, or is about to */
+
+static bool note_open(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_openat)
+		store_relaxed(&is_opening, 1);
+	return false;
+}
+
+static bool is_being_opened(void *arg)
+{
+	(void)arg;
+	return load_relaxed(&is_opening);
+}
+
+static void make_fifo(void)
+{
+	snprintf(fifo, sizeof(fifo), "/tmp/uaio-direct-%d", (int)getpid());
+	(void)unlink(fifo);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	store_relaxed(&is_opening, 0);
+	unit_hook(note_open);
+	put_open(fifo, O_RDONLY, 1, 5)->flags = IOSQE_ASYNC;
+	submit(&client, 0);
+	unit_await(is_being_opened, NULL);
+	unit_hook(NULL);
+}
+
+static void open_other_end(void)
+{
+	int fd = open(fifo, O_WRONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(unlink(fifo), 0);
+}
+
+static void a_table_may_go_while_its_file_is_being_opened(void **state)
+{
+	(void)state;
+	make_table(NR_PLACES);
+	make_fifo();
+	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
+	open_other_end();
+	assert_got(&client, 5, -ENXIO);
+	/* Or another may come. */
+	make_table(NR_PLACES);
+	make_fifo();
+	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
+	make_table(1);
+	open_other_end();
+	assert_got(&client, 5, -EINVAL);
+}
+
+/* Who makes a ring, or closes one, frees those that are over. */
+static bool is_freed(void *arg)
+{
+	struct uaio_counters counters;
+
+	(void)arg;
+	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
+	client_close(&client);
+	uaio_counters_read(&counters);
+	return !counters.nr_contexts;
+}
+
+static void a_ring_may_go_while_its_file_is_being_opened(void **state)
+{
+	(void)state;
+	make_table(NR_PLACES);
+	make_fifo();
+	client_close(&client);
+	/* The test finds what is left open. */
+	open_other_end();
+	unit_await(is_freed, NULL);
+	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
+}
+
+/*
+ * All at once: places are filled and emptied by workers, by a thread that submits and
+ * by one that registers, and used meanwhile.
+ */
+
+static uint32_t is_over; /* atomic */
+
+static bool is_one_of(int32_t res, const int32_t *these, unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		if (res == these[i])
+			return true;
+	return false;
+}
+
+enum { OPENS, CLOSES, READS, UPDATES, NR_WHATS };
+
+static void assert_expected(const struct cqe *cqe)
+{
+	static const int32_t gone[] = { -ENXIO, -EINVAL, -EBADF, -ENFILE };
+	int32_t res = cqe->res;
+
+	switch (cqe->user_data) {
+	case OPENS:
+		assert_true((res >= 0 && res < NR_PLACES) ||
+			    is_one_of(res, gone, NR_ELEMENTS(gone)));
+		break;
+	case CLOSES:
+		assert_true(!res || is_one_of(res, gone, NR_ELEMENTS(gone)));
+		break;
+	case READS: assert_true(res == 1 || res == -EBADF); break;
+	case UPDATES:
+		assert_true(res == 1 ||
+			    is_one_of(res, gone, NR_ELEMENTS(gone)));
+		break;
+	default: assert_int_equal(cqe->user_data, 99); /* a tag */
+	}
+}
+
+static long register_all_the_time(void *arg)
+{
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	struct io_uring_rsrc_register sparse = {
+		.nr = NR_PLACES, .flags = IORING_RSRC_REGISTER_SPARSE
+	};
+	uint64_t tag = 99;
+	struct io_uring_rsrc_update2 update = { .data = (uintptr_t)&zero,
+						.tags = (uintptr_t)&tag,
+						.nr = 1 };
+	unsigned seed = 3;
+
+	(void)arg;
+	while (!load_relaxed(&is_over)) {
+		update.offset = (uint32_t)rand_r(&seed) % NR_PLACES;
+		(void)reg(IORING_REGISTER_FILES_UPDATE2, &update,
+			  sizeof(update));
+		if (rand_r(&seed) % 16)
+			continue;
+		(void)reg(IORING_UNREGISTER_FILES, NULL, 0);
+		(void)reg(IORING_REGISTER_FILES2, &sparse, sizeof(sparse));
+	}
+	unit_close(zero);
+	return 0;
+}
+
+/* Return: how many were put. */
+static unsigned put_some(unsigned *seed, int *zero, char *byte)
+{
+	int place = rand_r(seed) % NR_PLACES;
+	uint8_t flags = rand_r(seed) % 2 ? IOSQE_ASYNC : 0;
+
+	put_open("/dev/zero", O_RDONLY, rand_r(seed) % 3 ? place : ANY, OPENS)
+		->flags = flags;
+	put_read(place, byte, READS)->flags |= flags;
+	put_close(rand_r(seed) % NR_PLACES, CLOSES)->flags = flags;
+	put_rw(&client, IORING_OP_FILES_UPDATE, -1, zero, 1, place, UPDATES)
+		->flags = flags;
+	put_read(rand_r(seed) % NR_PLACES, byte, READS);
+	if (rand_r(seed) % 4)
+		return 5;
+	put_open("/dev/zero", O_RDONLY, place, OPENS)->flags =
+		flags | IOSQE_IO_HARDLINK;
+	put_read(place, byte, READS)->flags |= IOSQE_IO_HARDLINK;
+	put_close(place, CLOSES);
+	return 8;
+}
+
+/* Take a completion, or all that are there. Return: how many but those of tags. */
+static unsigned take_some(void)
+{
+	unsigned nr = 0;
+
+	do {
+		struct cqe cqe = get(&client);
+
+		assert_expected(&cqe);
+		nr += cqe.user_data < NR_WHATS;
+	} while (unread(&client));
+	return nr;
+}
+
+static void places_change_while_they_are_used(void **state)
+{
+	unsigned nr_rounds = unit_rounds(3000), nr_owed = 0, seed = 1;
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	struct unit_thread thread;
+	static char byte;
+
+	(void)state;
+	store_relaxed(&is_over, 0);
+	make_table(NR_PLACES);
+	unit_thread_start(&thread, register_all_the_time, NULL);
+	for (unsigned i = 0; i < nr_rounds; i++) {
+		nr_owed += put_some(&seed, &zero, &byte);
+		submit(&client, 4);
+		nr_owed -= take_some();
+	}
+	while (nr_owed)
+		nr_owed -= take_some();
+	store_relaxed(&is_over, 1);
+	(void)unit_thread_join(&thread);
+	unit_close(zero);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		RING_TEST(what_is_opened_has_a_place_and_no_number),
+		RING_TEST(a_worker_or_a_chain_opens_as_well),
+		RING_TEST(free_places_are_chosen_as_the_kernel_does),
+		RING_TEST(a_request_updates_the_table),
+		RING_TEST(a_file_of_the_table_gets_a_number),
+		RING_TEST(a_file_stays_open_until_nothing_uses_it),
+		RING_TEST(a_table_may_go_while_its_file_is_being_opened),
+		RING_TEST(a_ring_may_go_while_its_file_is_being_opened),
+		RING_TEST(places_change_while_they_are_used),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
