@@ -165,6 +165,8 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 		return breaks != UAIO_BREAKS_NEVER || is_error_before(req, res);
 	if (breaks != UAIO_BREAKS_BY_LESS)
 		return false;
+	if (req->sqe.op == UAIO_OP_READ_SELECT)
+		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);
 	return (uint64_t)(res - req->done_bytes) < uaio_sqe_bytes(&req->sqe);
 }
 

@@ -131,6 +131,10 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
 		tell_start(req);
+	/* As the kernel, which does not wait for regular files either. */
+	if (ret == 0 && req->sqe.op == UAIO_OP_READ_SELECT &&
+	    uaio_req_inode(req))
+		ret = uaio_rw_select(&req->sqe);
 	if (ret == 0)
 		issue = issue_one(req, &ret, &outcome);
 	unuse_stream(req);

@@ -94,6 +94,7 @@ static const char *const op_names[UAIO_NR_OPS] = {
 	[UAIO_OP_OPENAT] = "openat",
 	[UAIO_OP_TIMER] = "timer",
 	[UAIO_OP_LINK_TIMER] = "link_timer",
+	[UAIO_OP_READ_SELECT] = "read_select",
 	[UAIO_OP_FALLOCATE] = "fallocate",
 	[UAIO_OP_FTRUNCATE] = "ftruncate",
 	[UAIO_OP_SYNC_FILE_RANGE] = "sync_file_range",

@@ -122,7 +122,7 @@ static bool is_allowed(void)
  */
 static bool is_by_itself(const struct uaio_req *req)
 {
-	return is_allowed() &&
+	return is_allowed() && !req->sqe.by_door &&
 	       (uaio_order_is_direct(req->order) ||
 		(req->order == UAIO_ORDER_NONE && uaio_req_inode(req) &&
 		 uaio_optab[req->sqe.op].class == UAIO_CLASS_READ)) &&

@@ -34,6 +34,7 @@ enum uaio_op {
 	UAIO_OP_OPENAT,
 	UAIO_OP_TIMER,
 	UAIO_OP_LINK_TIMER, /* of the request before it in a chain */
+	UAIO_OP_READ_SELECT, /* to where its door says: len bytes at most, if not 0 */
 
 	/* of an open file */
 	UAIO_OP_FALLOCATE,
@@ -267,16 +268,19 @@ extern uaio_close_fn *uaio_op_close;
 struct uaio_op_door {
 	/*
 	 * Choose the memory into which the request reads up to max bytes (0: as
-	 * many as there is room for), just before a call that may succeed.
-	 * Return: 0; or -errno, which is the request's result.
+	 * many as there is room for), just before a call that may succeed. If that
+	 * may not block, other requests of the door may wait until picked().
+	 * Return: 0; or -errno, which is the request's result: nothing was picked.
 	 */
-	int (*pick)(const struct uaio_sqe *sqe, uint64_t max,
+	int (*pick)(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 		    struct iovec *ret_iov);
 	/*
 	 * The call has returned res. Nothing was read if that is an error, and the
 	 * request may pick again.
 	 */
 	void (*picked)(const struct uaio_sqe *sqe, int64_t res);
+	/* Return: how many bytes the request has last picked. */
+	uint64_t (*picked_bytes)(const struct uaio_sqe *sqe);
 	/*
 	 * The request has opened fd, which is the door's now.
 	 * Return: the request's result.
@@ -294,6 +298,15 @@ static inline int64_t uaio_sqe_land(const struct uaio_sqe *sqe, int64_t res)
 		       ? res
 		       : uaio_op_door->land(sqe, (int)res);
 }
+
+/*
+ * Choose the memory of a READ_SELECT for good: from now on it is a READ.
+ * Return: 0 or -errno.
+ */
+int uaio_rw_select(struct uaio_sqe *sqe);
+
+/* Return: 0, or why a read or write cannot have the priority. */
+int uaio_rw_check_ioprio(uint16_t ioprio);
 
 size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
 

@@ -98,6 +98,13 @@ const struct uaio_op_def uaio_optab[] = {
 		.prep = uaio_timer_prep,
 		.run = uaio_timer_run,
 	},
+	[UAIO_OP_READ_SELECT] = {
+		.name = "read select",
+		.class = UAIO_CLASS_READ,
+		.breaks = UAIO_BREAKS_BY_LESS,
+		.prep = uaio_rw_prep,
+		.run = uaio_rw_run_select,
+	},
 	[UAIO_OP_FALLOCATE] = {
 		.name = "fallocate",
 		.class = UAIO_CLASS_RESIZE,

@@ -14,6 +14,15 @@
 int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			 uint32_t extra_flags);
+/*
+ * For a run that reads len bytes at most, from a stream: pick memory of its door's.
+ * Return: 0, and the caller makes the call, and tells the door of its result; or the
+ * result. A request that was tried in vain waits on, even if there is no memory.
+ */
+int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
+		 uint32_t extra_flags, struct iovec *ret_iov);
+int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags);
 int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  uint32_t extra_flags);
 int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,

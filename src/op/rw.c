@@ -49,7 +49,7 @@ static bool may_be_realtime(void)
 	return data[0].effective & (1u << CAP_SYS_NICE | 1u << CAP_SYS_ADMIN);
 }
 
-static int check_ioprio(uint16_t ioprio)
+int uaio_rw_check_ioprio(uint16_t ioprio)
 {
 	unsigned level = ioprio & IOPRIO_LEVEL_MASK;
 
@@ -146,7 +146,7 @@ static __attribute__((noinline)) int check_all(const struct uaio_sqe *sqe,
 					       uint32_t mode)
 {
 	if (sqe->ioprio) {
-		int ret = check_ioprio(sqe->ioprio);
+		int ret = uaio_rw_check_ioprio(sqe->ioprio);
 
 		if (ret < 0)
 			return ret;
@@ -426,6 +426,60 @@ int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	return unlikely(is_at_position(sqe, is_stream))
 		       ? sys_read(fd, sqe->buf, sqe->len)
 		       : sys_pread(fd, sqe->buf, sqe->len, sqe->off);
+}
+
+int uaio_rw_select(struct uaio_sqe *sqe)
+{
+	struct iovec iov;
+	int ret = uaio_op_door->pick(sqe, sqe->len, true, &iov);
+
+	if (ret < 0)
+		return ret;
+	sqe->op = UAIO_OP_READ;
+	sqe->by_door = false;
+	sqe->buf = iov.iov_base;
+	sqe->len = iov.iov_len;
+	return 0;
+}
+
+static bool may_be_readable(int fd)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
+}
+
+int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
+		 uint32_t extra_flags, struct iovec *ret_iov)
+{
+	int ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
+
+	/* In the kernel it is tried again if there is something to read. */
+	return ret == -ENOBUFS && extra_flags & UAIO_RWF_HAS_WAITED &&
+			       !may_block && !may_be_readable(fd)
+		       ? -EAGAIN
+		       : ret;
+}
+
+int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			   uint32_t extra_flags)
+{
+	uint32_t flags = sqe->rw_flags | extra_flags;
+	bool may_block = !is_stream || !(flags & RWF_NOWAIT);
+	struct uaio_sqe own = *sqe;
+	struct iovec iov;
+	int64_t res;
+	int ret = uaio_rw_pick(sqe, fd, may_block, extra_flags, &iov);
+
+	if (ret < 0)
+		return ret;
+	own.op = UAIO_OP_READ;
+	own.buf = iov.iov_base;
+	own.len = iov.iov_len;
+	res = uaio_rw_run_read(&own, fd, is_stream, extra_flags);
+	uaio_op_door->picked(sqe, res);
+	return res;
 }
 
 int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
