@@ -52,6 +52,22 @@ enum { IORING_OP_FIXED_FD_INSTALL_ = 54, IORING_OP_FTRUNCATE_ = 55 };
 #define IORING_FIXED_FD_NO_CLOEXEC (1u << 0)
 #endif
 
+/* io_uring_cqe.flags: there is more of the buffer */
+enum { UAIO_URING_CQE_F_BUF_MORE = 1 << 4 };
+
+/* io_uring_buf_reg.flags, which older headers call pad */
+enum { UAIO_URING_PBUF_INC = 2 };
+
+/* Of 6.8 */
+enum { IORING_REGISTER_PBUF_STATUS_ = 26 };
+#define IORING_REGISTER_PBUF_STATUS IORING_REGISTER_PBUF_STATUS_
+
+struct uaio_uring_buf_status {
+	uint32_t buf_group;
+	uint32_t head;
+	uint32_t resv[8];
+};
+
 /* io_uring_sqe.timeout_flags */
 #ifndef IORING_TIMEOUT_MULTISHOT
 #define IORING_TIMEOUT_MULTISHOT (1u << 6)
@@ -60,6 +76,7 @@ enum { IORING_OP_FIXED_FD_INSTALL_ = 54, IORING_OP_FTRUNCATE_ = 55 };
 /* Of these a kernel knows, newer than the header: LAST is the header's. */
 enum {
 	UAIO_URING_OPS_MAX = 256, /* an opcode is a byte */
+	UAIO_URING_REGISTER_END = IORING_REGISTER_PBUF_STATUS + 1,
 	UAIO_URING_SQ_ENTRIES_MAX = 32768,
 	UAIO_URING_CQ_ENTRIES_MAX = 2 * UAIO_URING_SQ_ENTRIES_MAX,
 	UAIO_URING_FILES_MAX = 1 << 20,

@@ -32,6 +32,8 @@ enum uaio_uring_call {
 	UAIO_URING_CLOSE_PLACE,
 	UAIO_URING_UPDATE_PLACES,
 	UAIO_URING_INSTALL,
+	UAIO_URING_PROVIDE, /* buffers: pbuf.h */
+	UAIO_URING_REMOVE,
 };
 
 enum {

@@ -67,6 +67,8 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 		}
 	}
 	cqe->flags |= note->cqe_flags;
+	if (has_more)
+		note->cqe_flags = 0;
 	if (!has_more)
 		uaio_uring_uncount_locked(ring, note);
 	has_ended = is_ended(note, cqe->res);

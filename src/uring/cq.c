@@ -274,17 +274,25 @@ void uaio_uring_drop_overflow(struct uaio_uring *ring)
 	ring->last_over = NULL;
 }
 
-void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data, int32_t res)
+void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
+			  uint64_t user_data, int32_t res)
 {
 	const struct uaio_completion completion = {
 		.data = user_data,
 		.res = res,
+		.word = (uintptr_t)note,
 	};
 	const struct uaio_post post = {
 		.completions = &completion,
 		.nr = 1,
 		.is_inline = true,
+		.words = completion.word,
 	};
 
 	uaio_queue_post(&ring->queue, &post);
+}
+
+void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data, int32_t res)
+{
+	uaio_uring_answer_by(ring, NULL, user_data, res);
 }

@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "base/slab.h"
 #include "uring/cancel.h"
+#include "uring/pbuf.h"
 
 struct uaio_post;
 struct uaio_uring;
@@ -29,9 +30,13 @@ struct uaio_uring_note {
 	bool skips;   /* no completion if it succeeds */
 	bool is_poll; /* or a timeout, which has an end of its own */
 	bool is_timeout;
-	bool is_linked;    /* the same, of the request before it */
-	bool succeeds;     /* a timeout, by coming to its end */
-	uint32_t expected; /* a result below that is no success */
+	bool is_linked; /* the same, of the request before it */
+	bool succeeds;  /* a timeout, by coming to its end */
+	/*
+	 * A result below that is no success. Immutable, but for a request that selects
+	 * a buffer: then its length, written as cqe_flags.
+	 */
+	uint32_t expected;
 	/* what it uses that has a tag: a file and a buffer, or two files; or NULL */
 	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
 
@@ -46,6 +51,9 @@ struct uaio_uring_note {
 	uint32_t place;          /* or UAIO_URING_ANY_PLACE */
 	/* of one that puts files in a table: the client's; immutable */
 	uint64_t descriptors;
+
+	/* pbuf.h: of a request that selects a buffer, or provides or removes some */
+	struct uaio_uring_choice choice;
 
 	/* of a call of the door (cancel.h); immutable */
 	struct uaio_uring_aim aim;

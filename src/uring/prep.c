@@ -16,6 +16,7 @@
 #include "uring/cancel.h"
 #include "uring/files.h"
 #include "uring/note.h"
+#include "uring/pbuf.h"
 #include "uring/prepcall.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
@@ -53,8 +54,10 @@ static int prep_rw(struct uaio_uring_entry *entry)
 	sqe->rw_flags = (uint32_t)raw->rw_flags;
 	sqe->ioprio = raw->ioprio;
 	if (unlikely(raw->flags & IOSQE_BUFFER_SELECT)) {
-		entry->late_error = -ENOBUFS;
-		sqe->len = 0;
+		sqe->op = UAIO_OP_READ_SELECT;
+		sqe->buf = NULL;
+		if (uaio_uring_prep_select(entry) < 0)
+			return -ENOMEM;
 	}
 	/* Only where completions are polled for. */
 	if (unlikely(raw->rw_flags & RWF_HIPRI) &&
@@ -71,15 +74,21 @@ static int prep_rwv(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	bool selects = raw->flags & IOSQE_BUFFER_SELECT;
+	struct iovec iov;
 	int ret = raw->len > (selects ? 1 : IOV_MAX) || (selects && !raw->len)
 			  ? -EINVAL
 			  : prep_rw(entry);
 
+	if (ret == 0 && selects) {
+		ret = uaio_uring_copy_in(&iov, raw->addr, sizeof(iov));
+		/* As many bits as the kernel takes. */
+		if (ret == 0)
+			entry->sqe.len = (uint32_t)iov.iov_len;
+		return ret;
+	}
 	if (ret == 0 && raw->len &&
 	    !uaio_uring_may_read(raw->addr, raw->len * sizeof(struct iovec)))
 		return -EFAULT;
-	if (ret == 0 && selects)
-		return 0;
 	if (ret == 0 && entry->note)
 		entry->note->expected = (uint32_t)uaio_sqe_bytes(&entry->sqe);
 	return ret;
@@ -379,6 +388,16 @@ static const struct uaio_uring_row rows[] = {
 	[IORING_OP_ASYNC_CANCEL] = {
 		.op = UAIO_OP_CALLED,
 		.prep = prep_async_cancel,
+	},
+	[IORING_OP_PROVIDE_BUFFERS] = {
+		.op = UAIO_OP_CALLED,
+		.prep = uaio_uring_prep_provide,
+		.has_iopoll = true,
+	},
+	[IORING_OP_REMOVE_BUFFERS] = {
+		.op = UAIO_OP_CALLED,
+		.prep = uaio_uring_prep_remove,
+		.has_iopoll = true,
 	},
 	[IORING_OP_OPENAT] = {
 		.op = UAIO_OP_OPENAT,

@@ -17,6 +17,7 @@
 #include "file/file.h"
 #include "uring/calls.h"
 #include "uring/files.h"
+#include "uring/pbuf.h"
 #include "uring/register.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
@@ -333,6 +334,12 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 	case IORING_REGISTER_IOWQ_AFF: return uaio_uring_bind_workers(arg, nr);
 	case IORING_UNREGISTER_IOWQ_AFF:
 		return uaio_uring_unbind_workers(arg, nr);
+	case IORING_REGISTER_PBUF_RING:
+		return uaio_uring_register_array(ring, arg, nr);
+	case IORING_UNREGISTER_PBUF_RING:
+		return uaio_uring_unregister_array(ring, arg, nr);
+	case IORING_REGISTER_PBUF_STATUS:
+		return uaio_uring_array_status(ring, arg, nr);
 	default: return -EINVAL;
 	}
 }

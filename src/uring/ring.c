@@ -99,6 +99,7 @@ static void end(struct uaio_uring *ring)
 	(void)uaio_queue_cancel_all(&ring->queue);
 	uaio_uring_bell_silence(ring);
 	uaio_uring_rsrc_fini(ring);
+	uaio_uring_groups_fini(ring);
 	lock();
 	ring->next_dead = rings.dead;
 	rings.dead = ring;
@@ -259,6 +260,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->is_eventfd_async = false;
 	uaio_uring_bell_init(ring);
 	uaio_uring_rsrc_init(ring);
+	uaio_uring_groups_init(ring);
 	uaio_queue_init(&ring->queue, &uaio_uring_sink);
 	uaio_queue_lock(&ring->queue);
 	uaio_queue_open_locked(&ring->queue);

@@ -42,6 +42,7 @@
 #include "op/op.h"
 #include "req/queue.h"
 #include "uring/mem.h"
+#include "uring/pbuf.h"
 #include "uring/rsrc.h"
 
 struct uaio_uring_note;
@@ -88,6 +89,8 @@ struct uaio_uring {
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;
 	uint32_t max_workers[2];
+
+	struct uaio_uring_groups groups; /* pbuf.h */
 
 	struct uaio_queue queue __attribute__((aligned(64)));
 
@@ -211,5 +214,8 @@ void uaio_uring_drop_overflow(struct uaio_uring *ring);
  */
 void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
 		       int32_t res);
+/* The same with what the note says of it, which ends. */
+void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
+			  uint64_t user_data, int32_t res);
 
 #endif /* UAIO_URING_RING_H */

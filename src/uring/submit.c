@@ -9,6 +9,7 @@
 #include "issue/submit.h"
 #include "uring/count.h"
 #include "uring/note.h"
+#include "uring/pbuf.h"
 #include "uring/ring.h"
 
 enum {
@@ -115,10 +116,21 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 	return ret;
 }
 
-/* Answer a submission in its place among the others. */
+/* Answer a submission in its place among the others. Its note ends. */
 static void answer(struct call *call, const struct uaio_uring_entry *entry,
 		   int error)
 {
+	struct uaio_uring_note *note = entry->note;
+
+	/* It has a buffer that its completion names. */
+	if (unlikely(note) && note->cqe_flags) {
+		uaio_batch_post(&call->batch);
+		uaio_uring_answer_by(call->ring, note, entry->raw.user_data,
+				     error);
+		return;
+	}
+	if (note)
+		uaio_uring_note_free(note);
 	uaio_batch_post(&call->batch);
 	uaio_uring_answer(call->ring, entry->raw.user_data, error);
 }
@@ -196,10 +208,12 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	if (unlikely(entry->note) && entry->note->counts)
 		uaio_uring_count(call->ring, entry->note);
 	entry->sqe.word = (uintptr_t)entry->note;
-	if (unlikely(is_fixed))
-		return uaio_batch_add_fixed(&call->batch, file, &entry->sqe);
-	if (has_file)
+	if (has_file && !is_fixed)
 		ret = uaio_look_up(entry->sqe.fd, &file);
+	if (unlikely(entry->sqe.op == UAIO_OP_READ_SELECT) && ret == 0)
+		ret = uaio_uring_select_first(entry, file);
+	if (unlikely(is_fixed) && ret == 0)
+		return uaio_batch_add_fixed(&call->batch, file, &entry->sqe);
 	return ret < 0 ? ret : uaio_batch_add(&call->batch, file, &entry->sqe);
 }
 
@@ -217,11 +231,10 @@ refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 {
 	if (entry->note && entry->note->counts)
 		uaio_uring_uncount(call->ring, entry->note);
-	if (entry->note)
-		uaio_uring_note_free(entry->note);
 	answer(call, entry, res);
-	/* The kernel looks at the memory before it begins. */
-	if (res == -EFAULT && !entry->late_error)
+	/* The kernel looks at the memory before it begins, if it knows which. */
+	if (res == -EFAULT && !entry->late_error &&
+	    !(entry->raw.flags & IOSQE_BUFFER_SELECT))
 		error = res;
 	return goes_on(call, entry, error);
 }

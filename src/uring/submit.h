@@ -53,7 +53,7 @@ struct uaio_uring_row {
 	bool has_file;
 	bool has_ioprio;
 	bool has_iopoll;
-	bool selects_buffer; /* of those provided, of which there are none */
+	bool selects_buffer; /* of those provided, if it asks for that */
 };
 
 /* Return: whether memory of the client can be read. */

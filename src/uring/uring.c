@@ -18,6 +18,7 @@
 #include "uring/calls.h"
 #include "uring/files.h"
 #include "uring/note.h"
+#include "uring/pbuf.h"
 #include "uring/register.h"
 #include "uring/count.h"
 #include "uring/ring.h"
@@ -141,7 +142,7 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 	long ret;
 
 	if ((opcode & ~IORING_REGISTER_USE_REGISTERED_RING) >=
-	    IORING_REGISTER_LAST)
+	    UAIO_URING_REGISTER_END)
 		return -EINVAL;
 	if (is_parted())
 		return -EOPNOTSUPP;
@@ -189,6 +190,9 @@ int64_t uaio_uring_map_offset(int fd, int64_t offset)
  */
 
 static const struct uaio_op_door op_door = {
+	.pick = uaio_uring_pick,
+	.picked = uaio_uring_picked,
+	.picked_bytes = uaio_uring_picked_bytes,
 	.land = uaio_uring_land,
 };
 
@@ -205,6 +209,7 @@ static int start(void)
 	uaio_uring_bells_init();
 	uaio_uring_notes_init();
 	uaio_uring_rsrcs_init();
+	uaio_uring_pbufs_init();
 	uaio_uring_regrings_forget();
 	uaio_op_door = &op_door;
 	return 0;

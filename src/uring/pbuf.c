@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/pbuf.h"
+
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/slab.h"
+#include "base/uaddr.h"
+#include "file/file.h"
+#include "op/op.h"
+#include "uring/calls.h"
+#include "uring/note.h"
+#include "uring/pbufint.h"
+#include "uring/ring.h"
+#include "uring/submit.h"
+
+enum {
+	BUF_FLAGS = IORING_CQE_F_BUFFER | UAIO_URING_CQE_F_BUF_MORE,
+	BID_SHIFT = IORING_CQE_BUFFER_SHIFT,
+	NR_LIST_MAX = UINT16_MAX,
+};
+
+static struct uaio_slab buffers, groups;
+
+void uaio_uring_pbufs_init(void)
+{
+	uaio_slab_init(&buffers, sizeof(struct uaio_uring_buffer), 65536);
+	uaio_slab_init(&groups, sizeof(struct uaio_uring_group), 16384);
+}
+
+void uaio_uring_groups_lock(struct uaio_uring *ring)
+{
+	uaio_lock(&ring->groups.lock, UAIO_RANK_BUFFERS);
+}
+
+void uaio_uring_groups_unlock(struct uaio_uring *ring)
+{
+	uaio_unlock(&ring->groups.lock, UAIO_RANK_BUFFERS);
+}
+
+/*
+ * Groups. The lock is held.
+ */
+
+struct uaio_uring_group *uaio_uring_group_find(struct uaio_uring *ring,
+					       uint32_t id)
+{
+	struct uaio_uring_group **link = &ring->groups.first, *group;
+
+	while ((group = *link) && group->id != id)
+		link = &group->next;
+	if (!group || link == &ring->groups.first)
+		return group;
+	/* It will be asked for again. */
+	*link = group->next;
+	group->next = ring->groups.first;
+	ring->groups.first = group;
+	return group;
+}
+
+struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
+					      uint16_t id)
+{
+	struct uaio_uring_group *group = uaio_slab_get(&groups);
+
+	if (!group)
+		return NULL;
+	group->id = id;
+	group->array = NULL;
+	group->first = group->last = NULL;
+	group->nr = 0;
+	group->next = ring->groups.first;
+	ring->groups.first = group;
+	return group;
+}
+
+static void drop_first(struct uaio_uring_group *group)
+{
+	struct uaio_uring_buffer *buffer = group->first;
+
+	group->first = buffer->next;
+	group->nr--;
+	uaio_slab_put(&buffers, buffer);
+}
+
+void uaio_uring_group_free(struct uaio_uring *ring,
+			   struct uaio_uring_group *group)
+{
+	struct uaio_uring_group **link = &ring->groups.first;
+
+	while (*link != group)
+		link = &(*link)->next;
+	*link = group->next;
+	while (group->first)
+		drop_first(group);
+	uaio_slab_put(&groups, group);
+}
+
+void uaio_uring_groups_init(struct uaio_uring *ring)
+{
+	ring->groups = (struct uaio_uring_groups){ .first = NULL };
+}
+
+void uaio_uring_groups_fini(struct uaio_uring *ring)
+{
+	uaio_uring_groups_lock(ring);
+	while (ring->groups.first)
+		uaio_uring_group_free(ring, ring->groups.first);
+	uaio_uring_groups_unlock(ring);
+}
+
+/*
+ * Choosing a buffer. The lock is held.
+ */
+
+static bool may_touch(const struct uaio_uring_group *group, const void *at,
+		      size_t bytes)
+{
+	return group->is_incremental ? uaio_can_write((uintptr_t)at, bytes)
+				     : uaio_can_read((uintptr_t)at, bytes);
+}
+
+/* Return: whether the array has a next buffer; the client may have unmapped it. */
+static bool look_at_array(const struct uaio_uring_group *group,
+			  struct uaio_uring_choice *ret)
+{
+	struct io_uring_buf_ring *array = group->array;
+	/* In an array of entries, the first of which has the tail as well. */
+	const struct io_uring_buf *buf = (const struct io_uring_buf *)array +
+					 (group->head & group->mask);
+
+	if (!may_touch(group, &array->tail, sizeof(array->tail)) ||
+	    !may_touch(group, buf, sizeof(*buf)))
+		return false;
+	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
+	if (load_acquire(&array->tail) == group->head)
+		return false;
+	/* relaxed, all: ordered by the tail; each is read once */
+	ret->addr = load_relaxed(&buf->addr);
+	ret->len = load_relaxed(&buf->len);
+	ret->bid = load_relaxed(&buf->bid);
+	return true;
+}
+
+/* Return: whether the group has a next buffer. */
+static bool look(const struct uaio_uring_group *group,
+		 struct uaio_uring_choice *ret)
+{
+	const struct uaio_uring_buffer *buffer;
+
+	if (group->array)
+		return look_at_array(group, ret);
+	buffer = group->first;
+	if (!buffer)
+		return false;
+	ret->addr = buffer->addr;
+	ret->len = buffer->len;
+	ret->bid = buffer->bid;
+	return true;
+}
+
+/*
+ * So many bytes of the next buffer, which is that of choice, are used.
+ * Return: whether the buffer is used up.
+ */
+static bool use_array(struct uaio_uring_group *group,
+		      const struct uaio_uring_choice *choice, uint32_t bytes)
+{
+	struct io_uring_buf *buf = (struct io_uring_buf *)group->array +
+				   (group->head & group->mask);
+	bool is_used_up =
+		!group->is_incremental || (bytes && bytes >= choice->room);
+
+	group->head += is_used_up;
+	if (!group->is_incremental || !bytes ||
+	    !may_touch(group, buf, sizeof(*buf)))
+		return is_used_up;
+	/* relaxed, both: until it is used up the client leaves it to us */
+	if (!is_used_up)
+		store_relaxed(&buf->addr, choice->addr + bytes);
+	store_relaxed(&buf->len, is_used_up ? 0 : choice->room - bytes);
+	return is_used_up;
+}
+
+/* The same for any group. The completion will say which buffer it was. */
+static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
+		uint32_t bytes)
+{
+	const struct uaio_uring_choice *choice = &note->choice;
+	bool is_used_up = true;
+
+	if (group->array)
+		is_used_up = use_array(group, choice, bytes);
+	else
+		drop_first(group);
+	note->cqe_flags =
+		(note->cqe_flags & UINT16_MAX & ~(uint32_t)BUF_FLAGS) |
+		IORING_CQE_F_BUFFER |
+		(is_used_up ? 0 : UAIO_URING_CQE_F_BUF_MORE) |
+		(uint32_t)choice->bid << BID_SHIFT;
+}
+
+static void use_none(struct uaio_uring_note *note)
+{
+	note->cqe_flags &= UINT16_MAX & ~(uint32_t)BUF_FLAGS;
+}
+
+/*
+ * Picking
+ */
+
+/* Other requests give back what they do not use, of whatever group. */
+static bool is_read(const struct uaio_sqe *sqe)
+{
+	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
+}
+
+/* Return: the group of a request, with its next buffer; NULL: there is none. */
+static struct uaio_uring_group *choose_locked(struct uaio_uring_note *note,
+					      uint64_t max)
+{
+	struct uaio_uring_choice *choice = &note->choice;
+	struct uaio_uring_group *group =
+		uaio_uring_group_find(choice->ring, choice->group);
+
+	if (!group || !look(group, choice))
+		return NULL;
+	choice->room = choice->len;
+	if (max && choice->len > max)
+		choice->len = (uint32_t)max;
+	note->expected = choice->len;
+	return group;
+}
+
+int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
+		    struct iovec *ret_iov)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	struct uaio_uring_choice *choice = &note->choice;
+	struct uaio_uring_group *group;
+
+	if (choice->state == UAIO_URING_NOT_CHOSEN) {
+		uaio_uring_groups_lock(choice->ring);
+		group = choose_locked(note, max);
+		if (!group) {
+			uaio_uring_groups_unlock(choice->ring);
+			return -ENOBUFS;
+		}
+		choice->state = UAIO_URING_TRYING;
+		choice->of = group;
+		/* As in the kernel, a read keeps what it has from a list. */
+		if (may_block || (!group->array && is_read(sqe))) {
+			choice->state = UAIO_URING_KEPT;
+			use(group, note, choice->len);
+			uaio_uring_groups_unlock(choice->ring);
+		}
+	}
+	ret_iov->iov_base = (void *)(uintptr_t)choice->addr;
+	ret_iov->iov_len = choice->len;
+	return 0;
+}
+
+void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	struct uaio_uring_choice *choice = &note->choice;
+
+	if (choice->state == UAIO_URING_KEPT) {
+		/* What failed may be tried again, with the same. */
+		if (res >= 0)
+			choice->state = UAIO_URING_NOT_CHOSEN;
+		return;
+	}
+	if (choice->state == UAIO_URING_NOT_CHOSEN)
+		return;
+	choice->state = UAIO_URING_NOT_CHOSEN;
+	/* A read that finds the end uses its buffer. */
+	if (res > 0 || (res == 0 && is_read(sqe)))
+		use(choice->of, note, (uint32_t)res);
+	else
+		use_none(note);
+	uaio_uring_groups_unlock(choice->ring);
+}
+
+uint64_t uaio_uring_picked_bytes(const struct uaio_sqe *sqe)
+{
+	return uaio_uring_note_of(sqe->word)->expected;
+}
+
+int uaio_uring_prep_select(struct uaio_uring_entry *entry)
+{
+	struct uaio_uring_note *note = uaio_uring_note_for(entry);
+
+	if (!note)
+		return -ENOMEM;
+	note->choice = (struct uaio_uring_choice){
+		.ring = entry->ring,
+		.group = entry->raw.buf_group,
+		.state = UAIO_URING_NOT_CHOSEN,
+	};
+	entry->sqe.by_door = true;
+	return 0;
+}
+
+int uaio_uring_select_first(struct uaio_uring_entry *entry,
+			    const struct uaio_file *file)
+{
+	struct uaio_sqe *sqe = &entry->sqe;
+	struct iovec iov;
+	int ret = uaio_rw_check_ioprio(sqe->ioprio);
+
+	if (ret < 0)
+		return ret;
+	sqe->word = (uintptr_t)entry->note;
+	if (uaio_file_kind(file) < UAIO_KIND_STREAM)
+		return uaio_rw_select(sqe);
+	ret = uaio_uring_pick(sqe, sqe->len, false, &iov);
+	if (ret == 0)
+		uaio_uring_picked(sqe, -EAGAIN);
+	return ret;
+}
+
+/*
+ * Lists
+ */
+
+static int64_t add_all(struct uaio_uring_group *group,
+		       const struct uaio_uring_choice *what)
+{
+	for (uint32_t i = 0; i < what->nr; i++) {
+		struct uaio_uring_buffer *buffer;
+
+		if (group->nr == NR_LIST_MAX)
+			return i ? 0 : -EOVERFLOW;
+		buffer = uaio_slab_get(&buffers);
+		if (!buffer)
+			return i ? 0 : -ENOMEM;
+		buffer->next = NULL;
+		buffer->addr = what->addr + (uint64_t)i * what->len;
+		buffer->len = what->len < UAIO_RW_BYTES_MAX
+				      ? what->len
+				      : (uint32_t)UAIO_RW_BYTES_MAX;
+		buffer->bid = (uint16_t)(what->bid + i);
+		if (group->first)
+			group->last->next = buffer;
+		else
+			group->first = buffer;
+		group->last = buffer;
+		group->nr++;
+	}
+	return 0;
+}
+
+int64_t uaio_uring_provide(const struct uaio_uring_choice *what)
+{
+	struct uaio_uring_group *group;
+	int64_t ret = -ENOMEM;
+
+	uaio_uring_groups_lock(what->ring);
+	group = uaio_uring_group_find(what->ring, what->group);
+	if (!group)
+		group = uaio_uring_group_new(what->ring, what->group);
+	if (group)
+		ret = group->array ? -EINVAL : add_all(group, what);
+	uaio_uring_groups_unlock(what->ring);
+	return ret;
+}
+
+int64_t uaio_uring_remove(const struct uaio_uring_choice *what)
+{
+	struct uaio_uring_group *group;
+	int64_t ret = 0;
+
+	uaio_uring_groups_lock(what->ring);
+	group = uaio_uring_group_find(what->ring, what->group);
+	if (!group)
+		ret = -ENOENT;
+	else if (group->array)
+		ret = -EINVAL;
+	else
+		for (; ret < what->nr && group->first; ret++)
+			drop_first(group);
+	uaio_uring_groups_unlock(what->ring);
+	return ret;
+}

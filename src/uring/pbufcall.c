@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What clients ask about their buffers: lists of them are made by requests, arrays by
+ * io_uring_register(). Errors are the kernel's, in its order.
+ *
+ * Tested by test-uring-pbuf.c.
+ */
+#include <errno.h>
+#include <limits.h>
+
+#include "base/uaddr.h"
+#include "op/op.h"
+#include "uring/calls.h"
+#include "uring/cancel.h"
+#include "uring/note.h"
+#include "uring/pbuf.h"
+#include "uring/pbufint.h"
+#include "uring/ring.h"
+#include "uring/submit.h"
+
+enum {
+	NR_MAX = 65536, /* of buffers with an identifier of 16 bits */
+	PAGE = 4096,
+};
+
+/*
+ * Requests
+ */
+
+static int call_for(struct uaio_uring_entry *entry,
+		    const struct uaio_uring_choice *what,
+		    enum uaio_uring_call call)
+{
+	int ret = uaio_uring_call_for(entry, call);
+
+	if (ret == 0)
+		entry->note->choice = *what;
+	return ret;
+}
+
+int uaio_uring_prep_provide(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const uint64_t nr = (uint64_t)raw->fd;
+	const struct uaio_uring_choice what = {
+		.ring = entry->ring,
+		.group = raw->buf_group,
+		.bid = (uint16_t)raw->off,
+		.len = raw->len,
+		.nr = (uint32_t)nr,
+		.addr = raw->addr,
+	};
+	uint64_t end;
+
+	if (raw->rw_flags || raw->splice_fd_in)
+		return -EINVAL;
+	if (!nr || nr > NR_MAX)
+		return -E2BIG;
+	if (!raw->len)
+		return -EINVAL;
+	if (__builtin_add_overflow(raw->addr, nr * raw->len, &end))
+		return -EOVERFLOW;
+	if (!uaio_is_user_range(raw->addr, nr * raw->len))
+		return -EFAULT;
+	if (raw->off > UINT16_MAX)
+		return -E2BIG;
+	if (raw->off + nr > NR_MAX)
+		return -EINVAL;
+	return call_for(entry, &what, UAIO_URING_PROVIDE);
+}
+
+int uaio_uring_prep_remove(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const struct uaio_uring_choice what = {
+		.ring = entry->ring,
+		.group = raw->buf_group,
+		.nr = (uint32_t)raw->fd,
+	};
+
+	if (raw->rw_flags || raw->addr || raw->len || raw->off ||
+	    raw->splice_fd_in)
+		return -EINVAL;
+	if (raw->fd <= 0 || raw->fd > NR_MAX)
+		return -EINVAL;
+	return call_for(entry, &what, UAIO_URING_REMOVE);
+}
+
+/*
+ * Arrays
+ */
+
+static bool has_reserved(const struct io_uring_buf_reg *reg)
+{
+	return reg->resv[0] | reg->resv[1] | reg->resv[2];
+}
+
+/* Return: 0, or why the memory cannot be an array of so many buffers. */
+static int check_memory(uint64_t addr, uint32_t nr)
+{
+	const uint64_t bytes =
+		(nr * sizeof(struct io_uring_buf) + PAGE - 1) / PAGE * PAGE;
+	uint64_t end;
+
+	if (!addr)
+		return -EFAULT;
+	if (addr % PAGE)
+		return -EINVAL;
+	if (__builtin_add_overflow(addr, bytes, &end))
+		return -EOVERFLOW;
+	return uaio_is_accessible(addr, bytes) && uaio_can_write(addr, bytes)
+		       ? 0
+		       : -EFAULT;
+}
+
+static bool is_list_with_buffers(const struct uaio_uring_group *group)
+{
+	return !group->array && group->first;
+}
+
+/* Make the array, unless there are other buffers by that number. */
+static int put_array(struct uaio_uring *ring,
+		     const struct io_uring_buf_reg *reg)
+{
+	struct uaio_uring_group *group = uaio_uring_group_find(ring, reg->bgid);
+	int ret;
+
+	if (group && (group->array || is_list_with_buffers(group)))
+		return -EEXIST;
+	ret = check_memory(reg->ring_addr, reg->ring_entries);
+	/* In the kernel the empty list is gone by then. */
+	if (group)
+		uaio_uring_group_free(ring, group);
+	if (ret < 0)
+		return ret;
+	group = uaio_uring_group_new(ring, reg->bgid);
+	if (!group)
+		return -ENOMEM;
+	group->array = (struct io_uring_buf_ring *)(uintptr_t)reg->ring_addr;
+	group->mask = (uint16_t)(reg->ring_entries - 1);
+	group->head = 0;
+	group->is_incremental = reg->pad & UAIO_URING_PBUF_INC;
+	return 0;
+}
+
+long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
+			       uint32_t nr)
+{
+	struct io_uring_buf_reg reg;
+	long ret;
+
+	if (!arg || nr != 1)
+		return -EINVAL;
+	if (uaio_uring_copy_in(&reg, (uintptr_t)arg, sizeof(reg)) < 0)
+		return -EFAULT;
+	/* Its pad is newer kernels' flags. */
+	if (has_reserved(&reg) || reg.pad & ~UAIO_URING_PBUF_INC)
+		return -EINVAL;
+	if (!reg.ring_entries || reg.ring_entries & (reg.ring_entries - 1) ||
+	    reg.ring_entries >= NR_MAX)
+		return -EINVAL;
+	uaio_uring_groups_lock(ring);
+	ret = put_array(ring, &reg);
+	uaio_uring_groups_unlock(ring);
+	return ret;
+}
+
+/* Return: 0 with the array; -ENOENT; -EINVAL: it is a list. */
+static int find_array(struct uaio_uring *ring, uint32_t id,
+		      struct uaio_uring_group **ret_group)
+{
+	*ret_group = uaio_uring_group_find(ring, id);
+	if (!*ret_group)
+		return -ENOENT;
+	return (*ret_group)->array ? 0 : -EINVAL;
+}
+
+long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
+				 uint32_t nr)
+{
+	struct uaio_uring_group *group;
+	struct io_uring_buf_reg reg;
+	int ret;
+
+	if (!arg || nr != 1)
+		return -EINVAL;
+	if (uaio_uring_copy_in(&reg, (uintptr_t)arg, sizeof(reg)) < 0)
+		return -EFAULT;
+	/* The kernel does not look at the first word here. */
+	if (reg.resv[1] || reg.resv[2] || reg.pad)
+		return -EINVAL;
+	uaio_uring_groups_lock(ring);
+	ret = find_array(ring, reg.bgid, &group);
+	if (ret == 0)
+		uaio_uring_group_free(ring, group);
+	uaio_uring_groups_unlock(ring);
+	return ret;
+}
+
+long uaio_uring_array_status(struct uaio_uring *ring, const void *arg,
+			     uint32_t nr)
+{
+	struct uaio_uring_buf_status status;
+	struct uaio_uring_group *group;
+	int ret;
+
+	if (!arg || nr != 1)
+		return -EINVAL;
+	if (uaio_uring_copy_in(&status, (uintptr_t)arg, sizeof(status)) < 0)
+		return -EFAULT;
+	for (unsigned i = 0; i < sizeof(status.resv) / sizeof(status.resv[0]);
+	     i++)
+		if (status.resv[i])
+			return -EINVAL;
+	uaio_uring_groups_lock(ring);
+	ret = find_array(ring, status.buf_group, &group);
+	if (ret == 0)
+		status.head = group->head;
+	uaio_uring_groups_unlock(ring);
+	return ret ? ret
+		   : uaio_uring_copy_out((uintptr_t)arg, &status,
+					 sizeof(status));
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Provided buffers. What is conserved: a buffer is one request's at a time, and none
+ * is lost.
+ */
+#undef NDEBUG
+#include "uring/pbuf.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "options/config.h"
+
+#define RING_ENTRIES 64
+#include "test-uring.h"
+
+enum {
+	GROUP = 7,
+	NR_BUFS = 8,
+	BYTES = 16,
+	ARRAY_BYTES = 4096,
+	SELECTED = IORING_CQE_F_BUFFER,
+	MORE_OF_IT = UAIO_URING_CQE_F_BUF_MORE,
+};
+
+static char memory[NR_BUFS][BYTES];
+static struct io_uring_buf_ring *array;
+static int ends[2];
+
+static uint32_t flags_of(unsigned bid)
+{
+	return SELECTED | bid << IORING_CQE_BUFFER_SHIFT;
+}
+
+static long call_array(uint32_t opcode, uint16_t flags)
+{
+	struct io_uring_buf_reg reg = {
+		.ring_addr = opcode == IORING_REGISTER_PBUF_RING
+				     ? (uintptr_t)array
+				     : 0,
+		.ring_entries = NR_BUFS,
+		.bgid = GROUP,
+		.pad = flags,
+	};
+
+	return uaio_uring_register((uint32_t)client.fd, opcode, &reg, 1);
+}
+
+static void append(unsigned bid)
+{
+	uint16_t tail = load_relaxed(&array->tail);
+	struct io_uring_buf *buf =
+		(struct io_uring_buf *)array + (tail & (NR_BUFS - 1));
+
+	store_relaxed(&buf->addr, (uintptr_t)memory[bid]);
+	store_relaxed(&buf->len, (uint32_t)BYTES);
+	store_relaxed(&buf->bid, (uint16_t)bid);
+	store_release(&array->tail, (uint16_t)(tail + 1));
+}
+
+/* An array of so many buffers, and a pipe. */
+static void begin(unsigned nr, uint16_t flags)
+{
+	array = mmap(NULL, ARRAY_BYTES, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(array, MAP_FAILED);
+	assert_int_equal(call_array(IORING_REGISTER_PBUF_RING, flags), 0);
+	for (unsigned i = 0; i < nr; i++)
+		append(i);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+}
+
+static void end(void)
+{
+	assert_int_equal(munmap(array, ARRAY_BYTES), 0);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+static struct io_uring_sqe *put_read(int fd, uint32_t len, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe =
+		put_rw(&client, IORING_OP_READ, fd, NULL, len, 0, user_data);
+
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	return sqe;
+}
+
+static void assert_read(uint64_t user_data, int32_t res, uint32_t flags)
+{
+	struct cqe cqe = get(&client);
+
+	assert_cqe(&cqe, user_data, res, flags);
+}
+
+static uint32_t head(void)
+{
+	struct uaio_uring_buf_status status = { .buf_group = GROUP };
+
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_PBUF_STATUS,
+					     &status, 1),
+			 0);
+	return status.head;
+}
+
+static void a_list_gives_its_buffers_in_order(void **state)
+{
+	int fd = unit_numbered_file(false, 3);
+
+	(void)state;
+	put_rw(&client, IORING_OP_PROVIDE_BUFFERS, 3, memory, BYTES, 40, 1)
+		->buf_group = GROUP;
+	for (unsigned i = 0; i < 4; i++)
+		put_read(fd, i, 2 + i)->off = (uint64_t)i % 3 * SIZE;
+	put(&client, IORING_OP_REMOVE_BUFFERS, 1, 6)->buf_group = GROUP;
+	submit(&client, 6);
+	assert_got(&client, 1, 0);
+	assert_read(2, BYTES, flags_of(40));
+	assert_read(3, 1, flags_of(41));
+	assert_read(4, 2, flags_of(42));
+	assert_read(5, -ENOBUFS, 0);
+	assert_got(&client, 6, 0);
+	assert_int_equal(memory[1][0], 1);
+	assert_int_equal(memory[2][0], 2);
+	unit_close(fd);
+}
+
+static void a_read_has_its_buffer_when_it_reads(void **state)
+{
+	int others[2];
+
+	(void)state;
+	begin(2, 0);
+	assert_int_equal(pipe2(others, O_CLOEXEC), 0);
+	put_read(ends[0], 0, 1);
+	put_read(others[0], 3, 2);
+	submit(&client, 0);
+	assert_none(&client);
+	assert_int_equal(head(), 0);
+	assert_int_equal(write(others[1], "abcd", 4), 4);
+	assert_read(2, 3, flags_of(0));
+	assert_int_equal(head(), 1);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_read(1, 1, flags_of(1));
+	assert_int_equal(memory[0][2], 'c');
+	assert_int_equal(memory[1][0], 'x');
+	put_read(ends[0], 0, 3);
+	submit(&client, 1);
+	assert_read(3, -ENOBUFS, 0);
+	unit_close(others[0]);
+	unit_close(others[1]);
+	end();
+}
+
+static void a_worker_keeps_the_buffer_that_it_waits_with(void **state)
+{
+	(void)state;
+	begin(2, 0);
+	uaio_config.force_worker = true;
+	put_read(ends[0], 0, 1);
+	submit(&client, 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_read(1, 1, flags_of(0));
+	uaio_config.force_worker = false;
+	assert_int_equal(head(), 1);
+	end();
+}
+
+static void what_has_no_buffers_any_more_ends(void **state)
+{
+	(void)state;
+	begin(2, 0);
+	put_read(ends[0], 0, 1);
+	submit(&client, 0);
+	assert_none(&client);
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_read(1, -ENOBUFS, 0);
+	end();
+}
+
+static void an_array_that_was_unmapped_is_empty(void **state)
+{
+	(void)state;
+	begin(2, UAIO_URING_PBUF_INC);
+	put_read(ends[0], 0, 1);
+	submit(&client, 0);
+	assert_none(&client);
+	assert_int_equal(mprotect(array, ARRAY_BYTES, PROT_NONE), 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_read(1, -ENOBUFS, 0);
+	end();
+}
+
+static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
+{
+	struct client outer = client;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		client_open(&client, 8, (struct io_uring_params){ 0 });
+		begin(2, 0);
+		put_rw(&client, IORING_OP_PROVIDE_BUFFERS, NR_BUFS, memory,
+		       BYTES, 0, 2);
+		put_read(ends[0], 0, 1);
+		submit(&client, 0);
+		client_close(&client);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		end();
+	}
+	client = outer;
+}
+
+static void a_buffer_is_used_little_by_little(void **state)
+{
+	(void)state;
+	begin(2, UAIO_URING_PBUF_INC);
+	for (unsigned i = 0; i < 4; i++) {
+		put_read(ends[0], 5, i);
+		submit(&client, 0);
+		assert_int_equal(write(ends[1], "abcde", 5), 5);
+		assert_read(i, i < 3 ? 5 : 1,
+			    flags_of(0) | (i < 3 ? MORE_OF_IT : 0));
+	}
+	assert_memory_equal(memory[0], "abcdeabcdeabcdea", BYTES);
+	assert_int_equal(head(), 1);
+	end();
+}
+
+static int read_in_child(void)
+{
+	struct cqe cqe;
+
+	client.sq_tail =
+		load_acquire(sq_word(&client, client.params.sq_off.tail));
+	put_read(ends[0], 0, 2);
+	if (enter(&client, tell(&client), 1) != 1)
+		return 1;
+	cqe = get(&client);
+	return cqe.user_data != 2 || cqe.res != -ENOBUFS;
+}
+
+static void a_child_has_none_of_its_parents_buffers(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	begin(2, 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(read_in_child());
+	while (waitpid(pid, &status, 0) < 0)
+		assert_int_equal(errno, EINTR);
+	assert_int_equal(status, 0);
+	client.sq_tail =
+		load_acquire(sq_word(&client, client.params.sq_off.tail));
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	put_read(ends[0], 0, 3);
+	submit(&client, 1);
+	assert_read(3, 1, flags_of(0));
+	end();
+}
+
+/*
+ * Reads of many pipes share an array that has fewer buffers than there are reads,
+ * while other threads look at what is ready.
+ */
+
+enum { NR_PIPES = 6, NR_ROUNDS = 2000 };
+
+static int pipes[NR_PIPES][2];
+static uint32_t is_over; /* atomic */
+
+static long look(void *arg)
+{
+	(void)arg;
+	while (!load_acquire(&is_over))
+		(void)uaio_uring_enter((uint32_t)client.fd, 0, 0,
+				       IORING_ENTER_GETEVENTS, NULL, 0);
+	return 0;
+}
+
+static void say(unsigned i, unsigned round)
+{
+	const uint32_t said[2] = { i, round };
+
+	assert_int_equal(write(pipes[i][1], said, sizeof(said)), sizeof(said));
+}
+
+static void threads_share_an_array(void **state)
+{
+	struct unit_thread lookers[2];
+	uint32_t rounds[NR_PIPES] = { 0 };
+	unsigned nr_said = 0, nr_heard = 0;
+
+	(void)state;
+	begin(2, 0);
+	store_relaxed(&is_over, 0);
+	for (unsigned i = 0; i < NR_PIPES; i++) {
+		assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+		put_read(pipes[i][0], 0, i);
+	}
+	submit(&client, 0);
+	for (unsigned i = 0; i < 2; i++)
+		unit_thread_start(&lookers[i], look, NULL);
+	/* As many are said as there are buffers: none is missing. */
+	while (nr_heard < NR_ROUNDS) {
+		for (; nr_said < nr_heard + 2 && nr_said < NR_ROUNDS; nr_said++)
+			say(nr_said % NR_PIPES, nr_said / NR_PIPES);
+		struct cqe cqe = get(&client);
+		unsigned bid = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
+		uint32_t heard[2];
+
+		assert_int_equal(cqe.res, sizeof(heard));
+		assert_int_equal(cqe.flags & UINT16_MAX, SELECTED);
+		assert_in_range(bid, 0, 1);
+		memcpy(heard, memory[bid], sizeof(heard));
+		assert_int_equal(heard[0], cqe.user_data);
+		assert_int_equal(heard[1], rounds[heard[0]]++);
+		nr_heard++;
+		append(bid);
+		put_read(pipes[heard[0]][0], 0, heard[0]);
+		submit(&client, 0);
+	}
+	store_release(&is_over, 1);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(unit_thread_join(&lookers[i]), 0);
+	assert_int_equal(head(), NR_ROUNDS);
+	for (unsigned i = 0; i < NR_PIPES; i++) {
+		unit_close(pipes[i][0]);
+		unit_close(pipes[i][1]);
+	}
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	end();
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		RING_TEST(a_list_gives_its_buffers_in_order),
+		RING_TEST(a_read_has_its_buffer_when_it_reads),
+		RING_TEST(a_worker_keeps_the_buffer_that_it_waits_with),
+		RING_TEST(what_has_no_buffers_any_more_ends),
+		RING_TEST(an_array_that_was_unmapped_is_empty),
+		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),
+		RING_TEST(a_buffer_is_used_little_by_little),
+		RING_TEST(a_child_has_none_of_its_parents_buffers),
+		RING_TEST(threads_share_an_array),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
