@@ -77,6 +77,7 @@ const struct group groups[] = {
 	{ "uring-cancel", rows_uring_cancel },
 	{ "uring-register", rows_uring_register },
 	{ "uring-fixed", rows_uring_fixed },
+	{ "uring-buffers", rows_uring_buffers },
 	{ "uring-fd", rows_uring_fd },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
