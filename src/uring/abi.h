@@ -56,7 +56,17 @@ enum { IORING_OP_FIXED_FD_INSTALL_ = 54, IORING_OP_FTRUNCATE_ = 55 };
 enum { UAIO_URING_CQE_F_BUF_MORE = 1 << 4 };
 
 /* io_uring_buf_reg.flags, which older headers call pad */
-enum { UAIO_URING_PBUF_INC = 2 };
+enum { UAIO_URING_PBUF_MMAP = 1, UAIO_URING_PBUF_INC = 2 };
+
+/* Where such arrays are mapped. The number of a group is in some of the bits. */
+#ifndef IORING_OFF_PBUF_RING
+#define IORING_OFF_PBUF_RING 0x80000000ull
+#define IORING_OFF_PBUF_SHIFT 16
+#endif
+enum {
+	UAIO_URING_MMAP_GROUPS = 1 << 11,
+	UAIO_URING_ARRAY_ENTRIES_MAX = 32768,
+};
 
 /* Of 6.8 */
 enum { IORING_REGISTER_PBUF_STATUS_ = 26 };

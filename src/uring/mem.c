@@ -2,6 +2,7 @@
 #include "uring/mem.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -28,9 +29,20 @@ static bool may_be_large(int64_t bytes)
 	       limit.rlim_cur >= (uint64_t)bytes;
 }
 
+static int64_t array_off(unsigned group)
+{
+	return (int64_t)(IORING_OFF_PBUF_RING +
+			 ((uint64_t)group << IORING_OFF_PBUF_SHIFT));
+}
+
 static int64_t bytes_of(const struct uaio_uring_mem *mem)
 {
-	return mem->sqes_off + (int64_t)mem->sqes_bytes;
+	const int64_t array_bytes = (int64_t)sizeof(struct io_uring_buf) *
+				    UAIO_URING_ARRAY_ENTRIES_MAX;
+
+	return mem->has_arrays
+		       ? array_off(UAIO_URING_MMAP_GROUPS - 1) + array_bytes
+		       : mem->sqes_off + (int64_t)mem->sqes_bytes;
 }
 
 /* Return: whether there is a place for the submissions in a file. */
@@ -39,7 +51,11 @@ static bool place_sqes(struct uaio_uring_mem *mem)
 	enum { PAGE_MAX = 65536 }; /* of any machine */
 
 	mem->sqes_off = IORING_OFF_SQES;
+	mem->has_arrays = true;
 	if (likely(may_be_large(bytes_of(mem))))
+		return true;
+	mem->has_arrays = false;
+	if (may_be_large(bytes_of(mem)))
 		return true;
 	mem->sqes_off = (int64_t)((mem->rings_bytes + PAGE_MAX - 1) / PAGE_MAX *
 				  PAGE_MAX);
@@ -108,6 +124,22 @@ void uaio_uring_mem_fini(struct uaio_uring_mem *mem)
 	(void)sys_munmap(mem->rings, mem->rings_bytes);
 	(void)sys_munmap(mem->sqes, mem->sqes_bytes);
 	*mem = (struct uaio_uring_mem){ 0 };
+}
+
+void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
+			       uint16_t group, size_t bytes)
+{
+	void *at = map(fd, bytes, array_off(group));
+	struct stat st;
+
+	if (!at)
+		return NULL;
+	/* Another thread may have closed it meanwhile. */
+	if (sys_fstat(fd, &st) == 0 && st.st_dev == mem->dev &&
+	    st.st_ino == mem->ino)
+		return memset(at, 0, bytes);
+	(void)sys_munmap(at, bytes);
+	return NULL;
 }
 
 #define OFFSET(member) \

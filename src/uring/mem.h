@@ -15,6 +15,8 @@
  *   I3  The submissions are where clients map them, at 256 MiB, and between there is
  *       nothing. If a limit on the size of files (RLIMIT_FSIZE) is below that, they
  *       are right behind the rings, and what a client maps is found there (mmap.c).
+ *   I4  Behind them are arrays of buffers (pbuf.h) that clients map, as far as there are
+ *       any, unless the limit is below that: then there are none.
  *
  * Tested by test-uring.c.
  */
@@ -60,6 +62,7 @@ struct uaio_uring_mem {
 	size_t rings_bytes;
 	size_t sqes_bytes;
 	int64_t sqes_off; /* in the file */
+	bool has_arrays;  /* the file is large enough for them */
 	/* which file it is */
 	uint64_t dev;
 	uint64_t ino;
@@ -73,6 +76,14 @@ struct uaio_uring_mem {
 int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem, uint32_t sq_entries,
 			uint32_t cq_entries, bool has_array);
 void uaio_uring_mem_fini(struct uaio_uring_mem *mem);
+
+/*
+ * Map the array of buffers of a group, of which a client maps so many bytes. fd was
+ * the ring's descriptor just now.
+ * Return: the array, all zero; NULL if it cannot be had.
+ */
+void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
+			       uint16_t group, size_t bytes);
 
 /* Tell a client where it finds what. */
 void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,

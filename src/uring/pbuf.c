@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/slab.h"
+#include "base/sys.h"
 #include "base/uaddr.h"
 #include "file/file.h"
 #include "op/op.h"
@@ -68,6 +69,7 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 		return NULL;
 	group->id = id;
 	group->array = NULL;
+	group->own_bytes = 0;
 	group->first = group->last = NULL;
 	group->nr = 0;
 	group->next = ring->groups.first;
@@ -94,6 +96,8 @@ void uaio_uring_group_free(struct uaio_uring *ring,
 	*link = group->next;
 	while (group->first)
 		drop_first(group);
+	if (group->own_bytes)
+		(void)sys_munmap(group->array, group->own_bytes);
 	uaio_slab_put(&groups, group);
 }
 
@@ -117,6 +121,8 @@ void uaio_uring_groups_fini(struct uaio_uring *ring)
 static bool may_touch(const struct uaio_uring_group *group, const void *at,
 		      size_t bytes)
 {
+	if (group->own_bytes)
+		return true;
 	return group->is_incremental ? uaio_can_write((uintptr_t)at, bytes)
 				     : uaio_can_read((uintptr_t)at, bytes);
 }

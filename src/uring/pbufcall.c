@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/sys.h"
 #include "base/uaddr.h"
 #include "op/op.h"
 #include "uring/calls.h"
@@ -17,6 +18,7 @@
 #include "uring/pbufint.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
+#include "uring/table.h"
 
 enum {
 	NR_MAX = 65536, /* of buffers with an identifier of 16 bits */
@@ -95,11 +97,15 @@ static bool has_reserved(const struct io_uring_buf_reg *reg)
 	return reg->resv[0] | reg->resv[1] | reg->resv[2];
 }
 
-/* Return: 0, or why the memory cannot be an array of so many buffers. */
-static int check_memory(uint64_t addr, uint32_t nr)
+static size_t array_bytes(const struct io_uring_buf_reg *reg)
 {
-	const uint64_t bytes =
-		(nr * sizeof(struct io_uring_buf) + PAGE - 1) / PAGE * PAGE;
+	return (reg->ring_entries * sizeof(struct io_uring_buf) + PAGE - 1) /
+	       PAGE * PAGE;
+}
+
+/* Return: 0, or why memory of the client's cannot be an array of so many bytes. */
+static int check_memory(uint64_t addr, uint64_t bytes)
+{
 	uint64_t end;
 
 	if (!addr)
@@ -113,9 +119,41 @@ static int check_memory(uint64_t addr, uint32_t nr)
 		       : -EFAULT;
 }
 
-static bool is_list_with_buffers(const struct uaio_uring_group *group)
+/*
+ * Return: whether the group's array, of which a client maps so many bytes, shares
+ * memory with that of another group. In the kernel no two do.
+ */
+static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
+			  size_t bytes)
 {
-	return !group->array && group->first;
+	for (const struct uaio_uring_group *group = ring->groups.first; group;
+	     group = group->next) {
+		int apart = (group->id - id) << IORING_OFF_PBUF_SHIFT;
+
+		if (group->own_bytes && apart < (int)bytes &&
+		    -apart < (int)group->own_bytes)
+			return true;
+	}
+	return false;
+}
+
+/* Find the memory of an array. Return: 0 or -errno. */
+static int find_memory(struct uaio_uring *ring,
+		       const struct io_uring_buf_reg *reg,
+		       struct io_uring_buf_ring **ret_array)
+{
+	const size_t bytes = array_bytes(reg);
+	int fd;
+
+	*ret_array = (struct io_uring_buf_ring *)(uintptr_t)reg->ring_addr;
+	if (!(reg->pad & UAIO_URING_PBUF_MMAP))
+		return check_memory(reg->ring_addr, bytes);
+	fd = uaio_uring_tab_number(ring);
+	if (fd < 0 || reg->bgid >= UAIO_URING_MMAP_GROUPS ||
+	    is_in_the_way(ring, reg->bgid, bytes))
+		return -ENOMEM;
+	*ret_array = uaio_uring_mem_map_array(&ring->mem, fd, reg->bgid, bytes);
+	return *ret_array ? 0 : -ENOMEM;
 }
 
 /* Make the array, unless there are other buffers by that number. */
@@ -123,24 +161,38 @@ static int put_array(struct uaio_uring *ring,
 		     const struct io_uring_buf_reg *reg)
 {
 	struct uaio_uring_group *group = uaio_uring_group_find(ring, reg->bgid);
+	struct io_uring_buf_ring *array;
 	int ret;
 
-	if (group && (group->array || is_list_with_buffers(group)))
+	if (group && (group->array || group->first))
 		return -EEXIST;
-	ret = check_memory(reg->ring_addr, reg->ring_entries);
-	/* In the kernel the empty list is gone by then. */
+	/* An empty list. The kernel, too, drops it first. */
 	if (group)
 		uaio_uring_group_free(ring, group);
+	ret = find_memory(ring, reg, &array);
 	if (ret < 0)
 		return ret;
 	group = uaio_uring_group_new(ring, reg->bgid);
-	if (!group)
+	if (!group) {
+		if (reg->pad & UAIO_URING_PBUF_MMAP)
+			(void)sys_munmap(array, array_bytes(reg));
 		return -ENOMEM;
-	group->array = (struct io_uring_buf_ring *)(uintptr_t)reg->ring_addr;
+	}
+	group->array = array;
+	group->own_bytes =
+		reg->pad & UAIO_URING_PBUF_MMAP ? array_bytes(reg) : 0;
 	group->mask = (uint16_t)(reg->ring_entries - 1);
 	group->head = 0;
 	group->is_incremental = reg->pad & UAIO_URING_PBUF_INC;
 	return 0;
+}
+
+/* Those of newer kernels, and that for which the file is not large enough. */
+static bool has_bad_flags(const struct uaio_uring *ring,
+			  const struct io_uring_buf_reg *reg)
+{
+	return reg->pad & ~(UAIO_URING_PBUF_INC |
+			    (ring->mem.has_arrays ? UAIO_URING_PBUF_MMAP : 0));
 }
 
 long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
@@ -153,8 +205,7 @@ long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	if (uaio_uring_copy_in(&reg, (uintptr_t)arg, sizeof(reg)) < 0)
 		return -EFAULT;
-	/* Its pad is newer kernels' flags. */
-	if (has_reserved(&reg) || reg.pad & ~UAIO_URING_PBUF_INC)
+	if (has_reserved(&reg) || has_bad_flags(ring, &reg))
 		return -EINVAL;
 	if (!reg.ring_entries || reg.ring_entries & (reg.ring_entries - 1) ||
 	    reg.ring_entries >= NR_MAX)

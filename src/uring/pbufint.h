@@ -4,6 +4,7 @@
 #define UAIO_URING_PBUFINT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/slab.h"
@@ -30,8 +31,9 @@ struct uaio_uring_group {
 	uint32_t nr;
 	struct uaio_uring_buffer *first, *last; /* owns */
 
-	/* NULL: a list. The client can write it, and unmap it. */
+	/* NULL: a list. The client can write it. */
 	struct io_uring_buf_ring *array;
+	size_t own_bytes; /* 0: the client's memory, which it may unmap */
 	uint16_t mask;
 	uint16_t head; /* of the next buffer: counts on beyond mask */
 	bool is_incremental;

@@ -85,6 +85,17 @@ static struct uaio_uring *look(uint32_t fd)
 	return slot ? load_acquire(slot) : NULL;
 }
 
+int uaio_uring_tab_number(const struct uaio_uring *ring)
+{
+	/* relaxed: where the ring is was noted before this thread found it */
+	uint32_t end = load_relaxed(&tab.end);
+
+	for (uint32_t fd = 0; fd < end; fd++)
+		if (look(fd) == ring)
+			return (int)fd;
+	return -1;
+}
+
 static void closed(uint32_t fd);
 
 /*

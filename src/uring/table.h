@@ -36,6 +36,8 @@ struct uaio_uring *uaio_uring_find(uint32_t fd);
 struct uaio_uring *uaio_uring_ask(uint32_t fd);
 /* As uaio_uring_find(); NULL as well if it has not found the ring by fd before. */
 struct uaio_uring *uaio_uring_known(uint32_t fd);
+/* Return: a descriptor of the ring that was known just now; -1 if there is none. */
+int uaio_uring_tab_number(const struct uaio_uring *ring);
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 
 /* Return: whether the file with these numbers is the memory of an open ring. */

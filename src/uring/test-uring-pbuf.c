@@ -7,6 +7,7 @@
 #include "uring/pbuf.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "options/config.h"
@@ -194,6 +195,42 @@ static void an_array_that_was_unmapped_is_empty(void **state)
 	end();
 }
 
+static void an_array_is_in_the_rings_own_memory(void **state)
+{
+	const off_t off = (off_t)(IORING_OFF_PBUF_RING |
+				  (uint64_t)GROUP << IORING_OFF_PBUF_SHIFT);
+	struct rlimit limit, low;
+	struct client first = client;
+
+	(void)state;
+	begin(0, 0);
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	assert_int_equal(munmap(array, ARRAY_BYTES), 0);
+	assert_int_equal(
+		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_MMAP), 0);
+	array = mmap(NULL, ARRAY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		     client.fd, off);
+	assert_ptr_not_equal(array, MAP_FAILED);
+	append(3);
+	put_read(ends[0], 0, 1);
+	submit(&client, 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_read(1, 1, flags_of(3));
+	/* A ring that may have no such file has no such arrays. */
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	low = limit;
+	low.rlim_cur = 1u << 30;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	client_open(&client, 1, (struct io_uring_params){ 0 });
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(
+		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_MMAP),
+		-EINVAL);
+	client_close(&client);
+	client = first;
+	end();
+}
+
 static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
 {
 	struct client outer = client;
@@ -346,6 +383,7 @@ int main(void)
 		RING_TEST(a_worker_keeps_the_buffer_that_it_waits_with),
 		RING_TEST(what_has_no_buffers_any_more_ends),
 		RING_TEST(an_array_that_was_unmapped_is_empty),
+		RING_TEST(an_array_is_in_the_rings_own_memory),
 		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),
 		RING_TEST(a_buffer_is_used_little_by_little),
 		RING_TEST(a_child_has_none_of_its_parents_buffers),

@@ -16,6 +16,7 @@
 
 /* What the headers of Debian 12 lack. */
 enum {
+	PBUF_RING_MMAP = 1,
 	PBUF_RING_INC = 2,
 	REGISTER_PBUF_STATUS = 26,
 };
@@ -826,6 +827,54 @@ static void incremental_waiting(void)
 	note_entry("third", 2);
 }
 
+/* Arrays that the client maps from the ring. */
+static void mapped(void)
+{
+	struct uring ring = new_uring(16, 0);
+	int fd = file_of("f", 100, O_RDWR);
+	const uint64_t offset = 0x80000000ul | 5ul << 16;
+	char *first;
+
+	array = (void *)7;
+	note_result("register", set_array(&ring, 5, ENTRIES, PBUF_RING_MMAP));
+	note_result("again", set_array(&ring, 5, ENTRIES, PBUF_RING_MMAP));
+	read_to(&ring, 5, fd, 10);
+	try_sqe("empty", &ring);
+	array = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_POPULATE, ring.fd, (off_t)offset);
+	REQUIRE(array != MAP_FAILED);
+	note("tail", array->tail);
+	append_some(0, 3, BYTES);
+	read_to(&ring, 5, fd, 10);
+	try_sqe("read", &ring);
+	note_head("read", &ring, 5);
+	first = (char *)array;
+	note_result("unset", unset_array(&ring, 5));
+	read_to(&ring, 5, fd, 10);
+	try_sqe("gone", &ring);
+	note_result("incremental", set_array(&ring, 5, ENTRIES,
+					     PBUF_RING_MMAP | PBUF_RING_INC));
+	array = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
+		     (off_t)offset);
+	REQUIRE(array != MAP_FAILED);
+	REQUIRE(munmap(first, 4096) == 0);
+	note("tail", array->tail);
+	append_some(0, 3, BYTES);
+	read_to(&ring, 5, fd, 10);
+	try_sqe("ten", &ring);
+	note_entry("ten", 0);
+	note_result("largest", set_array(&ring, 2047, 32768, PBUF_RING_MMAP));
+	array = mmap(NULL, 32768 * 16, PROT_READ | PROT_WRITE, MAP_SHARED,
+		     ring.fd, (off_t)(0x80000000ul | 2047ul << 16));
+	REQUIRE(array != MAP_FAILED);
+	note("tail", array->tail);
+	append_some(0, 1, BYTES);
+	read_to(&ring, 2047, fd, 10);
+	try_sqe("of_largest", &ring);
+	close(ring.fd);
+	note("tail", array->tail);
+}
+
 /* Arrays that come and go, and one that ends with its ring. */
 static void lives(void)
 {
@@ -874,6 +923,7 @@ const struct row rows_uring_buffers[] = {
 	ROW("a buffer is used up little by little", incremental),
 	ROW("reads that wait use a buffer little by little",
 	    incremental_waiting),
+	ROW("an array is mapped from the ring", mapped),
 	ROW("groups come and go", lives),
 	NO_ROW,
 };
