@@ -41,8 +41,6 @@ NOT_YET = {
         recv-msgall-stream recv-multishot send-zerocopy send_recv send_recvmsg
         sendmsg_fs_cve shutdown socket
         """.split(),
-    "provided buffers": ["buf-ring", "defer", "file-verify", "link",
-                         "ringbuf-read"],
     "messages from ring to ring": ["fd-pass", "msg-ring"],
     "direct descriptors": ["open-close", "open-direct-link", "open-direct-pick",
                            "openat2", "fixed-reuse"],
