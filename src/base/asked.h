@@ -41,6 +41,46 @@ static inline ssize_t sys_tee(int in, int out, size_t len, int flags)
 			   0);
 }
 
+static inline int sys_pipe2(int *ret_ends, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_PIPE2, SYS_pipe2, (long)ret_ends,
+				flags, 0, 0, 0, 0);
+}
+
+/* who asks */
+
+/* Of the calling thread: real, effective and saved. */
+static inline int sys_getresuid(uint32_t ret_ids[3])
+{
+	return (int)uaio_sys_if(UAIO_CALL_GETRESUID, SYS_getresuid,
+				(long)&ret_ids[0], (long)&ret_ids[1],
+				(long)&ret_ids[2], 0, 0, 0);
+}
+
+static inline int sys_getresgid(uint32_t ret_ids[3])
+{
+	return (int)uaio_sys_if(UAIO_CALL_GETRESGID, SYS_getresgid,
+				(long)&ret_ids[0], (long)&ret_ids[1],
+				(long)&ret_ids[2], 0, 0, 0);
+}
+
+static inline int sys_getgroups(int nr, uint32_t *ret_ids)
+{
+	return (int)uaio_sys_if(UAIO_CALL_GETGROUPS, SYS_getgroups, nr,
+				(long)ret_ids, 0, 0, 0, 0);
+}
+
+/* What files are opened as; -1 is nobody, so that nothing changes. */
+static inline long sys_getfsuid(void)
+{
+	return uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, -1, 0, 0, 0, 0, 0);
+}
+
+static inline long sys_getfsgid(void)
+{
+	return uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, -1, 0, 0, 0, 0, 0);
+}
+
 /* paths */
 
 /* how is the kernel's struct open_how, of so many bytes. */

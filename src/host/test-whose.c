@@ -63,6 +63,14 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 		    (const long[6]){ fd, opcode, (long)arg, nr_args });
 }
 
+bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg)
+{
+	(void)fd;
+	(void)opcode;
+	(void)arg;
+	return false;
+}
+
 bool uaio_uring_owns(uint32_t fd, bool is_registered)
 {
 	return fd == (is_registered ? OUR_INDEX : OUR_FD);

@@ -115,7 +115,9 @@ long uaio_host_uring_register(const long a[4])
 {
 	long ret = -ENOSYS;
 
-	if (uaio_uring_owns((uint32_t)a[0], a[1] & REGISTER_REGISTERED))
+	if (uaio_uring_owns((uint32_t)a[0], a[1] & REGISTER_REGISTERED) ||
+	    uaio_uring_owns_message((uint32_t)a[0], (uint32_t)a[1],
+				    (const void *)a[2]))
 		return register_ours(a);
 	if (may_ask(UAIO_CALL_URING_REGISTER))
 		ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3],

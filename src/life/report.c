@@ -115,6 +115,7 @@ static const char *const op_names[UAIO_NR_OPS] = {
 	[UAIO_OP_SPLICE] = "splice",
 	[UAIO_OP_TEE] = "tee",
 	[UAIO_OP_EPOLL_CTL] = "epoll_ctl",
+	[UAIO_OP_PIPE] = "pipe",
 	[UAIO_OP_CALLED] = "called",
 };
 

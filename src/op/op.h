@@ -59,6 +59,7 @@ enum uaio_op {
 	UAIO_OP_SPLICE,
 	UAIO_OP_TEE,
 	UAIO_OP_EPOLL_CTL,
+	UAIO_OP_PIPE,
 	UAIO_OP_CALLED, /* a function of the door's, which never blocks */
 	UAIO_NR_OPS,
 };

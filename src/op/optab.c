@@ -273,6 +273,14 @@ const struct uaio_op_def uaio_optab[] = {
 		.prep = uaio_epoll_ctl_prep,
 		.run = uaio_epoll_ctl_run,
 	},
+	[UAIO_OP_PIPE] = {
+		.name = "pipe",
+		.class = UAIO_CLASS_CALL,
+		.has_no_file = true,
+		.never_blocks = true,
+		.prep = uaio_nop_prep,
+		.run = uaio_pipe_run,
+	},
 	[UAIO_OP_CALLED] = {
 		.name = "called",
 		.class = UAIO_CLASS_CALL,

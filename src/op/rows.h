@@ -120,6 +120,8 @@ int uaio_epoll_ctl_prep(const struct uaio_sqe *sqe,
 			const struct uaio_file *file);
 int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			   uint32_t extra_flags);
+int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags);
 
 /* nop.c; what the call itself refuses */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);

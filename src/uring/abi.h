@@ -42,10 +42,24 @@
 #define IORING_NOP_INJECT_RESULT (1u << 0)
 #endif
 
-/* io_uring_sqe.opcode: of 6.8 and 6.9 */
-enum { IORING_OP_FIXED_FD_INSTALL_ = 54, IORING_OP_FTRUNCATE_ = 55 };
+#ifndef IORING_NOP_FILE
+#define IORING_NOP_FILE (1u << 1)
+#define IORING_NOP_FIXED_FILE (1u << 2)
+#define IORING_NOP_FIXED_BUFFER (1u << 3)
+#endif
+#ifndef IORING_NOP_TW
+#define IORING_NOP_TW (1u << 4)
+#endif
+
+/* io_uring_sqe.opcode: of 6.8, 6.9 and 6.16 */
+enum {
+	IORING_OP_FIXED_FD_INSTALL_ = 54,
+	IORING_OP_FTRUNCATE_ = 55,
+	IORING_OP_PIPE_ = 62,
+};
 #define IORING_OP_FIXED_FD_INSTALL IORING_OP_FIXED_FD_INSTALL_
 #define IORING_OP_FTRUNCATE IORING_OP_FTRUNCATE_
+#define IORING_OP_PIPE IORING_OP_PIPE_
 
 /* io_uring_sqe.install_fd_flags (rw_flags) */
 #ifndef IORING_FIXED_FD_NO_CLOEXEC
@@ -83,10 +97,21 @@ struct uaio_uring_buf_status {
 #define IORING_TIMEOUT_MULTISHOT (1u << 6)
 #endif
 
+/* io_uring_sqe.msg_ring_flags: the completion's flags are given, too */
+#ifndef IORING_MSG_RING_FLAGS_PASS
+#define IORING_MSG_RING_FLAGS_PASS (1u << 1)
+#endif
+
+/* Opcodes of io_uring_register(), as numbers: newer headers have an enum. */
+enum {
+	UAIO_URING_REGISTER_SEND_MSG_RING = 31,
+	UAIO_URING_REGISTER_LAST = 36, /* of 6.18 */
+};
+
 /* Of these a kernel knows, newer than the header: LAST is the header's. */
 enum {
 	UAIO_URING_OPS_MAX = 256, /* an opcode is a byte */
-	UAIO_URING_REGISTER_END = IORING_REGISTER_PBUF_STATUS + 1,
+	UAIO_URING_OP_LAST = 63,  /* of 6.18 */
 	UAIO_URING_SQ_ENTRIES_MAX = 32768,
 	UAIO_URING_CQ_ENTRIES_MAX = 2 * UAIO_URING_SQ_ENTRIES_MAX,
 	UAIO_URING_FILES_MAX = 1 << 20,

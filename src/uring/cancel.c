@@ -10,6 +10,7 @@
 #include "issue/submit.h"
 #include "uring/count.h"
 #include "uring/files.h"
+#include "uring/msg.h"
 #include "uring/note.h"
 #include "uring/pbuf.h"
 #include "uring/ring.h"
@@ -314,6 +315,7 @@ int64_t uaio_uring_called(struct uaio_called *called,
 	case UAIO_URING_INSTALL: return uaio_uring_call_on_files(ring, sqe);
 	case UAIO_URING_PROVIDE: return uaio_uring_provide(&note->choice);
 	case UAIO_URING_REMOVE: return uaio_uring_remove(&note->choice);
+	case UAIO_URING_MSG: return uaio_uring_send(ring, &note->msg);
 	}
 	return -EINVAL;
 }

@@ -34,6 +34,7 @@ enum uaio_uring_call {
 	UAIO_URING_INSTALL,
 	UAIO_URING_PROVIDE, /* buffers: pbuf.h */
 	UAIO_URING_REMOVE,
+	UAIO_URING_MSG, /* msg.h */
 };
 
 enum {

@@ -10,6 +10,8 @@
  *
  * Tested by test-uring.c.
  */
+#include <errno.h>
+
 #include "base/check.h"
 #include "file/file.h"
 #include "flow/post.h"
@@ -55,7 +57,8 @@ static void publish(struct uaio_uring *ring, uint32_t tail)
 	store_release(&ring->mem.rings->cq_tail, tail);
 }
 
-static void overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
+/* Return: whether it is not lost. */
+static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
 {
 	struct uaio_uring_rings *rings = ring->mem.rings;
 	struct uaio_uring_overflow *over = uaio_slab_get(&slab);
@@ -63,7 +66,7 @@ static void overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
 	/* relaxed, both: advice, and a count */
 	if (!over) {
 		add_relaxed(&rings->cq_overflow, 1);
-		return;
+		return false;
 	}
 	over->cqe = *cqe;
 	over->next = NULL;
@@ -74,18 +77,17 @@ static void overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
 		store_relaxed(&ring->first_over, over);
 	ring->last_over = over;
 	or_relaxed(&rings->sq_flags, IORING_SQ_CQ_OVERFLOW);
+	return true;
 }
 
-/* Put a completion where there is room. Return: the tail after it. */
-static inline uint32_t put(struct uaio_uring *ring, uint32_t tail,
-			   const struct io_uring_cqe *cqe)
+/* Put a completion where there is room. Return: whether it is not lost. */
+static inline bool put(struct uaio_uring *ring, uint32_t *tail,
+		       const struct io_uring_cqe *cqe)
 {
-	if (unlikely(ring->first_over) || unlikely(!room(ring, tail))) {
-		overflow(ring, cqe);
-		return tail;
-	}
-	ring->mem.rings->cqes[tail & (ring->cq_entries - 1)] = *cqe;
-	return tail + 1;
+	if (unlikely(ring->first_over) || unlikely(!room(ring, *tail)))
+		return overflow(ring, cqe);
+	ring->mem.rings->cqes[(*tail)++ & (ring->cq_entries - 1)] = *cqe;
+	return true;
 }
 
 static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
@@ -147,7 +149,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 		if (unlikely(completion->word | completion->flags) &&
 		    !uaio_uring_is_told(ring, completion, &cqe, &nr_last))
 			continue;
-		tail = put(ring, tail, &cqe);
+		(void)put(ring, &tail, &cqe);
 		nr_told++;
 	}
 	*ret_nr_last = nr_last;
@@ -155,34 +157,78 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 	return tail;
 }
 
+/* Where a post begins, and what it is of. */
+struct posting {
+	bool is_shared;
+	bool by_worker;
+	uint32_t tail; /* before it */
+};
+
+/* Begin to post. Return: the tail. The queue's lock is held until the end. */
+static inline uint32_t begin_locked(struct uaio_uring *ring,
+				    struct posting *ret_posting)
+{
+	ret_posting->is_shared = uaio_uring_is_shared(ring);
+	if (unlikely(ret_posting->is_shared))
+		uaio_uring_share_begin(ring);
+	return ret_posting->tail = uaio_uring_tail(ring);
+}
+
+/* So many are there, or have overflowed, of which the client is told. */
+static inline void end_locked(struct uaio_uring *ring,
+			      const struct posting *posting, uint32_t tail,
+			      uint32_t nr_told)
+{
+	publish(ring, tail);
+	if (unlikely(posting->is_shared))
+		uaio_uring_share_end(ring);
+	ring->cq_events += nr_told;
+	/* relaxed: changes under the lock */
+	if (unlikely(load_relaxed(&ring->nr_counting)))
+		uaio_uring_find_reached_locked(ring);
+	/* What overflows is told of when it is in the ring. */
+	if (unlikely(ring->eventfd) && tail != posting->tail)
+		signal_eventfd(ring, posting->by_worker);
+	if (unlikely(ring->bell >= 0) && nr_told)
+		uaio_uring_bell_ring_locked(ring);
+}
+
 static void post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	bool is_shared = uaio_uring_is_shared(ring);
-	uint32_t tail, old_tail, nr_last = post->nr, nr_told = post->nr;
+	struct posting posting = { .by_worker = post->by_worker };
+	uint32_t tail = begin_locked(ring, &posting);
+	uint32_t nr_last = post->nr, nr_told = post->nr;
 
-	if (unlikely(is_shared))
-		uaio_uring_share_begin(ring);
-	tail = old_tail = uaio_uring_tail(ring);
 	if (likely(!post->words) && likely(!ring->first_over) &&
 	    likely(room(ring, tail) >= post->nr) &&
 	    likely(put_all(ring, tail, post)))
 		tail += nr_told;
 	else
 		tail = put_each(ring, tail, post, &nr_last, &nr_told);
-	publish(ring, tail);
-	if (unlikely(is_shared))
-		uaio_uring_share_end(ring);
 	ring->nr_done += nr_last;
-	ring->cq_events += nr_told;
-	/* relaxed: changes under the lock */
+	end_locked(ring, &posting, tail, nr_told);
+}
+
+int uaio_uring_post_message(struct uaio_uring *ring,
+			    const struct io_uring_cqe *cqe)
+{
+	struct uaio_wakeups wakeups = { 0 };
+	struct posting posting = { 0 };
+	bool is_there;
+	uint32_t tail;
+
+	uaio_queue_lock(&ring->queue);
+	tail = begin_locked(ring, &posting);
+	is_there = put(ring, &tail, cqe);
+	end_locked(ring, &posting, tail, 1);
+	uaio_waiters_collect_locked(&ring->queue, &wakeups);
+	uaio_queue_unlock(&ring->queue);
+	uaio_wakeups_deliver(&wakeups);
+	/* relaxed: seen by the next, if another thread counts just now */
 	if (unlikely(load_relaxed(&ring->nr_counting)))
-		uaio_uring_find_reached_locked(ring);
-	/* What overflows is told of when it is in the ring. */
-	if (unlikely(ring->eventfd) && tail != old_tail)
-		signal_eventfd(ring, post->by_worker);
-	if (unlikely(ring->bell >= 0) && nr_told)
-		uaio_uring_bell_ring_locked(ring);
+		uaio_uring_end_reached(ring);
+	return is_there ? 0 : -EOVERFLOW;
 }
 
 static bool has_room(const struct uaio_queue *queue)

@@ -18,6 +18,7 @@
 #include "base/slab.h"
 #include "uring/cancel.h"
 #include "uring/pbuf.h"
+#include "uring/msg.h"
 
 struct uaio_post;
 struct uaio_uring;
@@ -60,6 +61,7 @@ struct uaio_uring_note {
 	uint64_t new_data;
 	uint32_t events;
 	int64_t time_ns;
+	struct uaio_uring_msg msg; /* msg.h; immutable */
 
 	/* of a timeout that ends after a number of completions */
 	bool counts;     /* immutable */

@@ -15,24 +15,44 @@
 #include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/files.h"
+#include "uring/msg.h"
 #include "uring/note.h"
 #include "uring/pbuf.h"
 #include "uring/prepcall.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
 
+/* Return: the result of a no-op that asks for one, or looks for something. */
+static __attribute__((noinline)) int
+result_of_nop(const struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const uint32_t flags = raw->rw_flags;
+	bool is_fixed =
+		flags & IORING_NOP_FIXED_FILE || raw->flags & IOSQE_FIXED_FILE;
+
+	if (flags & IORING_NOP_FILE &&
+	    !(is_fixed ? uaio_uring_has_fixed(entry->ring, (uint32_t)raw->fd)
+		       : uaio_uring_may_use(raw->fd)))
+		return -EBADF;
+	if (flags & IORING_NOP_FIXED_BUFFER &&
+	    !uaio_uring_table_at(&entry->ring->buffers, raw->buf_index))
+		return -EFAULT;
+	return flags & IORING_NOP_INJECT_RESULT ? (int)raw->len : 0;
+}
+
 static int prep_nop(struct uaio_uring_entry *entry)
 {
-	if (unlikely(entry->raw.rw_flags)) {
-		if (entry->raw.rw_flags != IORING_NOP_INJECT_RESULT)
-			return -EINVAL;
-		entry->late_error = (int)entry->raw.len;
-		/* A result that is no error cannot be given by refusing. */
-		if (entry->late_error >= 0) {
-			entry->sqe.len = entry->raw.len;
-			entry->late_error = 0;
-		}
-	}
+	const uint32_t flags = IORING_NOP_INJECT_RESULT | IORING_NOP_FILE |
+			       IORING_NOP_FIXED_FILE | IORING_NOP_FIXED_BUFFER |
+			       IORING_NOP_TW;
+
+	if (likely(!entry->raw.rw_flags))
+		return 0;
+	if (entry->raw.rw_flags & ~flags)
+		return -EINVAL;
+	/* Where it completes (TW) is for us to say. */
+	entry->sqe.len = (uint32_t)result_of_nop(entry);
 	return 0;
 }
 
@@ -399,6 +419,11 @@ static const struct uaio_uring_row rows[] = {
 		.prep = uaio_uring_prep_remove,
 		.has_iopoll = true,
 	},
+	[IORING_OP_MSG_RING] = {
+		.op = UAIO_OP_CALLED,
+		.prep = uaio_uring_prep_msg,
+		.has_iopoll = true,
+	},
 	[IORING_OP_OPENAT] = {
 		.op = UAIO_OP_OPENAT,
 		.prep = uaio_uring_prep_openat,
@@ -496,6 +521,10 @@ static const struct uaio_uring_row rows[] = {
 	[IORING_OP_EPOLL_CTL] = {
 		.op = UAIO_OP_EPOLL_CTL,
 		.prep = uaio_uring_prep_epoll_ctl,
+	},
+	[IORING_OP_PIPE] = {
+		.op = UAIO_OP_PIPE,
+		.prep = uaio_uring_prep_pipe,
 	},
 };
 

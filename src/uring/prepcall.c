@@ -387,3 +387,17 @@ int uaio_uring_prep_epoll_ctl(struct uaio_uring_entry *entry)
 	args->in = pointer(raw->addr);
 	return 0;
 }
+
+int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
+{
+	const int flags = O_CLOEXEC | O_NONBLOCK | O_DIRECT |
+			  O_EXCL /* O_NOTIFICATION_PIPE */;
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->fd || raw->off || raw->addr3 || raw->rw_flags & ~flags ||
+	    raw->file_index)
+		return -EINVAL;
+	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.call_flags = (uint32_t)raw->rw_flags;
+	return 0;
+}

@@ -33,5 +33,6 @@ uaio_uring_prep_fn uaio_uring_prep_setxattr;
 uaio_uring_prep_fn uaio_uring_prep_splice;
 uaio_uring_prep_fn uaio_uring_prep_tee;
 uaio_uring_prep_fn uaio_uring_prep_epoll_ctl;
+uaio_uring_prep_fn uaio_uring_prep_pipe;
 
 #endif /* UAIO_URING_PREPCALL_H */

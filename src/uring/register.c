@@ -275,9 +275,11 @@ static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 		return -EINVAL;
 	if (!load_relaxed(&ring->is_disabled))
 		return -EBADFD;
-	/* relaxed, both: the client orders its own calls */
+	/* relaxed, all: the client orders its own calls */
 	if (ring->setup & IORING_SETUP_SINGLE_ISSUER)
 		store_relaxed(&ring->owner, &uaio_entry);
+	store_relaxed(&ring->is_restricted, ring->restrictions.is_registered);
+	ring->is_picky |= ring->restrictions.is_registered;
 	store_relaxed(&ring->is_disabled, 0);
 	return 0;
 }
@@ -296,6 +298,8 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 
 	if (owner && owner != &uaio_entry)
 		return -EEXIST;
+	if (!uaio_uring_may_register(ring, opcode))
+		return -EACCES;
 	if (has_arg(opcode) && !arg)
 		return -EFAULT;
 	switch (opcode) {
@@ -340,6 +344,12 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return uaio_uring_unregister_array(ring, arg, nr);
 	case IORING_REGISTER_PBUF_STATUS:
 		return uaio_uring_array_status(ring, arg, nr);
+	case IORING_REGISTER_RESTRICTIONS:
+		return uaio_uring_restrict(ring, arg, nr);
+	case IORING_REGISTER_PERSONALITY:
+		return uaio_uring_register_personality(ring, arg, nr);
+	case IORING_UNREGISTER_PERSONALITY:
+		return uaio_uring_unregister_personality(ring, arg, nr);
 	default: return -EINVAL;
 	}
 }

@@ -172,6 +172,7 @@ static void free_ring(struct uaio_uring *ring)
 		uaio_file_put(ring->eventfd);
 	ring->eventfd = NULL;
 	uaio_uring_bell_fini(ring);
+	uaio_uring_forget_personalities(ring);
 	uaio_queue_fini(&ring->queue);
 	uaio_uring_mem_fini(&ring->mem);
 	/* Memory of a parent's stays unused. */
@@ -254,6 +255,8 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->is_updating = ring->was_swallowed = false;
 	ring->nr_taken = ring->nr_done = 0;
 	ring->is_without_drains = false;
+	ring->is_picky = ring->setup & IORING_SETUP_IOPOLL ||
+			 load_relaxed(&ring->is_restricted);
 	ring->max_workers[0] = ring->max_workers[1] = 0;
 	ring->first_over = ring->last_over = NULL;
 	ring->eventfd = NULL;
@@ -336,6 +339,8 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	if (!load_relaxed(&ring->epoch))
 		enlist(ring);
 	store_relaxed(&ring->epoch, uaio_engine_start_nr());
+	ring->restrictions = (struct uaio_uring_restrictions){ 0 };
+	store_relaxed(&ring->is_restricted, 0);
 	fill(ring, params);
 	lock();
 	rings.nr_setups++;

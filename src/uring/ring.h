@@ -16,9 +16,9 @@
  *       From then on nobody gets to hold the ring or to use it, and the thread that
  *       has set DEAD, or the one that holds the ring just then, closes the queue and
  *       cancels what can be cancelled. Nobody waits.
- *   I4  A thread that waits for completions uses the ring (nr_users), so that its
- *       memory stays. It counts first and looks for DEAD then; the thread that sets DEAD looks
- *       at the count after that.
+ *   I4  A thread that waits for completions, or that sends a message to a ring (msg.h),
+ *       uses the ring (nr_users), so that its memory stays. It counts first and looks
+ *       for DEAD then; the thread that sets DEAD looks at the count after that.
  *   I5  nr_taken counts completions that are owed, nr_done those that came. A ring
  *       that is dead is freed when both are the same and nobody uses it, by the next
  *       thread that makes a ring or that closes one.
@@ -43,6 +43,7 @@
 #include "req/queue.h"
 #include "uring/mem.h"
 #include "uring/pbuf.h"
+#include "uring/restrict.h"
 #include "uring/rsrc.h"
 
 struct uaio_uring_note;
@@ -78,17 +79,23 @@ struct uaio_uring {
 	uint32_t submit;
 	uint32_t nr_users;
 	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
-	const void *owner;    /* the thread that submits; NULL: any may */
+	uint32_t is_restricted;
+	const void *owner; /* the thread that submits; NULL: any may */
 
 	/* of the thread that holds the ring */
 	uint32_t sq_head;
 	bool is_without_drains; /* CQE_SKIP_SUCCESS was used */
+	bool is_picky;          /* each submission needs a closer look */
 	uint64_t nr_taken;
 	bool shares_files; /* rsrc.h, I4 */
 	/* written under the queue's lock as well */
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;
 	uint32_t max_workers[2];
+	struct uaio_uring_restrictions
+		restrictions;    /* immutable once enabled */
+	uint64_t *personalities; /* owns; by number, 0: none; or NULL */
+	uint32_t next_personality;
 
 	struct uaio_uring_groups groups; /* pbuf.h */
 
@@ -217,5 +224,12 @@ void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
 /* The same with what the note says of it, which ends. */
 void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
 			  uint64_t user_data, int32_t res);
+
+/*
+ * Post a completion that nothing owes: a message. The ring is used (I4).
+ * Return: 0; -EOVERFLOW: it is lost, as memory is refused.
+ */
+int uaio_uring_post_message(struct uaio_uring *ring,
+			    const struct io_uring_cqe *cqe);
 
 #endif /* UAIO_URING_RING_H */

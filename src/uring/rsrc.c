@@ -75,6 +75,16 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 		(void)sys_munmap(old.entries, table_bytes(old.nr));
 }
 
+bool uaio_uring_has_fixed(struct uaio_uring *ring, uint32_t place)
+{
+	bool has;
+
+	uaio_queue_lock(&ring->queue);
+	has = uaio_uring_table_at(&ring->files, place) != NULL;
+	uaio_queue_unlock(&ring->queue);
+	return has;
+}
+
 struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);

@@ -113,6 +113,8 @@ uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 	return place < table->nr ? table->entries[place] : NULL;
 }
 
+/* Return: whether there is a file in a place. Context: as uaio_uring_table_get(). */
+bool uaio_uring_has_fixed(struct uaio_uring *ring, uint32_t place);
 /* A function of struct uaio_sink. */
 struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place);
 

@@ -71,12 +71,16 @@ prepare_rare(struct uaio_uring_entry *entry)
 	entry->sqe.links = links_of(raw);
 	if (ret < 0)
 		return ret;
-	return (raw->ioprio && !row->has_ioprio) ||
-			       (entry->ring->setup & IORING_SETUP_IOPOLL &&
-				!row->has_iopoll) ||
-			       raw->personality
-		       ? -EINVAL
-		       : 0;
+	/* relaxed: the client orders its own calls */
+	if (load_relaxed(&entry->ring->is_restricted) &&
+	    !uaio_uring_is_allowed(entry->ring, raw))
+		return -EACCES;
+	if ((raw->ioprio && !row->has_ioprio) ||
+	    (entry->ring->setup & IORING_SETUP_IOPOLL && !row->has_iopoll))
+		return -EINVAL;
+	return raw->personality ? uaio_uring_check_personality(entry->ring,
+							       raw->personality)
+				: 0;
 }
 
 /* Translate a submission. Return: 0 or the mistake. */
@@ -99,8 +103,8 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		entry->sqe.links = links_of(raw);
 		return -EINVAL;
 	}
-	if (unlikely(raw->flags | raw->ioprio | raw->personality ||
-		     entry->ring->setup & IORING_SETUP_IOPOLL)) {
+	if (unlikely(raw->flags | raw->ioprio | raw->personality |
+		     entry->ring->is_picky)) {
 		ret = prepare_rare(entry);
 		if (ret < 0)
 			return ret;

@@ -59,6 +59,9 @@ struct uaio_uring_row {
 /* Return: whether memory of the client can be read. */
 bool uaio_uring_may_read(uint64_t addr, size_t bytes);
 
+/* Return: whether a request can be on fd. */
+bool uaio_uring_may_use(int fd);
+
 /* Return: the row of an opcode; NULL if there is none. */
 const struct uaio_uring_row *uaio_uring_row_of(unsigned opcode);
 

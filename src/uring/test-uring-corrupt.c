@@ -135,6 +135,9 @@ static int stirs[3][2]; /* the same pipes and the counter, O_NONBLOCK */
 /* The client that is overwritten, and its ring mapped another time: see arena. */
 static struct client *victim;
 static struct client aside;
+/* Another ring, which may be sent anything. */
+static struct client bystander;
+static uint32_t nr_pipes; /* atomic: made in an epoch, that are to be closed */
 
 static int any_fd(struct dice *dice)
 {
@@ -210,7 +213,7 @@ static uint32_t any_bits(struct dice *dice)
 static uint8_t any_opcode(struct dice *dice)
 {
 	/* Those that are served, and now and then another one. */
-	return (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_FTRUNCATE + 1)
+	return (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_PIPE + 1)
 				       : any(dice, 256));
 }
 
@@ -378,7 +381,7 @@ static bool is_in_arena(uint64_t addr, uint64_t bytes)
 
 static bool jail(long nr, const long args[6], long *ret_res)
 {
-	enum { SPACE_MAX = 1 << 20, ADVICE_END = 100 };
+	enum { SPACE_MAX = 1 << 20, ADVICE_END = 100, PIPES_MAX = 40 };
 	unsigned paths = paths_of(nr);
 
 	if (paths)
@@ -389,6 +392,9 @@ static bool jail(long nr, const long args[6], long *ret_res)
 			return false;
 		*ret_res = map_guarded(args);
 		return true;
+	case SYS_pipe2:
+		*ret_res = -EMFILE;
+		return add_relaxed(&nr_pipes, 1) >= PIPES_MAX;
 	case SYS_munmap: *ret_res = retire(args[0], args[1]); return true;
 	case SYS_fallocate:
 		*ret_res = -EFBIG;
@@ -848,6 +854,7 @@ static bool is_ours(int fd)
 /* Close what the ring's client has opened by its submissions. */
 static void close_opened(const bool was_open[FIRST_FD])
 {
+	store_relaxed(&nr_pipes, 0);
 	for (int fd = 0; fd < FIRST_FD; fd++)
 		if (!was_open[fd] && is_ours(fd))
 			unit_close(fd);
@@ -979,8 +986,8 @@ static void end_victim(struct client *client)
 	forget(client->rings);
 	forget(aside.rings);
 	unit_close(client->fd);
-	/* But for the witness. */
-	while (nr_rings() > 1) {
+	/* But for the witness, and the bystander. */
+	while (nr_rings() > 2) {
 		struct io_uring_params params = { 0 };
 		int fd;
 
@@ -1077,7 +1084,8 @@ static void open_all(void)
 	add_fd(-1);
 	add_fd(INT_MIN);
 	add_fd(INT_MAX);
-	add_fd(witness.fd);
+	client_open(&bystander, ENTRIES, (struct io_uring_params){ 0 });
+	add_fd(bystander.fd);
 	add_fd(-1); /* the victim's */
 }
 
@@ -1090,6 +1098,7 @@ static void note_open(bool ret_was_open[FIRST_FD])
 static void close_all(void)
 {
 	fill();
+	client_close(&bystander);
 	for (unsigned i = 0; i < nr_files; i++) {
 		/* No file is to come to a number that is named. */
 		if (fds[i] >= NAMED)

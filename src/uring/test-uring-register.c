@@ -445,7 +445,6 @@ static void what_is_not_served_is_refused(void **state)
 	uint64_t arg[8] = { 0 };
 
 	(void)state;
-	assert_int_equal(reg(IORING_REGISTER_PERSONALITY, NULL, 0), -EINVAL);
 	assert_int_equal(reg(IORING_REGISTER_PBUF_RING, arg, 1), -EINVAL);
 }
 

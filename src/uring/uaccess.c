@@ -8,8 +8,10 @@
  * Tested by test-uring-setup.c and test-uring-register.c.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "base/uaddr.h"
 #include "uring/calls.h"
 #include "uring/submit.h"
@@ -17,6 +19,13 @@
 bool uaio_uring_may_read(uint64_t addr, size_t bytes)
 {
 	return uaio_is_accessible(addr, bytes) && uaio_can_read(addr, bytes);
+}
+
+bool uaio_uring_may_use(int fd)
+{
+	int flags = sys_fcntl(fd, F_GETFL, 0);
+
+	return flags >= 0 && !(flags & O_PATH);
 }
 
 int uaio_uring_copy_in(void *to, uint64_t from, size_t bytes)

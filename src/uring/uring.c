@@ -17,6 +17,7 @@
 #include "uring/bell.h"
 #include "uring/calls.h"
 #include "uring/files.h"
+#include "uring/msg.h"
 #include "uring/note.h"
 #include "uring/pbuf.h"
 #include "uring/register.h"
@@ -111,10 +112,16 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 	long ret;
 
 	opcode &= ~IORING_REGISTER_USE_REGISTERED_RING;
+	if (fd == UINT32_MAX) /* there is no ring */
+		return opcode == UAIO_URING_REGISTER_SEND_MSG_RING
+			       ? uaio_uring_send_blindly(arg, nr_args)
+			       : -EINVAL;
 	ring = find(fd, is_registered, &ret);
 	if (!ring)
 		return ret;
 	if (opcode == IORING_REGISTER_SYNC_CANCEL) {
+		if (!uaio_uring_may_register(ring, opcode))
+			return -EACCES;
 		if (!uaio_uring_use(ring))
 			return -EBADF;
 		ret = is_registered || uaio_uring_is_still(fd, ring)
@@ -142,7 +149,7 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 	long ret;
 
 	if ((opcode & ~IORING_REGISTER_USE_REGISTERED_RING) >=
-	    UAIO_URING_REGISTER_END)
+	    UAIO_URING_REGISTER_LAST)
 		return -EINVAL;
 	if (is_parted())
 		return -EOPNOTSUPP;
@@ -159,6 +166,18 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 		return false;
 	return is_registered ? uaio_uring_knows_thread()
 			     : uaio_uring_find(fd) != NULL;
+}
+
+bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg)
+{
+	struct io_uring_sqe sqe;
+
+	if (likely(fd != UINT32_MAX) || !uaio_uring_tab_is_used() ||
+	    (opcode & ~IORING_REGISTER_USE_REGISTERED_RING) !=
+		    UAIO_URING_REGISTER_SEND_MSG_RING)
+		return false;
+	return uaio_uring_copy_in(&sqe, (uintptr_t)arg, sizeof(sqe)) < 0 ||
+	       uaio_uring_find((uint32_t)sqe.fd);
 }
 
 bool uaio_uring_has_rings(void)

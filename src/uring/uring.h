@@ -35,6 +35,12 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
  */
 bool uaio_uring_owns(uint32_t fd, bool is_registered);
 
+/*
+ * Return: whether a call of io_uring_register() without a ring, which sends a message,
+ * is answered here: it goes to one of our rings.
+ */
+bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
+
 /* Return: whether this process, or one it was forked from, made a ring of ours. */
 bool uaio_uring_has_rings(void);
 

@@ -82,6 +82,8 @@ const struct group groups[] = {
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
 	{ "uring-files", rows_uring_files },
+	{ "uring-msg", rows_uring_msg },
+	{ "uring-restrict", rows_uring_restrict },
 	{ "posix-submit", rows_posix_submit },
 	{ "posix-state", rows_posix_state },
 	{ "posix-cancel", rows_posix_cancel },

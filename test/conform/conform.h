@@ -120,6 +120,8 @@ extern const struct row rows_uring_cancel[];
 extern const struct row rows_uring_register[];
 extern const struct row rows_uring_fixed[];
 extern const struct row rows_uring_buffers[];
+extern const struct row rows_uring_msg[];
+extern const struct row rows_uring_restrict[];
 extern const struct row rows_uring_fd[];
 extern struct row rows_posix_submit[];
 extern const struct row rows_posix_state[];

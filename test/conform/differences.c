@@ -261,6 +261,16 @@ const struct difference differs_ring_overflow = {
 		"taken some, the poll goes on.",
 };
 
+const struct difference differs_ring_personality = {
+	.title = "A personality is no other than the thread's own",
+	.text = "A submission that names a personality is refused with EACCES "
+		"if the thread that submits it has other credentials (users, "
+		"groups, capabilities) than the one that registered the "
+		"personality. In the kernel the request is executed with "
+		"those. In user space no call can be made with credentials "
+		"that the thread has given up.",
+};
+
 #define CHAPTER(...) ((const struct difference *const[]){ __VA_ARGS__, NULL })
 
 static const struct difference differs_time = {
@@ -582,7 +592,8 @@ const struct chapter chapters[] = {
 	  CHAPTER(&differs_quota, &differs_sync_error, &differs_terminal_poll,
 		  &differs_flag_refused, &differs_strict, &differs_ring_file,
 		  &differs_ring_calls, &differs_ring_child,
-		  &differs_ring_polled, &differs_ring_duplicate) },
+		  &differs_ring_polled, &differs_ring_duplicate,
+		  &differs_ring_personality) },
 	{ "What requests report",
 	  CHAPTER(&differs_ring_mapped, &differs_not_blocked,
 		  &differs_poll_bits, &differs_poll_order,

@@ -33,6 +33,7 @@ extern const struct difference differs_ring_polled;
 extern const struct difference differs_ring_child;
 extern const struct difference differs_ring_duplicate;
 extern const struct difference differs_ring_overflow;
+extern const struct difference differs_ring_personality;
 extern const struct difference differs_posix_duplex;
 extern const struct difference differs_posix_crowd;
 extern const struct difference differs_posix_reused;

@@ -234,6 +234,19 @@ static void fill_epoll_ctl(struct io_uring_sqe *sqe)
 	sqe->addr = (uintptr_t)&event;
 }
 
+static int open_ring(void)
+{
+	struct io_uring_params params = { 0 };
+
+	return (int)uring_setup(4, &params);
+}
+
+static void fill_message(struct io_uring_sqe *sqe)
+{
+	sqe->off = 5;
+	sqe->len = 7;
+}
+
 static void fill_poll_add(struct io_uring_sqe *sqe)
 {
 	sqe->poll32_events = POLLIN | POLLOUT;
@@ -297,6 +310,7 @@ const struct uring_op uring_ops[] = {
 	{ OP(TIMEOUT), NULL, fill_timeout, NO_FILE },
 	{ OP(TIMEOUT_REMOVE), NULL, fill_target, NO_FILE },
 	{ OP(LINK_TIMEOUT), NULL, fill_timeout, NO_FILE },
+	{ OP(MSG_RING), open_ring, fill_message, ANY_FILE },
 	{ OP(ASYNC_CANCEL), NULL, fill_alone, NO_FILE },
 	{ NULL, 0, NULL, NULL, NO_FILE },
 };

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/msg.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "uring/abi.h"
+#include "uring/calls.h"
+#include "uring/cancel.h"
+#include "uring/note.h"
+#include "uring/ring.h"
+#include "uring/share.h"
+#include "uring/submit.h"
+#include "uring/table.h"
+
+/* Read a submission. Return: 0 or -EINVAL. */
+static int read_msg(const struct io_uring_sqe *raw,
+		    struct uaio_uring_msg *ret_msg)
+{
+	if (raw->buf_index || raw->personality ||
+	    raw->msg_ring_flags &
+		    ~(IORING_MSG_RING_CQE_SKIP | IORING_MSG_RING_FLAGS_PASS))
+		return -EINVAL;
+	*ret_msg = (struct uaio_uring_msg){
+		.command = (uint32_t)raw->addr,
+		.user_data = raw->off,
+		.res = raw->len,
+		.flags = raw->msg_ring_flags,
+		.cqe_flags = raw->file_index,
+		.place = (uint32_t)raw->addr3,
+		.fd = raw->fd,
+	};
+	return 0;
+}
+
+int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_uring_msg msg;
+	int ret = read_msg(raw, &msg);
+
+	if (ret < 0)
+		return ret;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	entry->note->msg = msg;
+	/* No ring is ever registered as a file. */
+	if (raw->flags & IOSQE_FIXED_FILE)
+		entry->late_error =
+			uaio_uring_has_fixed(entry->ring, (uint32_t)raw->fd)
+				? -EBADFD
+				: -EBADF;
+	entry->sqe.called = &entry->ring->called;
+	entry->sqe.open_flags = UAIO_URING_MSG;
+	return 0;
+}
+
+/*
+ * Use the ring of a descriptor.
+ * Return: 0; -EBADF; -EBADFD: it is none of this process.
+ */
+static int use_target(int fd, struct uaio_uring **ret_ring)
+{
+	struct uaio_uring *ring = uaio_uring_find((uint32_t)fd);
+
+	if (ring && unlikely(!uaio_uring_is_here(ring)))
+		ring = uaio_uring_adopt((uint32_t)fd, ring);
+	if (!ring)
+		return uaio_uring_may_use(fd) ? -EBADFD : -EBADF;
+	if (!uaio_uring_use(ring))
+		return -EBADF;
+	if (!uaio_uring_is_still((uint32_t)fd, ring)) {
+		uaio_uring_unuse(ring);
+		return -EBADF;
+	}
+	*ret_ring = ring;
+	return 0;
+}
+
+static int send_data(struct uaio_uring *target,
+		     const struct uaio_uring_msg *msg)
+{
+	const bool passes_flags = msg->flags & IORING_MSG_RING_FLAGS_PASS;
+	const struct io_uring_cqe cqe = {
+		.user_data = msg->user_data,
+		.res = (int32_t)msg->res,
+		.flags = passes_flags ? msg->cqe_flags : 0,
+	};
+
+	if (msg->place || msg->flags & ~IORING_MSG_RING_FLAGS_PASS ||
+	    (!passes_flags && msg->cqe_flags))
+		return -EINVAL;
+	/* relaxed: the client orders its own calls */
+	if (load_relaxed(&target->is_disabled))
+		return -EBADFD;
+	return uaio_uring_post_message(target, &cqe);
+}
+
+int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg)
+{
+	struct uaio_uring *target;
+	int ret = use_target(msg->fd, &target);
+
+	(void)ring;
+	if (ret < 0)
+		return ret;
+	ret = msg->command == IORING_MSG_DATA ? send_data(target, msg)
+					      : -EINVAL;
+	uaio_uring_unuse(target);
+	return ret;
+}
+
+long uaio_uring_send_blindly(const void *arg, uint32_t nr)
+{
+	struct uaio_uring_msg msg;
+	struct io_uring_sqe raw;
+
+	if (!arg || nr != 1)
+		return -EINVAL;
+	if (uaio_uring_copy_in(&raw, (uintptr_t)arg, sizeof(raw)) < 0)
+		return -EFAULT;
+	if (raw.flags || raw.opcode != IORING_OP_MSG_RING ||
+	    read_msg(&raw, &msg) < 0 || msg.command != IORING_MSG_DATA)
+		return -EINVAL;
+	return uaio_uring_send(NULL, &msg);
+}
