@@ -37,6 +37,14 @@
 #define IORING_REGISTER_USE_REGISTERED_RING (1u << 31)
 #endif
 
+/* io_uring_register(): of 6.12 */
+enum { IORING_REGISTER_CLONE_BUFFERS_ = 30 };
+#define IORING_REGISTER_CLONE_BUFFERS IORING_REGISTER_CLONE_BUFFERS_
+#ifndef IORING_REGISTER_SRC_REGISTERED
+#define IORING_REGISTER_SRC_REGISTERED (1u << 0)
+#define IORING_REGISTER_DST_REPLACE (1u << 1)
+#endif
+
 /* io_uring_sqe.len of IORING_OP_NOP, and its nop_flags (rw_flags) */
 #ifndef IORING_NOP_INJECT_RESULT
 #define IORING_NOP_INJECT_RESULT (1u << 0)
@@ -51,14 +59,18 @@
 #define IORING_NOP_TW (1u << 4)
 #endif
 
-/* io_uring_sqe.opcode: of 6.8, 6.9 and 6.16 */
+/* io_uring_sqe.opcode: of 6.8, 6.9, 6.15 and 6.16 */
 enum {
 	IORING_OP_FIXED_FD_INSTALL_ = 54,
 	IORING_OP_FTRUNCATE_ = 55,
+	IORING_OP_READV_FIXED_ = 60,
+	IORING_OP_WRITEV_FIXED_ = 61,
 	IORING_OP_PIPE_ = 62,
 };
 #define IORING_OP_FIXED_FD_INSTALL IORING_OP_FIXED_FD_INSTALL_
 #define IORING_OP_FTRUNCATE IORING_OP_FTRUNCATE_
+#define IORING_OP_READV_FIXED IORING_OP_READV_FIXED_
+#define IORING_OP_WRITEV_FIXED IORING_OP_WRITEV_FIXED_
 #define IORING_OP_PIPE IORING_OP_PIPE_
 
 /* io_uring_sqe.install_fd_flags (rw_flags) */
@@ -117,6 +129,7 @@ enum {
 	UAIO_URING_FILES_MAX = 1 << 20,
 	UAIO_URING_BUFFERS_MAX = 1 << 14,
 	UAIO_URING_RINGFDS_MAX = 16,
+	UAIO_URING_REGISTER_END = 36, /* above those of io_uring_register */
 };
 
 /* struct io_uring_getevents_arg; older headers call its third member pad. */

@@ -37,6 +37,13 @@ struct uaio_uring_enter {
 /* enter.c */
 long uaio_uring_do_enter(const struct uaio_uring_enter *call);
 
+/*
+ * The ring that a register call names: by descriptor, or by its place among those that
+ * the thread has registered.
+ * Return: NULL if there is none: then *ret_error says why.
+ */
+struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
+				    long *ret_error);
 /* register.c; the ring is held. */
 long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr_args);

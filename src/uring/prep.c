@@ -127,17 +127,13 @@ static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
 		       : 0;
 }
 
-static int prep_rw_fixed(struct uaio_uring_entry *entry)
+/*
+ * Have the request use its registered buffer. error: why it cannot, or 0; of two
+ * mistakes the kernel finds this first.
+ */
+static int use_buffer(struct uaio_uring_entry *entry,
+		      struct uaio_uring_rsrc *buffer, int error)
 {
-	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_uring_rsrc *buffer =
-		uaio_uring_table_at(&entry->ring->buffers, raw->buf_index);
-	int ret = prep_rw(entry), error;
-
-	if (ret < 0)
-		return ret;
-	/* Of two mistakes the kernel finds this first. */
-	error = check_buffer(buffer, raw->addr, raw->len);
 	if (error)
 		entry->late_error = error;
 	if (entry->late_error || !buffer->tag)
@@ -146,6 +142,47 @@ static int prep_rw_fixed(struct uaio_uring_entry *entry)
 		return -ENOMEM;
 	uaio_uring_note_use(entry->note, buffer);
 	return 0;
+}
+
+static int prep_rw_fixed(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_uring_rsrc *buffer =
+		uaio_uring_table_at(&entry->ring->buffers, raw->buf_index);
+	int ret = prep_rw(entry);
+
+	return ret < 0 ? ret
+		       : use_buffer(entry, buffer,
+				    check_buffer(buffer, raw->addr, raw->len));
+}
+
+/* Return: 0 or -EINVAL. *ret_error: -EFAULT, if they are not in the buffer. */
+static int check_vectors(const struct uaio_sqe *sqe,
+			 const struct uaio_uring_rsrc *buffer, int *ret_error)
+{
+	*ret_error = buffer ? 0 : -EFAULT;
+	for (uint64_t i = 0; i < sqe->len; i++) {
+		struct iovec iov = uaio_sqe_iov(sqe, i);
+
+		if (iov.iov_len > SSIZE_MAX)
+			return -EINVAL;
+		if (!iov.iov_len ||
+		    check_buffer(buffer, (uintptr_t)iov.iov_base, iov.iov_len) <
+			    0)
+			*ret_error = -EFAULT;
+	}
+	return 0;
+}
+
+static int prep_rwv_fixed(struct uaio_uring_entry *entry)
+{
+	struct uaio_uring_rsrc *buffer = uaio_uring_table_at(
+		&entry->ring->buffers, entry->raw.buf_index);
+	int ret = prep_rwv(entry), error = 0;
+
+	if (ret == 0)
+		ret = check_vectors(&entry->sqe, buffer, &error);
+	return ret < 0 ? ret : use_buffer(entry, buffer, error);
 }
 
 static int prep_fsync(struct uaio_uring_entry *entry)
@@ -375,6 +412,20 @@ static const struct uaio_uring_row rows[] = {
 	[IORING_OP_WRITE_FIXED] = {
 		.op = UAIO_OP_WRITE,
 		.prep = prep_rw_fixed,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+	},
+	[IORING_OP_READV_FIXED] = {
+		.op = UAIO_OP_READV,
+		.prep = prep_rwv_fixed,
+		.has_file = true,
+		.has_ioprio = true,
+		.has_iopoll = true,
+	},
+	[IORING_OP_WRITEV_FIXED] = {
+		.op = UAIO_OP_WRITEV,
+		.prep = prep_rwv_fixed,
 		.has_file = true,
 		.has_ioprio = true,
 		.has_iopoll = true,

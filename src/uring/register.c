@@ -319,6 +319,8 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return update_rsrc(ring, arg, nr, false);
 	case IORING_REGISTER_FILES_UPDATE2:
 		return update_rsrc(ring, arg, nr, true);
+	case IORING_REGISTER_CLONE_BUFFERS:
+		return uaio_uring_clone_buffers(ring, arg, nr);
 	case IORING_REGISTER_FILE_ALLOC_RANGE:
 		return uaio_uring_limit_places(ring, arg, nr);
 	case IORING_REGISTER_EVENTFD:

@@ -32,6 +32,10 @@ int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
 /* Return: 0; why so many places from first on are not in a table of that size. */
 int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 
+/* clone.c: IORING_REGISTER_CLONE_BUFFERS. */
+long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
+			      uint32_t nr);
+
 /* ask.c */
 
 /* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */

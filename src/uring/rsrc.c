@@ -2,6 +2,7 @@
 #include "uring/rsrc.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/sys.h"
@@ -38,8 +39,8 @@ static size_t table_bytes(uint32_t nr)
 	return nr * sizeof(struct uaio_uring_rsrc *) + bits_bytes(nr);
 }
 
-int uaio_uring_table_new(struct uaio_uring *ring,
-			 struct uaio_uring_table *table, uint32_t nr)
+/* Return: 0 with an empty table; or -ENOMEM. */
+static int map_table(struct uaio_uring_table *ret_table, uint32_t nr)
 {
 	struct uaio_uring_rsrc **entries =
 		sys_mmap(NULL, table_bytes(nr), PROT_READ | PROT_WRITE,
@@ -47,14 +48,50 @@ int uaio_uring_table_new(struct uaio_uring *ring,
 
 	if (sys_is_map_error(entries))
 		return -ENOMEM;
-	uaio_queue_lock(&ring->queue);
-	*table = (struct uaio_uring_table){
+	*ret_table = (struct uaio_uring_table){
 		.entries = entries,
 		.nr = nr,
 		.end = nr,
 		.taken = (uint64_t *)(void *)(entries + nr),
 	};
+	return 0;
+}
+
+static void unmap_table(const struct uaio_uring_table *table)
+{
+	if (table->entries)
+		(void)sys_munmap(table->entries, table_bytes(table->nr));
+}
+
+int uaio_uring_table_new(struct uaio_uring *ring,
+			 struct uaio_uring_table *table, uint32_t nr)
+{
+	struct uaio_uring_table fresh;
+	int ret = map_table(&fresh, nr);
+
+	if (ret < 0)
+		return ret;
+	uaio_queue_lock(&ring->queue);
+	*table = fresh;
 	uaio_queue_unlock(&ring->queue);
+	return 0;
+}
+
+int uaio_uring_table_grow(struct uaio_uring *ring,
+			  struct uaio_uring_table *table, uint32_t nr)
+{
+	struct uaio_uring_table fresh, old;
+	int ret = map_table(&fresh, nr);
+
+	if (ret < 0)
+		return ret;
+	uaio_queue_lock(&ring->queue);
+	old = *table;
+	memcpy(fresh.entries, old.entries, old.nr * sizeof(*old.entries));
+	memcpy(fresh.taken, old.taken, bits_bytes(old.nr));
+	*table = fresh;
+	uaio_queue_unlock(&ring->queue);
+	unmap_table(&old);
 	return 0;
 }
 
@@ -71,8 +108,7 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 	for (uint32_t i = 0; i < old.nr; i++)
 		if (old.entries[i])
 			uaio_uring_rsrc_put(old.entries[i]);
-	if (old.entries)
-		(void)sys_munmap(old.entries, table_bytes(old.nr));
+	unmap_table(&old);
 }
 
 bool uaio_uring_has_fixed(struct uaio_uring *ring, uint32_t place)

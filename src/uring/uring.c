@@ -82,8 +82,8 @@ long uaio_uring_enter(uint32_t fd, uint32_t to_submit, uint32_t min_complete,
 	return ret;
 }
 
-/* A ring that a register call names: by descriptor or by its place. */
-static struct uaio_uring *find(uint32_t fd, bool is_registered, long *ret_error)
+struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
+				    long *ret_error)
 {
 	struct uaio_uring *ring;
 
@@ -116,7 +116,7 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 		return opcode == UAIO_URING_REGISTER_SEND_MSG_RING
 			       ? uaio_uring_send_blindly(arg, nr_args)
 			       : -EINVAL;
-	ring = find(fd, is_registered, &ret);
+	ring = uaio_uring_named(fd, is_registered, &ret);
 	if (!ring)
 		return ret;
 	if (opcode == IORING_REGISTER_SYNC_CANCEL) {
