@@ -78,6 +78,8 @@ const struct group groups[] = {
 	{ "uring-register", rows_uring_register },
 	{ "uring-fixed", rows_uring_fixed },
 	{ "uring-buffers", rows_uring_buffers },
+	{ "uring-direct", rows_uring_direct },
+	{ "uring-regbuf", rows_uring_regbuf },
 	{ "uring-fd", rows_uring_fd },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },

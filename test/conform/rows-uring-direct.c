@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files that are opened into the table of a ring and closed there, and what else
+ * changes the table.
+ */
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "uring.h"
+
+/* What the headers of Debian 12 lack. */
+enum {
+	OP_FIXED_FD_INSTALL = 54,
+	FIXED_FD_NO_CLOEXEC = 1,
+};
+
+enum { NR_PLACES = 8, ANY = -1 };
+
+static char buf[100];
+
+static long make_table(const struct uring *ring, uint32_t nr)
+{
+	struct io_uring_rsrc_register reg = {
+		.nr = nr, .flags = IORING_RSRC_REGISTER_SPARSE
+	};
+
+	return uring_register(ring->fd, IORING_REGISTER_FILES2, &reg,
+			      sizeof(reg));
+}
+
+static long unset_files(const struct uring *ring)
+{
+	return uring_register(ring->fd, IORING_UNREGISTER_FILES, NULL, 0);
+}
+
+static struct io_uring_sqe *open_of(struct uring *ring, const char *path,
+				    uint32_t flags, int place)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_OPENAT, AT_FDCWD, path, 0600, 0);
+
+	sqe->open_flags = flags;
+	sqe->file_index =
+		place == ANY ? IORING_FILE_INDEX_ALLOC : (uint32_t)place + 1;
+	return sqe;
+}
+
+static void open_at(const char *key, struct uring *ring, int place)
+{
+	open_of(ring, "/dev/zero", O_RDONLY, place);
+	try_sqe(key, ring);
+}
+
+static struct io_uring_sqe *close_of(struct uring *ring, int place)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_CLOSE, 0);
+
+	sqe->file_index = (uint32_t)place + 1;
+	return sqe;
+}
+
+static void close_at(const char *key, struct uring *ring, int place)
+{
+	close_of(ring, place);
+	try_sqe(key, ring);
+}
+
+static struct io_uring_sqe *read_of(struct uring *ring, int place)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_READ, place, buf, 10, 0);
+
+	sqe->flags = IOSQE_FIXED_FILE;
+	return sqe;
+}
+
+static void read_at(const char *key, struct uring *ring, int place)
+{
+	read_of(ring, place);
+	try_sqe(key, ring);
+}
+
+static void without_table(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	open_at("place", &ring, 0);
+	open_at("any", &ring, ANY);
+	open_of(&ring, "not-there", O_RDONLY, 0);
+	try_sqe("not_there", &ring);
+	open_of(&ring, "new", O_RDWR | O_CREAT, 0);
+	try_sqe("new", &ring);
+	note("is_made", access("new", F_OK) == 0);
+	open_of(&ring, "/dev/zero", O_CLOEXEC, 0);
+	try_sqe("cloexec", &ring);
+	close_at("close", &ring, 0);
+	close_at("close_any", &ring, -2);
+}
+
+static void places(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_at("first", &ring, 0);
+	read_at("read_first", &ring, 0);
+	read_at("read_second", &ring, 1);
+	open_at("any", &ring, ANY);
+	open_at("replaces", &ring, 0);
+	open_at("last", &ring, NR_PLACES - 1);
+	open_at("beyond", &ring, NR_PLACES);
+	open_at("far_beyond", &ring, 1 << 30);
+	close_at("close", &ring, 0);
+	close_at("again", &ring, 0);
+	close_at("close_beyond", &ring, NR_PLACES);
+	read_at("read_closed", &ring, 0);
+	open_of(&ring, "/dev/zero", O_RDONLY, 2)->flags = IOSQE_ASYNC;
+	try_sqe("async", &ring);
+	read_at("read_async", &ring, 2);
+	close_of(&ring, 2)->flags = IOSQE_ASYNC;
+	try_sqe("close_async", &ring);
+}
+
+static void no_number(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int before = dup(0), after;
+
+	close(before);
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_at("open", &ring, 0);
+	after = dup(0);
+	note("number_taken", after != before);
+}
+
+static void openat2(void)
+{
+	struct open_how how = { .flags = O_RDWR | O_CREAT, .mode = 0600 };
+	struct uring ring = new_uring(8, 0);
+	int i;
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	for (i = 0; i < 4; i++) {
+		struct io_uring_sqe *sqe =
+			sqe_rw(&ring, IORING_OP_OPENAT2, AT_FDCWD, "f",
+			       sizeof(how), 0);
+
+		sqe->addr2 = (uintptr_t)&how;
+		sqe->file_index = i == 1 ? IORING_FILE_INDEX_ALLOC : 3;
+		if (i == 2)
+			how.flags |= O_CLOEXEC;
+		if (i == 3)
+			sqe->len = 8;
+		try_sqe("open", &ring);
+	}
+	sqe_rw(&ring, IORING_OP_WRITE, 2, "abc", 3, 0)->flags =
+		IOSQE_FIXED_FILE;
+	try_sqe("write", &ring);
+	read_at("read", &ring, 0);
+}
+
+static void close_arguments(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_at("open", &ring, 0);
+	close_of(&ring, 0)->fd = 3;
+	try_sqe("fd", &ring);
+	close_of(&ring, 0)->flags = IOSQE_FIXED_FILE;
+	try_sqe("fixed", &ring);
+	close_of(&ring, 0)->len = 1;
+	try_sqe("len", &ring);
+	close_of(&ring, 0)->buf_index = 1;
+	try_sqe("buf_index", &ring);
+	close_of(&ring, 0)->ioprio = 1;
+	try_sqe("ioprio", &ring);
+	close_of(&ring, -2);
+	try_sqe("any", &ring);
+	close_of(&ring, 0)->addr3 = 1;
+	try_sqe("addr3", &ring);
+}
+
+static void chains(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_of(&ring, "/dev/zero", O_RDONLY, 1)->flags = IOSQE_IO_LINK;
+	read_of(&ring, 1)->flags |= IOSQE_IO_LINK;
+	close_of(&ring, 1)->flags = IOSQE_IO_LINK;
+	read_of(&ring, 1)->flags |= IOSQE_IO_HARDLINK;
+	open_of(&ring, "/dev/zero", O_RDONLY, ANY);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 5);
+	open_of(&ring, "/dev/zero", O_RDONLY, NR_PLACES)->flags = IOSQE_IO_LINK;
+	read_of(&ring, 1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("broken", &ring, 2);
+	open_of(&ring, "/dev/zero", O_RDONLY, 5);
+	read_of(&ring, 5)->flags |= IOSQE_IO_DRAIN;
+	close_of(&ring, 5)->flags = IOSQE_IO_DRAIN;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("drained", &ring, 3);
+	open_of(&ring, "/dev/zero", O_RDONLY, 4)->flags =
+		IOSQE_CQE_SKIP_SUCCESS | IOSQE_IO_LINK;
+	read_of(&ring, 4);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("skipped", &ring, 1);
+}
+
+static long limit(const struct uring *ring, uint32_t off, uint32_t len)
+{
+	struct io_uring_file_index_range range = { .off = off, .len = len };
+
+	return uring_register(ring->fd, IORING_REGISTER_FILE_ALLOC_RANGE,
+			      &range, 0);
+}
+
+static void ranges(void)
+{
+	struct io_uring_file_index_range range = { .resv = 1 };
+	const uint32_t opcode = IORING_REGISTER_FILE_ALLOC_RANGE;
+	struct uring ring = new_uring(8, 0);
+
+	note_result("no_table", limit(&ring, 0, 0));
+	note_result("no_table_1", limit(&ring, 0, 1));
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	note_result("null", uring_register(ring.fd, opcode, NULL, 0));
+	note_result("kernel",
+		    uring_register(ring.fd, opcode, KERNEL_ADDRESS, 0));
+	note_result("resv", uring_register(ring.fd, opcode, &range, 0));
+	range.resv = 0;
+	note_result("nr", uring_register(ring.fd, opcode, &range, 1));
+	note_result("beyond", limit(&ring, 4, 5));
+	note_result("wraps", limit(&ring, -1u, 2));
+	note_result("empty", limit(&ring, NR_PLACES, 0));
+	open_at("none", &ring, ANY);
+	note_result("range", limit(&ring, 2, 3));
+	open_at("any", &ring, ANY);
+	open_at("any", &ring, ANY);
+	open_at("any", &ring, ANY);
+	open_at("any", &ring, ANY);
+	open_at("outside", &ring, 7);
+}
+
+/* Which place is chosen depends on what was opened and closed last. */
+static void hints(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int i;
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	for (i = 0; i < NR_PLACES; i++)
+		open_at("fill", &ring, ANY);
+	open_at("full", &ring, ANY);
+	close_at("close", &ring, 2);
+	close_at("close", &ring, 5);
+	open_at("last_closed", &ring, ANY);
+	open_at("then", &ring, ANY);
+	close_at("close", &ring, 5);
+	close_at("close", &ring, 2);
+	open_at("place", &ring, 2);
+	open_at("after", &ring, ANY);
+	close_at("close", &ring, 1);
+	close_at("close", &ring, 6);
+	open_at("replace", &ring, 3);
+	open_at("not_moved", &ring, ANY);
+	note_result("range", limit(&ring, 0, 4));
+	close_at("close", &ring, 3);
+	close_at("outside", &ring, 7);
+	open_at("from_start", &ring, ANY);
+	open_at("from_start", &ring, ANY);
+	open_at("from_start", &ring, ANY);
+}
+
+static void hints_of_updates(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int32_t zero = open("/dev/zero", O_RDONLY);
+	int32_t fds[4] = { zero, -1, zero, -1 };
+	struct io_uring_files_update update = { .offset = 2,
+						.fds = (uintptr_t)fds };
+
+	REQUIRE(uring_register(ring.fd, IORING_REGISTER_FILES, fds, 4) == 0);
+	open_at("any", &ring, ANY);
+	open_at("any", &ring, ANY);
+	open_at("full", &ring, ANY);
+	fds[0] = -1;
+	note_result("remove",
+		    uring_register(ring.fd, IORING_REGISTER_FILES_UPDATE,
+				   &update, 1));
+	open_at("removed", &ring, ANY);
+	fds[0] = fds[1] = -1;
+	update.offset = 0;
+	note_result("two", uring_register(ring.fd, IORING_REGISTER_FILES_UPDATE,
+					  &update, 2));
+	open_at("second", &ring, ANY);
+	open_at("first", &ring, ANY);
+}
+
+static void update_with(const char *key, struct uring *ring, uint64_t off,
+			int32_t *fds, uint32_t nr)
+{
+	sqe_rw(ring, IORING_OP_FILES_UPDATE, -1, fds, nr, off);
+	try_sqe(key, ring);
+}
+
+static void updates(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int32_t zero = open("/dev/zero", O_RDONLY);
+	int32_t fds[4] = { zero, -1, IORING_REGISTER_FILES_SKIP, 77777 };
+	int i;
+
+	update_with("no_table", &ring, 0, fds, 1);
+	update_with("no_table_any", &ring, -1u, fds, 1);
+	REQUIRE(make_table(&ring, 4) == 0);
+	update_with("three", &ring, 0, fds, 3);
+	update_with("fourth_is_closed", &ring, 0, fds, 4);
+	update_with("closed", &ring, 3, fds + 3, 1);
+	update_with("too_many", &ring, 1, fds, 4);
+	update_with("wraps", &ring, -2u, fds, 4);
+	update_with("high", &ring, 1ull << 32, fds, 1);
+	update_with("kernel", &ring, 0, (void *)(uintptr_t)KERNEL_ADDRESS, 1);
+	read_at("first", &ring, 0);
+	read_at("second", &ring, 1);
+	fds[0] = ring.fd;
+	update_with("ring", &ring, 0, fds, 1);
+	read_at("first_is_gone", &ring, 0);
+	for (i = 0; i < 4; i++)
+		fds[i] = zero;
+	fds[2] = -1;
+	update_with("any", &ring, -1u, fds, 4);
+	for (i = 0; i < 2; i++)
+		note("chosen", fds[i]);
+	fds[2] = zero;
+	update_with("any_more", &ring, -1u, fds + 2, 2);
+	update_with("any_full", &ring, -1u, fds + 3, 1);
+	for (i = 2; i < 4; i++)
+		note("chosen", fds[i] == zero ? -1 : fds[i]);
+	update_with("kernel_any", &ring, -1u, (void *)(uintptr_t)KERNEL_ADDRESS,
+		    1);
+}
+
+static void update_arguments(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int32_t fds[1] = { -1 };
+	struct io_uring_sqe *sqe;
+	int i;
+
+	REQUIRE(make_table(&ring, 4) == 0);
+	for (i = 0; i < 8; i++) {
+		static const char *const names[] = { "len",       "fixed",
+						     "rw_flags",  "splice_fd",
+						     "buf_index", "addr3",
+						     "select",    "ioprio" };
+
+		sqe = sqe_rw(&ring, IORING_OP_FILES_UPDATE, -1, fds, i > 0, 0);
+		if (i == 1)
+			sqe->flags = IOSQE_FIXED_FILE;
+		if (i == 2)
+			sqe->rw_flags = 1;
+		if (i == 3)
+			sqe->splice_fd_in = 1;
+		if (i == 4)
+			sqe->buf_index = 1;
+		if (i == 5)
+			sqe->addr3 = 1;
+		if (i == 6)
+			sqe->flags = IOSQE_BUFFER_SELECT;
+		if (i == 7)
+			sqe->ioprio = 1;
+		try_sqe(names[i], &ring);
+	}
+}
+
+static int install(struct uring *ring, int place, uint32_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, OP_FIXED_FD_INSTALL, place);
+	uint64_t user_data = sqe->user_data;
+	struct io_uring_cqe cqe;
+
+	sqe->flags = IOSQE_FIXED_FILE;
+	sqe->rw_flags = (int)flags;
+	REQUIRE(uring_submit(ring) == 1);
+	REQUIRE(uring_find(ring, user_data, &cqe));
+	return cqe.res;
+}
+
+static void installs(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fd, lowest = dup(0), i;
+
+	close(lowest);
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_at("open", &ring, 2);
+	fd = install(&ring, 2, 0);
+	note("is_lowest", fd == lowest);
+	note("flags", fcntl(fd, F_GETFD));
+	note_result("read", read(fd, buf, 5));
+	fd = install(&ring, 2, FIXED_FD_NO_CLOEXEC);
+	note("flags", fcntl(fd, F_GETFD));
+	note_result("empty", install(&ring, 1, 0));
+	note_result("beyond", install(&ring, NR_PLACES, 0));
+	note_result("unknown", install(&ring, 2, 2));
+	for (i = 0; i < 8; i++) {
+		static const char *const names[] = { "not_fixed", "off",
+						     "addr",      "len",
+						     "buf_index", "splice_fd",
+						     "addr3",     "ioprio" };
+		struct io_uring_sqe *sqe =
+			sqe_of(&ring, OP_FIXED_FD_INSTALL, 2);
+
+		sqe->flags = i ? IOSQE_FIXED_FILE : 0;
+		sqe->off = i == 1;
+		sqe->addr = i == 2;
+		sqe->len = i == 3;
+		sqe->buf_index = i == 4;
+		sqe->splice_fd_in = i == 5;
+		sqe->addr3 = i == 6;
+		sqe->ioprio = i == 7;
+		try_sqe(names[i], &ring);
+	}
+	close_at("close", &ring, 2);
+	note_result("read_on", read(fd, buf, 5));
+}
+
+static void install_without_room(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct rlimit rlimit;
+	int lowest = dup(0);
+
+	close(lowest);
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_at("open", &ring, 0);
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &rlimit) == 0);
+	rlimit.rlim_cur = (rlim_t)lowest;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &rlimit) == 0);
+	note_result("install", install(&ring, 0, 0));
+}
+
+static void kept_while_used(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int32_t fds[2];
+	uint64_t user_data;
+	struct io_uring_cqe cqe;
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	REQUIRE(pipe(fds) == 0);
+	update_with("put", &ring, 0, fds, 2);
+	close(fds[0]);
+	close(fds[1]);
+	user_data = read_of(&ring, 0)->user_data;
+	note_result("submit", uring_submit(&ring));
+	open_at("replace", &ring, 0);
+	read_at("zero", &ring, 0);
+	sqe_rw(&ring, IORING_OP_WRITE, 1, "abc", 3, -1)->flags =
+		IOSQE_FIXED_FILE;
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(uring_find(&ring, user_data, &cqe));
+	note_cqe("read", &cqe);
+}
+
+static void last_end_closed(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int32_t fds[2];
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	REQUIRE(pipe(fds) == 0);
+	update_with("put", &ring, 0, fds + 1, 1);
+	close(fds[1]);
+	sqe_rw(&ring, IORING_OP_READ, fds[0], buf, 10, -1);
+	note_result("submit", uring_submit(&ring));
+	note_ready("open", &ring);
+	close_of(&ring, 0);
+	note_result("close", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+}
+
+static void gone_table(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_at("open", &ring, 0);
+	note_result("unset", unset_files(&ring));
+	read_at("read", &ring, 0);
+	close_at("close", &ring, 0);
+	open_at("open_again", &ring, 0);
+	REQUIRE(make_table(&ring, 2) == 0);
+	open_at("beyond", &ring, 2);
+	open_at("any", &ring, ANY);
+}
+
+const struct row rows_uring_direct[] = {
+	ROW("opening into no table", without_table),
+	ROW("opening into places", places),
+	ROW("what is opened into a table has no number", no_number),
+	ROW("opening into places by OPENAT2", openat2),
+	ROW("closing places, argument by argument", close_arguments),
+	ROW("what a chain opens, reads and closes", chains),
+	ROW("a range of places to choose from", ranges),
+	ROW("which place is chosen", hints),
+	ROW("which place is chosen after updates", hints_of_updates),
+	ROW("a request updates the table", updates),
+	ROW("a request that updates the table, argument by argument",
+	    update_arguments),
+	ROW("files of the table get numbers", installs),
+	ROW("no number for a file of the table", install_without_room),
+	ROW("a file is replaced while it is used", kept_while_used),
+	ROW("closing a place closes the file", last_end_closed),
+	ROW("places of a table that is gone", gone_table),
+	NO_ROW,
+};
