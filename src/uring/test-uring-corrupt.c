@@ -213,8 +213,11 @@ static uint32_t any_bits(struct dice *dice)
 static uint8_t any_opcode(struct dice *dice)
 {
 	/* Those that are served, and now and then another one. */
-	return (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_PIPE + 1)
-				       : any(dice, 256));
+	uint8_t opcode = (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_PIPE + 1)
+						 : any(dice, 256));
+
+	/* Its buffers reach as far as any length times any number. */
+	return opcode == IORING_OP_PROVIDE_BUFFERS ? IORING_OP_NOP : opcode;
 }
 
 /* Words of memory that is taken for vectors, times and other structures. */
@@ -948,6 +951,21 @@ static void open_victim(struct dice *dice, struct client *client)
 			 0);
 	(void)uaio_uring_register((uint32_t)client->fd, IORING_REGISTER_FILES,
 				  fds, 4);
+	/* Their words are overwritten as others are, and now and then are buffers. */
+	for (uint16_t i = 0; i < 2; i++) {
+		const struct io_uring_buf_reg reg = {
+			.ring_addr = (uintptr_t)word_at(arena, 0) + i * PAGE,
+			.ring_entries = PAGE / sizeof(struct io_uring_buf),
+			.bgid = i,
+			.pad = i ? UAIO_URING_PBUF_INC : 0,
+		};
+
+		assert_int_equal(uaio_uring_register((uint32_t)client->fd,
+						     IORING_REGISTER_PBUF_RING,
+						     (void *)(uintptr_t)&reg,
+						     1),
+				 0);
+	}
 	victim = client;
 	aside = *client;
 	map_in(&aside, spaces[1]);
