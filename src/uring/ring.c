@@ -168,6 +168,8 @@ static void free_ring(struct uaio_uring *ring)
 	ring->is_counted = false;
 	unlock();
 	uaio_uring_drop_overflow(ring);
+	/* A request that was under way may have provided buffers. */
+	uaio_uring_groups_fini(ring);
 	if (ring->eventfd)
 		uaio_file_put(ring->eventfd);
 	ring->eventfd = NULL;
