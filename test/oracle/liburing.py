@@ -42,9 +42,6 @@ NOT_YET = {
         sendmsg_fs_cve shutdown socket
         """.split(),
     "messages from ring to ring": ["fd-pass", "msg-ring"],
-    "direct descriptors": ["open-close", "open-direct-link", "open-direct-pick",
-                           "openat2", "fixed-reuse"],
-    "files that are updated by a request": ["file-register", "file-update"],
     "personalities": ["personality"],
     "completions of 32 bytes": ["nop"],
     "cancelling a request of another process": ["io-cancel"],
