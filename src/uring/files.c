@@ -145,6 +145,13 @@ long uaio_uring_limit_places(struct uaio_uring *ring, const void *arg,
 	return uaio_uring_table_limit(ring, &ring->files, range.off, end);
 }
 
+/* A request that changes places is about to be given to the core (rsrc.h, I4). */
+static void share_files(struct uaio_uring *ring)
+{
+	/* relaxed: it is this thread that looks */
+	store_relaxed(&ring->shares_files, 1);
+}
+
 /*
  * Opened straight into the table
  */
@@ -165,7 +172,7 @@ int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
 			      ? UAIO_URING_ANY_PLACE
 			      : entry->raw.file_index - 1;
 	entry->sqe.by_door = true;
-	entry->ring->shares_files = true;
+	share_files(entry->ring);
 	return 0;
 }
 
@@ -192,7 +199,7 @@ static void call_for(struct uaio_uring_entry *entry, enum uaio_uring_call call)
 int uaio_uring_prep_close_place(struct uaio_uring_entry *entry)
 {
 	entry->sqe.len = entry->raw.file_index - 1;
-	entry->ring->shares_files = true;
+	share_files(entry->ring);
 	call_for(entry, UAIO_URING_CLOSE_PLACE);
 	entry->sqe.op = UAIO_OP_CALLED;
 	return 0;
@@ -211,7 +218,7 @@ int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 	/* An offset has 32 bits. */
 	entry->sqe.off = (uint32_t)raw->off;
 	entry->sqe.len = raw->len;
-	entry->ring->shares_files = true;
+	share_files(entry->ring);
 	call_for(entry, UAIO_URING_UPDATE_PLACES);
 	return 0;
 }

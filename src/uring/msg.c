@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "file/file.h"
 #include "uring/abi.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
@@ -96,16 +97,59 @@ static int send_data(struct uaio_uring *target,
 	return uaio_uring_post_message(target, &cqe);
 }
 
+/* Return: as uaio_uring_table_give_file(), which is what the other ring is told. */
+static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
+		     const struct uaio_uring_msg *msg)
+{
+	struct uaio_file *file =
+		uaio_uring_get_fixed(&ring->queue, (int)msg->place);
+	uint32_t place = msg->cqe_flags == IORING_FILE_INDEX_ALLOC
+				 ? UAIO_URING_ANY_PLACE
+				 : msg->cqe_flags - 1;
+	int ret = -EBADF;
+
+	if (!file)
+		return ret;
+	/* A place of 0 is none. */
+	ret = msg->cqe_flags ? uaio_uring_table_give_file(target, place, file)
+	      : uaio_uring_table_size(target, &target->files) ? -EINVAL
+							      : -ENXIO;
+	if (ret < 0)
+		uaio_file_put(file);
+	return ret;
+}
+
+static int send_file(struct uaio_uring *ring, struct uaio_uring *target,
+		     const struct uaio_uring_msg *msg)
+{
+	struct io_uring_cqe cqe = { .user_data = msg->user_data };
+	int ret;
+
+	if (msg->res || target == ring)
+		return -EINVAL;
+	/* relaxed: the client orders its own calls */
+	if (load_relaxed(&target->is_disabled))
+		return -EBADFD;
+	ret = give_file(ring, target, msg);
+	if (ret < 0 || msg->flags & IORING_MSG_RING_CQE_SKIP)
+		return ret;
+	cqe.res = ret;
+	return uaio_uring_post_message(target, &cqe) < 0 ? -EOVERFLOW : ret;
+}
+
 int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg)
 {
 	struct uaio_uring *target;
 	int ret = use_target(msg->fd, &target);
 
-	(void)ring;
 	if (ret < 0)
 		return ret;
-	ret = msg->command == IORING_MSG_DATA ? send_data(target, msg)
-					      : -EINVAL;
+	if (msg->command == IORING_MSG_DATA)
+		ret = send_data(target, msg);
+	else
+		ret = msg->command == IORING_MSG_SEND_FD
+			      ? send_file(ring, target, msg)
+			      : -EINVAL;
 	uaio_uring_unuse(target);
 	return ret;
 }

@@ -3,7 +3,8 @@
  * Messages from one ring to another
  *
  * A request (IORING_OP_MSG_RING) has a completion of its client's choice posted to
- * another ring of the process, or to its own.
+ * another ring of the process, or to its own; or a registered file of its ring put in
+ * a place of another ring's table.
  *
  *   I1  The sender finds the other ring by its descriptor and uses it (ring.h, I4). It
  *       does not hold it: two rings may send to each other at once, and the thread that

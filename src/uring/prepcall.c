@@ -294,11 +294,9 @@ int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
  * Two descriptors
  */
 
-/* Return: 0, and the note keeps what an entry uses if it has to; or -ENOMEM. */
+/* The note keeps what the entry uses. Return: 0 or -ENOMEM. */
 static int keep(struct uaio_uring_entry *entry, struct uaio_uring_rsrc *rsrc)
 {
-	if (!rsrc->tag && !entry->ring->shares_files)
-		return 0;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
 	uaio_uring_note_use(entry->note, rsrc);
@@ -309,19 +307,21 @@ static int keep(struct uaio_uring_entry *entry, struct uaio_uring_rsrc *rsrc)
 static int use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
 {
 	struct uaio_uring *ring = entry->ring;
+	bool is_shared = uaio_uring_shares_files(ring);
 	struct uaio_uring_rsrc *rsrc =
-		ring->shares_files
+		is_shared
 			? uaio_uring_table_get(ring, &ring->files, (uint32_t)fd)
 			: uaio_uring_table_at(&ring->files, (uint32_t)fd);
-	int ret;
+	int ret = 0;
 
 	if (!rsrc) {
 		entry->late_error = -EBADF;
 		return 0;
 	}
 	entry->args.files[end] = rsrc->file;
-	ret = keep(entry, rsrc);
-	if (ring->shares_files)
+	if (rsrc->tag || is_shared)
+		ret = keep(entry, rsrc);
+	if (is_shared)
 		uaio_uring_rsrc_put(rsrc);
 	return ret;
 }

@@ -108,9 +108,16 @@ static void end(struct uaio_uring *ring)
 
 void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 {
+	do
+		/* relaxed: what is owed is under a lock */
+		while (word & UAIO_URING_OWES)
+			if (cas_relaxed(&ring->submit, &word,
+					word & ~UAIO_URING_OWES)) {
+				uaio_uring_rsrc_drop_owed(ring);
+				word = load_relaxed(&ring->submit);
+			}
 	/* [MB:uring-submit] release: as in uaio_uring_release(). */
-	while (!cas_release(&ring->submit, &word, word & UAIO_URING_DEAD))
-		;
+	while (!cas_release(&ring->submit, &word, word & UAIO_URING_DEAD));
 	if (word & UAIO_URING_WAITED)
 		uaio_wake(&ring->submit, INT_MAX);
 	if (word & UAIO_URING_DEAD) {

@@ -54,6 +54,7 @@ enum {
 	UAIO_URING_HELD = 1,
 	UAIO_URING_WAITED = 2, /* threads sleep until it is not held */
 	UAIO_URING_DEAD = 4,
+	UAIO_URING_OWES = 8, /* rsrc.h, I5; only with HELD */
 };
 
 struct uaio_uring {
@@ -78,7 +79,8 @@ struct uaio_uring {
 	/* atomic */
 	uint32_t submit;
 	uint32_t nr_users;
-	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
+	uint32_t shares_files; /* rsrc.h, I4; never taken back */
+	uint32_t is_disabled;  /* until IORING_REGISTER_ENABLE_RINGS */
 	uint32_t is_restricted;
 	const void *owner; /* the thread that submits; NULL: any may */
 
@@ -87,7 +89,6 @@ struct uaio_uring {
 	bool is_without_drains; /* CQE_SKIP_SUCCESS was used */
 	bool is_picky;          /* each submission needs a closer look */
 	uint64_t nr_taken;
-	bool shares_files; /* rsrc.h, I4 */
 	/* written under the queue's lock as well */
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;
@@ -107,6 +108,7 @@ struct uaio_uring {
 	uint32_t cq_events;   /* completions so far, but those of these */
 	struct list counting; /* notes of timeouts that end by a count */
 	uint32_t nr_counting; /* atomic */
+	struct uaio_uring_rsrc *owed;           /* owns: rsrc.h, I5; or NULL */
 	const struct uaio_uring_note *updating; /* a poll; see cancel.h */
 	bool is_updating;
 	bool was_swallowed; /* the completion of that poll */
@@ -127,6 +129,13 @@ static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 {
 	/* relaxed: a process counts its fork before the child is there */
 	return unlikely(load_relaxed(&uaio_process_nr_forks) != ring->nr_forks);
+}
+
+/* Return: whether places of files may change meanwhile (rsrc.h, I4). */
+static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
+{
+	/* relaxed: the thread's own, or another's that leaves what it may have */
+	return load_relaxed(&ring->shares_files);
 }
 
 /* Called each time the engine starts. */

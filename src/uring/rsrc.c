@@ -20,7 +20,9 @@ void uaio_uring_rsrc_init(struct uaio_uring *ring)
 {
 	ring->files = (struct uaio_uring_table){ 0 };
 	ring->buffers = (struct uaio_uring_table){ 0 };
-	ring->shares_files = false;
+	/* relaxed: no other thread knows the ring */
+	store_relaxed(&ring->shares_files, 0);
+	ring->owed = NULL;
 }
 
 void uaio_uring_rsrc_fini(struct uaio_uring *ring)
@@ -207,10 +209,14 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 					       uint32_t place,
 					       struct uaio_uring_rsrc *rsrc)
 {
-	struct uaio_uring_rsrc *old = table->entries[place];
+	struct uaio_uring_rsrc *old = load_relaxed(&table->entries[place]);
 	uint64_t bit = 1ull << place % 64;
 
-	table->entries[place] = rsrc;
+	/*
+	 * [MB:uring-place] release: what the entry says. Pairs with
+	 * uaio_uring_table_at().
+	 */
+	store_release(&table->entries[place], rsrc);
 	if (rsrc)
 		table->taken[place / 64] |= bit;
 	else
@@ -240,11 +246,25 @@ static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
 	return rsrc;
 }
 
+/* Return: 0 or the place, with what was there; or why rsrc cannot be put. */
+static int put_locked(struct uaio_uring_table *table, uint32_t place,
+		      struct uaio_uring_rsrc *rsrc,
+		      struct uaio_uring_rsrc **ret_old)
+{
+	bool is_any = place == UAIO_URING_ANY_PLACE;
+	int ret = is_any ? choose_locked(table)
+			 : check_place_locked(table, place);
+
+	if (ret >= 0)
+		*ret_old = exchange_locked(
+			table, is_any ? (uint32_t)ret : place, rsrc);
+	return ret;
+}
+
 static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 	       uint32_t place, const struct uaio_uring_rsrc *what)
 {
 	struct uaio_uring_rsrc *rsrc = new_rsrc(ring, what), *old = NULL;
-	bool is_any = place == UAIO_URING_ANY_PLACE;
 	int ret;
 
 	if (!rsrc)
@@ -253,10 +273,7 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 	if (what->tag)
 		ring->nr_taken++;
 	uaio_queue_lock(&ring->queue);
-	ret = is_any ? choose_locked(table) : check_place_locked(table, place);
-	if (ret >= 0)
-		old = exchange_locked(table, is_any ? (uint32_t)ret : place,
-				      rsrc);
+	ret = put_locked(table, place, rsrc, &old);
 	uaio_queue_unlock(&ring->queue);
 	if (ret < 0) {
 		if (what->tag)
@@ -266,6 +283,65 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 	if (old)
 		uaio_uring_rsrc_put(old);
 	return ret;
+}
+
+/* Return: whether a thread holds the ring; then it drops old, or NULL. */
+static bool owe_locked(struct uaio_uring *ring, struct uaio_uring_rsrc *old)
+{
+	uint32_t word = load_relaxed(&ring->submit), next;
+
+	/*
+	 * [MB:uring-submit] seq_cst: who holds the ring next knows that files are
+	 * shared, and who held it last has no entry any more.
+	 */
+	do
+		next = word & UAIO_URING_HELD ? word | UAIO_URING_OWES : word;
+	while (!cas_seq_cst(&ring->submit, &word, next));
+	if (!(word & UAIO_URING_HELD))
+		return false;
+	if (old) {
+		old->next = ring->owed;
+		ring->owed = old;
+	}
+	return true;
+}
+
+int uaio_uring_table_give_file(struct uaio_uring *ring, uint32_t place,
+			       struct uaio_file *file)
+{
+	struct uaio_uring_rsrc *old = NULL,
+			       *rsrc = new_rsrc(ring, &(struct uaio_uring_rsrc){
+							      .file = file });
+	int ret;
+
+	if (!rsrc)
+		return -ENOMEM;
+	uaio_queue_lock(&ring->queue);
+	/* relaxed: see owe_locked() */
+	store_relaxed(&ring->shares_files, 1);
+	ret = put_locked(&ring->files, place, rsrc, &old);
+	if (owe_locked(ring, old))
+		old = NULL;
+	uaio_queue_unlock(&ring->queue);
+	if (ret < 0)
+		uaio_slab_put(&slab, rsrc);
+	if (old)
+		uaio_uring_rsrc_put(old);
+	return ret;
+}
+
+void uaio_uring_rsrc_drop_owed(struct uaio_uring *ring)
+{
+	struct uaio_uring_rsrc *owed, *next;
+
+	uaio_queue_lock(&ring->queue);
+	owed = ring->owed;
+	ring->owed = NULL;
+	uaio_queue_unlock(&ring->queue);
+	for (; owed; owed = next) {
+		next = owed->next;
+		uaio_uring_rsrc_put(owed);
+	}
 }
 
 int uaio_uring_table_put_file(struct uaio_uring *ring, uint32_t place,

@@ -17,10 +17,14 @@
  *       does so (files.h): it finds the table as it is then, under the lock.
  *   I4  The thread that holds the ring reads the tables without the lock, and an entry
  *       that it finds is there for as long as it holds the ring: but not those of files
- *       once shares_files is set. It sets that before it gives the core the first
- *       request that changes places, and never takes it back. From then on it takes
- *       a reference under the lock to what it finds (uaio_uring_table_get()), and so
- *       does any other thread at any time.
+ *       once it has set shares_files. It does so before it gives the core the first
+ *       request that changes places, and that is never taken back. From then on it
+ *       takes a reference under the lock to what it finds (uaio_uring_table_get()), and
+ *       so does any other thread at any time.
+ *   I5  A thread that puts a file in the table of a ring of which it has no request
+ *       sets shares_files as well, but the thread that holds the ring just then may
+ *       have what was in that place: so it is that thread which drops it, when it
+ *       releases the ring (UAIO_URING_OWES).
  *
  * Tested by test-uring-register.c and test-uring-direct.c.
  */
@@ -30,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "base/slab.h"
 
 struct uaio_file;
@@ -45,11 +50,14 @@ struct uaio_uring_rsrc {
 	struct uaio_file *file; /* shares (ref): of a file */
 	uint64_t base, bytes;   /* of a buffer: the client's memory */
 
+	struct uaio_uring_rsrc *next; /* under the queue's lock: owed (I5) */
+
 	uint32_t refs; /* atomic */
 };
 
 struct uaio_uring_table {
-	struct uaio_uring_rsrc **entries; /* owns; NULL: none is registered */
+	/* owns; each atomic, or NULL; NULL: none is registered */
+	struct uaio_uring_rsrc **entries;
 	uint32_t nr;
 
 	/* under the queue's lock: which places are free to be chosen */
@@ -88,6 +96,11 @@ int uaio_uring_table_put_file(struct uaio_uring *ring, uint32_t place,
 			      struct uaio_file *file, uint64_t tag);
 int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
 				uint64_t base, uint64_t bytes, uint64_t tag);
+/* The same, for a thread with no request of the ring (I5), which it uses. */
+int uaio_uring_table_give_file(struct uaio_uring *ring, uint32_t place,
+			       struct uaio_file *file);
+/* The thread that holds the ring lets go of what others have replaced (I5). */
+void uaio_uring_rsrc_drop_owed(struct uaio_uring *ring);
 /* Empty a place. Return: 0; -ENXIO, -EINVAL: as above; -EBADF: it is empty. */
 int uaio_uring_table_empty(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t place);
@@ -113,7 +126,11 @@ uaio_uring_table_get(struct uaio_uring *ring,
 static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 {
-	return place < table->nr ? table->entries[place] : NULL;
+	/*
+	 * [MB:uring-place] acquire: what the entry says. Pairs with
+	 * exchange_locked().
+	 */
+	return place < table->nr ? load_acquire(&table->entries[place]) : NULL;
 }
 
 /* Return: whether there is a file in a place. Context: as uaio_uring_table_get(). */

@@ -145,7 +145,7 @@ static struct uaio_uring_rsrc *find_fixed(struct uaio_uring_entry *entry)
 	struct uaio_uring *ring = entry->ring;
 	uint32_t place = (uint32_t)entry->raw.fd;
 
-	if (likely(!ring->shares_files))
+	if (likely(!uaio_uring_shares_files(ring)))
 		return uaio_uring_table_at(&ring->files, place);
 	entry->held = uaio_uring_table_get(ring, &ring->files, place);
 	return entry->held;

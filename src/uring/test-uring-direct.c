@@ -514,6 +514,78 @@ static void places_change_while_they_are_used(void **state)
 	unit_close(zero);
 }
 
+/* Another ring sends files to places that are used, and replaced, meanwhile. */
+
+static struct client sender;
+static int target; /* atomic: a descriptor that is a ring's now and then */
+
+static long send_all_the_time(void *arg)
+{
+	unsigned seed = 5;
+
+	(void)arg;
+	while (!load_relaxed(&is_over)) {
+		struct io_uring_sqe *sqe = put(&sender, IORING_OP_MSG_RING,
+					       load_relaxed(&target), 1);
+		struct cqe cqe;
+
+		sqe->addr = IORING_MSG_SEND_FD;
+		sqe->msg_ring_flags = IORING_MSG_RING_CQE_SKIP;
+		sqe->file_index = (uint32_t)rand_r(&seed) % NR_PLACES + 1;
+		submit(&sender, 1);
+		cqe = get(&sender);
+		assert_true(!cqe.res || cqe.res == -ENXIO ||
+			    cqe.res == -EBADF || cqe.res == -EBADFD);
+	}
+	return 0;
+}
+
+/* Read of each place. None of these requests says that places will change. */
+static void read_all(void)
+{
+	char byte;
+
+	for (int place = 0; place < NR_PLACES; place++)
+		put_read(place, &byte, READS);
+	submit(&client, NR_PLACES);
+	for (int place = 0; place < NR_PLACES; place++) {
+		struct cqe cqe = get(&client);
+
+		assert_expected(&cqe);
+	}
+}
+
+static void files_are_sent_to_places_that_are_used(void **state)
+{
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC), fds[NR_PLACES];
+	struct unit_thread thread;
+
+	(void)state;
+	for (int i = 0; i < NR_PLACES; i++)
+		fds[i] = zero;
+	client_open(&sender, 4, (struct io_uring_params){ 0 });
+	assert_int_equal(uaio_uring_register((uint32_t)sender.fd,
+					     IORING_REGISTER_FILES, &zero, 1),
+			 0);
+	store_relaxed(&is_over, 0);
+	store_relaxed(&target, client.fd);
+	unit_thread_start(&thread, send_all_the_time, NULL);
+	/* What counts is when the first one comes. */
+	for (unsigned i = unit_rounds(1000); i; i--) {
+		assert_int_equal(reg(IORING_REGISTER_FILES, fds, NR_PLACES), 0);
+		for (unsigned k = 0; k < 8; k++)
+			read_all();
+		client_close(&client);
+		client_open(&client, RING_ENTRIES,
+			    (struct io_uring_params){ 0 });
+		store_relaxed(&target, client.fd);
+	}
+	store_relaxed(&is_over, 1);
+	(void)unit_thread_join(&thread);
+	client_close(&sender);
+	unit_close(zero);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -526,6 +598,7 @@ int main(void)
 		RING_TEST(a_table_may_go_while_its_file_is_being_opened),
 		RING_TEST(a_ring_may_go_while_its_file_is_being_opened),
 		RING_TEST(places_change_while_they_are_used),
+		RING_TEST(files_are_sent_to_places_that_are_used),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

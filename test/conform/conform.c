@@ -80,6 +80,7 @@ const struct group groups[] = {
 	{ "uring-buffers", rows_uring_buffers },
 	{ "uring-direct", rows_uring_direct },
 	{ "uring-regbuf", rows_uring_regbuf },
+	{ "uring-pass", rows_uring_pass },
 	{ "uring-fd", rows_uring_fd },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },

@@ -41,7 +41,6 @@ NOT_YET = {
         recv-msgall-stream recv-multishot send-zerocopy send_recv send_recvmsg
         sendmsg_fs_cve shutdown socket
         """.split(),
-    "messages from ring to ring": ["fd-pass", "msg-ring"],
     "personalities": ["personality"],
     "completions of 32 bytes": ["nop"],
     "cancelling a request of another process": ["io-cancel"],
