@@ -349,10 +349,16 @@ static void threads_share_an_array(void **state)
 	submit(&client, 0);
 	for (unsigned i = 0; i < 2; i++)
 		unit_thread_start(&lookers[i], look, NULL);
-	/* As many are said as there are buffers: none is missing. */
+	/*
+	 * As many are said as there are buffers: none is missing. A pipe's next one
+	 * waits until its last has been heard.
+	 */
 	while (nr_heard < NR_ROUNDS) {
-		for (; nr_said < nr_heard + 2 && nr_said < NR_ROUNDS; nr_said++)
+		while (nr_said < nr_heard + 2 && nr_said < NR_ROUNDS &&
+		       rounds[nr_said % NR_PIPES] == nr_said / NR_PIPES) {
 			say(nr_said % NR_PIPES, nr_said / NR_PIPES);
+			nr_said++;
+		}
 		struct cqe cqe = get(&client);
 		unsigned bid = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
 		uint32_t heard[2];
