@@ -58,6 +58,9 @@ enum { IORING_REGISTER_CLONE_BUFFERS_ = 30 };
 #ifndef IORING_NOP_TW
 #define IORING_NOP_TW (1u << 4)
 #endif
+#ifndef IORING_NOP_CQE32
+#define IORING_NOP_CQE32 (1u << 5)
+#endif
 
 /* io_uring_sqe.opcode: of 6.8, 6.9, 6.15 and 6.16 */
 enum {

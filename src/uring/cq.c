@@ -11,6 +11,7 @@
  * Tested by test-uring.c.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "file/file.h"
@@ -27,7 +28,11 @@ struct uaio_uring_overflow {
 	struct uaio_slab_node node;
 	struct uaio_uring_overflow *next;
 	struct io_uring_cqe cqe;
+	uint64_t extra[2];
 };
+
+/* What is behind most completions of a ring with IORING_SETUP_CQE32. */
+static const uint64_t no_extra[2];
 
 static struct uaio_slab slab; /* of what has overflowed */
 
@@ -58,7 +63,8 @@ static void publish(struct uaio_uring *ring, uint32_t tail)
 }
 
 /* Return: whether it is not lost. */
-static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
+static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
+		     const uint64_t extra[2])
 {
 	struct uaio_uring_rings *rings = ring->mem.rings;
 	struct uaio_uring_overflow *over = uaio_slab_get(&slab);
@@ -69,6 +75,7 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
 		return false;
 	}
 	over->cqe = *cqe;
+	memcpy(over->extra, extra, sizeof(over->extra));
 	over->next = NULL;
 	if (ring->last_over)
 		ring->last_over->next = over;
@@ -80,13 +87,27 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe)
 	return true;
 }
 
+/* Put a completion in its place. */
+static inline void put_there(struct uaio_uring *ring, uint32_t tail,
+			     const struct io_uring_cqe *cqe,
+			     const uint64_t extra[2])
+{
+	struct io_uring_cqe *at =
+		&ring->mem.rings->cqes[(tail & (ring->cq_entries - 1))
+				       << ring->mem.cqe_shift];
+
+	*at = *cqe;
+	if (unlikely(ring->mem.cqe_shift))
+		memcpy(at + 1, extra, 2 * sizeof(*extra));
+}
+
 /* Put a completion where there is room. Return: whether it is not lost. */
 static inline bool put(struct uaio_uring *ring, uint32_t *tail,
-		       const struct io_uring_cqe *cqe)
+		       const struct io_uring_cqe *cqe, const uint64_t extra[2])
 {
 	if (unlikely(ring->first_over) || unlikely(!room(ring, *tail)))
-		return overflow(ring, cqe);
-	ring->mem.rings->cqes[(*tail)++ & (ring->cq_entries - 1)] = *cqe;
+		return overflow(ring, cqe, extra);
+	put_there(ring, (*tail)++, cqe, extra);
 	return true;
 }
 
@@ -125,6 +146,11 @@ static bool put_all(struct uaio_uring *ring, uint32_t tail,
 	return !flags;
 }
 
+static const uint64_t *extra_of(const struct uaio_completion *completion)
+{
+	return uaio_uring_note_of(completion->word)->extra;
+}
+
 /*
  * Put each, if the client is to be told of it.
  * Return: the tail after them.
@@ -149,7 +175,8 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 		if (unlikely(completion->word | completion->flags) &&
 		    !uaio_uring_is_told(ring, completion, &cqe, &nr_last))
 			continue;
-		(void)put(ring, &tail, &cqe);
+		(void)put(ring, &tail, &cqe,
+			  completion->word ? extra_of(completion) : no_extra);
 		nr_told++;
 	}
 	*ret_nr_last = nr_last;
@@ -200,8 +227,8 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	uint32_t tail = begin_locked(ring, &posting);
 	uint32_t nr_last = post->nr, nr_told = post->nr;
 
-	if (likely(!post->words) && likely(!ring->first_over) &&
-	    likely(room(ring, tail) >= post->nr) &&
+	if (likely(!(post->words | ring->mem.cqe_shift)) &&
+	    likely(!ring->first_over) && likely(room(ring, tail) >= post->nr) &&
 	    likely(put_all(ring, tail, post)))
 		tail += nr_told;
 	else
@@ -220,7 +247,7 @@ int uaio_uring_post_message(struct uaio_uring *ring,
 
 	uaio_queue_lock(&ring->queue);
 	tail = begin_locked(ring, &posting);
-	is_there = put(ring, &tail, cqe);
+	is_there = put(ring, &tail, cqe, no_extra);
 	end_locked(ring, &posting, tail, 1);
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
@@ -285,8 +312,7 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	while (ring->first_over && room(ring, tail)) {
 		struct uaio_uring_overflow *over = ring->first_over;
 
-		ring->mem.rings->cqes[tail++ & (ring->cq_entries - 1)] =
-			over->cqe;
+		put_there(ring, tail++, &over->cqe, over->extra);
 		store_relaxed(&ring->first_over, over->next);
 		uaio_slab_put(&slab, over);
 	}

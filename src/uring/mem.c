@@ -11,12 +11,20 @@
 #include "base/check.h"
 #include "base/sys.h"
 
-static size_t rings_bytes(uint32_t sq_entries, uint32_t cq_entries,
-			  bool has_array)
+static void choose_layout(struct uaio_uring_mem *mem,
+			  const struct io_uring_params *params)
 {
-	return sizeof(struct uaio_uring_rings) +
-	       cq_entries * sizeof(struct io_uring_cqe) +
-	       (has_array ? sq_entries * sizeof(uint32_t) : 0);
+	bool has_array = !(params->flags & IORING_SETUP_NO_SQARRAY);
+
+	mem->sqe_shift = params->flags & IORING_SETUP_SQE128 ? 1 : 0;
+	mem->cqe_shift = params->flags & IORING_SETUP_CQE32 ? 1 : 0;
+	mem->sqes_bytes = (params->sq_entries * sizeof(struct io_uring_sqe))
+			  << mem->sqe_shift;
+	mem->rings_bytes =
+		sizeof(struct uaio_uring_rings) +
+		((params->cq_entries * sizeof(struct io_uring_cqe))
+		 << mem->cqe_shift) +
+		(has_array ? params->sq_entries * sizeof(uint32_t) : 0);
 }
 
 /* A file of more than the limit would be answered with SIGXFSZ. */
@@ -88,15 +96,30 @@ static int map_all(struct uaio_uring_mem *mem, int fd)
 	return -ENOMEM;
 }
 
-int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem, uint32_t sq_entries,
-			uint32_t cq_entries, bool has_array)
+/* Fill in the words that are written once, and find the array. */
+static void fill(struct uaio_uring_mem *mem,
+		 const struct io_uring_params *params)
 {
-	struct uaio_uring_mem mem = {
-		.rings_bytes = rings_bytes(sq_entries, cq_entries, has_array),
-		.sqes_bytes = sq_entries * sizeof(struct io_uring_sqe),
-	};
+	struct uaio_uring_rings *rings = mem->rings;
+
+	/* relaxed, all: no client knows it yet */
+	store_relaxed(&rings->sq_mask, params->sq_entries - 1);
+	store_relaxed(&rings->sq_entries, params->sq_entries);
+	store_relaxed(&rings->cq_mask, params->cq_entries - 1);
+	store_relaxed(&rings->cq_entries, params->cq_entries);
+	if (!(params->flags & IORING_SETUP_NO_SQARRAY))
+		mem->array =
+			(uint32_t *)(void *)&rings
+				->cqes[params->cq_entries << mem->cqe_shift];
+}
+
+int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem,
+			const struct io_uring_params *params)
+{
+	struct uaio_uring_mem mem = { .array = NULL };
 	int fd, ret = -ENOMEM;
 
+	choose_layout(&mem, params);
 	if (!place_sqes(&mem))
 		return -ENOMEM;
 	fd = sys_memfd("[io_uring]");
@@ -108,13 +131,7 @@ int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem, uint32_t sq_entries,
 		(void)sys_close(fd);
 		return ret;
 	}
-	/* relaxed, all: no client knows it yet */
-	store_relaxed(&mem.rings->sq_mask, sq_entries - 1);
-	store_relaxed(&mem.rings->sq_entries, sq_entries);
-	store_relaxed(&mem.rings->cq_mask, cq_entries - 1);
-	store_relaxed(&mem.rings->cq_entries, cq_entries);
-	mem.array = has_array ? (uint32_t *)(void *)&mem.rings->cqes[cq_entries]
-			      : NULL;
+	fill(&mem, params);
 	*ret_mem = mem;
 	return fd;
 }

@@ -59,6 +59,12 @@ struct uaio_uring_mem {
 	struct uaio_uring_rings *rings; /* owns, as the next */
 	struct io_uring_sqe *sqes;
 	uint32_t *array; /* of sq_entries indices; or NULL */
+	/*
+	 * A submission, or completion, has 1 << shift of the plain ones' places: 2 with
+	 * IORING_SETUP_SQE128, or CQE32. Of the second nothing is read; what is behind
+	 * a completion is written.
+	 */
+	uint8_t sqe_shift, cqe_shift;
 	size_t rings_bytes;
 	size_t sqes_bytes;
 	int64_t sqes_off; /* in the file */
@@ -69,12 +75,13 @@ struct uaio_uring_mem {
 };
 
 /*
- * Make the memory of a ring with so many entries, which are powers of two.
+ * Make the memory of a ring as params say, of which the numbers of entries are powers
+ * of two.
  * Return: its descriptor; -EMFILE, -ENFILE, -ENOMEM; -ENOSYS: no such file can be
  * had.
  */
-int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem, uint32_t sq_entries,
-			uint32_t cq_entries, bool has_array);
+int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem,
+			const struct io_uring_params *params);
 void uaio_uring_mem_fini(struct uaio_uring_mem *mem);
 
 /*

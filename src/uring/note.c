@@ -21,6 +21,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	note->skips = note->is_poll = note->is_timeout = false;
 	note->is_linked = note->succeeds = note->counts = false;
 	note->expected = note->target = note->cqe_flags = 0;
+	note->extra[0] = note->extra[1] = 0;
 	note->used[0] = note->used[1] = NULL;
 	note->is_counting = false;
 	/* relaxed: written under the queue's lock once it counts */

@@ -46,6 +46,8 @@ struct uaio_uring_note {
 	 * that executes the request.
 	 */
 	uint32_t cqe_flags;
+	/* What is behind its completions, in a ring with such room; immutable. */
+	uint64_t extra[2];
 
 	/* of a request that opens a file into a table (files.h); immutable */
 	struct uaio_uring *ring; /* borrows: it stays until the completion */

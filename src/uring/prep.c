@@ -45,12 +45,21 @@ static int prep_nop(struct uaio_uring_entry *entry)
 {
 	const uint32_t flags = IORING_NOP_INJECT_RESULT | IORING_NOP_FILE |
 			       IORING_NOP_FIXED_FILE | IORING_NOP_FIXED_BUFFER |
-			       IORING_NOP_TW;
+			       IORING_NOP_TW | IORING_NOP_CQE32;
+	const struct io_uring_sqe *raw = &entry->raw;
 
-	if (likely(!entry->raw.rw_flags))
+	if (likely(!raw->rw_flags))
 		return 0;
-	if (entry->raw.rw_flags & ~flags)
+	if (raw->rw_flags & ~flags)
 		return -EINVAL;
+	if (raw->rw_flags & IORING_NOP_CQE32) {
+		if (!(entry->ring->setup & IORING_SETUP_CQE32))
+			return -EINVAL;
+		if (!uaio_uring_note_for(entry))
+			return -ENOMEM;
+		entry->note->extra[0] = raw->off;
+		entry->note->extra[1] = raw->addr;
+	}
 	/* Where it completes (TW) is for us to say. */
 	entry->sqe.len = (uint32_t)result_of_nop(entry);
 	return 0;

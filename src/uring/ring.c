@@ -330,7 +330,6 @@ void uaio_uring_count_in(struct uaio_uring *ring)
 
 int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 {
-	bool has_array = !(params->flags & IORING_SETUP_NO_SQARRAY);
 	struct uaio_uring *ring;
 	int fd, ret;
 
@@ -338,8 +337,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	ring = uaio_slab_get(&rings.slab);
 	if (!ring)
 		return -ENOMEM;
-	fd = uaio_uring_mem_init(&ring->mem, params->sq_entries,
-				 params->cq_entries, has_array);
+	fd = uaio_uring_mem_init(&ring->mem, params);
 	if (fd < 0) {
 		uaio_slab_put(&rings.slab, ring);
 		return fd;

@@ -313,7 +313,7 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 			return false;
 		}
 	}
-	*ret_raw = ring->mem.sqes[place];
+	*ret_raw = ring->mem.sqes[place << ring->mem.sqe_shift];
 	return true;
 }
 

@@ -28,6 +28,17 @@ struct client {
 	uint32_t sq_tail; /* not told yet */
 };
 
+/* Return: how many places of plain ones a submission, or a completion, takes. */
+static inline uint32_t sqe_width(const struct client *client)
+{
+	return client->params.flags & IORING_SETUP_SQE128 ? 2 : 1;
+}
+
+static inline uint32_t cqe_width(const struct client *client)
+{
+	return client->params.flags & IORING_SETUP_CQE32 ? 2 : 1;
+}
+
 static inline uint32_t *sq_word(const struct client *client, uint32_t off)
 {
 	return (uint32_t *)(void *)(client->rings + off);
@@ -42,14 +53,16 @@ static inline struct io_uring_cqe *cqes(const struct client *client)
 static inline void client_map(struct client *client)
 {
 	const struct io_uring_params *params = &client->params;
-	size_t cq_bytes = params->cq_off.cqes +
-			  params->cq_entries * sizeof(struct io_uring_cqe);
+	size_t cq_bytes =
+		params->cq_off.cqes + params->cq_entries * cqe_width(client) *
+					      sizeof(struct io_uring_cqe);
 	size_t sq_bytes =
 		params->sq_off.array + params->sq_entries * sizeof(uint32_t);
 
 	assert_true(params->features & IORING_FEAT_SINGLE_MMAP);
 	client->rings_bytes = cq_bytes > sq_bytes ? cq_bytes : sq_bytes;
-	client->sqes_bytes = params->sq_entries * sizeof(struct io_uring_sqe);
+	client->sqes_bytes = params->sq_entries * sqe_width(client) *
+			     sizeof(struct io_uring_sqe);
 	client->rings =
 		mmap(NULL, client->rings_bytes, PROT_READ | PROT_WRITE,
 		     MAP_SHARED, client->fd,
@@ -91,8 +104,9 @@ static inline struct io_uring_sqe *put(struct client *client, uint8_t opcode,
 				       int fd, uint64_t user_data)
 {
 	struct io_uring_sqe *sqe =
-		&client->sqes[client->sq_tail++ &
-			      (client->params.sq_entries - 1)];
+		&client->sqes[(client->sq_tail++ &
+			       (client->params.sq_entries - 1)) *
+			      sqe_width(client)];
 
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->opcode = opcode;
@@ -162,7 +176,8 @@ static inline struct cqe get(const struct client *client)
 	while (!unread(client))
 		assert_int_equal(enter(client, 0, 1), 0);
 	at = &cqes(
-		client)[load_relaxed(head) & (client->params.cq_entries - 1)];
+		client)[(load_relaxed(head) & (client->params.cq_entries - 1)) *
+			cqe_width(client)];
 	cqe = (struct cqe){ at->user_data, at->res, at->flags };
 	store_release(head, load_relaxed(head) + 1);
 	return cqe;

@@ -87,6 +87,7 @@ const struct group groups[] = {
 	{ "uring-files", rows_uring_files },
 	{ "uring-msg", rows_uring_msg },
 	{ "uring-restrict", rows_uring_restrict },
+	{ "uring-layout", rows_uring_layout },
 	{ "posix-submit", rows_posix_submit },
 	{ "posix-state", rows_posix_state },
 	{ "posix-cancel", rows_posix_cancel },

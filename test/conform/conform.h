@@ -125,6 +125,7 @@ extern const struct row rows_uring_restrict[];
 extern const struct row rows_uring_direct[];
 extern const struct row rows_uring_regbuf[];
 extern const struct row rows_uring_pass[];
+extern const struct row rows_uring_layout[];
 extern const struct row rows_uring_fd[];
 extern struct row rows_posix_submit[];
 extern const struct row rows_posix_state[];
