@@ -292,6 +292,14 @@ static inline int sys_seal_size(int fd)
 	return sys_fcntl(fd, ADD_SEALS, SEAL_SHRINK_GROW);
 }
 
+/* The same, and nobody can write to it, or map it to write there. */
+static inline int sys_seal_all(int fd)
+{
+	enum { ADD_SEALS = 1033, SEAL_ALL = 1 | 2 | 4 | 8 };
+
+	return sys_fcntl(fd, ADD_SEALS, SEAL_ALL);
+}
+
 static inline int sys_eventfd(unsigned init, int flags)
 {
 	return (int)uaio_sys_if(UAIO_CALL_EVENTFD, SYS_eventfd2, init, flags, 0,

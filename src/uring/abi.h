@@ -12,6 +12,10 @@
 #include <stdint.h>
 
 /* io_uring_params.flags */
+#ifndef IORING_SETUP_NO_MMAP
+#define IORING_SETUP_NO_MMAP (1u << 14)
+#define IORING_SETUP_REGISTERED_FD_ONLY (1u << 15)
+#endif
 #ifndef IORING_SETUP_NO_SQARRAY
 #define IORING_SETUP_NO_SQARRAY (1u << 16)
 #endif

@@ -60,6 +60,13 @@ struct uaio_uring *uaio_uring_registered(uint32_t place);
  */
 void uaio_uring_meet_thread(void);
 bool uaio_uring_knows_thread(void);
+/*
+ * Give a ring, which has no other hold, a place of this thread's. Return: that;
+ * -EBUSY, -ENOMEM.
+ */
+int uaio_uring_register_new(struct uaio_uring *ring);
+/* Empty a place. */
+void uaio_uring_unregister_place(uint32_t place);
 long uaio_uring_register_rings(void *arg, uint32_t nr);
 long uaio_uring_unregister_rings(void *arg, uint32_t nr);
 /* Called when the library is loaded; and each time the engine starts. */

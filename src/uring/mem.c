@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/sys.h"
+#include "base/uaddr.h"
 
 static void choose_layout(struct uaio_uring_mem *mem,
 			  const struct io_uring_params *params)
@@ -90,6 +91,7 @@ static int map_all(struct uaio_uring_mem *mem, int fd)
 	if (!mem->rings)
 		return -ENOMEM;
 	mem->sqes = map(fd, mem->sqes_bytes, mem->sqes_off);
+	mem->owns_rings = mem->owns_sqes = true;
 	if (mem->sqes)
 		return 0;
 	(void)sys_munmap(mem->rings, mem->rings_bytes);
@@ -113,33 +115,173 @@ static void fill(struct uaio_uring_mem *mem,
 				->cqes[params->cq_entries << mem->cqe_shift];
 }
 
-int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem,
-			const struct io_uring_params *params)
+/* Return: the descriptor of a new file with the memory, which is mapped; or -errno. */
+static int make_file(struct uaio_uring_mem *mem)
 {
-	struct uaio_uring_mem mem = { .array = NULL };
 	int fd, ret = -ENOMEM;
 
-	choose_layout(&mem, params);
-	if (!place_sqes(&mem))
+	if (!place_sqes(mem))
 		return -ENOMEM;
 	fd = sys_memfd("[io_uring]");
 	if (fd < 0)
 		return fd;
-	if (sys_ftruncate(fd, bytes_of(&mem)) == 0 && sys_seal_size(fd) == 0)
-		ret = map_all(&mem, fd);
-	if (ret < 0) {
+	if (sys_ftruncate(fd, bytes_of(mem)) == 0 && sys_seal_size(fd) == 0)
+		ret = map_all(mem, fd);
+	if (ret == 0)
+		return fd;
+	(void)sys_close(fd);
+	return ret;
+}
+
+/*
+ * In memory of the client's
+ */
+
+enum { PAGE = 4096 };
+
+/* Return: 0, or why this cannot be the memory of a ring, in the kernel's order. */
+static int check_given(uint64_t addr, size_t bytes)
+{
+	bytes = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
+	if (!addr)
+		return -EFAULT;
+	if (addr % PAGE)
+		return -EINVAL;
+	return uaio_is_accessible(addr, bytes) && uaio_can_write(addr, bytes)
+		       ? 0
+		       : -EFAULT;
+}
+
+/* Return: whether two words are one: the second shows what the first has. */
+static bool is_same(uint32_t *a, const uint32_t *b)
+{
+	/* relaxed, all: the same thread */
+	uint32_t old = load_relaxed(a);
+	bool is_same = load_relaxed(b) == old;
+
+	store_relaxed(a, ~old);
+	is_same = is_same && load_relaxed(b) == ~old;
+	store_relaxed(a, old);
+	return is_same;
+}
+
+/* Return: whether all pages of one range are those of the other. */
+static bool are_same(char *a, const char *b, size_t bytes)
+{
+	/* Behind the end of a file there is nothing, which a read would not survive. */
+	if (!uaio_can_write((uintptr_t)b, bytes))
+		return false;
+	for (size_t at = 0; at < bytes; at += PAGE)
+		if (!is_same((uint32_t *)(void *)(a + at),
+			     (const uint32_t *)(const void *)(b + at)))
+			return false;
+	return true;
+}
+
+/*
+ * Map memory of the client's a second time. Of nothing at its address the kernel
+ * makes another mapping, if it is shared.
+ * Return: where it is; *ret_owns: whether that is a mapping of ours.
+ */
+static void *map_given(uint64_t addr, size_t bytes, bool *ret_owns)
+{
+	void *given = (void *)(uintptr_t)addr;
+	void *ours = sys_mremap(given, 0, bytes, MREMAP_MAYMOVE, NULL);
+
+	*ret_owns = !sys_is_map_error(ours);
+	if (!*ret_owns)
+		return given;
+	if (are_same(given, ours, bytes))
+		return ours;
+	(void)sys_munmap(ours, bytes);
+	*ret_owns = false;
+	return given;
+}
+
+/* Return: an empty file, which nobody can map to write into it; or -errno. */
+static int make_empty_file(struct uaio_uring_mem *mem)
+{
+	struct stat st;
+	int fd = sys_memfd("[io_uring]");
+
+	if (fd < 0)
+		return fd;
+	if (sys_seal_all(fd) < 0 || sys_fstat(fd, &st) < 0) {
 		(void)sys_close(fd);
-		return ret;
+		return -ENOMEM;
 	}
+	mem->dev = st.st_dev;
+	mem->ino = st.st_ino;
+	return fd;
+}
+
+/* Return: as uaio_uring_mem_init(). */
+static int use_given(struct uaio_uring_mem *mem,
+		     const struct io_uring_params *params)
+{
+	static uint64_t nr_nameless; /* atomic */
+	struct io_uring_params own = *params;
+	uint64_t rings = *uaio_uring_rings_addr(&own);
+	uint64_t sqes = *uaio_uring_sqes_addr(&own);
+	int fd = UAIO_URING_NO_FD, ret = check_given(rings, mem->rings_bytes);
+
+	if (ret == 0)
+		ret = check_given(sqes, mem->sqes_bytes);
+	if (ret < 0)
+		return ret;
+	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY)
+		/* relaxed: only a number */
+		mem->ino = add_relaxed(&nr_nameless, 1) + 1;
+	else
+		fd = make_empty_file(mem);
+	if (fd < 0)
+		return fd;
+	/* No page is there, so that mmap() fails. */
+	mem->sqes_off = -1;
+	mem->rings = map_given(rings, mem->rings_bytes, &mem->owns_rings);
+	mem->sqes = map_given(sqes, mem->sqes_bytes, &mem->owns_sqes);
+	memset(mem->rings, 0, sizeof(*mem->rings));
+	return fd;
+}
+
+int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem,
+			const struct io_uring_params *params)
+{
+	struct uaio_uring_mem mem = { .array = NULL };
+	int ret;
+
+	choose_layout(&mem, params);
+	ret = params->flags & IORING_SETUP_NO_MMAP ? use_given(&mem, params)
+						   : make_file(&mem);
+	if (ret < 0)
+		return ret;
 	fill(&mem, params);
 	*ret_mem = mem;
-	return fd;
+	return ret;
+}
+
+void uaio_uring_mem_retire(struct uaio_uring_mem *mem)
+{
+	void *ours = sys_mmap(NULL, mem->rings_bytes, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS);
+
+	if (sys_is_map_error(ours))
+		return;
+	memcpy(ours, mem->rings, sizeof(*mem->rings));
+	mem->retired = mem->owns_rings ? mem->rings : NULL;
+	mem->owns_rings = true;
+	/* relaxed: who still waits looks at one or the other */
+	store_relaxed(&mem->rings, ours);
 }
 
 void uaio_uring_mem_fini(struct uaio_uring_mem *mem)
 {
-	(void)sys_munmap(mem->rings, mem->rings_bytes);
-	(void)sys_munmap(mem->sqes, mem->sqes_bytes);
+	if (mem->owns_rings)
+		(void)sys_munmap(mem->rings, mem->rings_bytes);
+	if (mem->retired)
+		(void)sys_munmap(mem->retired, mem->rings_bytes);
+	if (mem->owns_sqes)
+		(void)sys_munmap(mem->sqes, mem->sqes_bytes);
 	*mem = (struct uaio_uring_mem){ 0 };
 }
 
@@ -165,6 +307,11 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params)
 {
+	bool is_given = ret_params->flags & IORING_SETUP_NO_MMAP;
+	const uint64_t sqes = is_given ? *uaio_uring_sqes_addr(ret_params) : 0;
+	const uint64_t rings =
+		is_given ? *uaio_uring_rings_addr(ret_params) : 0;
+
 	ret_params->sq_off = (struct io_sqring_offsets){
 		.head = OFFSET(sq_head),
 		.tail = OFFSET(sq_tail),
@@ -185,4 +332,6 @@ void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 		.cqes = OFFSET(cqes),
 		.flags = OFFSET(cq_flags),
 	};
+	*uaio_uring_sqes_addr(ret_params) = sqes;
+	*uaio_uring_rings_addr(ret_params) = rings;
 }

@@ -18,7 +18,13 @@
  *   I4  Behind them are arrays of buffers (pbuf.h) that clients map, as far as there are
  *       any, unless the limit is below that: then there are none.
  *
- * Tested by test-uring.c.
+ *   I4  With IORING_SETUP_NO_MMAP the client gives the memory, and the file is empty. If
+ *       that memory is a shared mapping we map it a second time, so that the client may
+ *       unmap it, as in the kernel. Memory of no other process can only be used where
+ *       the client has it: if it is unmapped before the ring ends, the process gets
+ *       SIGSEGV. When the ring has died nothing is written there any more.
+ *
+ * Tested by test-uring.c and test-uring-layout.c.
  */
 #ifndef UAIO_URING_MEM_H
 #define UAIO_URING_MEM_H
@@ -56,8 +62,10 @@ struct uaio_uring_rings {
 };
 
 struct uaio_uring_mem {
-	struct uaio_uring_rings *rings; /* owns, as the next */
-	struct io_uring_sqe *sqes;
+	struct uaio_uring_rings *rings; /* owns if owns_rings, or borrows */
+	struct io_uring_sqe *sqes;      /* the same */
+	bool owns_rings, owns_sqes;     /* the mappings, not the memory */
+	void *retired;   /* owns: a mapping that rings was before; or NULL */
 	uint32_t *array; /* of sq_entries indices; or NULL */
 	/*
 	 * A submission, or completion, has 1 << shift of the plain ones' places: 2 with
@@ -69,7 +77,7 @@ struct uaio_uring_mem {
 	size_t sqes_bytes;
 	int64_t sqes_off; /* in the file */
 	bool has_arrays;  /* the file is large enough for them */
-	/* which file it is */
+	/* which file it is; of a ring without a descriptor: a number, and dev is 0 */
 	uint64_t dev;
 	uint64_t ino;
 };
@@ -77,12 +85,20 @@ struct uaio_uring_mem {
 /*
  * Make the memory of a ring as params say, of which the numbers of entries are powers
  * of two.
- * Return: its descriptor; -EMFILE, -ENFILE, -ENOMEM; -ENOSYS: no such file can be
- * had.
+ * Return: its descriptor, or UAIO_URING_NO_FD, which has IORING_SETUP_REGISTERED_FD_ONLY;
+ * -EMFILE, -ENFILE, -ENOMEM; -ENOSYS: no such file can be had; -EINVAL, -EFAULT: of the
+ * client's memory.
  */
+enum { UAIO_URING_NO_FD = INT32_MAX };
 int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem,
 			const struct io_uring_params *params);
 void uaio_uring_mem_fini(struct uaio_uring_mem *mem);
+
+/*
+ * The ring is dead, and its client may use the memory that it gave for something
+ * else: what is still posted goes elsewhere. The queue's lock is held.
+ */
+void uaio_uring_mem_retire(struct uaio_uring_mem *mem);
 
 /*
  * Map the array of buffers of a group, of which a client maps so many bytes. fd was
@@ -95,5 +111,21 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 /* Tell a client where it finds what. */
 void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params);
+
+/*
+ * The last member of either kind of offsets, which older headers call reserved: where
+ * the client has the memory.
+ */
+static inline uint64_t *uaio_uring_sqes_addr(struct io_uring_params *params)
+{
+	return (uint64_t *)(void *)((char *)(&params->sq_off + 1) -
+				    sizeof(uint64_t));
+}
+
+static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
+{
+	return (uint64_t *)(void *)((char *)(&params->cq_off + 1) -
+				    sizeof(uint64_t));
+}
 
 #endif /* UAIO_URING_MEM_H */

@@ -134,6 +134,31 @@ static int add(struct places *places, struct uaio_uring *ring, uint32_t *offset)
 	return -EBUSY;
 }
 
+int uaio_uring_register_new(struct uaio_uring *ring)
+{
+	struct places *places = places_of_mine();
+
+	if (!places)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < UAIO_URING_RINGFDS_MAX; i++) {
+		if (places->rings[i])
+			continue;
+		places->rings[i] = ring;
+		return (int)i;
+	}
+	return -EBUSY;
+}
+
+void uaio_uring_unregister_place(uint32_t place)
+{
+	struct places *places = mine();
+	struct uaio_uring *ring = places->rings[place];
+
+	places->rings[place] = NULL;
+	if (ring)
+		uaio_uring_let_go(ring);
+}
+
 static int register_one(struct places *places, uint64_t at)
 {
 	struct io_uring_rsrc_update update;
@@ -173,17 +198,14 @@ static int register_one(struct places *places, uint64_t at)
 static int unregister_one(struct places *places, uint64_t at)
 {
 	struct io_uring_rsrc_update update;
-	struct uaio_uring *ring;
 
+	(void)places; /* this thread's */
 	if (uaio_uring_copy_in(&update, at, sizeof(update)) < 0)
 		return -EFAULT;
 	if (update.resv || update.data ||
 	    update.offset >= UAIO_URING_RINGFDS_MAX)
 		return -EINVAL;
-	ring = places->rings[update.offset];
-	places->rings[update.offset] = NULL;
-	if (ring)
-		uaio_uring_let_go(ring);
+	uaio_uring_unregister_place(update.offset);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "flow/cancel.h"
 #include "flow/post.h"
 #include "uring/bell.h"
+#include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/table.h"
 #include "uaio.h"
@@ -95,6 +96,11 @@ static void bury(void);
 /* Close the queue, and put the ring where it is freed later. */
 static void end(struct uaio_uring *ring)
 {
+	if (ring->setup & IORING_SETUP_NO_MMAP) {
+		uaio_queue_lock(&ring->queue);
+		uaio_uring_mem_retire(&ring->mem);
+		uaio_queue_unlock(&ring->queue);
+	}
 	uaio_queue_close(&ring->queue);
 	(void)uaio_queue_cancel_all(&ring->queue);
 	uaio_uring_bell_silence(ring);
@@ -328,10 +334,34 @@ void uaio_uring_count_in(struct uaio_uring *ring)
 	unlock();
 }
 
+/*
+ * Make a new ring known by its descriptor, or by a number of this thread's.
+ * Return: that; or -errno: the ring has ended.
+ */
+static int make_known(struct uaio_uring *ring, int fd)
+{
+	bool is_nameless = fd == UAIO_URING_NO_FD;
+	int ret = uaio_uring_tab_add(
+		is_nameless ? UAIO_URING_TAB_NO_FD : (uint32_t)fd, ring);
+
+	if (ret < 0) {
+		if (!is_nameless)
+			(void)sys_close(fd);
+		uaio_uring_die(ring);
+		return ret;
+	}
+	if (!is_nameless)
+		return fd;
+	ret = uaio_uring_register_new(ring);
+	if (ret < 0)
+		uaio_uring_let_go(ring);
+	return ret;
+}
+
 int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 {
 	struct uaio_uring *ring;
-	int fd, ret;
+	int fd;
 
 	bury();
 	ring = uaio_slab_get(&rings.slab);
@@ -365,14 +395,8 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	if (params->flags & IORING_SETUP_SQPOLL)
 		store_relaxed(&ring->mem.rings->sq_flags,
 			      IORING_SQ_NEED_WAKEUP);
-	ret = uaio_uring_tab_add((uint32_t)fd, ring);
-	if (ret < 0) {
-		(void)sys_close(fd);
-		uaio_uring_die(ring);
-		return ret;
-	}
 	*ret_ring = ring;
-	return fd;
+	return make_known(ring, fd);
 }
 
 struct uaio_uring *uaio_uring_first(void)

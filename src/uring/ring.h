@@ -143,7 +143,8 @@ void uaio_urings_init(void);
 
 /*
  * Make a ring. params is the client's, checked, with the sizes.
- * Return: its descriptor, or -errno.
+ * Return: its descriptor, or with IORING_SETUP_REGISTERED_FD_ONLY its place among those
+ * of this thread; or -errno.
  */
 int uaio_uring_new(struct io_uring_params *params,
 		   struct uaio_uring **ret_ring);

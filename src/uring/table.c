@@ -19,7 +19,7 @@ enum {
 	NOT_SOUGHT = -2,
 };
 
-#define NO_FD UINT32_MAX
+#define NO_FD UAIO_URING_TAB_NO_FD
 
 static struct {
 	/* atomic; the slots as well, written under lock */
@@ -217,16 +217,18 @@ static int make_slots(void)
 
 int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 {
-	struct uaio_uring *old;
+	struct uaio_uring *old = NULL;
 
-	if (fd >= FDS_MAX || make_slots() < 0)
+	if ((fd >= FDS_MAX && fd != NO_FD) || make_slots() < 0)
 		return -ENOMEM;
 	lock();
-	old = load_relaxed(slot_of(fd));
+	if (fd != NO_FD)
+		old = load_relaxed(slot_of(fd));
 	store_relaxed(&ring->dev, ring->mem.dev);
 	store_relaxed(&ring->ino, ring->mem.ino);
 	store_relaxed(&ring->nr_holds, 1);
-	set_locked(fd, ring);
+	if (fd != NO_FD)
+		set_locked(fd, ring);
 	unlock();
 	/* It was closed by a call that is not interposed. */
 	if (old && uaio_uring_is_here(old))
@@ -295,7 +297,8 @@ static int find_other(const struct uaio_uring *ring)
 
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
 		end = (uint32_t)limit.rlim_cur;
-	for (uint32_t fd = 0; ino && fd < end; fd++)
+	/* No file is on device 0 (mem.h). */
+	for (uint32_t fd = 0; dev && ino && fd < end; fd++)
 		if (is_file(fd, dev, ino) && is_clients(fd, dev, ino))
 			return (int)fd;
 	return NONE;

@@ -43,6 +43,9 @@ bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 /* Return: whether the file with these numbers is the memory of an open ring. */
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
 
+/* As fd: there is no descriptor. */
+#define UAIO_URING_TAB_NO_FD UINT32_MAX
+
 /* fd is a new ring's, which has no hold yet. Return: 0 or -ENOMEM. */
 int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
 

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include <fcntl.h>
 
+#include "uring/mem.h"
 #include "test-uring.h"
 
 static const uint32_t sizes[] = {
@@ -84,11 +85,201 @@ static void completions_have_something_behind_them(void **state)
 	client_close(&client);
 }
 
+/*
+ * Memory of the client's
+ */
+
+enum { PAGE = 4096, GIVEN_BYTES = 4 * PAGE };
+
+static void *given(int flags)
+{
+	void *at = mmap(NULL, GIVEN_BYTES, PROT_READ | PROT_WRITE,
+			flags | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	memset(at, 0xff, GIVEN_BYTES);
+	return at;
+}
+
+/* Make a ring in this memory: submissions, and behind them the rest. */
+static long try_in(struct client *client, char *memory, uint32_t flags)
+{
+	client->params =
+		(struct io_uring_params){ .flags = IORING_SETUP_NO_MMAP |
+						   flags };
+	*uaio_uring_sqes_addr(&client->params) = (uintptr_t)memory;
+	*uaio_uring_rings_addr(&client->params) = (uintptr_t)memory + PAGE;
+	client->sq_tail = 0;
+	client->sqes = (struct io_uring_sqe *)(void *)memory;
+	client->rings = memory + PAGE;
+	return uaio_uring_setup(4, &client->params);
+}
+
+static void open_in(struct client *client, char *memory, uint32_t flags)
+{
+	client->fd = (int)try_in(client, memory, flags);
+	assert_true(client->fd >= 0);
+	for (uint32_t i = 0; i < client->params.sq_entries; i++)
+		sq_word(client, client->params.sq_off.array)[i] = i;
+}
+
+static void a_ring_in_memory_of_the_clients(void **state)
+{
+	static const int kinds[] = { MAP_SHARED, MAP_PRIVATE };
+	struct client client;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * NR_SIZES; i++) {
+		void *memory = given(kinds[i % 2]);
+
+		open_in(&client, memory, sizes[i / 2]);
+		work(&client);
+		unit_close(client.fd);
+		assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
+	}
+}
+
+static void shared_memory_may_be_unmapped(void **state)
+{
+	char *memory = given(MAP_SHARED), *other;
+	int ends[2];
+	struct client client;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	other = mremap(memory, 0, GIVEN_BYTES, MREMAP_MAYMOVE);
+	assert_ptr_not_equal(other, MAP_FAILED);
+	open_in(&client, memory, 0);
+	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1);
+	submit(&client, 0);
+	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
+	assert_int_equal(write(ends[1], "a", 1), 1);
+	client.sqes = (struct io_uring_sqe *)(void *)other;
+	client.rings = other + PAGE;
+	assert_got(&client, 1, 1);
+	work(&client);
+	unit_close(client.fd);
+	assert_int_equal(munmap(other, GIVEN_BYTES), 0);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
+/* Two mappings side by side, of which only the first could be mapped again. */
+static void memory_of_two_mappings(void **state)
+{
+	char *memory = given(MAP_SHARED);
+	struct client client;
+
+	(void)state;
+	assert_ptr_equal(mmap(memory + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 memory + 2 * PAGE);
+	client.params = (struct io_uring_params){
+		.flags = IORING_SETUP_NO_MMAP | IORING_SETUP_CQSIZE,
+		.cq_entries = 256,
+	};
+	*uaio_uring_sqes_addr(&client.params) = (uintptr_t)memory;
+	*uaio_uring_rings_addr(&client.params) = (uintptr_t)memory + PAGE;
+	client.fd = (int)uaio_uring_setup(4, &client.params);
+	assert_true(client.fd >= 0);
+	client.sq_tail = 0;
+	client.sqes = (struct io_uring_sqe *)(void *)memory;
+	client.rings = memory + PAGE;
+	for (uint32_t i = 0; i < client.params.sq_entries; i++)
+		sq_word(&client, client.params.sq_off.array)[i] = i;
+	for (uint64_t i = 0; i < 600; i++) {
+		put(&client, IORING_OP_NOP, -1, i);
+		submit(&client, 1);
+		assert_got(&client, i, 0);
+	}
+	unit_close(client.fd);
+	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
+}
+
+/* What is left of a ring writes no more to memory that may be another's by now. */
+static void a_ring_that_is_closed_leaves_the_memory_alone(void **state)
+{
+	static const int kinds[] = { MAP_SHARED, MAP_PRIVATE };
+	char byte;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		void *memory = given(kinds[i]);
+		struct client client;
+		int ends[2];
+
+		assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+		open_in(&client, memory, 0);
+		put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1);
+		submit(&client, 0);
+		unit_close(client.fd);
+		memset(memory, 0x55, GIVEN_BYTES);
+		assert_int_equal(write(ends[1], "a", 1), 1);
+		unit_close(ends[0]);
+		unit_close(ends[1]);
+		for (unsigned j = 0; j < GIVEN_BYTES; j++)
+			assert_int_equal(((const char *)memory)[j], 0x55);
+		assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
+	}
+}
+
+static void what_is_no_memory_is_refused(void **state)
+{
+	char *memory = given(MAP_SHARED);
+	struct client client;
+
+	(void)state;
+	assert_int_equal(try_in(&client, memory + 64, 0), -EINVAL);
+	assert_int_equal(try_in(&client, (char *)-PAGE, 0), -EFAULT);
+	assert_int_equal(munmap(memory + PAGE, PAGE), 0);
+	assert_int_equal(try_in(&client, memory, 0), -EFAULT);
+	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
+	client.params = (struct io_uring_params){
+		.flags = IORING_SETUP_REGISTERED_FD_ONLY
+	};
+	assert_int_equal(uaio_uring_setup(4, &client.params), -EINVAL);
+}
+
+static void a_ring_without_a_descriptor(void **state)
+{
+	const uint32_t flags =
+		IORING_ENTER_REGISTERED_RING | IORING_ENTER_GETEVENTS;
+	char *memory = given(MAP_SHARED);
+	struct io_uring_rsrc_update update = { .offset = 0 };
+	struct client client;
+
+	(void)state;
+	assert_int_equal(
+		try_in(&client, memory, IORING_SETUP_REGISTERED_FD_ONLY), 0);
+	for (uint32_t i = 0; i < client.params.sq_entries; i++)
+		sq_word(&client, client.params.sq_off.array)[i] = i;
+	put(&client, IORING_OP_NOP, -1, 1);
+	assert_int_equal(tell(&client), 1);
+	assert_int_equal(uaio_uring_enter(0, 1, 1, flags, NULL, 0), 1);
+	assert_int_equal(unread(&client), 1);
+	/* Nothing else is told of it: it ends with its place. */
+	assert_int_equal(
+		uaio_uring_register(0,
+				    IORING_UNREGISTER_RING_FDS |
+					    IORING_REGISTER_USE_REGISTERED_RING,
+				    &update, 1),
+		1);
+	assert_int_equal(uaio_uring_enter(0, 1, 1, flags, NULL, 0), -EBADF);
+	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		UNIT_TEST(entries_of_each_size),
 		UNIT_TEST(completions_have_something_behind_them),
+		UNIT_TEST(a_ring_in_memory_of_the_clients),
+		UNIT_TEST(shared_memory_may_be_unmapped),
+		UNIT_TEST(memory_of_two_mappings),
+		UNIT_TEST(a_ring_that_is_closed_leaves_the_memory_alone),
+		UNIT_TEST(what_is_no_memory_is_refused),
+		UNIT_TEST(a_ring_without_a_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -33,6 +33,17 @@ static bool is_parted(void)
 	       uaio_table_is_other();
 }
 
+/* Undo uaio_uring_make(), which has returned this. */
+static void unmake(uint32_t fd, const struct io_uring_params *params)
+{
+	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY) {
+		uaio_uring_unregister_place(fd);
+	} else {
+		(void)sys_close((int)fd);
+		uaio_uring_tab_closed(fd, fd);
+	}
+}
+
 long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)
 {
 	struct io_uring_params own;
@@ -52,8 +63,7 @@ long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)
 		ret = uaio_uring_make(&own);
 	if (ret >= 0 &&
 	    uaio_uring_copy_out((uintptr_t)params, &own, sizeof(own)) < 0) {
-		(void)sys_close((int)ret);
-		uaio_uring_tab_closed((unsigned)ret, (unsigned)ret);
+		unmake((uint32_t)ret, &own);
 		ret = -EFAULT;
 	}
 	uaio_leave();
