@@ -312,6 +312,7 @@ int64_t uaio_uring_called(struct uaio_called *called,
 	case UAIO_URING_TIMEOUT_UPDATE: return update_timeout(ring, note);
 	case UAIO_URING_CLOSE_PLACE:
 	case UAIO_URING_UPDATE_PLACES:
+	case UAIO_URING_PIPE_PLACES:
 	case UAIO_URING_INSTALL: return uaio_uring_call_on_files(ring, sqe);
 	case UAIO_URING_PROVIDE: return uaio_uring_provide(&note->choice);
 	case UAIO_URING_REMOVE: return uaio_uring_remove(&note->choice);

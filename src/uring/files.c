@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include "base/asked.h"
 #include "base/sys.h"
 #include "file/file.h"
 #include "op/op.h"
@@ -156,12 +157,11 @@ static void share_files(struct uaio_uring *ring)
  * Opened straight into the table
  */
 
-int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
+/* Note which place the submission names. Return: 0, -EINVAL, -ENOMEM. */
+static int note_place(struct uaio_uring_entry *entry, uint64_t open_flags)
 {
 	struct uaio_uring_note *note;
 
-	if (!entry->raw.file_index)
-		return 0;
 	if (open_flags & O_CLOEXEC)
 		return -EINVAL;
 	note = uaio_uring_note_for(entry);
@@ -171,9 +171,14 @@ int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
 	note->place = entry->raw.file_index == IORING_FILE_INDEX_ALLOC
 			      ? UAIO_URING_ANY_PLACE
 			      : entry->raw.file_index - 1;
-	entry->sqe.by_door = true;
 	share_files(entry->ring);
 	return 0;
+}
+
+int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
+{
+	entry->sqe.by_door = entry->raw.file_index;
+	return entry->raw.file_index ? note_place(entry, open_flags) : 0;
 }
 
 int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
@@ -242,6 +247,20 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 	return 0;
 }
 
+int uaio_uring_prep_pipe_places(struct uaio_uring_entry *entry)
+{
+	const uint32_t flags = (uint32_t)entry->raw.rw_flags;
+	int ret = note_place(entry, flags);
+
+	if (ret < 0)
+		return ret;
+	entry->note->descriptors = entry->raw.addr;
+	entry->sqe.off = flags | O_CLOEXEC;
+	entry->sqe.op = UAIO_OP_CALLED;
+	call_for(entry, UAIO_URING_PIPE_PLACES);
+	return 0;
+}
+
 /* Put a file in a place that is free, and tell the client which that is. */
 static int put_anywhere(struct uaio_uring *ring, uint64_t at)
 {
@@ -299,14 +318,58 @@ static int64_t install(struct uaio_uring *ring, int place, int how)
 	return fd;
 }
 
+/*
+ * Put both ends of a pipe in places, of which the second is the next one, unless they
+ * are chosen. Return: 0, and the number of those that are there; or -errno.
+ */
+static int put_ends(struct uaio_uring *ring, uint32_t place, const int ends[2],
+		    uint32_t ret_places[2], unsigned *ret_nr)
+{
+	for (*ret_nr = 0; *ret_nr < 2; (*ret_nr)++) {
+		bool is_any = place == UAIO_URING_ANY_PLACE;
+		uint32_t next = is_any ? place : place + *ret_nr;
+		int ret = put_file(ring, next, ends[*ret_nr], 0);
+
+		if (ret < 0)
+			return ret;
+		ret_places[*ret_nr] = is_any ? (uint32_t)ret : next;
+	}
+	return 0;
+}
+
+static int64_t make_pipe(struct uaio_uring *ring,
+			 const struct uaio_uring_note *note, int flags)
+{
+	uint32_t places[2];
+	unsigned nr;
+	int ends[2], ret = sys_pipe2(ends, flags);
+
+	if (ret < 0)
+		return ret;
+	ret = put_ends(ring, note->place, ends, places, &nr);
+	for (unsigned i = 0; i < 2; i++)
+		(void)uaio_op_close(ends[i], true);
+	if (ret == 0)
+		ret = uaio_uring_copy_out(note->descriptors, places,
+					  sizeof(places));
+	for (unsigned i = 0; i < nr && ret < 0; i++)
+		(void)uaio_uring_table_empty(ring, &ring->files, places[i]);
+	return ret;
+}
+
 int64_t uaio_uring_call_on_files(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe)
 {
-	if (sqe->open_flags == UAIO_URING_CLOSE_PLACE)
+	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+
+	switch ((enum uaio_uring_call)sqe->open_flags) {
+	case UAIO_URING_CLOSE_PLACE:
 		return uaio_uring_table_empty(ring, &ring->files,
 					      (uint32_t)sqe->len);
-	if (sqe->open_flags == UAIO_URING_INSTALL)
+	case UAIO_URING_INSTALL:
 		return install(ring, (int)sqe->len, (int)sqe->off);
-	return update_places(ring, uaio_uring_note_of(sqe->word)->descriptors,
-			     sqe);
+	case UAIO_URING_PIPE_PLACES:
+		return make_pipe(ring, note, (int)sqe->off);
+	default: return update_places(ring, note->descriptors, sqe);
+	}
 }

@@ -46,7 +46,7 @@ int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags);
 int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Requests that change the table, or use it, and open nothing. Each calls the door
+ * Requests that change the table, or use it, and look for no path. Each calls the door
  * (op.h) and cannot block.
  */
 
@@ -56,6 +56,8 @@ int uaio_uring_prep_close_place(struct uaio_uring_entry *entry);
 int uaio_uring_prep_files_update(struct uaio_uring_entry *entry);
 /* IORING_OP_FIXED_FD_INSTALL. Return: 0, -EINVAL, -EBADF. */
 int uaio_uring_prep_install(struct uaio_uring_entry *entry);
+/* IORING_OP_PIPE with a file_index. Return: 0, -EINVAL, -ENOMEM. */
+int uaio_uring_prep_pipe_places(struct uaio_uring_entry *entry);
 /* What uaio_uring_called() does for them. Return: the result. */
 int64_t uaio_uring_call_on_files(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe);

@@ -394,9 +394,10 @@ int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
 			  O_EXCL /* O_NOTIFICATION_PIPE */;
 	const struct io_uring_sqe *raw = &entry->raw;
 
-	if (raw->fd || raw->off || raw->addr3 || raw->rw_flags & ~flags ||
-	    raw->file_index)
+	if (raw->fd || raw->off || raw->addr3 || raw->rw_flags & ~flags)
 		return -EINVAL;
+	if (raw->file_index)
+		return uaio_uring_prep_pipe_places(entry);
 	entry->sqe.buf = pointer(raw->addr);
 	entry->sqe.call_flags = (uint32_t)raw->rw_flags;
 	return 0;

@@ -13,6 +13,7 @@
 /* What the headers of Debian 12 lack. */
 enum {
 	OP_FIXED_FD_INSTALL = 54,
+	OP_PIPE = 62,
 	FIXED_FD_NO_CLOEXEC = 1,
 };
 
@@ -500,6 +501,46 @@ static void gone_table(void)
 	open_at("any", &ring, ANY);
 }
 
+static void pipe_into(const char *key, struct uring *ring, uint32_t file_index,
+		      bool has_memory, int flags)
+{
+	int32_t fds[2] = { -7, -7 };
+	struct io_uring_sqe *sqe = sqe_of(ring, OP_PIPE, 0);
+
+	sqe->addr = has_memory ? (uintptr_t)fds : 0;
+	sqe->file_index = file_index;
+	sqe->rw_flags = flags;
+	try_sqe(key, ring);
+	note("reader", fds[0]);
+	note("writer", fds[1]);
+}
+
+static void pipes(void)
+{
+	const uint32_t any = IORING_FILE_INDEX_ALLOC;
+	struct uring ring = new_uring(8, 0);
+
+	pipe_into("no_table", &ring, 1, true, 0);
+	pipe_into("no_table_any", &ring, any, true, 0);
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	pipe_into("places", &ring, 3, true, 0);
+	sqe_rw(&ring, IORING_OP_WRITE, 3, "abc", 3, -1)->flags =
+		IOSQE_FIXED_FILE;
+	try_sqe("write", &ring);
+	read_at("read", &ring, 2);
+	pipe_into("any", &ring, any, true, O_NONBLOCK);
+	pipe_into("over_end", &ring, NR_PLACES, true, 0);
+	close_at("is_empty", &ring, NR_PLACES - 1);
+	pipe_into("cloexec", &ring, 3, true, O_CLOEXEC);
+	pipe_into("null", &ring, 3, false, 0);
+	close_at("is_empty", &ring, 2);
+	pipe_into("any", &ring, any, true, 0);
+	pipe_into("any", &ring, any, true, 0);
+	close_at("one", &ring, 5);
+	pipe_into("any_one", &ring, any, true, 0);
+	open_at("still_free", &ring, ANY);
+}
+
 const struct row rows_uring_direct[] = {
 	ROW("opening into no table", without_table),
 	ROW("opening into places", places),
@@ -518,5 +559,6 @@ const struct row rows_uring_direct[] = {
 	ROW("a file is replaced while it is used", kept_while_used),
 	ROW("closing a place closes the file", last_end_closed),
 	ROW("places of a table that is gone", gone_table),
+	ROW("pipes into places", pipes),
 	NO_ROW,
 };
