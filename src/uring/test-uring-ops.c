@@ -456,6 +456,56 @@ static void a_write_that_may_not_wait_is_to_be_made_again(void **state)
 	unit_close(fd);
 }
 
+/* What is written into one end of a pipe in the table comes out of the other. */
+static void pass_a_byte(int from, int to)
+{
+	char byte = 'a', got = 0;
+
+	put_rw(&client, IORING_OP_WRITE, to, &byte, 1, 0, 1)->flags =
+		IOSQE_FIXED_FILE;
+	submit(&client, 1);
+	assert_got(&client, 1, 1);
+	put_rw(&client, IORING_OP_READ, from, &got, 1, 0, 2)->flags =
+		IOSQE_FIXED_FILE;
+	submit(&client, 1);
+	assert_got(&client, 2, 1);
+	assert_int_equal(got, byte);
+}
+
+static void pipes_have_numbers_or_places(void **state)
+{
+	int none[3] = { -1, -1, -1 }, ends[2];
+	char byte = 'a';
+
+	(void)state;
+	put_rw(&client, IORING_OP_PIPE, 0, ends, 0, 0, 1)->rw_flags =
+		O_CLOEXEC | O_NONBLOCK;
+	submit(&client, 1);
+	assert_got(&client, 1, 0);
+	assert_int_equal(write(ends[1], &byte, 1), 1);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(read(ends[0], &byte, 1), -1);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_FILES, none, 3),
+			 0);
+	put_rw(&client, IORING_OP_PIPE, 0, ends, 0, 0, 1)->file_index = 2;
+	submit(&client, 1);
+	assert_got(&client, 1, 0);
+	assert_int_equal(ends[0], 1);
+	assert_int_equal(ends[1], 2);
+	pass_a_byte(1, 2);
+	/* The second has no place, so the first goes, too. */
+	put_rw(&client, IORING_OP_PIPE, 0, ends, 0, 0, 1)->file_index = 3;
+	submit(&client, 1);
+	assert_got(&client, 1, -EINVAL);
+	put_rw(&client, IORING_OP_READ, 2, &byte, 1, 0, 1)->flags =
+		IOSQE_FIXED_FILE;
+	submit(&client, 1);
+	assert_got(&client, 1, -EBADF);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -475,6 +525,7 @@ int main(void)
 		RING_TEST(results_are_injected),
 		RING_TEST(a_read_need_not_wait_for_a_write_before_it),
 		RING_TEST(a_write_that_may_not_wait_is_to_be_made_again),
+		RING_TEST(pipes_have_numbers_or_places),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -13,7 +13,6 @@
 /* What the headers of Debian 12 lack. */
 enum {
 	OP_FIXED_FD_INSTALL = 54,
-	OP_PIPE = 62,
 	FIXED_FD_NO_CLOEXEC = 1,
 };
 

@@ -346,7 +346,7 @@ static void nops(void)
  * Pipes
  */
 
-enum { OP_PIPE = 62, NOTIFICATION = O_EXCL };
+enum { NOTIFICATION = O_EXCL };
 
 static void new_pipe(const char *key, void *to_fill, int pipe_flags)
 {
@@ -404,6 +404,63 @@ static void pipes(void)
 	note_cqes("chain", &from, 3);
 }
 
+/* Into the table: two places, of which the row names the first. */
+static void pipe_at(const char *key, int *pair, uint32_t file_index,
+		    int pipe_flags)
+{
+	struct io_uring_sqe *sqe = sqe_rw(&from, OP_PIPE, 0, pair, 0, 0);
+
+	sqe->rw_flags = pipe_flags;
+	sqe->file_index = file_index;
+	try_sqe(key, &from);
+	if (pair) {
+		note(key, pair[0]);
+		note(key, pair[1]);
+	}
+}
+
+static void note_fixed_pipe(const char *key, const int pair[2])
+{
+	char byte = 'a', got = 0;
+
+	sqe_rw(&from, IORING_OP_WRITE, pair[1], &byte, 1, 0)->flags =
+		IOSQE_FIXED_FILE;
+	try_sqe(key, &from);
+	sqe_rw(&from, IORING_OP_READ, pair[0], &got, 1, 0)->flags =
+		IOSQE_FIXED_FILE;
+	try_sqe(key, &from);
+	note(key, got == byte);
+}
+
+static void pipes_in_the_table(void)
+{
+	const uint32_t any = IORING_FILE_INDEX_ALLOC;
+	int none[6] = { -1, -1, -1, -1, -1, -1 }, pair[2] = { -9, -9 };
+	int lowest;
+
+	prepare();
+	lowest = dup(0);
+	close(lowest);
+	pipe_at("no_table", pair, 1, 0);
+	pipe_at("no_table_any", pair, any, 0);
+	REQUIRE(uring_register(from.fd, IORING_REGISTER_FILES, none, 6) == 0);
+	pipe_at("3", pair, 3, 0);
+	note_fixed_pipe("3", pair);
+	pipe_at("cloexec", pair, 1, O_CLOEXEC);
+	pipe_at("nonblock", pair, 1, O_NONBLOCK);
+	pipe_at("null", NULL, 5, 0);
+	pipe_at("null_any", NULL, any, 0);
+	pipe_at("any", pair, any, 0);
+	note_fixed_pipe("any", pair);
+	pipe_at("full", pair, any, 0);
+	pipe_at("over_end", pair, 6, 0);
+	pipe_at("beyond", pair, 7, 0);
+	pipe_at("one_free", pair, any, 0);
+	pipe_at("again", pair, 1, 0);
+	note_fixed_pipe("again", pair);
+	note("left", dup(0) == lowest);
+}
+
 const struct row rows_uring_msg[] = {
 	ROW("messages of each command, and with mistakes", commands),
 	ROW("messages with flags", flags),
@@ -415,5 +472,6 @@ const struct row rows_uring_msg[] = {
 	ROW("a message of a thread without a ring", without_a_ring),
 	ROW("no-ops that look for something", nops),
 	ROW("pipes", pipes),
+	ROW("pipes opened straight into the table", pipes_in_the_table),
 	NO_ROW,
 };

@@ -241,6 +241,11 @@ static int open_ring(void)
 	return (int)uring_setup(4, &params);
 }
 
+static void fill_pipe(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)buf;
+}
+
 static void fill_message(struct io_uring_sqe *sqe)
 {
 	sqe->off = 5;
@@ -310,6 +315,7 @@ const struct uring_op uring_ops[] = {
 	{ OP(TIMEOUT), NULL, fill_timeout, NO_FILE },
 	{ OP(TIMEOUT_REMOVE), NULL, fill_target, NO_FILE },
 	{ OP(LINK_TIMEOUT), NULL, fill_timeout, NO_FILE },
+	{ "PIPE", OP_PIPE, NULL, fill_pipe, NO_FILE },
 	{ OP(MSG_RING), open_ring, fill_message, ANY_FILE },
 	{ OP(ASYNC_CANCEL), NULL, fill_alone, NO_FILE },
 	{ NULL, 0, NULL, NULL, NO_FILE },

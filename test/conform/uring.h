@@ -40,7 +40,8 @@
 #ifndef IORING_ENTER_ABS_TIMER
 #define IORING_ENTER_ABS_TIMER (1U << 5)
 #endif
-enum { OP_FTRUNCATE = 55 }; /* IORING_OP_FTRUNCATE of newer headers */
+/* IORING_OP_FTRUNCATE of newer headers, and IORING_OP_PIPE */
+enum { OP_FTRUNCATE = 55, OP_PIPE = 62 };
 /* Of io_uring_register(2): the number is one that the thread registered. */
 #define REGISTER_USE_REGISTERED_RING (1U << 31)
 
