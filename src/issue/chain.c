@@ -110,6 +110,15 @@ static enum uaio_issue issue_one(struct uaio_req *req, int *ret_error,
 	return issue == UAIO_ISSUE_DONE ? issue : UAIO_ISSUE_RETRY_WORKER;
 }
 
+/* Return: 0 or -errno. */
+static int fix_ends(struct uaio_req *req)
+{
+	struct uaio_queue *queue = uaio_queue_of(req->group);
+
+	return uaio_args_fix(req->sqe.args, req->sqe.fd, queue,
+			     queue->sink->get_fixed);
+}
+
 static void tell_start(struct uaio_req *req)
 {
 	struct uaio_queue *queue = uaio_queue_of(req->group);
@@ -145,7 +154,7 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 			ret = (int)outcome.res;
 	}
 	if (ret == 0 && issue == UAIO_ISSUE_RETRY_WORKER && op->has_ends)
-		ret = uaio_args_fix(req->sqe.args, req->sqe.fd);
+		ret = fix_ends(req);
 	if (ret != 0 || issue == UAIO_ISSUE_DONE) {
 		*ret_res = ret ? ret : outcome.res;
 		return UAIO_START_DONE;

@@ -230,7 +230,8 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	}
 	count_handed_over(batch, req, issue, outcome);
 	if (unlikely(op->has_ends) &&
-	    (ret = uaio_args_fix(req->sqe.args, req->sqe.fd)) < 0) {
+	    (ret = uaio_args_fix(req->sqe.args, req->sqe.fd, queue,
+				 queue->sink->get_fixed)) < 0) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 		uaio_req_complete(req, ret);
 		return 0;

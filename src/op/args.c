@@ -111,15 +111,22 @@ void uaio_args_copy(const struct uaio_args *args, void *ret_copy)
 			UAIO_CHECK(uaio_file_try_get(copy->files[i]));
 }
 
-int uaio_args_fix(struct uaio_args *copy, int out)
+int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
+		  uaio_args_place_fn *find)
 {
 	const int fds[UAIO_NR_ENDS] = { copy->fd, out };
 
 	for (unsigned i = 0; i < UAIO_NR_ENDS; i++) {
-		int ret = copy->files[i]
-				  ? 0
-				  : uaio_file_fix(fds[i], &copy->files[i]);
+		int ret = 0;
 
+		if (copy->files[i])
+			continue;
+		if (copy->is_place[i])
+			copy->files[i] = find(queue, fds[i]);
+		else
+			ret = uaio_file_fix(fds[i], &copy->files[i]);
+		if (!copy->files[i] && ret == 0)
+			ret = -EBADF;
 		if (ret < 0)
 			return ret == -EBADF ? ret : -EAGAIN;
 	}

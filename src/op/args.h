@@ -25,6 +25,7 @@
 #include "op/op.h"
 
 struct uaio_file;
+struct uaio_queue;
 
 /* The descriptors of an operation with two. */
 enum uaio_end { UAIO_END_IN, UAIO_END_OUT, UAIO_NR_ENDS };
@@ -46,6 +47,8 @@ struct uaio_args {
 	 * (file.h), instead of the descriptors; or NULL.
 	 */
 	struct uaio_file *files[UAIO_NR_ENDS];
+	bool is_place
+		[UAIO_NR_ENDS]; /* its number is one of a door's (sink.h) */
 
 	/* set here, and by prep */
 	uint32_t path_bytes; /* both with their 0 at the end */
@@ -82,12 +85,18 @@ size_t uaio_args_bytes(const struct uaio_sqe *sqe);
 /* Copy the arguments to memory of that size. */
 void uaio_args_copy(const struct uaio_args *args, void *ret_copy);
 
+/* As get_fixed of struct uaio_sink. */
+typedef struct uaio_file *uaio_args_place_fn(struct uaio_queue *queue,
+					     int place);
+
 /*
  * Fix the files of a copy that are not fixed; out is a descriptor, the other is
- * in the copy.
+ * in the copy. What is a place is found there, by the function, which may be NULL if
+ * none is.
  * Return: 0; -EBADF; -EAGAIN: no descriptor or no memory can be had.
  */
-int uaio_args_fix(struct uaio_args *copy, int out);
+int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
+		  uaio_args_place_fn *find);
 
 /* Drop what a copy has references to. */
 void uaio_args_release(struct uaio_args *copy);

@@ -120,8 +120,9 @@ struct uaio_sink {
 	/*
 	 * Return: the file that the door has fixed at place, with a reference;
 	 * NULL: none is. Called for requests of chains (chain.h), when they are
-	 * submitted and again when they start, by any thread, without locks.
-	 * NULL: the door adds no such request to a chain.
+	 * submitted and again when they start, and for those with two ends (args.h),
+	 * when they start; by any thread, without locks. NULL: the door adds no such
+	 * request.
 	 */
 	struct uaio_file *(*get_fixed)(struct uaio_queue *queue, int place);
 };

@@ -294,35 +294,26 @@ int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
  * Two descriptors
  */
 
-/* The note keeps what the entry uses. Return: 0 or -ENOMEM. */
-static int keep(struct uaio_uring_entry *entry, struct uaio_uring_rsrc *rsrc)
-{
-	if (!uaio_uring_note_for(entry))
-		return -ENOMEM;
-	uaio_uring_note_use(entry->note, rsrc);
-	return 0;
-}
-
-/* One of the two is registered. Return: 0 or -ENOMEM. */
+/*
+ * One of the two is registered: it is found when the request starts. What has a tag
+ * now is kept.
+ * Return: 0 or -ENOMEM.
+ */
 static int use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
 {
 	struct uaio_uring *ring = entry->ring;
-	bool is_shared = uaio_uring_shares_files(ring);
 	struct uaio_uring_rsrc *rsrc =
-		is_shared
-			? uaio_uring_table_get(ring, &ring->files, (uint32_t)fd)
-			: uaio_uring_table_at(&ring->files, (uint32_t)fd);
+		uaio_uring_table_get(ring, &ring->files, (uint32_t)fd);
 	int ret = 0;
 
-	if (!rsrc) {
-		entry->late_error = -EBADF;
+	entry->args.is_place[end] = true;
+	if (!rsrc)
 		return 0;
-	}
-	entry->args.files[end] = rsrc->file;
-	if (rsrc->tag || is_shared)
-		ret = keep(entry, rsrc);
-	if (is_shared)
-		uaio_uring_rsrc_put(rsrc);
+	if (rsrc->tag && !uaio_uring_note_for(entry))
+		ret = -ENOMEM;
+	else if (rsrc->tag)
+		uaio_uring_note_use(entry->note, rsrc);
+	uaio_uring_rsrc_put(rsrc);
 	return ret;
 }
 

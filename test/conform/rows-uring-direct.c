@@ -500,6 +500,40 @@ static void gone_table(void)
 	open_at("any", &ring, ANY);
 }
 
+/* Both files of a splice are found when it starts. */
+static void spliced(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	int ends[2], i;
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	REQUIRE(pipe(ends) == 0);
+	for (i = 0; i < 3; i++) {
+		/* Opened before it, closed before it, never there. */
+		if (i < 2)
+			open_of(&ring, "/dev/zero", O_RDONLY, 1)->flags =
+				IOSQE_IO_LINK;
+		if (i == 1)
+			close_of(&ring, 1)->flags = IOSQE_IO_LINK;
+		sqe = sqe_rw(&ring, IORING_OP_SPLICE, ends[1], NULL, 100, -1);
+		sqe->splice_fd_in = 1;
+		sqe->splice_off_in = (uint64_t)-1;
+		sqe->splice_flags = SPLICE_F_FD_IN_FIXED;
+		note_result("submit", uring_submit(&ring));
+		note_cqes("in", &ring, i == 1 ? 3 : i == 0 ? 2 : 1);
+		if (i == 0)
+			close_at("close", &ring, 1);
+	}
+	open_of(&ring, "/dev/null", O_WRONLY, 4)->flags = IOSQE_IO_LINK;
+	sqe = sqe_rw(&ring, IORING_OP_SPLICE, 4, NULL, 50, -1);
+	sqe->splice_fd_in = ends[0];
+	sqe->splice_off_in = (uint64_t)-1;
+	sqe->flags = IOSQE_FIXED_FILE;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("out", &ring, 2);
+}
+
 static void pipe_into(const char *key, struct uring *ring, uint32_t file_index,
 		      bool has_memory, int flags)
 {
@@ -559,5 +593,6 @@ const struct row rows_uring_direct[] = {
 	ROW("closing a place closes the file", last_end_closed),
 	ROW("places of a table that is gone", gone_table),
 	ROW("pipes into places", pipes),
+	ROW("the files of a splice are found when it starts", spliced),
 	NO_ROW,
 };
