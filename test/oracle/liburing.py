@@ -41,8 +41,7 @@ NOT_YET = {
         recv-msgall-stream recv-multishot send-zerocopy send_recv send_recvmsg
         sendmsg_fs_cve shutdown socket
         """.split(),
-    "personalities": ["personality"],
-    "completions of 32 bytes": ["nop"],
+    "personalities that the thread has given up": ["personality"],
     "cancelling a request of another process": ["io-cancel"],
     "completions of what a child that executes a program has begun": ["timeout"],
     "a descriptor that read() refuses": ["io_uring_setup"],
