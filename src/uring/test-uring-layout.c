@@ -231,7 +231,7 @@ static void what_is_no_memory_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(try_in(&client, memory + 64, 0), -EINVAL);
-	assert_int_equal(try_in(&client, (char *)-PAGE, 0), -EFAULT);
+	assert_int_equal(try_in(&client, (char *)(-2 * PAGE), 0), -EFAULT);
 	assert_int_equal(munmap(memory + PAGE, PAGE), 0);
 	assert_int_equal(try_in(&client, memory, 0), -EFAULT);
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
