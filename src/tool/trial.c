@@ -15,7 +15,7 @@
 
 /* Memory that the parent shares with the children that try, one by one. */
 struct trial {
-	int next;       /* atomic: next call to try; -1: set the core limit */
+	int next; /* atomic: next call to try; -1: set the core limit */
 	struct uaio_call_set calls; /* that may be made */
 };
 
