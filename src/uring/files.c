@@ -30,6 +30,17 @@ static int fix(int fd, struct uaio_file **ret_file)
 	return uaio_file_fix(fd, ret_file);
 }
 
+/* file is given away. Return: as uaio_uring_table_put_file(). */
+static int give(struct uaio_uring *ring, uint32_t place, struct uaio_file *file,
+		uint64_t tag)
+{
+	int ret = uaio_uring_table_put_file(ring, place, file, tag);
+
+	if (ret < 0)
+		uaio_file_put(file);
+	return ret;
+}
+
 /* Put the file that fd is in a place. Return: as uaio_uring_table_put_file(). */
 static int put_file(struct uaio_uring *ring, uint32_t place, int fd,
 		    uint64_t tag)
@@ -37,12 +48,7 @@ static int put_file(struct uaio_uring *ring, uint32_t place, int fd,
 	struct uaio_file *file;
 	int ret = fix(fd, &file);
 
-	if (ret < 0)
-		return ret;
-	ret = uaio_uring_table_put_file(ring, place, file, tag);
-	if (ret < 0)
-		uaio_file_put(file);
-	return ret;
+	return ret < 0 ? ret : give(ring, place, file, tag);
 }
 
 static uint64_t fds_limit(void)
@@ -181,10 +187,25 @@ int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
 	return entry->raw.file_index ? note_place(entry, open_flags) : 0;
 }
 
+/* The same as put_file(), of what was opened just now: nothing is noted of fd. */
+static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
+{
+	struct uaio_file *file;
+	int ret = uaio_file_fix(fd, &file);
+
+	if (ret < 0)
+		return ret;
+	/* By its name in /proc. */
+	if (!uaio_file_has(file, UAIO_FILE_F_RING))
+		return give(ring, place, file, 0);
+	uaio_file_put(file);
+	return -EBADF;
+}
+
 int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
 {
 	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
-	int ret = put_file(note->ring, note->place, fd, 0);
+	int ret = put_opened(note->ring, note->place, fd);
 
 	/* Nobody knows of it, so there is nothing to wait for. */
 	(void)uaio_op_close(fd, true);
@@ -328,7 +349,7 @@ static int put_ends(struct uaio_uring *ring, uint32_t place, const int ends[2],
 	for (*ret_nr = 0; *ret_nr < 2; (*ret_nr)++) {
 		bool is_any = place == UAIO_URING_ANY_PLACE;
 		uint32_t next = is_any ? place : place + *ret_nr;
-		int ret = put_file(ring, next, ends[*ret_nr], 0);
+		int ret = put_opened(ring, next, ends[*ret_nr]);
 
 		if (ret < 0)
 			return ret;

@@ -86,6 +86,7 @@ static int32_t read_at(int place)
 static void what_is_opened_has_a_place_and_no_number(void **state)
 {
 	int lowest = dup(0), now;
+	char self[64];
 
 	(void)state;
 	close(lowest);
@@ -111,6 +112,9 @@ static void what_is_opened_has_a_place_and_no_number(void **state)
 	assert_int_equal(closed(0), 0);
 	assert_int_equal(closed(0), -EBADF);
 	assert_int_equal(read_at(0), -EBADF);
+	/* A ring that kept itself would never end. */
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", client.fd);
+	assert_int_equal(opened(self, 0), -EBADF);
 	put_close(1, 1)->fd = 3;
 	assert_int_equal(made(), -EINVAL);
 	put_close(1, 1)->flags = IOSQE_FIXED_FILE;
