@@ -125,6 +125,79 @@ static inline int sys_linkat(int from_dir, const char *from, int to_dir,
 				(long)from, to_dir, (long)to, flags, 0);
 }
 
+/* sockets; messages are the kernel's struct user_msghdr, which is struct msghdr */
+
+struct msghdr;
+
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return uaio_sys_if(UAIO_CALL_SENDMSG, SYS_sendmsg, fd, (long)msg, flags,
+			   0, 0, 0);
+}
+
+static inline ssize_t sys_recv(int fd, void *buf, size_t len, int flags)
+{
+	return uaio_sys_if(UAIO_CALL_RECVFROM, SYS_recvfrom, fd, (long)buf,
+			   (long)len, flags, 0, 0);
+}
+
+static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return uaio_sys_if(UAIO_CALL_RECVMSG, SYS_recvmsg, fd, (long)msg, flags,
+			   0, 0, 0);
+}
+
+/* addr and len are the client's, and written to; or NULL. */
+static inline int sys_accept4(int fd, void *addr, void *len, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_ACCEPT, SYS_accept4, fd, (long)addr,
+				(long)len, flags, 0, 0);
+}
+
+static inline int sys_connect(int fd, const void *addr, uint32_t len)
+{
+	return (int)uaio_sys_if(UAIO_CALL_CONNECT, SYS_connect, fd, (long)addr,
+				len, 0, 0, 0);
+}
+
+static inline int sys_shutdown(int fd, int how)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SHUTDOWN, SYS_shutdown, fd, how, 0, 0,
+				0, 0);
+}
+
+static inline int sys_socket(int domain, int type, int protocol)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SOCKET, SYS_socket, domain, type,
+				protocol, 0, 0, 0);
+}
+
+static inline int sys_bind(int fd, const void *addr, uint32_t len)
+{
+	return (int)uaio_sys_if(UAIO_CALL_BIND, SYS_bind, fd, (long)addr, len,
+				0, 0, 0);
+}
+
+static inline int sys_listen(int fd, int backlog)
+{
+	return (int)uaio_sys_if(UAIO_CALL_LISTEN, SYS_listen, fd, backlog, 0, 0,
+				0, 0);
+}
+
+static inline int sys_setsockopt(int fd, int level, int name, const void *value,
+				 uint32_t size)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SETSOCKOPT, SYS_setsockopt, fd, level,
+				name, (long)value, size, 0);
+}
+
+/* SIOCINQ and SIOCOUTQ: how many bytes there are to receive, or to be sent. */
+static inline int sys_ioctl_socket(int fd, unsigned long request, int *ret)
+{
+	return (int)uaio_sys_if(UAIO_CALL_IOCTL_SOCKET, SYS_ioctl, fd,
+				(long)request, (long)ret, 0, 0, 0);
+}
+
 /* attributes */
 
 static inline ssize_t sys_getxattr(const char *path, const char *name,

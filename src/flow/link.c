@@ -2,6 +2,7 @@
 #include "flow/link.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "base/check.h"
 #include "op/op.h"
@@ -163,7 +164,9 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 		return false;
 	if (res < 0)
 		return breaks != UAIO_BREAKS_NEVER || is_error_before(req, res);
-	if (breaks != UAIO_BREAKS_BY_LESS)
+	if (breaks != UAIO_BREAKS_BY_LESS &&
+	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
+	      req->sqe.call_flags & MSG_WAITALL))
 		return false;
 	if (req->sqe.op == UAIO_OP_READ_SELECT)
 		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);

@@ -8,10 +8,12 @@
 
 #include "base/cycles.h"
 #include "base/sys.h"
+#include "op/sock.h"
 #include "proc/thread.h"
 #include "req/req.h"
 #include "req/waits.h"
 #include "wait/trust.h"
+#include "ready/ready.h"
 #include "split/split.h"
 #include "split/whole.h"
 #include "flow/flow.h"
@@ -34,6 +36,45 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	res = uaio_req_execute_by(req, worker);
 	uaio_trust_tell(req->file, &req->sqe, uaio_cycles() - start);
 	return res;
+}
+
+/* Park a multishot request again, which has its wait queue no more. */
+static void park_again(struct uaio_req *req)
+{
+	struct uaio_group *group = req->group;
+	bool parks;
+
+	req->owns_waitq = req->is_blocking = false;
+	req->edges = 0;
+	if (uaio_ready_expect(group) < 0) {
+		uaio_req_complete(req, -EAGAIN);
+		return;
+	}
+	uaio_ready_pin(&group->ready);
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	parks = uaio_ready_park(req);
+	if (parks)
+		uaio_ready_announce(group);
+	uaio_ready_unpin(&group->ready);
+	if (parks)
+		return;
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	uaio_req_complete(req, uaio_req_cancelled_res(req));
+}
+
+/*
+ * A worker has executed a multishot request, as its file knows no call that does not
+ * wait: it goes on waiting, as in run.c.
+ * Return: whether it does.
+ */
+static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)
+{
+	if (!uaio_sqe_has_more(&req->sqe, res) || !uaio_req_post_more(req, res))
+		return false;
+	if (req->owns_waitq)
+		uaio_ready_returned(req);
+	park_again(req);
+	return true;
 }
 
 /* Not inline, so that what never blocks saves few registers. */
@@ -60,6 +101,8 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	 * event and submits more.
 	 */
 	uaio_wq_returned(worker);
+	if (unlikely(req->sqe.is_multishot) && goes_on(req, res))
+		return;
 	uaio_req_complete_by(req, res, false, worker);
 }
 

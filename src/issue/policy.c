@@ -12,6 +12,7 @@
 #include "base/cycles.h"
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "op/sock.h"
 #include "options/config.h"
 #include "proc/thread.h"
 #include "req/stats.h"
@@ -362,7 +363,8 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 static int64_t time_limit(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	return uaio_file_has(file, UAIO_FILE_F_SOCKET)
+	/* One that is patient is for its client to end. */
+	return uaio_file_has(file, UAIO_FILE_F_SOCKET) && !sqe->is_patient
 		       ? time_limit_of_socket(sqe)
 		       : 0;
 }
@@ -394,11 +396,39 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	return false;
 }
 
-static bool is_whole(const struct uaio_sqe *sqe, int64_t res)
+/*
+ * The same for an operation of sockets, which waits whatever the socket is, and however
+ * long its own timeouts are, as io_uring's do.
+ */
+static __attribute__((noinline)) enum uaio_issue
+try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
+	   const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
-	if (uaio_optab[sqe->op].class == UAIO_CLASS_READ || res < 0)
-		return res != -EAGAIN;
-	return (uint64_t)res >= uaio_sqe_bytes(sqe);
+	bool was_tried;
+
+	if (sqe->call_flags & MSG_DONTWAIT) {
+		ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+		/* It cannot be asked without waiting. */
+		if (ret->res == -EOPNOTSUPP)
+			ret->res = -EAGAIN;
+		return UAIO_ISSUE_DONE;
+	}
+	/* The first try is the first of many: run.c's. */
+	if (sqe->is_multishot)
+		return uaio_sock_fails_at_once(sqe, sqe->fd)
+			       ? try_here(file, sqe, ret)
+			       : UAIO_ISSUE_RETRY_READY;
+	was_tried = try_at_once(file, waitq, sqe, ret);
+	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
+		return UAIO_ISSUE_DONE;
+	/* Their calls need not wait, so this is what the socket says. */
+	if (ret->res == -EOPNOTSUPP && uaio_sock_has_bytes(sqe))
+		return UAIO_ISSUE_DONE;
+	if (ret->res == -EOPNOTSUPP && uaio_sock_fails_at_once(sqe, sqe->fd))
+		return try_here(file, sqe, ret);
+	if (!was_tried || ret->res < 0)
+		ret->res = 0; /* bytes done */
+	return UAIO_ISSUE_RETRY_READY;
 }
 
 /* Streams: execute what is possible now, and the rest when the file is ready. */
@@ -411,6 +441,8 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		&file->waitqs[is_write ? UAIO_WAITQ_WRITE : UAIO_WAITQ_READ];
 	bool was_tried;
 
+	if (uaio_optab[sqe->op].is_of_socket)
+		return try_socket(file, waitq, sqe, ret);
 	if (unlikely(sqe->off > 0) && uaio_is_misplaced(file, sqe))
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(is_at_bad_offset(file, sqe))) {
@@ -418,7 +450,7 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		return UAIO_ISSUE_DONE;
 	}
 	was_tried = try_at_once(file, waitq, sqe, ret);
-	if (was_tried && is_whole(sqe, ret->res))
+	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
 		return UAIO_ISSUE_DONE;
 	if (unlikely(may_not_wait(file, sqe->fd)) && !can_be_patient(file, sqe))
 		return was_tried ? UAIO_ISSUE_DONE : try_here(file, sqe, ret);
@@ -431,8 +463,11 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 bool uaio_park_untried(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		       struct uaio_outcome *ret)
 {
-	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE || sqe->off > 0 ||
-	    sqe->rw_flags || uaio_config.force_worker ||
+	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE)
+		return false;
+	if (uaio_optab[sqe->op].is_of_socket)
+		return !(sqe->call_flags & MSG_DONTWAIT);
+	if (sqe->off > 0 || sqe->rw_flags || uaio_config.force_worker ||
 	    !can_be_patient(file, sqe))
 		return false;
 	ret->until_ns = time_limit(file, sqe);

@@ -49,7 +49,7 @@ static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 {
 	/* Others than reads and writes have flags of their own there. */
 	return unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE) &&
-	       op->class <= UAIO_CLASS_WRITE;
+	       op->class <= UAIO_CLASS_WRITE && !op->is_of_socket;
 }
 
 /*

@@ -78,6 +78,7 @@ size_t uaio_args_bytes(const struct uaio_sqe *sqe)
 
 	return args->copied_bytes ? args->copied_bytes
 				  : sizeof(*args) + args->in_bytes +
+					    args->address_bytes +
 					    args->path_bytes + args->name_bytes;
 }
 
@@ -102,6 +103,11 @@ void uaio_args_copy(const struct uaio_args *args, void *ret_copy)
 	*copy = *args;
 	copy->in = args->in_bytes ? memcpy(to, args->in, args->in_bytes) : NULL;
 	to += args->in_bytes;
+	copy->address =
+		args->address_bytes
+			? memcpy(to, args->address, args->address_bytes)
+			: NULL;
+	to += args->address_bytes;
 	to = copy_text(to, args->path, args->path_bytes, &copy->path);
 	to = copy_text(to, args->name, args->name_bytes, &copy->name);
 	copy->copied_bytes = (uint32_t)(to - (char *)ret_copy);
@@ -131,6 +137,23 @@ int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 			return ret == -EBADF ? ret : -EAGAIN;
 	}
 	return 0;
+}
+
+void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes)
+{
+	/* It is a copy's own memory. */
+	struct iovec *iov = (struct iovec *)(uintptr_t)sqe->args->in;
+	uint64_t nr = sqe->args->in_bytes / sizeof(*iov);
+
+	sqe->len -= bytes;
+	sqe->args->control_bytes = 0;
+	for (uint64_t i = 0; i < nr && bytes; i++) {
+		size_t part = iov[i].iov_len < bytes ? iov[i].iov_len : bytes;
+
+		iov[i].iov_base = (char *)iov[i].iov_base + part;
+		iov[i].iov_len -= part;
+		bytes -= part;
+	}
 }
 
 void uaio_args_release(struct uaio_args *copy)

@@ -38,6 +38,18 @@ struct uaio_args {
 	void *out;        /* borrows: where the call writes */
 	uint32_t in_bytes;
 	uint32_t out_bytes;
+	const void *address; /* of a socket: to send, connect or bind to */
+	uint32_t address_bytes;
+
+	/*
+	 * Of a message: its vectors are in; its control data is the client's memory,
+	 * which the call reads or writes. Of one that is received, out is the
+	 * client's struct msghdr, or NULL; and where the sender's address goes.
+	 */
+	uint32_t sender_bytes;
+	void *sender;           /* borrows, as out */
+	void *control;          /* the same */
+	uint64_t control_bytes;
 
 	int fd;        /* a second descriptor; with name: its directory */
 	uint32_t what; /* of statx(): the mask; of epoll_ctl(): op */
@@ -58,6 +70,9 @@ struct uaio_args {
 
 /* The most bytes that the value of an attribute has. */
 enum { UAIO_VALUE_BYTES_MAX = 65536, UAIO_NAME_BYTES_MAX = 256 };
+
+/* The most bytes of a socket's address: struct sockaddr_storage. */
+enum { UAIO_ADDRESS_BYTES_MAX = 128 };
 
 /* The most bytes that a copy has: a path, and an attribute with its value. */
 enum {
@@ -97,6 +112,12 @@ typedef struct uaio_file *uaio_args_place_fn(struct uaio_queue *queue,
  */
 int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 		  uaio_args_place_fn *find);
+
+/*
+ * Note that bytes of a message are moved: the vectors of the copy go on behind them,
+ * and the control data has gone with them.
+ */
+void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes);
 
 /* Drop what a copy has references to. */
 void uaio_args_release(struct uaio_args *copy);

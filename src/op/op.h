@@ -44,6 +44,20 @@ enum uaio_op {
 	UAIO_OP_FGETXATTR,
 	UAIO_OP_FSETXATTR,
 
+	/* of a socket */
+	UAIO_OP_SEND,
+	UAIO_OP_SENDMSG,
+	UAIO_OP_SEND_ZC, /* io_uring's: as SEND, where the kernel need not copy */
+	UAIO_OP_SENDMSG_ZC,
+	UAIO_OP_RECV,
+	UAIO_OP_RECVMSG,
+	UAIO_OP_ACCEPT,
+	UAIO_OP_CONNECT,
+	UAIO_OP_SHUTDOWN,
+	UAIO_OP_BIND,
+	UAIO_OP_LISTEN,
+	UAIO_OP_SOCKET_CMD,
+
 	/* without a file */
 	UAIO_OP_MADVISE,
 	UAIO_OP_OPENAT2,
@@ -60,6 +74,7 @@ enum uaio_op {
 	UAIO_OP_TEE,
 	UAIO_OP_EPOLL_CTL,
 	UAIO_OP_PIPE,
+	UAIO_OP_SOCKET,
 	UAIO_OP_CALLED, /* a function of the door's, which never blocks */
 	UAIO_NR_OPS,
 };
@@ -104,7 +119,8 @@ struct uaio_sqe {
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets
 	 * ready, until it is cancelled or the sink has no room. See ready.h, I10.
 	 * A timer by an interval: the same each time that has passed, but no more
-	 * than len times, if that is not 0.
+	 * than len times, if that is not 0. Another operation of a stream: the same
+	 * each time it succeeds, until its result is 0 bytes or an error.
 	 */
 	bool is_multishot;
 	/*
@@ -129,7 +145,8 @@ struct uaio_sqe {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
 		uint32_t open_flags; /* O_* */
 		uint32_t timer_flags;
-		uint32_t call_flags; /* flags, mode or advice of another call */
+		/* Flags, mode or advice of another call; of a socket: MSG_*. */
+		uint32_t call_flags;
 	};
 	/*
 	 * Of an operation without a file: the directory, or the descriptor, if
@@ -214,6 +231,7 @@ enum uaio_breaks {
 	UAIO_BREAKS_BY_ERROR,
 	UAIO_BREAKS_BY_LESS, /* also if fewer bytes than its len are moved */
 	UAIO_BREAKS_NEVER,
+	UAIO_BREAKS_IF_WHOLE, /* as BY_LESS if MSG_WAITALL asks for all, else BY_ERROR */
 };
 
 struct uaio_op_def {
@@ -226,6 +244,7 @@ struct uaio_op_def {
 	bool has_ends;         /* it has two files, in args */
 	bool never_blocks : 1; /* and takes next to no time */
 	bool is_empty : 1;     /* and makes no system call: its result is len */
+	bool is_of_socket : 1; /* it refuses any other file (sock.h) */
 	bool is_closing;       /* it may wait for other requests */
 
 	/*
@@ -310,6 +329,7 @@ int uaio_rw_select(struct uaio_sqe *sqe);
 int uaio_rw_check_ioprio(uint16_t ioprio);
 
 size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
+void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes);
 
 /* Return: the size of the arguments that a request has a copy of, in bytes. */
 static inline size_t uaio_sqe_copied_bytes(const struct uaio_sqe *sqe)
@@ -366,6 +386,10 @@ static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
 {
 	if (sqe->off != UAIO_OFF_POSITION)
 		sqe->off += (int64_t)bytes; /* streams have none */
+	if (unlikely(uaio_optab[sqe->op].copies == UAIO_COPIES_ARGS)) {
+		uaio_args_advance(sqe, bytes);
+		return;
+	}
 	if (!uaio_optab[sqe->op].is_vectored) {
 		sqe->buf = (char *)sqe->buf + bytes;
 		sqe->len -= bytes;

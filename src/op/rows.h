@@ -123,6 +123,39 @@ int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		      uint32_t extra_flags);
 
+/* message.c */
+int uaio_socket_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
+int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags);
+int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+int64_t uaio_send_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags);
+int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags);
+int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+
+/* socket.c */
+int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
+int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags);
+int64_t uaio_shutdown_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags);
+int64_t uaio_bind_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags);
+int64_t uaio_listen_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
+int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
+			 const struct uaio_file *file);
+int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags);
+int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
+
 /* nop.c; what the call itself refuses */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,

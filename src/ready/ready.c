@@ -254,7 +254,7 @@ bool uaio_ready_park(struct uaio_req *req)
 		list_add_tail(&waitq->parked, &req->link);
 		/* relaxed: submitters peek at their own file's */
 		store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) + 1);
-		if (unlikely(req->sqe.is_multishot))
+		if (unlikely(req->sqe.is_multishot) && id == UAIO_WAITQ_POLL)
 			uaio_watch_arm_anew_locked(req);
 		else
 			note_parked_locked(req, id, was_idle);

@@ -10,6 +10,7 @@
 
 #include "base/sys.h"
 #include "file/terminal.h"
+#include "op/sock.h"
 #include "req/waits.h"
 #include "native/native.h"
 #include "ready/readyint.h"
@@ -159,12 +160,18 @@ struct run {
 	unsigned nr_done;
 };
 
+static bool is_multishot_poll(const struct uaio_req *req)
+{
+	return req->sqe.is_multishot &&
+	       uaio_waitq_id_of(req) == UAIO_WAITQ_POLL;
+}
+
 /* Return: whether it was told of an edge that came after the request last looked. */
 static bool has_edge_locked(const struct uaio_file *file,
 			    const struct uaio_req *req)
 {
 	/* relaxed, all: changed under the lock */
-	if (unlikely(req->sqe.is_multishot))
+	if (unlikely(is_multishot_poll(req)))
 		return load_relaxed(&req->watch->nr_edges) != req->edges &&
 		       load_relaxed(&req->watch->nr_edges) ==
 			       req->watch->nr_told;
@@ -263,22 +270,26 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 }
 
 /*
- * A multishot poll has the result res, and goes on if edges answer it. The file's
- * lock is released meanwhile; an edge that comes then kicks the wait queue, which
- * is being run.
+ * A multishot request has the result res, and goes on: a poll if edges answer it,
+ * another as long as it succeeds, until a try finds nothing. The file's lock is
+ * released meanwhile; an edge that comes then kicks the wait queue, which is being
+ * run.
  * Return: the result with which it ends, or -EAGAIN.
  */
 static __attribute__((noinline)) int64_t
 post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 {
-	bool is_posted;
+	bool is_poll = uaio_waitq_id_of(req) == UAIO_WAITQ_POLL, is_posted;
 
-	if (res <= 0 || !run->by_edges)
+	if (is_poll ? res <= 0 || !run->by_edges
+		    : !uaio_sqe_has_more(&req->sqe, res))
 		return res;
 	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
 	is_posted = uaio_flow->post_more(req, res);
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
+	if (is_posted && !is_poll)
+		run->waitq->is_kicked = true;
 	return is_posted ? -EAGAIN : res;
 }
 
@@ -294,7 +305,7 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	bool is_cancelled;
 	int64_t res = told_locked(file, req);
 
-	if (unlikely(req->sqe.is_multishot) &&
+	if (unlikely(is_multishot_poll(req)) &&
 	    !begin_multishot_locked(run, req))
 		return WAITS_ON;
 	uaio_try_begin_locked(req, UAIO_REQ_PARKED);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "file/inspect.h"
 #include "file/terminal.h"
+#include "op/sock.h"
 #include "req/queue.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -70,11 +71,6 @@ out:
 	return res;
 }
 
-static uint64_t bytes_left(const struct uaio_req *req)
-{
-	return uaio_sqe_bytes(&req->sqe);
-}
-
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 {
 	req->done_bytes += (int64_t)bytes;
@@ -99,8 +95,6 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 
 int64_t uaio_req_try(struct uaio_req *req, int fd)
 {
-	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-
 	if (uaio_req_has_lost_file(req, fd))
 		return req->done_bytes ? req->done_bytes : -EBADF;
 	for (;;) {
@@ -113,8 +107,7 @@ int64_t uaio_req_try(struct uaio_req *req, int fd)
 					       req->done_bytes
 				       ? req->done_bytes
 				       : res;
-		if (op->class == UAIO_CLASS_READ || res == 0 ||
-		    (uint64_t)res >= bytes_left(req))
+		if (res == 0 || uaio_sqe_is_whole(&req->sqe, fd, res))
 			return res + req->done_bytes;
 		uaio_req_advance(req, (uint64_t)res);
 	}

@@ -110,6 +110,29 @@ struct uaio_uring_buf_status {
 	uint32_t head;
 	uint32_t resv[8];
 };
+/* io_uring_sqe.ioprio of operations of sockets */
+#ifndef IORING_SEND_ZC_REPORT_USAGE
+#define IORING_SEND_ZC_REPORT_USAGE (1u << 3)
+#endif
+#ifndef IORING_NOTIF_USAGE_ZC_COPIED
+#define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)
+#endif
+#ifndef IORING_ACCEPT_DONTWAIT
+#define IORING_ACCEPT_DONTWAIT (1u << 1)
+#endif
+#ifndef IORING_ACCEPT_POLL_FIRST
+#define IORING_ACCEPT_POLL_FIRST (1u << 2)
+#endif
+
+/* io_uring_sqe.uring_cmd_flags */
+#ifndef IORING_URING_CMD_FIXED
+#define IORING_URING_CMD_FIXED (1u << 0)
+#endif
+
+/* io_uring_sqe.opcode: of 6.11 */
+enum { IORING_OP_BIND_ = 56, IORING_OP_LISTEN_ = 57 };
+#define IORING_OP_BIND IORING_OP_BIND_
+#define IORING_OP_LISTEN IORING_OP_LISTEN_
 
 /* io_uring_sqe.timeout_flags */
 #ifndef IORING_TIMEOUT_MULTISHOT

@@ -80,6 +80,19 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	return true;
 }
 
+bool uaio_uring_notice_of(const struct uaio_completion *completion,
+			  struct io_uring_cqe *cqe)
+{
+	const struct uaio_uring_note *note =
+		uaio_uring_note_of(completion->word);
+
+	if (!note || likely(!note->notifies))
+		return false;
+	cqe->res = note->notice;
+	cqe->flags = IORING_CQE_F_NOTIF;
+	return true;
+}
+
 void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note)
 {
 	uaio_queue_lock(&ring->queue);

@@ -37,6 +37,13 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
 			struct io_uring_cqe *cqe, uint32_t *nr_last);
 
+/*
+ * Return: whether the request whose completion cqe is has a second one; if so, cqe
+ * becomes that.
+ */
+bool uaio_uring_notice_of(const struct uaio_completion *completion,
+			  struct io_uring_cqe *cqe);
+
 /* A timeout with a count is about to be submitted; or was refused. */
 void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note);
 void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note);

@@ -178,6 +178,10 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 		(void)put(ring, &tail, &cqe,
 			  completion->word ? extra_of(completion) : no_extra);
 		nr_told++;
+		if (unlikely(uaio_uring_notice_of(completion, &cqe))) {
+			tail = put(ring, tail, &cqe);
+			nr_told++;
+		}
 	}
 	*ret_nr_last = nr_last;
 	*ret_nr_told = nr_told;

@@ -32,6 +32,8 @@ struct uaio_uring_note {
 	bool is_poll; /* or a timeout, which has an end of its own */
 	bool is_timeout;
 	bool is_linked; /* the same, of the request before it */
+	bool notifies;  /* a second completion says that its memory is free */
+	int32_t notice; /* the result of that */
 	bool succeeds;  /* a timeout, by coming to its end */
 	/*
 	 * A result below that is no success. Immutable, but for a request that selects

@@ -19,6 +19,7 @@
 #include "uring/note.h"
 #include "uring/pbuf.h"
 #include "uring/prepcall.h"
+#include "uring/prepsock.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
 
@@ -153,16 +154,21 @@ static int use_buffer(struct uaio_uring_entry *entry,
 	return 0;
 }
 
-static int prep_rw_fixed(struct uaio_uring_entry *entry)
+int uaio_uring_use_buffer(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_uring_rsrc *buffer =
 		uaio_uring_table_at(&entry->ring->buffers, raw->buf_index);
+
+	return use_buffer(entry, buffer,
+			  check_buffer(buffer, raw->addr, raw->len));
+}
+
+static int prep_rw_fixed(struct uaio_uring_entry *entry)
+{
 	int ret = prep_rw(entry);
 
-	return ret < 0 ? ret
-		       : use_buffer(entry, buffer,
-				    check_buffer(buffer, raw->addr, raw->len));
+	return ret < 0 ? ret : uaio_uring_use_buffer(entry);
 }
 
 /* Return: 0 or -EINVAL. *ret_error: -EFAULT, if they are not in the buffer. */
@@ -585,6 +591,82 @@ static const struct uaio_uring_row rows[] = {
 	[IORING_OP_PIPE] = {
 		.op = UAIO_OP_PIPE,
 		.prep = uaio_uring_prep_pipe,
+	},
+	[IORING_OP_SEND] = {
+		.op = UAIO_OP_SEND,
+		.prep = uaio_uring_prep_send,
+		.has_file = true,
+		.has_ioprio = true,
+		.selects_buffer = true,
+	},
+	[IORING_OP_SENDMSG] = {
+		.op = UAIO_OP_SENDMSG,
+		.prep = uaio_uring_prep_sendmsg,
+		.has_file = true,
+		.has_ioprio = true,
+	},
+	[IORING_OP_SEND_ZC] = {
+		.op = UAIO_OP_SEND_ZC,
+		.prep = uaio_uring_prep_send_zc,
+		.has_file = true,
+		.has_ioprio = true,
+	},
+	[IORING_OP_SENDMSG_ZC] = {
+		.op = UAIO_OP_SENDMSG_ZC,
+		.prep = uaio_uring_prep_sendmsg_zc,
+		.has_file = true,
+		.has_ioprio = true,
+	},
+	[IORING_OP_RECV] = {
+		.op = UAIO_OP_RECV,
+		.prep = uaio_uring_prep_recv,
+		.has_file = true,
+		.has_ioprio = true,
+		.selects_buffer = true,
+	},
+	[IORING_OP_RECVMSG] = {
+		.op = UAIO_OP_RECVMSG,
+		.prep = uaio_uring_prep_recvmsg,
+		.has_file = true,
+		.has_ioprio = true,
+		.selects_buffer = true,
+	},
+	[IORING_OP_ACCEPT] = {
+		.op = UAIO_OP_ACCEPT,
+		.prep = uaio_uring_prep_accept,
+		.has_file = true,
+		.has_ioprio = true,
+	},
+	[IORING_OP_CONNECT] = {
+		.op = UAIO_OP_CONNECT,
+		.prep = uaio_uring_prep_connect,
+		.has_file = true,
+	},
+	[IORING_OP_SHUTDOWN] = {
+		.op = UAIO_OP_SHUTDOWN,
+		.prep = uaio_uring_prep_shutdown,
+		.has_file = true,
+	},
+	[IORING_OP_SOCKET] = {
+		.op = UAIO_OP_SOCKET,
+		.prep = uaio_uring_prep_socket,
+	},
+	[IORING_OP_BIND] = {
+		.op = UAIO_OP_BIND,
+		.prep = uaio_uring_prep_bind,
+		.has_file = true,
+	},
+	[IORING_OP_LISTEN] = {
+		.op = UAIO_OP_LISTEN,
+		.prep = uaio_uring_prep_listen,
+		.has_file = true,
+	},
+	[IORING_OP_URING_CMD] = {
+		.op = UAIO_OP_SOCKET_CMD,
+		.selects_buffer = true,
+		.prep = uaio_uring_prep_cmd,
+		.has_file = true,
+		.has_iopoll = true,
 	},
 };
 

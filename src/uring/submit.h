@@ -33,6 +33,7 @@ struct uaio_uring_entry {
 	struct io_uring_sqe raw;          /* our copy */
 	struct uaio_args args;            /* sqe's, if it has such */
 	struct uaio_sqe sqe;              /* for the core */
+	struct iovec iov;                 /* args', of a message */
 	struct uaio_uring_note *note;     /* or NULL */
 	/* Its registered file, while it is added; shares (ref); or NULL. */
 	struct uaio_uring_rsrc *held;
@@ -67,6 +68,12 @@ const struct uaio_uring_row *uaio_uring_row_of(unsigned opcode);
 
 /* Return: the note of an entry, which is made if there is none; or NULL. */
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
+
+/*
+ * The memory of an entry is in the registered buffer that it names: use that.
+ * Return: 0, also if it is not there, which is a late error; -ENOMEM.
+ */
+int uaio_uring_use_buffer(struct uaio_uring_entry *entry);
 
 /*
  * Take up to nr submissions.

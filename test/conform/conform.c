@@ -82,6 +82,7 @@ const struct group groups[] = {
 	{ "uring-regbuf", rows_uring_regbuf },
 	{ "uring-pass", rows_uring_pass },
 	{ "uring-fd", rows_uring_fd },
+	{ "uring-socket", rows_uring_socket },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
 	{ "uring-files", rows_uring_files },

@@ -209,6 +209,20 @@ const struct difference differs_ring_file = {
 		"the C library does not find them.",
 };
 
+const struct difference differs_ring_hint = {
+	.title = "io_uring does not say that a socket has more to receive",
+	.text = "IORING_CQE_F_SOCK_NONEMPTY is not set in a completion of "
+		"RECV or RECVMSG: it would take a call to find out. A client "
+		"that does not see it receives again, and finds out by that.",
+};
+
+const struct difference differs_ring_commands = {
+	.title = "Commands of io_uring are those of sockets",
+	.text = "URING_CMD on a device, such as a disk or /dev/null, is "
+		"EOPNOTSUPP: a driver takes commands from the kernel's "
+		"io_uring only.",
+};
+
 const struct difference differs_ring_calls = {
 	.title = "A ring's descriptor is a file in memory",
 	.text = "read, write and lseek of a ring's descriptor act on that "

@@ -434,7 +434,17 @@ static const struct showing *files_differ(const struct uring_op *op)
 		{ &differs_ring_calls, NULL, pairs },
 		{ NULL, NULL, NULL },
 	};
+	static const struct pair to_null[] = {
+		{ "null=0", "null=EOPNOTSUPP" },
+		{ NULL, NULL },
+	};
+	static const struct showing commands[] = {
+		{ &differs_ring_commands, NULL, to_null },
+		{ NULL, NULL, NULL },
+	};
 
+	if (op->opcode == IORING_OP_URING_CMD)
+		return commands;
 	return op->has_offset ? position : NULL;
 }
 
@@ -446,9 +456,16 @@ void make_uring_matrix(void)
 		add_row(rows_uring_fields, NR_ROWS,
 			&(struct row){ .run = spoil_fields, .about = op },
 			"%s with each field spoilt", op->name);
-		add_row(rows_uring_flags, NR_ROWS,
-			&(struct row){ .run = set_flags, .about = op },
-			"%s with each flag, and a drain behind it", op->name);
+		/*
+		 * The kernel tells that a send's memory is free when it has gone,
+		 * and a drain waits for that.
+		 */
+		if (op->opcode != IORING_OP_SEND_ZC &&
+		    op->opcode != IORING_OP_SENDMSG_ZC)
+			add_row(rows_uring_flags, NR_ROWS,
+				&(struct row){ .run = set_flags, .about = op },
+				"%s with each flag, and a drain behind it",
+				op->name);
 		add_row(rows_uring_flags, NR_ROWS,
 			&(struct row){ .run = use_fixed_files, .about = op },
 			"%s with a fixed file", op->name);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -275,6 +278,138 @@ static void fill_alone(struct io_uring_sqe *sqe)
 	fill_target(sqe);
 }
 
+/*
+ * Sockets
+ */
+
+enum { NR_MESSAGES = 4 };
+
+static struct sockaddr_in address;
+static socklen_t address_len;
+static struct sockaddr_un own_address;
+static struct msghdr message;
+static int one = 1;
+
+static int connected(void)
+{
+	int fds[2], i;
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+	for (i = 0; i < NR_MESSAGES; i++)
+		REQUIRE(send(fds[1], buf, 1024, 0) == 1024);
+	return fds[0];
+}
+
+/* A socket that listens on the loopback device; its address is noted. */
+static int listener(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	address = (struct sockaddr_in){ .sin_family = AF_INET };
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	REQUIRE(fd >= 0);
+	REQUIRE(bind(fd, (void *)&address, sizeof(address)) == 0);
+	address_len = sizeof(address);
+	REQUIRE(getsockname(fd, (void *)&address, &address_len) == 0);
+	REQUIRE(listen(fd, 16) == 0);
+	return fd;
+}
+
+static int unconnected(void)
+{
+	int fd;
+
+	(void)listener();
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static int connected_by_tcp(void)
+{
+	int fd = unconnected();
+
+	REQUIRE(connect(fd, (void *)&address, sizeof(address)) == 0);
+	return fd;
+}
+
+static int called(void)
+{
+	int fd = listener(), other = socket(AF_INET, SOCK_STREAM, 0);
+
+	REQUIRE(connect(other, (void *)&address, sizeof(address)) == 0);
+	return fd;
+}
+
+static int unbound(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static int bound(void)
+{
+	int fd = unbound();
+	sa_family_t family = AF_UNIX;
+
+	REQUIRE(bind(fd, (void *)&family, sizeof(family)) == 0);
+	return fd;
+}
+
+static void fill_message(struct io_uring_sqe *sqe)
+{
+	message = (struct msghdr){ .msg_iov = vectors, .msg_iovlen = 2 };
+	sqe->addr = (uintptr_t)&message;
+	sqe->len = 1;
+}
+
+static void fill_connect(struct io_uring_sqe *sqe)
+{
+	sqe->addr = (uintptr_t)&address;
+	sqe->off = sizeof(address);
+}
+
+static void fill_accept(struct io_uring_sqe *sqe)
+{
+	address_len = sizeof(address);
+	sqe->addr = (uintptr_t)&address;
+	sqe->off = (uintptr_t)&address_len;
+}
+
+static void fill_shutdown(struct io_uring_sqe *sqe)
+{
+	sqe->len = SHUT_WR;
+}
+
+static void fill_socket(struct io_uring_sqe *sqe)
+{
+	sqe->fd = AF_UNIX;
+	sqe->off = SOCK_STREAM;
+}
+
+/* The kernel chooses a name. */
+static void fill_bind(struct io_uring_sqe *sqe)
+{
+	own_address.sun_family = AF_UNIX;
+	sqe->addr = (uintptr_t)&own_address;
+	sqe->off = sizeof(own_address.sun_family);
+}
+
+static void fill_listen(struct io_uring_sqe *sqe)
+{
+	sqe->len = 16;
+}
+
+static void fill_setsockopt(struct io_uring_sqe *sqe)
+{
+	sqe->off = 3; /* SOCKET_URING_OP_SETSOCKOPT */
+	sqe->addr = SOL_SOCKET | (uint64_t)SO_KEEPALIVE << 32;
+	sqe->file_index = sizeof(one);
+	sqe->addr3 = (uintptr_t)&one;
+}
+
 #define OP(opcode) #opcode, IORING_OP_##opcode
 #define NO_FILE .takes_any_file = false
 #define ANY_FILE .takes_any_file = true
@@ -318,6 +453,19 @@ const struct uring_op uring_ops[] = {
 	{ "PIPE", OP_PIPE, NULL, fill_pipe, NO_FILE },
 	{ OP(MSG_RING), open_ring, fill_message, ANY_FILE },
 	{ OP(ASYNC_CANCEL), NULL, fill_alone, NO_FILE },
+	{ OP(SEND), connected, fill_buf, ANY_FILE },
+	{ OP(SENDMSG), connected, fill_message, ANY_FILE },
+	{ OP(RECV), connected, fill_buf, ANY_FILE },
+	{ OP(RECVMSG), connected, fill_message, ANY_FILE },
+	{ OP(SEND_ZC), connected_by_tcp, fill_buf, ANY_FILE },
+	{ OP(SENDMSG_ZC), connected_by_tcp, fill_message, ANY_FILE },
+	{ OP(ACCEPT), called, fill_accept, ANY_FILE },
+	{ OP(CONNECT), unconnected, fill_connect, ANY_FILE },
+	{ OP(SHUTDOWN), connected, fill_shutdown, ANY_FILE },
+	{ OP(SOCKET), NULL, fill_socket, NO_FILE },
+	{ "BIND", OP_BIND, unbound, fill_bind, ANY_FILE },
+	{ "LISTEN", OP_LISTEN, bound, fill_listen, ANY_FILE },
+	{ OP(URING_CMD), connected, fill_setsockopt, ANY_FILE },
 	{ NULL, 0, NULL, NULL, NO_FILE },
 };
 
@@ -333,7 +481,9 @@ struct io_uring_sqe uring_op_sqe(const struct uring_op *op)
 void forget_opened(const struct uring_op *op, struct io_uring_cqe *cqe)
 {
 	bool opens = op->opcode == IORING_OP_OPENAT ||
-		     op->opcode == IORING_OP_OPENAT2;
+		     op->opcode == IORING_OP_OPENAT2 ||
+		     op->opcode == IORING_OP_ACCEPT ||
+		     op->opcode == IORING_OP_SOCKET;
 
 	if (!opens || cqe->res < 0)
 		return;

@@ -226,6 +226,7 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 {
 	const char *name = NULL;
 	char text[96];
+	uint32_t flags;
 	int len;
 
 	if (cqe->res < 0 && cqe->res > -4096)
@@ -234,9 +235,11 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 		len = snprintf(text, sizeof(text), "%s", name);
 	else
 		len = snprintf(text, sizeof(text), "%d", cqe->res);
-	if (cqe->flags)
+	/* A hint, which has a row of its own. */
+	flags = cqe->flags & ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
+	if (flags)
 		snprintf(text + len, sizeof(text) - (size_t)len, ",flags:%#x",
-			 cqe->flags);
+			 flags);
 	note_text(key, text);
 }
 

@@ -40,8 +40,8 @@
 #ifndef IORING_ENTER_ABS_TIMER
 #define IORING_ENTER_ABS_TIMER (1U << 5)
 #endif
-/* IORING_OP_FTRUNCATE of newer headers, and IORING_OP_PIPE */
-enum { OP_FTRUNCATE = 55, OP_PIPE = 62 };
+/* Opcodes of newer headers. */
+enum { OP_FTRUNCATE = 55, OP_BIND = 56, OP_LISTEN = 57, OP_PIPE = 62 };
 /* Of io_uring_register(2): the number is one that the thread registered. */
 #define REGISTER_USE_REGISTERED_RING (1U << 31)
 

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SEND, RECV and their like with messages
+ *
+ * A flag says that a call is not to wait, so none of them needs a socket that is
+ * O_NONBLOCK. A call that sends raises no SIGPIPE.
+ *
+ * Tested by test-socket.c.
+ */
+#include <errno.h>
+#include <linux/fs.h>
+#include <linux/io_uring.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/asked.h"
+#include "base/check.h"
+#include "file/file.h"
+#include "op/args.h"
+#include "op/rows.h"
+#include "op/sock.h"
+
+int uaio_socket_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	(void)sqe;
+	if (uaio_file_has(file, UAIO_FILE_F_PATH))
+		return -EBADF;
+	return uaio_file_has(file, UAIO_FILE_F_SOCKET) ? 0 : -ENOTSOCK;
+}
+
+static int option_of(int fd, int name)
+{
+	uint32_t size = sizeof(int);
+	int value = -1;
+
+	(void)sys_getsockopt(fd, SOL_SOCKET, name, &value, &size);
+	return value;
+}
+
+bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd)
+{
+	int type;
+
+	if (!(sqe->call_flags & MSG_WAITALL) || sqe->by_door ||
+	    !uaio_sock_has_bytes(sqe))
+		return false;
+	type = option_of(fd, SO_TYPE);
+	return type == SOCK_STREAM || type == SOCK_SEQPACKET;
+}
+
+bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
+{
+	return sqe->op == UAIO_OP_ACCEPT && option_of(fd, SO_ACCEPTCONN) == 0;
+}
+
+static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
+{
+	const uint32_t compat = 1u << 31; /* no client of the calls may set it */
+
+	return (int)((sqe->call_flags & ~compat) |
+		     (extra_flags & RWF_NOWAIT ? MSG_DONTWAIT : 0u));
+}
+
+int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags)
+{
+	int flags = flags_of(sqe, extra_flags) | MSG_NOSIGNAL;
+	struct iovec iov;
+	int64_t res;
+
+	(void)is_stream;
+	if (likely(!sqe->by_door))
+		return sys_send(fd, sqe->buf, sqe->len, flags);
+	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
+				 &iov);
+	if (res < 0)
+		return res;
+	res = sys_send(fd, iov.iov_base, iov.iov_len, flags);
+	uaio_op_door->picked(sqe, res);
+	return res;
+}
+
+/* A message as the arguments say; what a call reads, or where it writes. */
+static struct msghdr message_of(const struct uaio_args *args)
+{
+	return (struct msghdr){
+		.msg_iov = (struct iovec *)(uintptr_t)args->in,
+		.msg_iovlen = args->in_bytes / sizeof(struct iovec),
+		.msg_control = args->control_bytes ? args->control : NULL,
+		.msg_controllen = args->control_bytes,
+	};
+}
+
+int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	struct msghdr msg = message_of(sqe->args);
+
+	(void)is_stream;
+	msg.msg_name = (void *)(uintptr_t)sqe->args->address;
+	msg.msg_namelen = sqe->args->address_bytes;
+	return sys_sendmsg(fd, &msg, flags_of(sqe, extra_flags) | MSG_NOSIGNAL);
+}
+
+/* Return: whether the kernel has such sends for a socket: for those of TCP and UDP. */
+static bool has_zc(int fd)
+{
+	int domain = option_of(fd, SO_DOMAIN), protocol;
+
+	if (domain != AF_INET && domain != AF_INET6)
+		return false;
+	protocol = option_of(fd, SO_PROTOCOL);
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
+}
+
+int64_t uaio_send_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	return has_zc(fd) ? uaio_send_run(sqe, fd, is_stream, extra_flags)
+			  : -EOPNOTSUPP;
+}
+
+int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags)
+{
+	return has_zc(fd) ? uaio_sendmsg_run(sqe, fd, is_stream, extra_flags)
+			  : -EOPNOTSUPP;
+}
+
+int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags)
+{
+	int flags = flags_of(sqe, extra_flags);
+	struct iovec iov = { sqe->buf, sqe->len };
+	int64_t res;
+
+	(void)is_stream;
+	if (likely(!sqe->by_door))
+		return sys_recv(fd, sqe->buf, sqe->len, flags);
+	res = uaio_op_door->pick(
+		sqe, sqe->len, !(extra_flags & RWF_NOWAIT), &iov);
+	if (res < 0)
+		return res;
+	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
+	uaio_op_door->picked(sqe, res);
+	return res;
+}
+
+/* Tell the client, in its own header, what has come beside the data. */
+static void write_back(const struct uaio_args *args, const struct msghdr *msg)
+{
+	struct msghdr *header = args->out;
+
+	if (!header)
+		return;
+	if (args->sender)
+		header->msg_namelen = msg->msg_namelen;
+	header->msg_controllen = msg->msg_controllen;
+	header->msg_flags = msg->msg_flags;
+}
+
+/* What a buffer of a multishot receive begins with: both lengths are the request's. */
+static uint64_t head_bytes(const struct uaio_args *args)
+{
+	return sizeof(struct io_uring_recvmsg_out) + args->sender_bytes +
+	       args->control_bytes;
+}
+
+/*
+ * Receive a message into a buffer of a multishot request: a header, the sender's
+ * address and the control data, each with the room that the request says, and the
+ * data.
+ */
+static int64_t receive_shot(const struct uaio_args *args, int fd, int flags,
+			    const struct iovec *buffer)
+{
+	struct io_uring_recvmsg_out out = { 0 };
+	uint64_t head = head_bytes(args);
+	struct msghdr msg = { .msg_namelen = args->sender_bytes };
+	struct iovec iov;
+	char *at = buffer->iov_base;
+	int64_t res;
+
+	if (buffer->iov_len < head)
+		return -EFAULT;
+	iov = (struct iovec){ at + head, buffer->iov_len - head };
+	msg.msg_name = at + sizeof(out);
+	msg.msg_control = at + sizeof(out) + args->sender_bytes;
+	msg.msg_controllen = args->control_bytes;
+	msg.msg_iov = &iov;
+	msg.msg_iovlen = 1;
+	res = sys_recvmsg(fd, &msg, flags);
+	if (res < 0)
+		return res;
+	out.namelen = msg.msg_namelen;
+	out.controllen = (uint32_t)msg.msg_controllen;
+	out.payloadlen = (uint32_t)res;
+	out.flags = (uint32_t)msg.msg_flags;
+	memcpy(at, &out, sizeof(out));
+	if (res == 0)
+		return 0;
+	return (int64_t)head +
+	       (res < (int64_t)iov.iov_len ? res : (int64_t)iov.iov_len);
+}
+
+static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
+			      uint32_t extra_flags)
+{
+	int flags = flags_of(sqe, extra_flags);
+	const struct uaio_args *args = sqe->args;
+	struct msghdr msg = message_of(args);
+	struct iovec iov;
+	int64_t res = uaio_op_door->pick(
+		sqe, sqe->len, !(extra_flags & RWF_NOWAIT), &iov);
+
+	if (res < 0)
+		return res;
+	if (sqe->is_multishot) {
+		res = receive_shot(args, fd, flags, &iov);
+	} else {
+		msg.msg_iov = &iov;
+		msg.msg_iovlen = 1;
+		msg.msg_name = args->sender;
+		msg.msg_namelen = args->sender_bytes;
+		res = sys_recvmsg(fd, &msg, flags);
+		if (res >= 0)
+			write_back(args, &msg);
+	}
+	uaio_op_door->picked(sqe, res);
+	return res;
+}
+
+int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	int flags = flags_of(sqe, extra_flags);
+	struct msghdr msg;
+	int64_t res;
+
+	(void)is_stream;
+	if (unlikely(sqe->by_door))
+		return receive_picked(sqe, fd, extra_flags);
+	msg = message_of(sqe->args);
+	msg.msg_name = sqe->args->sender;
+	msg.msg_namelen = sqe->args->sender_bytes;
+	res = sys_recvmsg(fd, &msg, flags);
+	if (res >= 0)
+		write_back(sqe->args, &msg);
+	return res;
+}

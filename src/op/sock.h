@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations of sockets: what others have to know of them
+ *
+ * A call of theirs takes a flag not to wait (message.c), or waits only on a socket
+ * that is not O_NONBLOCK (socket.c). They wait for their socket whatever it is, unless
+ * the request itself has MSG_DONTWAIT.
+ */
+#ifndef UAIO_OP_SOCK_H
+#define UAIO_OP_SOCK_H
+
+#include <stdbool.h>
+
+#include "op/op.h"
+
+/* What SOCKET_CMD does (args.h: what); the values are io_uring's. */
+enum uaio_socket_cmd {
+	UAIO_SOCKET_CMD_INQ,
+	UAIO_SOCKET_CMD_OUTQ,
+	UAIO_SOCKET_CMD_GETSOCKOPT,
+	UAIO_SOCKET_CMD_SETSOCKOPT,
+};
+
+/* Return: whether the operation moves bytes. */
+static inline bool uaio_sock_has_bytes(const struct uaio_sqe *sqe)
+{
+	return sqe->op >= UAIO_OP_SEND && sqe->op <= UAIO_OP_RECVMSG;
+}
+
+/* Return: whether a call on fd does not wait, as it fails: an accept where none listens. */
+bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd);
+
+/*
+ * Return: whether a request on fd goes on although a call has moved some bytes: it
+ * asks for all (MSG_WAITALL), and there are more to come.
+ */
+bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd);
+
+/*
+ * Return: whether a request on a stream, on fd, is complete with the result of a call,
+ * or waits for the rest.
+ */
+static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
+				     int64_t res)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	if (res < 0)
+		return res != -EAGAIN;
+	if (unlikely(op->is_of_socket))
+		return res == 0 || (uint64_t)res >= sqe->len ||
+		       !uaio_sock_goes_on(sqe, fd);
+	return op->class == UAIO_CLASS_READ ||
+	       (uint64_t)res >= uaio_sqe_bytes(sqe);
+}
+
+/* Return: whether a multishot request of a stream goes on after the result of a call. */
+static inline bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
+{
+	/* A descriptor, or a place, may be 0. */
+	return sqe->op == UAIO_OP_ACCEPT ? res >= 0 : res > 0;
+}
+
+#endif /* UAIO_OP_SOCK_H */

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ACCEPT, CONNECT, and calls of sockets that do not wait
+ *
+ * accept4() and connect() have no flag not to wait. A connection is made with
+ * O_NONBLOCK set meanwhile if the socket has it not: nobody else does anything with a
+ * socket that is not connected yet. A socket that listens may be shared with other
+ * processes, which would see that flag; so if it has it not, a worker accepts when
+ * the socket is ready.
+ *
+ * Tested by test-socket.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/io_uring.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/asked.h"
+#include "base/check.h"
+#include "file/file.h"
+#include "op/args.h"
+#include "op/rows.h"
+#include "op/sock.h"
+
+/* Its buf and len are the client's address and the pointer to its length. */
+int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags)
+{
+	const int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
+
+	(void)is_stream;
+	if (extra_flags & RWF_NOWAIT) {
+		int open_flags = sys_fcntl(fd, F_GETFL, 0);
+
+		if (open_flags < 0)
+			return open_flags;
+		if (!(open_flags & O_NONBLOCK))
+			return -EOPNOTSUPP;
+	}
+	return uaio_sqe_land(sqe,
+			     sys_accept4(fd, sqe->buf,
+					 (void *)(uintptr_t)sqe->len, flags));
+}
+
+/* Return: the result of connect(), which does not wait. */
+static int connect_nowait(int fd, const struct uaio_args *args)
+{
+	int open_flags = sys_fcntl(fd, F_GETFL, 0), ret;
+	bool is_blocking = open_flags >= 0 && !(open_flags & O_NONBLOCK);
+
+	if (is_blocking)
+		(void)sys_fcntl(fd, F_SETFL, open_flags | O_NONBLOCK);
+	ret = sys_connect(fd, args->address, args->address_bytes);
+	if (is_blocking)
+		(void)sys_fcntl(fd, F_SETFL, open_flags);
+	return ret;
+}
+
+int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			 uint32_t extra_flags)
+{
+	bool has_waited = extra_flags & UAIO_RWF_HAS_WAITED;
+	int ret;
+
+	(void)is_stream;
+	if (!(extra_flags & RWF_NOWAIT))
+		return sys_connect(fd, sqe->args->address,
+				   sqe->args->address_bytes);
+	ret = connect_nowait(fd, sqe->args);
+	switch (ret) {
+	case -EINPROGRESS: return -EAGAIN;
+	case -EALREADY: return has_waited ? -EAGAIN : ret;
+	case -EISCONN: return has_waited ? 0 : ret;
+	/* The backlog of a Unix socket is full, and no event tells of room there. */
+	case -EAGAIN: return -EOPNOTSUPP;
+	default: return ret;
+	}
+}
+
+int64_t uaio_shutdown_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  uint32_t extra_flags)
+{
+	(void)is_stream;
+	(void)extra_flags;
+	return sys_shutdown(fd, (int)sqe->len);
+}
+
+int64_t uaio_bind_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      uint32_t extra_flags)
+{
+	(void)is_stream;
+	(void)extra_flags;
+	return sys_bind(fd, sqe->args->address, sqe->args->address_bytes);
+}
+
+int64_t uaio_listen_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags)
+{
+	(void)is_stream;
+	(void)extra_flags;
+	return sys_listen(fd, (int)sqe->len);
+}
+
+static int64_t bytes_queued(int fd, unsigned long request)
+{
+	int nr = 0, ret = sys_ioctl_socket(fd, request, &nr);
+
+	return ret < 0 ? ret : nr;
+}
+
+int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
+			 const struct uaio_file *file)
+{
+	const struct uaio_args *args = sqe->args;
+
+	/* Other files have no commands here. */
+	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
+	    args->what > UAIO_SOCKET_CMD_SETSOCKOPT)
+		return -EOPNOTSUPP;
+	return args->what == UAIO_SOCKET_CMD_GETSOCKOPT &&
+			       (int)args->off != SOL_SOCKET
+		       ? -EOPNOTSUPP
+		       : 0;
+}
+
+/* what: the command; off: its level and its option's name; out and out_bytes. */
+int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags)
+{
+	const struct uaio_args *args = sqe->args;
+	int level = (int)args->off, name = (int)(args->off >> 32), ret;
+	uint32_t size = args->out_bytes;
+
+	(void)is_stream;
+	(void)extra_flags;
+	switch (args->what) {
+	case UAIO_SOCKET_CMD_INQ: return bytes_queued(fd, SIOCINQ);
+	case UAIO_SOCKET_CMD_OUTQ: return bytes_queued(fd, SIOCOUTQ);
+	case UAIO_SOCKET_CMD_GETSOCKOPT:
+		ret = sys_getsockopt(fd, level, name, args->out, &size);
+		return ret < 0 ? ret : (int64_t)size;
+	default:
+		return sys_setsockopt(fd, level, name, args->in,
+				      args->in_bytes);
+	}
+}
+
+/* fd is the domain; mode and len the type, with its flags, and the protocol. */
+int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags)
+{
+	(void)fd;
+	(void)is_stream;
+	(void)extra_flags;
+	return uaio_sqe_land(
+		sqe, sys_socket(sqe->fd, (int)sqe->mode, (int)sqe->len));
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/prepsock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/socket.h>
+
+#include "base/check.h"
+#include "op/sock.h"
+#include "uring/calls.h"
+#include "uring/files.h"
+#include "uring/note.h"
+#include "uring/pbuf.h"
+#include "uring/ring.h"
+#include "uring/submit.h"
+
+/* In what follows the order of the checks is the kernel's. */
+
+enum {
+	SEND_FLAGS = IORING_RECVSEND_POLL_FIRST,
+	ZC_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECVSEND_FIXED_BUF |
+		   IORING_SEND_ZC_REPORT_USAGE,
+	RECV_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECV_MULTISHOT,
+	ACCEPT_FLAGS = IORING_ACCEPT_MULTISHOT | IORING_ACCEPT_DONTWAIT |
+		       IORING_ACCEPT_POLL_FIRST,
+};
+
+static void *pointer(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+/* Return: the arguments of an entry, all 0. */
+static struct uaio_args *args_of(struct uaio_uring_entry *entry)
+{
+	entry->args = (struct uaio_args){ 0 };
+	entry->sqe.args = &entry->args;
+	return &entry->args;
+}
+
+/* Take the address of a socket. Return: 0; -EINVAL; -EFAULT. */
+static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
+{
+	if (bytes < 0 || bytes > UAIO_ADDRESS_BYTES_MAX)
+		return -EINVAL;
+	if (bytes && !uaio_uring_may_read(addr, (size_t)bytes))
+		return -EFAULT;
+	args->address = pointer(addr);
+	args->address_bytes = (uint32_t)bytes;
+	return 0;
+}
+
+/*
+ * What moves bytes. That a socket is to be waited for before the first try
+ * (POLL_FIRST) is advice, which would save the kernel a try.
+ */
+
+static void begin(struct uaio_uring_entry *entry)
+{
+	entry->sqe.off = UAIO_OFF_POSITION;
+	entry->sqe.call_flags = entry->raw.msg_flags;
+}
+
+/* Remember what a request has to move for its success to be skipped. */
+static int expect(struct uaio_uring_entry *entry, uint64_t bytes)
+{
+	if (!(entry->raw.flags & IOSQE_CQE_SKIP_SUCCESS))
+		return 0;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	entry->note->expected =
+		entry->sqe.call_flags & MSG_WAITALL ? (uint32_t)bytes : 0;
+	return 0;
+}
+
+static int prep_bytes(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	begin(entry);
+	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.len = raw->len;
+	return expect(entry, raw->len);
+}
+
+static int select_buffer(struct uaio_uring_entry *entry)
+{
+	return entry->raw.flags & IOSQE_BUFFER_SELECT
+		       ? uaio_uring_prep_select(entry)
+		       : 0;
+}
+
+/* A send with an address is a message with one vector. */
+static int prep_send_to(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	entry->sqe.op = entry->sqe.op == UAIO_OP_SEND_ZC ? UAIO_OP_SENDMSG_ZC
+							 : UAIO_OP_SENDMSG;
+	entry->iov = (struct iovec){ pointer(raw->addr), raw->len };
+	args->in = &entry->iov;
+	args->in_bytes = sizeof(entry->iov);
+	return take_address(args, raw->addr2, raw->addr_len);
+}
+
+static int prep_send_bytes(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = raw->__pad3[0] ? -EINVAL : prep_bytes(entry);
+
+	return ret < 0 || !raw->addr2 ? ret : prep_send_to(entry);
+}
+
+int uaio_uring_prep_send(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	int ret;
+
+	if ((int32_t)raw->len < 0 || raw->ioprio & ~SEND_FLAGS)
+		return -EINVAL;
+	ret = prep_send_bytes(entry);
+	return ret < 0 ? ret : select_buffer(entry);
+}
+
+/* The sum of the vectors, which a message asks for. Return: it; or -errno. */
+static int64_t sum_of(const struct iovec *iov, uint64_t nr)
+{
+	uint64_t bytes = 0;
+
+	for (uint64_t i = 0; i < nr; i++) {
+		if ((int64_t)iov[i].iov_len < 0)
+			return -EINVAL;
+		bytes += iov[i].iov_len;
+		if (bytes > UAIO_RW_BYTES_MAX)
+			bytes = UAIO_RW_BYTES_MAX;
+	}
+	return (int64_t)bytes;
+}
+
+/* Take a header of the client's. Return: 0; -EFAULT, -EMSGSIZE, -EINVAL. */
+static int take_header(struct uaio_uring_entry *entry, struct msghdr *ret_msg)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	begin(entry);
+	if (uaio_uring_copy_in(ret_msg, raw->addr, sizeof(*ret_msg)) < 0)
+		return -EFAULT;
+	if (!ret_msg->msg_name)
+		ret_msg->msg_namelen = 0;
+	if ((int32_t)ret_msg->msg_namelen < 0)
+		return -EINVAL;
+	if (ret_msg->msg_namelen > UAIO_ADDRESS_BYTES_MAX)
+		ret_msg->msg_namelen = UAIO_ADDRESS_BYTES_MAX;
+	return 0;
+}
+
+static int take_vectors(struct uaio_uring_entry *entry,
+			const struct msghdr *msg)
+{
+	struct uaio_args *args = &entry->args;
+	int64_t bytes;
+
+	if (msg->msg_iovlen > IOV_MAX)
+		return -EMSGSIZE;
+	args->in = msg->msg_iov;
+	args->in_bytes = (uint32_t)(msg->msg_iovlen * sizeof(struct iovec));
+	if (args->in_bytes &&
+	    !uaio_uring_may_read((uintptr_t)args->in, args->in_bytes))
+		return -EFAULT;
+	bytes = sum_of(args->in, msg->msg_iovlen);
+	if (bytes < 0)
+		return (int)bytes;
+	entry->sqe.len = (uint64_t)bytes;
+	args->control = msg->msg_control;
+	args->control_bytes = msg->msg_control ? msg->msg_controllen : 0;
+	return expect(entry, (uint64_t)bytes);
+}
+
+static int prep_any_sendmsg(struct uaio_uring_entry *entry)
+{
+	struct uaio_args *args = args_of(entry);
+	struct msghdr msg;
+	int ret = take_header(entry, &msg);
+
+	if (ret == 0)
+		ret = take_address(args, (uintptr_t)msg.msg_name,
+				   msg.msg_namelen);
+	return ret < 0 ? ret : take_vectors(entry, &msg);
+}
+
+int uaio_uring_prep_sendmsg(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->addr2 || raw->file_index || (int32_t)raw->len < 0 ||
+	    raw->ioprio & ~SEND_FLAGS)
+		return -EINVAL;
+	return prep_any_sendmsg(entry);
+}
+
+/*
+ * Sends that do not copy, in the kernel. Here they do, and say so at once.
+ */
+
+static int prep_zc(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->__pad2[0] || raw->addr3 ||
+	    raw->flags & IOSQE_CQE_SKIP_SUCCESS)
+		return -EINVAL;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	/* From here on a mistake has two completions, too. */
+	entry->note->notifies = true;
+	entry->note->cqe_flags = IORING_CQE_F_MORE;
+	if (raw->ioprio & ~ZC_FLAGS)
+		return -EINVAL;
+	if (raw->ioprio & IORING_SEND_ZC_REPORT_USAGE)
+		entry->note->notice = (int32_t)IORING_NOTIF_USAGE_ZC_COPIED;
+	return 0;
+}
+
+int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
+{
+	int ret = prep_zc(entry);
+
+	if (ret == 0)
+		ret = prep_send_bytes(entry);
+	if (ret == 0 && entry->raw.ioprio & IORING_RECVSEND_FIXED_BUF)
+		ret = uaio_uring_use_buffer(entry);
+	return ret;
+}
+
+int uaio_uring_prep_sendmsg_zc(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = prep_zc(entry);
+
+	if (ret == 0 && (raw->addr2 || raw->file_index ||
+			 raw->ioprio & IORING_RECVSEND_FIXED_BUF))
+		ret = -EINVAL;
+	return ret < 0 ? ret : prep_any_sendmsg(entry);
+}
+
+/*
+ * Receiving
+ */
+
+static int prep_any_recv(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->addr2 || raw->file_index || (int32_t)raw->len < 0 ||
+	    raw->ioprio & ~RECV_FLAGS)
+		return -EINVAL;
+	if (!(raw->ioprio & IORING_RECV_MULTISHOT))
+		return 0;
+	/* Each shot has a buffer of its own. */
+	if (!(raw->flags & IOSQE_BUFFER_SELECT) ||
+	    raw->msg_flags & MSG_WAITALL)
+		return -EINVAL;
+	entry->sqe.is_multishot = true;
+	return uaio_uring_note_for(entry) ? 0 : -ENOMEM;
+}
+
+int uaio_uring_prep_recv(struct uaio_uring_entry *entry)
+{
+	int ret = prep_any_recv(entry);
+
+	if (ret == 0)
+		ret = prep_bytes(entry);
+	return ret < 0 ? ret : select_buffer(entry);
+}
+
+/* The one vector of a message that selects its buffer says how long that may be. */
+static int take_limit(struct uaio_uring_entry *entry, const struct msghdr *msg)
+{
+	struct iovec iov = { 0 };
+
+	if (msg->msg_iovlen > 1)
+		return -EINVAL;
+	if (msg->msg_iovlen &&
+	    uaio_uring_copy_in(&iov, (uintptr_t)msg->msg_iov, sizeof(iov)) < 0)
+		return -EFAULT;
+	if ((int64_t)iov.iov_len < 0)
+		return -EINVAL;
+	entry->sqe.len = iov.iov_len;
+	entry->args.control = msg->msg_control;
+	entry->args.control_bytes = msg->msg_controllen;
+	return select_buffer(entry);
+}
+
+int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+	int ret = prep_any_recv(entry);
+	struct msghdr msg;
+
+	if (ret == 0)
+		ret = take_header(entry, &msg);
+	if (ret < 0)
+		return ret;
+	args->out = pointer(raw->addr);
+	args->sender = msg.msg_name;
+	args->sender_bytes = msg.msg_namelen;
+	if (raw->flags & IOSQE_BUFFER_SELECT)
+		return take_limit(entry, &msg);
+	return take_vectors(entry, &msg);
+}
+
+/*
+ * Connections
+ */
+
+int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
+{
+	const uint32_t known = SOCK_CLOEXEC | SOCK_NONBLOCK;
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->len || raw->buf_index || raw->ioprio & ~ACCEPT_FLAGS)
+		return -EINVAL;
+	if (raw->file_index &&
+	    (raw->accept_flags & SOCK_CLOEXEC ||
+	     (raw->ioprio & IORING_ACCEPT_MULTISHOT &&
+	      raw->file_index != IORING_FILE_INDEX_ALLOC)))
+		return -EINVAL;
+	if (raw->accept_flags & ~known)
+		return -EINVAL;
+	entry->sqe.off = UAIO_OFF_POSITION;
+	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.len = raw->addr2;
+	entry->sqe.call_flags = raw->accept_flags;
+	if (raw->ioprio & IORING_ACCEPT_DONTWAIT)
+		entry->sqe.call_flags |= MSG_DONTWAIT;
+	if (raw->ioprio & IORING_ACCEPT_MULTISHOT) {
+		entry->sqe.is_multishot = true;
+		if (!uaio_uring_note_for(entry))
+			return -ENOMEM;
+	}
+	return uaio_uring_prep_land(entry, raw->accept_flags);
+}
+
+int uaio_uring_prep_connect(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	if (raw->len || raw->buf_index || raw->rw_flags || raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.off = UAIO_OFF_POSITION;
+	return take_address(args, raw->addr, (int)raw->addr2);
+}
+
+int uaio_uring_prep_shutdown(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->off || raw->addr || raw->rw_flags || raw->buf_index ||
+	    raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.len = raw->len;
+	return 0;
+}
+
+int uaio_uring_prep_socket(struct uaio_uring_entry *entry)
+{
+	const uint32_t types = 0xf, known = SOCK_CLOEXEC | SOCK_NONBLOCK;
+	const struct io_uring_sqe *raw = &entry->raw;
+	uint32_t flags = (uint32_t)raw->off & ~types;
+
+	if (raw->addr || raw->rw_flags || raw->buf_index)
+		return -EINVAL;
+	if (raw->file_index && flags & SOCK_CLOEXEC)
+		return -EINVAL;
+	if (flags & ~known)
+		return -EINVAL;
+	entry->sqe.mode = (uint32_t)raw->off;
+	entry->sqe.len = raw->len;
+	return uaio_uring_prep_land(entry, flags);
+}
+
+int uaio_uring_prep_bind(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+
+	if (raw->len || raw->buf_index || raw->rw_flags || raw->splice_fd_in)
+		return -EINVAL;
+	return take_address(args, raw->addr, (int)raw->addr2);
+}
+
+int uaio_uring_prep_listen(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->addr || raw->buf_index || raw->rw_flags || raw->splice_fd_in ||
+	    raw->addr2)
+		return -EINVAL;
+	entry->sqe.len = raw->len;
+	return 0;
+}
+
+/*
+ * The commands of sockets. Other files have none here.
+ */
+
+static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
+{
+	args->out = pointer(value);
+	args->out_bytes = bytes;
+	return 0;
+}
+
+static int prep_set(struct uaio_args *args, uint64_t value, uint32_t bytes)
+{
+	if (bytes > UAIO_VALUE_BYTES_MAX)
+		return -EINVAL;
+	args->in = pointer(value);
+	args->in_bytes = bytes;
+	return !bytes || uaio_uring_may_read(value, bytes) ? 0 : -EFAULT;
+}
+
+int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = args_of(entry);
+	int ret = 0;
+
+	/* That a command uses a registered buffer; none of these does. */
+	if (raw->__pad1 || raw->flags & IOSQE_BUFFER_SELECT ||
+	    raw->uring_cmd_flags & ~IORING_URING_CMD_FIXED)
+		return -EINVAL;
+	args->what = raw->cmd_op;
+	args->off = (int64_t)raw->addr; /* the level, and above it the name */
+	if (raw->cmd_op == UAIO_SOCKET_CMD_GETSOCKOPT)
+		ret = prep_get(args, raw->addr3, raw->file_index);
+	else if (raw->cmd_op == UAIO_SOCKET_CMD_SETSOCKOPT)
+		ret = prep_set(args, raw->addr3, raw->file_index);
+	entry->late_error = ret;
+	return 0;
+}

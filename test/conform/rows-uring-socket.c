@@ -1,0 +1,837 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sockets: what waits for the other side, what comes in parts, how it ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "differences.h"
+#include "uring.h"
+
+/* Of newer headers. */
+#define ACCEPT_DONTWAIT (1u << 1)
+
+enum { LARGE = 4 << 20, PART = 64 << 10 };
+
+static char data[LARGE], got[LARGE];
+
+static void pair_of(int type, int fds[2])
+{
+	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
+}
+
+static struct sockaddr_in loopback(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return address;
+}
+
+/* A socket bound to a port of the loopback device, which is noted in address. */
+static int bound_inet(int type, struct sockaddr_in *address)
+{
+	socklen_t len = sizeof(*address);
+	int fd = socket(AF_INET, type, 0);
+
+	*address = loopback();
+	REQUIRE(fd >= 0);
+	REQUIRE(bind(fd, (void *)address, sizeof(*address)) == 0);
+	REQUIRE(getsockname(fd, (void *)address, &len) == 0);
+	return fd;
+}
+
+static int listening(int flags, struct sockaddr_in *address)
+{
+	int fd = bound_inet(SOCK_STREAM | flags, address);
+
+	REQUIRE(listen(fd, 16) == 0);
+	return fd;
+}
+
+static int call(const struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	REQUIRE(fd >= 0);
+	REQUIRE(connect(fd, (const void *)address, sizeof(*address)) == 0);
+	return fd;
+}
+
+static void tcp_pair(int fds[2])
+{
+	struct sockaddr_in address;
+	int fd = listening(0, &address);
+
+	fds[0] = call(&address);
+	fds[1] = accept(fd, NULL, NULL);
+	REQUIRE(fds[1] >= 0);
+	close(fd);
+}
+
+static struct io_uring_sqe *recv_of(struct uring *ring, int fd, size_t len,
+				    uint32_t flags)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_RECV, fd, got, len, 0);
+
+	sqe->msg_flags = flags;
+	return sqe;
+}
+
+static struct io_uring_sqe *send_of(struct uring *ring, int fd, size_t len,
+				    uint32_t flags)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_SEND, fd, data, len, 0);
+
+	sqe->msg_flags = flags;
+	return sqe;
+}
+
+static void put(int fd, size_t len)
+{
+	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
+}
+
+static void drain_socket(int fd, size_t len)
+{
+	/* The kernel's io_uring may interrupt a call. */
+	while (len) {
+		ssize_t part = recv(fd, got, len, 0);
+
+		REQUIRE(part > 0);
+		len -= (size_t)part;
+	}
+}
+
+/* What is there is at once, what comes later when it does. */
+static void receives(void)
+{
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
+	char key[32];
+
+	for (size_t i = 0; i < 3; i++) {
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		pair_of(types[i], fds);
+		put(fds[1], 10);
+		recv_of(&ring, fds[0], 4, 0);
+		snprintf(key, sizeof(key), "there.%zu", i);
+		try_sqe(key, &ring);
+		recv_of(&ring, fds[0], 100, 0);
+		note_result("submit", uring_submit(&ring));
+		if (types[i] != SOCK_STREAM)
+			put(fds[1], 20);
+		snprintf(key, sizeof(key), "waits.%zu", i);
+		note_in_order(key, &ring, 1);
+	}
+}
+
+static void ends(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	recv_of(&ring, fds[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	note_ready("waits", &ring);
+	shutdown(fds[1], SHUT_WR);
+	note_in_order("end", &ring, 1);
+	recv_of(&ring, fds[0], 10, 0);
+	try_sqe("again", &ring);
+	close(fds[1]);
+	send_of(&ring, fds[0], 10, 0);
+	try_sqe("send", &ring);
+}
+
+static void own_shutdown(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	int fds[2];
+
+	tcp_pair(fds);
+	recv_of(&ring, fds[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	sqe = sqe_of(&ring, IORING_OP_SHUTDOWN, fds[0]);
+	sqe->len = SHUT_RDWR;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	sqe = sqe_of(&ring, IORING_OP_SHUTDOWN, fds[0]);
+	sqe->len = 7;
+	try_sqe("bad_how", &ring);
+}
+
+static void reset(void)
+{
+	const struct linger none = { .l_onoff = 1, .l_linger = 0 };
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	tcp_pair(fds);
+	recv_of(&ring, fds[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	setsockopt(fds[1], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(fds[1]);
+	note_in_order("cqe", &ring, 1);
+	send_of(&ring, fds[0], 10, 0);
+	try_sqe("send", &ring);
+}
+
+static void all_of_it(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	tcp_pair(fds);
+	recv_of(&ring, fds[0], 100, MSG_WAITALL);
+	note_result("submit", uring_submit(&ring));
+	put(fds[1], 40);
+	note("before", uring_settle(&ring));
+	put(fds[1], 70);
+	note_in_order("cqe", &ring, 1);
+	recv_of(&ring, fds[0], 100, MSG_WAITALL);
+	note_result("submit", uring_submit(&ring));
+	put(fds[1], 5);
+	shutdown(fds[1], SHUT_WR);
+	note_in_order("less", &ring, 1);
+}
+
+/* A chain goes on unless all was asked for, and did not come. */
+static void parts_in_chains(void)
+{
+	for (uint32_t flags = 0; flags <= MSG_WAITALL; flags += MSG_WAITALL) {
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		tcp_pair(fds);
+		put(fds[1], 5);
+		shutdown(fds[1], SHUT_WR);
+		recv_of(&ring, fds[0], 100, flags)->flags = IOSQE_IO_LINK;
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		note_result("submit", uring_submit(&ring));
+		note_cqes(flags ? "waitall" : "plain", &ring, 2);
+	}
+}
+
+static void sends_all(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	tcp_pair(fds);
+	send_of(&ring, fds[0], LARGE, MSG_WAITALL);
+	note_result("submit", uring_submit(&ring));
+	drain_socket(fds[1], LARGE);
+	note_in_order("cqe", &ring, 1);
+}
+
+static void does_not_wait(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	recv_of(&ring, fds[0], 10, MSG_DONTWAIT);
+	try_sqe("recv", &ring);
+	while (send(fds[0], data, PART, MSG_DONTWAIT) > 0)
+		;
+	send_of(&ring, fds[0], PART, MSG_DONTWAIT);
+	try_sqe("send", &ring);
+	send_of(&ring, fds[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	note_ready("waits", &ring);
+	close(fds[1]);
+	note_in_order("cqe", &ring, 1);
+}
+
+/* Neither of these ends what waits. */
+static void o_nonblock_and_timeouts(void)
+{
+	const struct timeval soon = { .tv_usec = 1000 };
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM | SOCK_NONBLOCK, fds);
+	setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+	recv_of(&ring, fds[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	usleep(20000);
+	note("before", uring_settle(&ring));
+	put(fds[1], 3);
+	note_in_order("recv", &ring, 1);
+	REQUIRE(fcntl(fds[0], F_SETFL, 0) == 0);
+	sqe_rw(&ring, IORING_OP_READ, fds[0], got, 10, 0);
+	note_result("submit", uring_submit(&ring));
+	usleep(20000);
+	note("before", uring_settle(&ring));
+	put(fds[1], 4);
+	note_in_order("read", &ring, 1);
+}
+
+static void peeks(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_DGRAM, fds);
+	put(fds[1], 50);
+	recv_of(&ring, fds[0], 10, MSG_PEEK);
+	try_sqe("peek", &ring);
+	recv_of(&ring, fds[0], 10, MSG_PEEK | MSG_TRUNC);
+	try_sqe("trunc", &ring);
+	recv_of(&ring, fds[0], 100, 0);
+	try_sqe("then", &ring);
+	recv_of(&ring, fds[0], 10, MSG_OOB);
+	try_sqe("oob", &ring);
+	recv_of(&ring, fds[0], 10, MSG_ERRQUEUE);
+	try_sqe("errqueue", &ring);
+}
+
+static void hint(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_cqe cqe;
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	put(fds[1], 50);
+	recv_of(&ring, fds[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+	note("has_more", !!(cqe.flags & IORING_CQE_F_SOCK_NONEMPTY));
+}
+
+/* Messages */
+
+static void to_an_address(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address, other;
+	int to = bound_inet(SOCK_DGRAM, &address);
+	int from = bound_inet(SOCK_DGRAM, &other);
+	struct io_uring_sqe *sqe;
+
+	sqe = send_of(&ring, from, 30, 0);
+	sqe->addr2 = (uintptr_t)&address;
+	sqe->addr_len = sizeof(address);
+	try_sqe("send", &ring);
+	note("got", recv(to, got, 100, 0));
+	sqe = send_of(&ring, from, 30, 0);
+	sqe->addr2 = (uintptr_t)&address;
+	sqe->addr_len = 200;
+	try_sqe("long", &ring);
+	sqe = send_of(&ring, from, 30, 0);
+	sqe->addr2 = 1;
+	sqe->addr_len = sizeof(address);
+	try_sqe("bad", &ring);
+	send_of(&ring, from, 30, 0);
+	try_sqe("without", &ring);
+}
+
+static void messages(void)
+{
+	struct iovec iov[2] = { { data, 10 }, { data + 10, 20 } };
+	struct iovec into[2] = { { got, 5 }, { got + 5, 10 } };
+	struct sockaddr_in address, other, sender = { 0 };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+	struct uring ring = new_uring(8, 0);
+	int to = bound_inet(SOCK_DGRAM, &address);
+	int from = bound_inet(SOCK_DGRAM, &other);
+	struct msghdr in = { .msg_iov = into, .msg_iovlen = 2 };
+
+	memset(data, 'x', 30);
+	msg.msg_name = &address;
+	msg.msg_namelen = sizeof(address);
+	in.msg_name = &sender;
+	in.msg_namelen = sizeof(sender);
+	sqe_rw(&ring, IORING_OP_RECVMSG, to, &in, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	/* The header is not read again. */
+	in.msg_iov = NULL;
+	in.msg_namelen = 7;
+	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	note("namelen", in.msg_namelen);
+	note("flags", in.msg_flags);
+	note("controllen", (long)in.msg_controllen);
+	note("is_sender", sender.sin_port == other.sin_port);
+	msg.msg_iovlen = 2000;
+	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
+	try_sqe("many", &ring);
+	msg.msg_iovlen = 2;
+	msg.msg_iov = (void *)1;
+	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
+	try_sqe("bad_iov", &ring);
+	msg.msg_iov = iov;
+	iov[0].iov_len = (size_t)-1;
+	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
+	try_sqe("negative", &ring);
+	iov[0].iov_len = 10;
+	msg.msg_namelen = (socklen_t)-1;
+	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
+	try_sqe("negative_name", &ring);
+	msg.msg_namelen = 1000;
+	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
+	try_sqe("long_name", &ring);
+}
+
+static void descriptors(void)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} out = { 0 }, in = { 0 };
+	struct iovec iov = { data, 1 }, into = { got, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr header = { .msg_iov = &into, .msg_iovlen = 1 };
+	struct uring ring = new_uring(8, 0);
+	int fds[2], passed[2], fd;
+
+	pair_of(SOCK_STREAM, fds);
+	REQUIRE(pipe(passed) == 0);
+	out.head.cmsg_len = CMSG_LEN(sizeof(int));
+	out.head.cmsg_level = SOL_SOCKET;
+	out.head.cmsg_type = SCM_RIGHTS;
+	memcpy(CMSG_DATA(&out.head), &passed[1], sizeof(int));
+	msg.msg_control = &out;
+	msg.msg_controllen = sizeof(out.room);
+	header.msg_control = &in;
+	header.msg_controllen = sizeof(in.room);
+	sqe_rw(&ring, IORING_OP_RECVMSG, fds[0], &header, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	sqe_rw(&ring, IORING_OP_SENDMSG, fds[1], &msg, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	note("controllen", (long)header.msg_controllen);
+	memcpy(&fd, CMSG_DATA(&in.head), sizeof(int));
+	note("writes", write(fd, "abc", 3));
+	note("reads", read(passed[0], got, 10));
+}
+
+/* Connections */
+
+static struct io_uring_sqe *accept_of(struct uring *ring, int fd,
+				      uint32_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_ACCEPT, fd);
+
+	sqe->ioprio = (uint16_t)flags;
+	return sqe;
+}
+
+/* Waits for the oldest completion. Return: its result. */
+static int take_result(struct uring *ring)
+{
+	struct io_uring_cqe cqe;
+
+	REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
+	return cqe.res;
+}
+
+static void accepts_from(int flags)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address, peer = { 0 };
+	socklen_t len = sizeof(peer);
+	int fd = listening(flags, &address), other, got_fd;
+	struct io_uring_sqe *sqe = accept_of(&ring, fd, 0);
+
+	sqe->addr = (uintptr_t)&peer;
+	sqe->addr2 = (uintptr_t)&len;
+	sqe->accept_flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+	note_result("submit", uring_submit(&ring));
+	note_ready("waits", &ring);
+	other = call(&address);
+	got_fd = take_result(&ring);
+	note("accepted", got_fd >= 0);
+	note("family", peer.sin_family);
+	note("len", len);
+	note("cloexec", fcntl(got_fd, F_GETFD));
+	note("nonblock", !!(fcntl(got_fd, F_GETFL) & O_NONBLOCK));
+	put(other, 10);
+	recv_of(&ring, got_fd, 10, 0);
+	try_sqe("recv", &ring);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT);
+	try_sqe("dontwait", &ring);
+	(void)call(&address);
+	accept_of(&ring, fd, 0);
+	note_result("submit", uring_submit(&ring));
+	note("at_once", take_result(&ring) >= 0);
+}
+
+static void accepts(void)
+{
+	accepts_from(0);
+}
+
+static void accepts_nonblock(void)
+{
+	accepts_from(SOCK_NONBLOCK);
+}
+
+static void accepts_again(int flags)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	struct io_uring_cqe cqe;
+	int fd = listening(flags, &address);
+	struct io_uring_sqe *sqe;
+	uint64_t target;
+
+	(void)call(&address);
+	sqe = accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT);
+	target = sqe->user_data;
+	note_result("submit", uring_submit(&ring));
+	for (int i = 0; i < 4; i++) {
+		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+		note("accepted", cqe.res >= 0);
+		note("flags", cqe.flags);
+		(void)call(&address);
+	}
+	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+	sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
+	sqe->addr = target;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+}
+
+static void multishot_accepts(void)
+{
+	accepts_again(0);
+}
+
+static void multishot_accepts_nonblock(void)
+{
+	accepts_again(SOCK_NONBLOCK);
+}
+
+/* With no more room than for one completion. */
+static void accepts_into_a_full_ring(void)
+{
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
+					  .cq_entries = 2 };
+	struct uring ring = new_uring_of(2, &params);
+	struct sockaddr_in address;
+	int fd = listening(SOCK_NONBLOCK, &address);
+
+	accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	for (int i = 0; i < 5; i++)
+		(void)call(&address);
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_cqe cqe;
+
+		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+		note("flags", cqe.flags);
+		note("accepted", cqe.res >= 0);
+	}
+}
+
+static void accept_mistakes(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	int fd = bound_inet(SOCK_STREAM, &address), fds[2];
+
+	accept_of(&ring, fd, 0);
+	try_sqe("not_listening", &ring);
+	pair_of(SOCK_DGRAM, fds);
+	accept_of(&ring, fds[0], 0);
+	try_sqe("datagram", &ring);
+	REQUIRE(pipe(fds) == 0);
+	accept_of(&ring, fds[0], 0);
+	try_sqe("pipe", &ring);
+	recv_of(&ring, fds[0], 10, 0);
+	try_sqe("recv_pipe", &ring);
+}
+
+static void connects_from(int flags)
+{
+	struct sockaddr_in address, nobody;
+	struct uring ring = new_uring(8, 0);
+	int fd = listening(0, &address);
+	int gone = bound_inet(SOCK_STREAM, &nobody), own;
+	struct io_uring_sqe *sqe;
+
+	close(gone);
+	own = socket(AF_INET, SOCK_STREAM | flags, 0);
+	sqe = sqe_of(&ring, IORING_OP_CONNECT, own);
+	sqe->addr = (uintptr_t)&address;
+	sqe->addr2 = sizeof(address);
+	try_sqe("connect", &ring);
+	note("flags", !!(fcntl(own, F_GETFL) & O_NONBLOCK));
+	note("is_there", accept(fd, NULL, NULL) >= 0);
+	sqe = sqe_of(&ring, IORING_OP_CONNECT, own);
+	sqe->addr = (uintptr_t)&address;
+	sqe->addr2 = sizeof(address);
+	try_sqe("again", &ring);
+	own = socket(AF_INET, SOCK_STREAM | flags, 0);
+	sqe = sqe_of(&ring, IORING_OP_CONNECT, own);
+	sqe->addr = (uintptr_t)&nobody;
+	sqe->addr2 = sizeof(nobody);
+	try_sqe("refused", &ring);
+}
+
+static void connects(void)
+{
+	connects_from(0);
+}
+
+static void connects_nonblock(void)
+{
+	connects_from(SOCK_NONBLOCK);
+}
+
+/* The backlog has room for two. */
+static void connects_to_a_full_one(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), fds[3], i;
+	struct uring ring = new_uring(8, 0);
+	socklen_t len = sizeof(address);
+	struct io_uring_sqe *sqe;
+
+	REQUIRE(bind(fd, (void *)&address, sizeof(sa_family_t)) == 0);
+	REQUIRE(getsockname(fd, (void *)&address, &len) == 0);
+	REQUIRE(listen(fd, 1) == 0);
+	for (i = 0; i < 3; i++) {
+		fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+		sqe = sqe_of(&ring, IORING_OP_CONNECT, fds[i]);
+		sqe->addr = (uintptr_t)&address;
+		sqe->addr2 = len;
+	}
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(uring_wait(&ring, 2));
+	note_ready("before", &ring);
+	REQUIRE(accept(fd, NULL, NULL) >= 0);
+	note_cqes("cqe", &ring, 3);
+}
+
+static void makes_sockets(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address = loopback();
+	struct io_uring_sqe *sqe;
+	int fd;
+
+	sqe = sqe_of(&ring, IORING_OP_SOCKET, AF_INET);
+	sqe->off = SOCK_STREAM | SOCK_CLOEXEC;
+	note_result("submit", uring_submit(&ring));
+	fd = take_result(&ring);
+	note("cloexec", fcntl(fd, F_GETFD));
+	sqe = sqe_of(&ring, OP_BIND, fd);
+	sqe->addr = (uintptr_t)&address;
+	sqe->addr2 = sizeof(address);
+	try_sqe("bind", &ring);
+	sqe = sqe_of(&ring, OP_LISTEN, fd);
+	sqe->len = 5;
+	try_sqe("listen", &ring);
+	sqe = sqe_of(&ring, OP_BIND, fd);
+	sqe->addr = (uintptr_t)&address;
+	sqe->addr2 = sizeof(address);
+	try_sqe("bind_again", &ring);
+	sqe = sqe_of(&ring, IORING_OP_SOCKET, 77);
+	sqe->off = SOCK_STREAM;
+	try_sqe("family", &ring);
+	sqe = sqe_of(&ring, IORING_OP_SOCKET, AF_INET);
+	sqe->off = SOCK_STREAM;
+	sqe->len = IPPROTO_UDP;
+	try_sqe("protocol", &ring);
+}
+
+static void commands(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	int fds[2], value = 0, one = 1;
+
+	tcp_pair(fds);
+	put(fds[1], 33);
+	drain_socket(fds[0], 3);
+	sqe_of(&ring, IORING_OP_URING_CMD, fds[0])->cmd_op = 0;
+	try_sqe("inq", &ring);
+	sqe = sqe_of(&ring, IORING_OP_URING_CMD, fds[0]);
+	sqe->cmd_op = 3;
+	sqe->addr = SOL_SOCKET | (uint64_t)SO_KEEPALIVE << 32;
+	sqe->file_index = sizeof(one);
+	sqe->addr3 = (uintptr_t)&one;
+	try_sqe("set", &ring);
+	sqe = sqe_of(&ring, IORING_OP_URING_CMD, fds[0]);
+	sqe->cmd_op = 2;
+	sqe->addr = SOL_SOCKET | (uint64_t)SO_KEEPALIVE << 32;
+	sqe->file_index = sizeof(value);
+	sqe->addr3 = (uintptr_t)&value;
+	try_sqe("get", &ring);
+	note("value", value);
+	sqe = sqe_of(&ring, IORING_OP_URING_CMD, fds[0]);
+	sqe->cmd_op = 2;
+	sqe->addr = IPPROTO_TCP | 1ull << 32;
+	sqe->file_index = sizeof(value);
+	sqe->addr3 = (uintptr_t)&value;
+	try_sqe("get_tcp", &ring);
+	sqe_of(&ring, IORING_OP_URING_CMD, fds[0])->cmd_op = 77;
+	try_sqe("unknown", &ring);
+}
+
+/* What waits, cancelled */
+static void cancelled(void)
+{
+	struct uring ring = new_uring(16, 0);
+	struct sockaddr_in address;
+	int fd = listening(0, &address), fds[2];
+	struct io_uring_sqe *sqe;
+
+	tcp_pair(fds);
+	accept_of(&ring, fd, 0);
+	recv_of(&ring, fds[0], 10, 0);
+	recv_of(&ring, fds[0], 10, MSG_WAITALL);
+	note_result("submit", uring_submit(&ring));
+	sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
+	sqe->cancel_flags = IORING_ASYNC_CANCEL_ANY;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 4);
+	put(fds[1], 4);
+	recv_of(&ring, fds[0], 10, 0);
+	try_sqe("then", &ring);
+}
+
+static void with_a_timeout(void)
+{
+	struct __kernel_timespec soon = SPAN_SOON;
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	int fds[2];
+
+	tcp_pair(fds);
+	recv_of(&ring, fds[0], 10, 0)->flags = IOSQE_IO_LINK;
+	sqe = sqe_of(&ring, IORING_OP_LINK_TIMEOUT, -1);
+	sqe->addr = (uintptr_t)&soon;
+	sqe->len = 1;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+}
+
+static void closed_meanwhile(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	tcp_pair(fds);
+	recv_of(&ring, fds[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	close(fds[0]);
+	put(fds[1], 10);
+	note_in_order("cqe", &ring, 1);
+}
+
+static void in_a_chain(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	tcp_pair(fds);
+	memset(data, 'a', 10);
+	send_of(&ring, fds[0], 10, 0)->flags = IOSQE_IO_LINK;
+	recv_of(&ring, fds[1], 4, 0)->flags = IOSQE_IO_LINK;
+	recv_of(&ring, fds[1], 6, MSG_WAITALL)->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_SHUTDOWN, fds[0])->len = SHUT_WR;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 4);
+	recv_of(&ring, fds[1], 10, 0);
+	try_sqe("end", &ring);
+}
+
+/* The data are taken, so that the kernel needs them no more. */
+static void does_not_copy(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	tcp_pair(fds);
+	sqe_rw(&ring, IORING_OP_SEND_ZC, fds[0], data, 100, 0);
+	note_result("submit", uring_submit(&ring));
+	drain_socket(fds[1], 100);
+	note_in_order("cqe", &ring, 2);
+	pair_of(SOCK_STREAM, fds);
+	sqe_rw(&ring, IORING_OP_SEND_ZC, fds[0], data, 100, 0);
+	note_result("submit", uring_submit(&ring));
+	note_in_order("unix", &ring, 2);
+}
+
+static void fixed_places(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2], places[4] = { -1, -1, -1, -1 };
+	struct sockaddr_in address;
+	int fd = listening(0, &address);
+	struct io_uring_sqe *sqe;
+
+	(void)call(&address);
+	(void)call(&address);
+	REQUIRE(uring_register(ring.fd, IORING_REGISTER_FILES, places, 4) == 0);
+	sqe = accept_of(&ring, fd, 0);
+	sqe->file_index = 3;
+	try_sqe("accept", &ring);
+	sqe = accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT);
+	sqe->file_index = (uint32_t)-1;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("again", &ring, 1);
+	sqe = sqe_of(&ring, IORING_OP_SOCKET, AF_UNIX);
+	sqe->off = SOCK_STREAM;
+	sqe->file_index = (uint32_t)-1;
+	try_sqe("socket", &ring);
+	tcp_pair(fds);
+	sqe = send_of(&ring, 2, 10, 0);
+	sqe->flags = IOSQE_FIXED_FILE;
+	try_sqe("send", &ring);
+}
+
+#define HINT { "has_more=1", "has_more=0" }
+
+const struct row rows_uring_socket[] = {
+	ROW("what is there is received, and what comes", receives),
+	ROW("the other side ends", ends),
+	ROW("a socket is shut down while it waits", own_shutdown),
+	ROW("a connection is reset while it waits", reset),
+	ROW("all is asked for, and comes in parts", all_of_it),
+	ROW("less than all ends a chain", parts_in_chains),
+	ROW("all is sent, however long it takes", sends_all),
+	ROW("a request does not wait", does_not_wait),
+	ROW("O_NONBLOCK and timeouts of a socket", o_nonblock_and_timeouts),
+	ROW("peeks, and what is not there", peeks),
+	ROW_DIFFERS("there is more to receive", hint, differs_ring_hint, HINT),
+	ROW("datagrams to an address", to_an_address),
+	ROW("messages, and mistakes in them", messages),
+	ROW("descriptors in messages", descriptors),
+	ROW("connections are accepted", accepts),
+	ROW("connections are accepted, O_NONBLOCK", accepts_nonblock),
+	ROW("one request accepts many", multishot_accepts),
+	ROW("one request accepts many, O_NONBLOCK", multishot_accepts_nonblock),
+	ROW("one request accepts more than the ring holds",
+	    accepts_into_a_full_ring),
+	ROW("what does not accept", accept_mistakes),
+	ROW("connections are made", connects),
+	ROW("connections are made, O_NONBLOCK", connects_nonblock),
+	ROW("a connection waits for its turn", connects_to_a_full_one),
+	ROW("sockets are made", makes_sockets),
+	ROW("commands of sockets", commands),
+	ROW("requests of sockets are cancelled", cancelled),
+	ROW("a timeout ends a receive", with_a_timeout),
+	ROW("a socket is closed while it waits", closed_meanwhile),
+	ROW("requests of sockets in a chain", in_a_chain),
+	ROW("a send that does not copy", does_not_copy),
+	ROW("sockets go to places of the table", fixed_places),
+	NO_ROW,
+};
