@@ -198,10 +198,19 @@ static int64_t receive_shot(const struct uaio_args *args, int fd, int flags,
 	out.payloadlen = (uint32_t)res;
 	out.flags = (uint32_t)msg.msg_flags;
 	memcpy(at, &out, sizeof(out));
-	if (res == 0)
-		return 0;
 	return (int64_t)head +
 	       (res < (int64_t)iov.iov_len ? res : (int64_t)iov.iov_len);
+}
+
+bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
+{
+	/* A descriptor, or a place, may be 0. */
+	if (sqe->op == UAIO_OP_ACCEPT)
+		return res >= 0;
+	/* An empty message is the last. */
+	if (sqe->op == UAIO_OP_RECVMSG)
+		return res > (int64_t)head_bytes(sqe->args);
+	return res > 0;
 }
 
 static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,

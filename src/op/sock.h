@@ -55,10 +55,6 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 }
 
 /* Return: whether a multishot request of a stream goes on after the result of a call. */
-static inline bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
-{
-	/* A descriptor, or a place, may be 0. */
-	return sqe->op == UAIO_OP_ACCEPT ? res >= 0 : res > 0;
-}
+bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res);
 
 #endif /* UAIO_OP_SOCK_H */

@@ -222,21 +222,32 @@ static bool is_read(const struct uaio_sqe *sqe)
 	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
 }
 
-/* Return: the group of a request, with its next buffer; NULL: there is none. */
-static struct uaio_uring_group *choose_locked(struct uaio_uring_note *note,
-					      uint64_t max)
+/*
+ * Find the group of a request, with its next buffer.
+ * Return: 0; -ENOBUFS; or, as in the kernel, -ENOENT: a send has no such group.
+ */
+static int choose_locked(const struct uaio_sqe *sqe,
+			 struct uaio_uring_note *note, uint64_t max)
 {
 	struct uaio_uring_choice *choice = &note->choice;
 	struct uaio_uring_group *group =
 		uaio_uring_group_find(choice->ring, choice->group);
 
-	if (!group || !look(group, choice))
-		return NULL;
+	/* A shot before it may have had one. */
+	use_none(note);
+	if (!group)
+		return sqe->key == IORING_OP_SEND ? -ENOENT : -ENOBUFS;
+	if (!look(group, choice))
+		return -ENOBUFS;
 	choice->room = choice->len;
-	if (max && choice->len > max)
+	/* As in the kernel, a send has all of one from a list. */
+	if (max && choice->len > max &&
+	    (group->array || sqe->key != IORING_OP_SEND))
 		choice->len = (uint32_t)max;
-	note->expected = choice->len;
-	return group;
+	if (is_read(sqe))
+		note->expected = choice->len;
+	choice->of = group;
+	return 0;
 }
 
 int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
@@ -244,21 +255,20 @@ int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 {
 	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
 	struct uaio_uring_choice *choice = &note->choice;
-	struct uaio_uring_group *group;
+	int ret;
 
 	if (choice->state == UAIO_URING_NOT_CHOSEN) {
 		uaio_uring_groups_lock(choice->ring);
-		group = choose_locked(note, max);
-		if (!group) {
+		ret = choose_locked(sqe, note, max);
+		if (ret < 0) {
 			uaio_uring_groups_unlock(choice->ring);
-			return -ENOBUFS;
+			return ret;
 		}
 		choice->state = UAIO_URING_TRYING;
-		choice->of = group;
 		/* As in the kernel, a read keeps what it has from a list. */
-		if (may_block || (!group->array && is_read(sqe))) {
+		if (may_block || (!choice->of->array && is_read(sqe))) {
 			choice->state = UAIO_URING_KEPT;
-			use(group, note, choice->len);
+			use(choice->of, note, choice->len);
 			uaio_uring_groups_unlock(choice->ring);
 		}
 	}

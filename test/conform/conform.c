@@ -83,6 +83,7 @@ const struct group groups[] = {
 	{ "uring-pass", rows_uring_pass },
 	{ "uring-fd", rows_uring_fd },
 	{ "uring-socket", rows_uring_socket },
+	{ "uring-multishot", rows_uring_multishot },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
 	{ "uring-files", rows_uring_files },

@@ -128,6 +128,7 @@ extern const struct row rows_uring_pass[];
 extern const struct row rows_uring_layout[];
 extern const struct row rows_uring_fd[];
 extern const struct row rows_uring_socket[];
+extern const struct row rows_uring_multishot[];
 extern struct row rows_posix_submit[];
 extern const struct row rows_posix_state[];
 extern const struct row rows_posix_cancel[];

@@ -358,7 +358,7 @@ static int bound(void)
 	return fd;
 }
 
-static void fill_message(struct io_uring_sqe *sqe)
+static void fill_header(struct io_uring_sqe *sqe)
 {
 	message = (struct msghdr){ .msg_iov = vectors, .msg_iovlen = 2 };
 	sqe->addr = (uintptr_t)&message;
@@ -454,11 +454,11 @@ const struct uring_op uring_ops[] = {
 	{ OP(MSG_RING), open_ring, fill_message, ANY_FILE },
 	{ OP(ASYNC_CANCEL), NULL, fill_alone, NO_FILE },
 	{ OP(SEND), connected, fill_buf, ANY_FILE },
-	{ OP(SENDMSG), connected, fill_message, ANY_FILE },
+	{ OP(SENDMSG), connected, fill_header, ANY_FILE },
 	{ OP(RECV), connected, fill_buf, ANY_FILE },
-	{ OP(RECVMSG), connected, fill_message, ANY_FILE },
+	{ OP(RECVMSG), connected, fill_header, ANY_FILE },
 	{ OP(SEND_ZC), connected_by_tcp, fill_buf, ANY_FILE },
-	{ OP(SENDMSG_ZC), connected_by_tcp, fill_message, ANY_FILE },
+	{ OP(SENDMSG_ZC), connected_by_tcp, fill_header, ANY_FILE },
 	{ OP(ACCEPT), called, fill_accept, ANY_FILE },
 	{ OP(CONNECT), unconnected, fill_connect, ANY_FILE },
 	{ OP(SHUTDOWN), connected, fill_shutdown, ANY_FILE },

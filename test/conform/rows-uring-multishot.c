@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One request receives again and again, each time into a provided buffer.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "uring.h"
+
+enum { GROUP = 7, BUFFERS = 8, BYTES = 256, ENTRIES = 8 };
+
+static char memory[BUFFERS][BYTES], data[8192];
+static struct io_uring_buf_ring *array;
+
+static void pair_of(int type, int fds[2])
+{
+	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
+}
+
+static void put(int fd, size_t len)
+{
+	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
+}
+
+/* Buffers as a list, from first on. */
+static void provide(struct uring *ring, int first, int nr)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_PROVIDE_BUFFERS, nr, memory[first],
+		       BYTES, (uint64_t)first);
+	struct io_uring_cqe cqe;
+
+	sqe->buf_group = GROUP;
+	REQUIRE(uring_submit(ring) == 1);
+	REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
+	REQUIRE(cqe.res >= 0);
+}
+
+/* The same as an array, which is empty at first. */
+static void set_array(const struct uring *ring)
+{
+	struct io_uring_buf_reg reg = { .ring_entries = ENTRIES,
+					.bgid = GROUP };
+
+	array = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(array != MAP_FAILED);
+	reg.ring_addr = (uintptr_t)array;
+	REQUIRE(uring_register(ring->fd, IORING_REGISTER_PBUF_RING, &reg, 1) ==
+		0);
+}
+
+static void append(int bid)
+{
+	uint16_t tail = array->tail;
+	struct io_uring_buf *buf =
+		(struct io_uring_buf *)array + (tail & (ENTRIES - 1));
+
+	buf->addr = (uintptr_t)memory[bid];
+	buf->len = BYTES;
+	buf->bid = (uint16_t)bid;
+	__atomic_store_n(&array->tail, (uint16_t)(tail + 1), __ATOMIC_RELEASE);
+}
+
+static struct io_uring_sqe *receive(struct uring *ring, int fd, uint32_t how)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_RECV, fd);
+
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	sqe->ioprio = (uint16_t)how;
+	return sqe;
+}
+
+/* The next completion, and that there is no other. */
+static void note_next(const char *key, struct uring *ring)
+{
+	struct io_uring_cqe cqe;
+
+	REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
+	note_cqe(key, &cqe);
+	note("left", uring_settle(ring));
+}
+
+static void once(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	receive(&ring, fds[0], 0);
+	try_sqe("none", &ring);
+	provide(&ring, 0, 3);
+	receive(&ring, fds[0], 0);
+	note_result("submit", uring_submit(&ring));
+	put(fds[1], 10);
+	note_next("waited", &ring);
+	put(fds[1], 20);
+	receive(&ring, fds[0], 0)->len = 5;
+	try_sqe("less", &ring);
+	receive(&ring, fds[0], 0);
+	try_sqe("rest", &ring);
+	receive(&ring, fds[0], 0);
+	try_sqe("used_up", &ring);
+}
+
+static void goes_on_from(bool is_list)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	if (is_list) {
+		provide(&ring, 0, 3);
+	} else {
+		set_array(&ring);
+		for (int i = 0; i < 3; i++)
+			append(i);
+	}
+	put(fds[1], 10);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	note_next("there", &ring);
+	put(fds[1], 20);
+	note_next("comes", &ring);
+	put(fds[1], 300);
+	REQUIRE(uring_wait(&ring, 2));
+	note_in_order("more", &ring, 2);
+	if (is_list) {
+		provide(&ring, 0, 3);
+	} else {
+		append(0);
+		append(1);
+	}
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	note_next("again", &ring);
+	close(fds[1]);
+	note_next("end", &ring);
+}
+
+static void list(void)
+{
+	goes_on_from(true);
+}
+
+static void ring_of_buffers(void)
+{
+	goes_on_from(false);
+}
+
+static void many_at_once(void)
+{
+	struct uring ring = new_uring(32, 0);
+	int fds[2], i;
+
+	pair_of(SOCK_SEQPACKET, fds);
+	provide(&ring, 0, 8);
+	for (i = 0; i < 8; i++)
+		put(fds[1], 10 + (size_t)i);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(uring_wait(&ring, 8));
+	note_in_order("cqe", &ring, 8);
+	put(fds[1], 5);
+	note_next("none_left", &ring);
+}
+
+static void full_ring(void)
+{
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
+					  .cq_entries = 2 };
+	struct uring ring = new_uring_of(2, &params);
+	int fds[2], i;
+
+	pair_of(SOCK_SEQPACKET, fds);
+	provide(&ring, 0, 8);
+	for (i = 0; i < 5; i++)
+		put(fds[1], 10 + (size_t)i);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	for (i = 0; i < 3; i++) {
+		struct io_uring_cqe cqe;
+
+		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+		note_cqe("cqe", &cqe);
+	}
+}
+
+static void cancelled(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	uint64_t target;
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	provide(&ring, 0, 3);
+	target = receive(&ring, fds[0], IORING_RECV_MULTISHOT)->user_data;
+	note_result("submit", uring_submit(&ring));
+	put(fds[1], 10);
+	note_next("comes", &ring);
+	sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
+	sqe->addr = target;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	receive(&ring, fds[0], 0);
+	note_result("submit", uring_submit(&ring));
+	put(fds[1], 10);
+	note_next("next", &ring);
+}
+
+static void mistakes(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	provide(&ring, 0, 3);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->flags = 0;
+	try_sqe("unselected", &ring);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->msg_flags = MSG_WAITALL;
+	try_sqe("waitall", &ring);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->addr2 = 1;
+	try_sqe("addr2", &ring);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->msg_flags = MSG_DONTWAIT;
+	try_sqe("dontwait", &ring);
+}
+
+static void limited(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	provide(&ring, 0, 8);
+	put(fds[1], 20);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->len = 8;
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(uring_wait(&ring, 3));
+	note_in_order("cqe", &ring, 3);
+}
+
+static int bound_inet(struct sockaddr_in *address)
+{
+	socklen_t len = sizeof(*address);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	*address = (struct sockaddr_in){ .sin_family = AF_INET };
+	address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	REQUIRE(fd >= 0);
+	REQUIRE(bind(fd, (void *)address, sizeof(*address)) == 0);
+	REQUIRE(getsockname(fd, (void *)address, &len) == 0);
+	return fd;
+}
+
+static void note_message(const char *key, struct uring *ring,
+			 const struct sockaddr_in *from)
+{
+	const struct io_uring_recvmsg_out *out;
+	const struct sockaddr_in *name;
+	struct io_uring_cqe cqe;
+
+	REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
+	note_cqe(key, &cqe);
+	if (cqe.res < (int)sizeof(*out))
+		return;
+	out = (const void *)memory[cqe.flags >> IORING_CQE_BUFFER_SHIFT];
+	name = (const void *)(out + 1);
+	note("namelen", out->namelen);
+	note("controllen", out->controllen);
+	note("payloadlen", out->payloadlen);
+	note("flags", out->flags);
+	note("is_sender", name->sin_port == from->sin_port);
+}
+
+static void messages(void)
+{
+	struct msghdr msg = { .msg_namelen = sizeof(struct sockaddr_in),
+			      .msg_controllen = 32 };
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address, other;
+	int to = bound_inet(&address), from = bound_inet(&other);
+	struct io_uring_sqe *sqe;
+
+	provide(&ring, 0, 4);
+	msg.msg_name = &address;
+	sqe = sqe_rw(&ring, IORING_OP_RECVMSG, to, &msg, 1, 0);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	sqe->ioprio = IORING_RECV_MULTISHOT;
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(connect(from, (void *)&address, sizeof(address)) == 0);
+	put(from, 30);
+	note_message("first", &ring, &other);
+	put(from, 1000);
+	note_message("cut", &ring, &other);
+	put(from, 0);
+	note_message("empty", &ring, &other);
+}
+
+static void small_buffers(void)
+{
+	struct msghdr msg = { .msg_controllen = BYTES };
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address, other;
+	int to = bound_inet(&address), from = bound_inet(&other);
+	struct io_uring_sqe *sqe;
+
+	provide(&ring, 0, 4);
+	sqe = sqe_rw(&ring, IORING_OP_RECVMSG, to, &msg, 1, 0);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	sqe->ioprio = IORING_RECV_MULTISHOT;
+	REQUIRE(connect(from, (void *)&address, sizeof(address)) == 0);
+	put(from, 30);
+	note_result("submit", uring_submit(&ring));
+	note_message("cqe", &ring, &other);
+}
+
+static void one_message(void)
+{
+	struct iovec iov = { NULL, 20 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	int fds[2];
+
+	pair_of(SOCK_DGRAM, fds);
+	provide(&ring, 0, 4);
+	put(fds[1], 30);
+	sqe = sqe_rw(&ring, IORING_OP_RECVMSG, fds[0], &msg, 1, 0);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	try_sqe("cqe", &ring);
+	note("flags", msg.msg_flags);
+	msg.msg_iovlen = 2;
+	sqe = sqe_rw(&ring, IORING_OP_RECVMSG, fds[0], &msg, 1, 0);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	try_sqe("two", &ring);
+}
+
+static void sends_from(bool is_list)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	if (is_list) {
+		provide(&ring, 0, 2);
+	} else {
+		set_array(&ring);
+		append(0);
+		append(1);
+	}
+	memset(memory[0], 'x', BYTES);
+	sqe = sqe_of(&ring, IORING_OP_SEND, fds[0]);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	try_sqe("whole", &ring);
+	sqe = sqe_of(&ring, IORING_OP_SEND, fds[0]);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	sqe->len = 10;
+	try_sqe("part", &ring);
+	sqe = sqe_of(&ring, IORING_OP_SEND, fds[0]);
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	try_sqe("none", &ring);
+	note("got", recv(fds[1], data, sizeof(data), 0));
+	note("is_it", data[0] == 'x' && data[BYTES - 1] == 'x');
+}
+
+static void sends(void)
+{
+	sends_from(true);
+}
+
+static void sends_of_array(void)
+{
+	sends_from(false);
+}
+
+const struct row rows_uring_multishot[] = {
+	ROW("a receive selects a buffer", once),
+	ROW("one request receives until there are no buffers, of a list", list),
+	ROW("one request receives until there are no buffers, of an array",
+	    ring_of_buffers),
+	ROW("one request receives many at once", many_at_once),
+	ROW("one request receives more than the ring holds", full_ring),
+	ROW("one request that receives is cancelled", cancelled),
+	ROW("mistakes of one that receives again", mistakes),
+	ROW("one request receives so many bytes each time", limited),
+	ROW("one request receives messages", messages),
+	ROW("a buffer is too small for a message's head", small_buffers),
+	ROW("a message goes to a selected buffer", one_message),
+	ROW("a send selects a buffer, of a list", sends),
+	ROW("a send selects a buffer, of an array", sends_of_array),
+	NO_ROW,
+};
