@@ -76,10 +76,10 @@ size_t uaio_args_bytes(const struct uaio_sqe *sqe)
 {
 	const struct uaio_args *args = sqe->args;
 
-	return args->copied_bytes ? args->copied_bytes
-				  : sizeof(*args) + args->in_bytes +
-					    args->address_bytes +
-					    args->path_bytes + args->name_bytes;
+	return args->copied_bytes
+		       ? args->copied_bytes
+		       : sizeof(*args) + args->in_bytes + args->address_bytes +
+				 args->path_bytes + args->name_bytes;
 }
 
 /* Return: the end of what was copied. */
@@ -103,10 +103,9 @@ void uaio_args_copy(const struct uaio_args *args, void *ret_copy)
 	*copy = *args;
 	copy->in = args->in_bytes ? memcpy(to, args->in, args->in_bytes) : NULL;
 	to += args->in_bytes;
-	copy->address =
-		args->address_bytes
-			? memcpy(to, args->address, args->address_bytes)
-			: NULL;
+	copy->address = args->address_bytes
+				? memcpy(to, args->address, args->address_bytes)
+				: NULL;
 	to += args->address_bytes;
 	to = copy_text(to, args->path, args->path_bytes, &copy->path);
 	to = copy_text(to, args->name, args->name_bytes, &copy->name);

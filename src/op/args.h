@@ -47,8 +47,8 @@ struct uaio_args {
 	 * client's struct msghdr, or NULL; and where the sender's address goes.
 	 */
 	uint32_t sender_bytes;
-	void *sender;           /* borrows, as out */
-	void *control;          /* the same */
+	void *sender;  /* borrows, as out */
+	void *control; /* the same */
 	uint64_t control_bytes;
 
 	int fd;        /* a second descriptor; with name: its directory */

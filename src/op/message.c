@@ -56,7 +56,8 @@ bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 
 static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
-	const uint32_t compat = 1u << 31; /* no client of the calls may set it */
+	const uint32_t compat = 1u
+				<< 31; /* no client of the calls may set it */
 
 	return (int)((sqe->call_flags & ~compat) |
 		     (extra_flags & RWF_NOWAIT ? MSG_DONTWAIT : 0u));
@@ -138,8 +139,8 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)is_stream;
 	if (likely(!sqe->by_door))
 		return sys_recv(fd, sqe->buf, sqe->len, flags);
-	res = uaio_op_door->pick(
-		sqe, sqe->len, !(extra_flags & RWF_NOWAIT), &iov);
+	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
+				 &iov);
 	if (res < 0)
 		return res;
 	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
@@ -220,8 +221,8 @@ static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
 	const struct uaio_args *args = sqe->args;
 	struct msghdr msg = message_of(args);
 	struct iovec iov;
-	int64_t res = uaio_op_door->pick(
-		sqe, sqe->len, !(extra_flags & RWF_NOWAIT), &iov);
+	int64_t res = uaio_op_door->pick(sqe, sqe->len,
+					 !(extra_flags & RWF_NOWAIT), &iov);
 
 	if (res < 0)
 		return res;

@@ -40,9 +40,9 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		if (!(open_flags & O_NONBLOCK))
 			return -EOPNOTSUPP;
 	}
-	return uaio_sqe_land(sqe,
-			     sys_accept4(fd, sqe->buf,
-					 (void *)(uintptr_t)sqe->len, flags));
+	return uaio_sqe_land(
+		sqe,
+		sys_accept4(fd, sqe->buf, (void *)(uintptr_t)sqe->len, flags));
 }
 
 /* Return: the result of connect(), which does not wait. */

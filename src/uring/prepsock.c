@@ -208,8 +208,7 @@ static int prep_zc(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 
-	if (raw->__pad2[0] || raw->addr3 ||
-	    raw->flags & IOSQE_CQE_SKIP_SUCCESS)
+	if (raw->__pad2[0] || raw->addr3 || raw->flags & IOSQE_CQE_SKIP_SUCCESS)
 		return -EINVAL;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
@@ -259,8 +258,7 @@ static int prep_any_recv(struct uaio_uring_entry *entry)
 	if (!(raw->ioprio & IORING_RECV_MULTISHOT))
 		return 0;
 	/* Each shot has a buffer of its own. */
-	if (!(raw->flags & IOSQE_BUFFER_SELECT) ||
-	    raw->msg_flags & MSG_WAITALL)
+	if (!(raw->flags & IOSQE_BUFFER_SELECT) || raw->msg_flags & MSG_WAITALL)
 		return -EINVAL;
 	entry->sqe.is_multishot = true;
 	return uaio_uring_note_for(entry) ? 0 : -ENOMEM;
@@ -323,10 +321,9 @@ int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
 
 	if (raw->len || raw->buf_index || raw->ioprio & ~ACCEPT_FLAGS)
 		return -EINVAL;
-	if (raw->file_index &&
-	    (raw->accept_flags & SOCK_CLOEXEC ||
-	     (raw->ioprio & IORING_ACCEPT_MULTISHOT &&
-	      raw->file_index != IORING_FILE_INDEX_ALLOC)))
+	if (raw->file_index && (raw->accept_flags & SOCK_CLOEXEC ||
+				(raw->ioprio & IORING_ACCEPT_MULTISHOT &&
+				 raw->file_index != IORING_FILE_INDEX_ALLOC)))
 		return -EINVAL;
 	if (raw->accept_flags & ~known)
 		return -EINVAL;

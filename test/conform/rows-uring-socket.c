@@ -798,7 +798,10 @@ static void fixed_places(void)
 	try_sqe("send", &ring);
 }
 
-#define HINT { "has_more=1", "has_more=0" }
+#define HINT                               \
+	{                                  \
+		"has_more=1", "has_more=0" \
+	}
 
 const struct row rows_uring_socket[] = {
 	ROW("what is there is received, and what comes", receives),
