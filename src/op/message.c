@@ -5,7 +5,7 @@
  * A flag says that a call is not to wait, so none of them needs a socket that is
  * O_NONBLOCK. A call that sends raises no SIGPIPE.
  *
- * Tested by test-socket.c.
+ * Tested by uring/test-uring-socket.c.
  */
 #include <errno.h>
 #include <linux/fs.h>

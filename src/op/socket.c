@@ -8,7 +8,7 @@
  * processes, which would see that flag; so if it has it not, a worker accepts when
  * the socket is ready.
  *
- * Tested by test-socket.c.
+ * Tested by uring/test-uring-socket.c.
  */
 #include <errno.h>
 #include <fcntl.h>

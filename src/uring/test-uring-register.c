@@ -356,7 +356,9 @@ static void a_probe_lists_what_works(void **state)
 		submit(&client, 1);
 		cqe = get(&client);
 		assert_true(cqe.res < 0);
-		assert_int_equal(cqe.res == -EINVAL, !is_there);
+		/* A command selects no buffer: EINVAL, too. */
+		if (i != IORING_OP_URING_CMD)
+			assert_int_equal(cqe.res == -EINVAL, !is_there);
 	}
 	assert_int_equal(reg(IORING_REGISTER_PROBE, &probe, 256), -EINVAL);
 }

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sockets: who goes on with a request that waits, and what ends one that goes on. What
+ * each operation answers is compared with the kernel in test/conform/.
+ */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include "flow/cancel.h"
+#include "uring/ring.h"
+#include "uring/table.h"
+
+#define RING_ENTRIES 64
+#include "test-uring.h"
+
+enum { GROUP = 3, BUFFERS = 16, BYTES = 64, ROUNDS = 200, CALLERS = 3 };
+
+static char memory[BUFFERS][BYTES];
+
+static void pair_of(int fds[2])
+{
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+}
+
+static void close_pair(const int fds[2])
+{
+	unit_close(fds[0]);
+	unit_close(fds[1]);
+}
+
+/* A socket that listens on the loopback device. */
+static int listener(int flags, struct sockaddr_in *ret_address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+	socklen_t len = sizeof(*ret_address);
+
+	assert_true(fd >= 0);
+	*ret_address = (struct sockaddr_in){ .sin_family = AF_INET };
+	ret_address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (void *)ret_address, len), 0);
+	assert_int_equal(getsockname(fd, (void *)ret_address, &len), 0);
+	assert_int_equal(listen(fd, 128), 0);
+	return fd;
+}
+
+static void call_once(const struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (const void *)address, sizeof(*address)),
+			 0);
+	close(fd);
+}
+
+static struct io_uring_sqe *put_accept(struct client *of, int fd,
+				       uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put(of, IORING_OP_ACCEPT, fd, user_data);
+
+	sqe->ioprio = IORING_ACCEPT_MULTISHOT;
+	sqe->accept_flags = SOCK_CLOEXEC;
+	return sqe;
+}
+
+static void put_receive(struct client *of, int fd, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put(of, IORING_OP_RECV, fd, user_data);
+
+	sqe->ioprio = IORING_RECV_MULTISHOT;
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+}
+
+static void put_cancel(struct client *of, uint64_t user_data)
+{
+	put(of, IORING_OP_ASYNC_CANCEL, -1, 0)->addr = user_data;
+}
+
+static void provide(struct client *of, uint32_t bid, int nr)
+{
+	struct io_uring_sqe *sqe = put_rw(of, IORING_OP_PROVIDE_BUFFERS, nr,
+					  memory[bid], BYTES, bid, 0);
+
+	sqe->buf_group = GROUP;
+	submit(of, 1);
+	assert_true(get(of).res >= 0);
+}
+
+/* Wait until so many completions are in the ring, without a call of io_uring. */
+static void await_unread(const struct client *of, uint32_t nr)
+{
+	uint32_t word = 0;
+
+	while (unread(of) < nr)
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + 1000000);
+}
+
+/* The fallback thread receives, and sends the rest. */
+static void nobody_has_to_call_in(void **state)
+{
+	static char large[4 << 20];
+	char buf[16];
+	size_t got = 0;
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	put_rw(&client, IORING_OP_RECV, fds[0], buf, sizeof(buf), 0, 1);
+	submit(&client, 0);
+	assert_int_equal(write(fds[1], "abc", 3), 3);
+	await_unread(&client, 1);
+	assert_got(&client, 1, 3);
+	put_rw(&client, IORING_OP_SEND, fds[0], large, sizeof(large), 0, 2)
+		->msg_flags = MSG_WAITALL;
+	submit(&client, 0);
+	while (got < sizeof(large)) {
+		ssize_t part = read(fds[1], large, sizeof(large) - got);
+
+		assert_true(part > 0);
+		got += (size_t)part;
+	}
+	await_unread(&client, 1);
+	assert_got(&client, 2, (int32_t)sizeof(large));
+	close_pair(fds);
+}
+
+/* More than a run of what is ready tries at once. */
+static void a_receive_goes_on_beyond_one_run(void **state)
+{
+	uint32_t nr_got = 0, nr_bytes = 0;
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	provide(&client, 0, BUFFERS);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	for (int i = 0; i < ROUNDS; i++)
+		assert_int_equal(write(fds[1], memory, BYTES / 2), BYTES / 2);
+	while (nr_bytes < ROUNDS * BYTES / 2) {
+		struct cqe cqe = get(&client);
+
+		nr_got++;
+		if (cqe.res == -ENOBUFS) {
+			assert_int_equal(cqe.flags, 0);
+			provide(&client, 0, BUFFERS);
+			put_receive(&client, fds[0], 1);
+			submit(&client, 0);
+			continue;
+		}
+		assert_true(cqe.res > 0);
+		assert_true(cqe.flags & IORING_CQE_F_BUFFER);
+		nr_bytes += (uint32_t)cqe.res;
+	}
+	assert_true(nr_got > BUFFERS);
+	close(fds[1]);
+	/* The end, or no buffer for it. */
+	assert_false(get(&client).flags & IORING_CQE_F_MORE);
+	unit_close(fds[0]);
+}
+
+/*
+ * Many call while one request accepts, and another is cancelled meanwhile
+ */
+
+struct crowd {
+	struct sockaddr_in address;
+	uint32_t is_over; /* atomic */
+};
+
+static void *call_again(void *arg)
+{
+	struct crowd *crowd = arg;
+
+	while (!load_relaxed(&crowd->is_over))
+		call_once(&crowd->address);
+	return NULL;
+}
+
+/* Close what was accepted. Return: whether the request goes on. */
+static bool take_one(struct client *of, uint64_t *ret_user_data)
+{
+	struct cqe cqe = get(of);
+
+	*ret_user_data = cqe.user_data;
+	if (cqe.user_data == 1 && cqe.res >= 0)
+		close(cqe.res);
+	return cqe.flags & IORING_CQE_F_MORE;
+}
+
+static void accept_and_cancel(int fd)
+{
+	uint64_t user_data;
+
+	put_accept(&client, fd, 1);
+	submit(&client, 0);
+	for (int i = 0; i < 3; i++)
+		assert_true(take_one(&client, &user_data));
+	put_cancel(&client, 1);
+	submit(&client, 0);
+	/* A worker may have it, so that it is asked for again. */
+	while (take_one(&client, &user_data) || user_data != 1)
+		if (user_data == 0) {
+			put_cancel(&client, 1);
+			submit(&client, 0);
+		}
+	/* The last answers of those that cancel. */
+	while (unread(&client))
+		(void)take_one(&client, &user_data);
+}
+
+/* What a ring accepted whose end its client did not wait for is nobody's. */
+static void close_accepted(void)
+{
+	for (int fd = 0; fd < 1024; fd++) {
+		socklen_t len = sizeof(int);
+		int protocol = 0;
+
+		if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) ==
+			    0 &&
+		    protocol == IPPROTO_TCP)
+			close(fd);
+	}
+}
+
+static void with_a_crowd(int flags, void (*what)(int fd))
+{
+	struct crowd crowd = { .is_over = 0 };
+	int fd = listener(flags, &crowd.address);
+	pthread_t threads[CALLERS];
+
+	for (int i = 0; i < CALLERS; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, call_again, &crowd),
+			0);
+	for (int i = 0; i < ROUNDS / 4; i++)
+		what(fd);
+	store_relaxed(&crowd.is_over, 1);
+	for (int i = 0; i < CALLERS; i++)
+		pthread_join(threads[i], NULL);
+	unit_close(fd);
+	close_accepted();
+}
+
+static void accepting_is_cancelled_in_a_crowd(void **state)
+{
+	(void)state;
+	with_a_crowd(SOCK_NONBLOCK, accept_and_cancel);
+}
+
+static void workers_accepting_are_cancelled_in_a_crowd(void **state)
+{
+	(void)state;
+	with_a_crowd(0, accept_and_cancel);
+}
+
+/* The ring is closed at any time. */
+static void accept_and_close(int fd)
+{
+	struct client other;
+	uint64_t user_data;
+
+	client_open(&other, 8, (struct io_uring_params){ 0 });
+	put_accept(&other, fd, 1);
+	submit(&other, 0);
+	assert_true(take_one(&other, &user_data));
+	unit_close(other.fd);
+	client_unmap(&other);
+}
+
+static void a_ring_ends_while_it_accepts(void **state)
+{
+	(void)state;
+	with_a_crowd(SOCK_NONBLOCK, accept_and_close);
+}
+
+/*
+ * Two threads talk, each through its own ring, and each receives by one request
+ */
+
+struct talk {
+	int fd;
+	bool begins;
+};
+
+static void say(struct client *of, int fd, uint32_t nr)
+{
+	put_rw(of, IORING_OP_SEND, fd, &nr, sizeof(nr), 0, 2);
+	submit(of, 0);
+}
+
+/* Return: the next number; the request that receives is submitted again if it ended. */
+static uint32_t hear(struct client *of, int fd, char (*own)[BYTES])
+{
+	for (;;) {
+		struct cqe cqe = get(of);
+		uint32_t nr, bid = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
+		struct io_uring_sqe *sqe;
+
+		if (cqe.user_data != 1)
+			continue;
+		if (cqe.res == -ENOBUFS) {
+			sqe = put_rw(of, IORING_OP_PROVIDE_BUFFERS, 2, own,
+				     BYTES, 0, 3);
+			sqe->buf_group = GROUP;
+			put_receive(of, fd, 1);
+			submit(of, 0);
+			continue;
+		}
+		assert_int_equal(cqe.res, sizeof(nr));
+		memcpy(&nr, own[bid], sizeof(nr));
+		return nr;
+	}
+}
+
+static void *talk(void *arg)
+{
+	const struct talk *talk = arg;
+	char own[2][BYTES];
+	struct client mine;
+
+	client_open(&mine, 8, (struct io_uring_params){ 0 });
+	put_receive(&mine, talk->fd, 1);
+	submit(&mine, 0);
+	if (talk->begins)
+		say(&mine, talk->fd, 0);
+	for (uint32_t i = 0; i < ROUNDS * 5; i++) {
+		assert_int_equal(hear(&mine, talk->fd, own), i);
+		say(&mine, talk->fd, i + talk->begins);
+	}
+	client_close(&mine);
+	return NULL;
+}
+
+static void two_threads_talk(void **state)
+{
+	struct talk talks[2];
+	pthread_t threads[2];
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	for (int i = 0; i < 2; i++) {
+		talks[i] = (struct talk){ fds[i], !i };
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, talk, &talks[i]), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	close_pair(fds);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RING_TEST(nobody_has_to_call_in),
+		RING_TEST(a_receive_goes_on_beyond_one_run),
+		RING_TEST(accepting_is_cancelled_in_a_crowd),
+		RING_TEST(workers_accepting_are_cancelled_in_a_crowd),
+		RING_TEST(a_ring_ends_while_it_accepts),
+		RING_TEST(two_threads_talk),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
