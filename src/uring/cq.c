@@ -179,7 +179,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 			  completion->word ? extra_of(completion) : no_extra);
 		nr_told++;
 		if (unlikely(uaio_uring_notice_of(completion, &cqe))) {
-			(void)put(ring, &tail, &cqe);
+			(void)put(ring, &tail, &cqe, no_extra);
 			nr_told++;
 		}
 	}
