@@ -449,6 +449,9 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		refuse(ret, -ESPIPE);
 		return UAIO_ISSUE_DONE;
 	}
+	/* The first try is the first of many: run.c's. */
+	if (unlikely(sqe->is_multishot))
+		return UAIO_ISSUE_RETRY_READY;
 	was_tried = try_at_once(file, waitq, sqe, ret);
 	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
 		return UAIO_ISSUE_DONE;

@@ -431,8 +431,11 @@ int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int uaio_rw_select(struct uaio_sqe *sqe)
 {
 	struct iovec iov;
-	int ret = uaio_op_door->pick(sqe, sqe->len, true, &iov);
+	int ret = -EBADFD;
 
+	/* Which has many shots only if it can wait. */
+	if (!sqe->is_multishot)
+		ret = uaio_op_door->pick(sqe, sqe->len, true, &iov);
 	if (ret < 0)
 		return ret;
 	sqe->op = UAIO_OP_READ;

@@ -2,6 +2,7 @@
 #include "uring/pbuf.h"
 
 #include <errno.h>
+#include <sys/epoll.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
@@ -319,8 +320,35 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry)
 	return 0;
 }
 
+/* Return: whether a device can be waited for. */
+static bool is_pollable(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int epoll = sys_epoll_create(EPOLL_CLOEXEC), ret;
+
+	if (epoll < 0)
+		return true;
+	ret = sys_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+	(void)sys_close(epoll);
+	return ret != -EPERM;
+}
+
+/* Return: whether the file has no reads with many shots. */
+static bool has_no_shots(const struct uaio_uring_entry *entry,
+			 struct uaio_file *file)
+{
+	bool is_fixed = entry->raw.flags & IOSQE_FIXED_FILE, has_none;
+
+	if (uaio_file_kind(file) != UAIO_KIND_DEVICE)
+		return uaio_file_kind(file) < UAIO_KIND_STREAM;
+	has_none = !is_pollable(is_fixed ? uaio_file_use(file) : entry->sqe.fd);
+	if (is_fixed)
+		uaio_file_unuse(file);
+	return has_none;
+}
+
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
-			    const struct uaio_file *file)
+			    struct uaio_file *file)
 {
 	struct uaio_sqe *sqe = &entry->sqe;
 	struct iovec iov;
@@ -328,6 +356,8 @@ int uaio_uring_select_first(struct uaio_uring_entry *entry,
 
 	if (ret < 0)
 		return ret;
+	if (unlikely(sqe->is_multishot) && has_no_shots(entry, file))
+		return -EBADFD;
 	sqe->word = (uintptr_t)entry->note;
 	if (uaio_file_kind(file) < UAIO_KIND_STREAM)
 		return uaio_rw_select(sqe);

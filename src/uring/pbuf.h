@@ -96,7 +96,7 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry);
  * Return: 0 or -errno.
  */
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
-			    const struct uaio_file *file);
+			    struct uaio_file *file);
 
 /* How the operations that provide and remove buffers are translated. */
 int uaio_uring_prep_provide(struct uaio_uring_entry *entry);

@@ -100,6 +100,18 @@ static int prep_rw(struct uaio_uring_entry *entry)
 	return 0;
 }
 
+/* Each time there is something to read, into a buffer of its own. */
+static int prep_read_multishot(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = raw->flags & IOSQE_BUFFER_SELECT ? prep_rw(entry) : -EINVAL;
+
+	if (ret == 0 && (raw->addr || raw->len))
+		return -EINVAL;
+	entry->sqe.is_multishot = true;
+	return ret;
+}
+
 static int prep_rwv(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -401,6 +413,12 @@ static const struct uaio_uring_row rows[] = {
 		.has_file = true,
 		.has_ioprio = true,
 		.has_iopoll = true,
+		.selects_buffer = true,
+	},
+	[IORING_OP_READ_MULTISHOT] = {
+		.op = UAIO_OP_READ_SELECT,
+		.prep = prep_read_multishot,
+		.has_file = true,
 		.selects_buffer = true,
 	},
 	[IORING_OP_READ_FIXED] = {

@@ -271,6 +271,40 @@ static void a_buffer_is_used_little_by_little(void **state)
 	end();
 }
 
+static void a_read_has_a_buffer_for_each_shot(void **state)
+{
+	struct io_uring_sqe *sqe;
+
+	(void)state;
+	begin(3, 0);
+	sqe = put_read(ends[0], 0, 1);
+	sqe->opcode = IORING_OP_READ_MULTISHOT;
+	submit(&client, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(write(ends[1], "abc", 3), 3);
+		assert_read(1, 3, flags_of(i) | IORING_CQE_F_MORE);
+		assert_int_equal(memory[i][2], 'c');
+	}
+	/* Without a buffer it waits until it needs one. */
+	assert_none(&client);
+	append(5);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_read(1, 1, flags_of(5) | IORING_CQE_F_MORE);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_read(1, -ENOBUFS, 0);
+	append(6);
+	sqe = put_read(ends[0], 0, 2);
+	sqe->opcode = IORING_OP_READ_MULTISHOT;
+	submit(&client, 1);
+	assert_read(2, 1, flags_of(6) | IORING_CQE_F_MORE);
+	append(7);
+	assert_int_equal(close(ends[1]), 0);
+	assert_read(2, 0, 0);
+	assert_int_equal(head(), 5);
+	ends[1] = dup(ends[0]);
+	end();
+}
+
 static int read_in_child(void)
 {
 	struct cqe cqe;
@@ -397,6 +431,7 @@ int main(void)
 		RING_TEST(an_array_is_in_the_rings_own_memory),
 		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),
 		RING_TEST(a_buffer_is_used_little_by_little),
+		RING_TEST(a_read_has_a_buffer_for_each_shot),
 		RING_TEST(a_child_has_none_of_its_parents_buffers),
 		RING_TEST(threads_share_an_array),
 	};

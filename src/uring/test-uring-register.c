@@ -352,7 +352,7 @@ static void a_probe_lists_what_works(void **state)
 		/* Refused for its opcode, or for another reason. */
 		sqe = put(&client, (uint8_t)i, -1, i);
 		sqe->flags = IOSQE_BUFFER_SELECT;
-		sqe->len = 1;
+		sqe->len = i != IORING_OP_READ_MULTISHOT;
 		submit(&client, 1);
 		cqe = get(&client);
 		assert_true(cqe.res < 0);

@@ -19,6 +19,7 @@ enum {
 	PBUF_RING_MMAP = 1,
 	PBUF_RING_INC = 2,
 	REGISTER_PBUF_STATUS = 26,
+	OP_READ_MULTISHOT = 49,
 };
 
 struct buf_reg {
@@ -827,6 +828,100 @@ static void incremental_waiting(void)
 	note_entry("third", 2);
 }
 
+static struct io_uring_sqe *shots_to(struct uring *ring, int group, int fd)
+{
+	struct io_uring_sqe *sqe = read_to(ring, group, fd, 0);
+
+	sqe->opcode = OP_READ_MULTISHOT;
+	return sqe;
+}
+
+static void mistakes_of_shots(void)
+{
+	struct uring ring = prepare(0);
+	int fd = file_of("f", 100, O_RDWR), zero = open("/dev/zero", 0);
+	int ends[2];
+
+	REQUIRE(pipe(ends) == 0);
+	shots_to(&ring, 3, ends[0]);
+	try_sqe("no_buffer", &ring);
+	append_some(0, 4, BYTES);
+	shots_to(&ring, 3, fd);
+	try_sqe("file", &ring);
+	shots_to(&ring, 3, zero);
+	try_sqe("zero", &ring);
+	shots_to(&ring, 3, ends[1]);
+	try_sqe("write_end", &ring);
+	shots_to(&ring, 3, 77777);
+	try_sqe("closed", &ring);
+	shots_to(&ring, 3, ends[0])->flags = 0;
+	try_sqe("no_select", &ring);
+	shots_to(&ring, 3, ends[0])->len = 10;
+	try_sqe("len", &ring);
+	shots_to(&ring, 3, ends[0])->addr = 4096;
+	try_sqe("addr", &ring);
+	shots_to(&ring, 3, ends[0])->rw_flags = 1 << 20;
+	try_sqe("flags", &ring);
+	shots_to(&ring, 3, ends[0])->ioprio = 0xffff;
+	try_sqe("ioprio", &ring);
+	shots_to(&ring, 7, fd);
+	try_sqe("file_without_group", &ring);
+	note_head("all", &ring, 3);
+}
+
+/* Each shot, and how they end. */
+static void shots(int group, int flags)
+{
+	struct uring ring = prepare(flags);
+	struct io_uring_sqe *sqe;
+	int ends[2], others[2], i;
+	uint64_t target;
+
+	REQUIRE(pipe(ends) == 0 && pipe(others) == 0);
+	some("provide", &ring, group, 0, 4);
+	REQUIRE(write(ends[1], "abcde", 5) == 5);
+	target = shots_to(&ring, group, ends[0])->user_data;
+	note_result("submitted", uring_submit(&ring));
+	note_cqes("there", &ring, 1);
+	for (i = 0; i < 2; i++) {
+		REQUIRE(write(ends[1], "abcde", 5) == 5);
+		note_cqes("shot", &ring, 1);
+	}
+	sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
+	sqe->addr = target;
+	uring_submit(&ring);
+	note_cqes("cancelled", &ring, 2);
+	note_head("cancelled", &ring, 3);
+	shots_to(&ring, group, others[0]);
+	note_result("submitted", uring_submit(&ring));
+	REQUIRE(write(others[1], memory, 2 * BYTES + 5) == 2 * BYTES + 5);
+	note_cqes("too_much", &ring, flags ? 3 : 2);
+	note_head("too_much", &ring, 3);
+	some("provide_more", &ring, group, 4, 2);
+	REQUIRE(write(ends[1], "abcde", 5) == 5);
+	shots_to(&ring, group, ends[0]);
+	note_result("submitted", uring_submit(&ring));
+	note_cqes("last", &ring, 1);
+	close(ends[1]);
+	note_cqes("end", &ring, 1);
+	note_head("end", &ring, 3);
+}
+
+static void shots_to_a_list(void)
+{
+	shots(1, 0);
+}
+
+static void shots_to_an_array(void)
+{
+	shots(3, 0);
+}
+
+static void shots_little_by_little(void)
+{
+	shots(3, PBUF_RING_INC);
+}
+
 /* Arrays that the client maps from the ring. */
 static void mapped(void)
 {
@@ -923,6 +1018,10 @@ const struct row rows_uring_buffers[] = {
 	ROW("a buffer is used up little by little", incremental),
 	ROW("reads that wait use a buffer little by little",
 	    incremental_waiting),
+	ROW("mistakes of reads with many shots", mistakes_of_shots),
+	ROW("each shot of a read has a buffer of a list", shots_to_a_list),
+	ROW("each shot of a read has a buffer of an array", shots_to_an_array),
+	ROW("shots of a read share a buffer", shots_little_by_little),
 	ROW("an array is mapped from the ring", mapped),
 	ROW("groups come and go", lives),
 	NO_ROW,
