@@ -129,6 +129,17 @@ int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  : -EOPNOTSUPP;
 }
 
+/* One with many shots ends without room, also if there is nothing to receive. */
+static int pick_room(const struct uaio_sqe *sqe, int fd, uint32_t extra_flags,
+		     struct iovec *ret_iov)
+{
+	bool may_block = !(extra_flags & RWF_NOWAIT);
+
+	return sqe->is_multishot
+		       ? uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov)
+		       : uaio_rw_pick(sqe, fd, may_block, extra_flags, ret_iov);
+}
+
 int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		      uint32_t extra_flags)
 {
@@ -139,8 +150,7 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)is_stream;
 	if (likely(!sqe->by_door))
 		return sys_recv(fd, sqe->buf, sqe->len, flags);
-	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
-				 &iov);
+	res = pick_room(sqe, fd, extra_flags, &iov);
 	if (res < 0)
 		return res;
 	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
@@ -221,8 +231,7 @@ static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
 	const struct uaio_args *args = sqe->args;
 	struct msghdr msg = message_of(args);
 	struct iovec iov;
-	int64_t res = uaio_op_door->pick(sqe, sqe->len,
-					 !(extra_flags & RWF_NOWAIT), &iov);
+	int64_t res = pick_room(sqe, fd, extra_flags, &iov);
 
 	if (res < 0)
 		return res;
