@@ -16,6 +16,7 @@
 
 #include "base/asked.h"
 #include "base/check.h"
+#include "base/uaddr.h"
 #include "file/file.h"
 #include "op/args.h"
 #include "op/rows.h"
@@ -158,17 +159,30 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	return res;
 }
 
-/* Tell the client, in its own header, what has come beside the data. */
-static void write_back(const struct uaio_args *args, const struct msghdr *msg)
+static bool may_write(const void *at, size_t bytes)
+{
+	return uaio_is_accessible((uintptr_t)at, bytes) &&
+	       uaio_can_write((uintptr_t)at, bytes);
+}
+
+/*
+ * Tell the client, in its own header, what has come beside the data, of res bytes.
+ * Return: res; -EFAULT: it has taken the header away. The data are lost then.
+ */
+static int64_t write_back(const struct uaio_args *args,
+			  const struct msghdr *msg, int64_t res)
 {
 	struct msghdr *header = args->out;
 
 	if (!header)
-		return;
+		return res;
+	if (!may_write(header, sizeof(*header)))
+		return -EFAULT;
 	if (args->sender)
 		header->msg_namelen = msg->msg_namelen;
 	header->msg_controllen = msg->msg_controllen;
 	header->msg_flags = msg->msg_flags;
+	return res;
 }
 
 /* What a buffer of a multishot receive begins with: both lengths are the request's. */
@@ -208,6 +222,8 @@ static int64_t receive_shot(const struct uaio_args *args, int fd, int flags,
 	out.controllen = (uint32_t)msg.msg_controllen;
 	out.payloadlen = (uint32_t)res;
 	out.flags = (uint32_t)msg.msg_flags;
+	if (!may_write(at, sizeof(out)))
+		return -EFAULT;
 	memcpy(at, &out, sizeof(out));
 	return (int64_t)head +
 	       (res < (int64_t)iov.iov_len ? res : (int64_t)iov.iov_len);
@@ -244,7 +260,7 @@ static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
 		msg.msg_namelen = args->sender_bytes;
 		res = sys_recvmsg(fd, &msg, flags);
 		if (res >= 0)
-			write_back(args, &msg);
+			res = write_back(args, &msg, res);
 	}
 	uaio_op_door->picked(sqe, res);
 	return res;
@@ -265,6 +281,6 @@ int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	msg.msg_namelen = sqe->args->sender_bytes;
 	res = sys_recvmsg(fd, &msg, flags);
 	if (res >= 0)
-		write_back(sqe->args, &msg);
+		res = write_back(sqe->args, &msg, res);
 	return res;
 }
