@@ -186,8 +186,10 @@ static int mistake_on_any(const struct uaio_sqe *sqe)
 	};
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
-	/* What is wrong with a poll its file knows. */
-	return op->class == UAIO_CLASS_POLL ? 0 : op->prep(sqe, &any);
+	/* What is wrong with a poll, or with any request of a socket, its file knows. */
+	return op->class == UAIO_CLASS_POLL || op->is_of_socket
+		       ? 0
+		       : op->prep(sqe, &any);
 }
 
 static int mistake_on_fixed(struct uaio_queue *queue,
@@ -216,6 +218,9 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	if (sqe->op == UAIO_OP_LINK_TIMER &&
 	    (!chain->last || chain->last->sqe.op == UAIO_OP_LINK_TIMER))
 		return -EINVAL;
+	/* Those before it may make the socket. */
+	if (op->is_of_socket)
+		return mistake_on_any(sqe);
 	if (sqe->is_fixed)
 		return mistake_on_fixed(chain->batch->queue, sqe);
 	if (!op->has_no_file)

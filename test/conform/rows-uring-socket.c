@@ -798,6 +798,39 @@ static void fixed_places(void)
 	try_sqe("send", &ring);
 }
 
+/* The sockets of a chain are there when their turn comes, or they are not. */
+static void made_in_a_chain(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int places[4] = { -1, -1, -1, -1 };
+	struct sockaddr_in address;
+	int fd = listening(0, &address), ends[2];
+	struct io_uring_sqe *sqe;
+
+	REQUIRE(uring_register(ring.fd, IORING_REGISTER_FILES, places, 4) == 0);
+	sqe = sqe_of(&ring, IORING_OP_SOCKET, AF_INET);
+	sqe->off = SOCK_STREAM;
+	sqe->file_index = 1;
+	sqe->flags = IOSQE_IO_LINK;
+	sqe = sqe_rw(&ring, IORING_OP_CONNECT, 0, &address, 0, sizeof(address));
+	sqe->flags = IOSQE_IO_LINK | IOSQE_FIXED_FILE;
+	send_of(&ring, 0, 10, 0)->flags = IOSQE_FIXED_FILE;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("calls", &ring, 3);
+	sqe = accept_of(&ring, fd, 0);
+	sqe->file_index = 2;
+	sqe->flags = IOSQE_IO_LINK;
+	recv_of(&ring, 1, 10, 0)->flags = IOSQE_IO_LINK | IOSQE_FIXED_FILE;
+	recv_of(&ring, 3, 10, 0)->flags = IOSQE_FIXED_FILE;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("called", &ring, 3);
+	REQUIRE(pipe(ends) == 0);
+	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
+	recv_of(&ring, ends[0], 10, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("pipe", &ring, 2);
+}
+
 #define HINT                               \
 	{                                  \
 		"has_more=1", "has_more=0" \
@@ -834,6 +867,7 @@ const struct row rows_uring_socket[] = {
 	ROW("a timeout ends a receive", with_a_timeout),
 	ROW("a socket is closed while it waits", closed_meanwhile),
 	ROW("requests of sockets in a chain", in_a_chain),
+	ROW("a chain makes its sockets", made_in_a_chain),
 	ROW("a send that does not copy", does_not_copy),
 	ROW("sockets go to places of the table", fixed_places),
 	NO_ROW,
