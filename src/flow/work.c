@@ -38,6 +38,18 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	return res;
 }
 
+/* Expect to park a request, which may not have been parked yet. Return: 0 or -EAGAIN. */
+static int expect(struct uaio_req *req)
+{
+	if (uaio_ready_expect(req->group) < 0)
+		return -EAGAIN;
+	req->watch = uaio_watch_get(req->group, req->file);
+	if (req->watch)
+		return 0;
+	uaio_ready_unexpect(req->group);
+	return -EAGAIN;
+}
+
 /* Park a multishot request again, which has its wait queue no more. */
 static void park_again(struct uaio_req *req)
 {
@@ -46,7 +58,7 @@ static void park_again(struct uaio_req *req)
 
 	req->owns_waitq = req->is_blocking = false;
 	req->edges = 0;
-	if (uaio_ready_expect(group) < 0) {
+	if (expect(req) < 0) {
 		uaio_req_complete(req, -EAGAIN);
 		return;
 	}

@@ -831,6 +831,22 @@ static void made_in_a_chain(void)
 	note_cqes("pipe", &ring, 2);
 }
 
+/* By a worker, from its first try on. */
+static void goes_on_elsewhere(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	int fd = listening(0, &address);
+
+	(void)call(&address);
+	accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT | ACCEPT_DONTWAIT)->flags =
+		IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("first", &ring, 1);
+	(void)call(&address);
+	note_in_order("second", &ring, 1);
+}
+
 #define HINT                               \
 	{                                  \
 		"has_more=1", "has_more=0" \
@@ -868,6 +884,7 @@ const struct row rows_uring_socket[] = {
 	ROW("a socket is closed while it waits", closed_meanwhile),
 	ROW("requests of sockets in a chain", in_a_chain),
 	ROW("a chain makes its sockets", made_in_a_chain),
+	ROW("a worker accepts many", goes_on_elsewhere),
 	ROW("a send that does not copy", does_not_copy),
 	ROW("sockets go to places of the table", fixed_places),
 	NO_ROW,
