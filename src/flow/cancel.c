@@ -17,6 +17,8 @@
  *       try. The canceller marks it, and waits without a lock until it is told
  *       what became of it (waits.h). So the result of a call is true of each
  *       request that it was to cancel, and no other thread is held up.
+ *   I4  A worker that executes a multishot request cannot be waited for, and the
+ *       request would go on after that. It is marked, and ends instead.
  */
 #include <errno.h>
 
@@ -83,13 +85,16 @@ static bool is_meant_by_door(const struct uaio_req *req, const struct aim *aim)
 	       aim->doors->is_meant(aim->doors, &req->sqe, req->file);
 }
 
-static enum uaio_cancel take(struct uaio_req *req, struct haul *haul)
+/* The lock of its group is held. */
+static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
 	const struct uaio_wait_ops *ops = uaio_waits_of(req);
 	enum uaio_cancel ret = UAIO_CANCEL_NONE;
 
 	if (ops)
 		ret = ops->cancel(req, &haul->canceller, &haul->startable);
+	if (unlikely(req->sqe.is_multishot) && ret == UAIO_CANCEL_NONE)
+		req->is_unwanted = true;
 	haul->nr_cancelled += ret == UAIO_CANCEL_TAKEN;
 	haul->nr_asked += ret == UAIO_CANCEL_ASKED;
 	haul->nr_others += ret == UAIO_CANCEL_NONE;
@@ -107,7 +112,7 @@ static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 
 		if (!aim->is_meant(req, aim))
 			continue;
-		ret = take(req, haul);
+		ret = take_locked(req, haul);
 		if (ret == UAIO_CANCEL_TAKEN)
 			list_add_tail(&haul->cancelled, &req->link);
 		if (ret != UAIO_CANCEL_NONE)
@@ -126,7 +131,7 @@ static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 			container_of(pos, struct uaio_req, in_group);
 
 		if (aim->is_meant(req, aim) &&
-		    take(req, haul) == UAIO_CANCEL_TAKEN)
+		    take_locked(req, haul) == UAIO_CANCEL_TAKEN)
 			list_add_head(&haul->cancelled, &req->link);
 	}
 }

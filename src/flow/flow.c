@@ -82,6 +82,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */
 	req->order = UAIO_ORDER_NONE;
+	req->is_unwanted = false;
 	req->done_bytes = 0;
 	req->work.may_block = may_block;
 	req->work.is_public = false;

@@ -28,7 +28,8 @@
  *			 has come, under the lock of its home
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
  *   RUNNING -> PREPPED	 the thread that tried it, or that took it back from the
- *			 kernel (native.h), to hand it to a worker
+ *			 kernel (native.h), to hand it to a worker; a worker, to park
+ *			 one that goes on, under the group's lock (work.c)
  *   PREPPED -> RUNNING	 the starter, before the kernel has it (native.h): the
  *			 thread that takes its completion completes it
  *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
@@ -130,8 +131,10 @@ struct uaio_req {
 	/* the owner's, see the states */
 	struct uaio_work work; /* QUEUED: the work queue's */
 	uint32_t state;        /* atomic: enum uaio_req_state, see above */
-	enum uaio_order order; /* immutable, but see order.c */
-	int64_t done_bytes;    /* done by earlier calls, of a stream request */
+	uint8_t order;         /* enum uaio_order; immutable, but see order.c */
+	/* under the group's lock: a canceller has found it RUNNING, a multishot one */
+	bool is_unwanted;
+	int64_t done_bytes; /* done by earlier calls, of a stream request */
 	union {
 		void *copy;        /* owns: a copy of its arguments, or NULL */
 		struct iovec *iov; /* the same, if it is vectored */

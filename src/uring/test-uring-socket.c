@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "flow/cancel.h"
 #include "uring/ring.h"
@@ -278,6 +279,52 @@ static void a_ring_ends_while_it_accepts(void **state)
 }
 
 /*
+ * A worker accepts, and is held up in its call
+ */
+
+static struct {
+	uint32_t is_there, may_go; /* atomic */
+} accepting;
+
+static bool hold_accept(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr != SYS_accept4)
+		return false;
+	store_relaxed(&accepting.is_there, 1);
+	uaio_wake(&accepting.is_there, 1);
+	while (!load_relaxed(&accepting.may_go))
+		(void)uaio_sleep(&accepting.may_go, 0, UAIO_FOREVER);
+	return false;
+}
+
+/* The client asks once, and the request does not go on after that. */
+static void what_a_worker_accepts_by_ends_as_well(void **state)
+{
+	struct sockaddr_in address;
+	int fd = listener(0, &address);
+
+	(void)state;
+	accepting.is_there = accepting.may_go = 0;
+	unit_hook(hold_accept);
+	call_once(&address);
+	put_accept(&client, fd, 1);
+	submit(&client, 0);
+	while (!load_relaxed(&accepting.is_there))
+		(void)enter(&client, 0, 0);
+	put_cancel(&client, 1);
+	submit(&client, 1);
+	assert_got(&client, 0, -EALREADY);
+	store_relaxed(&accepting.may_go, 1);
+	uaio_wake(&accepting.may_go, 1);
+	close(get(&client).res);
+	assert_got(&client, 1, -ECANCELED);
+	unit_hook(NULL);
+	unit_close(fd);
+}
+
+/*
  * Two threads talk, each through its own ring, and each receives by one request
  */
 
@@ -360,6 +407,7 @@ int main(void)
 		RING_TEST(a_receive_goes_on_beyond_one_run),
 		RING_TEST(accepting_is_cancelled_in_a_crowd),
 		RING_TEST(workers_accepting_are_cancelled_in_a_crowd),
+		RING_TEST(what_a_worker_accepts_by_ends_as_well),
 		RING_TEST(a_ring_ends_while_it_accepts),
 		RING_TEST(two_threads_talk),
 	};
