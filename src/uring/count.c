@@ -44,6 +44,9 @@ static bool is_skipped(const struct uaio_uring_note *note,
 {
 	if (unlikely(completion->flags & UAIO_COMPLETION_CUT))
 		return completion->flags & UAIO_COMPLETION_QUIET;
+	/* What it says the client cannot do without. */
+	if (completion->flags & UAIO_COMPLETION_MORE)
+		return false;
 	return note->skips && is_success(note, res);
 }
 

@@ -388,6 +388,35 @@ static void sends_of_array(void)
 	sends_from(false);
 }
 
+static void tells_of_each(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct __kernel_timespec soon = SPAN_SOON;
+	struct io_uring_sqe *sqe;
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	provide(&ring, 0, 4);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->flags |=
+		IOSQE_CQE_SKIP_SUCCESS;
+	put(fds[1], 10);
+	note_result("submit", uring_submit(&ring));
+	note_next("first", &ring);
+	put(fds[1], 10);
+	note_next("second", &ring);
+	close(fds[1]);
+	note("left", uring_settle(&ring));
+	sqe = sqe_of(&ring, IORING_OP_TIMEOUT, -1);
+	sqe->addr = (uintptr_t)&soon;
+	sqe->len = 1;
+	sqe->off = 2;
+	sqe->timeout_flags =
+		IORING_TIMEOUT_MULTISHOT | IORING_TIMEOUT_ETIME_SUCCESS;
+	sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+	note_result("submit", uring_submit(&ring));
+	note_next("time", &ring);
+}
+
 const struct row rows_uring_multishot[] = {
 	ROW("a receive selects a buffer", once),
 	ROW("one request receives until there are no buffers, of a list", list),
@@ -403,5 +432,6 @@ const struct row rows_uring_multishot[] = {
 	ROW("a message goes to a selected buffer", one_message),
 	ROW("a send selects a buffer, of a list", sends),
 	ROW("a send selects a buffer, of an array", sends_of_array),
+	ROW("what is one of many is told, whatever is skipped", tells_of_each),
 	NO_ROW,
 };
