@@ -97,12 +97,25 @@ static struct msghdr message_of(const struct uaio_args *args)
 int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			 uint32_t extra_flags)
 {
+	int flags = flags_of(sqe, extra_flags) | MSG_NOSIGNAL;
 	struct msghdr msg = message_of(sqe->args);
+	struct iovec iov;
+	int64_t res;
 
 	(void)is_stream;
 	msg.msg_name = (void *)(uintptr_t)sqe->args->address;
 	msg.msg_namelen = sqe->args->address_bytes;
-	return sys_sendmsg(fd, &msg, flags_of(sqe, extra_flags) | MSG_NOSIGNAL);
+	if (likely(!sqe->by_door))
+		return sys_sendmsg(fd, &msg, flags);
+	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
+				 &iov);
+	if (res < 0)
+		return res;
+	msg.msg_iov = &iov;
+	msg.msg_iovlen = 1;
+	res = sys_sendmsg(fd, &msg, flags);
+	uaio_op_door->picked(sqe, res);
+	return res;
 }
 
 /* Return: whether the kernel has such sends for a socket: for those of TCP and UDP. */

@@ -417,6 +417,44 @@ static void tells_of_each(void)
 	note_next("time", &ring);
 }
 
+static void sends_to_from(bool is_list)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address, other;
+	int to = bound_inet(&address), from = bound_inet(&other);
+
+	if (is_list) {
+		provide(&ring, 0, 2);
+	} else {
+		set_array(&ring);
+		append(0);
+		append(1);
+	}
+	memset(memory[0], 'x', BYTES);
+	for (int i = 0; i < 3; i++) {
+		struct io_uring_sqe *sqe = sqe_of(&ring, IORING_OP_SEND, from);
+
+		sqe->flags = IOSQE_BUFFER_SELECT;
+		sqe->buf_group = GROUP;
+		sqe->addr2 = (uintptr_t)&address;
+		sqe->addr_len = sizeof(address);
+		sqe->len = i ? 10 : 0;
+		try_sqe("sent", &ring);
+		note("got", recv(to, data, sizeof(data), MSG_DONTWAIT));
+		note("is_it", data[0] == 'x');
+	}
+}
+
+static void sends_to(void)
+{
+	sends_to_from(true);
+}
+
+static void sends_to_of_array(void)
+{
+	sends_to_from(false);
+}
+
 const struct row rows_uring_multishot[] = {
 	ROW("a receive selects a buffer", once),
 	ROW("one request receives until there are no buffers, of a list", list),
@@ -432,6 +470,9 @@ const struct row rows_uring_multishot[] = {
 	ROW("a message goes to a selected buffer", one_message),
 	ROW("a send selects a buffer, of a list", sends),
 	ROW("a send selects a buffer, of an array", sends_of_array),
+	ROW("a send to an address selects a buffer, of a list", sends_to),
+	ROW("a send to an address selects a buffer, of an array",
+	    sends_to_of_array),
 	ROW("what is one of many is told, whatever is skipped", tells_of_each),
 	NO_ROW,
 };
