@@ -91,6 +91,7 @@ enum {
 enum uaio_waitq_id {
 	UAIO_WAITQ_READ,
 	UAIO_WAITQ_WRITE,
+	UAIO_WAITQ_ERRORS, /* reads of a socket's queue of errors */
 	UAIO_WAITQ_POLL,
 	UAIO_NR_WAITQS,
 };

@@ -406,6 +406,8 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 {
 	bool was_tried;
 
+	if (uaio_sock_reads_errors(sqe))
+		waitq = &file->waitqs[UAIO_WAITQ_ERRORS];
 	if (sqe->call_flags & MSG_DONTWAIT) {
 		ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
 		/* It cannot be asked without waiting. */

@@ -9,7 +9,9 @@
 #ifndef UAIO_OP_SOCK_H
 #define UAIO_OP_SOCK_H
 
+#include <errno.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 
 #include "op/op.h"
 
@@ -25,6 +27,13 @@ enum uaio_socket_cmd {
 static inline bool uaio_sock_has_bytes(const struct uaio_sqe *sqe)
 {
 	return sqe->op >= UAIO_OP_SEND && sqe->op <= UAIO_OP_RECVMSG;
+}
+
+/* Return: whether it reads the errors that a socket has queued, and no data. */
+static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
+{
+	return (sqe->op == UAIO_OP_RECV || sqe->op == UAIO_OP_RECVMSG) &&
+	       sqe->call_flags & MSG_ERRQUEUE;
 }
 
 /* Return: whether a call on fd does not wait, as it fails: an accept where none listens. */

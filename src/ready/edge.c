@@ -17,6 +17,8 @@ static uint32_t waitqs_of(uint32_t events)
 		waitqs |= 1u << UAIO_WAITQ_READ;
 	if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 		waitqs |= 1u << UAIO_WAITQ_WRITE;
+	if (events & (EPOLLERR | EPOLLHUP))
+		waitqs |= 1u << UAIO_WAITQ_ERRORS;
 	return waitqs;
 }
 

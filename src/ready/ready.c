@@ -106,6 +106,7 @@ static inline uint32_t events_of(const struct uaio_req *req,
 	switch (id) {
 	case UAIO_WAITQ_POLL: return (uint32_t)req->sqe.events & any;
 	case UAIO_WAITQ_WRITE: return EPOLLOUT;
+	case UAIO_WAITQ_ERRORS: return EPOLLERR;
 	default: return EPOLLIN;
 	}
 }

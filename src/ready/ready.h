@@ -11,7 +11,8 @@
  * fallback thread (fallback.c) try what is parked.
  *
  *   I1  Requests parked on an open file are in its wait queues, one for each
- *       direction and one for polls, oldest first, under the file's lock. One
+ *       direction, one for reads of errors (MSG_ERRQUEUE) and one for polls,
+ *       oldest first, under the file's lock. One
  *       thread at a time tries the requests of a wait queue (is_running), the
  *       oldest first, and goes on to the next when that is done: none overtakes
  *       another, and none is tried by two threads at once. Polls take nothing

@@ -11,6 +11,7 @@
 #include "file/file.h"
 #include "req/queue.h"
 #include "req/req.h"
+#include "op/sock.h"
 #include "ready/ready.h"
 
 /* Which list of struct uaio_ready (queue.h) a watch is on. */
@@ -59,7 +60,10 @@ static inline enum uaio_waitq_id uaio_waitq_id_of(const struct uaio_req *req)
 	switch (uaio_optab[req->sqe.op].class) {
 	case UAIO_CLASS_POLL: return UAIO_WAITQ_POLL;
 	case UAIO_CLASS_WRITE: return UAIO_WAITQ_WRITE;
-	default: return UAIO_WAITQ_READ;
+	default:
+		return unlikely(uaio_sock_reads_errors(&req->sqe))
+			       ? UAIO_WAITQ_ERRORS
+			       : UAIO_WAITQ_READ;
 	}
 }
 

@@ -59,7 +59,9 @@ static bool is_ready_now(const struct uaio_req *req, int fd)
 
 bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd)
 {
-	if (uaio_waitq_id_of(req) == UAIO_WAITQ_POLL)
+	enum uaio_waitq_id id = uaio_waitq_id_of(req);
+
+	if (id == UAIO_WAITQ_POLL || id == UAIO_WAITQ_ERRORS)
 		return false;
 	/*
 	 * An error that a socket keeps until it is asked for (IP_RECVERR) makes

@@ -345,6 +345,8 @@ static uint32_t events_wanted_locked(const struct uaio_file *file)
 		events |= EPOLLIN;
 	if (!list_is_empty(&waitqs[UAIO_WAITQ_WRITE].parked))
 		events |= EPOLLOUT;
+	if (unlikely(!list_is_empty(&waitqs[UAIO_WAITQ_ERRORS].parked)))
+		events |= EPOLLERR;
 	/* Polls for errors and hang-ups alone need it in the epoll, too. */
 	if (!events && !list_is_empty(&waitqs[UAIO_WAITQ_POLL].parked))
 		events = EPOLLERR;

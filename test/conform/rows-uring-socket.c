@@ -387,6 +387,35 @@ static void messages(void)
 	try_sqe("long_name", &ring);
 }
 
+/* Who waits for data does not wait for errors, nor the other way round. */
+static void errors_and_data(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address, closed;
+	int fd = bound_inet(SOCK_DGRAM, &address), one = 1, other;
+	struct iovec iov = { got, 5 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	other = bound_inet(SOCK_DGRAM, &closed);
+	close(other);
+	REQUIRE(setsockopt(fd, SOL_IP, IP_RECVERR, &one, sizeof(one)) == 0);
+	sqe_rw(&ring, IORING_OP_RECVMSG, fd, &msg, 1, 0)->msg_flags =
+		MSG_ERRQUEUE;
+	note_result("submit", uring_submit(&ring));
+	note("waits", uring_settle(&ring));
+	recv_of(&ring, fd, 10, 0);
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(sendto(fd, data, 7, 0, (void *)&address, sizeof(address)) == 7);
+	note_in_order("data", &ring, 1);
+	REQUIRE(sendto(fd, data, 3, 0, (void *)&closed, sizeof(closed)) == 3);
+	note_in_order("error", &ring, 1);
+	note("flags", msg.msg_flags);
+	REQUIRE(sendto(fd, data, 2, 0, (void *)&closed, sizeof(closed)) == 2);
+	sqe_rw(&ring, IORING_OP_RECVMSG, fd, &msg, 1, 0)->msg_flags =
+		MSG_ERRQUEUE;
+	try_sqe("there", &ring);
+}
+
 static void descriptors(void)
 {
 	union {
@@ -866,6 +895,7 @@ const struct row rows_uring_socket[] = {
 	ROW_DIFFERS("there is more to receive", hint, differs_ring_hint, HINT),
 	ROW("datagrams to an address", to_an_address),
 	ROW("messages, and mistakes in them", messages),
+	ROW("errors and data of a socket", errors_and_data),
 	ROW("descriptors in messages", descriptors),
 	ROW("connections are accepted", accepts),
 	ROW("connections are accepted, O_NONBLOCK", accepts_nonblock),
