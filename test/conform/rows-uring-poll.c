@@ -195,7 +195,7 @@ static void multishot_skips(void)
 		IOSQE_IO_LINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	note_result("linked", uring_submit(&ring));
-	note_cqes("linked", &ring, uring_settle(&ring));
+	note_cqes("linked", &ring, 1);
 }
 
 static void removed(void)
