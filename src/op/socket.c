@@ -29,9 +29,12 @@
 int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			uint32_t extra_flags)
 {
-	const int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
+	int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
 
 	(void)is_stream;
+	/* What the door takes is no child's. */
+	if (sqe->by_door)
+		flags |= SOCK_CLOEXEC;
 	if (extra_flags & RWF_NOWAIT) {
 		int open_flags = sys_fcntl(fd, F_GETFL, 0);
 
@@ -156,5 +159,8 @@ int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)is_stream;
 	(void)extra_flags;
 	return uaio_sqe_land(
-		sqe, sys_socket(sqe->fd, (int)sqe->mode, (int)sqe->len));
+		sqe,
+		sys_socket(sqe->fd,
+			   (int)sqe->mode | (sqe->by_door ? SOCK_CLOEXEC : 0),
+			   (int)sqe->len));
 }
