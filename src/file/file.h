@@ -85,6 +85,8 @@ enum {
 	 * open neither for reading nor for writing, but that is not said (EBADF).
 	 */
 	UAIO_FILE_F_RING = 1u << 17,
+	/* A socket of type SOCK_STREAM. */
+	UAIO_FILE_F_SOCK_STREAM = 1u << 18,
 };
 
 /* Where requests on a file that is not ready wait (ready.h). */

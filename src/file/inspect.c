@@ -278,6 +278,16 @@ static uint32_t flags_of(int open_flags)
 	return flags;
 }
 
+static uint32_t socket_flags(int fd)
+{
+	uint32_t size = sizeof(int);
+	int type = 0;
+
+	(void)sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
+	return UAIO_FILE_F_SOCKET |
+	       (type == SOCK_STREAM ? UAIO_FILE_F_SOCK_STREAM : 0u);
+}
+
 static uint32_t stream_flags(int fd, mode_t mode)
 {
 	uint32_t flags = 0;
@@ -286,7 +296,7 @@ static uint32_t stream_flags(int fd, mode_t mode)
 	if (!S_ISCHR(mode) || sys_lseek(fd, 0, SEEK_CUR) < 0)
 		flags |= UAIO_FILE_F_STREAM;
 	if (S_ISSOCK(mode))
-		flags |= UAIO_FILE_F_SOCKET;
+		flags |= socket_flags(fd);
 	if (S_ISFIFO(mode))
 		flags |= UAIO_FILE_F_CERTAIN;
 	if (!(mode & S_IFMT))

@@ -107,6 +107,19 @@ static inline bool uaio_watch_tells_locked(const struct uaio_watch *watch,
 }
 
 /*
+ * Return: whether a call of the request that would have to wait found nothing at all,
+ * so that what comes next makes an edge. A socket of streams has nothing to receive
+ * then, nor to accept.
+ */
+static inline bool uaio_ready_is_certain(const struct uaio_req *req)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+
+	return op->is_of_socket && op->class == UAIO_CLASS_READ &&
+	       req->file->flags & UAIO_FILE_F_SOCK_STREAM;
+}
+
+/*
  * Return: whether the file was armed before the request was tried, so that the
  * epoll may have nothing more to tell: some files poll ready though a call
  * would have to wait. The file's lock is held.
@@ -114,6 +127,7 @@ static inline bool uaio_watch_tells_locked(const struct uaio_watch *watch,
 static inline bool uaio_watch_may_not_tell_locked(const struct uaio_req *req)
 {
 	return !(req->file->flags & UAIO_FILE_F_CERTAIN) &&
+	       !uaio_ready_is_certain(req) &&
 	       uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
 }
 

@@ -81,6 +81,7 @@ static bool is_shut(const struct uaio_req *req, int fd)
 
 	return uaio_waitq_id_of(req) == UAIO_WAITQ_READ &&
 	       req->file->flags & UAIO_FILE_F_SOCKET &&
+	       !(req->file->flags & UAIO_FILE_F_SOCK_STREAM) &&
 	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 1 &&
 	       pfd.revents & POLLRDHUP;
 }
@@ -90,9 +91,9 @@ static bool is_shut(const struct uaio_req *req, int fd)
  * Return: the result; -EAGAIN: it waits on; -EOPNOTSUPP: a worker has to
  * execute it.
  */
-static int64_t try(struct uaio_req *req, int fd)
+static int64_t try(struct uaio_req *req, int fd, bool is_known)
 {
-	int64_t res = uaio_req_try(req, fd);
+	int64_t res = uaio_req_try(req, fd, is_known);
 
 	if (res == -EOPNOTSUPP && fd >= 0 && !is_ready_now(req, fd))
 		return -EAGAIN;
@@ -156,6 +157,7 @@ struct run {
 	struct uaio_group *group;
 	enum uaio_runner by;
 	bool is_fresh; /* not kicked: parked since the last look */
+	bool is_again; /* a multishot request has just had a result, and goes on */
 	bool by_edges; /* only edges answer the multishot poll that is tried */
 	bool has_doubts; /* something of the group is in doubt */
 	unsigned budget; /* tries that are left */
@@ -220,13 +222,16 @@ static int64_t try_unlocked(struct run *run, struct uaio_req *req,
 {
 	struct uaio_file *file = run->file;
 	int fd = uaio_file_use_locked(file);
+	bool is_known = run->is_again;
 	int64_t res;
 
+	run->is_again = false;
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	/* [step: TRY] */
-	res = try(req, fd);
+	res = try(req, fd, is_known);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	if (res == -EAGAIN && !is_to_be_armed_locked(run, req)) {
+	if (res == -EAGAIN && !uaio_ready_is_certain(req) &&
+	    !is_to_be_armed_locked(run, req)) {
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
 		/* [step: DOUBT] */
 		*ret_in_doubt = uaio_ready_is_doubtful(req, fd);
@@ -290,8 +295,11 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 	is_posted = uaio_flow->post_more(req, res);
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
-	if (is_posted && !is_poll)
-		run->waitq->is_kicked = true;
+	if (is_posted && !is_poll) {
+		run->waitq->is_kicked = run->is_again = true;
+		/* That it is tried once more is no work of its own, up to a point. */
+		run->budget += run->nr_done <= RUN_TRIES;
+	}
 	return is_posted ? -EAGAIN : res;
 }
 
@@ -415,6 +423,7 @@ static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
 	if (list_is_empty(&waitq->parked))
 		return false;
 	run->waitq = waitq;
+	run->is_again = false;
 	waitq->is_running = true;
 	if (id == UAIO_WAITQ_POLL)
 		run_polls_locked(run);

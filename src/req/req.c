@@ -93,9 +93,9 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 		       flags);
 }
 
-int64_t uaio_req_try(struct uaio_req *req, int fd)
+int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
 {
-	if (uaio_req_has_lost_file(req, fd))
+	if (!is_known && uaio_req_has_lost_file(req, fd))
 		return req->done_bytes ? req->done_bytes : -EBADF;
 	for (;;) {
 		int64_t res;

@@ -217,11 +217,12 @@ bool uaio_req_has_lost_file(const struct uaio_req *req, int fd);
 
 /*
  * Try a stream request, on fd: execute as much of it as is possible without
- * blocking. The calling thread is its owner.
+ * blocking. The calling thread is its owner. is_known: it has just found that fd is the
+ * request's file.
  * Return: its result; -EAGAIN if it has to wait for the rest (part of it may be
  * done); -EOPNOTSUPP if the file supports no call that does not block.
  */
-int64_t uaio_req_try(struct uaio_req *req, int fd);
+int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known);
 
 /* Note that bytes of a write are written; the rest remains to be done. */
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes);

@@ -129,6 +129,13 @@ static bool may_touch(const struct uaio_uring_group *group, const void *at,
 }
 
 /* Return: whether the array has a next buffer; the client may have unmapped it. */
+/* An array begins at a page. */
+static bool is_in_first_page(const struct io_uring_buf_ring *array,
+			     const struct io_uring_buf *buf)
+{
+	return (uintptr_t)buf - (uintptr_t)array < 4096;
+}
+
 static bool look_at_array(const struct uaio_uring_group *group,
 			  struct uaio_uring_choice *ret)
 {
@@ -137,8 +144,10 @@ static bool look_at_array(const struct uaio_uring_group *group,
 	const struct io_uring_buf *buf = (const struct io_uring_buf *)array +
 					 (group->head & group->mask);
 
-	if (!may_touch(group, &array->tail, sizeof(array->tail)) ||
-	    !may_touch(group, buf, sizeof(*buf)))
+	/* What is in one page is asked about once. */
+	if (!may_touch(group, buf, sizeof(*buf)) ||
+	    (!is_in_first_page(array, buf) &&
+	     !may_touch(group, &array->tail, sizeof(array->tail))))
 		return false;
 	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
 	if (load_acquire(&array->tail) == group->head)
