@@ -203,6 +203,26 @@ def _uring(results: Results) -> str:
         _table(["added to a call in a program without a ring", "ns"], added)))
 
 
+ECHOES = {"io_uring": "io_uring", "io_uring+deferred": "DEFER_TASKRUN",
+          "uaio": "uaio", "epoll": "epoll"}
+
+
+def _echo(results: Results) -> str:
+    """Messages a second, and what one costs the server."""
+    tables = [(table, what) for word, what in (
+        ("rate", "messages a second"), ("cpu", "CPU us per message"),
+        ("switches", "context switches per message"))
+        if (table := results.table(f"echo.{word}"))]
+    return "\n\n".join(
+        _table([what, *ECHOES.values(), *(f"uaio : {peer}" for peer in (
+            "io_uring", "epoll"))],
+            [[f"{column}", *(_median(table, name, column) for name in ECHOES),
+              *(_ratio(table, "uaio", peer, column)
+                for peer in ("io_uring", "epoll"))]
+             for column in table.columns])
+        for table, what in tables)
+
+
 POSIX = {"glibc": "glibc", "uaio": "uaio", "uaio, libaio": "libaio on uaio",
          "pread": "pread"}
 
@@ -325,6 +345,12 @@ def document(results: Results, note: str) -> str:
                         "kernel's best way to set up a ring; plain calls are "
                         "`pread`, or `getppid` for a no-op.",
                         _machine_of(results, "uring.rate")), _uring(results)),
+        _section("A server of io_uring where it is refused",
+                 _prose("One echo server of 64 bytes on the kernel's io_uring "
+                        "and on uaio, and one that uses epoll; its clients "
+                        "are another process, by TCP over the loopback "
+                        "device.", _machine_of(results, "echo.rate")),
+                 _echo(results)),
         _section("POSIX AIO",
                  _prose("One program of POSIX AIO on glibc's and on uaio, 4 KiB "
                         "reads in the page cache, and below it fio's posixaio. "

@@ -19,6 +19,7 @@ from pathlib import Path
 import contexts
 import depth
 import dio
+import echo
 import fio
 import indexjobs
 import jobs
@@ -59,6 +60,7 @@ PARTS = {
     "dio": Part(dio.dio_results, 90, 12),
     "replaces": Part(replaces.replaces_results, 14, 16),
     "uring": Part(uring.uring_results, 25, 22),
+    "echo": Part(echo.echo_results, 12, 4),
     "posix": Part(posixaio.posix_results, 60, 20),
     "lookup": Part(contexts.lookup_results, 4, 2),
     "index": Part(contexts.index_results, 4, 2),

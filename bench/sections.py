@@ -63,6 +63,10 @@ SECTIONS = (
              "uring.workers_cpu"),
             about="The same program of io_uring on the kernel's and on uaio, "
             "and with a plain system call for each request."),
+    Section("A server of io_uring", ("echo",),
+            ("echo.rate", "echo.cpu", "echo.switches"),
+            about="The same echo server on the kernel's io_uring and on uaio, "
+            "and one that uses epoll; its clients are another process."),
     Section("POSIX AIO", ("posix",),
             ("posix.rate", "posix.cpu", "posix.fio_rate", "posix.fio_cpu"),
             about="The same program of POSIX AIO, and the same fio, on glibc's "
