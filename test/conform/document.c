@@ -8,6 +8,7 @@
 
 #include "conform.h"
 #include "differences.h"
+#include "document.h"
 
 enum { COLUMNS = 80 };
 
@@ -162,5 +163,6 @@ int print_differences(void)
 		for (; *difference; difference++)
 			is_good &= print_difference(*difference, is_observable);
 	}
+	print_uring();
 	return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

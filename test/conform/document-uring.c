@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io_uring in doc/differences.md: each operation, flag and call, in one table
+ */
+#include <stdio.h>
+
+#include "document.h"
+
+/* What a thing is here: as in the kernel, or how it differs, or what it is answered. */
+static const struct {
+	const char *names, *what;
+} parts[] = {
+	{ "**Operations**", "" },
+	{ "NOP READ READV READ_FIXED READV_FIXED WRITE WRITEV WRITE_FIXED "
+	  "WRITEV_FIXED READ_MULTISHOT",
+	  "as the kernel" },
+	{ "FSYNC SYNC_FILE_RANGE FALLOCATE FTRUNCATE FADVISE MADVISE "
+	  "FGETXATTR FSETXATTR GETXATTR SETXATTR",
+	  "as the kernel" },
+	{ "OPENAT OPENAT2 CLOSE STATX RENAMEAT UNLINKAT MKDIRAT SYMLINKAT "
+	  "LINKAT SPLICE TEE PIPE EPOLL_CTL",
+	  "as the kernel" },
+	{ "FILES_UPDATE FIXED_FD_INSTALL, and what OPENAT, OPENAT2, ACCEPT, "
+	  "SOCKET and PIPE put into the table",
+	  "as the kernel, but that a file has a number of the process for a "
+	  "moment: EMFILE where there is none left" },
+	{ "POLL_ADD POLL_REMOVE",
+	  "as the kernel; a multishot poll may go on where completions "
+	  "overflow" },
+	{ "TIMEOUT TIMEOUT_REMOVE LINK_TIMEOUT ASYNC_CANCEL", "as the kernel" },
+	{ "SEND RECV SENDMSG RECVMSG",
+	  "as the kernel, but that a completion does not say that there is "
+	  "more to receive, and that one with MSG_WAITALL that selects its "
+	  "buffer has what is there" },
+	{ "SEND_ZC SENDMSG_ZC",
+	  "copied, which the second completion says that asks for it, and at "
+	  "once" },
+	{ "ACCEPT CONNECT SHUTDOWN SOCKET BIND LISTEN",
+	  "as the kernel. A socket that is not O_NONBLOCK is so for a moment "
+	  "while CONNECT is made" },
+	{ "URING_CMD", "of sockets: SIOCINQ, SIOCOUTQ, GETSOCKOPT with "
+		       "SOL_SOCKET, SETSOCKOPT; else EOPNOTSUPP" },
+	{ "PROVIDE_BUFFERS REMOVE_BUFFERS", "as the kernel" },
+	{ "MSG_RING",
+	  "as the kernel, to rings of this process; to others EBADFD" },
+	{ "WAITID FUTEX_WAIT FUTEX_WAKE FUTEX_WAITV RECV_ZC EPOLL_WAIT",
+	  "not there: EINVAL" },
+	{ "**Flags of a submission**", "" },
+	{ "FIXED_FILE IO_DRAIN IO_LINK IO_HARDLINK ASYNC BUFFER_SELECT "
+	  "CQE_SKIP_SUCCESS",
+	  "as the kernel" },
+	{ "IORING_RECV_MULTISHOT IORING_ACCEPT_MULTISHOT "
+	  "IORING_ACCEPT_DONTWAIT "
+	  "IORING_RECVSEND_FIXED_BUF IORING_SEND_ZC_REPORT_USAGE",
+	  "as the kernel" },
+	{ "IORING_RECVSEND_POLL_FIRST IORING_ACCEPT_POLL_FIRST",
+	  "taken, and tried at once all the same" },
+	{ "IORING_RECVSEND_BUNDLE IORING_SEND_VECTORIZED",
+	  "not there: EINVAL; IORING_FEAT_RECVSEND_BUNDLE is not set" },
+	{ "personality",
+	  "that of a thread with the same credentials; else EACCES" },
+	{ "**io_uring_setup**", "" },
+	{ "CQSIZE CLAMP SUBMIT_ALL R_DISABLED SINGLE_ISSUER DEFER_TASKRUN "
+	  "COOP_TASKRUN TASKRUN_FLAG NO_SQARRAY SQE128 CQE32 NO_MMAP "
+	  "REGISTERED_FD_ONLY ATTACH_WQ",
+	  "as the kernel" },
+	{ "SQPOLL SQ_AFF",
+	  "without a thread: each submission asks to be woken for" },
+	{ "IOPOLL", "taken, and no device is polled" },
+	{ "HYBRID_IOPOLL CQE_MIXED", "not there: EINVAL" },
+	{ "**io_uring_register**", "" },
+	{ "FILES FILES2 FILES_UPDATE FILES_UPDATE2 FILE_ALLOC_RANGE BUFFERS "
+	  "BUFFERS2 BUFFERS_UPDATE CLONE_BUFFERS, with tags and sparse",
+	  "as the kernel" },
+	{ "EVENTFD EVENTFD_ASYNC PROBE ENABLE_RINGS RESTRICTIONS RING_FDS "
+	  "SYNC_CANCEL SEND_MSG_RING",
+	  "as the kernel" },
+	{ "PBUF_RING PBUF_STATUS, with MMAP and INC",
+	  "as the kernel; an array that is not mapped any more is empty" },
+	{ "PERSONALITY", "as above" },
+	{ "IOWQ_AFF IOWQ_MAX_WORKERS", "for all rings of the process" },
+	{ "NAPI CLOCK ZCRX_IFQ RESIZE_RINGS MEM_REGION QUERY",
+	  "not there: EINVAL" },
+};
+
+void print_uring(void)
+{
+	printf("\n## io_uring, part by part\n\n| | here |\n|---|---|\n");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		printf("| %s | %s |\n", parts[i].names, parts[i].what);
+}
