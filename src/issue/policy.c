@@ -465,18 +465,25 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	return UAIO_ISSUE_RETRY_READY;
 }
 
-bool uaio_park_untried(const struct uaio_file *file, const struct uaio_sqe *sqe,
-		       struct uaio_outcome *ret)
+enum uaio_issue uaio_send_untried(const struct uaio_file *file,
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret)
 {
 	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE)
-		return false;
+		return UAIO_ISSUE_RETRY_WORKER;
 	if (uaio_optab[sqe->op].is_of_socket)
-		return !(sqe->call_flags & MSG_DONTWAIT);
-	if (sqe->off > 0 || sqe->rw_flags || uaio_config.force_worker ||
-	    !can_be_patient(file, sqe))
-		return false;
+		return sqe->call_flags & MSG_DONTWAIT ? UAIO_ISSUE_RETRY_WORKER
+						      : UAIO_ISSUE_RETRY_READY;
+	if (sqe->rw_flags || uaio_config.force_worker ||
+	    !can_be_patient(file, sqe) ||
+	    (sqe->off > 0 && uaio_is_misplaced(file, sqe)))
+		return UAIO_ISSUE_RETRY_WORKER;
+	if (unlikely(is_at_bad_offset(file, sqe))) {
+		refuse(ret, -ESPIPE);
+		return UAIO_ISSUE_DONE;
+	}
 	ret->until_ns = time_limit(file, sqe);
-	return true;
+	return UAIO_ISSUE_RETRY_READY;
 }
 
 static enum uaio_issue try_poll(struct uaio_file *file,

@@ -70,11 +70,13 @@ enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
 					 struct uaio_outcome *ret);
 
 /*
- * Return: whether a request that is not to be tried here parks until its file is
- * ready, rather than have a worker wait, which nothing could interrupt.
+ * Return: what becomes of a request that is not to be tried here: if its file is a
+ * stream, it parks until that is ready, rather than have a worker wait, which nothing
+ * could interrupt; or it is done, as no such file takes its offset.
  */
-bool uaio_park_untried(const struct uaio_file *file, const struct uaio_sqe *sqe,
-		       struct uaio_outcome *ret);
+enum uaio_issue uaio_send_untried(const struct uaio_file *file,
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret);
 
 /*
  * file is the entry of a stream. Return: whether the descriptor is surely another

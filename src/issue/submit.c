@@ -347,10 +347,10 @@ send_away(const struct uaio_file *file, const struct uaio_sqe *sqe,
 
 	if (op->class == UAIO_CLASS_TIMER)
 		return set_timer(sqe, ret);
-	if (op->class == UAIO_CLASS_POLL ||
-	    (file && uaio_park_untried(file, sqe, ret)))
+	if (op->class == UAIO_CLASS_POLL)
 		return UAIO_ISSUE_RETRY_READY;
-	return UAIO_ISSUE_RETRY_WORKER;
+	return file ? uaio_send_untried(file, sqe, ret)
+		    : UAIO_ISSUE_RETRY_WORKER;
 }
 
 /* Make a call that may block, if it need not now. */

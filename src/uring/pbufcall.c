@@ -128,7 +128,7 @@ static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 {
 	for (const struct uaio_uring_group *group = ring->groups.first; group;
 	     group = group->next) {
-		int apart = (group->id - id) << IORING_OFF_PBUF_SHIFT;
+		int apart = (group->id - id) * (1 << IORING_OFF_PBUF_SHIFT);
 
 		if (group->own_bytes && apart < (int)bytes &&
 		    -apart < (int)group->own_bytes)

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -364,6 +365,22 @@ static void asynchronous_requests_are_executed_elsewhere(void **state)
 	unit_close(fd);
 }
 
+/* A worker that read from it would wait, and could not be interrupted. */
+static void a_socket_has_no_offset_though_it_is_not_tried(void **state)
+{
+	char block[SIZE];
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	put_rw(&client, IORING_OP_READ, fds[0], block, SIZE, 1, 1)->flags =
+		IOSQE_ASYNC;
+	submit(&client, 1);
+	assert_got(&client, 1, -ESPIPE);
+	unit_close(fds[0]);
+	unit_close(fds[1]);
+}
+
 static void files_are_opened(void **state)
 {
 	struct io_uring_sqe *sqe;
@@ -521,6 +538,7 @@ int main(void)
 		RING_TEST(successes_may_be_skipped),
 		RING_TEST(what_breaks_a_chain_says_whether_the_rest_is_told),
 		RING_TEST(asynchronous_requests_are_executed_elsewhere),
+		RING_TEST(a_socket_has_no_offset_though_it_is_not_tried),
 		RING_TEST(files_are_opened),
 		RING_TEST(results_are_injected),
 		RING_TEST(a_read_need_not_wait_for_a_write_before_it),
