@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fuzz SEED COUNT [alone]: random requests of io_uring
+ *
+ * Worlds (fuzz.h) come and go until COUNT requests have been submitted. It fails if a
+ * request that was taken has no last completion, or two; if there is one of nobody's;
+ * if descriptors stay; or if the process does not live. With `alone`, there is one request
+ * at a time, and a line for each says how it ended: what is the same wherever the
+ * ring is.
+ */
+#undef NDEBUG
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef FUZZ_LINKED
+#include "unit.h"
+#endif
+
+enum { BATCH_MAX = 8, PATIENCE_S = 120, SLACK = 40 };
+
+struct world world;
+bool is_alone;
+
+static uint64_t seed, state;
+static char folder_name[16];
+static uint64_t nr_taken, nr_completions;
+
+uint32_t any(uint32_t n)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(state >> 33) % n;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static void remove_folder(void)
+{
+	if (folder_name[0] && chdir("..") == 0)
+		nftw(folder_name, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void make_folder(void)
+{
+	strcpy(folder_name, "fuzz-XXXXXX");
+	if (!mkdtemp(folder_name) || chdir(folder_name) < 0)
+		failed("a folder", errno);
+}
+
+void failed(const char *what, long number)
+{
+	fprintf(stderr, "fuzz: %s (%ld), seed %llu, world %llu\n", what, number,
+		(unsigned long long)seed, (unsigned long long)world.number);
+	remove_folder();
+	abort();
+}
+
+static void on_alarm(int sig)
+{
+	static const char text[] = "fuzz: hangs, seed ";
+	char digits[24];
+	int len = snprintf(digits, sizeof(digits), "%llu\n",
+			   (unsigned long long)seed);
+
+	(void)sig;
+	(void)!write(2, text, sizeof(text) - 1);
+	(void)!write(2, digits, (size_t)len);
+	abort();
+}
+
+static uint32_t *word(const struct ring *ring, uint32_t off)
+{
+	return (uint32_t *)(void *)(ring->memory + off);
+}
+
+static uint32_t load(const uint32_t *from)
+{
+	return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Completions
+ */
+
+static void say(const struct request *request, const struct io_uring_cqe *cqe)
+{
+	bool is_fd = request->makes_fd && cqe->res >= 0;
+
+	printf("%llu.%u op %u: ", (unsigned long long)world.number,
+	       (unsigned)(cqe->user_data & 0xffff), request->opcode);
+	if (is_fd)
+		printf("fd");
+	else if (cqe->res < 0 && cqe->res > -4096)
+		printf("%s", strerrorname_np(-cqe->res));
+	else
+		printf("%d", cqe->res);
+	printf(" flags %#x\n", cqe->flags);
+}
+
+/* The descriptors that a request made, or did not close. */
+static void clean_up(struct request *request, int32_t res)
+{
+	if (request->opcode == IORING_OP_PIPE_) {
+		if (request->makes_fd && res == 0 && request->pipe[0] >= 0) {
+			close_fd(request->pipe[0]);
+			close_fd(request->pipe[1]);
+		}
+	} else if (request->makes_fd && res >= 0) {
+		close_fd(res);
+	}
+	if (request->closes >= 0 && res < 0)
+		close_fd(request->closes);
+}
+
+static void complete(const struct io_uring_cqe *cqe)
+{
+	uint64_t place = (cqe->user_data & 0xffff) - 1;
+	struct request *request;
+
+	if (cqe->user_data & EXTRA)
+		return;
+	if (cqe->user_data >> 16 != world.number || place >= world.nr_requests)
+		failed("a completion of nobody's", (long)cqe->user_data);
+	request = &world.requests[place];
+	if (!request->is_pending)
+		failed("a completion too many, of an opcode", request->opcode);
+	nr_completions++;
+	if (is_alone)
+		say(request, cqe);
+	clean_up(request, cqe->res);
+	if (cqe->flags & IORING_CQE_F_MORE)
+		return;
+	request->is_pending = false;
+	if (!request->is_silent)
+		world.rings[request->ring].nr_pending--;
+}
+
+static void take_all(struct ring *ring)
+{
+	uint32_t *head = word(ring, ring->params.cq_off.head);
+	unsigned shift = ring->params.flags & IORING_SETUP_CQE32 ? 1 : 0;
+	const struct io_uring_cqe *cqes =
+		(void *)(ring->memory + ring->params.cq_off.cqes);
+
+	while (*head != load(word(ring, ring->params.cq_off.tail))) {
+		uint32_t place = *head & (ring->params.cq_entries - 1);
+		struct io_uring_cqe cqe;
+
+		memcpy(&cqe,
+		       (const char *)cqes +
+			       ((size_t)place << shift) * sizeof(cqe),
+		       sizeof(cqe));
+		__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+		complete(&cqe);
+	}
+}
+
+/*
+ * Submissions
+ */
+
+/*
+ * In a chain, what is cancelled since one fails which asked for no completion has none
+ * either. Then it would not be known whether it has closed its descriptor.
+ */
+static void follow(struct request *request, struct io_uring_sqe *sqe)
+{
+	if (request->closes >= 0) {
+		close_fd(request->closes);
+		request->closes = -1;
+		request->opcode = sqe->opcode = IORING_OP_NOP;
+	}
+	request->is_silent = true;
+}
+
+static void prepare(struct ring *ring, const struct request *before,
+		    uint16_t *ret_place)
+{
+	uint32_t place = ring->tail++ & (ring->params.sq_entries - 1);
+	unsigned shift = ring->params.flags & IORING_SETUP_SQE128 ? 1 : 0;
+	struct request *request = &world.requests[world.nr_requests];
+	struct io_uring_sqe sqe;
+	char *to = ring->sqes + ((size_t)place << shift) * sizeof(sqe);
+
+	make_sqe(ring, &sqe, request);
+	if (before && before->is_silent &&
+	    before->flags & (IOSQE_IO_LINK | IOSQE_IO_HARDLINK))
+		follow(request, &sqe);
+	request->ring = (uint8_t)(ring - world.rings);
+	*ret_place = (uint16_t)world.nr_requests++;
+	sqe.user_data = world.number << 16 | world.nr_requests;
+	memcpy(to, &sqe, sizeof(sqe));
+	if (!(ring->params.flags & IORING_SETUP_NO_SQARRAY))
+		word(ring, ring->params.sq_off.array)[place] = place;
+}
+
+static void enter_some(struct ring *ring, uint32_t nr)
+{
+	uint32_t flags = any(3) ? 0 : IORING_ENTER_GETEVENTS;
+
+	if (ring->params.flags & IORING_SETUP_SQPOLL)
+		flags |= IORING_ENTER_SQ_WAKEUP;
+	call_enter(ring->fd, nr, 0, flags, NULL, 0);
+}
+
+/* Whatever is not taken is taken back. */
+static void submit(struct ring *ring, uint32_t nr)
+{
+	uint32_t *head = word(ring, ring->params.sq_off.head);
+	uint32_t *tail = word(ring, ring->params.sq_off.tail);
+	uint32_t before = load(head), taken;
+	uint16_t places[BATCH_MAX];
+
+	ring->tail = before;
+	for (uint32_t i = 0; i < nr; i++) {
+		prepare(ring, i ? &world.requests[places[i - 1]] : NULL,
+			&places[i]);
+		world.requests[places[i]].is_pending = true;
+		ring->nr_pending += !world.requests[places[i]].is_silent;
+	}
+	__atomic_store_n(tail, ring->tail, __ATOMIC_RELEASE);
+	enter_some(ring, nr);
+	/* A thread of the kernel's takes them when it likes. */
+	for (unsigned i = 0; load(head) != ring->tail && i < 1000 &&
+			     ring->params.flags & IORING_SETUP_SQPOLL;
+	     i++) {
+		enter_some(ring, nr);
+		usleep(100);
+	}
+	taken = load(head) - before;
+	if (taken > nr)
+		failed("more taken than there was", taken);
+	for (uint32_t i = taken; i < nr; i++) {
+		struct request *request = &world.requests[places[i]];
+
+		clean_up(request, -1);
+		request->closes = -1;
+		request->is_pending = false;
+		ring->nr_pending -= !request->is_silent;
+	}
+	nr_taken += taken;
+	__atomic_store_n(tail, before + taken, __ATOMIC_RELEASE);
+}
+
+/*
+ * The end of a world: all is cancelled, and ends.
+ */
+
+static void cancel_all(struct ring *ring)
+{
+	struct io_uring_sync_cancel_reg what = {
+		.flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL,
+		.timeout = { 0, 100000 },
+	};
+
+	call_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	call_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, &what, 1);
+}
+
+static void tell_pending(const struct ring *ring)
+{
+	fprintf(stderr, "fuzz: what is pending, of a ring with %#x:\n",
+		ring->params.flags);
+	for (uint32_t i = 0; i < world.nr_requests; i++)
+		if (world.requests[i].is_pending &&
+		    &world.rings[world.requests[i].ring] == ring)
+			fprintf(stderr, "%u: opcode %u, flags %#x\n", i,
+				world.requests[i].opcode,
+				world.requests[i].flags);
+}
+
+static void finish(struct ring *ring)
+{
+	for (unsigned i = 0; ring->nr_pending && !ring->is_lossy; i++) {
+		if (i % 16 == 0)
+			cancel_all(ring);
+		call_enter(ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
+		take_all(ring);
+		if (i > 16)
+			usleep(i > 200 ? 10000 : 100);
+		if (i > 3000) {
+			tell_pending(ring);
+			failed("requests without an end", ring->nr_pending);
+		}
+	}
+}
+
+static void finish_all(void)
+{
+	for (unsigned i = 0; i < NR_RINGS; i++)
+		if (world.rings[i].fd >= 0)
+			finish(&world.rings[i]);
+}
+
+static unsigned nr_descriptors(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	unsigned nr = 0;
+
+	while (all && readdir(all))
+		nr++;
+	if (all)
+		closedir(all);
+	return nr;
+}
+
+static void live(void)
+{
+	uint32_t opcode;
+
+	for (unsigned i = 0; i < 60; i++) {
+		struct ring *ring = &world.rings[any(NR_RINGS)];
+		uint32_t nr = 1 + any(BATCH_MAX);
+
+		if (ring->fd < 0 && !open_ring(ring))
+			continue;
+		if (nr > ring->params.sq_entries)
+			nr = ring->params.sq_entries;
+		if (any(5) == 0)
+			make_register(ring, &opcode);
+		if (any(8) == 0)
+			make_arguments();
+		submit(ring, nr);
+		if (any(2))
+			take_all(ring);
+		if (any(16) == 0)
+			cancel_all(ring);
+		if (any(40) == 0) {
+			finish_all();
+			close_ring(ring);
+		}
+	}
+	finish_all();
+}
+
+/*
+ * One at a time
+ */
+
+static void live_alone(void)
+{
+	struct ring *ring = &world.rings[0];
+	uint32_t opcode;
+
+	if (!open_ring(ring))
+		failed("no ring", ring->fd);
+	for (unsigned i = 0; i < 30; i++) {
+		if (any(3) == 0) {
+			long ret = make_register(ring, &opcode);
+
+			printf("%llu.%u register %u: %ld\n",
+			       (unsigned long long)world.number, i, opcode,
+			       ret);
+		}
+		submit(ring, 1);
+		for (unsigned j = 0; ring->nr_pending && j < 100; j++) {
+			call_enter(ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL,
+				   0);
+			take_all(ring);
+			if (j > 2)
+				usleep(200);
+		}
+		if (ring->nr_pending)
+			printf("%llu.%u waits\n",
+			       (unsigned long long)world.number,
+			       world.nr_requests);
+		finish(ring);
+	}
+}
+
+static void run(uint64_t count)
+{
+	unsigned nr_before = 0, nr_after = 0;
+
+	while (nr_taken < count) {
+		alarm(PATIENCE_S);
+		make_folder();
+		make_world();
+		if (is_alone)
+			live_alone();
+		else
+			live();
+		end_world();
+		remove_folder();
+		if (world.number == 3)
+			nr_before = nr_descriptors();
+	}
+	/* What ends meanwhile lets go of its file. */
+	for (unsigned i = 0; nr_before && i < 1000; i++) {
+		nr_after = nr_descriptors();
+		if (nr_after <= nr_before + SLACK)
+			break;
+		usleep(10000);
+	}
+	if (nr_after > nr_before + SLACK)
+		failed("descriptors stay", nr_after - nr_before);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		return 2;
+	seed = state = strtoull(argv[1], NULL, 0);
+	is_alone = argc > 3;
+#ifdef FUZZ_LINKED
+	unit_engine(NULL);
+#endif
+	signal(SIGALRM, on_alarm);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	make_memory();
+	run(strtoull(argv[2], NULL, 0));
+	if (!is_alone)
+		printf("%llu requests, %llu completions, %llu worlds\n",
+		       (unsigned long long)nr_taken,
+		       (unsigned long long)nr_completions,
+		       (unsigned long long)world.number);
+	return 0;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the parts of the program fuzz have in common
+ *
+ * A world is a few rings, and what requests on them may name: descriptors of all
+ * kinds, paths in a folder of the program's own, addresses, arguments. Requests are
+ * made of these at random, so that many are refused, and none does anything to what
+ * is not the world's (fuzz-make.c says how). All of a world is gone at its end.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "uring/abi.h"
+
+#define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
+#define PICK(list) ((list)[any(NR_ELEMENTS(list))])
+
+/* Messages and tags have this in their user_data, and are not counted. */
+#define EXTRA (UINT64_C(1) << 63)
+
+enum {
+	NR_RINGS = 3,
+	NR_FDS_MAX = 64,
+	NR_REQUESTS = 4096, /* of a world */
+	ARENA = 1 << 18,
+};
+
+struct request {
+	bool is_pending, is_silent, makes_fd;
+	uint8_t ring;
+	uint8_t opcode, flags;
+	int closes; /* the descriptor that is closed; -1 */
+	int pipe[2];
+};
+
+struct ring {
+	int fd; /* -1: none */
+	/* What it has is not asked for: whoever may use it is restricted. */
+	bool is_lossy;
+	struct io_uring_params params;
+	char *memory;
+	size_t bytes, sqes_bytes;
+	char *sqes;
+	uint32_t tail;
+	uint32_t nr_pending;
+};
+
+struct world {
+	uint64_t number;
+	struct ring rings[NR_RINGS];
+	int fds[NR_FDS_MAX];
+	unsigned nr_fds;
+	struct request requests[NR_REQUESTS];
+	unsigned nr_requests;
+};
+
+extern struct world world;
+extern char *arena; /* ARENA bytes, before which and after which is nothing */
+/* One request at a time, whose result does not depend on time. */
+extern bool is_alone;
+
+uint32_t any(uint32_t n);
+void failed(const char *what, long number) __attribute__((noreturn));
+
+/* fuzz-world.c: what the world has, by syscall(2) or from the linked engine. */
+long call_setup(uint32_t nr, struct io_uring_params *params);
+long call_enter(int fd, uint32_t nr, uint32_t min, uint32_t flags,
+		const void *arg, size_t bytes);
+long call_register(int fd, uint32_t opcode, void *arg, uint32_t nr);
+void close_fd(int fd);
+void make_memory(void);
+void make_world(void);
+void end_world(void);
+bool open_ring(struct ring *ring);
+void close_ring(struct ring *ring);
+
+/* fuzz-make.c: values, most of them good, and requests. */
+uint64_t memory(void);
+uint32_t length(void);
+int some_fd(void);
+uint64_t some_user_data(void);
+/* What files, or buffers, are registered from. */
+void *some_table(bool is_file);
+void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
+	      struct request *request);
+/* Fill in the arguments that requests point to. */
+void make_arguments(void);
+
+/* fuzz-register.c. Return: what the call returned. */
+long make_register(struct ring *ring, uint32_t *ret_opcode);
+
+#endif
