@@ -147,7 +147,8 @@ static int take_header(struct uaio_uring_entry *entry, struct msghdr *ret_msg)
 	begin(entry);
 	if (uaio_uring_copy_in(ret_msg, raw->addr, sizeof(*ret_msg)) < 0)
 		return -EFAULT;
-	if (!ret_msg->msg_name)
+	/* With many shots, there is room for a name in each of the buffers. */
+	if (!ret_msg->msg_name && !entry->sqe.is_multishot)
 		ret_msg->msg_namelen = 0;
 	if ((int32_t)ret_msg->msg_namelen < 0)
 		return -EINVAL;

@@ -279,9 +279,11 @@ static void note_message(const char *key, struct uring *ring,
 	note("is_sender", name->sin_port == from->sin_port);
 }
 
-static void messages(void)
+/* Datagrams, in buffers that have room for who sent them: name says nothing. */
+static void messages_of(void *name)
 {
-	struct msghdr msg = { .msg_namelen = sizeof(struct sockaddr_in),
+	struct msghdr msg = { .msg_name = name,
+			      .msg_namelen = sizeof(struct sockaddr_in),
 			      .msg_controllen = 32 };
 	struct uring ring = new_uring(8, 0);
 	struct sockaddr_in address, other;
@@ -289,7 +291,6 @@ static void messages(void)
 	struct io_uring_sqe *sqe;
 
 	provide(&ring, 0, 4);
-	msg.msg_name = &address;
 	sqe = sqe_rw(&ring, IORING_OP_RECVMSG, to, &msg, 1, 0);
 	sqe->flags = IOSQE_BUFFER_SELECT;
 	sqe->buf_group = GROUP;
@@ -302,6 +303,18 @@ static void messages(void)
 	note_message("cut", &ring, &other);
 	put(from, 0);
 	note_message("empty", &ring, &other);
+}
+
+static void messages(void)
+{
+	struct sockaddr_in name;
+
+	messages_of(&name);
+}
+
+static void messages_without_a_name(void)
+{
+	messages_of(NULL);
 }
 
 static void small_buffers(void)
@@ -466,6 +479,8 @@ const struct row rows_uring_multishot[] = {
 	ROW("mistakes of one that receives again", mistakes),
 	ROW("one request receives so many bytes each time", limited),
 	ROW("one request receives messages", messages),
+	ROW("one request receives messages, also without a name",
+	    messages_without_a_name),
 	ROW("a buffer is too small for a message's head", small_buffers),
 	ROW("a message goes to a selected buffer", one_message),
 	ROW("a send selects a buffer, of a list", sends),
