@@ -96,13 +96,24 @@ static void park_again(struct uaio_req *req)
 }
 
 /*
+ * Return: whether a call of a read found its file O_NONBLOCK, with nothing to read:
+ * the client asked for a worker at once, and so nobody has waited yet.
+ */
+static bool was_too_early(const struct uaio_req *req, int64_t res)
+{
+	return res == -EAGAIN && !uaio_optab[req->sqe.op].is_of_socket &&
+	       !req->file->is_unpollable;
+}
+
+/*
  * A worker has executed a multishot request, as its file knows no call that does not
  * wait: it goes on waiting, as in run.c.
  * Return: whether it does.
  */
 static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)
 {
-	if (!uaio_sqe_has_more(&req->sqe, res) || !uaio_req_post_more(req, res))
+	if (!was_too_early(req, res) && (!uaio_sqe_has_more(&req->sqe, res) ||
+					 !uaio_req_post_more(req, res)))
 		return false;
 	if (req->owns_waitq)
 		uaio_ready_returned(req);

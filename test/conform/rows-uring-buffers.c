@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -922,6 +923,25 @@ static void shots_little_by_little(void)
 	shots(3, PBUF_RING_INC);
 }
 
+/* A worker begins, though there is nothing to read yet. */
+static void shots_by_a_worker(void)
+{
+	struct uring ring = prepare(0);
+	int fd = eventfd(0, EFD_NONBLOCK), i;
+	const uint64_t value = 1;
+
+	REQUIRE(fd >= 0);
+	some("provide", &ring, 1, 0, 4);
+	shots_to(&ring, 1, fd)->flags |= IOSQE_ASYNC;
+	note_result("submitted", uring_submit(&ring));
+	/* Nobody says when the worker has looked, and it may do so later. */
+	usleep(20000);
+	for (i = 0; i < 3; i++) {
+		REQUIRE(write(fd, &value, sizeof(value)) == sizeof(value));
+		note_cqes("shot", &ring, 1);
+	}
+}
+
 /* Arrays that the client maps from the ring. */
 static void mapped(void)
 {
@@ -1022,6 +1042,7 @@ const struct row rows_uring_buffers[] = {
 	ROW("each shot of a read has a buffer of a list", shots_to_a_list),
 	ROW("each shot of a read has a buffer of an array", shots_to_an_array),
 	ROW("shots of a read share a buffer", shots_little_by_little),
+	ROW("shots of a read that a worker begins", shots_by_a_worker),
 	ROW("an array is mapped from the ring", mapped),
 	ROW("groups come and go", lives),
 	NO_ROW,
