@@ -312,7 +312,7 @@ static void what_a_worker_accepts_by_ends_as_well(void **state)
 	put_accept(&client, fd, 1);
 	submit(&client, 0);
 	while (!load_relaxed(&accepting.is_there))
-		(void)enter(&client, 0, 0);
+		(void)uaio_sleep(&accepting.is_there, 0, UAIO_FOREVER);
 	put_cancel(&client, 1);
 	submit(&client, 1);
 	assert_got(&client, 0, -EALREADY);
