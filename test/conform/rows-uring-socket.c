@@ -294,8 +294,6 @@ static void peeks(void)
 	try_sqe("then", &ring);
 	recv_of(&ring, fds[0], 10, MSG_OOB);
 	try_sqe("oob", &ring);
-	recv_of(&ring, fds[0], 10, MSG_ERRQUEUE);
-	try_sqe("errqueue", &ring);
 }
 
 static void hint(void)
