@@ -12,9 +12,9 @@
 #include "base/cycles.h"
 #include "base/sleep.h"
 #include "base/sys.h"
-#include "op/sock.h"
 #include "options/config.h"
 #include "proc/thread.h"
+#include "op/sock.h"
 #include "req/stats.h"
 #include "wait/cached.h"
 #include "wait/page.h"
@@ -397,8 +397,8 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 }
 
 /*
- * The same for an operation of sockets, which waits whatever the socket is, and however
- * long its own timeouts are, as io_uring's do.
+ * Operations of sockets: as other streams (try_stream()), but that they wait whatever the
+ * socket is, and however long its own timeouts are, as io_uring's do.
  */
 static __attribute__((noinline)) enum uaio_issue
 try_socket(struct uaio_file *file, struct uaio_waitq *waitq,

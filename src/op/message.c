@@ -57,8 +57,8 @@ bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 
 static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
-	const uint32_t compat = 1u
-				<< 31; /* no client of the calls may set it */
+	/* MSG_CMSG_COMPAT, which the calls refuse and io_uring does not see. */
+	const uint32_t compat = 1u << 31;
 
 	return (int)((sqe->call_flags & ~compat) |
 		     (extra_flags & RWF_NOWAIT ? MSG_DONTWAIT : 0u));

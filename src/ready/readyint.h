@@ -9,9 +9,9 @@
 
 #include "base/check.h"
 #include "file/file.h"
+#include "op/sock.h"
 #include "req/queue.h"
 #include "req/req.h"
-#include "op/sock.h"
 #include "ready/ready.h"
 
 /* Which list of struct uaio_ready (queue.h) a watch is on. */

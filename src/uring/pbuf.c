@@ -128,7 +128,6 @@ static bool may_touch(const struct uaio_uring_group *group, const void *at,
 				     : uaio_can_read((uintptr_t)at, bytes);
 }
 
-/* Return: whether the array has a next buffer; the client may have unmapped it. */
 /* An array begins at a page. */
 static bool is_in_first_page(const struct io_uring_buf_ring *array,
 			     const struct io_uring_buf *buf)
@@ -136,6 +135,7 @@ static bool is_in_first_page(const struct io_uring_buf_ring *array,
 	return (uintptr_t)buf - (uintptr_t)array < 4096;
 }
 
+/* Return: whether the array has a next buffer; the client may have unmapped it. */
 static bool look_at_array(const struct uaio_uring_group *group,
 			  struct uaio_uring_choice *ret)
 {

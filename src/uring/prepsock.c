@@ -115,7 +115,6 @@ static int prep_send_bytes(struct uaio_uring_entry *entry)
 int uaio_uring_prep_send(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-
 	int ret;
 
 	if ((int32_t)raw->len < 0 || raw->ioprio & ~SEND_FLAGS)
