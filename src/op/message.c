@@ -198,8 +198,7 @@ static int64_t write_back(const struct uaio_args *args,
 	return res;
 }
 
-/* What a buffer of a multishot receive begins with: both lengths are the request's. */
-static uint64_t head_bytes(const struct uaio_args *args)
+uint64_t uaio_sock_head_bytes(const struct uaio_args *args)
 {
 	return sizeof(struct io_uring_recvmsg_out) + args->sender_bytes +
 	       args->control_bytes;
@@ -214,7 +213,7 @@ static int64_t receive_shot(const struct uaio_args *args, int fd, int flags,
 			    const struct iovec *buffer)
 {
 	struct io_uring_recvmsg_out out = { 0 };
-	uint64_t head = head_bytes(args);
+	uint64_t head = uaio_sock_head_bytes(args);
 	struct msghdr msg = { .msg_namelen = args->sender_bytes };
 	struct iovec iov;
 	char *at = buffer->iov_base;
@@ -249,7 +248,7 @@ bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
 		return res >= 0;
 	/* An empty message is the last. */
 	if (sqe->op == UAIO_OP_RECVMSG)
-		return res > (int64_t)head_bytes(sqe->args);
+		return res > (int64_t)uaio_sock_head_bytes(sqe->args);
 	return res > 0;
 }
 

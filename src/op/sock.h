@@ -63,6 +63,13 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 	       (uint64_t)res >= uaio_sqe_bytes(sqe);
 }
 
+/*
+ * Return: how many bytes a buffer of a multishot RECVMSG begins with: a header, and the
+ * room that the request has for an address and for control data. The door has seen to
+ * it that they are no more than an int holds.
+ */
+uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
+
 /* Return: whether a multishot request of a stream goes on after the result of a call. */
 bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res);
 

@@ -288,6 +288,10 @@ static int take_limit(struct uaio_uring_entry *entry, const struct msghdr *msg)
 	entry->sqe.len = iov.iov_len;
 	entry->args.control = msg->msg_control;
 	entry->args.control_bytes = msg->msg_controllen;
+	if (entry->sqe.is_multishot &&
+	    (msg->msg_controllen > INT_MAX ||
+	     uaio_sock_head_bytes(&entry->args) > INT_MAX))
+		return -EOVERFLOW;
 	return select_buffer(entry);
 }
 

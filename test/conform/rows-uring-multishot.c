@@ -3,6 +3,7 @@
  * One request receives again and again, each time into a provided buffer.
  */
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -336,6 +337,34 @@ static void small_buffers(void)
 	note_message("cqe", &ring, &other);
 }
 
+/* What comes before the data of a message has to have a length. */
+static void long_heads(void)
+{
+	static const size_t lengths[] = { BYTES,         INT_MAX - 16,
+					  INT_MAX,       1ul + INT_MAX,
+					  UINT32_MAX,    1ul + UINT32_MAX,
+					  (size_t)-1000, (size_t)-16,
+					  (size_t)-1 };
+	struct msghdr msg = { .msg_name = NULL };
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	char key[32];
+	int fds[2];
+
+	pair_of(SOCK_DGRAM, fds);
+	provide(&ring, 0, 8);
+	put(fds[1], 30);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		msg.msg_controllen = lengths[i];
+		sqe = sqe_rw(&ring, IORING_OP_RECVMSG, fds[0], &msg, 1, 0);
+		sqe->flags = IOSQE_BUFFER_SELECT;
+		sqe->buf_group = GROUP;
+		sqe->ioprio = IORING_RECV_MULTISHOT;
+		snprintf(key, sizeof(key), "%#zx", lengths[i]);
+		try_sqe(key, &ring);
+	}
+}
+
 static void one_message(void)
 {
 	struct iovec iov = { NULL, 20 };
@@ -482,6 +511,7 @@ const struct row rows_uring_multishot[] = {
 	ROW("one request receives messages, also without a name",
 	    messages_without_a_name),
 	ROW("a buffer is too small for a message's head", small_buffers),
+	ROW("what comes before a message is too long", long_heads),
 	ROW("a message goes to a selected buffer", one_message),
 	ROW("a send selects a buffer, of a list", sends),
 	ROW("a send selects a buffer, of an array", sends_of_array),
