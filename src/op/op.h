@@ -328,6 +328,9 @@ int uaio_rw_select(struct uaio_sqe *sqe);
 /* Return: 0, or why a read or write cannot have the priority. */
 int uaio_rw_check_ioprio(uint16_t ioprio);
 
+/* Return: whether the driver of fd supports polling; true if that is not known. */
+bool uaio_poll_is_possible(int fd);
+
 size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes);
 

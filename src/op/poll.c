@@ -14,8 +14,7 @@
 #include "file/file.h"
 #include "op/rows.h"
 
-/* Return: whether the driver supports polling; true if that is not known. */
-static bool can_poll(int fd)
+bool uaio_poll_is_possible(int fd)
 {
 	struct epoll_event event = { 0 };
 	int epoll = uaio_ownfd_epoll(), ret;
@@ -35,7 +34,8 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	/* On such a file, a poll for other events only would wait for ever. */
 	if (sqe->events & always)
 		return 0;
-	return uaio_file_kind(file) == UAIO_KIND_STREAM || can_poll(sqe->fd)
+	return uaio_file_kind(file) == UAIO_KIND_STREAM ||
+			       uaio_poll_is_possible(sqe->fd)
 		       ? 0
 		       : -EINVAL;
 }

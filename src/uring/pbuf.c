@@ -2,7 +2,6 @@
 #include "uring/pbuf.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
@@ -329,19 +328,6 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Return: whether a device can be waited for. */
-static bool is_pollable(int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int epoll = sys_epoll_create(EPOLL_CLOEXEC), ret;
-
-	if (epoll < 0)
-		return true;
-	ret = sys_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
-	(void)sys_close(epoll);
-	return ret != -EPERM;
-}
-
 /* Return: whether the file has no reads with many shots. */
 static bool has_no_shots(const struct uaio_uring_entry *entry,
 			 struct uaio_file *file)
@@ -350,7 +336,8 @@ static bool has_no_shots(const struct uaio_uring_entry *entry,
 
 	if (uaio_file_kind(file) != UAIO_KIND_DEVICE)
 		return uaio_file_kind(file) < UAIO_KIND_STREAM;
-	has_none = !is_pollable(is_fixed ? uaio_file_use(file) : entry->sqe.fd);
+	has_none = !uaio_poll_is_possible(is_fixed ? uaio_file_use(file)
+						   : entry->sqe.fd);
 	if (is_fixed)
 		uaio_file_unuse(file);
 	return has_none;

@@ -13,19 +13,6 @@
 
 /* In what follows the order of the checks is the kernel's. */
 
-static void *pointer(uint64_t addr)
-{
-	return (void *)(uintptr_t)addr;
-}
-
-/* Return: the arguments of an entry, all 0. */
-static struct uaio_args *args_of(struct uaio_uring_entry *entry)
-{
-	entry->args = (struct uaio_args){ 0 };
-	entry->sqe.args = &entry->args;
-	return &entry->args;
-}
-
 /* Return: 0; why a call about a path is refused whatever else it says. */
 static int check_path(const struct io_uring_sqe *raw)
 {
@@ -91,7 +78,7 @@ int uaio_uring_prep_madvise(struct uaio_uring_entry *entry)
 
 	if (raw->buf_index || raw->splice_fd_in)
 		return -EINVAL;
-	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.buf = uaio_uring_pointer(raw->addr);
 	entry->sqe.len = raw->off ? raw->off : raw->len;
 	entry->sqe.call_flags = raw->fadvise_advice;
 	return 0;
@@ -114,7 +101,7 @@ static int measure(struct uaio_uring_entry *entry, bool may_be_empty)
 	uint32_t bytes;
 	int ret;
 
-	entry->sqe.path = pointer(entry->raw.addr);
+	entry->sqe.path = uaio_uring_pointer(entry->raw.addr);
 	ret = uaio_path_measure(entry->sqe.path, may_be_empty, &bytes);
 	entry->sqe.len = bytes;
 	return ret;
@@ -149,11 +136,11 @@ static int prep_land2(struct uaio_uring_entry *entry)
 int uaio_uring_prep_openat2(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 	int ret;
 
-	args->path = pointer(raw->addr);
-	args->in = pointer(raw->addr2);
+	args->path = uaio_uring_pointer(raw->addr);
+	args->in = uaio_uring_pointer(raw->addr2);
 	args->in_bytes = raw->len;
 	ret = check_open(raw);
 	return ret < 0 || !raw->file_index ? ret : prep_land2(entry);
@@ -183,23 +170,23 @@ int uaio_uring_prep_close(struct uaio_uring_entry *entry)
 int uaio_uring_prep_statx(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
 	entry->sqe.call_flags = raw->statx_flags;
-	args->path = pointer(raw->addr);
+	args->path = uaio_uring_pointer(raw->addr);
 	args->what = raw->len;
-	args->out = pointer(raw->addr2);
+	args->out = uaio_uring_pointer(raw->addr2);
 	return check_path(raw);
 }
 
 static int prep_two_paths(struct uaio_uring_entry *entry, uint32_t flags)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
 	entry->sqe.call_flags = flags;
-	args->path = pointer(raw->addr);
-	args->name = pointer(raw->addr2);
+	args->path = uaio_uring_pointer(raw->addr);
+	args->name = uaio_uring_pointer(raw->addr2);
 	args->fd = (int)raw->len;
 	return check_path(raw);
 }
@@ -217,12 +204,12 @@ int uaio_uring_prep_linkat(struct uaio_uring_entry *entry)
 int uaio_uring_prep_symlinkat(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
 	if (raw->len || raw->rw_flags)
 		return -EINVAL;
-	args->path = pointer(raw->addr);
-	args->name = pointer(raw->addr2);
+	args->path = uaio_uring_pointer(raw->addr);
+	args->name = uaio_uring_pointer(raw->addr2);
 	args->fd = raw->fd;
 	return check_path(raw);
 }
@@ -252,10 +239,10 @@ int uaio_uring_prep_mkdirat(struct uaio_uring_entry *entry)
 int uaio_uring_prep_fgetxattr(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
-	args->name = pointer(raw->addr);
-	args->out = pointer(raw->addr2);
+	args->name = uaio_uring_pointer(raw->addr);
+	args->out = uaio_uring_pointer(raw->addr2);
 	args->out_bytes = raw->len;
 	return raw->xattr_flags ? -EINVAL : 0;
 }
@@ -263,10 +250,10 @@ int uaio_uring_prep_fgetxattr(struct uaio_uring_entry *entry)
 int uaio_uring_prep_fsetxattr(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
-	args->name = pointer(raw->addr);
-	args->in = pointer(raw->addr2);
+	args->name = uaio_uring_pointer(raw->addr);
+	args->in = uaio_uring_pointer(raw->addr2);
 	args->in_bytes = raw->len;
 	entry->sqe.call_flags = raw->xattr_flags;
 	return 0;
@@ -276,7 +263,7 @@ static int with_path(struct uaio_uring_entry *entry, uaio_uring_prep_fn *prep)
 {
 	int ret = entry->raw.flags & IOSQE_FIXED_FILE ? -EBADF : prep(entry);
 
-	entry->args.path = pointer(entry->raw.addr3);
+	entry->args.path = uaio_uring_pointer(entry->raw.addr3);
 	return ret;
 }
 
@@ -323,7 +310,7 @@ static int prep_ends(struct uaio_uring_entry *entry)
 			       SPLICE_F_MORE | SPLICE_F_GIFT |
 			       SPLICE_F_FD_IN_FIXED;
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 	int ret = 0;
 
 	if (raw->splice_flags & ~known)
@@ -369,13 +356,13 @@ int uaio_uring_prep_tee(struct uaio_uring_entry *entry)
 int uaio_uring_prep_epoll_ctl(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
 	if (raw->buf_index || raw->splice_fd_in)
 		return -EINVAL;
 	args->what = raw->len;
 	args->fd = (int)raw->off;
-	args->in = pointer(raw->addr);
+	args->in = uaio_uring_pointer(raw->addr);
 	return 0;
 }
 
@@ -389,7 +376,7 @@ int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	if (raw->file_index)
 		return uaio_uring_prep_pipe_places(entry);
-	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.buf = uaio_uring_pointer(raw->addr);
 	entry->sqe.call_flags = (uint32_t)raw->rw_flags;
 	return 0;
 }

@@ -25,19 +25,6 @@ enum {
 		       IORING_ACCEPT_POLL_FIRST,
 };
 
-static void *pointer(uint64_t addr)
-{
-	return (void *)(uintptr_t)addr;
-}
-
-/* Return: the arguments of an entry, all 0. */
-static struct uaio_args *args_of(struct uaio_uring_entry *entry)
-{
-	entry->args = (struct uaio_args){ 0 };
-	entry->sqe.args = &entry->args;
-	return &entry->args;
-}
-
 /* Take the address of a socket. Return: 0; -EINVAL; -EFAULT. */
 static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 {
@@ -45,7 +32,7 @@ static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 		return -EINVAL;
 	if (bytes && !uaio_uring_may_read(addr, (size_t)bytes))
 		return -EFAULT;
-	args->address = pointer(addr);
+	args->address = uaio_uring_pointer(addr);
 	args->address_bytes = (uint32_t)bytes;
 	return 0;
 }
@@ -78,7 +65,7 @@ static int prep_bytes(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 
 	begin(entry);
-	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.buf = uaio_uring_pointer(raw->addr);
 	entry->sqe.len = raw->len;
 	return expect(entry, raw->len);
 }
@@ -94,11 +81,11 @@ static int select_buffer(struct uaio_uring_entry *entry)
 static int prep_send_to(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
 	entry->sqe.op = entry->sqe.op == UAIO_OP_SEND_ZC ? UAIO_OP_SENDMSG_ZC
 							 : UAIO_OP_SENDMSG;
-	entry->iov = (struct iovec){ pointer(raw->addr), raw->len };
+	entry->iov = (struct iovec){ uaio_uring_pointer(raw->addr), raw->len };
 	args->in = &entry->iov;
 	args->in_bytes = sizeof(entry->iov);
 	return take_address(args, raw->addr2, raw->addr_len);
@@ -180,7 +167,7 @@ static int take_vectors(struct uaio_uring_entry *entry,
 
 static int prep_any_sendmsg(struct uaio_uring_entry *entry)
 {
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 	struct msghdr msg;
 	int ret = take_header(entry, &msg);
 
@@ -298,7 +285,7 @@ static int take_limit(struct uaio_uring_entry *entry, const struct msghdr *msg)
 int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 	int ret = prep_any_recv(entry);
 	struct msghdr msg;
 
@@ -306,7 +293,7 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 		ret = take_header(entry, &msg);
 	if (ret < 0)
 		return ret;
-	args->out = pointer(raw->addr);
+	args->out = uaio_uring_pointer(raw->addr);
 	args->sender = msg.msg_name;
 	args->sender_bytes = msg.msg_namelen;
 	if (raw->flags & IOSQE_BUFFER_SELECT)
@@ -332,7 +319,7 @@ int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
 	if (raw->accept_flags & ~known)
 		return -EINVAL;
 	entry->sqe.off = UAIO_OFF_POSITION;
-	entry->sqe.buf = pointer(raw->addr);
+	entry->sqe.buf = uaio_uring_pointer(raw->addr);
 	entry->sqe.len = raw->addr2;
 	entry->sqe.call_flags = raw->accept_flags;
 	if (raw->ioprio & IORING_ACCEPT_DONTWAIT)
@@ -348,7 +335,7 @@ int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
 int uaio_uring_prep_connect(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
 	if (raw->len || raw->buf_index || raw->rw_flags || raw->splice_fd_in)
 		return -EINVAL;
@@ -387,7 +374,7 @@ int uaio_uring_prep_socket(struct uaio_uring_entry *entry)
 int uaio_uring_prep_bind(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 
 	if (raw->len || raw->buf_index || raw->rw_flags || raw->splice_fd_in)
 		return -EINVAL;
@@ -411,7 +398,7 @@ int uaio_uring_prep_listen(struct uaio_uring_entry *entry)
 
 static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
 {
-	args->out = pointer(value);
+	args->out = uaio_uring_pointer(value);
 	args->out_bytes = bytes;
 	return 0;
 }
@@ -420,7 +407,7 @@ static int prep_set(struct uaio_args *args, uint64_t value, uint32_t bytes)
 {
 	if (bytes > UAIO_VALUE_BYTES_MAX)
 		return -EINVAL;
-	args->in = pointer(value);
+	args->in = uaio_uring_pointer(value);
 	args->in_bytes = bytes;
 	return !bytes || uaio_uring_may_read(value, bytes) ? 0 : -EFAULT;
 }
@@ -428,7 +415,7 @@ static int prep_set(struct uaio_args *args, uint64_t value, uint32_t bytes)
 int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = args_of(entry);
+	struct uaio_args *args = uaio_uring_args_of(entry);
 	int ret = 0;
 
 	/* That a command uses a registered buffer; none of these does. */

@@ -57,6 +57,20 @@ struct uaio_uring_row {
 	bool selects_buffer; /* of those provided, if it asks for that */
 };
 
+static inline void *uaio_uring_pointer(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+/* Return: the arguments of an entry, all 0, which it has from now on. */
+static inline struct uaio_args *
+uaio_uring_args_of(struct uaio_uring_entry *entry)
+{
+	entry->args = (struct uaio_args){ 0 };
+	entry->sqe.args = &entry->args;
+	return &entry->args;
+}
+
 /* Return: whether memory of the client can be read. */
 bool uaio_uring_may_read(uint64_t addr, size_t bytes);
 
