@@ -4,9 +4,8 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-#include "life/life.h"
 #include "uring/mem.h"
-#include "test-uring.h"
+#include "test-uring-held.h"
 
 static const uint32_t sizes[] = {
 	0,
@@ -199,39 +198,6 @@ static void memory_of_two_mappings(void **state)
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
 }
 
-/* A call that a worker makes is held. */
-static uint32_t is_held, may_go; /* atomic */
-
-static bool hold_tee(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	(void)ret_res;
-	if (nr != SYS_tee)
-		return false;
-	store_relaxed(&is_held, 1);
-	while (!load_relaxed(&may_go))
-		usleep(100);
-	return false;
-}
-
-static bool is_true(void *arg)
-{
-	return load_relaxed((uint32_t *)arg);
-}
-
-/* Whoever makes a ring frees those that are through. */
-static bool is_freed(void *arg)
-{
-	struct uaio_counters counters = { 0 };
-	struct client other;
-
-	(void)arg;
-	client_open(&other, 1, (struct io_uring_params){ 0 });
-	uaio_counters_read(&counters);
-	client_close(&other);
-	return counters.nr_contexts == 1;
-}
-
 /* What is left of a ring writes no more to memory that may be another's by now. */
 static void close_with_a_request(void *memory)
 {
@@ -239,7 +205,7 @@ static void close_with_a_request(void *memory)
 	int from[2], to[2];
 
 	assert_int_equal(pipe2(from, O_CLOEXEC) | pipe2(to, O_CLOEXEC), 0);
-	store_relaxed(&is_held, 0);
+	store_relaxed(&is_in_tee, 0);
 	store_relaxed(&may_go, 0);
 	unit_hook(hold_tee);
 	open_in(&client, memory, 0);
@@ -247,7 +213,7 @@ static void close_with_a_request(void *memory)
 	client.sqes[0].len = 1;
 	assert_int_equal(write(from[1], "a", 1), 1);
 	submit(&client, 0);
-	unit_await(is_true, &is_held);
+	unit_await(is_true, &is_in_tee);
 	unit_close(client.fd);
 	memset(memory, 0x55, GIVEN_BYTES);
 	store_relaxed(&may_go, 1);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "test-uring.h"
+#include "test-uring-held.h"
 
 #define P(...)              \
 	{                   \
@@ -219,39 +219,6 @@ static int in_child(void)
 		return 5;
 	unit_close(parents.fd);
 	return 0;
-}
-
-/* A call that names a ring is held, and has a duplicate of its descriptor. */
-static uint32_t is_in_tee, may_go; /* atomic */
-
-static bool hold_tee(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	(void)ret_res;
-	if (nr != SYS_tee)
-		return false;
-	store_relaxed(&is_in_tee, 1);
-	while (!load_relaxed(&may_go))
-		usleep(100);
-	return false;
-}
-
-static bool is_true(void *arg)
-{
-	return load_relaxed((uint32_t *)arg);
-}
-
-/* Whoever makes a ring frees those that are through. */
-static bool is_freed(void *arg)
-{
-	struct uaio_counters counters = { 0 };
-	struct client other;
-
-	(void)arg;
-	client_open(&other, 1, (struct io_uring_params){ 0 });
-	uaio_counters_read(&counters);
-	client_close(&other);
-	return counters.nr_contexts == 1;
 }
 
 static void a_request_that_names_its_ring_does_not_keep_it(void **state)
