@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/preprw.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/fs.h>
+
+#include "base/check.h"
+#include "uring/calls.h"
+#include "uring/note.h"
+#include "uring/pbuf.h"
+#include "uring/ring.h"
+#include "uring/submit.h"
+
+/* In what follows the order of the checks is the kernel's. */
+
+int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_sqe *sqe = &entry->sqe;
+
+	/* What newer kernels know as attributes, of which none is served. */
+	if (unlikely(raw->__pad2[0]))
+		return -EINVAL;
+	sqe->buf = (void *)(uintptr_t)raw->addr;
+	sqe->len = raw->len;
+	sqe->off = (int64_t)raw->off;
+	sqe->rw_flags = (uint32_t)raw->rw_flags;
+	sqe->ioprio = raw->ioprio;
+	if (unlikely(raw->flags & IOSQE_BUFFER_SELECT)) {
+		sqe->op = UAIO_OP_READ_SELECT;
+		sqe->buf = NULL;
+		if (uaio_uring_prep_select(entry) < 0)
+			return -ENOMEM;
+	}
+	/* Only where completions are polled for. */
+	if (unlikely(raw->rw_flags & RWF_HIPRI) &&
+	    !(raw->rw_flags & ~RWF_SUPPORTED) &&
+	    !(entry->ring->setup & IORING_SETUP_IOPOLL))
+		entry->late_error = -EINVAL;
+	if (unlikely(raw->flags & IOSQE_CQE_SKIP_SUCCESS) &&
+	    uaio_uring_note_for(entry))
+		entry->note->expected = raw->len;
+	return 0;
+}
+
+/* Each time there is something to read, into a buffer of its own. */
+int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = raw->flags & IOSQE_BUFFER_SELECT ? uaio_uring_prep_rw(entry)
+						   : -EINVAL;
+
+	if (ret == 0 && (raw->addr || raw->len))
+		return -EINVAL;
+	entry->sqe.is_multishot = true;
+	return ret;
+}
+
+int uaio_uring_prep_rwv(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	bool selects = raw->flags & IOSQE_BUFFER_SELECT;
+	struct iovec iov;
+	int ret = raw->len > (selects ? 1 : IOV_MAX) || (selects && !raw->len)
+			  ? -EINVAL
+			  : uaio_uring_prep_rw(entry);
+
+	if (ret == 0 && selects) {
+		ret = uaio_uring_copy_in(&iov, raw->addr, sizeof(iov));
+		/* As many bits as the kernel takes. */
+		if (ret == 0)
+			entry->sqe.len = (uint32_t)iov.iov_len;
+		return ret;
+	}
+	if (ret == 0 && raw->len &&
+	    !uaio_uring_may_read(raw->addr, raw->len * sizeof(struct iovec)))
+		return -EFAULT;
+	if (ret == 0 && entry->note)
+		entry->note->expected = (uint32_t)uaio_sqe_bytes(&entry->sqe);
+	return ret;
+}
+
+/* Return: 0 or -EFAULT: the memory is not in the buffer. */
+static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
+			uint64_t bytes)
+{
+	uint64_t end;
+
+	if (!buffer || __builtin_add_overflow(addr, bytes, &end))
+		return -EFAULT;
+	return addr < buffer->base || end > buffer->base + buffer->bytes
+		       ? -EFAULT
+		       : 0;
+}
+
+/*
+ * Have the request use its registered buffer. error: why it cannot, or 0; of two
+ * mistakes the kernel finds this first.
+ */
+static int use_buffer(struct uaio_uring_entry *entry,
+		      struct uaio_uring_rsrc *buffer, int error)
+{
+	if (error)
+		entry->late_error = error;
+	if (entry->late_error || !buffer->tag)
+		return 0;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	uaio_uring_note_use(entry->note, buffer);
+	return 0;
+}
+
+int uaio_uring_use_buffer(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_uring_rsrc *buffer =
+		uaio_uring_table_at(&entry->ring->buffers, raw->buf_index);
+
+	return use_buffer(entry, buffer,
+			  check_buffer(buffer, raw->addr, raw->len));
+}
+
+int uaio_uring_prep_rw_fixed(struct uaio_uring_entry *entry)
+{
+	int ret = uaio_uring_prep_rw(entry);
+
+	return ret < 0 ? ret : uaio_uring_use_buffer(entry);
+}
+
+/* Return: 0 or -EINVAL. *ret_error: -EFAULT, if they are not in the buffer. */
+static int check_vectors(const struct uaio_sqe *sqe,
+			 const struct uaio_uring_rsrc *buffer, int *ret_error)
+{
+	*ret_error = buffer ? 0 : -EFAULT;
+	for (uint64_t i = 0; i < sqe->len; i++) {
+		struct iovec iov = uaio_sqe_iov(sqe, i);
+
+		if (iov.iov_len > SSIZE_MAX)
+			return -EINVAL;
+		if (!iov.iov_len ||
+		    check_buffer(buffer, (uintptr_t)iov.iov_base, iov.iov_len) <
+			    0)
+			*ret_error = -EFAULT;
+	}
+	return 0;
+}
+
+int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
+{
+	struct uaio_uring_rsrc *buffer = uaio_uring_table_at(
+		&entry->ring->buffers, entry->raw.buf_index);
+	int ret = uaio_uring_prep_rwv(entry), error = 0;
+
+	if (ret == 0)
+		ret = check_vectors(&entry->sqe, buffer, &error);
+	return ret < 0 ? ret : use_buffer(entry, buffer, error);
+}
+
+int uaio_uring_prep_fsync(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->addr || raw->buf_index || raw->splice_fd_in ||
+	    raw->fsync_flags & ~IORING_FSYNC_DATASYNC || (int64_t)raw->off < 0)
+		return -EINVAL;
+	if (raw->fsync_flags & IORING_FSYNC_DATASYNC)
+		entry->sqe.op = UAIO_OP_FDSYNC;
+	return 0;
+}
