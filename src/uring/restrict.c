@@ -191,11 +191,14 @@ long uaio_uring_register_personality(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	if (make_room(ring) < 0)
 		return -ENOMEM;
-	/* Numbers are given in turn, so that an old one is not soon another's. */
+	/*
+	 * Numbers are given in turn, so that an old one is not soon another's; 0 says
+	 * that a submission has none.
+	 */
 	for (uint32_t i = 0; i < NR_IDS; i++) {
 		uint32_t id = (ring->next_personality + i) % NR_IDS;
 
-		if (ring->personalities[id])
+		if (!id || ring->personalities[id])
 			continue;
 		ring->personalities[id] = now;
 		ring->next_personality = id + 1;
