@@ -107,9 +107,9 @@ static inline bool uaio_watch_tells_locked(const struct uaio_watch *watch,
 }
 
 /*
- * Return: whether a call of the request that would have to wait found nothing at all,
- * so that what comes next makes an edge. A socket of streams has nothing to receive
- * then, nor to accept.
+ * Return: whether EAGAIN from a call of the request means that nothing was there, so
+ * that whatever comes next makes an edge. A stream socket that is read from, or that
+ * accepts, says so.
  */
 static inline bool uaio_ready_is_certain(const struct uaio_req *req)
 {

@@ -297,7 +297,7 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 	run->nr_done += is_posted;
 	if (is_posted && !is_poll) {
 		run->waitq->is_kicked = run->is_again = true;
-		/* That it is tried once more is no work of its own, up to a point. */
+		/* The try that follows is not counted, up to a point. */
 		run->budget += run->nr_done <= RUN_TRIES;
 	}
 	return is_posted ? -EAGAIN : res;
