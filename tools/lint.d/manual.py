@@ -13,6 +13,8 @@ BENCH_TOOL = "src/tool/bench.c"
 BENCH_PAGE = "man/uaio-bench.1.scd"
 TOOL = "src/tool/main.c"
 TOOL_PAGE = "man/uaio.1.scd"
+REPORT = "src/life/report.c"
+STATS_PAGE = "man/uaio-stats.5.scd"
 # Of every command, not of the table.
 COMMON = {"--help", "--version"}
 
@@ -140,6 +142,16 @@ def _check_getenv(tree):
     return findings
 
 
+def _check_operations(tree):
+    """The page of the statistics names each operation that they count."""
+    told = set(re.findall(r"\*([\w\\]+)\*", tree.read(STATS_PAGE)))
+    names = _first_lines(tree.read(REPORT), r'\[UAIO_OP_\w+\] = "(\w+)"')
+    return [Finding(REPORT, line, f"{name} is not in {STATS_PAGE}: name it "
+                    "among the requests")
+            for name, line in names.items()
+            if name.replace("_", "\\_") not in told]
+
+
 def check(tree):
-    return (_check_options(tree) + _check_bench(tree)
+    return (_check_operations(tree) + _check_options(tree) + _check_bench(tree)
             + _check_subcommands(tree) + _check_getenv(tree))

@@ -203,6 +203,12 @@ def _(copy):
     copy.append("bench/run.py", '    "planted": Part(nop.planted, 1, 1),\n')
 
 
+@plant("manual", "an operation that the page of the statistics has not",
+       "src/life/report.c", None)
+def _(copy):
+    copy.append("src/life/report.c", '[UAIO_OP_PLANTED] = "planted",\n')
+
+
 @plant("manual", "a subcommand that no page has", "src/tool/main.c", None)
 def _(copy):
     copy.append("src/tool/main.c", '\t{ "planted", "", "", NULL },\n')
