@@ -284,6 +284,17 @@ static inline int sys_memfd(const char *name)
 				cloexec_and_sealing, 0, 0, 0, 0);
 }
 
+/*
+ * Return: 1 if both numbers are descriptors of one open file, 0 if not; -EINVAL
+ * before Linux 6.10.
+ */
+static inline int sys_is_duplicate(int fd, int other)
+{
+	enum { DUPFD_QUERY = 1027 };
+
+	return sys_fcntl(fd, DUPFD_QUERY, other);
+}
+
 /* From now on neither the size of such a file nor its seals change. */
 static inline int sys_seal_size(int fd)
 {

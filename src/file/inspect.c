@@ -408,6 +408,17 @@ bool uaio_is_replaced(const struct uaio_file *file, int fd)
 	return look.dev != dev || look.ino != ino;
 }
 
+bool uaio_is_duplicate(const struct uaio_file *file,
+		       const struct uaio_file *other)
+{
+	/* relaxed: a number that is moved just now has no certain answer */
+	int fd = load_relaxed(&file->fd), other_fd = load_relaxed(&other->fd);
+
+	return load_relaxed(&file->dev) == load_relaxed(&other->dev) &&
+	       load_relaxed(&file->ino) == load_relaxed(&other->ino) &&
+	       fd >= 0 && other_fd >= 0 && sys_is_duplicate(fd, other_fd) > 0;
+}
+
 bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset)
 {
 	struct look look;

@@ -74,4 +74,12 @@ bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset);
  */
 bool uaio_is_replaced(const struct uaio_file *file, int fd);
 
+/*
+ * Return: whether the descriptors of both entries have the same open file. Before
+ * Linux 6.10 there is no answer, and it counts as another. This takes one system call,
+ * which does not wait, if both are the same inode.
+ */
+bool uaio_is_duplicate(const struct uaio_file *file,
+		       const struct uaio_file *other);
+
 #endif /* UAIO_FILE_INSPECT_H */

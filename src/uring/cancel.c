@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "file/file.h"
+#include "file/inspect.h"
 #include "ready/timer.h"
 #include "flow/cancel.h"
 #include "issue/submit.h"
@@ -75,11 +76,14 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 		return false;
 	if (client->op >= 0 && sqe->op != client->op)
 		return false;
-	if (what->flags & IORING_ASYNC_CANCEL_FD && file != client->file)
-		return false;
 	if (what->flags & IORING_ASYNC_CANCEL_OP && sqe->key != what->opcode)
 		return false;
-	return !by_data || sqe->data == what->user_data;
+	if (by_data && sqe->data != what->user_data)
+		return false;
+	/* The last, because it may take a system call. */
+	return !(what->flags & IORING_ASYNC_CANCEL_FD) ||
+	       file == client->file ||
+	       (file && uaio_is_duplicate(file, client->file));
 }
 
 /*

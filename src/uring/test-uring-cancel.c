@@ -3,7 +3,9 @@
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/sys.h"
 #include "flow/cancel.h"
 #include "uring/note.h"
 #include "uring/ring.h"
@@ -149,6 +151,25 @@ static void by_file(void **state)
 	assert_cancelled(-EBADF, 0, NULL);
 }
 
+/* Before Linux 6.10 nothing tells that two numbers have one open file. */
+static void by_another_descriptor(void **state)
+{
+	bool is_known = sys_is_duplicate(a[0], a[0]) > 0;
+	int again = dup(a[0]);
+
+	(void)state;
+	put_read(b[0], 1);
+	put_read(a[0], 2);
+	submit(&client, 0);
+	put_cancel(0, a[1], IORING_ASYNC_CANCEL_FD);
+	assert_cancelled(-ENOENT, 0, NULL);
+	put_cancel(0, is_known ? again : a[0], IORING_ASYNC_CANCEL_FD);
+	ASSERT_CANCELLED(0, 2);
+	put_cancel(0, b[0], IORING_ASYNC_CANCEL_FD);
+	ASSERT_CANCELLED(0, 1);
+	close(again);
+}
+
 static void by_registered_file(void **state)
 {
 	(void)state;
@@ -263,6 +284,7 @@ int main(void)
 		RING_TEST(what_has_not_begun_is_not_found),
 		RING_TEST(what_is_asynchronous),
 		RING_TEST(by_file),
+		RING_TEST(by_another_descriptor),
 		RING_TEST(by_registered_file),
 		RING_TEST(by_operation),
 		RING_TEST(mistakes_have_the_kernels_answers),

@@ -261,10 +261,11 @@ const struct difference differs_ring_child = {
 		"child (daemon) work, and so do those that take turns.",
 };
 
-const struct difference differs_ring_duplicate = {
-	.title = "A request is not cancelled by another descriptor of its file",
+static const struct difference differs_ring_duplicate = {
+	.title = "Before Linux 6.10 another descriptor cancels nothing",
 	.text = "IORING_ASYNC_CANCEL_FD finds the requests that were submitted "
-		"on that number. In the kernel a duplicate finds them, too.",
+		"on that number, and those on a duplicate of it only where "
+		"fcntl(2) has F_DUPFD_QUERY. In the kernel it always does.",
 };
 
 const struct difference differs_ring_overflow = {
@@ -607,8 +608,7 @@ const struct chapter chapters[] = {
 		  &differs_flag_refused, &differs_strict, &differs_ring_file,
 		  &differs_ring_calls, &differs_ring_hint,
 		  &differs_ring_commands, &differs_ring_child,
-		  &differs_ring_polled, &differs_ring_duplicate,
-		  &differs_ring_personality) },
+		  &differs_ring_polled, &differs_ring_personality) },
 	{ "What requests report",
 	  CHAPTER(&differs_ring_mapped, &differs_not_blocked,
 		  &differs_poll_bits, &differs_poll_order,
@@ -627,7 +627,8 @@ const struct chapter chapters[] = {
 		  &differs_posix_opcode, &differs_posix_signal,
 		  &differs_posix_joinable) },
 	{ NOT_OBSERVABLE,
-	  CHAPTER(&differs_time, &differs_ring_overflow, &differs_cold_read,
+	  CHAPTER(&differs_time, &differs_ring_overflow,
+		  &differs_ring_duplicate, &differs_cold_read,
 		  &differs_stream_held, &differs_thread_signals,
 		  &differs_closing, &differs_shutdown, &differs_handlers,
 		  &differs_realtime, &differs_vfork, &differs_blocking_device,
