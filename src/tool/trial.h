@@ -11,6 +11,14 @@
 #ifndef UAIO_TOOL_TRIAL_H
 #define UAIO_TOOL_TRIAL_H
 
+#include "base/calls.h"
+
+/*
+ * Try all of them.
+ * Return: 0 with those that the kernel answered, or -errno.
+ */
+int uaio_trial_make(struct uaio_call_set *ret_calls);
+
 /*
  * If there is a filter, find out which calls may be made, and set the variable
  * that tells the library so. If no child can be forked, the variable is left
