@@ -6,6 +6,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Where messages go in place of stderr, or NULL. */
+static char *into;
+static size_t into_len;
+
+void uaio_diag_into(char *buf, size_t len)
+{
+	into = buf;
+	into_len = len;
+}
+
 int uaio_diag(int status, const char *format, ...)
 {
 	char line[3 * PATH_MAX]; /* room for two paths and some words */
@@ -19,6 +29,9 @@ int uaio_diag(int status, const char *format, ...)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
 	}
-	fprintf(stderr, "uaio: %s\n", line);
+	if (into)
+		snprintf(into, into_len, "%s", line);
+	else
+		fprintf(stderr, "uaio: %s\n", line);
 	return status;
 }

@@ -22,6 +22,8 @@ static const struct command {
 	{ "run", "[option...] [--] command [argument...]",
 	  "start a program with the library in place of libaio",
 	  uaio_run_main },
+	{ "doctor", "[option...] [command|path...]",
+	  "say what works here, what does not, and why", uaio_doctor_main },
 	{ "bench", "[option...] [row...]",
 	  "measure the library beside kernel AIO and io_uring",
 	  uaio_bench_main },

@@ -6,6 +6,8 @@
 #ifndef UAIO_TOOL_TOOL_H
 #define UAIO_TOOL_TOOL_H
 
+#include <stddef.h>
+
 /* The exit statuses of env(1) and nohup(1), and 2 for our own errors. */
 enum {
 	EXIT_REFUSED = 2,      /* wrong usage, or the library cannot do it */
@@ -19,6 +21,7 @@ enum {
  */
 int uaio_run_main(int argc, char **argv);
 int uaio_bench_main(int argc, char **argv);
+int uaio_doctor_main(int argc, char **argv);
 
 /*
  * Writes one line to stderr, with "uaio: " before it. Control characters, which
@@ -28,5 +31,11 @@ int uaio_bench_main(int argc, char **argv);
  */
 int uaio_diag(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/*
+ * From now on uaio_diag() stores its line, without "uaio: " and a newline, in @buf.
+ * NULL: it goes to stderr again.
+ */
+void uaio_diag_into(char *buf, size_t len);
 
 #endif

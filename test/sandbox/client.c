@@ -8,8 +8,8 @@
  * follows, which runs with the filter.
  *
  * FILTER is ACTION:CALL,... to refuse these calls and let all others through; or
- * ACTION!CALL,... to let only these through. ACTION is `kill` or the name of an
- * error.
+ * ACTION!CALL,... to let only these through. ACTION is `kill`, `trap` or the
+ * name of an error.
  *
  * The program prints a line with the result of each thing that it does. Wrong data
  * ends it. After the filter is installed, it makes only reads, writes and the
@@ -108,7 +108,8 @@ static struct spec parse(char *text)
 		if (strerrorname_np(i) && !strcmp(text, strerrorname_np(i)))
 			error = i;
 	spec.action = error ? SECCOMP_RET_ERRNO | (unsigned)error
-			    : SECCOMP_RET_KILL_PROCESS;
+		      : strcmp(text, "trap") ? SECCOMP_RET_KILL_PROCESS
+					     : SECCOMP_RET_TRAP;
 	while ((name = strsep(&calls, ","))) {
 		int nr = seccomp_syscall_resolve_name(name);
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the doctor knows of the machine
+ *
+ * The facts are gathered in one place (machine.c) and judged in another (judge.c),
+ * so that the judgement can be tested with facts of machines that are not at hand.
+ *
+ * Tested by test-judge.c and test/run/doctor.py.
+ */
+#ifndef UAIO_TOOL_MACHINE_H
+#define UAIO_TOOL_MACHINE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#include "base/calls.h"
+#include "tool/answers.h"
+#include "tool/findings.h"
+#include "tool/served.h"
+
+/* Of a number that could not be read, and of a control group without a limit. */
+enum { UAIO_UNKNOWN = -1 };
+
+struct uaio_machine {
+	struct utsname name;
+	char arch[32]; /* /proc/sys/kernel/arch; empty: not there */
+
+	/* filters of system calls */
+	int nr_filters;               /* or UAIO_UNKNOWN */
+	struct uaio_call_set allowed; /* of the library's optional calls */
+	bool has_allowed;             /* they were tried */
+
+	/* the calls of kernel AIO and io_uring */
+	struct uaio_answers answers;
+	int tries_error; /* an errno: no child could be had; or 0 */
+
+	/* sysctl, or UAIO_UNKNOWN */
+	long long aio_nr, aio_max_nr;
+	long long uring_disabled;
+	bool may_ring_when_1; /* is in io_uring_group, or has CAP_SYS_ADMIN */
+
+	/* limits */
+	struct rlimit memlock, nofile, nproc;
+	bool is_nproc_exempt;
+	long long nr_open_files;
+
+	/* control groups: of all that this process is in, the least that is left */
+	long long pids_max, pids_current;
+	long long memory_max, memory_current;
+
+	/* the library */
+	char library[PATH_MAX];       /* its directory; empty: not found */
+	char complaint[3 * PATH_MAX]; /* why it cannot be used */
+	struct uaio_served served;
+};
+
+/* Gather the facts. */
+void uaio_machine_read(struct uaio_machine *ret_machine);
+
+/* Add what they mean. */
+void uaio_machine_judge(const struct uaio_machine *machine,
+			struct uaio_findings *findings);
+
+/* Its part about sysctl, limits and control groups. */
+void uaio_machine_judge_limits(const struct uaio_machine *machine,
+			       struct uaio_findings *findings);
+
+/* Return: whether the kernel gives this process rings of io_uring. */
+bool uaio_machine_has_uring(const struct uaio_machine *machine);
+
+#endif /* UAIO_TOOL_MACHINE_H */
