@@ -50,11 +50,12 @@ typedef void print_fn(struct text *text, const struct subject *subject);
 
 static print_fn print_block, print_json;
 
-static struct {
+static struct output {
 	enum uaio_option_id option;
 	print_fn *print;
 	/* immutable after load; empty: not wanted */
 	char path[UAIO_OPTION_PATH_MAX];
+	bool has_failed; /* and the user has been told */
 } outputs[] = {
 	{ .option = UAIO_OPTION_STATS, .print = print_block },
 	{ .option = UAIO_OPTION_STATS_JSON, .print = print_json },
@@ -70,9 +71,8 @@ static struct {
 } load;
 
 static const char *const time_names[UAIO_NR_TIMES] = {
-	[UAIO_TIME_SUBMIT] = "submit",
-	[UAIO_TIME_WAIT] = "queue wait",
-	[UAIO_TIME_SERVICE] = "service",
+	[UAIO_TIME_SUBMIT] = "submit",   [UAIO_TIME_WAIT] = "queue wait",
+	[UAIO_TIME_PAGES] = "page wait", [UAIO_TIME_SERVICE] = "service",
 	[UAIO_TIME_TOTAL] = "total",
 };
 
@@ -222,6 +222,13 @@ static void add_unserved(struct text *text)
 		add(text, "  not served: %s\n", why);
 }
 
+/* Add a number and what it counts: what has an s unless it is one. */
+static void add_number(struct text *text, uint64_t nr, const char *noun,
+		       const char *after)
+{
+	add(text, "%" PRIu64 " %s%s%s", nr, noun, nr == 1 ? "" : "s", after);
+}
+
 static void print_block(struct text *text, const struct subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
@@ -233,11 +240,12 @@ static void print_block(struct text *text, const struct subject *s)
 		add_unserved(text);
 		return;
 	}
+	add_number(text, stats->nr_accepted, "request", " in ");
+	add_number(text, stats->nr_submits, "call", ", ");
+	add_number(text, s->counters.nr_setups, "context", "\n");
 	add(text,
-	    "%" PRIu64 " requests in %" PRIu64 " calls, %" PRIu64 " contexts\n"
 	    "  completed %" PRIu64 ", in flight at most %" PRIu32
 	    ", threads %" PRIu32 ", at once at most %" PRIu32 "\n",
-	    stats->nr_accepted, stats->nr_submits, s->counters.nr_setups,
 	    stats->nr_completed, stats->peak_in_flight, stats->nr_threads,
 	    stats->peak_threads);
 	add(text, "  %-12s %12s %12s %12s\n", "requests", way_names[0],
@@ -379,24 +387,26 @@ static int append(const char *path, const struct text *text)
 					     : -ENOSPC;
 }
 
-static void put_out(const char *option_path, const struct text *text, int pid)
+static void put_out(struct output *output, const struct text *text, int pid)
 {
 	static char path[UAIO_OPTION_PATH_MAX];
 	static struct text complaint;
 	int ret;
 
-	if (!strcmp(option_path, "-")) {
+	if (!strcmp(output->path, "-")) {
 		say_to_stderr(text);
 		return;
 	}
-	ret = uaio_option_path(option_path, pid, path);
+	ret = uaio_option_path(output->path, pid, path);
 	if (ret == 0)
 		ret = append(path, text);
-	if (ret == 0)
+	if (ret == 0 || output->has_failed)
 		return;
+	output->has_failed = true;
 	complaint.len = 0;
-	add(&complaint, "uaio: cannot write statistics to %s: error %d\n", path,
-	    -ret);
+	/* Not strerror(): it may translate, and so allocate. */
+	add(&complaint, "uaio: cannot write statistics to %s: %s\n", path,
+	    strerrordesc_np(-ret));
 	say_to_stderr(&complaint);
 }
 
@@ -408,7 +418,11 @@ static void read_comm(char comm[COMM_MAX])
 			    0);
 	ssize_t got = fd < 0 ? 0 : sys_read(fd, comm, COMM_MAX);
 
-	comm[got > 0 ? got - 1 : 0] = '\0'; /* it ends in a newline */
+	if (got > 0)
+		comm[got - 1] = '\0'; /* it ends in a newline */
+	else /* there is no /proc: the name by which it was started */
+		(void)snprintf(comm, COMM_MAX, "%s",
+			       program_invocation_short_name);
 	if (fd >= 0)
 		(void)sys_close(fd);
 	/* These characters would break the JSON; all others are harmless. */
@@ -489,7 +503,7 @@ void uaio_report(bool may_go_on)
 			continue;
 		text.len = 0;
 		outputs[i].print(&text, &subject);
-		put_out(outputs[i].path, &text, subject.pid);
+		put_out(&outputs[i], &text, subject.pid);
 	}
 	if (counters_path && *counters_path && uaio_engine_is_up()) {
 		text.len = 0;

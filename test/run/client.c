@@ -5,7 +5,7 @@
  *
  * 20 preads and 10 pwrites of a file in memory, one fdsync of it, and 3 reads
  * of a pipe that are parked until it is written to. So 34 requests. As `posix`: ten
- * writes by POSIX AIO, and no others.
+ * writes by POSIX AIO, and no others. As `one`: one write.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -196,6 +196,19 @@ static void await_places(void)
 	} while (nr < 3);
 }
 
+static void make_one_request(void)
+{
+	int fd = memfd_create("client", MFD_CLOEXEC);
+	io_context_t ctx = NULL;
+	struct iocb iocb;
+	char byte = 0;
+
+	assert(fd >= 0 && io_setup(1, &ctx) == 0);
+	io_prep_pwrite(&iocb, fd, &byte, 1, 0);
+	make(ctx, &iocb);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const char *ending = argc > 1 ? argv[1] : "return";
@@ -204,6 +217,10 @@ int main(int argc, char **argv)
 		return 0;
 	if (!strcmp(ending, "posix")) {
 		make_posix_requests();
+		return 0;
+	}
+	if (!strcmp(ending, "one")) {
+		make_one_request();
 		return 0;
 	}
 	make_requests();

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from harness import case, expect, main
+from harness import Skip, case, expect, main
 
 REQUESTS = 34  # of one round of client.c
 WAYS = {
@@ -128,7 +128,7 @@ def _(tool):
         outcome.expect(out="", err=None)
         first = outcome.err.splitlines()[0]
         wanted = (r"uaio: run-client\[\d+\]: 34 requests in 34 calls, "
-                  r"1 contexts")
+                  r"1 context")
         expect(bool(re.fullmatch(wanted, first)), True, first)
         rows = dict(line.split(None, 1)
                     for line in outcome.err.splitlines()[3:6])
@@ -217,7 +217,42 @@ def _(tool):
                                "LD_LIBRARY_PATH": tool.lib_dir,
                                "UAIO_STATS_JSON": "/nonexistent/x"})
     outcome.expect(
-        err="uaio: cannot write statistics to /nonexistent/x: error 2\n")
+        err="uaio: cannot write statistics to /nonexistent/x: "
+            "No such file or directory\n")
+
+
+@case("statistics that cannot be written are told of once a process")
+def _(tool):
+    # Its exec fails, so that it reports twice.
+    outcome = tool.exec(
+        tool.args.client, "failing-exec",
+        env={"LD_PRELOAD": tool.library, "LD_LIBRARY_PATH": tool.lib_dir,
+             "UAIO_STATS_JSON": "/nonexistent/x"})
+    outcome.expect(
+        err="uaio: cannot write statistics to /nonexistent/x: "
+            "No such file or directory\n")
+
+
+@case("one of a thing is not called some things")
+def _(tool):
+    outcome = tool.run("--stats", "--", tool.args.client, "one")
+    outcome.expect(err=None)
+    first = outcome.err.splitlines()[0]
+    expect(first.partition("]: ")[2], "1 request in 1 call, 1 context", first)
+
+
+@case("without /proc a process has the name by which it was started")
+def _(tool):
+    if os.geteuid():
+        raise Skip("only root can hide /proc")
+    outcome = tool.exec(
+        "unshare", "--mount", "sh", "-c",
+        f'mount -t tmpfs none /proc && exec "{tool.args.client}"',
+        env={"LD_PRELOAD": tool.library, "LD_LIBRARY_PATH": tool.lib_dir,
+             "UAIO_STATS": "yes"})
+    outcome.expect(err=None)
+    blocks = re.findall(r"^uaio: (.*)\[\d+\]: ", outcome.err, re.M)
+    expect(blocks[-1], "run-client", outcome.err)
 
 
 @case("statistics beyond the limit of files' sizes do not end the process")
@@ -228,7 +263,8 @@ def _(tool):
         "prlimit", f"--fsize={size}", tool.args.client,
         env={"LD_PRELOAD": tool.library, "LD_LIBRARY_PATH": tool.lib_dir,
              "UAIO_STATS_JSON": path})
-    outcome.expect(err=f"uaio: cannot write statistics to {path}: error 27\n")
+    outcome.expect(err=f"uaio: cannot write statistics to {path}: "
+                       "File too large\n")
     expect(os.path.getsize(path), size, "bytes in it")
 
 
