@@ -77,7 +77,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->is_blocking = false;
 	req->is_oldest = false;
 	req->owns_waitq = false;
-	req->is_one_call = req->is_by_worker = false;
+	req->is_one_call = req->is_by_worker = req->was_paged = false;
 	req->edges = 0;
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */
@@ -215,8 +215,9 @@ static void count(const struct uaio_req *req)
 	now = uaio_cycles();
 	uaio_stats_add(&stats->nr_completed, 1);
 	uaio_stats_landed();
-	uaio_stats_time(stats, UAIO_TIME_WAIT, req->handed_over,
-			req->started ? req->started : now, 1);
+	uaio_stats_time(stats,
+			req->was_paged ? UAIO_TIME_PAGES : UAIO_TIME_WAIT,
+			req->handed_over, req->started ? req->started : now, 1);
 	if (req->started)
 		uaio_stats_time(stats, UAIO_TIME_SERVICE, req->started, now, 1);
 	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);

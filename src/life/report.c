@@ -76,6 +76,12 @@ static const char *const time_names[UAIO_NR_TIMES] = {
 	[UAIO_TIME_TOTAL] = "total",
 };
 
+static const char *const json_time_names[UAIO_NR_TIMES] = {
+	[UAIO_TIME_SUBMIT] = "submit",   [UAIO_TIME_WAIT] = "queue_wait",
+	[UAIO_TIME_PAGES] = "page_wait", [UAIO_TIME_SERVICE] = "service",
+	[UAIO_TIME_TOTAL] = "total",
+};
+
 static const char *const way_names[UAIO_NR_WAYS] = {
 	[UAIO_WAY_INLINE] = "inline",
 	[UAIO_WAY_PARKED] = "parked",
@@ -302,7 +308,7 @@ static void print_json(struct text *text, const struct subject *s)
 	    stats->nr_direct[UAIO_DIRECT_URING]);
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++) {
 		add(text, "%s\"%s\": ", time ? ", " : "",
-		    time == UAIO_TIME_WAIT ? "queue_wait" : time_names[time]);
+		    json_time_names[time]);
 		add_json_times(text, &stats->times[time]);
 	}
 	add(text, "}}\n");

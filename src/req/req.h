@@ -145,6 +145,7 @@ struct uaio_req {
 	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
 	bool is_one_call : 1; /* its file may be closed during the call */
 	bool is_by_worker : 1; /* which has submitted it to the kernel: native.h */
+	bool was_paged : 1;    /* it has waited for its pages: page.h */
 	uint32_t edges;   /* of its file before it was tried; 0: not tried */
 	int64_t until_ns; /* when it stops waiting; 0: never */
 

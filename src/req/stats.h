@@ -42,14 +42,15 @@ enum uaio_way {
 };
 
 enum uaio_time {
-	UAIO_TIME_SUBMIT,  /* all requests of one call of io_submit */
-	UAIO_TIME_WAIT,    /* of a request not inline, until it is executed */
+	UAIO_TIME_SUBMIT, /* all requests of one call of io_submit */
+	UAIO_TIME_WAIT,   /* of a request not inline, until it is executed */
+	UAIO_TIME_PAGES, /* the same of one that waited for its pages: page.h */
 	UAIO_TIME_SERVICE, /* of the system call that executes a request */
 	UAIO_TIME_TOTAL,   /* from the first request of the call to the event */
 	UAIO_NR_TIMES,
 	/*
 	 * Of an inline request that was the only one of its call: counts as
-	 * each of these times but the wait.
+	 * each of these times but the waits.
 	 */
 	UAIO_TIME_ALONE = UAIO_NR_TIMES,
 	UAIO_NR_HISTS,

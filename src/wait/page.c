@@ -289,7 +289,7 @@ bool uaio_page_park(struct uaio_req *req)
 		device->has_found = false;
 	} else {
 		enter_locked(req);
-		parks = true;
+		req->was_paged = parks = true;
 	}
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
 	return parks;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes that come after cold reads of the same file */
+/* Writes that come after cold reads of the same file; what the statistics say */
 #undef NDEBUG
 #include <errno.h>
 #include <string.h>
 
 #include "options/config.h"
+#include "req/stats.h"
 #include "aio/handle.h"
 #include "cold.h"
 
@@ -111,11 +112,37 @@ static void a_cold_read_that_is_cancelled_lets_the_write_go(void **state)
 	assert_int_equal(unit_reap(handle, 1, events), 1);
 }
 
+/* Only the oldest, which a worker reads, waits in a queue. */
+static void waiting_for_pages_is_not_waiting_in_a_queue(void **state)
+{
+	enum { NR = 4 };
+	struct uaio_stats_sum before, after;
+	struct io_event events[NR];
+
+	(void)state;
+	uaio_config.has_stats = true;
+	uaio_stats_sum(&before);
+	cold_hold(cold_bits(NR));
+	read_cold(NR);
+	cold_come(cold_bits(NR));
+	cold_let(cold_bits(NR));
+	assert_int_equal(unit_reap(handle, NR, events), NR);
+	uaio_stats_sum(&after);
+	uaio_config.has_stats = false;
+	assert_int_equal(after.times[UAIO_TIME_PAGES].nr -
+				 before.times[UAIO_TIME_PAGES].nr,
+			 NR - 1);
+	assert_int_equal(after.times[UAIO_TIME_WAIT].nr -
+				 before.times[UAIO_TIME_WAIT].nr,
+			 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		COLD_TEST(a_write_over_a_cold_read_waits_for_its_page),
 		COLD_TEST(a_cold_read_that_is_cancelled_lets_the_write_go),
+		COLD_TEST(waiting_for_pages_is_not_waiting_in_a_queue),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
