@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/sys.h"
 #include "options/options.h"
+#include "options/variables.h"
 
 struct uaio_config uaio_config;
 
@@ -32,6 +34,24 @@ static uint64_t value_of(enum uaio_option_id id)
 		say(line);
 	}
 	return value;
+}
+
+/* A program that gains privilege ignores all of them: its user has not set them. */
+static void check_names(void)
+{
+	const char *ignored = secure_getenv(UAIO_IGNORED_VARIABLE);
+
+	if (getauxval(AT_SECURE))
+		return;
+	for (char **entry = environ; entry && *entry; entry++) {
+		size_t name = uaio_variable_unknown(*entry, ignored);
+		char line[UAIO_VARIABLE_COMPLAINT_MAX + 1];
+
+		if (!name)
+			continue;
+		uaio_variable_complaint(*entry, name, line);
+		say(line);
+	}
 }
 
 /* If more fixed workers than workers are asked for, there are no fixed ones. */
@@ -82,6 +102,7 @@ void uaio_config_load(void)
 		.fixed = value_of(UAIO_OPTION_FIXED),
 		.max_items = value_of(UAIO_OPTION_MAX_ITEMS),
 	};
+	check_names();
 	check_fixed();
 	load_threads();
 	if (uaio_config.is_verbose) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/search.h"
 #include "tool/tool.h"
 
 static int help_main(int argc, char **argv);
@@ -50,14 +51,32 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+static int diag_unknown(int argc, char **argv)
+{
+	char path[PATH_MAX];
+
+	if (argv[0][0] == '-')
+		return uaio_diag(EXIT_REFUSED,
+				 "%s: no such option%s; see uaio help", argv[0],
+				 strcmp(argv[0], "-v")
+					 ? ""
+					 : " (-V shows the version, uaio run "
+					   "--verbose what is done)");
+	if (!uaio_search(argv[0], path))
+		return uaio_diag(EXIT_REFUSED,
+				 "%s: no such subcommand (to run that command: "
+				 "uaio run -- %s%s); see uaio help",
+				 argv[0], argv[0], argc > 1 ? " ..." : "");
+	return uaio_diag(EXIT_REFUSED, "%s: no such subcommand; see uaio help",
+			 argv[0]);
+}
+
 static int run_command(int argc, char **argv)
 {
 	const struct command *command = find_command(argv[0]);
 
 	if (!command)
-		return uaio_diag(EXIT_REFUSED,
-				 "%s: no such subcommand; see uaio help",
-				 argv[0]);
+		return diag_unknown(argc, argv);
 	return command->main(argc, argv);
 }
 

@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "options/options.h"
+#include "options/variables.h"
+#include "tool/hint.h"
 #include "tool/library.h"
 #include "tool/preload.h"
 #include "tool/search.h"
@@ -32,6 +34,8 @@ enum { FIRST_LONG = 256 };
 struct settings {
 	const char *texts[UAIO_NR_OPTIONS]; /* borrows; NULL: not given */
 	uint64_t values[UAIO_NR_OPTIONS];
+	/* the option right before the command if it has no value, or NULL */
+	const struct uaio_option *before;
 };
 
 /* help */
@@ -128,6 +132,41 @@ static int set_from_environment(struct settings *settings)
 	return 0;
 }
 
+/*
+ * Tells of variables that nothing reads, once: what the command starts would say
+ * the same in each process.
+ * Return: 0 or -errno.
+ */
+static int check_names(void)
+{
+	const char *ignored = getenv(UAIO_IGNORED_VARIABLE);
+	char line[UAIO_VARIABLE_COMPLAINT_MAX], *told, *end;
+	size_t room = ignored ? strlen(ignored) + 1 : 1;
+	int r;
+
+	for (char **entry = environ; *entry; entry++)
+		room += uaio_variable_unknown(*entry, ignored) + 1;
+	told = malloc(room);
+	if (!told)
+		return -ENOMEM;
+	end = stpcpy(told, ignored ? ignored : "");
+	for (char **entry = environ; *entry; entry++) {
+		size_t name = uaio_variable_unknown(*entry, ignored);
+
+		if (!name)
+			continue;
+		uaio_variable_complaint(*entry, name, line);
+		fprintf(stderr, "%s\n", line);
+		if (end > told)
+			*end++ = ' ';
+		end = mempcpy(end, *entry, name);
+	}
+	*end = '\0';
+	r = *told ? setenv(UAIO_IGNORED_VARIABLE, told, 1) : 0;
+	free(told);
+	return r < 0 ? -errno : 0;
+}
+
 static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 {
 	for (int i = 0; i < UAIO_NR_OPTIONS; i++)
@@ -148,6 +187,13 @@ static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 	flags[UAIO_NR_OPTIONS + 2] = (struct option){ 0 };
 }
 
+static int diag_v(void)
+{
+	return uaio_diag(EXIT_REFUSED,
+			 "run: -v: no such option; --verbose says "
+			 "what is done, -V shows the version");
+}
+
 /*
  * Reads the flags, and obeys --help and --version.
  *
@@ -163,10 +209,11 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 	fill_flags(flags);
 	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
 	*ret_status = EXIT_SUCCESS;
-	while ((c = getopt_long(argc, argv, "+hV", flags, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+hVv", flags, NULL)) != -1) {
 		switch (c) {
 		case 'h': print_help(); return -1;
 		case 'V': puts("uaio " UAIO_VERSION); return -1;
+		case 'v': *ret_status = diag_v(); return -1;
 		case '?': *ret_status = EXIT_REFUSED; return -1;
 		default:
 			id = c - FIRST_LONG;
@@ -176,8 +223,11 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 					: set_from_flag(settings, id, optarg);
 			if (*ret_status)
 				return -1;
+			settings->before = optarg ? NULL : &uaio_options[id];
 		}
 	}
+	if (optind && !strcmp(argv[optind - 1], "--"))
+		settings->before = NULL;
 	if (optind < argc)
 		return 0;
 	*ret_status = uaio_diag(EXIT_REFUSED,
@@ -263,6 +313,8 @@ static int set_environment(const struct settings *settings, const char *dir)
 	int r = uaio_preload_set(dir);
 
 	if (!r)
+		r = check_names();
+	if (!r)
 		r = uaio_trial_set();
 	for (int i = 0; i < UAIO_NR_OPTIONS && !r; i++) {
 		if (settings->texts[i] &&
@@ -275,7 +327,7 @@ static int set_environment(const struct settings *settings, const char *dir)
 int uaio_run_main(int argc, char **argv)
 {
 	struct settings settings = { 0 };
-	char path[PATH_MAX], dir[PATH_MAX];
+	char path[PATH_MAX], dir[PATH_MAX], hint[UAIO_HINT_MAX];
 	int status;
 
 	if (read_flags(argc, argv, &settings, &status) < 0)
@@ -291,8 +343,10 @@ int uaio_run_main(int argc, char **argv)
 		status = settle_files(&settings);
 	if (!status)
 		status = uaio_library_find(dir);
-	if (!status)
-		status = uaio_search_command(argv[0], path);
+	if (!status) {
+		uaio_hint(argv[0], settings.before, hint);
+		status = uaio_search_hinted(argv[0], hint, path);
+	}
 	if (!status)
 		status = uaio_target_check(path);
 	if (!status)

@@ -58,24 +58,38 @@ static int search(const char *dirs, const char *name, char path[PATH_MAX])
 	return found;
 }
 
-int uaio_search_command(const char *name, char ret_path[PATH_MAX])
+int uaio_search(const char *name, char ret_path[PATH_MAX])
 {
 	const char *dirs = getenv("PATH");
 	char standard[PATH_MAX];
-	int r;
 
-	if (strchr(name, '/') || !*name) {
-		r = snprintf(ret_path, PATH_MAX, "%s", name) < PATH_MAX
-			    ? uaio_search_probe(name)
-			    : -ENAMETOOLONG;
-		return r < 0 ? uaio_search_diag(name, r) : 0;
-	}
+	if (strchr(name, '/') || !*name)
+		return snprintf(ret_path, PATH_MAX, "%s", name) < PATH_MAX
+			       ? uaio_search_probe(name)
+			       : -ENAMETOOLONG;
 	if (!dirs) {
 		confstr(_CS_PATH, standard, sizeof(standard));
 		dirs = standard;
 	}
-	r = search(dirs, name, ret_path);
-	if (r == -ENOENT)
-		return uaio_diag(EXIT_NOT_FOUND, "%s: command not found", name);
-	return r < 0 ? uaio_search_diag(name, r) : 0;
+	return search(dirs, name, ret_path);
+}
+
+int uaio_search_hinted(const char *name, const char *hint,
+		       char ret_path[PATH_MAX])
+{
+	int r = uaio_search(name, ret_path);
+	bool is_word = *name && !strchr(name, '/');
+
+	if (!r)
+		return 0;
+	return uaio_diag(r == -ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN,
+			 "%s: %s%s", name,
+			 r == -ENOENT && is_word ? "command not found"
+						 : strerror(-r),
+			 hint);
+}
+
+int uaio_search_command(const char *name, char ret_path[PATH_MAX])
+{
+	return uaio_search_hinted(name, "", ret_path);
 }

@@ -17,6 +17,17 @@
  */
 int uaio_search_command(const char *name, char ret_path[PATH_MAX]);
 
+/* The same; a message that @name cannot be run ends in @hint. */
+int uaio_search_hinted(const char *name, const char *hint,
+		       char ret_path[PATH_MAX]);
+
+/*
+ * The same without a message.
+ *
+ * Return: 0 or -errno.
+ */
+int uaio_search(const char *name, char ret_path[PATH_MAX]);
+
 /*
  * Return: 0 if the type and the permissions of @path allow it to be executed,
  * else -errno; a directory gives -EISDIR, where execve() would give EACCES.

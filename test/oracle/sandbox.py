@@ -41,8 +41,8 @@ class Sandbox:
         self.build = os.path.abspath(build)
         self.is_private = os.geteuid() == 0
         hide_from_loader(self.build)
-        if self.is_private and "UAIO_SANDBOX" not in os.environ:
-            os.environ["UAIO_SANDBOX"] = "1"
+        if self.is_private and "SANDBOX_OF_UAIO" not in os.environ:
+            os.environ["SANDBOX_OF_UAIO"] = "1"
             os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork",
                                   "--kill-child", "--mount-proc",
                                   sys.executable, *sys.argv])

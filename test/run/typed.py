@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What newcomers type, and are told to type instead."""
+import os
+
+from harness import Skip, case, expect, main
+
+
+@case("a value that was given as a word of its own is told how to give")
+def _(tool):
+    for option, word in (("--stats", "foo.txt"), ("--strict", "on"),
+                         ("--bounce", "0")):
+        tool.run(option, word, "true").expect_refusal(
+            127, f"{word}: command not found", f"{option}={word})")
+    # The file may be there, or its path may be given.
+    there = tool.write("there", "", mode=0o644)
+    tool.run("--stats", there, "true").expect_refusal(
+        126, "Permission denied", f"--stats={there})")
+    # What cannot be the value, or follows something else, is only not found.
+    for arguments in (("--strict", "foo.txt"), ("--stats", "--", "foo.txt"),
+                      ("--stats", "--max-nr", "1", "foo.txt"), ("foo.txt",)):
+        outcome = tool.run(*arguments)
+        outcome.expect(127, err="uaio: foo.txt: command not found\n")
+
+
+@case("a command in quotes is told to be written without")
+def _(tool):
+    tool.run("fio --name=x").expect_refusal(
+        127, "fio --name=x: command not found", "uaio run -- fio --name=x)")
+    tool.run("fio x | tee y").expect_refusal(127, "uaio run -- sh -c")
+    # A command may have such a name.
+    tool.write("two words", "#!/bin/sh\necho here\n")
+    tool.run("two words", env={"PATH": tool.scratch + ":/usr/bin:/bin"}
+             ).expect(out="here\n")
+
+
+@case("a forgotten run is told of")
+def _(tool):
+    tool.exec(tool.uaio, "env", "--help").expect_refusal(
+        2, "env: no such subcommand", "uaio run -- env ...)")
+    tool.exec(tool.uaio, "true").expect_refusal(2, "uaio run -- true)")
+    outcome = tool.exec(tool.uaio, "fly")
+    outcome.expect(2, err="uaio: fly: no such subcommand; see uaio help\n")
+
+
+@case("the option -v is told what it could mean")
+def _(tool):
+    tool.exec(tool.uaio, "-v").expect_refusal(2, "-v: no such option", "-V",
+                                              "--verbose")
+    tool.run("-v", "true").expect_refusal(2, "-v: no such option", "-V",
+                                          "--verbose")
+    tool.exec(tool.uaio, "-x").expect_refusal(2, "-x: no such option",
+                                              "uaio help")
+
+
+@case("a variable that nothing reads is told of once")
+def _(tool):
+    said = ("uaio: UAIO_STAT: no such variable, it has no effect; did you "
+            "mean UAIO_STATS?\n")
+    twice = ("sh", "-c", f"{tool.args.target}; {tool.args.target}")
+    env = {"UAIO_STAT": "yes"}
+    # What it starts says nothing, and a run inside it neither.
+    tool.run(*twice, env=env).expect(err=said, out="libuaio.so.0\n" * 2)
+    tool.run(tool.uaio, "run", *twice, env=env).expect(
+        err=said, out="libuaio.so.0\n" * 2)
+    # The library by itself says it where it is loaded.
+    loaded = {"LD_PRELOAD": tool.library, "LD_LIBRARY_PATH": tool.lib_dir}
+    tool.exec("true", env={**env, **loaded}).expect(err=said)
+    # Nothing is like this one.
+    unlike = {"UAIO_FOOT_BALL": "", **loaded}
+    tool.exec("true", env=unlike).expect(
+        err="uaio: UAIO_FOOT_BALL: no such variable, it has no effect; see "
+            "uaio run --help\n")
+
+
+@case("a variable of somebody else's that is named like ours can be ignored")
+def _(tool):
+    env = {"UAIO_HOME": "/", "UAIO_B": "", "UAIO_IGNORED": "UAIO_B UAIO_HOME"}
+    tool.run("true", env=env).expect()
+    tool.exec("true", env={**env, "LD_PRELOAD": tool.library}).expect()
+    # Those that are told of are added, and the list is passed on.
+    env["UAIO_C"] = ""
+    outcome = tool.run("sh", "-c", "echo $UAIO_IGNORED", env=env)
+    outcome.expect(out="UAIO_B UAIO_HOME UAIO_C\n", err=None)
+    expect(outcome.err.count("\n"), 1, "lines of UAIO_C alone")
+
+
+@case("variables that are no options are known")
+def _(tool):
+    for variable in ("UAIO_CALLS", "UAIO_COUNTERS", "UAIO_IGNORED"):
+        tool.run("true", env={variable: ""}).expect()
+
+
+@case("uaio finds its library where there is no /proc")
+def _(tool):
+    if os.geteuid():
+        raise Skip("only root can hide /proc")
+    uaio = tool.copy_tool("moved")
+    tool.exec("unshare", "--mount", "sh", "-c",
+              'mount -t tmpfs none /proc && exec "$0" run true',
+              uaio).expect()
+
+
+main()
