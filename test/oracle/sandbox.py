@@ -153,13 +153,14 @@ class Sandbox:
         return [os.path.join(self.build, "bench", "deny-aio"), *how, "--",
                 *command]
 
-    def fetch(self, name):
-        """The folder of what tools/fetch-NAME makes, made if it is not there."""
+    def fetch(self, tool, *names):
+        """The folder of what tools/fetch-TOOL makes of these names, made if it is
+        not there."""
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                               "..", "..")
         return subprocess.run(
-            [os.path.join(source, "tools", "fetch-" + name),
-             os.path.join(self.build, "test", "oracle", name)],
+            [os.path.join(source, "tools", "fetch-" + tool), *names,
+             os.path.join(self.build, "test", "oracle", "-".join([tool, *names]))],
             stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
     def uaio_only(self, *command):

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """servers.py BUILD KIND WAY SERVER [CONNECTIONS]: a server of io_uring under load.
 
-KIND is echo or http: the server of that name beside this. So many connections are
-open at a time (2000), in rounds. Most clients ask and are answered, byte by byte
-what is due; some reset the connection in between, some say all and that they have
-before they read, and some do not read for a while. After each round the server has the
-descriptors of none of them, and its memory does not grow. WAY: UringClient in
-ways.py.
+KIND is echo or http. SERVER is a program, as those of C beside this, or one of
+RUNTIMES below. So many connections are open at a time (2000), in rounds. Most
+clients ask and are answered, byte by byte what is due; some reset the connection in
+between, some say all and that they have before they read, and some do not read for a
+while. After each round the server has the descriptors of none of them, and its memory
+does not grow. WAY: UringClient in ways.py.
 """
 import os
 import random
@@ -30,7 +30,7 @@ STALLED = 0.5  # seconds that some do not read
 PIECE = 16 << 10
 LITTLE = 4096  # what is buffered for those that do not read
 GROWTH_KIB = 16 << 10  # what a C library keeps, and not by connections
-FEW = 32  # descriptors: what a server, and the library, have without connections
+FEW = 32  # descriptors: what a server, and the library, may have more after a round
 AT_ONCE = 1000  # connections on their way: a server's backlog is 4096
 EVENTS = select.EPOLLIN | select.EPOLLOUT
 NOISE = random.Random(17).randbytes(1 << 20)
@@ -201,10 +201,10 @@ def descriptors_of(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def wait_for_descriptors(server):
+def wait_for_descriptors(server, most):
     """A server is a while behind its clients."""
     ends = time.monotonic() + DEADLINE
-    while descriptors_of(server.pid) > FEW:
+    while descriptors_of(server.pid) > most:
         if time.monotonic() > ends or server.poll() is not None:
             raise ways.Failed("the server keeps descriptors: "
                               f"{descriptors_of(server.pid)}")
@@ -214,10 +214,11 @@ def wait_for_descriptors(server):
 def load(server, protocol, port, nr):
     rng = random.Random(nr)
     memory = []
+    descriptors = descriptors_of(server.pid)
     for _ in range(NR_ROUNDS):
         start = time.monotonic()
         Load(protocol, rng, nr, port).run()
-        wait_for_descriptors(server)
+        wait_for_descriptors(server, descriptors + FEW)
         memory.append(memory_of(server.pid))
         print(f"{nr} connections: {time.monotonic() - start:.1f} s, then "
               f"{descriptors_of(server.pid)} descriptors, {memory[-1]} KiB",
@@ -239,12 +240,30 @@ def raise_limit(nr):
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
+def on_crate(name, program):
+    def command(client, kind):
+        folder = client.fetched("crate", name)
+        return [os.path.join(folder, program), kind]
+    return command
+
+
+RUNTIMES = {
+    "tokio-uring": on_crate("tokio-uring", "tokio-server"),
+}
+
+
+def command_of(client, kind, server):
+    name = os.path.basename(server)  # ways.main() takes it for a path
+    return RUNTIMES[name](client, kind) if name in RUNTIMES else [server]
+
+
 def serve(kind):
-    def run(client, program, nr=str(NR_CONNECTIONS)):
+    def run(client, server, nr=str(NR_CONNECTIONS)):
         nr = int(os.path.basename(nr))  # ways.main() takes it for a path
         raise_limit(nr)
+        command = command_of(client, kind, server)
         server = subprocess.Popen(
-            client.wrap(program), stdin=subprocess.PIPE,
+            client.wrap(*command), stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, cwd=client.place,
             env={**os.environ, **client.env()})
         client.at_end(server.kill)
@@ -259,7 +278,7 @@ def serve(kind):
         if server.wait(DEADLINE) != 0:
             raise ways.Failed(f"the server exits with {server.returncode}")
         # Of each connection: it is accepted, and its bytes come and go.
-        client.prove(os.path.basename(program), 3 * nr * NR_ROUNDS)
+        client.prove(os.path.basename(command[0]), 3 * nr * NR_ROUNDS)
     return run
 
 

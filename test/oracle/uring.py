@@ -149,8 +149,8 @@ TOKIO_PROGRAMS = {
 
 
 def tokio_uring(client):
-    folder = client.fetched("tokio-uring")
-    programs_there = sorted(set(os.listdir(folder)) - {"built"})
+    folder = client.fetched("crate", "tokio-uring")
+    programs_there = sorted(set(os.listdir(folder)) - {"built", "tokio-server"})
     nr_run = {}
     for name in programs_there:
         program = os.path.join(folder, name)

@@ -73,12 +73,12 @@ class Client:
     def path(self, name):
         return os.path.join(self.place, name)
 
-    def fetched(self, name):
+    def fetched(self, tool, *names):
         """The folder of a client that the distribution has not."""
         try:
-            return self.box.fetch(name)
+            return self.box.fetch(tool, *names)
         except subprocess.CalledProcessError:
-            raise Failed(f"tools/fetch-{name} failed: above it says why") from None
+            raise Failed(f"tools/fetch-{tool} failed: above it says why") from None
 
     def wrap(self, *command):
         return {"kernel": lambda *plain: list(plain), "uaio": self.box.uaio,
