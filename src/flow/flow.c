@@ -17,6 +17,7 @@
 #include "flow/drain.h"
 #include "flow/gate.h"
 #include "flow/kernel.h"
+#include "flow/late.h"
 #include "flow/link.h"
 #include "flow/post.h"
 
@@ -78,6 +79,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->is_oldest = false;
 	req->owns_waitq = false;
 	req->is_one_call = req->is_by_worker = req->was_paged = false;
+	req->is_faulty = req->is_short = false;
 	req->edges = 0;
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */
@@ -90,6 +92,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->work.slot = NULL;
 	req->device = NULL;
 	list_init(&req->link);
+	req->is_late = false;
 	list_init(&req->work.link);
 	list_init(&req->in_order);
 	list_init(&req->in_paged);
@@ -111,16 +114,6 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 		return req;
 	}
 	return uaio_slab_get(&slab);
-}
-
-/*
- * A request on a fixed regular file uses its descriptor until the request is
- * complete (file.h I5): what reads and writes in parts, or tries, goes by the
- * number.
- */
-static bool uses_number(const struct uaio_req *req)
-{
-	return unlikely(req->sqe.is_fixed) && uaio_req_inode(req);
 }
 
 static inline __attribute__((always_inline)) struct uaio_req *
@@ -183,7 +176,7 @@ int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
 	req = create(group, sqe, file, watch);
 	if (!req)
 		goto err_file;
-	if (uses_number(req))
+	if (uaio_req_uses_number(req))
 		(void)uaio_file_use(file);
 	*ret_req = req;
 	return 0;
@@ -251,12 +244,8 @@ bool uaio_req_post_more(struct uaio_req *req, int64_t res)
 	return uaio_queue_post_more(uaio_queue_of(req->group), &completion);
 }
 
-/*
- * The worker counts as blocked meanwhile, as it tries other reads, which copies
- * their data.
- */
-static void read_next(struct uaio_device *device, struct uaio_worker *worker,
-		      struct list *ret_startable)
+void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
+			struct list *ret_startable)
 {
 	if (worker)
 		uaio_wq_blocks(worker);
@@ -284,8 +273,8 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
  * the sync waited for. By then the queue of the write may be gone, so its memory
  * goes back to the slab.
  */
-static void finish(struct uaio_req *req, int64_t res,
-		   struct uaio_worker *worker, struct list *ret_startable)
+static void end(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
+		struct list *ret_startable)
 {
 	const struct uaio_completion completion = completion_of(req, res);
 	const struct uaio_post post = {
@@ -303,7 +292,7 @@ static void finish(struct uaio_req *req, int64_t res,
 
 	if (unlikely(req->owns_waitq))
 		uaio_ready_returned(req);
-	if (uses_number(req))
+	if (uaio_req_uses_number(req))
 		uaio_file_unuse(file);
 	count(req);
 	uaio_copy_put(req);
@@ -328,7 +317,17 @@ static void finish(struct uaio_req *req, int64_t res,
 	if (delayed_exit)
 		uaio_gate_delay_over();
 	if (device)
-		read_next(device, worker, ret_startable);
+		uaio_req_read_next(device, worker, ret_startable);
+}
+
+static inline __attribute__((always_inline)) void
+finish(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
+       struct list *ret_startable)
+{
+	if (unlikely(req->is_faulty) &&
+	    uaio_late_hold(req, &res, worker, ret_startable))
+		return;
+	end(req, res, worker, ret_startable);
 }
 
 unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
@@ -355,7 +354,7 @@ unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
 
 /*
  * Reads and writes of one queue that end together: their completions are posted
- * together. The steps are those of finish(), each for all of them.
+ * together. The steps are those of end(), each for all of them.
  */
 struct together {
 	struct uaio_req *const *reqs;
@@ -420,7 +419,7 @@ static void finish_together(struct uaio_req *const *reqs,
 		all.files[i] = req->file;
 		if (uaio_order_is_write(req->order))
 			all.writes |= 1u << i;
-		if (uses_number(req))
+		if (uaio_req_uses_number(req))
 			uaio_file_unuse(req->file);
 		count(req);
 		uaio_copy_put(req);
@@ -442,7 +441,13 @@ void uaio_req_complete_together(struct uaio_req *const *reqs,
 
 		while (part < nr && reqs[part]->group == reqs[0]->group)
 			part++;
-		finish_together(reqs, results, part, &startable);
+		/* Some of them may be late. */
+		if (unlikely(uaio_config.has_faults))
+			part = 1;
+		if (part > 1)
+			finish_together(reqs, results, part, &startable);
+		else
+			finish(reqs[0], results[0], NULL, &startable);
 		reqs += part;
 		results += part;
 		nr -= part;

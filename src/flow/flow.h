@@ -22,6 +22,7 @@
 
 struct list;
 struct uaio_completion;
+struct uaio_device;
 struct uaio_file;
 struct uaio_group;
 struct uaio_handover;
@@ -105,6 +106,13 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
  */
 void uaio_req_complete_together(struct uaio_req *const *reqs,
 				const int64_t *results, unsigned nr);
+
+/*
+ * The oldest reader of device is complete: let the next read. The worker, or NULL,
+ * counts as blocked meanwhile, as it tries other reads, which copies their data.
+ */
+void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
+			struct list *ret_startable);
 
 /*
  * Post a completion of a request that goes on. The calling thread is its owner

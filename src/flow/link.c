@@ -158,6 +158,8 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 
 	if (req->sqe.links & UAIO_LINK_HARD)
 		return false;
+	if (unlikely(req->is_late))
+		return req->breaks_late;
 	if (res == -ETIME &&
 	    uaio_optab[req->sqe.op].class == UAIO_CLASS_TIMER &&
 	    req->sqe.timer_flags & UAIO_TIMER_SUCCEEDS)
@@ -170,6 +172,8 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 		return false;
 	if (req->sqe.op == UAIO_OP_READ_SELECT)
 		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);
+	if (unlikely(req->is_short))
+		return true;
 	return (uint64_t)(res - req->done_bytes) < uaio_sqe_bytes(&req->sqe);
 }
 

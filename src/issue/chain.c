@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "options/config.h"
 #include "file/file.h"
 #include "op/args.h"
 #include "req/queue.h"
@@ -16,6 +17,7 @@
 #include "flow/gate.h"
 #include "flow/link.h"
 #include "issue/extent.h"
+#include "issue/fault.h"
 #include "issue/policy.h"
 #include "issue/submit.h"
 
@@ -127,6 +129,16 @@ static void tell_start(struct uaio_req *req)
 		queue->sink->starts(queue, &req->sqe);
 }
 
+/* Return: 0; or the error that it has on purpose. */
+static __attribute__((noinline)) int have_fault(struct uaio_req *req)
+{
+	struct uaio_fault_plan plan;
+
+	uaio_fault_plan(req->file, &req->sqe, &plan);
+	uaio_fault_keep(req, &plan);
+	return plan.error;
+}
+
 static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -144,6 +156,8 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 	if (ret == 0 && req->sqe.op == UAIO_OP_READ_SELECT &&
 	    uaio_req_inode(req))
 		ret = uaio_rw_select(&req->sqe);
+	if (ret == 0 && unlikely(uaio_config.has_faults))
+		ret = have_fault(req);
 	if (ret == 0)
 		issue = issue_one(req, &ret, &outcome);
 	unuse_stream(req);

@@ -31,6 +31,7 @@
 #include "flow/gate.h"
 #include "flow/post.h"
 #include "issue/extent.h"
+#include "issue/fault.h"
 #include "issue/policy.h"
 
 enum {
@@ -196,13 +197,14 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 
 /*
  * Create a request of its own, which goes on after the submission. Part of it may
- * be done.
+ * be done. plan: of one with a fault; or NULL.
  * Return: 0; or -errno if it is refused.
  */
 static __attribute__((noinline)) int
 hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	  const struct uaio_sqe *sqe, enum uaio_issue issue,
-	  const struct uaio_outcome *outcome)
+	  const struct uaio_outcome *outcome,
+	  const struct uaio_fault_plan *plan)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	bool parks = issue == UAIO_ISSUE_RETRY_READY;
@@ -211,7 +213,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	struct uaio_req *req;
 	int ret = 0;
 
-	if (unlikely(op->is_closing) && close_here(batch, sqe))
+	if (unlikely(op->is_closing) && !plan && close_here(batch, sqe))
 		return 0;
 	uaio_gate_pass(&batch->handover);
 	if (parks)
@@ -229,6 +231,8 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		return 0;
 	}
 	count_handed_over(batch, req, issue, outcome);
+	if (unlikely(plan))
+		uaio_fault_keep(req, plan);
 	if (unlikely(op->has_ends) &&
 	    (ret = uaio_args_fix(req->sqe.args, req->sqe.fd, queue,
 				 queue->sink->get_fixed)) < 0) {
@@ -458,7 +462,58 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 		complete(batch, sqe, &outcome);
 		return 0;
 	}
-	return hand_over(batch, file, sqe, issue, &outcome);
+	return hand_over(batch, file, sqe, issue, &outcome, NULL);
+}
+
+/*
+ * The call of sqe, whose file may be gone, is over: create a request that ends later.
+ */
+static void complete_late(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+			  const struct uaio_outcome *outcome,
+			  const struct uaio_fault_plan *plan)
+{
+	struct uaio_req *req;
+
+	uaio_gate_pass(&batch->handover);
+	req = uaio_req_new_held(batch->queue, sqe);
+	if (!req) {
+		complete(batch, sqe, outcome);
+		return;
+	}
+	count_handed_over(batch, req, UAIO_ISSUE_RETRY_READY, outcome);
+	uaio_fault_keep(req, plan);
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	uaio_req_complete(req, outcome->res);
+}
+
+/* The same as add_by_policy(), where faults are made. */
+static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
+						struct uaio_file *file,
+						const struct uaio_sqe *sqe)
+{
+	struct uaio_outcome outcome = { .res = 0 };
+	enum uaio_issue issue = UAIO_ISSUE_DONE;
+	struct uaio_fault_plan plan;
+	struct uaio_sqe own = *sqe;
+	int ret;
+
+	ret = uaio_optab[sqe->op].prep(sqe, file);
+	if (ret < 0)
+		return ret;
+	uaio_fault_plan(file, &own, &plan);
+	outcome.start = outcome.end = uaio_stats_now();
+	outcome.res = plan.error;
+	if (!plan.error)
+		issue = issue_one(file, &own, &ret, &outcome);
+	if (ret < 0)
+		return ret;
+	if (issue != UAIO_ISSUE_DONE)
+		return hand_over(batch, file, &own, issue, &outcome, &plan);
+	if (plan.delay_ns)
+		complete_late(batch, &own, &outcome, &plan);
+	else
+		complete(batch, &own, &outcome);
+	return 0;
 }
 
 /* No call is made, and no time measured. */
@@ -474,6 +529,8 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
+	if (unlikely(uaio_config.has_faults))
+		return add_faulty(batch, file, sqe);
 	return !op->is_empty || sqe->is_async || unlikely(batch->stats)
 		       ? add_by_policy(batch, file, sqe)
 		       : add_empty(batch, sqe);
@@ -538,6 +595,27 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return 0;
 }
 
+/* The thread waits for its own requests, so one that is late keeps it. */
+static int execute_parted_faulty(struct uaio_file *file,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	struct uaio_sqe own = *sqe;
+	struct uaio_fault_plan plan;
+	uint32_t word = 0;
+	int64_t until;
+	int error = 0;
+
+	uaio_fault_plan(file, &own, &plan);
+	ret->res = plan.error;
+	if (!plan.error)
+		error = execute_parted(file, &own, ret);
+	until = uaio_now_ns() + plan.delay_ns;
+	while (!error && plan.delay_ns && uaio_now_ns() < until)
+		(void)uaio_sleep(&word, 0, until);
+	return error;
+}
+
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
@@ -556,7 +634,9 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 	int ret = uaio_optab[sqe->op].prep(sqe, file);
 
 	if (ret == 0)
-		ret = execute_parted(file, sqe, &outcome);
+		ret = unlikely(uaio_config.has_faults)
+			      ? execute_parted_faulty(file, sqe, &outcome)
+			      : execute_parted(file, sqe, &outcome);
 	if (ret < 0)
 		return ret;
 	outcome.end = uaio_stats_now();

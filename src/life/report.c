@@ -14,6 +14,7 @@
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
+#include "options/operations.h"
 #include "options/options.h"
 #include "proc/process.h"
 #include "req/stats.h"
@@ -88,56 +89,6 @@ static const char *const way_names[UAIO_NR_WAYS] = {
 	[UAIO_WAY_QUEUED] = "queued",
 };
 
-static const char *const op_names[UAIO_NR_OPS] = {
-	[UAIO_OP_READ] = "pread",
-	[UAIO_OP_READV] = "preadv",
-	[UAIO_OP_WRITE] = "pwrite",
-	[UAIO_OP_WRITEV] = "pwritev",
-	[UAIO_OP_FSYNC] = "fsync",
-	[UAIO_OP_FDSYNC] = "fdsync",
-	[UAIO_OP_POLL] = "poll",
-	[UAIO_OP_NOP] = "nop",
-	[UAIO_OP_OPENAT] = "openat",
-	[UAIO_OP_TIMER] = "timer",
-	[UAIO_OP_LINK_TIMER] = "link_timer",
-	[UAIO_OP_READ_SELECT] = "read_select",
-	[UAIO_OP_FALLOCATE] = "fallocate",
-	[UAIO_OP_FTRUNCATE] = "ftruncate",
-	[UAIO_OP_SYNC_FILE_RANGE] = "sync_file_range",
-	[UAIO_OP_FADVISE] = "fadvise",
-	[UAIO_OP_FGETXATTR] = "fgetxattr",
-	[UAIO_OP_FSETXATTR] = "fsetxattr",
-	[UAIO_OP_SEND] = "send",
-	[UAIO_OP_SENDMSG] = "sendmsg",
-	[UAIO_OP_SEND_ZC] = "send_zc",
-	[UAIO_OP_SENDMSG_ZC] = "sendmsg_zc",
-	[UAIO_OP_RECV] = "recv",
-	[UAIO_OP_RECVMSG] = "recvmsg",
-	[UAIO_OP_ACCEPT] = "accept",
-	[UAIO_OP_CONNECT] = "connect",
-	[UAIO_OP_SHUTDOWN] = "shutdown",
-	[UAIO_OP_BIND] = "bind",
-	[UAIO_OP_LISTEN] = "listen",
-	[UAIO_OP_SOCKET_CMD] = "socket_cmd",
-	[UAIO_OP_MADVISE] = "madvise",
-	[UAIO_OP_OPENAT2] = "openat2",
-	[UAIO_OP_CLOSE] = "close",
-	[UAIO_OP_STATX] = "statx",
-	[UAIO_OP_RENAMEAT] = "renameat",
-	[UAIO_OP_UNLINKAT] = "unlinkat",
-	[UAIO_OP_MKDIRAT] = "mkdirat",
-	[UAIO_OP_SYMLINKAT] = "symlinkat",
-	[UAIO_OP_LINKAT] = "linkat",
-	[UAIO_OP_GETXATTR] = "getxattr",
-	[UAIO_OP_SETXATTR] = "setxattr",
-	[UAIO_OP_SPLICE] = "splice",
-	[UAIO_OP_TEE] = "tee",
-	[UAIO_OP_EPOLL_CTL] = "epoll_ctl",
-	[UAIO_OP_PIPE] = "pipe",
-	[UAIO_OP_SOCKET] = "socket",
-	[UAIO_OP_CALLED] = "called",
-};
-
 __attribute__((format(printf, 2, 3))) static void add(struct text *text,
 						      const char *format, ...)
 {
@@ -205,6 +156,18 @@ static void add_direct(struct text *text, const uint64_t *nr)
 		    nr[UAIO_DIRECT_URING]);
 }
 
+/* What chance or the user has made fail is not what the program would see. */
+static void add_faults(struct text *text, const uint64_t *nr)
+{
+	if (!uaio_config.has_faults)
+		return;
+	add(text, "  FAULTS ON PURPOSE:");
+	for (unsigned i = 0; i < UAIO_NR_FAULT_KINDS; i++)
+		add(text, "%s %s %" PRIu64, i ? "," : "", uaio_fault_names[i],
+		    nr[i]);
+	add(text, "; results and times are not the files' own\n");
+}
+
 /* No door was used: "made no io_setup call", or "a, b or c call". */
 static void add_unused(struct text *text)
 {
@@ -257,8 +220,9 @@ static void print_block(struct text *text, const struct subject *s)
 	add(text, "  %-12s %12s %12s %12s\n", "requests", way_names[0],
 	    way_names[1], way_names[2]);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
-		add_ways(text, op_names[op], stats->nr_by_way[op]);
+		add_ways(text, uaio_op_names[op], stats->nr_by_way[op]);
 	add_direct(text, stats->nr_direct);
+	add_faults(text, stats->nr_faults);
 	add(text, "  %-12s %12s %12s %12s %12s\n", "time in us", "p50", "p99",
 	    "p99.9", "max");
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++)
@@ -291,7 +255,7 @@ static void print_json(struct text *text, const struct subject *s)
 	    stats->nr_accepted, stats->nr_completed, s->counters.nr_wakeups,
 	    stats->peak_in_flight, stats->nr_threads, stats->peak_threads);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++) {
-		add(text, "%s\"%s\": {", op ? ", " : "", op_names[op]);
+		add(text, "%s\"%s\": {", op ? ", " : "", uaio_op_names[op]);
 		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
 			add(text, "%s\"%s\": %" PRIu64, way ? ", " : "",
 			    way_names[way], stats->nr_by_way[op][way]);
@@ -300,12 +264,16 @@ static void print_json(struct text *text, const struct subject *s)
 	add(text,
 	    "}, \"direct\": {\"cut\": %" PRIu64 ", \"segments\": %" PRIu64
 	    ", \"bounced\": %" PRIu64 ", \"kernel_aio\": %" PRIu64
-	    ", \"io_uring\": %" PRIu64 "}, \"ns\": {",
+	    ", \"io_uring\": %" PRIu64 "}, \"faults\": {",
 	    stats->nr_direct[UAIO_DIRECT_CUT],
 	    stats->nr_direct[UAIO_DIRECT_SEGMENTS],
 	    stats->nr_direct[UAIO_DIRECT_BOUNCED],
 	    stats->nr_direct[UAIO_DIRECT_KERNEL],
 	    stats->nr_direct[UAIO_DIRECT_URING]);
+	for (unsigned i = 0; i < UAIO_NR_FAULT_KINDS; i++)
+		add(text, "%s\"%s\": %" PRIu64, i ? ", " : "",
+		    uaio_fault_names[i], stats->nr_faults[i]);
+	add(text, "}, \"ns\": {");
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++) {
 		add(text, "%s\"%s\": ", time ? ", " : "",
 		    json_time_names[time]);

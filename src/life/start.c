@@ -38,6 +38,7 @@
 #include "flow/flow.h"
 #include "flow/gate.h"
 #include "issue/chain.h"
+#include "issue/fault.h"
 #include "life/door.h"
 #include "life/limits.h"
 #include "life/report.h"
@@ -60,6 +61,7 @@ static int start_parts(void)
 	uaio_trust_init();
 	uaio_flow_init();
 	uaio_chain_init();
+	uaio_fault_init();
 	uaio_split_init();
 	uaio_bounce_init();
 	uaio_req_wq_init();

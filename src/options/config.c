@@ -11,6 +11,7 @@
 #include "options/variables.h"
 
 struct uaio_config uaio_config;
+struct uaio_faults uaio_faults;
 
 static void say(char *line)
 {
@@ -82,6 +83,16 @@ static void load_threads(void)
 		&uaio_config.nice);
 }
 
+/* The text was checked by value_of(). */
+static void load_faults(void)
+{
+	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
+
+	uaio_config.has_faults = value_of(UAIO_OPTION_FAULT) &&
+				 uaio_faults_parse(secure_getenv(variable),
+						   &uaio_faults, NULL, 0) == 0;
+}
+
 void uaio_config_load(void)
 {
 	uaio_config = (struct uaio_config){
@@ -105,6 +116,7 @@ void uaio_config_load(void)
 	check_names();
 	check_fixed();
 	load_threads();
+	load_faults();
 	if (uaio_config.is_verbose) {
 		char line[] = "uaio: library: libaio, the six AIO calls of "
 			      "syscall(2) and what moves rings or closes "

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "options/faults.h"
 #include "options/options.h"
 
 struct uaio_config {
@@ -25,7 +26,8 @@ struct uaio_config {
 	enum uaio_backend backend;
 	bool is_patch_off; /* no code of the program's is changed */
 	bool is_verbose;
-	bool has_stats; /* requests are counted and timed */
+	bool has_stats;  /* requests are counted and timed */
+	bool has_faults; /* uaio_faults are made */
 
 	/* of the work queue: values for uaio_option_count(); 0: not given */
 	uint64_t workers, fixed, max_items;
@@ -38,6 +40,7 @@ struct uaio_config {
 };
 
 extern struct uaio_config uaio_config; /* immutable after load */
+extern struct uaio_faults uaio_faults; /* the same */
 
 void uaio_config_load(void);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "options/faults.h"
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -172,6 +173,13 @@ const struct uaio_option uaio_options[] = {
 		.kind = UAIO_OPTION_SWITCH,
 		.bare = "1",
 		.help = "change no code that calls io_uring",
+	},
+	[UAIO_OPTION_FAULT] = {
+		.name = "fault",
+		.variable = "UAIO_FAULT",
+		.kind = UAIO_OPTION_FAULTS,
+		.placeholder = "SPEC",
+		.help = "make faults: write:eio@p=0.01,seed=1",
 	},
 	[UAIO_OPTION_VERBOSE] = {
 		.name = "verbose",
@@ -449,6 +457,17 @@ static int parse_word(const char *const *words, const char *text)
 	return -EINVAL;
 }
 
+/* Return: 0 or 1, or -EINVAL with what is expected. */
+static int parse_faults(const char *text, char *expected, size_t len)
+{
+	struct uaio_faults faults = { .nr = 0 };
+
+	if (parse_switch(text) == 0)
+		return 0;
+	return uaio_faults_parse(text, &faults, expected, len) < 0 ? -EINVAL
+								   : 1;
+}
+
 int uaio_option_parse(const struct uaio_option *opt, const char *text,
 		      uint64_t *ret_value)
 {
@@ -462,6 +481,7 @@ int uaio_option_parse(const struct uaio_option *opt, const char *text,
 	case UAIO_OPTION_FILE: r = parse_file(text); break;
 	case UAIO_OPTION_CPUS_LIST: r = parse_cpus(text); break;
 	case UAIO_OPTION_WORD: r = parse_word(opt->words, text); break;
+	case UAIO_OPTION_FAULTS: r = parse_faults(text, NULL, 0); break;
 	}
 	if (r < 0)
 		return r;
@@ -511,8 +531,9 @@ static void put_words(const char *const *words, char *buf, size_t len)
 	}
 }
 
-/* Describe the values that the option accepts. */
-static void put_expected(const struct uaio_option *opt, char *buf, size_t len)
+/* Describe the values that the option accepts, of which text is none. */
+static void put_expected(const struct uaio_option *opt, const char *text,
+			 char *buf, size_t len)
 {
 	switch (opt->kind) {
 	case UAIO_OPTION_SWITCH:
@@ -541,6 +562,7 @@ static void put_expected(const struct uaio_option *opt, char *buf, size_t len)
 		snprintf(buf, len, "numbers of processors, as in 0-2,5");
 		break;
 	case UAIO_OPTION_WORD: put_words(opt->words, buf, len); break;
+	case UAIO_OPTION_FAULTS: (void)parse_faults(text, buf, len); break;
 	}
 }
 
@@ -549,6 +571,6 @@ void uaio_option_complaint(const struct uaio_option *opt, const char *given_as,
 {
 	char expected[96];
 
-	put_expected(opt, expected, sizeof(expected));
+	put_expected(opt, text, expected, sizeof(expected));
 	uaio_option_complaint_of(given_as, text, expected, buf, len);
 }

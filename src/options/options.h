@@ -33,6 +33,7 @@ enum uaio_option_id {
 	UAIO_OPTION_POSIX,
 	UAIO_OPTION_BACKEND,
 	UAIO_OPTION_NO_PATCH,
+	UAIO_OPTION_FAULT,
 	UAIO_OPTION_VERBOSE,
 	UAIO_NR_OPTIONS,
 };
@@ -40,6 +41,11 @@ enum uaio_option_id {
 enum uaio_option_kind {
 	UAIO_OPTION_SWITCH, /* 1, yes, on: value 1; 0, no, off: value 0 */
 	UAIO_OPTION_COUNT,  /* decimal digits, min <= value <= max */
+	/*
+	 * Faults (faults.h): value 1; 0, no, off: value 0. If the flag is given more
+	 * than once, the texts stand behind each other.
+	 */
+	UAIO_OPTION_FAULTS,
 	/*
 	 * A path, in which %p stands for the process id; or yes, if the option
 	 * may be given without a value: value 1. 0, no, off: value 0.

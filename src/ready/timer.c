@@ -227,7 +227,10 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 	(void)canceller;
 	(void)ret_startable;
 	lock(ready);
-	if (uaio_req_state(req) == UAIO_REQ_TIMED) {
+	/* What is late is over, but for its queue's end (late.h I2). */
+	if (uaio_req_state(req) == UAIO_REQ_TIMED &&
+	    (likely(!req->is_late) ||
+	     load_relaxed(&req->group->ready.is_closing))) {
 		take_timer_locked(ready, req);
 		ret = UAIO_CANCEL_TAKEN;
 	}
@@ -346,7 +349,7 @@ int uaio_timer_change(struct uaio_queue *queue,
 			container_of(pos, struct uaio_req, in_group);
 
 		if (uaio_optab[req->sqe.op].class != UAIO_CLASS_TIMER ||
-		    uaio_req_state(req) == UAIO_REQ_HELD ||
+		    uaio_req_state(req) == UAIO_REQ_HELD || req->is_late ||
 		    !aim->is_meant(aim, &req->sqe))
 			continue;
 		ret = change_locked(req, now, aim, &is_first) ? 0 : -EALREADY;

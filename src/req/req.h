@@ -146,11 +146,17 @@ struct uaio_req {
 	bool is_one_call : 1; /* its file may be closed during the call */
 	bool is_by_worker : 1; /* which has submitted it to the kernel: native.h */
 	bool was_paged : 1;    /* it has waited for its pages: page.h */
+	bool is_faulty : 1;    /* it has a fault on purpose: fault.h */
+	bool is_short : 1;     /* it was cut, and so is not whole */
 	uint32_t edges;   /* of its file before it was tried; 0: not tried */
 	int64_t until_ns; /* when it stops waiting; 0: never */
 
 	/* Members that only some requests need. */
 	struct list link;
+	/* under the group's lock: its completion is held back (late.h) */
+	bool is_late;
+	bool breaks_late; /* then what is linked to it may not start */
+	int64_t delay_ns; /* if is_faulty: for so long it is to be */
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
 	union {
 		struct uaio_watch *watch; /* borrows: its queue's on its file */
@@ -193,6 +199,15 @@ static inline bool uaio_delays_exit(const struct uaio_file *file,
 	/* Operations of these classes always have a file. */
 	return class >= UAIO_CLASS_WRITE && class <= UAIO_CLASS_SYNC &&
 	       file->kind < UAIO_KIND_STREAM;
+}
+
+/*
+ * Return: whether req, on a fixed regular file, uses its descriptor until it is
+ * complete (file.h I5): what reads and writes in parts, or tries, goes by the number.
+ */
+static inline bool uaio_req_uses_number(const struct uaio_req *req)
+{
+	return unlikely(req->sqe.is_fixed) && req->file && req->file->inode;
 }
 
 static inline bool uaio_req_delays_exit(const struct uaio_req *req)

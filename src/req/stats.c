@@ -187,6 +187,8 @@ static void add_block(struct uaio_stats_sum *sum, struct uaio_hist *hists,
 				load_relaxed(&block->nr_accepted[op][way]);
 	for (unsigned i = 0; i < UAIO_NR_DIRECT_COUNTS; i++)
 		sum->nr_direct[i] += load_relaxed(&block->nr_direct[i]);
+	for (unsigned i = 0; i < UAIO_NR_FAULT_KINDS; i++)
+		sum->nr_faults[i] += load_relaxed(&block->nr_faults[i]);
 	for (unsigned time = 0; time < UAIO_NR_HISTS; time++)
 		add_hist(&hists[time], &block->hists[time]);
 }

@@ -31,6 +31,7 @@
 #include "base/check.h"
 #include "base/cycles.h"
 #include "options/config.h"
+#include "options/faults.h"
 #include "op/op.h"
 
 /* Which way a request went. */
@@ -91,6 +92,7 @@ struct uaio_stats {
 	uint64_t nr_completed; /* requests that were not inline */
 	uint64_t nr_accepted[UAIO_NR_OPS][UAIO_NR_WAYS];
 	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
+	uint64_t nr_faults[UAIO_NR_FAULT_KINDS];
 	struct uaio_hist hists[UAIO_NR_HISTS];
 };
 
@@ -173,6 +175,7 @@ struct uaio_stats_sum {
 	uint64_t nr_completed;
 	uint64_t nr_by_way[UAIO_NR_OPS][UAIO_NR_WAYS];
 	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
+	uint64_t nr_faults[UAIO_NR_FAULT_KINDS];
 	uint32_t peak_in_flight; /* of requests that were not inline */
 	uint32_t nr_threads;     /* threads that the engine has created */
 	uint32_t peak_threads;   /* most of them at a time */

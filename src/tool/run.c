@@ -98,12 +98,38 @@ static bool is_forgotten(const char *text, const char *word)
 	return text == word && !strncmp(text, "--", 2);
 }
 
+/*
+ * Return: whether id is of faults, and some were given before: those in text, which is
+ * right, are made as well.
+ */
+static bool adds_faults(const struct settings *settings, int id,
+			const char *text)
+{
+	uint64_t value = 0;
+
+	return uaio_options[id].kind == UAIO_OPTION_FAULTS &&
+	       settings->values[id] &&
+	       !uaio_option_parse(&uaio_options[id], text, &value) && value;
+}
+
+/* Return: both texts, behind each other. */
+static const char *join(const char *before, const char *text)
+{
+	char *both;
+
+	/* To the end of the command. */
+	return asprintf(&both, "%s %s", before, text) < 0 ? text : both;
+}
+
 static int set_from_flag(struct settings *settings, int id, const char *text)
 {
 	char flag[32];
 
 	if (!text)
 		text = uaio_options[id].bare;
+	/* If it is wrong, the message shows it alone. */
+	if (adds_faults(settings, id, text))
+		text = join(settings->texts[id], text);
 	settings->texts[id] = text;
 	if (uaio_option_parse(&uaio_options[id], text, &settings->values[id])) {
 		snprintf(flag, sizeof(flag), "--%s", uaio_options[id].name);

@@ -53,6 +53,8 @@ def _(tool):
             value = "off"
         elif placeholder == "WHEN":
             value = "never"
+        elif placeholder == "SPEC":
+            value = "read:eio"
         elif placeholder == "WHICH":
             value = "aio"
         elif optional:

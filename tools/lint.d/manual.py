@@ -13,7 +13,7 @@ BENCH_TOOL = "src/tool/bench.c"
 BENCH_PAGE = "man/uaio-bench.1.scd"
 TOOL = "src/tool/main.c"
 TOOL_PAGE = "man/uaio.1.scd"
-REPORT = "src/life/report.c"
+REPORT = "src/options/operations.c"
 STATS_PAGE = "man/uaio-stats.5.scd"
 # Of every command, not of the table.
 COMMON = {"--help", "--version"}

@@ -204,9 +204,9 @@ def _(copy):
 
 
 @plant("manual", "an operation that the page of the statistics has not",
-       "src/life/report.c", None)
+       "src/options/operations.c", None)
 def _(copy):
-    copy.append("src/life/report.c", '[UAIO_OP_PLANTED] = "planted",\n')
+    copy.append("src/options/operations.c", '[UAIO_OP_PLANTED] = "planted",\n')
 
 
 @plant("manual", "a subcommand that no page has", "src/tool/main.c", None)

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/late.h"
+
+#include "base/sleep.h"
+#include "req/queue.h"
+#include "req/req.h"
+#include "wait/order.h"
+#include "ready/attend.h"
+#include "ready/ready.h"
+#include "ready/timer.h"
+#include "flow/copy.h"
+#include "flow/flow.h"
+#include "flow/gate.h"
+#include "flow/link.h"
+
+/* As at the end of a request, but for its group, which it stays in. */
+static void let_go(struct uaio_req *req, struct uaio_worker *worker,
+		   struct list *ret_startable)
+{
+	struct uaio_device *device = req->is_oldest ? req->device : NULL;
+	bool is_write = uaio_order_is_write(req->order);
+	bool delayed_exit = uaio_req_delays_exit(req);
+	struct uaio_file *file = req->file;
+
+	if (req->owns_waitq)
+		uaio_ready_returned(req);
+	if (uaio_req_uses_number(req))
+		uaio_file_unuse(file);
+	uaio_copy_put(req);
+	if (req->order != UAIO_ORDER_NONE)
+		uaio_order_return(req, ret_startable);
+	if (is_write)
+		uaio_order_leave(req, ret_startable);
+	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
+	req->file = NULL;
+	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
+	if (file)
+		uaio_file_put(file);
+	if (delayed_exit)
+		uaio_gate_delay_over();
+	if (device)
+		uaio_req_read_next(device, worker, ret_startable);
+}
+
+/* What a client may see of it stays: its key, its word, its place in a chain. */
+static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
+{
+	struct uaio_sqe *sqe = &req->sqe;
+
+	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
+	req->is_late = true;
+	req->breaks_late = breaks;
+	sqe->op = UAIO_OP_TIMER;
+	sqe->is_multishot = sqe->is_fixed = sqe->by_door = false;
+	sqe->timer_flags = 0;
+	sqe->len = 0;
+	sqe->buf = NULL;
+	req->order = UAIO_ORDER_NONE;
+	req->owns_waitq = req->is_oldest = req->is_blocking = false;
+	req->device = NULL;
+	req->watch = NULL;
+	req->done_bytes = res;
+	req->until_ns = uaio_now_ns() + req->delay_ns;
+	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
+}
+
+/* Return: false if its queue is being closed, or memory is short. */
+static bool park(struct uaio_req *req)
+{
+	struct uaio_group *group = req->group;
+	bool parks;
+
+	if (uaio_ready_expect(group) < 0)
+		return false;
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	parks = uaio_timer_park(req);
+	if (parks)
+		uaio_ready_announce(group);
+	else
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	return parks;
+}
+
+bool uaio_late_hold(struct uaio_req *req, int64_t *res,
+		    struct uaio_worker *worker, struct list *ret_startable)
+{
+	struct uaio_group *group = req->group;
+	bool breaks, is_held;
+
+	if (req->is_late) {
+		*res = req->done_bytes;
+		return false;
+	}
+	if (!req->delay_ns || uaio_gate_is_closed())
+		return false;
+	breaks = req->sqe.links && uaio_link_breaks(req, *res);
+	uaio_ready_pin(&group->ready);
+	let_go(req, worker, ret_startable);
+	if (req->sqe.is_signalled)
+		uaio_attend_note(uaio_queue_of(group));
+	become_timer(req, *res, breaks);
+	is_held = park(req);
+	uaio_ready_unpin(&group->ready);
+	return is_held;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include "issue/fault.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "options/faults.h"
+#include "file/file.h"
+#include "op/op.h"
+#include "req/req.h"
+#include "req/stats.h"
+#include "split/align.h"
+
+enum { RWF_ATOMIC_ = 0x40 }; /* newer than the headers of many a machine */
+
+static struct {
+	struct uaio_lock lock; /* rank FAULT */
+
+	/* under lock, for each fault */
+	uint64_t nr_seen[UAIO_FAULTS_MAX];
+	uint64_t nr_made[UAIO_FAULTS_MAX];
+} counts;
+
+void uaio_fault_init(void)
+{
+	counts = (typeof(counts)){ .nr_seen = { 0 } };
+}
+
+/*
+ * Return: a number that looks like chance, of seed, n and which use is made of it.
+ * (The finaliser of SplitMix64, whose output for consecutive numbers is independent
+ * enough for statistics.)
+ */
+static uint64_t hash(uint64_t seed, uint64_t n, uint64_t use)
+{
+	uint64_t x = seed * UINT64_C(0xd1342543de82ef95) +
+		     (n * 3 + use) * UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* Return: less than bound, each as likely as the others. */
+static uint64_t scaled(uint64_t random, uint64_t bound)
+{
+	return (uint64_t)((unsigned __int128)random * bound >> 64);
+}
+
+enum use { WHETHER, HOW_SHORT, HOW_LATE };
+
+/* Which request is meant */
+
+/* Return: how many bytes a read or write, or its like, is to move; else 0. */
+static uint64_t bytes_of(const struct uaio_sqe *sqe)
+{
+	switch (sqe->op) {
+	case UAIO_OP_READ:
+	case UAIO_OP_READV:
+	case UAIO_OP_WRITE:
+	case UAIO_OP_WRITEV:
+	case UAIO_OP_READ_SELECT:
+	case UAIO_OP_SEND:
+	case UAIO_OP_SEND_ZC:
+	case UAIO_OP_RECV: return uaio_sqe_bytes(sqe);
+	default: return 0;
+	}
+}
+
+static bool is_at_path(const char *pattern, const struct uaio_sqe *sqe)
+{
+	char link[32], path[PATH_MAX];
+	int len;
+
+	if (uaio_optab[sqe->op].has_no_file)
+		return false;
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", sqe->fd);
+	len = sys_readlinkat(AT_FDCWD, link, path, sizeof(path) - 1);
+	if (len < 0)
+		return false;
+	path[len] = '\0';
+	return uaio_fault_matches(pattern, path);
+}
+
+static bool is_for(const struct uaio_fault *fault, const struct uaio_sqe *sqe)
+{
+	return fault->ops >> sqe->op & 1 &&
+	       (!fault->min_len || bytes_of(sqe) >= fault->min_len) &&
+	       (!fault->path[0] || is_at_path(fault->path, sqe));
+}
+
+/* The lock is held. Return: whether the n-th request that fault is for has it. */
+static bool has_locked(const struct uaio_fault *fault, uint64_t n,
+		       uint64_t nr_made)
+{
+	return n > fault->after && (n - fault->after) % fault->every == 0 &&
+	       (!fault->count || nr_made < fault->count) &&
+	       scaled(hash(fault->seed, n, WHETHER), UAIO_FAULT_CERTAIN) <
+		       fault->chance;
+}
+
+/* Return: the number of the request, which has the fault; 0: it does not. */
+static uint64_t draw(unsigned i)
+{
+	const struct uaio_fault *fault = &uaio_faults.faults[i];
+	uint64_t n;
+	bool has;
+
+	uaio_lock(&counts.lock, UAIO_RANK_FAULT);
+	n = ++counts.nr_seen[i];
+	has = has_locked(fault, n, counts.nr_made[i]);
+	counts.nr_made[i] += has;
+	uaio_unlock(&counts.lock, UAIO_RANK_FAULT);
+	return has ? n : 0;
+}
+
+/* Short transfers */
+
+/* Return: whether the interface lets a stream move less than it could. */
+static bool may_stream_be_short(const struct uaio_file *file,
+				const struct uaio_sqe *sqe, uint64_t bytes)
+{
+	struct stat st;
+
+	if (uaio_file_has(file, UAIO_FILE_F_SOCKET))
+		return uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM);
+	/* What fits into PIPE_BUF a pipe takes as a whole. */
+	return sys_fstat(sqe->fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
+	       (uaio_optab[sqe->op].class == UAIO_CLASS_READ ||
+		bytes > PIPE_BUF);
+}
+
+static bool may_be_short(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe, uint64_t bytes)
+{
+	switch (sqe->op) {
+	case UAIO_OP_READ:
+	case UAIO_OP_READV:
+	case UAIO_OP_WRITE:
+	case UAIO_OP_WRITEV:
+		/* Such a write is whole or not at all. */
+		if (sqe->rw_flags & RWF_ATOMIC_)
+			return false;
+		break;
+	case UAIO_OP_SEND:
+	case UAIO_OP_RECV:
+		if (sqe->call_flags & (MSG_WAITALL | MSG_PEEK | MSG_OOB))
+			return false;
+		break;
+	default: return false;
+	}
+	if (bytes < 2 || sqe->is_multishot || sqe->by_door)
+		return false;
+	return uaio_file_kind(file) < UAIO_KIND_STREAM ||
+	       may_stream_be_short(file, sqe, bytes);
+}
+
+/* Return: of what the number of bytes has to be a multiple; 0: that is not known. */
+static uint64_t unit_of(struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	struct uaio_alignment alignment;
+
+	if (uaio_file_kind(file) != UAIO_KIND_DIRECT)
+		return 1;
+	if (!uaio_file_try_get(file))
+		return 0;
+	uaio_alignment_of(file, sqe->fd, &alignment);
+	uaio_file_put(file);
+	return alignment.offset;
+}
+
+/*
+ * The vectors are the client's, and stay as they are: leave the last ones out; or if
+ * the first has more bytes than there are to be, read or write part of that.
+ */
+static bool cut_vectors(struct uaio_sqe *sqe, uint64_t bytes)
+{
+	struct iovec iov = { .iov_len = 0 };
+	uint64_t sum = 0, nr = 0;
+
+	for (; nr < sqe->len; nr++) {
+		iov = uaio_sqe_iov(sqe, nr);
+		if (sum + iov.iov_len > bytes)
+			break;
+		sum += iov.iov_len;
+	}
+	if (sum) {
+		sqe->len = nr;
+		return true;
+	}
+	sqe->op = sqe->op == UAIO_OP_READV ? UAIO_OP_READ : UAIO_OP_WRITE;
+	sqe->buf = iov.iov_base;
+	sqe->len = bytes;
+	return true;
+}
+
+/* Cut sqe to part of its bytes. Return: whether it could be. */
+static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
+{
+	uint64_t bytes = bytes_of(sqe), unit, nr_units;
+
+	if (!may_be_short(file, sqe, bytes))
+		return false;
+	unit = unit_of(file, sqe);
+	nr_units = unit ? (bytes - 1) / unit : 0;
+	if (!nr_units)
+		return false;
+	bytes = (1 + scaled(random, nr_units)) * unit;
+	if (uaio_optab[sqe->op].is_vectored)
+		return cut_vectors(sqe, bytes);
+	sqe->len = bytes;
+	return true;
+}
+
+/* The plan */
+
+static bool add_to_plan(const struct uaio_fault *fault, uint64_t n,
+			struct uaio_file *file, struct uaio_sqe *sqe,
+			struct uaio_fault_plan *plan)
+{
+	switch (fault->kind) {
+	case UAIO_FAULT_ERROR:
+		if (plan->error)
+			return false;
+		plan->error = -fault->error;
+		return true;
+	case UAIO_FAULT_SHORT:
+		if (plan->error || plan->is_short ||
+		    !cut(file, sqe, hash(fault->seed, n, HOW_SHORT)))
+			return false;
+		plan->is_short = true;
+		return true;
+	case UAIO_FAULT_DELAY: plan->delay_ns += fault->time_ns; return true;
+	case UAIO_FAULT_REORDER:
+		plan->delay_ns +=
+			1 + (int64_t)scaled(hash(fault->seed, n, HOW_LATE),
+					    (uint64_t)fault->time_ns);
+		return true;
+	default: return false;
+	}
+}
+
+static void count(enum uaio_fault_kind kind)
+{
+	struct uaio_stats *stats = uaio_stats_mine();
+
+	if (stats)
+		uaio_stats_add(&stats->nr_faults[kind], 1);
+}
+
+void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
+		     struct uaio_fault_plan *ret)
+{
+	/* What it was, whatever is cut meanwhile. */
+	const struct uaio_sqe asked = *sqe;
+
+	*ret = (struct uaio_fault_plan){ .error = 0 };
+	for (unsigned i = 0; i < uaio_faults.nr; i++) {
+		const struct uaio_fault *fault = &uaio_faults.faults[i];
+		uint64_t n = is_for(fault, &asked) ? draw(i) : 0;
+
+		if (n && add_to_plan(fault, n, file, sqe, ret))
+			count(fault->kind);
+	}
+}
+
+void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan)
+{
+	req->is_short = plan->is_short;
+	req->is_faulty = plan->is_short || plan->delay_ns;
+	req->delay_ns = plan->delay_ns;
+	/* It is completed by itself, which may let others start. */
+	req->work.may_block |= req->is_faulty;
+}

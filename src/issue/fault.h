@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Faults on purpose: which requests have one
+ *
+ * A user asks for faults by --fault (options/faults.h). When a request is issued for
+ * the first time, and was not refused, each of them that is for its operation, file
+ * and length is asked in turn. An error takes the place of the system call; short
+ * changes what the call is asked for; a delay holds back the completion (late.h), and
+ * so does reorder, by a time that chance decides. Nothing else of a request's way
+ * changes, so links, drains and the order of a file's writes hold.
+ *
+ *   I1  Each fault numbers the requests that it is for, from 1, under the lock.
+ *       Whether number n has it is a function of the fault, its seed and n alone.
+ *       What chance there is comes from a hash of the seed and n. So it does not
+ *       depend on time, threads or other faults, but which request gets which
+ *       number is for the threads that submit.
+ *   I2  A child of fork() begins with 1.
+ *
+ * Context: any thread that has entered (entry.h), without locks; only where
+ * uaio_config.has_faults.
+ *
+ * Tested by test-fault.c.
+ */
+#ifndef UAIO_ISSUE_FAULT_H
+#define UAIO_ISSUE_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uaio_file;
+struct uaio_req;
+struct uaio_sqe;
+
+/* What is to become of a request. */
+struct uaio_fault_plan {
+	int error;        /* -errno: its result, without a call; 0: none */
+	int64_t delay_ns; /* its completion is held back; 0: not */
+	bool is_short;    /* it was cut */
+};
+
+/* Called each time the engine starts, also in a child of fork(). */
+void uaio_fault_init(void);
+
+/* Decide on a request that is about to be issued, and count it; sqe may be cut. */
+void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
+		     struct uaio_fault_plan *ret);
+
+/* req, which is PREPPED, is what has become of the request. */
+void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan);
+
+#endif /* UAIO_ISSUE_FAULT_H */
