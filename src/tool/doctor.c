@@ -7,23 +7,35 @@
  *
  * Tested by test/run/doctor.py.
  */
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "tool/findings.h"
 #include "tool/machine.h"
+#include "tool/place.h"
+#include "tool/program.h"
+#include "tool/search.h"
 #include "tool/tool.h"
 
 static void print_help(void)
 {
-	puts("usage: uaio doctor [option...]\n"
+	puts("usage: uaio doctor [option...] [command|path...]\n"
 	     "\n"
 	     "Says what works here of asynchronous I/O, what does not, why, "
-	     "and what helps.\n"
-	     "Each line is a PASS, a WARN or a FAIL.\n"
+	     "and what helps;\n"
+	     "of each command, what it uses and how that is served; of each "
+	     "file or directory,\n"
+	     "what its file system does. Each line is a PASS, a WARN or a "
+	     "FAIL.\n"
 	     "\n"
+	     "  --path PATH    a file or directory that could be taken for a "
+	     "command\n"
 	     "  --json         print one JSON object; see uaio-doctor(1)\n"
 	     "  -h, --help     show this\n"
 	     "\n"
@@ -33,6 +45,8 @@ static void print_help(void)
 
 struct orders {
 	bool is_json;
+	const char **paths; /* owns; room for all arguments */
+	int nr_paths;
 };
 
 /*
@@ -44,6 +58,7 @@ static int read_flags(int argc, char **argv, struct orders *orders,
 {
 	static const struct option flags[] = {
 		{ "json", no_argument, NULL, 'j' },
+		{ "path", required_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
@@ -54,11 +69,42 @@ static int read_flags(int argc, char **argv, struct orders *orders,
 	while ((c = getopt_long(argc, argv, "+h", flags, NULL)) != -1) {
 		switch (c) {
 		case 'j': orders->is_json = true; break;
+		case 'p': orders->paths[orders->nr_paths++] = optarg; break;
 		case 'h': print_help(); return -1;
 		default: *ret_status = EXIT_REFUSED; return -1;
 		}
 	}
 	return 0;
+}
+
+/*
+ * What is no command, and exists, is a path: a directory, or a file that may not be
+ * executed.
+ */
+static bool is_path(const char *argument)
+{
+	char message[PATH_MAX], path[PATH_MAX];
+	int status;
+
+	uaio_diag_into(message, sizeof(message));
+	status = uaio_search_command(argument, path);
+	uaio_diag_into(NULL, 0);
+	return status && access(argument, F_OK) == 0;
+}
+
+static void judge_all(const struct orders *orders, char *const *arguments,
+		      const struct uaio_machine *machine,
+		      struct uaio_findings *findings)
+{
+	uaio_machine_judge(machine, findings);
+	for (; *arguments; arguments++) {
+		if (is_path(*arguments))
+			uaio_place_judge(*arguments, findings);
+		else
+			uaio_program_judge(*arguments, machine, findings);
+	}
+	for (int i = 0; i < orders->nr_paths; i++)
+		uaio_place_judge(orders->paths[i], findings);
 }
 
 int uaio_doctor_main(int argc, char **argv)
@@ -68,19 +114,21 @@ int uaio_doctor_main(int argc, char **argv)
 	struct orders orders = { 0 };
 	int status;
 
-	if (read_flags(argc, argv, &orders, &status) < 0)
-		return status;
-	if (optind < argc)
-		return uaio_diag(EXIT_REFUSED, "doctor: %s: too many arguments",
-				 argv[optind]);
-	(void)signal(SIGCHLD, SIG_DFL); /* children are waited for */
-	uaio_machine_read(&machine);
-	uaio_machine_judge(&machine, &findings);
-	if (orders.is_json)
-		uaio_findings_print_json(&findings);
-	else
-		uaio_findings_print(&findings, NULL);
-	status = (int)uaio_findings_worst(&findings);
+	orders.paths = calloc((size_t)argc, sizeof(*orders.paths));
+	if (!orders.paths)
+		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	if (read_flags(argc, argv, &orders, &status) == 0) {
+		(void)signal(SIGCHLD, SIG_DFL); /* children are waited for */
+		uaio_machine_read(&machine);
+		judge_all(&orders, argv + optind, &machine, &findings);
+		if (orders.is_json)
+			uaio_findings_print_json(&findings);
+		else
+			uaio_findings_print(&findings,
+					    optind < argc || orders.nr_paths);
+		status = (int)uaio_findings_worst(&findings);
+	}
 	uaio_findings_free(&findings);
+	free(orders.paths);
 	return status;
 }

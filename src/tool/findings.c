@@ -12,6 +12,9 @@
 
 enum { SUBJECT_COLUMNS = 17 };
 
+const char UAIO_SECTION_MACHINE[] = "machine";
+const char UAIO_SECTION_UAIO[] = "uaio";
+
 static const struct {
 	const char *name;
 	const char *colour;
@@ -125,43 +128,36 @@ static void print_one(const struct uaio_finding *finding, bool is_coloured)
 	putchar('\n');
 }
 
-static void print_section(const struct uaio_findings *findings,
-			  const char *section, bool is_quiet, bool is_coloured)
+/* Return: whether the section is about an argument. */
+static bool is_argument(const char *section)
 {
-	size_t nr_hidden = 0;
-
-	put_plain(section);
-	putchar('\n');
-	for (size_t i = 0; i < findings->nr; i++) {
-		const struct uaio_finding *finding = &findings->all[i];
-
-		if (strcmp(finding->section, section))
-			continue;
-		if (is_quiet && finding->level == UAIO_PASS)
-			nr_hidden++;
-		else
-			print_one(finding, is_coloured);
-	}
-	if (nr_hidden)
-		printf("PASS  %zu more; uaio doctor without a command shows "
-		       "them\n",
-		       nr_hidden);
+	return section != UAIO_SECTION_MACHINE && section != UAIO_SECTION_UAIO;
 }
 
-void uaio_findings_print(const struct uaio_findings *findings,
-			 const char *quiet)
+/* A line above the findings of a section. */
+static void print_head(const char *section, bool is_first)
 {
+	if (!is_first)
+		putchar('\n');
+	put_plain(section);
+	putchar('\n');
+}
+
+void uaio_findings_print(const struct uaio_findings *findings, bool is_brief)
+{
+	const char *section = NULL;
 	bool is_coloured = has_colours();
 
 	for (size_t i = 0; i < findings->nr; i++) {
-		const char *section = findings->all[i].section;
+		const struct uaio_finding *finding = &findings->all[i];
 
-		if (i && !strcmp(section, findings->all[i - 1].section))
+		if (is_brief && finding->level == UAIO_PASS &&
+		    !is_argument(finding->section))
 			continue;
-		if (i)
-			putchar('\n');
-		print_section(findings, section,
-			      quiet && !strcmp(section, quiet), is_coloured);
+		if (finding->section != section)
+			print_head(finding->section, !section);
+		section = finding->section;
+		print_one(finding, is_coloured);
 	}
 }
 

@@ -18,9 +18,12 @@ enum uaio_level {
 	UAIO_FAIL, /* uaio cannot do its work here, or for this program */
 };
 
+/* Findings that are not about an argument. */
+extern const char UAIO_SECTION_MACHINE[], UAIO_SECTION_UAIO[];
+
 struct uaio_finding {
 	enum uaio_level level;
-	const char *section; /* borrows: "machine", or an argument */
+	const char *section; /* borrows: UAIO_SECTION_...; or an argument */
 	const char *subject; /* borrows: what was looked at */
 	const char *cause;   /* a word for scripts, a constant; or NULL */
 	int error;           /* an errno; 0: none */
@@ -53,11 +56,10 @@ void uaio_findings_free(struct uaio_findings *findings);
 enum uaio_level uaio_findings_worst(const struct uaio_findings *findings);
 
 /*
- * Print lines for people. quiet: a section of which the lines that passed are only
- * counted, or NULL.
+ * Print lines for people. is_brief: of the machine and of uaio, those that passed are
+ * left out.
  */
-void uaio_findings_print(const struct uaio_findings *findings,
-			 const char *quiet);
+void uaio_findings_print(const struct uaio_findings *findings, bool is_brief);
 
 /* Print one object, as include/doctor.schema.json has it. */
 void uaio_findings_print_json(const struct uaio_findings *findings);

@@ -398,13 +398,13 @@ static void judge_backend(const struct uaio_machine *machine,
 void uaio_machine_judge(const struct uaio_machine *machine,
 			struct uaio_findings *findings)
 {
-	findings->section = "machine";
+	findings->section = UAIO_SECTION_MACHINE;
 	judge_name(machine, findings);
 	judge_filters(machine, findings);
 	for (unsigned id = 0; id < UAIO_NR_ANSWERS; id++)
 		judge_call(machine, id, findings);
 	uaio_machine_judge_limits(machine, findings);
-	findings->section = "uaio";
+	findings->section = UAIO_SECTION_UAIO;
 	judge_doors(machine, findings);
 	judge_backend(machine, findings);
 }

@@ -231,3 +231,21 @@ int uaio_target_check(const char *path)
 	}
 	return 0; /* deeper than the kernel follows: the exec reports it */
 }
+
+void uaio_target_program(const char *path, char ret_file[PATH_MAX])
+{
+	struct head head;
+
+	snprintf(ret_file, PATH_MAX, "%s", path);
+	for (int i = 0; i <= MAX_SCRIPTS; i++) {
+		int fd = open(ret_file, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0)
+			return;
+		read_head(fd, &head);
+		close(fd);
+		if (is_elf(&head))
+			return;
+		snprintf(ret_file, PATH_MAX, "%s", interpreter_of(&head));
+	}
+}

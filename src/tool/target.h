@@ -10,6 +10,8 @@
 #ifndef UAIO_TOOL_TARGET_H
 #define UAIO_TOOL_TARGET_H
 
+#include <limits.h>
+
 /*
  * Examines @path or, if it is a script, its interpreter. A file that cannot be
  * read passes, unless it is set to run with privilege.
@@ -17,5 +19,9 @@
  * Return: 0, or the exit status after a message.
  */
 int uaio_target_check(const char *path);
+
+/* The file that is executed for @path: itself or, if it is a script, what
+ * interprets it. */
+void uaio_target_program(const char *path, char ret_file[PATH_MAX]);
 
 #endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/image.h"
+
+#include <assert.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define R_SYM(info) ELF64_R_SYM(info)
+
+static_assert(sizeof(ElfW(Addr)) == 8, "relocations are those of 64 bits");
+
+/* Our own header, where the linker puts it: what is like it can be read. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+/* An open file. */
+struct source {
+	int fd;
+	uint64_t bytes;
+	ElfW(Ehdr) header;
+};
+
+enum { HEADERS_MAX = 64, BYTES_MAX = 1 << 30 };
+
+static bool is_in_file(const struct source *source, uint64_t at, uint64_t bytes)
+{
+	return at <= source->bytes && bytes <= source->bytes - at;
+}
+
+static bool is_like_us(const ElfW(Ehdr) * header)
+{
+	return !memcmp(header->e_ident, ELFMAG, SELFMAG) &&
+	       header->e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] &&
+	       header->e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA] &&
+	       header->e_machine == __ehdr_start.e_machine;
+}
+
+static int read_headers(struct source *source, ElfW(Phdr) * headers)
+{
+	const ElfW(Ehdr) *header = &source->header;
+	size_t bytes;
+
+	if (pread(source->fd, &source->header, sizeof(source->header), 0) !=
+		    sizeof(source->header) ||
+	    !is_like_us(header) || header->e_phnum > HEADERS_MAX ||
+	    header->e_phentsize != sizeof(*headers))
+		return -ENOEXEC;
+	bytes = header->e_phnum * sizeof(*headers);
+	return pread(source->fd, headers, bytes, (off_t)header->e_phoff) ==
+			       (ssize_t)bytes
+		       ? 0
+		       : -ENOEXEC;
+}
+
+/* Find what the segments take. Return: false if there is something wrong. */
+static bool measure(const struct source *source, const ElfW(Phdr) * headers,
+		    struct uaio_image *image)
+{
+	ElfW(Addr) start = UINT64_MAX, end = 0;
+
+	for (unsigned i = 0; i < source->header.e_phnum; i++) {
+		const ElfW(Phdr) *ph = &headers[i];
+
+		if (ph->p_type != PT_LOAD)
+			continue;
+		if (!is_in_file(source, ph->p_offset, ph->p_filesz) ||
+		    ph->p_memsz < ph->p_filesz || ph->p_memsz > BYTES_MAX ||
+		    ph->p_vaddr > UINT64_MAX - BYTES_MAX)
+			return false;
+		start = ph->p_vaddr < start ? ph->p_vaddr : start;
+		end = ph->p_vaddr + ph->p_memsz > end
+			      ? ph->p_vaddr + ph->p_memsz
+			      : end;
+	}
+	image->start = start;
+	image->bytes = end - start;
+	return end > start && image->bytes <= BYTES_MAX;
+}
+
+/* A copy, since segments may lie in the file as no mapping can have them. */
+static int copy(const struct source *source, const ElfW(Phdr) * headers,
+		struct uaio_image *image)
+{
+	size_t headers_bytes = source->header.e_phnum * sizeof(*headers);
+
+	image->memory =
+		mmap(NULL, image->bytes + headers_bytes, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (image->memory == MAP_FAILED)
+		return -errno;
+	for (unsigned i = 0; i < source->header.e_phnum; i++) {
+		const ElfW(Phdr) *ph = &headers[i];
+
+		if (ph->p_type == PT_LOAD &&
+		    pread(source->fd,
+			  image->memory + (ph->p_vaddr - image->start),
+			  ph->p_filesz,
+			  (off_t)ph->p_offset) != (ssize_t)ph->p_filesz)
+			return -EIO;
+	}
+	memcpy(image->memory + image->bytes, headers, headers_bytes);
+	image->object = (struct dl_phdr_info){
+		.dlpi_addr = (uintptr_t)image->memory - image->start,
+		.dlpi_phdr = (void *)(image->memory + image->bytes),
+		.dlpi_phnum = source->header.e_phnum,
+	};
+	return 0;
+}
+
+/* Return: what lies at an address of the file, if all of it does; or NULL. */
+static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
+			   size_t bytes)
+{
+	if (addr < image->start || addr - image->start > image->bytes ||
+	    bytes > image->bytes - (addr - image->start))
+		return NULL;
+	return image->memory + (addr - image->start);
+}
+
+static void find_dynamic(struct uaio_image *image)
+{
+	for (unsigned i = 0; i < image->object.dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &image->object.dlpi_phdr[i];
+
+		if (ph->p_type != PT_DYNAMIC)
+			continue;
+		image->dynamic = look_at(image, ph->p_vaddr, ph->p_filesz);
+		if (image->dynamic)
+			image->nr_dynamic =
+				ph->p_filesz / sizeof(*image->dynamic);
+	}
+}
+
+int uaio_image_open(const char *path, struct uaio_image *ret_image)
+{
+	struct source source = { .fd = open(path, O_RDONLY | O_CLOEXEC) };
+	ElfW(Phdr) headers[HEADERS_MAX];
+	struct stat st;
+	int ret;
+
+	*ret_image = (struct uaio_image){ .memory = MAP_FAILED };
+	if (source.fd < 0)
+		return -errno;
+	ret = fstat(source.fd, &st) < 0 ? -errno : 0;
+	source.bytes = ret ? 0 : (uint64_t)st.st_size;
+	if (!ret)
+		ret = read_headers(&source, headers);
+	if (!ret)
+		ret = measure(&source, headers, ret_image)
+			      ? copy(&source, headers, ret_image)
+			      : -ENOEXEC;
+	(void)close(source.fd);
+	if (ret)
+		uaio_image_close(ret_image);
+	else
+		find_dynamic(ret_image);
+	return ret;
+}
+
+void uaio_image_close(struct uaio_image *image)
+{
+	if (image->memory != MAP_FAILED)
+		(void)munmap(image->memory,
+			     image->bytes + image->object.dlpi_phnum *
+						    sizeof(ElfW(Phdr)));
+	image->memory = MAP_FAILED;
+}
+
+/* Return: the value of an entry of the dynamic section, or 0. */
+static uint64_t entry(const struct uaio_image *image, int64_t tag)
+{
+	for (size_t i = 0; i < image->nr_dynamic; i++)
+		if (image->dynamic[i].d_tag == tag)
+			return image->dynamic[i].d_un.d_val;
+	return 0;
+}
+
+struct names {
+	const ElfW(Sym) * symbols;
+	size_t nr; /* symbols up to the end of the image */
+	const char *strings;
+	size_t bytes;
+};
+
+static bool find_names(const struct uaio_image *image, struct names *ret)
+{
+	ElfW(Addr) symbols = entry(image, DT_SYMTAB);
+
+	ret->bytes = entry(image, DT_STRSZ);
+	ret->strings = look_at(image, entry(image, DT_STRTAB), ret->bytes);
+	ret->symbols = look_at(image, symbols, sizeof(*ret->symbols));
+	if (!ret->symbols || !ret->strings || !ret->bytes ||
+	    ret->strings[ret->bytes - 1] != '\0')
+		return false;
+	ret->nr = (image->bytes - (symbols - image->start)) /
+		  sizeof(*ret->symbols);
+	return true;
+}
+
+/* What is imported is relocated. */
+static void see_relocated(const struct uaio_image *image,
+			  const struct names *names, int64_t table_tag,
+			  int64_t bytes_tag,
+			  void (*see)(void *arg, const char *name), void *arg)
+{
+	size_t bytes = entry(image, bytes_tag);
+	const ElfW(Rela) *table =
+		look_at(image, entry(image, table_tag), bytes);
+
+	for (size_t i = 0; table && i < bytes / sizeof(*table); i++) {
+		size_t number = R_SYM(table[i].r_info);
+		const ElfW(Sym) *symbol = names->symbols + number;
+
+		if (number && number < names->nr &&
+		    symbol->st_shndx == SHN_UNDEF &&
+		    symbol->st_name < names->bytes)
+			see(arg, names->strings + symbol->st_name);
+	}
+}
+
+void uaio_image_imports(const struct uaio_image *image,
+			void (*see)(void *arg, const char *name), void *arg)
+{
+	struct names names;
+
+	if (!find_names(image, &names))
+		return;
+	see_relocated(image, &names, DT_JMPREL, DT_PLTRELSZ, see, arg);
+	see_relocated(image, &names, DT_RELA, DT_RELASZ, see, arg);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/program.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/preload.h"
+#include "tool/search.h"
+#include "tool/target.h"
+#include "tool/tool.h"
+#include "tool/uses.h"
+
+enum { MESSAGE_MAX = 3 * PATH_MAX };
+
+/* A program that is looked at. */
+struct program {
+	const struct uaio_machine *machine;
+	struct uaio_findings *findings;
+	char path[PATH_MAX]; /* of the file: of a script, the interpreter's */
+	bool can_be_loaded;
+	struct uaio_uses uses;
+};
+
+/* A message ends with what helps, behind its last colon. */
+static void add_message(struct uaio_findings *findings, const char *subject,
+			char *message)
+{
+	char *fix = strrchr(message, ':');
+	struct uaio_finding *finding;
+
+	if (fix)
+		*fix++ = '\0';
+	finding = uaio_find(findings, UAIO_FAIL, subject, "%s", message);
+	finding->cause = "program";
+	uaio_finding_fix(finding, "%s", fix ? fix + strspn(fix, " ") : "none");
+}
+
+static int find_file(struct program *program, const char *argument)
+{
+	char message[MESSAGE_MAX] = "", path[PATH_MAX];
+	int status;
+
+	uaio_diag_into(message, sizeof(message));
+	status = uaio_search_command(argument, path);
+	if (status) {
+		struct uaio_finding *finding = uaio_find(
+			program->findings, UAIO_FAIL, "program", "%s", message);
+
+		finding->cause = "program";
+		uaio_finding_fix(finding, "write its path, or see PATH");
+	} else if (uaio_target_check(path)) {
+		add_message(program->findings, "program", message);
+	} else {
+		program->can_be_loaded = true;
+		uaio_find(program->findings, UAIO_PASS, "program",
+			  "%s: the library can be loaded into it", path);
+	}
+	uaio_diag_into(NULL, 0);
+	if (!status)
+		uaio_target_program(path, program->path);
+	return status;
+}
+
+/* Of an interface that is used: it is served, or the library cannot be there. */
+static void add_use(const struct program *program, const char *subject,
+		    const char *users, const char *served_how)
+{
+	struct uaio_finding *finding;
+
+	if (program->can_be_loaded) {
+		uaio_find(program->findings, UAIO_PASS, subject, "%s: %s",
+			  users, served_how);
+		return;
+	}
+	finding = uaio_find(program->findings, UAIO_FAIL, subject,
+			    "%s: not served, as the library cannot be loaded",
+			    users);
+	finding->cause = "program";
+	uaio_finding_fix(finding, "as for the program");
+}
+
+static void judge_aio(const struct program *program)
+{
+	const struct uaio_uses *uses = &program->uses;
+	char users[UAIO_USERS_MAX + 64];
+
+	if (uses->users[UAIO_USE_LIBAIO][0]) {
+		(void)snprintf(users, sizeof(users),
+			       "functions of libaio in %s",
+			       uses->users[UAIO_USE_LIBAIO]);
+		add_use(program, "kernel AIO", users, "uaio run serves them");
+	}
+	if (uses->users[UAIO_USE_POSIX][0]) {
+		(void)snprintf(users, sizeof(users),
+			       "aio_read and its like in %s",
+			       uses->users[UAIO_USE_POSIX]);
+		add_use(program, "POSIX AIO", users, "uaio run serves them");
+	}
+}
+
+static void judge_left_sites(const struct program *program)
+{
+	struct uaio_finding *finding;
+
+	if (!program->uses.nr_sites_left || !program->can_be_loaded)
+		return;
+	finding = uaio_find(program->findings, UAIO_WARN, "io_uring",
+			    "%u instructions that call it cannot be changed: "
+			    "their calls reach the kernel",
+			    program->uses.nr_sites_left);
+	finding->cause = "program";
+	uaio_finding_fix(finding, "use a build with liburing as a library");
+}
+
+static void judge_uring(const struct program *program)
+{
+	const struct uaio_uses *uses = &program->uses;
+	const char *how = uaio_machine_has_uring(program->machine)
+				  ? "by the kernel's io_uring, which is "
+				    "allowed here; uaio run --uring=always "
+				    "serves them"
+				  : "uaio run serves them";
+	char users[UAIO_USERS_MAX + 64];
+	unsigned nr;
+
+	if (uses->users[UAIO_USE_LIBURING][0]) {
+		(void)snprintf(users, sizeof(users),
+			       "functions of liburing in %s",
+			       uses->users[UAIO_USE_LIBURING]);
+		add_use(program, "io_uring", users, how);
+	}
+	nr = uses->nr_sites +
+	     (program->can_be_loaded ? 0 : uses->nr_sites_left);
+	if (nr) {
+		(void)snprintf(users, sizeof(users),
+			       "%u instruction%s in %s that call%s it", nr,
+			       nr == 1 ? "" : "s", uses->users[UAIO_USE_SITES],
+			       nr == 1 ? "s" : "");
+		add_use(program, "io_uring", users, how);
+	}
+	judge_left_sites(program);
+}
+
+/* Nothing says which calls they will make. */
+static void judge_unknown(const struct program *program)
+{
+	const struct uaio_uses *uses = &program->uses;
+	bool is_seen = uses->users[UAIO_USE_LIBAIO][0] ||
+		       uses->users[UAIO_USE_LIBURING][0] ||
+		       uses->users[UAIO_USE_POSIX][0] ||
+		       uses->users[UAIO_USE_SITES][0];
+	bool may_call = uses->users[UAIO_USE_SYSCALL][0];
+	bool may_load = uses->users[UAIO_USE_DLOPEN][0];
+	struct uaio_finding *finding;
+
+	if (is_seen || !program->can_be_loaded)
+		return;
+	if (may_call || may_load) {
+		uaio_find(program->findings, UAIO_PASS, "interfaces",
+			  "no asynchronous interface can be seen, but it %s "
+			  "any: uaio run --stats shows what it does",
+			  may_call ? "may call syscall(2) for"
+				   : "may load a library that uses");
+		return;
+	}
+	finding = uaio_find(program->findings, UAIO_WARN, "interfaces",
+			    "no asynchronous interface can be seen in it: "
+			    "there is nothing to serve, unless it runs "
+			    "programs that use one");
+	finding->cause = "program";
+	uaio_finding_fix(finding, "look at the programs that it runs");
+}
+
+static void judge_sanitizer(const struct program *program)
+{
+	if (program->uses.users[UAIO_USE_SANITIZER][0])
+		uaio_find(program->findings, UAIO_PASS, "sanitizer",
+			  "built with one (%s)",
+			  program->uses.users[UAIO_USE_SANITIZER]);
+}
+
+static void judge_missing(const struct program *program)
+{
+	struct uaio_finding *finding;
+
+	if (!program->uses.missing[0])
+		return;
+	finding = uaio_find(program->findings, UAIO_FAIL, "libraries",
+			    "not found: %s", program->uses.missing);
+	finding->cause = "program";
+	uaio_finding_fix(finding, "install the packages that have them, or "
+				  "set LD_LIBRARY_PATH");
+}
+
+void uaio_program_judge(const char *argument,
+			const struct uaio_machine *machine,
+			struct uaio_findings *findings)
+{
+	static struct program program;
+	int ret;
+
+	program = (struct program){ .machine = machine, .findings = findings };
+	findings->section = argument;
+	if (find_file(&program, argument))
+		return;
+	/* The library bears the names of libaio. */
+	if (machine->library[0])
+		(void)uaio_preload_set(machine->library);
+	ret = uaio_uses_read(program.path, program.can_be_loaded,
+			     &program.uses);
+	if (ret) {
+		uaio_find(findings, UAIO_PASS, "interfaces",
+			  "not known: %s: %s", program.path, strerror(-ret));
+		return;
+	}
+	judge_missing(&program);
+	judge_sanitizer(&program);
+	judge_aio(&program);
+	judge_uring(&program);
+	judge_unknown(&program);
+}

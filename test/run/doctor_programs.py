@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""uaio doctor: programs, and files and directories."""
+import os
+import struct
+
+from diagnosis import behind, doctor
+from harness import NOBODY, Skip, case, expect, main
+
+DENIED = "EPERM:io_uring_setup,io_uring_enter,io_uring_register"
+
+# A function that calls io_uring_setup by an instruction of its own.
+INLINE = """
+__attribute__((noinline)) long own_setup(void *params)
+{
+	long ret;
+
+	asm volatile("movl $425, %%eax\\n\\tsyscall"
+		     : "=a"(ret) : "D"(1), "S"(params) : "rcx", "r11", "memory");
+	return ret;
+}
+"""
+
+
+def build(tool, name, text, *flags, compiler="cc"):
+    source = tool.write(f"{name}.c", text)
+    program = tool.path(name)
+    tool.exec(compiler, "-O2", "-o", program, source, *flags).expect(
+        out=None, err=None)
+    return program
+
+
+def user_of(function):
+    """A program that calls a function, if it is called with an argument."""
+    return (f"int {function}();\n"
+            f"int main(int nr, char **words)\n"
+            f"{{ return nr > 1 ? {function}(words) : 0; }}\n")
+
+
+@case("the doctor tells which interfaces a program uses, and that they are served")
+def _(tool):
+    program = build(tool, "aio", user_of("io_submit"), "-laio")
+    doctor(tool, program).expect(
+        "kernel AIO", "PASS", section=program,
+        words="functions of libaio in aio: uaio run serves them").expect(
+            "program", "PASS", section=program)
+    program = build(tool, "posix", user_of("aio_read64"))
+    doctor(tool, program).expect(
+        "POSIX AIO", "PASS", section=program, words="in posix: uaio run")
+    program = build(tool, "ring", user_of("io_uring_queue_init"), "-luring")
+    doctor(tool, program, before=behind(tool, DENIED)).expect(
+        "io_uring", "PASS", section=program,
+        words="functions of liburing in ring: uaio run serves them")
+    program = build(tool, "any", user_of("syscall"))
+    doctor(tool, program).expect(
+        "interfaces", "PASS", section=program, words="syscall(2)")
+    program = build(tool, "none", user_of("getpid"))
+    doctor(tool, program).expect(
+        "interfaces", "WARN", "program", section=program)
+
+
+@case("the doctor finds instructions that call io_uring")
+def _(tool):
+    if os.uname().machine != "x86_64":
+        raise Skip("they are found on x86-64")
+    text = INLINE + user_of("own_setup").partition("\n")[2]
+    program = build(tool, "inline", text)
+    doctor(tool, program, before=behind(tool, DENIED)).expect(
+        "io_uring", "PASS", section=program,
+        words="1 instruction in inline that calls it: uaio run serves them")
+    program = build(tool, "static", text, "-static")
+    doctor(tool, program).expect(
+        "program", "FAIL", "program", section=program,
+        words="statically linked").expect(
+            "io_uring", "FAIL", "program", section=program,
+            words="1 instruction in static")
+
+
+@case("the doctor looks at the libraries that a program needs")
+def _(tool):
+    library = build(tool, "libused.so", user_of("lio_listio").replace(
+        "main", "used"), "-shared", "-fPIC", "-Wl,-soname,libused.so")
+    program = build(tool, "user", user_of("used"), library,
+                    f"-Wl,-rpath,{tool.scratch}", "-Wl,--no-as-needed")
+    doctor(tool, program).expect(
+        "POSIX AIO", "PASS", section=program, words="in libused.so")
+    os.unlink(library)
+    doctor(tool, program).expect(
+        "libraries", "FAIL", "program", section=program, words="libused.so")
+
+
+@case("the doctor looks at what interprets a script")
+def _(tool):
+    program = build(tool, "posix", user_of("aio_read"))
+    script = tool.write("script", f"#!{program}\n")
+    doctor(tool, script).expect("POSIX AIO", "PASS", section=script,
+                                words="in posix")
+
+
+@case("the doctor fails a program that the library cannot be loaded into")
+def _(tool):
+    program = tool.copy(tool.args.target, "program")
+    with open(program, "rb") as file:
+        image = bytearray(file.read())
+    for offset, form, value, words in (
+            (4, "B", 1, "64-bit"), (18, "<H", 0xf3, "another processor")):
+        changed = bytearray(image)
+        struct.pack_into(form, changed, offset, value)
+        with open(program, "wb") as file:
+            file.write(changed)
+        doctor(tool, program).expect("program", "FAIL", "program",
+                                     section=program, words=words)
+    musl = build(tool, "musl", user_of("getpid"), compiler="musl-gcc")
+    doctor(tool, musl).expect("program", "FAIL", "program", section=musl,
+                              words="another C library")
+    doctor(tool, "no-such-command").expect(
+        "program", "FAIL", "program", section="no-such-command",
+        words="not found")
+
+
+@case("the doctor fails a setuid program")
+def _(tool):
+    if os.geteuid() != 0:
+        raise Skip("needs root, to make a program of another user")
+    program = tool.copy(tool.args.target, "program")
+    os.chown(program, NOBODY, NOBODY)
+    os.chmod(program, 0o4755)
+    doctor(tool, program).expect("program", "FAIL", "program",
+                                 section=program, words="is setuid")
+
+
+@case("the doctor takes a program with a sanitizer for one")
+def _(tool):
+    for kind in ("address", "thread"):
+        program = build(tool, kind, user_of("getpid"), f"-fsanitize={kind}")
+        doctor(tool, program).expect("sanitizer", "PASS", section=program,
+                                     words=kind)
+
+
+@case("the doctor survives a damaged program")
+def _(tool):
+    with open(tool.args.client, "rb") as file:
+        image = file.read()
+    program = tool.path("program")
+    # Each eight bytes of the headers, and of what they lead to, point anywhere.
+    for at in [*range(16, 64, 8), *range(64, 640, 56)]:
+        changed = bytearray(image)
+        changed[at:at + 8] = b"\xfe\xff\xff\xff\xff\xff\xff\x7f"
+        with open(program, "wb") as file:
+            file.write(changed)
+        os.chmod(program, 0o755)
+        outcome = tool.exec(tool.uaio, "doctor", program)
+        if outcome.status not in (0, 1, 2):
+            raise AssertionError(f"changed at {at}:\n{outcome.story}")
+
+
+@case("the doctor tells what a file system does, and leaves nothing there")
+def _(tool):
+    work = tool.path("place")
+    os.mkdir(work)
+    for path in (work, tool.write("place/file", "text", mode=0o644)):
+        report = doctor(tool, path)
+        for subject in ("file system", "fsync", "O_DIRECT", "RWF_NOWAIT"):
+            report.of(subject, path)
+        expect(set(os.listdir(work)) - {"file"}, set(), "files left")
+    doctor(tool, "--path", tool.args.uaio).of("file system", tool.args.uaio)
+    doctor(tool, "/dev/shm").expect("file system", "PASS", section="/dev/shm",
+                                    words="tmpfs").expect(
+        "RWF_NOWAIT", "PASS", section="/dev/shm")
+    doctor(tool, "--path", "/nowhere").expect(
+        "path", "FAIL", "filesystem", section="/nowhere")
+    doctor(tool, "/proc").expect("fsync", "WARN", "filesystem", "ENOENT",
+                                 section="/proc")
+
+
+main()
