@@ -36,6 +36,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_POLLERS,      /* which pollers there are */
 	UAIO_RANK_POLLER,       /* one of them */
 	UAIO_RANK_POLLER_INNER, /* a poller that another one watches */
+	UAIO_RANK_ENDABLES,     /* waits that can be ended, and are idle */
 	UAIO_RANK_NATIVE,       /* taking from one of the kernel's rings */
 	UAIO_RANK_PAGE,         /* cold reads */
 	UAIO_RANK_ACCOUNT,      /* one account of the work queue */

@@ -19,10 +19,15 @@
  *       request that it was to cancel, and no other thread is held up.
  *   I4  A worker that executes a multishot request cannot be waited for, and the
  *       request would go on after that. It is marked, and ends instead.
+ *   I5  A worker that waits for the ends of a splice is told to end that, and is
+ *       not waited for either. While the request is in its group, its arguments
+ *       are there.
  */
 #include <errno.h>
 
+#include "proc/endable.h"
 #include "file/file.h"
+#include "op/args.h"
 #include "req/queue.h"
 #include "req/waits.h"
 #include "flow/cancel.h"
@@ -60,6 +65,8 @@ static bool is_endless(const struct uaio_req *req, const struct aim *aim)
 	const struct uaio_wait_ops *ops;
 
 	(void)aim;
+	if (unlikely(uaio_optab[req->sqe.op].has_ends))
+		return true;
 	/*
 	 * [MB:closing] [step: CLOSING_LOOK] seq_cst: closed, then looked. Pairs
 	 * with uaio_ready_park().
@@ -95,6 +102,9 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 		ret = ops->cancel(req, &haul->canceller, &haul->startable);
 	if (unlikely(req->sqe.is_multishot) && ret == UAIO_CANCEL_NONE)
 		req->is_unwanted = true;
+	if (unlikely(uaio_optab[req->sqe.op].has_ends) &&
+	    ret == UAIO_CANCEL_NONE && req->sqe.args->endable)
+		uaio_endable_end(req->sqe.args->endable);
 	haul->nr_cancelled += ret == UAIO_CANCEL_TAKEN;
 	haul->nr_asked += ret == UAIO_CANCEL_ASKED;
 	haul->nr_others += ret == UAIO_CANCEL_NONE;

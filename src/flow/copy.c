@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/slab.h"
+#include "proc/endable.h"
 #include "op/args.h"
 
 enum {
@@ -52,6 +53,8 @@ void *uaio_copy_new(const struct uaio_sqe *sqe, size_t bytes)
 		uaio_args_copy(sqe->args, copy);
 	else
 		memcpy(copy, sqe->buf, bytes);
+	if (unlikely(uaio_optab[sqe->op].has_ends))
+		((struct uaio_args *)copy)->endable = uaio_endable_get();
 	return copy;
 }
 

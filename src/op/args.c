@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/uaddr.h"
+#include "proc/endable.h"
 #include "file/file.h"
 
 static_assert(UAIO_ARGS_BYTES_MAX >= sizeof(struct uaio_args) + 2 * PATH_MAX,
@@ -160,4 +161,6 @@ void uaio_args_release(struct uaio_args *copy)
 	for (unsigned i = 0; i < UAIO_NR_ENDS; i++)
 		if (copy->files[i])
 			uaio_file_put(copy->files[i]);
+	if (copy->endable)
+		uaio_endable_put(copy->endable);
 }

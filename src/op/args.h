@@ -24,6 +24,7 @@
 
 #include "op/op.h"
 
+struct uaio_endable;
 struct uaio_file;
 struct uaio_queue;
 
@@ -61,6 +62,9 @@ struct uaio_args {
 	struct uaio_file *files[UAIO_NR_ENDS];
 	bool is_place
 		[UAIO_NR_ENDS]; /* its number is one of a door's (sink.h) */
+
+	/* Of a copy with two ends: shares; NULL: its call may not be ended. */
+	struct uaio_endable *endable;
 
 	/* set here, and by prep */
 	uint32_t path_bytes; /* both with their 0 at the end */

@@ -7,6 +7,15 @@
  * and a broken pipe sends no signal to the program then. Meanwhile the request
  * has both files itself, so that either descriptor may be closed.
  *
+ *   I1  The call does not wait for a pipe (SPLICE_F_NONBLOCK), and is made when
+ *       what ignores that is ready. Where it would have to wait, the worker does,
+ *       and can be told to end that (endable.h).
+ *   I2  A socket of a stream that is ready has room for a quarter of its buffer:
+ *       one call sends no more, and another the rest.
+ *
+ * Window: if another thread takes the bytes of a socket after it was found ready,
+ * the call waits, and cannot be ended. So it does if there is no endable.
+ *
  * To close the duplicate of a regular file drops the process's record locks on
  * that file; programs that lock files rarely splice them.
  *
@@ -15,8 +24,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include "base/asked.h"
+#include "proc/endable.h"
 #include "file/file.h"
 #include "op/args.h"
 #include "op/rows.h"
@@ -30,20 +42,46 @@ int uaio_splice_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return sqe->call_flags & ~known ? -EINVAL : 0;
 }
 
-struct ends {
-	int in;
-	int out;
+/* What the kernel's io_uring makes of a call that a signal has ended. */
+enum { ERESTARTSYS_ = 512 };
+
+/* One of the ends, as it is now. */
+struct end {
+	int fd;
+	uint32_t events;     /* that say it is ready */
+	bool is_pipe;        /* waits, unless it is told not to */
+	bool is_nonblocking; /* is O_NONBLOCK, and waits, but for that */
+	bool is_stubborn;    /* waits, whatever it is told */
 };
 
-static struct ends use(const struct uaio_sqe *sqe)
+struct transfer {
+	const struct uaio_sqe *sqe;
+	bool is_tee;
+	struct end ends[UAIO_NR_ENDS];
+	int64_t offs[UAIO_NR_ENDS]; /* advanced by the calls */
+	uint64_t left;
+	int64_t done;
+};
+
+static struct end *end_of(struct transfer *transfer, enum uaio_end which)
 {
+	return &transfer->ends[which];
+}
+
+static void use(struct transfer *transfer)
+{
+	const struct uaio_sqe *sqe = transfer->sqe;
 	struct uaio_file *const *files = sqe->args->files;
 
-	return (struct ends){
-		.in = files[UAIO_END_IN] ? uaio_file_use(files[UAIO_END_IN])
+	*end_of(transfer, UAIO_END_IN) = (struct end){
+		.fd = files[UAIO_END_IN] ? uaio_file_use(files[UAIO_END_IN])
 					 : sqe->args->fd,
-		.out = files[UAIO_END_OUT] ? uaio_file_use(files[UAIO_END_OUT])
-					   : sqe->fd,
+		.events = POLLIN,
+	};
+	*end_of(transfer, UAIO_END_OUT) = (struct end){
+		.fd = files[UAIO_END_OUT] ? uaio_file_use(files[UAIO_END_OUT])
+					  : sqe->fd,
+		.events = POLLOUT,
 	};
 }
 
@@ -54,27 +92,200 @@ static void unuse(const struct uaio_sqe *sqe)
 			uaio_file_unuse(sqe->args->files[i]);
 }
 
+static int64_t call(struct transfer *transfer, uint64_t bytes, uint32_t flags)
+{
+	int64_t *offs[UAIO_NR_ENDS] = { NULL, NULL };
+	int in = end_of(transfer, UAIO_END_IN)->fd;
+	int out = end_of(transfer, UAIO_END_OUT)->fd;
+
+	flags |= transfer->sqe->call_flags;
+	if (transfer->is_tee)
+		return sys_tee(in, out, bytes, (int)flags);
+	for (unsigned i = 0; i < UAIO_NR_ENDS; i++)
+		if (transfer->offs[i] != UAIO_OFF_POSITION)
+			offs[i] = &transfer->offs[i];
+	return sys_splice(in, offs[UAIO_END_IN], out, offs[UAIO_END_OUT], bytes,
+			  (int)flags);
+}
+
+/*
+ * Waiting
+ */
+
+static void look_at(struct end *end, const struct uaio_file *file)
+{
+	int flags = sys_fcntl(end->fd, F_GETFL, 0);
+
+	if (flags < 0 || uaio_file_kind(file) < UAIO_KIND_STREAM)
+		return;
+	end->is_pipe = sys_fcntl(end->fd, F_GETPIPE_SZ, 0) > 0;
+	end->is_nonblocking = flags & O_NONBLOCK;
+	end->is_stubborn = !end->is_pipe && !end->is_nonblocking;
+}
+
+/* Return: whether the kernel refuses the call before it would wait for a file. */
+static bool is_refused(const struct transfer *transfer)
+{
+	const struct uaio_sqe *sqe = transfer->sqe;
+	struct uaio_file *const *files = sqe->args->files;
+	bool has_pipe = false, has_other = false;
+
+	for (unsigned i = 0; i < UAIO_NR_ENDS; i++) {
+		const struct end *end = &transfer->ends[i];
+
+		has_pipe |= end->is_pipe;
+		has_other |= !end->is_pipe;
+		if (transfer->offs[i] != UAIO_OFF_POSITION &&
+		    (end->is_pipe || end->is_stubborn))
+			return true;
+	}
+	return !sqe->len || !has_pipe || (transfer->is_tee && has_other) ||
+	       !uaio_file_has(files[UAIO_END_IN], UAIO_FILE_F_READ) ||
+	       !uaio_file_has(files[UAIO_END_OUT], UAIO_FILE_F_WRITE);
+}
+
+/* Return: whether a call would not wait for it; true if that cannot be asked. */
+static bool is_ready(const struct end *end)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = end->fd, .events = (short)end->events };
+
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
+}
+
+static const struct end *unready_pipe(const struct transfer *transfer)
+{
+	for (unsigned i = 0; i < UAIO_NR_ENDS; i++)
+		if (transfer->ends[i].is_pipe && !is_ready(&transfer->ends[i]))
+			return &transfer->ends[i];
+	return NULL;
+}
+
+/* Return: 0; -EINTR: it is to end; or another error: it cannot be waited for. */
+static int await(const struct transfer *transfer, const struct end *end)
+{
+	return uaio_endable_wait(transfer->sqe->args->endable, end->fd,
+				 end->events);
+}
+
+/* The pipes are ready: wait for what is stubborn. Return: as await(). */
+static int await_stubborn(const struct transfer *transfer)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < UAIO_NR_ENDS && ret == 0; i++)
+		if (transfer->ends[i].is_stubborn &&
+		    !is_ready(&transfer->ends[i]))
+			ret = await(transfer, &transfer->ends[i]);
+	return ret;
+}
+
+/*
+ * The call has returned EAGAIN.
+ * Return: as await(); -EAGAIN: that is the result.
+ */
+static int await_pipe(const struct transfer *transfer)
+{
+	const struct end *pipe = unready_pipe(transfer);
+	bool is_impatient = transfer->sqe->call_flags & SPLICE_F_NONBLOCK;
+
+	for (unsigned i = 0; i < UAIO_NR_ENDS; i++) {
+		const struct end *end = &transfer->ends[i];
+
+		if (!end->is_nonblocking)
+			continue;
+		is_impatient |= end->is_pipe;
+		/* It was the other end that would have waited. */
+		if (!pipe && !end->is_pipe)
+			return -EAGAIN;
+	}
+	if (!pipe)
+		return 0;
+	return is_impatient ? -EAGAIN : await(transfer, pipe);
+}
+
+/* Return: how much one call moves (I2). */
+static uint64_t portion(struct transfer *transfer)
+{
+	const struct uaio_file *file = transfer->sqe->args->files[UAIO_END_OUT];
+	const struct end *out = end_of(transfer, UAIO_END_OUT);
+	int room = 0;
+	uint32_t size = sizeof(room);
+
+	if (!out->is_stubborn ||
+	    !uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM) ||
+	    sys_getsockopt(out->fd, SOL_SOCKET, SO_SNDBUF, &room, &size) < 0)
+		return transfer->left;
+	room /= 4;
+	return room > 0 && (uint64_t)room < transfer->left ? (uint64_t)room
+							   : transfer->left;
+}
+
+/* Return: the result. */
+static int64_t move_patiently(struct transfer *transfer)
+{
+	int64_t res;
+	int ret = 0;
+
+	do {
+		uint64_t bytes = portion(transfer);
+
+		if (!unready_pipe(transfer))
+			ret = await_stubborn(transfer);
+		if (ret < 0)
+			break;
+		res = call(transfer, bytes, SPLICE_F_NONBLOCK);
+		if (res > 0) {
+			transfer->done += res;
+			transfer->left -= (uint64_t)res;
+			if (!transfer->left || bytes > (uint64_t)res)
+				return transfer->done;
+		} else if (transfer->done || res != -EAGAIN) {
+			return transfer->done ? transfer->done : res;
+		} else {
+			ret = await_pipe(transfer);
+		}
+	} while (ret == 0);
+	if (transfer->done)
+		return transfer->done;
+	if (ret == -EINTR)
+		return -ERESTARTSYS_;
+	if (ret == -EAGAIN)
+		return ret;
+	return call(transfer, transfer->left, 0);
+}
+
+static int64_t run(const struct uaio_sqe *sqe, bool is_tee,
+		   uint32_t extra_flags)
+{
+	struct transfer transfer = {
+		.sqe = sqe,
+		.is_tee = is_tee,
+		.offs = { is_tee ? UAIO_OFF_POSITION : sqe->args->off,
+			  is_tee ? UAIO_OFF_POSITION : sqe->off },
+		.left = sqe->len,
+	};
+	int64_t res;
+
+	if (extra_flags & RWF_NOWAIT)
+		return -EOPNOTSUPP;
+	use(&transfer);
+	for (unsigned i = 0; i < UAIO_NR_ENDS && sqe->args->endable; i++)
+		look_at(&transfer.ends[i], sqe->args->files[i]);
+	if (!sqe->args->endable || is_refused(&transfer))
+		res = call(&transfer, sqe->len, 0);
+	else
+		res = move_patiently(&transfer);
+	unuse(sqe);
+	return res;
+}
+
 int64_t uaio_splice_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			uint32_t extra_flags)
 {
 	(void)fd;
 	(void)is_stream;
-	int64_t offs[UAIO_NR_ENDS] = { sqe->args->off, sqe->off };
-	bool has_off[UAIO_NR_ENDS] = { offs[UAIO_END_IN] != UAIO_OFF_POSITION,
-				       offs[UAIO_END_OUT] !=
-					       UAIO_OFF_POSITION };
-	struct ends ends;
-	int64_t res;
-
-	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
-	ends = use(sqe);
-	res = sys_splice(
-		ends.in, has_off[UAIO_END_IN] ? &offs[UAIO_END_IN] : NULL,
-		ends.out, has_off[UAIO_END_OUT] ? &offs[UAIO_END_OUT] : NULL,
-		sqe->len, (int)sqe->call_flags);
-	unuse(sqe);
-	return res;
+	return run(sqe, false, extra_flags);
 }
 
 int64_t uaio_tee_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -82,13 +293,5 @@ int64_t uaio_tee_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 {
 	(void)fd;
 	(void)is_stream;
-	struct ends ends;
-	int64_t res;
-
-	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
-	ends = use(sqe);
-	res = sys_tee(ends.in, ends.out, sqe->len, (int)sqe->call_flags);
-	unuse(sqe);
-	return res;
+	return run(sqe, true, extra_flags);
 }

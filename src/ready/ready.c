@@ -7,6 +7,7 @@
 
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "proc/endable.h"
 #include "file/terminal.h"
 #include "req/waits.h"
 #include "native/native.h"
@@ -447,6 +448,7 @@ void uaio_ready_init(void)
 	};
 	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
 	uaio_pollers_init();
+	uaio_endables_init();
 	uaio_natives_init();
 	uaio_watches_init();
 	uaio_fallback_init();

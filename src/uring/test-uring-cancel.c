@@ -2,7 +2,10 @@
 /* Cancelling by whatever is the same in the requests that are meant. */
 #undef NDEBUG
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -10,6 +13,7 @@
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/table.h"
+#include "test-uring-held.h"
 #include "test-uring.h"
 
 static struct client client;
@@ -277,6 +281,70 @@ static void a_poll_that_ends_while_it_is_updated(void **state)
 	ASSERT_CANCELLED(0, 2);
 }
 
+static void put_splice(int in, int out, uint32_t bytes)
+{
+	struct io_uring_sqe *sqe =
+		put_rw(&client, IORING_OP_SPLICE, out, NULL, bytes, -1, 1);
+
+	sqe->splice_fd_in = in;
+	sqe->splice_off_in = ~0ull;
+}
+
+/* What fits into a socket is moved; the worker waits before it moves the rest. */
+static void a_splice_has_moved_a_part(void **state)
+{
+	enum { BYTES = 32768 };
+	static char bytes[BYTES];
+	struct pollfd room = { .events = POLLOUT };
+	int pair[2], size = 4096;
+	struct cqe cqe;
+
+	(void)state;
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(
+		setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)),
+		0);
+	assert_int_equal(write(a[1], bytes, BYTES), BYTES);
+	put_splice(a[0], pair[1], BYTES);
+	submit(&client, 0);
+	room.fd = pair[1];
+	while (poll(&room, 1, 0) == 1)
+		sched_yield();
+	put_cancel(1, -1, 0);
+	submit(&client, 2);
+	cqe = get(&client);
+	if (cqe.user_data == 99)
+		cqe = get(&client);
+	assert_int_equal(cqe.user_data, 1);
+	assert_in_range(cqe.res, 1, BYTES - 1);
+	assert_int_equal(recv(pair[0], bytes, BYTES, MSG_DONTWAIT), cqe.res);
+	assert_int_equal(read(a[0], bytes, BYTES), BYTES - cqe.res);
+	unit_close(pair[0]);
+	unit_close(pair[1]);
+}
+
+/* Nothing holds its files then: the pipe that it waited for is broken. */
+static void a_splice_ends_with_its_ring(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		struct pollfd broken;
+		int pair[2];
+
+		assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+		put_splice(pair[0], b[1], 8);
+		submit(&client, 0);
+		client_close(&client);
+		unit_close(pair[0]);
+		broken = (struct pollfd){ .fd = pair[1] };
+		assert_int_equal(poll(&broken, 1, -1), 1);
+		unit_close(pair[1]);
+		unit_await(is_freed, NULL);
+		client_open(&client, 16, (struct io_uring_params){ 0 });
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -290,6 +358,8 @@ int main(void)
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(at_once_by_a_call),
 		RING_TEST(a_poll_that_ends_while_it_is_updated),
+		RING_TEST(a_splice_has_moved_a_part),
+		RING_TEST(a_splice_ends_with_its_ring),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
