@@ -474,7 +474,7 @@ enum uaio_issue uaio_send_untried(const struct uaio_file *file,
 	if (uaio_optab[sqe->op].is_of_socket)
 		return sqe->call_flags & MSG_DONTWAIT ? UAIO_ISSUE_RETRY_WORKER
 						      : UAIO_ISSUE_RETRY_READY;
-	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE ||
+	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
 	    uaio_config.force_worker || !can_be_patient(file, sqe) ||
 	    (sqe->off > 0 && uaio_is_misplaced(file, sqe)))
 		return UAIO_ISSUE_RETRY_WORKER;

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "uring.h"
@@ -332,6 +333,84 @@ static void skipped(void)
 }
 
 /*
+ * What waits in a thread. Whether it waits there yet when it is cancelled is a matter
+ * of time, so how it ends is not noted.
+ */
+
+static void note_end(const char *key, struct uring *ring, uint64_t target)
+{
+	struct io_uring_cqe cqe;
+
+	uring_submit(ring);
+	cancel(ring, target, -1, 0);
+	note_result(key, uring_submit(ring));
+	if (uring_find(ring, target, &cqe))
+		note_text(key, cqe.res < 0 ? "fails" : "succeeds");
+}
+
+static struct io_uring_sqe *splice_of(struct uring *ring, int opcode, int from,
+				      int to)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, opcode, to);
+
+	sqe->splice_fd_in = from;
+	sqe->len = 8;
+	if (opcode == IORING_OP_SPLICE)
+		sqe->off = sqe->splice_off_in = (uint64_t)-1;
+	return sqe;
+}
+
+/* Return: a pipe that has room for no more. */
+static int full_pipe(void)
+{
+	static char bytes[4096];
+	int ends[2];
+
+	REQUIRE(pipe2(ends, O_NONBLOCK) == 0);
+	while (write(ends[1], bytes, sizeof(bytes)) > 0)
+		;
+	REQUIRE(fcntl(ends[1], F_SETFL, 0) == 0);
+	return ends[1];
+}
+
+static void spliced(void)
+{
+	struct uring ring = prepare();
+	struct io_uring_sqe *sqe;
+	int sockets[2], full = full_pipe();
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) == 0);
+	sqe = splice_of(&ring, IORING_OP_SPLICE, quiet[0], other[1]);
+	note_end("from_pipe", &ring, sqe->user_data);
+	sqe = splice_of(&ring, IORING_OP_TEE, quiet[0], other[1]);
+	note_end("tee", &ring, sqe->user_data);
+	sqe = splice_of(&ring, IORING_OP_SPLICE, sockets[0], other[1]);
+	note_end("from_socket", &ring, sqe->user_data);
+	/* A socket does not mind the flag. */
+	sqe = splice_of(&ring, IORING_OP_SPLICE, sockets[0], other[1]);
+	sqe->splice_flags = SPLICE_F_NONBLOCK;
+	note_end("from_socket.nonblock", &ring, sqe->user_data);
+	REQUIRE(write(quiet[1], "12345678", 8) == 8);
+	sqe = splice_of(&ring, IORING_OP_SPLICE, quiet[0], full);
+	note_end("to_full_pipe", &ring, sqe->user_data);
+	sqe = splice_of(&ring, IORING_OP_TEE, quiet[0], full);
+	note_end("tee_to_full_pipe", &ring, sqe->user_data);
+	note_result("left", read(quiet[0], buf, sizeof(buf)));
+}
+
+static void read_by_a_thread(void)
+{
+	struct uring ring = prepare();
+	struct io_uring_sqe *sqe =
+		sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 1, 0);
+
+	/* RWF_NOAPPEND, which says nothing to a read. */
+	sqe->flags = IOSQE_ASYNC;
+	sqe->rw_flags = 0x20;
+	note_end("noappend", &ring, sqe->user_data);
+}
+
+/*
  * By io_uring_register(2)
  */
 
@@ -407,6 +486,8 @@ const struct row rows_uring_cancel[] = {
 	ROW("a cancellation does not meet itself", of_itself),
 	ROW("a cancellation stays on its ring", of_other_ring),
 	ROW("a cancellation that is not to be told", skipped),
+	ROW("cancelling a splice that waits", spliced),
+	ROW("cancelling a read in a thread, with a flag", read_by_a_thread),
 	ROW("cancelling by io_uring_register", synchronously),
 	ROW("cancelling by io_uring_register, argument by argument",
 	    synchronous_arguments),
