@@ -47,6 +47,38 @@ static inline int sys_pipe2(int *ret_ends, int flags)
 				flags, 0, 0, 0, 0);
 }
 
+/* futexes of a program's */
+
+/* Return: which of them woke the caller. Until: by CLOCK_MONOTONIC; or NULL. */
+static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
+				  const struct timespec *until)
+{
+	const long nr_futex_waitv = 449;
+
+	return (int)uaio_sys_if(UAIO_CALL_FUTEX_WAITV, nr_futex_waitv,
+				(long)futexes, nr, 0, (long)until,
+				CLOCK_MONOTONIC, 0);
+}
+
+/* Wake as many as futex_wake(2) would, by FUTEX_WAKE_BITSET. */
+static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
+				 uint32_t mask)
+{
+	return (int)uaio_sys6(SYS_futex, (long)word,
+			      10 | (is_private ? 128 : 0), nr, 0, 0, mask);
+}
+
+/*
+ * Have one that waits on from wait on to instead, by FUTEX_CMP_REQUEUE. Both are 0 and
+ * this process's.
+ * Return: how many there were.
+ */
+static inline int sys_futex_requeue(uint32_t *from, uint32_t *to)
+{
+	return (int)uaio_sys6(SYS_futex, (long)from, 4 | 128, 0, 1, (long)to,
+			      0);
+}
+
 /* who asks */
 
 /* Of the calling thread: real, effective and saved. */

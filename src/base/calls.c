@@ -19,6 +19,7 @@
 enum {
 	NR_CACHESTAT = 451,
 	NR_EPOLL_PWAIT2 = 441,
+	NR_FUTEX_WAITV = 449,
 	NR_OPENAT2 = 437,
 	RWF_NOWAIT_ = 8,
 	PROBE = 8,           /* IORING_REGISTER_PROBE */
@@ -117,6 +118,7 @@ static const struct {
 				  { -1, (long)attribute },
 				  -EBADF },
 	[UAIO_CALL_PIPE2] = { SYS_pipe2, { 0, ~0l }, -EINVAL },
+	[UAIO_CALL_FUTEX_WAITV] = { NR_FUTEX_WAITV, { 0, 0 }, -EINVAL },
 	[UAIO_CALL_CACHESTAT] = { NR_CACHESTAT, { -1 }, -EBADF },
 	[UAIO_CALL_FADVISE] = { SYS_fadvise64,
 				{ -1, 0, 0, POSIX_FADV_WILLNEED },

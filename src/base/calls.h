@@ -74,6 +74,7 @@ enum uaio_call {
 	UAIO_CALL_FGETXATTR,
 	UAIO_CALL_FSETXATTR,
 	UAIO_CALL_PIPE2,
+	UAIO_CALL_FUTEX_WAITV,
 	/* what a file is, what is cached of it */
 	UAIO_CALL_CACHESTAT,
 	UAIO_CALL_FADVISE,

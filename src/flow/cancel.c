@@ -18,7 +18,8 @@
  *       what became of it (waits.h). So the result of a call is true of each
  *       request that it was to cancel, and no other thread is held up.
  *   I4  A worker that executes a multishot request cannot be waited for, and the
- *       request would go on after that. It is marked, and ends instead.
+ *       request would go on after that. It is marked, and ends instead. So is one
+ *       that is about to sleep (asleep.h, I2).
  *   I5  A worker that waits for the ends of a splice is told to end that, and is
  *       not waited for either. While the request is in its group, its arguments
  *       are there.
@@ -100,7 +101,8 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 
 	if (ops)
 		ret = ops->cancel(req, &haul->canceller, &haul->startable);
-	if (unlikely(req->sqe.is_multishot) && ret == UAIO_CANCEL_NONE)
+	if (unlikely(req->sqe.is_multishot || uaio_optab[req->sqe.op].sleeps) &&
+	    ret == UAIO_CANCEL_NONE)
 		req->is_unwanted = true;
 	if (unlikely(uaio_optab[req->sqe.op].has_ends) &&
 	    ret == UAIO_CANCEL_NONE && req->sqe.args->endable)

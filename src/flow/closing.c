@@ -225,7 +225,7 @@ static bool execute_one(struct uaio_file *file)
 static bool is_in_vain(int64_t waited_ns)
 {
 	return waited_ns >= HOPE_MS * 1000000ll ||
-	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full());
+	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full(UAIO_BOUNDED));
 }
 
 /* Requests that would be tried on the descriptor go to workers now. */

@@ -11,6 +11,7 @@
 #include "req/waits.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
+#include "flow/asleep.h"
 #include "flow/drain.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
@@ -345,7 +346,9 @@ void uaio_link_expire(struct uaio_req *timer)
 	list_init(&startable);
 	lock(group);
 	req = timer->prev;
-	if (req && uaio_req_state(req) == UAIO_REQ_PREPPED &&
+	if (req &&
+	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||
+	     uaio_asleep_is_due(req)) &&
 	    look_again_locked(timer)) {
 		unlock(group);
 		return;
@@ -355,7 +358,12 @@ void uaio_link_expire(struct uaio_req *timer)
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
 		splice_out_locked(timer);
-		res = what == UAIO_CANCEL_NONE ? -EALREADY : -ETIME;
+		res = what == UAIO_CANCEL_NONE ? -EALREADY
+		      /* How many were cancelled, as the kernel's says of those. */
+		      : what == UAIO_CANCEL_ASKED &&
+				      uaio_optab[req->sqe.op].sleeps
+			      ? 1
+			      : -ETIME;
 	}
 	unlock(group);
 	if (what == UAIO_CANCEL_ASKED && !uaio_canceller_await(&canceller))

@@ -16,6 +16,7 @@
 #include "ready/ready.h"
 #include "split/split.h"
 #include "split/whole.h"
+#include "flow/asleep.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
 #include "flow/kernel.h"
@@ -128,6 +129,10 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	int ioprio = req->sqe.ioprio, old_ioprio = -1;
 	int64_t res;
 
+	if (unlikely(uaio_optab[req->sqe.op].sleeps)) {
+		uaio_asleep_run(req, worker);
+		return;
+	}
 	/* What the kernel cuts by itself is not cut before. */
 	if (uaio_kernel_submit(req, worker)) {
 		uaio_wq_returned(worker);
@@ -264,6 +269,7 @@ void uaio_req_wq_init(void)
 	};
 
 	uaio_waits_register(UAIO_REQ_QUEUED, &queued);
+	uaio_asleep_init();
 	uaio_wq_init(&ops);
 }
 

@@ -10,6 +10,7 @@
 #include "base/uaddr.h"
 #include "proc/endable.h"
 #include "file/file.h"
+#include "op/sleeper.h"
 
 static_assert(UAIO_ARGS_BYTES_MAX >= sizeof(struct uaio_args) + 2 * PATH_MAX,
 	      "two paths fit as well");
@@ -111,6 +112,8 @@ void uaio_args_copy(const struct uaio_args *args, void *ret_copy)
 	to = copy_text(to, args->path, args->path_bytes, &copy->path);
 	to = copy_text(to, args->name, args->name_bytes, &copy->name);
 	copy->copied_bytes = (uint32_t)(to - (char *)ret_copy);
+	if (copy->sleeper)
+		uaio_sleeper_get(copy->sleeper);
 	for (unsigned i = 0; i < UAIO_NR_ENDS; i++)
 		/* The caller has a reference. */
 		if (copy->files[i])
@@ -158,6 +161,8 @@ void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes)
 
 void uaio_args_release(struct uaio_args *copy)
 {
+	if (copy->sleeper)
+		uaio_sleeper_let_go(copy->sleeper);
 	for (unsigned i = 0; i < UAIO_NR_ENDS; i++)
 		if (copy->files[i])
 			uaio_file_put(copy->files[i]);

@@ -27,6 +27,7 @@
 struct uaio_endable;
 struct uaio_file;
 struct uaio_queue;
+struct uaio_sleeper;
 
 /* The descriptors of an operation with two. */
 enum uaio_end { UAIO_END_IN, UAIO_END_OUT, UAIO_NR_ENDS };
@@ -65,6 +66,8 @@ struct uaio_args {
 
 	/* Of a copy with two ends: shares; NULL: its call may not be ended. */
 	struct uaio_endable *endable;
+	/* Of an operation that sleeps. A copy shares it (ref); others borrow it. */
+	struct uaio_sleeper *sleeper;
 
 	/* set here, and by prep */
 	uint32_t path_bytes; /* both with their 0 at the end */
@@ -74,6 +77,9 @@ struct uaio_args {
 
 /* The most bytes that the value of an attribute has. */
 enum { UAIO_VALUE_BYTES_MAX = 65536, UAIO_NAME_BYTES_MAX = 256 };
+
+/* The most futexes that FUTEX_WAITV waits on: with ours they are the kernel's most. */
+enum { UAIO_FUTEXES_MAX = 126 };
 
 /* The most bytes of a socket's address: struct sockaddr_storage. */
 enum { UAIO_ADDRESS_BYTES_MAX = 128 };

@@ -189,7 +189,8 @@ struct uaio_op_def {
 	bool never_blocks : 1; /* and takes next to no time */
 	bool is_empty : 1;     /* and makes no system call: its result is len */
 	bool is_of_socket : 1; /* it refuses any other file (sock.h) */
-	bool is_closing;       /* it may wait for other requests */
+	bool sleeps : 1; /* on a worker; its args have a sleeper (sleeper.h) */
+	bool is_closing; /* it may wait for other requests */
 
 	/*
 	 * Refuse a request that is not safe to execute, or that can never

@@ -48,5 +48,8 @@ const char *const uaio_op_names[UAIO_NR_OPS] = {
 	[UAIO_OP_EPOLL_CTL] = "epoll_ctl",
 	[UAIO_OP_PIPE] = "pipe",
 	[UAIO_OP_SOCKET] = "socket",
+	[UAIO_OP_FUTEX_WAKE] = "futex_wake",
+	[UAIO_OP_FUTEX_WAIT] = "futex_wait",
+	[UAIO_OP_FUTEX_WAITV] = "futex_waitv",
 	[UAIO_OP_CALLED] = "called",
 };

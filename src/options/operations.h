@@ -63,6 +63,9 @@ enum uaio_op {
 	UAIO_OP_EPOLL_CTL,
 	UAIO_OP_PIPE,
 	UAIO_OP_SOCKET,
+	UAIO_OP_FUTEX_WAKE,
+	UAIO_OP_FUTEX_WAIT,
+	UAIO_OP_FUTEX_WAITV,
 	UAIO_OP_CALLED, /* a function of the door's, which never blocks */
 	UAIO_NR_OPS,
 };

@@ -39,14 +39,17 @@
  *			 or leaves the process, under that lock
  *   LINED -> PREPPED	 a starter that finds the driver held up, under that lock
  *
+ *   RUNNING -> ASLEEP	 its worker, under the group's lock, and at once to TRIED
+ *			 (asleep.h); to RUNNING again if it may not sleep
+ *
  *   PREPPED -> HELD	 the submitter, under the group's lock
  *   HELD -> PREPPED	 the thread that completes the one before it, or what its
  *			 queue's drain waits for, under the group's lock
  *   HELD -> RUNNING	 a canceller, under the group's lock
  *
- * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED, HELD and
- * LINED; each of them has a row of functions (waits.h). A thread may try a request
- * that is PARKED or PAGED. While it does, the request has the bit TRIED, and that
+ * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED, HELD,
+ * ASLEEP and LINED; each of them has a row of functions (waits.h). A thread may try a request
+ * that is PARKED or PAGED, and one that is ASLEEP is being tried. While it does, the request has the bit TRIED, and that
  * thread is its only owner. The thread moves it under the lock of the state:
  *
  *   waits -> TRIED	 the try begins
@@ -101,9 +104,10 @@ enum uaio_req_state {
 	UAIO_REQ_PAGED,   /* for its pages to be read in */
 	UAIO_REQ_TIMED,   /* for its time to come */
 	UAIO_REQ_HELD,    /* for the one before it in its chain, or a drain */
+	UAIO_REQ_ASLEEP,  /* TRIED: for a worker's call to end (asleep.h) */
 	UAIO_REQ_LINED,   /* for the driver to submit it (driver.h) */
 	UAIO_REQ_NR_STATES,
-	/* A bit beside PARKED or PAGED: a thread is trying the request. */
+	/* A bit beside PARKED, PAGED or ASLEEP: a thread is trying the request. */
 	UAIO_REQ_TRIED = 16,
 };
 

@@ -40,6 +40,7 @@ static const char *const names[] = {
 	[UAIO_CALL_FGETXATTR] = "fgetxattr",
 	[UAIO_CALL_FSETXATTR] = "fsetxattr",
 	[UAIO_CALL_PIPE2] = "pipe2",
+	[UAIO_CALL_FUTEX_WAITV] = "futex_waitv",
 	[UAIO_CALL_CACHESTAT] = "cachestat",
 	[UAIO_CALL_FADVISE] = "fadvise64",
 	[UAIO_CALL_FSTATFS] = "fstatfs",

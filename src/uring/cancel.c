@@ -56,6 +56,7 @@ struct by_client {
 	const struct uaio_file *file; /* borrows: that of FD */
 	uint64_t own_word;            /* of the request that cancels; or 0 */
 	int op;                       /* enum uaio_op; -1: any */
+	bool *sleeps; /* whether the last that was meant does (op.h) */
 };
 
 /* The queue's lock is held. */
@@ -69,6 +70,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 		       !(what->flags &
 			 (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP |
 			  IORING_ASYNC_CANCEL_ANY));
+	bool is_it;
 
 	/* A linked timeout ends with its request. */
 	if ((sqe->word && sqe->word == client->own_word) ||
@@ -81,9 +83,12 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	if (by_data && sqe->data != what->user_data)
 		return false;
 	/* The last, because it may take a system call. */
-	return !(what->flags & IORING_ASYNC_CANCEL_FD) ||
-	       file == client->file ||
-	       (file && uaio_is_duplicate(file, client->file));
+	is_it = !(what->flags & IORING_ASYNC_CANCEL_FD) ||
+		file == client->file ||
+		(file && uaio_is_duplicate(file, client->file));
+	if (is_it)
+		*client->sleeps = uaio_optab[sqe->op].sleeps;
+	return is_it;
 }
 
 /*
@@ -113,8 +118,10 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 {
 	bool is_all = aim->flags &
 		      (IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
+	bool sleeps = false;
 	struct by_client client = {
 		.aim = { .is_meant = is_meant, .is_one = !is_all },
+		.sleeps = &sleeps,
 		.what = aim,
 		.own_word = own_word,
 		.op = op,
@@ -129,8 +136,9 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
 	if (file)
 		uaio_file_put(file);
+	/* As the kernel, which counts those even if it is asked for one. */
 	if (!is_all)
-		return ret > 0 ? 0 : ret;
+		return ret > 0 ? sleeps : ret;
 	return (ret > 0 ? ret : 0) + nr_others;
 }
 

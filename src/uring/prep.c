@@ -18,6 +18,7 @@
 #include "uring/prepcall.h"
 #include "uring/preprw.h"
 #include "uring/prepsock.h"
+#include "uring/prepwait.h"
 #include "uring/ring.h"
 #include "uring/submit.h"
 
@@ -449,6 +450,18 @@ static const struct uaio_uring_row rows[] = {
 	[IORING_OP_PIPE] = {
 		.op = UAIO_OP_PIPE,
 		.prep = uaio_uring_prep_pipe,
+	},
+	[IORING_OP_FUTEX_WAKE] = {
+		.op = UAIO_OP_FUTEX_WAKE,
+		.prep = uaio_uring_prep_futex_wake,
+	},
+	[IORING_OP_FUTEX_WAIT] = {
+		.op = UAIO_OP_FUTEX_WAIT,
+		.prep = uaio_uring_prep_futex_wait,
+	},
+	[IORING_OP_FUTEX_WAITV] = {
+		.op = UAIO_OP_FUTEX_WAITV,
+		.prep = uaio_uring_prep_futex_waitv,
 	},
 	[IORING_OP_SEND] = {
 		.op = UAIO_OP_SEND,

@@ -269,6 +269,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->updating = NULL;
 	ring->is_updating = ring->was_swallowed = false;
 	ring->nr_taken = ring->nr_done = 0;
+	ring->sleepers = NULL;
 	ring->is_without_drains = false;
 	ring->is_picky = ring->setup & IORING_SETUP_IOPOLL ||
 			 load_relaxed(&ring->is_restricted);

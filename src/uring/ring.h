@@ -89,6 +89,8 @@ struct uaio_uring {
 	bool is_without_drains; /* CQE_SKIP_SUCCESS was used */
 	bool is_picky;          /* each submission needs a closer look */
 	uint64_t nr_taken;
+	/* shares (ref): those of the requests that this call submits */
+	struct uaio_sleeper *sleepers;
 	/* written under the queue's lock as well */
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;

@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "file/file.h"
+#include "op/sleeper.h"
+#include "flow/asleep.h"
 #include "issue/chain.h"
 #include "issue/submit.h"
 #include "uring/count.h"
@@ -317,6 +319,21 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 	return true;
 }
 
+/*
+ * Who wakes a client's futex after this call wakes what waits there by this call, as
+ * after the kernel's io_uring_enter.
+ */
+static __attribute__((noinline)) void settle(struct uaio_uring *ring)
+{
+	struct uaio_sleeper *sleeper;
+
+	while ((sleeper = ring->sleepers)) {
+		ring->sleepers = sleeper->next;
+		uaio_asleep_settle(sleeper);
+		uaio_sleeper_put(sleeper);
+	}
+}
+
 uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 {
 	uint32_t there, nr_taken = 0;
@@ -354,6 +371,8 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	}
 	uaio_chain_end(&call.chain);
 	uaio_batch_end(&call.batch);
+	if (unlikely(ring->sleepers))
+		settle(ring);
 	/* Nobody else writes it, and completions are only compared with it. */
 	ring->nr_taken -= nr - nr_taken;
 	/* [MB:uring-sq] release: the copies. Pairs with the client. */

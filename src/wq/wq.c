@@ -454,9 +454,9 @@ bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 	return was_queued;
 }
 
-bool uaio_wq_is_full(void)
+bool uaio_wq_is_full(enum uaio_account id)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_wq_account *account = &uaio_wq_accounts[id];
 	bool is_full;
 
 	uaio_wq_lock(account);

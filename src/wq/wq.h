@@ -237,7 +237,7 @@ static inline bool uaio_wq_calls_seq_cst(struct uaio_worker *worker,
 unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 
 /* Return: whether the bounded account has all the workers it may have. */
-bool uaio_wq_is_full(void);
+bool uaio_wq_is_full(enum uaio_account account);
 
 /*
  * Limits may be changed at any time, under load. The new values apply at once

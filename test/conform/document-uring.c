@@ -43,8 +43,13 @@ static const struct {
 	{ "PROVIDE_BUFFERS REMOVE_BUFFERS", "as the kernel" },
 	{ "MSG_RING",
 	  "as the kernel, to rings of this process; to others EBADFD" },
-	{ "WAITID FUTEX_WAIT FUTEX_WAKE FUTEX_WAITV RECV_ZC EPOLL_WAIT",
-	  "not there: EINVAL" },
+	{ "FUTEX_WAKE", "as the kernel; FUTEX2_NUMA, FUTEX2_MPOL: EINVAL" },
+	{ "FUTEX_WAIT FUTEX_WAITV",
+	  "as the kernel, and each has a thread while it waits; "
+	  "FUTEX2_NUMA, FUTEX2_MPOL, more than 126 futexes, or a mask of fewer "
+	  "than all bits: EINVAL. One whose thread the limits refuse does not "
+	  "wait until it has one" },
+	{ "WAITID RECV_ZC EPOLL_WAIT", "not there: EINVAL" },
 	{ "**Flags of a submission**", "" },
 	{ "FIXED_FILE IO_DRAIN IO_LINK IO_HARDLINK ASYNC BUFFER_SELECT "
 	  "CQE_SKIP_SUCCESS",

@@ -41,7 +41,15 @@
 #define IORING_ENTER_ABS_TIMER (1U << 5)
 #endif
 /* Opcodes of newer headers. */
-enum { OP_FTRUNCATE = 55, OP_BIND = 56, OP_LISTEN = 57, OP_PIPE = 62 };
+enum {
+	OP_FUTEX_WAIT = 51,
+	OP_FUTEX_WAKE = 52,
+	OP_FUTEX_WAITV = 53,
+	OP_FTRUNCATE = 55,
+	OP_BIND = 56,
+	OP_LISTEN = 57,
+	OP_PIPE = 62,
+};
 /* Of io_uring_register(2): the number is one that the thread registered. */
 #define REGISTER_USE_REGISTERED_RING (1U << 31)
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/asleep.h"
+
+#include <errno.h>
+
+#include "base/sleep.h"
+#include "op/args.h"
+#include "op/sleeper.h"
+#include "req/req.h"
+#include "req/waits.h"
+#include "split/whole.h"
+#include "ready/ready.h"
+#include "flow/flow.h"
+
+/* A worker that has not come by then never may: the system refuses threads. */
+enum { NO_THREAD_NS = 2000000000 };
+
+static void lock(struct uaio_group *group)
+{
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+}
+
+static void unlock(struct uaio_group *group)
+{
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+}
+
+/* Return: whether the request may sleep, and is ASLEEP. */
+static bool begin_locked(struct uaio_req *req)
+{
+	if (req->is_unwanted)
+		return false;
+	/* [MB:closing] seq_cst: as in uaio_ready_park(). */
+	uaio_req_move_seq_cst(req, UAIO_REQ_RUNNING, UAIO_REQ_ASLEEP);
+	if (load_seq_cst(&req->group->ready.is_closing)) {
+		uaio_req_move(req, UAIO_REQ_ASLEEP, UAIO_REQ_RUNNING);
+		return false;
+	}
+	uaio_try_begin_locked(req, UAIO_REQ_ASLEEP);
+	return true;
+}
+
+void uaio_asleep_run(struct uaio_req *req, struct uaio_worker *worker)
+{
+	struct uaio_canceller *canceller = NULL;
+	struct uaio_group *group = req->group;
+	int64_t res = -ECANCELED;
+	bool is_asleep;
+
+	lock(group);
+	is_asleep = begin_locked(req);
+	unlock(group);
+	if (is_asleep) {
+		res = uaio_req_execute_by(req, worker);
+		lock(group);
+		canceller = uaio_try_end_locked(req, UAIO_REQ_ASLEEP);
+		unlock(group);
+	}
+	uaio_wq_returned(worker);
+	if (res == -ECANCELED)
+		res = uaio_req_cancelled_res(req);
+	uaio_req_complete_by(req, res, false, worker);
+	uaio_canceller_tell(canceller, res == -ECANCELED);
+}
+
+bool uaio_asleep_is_due(const struct uaio_req *req)
+{
+	return uaio_optab[req->sqe.op].sleeps &&
+	       uaio_req_state(req) == UAIO_REQ_RUNNING;
+}
+
+static enum uaio_cancel cancel(struct uaio_req *req,
+			       struct uaio_canceller *canceller,
+			       struct list *ret_startable)
+{
+	enum uaio_cancel ret;
+
+	(void)ret_startable;
+	ret = uaio_try_cancel_locked(req, UAIO_REQ_ASLEEP, canceller);
+	/* The worker keeps the copy until it has left the state. */
+	if (ret == UAIO_CANCEL_ASKED)
+		uaio_sleeper_end(req->sqe.args->sleeper);
+	return ret;
+}
+
+static void close_group(struct uaio_group *group)
+{
+	/* is_closing is enough (I3). */
+	(void)group;
+}
+
+/* Wait for a moment, in which the worker may go on even if it has less priority. */
+static void pause(void)
+{
+	enum { MOMENT_NS = 20000 };
+	uint32_t nothing = 0;
+
+	(void)uaio_sleep(&nothing, 0, uaio_now_ns() + MOMENT_NS);
+}
+
+void uaio_asleep_settle(struct uaio_sleeper *sleeper)
+{
+	int64_t start = uaio_now_ns();
+
+	while (uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==
+		       UAIO_SLEEPER_SENT &&
+	       !uaio_wq_is_full(UAIO_UNBOUNDED) &&
+	       uaio_now_ns() - start < NO_THREAD_NS)
+		;
+	while (uaio_sleeper_state(sleeper) == UAIO_SLEEPER_CALLS &&
+	       !uaio_sleeper_waits(sleeper))
+		pause();
+}
+
+void uaio_asleep_init(void)
+{
+	static const struct uaio_wait_ops asleep = {
+		.cancel = cancel,
+		.close_group = close_group,
+	};
+
+	uaio_sleepers_init();
+	uaio_waits_register(UAIO_REQ_ASLEEP, &asleep);
+}

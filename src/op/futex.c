@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * FUTEX_WAKE, FUTEX_WAIT and FUTEX_WAITV
+ *
+ * Whether a wait ends at once, and what is wrong with it, the kernel says: it is
+ * asked to wait until a time that is long over. A wake-up that comes just then counts,
+ * as any other.
+ *
+ * Tested by uring/test-uring-futex.c.
+ */
+#include <errno.h>
+#include <linux/fs.h>
+#include <linux/futex.h>
+#include <string.h>
+
+#include "base/asked.h"
+#include "op/args.h"
+#include "op/rows.h"
+#include "op/sleeper.h"
+
+/* The flags of newer headers. */
+enum { SIZE_U32 = 2, PRIVATE = 128 };
+
+/* The sleeper's own: end before the client's, and last behind them. */
+enum { NR_OWN = 2, NR_MAX = UAIO_FUTEXES_MAX + NR_OWN };
+
+static struct futex_waitv own_of(uint32_t *word)
+{
+	return (struct futex_waitv){
+		.uaddr = (uintptr_t)word,
+		.flags = SIZE_U32 | PRIVATE,
+	};
+}
+
+/* Return: as futex_waitv(), but -EOPNOTSUPP if the call would wait. */
+static int64_t try(const struct uaio_args *args, const void *futexes,
+		   uint32_t nr)
+{
+	const struct timespec past = { .tv_nsec = 1 };
+	int64_t res = sys_futex_waitv(futexes, nr, &past);
+
+	if (res != -ETIMEDOUT)
+		return res;
+	uaio_sleeper_move(args->sleeper, UAIO_SLEEPER_SENT);
+	return -EOPNOTSUPP;
+}
+
+/*
+ * Wait on a worker. all has room for the sleeper's own, where they belong.
+ * Return: which of the client's woke it; -ECANCELED; another error.
+ */
+static int64_t sleep_on(struct uaio_sleeper *sleeper, struct futex_waitv *all,
+			uint32_t nr)
+{
+	int64_t res;
+
+	all[0] = own_of(&sleeper->end);
+	all[nr + 1] = own_of(&sleeper->last);
+	uaio_sleeper_move(sleeper, UAIO_SLEEPER_CALLS);
+	do
+		res = sys_futex_waitv(all, nr + NR_OWN, NULL);
+	while (res == -EINTR && !uaio_sleeper_is_ended(sleeper));
+	if (res == 0 || (res < 0 && uaio_sleeper_is_ended(sleeper)))
+		return -ECANCELED;
+	return res < 0 ? res : res - 1;
+}
+
+static int64_t wait_for(const struct uaio_args *args, const void *futexes,
+			uint32_t nr, uint32_t extra_flags)
+{
+	struct futex_waitv all[NR_MAX];
+
+	if (extra_flags & RWF_NOWAIT)
+		return try(args, futexes, nr);
+	memcpy(&all[1], futexes, nr * sizeof(all[0]));
+	return sleep_on(args->sleeper, all, nr);
+}
+
+int uaio_futex_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	(void)sqe;
+	(void)file;
+	return 0;
+}
+
+/* out: the futex; off: its value; what: the flags of a struct futex_waitv. */
+int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags)
+{
+	const struct uaio_args *args = sqe->args;
+	const struct futex_waitv futex = {
+		.val = (uint64_t)args->off,
+		.uaddr = (uintptr_t)args->out,
+		.flags = args->what,
+	};
+
+	(void)fd;
+	(void)is_stream;
+	return wait_for(args, &futex, 1, extra_flags);
+}
+
+/* in: an array of struct futex_waitv. */
+int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			     uint32_t extra_flags)
+{
+	const struct uaio_args *args = sqe->args;
+
+	(void)fd;
+	(void)is_stream;
+	return wait_for(args, args->in,
+			(uint32_t)(args->in_bytes / sizeof(struct futex_waitv)),
+			extra_flags);
+}
+
+/* buf: the futex; len: how many; call_flags: the mask; mode: flags, as above. */
+int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags)
+{
+	(void)fd;
+	(void)is_stream;
+	(void)extra_flags;
+	return sys_futex_wake(sqe->buf, sqe->mode & PRIVATE, (uint32_t)sqe->len,
+			      sqe->call_flags);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "op/sleeper.h"
+
+#include "base/asked.h"
+#include "base/atomic.h"
+#include "base/sleep.h"
+
+/* How long a thread waits for another state before it looks around. */
+enum { WHILE_NS = 10000000 };
+
+static struct uaio_slab slab;
+
+void uaio_sleepers_init(void)
+{
+	uaio_slab_init(&slab, sizeof(struct uaio_sleeper), 4096);
+}
+
+struct uaio_sleeper *uaio_sleeper_new(void)
+{
+	struct uaio_sleeper *sleeper = uaio_slab_get(&slab);
+
+	if (!sleeper)
+		return NULL;
+	/* relaxed, all: nobody else has it yet */
+	store_relaxed(&sleeper->state, UAIO_SLEEPER_NEW);
+	store_relaxed(&sleeper->nr_refs, 1);
+	store_relaxed(&sleeper->end, 0);
+	sleeper->last = sleeper->found = 0;
+	return sleeper;
+}
+
+void uaio_sleeper_get(struct uaio_sleeper *sleeper)
+{
+	/* relaxed: the caller has a reference */
+	add_relaxed(&sleeper->nr_refs, 1);
+}
+
+void uaio_sleeper_put(struct uaio_sleeper *sleeper)
+{
+	/* [MB:sleeper] release: what was done with it. Pairs below. */
+	if (sub_release(&sleeper->nr_refs, 1) != 1)
+		return;
+	/* [MB:sleeper] acquire: what others have done with it. Pairs above. */
+	(void)load_acquire(&sleeper->nr_refs);
+	uaio_slab_put(&slab, sleeper);
+}
+
+void uaio_sleeper_end(struct uaio_sleeper *sleeper)
+{
+	/* relaxed: the kernel orders it before the wake-up, and each wait after */
+	store_relaxed(&sleeper->end, 1);
+	uaio_wake(&sleeper->end, 1);
+}
+
+bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper)
+{
+	/* relaxed: a hint; who waits has the kernel compare it */
+	return load_relaxed(&sleeper->end);
+}
+
+void uaio_sleeper_move(struct uaio_sleeper *sleeper,
+		       enum uaio_sleeper_state state)
+{
+	/* relaxed: it publishes nothing */
+	store_relaxed(&sleeper->state, state);
+	uaio_wake(&sleeper->state, 1);
+}
+
+void uaio_sleeper_let_go(struct uaio_sleeper *sleeper)
+{
+	uaio_sleeper_move(sleeper, UAIO_SLEEPER_OVER);
+	uaio_sleeper_put(sleeper);
+}
+
+enum uaio_sleeper_state uaio_sleeper_state(const struct uaio_sleeper *sleeper)
+{
+	/* relaxed: as above */
+	return load_relaxed(&sleeper->state);
+}
+
+enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
+					   enum uaio_sleeper_state state)
+{
+	if (uaio_sleeper_state(sleeper) == state)
+		(void)uaio_sleep(&sleeper->state, state,
+				 uaio_now_ns() + WHILE_NS);
+	return uaio_sleeper_state(sleeper);
+}
+
+bool uaio_sleeper_waits(struct uaio_sleeper *sleeper)
+{
+	return sys_futex_requeue(&sleeper->last, &sleeper->found) > 0;
+}

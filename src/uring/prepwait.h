@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operations that wait for what no file tells of: prep.c has their rows
+ *
+ * Tested by test-uring-futex.c.
+ */
+#ifndef UAIO_URING_PREPWAIT_H
+#define UAIO_URING_PREPWAIT_H
+
+#include "uring/prepcall.h"
+
+uaio_uring_prep_fn uaio_uring_prep_futex_wake;
+uaio_uring_prep_fn uaio_uring_prep_futex_wait;
+uaio_uring_prep_fn uaio_uring_prep_futex_waitv;
+
+#endif /* UAIO_URING_PREPWAIT_H */

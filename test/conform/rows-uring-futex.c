@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Futexes: what wakes what, what is refused, and how a wait is cancelled. Each wake is
+ * made as soon as the call has returned that submitted the wait.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "differences.h"
+#include "uring.h"
+
+/* Of newer headers. */
+enum { SIZE_U32 = 2, PRIVATE = 128, NR = 126 };
+
+static uint32_t words[4];
+static struct futex_waitv vector[NR];
+static struct uring ring;
+
+static void prepare(void)
+{
+	ring = new_uring(16, 0);
+	memset(words, 0, sizeof(words));
+	for (size_t i = 0; i < NR; i++)
+		vector[i] = (struct futex_waitv){
+			.uaddr = (uintptr_t)&words[i % 4],
+			.flags = SIZE_U32 | PRIVATE,
+		};
+}
+
+static struct io_uring_sqe *put_wait(uint32_t *word)
+{
+	struct io_uring_sqe *sqe =
+		sqe_of(&ring, OP_FUTEX_WAIT, SIZE_U32 | PRIVATE);
+
+	sqe->addr = (uintptr_t)word;
+	sqe->addr3 = UINT32_MAX;
+	return sqe;
+}
+
+static struct io_uring_sqe *put_wake(uint32_t *word, uint64_t nr)
+{
+	struct io_uring_sqe *sqe = put_wait(word);
+
+	sqe->opcode = OP_FUTEX_WAKE;
+	sqe->off = nr;
+	return sqe;
+}
+
+static struct io_uring_sqe *put_waitv(uint32_t nr)
+{
+	struct io_uring_sqe *sqe = sqe_of(&ring, OP_FUTEX_WAITV, 0);
+
+	sqe->addr = (uintptr_t)vector;
+	sqe->len = nr;
+	return sqe;
+}
+
+static long wake(uint32_t *word, int nr)
+{
+	return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, nr, NULL, NULL, 0);
+}
+
+/* A wait ends when it is woken, by a call or by another request, and no other does. */
+static void woken(void)
+{
+	prepare();
+	put_wait(&words[0]);
+	put_wait(&words[1]);
+	put_wait(&words[0]);
+	note_result("submit", uring_submit(&ring));
+	note("wake", wake(&words[0], 1));
+	note_in_order("first", &ring, 1);
+	put_wake(&words[0], 9);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("second", &ring, 2);
+	note("none", wake(&words[0], 9));
+	put_wake(&words[1], 1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("third", &ring, 2);
+}
+
+static void one_after_another(void)
+{
+	prepare();
+	for (int i = 0; i < 20; i++) {
+		put_wait(&words[0]);
+		uring_submit(&ring);
+		note("wake", wake(&words[0], 1));
+		note_in_order("cqe", &ring, 1);
+	}
+}
+
+static void differs(void)
+{
+	prepare();
+	put_wait(&words[0])->off = 1;
+	try_sqe("wait", &ring);
+	put_wait(&words[0])->off = 1;
+	put_wait(&words[0])->flags = IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("other", &ring, 1);
+	vector[2].val = 1;
+	put_waitv(4);
+	try_sqe("waitv", &ring);
+}
+
+static void mistakes(void)
+{
+	prepare();
+	put_wait(&words[0])->addr = 2;
+	try_sqe("unaligned", &ring);
+	put_wait((uint32_t *)4096);
+	try_sqe("unmapped", &ring);
+	put_wait(&words[0])->addr3 = 0;
+	try_sqe("no_mask", &ring);
+	put_wait(&words[0])->addr3 = 1ull << 32;
+	try_sqe("long_mask", &ring);
+	put_wait(&words[0])->off = 1ull << 32;
+	try_sqe("long_value", &ring);
+	put_wait(&words[0])->fd = SIZE_U32 | 16;
+	try_sqe("flags", &ring);
+	put_wait(&words[0])->fd = 3;
+	try_sqe("size", &ring);
+	put_wait(&words[0])->len = 1;
+	try_sqe("len", &ring);
+	put_wake(&words[0], 0);
+	try_sqe("wake.none", &ring);
+	put_wake(&words[0], 0)->addr = 2;
+	try_sqe("wake.unaligned", &ring);
+	put_wake(&words[0], 1)->addr3 = 0;
+	try_sqe("wake.no_mask", &ring);
+	put_wake((uint32_t *)4096, 1)->fd = SIZE_U32;
+	try_sqe("wake.unmapped", &ring);
+	put_wake(&words[0], 1ull << 32);
+	try_sqe("wake.many", &ring);
+}
+
+static void mistakes_of_many(void)
+{
+	prepare();
+	put_waitv(0);
+	try_sqe("none", &ring);
+	put_waitv(129);
+	try_sqe("many", &ring);
+	put_waitv(2)->addr = 0;
+	try_sqe("unmapped", &ring);
+	put_waitv(2)->addr3 = 1;
+	try_sqe("addr3", &ring);
+	put_waitv(2)->fd = 1;
+	try_sqe("fd", &ring);
+	vector[1].flags = PRIVATE;
+	put_waitv(2);
+	try_sqe("size", &ring);
+	vector[1].flags = SIZE_U32;
+	vector[1].__reserved = 1;
+	put_waitv(2);
+	try_sqe("reserved", &ring);
+	vector[1].__reserved = 0;
+	vector[1].uaddr = 4096;
+	put_waitv(2);
+	try_sqe("no_futex", &ring);
+}
+
+/* Which it was is the result; a wake of those that are not waited on is none. */
+static void of_many(void)
+{
+	prepare();
+	put_waitv(3);
+	note_result("submit", uring_submit(&ring));
+	/* It is copied. */
+	vector[1].uaddr = (uintptr_t)&words[3];
+	note("wake", wake(&words[3], 1));
+	note("wake", wake(&words[1], 1));
+	note_in_order("cqe", &ring, 1);
+	vector[1].uaddr = (uintptr_t)&words[1];
+	put_waitv(NR);
+	note_result("submit", uring_submit(&ring));
+	note("wake", wake(&words[2], 1));
+	/* One of those on this word. */
+	REQUIRE(uring_wait(&ring, 1));
+}
+
+static uint32_t *shared_word;
+
+static int wake_shared(void)
+{
+	return (int)syscall(SYS_futex, shared_word, FUTEX_WAKE, 5, NULL, NULL,
+			    0);
+}
+
+static void shared(void)
+{
+	shared_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(shared_word != MAP_FAILED);
+	prepare();
+	put_wait(shared_word)->fd = SIZE_U32;
+	note_result("submit", uring_submit(&ring));
+	note("woken", in_child(wake_shared));
+	note_in_order("cqe", &ring, 1);
+}
+
+static struct io_uring_sqe *put_cancel(uint64_t data)
+{
+	struct io_uring_sqe *sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
+
+	sqe->addr = data;
+	return sqe;
+}
+
+static void cancelled(void)
+{
+	uint64_t data;
+
+	prepare();
+	data = put_wait(&words[0])->user_data;
+	put_waitv(3);
+	note_result("submit", uring_submit(&ring));
+	put_cancel(data);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("one", &ring, 2);
+	put_cancel(0)->cancel_flags = IORING_ASYNC_CANCEL_ANY;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("any", &ring, 2);
+	note("left", wake(&words[0], 9));
+	put_cancel(data);
+	try_sqe("again", &ring);
+}
+
+/* By time, and if it is not over. */
+static void linked_timeout(void)
+{
+	struct __kernel_timespec soon = SPAN_SOON, never = SPAN_NEVER;
+
+	prepare();
+	put_wait(&words[0])->flags = IOSQE_IO_LINK;
+	sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("over", &ring, 2);
+	put_wait(&words[0])->flags = IOSQE_IO_LINK;
+	sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &never, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note("wake", wake(&words[0], 9));
+	note_cqes("woken", &ring, 2);
+}
+
+static void in_chains(void)
+{
+	prepare();
+	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
+	put_wait(&words[0])->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note("before", uring_settle(&ring));
+	note("wake", wake(&words[0], 1));
+	note_cqes("woken", &ring, 3);
+	put_wait(&words[0])->off = 1;
+	ring.sqes[(ring.prepared - 1) & ring.sq_mask].flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("broken", &ring, 2);
+	put_wake(&words[0], 0)->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("wake", &ring, 2);
+}
+
+/* The ring ends, and with it what waits. */
+static void left_behind(void)
+{
+	prepare();
+	put_wait(&words[0]);
+	put_waitv(2);
+	note_result("submit", uring_submit(&ring));
+	unmap_uring(&ring);
+	close(ring.fd);
+	ring = new_uring(8, 0);
+	put_wait(&words[2]);
+	note_result("submit", uring_submit(&ring));
+	note("wake", wake(&words[2], 1));
+	note_in_order("cqe", &ring, 1);
+}
+
+const struct row rows_uring_futex[] = {
+	ROW("futexes: a wait that is woken", woken),
+	ROW("futexes: a wake finds the wait that was submitted",
+	    one_after_another),
+	ROW("futexes: a wait for another value", differs),
+	ROW("futexes: mistakes", mistakes),
+	ROW("futexes: mistakes in an array", mistakes_of_many),
+	ROW("futexes: a wait for one of many", of_many),
+	ROW("futexes: a wait that another process ends", shared),
+	ROW("futexes: a wait that is cancelled", cancelled),
+	ROW("futexes: a wait with a linked timeout", linked_timeout),
+	ROW("futexes: waits and wakes in chains", in_chains),
+	ROW("futexes: a ring that is closed meanwhile", left_behind),
+	NO_ROW,
+};
