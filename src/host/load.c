@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/libc.h"
 #include "base/symver.h"
 #include "proc/entry.h"
 #include "proc/process.h"
@@ -26,7 +27,7 @@ __attribute__((constructor)) static void load(void)
 	uaio_host_load_select();
 	uaio_host_load_mmap();
 	uaio_host_load_uring();
-	(void)at_quick_exit(uaio_host_exiting);
+	uaio_libc_at_quick_exit(uaio_host_exiting);
 }
 
 __attribute__((destructor)) static void unload(void)

@@ -22,6 +22,9 @@
 #include "life/life.h"
 #include "uaio.h"
 
+/* Only glibc has it: see base/libc.h. */
+#pragma weak strerrordesc_np
+
 enum {
 	COMM_MAX = 16,
 	PATIENCE_NS = 1000000000,
@@ -380,7 +383,7 @@ static void put_out(struct output *output, const struct text *text, int pid)
 	complaint.len = 0;
 	/* Not strerror(): it may translate, and so allocate. */
 	add(&complaint, "uaio: cannot write statistics to %s: %s\n", path,
-	    strerrordesc_np(-ret));
+	    strerrordesc_np ? strerrordesc_np(-ret) : "an error");
 	say_to_stderr(&complaint);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/sys.h"
 #include "options/options.h"
 #include "options/variables.h"
@@ -103,7 +104,10 @@ void uaio_config_load(void)
 		.bounces = value_of(UAIO_OPTION_BOUNCE),
 		.segments = (unsigned)value_of(UAIO_OPTION_SEGMENTS),
 		.uring = (enum uaio_uring_when)value_of(UAIO_OPTION_URING),
-		.posix = (enum uaio_posix_when)value_of(UAIO_OPTION_POSIX),
+		/* Another C library's struct aiocb is not glibc's. */
+		.posix = uaio_libc_is_ours() ? (enum uaio_posix_when)value_of(
+						       UAIO_OPTION_POSIX)
+					     : UAIO_POSIX_OFF,
 		.backend = (enum uaio_backend)value_of(UAIO_OPTION_BACKEND),
 		.is_patch_off = value_of(UAIO_OPTION_NO_PATCH),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),

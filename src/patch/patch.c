@@ -16,6 +16,9 @@
 #include "base/sys.h"
 #include "patch/find.h"
 
+/* Only glibc has them: see base/libc.h. */
+#pragma weak __libc_single_threaded
+
 enum {
 	SITES_MAX = 256,
 	OBJECTS_MAX = 2048,
@@ -167,7 +170,8 @@ static bool write_jump(uint8_t *at, const uint8_t *to)
 		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
 		return true;
 	}
-	if (!patch.has_loaded && !__libc_single_threaded)
+	if (!patch.has_loaded &&
+	    (!&__libc_single_threaded || !__libc_single_threaded))
 		return false;
 	memcpy(at, jump, JUMP_BYTES);
 	return true;

@@ -15,6 +15,11 @@
 #include "proc/table.h"
 #include "proc/thread.h"
 
+/* Only glibc has them: see base/libc.h. */
+#pragma weak __pthread_register_cancel
+#pragma weak __pthread_unregister_cancel
+#pragma weak __pthread_unwind_next
+
 /* After which a thread ends. Tests wait until all have. */
 #ifdef UAIO_TESTING
 static const int64_t IDLE_NS = 20000000;

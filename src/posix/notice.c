@@ -11,6 +11,10 @@
 #include "proc/entry.h"
 #include "posix/callback.h"
 
+/* Only glibc has them: see base/libc.h. */
+#pragma weak pthread_attr_getaffinity_np
+#pragma weak pthread_attr_setaffinity_np
+
 enum { SIGNALS_MAX = 64 };
 
 enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
@@ -61,7 +65,8 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 		(void)pthread_attr_setschedparam(to, &param);
 	if (pthread_attr_getscope(from, &value) == 0)
 		(void)pthread_attr_setscope(to, value);
-	if (pthread_attr_getaffinity_np(from, sizeof(cpus), &cpus) == 0)
+	if (pthread_attr_getaffinity_np &&
+	    pthread_attr_getaffinity_np(from, sizeof(cpus), &cpus) == 0)
 		(void)pthread_attr_setaffinity_np(to, sizeof(cpus), &cpus);
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/libc.h"
 #include "base/lock.h"
 #include "base/sys.h"
 #include "proc/entry.h"
@@ -220,7 +221,7 @@ void uaio_process_load(void)
 	/* Linux before 4.14 and some sandboxes refuse this. */
 	is_wiped_on_fork = sys_wipe_on_fork(&process, sizeof(process)) == 0;
 	process.pid = sys_getpid();
-	(void)pthread_atfork(before_fork, after_fork, forget_in_child);
+	uaio_libc_atfork(before_fork, after_fork, forget_in_child);
 }
 
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)

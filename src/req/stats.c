@@ -28,7 +28,8 @@ static struct {
  */
 static struct uaio_stats spare;
 
-_Thread_local struct uaio_stats *uaio_stats_of_thread;
+_Thread_local struct uaio_stats *uaio_stats_of_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 int uaio_stats_pid;
 
 void uaio_stats_init(void)

@@ -64,6 +64,28 @@ static int prepend(const char *variable, const char *separators,
 	return r < 0 ? -ENOMEM : 0;
 }
 
+/*
+ * AddressSanitizer refuses to start a program in which it is not the first library.
+ * In front of it ours does no harm, as it calls the next function of each name.
+ */
+static int allow_sanitizer(void)
+{
+	static const char option[] = "verify_asan_link_order";
+	const char *old = getenv("ASAN_OPTIONS");
+	char *text;
+	int r;
+
+	if (old && strstr(old, option))
+		return 0;
+	r = asprintf(&text, "%s%s%s=0", old ? old : "", old && *old ? ":" : "",
+		     option);
+	if (r < 0)
+		return -ENOMEM;
+	r = setenv("ASAN_OPTIONS", text, 1);
+	free(text);
+	return r < 0 ? -ENOMEM : 0;
+}
+
 int uaio_preload_set(const char *dir)
 {
 	char library[PATH_MAX];
@@ -73,5 +95,6 @@ int uaio_preload_set(const char *dir)
 	r = prepend("LD_PRELOAD", " :", library, is_other_library);
 	if (r < 0)
 		return r;
-	return prepend("LD_LIBRARY_PATH", ":;", dir, is_other_directory);
+	r = prepend("LD_LIBRARY_PATH", ":;", dir, is_other_directory);
+	return r < 0 ? r : allow_sanitizer();
 }

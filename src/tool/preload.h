@@ -12,7 +12,8 @@
 
 /*
  * Puts the library in @dir first in LD_PRELOAD, and @dir first in
- * LD_LIBRARY_PATH: it has the links that bear libaio's names.
+ * LD_LIBRARY_PATH: it has the links that bear libaio's names. Lets programs with
+ * AddressSanitizer start in spite of that.
  *
  * Return: 0, or -ENOMEM.
  */

@@ -20,7 +20,8 @@ def census(*command, env=None):
     """The lines of the census, without the variables that load us."""
     lines = run(*command, env=env).splitlines()
     return [line for line in lines
-            if not line.startswith(("env LD_PRELOAD=", "env LD_LIBRARY_PATH="))]
+            if not line.startswith(("env LD_PRELOAD=", "env LD_LIBRARY_PATH=",
+                                "env ASAN_OPTIONS="))]
 
 
 def expect_no_difference(plain, loaded):

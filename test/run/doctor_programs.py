@@ -4,7 +4,7 @@ import os
 import struct
 
 from diagnosis import behind, doctor
-from harness import NOBODY, Skip, case, expect, main
+from harness import NOBODY, Skip, build, case, expect, main
 
 DENIED = "EPERM:io_uring_setup,io_uring_enter,io_uring_register"
 
@@ -19,14 +19,6 @@ __attribute__((noinline)) long own_setup(void *params)
 	return ret;
 }
 """
-
-
-def build(tool, name, text, *flags, compiler="cc"):
-    source = tool.write(f"{name}.c", text)
-    program = tool.path(name)
-    tool.exec(compiler, "-O2", "-o", program, source, *flags).expect(
-        out=None, err=None)
-    return program
 
 
 def user_of(function):

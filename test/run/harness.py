@@ -121,6 +121,15 @@ class Tool:
         return self.copy(self.args.uaio, f"{directory}/uaio")
 
 
+def build(tool, name, text, *flags, compiler="cc"):
+    """Compiles a program or a library."""
+    source = tool.write(f"{name}.c", text)
+    program = tool.path(name)
+    tool.exec(compiler, "-O2", "-o", program, source, *flags).expect(
+        out=None, err=None)
+    return program
+
+
 def _guard(parent_lives, scratch):
     """Removes scratch when the other end of the pipe is closed."""
     os.setsid()  # what kills the test and its group leaves this one

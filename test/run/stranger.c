@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stranger: a client of kernel AIO, io_uring and POSIX AIO for another C library than
+ * glibc, or with a sanitizer
+ *
+ * By syscall(2) it submits a read of an empty pipe: the kernel would wait for the
+ * data in io_submit, and here nobody would write it. It does so in main(), in a thread
+ * and in a child. Then it sets up a ring and reads by aio_read. Prints a line for each.
+ */
+#include <aio.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Not every C library comes with the headers of the kernel. */
+enum { IO_SETUP = 206, IO_DESTROY, IO_GETEVENTS, IO_SUBMIT, URING_SETUP = 425 };
+
+struct request {
+	uint64_t data;
+	uint32_t key, flags;
+	uint16_t operation, priority;
+	int fd;
+	uint64_t buf, bytes, offset, unused;
+	uint32_t more_flags, event_fd;
+};
+
+struct event {
+	uint64_t data, request;
+	int64_t res, res2;
+};
+
+static void *use_aio(void *arg)
+{
+	unsigned long context = 0;
+	struct event event = { 0 };
+	char text[8] = "";
+	int ends[2];
+
+	if (pipe(ends) < 0)
+		return NULL;
+	struct request request = {
+		.fd = ends[0],
+		.buf = (uintptr_t)text,
+		.bytes = sizeof(text),
+	}, *list[] = { &request };
+
+	if (syscall(IO_SETUP, 1, &context) == 0 &&
+	    syscall(IO_SUBMIT, context, 1, list) == 1 &&
+	    write(ends[1], "served", 7) == 7 &&
+	    syscall(IO_GETEVENTS, context, 1, 1, &event, NULL) == 1 &&
+	    event.res == 7 && syscall(IO_DESTROY, context) == 0)
+		printf("%s: %s\n", (const char *)arg, text);
+	fflush(stdout);
+	close(ends[0]);
+	close(ends[1]);
+	return NULL;
+}
+
+static void use_ring(void)
+{
+	uint32_t params[30] = { 0 };
+	long fd = syscall(URING_SETUP, 1, params);
+
+	printf("ring: %s\n", fd < 0 ? strerror(errno) : "served");
+	if (fd >= 0)
+		close((int)fd);
+}
+
+static void use_posix(void)
+{
+	char text[8] = "";
+	struct aiocb request = {
+		.aio_buf = text,
+		.aio_nbytes = 7,
+		.aio_sigevent.sigev_notify = SIGEV_NONE,
+	};
+	const struct aiocb *list[] = { &request };
+	int ends[2];
+
+	if (pipe(ends) < 0)
+		return;
+	request.aio_fildes = ends[0];
+	if (aio_read(&request) == 0 && write(ends[1], "served", 7) == 7 &&
+	    aio_suspend(list, 1, NULL) == 0 && aio_error(&request) == 0 &&
+	    aio_return(&request) == 7)
+		printf("aio_read: %s\n", text);
+}
+
+int main(void)
+{
+	pthread_t thread;
+
+	use_aio("main");
+	if (pthread_create(&thread, NULL, use_aio, "thread") == 0)
+		pthread_join(thread, NULL);
+	if (fork() == 0) {
+		use_aio("child");
+		_exit(0);
+	}
+	(void)wait(NULL);
+	use_ring();
+	use_posix();
+	return 0;
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""Programs with another C library, or with a sanitizer, that inherit the library."""
+import os
+
+from harness import build, case, expect, main
+
+SERVED = "".join(f"{by}: served\n" for by in
+                 ("main", "thread", "child", "ring", "aio_read"))
+
+
+def stranger(tool, name, *flags, **options):
+    path = os.path.join(tool.args.source, "test/run/stranger.c")
+    with open(path) as file:
+        return build(tool, name, file.read(), "-pthread", *flags, **options)
+
+
+@case("a program for musl that a shell starts is served, and says nothing")
+def _(tool):
+    program = stranger(tool, "musl", compiler="musl-gcc")
+    script = f"{program}; exec {program}"
+    tool.run("--uring=always", "sh", "-c", script).expect(out=2 * SERVED)
+    # Its own threads and its exit are seen: the last of its reports is whole.
+    outcome = tool.run("--uring=always", "--stats", "sh", "-c", script)
+    outcome.expect(out=2 * SERVED, err=None)
+    expect(outcome.err.count("uaio: musl["), 4, "reports of two and a child each")
+    expect(outcome.err.count("2 requests in 2 calls"), 2, "of main and thread")
+
+
+@case("a program with a sanitizer is served, and its runtime says nothing")
+def _(tool):
+    for kind in ("address", "undefined", "leak", "thread"):
+        program = stranger(tool, kind, f"-fsanitize={kind}", "-g")
+        # By itself ThreadSanitizer lets a child of fork() have no threads.
+        env = {"TSAN_OPTIONS": "die_after_fork=0"}
+        tool.run("--uring=always", program, env=env).expect(out=SERVED)
+        tool.run("--uring=always", "sh", "-c", f"exec {program}",
+                 env=env).expect(out=SERVED)
+
+
+@case("a sanitizer keeps the options that it is given")
+def _(tool):
+    def options(given):
+        env = {} if given is None else {"ASAN_OPTIONS": given}
+        return tool.run("sh", "-c", "echo $ASAN_OPTIONS", env=env).expect(
+            out=None).out
+
+    order = "verify_asan_link_order=0"
+    expect(options(None), f"{order}\n", "none given")
+    expect(options("verbosity=0"), f"verbosity=0:{order}\n", "another")
+    expect(options("verify_asan_link_order=1"), "verify_asan_link_order=1\n",
+           "the same")
+
+
+main()
