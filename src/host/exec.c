@@ -19,6 +19,7 @@
  */
 #include "host/host.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -31,6 +32,10 @@
 #include "proc/process.h"
 #include "proc/table.h"
 #include "life/life.h"
+#include "host/lost.h"
+
+/* <unistd.h>'s. */
+extern char **environ;
 
 /* The next in line, usually the C library's; NULL until loaded. */
 static struct {
@@ -93,8 +98,15 @@ static int stay(bool has_left, int ret)
 
 long uaio_host_raw_exec(long nr, const long a[5])
 {
-	bool has_left = leave();
+	bool has_left;
 
+	if (nr == SYS_execve)
+		uaio_host_tell_lost(AT_FDCWD, (const char *)a[0],
+				    (char *const *)a[2]);
+	else
+		uaio_host_tell_lost((int)a[0], (const char *)a[1],
+				    (char *const *)a[3]);
+	has_left = leave();
 	return stay(has_left,
 		    (int)uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], 0));
 }
@@ -113,45 +125,57 @@ UAIO_EXPORT int daemon(int no_chdir, int no_close);
 
 int execve(const char *path, char *const *argv, char *const *envp)
 {
-	bool has_left = leave();
+	bool has_left;
 
+	uaio_host_tell_lost(AT_FDCWD, path, envp);
+	has_left = leave();
 	return stay(has_left, UAIO_HOST_NEXT(execve)(path, argv, envp));
 }
 
 int execveat(int dir, const char *path, char *const *argv, char *const *envp,
 	     int flags)
 {
-	bool has_left = leave();
+	bool has_left;
 
+	uaio_host_tell_lost(dir, path, envp);
+	has_left = leave();
 	return stay(has_left,
 		    UAIO_HOST_NEXT(execveat)(dir, path, argv, envp, flags));
 }
 
 int fexecve(int fd, char *const *argv, char *const *envp)
 {
-	bool has_left = leave();
+	bool has_left;
 
+	uaio_host_tell_lost(fd, "", envp);
+	has_left = leave();
 	return stay(has_left, UAIO_HOST_NEXT(fexecve)(fd, argv, envp));
 }
 
 int execv(const char *path, char *const *argv)
 {
-	bool has_left = leave();
+	bool has_left;
 
+	uaio_host_tell_lost(AT_FDCWD, path, environ);
+	has_left = leave();
 	return stay(has_left, UAIO_HOST_NEXT(execv)(path, argv));
 }
 
 int execvp(const char *file, char *const *argv)
 {
-	bool has_left = leave();
+	bool has_left;
 
+	uaio_host_tell_lost_named(file, environ);
+	has_left = leave();
 	return stay(has_left, UAIO_HOST_NEXT(execvp)(file, argv));
 }
 
 int execvpe(const char *file, char *const *argv, char *const *envp)
 {
-	bool has_left = leave();
+	bool has_left;
 
+	uaio_host_tell_lost_named(file, envp);
+	has_left = leave();
 	return stay(has_left, UAIO_HOST_NEXT(execvpe)(file, argv, envp));
 }
 

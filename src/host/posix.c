@@ -14,8 +14,10 @@
 #include <stddef.h>
 
 #include "base/check.h"
+#include "base/libc.h"
 #include "base/symver.h"
 #include "options/config.h"
+#include "life/report.h"
 #include "posix/posix.h"
 #include "host/host.h"
 
@@ -63,7 +65,14 @@ static struct {
 
 static bool is_off(void)
 {
-	return unlikely(uaio_config.posix == UAIO_POSIX_OFF);
+	if (likely(uaio_config.posix != UAIO_POSIX_OFF))
+		return false;
+	uaio_report_unserved(
+		uaio_libc_is_ours()
+			? "POSIX AIO is the C library's: --posix=off"
+			: "POSIX AIO is that of this C library, which is not "
+			  "glibc: use a build for glibc");
+	return true;
 }
 
 int aio_read(struct aiocb *aiocb)

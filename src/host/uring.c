@@ -144,13 +144,16 @@ static void report_patched(const char *name, size_t nr, size_t nr_left)
 {
 	char line[512];
 
-	if (!uaio_config.is_verbose)
+	if (!uaio_config.is_verbose && !(uaio_config.has_stats && nr_left))
 		return;
 	(void)snprintf(
 		line, sizeof(line),
 		"uaio: library: io_uring calls in %.300s: %zu come here, "
-		"%zu cannot be changed\n",
-		*name ? name : "the program", nr, nr_left);
+		"%zu cannot be changed%s\n",
+		*name ? name : "the program", nr, nr_left,
+		nr_left ? ", and are the kernel's: use a build with liburing "
+			  "as a library"
+			: "");
 	uaio_report_say(line);
 }
 

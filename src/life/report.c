@@ -16,6 +16,7 @@
 #include "options/config.h"
 #include "options/operations.h"
 #include "options/options.h"
+#include "options/variables.h"
 #include "proc/process.h"
 #include "req/stats.h"
 #include "life/door.h"
@@ -72,6 +73,7 @@ static struct {
 	dev_t err_dev; /* the file that the standard error was */
 	ino_t err_ino;
 	bool has_err;
+	bool is_started; /* by `uaio run` itself, or that is not known */
 } load;
 
 static const char *const time_names[UAIO_NR_TIMES] = {
@@ -183,7 +185,8 @@ static void add_unused(struct text *text)
 		    : uaio_door_first_call(n + 1) ? ","
 						  : " or",
 		    call);
-	add(text, " call\n");
+	add(text, " call; programs that it starts are named if they make "
+		  "one\n");
 }
 
 static void add_unserved(struct text *text)
@@ -204,10 +207,14 @@ static void add_number(struct text *text, uint64_t nr, const char *noun,
 static void print_block(struct text *text, const struct subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
-
-	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
 	/* POSIX AIO has requests, and nothing that is set up. */
-	if (!s->counters.nr_setups && !stats->nr_accepted) {
+	bool is_used = s->counters.nr_setups || stats->nr_accepted;
+
+	/* A shell may start hundreds that use nothing: one line is enough. */
+	if (!is_used && !load.is_started && !load_relaxed(&unserved))
+		return;
+	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
+	if (!is_used) {
 		add_unused(text);
 		add_unserved(text);
 		return;
@@ -328,7 +335,8 @@ void uaio_report_unserved(const char *why)
 	char line[160];
 
 	/* relaxed: the text is constant */
-	if (!cas_relaxed(&unserved, &none, why) || !uaio_config.is_verbose)
+	if (!cas_relaxed(&unserved, &none, why) ||
+	    (!uaio_config.is_verbose && !uaio_config.has_stats))
 		return;
 	(void)snprintf(line, sizeof(line), "uaio: library: not served: %s\n",
 		       why);
@@ -480,7 +488,8 @@ void uaio_report(bool may_go_on)
 			continue;
 		text.len = 0;
 		outputs[i].print(&text, &subject);
-		put_out(&outputs[i], &text, subject.pid);
+		if (text.len)
+			put_out(&outputs[i], &text, subject.pid);
 	}
 	if (counters_path && *counters_path && uaio_engine_is_up()) {
 		text.len = 0;
@@ -492,9 +501,11 @@ void uaio_report(bool may_go_on)
 
 void uaio_report_load(void)
 {
+	const char *started = secure_getenv(UAIO_RUN_PID_VARIABLE);
 	struct stat st;
 
 	load.pid = sys_getpid();
+	load.is_started = !started || strtol(started, NULL, 10) == load.pid;
 	load.has_err = sys_fstat(STDERR_FILENO, &st) == 0;
 	if (load.has_err) {
 		load.err_dev = st.st_dev;

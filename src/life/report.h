@@ -41,7 +41,7 @@ void uaio_report_say(const char *line);
 /*
  * A client has begun to use an interface that is served elsewhere, or not at all:
  * why is a constant text. The first of a process is reported, and with --verbose
- * it is said at once.
+ * or --stats it is said at once.
  */
 void uaio_report_unserved(const char *why);
 

@@ -15,6 +15,7 @@ enum {
 static const char *const others[] = {
 	"UAIO_CALLS",
 	"UAIO_COUNTERS",
+	UAIO_RUN_PID_VARIABLE,
 	UAIO_IGNORED_VARIABLE,
 };
 enum {

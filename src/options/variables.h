@@ -18,6 +18,9 @@
  */
 #define UAIO_IGNORED_VARIABLE "UAIO_IGNORED"
 
+/* The process that `uaio run` has become: the only one to report that it did nothing. */
+#define UAIO_RUN_PID_VARIABLE "UAIO_RUN_PID"
+
 enum { UAIO_VARIABLE_COMPLAINT_MAX = 160 };
 
 /*

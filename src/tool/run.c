@@ -334,12 +334,23 @@ static int check_fixed(const struct settings *settings)
 	return EXIT_REFUSED;
 }
 
+/* The process id stays as it is when the command is executed. */
+static int set_pid(void)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)getpid());
+	return setenv(UAIO_RUN_PID_VARIABLE, text, 1) < 0 ? -errno : 0;
+}
+
 static int set_environment(const struct settings *settings, const char *dir)
 {
 	int r = uaio_preload_set(dir);
 
 	if (!r)
 		r = check_names();
+	if (!r)
+		r = set_pid();
 	if (!r)
 		r = uaio_trial_set();
 	for (int i = 0; i < UAIO_NR_OPTIONS && !r; i++) {

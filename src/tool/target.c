@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/loader.h"
 #include "tool/search.h"
 #include "tool/secure.h"
 #include "tool/tool.h"
@@ -59,34 +60,6 @@ static bool is_foreign_loader(const char *path)
 
 	return has_prefix(name, "ld-musl-") || !strcmp(name, "linker") ||
 	       !strcmp(name, "linker64");
-}
-
-/*
- * Reads the path in PT_INTERP.
- *
- * Return: 0, -ENOENT if there is none, -ENOEXEC if the file is malformed.
- */
-static int read_loader(int fd, const ElfW(Ehdr) * elf, char loader[PATH_MAX])
-{
-	for (unsigned int i = 0; i < elf->e_phnum; i++) {
-		off_t at = (off_t)(elf->e_phoff + i * sizeof(ElfW(Phdr)));
-		ElfW(Phdr) segment;
-		ssize_t len;
-
-		if (pread(fd, &segment, sizeof(segment), at) != sizeof(segment))
-			return -ENOEXEC;
-		if (segment.p_type != PT_INTERP)
-			continue;
-		if (segment.p_filesz < 2 || segment.p_filesz > PATH_MAX)
-			return -ENOEXEC;
-		len = (ssize_t)segment.p_filesz;
-		if (pread(fd, loader, (size_t)len, (off_t)segment.p_offset) !=
-			    len ||
-		    loader[len - 1] != '\0')
-			return -ENOEXEC;
-		return 0;
-	}
-	return -ENOENT;
 }
 
 /*
@@ -143,7 +116,7 @@ static int check_elf(const char *who, const char *path, int fd,
 				 "library: use a build for this one",
 				 who);
 
-	switch (read_loader(fd, elf, loader)) {
+	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
 	case 0: return check_loader(who, loader);
 	case -ENOENT: return check_static(who, path);
 	default: return 0; /* the exec will fail, and report why */

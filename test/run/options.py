@@ -9,11 +9,11 @@ SHOW = ("env",)
 
 
 def variables(outcome):
-    """The UAIO_ variables in the output of env."""
+    """The UAIO_ variables in the output of env, but the one that is always set."""
     outcome.expect()
     lines = (line.partition("=") for line in outcome.out.splitlines())
     return {name: value for name, _, value in lines
-            if name.startswith("UAIO_")}
+            if name.startswith("UAIO_") and name != "UAIO_RUN_PID"}
 
 
 @case("an option reaches the program as its variable")

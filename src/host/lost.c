@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/lost.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/loader.h"
+#include "base/sys.h"
+#include "life/report.h"
+#include "options/config.h"
+
+enum {
+	SCRIPTS_MAX = 5, /* as many as the kernel follows */
+	HEAD_BYTES = 256,
+	PATH_BYTES =
+		1024, /* a longer one is not told of: stacks may be small */
+	LINE_BYTES = PATH_BYTES + 256,
+};
+
+/* Our own header, where the linker puts it: what can load us is like it. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+union head {
+	char text[HEAD_BYTES + 1]; /* ends in a NUL */
+	ElfW(Ehdr) elf;
+};
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void tell(const char *path, const char *why)
+{
+	char line[LINE_BYTES];
+	int len = snprintf(line, sizeof(line), "uaio: library: not in %s, %s\n",
+			   path, why);
+
+	if (len > 0 && (size_t)len < sizeof(line))
+		uaio_report_say(line);
+}
+
+/* Return: whether the environment names the library. */
+static bool names_us(char *const *envp)
+{
+	for (; envp && *envp; envp++)
+		if (has_prefix(*envp, "LD_PRELOAD="))
+			return strstr(*envp, "libuaio.so");
+	return false;
+}
+
+/* Only glibc and musl can load us; Android's C library cannot. */
+static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
+				 const char *path)
+{
+	char loader[PATH_BYTES];
+
+	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
+	case -ENOENT:
+		return has_prefix(base_name(path), "ld-")
+			       ? NULL /* it is a loader */
+			       : "which is statically linked: use a dynamic "
+				 "build of it";
+	case 0:
+		return has_prefix(base_name(loader), "linker")
+			       ? "which is built for another C library: use a "
+				 "build for glibc"
+			       : NULL;
+	default: return NULL; /* the exec will say what is wrong */
+	}
+}
+
+static const char *why_of_elf(int fd, const ElfW(Ehdr) * elf, const char *path)
+{
+	if (elf->e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS] ||
+	    elf->e_ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
+	    elf->e_machine != __ehdr_start.e_machine)
+		return "which is for another processor: use a build for this "
+		       "one";
+	return why_of_loader(fd, elf, path);
+}
+
+static bool gains_privilege(const struct stat *st)
+{
+	const mode_t setgid = S_ISGID | S_IXGRP;
+
+	return (st->st_mode & S_ISUID && st->st_uid != (uid_t)sys_getuid()) ||
+	       ((st->st_mode & setgid) == setgid && st->st_gid != getgid());
+}
+
+/*
+ * Look at an open file.
+ * Return: why it is lost, or NULL. If it is a script, *ret_interpreter is its
+ * interpreter, in the head.
+ */
+static const char *why_of_file(int fd, const char *path, union head *head,
+			       char **ret_interpreter)
+{
+	struct stat st;
+	ssize_t len = sys_pread(fd, head->text, HEAD_BYTES, 0);
+
+	*ret_interpreter = NULL;
+	memset(head->text + (len > 0 ? len : 0), 0,
+	       sizeof(head->text) - (size_t)(len > 0 ? len : 0));
+	if (sys_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return NULL;
+	if (has_prefix(head->text, "#!")) {
+		char *name = head->text + 2 + strspn(head->text + 2, " \t");
+
+		name[strcspn(name, " \t\n")] = '\0';
+		*ret_interpreter = name;
+		return NULL;
+	}
+	if (len < (ssize_t)sizeof(head->elf) ||
+	    memcmp(head->text, ELFMAG, SELFMAG))
+		return NULL;
+	if (gains_privilege(&st))
+		return "which gains privilege, so that its loader ignores "
+		       "LD_PRELOAD: put 'uaio run' behind it";
+	return why_of_elf(fd, &head->elf, path);
+}
+
+/* Look at an open file, and close it. */
+static void look_at(int fd, const char *path, char *const *envp)
+{
+	char *interpreter = NULL;
+	const char *why = NULL;
+	union head head;
+	char script[HEAD_BYTES];
+
+	for (int i = 0; i <= SCRIPTS_MAX && fd >= 0; i++) {
+		why = why_of_file(fd, path, &head, &interpreter);
+		(void)sys_close(fd);
+		if (!interpreter)
+			break;
+		(void)snprintf(script, sizeof(script), "%s", interpreter);
+		path = script;
+		fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	}
+	if (!why && !names_us(envp))
+		why = "which is given an environment without LD_PRELOAD: leave "
+		      "it there, or start it by uaio run";
+	if (why)
+		tell(path, why);
+}
+
+static bool is_wanted(void)
+{
+	return uaio_config.is_verbose || uaio_config.has_stats;
+}
+
+void uaio_host_tell_lost(int dir, const char *path, char *const *envp)
+{
+	char own[32];
+	int fd;
+
+	if (likely(!is_wanted()) || !path)
+		return;
+	if (!*path) {
+		(void)snprintf(own, sizeof(own), "/proc/self/fd/%d", dir);
+		dir = AT_FDCWD;
+		path = own;
+	}
+	fd = sys_openat(dir, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0)
+		look_at(fd, path, envp);
+}
+
+void uaio_host_tell_lost_named(const char *name, char *const *envp)
+{
+	const char *dirs = getenv("PATH");
+	char path[PATH_BYTES];
+
+	if (likely(!is_wanted()) || !name)
+		return;
+	if (strchr(name, '/')) {
+		uaio_host_tell_lost(AT_FDCWD, name, envp);
+		return;
+	}
+	while (dirs) {
+		size_t len = strcspn(dirs, ":");
+		int fd = -1;
+
+		if (snprintf(path, sizeof(path), "%.*s/%s", len ? (int)len : 1,
+			     len ? dirs : ".", name) < (int)sizeof(path))
+			fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC,
+					0);
+		if (fd >= 0) {
+			look_at(fd, path, envp);
+			return;
+		}
+		dirs = dirs[len] ? dirs + len + 1 : NULL;
+	}
+}
