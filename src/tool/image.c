@@ -26,7 +26,7 @@ struct source {
 	ElfW(Ehdr) header;
 };
 
-enum { HEADERS_MAX = 64, BYTES_MAX = 1 << 30 };
+enum { HEADERS_MAX = 64, BYTES_MAX = 1 << 30, ALIGNMENT = 16 };
 
 static bool is_in_file(const struct source *source, uint64_t at, uint64_t bytes)
 {
@@ -78,25 +78,49 @@ static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 			      ? ph->p_vaddr + ph->p_memsz
 			      : end;
 	}
-	image->start = start;
-	image->bytes = end - start;
-	return end > start && image->bytes <= BYTES_MAX;
+	/* In memory, too, an address is then as aligned as in the file. */
+	image->start = start & ~(ElfW(Addr))(ALIGNMENT - 1);
+	image->bytes =
+		(end - image->start + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	return end > start && end - start <= BYTES_MAX;
 }
 
-/* A copy, since segments may lie in the file as no mapping can have them. */
+/* Return: whether all of a segment lies in the image. */
+static bool is_within(const struct uaio_image *image, const ElfW(Phdr) * ph)
+{
+	ElfW(Addr) at = ph->p_vaddr - image->start;
+
+	return ph->p_vaddr >= image->start && at <= image->bytes &&
+	       ph->p_filesz <= image->bytes - at &&
+	       ph->p_memsz <= image->bytes - at;
+}
+
+static size_t bytes_of(const struct uaio_image *image)
+{
+	return image->bytes + HEADERS_MAX * sizeof(ElfW(Phdr));
+}
+
+/*
+ * Copy what the segments have, since they may lie in the file as no mapping can have
+ * them; and behind that the headers, without those that point elsewhere.
+ */
 static int copy(const struct source *source, const ElfW(Phdr) * headers,
 		struct uaio_image *image)
 {
-	size_t headers_bytes = source->header.e_phnum * sizeof(*headers);
+	ElfW(Phdr) * copied;
 
 	image->memory =
-		mmap(NULL, image->bytes + headers_bytes, PROT_READ | PROT_WRITE,
+		mmap(NULL, bytes_of(image), PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (image->memory == MAP_FAILED)
 		return -errno;
+	copied = (void *)(image->memory + image->bytes);
 	for (unsigned i = 0; i < source->header.e_phnum; i++) {
 		const ElfW(Phdr) *ph = &headers[i];
 
+		if (!is_within(image, ph))
+			continue;
+		copied[i] = *ph;
 		if (ph->p_type == PT_LOAD &&
 		    pread(source->fd,
 			  image->memory + (ph->p_vaddr - image->start),
@@ -104,10 +128,9 @@ static int copy(const struct source *source, const ElfW(Phdr) * headers,
 			  (off_t)ph->p_offset) != (ssize_t)ph->p_filesz)
 			return -EIO;
 	}
-	memcpy(image->memory + image->bytes, headers, headers_bytes);
 	image->object = (struct dl_phdr_info){
 		.dlpi_addr = (uintptr_t)image->memory - image->start,
-		.dlpi_phdr = (void *)(image->memory + image->bytes),
+		.dlpi_phdr = copied,
 		.dlpi_phnum = source->header.e_phnum,
 	};
 	return 0;
@@ -123,6 +146,13 @@ static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 	return image->memory + (addr - image->start);
 }
 
+/* The same for a table of words. */
+static const void *look_at_words(const struct uaio_image *image,
+				 ElfW(Addr) addr, size_t bytes)
+{
+	return addr % sizeof(ElfW(Addr)) ? NULL : look_at(image, addr, bytes);
+}
+
 static void find_dynamic(struct uaio_image *image)
 {
 	for (unsigned i = 0; i < image->object.dlpi_phnum; i++) {
@@ -130,7 +160,8 @@ static void find_dynamic(struct uaio_image *image)
 
 		if (ph->p_type != PT_DYNAMIC)
 			continue;
-		image->dynamic = look_at(image, ph->p_vaddr, ph->p_filesz);
+		image->dynamic =
+			look_at_words(image, ph->p_vaddr, ph->p_filesz);
 		if (image->dynamic)
 			image->nr_dynamic =
 				ph->p_filesz / sizeof(*image->dynamic);
@@ -166,9 +197,7 @@ int uaio_image_open(const char *path, struct uaio_image *ret_image)
 void uaio_image_close(struct uaio_image *image)
 {
 	if (image->memory != MAP_FAILED)
-		(void)munmap(image->memory,
-			     image->bytes + image->object.dlpi_phnum *
-						    sizeof(ElfW(Phdr)));
+		(void)munmap(image->memory, bytes_of(image));
 	image->memory = MAP_FAILED;
 }
 
@@ -194,7 +223,7 @@ static bool find_names(const struct uaio_image *image, struct names *ret)
 
 	ret->bytes = entry(image, DT_STRSZ);
 	ret->strings = look_at(image, entry(image, DT_STRTAB), ret->bytes);
-	ret->symbols = look_at(image, symbols, sizeof(*ret->symbols));
+	ret->symbols = look_at_words(image, symbols, sizeof(*ret->symbols));
 	if (!ret->symbols || !ret->strings || !ret->bytes ||
 	    ret->strings[ret->bytes - 1] != '\0')
 		return false;
@@ -211,7 +240,7 @@ static void see_relocated(const struct uaio_image *image,
 {
 	size_t bytes = entry(image, bytes_tag);
 	const ElfW(Rela) *table =
-		look_at(image, entry(image, table_tag), bytes);
+		look_at_words(image, entry(image, table_tag), bytes);
 
 	for (size_t i = 0; table && i < bytes / sizeof(*table); i++) {
 		size_t number = R_SYM(table[i].r_info);

@@ -124,8 +124,9 @@ static void judge_filters(const struct uaio_machine *machine,
 					  : 0;
 	if (!nr_refused) {
 		uaio_find(findings, UAIO_PASS, "filters",
-			  "%d of system calls (seccomp); all calls that the "
-			  "library would like to make are allowed",
+			  "%d of system calls (seccomp); but for what is "
+			  "below, the library may make all calls it would "
+			  "like to",
 			  machine->nr_filters);
 		return;
 	}
@@ -254,12 +255,6 @@ static void judge_call(const struct uaio_machine *machine,
 				    sigabbrev_np(signal));
 		finding->cause = "seccomp";
 		uaio_finding_fix(finding, RUN_IT);
-	} else if (error == UAIO_UNTRIED) {
-		finding = uaio_find(findings, UAIO_FAIL, name,
-				    "not tried: no child process (%s)",
-				    strerror(machine->tries_error));
-		uaio_finding_fix(finding, "allow this user more processes");
-		finding->cause = "limit";
 	} else if (error) {
 		find_reason(machine, id, error, &reason);
 		finding = uaio_find(findings, UAIO_WARN, name, "%s: %s",
@@ -270,6 +265,20 @@ static void judge_call(const struct uaio_machine *machine,
 	} else {
 		uaio_find(findings, UAIO_PASS, name, "allowed");
 	}
+}
+
+static void judge_untried(const struct uaio_machine *machine,
+			  struct uaio_findings *findings)
+{
+	struct uaio_finding *finding =
+		uaio_find(findings, UAIO_FAIL, "calls",
+			  "not tried, as no child process can be made: %s",
+			  strerrorname_np(machine->tries_error));
+
+	finding->error = machine->tries_error;
+	finding->cause = "limit";
+	uaio_finding_fix(finding, "allow this user more processes: ulimit -u, "
+				  "pids.max");
 }
 
 /* Return: whether the kernel may be asked, and has not refused. */
@@ -382,6 +391,8 @@ static void judge_backend(const struct uaio_machine *machine,
 			  has_aio ? "own AIO" : "io_uring");
 		return;
 	}
+	if (machine->tries_error)
+		return;
 	finding = uaio_find(findings, UAIO_WARN, "direct I/O",
 			    "uaio run executes it by threads, at about three "
 			    "times the processor time");
@@ -401,7 +412,10 @@ void uaio_machine_judge(const struct uaio_machine *machine,
 	findings->section = UAIO_SECTION_MACHINE;
 	judge_name(machine, findings);
 	judge_filters(machine, findings);
-	for (unsigned id = 0; id < UAIO_NR_ANSWERS; id++)
+	if (machine->tries_error)
+		judge_untried(machine, findings);
+	for (unsigned id = 0; id < UAIO_NR_ANSWERS && !machine->tries_error;
+	     id++)
 		judge_call(machine, id, findings);
 	uaio_machine_judge_limits(machine, findings);
 	findings->section = UAIO_SECTION_UAIO;

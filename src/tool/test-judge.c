@@ -207,7 +207,7 @@ static void test_without_a_child_nothing_is_known(void **state)
 		machine.answers.errors[i] = UAIO_UNTRIED;
 	machine.tries_error = EAGAIN;
 	machine.served.is_tried = 0;
-	expect(&machine, "io_setup", UAIO_FAIL, "limit", "no child");
+	expect(&machine, "calls", UAIO_FAIL, "limit", "EAGAIN");
 	expect(&machine, "library", UAIO_FAIL, "limit", "no child");
 }
 

@@ -166,6 +166,16 @@ def _(tool):
                                    words="libuaio.so.0")
 
 
+@case("the doctor fails where no child can be made, and says so once")
+def _(tool):
+    report = doctor(tool, before=behind(tool, "EAGAIN:clone,clone3,fork,vfork"))
+    report.expect("calls", "FAIL", "limit", "EAGAIN")
+    report.expect("library", "FAIL", "limit")
+    for call in KERNEL_AIO + URING:
+        expect([finding for finding in report.findings
+                if finding["subject"] == call], [], call)
+
+
 @case("the doctor refuses what it does not know in one line")
 def _(tool):
     outcome = tool.exec(tool.uaio, "doctor", "--nonsense")
