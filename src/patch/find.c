@@ -187,16 +187,24 @@ static enum found look_at(const struct dl_phdr_info *object, uint8_t *mov,
 		       : FOUND_NOTHING;
 }
 
+static bool is_among(const uint8_t *number, const struct uaio_numbers *numbers)
+{
+	uint32_t nr;
+
+	memcpy(&nr, number, sizeof(nr));
+	return nr >= numbers->first && nr <= numbers->last;
+}
+
 /* Return: the next place that has the bytes of such a mov, or NULL. */
-static uint8_t *next_mov(uint8_t *at, const uint8_t *end)
+static uint8_t *next_mov(uint8_t *at, const uint8_t *end,
+			 const struct uaio_numbers *numbers)
 {
 	while (end - at >= UAIO_SITE_MOV_BYTES) {
 		at = memchr(at, MOV,
 			    (size_t)(end - at) - UAIO_SITE_MOV_BYTES + 1);
 		if (!at)
 			return NULL;
-		if (at[1] >= (SETUP & 0xff) && at[1] <= (REGISTER & 0xff) &&
-		    at[2] == SETUP >> 8 && !at[3] && !at[4])
+		if (is_among(at + 1, numbers))
 			return at;
 		at++;
 	}
@@ -204,6 +212,16 @@ static uint8_t *next_mov(uint8_t *at, const uint8_t *end)
 }
 
 size_t uaio_find_sites(const struct dl_phdr_info *object,
+		       struct uaio_site *ret_sites, size_t max,
+		       size_t *ret_nr_left)
+{
+	static const struct uaio_numbers numbers = { SETUP, REGISTER };
+
+	return uaio_find_calls(object, &numbers, ret_sites, max, ret_nr_left);
+}
+
+size_t uaio_find_calls(const struct dl_phdr_info *object,
+		       const struct uaio_numbers *numbers,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left)
 {
@@ -218,7 +236,7 @@ size_t uaio_find_sites(const struct dl_phdr_info *object,
 		if (ph->p_type != PT_LOAD ||
 		    (ph->p_flags & (PF_R | PF_W | PF_X)) != (PF_R | PF_X))
 			continue;
-		for (; nr < max && (at = next_mov(at, end)); at++) {
+		for (; nr < max && (at = next_mov(at, end, numbers)); at++) {
 			enum found found =
 				look_at(object, at, end, &ret_sites[nr]);
 

@@ -37,6 +37,17 @@ size_t uaio_find_sites(const struct dl_phdr_info *object,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left);
 
+/* Numbers of calls. */
+struct uaio_numbers {
+	uint32_t first, last;
+};
+
+/* The same for other calls than io_uring's. */
+size_t uaio_find_calls(const struct dl_phdr_info *object,
+		       const struct uaio_numbers *numbers,
+		       struct uaio_site *ret_sites, size_t max,
+		       size_t *ret_nr_left);
+
 /*
  * Find the function that addr is in.
  * Return: false if that is not known.

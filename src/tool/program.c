@@ -101,6 +101,25 @@ static void judge_aio(const struct program *program)
 	}
 }
 
+/* Of these, no call is changed. */
+static void judge_aio_sites(const struct program *program)
+{
+	const struct uaio_uses *uses = &program->uses;
+	struct uaio_finding *finding;
+
+	if (!uses->nr_aio_sites)
+		return;
+	finding = uaio_find(program->findings, UAIO_WARN, "kernel AIO",
+			    "%u instruction%s in %s that call%s it: the calls "
+			    "reach the kernel",
+			    uses->nr_aio_sites,
+			    uses->nr_aio_sites == 1 ? "" : "s",
+			    uses->users[UAIO_USE_AIO_SITES],
+			    uses->nr_aio_sites == 1 ? "s" : "");
+	finding->cause = "program";
+	uaio_finding_fix(finding, "use a build with libaio as a library");
+}
+
 static void judge_left_sites(const struct program *program)
 {
 	struct uaio_finding *finding;
@@ -151,7 +170,8 @@ static void judge_unknown(const struct program *program)
 	bool is_seen = uses->users[UAIO_USE_LIBAIO][0] ||
 		       uses->users[UAIO_USE_LIBURING][0] ||
 		       uses->users[UAIO_USE_POSIX][0] ||
-		       uses->users[UAIO_USE_SITES][0];
+		       uses->users[UAIO_USE_SITES][0] ||
+		       uses->users[UAIO_USE_AIO_SITES][0];
 	bool may_call = uses->users[UAIO_USE_SYSCALL][0];
 	bool may_load = uses->users[UAIO_USE_DLOPEN][0];
 	struct uaio_finding *finding;
@@ -219,6 +239,7 @@ void uaio_program_judge(const char *argument,
 	judge_missing(&program);
 	judge_sanitizer(&program);
 	judge_aio(&program);
+	judge_aio_sites(&program);
 	judge_uring(&program);
 	judge_unknown(&program);
 }

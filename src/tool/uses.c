@@ -83,23 +83,44 @@ static void see_import(void *arg, const char *name)
 	}
 }
 
+#if defined(__x86_64__)
+
 static void look_at_sites(const struct object *object,
 			  const struct uaio_image *image)
 {
-#if defined(__x86_64__)
+	static const struct uaio_numbers kernel_aio[] = {
+		{ 206, 210 }, /* io_setup to io_cancel */
+		{ 333, 333 }, /* io_pgetevents */
+	};
 	struct uaio_site sites[SITES_MAX];
-	size_t nr_left;
+	size_t nr_left, nr_aio = 0;
 	size_t nr = uaio_find_sites(&image->object, sites, SITES_MAX, &nr_left);
 
 	object->uses->nr_sites += (unsigned)nr;
 	object->uses->nr_sites_left += (unsigned)nr_left;
 	if (nr + nr_left)
 		add_user(object->uses, UAIO_USE_SITES, object->name);
+	for (unsigned i = 0; i < 2; i++) {
+		nr_aio += uaio_find_calls(&image->object, &kernel_aio[i], sites,
+					  SITES_MAX, &nr_left);
+		nr_aio += nr_left;
+	}
+	object->uses->nr_aio_sites += (unsigned)nr_aio;
+	if (nr_aio)
+		add_user(object->uses, UAIO_USE_AIO_SITES, object->name);
+}
+
 #else
+
+/* What instructions mean is known of x86-64 only. */
+static void look_at_sites(const struct object *object,
+			  const struct uaio_image *image)
+{
 	(void)object;
 	(void)image;
-#endif
 }
+
+#endif
 
 static int look_at(const struct object *object, const char *path)
 {

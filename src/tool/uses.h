@@ -15,6 +15,7 @@ enum uaio_use {
 	UAIO_USE_LIBAIO,    /* functions of libaio */
 	UAIO_USE_LIBURING,  /* functions of liburing */
 	UAIO_USE_SITES,     /* instructions that call io_uring */
+	UAIO_USE_AIO_SITES, /* instructions that call kernel AIO */
 	UAIO_USE_POSIX,     /* aio_read and its like */
 	UAIO_USE_SYSCALL,   /* syscall(2), for what is not known */
 	UAIO_USE_DLOPEN,    /* libraries that are loaded later */
@@ -28,6 +29,7 @@ struct uaio_uses {
 	/* Names of the files that use it, in a list; empty: none. */
 	char users[UAIO_NR_USES][UAIO_USERS_MAX];
 	unsigned nr_sites, nr_sites_left; /* changed when loaded; not changed */
+	unsigned nr_aio_sites;            /* never changed */
 	char missing[UAIO_USERS_MAX];     /* libraries that are not found */
 };
 

@@ -67,6 +67,18 @@ def _(tool):
             words="1 instruction in static")
 
 
+@case("the doctor warns of instructions that call kernel AIO")
+def _(tool):
+    if os.uname().machine != "x86_64":
+        raise Skip("they are found on x86-64")
+    text = (INLINE + user_of("own_setup").partition("\n")[2]).replace(
+        "$425", "$206")
+    program = build(tool, "inline", text)
+    doctor(tool, program).expect(
+        "kernel AIO", "WARN", "program", section=program,
+        words="1 instruction in inline that calls it")
+
+
 @case("the doctor looks at the libraries that a program needs")
 def _(tool):
     library = build(tool, "libused.so", user_of("lio_listio").replace(
