@@ -400,10 +400,13 @@ static void judge_backend(const struct uaio_machine *machine,
 	if (machine->answers.aio_error == EAGAIN &&
 	    is_allowed(machine, UAIO_ANSWER_IO_SETUP))
 		finding->cause = "quota";
-	uaio_finding_fix(finding,
+	uaio_finding_fix(finding, "%s",
 			 !strcmp(finding->cause, "quota")
 				 ? "raise fs.aio-max-nr"
-				 : "allow io_setup, io_submit and io_destroy");
+			 : !strcmp(finding->cause, "seccomp")
+				 ? "allow io_setup, io_submit and io_destroy"
+				 : "use a kernel with kernel AIO (CONFIG_AIO), "
+				   "if direct I/O is much of the work");
 }
 
 void uaio_machine_judge(const struct uaio_machine *machine,
