@@ -14,12 +14,6 @@
 
 /* files */
 
-static inline int sys_fallocate(int fd, int mode, int64_t off, int64_t len)
-{
-	return (int)uaio_sys_if(UAIO_CALL_FALLOCATE, SYS_fallocate, fd, mode,
-				off, len, 0, 0);
-}
-
 static inline int sys_sync_file_range(int fd, int64_t off, int64_t len,
 				      int flags)
 {
@@ -82,13 +76,6 @@ static inline int sys_futex_requeue(uint32_t *from, uint32_t *to)
 /* who asks */
 
 /* Of the calling thread: real, effective and saved. */
-static inline int sys_getresuid(uint32_t ret_ids[3])
-{
-	return (int)uaio_sys_if(UAIO_CALL_GETRESUID, SYS_getresuid,
-				(long)&ret_ids[0], (long)&ret_ids[1],
-				(long)&ret_ids[2], 0, 0, 0);
-}
-
 static inline int sys_getresgid(uint32_t ret_ids[3])
 {
 	return (int)uaio_sys_if(UAIO_CALL_GETRESGID, SYS_getresgid,
@@ -130,18 +117,6 @@ static inline int sys_renameat2(int from_dir, const char *from, int to_dir,
 {
 	return (int)uaio_sys_if(UAIO_CALL_RENAMEAT2, SYS_renameat2, from_dir,
 				(long)from, to_dir, (long)to, flags, 0);
-}
-
-static inline int sys_unlinkat(int dir, const char *path, int flags)
-{
-	return (int)uaio_sys_if(UAIO_CALL_UNLINKAT, SYS_unlinkat, dir,
-				(long)path, flags, 0, 0, 0);
-}
-
-static inline int sys_mkdirat(int dir, const char *path, unsigned mode)
-{
-	return (int)uaio_sys_if(UAIO_CALL_MKDIRAT, SYS_mkdirat, dir, (long)path,
-				mode, 0, 0, 0);
 }
 
 static inline int sys_symlinkat(const char *target, int dir, const char *path)

@@ -159,6 +159,12 @@ static inline int sys_ftruncate(int fd, int64_t length)
 				0, 0, 0, 0);
 }
 
+static inline int sys_fallocate(int fd, int mode, int64_t off, int64_t len)
+{
+	return (int)uaio_sys_if(UAIO_CALL_FALLOCATE, SYS_fallocate, fd, mode,
+				off, len, 0, 0);
+}
+
 static inline int sys_fsync(int fd)
 {
 	return (int)uaio_sys6(SYS_fsync, fd, 0, 0, 0, 0, 0);
@@ -192,6 +198,13 @@ static inline int sys_fstatat(int dir, const char *path, struct stat *ret_st)
 {
 	return (int)uaio_sys6(SYS_newfstatat, dir, (long)path, (long)ret_st, 0,
 			      0, 0);
+}
+
+/* The same, but a link is not followed. */
+static inline int sys_lstatat(int dir, const char *path, struct stat *ret_st)
+{
+	return (int)uaio_sys6(SYS_newfstatat, dir, (long)path, (long)ret_st,
+			      0x100 /* AT_SYMLINK_NOFOLLOW */, 0, 0);
 }
 
 /* ret_answer is the kernel's struct statx, which older headers have in part. */
@@ -261,6 +274,18 @@ static inline int sys_openat(int dir, const char *path, int flags, int mode)
 {
 	return (int)uaio_sys_if(UAIO_CALL_OPENAT, SYS_openat, dir, (long)path,
 				flags, mode, 0, 0);
+}
+
+static inline int sys_unlinkat(int dir, const char *path, int flags)
+{
+	return (int)uaio_sys_if(UAIO_CALL_UNLINKAT, SYS_unlinkat, dir,
+				(long)path, flags, 0, 0, 0);
+}
+
+static inline int sys_mkdirat(int dir, const char *path, unsigned mode)
+{
+	return (int)uaio_sys_if(UAIO_CALL_MKDIRAT, SYS_mkdirat, dir, (long)path,
+				mode, 0, 0, 0);
 }
 
 static inline int sys_close(int fd)
@@ -492,6 +517,13 @@ static inline int sys_getpid(void)
 static inline int sys_getuid(void)
 {
 	return (int)uaio_sys6(SYS_getuid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_getresuid(uint32_t ret_ids[3])
+{
+	return (int)uaio_sys_if(UAIO_CALL_GETRESUID, SYS_getresuid,
+				(long)&ret_ids[0], (long)&ret_ids[1],
+				(long)&ret_ids[2], 0, 0, 0);
 }
 
 static inline int sys_kill(int pid, int signal)

@@ -200,13 +200,13 @@ static void unlink_locked(struct uaio_req *req, bool is_reusable)
 
 static void count(const struct uaio_req *req)
 {
-	struct uaio_stats *stats = uaio_stats_mine();
+	struct uaio_live_block *stats = uaio_stats_mine();
 	uint64_t now;
 
 	if (likely(!stats))
 		return;
 	now = uaio_cycles();
-	uaio_stats_add(&stats->nr_completed, 1);
+	uaio_stats_add(stats, &stats->nr_completed, 1);
 	uaio_stats_landed();
 	uaio_stats_time(stats,
 			req->was_paged ? UAIO_TIME_PAGES : UAIO_TIME_WAIT,

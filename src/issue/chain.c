@@ -247,13 +247,14 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 
 static void count(struct uaio_batch *batch, struct uaio_req *req)
 {
-	struct uaio_stats *stats = batch->stats;
+	struct uaio_live_block *stats = batch->stats;
 
 	req->submitted = req->handed_over = uaio_stats_now();
 	req->started = 0;
 	if (likely(!stats))
 		return;
-	uaio_stats_add(&stats->nr_accepted[req->sqe.op][UAIO_WAY_QUEUED], 1);
+	uaio_stats_add(stats, &stats->nr_accepted[req->sqe.op][UAIO_WAY_QUEUED],
+		       1);
 	uaio_stats_in_flight();
 }
 

@@ -249,10 +249,10 @@ static bool add_to_plan(const struct uaio_fault *fault, uint64_t n,
 
 static void count(enum uaio_fault_kind kind)
 {
-	struct uaio_stats *stats = uaio_stats_mine();
+	struct uaio_live_block *stats = uaio_stats_mine();
 
 	if (stats)
-		uaio_stats_add(&stats->nr_faults[kind], 1);
+		uaio_stats_add(stats, &stats->nr_faults[kind], 1);
 }
 
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,

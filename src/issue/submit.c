@@ -99,9 +99,9 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 			 const struct uaio_outcome *outcome)
 {
-	struct uaio_stats *stats = batch->stats;
+	struct uaio_live_block *stats = batch->stats;
 
-	uaio_stats_add(&stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
+	uaio_stats_add(stats, &stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
 	if (!batch->nr_inline && !batch->nr_handed_over)
 		batch->start = outcome->start;
 	if (batch->nr_inline++)
@@ -131,7 +131,8 @@ static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
 		batch->start =
 			outcome->start ? outcome->start : req->handed_over;
 	batch->nr_handed_over++;
-	uaio_stats_add(&batch->stats->nr_accepted[req->sqe.op][way], 1);
+	uaio_stats_add(batch->stats,
+		       &batch->stats->nr_accepted[req->sqe.op][way], 1);
 	uaio_stats_in_flight();
 	req->submitted = batch->start;
 	req->started = 0;
@@ -144,7 +145,7 @@ static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
  */
 static void count_call(const struct uaio_batch *batch)
 {
-	struct uaio_stats *stats = batch->stats;
+	struct uaio_live_block *stats = batch->stats;
 	uint64_t end = batch->end;
 
 	if (batch->nr_inline == 1 && !batch->nr_handed_over) {

@@ -26,7 +26,7 @@
 
 struct uaio_outcome;
 struct uaio_queue;
-struct uaio_stats;
+struct uaio_live_block;
 
 /*
  * Look up the descriptor of a request. The entry is borrowed (file.h, I2).
@@ -57,9 +57,9 @@ struct uaio_batch {
 	struct uaio_queue *queue; /* borrows */
 	uint32_t nr_completions;
 	bool has_parked;
-	bool has_multishot;       /* of those parked */
-	uint64_t words;           /* of the completions, ORed */
-	struct uaio_stats *stats; /* NULL: off, and the rest is not set */
+	bool has_multishot;            /* of those parked */
+	uint64_t words;                /* of the completions, ORed */
+	struct uaio_live_block *stats; /* NULL: off, and the rest is not set */
 	uint32_t nr_inline;
 	uint32_t nr_handed_over;
 	uint64_t start;                  /* of the first request, in cycles */

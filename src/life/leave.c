@@ -6,6 +6,7 @@
  * Tested by test/host/leaving.c and its like, where there is a process to end.
  */
 #include "proc/process.h"
+#include "live/live.h"
 #include "flow/gate.h"
 #include "life/life.h"
 #include "life/report.h"
@@ -15,6 +16,8 @@ void uaio_engine_exiting(void)
 	if (uaio_engine_is_ours())
 		uaio_gate_end();
 	uaio_report(false);
+	if (uaio_engine_is_ours())
+		uaio_live_remove();
 }
 
 bool uaio_engine_leave(void)
@@ -24,10 +27,12 @@ bool uaio_engine_leave(void)
 	uaio_report(true);
 	/* That may have taken long. */
 	uaio_gate_leave_again();
+	uaio_live_set_state(UAIO_LIVE_LEAVING);
 	return true;
 }
 
 void uaio_engine_stay(void)
 {
+	uaio_live_set_state(UAIO_LIVE_ON);
 	uaio_gate_stay();
 }

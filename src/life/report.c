@@ -82,18 +82,6 @@ static const char *const time_names[UAIO_NR_TIMES] = {
 	[UAIO_TIME_TOTAL] = "total",
 };
 
-static const char *const json_time_names[UAIO_NR_TIMES] = {
-	[UAIO_TIME_SUBMIT] = "submit",   [UAIO_TIME_WAIT] = "queue_wait",
-	[UAIO_TIME_PAGES] = "page_wait", [UAIO_TIME_SERVICE] = "service",
-	[UAIO_TIME_TOTAL] = "total",
-};
-
-static const char *const way_names[UAIO_NR_WAYS] = {
-	[UAIO_WAY_INLINE] = "inline",
-	[UAIO_WAY_PARKED] = "parked",
-	[UAIO_WAY_QUEUED] = "queued",
-};
-
 __attribute__((format(printf, 2, 3))) static void add(struct text *text,
 						      const char *format, ...)
 {
@@ -227,8 +215,8 @@ static void print_block(struct text *text, const struct subject *s)
 	    ", threads %" PRIu32 ", at once at most %" PRIu32 "\n",
 	    stats->nr_completed, stats->peak_in_flight, stats->nr_threads,
 	    stats->peak_threads);
-	add(text, "  %-12s %12s %12s %12s\n", "requests", way_names[0],
-	    way_names[1], way_names[2]);
+	add(text, "  %-12s %12s %12s %12s\n", "requests", uaio_way_names[0],
+	    uaio_way_names[1], uaio_way_names[2]);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		add_ways(text, uaio_op_names[op], stats->nr_by_way[op]);
 	add_direct(text, stats->nr_direct);
@@ -268,7 +256,7 @@ static void print_json(struct text *text, const struct subject *s)
 		add(text, "%s\"%s\": {", op ? ", " : "", uaio_op_names[op]);
 		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
 			add(text, "%s\"%s\": %" PRIu64, way ? ", " : "",
-			    way_names[way], stats->nr_by_way[op][way]);
+			    uaio_way_names[way], stats->nr_by_way[op][way]);
 		add(text, "}");
 	}
 	add(text,
@@ -286,7 +274,7 @@ static void print_json(struct text *text, const struct subject *s)
 	add(text, "}, \"ns\": {");
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++) {
 		add(text, "%s\"%s\": ", time ? ", " : "",
-		    json_time_names[time]);
+		    uaio_time_names[time]);
 		add_json_times(text, &stats->times[time]);
 	}
 	add(text, "}}\n");
@@ -433,7 +421,7 @@ static void read_subject(struct subject *subject)
  */
 static bool is_wanted(const char *counters_path, bool may_go_on)
 {
-	if (!counters_path && !uaio_config.has_stats)
+	if (!counters_path && !uaio_config.has_report)
 		return false;
 	return uaio_engine_is_ours() ||
 	       (!uaio_engine_is_up() && sys_getpid() == load.pid && !may_go_on);

@@ -111,12 +111,14 @@ void uaio_config_load(void)
 		.backend = (enum uaio_backend)value_of(UAIO_OPTION_BACKEND),
 		.is_patch_off = value_of(UAIO_OPTION_NO_PATCH),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
-		.has_stats = value_of(UAIO_OPTION_STATS) |
-			     value_of(UAIO_OPTION_STATS_JSON),
+		.has_report = value_of(UAIO_OPTION_STATS) |
+			      value_of(UAIO_OPTION_STATS_JSON),
+		.has_live = value_of(UAIO_OPTION_LIVE) == UAIO_LIVE_YES,
 		.workers = value_of(UAIO_OPTION_WORKERS),
 		.fixed = value_of(UAIO_OPTION_FIXED),
 		.max_items = value_of(UAIO_OPTION_MAX_ITEMS),
 	};
+	uaio_config.has_stats = uaio_config.has_report;
 	check_names();
 	check_fixed();
 	load_threads();

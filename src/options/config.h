@@ -26,7 +26,10 @@ struct uaio_config {
 	enum uaio_backend backend;
 	bool is_patch_off; /* no code of the program's is changed */
 	bool is_verbose;
-	bool has_stats;  /* requests are counted and timed */
+	bool has_report; /* at the end the process says what it did */
+	bool has_live;   /* others may read what it does: live/live.h */
+	/* Requests are counted and timed; immutable while the engine is up. */
+	bool has_stats;
 	bool has_faults; /* uaio_faults are made */
 
 	/* of the work queue: values for uaio_option_count(); 0: not given */
@@ -39,8 +42,8 @@ struct uaio_config {
 	struct uaio_cpus cpus;
 };
 
-extern struct uaio_config uaio_config; /* immutable after load */
-extern struct uaio_faults uaio_faults; /* the same */
+extern struct uaio_config uaio_config; /* the rest: immutable after load */
+extern struct uaio_faults uaio_faults; /* immutable after load */
 
 void uaio_config_load(void);
 

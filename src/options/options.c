@@ -38,6 +38,12 @@ static const char *const posix_words[] = {
 	NULL,
 };
 
+static const char *const live_words[] = {
+	[UAIO_LIVE_YES] = "on",
+	[UAIO_LIVE_NO] = "off",
+	NULL,
+};
+
 const struct uaio_option uaio_options[] = {
 	[UAIO_OPTION_MAX_NR] = {
 		.name = "max-nr",
@@ -99,6 +105,14 @@ const struct uaio_option uaio_options[] = {
 		.kind = UAIO_OPTION_FILE,
 		.placeholder = "FILE",
 		.help = "the same as a line of JSON",
+	},
+	[UAIO_OPTION_LIVE] = {
+		.name = "live",
+		.variable = "UAIO_LIVE",
+		.kind = UAIO_OPTION_WORD,
+		.words = live_words,
+		.placeholder = "ON|OFF",
+		.help = "counts for uaio stat and top: on, off",
 	},
 	[UAIO_OPTION_WORKERS] = {
 		.name = "workers",

@@ -24,6 +24,7 @@ enum uaio_option_id {
 	UAIO_OPTION_BOUNCE,
 	UAIO_OPTION_STATS,
 	UAIO_OPTION_STATS_JSON,
+	UAIO_OPTION_LIVE,
 	UAIO_OPTION_WORKERS,
 	UAIO_OPTION_FIXED,
 	UAIO_OPTION_MAX_ITEMS,
@@ -72,6 +73,12 @@ enum uaio_uring_when {
 enum uaio_posix_when {
 	UAIO_POSIX_ON,
 	UAIO_POSIX_OFF, /* the C library's functions are left as they are */
+};
+
+/* The values of the option --live. */
+enum uaio_live_when {
+	UAIO_LIVE_YES, /* others of the same user may read the counts */
+	UAIO_LIVE_NO,
 };
 
 /* The values of the option --backend. */

@@ -99,17 +99,19 @@ static bool is_taken(int fd, mode_t type)
 }
 
 /*
- * fd is new: move it to a high number. A host that makes its system calls
+ * fd is new: move it to a high number, unless it is closed soon. A host that makes its system calls
  * inline may have put a file of its own there meanwhile.
  * Return: the descriptor, which is noted; -errno; -ESTALE if the host has put a
  * file there.
  */
-static int keep_locked(int fd, mode_t type)
+static int keep_locked(int fd, mode_t type, bool is_brief)
 {
 	int high;
 
 	if (fd < 0)
 		return fd;
+	if (is_brief)
+		return is_taken(fd, type) ? -ESTALE : note_locked(fd);
 	high = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
 	if (high < 0)
 		return is_taken(fd, type) ? -ESTALE : note_locked(fd);
@@ -140,7 +142,7 @@ static int make_epoll(void *arg, int flags)
 
 static int make_open(void *path, int flags)
 {
-	return sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0);
+	return sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0600);
 }
 
 /* The kernel marks it O_CLOEXEC by itself. */
@@ -149,7 +151,8 @@ static int make_uring(void *params, int nr)
 	return sys_uring_setup((unsigned)nr, params);
 }
 
-static int keep_new(make_fn *make, mode_t type, void *arg, int flags)
+static int keep_new(make_fn *make, mode_t type, void *arg, int flags,
+		    bool is_brief)
 {
 	enum { TRIES = 4 };
 	int fd = -ESTALE;
@@ -161,7 +164,7 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags)
 	/* relaxed: only a host that closes what is not open may race with it */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
-		fd = keep_locked(make(arg, flags), type);
+		fd = keep_locked(make(arg, flags), type, is_brief);
 	store_relaxed(&own.is_making, 0);
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 	return fd;
@@ -169,27 +172,35 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags)
 
 int uaio_ownfd_event(int flags)
 {
-	return keep_new(make_event, 0, NULL, flags);
+	return keep_new(make_event, 0, NULL, flags, false);
 }
 
 int uaio_ownfd_epoll(void)
 {
-	return keep_new(make_epoll, 0, NULL, 0);
+	return keep_new(make_epoll, 0, NULL, 0, false);
 }
 
 int uaio_ownfd_uring(unsigned nr, struct io_uring_params *params)
 {
-	return keep_new(make_uring, 0, params, (int)nr);
+	return keep_new(make_uring, 0, params, (int)nr, false);
 }
 
 int uaio_ownfd_open(const char *path, int flags)
 {
-	return keep_new(make_open, S_IFCHR, (void *)(uintptr_t)path, flags);
+	return keep_new(make_open, S_IFCHR, (void *)(uintptr_t)path, flags,
+			false);
 }
 
 int uaio_ownfd_open_file(const char *path, int flags)
 {
-	return keep_new(make_open, S_IFREG, (void *)(uintptr_t)path, flags);
+	return keep_new(make_open, S_IFREG, (void *)(uintptr_t)path, flags,
+			false);
+}
+
+int uaio_ownfd_open_briefly(const char *path, int flags)
+{
+	return keep_new(make_open, S_IFREG, (void *)(uintptr_t)path, flags,
+			true);
 }
 
 void uaio_ownfds_settle(void)

@@ -10,7 +10,7 @@
  *   I1  The kernel gives a new descriptor the lowest free number, and hosts
  *       count on that. So the library opens descriptors only within a call of
  *       the host's, and at once moves each to a high number, by duplicating it
- *       there.
+ *       there, or closes it within the same call.
  *   I2  While a new descriptor still has its low number, the interposed calls
  *       that close wait (uaio_ownfds_settle()). A thread that has asked just
  *       before, or that makes its system calls inline, may close it all the
@@ -51,6 +51,12 @@ int uaio_ownfd_uring(unsigned nr, struct io_uring_params *params);
 int uaio_ownfd_open(const char *path, int flags);
 /* The same for a regular file. */
 int uaio_ownfd_open_file(const char *path, int flags);
+/*
+ * Open a regular file that is closed again within the same call of the host's, so it
+ * keeps its number: a high one would have the kernel enlarge the process's table. With
+ * O_CREAT the file is one that only the user may open.
+ */
+int uaio_ownfd_open_briefly(const char *path, int flags);
 
 /* The same for a duplicate of fd. */
 int uaio_ownfd_dup(int fd);

@@ -60,10 +60,13 @@ static const unsigned *nr_threads; /* immutable after load */
  * counted, none of them is the host's.
  */
 static struct uaio_thread_counts counts;
+/* The same, for others to read, who may write there, too; or NULL. */
+static struct uaio_thread_counts *told;
 
 void uaio_threads_forget(void)
 {
 	counts = (struct uaio_thread_counts){ 0 };
+	told = NULL;
 	/* The parent's other threads, which may have held it, are not here. */
 	bound.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&uaio_threads_nr_binds, 0);
@@ -76,21 +79,35 @@ void uaio_threads_count(struct uaio_thread_counts *ret_counts)
 	ret_counts->peak = load_relaxed(&counts.peak);
 }
 
-static void count_in(void)
+void uaio_threads_tell(struct uaio_thread_counts *where)
 {
-	uint32_t nr = add_relaxed(&counts.nr, 1) + 1;
-	uint32_t peak = load_relaxed(&counts.peak);
+	told = where;
+}
 
-	add_relaxed(&counts.nr_ever, 1);
+static void count_in_at(struct uaio_thread_counts *where)
+{
+	uint32_t nr = add_relaxed(&where->nr, 1) + 1;
+	uint32_t peak = load_relaxed(&where->peak);
+
+	add_relaxed(&where->nr_ever, 1);
 	/* If it ends before it is counted, the count is -1 for a moment. */
 	while ((int32_t)nr > (int32_t)peak &&
-	       !cas_relaxed(&counts.peak, &peak, nr))
+	       !cas_relaxed(&where->peak, &peak, nr))
 		;
+}
+
+static void count_in(void)
+{
+	count_in_at(&counts);
+	if (told)
+		count_in_at(told);
 }
 
 static void count_out(void)
 {
 	sub_relaxed(&counts.nr, 1);
+	if (told)
+		sub_relaxed(&told->nr, 1);
 }
 
 void uaio_threads_init(void)

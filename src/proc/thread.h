@@ -73,6 +73,12 @@ struct uaio_thread_counts {
 void uaio_threads_count(struct uaio_thread_counts *ret_counts);
 
 /*
+ * Count them there as well, for others to read; NULL: nowhere. Called when the library
+ * comes up, before it has threads.
+ */
+void uaio_threads_tell(struct uaio_thread_counts *where);
+
+/*
  * Return: whether the main thread has ended and only threads of the library are
  * left; then they have to end, so that the process does. Context: one of them.
  */

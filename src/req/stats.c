@@ -2,10 +2,12 @@
 #include "req/stats.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/sys.h"
+#include "live/live.h"
 #include "proc/thread.h"
 
 /*
@@ -14,94 +16,214 @@
  */
 enum { NR_LOOKED_AT = 8 };
 
+/* The last block is the one that threads share. */
+enum { SHARED = UAIO_LIVE_BLOCKS - 1, ANY_THREAD = -1 };
+static_assert(SHARED == 64, "a bit for each of the others");
+
 static struct {
+	/* immutable while the engine is up */
+	struct uaio_live_gauges *gauges;
+
 	/* atomic */
-	struct uaio_stats *blocks; /* pushed to, nothing removed */
-	struct uaio_stats *cursor; /* where to look next for a dead owner */
-	uint32_t nr_in_flight;
-	uint32_t peak_in_flight;
+	char *area;     /* laid out as a page; NULL: none yet */
+	uint64_t taken; /* a bit for each block that has, or had, a thread */
+	uint32_t nr_asked_for; /* of these, and those that could not be had */
+	uint32_t cursor;       /* where to look next for a dead owner */
+	uint32_t shares;       /* enum sharing */
 } all;
 
-/*
- * For threads that got no memory for a block. Several may count here at a time, so
- * additions may be lost.
- */
-static struct uaio_stats spare;
+/* What is known of the shared block. */
+enum sharing { UNKNOWN, SHARED_HERE, SHARED_NOWHERE };
 
-_Thread_local struct uaio_stats *uaio_stats_of_thread
+/* For threads where there is no memory, and gauges where there is no page. */
+static struct uaio_live_block spare;
+static struct uaio_live_gauges own_gauges;
+
+_Thread_local struct uaio_live_block *uaio_stats_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 int uaio_stats_pid;
 
+const char *const uaio_way_names[UAIO_NR_WAYS] = {
+	[UAIO_WAY_INLINE] = "inline",
+	[UAIO_WAY_PARKED] = "parked",
+	[UAIO_WAY_QUEUED] = "queued",
+};
+
+const char *const uaio_time_names[UAIO_NR_TIMES] = {
+	[UAIO_TIME_SUBMIT] = "submit",   [UAIO_TIME_WAIT] = "queue_wait",
+	[UAIO_TIME_PAGES] = "page_wait", [UAIO_TIME_SERVICE] = "service",
+	[UAIO_TIME_TOTAL] = "total",
+};
+
+const char *const uaio_direct_names[UAIO_NR_DIRECT_COUNTS] = {
+	[UAIO_DIRECT_CUT] = "cut",         [UAIO_DIRECT_SEGMENTS] = "segments",
+	[UAIO_DIRECT_BOUNCED] = "bounced", [UAIO_DIRECT_KERNEL] = "kernel_aio",
+	[UAIO_DIRECT_URING] = "io_uring",
+};
+
+/* the page */
+
+static void name(char (*to)[UAIO_LIVE_NAME], const char *const *from,
+		 unsigned nr, uint32_t *ret_nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		(void)snprintf(to[i], UAIO_LIVE_NAME, "%s", from[i]);
+	*ret_nr = nr;
+}
+
+static void name_all(struct uaio_live_page *page)
+{
+	struct uaio_live_identity *identity = &page->identity;
+	struct uaio_live_names *names = &page->names;
+
+	name(names->ops, uaio_op_names, UAIO_NR_OPS, &identity->nr_ops);
+	name(names->ways, uaio_way_names, UAIO_NR_WAYS, &identity->nr_ways);
+	name(names->times, uaio_time_names, UAIO_NR_TIMES, &identity->nr_times);
+	name(names->directs, uaio_direct_names, UAIO_NR_DIRECT_COUNTS,
+	     &identity->nr_directs);
+	name(names->faults, uaio_fault_names, UAIO_NR_FAULT_KINDS,
+	     &identity->nr_faults);
+}
+
+static struct uaio_live_page *open_page(void)
+{
+	struct uaio_live_page *page =
+		uaio_config.has_live ? uaio_live_open() : NULL;
+
+	if (page) {
+		name_all(page);
+		uaio_live_publish(page);
+	}
+	return page;
+}
+
 void uaio_stats_init(void)
 {
+	struct uaio_live_page *page;
+
 	memset(&all, 0, sizeof(all));
 	memset(&spare, 0, sizeof(spare));
-	uaio_stats_pid = sys_getpid();
+	memset(&own_gauges, 0, sizeof(own_gauges));
+	spare.owner = ANY_THREAD;
+	uaio_stats_pid = spare.pid = sys_getpid();
+	page = open_page();
+	all.area = (char *)page;
+	all.gauges = page ? &page->gauges : &own_gauges;
+	uaio_threads_tell(page ? (struct uaio_thread_counts *)(void *)&page
+					  ->gauges.nr_threads
+			       : NULL);
+	/* Without --stats there is no use in counting where nobody can read. */
+	if (uaio_config.has_live)
+		uaio_config.has_stats = uaio_config.has_report || page;
 }
 
 /* blocks */
 
-static struct uaio_stats *steal(int me)
+/* Return: where blocks are, laid out as in a page; NULL: there is no memory. */
+static char *area(void)
 {
-	/* relaxed: blocks are complete when listed, and are never removed */
-	struct uaio_stats *block = load_relaxed(&all.cursor);
+	/* relaxed: what it points to is the kernel's */
+	char *here = load_relaxed(&all.area), *mine;
 
-	for (unsigned i = 0; i < NR_LOOKED_AT; i++) {
+	if (here)
+		return here;
+	mine = sys_mmap(NULL, UAIO_LIVE_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+	if (sys_is_map_error(mine))
+		return NULL;
+	if (cas_relaxed(&all.area, &here, mine))
+		return mine;
+	(void)sys_munmap(mine, UAIO_LIVE_BYTES);
+	return here;
+}
+
+static struct uaio_live_block *block_at(unsigned place)
+{
+	return (struct uaio_live_block
+			*)(void *)(load_relaxed(&all.area) +
+				   UAIO_LIVE_BLOCKS_AT +
+				   (size_t)place * UAIO_LIVE_BLOCK_BYTES);
+}
+
+static bool is_taken(unsigned place)
+{
+	return load_relaxed(&all.taken) >> place & 1;
+}
+
+static struct uaio_live_block *steal(int me)
+{
+	uint32_t nr = load_relaxed(&all.nr_asked_for), at;
+
+	for (unsigned i = 0; i < NR_LOOKED_AT && i < nr; i++) {
+		struct uaio_live_block *block;
 		int owner;
 
-		if (!block)
-			/* [MB:stats] acquire: the block. Pairs with list(). */
-			block = load_acquire(&all.blocks);
-		if (!block)
-			return NULL;
+		at = add_relaxed(&all.cursor, 1) % nr;
+		if (!is_taken(at))
+			continue;
+		block = block_at(at);
 		owner = load_relaxed(&block->owner);
-		if (sys_tgkill(uaio_stats_pid, owner, 0) == -ESRCH &&
+		if (owner > 0 &&
+		    sys_tgkill(uaio_stats_pid, owner, 0) == -ESRCH &&
 		    cas_relaxed(&block->owner, &owner, me))
 			return block;
-		block = block->next;
-		store_relaxed(&all.cursor, block);
 	}
 	return NULL;
 }
 
-static void list(struct uaio_stats *block)
+/* Make it count: from now on it is added up. */
+static struct uaio_live_block *take(struct uaio_live_block *block, int owner)
 {
-	struct uaio_stats *first = load_relaxed(&all.blocks);
+	store_relaxed(&block->owner, owner);
+	store_relaxed(&block->pid, uaio_stats_pid);
+	return block;
+}
+
+static struct uaio_live_block *take_free(int me)
+{
+	uint32_t place = load_relaxed(&all.nr_asked_for);
+	struct uaio_live_block *block;
 
 	do
-		block->next = first;
-	/* [MB:stats] release: the block. Pairs with steal(), uaio_stats_sum(). */
-	while (!cas_release(&all.blocks, &first, block));
+		if (place >= SHARED)
+			return NULL;
+	while (!cas_relaxed(&all.nr_asked_for, &place, place + 1));
+	if (uaio_live_page() && !uaio_live_block(place)) {
+		/* The others could not be had either. */
+		store_relaxed(&all.nr_asked_for, SHARED);
+		return NULL;
+	}
+	block = take(block_at(place), me);
+	or_relaxed(&all.taken, 1ull << place);
+	return block;
 }
 
-static struct uaio_stats *allocate(void)
+static struct uaio_live_block *share(void)
 {
-	void *memory =
-		sys_mmap(NULL, sizeof(struct uaio_stats),
-			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	if (load_relaxed(&all.shares) == UNKNOWN) {
+		bool is_here = !uaio_live_page() || uaio_live_block(SHARED);
 
-	return sys_is_map_error(memory) ? NULL : memory;
+		if (is_here)
+			(void)take(block_at(SHARED), ANY_THREAD);
+		store_relaxed(&all.shares,
+			      is_here ? SHARED_HERE : SHARED_NOWHERE);
+	}
+	return load_relaxed(&all.shares) == SHARED_HERE ? block_at(SHARED)
+							: &spare;
 }
 
-struct uaio_stats *uaio_stats_get(void)
+struct uaio_live_block *uaio_stats_get(void)
 {
-	struct uaio_stats *block = uaio_stats_of_thread;
+	struct uaio_live_block *block = NULL;
 	int me = sys_gettid();
 
-	if (!block)
-		block = steal(me);
-	if (block && block->pid == uaio_stats_pid)
-		return uaio_stats_of_thread = block;
-	/* A block that was inherited has the counts of the parent (I3). */
-	if (block)
-		memset(block, 0, sizeof(*block));
-	else
-		block = allocate();
-	if (!block)
+	if (!area())
 		return &spare;
-	block->owner = me;
-	block->pid = uaio_stats_pid;
-	list(block);
+	block = steal(me);
+	if (!block)
+		block = take_free(me);
+	if (!block)
+		block = share();
 	return uaio_stats_of_thread = block;
 }
 
@@ -117,12 +239,14 @@ static void raise_peak(uint32_t *peak, uint32_t nr)
 
 void uaio_stats_in_flight(void)
 {
-	raise_peak(&all.peak_in_flight, add_relaxed(&all.nr_in_flight, 1) + 1);
+	uint32_t *nr = &all.gauges->nr_in_flight;
+
+	raise_peak(&all.gauges->peak_in_flight, add_relaxed(nr, 1) + 1);
 }
 
 void uaio_stats_landed(void)
 {
-	sub_relaxed(&all.nr_in_flight, 1);
+	sub_relaxed(&all.gauges->nr_in_flight, 1);
 }
 
 /* adding up */
@@ -137,49 +261,8 @@ static uint64_t ns_of(uint64_t cycles)
 	return cycles / rate * 1000 + cycles % rate * 1000 / rate;
 }
 
-/* Return: the value in the middle of the bucket. */
-static uint64_t bucket_value(unsigned bucket)
-{
-	unsigned octave = bucket >> UAIO_HIST_SUB_BITS, shift;
-
-	if (octave < 2)
-		return bucket;
-	shift = octave - 1;
-	bucket -= shift << UAIO_HIST_SUB_BITS;
-	return ((uint64_t)bucket << shift) + (1ull << shift >> 1);
-}
-
-/* Return: the value that permille of the nr values do not exceed. */
-static uint64_t quantile(const struct uaio_hist *hist, uint64_t nr,
-			 unsigned permille)
-{
-	/* Rounded up, so at least 1; in two parts, so without overflow. */
-	uint64_t rank =
-		nr / 1000 * permille + (nr % 1000 * permille + 999) / 1000;
-	uint64_t below = 0, value;
-	unsigned i = 0;
-
-	for (; i < UAIO_NR_BUCKETS - 1; i++) {
-		below += hist->buckets[i];
-		if (below >= rank)
-			break;
-	}
-	value = bucket_value(i);
-	return value < hist->max ? value : hist->max;
-}
-
-static void add_hist(struct uaio_hist *to, const struct uaio_hist *from)
-{
-	uint64_t max = load_relaxed(&from->max);
-
-	if (max > to->max)
-		to->max = max;
-	for (unsigned i = 0; i < UAIO_NR_BUCKETS; i++)
-		to->buckets[i] += load_relaxed(&from->buckets[i]);
-}
-
 static void add_block(struct uaio_stats_sum *sum, struct uaio_hist *hists,
-		      const struct uaio_stats *block)
+		      const struct uaio_live_block *block)
 {
 	sum->nr_completed += load_relaxed(&block->nr_completed);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
@@ -191,38 +274,38 @@ static void add_block(struct uaio_stats_sum *sum, struct uaio_hist *hists,
 	for (unsigned i = 0; i < UAIO_NR_FAULT_KINDS; i++)
 		sum->nr_faults[i] += load_relaxed(&block->nr_faults[i]);
 	for (unsigned time = 0; time < UAIO_NR_HISTS; time++)
-		add_hist(&hists[time], &block->hists[time]);
+		uaio_hist_add(&hists[time], &block->hists[time]);
 }
 
 static void sum_time(struct uaio_time_sum *sum, const struct uaio_hist *hist)
 {
-	for (unsigned i = 0; i < UAIO_NR_BUCKETS; i++)
-		sum->nr += hist->buckets[i];
+	sum->nr = uaio_hist_nr(hist);
 	if (!sum->nr)
 		return;
-	sum->p50 = ns_of(quantile(hist, sum->nr, 500));
-	sum->p99 = ns_of(quantile(hist, sum->nr, 990));
-	sum->p999 = ns_of(quantile(hist, sum->nr, 999));
+	sum->p50 = ns_of(uaio_hist_quantile(hist, sum->nr, 500));
+	sum->p99 = ns_of(uaio_hist_quantile(hist, sum->nr, 990));
+	sum->p999 = ns_of(uaio_hist_quantile(hist, sum->nr, 999));
 	sum->max = ns_of(hist->max);
 }
 
 void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 {
 	static struct uaio_hist hists[UAIO_NR_HISTS];
-	/* [MB:stats] acquire: the blocks. Pairs with list(). */
-	const struct uaio_stats *block = load_acquire(&all.blocks);
 	struct uaio_thread_counts threads;
 
 	uaio_threads_count(&threads);
 	*ret_sum = (struct uaio_stats_sum){
-		.peak_in_flight = load_relaxed(&all.peak_in_flight),
+		.peak_in_flight = load_relaxed(&all.gauges->peak_in_flight),
 		.nr_threads = threads.nr_ever,
 		.peak_threads = threads.peak,
 	};
 	memset(hists, 0, sizeof(hists));
 	add_block(ret_sum, hists, &spare);
-	for (; block; block = block->next)
-		add_block(ret_sum, hists, block);
+	for (unsigned i = 0; i < SHARED; i++)
+		if (is_taken(i))
+			add_block(ret_sum, hists, block_at(i));
+	if (load_relaxed(&all.shares) == SHARED_HERE)
+		add_block(ret_sum, hists, block_at(SHARED));
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
 			ret_sum->nr_accepted += ret_sum->nr_by_way[op][way];
@@ -230,9 +313,9 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		ret_sum->nr_completed +=
 			ret_sum->nr_by_way[op][UAIO_WAY_INLINE];
-	add_hist(&hists[UAIO_TIME_SUBMIT], &hists[UAIO_TIME_ALONE]);
-	add_hist(&hists[UAIO_TIME_SERVICE], &hists[UAIO_TIME_ALONE]);
-	add_hist(&hists[UAIO_TIME_TOTAL], &hists[UAIO_TIME_ALONE]);
+	uaio_hist_add(&hists[UAIO_TIME_SUBMIT], &hists[UAIO_TIME_ALONE]);
+	uaio_hist_add(&hists[UAIO_TIME_SERVICE], &hists[UAIO_TIME_ALONE]);
+	uaio_hist_add(&hists[UAIO_TIME_TOTAL], &hists[UAIO_TIME_ALONE]);
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++)
 		sum_time(&ret_sum->times[time], &hists[time]);
 	ret_sum->nr_submits = ret_sum->times[UAIO_TIME_SUBMIT].nr;

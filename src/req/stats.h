@@ -2,17 +2,19 @@
 /*
  * Statistics: how many requests went which way, and how long they took
  *
- * Off unless asked for (--stats, --stats-json). When on, each thread counts in a
- * block of its own with plain additions, and the thread that writes the report
- * adds the blocks up.
+ * On where there is a page that others may read (live/live.h), and where a report is
+ * asked for (--stats, --stats-json). Each thread counts in a block of its own with
+ * plain additions; who reports, or reads the page, adds the blocks up. The blocks lie
+ * in the page, or in memory laid out like it.
  *
  *   I1  Only its owner writes a block, so no addition is lost. The accesses are
- *       atomic and relaxed for the sake of the thread that reports, which may
- *       miss what happens meanwhile.
+ *       atomic and relaxed for the sake of those that read, which may miss what
+ *       happens meanwhile. Threads for which there is no block share one, by locked
+ *       additions.
  *   I2  Blocks are never freed. If the owner of a block has died, the block with
  *       its counts goes to a thread that needs one.
- *   I3  A block counts for the process that listed it. A child of fork() finds
- *       the block of its thread stale, empties it and lists it again.
+ *   I3  A block counts for the process whose id it has. A child of fork() finds
+ *       the block of its thread stale, and takes one of its own.
  *   I4  A request is counted as accepted before it can complete, and as
  *       complete before its event can be seen.
  *
@@ -24,6 +26,7 @@
 #ifndef UAIO_REQ_STATS_H
 #define UAIO_REQ_STATS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,6 +35,8 @@
 #include "base/cycles.h"
 #include "options/config.h"
 #include "options/faults.h"
+#include "live/hist.h"
+#include "live/layout.h"
 #include "op/op.h"
 
 /* Which way a request went. */
@@ -67,54 +72,39 @@ enum uaio_direct_count {
 	UAIO_NR_DIRECT_COUNTS,
 };
 
-/*
- * Each power of two has 16 buckets, so a value is known to 6 % at worst; below
- * 32 it is exact. The last bucket holds everything longer, over 20 minutes.
- */
-enum {
-	UAIO_HIST_SUB_BITS = 4,
-	UAIO_HIST_MAX_BIT = 43,
-	UAIO_NR_BUCKETS = (UAIO_HIST_MAX_BIT - UAIO_HIST_SUB_BITS + 2)
-			  << UAIO_HIST_SUB_BITS,
-};
-
-struct uaio_hist {
-	uint64_t max;
-	uint64_t buckets[UAIO_NR_BUCKETS];
-};
-
-struct uaio_stats {
-	struct uaio_stats *next; /* immutable once listed */
-	int owner;               /* atomic: thread id */
-	int pid;                 /* its process; written by the owner */
-
-	/* atomic, written by the owner */
-	uint64_t nr_completed; /* requests that were not inline */
-	uint64_t nr_accepted[UAIO_NR_OPS][UAIO_NR_WAYS];
-	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
-	uint64_t nr_faults[UAIO_NR_FAULT_KINDS];
-	struct uaio_hist hists[UAIO_NR_HISTS];
-};
-
 /* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_stats_init(void);
 
-extern _Thread_local struct uaio_stats *uaio_stats_of_thread
+static_assert((int)UAIO_NR_OPS <= (int)UAIO_LIVE_OPS &&
+		      (int)UAIO_NR_WAYS <= (int)UAIO_LIVE_WAYS &&
+		      (int)UAIO_NR_DIRECT_COUNTS <= (int)UAIO_LIVE_DIRECTS &&
+		      (int)UAIO_NR_FAULT_KINDS <= (int)UAIO_LIVE_FAULTS &&
+		      (int)UAIO_NR_HISTS <= (int)UAIO_LIVE_TIMES + 1,
+	      "they fit into the page");
+
+/* As the line of JSON and tools call them. */
+extern const char *const uaio_way_names[UAIO_NR_WAYS];
+extern const char *const uaio_time_names[UAIO_NR_TIMES];
+extern const char *const uaio_direct_names[UAIO_NR_DIRECT_COUNTS];
+
+extern _Thread_local struct uaio_live_block *uaio_stats_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern int uaio_stats_pid; /* immutable while the engine is up */
 
-struct uaio_stats *uaio_stats_get(void);
+struct uaio_live_block *uaio_stats_get(void);
 
 /* Return: the calling thread's block; NULL where statistics are off. */
-static inline struct uaio_stats *uaio_stats_mine(void)
+static inline struct uaio_live_block *uaio_stats_mine(void)
 {
-	struct uaio_stats *mine;
+	struct uaio_live_block *mine;
 
 	if (likely(!uaio_config.has_stats))
 		return NULL;
 	mine = uaio_stats_of_thread;
-	return likely(mine && mine->pid == uaio_stats_pid) ? mine
-							   : uaio_stats_get();
+	/* relaxed: written once, before this thread had it */
+	return likely(mine && load_relaxed(&mine->pid) == uaio_stats_pid)
+		       ? mine
+		       : uaio_stats_get();
 }
 
 /* Return: the time in cycles; 0 where statistics are off. */
@@ -123,44 +113,35 @@ static inline uint64_t uaio_stats_now(void)
 	return unlikely(uaio_config.has_stats) ? uaio_cycles() : 0;
 }
 
-/* Called by the owner of the block: no locked instruction is needed (I1). */
-static inline void uaio_stats_add(uint64_t *count, uint64_t nr)
+/* A locked instruction is needed only where others count there, too (I1). */
+static inline void uaio_stats_add(struct uaio_live_block *block,
+				  uint64_t *count, uint64_t nr)
 {
-	store_relaxed(count, load_relaxed(count) + nr);
-}
-
-static inline unsigned uaio_hist_bucket(uint64_t value)
-{
-	unsigned bit;
-
-	if (value < 2u << UAIO_HIST_SUB_BITS)
-		return (unsigned)value;
-	bit = 63u - (unsigned)__builtin_clzll(value);
-	if (bit > UAIO_HIST_MAX_BIT)
-		return UAIO_NR_BUCKETS - 1;
-	return ((bit - UAIO_HIST_SUB_BITS) << UAIO_HIST_SUB_BITS) +
-	       (unsigned)(value >> (bit - UAIO_HIST_SUB_BITS));
+	if (unlikely(load_relaxed(&block->owner) < 0))
+		add_relaxed(count, nr);
+	else
+		store_relaxed(count, load_relaxed(count) + nr);
 }
 
 /* Count nr times, all from start to end. */
-static inline void uaio_stats_time(struct uaio_stats *stats,
+static inline void uaio_stats_time(struct uaio_live_block *stats,
 				   enum uaio_time time, uint64_t start,
 				   uint64_t end, uint64_t nr)
 {
 	struct uaio_hist *hist = &stats->hists[time];
 	uint64_t length = end > start ? end - start : 0;
 
-	uaio_stats_add(&hist->buckets[uaio_hist_bucket(length)], nr);
+	uaio_stats_add(stats, &hist->buckets[uaio_hist_bucket(length)], nr);
 	if (length > load_relaxed(&hist->max))
 		store_relaxed(&hist->max, length);
 }
 
 static inline void uaio_stats_direct(enum uaio_direct_count what, uint64_t nr)
 {
-	struct uaio_stats *stats = uaio_stats_mine();
+	struct uaio_live_block *stats = uaio_stats_mine();
 
 	if (unlikely(stats))
-		uaio_stats_add(&stats->nr_direct[what], nr);
+		uaio_stats_add(stats, &stats->nr_direct[what], nr);
 }
 
 /* Count a request that is not complete when io_submit returns. */

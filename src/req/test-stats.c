@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -256,7 +257,8 @@ static long many_requests(void *arg)
 		(void)unit_reap_one(handle);
 	}
 	unit_destroy(handle);
-	(void)arg;
+	if (arg)
+		*(const void **)arg = uaio_stats_of_thread;
 	return 0;
 }
 
@@ -285,40 +287,36 @@ static void threads_lose_no_count(void **state)
 	unit_close(shared_fd);
 }
 
-/* Calls of mmap() for blocks, by their length. */
-static uint32_t nr_blocks; /* atomic */
-
-static bool count_blocks(long nr, const long args[6], long *ret_res)
-{
-	(void)ret_res;
-	if (nr == SYS_mmap && args[1] == (long)sizeof(struct uaio_stats))
-		add_relaxed(&nr_blocks, 1);
-	return false;
-}
-
 /* Each of several threads, one after another, finds the block of a dead one. */
 static void blocks_of_dead_threads_are_used_again(void **state)
 {
 	enum { NR = 100 };
-	struct unit_thread thread;
+	const void *blocks[NR];
+	unsigned nr_blocks = 0;
 
 	(void)state;
 	shared_fd = unit_numbered_file(true, 1);
-	store_relaxed(&nr_blocks, 0);
-	unit_hook(count_blocks);
 	for (unsigned i = 0; i < NR; i++) {
-		unit_thread_start(&thread, many_requests, NULL);
+		struct unit_thread thread;
+		const void *block = NULL;
+		unsigned at = 0;
+
+		unit_thread_start(&thread, many_requests, &block);
 		assert_int_equal(unit_thread_join(&thread), 0);
+		assert_non_null(block);
+		while (at < nr_blocks && blocks[at] != block)
+			at++;
+		blocks[at] = block;
+		nr_blocks += at == nr_blocks;
 	}
-	unit_hook(NULL);
-	assert_in_range(load_relaxed(&nr_blocks), 0, 10);
+	assert_in_range(nr_blocks, 1, 10);
 	unit_close(shared_fd);
 }
 
 static bool refuse_blocks(long nr, const long args[6], long *ret_res)
 {
 	*ret_res = -ENOMEM;
-	return nr == SYS_mmap && args[1] == (long)sizeof(struct uaio_stats);
+	return nr == SYS_mmap && args[1] == (long)UAIO_LIVE_BYTES;
 }
 
 static int counts_without_memory(void)
@@ -338,6 +336,51 @@ static int counts_without_memory(void)
 	return sum_now().nr_accepted == 1 ? 0 : 3;
 }
 
+enum { NR_MET_REQUESTS = 200 };
+static uint32_t nr_met; /* atomic */
+
+/*
+ * Count only when all of them are there, so that no block is given up before.
+ * Return: whether the thread has no block of its own.
+ */
+static long meet_and_count(void *arg)
+{
+	struct uaio_live_block *mine;
+
+	(void)arg;
+	mine = uaio_stats_mine();
+	add_relaxed(&nr_met, 1);
+	while (load_relaxed(&nr_met) < UAIO_LIVE_BLOCKS + 7)
+		(void)sched_yield();
+	for (unsigned i = 0; i < NR_MET_REQUESTS; i++)
+		uaio_stats_add(mine, &mine->nr_accepted[UAIO_OP_NOP][0], 1);
+	return load_relaxed(&mine->owner) < 0;
+}
+
+/* More threads at a time than there are blocks share one, and lose no count. */
+static void threads_without_a_block_lose_no_count(void **state)
+{
+	enum { NR = UAIO_LIVE_BLOCKS + 7 };
+	static struct unit_thread threads[NR];
+	struct uaio_stats_sum before, after;
+	unsigned nr_shared = 0;
+
+	(void)state;
+	shared_fd = unit_numbered_file(true, 1);
+	before = sum_now();
+	store_relaxed(&nr_met, 0);
+	for (unsigned i = 0; i < NR; i++)
+		unit_thread_start(&threads[i], meet_and_count, NULL);
+	for (unsigned i = 0; i < NR; i++)
+		nr_shared += unit_thread_join(&threads[i]) == 1;
+	after = sum_now();
+	/* The threads of other tests, and workers, have blocks as well. */
+	assert_in_range(nr_shared, 8, NR);
+	assert_int_equal(after.nr_accepted - before.nr_accepted,
+			 NR * NR_MET_REQUESTS);
+	unit_close(shared_fd);
+}
+
 static void requests_are_counted_where_memory_is_refused(void **state)
 {
 	(void)state;
@@ -355,6 +398,7 @@ int main(void)
 		STATS_TEST(a_cancelled_request_is_complete_without_service),
 		STATS_TEST(threads_lose_no_count),
 		STATS_TEST(blocks_of_dead_threads_are_used_again),
+		STATS_TEST(threads_without_a_block_lose_no_count),
 		STATS_TEST(requests_are_counted_where_memory_is_refused),
 	};
 

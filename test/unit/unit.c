@@ -48,6 +48,8 @@ int unit_engine(void **state)
 	uaio_calls_word(uaio_calls_nr_filters(), &all, word);
 	setenv(UAIO_CALLS_VARIABLE, word, 1);
 	uaio_engine_load();
+	/* Children of tests are killed, and would leave their pages behind. */
+	uaio_config.has_live = false;
 	/*
 	 * They answer the calls that workers make. Those of which io_uring is the
 	 * matter ask for it.

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Histograms (layout.h): which bucket a value has, and which value a share of them
+ * does not exceed
+ *
+ * Tested by src/req/test-stats.c.
+ */
+#ifndef UAIO_LIVE_HIST_H
+#define UAIO_LIVE_HIST_H
+
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "live/layout.h"
+
+static inline unsigned uaio_hist_bucket(uint64_t value)
+{
+	unsigned bit;
+
+	if (value < 2u << UAIO_HIST_SUB_BITS)
+		return (unsigned)value;
+	bit = 63u - (unsigned)__builtin_clzll(value);
+	if (bit > UAIO_HIST_MAX_BIT)
+		return UAIO_NR_BUCKETS - 1;
+	return ((bit - UAIO_HIST_SUB_BITS) << UAIO_HIST_SUB_BITS) +
+	       (unsigned)(value >> (bit - UAIO_HIST_SUB_BITS));
+}
+
+/* Return: the value in the middle of the bucket. */
+static inline uint64_t uaio_hist_value(unsigned bucket)
+{
+	unsigned octave = bucket >> UAIO_HIST_SUB_BITS, shift;
+
+	if (octave < 2)
+		return bucket;
+	shift = octave - 1;
+	bucket -= shift << UAIO_HIST_SUB_BITS;
+	return ((uint64_t)bucket << shift) + (1ull << shift >> 1);
+}
+
+/* Return: how many values there are. */
+static inline uint64_t uaio_hist_nr(const struct uaio_hist *hist)
+{
+	uint64_t nr = 0;
+
+	for (unsigned i = 0; i < UAIO_NR_BUCKETS; i++)
+		nr += hist->buckets[i];
+	return nr;
+}
+
+/* Return: the value that permille of the nr values do not exceed. */
+static inline uint64_t uaio_hist_quantile(const struct uaio_hist *hist,
+					  uint64_t nr, unsigned permille)
+{
+	/* Rounded up, so at least 1; in two parts, so without overflow. */
+	uint64_t rank =
+		nr / 1000 * permille + (nr % 1000 * permille + 999) / 1000;
+	uint64_t below = 0, value;
+	unsigned i = 0;
+
+	for (; i < UAIO_NR_BUCKETS - 1; i++) {
+		below += hist->buckets[i];
+		if (below >= rank)
+			break;
+	}
+	value = uaio_hist_value(i);
+	return value < hist->max ? value : hist->max;
+}
+
+/* Add what others may be adding to meanwhile. */
+static inline void uaio_hist_add(struct uaio_hist *to,
+				 const struct uaio_hist *from)
+{
+	uint64_t max = load_relaxed(&from->max);
+
+	if (max > to->max)
+		to->max = max;
+	for (unsigned i = 0; i < UAIO_NR_BUCKETS; i++)
+		to->buckets[i] += load_relaxed(&from->buckets[i]);
+}
+
+#endif /* UAIO_LIVE_HIST_H */

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "live/live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+
+#include "base/atomic.h"
+#include "base/sleep.h"
+#include "base/sys.h"
+#include "proc/ownfd.h"
+
+enum {
+	FOLDER_BYTES = 32,
+	PATH_BYTES = 48,
+	/* So many names are looked at for one that can be had. */
+	TRIES = 8,
+	TMPFS_MAGIC = 0x01021994,
+};
+
+/* immutable while the library is up */
+static struct {
+	struct uaio_live_page *page; /* shares: mapped for ever; or NULL */
+	uint64_t dev, ino;
+	char path[PATH_BYTES];
+} live;
+
+struct uaio_live_page *uaio_live_page(void)
+{
+	return live.page;
+}
+
+/* the folder */
+
+/* Return: whether path is a folder that is uid's alone. */
+static bool is_own_folder(const char *path, unsigned uid, int *ret_error)
+{
+	struct stat st;
+
+	*ret_error = sys_lstatat(AT_FDCWD, path, &st);
+	return *ret_error == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid &&
+	       !(st.st_mode & 077);
+}
+
+/* Return: whether there is a folder for the files of this user; *ret_uid: who that is. */
+static bool make_folder(char path[FOLDER_BYTES], unsigned *ret_uid)
+{
+	uint32_t ids[3]; /* real, effective, saved */
+	int error;
+
+	if (sys_getresuid(ids) < 0)
+		return false;
+	*ret_uid = ids[1];
+	(void)snprintf(path, FOLDER_BYTES, UAIO_LIVE_FOLDER "%u", *ret_uid);
+	if (is_own_folder(path, *ret_uid, &error))
+		return true;
+	return error == -ENOENT && sys_mkdirat(AT_FDCWD, path, 0700) == 0 &&
+	       is_own_folder(path, *ret_uid, &error);
+}
+
+/* room */
+
+/* Return: whether a file of so many bytes may be made without raising SIGXFSZ. */
+static bool is_within_limit(int64_t bytes)
+{
+	struct rlimit limit;
+
+	return sys_getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+	       (limit.rlim_cur == RLIM_INFINITY ||
+		limit.rlim_cur >= (uint64_t)bytes);
+}
+
+/* Return: whether the file is in memory, and half of that is free beside bytes. */
+static bool has_room(int fd, int64_t bytes)
+{
+	struct statfs st;
+	uint64_t nr;
+
+	if (sys_fstatfs(fd, &st) < 0 || st.f_type != TMPFS_MAGIC ||
+	    st.f_bsize <= 0)
+		return false;
+	nr = ((uint64_t)bytes + (uint64_t)st.f_bsize - 1) /
+	     (uint64_t)st.f_bsize;
+	/* A file system without a limit says that it has no blocks. */
+	return !st.f_blocks ||
+	       (uint64_t)st.f_bavail >= (uint64_t)st.f_blocks / 2 + nr;
+}
+
+/* Allocate the bytes of the file from at on, which others may do as well. */
+static bool allocate(int fd, int64_t at, int64_t bytes)
+{
+	return is_within_limit(at + bytes) && has_room(fd, bytes) &&
+	       sys_fallocate(fd, 0, at, bytes) == 0;
+}
+
+/* the file */
+
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return sys_fstatat(AT_FDCWD, "/proc/self/ns/pid", &st) == 0 ? st.st_ino
+								    : 0;
+}
+
+/*
+ * Return: whether the file at live.path is of a process that is gone, as far as this
+ * one can see: then it may be replaced.
+ */
+static bool is_left_over(void)
+{
+	struct uaio_live_identity identity;
+	int fd = uaio_ownfd_open_briefly(live.path, O_RDONLY | O_NOFOLLOW);
+	ssize_t got;
+
+	if (fd < 0)
+		return false;
+	got = sys_pread(fd, &identity, sizeof(identity), 0);
+	uaio_ownfd_close(fd);
+	if (got != sizeof(identity) ||
+	    memcmp(identity.magic, UAIO_LIVE_MAGIC, sizeof(identity.magic)) ||
+	    identity.pid <= 0)
+		/* A process may just be writing it. */
+		return false;
+	if (identity.pid_namespace != pid_namespace())
+		return false;
+	/* This process has not made it, or had another program then. */
+	return identity.pid == sys_getpid() ||
+	       sys_tgkill(identity.pid, identity.pid, 0) == -ESRCH;
+}
+
+/* Return: a new file at live.path, in place of one that was left there; or < 0. */
+static int create(void)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+	int fd = uaio_ownfd_open_briefly(live.path, flags);
+
+	if (fd == -EEXIST && is_left_over()) {
+		(void)sys_unlinkat(AT_FDCWD, live.path, 0);
+		fd = uaio_ownfd_open_briefly(live.path, flags);
+	}
+	return fd;
+}
+
+/* Return: a file in one of the places for this process; or < 0. */
+static int create_somewhere(const char *folder)
+{
+	unsigned pid = (unsigned)sys_getpid();
+	int fd = -EEXIST;
+
+	for (unsigned i = 0; i < TRIES && fd == -EEXIST; i++) {
+		(void)snprintf(live.path, sizeof(live.path), "%s/%u", folder,
+			       (pid + i) % UAIO_LIVE_SLOTS);
+		fd = create();
+	}
+	return fd;
+}
+
+static void identify(struct uaio_live_identity *identity, unsigned uid)
+{
+	memcpy(identity->magic, UAIO_LIVE_MAGIC, sizeof(identity->magic));
+	identity->version = UAIO_LIVE_VERSION;
+	identity->pid = sys_getpid();
+	identity->uid = uid;
+	identity->pid_namespace = pid_namespace();
+	identity->born_ns = (uint64_t)uaio_now_of(CLOCK_BOOTTIME);
+	identity->born_real_ns = (uint64_t)uaio_now_of(CLOCK_REALTIME);
+	(void)snprintf(identity->comm, sizeof(identity->comm), "%s",
+		       program_invocation_short_name);
+}
+
+/* Map the file, of which the beginning is allocated. */
+static struct uaio_live_page *map(int fd, unsigned uid)
+{
+	const int64_t first = UAIO_LIVE_BLOCKS_AT + UAIO_LIVE_BLOCK_BYTES;
+	struct stat st;
+	void *page;
+
+	if (sys_fstat(fd, &st) < 0 || st.st_uid != uid || st.st_size ||
+	    !allocate(fd, 0, first))
+		return NULL;
+	live.dev = st.st_dev;
+	live.ino = st.st_ino;
+	page = sys_mmap_file(UAIO_LIVE_BYTES, PROT_READ | PROT_WRITE,
+			     MAP_SHARED, fd, 0);
+	return sys_is_map_error(page) ? NULL : page;
+}
+
+struct uaio_live_page *uaio_live_open(void)
+{
+	char folder[FOLDER_BYTES];
+	unsigned uid;
+	int fd;
+
+	live.page = NULL;
+	if (!make_folder(folder, &uid))
+		return NULL;
+	fd = create_somewhere(folder);
+	if (fd < 0)
+		return NULL;
+	live.page = map(fd, uid);
+	uaio_ownfd_close(fd);
+	if (live.page)
+		identify(&live.page->identity, uid);
+	else
+		(void)sys_unlinkat(AT_FDCWD, live.path, 0);
+	return live.page;
+}
+
+void uaio_live_publish(struct uaio_live_page *page)
+{
+	/*
+	 * [MB:live-ready] release: the identity. Pairs with
+	 * uaio_live_is_ready().
+	 */
+	store_release(&page->identity.is_ready, 1);
+}
+
+/* blocks */
+
+static bool extend(int64_t at)
+{
+	int fd = uaio_ownfd_open_briefly(live.path, O_RDWR | O_NOFOLLOW);
+	struct stat st;
+	bool is_done;
+
+	if (fd < 0)
+		return false;
+	/* The program may have other rights by now, or another root. */
+	is_done = sys_fstat(fd, &st) == 0 && st.st_dev == live.dev &&
+		  st.st_ino == live.ino &&
+		  allocate(fd, at, UAIO_LIVE_BLOCK_BYTES);
+	uaio_ownfd_close(fd);
+	return is_done;
+}
+
+struct uaio_live_block *uaio_live_block(unsigned place)
+{
+	int64_t at =
+		UAIO_LIVE_BLOCKS_AT + (int64_t)place * UAIO_LIVE_BLOCK_BYTES;
+
+	if (place && !extend(at))
+		return NULL;
+	return (struct uaio_live_block *)(void *)((char *)live.page + at);
+}
+
+/* the end */
+
+void uaio_live_set_state(enum uaio_live_state state)
+{
+	if (live.page)
+		/* relaxed: advice for those who read the page */
+		store_relaxed(&live.page->identity.state, state);
+}
+
+void uaio_live_remove(void)
+{
+	struct stat st;
+
+	if (!live.page)
+		return;
+	uaio_live_set_state(UAIO_LIVE_LEAVING);
+	/* Another process may have replaced it, if this one was taken for gone. */
+	if (sys_lstatat(AT_FDCWD, live.path, &st) == 0 &&
+	    st.st_dev == live.dev && st.st_ino == live.ino)
+		(void)sys_unlinkat(AT_FDCWD, live.path, 0);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include "live/live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "options/config.h"
+#include "req/stats.h"
+#include "unit.h"
+
+/* What a test does runs in a child, since a process has one page. */
+#define CHECK(condition)                 \
+	do                               \
+		if (!(condition))        \
+			return __LINE__; \
+	while (0)
+
+/* A folder of memory of this test's own in the place of /dev/shm. */
+static int enter_own_memory(const char *options)
+{
+	CHECK(unshare(CLONE_NEWNS) == 0);
+	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	CHECK(mount("none", "/dev/shm", "tmpfs", 0, options) == 0);
+	CHECK(uaio_engine_start() == 0);
+	return 0;
+}
+
+static const char *path_of(unsigned number)
+{
+	static char path[64];
+
+	(void)snprintf(path, sizeof(path), UAIO_LIVE_FOLDER "%u/%u", getuid(),
+		       number % UAIO_LIVE_SLOTS);
+	return path;
+}
+
+static const char *own_path(void)
+{
+	return path_of((unsigned)getpid());
+}
+
+static bool is_there(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+/* Return: what others see of a page; NULL: nothing. */
+static const struct uaio_live_page *look(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+	void *page;
+
+	if (fd < 0)
+		return NULL;
+	page = mmap(NULL, UAIO_LIVE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static int shows_what_is_counted(void)
+{
+	const struct uaio_live_page *seen;
+	const struct uaio_live_block *block;
+	struct uaio_live_block *mine;
+	struct stat st;
+
+	uaio_config.has_live = true;
+	CHECK(enter_own_memory("") == 0);
+	seen = look(own_path());
+	CHECK(seen && uaio_live_is_ready(seen));
+	CHECK(!memcmp(seen->identity.magic, UAIO_LIVE_MAGIC, 8));
+	CHECK(seen->identity.pid == getpid());
+	CHECK(!strcmp(seen->names.ops[UAIO_OP_READV], "preadv"));
+	CHECK(seen->identity.nr_ops == UAIO_NR_OPS);
+	CHECK(stat(own_path(), &st) == 0 && (st.st_mode & 07777) == 0600);
+	mine = uaio_stats_mine();
+	uaio_stats_add(mine, &mine->nr_accepted[UAIO_OP_NOP][0], 7);
+	block = (const void *)((const char *)seen + UAIO_LIVE_BLOCKS_AT);
+	CHECK(block->pid == getpid() && block->owner == gettid());
+	CHECK(block->nr_accepted[UAIO_OP_NOP][0] == 7);
+	uaio_live_set_state(UAIO_LIVE_LEAVING);
+	CHECK(seen->identity.state == UAIO_LIVE_LEAVING);
+	uaio_live_remove();
+	CHECK(!is_there(own_path()));
+	return 0;
+}
+
+static void a_page_shows_what_is_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(shows_what_is_counted), 0);
+}
+
+/* Of a child that was killed, at the place of number. */
+static int leave_a_page(pid_t *ret_pid)
+{
+	int status;
+
+	*ret_pid = fork();
+	if (*ret_pid == 0) {
+		if (uaio_engine_start() == 0 && uaio_live_open())
+			uaio_live_publish(uaio_live_page());
+		raise(SIGKILL);
+	}
+	CHECK(waitpid(*ret_pid, &status, 0) == *ret_pid);
+	CHECK(WIFSIGNALED(status));
+	return 0;
+}
+
+static int survives_its_process(void)
+{
+	const struct uaio_live_page *seen;
+	pid_t pid;
+
+	CHECK(enter_own_memory("") == 0);
+	CHECK(leave_a_page(&pid) == 0);
+	seen = look(path_of((unsigned)pid));
+	CHECK(seen && seen->identity.pid == pid);
+	/* It is in the place of this process: who is gone gives way. */
+	CHECK(rename(path_of((unsigned)pid), "/dev/shm/left") == 0);
+	CHECK(rename("/dev/shm/left", own_path()) == 0);
+	CHECK(uaio_live_open());
+	seen = look(own_path());
+	CHECK(seen && seen->identity.pid == getpid());
+	return 0;
+}
+
+static void a_page_outlives_a_process_until_its_place_is_needed(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(survives_its_process), 0);
+}
+
+/* A child that lives has the place: its parent takes the next one. */
+static int respects_the_living(void)
+{
+	const struct uaio_live_page *parents, *childs;
+	const char *place;
+	int to_child[2], to_parent[2];
+	char byte;
+	pid_t pid;
+
+	CHECK(enter_own_memory("") == 0);
+	CHECK(pipe(to_child) == 0 && pipe(to_parent) == 0);
+	pid = fork();
+	if (pid == 0) {
+		if (uaio_engine_start() || !uaio_live_open())
+			_exit(1);
+		(void)!write(to_parent[1], "", 1);
+		(void)!read(to_child[0], &byte, 1);
+		_exit(0);
+	}
+	CHECK(read(to_parent[0], &byte, 1) == 1);
+	place = own_path();
+	CHECK(rename(path_of((unsigned)pid), "/dev/shm/child") == 0);
+	CHECK(rename("/dev/shm/child", own_path()) == 0);
+	(void)place;
+	CHECK(uaio_live_open());
+	childs = look(own_path());
+	parents = look(path_of((unsigned)getpid() + 1));
+	CHECK(childs && childs->identity.pid == pid);
+	CHECK(parents && parents->identity.pid == getpid());
+	CHECK(write(to_child[1], "", 1) == 1);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	return 0;
+}
+
+static void a_page_of_a_living_process_is_left_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(respects_the_living), 0);
+}
+
+/* A child counts in a page of its own, and not in its parent's. */
+static int is_not_inherited(void)
+{
+	const struct uaio_live_page *parents;
+	const struct uaio_live_block *block;
+	struct uaio_live_block *mine;
+	int status;
+	pid_t pid;
+
+	uaio_config.has_live = true;
+	CHECK(enter_own_memory("") == 0);
+	mine = uaio_stats_mine();
+	uaio_stats_add(mine, &mine->nr_completed, 1);
+	parents = look(own_path());
+	pid = fork();
+	if (pid == 0) {
+		if (uaio_engine_start())
+			_exit(1);
+		mine = uaio_stats_mine();
+		uaio_stats_add(mine, &mine->nr_completed, 5);
+		_exit(is_there(own_path()) ? 0 : 2);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	block = (const void *)((const char *)parents + UAIO_LIVE_BLOCKS_AT);
+	CHECK(block->nr_completed == 1);
+	parents = look(path_of((unsigned)pid));
+	block = (const void *)((const char *)parents + UAIO_LIVE_BLOCKS_AT);
+	CHECK(block->pid == pid && block->nr_completed == 5);
+	return 0;
+}
+
+static void a_child_has_a_page_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(is_not_inherited), 0);
+}
+
+/* What fails */
+
+static long refused;       /* the call that is answered, */
+static long refused_error; /* with that */
+
+static bool refuse(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = refused_error;
+	return nr == refused;
+}
+
+static int makes_none(void)
+{
+	static const struct {
+		long nr, error;
+	} rows[] = {
+		{ SYS_getresuid, -ENOSYS }, { SYS_mkdirat, -EROFS },
+		{ SYS_openat, -EACCES },    { SYS_fstatfs, -ENOSYS },
+		{ SYS_prlimit64, -ENOSYS }, { SYS_fallocate, -ENOSPC },
+		{ SYS_mmap, -ENOMEM },
+	};
+
+	CHECK(enter_own_memory("") == 0);
+	for (unsigned i = 0; i < NR_ELEMENTS(rows); i++) {
+		refused = rows[i].nr;
+		refused_error = rows[i].error;
+		unit_hook(refuse);
+		if (uaio_live_open())
+			return (int)i + 1;
+		unit_hook(NULL);
+		CHECK(!is_there(own_path()));
+	}
+	CHECK(uaio_live_open());
+	return 0;
+}
+
+static void no_page_is_made_where_a_call_is_refused(void **state)
+{
+	struct unit_footprint before;
+
+	(void)state;
+	unit_footprint(&before);
+	assert_int_equal(unit_in_child(makes_none), 0);
+	assert_null(unit_find_leak(&before, UNIT_PATIENCE_MS));
+}
+
+static int leaves_half_free(void)
+{
+	struct statfs st;
+	pid_t pid;
+	unsigned nr = 0;
+
+	CHECK(enter_own_memory("size=640k") == 0);
+	/* What others leave behind stays below half of it. */
+	while (nr < 100 && leave_a_page(&pid) == 0 &&
+	       is_there(path_of((unsigned)pid)))
+		nr++;
+	CHECK(nr == 4);
+	CHECK(statfs("/dev/shm", &st) == 0 && st.f_bavail >= st.f_blocks / 2);
+	CHECK(!uaio_live_open() && !is_there(own_path()));
+	return 0;
+}
+
+static void pages_leave_half_of_the_memory_free(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(leaves_half_free), 0);
+}
+
+static int raises_no_signal(void)
+{
+	const struct rlimit small = { 4096, 4096 };
+
+	CHECK(enter_own_memory("") == 0);
+	CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+	CHECK(!uaio_live_open() && !is_there(own_path()));
+	return 0;
+}
+
+static void a_limit_of_files_sizes_raises_no_signal(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(raises_no_signal), 0);
+}
+
+/* Another user may have made the folder first, or a link with that name. */
+static int trusts_nobody(void)
+{
+	char folder[64];
+
+	(void)snprintf(folder, sizeof(folder), UAIO_LIVE_FOLDER "%u", getuid());
+	CHECK(enter_own_memory("") == 0);
+	CHECK(mkdir(folder, 0700) == 0 && chown(folder, 65534, 65534) == 0);
+	CHECK(!uaio_live_open());
+	CHECK(chown(folder, getuid(), getgid()) == 0 &&
+	      chmod(folder, 0755) == 0);
+	CHECK(!uaio_live_open());
+	CHECK(rmdir(folder) == 0 && mkdir("/dev/shm/other", 0700) == 0);
+	CHECK(symlink("/dev/shm/other", folder) == 0);
+	CHECK(!uaio_live_open());
+	CHECK(unlink(folder) == 0 && mkdir(folder, 0700) == 0);
+	CHECK(symlink("/dev/shm/target", own_path()) == 0);
+	CHECK(uaio_live_open() && !is_there("/dev/shm/target"));
+	return 0;
+}
+
+static void a_folder_of_others_is_not_used(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(trusts_nobody), 0);
+}
+
+/* Threads count in blocks beyond the first, which the file grows by. */
+static int grows(void)
+{
+	const char *seen;
+	struct stat st;
+
+	uaio_config.has_live = true;
+	CHECK(enter_own_memory("") == 0);
+	seen = (const char *)look(own_path());
+	for (unsigned place = 1; place < 4; place++) {
+		struct uaio_live_block *block = uaio_live_block(place);
+
+		CHECK(block && !block->pid);
+		block->nr_completed = place;
+		block = (void *)(uintptr_t)(seen + UAIO_LIVE_BLOCKS_AT +
+					    place * UAIO_LIVE_BLOCK_BYTES);
+		CHECK(block->nr_completed == place);
+	}
+	CHECK(stat(own_path(), &st) == 0 &&
+	      st.st_size == UAIO_LIVE_BLOCKS_AT + 4 * UAIO_LIVE_BLOCK_BYTES);
+	/* Where it cannot grow, there is no block. */
+	refused = SYS_fallocate;
+	refused_error = -ENOSPC;
+	unit_hook(refuse);
+	CHECK(!uaio_live_block(4));
+	unit_hook(NULL);
+	CHECK(unlink(own_path()) == 0);
+	CHECK(!uaio_live_block(4));
+	return 0;
+}
+
+static void a_page_grows_by_blocks(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(grows), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_page_shows_what_is_counted),
+		UNIT_TEST(a_page_outlives_a_process_until_its_place_is_needed),
+		UNIT_TEST(a_page_of_a_living_process_is_left_alone),
+		UNIT_TEST(a_child_has_a_page_of_its_own),
+		UNIT_TEST(no_page_is_made_where_a_call_is_refused),
+		UNIT_TEST(pages_leave_half_of_the_memory_free),
+		UNIT_TEST(a_limit_of_files_sizes_raises_no_signal),
+		UNIT_TEST(a_folder_of_others_is_not_used),
+		UNIT_TEST(a_page_grows_by_blocks),
+	};
+
+	return cmocka_run_group_tests_name("live", tests, unit_engine, NULL);
+}
