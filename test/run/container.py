@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: MIT
+"""container.py PART BASE DEBS BUILD SOURCE SCRATCH: deploy as a user would.
+
+Runs in mount and process namespaces of its own, so that nothing of it is left
+whatever ends it. An image is an overlay over the minimal Debian of BASE, to which
+fio has been added: `my-image`.
+"""
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import yaml
+
+PART, BASE, DEBS, BUILD, SOURCE, SCRATCH = sys.argv[1:]
+EXAMPLES = os.path.join(SOURCE, "examples/deploy")
+TREE = os.path.join(SCRATCH, "uaio")  # what the user has cloned
+CONTEXT = os.path.join(TREE, "examples/deploy")  # what `docker build` is given
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NOBODY = 65534
+
+
+def run(*command, **options):
+    return subprocess.run(command, check=True, **options)
+
+
+def fail(text):
+    sys.exit(f"container: {text}")
+
+
+def libraries_of(program):
+    said = run("ldd", program, capture_output=True, text=True).stdout
+    return re.findall(r"(/\S+) \(0x", said)
+
+
+class Image:
+    """A root, and what a Dockerfile says of the processes in it."""
+
+    def __init__(self, below=None):
+        number = len(os.listdir(SCRATCH))
+        self.root = os.path.join(SCRATCH, f"image-{number}")
+        self.env = dict(below.env) if below else {"PATH": PATH}
+        self.entrypoint = list(below.entrypoint) if below else []
+        os.makedirs(self.root)
+        if below:
+            upper, work = self.root + ".upper", self.root + ".work"
+            os.makedirs(upper)
+            os.makedirs(work)
+            run("mount", "-t", "overlay", "overlay", "-o",
+                f"lowerdir={below.root},upperdir={upper},workdir={work}",
+                self.root)
+
+    def mount(self):
+        for name in ("proc", "sys", "dev", "tmp"):
+            os.makedirs(os.path.join(self.root, name), exist_ok=True)
+        run("mount", "-t", "proc", "proc", self.root + "/proc")
+        run("mount", "--rbind", "/sys", self.root + "/sys")
+        run("mount", "--rbind", "/dev", self.root + "/dev")
+
+    def command(self, command, env=(), uid=0, entrypoint=None):
+        """Under the filter of a container engine."""
+        if entrypoint is None:
+            entrypoint = self.entrypoint
+        env = {**self.env, "HOME": "/", **dict(env)}
+        user = ["setpriv", f"--reuid={uid}", f"--regid={uid}",
+                "--clear-groups", "--no-new-privs"] if uid else []
+        return [os.path.join(BUILD, "bench/deny-aio"), "--container", "--",
+                "chroot", self.root, *user, "env", "-i",
+                *(f"{name}={value}" for name, value in env.items()),
+                *entrypoint, *command]
+
+    def run(self, command, **options):
+        """Return: what was printed, and the exit status."""
+        done = subprocess.run(
+            self.command(command, **options), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            cwd="/", timeout=600)
+        return done.stdout, done.returncode
+
+
+def my_image():
+    """The user's own: a minimal Debian with fio, and nothing of uaio."""
+    run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", SCRATCH)
+    os.makedirs(CONTEXT)
+    image = Image()
+    run("tar", "-C", image.root, "-xf", BASE, "--exclude=./usr/share/doc",
+        "--exclude=./usr/share/locale", "--exclude=./var/cache")
+    fio = shutil.which("fio")
+    for path in [fio, *libraries_of(fio)]:
+        to = image.root + os.path.realpath(os.path.dirname(path))
+        os.makedirs(to, exist_ok=True)
+        if not os.path.exists(os.path.join(to, os.path.basename(path))):
+            shutil.copy(path, to)
+    for name in os.listdir(EXAMPLES):
+        shutil.copy(os.path.join(EXAMPLES, name), CONTEXT)
+    return image
+
+
+def make():
+    """What `make` leaves in the tree, and dpkg-buildpackage above it."""
+    os.makedirs(os.path.join(TREE, "build"))
+    shutil.copy(os.path.join(BUILD, "libuaio.so.0"),
+                os.path.join(TREE, "build"))
+    for path in glob.glob(os.path.join(DEBS, "*.deb")):
+        shutil.copy(path, SCRATCH)
+
+
+def fill_context():
+    shutil.copy(os.path.join(BUILD, "libuaio.so.0"), CONTEXT)
+    for path in glob.glob(os.path.join(DEBS, "*.deb")):
+        shutil.copy(path, CONTEXT)
+
+
+def instructions(path):
+    with open(path) as file:
+        text = file.read().replace("\\\n", " ")
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, _, rest = line.partition(" ")
+            yield name, rest.strip()
+
+
+def copy(image, words):
+    *sources, to = words
+    place = image.root + to
+    if to.endswith("/"):
+        os.makedirs(place, exist_ok=True)
+    for source in sources:
+        found = glob.glob(os.path.join(CONTEXT, source))
+        if not found:
+            fail(f"COPY: no {source}")
+        for path in found:
+            shutil.copy(path, place)
+
+
+def build(images, path, context):
+    """Executes a Dockerfile, of which no instruction is left out."""
+    if os.path.realpath(context) != os.path.realpath(CONTEXT):
+        fail(f"{context} is not the folder of the example")
+    image = None
+    for name, rest in instructions(path):
+        if name == "FROM":
+            image = Image(images[rest])
+            image.mount()
+        elif name == "COPY":
+            copy(image, rest.split())
+        elif name == "RUN":
+            said, status = image.run(["sh", "-c", rest], entrypoint=[])
+            if status:
+                fail(f"RUN {rest}: {said}")
+        elif name == "ENV":
+            image.env.update(word.split("=", 1) for word in shlex.split(rest))
+        elif name == "ENTRYPOINT":
+            image.entrypoint = json.loads(rest)
+        else:
+            fail(f"{path}: {name}?")
+    return image
+
+
+#
+# the document
+#
+
+class Shell:
+    """What the document types; of Docker `build` and `run`, as far as it uses them."""
+
+    def __init__(self, images):
+        self.images = images
+        self.cwd = TREE
+
+    def build(self, words):
+        options = {"-f": "Dockerfile"}
+        while words[0].startswith("-"):
+            options[words[0]] = words[1]
+            words = words[2:]
+        self.images[options["-t"]] = build(
+            self.images, os.path.join(self.cwd, options["-f"]),
+            os.path.join(self.cwd, *words))
+        return "", 0
+
+    def run(self, words):
+        env, entrypoint = {}, None
+        while words[0].startswith("-"):
+            option = words.pop(0)
+            if option == "-e":
+                name, _, value = words.pop(0).partition("=")
+                env[name] = value
+            elif option == "--entrypoint":
+                entrypoint = [words.pop(0)]
+            elif option != "--rm":
+                fail(f"docker run {option}?")
+        return self.images[words[0]].run(words[1:], env=env,
+                                         entrypoint=entrypoint)
+
+
+    def execute(self, command):
+        words = shlex.split(command)
+        if words[0] == "docker":
+            return {"build": self.build, "run": self.run}[words[1]](words[2:])
+        if words[0] in ("make", "dpkg-buildpackage"):
+            return "", 0  # make() has what they leave
+        if words[0] == "cd":
+            self.cwd = os.path.join(self.cwd, words[1])
+            return "", 0
+        done = subprocess.run(["sh", "-c", command], cwd=self.cwd, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.stdout, done.returncode
+
+
+def typed(text):
+    """The commands of the document, each with what it prints."""
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S):
+        block = block.replace("\\\n", "")
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, printed = part.partition("\n")
+            yield command, printed
+
+
+def same(printed):
+    """A pattern: figures may differ, and how wide they make a column; three dots
+    stand for anything in their line, or alone for any lines."""
+    lines = []
+    for line in printed.splitlines():
+        if line.strip() == "...":
+            lines.append(r"(?:[^\n]*\n)*?")
+            continue
+        pieces = [re.escape(piece) for piece in
+                  re.split(r"(?:\d+(?:\.\d+)*|-(?= |$)|\s+)", line)]
+        found = re.findall(r"\d+(?:\.\d+)*|-(?= |$)|\s+", line)
+        pattern = pieces[0]
+        for gap, piece in zip(found, pieces[1:]):
+            pattern += (r"\s+" if gap.isspace() else r"(?:\d+(?:\.\d+)*|-)")
+            pattern += piece
+        lines.append(pattern.replace(r"\.\.\.", ".*") + r"\s*\n")
+    return "".join(lines)
+
+
+def document():
+    shell = Shell({"my-image": my_image()})
+    shell.images["my-image"].mount()
+    make()
+    failed = nr = 0
+    with open(os.path.join(SOURCE, "doc/deploy.md")) as file:
+        text = file.read()
+    for command, printed in typed(text):
+        said, _ = shell.execute(command)
+        nr += 1
+        if not re.fullmatch(same(printed), said):
+            print(f"$ {command}\n{said}--- but the document has:\n{printed}")
+            failed += 1
+    if failed or nr < 8:
+        fail(f"{failed} of {nr} commands print something else")
+
+
+#
+# the other examples
+#
+
+def expect_report(said, status):
+    """fio's io_uring, which the filter refuses, was the library's."""
+    if status or not re.search(r"uaio: fio\[\d+\]: 2048 requests", said):
+        fail(f"status {status}, and no report:\n{said}")
+
+
+def compose():
+    images = {"my-image": my_image()}
+    fill_context()
+    with open(os.path.join(EXAMPLES, "compose.yaml")) as file:
+        service = yaml.safe_load(file)["services"]["app"]
+    image = build(images, os.path.join(CONTEXT, service["build"]["dockerfile"]),
+                  os.path.join(CONTEXT, service["build"]["context"]))
+    for place in service["tmpfs"]:
+        os.makedirs(image.root + place)
+        run("mount", "-t", "tmpfs", "tmpfs", image.root + place)
+    if service["read_only"]:
+        run("mount", "-o", "remount,ro", image.root)
+    expect_report(*image.run(service["command"], env=service["environment"]))
+
+
+def volumes(image, container, places):
+    for volume in container["volumeMounts"]:
+        place = image.root + volume["mountPath"]
+        os.makedirs(place)
+        run("mount", "--bind", places[volume["name"]], place)
+        if volume.get("readOnly"):
+            run("mount", "-o", "remount,bind,ro", place)
+    if container["securityContext"]["readOnlyRootFilesystem"]:
+        run("mount", "-o", "remount,ro", image.root)
+
+
+def kubernetes():
+    base = my_image()
+    fill_context()
+    images = {"my-image": base}
+    images["my-image-on-uaio"] = build(
+        images, os.path.join(CONTEXT, "Dockerfile"), CONTEXT)
+    with open(os.path.join(EXAMPLES, "kubernetes.yaml")) as file:
+        spec = yaml.safe_load(file)["spec"]
+    uid = spec["securityContext"]["runAsUser"]
+    places = {}
+    for volume in spec["volumes"]:
+        places[volume["name"]] = os.path.join(SCRATCH, "v-" + volume["name"])
+        os.makedirs(places[volume["name"]])
+        os.chmod(places[volume["name"]], 0o777)
+    for container in spec["initContainers"] + spec["containers"]:
+        image = Image(images[container["image"]])
+        image.mount()
+        volumes(image, container, places)
+        env = {each["name"]: each["value"] for each in container.get("env", [])}
+        said, status = image.run(container["command"], env=env, uid=uid)
+        if container in spec["initContainers"] and status:
+            fail(said)
+    expect_report(said, status)
+
+
+def systemd():
+    base = my_image()
+    fill_context()
+    image = build({"my-image": base},
+                  os.path.join(CONTEXT, "Dockerfile.package"), CONTEXT)
+    units = os.path.join(SCRATCH, "units")
+    os.makedirs(f"{units}/example.service.d")
+    shutil.copy(f"{EXAMPLES}/example.service", units)
+    shutil.copy(f"{EXAMPLES}/uaio.conf", f"{units}/example.service.d")
+    said = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+         f"{units}/example.service"], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT)
+    if said.returncode or "uaio.conf" in said.stdout:
+        fail(f"systemd-analyze verify: {said.stdout}")
+    lines = []
+    for path in f"{units}/example.service", f"{units}/example.service.d/uaio.conf":
+        with open(path) as file:
+            lines += [line.strip().split("=", 1) for line in file
+                      if "=" in line and not line.startswith("#")]
+    env = dict(value.split("=", 1) for name, value in lines
+               if name == "Environment")
+    command = [value for name, value in lines if name == "ExecStart"]
+    expect_report(*image.run(shlex.split(command[0]), env=env, uid=NOBODY,
+                             entrypoint=[]))
+
+
+{"document": document, "compose": compose, "kubernetes": kubernetes,
+ "systemd": systemd}[PART]()
