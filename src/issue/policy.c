@@ -332,9 +332,12 @@ static bool may_not_wait(const struct uaio_file *file, int fd)
 static bool can_be_patient(const struct uaio_file *file,
 			   const struct uaio_sqe *sqe)
 {
+	uint32_t old = uaio_optab[sqe->op].class == UAIO_CLASS_READ
+			       ? UAIO_FILE_F_OLD_READ
+			       : UAIO_FILE_F_OLD_WRITE;
+
 	return sqe->is_patient && uaio_file_kind(file) == UAIO_KIND_STREAM &&
-	       !uaio_file_has(file,
-			      UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE);
+	       !uaio_file_has(file, old);
 }
 
 /*
@@ -410,8 +413,11 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 		waitq = &file->waitqs[UAIO_WAITQ_ERRORS];
 	if (sqe->call_flags & MSG_DONTWAIT) {
 		ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+		if (ret->res == -EOPNOTSUPP &&
+		    uaio_sock_fails_at_once(sqe, sqe->fd))
+			return try_here(file, sqe, ret);
 		/* It cannot be asked without waiting. */
-		if (ret->res == -EOPNOTSUPP)
+		if (ret->res == -EOPNOTSUPP && !uaio_sock_has_bytes(sqe))
 			ret->res = -EAGAIN;
 		return UAIO_ISSUE_DONE;
 	}
@@ -474,14 +480,15 @@ enum uaio_issue uaio_send_untried(const struct uaio_file *file,
 	if (uaio_optab[sqe->op].is_of_socket)
 		return sqe->call_flags & MSG_DONTWAIT ? UAIO_ISSUE_RETRY_WORKER
 						      : UAIO_ISSUE_RETRY_READY;
-	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
-	    uaio_config.force_worker || !can_be_patient(file, sqe) ||
-	    (sqe->off > 0 && uaio_is_misplaced(file, sqe)))
+	if (sqe->off > 0 && uaio_is_misplaced(file, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	if (unlikely(is_at_bad_offset(file, sqe))) {
 		refuse(ret, -ESPIPE);
 		return UAIO_ISSUE_DONE;
 	}
+	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
+	    uaio_config.force_worker || !can_be_patient(file, sqe))
+		return UAIO_ISSUE_RETRY_WORKER;
 	ret->until_ns = time_limit(file, sqe);
 	return UAIO_ISSUE_RETRY_READY;
 }

@@ -43,8 +43,8 @@ extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS];
  */
 enum { UAIO_RWF_DEFERRABLE = 0x2 | 0x4 | 0x10 }; /* DSYNC, SYNC, APPEND */
 
-/* Those with which a request on a stream may wait, too: NOAPPEND, NOSIGNAL. */
-enum { UAIO_RWF_PATIENT = UAIO_RWF_DEFERRABLE | 0x20 | 0x100 };
+/* Those with which a request on a stream may wait, too: HIPRI, NOAPPEND, NOSIGNAL. */
+enum { UAIO_RWF_PATIENT = UAIO_RWF_DEFERRABLE | 0x1 | 0x20 | 0x100 };
 
 /* Return: whether sqe, of an operation with a file, is such a request. */
 static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,

@@ -30,7 +30,7 @@ int uaio_socket_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) ? 0 : -ENOTSOCK;
 }
 
-static int option_of(int fd, int name)
+int uaio_sock_option(int fd, int name)
 {
 	uint32_t size = sizeof(int);
 	int value = -1;
@@ -46,13 +46,14 @@ bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd)
 	if (!(sqe->call_flags & MSG_WAITALL) || sqe->by_door ||
 	    !uaio_sock_has_bytes(sqe))
 		return false;
-	type = option_of(fd, SO_TYPE);
+	type = uaio_sock_option(fd, SO_TYPE);
 	return type == SOCK_STREAM || type == SOCK_SEQPACKET;
 }
 
 bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
-	return sqe->op == UAIO_OP_ACCEPT && option_of(fd, SO_ACCEPTCONN) == 0;
+	return sqe->op == UAIO_OP_ACCEPT &&
+	       uaio_sock_option(fd, SO_ACCEPTCONN) == 0;
 }
 
 static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
@@ -121,11 +122,11 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 /* Return: whether the kernel has such sends for a socket: for those of TCP and UDP. */
 static bool has_zc(int fd)
 {
-	int domain = option_of(fd, SO_DOMAIN), protocol;
+	int domain = uaio_sock_option(fd, SO_DOMAIN), protocol;
 
 	if (domain != AF_INET && domain != AF_INET6)
 		return false;
-	protocol = option_of(fd, SO_PROTOCOL);
+	protocol = uaio_sock_option(fd, SO_PROTOCOL);
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
 }
 

@@ -45,9 +45,13 @@ bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd);
  */
 bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd);
 
+/* Return: the value of an option of SOL_SOCKET; -1 if fd has none. */
+int uaio_sock_option(int fd, int name);
+
 /*
  * Return: whether a request on a stream, on fd, is complete with the result of a call,
- * or waits for the rest.
+ * or waits for the rest: a write does, unless it is patient, as one of io_uring's that
+ * has begun waits no longer.
  */
 static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 				     int64_t res)
@@ -59,7 +63,7 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 	if (unlikely(op->is_of_socket))
 		return res == 0 || (uint64_t)res >= sqe->len ||
 		       !uaio_sock_goes_on(sqe, fd);
-	return op->class == UAIO_CLASS_READ ||
+	return op->class == UAIO_CLASS_READ || sqe->is_patient ||
 	       (uint64_t)res >= uaio_sqe_bytes(sqe);
 }
 

@@ -109,8 +109,12 @@ int64_t uaio_listen_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 
 static int64_t bytes_queued(int fd, unsigned long request)
 {
-	int nr = 0, ret = sys_ioctl_socket(fd, request, &nr);
+	int nr = 0, domain = uaio_sock_option(fd, SO_DOMAIN), ret;
 
+	/* The kernel asks the protocol, and theirs has nothing to say. */
+	if (domain == AF_UNIX)
+		return -EOPNOTSUPP;
+	ret = sys_ioctl_socket(fd, request, &nr);
 	return ret < 0 ? ret : nr;
 }
 

@@ -32,6 +32,7 @@
 #include "file/file.h"
 #include "op/args.h"
 #include "op/rows.h"
+#include "op/sock.h"
 
 int uaio_splice_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -50,7 +51,7 @@ struct end {
 	int fd;
 	uint32_t events;     /* that say it is ready */
 	bool is_pipe;        /* waits, unless it is told not to */
-	bool is_nonblocking; /* is O_NONBLOCK, and waits, but for that */
+	bool is_nonblocking; /* waits, but for O_NONBLOCK, or if it is told to */
 	bool is_stubborn;    /* waits, whatever it is told */
 };
 
@@ -112,15 +113,31 @@ static int64_t call(struct transfer *transfer, uint64_t bytes, uint32_t flags)
  * Waiting
  */
 
-static void look_at(struct end *end, const struct uaio_file *file)
+/* Return: whether it is a socket that minds SPLICE_F_NONBLOCK when it is read. */
+static bool is_obedient(const struct end *end, const struct uaio_file *file)
+{
+	return end->events == POLLIN &&
+	       uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM) &&
+	       uaio_sock_option(end->fd, SO_DOMAIN) == AF_UNIX;
+}
+
+static void look_at(struct end *end, const struct uaio_file *file,
+		    bool is_impatient)
 {
 	int flags = sys_fcntl(end->fd, F_GETFL, 0);
 
 	if (flags < 0 || uaio_file_kind(file) < UAIO_KIND_STREAM)
 		return;
 	end->is_pipe = sys_fcntl(end->fd, F_GETPIPE_SZ, 0) > 0;
-	end->is_nonblocking = flags & O_NONBLOCK;
-	end->is_stubborn = !end->is_pipe && !end->is_nonblocking;
+	end->is_nonblocking =
+		flags & O_NONBLOCK ||
+		(is_impatient && !end->is_pipe && is_obedient(end, file));
+	/* What cannot be spliced is refused by the call. */
+	end->is_stubborn =
+		!end->is_pipe && !end->is_nonblocking &&
+		!uaio_file_has(file, end->events == POLLIN
+					     ? UAIO_FILE_F_OLD_READ
+					     : UAIO_FILE_F_OLD_WRITE);
 }
 
 /* Return: whether the kernel refuses the call before it would wait for a file. */
@@ -271,7 +288,8 @@ static int64_t run(const struct uaio_sqe *sqe, bool is_tee,
 		return -EOPNOTSUPP;
 	use(&transfer);
 	for (unsigned i = 0; i < UAIO_NR_ENDS && sqe->args->endable; i++)
-		look_at(&transfer.ends[i], sqe->args->files[i]);
+		look_at(&transfer.ends[i], sqe->args->files[i],
+			sqe->call_flags & SPLICE_F_NONBLOCK);
 	if (!sqe->args->endable || is_refused(&transfer))
 		res = call(&transfer, sqe->len, 0);
 	else

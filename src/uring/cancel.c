@@ -107,6 +107,11 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 		file = uaio_uring_get_fixed(&ring->queue, what->fd);
 	else if (uaio_file_get(what->fd, &file) < 0)
 		file = NULL;
+	/* The kernel does not count a descriptor that is open for no operation. */
+	if (file && uaio_file_has(file, UAIO_FILE_F_PATH)) {
+		uaio_file_put(file);
+		file = NULL;
+	}
 	if (!file)
 		return -EBADF;
 	*ret_file = file;

@@ -12,6 +12,8 @@
 #include "uring/ring.h"
 #include "uring/submit.h"
 
+enum { KNOWN_FLAGS = RWF_SUPPORTED | 0x20 /* NOAPPEND */ };
+
 /* In what follows the order of the checks is the kernel's. */
 
 int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
@@ -27,6 +29,12 @@ int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
 	sqe->off = (int64_t)raw->off;
 	sqe->rw_flags = (uint32_t)raw->rw_flags;
 	sqe->ioprio = raw->ioprio;
+	if (unlikely(raw->ioprio)) {
+		int ret = uaio_rw_check_ioprio(raw->ioprio);
+
+		if (ret < 0)
+			return ret;
+	}
 	if (unlikely(raw->flags & IOSQE_BUFFER_SELECT)) {
 		sqe->op = UAIO_OP_READ_SELECT;
 		sqe->buf = NULL;
@@ -35,7 +43,7 @@ int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
 	}
 	/* Only where completions are polled for. */
 	if (unlikely(raw->rw_flags & RWF_HIPRI) &&
-	    !(raw->rw_flags & ~RWF_SUPPORTED) &&
+	    !(raw->rw_flags & ~KNOWN_FLAGS) &&
 	    !(entry->ring->setup & IORING_SETUP_IOPOLL))
 		entry->late_error = -EINVAL;
 	if (unlikely(raw->flags & IOSQE_CQE_SKIP_SUCCESS) &&

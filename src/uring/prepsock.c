@@ -39,13 +39,17 @@ static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 
 /*
  * What moves bytes. That a socket is to be waited for before the first try
- * (POLL_FIRST) is advice, which would save the kernel a try.
+ * (POLL_FIRST) is advice, which would save the kernel a try. But then one that must not
+ * wait (MSG_DONTWAIT) is not tried at all.
  */
 
 static void begin(struct uaio_uring_entry *entry)
 {
 	entry->sqe.off = UAIO_OFF_POSITION;
 	entry->sqe.call_flags = entry->raw.msg_flags;
+	if (unlikely(entry->raw.ioprio & IORING_RECVSEND_POLL_FIRST) &&
+	    entry->raw.msg_flags & MSG_DONTWAIT)
+		entry->late_error = -EAGAIN;
 }
 
 /* Remember what a request has to move for its success to be skipped. */

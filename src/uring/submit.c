@@ -231,6 +231,19 @@ static bool goes_on(const struct call *call,
 	       call->ring->setup & IORING_SETUP_SUBMIT_ALL;
 }
 
+/*
+ * Return: whether the kernel finds such a mistake before it begins, as it looks at
+ * memory, paths and names of attributes then.
+ */
+static bool is_early(const struct uaio_uring_entry *entry, int error)
+{
+	bool is_text =
+		error == -ENOENT || error == -ENAMETOOLONG || error == -ERANGE;
+
+	return (error == -EFAULT || is_text) && !entry->late_error &&
+	       !(entry->raw.flags & IOSQE_BUFFER_SELECT);
+}
+
 /* The same, for one that was not added, to which res is the answer. */
 static __attribute__((noinline)) bool
 refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
@@ -238,9 +251,7 @@ refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 	if (entry->note && entry->note->counts)
 		uaio_uring_uncount(call->ring, entry->note);
 	answer(call, entry, res);
-	/* The kernel looks at the memory before it begins, if it knows which. */
-	if (res == -EFAULT && !entry->late_error &&
-	    !(entry->raw.flags & IOSQE_BUFFER_SELECT))
+	if (is_early(entry, res))
 		error = res;
 	return goes_on(call, entry, error);
 }

@@ -75,6 +75,7 @@ const struct group groups[] = {
 	{ "uring-timeout", rows_uring_timeout },
 	{ "uring-poll", rows_uring_poll },
 	{ "uring-cancel", rows_uring_cancel },
+	{ "uring-random", rows_uring_random },
 	{ "uring-register", rows_uring_register },
 	{ "uring-fixed", rows_uring_fixed },
 	{ "uring-buffers", rows_uring_buffers },

@@ -117,6 +117,7 @@ extern const struct row rows_uring_skip[];
 extern const struct row rows_uring_timeout[];
 extern const struct row rows_uring_poll[];
 extern const struct row rows_uring_cancel[];
+extern const struct row rows_uring_random[];
 extern const struct row rows_uring_register[];
 extern const struct row rows_uring_fixed[];
 extern const struct row rows_uring_buffers[];

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What random requests have found (test/uring/fuzz.py): each row is a difference that
+ * there was.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "uring.h"
+
+static char buf[100000];
+
+/* Submits what is prepared, and notes whether it waits; then it is cancelled. */
+static void note_waits(const char *key, struct uring *ring)
+{
+	const struct io_uring_sqe *sqe =
+		&ring->sqes[(ring->prepared - 1) & ring->sq_mask];
+	struct io_uring_sync_cancel_reg reg = { .addr = sqe->user_data,
+						.timeout = { -1, -1 } };
+	struct io_uring_cqe cqe;
+	char text[64];
+
+	note_result(key, uring_submit(ring));
+	if (uring_settle(ring)) {
+		snprintf(text, sizeof(text), "%s.at_once", key);
+		uring_take(ring, &cqe);
+		note_cqe(text, &cqe);
+		return;
+	}
+	uring_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, &reg, 1);
+	if (uring_find(ring, reg.addr, &cqe))
+		note_text(key, "waits");
+}
+
+/* Return: the end of a pipe that has room for less than buf. */
+static int part_full(int flags, int *ret_reader)
+{
+	int ends[2];
+
+	REQUIRE(pipe2(ends, O_NONBLOCK) == 0);
+	REQUIRE(write(ends[1], buf, 40000) == 40000);
+	REQUIRE(fcntl(ends[1], F_SETFL, flags) == 0);
+	*ret_reader = ends[0];
+	return ends[1];
+}
+
+/* How much there is room for is the kernel's: whether it is all, and waits, is not. */
+static void writes_of_a_part(void)
+{
+	struct uring ring = new_uring(4, 0);
+	struct iovec iov[2] = { { buf, 30000 }, { buf, 60000 } };
+
+	for (unsigned i = 0; i < 8; i++) {
+		int reader, pipe = part_full(i & 1 ? O_NONBLOCK : 0, &reader);
+		struct io_uring_sqe *sqe =
+			i & 2 ? sqe_rw(&ring, IORING_OP_WRITEV, pipe, iov, 2,
+				       (uint64_t)-1)
+			      : sqe_rw(&ring, IORING_OP_WRITE, pipe, buf, 90000,
+				       (uint64_t)-1);
+		struct io_uring_cqe cqe;
+
+		sqe->flags = i & 4 ? IOSQE_ASYNC : 0;
+		uring_submit(&ring);
+		if (uring_find(&ring, sqe->user_data, &cqe))
+			note_result("written", cqe.res);
+		close(reader);
+		close(pipe);
+	}
+}
+
+static void patient_reads(void)
+{
+	struct uring ring = new_uring(4, 0);
+	int event = eventfd(0, EFD_NONBLOCK);
+	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+
+	sqe_rw(&ring, IORING_OP_READ, event, buf, 8, 0);
+	note_waits("eventfd", &ring);
+	sqe_rw(&ring, IORING_OP_READ, timer, buf, 8, 0);
+	note_waits("timerfd", &ring);
+}
+
+/* What is found before a request begins ends the submission. */
+static void early_mistakes(void)
+{
+	struct uring ring = new_uring(4, 0);
+
+	sqe_rw(&ring, IORING_OP_WRITE, 77777, buf, 1, 0)->ioprio = 0xffff;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("priority", uring_submit(&ring));
+	note_cqes("priority", &ring, 1);
+	uring_submit(&ring);
+	uring_wait(&ring, 1);
+	*ring.cq_head = *ring.cq_tail;
+	sqe_rw(&ring, IORING_OP_MKDIRAT, AT_FDCWD, "", 0700, 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("path", uring_submit(&ring));
+	note_cqes("path", &ring, 1);
+}
+
+static struct io_uring_sqe *command(struct uring *ring, int fd, uint32_t what)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_URING_CMD, fd);
+
+	sqe->cmd_op = what;
+	return sqe;
+}
+
+static void local_sockets(void)
+{
+	struct uring ring = new_uring(4, 0);
+	int pair[2], lone = socket(AF_UNIX, SOCK_STREAM, 0), dgrams[2];
+	struct io_uring_sqe *sqe;
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	REQUIRE(socketpair(AF_UNIX, SOCK_DGRAM, 0, dgrams) == 0);
+	command(&ring, pair[0], 0);
+	try_sqe("inq", &ring);
+	command(&ring, pair[0], 1);
+	try_sqe("outq", &ring);
+	sqe = sqe_rw(&ring, IORING_OP_SEND, pair[0], buf, 1, 0);
+	sqe->ioprio = IORING_RECVSEND_POLL_FIRST;
+	sqe->msg_flags = MSG_DONTWAIT;
+	try_sqe("poll_first.dontwait", &ring);
+	sqe = sqe_rw(&ring, IORING_OP_ACCEPT, dgrams[0], NULL, 0, 0);
+	sqe->ioprio = 2; /* DONTWAIT */
+	try_sqe("accept.dontwait.no_listener", &ring);
+	sqe = sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 1, 3);
+	sqe->flags = IOSQE_ASYNC;
+	sqe->rw_flags = 0x8; /* RWF_NOWAIT */
+	try_sqe("read.offset.flag", &ring);
+	/* HIPRI, and NOAPPEND */
+	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 1, 0)->rw_flags = 0x21;
+	try_sqe("read.hipri", &ring);
+	sqe = sqe_of(&ring, IORING_OP_SPLICE, part_full(O_NONBLOCK, &lone));
+	sqe->splice_fd_in = pair[0];
+	sqe->off = sqe->splice_off_in = (uint64_t)-1;
+	sqe->len = 8;
+	sqe->splice_flags = SPLICE_F_NONBLOCK;
+	try_sqe("splice.nonblock", &ring);
+}
+
+static void cancelling_by_a_path(void)
+{
+	struct uring ring = new_uring(4, 0);
+	struct io_uring_sync_cancel_reg reg = {
+		.fd = open(".", O_PATH),
+		.flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL,
+		.timeout = { -1, -1 },
+	};
+
+	note_result(
+		"register",
+		uring_register(ring.fd, IORING_REGISTER_SYNC_CANCEL, &reg, 1));
+}
+
+const struct row rows_uring_random[] = {
+	ROW("a write to a pipe with room for a part ends with that",
+	    writes_of_a_part),
+	ROW("a read of an eventfd or timerfd waits, O_NONBLOCK or not",
+	    patient_reads),
+	ROW("a priority or path that is wrong ends the submission",
+	    early_mistakes),
+	ROW("sockets of the machine's own", local_sockets),
+	ROW("cancelling by a descriptor that is open for no operation",
+	    cancelling_by_a_path),
+	NO_ROW,
+};
