@@ -92,12 +92,17 @@ char *arena;
 void make_memory(void)
 {
 	const size_t guard = (size_t)5 << 30;
-	char *all = mmap(NULL, guard + ARENA, PROT_NONE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	/* Always there: buffers that are registered have addresses in it. */
+	void *place = (void *)UINT64_C(0x100000000000);
+	char *all = mmap(place, guard + ARENA, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+				 MAP_FIXED_NOREPLACE,
+			 -1, 0);
 
-	assert(all != MAP_FAILED);
+	assert(all == place);
 	arena = all + (1 << 20);
 	assert(mprotect(arena, ARENA, PROT_READ | PROT_WRITE) == 0);
+	assert(mprotect(arena + ARENA + GAP, 2 * GAP, PROT_READ) == 0);
 }
 
 static void add(int fd)
@@ -226,7 +231,11 @@ bool open_ring(struct ring *ring)
 	size_t cqes, array;
 
 	memset(ring, 0, sizeof(*ring));
-	params->flags = is_alone ? 0 : some_flags();
+	params->flags = some_flags();
+	if (is_alone)
+		params->flags &=
+			~(uint32_t)(IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL |
+				    IORING_SETUP_R_DISABLED);
 	params->sq_thread_idle = 1;
 	if (any(2)) {
 		params->flags |= IORING_SETUP_CQSIZE;

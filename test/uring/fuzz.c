@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz SEED COUNT [alone]: random requests of io_uring
+ * fuzz SEED COUNT, fuzz SEED FIRST LAST PATIENCE: random requests of io_uring
  *
  * Worlds (fuzz.h) come and go until COUNT requests have been submitted. It fails if a
  * request that was taken has no last completion, or two; if there is one of nobody's;
- * if descriptors stay; or if the process does not live. With `alone`, there is one request
- * at a time, and a line for each says how it ended: what is the same wherever the
- * ring is.
+ * if descriptors stay; or if the process does not live.
+ *
+ * With a PATIENCE, in us, the worlds FIRST to LAST are such that a request's result does
+ * not depend on time, and what comes of each is printed (fuzz-alone.c): fuzz.py compares
+ * the kernel's with ours.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +29,7 @@
 #include "unit.h"
 #endif
 
-enum { BATCH_MAX = 8, PATIENCE_S = 120, SLACK = 40 };
+enum { PATIENCE_S = 120, SLACK = 40, ROUNDS = 240, NR_DESCRIPTORS = 1024 };
 
 struct world world;
 bool is_alone;
@@ -98,21 +101,6 @@ static uint32_t load(const uint32_t *from)
  * Completions
  */
 
-static void say(const struct request *request, const struct io_uring_cqe *cqe)
-{
-	bool is_fd = request->makes_fd && cqe->res >= 0;
-
-	printf("%llu.%u op %u: ", (unsigned long long)world.number,
-	       (unsigned)(cqe->user_data & 0xffff), request->opcode);
-	if (is_fd)
-		printf("fd");
-	else if (cqe->res < 0 && cqe->res > -4096)
-		printf("%s", strerrorname_np(-cqe->res));
-	else
-		printf("%d", cqe->res);
-	printf(" flags %#x\n", cqe->flags);
-}
-
 /* The descriptors that a request made, or did not close. */
 static void clean_up(struct request *request, int32_t res)
 {
@@ -142,7 +130,7 @@ static void complete(const struct io_uring_cqe *cqe)
 		failed("a completion too many, of an opcode", request->opcode);
 	nr_completions++;
 	if (is_alone)
-		say(request, cqe);
+		note_alone(request, cqe);
 	clean_up(request, cqe->res);
 	if (cqe->flags & IORING_CQE_F_MORE)
 		return;
@@ -151,7 +139,7 @@ static void complete(const struct io_uring_cqe *cqe)
 		world.rings[request->ring].nr_pending--;
 }
 
-static void take_all(struct ring *ring)
+void take_all(struct ring *ring)
 {
 	uint32_t *head = word(ring, ring->params.cq_off.head);
 	unsigned shift = ring->params.flags & IORING_SETUP_CQE32 ? 1 : 0;
@@ -205,27 +193,29 @@ static void prepare(struct ring *ring, const struct request *before,
 	request->ring = (uint8_t)(ring - world.rings);
 	*ret_place = (uint16_t)world.nr_requests++;
 	sqe.user_data = world.number << 16 | world.nr_requests;
+	request->sqe = sqe;
 	memcpy(to, &sqe, sizeof(sqe));
 	if (!(ring->params.flags & IORING_SETUP_NO_SQARRAY))
 		word(ring, ring->params.sq_off.array)[place] = place;
 }
 
-static void enter_some(struct ring *ring, uint32_t nr)
+static long enter_some(struct ring *ring, uint32_t nr)
 {
 	uint32_t flags = any(3) ? 0 : IORING_ENTER_GETEVENTS;
 
 	if (ring->params.flags & IORING_SETUP_SQPOLL)
 		flags |= IORING_ENTER_SQ_WAKEUP;
-	call_enter(ring->fd, nr, 0, flags, NULL, 0);
+	return call_enter(ring->fd, nr, 0, flags, NULL, 0);
 }
 
 /* Whatever is not taken is taken back. */
-static void submit(struct ring *ring, uint32_t nr)
+void submit(struct ring *ring, uint32_t nr)
 {
 	uint32_t *head = word(ring, ring->params.sq_off.head);
 	uint32_t *tail = word(ring, ring->params.sq_off.tail);
 	uint32_t before = load(head), taken;
 	uint16_t places[BATCH_MAX];
+	long ret;
 
 	ring->tail = before;
 	for (uint32_t i = 0; i < nr; i++) {
@@ -235,13 +225,13 @@ static void submit(struct ring *ring, uint32_t nr)
 		ring->nr_pending += !world.requests[places[i]].is_silent;
 	}
 	__atomic_store_n(tail, ring->tail, __ATOMIC_RELEASE);
-	enter_some(ring, nr);
+	ret = enter_some(ring, nr);
 	/* A thread of the kernel's takes them when it likes. */
-	for (unsigned i = 0; load(head) != ring->tail && i < 1000 &&
+	for (unsigned i = 0; load(head) != ring->tail && i < 1000 && ret >= 0 &&
 			     ring->params.flags & IORING_SETUP_SQPOLL;
 	     i++) {
-		enter_some(ring, nr);
 		usleep(100);
+		ret = enter_some(ring, nr);
 	}
 	taken = load(head) - before;
 	if (taken > nr)
@@ -266,7 +256,7 @@ static void cancel_all(struct ring *ring)
 {
 	struct io_uring_sync_cancel_reg what = {
 		.flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL,
-		.timeout = { 0, 100000 },
+		.timeout = { 0, 100000 }, /* ns */
 	};
 
 	call_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
@@ -303,7 +293,7 @@ static void empty_pipes(void)
 	}
 }
 
-static void finish(struct ring *ring)
+void finish(struct ring *ring)
 {
 	for (unsigned i = 0; ring->nr_pending && !ring->is_lossy; i++) {
 		if (i % 16 == 0)
@@ -344,7 +334,7 @@ static void live(void)
 {
 	uint32_t opcode;
 
-	for (unsigned i = 0; i < 60; i++) {
+	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct ring *ring = &world.rings[any(NR_RINGS)];
 		uint32_t nr = 1 + any(BATCH_MAX);
 
@@ -369,41 +359,6 @@ static void live(void)
 	finish_all();
 }
 
-/*
- * One at a time
- */
-
-static void live_alone(void)
-{
-	struct ring *ring = &world.rings[0];
-	uint32_t opcode;
-
-	if (!open_ring(ring))
-		failed("no ring", ring->fd);
-	for (unsigned i = 0; i < 30; i++) {
-		if (any(3) == 0) {
-			long ret = make_register(ring, &opcode);
-
-			printf("%llu.%u register %u: %ld\n",
-			       (unsigned long long)world.number, i, opcode,
-			       ret);
-		}
-		submit(ring, 1);
-		for (unsigned j = 0; ring->nr_pending && j < 100; j++) {
-			call_enter(ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL,
-				   0);
-			take_all(ring);
-			if (j > 2)
-				usleep(200);
-		}
-		if (ring->nr_pending)
-			printf("%llu.%u waits\n",
-			       (unsigned long long)world.number,
-			       world.nr_requests);
-		finish(ring);
-	}
-}
-
 static void run(uint64_t count)
 {
 	unsigned nr_before = 0, nr_after = 0;
@@ -412,10 +367,7 @@ static void run(uint64_t count)
 		alarm(PATIENCE_S);
 		make_folder();
 		make_world();
-		if (is_alone)
-			live_alone();
-		else
-			live();
+		live();
 		end_world();
 		remove_folder();
 		if (world.number == 3)
@@ -432,12 +384,33 @@ static void run(uint64_t count)
 		failed("descriptors stay", nr_after - nr_before);
 }
 
+/* Each world is the same, whatever was before it. */
+static void run_alone(uint64_t first, uint64_t last, uint64_t patience_us)
+{
+	for (uint64_t number = first; number <= last; number++) {
+		alarm(PATIENCE_S);
+		world.number = number - 1;
+		state = seed * 0x9e3779b97f4a7c15u + number;
+		for (unsigned i = 0; i < 4; i++)
+			any(2);
+		make_folder();
+		make_world();
+		live_alone(patience_us);
+		end_world();
+		remove_folder();
+	}
+}
+
 int main(int argc, char **argv)
 {
-	if (argc < 3)
+	const struct rlimit few = { NR_DESCRIPTORS, NR_DESCRIPTORS };
+
+	if (argc != 3 && argc != 5)
 		return 2;
 	seed = state = strtoull(argv[1], NULL, 0);
-	is_alone = argc > 3;
+	is_alone = argc == 5;
+	/* The library looks for a ring's descriptors when one is closed. */
+	setrlimit(RLIMIT_NOFILE, &few);
 #ifdef FUZZ_LINKED
 	unit_engine(NULL);
 #endif
@@ -445,11 +418,15 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	make_memory();
+	if (is_alone) {
+		run_alone(strtoull(argv[2], NULL, 0),
+			  strtoull(argv[3], NULL, 0),
+			  strtoull(argv[4], NULL, 0));
+		return 0;
+	}
 	run(strtoull(argv[2], NULL, 0));
-	if (!is_alone)
-		printf("%llu requests, %llu completions, %llu worlds\n",
-		       (unsigned long long)nr_taken,
-		       (unsigned long long)nr_completions,
-		       (unsigned long long)world.number);
+	printf("%llu requests, %llu completions, %llu worlds\n",
+	       (unsigned long long)nr_taken, (unsigned long long)nr_completions,
+	       (unsigned long long)world.number);
 	return 0;
 }

@@ -30,9 +30,12 @@ enum {
 	NR_FDS_MAX = 64,
 	NR_REQUESTS = 4096, /* of a world */
 	ARENA = 1 << 18,
+	GAP = 4096, /* behind it, and then twice as much to read */
+	BATCH_MAX = 8,
 };
 
 struct request {
+	struct io_uring_sqe sqe; /* as it was submitted */
 	bool is_pending, is_silent, makes_fd;
 	uint8_t ring;
 	uint8_t opcode, flags;
@@ -63,11 +66,22 @@ struct world {
 
 extern struct world world;
 extern char *arena; /* ARENA bytes, before which and after which is nothing */
-/* One request at a time, whose result does not depend on time. */
+/* Few requests at a time, whose results do not depend on time. */
 extern bool is_alone;
 
 uint32_t any(uint32_t n);
 void failed(const char *what, long number) __attribute__((noreturn));
+
+/* fuzz.c: requests, and what comes of them */
+/* Fill in and submit some; what is not taken is taken back. */
+void submit(struct ring *ring, uint32_t nr);
+void take_all(struct ring *ring);
+/* Cancel all of a ring's, and wait until they have ended. */
+void finish(struct ring *ring);
+
+/* fuzz-alone.c */
+void live_alone(uint64_t patience_us);
+void note_alone(const struct request *request, const struct io_uring_cqe *cqe);
 
 /* fuzz-world.c: what the world has, by syscall(2) or from the linked engine. */
 long call_setup(uint32_t nr, struct io_uring_params *params);

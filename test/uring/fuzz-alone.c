@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Worlds whose history is the same wherever their ring is
+ *
+ * One ring; one request, or a chain of a few, at a time, which are waited for. Each
+ * step has a line that says what was submitted and what came of it, and what the
+ * memory is like that requests read into; the end of a world has lines for what is in
+ * its files, pipes and sockets.
+ *
+ * What takes longer than the patience `waits`: it is cancelled, and its world ends. How
+ * it ends is a matter of time, and not printed.
+ */
+#undef NDEBUG
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STEPS = 40, CHAIN_MAX = 3, NOTED_MAX = 64 };
+
+static struct {
+	unsigned nr;
+	char texts[NOTED_MAX][48];
+} noted;
+
+static uint64_t hash(uint64_t start, const void *bytes, size_t nr)
+{
+	const unsigned char *from = bytes;
+	uint64_t value = start ^ 14695981039346656037u, part;
+
+	for (; nr >= sizeof(part); nr -= sizeof(part), from += sizeof(part)) {
+		memcpy(&part, from, sizeof(part));
+		value = (value ^ part) * 1099511628211u;
+		value ^= value >> 29;
+	}
+	for (; nr; nr--)
+		value = (value ^ *from++) * 1099511628211u;
+	return value;
+}
+
+/*
+ * Completions
+ */
+
+static void print_result(char *to, size_t size, bool is_fd, int32_t res)
+{
+	const char *name = NULL;
+
+	if (res < 0 && res > -4096)
+		name = strerrorname_np(-res);
+	if (is_fd)
+		snprintf(to, size, "fd");
+	else if (name)
+		snprintf(to, size, "%s", name);
+	else
+		snprintf(to, size, "%d", res);
+}
+
+/* Those of one request come in order; they are sorted by request. */
+void note_alone(const struct request *request, const struct io_uring_cqe *cqe)
+{
+	unsigned place = noted.nr;
+	char result[24];
+
+	if (place == NOTED_MAX)
+		return;
+	print_result(result, sizeof(result), request->makes_fd && cqe->res >= 0,
+		     cqe->res);
+	snprintf(noted.texts[place], sizeof(noted.texts[0]), "%04x.%02u %s:%#x",
+		 (unsigned)(cqe->user_data & 0xffff), place, result,
+		 cqe->flags);
+	noted.nr++;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/*
+ * Steps
+ */
+
+static int64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+/* Return: whether all that was submitted has ended. */
+static bool await(struct ring *ring, uint64_t patience_us)
+{
+	int64_t until = now_us() + (int64_t)patience_us, left;
+
+	take_all(ring);
+	while (ring->nr_pending && (left = until - now_us()) > 0) {
+		const struct __kernel_timespec time = { left / 1000000,
+							left % 1000000 * 1000 };
+		const struct io_uring_getevents_arg arg = {
+			.ts = (uintptr_t)&time
+		};
+
+		call_enter(ring->fd, 0, 1,
+			   IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg,
+			   sizeof(arg));
+		take_all(ring);
+	}
+	return !ring->nr_pending;
+}
+
+/* The place of a descriptor among the world's, which says what it is. */
+static int place_of(int fd)
+{
+	for (unsigned i = 0; i < world.nr_fds; i++)
+		if (world.fds[i] == fd)
+			return (int)i;
+	return fd < 0 || fd > 3000 ? fd : -1000;
+}
+
+static void print_sqe(const struct io_uring_sqe *sqe)
+{
+	printf(" | op %u flags %#x fd %d ioprio %#x len %#x rw %#x buf %u "
+	       "other %d",
+	       sqe->opcode, sqe->flags, place_of(sqe->fd), sqe->ioprio,
+	       sqe->len, (unsigned)sqe->rw_flags, sqe->buf_index,
+	       place_of(sqe->splice_fd_in));
+}
+
+/* Whose results are times, or numbers of the system's. */
+static bool is_of_system(const struct io_uring_sqe *sqe)
+{
+	return sqe->opcode == IORING_OP_STATX;
+}
+
+static uint64_t hash_memory(unsigned from)
+{
+	for (unsigned i = from; i < world.nr_requests; i++)
+		if (is_of_system(&world.requests[i].sqe))
+			memset(arena, 0, ARENA);
+	return hash(0, arena, ARENA);
+}
+
+/* Return: whether the world goes on. */
+static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
+{
+	unsigned from = world.nr_requests;
+	bool has_ended;
+
+	noted.nr = 0;
+	submit(ring, any(3) ? 1 : 1 + any(CHAIN_MAX));
+	has_ended = await(ring, patience_us);
+	printf("%llu.%u", (unsigned long long)world.number, number);
+	if (has_ended) {
+		qsort(noted.texts, noted.nr, sizeof(noted.texts[0]), by_text);
+		for (unsigned i = 0; i < noted.nr; i++)
+			printf(" %s", strchr(noted.texts[i], ' ') + 1);
+		printf(" mem %016llx", (unsigned long long)hash_memory(from));
+	} else {
+		printf(" waits");
+	}
+	for (unsigned i = from; i < world.nr_requests; i++)
+		print_sqe(&world.requests[i].sqe);
+	putchar('\n');
+	return has_ended;
+}
+
+/*
+ * The end
+ */
+
+static void print_file(const char *folder, const char *name)
+{
+	static char bytes[ARENA];
+	char path[300];
+	struct stat st;
+	ssize_t nr = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (lstat(path, &st) < 0)
+		return;
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && S_ISREG(st.st_mode))
+		nr = pread(fd, bytes, sizeof(bytes), 0);
+	if (fd >= 0)
+		close_fd(fd);
+	printf("%llu.end path %s mode %o size %lld data %016llx\n",
+	       (unsigned long long)world.number, path, st.st_mode,
+	       S_ISREG(st.st_mode) ? (long long)st.st_size : -1,
+	       (unsigned long long)hash(0, bytes, nr > 0 ? (size_t)nr : 0));
+}
+
+static void print_folder(const char *folder)
+{
+	struct dirent **names;
+	int nr = scandir(folder, &names, NULL, alphasort);
+
+	for (int i = 0; i < nr; i++) {
+		if (names[i]->d_name[0] != '.')
+			print_file(folder, names[i]->d_name);
+		free(names[i]);
+	}
+	if (nr >= 0)
+		free(names);
+}
+
+/* What is in a pipe, a socket or the like; where a file is read next. */
+static void print_stream(unsigned place)
+{
+	static char bytes[4096];
+	struct pollfd pfd = { .fd = world.fds[place], .events = POLLIN };
+	uint64_t value = 0, total = 0;
+	struct stat st;
+
+	if (fstat(pfd.fd, &st) < 0)
+		return;
+	for (unsigned i = 0; i < 4096 && !S_ISREG(st.st_mode); i++) {
+		ssize_t nr;
+
+		if (poll(&pfd, 1, 0) != 1 || !(pfd.revents & POLLIN))
+			break;
+		nr = read(pfd.fd, bytes, sizeof(bytes));
+		if (nr <= 0)
+			break;
+		value = hash(value, bytes, (size_t)nr);
+		total += (uint64_t)nr;
+	}
+	printf("%llu.end fd %u at %lld has %llu %016llx\n",
+	       (unsigned long long)world.number, place,
+	       S_ISREG(st.st_mode) ? (long long)lseek(pfd.fd, 0, SEEK_CUR) : 0,
+	       (unsigned long long)total, (unsigned long long)value);
+}
+
+static void print_end(void)
+{
+	for (unsigned i = 0; i < world.nr_fds; i++)
+		print_stream(i);
+	print_folder(".");
+	print_folder("./d");
+}
+
+void live_alone(uint64_t patience_us)
+{
+	struct ring *ring = &world.rings[0];
+	bool goes_on = true;
+	uint32_t opcode;
+
+	if (!open_ring(ring))
+		failed("no ring", ring->fd);
+	for (unsigned i = 0; i < STEPS && goes_on; i++) {
+		if (any(8) == 0)
+			make_arguments();
+		if (any(4) == 0) {
+			long ret = make_register(ring, &opcode);
+
+			printf("%llu.%ur %ld | register %u\n",
+			       (unsigned long long)world.number, i, ret,
+			       opcode);
+		}
+		goes_on = step(ring, i, patience_us);
+	}
+	if (goes_on)
+		print_end();
+	finish(ring);
+	fflush(stdout);
+}
