@@ -21,6 +21,7 @@
 #include "tool/place.h"
 #include "tool/program.h"
 #include "tool/search.h"
+#include "tool/settings.h"
 #include "tool/tool.h"
 
 static void print_help(void)
@@ -97,6 +98,7 @@ static void judge_all(const struct orders *orders, char *const *arguments,
 		      struct uaio_findings *findings)
 {
 	uaio_machine_judge(machine, findings);
+	uaio_settings_judge(findings);
 	for (; *arguments; arguments++) {
 		if (is_path(*arguments))
 			uaio_place_judge(*arguments, findings);

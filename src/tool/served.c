@@ -36,9 +36,19 @@ static void find(const char *name, void *ret_function)
 	memcpy(ret_function, &found, sizeof(found));
 }
 
+/* What the library says when it is loaded is not the doctor's. */
+static void be_silent(void)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	if (null >= 0)
+		(void)dup2(null, STDERR_FILENO);
+}
+
 /* Return: 0 or an errno. */
 static int load(struct memory *memory)
 {
+	be_silent();
 	/* Rings are the library's even where the kernel has some. */
 	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
 	(void)setenv(uaio_options[UAIO_OPTION_POSIX].variable, "on", 1);

@@ -176,6 +176,22 @@ def _(tool):
                 if finding["subject"] == call], [], call)
 
 
+@case("the doctor tells of options that the environment sets")
+def _(tool):
+    def option(variable, value):
+        return doctor(tool, env={variable: value})
+
+    option("UAIO_MAX_NR", "70").expect("option", "PASS",
+                                       words="UAIO_MAX_NR=70 is set")
+    option("UAIO_VERBOSE", "yes").expect("option", "PASS")
+    option("UAIO_URING", "never").expect("option", "WARN", "option",
+                                         words="left to the kernel")
+    option("UAIO_POSIX", "off").expect("option", "WARN", "option",
+                                       words="left to the C library")
+    option("UAIO_STRICT", "maybe").expect("option", "FAIL", "option",
+                                          words="maybe")
+
+
 @case("the doctor refuses what it does not know in one line")
 def _(tool):
     outcome = tool.exec(tool.uaio, "doctor", "--nonsense")

@@ -28,7 +28,7 @@ def _(tool):
 
 @case("a program with a sanitizer is served, and its runtime says nothing")
 def _(tool):
-    for kind in ("address", "undefined", "leak", "thread"):
+    for kind in ("address", "undefined", "thread"):
         program = stranger(tool, kind, f"-fsanitize={kind}", "-g")
         # By itself ThreadSanitizer lets a child of fork() have no threads.
         env = {"TSAN_OPTIONS": "die_after_fork=0"}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/options.h"
+
+/* What an option leaves to others, or NULL. */
+static const char *left_by(int id, uint64_t value)
+{
+	if (id == UAIO_OPTION_URING && value == UAIO_URING_NEVER)
+		return "io_uring is left to the kernel";
+	if (id == UAIO_OPTION_POSIX && value == UAIO_POSIX_OFF)
+		return "aio_read and its like are left to the C library";
+	return NULL;
+}
+
+static void judge_one(int id, const char *text, struct uaio_findings *findings)
+{
+	const struct uaio_option *option = &uaio_options[id];
+	char complaint[UAIO_OPTION_COMPLAINT_MAX];
+	struct uaio_finding *finding;
+	const char *left;
+	uint64_t value;
+
+	if (uaio_option_parse(option, text, &value) < 0) {
+		uaio_option_complaint(option, option->variable, text, complaint,
+				      sizeof(complaint));
+		finding = uaio_find(findings, UAIO_FAIL, "option", "%s",
+				    complaint + strlen("uaio: "));
+		finding->cause = "option";
+		uaio_finding_fix(finding, "correct or unset %s",
+				 option->variable);
+		return;
+	}
+	left = left_by(id, value);
+	finding = uaio_find(findings, left ? UAIO_WARN : UAIO_PASS, "option",
+			    "%s=%s is set%s%s", option->variable, text,
+			    left ? ": " : "", left ? left : "");
+	if (!left)
+		return;
+	finding->cause = "option";
+	uaio_finding_fix(finding, "unset %s", option->variable);
+}
+
+void uaio_settings_judge(struct uaio_findings *findings)
+{
+	for (int id = 0; id < UAIO_NR_OPTIONS; id++) {
+		const char *text = getenv(uaio_options[id].variable);
+
+		if (text)
+			judge_one(id, text, findings);
+	}
+}
