@@ -162,7 +162,7 @@ static void look_at(int fd, const char *path, char *const *envp)
 
 static bool is_wanted(void)
 {
-	return uaio_config.is_verbose || uaio_config.has_stats;
+	return uaio_config.is_verbose || uaio_config.has_report;
 }
 
 void uaio_host_tell_lost(int dir, const char *path, char *const *envp)

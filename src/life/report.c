@@ -324,7 +324,7 @@ void uaio_report_unserved(const char *why)
 
 	/* relaxed: the text is constant */
 	if (!cas_relaxed(&unserved, &none, why) ||
-	    (!uaio_config.is_verbose && !uaio_config.has_stats))
+	    (!uaio_config.is_verbose && !uaio_config.has_report))
 		return;
 	(void)snprintf(line, sizeof(line), "uaio: library: not served: %s\n",
 		       why);
