@@ -128,6 +128,7 @@ static bool has_unread(const struct uaio_queue *queue)
 }
 
 static const struct uaio_sink ring_sink = {
+	.door = UAIO_DOOR_AIO,
 	.post = take_in,
 	.drop_words = uaio_resfd_drop,
 	.is_met = is_met,

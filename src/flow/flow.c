@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "trace/trace.h"
+#include "proc/entry.h"
+#include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "wait/order.h"
@@ -79,7 +82,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->is_oldest = false;
 	req->owns_waitq = false;
 	req->is_one_call = req->is_by_worker = req->was_paged = false;
-	req->is_faulty = req->is_short = false;
+	req->is_faulty = req->is_short = req->is_native = false;
 	req->edges = 0;
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */
@@ -198,7 +201,17 @@ static void unlink_locked(struct uaio_req *req, bool is_reusable)
 	}
 }
 
-static void count(const struct uaio_req *req)
+enum uaio_by uaio_req_by(const struct uaio_req *req,
+			 const struct uaio_worker *worker)
+{
+	return req->is_native         ? UAIO_BY_KERNEL
+	       : worker               ? UAIO_BY_WORKER
+	       : uaio_is_own_thread() ? UAIO_BY_READY
+				      : UAIO_BY_WAITER;
+}
+
+/* res: its result; by: who has executed it. */
+static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 {
 	struct uaio_live_block *stats = uaio_stats_mine();
 	uint64_t now;
@@ -214,6 +227,8 @@ static void count(const struct uaio_req *req)
 	if (req->started)
 		uaio_stats_time(stats, UAIO_TIME_SERVICE, req->started, now, 1);
 	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
+	if (uaio_trace_is_on())
+		uaio_record(req, res, by, now);
 }
 
 static uint32_t flags_of(const struct uaio_sqe *sqe)
@@ -294,7 +309,7 @@ static void end(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
 		uaio_ready_returned(req);
 	if (uaio_req_uses_number(req))
 		uaio_file_unuse(file);
-	count(req);
+	count(req, res, uaio_req_by(req, worker));
 	uaio_copy_put(req);
 	if (!is_write && req->order != UAIO_ORDER_NONE)
 		uaio_order_return(req, ret_startable);
@@ -343,7 +358,7 @@ unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
 		if (req->group != group)
 			break;
 		list_remove(&req->work.link);
-		count(req);
+		count(req, req->done_bytes, UAIO_BY_WORKER);
 		uaio_copy_put(req);
 		ret_completions[nr++] = completion_of(req, req->done_bytes);
 		unlink_locked(req, true);
@@ -421,7 +436,7 @@ static void finish_together(struct uaio_req *const *reqs,
 			all.writes |= 1u << i;
 		if (uaio_req_uses_number(req))
 			uaio_file_unuse(req->file);
-		count(req);
+		count(req, results[i], uaio_req_by(req, NULL));
 		uaio_copy_put(req);
 	}
 	return_all(&all, ret_startable);

@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/ring.h"
+
 struct list;
 struct uaio_completion;
 struct uaio_device;
@@ -106,6 +108,10 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
  */
 void uaio_req_complete_together(struct uaio_req *const *reqs,
 				const int64_t *results, unsigned nr);
+
+/* Return: who has executed req, which is about to end. worker: as above. */
+enum uaio_by uaio_req_by(const struct uaio_req *req,
+			 const struct uaio_worker *worker);
 
 /*
  * The oldest reader of device is complete: let the next read. The worker, or NULL,

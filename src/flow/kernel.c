@@ -231,6 +231,8 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 	while (nr) {
 		unsigned nr_together = nr_done(reqs, results, nr);
 
+		for (unsigned i = 0; i < nr_together; i++)
+			reqs[i]->is_native = true;
 		if (nr_together) {
 			uaio_req_complete_together(reqs, results, nr_together);
 		} else {

@@ -81,6 +81,22 @@ static bool park(struct uaio_req *req)
 	return parks;
 }
 
+/* For traces; what has been done in parts is not put together again. */
+static void note_what_it_was(struct uaio_req *req,
+			     const struct uaio_worker *worker)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+	bool has_place = op->class <= UAIO_CLASS_SYNC && !op->is_of_socket;
+
+	req->late_op = req->sqe.op;
+	req->late_fd = op->has_no_file ? -1 : req->sqe.fd;
+	req->late_off = has_place && req->sqe.off >= 0 ? req->sqe.off : -1;
+	req->late_len =
+		has_place && !op->copies ? uaio_sqe_bytes(&req->sqe) : 0;
+	if (req->late_by == UAIO_NR_BYS)
+		req->late_by = (uint8_t)uaio_req_by(req, worker);
+}
+
 bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 		    struct uaio_worker *worker, struct list *ret_startable)
 {
@@ -94,6 +110,7 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 	if (!req->delay_ns || uaio_gate_is_closed())
 		return false;
 	breaks = req->sqe.links && uaio_link_breaks(req, *res);
+	note_what_it_was(req, worker);
 	uaio_ready_pin(&group->ready);
 	let_go(req, worker, ret_startable);
 	if (req->sqe.is_signalled)

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "trace/ring.h"
 #include "options/config.h"
 #include "options/faults.h"
 #include "file/file.h"
@@ -276,6 +277,7 @@ void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan)
 	req->is_short = plan->is_short;
 	req->is_faulty = plan->is_short || plan->delay_ns;
 	req->delay_ns = plan->delay_ns;
+	req->late_by = UAIO_NR_BYS;
 	/* It is completed by itself, which may let others start. */
 	req->work.may_block |= req->is_faulty;
 }

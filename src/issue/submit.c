@@ -17,9 +17,11 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "trace/trace.h"
 #include "options/config.h"
 #include "file/inspect.h"
 #include "op/args.h"
+#include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "wait/order.h"
@@ -101,6 +103,8 @@ static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 {
 	struct uaio_live_block *stats = batch->stats;
 
+	if (uaio_trace_is_on())
+		uaio_record_inline(batch->queue, sqe, outcome);
 	uaio_stats_add(stats, &stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
 	if (!batch->nr_inline && !batch->nr_handed_over)
 		batch->start = outcome->start;
@@ -483,6 +487,8 @@ static void complete_late(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	}
 	count_handed_over(batch, req, UAIO_ISSUE_RETRY_READY, outcome);
 	uaio_fault_keep(req, plan);
+	req->started = outcome->start;
+	req->late_by = UAIO_BY_SUBMITTER;
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	uaio_req_complete(req, outcome->res);
 }

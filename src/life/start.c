@@ -8,6 +8,7 @@
 #include "life/life.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/calls.h"
@@ -16,10 +17,12 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "options/config.h"
+#include "options/errors.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
 #include "proc/table.h"
 #include "proc/thread.h"
+#include "trace/trace.h"
 #include "file/file.h"
 #include "op/op.h"
 #include "req/req.h"
@@ -62,6 +65,7 @@ static int start_parts(void)
 	uaio_flow_init();
 	uaio_chain_init();
 	uaio_fault_init();
+	uaio_trace_init();
 	uaio_split_init();
 	uaio_bounce_init();
 	uaio_req_wq_init();
@@ -96,12 +100,28 @@ static void load_limits(void)
 	uaio_engine_unlock_state();
 }
 
+/* Traced requests are timed. A tracer that is gone is no matter. */
+static void load_trace(void)
+{
+	int ret = uaio_trace_load();
+	const char *why = ret == -EXDEV ? "it is in a PID namespace of its own"
+					: uaio_error_name(-ret);
+	char line[96];
+
+	if (ret == 0 || ret == -ENOENT)
+		return;
+	(void)snprintf(line, sizeof(line),
+		       "uaio: a process is not traced: %s\n", why);
+	uaio_report_say(line);
+}
+
 void uaio_engine_load(void)
 {
 	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
 	uaio_config_load();
 	load_limits();
 	uaio_report_load();
+	load_trace();
 	uaio_threads_init();
 	uaio_doors_load();
 	uaio_process_load();

@@ -208,10 +208,12 @@ static bool is_plain(const struct uaio_req *req)
 static void complete_alone(struct uaio_req *req, int64_t res)
 {
 	/* A worker may execute it through a copy (bounce.h). */
-	if (res == -EAGAIN || (res == -EINVAL && uaio_config.bounces))
+	if (res == -EAGAIN || (res == -EINVAL && uaio_config.bounces)) {
 		send_back(&req, 1);
-	else
+	} else {
+		req->is_native = true;
 		uaio_flow->complete(req, res, NULL);
+	}
 }
 
 static void count(const struct io_uring_cqe *cqes, unsigned nr)

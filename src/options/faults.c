@@ -172,15 +172,22 @@ static const struct {
 };
 enum { NR_GROUPS = sizeof(groups) / sizeof(groups[0]) };
 
-static int read_operation(const struct part *part, struct uaio_fault *fault,
-			  const struct expected *expected)
+/* Return: the operations of that name, a bit for each; 0: there are none. */
+static uint64_t ops_of(const struct part *part)
 {
 	for (int i = 0; i < NR_GROUPS; i++)
 		if (is_word(part, groups[i].name))
-			fault->ops = groups[i].ops;
-	for (unsigned op = 0; op < UAIO_NR_OPS && !fault->ops; op++)
+			return groups[i].ops;
+	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		if (is_word(part, uaio_op_names[op]))
-			fault->ops = BIT(op);
+			return BIT(op);
+	return 0;
+}
+
+static int read_operation(const struct part *part, struct uaio_fault *fault,
+			  const struct expected *expected)
+{
+	fault->ops = ops_of(part);
 	if (fault->ops & TIMERS)
 		return expect(expected, "an operation other than timers", part);
 	if (!fault->ops || fault->ops & UNNAMED)
@@ -336,6 +343,30 @@ int uaio_faults_parse(const char *text, struct uaio_faults *ret, char *expected,
 		       : expect(&complaint,
 				"OPERATION:FAULT, as in write:eio@p=0.01",
 				&part);
+}
+
+int uaio_operations_parse(const char *text, uint64_t *ret_ops)
+{
+	struct part all = { text, strlen(text) }, part;
+	uint64_t ops = 0, of_part = 1;
+	bool is_more = true;
+
+	while (is_more && of_part) {
+		is_more = take(&all, ",", &part);
+		of_part = ops_of(&part);
+		ops |= of_part;
+	}
+	if (!of_part)
+		return -EINVAL;
+	*ret_ops = ops;
+	return 0;
+}
+
+int uaio_time_parse(const char *text, int64_t *ret_ns)
+{
+	const struct part part = { text, strlen(text) };
+
+	return read_time(&part, ret_ns);
 }
 
 bool uaio_fault_matches(const char *pattern, const char *text)

@@ -59,6 +59,15 @@ int uaio_faults_parse(const char *text, struct uaio_faults *ret, char *expected,
 		      size_t len);
 
 /*
+ * Read names of operations, or of groups of them, separated by commas: a bit for each.
+ * Return: 0 or -EINVAL.
+ */
+int uaio_operations_parse(const char *text, uint64_t *ret_ops);
+
+/* Read a time such as 5ms. Return: 0 or -EINVAL. */
+int uaio_time_parse(const char *text, int64_t *ret_ns);
+
+/*
  * Return: whether all of text is as pattern, in which * stands for any characters,
  * of slashes too, and ? for one.
  */

@@ -81,6 +81,7 @@ static bool has_unreaped(const struct uaio_queue *queue)
 }
 
 static const struct uaio_sink sink = {
+	.door = UAIO_DOOR_POSIX,
 	.post = post,
 	.drop_words = uaio_posix_drop_words,
 	.is_met = uaio_posix_is_met,

@@ -24,7 +24,8 @@
  * it for a library that is loaded by dlopen(), so all is in this one struct.
  */
 struct uaio_entry {
-	int depth; /* 1 while the thread is inside the library, else 0; or 2 */
+	int16_t depth; /* 1 while the thread is inside the library, else 0; or 2 */
+	uint16_t lane; /* trace.c's: 1 more than the number of its lane; or 0 */
 	uint32_t table; /* table.c's: what is known of its descriptor table */
 };
 
@@ -77,7 +78,7 @@ static inline int uaio_step_out(void)
 
 static inline void uaio_step_in(int depth)
 {
-	uaio_entry.depth = depth;
+	uaio_entry.depth = (int16_t)depth;
 	__asm__ volatile("" ::: "memory");
 }
 

@@ -152,6 +152,7 @@ struct uaio_req {
 	bool was_paged : 1;    /* it has waited for its pages: page.h */
 	bool is_faulty : 1;    /* it has a fault on purpose: fault.h */
 	bool is_short : 1;     /* it was cut, and so is not whole */
+	bool is_native : 1;    /* the kernel has executed it: native.h */
 	uint32_t edges;   /* of its file before it was tried; 0: not tried */
 	int64_t until_ns; /* when it stops waiting; 0: never */
 
@@ -161,6 +162,12 @@ struct uaio_req {
 	bool is_late;
 	bool breaks_late; /* then what is linked to it may not start */
 	int64_t delay_ns; /* if is_faulty: for so long it is to be */
+	/* if is_late: what it was, for traces */
+	uint8_t late_op;
+	uint8_t late_by; /* enum uaio_by; UAIO_NR_BYS: not known yet */
+	int late_fd;
+	int64_t late_off; /* -1: none */
+	uint64_t late_len;
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
 	union {
 		struct uaio_watch *watch; /* borrows: its queue's on its file */

@@ -28,6 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "trace/ring.h"
+
 struct uaio_file;
 struct uaio_queue;
 struct uaio_sqe;
@@ -58,6 +60,8 @@ struct uaio_post {
 };
 
 struct uaio_sink {
+	uint8_t door; /* enum uaio_door_id, for traces */
+
 	/*
 	 * Receive completions: make them visible to the client, then notify it
 	 * by whatever means the door has (the core itself wakes the queue's

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
+#include "trace/trace.h"
 #include "live/live.h"
 #include "proc/thread.h"
 
@@ -113,8 +114,9 @@ void uaio_stats_init(void)
 					  ->gauges.nr_threads
 			       : NULL);
 	/* Without --stats there is no use in counting where nobody can read. */
-	if (uaio_config.has_live)
-		uaio_config.has_stats = uaio_config.has_report || page;
+	if (uaio_config.has_live || uaio_trace_is_on())
+		uaio_config.has_stats =
+			uaio_config.has_report || page || uaio_trace_is_on();
 }
 
 /* blocks */

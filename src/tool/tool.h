@@ -20,6 +20,7 @@ enum {
  * Return: the exit status, unless the subcommand has executed another program.
  */
 int uaio_run_main(int argc, char **argv);
+int uaio_trace_main(int argc, char **argv);
 int uaio_bench_main(int argc, char **argv);
 int uaio_doctor_main(int argc, char **argv);
 

@@ -292,6 +292,7 @@ static bool has_unread(const struct uaio_queue *queue)
 }
 
 const struct uaio_sink uaio_uring_sink = {
+	.door = UAIO_DOOR_URING,
 	.post = post,
 	.has_room = has_room,
 	.drop_words = uaio_uring_notes_drop,

@@ -209,6 +209,25 @@ static void make_one_request(void)
 	close(fd);
 }
 
+/* A write of each of two files, which stay open until the standard input ends. */
+static void keep_files_open(char **paths)
+{
+	io_context_t ctx = NULL;
+	struct iocb iocb;
+	char byte = 0;
+
+	assert(io_setup(1, &ctx) == 0);
+	for (int i = 0; i < 2; i++) {
+		int fd = open(paths[i], O_RDWR | O_CREAT, 0644);
+
+		assert(fd >= 0);
+		io_prep_pwrite(&iocb, fd, &byte, 1, 0);
+		make(ctx, &iocb);
+	}
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+}
+
 int main(int argc, char **argv)
 {
 	const char *ending = argc > 1 ? argv[1] : "return";
@@ -221,6 +240,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(ending, "one")) {
 		make_one_request();
+		return 0;
+	}
+	if (!strcmp(ending, "keep")) {
+		keep_files_open(argv + 2);
 		return 0;
 	}
 	make_requests();

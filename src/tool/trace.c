@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uaio trace: a line for each request of a command, as it ends
+ *
+ * The command runs as under `uaio run`, with the ring of the trace (trace/ring.h) in a
+ * variable. It has no part in what is written: it goes on whatever becomes of the
+ * tracer. The tracer becomes the parent of what the command leaves behind, and so
+ * knows when all of it is over.
+ *
+ * Tested by test/run/trace.py.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "options/faults.h"
+#include "tool/tool.h"
+#include "tool/tracing.h"
+
+enum { BUSY_NAP_US = 500, IDLE_NAP_US = 5000 };
+
+static struct {
+	struct uaio_sieve sieve;
+	const char *output, *chrome; /* NULL: not asked for */
+	FILE *lines, *viewer;        /* NULL: not written, or not any more */
+	uint64_t nr_lost;            /* that were told of */
+} trace;
+
+static uint32_t is_stopped; /* atomic */
+
+static void stop(int signal_number)
+{
+	(void)signal_number;
+	/* relaxed: the same thread reads it */
+	store_relaxed(&is_stopped, 1);
+}
+
+/* options */
+
+static void print_help(void)
+{
+	puts("usage: uaio trace [option...] [--] command [argument...]\n"
+	     "\n"
+	     "Starts the command as uaio run does, and writes a line for each "
+	     "of "
+	     "its\n"
+	     "asynchronous requests, as it ends, to the standard error.\n"
+	     "\n"
+	     "  -o, --output FILE   write the lines to FILE\n"
+	     "  --chrome FILE       write a file for trace viewers "
+	     "(ui.perfetto.dev)\n"
+	     "  --op NAME[,NAME]    only these operations, as in read,fsync\n"
+	     "  --file PATTERN      only files with such a path, as in "
+	     "'*.ibd'\n"
+	     "  --errors            only requests that ended with an error\n"
+	     "  --slower TIME       only what took longer, as in 5ms\n"
+	     "  -h, --help          show this");
+}
+
+enum { CHROME = 256, OP, FILE_, ERRORS, SLOWER };
+
+static int set_option(int c)
+{
+	switch (c) {
+	case 'o': trace.output = optarg; return 0;
+	case CHROME: trace.chrome = optarg; return 0;
+	case FILE_: trace.sieve.file = optarg; return 0;
+	case ERRORS: trace.sieve.is_errors_only = true; return 0;
+	case OP:
+		if (uaio_operations_parse(optarg, &trace.sieve.ops) == 0)
+			return 0;
+		return uaio_diag(EXIT_REFUSED,
+				 "--op=%s: expected operations such as read, "
+				 "write or fsync, separated by commas",
+				 optarg);
+	case SLOWER:
+		if (uaio_time_parse(optarg, &trace.sieve.slower_ns) == 0)
+			return 0;
+		return uaio_diag(EXIT_REFUSED,
+				 "--slower=%s: expected a time such as 5ms, in "
+				 "ns, us, ms or s",
+				 optarg);
+	default: return EXIT_REFUSED;
+	}
+}
+
+/*
+ * Return: 0 with the command at argv[optind]; -1 if there is nothing left to do, with
+ * the exit status in *ret_status.
+ */
+static int read_flags(int argc, char **argv, int *ret_status)
+{
+	static const struct option flags[] = {
+		{ "output", required_argument, NULL, 'o' },
+		{ "chrome", required_argument, NULL, CHROME },
+		{ "op", required_argument, NULL, OP },
+		{ "file", required_argument, NULL, FILE_ },
+		{ "errors", no_argument, NULL, ERRORS },
+		{ "slower", required_argument, NULL, SLOWER },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int c;
+
+	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
+	while ((c = getopt_long(argc, argv, "+ho:", flags, NULL)) != -1) {
+		*ret_status = 0;
+		if (c == 'h')
+			print_help();
+		else
+			*ret_status = set_option(c);
+		if (c == 'h' || *ret_status)
+			return -1;
+	}
+	if (optind < argc)
+		return 0;
+	*ret_status = uaio_diag(EXIT_REFUSED,
+				"trace: which command? See uaio trace --help");
+	return -1;
+}
+
+/* output */
+
+static FILE *open_file(const char *path)
+{
+	FILE *file = fopen(path, "we");
+
+	if (!file)
+		uaio_diag(0, "trace: %s: %s", path, strerror(errno));
+	return file;
+}
+
+static int open_output(void)
+{
+	if (trace.chrome && !(trace.viewer = open_file(trace.chrome)))
+		return EXIT_REFUSED;
+	if (trace.output && !(trace.lines = open_file(trace.output)))
+		return EXIT_REFUSED;
+	if (!trace.output && !trace.chrome)
+		trace.lines = stderr;
+	if (trace.lines)
+		uaio_lines_begin(trace.lines);
+	if (trace.viewer)
+		uaio_chrome_begin(trace.viewer);
+	return 0;
+}
+
+static void put(const struct uaio_traced *traced, void *arg)
+{
+	(void)arg;
+	if (!uaio_sieve_passes(&trace.sieve, traced))
+		return;
+	if (trace.lines)
+		uaio_line(trace.lines, traced);
+	if (trace.viewer)
+		uaio_chrome(trace.viewer, traced);
+}
+
+/* What cannot be written ends, and the command goes on. */
+static void check_file(FILE **file)
+{
+	if (!*file || (fflush(*file) == 0 && !ferror(*file)))
+		return;
+	uaio_diag(0, "trace: cannot write: %s", strerror(errno));
+	*file = NULL;
+}
+
+static void tell_lost(uint64_t nr_lost)
+{
+	if (trace.lines && nr_lost != trace.nr_lost)
+		uaio_line_lost(trace.lines, nr_lost - trace.nr_lost);
+	trace.nr_lost = nr_lost;
+}
+
+static void end_output(struct uaio_trace_ring *ring)
+{
+	uint64_t nr_lost = uaio_lanes_lost(ring);
+
+	tell_lost(nr_lost);
+	if (trace.viewer)
+		uaio_chrome_end(trace.viewer, nr_lost);
+	check_file(&trace.lines);
+	check_file(&trace.viewer);
+	if (nr_lost)
+		uaio_diag(
+			0,
+			"trace: %llu records were lost: the command was faster "
+			"than they could be written",
+			(unsigned long long)nr_lost);
+}
+
+/* the command */
+
+static void nap(unsigned us)
+{
+	const struct timespec time = { .tv_nsec = us * 1000l };
+
+	(void)nanosleep(&time, NULL);
+}
+
+/* Become the command. It finds the ring by the tracer's descriptor. */
+static int run(char **command, int nr, int fd)
+{
+	char path[64], **argv = calloc((size_t)nr + 3, sizeof(*argv));
+
+	if (!argv)
+		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getppid(), fd);
+	setenv(UAIO_TRACE_VARIABLE, path, 1);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGQUIT, SIG_DFL);
+	argv[0] = (char[]){ "run" };
+	argv[1] = (char[]){ "--" };
+	memcpy(argv + 2, command, (size_t)nr * sizeof(*argv));
+	optind = 0; /* getopt begins anew */
+	return uaio_run_main(nr + 2, argv);
+}
+
+static int status_of(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/*
+ * Take the exit status of children that have ended.
+ * Return: whether there are others; *ret_status: of the command, if it has ended.
+ */
+static bool reap(pid_t command, int *ret_status)
+{
+	pid_t pid;
+	int status;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == command)
+			*ret_status = status_of(status);
+	return pid == 0;
+}
+
+/* Write until all processes have ended. Return: the exit status. */
+static int follow(struct uaio_trace_ring *ring, pid_t command)
+{
+	int status = 0;
+	bool is_running = true;
+
+	while (is_running && !load_relaxed(&is_stopped)) {
+		uint64_t nr;
+
+		is_running = reap(command, &status);
+		nr = uaio_lanes_take(ring, put, NULL);
+		tell_lost(uaio_lanes_lost(ring));
+		if (!nr) {
+			check_file(&trace.lines);
+			check_file(&trace.viewer);
+		}
+		if (is_running)
+			nap(nr ? BUSY_NAP_US : IDLE_NAP_US);
+	}
+	return load_relaxed(&is_stopped) ? 128 + SIGTERM : status;
+}
+
+int uaio_trace_main(int argc, char **argv)
+{
+	struct uaio_trace_ring *ring;
+	pid_t command;
+	int fd, status;
+
+	if (read_flags(argc, argv, &status) < 0)
+		return status;
+	fd = uaio_lanes_open(&ring);
+	if (fd < 0)
+		return uaio_diag(EXIT_REFUSED,
+				 "trace: no memory for a ring: %s",
+				 strerror(-fd));
+	status = open_output();
+	if (status)
+		return status;
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	/* The command's terminal is ours; it decides what an interrupt does. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	signal(SIGTERM, stop);
+	signal(SIGPIPE, SIG_IGN);
+	command = fork();
+	if (command < 0)
+		return uaio_diag(EXIT_REFUSED, "trace: %s", strerror(errno));
+	if (command == 0) {
+		signal(SIGPIPE, SIG_DFL);
+		exit(run(argv + optind, argc - optind, fd));
+	}
+	status = follow(ring, command);
+	end_output(ring);
+	return status;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uaio trace: what its files share
+ *
+ *   trace.c      options, the command that is traced, and the end
+ *   lanes.c      the ring (trace/ring.h): taking records out of it
+ *   filenames.c  the names of descriptors
+ *   sift.c       which records are meant
+ *   lines.c      a line for each
+ *   chrome.c     a file for trace viewers
+ *
+ * Tested by test/run/trace.py.
+ */
+#ifndef UAIO_TOOL_TRACING_H
+#define UAIO_TOOL_TRACING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "trace/ring.h"
+
+extern const char *const uaio_door_names[UAIO_NR_DOORS];
+extern const char *const uaio_by_names[UAIO_NR_BYS];
+
+/* A record, and all that is known of it. Times are in ns since the trace began. */
+struct uaio_traced {
+	const struct uaio_trace_record *record;
+	uint32_t pid, tid;
+	int64_t submitted_ns, started_ns, ended_ns;
+	const char *file; /* "": not known */
+};
+
+/* How long it waited until it was executed, and how long that took. */
+static inline int64_t uaio_traced_wait(const struct uaio_traced *traced)
+{
+	int64_t until =
+		traced->record->started ? traced->started_ns : traced->ended_ns;
+
+	return until > traced->submitted_ns ? until - traced->submitted_ns : 0;
+}
+
+static inline int64_t uaio_traced_service(const struct uaio_traced *traced)
+{
+	return traced->record->started && traced->ended_ns > traced->started_ns
+		       ? traced->ended_ns - traced->started_ns
+		       : 0;
+}
+
+/* lanes.c */
+
+/* Make the ring. Return: its descriptor; or -errno. */
+int uaio_lanes_open(struct uaio_trace_ring **ret_ring);
+
+typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
+
+/*
+ * Take what is in the ring, and give it to each, in the order of a lane; free lanes
+ * whose threads are gone.
+ * Return: how many there were.
+ */
+uint64_t uaio_lanes_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
+			 void *arg);
+
+/* Return: how many records found no room, or no lane, so far. */
+uint64_t uaio_lanes_lost(struct uaio_trace_ring *ring);
+
+/* filenames.c */
+
+/* Return: the name of what fd is in that process, as far as it is known; or "". */
+const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns);
+
+/* sift.c */
+
+struct uaio_sieve {
+	uint64_t ops;     /* a bit for each; 0: any */
+	const char *file; /* a pattern; NULL: any */
+	bool is_errors_only;
+	int64_t slower_ns; /* only what took longer, from its submission on */
+};
+
+bool uaio_sieve_passes(const struct uaio_sieve *sieve,
+		       const struct uaio_traced *traced);
+
+/* lines.c */
+
+void uaio_lines_begin(FILE *to);
+void uaio_line(FILE *to, const struct uaio_traced *traced);
+void uaio_line_lost(FILE *to, uint64_t nr);
+
+/* chrome.c */
+
+void uaio_chrome_begin(FILE *to);
+void uaio_chrome(FILE *to, const struct uaio_traced *traced);
+void uaio_chrome_end(FILE *to, uint64_t nr_lost);
+
+#endif /* UAIO_TOOL_TRACING_H */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/sys.h"
+#include "proc/entry.h"
+
+uint32_t uaio_trace_on;
+
+/* immutable while tracing is on */
+static struct {
+	struct uaio_trace_ring *ring;
+	uint32_t pid; /* the process's id, since the engine started */
+} trace;
+
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+	int fd = sys_openat(AT_FDCWD, "/proc/self/ns/pid", O_RDONLY | O_CLOEXEC,
+			    0);
+	int ret;
+
+	if (fd < 0)
+		return 0;
+	ret = sys_fstat(fd, &st);
+	(void)sys_close(fd);
+	return ret < 0 ? 0 : st.st_ino;
+}
+
+/* Return: whether fd is a ring that nobody can make shorter. */
+static bool is_ring(int fd)
+{
+	struct stat st;
+
+	return sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_size == (off_t)sizeof(struct uaio_trace_ring) &&
+	       sys_fcntl(fd, F_GET_SEALS, 0) > 0 &&
+	       (sys_fcntl(fd, F_GET_SEALS, 0) & F_SEAL_SHRINK);
+}
+
+static int map(int fd, struct uaio_trace_ring **ret_ring)
+{
+	struct uaio_trace_ring *ring;
+	void *memory;
+
+	if (!is_ring(fd))
+		return -ENOENT;
+	memory = sys_mmap_file(sizeof(*ring), PROT_READ | PROT_WRITE,
+			       MAP_SHARED, fd, 0);
+	if (sys_is_map_error(memory))
+		return -ENOMEM;
+	ring = memory;
+	if (memcmp(ring->magic, UAIO_TRACE_MAGIC, sizeof(ring->magic)) != 0 ||
+	    ring->version != UAIO_TRACE_VERSION) {
+		(void)sys_munmap(memory, sizeof(*ring));
+		return -ENOENT;
+	}
+	if (ring->pid_namespace != pid_namespace()) {
+		(void)sys_munmap(memory, sizeof(*ring));
+		return -EXDEV;
+	}
+	*ret_ring = ring;
+	return 0;
+}
+
+int uaio_trace_load(void)
+{
+	const char *path = secure_getenv(UAIO_TRACE_VARIABLE);
+	struct uaio_trace_ring *ring;
+	int fd, ret;
+
+	if (!path)
+		return -ENOENT;
+	/* If the tracer is gone, the path may be anything. */
+	fd = sys_openat(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	ret = map(fd, &ring);
+	(void)sys_close(fd);
+	if (ret < 0)
+		return ret;
+	trace.ring = ring;
+	trace.pid = (uint32_t)sys_getpid();
+	store_relaxed(&uaio_trace_on, 1);
+	return 0;
+}
+
+void uaio_trace_init(void)
+{
+	trace.pid = (uint32_t)sys_getpid();
+}
+
+/* Return: the lane that this thread took last; NULL: it has taken none. */
+static struct uaio_trace_lane *lane_of_thread(void)
+{
+	return uaio_entry.lane ? &trace.ring->lanes[uaio_entry.lane - 1] : NULL;
+}
+
+static unsigned place_of(const struct uaio_trace_lane *lane)
+{
+	return (unsigned)(lane - trace.ring->lanes);
+}
+
+/* Return: the lane that this thread had before an exec; NULL: it had none. */
+static struct uaio_trace_lane *find_own(uint32_t me)
+{
+	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
+		struct uaio_trace_lane *lane = &trace.ring->lanes[i];
+
+		/* relaxed: this thread has written them, or others never will */
+		if (load_relaxed(&lane->owner) == me &&
+		    load_relaxed(&lane->pid) == trace.pid)
+			return lane;
+	}
+	return NULL;
+}
+
+static __attribute__((noinline)) struct uaio_trace_lane *take_lane(void)
+{
+	uint32_t me = (uint32_t)sys_gettid(), nobody;
+	struct uaio_trace_lane *lane = find_own(me);
+
+	for (unsigned i = 0; i < UAIO_TRACE_LANES && !lane; i++) {
+		nobody = 0;
+		/* [MB:trace-lane] acquire: pairs with release_lane() of the tracer. */
+		if (!load_relaxed(&trace.ring->lanes[i].owner) &&
+		    cas_acquire(&trace.ring->lanes[i].owner, &nobody, me))
+			lane = &trace.ring->lanes[i];
+	}
+	uaio_entry.lane = lane ? (uint16_t)(place_of(lane) + 1) : 0;
+	if (lane)
+		store_relaxed(&lane->pid, trace.pid);
+	return lane;
+}
+
+/* A thread finds its lane lost if the tracer, wrongly, took it for gone. */
+static struct uaio_trace_lane *my_lane(void)
+{
+	struct uaio_trace_lane *lane = lane_of_thread();
+
+	/* relaxed: written by this thread, and by the tracer when it is gone */
+	if (likely(lane && load_relaxed(&lane->pid) == trace.pid))
+		return lane;
+	return take_lane();
+}
+
+struct uaio_trace_record *uaio_trace_next(void)
+{
+	struct uaio_trace_lane *lane = my_lane();
+	uint64_t head;
+
+	if (unlikely(!lane)) {
+		add_relaxed(&trace.ring->nr_homeless, 1);
+		return NULL;
+	}
+	head = load_relaxed(&lane->head);
+	/*
+	 * [MB:trace-tail] acquire: the tracer has read what was in the place. Pairs
+	 * with the tracer's take().
+	 */
+	if (unlikely(head - load_acquire(&lane->tail) >= UAIO_TRACE_RECORDS)) {
+		store_relaxed(&lane->nr_lost, load_relaxed(&lane->nr_lost) + 1);
+		return NULL;
+	}
+	return uaio_trace_at(trace.ring, place_of(lane), head);
+}
+
+void uaio_trace_put(void)
+{
+	struct uaio_trace_lane *lane = lane_of_thread();
+
+	/* [MB:trace-head] release: the record. Pairs with the tracer's take(). */
+	store_release(&lane->head, load_relaxed(&lane->head) + 1);
+}
+
+#ifdef UAIO_TESTING
+void uaio_trace_to(struct uaio_trace_ring *ring)
+{
+	store_relaxed(&uaio_trace_on, 0);
+	uaio_entry.lane = 0;
+	trace.ring = ring;
+	trace.pid = (uint32_t)sys_getpid();
+	store_relaxed(&uaio_trace_on, ring != NULL);
+}
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tracing: how a process writes a record of each request that has ended (ring.h)
+ *
+ * Off unless `uaio trace` asks for it; then requests are counted and timed as for the
+ * statistics. A record is written where a request is counted as complete.
+ *
+ *   I1  The mapping of a ring is never removed, so a thread that has seen tracing on
+ *       may use it.
+ *   I2  A child of fork() takes lanes of its own.
+ *
+ * Context: any thread that has entered (entry.h).
+ *
+ * Tested by test-trace.c and test/run/trace.py.
+ */
+#ifndef UAIO_TRACE_TRACE_H
+#define UAIO_TRACE_TRACE_H
+
+#include <stdbool.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "trace/ring.h"
+
+extern uint32_t uaio_trace_on __attribute__((visibility("hidden")));
+
+/* Return: whether requests are traced. It costs one load. */
+static inline bool uaio_trace_is_on(void)
+{
+	/* relaxed: what is mapped was mapped before this thread was told */
+	return unlikely(load_relaxed(&uaio_trace_on));
+}
+
+/*
+ * Called when the library is loaded: map the ring that the environment names, if any.
+ * Return: 0; -ENOENT: none is named, or its tracer is gone; or why it cannot be used.
+ */
+int uaio_trace_load(void);
+
+/* Called each time the engine starts, also in a child of fork(). */
+void uaio_trace_init(void);
+
+/*
+ * Return: the record to fill in, which uaio_trace_put() makes visible next; NULL: there
+ * is no room, and that was counted.
+ */
+struct uaio_trace_record *uaio_trace_next(void);
+void uaio_trace_put(void);
+
+#ifdef UAIO_TESTING
+/* Trace into ring from now on; NULL: not any more. */
+void uaio_trace_to(struct uaio_trace_ring *ring);
+#endif
+
+#endif /* UAIO_TRACE_TRACE_H */
