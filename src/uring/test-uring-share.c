@@ -5,7 +5,9 @@
 #undef NDEBUG
 #include "uring/share.h"
 
+#include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -301,10 +303,76 @@ static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 	assert_got(&client, 2, 0);
 }
 
+static unsigned nr_kills = 200; /* or as the argument says */
+
+/* What the dead process has published, and not submitted, is submitted as well. */
+static void submit_all(void)
+{
+	uint32_t nr;
+
+	(void)tell(&client);
+	nr = client.sq_tail -
+	     load_acquire(sq_word(&client, client.params.sq_off.head));
+	assert_int_equal(enter(&client, nr, 1), nr);
+}
+
+/* Submits for ever, and tells by a byte that it has begun. */
+static int submit_until_killed(void)
+{
+	bool has_told = false;
+
+	for (;;) {
+		put(&client, IORING_OP_NOP, -1, 1);
+		put(&client, IORING_OP_NOP, -1, 2)->flags = IOSQE_ASYNC;
+		if (enter(&client, tell(&client), 2) != 2)
+			return 1;
+		while (unread(&client))
+			(void)get(&client);
+		if (!has_told && write(ends[1], "b", 1) != 1)
+			return 2;
+		has_told = true;
+	}
+}
+
+/*
+ * Whatever a child was about when it was killed, the ring works for its parent, and
+ * for the next child. What the dead have submitted or posted may be there or not.
+ */
+static void children_are_killed_at_any_instant(void **state)
+{
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	for (unsigned i = 0; i < nr_kills; i++) {
+		pid_t pid = begin(submit_until_killed);
+		uint64_t until;
+		int status;
+
+		assert_int_equal(read(ends[0], &byte, 1), 1);
+		/* Somewhere in a few turns of its loop. */
+		until = (uint64_t)uaio_now_ns() + i * 7919 % 200000;
+		while ((uint64_t)uaio_now_ns() < until)
+			;
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		catch_up();
+		put(&client, IORING_OP_NOP, -1, 1000 + i);
+		submit_all();
+		while (get(&client).user_data != 1000 + i)
+			;
+		while (unread(&client))
+			(void)get(&client);
+	}
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 #define RING_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		RING_TEST(a_child_submits_for_itself),
@@ -313,7 +381,10 @@ int main(void)
 		RING_TEST(processes_take_turns_to_post),
 		RING_TEST(
 			a_process_that_was_killed_keeps_no_other_from_posting),
+		RING_TEST(children_are_killed_at_any_instant),
 	};
 
+	if (argc > 1)
+		nr_kills = (unsigned)strtoul(argv[1], NULL, 10);
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
 }
