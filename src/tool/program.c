@@ -117,7 +117,10 @@ static void judge_aio_sites(const struct program *program)
 			    uses->users[UAIO_USE_AIO_SITES],
 			    uses->nr_aio_sites == 1 ? "s" : "");
 	finding->cause = "program";
-	uaio_finding_fix(finding, "use a build with libaio as a library");
+	uaio_finding_fix(finding, program->can_be_loaded
+					  ? "use a build with libaio as a "
+					    "library"
+					  : "as for the program");
 }
 
 static void judge_left_sites(const struct program *program)
