@@ -125,41 +125,59 @@ def copy(client, script, at_least):
         raise ways.Failed("the copy is not the same")
 
 
-# tokio-uring's own tests, each in a process of its own: some look at a descriptor
-# that they have closed, which another thread might have opened again
+# The own tests of crates, each in a process of its own: some look at a descriptor that
+# they have closed, which another thread might have opened again
 
-# What is left out, for it needs no io_uring.
-TOKIO_LEFT_OUT = re.compile("buf |tokio_uring .*slab_list::")
-# Of each program: how many tests, and how many requests they make together.
-TOKIO_PROGRAMS = {
-    "driver": (3, 1000),
-    "fixed_buf": (4, 16),
-    "fs_directory": (2, 2),
-    "fs_file": (15, 30),
-    "runtime": (2, 0),
-    "tokio_uring": (9, 1),
+# Of each crate: what is left out, for it needs no io_uring, or looks at a file in the
+# folder of its own source; and of each program how many tests, and how many requests at
+# least they make together.
+CRATES = {
+    "tokio-uring": (re.compile("buf |tokio-server |tokio_uring .*slab_list::"), {
+        "driver": (3, 1000),
+        "fixed_buf": (4, 16),
+        "fs_directory": (2, 2),
+        "fs_file": (15, 30),
+        "runtime": (2, 0),
+        "tokio_uring": (9, 1),
+    }),
+    "compio": (re.compile("net_cmsg |fs_file metadata$"), {
+        "fs_buffer_pool": (2, 2),
+        "fs_file": (7, 15),
+        "fs_utils": (8, 8),
+        "net_buffer_pool": (4, 8),
+        "net_poll": (1, 1),
+        "net_split": (3, 6),
+        "net_tcp_accept": (5, 10),
+        "net_tcp_connect": (10, 10),
+        "net_udp": (3, 6),
+        "net_unix_stream": (2, 4),
+    }),
 }
+SERVERS = {"built", "tokio-server"}
 
 
-def tokio_uring(client):
-    folder = client.fetched("crate", "tokio-uring")
-    programs_there = sorted(set(os.listdir(folder)) - {"built", "tokio-server"})
-    nr_run = {}
-    for name in programs_there:
-        program = os.path.join(folder, name)
-        listed = subprocess.check_output([program, "--list"], text=True)
-        tests = [test for test in re.findall("^(.*): test$", listed, re.M)
-                 if not TOKIO_LEFT_OUT.match(f"{name} {test}")]
-        for test in tests:
-            tokio_test(client, program, test)
-        if tests:
-            nr_run[name] = len(tests)
-            client.prove(name, TOKIO_PROGRAMS[name][1])
-    if nr_run != {name: nr for name, (nr, _) in TOKIO_PROGRAMS.items()}:
-        raise ways.Failed(f"tests that were run: {nr_run}")
+def crate(name):
+    left_out, programs_due = CRATES[name]
+
+    def run(client):
+        folder = client.fetched("crate", name)
+        nr_run = {}
+        for program in sorted(set(os.listdir(folder)) - SERVERS):
+            path = os.path.join(folder, program)
+            listed = subprocess.check_output([path, "--list"], text=True)
+            tests = [test for test in re.findall("^(.*): test$", listed, re.M)
+                     if not left_out.match(f"{program} {test}")]
+            for test in tests:
+                crate_test(client, path, test)
+            if tests:
+                nr_run[program] = len(tests)
+                client.prove(program, programs_due[program][1])
+        if nr_run != {each: nr for each, (nr, _) in programs_due.items()}:
+            raise ways.Failed(f"tests that were run: {nr_run}")
+    return run
 
 
-def tokio_test(client, program, test):
+def crate_test(client, program, test):
     command = ["env", "TMPDIR=" + client.place, program, "--exact", test]
     client.run(*command)
     if client.way != "kernel":
@@ -193,7 +211,7 @@ PROGRAMS = {
     "node": node,
     "caio": caio,
     "liburing": liburing,
-    "tokio-uring": tokio_uring,
+    **{name: crate(name) for name in CRATES},
     "refused": refused,
 }
 
