@@ -9,6 +9,7 @@
 #include "options/config.h"
 #include "proc/entry.h"
 #include "proc/table.h"
+#include "req/stats.h"
 #include "ready/waiter.h"
 #include "flow/post.h"
 #include "life/door.h"
@@ -193,6 +194,7 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	ctxs.quota_used += nr_events;
 	ctxs.nr_ctxs++;
 	ctxs.nr_setups++;
+	add_relaxed(&uaio_stats_gauges->nr_setups, 1);
 	ctx->id = id;
 	ctx->max_reqs = nr_events;
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);

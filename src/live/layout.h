@@ -2,17 +2,16 @@
 /*
  * The page: what a process shows others of its requests
  *
- * A file in memory that the process maps and writes, and that `uaio stat` and
- * `uaio top` map and read. Offsets and sizes are fixed and stand here, so that a tool
- * reads the pages of other versions of the library; names stand in the page itself.
+ * A file in memory that the process maps and writes, and that `uaio stat` reads.
+ * Offsets and sizes are fixed and stand here, so that a tool reads the pages of other
+ * versions of the library; names stand in the page itself.
  *
  *   0x00000  identity: whose page it is; immutable once `is_ready` is set
- *   0x00100  control: words that a tool may write, the only ones that the process
- *            reads. All zero: nothing is asked for.
+ *   0x00100  control: words that a tool may write, for tracing; no process reads
+ *            them yet
  *   0x00200  gauges of the process
  *   0x00400  names
- *   0x01000  a row for each queue: a context, a ring, POSIX AIO
- *   0x03000  a row for each open file
+ *   0x01000  not used yet
  *   0x08000  blocks: the counts of one thread each, the last one those of all threads
  *            beyond that. One whose `pid` is 0 is not in use, and may be beyond the
  *            end of the file.
@@ -20,13 +19,10 @@
  *   I1  All counts are aligned words of 64 bits (gauges of 32), written by relaxed
  *       stores or additions. Each word is right by itself; two words may be of
  *       different moments.
- *   I2  A row is in use while its `use` is odd, and is another queue's or file's when
- *       `use` has changed. A reader reads `use` before and after the rest.
- *   I3  Of the page the process reads the control words, the counts that it adds to, and
- *       of a block, whose it is. What others write there may make its counts wrong, and
- *       have it traced; nothing else.
- *   I4  A block, and a row of the closed queues (row 0), only ever grows.
- *   I5  A member that is added takes room that was zero; if one changes its meaning,
+ *   I2  Of the page the process reads the counts that it adds to and, of a block, whose
+ *       it is. What others write there may make its counts wrong, and nothing else.
+ *   I3  The counts of a block only ever grow.
+ *   I4  A member that is added takes room that was zero; if one changes its meaning,
  *       UAIO_LIVE_VERSION changes, and a tool does not read the page.
  */
 #ifndef UAIO_LIVE_LAYOUT_H
@@ -47,15 +43,10 @@ enum {
 	UAIO_LIVE_NAME = 16, /* bytes of a name, with its end */
 	UAIO_LIVE_OPS = 64,
 	UAIO_LIVE_WAYS = 4,
-	UAIO_LIVE_STATES = 16,
 	UAIO_LIVE_TIMES = 6,
 	UAIO_LIVE_DIRECTS = 8,
 	UAIO_LIVE_FAULTS = 8,
 
-	UAIO_LIVE_QUEUES_AT = 0x1000,
-	UAIO_LIVE_QUEUES = 64,
-	UAIO_LIVE_FILES_AT = 0x3000,
-	UAIO_LIVE_FILES = 64,
 	UAIO_LIVE_BLOCKS_AT = 0x8000,
 	UAIO_LIVE_BLOCK_BYTES = 0xa000,
 	UAIO_LIVE_BLOCKS = 65,
@@ -92,16 +83,14 @@ struct uaio_live_identity {
 	uint32_t is_ready; /* atomic: the rest of the identity is there */
 	int32_t pid;       /* as the process sees it */
 	uint32_t uid;
-	uint64_t pid_namespace; /* its inode; 0: not known */
-	uint64_t born_ns;       /* CLOCK_BOOTTIME: the page was made */
-	uint64_t born_real_ns;  /* CLOCK_REALTIME, at the same moment */
-	uint32_t state;         /* atomic: enum uaio_live_state */
-	uint32_t nr_ops, nr_ways, nr_states; /* so many have a name */
+	uint64_t pid_namespace;   /* its inode; 0: not known */
+	uint64_t born_ns;         /* CLOCK_BOOTTIME: the page was made */
+	uint64_t born_real_ns;    /* CLOCK_REALTIME, at the same moment */
+	uint32_t state;           /* atomic: enum uaio_live_state */
+	uint32_t nr_ops, nr_ways; /* so many have a name */
 	uint32_t nr_directs, nr_times, nr_faults;
-	uint32_t
-		file_sample; /* one of so many inline requests counts for a file */
+	uint32_t spare;
 	char comm[UAIO_LIVE_NAME];
-	char library[UAIO_LIVE_NAME]; /* its version */
 	/* atomic; written by tools, CLOCK_REALTIME: the end was read; 0: not yet */
 	uint64_t read_ns;
 };
@@ -120,45 +109,21 @@ struct uaio_live_control {
 struct uaio_live_gauges {
 	uint32_t nr_in_flight; /* requests that were not inline */
 	uint32_t peak_in_flight;
-	uint32_t
-		nr_threads; /* the library's own: alive, ever started, at most */
+	/* the library's own: alive, ever started, most at a time */
+	uint32_t nr_threads;
 	uint32_t nr_threads_ever;
 	uint32_t peak_threads;
-	uint32_t nr_queues; /* open now, with those that have no row */
-	uint64_t nr_setups; /* contexts and rings, ever */
+	uint32_t spare;
+	uint64_t nr_setups;  /* contexts and rings, ever */
+	uint64_t nr_wakeups; /* threads that waited for completions, woken */
 };
 
 struct uaio_live_names {
-	char states[UAIO_LIVE_STATES][UAIO_LIVE_NAME];
 	char ways[UAIO_LIVE_WAYS][UAIO_LIVE_NAME];
 	char directs[UAIO_LIVE_DIRECTS][UAIO_LIVE_NAME];
 	char faults[UAIO_LIVE_FAULTS][UAIO_LIVE_NAME];
 	char times[UAIO_LIVE_TIMES][UAIO_LIVE_NAME];
 	char ops[UAIO_LIVE_OPS][UAIO_LIVE_NAME];
-};
-
-/* Row 0 is that of all queues that are closed, or had no row of their own. */
-struct uaio_live_queue {
-	uint32_t use; /* atomic, see I2 */
-	char door[12];
-	uint64_t id; /* a descriptor, or the address of a ring */
-	uint64_t nr_inline, nr_late; /* requests complete: in the call, later */
-	uint64_t nr_wakeups;         /* waiters woken */
-	uint32_t nr_in[UAIO_LIVE_STATES]; /* requests in each state now */
-	uint64_t spare[2];
-};
-
-/* Row 0 is that of all files that are closed, or had no row of their own. */
-struct uaio_live_file {
-	uint32_t use; /* atomic, see I2 */
-	int32_t fd;
-	uint64_t dev, ino;
-	uint64_t
-		nr_inline; /* estimated: file_sample for each that was counted */
-	uint64_t inline_bytes;
-	uint64_t nr_late; /* exact */
-	uint64_t late_bytes;
-	uint64_t spare;
 };
 
 /* Counts: those of one thread, which alone writes them, or of all others. */
@@ -181,22 +146,14 @@ struct uaio_live_page {
 	alignas(0x100) struct uaio_live_control control;
 	alignas(0x100) struct uaio_live_gauges gauges;
 	alignas(0x400) struct uaio_live_names names;
-	alignas(0x1000) struct uaio_live_queue queues[UAIO_LIVE_QUEUES];
-	alignas(0x1000) struct uaio_live_file files[UAIO_LIVE_FILES];
 };
 
 static_assert(offsetof(struct uaio_live_page, control) == 0x100 &&
 		      offsetof(struct uaio_live_page, gauges) == 0x200 &&
 		      offsetof(struct uaio_live_page, names) == 0x400 &&
-		      offsetof(struct uaio_live_page, queues) ==
-			      UAIO_LIVE_QUEUES_AT &&
-		      offsetof(struct uaio_live_page, files) ==
-			      UAIO_LIVE_FILES_AT &&
-		      sizeof(struct uaio_live_page) <= UAIO_LIVE_BLOCKS_AT,
+		      sizeof(struct uaio_live_page) <= 0x1000,
 	      "as it stands above");
 static_assert(sizeof(struct uaio_live_control) == 0x100 &&
-		      sizeof(struct uaio_live_queue) == 128 &&
-		      sizeof(struct uaio_live_file) == 64 &&
 		      offsetof(struct uaio_live_block, hists) == 2192 &&
 		      sizeof(struct uaio_live_block) <= UAIO_LIVE_BLOCK_BYTES,
 	      "tools of other versions read it");

@@ -112,7 +112,7 @@ const struct uaio_option uaio_options[] = {
 		.kind = UAIO_OPTION_WORD,
 		.words = live_words,
 		.placeholder = "ON|OFF",
-		.help = "counts for uaio stat and top: on, off",
+		.help = "counts that uaio stat reads: on, off",
 	},
 	[UAIO_OPTION_WORKERS] = {
 		.name = "workers",

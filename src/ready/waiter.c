@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "req/stats.h"
 #include "ready/waiter.h"
 
 #include <errno.h>
@@ -67,6 +68,7 @@ void uaio_waiters_collect_locked(struct uaio_queue *queue,
 		if (sink->is_met(queue, waiter->need)) {
 			uaio_waiter_tell_locked(queue, waiter, wakeups);
 			queue->nr_wakeups++;
+			add_relaxed(&uaio_stats_gauges->nr_wakeups, 1);
 		}
 	}
 }

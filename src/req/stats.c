@@ -22,9 +22,6 @@ enum { SHARED = UAIO_LIVE_BLOCKS - 1, ANY_THREAD = -1 };
 static_assert(SHARED == 64, "a bit for each of the others");
 
 static struct {
-	/* immutable while the engine is up */
-	struct uaio_live_gauges *gauges;
-
 	/* atomic */
 	char *area;     /* laid out as a page; NULL: none yet */
 	uint64_t taken; /* a bit for each block that has, or had, a thread */
@@ -39,6 +36,8 @@ enum sharing { UNKNOWN, SHARED_HERE, SHARED_NOWHERE };
 /* For threads where there is no memory, and gauges where there is no page. */
 static struct uaio_live_block spare;
 static struct uaio_live_gauges own_gauges;
+
+struct uaio_live_gauges *uaio_stats_gauges = &own_gauges;
 
 _Thread_local struct uaio_live_block *uaio_stats_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -109,7 +108,7 @@ void uaio_stats_init(void)
 	uaio_stats_pid = spare.pid = sys_getpid();
 	page = open_page();
 	all.area = (char *)page;
-	all.gauges = page ? &page->gauges : &own_gauges;
+	uaio_stats_gauges = page ? &page->gauges : &own_gauges;
 	uaio_threads_tell(page ? (struct uaio_thread_counts *)(void *)&page
 					  ->gauges.nr_threads
 			       : NULL);
@@ -241,14 +240,14 @@ static void raise_peak(uint32_t *peak, uint32_t nr)
 
 void uaio_stats_in_flight(void)
 {
-	uint32_t *nr = &all.gauges->nr_in_flight;
+	uint32_t *nr = &uaio_stats_gauges->nr_in_flight;
 
-	raise_peak(&all.gauges->peak_in_flight, add_relaxed(nr, 1) + 1);
+	raise_peak(&uaio_stats_gauges->peak_in_flight, add_relaxed(nr, 1) + 1);
 }
 
 void uaio_stats_landed(void)
 {
-	sub_relaxed(&all.gauges->nr_in_flight, 1);
+	sub_relaxed(&uaio_stats_gauges->nr_in_flight, 1);
 }
 
 /* adding up */
@@ -297,7 +296,8 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 
 	uaio_threads_count(&threads);
 	*ret_sum = (struct uaio_stats_sum){
-		.peak_in_flight = load_relaxed(&all.gauges->peak_in_flight),
+		.peak_in_flight =
+			load_relaxed(&uaio_stats_gauges->peak_in_flight),
 		.nr_threads = threads.nr_ever,
 		.peak_threads = threads.peak,
 	};

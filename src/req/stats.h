@@ -91,6 +91,9 @@ extern _Thread_local struct uaio_live_block *uaio_stats_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern int uaio_stats_pid; /* immutable while the engine is up */
 
+/* Of the process, for others to read; constant while the engine is up. */
+extern struct uaio_live_gauges *uaio_stats_gauges;
+
 struct uaio_live_block *uaio_stats_get(void);
 
 /* Return: the calling thread's block; NULL where statistics are off. */

@@ -25,6 +25,8 @@ static const struct command {
 	  uaio_run_main },
 	{ "doctor", "[option...] [command|path...]",
 	  "say what works here, what does not, and why", uaio_doctor_main },
+	{ "stat", "[option...] [pid...]",
+	  "print what processes have done so far", uaio_stat_main },
 	{ "trace", "[option...] [--] command [argument...]",
 	  "start a program, and write a line for each of its requests",
 	  uaio_trace_main },

@@ -23,6 +23,7 @@ int uaio_run_main(int argc, char **argv);
 int uaio_trace_main(int argc, char **argv);
 int uaio_bench_main(int argc, char **argv);
 int uaio_doctor_main(int argc, char **argv);
+int uaio_stat_main(int argc, char **argv);
 
 /*
  * Writes one line to stderr, with "uaio: " before it. Control characters, which

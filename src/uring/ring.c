@@ -10,6 +10,7 @@
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "file/file.h"
+#include "req/stats.h"
 #include "flow/cancel.h"
 #include "flow/post.h"
 #include "uring/bell.h"
@@ -382,6 +383,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	fill(ring, params);
 	lock();
 	rings.nr_setups++;
+	add_relaxed(&uaio_stats_gauges->nr_setups, 1);
 	rings.nr_open++;
 	ring->is_counted = true;
 	unlock();

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""uaio stat: what a process does, read by another while it does it."""
+import glob
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+
+from harness import NOBODY, case, expect, main
+
+REQUESTS = 12
+READ_NS_AT = 96  # in the page: src/live/layout.h
+
+# Reads so often, says so, and ends when its standard input does.
+VICTIM = """
+import ctypes, struct, sys
+lib = ctypes.CDLL(None)
+context = ctypes.c_void_p()
+file = open(sys.executable, "rb")
+buffer = ctypes.create_string_buffer(512)
+if lib.io_setup(8, ctypes.byref(context)):
+    sys.exit("no context")
+for _ in range(int(sys.argv[1])):
+    iocb = ctypes.create_string_buffer(struct.pack(
+        "<QIIHhIQQqQII", 0, 0, 0, 0, 0, file.fileno(),
+        ctypes.addressof(buffer), 512, 0, 0, 0, 0))
+    list = (ctypes.c_void_p * 1)(ctypes.addressof(iocb))
+    if lib.io_submit(context, 1, list) != 1:
+        sys.exit("not submitted")
+    events = ctypes.create_string_buffer(32)
+    if lib.io_getevents(context, 1, 1, events, None) != 1:
+        sys.exit("no event")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+class Victim:
+    """A process that has made its requests; gone at the end of the block."""
+
+    def __init__(self, tool, *before, options=()):
+        self.process = subprocess.Popen(
+            [*before, tool.uaio, "run", *options, "--", sys.executable, "-c",
+             VICTIM, str(REQUESTS)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        expect(self.process.stdout.readline(), "ready\n", "the victim")
+        return self
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for path in pages_of(self.pid):
+            os.unlink(path)
+
+
+def pages_of(pid):
+    found = []
+    for path in glob.glob(f"/dev/shm/uaio.{os.getuid()}/*"):
+        try:
+            with open(path, "rb") as file:
+                head = file.read(20)
+        except FileNotFoundError:  # of another test
+            continue
+        if len(head) == 20 and struct.unpack("<16xi", head)[0] == pid:
+            found.append(path)
+    return found
+
+
+def line_of(tool, pid):
+    return json.loads(tool.exec(tool.uaio, "stat", "--json", str(pid))
+                      .expect().out)
+
+
+def expect_none(tool, pid, **options):
+    outcome = tool.exec(tool.uaio, "stat", str(pid), **options)
+    expect([outcome.status, outcome.out], [1, ""], "of a process without page")
+
+
+@case("uaio stat tells what a process has done so far")
+def _(tool):
+    import jsonschema  # not every machine that only builds has it
+
+    with Victim(tool) as victim:
+        line = line_of(tool, victim.pid)
+        with open(tool.args.schema) as file:
+            schema = json.load(file)
+        jsonschema.Draft7Validator(schema).validate(line)
+        expect(set(line), set(schema["properties"]), "members")
+        expect([line["pid"], line["state"], line["contexts"]],
+               [victim.pid, "running", 1], "which process it is")
+        expect([line["accepted"], line["completed"], line["in_flight"]],
+               [REQUESTS, REQUESTS, 0], "requests")
+        expect(line["ns"]["total"]["count"], REQUESTS, "times")
+        text = tool.exec(tool.uaio, "stat", str(victim.pid)).expect().out
+        expect(f"[{victim.pid}]: running, {REQUESTS} requests, " in text, True,
+               text)
+        victim.end()
+        expect_none(tool, victim.pid)
+        expect(pages_of(victim.pid), [], "pages that it has left")
+
+
+@case("a process that is killed leaves its counts, until they were read")
+def _(tool):
+    with Victim(tool) as victim:
+        victim.kill()
+        for _ in range(2):
+            line = line_of(tool, victim.pid)
+            expect([line["state"], line["accepted"]], ["ended", REQUESTS],
+                   "what it has left")
+        path, = pages_of(victim.pid)
+        with open(path, "r+b") as file:
+            file.seek(READ_NS_AT)
+            expect(struct.unpack("<Q", file.read(8))[0] > 0, True,
+                   "when it was read")
+            # As if that had been long ago.
+            file.seek(READ_NS_AT)
+            file.write(struct.pack("<Q", 1))
+        expect(line_of(tool, victim.pid)["accepted"], REQUESTS, "a last time")
+        expect(pages_of(victim.pid), [], "pages after that")
+
+
+@case("a process that is to keep no counts keeps none")
+def _(tool):
+    with Victim(tool, options=("--live=off",)) as victim:
+        expect_none(tool, victim.pid)
+        expect(pages_of(victim.pid), [], "pages")
+
+
+@case("users do not see each other's counts")
+def _(tool):
+    with Victim(tool) as victim:
+        expect_none(tool, victim.pid, user=NOBODY)
+        path, = pages_of(victim.pid)
+        for name in (path, os.path.dirname(path)):
+            expect(os.stat(name).st_mode & 0o077, 0, f"rights to {name}")
+
+
+@case("a process in a container is seen from outside it")
+def _(tool):
+    script = 'mount -t tmpfs none /dev/shm && exec "$0" "$@"'
+    with Victim(tool, "unshare", "--pid", "--fork", "--mount-proc",
+                "--kill-child", "sh", "-c", script) as victim:
+        with open(f"/proc/{victim.pid}/task/{victim.pid}/children") as file:
+            inner = int(file.read())
+        line = line_of(tool, inner)
+        expect([line["state"], line["accepted"]], ["running", REQUESTS],
+               "seen from outside")
+
+
+@case("what scrapers read has their syntax")
+def _(tool):
+    parse = ("import sys; from prometheus_client.openmetrics import parser\n"
+             "for family in parser.text_string_to_metric_families("
+             "sys.stdin.read()):\n"
+             "    for sample in family.samples:\n"
+             "        print(sample.name, sample.labels.get('way', '-'),"
+             " float(sample.value))\n")
+    with Victim(tool) as victim:
+        text = tool.exec(tool.uaio, "stat", "--openmetrics",
+                         str(victim.pid)).expect().out
+        # The parser is a package of the distribution, and so for its Python.
+        done = subprocess.run(["/usr/bin/python3", "-c", parse], input=text,
+                              text=True, check=True, stdout=subprocess.PIPE)
+        samples = done.stdout.splitlines()
+        for wanted in (f"uaio_requests_total inline {REQUESTS}.0",
+                       "uaio_running - 1.0",
+                       f"uaio_completed_total - {REQUESTS}.0"):
+            expect(wanted in samples, True, f"{wanted} in {samples}")
+
+
+@case("what uaio stat is not told rightly it says in one line")
+def _(tool):
+    for pid in ("x", "0", "-1", "1.5"):
+        tool.exec(tool.uaio, "stat", "--", pid).expect_refusal(2, pid)
+
+
+main()
