@@ -15,7 +15,8 @@ _uaio_options() {
 
 # Whether the option of a subcommand wants the next word.
 _uaio_wants_word() {
-	uaio "$1" --help 2>/dev/null | grep -qE "^  (-[a-zA-Z], )?$2 [^ ]"
+	uaio "$1" --help 2>/dev/null |
+		grep -qE "^  (-[a-zA-Z], )?$2 [^ ]|^  $2, --[a-z-]* [^ ]"
 }
 
 # The words that an option of `uaio run` takes. Given a wrong value, uaio names
@@ -29,7 +30,7 @@ _uaio_values() {
 	esac
 }
 
-# The place of the command that `uaio run` is to start; of the cursor if that is
+# The place of the command that `uaio run` or `uaio trace` is to start; of the cursor if that is
 # where it would be, and nothing if the cursor is in the options.
 _uaio_command() {
 	local at=2
@@ -39,7 +40,7 @@ _uaio_command() {
 		-*)
 			if [ "${COMP_WORDS[at + 1]}" = = ]; then
 				at=$((at + 3))
-			elif _uaio_wants_word run "${COMP_WORDS[at]}"; then
+			elif _uaio_wants_word "${COMP_WORDS[1]}" "${COMP_WORDS[at]}"; then
 				at=$((at + 2))
 			else
 				at=$((at + 1))
@@ -60,7 +61,9 @@ _uaio() {
 			"$(_uaio_subcommands) --help --version" -- "$word")
 		return
 	fi
-	[ "$subcommand" != run ] || at=$(_uaio_command)
+	case $subcommand in
+	run | trace) at=$(_uaio_command) ;;
+	esac
 	if [ -n "$at" ] && ((at < COMP_CWORD)) && declare -F _command_offset >/dev/null; then
 		_command_offset "$at"
 		return
@@ -69,14 +72,14 @@ _uaio() {
 		option=$before word=
 	elif [ "$before" = = ]; then
 		option=${COMP_WORDS[COMP_CWORD - 2]}
-	elif [[ $before == --?* ]] && _uaio_wants_word "$subcommand" "$before"; then
+	elif [[ $before == -* ]] && _uaio_wants_word "$subcommand" "$before"; then
 		option=$before
 	fi
 	if [ -n "$at" ] && ((at == COMP_CWORD)); then
 		mapfile -t COMPREPLY < <(compgen -c -- "$word")
 	elif [ -n "$option" ] && [ "$subcommand" = run ]; then
 		mapfile -t COMPREPLY < <(_uaio_values "$option" "$word")
-	elif [[ $word == -* ]] && { [ "$subcommand" != run ] || [ -z "$at" ]; }; then
+	elif [ -z "$at" ] && [[ $word == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W \
 			"$(_uaio_options "$subcommand")" -- "$word")
 	else

@@ -95,6 +95,18 @@ def _(tool):
                option)
 
 
+@case("bash tells the options of uaio trace from the command")
+def _(tool):
+    tool.write("bin/a-command", "#!/bin/sh\n")
+    os.environ["PATH"] = tool.path("bin") + ":" + os.environ["PATH"]
+    tool.write("a-file", "")
+    for before in ((), ("--errors",), ("-o", "a-file"), ("--output", "a-file")):
+        expect(set(bash(tool, "uaio", "trace", *before, "a-comm")),
+               {"a-command"}, before)
+    for option in "-o", "--chrome":
+        expect(bash(tool, "uaio", "trace", option, "a-f"), ["a-file"], option)
+
+
 @case("bash tells the options of uaio run from the command")
 def _(tool):
     tool.write("bin/a-command", "#!/bin/sh\n")
