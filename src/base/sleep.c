@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/sleepcall.h"
 #include "base/sys.h"
 #include "base/vdso.h"
 
@@ -18,6 +19,8 @@ enum { NS_PER_S = 1000000000 };
 #else
 #define CLOCK_NAME "__kernel_clock_gettime"
 #endif
+
+uint32_t uaio_sleep_stop_at;
 
 typedef int clock_fn(int clock, struct timespec *ret_time);
 
@@ -64,8 +67,9 @@ int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)
 	int ret;
 
 	/* Unlike FUTEX_WAIT, this takes a point in time, not an interval. */
-	ret = sys_futex(word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
-			&until, FUTEX_BITSET_MATCH_ANY);
+	ret = (int)uaio_sys_sleeping(
+		SYS_futex, (long)word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,
+		expected, (long)&until, 0, (long)FUTEX_BITSET_MATCH_ANY);
 	return ret == -EINTR || ret == -ETIMEDOUT ? ret : 0;
 }
 

@@ -25,6 +25,9 @@ long uaio_host_error(long res);
 /* The calls that syscall(2) does not execute itself (syscall.S). */
 long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
+/* Any system call; those of them are answered that syscall(2) answers. */
+long uaio_host_answer(long nr, const long a[6]);
+
 /* Find the functions that we interpose; once, when the library is loaded. */
 void uaio_host_load(void);
 void uaio_host_load_exec(void);

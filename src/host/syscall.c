@@ -76,6 +76,21 @@ static __attribute__((noinline)) long answer(long nr, const long a[6])
 	}
 }
 
+long uaio_host_answer(long nr, const long a[6])
+{
+	switch (nr) {
+	case SYS_io_submit:
+		return uaio_aio_submit((uint64_t)a[0], a[1],
+				       (struct iocb **)a[2]);
+	case SYS_io_getevents:
+		return uaio_aio_getevents((uint64_t)a[0], a[1], a[2],
+					  (struct uaio_event *)a[3],
+					  (const struct timespec *)a[4]);
+	case SYS_io_uring_enter: return uaio_host_uring_enter(a);
+	default: return answer(nr, a);
+	}
+}
+
 long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
 	if (nr == SYS_io_submit)

@@ -195,6 +195,13 @@ const struct uaio_option uaio_options[] = {
 		.placeholder = "SPEC",
 		.help = "make faults: write:eio@p=0.01,seed=1",
 	},
+	[UAIO_OPTION_TRAP] = {
+		.name = "trap",
+		.variable = "UAIO_TRAP",
+		.kind = UAIO_OPTION_SWITCH,
+		.bare = "1",
+		.help = "run static programs, and those of musl",
+	},
 	[UAIO_OPTION_VERBOSE] = {
 		.name = "verbose",
 		.variable = "UAIO_VERBOSE",

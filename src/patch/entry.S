@@ -4,6 +4,7 @@
  *
  * A trampoline calls it with the registers of a system call, and the stack below
  * the red zone. It calls uaio_patch_call(number, arguments) and returns its result in rax.
+ * uaio_patch_entry_other does the same with the function in uaio_patch_other.
  * Every other register is as it was, as behind a system call: the flags and the
  * vector registers, too. The vector registers go to the stack, as large as this
  * processor's are (uaio_patch_save): one by one where that is enough, else by
@@ -11,13 +12,16 @@
  */
 #if defined(__x86_64__)
 	.text
-	.globl	uaio_patch_entry
-	.hidden	uaio_patch_entry
 	.hidden	uaio_patch_call
+	.hidden	uaio_patch_other
 	.hidden	uaio_patch_save
-	.type	uaio_patch_entry, %function
+
+	.macro	define_entry name, act:vararg
+	.globl	\name
+	.hidden	\name
+	.type	\name, %function
 	.balign	16
-uaio_patch_entry:
+\name:
 	.cfi_startproc
 	endbr64
 	pushfq
@@ -92,7 +96,7 @@ uaio_patch_entry:
 	kmovq	%k6, 1328(%rsp)
 	kmovq	%k7, 1336(%rsp)
 5:	leaq	-64(%rbp), %rsi
-	call	uaio_patch_call
+	call	\act
 	movq	%rax, -72(%rbp)
 	cmpl	$2, uaio_patch_save+16(%rip)
 	jne	5f
@@ -159,7 +163,7 @@ uaio_patch_entry:
 	jmp	3f
 1:	fxsave	(%rsp)
 3:	leaq	-64(%rbp), %rsi
-	call	uaio_patch_call
+	call	\act
 	movq	%rax, -72(%rbp)
 	movl	uaio_patch_save(%rip), %eax
 	xorl	%edx, %edx
@@ -184,6 +188,10 @@ uaio_patch_entry:
 	.cfi_adjust_cfa_offset -8
 	ret
 	.cfi_endproc
-	.size	uaio_patch_entry, . - uaio_patch_entry
+	.size	\name, . - \name
+	.endm
+
+	define_entry uaio_patch_entry, uaio_patch_call
+	define_entry uaio_patch_entry_other, *uaio_patch_other(%rip)
 #endif
 	.section .note.GNU-stack, "", %progbits

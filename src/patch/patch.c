@@ -47,6 +47,8 @@ void uaio_patch_entry(void) __attribute__((visibility("hidden")));
 long uaio_patch_call(int nr, const long args[6])
 	__attribute__((visibility("hidden")));
 
+long (*uaio_patch_other)(int nr, const long args[6]);
+
 /* Under the loader's lock, but for ops, which does not change. */
 static struct {
 	const struct uaio_patch_ops *ops;
@@ -393,7 +395,7 @@ static void choose_quick(uint32_t parts, uint32_t features)
  * The vector registers that code of ours, or of the C library, may use. x87,
  * tiles and what belongs to the kernel are left alone.
  */
-static void choose_save(void)
+void uaio_patch_save_load(void)
 {
 	enum { XSAVE = 1 << 27, XSAVEC = 1 << 1, PARTS = 20 };
 	const uint32_t wanted = 0x800e6;
@@ -421,7 +423,7 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 {
 	patch.ops = ops;
 	patch.page = getauxval(AT_PAGESZ);
-	choose_save();
+	uaio_patch_save_load();
 	hook_loader();
 	look_at_all();
 	patch.has_loaded = true;

@@ -43,4 +43,12 @@ struct uaio_patch_ops {
 /* Called once, when the library is loaded. ops stays where it is. */
 void uaio_patch_load(const struct uaio_patch_ops *ops);
 
+/*
+ * As what trampolines call, for others that keep every register: uaio_patch_entry_other
+ * (entry.S) calls uaio_patch_other. uaio_patch_save_load(): before the first call.
+ */
+extern long (*uaio_patch_other)(int nr, const long args[6])
+	__attribute__((visibility("hidden")));
+void uaio_patch_save_load(void);
+
 #endif /* UAIO_PATCH_PATCH_H */

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/check.h"
+#include "base/sleepcall.h"
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
@@ -273,7 +274,7 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 			size_t mask_bytes)
 {
 	struct pollfd pfd = { .fd = epoll, .events = POLLIN };
-	int ret = sys_ppoll(&pfd, 1, timeout, mask, mask_bytes);
+	int ret = uaio_sleep_poll(&pfd, 1, timeout, mask, mask_bytes);
 
 	/* With a limit of no descriptors it is not even looked at. */
 	if (ret < 0 && ret != -EINVAL)
@@ -294,7 +295,7 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 	}
 	/* relaxed: a thread that does not know it yet finds out */
 	if (!load_relaxed(&pollers.has_no_pwait2)) {
-		ret = sys_epoll_pwait2(epoll, ret_events, max, &timeout,
+		ret = uaio_sleep_epoll(epoll, ret_events, max, &timeout,
 				       wait->mask, wait->mask_bytes);
 		if (ret != -ENOSYS && ret != -EPERM)
 			return ret;

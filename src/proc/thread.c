@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/lock.h"
+#include "base/sleepcall.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "proc/entry.h"
@@ -285,6 +286,7 @@ uint64_t uaio_thread_nr_sleeps(void)
 
 void uaio_thread_begin(const char *name)
 {
+	uaio_sleep_own();
 	uaio_entry.depth = UAIO_DEPTH_OWN;
 	uaio_table_is_mine();
 	become_ordinary();

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/cycles.h"
+#include "base/sleepcall.h"
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
@@ -121,7 +122,8 @@ int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline)
 		left = 0;
 	timeout.tv_sec = left / 1000000000;
 	timeout.tv_nsec = left % 1000000000;
-	return sys_ppoll(&pfd, fd >= 0, &timeout, wait->mask, wait->mask_bytes);
+	return uaio_sleep_poll(&pfd, fd >= 0, &timeout, wait->mask,
+			       wait->mask_bytes);
 }
 
 /*

@@ -11,6 +11,7 @@
 
 #include "tool/search.h"
 #include "tool/tool.h"
+#include "tool/trapped.h"
 
 static int help_main(int argc, char **argv);
 
@@ -98,8 +99,10 @@ static bool is_one_of(const char *text, const char *a, const char *b)
 	return !strcmp(text, a) || !strcmp(text, b);
 }
 
-int main(int argc, char **argv)
+int main(int argc, char **argv, char **envp)
 {
+	if (uaio_trapped_is_asked())
+		return uaio_trapped_main(argv, envp);
 	if (argc < 2) {
 		print_usage(stderr);
 		return EXIT_REFUSED;

@@ -40,6 +40,7 @@ static void add_message(struct uaio_findings *findings, const char *subject,
 
 static int find_file(struct program *program, const char *argument)
 {
+	static struct uaio_target target;
 	char message[MESSAGE_MAX] = "", path[PATH_MAX];
 	int status;
 
@@ -51,7 +52,7 @@ static int find_file(struct program *program, const char *argument)
 
 		finding->cause = "program";
 		uaio_finding_fix(finding, "write its path, or see PATH");
-	} else if (uaio_target_check(path)) {
+	} else if (uaio_target_check(path, false, &target)) {
 		add_message(program->findings, "program", message);
 	} else {
 		program->can_be_loaded = true;

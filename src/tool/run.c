@@ -25,6 +25,7 @@
 #include "tool/search.h"
 #include "tool/target.h"
 #include "tool/tool.h"
+#include "tool/trapped.h"
 #include "tool/trial.h"
 
 /* getopt_long() returns this and up for long options, characters for short. */
@@ -361,8 +362,39 @@ static int set_environment(const struct settings *settings, const char *dir)
 	return r ? uaio_diag(EXIT_REFUSED, "%s", strerror(-r)) : 0;
 }
 
+/* Run a script as the kernel does: its interpreter, with its path. */
+static int run_script(const struct uaio_target *target, const char *path,
+		      char **argv)
+{
+	char *front[3] = { (char *)target->file }, **args;
+	size_t nr_front = 1, nr = 0;
+
+	if (target->word[0])
+		front[nr_front++] = (char *)target->word;
+	front[nr_front++] = (char *)path;
+	while (argv[nr])
+		nr++;
+	/* In place of argv[0]; and the last NULL. */
+	args = malloc((nr_front + nr) * sizeof(*args));
+	if (!args)
+		return -ENOMEM;
+	memcpy(args, front, nr_front * sizeof(*args));
+	memcpy(args + nr_front, argv + 1, nr * sizeof(*args));
+	return uaio_trapped_exec(target->file, args);
+}
+
+static int run_trapped(const struct uaio_target *target, const char *path,
+		       char **argv)
+{
+	int r = target->nr_scripts ? run_script(target, path, argv)
+				   : uaio_trapped_exec(path, argv);
+
+	return uaio_search_diag(argv[0], r);
+}
+
 int uaio_run_main(int argc, char **argv)
 {
+	static struct uaio_target target;
 	struct settings settings = { 0 };
 	char path[PATH_MAX], dir[PATH_MAX], hint[UAIO_HINT_MAX];
 	int status;
@@ -385,7 +417,8 @@ int uaio_run_main(int argc, char **argv)
 		status = uaio_search_hinted(argv[0], hint, path);
 	}
 	if (!status)
-		status = uaio_target_check(path);
+		status = uaio_target_check(
+			path, settings.values[UAIO_OPTION_TRAP], &target);
 	if (!status)
 		status = set_environment(&settings, dir);
 	if (status)
@@ -396,6 +429,8 @@ int uaio_run_main(int argc, char **argv)
 			"uaio: run: %s with %s/" UAIO_LIBRARY " in front of "
 			"libaio.so.1, libaio.so.1t64 and syscall(2)\n",
 			path, dir);
+	if (target.needs_trap)
+		return run_trapped(&target, path, argv);
 	execvp(path, argv); /* unlike execv(), starts scripts without #! */
 	return uaio_search_diag(argv[0], -errno);
 }

@@ -23,6 +23,8 @@ enum {
 	MAX_SCRIPTS = 5,
 };
 
+enum { NEEDS_TRAP = -1 };
+
 /*
  * Our own ELF header, where the linker puts it. The tool is built like the
  * library, so a program of another class or machine cannot load the library.
@@ -66,28 +68,35 @@ static bool is_foreign_loader(const char *path)
  * Refuses a program without PT_INTERP as static, unless it is the loader
  * itself, run as a command.
  */
-static int check_static(const char *who, const char *path)
+static int check_static(const char *who, const char *path, bool may_trap)
 {
 	char real[PATH_MAX];
 
 	if (realpath(path, real) && has_prefix(base_name(real), "ld-linux"))
 		return 0;
+	if (may_trap)
+		return NEEDS_TRAP;
 	return uaio_diag(EXIT_REFUSED,
 			 "%s is statically linked, so that no library can "
-			 "be put in front of it: use a dynamic build of it",
+			 "be put in front of it: use a dynamic build of it, or "
+			 "--trap",
 			 who);
 }
 
-static int check_loader(const char *who, const char *loader)
+static int check_loader(const char *who, const char *loader, bool may_trap)
 {
 	char real[PATH_MAX];
 
 	if (is_foreign_loader(loader) ||
-	    (realpath(loader, real) && is_foreign_loader(real)))
+	    (realpath(loader, real) && is_foreign_loader(real))) {
+		if (may_trap)
+			return NEEDS_TRAP;
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is built for another C library (its "
-				 "loader is %s): use a build for glibc",
+				 "loader is %s): use a build for glibc, or "
+				 "--trap",
 				 who, loader);
+	}
 	if (access(loader, F_OK) < 0)
 		return uaio_diag(EXIT_NOT_FOUND, "%s: its loader %s: %s", who,
 				 loader, strerror(errno));
@@ -100,7 +109,7 @@ static int check_loader(const char *who, const char *loader)
  * the rest depends on them.
  */
 static int check_elf(const char *who, const char *path, int fd,
-		     const ElfW(Ehdr) * elf)
+		     const ElfW(Ehdr) * elf, bool may_trap)
 {
 	char loader[PATH_MAX];
 
@@ -117,8 +126,8 @@ static int check_elf(const char *who, const char *path, int fd,
 				 who);
 
 	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
-	case 0: return check_loader(who, loader);
-	case -ENOENT: return check_static(who, path);
+	case 0: return check_loader(who, loader, may_trap);
+	case -ENOENT: return check_static(who, path, may_trap);
 	default: return 0; /* the exec will fail, and report why */
 	}
 }
@@ -152,19 +161,27 @@ static bool is_elf(const struct head *head)
  * Finds what runs a file that is not ELF: the program on its #! line or, as
  * execvp() has it, the shell if there is no such line.
  */
-static const char *interpreter_of(struct head *head)
+static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 {
-	char *name;
+	char *name, *end, *rest;
 
+	word[0] = '\0';
 	if (!has_prefix(head->text, "#!"))
 		return _PATH_BSHELL;
 	name = head->text + 2 + strspn(head->text + 2, " \t");
-	name[strcspn(name, " \t\n")] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+	end = name + strcspn(name, " \t");
+	rest = end + strspn(end, " \t");
+	for (size_t len = strlen(rest); len && strchr(" \t", rest[len - 1]);)
+		rest[--len] = '\0';
+	strcpy(word, rest);
+	*end = '\0';
 	return name;
 }
 
-/* Return: 0, -ENOEXEC if it is a script, or the exit status after a message. */
-static int check_file(const char *who, const char *path, struct head *head)
+/* Return: 0, NEEDS_TRAP, -ENOEXEC if it is a script, or the exit status after a message. */
+static int check_file(const char *who, const char *path, struct head *head,
+		      bool may_trap)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int r;
@@ -176,26 +193,45 @@ static int check_file(const char *who, const char *path, struct head *head)
 	if (is_elf(head)) {
 		r = check_secure(who, path);
 		if (!r)
-			r = check_elf(who, path, fd, &head->elf);
+			r = check_elf(who, path, fd, &head->elf, may_trap);
 	}
 	close(fd);
 	return r;
 }
 
-int uaio_target_check(const char *path)
+/* A program that needs the trap is executed by us, and so is its first script only. */
+static int check_depth(const char *who, int nr_scripts)
 {
-	char file[PATH_MAX], who[2 * PATH_MAX + 32];
+	if (nr_scripts <= 1)
+		return 0;
+	return uaio_diag(EXIT_REFUSED,
+			 "%s: --trap does not follow a script that another "
+			 "script interprets",
+			 who);
+}
+
+int uaio_target_check(const char *path, bool may_trap,
+		      struct uaio_target *ret_target)
+{
+	char *file = ret_target->file, who[2 * PATH_MAX + 32];
 	struct head head;
 	int r;
 
-	snprintf(file, sizeof(file), "%s", path);
+	memset(ret_target, 0, sizeof(*ret_target));
+	snprintf(file, PATH_MAX, "%s", path);
 	snprintf(who, sizeof(who), "%s", path);
 	for (int i = 0; i <= MAX_SCRIPTS; i++) {
-		r = check_file(who, file, &head);
+		ret_target->nr_scripts = i;
+		r = check_file(who, file, &head, may_trap);
+		if (r == NEEDS_TRAP) {
+			ret_target->needs_trap = true;
+			return check_depth(who, i);
+		}
 		if (r != -ENOEXEC)
 			return r;
 
-		snprintf(file, sizeof(file), "%s", interpreter_of(&head));
+		snprintf(file, PATH_MAX, "%s",
+			 interpreter_of(&head, ret_target->word));
 		snprintf(who, sizeof(who), "%s (which interprets %s)", file,
 			 path);
 		r = uaio_search_probe(file);
@@ -207,6 +243,7 @@ int uaio_target_check(const char *path)
 
 void uaio_target_program(const char *path, char ret_file[PATH_MAX])
 {
+	char word[PATH_MAX];
 	struct head head;
 
 	snprintf(ret_file, PATH_MAX, "%s", path);
@@ -219,6 +256,6 @@ void uaio_target_program(const char *path, char ret_file[PATH_MAX])
 		close(fd);
 		if (is_elf(&head))
 			return;
-		snprintf(ret_file, PATH_MAX, "%s", interpreter_of(&head));
+		snprintf(ret_file, PATH_MAX, "%s", interpreter_of(&head, word));
 	}
 }

@@ -11,14 +11,27 @@
 #define UAIO_TOOL_TARGET_H
 
 #include <limits.h>
+#include <stdbool.h>
+
+/* How a program is to be run. */
+struct uaio_target {
+	/* The library cannot be loaded into it: it needs the trap. */
+	bool needs_trap;
+	char file[PATH_MAX]; /* what is executed: a script's interpreter */
+	char word
+		[PATH_MAX]; /* the argument on the script's #! line, or empty */
+	int nr_scripts;     /* 0: the program is no script */
+};
 
 /*
  * Examines @path or, if it is a script, its interpreter. A file that cannot be
- * read passes, unless it is set to run with privilege.
+ * read passes, unless it is set to run with privilege. What needs the trap passes
+ * if @may_trap.
  *
  * Return: 0, or the exit status after a message.
  */
-int uaio_target_check(const char *path);
+int uaio_target_check(const char *path, bool may_trap,
+		      struct uaio_target *ret_target);
 
 /* The file that is executed for @path: itself or, if it is a script, what
  * interprets it. */

@@ -29,9 +29,11 @@ def check_includes(tree):
 
 
 # System calls by number outside base/sys.h and base/asked.h, what is listed in
-# base/calls.c and tool/answers.c, and host: each happens in one place, at which
+# base/calls.c and tool/answers.c, host, and trap: each happens in one place, at which
 # its meaning is.
 NUMBERS = {
+    ("src/base/sleep.c", "SYS_futex"),
+    ("src/base/sleepcall.h", "SYS_ppoll"),
     ("src/tool/secure.c", "SYS_capget"),
     ("src/tool/served.c", "SYS_io_uring_setup"),
 }
@@ -89,7 +91,7 @@ RULES = [
          lambda path, name: path not in (
              "src/base/sys.h", "src/base/asked.h", "src/base/calls.c",
              "src/tool/answers.c")
-         and not path.startswith("src/host/")
+         and not path.startswith(("src/host/", "src/trap/"))
          and (path, name) not in NUMBERS),
     # Behind a type it is another function of that name.
     Rule(r"(?<![\w.>])(?:(?<!\w )|(?<=return )|(?<=else ))(" +

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls in which a thread sleeps, and handlers of signals that wait meanwhile
+ *
+ * Tested by test/trap.
+ */
+#ifndef UAIO_BASE_SLEEPCALL_H
+#define UAIO_BASE_SLEEPCALL_H
+
+#include <stdint.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+
+/*
+ * In a program under the trap (trap/trap.h), handlers of signals wait until the library
+ * has been left. The register gs of such a thread points to its record, in which the byte
+ * at this offset says that one is waiting, so that the thread must not sleep. 0: there
+ * is no trap. Constant while there are threads.
+ */
+extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
+
+/* What a thread of the library's calls first: it has the register of its creator. */
+static inline void uaio_sleep_own(void)
+{
+#if defined(__x86_64__)
+	if (unlikely(uaio_sleep_stop_at))
+		__asm__ volatile("wrgsbase %0" : : "r"(0ul));
+#endif
+}
+
+/* Return: the byte, or NULL. */
+static inline const uint8_t *uaio_sleep_stop(void)
+{
+	const uint8_t *record = NULL;
+
+#if defined(__x86_64__)
+	if (unlikely(uaio_sleep_stop_at))
+		__asm__("rdgsbase %0" : "=r"(record));
+#endif
+	return unlikely(record != NULL) ? record + uaio_sleep_stop_at : NULL;
+}
+
+long uaio_sleep_call(const uint8_t *stop, long nr, const long args[6])
+	__attribute__((visibility("hidden")));
+/* Instructions of it: from begin to end it has not slept yet. */
+extern const uint8_t uaio_sleep_call_begin[]
+	__attribute__((visibility("hidden")));
+extern const uint8_t uaio_sleep_call_end[]
+	__attribute__((visibility("hidden")));
+extern const uint8_t uaio_sleep_call_stopped[]
+	__attribute__((visibility("hidden")));
+
+/* A system call in which the thread may sleep until a signal comes. */
+static inline long uaio_sys_sleeping(long nr, long a, long b, long c, long d,
+				     long e, long f)
+{
+#if defined(__x86_64__)
+	const uint8_t *stop = uaio_sleep_stop();
+
+	if (unlikely(stop != NULL))
+		return uaio_sleep_call(stop, nr,
+				       (const long[6]){ a, b, c, d, e, f });
+#endif
+	return uaio_sys6(nr, a, b, c, d, e, f);
+}
+
+/* sys_epoll_pwait2() and sys_ppoll(), of a thread that sleeps there. */
+static inline int uaio_sleep_epoll(int epoll, struct epoll_event *ret_events,
+				   int max, const struct timespec *timeout,
+				   const void *mask, size_t mask_bytes)
+{
+	if (likely(!uaio_sleep_stop_at))
+		return sys_epoll_pwait2(epoll, ret_events, max, timeout, mask,
+					mask_bytes);
+	if (!uaio_may_call(UAIO_CALL_EPOLL_PWAIT2))
+		return -38 /* ENOSYS */;
+	return (int)uaio_sys_sleeping(441 /* epoll_pwait2 */, epoll,
+				      (long)ret_events, max, (long)timeout,
+				      (long)mask, (long)mask_bytes);
+}
+
+static inline int uaio_sleep_poll(struct pollfd *fds, unsigned nr,
+				  const struct timespec *timeout,
+				  const void *mask, size_t mask_bytes)
+{
+	struct timespec rest;
+
+	if (likely(!uaio_sleep_stop_at))
+		return sys_ppoll(fds, nr, timeout, mask, mask_bytes);
+	if (timeout)
+		rest = *timeout;
+	return (int)uaio_sys_sleeping(SYS_ppoll, (long)fds, nr,
+				      (long)(timeout ? &rest : NULL),
+				      (long)mask, (long)mask_bytes, 0);
+}
+
+#endif /* UAIO_BASE_SLEEPCALL_H */

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+#include "trap/call.h"
+
+#if defined(__x86_64__)
+#include <errno.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "base/sleepcall.h"
+#include "base/uaddr.h"
+#include "patch/patch.h"
+#include "trap/heap.h"
+#include "trap/signal.h"
+#include "trap/site.h"
+#include "trap/thread.h"
+
+enum {
+	MASK_BYTES = 8,
+	SET_GS = 0x1001, /* arch_prctl */
+	SET_FS = 0x1002,
+	GET_FS = 0x1003,
+	GET_GS = 0x1004,
+	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
+	PATH_BYTES = 32,
+	NR_EPOLL_PWAIT2 = 441,
+	NR_CLOSE_RANGE = 436,
+};
+
+static const uint16_t numbers[] = {
+	SYS_io_setup,
+	SYS_io_destroy,
+	SYS_io_getevents,
+	SYS_io_submit,
+	SYS_io_cancel,
+	SYS_io_pgetevents,
+	SYS_io_uring_setup,
+	SYS_io_uring_enter,
+	SYS_io_uring_register,
+	SYS_rt_sigaction,
+	SYS_rt_sigprocmask,
+	SYS_rt_sigsuspend,
+	SYS_brk,
+	SYS_clone,
+	SYS_clone3,
+	SYS_fork,
+	SYS_vfork,
+	SYS_execve,
+	SYS_execveat,
+	SYS_exit,
+	SYS_exit_group,
+	SYS_arch_prctl,
+	SYS_prctl,
+	SYS_seccomp,
+	SYS_readlink,
+	SYS_readlinkat,
+	SYS_close,
+	SYS_dup2,
+	SYS_dup3,
+	NR_CLOSE_RANGE,
+	SYS_unshare,
+	SYS_mmap,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_poll,
+	SYS_ppoll,
+	SYS_select,
+	SYS_pselect6,
+	SYS_epoll_ctl,
+	SYS_epoll_wait,
+	SYS_epoll_pwait,
+	NR_EPOLL_PWAIT2,
+	SYS_setuid,
+	SYS_setgid,
+	SYS_setreuid,
+	SYS_setregid,
+	SYS_setresuid,
+	SYS_setresgid,
+	SYS_setgroups,
+};
+
+static struct {
+	const struct uaio_trap_ops *ops;
+	const char *exe;
+} calls;
+
+/* The program's thread makes the call as it is. */
+static long pass(struct uaio_trap_thread *self)
+{
+	self->target = self->pass;
+	return (long)self->nr;
+}
+
+/*
+ * Polling, where the library has a part in it: with all signals blocked up to the
+ * sleep, which has the mask that the program gives, or else its own.
+ */
+
+struct masked {
+	const uint64_t *mask;
+	size_t bytes;
+};
+
+/* Return: false if the mask cannot be read; that is for the kernel to say. */
+static bool read_mask(const void *mask, size_t bytes, uint64_t *ret_mask)
+{
+	if (bytes != MASK_BYTES || !uaio_can_read((uintptr_t)mask, MASK_BYTES))
+		return false;
+	*ret_mask = *(const uint64_t *)mask & ~UAIO_TRAP_SIGSYS_BIT;
+	return true;
+}
+
+static long poll_masked(struct uaio_trap_thread *self, long nr, const long a[6],
+			unsigned which)
+{
+	long b[6];
+	uint64_t mask;
+
+	memcpy(b, a, sizeof(b));
+	if (a[which] &&
+	    !read_mask((const void *)a[which], (size_t)a[which + 1], &mask))
+		return pass(self);
+	uaio_trap_block(self);
+	if (!a[which])
+		mask = self->mask;
+	b[which] = (long)&mask;
+	b[which + 1] = MASK_BYTES;
+	return calls.ops->call(nr, b);
+}
+
+static long poll_ms(struct uaio_trap_thread *self, const long a[6])
+{
+	int ms = (int)a[2];
+	struct timespec timeout = {
+		.tv_sec = ms / 1000,
+		.tv_nsec = ms % 1000 * 1000000l,
+	};
+
+	return poll_masked(
+		self, SYS_ppoll,
+		(const long[6]){ a[0], a[1], ms < 0 ? 0 : (long)&timeout }, 3);
+}
+
+static long select_masked(struct uaio_trap_thread *self, const long a[6])
+{
+	const struct masked *given = (const struct masked *)a[5];
+	struct masked masked = { .bytes = MASK_BYTES };
+	uint64_t mask;
+
+	if (given &&
+	    (!uaio_can_read((uintptr_t)given, sizeof(*given)) ||
+	     (given->mask && !read_mask(given->mask, given->bytes, &mask))))
+		return pass(self);
+	uaio_trap_block(self);
+	if (!given || !given->mask)
+		mask = self->mask;
+	masked.mask = &mask;
+	return calls.ops->call(
+		SYS_pselect6,
+		(const long[6]){ a[0], a[1], a[2], a[3], a[4], (long)&masked });
+}
+
+/* The time that is left is written back, as the kernel does it. */
+static long select_old(struct uaio_trap_thread *self, const long a[6])
+{
+	struct timeval *left = (struct timeval *)a[4];
+	struct timespec timeout;
+	long ret;
+
+	if (!left)
+		return select_masked(self,
+				     (const long[6]){ a[0], a[1], a[2], a[3] });
+	if (!uaio_can_write((uintptr_t)left, sizeof(*left)) ||
+	    left->tv_sec < 0 || left->tv_usec < 0 || left->tv_usec >= 1000000)
+		return pass(self);
+	timeout.tv_sec = left->tv_sec;
+	timeout.tv_nsec = left->tv_usec * 1000;
+	ret = select_masked(self, (const long[6]){ a[0], a[1], a[2], a[3],
+						   (long)&timeout });
+	left->tv_sec = timeout.tv_sec;
+	left->tv_usec = timeout.tv_nsec / 1000;
+	return ret;
+}
+
+static long poll_any(struct uaio_trap_thread *self, long nr, const long a[6])
+{
+	if (!calls.ops->polls())
+		return pass(self);
+	switch (nr) {
+	case SYS_poll: return poll_ms(self, a);
+	case SYS_ppoll: return poll_masked(self, nr, a, 3);
+	case SYS_select: return select_old(self, a);
+	case SYS_pselect6: return select_masked(self, a);
+	case SYS_epoll_wait:
+		return poll_masked(self, SYS_epoll_pwait,
+				   (const long[6]){ a[0], a[1], a[2], a[3] },
+				   4);
+	default: return poll_masked(self, nr, a, 4);
+	}
+}
+
+static long suspend(struct uaio_trap_thread *self, const long a[6])
+{
+	uint64_t mask;
+
+	if (!read_mask((const void *)a[0], (size_t)a[1], &mask))
+		return pass(self);
+	uaio_trap_block(self);
+	return uaio_sys_sleeping(SYS_rt_sigsuspend, (long)&mask, MASK_BYTES, 0,
+				 0, 0, 0);
+}
+
+/*
+ * Threads and processes
+ */
+
+static bool is_plain_fork(uint64_t flags, uint64_t stack)
+{
+	const uint64_t more =
+		CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
+
+	return !stack && (flags & ~more) == SIGCHLD;
+}
+
+static long clone_old(struct uaio_trap_thread *self, const long a[6])
+{
+	uint64_t flags = (uint64_t)a[0], stack = (uint64_t)a[1];
+
+	if (is_plain_fork(flags, stack))
+		return uaio_trap_fork(self, flags, (int *)a[2], (int *)a[3]);
+	return uaio_trap_clone(self, flags, stack);
+}
+
+static long clone_new(struct uaio_trap_thread *self, const long a[6])
+{
+	const struct clone_args *args = (const struct clone_args *)a[0];
+	uint64_t flags, stack;
+
+	if ((size_t)a[1] < offsetof(struct clone_args, tls) + 8 ||
+	    !uaio_can_read((uintptr_t)args, (size_t)a[1]))
+		return pass(self);
+	flags = args->flags | (args->exit_signal & 0xff);
+	stack = args->stack ? args->stack + args->stack_size : 0;
+	if (is_plain_fork(flags, stack) &&
+	    (size_t)a[1] <= offsetof(struct clone_args, tls) + 8)
+		return uaio_trap_fork(self, flags,
+				      (int *)(uintptr_t)args->parent_tid,
+				      (int *)(uintptr_t)args->child_tid);
+	return uaio_trap_clone(self, flags, stack);
+}
+
+/* Return: nr, if the call is still to be made, at self->target. */
+static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
+{
+	const long fork_args[6] = { SIGCHLD };
+	const uint64_t usual = self->target;
+	long ret;
+
+	switch (nr) {
+	case SYS_clone: ret = clone_old(self, a); break;
+	case SYS_clone3: ret = clone_new(self, a); break;
+	case SYS_fork: ret = clone_old(self, fork_args); break;
+	default: ret = uaio_trap_clone(self, CLONE_VM | CLONE_VFORK, 0); break;
+	}
+	return self->target == usual ? ret : (long)self->nr;
+}
+
+static long end_thread(struct uaio_trap_thread *self, const long a[6])
+{
+	long code = a[0];
+
+	if (uaio_trap_exit(self, &code)) {
+		calls.ops->exiting();
+		(void)uaio_sys6(SYS_exit_group, code, 0, 0, 0, 0, 0);
+	}
+	return uaio_sys6(SYS_exit, a[0], 0, 0, 0, 0, 0);
+}
+
+/*
+ * The thread itself
+ */
+
+static long registers(struct uaio_trap_thread *self, const long a[6])
+{
+	switch (a[0]) {
+	case SET_FS:
+		if ((uint64_t)a[1] >= UAIO_USER_END)
+			return -EPERM;
+		self->fs = (uint64_t)a[1];
+		return 0;
+	case GET_FS:
+		if (!uaio_can_write((uint64_t)a[1], 8))
+			return -EFAULT;
+		*(uint64_t *)a[1] = self->fs;
+		return 0;
+	case GET_GS: return uaio_store_zero((uint64_t)a[1]) ? 0 : -EFAULT;
+	case SET_GS: return -EINVAL; /* it is ours: thread.h */
+	default: return pass(self);
+	}
+}
+
+static long control(struct uaio_trap_thread *self, const long a[6])
+{
+	switch (a[0]) {
+	case SET_DISPATCH: return -EINVAL; /* as a kernel without it */
+	case PR_SET_SECCOMP: return calls.ops->call(SYS_prctl, a);
+	default: return pass(self);
+	}
+}
+
+/*
+ * The kernel changes one thread. The C library does it for all that it knows, which
+ * are the library's, and this one.
+ */
+static long change_ids(long nr, const long a[6])
+{
+	int ret;
+
+	switch (nr) {
+	case SYS_setuid: ret = setuid((uid_t)a[0]); break;
+	case SYS_setgid: ret = setgid((gid_t)a[0]); break;
+	case SYS_setreuid: ret = setreuid((uid_t)a[0], (uid_t)a[1]); break;
+	case SYS_setregid: ret = setregid((gid_t)a[0], (gid_t)a[1]); break;
+	case SYS_setresuid:
+		ret = setresuid((uid_t)a[0], (uid_t)a[1], (uid_t)a[2]);
+		break;
+	case SYS_setresgid:
+		ret = setresgid((gid_t)a[0], (gid_t)a[1], (gid_t)a[2]);
+		break;
+	default: ret = setgroups((size_t)a[0], (const gid_t *)a[1]); break;
+	}
+	return ret < 0 ? -errno : 0;
+}
+
+/* Return: whether it is the link to what this process executes. */
+static bool is_own_exe(uintptr_t addr)
+{
+	char path[PATH_BYTES], own[PATH_BYTES];
+
+	if (!calls.exe || !uaio_is_accessible(addr, sizeof(path)) ||
+	    !uaio_can_read(addr, sizeof(path)))
+		return false;
+	memcpy(path, (const void *)addr, sizeof(path));
+	(void)snprintf(own, sizeof(own), "/proc/%d/exe", sys_getpid());
+	return !strncmp(path, "/proc/self/exe", sizeof(path)) ||
+	       !strncmp(path, own, sizeof(path));
+}
+
+static long read_link(struct uaio_trap_thread *self, const long a[6],
+		      unsigned path)
+{
+	size_t bytes;
+
+	if (!is_own_exe((uintptr_t)a[path]) || (int)a[path + 2] <= 0)
+		return pass(self);
+	bytes = strlen(calls.exe);
+	if (bytes > (size_t)a[path + 2])
+		bytes = (size_t)a[path + 2];
+	if (!uaio_can_write((uintptr_t)a[path + 1], bytes))
+		return -EFAULT;
+	memcpy((void *)a[path + 1], calls.exe, bytes);
+	return (long)bytes;
+}
+
+static long answer(int low, const long a[6])
+{
+	struct uaio_trap_thread *self = uaio_trap_self();
+	long nr = (long)self->nr;
+
+	(void)low;
+	uaio_trap_look(self);
+	switch (nr) {
+	case SYS_rt_sigaction: return uaio_trap_sigaction(a);
+	case SYS_rt_sigprocmask: return uaio_trap_sigprocmask(self, a);
+	case SYS_rt_sigsuspend: return suspend(self, a);
+	case SYS_brk: return (long)uaio_trap_brk((uint64_t)a[0]);
+	case SYS_clone:
+	case SYS_clone3:
+	case SYS_fork:
+	case SYS_vfork: return start_child(self, nr, a);
+	case SYS_exit: return end_thread(self, a);
+	case SYS_arch_prctl: return registers(self, a);
+	case SYS_prctl: return control(self, a);
+	case SYS_readlink: return read_link(self, a, 0);
+	case SYS_readlinkat: return read_link(self, a, 1);
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case NR_EPOLL_PWAIT2: return poll_any(self, nr, a);
+	case SYS_setuid:
+	case SYS_setgid:
+	case SYS_setreuid:
+	case SYS_setregid:
+	case SYS_setresuid:
+	case SYS_setresgid:
+	case SYS_setgroups: return change_ids(nr, a);
+	default:
+		/* A number whose lower bits are one of ours. */
+		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
+			return pass(self);
+		return calls.ops->call(nr, a);
+	}
+}
+
+void uaio_trap_calls_begin(const struct uaio_trap_ops *ops, const char *exe)
+{
+	calls.ops = ops;
+	calls.exe = exe;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		uaio_trap_served[numbers[i]] = 1;
+	uaio_patch_save_load();
+	uaio_patch_other = answer;
+}
+#endif

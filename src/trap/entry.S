@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ways between a program's code and the library
+ *
+ * A system call of the program's comes to a slot, with all registers as it made the
+ * call: rax is the number; rcx and r11 are free, as the kernel would overwrite them;
+ * nothing else may change, not the flags either. What is between uaio_trap_code and
+ * uaio_trap_code_end is copied to where the program's code can reach it, and nothing
+ * else of us makes system calls while the selector says TRAP.
+ */
+#if defined(__x86_64__)
+#include "trap/state.h"
+
+	.text
+	.globl	uaio_trap_code, uaio_trap_code_end
+	.hidden	uaio_trap_code, uaio_trap_code_end
+	.globl	uaio_trap_restorer, uaio_trap_deliver
+	.hidden	uaio_trap_restorer, uaio_trap_deliver
+	.globl	uaio_trap_clone_thread, uaio_trap_clone_same
+	.hidden	uaio_trap_clone_thread, uaio_trap_clone_same
+	.globl	uaio_trap_slot, uaio_trap_slot_end, uaio_trap_slot_pass
+	.hidden	uaio_trap_slot, uaio_trap_slot_end, uaio_trap_slot_pass
+	.globl	uaio_trap_slot_call
+	.hidden	uaio_trap_slot_call
+	.globl	uaio_trap_slot_data, uaio_trap_slot_ret
+	.hidden	uaio_trap_slot_data, uaio_trap_slot_ret
+	.globl	uaio_trap_entry, uaio_trap_signal, uaio_trap_begin
+	.hidden	uaio_trap_entry, uaio_trap_signal, uaio_trap_begin
+	.hidden	uaio_trap_actions, uaio_trap_defer
+	.hidden	uaio_patch_entry_other
+
+	.balign	16
+uaio_trap_code:
+	/* As debuggers know it: where handlers of signals return to. */
+uaio_trap_restorer:
+	movq	$15, %rax		/* rt_sigreturn */
+	syscall
+	.balign	16
+
+	/*
+	 * All signals are blocked, because one came while the library could not be
+	 * interrupted. Let it in, and then have the thread's own mask, and go to r11.
+	 */
+uaio_trap_deliver:
+	leaq	-128(%rsp), %rsp	/* the red zone */
+	pushq	%rax
+	pushq	%rdi
+	pushq	%rsi
+	pushq	%rdx
+	pushq	%r10
+	pushq	%r11
+	pushq	%gs:T_MASK
+	movb	$0, %gs:T_IS_PENDING
+	movl	$14, %eax		/* rt_sigprocmask */
+	movl	$2, %edi		/* SIG_SETMASK */
+	movq	%gs:T_SELF, %rsi
+	leaq	T_FIRST_MASK(%rsi), %rsi
+	movl	$0, %edx
+	movl	$8, %r10d
+	syscall
+	movl	$14, %eax
+	movl	$2, %edi
+	movq	%rsp, %rsi
+	movl	$0, %edx
+	movl	$8, %r10d
+	syscall
+	leaq	8(%rsp), %rsp
+	popq	%r11
+	popq	%r10
+	popq	%rdx
+	popq	%rsi
+	popq	%rdi
+	popq	%rax
+	leaq	128(%rsp), %rsp
+	jmp	*%r11
+
+	/*
+	 * clone, with all signals blocked. The child finds its record below the top of
+	 * the stack that it was given.
+	 */
+uaio_trap_clone_thread:
+	syscall
+	movq	%rax, %rcx
+	jrcxz	1f
+	jmp	3f
+1:	movq	-8(%rsp), %rcx
+	wrgsbase %rcx
+	jmp	2f
+
+	/* The child has a copy of the record, or its parent sleeps meanwhile. */
+uaio_trap_clone_same:
+	syscall
+	movq	%rax, %rcx
+	jrcxz	2f
+	jmp	3f
+2:	movq	%rdi, %gs:T_SAVED
+	movq	%rsi, %gs:T_SAVED+8
+	movq	%rdx, %gs:T_SAVED+16
+	movq	%r10, %gs:T_SAVED+24
+	movq	%r8, %gs:T_SAVED+32
+	movl	$157, %eax		/* prctl */
+	movl	$59, %edi		/* PR_SET_SYSCALL_USER_DISPATCH */
+	movq	%gs:T_DISPATCH, %rsi
+	movq	%gs:T_OFFSET, %rdx
+	movq	%gs:T_LENGTH, %r10
+	movq	%gs:T_SELF, %r8
+	leaq	T_SELECTOR(%r8), %r8
+	syscall
+	movq	%gs:T_SAVED, %rdi
+	movq	%gs:T_SAVED+8, %rsi
+	movq	%gs:T_SAVED+16, %rdx
+	movq	%gs:T_SAVED+24, %r10
+	movq	%gs:T_SAVED+32, %r8
+	movl	$0, %eax
+	/* A child of vfork() that has executed a program was in the library then. */
+3:	movb	$DISPATCH_TRAP, %gs:T_SELECTOR
+	movb	$0, %gs:T_IS_INSIDE
+	movq	%gs:T_CHILD_MASK, %rcx
+	movq	%rcx, %gs:T_MASK
+	movq	%rcx, %gs:T_FIRST_MASK
+	movq	%gs:T_RET, %r11
+	jmp	uaio_trap_deliver
+	.balign	64
+uaio_trap_code_end:
+
+	/* What each slot has; the distances are written into it. */
+uaio_trap_slot:
+	movzwl	%ax, %ecx
+	movq	%gs:T_SERVED, %r11
+	movzbl	(%r11,%rcx), %ecx
+	jrcxz	uaio_trap_slot_pass
+	leaq	0(%rip), %r11
+uaio_trap_slot_data:
+	jmp	*%gs:T_ENTRY
+uaio_trap_slot_pass:
+	syscall
+uaio_trap_slot_call:
+	jmp	*0(%rip)
+uaio_trap_slot_ret:
+uaio_trap_slot_end:
+
+	.type	uaio_trap_entry, %function
+	.balign	16
+uaio_trap_entry:
+	.cfi_startproc
+	.cfi_undefined %rip
+	movb	$1, %gs:T_IS_INSIDE
+	movq	%rsp, %gs:T_RSP
+	movq	%rax, %gs:T_NR
+	movq	(%r11), %rcx
+	movq	%rcx, %gs:T_TARGET
+	movq	8(%r11), %rcx
+	movq	%rcx, %gs:T_PASS
+	rdfsbase %rcx
+	movq	%rcx, %gs:T_FS
+	movq	%gs:T_STACK, %rsp
+	movq	%gs:T_DONOR, %rcx
+	wrfsbase %rcx
+	movb	$DISPATCH_PASS, %gs:T_SELECTOR
+	call	uaio_patch_entry_other
+	movb	$DISPATCH_TRAP, %gs:T_SELECTOR
+	movq	%gs:T_FS, %rcx
+	wrfsbase %rcx
+	movq	%gs:T_RSP, %rsp
+	movq	%gs:T_TARGET, %r11
+	movb	$0, %gs:T_IS_INSIDE
+	movzbl	%gs:T_IS_PENDING, %ecx
+	jrcxz	1f
+	movq	uaio_trap_deliver_at(%rip), %rcx
+	jmp	*%rcx
+1:	jmp	*%r11
+	.cfi_endproc
+	.size	uaio_trap_entry, . - uaio_trap_entry
+
+	/* In place of each handler of the program's: (signal, info, context) */
+	.type	uaio_trap_signal, %function
+	.balign	16
+uaio_trap_signal:
+	.cfi_startproc
+	cmpb	$0, %gs:T_IS_INSIDE
+	jne	1f
+	leaq	uaio_trap_actions(%rip), %rax
+	movslq	%edi, %rcx
+	jmp	*(%rax,%rcx,8)
+1:	jmp	uaio_trap_defer
+	.cfi_endproc
+	.size	uaio_trap_signal, . - uaio_trap_signal
+
+	/* (stack, entry, record): leave for the program; nothing comes back. */
+	.type	uaio_trap_begin, %function
+uaio_trap_begin:
+	.cfi_startproc
+	.cfi_undefined %rip
+	wrgsbase %rdx
+	movq	%rdi, %rsp
+	movq	%rsi, %r11
+	xorl	%eax, %eax
+	xorl	%ebx, %ebx
+	xorl	%edx, %edx
+	xorl	%esi, %esi
+	xorl	%edi, %edi
+	xorl	%ebp, %ebp
+	xorl	%r8d, %r8d
+	xorl	%r9d, %r9d
+	xorl	%r10d, %r10d
+	xorl	%r12d, %r12d
+	xorl	%r13d, %r13d
+	xorl	%r14d, %r14d
+	xorl	%r15d, %r15d
+	wrfsbase %rax
+	movb	$DISPATCH_TRAP, %gs:T_SELECTOR
+	movb	$0, %gs:T_IS_INSIDE
+	movzbl	%gs:T_IS_PENDING, %ecx
+	jrcxz	1f
+	movq	uaio_trap_deliver_at(%rip), %rcx
+	jmp	*%rcx
+1:	jmp	*%r11
+	.cfi_endproc
+	.size	uaio_trap_begin, . - uaio_trap_begin
+
+	.bss
+	.globl	uaio_trap_deliver_at
+	.hidden	uaio_trap_deliver_at
+	.balign	8
+uaio_trap_deliver_at:
+	.skip	8
+#endif
+	.section .note.GNU-stack, "", %progbits

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+#include "trap/signal.h"
+
+#if defined(__x86_64__)
+#include <errno.h>
+#include <linux/audit.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "base/atomic.h"
+#include "base/lock.h"
+#include "base/sleepcall.h"
+#include "base/sys.h"
+#include "base/uaddr.h"
+#include "trap/site.h"
+
+/*
+ * What runs with the program's fs: no thread-local variable, no guard of the stack,
+ * no sanitizer, no call of the C library.
+ */
+#define FOREIGN __attribute__((no_stack_protector, no_sanitize("all")))
+
+enum {
+	NR_SIGNALS = 65,
+	USER_DISPATCH = 2, /* SYS_USER_DISPATCH */
+	RESTORER = 0x04000000,
+	MASK_BYTES = 8,
+};
+
+typedef void handler_fn(int sig, siginfo_t *info, void *context);
+
+/* The kernel's. */
+struct action {
+	handler_fn *handler;
+	uint64_t flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+/* What the kernel calls in the end; the assembly reads it. */
+handler_fn *uaio_trap_actions[NR_SIGNALS] __attribute__((visibility("hidden")));
+
+void uaio_trap_signal(int sig, siginfo_t *info, void *context)
+	__attribute__((visibility("hidden")));
+void uaio_trap_defer(int sig, siginfo_t *info, void *context)
+	__attribute__((visibility("hidden")));
+
+static struct {
+	struct uaio_lock lock;           /* rank TRAP */
+	struct action given[NR_SIGNALS]; /* under lock: by the program */
+} signals;
+
+void uaio_trap_forget_lock(void)
+{
+	memset(&signals.lock, 0, sizeof(signals.lock));
+}
+
+static bool is_default(const struct action *action)
+{
+	return (uintptr_t)action->handler <= 1;
+}
+
+/*
+ * Signals that come
+ */
+
+FOREIGN static inline void set_fs(uint64_t fs)
+{
+	__asm__ volatile("wrfsbase %0" : : "r"(fs) : "memory");
+}
+
+FOREIGN static inline uint64_t get_fs(void)
+{
+	uint64_t fs;
+
+	__asm__ volatile("rdfsbase %0" : "=r"(fs));
+	return fs;
+}
+
+/* Return: whether the instruction itself has raised it, which would go on to. */
+FOREIGN static bool is_fault(int sig, const siginfo_t *info)
+{
+	return info->si_code > 0 &&
+	       (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE ||
+		sig == SIGILL || sig == SIGTRAP);
+}
+
+/*
+ * The library has used memory of the program's that is not there. The handler is
+ * called as if the program itself had, and most likely does not return.
+ */
+FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
+				 siginfo_t *info, void *context)
+{
+	uint8_t selector = self->selector;
+	uint64_t fs = get_fs(), program = self->fs;
+
+	self->selector = DISPATCH_TRAP;
+	self->is_inside = 0;
+	set_fs(program);
+	uaio_trap_actions[sig](sig, info, context);
+	self->is_inside = 1;
+	self->fs = program;
+	set_fs(fs);
+	self->selector = selector;
+}
+
+FOREIGN void uaio_trap_defer(int sig, siginfo_t *info, void *context)
+{
+	struct uaio_trap_thread *self = uaio_trap_self();
+	ucontext_t *uc = context;
+	uint64_t *mask = (uint64_t *)&uc->uc_sigmask;
+	uint8_t selector = self->selector;
+	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	long pid, tid;
+
+	if (is_fault(sig, info)) {
+		call_at_once(self, sig, info, context);
+		return;
+	}
+	self->selector = DISPATCH_PASS;
+	pid = uaio_sys_raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	tid = uaio_sys_raw(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	(void)uaio_sys_raw(SYS_rt_tgsigqueueinfo, pid, tid, sig, (long)info, 0,
+			   0);
+	self->selector = selector;
+	if (!self->is_pending)
+		self->mask = *mask;
+	self->first_mask = self->mask & ~(1ull << (sig - 1));
+	self->is_pending = 1;
+	*mask = UINT64_MAX;
+	/* If it is just about to sleep, it must not. */
+	if (at >= (uintptr_t)uaio_sleep_call_begin &&
+	    at < (uintptr_t)uaio_sleep_call_end)
+		uc->uc_mcontext.gregs[REG_RIP] = (long)uaio_sleep_call_stopped;
+}
+
+/* A handler that is called once (SA_RESETHAND). */
+FOREIGN static void call_once(int sig, siginfo_t *info, void *context)
+{
+	struct uaio_trap_thread *self = uaio_trap_self();
+	handler_fn *handler = signals.given[sig].handler;
+	struct action none = { 0 };
+
+	self->selector = DISPATCH_PASS;
+	(void)uaio_sys_raw(SYS_rt_sigaction, sig, (long)&none, 0, MASK_BYTES, 0,
+			   0);
+	self->selector = DISPATCH_TRAP;
+	handler(sig, info, context);
+}
+
+/* SIGSYS that is not the trap's: somebody has sent it, or another filter. */
+FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
+{
+	struct uaio_trap_thread *self = uaio_trap_self();
+	struct action none = { 0 };
+	uint64_t mask = UAIO_TRAP_SIGSYS_BIT;
+
+	if (!is_default(&signals.given[SIGSYS])) {
+		signals.given[SIGSYS].handler(sig, info, context);
+		return;
+	}
+	if (signals.given[SIGSYS].handler == (handler_fn *)1 &&
+	    info->si_code <= 0)
+		return;
+	self->selector = DISPATCH_PASS;
+	(void)uaio_sys_raw(SYS_rt_sigaction, SIGSYS, (long)&none, 0, MASK_BYTES,
+			   0, 0);
+	(void)uaio_sys_raw(
+		SYS_tgkill, uaio_sys_raw(SYS_getpid, 0, 0, 0, 0, 0, 0),
+		uaio_sys_raw(SYS_gettid, 0, 0, 0, 0, 0, 0), SIGSYS, 0, 0, 0);
+	(void)uaio_sys_raw(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&mask, 0,
+			   MASK_BYTES, 0, 0);
+}
+
+/* All signals are blocked. The call was not made; rax has its number. */
+FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
+{
+	struct uaio_trap_thread *self = uaio_trap_self();
+	ucontext_t *uc = context;
+	uint64_t slot = 0;
+
+	if (info->si_code != USER_DISPATCH) {
+		call_for_sigsys(sig, info, context);
+		return;
+	}
+	self->selector = DISPATCH_PASS;
+	uc->uc_mcontext.gregs[REG_RIP] -= 2;
+	if (info->si_arch == AUDIT_ARCH_X86_64)
+		slot = uaio_trap_slot_of(
+			(uint64_t)uc->uc_mcontext.gregs[REG_RIP]);
+	/* If not, it is made as it is, and what follows, up to the next. */
+	if (!slot)
+		return;
+	uc->uc_mcontext.gregs[REG_RIP] = (long)slot;
+	self->selector = DISPATCH_TRAP;
+}
+
+long uaio_trap_signals_begin(void)
+{
+	const struct action action = {
+		.handler = on_trap,
+		.flags = SA_SIGINFO | SA_ONSTACK | RESTORER,
+		.restorer =
+			(void (*)(void))uaio_trap_code_at(uaio_trap_restorer),
+		.mask = UINT64_MAX,
+	};
+
+	return uaio_sys6(SYS_rt_sigaction, SIGSYS, (long)&action,
+			 (long)&signals.given[SIGSYS], MASK_BYTES, 0, 0);
+}
+
+/*
+ * Calls
+ */
+
+void uaio_trap_block(struct uaio_trap_thread *self)
+{
+	const uint64_t all = UINT64_MAX;
+	uint64_t old;
+
+	(void)sys_sigmask(SIG_SETMASK, &all, &old);
+	/* If a signal came just before, the mask is noted, and old is not it. */
+	if (!self->is_pending)
+		self->mask = self->first_mask = old & ~UAIO_TRAP_SIGSYS_BIT;
+	self->is_pending = 1;
+	self->child_mask = self->mask;
+}
+
+/* Show the program what it has given, if it is what the kernel has. */
+static void show(int sig, const struct action *kernels, struct action *ret_old)
+{
+	*ret_old = kernels->handler == uaio_trap_signal ? signals.given[sig]
+							: *kernels;
+}
+
+static long install(int sig, const struct action *action,
+		    struct action *ret_kernels)
+{
+	struct action ours = {
+		.handler = uaio_trap_signal,
+		.flags = (action->flags & ~(uint64_t)SA_RESETHAND) |
+			 SA_SIGINFO | RESTORER,
+		.restorer =
+			(void (*)(void))uaio_trap_code_at(uaio_trap_restorer),
+		.mask = action->mask & ~UAIO_TRAP_SIGSYS_BIT,
+	};
+	struct action old = signals.given[sig];
+	handler_fn *old_handler = uaio_trap_actions[sig];
+	long ret;
+
+	signals.given[sig] = *action;
+	store_relaxed(&uaio_trap_actions[sig], action->flags & SA_RESETHAND
+						       ? call_once
+						       : action->handler);
+	ret = uaio_sys6(SYS_rt_sigaction, sig, (long)&ours, (long)ret_kernels,
+			MASK_BYTES, 0, 0);
+	if (ret == 0 && ret_kernels->handler == uaio_trap_signal)
+		*ret_kernels = old;
+	if (ret < 0) {
+		signals.given[sig] = old;
+		store_relaxed(&uaio_trap_actions[sig], old_handler);
+	}
+	return ret;
+}
+
+static long change_locked(int sig, const struct action *action,
+			  struct action *ret_old)
+{
+	struct action kernels;
+	long ret;
+
+	if (sig == SIGSYS) {
+		*ret_old = signals.given[SIGSYS];
+		if (action)
+			signals.given[SIGSYS] = *action;
+		return 0;
+	}
+	/* A child of vfork() has its own actions, and our table is its parent's. */
+	if (action && !is_default(action) && sys_getpid() == uaio_trap_pid())
+		return install(sig, action, ret_old);
+	ret = uaio_sys6(SYS_rt_sigaction, sig, (long)action, (long)&kernels,
+			MASK_BYTES, 0, 0);
+	if (ret == 0)
+		show(sig, &kernels, ret_old);
+	return ret;
+}
+
+long uaio_trap_sigaction(const long a[6])
+{
+	const struct action *given = (const struct action *)a[1];
+	struct action *ret_old = (struct action *)a[2], action, old;
+	int sig = (int)a[0];
+	long ret;
+
+	if (a[3] != MASK_BYTES || sig < 1 || sig >= NR_SIGNALS ||
+	    ((sig == SIGKILL || sig == SIGSTOP) && given))
+		return -EINVAL;
+	if ((given && !uaio_can_read((uintptr_t)given, sizeof(*given))) ||
+	    (ret_old && !uaio_can_write((uintptr_t)ret_old, sizeof(*ret_old))))
+		return -EFAULT;
+	if (given)
+		action = *given;
+	uaio_lock(&signals.lock, UAIO_RANK_TRAP);
+	ret = change_locked(sig, given ? &action : NULL, &old);
+	uaio_unlock(&signals.lock, UAIO_RANK_TRAP);
+	if (ret == 0 && ret_old)
+		*ret_old = old;
+	return ret;
+}
+
+long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6])
+{
+	const uint64_t *set = (const uint64_t *)a[1];
+	uint64_t *ret_old = (uint64_t *)a[2], given, old;
+
+	/* Most do not name SIGSYS, and are the kernel's. */
+	if (a[3] != MASK_BYTES || !set ||
+	    !uaio_can_read((uintptr_t)set, MASK_BYTES) ||
+	    (given = *set, !(given & UAIO_TRAP_SIGSYS_BIT)) ||
+	    (int)a[0] == SIG_UNBLOCK || (int)a[0] > SIG_SETMASK ||
+	    (int)a[0] < 0) {
+		self->target = self->pass;
+		return (long)self->nr;
+	}
+	if (ret_old && !uaio_can_write((uintptr_t)ret_old, MASK_BYTES))
+		return -EFAULT;
+	uaio_trap_block(self);
+	old = self->mask;
+	given &= ~(UAIO_TRAP_SIGSYS_BIT | 1ull << (SIGKILL - 1) |
+		   1ull << (SIGSTOP - 1));
+	self->mask = (int)a[0] == SIG_BLOCK ? old | given : given;
+	self->first_mask = self->mask;
+	if (ret_old)
+		*ret_old = old;
+	return 0;
+}
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The program's signals
+ *
+ * In place of each handler of the program's the kernel calls uaio_trap_signal. On a
+ * thread that is not inside the library this goes to the program's handler at once.
+ * On a thread that is, the handler must wait: the signal is sent to the thread once
+ * more, all signals are blocked, and the record says that it is pending. When the
+ * thread leaves the library, it has its mask again (uaio_trap_deliver), and so the
+ * handler is called just before the program goes on, as behind a system call. A
+ * sleep of the library's ends, or does not begin (base/sleepcall.h), with -EINTR.
+ *
+ *   I1  SIGSYS is never blocked: the kernel ends a process that makes a call
+ *       meanwhile. So it is taken out of the masks that the program gives.
+ *   I2  While all signals are blocked for that, record->mask is the program's mask;
+ *       first_mask is it without the signal, which the mask of a wait has let in.
+ *
+ * Tested by test/trap.
+ */
+#ifndef UAIO_TRAP_SIGNAL_H
+#define UAIO_TRAP_SIGNAL_H
+
+#include <stdint.h>
+
+#include "trap/thread.h"
+
+static const uint64_t UAIO_TRAP_SIGSYS_BIT = 1ull << 30;
+
+/* The trap can be raised from now on. Return: 0 or -errno. */
+long uaio_trap_signals_begin(void);
+
+/* Block all signals until the thread leaves the library. */
+void uaio_trap_block(struct uaio_trap_thread *self);
+
+/* The system calls rt_sigaction and rt_sigprocmask. */
+long uaio_trap_sigaction(const long a[6]);
+long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6]);
+
+/* In a child of fork(). */
+void uaio_trap_forget_lock(void);
+
+#endif /* UAIO_TRAP_SIGNAL_H */

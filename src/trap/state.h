@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the assembly of this room knows of a thread; included there, too
+ *
+ * The register gs of each of the program's threads has the address of its record.
+ */
+#ifndef UAIO_TRAP_STATE_H
+#define UAIO_TRAP_STATE_H
+
+#define T_SELF 0
+#define T_SERVED 8
+#define T_ENTRY 16
+#define T_RSP 24
+#define T_FS 32
+#define T_STACK 40
+#define T_DONOR 48
+#define T_SELECTOR 56
+#define T_IS_INSIDE 57
+#define T_IS_PENDING 58
+#define T_TARGET 64
+#define T_MASK 72
+#define T_FIRST_MASK 80
+#define T_NR 88
+#define T_PASS 96
+#define T_RET 104
+#define T_CHILD_MASK 112
+#define T_DISPATCH 120
+#define T_OFFSET 128
+#define T_LENGTH 136
+#define T_SAVED 144
+
+/* Of a slot: code, and data at a fixed distance. */
+#define SLOT_BYTES 64
+
+/* What the kernel calls PR_SYS_DISPATCH_ON, and the values of the selector. */
+#define DISPATCH_PASS 0
+#define DISPATCH_TRAP 1
+
+#endif /* UAIO_TRAP_STATE_H */

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client WHAT FILE [...]: a program that no library can be loaded into
+ *
+ * It is compiled statically, and for another C library, and makes its calls of io_uring
+ * and kernel AIO by syscall(2), which is then its own code. It prints a line for each
+ * thing that it has done, and nothing that differs from one run to the next. FILE is
+ * larger than FILE_BYTES.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	FILE_BYTES = 8 << 10,
+	PART = 512,
+	THREADS = 6,
+	ROUNDS = 3,
+	READS = 200,
+};
+
+extern char **environ;
+
+static const char *file;
+
+static void die(const char *what)
+{
+	printf("%s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/*
+ * io_uring
+ */
+
+static void open_ring(struct ring *ring)
+{
+	if (ring_open(ring) < 0)
+		die("io_uring_setup");
+}
+
+/* Read parts of the file. Return: how many differ from what read() gives. */
+static int read_parts(struct ring *ring, int nr)
+{
+	char mine[PART], theirs[PART];
+	int fd = open(file, O_RDONLY), nr_wrong = 0;
+
+	if (fd < 0)
+		die(file);
+	for (int i = 0; i < nr; i++) {
+		off_t at = i * 37 % (FILE_BYTES - PART);
+		int ret = ring_read(ring, fd, mine, PART, (unsigned long)at);
+
+		nr_wrong += pread(fd, theirs, PART, at) != PART ||
+			    ret != PART || memcmp(mine, theirs, PART) != 0;
+	}
+	(void)close(fd);
+	return nr_wrong;
+}
+
+static void say_parts(const char *who, int nr)
+{
+	struct ring ring;
+
+	open_ring(&ring);
+	printf("%s: %d of %d parts are wrong\n", who, read_parts(&ring, nr),
+	       nr);
+	(void)close(ring.fd);
+}
+
+static int do_read(void)
+{
+	say_parts("read", READS);
+	return 0;
+}
+
+/*
+ * Kernel AIO
+ */
+
+static int do_aio(void)
+{
+	char mine[PART], theirs[PART];
+	int fd = open(file, O_RDONLY);
+	struct iocb cb = {
+		.aio_fildes = (uint32_t)fd,
+		.aio_lio_opcode = IOCB_CMD_PREAD,
+		.aio_buf = (uintptr_t)mine,
+		.aio_nbytes = PART,
+		.aio_offset = 100,
+		.aio_data = 7,
+	}, *cbs[] = { &cb };
+	struct io_event event;
+	aio_context_t ctx = 0;
+
+	if (syscall(SYS_io_setup, 4, &ctx) < 0)
+		die("io_setup");
+	if (syscall(SYS_io_submit, ctx, 1, cbs) != 1)
+		die("io_submit");
+	if (syscall(SYS_io_getevents, ctx, 1, 1, &event, NULL) != 1)
+		die("io_getevents");
+	if (pread(fd, theirs, PART, 100) != PART)
+		die("pread");
+	printf("aio: %d bytes, data %d, %s\n", (int)event.res, (int)event.data,
+	       memcmp(mine, theirs, PART) ? "wrong" : "right");
+	if (syscall(SYS_io_destroy, ctx) < 0)
+		die("io_destroy");
+	return 0;
+}
+
+/*
+ * Threads, and signals
+ */
+
+static __thread int *own; /* the address of itself, where the thread knows it */
+static __thread int anchor;
+static volatile sig_atomic_t nr_handled, nr_foreign;
+
+/* With another thread's variables, or with none, the program would not go on. */
+static void count(int sig)
+{
+	int saved = errno;
+
+	(void)sig;
+	if (own && own != &anchor)
+		nr_foreign++;
+	nr_handled++;
+	errno = saved;
+}
+
+static timer_t tick(long ns)
+{
+	struct sigaction action = { .sa_handler = count };
+	struct sigevent event = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = SIGALRM,
+	};
+	struct itimerspec every = { { 0, ns }, { 0, ns } };
+	timer_t timer;
+
+	/* SIGSYS is among those that are blocked meanwhile. */
+	(void)sigfillset(&action.sa_mask);
+	if (sigaction(SIGALRM, &action, NULL) < 0 ||
+	    timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
+	    timer_settime(timer, 0, &every, NULL) < 0)
+		die("timer");
+	return timer;
+}
+
+static void *read_on_thread(void *arg)
+{
+	struct ring ring;
+
+	own = &anchor;
+	open_ring(&ring);
+	*(int *)arg += read_parts(&ring, READS);
+	(void)close(ring.fd);
+	return NULL;
+}
+
+static int do_threads(void)
+{
+	pthread_t threads[THREADS];
+	int nr_wrong[THREADS] = { 0 }, all = 0;
+	timer_t timer = tick(1000000);
+
+	own = &anchor;
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < THREADS; i++)
+			if (pthread_create(&threads[i], NULL, read_on_thread,
+					   &nr_wrong[i]))
+				die("pthread_create");
+		for (int i = 0; i < THREADS; i++)
+			(void)pthread_join(threads[i], NULL);
+	}
+	/* The timer goes on for ever, so this comes to an end. */
+	while (nr_handled < 10)
+		;
+	(void)timer_delete(timer);
+	for (int i = 0; i < THREADS; i++)
+		all += nr_wrong[i];
+	printf("threads: %d parts are wrong, %d handlers with another's "
+	       "variables\n",
+	       all, (int)nr_foreign);
+	return 0;
+}
+
+/* A ring that waits for what never comes is interrupted. */
+static int do_interrupt(void)
+{
+	struct ring ring;
+	int ends[2], ret, before;
+	timer_t timer;
+	char byte;
+
+	own = &anchor;
+	open_ring(&ring);
+	if (pipe(ends) < 0)
+		die("pipe");
+	ring_prepare_read(&ring, ends[0], &byte, 1, -1ul);
+	(void)ring_enter(&ring, 1, 0);
+	timer = tick(3000000);
+	for (int i = 0; i < 20; i++) {
+		before = nr_handled;
+		ret = ring_enter(&ring, 0, 1);
+		if (ret != -1 || errno != EINTR || nr_handled == before)
+			printf("interrupt: %d\n", ret);
+	}
+	(void)timer_delete(timer);
+	printf("interrupt: %d handlers with another's variables\n",
+	       (int)nr_foreign);
+	if (write(ends[1], "x", 1) != 1)
+		die("write");
+	while (ring_enter(&ring, 0, 1) < 0)
+		;
+	ret = ring_result(&ring);
+	printf("interrupt: then %d byte: %c\n", ret, byte);
+	return 0;
+}
+
+static struct ring handlers_ring;
+static volatile int handlers_wrong = -1;
+
+static void read_in_handler(int sig)
+{
+	(void)sig;
+	handlers_wrong = read_parts(&handlers_ring, 3);
+}
+
+/* Calls with all signals blocked, and in a handler that blocks all. */
+static int do_blocked(void)
+{
+	struct sigaction action = { .sa_handler = read_in_handler };
+	sigset_t all, now;
+
+	(void)sigfillset(&all);
+	(void)sigfillset(&action.sa_mask);
+	open_ring(&handlers_ring);
+	if (sigaction(SIGUSR1, &action, NULL) < 0 ||
+	    sigprocmask(SIG_SETMASK, &all, NULL) < 0)
+		die("signals");
+	say_parts("blocked", 3);
+	(void)raise(SIGUSR1);
+	printf("blocked: handler %s\n", handlers_wrong < 0 ? "waits" : "ran");
+	(void)sigemptyset(&all);
+	if (sigprocmask(SIG_SETMASK, &all, NULL) < 0 ||
+	    sigprocmask(SIG_BLOCK, NULL, &now) < 0)
+		die("signals");
+	printf("blocked: in the handler %d of 3 parts are wrong; now %s\n",
+	       handlers_wrong, sigismember(&now, SIGUSR1) ? "blocked" : "open");
+	return 0;
+}
+
+/*
+ * Processes
+ */
+
+static int status_of(pid_t pid)
+{
+	int status;
+
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		die("child");
+	return WIFEXITED(status) ? WEXITSTATUS(status)
+				 : 1000 + WTERMSIG(status);
+}
+
+static int do_fork(void)
+{
+	pid_t pid;
+
+	say_parts("parent", 10);
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		say_parts("child", 10);
+		(void)fflush(stdout);
+		_exit(5);
+	}
+	printf("fork: status %d\n", status_of(pid));
+	say_parts("parent", 10);
+	return 0;
+}
+
+/* Run a program three ways. */
+static int do_exec(char **argv)
+{
+	pid_t pid;
+	int ret;
+
+	(void)fflush(stdout);
+	ret = posix_spawn(&pid, argv[0], NULL, NULL, argv, environ);
+	printf("spawn: status %d\n", ret ? -ret : status_of(pid));
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		(void)execv(argv[0], argv);
+		_exit(127);
+	}
+	printf("fork: status %d\n", status_of(pid));
+	(void)fflush(stdout);
+	pid = vfork();
+	if (pid == 0) {
+		(void)execv(argv[0], argv);
+		_exit(127);
+	}
+	printf("vfork: status %d\n", status_of(pid));
+	say_parts("after", 3);
+	return 0;
+}
+
+static void *end_later(void *arg)
+{
+	(void)pthread_join(*(pthread_t *)arg, NULL);
+	say_parts("last thread", 10);
+	(void)fflush(stdout);
+	return NULL;
+}
+
+/* The main thread ends first. */
+static int do_end(void)
+{
+	static pthread_t self;
+	pthread_t thread;
+
+	self = pthread_self();
+	if (pthread_create(&thread, NULL, end_later, &self))
+		die("pthread_create");
+	pthread_exit(NULL);
+}
+
+/* Memory by brk, among that which the library allocates. */
+static int do_heap(void)
+{
+	enum { BLOCKS = 400, BYTES = 30000 };
+	static char *blocks[BLOCKS];
+	struct ring ring;
+	int nr_wrong = 0;
+
+	open_ring(&ring);
+	for (int i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(BYTES);
+		memset(blocks[i], i & 0xff, BYTES);
+		if (i % 20 == 0)
+			nr_wrong += read_parts(&ring, 2);
+	}
+	for (int i = 0; i < BLOCKS; i++) {
+		for (int at = 0; at < BYTES; at += 1000)
+			nr_wrong += blocks[i][at] != (char)(i & 0xff);
+		free(blocks[i]);
+	}
+	printf("heap: %d are wrong\n", nr_wrong);
+	return 0;
+}
+
+static int do_show(char **argv)
+{
+	char exe[4096], name[64] = "";
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	FILE *comm = fopen("/proc/self/comm", "r");
+
+	exe[len < 0 ? 0 : len] = '\0';
+	if (!comm || !fgets(name, sizeof(name), comm))
+		die("comm");
+	printf("exe %s\nname %s", exe, name);
+	for (; *argv; argv++)
+		printf("argument %s\n", *argv);
+	for (char **env = environ; *env; env++)
+		if (!strncmp(*env, "UAIO_TRAP_PROGRAM", 17) ||
+		    !strncmp(*env, "SHOWN", 5))
+			printf("variable %s\n", *env);
+	return 0;
+}
+
+/* Wait for ever, with a request that never ends. */
+static __attribute__((noreturn)) int do_forever(void)
+{
+	struct ring ring;
+	int ends[2];
+	char byte;
+
+	open_ring(&ring);
+	if (pipe(ends) < 0)
+		die("pipe");
+	ring_prepare_read(&ring, ends[0], &byte, 1, -1ul);
+	(void)ring_enter(&ring, 1, 0);
+	(void)puts("ready");
+	(void)fflush(stdout);
+	for (;;)
+		(void)ring_enter(&ring, 0, 1);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (argc < 3)
+		return 2;
+	file = argv[2];
+	if (!strcmp(what, "read"))
+		return do_read();
+	if (!strcmp(what, "aio"))
+		return do_aio();
+	if (!strcmp(what, "threads"))
+		return do_threads();
+	if (!strcmp(what, "interrupt"))
+		return do_interrupt();
+	if (!strcmp(what, "blocked"))
+		return do_blocked();
+	if (!strcmp(what, "fork"))
+		return do_fork();
+	if (!strcmp(what, "exec"))
+		return do_exec(argv + 3);
+	if (!strcmp(what, "end"))
+		return do_end();
+	if (!strcmp(what, "heap"))
+		return do_heap();
+	if (!strcmp(what, "forever"))
+		return do_forever();
+	if (!strcmp(what, "show"))
+		return do_show(argv);
+	return 2;
+}

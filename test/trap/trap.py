@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""trap.py --uaio PROGRAM --filter PROGRAM --clients DIR [SENTENCE]
+
+Programs that no library can be loaded into, on io_uring and kernel AIO where the
+kernel refuses both. With --list it prints the names of its tests, one a line.
+"""
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+DEADLINE = 300
+REFUSED = ("io_uring_setup,io_uring_enter,io_uring_register,io_setup,io_submit,"
+           "io_getevents,io_destroy,io_cancel")
+
+# A static program of glibc at fixed addresses and one at any, one of musl, and one that
+# musl's loader starts.
+CLIENTS = ("client-static", "client-static-pie", "client-musl",
+           "client-musl-dynamic")
+
+_cases = {}
+
+
+def case(sentence):
+    def register(function):
+        _cases[sentence] = function
+        return function
+    return register
+
+
+def environment(more):
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("UAIO_", "LD_"))}
+    env.update(more)
+    return env
+
+
+class Trap:
+    def __init__(self, args, scratch):
+        self.args = args
+        self.scratch = scratch
+        self.file = os.path.join(scratch, "file")
+        with open(self.file, "wb") as file:
+            file.write(os.urandom(64 << 10))
+
+    def client(self, name):
+        return os.path.join(self.args.clients, name)
+
+    def exec(self, *command, **env):
+        return subprocess.run(command, env=environment(env), timeout=DEADLINE,
+                              text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True)
+
+    def run(self, *command, refuse="EPERM", options=(), **env):
+        """Behind a filter that refuses the kernel's io_uring and AIO."""
+        return self.exec(self.args.filter, "before", f"{refuse}:{REFUSED}",
+                         self.args.uaio, "run", "--trap", *options, *command,
+                         **env)
+
+    def expect(self, what, lines, *more, status=0, clients=CLIENTS, **options):
+        for name in clients:
+            done = self.run(self.client(name), what, self.file, *more,
+                            **options)
+            if (done.returncode, done.stderr) != (status, "") or \
+                    done.stdout.splitlines() != lines:
+                raise AssertionError(
+                    f"{name} {what}: status {done.returncode}\n{done.stdout}"
+                    f"{done.stderr}")
+
+
+@case("a program that no library can be loaded into reads a file by io_uring")
+def _(trap):
+    for refuse in ("EPERM", "ENOSYS"):
+        trap.expect("read", ["read: 0 of 200 parts are wrong"], refuse=refuse)
+
+
+@case("without the trap, it is refused, and the message names the trap")
+def _(trap):
+    for name in CLIENTS:
+        done = trap.exec(trap.args.uaio, "run", trap.client(name), "read",
+                         trap.file)
+        assert done.returncode == 2 and not done.stdout, done
+        assert done.stderr.count("\n") == 1, done
+        assert done.stderr.rstrip().endswith("--trap"), done
+
+
+@case("a program under the trap reads a file by kernel AIO")
+def _(trap):
+    trap.expect("aio", ["aio: 512 bytes, data 7, right"])
+
+
+@case("threads under the trap read at once, and handlers of signals run as theirs")
+def _(trap):
+    trap.expect("threads", ["threads: 0 parts are wrong, 0 handlers with "
+                            "another's variables"])
+
+
+@case("a signal interrupts a wait under the trap, behind its handler")
+def _(trap):
+    trap.expect("interrupt", ["interrupt: 0 handlers with another's variables",
+                              "interrupt: then 1 byte: x"])
+
+
+@case("a program under the trap may block every signal")
+def _(trap):
+    trap.expect("blocked", ["blocked: 0 of 3 parts are wrong",
+                            "blocked: handler waits",
+                            "blocked: in the handler 0 of 3 parts are wrong; "
+                            "now open"])
+
+
+@case("a child of fork under the trap has rings of its own")
+def _(trap):
+    trap.expect("fork", ["parent: 0 of 10 parts are wrong",
+                         "child: 0 of 10 parts are wrong",
+                         "fork: status 5",
+                         "parent: 0 of 10 parts are wrong"])
+
+
+@case("a program under the trap ends with its last thread")
+def _(trap):
+    trap.expect("end", ["last thread: 0 of 10 parts are wrong"])
+
+
+@case("a program under the trap has a heap of its own")
+def _(trap):
+    trap.expect("heap", ["heap: 0 are wrong"])
+
+
+@case("a program under the trap has its name, its arguments and its environment")
+def _(trap):
+    for name in CLIENTS:
+        client = trap.client(name)
+        done = trap.run(client, "show", trap.file, "more", SHOWN="yes")
+        wanted = [f"exe {os.path.realpath(client)}", f"name {name[:15]}",
+                  f"argument {client}", "argument show",
+                  f"argument {trap.file}", "argument more",
+                  "variable SHOWN=yes"]
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert sorted(done.stdout.splitlines()) == sorted(wanted), done
+
+
+@case("a program under the trap starts others three ways, and goes on")
+def _(trap):
+    shell = ["/bin/sh", "-c", "exit 3"]
+    trap.expect("exec", ["spawn: status 3", "fork: status 3",
+                         "vfork: status 3", "after: 0 of 3 parts are wrong"],
+                *shell)
+
+
+@case("a program that is killed under the trap leaves nothing behind")
+def _(trap):
+    for name in CLIENTS:
+        reader, writer = os.pipe()
+        child = subprocess.Popen(
+            [trap.args.uaio, "run", "--trap", "--uring=always",
+             trap.client(name), "forever", trap.file],
+            env=environment({}), stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, pass_fds=[writer])
+        os.close(writer)
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGKILL)
+        assert child.wait(DEADLINE) == -signal.SIGKILL
+        # Nobody else has the pipe: it is over.
+        assert os.read(reader, 1) == b""
+        os.close(reader)
+        child.stdout.close()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--list", action="store_true")
+    for name in ("uaio", "filter", "clients"):
+        parser.add_argument(f"--{name}", type=os.path.abspath)
+    parser.add_argument("sentence", nargs="?")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(_cases))
+        return
+    with tempfile.TemporaryDirectory(prefix="uaio-trap-") as scratch:
+        try:
+            _cases[args.sentence](Trap(args, scratch))
+        except AssertionError as failure:
+            print(f"failed: {failure}")
+            sys.exit(1)
+
+
+main()
