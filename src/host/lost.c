@@ -76,7 +76,8 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 		return has_prefix(base_name(path), "ld-")
 			       ? NULL /* it is a loader */
 			       : "which is statically linked: use a dynamic "
-				 "build of it";
+				 "build of it, or put 'uaio run --trap' in "
+				 "front of it";
 	case 0:
 		return has_prefix(base_name(loader), "linker")
 			       ? "which is built for another C library: use a "
