@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "base/sys.h"
 #include "trace/trace.h"
 #include "proc/entry.h"
@@ -242,6 +243,7 @@ static uint32_t flags_of(const struct uaio_sqe *sqe)
 static struct uaio_completion completion_of(const struct uaio_req *req,
 					    int64_t res)
 {
+	UAIO_PROBE(complete, req->sqe.data, req->sqe.op, res);
 	return (struct uaio_completion){
 		.data = req->sqe.data,
 		.key = req->sqe.key,

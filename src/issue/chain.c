@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "options/config.h"
 #include "file/file.h"
 #include "op/args.h"
@@ -284,6 +285,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	ret = uaio_link_new(chain->batch->queue, error ? &refused : sqe, &req);
 	chain->is_broken |= ret < 0 || (error && !is_late);
 	chain->is_open = has_next(sqe);
+	UAIO_PROBE(submit, sqe->data, sqe->op, sqe->fd);
 	if (ret == 0) {
 		req->done_bytes = is_late ? 0 : error;
 		count(chain->batch, req);

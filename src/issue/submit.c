@@ -15,6 +15,7 @@
 #include <poll.h>
 
 #include "base/check.h"
+#include "base/probe.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "trace/trace.h"
@@ -94,6 +95,7 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	completion->flags = 0;
 	completion->word = sqe->word;
 	batch->words |= sqe->word;
+	UAIO_PROBE(complete, sqe->data, sqe->op, res);
 	if (unlikely(nr + 1 == UAIO_BATCH_COMPLETIONS))
 		uaio_batch_post(batch);
 }
@@ -422,6 +424,7 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	enum uaio_issue issue;
 
 	*ret_error = 0;
+	UAIO_PROBE(issue, sqe->data, sqe->op, sqe->fd);
 	if (unlikely(sqe->is_async))
 		issue = send_away(file, sqe, ret);
 	else if (unlikely(op->has_no_file))
@@ -536,6 +539,7 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
+	UAIO_PROBE(submit, sqe->data, sqe->op, sqe->fd);
 	if (unlikely(uaio_config.has_faults))
 		return add_faulty(batch, file, sqe);
 	return !op->is_empty || sqe->is_async || unlikely(batch->stats)
