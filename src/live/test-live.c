@@ -28,6 +28,13 @@
 			return __LINE__; \
 	while (0)
 
+/* Only the superuser may mount. */
+static void need_root(void)
+{
+	if (geteuid())
+		skip();
+}
+
 /* A folder of memory of this test's own in the place of /dev/shm. */
 static int enter_own_memory(const char *options)
 {
@@ -101,6 +108,7 @@ static int shows_what_is_counted(void)
 static void a_page_shows_what_is_counted(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(shows_what_is_counted), 0);
 }
 
@@ -141,6 +149,7 @@ static int survives_its_process(void)
 static void a_page_outlives_a_process_until_its_place_is_needed(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(survives_its_process), 0);
 }
 
@@ -148,7 +157,6 @@ static void a_page_outlives_a_process_until_its_place_is_needed(void **state)
 static int respects_the_living(void)
 {
 	const struct uaio_live_page *parents, *childs;
-	const char *place;
 	int to_child[2], to_parent[2];
 	char byte;
 	pid_t pid;
@@ -164,10 +172,8 @@ static int respects_the_living(void)
 		_exit(0);
 	}
 	CHECK(read(to_parent[0], &byte, 1) == 1);
-	place = own_path();
 	CHECK(rename(path_of((unsigned)pid), "/dev/shm/child") == 0);
 	CHECK(rename("/dev/shm/child", own_path()) == 0);
-	(void)place;
 	CHECK(uaio_live_open());
 	childs = look(own_path());
 	parents = look(path_of((unsigned)getpid() + 1));
@@ -181,6 +187,7 @@ static int respects_the_living(void)
 static void a_page_of_a_living_process_is_left_alone(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(respects_the_living), 0);
 }
 
@@ -218,6 +225,7 @@ static int is_not_inherited(void)
 static void a_child_has_a_page_of_its_own(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(is_not_inherited), 0);
 }
 
@@ -263,6 +271,7 @@ static void no_page_is_made_where_a_call_is_refused(void **state)
 	struct unit_footprint before;
 
 	(void)state;
+	need_root();
 	unit_footprint(&before);
 	assert_int_equal(unit_in_child(makes_none), 0);
 	assert_null(unit_find_leak(&before, UNIT_PATIENCE_MS));
@@ -288,6 +297,7 @@ static int leaves_half_free(void)
 static void pages_leave_half_of_the_memory_free(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(leaves_half_free), 0);
 }
 
@@ -304,6 +314,7 @@ static int raises_no_signal(void)
 static void a_limit_of_files_sizes_raises_no_signal(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(raises_no_signal), 0);
 }
 
@@ -331,6 +342,7 @@ static int trusts_nobody(void)
 static void a_folder_of_others_is_not_used(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(trusts_nobody), 0);
 }
 
@@ -368,6 +380,7 @@ static int grows(void)
 static void a_page_grows_by_blocks(void **state)
 {
 	(void)state;
+	need_root();
 	assert_int_equal(unit_in_child(grows), 0);
 }
 

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 
-from harness import NOBODY, case, expect, main
+from harness import NOBODY, Skip, case, expect, main
 
 REQUESTS = 12
 READ_NS_AT = 96  # in the page: src/live/layout.h
@@ -85,6 +85,11 @@ def line_of(tool, pid):
                       .expect().out)
 
 
+def need_root():
+    if os.getuid():
+        raise Skip("only root can become another user, or mount")
+
+
 def expect_none(tool, pid, **options):
     outcome = tool.exec(tool.uaio, "stat", str(pid), **options)
     expect([outcome.status, outcome.out], [1, ""], "of a process without page")
@@ -142,6 +147,7 @@ def _(tool):
 
 @case("users do not see each other's counts")
 def _(tool):
+    need_root()
     with Victim(tool) as victim:
         expect_none(tool, victim.pid, user=NOBODY)
         path, = pages_of(victim.pid)
@@ -151,6 +157,7 @@ def _(tool):
 
 @case("a process in a container is seen from outside it")
 def _(tool):
+    need_root()
     script = 'mount -t tmpfs none /dev/shm && exec "$0" "$@"'
     with Victim(tool, "unshare", "--pid", "--fork", "--mount-proc",
                 "--kill-child", "sh", "-c", script) as victim:
