@@ -60,6 +60,8 @@ class Image:
         run("mount", "-t", "proc", "proc", self.root + "/proc")
         run("mount", "--rbind", "/sys", self.root + "/sys")
         run("mount", "--rbind", "/dev", self.root + "/dev")
+        # With pages of this machine's processes `uaio stat` would tell of them.
+        run("mount", "-t", "tmpfs", "tmpfs", self.root + "/dev/shm")
 
     def command(self, command, env=(), uid=0, entrypoint=None):
         """Under the filter of a container engine."""
