@@ -100,13 +100,26 @@ def open_chain(request):
     which does not wait for a file that is O_NONBLOCK, nor after POLL_FIRST"""
     return request.is_last and bool(request.flags & 0xc) and (
         request.theirs.startswith('EAGAIN:') or
-        (request.opcode in (2, 5, 13, 23, 61) and request.theirs == 'waits'))
+        (request.opcode in (1, 2, 5, 13, 22, 23, 60, 61) and request.theirs == 'waits'))
 
 
 def poll_first(request):
     """What is to be polled first fails at once: the kernel waits until the file is ready"""
     return request.opcode in SOCKET_OPS and bool(request.ioprio & 5) and (
         request.theirs == 'waits' and is_mistake(request.ours))
+
+
+def accepts_in_a_thread(request):
+    """With IOSQE_ASYNC a socket that does not listen is asked when it is ready"""
+    return request.opcode == 13 and bool(request.flags & 0x10) and (
+        is_mistake(request.theirs) and request.ours == 'waits')
+
+
+def socket_has_more(request):
+    """A completion does not say that a socket has more to receive"""
+    theirs, ours = request.theirs.split(':'), request.ours.split(':')
+    return request.opcode in (10, 13, 27) and theirs[0] == ours[0] and (
+        len(theirs) == len(ours) == 2 and int(theirs[1], 0) == int(ours[1], 0) | 4)
 
 
 def no_bytes(request):
@@ -138,9 +151,10 @@ def late_mistake(request):
         any(not one.startswith('E') for one in both))
 
 
-GOING_ON = [two_mistakes, broken_chain]  # nothing was done
+GOING_ON = [two_mistakes, broken_chain, socket_has_more]  # nothing was done
 ENDING = [read_of_an_epoll, write_of_an_eventfd, open_chain, late_mistake, poll_first,
-          selects_in_a_thread, write_with_flags, no_bytes]
+          selects_in_a_thread, write_with_flags, no_bytes,
+          accepts_in_a_thread]
 
 
 def result_of(line):
