@@ -63,12 +63,6 @@ void uaio_asleep_run(struct uaio_req *req, struct uaio_worker *worker)
 	uaio_canceller_tell(canceller, res == -ECANCELED);
 }
 
-bool uaio_asleep_is_due(const struct uaio_req *req)
-{
-	return uaio_optab[req->sqe.op].sleeps &&
-	       uaio_req_state(req) == UAIO_REQ_RUNNING;
-}
-
 static enum uaio_cancel cancel(struct uaio_req *req,
 			       struct uaio_canceller *canceller,
 			       struct list *ret_startable)

@@ -7,6 +7,7 @@
  *       worker tells the canceller what became of it (waits.h, I3).
  *   I2  A canceller that finds the request on a worker, but not asleep yet, marks it
  *       unwanted, and it never sleeps.
+ *       A linked timeout that finds it so looks again (link.c).
  *   I3  None begins to sleep once its queue is being closed.
  *
  * Tested by uring/test-uring-futex.c.
@@ -22,9 +23,6 @@ struct uaio_worker;
 
 /* Make the call of a RUNNING request, and complete it. Context: a worker. */
 void uaio_asleep_run(struct uaio_req *req, struct uaio_worker *worker);
-
-/* Return: whether it is on its way to sleep. The lock of its group is held. */
-bool uaio_asleep_is_due(const struct uaio_req *req);
 
 /*
  * The submission of a request with a sleeper is over: wait until its call waits, or

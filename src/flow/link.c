@@ -11,7 +11,6 @@
 #include "req/waits.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
-#include "flow/asleep.h"
 #include "flow/drain.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
@@ -346,9 +345,7 @@ void uaio_link_expire(struct uaio_req *timer)
 	list_init(&startable);
 	lock(group);
 	req = timer->prev;
-	if (req &&
-	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||
-	     uaio_asleep_is_due(req)) &&
+	if (req && uaio_req_state(req) == UAIO_REQ_PREPPED &&
 	    look_again_locked(timer)) {
 		unlock(group);
 		return;
@@ -357,6 +354,13 @@ void uaio_link_expire(struct uaio_req *timer)
 		ops = uaio_waits_of(req);
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
+		/* A worker has it, and may be about to sleep. */
+		if (what == UAIO_CANCEL_NONE &&
+		    uaio_optab[req->sqe.op].sleeps &&
+		    look_again_locked(timer)) {
+			unlock(group);
+			return;
+		}
 		splice_out_locked(timer);
 		res = what == UAIO_CANCEL_NONE ? -EALREADY
 		      /* How many were cancelled, as the kernel's says of those. */
