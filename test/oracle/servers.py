@@ -268,7 +268,8 @@ def on_crate(name, program):
 # Memory that does not depend on when it is collected and compiled; nothing in /tmp, where
 # machines in other process namespaces meet, and only the port on the standard output.
 JAVA_OPTIONS = ["-Xms128m", "-Xmx128m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xlog:disable"]
+                "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xlog:disable",
+                "-XX:MaxDirectMemorySize=1g"]  # what thousands that stall are due
 
 
 def netty(client, kind):

@@ -26,6 +26,7 @@ import io.netty.handler.codec.http.HttpServerCodec;
 import io.netty.handler.codec.http.HttpVersion;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.channels.ClosedChannelException;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
@@ -87,8 +88,10 @@ final class Server {
         @Override
         public void exceptionCaught(ChannelHandlerContext context, Throwable why) {
             String said = String.valueOf(why.getMessage());
-            if (!(why instanceof IOException)
-                    || !(said.contains("Connection reset") || said.contains("Broken pipe"))) {
+            boolean isReset = why instanceof ClosedChannelException
+                || why instanceof IOException
+                && (said.contains("Connection reset") || said.contains("Broken pipe"));
+            if (!isReset) {
                 fail(why);
             }
             context.close();
@@ -98,7 +101,8 @@ final class Server {
     private static final class Echo extends Talk {
         @Override
         public void channelRead(ChannelHandlerContext context, Object heard) {
-            context.write(heard);
+            context.write(heard)
+                .addListener(ChannelFutureListener.FIRE_EXCEPTION_ON_FAILURE);
         }
     }
 
@@ -116,7 +120,8 @@ final class Server {
             var answer = new DefaultFullHttpResponse(
                 HttpVersion.HTTP_1_1, HttpResponseStatus.OK, body);
             answer.headers().set("Content-Length", bytes);
-            context.write(answer);
+            context.write(answer)
+                .addListener(ChannelFutureListener.FIRE_EXCEPTION_ON_FAILURE);
         }
     }
 
