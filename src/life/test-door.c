@@ -213,9 +213,9 @@ static int report_nothing(void)
 	uaio_report(false);
 	got = read(fds[0], report, sizeof(report) - 1);
 	return got > 0 && (strstr(report,
-				  ": made no io_setup or open_door call\n") ||
+				  ": made no io_setup or open_door call; ") ||
 			   strstr(report,
-				  ": made no open_door or io_setup call\n"))
+				  ": made no open_door or io_setup call; "))
 		       ? 0
 		       : 2;
 }
