@@ -22,8 +22,10 @@
  *   I2  Of the page the process reads the counts that it adds to and, of a block, whose
  *       it is. What others write there may make its counts wrong, and nothing else.
  *   I3  The counts of a block only ever grow.
- *   I4  A member that is added takes room that was zero; if one changes its meaning,
- *       UAIO_LIVE_VERSION changes, and a tool does not read the page.
+ *   I4  A member of the page that is added takes room that was zero. If one changes its
+ *       place or its meaning, or a block its size, UAIO_LIVE_VERSION changes, and a tool
+ *       does not read the page; in every version the identity begins with `magic`,
+ *       `version` and `is_ready`.
  */
 #ifndef UAIO_LIVE_LAYOUT_H
 #define UAIO_LIVE_LAYOUT_H
@@ -37,7 +39,7 @@
 #include "base/atomic.h"
 
 #define UAIO_LIVE_MAGIC "uaiolive"
-enum { UAIO_LIVE_VERSION = 1 };
+enum { UAIO_LIVE_VERSION = 2 };
 
 enum {
 	UAIO_LIVE_NAME = 16, /* bytes of a name, with its end */
@@ -89,7 +91,7 @@ struct uaio_live_identity {
 	uint32_t state;           /* atomic: enum uaio_live_state */
 	uint32_t nr_ops, nr_ways; /* so many have a name */
 	uint32_t nr_directs, nr_times, nr_faults;
-	uint32_t spare;
+	uint32_t block_bytes; /* what is in use of a block */
 	char comm[UAIO_LIVE_NAME];
 	/* atomic; written by tools, CLOCK_REALTIME: the end was read; 0: not yet */
 	uint64_t read_ns;

@@ -167,6 +167,7 @@ static void identify(struct uaio_live_identity *identity, unsigned uid)
 {
 	memcpy(identity->magic, UAIO_LIVE_MAGIC, sizeof(identity->magic));
 	identity->version = UAIO_LIVE_VERSION;
+	identity->block_bytes = sizeof(struct uaio_live_block);
 	identity->pid = sys_getpid();
 	identity->uid = uid;
 	identity->pid_namespace = pid_namespace();

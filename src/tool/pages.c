@@ -252,6 +252,7 @@ static bool is_known(const struct uaio_live_identity *identity)
 	return !memcmp(identity->magic, UAIO_LIVE_MAGIC,
 		       sizeof(identity->magic)) &&
 	       identity->version == UAIO_LIVE_VERSION &&
+	       identity->block_bytes == sizeof(struct uaio_live_block) &&
 	       identity->nr_ops <= UAIO_LIVE_OPS &&
 	       identity->nr_ways <= UAIO_LIVE_WAYS &&
 	       identity->nr_times <= UAIO_LIVE_TIMES &&
@@ -393,6 +394,19 @@ static bool is_new(struct seen *seen, const char *path)
 	return true;
 }
 
+/* Those that run first, and of both the newest last. */
+static int compare(const void *a, const void *b)
+{
+	const struct uaio_page *pages[] = { a, b };
+	uint64_t born[2];
+
+	if (pages[0]->is_running != pages[1]->is_running)
+		return pages[0]->is_running ? -1 : 1;
+	for (unsigned i = 0; i < 2; i++)
+		born[i] = pages[i]->identity.born_real_ns;
+	return (born[0] > born[1]) - (born[0] < born[1]);
+}
+
 int uaio_pages_read(struct uaio_pages *ret)
 {
 	struct seen seen = { 0 };
@@ -415,6 +429,8 @@ int uaio_pages_read(struct uaio_pages *ret)
 	}
 	if (dir)
 		(void)closedir(dir);
+	if (ret->nr)
+		qsort(ret->pages, ret->nr, sizeof(*ret->pages), compare);
 	return error;
 }
 

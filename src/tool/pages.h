@@ -45,7 +45,11 @@ struct uaio_pages {
 	unsigned nr_foreign;     /* of another version of the library */
 };
 
-/* Read all. Return: 0, or -ENOMEM. */
+/*
+ * Read all: first those of processes that run, then the others, of both the newest
+ * last.
+ * Return: 0, or -ENOMEM.
+ */
 int uaio_pages_read(struct uaio_pages *ret);
 void uaio_pages_free(struct uaio_pages *pages);
 

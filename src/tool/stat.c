@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tool/pages.h"
 #include "tool/tool.h"
@@ -76,6 +77,48 @@ static void print_block(const struct uaio_page *page)
 	       page->gauges.nr_threads, page->gauges.peak_threads);
 	print_ops(page);
 	print_times(page);
+}
+
+static void print_moment(const char *what, uint64_t real_ns)
+{
+	time_t seconds = (time_t)(real_ns / 1000000000);
+	char text[32];
+	struct tm tm;
+
+	if (localtime_r(&seconds, &tm) &&
+	    strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm))
+		printf(", %s %s", what, text);
+}
+
+/* Nobody has noted when it ended: when it began, and when that was first noticed. */
+static void print_ended(const struct uaio_page *page)
+{
+	printf("%s[%d]: ended, %" PRIu64 " requests", page->identity.comm,
+	       page->pid, page->nr_accepted);
+	print_moment("began", page->identity.born_real_ns);
+	if (page->identity.read_ns)
+		print_moment("first seen ended", page->identity.read_ns);
+	puts("");
+}
+
+/*
+ * Unless they were asked for, those that have ended get a line each, and only the last
+ * few: a program that is killed again and again leaves many.
+ */
+static void print_overview(const struct uaio_pages *pages)
+{
+	enum { SHOWN = 10 };
+	unsigned nr_running = 0, first;
+
+	while (nr_running < pages->nr && pages->pages[nr_running].is_running)
+		print_block(&pages->pages[nr_running++]);
+	first = pages->nr - nr_running > SHOWN ? pages->nr - SHOWN : nr_running;
+	for (unsigned i = first; i < pages->nr; i++) {
+		print_ended(&pages->pages[i]);
+		uaio_page_seen(&pages->pages[i]);
+	}
+	if (first > nr_running)
+		printf("and %u more: uaio stat --ended\n", first - nr_running);
 }
 
 /* for programs: an object of stats.schema.json a line */
@@ -252,6 +295,12 @@ static void print_metrics(const struct uaio_page *pages, unsigned nr,
 
 enum format { FOR_PEOPLE, AS_JSON, AS_METRICS };
 
+struct wish {
+	enum format format;
+	bool has_ended; /* in full */
+	bool has_pids;
+};
+
 static void print_help(void)
 {
 	puts("usage: uaio stat [option...] [pid...]\n"
@@ -260,15 +309,18 @@ static void print_help(void)
 	     "what those that\n"
 	     "were killed did last.\n"
 	     "\n"
+	     "  --ended        those that have ended in full, too, and all of "
+	     "them\n"
 	     "  --json         a line of JSON for each process\n"
 	     "  --openmetrics  for Prometheus and its like\n"
 	     "  -h, --help     show this");
 }
 
 /* Return: -1 to go on, or the exit status. */
-static int read_flags(int argc, char **argv, enum format *ret_format)
+static int read_flags(int argc, char **argv, struct wish *ret)
 {
 	static const struct option flags[] = {
+		{ "ended", no_argument, NULL, 'e' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "openmetrics", no_argument, NULL, 'o' },
 		{ "help", no_argument, NULL, 'h' },
@@ -279,12 +331,14 @@ static int read_flags(int argc, char **argv, enum format *ret_format)
 	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
 	while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
 		switch (c) {
-		case 'j': *ret_format = AS_JSON; break;
-		case 'o': *ret_format = AS_METRICS; break;
+		case 'e': ret->has_ended = true; break;
+		case 'j': ret->format = AS_JSON; break;
+		case 'o': ret->format = AS_METRICS; break;
 		case 'h': print_help(); return EXIT_SUCCESS;
 		default: return EXIT_REFUSED;
 		}
 	}
+	ret->has_pids = optind < argc;
 	return -1;
 }
 
@@ -349,18 +403,21 @@ static void print_all(const struct uaio_pages *pages, const bool *is_wanted,
 			print_json(&pages->pages[i]);
 		uaio_page_seen(&pages->pages[i]);
 	}
-	if (pages->nr_foreign)
-		(void)uaio_diag(
-			0,
-			"stat: %u processes have another version of the "
-			"library, whose counts this uaio cannot read",
-			pages->nr_foreign);
+}
+
+static void print_wanted(const struct uaio_pages *pages, const bool *is_wanted,
+			 const struct wish *wish)
+{
+	if (wish->format == FOR_PEOPLE && !wish->has_ended && !wish->has_pids)
+		print_overview(pages);
+	else
+		print_all(pages, is_wanted, wish->format);
 }
 
 int uaio_stat_main(int argc, char **argv)
 {
-	enum format format = FOR_PEOPLE;
-	int status = read_flags(argc, argv, &format);
+	struct wish wish = { 0 };
+	int status = read_flags(argc, argv, &wish);
 	struct uaio_pages pages;
 	bool *is_wanted;
 
@@ -373,7 +430,11 @@ int uaio_stat_main(int argc, char **argv)
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	status = mark_all(&pages, argc, argv, is_wanted);
 	if (status != EXIT_REFUSED)
-		print_all(&pages, is_wanted, format);
+		print_wanted(&pages, is_wanted, &wish);
+	/* Those that were asked for and not found may be among them. */
+	if (pages.nr_foreign && (!wish.has_pids || status == EXIT_FAILURE))
+		(void)uaio_diag(0, "stat: %u of another version of uaio",
+				pages.nr_foreign);
 	free(is_wanted);
 	uaio_pages_free(&pages);
 	return status;

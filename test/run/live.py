@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -11,7 +12,16 @@ import sys
 from harness import NOBODY, Skip, case, expect, main
 
 REQUESTS = 12
-READ_NS_AT = 96  # in the page: src/live/layout.h
+# Words in the page: src/live/layout.h
+PLACES = {
+    "version": (8, "<I"),
+    "pid": (16, "<i"),
+    "born_real_ns": (40, "<Q"),
+    "state": (48, "<I"),
+    "block_bytes": (72, "<I"),
+    "read_ns": (96, "<Q"),
+}
+READ_NS_AT = PLACES["read_ns"][0]
 
 # Reads so often, says so, and ends when its standard input does.
 VICTIM = """
@@ -136,6 +146,74 @@ def _(tool):
             file.write(struct.pack("<Q", 1))
         expect(line_of(tool, victim.pid)["accepted"], REQUESTS, "a last time")
         expect(pages_of(victim.pid), [], "pages after that")
+
+
+# Runs the command where /dev/shm has only the pages of a folder, and no other
+# process is seen.
+AMONG_PAGES = """
+mount -t tmpfs none /dev/shm
+mkdir -m 700 /dev/shm/uaio.0
+cp "$0"/* /dev/shm/uaio.0
+exec "$@"
+"""
+
+
+def among_pages(tool, folder, *command):
+    need_root()
+    return tool.exec("unshare", "--mount", "--pid", "--fork", "--mount-proc",
+                     "sh", "-euc", AMONG_PAGES, folder, *command)
+
+
+def variant(page, **words):
+    page = bytearray(page)
+    for name, value in words.items():
+        at, form = PLACES[name]
+        struct.pack_into(form, page, at, value)
+    return page
+
+
+@case("of processes that have ended the last ten are shown, a line each")
+def _(tool):
+    with Victim(tool) as victim:
+        victim.kill()
+        path, = pages_of(victim.pid)
+        with open(path, "rb") as file:
+            page = file.read()
+    folder = tool.path("pages")
+    os.mkdir(folder)
+    left = {str(pid): {"pid": pid, "born_real_ns": pid * 10**9, "state": 1}
+            for pid in range(1, 14)}
+    left["old"] = {"version": 1}
+    left["odd"] = {"block_bytes": 8}
+    left["seen"] = dict(left["13"], read_ns=10**9)
+    del left["13"]
+    for name, words in enumerate(left.values()):
+        with open(f"{folder}/{name}", "wb") as file:
+            file.write(variant(page, **words))
+    note = "uaio: stat: 2 of another version of uaio\n"
+    text = among_pages(tool, folder, tool.uaio, "stat").expect(err=note).out
+    lines = text.splitlines()
+    expect(lines.pop(), "and 3 more: uaio stat --ended", "the last line")
+    form = re.compile(r"[^ ]+\[(\d+)\]: ended, 12 requests, began "
+                      r"[-0-9]+ [:0-9]+(, first seen ended [-0-9]+ [:0-9]+)?")
+    matches = [form.fullmatch(line) for line in lines]
+    expect(all(matches), True, text)
+    expect([int(match[1]) for match in matches], list(range(4, 14)), text)
+    expect([bool(match[2]) for match in matches], 9 * [False] + [True], text)
+    for options, pids in ([("--ended",), range(1, 14)], [("2",), [2]]):
+        text = among_pages(tool, folder, tool.uaio, "stat", *options
+                           ).expect(err="" if options[0] == "2" else note).out
+        full = re.findall(r"\[(\d+)\]: ended, .*\n  in flight", text)
+        expect([int(pid) for pid in full], list(pids), text)
+
+
+@case("of all processes, first those that run are shown")
+def _(tool):
+    with Victim(tool) as killed, Victim(tool) as running:
+        killed.kill()
+        text = tool.exec(tool.uaio, "stat").expect(err=None).out
+        before, _ = text.split(f"[{running.pid}]: running, ")
+        expect(": ended, " in before, False, text)
 
 
 @case("a process that is to keep no counts keeps none")
