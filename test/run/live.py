@@ -100,8 +100,8 @@ def need_root():
         raise Skip("only root can become another user, or mount")
 
 
-def expect_none(tool, pid, **options):
-    outcome = tool.exec(tool.uaio, "stat", str(pid), **options)
+def expect_none(tool, pid, uaio=None, **options):
+    outcome = tool.exec(uaio or tool.uaio, "stat", str(pid), **options)
     expect([outcome.status, outcome.out], [1, ""], "of a process without page")
 
 
@@ -227,7 +227,7 @@ def _(tool):
 def _(tool):
     need_root()
     with Victim(tool) as victim:
-        expect_none(tool, victim.pid, user=NOBODY)
+        expect_none(tool, victim.pid, tool.copy_tool("tool"), user=NOBODY)
         path, = pages_of(victim.pid)
         for name in (path, os.path.dirname(path)):
             expect(os.stat(name).st_mode & 0o077, 0, f"rights to {name}")
