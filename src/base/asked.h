@@ -73,6 +73,22 @@ static inline int sys_futex_requeue(uint32_t *from, uint32_t *to)
 			      0);
 }
 
+/* children */
+
+static inline int sys_waitid(int which, int id, void *ret_info, int options)
+{
+	return (int)uaio_sys_if(UAIO_CALL_WAITID, SYS_waitid, which, id,
+				(long)ret_info, options, 0, 0);
+}
+
+static inline int sys_pidfd_open(int pid)
+{
+	const long nr_pidfd_open = 434;
+
+	return (int)uaio_sys_if(UAIO_CALL_PIDFD_OPEN, nr_pidfd_open, pid, 0, 0,
+				0, 0, 0);
+}
+
 /* who asks */
 
 /* Of the calling thread: real, effective and saved. */

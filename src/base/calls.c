@@ -21,6 +21,7 @@ enum {
 	NR_EPOLL_PWAIT2 = 441,
 	NR_FUTEX_WAITV = 449,
 	NR_OPENAT2 = 437,
+	NR_PIDFD_OPEN = 434,
 	RWF_NOWAIT_ = 8,
 	PROBE = 8,           /* IORING_REGISTER_PROBE */
 	NOBODY = 0x7fffffff, /* no process has this number */
@@ -119,6 +120,8 @@ static const struct {
 				  -EBADF },
 	[UAIO_CALL_PIPE2] = { SYS_pipe2, { 0, ~0l }, -EINVAL },
 	[UAIO_CALL_FUTEX_WAITV] = { NR_FUTEX_WAITV, { 0, 0 }, -EINVAL },
+	[UAIO_CALL_WAITID] = { SYS_waitid, { 0, 0, 0, 0 }, -EINVAL },
+	[UAIO_CALL_PIDFD_OPEN] = { NR_PIDFD_OPEN, { -1, 0 }, -EINVAL },
 	[UAIO_CALL_CACHESTAT] = { NR_CACHESTAT, { -1 }, -EBADF },
 	[UAIO_CALL_FADVISE] = { SYS_fadvise64,
 				{ -1, 0, 0, POSIX_FADV_WILLNEED },

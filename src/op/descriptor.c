@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CLOSE and EPOLL_CTL
+ * CLOSE, EPOLL_CTL and EPOLL_WAIT
  *
  * The library knows what is on a descriptor, so CLOSE does what close() does. An
  * epoll is told of a file at once.
@@ -48,6 +48,18 @@ int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	/* It is only read. */
 	return sys_epoll_ctl(sqe->fd, (int)sqe->args->what, sqe->args->fd,
 			     (struct epoll_event *)sqe->args->in);
+}
+
+/* buf and len: room for so many events. */
+int64_t uaio_epoll_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags)
+{
+	int nr;
+
+	(void)is_stream;
+	nr = sys_epoll_pwait(fd, sqe->buf, (int)sqe->len,
+			     extra_flags & RWF_NOWAIT ? 0 : -1);
+	return nr ? nr : -EAGAIN;
 }
 
 int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd, bool is_stream,

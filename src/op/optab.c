@@ -411,6 +411,21 @@ const struct uaio_op_def uaio_optab[] = {
 		.prep = uaio_futex_prep,
 		.run = uaio_futex_waitv_run,
 	},
+	[UAIO_OP_WAITID] = {
+		.name = "waitid",
+		.class = UAIO_CLASS_CALL,
+		.copies = UAIO_COPIES_ARGS,
+		.has_no_file = true,
+		.sleeps = true,
+		.prep = uaio_futex_prep,
+		.run = uaio_waitid_run,
+	},
+	[UAIO_OP_EPOLL_WAIT] = {
+		.name = "epoll_wait",
+		.class = UAIO_CLASS_READ,
+		.prep = uaio_futex_prep,
+		.run = uaio_epoll_wait_run,
+	},
 	[UAIO_OP_CALLED] = {
 		.name = "called",
 		.class = UAIO_CLASS_CALL,

@@ -66,6 +66,10 @@ int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			     uint32_t extra_flags);
 
+/* waitid.c */
+int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			uint32_t extra_flags);
+
 /* space.c */
 int uaio_fallocate_prep(const struct uaio_sqe *sqe,
 			const struct uaio_file *file);
@@ -129,6 +133,8 @@ int uaio_epoll_ctl_prep(const struct uaio_sqe *sqe,
 			const struct uaio_file *file);
 int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			   uint32_t extra_flags);
+int64_t uaio_epoll_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    uint32_t extra_flags);
 int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		      uint32_t extra_flags);
 

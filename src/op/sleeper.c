@@ -4,6 +4,8 @@
 #include "base/asked.h"
 #include "base/atomic.h"
 #include "base/sleep.h"
+#include "proc/endable.h"
+#include "file/file.h"
 
 /* How long a thread waits for another state before it looks around. */
 enum { WHILE_NS = 10000000 };
@@ -26,6 +28,8 @@ struct uaio_sleeper *uaio_sleeper_new(void)
 	store_relaxed(&sleeper->nr_refs, 1);
 	store_relaxed(&sleeper->end, 0);
 	sleeper->last = sleeper->found = 0;
+	sleeper->file = NULL;
+	sleeper->endable = NULL;
 	return sleeper;
 }
 
@@ -42,6 +46,10 @@ void uaio_sleeper_put(struct uaio_sleeper *sleeper)
 		return;
 	/* [MB:sleeper] acquire: what others have done with it. Pairs above. */
 	(void)load_acquire(&sleeper->nr_refs);
+	if (sleeper->file)
+		uaio_file_put(sleeper->file);
+	if (sleeper->endable)
+		uaio_endable_put(sleeper->endable);
 	uaio_slab_put(&slab, sleeper);
 }
 
@@ -50,6 +58,8 @@ void uaio_sleeper_end(struct uaio_sleeper *sleeper)
 	/* relaxed: the kernel orders it before the wake-up, and each wait after */
 	store_relaxed(&sleeper->end, 1);
 	uaio_wake(&sleeper->end, 1);
+	if (sleeper->endable)
+		uaio_endable_end(sleeper->endable);
 }
 
 bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper)

@@ -28,6 +28,9 @@
 
 #include "base/slab.h"
 
+struct uaio_endable;
+struct uaio_file;
+
 enum uaio_sleeper_state {
 	UAIO_SLEEPER_NEW,   /* not tried, or not by its submitter */
 	UAIO_SLEEPER_SENT,  /* it would wait: a worker is to make the call */
@@ -38,11 +41,16 @@ enum uaio_sleeper_state {
 struct uaio_sleeper {
 	struct uaio_slab_node node;
 	struct uaio_sleeper *next; /* the submitter's */
-	uint32_t state;            /* atomic, futex: enum uaio_sleeper_state */
-	uint32_t nr_refs;          /* atomic */
-	uint32_t end;              /* atomic, futex: 1: the call is to end */
-	uint32_t last;             /* a futex: 0 */
-	uint32_t found; /* the same: where what was found on last goes */
+
+	/* immutable once a request has it; both may be NULL: waitid.c */
+	struct uaio_file *file;       /* shares (ref) */
+	struct uaio_endable *endable; /* owns */
+
+	uint32_t state;   /* atomic, futex: enum uaio_sleeper_state */
+	uint32_t nr_refs; /* atomic */
+	uint32_t end;     /* atomic, futex: 1: the call is to end */
+	uint32_t last;    /* a futex: 0 */
+	uint32_t found;   /* the same: where what was found on last goes */
 };
 
 void uaio_sleepers_init(void);

@@ -51,5 +51,7 @@ const char *const uaio_op_names[UAIO_NR_OPS] = {
 	[UAIO_OP_FUTEX_WAKE] = "futex_wake",
 	[UAIO_OP_FUTEX_WAIT] = "futex_wait",
 	[UAIO_OP_FUTEX_WAITV] = "futex_waitv",
+	[UAIO_OP_WAITID] = "waitid",
+	[UAIO_OP_EPOLL_WAIT] = "epoll_wait",
 	[UAIO_OP_CALLED] = "called",
 };

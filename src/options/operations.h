@@ -66,7 +66,9 @@ enum uaio_op {
 	UAIO_OP_FUTEX_WAKE,
 	UAIO_OP_FUTEX_WAIT,
 	UAIO_OP_FUTEX_WAITV,
-	UAIO_OP_CALLED, /* a function of the door's, which never blocks */
+	UAIO_OP_WAITID,
+	UAIO_OP_EPOLL_WAIT, /* of an open file: an epoll */
+	UAIO_OP_CALLED,     /* a function of the door's, which never blocks */
 	UAIO_NR_OPS,
 };
 

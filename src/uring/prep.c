@@ -463,6 +463,15 @@ static const struct uaio_uring_row rows[] = {
 		.op = UAIO_OP_FUTEX_WAITV,
 		.prep = uaio_uring_prep_futex_waitv,
 	},
+	[IORING_OP_WAITID] = {
+		.op = UAIO_OP_WAITID,
+		.prep = uaio_uring_prep_waitid,
+	},
+	[IORING_OP_EPOLL_WAIT] = {
+		.op = UAIO_OP_EPOLL_WAIT,
+		.prep = uaio_uring_prep_epoll_wait,
+		.has_file = true,
+	},
 	[IORING_OP_SEND] = {
 		.op = UAIO_OP_SEND,
 		.prep = uaio_uring_prep_send,

@@ -3,7 +3,11 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/wait.h>
 
+#include "base/asked.h"
+#include "proc/endable.h"
+#include "file/file.h"
 #include "op/sleeper.h"
 #include "uring/calls.h"
 #include "uring/ring.h"
@@ -109,4 +113,56 @@ int uaio_uring_prep_futex_waitv(struct uaio_uring_entry *entry)
 	args->in = uaio_uring_pointer(raw->addr);
 	args->in_bytes = raw->len * (uint32_t)sizeof(struct futex_waitv);
 	return add_sleeper(entry);
+}
+
+/* Of one child, by its number or a descriptor of it: a file that tells of its end. */
+static struct uaio_file *file_of_child(const struct io_uring_sqe *raw)
+{
+	struct uaio_file *file = NULL;
+	int fd = raw->fd;
+
+	if ((int)raw->len == P_PID)
+		fd = sys_pidfd_open(fd);
+	else if ((int)raw->len != P_PIDFD)
+		return NULL;
+	if (fd < 0 || uaio_file_fix(fd, &file) < 0)
+		file = NULL;
+	if ((int)raw->len == P_PID && fd >= 0)
+		(void)uaio_op_close(fd, true);
+	return file;
+}
+
+int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const int other = WSTOPPED | WCONTINUED | WNOHANG;
+	struct uaio_args *args = uaio_uring_args_of(entry);
+	struct uaio_sleeper *sleeper;
+	int ret;
+
+	if (raw->addr || raw->buf_index || raw->addr3 || raw->rw_flags)
+		return -EINVAL;
+	args->what = raw->len;
+	args->off = (int)raw->file_index;
+	args->out = uaio_uring_pointer(raw->addr2);
+	ret = add_sleeper(entry);
+	if (ret < 0 || raw->file_index & other)
+		return ret;
+	sleeper = args->sleeper;
+	sleeper->file = file_of_child(raw);
+	if (sleeper->file)
+		sleeper->endable = uaio_endable_get();
+	return 0;
+}
+
+int uaio_uring_prep_epoll_wait(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->off || raw->rw_flags || raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.off = UAIO_OFF_POSITION;
+	entry->sqe.buf = uaio_uring_pointer(raw->addr);
+	entry->sqe.len = raw->len;
+	return 0;
 }

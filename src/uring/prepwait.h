@@ -2,7 +2,7 @@
 /*
  * The operations that wait for what no file tells of: prep.c has their rows
  *
- * Tested by test-uring-futex.c.
+ * Tested by test-uring-futex.c and test-uring-waitid.c.
  */
 #ifndef UAIO_URING_PREPWAIT_H
 #define UAIO_URING_PREPWAIT_H
@@ -12,5 +12,7 @@
 uaio_uring_prep_fn uaio_uring_prep_futex_wake;
 uaio_uring_prep_fn uaio_uring_prep_futex_wait;
 uaio_uring_prep_fn uaio_uring_prep_futex_waitv;
+uaio_uring_prep_fn uaio_uring_prep_waitid;
+uaio_uring_prep_fn uaio_uring_prep_epoll_wait;
 
 #endif /* UAIO_URING_PREPWAIT_H */

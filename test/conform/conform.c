@@ -90,6 +90,7 @@ const struct group groups[] = {
 	{ "uring-files", rows_uring_files },
 	{ "uring-msg", rows_uring_msg },
 	{ "uring-futex", rows_uring_futex },
+	{ "uring-waitid", rows_uring_waitid },
 	{ "uring-restrict", rows_uring_restrict },
 	{ "uring-layout", rows_uring_layout },
 	{ "posix-submit", rows_posix_submit },

@@ -49,7 +49,11 @@ static const struct {
 	  "FUTEX2_NUMA, FUTEX2_MPOL, more than 126 futexes, or a mask of fewer "
 	  "than all bits: EINVAL. One whose thread the limits refuse does not "
 	  "wait until it has one" },
-	{ "WAITID RECV_ZC EPOLL_WAIT", "not there: EINVAL" },
+	{ "WAITID",
+	  "as the kernel, and each has a thread while it waits. What is not "
+	  "the end of one child is looked for up to every 50 ms" },
+	{ "EPOLL_WAIT", "as the kernel" },
+	{ "RECV_ZC", "not there: EINVAL. It is a network card's" },
 	{ "**Flags of a submission**", "" },
 	{ "FIXED_FILE IO_DRAIN IO_LINK IO_HARDLINK ASYNC BUFFER_SELECT "
 	  "CQE_SKIP_SUCCESS",

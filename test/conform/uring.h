@@ -42,12 +42,14 @@
 #endif
 /* Opcodes of newer headers. */
 enum {
+	OP_WAITID = 50,
 	OP_FUTEX_WAIT = 51,
 	OP_FUTEX_WAKE = 52,
 	OP_FUTEX_WAITV = 53,
 	OP_FTRUNCATE = 55,
 	OP_BIND = 56,
 	OP_LISTEN = 57,
+	OP_EPOLL_WAIT = 59,
 	OP_PIPE = 62,
 };
 /* Of io_uring_register(2): the number is one that the thread registered. */

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* Children, and epolls: what is waited for by a request instead of a call. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "differences.h"
+#include "uring.h"
+
+static struct uring ring;
+static siginfo_t info;
+static int gate[2]; /* a child ends when this does */
+
+static pid_t start_child(int status)
+{
+	pid_t pid;
+	char byte;
+
+	REQUIRE(pipe(gate) == 0);
+	pid = fork();
+	REQUIRE(pid >= 0);
+	if (pid == 0) {
+		close(gate[1]);
+		(void)!read(gate[0], &byte, 1);
+		_exit(status);
+	}
+	close(gate[0]);
+	return pid;
+}
+
+static void end_child(void)
+{
+	close(gate[1]);
+}
+
+static struct io_uring_sqe *put_waitid(int which, int id, uint32_t options)
+{
+	struct io_uring_sqe *sqe = sqe_of(&ring, OP_WAITID, id);
+
+	memset(&info, 0x55, sizeof(info));
+	sqe->len = (uint32_t)which;
+	sqe->addr2 = (uintptr_t)&info;
+	sqe->file_index = options;
+	return sqe;
+}
+
+static void note_info(const char *key, pid_t pid)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s.signo", key);
+	note(name, info.si_signo);
+	snprintf(name, sizeof(name), "%s.code", key);
+	note(name, info.si_code);
+	snprintf(name, sizeof(name), "%s.errno", key);
+	note(name, info.si_errno);
+	snprintf(name, sizeof(name), "%s.is_it", key);
+	note(name, info.si_pid == pid);
+	snprintf(name, sizeof(name), "%s.status", key);
+	note(name, info.si_status);
+}
+
+static void waits(const char *key, int which, int id, pid_t pid)
+{
+	put_waitid(which, id, WEXITED);
+	note_result("submit", uring_submit(&ring));
+	note("before", uring_settle(&ring));
+	end_child();
+	note_in_order(key, &ring, 1);
+	note_info(key, pid);
+	note("left", waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG));
+}
+
+static void each_way(void)
+{
+	pid_t pid;
+	int fd;
+
+	ring = new_uring(8, 0);
+	pid = start_child(3);
+	waits("pid", P_PID, pid, pid);
+	pid = start_child(4);
+	waits("all", P_ALL, 0, pid);
+	pid = start_child(5);
+	waits("pgid", P_PGID, getpgrp(), pid);
+	pid = start_child(6);
+	fd = (int)syscall(434 /* pidfd_open */, pid, 0);
+	REQUIRE(fd >= 0);
+	waits("pidfd", P_PIDFD, fd, pid);
+	close(fd);
+}
+
+static void at_once(void)
+{
+	pid_t pid = start_child(7);
+
+	ring = new_uring(8, 0);
+	put_waitid(P_PID, pid, WEXITED | WNOHANG);
+	try_sqe("not_yet", &ring);
+	note_info("not_yet", 0);
+	end_child();
+	REQUIRE(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+	put_waitid(P_PID, pid, WEXITED | WNOWAIT);
+	try_sqe("stays", &ring);
+	note_info("stays", pid);
+	put_waitid(P_PID, pid, WEXITED)->addr2 = 0;
+	try_sqe("unasked", &ring);
+	put_waitid(P_PID, pid, WEXITED);
+	try_sqe("none", &ring);
+}
+
+static void killed_and_stopped(void)
+{
+	pid_t pid = start_child(0);
+
+	ring = new_uring(8, 0);
+	put_waitid(P_PID, pid, WSTOPPED | WEXITED);
+	note_result("submit", uring_submit(&ring));
+	kill(pid, SIGSTOP);
+	note_in_order("stopped", &ring, 1);
+	note_info("stopped", pid);
+	put_waitid(P_PID, pid, WEXITED);
+	note_result("submit", uring_submit(&ring));
+	kill(pid, SIGKILL);
+	note_in_order("killed", &ring, 1);
+	note_info("killed", pid);
+	end_child();
+}
+
+static void mistakes(void)
+{
+	pid_t pid = start_child(0);
+
+	ring = new_uring(8, 0);
+	put_waitid(P_PID, pid, 0);
+	try_sqe("options", &ring);
+	put_waitid(9, pid, WEXITED);
+	try_sqe("which", &ring);
+	put_waitid(P_PID, getpid(), WEXITED);
+	try_sqe("no_child", &ring);
+	put_waitid(P_PIDFD, 0, WEXITED);
+	try_sqe("no_pidfd", &ring);
+	put_waitid(P_PIDFD, 999, WEXITED);
+	try_sqe("no_descriptor", &ring);
+	put_waitid(P_PID, pid, WEXITED)->addr = 1;
+	try_sqe("addr", &ring);
+	put_waitid(P_PID, pid, WEXITED)->addr3 = 1;
+	try_sqe("addr3", &ring);
+	put_waitid(P_PID, pid, WEXITED)->rw_flags = 1;
+	try_sqe("flags", &ring);
+	end_child();
+	put_waitid(P_PID, pid, WEXITED)->addr2 = 8;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("nowhere", &ring, 1);
+	note("left", waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG));
+}
+
+static void cancelled(void)
+{
+	struct __kernel_timespec soon = SPAN_SOON;
+	pid_t pid = start_child(8);
+	uint64_t data;
+
+	ring = new_uring(8, 0);
+	data = put_waitid(P_PID, pid, WEXITED)->user_data;
+	note_result("submit", uring_submit(&ring));
+	sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->addr = data;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cancel", &ring, 2);
+	data = put_waitid(P_ALL, 0, WEXITED)->user_data;
+	note_result("submit", uring_submit(&ring));
+	sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->addr = data;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cancel_all", &ring, 2);
+	put_waitid(P_PID, pid, WEXITED)->flags = IOSQE_IO_LINK;
+	sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("timeout", &ring, 2);
+	end_child();
+	note("left", waitid(P_PID, (id_t)pid, &info, WEXITED));
+	note("status", info.si_status);
+}
+
+/*
+ * Epolls
+ */
+
+static struct epoll_event events[4];
+static int epoll, ends[2];
+
+static void open_epoll(void)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 77 };
+
+	ring = new_uring(8, 0);
+	memset(events, 0, sizeof(events));
+	epoll = epoll_create1(0);
+	REQUIRE(epoll >= 0 && pipe(ends) == 0);
+	REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+}
+
+static struct io_uring_sqe *put_epoll_wait(int fd, uint32_t nr)
+{
+	return sqe_rw(&ring, OP_EPOLL_WAIT, fd, events, nr, 0);
+}
+
+static void epoll_waits(void)
+{
+	uint64_t data;
+
+	open_epoll();
+	put_epoll_wait(epoll, 4);
+	note_result("submit", uring_submit(&ring));
+	note("before", uring_settle(&ring));
+	REQUIRE(write(ends[1], "x", 1) == 1);
+	note_in_order("cqe", &ring, 1);
+	note("data", (long)events[0].data.u64);
+	note("events", events[0].events);
+	put_epoll_wait(epoll, 1);
+	try_sqe("at_once", &ring);
+	REQUIRE(read(ends[0], events, 1) == 1);
+	data = put_epoll_wait(epoll, 1)->user_data;
+	note_result("submit", uring_submit(&ring));
+	sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->addr = data;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cancel", &ring, 2);
+}
+
+static void epoll_mistakes(void)
+{
+	open_epoll();
+	REQUIRE(write(ends[1], "x", 1) == 1);
+	put_epoll_wait(epoll, 0);
+	try_sqe("none", &ring);
+	put_epoll_wait(epoll, UINT32_MAX);
+	try_sqe("negative", &ring);
+	put_epoll_wait(ends[0], 1);
+	try_sqe("pipe", &ring);
+	put_epoll_wait(-1, 1);
+	try_sqe("no_file", &ring);
+	put_epoll_wait(epoll, 1)->off = 1;
+	try_sqe("off", &ring);
+	put_epoll_wait(epoll, 1)->rw_flags = 1;
+	try_sqe("flags", &ring);
+	put_epoll_wait(epoll, 1)->addr = 8;
+	try_sqe("nowhere", &ring);
+	REQUIRE(uring_register(ring.fd, IORING_REGISTER_FILES, &epoll, 1) == 0);
+	put_epoll_wait(0, 1)->flags = IOSQE_FIXED_FILE;
+	try_sqe("fixed", &ring);
+	put_epoll_wait(epoll, 1)->flags = IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("async", &ring, 1);
+}
+
+const struct row rows_uring_waitid[] = {
+	ROW("children: each way to name them", each_way),
+	ROW("children: what is so already", at_once),
+	ROW("children: one that is stopped, and killed", killed_and_stopped),
+	ROW("children: mistakes", mistakes),
+	ROW("children: a wait that is cancelled", cancelled),
+	ROW("epolls: a wait", epoll_waits),
+	ROW("epolls: mistakes", epoll_mistakes),
+	NO_ROW,
+};
