@@ -76,13 +76,6 @@ static int64_t wait_for(const struct uaio_args *args, const void *futexes,
 	return sleep_on(args->sleeper, all, nr);
 }
 
-int uaio_futex_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
-{
-	(void)sqe;
-	(void)file;
-	return 0;
-}
-
 /* out: the futex; off: its value; what: the flags of a struct futex_waitv. */
 int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			    uint32_t extra_flags)

@@ -390,7 +390,7 @@ const struct uaio_op_def uaio_optab[] = {
 		.class = UAIO_CLASS_CALL,
 		.has_no_file = true,
 		.never_blocks = true,
-		.prep = uaio_futex_prep,
+		.prep = uaio_nop_prep,
 		.run = uaio_futex_wake_run,
 	},
 	[UAIO_OP_FUTEX_WAIT] = {
@@ -399,7 +399,7 @@ const struct uaio_op_def uaio_optab[] = {
 		.copies = UAIO_COPIES_ARGS,
 		.has_no_file = true,
 		.sleeps = true,
-		.prep = uaio_futex_prep,
+		.prep = uaio_nop_prep,
 		.run = uaio_futex_wait_run,
 	},
 	[UAIO_OP_FUTEX_WAITV] = {
@@ -408,7 +408,7 @@ const struct uaio_op_def uaio_optab[] = {
 		.copies = UAIO_COPIES_ARGS,
 		.has_no_file = true,
 		.sleeps = true,
-		.prep = uaio_futex_prep,
+		.prep = uaio_nop_prep,
 		.run = uaio_futex_waitv_run,
 	},
 	[UAIO_OP_WAITID] = {
@@ -417,13 +417,13 @@ const struct uaio_op_def uaio_optab[] = {
 		.copies = UAIO_COPIES_ARGS,
 		.has_no_file = true,
 		.sleeps = true,
-		.prep = uaio_futex_prep,
+		.prep = uaio_nop_prep,
 		.run = uaio_waitid_run,
 	},
 	[UAIO_OP_EPOLL_WAIT] = {
 		.name = "epoll_wait",
 		.class = UAIO_CLASS_READ,
-		.prep = uaio_futex_prep,
+		.prep = uaio_nop_prep,
 		.run = uaio_epoll_wait_run,
 	},
 	[UAIO_OP_CALLED] = {

@@ -58,7 +58,6 @@ int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       uint32_t extra_flags);
 
 /* futex.c */
-int uaio_futex_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			    uint32_t extra_flags);
 int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
