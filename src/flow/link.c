@@ -362,12 +362,14 @@ void uaio_link_expire(struct uaio_req *timer)
 			return;
 		}
 		splice_out_locked(timer);
-		res = what == UAIO_CANCEL_NONE ? -EALREADY
-		      /* How many were cancelled, as the kernel's says of those. */
-		      : what == UAIO_CANCEL_ASKED &&
-				      uaio_optab[req->sqe.op].sleeps
-			      ? 1
-			      : -ETIME;
+		if (what == UAIO_CANCEL_NONE)
+			res = -EALREADY;
+		/*
+		 * How many were cancelled, as the kernel's says of those, even if
+		 * no worker has come by yet.
+		 */
+		else if (uaio_optab[req->sqe.op].sleeps)
+			res = 1;
 	}
 	unlock(group);
 	if (what == UAIO_CANCEL_ASKED && !uaio_canceller_await(&canceller))
