@@ -95,26 +95,64 @@ def _(tool):
         expect(len(lines), nr, options)
 
 
-@case("a trace names the files that are open")
-def _(tool):
-    path = tool.path("lines")
-    files = tool.path("first.db"), tool.path("second.log")
-    for options, wanted in (((), files), (("--file=*.log",), files[1:])):
-        tracer = subprocess.Popen(
-            (tool.uaio, "trace", "-o", path, *options, "--", tool.args.client,
-             "keep", *files), stdin=subprocess.PIPE)
+class Kept:
+    """A traced client that waits, once it has written to files."""
+
+    def __init__(self, tool, files, *options):
+        self.path = tool.path("lines")
+        self.files = files
+        self.tracer = subprocess.Popen(
+            (tool.uaio, "trace", "-o", self.path, *options, "--",
+             tool.args.client, "keep", *files), stdin=subprocess.PIPE)
+
+    def await_lines(self):
+        """Returns the lines, when there is one of the last file."""
         text = ""
         deadline = time.monotonic() + TIMEOUT_S
-        while files[1] not in text and time.monotonic() < deadline:
+        while self.files[-1] not in text and time.monotonic() < deadline:
             time.sleep(0.01)
-            if os.path.exists(path):
-                with open(path) as file:
-                    text = file.read()
-        tracer.stdin.close()
-        expect(tracer.wait(), 0, "status")
-        found = [line.split(None, 10)[10] for line in text.splitlines()[1:]]
-        expect(found, list(wanted), options)
-        os.unlink(path)
+            text = self.text()
+        return self.lines(text)
+
+    def text(self):
+        if not os.path.exists(self.path):
+            return ""
+        with open(self.path) as file:
+            return file.read()
+
+    def lines(self, text):
+        return [dict(zip(COLUMNS, line.split(None, 10)))
+                for line in text.splitlines()[1:]]
+
+    def end(self):
+        """Returns the exit status of the tracer, and all lines."""
+        self.tracer.stdin.close()
+        status = self.tracer.wait(TIMEOUT_S)
+        lines = self.lines(self.text())
+        os.unlink(self.path)
+        return status, lines
+
+
+@case("a trace names the files that are open")
+def _(tool):
+    files = tool.path("first.db"), tool.path("second.log")
+    for options, wanted in (((), files), (("--file=*.log",), files[1:])):
+        kept = Kept(tool, files, *options)
+        kept.await_lines()
+        status, lines = kept.end()
+        expect(status, 0, "status")
+        expect([line["file"] for line in lines], list(wanted), options)
+
+
+@case("a program that is killed leaves the lines of what it did")
+def _(tool):
+    files = tool.path("first.db"), tool.path("second.log")
+    kept = Kept(tool, files)
+    # The client has one thread, whose id is its own.
+    os.kill(int(kept.await_lines()[-1]["thread"]), signal.SIGKILL)
+    status, lines = kept.end()
+    expect(status, 128 + signal.SIGKILL, "status")
+    expect([line["file"] for line in lines], list(files), "files")
 
 
 @case("a program that dies leaves the lines of what it did")
