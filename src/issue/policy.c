@@ -416,10 +416,11 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 		if (ret->res == -EOPNOTSUPP &&
 		    uaio_sock_fails_at_once(sqe, sqe->fd))
 			return try_here(file, sqe, ret);
-		/* It cannot be asked without waiting. */
-		if (ret->res == -EOPNOTSUPP && !uaio_sock_has_bytes(sqe))
-			ret->res = -EAGAIN;
-		return UAIO_ISSUE_DONE;
+		if (ret->res != -EOPNOTSUPP || uaio_sock_has_bytes(sqe))
+			return UAIO_ISSUE_DONE;
+		/* An accept, whose call could wait: not in the client's thread. */
+		ret->res = 0;
+		return UAIO_ISSUE_RETRY_WORKER;
 	}
 	/* The first try is the first of many: run.c's. */
 	if (sqe->is_multishot)

@@ -15,6 +15,7 @@
 #include <linux/fs.h>
 #include <linux/io_uring.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -24,6 +25,16 @@
 #include "op/args.h"
 #include "op/rows.h"
 #include "op/sock.h"
+
+/* Return: whether accept4() would wait, but for what other threads do meanwhile. */
+static bool would_wait(const struct uaio_sqe *sqe, int fd)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return !uaio_sock_fails_at_once(sqe, fd) &&
+	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 0;
+}
 
 /* Its buf and len are the client's address and the pointer to its length. */
 int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -42,6 +53,8 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			return open_flags;
 		if (!(open_flags & O_NONBLOCK))
 			return -EOPNOTSUPP;
+	} else if (sqe->call_flags & MSG_DONTWAIT && would_wait(sqe, fd)) {
+		return -EAGAIN;
 	}
 	return uaio_sqe_land(
 		sqe,

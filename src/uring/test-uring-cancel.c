@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -345,6 +346,43 @@ static void a_splice_ends_with_its_ring(void **state)
 	}
 }
 
+/* It is asked of a worker, whose call would wait; and then there is one to take. */
+static void an_accept_that_must_not_wait_does_not(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof(sa_family_t);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), peer;
+
+	(void)state;
+	assert_int_equal(bind(fd, (void *)&address, len), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	len = sizeof(address);
+	assert_int_equal(getsockname(fd, (void *)&address, &len), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		bool is_there = i >= 2;
+		struct io_uring_sqe *sqe =
+			put(&client, IORING_OP_ACCEPT, fd, 1);
+		struct cqe cqe;
+
+		sqe->ioprio = IORING_ACCEPT_DONTWAIT;
+		sqe->flags = i % 2 ? IOSQE_ASYNC : 0;
+		peer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (is_there)
+			assert_int_equal(connect(peer, (void *)&address, len),
+					 0);
+		submit(&client, 1);
+		cqe = get(&client);
+		if (is_there) {
+			assert_true(cqe.res >= 0);
+			unit_close(cqe.res);
+		} else {
+			assert_int_equal(cqe.res, -EAGAIN);
+		}
+		unit_close(peer);
+	}
+	unit_close(fd);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -360,6 +398,7 @@ int main(void)
 		RING_TEST(a_poll_that_ends_while_it_is_updated),
 		RING_TEST(a_splice_has_moved_a_part),
 		RING_TEST(a_splice_ends_with_its_ring),
+		RING_TEST(an_accept_that_must_not_wait_does_not),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

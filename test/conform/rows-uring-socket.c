@@ -492,6 +492,15 @@ static void accepts_from(int flags)
 	try_sqe("recv", &ring);
 	accept_of(&ring, fd, ACCEPT_DONTWAIT);
 	try_sqe("dontwait", &ring);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT)->flags = IOSQE_ASYNC;
+	try_sqe("dontwait.async", &ring);
+	for (int i = 0; i < 2; i++) {
+		(void)call(&address);
+		accept_of(&ring, fd, ACCEPT_DONTWAIT)->flags =
+			i ? IOSQE_ASYNC : 0;
+		note_result("submit", uring_submit(&ring));
+		note("dontwait.there", take_result(&ring) >= 0);
+	}
 	(void)call(&address);
 	accept_of(&ring, fd, 0);
 	note_result("submit", uring_submit(&ring));
