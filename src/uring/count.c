@@ -79,7 +79,8 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	if (is_skipped(note, completion, cqe->res))
 		return false;
 	/* It is not counted by others of its kind. */
-	ring->cq_events -= has_ended;
+	if (has_ended)
+		store_relaxed(&ring->cq_events, ring->cq_events - 1);
 	return true;
 }
 
@@ -96,24 +97,28 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
 	return true;
 }
 
-void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note)
+void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
+		      uint32_t from)
 {
 	uaio_queue_lock(&ring->queue);
-	note->target += ring->cq_events;
+	note->target += from;
 	note->is_counting = true;
 	list_add_tail(&ring->counting, &note->counting);
 	/* relaxed: written under the lock */
 	store_relaxed(&ring->nr_counting, ring->nr_counting + 1);
+	/* What it counts may have been posted. */
+	uaio_uring_find_reached_locked(ring);
 	uaio_queue_unlock(&ring->queue);
 }
 
 void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe)
 {
+	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
 
+	/* relaxed: what others complete at this moment counts, or not */
 	if (note->counts)
-		uaio_uring_count(container_of(queue, struct uaio_uring, queue),
-				 note);
+		uaio_uring_count(ring, note, load_relaxed(&ring->cq_events));
 }
 
 void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note)

@@ -5,8 +5,10 @@
  * after so many others
  *
  *   I1  A timeout that counts is in the ring's list from before it is submitted until
- *       its completion, and so is its note. One in a chain, or behind a drain, is there
- *       from when it starts: what completes before does not count.
+ *       its completion, and so is its note. It counts what completes from the beginning
+ *       of its submission on, as the kernel posts that at the end of it. One in a
+ *       chain, or behind a drain, is there from when it starts: what completes before
+ *       does not count.
  *   I2  The post that makes a timeout due marks it, under the queue's lock. A thread
  *       without locks cancels what is marked: after the post (act), or, for inline
  *       completions, at the end of the submission. A timeout that was marked before it
@@ -44,8 +46,12 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 bool uaio_uring_notice_of(const struct uaio_completion *completion,
 			  struct io_uring_cqe *cqe);
 
-/* A timeout with a count is about to be submitted; or was refused. */
-void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note);
+/*
+ * A timeout with a count is about to be submitted, and counts from when there were so
+ * many events; or was refused.
+ */
+void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
+		      uint32_t from);
 void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note);
 void uaio_uring_uncount_locked(struct uaio_uring *ring,
 			       struct uaio_uring_note *note);

@@ -213,7 +213,8 @@ static inline void end_locked(struct uaio_uring *ring,
 	publish(ring, tail);
 	if (unlikely(posting->is_shared))
 		uaio_uring_share_end(ring);
-	ring->cq_events += nr_told;
+	/* relaxed: submitters read it without the lock (submit.c) */
+	store_relaxed(&ring->cq_events, ring->cq_events + nr_told);
 	/* relaxed: changes under the lock */
 	if (unlikely(load_relaxed(&ring->nr_counting)))
 		uaio_uring_find_reached_locked(ring);

@@ -263,7 +263,8 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	store_relaxed(&ring->owner,
 		      is_owned && !is_disabled ? &uaio_entry : NULL);
 	store_relaxed(&ring->progress, 0);
-	ring->sq_head = ring->nr_timeouts = ring->cq_events = 0;
+	ring->sq_head = ring->nr_timeouts = 0;
+	store_relaxed(&ring->cq_events, 0);
 	ring->called.call = uaio_uring_called;
 	list_init(&ring->counting);
 	store_relaxed(&ring->nr_counting, 0);

@@ -107,7 +107,7 @@ struct uaio_uring {
 	/* under the queue's lock */
 	uint64_t progress;    /* atomic; need.h: the tail, in its lower half */
 	uint32_t nr_timeouts; /* that have ended, which ends waits */
-	uint32_t cq_events;   /* completions so far, but those of these */
+	uint32_t cq_events; /* atomic; completions so far, but those of these */
 	struct list counting; /* notes of timeouts that end by a count */
 	uint32_t nr_counting; /* atomic */
 	struct uaio_uring_rsrc *owed;           /* owns: rsrc.h, I5; or NULL */

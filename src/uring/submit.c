@@ -23,7 +23,8 @@ enum {
 /* One call: what a submission may be added to. */
 struct call {
 	struct uaio_uring *ring;
-	bool is_signalled; /* each completion, by a descriptor */
+	bool is_signalled;  /* each completion, by a descriptor */
+	uint32_t nr_before; /* completions, as it began (count.h, I1) */
 	struct uaio_batch batch;
 	struct uaio_chain chain;
 };
@@ -212,7 +213,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		uaio_batch_begin(&call->batch, &call->ring->queue);
 	}
 	if (unlikely(entry->note) && entry->note->counts)
-		uaio_uring_count(call->ring, entry->note);
+		uaio_uring_count(call->ring, entry->note, call->nr_before);
 	entry->sqe.word = (uintptr_t)entry->note;
 	if (has_file && !is_fixed)
 		ret = uaio_look_up(entry->sqe.fd, &file);
@@ -366,6 +367,8 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	call.ring = ring;
 	/* relaxed: a thread that is to be told of it polls later */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
+	/* relaxed: what others complete at this moment counts, or not */
+	call.nr_before = load_relaxed(&ring->cq_events);
 	ring->nr_taken += nr;
 	uaio_batch_begin(&call.batch, &ring->queue);
 	uaio_chain_begin(&call.chain, &call.batch);

@@ -165,6 +165,26 @@ static void count_in_batch(void)
 	note_cqes("cqe", &ring, 3);
 }
 
+/* What is refused before the timeout is seen counts as well. */
+static void count_of_refused(void)
+{
+	struct uring ring = prepare();
+	char byte;
+
+	sqe_rw(&ring, IORING_OP_READ, -1, &byte, 1, 0);
+	timeout(&ring, &never, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	sqe_rw(&ring, IORING_OP_READ, -1, &byte, 1, 0);
+	timeout(&ring, &never, 3, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 2);
+}
+
 static void count_of_several(void)
 {
 	struct uring ring = prepare();
@@ -532,6 +552,8 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout whose end is a success", success_of_time),
 	ROW("a timeout ends after so many completions", counts),
 	ROW("a timeout counts those of its own submission", count_in_batch),
+	ROW("a timeout counts what is refused in its submission",
+	    count_of_refused),
 	ROW("several timeouts count", count_of_several),
 	ROW("a timeout in a chain counts from its start", count_in_chain),
 	ROW("a timeout in a chain that breaks", count_in_broken_chain),
