@@ -304,10 +304,12 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 
 int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe)
 {
-	int error = mistake(chain, sqe);
+	int error = mistake(chain, sqe), ret;
 
 	/* That it is not open for this is a result, when its turn comes. */
-	return add(chain, sqe, error, error == -EBADF);
+	ret = add(chain, sqe, error, error == -EBADF);
+	chain->mistake = error;
+	return ret;
 }
 
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,

@@ -33,6 +33,7 @@ struct uaio_chain {
 	struct uaio_req *first, *last; /* or NULL */
 	bool is_open;
 	bool is_broken; /* it is to be cancelled */
+	int mistake;    /* of the last that was added, as -errno; or 0 */
 };
 
 /* Called each time the engine starts. */

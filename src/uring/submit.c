@@ -293,11 +293,16 @@ take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
 	if (unlikely(entry->sqe.op == UAIO_OP_LINK_TIMER) && !error &&
 	    !uaio_chain_is_open(&call->chain))
 		error = -EINVAL;
+	call->chain.mistake = 0;
 	ret = add(call, entry, error);
 	if (unlikely(entry->held))
 		uaio_uring_rsrc_put(entry->held);
-	return ret < 0 ? refuse(call, entry, error, ret)
-		       : goes_on(call, entry, error);
+	if (ret < 0)
+		return refuse(call, entry, error, ret);
+	/* Behind a drain its answer waits, but not that it is one. */
+	if (!error && is_early(entry, call->chain.mistake))
+		error = call->chain.mistake;
+	return goes_on(call, entry, error);
 }
 
 /* Return: whether the next submission may be taken. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "uring.h"
@@ -277,6 +278,25 @@ static void drain_of_nothing(void)
 	note_in_order("cqe", &ring, 1);
 }
 
+/* Its name is found too long at once, and so the submission ends there. */
+static void drain_of_mistake(void)
+{
+	static char name[400], value[8];
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+
+	memset(name, 'x', sizeof(name) - 1);
+	sqe = sqe_rw(&ring, IORING_OP_GETXATTR, 0, name, sizeof(value),
+		     (int64_t)(uintptr_t)value);
+	sqe->addr3 = (uintptr_t) ".";
+	sqe->flags = DRAIN;
+	nop(&ring, 0);
+	note_result("submit", uring_submit(&ring));
+	note_in_order("cqe", &ring, 1);
+	note_result("later", uring_submit(&ring));
+	note_in_order("cqe", &ring, 1);
+}
+
 static void drain_in_chain(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -463,6 +483,7 @@ const struct row rows_uring_link[] = {
 	ROW("a chain that is submitted in part", submitted_in_part),
 	ROW("a drain waits for all before it", drain_waits),
 	ROW("a drain of nothing", drain_of_nothing),
+	ROW("a drain of a mistake ends its submission", drain_of_mistake),
 	ROW("a drain inside a chain", drain_in_chain),
 	ROW("a drain and a refusal behind it", drain_and_refusal),
 	ROW("what comes behind a drain is held", all_behind_drain),
