@@ -192,9 +192,32 @@ static long select_old(struct uaio_trap_thread *self, const long a[6])
 	return ret;
 }
 
+/*
+ * Return: whether the mask that the call gives has SIGSYS. A handler that comes in the
+ * call would have it blocked, and its own calls would end the process.
+ */
+static bool blocks_sigsys(long nr, const long a[6])
+{
+	const struct masked *given = (const struct masked *)a[5];
+	uintptr_t mask = 0;
+
+	switch (nr) {
+	case SYS_ppoll: mask = (uintptr_t)a[3]; break;
+	case SYS_epoll_pwait:
+	case NR_EPOLL_PWAIT2: mask = (uintptr_t)a[4]; break;
+	case SYS_pselect6:
+		if (given && uaio_can_read((uintptr_t)given, sizeof(*given)))
+			mask = (uintptr_t)given->mask;
+		break;
+	default: break;
+	}
+	return mask && uaio_can_read(mask, MASK_BYTES) &&
+	       *(const uint64_t *)mask & UAIO_TRAP_SIGSYS_BIT;
+}
+
 static long poll_any(struct uaio_trap_thread *self, long nr, const long a[6])
 {
-	if (!calls.ops->polls())
+	if (!calls.ops->polls() && !blocks_sigsys(nr, a))
 		return pass(self);
 	switch (nr) {
 	case SYS_poll: return poll_ms(self, a);
@@ -216,8 +239,9 @@ static long suspend(struct uaio_trap_thread *self, const long a[6])
 	if (!read_mask((const void *)a[0], (size_t)a[1], &mask))
 		return pass(self);
 	uaio_trap_block(self);
-	return uaio_sys_sleeping(SYS_rt_sigsuspend, (long)&mask, MASK_BYTES, 0,
-				 0, 0, 0);
+	/* No handler comes before it sleeps: all signals are blocked. */
+	return uaio_sys6(SYS_rt_sigsuspend, (long)&mask, MASK_BYTES, 0, 0, 0,
+			 0);
 }
 
 /*

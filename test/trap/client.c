@@ -12,13 +12,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -264,6 +269,55 @@ static int do_blocked(void)
 	return 0;
 }
 
+static volatile int nr_called;
+
+/* Each place that makes the call was not used before. */
+static void call_in_handler(int sig)
+{
+	(void)sig;
+	switch (nr_called) {
+	case 0: nr_called += getpriority(PRIO_PROCESS, 0) != -100; break;
+	case 1: nr_called += sched_get_priority_max(SCHED_FIFO) > 0; break;
+	case 2: nr_called += getpgid(0) > 0; break;
+	default: nr_called += getsid(0) >= 0; break;
+	}
+}
+
+/* Calls that wait with another mask, which has SIGSYS, until a handler comes. */
+static void wait_masked(int epoll, const sigset_t *most)
+{
+	nr_called = 0;
+	(void)raise(SIGUSR1);
+	printf("masked: ppoll %d", ppoll(NULL, 0, NULL, most));
+	(void)raise(SIGUSR1);
+	printf(" pselect %d", pselect(0, NULL, NULL, NULL, NULL, most));
+	(void)raise(SIGUSR1);
+	printf(" epoll_pwait %d",
+	       epoll_pwait(epoll, &(struct epoll_event){ 0 }, 1, -1, most));
+	(void)raise(SIGUSR1);
+	printf(" sigsuspend %d", sigsuspend(most));
+	printf(", %d handlers\n", nr_called);
+}
+
+static int do_masked(void)
+{
+	struct sigaction action = { .sa_handler = call_in_handler };
+	sigset_t all, most;
+	struct ring ring;
+	int epoll = epoll_create1(0);
+
+	(void)sigfillset(&all);
+	most = all;
+	(void)sigdelset(&most, SIGUSR1);
+	if (sigaction(SIGUSR1, &action, NULL) < 0 ||
+	    sigprocmask(SIG_SETMASK, &all, NULL) < 0 || epoll < 0)
+		die("signals");
+	wait_masked(epoll, &most);
+	open_ring(&ring);
+	wait_masked(epoll, &most);
+	return 0;
+}
+
 /*
  * Processes
  */
@@ -420,6 +474,8 @@ int main(int argc, char **argv)
 		return do_interrupt();
 	if (!strcmp(what, "blocked"))
 		return do_blocked();
+	if (!strcmp(what, "masked"))
+		return do_masked();
 	if (!strcmp(what, "fork"))
 		return do_fork();
 	if (!strcmp(what, "exec"))

@@ -120,6 +120,12 @@ def _(trap):
                          "parent: 0 of 10 parts are wrong"])
 
 
+@case("a handler makes calls under the trap, though the call it interrupts blocks all else")
+def _(trap):
+    trap.expect("masked", ["masked: ppoll -1 pselect -1 epoll_pwait -1 "
+                           "sigsuspend -1, 4 handlers"] * 2)
+
+
 @case("a program under the trap ends with its last thread")
 def _(trap):
     trap.expect("end", ["last thread: 0 of 10 parts are wrong"])
