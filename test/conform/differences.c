@@ -432,14 +432,16 @@ static const struct difference differs_old_fashion = {
 
 static const struct difference differs_unseen = {
 	.title = "Calls that do not go through the C library are not seen",
-	.text = "A `syscall` instruction of the program's own, as static "
-		"programs and some language runtimes use it, reaches the "
-		"kernel: io_* calls are then the kernel's, and the library "
-		"does not notice a close or dup2. A request that waits on "
-		"such a number gets EBADF if the number has become another "
-		"file by then; on FUSE and on file systems of the network it "
-		"may be executed on that file. Calls through syscall(2) are "
-		"seen.",
+	.text = "A `syscall` instruction of the program's own, as some "
+		"language runtimes use it, reaches the kernel: calls of "
+		"kernel AIO are then the kernel's (those of io_uring may be "
+		"changed: see below), and the library does not notice a close "
+		"or dup2. A request that waits on such a number gets EBADF if "
+		"the number has become another file by then; on FUSE and on "
+		"file systems of the network it may be executed on that file. "
+		"Calls through syscall(2) are seen. A static program has "
+		"nothing else than such instructions; under `uaio run --trap` "
+		"all of them are seen.",
 };
 
 static const struct difference differs_code = {
