@@ -69,7 +69,9 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 			return false;
 		}
 	}
-	cqe->flags |= note->cqe_flags;
+	/* One that its chain has cut has never begun. */
+	if (!(completion->flags & UAIO_COMPLETION_CUT))
+		cqe->flags |= note->cqe_flags;
 	if (has_more)
 		note->cqe_flags = 0;
 	if (!has_more)
