@@ -359,17 +359,6 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 }
 
 /* Who makes a ring, or closes one, frees those that are over. */
-static bool is_freed(void *arg)
-{
-	struct uaio_counters counters;
-
-	(void)arg;
-	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
-	client_close(&client);
-	uaio_counters_read(&counters);
-	return !counters.nr_contexts;
-}
-
 static void a_ring_may_go_while_its_file_is_being_opened(void **state)
 {
 	(void)state;
@@ -378,7 +367,7 @@ static void a_ring_may_go_while_its_file_is_being_opened(void **state)
 	client_close(&client);
 	/* The test finds what is left open. */
 	open_other_end();
-	unit_await(is_freed, NULL);
+	unit_await(rings_are_freed, NULL);
 	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
 }
 

@@ -247,6 +247,18 @@ static int stop(void **state)
 	return unit_teardown(state);
 }
 
+/* The client has closed its ring. Return: whether that, and all before it, is freed. */
+static inline bool rings_are_freed(void *arg)
+{
+	struct uaio_counters counters;
+
+	(void)arg;
+	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
+	client_close(&client);
+	uaio_counters_read(&counters);
+	return !counters.nr_contexts;
+}
+
 #define RING_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
