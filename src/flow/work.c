@@ -106,6 +106,15 @@ static bool was_too_early(const struct uaio_req *req, int64_t res)
 	       !req->file->is_unpollable;
 }
 
+/* Return: whether it is to take what is there, and not to wait (MSG_DONTWAIT). */
+static bool takes_what_is_there(const struct uaio_sqe *sqe)
+{
+	/* As in the kernel, where a worker waits nevertheless. */
+	return sqe->is_multishot && !sqe->is_async &&
+	       uaio_optab[sqe->op].is_of_socket &&
+	       sqe->call_flags & MSG_DONTWAIT;
+}
+
 /*
  * A worker has executed a multishot request, as its file knows no call that does not
  * wait: it goes on waiting, as in run.c.
@@ -143,6 +152,10 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	if (unlikely(ioprio))
 		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = execute(req, worker);
+	while (unlikely(takes_what_is_there(&req->sqe)) &&
+	       uaio_sqe_has_more(&req->sqe, res) &&
+	       uaio_req_post_more(req, res))
+		res = execute(req, worker);
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
 	/*
@@ -150,7 +163,8 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	 * event and submits more.
 	 */
 	uaio_wq_returned(worker);
-	if (unlikely(req->sqe.is_multishot) && goes_on(req, res))
+	if (unlikely(req->sqe.is_multishot) &&
+	    !takes_what_is_there(&req->sqe) && goes_on(req, res))
 		return;
 	uaio_req_complete_by(req, res, false, worker);
 }

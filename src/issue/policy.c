@@ -399,6 +399,26 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	return false;
 }
 
+/* One that must not wait (MSG_DONTWAIT), whatever the socket is. */
+static enum uaio_issue try_now(struct uaio_file *file,
+			       const struct uaio_sqe *sqe,
+			       struct uaio_outcome *ret)
+{
+	/* A worker tells of each of many. */
+	if (sqe->is_multishot)
+		return uaio_sock_fails_at_once(sqe, sqe->fd)
+			       ? try_here(file, sqe, ret)
+			       : UAIO_ISSUE_RETRY_WORKER;
+	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	if (ret->res != -EOPNOTSUPP || uaio_sock_has_bytes(sqe))
+		return UAIO_ISSUE_DONE;
+	if (uaio_sock_fails_at_once(sqe, sqe->fd))
+		return try_here(file, sqe, ret);
+	/* An accept, whose call could wait: not in the client's thread. */
+	ret->res = 0;
+	return UAIO_ISSUE_RETRY_WORKER;
+}
+
 /*
  * Operations of sockets: as other streams (try_stream()), but that they wait whatever the
  * socket is, and however long its own timeouts are, as io_uring's do.
@@ -411,17 +431,8 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 
 	if (uaio_sock_reads_errors(sqe))
 		waitq = &file->waitqs[UAIO_WAITQ_ERRORS];
-	if (sqe->call_flags & MSG_DONTWAIT) {
-		ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
-		if (ret->res == -EOPNOTSUPP &&
-		    uaio_sock_fails_at_once(sqe, sqe->fd))
-			return try_here(file, sqe, ret);
-		if (ret->res != -EOPNOTSUPP || uaio_sock_has_bytes(sqe))
-			return UAIO_ISSUE_DONE;
-		/* An accept, whose call could wait: not in the client's thread. */
-		ret->res = 0;
-		return UAIO_ISSUE_RETRY_WORKER;
-	}
+	if (sqe->call_flags & MSG_DONTWAIT)
+		return try_now(file, sqe, ret);
 	/* The first try is the first of many: run.c's. */
 	if (sqe->is_multishot)
 		return uaio_sock_fails_at_once(sqe, sqe->fd)
@@ -472,12 +483,15 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	return UAIO_ISSUE_RETRY_READY;
 }
 
-enum uaio_issue uaio_send_untried(const struct uaio_file *file,
+enum uaio_issue uaio_send_untried(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
 				  struct uaio_outcome *ret)
 {
 	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE)
 		return UAIO_ISSUE_RETRY_WORKER;
+	/* Whether its socket is connected already only the first try tells. */
+	if (sqe->op == UAIO_OP_CONNECT)
+		return try_stream(file, sqe, ret);
 	if (uaio_optab[sqe->op].is_of_socket)
 		return sqe->call_flags & MSG_DONTWAIT ? UAIO_ISSUE_RETRY_WORKER
 						      : UAIO_ISSUE_RETRY_READY;

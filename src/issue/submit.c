@@ -351,7 +351,7 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
  * stream.
  */
 static __attribute__((noinline)) enum uaio_issue
-send_away(const struct uaio_file *file, const struct uaio_sqe *sqe,
+send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
 	  struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];

@@ -575,6 +575,76 @@ static void accepts_into_a_full_ring(void)
 	}
 }
 
+/* Of connections that are there, and of none. */
+static void accepts_what_is_there_from(int flags)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	int fd = listening(flags, &address);
+
+	(void)call(&address);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT);
+	note_result("submit", uring_submit(&ring));
+	note("there", take_result(&ring) >= 0);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT);
+	try_sqe("none", &ring);
+	(void)call(&address);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT)->flags = IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note("async", take_result(&ring) >= 0);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT)->flags = IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("async.none", &ring, 1);
+}
+
+static void accepts_what_is_there(void)
+{
+	accepts_what_is_there_from(0);
+}
+
+static void accepts_what_is_there_nonblock(void)
+{
+	accepts_what_is_there_from(SOCK_NONBLOCK);
+}
+
+/* Notes each shot that is there, and how it ends. */
+static void note_shots(const char *key, struct uring *ring)
+{
+	struct io_uring_cqe cqe;
+
+	do {
+		REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
+		note(key, cqe.res >= 0 ? 0 : cqe.res);
+		note("has_more", !!(cqe.flags & IORING_CQE_F_MORE));
+	} while (cqe.flags & IORING_CQE_F_MORE);
+}
+
+static void accepts_all_that_are_there_from(int flags)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	int fd = listening(flags, &address);
+
+	for (int i = 0; i < 3; i++)
+		(void)call(&address);
+	accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT | ACCEPT_DONTWAIT);
+	note_result("submit", uring_submit(&ring));
+	note_shots("there", &ring);
+	accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT | ACCEPT_DONTWAIT);
+	note_result("submit", uring_submit(&ring));
+	note_shots("none", &ring);
+}
+
+static void accepts_all_that_are_there(void)
+{
+	accepts_all_that_are_there_from(0);
+}
+
+static void accepts_all_that_are_there_nonblock(void)
+{
+	accepts_all_that_are_there_from(SOCK_NONBLOCK);
+}
+
 static void accept_mistakes(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -593,31 +663,45 @@ static void accept_mistakes(void)
 	try_sqe("recv_pipe", &ring);
 }
 
+static struct io_uring_sqe *connect_of(struct uring *ring, int fd,
+				       const struct sockaddr_in *address)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_CONNECT, fd);
+
+	sqe->addr = (uintptr_t)address;
+	sqe->addr2 = sizeof(*address);
+	return sqe;
+}
+
 static void connects_from(int flags)
 {
 	struct sockaddr_in address, nobody;
 	struct uring ring = new_uring(8, 0);
 	int fd = listening(0, &address);
 	int gone = bound_inet(SOCK_STREAM, &nobody), own;
-	struct io_uring_sqe *sqe;
 
 	close(gone);
 	own = socket(AF_INET, SOCK_STREAM | flags, 0);
-	sqe = sqe_of(&ring, IORING_OP_CONNECT, own);
-	sqe->addr = (uintptr_t)&address;
-	sqe->addr2 = sizeof(address);
+	(void)connect_of(&ring, own, &address);
 	try_sqe("connect", &ring);
 	note("flags", !!(fcntl(own, F_GETFL) & O_NONBLOCK));
 	note("is_there", accept(fd, NULL, NULL) >= 0);
-	sqe = sqe_of(&ring, IORING_OP_CONNECT, own);
-	sqe->addr = (uintptr_t)&address;
-	sqe->addr2 = sizeof(address);
+	(void)connect_of(&ring, own, &address);
 	try_sqe("again", &ring);
+	connect_of(&ring, own, &address)->flags = IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("async_again", &ring, 1);
 	own = socket(AF_INET, SOCK_STREAM | flags, 0);
-	sqe = sqe_of(&ring, IORING_OP_CONNECT, own);
-	sqe->addr = (uintptr_t)&nobody;
-	sqe->addr2 = sizeof(nobody);
+	(void)connect_of(&ring, own, &nobody);
 	try_sqe("refused", &ring);
+	own = socket(AF_INET, SOCK_STREAM | flags, 0);
+	connect_of(&ring, own, &nobody)->flags = IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("async_refused", &ring, 1);
+	own = socket(AF_INET, SOCK_STREAM | flags, 0);
+	connect_of(&ring, own, &address)->flags = IOSQE_ASYNC;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("async", &ring, 1);
 }
 
 static void connects(void)
@@ -804,6 +888,11 @@ static void does_not_copy(void)
 	sqe_rw(&ring, IORING_OP_SEND_ZC, fds[0], data, 100, 0);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("unix", &ring, 2);
+	/* Of one that never began there is only the second. */
+	recv_of(&ring, -1, 10, 0)->flags = IOSQE_IO_LINK;
+	sqe_rw(&ring, IORING_OP_SEND_ZC, fds[0], data, 100, 0);
+	note_result("submit", uring_submit(&ring));
+	note_in_order("cut", &ring, 3);
 }
 
 static void fixed_places(void)
@@ -910,6 +999,12 @@ const struct row rows_uring_socket[] = {
 	ROW("one request accepts many, O_NONBLOCK", multishot_accepts_nonblock),
 	ROW("one request accepts more than the ring holds",
 	    accepts_into_a_full_ring),
+	ROW("one that is there is accepted", accepts_what_is_there),
+	ROW("one that is there is accepted, O_NONBLOCK",
+	    accepts_what_is_there_nonblock),
+	ROW("all that are there are accepted", accepts_all_that_are_there),
+	ROW("all that are there are accepted, O_NONBLOCK",
+	    accepts_all_that_are_there_nonblock),
 	ROW("what does not accept", accept_mistakes),
 	ROW("connections are made", connects),
 	ROW("connections are made, O_NONBLOCK", connects_nonblock),
