@@ -87,7 +87,7 @@ def _(tool):
         outcome = fio(
             tool, engine, ("any:reorder", "write:delay=2ms@p=0.1"),
             "--rw=randrw", "--verify=crc32c", "--verify_fatal=1",
-            "--fsync=20")
+            "--verify_state_save=0", "--fsync=20")
         outcome.expect(out=None, err=None)
         expect("FAULTS ON PURPOSE: error 0, short 0, " in outcome.err, True,
                outcome.story)
