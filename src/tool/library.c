@@ -45,19 +45,37 @@ static int diag_not_found(const struct places *places)
 			 list);
 }
 
+static void add_places(struct places *places)
+{
+	char own[PATH_MAX], moved[PATH_MAX];
+
+	if (uaio_own_directory(own)) {
+		add_place(places, own);
+		if (uaio_locate(own, UAIO_LIBDIR_FROM_BINDIR, moved))
+			add_place(places, moved);
+	}
+	add_place(places, UAIO_LIBDIR);
+}
+
+bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX])
+{
+	struct places places = { 0 };
+
+	add_places(&places);
+	for (int i = 0; i < places.nr; i++)
+		if (snprintf(ret_path, PATH_MAX, "%s/%s", places.dirs[i],
+			     name) < PATH_MAX &&
+		    !access(ret_path, X_OK))
+			return true;
+	return false;
+}
+
 int uaio_library_find(char ret_dir[PATH_MAX])
 {
 	struct places places = { 0 };
-	char own[PATH_MAX], moved[PATH_MAX];
 	int i = 0;
 
-	if (uaio_own_directory(own)) {
-		add_place(&places, own);
-		if (uaio_locate(own, UAIO_LIBDIR_FROM_BINDIR, moved))
-			add_place(&places, moved);
-	}
-	add_place(&places, UAIO_LIBDIR);
-
+	add_places(&places);
 	while (i < places.nr && !has_library(places.dirs[i]))
 		i++;
 	if (i == places.nr || !realpath(places.dirs[i], ret_dir))

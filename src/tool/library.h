@@ -16,6 +16,7 @@
 #define UAIO_TOOL_LIBRARY_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #define UAIO_LIBRARY "libuaio.so.0"
 
@@ -26,5 +27,12 @@
  * Return: 0, or the exit status after a message.
  */
 int uaio_library_find(char ret_dir[PATH_MAX]);
+
+/*
+ * Find the program of that name that is installed with the library, or stands beside
+ * the command in its build tree.
+ * Return: whether it is there.
+ */
+bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX]);
 
 #endif

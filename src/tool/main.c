@@ -28,6 +28,8 @@ static const struct command {
 	  "say what works here, what does not, and why", uaio_doctor_main },
 	{ "stat", "[option...] [pid...]",
 	  "print what processes have done so far", uaio_stat_main },
+	{ "top", "[option...] [pid...]",
+	  "show what processes are doing, again and again", uaio_top_main },
 	{ "trace", "[option...] [--] command [argument...]",
 	  "start a program, and write a line for each of its requests",
 	  uaio_trace_main },

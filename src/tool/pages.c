@@ -49,7 +49,7 @@ static uint64_t cycles_per_ms(void)
 	return rate ? rate : 1;
 }
 
-static uint64_t ns_of(uint64_t cycles)
+uint64_t uaio_pages_ns(uint64_t cycles)
 {
 	return (uint64_t)((double)cycles * 1e6 / (double)cycles_per_ms());
 }
@@ -200,14 +200,18 @@ static void sum_up(struct uaio_page *page, struct uaio_hist *hists)
 
 		if (!is_wait(page->names.times[i]))
 			uaio_hist_add(&hists[i], &hists[identity->nr_times]);
+		if (!strcmp(page->names.times[i], "total"))
+			page->total = hists[i];
 		time->nr = uaio_hist_nr(&hists[i]);
 		if (!time->nr)
 			continue;
-		time->p50 = ns_of(uaio_hist_quantile(&hists[i], time->nr, 500));
-		time->p99 = ns_of(uaio_hist_quantile(&hists[i], time->nr, 990));
-		time->p999 =
-			ns_of(uaio_hist_quantile(&hists[i], time->nr, 999));
-		time->max = ns_of(hists[i].max);
+		time->p50 = uaio_pages_ns(
+			uaio_hist_quantile(&hists[i], time->nr, 500));
+		time->p99 = uaio_pages_ns(
+			uaio_hist_quantile(&hists[i], time->nr, 990));
+		time->p999 = uaio_pages_ns(
+			uaio_hist_quantile(&hists[i], time->nr, 999));
+		time->max = uaio_pages_ns(hists[i].max);
 	}
 }
 
@@ -260,8 +264,9 @@ static bool is_known(const struct uaio_live_identity *identity)
 	       identity->nr_faults <= UAIO_LIVE_FAULTS;
 }
 
-/* Return: whether the page is whole; then *page has what it says. */
-static bool read_page(struct uaio_page *page, int fd, bool *ret_is_foreign)
+/* Return: whether the page is whole, and wanted; then *page has what it says. */
+static bool read_page(struct uaio_page *page, int fd, bool is_of_running,
+		      bool *ret_is_foreign)
 {
 	const struct uaio_live_page *map =
 		mmap(NULL, sizeof(*map), PROT_READ, MAP_SHARED, fd, 0);
@@ -280,8 +285,10 @@ static bool read_page(struct uaio_page *page, int fd, bool *ret_is_foreign)
 	if (!is_ready || *ret_is_foreign)
 		return false;
 	clean_names(page);
-	read_blocks(page, fd);
 	find_process(page);
+	if (is_of_running && !page->is_running)
+		return false;
+	read_blocks(page, fd);
 	return true;
 }
 
@@ -315,7 +322,8 @@ static int read_file(struct uaio_pages *pages, const char *path, uid_t uid)
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == uid &&
 	    st.st_size >= UAIO_LIVE_BLOCKS_AT) {
 		page = add_page(pages);
-		if (page && read_page(page, fd, &is_foreign)) {
+		if (page &&
+		    read_page(page, fd, pages->is_of_running, &is_foreign)) {
 			(void)snprintf(page->path, sizeof(page->path), "%s",
 				       path);
 			pages->nr++;
@@ -407,7 +415,7 @@ static int compare(const void *a, const void *b)
 	return (born[0] > born[1]) - (born[0] < born[1]);
 }
 
-int uaio_pages_read(struct uaio_pages *ret)
+int uaio_pages_read(struct uaio_pages *ret, bool is_of_running)
 {
 	struct seen seen = { 0 };
 	const struct dirent *entry;
@@ -415,7 +423,7 @@ int uaio_pages_read(struct uaio_pages *ret)
 	DIR *dir;
 	int error = 0;
 
-	*ret = (struct uaio_pages){ 0 };
+	*ret = (struct uaio_pages){ .is_of_running = is_of_running };
 	if (is_new(&seen, "/dev/shm"))
 		error = read_memory(ret, "/dev/shm");
 	dir = opendir("/proc");
@@ -459,4 +467,12 @@ void uaio_page_seen(const struct uaio_page *page)
 	(void)!pwrite(fd, &now, sizeof(now),
 		      offsetof(struct uaio_live_page, identity.read_ns));
 	(void)close(fd);
+}
+
+int uaio_pages_pid(const char *text)
+{
+	char *end;
+	long pid = strtol(text, &end, 10);
+
+	return !*text || *end || pid <= 0 || pid > INT32_MAX ? -1 : (int)pid;
 }

@@ -37,20 +37,22 @@ struct uaio_page {
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
 	struct uaio_page_time times[UAIO_LIVE_TIMES];
+	struct uaio_hist total; /* of the times "total", in cycles */
 };
 
 struct uaio_pages {
 	unsigned nr, nr_room;
 	struct uaio_page *pages; /* owns */
-	unsigned nr_foreign;     /* of another version of the library */
+	bool is_of_running;
+	unsigned nr_foreign; /* of another version of the library */
 };
 
 /*
  * Read all: first those of processes that run, then the others, of both the newest
- * last.
+ * last. If is_of_running is set, only the former.
  * Return: 0, or -ENOMEM.
  */
-int uaio_pages_read(struct uaio_pages *ret);
+int uaio_pages_read(struct uaio_pages *ret, bool is_of_running);
 void uaio_pages_free(struct uaio_pages *pages);
 
 /*
@@ -58,5 +60,11 @@ void uaio_pages_free(struct uaio_pages *pages);
  * if that was an hour ago.
  */
 void uaio_page_seen(const struct uaio_page *page);
+
+/* Return: the process id that text is; -1: it is none. */
+int uaio_pages_pid(const char *text);
+
+/* Return: nanoseconds. */
+uint64_t uaio_pages_ns(uint64_t cycles);
 
 #endif /* UAIO_TOOL_PAGES_H */

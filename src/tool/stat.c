@@ -342,14 +342,6 @@ static int read_flags(int argc, char **argv, struct wish *ret)
 	return -1;
 }
 
-static int read_pid(const char *text)
-{
-	char *end;
-	long pid = strtol(text, &end, 10);
-
-	return !*text || *end || pid <= 0 || pid > INT32_MAX ? -1 : (int)pid;
-}
-
 /* Mark the pages of that process. Return: how many these are. */
 static unsigned mark(const struct uaio_pages *pages, int pid, bool *is_wanted)
 {
@@ -371,7 +363,7 @@ static int mark_all(const struct uaio_pages *pages, int argc, char **argv,
 	if (optind == argc)
 		(void)mark(pages, 0, is_wanted);
 	for (int i = optind; i < argc; i++) {
-		int pid = read_pid(argv[i]);
+		int pid = uaio_pages_pid(argv[i]);
 
 		if (pid < 0)
 			return uaio_diag(EXIT_REFUSED,
@@ -423,7 +415,7 @@ int uaio_stat_main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	is_wanted = uaio_pages_read(&pages) < 0
+	is_wanted = uaio_pages_read(&pages, false) < 0
 			    ? NULL
 			    : calloc(pages.nr + 1, sizeof(*is_wanted));
 	if (!is_wanted)

@@ -24,6 +24,7 @@ int uaio_trace_main(int argc, char **argv);
 int uaio_bench_main(int argc, char **argv);
 int uaio_doctor_main(int argc, char **argv);
 int uaio_stat_main(int argc, char **argv);
+int uaio_top_main(int argc, char **argv);
 
 /*
  * Writes one line to stderr, with "uaio: " before it. Control characters, which

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uaio top: the options, the rows and the lines
+ *
+ * Tested by test/run/top.py.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "live/hist.h"
+#include "tool/tool.h"
+#include "tool/top.h"
+
+static const char *const sorts[UAIO_TOP_NR_SORTS] = {
+	[UAIO_TOP_BY_RATE] = "rate",       [UAIO_TOP_BY_P99] = "p99",
+	[UAIO_TOP_BY_FLIGHT] = "flight",   [UAIO_TOP_BY_PID] = "pid",
+	[UAIO_TOP_BY_THREADS] = "threads", [UAIO_TOP_BY_NAME] = "name",
+};
+
+/* the options */
+
+static void print_help(void)
+{
+	puts("usage: uaio top [option...] [pid...]\n"
+	     "\n"
+	     "Shows what processes that use the library are doing, again and "
+	     "again.\n"
+	     "\n"
+	     "  -b, --batch          print tables, and ask for no terminal\n"
+	     "  -n, --number N       end after so many tables\n"
+	     "  -d, --delay SECONDS  the interval between two, from 0.1 to "
+	     "3600; usually 2\n"
+	     "  -s, --sort KEY       rate (the usual), p99, flight, threads, "
+	     "pid or name\n"
+	     "  -h, --help           show this");
+}
+
+static bool read_number(const char *text, unsigned *ret)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	*ret = (unsigned)number;
+	return *text && !*end && number > 0 && number <= INT32_MAX;
+}
+
+static bool read_delay(const char *text, double *ret)
+{
+	char *end;
+
+	*ret = strtod(text, &end);
+	return *text && !*end && *ret >= 0.1 && *ret <= 3600;
+}
+
+static bool read_sort(const char *text, enum uaio_top_sort *ret)
+{
+	for (unsigned i = 0; i < UAIO_TOP_NR_SORTS; i++)
+		if (!strcmp(text, sorts[i])) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
+static int diag_value(const char *option, const char *expected)
+{
+	return uaio_diag(EXIT_REFUSED, "top: %s=%s: expected %s", option,
+			 optarg, expected);
+}
+
+/* Return: -1 to go on, or the exit status. */
+static int read_flag(int flag, struct uaio_top *ret)
+{
+	switch (flag) {
+	case 'b': ret->is_batch = true; return -1;
+	case 'n':
+		return read_number(optarg, &ret->nr_tables)
+			       ? -1
+			       : diag_value("--number", "a number from 1");
+	case 'd':
+		return read_delay(optarg, &ret->delay_s)
+			       ? -1
+			       : diag_value("--delay",
+					    "seconds, from 0.1 to 3600");
+	case 's':
+		return read_sort(optarg, &ret->sort)
+			       ? -1
+			       : diag_value("--sort",
+					    "rate, p99, flight, threads, pid "
+					    "or name");
+	case 'h': print_help(); return EXIT_SUCCESS;
+	default: return EXIT_REFUSED;
+	}
+}
+
+static int read_pids(int nr, char **texts, struct uaio_top *ret)
+{
+	ret->pids = calloc((size_t)nr + 1, sizeof(*ret->pids));
+	if (!ret->pids)
+		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	for (int i = 0; i < nr; i++) {
+		ret->pids[i] = uaio_pages_pid(texts[i]);
+		if (ret->pids[i] < 0)
+			return uaio_diag(EXIT_REFUSED,
+					 "top: %s: expected a process id",
+					 texts[i]);
+	}
+	ret->nr_pids = (unsigned)nr;
+	return -1;
+}
+
+int uaio_top_options(int argc, char **argv, struct uaio_top *ret)
+{
+	static const struct option flags[] = {
+		{ "batch", no_argument, NULL, 'b' },
+		{ "number", required_argument, NULL, 'n' },
+		{ "delay", required_argument, NULL, 'd' },
+		{ "sort", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	static char prefix[] = "uaio"; /* of getopt's messages */
+	int flag, status = -1;
+
+	*ret = (struct uaio_top){ .delay_s = 2 };
+	argv[0] = prefix;
+	while (status < 0 &&
+	       (flag = getopt_long(argc, argv, "bn:d:s:h", flags, NULL)) != -1)
+		status = read_flag(flag, ret);
+	return status >= 0 ? status
+			   : read_pids(argc - optind, argv + optind, ret);
+}
+
+/* the difference of two pages */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Return: how much a count has grown, which another may have written to. */
+static uint64_t grown(uint64_t before, uint64_t now)
+{
+	return now > before ? now - before : 0;
+}
+
+/* Return: the page of the same process in the last sample; zeros: it had none. */
+static const struct uaio_page *find_before(const struct uaio_top *top,
+					   const struct uaio_page *page)
+{
+	static const struct uaio_page none;
+
+	for (unsigned i = 0; i < top->before.nr; i++) {
+		const struct uaio_page *before = &top->before.pages[i];
+
+		if (before->identity.born_ns == page->identity.born_ns &&
+		    before->pid == page->pid)
+			return before;
+	}
+	return &none;
+}
+
+/* Return: how many requests went that way in the interval. */
+static uint64_t nr_of_way(const struct uaio_page *before,
+			  const struct uaio_page *now, const char *name)
+{
+	uint64_t nr = 0;
+
+	for (unsigned way = 0; way < now->identity.nr_ways; way++) {
+		if (strcmp(now->names.ways[way], name))
+			continue;
+		for (unsigned op = 0; op < now->identity.nr_ops; op++)
+			nr += grown(before->nr_by_way[op][way],
+				    now->nr_by_way[op][way]);
+	}
+	return nr;
+}
+
+static void compare_times(struct uaio_top_row *row,
+			  const struct uaio_hist *before,
+			  const struct uaio_hist *now)
+{
+	struct uaio_hist hist = { .max = now->max };
+
+	for (unsigned i = 0; i < UAIO_NR_BUCKETS; i++)
+		hist.buckets[i] = grown(before->buckets[i], now->buckets[i]);
+	row->nr_times = uaio_hist_nr(&hist);
+	if (!row->nr_times)
+		return;
+	row->p50 = uaio_pages_ns(uaio_hist_quantile(&hist, row->nr_times, 500));
+	row->p99 = uaio_pages_ns(uaio_hist_quantile(&hist, row->nr_times, 990));
+}
+
+static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
+		     struct uaio_top_row *ret)
+{
+	const struct uaio_page *before = find_before(top, page);
+
+	*ret = (struct uaio_top_row){
+		.pid = page->pid,
+		.comm = page->identity.comm,
+		.nr_doors = page->gauges.nr_setups,
+		.nr_in_flight = page->gauges.nr_in_flight,
+		.nr_threads = page->gauges.nr_threads,
+	};
+	if (!top->seconds)
+		return;
+	ret->nr_accepted = grown(before->nr_accepted, page->nr_accepted);
+	ret->rate = (double)ret->nr_accepted / top->seconds;
+	ret->nr_inline = nr_of_way(before, page, "inline");
+	ret->nr_parked = nr_of_way(before, page, "parked");
+	ret->nr_queued = nr_of_way(before, page, "queued");
+	compare_times(ret, &before->total, &page->total);
+}
+
+static bool is_wanted(const struct uaio_top *top, int pid)
+{
+	for (unsigned i = 0; i < top->nr_pids; i++)
+		if (top->pids[i] == pid)
+			return true;
+	return !top->nr_pids;
+}
+
+static enum uaio_top_sort sorted_by;
+
+/* Busy ones first; where they are the same, by the process id. */
+static int compare(const void *a, const void *b)
+{
+	const struct uaio_top_row *left = a, *right = b;
+	int order = 0;
+
+	switch (sorted_by) {
+	case UAIO_TOP_BY_RATE:
+		order = (left->rate < right->rate) - (left->rate > right->rate);
+		break;
+	case UAIO_TOP_BY_P99:
+		order = (left->p99 < right->p99) - (left->p99 > right->p99);
+		break;
+	case UAIO_TOP_BY_FLIGHT:
+		order = (left->nr_in_flight < right->nr_in_flight) -
+			(left->nr_in_flight > right->nr_in_flight);
+		break;
+	case UAIO_TOP_BY_THREADS:
+		order = (left->nr_threads < right->nr_threads) -
+			(left->nr_threads > right->nr_threads);
+		break;
+	case UAIO_TOP_BY_NAME: order = strcmp(left->comm, right->comm); break;
+	default: break;
+	}
+	return order ? order
+		     : (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+void uaio_top_sort(struct uaio_top *top)
+{
+	sorted_by = top->sort;
+	if (top->nr_rows)
+		qsort(top->rows, top->nr_rows, sizeof(*top->rows), compare);
+}
+
+int uaio_top_sample(struct uaio_top *top)
+{
+	uint64_t before_ns = top->now_ns;
+	struct uaio_pages pages;
+
+	if (uaio_pages_read(&pages, true) < 0)
+		return -ENOMEM;
+	uaio_pages_free(&top->before);
+	top->before = top->now;
+	top->now = pages;
+	top->now_ns = now_ns();
+	if (before_ns)
+		top->seconds = (double)(top->now_ns - before_ns) / 1e9;
+	free(top->rows);
+	top->nr_rows = 0;
+	top->rows = calloc(pages.nr + 1, sizeof(*top->rows));
+	if (!top->rows)
+		return -ENOMEM;
+	for (unsigned i = 0; i < pages.nr; i++)
+		if (is_wanted(top, pages.pages[i].pid))
+			fill_row(top, &pages.pages[i],
+				 &top->rows[top->nr_rows++]);
+	uaio_top_sort(top);
+	return 0;
+}
+
+int uaio_top_begin(struct uaio_top *top)
+{
+	if (uaio_top_sample(top) < 0)
+		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	for (unsigned i = 0; i < top->nr_pids; i++) {
+		unsigned at = 0;
+
+		while (at < top->nr_rows && top->rows[at].pid != top->pids[i])
+			at++;
+		if (at == top->nr_rows)
+			return uaio_diag(EXIT_FAILURE,
+					 "top: %d: no counts of such a running "
+					 "process; does it use the library, "
+					 "without --live=off, as this user?",
+					 top->pids[i]);
+	}
+	return 0;
+}
+
+void uaio_top_free(struct uaio_top *top)
+{
+	uaio_pages_free(&top->before);
+	uaio_pages_free(&top->now);
+	free(top->rows);
+	free(top->pids);
+}
+
+/* the lines */
+
+void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
+{
+	uint64_t in_flight = 0, threads = 0;
+	double rate = 0;
+	time_t now = time(NULL);
+	char clock[16] = "", interval[32] = "";
+	struct tm tm;
+
+	for (unsigned i = 0; i < top->nr_rows; i++) {
+		in_flight += top->rows[i].nr_in_flight;
+		threads += top->rows[i].nr_threads;
+		rate += top->rows[i].rate;
+	}
+	if (localtime_r(&now, &tm))
+		(void)strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	if (top->seconds)
+		(void)snprintf(interval, sizeof(interval), "; in %.1f s",
+			       top->seconds);
+	(void)snprintf(ret_line, UAIO_TOP_LINE,
+		       "%s: %u process%s, %.0f requests/s, %" PRIu64
+		       " in flight, %" PRIu64 " threads%s",
+		       clock, top->nr_rows, top->nr_rows == 1 ? "" : "es", rate,
+		       in_flight, threads, interval);
+}
+
+const char *uaio_top_columns(void)
+{
+	return "    PID NAME       DOORS     REQ/S INL% PRK% QUE%   P50 us  "
+	       " P99 us FLIGHT THR";
+}
+
+static void share(char ret[8], uint64_t nr, uint64_t of)
+{
+	if (of)
+		(void)snprintf(ret, 8, "%.0f", 100 * (double)nr / (double)of);
+	else
+		(void)snprintf(ret, 8, "-");
+}
+
+static void microseconds(char ret[24], const struct uaio_top_row *row,
+			 uint64_t ns)
+{
+	if (row->nr_times)
+		(void)snprintf(ret, 24, "%.1f", (double)ns / 1000);
+	else
+		(void)snprintf(ret, 24, "-");
+}
+
+void uaio_top_line(const struct uaio_top *top, const struct uaio_top_row *row,
+		   char ret_line[UAIO_TOP_LINE])
+{
+	const uint64_t sum = row->nr_inline + row->nr_parked + row->nr_queued;
+	char rate[24] = "-", shares[3][8], times[2][24];
+
+	if (top->seconds)
+		(void)snprintf(rate, sizeof(rate), "%.0f", row->rate);
+	share(shares[0], row->nr_inline, sum);
+	share(shares[1], row->nr_parked, sum);
+	share(shares[2], row->nr_queued, sum);
+	microseconds(times[0], row, row->p50);
+	microseconds(times[1], row, row->p99);
+	(void)snprintf(ret_line, UAIO_TOP_LINE,
+		       "%7d %-10.10s %5" PRIu64 " %9s %4s %4s %4s %8s %8s "
+		       "%6" PRIu32 " %3" PRIu32,
+		       row->pid, row->comm, row->nr_doors, rate, shares[0],
+		       shares[1], shares[2], times[0], times[1],
+		       row->nr_in_flight, row->nr_threads);
+}

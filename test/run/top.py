@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""uaio top: what processes are doing, as tables and on a terminal."""
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+
+from harness import Skip, case, expect, main
+
+# Reads until its standard input ends, and says so before that.
+READER = """
+import ctypes, select, struct, sys
+lib = ctypes.CDLL(None)
+context = ctypes.c_void_p()
+file = open(sys.executable, "rb")
+buffer = ctypes.create_string_buffer(512)
+if lib.io_setup(8, ctypes.byref(context)):
+    sys.exit("no context")
+iocb = ctypes.create_string_buffer(struct.pack(
+    "<QIIHhIQQqQII", 0, 0, 0, 0, 0, file.fileno(),
+    ctypes.addressof(buffer), 512, 0, 0, 0, 0))
+list = (ctypes.c_void_p * 1)(ctypes.addressof(iocb))
+events = ctypes.create_string_buffer(32)
+said = False
+while not select.select([0], [], [], 0)[0]:
+    if lib.io_submit(context, 1, list) != 1:
+        sys.exit("not submitted")
+    if lib.io_getevents(context, 1, 1, events, None) != 1:
+        sys.exit("no event")
+    if not said:
+        print("ready", flush=True)
+    said = True
+"""
+
+ROW = re.compile(r" *(\d+) (.{10}) +(\d+) +(\d+|-) +(\d+|-) +(\d+|-) +(\d+|-)"
+                 r" +([\d.]+|-) +([\d.]+|-) +(\d+) +(\d+)")
+HEAD = re.compile(r"\d\d:\d\d:\d\d: 1 process, (\d+) requests/s, 0 in flight, "
+                  r"\d+ threads; in [\d.]+ s")
+COLUMNS = ("    PID NAME       DOORS     REQ/S INL% PRK% QUE%   P50 us"
+           "   P99 us FLIGHT THR")
+DEADLINE_S = 300  # only for what hangs
+
+
+class Reader:
+    """A process that makes requests until the end of the block."""
+
+    def __init__(self, tool):
+        self.process = subprocess.Popen(
+            [tool.uaio, "run", "--", sys.executable, "-c", READER],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        expect(self.process.stdout.readline(), "ready\n", "the reader")
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Screen:
+    """uaio top on a terminal of its own; gone at the end of the block."""
+
+    def __init__(self, tool, *arguments, rows=24, columns=80):
+        if not os.path.exists(os.path.join(tool.lib_dir, "uaio-top")):
+            raise Skip("it is built without ncurses")
+        self.master, self.slave = pty.openpty()
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.slave)
+        self.seen = b""
+        self.process = subprocess.Popen(
+            [tool.uaio, "top", *arguments], stdin=self.slave,
+            stdout=self.slave, env={"TERM": "xterm", "PATH": "/bin:/usr/bin"},
+            preexec_fn=self.enter)
+
+    def enter(self):
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", rows, columns, 0, 0))
+
+    def wait_for(self, pattern):
+        """Reads on until the pattern is there; forgets what is before its end."""
+        while not (found := re.search(pattern, self.seen, re.S)):
+            self.read()
+        self.seen = self.seen[found.end():]
+        return found
+
+    def read(self):
+        signal.alarm(DEADLINE_S)
+        self.seen += os.read(self.master, 65536)
+        signal.alarm(0)
+
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def expect_end(self, status):
+        # It leaves the screen that full-screen programs have.
+        self.wait_for(rb"\x1b\[\?1049l")
+        expect(self.process.wait(), status, "exit status")
+        expect(termios.tcgetattr(self.slave), self.before, "the terminal")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@case("uaio top prints what a process does in each interval")
+def _(tool):
+    with Reader(tool) as reader:
+        outcome = tool.exec(tool.uaio, "top", "-b", "-n", "2", "-d", "0.1",
+                            str(reader.pid)).expect()
+        tables = outcome.out.split("\n\n")
+        expect([len(tables), tables.pop()], [3, ""], outcome.out)
+        for table in tables:
+            head, columns, row = table.split("\n")
+            expect(HEAD.fullmatch(head) is not None, True, head)
+            expect(columns, COLUMNS, "the columns")
+            expect(int(ROW.fullmatch(row)[1]), reader.pid, row)
+        top = subprocess.Popen(
+            [tool.uaio, "top", "-b", "-d", "0.1", str(reader.pid)],
+            stdout=subprocess.PIPE, text=True)
+        try:
+            # However busy the machine is, it makes some in some interval.
+            for line in top.stdout:
+                row = ROW.fullmatch(line.rstrip("\n"))
+                if row and int(row[4]) > 0:
+                    break
+        finally:
+            top.kill()
+            top.wait()
+        expect([row[3], *row.groups()[4:7]], ["1", "100", "0", "0"], line)
+        expect(0 < float(row[8]) <= float(row[9]), True, line)
+        expect([row[10]], ["0"], line)
+
+
+@case("uaio top shows processes on the terminal, and gives it back")
+def _(tool):
+    with Reader(tool) as reader, Screen(tool, "-d", "3600") as screen:
+        name = b"%d python" % reader.pid
+        screen.wait_for(rb"PID NAME .*" + name + rb".*q quit  s sort: requests/s"
+                        rb"  space pause  \+/- every 3600.0 s")
+        screen.press(b"s")
+        screen.wait_for(rb"p99")
+        screen.press(b" ")
+        screen.wait_for(rb"paused")
+        screen.press(b"q")
+        screen.expect_end(0)
+
+
+@case("uaio top follows the size of the terminal")
+def _(tool):
+    with Screen(tool, "-d", "3600") as screen:
+        # It moves to the last line, for the keys, or for what it leaves free above.
+        for rows, columns in ((24, 80), (40, 120), (5, 20)):
+            screen.resize(rows, columns)
+            screen.wait_for(rb"\x1b\[%d[;d]" % rows)
+        screen.press(b"q")
+        screen.expect_end(0)
+
+
+@case("a signal that ends uaio top gives the terminal back")
+def _(tool):
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        with Screen(tool) as screen:
+            screen.wait_for(rb"q quit")
+            screen.process.send_signal(number)
+            screen.expect_end(-number)
+    with Screen(tool) as screen:
+        screen.wait_for(rb"q quit")
+        screen.press(b"\x03")
+        screen.expect_end(-signal.SIGINT)
+
+
+@case("what uaio top is not told rightly it says in one line")
+def _(tool):
+    for arguments, word in (
+            (["x"], "x: expected a process id"),
+            (["-n", "0"], "--number=0: expected"),
+            (["-d", "0.01"], "--delay=0.01: expected"),
+            (["-d", "nan"], "--delay=nan: expected"),
+            (["-s", "x"], "--sort=x: expected"),
+            ([], "uaio top -b")):
+        tool.exec(tool.uaio, "top", *arguments).expect_refusal(2, word)
+    tool.exec(tool.uaio, "top", "-b", str(os.getpid())).expect_refusal(
+        1, f"{os.getpid()}: no counts")
+
+
+@case("without its live view uaio top says how to get that")
+def _(tool):
+    alone = tool.copy(tool.args.uaio_nowhere, "alone/uaio")
+    tool.exec(alone, "top").expect_refusal(2, "libncurses-dev", "top -b")
+    tool.exec(alone, "top", "-b", "-n", "1", "-d", "0.1").expect(out=None)
+
+
+main()
