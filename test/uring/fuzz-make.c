@@ -608,8 +608,11 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 	}
 }
 
-/* What the library has not: the kernel would do what we cannot. */
-static bool is_not_served(uint8_t opcode)
+/*
+ * What is not compared: operations that the library has not, and waiting for children,
+ * for futexes and for the events of an epoll.
+ */
+static bool is_left_out(uint8_t opcode)
 {
 	/* When a send without a copy is told to be over is a matter of time. */
 	if (opcode == IORING_OP_SEND_ZC || opcode == IORING_OP_SENDMSG_ZC)
@@ -627,7 +630,7 @@ void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	sqe->opcode = (uint8_t)any(NR_OPS);
 	if (any(6) == 0)
 		sqe->opcode = IORING_OP_READ + (uint8_t)any(2);
-	if (is_alone && is_not_served(sqe->opcode))
+	if (is_alone && is_left_out(sqe->opcode))
 		sqe->opcode = IORING_OP_NOP;
 	fill(sqe);
 	fill_flags(sqe);
