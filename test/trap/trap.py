@@ -50,9 +50,10 @@ class Trap:
         return os.path.join(self.args.clients, name)
 
     def exec(self, *command, **env):
+        # The filter's program makes a file where it is started.
         return subprocess.run(command, env=environment(env), timeout=DEADLINE,
                               text=True, stdin=subprocess.DEVNULL,
-                              capture_output=True)
+                              capture_output=True, cwd=self.scratch)
 
     def run(self, *command, refuse="EPERM", options=(), **env):
         """Behind a filter that refuses the kernel's io_uring and AIO."""
