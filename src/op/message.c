@@ -144,15 +144,19 @@ int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  : -EOPNOTSUPP;
 }
 
-/* One with many shots ends without room, also if there is nothing to receive. */
+/*
+ * One with many shots ends without room, also if there is nothing to receive. If it must
+ * not wait, a worker's call does not either, and what it does not use is not kept.
+ */
 static int pick_room(const struct uaio_sqe *sqe, int fd, uint32_t extra_flags,
 		     struct iovec *ret_iov)
 {
 	bool may_block = !(extra_flags & RWF_NOWAIT);
 
-	return sqe->is_multishot
-		       ? uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov)
-		       : uaio_rw_pick(sqe, fd, may_block, extra_flags, ret_iov);
+	if (!sqe->is_multishot)
+		return uaio_rw_pick(sqe, fd, may_block, extra_flags, ret_iov);
+	may_block &= !(sqe->call_flags & MSG_DONTWAIT);
+	return uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
 }
 
 int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
