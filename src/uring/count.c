@@ -103,7 +103,7 @@ void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
 		      uint32_t from)
 {
 	uaio_queue_lock(&ring->queue);
-	note->target += from;
+	note->from = from;
 	note->is_counting = true;
 	list_add_tail(&ring->counting, &note->counting);
 	/* relaxed: written under the lock */
@@ -136,7 +136,7 @@ void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 		struct uaio_uring_note *note =
 			container_of(pos, struct uaio_uring_note, counting);
 
-		if ((int32_t)(ring->cq_events - note->target) < 0)
+		if (ring->cq_events - note->from < note->count)
 			continue;
 		/* relaxed: a thread that ends it looks under the lock first */
 		store_relaxed(&note->is_reached, 1);

@@ -22,7 +22,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	note->is_linked = note->succeeds = note->counts = false;
 	note->notifies = false;
 	note->notice = 0;
-	note->expected = note->target = note->cqe_flags = 0;
+	note->expected = note->count = note->cqe_flags = 0;
 	note->extra[0] = note->extra[1] = 0;
 	note->used[0] = note->used[1] = NULL;
 	note->is_counting = false;

@@ -68,9 +68,10 @@ struct uaio_uring_note {
 	struct uaio_uring_msg msg; /* msg.h; immutable */
 
 	/* of a timeout that ends after a number of completions */
-	bool counts;     /* immutable */
-	uint32_t target; /* of cq_events; until it starts, from there on */
+	bool counts;    /* immutable */
+	uint32_t count; /* immutable: so many */
 	/* under the queue's lock */
+	uint32_t from;       /* what cq_events was when it began to count */
 	bool is_counting;    /* it is in counting */
 	uint32_t is_reached; /* atomic */
 	struct list counting;

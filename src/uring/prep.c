@@ -181,7 +181,7 @@ static int prep_timeout(struct uaio_uring_entry *entry)
 	} else if (raw->off) {
 		/* A count has 32 bits. */
 		entry->note->counts = true;
-		entry->note->target = (uint32_t)raw->off;
+		entry->note->count = (uint32_t)raw->off;
 	}
 	return 0;
 }
