@@ -223,6 +223,8 @@ static void print_stream(unsigned place)
 
 	if (fstat(pfd.fd, &st) < 0)
 		return;
+	/* A socket whose options a request has set may be ready, and its read wait. */
+	fcntl(pfd.fd, F_SETFL, fcntl(pfd.fd, F_GETFL) | O_NONBLOCK);
 	for (unsigned i = 0; i < 4096 && !S_ISREG(st.st_mode); i++) {
 		ssize_t nr;
 
