@@ -163,7 +163,7 @@ static void look_at(int fd, const char *path, char *const *envp)
 
 static bool is_wanted(void)
 {
-	return uaio_config.is_verbose || uaio_config.has_report;
+	return uaio_config.says_lost;
 }
 
 void uaio_host_tell_lost(int dir, const char *path, char *const *envp)

@@ -144,7 +144,7 @@ static void report_patched(const char *name, size_t nr, size_t nr_left)
 {
 	char line[512];
 
-	if (!uaio_config.is_verbose && !(uaio_config.has_report && nr_left))
+	if (!uaio_config.is_verbose && !(uaio_config.says_lost && nr_left))
 		return;
 	(void)snprintf(
 		line, sizeof(line),

@@ -323,8 +323,7 @@ void uaio_report_unserved(const char *why)
 	char line[160];
 
 	/* relaxed: the text is constant */
-	if (!cas_relaxed(&unserved, &none, why) ||
-	    (!uaio_config.is_verbose && !uaio_config.has_report))
+	if (!cas_relaxed(&unserved, &none, why) || !uaio_config.says_lost)
 		return;
 	(void)snprintf(line, sizeof(line), "uaio: library: not served: %s\n",
 		       why);

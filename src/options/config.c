@@ -113,6 +113,9 @@ void uaio_config_load(void)
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_report = value_of(UAIO_OPTION_STATS) |
 			      value_of(UAIO_OPTION_STATS_JSON),
+		/* A report for a program to read is no wish to be told. */
+		.says_lost = value_of(UAIO_OPTION_VERBOSE) |
+			     value_of(UAIO_OPTION_STATS),
 		.has_live = value_of(UAIO_OPTION_LIVE) == UAIO_LIVE_YES,
 		.workers = value_of(UAIO_OPTION_WORKERS),
 		.fixed = value_of(UAIO_OPTION_FIXED),

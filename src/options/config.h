@@ -27,6 +27,7 @@ struct uaio_config {
 	bool is_patch_off; /* no code of the program's is changed */
 	bool is_verbose;
 	bool has_report; /* at the end the process says what it did */
+	bool says_lost;  /* it says at once what is not served */
 	bool has_live;   /* others may read what it does: live/live.h */
 	/* Requests are counted and timed; immutable while the engine is up. */
 	bool has_stats;
