@@ -6,6 +6,21 @@
 
 #include "base/sys.h"
 
+/* Our own header, where the linker puts it: what can load us is like it. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+bool uaio_elf_has_our_class(const ElfW(Ehdr) * elf)
+{
+	return elf->e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS];
+}
+
+bool uaio_elf_is_ours(const ElfW(Ehdr) * elf)
+{
+	return uaio_elf_has_our_class(elf) &&
+	       elf->e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA] &&
+	       elf->e_machine == __ehdr_start.e_machine;
+}
+
 int uaio_loader_read(int fd, const ElfW(Ehdr) * elf, char *loader, size_t room)
 {
 	for (unsigned int i = 0; i < elf->e_phnum; i++) {

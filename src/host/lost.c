@@ -26,25 +26,10 @@ enum {
 	LINE_BYTES = PATH_BYTES + 256,
 };
 
-/* Our own header, where the linker puts it: what can load us is like it. */
-extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
-
 union head {
 	char text[HEAD_BYTES + 1]; /* ends in a NUL */
 	ElfW(Ehdr) elf;
 };
-
-static bool has_prefix(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 static void tell(const char *path, const char *why)
 {
@@ -60,7 +45,7 @@ static void tell(const char *path, const char *why)
 static bool names_us(char *const *envp)
 {
 	for (; envp && *envp; envp++)
-		if (has_prefix(*envp, "LD_PRELOAD="))
+		if (uaio_has_prefix(*envp, "LD_PRELOAD="))
 			return strstr(*envp, "libuaio.so");
 	return false;
 }
@@ -73,13 +58,13 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 
 	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
 	case -ENOENT:
-		return has_prefix(base_name(path), "ld-")
+		return uaio_has_prefix(uaio_base_name(path), "ld-")
 			       ? NULL /* it is a loader */
 			       : "which is statically linked: use a dynamic "
 				 "build of it, or put 'uaio run --trap' in "
 				 "front of it";
 	case 0:
-		return has_prefix(base_name(loader), "linker")
+		return uaio_has_prefix(uaio_base_name(loader), "linker")
 			       ? "which is built for another C library: use a "
 				 "build for glibc"
 			       : NULL;
@@ -89,9 +74,7 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 
 static const char *why_of_elf(int fd, const ElfW(Ehdr) * elf, const char *path)
 {
-	if (elf->e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS] ||
-	    elf->e_ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
-	    elf->e_machine != __ehdr_start.e_machine)
+	if (!uaio_elf_is_ours(elf))
 		return "which is for another processor: use a build for this "
 		       "one";
 	return why_of_loader(fd, elf, path);
@@ -121,7 +104,7 @@ static const char *why_of_file(int fd, const char *path, union head *head,
 	       sizeof(head->text) - (size_t)(len > 0 ? len : 0));
 	if (sys_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return NULL;
-	if (has_prefix(head->text, "#!")) {
+	if (uaio_has_prefix(head->text, "#!")) {
 		char *name = head->text + 2 + strspn(head->text + 2, " \t");
 
 		name[strcspn(name, " \t\n")] = '\0';

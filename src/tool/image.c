@@ -12,12 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/loader.h"
+
 #define R_SYM(info) ELF64_R_SYM(info)
 
 static_assert(sizeof(ElfW(Addr)) == 8, "relocations are those of 64 bits");
-
-/* Our own header, where the linker puts it: what is like it can be read. */
-extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 /* An open file. */
 struct source {
@@ -33,12 +32,11 @@ static bool is_in_file(const struct source *source, uint64_t at, uint64_t bytes)
 	return at <= source->bytes && bytes <= source->bytes - at;
 }
 
+/* What is like us can be read. */
 static bool is_like_us(const ElfW(Ehdr) * header)
 {
 	return !memcmp(header->e_ident, ELFMAG, SELFMAG) &&
-	       header->e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] &&
-	       header->e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA] &&
-	       header->e_machine == __ehdr_start.e_machine;
+	       uaio_elf_is_ours(header);
 }
 
 static int read_headers(struct source *source, ElfW(Phdr) * headers)

@@ -25,12 +25,6 @@ enum {
 
 enum { NEEDS_TRAP = -1 };
 
-/*
- * Our own ELF header, where the linker puts it. The tool is built like the
- * library, so a program of another class or machine cannot load the library.
- */
-extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
-
 /* The first bytes of a file, from which its format is known. */
 struct head {
 	size_t len;
@@ -40,27 +34,15 @@ struct head {
 	};
 };
 
-static bool has_prefix(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /*
  * Knows the loaders of other C libraries by their names. A loader with any
  * other name is most likely glibc's at an unusual path.
  */
 static bool is_foreign_loader(const char *path)
 {
-	const char *name = base_name(path);
+	const char *name = uaio_base_name(path);
 
-	return has_prefix(name, "ld-musl-") || !strcmp(name, "linker") ||
+	return uaio_has_prefix(name, "ld-musl-") || !strcmp(name, "linker") ||
 	       !strcmp(name, "linker64");
 }
 
@@ -72,7 +54,8 @@ static int check_static(const char *who, const char *path, bool may_trap)
 {
 	char real[PATH_MAX];
 
-	if (realpath(path, real) && has_prefix(base_name(real), "ld-linux"))
+	if (realpath(path, real) &&
+	    uaio_has_prefix(uaio_base_name(real), "ld-linux"))
 		return 0;
 	if (may_trap)
 		return NEEDS_TRAP;
@@ -113,13 +96,13 @@ static int check_elf(const char *who, const char *path, int fd,
 {
 	char loader[PATH_MAX];
 
-	if (elf->e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
+	/* The tool is built like the library. */
+	if (!uaio_elf_has_our_class(elf))
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is not a %d-bit program as the "
 				 "library is: use a %d-bit build of it",
 				 who, __ELF_NATIVE_CLASS, __ELF_NATIVE_CLASS);
-	if (elf->e_ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
-	    elf->e_machine != __ehdr_start.e_machine)
+	if (!uaio_elf_is_ours(elf))
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is for another processor than the "
 				 "library: use a build for this one",
@@ -166,7 +149,7 @@ static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 	char *name, *end, *rest;
 
 	word[0] = '\0';
-	if (!has_prefix(head->text, "#!"))
+	if (!uaio_has_prefix(head->text, "#!"))
 		return _PATH_BSHELL;
 	name = head->text + 2 + strspn(head->text + 2, " \t");
 	name[strcspn(name, "\n")] = '\0';
