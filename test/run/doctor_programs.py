@@ -4,7 +4,7 @@ import os
 import struct
 
 from diagnosis import behind, doctor
-from harness import NOBODY, Skip, build, case, expect, main
+from harness import Skip, build, case, expect, main
 
 DENIED = "EPERM:io_uring_setup,io_uring_enter,io_uring_register"
 
@@ -123,11 +123,7 @@ def _(tool):
 
 @case("the doctor fails a setuid program")
 def _(tool):
-    if os.geteuid() != 0:
-        raise Skip("needs root, to make a program of another user")
-    program = tool.copy(tool.args.target, "program")
-    os.chown(program, NOBODY, NOBODY)
-    os.chmod(program, 0o4755)
+    program = tool.copy_setuid()
     doctor(tool, program).expect("program", "FAIL", "program",
                                  section=program, words="is setuid")
 

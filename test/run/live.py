@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from harness import NOBODY, Skip, case, expect, main
+from reader import Reader
 
 REQUESTS = 12
 # Words in the page: src/live/layout.h
@@ -23,47 +24,11 @@ PLACES = {
 }
 READ_NS_AT = PLACES["read_ns"][0]
 
-# Reads so often, says so, and ends when its standard input does.
-VICTIM = """
-import ctypes, struct, sys
-lib = ctypes.CDLL(None)
-context = ctypes.c_void_p()
-file = open(sys.executable, "rb")
-buffer = ctypes.create_string_buffer(512)
-if lib.io_setup(8, ctypes.byref(context)):
-    sys.exit("no context")
-for _ in range(int(sys.argv[1])):
-    iocb = ctypes.create_string_buffer(struct.pack(
-        "<QIIHhIQQqQII", 0, 0, 0, 0, 0, file.fileno(),
-        ctypes.addressof(buffer), 512, 0, 0, 0, 0))
-    list = (ctypes.c_void_p * 1)(ctypes.addressof(iocb))
-    if lib.io_submit(context, 1, list) != 1:
-        sys.exit("not submitted")
-    events = ctypes.create_string_buffer(32)
-    if lib.io_getevents(context, 1, 1, events, None) != 1:
-        sys.exit("no event")
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-class Victim:
-    """A process that has made its requests; gone at the end of the block."""
+class Victim(Reader):
+    """The same, which may be killed; its pages go at the end of the block."""
 
     def __init__(self, tool, *before, options=()):
-        self.process = subprocess.Popen(
-            [*before, tool.uaio, "run", *options, "--", sys.executable, "-c",
-             VICTIM, str(REQUESTS)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-
-    def __enter__(self):
-        expect(self.process.stdout.readline(), "ready\n", "the victim")
-        return self
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
+        super().__init__(tool, REQUESTS, *before, options=options)
 
     def kill(self):
         os.kill(self.pid, signal.SIGKILL)
@@ -71,8 +36,7 @@ class Victim:
 
     def __exit__(self, *_):
         if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
         for path in pages_of(self.pid):
             os.unlink(path)
 

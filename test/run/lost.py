@@ -4,7 +4,7 @@ are not served."""
 import os
 import sys
 
-from harness import NOBODY, Skip, build, case, expect, main
+from harness import build, case, expect, main
 
 LOST = "uaio: library: not in "
 
@@ -46,11 +46,7 @@ def _(tool):
 
 @case("that a program gains privilege is said at once")
 def _(tool):
-    if os.geteuid() != 0:
-        raise Skip("needs root, to make a program of another user")
-    program = tool.copy(tool.args.target, "program")
-    os.chown(program, NOBODY, NOBODY)
-    os.chmod(program, 0o4755)
+    program = tool.copy_setuid()
     expect_lost(tool, program, "put 'uaio run' behind it", "sh", "-c",
                 f"{program}; true")
 

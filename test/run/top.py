@@ -7,35 +7,10 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import termios
 
 from harness import Skip, case, expect, main
-
-# Reads until its standard input ends, and says so before that.
-READER = """
-import ctypes, select, struct, sys
-lib = ctypes.CDLL(None)
-context = ctypes.c_void_p()
-file = open(sys.executable, "rb")
-buffer = ctypes.create_string_buffer(512)
-if lib.io_setup(8, ctypes.byref(context)):
-    sys.exit("no context")
-iocb = ctypes.create_string_buffer(struct.pack(
-    "<QIIHhIQQqQII", 0, 0, 0, 0, 0, file.fileno(),
-    ctypes.addressof(buffer), 512, 0, 0, 0, 0))
-list = (ctypes.c_void_p * 1)(ctypes.addressof(iocb))
-events = ctypes.create_string_buffer(32)
-said = False
-while not select.select([0], [], [], 0)[0]:
-    if lib.io_submit(context, 1, list) != 1:
-        sys.exit("not submitted")
-    if lib.io_getevents(context, 1, 1, events, None) != 1:
-        sys.exit("no event")
-    if not said:
-        print("ready", flush=True)
-    said = True
-"""
+from reader import Reader
 
 ROW = re.compile(r" *(\d+) (.{10}) +(\d+) +(\d+|-) +(\d+|-) +(\d+|-) +(\d+|-)"
                  r" +([\d.]+|-) +([\d.]+|-) +(\d+) +(\d+)")
@@ -44,24 +19,6 @@ HEAD = re.compile(r"\d\d:\d\d:\d\d: 1 process, (\d+) requests/s, 0 in flight, "
 COLUMNS = ("    PID NAME       DOORS     REQ/S INL% PRK% QUE%   P50 us"
            "   P99 us FLIGHT THR")
 DEADLINE_S = 300  # only for what hangs
-
-
-class Reader:
-    """A process that makes requests until the end of the block."""
-
-    def __init__(self, tool):
-        self.process = subprocess.Popen(
-            [tool.uaio, "run", "--", sys.executable, "-c", READER],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
-
-    def __enter__(self):
-        expect(self.process.stdout.readline(), "ready\n", "the reader")
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 class Screen:
@@ -121,7 +78,7 @@ class Screen:
 
 @case("uaio top prints what a process does in each interval")
 def _(tool):
-    with Reader(tool) as reader:
+    with Reader(tool, 1, goes_on=True) as reader:
         outcome = tool.exec(tool.uaio, "top", "-b", "-n", "2", "-d", "0.1",
                             str(reader.pid)).expect()
         tables = outcome.out.split("\n\n")
@@ -150,7 +107,7 @@ def _(tool):
 
 @case("uaio top shows processes on the terminal, and gives it back")
 def _(tool):
-    with Reader(tool) as reader, Screen(tool, "-d", "3600") as screen:
+    with Reader(tool, 1, goes_on=True) as reader, Screen(tool, "-d", "3600") as screen:
         name = b"%d python" % reader.pid
         screen.wait_for(rb"PID NAME .*" + name + rb".*q quit  s sort: requests/s"
                         rb"  space pause  \+/- every 3600.0 s")

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""A process on the library that makes requests, and says when it has."""
+import subprocess
+import sys
+
+from harness import expect
+
+# Reads so often, says so, reads on if it is to, and ends when its input does.
+PROGRAM = """
+import ctypes, select, struct, sys
+lib = ctypes.CDLL(None)
+context = ctypes.c_void_p()
+file = open(sys.executable, "rb")
+buffer = ctypes.create_string_buffer(512)
+events = ctypes.create_string_buffer(32)
+iocb = ctypes.create_string_buffer(struct.pack(
+    "<QIIHhIQQqQII", 0, 0, 0, 0, 0, file.fileno(),
+    ctypes.addressof(buffer), 512, 0, 0, 0, 0))
+list = (ctypes.c_void_p * 1)(ctypes.addressof(iocb))
+
+def read():
+    if lib.io_submit(context, 1, list) != 1:
+        sys.exit("not submitted")
+    if lib.io_getevents(context, 1, 1, events, None) != 1:
+        sys.exit("no event")
+
+if lib.io_setup(8, ctypes.byref(context)):
+    sys.exit("no context")
+for _ in range(int(sys.argv[1])):
+    read()
+print("ready", flush=True)
+while sys.argv[2] == "on" and not select.select([0], [], [], 0)[0]:
+    read()
+sys.stdin.read()
+"""
+
+
+class Reader:
+    """A process that has made so many requests; gone at the end of the block."""
+
+    def __init__(self, tool, requests, *before, goes_on=False, options=()):
+        self.process = subprocess.Popen(
+            [*before, tool.uaio, "run", *options, "--", sys.executable, "-c",
+             PROGRAM, str(requests), "on" if goes_on else "off"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        expect(self.process.stdout.readline(), "ready\n", "the reader")
+        return self
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.end()
