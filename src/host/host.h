@@ -31,6 +31,7 @@ long uaio_host_answer(long nr, const long a[6]);
 /* Find the functions that we interpose; once, when the library is loaded. */
 void uaio_host_load(void);
 void uaio_host_load_exec(void);
+void uaio_host_load_spawn(void);
 void uaio_host_load_filter(void);
 void uaio_host_load_poll(void);
 void uaio_host_load_ringpoll(void);

@@ -21,6 +21,7 @@ __attribute__((constructor)) static void load(void)
 	uaio_engine_load();
 	uaio_host_load();
 	uaio_host_load_exec();
+	uaio_host_load_spawn();
 	uaio_host_load_filter();
 	uaio_host_load_poll();
 	uaio_host_load_ringpoll();

@@ -18,6 +18,9 @@
 #include "life/report.h"
 #include "options/config.h"
 
+/* Where the C library looks in an environment without PATH. */
+#define DEFAULT_PATH "/bin:/usr/bin"
+
 enum {
 	SCRIPTS_MAX = 5, /* as many as the kernel follows */
 	HEAD_BYTES = 256,
@@ -173,6 +176,8 @@ void uaio_host_tell_lost_named(const char *name, char *const *envp)
 
 	if (likely(!is_wanted()) || !name)
 		return;
+	if (!dirs)
+		dirs = DEFAULT_PATH;
 	if (strchr(name, '/')) {
 		uaio_host_tell_lost(AT_FDCWD, name, envp);
 		return;

@@ -4,7 +4,7 @@
  *
  * A program that is executed may be one that the library cannot be loaded into, or be
  * given an environment that does not name it. With --verbose or --stats the user is
- * told at that moment, and how to keep it.
+ * told at that moment, and how to keep it. Callers: exec.c, spawn.c.
  *
  * Context: async-signal-safe, also in a child of vfork().
  *

@@ -11,7 +11,9 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <poll.h>
+#include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -45,7 +47,9 @@ static void round_trip(aio_context_t ctx)
 static void early(void)
 {
 	const struct timespec zero = { 0 };
+	char *const args[] = { NULL };
 	struct epoll_event event;
+	pid_t child;
 	FILE *file;
 	void *page;
 	int fd;
@@ -82,6 +86,14 @@ static void early(void)
 	       errno == ENOSYS);
 	assert(close(fd) == 0);
 	assert(page != MAP_FAILED && mremap(page, 8192, 4096, 0) == page);
+
+	assert(posix_spawn(&child, "/no-such", NULL, NULL, args, args) ==
+	       ENOENT);
+	assert(posix_spawnp(&child, "/no-such", NULL, NULL, args, args) ==
+	       ENOENT);
+	assert(system(":") == 0);
+	file = popen(":", "w");
+	assert(file && pclose(file) == 0);
 
 	assert(syscall(SYS_io_destroy, 0l) == -1 && errno == EINVAL);
 	assert(syscall(SYS_io_setup, 4l, &early_ctx) == 0);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is said at once: programs that the library gets lost in, and interfaces that
 are not served."""
+import errno
 import os
 import sys
 
@@ -65,10 +66,93 @@ def _(tool):
                 program)
 
 
+SPAWN = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Start argv[2] by the call that argv[1] names; with argv[3], without an environment. */
+int main(int argc, char **argv)
+{
+	char *const args[] = {argv[2], NULL};
+	const char *how = argv[1];
+	int status = 0, error = 0;
+	pid_t child;
+
+	if (argc > 3)
+		clearenv();
+	if (!strcmp(how, "posix_spawn"))
+		error = posix_spawn(&child, argv[2], NULL, NULL, args, environ);
+	else if (!strcmp(how, "posix_spawnp"))
+		error = posix_spawnp(&child, argv[2], NULL, NULL, args, environ);
+	else if (!strcmp(how, "system"))
+		return system(argv[2]);
+	else if (!strcmp(how, "popen"))
+		return pclose(popen(argv[2], "w"));
+	else if (!strcmp(how, "execvp"))
+		return execvp(argv[2], args);
+	else if (!strcmp(how, "fexecve"))
+		return fexecve(open(argv[2], O_RDONLY | O_CLOEXEC), args, environ);
+	else
+		return execveat(AT_FDCWD, argv[2], args, environ, 0);
+	if (error)
+		return error; /* the child's, as it has its parent's memory */
+	return waitpid(child, &status, 0) != child || status;
+}
+"""
+SPAWNS = ("posix_spawn", "posix_spawnp", "system", "popen")
+
+
+@case("a program that the C library starts by itself is told of as others are")
+def _(tool):
+    program = tool.args.static_target
+    spawn = build(tool, "spawn", SPAWN)
+    for how in SPAWNS + ("execvp", "execveat", "fexecve"):
+        # The shell of system() and popen() is not lost, and tells of the program.
+        fd = how == "fexecve"
+        expect_lost(tool, "/proc/self/fd/" if fd else program, "statically linked",
+                    spawn, how, program)
+    path = {"PATH": f"{os.path.dirname(program)}:{os.environ['PATH']}"}
+    for how in ("posix_spawnp", "execvp"):
+        expect_lost(tool, program, "statically linked", spawn, how,
+                    os.path.basename(program), env=path)
+
+
+@case("of a child that is given no environment it is told which program it runs")
+def _(tool):
+    spawn = build(tool, "spawn", SPAWN)
+    for how, program in (
+            ("posix_spawn", tool.args.target), ("posix_spawnp", tool.args.target),
+            ("posix_spawnp", "true"), ("execvp", "true"), ("system", "/bin/sh"),
+            ("popen", "/bin/sh"), ("execveat", tool.args.target)):
+        command = "exec true" if program == "/bin/sh" else program
+        expect_lost(tool, program, "without LD_PRELOAD", spawn, how, command,
+                    "clear")
+
+
+@case("a child that cannot execute its program gives its parent the error")
+def _(tool):
+    spawn = build(tool, "spawn", SPAWN)
+    data = tool.write("data", "text", mode=0o644)
+    for how in ("posix_spawn", "posix_spawnp"):
+        for flag in ("--verbose", "--stats"):
+            for path, error in (("/no-such", errno.ENOENT), (data, errno.EACCES)):
+                outcome = tool.run(flag, spawn, how, path)
+                expect(said(outcome, error), [], outcome.story)
+
+
 @case("nothing is said of a program that the library is loaded into")
 def _(tool):
     script = tool.write("script", f"#!{tool.args.target}\n")
-    for command in (("sh", "-c", f"{tool.args.target}; true"),
+    spawn = build(tool, "spawn", SPAWN)
+    for command in (*((spawn, how, tool.args.target) for how in SPAWNS),
+                    ("sh", "-c", f"{tool.args.target}; true"),
                     ("sh", "-c", f"{script}; true"),
                     ("env", tool.args.target), ("sh", "-c", "no-such; true")):
         for flag in ("--verbose", "--stats"):

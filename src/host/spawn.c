@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that start a child which executes another program
+ *
+ * The C library makes the child and executes the program by itself, where nothing can
+ * be interposed. No request is concerned: the process goes on, and the child has none.
+ * So all that is done here is to tell the user where the library gets lost, in the
+ * parent, before there is a child that shares its memory.
+ *
+ * A child may change its folder before the program is executed, by actions that only
+ * the C library can read. A relative path is looked up here, in the parent's.
+ *
+ * Tested by test/run/lost.py.
+ */
+#include "host/host.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/symver.h"
+#include "host/lost.h"
+
+/* The shell of system() and popen(). */
+#define SHELL "/bin/sh"
+
+/* The next in line, usually the C library's; NULL until loaded. */
+static struct {
+	int (*posix_spawn)(pid_t *, const char *,
+			   const posix_spawn_file_actions_t *,
+			   const posix_spawnattr_t *, char *const *,
+			   char *const *);
+	int (*posix_spawnp)(pid_t *, const char *,
+			    const posix_spawn_file_actions_t *,
+			    const posix_spawnattr_t *, char *const *,
+			    char *const *);
+	int (*system)(const char *);
+	FILE *(*popen)(const char *, const char *);
+} next;
+
+void uaio_host_load_spawn(void)
+{
+	uaio_host_find("posix_spawn", &next.posix_spawn);
+	uaio_host_find("posix_spawnp", &next.posix_spawnp);
+	uaio_host_find("system", &next.system);
+	uaio_host_find("popen", &next.popen);
+}
+
+UAIO_EXPORT int posix_spawn(pid_t *ret_pid, const char *path,
+			    const posix_spawn_file_actions_t *actions,
+			    const posix_spawnattr_t *attr, char *const *argv,
+			    char *const *envp);
+UAIO_EXPORT int posix_spawnp(pid_t *ret_pid, const char *file,
+			     const posix_spawn_file_actions_t *actions,
+			     const posix_spawnattr_t *attr, char *const *argv,
+			     char *const *envp);
+UAIO_EXPORT int system(const char *command);
+UAIO_EXPORT FILE *popen(const char *command, const char *type);
+
+int posix_spawn(pid_t *ret_pid, const char *path,
+		const posix_spawn_file_actions_t *actions,
+		const posix_spawnattr_t *attr, char *const *argv,
+		char *const *envp)
+{
+	uaio_host_tell_lost(AT_FDCWD, path, envp);
+	return UAIO_HOST_NEXT(posix_spawn)(ret_pid, path, actions, attr, argv,
+					   envp);
+}
+
+int posix_spawnp(pid_t *ret_pid, const char *file,
+		 const posix_spawn_file_actions_t *actions,
+		 const posix_spawnattr_t *attr, char *const *argv,
+		 char *const *envp)
+{
+	uaio_host_tell_lost_named(file, envp);
+	return UAIO_HOST_NEXT(posix_spawnp)(ret_pid, file, actions, attr, argv,
+					    envp);
+}
+
+int system(const char *command)
+{
+	/* Without a command it is asked whether there is a shell. */
+	if (command)
+		uaio_host_tell_lost(AT_FDCWD, SHELL, environ);
+	return UAIO_HOST_NEXT(system)(command);
+}
+
+FILE *popen(const char *command, const char *type)
+{
+	uaio_host_tell_lost(AT_FDCWD, SHELL, environ);
+	return UAIO_HOST_NEXT(popen)(command, type);
+}
