@@ -110,55 +110,99 @@ static uint64_t pid_namespace(void)
 								    : 0;
 }
 
-/*
- * Return: whether the file at live.path is of a process that is gone, as far as this
- * one can see: then it may be replaced.
- */
-static bool is_left_over(void)
+/* Whose the file at live.path is, as far as this process can see. */
+enum maker {
+	LIVES,
+	IS_GONE,
+	/*
+	 * Out of sight in a namespace of process ids of its own, or not done with
+	 * the file: it may be gone as well.
+	 */
+	UNKNOWN,
+};
+
+/* *ret_since: when the file was last made larger, of CLOCK_REALTIME. */
+static enum maker who_made(struct timespec *ret_since)
 {
 	struct uaio_live_identity identity;
 	int fd = uaio_ownfd_open_briefly(live.path, O_RDONLY | O_NOFOLLOW);
+	struct stat st;
 	ssize_t got;
 
 	if (fd < 0)
-		return false;
+		return LIVES;
+	if (sys_fstat(fd, &st) < 0)
+		memset(&st, 0, sizeof(st));
 	got = sys_pread(fd, &identity, sizeof(identity), 0);
 	uaio_ownfd_close(fd);
+	*ret_since = st.st_mtim;
 	if (got != sizeof(identity) ||
 	    memcmp(identity.magic, UAIO_LIVE_MAGIC, sizeof(identity.magic)) ||
 	    identity.pid <= 0)
-		/* A process may just be writing it. */
-		return false;
+		return UNKNOWN;
 	if (identity.pid_namespace != pid_namespace())
-		return false;
+		/* If one that leaves is to stay after all, it does without. */
+		return identity.state == UAIO_LIVE_LEAVING ? IS_GONE : UNKNOWN;
 	/* This process has not made it, or had another program then. */
 	return identity.pid == sys_getpid() ||
-	       sys_tgkill(identity.pid, identity.pid, 0) == -ESRCH;
+			       sys_tgkill(identity.pid, identity.pid, 0) ==
+				       -ESRCH
+		       ? IS_GONE
+		       : LIVES;
 }
 
-/* Return: a new file at live.path, in place of one that was left there; or < 0. */
 static int create(void)
 {
-	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
-	int fd = uaio_ownfd_open_briefly(live.path, flags);
+	return uaio_ownfd_open_briefly(live.path,
+				       O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
 
-	if (fd == -EEXIST && is_left_over()) {
-		(void)sys_unlinkat(AT_FDCWD, live.path, 0);
-		fd = uaio_ownfd_open_briefly(live.path, flags);
-	}
-	return fd;
+static int replace(void)
+{
+	(void)sys_unlinkat(AT_FDCWD, live.path, 0);
+	return create();
+}
+
+static void set_path(const char *folder, unsigned number)
+{
+	(void)snprintf(live.path, sizeof(live.path), "%s/%u", folder,
+		       number % UAIO_LIVE_SLOTS);
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec ||
+	       (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
 /* Return: a file in one of the places for this process; or < 0. */
 static int create_somewhere(const char *folder)
 {
-	unsigned pid = (unsigned)sys_getpid();
+	unsigned pid = (unsigned)sys_getpid(), oldest = 0;
+	struct timespec since, first = { 0 };
+	bool has_oldest = false;
 	int fd = -EEXIST;
 
 	for (unsigned i = 0; i < TRIES && fd == -EEXIST; i++) {
-		(void)snprintf(live.path, sizeof(live.path), "%s/%u", folder,
-			       (pid + i) % UAIO_LIVE_SLOTS);
+		enum maker maker;
+
+		set_path(folder, pid + i);
 		fd = create();
+		if (fd != -EEXIST)
+			break;
+		maker = who_made(&since);
+		if (maker == IS_GONE)
+			fd = replace();
+		if (maker != UNKNOWN ||
+		    (has_oldest && !is_before(&since, &first)))
+			continue;
+		has_oldest = true;
+		oldest = pid + i;
+		first = since;
+	}
+	if (fd == -EEXIST && has_oldest) {
+		set_path(folder, oldest);
+		fd = replace();
 	}
 	return fd;
 }

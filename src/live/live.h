@@ -8,13 +8,17 @@
  * last counts.
  *
  *   I1  The name of a file is the process's id modulo UAIO_LIVE_SLOTS, or one of the
- *       next few numbers. Who finds the file of a process that is gone there replaces
- *       it. So a user never has more files than that, whatever dies.
+ *       next few numbers. Who finds the file of a process there that is gone replaces
+ *       it, and one of a process that cannot be seen, in a container for example, if
+ *       that was about to end, or if it is the oldest of these and all numbers are
+ *       taken. So a user never has more files than that, whatever dies, and none stands
+ *       in the way for ever.
  *   I2  All memory that the process touches was allocated before (fallocate), so it
  *       does not fault when the file system is full. No file is made, or made larger,
  *       that would leave less than half of the file system free, or is beyond the
  *       limit of files' sizes.
- *   I3  Whatever fails, there is no page, and the program does not notice.
+ *   I3  Whatever fails, there is no page, and the program does not notice. A process
+ *       whose file was replaced goes on with a page that nobody sees.
  *   I4  A child of fork() has a page of its own, as soon as its library comes up; it
  *       keeps the mapping of its parent's page, and does not use it.
  *

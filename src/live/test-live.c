@@ -191,6 +191,97 @@ static void a_page_of_a_living_process_is_left_alone(void **state)
 	assert_int_equal(unit_in_child(respects_the_living), 0);
 }
 
+/* Write into the identity of a page that was left. */
+static int change(const char *path, size_t at, const void *value, size_t bytes)
+{
+	int fd = open(path, O_WRONLY);
+
+	CHECK(fd >= 0);
+	CHECK(pwrite(fd, value, bytes, (off_t)at) == (ssize_t)bytes);
+	close(fd);
+	return 0;
+}
+
+#define CHANGE(path, member, value)                                     \
+	CHECK(change(path, offsetof(struct uaio_live_identity, member), \
+		     &(value), sizeof(value)) == 0)
+
+/* A file at each number where this process looks, of a process out of sight. */
+static int fill_places(unsigned nr)
+{
+	const uint64_t elsewhere = 1;
+	pid_t pid;
+
+	for (unsigned i = 0; i < nr; i++) {
+		const struct timespec times[2] = { { .tv_sec = 1000 },
+						   { .tv_sec = 1000 } };
+		char from[64];
+
+		CHECK(leave_a_page(&pid) == 0);
+		(void)snprintf(from, sizeof(from), "%s",
+			       path_of((unsigned)pid));
+		CHANGE(from, pid_namespace, elsewhere);
+		CHECK(utimensat(AT_FDCWD, from, times, 0) == 0);
+		CHECK(rename(from, "/dev/shm/left") == 0);
+		CHECK(rename("/dev/shm/left",
+			     path_of((unsigned)getpid() + i)) == 0);
+	}
+	return 0;
+}
+
+static int replaces_the_oldest(void)
+{
+	const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	const struct uaio_live_page *seen;
+
+	CHECK(enter_own_memory("") == 0);
+	CHECK(fill_places(8) == 0);
+	/* Of one there is no more than the name: it died as it made the file. */
+	CHECK(truncate(path_of((unsigned)getpid() + 3), 0) == 0);
+	CHECK(utimensat(AT_FDCWD, path_of((unsigned)getpid() + 3), times, 0) ==
+	      0);
+	CHECK(uaio_live_open());
+	for (unsigned i = 0; i < 8; i++) {
+		seen = look(path_of((unsigned)getpid() + i));
+		CHECK(seen && (seen->identity.pid == getpid()) == (i == 3));
+	}
+	return 0;
+}
+
+static void files_of_processes_out_of_sight_are_not_in_the_way(void **state)
+{
+	(void)state;
+	need_root();
+	assert_int_equal(unit_in_child(replaces_the_oldest), 0);
+}
+
+/* They are left alone while there is another number. */
+static int passes_over(void)
+{
+	const struct uaio_live_page *seen;
+	const uint32_t leaving = UAIO_LIVE_LEAVING;
+
+	CHECK(enter_own_memory("") == 0);
+	CHECK(fill_places(7) == 0);
+	CHECK(uaio_live_open());
+	seen = look(path_of((unsigned)getpid() + 7));
+	CHECK(seen && seen->identity.pid == getpid());
+	uaio_live_remove();
+	/* Who was about to end, or to execute another program, is gone. */
+	CHANGE(path_of((unsigned)getpid() + 5), state, leaving);
+	CHECK(uaio_live_open());
+	seen = look(path_of((unsigned)getpid() + 5));
+	CHECK(seen && seen->identity.pid == getpid());
+	return 0;
+}
+
+static void files_of_processes_that_leave_are_replaced(void **state)
+{
+	(void)state;
+	need_root();
+	assert_int_equal(unit_in_child(passes_over), 0);
+}
+
 /* A child counts in a page of its own, and not in its parent's. */
 static int is_not_inherited(void)
 {
@@ -390,6 +481,8 @@ int main(void)
 		UNIT_TEST(a_page_shows_what_is_counted),
 		UNIT_TEST(a_page_outlives_a_process_until_its_place_is_needed),
 		UNIT_TEST(a_page_of_a_living_process_is_left_alone),
+		UNIT_TEST(files_of_processes_out_of_sight_are_not_in_the_way),
+		UNIT_TEST(files_of_processes_that_leave_are_replaced),
 		UNIT_TEST(a_child_has_a_page_of_its_own),
 		UNIT_TEST(no_page_is_made_where_a_call_is_refused),
 		UNIT_TEST(pages_leave_half_of_the_memory_free),

@@ -11,6 +11,7 @@
 
 #include "base/sleep.h"
 #include "options/config.h"
+#include "live/live.h"
 #include "aio/aio.h"
 #include "unit.h"
 
@@ -281,7 +282,10 @@ static int fresh_start_and_round(void)
 		return 2;
 	if (ret < 0 && !unit_has_failed())
 		return 3;
-	return one_round(nth, true);
+	ret = one_round(nth, true);
+	unit_hook(NULL);
+	uaio_live_remove();
+	return (int)ret;
 }
 
 static void any_call_may_fail_the_first_time(void **state)
