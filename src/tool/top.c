@@ -57,10 +57,11 @@ static int show(char **argv)
 	char path[PATH_MAX];
 
 	if (!uaio_library_find_program("uaio-top", path))
-		return uaio_diag(EXIT_REFUSED,
-				 "top: built without its live view: install "
-				 "libncurses-dev and build uaio again, or use "
-				 "uaio top -b");
+		return uaio_diag(
+			EXIT_REFUSED,
+			"top: its live view is not installed: use "
+			"uaio top -b, or install the package uaio-top, "
+			"or libncurses-dev and build uaio again");
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return uaio_diag(EXIT_REFUSED, "top: the standard input and "
 					       "output are no terminal: use "

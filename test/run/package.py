@@ -7,6 +7,7 @@ import shutil
 
 from debs import debs
 from harness import Skip, case, expect, main
+from screen import Screen
 
 
 def deb(tool, name):
@@ -53,6 +54,23 @@ def _(tool):
            "LD_LIBRARY_PATH": os.path.dirname(libs[0])}
     outcome = tool.exec(tool.args.client, env=env).expect(err=None)
     expect("34 requests" in outcome.err, True, outcome.err)
+
+
+@case("the live view of uaio top is a package, and uaio does without")
+def _(tool):
+    usr = unpack(tool, "uaio", "libuaio0")
+    outcome = tool.exec(f"{usr}/bin/uaio", "top")
+    outcome.expect_refusal(2, "uaio top -b", "package uaio-top")
+    control = tool.exec("dpkg-deb", "-f", deb(tool, "uaio")).expect().out
+    expect("ncurses" in control, False, control)
+    unpack(tool, "uaio-top")
+    depends = tool.exec("dpkg-deb", "-f", deb(tool, "uaio-top"),
+                        "Depends").expect().out
+    expect("libncursesw" in depends, True, depends)
+    with Screen(tool, uaio=f"{usr}/bin/uaio") as screen:
+        screen.wait_for(rb"q quit")
+        screen.press(b"q")
+        screen.expect_end(0)
 
 
 @case("each subcommand of a packaged uaio has a page of the manual")
