@@ -83,6 +83,9 @@ long uaio_host_raw_filter(long nr, const long a[6]);
  * the system call's; errno is not touched.
  */
 long uaio_host_uring_setup(long nr_entries, long params);
+/* The same by syscall(2), from the code at caller. */
+long uaio_host_uring_setup_from(const void *caller, long nr_entries,
+				long params);
 long uaio_host_uring_enter(const long a[6]);
 long uaio_host_uring_register(const long a[4]);
 

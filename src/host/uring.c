@@ -60,7 +60,40 @@ bool uaio_host_uring_is_ours(void)
 	       !uaio_call_try(UAIO_CALL_URING_SETUP);
 }
 
-long uaio_host_uring_setup(long nr_entries, long params)
+/* The kernel has none for this process. */
+static long setup_ours(long nr_entries, long params)
+{
+	long ret = uaio_uring_setup((uint32_t)nr_entries,
+				    (struct io_uring_params *)params);
+
+	if (ret == -ENOSYS)
+		uaio_report_unserved(
+			"io_uring: a filter of system calls may refuse "
+			"memfd_create: start the program by uaio run, or set "
+			"UAIO_CALLS=all");
+	return ret;
+}
+
+/*
+ * Return: whether the program makes a ring by a call that comes here, and would use it
+ * by calls that are the kernel's. It had better know that it has none.
+ */
+static bool would_lose(const void *caller)
+{
+	if (!caller || !uaio_patch_has_left(caller))
+		return false;
+	uaio_report_unserved(
+		uaio_config.is_patch_off
+			? "io_uring: the program's own code calls it, and "
+			  "--no-patch leaves that alone"
+			: "io_uring: the program's own code calls it and must "
+			  "not be changed here: try uaio run, or a build with "
+			  "liburing as a library");
+	return true;
+}
+
+long uaio_host_uring_setup_from(const void *caller, long nr_entries,
+				long params)
 {
 	long ret = -EPERM;
 
@@ -79,8 +112,12 @@ long uaio_host_uring_setup(long nr_entries, long params)
 				"refused here: --uring=always changes that");
 		return ret;
 	}
-	return uaio_uring_setup((uint32_t)nr_entries,
-				(struct io_uring_params *)params);
+	return would_lose(caller) ? ret : setup_ours(nr_entries, params);
+}
+
+long uaio_host_uring_setup(long nr_entries, long params)
+{
+	return uaio_host_uring_setup_from(NULL, nr_entries, params);
 }
 
 static long enter_ours(const long a[6])

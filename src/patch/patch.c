@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
+#include <sys/syscall.h>
 
 #include "base/atomic.h"
 #include "base/sys.h"
@@ -60,6 +61,8 @@ static struct {
 	struct uaio_site sites[SITES_MAX];
 	size_t page;
 	bool has_loaded; /* what is looked at is being loaded */
+	/* atomic, relaxed: a place was not changed; set before its code can run */
+	bool has_left;
 } patch;
 
 /*
@@ -299,6 +302,8 @@ static int look_at(struct dl_phdr_info *object, size_t bytes, void *unused)
 	nr = uaio_find_sites(object, patch.sites, SITES_MAX, &nr_left);
 	if (nr)
 		nr_done = change(patch.sites, nr);
+	if (nr_done < nr)
+		store_relaxed(&patch.has_left, true);
 	if (nr + nr_left)
 		patch.ops->report(object->dlpi_name, nr_done,
 				  nr - nr_done + nr_left);
@@ -313,6 +318,50 @@ static void look_at_all(void)
 	for (size_t i = 0; i < patch.nr_known; i++)
 		if (!patch.is_there[i])
 			patch.known[i] = NULL;
+}
+
+/* What is left of an object. */
+struct left {
+	uintptr_t addr; /* in its memory */
+	bool has_enter;
+};
+
+static bool is_in(const struct dl_phdr_info *object, uintptr_t addr)
+{
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		uintptr_t start = object->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type == PT_LOAD && addr >= start &&
+		    addr - start < ph->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+/* A place that was changed is none any more. */
+static int look_for_left(struct dl_phdr_info *object, size_t bytes, void *data)
+{
+	struct left *left = data;
+	size_t nr, nr_left;
+
+	(void)bytes;
+	if (!is_in(object, left->addr))
+		return 0;
+	nr = uaio_find_sites(object, patch.sites, SITES_MAX, &nr_left);
+	for (size_t i = 0; i < nr; i++)
+		if (patch.sites[i].nr == SYS_io_uring_enter)
+			left->has_enter = true;
+	return 1;
+}
+
+bool uaio_patch_has_left(const void *addr)
+{
+	struct left left = { .addr = (uintptr_t)addr };
+
+	if (!patch.has_loaded || load_relaxed(&patch.has_left))
+		(void)dl_iterate_phdr(look_for_left, &left);
+	return left.has_enter;
 }
 
 long uaio_patch_call(int nr, const long args[6])
@@ -434,6 +483,12 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 void uaio_patch_load(const struct uaio_patch_ops *ops)
 {
 	(void)ops;
+}
+
+bool uaio_patch_has_left(const void *addr)
+{
+	(void)addr;
+	return false;
 }
 
 #endif

@@ -28,6 +28,7 @@
 #ifndef UAIO_PATCH_PATCH_H
 #define UAIO_PATCH_PATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct uaio_patch_ops {
@@ -42,6 +43,13 @@ struct uaio_patch_ops {
 
 /* Called once, when the library is loaded. ops stays where it is. */
 void uaio_patch_load(const struct uaio_patch_ops *ops);
+
+/*
+ * Return: whether the object that addr is in calls io_uring_enter by an instruction that
+ * could be changed, and was not. Its code is looked at, unless all that there was has
+ * been changed.
+ */
+bool uaio_patch_has_left(const void *addr);
 
 /*
  * As what trampolines call, for others that keep every register: uaio_patch_entry_other

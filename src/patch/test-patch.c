@@ -241,11 +241,16 @@ static void forbid_second_page(void)
 	assert_int_equal(close(fd), 0);
 }
 
+/* Before the library has changed anything. */
+static bool had_left, had_left_here;
+
 static int load(void **state)
 {
 	int ret = unit_engine(state);
 
 	forbid_second_page();
+	had_left = uaio_patch_has_left((const void *)adjacent_enter);
+	had_left_here = uaio_patch_has_left(dlsym(RTLD_DEFAULT, "qsort"));
 
 	for (size_t i = 0; i < NR_ELEMENTS(misses); i++)
 		memcpy(before[i], (const void *)misses[i].function, CODE_BYTES);
@@ -347,6 +352,16 @@ static void a_jump_to_the_system_call_itself_reaches_the_kernel(void **state)
 	assert_int_equal(called.nr, 0);
 }
 
+static void an_object_that_is_left_as_it_was_is_known(void **state)
+{
+	(void)state;
+	assert_true(had_left);
+	assert_false(had_left_here);
+	assert_false(uaio_patch_has_left(dlsym(RTLD_DEFAULT, "qsort")));
+	/* One place could not be written. */
+	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
+}
+
 /* Return: whether the loader tells us what it loads; others have other code. */
 static bool is_loader_known(void)
 {
@@ -380,6 +395,7 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 		assert_int_equal(called.call, 425);
 		assert_int_equal(called.args[1], (long)at_start);
 		assert_non_null(strstr(reported.last, "patch-module"));
+		assert_false(uaio_patch_has_left(at_start));
 		/* The next comes to the same place, or to another. */
 		assert_int_equal(dlclose(module), 0);
 	}
@@ -438,6 +454,7 @@ int main(void)
 		UNIT_TEST(registers_and_the_red_zone_are_kept),
 		UNIT_TEST(what_only_looks_like_it_stays),
 		UNIT_TEST(what_cannot_be_written_is_left_as_it_was),
+		UNIT_TEST(an_object_that_is_left_as_it_was_is_known),
 		UNIT_TEST(a_jump_to_the_system_call_itself_reaches_the_kernel),
 		UNIT_TEST(an_object_is_changed_before_its_constructors_run),
 		UNIT_TEST(liburing_works_when_its_calls_come_to_us),

@@ -139,6 +139,33 @@ def _(args):
     assert came == 0 and left > 20, text
 
 
+@case("a program is refused a ring that its own code would use without us")
+def _(args):
+    if not shutil.which("fio"):
+        raise Skip("no fio here")
+    libc = ctypes.CDLL(None)
+    set_mdwe = 65
+    command = ["fio", "--name=try", "--ioengine=io_uring", "--size=64k",
+               "--filename=/dev/zero", "--rw=read", "--thread"]
+
+    def refuse():
+        os._exit(SKIPPED) if libc.prctl(set_mdwe, 1, 0, 0, 0) else None
+
+    for why, preexec, options in (
+            ("must not be changed", refuse, {}),
+            ("--no-patch leaves that alone", None, {"UAIO_NO_PATCH": "1"})):
+        text = said(args, command, UAIO_URING="always", UAIO_STATS="1",
+                    preexec_fn=preexec, **options)
+        if not text:
+            raise Skip("the kernel has no PR_SET_MDWE")
+        assert " context" not in text, text  # no ring
+        assert "not served: io_uring" in text and why in text, text
+    # A program that leaves it all to liburing is served.
+    text = said(args, [args.liburing, "init"], UAIO_URING="always",
+                UAIO_STATS="1", preexec_fn=refuse)
+    assert "not served" not in text and " 1 request " in text, text
+
+
 @case("a program whose io_uring is not served is told why")
 def _(args):
     run(args, [args.liburing, "init"], False)  # skips where it is refused

@@ -34,6 +34,7 @@ def check_includes(tree):
 NUMBERS = {
     ("src/base/sleep.c", "SYS_futex"),
     ("src/base/sleepcall.h", "SYS_ppoll"),
+    ("src/patch/patch.c", "SYS_io_uring_enter"),
     ("src/tool/secure.c", "SYS_capget"),
     ("src/tool/served.c", "SYS_io_uring_setup"),
 }
