@@ -414,9 +414,12 @@ bool uaio_is_duplicate(const struct uaio_file *file,
 	/* relaxed: a number that is moved just now has no certain answer */
 	int fd = load_relaxed(&file->fd), other_fd = load_relaxed(&other->fd);
 
-	return load_relaxed(&file->dev) == load_relaxed(&other->dev) &&
-	       load_relaxed(&file->ino) == load_relaxed(&other->ino) &&
-	       fd >= 0 && other_fd >= 0 && sys_is_duplicate(fd, other_fd) > 0;
+	if (load_relaxed(&file->dev) != load_relaxed(&other->dev) ||
+	    load_relaxed(&file->ino) != load_relaxed(&other->ino))
+		return false;
+	/* A socket is open once. */
+	return uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
+	       (fd >= 0 && other_fd >= 0 && sys_is_duplicate(fd, other_fd) > 0);
 }
 
 bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset)

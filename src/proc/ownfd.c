@@ -257,7 +257,8 @@ void uaio_ownfd_give_up(int fd)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
-bool uaio_ownfds_have_room(unsigned nr)
+/* Return: how many may be ours. */
+static uint64_t share_of_limit(void)
 {
 	enum { SHARE = 8, SHARE_MIN = 8, USUAL_LIMIT = 1024 };
 	struct rlimit limit;
@@ -267,10 +268,19 @@ bool uaio_ownfds_have_room(unsigned nr)
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		limit.rlim_cur = USUAL_LIMIT;
 	share = limit.rlim_cur / SHARE;
-	if (share < SHARE_MIN)
-		share = SHARE_MIN;
+	return share < SHARE_MIN ? SHARE_MIN : share;
+}
+
+bool uaio_ownfds_have_room(unsigned nr)
+{
 	/* relaxed: those who open many do so under a lock of their own */
-	return load_relaxed(&own.nr) + (uint64_t)nr <= share;
+	return load_relaxed(&own.nr) + (uint64_t)nr <= share_of_limit();
+}
+
+bool uaio_ownfds_are_few(void)
+{
+	/* relaxed: one more or less is as good */
+	return load_relaxed(&own.nr) < share_of_limit() / 2;
 }
 
 bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd)

@@ -96,6 +96,12 @@ void uaio_ownfds_settle(void);
  */
 bool uaio_ownfds_have_room(unsigned nr);
 
+/*
+ * Return: whether half of those are left, so that what only makes the library faster may
+ * have one.
+ */
+bool uaio_ownfds_are_few(void);
+
 /* Return: whether fd is the library's own. */
 bool uaio_ownfd_has(int fd);
 

@@ -9,6 +9,7 @@
 #include "flow/asleep.h"
 #include "issue/chain.h"
 #include "issue/submit.h"
+#include "proc/ownfd.h"
 #include "uring/count.h"
 #include "uring/note.h"
 #include "uring/pbuf.h"
@@ -167,6 +168,26 @@ static struct uaio_file *fixed_of(struct uaio_uring_entry *entry)
 	return rsrc->file;
 }
 
+/*
+ * Before each try of a request that waits, the kernel is asked whether its number is
+ * still its file. One with many shots has a descriptor of its own instead, if it can
+ * have one: asking costs a tenth of what a message does.
+ * Return: a file for this request only, to be put; or NULL.
+ */
+static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
+				       const struct uaio_file *file)
+{
+	struct uaio_file *own;
+
+	if (!entry->sqe.is_multishot ||
+	    (entry->sqe.op != UAIO_OP_RECV &&
+	     entry->sqe.op != UAIO_OP_RECVMSG) ||
+	    !uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
+	    !uaio_ownfds_are_few() || uaio_file_fix(entry->sqe.fd, &own) < 0)
+		return NULL;
+	return own;
+}
+
 /* A request that is linked, or comes after a drain. */
 static __attribute__((noinline)) int add_linked(struct call *call,
 						struct uaio_uring_entry *entry,
@@ -189,7 +210,7 @@ static __attribute__((noinline)) int
 add(struct call *call, struct uaio_uring_entry *entry, int error)
 {
 	bool has_file = !error && entry->row->has_file;
-	struct uaio_file *file = NULL;
+	struct uaio_file *file = NULL, *own;
 	bool is_fixed = has_file && entry->raw.flags & IOSQE_FIXED_FILE;
 	bool is_late = !error;
 	int ret = 0;
@@ -219,9 +240,16 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		ret = uaio_look_up(entry->sqe.fd, &file);
 	if (unlikely(entry->sqe.op == UAIO_OP_READ_SELECT) && ret == 0)
 		ret = uaio_uring_select_first(entry, file);
-	if (unlikely(is_fixed) && ret == 0)
+	if (ret < 0)
+		return ret;
+	if (unlikely(is_fixed))
 		return uaio_batch_add_fixed(&call->batch, file, &entry->sqe);
-	return ret < 0 ? ret : uaio_batch_add(&call->batch, file, &entry->sqe);
+	own = has_file ? file_of_shots(entry, file) : NULL;
+	if (!own)
+		return uaio_batch_add(&call->batch, file, &entry->sqe);
+	ret = uaio_batch_add_fixed(&call->batch, own, &entry->sqe);
+	uaio_file_put(own);
+	return ret;
 }
 
 /* Return: whether the next submission may be taken. error: this one's mistake. */

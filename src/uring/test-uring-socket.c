@@ -5,6 +5,7 @@
  */
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -16,6 +17,10 @@
 #include "test-uring.h"
 
 enum { GROUP = 3, BUFFERS = 16, BYTES = 64, ROUNDS = 200, CALLERS = 3 };
+
+#define CQE_OF(bid)                                \
+	(IORING_CQE_F_BUFFER | IORING_CQE_F_MORE | \
+	 (uint32_t)(bid) << IORING_CQE_BUFFER_SHIFT)
 
 static char memory[BUFFERS][BYTES];
 
@@ -133,6 +138,105 @@ static void nobody_has_to_call_in(void **state)
 	await_unread(&client, 1);
 	assert_got(&client, 2, (int32_t)sizeof(large));
 	close_pair(fds);
+}
+
+/* Another socket gets the number, of which the library is not told. */
+static void replace_untold(int fd, int by)
+{
+	assert_int_equal(dup2(by, fd), fd);
+}
+
+/* Cancel what is submitted on fd: nothing if user_data is 0, else that request. */
+static void cancel_on(int fd, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put(&client, IORING_OP_ASYNC_CANCEL, fd, 9);
+
+	sqe->cancel_flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
+	submit(&client, 1);
+	if (user_data)
+		assert_got(&client, user_data, -ECANCELED);
+	assert_got(&client, 9, user_data ? 1 : 0);
+}
+
+/* As in the kernel, which keeps the file of a request, and no number. */
+static void a_receive_of_many_shots_keeps_its_socket(void **state)
+{
+	struct cqe cqe;
+	int fds[2], other[2];
+
+	(void)state;
+	pair_of(fds);
+	pair_of(other);
+	provide(&client, 0, BUFFERS);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	assert_int_equal(write(fds[1], "a", 1), 1);
+	cqe = get(&client);
+	assert_cqe(&cqe, 1, 1, CQE_OF(0));
+	assert_int_equal(write(other[1], "other", 5), 5);
+	replace_untold(fds[0], other[0]);
+	assert_int_equal(write(fds[1], "bc", 2), 2);
+	cqe = get(&client);
+	assert_cqe(&cqe, 1, 2, CQE_OF(1));
+	assert_memory_equal(memory[1], "bc", 2);
+	assert_none(&client);
+	close(fds[1]);
+	assert_got(&client, 1, 0);
+	close_pair(other);
+	unit_close(fds[0]);
+}
+
+static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
+{
+	int fds[2], other;
+
+	(void)state;
+	pair_of(fds);
+	provide(&client, 0, BUFFERS);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	cancel_on(fds[1], 0);
+	cancel_on(fds[0], 1);
+	other = dup(fds[0]);
+	put_receive(&client, other, 2);
+	submit(&client, 0);
+	cancel_on(fds[0], 2);
+	unit_close(other);
+	close_pair(fds);
+}
+
+/* Then it asks before each shot whether its number is still its socket. */
+static void
+a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
+{
+	struct rlimit limit, low;
+	struct cqe cqe;
+	int fds[2], other[2];
+
+	(void)state;
+	pair_of(fds);
+	pair_of(other);
+	provide(&client, 0, BUFFERS);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	low = limit;
+	low.rlim_cur = 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(write(fds[1], "a", 1), 1);
+	cqe = get(&client);
+	assert_cqe(&cqe, 1, 1, CQE_OF(0));
+	/* A copy keeps it in the epoll. */
+	cqe.res = dup(fds[0]);
+	replace_untold(fds[0], other[0]);
+	assert_int_equal(write(other[1], "other", 5), 5);
+	assert_int_equal(write(fds[1], "b", 1), 1);
+	assert_got(&client, 1, -EBADF);
+	assert_int_equal(close(cqe.res), 0);
+	close(fds[1]);
+	close_pair(other);
+	unit_close(fds[0]);
 }
 
 /* More than a run of what is ready tries at once. */
@@ -414,6 +518,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RING_TEST(nobody_has_to_call_in),
 		RING_TEST(a_receive_goes_on_beyond_one_run),
+		RING_TEST(a_receive_of_many_shots_keeps_its_socket),
+		RING_TEST(a_receive_of_many_shots_is_cancelled_by_its_number),
+		RING_TEST(
+			a_receive_of_many_shots_without_a_number_of_its_own_asks),
 		/* Before close_accepted() closes what may be the library's. */
 		RING_TEST(what_a_worker_accepts_by_ends_as_well),
 		RING_TEST(accepting_is_cancelled_in_a_crowd),

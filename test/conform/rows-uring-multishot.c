@@ -155,6 +155,27 @@ static void ring_of_buffers(void)
 	goes_on_from(false);
 }
 
+static void number_is_replaced(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2], others[2];
+
+	pair_of(SOCK_STREAM, fds);
+	pair_of(SOCK_STREAM, others);
+	provide(&ring, 0, 4);
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	put(fds[1], 10);
+	note_next("before", &ring);
+	REQUIRE(dup2(others[0], fds[0]) == fds[0]);
+	put(others[1], 30);
+	put(fds[1], 20);
+	note_next("after", &ring);
+	note_result("other", recv(fds[0], data, sizeof(data), MSG_DONTWAIT));
+	close(fds[1]);
+	note_next("end", &ring);
+}
+
 static void many_at_once(void)
 {
 	struct uring ring = new_uring(32, 0);
@@ -502,6 +523,8 @@ const struct row rows_uring_multishot[] = {
 	ROW("one request receives until there are no buffers, of a list", list),
 	ROW("one request receives until there are no buffers, of an array",
 	    ring_of_buffers),
+	ROW("one request receives, and its number is replaced",
+	    number_is_replaced),
 	ROW("one request receives many at once", many_at_once),
 	ROW("one request receives more than the ring holds", full_ring),
 	ROW("one request that receives is cancelled", cancelled),
