@@ -21,8 +21,8 @@
  *       request would go on after that. It is marked, and ends instead. So is one
  *       that is about to sleep (asleep.h, I2).
  *   I5  A worker that waits for the ends of a splice is told to end that, and is
- *       not waited for either. While the request is in its group, its arguments
- *       are there.
+ *       not waited for either. The request has its copy of the arguments until it
+ *       is taken from it under the group's lock (uaio_copy_drop()).
  */
 #include <errno.h>
 
@@ -93,6 +93,15 @@ static bool is_meant_by_door(const struct uaio_req *req, const struct aim *aim)
 	       aim->doors->is_meant(aim->doors, &req->sqe, req->file);
 }
 
+/* Tell the call of a request with two ends to end, if it is not over (I5). */
+static void end_call_locked(struct uaio_req *req)
+{
+	const struct uaio_args *copy = req->copy;
+
+	if (copy && copy->endable)
+		uaio_endable_end(copy->endable);
+}
+
 /* The lock of its group is held. */
 static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
@@ -105,8 +114,8 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 	    ret == UAIO_CANCEL_NONE)
 		req->is_unwanted = true;
 	if (unlikely(uaio_optab[req->sqe.op].has_ends) &&
-	    ret == UAIO_CANCEL_NONE && req->sqe.args->endable)
-		uaio_endable_end(req->sqe.args->endable);
+	    ret == UAIO_CANCEL_NONE)
+		end_call_locked(req);
 	haul->nr_cancelled += ret == UAIO_CANCEL_TAKEN;
 	haul->nr_asked += ret == UAIO_CANCEL_ASKED;
 	haul->nr_others += ret == UAIO_CANCEL_NONE;

@@ -8,6 +8,7 @@
 #include "base/slab.h"
 #include "proc/endable.h"
 #include "op/args.h"
+#include "req/queue.h"
 
 enum {
 	/* Sizes of copies: 1 KiB; IOV_MAX vectors; an attribute's value. */
@@ -74,4 +75,15 @@ void uaio_copy_use(struct uaio_req *req)
 	else if (uaio_optab[req->sqe.op].copies == UAIO_COPIES_PATH)
 		((char *)req->copy)[req->sqe.len - 1] = '\0';
 	req->sqe.buf = req->copy;
+}
+
+void uaio_copy_drop_ends(struct uaio_req *req)
+{
+	void *copy = req->copy;
+
+	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
+	req->copy = NULL;
+	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
+	if (copy)
+		uaio_copy_free(&req->sqe, copy);
 }

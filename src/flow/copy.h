@@ -25,12 +25,27 @@ void uaio_copy_free(const struct uaio_sqe *sqe, void *copy);
 /* From now on the request uses its copy, which the client cannot change. */
 void uaio_copy_use(struct uaio_req *req);
 
+/* For uaio_copy_drop(). */
+void uaio_copy_drop_ends(struct uaio_req *req);
+
 /* The request is complete. */
 static inline void uaio_copy_put(struct uaio_req *req)
 {
 	if (req->copy && req->copy != req->inline_iov)
 		uaio_copy_free(&req->sqe, req->copy);
 	req->copy = NULL;
+}
+
+/*
+ * The same for one that is in its group still: while it has a copy, a canceller may
+ * look at that (cancel.c, I5). The group's lock is not held.
+ */
+static inline void uaio_copy_drop(struct uaio_req *req)
+{
+	if (unlikely(uaio_optab[req->sqe.op].has_ends))
+		uaio_copy_drop_ends(req);
+	else
+		uaio_copy_put(req);
 }
 
 #endif /* UAIO_FLOW_COPY_H */

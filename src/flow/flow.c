@@ -312,7 +312,7 @@ static void end(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
 	if (uaio_req_uses_number(req))
 		uaio_file_unuse(file);
 	count(req, res, uaio_req_by(req, worker));
-	uaio_copy_put(req);
+	uaio_copy_drop(req);
 	if (!is_write && req->order != UAIO_ORDER_NONE)
 		uaio_order_return(req, ret_startable);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);

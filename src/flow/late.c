@@ -26,7 +26,7 @@ static void let_go(struct uaio_req *req, struct uaio_worker *worker,
 		uaio_ready_returned(req);
 	if (uaio_req_uses_number(req))
 		uaio_file_unuse(file);
-	uaio_copy_put(req);
+	uaio_copy_drop(req);
 	if (req->order != UAIO_ORDER_NONE)
 		uaio_order_return(req, ret_startable);
 	if (is_write)

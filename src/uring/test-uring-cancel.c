@@ -357,6 +357,64 @@ static void a_splice_ends_with_its_ring(void **state)
 	}
 }
 
+static uint32_t is_over; /* atomic */
+
+static long keep_cancelling(void *arg)
+{
+	struct uaio_uring *ring = arg;
+	const struct uaio_uring_aim aim = { .user_data = 1 };
+
+	while (!load_relaxed(&is_over))
+		(void)uaio_uring_cancel(ring, &aim);
+	return 0;
+}
+
+/*
+ * A splice that just ends is told to end, and what its memory is used for next is not:
+ * another splice, which waits.
+ */
+static void a_splice_that_just_ends_is_cancelled(void **state)
+{
+	struct uaio_uring *ring = uaio_uring_find((uint32_t)client.fd);
+	struct unit_thread thread;
+	int c[2], d[2];
+
+	(void)state;
+	assert_int_equal(pipe2(c, O_CLOEXEC) | pipe2(d, O_CLOEXEC), 0);
+	store_relaxed(&is_over, 0);
+	unit_thread_start(&thread, keep_cancelling, ring);
+	for (unsigned i = 0; i < unit_rounds(300); i++) {
+		char bytes[2];
+		unsigned nr = 0;
+
+		assert_int_equal(write(a[1], "x", 1), 1);
+		put_splice(a[0], b[1], 1);
+		submit(&client, 0);
+		put_splice(c[0], d[1], 1);
+		client.sqes[(client.sq_tail - 1) & 15].user_data = 2;
+		submit(&client, 1);
+		assert_int_equal(write(c[1], "x", 1), 1);
+		while (nr < 2) {
+			struct cqe cqe = get(&client);
+
+			nr++;
+			if (cqe.user_data == 2)
+				assert_int_equal(cqe.res, 1);
+			else if (cqe.res == 1)
+				assert_int_equal(read(b[0], bytes, 1), 1);
+			else
+				assert_int_equal(read(a[0], bytes, 1), 1);
+		}
+		assert_int_equal(read(d[0], bytes, 1), 1);
+	}
+	store_relaxed(&is_over, 1);
+	(void)unit_thread_join(&thread);
+	for (unsigned i = 0; i < 2; i++) {
+		unit_close(c[i]);
+		unit_close(d[i]);
+	}
+}
+
 /* It is asked of a worker, whose call would wait; and then there is one to take. */
 static void an_accept_that_must_not_wait_does_not(void **state)
 {
@@ -409,6 +467,7 @@ int main(void)
 		RING_TEST(a_poll_that_ends_while_it_is_updated),
 		RING_TEST(a_splice_has_moved_a_part),
 		RING_TEST(a_splice_ends_with_its_ring),
+		RING_TEST(a_splice_that_just_ends_is_cancelled),
 		RING_TEST(an_accept_that_must_not_wait_does_not),
 	};
 
