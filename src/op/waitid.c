@@ -7,9 +7,13 @@
  * waits until that is ready. Of many children, and of a child that is stopped or goes
  * on, no file tells: the worker looks again and again, less often as time passes.
  *
+ * A child that is named by a descriptor is that of the submission, even if the
+ * descriptor is closed then: the sleeper has the file.
+ *
  * Tested by uring/test-uring-waitid.c.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
 #include <signal.h>
@@ -32,29 +36,45 @@ static bool has_found(const siginfo_t *info)
 	return uaio_args_can_read(info, sizeof(*info)) && info->si_signo;
 }
 
+/* The children that are meant, and what is to be known of them. */
+struct aim {
+	int which;
+	int id;
+	int options;
+	siginfo_t *out; /* the client's, or NULL */
+};
+
 /*
  * Look, and have the kernel tell the client of what was found.
  * Return: 0; -EAGAIN: there is nothing yet; another error.
  */
-static int64_t look(const struct uaio_sqe *sqe)
+static int64_t look(const struct aim *aim)
 {
-	const struct uaio_args *args = sqe->args;
-	int options = (int)args->off, which = (int)args->what, ret;
-	siginfo_t own = { .si_signo = 0 }, *out = args->out;
+	siginfo_t own = { .si_signo = 0 }, *out = aim->out;
+	int ret;
 
-	if (options & WNOHANG)
-		return sys_waitid(which, sqe->fd, out, options);
+	if (aim->options & WNOHANG)
+		return sys_waitid(aim->which, aim->id, out, aim->options);
 	/* Nothing is written to the client's before there is something. */
-	ret = sys_waitid(which, sqe->fd, &own, options | WNOHANG | WNOWAIT);
+	ret = sys_waitid(aim->which, aim->id, &own,
+			 aim->options | WNOHANG | WNOWAIT);
 	if (ret < 0)
 		return ret;
 	if (!has_found(&own))
 		return -EAGAIN;
 	if (!out)
 		out = &own;
-	ret = sys_waitid(which, sqe->fd, out, options | WNOHANG);
+	ret = sys_waitid(aim->which, aim->id, out, aim->options | WNOHANG);
 	/* Another thread may have taken it meanwhile. */
 	return ret == 0 && !has_found(out) ? -EAGAIN : ret;
+}
+
+/* Return: whether a descriptor says that nothing is to be waited for. */
+static bool is_nonblocking(const struct aim *aim)
+{
+	int flags = aim->which == P_PIDFD ? sys_fcntl(aim->id, F_GETFL, 0) : 0;
+
+	return flags > 0 && flags & O_NONBLOCK;
 }
 
 /* Wait until it may be worth looking. pause_ns is that of the next time. */
@@ -78,18 +98,36 @@ static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			uint32_t extra_flags)
 {
-	struct uaio_sleeper *sleeper = sqe->args->sleeper;
-	int64_t pause_ns = 0, res = look(sqe);
+	const struct uaio_args *args = sqe->args;
+	struct uaio_sleeper *sleeper = args->sleeper;
+	struct aim aim = {
+		.which = (int)args->what,
+		.id = sqe->fd,
+		.options = (int)args->off,
+		.out = args->out,
+	};
+	bool is_of_file = aim.which == P_PIDFD && sleeper->file;
+	int64_t pause_ns = 0, res;
 
 	(void)fd;
 	(void)is_stream;
-	if (extra_flags & RWF_NOWAIT)
-		return res == -EAGAIN ? -EOPNOTSUPP : res;
-	while (res == -EAGAIN) {
-		if (uaio_sleeper_is_ended(sleeper))
-			return -ECANCELED;
+	if (is_of_file)
+		aim.id = uaio_file_use(sleeper->file);
+	if (is_nonblocking(&aim))
+		aim.options |= WNOHANG;
+	/* The submitter has found that it is a child of its own; see prepwait.c. */
+	if (!(extra_flags & RWF_NOWAIT))
+		aim.options &= ~__WNOTHREAD;
+	res = look(&aim);
+	while (res == -EAGAIN && !(extra_flags & RWF_NOWAIT)) {
+		if (uaio_sleeper_is_ended(sleeper)) {
+			res = -ECANCELED;
+			break;
+		}
 		wait_a_while(sleeper, &pause_ns);
-		res = look(sqe);
+		res = look(&aim);
 	}
-	return res;
+	if (is_of_file)
+		uaio_file_unuse(sleeper->file);
+	return res == -EAGAIN ? -EOPNOTSUPP : res;
 }

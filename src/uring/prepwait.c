@@ -132,25 +132,34 @@ static struct uaio_file *file_of_child(const struct io_uring_sqe *raw)
 	return file;
 }
 
+static bool is_of_one(const struct io_uring_sqe *raw)
+{
+	return raw->len == P_PID || raw->len == P_PIDFD;
+}
+
 int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	const int other = WSTOPPED | WCONTINUED | WNOHANG;
+	const int other = WSTOPPED | WCONTINUED;
 	struct uaio_args *args = uaio_uring_args_of(entry);
 	struct uaio_sleeper *sleeper;
 	int ret;
 
 	if (raw->addr || raw->buf_index || raw->addr3 || raw->rw_flags)
 		return -EINVAL;
+	/* A worker has no children: it waits for those of all threads. */
+	if (raw->file_index & __WNOTHREAD && !is_of_one(raw))
+		return -EINVAL;
 	args->what = raw->len;
 	args->off = (int)raw->file_index;
 	args->out = uaio_uring_pointer(raw->addr2);
 	ret = add_sleeper(entry);
-	if (ret < 0 || raw->file_index & other)
+	if (ret < 0 || raw->file_index & WNOHANG)
 		return ret;
 	sleeper = args->sleeper;
-	sleeper->file = file_of_child(raw);
-	if (sleeper->file)
+	if (raw->len == P_PIDFD || !(raw->file_index & other))
+		sleeper->file = file_of_child(raw);
+	if (sleeper->file && !(raw->file_index & other))
 		sleeper->endable = uaio_endable_get();
 	return 0;
 }

@@ -51,7 +51,8 @@ static const struct {
 	  "wait until it has one" },
 	{ "WAITID",
 	  "as the kernel, and each has a thread while it waits. What is not "
-	  "the end of one child is looked for up to every 50 ms" },
+	  "the end of one child is looked for up to every 50 ms. "
+	  "__WNOTHREAD without P_PID or P_PIDFD: EINVAL" },
 	{ "EPOLL_WAIT", "as the kernel" },
 	{ "RECV_ZC", "not there: EINVAL. It is a network card's" },
 	{ "**Flags of a submission**", "" },

@@ -96,6 +96,63 @@ static void each_way(void)
 	close(fd);
 }
 
+/* The request has the child that its descriptor named when it was submitted. */
+static void descriptor_is_closed(void)
+{
+	pid_t pid = start_child(9);
+	int fd = (int)syscall(434 /* pidfd_open */, pid, 0);
+
+	REQUIRE(fd >= 0);
+	ring = new_uring(8, 0);
+	put_waitid(P_PIDFD, fd, WEXITED);
+	note_result("submit", uring_submit(&ring));
+	close(fd);
+	end_child();
+	note_in_order("ended", &ring, 1);
+	note_info("ended", pid);
+	pid = start_child(0);
+	fd = (int)syscall(434 /* pidfd_open */, pid, 0);
+	REQUIRE(fd >= 0);
+	put_waitid(P_PIDFD, fd, WSTOPPED | WEXITED);
+	note_result("submit", uring_submit(&ring));
+	close(fd);
+	kill(pid, SIGSTOP);
+	note_in_order("stopped", &ring, 1);
+	note_info("stopped", pid);
+	kill(pid, SIGKILL);
+	end_child();
+}
+
+static void descriptor_waits_for_nothing(void)
+{
+	pid_t pid = start_child(9);
+	int fd = (int)syscall(434 /* pidfd_open */, pid, O_NONBLOCK);
+
+	REQUIRE(fd >= 0);
+	ring = new_uring(8, 0);
+	put_waitid(P_PIDFD, fd, WEXITED);
+	try_sqe("not_yet", &ring);
+	note_info("not_yet", 0);
+	end_child();
+	REQUIRE(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+	put_waitid(P_PIDFD, fd, WEXITED);
+	try_sqe("ended", &ring);
+	note_info("ended", pid);
+	close(fd);
+}
+
+static void of_this_thread(void)
+{
+	pid_t pid = start_child(9);
+
+	ring = new_uring(8, 0);
+	put_waitid(P_PID, pid, WEXITED | __WNOTHREAD);
+	note_result("submit", uring_submit(&ring));
+	end_child();
+	note_in_order("ended", &ring, 1);
+	note_info("ended", pid);
+}
+
 static void at_once(void)
 {
 	pid_t pid = start_child(7);
@@ -260,6 +317,11 @@ static void epoll_mistakes(void)
 
 const struct row rows_uring_waitid[] = {
 	ROW("children: each way to name them", each_way),
+	ROW("children: a descriptor that is closed meanwhile",
+	    descriptor_is_closed),
+	ROW("children: a descriptor that is O_NONBLOCK",
+	    descriptor_waits_for_nothing),
+	ROW("children: of the thread that waits", of_this_thread),
 	ROW("children: what is so already", at_once),
 	ROW("children: one that is stopped, and killed", killed_and_stopped),
 	ROW("children: mistakes", mistakes),
