@@ -96,7 +96,9 @@ void uaio_asleep_settle(struct uaio_sleeper *sleeper)
 {
 	int64_t start = uaio_now_ns();
 
-	while (uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==
+	/* A request that could not be made was tried, all the same. */
+	while (uaio_sleeper_has_request(sleeper) &&
+	       uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==
 		       UAIO_SLEEPER_SENT &&
 	       !uaio_wq_is_full(UAIO_UNBOUNDED) &&
 	       uaio_now_ns() - start < NO_THREAD_NS)

@@ -97,7 +97,14 @@ enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 	return uaio_sleeper_state(sleeper);
 }
 
+bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper)
+{
+	/* relaxed: nothing is done with what it says */
+	return load_relaxed(&sleeper->nr_refs) > 1;
+}
+
 bool uaio_sleeper_waits(struct uaio_sleeper *sleeper)
 {
-	return sys_futex_requeue(&sleeper->last, &sleeper->found) > 0;
+	/* Where the call is refused, that cannot be known. */
+	return sys_futex_requeue(&sleeper->last, &sleeper->found) != 0;
 }

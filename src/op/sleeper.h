@@ -80,6 +80,9 @@ enum uaio_sleeper_state uaio_sleeper_state(const struct uaio_sleeper *sleeper);
 enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 					   enum uaio_sleeper_state state);
 
+/* For the submitter: return whether there is a request, which is not over. */
+bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper);
+
 /* Return: whether the call, on futexes, waits. Only the submitter asks, I2. */
 bool uaio_sleeper_waits(struct uaio_sleeper *sleeper);
 

@@ -159,6 +159,7 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	/* [step: MANAGER_REFUSED] */
 	uaio_wq_lock(account);
 	account->nr_workers -= nr;
+	account->is_refused = true;
 	sub_relaxed(&account->nr_searching, nr);
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
@@ -174,11 +175,20 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	return help(account) ? 1 : 0;
 }
 
+/* The system has threads again. */
+static void are_created(struct uaio_wq_account *account)
+{
+	uaio_wq_lock(account);
+	account->is_refused = false;
+	uaio_wq_unlock(account);
+}
+
 /* Return: after how many ns to look again; 0 if that is not necessary. */
 static int64_t look_after(struct uaio_wq_account *account)
 {
 	unsigned need, nr, nr_refused;
 	int64_t pause;
+	bool was_refused;
 
 	uaio_wq_lock(account);
 	need = uaio_wq_need_locked(account);
@@ -191,7 +201,7 @@ static int64_t look_after(struct uaio_wq_account *account)
 	/* [step: MANAGER_DISARM] */
 	if (!account->is_manager_told ||
 	    !uaio_wq_lacks_workers_locked(account, need)) {
-		account->is_manager_told = false;
+		account->is_manager_told = account->is_refused = false;
 		uaio_wq_unlock(account);
 		return 0;
 	}
@@ -201,10 +211,15 @@ static int64_t look_after(struct uaio_wq_account *account)
 	pause = account->nr_workers < UAIO_WQ_ENOUGH ? UAIO_WQ_PATIENCE_NS
 						     : ENOUGH_NS;
 	add_relaxed(&account->nr_searching, nr);
+	was_refused = nr && account->is_refused;
 	uaio_wq_unlock(account);
 
 	nr_refused = add_workers(account, nr);
-	return nr_refused ? were_refused(account, nr_refused) : pause;
+	if (nr_refused)
+		return were_refused(account, nr_refused);
+	if (unlikely(was_refused))
+		are_created(account);
+	return pause;
 }
 
 /* Return: true when the manager is called; false when it has to end. */

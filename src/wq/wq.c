@@ -460,7 +460,8 @@ bool uaio_wq_is_full(enum uaio_account id)
 	bool is_full;
 
 	uaio_wq_lock(account);
-	is_full = account->nr_workers >= account->max_workers;
+	is_full = account->is_refused ||
+		  account->nr_workers >= account->max_workers;
 	uaio_wq_unlock(account);
 	return is_full;
 }

@@ -236,7 +236,7 @@ static inline bool uaio_wq_calls_seq_cst(struct uaio_worker *worker,
  */
 unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 
-/* Return: whether the bounded account has all the workers it may have. */
+/* Return: whether the account has all the workers that it may, or can, have now. */
 bool uaio_wq_is_full(enum uaio_account account);
 
 /*

@@ -53,6 +53,7 @@ struct uaio_wq_account {
 	unsigned nr_blocking; /* of nr_public, those that may block */
 	struct list workers;
 	unsigned nr_workers; /* includes those that are being created */
+	bool is_refused;     /* the last that was to be created could not be */
 	unsigned nr_idle;
 	unsigned nr_credits;
 	bool is_manager_told; /* that workers may be missing */
