@@ -365,13 +365,19 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 }
 
 /*
- * Who wakes a client's futex after this call wakes what waits there by this call, as
- * after the kernel's io_uring_enter.
+ * What the client asks for next finds that its requests so far wait, as in the kernel:
+ * another request that wakes a futex, waits for it too, or cancels; and whatever it does
+ * after the call. A chain that is not complete does not begin yet.
  */
-static __attribute__((noinline)) void settle(struct uaio_uring *ring)
+static __attribute__((noinline)) void settle(struct call *call)
 {
+	struct uaio_uring *ring = call->ring;
 	struct uaio_sleeper *sleeper;
 
+	if (uaio_chain_is_open(&call->chain))
+		return;
+	uaio_batch_end(&call->batch);
+	uaio_batch_begin(&call->batch, &ring->queue);
 	while ((sleeper = ring->sleepers)) {
 		ring->sleepers = sleeper->next;
 		uaio_asleep_settle(sleeper);
@@ -415,11 +421,13 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 		entry.looks_up = false;
 		nr_taken++;
 		may_go_on = take_in(&call, &entry);
+		if (unlikely(ring->sleepers))
+			settle(&call);
 	}
 	uaio_chain_end(&call.chain);
-	uaio_batch_end(&call.batch);
 	if (unlikely(ring->sleepers))
-		settle(ring);
+		settle(&call);
+	uaio_batch_end(&call.batch);
 	/* Nobody else writes it, and completions are only compared with it. */
 	ring->nr_taken -= nr - nr_taken;
 	/* [MB:uring-sq] release: the copies. Pairs with the client. */

@@ -12,6 +12,7 @@
 
 #define RING_ENTRIES 64
 #include "test-uring.h"
+#include "threads.h"
 
 enum { FLAGS = 2 | 128, CANCELLED = -ECANCELED, NR_WAITS = 8 };
 
@@ -219,6 +220,75 @@ static void few_workers(void **state)
 		uaio_uring_register((uint32_t)client.fd, 19, limits, 2), 0);
 }
 
+/*
+ * A wait that gets no thread holds its submission up for a moment, and not for as long
+ * as a thread may be in coming: that would be a minute in all.
+ */
+static int wait_without_threads(void)
+{
+	enum { NR = 30 };
+	const int64_t start = uaio_now_ns();
+
+	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
+	unit_allow_threads(2);
+	for (unsigned k = 0; k < NR; k++) {
+		put_wait(&words[k % NR_WAITS], k);
+		submit(&client, 0);
+	}
+	assert_true(uaio_now_ns() - start < 30 * SECONDS);
+	assert_true(unit_nr_refused_threads() > 0);
+	assert_int_equal(wake(&words[0], 9), 1);
+	assert_got(&client, 0, 0);
+	/* The thread that is free now takes the next. */
+	while (!wake(&words[1], 1))
+		;
+	assert_got(&client, 1, 0);
+	/* There is room for all again, and each waits when it is submitted. */
+	unit_allow_threads(UINT32_MAX);
+	for (unsigned k = 2; k < NR; k++) {
+		while (!wake(&words[k % NR_WAITS], 1))
+			;
+		(void)get(&client);
+	}
+	for (unsigned i = 0; i < unit_rounds(50); i++) {
+		put_wait(&words[0], 1);
+		submit(&client, 0);
+		assert_int_equal(wake(&words[0], 9), 1);
+		assert_got(&client, 1, 0);
+	}
+	return 0;
+}
+
+static void threads_are_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(wait_without_threads), 0);
+}
+
+/* Each finds those before it, in one submission. */
+static void what_is_submitted_together(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < unit_rounds(100); i++) {
+		static const int32_t results[] = { 0, CANCELLED, 1, 1 };
+		uint64_t seen = 0;
+
+		put_wait(&words[0], 0);
+		put_wait(&words[0], 1);
+		put_futex(IORING_OP_FUTEX_WAKE, &words[0], 1, 2);
+		put_cancel(1, 3);
+		submit(&client, 0);
+		for (unsigned k = 0; k < 4; k++) {
+			struct cqe cqe = get(&client);
+
+			assert_int_equal(cqe.res, results[cqe.user_data & 3]);
+			seen |= 1u << cqe.user_data;
+		}
+		assert_int_equal(seen, 15);
+		assert_none(&client);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,7 +298,9 @@ int main(void)
 		RING_TEST(rings_end_beside_waits),
 		RING_TEST(one_of_many),
 		RING_TEST(few_workers),
+		RING_TEST(what_is_submitted_together),
+		UNIT_TEST(threads_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
 }

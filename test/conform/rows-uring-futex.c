@@ -270,6 +270,42 @@ static void in_chains(void)
 	note_cqes("wake", &ring, 2);
 }
 
+/* What is submitted behind a wait finds that it waits. */
+static void together(void)
+{
+	uint64_t data;
+
+	prepare();
+	for (int i = 0; i < 20; i++) {
+		put_wait(&words[0]);
+		put_wake(&words[0], 9);
+		note_result("submit", uring_submit(&ring));
+		note_cqes("woken", &ring, 2);
+	}
+	for (int i = 0; i < 20; i++) {
+		put_wait(&words[0]);
+		put_wait(&words[0]);
+		put_wake(&words[0], 1);
+		note_result("submit", uring_submit(&ring));
+		note_cqes("first", &ring, 2);
+		note("left", wake(&words[0], 9));
+		note_cqes("second", &ring, 1);
+	}
+	put_waitv(3);
+	put_wake(&words[2], 1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("of_many", &ring, 2);
+	data = put_wait(&words[0])->user_data;
+	put_cancel(data);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cancel", &ring, 2);
+	put_wait(&words[0])->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	put_wake(&words[0], 1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("chain", &ring, 3);
+}
+
 /* The ring ends, and with it what waits. */
 static void left_behind(void)
 {
@@ -298,6 +334,8 @@ const struct row rows_uring_futex[] = {
 	ROW("futexes: a wait that is cancelled", cancelled),
 	ROW("futexes: a wait with a linked timeout", linked_timeout),
 	ROW("futexes: waits and wakes in chains", in_chains),
+	ROW("futexes: waits, and what wakes or ends them, in one submission",
+	    together),
 	ROW("futexes: a ring that is closed meanwhile", left_behind),
 	NO_ROW,
 };
