@@ -171,17 +171,17 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 static int prep_timeout(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
+	const uint32_t count = (uint32_t)raw->off; /* no more of it counts */
 	int ret = prep_any_timeout(entry, false);
 
 	if (ret < 0)
 		return ret;
 	if (raw->timeout_flags & IORING_TIMEOUT_MULTISHOT) {
 		entry->sqe.is_multishot = true;
-		entry->sqe.len = raw->off; /* how often; 0: for ever */
-	} else if (raw->off) {
-		/* A count has 32 bits. */
+		entry->sqe.len = count; /* how often; 0: for ever */
+	} else if (count) {
 		entry->note->counts = true;
-		entry->note->count = (uint32_t)raw->off;
+		entry->note->count = count;
 	}
 	return 0;
 }

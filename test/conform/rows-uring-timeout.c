@@ -154,6 +154,25 @@ static void counts(void)
 	note_in_order("cqe", &ring, 3);
 }
 
+/* A count has 32 bits; there are more in its field. */
+static void count_of_64_bits(void)
+{
+	struct uring ring = prepare();
+
+	timeout(&ring, &soon, 0, 0)->off = 1ull << 32;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("none", &ring, 1);
+	timeout(&ring, &never, 0, 0)->off = (1ull << 32) + 1;
+	note_result("submit", uring_submit(&ring));
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_in_order("one", &ring, 2);
+	timeout(&ring, &soon, 0, IORING_TIMEOUT_MULTISHOT)->off =
+		(1ull << 32) + 1;
+	note_result("submit", uring_submit(&ring));
+	note_in_order("shot", &ring, 1);
+}
+
 static void count_in_batch(void)
 {
 	struct uring ring = prepare();
@@ -551,6 +570,7 @@ const struct row rows_uring_timeout[] = {
 	ROW("each flag of a timeout", flag_bits),
 	ROW("a timeout whose end is a success", success_of_time),
 	ROW("a timeout ends after so many completions", counts),
+	ROW("a timeout's count has more bits than count", count_of_64_bits),
 	ROW("a timeout counts those of its own submission", count_in_batch),
 	ROW("a timeout counts what is refused in its submission",
 	    count_of_refused),
