@@ -123,6 +123,13 @@ static const char *why_of_file(int fd, const char *path, union head *head,
 	return why_of_elf(fd, &head->elf, path);
 }
 
+/* A FIFO, or a device, is opened without waiting, and then told from a program. */
+static int open_program(int dir, const char *path)
+{
+	return sys_openat(dir, path,
+			  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+}
+
 /* Look at an open file, and close it. */
 static void look_at(int fd, const char *path, char *const *envp)
 {
@@ -131,14 +138,14 @@ static void look_at(int fd, const char *path, char *const *envp)
 	union head head;
 	char script[HEAD_BYTES];
 
-	for (int i = 0; i <= SCRIPTS_MAX && fd >= 0; i++) {
+	for (int i = 0; fd >= 0; i++) {
 		why = why_of_file(fd, path, &head, &interpreter);
 		(void)sys_close(fd);
-		if (!interpreter)
+		if (!interpreter || i == SCRIPTS_MAX)
 			break;
 		(void)snprintf(script, sizeof(script), "%s", interpreter);
 		path = script;
-		fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+		fd = open_program(AT_FDCWD, path);
 	}
 	if (!why && !names_us(envp))
 		why = "which is given an environment without LD_PRELOAD: leave "
@@ -164,7 +171,7 @@ void uaio_host_tell_lost(int dir, const char *path, char *const *envp)
 		dir = AT_FDCWD;
 		path = own;
 	}
-	fd = sys_openat(dir, path, O_RDONLY | O_CLOEXEC, 0);
+	fd = open_program(dir, path);
 	if (fd >= 0)
 		look_at(fd, path, envp);
 }
@@ -188,8 +195,7 @@ void uaio_host_tell_lost_named(const char *name, char *const *envp)
 
 		if (snprintf(path, sizeof(path), "%.*s/%s", len ? (int)len : 1,
 			     len ? dirs : ".", name) < (int)sizeof(path))
-			fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC,
-					0);
+			fd = open_program(AT_FDCWD, path);
 		if (fd >= 0) {
 			look_at(fd, path, envp);
 			return;

@@ -39,6 +39,29 @@ def _(tool):
                     "PATH": f"{os.path.dirname(program)}:{os.environ['PATH']}"})
 
 
+@case("a file that is no program is not waited for, and not left open")
+def _(tool):
+    code = """
+import errno, os, sys
+os.chdir(sys.argv[1])
+os.mkfifo("fifo", 0o700)
+with open("itself", "w") as file:
+    file.write("#!" + os.path.abspath("itself") + "\\n")
+os.chmod("itself", 0o700)
+before = os.listdir("/proc/self/fd")
+for name, error in (("fifo", errno.EACCES), ("itself", errno.ELOOP)):
+    try:
+        os.execv(os.path.abspath(name), [name])
+    except OSError as failure:
+        if failure.errno != error:
+            raise
+if os.listdir("/proc/self/fd") != before:
+    sys.exit("left open")
+"""
+    expect(said(tool.run("--verbose", sys.executable, "-c", code,
+                         tool.scratch)), [], "nothing is lost")
+
+
 @case("that an environment is cleared is said at once")
 def _(tool):
     expect_lost(tool, tool.args.target, "without LD_PRELOAD", "env", "-i",
