@@ -362,8 +362,11 @@ void uaio_link_expire(struct uaio_req *timer)
 			return;
 		}
 		splice_out_locked(timer);
-		if (what == UAIO_CANCEL_NONE)
+		if (what == UAIO_CANCEL_NONE) {
+			/* Memory for another look was refused: it never sleeps. */
+			req->is_unwanted |= uaio_optab[req->sqe.op].sleeps;
 			res = -EALREADY;
+		}
 		/*
 		 * How many were cancelled, as the kernel's says of those, even if
 		 * no worker has come by yet.

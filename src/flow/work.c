@@ -115,6 +115,30 @@ static bool takes_what_is_there(const struct uaio_sqe *sqe)
 	       sqe->call_flags & MSG_DONTWAIT;
 }
 
+/* Return: whether a canceller has met it on its worker (cancel.c, I4). */
+static bool is_unwanted(const struct uaio_req *req)
+{
+	struct uaio_group *group = req->group;
+	bool ret;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	ret = req->is_unwanted;
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	return ret;
+}
+
+/* Its peer may send for ever. Return: the last result. */
+static __attribute__((noinline)) int64_t
+take_what_is_there(struct uaio_req *req, struct uaio_worker *worker,
+		   int64_t res)
+{
+	while (uaio_sqe_has_more(&req->sqe, res) &&
+	       uaio_req_post_more(req, res))
+		res = is_unwanted(req) ? uaio_req_cancelled_res(req)
+				       : execute(req, worker);
+	return res;
+}
+
 /*
  * A worker has executed a multishot request, as its file knows no call that does not
  * wait: it goes on waiting, as in run.c.
@@ -152,10 +176,8 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	if (unlikely(ioprio))
 		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = execute(req, worker);
-	while (unlikely(takes_what_is_there(&req->sqe)) &&
-	       uaio_sqe_has_more(&req->sqe, res) &&
-	       uaio_req_post_more(req, res))
-		res = execute(req, worker);
+	if (unlikely(takes_what_is_there(&req->sqe)))
+		res = take_what_is_there(req, worker, res);
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
 	/*
