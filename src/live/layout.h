@@ -21,7 +21,8 @@
  *       different moments.
  *   I2  Of the page the process reads the counts that it adds to and, of a block, whose
  *       it is. What others write there may make its counts wrong, and nothing else.
- *   I3  The counts of a block only ever grow.
+ *   I3  The counts of a block only ever grow. How many requests are somewhere now is
+ *       the difference of two sums, which may be off by what goes on meanwhile.
  *   I4  A member of the page that is added takes room that was zero. If one changes its
  *       place or its meaning, or a block its size, UAIO_LIVE_VERSION changes, and a tool
  *       does not read the page; in every version the identity begins with `magic`,
@@ -39,7 +40,7 @@
 #include "base/atomic.h"
 
 #define UAIO_LIVE_MAGIC "uaiolive"
-enum { UAIO_LIVE_VERSION = 2 };
+enum { UAIO_LIVE_VERSION = 3 };
 
 enum {
 	UAIO_LIVE_NAME = 16, /* bytes of a name, with its end */
@@ -48,6 +49,7 @@ enum {
 	UAIO_LIVE_TIMES = 6,
 	UAIO_LIVE_DIRECTS = 8,
 	UAIO_LIVE_FAULTS = 8,
+	UAIO_LIVE_STAYS = 8,
 
 	UAIO_LIVE_BLOCKS_AT = 0x8000,
 	UAIO_LIVE_BLOCK_BYTES = 0xa000,
@@ -95,6 +97,7 @@ struct uaio_live_identity {
 	char comm[UAIO_LIVE_NAME];
 	/* atomic; written by tools, CLOCK_REALTIME: the end was read; 0: not yet */
 	uint64_t read_ns;
+	uint32_t nr_stays; /* so many have a name */
 };
 
 /*
@@ -108,6 +111,16 @@ struct uaio_live_control {
 	uint64_t words[31];
 };
 
+/*
+ * Where requests in flight are: so many have begun to be there, and so many have ended
+ * it. One may end it on another thread, so only the sums over all threads tell how many
+ * are there.
+ */
+struct uaio_live_stays {
+	uint64_t nr_begun[UAIO_LIVE_STAYS];
+	uint64_t nr_ended[UAIO_LIVE_STAYS];
+};
+
 struct uaio_live_gauges {
 	uint32_t nr_in_flight; /* requests that were not inline */
 	uint32_t peak_in_flight;
@@ -118,6 +131,7 @@ struct uaio_live_gauges {
 	uint32_t spare;
 	uint64_t nr_setups;  /* contexts and rings, ever */
 	uint64_t nr_wakeups; /* threads that waited for completions, woken */
+	struct uaio_live_stays stays; /* of threads that had no block then */
 };
 
 struct uaio_live_names {
@@ -126,6 +140,7 @@ struct uaio_live_names {
 	char faults[UAIO_LIVE_FAULTS][UAIO_LIVE_NAME];
 	char times[UAIO_LIVE_TIMES][UAIO_LIVE_NAME];
 	char ops[UAIO_LIVE_OPS][UAIO_LIVE_NAME];
+	char stays[UAIO_LIVE_STAYS][UAIO_LIVE_NAME];
 };
 
 /* Counts: those of one thread, which alone writes them, or of all others. */
@@ -136,6 +151,7 @@ struct uaio_live_block {
 	uint64_t nr_accepted[UAIO_LIVE_OPS][UAIO_LIVE_WAYS];
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
+	struct uaio_live_stays stays;
 	/*
 	 * Of each time that has a name. The next one is of requests that were inline
 	 * and alone in their call: they count for each time but the waits.
@@ -156,7 +172,7 @@ static_assert(offsetof(struct uaio_live_page, control) == 0x100 &&
 		      sizeof(struct uaio_live_page) <= 0x1000,
 	      "as it stands above");
 static_assert(sizeof(struct uaio_live_control) == 0x100 &&
-		      offsetof(struct uaio_live_block, hists) == 2192 &&
+		      offsetof(struct uaio_live_block, hists) == 2320 &&
 		      sizeof(struct uaio_live_block) <= UAIO_LIVE_BLOCK_BYTES,
 	      "tools of other versions read it");
 

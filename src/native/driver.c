@@ -135,6 +135,7 @@ static void fill_all(struct drive *drive, struct batch *batch)
 		batch->reqs[nr++] = req;
 	}
 	batch->nr = nr;
+	uaio_stats_move(UAIO_STAY_NONE, UAIO_STAY_KERNEL, nr);
 }
 
 /* Return: how many of the batch, from the first on, the kernel has. */
@@ -156,6 +157,7 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&batch->reqs[i]->file->nr_native, 1);
 	uaio_natives_end();
+	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, batch->nr - nr_taken);
 	if (unlikely(ret < 0)) {
 		uaio_driver_note_refusal(ret);
 		drive->is_refused = true;
@@ -222,6 +224,7 @@ static void count(const struct io_uring_cqe *cqes, unsigned nr)
 
 	for (unsigned i = 0; i < nr; i++)
 		nr_executed += !is_sent_back(cqes[i].res);
+	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, nr);
 	uaio_stats_direct(UAIO_DIRECT_URING, nr_executed);
 	add_relaxed(&uaio_driver.nr_executed, nr_executed);
 }

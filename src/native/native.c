@@ -149,6 +149,7 @@ static void count_in(struct uaio_req *const *reqs, unsigned nr)
 		add_seq_cst(&reqs[i]->file->nr_native, 1);
 		reqs[i]->started = uaio_stats_now();
 	}
+	uaio_stats_move(UAIO_STAY_NONE, UAIO_STAY_KERNEL, nr);
 }
 
 /* These were not submitted after all. */
@@ -159,6 +160,7 @@ static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 	for (unsigned i = 0; i < nr; i++)
 		sub_seq_cst(&reqs[i]->file->nr_native, 1);
 	sub_relaxed(&native->nr, nr);
+	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, nr);
 }
 
 /* Return: whether the eventfd is still in the queue's epoll, and so ours. */
@@ -369,6 +371,7 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 	}
 	/* relaxed: a thread that waits for it takes completions itself */
 	sub_relaxed(&native->nr, nr);
+	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, nr);
 	uaio_stats_direct(UAIO_DIRECT_KERNEL, nr - nr_back);
 	add_relaxed(&natives.nr_executed, nr - nr_back);
 	return nr;

@@ -87,6 +87,7 @@
 #include "file/file.h"
 #include "op/op.h"
 #include "req/place.h"
+#include "req/stats.h"
 
 struct uaio_canceller;
 struct uaio_device;
@@ -318,6 +319,21 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 	return is_bounded ? UAIO_BOUNDED : UAIO_UNBOUNDED;
 }
 
+/* Return: what the statistics make of a state. */
+static inline enum uaio_stay uaio_req_stay(uint32_t state)
+{
+	switch (state & ~(uint32_t)UAIO_REQ_TRIED) {
+	case UAIO_REQ_QUEUED: return UAIO_STAY_QUEUED;
+	case UAIO_REQ_PARKED: return UAIO_STAY_PARKED;
+	case UAIO_REQ_TIMED: return UAIO_STAY_TIMED;
+	case UAIO_REQ_ORDERED:
+	case UAIO_REQ_PAGED:
+	case UAIO_REQ_HELD: return UAIO_STAY_WAITING;
+	case UAIO_REQ_LINED: return UAIO_STAY_KERNEL;
+	default: return UAIO_STAY_NONE;
+	}
+}
+
 /* Move a request between states; the caller has to be its owner (see above). */
 static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
 				 enum uaio_req_state to)
@@ -325,6 +341,7 @@ static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
 	/* relaxed: the lock of the edge orders it; others only peek */
 	UAIO_CHECK(load_relaxed(&req->state) == from);
 	store_relaxed(&req->state, to);
+	uaio_stats_move(uaio_req_stay(from), uaio_req_stay(to), 1);
 }
 
 /*
@@ -338,6 +355,7 @@ static inline void uaio_req_move_seq_cst(struct uaio_req *req,
 	UAIO_CHECK(load_relaxed(&req->state) == from);
 	/* [MB:closing] seq_cst: see the caller. */
 	store_seq_cst(&req->state, to);
+	uaio_stats_move(uaio_req_stay(from), uaio_req_stay(to), 1);
 }
 
 #endif /* UAIO_REQ_REQ_H */

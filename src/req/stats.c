@@ -61,6 +61,12 @@ const char *const uaio_direct_names[UAIO_NR_DIRECT_COUNTS] = {
 	[UAIO_DIRECT_URING] = "io_uring",
 };
 
+const char *const uaio_stay_names[UAIO_NR_STAYS] = {
+	[UAIO_STAY_QUEUED] = "queued", [UAIO_STAY_PARKED] = "parked",
+	[UAIO_STAY_TIMED] = "timed",   [UAIO_STAY_WAITING] = "waiting",
+	[UAIO_STAY_KERNEL] = "kernel",
+};
+
 /* the page */
 
 static void name(char (*to)[UAIO_LIVE_NAME], const char *const *from,
@@ -83,6 +89,7 @@ static void name_all(struct uaio_live_page *page)
 	     &identity->nr_directs);
 	name(names->faults, uaio_fault_names, UAIO_NR_FAULT_KINDS,
 	     &identity->nr_faults);
+	name(names->stays, uaio_stay_names, UAIO_NR_STAYS, &identity->nr_stays);
 }
 
 static struct uaio_live_page *open_page(void)
@@ -250,6 +257,30 @@ void uaio_stats_landed(void)
 	sub_relaxed(&uaio_stats_gauges->nr_in_flight, 1);
 }
 
+static void add_anywhere(uint64_t *count, uint64_t nr, bool is_mine)
+{
+	if (likely(is_mine))
+		store_relaxed(count, load_relaxed(count) + nr);
+	else
+		add_relaxed(count, nr);
+}
+
+void uaio_stats_moved(enum uaio_stay from, enum uaio_stay to, uint64_t nr)
+{
+	struct uaio_live_block *mine = uaio_stats_of_thread;
+	struct uaio_live_stays *stays = &uaio_stats_gauges->stays;
+	bool is_mine = likely(mine) &&
+		       load_relaxed(&mine->pid) == uaio_stats_pid &&
+		       load_relaxed(&mine->owner) != ANY_THREAD;
+
+	if (is_mine)
+		stays = &mine->stays;
+	if (to != UAIO_STAY_NONE)
+		add_anywhere(&stays->nr_begun[to], nr, is_mine);
+	if (from != UAIO_STAY_NONE)
+		add_anywhere(&stays->nr_ended[from], nr, is_mine);
+}
+
 /* adding up */
 
 static uint64_t ns_of(uint64_t cycles)
@@ -260,6 +291,15 @@ static uint64_t ns_of(uint64_t cycles)
 	while (!(rate = uaio_cycles_per_us()))
 		;
 	return cycles / rate * 1000 + cycles % rate * 1000 / rate;
+}
+
+static void add_stays(struct uaio_stats_sum *sum,
+		      const struct uaio_live_stays *stays)
+{
+	for (unsigned i = 0; i < UAIO_NR_STAYS; i++)
+		sum->nr_there[i] +=
+			(int64_t)(load_relaxed(&stays->nr_begun[i]) -
+				  load_relaxed(&stays->nr_ended[i]));
 }
 
 static void add_block(struct uaio_stats_sum *sum, struct uaio_hist *hists,
@@ -274,6 +314,7 @@ static void add_block(struct uaio_stats_sum *sum, struct uaio_hist *hists,
 		sum->nr_direct[i] += load_relaxed(&block->nr_direct[i]);
 	for (unsigned i = 0; i < UAIO_NR_FAULT_KINDS; i++)
 		sum->nr_faults[i] += load_relaxed(&block->nr_faults[i]);
+	add_stays(sum, &block->stays);
 	for (unsigned time = 0; time < UAIO_NR_HISTS; time++)
 		uaio_hist_add(&hists[time], &block->hists[time]);
 }
@@ -302,6 +343,7 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 		.peak_threads = threads.peak,
 	};
 	memset(hists, 0, sizeof(hists));
+	add_stays(ret_sum, &uaio_stats_gauges->stays);
 	add_block(ret_sum, hists, &spare);
 	for (unsigned i = 0; i < SHARED; i++)
 		if (is_taken(i))

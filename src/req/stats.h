@@ -72,6 +72,20 @@ enum uaio_direct_count {
 	UAIO_NR_DIRECT_COUNTS,
 };
 
+/*
+ * Where a request that is in flight waits. One that is nowhere of these is being
+ * executed, or is on its way from one to another.
+ */
+enum uaio_stay {
+	UAIO_STAY_QUEUED,  /* for a worker */
+	UAIO_STAY_PARKED,  /* for its file to be ready */
+	UAIO_STAY_TIMED,   /* for its time to come */
+	UAIO_STAY_WAITING, /* for other requests, or its pages */
+	UAIO_STAY_KERNEL, /* with the kernel's AIO or io_uring, or lined up for it */
+	UAIO_NR_STAYS,
+	UAIO_STAY_NONE = UAIO_NR_STAYS,
+};
+
 /* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_stats_init(void);
 
@@ -79,6 +93,7 @@ static_assert((int)UAIO_NR_OPS <= (int)UAIO_LIVE_OPS &&
 		      (int)UAIO_NR_WAYS <= (int)UAIO_LIVE_WAYS &&
 		      (int)UAIO_NR_DIRECT_COUNTS <= (int)UAIO_LIVE_DIRECTS &&
 		      (int)UAIO_NR_FAULT_KINDS <= (int)UAIO_LIVE_FAULTS &&
+		      (int)UAIO_NR_STAYS <= (int)UAIO_LIVE_STAYS &&
 		      (int)UAIO_NR_HISTS <= (int)UAIO_LIVE_TIMES + 1,
 	      "they fit into the page");
 
@@ -86,6 +101,7 @@ static_assert((int)UAIO_NR_OPS <= (int)UAIO_LIVE_OPS &&
 extern const char *const uaio_way_names[UAIO_NR_WAYS];
 extern const char *const uaio_time_names[UAIO_NR_TIMES];
 extern const char *const uaio_direct_names[UAIO_NR_DIRECT_COUNTS];
+extern const char *const uaio_stay_names[UAIO_NR_STAYS];
 
 extern _Thread_local struct uaio_live_block *uaio_stats_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -152,6 +168,19 @@ void uaio_stats_in_flight(void);
 /* Such a request is complete. */
 void uaio_stats_landed(void);
 
+/*
+ * Requests, so many, have moved. It takes no block for the thread, and so may be called
+ * under any lock.
+ */
+void uaio_stats_moved(enum uaio_stay from, enum uaio_stay to, uint64_t nr);
+
+static inline void uaio_stats_move(enum uaio_stay from, enum uaio_stay to,
+				   uint64_t nr)
+{
+	if (from != to && uaio_config.has_stats)
+		uaio_stats_moved(from, to, nr);
+}
+
 /* The sum over the blocks of all threads. Times are in nanoseconds. */
 struct uaio_stats_sum {
 	uint64_t nr_submits;
@@ -160,9 +189,10 @@ struct uaio_stats_sum {
 	uint64_t nr_by_way[UAIO_NR_OPS][UAIO_NR_WAYS];
 	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
 	uint64_t nr_faults[UAIO_NR_FAULT_KINDS];
-	uint32_t peak_in_flight; /* of requests that were not inline */
-	uint32_t nr_threads;     /* threads that the engine has created */
-	uint32_t peak_threads;   /* most of them at a time */
+	int64_t nr_there[UAIO_NR_STAYS]; /* now; right when nothing goes on */
+	uint32_t peak_in_flight;         /* of requests that were not inline */
+	uint32_t nr_threads;   /* threads that the engine has created */
+	uint32_t peak_threads; /* most of them at a time */
 	struct uaio_time_sum {
 		uint64_t nr;
 		uint64_t p50, p99, p999, max;

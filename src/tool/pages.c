@@ -162,6 +162,46 @@ static void find_process(struct uaio_page *page)
 
 /* what it says */
 
+static void add_stays(struct uaio_live_stays *sum,
+		      const struct uaio_live_stays *stays)
+{
+	for (unsigned i = 0; i < UAIO_LIVE_STAYS; i++) {
+		sum->nr_begun[i] += stays->nr_begun[i];
+		sum->nr_ended[i] += stays->nr_ended[i];
+	}
+}
+
+/* Return: left - right; 0 if what goes on meanwhile has made it less. */
+static uint64_t difference(uint64_t left, uint64_t right)
+{
+	/* The sums may wrap: what another process has written is no matter. */
+	return (int64_t)(left - right) > 0 ? left - right : 0;
+}
+
+static void find_stays(struct uaio_page *page,
+		       const struct uaio_live_stays *sum)
+{
+	uint64_t nr = 0;
+
+	/* Of one that has ended nothing is anywhere. */
+	for (unsigned i = 0; page->is_running && i < page->identity.nr_stays;
+	     i++) {
+		page->nr_there[i] =
+			difference(sum->nr_begun[i], sum->nr_ended[i]);
+		nr += page->nr_there[i];
+	}
+	if (page->is_running)
+		page->nr_executing = difference(page->gauges.nr_in_flight, nr);
+}
+
+uint64_t uaio_page_there(const struct uaio_page *page, const char *name)
+{
+	for (unsigned i = 0; i < page->identity.nr_stays; i++)
+		if (!strcmp(page->names.stays[i], name))
+			return page->nr_there[i];
+	return 0;
+}
+
 static void add_block(struct uaio_page *page, struct uaio_hist *hists,
 		      const struct uaio_live_block *block)
 {
@@ -219,6 +259,7 @@ static void read_blocks(struct uaio_page *page, int fd)
 {
 	static struct uaio_hist hists[UAIO_LIVE_TIMES + 1];
 	static struct uaio_live_block block;
+	struct uaio_live_stays stays = page->gauges.stays;
 
 	memset(hists, 0, sizeof(hists));
 	for (unsigned i = 0; i < UAIO_LIVE_BLOCKS; i++) {
@@ -227,10 +268,13 @@ static void read_blocks(struct uaio_page *page, int fd)
 
 		if (pread(fd, &block, sizeof(block), at) != sizeof(block))
 			break;
-		if (block.pid)
-			add_block(page, hists, &block);
+		if (!block.pid)
+			continue;
+		add_block(page, hists, &block);
+		add_stays(&stays, &block.stays);
 	}
 	sum_up(page, hists);
+	find_stays(page, &stays);
 }
 
 /* The names come from a file that any process of the user may write. */
@@ -261,7 +305,8 @@ static bool is_known(const struct uaio_live_identity *identity)
 	       identity->nr_ways <= UAIO_LIVE_WAYS &&
 	       identity->nr_times <= UAIO_LIVE_TIMES &&
 	       identity->nr_directs <= UAIO_LIVE_DIRECTS &&
-	       identity->nr_faults <= UAIO_LIVE_FAULTS;
+	       identity->nr_faults <= UAIO_LIVE_FAULTS &&
+	       identity->nr_stays <= UAIO_LIVE_STAYS;
 }
 
 /* Return: whether the page is whole, and wanted; then *page has what it says. */

@@ -36,6 +36,9 @@ struct uaio_page {
 	uint64_t nr_by_way[UAIO_LIVE_OPS][UAIO_LIVE_WAYS];
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
+	/* where the requests in flight are */
+	uint64_t nr_there[UAIO_LIVE_STAYS];
+	uint64_t nr_executing; /* in flight, and nowhere of these */
 	struct uaio_page_time times[UAIO_LIVE_TIMES];
 	struct uaio_hist total; /* of the times "total", in cycles */
 };
@@ -60,6 +63,9 @@ void uaio_pages_free(struct uaio_pages *pages);
  * if that was an hour ago.
  */
 void uaio_page_seen(const struct uaio_page *page);
+
+/* Return: how many requests are there now; 0: the process knows no such place. */
+uint64_t uaio_page_there(const struct uaio_page *page, const char *name);
 
 /* Return: the process id that text is; -1: it is none. */
 int uaio_pages_pid(const char *text);

@@ -210,14 +210,15 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 		.nr_doors = page->gauges.nr_setups,
 		.nr_in_flight = page->gauges.nr_in_flight,
 		.nr_threads = page->gauges.nr_threads,
+		.nr_queued = uaio_page_there(page, "queued"),
+		.nr_parked = uaio_page_there(page, "parked"),
+		.nr_kernel = uaio_page_there(page, "kernel"),
 	};
 	if (!top->seconds)
 		return;
 	ret->nr_accepted = grown(before->nr_accepted, page->nr_accepted);
 	ret->rate = (double)ret->nr_accepted / top->seconds;
 	ret->nr_inline = nr_of_way(before, page, "inline");
-	ret->nr_parked = nr_of_way(before, page, "parked");
-	ret->nr_queued = nr_of_way(before, page, "queued");
 	compare_times(ret, &before->total, &page->total);
 }
 
@@ -348,8 +349,8 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 
 const char *uaio_top_columns(void)
 {
-	return "    PID NAME       DOORS     REQ/S INL% PRK% QUE%   P50 us  "
-	       " P99 us FLIGHT THR";
+	return "    PID NAME       DOORS    REQ/S INL%  P50 us  P99 us FLIGHT "
+	       " QUE  PRK  KRN THR";
 }
 
 static void share(char ret[8], uint64_t nr, uint64_t of)
@@ -372,20 +373,17 @@ static void microseconds(char ret[24], const struct uaio_top_row *row,
 void uaio_top_line(const struct uaio_top *top, const struct uaio_top_row *row,
 		   char ret_line[UAIO_TOP_LINE])
 {
-	const uint64_t sum = row->nr_inline + row->nr_parked + row->nr_queued;
-	char rate[24] = "-", shares[3][8], times[2][24];
+	char rate[24] = "-", share_inline[8], times[2][24];
 
 	if (top->seconds)
 		(void)snprintf(rate, sizeof(rate), "%.0f", row->rate);
-	share(shares[0], row->nr_inline, sum);
-	share(shares[1], row->nr_parked, sum);
-	share(shares[2], row->nr_queued, sum);
+	share(share_inline, row->nr_inline, row->nr_accepted);
 	microseconds(times[0], row, row->p50);
 	microseconds(times[1], row, row->p99);
 	(void)snprintf(ret_line, UAIO_TOP_LINE,
-		       "%7d %-10.10s %5" PRIu64 " %9s %4s %4s %4s %8s %8s "
-		       "%6" PRIu32 " %3" PRIu32,
-		       row->pid, row->comm, row->nr_doors, rate, shares[0],
-		       shares[1], shares[2], times[0], times[1],
-		       row->nr_in_flight, row->nr_threads);
+		       "%7d %-10.10s %5" PRIu64 " %8s %4s %7s %7s %6" PRIu32
+		       " %4" PRIu64 " %4" PRIu64 " %4" PRIu64 " %3" PRIu32,
+		       row->pid, row->comm, row->nr_doors, rate, share_inline,
+		       times[0], times[1], row->nr_in_flight, row->nr_queued,
+		       row->nr_parked, row->nr_kernel, row->nr_threads);
 }

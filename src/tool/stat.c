@@ -65,16 +65,36 @@ static void print_times(const struct uaio_page *page)
 	}
 }
 
+/* Where those in flight are, if there are any. */
+static void print_stays(const struct uaio_page *page)
+{
+	const char *separator = " (";
+
+	for (unsigned i = 0; i < page->identity.nr_stays; i++) {
+		if (!page->nr_there[i])
+			continue;
+		printf("%s%s %" PRIu64, separator, page->names.stays[i],
+		       page->nr_there[i]);
+		separator = ", ";
+	}
+	if (page->nr_executing)
+		printf("%sexecuting %" PRIu64, separator, page->nr_executing);
+	if (separator[0] == ',' || page->nr_executing)
+		putchar(')');
+}
+
 static void print_block(const struct uaio_page *page)
 {
 	printf("%s[%d]: %s, %" PRIu64 " requests, completed %" PRIu64
 	       ", contexts and rings %" PRIu64 "\n",
 	       page->identity.comm, page->pid, state_of(page),
 	       page->nr_accepted, page->nr_completed, page->gauges.nr_setups);
-	printf("  in flight %" PRIu32 ", at most %" PRIu32 "; threads %" PRIu32
-	       ", at most %" PRIu32 "\n",
-	       page->gauges.nr_in_flight, page->gauges.peak_in_flight,
-	       page->gauges.nr_threads, page->gauges.peak_threads);
+	printf("  in flight %" PRIu32, page->gauges.nr_in_flight);
+	print_stays(page);
+	printf(", at most %" PRIu32 "; threads %" PRIu32 ", at most %" PRIu32
+	       "\n",
+	       page->gauges.peak_in_flight, page->gauges.nr_threads,
+	       page->gauges.peak_threads);
 	print_ops(page);
 	print_times(page);
 }
@@ -146,12 +166,17 @@ static void print_json(const struct uaio_page *page)
 	       ", \"submits\": %" PRIu64 ", \"accepted\": %" PRIu64
 	       ", \"completed\": %" PRIu64 ", \"wakeups\": %" PRIu64
 	       ", \"in_flight\": %" PRIu32 ", \"peak_in_flight\": %" PRIu32
-	       ", \"threads\": {\"now\": %" PRIu32 ", \"started\": %" PRIu32
-	       ", \"peak\": %" PRIu32 "}, \"requests\": {",
+	       ", \"now\": {\"executing\": %" PRIu64,
 	       page->pid, page->identity.comm, state_of(page),
 	       page->gauges.nr_setups, nr_submits(page), page->nr_accepted,
 	       page->nr_completed, page->gauges.nr_wakeups,
 	       page->gauges.nr_in_flight, page->gauges.peak_in_flight,
+	       page->nr_executing);
+	for (unsigned i = 0; i < page->identity.nr_stays; i++)
+		printf(", \"%s\": %" PRIu64, page->names.stays[i],
+		       page->nr_there[i]);
+	printf("}, \"threads\": {\"now\": %" PRIu32 ", \"started\": %" PRIu32
+	       ", \"peak\": %" PRIu32 "}, \"requests\": {",
 	       page->gauges.nr_threads, page->gauges.nr_threads_ever,
 	       page->gauges.peak_threads);
 	for (unsigned op = 0; op < page->identity.nr_ops; op++) {
@@ -255,6 +280,21 @@ static void each_in_flight(const struct uaio_page *page)
 	one_number(page, "in_flight", page->gauges.nr_in_flight);
 }
 
+static void one_stay(const struct uaio_page *page, const char *name,
+		     uint64_t nr)
+{
+	printf("uaio_requests_now{");
+	print_labels(page);
+	printf(",where=\"%s\"} %" PRIu64 "\n", name, nr);
+}
+
+static void each_stay(const struct uaio_page *page)
+{
+	for (unsigned i = 0; i < page->identity.nr_stays; i++)
+		one_stay(page, page->names.stays[i], page->nr_there[i]);
+	one_stay(page, "executing", page->nr_executing);
+}
+
 static void each_thread(const struct uaio_page *page)
 {
 	one_number(page, "threads", page->gauges.nr_threads);
@@ -277,6 +317,9 @@ static void print_metrics(const struct uaio_page *pages, unsigned nr,
 		{ "in_flight", "gauge",
 		  "Requests accepted and not complete, but those inline.",
 		  each_in_flight },
+		{ "requests_now", "gauge",
+		  "Of the requests in flight, those that are there.",
+		  each_stay },
 		{ "threads", "gauge", "Threads of the library.", each_thread },
 		{ "time_seconds", "summary", "How long requests took.",
 		  each_time },

@@ -36,11 +36,12 @@ struct uaio_top_row {
 	int pid;
 	const char *comm; /* of the page */
 	uint64_t nr_doors, nr_accepted;
-	uint64_t nr_inline, nr_parked, nr_queued;
+	uint64_t nr_inline;
 	double rate; /* requests a second */
 	uint64_t nr_times, p50,
 		p99; /* of all the time they took; nanoseconds */
 	uint32_t nr_in_flight, nr_threads;
+	uint64_t nr_queued, nr_parked, nr_kernel; /* of those in flight */
 };
 
 struct uaio_top {

@@ -27,8 +27,9 @@ READ_NS_AT = PLACES["read_ns"][0]
 class Victim(Reader):
     """The same, which may be killed; its pages go at the end of the block."""
 
-    def __init__(self, tool, *before, options=()):
-        super().__init__(tool, REQUESTS, *before, options=options)
+    def __init__(self, tool, *before, options=(), parked=0):
+        super().__init__(tool, REQUESTS, *before, options=options,
+                         parked=parked)
 
     def kill(self):
         os.kill(self.pid, signal.SIGKILL)
@@ -90,6 +91,27 @@ def _(tool):
         victim.end()
         expect_none(tool, victim.pid)
         expect(pages_of(victim.pid), [], "pages that it has left")
+
+
+@case("uaio stat tells where the requests in flight are")
+def _(tool):
+    with Victim(tool, parked=3) as victim:
+        line = line_of(tool, victim.pid)
+        expect(line["in_flight"], 3, "in flight")
+        expect(line["now"], {"executing": 0, "queued": 0, "parked": 3,
+                             "timed": 0, "waiting": 0, "kernel": 0}, "where")
+        text = tool.exec(tool.uaio, "stat", str(victim.pid)).expect().out
+        expect("\n  in flight 3 (parked 3), at most 3; threads " in text, True,
+               text)
+        text = tool.exec(tool.uaio, "stat", "--openmetrics",
+                         str(victim.pid)).expect().out
+        for where, nr in line["now"].items():
+            sample = re.search(r"^uaio_requests_now\{[^}]*where=\"" + where +
+                               r"\"\} (\d+)$", text, re.M)
+            expect(int(sample[1]), nr, where)
+        victim.kill()
+        expect(set(line_of(tool, victim.pid)["now"].values()), {0},
+               "of one that is gone")
 
 
 @case("a process that is killed leaves its counts, until they were read")

@@ -5,9 +5,9 @@ import sys
 
 from harness import expect
 
-# Reads so often, says so, reads on if it is to, and ends when its input does.
+# Reads so often, has reads of an empty pipe, says so, reads on if it is to, and ends when its input does.
 PROGRAM = """
-import ctypes, select, struct, sys
+import ctypes, os, select, struct, sys
 lib = ctypes.CDLL(None)
 context = ctypes.c_void_p()
 file = open(sys.executable, "rb")
@@ -28,6 +28,13 @@ if lib.io_setup(8, ctypes.byref(context)):
     sys.exit("no context")
 for _ in range(int(sys.argv[1])):
     read()
+parked = struct.pack(
+    "<QIIHhIQQqQII", 0, 0, 0, 0, 0, os.pipe()[0],
+    ctypes.addressof(buffer), 1, 0, 0, 0, 0)
+for _ in range(int(sys.argv[3])):
+    one = ctypes.create_string_buffer(parked)
+    if lib.io_submit(context, 1, (ctypes.c_void_p * 1)(ctypes.addressof(one))) != 1:
+        sys.exit("not submitted")
 print("ready", flush=True)
 while sys.argv[2] == "on" and not select.select([0], [], [], 0)[0]:
     read()
@@ -38,10 +45,11 @@ sys.stdin.read()
 class Reader:
     """A process that has made so many requests; gone at the end of the block."""
 
-    def __init__(self, tool, requests, *before, goes_on=False, options=()):
+    def __init__(self, tool, requests, *before, goes_on=False, parked=0,
+                 options=()):
         self.process = subprocess.Popen(
             [*before, tool.uaio, "run", *options, "--", sys.executable, "-c",
-             PROGRAM, str(requests), "on" if goes_on else "off"],
+             PROGRAM, str(requests), "on" if goes_on else "off", str(parked)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 

@@ -20,6 +20,7 @@
 #include "base/sleep.h"
 #include "options/config.h"
 #include "proc/entry.h"
+#include "req/stats.h"
 #include "aio/aio.h"
 #include "aio/ctx.h"
 
@@ -227,7 +228,26 @@ int unit_setup(void **state)
 	unit_thread_start(&thread, do_nothing, NULL);
 	unit_thread_join(&thread);
 	unit_footprint(&footprint);
+	/* So it is counted where requests are. */
+	uaio_config.has_stats = true;
 	return 0;
+}
+
+/* Return: whether no request is anywhere any more: each has left where it has been. */
+static bool is_conserved(void)
+{
+	struct uaio_stats_sum sum;
+	bool ret = true;
+
+	uaio_stats_sum(&sum);
+	for (unsigned i = 0; i < UAIO_NR_STAYS; i++) {
+		if (!sum.nr_there[i])
+			continue;
+		print_error("requests %s: %lld\n", uaio_stay_names[i],
+			    (long long)sum.nr_there[i]);
+		ret = false;
+	}
+	return ret;
 }
 
 int unit_teardown(void **state)
@@ -241,7 +261,7 @@ int unit_teardown(void **state)
 	if (leak)
 		print_error("left behind: %s\n", leak);
 	alarm(0);
-	return leak ? -1 : 0;
+	return leak || !is_conserved() ? -1 : 0;
 }
 
 /* What goes wrong is the child's end, and not the next test's begin. */
