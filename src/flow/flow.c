@@ -228,8 +228,8 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 	if (req->started)
 		uaio_stats_time(stats, UAIO_TIME_SERVICE, req->started, now, 1);
 	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
-	if (uaio_trace_is_on())
-		uaio_record(req, res, by, now);
+	if (uaio_stats_is_traced(stats))
+		uaio_record(stats, req, res, by, now);
 }
 
 static uint32_t flags_of(const struct uaio_sqe *sqe)

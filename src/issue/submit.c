@@ -105,8 +105,6 @@ static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 {
 	struct uaio_live_block *stats = batch->stats;
 
-	if (uaio_trace_is_on())
-		uaio_record_inline(batch->queue, sqe, outcome);
 	uaio_stats_add(stats, &stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
 	if (!batch->nr_inline && !batch->nr_handed_over)
 		batch->start = outcome->start;
@@ -118,6 +116,9 @@ static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		batch->first_end = outcome->end;
 	}
 	batch->end = outcome->end;
+	/* Last, so that nothing has to outlive the call of it. */
+	if (uaio_stats_is_traced(stats))
+		uaio_record_inline(stats, batch->queue, sqe, outcome);
 }
 
 static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,

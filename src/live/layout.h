@@ -7,8 +7,7 @@
  * versions of the library; names stand in the page itself.
  *
  *   0x00000  identity: whose page it is; immutable once `is_ready` is set
- *   0x00100  control: words that a tool may write, for tracing; no process reads
- *            them yet
+ *   0x00100  control: words that a tool writes, to ask for a trace
  *   0x00200  gauges of the process
  *   0x00400  names
  *   0x01000  not used yet
@@ -19,8 +18,9 @@
  *   I1  All counts are aligned words of 64 bits (gauges of 32), written by relaxed
  *       stores or additions. Each word is right by itself; two words may be of
  *       different moments.
- *   I2  Of the page the process reads the counts that it adds to and, of a block, whose
- *       it is. What others write there may make its counts wrong, and nothing else.
+ *   I2  Of the page the process reads the counts that it adds to, of a block whose it
+ *       is, and what tools ask for. What others write there may make its counts wrong,
+ *       or have it traced, and nothing else.
  *   I3  The counts of a block only ever grow. How many requests are somewhere now is
  *       the difference of two sums, which may be off by what goes on meanwhile.
  *   I4  A member of the page that is added takes room that was zero. If one changes its
@@ -40,7 +40,7 @@
 #include "base/atomic.h"
 
 #define UAIO_LIVE_MAGIC "uaiolive"
-enum { UAIO_LIVE_VERSION = 3 };
+enum { UAIO_LIVE_VERSION = 4 };
 
 enum {
 	UAIO_LIVE_NAME = 16, /* bytes of a name, with its end */
@@ -100,15 +100,9 @@ struct uaio_live_identity {
 	uint32_t nr_stays; /* so many have a name */
 };
 
-/*
- * What a tool may ask of the process. A tool writes `asker` (its process id) by a
- * compare-and-exchange from 0 first, and 0 last; if that process is gone, another may
- * take its place. The words belong to `trace`, and are 0 while nobody traces.
- */
+/* What a tool asks of the process: trace/ask.h has its layout. */
 struct uaio_live_control {
-	uint32_t asker; /* atomic */
-	uint32_t trace; /* atomic: what is to be traced; 0: nothing */
-	uint64_t words[31];
+	uint64_t words[32];
 };
 
 /*
@@ -146,7 +140,10 @@ struct uaio_live_names {
 /* Counts: those of one thread, which alone writes them, or of all others. */
 struct uaio_live_block {
 	int32_t owner; /* atomic: thread id; -1: any thread, by locked additions */
-	int32_t pid;           /* atomic; 0: not in use */
+	int32_t pid; /* atomic; 0: not in use */
+	/* atomic: a tool may ask for a trace (trace/ask.h); set by tools, too */
+	uint32_t is_traced;
+	uint32_t spare;
 	uint64_t nr_completed; /* requests that were not inline */
 	uint64_t nr_accepted[UAIO_LIVE_OPS][UAIO_LIVE_WAYS];
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
@@ -172,7 +169,7 @@ static_assert(offsetof(struct uaio_live_page, control) == 0x100 &&
 		      sizeof(struct uaio_live_page) <= 0x1000,
 	      "as it stands above");
 static_assert(sizeof(struct uaio_live_control) == 0x100 &&
-		      offsetof(struct uaio_live_block, hists) == 2320 &&
+		      offsetof(struct uaio_live_block, hists) == 2328 &&
 		      sizeof(struct uaio_live_block) <= UAIO_LIVE_BLOCK_BYTES,
 	      "tools of other versions read it");
 

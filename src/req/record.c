@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "req/record.h"
 
+#include "base/sys.h"
+#include "trace/listen.h"
 #include "trace/trace.h"
 #include "op/op.h"
 #include "req/call.h"
 #include "req/queue.h"
 #include "req/req.h"
+#include "req/stats.h"
 
 static bool has_place(const struct uaio_sqe *sqe)
 {
@@ -36,11 +39,49 @@ static void fill(struct uaio_trace_record *record,
 	record->door = load_relaxed(&queue->sink)->door;
 }
 
-void uaio_record_inline(const struct uaio_queue *queue,
+/* What is being written, and where to. */
+struct writing {
+	struct uaio_live_block *stats;
+	struct uaio_trace_record
+		*own; /* in the ring it was started with; or NULL */
+	struct uaio_trace_record copy;
+	bool is_asked; /* there may be other rings */
+};
+
+/* Return: the record to fill in; NULL: nobody wants it, or there is no room. */
+static struct uaio_trace_record *
+begin(struct writing *writing, struct uaio_live_block *stats, uint64_t now)
+{
+	writing->stats = stats;
+	writing->own = uaio_trace_is_on() ? uaio_trace_next() : NULL;
+	writing->is_asked = uaio_listen(now);
+	if (!writing->is_asked && !uaio_trace_is_on())
+		/* relaxed: a tool that has just set it does so again */
+		store_relaxed(&stats->is_traced, 0);
+	if (writing->own)
+		return writing->own;
+	return writing->is_asked ? &writing->copy : NULL;
+}
+
+static void end(struct writing *writing, struct uaio_trace_record *record)
+{
+	/* relaxed: of a thread's own block, or of the one that many share */
+	int owner = load_relaxed(&writing->stats->owner);
+
+	record->tid = (uint32_t)(owner > 0 ? owner : sys_gettid());
+	if (writing->is_asked)
+		uaio_listen_write(record, uaio_stats_place(writing->stats));
+	if (writing->own)
+		uaio_trace_put();
+}
+
+void uaio_record_inline(struct uaio_live_block *stats,
+			const struct uaio_queue *queue,
 			const struct uaio_sqe *sqe,
 			const struct uaio_outcome *outcome)
 {
-	struct uaio_trace_record *record = uaio_trace_next();
+	struct writing writing;
+	struct uaio_trace_record *record = begin(&writing, stats, outcome->end);
 
 	if (unlikely(!record))
 		return;
@@ -49,7 +90,7 @@ void uaio_record_inline(const struct uaio_queue *queue,
 	fill(record, queue, sqe, outcome->res);
 	record->by = UAIO_BY_SUBMITTER;
 	record->is_late = false;
-	uaio_trace_put();
+	end(&writing, record);
 }
 
 /* What it was asked for, before parts of it were done or it was held back. */
@@ -70,10 +111,11 @@ static void fill_in_whole(struct uaio_trace_record *record,
 		record->off -= req->done_bytes;
 }
 
-void uaio_record(const struct uaio_req *req, int64_t res, enum uaio_by by,
-		 uint64_t now)
+void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
+		 int64_t res, enum uaio_by by, uint64_t now)
 {
-	struct uaio_trace_record *record = uaio_trace_next();
+	struct writing writing;
+	struct uaio_trace_record *record = begin(&writing, stats, now);
 
 	if (unlikely(!record))
 		return;
@@ -84,5 +126,5 @@ void uaio_record(const struct uaio_req *req, int64_t res, enum uaio_by by,
 	fill_in_whole(record, req);
 	record->is_late = req->is_late;
 	record->by = (uint8_t)(req->is_late ? req->late_by : by);
-	uaio_trace_put();
+	end(&writing, record);
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
+#include "trace/listen.h"
 #include "trace/trace.h"
 #include "live/live.h"
 #include "proc/thread.h"
@@ -20,6 +21,10 @@ enum { NR_LOOKED_AT = 8 };
 /* The last block is the one that threads share. */
 enum { SHARED = UAIO_LIVE_BLOCKS - 1, ANY_THREAD = -1 };
 static_assert(SHARED == 64, "a bit for each of the others");
+static_assert((int)SHARED == (int)UAIO_TRACE_OWN_LANES,
+	      "a lane for each of them");
+static_assert(sizeof(struct uaio_trace_ask) <= sizeof(struct uaio_live_control),
+	      "there is room for it");
 
 static struct {
 	/* atomic */
@@ -112,9 +117,12 @@ void uaio_stats_init(void)
 	memset(&spare, 0, sizeof(spare));
 	memset(&own_gauges, 0, sizeof(own_gauges));
 	spare.owner = ANY_THREAD;
+	spare.is_traced = uaio_trace_is_on();
 	uaio_stats_pid = spare.pid = sys_getpid();
 	page = open_page();
 	all.area = (char *)page;
+	uaio_listen_to(page ? (struct uaio_trace_ask *)(void *)&page->control
+			    : NULL);
 	uaio_stats_gauges = page ? &page->gauges : &own_gauges;
 	uaio_threads_tell(page ? (struct uaio_thread_counts *)(void *)&page
 					  ->gauges.nr_threads
@@ -153,6 +161,15 @@ static struct uaio_live_block *block_at(unsigned place)
 				   (size_t)place * UAIO_LIVE_BLOCK_BYTES);
 }
 
+unsigned uaio_stats_place(const struct uaio_live_block *block)
+{
+	return block == &spare ? SHARED
+			       : (unsigned)(((const char *)block -
+					     load_relaxed(&all.area) -
+					     UAIO_LIVE_BLOCKS_AT) /
+					    UAIO_LIVE_BLOCK_BYTES);
+}
+
 static bool is_taken(unsigned place)
 {
 	return load_relaxed(&all.taken) >> place & 1;
@@ -183,6 +200,8 @@ static struct uaio_live_block *steal(int me)
 static struct uaio_live_block *take(struct uaio_live_block *block, int owner)
 {
 	store_relaxed(&block->owner, owner);
+	store_relaxed(&block->is_traced,
+		      uaio_trace_is_on() || uaio_listen_is_asked());
 	store_relaxed(&block->pid, uaio_stats_pid);
 	return block;
 }

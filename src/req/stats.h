@@ -163,6 +163,16 @@ static inline void uaio_stats_direct(enum uaio_direct_count what, uint64_t nr)
 		uaio_stats_add(stats, &stats->nr_direct[what], nr);
 }
 
+/* Return: whether somebody may want records of what the thread does. */
+static inline bool uaio_stats_is_traced(const struct uaio_live_block *block)
+{
+	/* relaxed: a tool has set it, or this process */
+	return unlikely(load_relaxed(&block->is_traced));
+}
+
+/* Return: the number of a block; that of a block which threads share is the last. */
+unsigned uaio_stats_place(const struct uaio_live_block *block);
+
 /* Count a request that is not complete when io_submit returns. */
 void uaio_stats_in_flight(void);
 /* Such a request is complete. */

@@ -21,6 +21,7 @@
 
 #include "base/atomic.h"
 #include "options/faults.h"
+#include "tool/pages.h"
 #include "tool/tool.h"
 #include "tool/tracing.h"
 
@@ -30,7 +31,10 @@ static struct {
 	struct uaio_sieve sieve;
 	const char *output, *chrome; /* NULL: not asked for */
 	FILE *lines, *viewer;        /* NULL: not written, or not any more */
-	uint64_t nr_lost;            /* that were told of */
+	bool has_begun;
+	uint64_t nr_lost; /* that were told of */
+	unsigned nr_pids;
+	int pids[UAIO_FOLLOWED_MAX]; /* processes that run already */
 } trace;
 
 static uint32_t is_stopped; /* atomic */
@@ -47,12 +51,16 @@ static void stop(int signal_number)
 static void print_help(void)
 {
 	puts("usage: uaio trace [option...] [--] command [argument...]\n"
+	     "       uaio trace [option...] -p PID [-p PID...]\n"
 	     "\n"
-	     "Starts the command as uaio run does, and writes a line for each "
-	     "of "
-	     "its\n"
-	     "asynchronous requests, as it ends, to the standard error.\n"
+	     "Starts the command as uaio run does, or attaches to processes "
+	     "that run, and\n"
+	     "writes a line for each of their asynchronous requests, as it "
+	     "ends, to the\n"
+	     "standard error.\n"
 	     "\n"
+	     "  -p, --pid PID       trace that process, which uses the "
+	     "library\n"
 	     "  -o, --output FILE   write the lines to FILE\n"
 	     "  --chrome FILE       write a file for trace viewers "
 	     "(ui.perfetto.dev)\n"
@@ -66,9 +74,25 @@ static void print_help(void)
 
 enum { CHROME = 256, OP, FILE_, ERRORS, SLOWER };
 
+static int add_pid(const char *text)
+{
+	int pid = uaio_pages_pid(text);
+
+	if (pid < 0)
+		return uaio_diag(EXIT_REFUSED,
+				 "trace: %s: expected a process id", text);
+	if (trace.nr_pids == UAIO_FOLLOWED_MAX)
+		return uaio_diag(EXIT_REFUSED,
+				 "trace: at most %d processes at a time",
+				 UAIO_FOLLOWED_MAX);
+	trace.pids[trace.nr_pids++] = pid;
+	return 0;
+}
+
 static int set_option(int c)
 {
 	switch (c) {
+	case 'p': return add_pid(optarg);
 	case 'o': trace.output = optarg; return 0;
 	case CHROME: trace.chrome = optarg; return 0;
 	case FILE_: trace.sieve.file = optarg; return 0;
@@ -92,13 +116,14 @@ static int set_option(int c)
 }
 
 /*
- * Return: 0 with the command at argv[optind]; -1 if there is nothing left to do, with
+ * Return: 0 with the command, if any, at argv[optind]; -1 if there is nothing left to do, with
  * the exit status in *ret_status.
  */
 static int read_flags(int argc, char **argv, int *ret_status)
 {
 	static const struct option flags[] = {
 		{ "output", required_argument, NULL, 'o' },
+		{ "pid", required_argument, NULL, 'p' },
 		{ "chrome", required_argument, NULL, CHROME },
 		{ "op", required_argument, NULL, OP },
 		{ "file", required_argument, NULL, FILE_ },
@@ -110,7 +135,7 @@ static int read_flags(int argc, char **argv, int *ret_status)
 	int c;
 
 	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
-	while ((c = getopt_long(argc, argv, "+ho:", flags, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+ho:p:", flags, NULL)) != -1) {
 		*ret_status = 0;
 		if (c == 'h')
 			print_help();
@@ -119,10 +144,14 @@ static int read_flags(int argc, char **argv, int *ret_status)
 		if (c == 'h' || *ret_status)
 			return -1;
 	}
-	if (optind < argc)
+	if (!trace.nr_pids != (optind == argc))
 		return 0;
-	*ret_status = uaio_diag(EXIT_REFUSED,
-				"trace: which command? See uaio trace --help");
+	*ret_status = uaio_diag(
+		EXIT_REFUSED,
+		optind < argc ? "trace: %s: a command and processes that run "
+				"cannot be traced together"
+			      : "trace: which command? See uaio trace --help",
+		argv[optind]);
 	return -1;
 }
 
@@ -145,11 +174,16 @@ static int open_output(void)
 		return EXIT_REFUSED;
 	if (!trace.output && !trace.chrome)
 		trace.lines = stderr;
+	return 0;
+}
+
+void uaio_trace_begin(void)
+{
+	trace.has_begun = true;
 	if (trace.lines)
 		uaio_lines_begin(trace.lines);
 	if (trace.viewer)
 		uaio_chrome_begin(trace.viewer);
-	return 0;
 }
 
 static void put(const struct uaio_traced *traced, void *arg)
@@ -172,38 +206,71 @@ static void check_file(FILE **file)
 	*file = NULL;
 }
 
-static void tell_lost(uint64_t nr_lost)
+void uaio_trace_tell_lost(uint64_t nr_lost)
 {
 	if (trace.lines && nr_lost != trace.nr_lost)
 		uaio_line_lost(trace.lines, nr_lost - trace.nr_lost);
 	trace.nr_lost = nr_lost;
 }
 
-static void end_output(struct uaio_trace_ring *ring)
+static void end_output(uint64_t nr_lost)
 {
-	uint64_t nr_lost = uaio_lanes_lost(ring);
-
-	tell_lost(nr_lost);
+	if (!trace.has_begun)
+		return;
+	uaio_trace_tell_lost(nr_lost);
 	if (trace.viewer)
 		uaio_chrome_end(trace.viewer, nr_lost);
 	check_file(&trace.lines);
 	check_file(&trace.viewer);
 	if (nr_lost)
-		uaio_diag(
-			0,
-			"trace: %llu records were lost: the command was faster "
-			"than they could be written",
-			(unsigned long long)nr_lost);
+		uaio_diag(0,
+			  "trace: %llu records were lost: there were more than "
+			  "could be written",
+			  (unsigned long long)nr_lost);
 }
 
-/* the command */
-
-static void nap(unsigned us)
+uint64_t uaio_trace_write(struct uaio_trace_ring *ring)
 {
-	const struct timespec time = { .tv_nsec = us * 1000l };
+	return uaio_lanes_take(ring, put, NULL);
+}
+
+bool uaio_trace_flush(void)
+{
+	check_file(&trace.lines);
+	check_file(&trace.viewer);
+	return trace.lines || trace.viewer;
+}
+
+bool uaio_trace_is_stopped(void)
+{
+	/* relaxed: a handler of this thread writes it */
+	return load_relaxed(&is_stopped);
+}
+
+void uaio_trace_nap(bool is_busy)
+{
+	const struct timespec time = {
+		.tv_nsec = (is_busy ? BUSY_NAP_US : IDLE_NAP_US) * 1000l,
+	};
 
 	(void)nanosleep(&time, NULL);
 }
+
+static int follow_processes(void)
+{
+	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
+	uint64_t nr_lost;
+	int status;
+
+	for (unsigned i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		signal(ending[i], stop);
+	signal(SIGPIPE, SIG_IGN);
+	status = uaio_follow(trace.pids, trace.nr_pids, &nr_lost);
+	end_output(nr_lost);
+	return status;
+}
+
+/* the command */
 
 /* Become the command. It finds the ring by the tracer's descriptor. */
 static int run(char **command, int nr, int fd)
@@ -249,38 +316,31 @@ static int follow(struct uaio_trace_ring *ring, pid_t command)
 	int status = 0;
 	bool is_running = true;
 
-	while (is_running && !load_relaxed(&is_stopped)) {
+	while (is_running && !uaio_trace_is_stopped()) {
 		uint64_t nr;
 
 		is_running = reap(command, &status);
-		nr = uaio_lanes_take(ring, put, NULL);
-		tell_lost(uaio_lanes_lost(ring));
-		if (!nr) {
-			check_file(&trace.lines);
-			check_file(&trace.viewer);
-		}
+		nr = uaio_trace_write(ring);
+		uaio_trace_tell_lost(uaio_lanes_lost(ring));
+		if (!nr)
+			(void)uaio_trace_flush();
 		if (is_running)
-			nap(nr ? BUSY_NAP_US : IDLE_NAP_US);
+			uaio_trace_nap(nr);
 	}
-	return load_relaxed(&is_stopped) ? 128 + SIGTERM : status;
+	return uaio_trace_is_stopped() ? 128 + SIGTERM : status;
 }
 
-int uaio_trace_main(int argc, char **argv)
+static int follow_command(int argc, char **argv)
 {
 	struct uaio_trace_ring *ring;
+	int fd = uaio_lanes_open(&ring), status;
 	pid_t command;
-	int fd, status;
 
-	if (read_flags(argc, argv, &status) < 0)
-		return status;
-	fd = uaio_lanes_open(&ring);
 	if (fd < 0)
 		return uaio_diag(EXIT_REFUSED,
 				 "trace: no memory for a ring: %s",
 				 strerror(-fd));
-	status = open_output();
-	if (status)
-		return status;
+	uaio_trace_begin();
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	/* The command's terminal is ours; it decides what an interrupt does. */
 	signal(SIGINT, SIG_IGN);
@@ -295,6 +355,18 @@ int uaio_trace_main(int argc, char **argv)
 		exit(run(argv + optind, argc - optind, fd));
 	}
 	status = follow(ring, command);
-	end_output(ring);
+	end_output(uaio_lanes_lost(ring));
 	return status;
+}
+
+int uaio_trace_main(int argc, char **argv)
+{
+	int status;
+
+	if (read_flags(argc, argv, &status) < 0)
+		return status;
+	status = open_output();
+	if (status)
+		return status;
+	return trace.nr_pids ? follow_processes() : follow_command(argc, argv);
 }

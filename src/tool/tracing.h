@@ -3,6 +3,7 @@
  * uaio trace: what its files share
  *
  *   trace.c      options, the command that is traced, and the end
+ *   follow.c     processes that run already (attach.h)
  *   lanes.c      the ring (trace/ring.h): taking records out of it
  *   filenames.c  the names of descriptors
  *   sift.c       which records are meant
@@ -64,6 +65,36 @@ uint64_t uaio_lanes_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 
 /* Return: how many records found no room, or no lane, so far. */
 uint64_t uaio_lanes_lost(struct uaio_trace_ring *ring);
+
+/* trace.c */
+
+/* Begin to write. */
+void uaio_trace_begin(void);
+
+/* Take what is in the ring, and write it. Return: how many records there were. */
+uint64_t uaio_trace_write(struct uaio_trace_ring *ring);
+
+/* So many records were lost so far. */
+void uaio_trace_tell_lost(uint64_t nr_lost);
+
+/* What was written is to be seen. Return: whether something is still written. */
+bool uaio_trace_flush(void);
+
+/* Return: whether the user wants it to end. */
+bool uaio_trace_is_stopped(void);
+
+/* Let processes write meanwhile. */
+void uaio_trace_nap(bool is_busy);
+
+/* follow.c */
+
+enum { UAIO_FOLLOWED_MAX = 64 };
+
+/*
+ * Trace the processes until they have ended, or the user has enough.
+ * Return: the exit status; *ret_lost: how many records were lost.
+ */
+int uaio_follow(const int *pids, unsigned nr, uint64_t *ret_lost);
 
 /* filenames.c */
 

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define UAIO_TRACE_MAGIC "uaiotrac"
-enum { UAIO_TRACE_VERSION = 1 };
+enum { UAIO_TRACE_VERSION = 2 };
 
 /* The path of the file, as traced processes find it. */
 #define UAIO_TRACE_VARIABLE "UAIO_TRACE"
@@ -74,7 +74,7 @@ struct uaio_trace_record {
 	uint8_t door;
 	uint8_t by;
 	uint8_t is_late; /* its completion was held back: its service time, too */
-	uint8_t spare[4];
+	uint32_t tid;    /* 0: the owner of its lane (ask.h) */
 };
 
 struct uaio_trace_lane {

@@ -10,6 +10,7 @@
 
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "trace/listen.h"
 
 uint32_t uaio_trace_on;
 
@@ -22,15 +23,9 @@ static struct {
 static uint64_t pid_namespace(void)
 {
 	struct stat st;
-	int fd = sys_openat(AT_FDCWD, "/proc/self/ns/pid", O_RDONLY | O_CLOEXEC,
-			    0);
-	int ret;
 
-	if (fd < 0)
-		return 0;
-	ret = sys_fstat(fd, &st);
-	(void)sys_close(fd);
-	return ret < 0 ? 0 : st.st_ino;
+	return sys_fstatat(AT_FDCWD, "/proc/self/ns/pid", &st) == 0 ? st.st_ino
+								    : 0;
 }
 
 /* Return: whether fd is a ring that nobody can make shorter. */
@@ -44,7 +39,7 @@ static bool is_ring(int fd)
 	       (sys_fcntl(fd, F_GET_SEALS, 0) & F_SEAL_SHRINK);
 }
 
-static int map(int fd, struct uaio_trace_ring **ret_ring)
+int uaio_trace_map(int fd, struct uaio_trace_ring **ret_ring)
 {
 	struct uaio_trace_ring *ring;
 	void *memory;
@@ -81,7 +76,7 @@ int uaio_trace_load(void)
 	fd = sys_openat(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
 	if (fd < 0)
 		return fd;
-	ret = map(fd, &ring);
+	ret = uaio_trace_map(fd, &ring);
 	(void)sys_close(fd);
 	if (ret < 0)
 		return ret;
@@ -94,6 +89,7 @@ int uaio_trace_load(void)
 void uaio_trace_init(void)
 {
 	trace.pid = (uint32_t)sys_getpid();
+	uaio_listen_init();
 }
 
 /* Return: the lane that this thread took last; NULL: it has taken none. */

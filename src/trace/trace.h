@@ -2,8 +2,9 @@
 /*
  * Tracing: how a process writes a record of each request that has ended (ring.h)
  *
- * Off unless `uaio trace` asks for it; then requests are counted and timed as for the
- * statistics. A record is written where a request is counted as complete.
+ * Off unless `uaio trace` starts the process; then requests are counted and timed as for
+ * the statistics. A record is written where a request is counted as complete. Tools that
+ * ask for a trace later are listen.h's.
  *
  *   I1  The mapping of a ring is never removed, so a thread that has seen tracing on
  *       may use it.
@@ -24,7 +25,7 @@
 
 extern uint32_t uaio_trace_on __attribute__((visibility("hidden")));
 
-/* Return: whether requests are traced. It costs one load. */
+/* Return: whether the process was started with a trace. */
 static inline bool uaio_trace_is_on(void)
 {
 	/* relaxed: what is mapped was mapped before this thread was told */
@@ -36,6 +37,12 @@ static inline bool uaio_trace_is_on(void)
  * Return: 0; -ENOENT: none is named, or its tracer is gone; or why it cannot be used.
  */
 int uaio_trace_load(void);
+
+/*
+ * Map the ring that fd is.
+ * Return: 0; -ENOENT: it is none; -EXDEV: of another namespace of process ids; -ENOMEM.
+ */
+int uaio_trace_map(int fd, struct uaio_trace_ring **ret_ring);
 
 /* Called each time the engine starts, also in a child of fork(). */
 void uaio_trace_init(void);

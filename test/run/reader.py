@@ -46,9 +46,9 @@ class Reader:
     """A process that has made so many requests; gone at the end of the block."""
 
     def __init__(self, tool, requests, *before, goes_on=False, parked=0,
-                 options=()):
+                 options=(), uaio=None, python=sys.executable):
         self.process = subprocess.Popen(
-            [*before, tool.uaio, "run", *options, "--", sys.executable, "-c",
+            [*before, uaio or tool.uaio, "run", *options, "--", python, "-c",
              PROGRAM, str(requests), "on" if goes_on else "off", str(parked)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid

@@ -36,6 +36,7 @@ NUMBERS = {
     ("src/base/sleepcall.h", "SYS_ppoll"),
     ("src/patch/patch.c", "SYS_io_uring_enter"),
     ("src/tool/secure.c", "SYS_capget"),
+    ("src/tool/attach.c", "SYS_pidfd_open"),
     ("src/tool/served.c", "SYS_io_uring_setup"),
 }
 

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/cycles.h"
+#include "base/sys.h"
+#include "proc/ownfd.h"
+#include "trace/trace.h"
+
+enum {
+	PATH_BYTES = 48,
+	LOOK_EACH_US = 1000000,
+	NR_WRITERS = UAIO_TRACE_OWN_LANES + UAIO_TRACE_SHARED_LANES,
+};
+
+static_assert((int)NR_WRITERS <= (int)UAIO_TRACE_LANES, "a lane for each");
+
+struct tracer {
+	struct uaio_trace_ring *ring; /* atomic; NULL: none */
+
+	/* who has is_looking */
+	struct uaio_trace_ring *withdrawn; /* owns: to be unmapped; or NULL */
+	uint32_t pid, fd;                  /* whose ring it is */
+	uint32_t number;                   /* that was answered last */
+	uint64_t dev, ino;
+};
+
+static struct {
+	struct uaio_trace_ask
+		*ask; /* constant while the engine is up; or NULL */
+	uint32_t pid; /* the same: of this process */
+
+	/* atomic */
+	uint32_t is_looking;
+	uint32_t nr_seen;      /* changes that were looked at */
+	uint32_t nr_rings;     /* and tools that are to be looked for again */
+	uint64_t looked;       /* when, in cycles */
+	uint64_t nr_unwritten; /* records for which no lane was free */
+
+	struct tracer tracers[UAIO_TRACE_ASKERS];
+} listening;
+
+/* A line each, so that threads do not disturb each other. */
+static struct {
+	alignas(64) uint32_t is_writing; /* atomic */
+} writers[NR_WRITERS];
+
+static void unmap(struct uaio_trace_ring *ring)
+{
+	if (ring)
+		(void)sys_munmap(ring, sizeof(*ring));
+}
+
+void uaio_listen_init(void)
+{
+	uint32_t pid = (uint32_t)sys_getpid();
+
+	/* In a child they are not mapped (I4). */
+	for (unsigned i = 0; pid == listening.pid && i < UAIO_TRACE_ASKERS;
+	     i++) {
+		unmap(listening.tracers[i].ring);
+		unmap(listening.tracers[i].withdrawn);
+	}
+	memset(&listening, 0, sizeof(listening));
+	memset(&writers, 0, sizeof(writers));
+	listening.pid = pid;
+}
+
+void uaio_listen_to(struct uaio_trace_ask *ask)
+{
+	listening.ask = ask;
+}
+
+bool uaio_listen_is_asked(void)
+{
+	for (unsigned i = 0; listening.ask && i < UAIO_TRACE_ASKERS; i++)
+		/* relaxed: a tool that has just come looks again itself */
+		if (load_relaxed(&listening.ask->askers[i].pid))
+			return true;
+	return false;
+}
+
+/* tools that begin and end */
+
+static void path_of(char path[PATH_BYTES], uint32_t pid, uint32_t fd)
+{
+	(void)snprintf(path, PATH_BYTES, "/proc/%u/fd/%u", pid, fd);
+}
+
+/* Return: whether the tool is gone: whether its descriptor is not the ring's. */
+static bool is_gone(const struct tracer *tracer)
+{
+	char path[PATH_BYTES];
+	struct stat st;
+	int ret;
+
+	path_of(path, tracer->pid, tracer->fd);
+	ret = sys_fstatat(AT_FDCWD, path, &st);
+	if (ret < 0)
+		/* Of anything else we do not know. */
+		return ret == -ENOENT || ret == -ESRCH;
+	return st.st_dev != tracer->dev || st.st_ino != tracer->ino;
+}
+
+/* Return: 0, or why the ring is not to be had. */
+static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
+{
+	struct uaio_trace_ring *ring;
+	char path[PATH_BYTES];
+	struct stat st;
+	int own, ret;
+
+	path_of(path, pid, fd);
+	own = uaio_ownfd_open_briefly(path, O_RDWR | O_NONBLOCK | O_NOCTTY);
+	if (own < 0)
+		return own;
+	ret = sys_fstat(own, &st);
+	if (ret == 0)
+		ret = uaio_trace_map(own, &ring);
+	uaio_ownfd_close(own);
+	if (ret < 0)
+		return ret;
+	(void)sys_madvise(ring, sizeof(*ring), MADV_DONTFORK);
+	tracer->pid = pid;
+	tracer->fd = fd;
+	tracer->dev = st.st_dev;
+	tracer->ino = st.st_ino;
+	/* [MB:trace-writer] seq_cst: mapped. Pairs with uaio_listen_write(). */
+	store_seq_cst(&tracer->ring, ring);
+	return 0;
+}
+
+static void withdraw(struct tracer *tracer)
+{
+	tracer->withdrawn = tracer->ring;
+	/* [MB:trace-writer] seq_cst: pairs with uaio_listen_write(). */
+	store_seq_cst(&tracer->ring, NULL);
+}
+
+/* Return: whether nothing is left of a ring that was withdrawn. */
+static bool forget(struct tracer *tracer)
+{
+	if (!tracer->withdrawn)
+		return true;
+	for (unsigned i = 0; i < NR_WRITERS; i++)
+		/*
+		 * [MB:trace-writer] seq_cst: who writes later finds the ring
+		 * withdrawn. Pairs with uaio_listen_write().
+		 */
+		if (load_seq_cst(&writers[i].is_writing))
+			return false;
+	unmap(tracer->withdrawn);
+	tracer->withdrawn = NULL;
+	return true;
+}
+
+/* Return: whether it need not be looked at again before there is a change. */
+static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
+{
+	/* [MB:trace-ask] acquire: the descriptor. Pairs with the tool's ask(). */
+	uint32_t number = load_acquire(&asker->number);
+	uint32_t pid = load_relaxed(&asker->pid);
+
+	if (tracer->ring && (pid != tracer->pid || number != tracer->number))
+		withdraw(tracer);
+	if (tracer->ring && is_gone(tracer)) {
+		withdraw(tracer);
+		store_relaxed(&asker->error, -ESRCH);
+	}
+	if (!forget(tracer))
+		return false;
+	if (!pid || number == tracer->number)
+		return true;
+	tracer->number = number;
+	store_relaxed(&asker->error,
+		      attach(tracer, pid, load_relaxed(&asker->fd)));
+	/* [MB:trace-ask] release: the error. Pairs with the tool's ask(). */
+	store_release(&asker->answered, number);
+	return true;
+}
+
+/* Return: as uaio_listen(). */
+static __attribute__((noinline)) bool look(uint64_t now)
+{
+	uint32_t nr_seen, nr = 0;
+
+	/* [MB:trace-look] acquire: what the last one did. Pairs with the release. */
+	if (xchg_acquire(&listening.is_looking, 1))
+		return true;
+	/* [MB:trace-ask] acquire: the changes. Pairs with the tool's ask(). */
+	nr_seen = load_acquire(&listening.ask->nr_changes);
+	for (unsigned i = 0; i < UAIO_TRACE_ASKERS; i++) {
+		struct tracer *tracer = &listening.tracers[i];
+
+		if (!look_at(tracer, &listening.ask->askers[i]))
+			nr++;
+		else if (tracer->ring)
+			nr++;
+	}
+	/* relaxed, all: whoever misses it looks as well, or passes by */
+	store_relaxed(&listening.nr_rings, nr);
+	store_relaxed(&listening.looked, now);
+	store_relaxed(&listening.nr_seen, nr_seen);
+	/* [MB:trace-look] release: the tracers. Pairs with the acquire above. */
+	store_release(&listening.is_looking, 0);
+	return nr;
+}
+
+bool uaio_listen(uint64_t now)
+{
+	uint64_t rate = uaio_cycles_per_us();
+
+	if (!listening.ask)
+		return false;
+	/* relaxed, all: a change that is missed is seen next time */
+	if (load_relaxed(&listening.ask->nr_changes) !=
+		    load_relaxed(&listening.nr_seen) ||
+	    now - load_relaxed(&listening.looked) > rate * LOOK_EACH_US)
+		return look(now);
+	return load_relaxed(&listening.nr_rings);
+}
+
+/* records */
+
+/* Return: a number that no other thread has; NR_WRITERS: there is none. */
+static unsigned begin(unsigned writer)
+{
+	uint32_t tid;
+
+	if (likely(writer < UAIO_TRACE_OWN_LANES)) {
+		/* [MB:trace-writer] seq_cst: pairs with forget(). */
+		store_seq_cst(&writers[writer].is_writing, 1);
+		return writer;
+	}
+	tid = (uint32_t)sys_gettid();
+	for (unsigned i = 0; i < UAIO_TRACE_SHARED_LANES; i++) {
+		unsigned place = UAIO_TRACE_OWN_LANES +
+				 (tid + i) % UAIO_TRACE_SHARED_LANES;
+		uint32_t nobody = 0;
+
+		/*
+		 * [MB:trace-writer] seq_cst: what the last one wrote; and as
+		 * above. Pairs with end().
+		 */
+		if (cas_seq_cst(&writers[place].is_writing, &nobody, 1))
+			return place;
+	}
+	return NR_WRITERS;
+}
+
+static void end(unsigned place)
+{
+	/* [MB:trace-writer] release: what was written. Pairs with forget(). */
+	store_release(&writers[place].is_writing, 0);
+}
+
+static void write_to(struct uaio_trace_ring *ring, unsigned place,
+		     const struct uaio_trace_record *record)
+{
+	struct uaio_trace_lane *lane = &ring->lanes[place];
+	uint64_t head = load_relaxed(&lane->head);
+
+	if (load_relaxed(&lane->pid) != listening.pid)
+		store_relaxed(&lane->pid, listening.pid);
+	/* [MB:trace-tail] acquire: pairs with the tracer's take(). */
+	if (unlikely(head - load_acquire(&lane->tail) >= UAIO_TRACE_RECORDS)) {
+		store_relaxed(&lane->nr_lost, load_relaxed(&lane->nr_lost) + 1);
+		return;
+	}
+	*uaio_trace_at(ring, place, head) = *record;
+	/* [MB:trace-head] release: the record. Pairs with the tracer's take(). */
+	store_release(&lane->head, head + 1);
+}
+
+void uaio_listen_write(struct uaio_trace_record *record, unsigned writer)
+{
+	unsigned place = begin(writer);
+	uint64_t nr_unwritten = 0;
+
+	if (unlikely(place == NR_WRITERS)) {
+		add_relaxed(&listening.nr_unwritten, 1);
+		return;
+	}
+	if (unlikely(load_relaxed(&listening.nr_unwritten)))
+		nr_unwritten = and_relaxed(&listening.nr_unwritten, 0);
+	for (unsigned i = 0; i < UAIO_TRACE_ASKERS; i++) {
+		struct uaio_trace_ring *ring;
+
+		/* [MB:trace-writer] seq_cst: pairs with withdraw(). */
+		ring = load_seq_cst(&listening.tracers[i].ring);
+		if (!ring)
+			continue;
+		if (unlikely(nr_unwritten))
+			add_relaxed(&ring->nr_homeless, nr_unwritten);
+		write_to(ring, place, record);
+	}
+	end(place);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tools that ask for a trace while the process runs (ask.h): how it finds them, and
+ * writes to their rings
+ *
+ *   I1  A thread writes to a ring only while its `is_writing` is set, and looks for
+ *       rings after it has set it. A ring is unmapped when it has been withdrawn, and
+ *       then each thread was seen not to write.
+ *   I2  Only who has `is_looking` attaches and withdraws rings. Nobody waits for it.
+ *   I3  A tool that was killed is found so within a second of the next requests, by its
+ *       descriptor, which is gone or another file's.
+ *   I4  A child of fork() is not traced: the rings are not mapped there.
+ *
+ * Context: any thread that has entered (entry.h), but uaio_listen_init().
+ *
+ * Tested by test-listen.c and test/run/attach.py.
+ */
+#ifndef UAIO_TRACE_LISTEN_H
+#define UAIO_TRACE_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/ask.h"
+#include "trace/ring.h"
+
+/* Called each time the engine starts, also in a child of fork(): nobody asks. */
+void uaio_listen_init(void);
+
+/* From now on tools ask here; NULL: nowhere. */
+void uaio_listen_to(struct uaio_trace_ask *ask);
+
+/* Return: whether there may be a tool that asks. */
+bool uaio_listen_is_asked(void);
+
+/*
+ * Look whether a tool begins or ends; now: in cycles.
+ * Return: whether there is a ring to write to, or a tool that is to be looked for again.
+ */
+bool uaio_listen(uint64_t now);
+
+/*
+ * Write a record to all rings. writer: below UAIO_TRACE_OWN_LANES a number that is the
+ * thread's alone, or that number; its process id and thread id are filled in.
+ */
+void uaio_listen_write(struct uaio_trace_record *record, unsigned writer);
+
+#endif /* UAIO_TRACE_LISTEN_H */

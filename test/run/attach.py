@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""uaio trace --pid: a trace of a process that runs already."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from harness import NOBODY, TIMEOUT_S, Skip, case, expect, main
+from reader import PROGRAM, Reader
+
+# A reader whose input is a byte, and then goes over to another reader.
+GOES_OVER = """
+import os, sys
+code = os.environ["READER"]
+exec(code.replace("sys.stdin.read()", "os.read(0, 1); os.execv("
+                  "sys.executable, [sys.executable, '-c', code, *sys.argv[1:]])"))
+"""
+
+
+class Tracer:
+    """uaio trace -p; killed at the end of the block, if it is there."""
+
+    def __init__(self, tool, *arguments, **options):
+        self.path = tool.path("lines")
+        self.process = subprocess.Popen(
+            [tool.uaio, "trace", "-o", self.path, *arguments],
+            stderr=subprocess.PIPE, text=True, **options)
+
+    def lines(self):
+        if not os.path.exists(self.path):
+            return []
+        with open(self.path) as file:
+            text = file.read()
+        # The last line may be half written.
+        return [line for line in text[:text.rfind("\n") + 1].splitlines()
+                if not line.startswith("#")]
+
+    def wait_for_lines(self, more_than=0):
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(self.lines()) <= more_than and time.monotonic() < deadline:
+            expect(self.process.poll(), None, "the tracer")
+            time.sleep(0.01)
+        expect(len(self.lines()) > more_than, True, "a line")
+        return self.lines()
+
+    def end(self, number=signal.SIGINT):
+        """Returns what it said."""
+        self.process.send_signal(number)
+        expect(self.process.wait(TIMEOUT_S), 0, "exit status")
+        return self.process.stderr.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+
+def rings_of(pid):
+    with open(f"/proc/{pid}/maps") as file:
+        return sum("memfd:uaio-trace" in line for line in file)
+
+
+def wait_until(is_so, what):
+    deadline = time.monotonic() + TIMEOUT_S
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    expect(is_so(), True, what)
+
+
+def expect_reads(lines, pid):
+    for line in lines:
+        expect(re.search(rf" {pid} aio +pread +0 +512 +512 .* inline .*python",
+                         line) is not None, True, line)
+
+
+@case("a process is traced from when that is asked for until it is enough")
+def _(tool):
+    with Reader(tool, 1, goes_on=True) as reader:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with Tracer(tool, "-p", str(reader.pid)) as tracer:
+                expect_reads(tracer.wait_for_lines(), reader.pid)
+                expect(rings_of(reader.pid), 1, "rings")
+                tracer.end(number)
+            wait_until(lambda: rings_of(reader.pid) == 0, "no ring is left")
+
+
+@case("a process has several tracers at once, and no more than it can have")
+def _(tool):
+    pid = "--pid"
+    with Reader(tool, 1, goes_on=True) as reader:
+        tracers = []
+        try:
+            for i in range(4):
+                tracers.append(Tracer(tool, pid, str(reader.pid)))
+                # The same path is another file's once it is unlinked.
+                tracers[-1].wait_for_lines()
+                os.rename(tracers[-1].path, f"{tracers[-1].path}.{i}")
+                tracers[-1].path += f".{i}"
+            tool.exec(tool.uaio, "trace", pid, str(reader.pid)).expect_refusal(
+                1, "as many tracers")
+            tracers[0].end()
+            tracers[1].process.kill()
+            tracers[1].process.wait()
+            wait_until(lambda: rings_of(reader.pid) == 2, "two are left")
+            for tracer in tracers[2:]:
+                tracer.wait_for_lines(len(tracer.lines()))
+            # There is room for others again.
+            with Tracer(tool, pid, str(reader.pid)) as tracer:
+                tracer.wait_for_lines()
+                tracer.end()
+        finally:
+            for tracer in tracers:
+                tracer.__exit__()
+
+
+@case("a process that does nothing is traced from its next request on")
+def _(tool):
+    with Reader(tool, 1) as reader, Tracer(tool, "-p", str(reader.pid)) as tracer:
+        line = tracer.process.stderr.readline()
+        expect(line, f"uaio: trace: {reader.pid} makes no requests now, and is "
+               "traced from the next one on\n", "what it says")
+        reader.end()
+        # It has made none, and ended.
+        expect(tracer.process.wait(TIMEOUT_S), 0, "exit status")
+
+
+@case("a trace of a process ends when the process does")
+def _(tool):
+    for number in (None, signal.SIGKILL):
+        with Reader(tool, 1, goes_on=True) as reader, \
+                Tracer(tool, "-p", str(reader.pid)) as tracer:
+            tracer.wait_for_lines()
+            if number:
+                os.kill(reader.pid, number)
+                reader.process.wait()
+            else:
+                reader.end()
+            expect(tracer.process.wait(TIMEOUT_S), 0, "exit status")
+        if number:
+            tool.exec(tool.uaio, "stat", str(reader.pid)).expect(out=None)
+
+
+@case("a process that executes another program is traced on")
+def _(tool):
+    process = subprocess.Popen(
+        [tool.uaio, "run", "--", sys.executable, "-c", GOES_OVER, "1", "on",
+         "0"], env=dict(os.environ, READER=PROGRAM), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE)
+    try:
+        expect(process.stdout.readline(), b"ready\n", "the first program")
+        with Tracer(tool, "-p", str(process.pid)) as tracer:
+            tracer.wait_for_lines()
+            process.stdin.write(b"x")
+            process.stdin.flush()
+            expect(process.stdout.readline(), b"ready\n", "the second program")
+            tracer.wait_for_lines(len(tracer.lines()) + 100)
+            tracer.end()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+@case("the superuser traces processes of others, and nobody else does")
+def _(tool):
+    if os.getuid():
+        raise Skip("only root can become another user")
+    copy = tool.copy_tool("tool")
+    with Reader(tool, 1, goes_on=True) as reader:
+        tool.exec(copy, "trace", "-p", str(reader.pid), user=NOBODY).expect(
+            status=1, out="", err=None)
+    other = Reader(tool, 1, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
+                   "--clear-groups", goes_on=True, uaio=copy,
+                   python="/usr/bin/python3")
+    with other as reader, Tracer(tool, "-p", str(reader.pid)) as tracer:
+        expect_reads(tracer.wait_for_lines(), reader.pid)
+        tracer.end()
+
+
+@case("what is asked of uaio trace --pid is refused in one line")
+def _(tool):
+    for arguments, words in (
+        (("-p", "x"), ("x: expected a process id",)),
+        (("-p", "1", "true"), ("true", "together")),
+        ((), ("which command",)),
+    ):
+        tool.exec(tool.uaio, "trace", *arguments).expect_refusal(2, *words)
+    tool.exec(tool.uaio, "trace", "-p", str(os.getpid())).expect_refusal(
+        1, f"{os.getpid()}: no counts")
+    with Reader(tool, 1, options=("--live=off",)) as reader:
+        tool.exec(tool.uaio, "trace", "-p", str(reader.pid)).expect_refusal(
+            1, "--live=off")
+
+
+main()
