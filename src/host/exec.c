@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 
+#include "base/sleepcall.h"
 #include "base/symver.h"
 #include "base/sys.h"
 #include "proc/entry.h"
@@ -107,8 +108,9 @@ long uaio_host_raw_exec(long nr, const long a[5])
 		uaio_host_tell_lost((int)a[0], (const char *)a[1],
 				    (char *const *)a[3]);
 	has_left = leave();
-	return stay(has_left,
-		    (int)uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], 0));
+	/* Under the trap, a handler that is yet to be called comes first. */
+	return stay(has_left, (int)uaio_sys_sleeping(nr, a[0], a[1], a[2], a[3],
+						     a[4], 0));
 }
 
 UAIO_EXPORT int execve(const char *path, char *const *argv, char *const *envp);

@@ -3,11 +3,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "tool/tool.h"
 
 int uaio_trapped_exec(const char *path, char **argv)
@@ -19,18 +22,18 @@ int uaio_trapped_exec(const char *path, char **argv)
 
 bool uaio_trapped_is_asked(void)
 {
-	return getenv(UAIO_TRAP_PROGRAM);
+	return getenv(UAIO_TRAP_PROGRAM) || getenv(UAIO_TRAP_CHILD);
 }
 
-/* Return: the value; the variable is not in the environment from now on. */
-static const char *take_variable(char **envp)
+/* Return: the value, or NULL; the variable is not in the environment from now on. */
+static const char *take_variable(char **envp, const char *name)
 {
-	const size_t len = strlen(UAIO_TRAP_PROGRAM);
-	const char *value = "";
+	const size_t len = strlen(name);
+	const char *value = NULL;
 	char **to = envp;
 
 	for (char **from = envp; *from; from++)
-		if (!strncmp(*from, UAIO_TRAP_PROGRAM "=", len + 1))
+		if (!strncmp(*from, name, len) && (*from)[len] == '=')
 			value = *from + len + 1;
 		else
 			*to++ = *from;
@@ -49,17 +52,39 @@ static char **copy(char **vector)
 	return to ? memcpy(to, vector, nr * sizeof(*to)) : NULL;
 }
 
+static const char *become(const char *path, char **argv, char **envp)
+{
+	const char *(*program)(const char *, char **, char **) = NULL;
+
+	*(void **)&program = dlsym(RTLD_DEFAULT, "uaio_trap_program");
+	return program ? program(path, argv, envp)
+		       : "the library was not loaded";
+}
+
+/* Have the mask that stands before the path. Return: the path. */
+static const char *take_mask(const char *text)
+{
+	char *end;
+	uint64_t mask = strtoull(text, &end, 16);
+
+	/* Not sigprocmask(), which leaves out signals that are the C library's. */
+	(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
+	return end + (*end == ':');
+}
+
 int uaio_trapped_main(char **argv, char **envp)
 {
-	const char *(*become)(const char *, char **, char **) = NULL;
-	const char *path, *cause = "there is no memory";
 	char **env = copy(envp);
+	const char *child, *path, *cause;
 
-	*(void **)&become = dlsym(RTLD_DEFAULT, "uaio_trap_program");
-	path = env ? take_variable(env) : "";
-	if (!become)
-		cause = "the library was not loaded";
-	else if (env)
-		cause = become(path, argv, env);
+	if (!env)
+		return uaio_diag(EXIT_REFUSED, "--trap: %s", strerror(ENOMEM));
+	path = take_variable(env, UAIO_TRAP_PROGRAM);
+	child = take_variable(env, UAIO_TRAP_CHILD);
+	if (child)
+		path = child = take_mask(child);
+	cause = become(path, argv, env);
+	if (child)
+		(void)execve(child, argv, env);
 	return uaio_diag(EXIT_REFUSED, "%s: --trap: %s", path, cause);
 }

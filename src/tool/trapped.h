@@ -17,6 +17,13 @@
  */
 #define UAIO_TRAP_PROGRAM "UAIO_TRAP_PROGRAM"
 
+/*
+ * "mask:path", set by the library when a program under the trap executes this one
+ * (trap/exec.h), with all signals blocked: the mask is the program's. If the process
+ * cannot become it, it executes it as it is.
+ */
+#define UAIO_TRAP_CHILD "UAIO_TRAP_CHILD"
+
 /* Execute this command so that it becomes the program. Return: -errno. */
 int uaio_trapped_exec(const char *path, char **argv);
 

@@ -17,6 +17,8 @@
 #include "base/sleepcall.h"
 #include "base/sys.h"
 #include "trap/call.h"
+#include "trap/environ.h"
+#include "trap/exec.h"
 #include "trap/heap.h"
 #include "trap/image.h"
 #include "trap/signal.h"
@@ -194,6 +196,7 @@ static const char *begin(const struct uaio_trap_start *start)
 
 	if (!self)
 		return "there is no memory for its thread";
+	uaio_trap_exec_begin(start->ops, start->envp);
 	uaio_trap_heap_begin();
 	uaio_trap_calls_begin(start->ops,
 			      realpath(start->path, exe) ? exe : NULL);
@@ -202,8 +205,10 @@ static const char *begin(const struct uaio_trap_start *start)
 	stack = __builtin_alloca(bytes + 15);
 	stack = (uint64_t *)(((uintptr_t)stack + 15) & ~15ul);
 	fill_stack(stack, start);
-	if (program.loader[0])
+	if (program.loader[0]) {
 		hide_library(start->envp);
+		uaio_trap_environ_hidden(start->envp);
+	}
 	take_name(start->path);
 	leave_rseq();
 	uaio_sleep_stop_at = T_IS_PENDING;

@@ -20,6 +20,7 @@
 #include "base/sleepcall.h"
 #include "base/uaddr.h"
 #include "patch/patch.h"
+#include "trap/exec.h"
 #include "trap/heap.h"
 #include "trap/signal.h"
 #include "trap/site.h"
@@ -333,11 +334,17 @@ static long registers(struct uaio_trap_thread *self, const long a[6])
 	}
 }
 
+static long filter(long nr, const long a[6])
+{
+	uaio_trap_exec_filtered();
+	return calls.ops->call(nr, a);
+}
+
 static long control(struct uaio_trap_thread *self, const long a[6])
 {
 	switch (a[0]) {
 	case SET_DISPATCH: return -EINVAL; /* as a kernel without it */
-	case PR_SET_SECCOMP: return calls.ops->call(SYS_prctl, a);
+	case PR_SET_SECCOMP: return filter(SYS_prctl, a);
 	default: return pass(self);
 	}
 }
@@ -412,9 +419,12 @@ static long answer(int low, const long a[6])
 	case SYS_clone3:
 	case SYS_fork:
 	case SYS_vfork: return start_child(self, nr, a);
+	case SYS_execve:
+	case SYS_execveat: return uaio_trap_exec(self, nr, a);
 	case SYS_exit: return end_thread(self, a);
 	case SYS_arch_prctl: return registers(self, a);
 	case SYS_prctl: return control(self, a);
+	case SYS_seccomp: return filter(nr, a);
 	case SYS_readlink: return read_link(self, a, 0);
 	case SYS_readlinkat: return read_link(self, a, 1);
 	case SYS_poll:

@@ -204,6 +204,15 @@ static const char *map_all(const struct file *file,
 	return cause;
 }
 
+const char *uaio_trap_image_check(int fd)
+{
+	struct file file = { .fd = fd };
+	uint64_t low, high, align;
+	const char *cause = read_headers(&file);
+
+	return cause ? cause : measure(&file, &low, &high, &align);
+}
+
 const char *uaio_trap_image_map(const char *path, uint64_t hint,
 				struct uaio_trap_image *ret_image)
 {

@@ -27,4 +27,10 @@ struct uaio_trap_image {
 const char *uaio_trap_image_map(const char *path, uint64_t hint,
 				struct uaio_trap_image *ret_image);
 
+/*
+ * What of that can be known of an open file beforehand. Nothing is mapped.
+ * Context: async-signal-safe.
+ */
+const char *uaio_trap_image_check(int fd);
+
 #endif /* UAIO_TRAP_IMAGE_H */

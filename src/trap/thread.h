@@ -48,6 +48,9 @@ struct uaio_trap_thread {
 	uint32_t is_born; /* atomic: the donor is there */
 	bool is_vforking;
 	bool is_forking;
+
+	long executed
+		[5]; /* of exec.c: arguments of a call that is made again */
 };
 
 static inline struct uaio_trap_thread *uaio_trap_self(void)

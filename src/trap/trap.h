@@ -14,7 +14,8 @@
  *   I1  While the library is executed on a thread of the program's, no handler of
  *       the program's is (signal.h).
  *   I2  A thread of the program's has the trap from its first instruction to its
- *       last; a child of fork() and vfork(), too. A program that it executes does not.
+ *       last; a child of fork() and vfork(), too. A program that it executes is given
+ *       it anew, if that can be (exec.h).
  *   I3  A call of which the library need not know is made by the program's thread
  *       with the program's registers: it waits, is interrupted and goes on as ever.
  *

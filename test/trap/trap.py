@@ -7,6 +7,7 @@ kernel refuses both. With --list it prints the names of its tests, one a line.
 """
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +19,10 @@ REFUSED = ("io_uring_setup,io_uring_enter,io_uring_register,io_setup,io_submit,"
 
 # A static program of glibc at fixed addresses and one at any, one of musl, and one that
 # musl's loader starts.
-CLIENTS = ("client-static", "client-static-pie", "client-musl",
-           "client-musl-dynamic")
+KINDS = ("static", "static-pie", "musl", "musl-dynamic")
+CLIENTS = tuple(f"client-{kind}" for kind in KINDS)
+NOBODY = 65534
+SKIPPED = 77
 
 _cases = {}
 
@@ -36,6 +39,10 @@ def environment(more):
            if not name.startswith(("UAIO_", "LD_"))}
     env.update(more)
     return env
+
+
+class Skip(Exception):
+    """The test does not apply here."""
 
 
 class Trap:
@@ -60,6 +67,28 @@ class Trap:
         return self.exec(self.args.filter, "before", f"{refuse}:{REFUSED}",
                          self.args.uaio, "run", "--trap", *options, *command,
                          **env)
+
+    def copy(self, name, mode=0o755):
+        """A copy of a client, to be changed."""
+        path = os.path.join(self.scratch, f"copy of {name}")
+        shutil.copyfile(self.client(name), path)
+        os.chmod(path, mode)
+        return path
+
+    def execute(self, kind, way, *command, **env):
+        """What a program under the trap executes, in one of the ways of execs.c."""
+        return self.exec(self.args.uaio, "run", "--trap",
+                         self.client(f"execs-{kind}"), way, *command, **env)
+
+    def expect_as_without(self, way, *command, kinds=KINDS, **env):
+        """It sees, and the caller sees, what they would without the trap."""
+        for kind in kinds:
+            done = self.execute(kind, way, *command, **env)
+            wanted = self.exec(self.client(f"execs-{kind}"), way, *command,
+                               **env)
+            if (done.returncode, done.stdout, done.stderr) != \
+                    (wanted.returncode, wanted.stdout, wanted.stderr):
+                raise AssertionError(f"{kind} {way}: {done}\nnot {wanted}")
 
     def expect(self, what, lines, *more, status=0, clients=CLIENTS, **options):
         for name in clients:
@@ -158,6 +187,103 @@ def _(trap):
                 *shell)
 
 
+@case("what a program under the trap executes has the trap, whatever both are")
+def _(trap):
+    for kind in KINDS:
+        child = (trap.client(f"client-{kind}"), "read", trap.file)
+        served = "read: 0 of 200 parts are wrong"
+        trap.expect("exec", [served, "spawn: status 0",
+                             served, "fork: status 0",
+                             served, "vfork: status 0",
+                             "after: 0 of 3 parts are wrong"], *child)
+
+
+@case("a program under the trap executes others by each call, and they theirs")
+def _(trap):
+    for kind in KINDS:
+        for child in KINDS:
+            program = trap.client(f"execs-{child}")
+            name = os.path.basename(program)
+            for way in ("execve", "execveat", "relative", "spawn", "vfork"):
+                done = trap.execute(kind, way, program, "execve", program,
+                                    "state")
+                seen = (f"state: {program}, 2 arguments, user {os.geteuid()}, "
+                        "mask 0, library there\nexecve: status 3\n"
+                        f"{way}: status 0\n")
+                assert (done.stdout, done.stderr) == (seen, ""), (name, done)
+
+
+@case("a child of a child of the trap has the library, if it is for this C library")
+def _(trap):
+    for kind in KINDS:
+        done = trap.execute(kind, "execve", "/usr/bin/env")
+        wanted = f"LD_PRELOAD={os.path.dirname(trap.args.uaio)}/libuaio.so"
+        assert wanted in done.stdout, done
+        assert "UAIO_TRAP_" not in done.stdout, done
+
+
+@case("what cannot have the trap is executed as without, and so is what is refused")
+def _(trap):
+    for child in KINDS:
+        program = trap.client(f"execs-{child}")
+        # With an environment of its own, and others that are wrong.
+        ways = ["no-environment", "null-environment", "bad-environment",
+                "bad-variable", "bad-path"]
+        # musl's loader acts upon the rest, with and without the trap.
+        if child != "musl-dynamic":
+            ways += ["descriptor", "no-trap", "loader-variable", "filter",
+                     "memory", "descriptors"]
+        for way in ways:
+            trap.expect_as_without(way, program, "state")
+    for way in ("execve", "spawn", "vfork"):
+        for path in ("/no/such/file", "/", trap.file, "/dev/null"):
+            trap.expect_as_without(way, path, "state")
+
+
+@case("a file that is no program for this machine is executed as without the trap")
+def _(trap):
+    program = trap.copy("execs-static", mode=0o644)
+    trap.expect_as_without("execve", program, "state")
+    os.chmod(program, 0o755)
+    script = os.path.join(trap.scratch, "script")
+    with open(script, "w") as file:
+        file.write("#!/no/such/interpreter\n")
+    os.chmod(script, 0o755)
+    trap.expect_as_without("execve", script, "state")
+    # The machine; the type; the number of program headers; where they are.
+    for at, word in ((18, b"\xb7\0"), (16, b"\1\0"), (56, b"\0\0"),
+                     (32, b"\xff\xff")):
+        program = trap.copy("execs-static")
+        with open(program, "r+b") as file:
+            file.seek(at)
+            file.write(word)
+        trap.expect_as_without("execve", program, "state")
+
+
+@case("a program that gains rights, or is in another root, is executed as without the trap")
+def _(trap):
+    if os.geteuid() != 0:
+        raise Skip("needs root, to make a program of another user")
+    os.chmod(trap.scratch, 0o755)
+    for child in KINDS:
+        program = trap.copy(f"execs-{child}")
+        if child != "musl-dynamic":
+            trap.expect_as_without("root", program, "state")
+        os.chown(program, NOBODY, NOBODY)
+        os.chmod(program, 0o4755)
+        trap.expect_as_without("execve", program, "state",
+                               kinds=("static", "static-pie", "musl"))
+
+
+@case("a program that is executed while signals come has the mask of the one before")
+def _(trap):
+    for kind in KINDS:
+        program = trap.client(f"execs-{kind}")
+        for way in ("signals", "signals-no-trap"):
+            done = trap.execute(kind, way, program)
+            assert done.stdout == "signals: 0 of 50 have another mask\n", done
+
+
 @case("a program that is killed under the trap leaves nothing behind")
 def _(trap):
     for name in CLIENTS:
@@ -190,6 +316,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="uaio-trap-") as scratch:
         try:
             _cases[args.sentence](Trap(args, scratch))
+        except Skip as reason:
+            print(f"skipped: {reason}")
+            sys.exit(SKIPPED)
         except AssertionError as failure:
             print(f"failed: {failure}")
             sys.exit(1)

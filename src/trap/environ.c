@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "trap/environ.h"
+
+#if defined(__x86_64__)
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loader.h"
+#include "base/uaddr.h"
+
+enum {
+	PAGE = 4096,
+	VARIABLES_MAX = 32, /* of the loader's */
+};
+
+static const uintptr_t NOWHERE = UINTPTR_MAX;
+
+/* Constant once the program has begun, and so are the texts. */
+static struct {
+	bool is_complete;
+	bool has_hidden;
+	const char *switched; /* UAIO_TRAP, as this process was given it */
+	unsigned nr;
+	struct {
+		char *given, *shown; /* to this process, to the program */
+	} variables[VARIABLES_MAX];
+} loaders;
+
+/*
+ * What is so at the beginning
+ */
+
+/* Return: whether the C library or its loader acts upon the variable. */
+static bool is_loaders(const char *entry)
+{
+	return uaio_has_prefix(entry, "LD_") ||
+	       uaio_has_prefix(entry, "GLIBC_TUNABLES=");
+}
+
+static bool note_variable(char *entry)
+{
+	unsigned i = loaders.nr;
+
+	if (i == VARIABLES_MAX)
+		return false;
+	loaders.variables[i].given = strdup(entry);
+	loaders.variables[i].shown = loaders.variables[i].given;
+	loaders.nr += loaders.variables[i].given != NULL;
+	return loaders.variables[i].given;
+}
+
+void uaio_trap_environ_begin(char **envp)
+{
+	loaders.is_complete = true;
+	loaders.switched = "";
+	for (; *envp; envp++) {
+		if (is_loaders(*envp) && !note_variable(*envp))
+			loaders.is_complete = false;
+		if (uaio_has_prefix(*envp, "UAIO_TRAP="))
+			loaders.switched = strdup(*envp);
+	}
+	if (!loaders.switched)
+		loaders.is_complete = false;
+}
+
+void uaio_trap_environ_hidden(char **envp)
+{
+	for (unsigned i = 0; *envp && i < loaders.nr; envp++) {
+		char *shown;
+
+		if (!is_loaders(*envp))
+			continue;
+		shown = strcmp(*envp, loaders.variables[i].given)
+				? strdup(*envp)
+				: NULL;
+		if (shown) {
+			loaders.variables[i].shown = shown;
+			loaders.has_hidden = true;
+		}
+		i++;
+	}
+}
+
+/*
+ * The program's memory: what cannot be read is for the kernel to say
+ */
+
+/*
+ * Return: whether memory can be read. *page: what was found readable last, so that
+ * texts behind one another cost one call.
+ */
+static bool can_reach(uintptr_t addr, size_t bytes, uintptr_t *page)
+{
+	uintptr_t last = addr + bytes - 1;
+
+	if (addr / PAGE == *page && last / PAGE == *page)
+		return true;
+	if (!uaio_is_accessible(addr, bytes) || !uaio_can_read(addr, bytes))
+		return false;
+	*page = last / PAGE;
+	return true;
+}
+
+static long length_of(const char *text, size_t room, uintptr_t *page)
+{
+	for (size_t at = 0; at < room; at++) {
+		if (!can_reach((uintptr_t)(text + at), 1, page))
+			return -1;
+		if (!text[at])
+			return (long)at;
+	}
+	return -1;
+}
+
+long uaio_trap_length_of(const char *text, size_t room)
+{
+	uintptr_t page = NOWHERE;
+
+	return length_of(text, room, &page);
+}
+
+static bool is_text(const char *text, const char *wanted, uintptr_t *page)
+{
+	long bytes = (long)strlen(wanted);
+
+	return length_of(text, (size_t)bytes + 1, page) == bytes &&
+	       !memcmp(text, wanted, (size_t)bytes);
+}
+
+static bool begins(const char *text, const char *prefix, uintptr_t *page)
+{
+	for (size_t at = 0; prefix[at]; at++)
+		if (!can_reach((uintptr_t)(text + at), 1, page) ||
+		    text[at] != prefix[at])
+			return false;
+	return true;
+}
+
+/* Return: which of the loader's variables the entry is, as it was shown; or -1. */
+static int variable_of(const char *entry, uintptr_t *page)
+{
+	for (unsigned i = 0; i < loaders.nr; i++)
+		if (is_text(entry, loaders.variables[i].shown, page))
+			return (int)i;
+	return -1;
+}
+
+/* What the entries say together. */
+struct said {
+	bool names_us;   /* LD_PRELOAD is this process' */
+	bool is_strange; /* a variable of the loader's is not this process' */
+	bool wants_trap;
+};
+
+static void look_at_entry(struct uaio_trap_environ *env, struct said *said,
+			  const char *entry, uintptr_t *page)
+{
+	int i;
+
+	if (begins(entry, "UAIO_TRAP=", page))
+		said->wants_trap = is_text(entry, loaders.switched, page);
+	if (!begins(entry, "LD_", page) &&
+	    !begins(entry, "GLIBC_TUNABLES=", page))
+		return;
+	i = variable_of(entry, page);
+	if (i < 0)
+		said->is_strange = true;
+	else if (loaders.variables[i].shown != loaders.variables[i].given)
+		env->has_hidden = true;
+	if (i >= 0 &&
+	    uaio_has_prefix(loaders.variables[i].given, "LD_PRELOAD="))
+		said->names_us = true;
+}
+
+bool uaio_trap_environ_has_hidden(void)
+{
+	return loaders.has_hidden;
+}
+
+void uaio_trap_environ_look(char **envp, struct uaio_trap_environ *ret_env)
+{
+	struct uaio_trap_environ env = { .entries = envp };
+	struct said said = { 0 };
+	uintptr_t pages[] = { NOWHERE, NOWHERE };
+
+	while (can_reach((uintptr_t)&envp[env.nr], sizeof(*envp), &pages[0])) {
+		if (!envp[env.nr]) {
+			env.is_readable = true;
+			break;
+		}
+		look_at_entry(&env, &said, envp[env.nr++], &pages[1]);
+	}
+	env.is_served = loaders.is_complete && said.wants_trap &&
+			said.names_us && !said.is_strange;
+	*ret_env = env;
+}
+
+void uaio_trap_environ_fill(char **to, const struct uaio_trap_environ *env,
+			    char *more)
+{
+	uintptr_t page = NOWHERE;
+
+	for (size_t nr = 0; nr < env->nr; nr++) {
+		char *entry = env->entries[nr];
+		int i = begins(entry, "LD_", &page) ? variable_of(entry, &page)
+						    : -1;
+
+		*to++ = i < 0 ? entry : loaders.variables[i].given;
+	}
+	if (more)
+		*to++ = more;
+	*to = NULL;
+}
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "trap/fit.h"
+
+#if defined(__x86_64__)
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/calls.h"
+#include "base/loader.h"
+#include "base/sys.h"
+#include "trap/image.h"
+
+enum {
+	OBJECTS_MAX = 16,
+	MEMORY_MIN = 64 << 20,
+	STACK_MIN = 1 << 20,
+};
+
+struct object {
+	const char *path;
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Constant once the program has begun, and so are the texts. */
+static struct {
+	bool is_complete;
+	unsigned nr;
+	struct object objects[OBJECTS_MAX];
+} loaded;
+
+static bool is_same(const struct object *object, int fd)
+{
+	struct stat st;
+
+	return sys_fstat(fd, &st) == 0 && st.st_dev == object->dev &&
+	       st.st_ino == object->ino;
+}
+
+/* Not sys_openat(): the loader makes the call, too. */
+static int open_to_read(const char *path)
+{
+	return (int)uaio_sys6(SYS_openat, AT_FDCWD, (long)path,
+			      O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0);
+}
+
+static bool note_object(const char *path)
+{
+	struct object *object = &loaded.objects[loaded.nr];
+	struct stat st;
+
+	if (loaded.nr == OBJECTS_MAX || sys_fstatat(AT_FDCWD, path, &st) < 0)
+		return false;
+	object->path = strdup(path);
+	object->dev = st.st_dev;
+	object->ino = st.st_ino;
+	loaded.nr += object->path != NULL;
+	return object->path;
+}
+
+static int note_loaded(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+	bool *is_complete = arg;
+
+	(void)bytes;
+	/* The program has no name here; the kernel's object is no file. */
+	if (info->dlpi_name && strchr(info->dlpi_name, '/') &&
+	    !note_object(info->dlpi_name))
+		*is_complete = false;
+	return 0;
+}
+
+void uaio_trap_fit_begin(void)
+{
+	loaded.is_complete = note_object("/proc/self/exe");
+	(void)dl_iterate_phdr(note_loaded, &loaded.is_complete);
+}
+
+/*
+ * The file
+ */
+
+/* Return: whether it gains privilege, or may. */
+static bool may_gain(int fd, const struct stat *st)
+{
+	static const char name[] = "security.capability";
+	long ret;
+
+	if (st->st_mode & (S_ISUID | S_ISGID))
+		return true;
+	ret = uaio_sys_if(UAIO_CALL_FGETXATTR, SYS_fgetxattr, fd, (long)name, 0,
+			  0, 0, 0);
+	return ret != -ENODATA && ret != -EOPNOTSUPP;
+}
+
+/* As itself, a process may execute what it may by access(2). */
+static bool may_execute(const char *path)
+{
+	return uaio_sys6(SYS_getuid, 0, 0, 0, 0, 0, 0) ==
+		       uaio_sys6(SYS_geteuid, 0, 0, 0, 0, 0, 0) &&
+	       uaio_sys6(SYS_getgid, 0, 0, 0, 0, 0, 0) ==
+		       uaio_sys6(SYS_getegid, 0, 0, 0, 0, 0, 0) &&
+	       uaio_sys6(SYS_access, (long)path, X_OK, 0, 0, 0, 0) == 0;
+}
+
+/* Return: whether it is one of our own files, of which one is a loader. */
+static bool is_known(int fd)
+{
+	for (unsigned i = 0; i < loaded.nr; i++)
+		if (is_same(&loaded.objects[i], fd))
+			return true;
+	return false;
+}
+
+/* Return: whether no library can be loaded into a program, and its loader is there. */
+static bool needs_trap(int fd, const char *path)
+{
+	char loader[PATH_MAX];
+	ElfW(Ehdr) elf;
+	int loader_fd;
+
+	if (sys_pread(fd, &elf, sizeof(elf), 0) != sizeof(elf) ||
+	    memcmp(elf.e_ident, ELFMAG, SELFMAG) || !uaio_elf_is_ours(&elf))
+		return false;
+	switch (uaio_loader_read(fd, &elf, loader, sizeof(loader))) {
+	case -ENOENT: return !uaio_has_prefix(uaio_base_name(path), "ld-");
+	case 0: break;
+	default: return false;
+	}
+	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))
+		return false;
+	loader_fd = open_to_read(loader);
+	if (loader_fd >= 0)
+		(void)sys_close(loader_fd);
+	return loader_fd >= 0;
+}
+
+static bool is_file_for_us(const char *path)
+{
+	struct stat st;
+	bool is_it;
+	int fd;
+
+	/* What is no file is not opened: that may have effects. */
+	if (sys_fstatat(AT_FDCWD, path, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	fd = open_to_read(path);
+	if (fd < 0)
+		return false;
+	is_it = sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+		!may_gain(fd, &st) && may_execute(path) && !is_known(fd) &&
+		needs_trap(fd, path) && !uaio_trap_image_check(fd);
+	(void)sys_close(fd);
+	return is_it;
+}
+
+/*
+ * The process
+ */
+
+static bool has_room(int resource, uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return sys_getrlimit(resource, &limit) == 0 && limit.rlim_cur >= bytes;
+}
+
+static bool finds_objects(void)
+{
+	for (unsigned i = 0; i < loaded.nr; i++) {
+		int fd = open_to_read(loaded.objects[i].path);
+		bool is_it = fd >= 0 && is_same(&loaded.objects[i], fd);
+
+		if (fd >= 0)
+			(void)sys_close(fd);
+		if (!is_it)
+			return false;
+	}
+	return true;
+}
+
+/* Return: whether what this process was loaded from can be loaded as it was. */
+static bool can_load(void)
+{
+	return has_room(RLIMIT_AS, MEMORY_MIN) &&
+	       has_room(RLIMIT_DATA, MEMORY_MIN) &&
+	       has_room(RLIMIT_STACK, STACK_MIN) && finds_objects();
+}
+
+bool uaio_trap_fits(const char *path)
+{
+	return loaded.is_complete && is_file_for_us(path) && can_load();
+}
+#endif
