@@ -3,7 +3,7 @@
 """trap.py --uaio PROGRAM --filter PROGRAM --clients DIR [SENTENCE]
 
 Programs that no library can be loaded into, on io_uring and kernel AIO where the
-kernel refuses both. With --list it prints the names of its tests, one a line.
+kernel refuses both. With --list it prints the names of a suite's tests, one a line.
 """
 import argparse
 import os
@@ -25,11 +25,13 @@ NOBODY = 65534
 SKIPPED = 77
 
 _cases = {}
+_suites = {}
 
 
-def case(sentence):
+def case(sentence, suite="run"):
     def register(function):
         _cases[sentence] = function
+        _suites[sentence] = suite
         return function
     return register
 
@@ -303,15 +305,52 @@ def _(trap):
         child.stdout.close()
 
 
+GO = ("client-go",)
+
+
+@case("a program of Go under the trap reads in goroutines while garbage is collected",
+      suite="client")
+def _(trap):
+    trap.expect("goroutines", ["goroutines: 0 of 1600 parts are wrong"],
+                clients=GO)
+
+
+@case("Go's runtime under the trap stops a thread that waits in io_uring_enter",
+      suite="client")
+def _(trap):
+    trap.expect("preempt", ["preempt: 1 byte: x"], clients=GO)
+
+
+@case("a program of Go under the trap reads a file by kernel AIO", suite="client")
+def _(trap):
+    trap.expect("aio", ["aio: 1 event, 512 bytes, data 7, right: true"],
+                clients=GO)
+
+
+@case("what Go executes under the trap has the trap, and Go has it as a child",
+      suite="client")
+def _(trap):
+    served = "read: 0 of 200 parts are wrong"
+    for kind in KINDS:
+        trap.expect("exec", [served, "exec: status 0, then 512 bytes"],
+                    trap.client(f"client-{kind}"), "read", trap.file,
+                    clients=GO)
+    child = (trap.client(*GO), "goroutines", trap.file)
+    served = "goroutines: 0 of 1600 parts are wrong"
+    trap.expect("exec", [served, "spawn: status 0", served, "fork: status 0",
+                         served, "vfork: status 0",
+                         "after: 0 of 3 parts are wrong"], *child)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", metavar="SUITE")
     for name in ("uaio", "filter", "clients"):
         parser.add_argument(f"--{name}", type=os.path.abspath)
     parser.add_argument("sentence", nargs="?")
     args = parser.parse_args()
     if args.list:
-        print("\n".join(_cases))
+        print("\n".join(name for name in _cases if _suites[name] == args.list))
         return
     with tempfile.TemporaryDirectory(prefix="uaio-trap-") as scratch:
         try:
