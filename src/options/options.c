@@ -32,17 +32,9 @@ static const char *const backend_words[] = {
 	NULL,
 };
 
-static const char *const posix_words[] = {
-	[UAIO_POSIX_ON] = "on",
-	[UAIO_POSIX_OFF] = "off",
-	NULL,
-};
-
-static const char *const live_words[] = {
-	[UAIO_LIVE_YES] = "on",
-	[UAIO_LIVE_NO] = "off",
-	NULL,
-};
+static const char *const on_words[] = { "on", "off", NULL };
+static_assert(UAIO_POSIX_ON == 0 && UAIO_POSIX_OFF == 1, "on_words");
+static_assert(UAIO_LIVE_YES == 0 && UAIO_LIVE_NO == 1, "on_words");
 
 const struct uaio_option uaio_options[] = {
 	[UAIO_OPTION_MAX_NR] = {
@@ -110,7 +102,7 @@ const struct uaio_option uaio_options[] = {
 		.name = "live",
 		.variable = "UAIO_LIVE",
 		.kind = UAIO_OPTION_WORD,
-		.words = live_words,
+		.words = on_words,
 		.placeholder = "ON|OFF",
 		.help = "counts that uaio stat reads: on, off",
 	},
@@ -169,7 +161,7 @@ const struct uaio_option uaio_options[] = {
 		.name = "posix",
 		.variable = "UAIO_POSIX",
 		.kind = UAIO_OPTION_WORD,
-		.words = posix_words,
+		.words = on_words,
 		.placeholder = "ON|OFF",
 		.help = "serve aio_read and its like: on, off",
 	},

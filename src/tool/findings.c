@@ -64,10 +64,12 @@ struct uaio_finding *uaio_find(struct uaio_findings *findings,
 	return finding;
 }
 
-void uaio_finding_fix(struct uaio_finding *finding, const char *format, ...)
+void uaio_finding_fix(struct uaio_finding *finding, const char *cause,
+		      const char *format, ...)
 {
 	va_list args;
 
+	finding->cause = cause;
 	free(finding->fix);
 	va_start(args, format);
 	finding->fix = text_of(format, args);

@@ -46,9 +46,10 @@ struct uaio_finding *uaio_find(struct uaio_findings *findings,
 			       const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* What the user can do about it. */
-void uaio_finding_fix(struct uaio_finding *finding, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/* Whose doing it is, and what the user can do about it. */
+void uaio_finding_fix(struct uaio_finding *finding, const char *cause,
+		      const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 void uaio_findings_free(struct uaio_findings *findings);
 

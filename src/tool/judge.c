@@ -57,9 +57,9 @@ static void judge_name(const struct uaio_machine *machine,
 			    "%s, which says it is %s %s on %s",
 			    kind_names[kind], machine->name.sysname,
 			    machine->name.release, machine->name.machine);
-	finding->cause = kind_causes[kind];
-	uaio_finding_fix(finding, "uaio run serves what it lacks of "
-				  "asynchronous I/O");
+	uaio_finding_fix(finding, kind_causes[kind],
+			 "uaio run serves what it lacks of "
+			 "asynchronous I/O");
 }
 
 /*
@@ -108,10 +108,9 @@ static void judge_filters(const struct uaio_machine *machine,
 		finding = uaio_find(findings, UAIO_WARN, "filters",
 				    "not known: /proc/thread-self/status "
 				    "does not tell");
-		uaio_finding_fix(finding,
+		uaio_finding_fix(finding, "other",
 				 "mount /proc; without it the library makes "
 				 "only calls that any program makes");
-		finding->cause = "other";
 		return;
 	}
 	if (!machine->nr_filters) {
@@ -134,8 +133,7 @@ static void judge_filters(const struct uaio_machine *machine,
 			    "%d of system calls (seccomp); the library does "
 			    "without %s",
 			    machine->nr_filters, list);
-	finding->cause = "seccomp";
-	uaio_finding_fix(finding,
+	uaio_finding_fix(finding, "seccomp",
 			 "allow %s, if what it is for is missed: "
 			 "doc/sandboxes.md says what that is",
 			 nr_refused == 1 ? "it" : "them");
@@ -253,15 +251,13 @@ static void judge_call(const struct uaio_machine *machine,
 				    "ends the program by SIG%s: a filter of "
 				    "system calls (seccomp)",
 				    sigabbrev_np(signal));
-		finding->cause = "seccomp";
-		uaio_finding_fix(finding, RUN_IT);
+		uaio_finding_fix(finding, "seccomp", RUN_IT);
 	} else if (error) {
 		find_reason(machine, id, error, &reason);
 		finding = uaio_find(findings, UAIO_WARN, name, "%s: %s",
 				    strerrorname_np(error), reason.text);
 		finding->error = error;
-		finding->cause = reason.cause;
-		uaio_finding_fix(finding, "%s", reason.fix);
+		uaio_finding_fix(finding, reason.cause, "%s", reason.fix);
 	} else {
 		uaio_find(findings, UAIO_PASS, name, "allowed");
 	}
@@ -276,9 +272,9 @@ static void judge_untried(const struct uaio_machine *machine,
 			  strerrorname_np(machine->tries_error));
 
 	finding->error = machine->tries_error;
-	finding->cause = "limit";
-	uaio_finding_fix(finding, "allow this user more processes: ulimit -u, "
-				  "pids.max");
+	uaio_finding_fix(finding, "limit",
+			 "allow this user more processes: ulimit -u, "
+			 "pids.max");
 }
 
 /* Return: whether the kernel may be asked, and has not refused. */
@@ -306,13 +302,12 @@ static void judge_library(const struct uaio_machine *machine,
 	if (!machine->library[0]) {
 		finding = uaio_find(findings, UAIO_FAIL, "library", "%s",
 				    machine->complaint);
-		uaio_finding_fix(finding, "make, or make install");
-		finding->cause = "library";
+		uaio_finding_fix(finding, "library", "make, or make install");
 	} else if (!served->is_tried) {
 		finding = uaio_find(findings, UAIO_FAIL, "library",
 				    "not tried: no child process");
-		uaio_finding_fix(finding, "allow this user more processes");
-		finding->cause = "limit";
+		uaio_finding_fix(finding, "limit",
+				 "allow this user more processes");
 	} else if (!served->doors[UAIO_SERVED_LOADED].is_served) {
 		finding = uaio_find(
 			findings, UAIO_FAIL, "library", "cannot be loaded: %s",
@@ -320,10 +315,10 @@ static void judge_library(const struct uaio_machine *machine,
 				? sigdescr_np(served->doors[UAIO_SERVED_LOADED]
 						      .signal)
 				: served->doors[UAIO_SERVED_LOADED].why);
-		uaio_finding_fix(finding, "put it on a file system that is not "
-					  "mounted noexec, and into a root "
-					  "with its C library");
-		finding->cause = "library";
+		uaio_finding_fix(finding, "library",
+				 "put it on a file system that is not "
+				 "mounted noexec, and into a root "
+				 "with its C library");
 	} else {
 		uaio_find(findings, UAIO_PASS, "library", "%s",
 			  machine->library);
@@ -350,9 +345,9 @@ static void judge_door(const struct uaio_machine *machine,
 			  signal ? sigdescr_np(signal)
 				 : strerrorname_np(served->doors[id].error));
 	finding->error = served->doors[id].error;
-	finding->cause = machine->nr_filters > 0 ? "seccomp" : "other";
-	uaio_finding_fix(finding, "allow the calls that doc/sandboxes.md names "
-				  "as needed, and for io_uring memfd_create");
+	uaio_finding_fix(finding, machine->nr_filters > 0 ? "seccomp" : "other",
+			 "allow the calls that doc/sandboxes.md names "
+			 "as needed, and for io_uring memfd_create");
 }
 
 static void judge_doors(const struct uaio_machine *machine,
@@ -383,6 +378,7 @@ static void judge_backend(const struct uaio_machine *machine,
 			 is_allowed(machine, UAIO_ANSWER_URING_ENTER) &&
 			 is_allowed(machine, UAIO_ANSWER_URING_REGISTER) &&
 			 !machine->answers.uring_error;
+	const char *cause = machine->nr_filters > 0 ? "seccomp" : "other";
 	struct uaio_finding *finding;
 
 	if (has_aio || has_uring) {
@@ -396,14 +392,12 @@ static void judge_backend(const struct uaio_machine *machine,
 	finding = uaio_find(findings, UAIO_WARN, "direct I/O",
 			    "uaio run executes it by threads, at about three "
 			    "times the processor time");
-	finding->cause = machine->nr_filters > 0 ? "seccomp" : "other";
 	if (machine->answers.aio_error == EAGAIN &&
 	    is_allowed(machine, UAIO_ANSWER_IO_SETUP))
-		finding->cause = "quota";
-	uaio_finding_fix(finding, "%s",
-			 !strcmp(finding->cause, "quota")
-				 ? "raise fs.aio-max-nr"
-			 : !strcmp(finding->cause, "seccomp")
+		cause = "quota";
+	uaio_finding_fix(finding, cause, "%s",
+			 !strcmp(cause, "quota") ? "raise fs.aio-max-nr"
+			 : !strcmp(cause, "seccomp")
 				 ? "allow io_setup, io_submit and io_destroy"
 				 : "use a kernel with kernel AIO (CONFIG_AIO), "
 				   "if direct I/O is much of the work");

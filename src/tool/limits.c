@@ -67,8 +67,7 @@ static void judge_quota(const struct uaio_machine *machine,
 			    "EAGAIN",
 			    taken, max);
 	finding->error = EAGAIN;
-	finding->cause = "quota";
-	uaio_finding_fix(finding,
+	uaio_finding_fix(finding, "quota",
 			 "start programs that use kernel AIO by uaio run, "
 			 "which takes no events; or sysctl fs.aio-max-nr=%lld",
 			 2 * (taken > max ? taken : max));
@@ -91,9 +90,9 @@ static void judge_memlock(const struct uaio_machine *machine,
 			    "fails with ENOMEM",
 			    limit);
 	finding->error = ENOMEM;
-	finding->cause = "limit";
-	uaio_finding_fix(finding, "uaio run --uring=always, which locks no "
-				  "memory; or raise the limit");
+	uaio_finding_fix(finding, "limit",
+			 "uaio run --uring=always, which locks no "
+			 "memory; or raise the limit");
 }
 
 static void judge_nofile(const struct uaio_machine *machine,
@@ -115,8 +114,7 @@ static void judge_nofile(const struct uaio_machine *machine,
 			    "%s descriptors (ulimit -n), of which %lld are "
 			    "open here: too few for a program and the library",
 			    limit, machine->nr_open_files);
-	finding->cause = "limit";
-	uaio_finding_fix(finding, "raise it: ulimit -n 1024");
+	uaio_finding_fix(finding, "limit", "raise it: ulimit -n 1024");
 }
 
 /* Too few threads may be had for all calls that could be slow at once. */
@@ -130,9 +128,9 @@ static void warn_of_threads(struct uaio_findings *findings, const char *subject,
 		"that slow calls may hold",
 		nr, workers);
 
-	finding->cause = cause;
-	uaio_finding_fix(finding, "raise the limit, or set uaio run --workers "
-				  "below it");
+	uaio_finding_fix(finding, cause,
+			 "raise the limit, or set uaio run --workers "
+			 "below it");
 }
 
 static void judge_nproc(const struct uaio_machine *machine,

@@ -136,9 +136,9 @@ static void judge_direct(const struct place *place)
 			    "%s: files cannot be opened with it",
 			    strerrorname_np(errno));
 	finding->error = errno;
-	finding->cause = "filesystem";
-	uaio_finding_fix(finding, "use another file system, or let the program "
-				  "use the page cache");
+	uaio_finding_fix(finding, "filesystem",
+			 "use another file system, or let the program "
+			 "use the page cache");
 }
 
 /* The library executes requests of such files at once. */
@@ -171,10 +171,10 @@ static void judge_nowait(const struct place *place)
 			    "%s: whether a read would wait cannot be asked",
 			    strerrorname_np(errno));
 	finding->error = errno;
-	finding->cause = "filesystem";
-	uaio_finding_fix(finding, "use another file system, if io_submit must "
-				  "not wait: worker threads read with "
-				  "--never-block");
+	uaio_finding_fix(finding, "filesystem",
+			 "use another file system, if io_submit must "
+			 "not wait: worker threads read with "
+			 "--never-block");
 }
 
 static int compare(const void *a, const void *b)
@@ -230,9 +230,9 @@ static void judge_sync(const struct place *place)
 			    "there: %s",
 			    strerrorname_np(error));
 	finding->error = error;
-	finding->cause = "filesystem";
-	uaio_finding_fix(finding, "run it as the user who writes there, or "
-				  "name another directory");
+	uaio_finding_fix(finding, "filesystem",
+			 "run it as the user who writes there, or "
+			 "name another directory");
 }
 
 /* The directory of a file, or the directory itself. */
@@ -285,6 +285,5 @@ void uaio_place_judge(const char *path, struct uaio_findings *findings)
 		uaio_find(findings, UAIO_FAIL, "path", "%s",
 			  stat(path, &st) < 0 ? strerror(errno)
 					      : "is no file and no directory");
-	finding->cause = "filesystem";
-	uaio_finding_fix(finding, "name a file or a directory");
+	uaio_finding_fix(finding, "filesystem", "name a file or a directory");
 }

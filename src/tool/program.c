@@ -34,8 +34,8 @@ static void add_message(struct uaio_findings *findings, const char *subject,
 	if (fix)
 		*fix++ = '\0';
 	finding = uaio_find(findings, UAIO_FAIL, subject, "%s", message);
-	finding->cause = "program";
-	uaio_finding_fix(finding, "%s", fix ? fix + strspn(fix, " ") : "none");
+	uaio_finding_fix(finding, "program", "%s",
+			 fix ? fix + strspn(fix, " ") : "none");
 }
 
 static int find_file(struct program *program, const char *argument)
@@ -50,8 +50,8 @@ static int find_file(struct program *program, const char *argument)
 		struct uaio_finding *finding = uaio_find(
 			program->findings, UAIO_FAIL, "program", "%s", message);
 
-		finding->cause = "program";
-		uaio_finding_fix(finding, "write its path, or see PATH");
+		uaio_finding_fix(finding, "program",
+				 "write its path, or see PATH");
 	} else if (uaio_target_check(path, false, &target)) {
 		add_message(program->findings, "program", message);
 	} else {
@@ -79,8 +79,7 @@ static void add_use(const struct program *program, const char *subject,
 	finding = uaio_find(program->findings, UAIO_FAIL, subject,
 			    "%s: not served, as the library cannot be loaded",
 			    users);
-	finding->cause = "program";
-	uaio_finding_fix(finding, "as for the program");
+	uaio_finding_fix(finding, "program", "as for the program");
 }
 
 static void judge_aio(const struct program *program)
@@ -117,11 +116,11 @@ static void judge_aio_sites(const struct program *program)
 			    uses->nr_aio_sites == 1 ? "" : "s",
 			    uses->users[UAIO_USE_AIO_SITES],
 			    uses->nr_aio_sites == 1 ? "s" : "");
-	finding->cause = "program";
-	uaio_finding_fix(finding, program->can_be_loaded
-					  ? "use a build with libaio as a "
-					    "library"
-					  : "as for the program");
+	uaio_finding_fix(finding, "program",
+			 program->can_be_loaded
+				 ? "use a build with libaio as a "
+				   "library"
+				 : "as for the program");
 }
 
 static void judge_left_sites(const struct program *program)
@@ -134,8 +133,8 @@ static void judge_left_sites(const struct program *program)
 			    "%u instructions that call it cannot be changed: "
 			    "their calls reach the kernel",
 			    program->uses.nr_sites_left);
-	finding->cause = "program";
-	uaio_finding_fix(finding, "use a build with liburing as a library");
+	uaio_finding_fix(finding, "program",
+			 "use a build with liburing as a library");
 }
 
 static void judge_uring(const struct program *program)
@@ -194,8 +193,8 @@ static void judge_unknown(const struct program *program)
 			    "no asynchronous interface can be seen in it: "
 			    "there is nothing to serve, unless it runs "
 			    "programs that use one");
-	finding->cause = "program";
-	uaio_finding_fix(finding, "look at the programs that it runs");
+	uaio_finding_fix(finding, "program",
+			 "look at the programs that it runs");
 }
 
 static void judge_sanitizer(const struct program *program)
@@ -214,9 +213,9 @@ static void judge_missing(const struct program *program)
 		return;
 	finding = uaio_find(program->findings, UAIO_FAIL, "libraries",
 			    "not found: %s", program->uses.missing);
-	finding->cause = "program";
-	uaio_finding_fix(finding, "install the packages that have them, or "
-				  "set LD_LIBRARY_PATH");
+	uaio_finding_fix(finding, "program",
+			 "install the packages that have them, or "
+			 "set LD_LIBRARY_PATH");
 }
 
 void uaio_program_judge(const char *argument,

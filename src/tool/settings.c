@@ -30,8 +30,7 @@ static void judge_one(int id, const char *text, struct uaio_findings *findings)
 				      sizeof(complaint));
 		finding = uaio_find(findings, UAIO_FAIL, "option", "%s",
 				    complaint + strlen("uaio: "));
-		finding->cause = "option";
-		uaio_finding_fix(finding, "correct or unset %s",
+		uaio_finding_fix(finding, "option", "correct or unset %s",
 				 option->variable);
 		return;
 	}
@@ -41,8 +40,7 @@ static void judge_one(int id, const char *text, struct uaio_findings *findings)
 			    left ? ": " : "", left ? left : "");
 	if (!left)
 		return;
-	finding->cause = "option";
-	uaio_finding_fix(finding, "unset %s", option->variable);
+	uaio_finding_fix(finding, "option", "unset %s", option->variable);
 }
 
 void uaio_settings_judge(struct uaio_findings *findings)
