@@ -43,6 +43,13 @@ void uaio_doors_closed(unsigned first, unsigned last)
 			(*door)->closed(first, last);
 }
 
+void uaio_doors_fork(void)
+{
+	for_each_door (door)
+		if ((*door)->forks)
+			(*door)->forks();
+}
+
 int uaio_doors_yield(int fd)
 {
 	int ret = -ENOENT;

@@ -42,6 +42,13 @@ struct uaio_door {
 	void (*closed)(unsigned first, unsigned last);
 
 	/*
+	 * The process is about to fork, which is counted by now: wait until what
+	 * threads began before they could know that is over. The engine is up, and
+	 * holds no lock. NULL: they begin nothing that a child could be in the way of.
+	 */
+	void (*forks)(void);
+
+	/*
 	 * The client is about to put a file of its own at fd, which is one of the
 	 * library's own descriptors: if it is used by the door, use a duplicate.
 	 * Return: 0; -ENOENT: the door does not; -EBUSY: there is no duplicate. NULL:
@@ -66,6 +73,7 @@ void uaio_doors_load(void);
 int uaio_doors_start(void);
 void uaio_doors_count(struct uaio_counters *counters);
 void uaio_doors_closed(unsigned first, unsigned last);
+void uaio_doors_fork(void);
 /* Return: of the first that does not say -ENOENT. */
 int uaio_doors_yield(int fd);
 

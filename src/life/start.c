@@ -124,7 +124,7 @@ void uaio_engine_load(void)
 	load_trace();
 	uaio_threads_init();
 	uaio_doors_load();
-	uaio_process_load();
+	uaio_process_load(uaio_doors_fork);
 }
 
 static int yield_once(int fd)

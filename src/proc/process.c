@@ -167,6 +167,8 @@ static _Thread_local struct {
  */
 static uint64_t forking_mask;
 
+static void (*tell_fork)(void); /* set when the library is loaded */
+
 static void before_fork(void)
 {
 	static const uint64_t all = UINT64_MAX;
@@ -185,6 +187,7 @@ static void before_fork(void)
 	 * closed now would not be noticed.
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
+	tell_fork();
 	uaio_ownfds_quiesce();
 	forking_mask = mask;
 }
@@ -216,8 +219,9 @@ static void forget_in_child(void)
 	process.pid = sys_getpid();
 }
 
-void uaio_process_load(void)
+void uaio_process_load(void (*forks)(void))
 {
+	tell_fork = forks;
 	/* Linux before 4.14 and some sandboxes refuse this. */
 	is_wiped_on_fork = sys_wipe_on_fork(&process, sizeof(process)) == 0;
 	process.pid = sys_getpid();

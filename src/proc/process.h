@@ -26,8 +26,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Called when the library is loaded. */
-void uaio_process_load(void);
+/*
+ * Called when the library is loaded. forks: called before each fork() of a process in
+ * which the library is up, once the fork is counted; without a lock. Not if the thread
+ * is inside the library, as a handler is that has interrupted it.
+ */
+void uaio_process_load(void (*forks)(void));
 
 /*
  * Bring the library up if it is down: first this room, then the others, by

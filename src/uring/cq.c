@@ -307,11 +307,12 @@ const struct uaio_sink uaio_uring_sink = {
 
 void uaio_uring_flush_overflow(struct uaio_uring *ring)
 {
-	bool is_shared = uaio_uring_is_shared(ring);
 	struct uaio_wakeups wakeups = { 0 };
 	uint32_t tail, old_tail;
+	bool is_shared;
 
 	uaio_queue_lock(&ring->queue);
+	is_shared = uaio_uring_is_shared(ring);
 	if (unlikely(is_shared))
 		uaio_uring_share_begin(ring);
 	tail = old_tail = uaio_uring_tail(ring);

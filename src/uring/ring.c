@@ -409,6 +409,17 @@ struct uaio_uring *uaio_uring_first(void)
 	return load_acquire(&rings.all);
 }
 
+void uaio_urings_fork(void)
+{
+	/* Who posts next knows that others may; who posts now comes to its end. */
+	for (struct uaio_uring *ring = uaio_uring_first(); ring;
+	     ring = ring->next)
+		if (uaio_uring_is_here(ring)) {
+			uaio_queue_lock(&ring->queue);
+			uaio_queue_unlock(&ring->queue);
+		}
+}
+
 void uaio_urings_count(struct uaio_counters *counters)
 {
 	lock();

@@ -142,6 +142,8 @@ static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 
 /* Called each time the engine starts. */
 void uaio_urings_init(void);
+/* The process forks: see to I1 of share.h. */
+void uaio_urings_fork(void);
 
 /*
  * Make a ring. params is the client's, checked, with the sizes.

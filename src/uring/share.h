@@ -9,7 +9,10 @@
  *
  *   I1  A ring is shared in a process that has forked since it was made, and in one
  *       that has taken it over. There the head and the tail that count are those in
- *       the ring's memory.
+ *       the ring's memory. Who posts looks whether it is under the queue's lock, and
+ *       a thread that forks has had each of these since the fork was counted: so no
+ *       post that began before is under way when there is a child. (A handler that
+ *       has interrupted the library, and forks, does not wait for them.)
  *   I2  Each process posts the completions of its own requests. Those of a shared ring
  *       exclude each other meanwhile, by the word `posting` of its memory. A client
  *       may spoil that word, and its holder may be killed: a thread that has waited for

@@ -369,6 +369,42 @@ static void children_are_killed_at_any_instant(void **state)
 	unit_close(ends[1]);
 }
 
+/*
+ * A process forks while its workers post: what they began before, the child does not
+ * post over.
+ */
+static int post_at_once(void)
+{
+	catch_up();
+	put(&client, IORING_OP_NOP, -1, 100);
+	return enter(&client, tell(&client), 0) != 1;
+}
+
+static void a_process_forks_while_it_posts(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < unit_rounds(100); i++) {
+		const uint64_t all = (UINT64_C(1) << NR) - 1;
+		uint64_t seen = 0;
+		unsigned nr_of_child = 0;
+
+		put_nops(0);
+		submit(&client, 0);
+		end(begin(post_at_once));
+		for (unsigned k = 0; k < NR + 1; k++) {
+			struct cqe cqe = get(&client);
+
+			nr_of_child += cqe.user_data == 100;
+			seen |= cqe.user_data < NR ? 1u << cqe.user_data : 0;
+		}
+		assert_int_equal(seen, all);
+		assert_int_equal(nr_of_child, 1);
+		/* From now on the old one is shared. */
+		client_close(&client);
+		client_open(&client, 64, (struct io_uring_params){ 0 });
+	}
+}
+
 #define RING_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
@@ -382,6 +418,7 @@ int main(int argc, char **argv)
 		RING_TEST(
 			a_process_that_was_killed_keeps_no_other_from_posting),
 		RING_TEST(children_are_killed_at_any_instant),
+		RING_TEST(a_process_forks_while_it_posts),
 	};
 
 	if (argc > 1)

@@ -250,6 +250,7 @@ static const struct uaio_door door = {
 	.start = start,
 	.count = uaio_urings_count,
 	.closed = uaio_uring_tab_closed,
+	.forks = uaio_urings_fork,
 	.yield = uaio_uring_bell_yield,
 	.has_ring = uaio_uring_tab_has,
 };
