@@ -14,6 +14,7 @@
 #include "uring/calls.h"
 #include "uring/need.h"
 #include "uring/ring.h"
+#include "uring/served.h"
 #include "uring/share.h"
 #include "uring/submit.h"
 #include "uring/table.h"
@@ -22,10 +23,6 @@ enum {
 	NS_PER_S = 1000000000,
 	NS_PER_US = 1000,
 	SIGSET_BYTES = 8, /* of the kernel's sigset_t */
-	FLAGS = IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP |
-		IORING_ENTER_SQ_WAIT | IORING_ENTER_EXT_ARG |
-		IORING_ENTER_REGISTERED_RING | IORING_ENTER_ABS_TIMER |
-		IORING_ENTER_NO_IOWAIT,
 };
 
 /* How a call waits. */
@@ -272,7 +269,7 @@ long uaio_uring_do_enter(const struct uaio_uring_enter *call)
 	struct uaio_uring *ring;
 	long ret;
 
-	if (unlikely(call->flags & ~(uint32_t)FLAGS))
+	if (unlikely(call->flags & ~(uint32_t)UAIO_URING_ENTER_FLAGS))
 		return -EINVAL;
 	ret = find(call, &ring);
 	if (unlikely(ret < 0))

@@ -237,38 +237,6 @@ static long unregister_eventfd(struct uaio_uring *ring, const void *arg,
 	return 0;
 }
 
-/* Say which operations there are, and no others. */
-static long probe(void *arg, uint32_t nr)
-{
-	enum { NR_OPS = 64 }; /* above all opcodes that are served */
-	struct {
-		struct io_uring_probe head;
-		struct io_uring_probe_op ops[UAIO_URING_OPS_MAX];
-	} own;
-	size_t bytes;
-
-	if (!arg || nr > UAIO_URING_OPS_MAX)
-		return -EINVAL;
-	bytes = sizeof(own.head) + nr * sizeof(own.ops[0]);
-	if (uaio_uring_copy_in(&own, (uintptr_t)arg, bytes) < 0)
-		return -EFAULT;
-	for (size_t i = 0; i < bytes; i++)
-		if (((const char *)&own)[i])
-			return -EINVAL;
-	for (unsigned i = 0; i < NR_OPS; i++)
-		if (uaio_uring_row_of(i))
-			own.head.last_op = (uint8_t)i;
-	if (nr > own.head.last_op + 1u)
-		nr = own.head.last_op + 1u;
-	own.head.ops_len = (uint8_t)nr;
-	for (unsigned i = 0; i < nr; i++) {
-		own.ops[i].op = (uint8_t)i;
-		if (uaio_uring_row_of(i))
-			own.ops[i].flags = IO_URING_OP_SUPPORTED;
-	}
-	return uaio_uring_copy_out((uintptr_t)arg, &own, bytes);
-}
-
 static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 {
 	if (arg || nr)
@@ -329,7 +297,7 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return register_eventfd(ring, arg, nr, true);
 	case IORING_UNREGISTER_EVENTFD:
 		return unregister_eventfd(ring, arg, nr);
-	case IORING_REGISTER_PROBE: return probe(arg, nr);
+	case IORING_REGISTER_PROBE: return uaio_uring_probe(arg, nr);
 	case IORING_REGISTER_ENABLE_RINGS: return enable(ring, arg, nr);
 	case IORING_REGISTER_RING_FDS:
 		return uaio_uring_register_rings(arg, nr);

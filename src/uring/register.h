@@ -36,6 +36,9 @@ int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
 			      uint32_t nr);
 
+/* query.c: IORING_REGISTER_PROBE */
+long uaio_uring_probe(void *arg, uint32_t nr);
+
 /* ask.c */
 
 /* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */

@@ -12,29 +12,10 @@
 #include "base/uaddr.h"
 #include "uring/calls.h"
 #include "uring/ring.h"
+#include "uring/served.h"
 #include "uring/table.h"
 
-enum {
-	KNOWN = (1u << 19) - 1, /* flags that some kernel has */
-	SERVED = IORING_SETUP_IOPOLL | IORING_SETUP_SQPOLL |
-		 IORING_SETUP_SQ_AFF | IORING_SETUP_CQSIZE |
-		 IORING_SETUP_CLAMP | IORING_SETUP_ATTACH_WQ |
-		 IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL |
-		 IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
-		 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-		 IORING_SETUP_SQE128 | IORING_SETUP_CQE32 |
-		 IORING_SETUP_NO_MMAP | IORING_SETUP_REGISTERED_FD_ONLY |
-		 IORING_SETUP_NO_SQARRAY,
-	/* Only what is here, and nothing that is not. */
-	FEATURES = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP |
-		   IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS |
-		   IORING_FEAT_CUR_PERSONALITY | IORING_FEAT_FAST_POLL |
-		   IORING_FEAT_POLL_32BITS | IORING_FEAT_SQPOLL_NONFIXED |
-		   IORING_FEAT_EXT_ARG | IORING_FEAT_NATIVE_WORKERS |
-		   IORING_FEAT_RSRC_TAGS | IORING_FEAT_CQE_SKIP |
-		   IORING_FEAT_LINKED_FILE | IORING_FEAT_REG_REG_RING |
-		   IORING_FEAT_MIN_TIMEOUT,
-};
+enum { KNOWN = (1u << 19) - 1 }; /* flags that some kernel has */
 
 static int check_flags(uint32_t flags)
 {
@@ -42,7 +23,7 @@ static int check_flags(uint32_t flags)
 				   IORING_SETUP_TASKRUN_FLAG |
 				   IORING_SETUP_DEFER_TASKRUN;
 
-	if (flags & ~SERVED)
+	if (flags & ~(uint32_t)UAIO_URING_SETUP_FLAGS)
 		return -EINVAL;
 	if (flags & IORING_SETUP_SQPOLL && flags & no_sqpoll)
 		return -EINVAL;
@@ -154,6 +135,6 @@ int uaio_uring_make(struct io_uring_params *params)
 	if (ret < 0)
 		return ret;
 	uaio_uring_meet_thread();
-	params->features = FEATURES;
+	params->features = UAIO_URING_FEATURES;
 	return ret;
 }

@@ -14,12 +14,9 @@
 #include "uring/note.h"
 #include "uring/pbuf.h"
 #include "uring/ring.h"
+#include "uring/served.h"
 
-enum {
-	LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK,
-	FLAGS = IOSQE_FIXED_FILE | IOSQE_IO_DRAIN | LINKS | IOSQE_ASYNC |
-		IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS,
-};
+enum { LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK };
 
 /* One call: what a submission may be added to. */
 struct call {
@@ -42,7 +39,7 @@ static int check_flags(struct uaio_uring *ring,
 		       const struct uaio_uring_row *row,
 		       const struct io_uring_sqe *raw)
 {
-	if (raw->flags & ~FLAGS)
+	if (raw->flags & ~(uint32_t)UAIO_URING_SQE_FLAGS)
 		return -EINVAL;
 	if (raw->flags & IOSQE_BUFFER_SELECT && !row->selects_buffer)
 		return -EOPNOTSUPP;
