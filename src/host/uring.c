@@ -34,6 +34,7 @@
 
 /* Newer than some headers: the ring is one that the thread has registered. */
 static const uint32_t REGISTER_REGISTERED = 1u << 31;
+enum { REGISTER_QUERY = 35 };
 
 /* Return: whether the kernel may be asked. */
 static bool may_ask(enum uaio_call call)
@@ -148,13 +149,23 @@ static long register_ours(const long a[4])
 				   (uint32_t)a[3]);
 }
 
+/* Return: whether a call asks without a ring what there is; its rings are whose it is. */
+static bool is_query(const long a[4])
+{
+	const uint32_t opcode = (uint32_t)a[1] & ~REGISTER_REGISTERED;
+
+	return (uint32_t)a[0] == UINT32_MAX && opcode == REGISTER_QUERY &&
+	       uaio_host_uring_is_ours();
+}
+
 long uaio_host_uring_register(const long a[4])
 {
 	long ret = -ENOSYS;
 
 	if (uaio_uring_owns((uint32_t)a[0], a[1] & REGISTER_REGISTERED) ||
 	    uaio_uring_owns_message((uint32_t)a[0], (uint32_t)a[1],
-				    (const void *)a[2]))
+				    (const void *)a[2]) ||
+	    is_query(a))
 		return register_ours(a);
 	if (may_ask(UAIO_CALL_URING_REGISTER))
 		ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3],

@@ -19,6 +19,9 @@
 #ifndef IORING_SETUP_NO_SQARRAY
 #define IORING_SETUP_NO_SQARRAY (1u << 16)
 #endif
+#ifndef IORING_SETUP_HYBRID_IOPOLL
+#define IORING_SETUP_HYBRID_IOPOLL (1u << 17)
+#endif
 
 /* io_uring_params.features */
 #ifndef IORING_FEAT_REG_REG_RING
@@ -28,9 +31,16 @@
 #define IORING_FEAT_MIN_TIMEOUT (1u << 15)
 #endif
 
+#ifndef IORING_FEAT_NO_IOWAIT
+#define IORING_FEAT_NO_IOWAIT (1u << 17)
+#endif
+
 /* io_uring_enter() */
 #ifndef IORING_ENTER_ABS_TIMER
 #define IORING_ENTER_ABS_TIMER (1u << 5)
+#endif
+#ifndef IORING_ENTER_EXT_ARG_REG
+#define IORING_ENTER_EXT_ARG_REG (1u << 6)
 #endif
 #ifndef IORING_ENTER_NO_IOWAIT
 #define IORING_ENTER_NO_IOWAIT (1u << 7)
@@ -158,7 +168,10 @@ enum { IORING_OP_BIND_ = 56, IORING_OP_LISTEN_ = 57 };
 
 /* Opcodes of io_uring_register(), as numbers: newer headers have an enum. */
 enum {
+	UAIO_URING_REGISTER_CLOCK = 29,
 	UAIO_URING_REGISTER_SEND_MSG_RING = 31,
+	UAIO_URING_REGISTER_MEM_REGION = 34,
+	UAIO_URING_REGISTER_QUERY = 35,
 	UAIO_URING_REGISTER_LAST = 36, /* of 6.18 */
 };
 
@@ -180,6 +193,74 @@ struct uaio_uring_wait_arg {
 	uint32_t sigmask_bytes;
 	uint32_t min_wait_us;
 	uint64_t timeout; /* struct __kernel_timespec */
+};
+
+/* What some of these are about. */
+
+struct uaio_uring_clock {
+	uint32_t id; /* CLOCK_* */
+	uint32_t resv[3];
+};
+
+struct uaio_uring_query {
+	uint64_t next; /* the address of another, or 0 */
+	uint64_t data;
+	uint32_t about; /* UAIO_URING_QUERY_* */
+	uint32_t bytes; /* of data */
+	int32_t result;
+	uint32_t resv[3];
+};
+
+enum {
+	UAIO_URING_QUERY_OPS = 0,
+	UAIO_URING_QUERY_LAST = 1, /* of 6.18 */
+};
+
+struct uaio_uring_query_ops {
+	uint32_t nr_ops;
+	uint32_t nr_registers;
+	uint64_t features;
+	uint64_t setup_flags;
+	uint64_t enter_flags;
+	uint64_t sqe_flags;
+	uint32_t nr_queries;
+	uint32_t pad;
+};
+
+/* Where a region is mapped that the client does not give. */
+#define UAIO_URING_OFF_REGION 0x20000000ull
+
+enum { UAIO_URING_REGION_GIVEN = 1 }; /* uaio_uring_region_desc.flags */
+enum { UAIO_URING_REGION_WAITS = 1 }; /* uaio_uring_region_reg.flags */
+
+struct uaio_uring_region_desc {
+	uint64_t addr;
+	uint64_t bytes;
+	uint32_t flags;
+	uint32_t id;
+	uint64_t map_offset; /* ours to write */
+	uint64_t resv[4];
+};
+
+struct uaio_uring_region_reg {
+	uint64_t desc; /* the address of one */
+	uint64_t flags;
+	uint64_t resv[2];
+};
+
+enum {
+	UAIO_URING_REG_WAIT_TIMES = 1
+}; /* the next struct's flags: it has a time */
+
+/* What waits have in a region, with IORING_ENTER_EXT_ARG_REG. */
+struct uaio_uring_reg_wait {
+	struct __kernel_timespec time;
+	uint32_t min_wait_us;
+	uint32_t flags;
+	uint64_t sigmask;
+	uint32_t sigmask_bytes;
+	uint32_t pad[3];
+	uint64_t pad2[2];
 };
 
 #endif /* UAIO_URING_ABI_H */

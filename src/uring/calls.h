@@ -76,5 +76,7 @@ void uaio_uring_regrings_forget(void);
 /* uaccess.c: memory of the client. Return: 0 or -EFAULT. */
 int uaio_uring_copy_in(void *to, uint64_t from, size_t bytes);
 int uaio_uring_copy_out(uint64_t to, const void *from, size_t bytes);
+/* Fill it with zeroes, of which there may be none. */
+int uaio_uring_clear(uint64_t to, size_t bytes);
 
 #endif /* UAIO_URING_CALLS_H */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "base/sys.h"
@@ -33,20 +34,58 @@ struct waiting {
 	uint32_t mask_bytes;
 };
 
-static int64_t deadline_of(const struct __kernel_timespec *ts, bool is_absolute)
+/* Return: how far the ring's clock is ahead of the one that we sleep by. */
+static int64_t lead_of(const struct uaio_uring *ring)
+{
+	/* relaxed: the client orders its own calls */
+	int clock = (int)load_relaxed(&ring->clock);
+
+	return likely(clock == CLOCK_MONOTONIC)
+		       ? 0
+		       : uaio_now_of(clock) - uaio_now_ns();
+}
+
+static int64_t deadline_of(const struct uaio_uring *ring,
+			   const struct __kernel_timespec *ts, bool is_absolute)
 {
 	int64_t ns;
 
 	if (__builtin_mul_overflow(ts->tv_sec, (int64_t)NS_PER_S, &ns) ||
 	    __builtin_add_overflow(ns, (int64_t)ts->tv_nsec, &ns))
 		return ts->tv_sec < 0 ? 1 : UAIO_FOREVER;
-	if (!is_absolute && __builtin_add_overflow(ns, uaio_now_ns(), &ns))
+	if (is_absolute ? __builtin_sub_overflow(ns, lead_of(ring), &ns)
+			: __builtin_add_overflow(ns, uaio_now_ns(), &ns))
 		return ns < 0 ? UAIO_FOREVER : 1;
 	return ns > 0 ? ns : 1;
 }
 
+/* The same, of arguments in the ring's region. */
+static int read_registered_arg(const struct uaio_uring *ring,
+			       const struct uaio_uring_enter *call,
+			       struct waiting *ret)
+{
+	struct uaio_uring_reg_wait arg;
+
+	/* Where completions are polled for the kernel looks for no other. */
+	if (ring->setup & IORING_SETUP_IOPOLL || call->arg_bytes != sizeof(arg))
+		return -EINVAL;
+	if (uaio_uring_region_read(&ring->region, (uintptr_t)call->arg, &arg) <
+	    0)
+		return -EFAULT;
+	if (arg.flags & ~(uint32_t)UAIO_URING_REG_WAIT_TIMES)
+		return -EINVAL;
+	ret->mask = arg.sigmask;
+	ret->mask_bytes = arg.sigmask_bytes;
+	ret->min_wait_ns = (int64_t)arg.min_wait_us * NS_PER_US;
+	if (arg.flags & UAIO_URING_REG_WAIT_TIMES)
+		ret->deadline_ns = deadline_of(
+			ring, &arg.time, call->flags & IORING_ENTER_ABS_TIMER);
+	return 0;
+}
+
 /* Return: 0; -EINVAL, -EFAULT. */
-static int read_arg(const struct uaio_uring_enter *call, struct waiting *ret)
+static int read_arg(const struct uaio_uring *ring,
+		    const struct uaio_uring_enter *call, struct waiting *ret)
 {
 	struct uaio_uring_wait_arg arg;
 	struct __kernel_timespec ts;
@@ -57,6 +96,8 @@ static int read_arg(const struct uaio_uring_enter *call, struct waiting *ret)
 		ret->mask_bytes = (uint32_t)call->arg_bytes;
 		return 0;
 	}
+	if (call->flags & IORING_ENTER_EXT_ARG_REG)
+		return read_registered_arg(ring, call, ret);
 	if (call->arg_bytes != sizeof(arg))
 		return -EINVAL;
 	if (uaio_uring_copy_in(&arg, (uintptr_t)call->arg, sizeof(arg)) < 0)
@@ -69,7 +110,7 @@ static int read_arg(const struct uaio_uring_enter *call, struct waiting *ret)
 	if (uaio_uring_copy_in(&ts, arg.timeout, sizeof(ts)) < 0)
 		return -EFAULT;
 	ret->deadline_ns =
-		deadline_of(&ts, call->flags & IORING_ENTER_ABS_TIMER);
+		deadline_of(ring, &ts, call->flags & IORING_ENTER_ABS_TIMER);
 	return 0;
 }
 
@@ -247,7 +288,7 @@ get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	if (ring->setup & IORING_SETUP_DEFER_TASKRUN && is_anothers(ring))
 		ret = -EEXIST;
 	if (ret == 0)
-		ret = read_arg(call, &waiting);
+		ret = read_arg(ring, call, &waiting);
 	if (ret == 0)
 		ret = wait_for(ring, min_of(ring, call), &waiting);
 	have_shown(ring);

@@ -285,10 +285,11 @@ void uaio_uring_mem_fini(struct uaio_uring_mem *mem)
 	*mem = (struct uaio_uring_mem){ 0 };
 }
 
-void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
-			       uint16_t group, size_t bytes)
+/* Map a part of the file, of which fd was just now. Return: where it is, or NULL. */
+static void *map_part(const struct uaio_uring_mem *mem, int fd, size_t bytes,
+		      int64_t off)
 {
-	void *at = map(fd, bytes, array_off(group));
+	void *at = map(fd, bytes, off);
 	struct stat st;
 
 	if (!at)
@@ -296,9 +297,26 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 	/* Another thread may have closed it meanwhile. */
 	if (sys_fstat(fd, &st) == 0 && st.st_dev == mem->dev &&
 	    st.st_ino == mem->ino)
-		return memset(at, 0, bytes);
+		return at;
 	(void)sys_munmap(at, bytes);
 	return NULL;
+}
+
+void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
+			       uint16_t group, size_t bytes)
+{
+	void *at = map_part(mem, fd, bytes, array_off(group));
+
+	return at ? memset(at, 0, bytes) : NULL;
+}
+
+void *uaio_uring_mem_map_region(const struct uaio_uring_mem *mem, int fd,
+				uint64_t bytes)
+{
+	return mem->has_arrays && bytes <= IORING_OFF_PBUF_RING -
+						   UAIO_URING_OFF_REGION
+		       ? map_part(mem, fd, bytes, UAIO_URING_OFF_REGION)
+		       : NULL;
 }
 
 #define OFFSET(member) \

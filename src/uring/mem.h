@@ -108,6 +108,13 @@ void uaio_uring_mem_retire(struct uaio_uring_mem *mem);
 void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 			       uint16_t group, size_t bytes);
 
+/*
+ * Map the region that a client maps (region.h), as above.
+ * Return: where it is, all zero at first; NULL if it cannot be had.
+ */
+void *uaio_uring_mem_map_region(const struct uaio_uring_mem *mem, int fd,
+				uint64_t bytes);
+
 /* Tell a client where it finds what. */
 void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params);

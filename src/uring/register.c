@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/sys.h"
 #include "base/uaddr.h"
@@ -252,6 +253,24 @@ static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 	return 0;
 }
 
+/* By which clock the ring's waits are. */
+static long register_clock(struct uaio_uring *ring, const void *arg,
+			   uint32_t nr)
+{
+	struct uaio_uring_clock clock;
+
+	if (!arg || nr)
+		return -EINVAL;
+	if (uaio_uring_copy_in(&clock, (uintptr_t)arg, sizeof(clock)) < 0)
+		return -EFAULT;
+	if (clock.resv[0] | clock.resv[1] | clock.resv[2] ||
+	    (clock.id != CLOCK_MONOTONIC && clock.id != CLOCK_BOOTTIME))
+		return -EINVAL;
+	/* relaxed: the client orders its own calls */
+	store_relaxed(&ring->clock, clock.id);
+	return 0;
+}
+
 /* Which opcodes take an argument. */
 static bool has_arg(uint32_t opcode)
 {
@@ -320,6 +339,10 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return uaio_uring_register_personality(ring, arg, nr);
 	case IORING_UNREGISTER_PERSONALITY:
 		return uaio_uring_unregister_personality(ring, arg, nr);
+	case UAIO_URING_REGISTER_CLOCK: return register_clock(ring, arg, nr);
+	case UAIO_URING_REGISTER_MEM_REGION:
+		return uaio_uring_register_region(ring, arg, nr);
+	case UAIO_URING_REGISTER_QUERY: return uaio_uring_query(arg, nr);
 	default: return -EINVAL;
 	}
 }

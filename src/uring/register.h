@@ -36,8 +36,12 @@ int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
 			      uint32_t nr);
 
-/* query.c: IORING_REGISTER_PROBE */
+/* query.c */
+
+/* IORING_REGISTER_PROBE */
 long uaio_uring_probe(void *arg, uint32_t nr);
+/* UAIO_URING_REGISTER_QUERY, which takes no ring. */
+long uaio_uring_query(void *arg, uint32_t nr);
 
 /* ask.c */
 

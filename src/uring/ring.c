@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "base/sys.h"
@@ -189,6 +190,7 @@ static void free_ring(struct uaio_uring *ring)
 	ring->eventfd = NULL;
 	uaio_uring_bell_fini(ring);
 	uaio_uring_forget_personalities(ring);
+	uaio_uring_region_fini(&ring->region);
 	uaio_queue_fini(&ring->queue);
 	uaio_uring_mem_fini(&ring->mem);
 	/* Memory of a parent's stays unused. */
@@ -381,6 +383,8 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	store_relaxed(&ring->epoch, uaio_engine_start_nr());
 	ring->restrictions = (struct uaio_uring_restrictions){ 0 };
 	store_relaxed(&ring->is_restricted, 0);
+	store_relaxed(&ring->clock, CLOCK_MONOTONIC);
+	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
 	lock();
 	rings.nr_setups++;

@@ -43,6 +43,7 @@
 #include "req/queue.h"
 #include "uring/mem.h"
 #include "uring/pbuf.h"
+#include "uring/region.h"
 #include "uring/restrict.h"
 #include "uring/rsrc.h"
 
@@ -82,6 +83,7 @@ struct uaio_uring {
 	uint32_t shares_files; /* rsrc.h, I4; never taken back */
 	uint32_t is_disabled;  /* until IORING_REGISTER_ENABLE_RINGS */
 	uint32_t is_restricted;
+	uint32_t clock;    /* CLOCK_*, by which its waits are */
 	const void *owner; /* the thread that submits; NULL: any may */
 
 	/* of the thread that holds the ring */
@@ -101,6 +103,7 @@ struct uaio_uring {
 	uint32_t next_personality;
 
 	struct uaio_uring_groups groups; /* pbuf.h */
+	struct uaio_uring_region region; /* region.h */
 
 	struct uaio_queue queue __attribute__((aligned(64)));
 

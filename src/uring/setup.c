@@ -33,6 +33,9 @@ static int check_flags(uint32_t flags)
 	if (flags & IORING_SETUP_REGISTERED_FD_ONLY &&
 	    !(flags & IORING_SETUP_NO_MMAP))
 		return -EINVAL;
+	if (flags & IORING_SETUP_HYBRID_IOPOLL &&
+	    !(flags & IORING_SETUP_IOPOLL))
+		return -EINVAL;
 	return flags & IORING_SETUP_DEFER_TASKRUN &&
 			       !(flags & IORING_SETUP_SINGLE_ISSUER)
 		       ? -EINVAL

@@ -43,3 +43,13 @@ int uaio_uring_copy_out(uint64_t to, const void *from, size_t bytes)
 	memcpy((void *)(uintptr_t)to, from, bytes);
 	return 0;
 }
+
+int uaio_uring_clear(uint64_t to, size_t bytes)
+{
+	if (!bytes)
+		return 0;
+	if (!uaio_is_accessible(to, bytes) || !uaio_can_write(to, bytes))
+		return -EFAULT;
+	memset((void *)(uintptr_t)to, 0, bytes);
+	return 0;
+}

@@ -114,6 +114,17 @@ struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 	return is_registered ? NULL : uaio_uring_adopt(fd, ring);
 }
 
+/* Without a ring. */
+static long do_register_blindly(uint32_t opcode, void *arg, uint32_t nr_args)
+{
+	switch (opcode) {
+	case UAIO_URING_REGISTER_SEND_MSG_RING:
+		return uaio_uring_send_blindly(arg, nr_args);
+	case UAIO_URING_REGISTER_QUERY: return uaio_uring_query(arg, nr_args);
+	default: return -EINVAL;
+	}
+}
+
 static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 			uint32_t nr_args)
 {
@@ -122,10 +133,8 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 	long ret;
 
 	opcode &= ~IORING_REGISTER_USE_REGISTERED_RING;
-	if (fd == UINT32_MAX) /* there is no ring */
-		return opcode == UAIO_URING_REGISTER_SEND_MSG_RING
-			       ? uaio_uring_send_blindly(arg, nr_args)
-			       : -EINVAL;
+	if (fd == UINT32_MAX)
+		return do_register_blindly(opcode, arg, nr_args);
 	ring = uaio_uring_named(fd, is_registered, &ret);
 	if (!ring)
 		return ret;

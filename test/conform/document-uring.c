@@ -76,8 +76,18 @@ static const struct {
 	  "as the kernel" },
 	{ "SQPOLL SQ_AFF",
 	  "without a thread: each submission asks to be woken for" },
-	{ "IOPOLL", "taken, and no device is polled" },
-	{ "HYBRID_IOPOLL CQE_MIXED", "not there: EINVAL" },
+	{ "IOPOLL HYBRID_IOPOLL", "taken, and no device is polled" },
+	{ "CQE_MIXED", "not there: EINVAL" },
+	{ "IORING_FEAT_RECVSEND_BUNDLE IORING_FEAT_RW_ATTR",
+	  "not set, and a read or write with attributes is refused, EINVAL: in "
+	  "the kernel they are for devices that check data" },
+	{ "**io_uring_enter**", "" },
+	{ "GETEVENTS SQ_WAKEUP SQ_WAIT EXT_ARG EXT_ARG_REG ABS_TIMER "
+	  "REGISTERED_RING",
+	  "as the kernel" },
+	{ "NO_IOWAIT",
+	  "taken: a thread that waits here is never counted as one that waits "
+	  "for a disk" },
 	{ "**io_uring_register**", "" },
 	{ "FILES FILES2 FILES_UPDATE FILES_UPDATE2 FILE_ALLOC_RANGE BUFFERS "
 	  "BUFFERS2 BUFFERS_UPDATE CLONE_BUFFERS, with tags and sparse",
@@ -89,8 +99,19 @@ static const struct {
 	  "as the kernel; an array that is not mapped any more is empty" },
 	{ "PERSONALITY", "as above" },
 	{ "IOWQ_AFF IOWQ_MAX_WORKERS", "for all rings of the process" },
-	{ "NAPI CLOCK ZCRX_IFQ RESIZE_RINGS MEM_REGION QUERY",
-	  "not there: EINVAL" },
+	{ "CLOCK", "as the kernel, but that a wait for a span of time by "
+		   "CLOCK_BOOTTIME does not count what the machine sleeps "
+		   "through" },
+	{ "MEM_REGION",
+	  "as the kernel, but that memory of the client's is looked at where "
+	  "it is; memory of the ring's, up to 1.5 GiB, not with NO_MMAP or a "
+	  "low limit on the size of files: ENOMEM" },
+	{ "QUERY", "as the kernel, of what is here" },
+	{ "NAPI",
+	  "not there: EINVAL. It has a thread that waits poll network cards, "
+	  "and here that thread sleeps" },
+	{ "RESIZE_RINGS", "not there: EINVAL" },
+	{ "ZCRX_IFQ", "not there: EINVAL. It is a network card's" },
 };
 
 void print_uring(void)

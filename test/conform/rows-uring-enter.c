@@ -47,9 +47,6 @@ static void flags(void)
 	int bit;
 
 	for (bit = 0; bit < 32; bit++) {
-		/* Newer kernels' own: EXT_ARG_REG, NO_IOWAIT. */
-		if (bit == 6 || bit == 7)
-			continue;
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		uring_publish(&ring);
 		snprintf(key, sizeof(key), "bit_%d", bit);

@@ -154,6 +154,9 @@ static void each_flag(void)
 		{ "single_issuer", IORING_SETUP_SINGLE_ISSUER },
 		{ "defer_taskrun", IORING_SETUP_DEFER_TASKRUN },
 		{ "no_sqarray", IORING_SETUP_NO_SQARRAY },
+		{ "hybrid_iopoll", 1u << 17 },
+		{ "hybrid_and_iopoll", 1u << 17 | IORING_SETUP_IOPOLL },
+		{ "bit_19", 1u << 19 },
 		{ "bit_21", 1u << 21 },
 		{ "bit_30", 1u << 30 },
 		{ "bit_31", 1u << 31 },
@@ -259,6 +262,7 @@ static void features(void)
 		{ "linked_file", IORING_FEAT_LINKED_FILE },
 		{ "reg_reg_ring", IORING_FEAT_REG_REG_RING },
 		{ "min_timeout", IORING_FEAT_MIN_TIMEOUT },
+		{ "no_iowait", 1u << 17 },
 	};
 	struct uring ring = new_uring(4, 0);
 	size_t i;

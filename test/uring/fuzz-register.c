@@ -131,10 +131,10 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 			IORING_REGISTER_PBUF_RING }));
 	*ret_opcode = opcode;
 	/*
-	 * NAPI, clocks, zero-copy receives, regions, questions: not served. How often an
-	 * eventfd is told is a matter of time.
+	 * NAPI, zero-copy receives: not served. How often an eventfd is told is a matter
+	 * of time.
 	 */
-	if (is_alone && ((opcode >= 27 && opcode <= 29) || opcode >= 32 ||
+	if (is_alone && (opcode == 27 || opcode == 28 || opcode == 32 ||
 			 opcode == IORING_REGISTER_EVENTFD ||
 			 opcode == IORING_REGISTER_EVENTFD_ASYNC))
 		return 0;
