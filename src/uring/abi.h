@@ -19,6 +19,9 @@
 #ifndef IORING_SETUP_NO_SQARRAY
 #define IORING_SETUP_NO_SQARRAY (1u << 16)
 #endif
+#ifndef IORING_SETUP_CQE_MIXED
+#define IORING_SETUP_CQE_MIXED (1u << 18)
+#endif
 #ifndef IORING_SETUP_HYBRID_IOPOLL
 #define IORING_SETUP_HYBRID_IOPOLL (1u << 17)
 #endif
@@ -107,8 +110,15 @@ enum {
 #define IORING_FIXED_FD_NO_CLOEXEC (1u << 0)
 #endif
 
-/* io_uring_cqe.flags: there is more of the buffer */
-enum { UAIO_URING_CQE_F_BUF_MORE = 1 << 4 };
+/*
+ * io_uring_cqe.flags: there is more of the buffer; it is none, and only takes its place;
+ * it takes two places
+ */
+enum {
+	UAIO_URING_CQE_F_BUF_MORE = 1 << 4,
+	UAIO_URING_CQE_F_SKIP = 1 << 5,
+	UAIO_URING_CQE_F_32 = 1 << 15,
+};
 
 /* io_uring_buf_reg.flags, which older headers call pad */
 enum { UAIO_URING_PBUF_MMAP = 1, UAIO_URING_PBUF_INC = 2 };
@@ -170,6 +180,7 @@ enum { IORING_OP_BIND_ = 56, IORING_OP_LISTEN_ = 57 };
 enum {
 	UAIO_URING_REGISTER_CLOCK = 29,
 	UAIO_URING_REGISTER_SEND_MSG_RING = 31,
+	UAIO_URING_REGISTER_RESIZE_RINGS = 33,
 	UAIO_URING_REGISTER_MEM_REGION = 34,
 	UAIO_URING_REGISTER_QUERY = 35,
 	UAIO_URING_REGISTER_LAST = 36, /* of 6.18 */

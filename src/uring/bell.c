@@ -193,9 +193,9 @@ static bool is_full(const struct uaio_uring *ring)
 {
 	const struct uaio_uring_rings *rings = ring->mem.rings;
 
-	/* relaxed, both: the client's guess is no better */
+	/* relaxed, all: the client's guess is no better */
 	return load_relaxed(&rings->sq_tail) - load_relaxed(&rings->sq_head) >=
-	       ring->sq_entries;
+	       load_relaxed(&ring->sq_entries);
 }
 
 struct uaio_uring_bell uaio_uring_bell_get(int fd)

@@ -21,6 +21,12 @@ struct uaio_uring;
 /* setup.c: check params, a copy of the client's, and choose the sizes. */
 int uaio_uring_check_params(uint32_t nr_entries,
 			    struct io_uring_params *params);
+/*
+ * Choose sizes by what params has of them.
+ * Return: 0; -EINVAL; -EOVERFLOW: too few for completions of either size.
+ */
+int uaio_uring_choose_sizes(struct io_uring_params *params,
+			    uint32_t nr_entries);
 /* Make a ring, and fill in the rest. Return: its descriptor, or -errno. */
 int uaio_uring_make(struct io_uring_params *params);
 

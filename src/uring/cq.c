@@ -7,8 +7,11 @@
  *       refused. While something is on the list, all that comes goes there.
  *   I2  The client may write any head. So the ring may be taken to have room or to be
  *       full at the wrong time, which hurts the client and nobody else.
+ *   I3  In a ring with IORING_SETUP_CQE_MIXED a completion may take two places, one
+ *       behind the other. One that would go around the end of the ring comes after one
+ *       that is none (UAIO_URING_CQE_F_SKIP).
  *
- * Tested by test-uring.c.
+ * Tested by test-uring.c, test-uring-layout.c and test-uring-resize.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -41,7 +44,17 @@ void uaio_uring_cq_init(void)
 	uaio_slab_init(&slab, sizeof(struct uaio_uring_overflow), 16384);
 }
 
-/* Return: how many completions fit, when the tail is there. */
+/* Return: how many places a completion takes. */
+static inline uint32_t nr_places(const struct uaio_uring *ring,
+				 const struct io_uring_cqe *cqe)
+{
+	return unlikely(cqe->flags & UAIO_URING_CQE_F_32) &&
+			       ring->setup & IORING_SETUP_CQE_MIXED
+		       ? 2
+		       : 1;
+}
+
+/* Return: how many places there are, when the tail is there. Under the queue's lock. */
 static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 {
 	/*
@@ -87,27 +100,55 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	return true;
 }
 
-/* Put a completion in its place. */
-static inline void put_there(struct uaio_uring *ring, uint32_t tail,
-			     const struct io_uring_cqe *cqe,
-			     const uint64_t extra[2])
+/* Put a completion in its place. Return: the tail after it. */
+static inline uint32_t put_there(struct uaio_uring *ring, uint32_t tail,
+				 const struct io_uring_cqe *cqe,
+				 const uint64_t extra[2])
 {
+	const uint32_t nr = nr_places(ring, cqe);
 	struct io_uring_cqe *at =
 		&ring->mem.rings->cqes[(tail & (ring->cq_entries - 1))
 				       << ring->mem.cqe_shift];
 
 	*at = *cqe;
-	if (unlikely(ring->mem.cqe_shift))
+	if (unlikely(ring->mem.cqe_shift) || unlikely(nr > 1))
 		memcpy(at + 1, extra, 2 * sizeof(*extra));
+	return tail + nr;
+}
+
+/*
+ * Find room for one that takes two places, by leaving the last place of the ring, if
+ * need be, to one that is none.
+ */
+static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
+							uint32_t *tail)
+{
+	static const struct io_uring_cqe none = {
+		.flags = UAIO_URING_CQE_F_SKIP,
+	};
+	const uint32_t last = ring->cq_entries - 1;
+
+	if ((*tail & last) == last && room(ring, *tail))
+		*tail = put_there(ring, *tail, &none, no_extra);
+	return (*tail & last) != last && room(ring, *tail) > 1;
+}
+
+/* Return: whether there is room for a completion at *tail, which may go on for it. */
+static inline bool find_room(struct uaio_uring *ring, uint32_t *tail,
+			     const struct io_uring_cqe *cqe)
+{
+	return likely(nr_places(ring, cqe) == 1)
+		       ? room(ring, *tail)
+		       : find_room_for_two(ring, tail);
 }
 
 /* Put a completion where there is room. Return: whether it is not lost. */
 static inline bool put(struct uaio_uring *ring, uint32_t *tail,
 		       const struct io_uring_cqe *cqe, const uint64_t extra[2])
 {
-	if (unlikely(ring->first_over) || unlikely(!room(ring, *tail)))
+	if (unlikely(ring->first_over) || unlikely(!find_room(ring, tail, cqe)))
 		return overflow(ring, cqe, extra);
-	put_there(ring, (*tail)++, cqe, extra);
+	*tail = put_there(ring, *tail, cqe, extra);
 	return true;
 }
 
@@ -316,10 +357,11 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	if (unlikely(is_shared))
 		uaio_uring_share_begin(ring);
 	tail = old_tail = uaio_uring_tail(ring);
-	while (ring->first_over && room(ring, tail)) {
+	while (ring->first_over &&
+	       find_room(ring, &tail, &ring->first_over->cqe)) {
 		struct uaio_uring_overflow *over = ring->first_over;
 
-		put_there(ring, tail++, &over->cqe, over->extra);
+		tail = put_there(ring, tail, &over->cqe, over->extra);
 		store_relaxed(&ring->first_over, over->next);
 		uaio_slab_put(&slab, over);
 	}
@@ -340,6 +382,26 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
 	uaio_wakeups_deliver(&wakeups);
+}
+
+bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
+{
+	const struct io_uring_cqe *cqes = ring->mem.rings->cqes;
+	const uint32_t end = uaio_uring_tail(ring);
+	/* relaxed: what the client has of it */
+	uint32_t at = load_relaxed(&ring->mem.rings->cq_head);
+
+	if (!(ring->setup & IORING_SETUP_CQE_MIXED))
+		return true;
+	while ((int32_t)(end - at) > 0) {
+		uint32_t nr =
+			nr_places(ring, &cqes[at & (ring->cq_entries - 1)]);
+
+		if (nr > 1 && (at & new_mask) == new_mask)
+			return false;
+		at += nr;
+	}
+	return true;
 }
 
 void uaio_uring_drop_overflow(struct uaio_uring *ring)

@@ -271,8 +271,11 @@ static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 static uint32_t min_of(const struct uaio_uring *ring,
 		       const struct uaio_uring_enter *call)
 {
-	return call->min_complete < ring->cq_entries ? call->min_complete
-						     : ring->cq_entries;
+	/* relaxed: a guess while another thread resizes the ring */
+	const uint32_t nr_entries = load_relaxed(&ring->cq_entries);
+
+	return call->min_complete < nr_entries ? call->min_complete
+					       : nr_entries;
 }
 
 /* The ring is used. Return: submitted, or if that is 0, why waiting failed. */
@@ -301,7 +304,8 @@ static bool is_satisfied(const struct uaio_uring *ring,
 {
 	return call->min_complete && !call->arg &&
 	       !load_relaxed(&ring->first_over) &&
-	       uaio_uring_unread(ring) >= min_of(ring, call) && is_shown(ring);
+	       uaio_uring_unread_at_most(ring) >= min_of(ring, call) &&
+	       is_shown(ring);
 }
 
 long uaio_uring_do_enter(const struct uaio_uring_enter *call)

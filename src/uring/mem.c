@@ -12,20 +12,29 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 
-static void choose_layout(struct uaio_uring_mem *mem,
-			  const struct io_uring_params *params)
+static size_t bytes_of_sqes(const struct io_uring_params *params)
+{
+	return (params->sq_entries * sizeof(struct io_uring_sqe))
+	       << (params->flags & IORING_SETUP_SQE128 ? 1 : 0);
+}
+
+static size_t bytes_of_rings(const struct io_uring_params *params)
 {
 	bool has_array = !(params->flags & IORING_SETUP_NO_SQARRAY);
 
+	return sizeof(struct uaio_uring_rings) +
+	       ((params->cq_entries * sizeof(struct io_uring_cqe))
+		<< (params->flags & IORING_SETUP_CQE32 ? 1 : 0)) +
+	       (has_array ? params->sq_entries * sizeof(uint32_t) : 0);
+}
+
+static void choose_layout(struct uaio_uring_mem *mem,
+			  const struct io_uring_params *params)
+{
 	mem->sqe_shift = params->flags & IORING_SETUP_SQE128 ? 1 : 0;
 	mem->cqe_shift = params->flags & IORING_SETUP_CQE32 ? 1 : 0;
-	mem->sqes_bytes = (params->sq_entries * sizeof(struct io_uring_sqe))
-			  << mem->sqe_shift;
-	mem->rings_bytes =
-		sizeof(struct uaio_uring_rings) +
-		((params->cq_entries * sizeof(struct io_uring_cqe))
-		 << mem->cqe_shift) +
-		(has_array ? params->sq_entries * sizeof(uint32_t) : 0);
+	mem->sqes_bytes = bytes_of_sqes(params);
+	mem->rings_bytes = bytes_of_rings(params);
 }
 
 /* A file of more than the limit would be answered with SIGXFSZ. */
@@ -71,15 +80,35 @@ static bool place_sqes(struct uaio_uring_mem *mem)
 	return may_be_large(bytes_of(mem));
 }
 
-static void *map(int fd, size_t bytes, int64_t off)
+/*
+ * Make our mappings of a ring that can be resized as large as it can become: only
+ * pages that are used are there.
+ */
+static void make_room(struct uaio_uring_mem *mem,
+		      const struct io_uring_params *params)
+{
+	struct io_uring_params largest = *params;
+
+	largest.sq_entries = UAIO_URING_SQ_ENTRIES_MAX;
+	largest.cq_entries = UAIO_URING_CQ_ENTRIES_MAX;
+	mem->sqes_bytes = bytes_of_sqes(&largest);
+	mem->rings_bytes = bytes_of_rings(&largest);
+}
+
+static void *map_by(int flags, int fd, size_t bytes, int64_t off)
 {
 	void *at = sys_mmap_file(bytes, PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_POPULATE, fd, off);
+				 MAP_SHARED | flags, fd, off);
 
 	return sys_is_map_error(at) ? NULL : at;
 }
 
-static int map_all(struct uaio_uring_mem *mem, int fd)
+static void *map(int fd, size_t bytes, int64_t off)
+{
+	return map_by(MAP_POPULATE, fd, bytes, off);
+}
+
+static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 {
 	struct stat st;
 
@@ -87,10 +116,10 @@ static int map_all(struct uaio_uring_mem *mem, int fd)
 		return -ENOMEM;
 	mem->dev = st.st_dev;
 	mem->ino = st.st_ino;
-	mem->rings = map(fd, mem->rings_bytes, IORING_OFF_SQ_RING);
+	mem->rings = map_by(flags, fd, mem->rings_bytes, IORING_OFF_SQ_RING);
 	if (!mem->rings)
 		return -ENOMEM;
-	mem->sqes = map(fd, mem->sqes_bytes, mem->sqes_off);
+	mem->sqes = map_by(flags, fd, mem->sqes_bytes, mem->sqes_off);
 	mem->owns_rings = mem->owns_sqes = true;
 	if (mem->sqes)
 		return 0;
@@ -98,37 +127,50 @@ static int map_all(struct uaio_uring_mem *mem, int fd)
 	return -ENOMEM;
 }
 
-/* Fill in the words that are written once, and find the array. */
+/* Find the array of a ring with so many completions. */
+static void find_array(struct uaio_uring_mem *mem,
+		       const struct io_uring_params *params)
+{
+	if (!(params->flags & IORING_SETUP_NO_SQARRAY))
+		mem->array =
+			(uint32_t *)(void *)&mem->rings
+				->cqes[params->cq_entries << mem->cqe_shift];
+}
+
+/* Fill in the words that tell the sizes. */
 static void fill(struct uaio_uring_mem *mem,
 		 const struct io_uring_params *params)
 {
 	struct uaio_uring_rings *rings = mem->rings;
 
-	/* relaxed, all: no client knows it yet */
+	/* relaxed, all: the client is told by the call's return */
 	store_relaxed(&rings->sq_mask, params->sq_entries - 1);
 	store_relaxed(&rings->sq_entries, params->sq_entries);
 	store_relaxed(&rings->cq_mask, params->cq_entries - 1);
 	store_relaxed(&rings->cq_entries, params->cq_entries);
-	if (!(params->flags & IORING_SETUP_NO_SQARRAY))
-		mem->array =
-			(uint32_t *)(void *)&rings
-				->cqes[params->cq_entries << mem->cqe_shift];
 }
 
 /* Return: the descriptor of a new file with the memory, which is mapped; or -errno. */
-static int make_file(struct uaio_uring_mem *mem)
+static int make_file(struct uaio_uring_mem *mem,
+		     const struct io_uring_params *params)
 {
-	int fd, ret = -ENOMEM;
+	int fd, flags = MAP_POPULATE, ret = -ENOMEM;
 
 	if (!place_sqes(mem))
 		return -ENOMEM;
 	fd = sys_memfd("[io_uring]");
 	if (fd < 0)
 		return fd;
-	if (sys_ftruncate(fd, bytes_of(mem)) == 0 && sys_seal_size(fd) == 0)
-		ret = map_all(mem, fd);
+	if (sys_ftruncate(fd, bytes_of(mem)) < 0 || sys_seal_size(fd) < 0)
+		goto err_fd;
+	if (params->flags & IORING_SETUP_DEFER_TASKRUN && mem->has_arrays) {
+		make_room(mem, params);
+		flags = 0;
+	}
+	ret = map_all(mem, fd, flags);
 	if (ret == 0)
 		return fd;
+err_fd:
 	(void)sys_close(fd);
 	return ret;
 }
@@ -252,10 +294,11 @@ int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem,
 
 	choose_layout(&mem, params);
 	ret = params->flags & IORING_SETUP_NO_MMAP ? use_given(&mem, params)
-						   : make_file(&mem);
+						   : make_file(&mem, params);
 	if (ret < 0)
 		return ret;
 	fill(&mem, params);
+	find_array(&mem, params);
 	*ret_mem = mem;
 	return ret;
 }
@@ -317,6 +360,42 @@ void *uaio_uring_mem_map_region(const struct uaio_uring_mem *mem, int fd,
 						   UAIO_URING_OFF_REGION
 		       ? map_part(mem, fd, bytes, UAIO_URING_OFF_REGION)
 		       : NULL;
+}
+
+bool uaio_uring_mem_has_completions(const struct uaio_uring_mem *mem,
+				    uint32_t nr)
+{
+	return nr <= UAIO_URING_CQ_ENTRIES_MAX &&
+	       sizeof(struct uaio_uring_rings) +
+			       ((nr * sizeof(struct io_uring_cqe))
+				<< mem->cqe_shift) <=
+		       mem->rings_bytes;
+}
+
+bool uaio_uring_mem_has_room(const struct uaio_uring_mem *mem,
+			     const struct io_uring_params *params)
+{
+	return bytes_of_sqes(params) <= mem->sqes_bytes &&
+	       bytes_of_rings(params) <= mem->rings_bytes;
+}
+
+struct uaio_uring_mem
+uaio_uring_mem_resized(const struct uaio_uring_mem *mem,
+		       const struct io_uring_params *params)
+{
+	struct uaio_uring_mem resized = *mem;
+
+	find_array(&resized, params);
+	return resized;
+}
+
+void uaio_uring_mem_resize(struct uaio_uring_mem *mem,
+			   const struct io_uring_params *params)
+{
+	fill(mem, params);
+	find_array(mem, params);
+	if (mem->array)
+		memset(mem->array, 0, params->sq_entries * sizeof(uint32_t));
 }
 
 #define OFFSET(member) \

@@ -18,13 +18,16 @@
  *   I4  Behind them are arrays of buffers (pbuf.h) that clients map, as far as there are
  *       any, unless the limit is below that: then there are none.
  *
- *   I4  With IORING_SETUP_NO_MMAP the client gives the memory, and the file is empty. If
+ *   I5  With IORING_SETUP_NO_MMAP the client gives the memory, and the file is empty. If
  *       that memory is a shared mapping we map it a second time, so that the client may
  *       unmap it, as in the kernel. Memory of no other process can only be used where
  *       the client has it: if it is unmapped before the ring ends, the process gets
  *       SIGSEGV. When the ring has died nothing is written there any more.
  *
- * Tested by test-uring.c and test-uring-layout.c.
+ *   I6  A ring that can be resized stays where it is, for us as for the file: our
+ *       mappings are as large as it can become. So what is mapped never changes.
+ *
+ * Tested by test-uring.c, test-uring-layout.c and test-uring-resize.c.
  */
 #ifndef UAIO_URING_MEM_H
 #define UAIO_URING_MEM_H
@@ -51,7 +54,7 @@ struct uaio_uring_rings {
 	uint32_t cq_head;
 	uint32_t cq_flags; /* IORING_CQ_* */
 
-	/* written once */
+	/* written when the ring is made or resized */
 	uint32_t sq_mask __attribute__((aligned(64)));
 	uint32_t sq_entries;
 	uint32_t cq_mask;
@@ -73,6 +76,7 @@ struct uaio_uring_mem {
 	 * a completion is written.
 	 */
 	uint8_t sqe_shift, cqe_shift;
+	/* of the mappings */
 	size_t rings_bytes;
 	size_t sqes_bytes;
 	int64_t sqes_off; /* in the file */
@@ -114,6 +118,20 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
  */
 void *uaio_uring_mem_map_region(const struct uaio_uring_mem *mem, int fd,
 				uint64_t bytes);
+
+/*
+ * Whether so many completions, or a ring with such sizes, have room in the memory;
+ * what the memory is then; and make it that. The caller moves what is there.
+ */
+bool uaio_uring_mem_has_completions(const struct uaio_uring_mem *mem,
+				    uint32_t nr);
+bool uaio_uring_mem_has_room(const struct uaio_uring_mem *mem,
+			     const struct io_uring_params *params);
+struct uaio_uring_mem
+uaio_uring_mem_resized(const struct uaio_uring_mem *mem,
+		       const struct io_uring_params *params);
+void uaio_uring_mem_resize(struct uaio_uring_mem *mem,
+			   const struct io_uring_params *params);
 
 /* Tell a client where it finds what. */
 void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,

@@ -65,7 +65,7 @@ static inline bool uaio_uring_is_met(const struct uaio_uring *ring,
 	return uaio_uring_timeouts_of(progress) !=
 		       uaio_uring_timeouts_of(need) ||
 	       (int32_t)((uint32_t)progress - (uint32_t)need) >= 0 ||
-	       uaio_uring_unread(ring) == ring->cq_entries;
+	       uaio_uring_unread(ring) == load_relaxed(&ring->cq_entries);
 }
 
 #endif /* UAIO_URING_NEED_H */

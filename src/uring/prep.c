@@ -53,10 +53,13 @@ static int prep_nop(struct uaio_uring_entry *entry)
 	if (raw->rw_flags & ~flags)
 		return -EINVAL;
 	if (raw->rw_flags & IORING_NOP_CQE32) {
-		if (!(entry->ring->setup & IORING_SETUP_CQE32))
+		if (!(entry->ring->setup &
+		      (IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED)))
 			return -EINVAL;
 		if (!uaio_uring_note_for(entry))
 			return -ENOMEM;
+		if (entry->ring->setup & IORING_SETUP_CQE_MIXED)
+			entry->note->cqe_flags = UAIO_URING_CQE_F_32;
 		entry->note->extra[0] = raw->off;
 		entry->note->extra[1] = raw->addr;
 	}

@@ -43,6 +43,9 @@ long uaio_uring_probe(void *arg, uint32_t nr);
 /* UAIO_URING_REGISTER_QUERY, which takes no ring. */
 long uaio_uring_query(void *arg, uint32_t nr);
 
+/* resize.c: UAIO_URING_REGISTER_RESIZE_RINGS */
+long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
+
 /* ask.c */
 
 /* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */

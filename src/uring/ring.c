@@ -256,8 +256,9 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	bool is_owned = params->flags & IORING_SETUP_SINGLE_ISSUER;
 
 	ring->setup = params->flags;
-	ring->sq_entries = params->sq_entries;
-	ring->cq_entries = params->cq_entries;
+	/* relaxed, both: published by the table */
+	store_relaxed(&ring->sq_entries, params->sq_entries);
+	store_relaxed(&ring->cq_entries, params->cq_entries);
 	ring->is_inherited = false;
 	ring->nr_forks = load_relaxed(&uaio_process_nr_forks);
 	/* relaxed, all: published by the table */

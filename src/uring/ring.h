@@ -68,14 +68,19 @@ struct uaio_uring {
 	uint32_t epoch; /* of the engine that it belongs to */
 
 	/* immutable while open */
-	uint32_t setup; /* IORING_SETUP_* */
-	uint32_t sq_entries, cq_entries;
+	uint32_t setup;      /* IORING_SETUP_* */
 	uint32_t nr_forks;   /* when it was made: see share.h */
 	bool is_inherited;   /* it was its parent's */
 	uint64_t generation; /* of the queue */
 	struct uaio_uring_mem mem;
 
 	struct uaio_called called; /* immutable: how the core calls the ring */
+
+	/*
+	 * atomic; they change when it is resized (resize.c), by the thread that holds
+	 * it and under the queue's lock
+	 */
+	uint32_t sq_entries, cq_entries;
 
 	/* atomic */
 	uint32_t submit;
@@ -217,18 +222,30 @@ static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
 	return (uint32_t)load_relaxed(&ring->progress);
 }
 
+/* Return: how many completions are not taken, if the client's head is no wrong one. */
+static inline uint32_t uaio_uring_unread_at_most(const struct uaio_uring *ring)
+{
+	/* relaxed: the client orders what it reads; a guess is enough here */
+	return uaio_uring_tail(ring) - load_relaxed(&ring->mem.rings->cq_head);
+}
+
 /* Return: how many completions the client has not taken. */
 static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
 {
-	/* relaxed: the client orders what it reads; a guess is enough here */
-	uint32_t nr =
-		uaio_uring_tail(ring) - load_relaxed(&ring->mem.rings->cq_head);
+	uint32_t nr = uaio_uring_unread_at_most(ring);
+	/* relaxed: a guess while another thread resizes the ring */
+	uint32_t nr_entries = load_relaxed(&ring->cq_entries);
 
-	return nr < ring->cq_entries ? nr : ring->cq_entries;
+	return nr < nr_entries ? nr : nr_entries;
 }
 
 /* Put what has overflowed into the ring, as far as there is room. */
 void uaio_uring_flush_overflow(struct uaio_uring *ring);
+/*
+ * For resize.c, under the queue's lock: whether all completions that are there can be
+ * put into a ring of another size, in which none may go around the end.
+ */
+bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask);
 /* The ring is freed: drop what has overflowed. */
 void uaio_uring_drop_overflow(struct uaio_uring *ring);
 

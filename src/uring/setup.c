@@ -15,8 +15,6 @@
 #include "uring/served.h"
 #include "uring/table.h"
 
-enum { KNOWN = (1u << 19) - 1 }; /* flags that some kernel has */
-
 static int check_flags(uint32_t flags)
 {
 	const uint32_t no_sqpoll = IORING_SETUP_COOP_TASKRUN |
@@ -33,6 +31,8 @@ static int check_flags(uint32_t flags)
 	if (flags & IORING_SETUP_REGISTERED_FD_ONLY &&
 	    !(flags & IORING_SETUP_NO_MMAP))
 		return -EINVAL;
+	if (flags & IORING_SETUP_CQE_MIXED && flags & IORING_SETUP_CQE32)
+		return -EINVAL;
 	if (flags & IORING_SETUP_HYBRID_IOPOLL &&
 	    !(flags & IORING_SETUP_IOPOLL))
 		return -EINVAL;
@@ -48,6 +48,14 @@ static uint32_t power_from(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
+/* Return: 0; -EOVERFLOW: one of two places has no room in it. */
+static int check_cq_entries(const struct io_uring_params *params)
+{
+	return params->flags & IORING_SETUP_CQE_MIXED && params->cq_entries < 2
+		       ? -EOVERFLOW
+		       : 0;
+}
+
 /* Cut nr, where that is allowed. Return: 0 or -EINVAL. */
 static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 {
@@ -59,7 +67,7 @@ static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 	return flags & IORING_SETUP_CLAMP ? 0 : -EINVAL;
 }
 
-static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
+int uaio_uring_choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 {
 	int ret = limit(&nr_entries, UAIO_URING_SQ_ENTRIES_MAX, params->flags);
 
@@ -75,7 +83,9 @@ static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 	if (ret < 0)
 		return ret;
 	params->cq_entries = power_from(params->cq_entries);
-	return params->cq_entries < params->sq_entries ? -EINVAL : 0;
+	return params->cq_entries < params->sq_entries
+		       ? -EINVAL
+		       : check_cq_entries(params);
 }
 
 /* Return: whether the processor exists and is in use. */
@@ -118,12 +128,11 @@ int uaio_uring_check_params(uint32_t nr_entries, struct io_uring_params *params)
 	static const uint32_t zero[3];
 	int ret;
 
-	if (memcmp(params->resv, zero, sizeof(params->resv)) ||
-	    params->flags & ~(uint32_t)KNOWN)
+	if (memcmp(params->resv, zero, sizeof(params->resv)))
 		return -EINVAL;
 	ret = check_flags(params->flags);
 	if (ret == 0)
-		ret = choose_sizes(params, nr_entries);
+		ret = uaio_uring_choose_sizes(params, nr_entries);
 	return ret;
 }
 

@@ -45,6 +45,24 @@ void uaio_uring_share_look(struct uaio_uring *ring)
 	uaio_queue_unlock(&ring->queue);
 }
 
+/*
+ * The process that owns it may have resized the ring, whose memory stays where it is: a
+ * child of that one looks how large it is. Its client may have written anything there.
+ */
+static void look_at_size_locked(struct uaio_uring *ring)
+{
+	/* relaxed: ordered by the word */
+	uint32_t nr = load_relaxed(&ring->mem.rings->cq_entries);
+
+	if (likely(nr == ring->cq_entries) || !ring->is_inherited ||
+	    !(ring->setup & IORING_SETUP_DEFER_TASKRUN))
+		return;
+	if (nr && !(nr & (nr - 1)) &&
+	    uaio_uring_mem_has_completions(&ring->mem, nr))
+		/* relaxed: a guess without the lock */
+		store_relaxed(&ring->cq_entries, nr);
+}
+
 /* Return: whether it is held now. */
 static bool try_begin(uint32_t *posting)
 {
@@ -68,6 +86,7 @@ void uaio_uring_share_begin(struct uaio_uring *ring)
 		}
 	}
 	catch_up_locked(ring);
+	look_at_size_locked(ring);
 }
 
 void uaio_uring_share_end(struct uaio_uring *ring)

@@ -93,6 +93,8 @@ const struct group groups[] = {
 	{ "uring-waitid", rows_uring_waitid },
 	{ "uring-restrict", rows_uring_restrict },
 	{ "uring-layout", rows_uring_layout },
+	{ "uring-mixed", rows_uring_mixed },
+	{ "uring-resize", rows_uring_resize },
 	{ "uring-query", rows_uring_query },
 	{ "uring-region", rows_uring_region },
 	{ "posix-submit", rows_posix_submit },

@@ -129,6 +129,8 @@ extern const struct row rows_uring_direct[];
 extern const struct row rows_uring_regbuf[];
 extern const struct row rows_uring_pass[];
 extern const struct row rows_uring_layout[];
+extern const struct row rows_uring_mixed[];
+extern const struct row rows_uring_resize[];
 extern const struct row rows_uring_query[];
 extern const struct row rows_uring_region[];
 extern const struct row rows_uring_fd[];

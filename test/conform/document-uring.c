@@ -71,13 +71,12 @@ static const struct {
 	  "that of a thread with the same credentials; else EACCES" },
 	{ "**io_uring_setup**", "" },
 	{ "CQSIZE CLAMP SUBMIT_ALL R_DISABLED SINGLE_ISSUER DEFER_TASKRUN "
-	  "COOP_TASKRUN TASKRUN_FLAG NO_SQARRAY SQE128 CQE32 NO_MMAP "
+	  "COOP_TASKRUN TASKRUN_FLAG NO_SQARRAY SQE128 CQE32 CQE_MIXED NO_MMAP "
 	  "REGISTERED_FD_ONLY ATTACH_WQ",
 	  "as the kernel" },
 	{ "SQPOLL SQ_AFF",
 	  "without a thread: each submission asks to be woken for" },
 	{ "IOPOLL HYBRID_IOPOLL", "taken, and no device is polled" },
-	{ "CQE_MIXED", "not there: EINVAL" },
 	{ "IORING_FEAT_RECVSEND_BUNDLE IORING_FEAT_RW_ATTR",
 	  "not set, and a read or write with attributes is refused, EINVAL: in "
 	  "the kernel they are for devices that check data" },
@@ -102,6 +101,13 @@ static const struct {
 	{ "CLOCK", "as the kernel, but that a wait for a span of time by "
 		   "CLOCK_BOOTTIME does not count what the machine sleeps "
 		   "through" },
+	{ "RESIZE_RINGS",
+	  "as the kernel, but that it tells where the array is, that an old "
+	  "mapping is one of the new rings, and that a ring in memory of the "
+	  "client's (NO_MMAP) is refused, EINVAL; where a limit on the size "
+	  "of files keeps a ring's file small it may only become smaller "
+	  "(ENOMEM). A completion of two places that would go around the end "
+	  "of the new ring: EOVERFLOW" },
 	{ "MEM_REGION",
 	  "as the kernel, but that memory of the client's is looked at where "
 	  "it is; memory of the ring's, up to 1.5 GiB, not with NO_MMAP or a "
@@ -110,7 +116,6 @@ static const struct {
 	{ "NAPI",
 	  "not there: EINVAL. It has a thread that waits poll network cards, "
 	  "and here that thread sleeps" },
-	{ "RESIZE_RINGS", "not there: EINVAL" },
 	{ "ZCRX_IFQ", "not there: EINVAL. It is a network card's" },
 };
 

@@ -156,6 +156,7 @@ static void each_flag(void)
 		{ "no_sqarray", IORING_SETUP_NO_SQARRAY },
 		{ "hybrid_iopoll", 1u << 17 },
 		{ "hybrid_and_iopoll", 1u << 17 | IORING_SETUP_IOPOLL },
+		{ "cqe_mixed", 1u << 18 },
 		{ "bit_19", 1u << 19 },
 		{ "bit_21", 1u << 21 },
 		{ "bit_30", 1u << 30 },
