@@ -163,6 +163,8 @@ uaio_trap_entry:
 	wrfsbase %rcx
 	movq	%gs:T_RSP, %rsp
 	movq	%gs:T_TARGET, %r11
+	/* To the program, at r11, with its registers. */
+.Lleave:
 	movb	$0, %gs:T_IS_INSIDE
 	movzbl	%gs:T_IS_PENDING, %ecx
 	jrcxz	1f
@@ -209,12 +211,7 @@ uaio_trap_begin:
 	xorl	%r15d, %r15d
 	wrfsbase %rax
 	movb	$DISPATCH_TRAP, %gs:T_SELECTOR
-	movb	$0, %gs:T_IS_INSIDE
-	movzbl	%gs:T_IS_PENDING, %ecx
-	jrcxz	1f
-	movq	uaio_trap_deliver_at(%rip), %rcx
-	jmp	*%rcx
-1:	jmp	*%r11
+	jmp	.Lleave
 	.cfi_endproc
 	.size	uaio_trap_begin, . - uaio_trap_begin
 
