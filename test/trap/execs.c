@@ -2,6 +2,7 @@
 /*
  * execs WAY PROGRAM [ARGUMENT...]: executes a program in a child, in one of many ways
  * execs state: prints what an executed program can see of how it was executed
+ * execs gs: prints what comes of using the register gs
  *
  * It is compiled as client.c is. It prints nothing that differs from one run to the
  * next.
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -72,6 +74,27 @@ static int do_state(int argc, char **argv)
 	       argc ? argv[0] : "", argc, (int)geteuid(), mask_now(),
 	       library());
 	return 3;
+}
+
+/*
+ * The register gs
+ */
+
+enum { SET_GS = 0x1001, GET_GS = 0x1004, HAS_FSGSBASE = 1 << 1 };
+
+static int do_gs(void)
+{
+	static unsigned long word = 1;
+	unsigned long base = 1;
+	long set = syscall(SYS_arch_prctl, SET_GS, &word);
+	int error = errno;
+
+	if (syscall(SYS_arch_prctl, GET_GS, &base) < 0)
+		die("arch_prctl");
+	printf("gs: set %s, base %lx, instructions %s\n",
+	       set < 0 ? strerror(error) : "works", base,
+	       getauxval(AT_HWCAP2) & HAS_FSGSBASE ? "there" : "hidden");
+	return 0;
 }
 
 /*
@@ -326,6 +349,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!strcmp(what, "state"))
 		return do_state(argc, argv);
+	if (!strcmp(what, "gs"))
+		return do_gs();
 	if (!strcmp(what, "mask"))
 		return mask_now() != 0;
 	if (argc < 3)

@@ -9,6 +9,7 @@ import argparse
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -275,6 +276,42 @@ def _(trap):
         os.chmod(program, 0o4755)
         trap.expect_as_without("execve", program, "state",
                                kinds=("static", "static-pie", "musl"))
+
+
+def want_executable_stack(path):
+    """Change the file's program header that says so (PT_GNU_STACK)."""
+    with open(path, "r+b") as file:
+        elf = file.read(64)
+        at, = struct.unpack_from("<Q", elf, 32)
+        bytes_each, number = struct.unpack_from("<HH", elf, 54)
+        for i in range(number):
+            file.seek(at + i * bytes_each)
+            if struct.unpack("<I", file.read(4))[0] == 0x6474e551:
+                file.write(struct.pack("<I", 7))
+                return
+    raise AssertionError(f"{path} has no such header")
+
+
+@case("a program that wants to execute its stack is refused, and as a child as without")
+def _(trap):
+    for kind in KINDS:
+        program = trap.copy(f"execs-{kind}")
+        want_executable_stack(program)
+        done = trap.exec(trap.args.uaio, "run", "--trap", program, "state")
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert done.stderr == (f"uaio: {program}: --trap: it wants to execute "
+                               "code on its stack\n"), done
+        if kind != "musl-dynamic":
+            trap.expect_as_without("execve", program, "state")
+
+
+@case("the register gs is not a program's under the trap, and it is told so")
+def _(trap):
+    for kind in KINDS:
+        done = trap.exec(trap.args.uaio, "run", "--trap",
+                         trap.client(f"execs-{kind}"), "gs")
+        assert done.stdout == ("gs: set Invalid argument, base 0, instructions "
+                               "hidden\n"), done
 
 
 @case("a program that is executed while signals come has the mask of the one before")
