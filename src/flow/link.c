@@ -170,7 +170,8 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
 	      req->sqe.call_flags & MSG_WAITALL))
 		return false;
-	if (req->sqe.op == UAIO_OP_READ_SELECT)
+	/* Its door has chosen how many that are. */
+	if (req->sqe.by_door)
 		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);
 	if (unlikely(req->is_short))
 		return true;

@@ -11,6 +11,7 @@
 #include <linux/fs.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -39,15 +40,40 @@ int uaio_sock_option(int fd, int name)
 	return value;
 }
 
-bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd)
+static bool waits_for_all(const struct uaio_sqe *sqe, int fd)
 {
 	int type;
 
-	if (!(sqe->call_flags & MSG_WAITALL) || sqe->by_door ||
+	if (likely(!(sqe->call_flags & MSG_WAITALL)) ||
 	    !uaio_sock_has_bytes(sqe))
 		return false;
 	type = uaio_sock_option(fd, SO_TYPE);
 	return type == SOCK_STREAM || type == SOCK_SEQPACKET;
+}
+
+bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd)
+{
+	if (unlikely(sqe->by_door))
+		return sqe->call_flags & MSG_WAITALL &&
+		       uaio_sock_has_bytes(sqe) && uaio_op_door->has_rest(sqe);
+	return waits_for_all(sqe, fd);
+}
+
+bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
+		     uint64_t bytes)
+{
+	return res > 0 && (uint64_t)res < bytes && waits_for_all(sqe, fd);
+}
+
+/* A call has returned res, with what the door has picked. */
+static inline void tell_door(const struct uaio_sqe *sqe, int fd, int64_t res,
+			     const struct iovec *iov)
+{
+	if (unlikely(sqe->call_flags & MSG_WAITALL) &&
+	    uaio_sock_keeps(sqe, fd, res, iov->iov_len))
+		uaio_op_door->keep(sqe, res);
+	else
+		uaio_op_door->picked(sqe, res);
 }
 
 bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
@@ -58,10 +84,7 @@ bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 
 static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
-	/* MSG_CMSG_COMPAT, which the calls refuse and io_uring does not see. */
-	const uint32_t compat = 1u << 31;
-
-	return (int)((sqe->call_flags & ~compat) |
+	return (int)((sqe->call_flags & ~UAIO_MSG_PIECES) |
 		     (extra_flags & RWF_NOWAIT ? MSG_DONTWAIT : 0u));
 }
 
@@ -75,12 +98,15 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)is_stream;
 	if (likely(!sqe->by_door))
 		return sys_send(fd, sqe->buf, sqe->len, flags);
+	if (sqe->call_flags & UAIO_MSG_PIECES)
+		return uaio_sock_send_pieces(sqe, fd, flags,
+					     !(extra_flags & RWF_NOWAIT));
 	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
 				 &iov);
 	if (res < 0)
 		return res;
 	res = sys_send(fd, iov.iov_base, iov.iov_len, flags);
-	uaio_op_door->picked(sqe, res);
+	tell_door(sqe, fd, res, &iov);
 	return res;
 }
 
@@ -108,6 +134,9 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	msg.msg_namelen = sqe->args->address_bytes;
 	if (likely(!sqe->by_door))
 		return sys_sendmsg(fd, &msg, flags);
+	if (sqe->call_flags & UAIO_MSG_PIECES)
+		return uaio_sock_send_pieces(sqe, fd, flags,
+					     !(extra_flags & RWF_NOWAIT));
 	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
 				 &iov);
 	if (res < 0)
@@ -115,7 +144,7 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	msg.msg_iov = &iov;
 	msg.msg_iovlen = 1;
 	res = sys_sendmsg(fd, &msg, flags);
-	uaio_op_door->picked(sqe, res);
+	tell_door(sqe, fd, res, &iov);
 	return res;
 }
 
@@ -144,19 +173,39 @@ int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  : -EOPNOTSUPP;
 }
 
+static bool has_nothing(int fd)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return uaio_sock_option(fd, SO_TYPE) == SOCK_STREAM &&
+	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 0;
+}
+
+int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, int error)
+{
+	/* In the kernel a stream says whether there is more behind what was received. */
+	return error == -ENOBUFS && sqe->is_multishot &&
+			       uaio_op_door->has_begun(sqe) && has_nothing(fd)
+		       ? -EAGAIN
+		       : error;
+}
+
 /*
- * One with many shots ends without room, also if there is nothing to receive. If it must
+ * One with many shots begins with room, also if there is nothing to receive. If it must
  * not wait, a worker's call does not either, and what it does not use is not kept.
  */
-static int pick_room(const struct uaio_sqe *sqe, int fd, uint32_t extra_flags,
-		     struct iovec *ret_iov)
+static inline int pick_room(const struct uaio_sqe *sqe, int fd,
+			    uint32_t extra_flags, struct iovec *ret_iov)
 {
 	bool may_block = !(extra_flags & RWF_NOWAIT);
+	int ret;
 
 	if (!sqe->is_multishot)
 		return uaio_rw_pick(sqe, fd, may_block, extra_flags, ret_iov);
 	may_block &= !(sqe->call_flags & MSG_DONTWAIT);
-	return uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
+	ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
+	return unlikely(ret < 0) ? uaio_sock_no_room(sqe, fd, ret) : ret;
 }
 
 int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -169,11 +218,14 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)is_stream;
 	if (likely(!sqe->by_door))
 		return sys_recv(fd, sqe->buf, sqe->len, flags);
+	if (sqe->call_flags & UAIO_MSG_PIECES)
+		return uaio_sock_recv_pieces(sqe, fd, flags,
+					     !(extra_flags & RWF_NOWAIT));
 	res = pick_room(sqe, fd, extra_flags, &iov);
 	if (res < 0)
 		return res;
 	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
-	uaio_op_door->picked(sqe, res);
+	tell_door(sqe, fd, res, &iov);
 	return res;
 }
 
@@ -248,13 +300,15 @@ static int64_t receive_shot(const struct uaio_args *args, int fd, int flags,
 
 bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
 {
+	if (res < 0)
+		return false;
 	/* A descriptor, or a place, may be 0. */
 	if (sqe->op == UAIO_OP_ACCEPT)
-		return res >= 0;
+		return true;
 	/* An empty message is the last. */
 	if (sqe->op == UAIO_OP_RECVMSG)
 		return res > (int64_t)uaio_sock_head_bytes(sqe->args);
-	return res > 0;
+	return res > 0 && !(sqe->by_door && uaio_op_door->is_last(sqe));
 }
 
 static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,

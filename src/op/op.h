@@ -227,6 +227,18 @@ typedef int uaio_close_fn(int fd, bool may_wait);
 extern uaio_close_fn *uaio_op_close;
 
 /*
+ * Memory that a door has chosen in several pieces, for a request that takes such
+ * (sock.h: UAIO_MSG_PIECES). So many buffers the kernel's io_uring takes at once.
+ */
+enum { UAIO_PIECES_MAX = 256 };
+
+struct uaio_pieces {
+	unsigned nr;
+	uint64_t bytes; /* of all */
+	struct iovec iov[UAIO_PIECES_MAX];
+};
+
+/*
  * What a door does while a request of its own is executed, of which it knows by the
  * request's word. Context: the thread that executes it, without locks.
  */
@@ -244,6 +256,35 @@ struct uaio_op_door {
 	 * request may pick again.
 	 */
 	void (*picked)(const struct uaio_sqe *sqe, int64_t res);
+	/*
+	 * As picked(), of res bytes, but the request goes on with the rest of what it
+	 * has picked, which pick() gives next.
+	 */
+	void (*keep)(const struct uaio_sqe *sqe, int64_t res);
+	/* Return: whether there is such a rest. */
+	bool (*has_rest)(const struct uaio_sqe *sqe);
+	/* Return: whether a multishot request ends although it has succeeded. */
+	bool (*is_last)(const struct uaio_sqe *sqe);
+	/* Return: whether one has succeeded before. */
+	bool (*has_begun)(const struct uaio_sqe *sqe);
+	/*
+	 * The same as pick() and picked(), in pieces. known: so many bytes are known
+	 * to be there, after a call that has filled all that was picked; or 0.
+	 * keeps: as keep(). The second returns res; -ENOMEM if that was -EAGAIN, and
+	 * what was picked cannot be kept.
+	 */
+	int (*pick_pieces)(const struct uaio_sqe *sqe, uint64_t known,
+			   bool may_block, struct uaio_pieces *ret_pieces);
+	int64_t (*picked_pieces)(const struct uaio_sqe *sqe,
+				 const struct uaio_pieces *pieces, int64_t res,
+				 bool keeps);
+	/*
+	 * A receive has filled what it picked, so many bytes in all, and known more
+	 * are there; 0: none, or that is not known.
+	 * Return: whether it picks again, for the same completion.
+	 */
+	bool (*goes_on)(const struct uaio_sqe *sqe, uint64_t bytes,
+			uint64_t known);
 	/* Return: how many bytes the request has last picked. */
 	uint64_t (*picked_bytes)(const struct uaio_sqe *sqe);
 	/*
@@ -334,6 +375,9 @@ static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
 {
 	if (sqe->off != UAIO_OFF_POSITION)
 		sqe->off += (int64_t)bytes; /* streams have none */
+	/* The door has the rest of what it has chosen. */
+	if (unlikely(sqe->by_door))
+		return;
 	if (unlikely(uaio_optab[sqe->op].copies == UAIO_COPIES_ARGS)) {
 		uaio_args_advance(sqe, bytes);
 		return;

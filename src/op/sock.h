@@ -23,6 +23,12 @@ enum uaio_socket_cmd {
 	UAIO_SOCKET_CMD_SETSOCKOPT,
 };
 
+/*
+ * In call_flags of a SEND, SENDMSG or RECV: its door chooses its memory in pieces
+ * (op.h). As MSG_CMSG_COMPAT the calls refuse it, and so no client can ask for it.
+ */
+#define UAIO_MSG_PIECES (1u << 31)
+
 /* Return: whether the operation moves bytes. */
 static inline bool uaio_sock_has_bytes(const struct uaio_sqe *sqe)
 {
@@ -45,6 +51,30 @@ bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd);
  */
 bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd);
 
+/*
+ * Return: whether a call on fd that has moved res of so many bytes of memory, which its
+ * door has chosen, leaves a rest for which the request goes on.
+ */
+bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
+		     uint64_t bytes);
+
+/*
+ * Return: why a multishot receive has no room: error; or -EAGAIN, as it waits until there
+ * is something to receive before it asks for room again.
+ */
+int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, int error);
+
+/*
+ * pieces.c: SEND, also to an address, and RECV with UAIO_MSG_PIECES. Not inline: the
+ * pieces are large, and on the stack.
+ */
+__attribute__((noinline)) int64_t
+uaio_sock_send_pieces(const struct uaio_sqe *sqe, int fd, int flags,
+		      bool may_block);
+__attribute__((noinline)) int64_t
+uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, int flags,
+		      bool may_block);
+
 /* Return: the value of an option of SOL_SOCKET; -1 if fd has none. */
 int uaio_sock_option(int fd, int name);
 
@@ -61,7 +91,8 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 	if (res < 0)
 		return res != -EAGAIN;
 	if (unlikely(op->is_of_socket))
-		return res == 0 || (uint64_t)res >= sqe->len ||
+		return res == 0 || likely(!(sqe->call_flags & MSG_WAITALL)) ||
+		       (!sqe->by_door && (uint64_t)res >= sqe->len) ||
 		       !uaio_sock_goes_on(sqe, fd);
 	return op->class == UAIO_CLASS_READ || sqe->is_patient ||
 	       (uint64_t)res >= uaio_sqe_bytes(sqe);

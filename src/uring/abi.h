@@ -30,6 +30,9 @@
 #ifndef IORING_FEAT_REG_REG_RING
 #define IORING_FEAT_REG_REG_RING (1u << 13)
 #endif
+#ifndef IORING_FEAT_RECVSEND_BUNDLE
+#define IORING_FEAT_RECVSEND_BUNDLE (1u << 14)
+#endif
 #ifndef IORING_FEAT_MIN_TIMEOUT
 #define IORING_FEAT_MIN_TIMEOUT (1u << 15)
 #endif
@@ -145,6 +148,12 @@ struct uaio_uring_buf_status {
 /* io_uring_sqe.ioprio of operations of sockets */
 #ifndef IORING_SEND_ZC_REPORT_USAGE
 #define IORING_SEND_ZC_REPORT_USAGE (1u << 3)
+#endif
+#ifndef IORING_RECVSEND_BUNDLE
+#define IORING_RECVSEND_BUNDLE (1u << 4)
+#endif
+#ifndef IORING_SEND_VECTORIZED
+#define IORING_SEND_VECTORIZED (1u << 5)
 #endif
 #ifndef IORING_NOTIF_USAGE_ZC_COPIED
 #define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)

@@ -2,6 +2,7 @@
 #include "uring/note.h"
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "req/sink.h"
 #include "uring/rsrc.h"
 
@@ -25,7 +26,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	note->expected = note->count = note->cqe_flags = 0;
 	note->extra[0] = note->extra[1] = 0;
 	note->used[0] = note->used[1] = NULL;
-	note->is_counting = false;
+	note->is_counting = note->has_choice = false;
 	/* relaxed: written under the queue's lock once it counts */
 	store_relaxed(&note->is_reached, 0);
 	return note;
@@ -43,6 +44,8 @@ void uaio_uring_note_free(struct uaio_uring_note *note)
 	for (unsigned i = 0; i < 2; i++)
 		if (note->used[i])
 			uaio_uring_rsrc_put(note->used[i]);
+	if (unlikely(note->has_choice))
+		uaio_uring_bundle_drop(&note->choice);
 	uaio_slab_put(&slab, note);
 }
 

@@ -58,6 +58,7 @@ struct uaio_uring_note {
 	uint64_t descriptors;
 
 	/* pbuf.h: of a request that selects a buffer, or provides or removes some */
+	bool has_choice; /* immutable: it selects */
 	struct uaio_uring_choice choice;
 
 	/* of a call of the door (cancel.h); immutable */

@@ -2,6 +2,7 @@
 #include "uring/pbuf.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
@@ -9,7 +10,7 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "file/file.h"
-#include "op/op.h"
+#include "op/sock.h"
 #include "uring/calls.h"
 #include "uring/note.h"
 #include "uring/pbufint.h"
@@ -28,6 +29,7 @@ void uaio_uring_pbufs_init(void)
 {
 	uaio_slab_init(&buffers, sizeof(struct uaio_uring_buffer), 65536);
 	uaio_slab_init(&groups, sizeof(struct uaio_uring_group), 16384);
+	uaio_uring_bundles_init();
 }
 
 void uaio_uring_groups_lock(struct uaio_uring *ring)
@@ -134,56 +136,67 @@ static bool is_in_first_page(const struct io_uring_buf_ring *array,
 	return (uintptr_t)buf - (uintptr_t)array < 4096;
 }
 
-/* Return: whether the array has a next buffer; the client may have unmapped it. */
-static bool look_at_array(const struct uaio_uring_group *group,
-			  struct uaio_uring_choice *ret)
+/* Return: whether what is in the array, and its tail, may be touched at an entry. */
+static bool may_touch_entry(const struct uaio_uring_group *group,
+			    const struct io_uring_buf *buf)
 {
-	struct io_uring_buf_ring *array = group->array;
-	/* In an array of entries, the first of which has the tail as well. */
-	const struct io_uring_buf *buf = (const struct io_uring_buf *)array +
-					 (group->head & group->mask);
+	const struct io_uring_buf_ring *array = group->array;
 
 	/* What is in one page is asked about once. */
-	if (!may_touch(group, buf, sizeof(*buf)) ||
-	    (!is_in_first_page(array, buf) &&
-	     !may_touch(group, &array->tail, sizeof(array->tail))))
-		return false;
+	return may_touch(group, buf, sizeof(*buf)) &&
+	       (is_in_first_page(array, buf) ||
+		may_touch(group, &array->tail, sizeof(array->tail)));
+}
+
+/* An array of entries, the first of which has the tail as well. */
+static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
+				     unsigned after)
+{
+	return (struct io_uring_buf *)group->array +
+	       ((group->head + after) & group->mask);
+}
+
+unsigned uaio_uring_array_nr(const struct uaio_uring_group *group)
+{
+	if (!may_touch_entry(group, entry_at(group, 0)))
+		return 0;
 	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
-	if (load_acquire(&array->tail) == group->head)
-		return false;
+	return (uint16_t)(load_acquire(&group->array->tail) - group->head);
+}
+
+static void read_entry(const struct io_uring_buf *buf,
+		       struct uaio_uring_choice *ret)
+{
 	/* relaxed, all: ordered by the tail; each is read once */
 	ret->addr = load_relaxed(&buf->addr);
 	ret->len = load_relaxed(&buf->len);
 	ret->bid = load_relaxed(&buf->bid);
-	return true;
 }
 
-/* Return: whether the group has a next buffer. */
-static bool look(const struct uaio_uring_group *group,
-		 struct uaio_uring_choice *ret)
+bool uaio_uring_array_look(const struct uaio_uring_group *group, unsigned after,
+			   struct uaio_uring_choice *ret)
 {
-	const struct uaio_uring_buffer *buffer;
+	const struct io_uring_buf *buf = entry_at(group, after);
 
-	if (group->array)
-		return look_at_array(group, ret);
-	buffer = group->first;
-	if (!buffer)
+	if (!may_touch(group, buf, sizeof(*buf)))
 		return false;
-	ret->addr = buffer->addr;
-	ret->len = buffer->len;
-	ret->bid = buffer->bid;
+	read_entry(buf, ret);
 	return true;
 }
 
-/*
- * So many bytes of the next buffer, which is that of choice, are used.
- * Return: whether the buffer is used up.
- */
+bool uaio_uring_array_first(const struct uaio_uring_group *group,
+			    struct uaio_uring_choice *ret)
+{
+	if (!uaio_uring_array_nr(group))
+		return false;
+	read_entry(entry_at(group, 0), ret);
+	return true;
+}
+
 static bool use_array(struct uaio_uring_group *group,
 		      const struct uaio_uring_choice *choice, uint32_t bytes)
 {
-	struct io_uring_buf *buf = (struct io_uring_buf *)group->array +
-				   (group->head & group->mask);
+	struct io_uring_buf *buf = entry_at(group, 0);
 	bool is_used_up =
 		!group->is_incremental || (bytes && bytes >= choice->room);
 
@@ -198,27 +211,35 @@ static bool use_array(struct uaio_uring_group *group,
 	return is_used_up;
 }
 
-/* The same for any group. The completion will say which buffer it was. */
-static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
-		uint32_t bytes)
+bool uaio_uring_use_up(struct uaio_uring_group *group,
+		       const struct uaio_uring_choice *choice, uint32_t bytes)
 {
-	const struct uaio_uring_choice *choice = &note->choice;
-	bool is_used_up = true;
-
 	if (group->array)
-		is_used_up = use_array(group, choice, bytes);
-	else
-		drop_first(group);
+		return use_array(group, choice, bytes);
+	drop_first(group);
+	return true;
+}
+
+void uaio_uring_tell_buffer(struct uaio_uring_note *note, bool is_used_up)
+{
 	note->cqe_flags =
 		(note->cqe_flags & UINT16_MAX & ~(uint32_t)BUF_FLAGS) |
 		IORING_CQE_F_BUFFER |
 		(is_used_up ? 0 : UAIO_URING_CQE_F_BUF_MORE) |
-		(uint32_t)choice->bid << BID_SHIFT;
+		(uint32_t)note->choice.bid << BID_SHIFT;
 }
 
-static void use_none(struct uaio_uring_note *note)
+void uaio_uring_tell_none(struct uaio_uring_note *note)
 {
 	note->cqe_flags &= UINT16_MAX & ~(uint32_t)BUF_FLAGS;
+}
+
+/* So many bytes of the chosen buffer are used. The completion will say so. */
+static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
+		uint32_t bytes)
+{
+	uaio_uring_tell_buffer(note,
+			       uaio_uring_use_up(group, &note->choice, bytes));
 }
 
 /*
@@ -231,9 +252,21 @@ static bool is_read(const struct uaio_sqe *sqe)
 	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
 }
 
+static bool is_send(const struct uaio_sqe *sqe)
+{
+	return sqe->key == IORING_OP_SEND;
+}
+
+int uaio_uring_no_group(const struct uaio_sqe *sqe)
+{
+	/* As in the kernel. */
+	return is_send(sqe) || sqe->call_flags & UAIO_MSG_PIECES ? -ENOENT
+								 : -ENOBUFS;
+}
+
 /*
  * Find the group of a request, with its next buffer.
- * Return: 0; -ENOBUFS; or, as in the kernel, -ENOENT: a send has no such group.
+ * Return: 0; -ENOBUFS, -ENOENT: there is none.
  */
 static int choose_locked(const struct uaio_sqe *sqe,
 			 struct uaio_uring_note *note, uint64_t max)
@@ -243,17 +276,16 @@ static int choose_locked(const struct uaio_sqe *sqe,
 		uaio_uring_group_find(choice->ring, choice->group);
 
 	/* A shot before it may have had one. */
-	use_none(note);
+	uaio_uring_tell_none(note);
 	if (!group)
-		return sqe->key == IORING_OP_SEND ? -ENOENT : -ENOBUFS;
-	if (!look(group, choice))
+		return uaio_uring_no_group(sqe);
+	if (!uaio_uring_look(group, choice))
 		return -ENOBUFS;
 	choice->room = choice->len;
 	/* As in the kernel, a send has all of one from a list. */
-	if (max && choice->len > max &&
-	    (group->array || sqe->key != IORING_OP_SEND))
+	if (max && choice->len > max && (group->array || !is_send(sqe)))
 		choice->len = (uint32_t)max;
-	if (is_read(sqe))
+	if (is_read(sqe) || sqe->call_flags & MSG_WAITALL)
 		note->expected = choice->len;
 	choice->of = group;
 	return 0;
@@ -274,8 +306,12 @@ int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 			return ret;
 		}
 		choice->state = UAIO_URING_TRYING;
-		/* As in the kernel, a read keeps what it has from a list. */
-		if (may_block || (!choice->of->array && is_read(sqe))) {
+		/*
+		 * As in the kernel, a send keeps what it has, and a read what it has
+		 * from a list.
+		 */
+		if (may_block || is_send(sqe) ||
+		    (!choice->of->array && is_read(sqe))) {
 			choice->state = UAIO_URING_KEPT;
 			use(choice->of, note, choice->len);
 			uaio_uring_groups_unlock(choice->ring);
@@ -295,6 +331,7 @@ void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res)
 		/* What failed may be tried again, with the same. */
 		if (res >= 0)
 			choice->state = UAIO_URING_NOT_CHOSEN;
+		uaio_uring_count_bytes(choice, res);
 		return;
 	}
 	if (choice->state == UAIO_URING_NOT_CHOSEN)
@@ -304,8 +341,38 @@ void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res)
 	if (res > 0 || (res == 0 && is_read(sqe)))
 		use(choice->of, note, (uint32_t)res);
 	else
-		use_none(note);
+		uaio_uring_tell_none(note);
 	uaio_uring_groups_unlock(choice->ring);
+	uaio_uring_count_bytes(choice, res);
+}
+
+void uaio_uring_keep_rest(const struct uaio_sqe *sqe, int64_t res)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	struct uaio_uring_choice *choice = &note->choice;
+
+	if (choice->state == UAIO_URING_TRYING) {
+		use(choice->of, note, choice->len);
+		choice->state = UAIO_URING_KEPT;
+		uaio_uring_groups_unlock(choice->ring);
+	}
+	choice->addr += (uint64_t)res;
+	choice->len -= (uint32_t)res;
+}
+
+bool uaio_uring_has_rest(const struct uaio_sqe *sqe)
+{
+	return uaio_uring_note_of(sqe->word)->choice.state == UAIO_URING_KEPT;
+}
+
+bool uaio_uring_is_last(const struct uaio_sqe *sqe)
+{
+	return uaio_uring_note_of(sqe->word)->choice.is_last;
+}
+
+bool uaio_uring_has_begun(const struct uaio_sqe *sqe)
+{
+	return uaio_uring_note_of(sqe->word)->choice.has_begun;
 }
 
 uint64_t uaio_uring_picked_bytes(const struct uaio_sqe *sqe)
@@ -323,7 +390,9 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry)
 		.ring = entry->ring,
 		.group = entry->raw.buf_group,
 		.state = UAIO_URING_NOT_CHOSEN,
+		.nr_had = 1,
 	};
+	note->has_choice = true;
 	entry->sqe.by_door = true;
 	return 0;
 }

@@ -34,10 +34,12 @@
 
 struct iovec;
 struct uaio_file;
+struct uaio_pieces;
 struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_entry;
 struct uaio_uring_group;
+struct uaio_uring_rest;
 
 /* Of a ring. */
 struct uaio_uring_groups {
@@ -69,6 +71,23 @@ struct uaio_uring_choice {
 	uint32_t nr;
 	uint64_t addr;
 	struct uaio_uring_group *of; /* while TRYING */
+
+	/* A multishot request ends when it has received so many bytes; 0: it does not. */
+	uint32_t left;
+	bool is_last;   /* it ends with this shot, though that has succeeded */
+	bool has_begun; /* it has had a shot */
+
+	/*
+	 * Of a bundle (bundle.c), which has several buffers: from the next of the group
+	 * on, of which the last may be used in part.
+	 */
+	bool is_cut; /* and is, so that nothing may be added behind it */
+	bool is_added; /* this is what a completion has behind what it had first */
+	bool uses_up; /* no buffer would be left, were all of these used */
+	uint16_t
+		nr_had; /* so many at once, when it knew of as much; at first 1 */
+	uint32_t known; /* so many bytes are known to be there, after a shot */
+	struct uaio_uring_rest *rest; /* owns; in state KEPT, or NULL */
 };
 
 /* Called each time the engine starts. */
@@ -82,6 +101,22 @@ int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 		    struct iovec *ret_iov);
 void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res);
 uint64_t uaio_uring_picked_bytes(const struct uaio_sqe *sqe);
+void uaio_uring_keep_rest(const struct uaio_sqe *sqe, int64_t res);
+bool uaio_uring_has_rest(const struct uaio_sqe *sqe);
+bool uaio_uring_is_last(const struct uaio_sqe *sqe);
+bool uaio_uring_has_begun(const struct uaio_sqe *sqe);
+
+/* The same in pieces: bundles (bundle.c). */
+int uaio_uring_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
+			   bool may_block, struct uaio_pieces *ret_pieces);
+int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
+				 const struct uaio_pieces *pieces, int64_t res,
+				 bool keeps);
+bool uaio_uring_bundle_goes_on(const struct uaio_sqe *sqe, uint64_t bytes,
+			       uint64_t known);
+void uaio_uring_bundles_init(void);
+/* A request ends: drop what it has kept of a bundle. */
+void uaio_uring_bundle_drop(struct uaio_uring_choice *choice);
 
 /*
  * A submission selects a buffer (IOSQE_BUFFER_SELECT): make its note, and set by_door.

@@ -7,10 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/slab.h"
 #include "uring/abi.h"
+#include "uring/pbuf.h"
 
+struct uaio_sqe;
 struct uaio_uring;
+struct uaio_uring_note;
 
 /* A buffer of a list. */
 struct uaio_uring_buffer {
@@ -50,5 +54,55 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 					      uint16_t id);
 void uaio_uring_group_free(struct uaio_uring *ring,
 			   struct uaio_uring_group *group);
+
+/* Return: how many buffers an array has; its memory may have been unmapped: none. */
+unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
+/* Return: whether it has a buffer so many after the next one. */
+bool uaio_uring_array_look(const struct uaio_uring_group *group, unsigned after,
+			   struct uaio_uring_choice *ret);
+/* Return: whether an array has a next buffer, which is looked at. */
+bool uaio_uring_array_first(const struct uaio_uring_group *group,
+			    struct uaio_uring_choice *ret);
+/* The same of any group. */
+static inline bool uaio_uring_look(const struct uaio_uring_group *group,
+				   struct uaio_uring_choice *ret)
+{
+	const struct uaio_uring_buffer *buffer = group->first;
+
+	if (group->array)
+		return uaio_uring_array_first(group, ret);
+	if (!buffer)
+		return false;
+	ret->addr = buffer->addr;
+	ret->len = buffer->len;
+	ret->bid = buffer->bid;
+	return true;
+}
+
+/*
+ * So many bytes of the next buffer, which is that of choice, are used.
+ * Return: whether it is used up, and so not the next any more.
+ */
+bool uaio_uring_use_up(struct uaio_uring_group *group,
+		       const struct uaio_uring_choice *choice, uint32_t bytes);
+/* The completion says which buffer was used, and whether there is more of it. */
+void uaio_uring_tell_buffer(struct uaio_uring_note *note, bool is_used_up);
+void uaio_uring_tell_none(struct uaio_uring_note *note);
+/* A shot has had the result res: count it among the bytes that it may receive. */
+static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
+					  int64_t res)
+{
+	if (res <= 0)
+		return;
+	choice->has_begun = true;
+	if (likely(!choice->left))
+		return;
+	choice->left -=
+		(uint64_t)res < choice->left ? (uint32_t)res : choice->left;
+	choice->is_last |= !choice->left;
+}
+
+/* Return: the error of a request whose group there is not, or is empty. */
+int uaio_uring_no_group(const struct uaio_sqe *sqe);
 
 #endif /* UAIO_URING_PBUFINT_H */

@@ -17,10 +17,13 @@
 /* In what follows the order of the checks is the kernel's. */
 
 enum {
-	SEND_FLAGS = IORING_RECVSEND_POLL_FIRST,
+	SEND_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECVSEND_BUNDLE |
+		     IORING_SEND_VECTORIZED,
+	SENDMSG_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_SEND_VECTORIZED,
 	ZC_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECVSEND_FIXED_BUF |
-		   IORING_SEND_ZC_REPORT_USAGE,
-	RECV_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECV_MULTISHOT,
+		   IORING_SEND_ZC_REPORT_USAGE | IORING_SEND_VECTORIZED,
+	RECVMSG_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECV_MULTISHOT,
+	RECV_FLAGS = RECVMSG_FLAGS | IORING_RECVSEND_BUNDLE,
 	ACCEPT_FLAGS = IORING_ACCEPT_MULTISHOT | IORING_ACCEPT_DONTWAIT |
 		       IORING_ACCEPT_POLL_FIRST,
 };
@@ -46,7 +49,7 @@ static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 static void begin(struct uaio_uring_entry *entry)
 {
 	entry->sqe.off = UAIO_OFF_POSITION;
-	entry->sqe.call_flags = entry->raw.msg_flags;
+	entry->sqe.call_flags = entry->raw.msg_flags & ~UAIO_MSG_PIECES;
 	if (unlikely(entry->raw.ioprio & IORING_RECVSEND_POLL_FIRST) &&
 	    entry->raw.msg_flags & MSG_DONTWAIT)
 		entry->late_error = -EAGAIN;
@@ -81,6 +84,21 @@ static int select_buffer(struct uaio_uring_entry *entry)
 		       : 0;
 }
 
+/* The sum of the vectors, which a message asks for. Return: it; or -errno. */
+static int64_t sum_of(const struct iovec *iov, uint64_t nr)
+{
+	uint64_t bytes = 0;
+
+	for (uint64_t i = 0; i < nr; i++) {
+		if ((int64_t)iov[i].iov_len < 0)
+			return -EINVAL;
+		bytes += iov[i].iov_len;
+		if (bytes > UAIO_RW_BYTES_MAX)
+			bytes = UAIO_RW_BYTES_MAX;
+	}
+	return (int64_t)bytes;
+}
+
 /* A send with an address is a message with one vector. */
 static int prep_send_to(struct uaio_uring_entry *entry)
 {
@@ -95,6 +113,42 @@ static int prep_send_to(struct uaio_uring_entry *entry)
 	return take_address(args, raw->addr2, raw->addr_len);
 }
 
+/* Take the vectors of a message. Return: 0; -EFAULT, -EINVAL. */
+static int take_iovs(struct uaio_uring_entry *entry, const struct iovec *iov,
+		     uint64_t nr)
+{
+	struct uaio_args *args = &entry->args;
+	int64_t bytes;
+
+	args->in = iov;
+	args->in_bytes = (uint32_t)(nr * sizeof(*iov));
+	if (args->in_bytes &&
+	    !uaio_uring_may_read((uintptr_t)args->in, args->in_bytes))
+		return -EFAULT;
+	bytes = sum_of(iov, nr);
+	if (bytes < 0)
+		return (int)bytes;
+	entry->sqe.len = (uint64_t)bytes;
+	return expect(entry, (uint64_t)bytes);
+}
+
+/* So is one of vectors, with an address or without. */
+static int prep_send_vectors(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret;
+
+	if (raw->__pad3[0])
+		return -EINVAL;
+	begin(entry);
+	ret = prep_send_to(entry);
+	if (ret == 0 && raw->len > IOV_MAX)
+		ret = -EINVAL;
+	return ret < 0 ? ret
+		       : take_iovs(entry, uaio_uring_pointer(raw->addr),
+				   raw->len);
+}
+
 static int prep_send_bytes(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -103,30 +157,56 @@ static int prep_send_bytes(struct uaio_uring_entry *entry)
 	return ret < 0 || !raw->addr2 ? ret : prep_send_to(entry);
 }
 
+/* Return: whether it has vectors. Of a buffer that is selected they say nothing. */
+static bool has_vectors(const struct io_uring_sqe *raw)
+{
+	return raw->ioprio & IORING_SEND_VECTORIZED &&
+	       !(raw->flags & IOSQE_BUFFER_SELECT);
+}
+
+/*
+ * A bundle of sends: one after the other, until the buffers are used up, each of which
+ * waits for all of it to be sent.
+ */
+static int prep_send_bundle(struct uaio_uring_entry *entry)
+{
+	entry->sqe.call_flags |= UAIO_MSG_PIECES | MSG_WAITALL;
+	entry->sqe.is_multishot = true;
+	/* As in the kernel, whose threads have none. */
+	if (entry->raw.flags & IOSQE_ASYNC)
+		entry->late_error = -ECANCELED;
+	return select_buffer(entry);
+}
+
+/* What few sends ask for. */
+static __attribute__((noinline)) int
+prep_rare_send(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret;
+
+	if (raw->ioprio & ~SEND_FLAGS)
+		return -EINVAL;
+	if (has_vectors(raw))
+		return prep_send_vectors(entry);
+	ret = prep_send_bytes(entry);
+	if (ret < 0 || !(raw->flags & IOSQE_BUFFER_SELECT))
+		return ret;
+	return raw->ioprio & IORING_RECVSEND_BUNDLE ? prep_send_bundle(entry)
+						    : select_buffer(entry);
+}
+
 int uaio_uring_prep_send(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	int ret;
 
-	if ((int32_t)raw->len < 0 || raw->ioprio & ~SEND_FLAGS)
+	if ((int32_t)raw->len < 0)
 		return -EINVAL;
+	if (unlikely(raw->ioprio))
+		return prep_rare_send(entry);
 	ret = prep_send_bytes(entry);
 	return ret < 0 ? ret : select_buffer(entry);
-}
-
-/* The sum of the vectors, which a message asks for. Return: it; or -errno. */
-static int64_t sum_of(const struct iovec *iov, uint64_t nr)
-{
-	uint64_t bytes = 0;
-
-	for (uint64_t i = 0; i < nr; i++) {
-		if ((int64_t)iov[i].iov_len < 0)
-			return -EINVAL;
-		bytes += iov[i].iov_len;
-		if (bytes > UAIO_RW_BYTES_MAX)
-			bytes = UAIO_RW_BYTES_MAX;
-	}
-	return (int64_t)bytes;
 }
 
 /* Take a header of the client's. Return: 0; -EFAULT, -EMSGSIZE, -EINVAL. */
@@ -151,22 +231,12 @@ static int take_vectors(struct uaio_uring_entry *entry,
 			const struct msghdr *msg)
 {
 	struct uaio_args *args = &entry->args;
-	int64_t bytes;
 
 	if (msg->msg_iovlen > IOV_MAX)
 		return -EMSGSIZE;
-	args->in = msg->msg_iov;
-	args->in_bytes = (uint32_t)(msg->msg_iovlen * sizeof(struct iovec));
-	if (args->in_bytes &&
-	    !uaio_uring_may_read((uintptr_t)args->in, args->in_bytes))
-		return -EFAULT;
-	bytes = sum_of(args->in, msg->msg_iovlen);
-	if (bytes < 0)
-		return (int)bytes;
-	entry->sqe.len = (uint64_t)bytes;
 	args->control = msg->msg_control;
 	args->control_bytes = msg->msg_control ? msg->msg_controllen : 0;
-	return expect(entry, (uint64_t)bytes);
+	return take_iovs(entry, msg->msg_iov, msg->msg_iovlen);
 }
 
 static int prep_any_sendmsg(struct uaio_uring_entry *entry)
@@ -186,7 +256,7 @@ int uaio_uring_prep_sendmsg(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 
 	if (raw->addr2 || raw->file_index || (int32_t)raw->len < 0 ||
-	    raw->ioprio & ~SEND_FLAGS)
+	    raw->ioprio & ~SENDMSG_FLAGS)
 		return -EINVAL;
 	return prep_any_sendmsg(entry);
 }
@@ -208,6 +278,10 @@ static int prep_zc(struct uaio_uring_entry *entry)
 	entry->note->cqe_flags = IORING_CQE_F_MORE;
 	if (raw->ioprio & ~ZC_FLAGS)
 		return -EINVAL;
+	/* The kernel has no registered vectors of a send. */
+	if (raw->ioprio & IORING_SEND_VECTORIZED &&
+	    raw->ioprio & IORING_RECVSEND_FIXED_BUF)
+		return -EINVAL;
 	if (raw->ioprio & IORING_SEND_ZC_REPORT_USAGE)
 		entry->note->notice = (int32_t)IORING_NOTIF_USAGE_ZC_COPIED;
 	return 0;
@@ -218,7 +292,8 @@ int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 	int ret = prep_zc(entry);
 
 	if (ret == 0)
-		ret = prep_send_bytes(entry);
+		ret = has_vectors(&entry->raw) ? prep_send_vectors(entry)
+					       : prep_send_bytes(entry);
 	if (ret == 0 && entry->raw.ioprio & IORING_RECVSEND_FIXED_BUF)
 		ret = uaio_uring_use_buffer(entry);
 	return ret;
@@ -239,12 +314,15 @@ int uaio_uring_prep_sendmsg_zc(struct uaio_uring_entry *entry)
  * Receiving
  */
 
-static int prep_any_recv(struct uaio_uring_entry *entry)
+static int prep_any_recv(struct uaio_uring_entry *entry, unsigned flags)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 
-	if (raw->addr2 || raw->file_index || (int32_t)raw->len < 0 ||
-	    raw->ioprio & ~RECV_FLAGS)
+	if (raw->addr2 || (int32_t)raw->len < 0 || raw->ioprio & ~flags)
+		return -EINVAL;
+	/* What is a limit of many shots of a RECV. */
+	if (raw->file_index && !(raw->ioprio & IORING_RECV_MULTISHOT &&
+				 raw->opcode == IORING_OP_RECV))
 		return -EINVAL;
 	if (!(raw->ioprio & IORING_RECV_MULTISHOT))
 		return 0;
@@ -257,11 +335,19 @@ static int prep_any_recv(struct uaio_uring_entry *entry)
 
 int uaio_uring_prep_recv(struct uaio_uring_entry *entry)
 {
-	int ret = prep_any_recv(entry);
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = prep_any_recv(entry, RECV_FLAGS);
 
 	if (ret == 0)
 		ret = prep_bytes(entry);
-	return ret < 0 ? ret : select_buffer(entry);
+	if (ret == 0)
+		ret = select_buffer(entry);
+	if (ret < 0 || !(raw->flags & IOSQE_BUFFER_SELECT))
+		return ret;
+	entry->note->choice.left = raw->file_index;
+	if (unlikely(raw->ioprio & IORING_RECVSEND_BUNDLE))
+		entry->sqe.call_flags |= UAIO_MSG_PIECES;
+	return 0;
 }
 
 /* The one vector of a message that selects its buffer says how long that may be. */
@@ -290,7 +376,7 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_args *args = uaio_uring_args_of(entry);
-	int ret = prep_any_recv(entry);
+	int ret = prep_any_recv(entry, RECVMSG_FLAGS);
 	struct msghdr msg;
 
 	if (ret == 0)

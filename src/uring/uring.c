@@ -231,6 +231,13 @@ static const struct uaio_op_door op_door = {
 	.pick = uaio_uring_pick,
 	.picked = uaio_uring_picked,
 	.picked_bytes = uaio_uring_picked_bytes,
+	.keep = uaio_uring_keep_rest,
+	.has_rest = uaio_uring_has_rest,
+	.is_last = uaio_uring_is_last,
+	.has_begun = uaio_uring_has_begun,
+	.pick_pieces = uaio_uring_pick_pieces,
+	.picked_pieces = uaio_uring_picked_pieces,
+	.goes_on = uaio_uring_bundle_goes_on,
 	.land = uaio_uring_land,
 };
 

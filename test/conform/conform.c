@@ -85,6 +85,7 @@ const struct group groups[] = {
 	{ "uring-fd", rows_uring_fd },
 	{ "uring-socket", rows_uring_socket },
 	{ "uring-multishot", rows_uring_multishot },
+	{ "uring-bundle", rows_uring_bundle },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
 	{ "uring-files", rows_uring_files },

@@ -212,8 +212,10 @@ const struct difference differs_ring_file = {
 const struct difference differs_ring_hint = {
 	.title = "io_uring does not say that a socket has more to receive",
 	.text = "IORING_CQE_F_SOCK_NONEMPTY is not set in a completion of "
-		"RECV or RECVMSG: it would take a call to find out. A client "
-		"that does not see it receives again, and finds out by that.",
+		"RECV or RECVMSG, but of a bundle: it would take a call to "
+		"find "
+		"out. A client that does not see it receives again, and finds "
+		"out by that.",
 };
 
 const struct difference differs_ring_commands = {

@@ -30,8 +30,7 @@ static const struct {
 	{ "TIMEOUT TIMEOUT_REMOVE LINK_TIMEOUT ASYNC_CANCEL", "as the kernel" },
 	{ "SEND RECV SENDMSG RECVMSG",
 	  "as the kernel, but that a completion does not say that there is "
-	  "more to receive, and that one with MSG_WAITALL that selects its "
-	  "buffer has what is there" },
+	  "more to receive, unless it is that of a bundle" },
 	{ "SEND_ZC SENDMSG_ZC",
 	  "copied, which the second completion says that asks for it, and at "
 	  "once" },
@@ -65,8 +64,12 @@ static const struct {
 	  "as the kernel" },
 	{ "IORING_RECVSEND_POLL_FIRST IORING_ACCEPT_POLL_FIRST",
 	  "taken, and tried at once all the same" },
-	{ "IORING_RECVSEND_BUNDLE IORING_SEND_VECTORIZED",
-	  "not there: EINVAL; IORING_FEAT_RECVSEND_BUNDLE is not set" },
+	{ "IORING_RECVSEND_BUNDLE IORING_FEAT_RECVSEND_BUNDLE",
+	  "as the kernel. That the other side of a TCP connection has shut it "
+	  "down is no more to receive. With MSG_WAITALL incremental buffers "
+	  "have their bytes in order. A SEND that selects no buffer has one "
+	  "completion" },
+	{ "IORING_SEND_VECTORIZED", "as the kernel" },
 	{ "personality",
 	  "that of a thread with the same credentials; else EACCES" },
 	{ "**io_uring_setup**", "" },

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Bundles: requests that have several provided buffers at once (pbuf.h)
+ *
+ * What is chosen is the kernel's choice. Of a list it is one buffer. Of an array it is as
+ * many as hold what the receive may have, or what there is. If it knows neither, it is
+ * as many as it had before, and at first one. If the last of several would be used in part, it is left out, unless the
+ * array is of incremental buffers.
+ *
+ *   I1  A receive whose call does not block has the lock of the groups from pick to
+ *       picked, as in pbuf.h, and uses as many buffers as it fills.
+ *   I2  A send has used all buffers when it has picked. What its call has not sent it
+ *       keeps in a piece of memory of its own (rest), as does a receive that waits for
+ *       all (MSG_WAITALL), until it ends.
+ *
+ * Tested by test-uring-bundle.c.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <sys/socket.h>
+
+#include "base/check.h"
+#include "base/slab.h"
+#include "op/sock.h"
+#include "uring/note.h"
+#include "uring/pbuf.h"
+#include "uring/pbufint.h"
+#include "uring/ring.h"
+
+/* What a request has kept of a bundle. */
+struct uaio_uring_rest {
+	struct uaio_slab_node node;
+	struct uaio_pieces pieces;
+};
+
+static struct uaio_slab rests;
+
+void uaio_uring_bundles_init(void)
+{
+	uaio_slab_init(&rests, sizeof(struct uaio_uring_rest), 65536);
+}
+
+static bool is_send(const struct uaio_sqe *sqe)
+{
+	return sqe->key == IORING_OP_SEND;
+}
+
+/*
+ * Choosing. The lock is held.
+ */
+
+static void add_piece(struct uaio_pieces *pieces, uint64_t addr, uint32_t len)
+{
+	pieces->iov[pieces->nr++] =
+		(struct iovec){ (void *)(uintptr_t)addr, len };
+	pieces->bytes += len;
+}
+
+/* The next buffer alone. */
+static void choose_one(const struct uaio_sqe *sqe,
+		       struct uaio_uring_choice *choice, uint64_t max,
+		       struct uaio_pieces *ret)
+{
+	if (max && choice->len > max && !is_send(sqe))
+		choice->len = (uint32_t)max;
+	choice->uses_up = (choice->of->array ? uaio_uring_array_nr(choice->of)
+					     : choice->of->nr) == 1;
+	add_piece(ret, choice->addr, choice->len);
+}
+
+/* Return: how many buffers hold so many bytes, if all are as the first. */
+static unsigned nr_for(uint64_t bytes, uint32_t len)
+{
+	uint64_t nr = bytes / len + (bytes % len != 0);
+
+	return nr < UAIO_PIECES_MAX ? (unsigned)nr : UAIO_PIECES_MAX;
+}
+
+/*
+ * Of an array: the next buffers, with max bytes at most; 0: as many as the request had
+ * when it knew what there was, at first one.
+ * Return: 0 or -ENOBUFS.
+ */
+static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
+		       struct uaio_pieces *ret)
+{
+	const struct uaio_uring_group *group = choice->of;
+	struct uaio_uring_choice next = *choice;
+	bool grows;
+	unsigned there = uaio_uring_array_nr(group), nr = choice->nr_had, i = 0;
+
+	if (!there || (max && !choice->len))
+		return -ENOBUFS;
+	if (max)
+		nr = nr_for(max, choice->len);
+	if (nr > there)
+		nr = there;
+	grows = max && nr > choice->nr_had;
+	if (!max)
+		max = INT_MAX;
+	for (;;) {
+		if (next.len > max && !group->is_incremental) {
+			choice->is_cut = true;
+			if (i)
+				break;
+		}
+		if (next.len > max)
+			next.len = (uint32_t)max;
+		add_piece(ret, next.addr, next.len);
+		max -= next.len;
+		if (!max)
+			break;
+		if (++i == nr || !uaio_uring_array_look(group, i, &next))
+			break;
+	}
+	if (grows)
+		choice->nr_had = (uint16_t)ret->nr;
+	choice->uses_up = i == there;
+	return 0;
+}
+
+/*
+ * Choose buffers: one, if only one may be had.
+ * Return: 0, -ENOENT or -ENOBUFS.
+ */
+static int choose_locked(const struct uaio_sqe *sqe,
+			 struct uaio_uring_note *note, uint64_t max,
+			 bool is_one, struct uaio_pieces *ret)
+{
+	struct uaio_uring_choice *choice = &note->choice;
+	uint16_t first_bid = choice->bid;
+	int res = 0;
+
+	ret->nr = 0;
+	ret->bytes = 0;
+	choice->is_cut = choice->uses_up = false;
+	if (!choice->is_added)
+		uaio_uring_tell_none(note);
+	choice->of = uaio_uring_group_find(choice->ring, choice->group);
+	if (!choice->of)
+		return uaio_uring_no_group(sqe);
+	if (!uaio_uring_look(choice->of, choice))
+		return -ENOBUFS;
+	if (choice->of->array && !is_one)
+		res = choose_some(choice, max, ret);
+	else
+		choose_one(sqe, choice, max, ret);
+	/* The completion names the first of all. */
+	if (choice->is_added)
+		choice->bid = first_bid;
+	if (res == 0 && sqe->call_flags & MSG_WAITALL)
+		note->expected = (uint32_t)ret->bytes +
+				 (choice->is_added ? note->expected : 0);
+	return res;
+}
+
+/* So many bytes of the pieces are used, and the buffers with them. */
+static void use_locked(struct uaio_uring_note *note,
+		       const struct uaio_pieces *pieces, uint64_t bytes)
+{
+	struct uaio_uring_group *group = note->choice.of;
+	bool is_used_up = true;
+
+	for (unsigned i = 0; i < pieces->nr && bytes; i++) {
+		struct uaio_uring_choice next = note->choice;
+		uint64_t part = pieces->iov[i].iov_len;
+
+		if (part > bytes)
+			part = bytes;
+		bytes -= part;
+		if (!uaio_uring_look(group, &next))
+			break;
+		next.room = next.len;
+		is_used_up = uaio_uring_use_up(group, &next, (uint32_t)part);
+	}
+	uaio_uring_tell_buffer(note, is_used_up);
+	note->choice.is_last |= note->choice.uses_up;
+}
+
+/*
+ * What is kept
+ */
+
+void uaio_uring_bundle_drop(struct uaio_uring_choice *choice)
+{
+	if (choice->rest)
+		uaio_slab_put(&rests, choice->rest);
+	choice->rest = NULL;
+}
+
+static void copy_pieces(struct uaio_pieces *to, const struct uaio_pieces *from,
+			uint64_t skipped)
+{
+	to->nr = 0;
+	to->bytes = 0;
+	for (unsigned i = 0; i < from->nr; i++) {
+		uint64_t len = from->iov[i].iov_len;
+
+		if (len > skipped)
+			add_piece(to,
+				  (uintptr_t)from->iov[i].iov_base + skipped,
+				  (uint32_t)(len - skipped));
+		skipped -= len < skipped ? len : skipped;
+	}
+}
+
+/* Keep the pieces without so many bytes. Return: whether memory can be had. */
+static bool keep(struct uaio_uring_choice *choice,
+		 const struct uaio_pieces *pieces, uint64_t skipped)
+{
+	if (!choice->rest)
+		choice->rest = uaio_slab_get(&rests);
+	if (!choice->rest)
+		return false;
+	/* They may be the same: what is left moves to the front. */
+	copy_pieces(&choice->rest->pieces, pieces, skipped);
+	choice->state = UAIO_URING_KEPT;
+	return true;
+}
+
+static void let_go(struct uaio_uring_choice *choice)
+{
+	uaio_uring_bundle_drop(choice);
+	choice->state = UAIO_URING_NOT_CHOSEN;
+}
+
+/*
+ * A call has returned res, and the request tries again with what it has not moved.
+ * Return: the result; -ENOMEM if that cannot be kept, and nothing was moved.
+ */
+static int64_t keep_rest(struct uaio_uring_choice *choice,
+			 const struct uaio_pieces *pieces, int64_t res)
+{
+	if (keep(choice, pieces, res > 0 ? (uint64_t)res : 0))
+		return res;
+	let_go(choice);
+	return res > 0 ? res : -ENOMEM;
+}
+
+/*
+ * Sends
+ */
+
+static int pick_to_send(const struct uaio_sqe *sqe,
+			struct uaio_uring_note *note, struct uaio_pieces *ret)
+{
+	struct uaio_uring_choice *choice = &note->choice;
+	/* Only the first bundle has a limit. */
+	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
+	int res;
+
+	uaio_uring_groups_lock(choice->ring);
+	res = choose_locked(sqe, note, max, false, ret);
+	if (res == 0) {
+		choice->has_begun = true;
+		use_locked(note, ret, ret->bytes);
+	}
+	uaio_uring_groups_unlock(choice->ring);
+	return res;
+}
+
+static int64_t sent(struct uaio_uring_choice *choice,
+		    const struct uaio_pieces *pieces, int64_t res, bool keeps)
+{
+	if (res != -EAGAIN && !keeps) {
+		let_go(choice);
+		return res;
+	}
+	/* As in the kernel, no bundle follows one that has waited. */
+	choice->is_last = true;
+	return keep_rest(choice, pieces, res);
+}
+
+/*
+ * Receives
+ */
+
+/* Return: the lower of two limits, of which one that is 0 is none. */
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+static int pick_to_receive(const struct uaio_sqe *sqe,
+			   struct uaio_uring_note *note, uint64_t known,
+			   bool may_block, struct uaio_pieces *ret)
+{
+	struct uaio_uring_choice *choice = &note->choice;
+	uint64_t max = known;
+	int res;
+
+	if (!known)
+		max = sqe->len || choice->known < 2 ? sqe->len : choice->known;
+	max = least(max, choice->left);
+	choice->known = 0;
+	uaio_uring_groups_lock(choice->ring);
+	res = choose_locked(sqe, note, max, may_block, ret);
+	if (res == 0 && !may_block) {
+		choice->state = UAIO_URING_TRYING; /* I1 */
+		return 0;
+	}
+	if (res == 0) {
+		use_locked(note, ret, ret->bytes);
+		choice->state = UAIO_URING_KEPT;
+	}
+	uaio_uring_groups_unlock(choice->ring);
+	return res;
+}
+
+static int64_t received(struct uaio_uring_note *note,
+			const struct uaio_pieces *pieces, int64_t res,
+			bool keeps)
+{
+	struct uaio_uring_choice *choice = &note->choice;
+	bool was_trying = choice->state == UAIO_URING_TRYING;
+
+	if (was_trying) {
+		/* What is kept is used as a whole. */
+		choice->state = UAIO_URING_NOT_CHOSEN;
+		keeps = keeps && keep(choice, pieces, (uint64_t)res);
+		if (res > 0)
+			use_locked(note, pieces,
+				   keeps ? pieces->bytes : (uint64_t)res);
+		uaio_uring_groups_unlock(choice->ring);
+	} else if (res == -EAGAIN || keeps) {
+		res = keep_rest(choice, pieces, res);
+	} else {
+		let_go(choice);
+	}
+	uaio_uring_count_bytes(choice, res);
+	return res;
+}
+
+bool uaio_uring_bundle_goes_on(const struct uaio_sqe *sqe, uint64_t bytes,
+			       uint64_t known)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	struct uaio_uring_choice *choice = &note->choice;
+	bool is_capped = sqe->is_multishot && sqe->len && bytes >= sqe->len;
+
+	choice->known = known < INT_MAX ? (uint32_t)known : INT_MAX;
+	note->cqe_flags &= ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
+	if (known)
+		note->cqe_flags |= IORING_CQE_F_SOCK_NONEMPTY;
+	choice->is_added = known > 1 && !choice->is_added && !choice->is_last &&
+			   !choice->is_cut && !is_capped;
+	return choice->is_added;
+}
+
+/*
+ * The functions of struct uaio_op_door
+ */
+
+int uaio_uring_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
+			   bool may_block, struct uaio_pieces *ret_pieces)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+
+	if (note->choice.rest) {
+		copy_pieces(ret_pieces, &note->choice.rest->pieces, 0);
+		return 0;
+	}
+	if (is_send(sqe))
+		return pick_to_send(sqe, note, ret_pieces);
+	return pick_to_receive(sqe, note, known, may_block, ret_pieces);
+}
+
+int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
+				 const struct uaio_pieces *pieces, int64_t res,
+				 bool keeps)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+
+	return is_send(sqe) ? sent(&note->choice, pieces, res, keeps)
+			    : received(note, pieces, res, keeps);
+}
