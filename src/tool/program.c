@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tool/preload.h"
 #include "tool/search.h"
@@ -137,6 +138,44 @@ static void judge_left_sites(const struct program *program)
 			 "use a build with liburing as a library");
 }
 
+/*
+ * Return: whether a process here may have code that it also may write. It is tried, but
+ * where a filter of system calls may end the process for it.
+ */
+static bool may_change_code(const struct uaio_machine *machine)
+{
+	const int page = 4096, all = PROT_READ | PROT_WRITE | PROT_EXEC;
+	const unsigned call = UAIO_CALL_MPROTECT_EXEC;
+	bool may_change;
+	void *memory;
+
+	if (machine->has_allowed
+		    ? !(machine->allowed.words[call / 64] >> call % 64 & 1)
+		    : machine->nr_filters)
+		return false;
+	memory = mmap(NULL, page, PROT_READ | PROT_EXEC,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	may_change = mprotect(memory, page, all) == 0;
+	(void)munmap(memory, page);
+	return may_change;
+}
+
+/* Instructions of the program that uaio run would change, and cannot. */
+static void warn_of_sites(const struct program *program, const char *users)
+{
+	struct uaio_finding *finding = uaio_find(
+		program->findings, UAIO_WARN, "io_uring",
+		"%s: not served, as code must not be changed here", users);
+
+	uaio_finding_fix(finding,
+			 program->machine->nr_filters > 0 ? "seccomp" : "other",
+			 "allow mprotect with PROT_EXEC "
+			 "(MemoryDenyWriteExecute=no), or use a build with "
+			 "liburing as a library");
+}
+
 static void judge_uring(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
@@ -161,7 +200,12 @@ static void judge_uring(const struct program *program)
 			       "%u instruction%s in %s that call%s it", nr,
 			       nr == 1 ? "" : "s", uses->users[UAIO_USE_SITES],
 			       nr == 1 ? "s" : "");
-		add_use(program, "io_uring", users, how);
+		if (program->can_be_loaded &&
+		    !uaio_machine_has_uring(program->machine) &&
+		    !may_change_code(program->machine))
+			warn_of_sites(program, users);
+		else
+			add_use(program, "io_uring", users, how);
 	}
 	judge_left_sites(program);
 }

@@ -2,6 +2,7 @@
 """uaio doctor: programs, and files and directories."""
 import os
 import struct
+import sys
 
 from diagnosis import behind, doctor
 from harness import Skip, build, case, expect, main
@@ -59,6 +60,16 @@ def _(tool):
     doctor(tool, program, before=behind(tool, DENIED)).expect(
         "io_uring", "PASS", section=program,
         words="1 instruction in inline that calls it: uaio run serves them")
+    # Where memory must not be written and executed, they cannot be changed.
+    mdwe = [sys.executable, "-c", """
+import ctypes, os, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):
+    sys.exit("no PR_SET_MDWE")
+os.execvp(sys.argv[1], sys.argv[1:])
+"""]
+    doctor(tool, program, before=[*mdwe, *behind(tool, DENIED)]).expect(
+        "io_uring", "WARN", "seccomp", section=program,
+        words="1 instruction in inline that calls it: not served")
     program = build(tool, "static", text, "-static")
     doctor(tool, program).expect(
         "program", "FAIL", "program", section=program,
