@@ -80,7 +80,7 @@ static const struct {
 	{ "SQPOLL SQ_AFF",
 	  "without a thread: each submission asks to be woken for" },
 	{ "IOPOLL HYBRID_IOPOLL", "taken, and no device is polled" },
-	{ "IORING_FEAT_RECVSEND_BUNDLE IORING_FEAT_RW_ATTR",
+	{ "IORING_FEAT_RW_ATTR",
 	  "not set, and a read or write with attributes is refused, EINVAL: in "
 	  "the kernel they are for devices that check data" },
 	{ "**io_uring_enter**", "" },
