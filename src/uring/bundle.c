@@ -84,7 +84,7 @@ static unsigned nr_for(uint64_t bytes, uint32_t len)
 static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
 		       struct uaio_pieces *ret)
 {
-	const struct uaio_uring_group *group = choice->of;
+	struct uaio_uring_group *group = choice->of;
 	struct uaio_uring_choice next = *choice;
 	bool grows;
 	unsigned there = uaio_uring_array_nr(group), nr = choice->nr_had, i = 0;

@@ -72,6 +72,7 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 	group->id = id;
 	group->array = NULL;
 	group->own_bytes = 0;
+	group->nr_ahead = 0;
 	group->first = group->last = NULL;
 	group->nr = 0;
 	group->next = ring->groups.first;
@@ -156,40 +157,71 @@ static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
 	       ((group->head + after) & group->mask);
 }
 
-unsigned uaio_uring_array_nr(const struct uaio_uring_group *group)
+/* Return: how many buffers there are. It may touch the tail. */
+static unsigned nr_there(const struct uaio_uring_group *group)
 {
-	if (!may_touch_entry(group, entry_at(group, 0)))
-		return 0;
 	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
 	return (uint16_t)(load_acquire(&group->array->tail) - group->head);
 }
 
-static void read_entry(const struct io_uring_buf *buf,
-		       struct uaio_uring_choice *ret)
+unsigned uaio_uring_array_nr(const struct uaio_uring_group *group)
 {
-	/* relaxed, all: ordered by the tail; each is read once */
-	ret->addr = load_relaxed(&buf->addr);
-	ret->len = load_relaxed(&buf->len);
-	ret->bid = load_relaxed(&buf->bid);
+	return may_touch_entry(group, entry_at(group, 0)) ? nr_there(group) : 0;
 }
 
-bool uaio_uring_array_look(const struct uaio_uring_group *group, unsigned after,
-			   struct uaio_uring_choice *ret)
+static unsigned min(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Read what the array has from the buffer so many after the next one on, as far as it
+ * lies in one page. Of an array of incremental buffers that is one, for it changes.
+ */
+static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
 	const struct io_uring_buf *buf = entry_at(group, after);
+	unsigned to_page_end = (4096 - ((unsigned)(uintptr_t)buf & 4095)) /
+			       (unsigned)sizeof(*buf),
+		 to_wrap = group->mask + 1u -
+			   ((group->head + after) & group->mask),
+		 nr;
 
-	if (!may_touch(group, buf, sizeof(*buf)))
-		return false;
-	read_entry(buf, ret);
-	return true;
+	group->nr_ahead = 0;
+	if (!may_touch_entry(group, buf))
+		return;
+	nr = nr_there(group);
+	nr = nr > after ? nr - after : 0;
+	nr = min(min(nr, UAIO_URING_NR_AHEAD), min(to_page_end, to_wrap));
+	if (group->is_incremental)
+		nr = min(nr, 1);
+	/* relaxed, all: ordered by the tail; each is read once */
+	for (unsigned i = 0; i < nr; i++)
+		group->ahead[i] = (struct uaio_uring_ahead){
+			.addr = load_relaxed(&buf[i].addr),
+			.len = load_relaxed(&buf[i].len),
+			.bid = load_relaxed(&buf[i].bid),
+		};
+	group->ahead_of = (uint16_t)(group->head + after);
+	group->nr_ahead = (uint16_t)nr;
 }
 
-bool uaio_uring_array_first(const struct uaio_uring_group *group,
-			    struct uaio_uring_choice *ret)
+bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
+			   struct uaio_uring_choice *ret)
 {
-	if (!uaio_uring_array_nr(group))
-		return false;
-	read_entry(entry_at(group, 0), ret);
+	unsigned place = (uint16_t)(group->head + after - group->ahead_of);
+	const struct uaio_uring_ahead *ahead;
+
+	if (place >= group->nr_ahead || group->is_incremental) {
+		read_ahead(group, after);
+		if (!group->nr_ahead)
+			return false;
+		place = 0;
+	}
+	ahead = &group->ahead[place];
+	ret->addr = ahead->addr;
+	ret->len = ahead->len;
+	ret->bid = ahead->bid;
 	return true;
 }
 

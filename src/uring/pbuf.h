@@ -14,7 +14,9 @@
  *   I2  A request whose call may block has its buffer for good once it has picked,
  *       whatever becomes of the call, and whatever thread makes it.
  *   I3  Each word of an array is read once for each use, and says nothing but which
- *       memory of the client's is used. The place of the next buffer is ours.
+ *       memory of the client's is used. The place of the next buffer is ours. Up to
+ *       16 buffers are read before they are used, since the client leaves what
+ *       it has given alone; what is incremental changes, and is not.
  *   I4  A group ends under the lock, with its ring or before. After that no memory of
  *       the client's is touched for it; requests that wait find no buffer.
  *

@@ -25,6 +25,15 @@ struct uaio_uring_buffer {
 	uint16_t bid;
 };
 
+/* A buffer of an array that was read before it is used. */
+struct uaio_uring_ahead {
+	uint64_t addr;
+	uint32_t len;
+	uint16_t bid;
+};
+
+enum { UAIO_URING_NR_AHEAD = 16 };
+
 /* Under the lock of its ring's groups, as are all functions below. */
 struct uaio_uring_group {
 	struct uaio_slab_node node;
@@ -41,6 +50,14 @@ struct uaio_uring_group {
 	uint16_t mask;
 	uint16_t head; /* of the next buffer: counts on beyond mask */
 	bool is_incremental;
+
+	/*
+	 * Of an array: what was read ahead, for before each reading the kernel is asked
+	 * whether the memory is there. The first of them has place ahead_of, counted
+	 * as head.
+	 */
+	uint16_t ahead_of, nr_ahead;
+	struct uaio_uring_ahead ahead[UAIO_URING_NR_AHEAD];
 };
 
 void uaio_uring_groups_lock(struct uaio_uring *ring);
@@ -57,20 +74,17 @@ void uaio_uring_group_free(struct uaio_uring *ring,
 
 /* Return: how many buffers an array has; its memory may have been unmapped: none. */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
-/* Return: whether it has a buffer so many after the next one. */
-bool uaio_uring_array_look(const struct uaio_uring_group *group, unsigned after,
+/* Return: whether it has a buffer so many after the next one, which is looked at. */
+bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 			   struct uaio_uring_choice *ret);
-/* Return: whether an array has a next buffer, which is looked at. */
-bool uaio_uring_array_first(const struct uaio_uring_group *group,
-			    struct uaio_uring_choice *ret);
-/* The same of any group. */
-static inline bool uaio_uring_look(const struct uaio_uring_group *group,
+/* Return: whether any group has a next buffer, which is looked at. */
+static inline bool uaio_uring_look(struct uaio_uring_group *group,
 				   struct uaio_uring_choice *ret)
 {
 	const struct uaio_uring_buffer *buffer = group->first;
 
 	if (group->array)
-		return uaio_uring_array_first(group, ret);
+		return uaio_uring_array_look(group, 0, ret);
 	if (!buffer)
 		return false;
 	ret->addr = buffer->addr;

@@ -195,6 +195,24 @@ static void an_array_that_was_unmapped_is_empty(void **state)
 	end();
 }
 
+/* What is read ahead is used once, also where the array begins anew. */
+static void an_array_is_used_in_its_order(void **state)
+{
+	unsigned bid;
+
+	(void)state;
+	begin(3, 0);
+	for (unsigned round = 0; round < 5 * NR_BUFS; round++) {
+		put_read(ends[0], 0, round);
+		submit(&client, 0);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		bid = round < 3 ? round : round * 3 % NR_BUFS;
+		assert_read(round, 1, flags_of(bid));
+		append((round + 3) * 3 % NR_BUFS);
+	}
+	end();
+}
+
 static void an_array_is_in_the_rings_own_memory(void **state)
 {
 	const off_t off = (off_t)(IORING_OFF_PBUF_RING |
@@ -427,6 +445,7 @@ int main(void)
 		RING_TEST(a_read_has_its_buffer_when_it_reads),
 		RING_TEST(a_worker_keeps_the_buffer_that_it_waits_with),
 		RING_TEST(what_has_no_buffers_any_more_ends),
+		RING_TEST(an_array_is_used_in_its_order),
 		RING_TEST(an_array_that_was_unmapped_is_empty),
 		RING_TEST(an_array_is_in_the_rings_own_memory),
 		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),

@@ -98,7 +98,9 @@ static const struct {
 	  "SYNC_CANCEL SEND_MSG_RING",
 	  "as the kernel" },
 	{ "PBUF_RING PBUF_STATUS, with MMAP and INC",
-	  "as the kernel; an array that is not mapped any more is empty" },
+	  "as the kernel; up to 16 buffers are read ahead; an array that is "
+	  "not mapped "
+	  "any more is empty after these" },
 	{ "PERSONALITY", "as above" },
 	{ "IOWQ_AFF IOWQ_MAX_WORKERS", "for all rings of the process" },
 	{ "CLOCK", "as the kernel, but that a wait for a span of time by "
