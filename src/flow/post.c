@@ -31,7 +31,11 @@ void uaio_queue_fini(struct uaio_queue *queue)
 
 void uaio_queue_open_locked(struct uaio_queue *queue)
 {
+	static uint16_t nr_opened; /* atomic */
+
 	UAIO_CHECK(!uaio_queue_is_open_locked(queue));
+	store_relaxed(&queue->number,
+		      (uint16_t)(add_relaxed(&nr_opened, 1) + 1));
 	/* relaxed: written under the lock; a door may read it without */
 	store_relaxed(&queue->generation, queue->generation + 1);
 }

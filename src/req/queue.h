@@ -159,6 +159,7 @@ struct uaio_queue {
 	uint64_t nr_queued;         /* statistics: completed later */
 	uint64_t nr_wakeups;        /* statistics: waiters woken */
 	bool wants_act;             /* the door's: see sink.h */
+	uint16_t number; /* atomic: for traces, from when it is opened */
 };
 
 /* Return: the queue that the group belongs to; each group belongs to one. */

@@ -29,6 +29,8 @@ static void fill(struct uaio_trace_record *record,
 		 const struct uaio_queue *queue, const struct uaio_sqe *sqe,
 		 int64_t res)
 {
+	unsigned door;
+
 	record->off = has_place(sqe) ? sqe->off : -1;
 	record->len = len_of(sqe);
 	record->data = sqe->data;
@@ -36,7 +38,9 @@ static void fill(struct uaio_trace_record *record,
 	record->fd = uaio_optab[sqe->op].has_no_file ? -1 : sqe->fd;
 	record->op = sqe->op;
 	/* relaxed: immutable while the queue is open */
-	record->door = load_relaxed(&queue->sink)->door;
+	door = load_relaxed(&queue->sink)->door;
+	record->door = door & 7u;
+	record->queue = load_relaxed(&queue->number);
 }
 
 /* What is being written, and where to. */
@@ -116,6 +120,7 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 {
 	struct writing writing;
 	struct uaio_trace_record *record = begin(&writing, stats, now);
+	unsigned executor;
 
 	if (unlikely(!record))
 		return;
@@ -125,6 +130,7 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 	fill(record, uaio_queue_of(req->group), &req->sqe, res);
 	fill_in_whole(record, req);
 	record->is_late = req->is_late;
-	record->by = (uint8_t)(req->is_late ? req->late_by : by);
+	executor = req->is_late ? req->late_by : by;
+	record->by = executor & 15u;
 	end(&writing, record);
 }

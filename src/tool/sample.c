@@ -22,6 +22,12 @@ static const char *const sorts[UAIO_TOP_NR_SORTS] = {
 	[UAIO_TOP_BY_THREADS] = "threads", [UAIO_TOP_BY_NAME] = "name",
 };
 
+const char *const uaio_top_views[UAIO_TOP_NR_VIEWS] = {
+	[UAIO_TOP_PROCESSES] = "process",
+	[UAIO_TOP_RINGS] = "ring",
+	[UAIO_TOP_FILES] = "file",
+};
+
 /* the options */
 
 static void print_help(void)
@@ -35,6 +41,8 @@ static void print_help(void)
 	     "  -n, --number N       end after so many tables\n"
 	     "  -d, --delay SECONDS  the interval between two, from 0.1 to "
 	     "3600; usually 2\n"
+	     "  -y, --by WHAT        process (the usual), ring (or context) or "
+	     "file\n"
 	     "  -s, --sort KEY       rate (the usual), p99, flight, threads, "
 	     "pid or name\n"
 	     "  -h, --help           show this");
@@ -55,6 +63,16 @@ static bool read_delay(const char *text, double *ret)
 
 	*ret = strtod(text, &end);
 	return *text && !*end && *ret >= 0.1 && *ret <= 3600;
+}
+
+static bool read_view(const char *text, enum uaio_top_view *ret)
+{
+	for (unsigned i = 0; i < UAIO_TOP_NR_VIEWS; i++)
+		if (!strcmp(text, uaio_top_views[i])) {
+			*ret = i;
+			return true;
+		}
+	return false;
 }
 
 static bool read_sort(const char *text, enum uaio_top_sort *ret)
@@ -93,6 +111,10 @@ static int read_flag(int flag, struct uaio_top *ret)
 			       : diag_value("--sort",
 					    "rate, p99, flight, threads, pid "
 					    "or name");
+	case 'y':
+		return read_view(optarg, &ret->view)
+			       ? -1
+			       : diag_value("--by", "process, ring or file");
 	case 'h': print_help(); return EXIT_SUCCESS;
 	default: return EXIT_REFUSED;
 	}
@@ -121,6 +143,7 @@ int uaio_top_options(int argc, char **argv, struct uaio_top *ret)
 		{ "number", required_argument, NULL, 'n' },
 		{ "delay", required_argument, NULL, 'd' },
 		{ "sort", required_argument, NULL, 's' },
+		{ "by", required_argument, NULL, 'y' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
@@ -129,8 +152,8 @@ int uaio_top_options(int argc, char **argv, struct uaio_top *ret)
 
 	*ret = (struct uaio_top){ .delay_s = 2 };
 	argv[0] = prefix;
-	while (status < 0 &&
-	       (flag = getopt_long(argc, argv, "bn:d:s:h", flags, NULL)) != -1)
+	while (status < 0 && (flag = getopt_long(argc, argv, "bn:d:s:y:h",
+						 flags, NULL)) != -1)
 		status = read_flag(flag, ret);
 	return status >= 0 ? status
 			   : read_pids(argc - optind, argv + optind, ret);
@@ -260,11 +283,115 @@ static int compare(const void *a, const void *b)
 		     : (left->pid > right->pid) - (left->pid < right->pid);
 }
 
+/* files and rings */
+
+static int compare_things(const void *a, const void *b)
+{
+	const struct uaio_top_thing *left = a, *right = b;
+	int order = 0;
+
+	switch (sorted_by) {
+	case UAIO_TOP_BY_P99:
+		order = (left->p99 < right->p99) - (left->p99 > right->p99);
+		break;
+	case UAIO_TOP_BY_PID: break;
+	case UAIO_TOP_BY_NAME: order = strcmp(left->what, right->what); break;
+	default: order = (left->nr < right->nr) - (left->nr > right->nr);
+	}
+	if (!order)
+		order = (left->pid > right->pid) - (left->pid < right->pid);
+	return order ? order : strcmp(left->what, right->what);
+}
+
 void uaio_top_sort(struct uaio_top *top)
 {
 	sorted_by = top->sort;
 	if (top->nr_rows)
 		qsort(top->rows, top->nr_rows, sizeof(*top->rows), compare);
+	if (top->nr_things)
+		qsort(top->things, top->nr_things, sizeof(*top->things),
+		      compare_things);
+}
+
+static const char *comm_of(const struct uaio_top *top, int pid)
+{
+	for (unsigned i = 0; i < top->now.nr; i++)
+		if (top->now.pages[i].pid == pid)
+			return top->now.pages[i].identity.comm;
+	return "";
+}
+
+static void fill_thing(const struct uaio_top *top,
+		       const struct uaio_watch_row *row,
+		       struct uaio_top_thing *ret)
+{
+	const double seconds = top->seconds > 0 ? top->seconds : 1;
+	const uint64_t nr = uaio_hist_nr(&row->hist);
+
+	*ret = (struct uaio_top_thing){
+		.pid = row->pid,
+		.comm = comm_of(top, row->pid),
+		.nr = row->nr,
+		.nr_errors = row->nr_errors,
+		.rate = (double)row->nr / seconds,
+		.megabytes = (double)row->bytes / 1e6 / seconds,
+		.p50 = uaio_hist_quantile(&row->hist, nr, 500),
+		.p99 = uaio_hist_quantile(&row->hist, nr, 990),
+	};
+	(void)snprintf(ret->what, sizeof(ret->what), "%s", row->what);
+}
+
+static bool wants(const void *arg, int pid)
+{
+	return is_wanted(arg, pid);
+}
+
+/* Return: 0, or -ENOMEM. */
+static int watch(struct uaio_top *top)
+{
+	const struct uaio_watch_row *rows;
+	uint64_t nr_lost;
+
+	free(top->things);
+	top->things = NULL;
+	top->nr_things = 0;
+	if (top->watch && top->watched != top->view) {
+		uaio_watch_free(top->watch);
+		top->watch = NULL;
+	}
+	if (top->view == UAIO_TOP_PROCESSES)
+		return 0;
+	if (!top->watch) {
+		top->watch = uaio_watch_new(top->view == UAIO_TOP_FILES);
+		top->watched = top->view;
+		top->nr_lost = 0;
+	}
+	if (!top->watch)
+		return -ENOMEM;
+	uaio_watch_attach(top->watch, &top->now, wants, top);
+	nr_lost = uaio_watch_lost(top->watch);
+	top->nr_lost_now = grown(top->nr_lost, nr_lost);
+	top->nr_lost = nr_lost;
+	rows = uaio_watch_rows(top->watch, &top->nr_things);
+	top->things = calloc(top->nr_things + 1, sizeof(*top->things));
+	if (!top->things)
+		return -ENOMEM;
+	for (unsigned i = 0; i < top->nr_things; i++)
+		fill_thing(top, &rows[i], &top->things[i]);
+	uaio_watch_begin(top->watch);
+	return 0;
+}
+
+int uaio_top_patience(const struct uaio_top *top)
+{
+	/* A million requests a second fill a ring in 16 milliseconds. */
+	return top->watch ? 5 : -1;
+}
+
+void uaio_top_count(struct uaio_top *top)
+{
+	if (top->watch)
+		uaio_watch_count(top->watch);
 }
 
 int uaio_top_sample(struct uaio_top *top)
@@ -289,6 +416,8 @@ int uaio_top_sample(struct uaio_top *top)
 		if (is_wanted(top, pages.pages[i].pid))
 			fill_row(top, &pages.pages[i],
 				 &top->rows[top->nr_rows++]);
+	if (watch(top) < 0)
+		return -ENOMEM;
 	uaio_top_sort(top);
 	return 0;
 }
@@ -316,6 +445,8 @@ void uaio_top_free(struct uaio_top *top)
 {
 	uaio_pages_free(&top->before);
 	uaio_pages_free(&top->now);
+	uaio_watch_free(top->watch);
+	free(top->things);
 	free(top->rows);
 	free(top->pids);
 }
@@ -327,7 +458,7 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 	uint64_t in_flight = 0, threads = 0;
 	double rate = 0;
 	time_t now = time(NULL);
-	char clock[16] = "", interval[32] = "";
+	char clock[16] = "", interval[32] = "", traced[64] = "";
 	struct tm tm;
 
 	for (unsigned i = 0; i < top->nr_rows; i++) {
@@ -340,15 +471,26 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 	if (top->seconds)
 		(void)snprintf(interval, sizeof(interval), "; in %.1f s",
 			       top->seconds);
+	if (top->watch)
+		(void)snprintf(traced, sizeof(traced),
+			       "; %" PRIu64 " lost, %u not traced",
+			       top->nr_lost_now,
+			       uaio_watch_refused(top->watch));
 	(void)snprintf(ret_line, UAIO_TOP_LINE,
 		       "%s: %u process%s, %.0f requests/s, %" PRIu64
-		       " in flight, %" PRIu64 " threads%s",
+		       " in flight, %" PRIu64 " threads%s%s",
 		       clock, top->nr_rows, top->nr_rows == 1 ? "" : "es", rate,
-		       in_flight, threads, interval);
+		       in_flight, threads, interval, traced);
 }
 
-const char *uaio_top_columns(void)
+const char *uaio_top_columns(const struct uaio_top *top)
 {
+	if (top->watched == UAIO_TOP_FILES && top->watch)
+		return "    PID NAME          REQ/S     MB/S  P50 us  P99 us "
+		       "ERR% FILE";
+	if (top->watch)
+		return "    PID NAME          REQ/S     MB/S  P50 us  P99 us "
+		       "ERR% RING";
 	return "    PID NAME       DOORS    REQ/S INL%  P50 us  P99 us FLIGHT "
 	       " QUE  PRK  KRN THR";
 }
@@ -361,29 +503,59 @@ static void share(char ret[8], uint64_t nr, uint64_t of)
 		(void)snprintf(ret, 8, "-");
 }
 
-static void microseconds(char ret[24], const struct uaio_top_row *row,
-			 uint64_t ns)
+static void microseconds(char ret[24], uint64_t nr, uint64_t ns)
 {
-	if (row->nr_times)
+	if (nr)
 		(void)snprintf(ret, 24, "%.1f", (double)ns / 1000);
 	else
 		(void)snprintf(ret, 24, "-");
 }
 
-void uaio_top_line(const struct uaio_top *top, const struct uaio_top_row *row,
-		   char ret_line[UAIO_TOP_LINE])
+static void line_of_thing(const struct uaio_top_thing *thing,
+			  char ret_line[UAIO_TOP_LINE])
+{
+	char errors[8], times[2][24], pid[16] = "-";
+
+	if (thing->pid)
+		(void)snprintf(pid, sizeof(pid), "%d", thing->pid);
+	share(errors, thing->nr_errors, thing->nr);
+	microseconds(times[0], thing->nr, thing->p50);
+	microseconds(times[1], thing->nr, thing->p99);
+	(void)snprintf(ret_line, UAIO_TOP_LINE,
+		       "%7s %-10.10s %8.0f %8.1f %7s %7s %4s %s", pid,
+		       thing->comm, thing->rate, thing->megabytes, times[0],
+		       times[1], errors, thing->what);
+}
+
+unsigned uaio_top_nr_lines(const struct uaio_top *top)
+{
+	return top->watch ? top->nr_things : top->nr_rows;
+}
+
+static void line_of_process(const struct uaio_top *top,
+			    const struct uaio_top_row *row,
+			    char ret_line[UAIO_TOP_LINE])
 {
 	char rate[24] = "-", share_inline[8], times[2][24];
 
 	if (top->seconds)
 		(void)snprintf(rate, sizeof(rate), "%.0f", row->rate);
 	share(share_inline, row->nr_inline, row->nr_accepted);
-	microseconds(times[0], row, row->p50);
-	microseconds(times[1], row, row->p99);
+	microseconds(times[0], row->nr_times, row->p50);
+	microseconds(times[1], row->nr_times, row->p99);
 	(void)snprintf(ret_line, UAIO_TOP_LINE,
 		       "%7d %-10.10s %5" PRIu64 " %8s %4s %7s %7s %6" PRIu32
 		       " %4" PRIu64 " %4" PRIu64 " %4" PRIu64 " %3" PRIu32,
 		       row->pid, row->comm, row->nr_doors, rate, share_inline,
 		       times[0], times[1], row->nr_in_flight, row->nr_queued,
 		       row->nr_parked, row->nr_kernel, row->nr_threads);
+}
+
+void uaio_top_line(const struct uaio_top *top, unsigned at,
+		   char ret_line[UAIO_TOP_LINE])
+{
+	if (top->watch)
+		line_of_thing(&top->things[at], ret_line);
+	else
+		line_of_process(top, &top->rows[at], ret_line);
 }

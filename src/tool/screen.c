@@ -36,6 +36,7 @@ struct view {
 	unsigned first; /* row that is shown */
 	unsigned nr_samples;
 	bool is_paused, is_over;
+	bool is_new;      /* what lines are of */
 	sigset_t waiting; /* the mask of signals in ppoll() */
 };
 
@@ -101,23 +102,23 @@ static unsigned room_for_rows(void)
 static void draw(struct view *view)
 {
 	const struct uaio_top *top = view->top;
-	const unsigned room = room_for_rows();
+	const unsigned room = room_for_rows(), nr = uaio_top_nr_lines(top);
 	char head[UAIO_TOP_LINE], line[UAIO_TOP_LINE];
 
-	if (view->first + room > top->nr_rows)
-		view->first = top->nr_rows > room ? top->nr_rows - room : 0;
+	if (view->first + room > nr)
+		view->first = nr > room ? nr - room : 0;
 	(void)erase();
 	uaio_top_head(top, head);
 	put_line(0, A_BOLD, head);
-	put_line(1, A_REVERSE, uaio_top_columns());
-	for (unsigned i = 0; i < room && view->first + i < top->nr_rows; i++) {
-		uaio_top_line(top, &top->rows[view->first + i], line);
+	put_line(1, A_REVERSE, uaio_top_columns(top));
+	for (unsigned i = 0; i < room && view->first + i < nr; i++) {
+		uaio_top_line(top, view->first + i, line);
 		put_line(FIRST_ROW + (int)i, A_NORMAL, line);
 	}
 	(void)snprintf(
 		head, sizeof(head),
-		"q quit  s sort: %s  space %s  +/- every %.1f s  up/down",
-		name_of_sort(top->sort),
+		"q quit  v by %s  s sort: %s  space %s  +/- every %.1f s",
+		uaio_top_views[top->view], name_of_sort(top->sort),
 		view->is_paused ? "go on (paused)" : "pause", top->delay_s);
 	put_line(LINES - 1, A_REVERSE, head);
 	(void)refresh();
@@ -148,6 +149,11 @@ static void press(struct view *view, int key)
 		top->sort = (top->sort + 1) % UAIO_TOP_NR_SORTS;
 		uaio_top_sort(top);
 		break;
+	case 'v':
+		top->view = (top->view + 1) % UAIO_TOP_NR_VIEWS;
+		view->first = 0;
+		view->is_new = true;
+		break;
 	case ' ': view->is_paused = !view->is_paused; break;
 	case '+': top->delay_s = clamp(2 * top->delay_s, 0.1, 3600); break;
 	case '-': top->delay_s = clamp(top->delay_s / 2, 0.1, 3600); break;
@@ -162,26 +168,56 @@ static uint64_t due_ns(const struct view *view)
 	return view->top->now_ns + (uint64_t)(view->top->delay_s * NS_PER_S);
 }
 
-/* Until the next sample is due, a key is pressed, or a signal comes. */
-static void wait_for_something(struct view *view)
+/* Return: how long to wait, in ns; < 0: for ever. */
+static int64_t wait_ns(const struct view *view)
+{
+	const uint64_t now = now_ns(), due = due_ns(view);
+	const int patience_ms = uaio_top_patience(view->top);
+	int64_t left = view->is_paused ? -1
+		       : due > now     ? (int64_t)(due - now)
+				       : 0;
+
+	if (patience_ms >= 0 &&
+	    (left < 0 || left > patience_ms * INT64_C(1000000)))
+		left = patience_ms * INT64_C(1000000);
+	return left;
+}
+
+/* Return: whether a key was pressed, a signal has come or the terminal is gone. */
+static bool wait_once(struct view *view)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-	uint64_t now = now_ns(), due = due_ns(view);
-	uint64_t left = due > now ? due - now : 0;
-	struct timespec timeout = {
+	const int64_t left = wait_ns(view);
+	const struct timespec timeout = {
 		.tv_sec = (time_t)(left / NS_PER_S),
 		.tv_nsec = (long)(left % NS_PER_S),
 	};
+	int ret = ppoll(&input, 1, left < 0 ? NULL : &timeout, &view->waiting);
 
-	if (ppoll(&input, 1, view->is_paused ? NULL : &timeout,
-		  &view->waiting) > 0 &&
-	    input.revents & (POLLHUP | POLLERR | POLLNVAL))
-		view->is_over = true; /* the terminal is gone */
+	if (ret > 0 && input.revents & (POLLHUP | POLLERR | POLLNVAL))
+		view->is_over = true;
+	return ret;
+}
+
+/* Until the next sample is due, a key is pressed, or a signal comes; counting. */
+static void wait_for_something(struct view *view)
+{
+	bool is_something;
+
+	do {
+		is_something = wait_once(view);
+		uaio_top_count(view->top);
+	} while (!is_something && (view->is_paused || now_ns() < due_ns(view)));
 }
 
 /* Return: 0, or -ENOMEM. */
 static int sample_if_due(struct view *view)
 {
+	if (view->is_new) {
+		/* The interval ends early. */
+		view->is_new = false;
+		return uaio_top_sample(view->top);
+	}
 	if (view->is_paused || now_ns() < due_ns(view))
 		return 0;
 	view->nr_samples++;

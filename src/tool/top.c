@@ -16,9 +16,9 @@ static void print_table(const struct uaio_top *top)
 	char head[UAIO_TOP_LINE], line[UAIO_TOP_LINE];
 
 	uaio_top_head(top, head);
-	printf("%s\n%s\n", head, uaio_top_columns());
-	for (unsigned i = 0; i < top->nr_rows; i++) {
-		uaio_top_line(top, &top->rows[i], line);
+	printf("%s\n%s\n", head, uaio_top_columns(top));
+	for (unsigned i = 0; i < uaio_top_nr_lines(top); i++) {
+		uaio_top_line(top, i, line);
 		puts(line);
 	}
 	puts("");
@@ -33,6 +33,26 @@ static void sleep_for(double seconds)
 		;
 }
 
+/* Until the interval is over, counting meanwhile. */
+static void wait_for_end(struct uaio_top *top)
+{
+	const int patience_ms = uaio_top_patience(top);
+	struct timespec now;
+	double left;
+
+	for (;;) {
+		(void)clock_gettime(CLOCK_MONOTONIC, &now);
+		left = (double)top->now_ns / 1e9 + top->delay_s -
+		       (double)now.tv_sec - (double)now.tv_nsec / 1e9;
+		if (left <= 0)
+			return;
+		if (patience_ms >= 0 && left > patience_ms / 1000.0)
+			left = patience_ms / 1000.0;
+		sleep_for(left);
+		uaio_top_count(top);
+	}
+}
+
 /* Each table is of an interval, so the first one comes after one. */
 static int print_tables(struct uaio_top *top)
 {
@@ -40,7 +60,7 @@ static int print_tables(struct uaio_top *top)
 
 	for (unsigned i = 0; !status && (!top->nr_tables || i < top->nr_tables);
 	     i++) {
-		sleep_for(top->delay_s);
+		wait_for_end(top);
 		if (uaio_top_sample(top) < 0)
 			return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 		print_table(top);

@@ -16,9 +16,10 @@
 #include <stdint.h>
 
 #include "tool/pages.h"
+#include "tool/watch.h"
 
 enum {
-	UAIO_TOP_LINE = 160, /* bytes of a line, with its end */
+	UAIO_TOP_LINE = 512, /* bytes of a line, with its end */
 };
 
 enum uaio_top_sort {
@@ -30,6 +31,16 @@ enum uaio_top_sort {
 	UAIO_TOP_BY_NAME,
 	UAIO_TOP_NR_SORTS,
 };
+
+/* What a line is of. */
+enum uaio_top_view {
+	UAIO_TOP_PROCESSES,
+	UAIO_TOP_RINGS, /* contexts of kernel AIO as well, and POSIX AIO as one */
+	UAIO_TOP_FILES,
+	UAIO_TOP_NR_VIEWS,
+};
+
+extern const char *const uaio_top_views[UAIO_TOP_NR_VIEWS];
 
 /* What a process has done in the interval. */
 struct uaio_top_row {
@@ -44,8 +55,18 @@ struct uaio_top_row {
 	uint64_t nr_queued, nr_parked, nr_kernel; /* of those in flight */
 };
 
+/* What was done with a file or a ring in the interval. */
+struct uaio_top_thing {
+	int pid;          /* 0: several */
+	const char *comm; /* of a page; "": it is several, or gone */
+	char what[UAIO_WATCH_WHAT];
+	double rate, megabytes;           /* a second */
+	uint64_t nr, nr_errors, p50, p99; /* nanoseconds */
+};
+
 struct uaio_top {
 	/* the options */
+	enum uaio_top_view view;
 	double delay_s;
 	unsigned nr_tables; /* 0: without end */
 	bool is_batch;
@@ -59,6 +80,14 @@ struct uaio_top {
 	double seconds;                /* 0: they were read only once */
 	unsigned nr_rows;
 	struct uaio_top_row *rows; /* owns; sorted */
+
+	/* of files or rings: what is traced now */
+	struct uaio_watch *watch;   /* owns; NULL: nothing */
+	enum uaio_top_view watched; /* by what it is counted */
+	uint64_t nr_lost,
+		nr_lost_now; /* records: before, and in the interval */
+	unsigned nr_things;
+	struct uaio_top_thing *things; /* owns; sorted */
 };
 
 /* Return: -1 to go on, or the exit status. Then the caller frees what there is. */
@@ -73,6 +102,10 @@ int uaio_top_begin(struct uaio_top *top);
 /* The interval ends, and the next one begins. Return: 0, or -ENOMEM. */
 int uaio_top_sample(struct uaio_top *top);
 
+/* Return: how many milliseconds may pass until uaio_top_count() is to be called; -1: any. */
+int uaio_top_patience(const struct uaio_top *top);
+void uaio_top_count(struct uaio_top *top);
+
 /* Sort the rows again. */
 void uaio_top_sort(struct uaio_top *top);
 
@@ -80,8 +113,9 @@ void uaio_top_free(struct uaio_top *top);
 
 /* The lines of a table, without newlines. With usual numbers they have 80 columns. */
 void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE]);
-const char *uaio_top_columns(void);
-void uaio_top_line(const struct uaio_top *top, const struct uaio_top_row *row,
+const char *uaio_top_columns(const struct uaio_top *top);
+unsigned uaio_top_nr_lines(const struct uaio_top *top);
+void uaio_top_line(const struct uaio_top *top, unsigned at,
 		   char ret_line[UAIO_TOP_LINE]);
 
 #endif /* UAIO_TOOL_TOP_H */

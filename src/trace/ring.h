@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define UAIO_TRACE_MAGIC "uaiotrac"
-enum { UAIO_TRACE_VERSION = 2 };
+enum { UAIO_TRACE_VERSION = 3 };
 
 /* The path of the file, as traced processes find it. */
 #define UAIO_TRACE_VARIABLE "UAIO_TRACE"
@@ -71,10 +71,12 @@ struct uaio_trace_record {
 	int32_t res;
 	int32_t fd; /* -1: none */
 	uint8_t op; /* enum uaio_op */
-	uint8_t door;
-	uint8_t by;
-	uint8_t is_late; /* its completion was held back: its service time, too */
-	uint32_t tid;    /* 0: the owner of its lane (ask.h) */
+	uint8_t door : 3;
+	uint8_t by : 4;
+	uint8_t is_late : 1; /* its completion was held back: its service time, too */
+	uint16_t
+		queue; /* the number of its context or ring, as they were set up */
+	uint32_t tid; /* 0: the owner of its lane (ask.h) */
 };
 
 struct uaio_trace_lane {
@@ -97,6 +99,7 @@ struct uaio_trace_ring {
 };
 
 static_assert(sizeof(struct uaio_trace_record) == 64, "one line");
+static_assert(UAIO_NR_DOORS <= 8 && UAIO_NR_BYS <= 16, "they fit");
 static_assert((UAIO_TRACE_RECORDS & (UAIO_TRACE_RECORDS - 1)) == 0,
 	      "a number is cut by a mask");
 
