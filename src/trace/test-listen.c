@@ -17,7 +17,7 @@
 #include "tool/tracing.h"
 #include "unit.h"
 
-enum { NR_THREADS = 4, NR_OWN = 2, NR_ROUNDS = 200, NR_AWAITED = 50 };
+enum { NR_THREADS = 4, NR_OWN = 2, NR_ROUNDS = 40, NR_AWAITED = 50 };
 
 static struct uaio_trace_ask ask;
 
