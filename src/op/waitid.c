@@ -51,22 +51,24 @@ struct aim {
 static int64_t look(const struct aim *aim)
 {
 	siginfo_t own = { .si_signo = 0 }, *out = aim->out;
+	bool waits = !(aim->options & WNOHANG);
 	int ret;
 
-	if (aim->options & WNOHANG)
-		return sys_waitid(aim->which, aim->id, out, aim->options);
-	/* Nothing is written to the client's before there is something. */
+	/*
+	 * Nothing is written to the client's before there is something; that it has no
+	 * such child is told there as well, but no mistake.
+	 */
 	ret = sys_waitid(aim->which, aim->id, &own,
 			 aim->options | WNOHANG | WNOWAIT);
-	if (ret < 0)
+	if (ret < 0 && ret != -ECHILD)
 		return ret;
-	if (!has_found(&own))
+	if (ret == 0 && waits && !has_found(&own))
 		return -EAGAIN;
-	if (!out)
+	if (waits && !out)
 		out = &own;
 	ret = sys_waitid(aim->which, aim->id, out, aim->options | WNOHANG);
 	/* Another thread may have taken it meanwhile. */
-	return ret == 0 && !has_found(out) ? -EAGAIN : ret;
+	return ret == 0 && waits && !has_found(out) ? -EAGAIN : ret;
 }
 
 /* Return: whether a descriptor says that nothing is to be waited for. */
