@@ -132,9 +132,10 @@ static void look_at(struct end *end, const struct uaio_file *file,
 	end->is_nonblocking =
 		flags & O_NONBLOCK ||
 		(is_impatient && !end->is_pipe && is_obedient(end, file));
-	/* What cannot be spliced is refused by the call. */
+	/* What cannot be spliced is refused by the call, as is a socket that listens. */
 	end->is_stubborn =
 		!end->is_pipe && !end->is_nonblocking &&
+		uaio_sock_option(end->fd, SO_ACCEPTCONN) != 1 &&
 		!uaio_file_has(file, end->events == POLLIN
 					     ? UAIO_FILE_F_OLD_READ
 					     : UAIO_FILE_F_OLD_WRITE);
