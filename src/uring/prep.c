@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #include "base/check.h"
 #include "uring/calls.h"
@@ -92,7 +93,9 @@ static int prep_poll_add(struct uaio_uring_entry *entry)
 		return -ENOMEM;
 	entry->note->is_poll = true;
 	entry->sqe.events = events_of(raw);
-	entry->sqe.is_multishot = raw->len & IORING_POLL_ADD_MULTI;
+	/* What is to be told of once is, also with many shots. */
+	entry->sqe.is_multishot = raw->len & IORING_POLL_ADD_MULTI &&
+				  !(raw->poll32_events & EPOLLONESHOT);
 	return 0;
 }
 
