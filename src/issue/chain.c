@@ -302,12 +302,24 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	return ret;
 }
 
+/*
+ * Return: whether a mistake is a result, when its turn comes: it is one for this file,
+ * which is not open for that, does not know a flag or has no such place.
+ */
+static bool is_result(const struct uaio_sqe *sqe, int error)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	return error == -EBADF || error == -EOPNOTSUPP ||
+	       (error == -EINVAL && (op->class <= UAIO_CLASS_WRITE ||
+				     op->class == UAIO_CLASS_POLL));
+}
+
 int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe)
 {
 	int error = mistake(chain, sqe), ret;
 
-	/* That it is not open for this is a result, when its turn comes. */
-	ret = add(chain, sqe, error, error == -EBADF);
+	ret = add(chain, sqe, error, is_result(sqe, error));
 	chain->mistake = error;
 	return ret;
 }

@@ -402,9 +402,15 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 	/* It makes no difference whether the file is there. */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
-		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);
+		put_tagged(fixed(DOOR_READ, 1, (void *)(intptr_t)-1, 1, 0), 2);
 		assert_int_equal(enter(2), 2);
 		assert_got(1, -ECANCELED);
+		assert_got(2, -EFAULT);
+		/* What its file refuses is a result. */
+		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
+		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);
+		assert_int_equal(enter(2), 2);
+		assert_got(1, 0);
 		assert_got(2, -EINVAL);
 		if (i == 0)
 			assert_int_equal(door_fix(door, 1, fd), 0);
