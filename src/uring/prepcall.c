@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 #include "uring/files.h"
 #include "uring/note.h"
@@ -244,7 +245,9 @@ int uaio_uring_prep_fgetxattr(struct uaio_uring_entry *entry)
 	args->name = uaio_uring_pointer(raw->addr);
 	args->out = uaio_uring_pointer(raw->addr2);
 	args->out_bytes = raw->len;
-	return raw->xattr_flags ? -EINVAL : 0;
+	if (raw->xattr_flags)
+		return -EINVAL;
+	return uaio_uring_may_read(raw->addr, 1) ? 0 : -EFAULT;
 }
 
 int uaio_uring_prep_fsetxattr(struct uaio_uring_entry *entry)
@@ -256,7 +259,9 @@ int uaio_uring_prep_fsetxattr(struct uaio_uring_entry *entry)
 	args->in = uaio_uring_pointer(raw->addr2);
 	args->in_bytes = raw->len;
 	entry->sqe.call_flags = raw->xattr_flags;
-	return 0;
+	if (raw->xattr_flags & ~(uint32_t)(XATTR_CREATE | XATTR_REPLACE))
+		return -EINVAL;
+	return uaio_uring_may_read(raw->addr, 1) ? 0 : -EFAULT;
 }
 
 static int with_path(struct uaio_uring_entry *entry, uaio_uring_prep_fn *prep)

@@ -12,11 +12,16 @@
 #include "uring/ring.h"
 #include "uring/submit.h"
 
-enum { KNOWN_FLAGS = RWF_SUPPORTED | 0x20 /* NOAPPEND */ };
+/* Those of Linux 6.18, of which headers lack some; not ATOMIC, which a file minds first. */
+enum { KNOWN_FLAGS = 0x1ff & ~0x40 };
+
+/* What is allocated at once has up to 4 MiB. */
+enum { VECTORS_ALLOCATED_MAX = (4 << 20) / sizeof(struct iovec) };
 
 /* In what follows the order of the checks is the kernel's. */
 
-int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
+/* What reads and writes have in common, whatever their memory. */
+static int prep_any(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_sqe *sqe = &entry->sqe;
@@ -52,12 +57,22 @@ int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
 	return 0;
 }
 
+/* What cannot be memory of a client's is found before the file is looked for. */
+int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = prep_any(entry);
+
+	return ret < 0 || unlikely(raw->flags & IOSQE_BUFFER_SELECT)
+		       ? ret
+		       : uaio_uring_check_range(raw->addr, raw->len);
+}
+
 /* Each time there is something to read, into a buffer of its own. */
 int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	int ret = raw->flags & IOSQE_BUFFER_SELECT ? uaio_uring_prep_rw(entry)
-						   : -EINVAL;
+	int ret = raw->flags & IOSQE_BUFFER_SELECT ? prep_any(entry) : -EINVAL;
 
 	if (ret == 0 && (raw->addr || raw->len))
 		return -EINVAL;
@@ -65,14 +80,14 @@ int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 	return ret;
 }
 
-int uaio_uring_prep_rwv(struct uaio_uring_entry *entry)
+static int prep_any_rwv(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	bool selects = raw->flags & IOSQE_BUFFER_SELECT;
 	struct iovec iov;
 	int ret = raw->len > (selects ? 1 : IOV_MAX) || (selects && !raw->len)
 			  ? -EINVAL
-			  : uaio_uring_prep_rw(entry);
+			  : prep_any(entry);
 
 	if (ret == 0 && selects) {
 		ret = uaio_uring_copy_in(&iov, raw->addr, sizeof(iov));
@@ -87,6 +102,16 @@ int uaio_uring_prep_rwv(struct uaio_uring_entry *entry)
 	if (ret == 0 && entry->note)
 		entry->note->expected = (uint32_t)uaio_sqe_bytes(&entry->sqe);
 	return ret;
+}
+
+int uaio_uring_prep_rwv(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = prep_any_rwv(entry);
+
+	return ret < 0 || raw->flags & IOSQE_BUFFER_SELECT
+		       ? ret
+		       : uaio_uring_check_vectors(entry->sqe.iov, raw->len);
 }
 
 /* Return: 0 or -EFAULT: the memory is not in the buffer. */
@@ -131,7 +156,7 @@ int uaio_uring_use_buffer(struct uaio_uring_entry *entry)
 
 int uaio_uring_prep_rw_fixed(struct uaio_uring_entry *entry)
 {
-	int ret = uaio_uring_prep_rw(entry);
+	int ret = prep_any(entry);
 
 	return ret < 0 ? ret : uaio_uring_use_buffer(entry);
 }
@@ -158,7 +183,14 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 {
 	struct uaio_uring_rsrc *buffer = uaio_uring_table_at(
 		&entry->ring->buffers, entry->raw.buf_index);
-	int ret = uaio_uring_prep_rwv(entry), error = 0;
+	int error = 0, ret;
+
+	/* The kernel has no memory for so many, before it finds that they are too many. */
+	if (entry->raw.len > VECTORS_ALLOCATED_MAX) {
+		ret = prep_any(entry);
+		return ret < 0 ? ret : -ENOMEM;
+	}
+	ret = prep_any_rwv(entry);
 
 	if (ret == 0)
 		ret = check_vectors(&entry->sqe, buffer, &error);

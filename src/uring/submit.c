@@ -259,12 +259,12 @@ static bool goes_on(const struct call *call,
 
 /*
  * Return: whether the kernel finds such a mistake before it begins, as it looks at
- * memory, paths and names of attributes then.
+ * memory, paths, and names and sizes of attributes then.
  */
 static bool is_early(const struct uaio_uring_entry *entry, int error)
 {
-	bool is_text =
-		error == -ENOENT || error == -ENAMETOOLONG || error == -ERANGE;
+	bool is_text = error == -ENOENT || error == -ENAMETOOLONG ||
+		       error == -ERANGE || error == -E2BIG;
 
 	return (error == -EFAULT || is_text) && !entry->late_error &&
 	       !(entry->raw.flags & IOSQE_BUFFER_SELECT);

@@ -74,6 +74,14 @@ uaio_uring_args_of(struct uaio_uring_entry *entry)
 /* Return: whether memory of the client can be read. */
 bool uaio_uring_may_read(uint64_t addr, size_t bytes);
 
+/*
+ * Whether memory can be a client's at all, which the kernel asks before it begins with a
+ * request; what is mapped there shows later. Return: 0; -EFAULT; -EINVAL: a vector
+ * has too many bytes. The vectors themselves can be read.
+ */
+int uaio_uring_check_range(uint64_t addr, uint64_t bytes);
+int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr);
+
 /* Return: whether a request can be on fd. */
 bool uaio_uring_may_use(int fd);
 

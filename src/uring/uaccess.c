@@ -21,6 +21,32 @@ bool uaio_uring_may_read(uint64_t addr, size_t bytes)
 	return uaio_is_accessible(addr, bytes) && uaio_can_read(addr, bytes);
 }
 
+int uaio_uring_check_range(uint64_t addr, uint64_t bytes)
+{
+	if (bytes > UAIO_RW_BYTES_MAX)
+		bytes = UAIO_RW_BYTES_MAX;
+	return uaio_is_user_range(addr, bytes) ? 0 : -EFAULT;
+}
+
+int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr)
+{
+	/* The kernel cuts a single vector before it checks its range. */
+	if (nr == 1)
+		return (int64_t)iov->iov_len < 0
+			       ? -EINVAL
+			       : uaio_uring_check_range(
+					 (uintptr_t)iov->iov_base,
+					 iov->iov_len);
+	for (uint64_t i = 0; i < nr; i++)
+		if ((int64_t)iov[i].iov_len < 0)
+			return -EINVAL;
+	for (uint64_t i = 0; i < nr; i++)
+		if (!uaio_is_user_range((uintptr_t)iov[i].iov_base,
+					iov[i].iov_len))
+			return -EFAULT;
+	return 0;
+}
+
 bool uaio_uring_may_use(int fd)
 {
 	int flags = sys_fcntl(fd, F_GETFL, 0);
