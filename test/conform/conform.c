@@ -92,6 +92,7 @@ const struct group groups[] = {
 	{ "uring-msg", rows_uring_msg },
 	{ "uring-futex", rows_uring_futex },
 	{ "uring-waitid", rows_uring_waitid },
+	{ "uring-mistakes", rows_uring_mistakes },
 	{ "uring-restrict", rows_uring_restrict },
 	{ "uring-layout", rows_uring_layout },
 	{ "uring-mixed", rows_uring_mixed },

@@ -124,6 +124,7 @@ extern const struct row rows_uring_buffers[];
 extern const struct row rows_uring_msg[];
 extern const struct row rows_uring_futex[];
 extern const struct row rows_uring_waitid[];
+extern const struct row rows_uring_mistakes[];
 extern const struct row rows_uring_restrict[];
 extern const struct row rows_uring_direct[];
 extern const struct row rows_uring_regbuf[];
