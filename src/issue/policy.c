@@ -489,12 +489,18 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 {
 	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE)
 		return UAIO_ISSUE_RETRY_WORKER;
-	/* Whether its socket is connected already only the first try tells. */
-	if (sqe->op == UAIO_OP_CONNECT)
+	/* Of many shots an ACCEPT takes what is there; a receive waits first. */
+	if (uaio_optab[sqe->op].is_of_socket && sqe->is_multishot)
+		return sqe->call_flags & MSG_DONTWAIT &&
+				       sqe->op == UAIO_OP_ACCEPT
+			       ? UAIO_ISSUE_RETRY_WORKER
+			       : UAIO_ISSUE_RETRY_READY;
+	/*
+	 * Whether it fails, only a try tells: its socket may never be ready. An epoll is
+	 * not read, and nothing could interrupt a worker that waits for its events.
+	 */
+	if (uaio_optab[sqe->op].is_of_socket || sqe->op == UAIO_OP_EPOLL_WAIT)
 		return try_stream(file, sqe, ret);
-	if (uaio_optab[sqe->op].is_of_socket)
-		return sqe->call_flags & MSG_DONTWAIT ? UAIO_ISSUE_RETRY_WORKER
-						      : UAIO_ISSUE_RETRY_READY;
 	if (sqe->off > 0 && uaio_is_misplaced(file, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	if (unlikely(is_at_bad_offset(file, sqe))) {
@@ -504,6 +510,9 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
 	    uaio_config.force_worker || !can_be_patient(file, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
+	/* That it has no memory shows at once. */
+	if (sqe->op == UAIO_OP_READ_SELECT && !sqe->is_multishot)
+		return try_stream(file, sqe, ret);
 	ret->until_ns = time_limit(file, sqe);
 	return UAIO_ISSUE_RETRY_READY;
 }

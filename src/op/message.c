@@ -178,22 +178,33 @@ static bool has_nothing(int fd)
 	static const struct timespec zero;
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
-	return uaio_sock_option(fd, SO_TYPE) == SOCK_STREAM &&
-	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 0;
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) == 0;
+}
+
+/*
+ * Return: whether a multishot receive looks for room only if there is something to
+ * receive, as in the kernel: one that a worker begins; and of a stream, which says whether
+ * there is more behind what was received, one that goes on.
+ */
+static bool waits_first(const struct uaio_sqe *sqe, int fd)
+{
+	return uaio_op_door->has_begun(sqe)
+		       ? uaio_sock_option(fd, SO_TYPE) == SOCK_STREAM
+		       : sqe->is_async;
 }
 
 int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, int error)
 {
-	/* In the kernel a stream says whether there is more behind what was received. */
-	return error == -ENOBUFS && sqe->is_multishot &&
-			       uaio_op_door->has_begun(sqe) && has_nothing(fd)
+	return error == -ENOBUFS && sqe->is_multishot && waits_first(sqe, fd) &&
+			       has_nothing(fd)
 		       ? -EAGAIN
 		       : error;
 }
 
 /*
- * One with many shots begins with room, also if there is nothing to receive. If it must
- * not wait, a worker's call does not either, and what it does not use is not kept.
+ * One with many shots begins with room, also if there is nothing to receive, unless its
+ * client asked for a worker. If it must not wait, a worker's call does not either, and what
+ * it does not use is not kept.
  */
 static inline int pick_room(const struct uaio_sqe *sqe, int fd,
 			    uint32_t extra_flags, struct iovec *ret_iov)

@@ -297,6 +297,20 @@ int uaio_uring_no_group(const struct uaio_sqe *sqe)
 }
 
 /*
+ * Return: whether it has its buffer from its first try on, however that ends, and not
+ * only from the call that succeeds, as in the kernel: a send; a read one of a list; and
+ * with IOSQE_ASYNC any other one of an array.
+ */
+static bool keeps(const struct uaio_sqe *sqe,
+		  const struct uaio_uring_choice *choice)
+{
+	if (is_send(sqe))
+		return true;
+	return choice->of->array ? sqe->is_async && !sqe->is_multishot
+				 : is_read(sqe);
+}
+
+/*
  * Find the group of a request, with its next buffer.
  * Return: 0; -ENOBUFS, -ENOENT: there is none.
  */
@@ -312,6 +326,12 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	if (!group)
 		return uaio_uring_no_group(sqe);
 	if (!uaio_uring_look(group, choice))
+		return -ENOBUFS;
+	/* As in the kernel, to receive into one at NULL is to have none, ... */
+	if (!choice->addr && !is_send(sqe))
+		return -ENOBUFS;
+	/* ... and so is to send one of an array that is empty. */
+	if (!choice->len && group->array && is_send(sqe))
 		return -ENOBUFS;
 	choice->room = choice->len;
 	/* As in the kernel, a send has all of one from a list. */
@@ -338,12 +358,7 @@ int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 			return ret;
 		}
 		choice->state = UAIO_URING_TRYING;
-		/*
-		 * As in the kernel, a send keeps what it has, and a read what it has
-		 * from a list.
-		 */
-		if (may_block || is_send(sqe) ||
-		    (!choice->of->array && is_read(sqe))) {
+		if (may_block || keeps(sqe, choice)) {
 			choice->state = UAIO_URING_KEPT;
 			use(choice->of, note, choice->len);
 			uaio_uring_groups_unlock(choice->ring);

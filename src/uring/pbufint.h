@@ -111,8 +111,9 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 	choice->has_begun = true;
 	if (likely(!choice->left))
 		return;
-	choice->left -=
-		(uint64_t)res < choice->left ? (uint32_t)res : choice->left;
+	/* As in the kernel, one that is no int ends with its first shot. */
+	choice->left =
+		res < (int32_t)choice->left ? choice->left - (uint32_t)res : 0;
 	choice->is_last |= !choice->left;
 }
 

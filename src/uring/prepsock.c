@@ -77,26 +77,17 @@ static int prep_bytes(struct uaio_uring_entry *entry)
 	return expect(entry, raw->len);
 }
 
-static int select_buffer(struct uaio_uring_entry *entry)
-{
-	return entry->raw.flags & IOSQE_BUFFER_SELECT
-		       ? uaio_uring_prep_select(entry)
-		       : 0;
-}
-
-/* The sum of the vectors, which a message asks for. Return: it; or -errno. */
-static int64_t sum_of(const struct iovec *iov, uint64_t nr)
+/* The sum of the vectors, which a message asks for. */
+static uint64_t sum_of(const struct iovec *iov, uint64_t nr)
 {
 	uint64_t bytes = 0;
 
 	for (uint64_t i = 0; i < nr; i++) {
-		if ((int64_t)iov[i].iov_len < 0)
-			return -EINVAL;
 		bytes += iov[i].iov_len;
 		if (bytes > UAIO_RW_BYTES_MAX)
 			bytes = UAIO_RW_BYTES_MAX;
 	}
-	return (int64_t)bytes;
+	return bytes;
 }
 
 /* A send with an address is a message with one vector. */
@@ -118,18 +109,18 @@ static int take_iovs(struct uaio_uring_entry *entry, const struct iovec *iov,
 		     uint64_t nr)
 {
 	struct uaio_args *args = &entry->args;
-	int64_t bytes;
+	int ret;
 
 	args->in = iov;
 	args->in_bytes = (uint32_t)(nr * sizeof(*iov));
 	if (args->in_bytes &&
 	    !uaio_uring_may_read((uintptr_t)args->in, args->in_bytes))
 		return -EFAULT;
-	bytes = sum_of(iov, nr);
-	if (bytes < 0)
-		return (int)bytes;
-	entry->sqe.len = (uint64_t)bytes;
-	return expect(entry, (uint64_t)bytes);
+	ret = uaio_uring_check_vectors(iov, nr);
+	if (ret < 0)
+		return ret;
+	entry->sqe.len = sum_of(iov, nr);
+	return expect(entry, entry->sqe.len);
 }
 
 /* So is one of vectors, with an address or without. */
@@ -164,6 +155,16 @@ static bool has_vectors(const struct io_uring_sqe *raw)
 	       !(raw->flags & IOSQE_BUFFER_SELECT);
 }
 
+/* The client's own memory, or a buffer that is chosen when the request begins. */
+static int take_memory(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	return raw->flags & IOSQE_BUFFER_SELECT
+		       ? uaio_uring_prep_select(entry)
+		       : uaio_uring_check_range(raw->addr, raw->len);
+}
+
 /*
  * A bundle of sends: one after the other, until the buffers are used up, each of which
  * waits for all of it to be sent.
@@ -175,7 +176,7 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 	/* As in the kernel, whose threads have none. */
 	if (entry->raw.flags & IOSQE_ASYNC)
 		entry->late_error = -ECANCELED;
-	return select_buffer(entry);
+	return uaio_uring_prep_select(entry);
 }
 
 /* What few sends ask for. */
@@ -190,10 +191,12 @@ prep_rare_send(struct uaio_uring_entry *entry)
 	if (has_vectors(raw))
 		return prep_send_vectors(entry);
 	ret = prep_send_bytes(entry);
-	if (ret < 0 || !(raw->flags & IOSQE_BUFFER_SELECT))
+	if (ret < 0)
 		return ret;
-	return raw->ioprio & IORING_RECVSEND_BUNDLE ? prep_send_bundle(entry)
-						    : select_buffer(entry);
+	return raw->flags & IOSQE_BUFFER_SELECT &&
+			       raw->ioprio & IORING_RECVSEND_BUNDLE
+		       ? prep_send_bundle(entry)
+		       : take_memory(entry);
 }
 
 int uaio_uring_prep_send(struct uaio_uring_entry *entry)
@@ -206,7 +209,7 @@ int uaio_uring_prep_send(struct uaio_uring_entry *entry)
 	if (unlikely(raw->ioprio))
 		return prep_rare_send(entry);
 	ret = prep_send_bytes(entry);
-	return ret < 0 ? ret : select_buffer(entry);
+	return ret < 0 ? ret : take_memory(entry);
 }
 
 /* Take a header of the client's. Return: 0; -EFAULT, -EMSGSIZE, -EINVAL. */
@@ -291,12 +294,17 @@ int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 {
 	int ret = prep_zc(entry);
 
-	if (ret == 0)
-		ret = has_vectors(&entry->raw) ? prep_send_vectors(entry)
-					       : prep_send_bytes(entry);
-	if (ret == 0 && entry->raw.ioprio & IORING_RECVSEND_FIXED_BUF)
-		ret = uaio_uring_use_buffer(entry);
-	return ret;
+	if (ret < 0)
+		return ret;
+	if (has_vectors(&entry->raw))
+		return prep_send_vectors(entry);
+	ret = prep_send_bytes(entry);
+	if (ret < 0)
+		return ret;
+	return entry->raw.ioprio & IORING_RECVSEND_FIXED_BUF
+		       ? uaio_uring_use_buffer(entry)
+		       : uaio_uring_check_range(entry->raw.addr,
+						entry->raw.len);
 }
 
 int uaio_uring_prep_sendmsg_zc(struct uaio_uring_entry *entry)
@@ -341,7 +349,7 @@ int uaio_uring_prep_recv(struct uaio_uring_entry *entry)
 	if (ret == 0)
 		ret = prep_bytes(entry);
 	if (ret == 0)
-		ret = select_buffer(entry);
+		ret = take_memory(entry);
 	if (ret < 0 || !(raw->flags & IOSQE_BUFFER_SELECT))
 		return ret;
 	entry->note->choice.left = raw->file_index;
@@ -369,7 +377,7 @@ static int take_limit(struct uaio_uring_entry *entry, const struct msghdr *msg)
 	    (msg->msg_controllen > INT_MAX ||
 	     uaio_sock_head_bytes(&entry->args) > INT_MAX))
 		return -EOVERFLOW;
-	return select_buffer(entry);
+	return uaio_uring_prep_select(entry);
 }
 
 int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
@@ -412,8 +420,12 @@ int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
 	entry->sqe.buf = uaio_uring_pointer(raw->addr);
 	entry->sqe.len = raw->addr2;
 	entry->sqe.call_flags = raw->accept_flags;
-	if (raw->ioprio & IORING_ACCEPT_DONTWAIT)
+	if (raw->ioprio & IORING_ACCEPT_DONTWAIT) {
 		entry->sqe.call_flags |= MSG_DONTWAIT;
+		/* As in begin(). */
+		if (raw->ioprio & IORING_ACCEPT_POLL_FIRST)
+			entry->late_error = -EAGAIN;
+	}
 	if (raw->ioprio & IORING_ACCEPT_MULTISHOT) {
 		entry->sqe.is_multishot = true;
 		if (!uaio_uring_note_for(entry))
@@ -493,13 +505,24 @@ static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
 	return 0;
 }
 
+/* Return: so many of the bytes at value can be read: all, or those of its first page. */
+static uint32_t readable_of(uint64_t value, uint32_t bytes)
+{
+	uint32_t first = 4096 - (uint32_t)(value & 4095);
+
+	if (uaio_uring_may_read(value, bytes))
+		return bytes;
+	return first < bytes && uaio_uring_may_read(value, first) ? first : 0;
+}
+
+/* The kernel reads no more of a value than the option has. */
 static int prep_set(struct uaio_args *args, uint64_t value, uint32_t bytes)
 {
 	if (bytes > UAIO_VALUE_BYTES_MAX)
 		return -EINVAL;
 	args->in = uaio_uring_pointer(value);
-	args->in_bytes = bytes;
-	return !bytes || uaio_uring_may_read(value, bytes) ? 0 : -EFAULT;
+	args->in_bytes = bytes ? readable_of(value, bytes) : 0;
+	return args->in_bytes || !bytes ? 0 : -EFAULT;
 }
 
 int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)

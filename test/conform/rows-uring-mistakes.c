@@ -20,7 +20,12 @@
 
 #include "uring.h"
 
-static char data[4096];
+/* Of newer headers. */
+#define SETSOCKOPT 3
+
+enum { GROUP = 7, NR_BUFFERS = 16, BYTES = 16, LARGE = 1 << 20 };
+
+static char memory[NR_BUFFERS][BYTES], data[LARGE];
 
 static void pair_of(int type, int fds[2])
 {
@@ -94,7 +99,8 @@ static void moves_at_any_place(int opcode, bool is_vector, int nr)
 
 static void memory_of_nobody(void)
 {
-	static const int opcodes[] = { IORING_OP_READ, IORING_OP_WRITE };
+	static const int opcodes[] = { IORING_OP_READ, IORING_OP_WRITE,
+				       IORING_OP_SEND, IORING_OP_RECV };
 
 	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++)
 		moves_at_any_place(opcodes[i], false, 0);
@@ -105,6 +111,51 @@ static void vectors_of_nobody(void)
 	for (int nr = 1; nr <= 2; nr++) {
 		moves_at_any_place(IORING_OP_READV, true, nr);
 		moves_at_any_place(IORING_OP_WRITEV, true, nr);
+	}
+}
+
+static void messages_of_nobody(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fd = open(".", O_PATH);
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		for (int k = 0; k < 2; k++) {
+			struct iovec iov = { (void *)(uintptr_t)places[i].addr,
+					     places[i].len };
+			struct msghdr msg = { .msg_iov = &iov,
+					      .msg_iovlen = 1 };
+			struct io_uring_sqe *sqe = sqe_of(
+				&ring,
+				k ? IORING_OP_SENDMSG : IORING_OP_RECVMSG, fd);
+
+			sqe->addr = (uintptr_t)&msg;
+			sqe->len = 1;
+			sqe_of(&ring, IORING_OP_NOP, -1);
+			note_call(places[i].key, &ring,
+				  places[i].is_possible ? 2 : 1);
+		}
+}
+
+/* An option's value is read no further than the option goes. */
+static void values_over_the_end(void)
+{
+	struct uring ring = new_uring(8, 0);
+	char *page = pages_of(4096, PROT_READ | PROT_WRITE);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	memset(page, 0, 4096);
+	for (unsigned before = 0; before <= 8; before += 4) {
+		struct io_uring_sqe *sqe =
+			sqe_of(&ring, IORING_OP_URING_CMD, fd);
+		char key[32];
+
+		sqe->off = SETSOCKOPT;
+		sqe->addr = SOL_SOCKET | (uint64_t)SO_REUSEADDR << 32;
+		sqe->file_index = 16;
+		sqe->addr3 = (uintptr_t)page + 4096 - before;
+		snprintf(key, sizeof(key), "%u_there", before);
+		try_sqe(key, &ring);
 	}
 }
 
@@ -182,6 +233,28 @@ static void flags_of_newer_kernels(void)
  * What cannot wait
  */
 
+static void sockets_that_listen(void)
+{
+	static const int opcodes[] = { IORING_OP_SEND, IORING_OP_RECV };
+	struct uring ring = new_uring(8, 0);
+
+	for (int k = 0; k < 8; k++) {
+		int fd = listening(k & 1 ? AF_INET : AF_UNIX);
+		struct io_uring_sqe *sqe =
+			sqe_rw(&ring, opcodes[k >> 1 & 1], fd, data, 1, 0);
+		char key[32];
+
+		sqe->flags = k & 4 ? IOSQE_ASYNC : 0;
+		sqe->msg_flags = MSG_NOSIGNAL;
+		snprintf(key, sizeof(key), "%s.%s%s", k & 2 ? "recv" : "send",
+			 k & 1 ? "inet" : "unix", k & 4 ? ".async" : "");
+		try_sqe(key, &ring);
+	}
+	sqe_of(&ring, IORING_OP_ACCEPT, socket(AF_INET, SOCK_STREAM, 0))
+		->flags = IOSQE_ASYNC;
+	try_sqe("accept.async", &ring);
+}
+
 static void splice_of_one_that_listens(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -209,6 +282,27 @@ static void polls_once(void)
 	try_sqe("once", &ring);
 }
 
+static void epoll_in_a_thread(void)
+{
+	struct epoll_event event = { .events = EPOLLIN }, got[4];
+	struct uring ring = new_uring(8, 0);
+	int epoll = epoll_create1(0), fds[2];
+	struct io_uring_sqe *sqe;
+
+	REQUIRE(pipe(fds) == 0);
+	REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, fds[0], &event) == 0);
+	sqe_rw(&ring, OP_EPOLL_WAIT, epoll, got, 4, 0)->flags = IOSQE_ASYNC;
+	REQUIRE(uring_submit(&ring) == 1);
+	sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
+	sqe->cancel_flags = IORING_ASYNC_CANCEL_ANY;
+	REQUIRE(uring_submit(&ring) == 1);
+	note_cqes("cancelled", &ring, 2);
+	sqe_rw(&ring, OP_EPOLL_WAIT, epoll, got, 4, 0)->flags = IOSQE_ASYNC;
+	REQUIRE(uring_submit(&ring) == 1);
+	REQUIRE(write(fds[1], data, 1) == 1);
+	note_cqes("ready", &ring, 1);
+}
+
 /* Who has no child is told so at the address, too. */
 static void no_children(void)
 {
@@ -231,14 +325,175 @@ static void no_children(void)
 	}
 }
 
+/*
+ * Buffers
+ */
+
+static void provide(struct uring *ring)
+{
+	sqe_rw(ring, IORING_OP_PROVIDE_BUFFERS, NR_BUFFERS, memory, BYTES, 0)
+		->buf_group = GROUP;
+	try_sqe("provide", ring);
+}
+
+/* The same as an array. Return: it. */
+static struct io_uring_buf *set_array(const struct uring *ring)
+{
+	struct io_uring_buf_reg reg = { .ring_entries = NR_BUFFERS * 2,
+					.bgid = GROUP };
+	struct io_uring_buf_ring *array =
+		(void *)pages_of(4096, PROT_READ | PROT_WRITE);
+
+	reg.ring_addr = (uintptr_t)array;
+	REQUIRE(uring_register(ring->fd, IORING_REGISTER_PBUF_RING, &reg, 1) ==
+		0);
+	for (uint16_t i = 0; i < NR_BUFFERS; i++) {
+		struct io_uring_buf *buf = (struct io_uring_buf *)array + i;
+
+		buf->addr = (uintptr_t)memory[i];
+		buf->len = BYTES;
+		buf->bid = i;
+	}
+	__atomic_store_n(&array->tail, NR_BUFFERS, __ATOMIC_RELEASE);
+	return (struct io_uring_buf *)array;
+}
+
+static struct io_uring_sqe *chooses(struct uring *ring, int opcode, int fd,
+				    uint32_t len, uint8_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_rw(ring, opcode, fd, NULL, len, 0);
+
+	sqe->flags = IOSQE_BUFFER_SELECT | flags;
+	sqe->buf_group = GROUP;
+	sqe->msg_flags = MSG_NOSIGNAL;
+	return sqe;
+}
+
+/* A send that fails has used its buffer, and what receives has not. */
+static void sends_that_fail(struct uring *ring)
+{
+	int full[2], gone[2];
+
+	pair_of(SOCK_STREAM, full);
+	pair_of(SOCK_STREAM, gone);
+	close(gone[1]);
+	while (send(full[0], data, sizeof(data), MSG_DONTWAIT) > 0)
+		;
+	for (uint8_t flags = 0; flags <= IOSQE_ASYNC; flags += IOSQE_ASYNC) {
+		chooses(ring, IORING_OP_SEND, gone[0], 4, flags);
+		try_sqe("gone", ring);
+		chooses(ring, IORING_OP_SEND, full[0], 4, flags)->msg_flags |=
+			MSG_DONTWAIT;
+		try_sqe("full", ring);
+		chooses(ring, IORING_OP_SEND, full[1], 4, flags);
+		try_sqe("sent", ring);
+		chooses(ring, IORING_OP_RECV, gone[0], 4, flags);
+		try_sqe("end", ring);
+		chooses(ring, IORING_OP_RECV, socket(AF_INET, SOCK_STREAM, 0),
+			4, flags);
+		try_sqe("unconnected", ring);
+	}
+}
+
+static void sends_that_fail_list(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	provide(&ring);
+	sends_that_fail(&ring);
+}
+
+static void sends_that_fail_array(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	(void)set_array(&ring);
+	sends_that_fail(&ring);
+}
+
+/* A buffer is as it is before anything of its array is used. */
+static void buffer_at_null(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	set_array(&ring)[0].addr = 0;
+	pair_of(SOCK_STREAM, fds);
+	REQUIRE(send(fds[1], data, 8, 0) == 8);
+	chooses(&ring, IORING_OP_RECV, fds[0], 4, 0);
+	try_sqe("recv", &ring);
+	chooses(&ring, IORING_OP_READ, fds[0], 4, 0)->msg_flags = 0;
+	try_sqe("read", &ring);
+}
+
+static void empty_buffer(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	set_array(&ring)[0].len = 0;
+	pair_of(SOCK_STREAM, fds);
+	chooses(&ring, IORING_OP_SEND, fds[0], 4, 0);
+	try_sqe("send", &ring);
+}
+
+/* With IOSQE_ASYNC, one shot looks for its buffer at once, and many when there are data. */
+static void none_in_a_thread(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	chooses(&ring, IORING_OP_RECV, fds[0], 0, IOSQE_ASYNC);
+	try_sqe("one", &ring);
+	chooses(&ring, IORING_OP_READ, fds[0], 4, IOSQE_ASYNC)->msg_flags = 0;
+	try_sqe("read", &ring);
+	chooses(&ring, IORING_OP_RECV, fds[0], 0, 0)->ioprio =
+		IORING_RECV_MULTISHOT;
+	try_sqe("many.at_once", &ring);
+	chooses(&ring, IORING_OP_RECV, fds[0], 0, IOSQE_ASYNC)->ioprio =
+		IORING_RECV_MULTISHOT;
+	REQUIRE(uring_submit(&ring) == 1);
+	note_ready("many", &ring);
+	REQUIRE(send(fds[1], data, 8, 0) == 8);
+	note_cqes("many.data", &ring, 1);
+}
+
+/* Of many shots, one whose limit is no int ends after the first. */
+static void limit_below_zero(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct io_uring_sqe *sqe;
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	provide(&ring);
+	sqe = chooses(&ring, IORING_OP_RECV, fds[0], 0, 0);
+	sqe->ioprio = IORING_RECV_MULTISHOT;
+	sqe->file_index = UINT32_MAX;
+	REQUIRE(uring_submit(&ring) == 1);
+	REQUIRE(send(fds[1], data, 4, 0) == 4);
+	note_cqes("shot", &ring, 1);
+}
+
 const struct row rows_uring_mistakes[] = {
 	ROW("memory that cannot be a client's", memory_of_nobody),
 	ROW("vectors of such memory", vectors_of_nobody),
+	ROW("messages of such memory", messages_of_nobody),
+	ROW("a value that reaches over the end", values_over_the_end),
 	ROW("what a file refuses is a result in a chain", mistakes_of_a_file),
 	ROW("mistakes with attributes end a call", attributes),
 	ROW("HIPRI with flags of newer kernels", flags_of_newer_kernels),
+	ROW("sockets that listen do nothing else", sockets_that_listen),
 	ROW("a socket that listens is not spliced", splice_of_one_that_listens),
 	ROW("many shots, and EPOLLONESHOT", polls_once),
+	ROW("an epoll is waited for, IOSQE_ASYNC", epoll_in_a_thread),
 	ROW("nobody is waited for", no_children),
+	ROW("sends that fail, buffers of a list", sends_that_fail_list),
+	ROW("sends that fail, buffers of an array", sends_that_fail_array),
+	ROW("a buffer at NULL", buffer_at_null),
+	ROW("an empty buffer", empty_buffer),
+	ROW("no buffer, IOSQE_ASYNC", none_in_a_thread),
+	ROW("many shots up to a number below zero", limit_below_zero),
 	NO_ROW,
 };
