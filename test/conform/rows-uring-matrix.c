@@ -31,7 +31,8 @@ static struct uring new_op_uring(void)
 	struct uring ring = new_uring(8, 0);
 	int opcode = this_op()->opcode;
 
-	if (opcode == IORING_OP_READ_FIXED || opcode == IORING_OP_WRITE_FIXED)
+	if (opcode == IORING_OP_READ_FIXED || opcode == IORING_OP_WRITE_FIXED ||
+	    opcode == OP_READV_FIXED || opcode == OP_WRITEV_FIXED)
 		register_op_buffer(&ring);
 	return ring;
 }
@@ -99,11 +100,19 @@ static const struct {
 /* Where there is nothing to see, or what only newer kernels know. */
 static bool is_left_out(size_t i)
 {
+	int opcode = this_op()->opcode;
+	bool moves = this_op()->has_offset || opcode == OP_READV_FIXED ||
+		     opcode == OP_WRITEV_FIXED;
+
+	/* A mask of fewer than all bits, which is not served: rows-uring-futex.c. */
+	if (opcode == OP_FUTEX_WAIT &&
+	    spoilt[i].offset == offsetof(struct io_uring_sqe, addr3))
+		return true;
 	/* Nothing is polled for, and nothing comes. */
-	if (this_op()->opcode == IORING_OP_POLL_ADD)
+	if (opcode == IORING_OP_POLL_ADD)
 		return spoilt[i].value == 0x40000000;
 	/* Attributes of a read or a write. */
-	return this_op()->has_offset &&
+	return moves &&
 	       spoilt[i].offset == offsetof(struct io_uring_sqe, __pad2);
 }
 
@@ -448,32 +457,37 @@ static const struct showing *files_differ(const struct uring_op *op)
 	return op->has_offset ? position : NULL;
 }
 
+static void make_rows_of(const struct uring_op *op)
+{
+	add_row(rows_uring_fields, NR_ROWS,
+		&(struct row){ .run = spoil_fields, .about = op },
+		"%s with each field spoilt", op->name);
+	/*
+	 * The kernel tells that a send's memory is free when it has gone, and a drain
+	 * waits for that.
+	 */
+	if (op->opcode != IORING_OP_SEND_ZC &&
+	    op->opcode != IORING_OP_SENDMSG_ZC)
+		add_row(rows_uring_flags, NR_ROWS,
+			&(struct row){ .run = set_flags, .about = op },
+			"%s with each flag, and a drain behind it", op->name);
+	add_row(rows_uring_flags, NR_ROWS,
+		&(struct row){ .run = use_fixed_files, .about = op },
+		"%s with a fixed file", op->name);
+	if (op->takes_any_file)
+		add_row(rows_uring_files, NR_ROWS,
+			&(struct row){ .run = try_files,
+				       .about = op,
+				       .differs = files_differ(op) },
+			"%s on each kind of file", op->name);
+}
+
 void make_uring_matrix(void)
 {
 	const struct uring_op *op;
 
-	for (op = uring_ops; op->name; op++) {
-		add_row(rows_uring_fields, NR_ROWS,
-			&(struct row){ .run = spoil_fields, .about = op },
-			"%s with each field spoilt", op->name);
-		/*
-		 * The kernel tells that a send's memory is free when it has gone,
-		 * and a drain waits for that.
-		 */
-		if (op->opcode != IORING_OP_SEND_ZC &&
-		    op->opcode != IORING_OP_SENDMSG_ZC)
-			add_row(rows_uring_flags, NR_ROWS,
-				&(struct row){ .run = set_flags, .about = op },
-				"%s with each flag, and a drain behind it",
-				op->name);
-		add_row(rows_uring_flags, NR_ROWS,
-			&(struct row){ .run = use_fixed_files, .about = op },
-			"%s with a fixed file", op->name);
-		if (op->takes_any_file)
-			add_row(rows_uring_files, NR_ROWS,
-				&(struct row){ .run = try_files,
-					       .about = op,
-					       .differs = files_differ(op) },
-				"%s on each kind of file", op->name);
-	}
+	for (op = uring_ops; op->name; op++)
+		make_rows_of(op);
+	for (op = uring_ops_rest; op->name; op++)
+		make_rows_of(op);
 }

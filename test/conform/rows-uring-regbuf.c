@@ -10,8 +10,6 @@
 
 /* What the headers of Debian 12 lack. */
 enum {
-	OP_READV_FIXED = 60,
-	OP_WRITEV_FIXED = 61,
 	REGISTER_CLONE_BUFFERS = 30,
 	SRC_REGISTERED = 1,
 	DST_REPLACE = 2,

@@ -21,8 +21,9 @@ struct uring_op {
 	bool has_offset;     /* to be tried without one, too */
 };
 
-/* The last has no name. */
+/* The last of each has no name. Those of the rest are of newer headers, and the like. */
 extern const struct uring_op uring_ops[];
+extern const struct uring_op uring_ops_rest[];
 
 /* What the operations use: to be called first in the row. */
 void prepare_uring_ops(void);

@@ -50,6 +50,8 @@ enum {
 	OP_BIND = 56,
 	OP_LISTEN = 57,
 	OP_EPOLL_WAIT = 59,
+	OP_READV_FIXED = 60,
+	OP_WRITEV_FIXED = 61,
 	OP_PIPE = 62,
 };
 /* Of io_uring_register(2): the number is one that the thread registered. */
