@@ -30,18 +30,32 @@ static struct {
 	char texts[NOTED_MAX][48];
 } noted;
 
+/*
+ * Half of a world's time would be spent here, if each word waited for the one before it:
+ * so there are several values, and each takes every so manyth word.
+ */
 static uint64_t hash(uint64_t start, const void *bytes, size_t nr)
 {
+	enum { NR = 8 };
+	const uint64_t factor = UINT64_C(1099511628211);
 	const unsigned char *from = bytes;
-	uint64_t value = start ^ 14695981039346656037u, part;
+	uint64_t value = start ^ UINT64_C(14695981039346656037);
+	uint64_t values[NR], parts[NR];
 
-	for (; nr >= sizeof(part); nr -= sizeof(part), from += sizeof(part)) {
-		memcpy(&part, from, sizeof(part));
-		value = (value ^ part) * 1099511628211u;
+	for (unsigned i = 0; i < NR; i++)
+		values[i] = value + i;
+	for (; nr >= sizeof(parts);
+	     nr -= sizeof(parts), from += sizeof(parts)) {
+		memcpy(parts, from, sizeof(parts));
+		for (unsigned i = 0; i < NR; i++)
+			values[i] = (values[i] ^ parts[i]) * factor;
+	}
+	for (unsigned i = 0; i < NR; i++) {
+		value = (value ^ values[i]) * factor;
 		value ^= value >> 29;
 	}
 	for (; nr; nr--)
-		value = (value ^ *from++) * 1099511628211u;
+		value = (value ^ *from++) * factor;
 	return value;
 }
 
@@ -126,6 +140,20 @@ static int place_of(int fd)
 	return fd < 0 || fd > 3000 ? fd : -1000;
 }
 
+/* A number, or where in the arena; what is elsewhere has another address each time. */
+static void print_value(const char *name, uint64_t value)
+{
+	const uint64_t small = UINT64_C(1) << 22, big = UINT64_C(1) << 47;
+	uint64_t inside = value - (uintptr_t)arena;
+
+	if (inside < ARENA + GAP + 2 * GAP)
+		printf(" %s arena+%#llx", name, (unsigned long long)inside);
+	else if (value < small || value >= big - GAP)
+		printf(" %s %#llx", name, (unsigned long long)value);
+	else
+		printf(" %s other", name);
+}
+
 static void print_sqe(const struct io_uring_sqe *sqe)
 {
 	printf(" | op %u flags %#x fd %d ioprio %#x len %#x rw %#x buf %u "
@@ -133,6 +161,8 @@ static void print_sqe(const struct io_uring_sqe *sqe)
 	       sqe->opcode, sqe->flags, place_of(sqe->fd), sqe->ioprio,
 	       sqe->len, (unsigned)sqe->rw_flags, sqe->buf_index,
 	       place_of(sqe->splice_fd_in));
+	print_value("off", sqe->off);
+	print_value("addr", sqe->addr);
 }
 
 /* Whose results are times, or numbers of the system's. */

@@ -19,8 +19,8 @@ enum {
 	OP_READ_MULTISHOT = 49,
 	OP_WAITID = 50,
 	OP_FUTEX_WAIT = 51,
+	OP_FUTEX_WAKE = 52,
 	OP_FUTEX_WAITV = 53,
-	OP_RECV_ZC = 58,
 	OP_EPOLL_WAIT = 59,
 	NR_OPS = 66,
 	NR_ARGS = 16,
@@ -152,6 +152,14 @@ static uint32_t few_bits(void)
 	}
 }
 
+static uint32_t futex_flags(void)
+{
+	const uint32_t of_nodes = 4 | 8; /* which the library has not */
+	uint32_t flags = any(4) ? 2 | 128 : few_bits();
+
+	return is_alone ? flags & ~of_nodes : flags;
+}
+
 void make_arguments(void)
 {
 	struct sockaddr_in loop = { .sin_family = AF_INET };
@@ -203,7 +211,7 @@ void make_arguments(void)
 		args.hows[i].mode = any(2) ? 0600 : 0;
 		args.hows[i].resolve = any(4) ? 0 : few_bits();
 		args.futexes[i].uaddr = memory() & ~UINT64_C(3);
-		args.futexes[i].flags = any(4) ? 2 | 128 : few_bits();
+		args.futexes[i].flags = futex_flags();
 		args.futexes[i].val = any(2);
 	}
 }
@@ -322,8 +330,12 @@ static void inside_messages(struct io_uring_sqe *sqe)
 	default: break;
 	}
 	if (any(2))
-		sqe->ioprio = (uint16_t)(any(2) ? 0 : 1u << any(5));
-	if (is_alone) /* bundles are not served */
+		sqe->ioprio = (uint16_t)(any(2) ? 0 : 1u << any(6));
+	/*
+	 * A bundle of sends has two completions in the kernel if it selects no buffer, and
+	 * fails if a thread executes it.
+	 */
+	if (is_alone && sqe->opcode == IORING_OP_SEND)
 		sqe->ioprio &= (uint16_t)~RECVSEND_BUNDLE;
 	if (any(4))
 		sqe->rw_flags = any(2) ? 0 : MSG_DONTWAIT;
@@ -548,10 +560,32 @@ static void inside_rest(struct io_uring_sqe *sqe)
 		sqe->len = any(4); /* there is no child */
 		sqe->fd = (int)any(2);
 		sqe->splice_fd_in = any(2) ? 4 : (int)few_bits();
+		if (any(8))
+			sqe->addr = sqe->addr3 = 0, sqe->rw_flags = 0;
+		sqe->buf_index = any(16) ? 0 : sqe->buf_index;
 		break;
 	case OP_FUTEX_WAITV:
 		sqe->addr = (uintptr_t)args.futexes;
 		sqe->len = any(5);
+		sqe->fd = any(16) ? 0 : sqe->fd;
+		sqe->off = any(16) ? 0 : sqe->off;
+		sqe->buf_index = any(16) ? 0 : sqe->buf_index;
+		break;
+	case OP_FUTEX_WAIT:
+	case OP_FUTEX_WAKE:
+		if (any(16))
+			sqe->addr &= ~UINT64_C(3);
+		sqe->fd = (int)futex_flags();
+		sqe->off = any(8) ? any(2) : offset();
+		sqe->addr3 = any(16) ? UINT32_MAX : any(2) ? 0 : ~UINT64_C(0);
+		sqe->len = any(16) ? 0 : sqe->len;
+		sqe->buf_index = any(16) ? 0 : sqe->buf_index;
+		break;
+	case OP_EPOLL_WAIT:
+		sqe->fd = any(8) ? world.fds[25 + any(2)] : some_fd();
+		sqe->len = any(8) ? 1 + any(4) : length();
+		sqe->off = any(16) ? 0 : sqe->off;
+		sqe->buf_index = any(16) ? 0 : sqe->buf_index;
 		break;
 	case IORING_OP_NOP:
 		if (any(2))
@@ -608,17 +642,29 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 	}
 }
 
-/*
- * What is not compared: operations that the library has not, and waiting for children,
- * for futexes and for the events of an epoll.
- */
+/* What is not compared: when a send without a copy is told to be over is a matter of time. */
 static bool is_left_out(uint8_t opcode)
 {
-	/* When a send without a copy is told to be over is a matter of time. */
-	if (opcode == IORING_OP_SEND_ZC || opcode == IORING_OP_SENDMSG_ZC)
-		return true;
-	return (opcode >= OP_WAITID && opcode <= OP_FUTEX_WAITV) ||
-	       opcode == OP_RECV_ZC || opcode == OP_EPOLL_WAIT || opcode >= 63;
+	return opcode == IORING_OP_SEND_ZC || opcode == IORING_OP_SENDMSG_ZC;
+}
+
+/*
+ * A read or write of an epoll waits in the kernel, and fails here: no world goes on
+ * behind one, so there are to be few.
+ */
+static void avoid_epolls(struct io_uring_sqe *sqe)
+{
+	static const uint8_t kinds[] = {
+		IORING_OP_READ,         IORING_OP_WRITE,
+		IORING_OP_READV,        IORING_OP_WRITEV,
+		IORING_OP_READ_FIXED,   IORING_OP_WRITE_FIXED,
+		IORING_OP_READV_FIXED_, IORING_OP_WRITEV_FIXED_,
+	};
+
+	for (unsigned i = 0; i < NR_ELEMENTS(kinds); i++)
+		if (sqe->opcode == kinds[i] && any(16) &&
+		    (sqe->fd == world.fds[25] || sqe->fd == world.fds[26]))
+			sqe->fd = world.fds[any(25)];
 }
 
 void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
@@ -635,6 +681,8 @@ void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	fill(sqe);
 	fill_flags(sqe);
 	keep_inside(sqe, request);
+	if (is_alone && !(sqe->flags & IOSQE_FIXED_FILE))
+		avoid_epolls(sqe);
 	request->makes_fd |= makes_fd(sqe);
 	if (ring->is_lossy && (request->makes_fd || request->closes >= 0)) {
 		if (request->closes >= 0)

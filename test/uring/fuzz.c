@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz SEED COUNT, fuzz SEED FIRST LAST PATIENCE: random requests of io_uring
+ * fuzz SEED COUNT, fuzz SEED PATIENCE FIRST-LAST...: random requests of io_uring
  *
  * Worlds (fuzz.h) come and go until COUNT requests have been submitted. It fails if a
  * request that was taken has no last completion, or two; if there is one of nobody's;
  * if descriptors stay; or if the process does not live.
  *
- * With a PATIENCE, in us, the worlds FIRST to LAST are such that a request's result does
- * not depend on time, and what comes of each is printed (fuzz-alone.c): fuzz.py compares
- * the kernel's with ours.
+ * With a PATIENCE, in us, the worlds FIRST to LAST, and any others, are such that a
+ * request's result does not depend on time, and what comes of each is printed
+ * (fuzz-alone.c): fuzz.py compares the kernel's with ours.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -408,10 +408,10 @@ int main(int argc, char **argv)
 {
 	const struct rlimit few = { NR_DESCRIPTORS, NR_DESCRIPTORS };
 
-	if (argc != 3 && argc != 5)
+	if (argc < 3)
 		return 2;
 	seed = state = strtoull(argv[1], NULL, 0);
-	is_alone = argc == 5;
+	is_alone = argc > 3;
 	/* The library looks for a ring's descriptors when one is closed. */
 	setrlimit(RLIMIT_NOFILE, &few);
 #ifdef FUZZ_LINKED
@@ -422,9 +422,13 @@ int main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	make_memory();
 	if (is_alone) {
-		run_alone(strtoull(argv[2], NULL, 0),
-			  strtoull(argv[3], NULL, 0),
-			  strtoull(argv[4], NULL, 0));
+		for (int i = 3; i < argc; i++) {
+			unsigned long long first, last;
+
+			if (sscanf(argv[i], "%llu-%llu", &first, &last) != 2)
+				return 2;
+			run_alone(first, last, strtoull(argv[2], NULL, 0));
+		}
 		return 0;
 	}
 	run(strtoull(argv[2], NULL, 0));
