@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/sys.h"
-#include "file/file.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
 #include "proc/process.h"
@@ -220,24 +219,6 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 		uaio_uring_unuse(ring);
 	uaio_leave();
 	return bell;
-}
-
-int uaio_uring_bell_file(const struct uaio_uring *by, int fd,
-			 struct uaio_file **ret_file, bool *ret_is_full)
-{
-	struct uaio_uring *ring =
-		get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
-	int ret = -ENOENT;
-
-	if (!ring)
-		return ret;
-	if (ring != by)
-		ret = ready_bell(ring);
-	if (ret >= 0)
-		ret = uaio_file_fix(ret, ret_file);
-	*ret_is_full = is_full(ring);
-	uaio_uring_unuse(ring);
-	return ret;
 }
 
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring)

@@ -40,7 +40,6 @@
 #include "base/atomic.h"
 
 struct epoll_event;
-struct uaio_file;
 struct uaio_uring;
 
 /* How many bells there are; atomic. */
@@ -87,16 +86,6 @@ struct uaio_uring_bell {
  */
 struct uaio_uring_bell uaio_uring_bell_get(int fd);
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
-
-/*
- * A request of the ring by polls fd: have the file of the bell to poll in its place,
- * settled, which the caller puts. The request keeps it also when the ring has ended, as
- * it would keep the ring in the kernel; it waits then. *ret_is_full: as above.
- * Return: 0; -ENOENT: fd is no other ring's that is known; -errno: no bell can be had.
- * Context: the thread has entered.
- */
-int uaio_uring_bell_file(const struct uaio_uring *by, int fd,
-			 struct uaio_file **ret_file, bool *ret_is_full);
 
 /* It is polled no more. */
 static inline void uaio_uring_bell_put(struct uaio_uring *ring)

@@ -2,7 +2,6 @@
 #include "uring/submit.h"
 
 #include <errno.h>
-#include <poll.h>
 
 #include "base/check.h"
 #include "file/file.h"
@@ -11,7 +10,6 @@
 #include "issue/chain.h"
 #include "issue/submit.h"
 #include "proc/ownfd.h"
-#include "uring/bell.h"
 #include "uring/count.h"
 #include "uring/note.h"
 #include "uring/pbuf.h"
@@ -171,47 +169,20 @@ static struct uaio_file *fixed_of(struct uaio_uring_entry *entry)
  * Before each try of a request that waits, the kernel is asked whether its number is
  * still its file. One with many shots has a descriptor of its own instead, if it can
  * have one: asking costs a tenth of what a message does.
+ * Return: a file for this request only, to be put; or NULL.
  */
 static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 				       const struct uaio_file *file)
 {
 	struct uaio_file *own;
 
-	if ((entry->sqe.op != UAIO_OP_RECV &&
+	if (!entry->sqe.is_multishot ||
+	    (entry->sqe.op != UAIO_OP_RECV &&
 	     entry->sqe.op != UAIO_OP_RECVMSG) ||
 	    !uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	    !uaio_ownfds_are_few() || uaio_file_fix(entry->sqe.fd, &own) < 0)
 		return NULL;
 	return own;
-}
-
-/*
- * A ring is polled by its bell. Not with many shots: two rings that poll each other
- * would never come to rest.
- */
-static struct uaio_file *file_of_ring(struct uaio_uring_entry *entry)
-{
-	struct uaio_file *own;
-	bool is_full;
-
-	if (uaio_uring_bell_file(entry->ring, entry->sqe.fd, &own, &is_full) <
-	    0)
-		return NULL;
-	if (is_full)
-		entry->sqe.events &= ~(uint64_t)(POLLOUT | POLLWRNORM);
-	return own;
-}
-
-/* Return: a file for this request only, to be put; or NULL: file is its. */
-static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
-				     const struct uaio_file *file)
-{
-	if (entry->sqe.is_multishot)
-		return file_of_shots(entry, file);
-	if (unlikely(entry->sqe.op == UAIO_OP_POLL) &&
-	    uaio_file_has(file, UAIO_FILE_F_RING))
-		return file_of_ring(entry);
-	return NULL;
 }
 
 /* A request that is linked, or comes after a drain. */
@@ -270,7 +241,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		return ret;
 	if (unlikely(is_fixed))
 		return uaio_batch_add_fixed(&call->batch, file, &entry->sqe);
-	own = has_file ? own_file_of(entry, file) : NULL;
+	own = has_file ? file_of_shots(entry, file) : NULL;
 	if (!own)
 		return uaio_batch_add(&call->batch, file, &entry->sqe);
 	ret = uaio_batch_add_fixed(&call->batch, own, &entry->sqe);

@@ -2,9 +2,7 @@
 /* A ring's bell says whether there are completions, and rings for each post. */
 #undef NDEBUG
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <sys/epoll.h>
 
 #include "base/lock.h"
@@ -358,64 +356,6 @@ static struct uaio_lock client_lock;
 static uint32_t nr_to_get, nr_got; /* atomic */
 static int common_epoll;
 
-/* Two rings, of which a request of the first polls the second. */
-static struct client polled;
-static sem_t asked;
-
-enum { POLL_ROUNDS = 1000 };
-
-static void put_poll(uint64_t user_data)
-{
-	put(&client, IORING_OP_POLL_ADD, polled.fd, user_data)->poll32_events =
-		POLLIN;
-	submit(&client, 0);
-}
-
-static void *answer(void *arg)
-{
-	for (uint64_t round = 0; round < POLL_ROUNDS; round++) {
-		while (sem_wait(&asked) != 0)
-			;
-		put(&polled, IORING_OP_NOP, -1, round);
-		submit(&polled, 0);
-	}
-	return arg;
-}
-
-static void a_ring_is_polled_by_a_request_of_another(void **state)
-{
-	pthread_t thread;
-
-	(void)state;
-	client_open(&client, 4, plain);
-	client_open(&polled, 4, plain);
-	assert_int_equal(sem_init(&asked, 0, 0), 0);
-	assert_int_equal(pthread_create(&thread, NULL, answer, NULL), 0);
-	for (uint64_t round = 0; round < POLL_ROUNDS; round++) {
-		if (round % 2)
-			sem_post(&asked);
-		put_poll(round);
-		if (!(round % 2))
-			sem_post(&asked);
-		assert_got(&client, round, POLLIN);
-		assert_got(&polled, round, 0);
-	}
-	pthread_join(thread, NULL);
-	put_poll(1);
-	assert_none(&client);
-	client_close(&polled);
-	put(&client, IORING_OP_ASYNC_CANCEL, -1, 2)->addr = 1;
-	submit(&client, 0);
-	assert_got(&client, 1, -ECANCELED);
-	assert_got(&client, 2, 0);
-	/* Its own completion does not answer it again and again. */
-	put(&client, IORING_OP_POLL_ADD, client.fd, 3)->poll32_events = POLLIN;
-	submit(&client, 0);
-	assert_got(&client, 3, POLLIN);
-	assert_int_equal(sem_destroy(&asked), 0);
-	client_close(&client);
-}
-
 static void take_all(void)
 {
 	uaio_lock(&client_lock, UAIO_RANK_TABLE);
@@ -546,7 +486,6 @@ int main(void)
 		UNIT_TEST(a_bell_moves_where_the_program_wants_its_number),
 		UNIT_TEST(what_is_no_ring_has_no_bell),
 		UNIT_TEST(a_child_leaves_its_parents_bell_alone),
-		UNIT_TEST(a_ring_is_polled_by_a_request_of_another),
 		UNIT_TEST(no_completion_is_slept_through_by_level),
 		UNIT_TEST(no_completion_is_slept_through_by_edge),
 		UNIT_TEST(rings_go_while_they_are_polled),

@@ -240,6 +240,12 @@ const struct difference differs_ring_mapped = {
 		"kernel a mapping keeps the ring like a descriptor.",
 };
 
+const struct difference differs_ring_polled = {
+	.title = "A ring is always ready for POLL_ADD of another",
+	.text = "epoll, poll and select tell whether a ring has completions; a "
+		"request that polls a ring's descriptor completes at once.",
+};
+
 const struct difference differs_ring_child = {
 	.title = "A child of fork submits to its parent's ring for itself",
 	.text = "Parent and child see the completions of both in the ring's "
@@ -606,7 +612,7 @@ const struct chapter chapters[] = {
 		  &differs_flag_refused, &differs_strict, &differs_ring_file,
 		  &differs_ring_calls, &differs_ring_hint,
 		  &differs_ring_commands, &differs_ring_child,
-		  &differs_ring_personality) },
+		  &differs_ring_polled, &differs_ring_personality) },
 	{ "What requests report",
 	  CHAPTER(&differs_ring_mapped, &differs_not_blocked,
 		  &differs_poll_bits, &differs_poll_order,
