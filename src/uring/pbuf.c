@@ -459,11 +459,31 @@ static bool has_no_shots(const struct uaio_uring_entry *entry,
 	return has_none;
 }
 
+/* Return: whether there is a buffer now: 0 or -errno. */
+static int look_for_room(const struct uaio_sqe *sqe)
+{
+	struct iovec iov;
+	int ret = uaio_uring_pick(sqe, sqe->len, false, &iov);
+
+	if (ret == 0)
+		uaio_uring_picked(sqe, -EAGAIN);
+	return ret;
+}
+
+int uaio_uring_room_first(const struct uaio_sqe *sqe,
+			  const struct uaio_file *file)
+{
+	bool begins_at_once = !sqe->is_async &&
+			      !(sqe->call_flags & MSG_DONTWAIT) &&
+			      uaio_file_has(file, UAIO_FILE_F_SOCKET);
+
+	return begins_at_once ? look_for_room(sqe) : 0;
+}
+
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
 			    struct uaio_file *file)
 {
 	struct uaio_sqe *sqe = &entry->sqe;
-	struct iovec iov;
 	int ret = uaio_rw_check_ioprio(sqe->ioprio);
 
 	if (ret < 0)
@@ -473,10 +493,7 @@ int uaio_uring_select_first(struct uaio_uring_entry *entry,
 	sqe->word = (uintptr_t)entry->note;
 	if (uaio_file_kind(file) < UAIO_KIND_STREAM)
 		return uaio_rw_select(sqe);
-	ret = uaio_uring_pick(sqe, sqe->len, false, &iov);
-	if (ret == 0)
-		uaio_uring_picked(sqe, -EAGAIN);
-	return ret;
+	return look_for_room(sqe);
 }
 
 /*

@@ -165,6 +165,12 @@ static struct uaio_file *fixed_of(struct uaio_uring_entry *entry)
 	return rsrc->file;
 }
 
+static bool receives_much(const struct uaio_uring_entry *entry)
+{
+	return entry->sqe.is_multishot && (entry->sqe.op == UAIO_OP_RECV ||
+					   entry->sqe.op == UAIO_OP_RECVMSG);
+}
+
 /*
  * Before each try of a request that waits, the kernel is asked whether its number is
  * still its file. One with many shots has a descriptor of its own instead, if it can
@@ -176,10 +182,7 @@ static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 {
 	struct uaio_file *own;
 
-	if (!entry->sqe.is_multishot ||
-	    (entry->sqe.op != UAIO_OP_RECV &&
-	     entry->sqe.op != UAIO_OP_RECVMSG) ||
-	    !uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
+	if (!receives_much(entry) || !uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	    !uaio_ownfds_are_few() || uaio_file_fix(entry->sqe.fd, &own) < 0)
 		return NULL;
 	return own;
@@ -237,6 +240,8 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		ret = uaio_look_up(entry->sqe.fd, &file);
 	if (unlikely(entry->sqe.op == UAIO_OP_READ_SELECT) && ret == 0)
 		ret = uaio_uring_select_first(entry, file);
+	else if (unlikely(receives_much(entry)) && ret == 0)
+		ret = uaio_uring_room_first(&entry->sqe, file);
 	if (ret < 0)
 		return ret;
 	if (unlikely(is_fixed))

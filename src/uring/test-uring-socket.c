@@ -239,6 +239,20 @@ a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 	unit_close(fds[0]);
 }
 
+/* Nobody waits, so nobody would try it until there is something. */
+static void a_receive_of_many_shots_begins_with_room(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	assert_int_equal(unread(&client), 1);
+	assert_got(&client, 1, -ENOBUFS);
+	close_pair(fds);
+}
+
 /* More than a run of what is ready tries at once. */
 static void a_receive_goes_on_beyond_one_run(void **state)
 {
@@ -518,6 +532,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RING_TEST(nobody_has_to_call_in),
 		RING_TEST(a_receive_goes_on_beyond_one_run),
+		RING_TEST(a_receive_of_many_shots_begins_with_room),
 		RING_TEST(a_receive_of_many_shots_keeps_its_socket),
 		RING_TEST(a_receive_of_many_shots_is_cancelled_by_its_number),
 		RING_TEST(
