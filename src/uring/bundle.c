@@ -4,8 +4,8 @@
  *
  * What is chosen is the kernel's choice. Of a list it is one buffer. Of an array it is as
  * many as hold what the receive may have, or what there is. If it knows neither, it is
- * as many as it had before, and at first one. If the last of several would be used in part, it is left out, unless the
- * array is of incremental buffers.
+ * as many as it had before, and at first one. If the last of several would be used in
+ * part, it is left out, unless the array is of incremental buffers.
  *
  *   I1  A receive whose call does not block has the lock of the groups from pick to
  *       picked, as in pbuf.h, and uses as many buffers as it fills.

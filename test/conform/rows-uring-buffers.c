@@ -17,24 +17,7 @@
 
 /* What the headers of Debian 12 lack. */
 enum {
-	PBUF_RING_MMAP = 1,
-	PBUF_RING_INC = 2,
-	REGISTER_PBUF_STATUS = 26,
 	OP_READ_MULTISHOT = 49,
-};
-
-struct buf_reg {
-	uint64_t ring_addr;
-	uint32_t ring_entries;
-	uint16_t bgid;
-	uint16_t flags;
-	uint64_t resv[3];
-};
-
-struct buf_status {
-	uint32_t group;
-	uint32_t head;
-	uint32_t resv[8];
 };
 
 enum { BUFFERS = 8, BYTES = 32, ENTRIES = 8, AREA = 65536 };

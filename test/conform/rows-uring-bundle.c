@@ -18,22 +18,6 @@ enum {
 	RECVSEND_BUNDLE = 1 << 4,
 	SEND_VECTORIZED = 1 << 5,
 	FEAT_RECVSEND_BUNDLE = 1 << 14,
-	PBUF_RING_INC = 2,
-	REGISTER_PBUF_STATUS = 26,
-};
-
-struct buf_reg {
-	uint64_t ring_addr;
-	uint32_t ring_entries;
-	uint16_t bgid;
-	uint16_t flags;
-	uint64_t resv[3];
-};
-
-struct buf_status {
-	uint32_t group;
-	uint32_t head;
-	uint32_t resv[8];
 };
 
 enum { GROUP = 7, BUFFERS = 512, BYTES = 10, ENTRIES = 512 };
@@ -93,15 +77,7 @@ static void append(int first, int nr)
 /* Buffers as a list, from first on. */
 static void provide(struct uring *ring, int first, int nr)
 {
-	struct io_uring_sqe *sqe =
-		sqe_rw(ring, IORING_OP_PROVIDE_BUFFERS, nr, memory[first],
-		       BYTES, (uint64_t)first);
-	struct io_uring_cqe cqe;
-
-	sqe->buf_group = GROUP;
-	REQUIRE(uring_submit(ring) == 1);
-	REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
-	REQUIRE(cqe.res >= 0);
+	uring_provide(ring, GROUP, memory[first], BYTES, first, nr);
 }
 
 static struct uring prepare(uint16_t flags, int nr)

@@ -31,15 +31,7 @@ static void put(int fd, size_t len)
 /* Buffers as a list, from first on. */
 static void provide(struct uring *ring, int first, int nr)
 {
-	struct io_uring_sqe *sqe =
-		sqe_rw(ring, IORING_OP_PROVIDE_BUFFERS, nr, memory[first],
-		       BYTES, (uint64_t)first);
-	struct io_uring_cqe cqe;
-
-	sqe->buf_group = GROUP;
-	REQUIRE(uring_submit(ring) == 1);
-	REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
-	REQUIRE(cqe.res >= 0);
+	uring_provide(ring, GROUP, memory[first], BYTES, first, nr);
 }
 
 /* The same as an array, which is empty at first. */

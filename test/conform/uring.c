@@ -339,6 +339,19 @@ long try_sqe(const char *key, struct uring *ring)
 	return cqe.res;
 }
 
+void uring_provide(struct uring *ring, int group, void *memory, size_t bytes,
+		   int first, int nr)
+{
+	struct io_uring_sqe *sqe = sqe_rw(ring, IORING_OP_PROVIDE_BUFFERS, nr,
+					  memory, bytes, (uint64_t)first);
+	struct io_uring_cqe cqe;
+
+	sqe->buf_group = (uint16_t)group;
+	REQUIRE(uring_submit(ring) == 1);
+	REQUIRE(uring_wait(ring, 1) && uring_take(ring, &cqe));
+	REQUIRE(cqe.res >= 0);
+}
+
 void note_ready(const char *key, const struct uring *ring)
 {
 	note(key, uring_ready(ring));

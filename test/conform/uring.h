@@ -132,6 +132,27 @@ void note_ready(const char *key, const struct uring *ring);
 /* The words that the kernel keeps in the rings, relative to what they were. */
 void note_rings(const char *key, const struct uring *ring);
 
+/* Provided buffers: what io_uring_register() takes, with members of newer headers. */
+enum { REGISTER_PBUF_STATUS = 26, PBUF_RING_MMAP = 1, PBUF_RING_INC = 2 };
+
+struct buf_reg {
+	uint64_t ring_addr;
+	uint32_t ring_entries;
+	uint16_t bgid;
+	uint16_t flags;
+	uint64_t resv[3];
+};
+
+struct buf_status {
+	uint32_t group;
+	uint32_t head;
+	uint32_t resv[8];
+};
+
+/* Adds nr buffers of so many bytes, that follow each other, to the list of a group. */
+void uring_provide(struct uring *ring, int group, void *memory, size_t bytes,
+		   int first, int nr);
+
 /* A time for a timeout; never by a clock's value. */
 struct __kernel_timespec span_of(long long ns);
 #define SPAN_SOON span_of(2 * MS)
