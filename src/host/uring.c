@@ -88,7 +88,8 @@ static bool would_lose(const void *caller)
 			? "io_uring: the program's own code calls it, and "
 			  "--no-patch leaves that alone"
 			: "io_uring: the program's own code calls it and must "
-			  "not be changed here: try uaio run, or a build with "
+			  "not be changed here: allow mprotect with PROT_EXEC "
+			  "(MemoryDenyWriteExecute=no), or use a build with "
 			  "liburing as a library");
 	return true;
 }

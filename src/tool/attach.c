@@ -285,8 +285,10 @@ static void ask_again(struct uaio_attached *attached)
 		attached->error = open_page(attached, page);
 		if (!attached->error)
 			attached->error = ask(attached);
-		if (attached->error)
+		if (attached->error) {
+			close_page(attached);
 			attached->state = UAIO_ATTACH_REFUSED;
+		}
 	}
 	uaio_pages_free(&pages);
 }

@@ -16,7 +16,8 @@ static const int64_t LOOK_NS = 50000000, IDLE_NS = 1000000000;
 
 struct followed {
 	struct uaio_attached attached;
-	bool is_told; /* the user: that it does nothing */
+	int64_t asked_ns; /* since when it has not answered */
+	bool is_told;     /* the user: that it does nothing */
 };
 
 static int64_t now_ns(void)
@@ -35,6 +36,7 @@ static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 		if (pages->pages[i].pid != pid)
 			continue;
 		error = uaio_attach(&to->attached, &pages->pages[i]);
+		to->asked_ns = now_ns();
 		return error ? uaio_diag(EXIT_FAILURE,
 					 "trace: %d: not traced: %s", pid,
 					 uaio_attach_why(error))
@@ -48,7 +50,7 @@ static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 }
 
 /* Return: whether there may be more of it; *ret_status: 1 if it cannot be traced. */
-static bool look(struct followed *followed, int64_t since_ns, int *ret_status)
+static bool look(struct followed *followed, int *ret_status)
 {
 	struct uaio_attached *attached = &followed->attached;
 
@@ -59,8 +61,13 @@ static bool look(struct followed *followed, int64_t since_ns, int *ret_status)
 			attached->pid, uaio_attach_why(attached->error));
 		uaio_attach_end(attached);
 		return false;
+	case UAIO_ATTACH_LEFT:
+		/* It is asked again in its next program. */
+		followed->asked_ns = now_ns();
+		return true;
 	case UAIO_ATTACH_ASKED:
-		if (!followed->is_told && now_ns() - since_ns > IDLE_NS) {
+		if (!followed->is_told &&
+		    now_ns() - followed->asked_ns > IDLE_NS) {
 			followed->is_told = true;
 			uaio_diag(0,
 				  "trace: %d makes no requests now, and is "
@@ -89,7 +96,7 @@ static uint64_t take(const struct followed *all, unsigned nr,
 /* Return: 0; or 1 if one could not be traced. */
 static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 {
-	int64_t since_ns = now_ns(), looked_ns = 0;
+	int64_t looked_ns = 0;
 	bool is_running = true;
 	int status = 0;
 
@@ -103,7 +110,7 @@ static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 		}
 		/* What is found ended has written all that it did by then. */
 		for (unsigned i = 0; is_due && i < nr; i++)
-			is_running |= look(&all[i], since_ns, &status);
+			is_running |= look(&all[i], &status);
 		nr_taken = take(all, nr, ret_lost);
 		uaio_trace_tell_lost(*ret_lost);
 		if (!nr_taken && !uaio_trace_flush())

@@ -31,7 +31,7 @@ static const struct command {
 	{ "top", "[option...] [pid...]",
 	  "show what processes are doing, again and again", uaio_top_main },
 	{ "trace", "[option...] [--] command [argument...]",
-	  "start a program, and write a line for each of its requests",
+	  "write a line for each request of a program, or of running processes",
 	  uaio_trace_main },
 	{ "bench", "[option...] [row...]",
 	  "measure the library beside kernel AIO and io_uring",

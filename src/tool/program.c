@@ -179,6 +179,8 @@ static void warn_of_sites(const struct program *program, const char *users)
 static void judge_uring(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
+	bool is_fixed =
+		program->can_be_loaded && !may_change_code(program->machine);
 	const char *how = uaio_machine_has_uring(program->machine)
 				  ? "by the kernel's io_uring, which is "
 				    "allowed here; uaio run --uring=always "
@@ -200,12 +202,15 @@ static void judge_uring(const struct program *program)
 			       "%u instruction%s in %s that call%s it", nr,
 			       nr == 1 ? "" : "s", uses->users[UAIO_USE_SITES],
 			       nr == 1 ? "s" : "");
-		if (program->can_be_loaded &&
-		    !uaio_machine_has_uring(program->machine) &&
-		    !may_change_code(program->machine))
+		if (is_fixed && !uaio_machine_has_uring(program->machine))
 			warn_of_sites(program, users);
 		else
-			add_use(program, "io_uring", users, how);
+			add_use(program, "io_uring", users,
+				is_fixed ? "by the kernel's io_uring, which is "
+					   "allowed here; uaio run "
+					   "--uring=always cannot serve them, "
+					   "as code must not be changed here"
+					 : how);
 	}
 	judge_left_sites(program);
 }

@@ -32,6 +32,7 @@ static struct {
 	const char *output, *chrome; /* NULL: not asked for */
 	FILE *lines, *viewer;        /* NULL: not written, or not any more */
 	bool has_begun;
+	bool has_failed;  /* to write */
 	uint64_t nr_lost; /* that were told of */
 	unsigned nr_pids;
 	int pids[UAIO_FOLLOWED_MAX]; /* processes that run already */
@@ -81,6 +82,9 @@ static int add_pid(const char *text)
 	if (pid < 0)
 		return uaio_diag(EXIT_REFUSED,
 				 "trace: %s: expected a process id", text);
+	for (unsigned i = 0; i < trace.nr_pids; i++)
+		if (trace.pids[i] == pid)
+			return 0;
 	if (trace.nr_pids == UAIO_FOLLOWED_MAX)
 		return uaio_diag(EXIT_REFUSED,
 				 "trace: at most %d processes at a time",
@@ -203,6 +207,7 @@ static void check_file(FILE **file)
 	if (!*file || (fflush(*file) == 0 && !ferror(*file)))
 		return;
 	uaio_diag(0, "trace: cannot write: %s", strerror(errno));
+	trace.has_failed = true;
 	*file = NULL;
 }
 
@@ -267,7 +272,7 @@ static int follow_processes(void)
 	signal(SIGPIPE, SIG_IGN);
 	status = uaio_follow(trace.pids, trace.nr_pids, &nr_lost);
 	end_output(nr_lost);
-	return status;
+	return !status && trace.has_failed ? EXIT_FAILURE : status;
 }
 
 /* the command */

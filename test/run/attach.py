@@ -85,11 +85,19 @@ def expect_reads(lines, pid):
 def _(tool):
     with Reader(tool, 1, goes_on=True) as reader:
         for number in (signal.SIGINT, signal.SIGTERM):
-            with Tracer(tool, "-p", str(reader.pid)) as tracer:
+            # Twice is once.
+            with Tracer(tool, *["-p", str(reader.pid)] * 2) as tracer:
                 expect_reads(tracer.wait_for_lines(), reader.pid)
                 expect(rings_of(reader.pid), 1, "rings")
                 tracer.end(number)
             wait_until(lambda: rings_of(reader.pid) == 0, "no ring is left")
+
+
+@case("a trace that cannot be written ends, and fails")
+def _(tool):
+    with Reader(tool, 1, goes_on=True) as reader:
+        tool.exec(tool.uaio, "trace", "-o", "/dev/full", "-p", str(reader.pid)
+                  ).expect_refusal(1, "cannot write: No space left on device")
 
 
 @case("a process has several tracers at once, and no more than it can have")

@@ -70,6 +70,9 @@ os.execvp(sys.argv[1], sys.argv[1:])
     doctor(tool, program, before=[*mdwe, *behind(tool, DENIED)]).expect(
         "io_uring", "WARN", "seccomp", section=program,
         words="1 instruction in inline that calls it: not served")
+    doctor(tool, program, before=mdwe).expect(
+        "io_uring", "PASS", section=program,
+        words="--uring=always cannot serve them")
     program = build(tool, "static", text, "-static")
     doctor(tool, program).expect(
         "program", "FAIL", "program", section=program,
