@@ -198,6 +198,8 @@ static void after_fork(void)
 
 	if (--forking.depth || !forking.is_quiesced)
 		return;
+	/* What was made since it was counted the child has, too. relaxed: as above */
+	add_relaxed(&uaio_process_nr_forks, 1);
 	mask = forking_mask;
 	uaio_ownfds_resume();
 	uaio_leave();

@@ -12,7 +12,8 @@
  *       the ring's memory. Who posts looks whether it is under the queue's lock, and
  *       a thread that forks has had each of these since the fork was counted: so no
  *       post that began before is under way when there is a child. (A handler that
- *       has interrupted the library, and forks, does not wait for them.)
+ *       has interrupted the library, and forks, does not wait for them; and a ring
+ *       that another thread makes meanwhile is shared when fork() has returned.)
  *   I2  Each process posts the completions of its own requests. Those of a shared ring
  *       exclude each other meanwhile, by the word `posting` of its memory. A client
  *       may spoil that word, and its holder may be killed: a thread that has waited for
