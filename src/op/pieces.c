@@ -63,6 +63,9 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 	bool is_full;
 	int64_t res;
 
+	/* A worker's call does not wait then either (pick_room()). */
+	if (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT)
+		may_block = false;
 	do {
 		is_full = false;
 		/* What is known to be there is not waited for. */

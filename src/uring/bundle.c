@@ -3,9 +3,10 @@
  * Bundles: requests that have several provided buffers at once (pbuf.h)
  *
  * What is chosen is the kernel's choice. Of a list it is one buffer. Of an array it is as
- * many as hold what the receive may have, or what there is. If it knows neither, it is
- * as many as it had before, and at first one. If the last of several would be used in
- * part, it is left out, unless the array is of incremental buffers.
+ * many as hold what the receive may have, or as there are. A receive that knows neither
+ * its limit nor what has come has as many as last time, and one at first. If the last of
+ * several would be used in part, it is left out, unless the array is of incremental
+ * buffers.
  *
  *   I1  A receive whose call does not block has the lock of the groups from pick to
  *       picked, as in pbuf.h, and uses as many buffers as it fills.
@@ -40,11 +41,6 @@ void uaio_uring_bundles_init(void)
 	uaio_slab_init(&rests, sizeof(struct uaio_uring_rest), 65536);
 }
 
-static bool is_send(const struct uaio_sqe *sqe)
-{
-	return sqe->key == IORING_OP_SEND;
-}
-
 /*
  * Choosing. The lock is held.
  */
@@ -61,7 +57,7 @@ static void choose_one(const struct uaio_sqe *sqe,
 		       struct uaio_uring_choice *choice, uint64_t max,
 		       struct uaio_pieces *ret)
 {
-	if (max && choice->len > max && !is_send(sqe))
+	if (max && choice->len > max && !uaio_uring_is_send(sqe))
 		choice->len = (uint32_t)max;
 	choice->uses_up = (choice->of->array ? uaio_uring_array_nr(choice->of)
 					     : choice->of->nr) == 1;
@@ -115,6 +111,7 @@ static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
 	}
 	if (grows)
 		choice->nr_had = (uint16_t)ret->nr;
+	/* As in the kernel, not if the limit is met exactly by the last. */
 	choice->uses_up = i == there;
 	return 0;
 }
@@ -360,7 +357,7 @@ int uaio_uring_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
 		copy_pieces(ret_pieces, &note->choice.rest->pieces, 0);
 		return 0;
 	}
-	if (is_send(sqe))
+	if (uaio_uring_is_send(sqe))
 		return pick_to_send(sqe, note, ret_pieces);
 	return pick_to_receive(sqe, note, known, may_block, ret_pieces);
 }
@@ -371,6 +368,6 @@ int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
 {
 	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
 
-	return is_send(sqe) ? sent(&note->choice, pieces, res, keeps)
-			    : received(note, pieces, res, keeps);
+	return uaio_uring_is_send(sqe) ? sent(&note->choice, pieces, res, keeps)
+				       : received(note, pieces, res, keeps);
 }

@@ -284,16 +284,12 @@ static bool is_read(const struct uaio_sqe *sqe)
 	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
 }
 
-static bool is_send(const struct uaio_sqe *sqe)
-{
-	return sqe->key == IORING_OP_SEND;
-}
-
 int uaio_uring_no_group(const struct uaio_sqe *sqe)
 {
 	/* As in the kernel. */
-	return is_send(sqe) || sqe->call_flags & UAIO_MSG_PIECES ? -ENOENT
-								 : -ENOBUFS;
+	return uaio_uring_is_send(sqe) || sqe->call_flags & UAIO_MSG_PIECES
+		       ? -ENOENT
+		       : -ENOBUFS;
 }
 
 /*
@@ -304,7 +300,7 @@ int uaio_uring_no_group(const struct uaio_sqe *sqe)
 static bool keeps(const struct uaio_sqe *sqe,
 		  const struct uaio_uring_choice *choice)
 {
-	if (is_send(sqe))
+	if (uaio_uring_is_send(sqe))
 		return true;
 	return choice->of->array ? sqe->is_async && !sqe->is_multishot
 				 : is_read(sqe);
@@ -328,14 +324,15 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	if (!uaio_uring_look(group, choice))
 		return -ENOBUFS;
 	/* As in the kernel, to receive into one at NULL is to have none, ... */
-	if (!choice->addr && !is_send(sqe))
+	if (!choice->addr && !uaio_uring_is_send(sqe))
 		return -ENOBUFS;
 	/* ... and so is to send one of an array that is empty. */
-	if (!choice->len && group->array && is_send(sqe))
+	if (!choice->len && group->array && uaio_uring_is_send(sqe))
 		return -ENOBUFS;
 	choice->room = choice->len;
 	/* As in the kernel, a send has all of one from a list. */
-	if (max && choice->len > max && (group->array || !is_send(sqe)))
+	if (max && choice->len > max &&
+	    (group->array || !uaio_uring_is_send(sqe)))
 		choice->len = (uint32_t)max;
 	if (is_read(sqe) || sqe->call_flags & MSG_WAITALL)
 		note->expected = choice->len;
@@ -470,6 +467,17 @@ static int look_for_room(const struct uaio_sqe *sqe)
 	return ret;
 }
 
+/* The same of a bundle. Not inline, for the stack that pieces take. */
+static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
+{
+	struct uaio_pieces pieces;
+	int ret = (int)uaio_uring_pick_pieces(sqe, 0, false, &pieces);
+
+	if (ret == 0)
+		(void)uaio_uring_picked_pieces(sqe, &pieces, -EAGAIN, false);
+	return ret;
+}
+
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
 			  const struct uaio_file *file)
 {
@@ -477,7 +485,10 @@ int uaio_uring_room_first(const struct uaio_sqe *sqe,
 			      !(sqe->call_flags & MSG_DONTWAIT) &&
 			      uaio_file_has(file, UAIO_FILE_F_SOCKET);
 
-	return begins_at_once ? look_for_room(sqe) : 0;
+	if (!begins_at_once)
+		return 0;
+	return sqe->call_flags & UAIO_MSG_PIECES ? look_for_pieces(sqe)
+						 : look_for_room(sqe);
 }
 
 int uaio_uring_select_first(struct uaio_uring_entry *entry,

@@ -93,6 +93,11 @@ static inline bool uaio_uring_look(struct uaio_uring_group *group,
 	return true;
 }
 
+static inline bool uaio_uring_is_send(const struct uaio_sqe *sqe)
+{
+	return sqe->key == IORING_OP_SEND;
+}
+
 /*
  * So many bytes of the next buffer, which is that of choice, are used.
  * Return: whether it is used up, and so not the next any more.

@@ -191,6 +191,53 @@ static void receives_again(void)
 	receive_some("of", 0, IORING_RECV_MULTISHOT, 8);
 }
 
+/* One that must not wait ends when there is no more, and keeps no buffer for that. */
+static void receives_now(void)
+{
+	static const uint16_t flags[] = { 0, PBUF_RING_INC };
+
+	for (int i = 0; i < 4; i++) {
+		struct uring ring = prepare(flags[i % 2], 8);
+		int fds[2];
+
+		pair_of(SOCK_STREAM, fds);
+		if (i >= 2)
+			put(fds[1], 25);
+		selecting(&ring, IORING_OP_RECV, fds[0],
+			  RECVSEND_BUNDLE | IORING_RECV_MULTISHOT, 0)
+			->msg_flags = MSG_DONTWAIT;
+		note_result("submit", uring_submit(&ring));
+		REQUIRE(uring_wait(&ring, 1));
+		note_all(i < 2 ? "empty" : "some", &ring);
+	}
+}
+
+/* A buffer of which only a bundle knows whether it will do. */
+static void receives_into_odd_ones(void)
+{
+	for (int i = 0; i < 4; i++) {
+		struct uring ring = prepare(0, 2);
+		struct io_uring_buf *bufs = (struct io_uring_buf *)array;
+		struct io_uring_cqe cqe;
+		int fds[2];
+
+		if (i % 2)
+			bufs[0].addr = 0;
+		else
+			bufs[0].len = 0;
+		pair_of(SOCK_STREAM, fds);
+		selecting(&ring, IORING_OP_RECV, fds[0],
+			  RECVSEND_BUNDLE | IORING_RECV_MULTISHOT,
+			  i < 2 ? 0 : 5);
+		note_result("submit", uring_submit(&ring));
+		note_all(i % 2 ? "null" : "empty", &ring);
+		put(fds[1], 5);
+		settle(&ring);
+		while (uring_take(&ring, &cqe))
+			note_cqe("data", &cqe);
+	}
+}
+
 static void receives_into_parts(void)
 {
 	receive_some("of", PBUF_RING_INC, 0, 1);
@@ -775,6 +822,9 @@ static void other_vectors(void)
 const struct row rows_uring_bundle[] = {
 	ROW("a bundle receives into several buffers", receives),
 	ROW("a bundle receives again and again", receives_again),
+	ROW("a bundle receives what is there", receives_now),
+	ROW("a bundle begins with a buffer that is odd",
+	    receives_into_odd_ones),
 	ROW("a bundle receives into parts of buffers", receives_into_parts),
 	ROW("a bundle receives into parts of buffers, again and again",
 	    receives_into_parts_again),
