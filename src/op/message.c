@@ -183,8 +183,8 @@ static bool has_nothing(int fd)
 
 /*
  * Return: whether a multishot receive looks for room only if there is something to
- * receive, as in the kernel: one that a worker begins; and of a stream, which says whether
- * there is more behind what was received, one that goes on.
+ * receive, as in the kernel: one that a worker begins; and of a stream, which says
+ * whether there is more behind what was received, one that goes on.
  */
 static bool waits_first(const struct uaio_sqe *sqe, int fd)
 {

@@ -66,7 +66,7 @@ static int read_registered_arg(const struct uaio_uring *ring,
 {
 	struct uaio_uring_reg_wait arg;
 
-	/* Where completions are polled for the kernel looks for no other. */
+	/* With IOPOLL the kernel knows only the other struct, and refuses this size. */
 	if (ring->setup & IORING_SETUP_IOPOLL || call->arg_bytes != sizeof(arg))
 		return -EINVAL;
 	if (uaio_uring_region_read(&ring->region, (uintptr_t)call->arg, &arg) <

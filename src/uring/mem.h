@@ -15,8 +15,8 @@
  *   I3  The submissions are where clients map them, at 256 MiB, and between there is
  *       nothing. If a limit on the size of files (RLIMIT_FSIZE) is below that, they
  *       are right behind the rings, and what a client maps is found there (mmap.c).
- *   I4  Behind them are arrays of buffers (pbuf.h) that clients map, as far as there are
- *       any, unless the limit is below that: then there are none.
+ *   I4  Behind them are a region (region.h) and arrays of buffers (pbuf.h) that clients
+ *       map, as far as there are any, unless the limit is below that: then there are none.
  *
  *   I5  With IORING_SETUP_NO_MMAP the client gives the memory, and the file is empty. If
  *       that memory is a shared mapping we map it a second time, so that the client may

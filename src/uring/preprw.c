@@ -12,7 +12,7 @@
 #include "uring/ring.h"
 #include "uring/submit.h"
 
-/* Those of Linux 6.18, of which headers lack some; not ATOMIC, which a file minds first. */
+/* Those of Linux 6.18, of which headers lack some; not ATOMIC, which a file minds. */
 enum { KNOWN_FLAGS = 0x1ff & ~0x40 };
 
 /* What is allocated at once has up to 4 MiB. */
@@ -185,7 +185,7 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 		&entry->ring->buffers, entry->raw.buf_index);
 	int error = 0, ret;
 
-	/* The kernel has no memory for so many, before it finds that they are too many. */
+	/* The kernel has no memory for so many, before it finds them too many. */
 	if (entry->raw.len > VECTORS_ALLOCATED_MAX) {
 		ret = prep_any(entry);
 		return ret < 0 ? ret : -ENOMEM;

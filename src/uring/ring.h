@@ -68,11 +68,11 @@ struct uaio_uring {
 	uint32_t epoch; /* of the engine that it belongs to */
 
 	/* immutable while open */
-	uint32_t setup;      /* IORING_SETUP_* */
-	uint32_t nr_forks;   /* when it was made: see share.h */
-	bool is_inherited;   /* it was its parent's */
-	uint64_t generation; /* of the queue */
-	struct uaio_uring_mem mem;
+	uint32_t setup;            /* IORING_SETUP_* */
+	uint32_t nr_forks;         /* when it was made: see share.h */
+	bool is_inherited;         /* it was its parent's */
+	uint64_t generation;       /* of the queue */
+	struct uaio_uring_mem mem; /* but for its array: resize.c */
 
 	struct uaio_called called; /* immutable: how the core calls the ring */
 

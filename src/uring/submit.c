@@ -127,7 +127,7 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 {
 	struct uaio_uring_note *note = entry->note;
 
-	/* It has a buffer that its completion names. */
+	/* Its completion has flags: it names a buffer, is wide, or another follows. */
 	if (unlikely(note) && note->cqe_flags) {
 		uaio_batch_post(&call->batch);
 		uaio_uring_answer_by(call->ring, note, entry->raw.user_data,
