@@ -232,10 +232,12 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 		uaio_record(stats, req, res, by, now);
 }
 
-static uint32_t flags_of(const struct uaio_sqe *sqe)
+static uint32_t flags_of(const struct uaio_sqe *sqe, int64_t res)
 {
 	if (likely(!sqe->is_cut))
-		return 0;
+		return unlikely(sqe->leaves_more) && res >= 0
+			       ? UAIO_COMPLETION_LEAVES
+			       : 0;
 	return UAIO_COMPLETION_CUT |
 	       (sqe->is_quiet ? UAIO_COMPLETION_QUIET : 0u);
 }
@@ -248,7 +250,7 @@ static struct uaio_completion completion_of(const struct uaio_req *req,
 		.data = req->sqe.data,
 		.key = req->sqe.key,
 		.res = (int32_t)res,
-		.flags = flags_of(&req->sqe),
+		.flags = flags_of(&req->sqe, res),
 		.word = req->sqe.word,
 	};
 }
@@ -257,7 +259,7 @@ bool uaio_req_post_more(struct uaio_req *req, int64_t res)
 {
 	struct uaio_completion completion = completion_of(req, res);
 
-	completion.flags = UAIO_COMPLETION_MORE;
+	completion.flags |= UAIO_COMPLETION_MORE;
 	return uaio_queue_post_more(uaio_queue_of(req->group), &completion);
 }
 

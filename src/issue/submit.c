@@ -92,7 +92,8 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	completion->data = sqe->data;
 	completion->key = sqe->key;
 	completion->res = (int32_t)res;
-	completion->flags = 0;
+	completion->flags =
+		unlikely(sqe->leaves_more) ? UAIO_COMPLETION_LEAVES : 0;
 	completion->word = sqe->word;
 	batch->words |= sqe->word;
 	UAIO_PROBE(complete, sqe->data, sqe->op, res);
@@ -603,7 +604,7 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	if (uaio_has_odd_flags(op, sqe))
 		return uaio_try_flags(file, sqe, ret);
 	ret->res = execute_to_end(op, sqe,
-				  uaio_file_has(file, UAIO_FILE_F_STREAM));
+				  uaio_file_has(file, uaio_stream_flag(op)));
 	return 0;
 }
 
@@ -655,6 +656,7 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 	if (unlikely(batch->stats))
 		count_inline(batch, sqe, &outcome);
 	completion.res = (int32_t)outcome.res;
+	completion.flags = sqe->leaves_more ? UAIO_COMPLETION_LEAVES : 0;
 	uaio_queue_post_parted(batch->queue, &post);
 	return 0;
 }

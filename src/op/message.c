@@ -173,6 +173,26 @@ int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  : -EOPNOTSUPP;
 }
 
+/*
+ * A call has received res bytes, where there was so much room: note whether the stream
+ * has more. It is asked only if the call may have left some: one that took less than
+ * there was room for has left none.
+ */
+static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			     int64_t res, uint64_t room)
+{
+	bool leaves_more = unlikely((uint64_t)res >= room) ||
+			   unlikely(sqe->call_flags & MSG_PEEK);
+
+	if (unlikely(leaves_more))
+		leaves_more = res >= 0 && is_stream &&
+			      !(sqe->call_flags & MSG_ERRQUEUE) &&
+			      uaio_sock_bytes_there(fd);
+	/* It is the executing thread's. A shot before may have left some. */
+	if (unlikely(leaves_more != sqe->leaves_more))
+		((struct uaio_sqe *)(uintptr_t)sqe)->leaves_more = leaves_more;
+}
+
 static bool has_nothing(int fd)
 {
 	static const struct timespec zero;
@@ -186,17 +206,16 @@ static bool has_nothing(int fd)
  * receive, as in the kernel: one that a worker begins; and of a stream, which says
  * whether there is more behind what was received, one that goes on.
  */
-static bool waits_first(const struct uaio_sqe *sqe, int fd)
+static bool waits_first(const struct uaio_sqe *sqe, bool is_stream)
 {
-	return uaio_op_door->has_begun(sqe)
-		       ? uaio_sock_option(fd, SO_TYPE) == SOCK_STREAM
-		       : sqe->is_async;
+	return uaio_op_door->has_begun(sqe) ? is_stream : sqe->is_async;
 }
 
-int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, int error)
+int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      int error)
 {
-	return error == -ENOBUFS && sqe->is_multishot && waits_first(sqe, fd) &&
-			       has_nothing(fd)
+	return error == -ENOBUFS && sqe->is_multishot &&
+			       waits_first(sqe, is_stream) && has_nothing(fd)
 		       ? -EAGAIN
 		       : error;
 }
@@ -206,7 +225,7 @@ int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, int error)
  * client asked for a worker. If it must not wait, a worker's call does not either, and what
  * it does not use is not kept.
  */
-static inline int pick_room(const struct uaio_sqe *sqe, int fd,
+static inline int pick_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			    uint32_t extra_flags, struct iovec *ret_iov)
 {
 	bool may_block = !(extra_flags & RWF_NOWAIT);
@@ -216,7 +235,8 @@ static inline int pick_room(const struct uaio_sqe *sqe, int fd,
 		return uaio_rw_pick(sqe, fd, may_block, extra_flags, ret_iov);
 	may_block &= !(sqe->call_flags & MSG_DONTWAIT);
 	ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
-	return unlikely(ret < 0) ? uaio_sock_no_room(sqe, fd, ret) : ret;
+	return unlikely(ret < 0) ? uaio_sock_no_room(sqe, fd, is_stream, ret)
+				 : ret;
 }
 
 int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -226,16 +246,19 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	struct iovec iov = { sqe->buf, sqe->len };
 	int64_t res;
 
-	(void)is_stream;
-	if (likely(!sqe->by_door))
-		return sys_recv(fd, sqe->buf, sqe->len, flags);
+	if (likely(!sqe->by_door)) {
+		res = sys_recv(fd, sqe->buf, sqe->len, flags);
+		note_rest(sqe, fd, is_stream, res, sqe->len);
+		return res;
+	}
 	if (sqe->call_flags & UAIO_MSG_PIECES)
-		return uaio_sock_recv_pieces(sqe, fd, flags,
+		return uaio_sock_recv_pieces(sqe, fd, is_stream, flags,
 					     !(extra_flags & RWF_NOWAIT));
-	res = pick_room(sqe, fd, extra_flags, &iov);
+	res = pick_room(sqe, fd, is_stream, extra_flags, &iov);
 	if (res < 0)
 		return res;
 	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
+	note_rest(sqe, fd, is_stream, res, iov.iov_len);
 	tell_door(sqe, fd, res, &iov);
 	return res;
 }
@@ -277,9 +300,10 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args)
  * address and the control data, each with the room that the request says, and the
  * data.
  */
-static int64_t receive_shot(const struct uaio_args *args, int fd, int flags,
-			    const struct iovec *buffer)
+static int64_t receive_shot(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			    int flags, const struct iovec *buffer)
 {
+	const struct uaio_args *args = sqe->args;
 	struct io_uring_recvmsg_out out = { 0 };
 	uint64_t head = uaio_sock_head_bytes(args);
 	struct msghdr msg = { .msg_namelen = args->sender_bytes };
@@ -296,6 +320,7 @@ static int64_t receive_shot(const struct uaio_args *args, int fd, int flags,
 	msg.msg_iov = &iov;
 	msg.msg_iovlen = 1;
 	res = sys_recvmsg(fd, &msg, flags);
+	note_rest(sqe, fd, is_stream, res, iov.iov_len);
 	if (res < 0)
 		return res;
 	out.namelen = msg.msg_namelen;
@@ -323,24 +348,25 @@ bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
 }
 
 static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
-			      uint32_t extra_flags)
+			      bool is_stream, uint32_t extra_flags)
 {
 	int flags = flags_of(sqe, extra_flags);
 	const struct uaio_args *args = sqe->args;
 	struct msghdr msg = message_of(args);
 	struct iovec iov;
-	int64_t res = pick_room(sqe, fd, extra_flags, &iov);
+	int64_t res = pick_room(sqe, fd, is_stream, extra_flags, &iov);
 
 	if (res < 0)
 		return res;
 	if (sqe->is_multishot) {
-		res = receive_shot(args, fd, flags, &iov);
+		res = receive_shot(sqe, fd, is_stream, flags, &iov);
 	} else {
 		msg.msg_iov = &iov;
 		msg.msg_iovlen = 1;
 		msg.msg_name = args->sender;
 		msg.msg_namelen = args->sender_bytes;
 		res = sys_recvmsg(fd, &msg, flags);
+		note_rest(sqe, fd, is_stream, res, iov.iov_len);
 		if (res >= 0)
 			res = write_back(args, &msg, res);
 	}
@@ -355,13 +381,13 @@ int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	struct msghdr msg;
 	int64_t res;
 
-	(void)is_stream;
 	if (unlikely(sqe->by_door))
-		return receive_picked(sqe, fd, extra_flags);
+		return receive_picked(sqe, fd, is_stream, extra_flags);
 	msg = message_of(sqe->args);
 	msg.msg_name = sqe->args->sender;
 	msg.msg_namelen = sqe->args->sender_bytes;
 	res = sys_recvmsg(fd, &msg, flags);
+	note_rest(sqe, fd, is_stream, res, sqe->len);
 	if (res >= 0)
 		res = write_back(sqe->args, &msg, res);
 	return res;

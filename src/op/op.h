@@ -56,9 +56,11 @@ enum {
 };
 
 struct uaio_sqe {
-	uint8_t op;        /* enum uaio_op */
-	bool is_signalled; /* its completion is signalled by a descriptor */
-	bool is_async;     /* not inline, whatever the policy would say */
+	uint8_t op;            /* enum uaio_op */
+	bool is_signalled : 1; /* its completion is signalled by a descriptor */
+	/* Of a RECV or RECVMSG, written by run: its socket has more to receive. */
+	bool leaves_more : 1;
+	bool is_async; /* not inline, whatever the policy would say */
 	/*
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets
 	 * ready, until it is cancelled or the sink has no room. See ready.h, I10.
@@ -204,7 +206,8 @@ struct uaio_op_def {
 	 * Make the request's system call on fd. extra_flags are added to the
 	 * client's RWF_* flags: RWF_NOWAIT, without which the call may block
 	 * for however long it takes; and UAIO_RWF_HAS_WAITED, which reads
-	 * ignore.
+	 * ignore. is_stream: the file has no offsets; of an operation of sockets:
+	 * the socket is of type SOCK_STREAM.
 	 * Return: the call's result or -errno. With RWF_NOWAIT, -EOPNOTSUPP
 	 * says that there is no way to make the call without blocking.
 	 */

@@ -17,15 +17,12 @@
 #include "op/args.h"
 #include "op/sock.h"
 
-/* Return: how many bytes a stream has to be received; 0: none, or it is no stream. */
-static uint64_t bytes_there(int fd)
+uint64_t uaio_sock_bytes_there(int fd)
 {
 	int nr = 0;
 
-	if (uaio_sock_option(fd, SO_TYPE) != SOCK_STREAM ||
-	    sys_ioctl_socket(fd, SIOCINQ, &nr) < 0 || nr < 0)
-		return 0;
-	return (uint64_t)nr;
+	return sys_ioctl_socket(fd, SIOCINQ, &nr) < 0 || nr < 0 ? 0
+								: (uint64_t)nr;
 }
 
 static struct msghdr message_of(struct uaio_pieces *pieces)
@@ -35,15 +32,16 @@ static struct msghdr message_of(struct uaio_pieces *pieces)
 }
 
 /* Return: the result of one call. ret_is_full: it has filled what was picked. */
-static int64_t receive(const struct uaio_sqe *sqe, int fd, int flags,
-		       bool may_block, uint64_t known, bool *ret_is_full)
+static int64_t receive(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		       int flags, bool may_block, uint64_t known,
+		       bool *ret_is_full)
 {
 	struct uaio_pieces pieces;
 	struct msghdr msg;
 	int64_t res = uaio_op_door->pick_pieces(sqe, known, may_block, &pieces);
 
 	if (res < 0)
-		return uaio_sock_no_room(sqe, fd, (int)res);
+		return uaio_sock_no_room(sqe, fd, is_stream, (int)res);
 	if (likely(pieces.nr == 1)) {
 		res = sys_recv(fd, pieces.iov[0].iov_base,
 			       pieces.iov[0].iov_len, flags);
@@ -56,8 +54,8 @@ static int64_t receive(const struct uaio_sqe *sqe, int fd, int flags,
 		sqe, &pieces, res, uaio_sock_keeps(sqe, fd, res, pieces.bytes));
 }
 
-int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, int flags,
-			      bool may_block)
+int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd,
+			      bool is_stream, int flags, bool may_block)
 {
 	uint64_t known = 0, bytes = 0;
 	bool is_full;
@@ -69,11 +67,12 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 	do {
 		is_full = false;
 		/* What is known to be there is not waited for. */
-		res = receive(sqe, fd, known ? flags | MSG_DONTWAIT : flags,
-			      may_block, known, &is_full);
+		res = receive(sqe, fd, is_stream,
+			      known ? flags | MSG_DONTWAIT : flags, may_block,
+			      known, &is_full);
 		if (res > 0)
 			bytes += (uint64_t)res;
-		known = is_full ? bytes_there(fd) : 0;
+		known = is_full && is_stream ? uaio_sock_bytes_there(fd) : 0;
 	} while (uaio_op_door->goes_on(sqe, bytes, known));
 	return bytes ? (int64_t)bytes : res;
 }

@@ -62,7 +62,11 @@ bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
  * Return: why a multishot receive has no room: error; or -EAGAIN, as it waits until there
  * is something to receive before it asks for room again.
  */
-int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, int error);
+int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      int error);
+
+/* Return: how many bytes a socket of type SOCK_STREAM has to be received. */
+uint64_t uaio_sock_bytes_there(int fd);
 
 /*
  * pieces.c: SEND, also to an address, and RECV with UAIO_MSG_PIECES. Not inline: the
@@ -72,8 +76,8 @@ __attribute__((noinline)) int64_t
 uaio_sock_send_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 		      bool may_block);
 __attribute__((noinline)) int64_t
-uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, int flags,
-		      bool may_block);
+uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		      int flags, bool may_block);
 
 /* Return: the value of an option of SOL_SOCKET; -1 if fd has none. */
 int uaio_sock_option(int fd, int name);

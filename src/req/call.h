@@ -28,6 +28,13 @@ struct uaio_outcome {
 	uint64_t end;
 };
 
+/* Return: the flag of a file of which run is told, as is_stream. */
+static inline uint32_t uaio_stream_flag(const struct uaio_op_def *op)
+{
+	return unlikely(op->is_of_socket) ? UAIO_FILE_F_SOCK_STREAM
+					  : UAIO_FILE_F_STREAM;
+}
+
 /*
  * Make the system call of sqe, with extra_flags added to the client's, and note
  * its times in ret. file is borrowed under I2 of file.h.
@@ -37,12 +44,12 @@ static inline int64_t uaio_call(const struct uaio_file *file,
 				const struct uaio_sqe *sqe,
 				uint32_t extra_flags, struct uaio_outcome *ret)
 {
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	int64_t res;
 
 	ret->start = uaio_stats_now();
-	res = uaio_optab[sqe->op].run(sqe, sqe->fd,
-				      uaio_file_has(file, UAIO_FILE_F_STREAM),
-				      extra_flags);
+	res = op->run(sqe, sqe->fd, uaio_file_has(file, uaio_stream_flag(op)),
+		      extra_flags);
 	ret->end = uaio_stats_now();
 	return res;
 }
@@ -55,9 +62,11 @@ static inline uint64_t uaio_call_timed(const struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
 	ret->start = uaio_cycles();
-	ret->res = uaio_optab[sqe->op].run(
-		sqe, sqe->fd, uaio_file_has(file, UAIO_FILE_F_STREAM), 0);
+	ret->res = op->run(sqe, sqe->fd,
+			   uaio_file_has(file, uaio_stream_flag(op)), 0);
 	ret->end = uaio_cycles();
 	return ret->end - ret->start;
 }

@@ -12,6 +12,7 @@
 #include "file/inspect.h"
 #include "file/terminal.h"
 #include "op/sock.h"
+#include "req/call.h"
 #include "req/queue.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -62,7 +63,7 @@ int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	 * may.
 	 */
 	do
-		res = op->run(sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
+		res = op->run(sqe, fd, req->file->flags & uaio_stream_flag(op),
 			      0);
 	while (unlikely(res == -EINTR) && req->file->inode && !is_left(req) &&
 	       ++nr_tries < MAX_TRIES);
@@ -89,7 +90,7 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 			return -EOPNOTSUPP;
 		fd = uaio_terminal_fd(req->file, fd, &flags);
 	}
-	return op->run(&req->sqe, fd, req->file->flags & UAIO_FILE_F_STREAM,
+	return op->run(&req->sqe, fd, req->file->flags & uaio_stream_flag(op),
 		       flags);
 }
 

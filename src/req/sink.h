@@ -40,6 +40,8 @@ enum {
 	/* The request did not start, as another has broken its chain. */
 	UAIO_COMPLETION_CUT = 1u << 1,
 	UAIO_COMPLETION_QUIET = 1u << 2, /* the same, and that one is_quiet */
+	/* It has received, and its socket has more. */
+	UAIO_COMPLETION_LEAVES = 1u << 3,
 };
 
 struct uaio_completion {

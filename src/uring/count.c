@@ -58,6 +58,8 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
 	bool has_ended;
 
+	if (completion->flags & UAIO_COMPLETION_LEAVES)
+		cqe->flags |= IORING_CQE_F_SOCK_NONEMPTY;
 	if (unlikely(!note))
 		return !(completion->flags & UAIO_COMPLETION_QUIET);
 	if (note == ring->updating && !has_more) {

@@ -210,12 +210,14 @@ const struct difference differs_ring_file = {
 };
 
 const struct difference differs_ring_hint = {
-	.title = "io_uring does not say that a socket has more to receive",
-	.text = "IORING_CQE_F_SOCK_NONEMPTY is not set in a completion of "
-		"RECV or RECVMSG, but of a bundle: it would take a call to "
-		"find "
-		"out. A client that does not see it receives again, and finds "
-		"out by that.",
+	.title = "The end of a TCP connection is no more to receive",
+	.text = "In the kernel IORING_CQE_F_SOCK_NONEMPTY is also set in each "
+		"completion of a receive from a TCP socket that the other side "
+		"has shut down. Here the socket is asked for bytes, and only "
+		"if a receive has filled its memory, or peeks: that what was "
+		"received ends at a mark (urgent data), or before bytes that "
+		"have descriptors, is not told either. A client that does not "
+		"see the flag receives again, and finds out by that.",
 };
 
 const struct difference differs_ring_commands = {

@@ -29,8 +29,8 @@ static const struct {
 	  "overflow" },
 	{ "TIMEOUT TIMEOUT_REMOVE LINK_TIMEOUT ASYNC_CANCEL", "as the kernel" },
 	{ "SEND RECV SENDMSG RECVMSG",
-	  "as the kernel, but that a completion does not say that there is "
-	  "more to receive, unless it is that of a bundle" },
+	  "as the kernel, but that the end of a TCP connection is no more to "
+	  "receive" },
 	{ "SEND_ZC SENDMSG_ZC",
 	  "copied, which the second completion says that asks for it, and at "
 	  "once" },

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "differences.h"
+#include "sockets.h"
 #include "uring.h"
 
 /* Of newer headers. */
@@ -21,60 +22,6 @@
 enum { LARGE = 4 << 20, PART = 64 << 10 };
 
 static char data[LARGE], got[LARGE];
-
-static void pair_of(int type, int fds[2])
-{
-	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
-}
-
-static struct sockaddr_in loopback(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	return address;
-}
-
-/* A socket bound to a port of the loopback device, which is noted in address. */
-static int bound_inet(int type, struct sockaddr_in *address)
-{
-	socklen_t len = sizeof(*address);
-	int fd = socket(AF_INET, type, 0);
-
-	*address = loopback();
-	REQUIRE(fd >= 0);
-	REQUIRE(bind(fd, (void *)address, sizeof(*address)) == 0);
-	REQUIRE(getsockname(fd, (void *)address, &len) == 0);
-	return fd;
-}
-
-static int listening(int flags, struct sockaddr_in *address)
-{
-	int fd = bound_inet(SOCK_STREAM | flags, address);
-
-	REQUIRE(listen(fd, 16) == 0);
-	return fd;
-}
-
-static int call(const struct sockaddr_in *address)
-{
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	REQUIRE(fd >= 0);
-	REQUIRE(connect(fd, (const void *)address, sizeof(*address)) == 0);
-	return fd;
-}
-
-static void tcp_pair(int fds[2])
-{
-	struct sockaddr_in address;
-	int fd = listening(0, &address);
-
-	fds[0] = call(&address);
-	fds[1] = accept(fd, NULL, NULL);
-	REQUIRE(fds[1] >= 0);
-	close(fd);
-}
 
 static struct io_uring_sqe *recv_of(struct uring *ring, int fd, size_t len,
 				    uint32_t flags)
@@ -294,20 +241,6 @@ static void peeks(void)
 	try_sqe("then", &ring);
 	recv_of(&ring, fds[0], 10, MSG_OOB);
 	try_sqe("oob", &ring);
-}
-
-static void hint(void)
-{
-	struct uring ring = new_uring(8, 0);
-	struct io_uring_cqe cqe;
-	int fds[2];
-
-	pair_of(SOCK_STREAM, fds);
-	put(fds[1], 50);
-	recv_of(&ring, fds[0], 10, 0);
-	note_result("submit", uring_submit(&ring));
-	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
-	note("has_more", !!(cqe.flags & IORING_CQE_F_SOCK_NONEMPTY));
 }
 
 /* Messages */
@@ -1007,11 +940,6 @@ static void goes_on_elsewhere(void)
 	note_in_order("second", &ring, 1);
 }
 
-#define HINT                               \
-	{                                  \
-		"has_more=1", "has_more=0" \
-	}
-
 const struct row rows_uring_socket[] = {
 	ROW("what is there is received, and what comes", receives),
 	ROW("the other side ends", ends),
@@ -1023,7 +951,6 @@ const struct row rows_uring_socket[] = {
 	ROW("a request does not wait", does_not_wait),
 	ROW("O_NONBLOCK and timeouts of a socket", o_nonblock_and_timeouts),
 	ROW("peeks, and what is not there", peeks),
-	ROW_DIFFERS("there is more to receive", hint, differs_ring_hint, HINT),
 	ROW("datagrams to an address", to_an_address),
 	ROW("messages, and mistakes in them", messages),
 	ROW("errors and data of a socket", errors_and_data),

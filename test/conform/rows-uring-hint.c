@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * IORING_CQE_F_SOCK_NONEMPTY: which completions say that there is more to receive.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "differences.h"
+#include "sockets.h"
+#include "uring.h"
+
+enum { GROUP = 5, BUFFERS = 8, BYTES = 10, HEAD = 16 };
+
+static char data[256], got[256], memory[BUFFERS][BYTES + HEAD];
+
+enum kind { TCP, STREAM, DGRAM, SEQPACKET, UDP, NR_KINDS };
+
+static const char *const names[NR_KINDS] = { "tcp", "stream", "dgram",
+					     "seqpacket", "udp" };
+
+static void udp_pair(int fds[2])
+{
+	struct sockaddr_in first, second;
+
+	fds[0] = bound_inet(SOCK_DGRAM, &first);
+	fds[1] = bound_inet(SOCK_DGRAM, &second);
+	REQUIRE(connect(fds[0], (void *)&second, sizeof(second)) == 0);
+	REQUIRE(connect(fds[1], (void *)&first, sizeof(first)) == 0);
+}
+
+static void connected(enum kind kind, int fds[2])
+{
+	static const int types[] = { [STREAM] = SOCK_STREAM,
+				     [DGRAM] = SOCK_DGRAM,
+				     [SEQPACKET] = SOCK_SEQPACKET };
+
+	if (kind == TCP)
+		tcp_pair(fds);
+	else if (kind == UDP)
+		udp_pair(fds);
+	else
+		pair_of(types[kind], fds);
+}
+
+static void put(int fd, size_t len)
+{
+	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
+}
+
+static void note_hint(const char *key, const struct io_uring_cqe *cqe)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s%d%s%s", cqe->res < 0 ? "-" : "",
+		 cqe->res < 0 ? -cqe->res : cqe->res,
+		 cqe->flags & IORING_CQE_F_SOCK_NONEMPTY ? ",nonempty" : "",
+		 cqe->flags & IORING_CQE_F_MORE ? ",more" : "");
+	note_text(key, text);
+}
+
+static void take_hint(const char *name, const char *key, struct uring *ring)
+{
+	struct io_uring_cqe cqe;
+	char whole[64];
+
+	snprintf(whole, sizeof(whole), "%s.%s", name, key);
+	if (uring_wait(ring, 1) && uring_take(ring, &cqe))
+		note_hint(whole, &cqe);
+	else
+		note_text(whole, "none");
+}
+
+/* How a receive is asked for. */
+enum way { RECV, RECVMSG, READ, NR_WAYS };
+
+static void submit(struct uring *ring, enum way way, int fd, size_t len,
+		   uint32_t flags)
+{
+	static struct iovec iov;
+	static struct msghdr msg;
+	struct io_uring_sqe *sqe;
+
+	if (way == RECVMSG) {
+		iov = (struct iovec){ got, len };
+		msg = (struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 };
+		sqe = sqe_rw(ring, IORING_OP_RECVMSG, fd, &msg, 1, 0);
+	} else {
+		sqe = sqe_rw(ring,
+			     way == READ ? IORING_OP_READ : IORING_OP_RECV, fd,
+			     got, len, 0);
+	}
+	sqe->msg_flags = flags;
+	REQUIRE(uring_submit(ring) == 1);
+}
+
+static void receive(const char *name, const char *key, struct uring *ring,
+		    enum way way, int fd, size_t len, uint32_t flags)
+{
+	submit(ring, way, fd, len, flags);
+	take_hint(name, key, ring);
+}
+
+/* Each with what there is when it is received: less, as much, more. */
+static void receives_from(enum kind kind, enum way way)
+{
+	const char *name = names[kind];
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	connected(kind, fds);
+	put(fds[1], 10);
+	receive(name, "less", &ring, way, fds[0], 100, 0);
+	put(fds[1], 10);
+	receive(name, "as_much", &ring, way, fds[0], 10, 0);
+	put(fds[1], 10);
+	put(fds[1], 10);
+	receive(name, "more", &ring, way, fds[0], 10, 0);
+	receive(name, "then", &ring, way, fds[0], 4, 0);
+	receive(name, "nothing", &ring, way, fds[0], 10,
+		way == READ ? RWF_NOWAIT : MSG_DONTWAIT);
+	/* What waits. */
+	submit(&ring, way, fds[0], 10, 0);
+	put(fds[1], 10);
+	take_hint(name, "waited", &ring);
+	submit(&ring, way, fds[0], 10, 0);
+	put(fds[1], 20);
+	take_hint(name, "waited.more", &ring);
+}
+
+static void receives(void)
+{
+	for (enum kind kind = 0; kind < NR_KINDS; kind++)
+		receives_from(kind, RECV);
+}
+
+static void messages(void)
+{
+	for (enum kind kind = 0; kind < NR_KINDS; kind++)
+		receives_from(kind, RECVMSG);
+}
+
+static void reads(void)
+{
+	for (enum kind kind = 0; kind < SEQPACKET; kind++)
+		receives_from(kind, READ);
+}
+
+static void with_flags(void)
+{
+	for (enum kind kind = 0; kind < NR_KINDS; kind++) {
+		const char *name = names[kind];
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		connected(kind, fds);
+		put(fds[1], 20);
+		receive(name, "peek", &ring, RECV, fds[0], 10, MSG_PEEK);
+		receive(name, "peek.all", &ring, RECV, fds[0], 20, MSG_PEEK);
+		receive(name, "peek.less", &ring, RECV, fds[0], 30, MSG_PEEK);
+		receive(name, "trunc", &ring, RECV, fds[0], 10, MSG_TRUNC);
+		put(fds[1], 10);
+		put(fds[1], 10);
+		put(fds[1], 10);
+		receive(name, "all", &ring, RECV, fds[0], 10, MSG_WAITALL);
+		receive(name, "none", &ring, RECV, fds[0], 0, 0);
+		receive(name, "dontwait", &ring, RECV, fds[0], 5, MSG_DONTWAIT);
+	}
+}
+
+/* All of it comes in parts, and then some. */
+static void all_in_parts(void)
+{
+	for (enum kind kind = TCP; kind <= STREAM; kind++) {
+		const char *name = names[kind];
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		connected(kind, fds);
+		put(fds[1], 10);
+		submit(&ring, RECV, fds[0], 20, MSG_WAITALL);
+		put(fds[1], 10);
+		take_hint(name, "as_much", &ring);
+		put(fds[1], 10);
+		submit(&ring, RECV, fds[0], 20, MSG_WAITALL);
+		put(fds[1], 20);
+		take_hint(name, "more", &ring);
+	}
+}
+
+static void ends(void)
+{
+	for (enum kind kind = TCP; kind <= STREAM; kind++) {
+		const char *name = names[kind];
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		connected(kind, fds);
+		put(fds[1], 20);
+		REQUIRE(shutdown(fds[1], SHUT_WR) == 0);
+		receive(name, "more", &ring, RECV, fds[0], 10, 0);
+		receive(name, "as_much", &ring, RECV, fds[0], 10, 0);
+		receive(name, "end", &ring, RECV, fds[0], 10, 0);
+		receive(name, "again", &ring, RECVMSG, fds[0], 10, 0);
+		connected(kind, fds);
+		put(fds[1], 10);
+		REQUIRE(shutdown(fds[1], SHUT_WR) == 0);
+		receive(name, "less", &ring, RECV, fds[0], 100, 0);
+	}
+}
+
+static struct io_uring_sqe *selecting(struct uring *ring, int op, int fd)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, op, fd);
+
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	return sqe;
+}
+
+static void provide(struct uring *ring, size_t bytes)
+{
+	for (int i = 0; i < BUFFERS; i++)
+		uring_provide(ring, GROUP, memory[i], bytes, i, 1);
+}
+
+static void selected(void)
+{
+	for (enum kind kind = 0; kind < NR_KINDS; kind++) {
+		const char *name = names[kind];
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		connected(kind, fds);
+		provide(&ring, BYTES);
+		put(fds[1], 5);
+		(void)selecting(&ring, IORING_OP_RECV, fds[0]);
+		REQUIRE(uring_submit(&ring) == 1);
+		take_hint(name, "less", &ring);
+		put(fds[1], 10);
+		put(fds[1], 10);
+		(void)selecting(&ring, IORING_OP_RECV, fds[0]);
+		REQUIRE(uring_submit(&ring) == 1);
+		take_hint(name, "more", &ring);
+		(void)selecting(&ring, IORING_OP_RECV, fds[0]);
+		REQUIRE(uring_submit(&ring) == 1);
+		take_hint(name, "as_much", &ring);
+	}
+}
+
+static void many_shots(void)
+{
+	for (enum kind kind = 0; kind < NR_KINDS; kind++) {
+		const char *name = names[kind];
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		connected(kind, fds);
+		provide(&ring, BYTES);
+		put(fds[1], 10);
+		put(fds[1], 10);
+		put(fds[1], 5);
+		selecting(&ring, IORING_OP_RECV, fds[0])->ioprio =
+			IORING_RECV_MULTISHOT;
+		REQUIRE(uring_submit(&ring) == 1);
+		take_hint(name, "first", &ring);
+		take_hint(name, "second", &ring);
+		take_hint(name, "less", &ring);
+		put(fds[1], 10);
+		take_hint(name, "as_much", &ring);
+		REQUIRE(kind == DGRAM || kind == UDP ||
+			shutdown(fds[1], SHUT_WR) == 0);
+		if (kind != DGRAM && kind != UDP)
+			take_hint(name, "end", &ring);
+	}
+}
+
+/* The last completion says that there is no buffer, and nothing else. */
+static void no_room_for_more(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	uring_provide(&ring, GROUP, memory[0], BYTES, 0, 1);
+	put(fds[1], 20);
+	selecting(&ring, IORING_OP_RECV, fds[0])->ioprio =
+		IORING_RECV_MULTISHOT;
+	REQUIRE(uring_submit(&ring) == 1);
+	take_hint("cqe", "first", &ring);
+	take_hint("cqe", "last", &ring);
+}
+
+/* Each is one buffer with a header of 16 bytes. */
+static void many_messages(void)
+{
+	for (enum kind kind = 0; kind < NR_KINDS; kind++) {
+		const char *name = names[kind];
+		struct uring ring = new_uring(8, 0);
+		struct msghdr msg = { 0 };
+		struct io_uring_sqe *sqe;
+		int fds[2];
+
+		connected(kind, fds);
+		provide(&ring, BYTES + HEAD);
+		put(fds[1], 10);
+		put(fds[1], 10);
+		put(fds[1], 5);
+		sqe = selecting(&ring, IORING_OP_RECVMSG, fds[0]);
+		sqe->ioprio = IORING_RECV_MULTISHOT;
+		sqe->addr = (uintptr_t)&msg;
+		sqe->len = 1;
+		REQUIRE(uring_submit(&ring) == 1);
+		take_hint(name, "first", &ring);
+		take_hint(name, "second", &ring);
+		take_hint(name, "less", &ring);
+		put(fds[1], 10);
+		take_hint(name, "as_much", &ring);
+	}
+}
+
+/* Where a mark or descriptors lie between what was received and the rest. */
+static void parts_of_a_stream(void)
+{
+	struct uring ring = new_uring(8, 0);
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { data, 10 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control.room) };
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	memcpy(CMSG_DATA(&control.head), &fds[1], sizeof(int));
+	REQUIRE(sendmsg(fds[1], &msg, 0) == 10);
+	REQUIRE(sendmsg(fds[1], &msg, 0) == 10);
+	receive("descriptors", "first", &ring, RECV, fds[0], 100, 0);
+	receive("descriptors", "second", &ring, RECV, fds[0], 100, 0);
+	tcp_pair(fds);
+	put(fds[1], 10);
+	REQUIRE(send(fds[1], data, 1, MSG_OOB) == 1);
+	put(fds[1], 10);
+	receive("mark", "before", &ring, RECV, fds[0], 100, 0);
+	receive("mark", "byte", &ring, RECV, fds[0], 1, MSG_OOB);
+	receive("mark", "after", &ring, RECV, fds[0], 100, 0);
+}
+
+#define END                                                \
+	{ "tcp.as_much=10,nonempty", "tcp.as_much=10" },   \
+		{ "tcp.end=0,nonempty", "tcp.end=0" },     \
+		{ "tcp.again=0,nonempty", "tcp.again=0" }, \
+	{                                                  \
+		"tcp.less=10,nonempty", "tcp.less=10"      \
+	}
+#define LAST_SHOT                                 \
+	{                                         \
+		"tcp.end=0,nonempty", "tcp.end=0" \
+	}
+#define PARTS                                                        \
+	{ "descriptors.first=10,nonempty", "descriptors.first=10" }, \
+		{ "mark.before=10,nonempty", "mark.before=10" },     \
+	{                                                            \
+		"mark.byte=1,nonempty", "mark.byte=1"                \
+	}
+
+const struct row rows_uring_hint[] = {
+	ROW("less, as much or more is there to be received", receives),
+	ROW("the same by messages", messages),
+	ROW("the same by reads", reads),
+	ROW("receives with flags", with_flags),
+	ROW("all is asked for, and there is more", all_in_parts),
+	ROW_DIFFERS("more before the end", ends, differs_ring_hint, END),
+	ROW("more than a selected buffer holds", selected),
+	ROW_DIFFERS("more than a shot has received", many_shots,
+		    differs_ring_hint, LAST_SHOT),
+	ROW("more than there are buffers for", no_room_for_more),
+	ROW("more than one of many messages", many_messages),
+	ROW_DIFFERS("more behind a mark, or behind descriptors",
+		    parts_of_a_stream, differs_ring_hint, PARTS),
+	NO_ROW,
+};
