@@ -20,6 +20,7 @@
 #include "base/sleepcall.h"
 #include "base/uaddr.h"
 #include "patch/patch.h"
+#include "trap/alternate.h"
 #include "trap/exec.h"
 #include "trap/heap.h"
 #include "trap/signal.h"
@@ -291,6 +292,9 @@ static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 	const uint64_t usual = self->target;
 	long ret;
 
+	/* All signals are blocked from now on; the child has that stack, too. */
+	if (self->is_off_alternate)
+		uaio_trap_return_alternate(self);
 	switch (nr) {
 	case SYS_clone: ret = clone_old(self, a); break;
 	case SYS_clone3: ret = clone_new(self, a); break;
@@ -403,13 +407,8 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 	return (long)bytes;
 }
 
-static long answer(int low, const long a[6])
+static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 {
-	struct uaio_trap_thread *self = uaio_trap_self();
-	long nr = (long)self->nr;
-
-	(void)low;
-	uaio_trap_look(self);
 	switch (nr) {
 	case SYS_rt_sigaction: return uaio_trap_sigaction(a);
 	case SYS_rt_sigprocmask: return uaio_trap_sigprocmask(self, a);
@@ -447,6 +446,21 @@ static long answer(int low, const long a[6])
 			return pass(self);
 		return calls.ops->call(nr, a);
 	}
+}
+
+static long answer(int low, const long a[6])
+{
+	struct uaio_trap_thread *self = uaio_trap_self();
+	long ret;
+
+	(void)low;
+	uaio_trap_look(self);
+	if (unlikely(self->is_off_alternate))
+		uaio_trap_leave_alternate(self);
+	ret = answer_call(self, (long)self->nr, a);
+	if (unlikely(self->is_off_alternate))
+		uaio_trap_return_alternate(self);
+	return ret;
 }
 
 void uaio_trap_calls_begin(const struct uaio_trap_ops *ops, const char *exe)

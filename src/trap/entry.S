@@ -26,6 +26,8 @@
 	.hidden	uaio_trap_slot_data, uaio_trap_slot_ret
 	.globl	uaio_trap_entry, uaio_trap_signal, uaio_trap_begin
 	.hidden	uaio_trap_entry, uaio_trap_signal, uaio_trap_begin
+	.globl	uaio_trap_call_on
+	.hidden	uaio_trap_call_on
 	.hidden	uaio_trap_actions, uaio_trap_defer
 	.hidden	uaio_patch_entry_other
 
@@ -151,6 +153,10 @@ uaio_trap_entry:
 	movq	%rcx, %gs:T_TARGET
 	movq	8(%r11), %rcx
 	movq	%rcx, %gs:T_PASS
+	movq	%gs:T_ALTERNATE_BYTES, %rcx
+	jrcxz	.Lswitch
+	jmp	.Lmay_be_alternate
+.Lswitch:
 	rdfsbase %rcx
 	movq	%rcx, %gs:T_FS
 	movq	%gs:T_STACK, %rsp
@@ -171,6 +177,39 @@ uaio_trap_entry:
 	movq	uaio_trap_deliver_at(%rip), %rcx
 	jmp	*%rcx
 1:	jmp	*%r11
+
+	/* Is it on the alternate stack? With the flags in rax, of which T_NR has all. */
+.Lmay_be_alternate:
+	lahf
+	seto	%al
+	movq	%rsp, %rcx
+	subq	%gs:T_ALTERNATE_LOW, %rcx
+	cmpq	%gs:T_ALTERNATE_BYTES, %rcx
+	ja	2f
+	/* Block all signals while the kernel still sees it there: see signal.h. */
+	movb	$DISPATCH_PASS, %gs:T_SELECTOR
+	movq	%rax, %gs:T_SAVED
+	movq	%rdi, %gs:T_SAVED+8
+	movq	%rsi, %gs:T_SAVED+16
+	movq	%rdx, %gs:T_SAVED+24
+	movq	%r10, %gs:T_SAVED+32
+	movl	$14, %eax		/* rt_sigprocmask */
+	movl	$2, %edi		/* SIG_SETMASK */
+	leaq	all_signals(%rip), %rsi
+	movq	%gs:T_SELF, %rdx
+	leaq	T_ENTRY_MASK(%rdx), %rdx
+	movl	$8, %r10d
+	syscall
+	movb	$1, %gs:T_IS_OFF_ALTERNATE
+	movq	%gs:T_SAVED, %rax
+	movq	%gs:T_SAVED+8, %rdi
+	movq	%gs:T_SAVED+16, %rsi
+	movq	%gs:T_SAVED+24, %rdx
+	movq	%gs:T_SAVED+32, %r10
+2:	addb	$127, %al
+	sahf
+	movq	%gs:T_NR, %rax
+	jmp	.Lswitch
 	.cfi_endproc
 	.size	uaio_trap_entry, . - uaio_trap_entry
 
@@ -181,12 +220,37 @@ uaio_trap_signal:
 	.cfi_startproc
 	cmpb	$0, %gs:T_IS_INSIDE
 	jne	1f
+	/* uc_stack */
+	movq	16(%rdx), %rax
+	movq	%rax, %gs:T_ALTERNATE_LOW
+	movq	32(%rdx), %rax
+	movq	%rax, %gs:T_ALTERNATE_BYTES
 	leaq	uaio_trap_actions(%rip), %rax
 	movslq	%edi, %rcx
 	jmp	*(%rax,%rcx,8)
 1:	jmp	uaio_trap_defer
 	.cfi_endproc
 	.size	uaio_trap_signal, . - uaio_trap_signal
+
+	/* (record, call, stack, function): see alternate.c */
+	.type	uaio_trap_call_on, %function
+	.balign	16
+uaio_trap_call_on:
+	.cfi_startproc
+	pushq	%rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbx, 0
+	movq	%rsp, %rbx
+	.cfi_def_cfa_register %rbx
+	movq	%rdx, %rsp
+	call	*%rcx
+	movq	%rbx, %rsp
+	.cfi_def_cfa_register %rsp
+	popq	%rbx
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_endproc
+	.size	uaio_trap_call_on, . - uaio_trap_call_on
 
 	/* (stack, entry, record): leave for the program; nothing comes back. */
 	.type	uaio_trap_begin, %function
@@ -214,6 +278,11 @@ uaio_trap_begin:
 	jmp	.Lleave
 	.cfi_endproc
 	.size	uaio_trap_begin, . - uaio_trap_begin
+
+	.section .rodata
+	.balign	8
+all_signals:
+	.quad	-1
 
 	.bss
 	.globl	uaio_trap_deliver_at

@@ -15,6 +15,7 @@
 #include "base/sleepcall.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "trap/alternate.h"
 #include "trap/site.h"
 
 /*
@@ -99,9 +100,15 @@ FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 	uint64_t fs = get_fs(), program = self->fs;
 
 	self->selector = DISPATCH_TRAP;
-	self->is_inside = 0;
 	set_fs(program);
-	uaio_trap_actions[sig](sig, info, context);
+	self->is_inside = 0;
+	if (self->is_off_alternate)
+		uaio_trap_call_on_alternate(self, uaio_trap_actions[sig], sig,
+					    info, context);
+	else {
+		uaio_trap_note_alternate(self, context);
+		uaio_trap_actions[sig](sig, info, context);
+	}
 	self->is_inside = 1;
 	self->fs = program;
 	set_fs(fs);
@@ -160,6 +167,7 @@ FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 	uint64_t mask = UAIO_TRAP_SIGSYS_BIT;
 
 	if (!is_default(&signals.given[SIGSYS])) {
+		uaio_trap_note_alternate(self, context);
 		signals.given[SIGSYS].handler(sig, info, context);
 		return;
 	}

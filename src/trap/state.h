@@ -17,6 +17,7 @@
 #define T_SELECTOR 56
 #define T_IS_INSIDE 57
 #define T_IS_PENDING 58
+#define T_IS_OFF_ALTERNATE 59
 #define T_TARGET 64
 #define T_MASK 72
 #define T_FIRST_MASK 80
@@ -28,6 +29,9 @@
 #define T_OFFSET 128
 #define T_LENGTH 136
 #define T_SAVED 144
+#define T_ALTERNATE_LOW 184
+#define T_ALTERNATE_BYTES 192
+#define T_ENTRY_MASK 200
 
 /* Of a slot: code, and data at a fixed distance. */
 #define SLOT_BYTES 64

@@ -44,6 +44,7 @@ AT(donor, T_DONOR);
 AT(selector, T_SELECTOR);
 AT(is_inside, T_IS_INSIDE);
 AT(is_pending, T_IS_PENDING);
+AT(is_off_alternate, T_IS_OFF_ALTERNATE);
 AT(target, T_TARGET);
 AT(mask, T_MASK);
 AT(first_mask, T_FIRST_MASK);
@@ -55,6 +56,9 @@ AT(dispatch, T_DISPATCH);
 AT(offset, T_OFFSET);
 AT(length, T_LENGTH);
 AT(saved, T_SAVED);
+AT(alternate_low, T_ALTERNATE_LOW);
+AT(alternate_bytes, T_ALTERNATE_BYTES);
+AT(entry_mask, T_ENTRY_MASK);
 
 void uaio_trap_entry(void) __attribute__((visibility("hidden")));
 
@@ -233,6 +237,8 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end)
 	block(self);
 	child->is_inside = 0;
 	child->is_pending = 0;
+	child->is_off_alternate = 0;
+	child->alternate_bytes = 0;
 	child->selector = DISPATCH_TRAP;
 	child->is_vforking = false;
 	child->ret = self->ret;

@@ -18,6 +18,7 @@
 #ifndef UAIO_TRAP_THREAD_H
 #define UAIO_TRAP_THREAD_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,8 +33,9 @@ struct uaio_trap_thread {
 	uint64_t donor;   /* its fs */
 	uint8_t selector; /* the kernel reads it */
 	uint8_t is_inside;
-	uint8_t is_pending; /* all signals are blocked: see signal.h */
-	uint64_t target;    /* where it goes from the library */
+	uint8_t is_pending;       /* all signals are blocked: see signal.h */
+	uint8_t is_off_alternate; /* the library was entered from that stack */
+	uint64_t target;          /* where it goes from the library */
 	uint64_t mask, first_mask;
 	uint64_t nr;   /* of the call, all of rax */
 	uint64_t pass; /* the target that makes the call as it is */
@@ -41,6 +43,9 @@ struct uaio_trap_thread {
 	uint64_t child_mask;
 	uint64_t dispatch, offset, length; /* arguments of prctl */
 	uint64_t saved[5];
+	/* The alternate stack, when a handler was called last. */
+	uint64_t alternate_low, alternate_bytes;
+	uint64_t entry_mask; /* if is_off_alternate: the thread's before */
 
 	/* of thread.c */
 	struct uaio_trap_thread *next; /* of all records, under the lock */
@@ -48,6 +53,7 @@ struct uaio_trap_thread {
 	uint32_t is_born; /* atomic: the donor is there */
 	bool is_vforking;
 	bool is_forking;
+	stack_t alternate; /* of signal.c, if is_off_alternate: the program's */
 
 	long executed
 		[5]; /* of exec.c: arguments of a call that is made again */

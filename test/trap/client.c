@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -319,6 +320,182 @@ static int do_masked(void)
 }
 
 /*
+ * Handlers on an alternate stack
+ */
+
+enum { ALTERNATE_BYTES = 256 << 10, FILLED = 2000, NR_TICKS = 300 };
+
+/* Of the thread that has it. */
+static __thread struct alternate {
+	char *stack;
+	struct ring ring;
+	const volatile char *outer; /* of the handler that makes the calls */
+	aio_context_t ctx;
+	sigjmp_buf unmapped;
+} own_alternate;
+
+static volatile int nr_below, nr_changed;
+
+static void come_below(int sig)
+{
+	struct alternate *alternate = &own_alternate;
+	const volatile char here[FILLED] = { (char)sig };
+
+	nr_below += here > alternate->stack && here + FILLED < alternate->outer;
+}
+
+/* The library uses the memory itself, and finds nothing. */
+static void leave_below(int sig)
+{
+	sigset_t usr2;
+
+	come_below(sig);
+	(void)sigemptyset(&usr2);
+	(void)sigaddset(&usr2, SIGUSR2);
+	(void)raise(SIGUSR2);
+	(void)sigprocmask(SIG_UNBLOCK, &usr2, NULL);
+	siglongjmp(own_alternate.unmapped, 1);
+}
+
+static void use_unmapped(struct alternate *alternate)
+{
+	void *hole =
+		mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (hole == MAP_FAILED)
+		die("mmap");
+	if (!sigsetjmp(alternate->unmapped, 1))
+		printf("alternate: io_submit %ld\n",
+		       syscall(SYS_io_submit, alternate->ctx, 1,
+			       (struct iocb *[]){ hole }));
+	(void)munmap(hole, 4096);
+}
+
+/* SIGUSR2 is blocked, and comes in each call. */
+static void make_calls(struct alternate *alternate)
+{
+	sigset_t none, all;
+
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	(void)raise(SIGUSR2);
+	printf("alternate: %d came too early", nr_below);
+	printf(", ppoll %d", ppoll(NULL, 0, NULL, &none));
+	(void)raise(SIGUSR2);
+	printf(" enter %ld", syscall(SYS_io_uring_enter, alternate->ring.fd, 0,
+				     1, IORING_ENTER_GETEVENTS, &none, 8));
+	(void)raise(SIGUSR2);
+	printf(" sigsuspend %d", sigsuspend(&none));
+	(void)raise(SIGUSR2);
+	(void)sigprocmask(SIG_UNBLOCK, &all, NULL);
+	printf(", then %d of 3 parts are wrong\n",
+	       read_parts(&alternate->ring, 3));
+}
+
+static void call_on_alternate(int sig, siginfo_t *info, void *context)
+{
+	struct alternate *alternate = &own_alternate;
+	volatile char filled[FILLED];
+	stack_t now;
+
+	(void)context;
+	for (int i = 0; i < FILLED; i++)
+		filled[i] = (char)i;
+	alternate->outer = filled;
+	if (sig == SIGUSR1)
+		make_calls(alternate);
+	else
+		use_unmapped(alternate);
+	for (int i = 0; i < FILLED; i++)
+		nr_changed += filled[i] != (char)i;
+	nr_changed += info->si_signo != sig;
+	if (sigaltstack(NULL, &now) < 0)
+		die("sigaltstack");
+	printf("alternate: %s, %d came below, %d bytes changed\n",
+	       now.ss_flags == SS_ONSTACK ? "on it" : "not on it", nr_below,
+	       nr_changed);
+	nr_below = 0;
+}
+
+/* Whatever the call is doing when a signal comes. */
+static void call_while_it_ticks(int sig)
+{
+	struct alternate *alternate = &own_alternate;
+	volatile char filled[FILLED];
+	int before = nr_handled, nr_wrong = 0;
+
+	for (int i = 0; i < FILLED; i++)
+		filled[i] = (char)(i + sig);
+	while (nr_handled - before < NR_TICKS)
+		nr_wrong += read_parts(&alternate->ring, 1);
+	for (int i = 0; i < FILLED; i++)
+		nr_changed += filled[i] != (char)(i + sig);
+	printf("alternate: while it ticks %d parts are wrong, %d bytes "
+	       "changed\n",
+	       nr_wrong, nr_changed);
+}
+
+static void handle(int sig, void (*handler)(int))
+{
+	struct sigaction action = { .sa_handler = handler,
+				    .sa_flags = SA_ONSTACK };
+
+	if (sigaction(sig, &action, NULL) < 0)
+		die("sigaction");
+}
+
+static void *use_alternate(void *arg)
+{
+	struct alternate *alternate = &own_alternate;
+	stack_t stack = { .ss_size = ALTERNATE_BYTES }, now;
+	timer_t timer;
+
+	alternate->stack = malloc(ALTERNATE_BYTES);
+	stack.ss_sp = alternate->stack;
+	if (!alternate->stack || sigaltstack(&stack, NULL) < 0)
+		die("sigaltstack");
+	own = &anchor;
+	open_ring(&alternate->ring);
+	if (syscall(SYS_io_setup, 1, &alternate->ctx) < 0)
+		die("io_setup");
+	(void)raise(SIGUSR1);
+	timer = tick(100000);
+	handle(SIGALRM, count);
+	(void)raise(SIGHUP);
+	(void)timer_delete(timer);
+	if (sigaltstack(NULL, &now) < 0)
+		die("sigaltstack");
+	printf("alternate: then %s, %d of 3 parts are wrong\n",
+	       now.ss_sp == stack.ss_sp && !now.ss_flags ? "as it was" : "not",
+	       read_parts(&alternate->ring, 3));
+	/* The library was left in the middle: no call of it works after that. */
+	(void)raise(SIGQUIT);
+	return arg;
+}
+
+static int do_alternate(void)
+{
+	struct sigaction action = { .sa_sigaction = call_on_alternate,
+				    .sa_flags = SA_ONSTACK | SA_SIGINFO };
+	pthread_t thread;
+
+	(void)sigaddset(&action.sa_mask, SIGUSR2);
+	if (sigaction(SIGUSR1, &action, NULL) < 0 ||
+	    sigaction(SIGQUIT, &action, NULL) < 0)
+		die("sigaction");
+	handle(SIGUSR2, come_below);
+	handle(SIGSEGV, leave_below);
+	handle(SIGHUP, call_while_it_ticks);
+	(void)use_alternate(NULL);
+	if (pthread_create(&thread, NULL, use_alternate, NULL))
+		die("pthread_create");
+	(void)pthread_join(thread, NULL);
+	printf("alternate: %d handlers with another's variables\n",
+	       (int)nr_foreign);
+	return 0;
+}
+
+/*
  * Processes
  */
 
@@ -476,6 +653,8 @@ int main(int argc, char **argv)
 		return do_blocked();
 	if (!strcmp(what, "masked"))
 		return do_masked();
+	if (!strcmp(what, "alternate"))
+		return do_alternate();
 	if (!strcmp(what, "fork"))
 		return do_fork();
 	if (!strcmp(what, "exec"))

@@ -159,6 +159,18 @@ def _(trap):
                            "sigsuspend -1, 4 handlers"] * 2)
 
 
+@case("a handler on an alternate stack makes calls under the trap, and others come below it")
+def _(trap):
+    trap.expect("alternate", [
+        "alternate: 0 came too early, ppoll -1 enter -1 sigsuspend -1, "
+        "then 0 of 3 parts are wrong",
+        "alternate: on it, 4 came below, 0 bytes changed",
+        "alternate: while it ticks 0 parts are wrong, 0 bytes changed",
+        "alternate: then as it was, 0 of 3 parts are wrong",
+        "alternate: on it, 2 came below, 0 bytes changed"] * 2 + [
+        "alternate: 0 handlers with another's variables"])
+
+
 @case("a program under the trap ends with its last thread")
 def _(trap):
     trap.expect("end", ["last thread: 0 of 10 parts are wrong"])

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that a handler of the program's makes on its alternate stack (sigaltstack)
+ *
+ * The kernel tells by the stack pointer whether a thread is on that stack. While the
+ * library is executed the thread is on another, so the next handler with SA_ONSTACK
+ * would be given the alternate stack from its top, and overwrite the one that has made
+ * the call. So the thread has no alternate stack meanwhile:
+ *
+ *   I1  While the library is executed for a thread that was on its alternate stack, the
+ *       kernel has none for it (record->is_off_alternate), and a signal that comes is
+ *       noted on the library's stack (signal.h).
+ *   I2  All signals are blocked from before the thread leaves the alternate stack until
+ *       the kernel has none, and from before the kernel has it until the thread is on
+ *       it again: entry.S, and uaio_trap_deliver.
+ *
+ * Where that stack is, each handler is told when it is called (entry.S notes it in the
+ * record). If it is another by now, what is done here is done in vain, and undone.
+ *
+ * Tested by test/trap.
+ */
+#ifndef UAIO_TRAP_ALTERNATE_H
+#define UAIO_TRAP_ALTERNATE_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "trap/thread.h"
+
+typedef void uaio_trap_handler_fn(int sig, siginfo_t *info, void *context);
+
+/* In the library: the kernel has no alternate stack from now on; and has it again. */
+void uaio_trap_leave_alternate(struct uaio_trap_thread *self);
+void uaio_trap_return_alternate(struct uaio_trap_thread *self);
+
+/* A handler is about to be called that entry.S does not call. Context: any fs. */
+void uaio_trap_note_alternate(struct uaio_trap_thread *self,
+			      const void *context);
+
+/*
+ * Call a handler at once, from the library, on the alternate stack, below the handler
+ * that made the call. Context: any fs; is_off_alternate.
+ */
+void uaio_trap_call_on_alternate(struct uaio_trap_thread *self,
+				 uaio_trap_handler_fn *handler, int sig,
+				 siginfo_t *info, void *context);
+
+#endif /* UAIO_TRAP_ALTERNATE_H */
