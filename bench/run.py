@@ -30,6 +30,7 @@ import programs
 import replaces
 import report
 import scale
+import trap
 import uring
 from harness import Progress, Rounds, VariantFailed, cleanup
 from machine import Places, file_system_of, machine_facts
@@ -61,6 +62,7 @@ PARTS = {
     "replaces": Part(replaces.replaces_results, 14, 16),
     "uring": Part(uring.uring_results, 25, 22),
     "echo": Part(echo.echo_results, 12, 4),
+    "trap": Part(trap.trap_results, 2, 2),
     "posix": Part(posixaio.posix_results, 60, 20),
     "lookup": Part(contexts.lookup_results, 4, 2),
     "index": Part(contexts.index_results, 4, 2),

@@ -67,6 +67,10 @@ SECTIONS = (
             ("echo.rate", "echo.cpu", "echo.switches"),
             about="The same echo server on the kernel's io_uring and on uaio, "
             "and one that uses epoll; its clients are another process."),
+    Section("Programs that no library can be loaded into", ("trap",), (),
+            about="System calls of a static program, plainly and under `uaio "
+            "run --trap`; and with syscall user dispatch on and nothing else, "
+            "which the kernel makes each call slower for."),
     Section("POSIX AIO", ("posix",),
             ("posix.rate", "posix.cpu", "posix.fio_rate", "posix.fio_cpu"),
             about="The same program of POSIX AIO, and the same fio, on glibc's "

@@ -198,15 +198,14 @@ FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 
 /*
  * Return: how many bytes of padding there are at code, up to where the next function
- * is aligned: no-operations, or int3.
+ * may be aligned: no-operations, or int3.
  */
 FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 {
-	const size_t align = 16 - ((uintptr_t)code & 15);
 	size_t used = 0;
 
-	if (align < room)
-		room = align;
+	if (!((uintptr_t)code & 15))
+		return 0;
 	while (used < room) {
 		size_t length =
 			code[used] == 0xcc
@@ -217,8 +216,10 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 		    (code[used] != 0xcc && !is_filling(code + used, length)))
 			break;
 		used += length;
+		if (!((uintptr_t)(code + used) & 15))
+			return used;
 	}
-	return align < 16 && used == align ? used : 0;
+	return 0;
 }
 
 /* Return: where the jump to the slot may be; NULL if nowhere. */
