@@ -34,7 +34,7 @@ enum {
 /*
  * What entry.S saves: the mask of xsave, how, and how many bytes it takes. quick:
  * the registers may be saved one by one if xgetbv says that no part in upper is in
- * use: 16 of 16 bytes, or with 2 also 16 of 64 bytes and the masks.
+ * use: 16 of 16 bytes, or with 2 also 16 of 64 bytes and the masks, if one in rest is.
  */
 struct {
 	uint32_t mask;
@@ -42,6 +42,7 @@ struct {
 	uint64_t bytes;
 	uint32_t quick;
 	uint32_t upper;
+	uint32_t rest;
 } uaio_patch_save __attribute__((visibility("hidden"))) = { .bytes = 512 };
 
 void uaio_patch_entry(void) __attribute__((visibility("hidden")));
@@ -427,6 +428,7 @@ static void choose_quick(uint32_t parts, uint32_t features)
 		ZMM = 1 << 6,
 		NEW = 1 << 19,
 		OPMASK = 1 << 5,
+		HIGH = 1 << 7,
 		BW = 1 << 30
 	};
 	uint32_t a, b = 0, c, d;
@@ -438,6 +440,7 @@ static void choose_quick(uint32_t parts, uint32_t features)
 		uaio_patch_save.quick = 1;
 	else if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b & BW)
 		uaio_patch_save.quick = 2;
+	uaio_patch_save.rest = uaio_patch_save.quick == 2 ? OPMASK | HIGH : 0;
 }
 
 /*

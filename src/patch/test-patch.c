@@ -31,7 +31,7 @@ static const struct {
 };
 
 enum {
-	NR_SITES = 8,
+	NR_SITES = 10,
 	NR_LEFT = 5,
 	CODE_BYTES = 24,
 	ANSWER = 70000000,
@@ -307,10 +307,31 @@ static void registers_and_the_red_zone_are_kept(void **state)
 	(void)state;
 	assert_int_equal(make(red_zone, ANSWER), 0);
 	assert_int_equal(make(registers, ANSWER), 0);
-	if (__builtin_cpu_supports("avx512bw"))
+	if (__builtin_cpu_supports("avx512bw")) {
+		assert_int_equal(emptied(0, 0, 0, 0, 0, 0), 0);
 		assert_int_equal(widest((long)bytes, 0, 0, 0, 0, 0), 0);
+	}
 	if (__builtin_cpu_supports("avx2"))
 		assert_int_equal(wide((long)bytes, 0, 0, 0, 0, 0), 0);
+}
+
+static void flags_are_kept(void **state)
+{
+	/* Carry, parity, adjust, zero, sign, overflow; direction, identification. */
+	static const long bits[] = {
+		1, 4, 16, 64, 128, 0x800, 0x400, 0x200000
+	};
+	const long usual = 0x202;
+
+	(void)state;
+	for (unsigned i = 0; i < 1u << NR_ELEMENTS(bits); i++) {
+		long flags = usual;
+
+		for (unsigned bit = 0; bit < NR_ELEMENTS(bits); bit++)
+			if (i & 1u << bit)
+				flags |= bits[bit];
+		assert_int_equal(flagged(flags, 0, 0, 0, 0, 0), flags);
+	}
 }
 
 static void what_only_looks_like_it_stays(void **state)
@@ -454,6 +475,7 @@ int main(void)
 		UNIT_TEST(each_place_calls_us_with_its_number),
 		UNIT_TEST(what_is_between_is_executed_once_and_before),
 		UNIT_TEST(registers_and_the_red_zone_are_kept),
+		UNIT_TEST(flags_are_kept),
 		UNIT_TEST(what_only_looks_like_it_stays),
 		UNIT_TEST(what_cannot_be_written_is_left_as_it_was),
 		UNIT_TEST(an_object_that_is_left_as_it_was_is_known),

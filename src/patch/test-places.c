@@ -100,6 +100,21 @@ FUNCTION(widest, "vmovdqu64 (%rdi), %zmm17\n vmovdqu64 (%rdi), %zmm31\n"
 		 "cmp $255, %rcx\n je 1f\n or $2, %eax\n 1:\n"
 		 "vzeroupper\n");
 
+/* The same with nothing in them, which need not be saved. */
+FUNCTION(emptied, ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, "
+		  "29, 30, 31\n vpxord %zmm\\n, %zmm\\n, %zmm\\n\n .endr\n"
+		  ".irp n, 0, 1, 2, 3, 4, 5, 6, 7\n"
+		  "kxorq %k\\n, %k\\n, %k\\n\n .endr\n vzeroupper\n"
+		  "mov $426, %eax\n syscall\n"
+		  "kmovq %k3, %rcx\n xor %eax, %eax\n"
+		  "vptestmq %zmm17, %zmm17, %k1\n kmovq %k1, %rdx\n"
+		  "vptestmq %zmm31, %zmm31, %k1\n kmovq %k1, %rsi\n"
+		  "or %rdx, %rcx\n or %rsi, %rcx\n setnz %al\n vzeroupper\n");
+
+/* The flags behind the call, which before it were the argument. */
+FUNCTION(flagged, "push %rdi\n popfq\n mov $426, %eax\n syscall\n"
+		  "pushfq\n pop %rax\n cld\n");
+
 /* Near misses. None may be changed. */
 FUNCTION(miss_register,
 	 "mov $39, %eax\n .byte 0x41\n mov $426, %eax\n syscall\n");

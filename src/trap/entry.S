@@ -29,7 +29,7 @@
 	.globl	uaio_trap_call_on
 	.hidden	uaio_trap_call_on
 	.hidden	uaio_trap_actions, uaio_trap_defer
-	.hidden	uaio_patch_entry_other
+	.hidden	uaio_patch_entry_other, uaio_patch_save
 
 	.balign	16
 uaio_trap_code:
@@ -258,7 +258,24 @@ uaio_trap_begin:
 	.cfi_startproc
 	.cfi_undefined %rip
 	wrgsbase %rdx
-	movq	%rdi, %rsp
+	/* As the kernel begins a program: nothing in the vector registers. */
+	cmpl	$0, uaio_patch_save+4(%rip)
+	je	1f
+	subq	$640, %rsp
+	andq	$-64, %rsp
+	xorl	%edx, %edx
+	movl	$0x1f80, 24(%rsp)	/* MXCSR */
+	movq	%rdx, 512(%rsp)
+	movq	%rdx, 520(%rsp)
+	movq	%rdx, 528(%rsp)
+	movq	%rdx, 536(%rsp)
+	movq	%rdx, 544(%rsp)
+	movq	%rdx, 552(%rsp)
+	movq	%rdx, 560(%rsp)
+	movq	%rdx, 568(%rsp)
+	movl	uaio_patch_save(%rip), %eax
+	xrstor	(%rsp)
+1:	movq	%rdi, %rsp
 	movq	%rsi, %r11
 	xorl	%eax, %eax
 	xorl	%ebx, %ebx
