@@ -246,9 +246,21 @@ static void read_in_handler(int sig)
 	handlers_wrong = read_parts(&handlers_ring, 3);
 }
 
-/* Calls with all signals blocked, and in a handler that blocks all. */
+static void *read_blocked(void *arg)
+{
+	sigset_t now;
+
+	say_parts("thread", 3);
+	(void)pthread_sigmask(SIG_SETMASK, NULL, &now);
+	printf("thread: SIGUSR1 %s\n",
+	       sigismember(&now, SIGUSR1) ? "blocked" : "open");
+	return arg;
+}
+
+/* Calls with all signals blocked, also by a thread, and in a handler that blocks all. */
 static int do_blocked(void)
 {
+	pthread_t thread;
 	struct sigaction action = { .sa_handler = read_in_handler };
 	sigset_t all, now;
 
@@ -259,6 +271,9 @@ static int do_blocked(void)
 	    sigprocmask(SIG_SETMASK, &all, NULL) < 0)
 		die("signals");
 	say_parts("blocked", 3);
+	if (pthread_create(&thread, NULL, read_blocked, NULL))
+		die("pthread_create");
+	(void)pthread_join(thread, NULL);
 	(void)raise(SIGUSR1);
 	printf("blocked: handler %s\n", handlers_wrong < 0 ? "waits" : "ran");
 	(void)sigemptyset(&all);
@@ -526,6 +541,78 @@ static int do_fork(void)
 	return 0;
 }
 
+/*
+ * The system call alone, as no C library makes it: the child goes on with another stack,
+ * and with its parent's thread-local variables; it ends with what the function returns.
+ */
+long raw_clone(unsigned long flags, char *stack_end, int *child_tid,
+	       int (*function)(void));
+__asm__(".text\n"
+	"raw_clone:\n\t"
+	"movq %rdx, %r10\n\t"
+	"movq %rcx, %r9\n\t"
+	"xorl %edx, %edx\n\t"
+	"xorl %r8d, %r8d\n\t"
+	"movl $56, %eax\n\t"
+	"syscall\n\t"
+	"testq %rax, %rax\n\t"
+	"jnz 1f\n\t"
+	"xorl %ebp, %ebp\n\t"
+	"call *%r9\n\t"
+	"movl %eax, %edi\n\t"
+	"movl $60, %eax\n\t"
+	"syscall\n"
+	"1:	ret\n\t"
+	".balign 16\n");
+
+static int read_in_clone(void)
+{
+	struct ring ring;
+
+	if (ring_open(&ring) < 0)
+		return 100;
+	return read_parts(&ring, 10);
+}
+
+static int clone_wrong = -1;
+
+static int read_in_raw_thread(void)
+{
+	clone_wrong = read_in_clone();
+	return 0;
+}
+
+/* A thread, and a process, by clone() alone; both of them twice. */
+static int do_clone(void)
+{
+	const unsigned long thread = CLONE_VM | CLONE_FS | CLONE_FILES |
+				     CLONE_SIGHAND | CLONE_THREAD |
+				     CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+	enum { BYTES = 256 << 10 };
+	char *stack = malloc(BYTES);
+	static int tid;
+
+	if (!stack)
+		die("malloc");
+	stack = (char *)(((uintptr_t)stack + BYTES - 64) & ~63ul);
+	for (int i = 0; i < 2; i++) {
+		tid = -1;
+		clone_wrong = -1;
+		if (raw_clone(thread, stack, &tid, read_in_raw_thread) < 0)
+			die("clone");
+		while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE))
+			(void)syscall(SYS_futex, &tid, 0 /* FUTEX_WAIT */, -1,
+				      NULL, NULL, 0);
+		printf("clone: in the thread %d of 10 parts are wrong\n",
+		       clone_wrong);
+		printf("clone: in the process, status %d\n",
+		       status_of((pid_t)raw_clone(SIGCHLD, stack, NULL,
+						  read_in_clone)));
+	}
+	say_parts("clone", 3);
+	return 0;
+}
+
 /* Run a program three ways. */
 static int do_exec(char **argv)
 {
@@ -655,6 +742,8 @@ int main(int argc, char **argv)
 		return do_masked();
 	if (!strcmp(what, "alternate"))
 		return do_alternate();
+	if (!strcmp(what, "clone"))
+		return do_clone();
 	if (!strcmp(what, "fork"))
 		return do_fork();
 	if (!strcmp(what, "exec"))

@@ -120,6 +120,19 @@ def _(trap):
         assert done.stderr.rstrip().endswith("--trap"), done
 
 
+@case("without rdgsbase there is no trap, and one line says so")
+def _(trap):
+    hide = trap.client("hide-fsgsbase.so")
+    for kind in KINDS:
+        done = trap.exec(trap.args.uaio, "run", "--trap",
+                         trap.client(f"client-{kind}"), "read", trap.file,
+                         LD_PRELOAD=hide)
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert done.stderr.count("\n") == 1, done
+        assert "--trap: the kernel or the processor has no rdgsbase" \
+            in done.stderr, done
+
+
 @case("a program under the trap reads a file by kernel AIO")
 def _(trap):
     trap.expect("aio", ["aio: 512 bytes, data 7, right"])
@@ -140,6 +153,8 @@ def _(trap):
 @case("a program under the trap may block every signal")
 def _(trap):
     trap.expect("blocked", ["blocked: 0 of 3 parts are wrong",
+                            "thread: 0 of 3 parts are wrong",
+                            "thread: SIGUSR1 blocked",
                             "blocked: handler waits",
                             "blocked: in the handler 0 of 3 parts are wrong; "
                             "now open"])
@@ -151,6 +166,13 @@ def _(trap):
                          "child: 0 of 10 parts are wrong",
                          "fork: status 5",
                          "parent: 0 of 10 parts are wrong"])
+
+
+@case("a thread and a process by the system call clone alone are served under the trap")
+def _(trap):
+    trap.expect("clone", ["clone: in the thread 0 of 10 parts are wrong",
+                          "clone: in the process, status 0"] * 2 + [
+                          "clone: 0 of 3 parts are wrong"])
 
 
 @case("a handler makes calls under the trap, though the call it interrupts blocks all else")
