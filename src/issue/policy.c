@@ -429,8 +429,6 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 {
 	bool was_tried;
 
-	if (uaio_sock_reads_errors(sqe))
-		waitq = &file->waitqs[UAIO_WAITQ_ERRORS];
 	if (sqe->call_flags & MSG_DONTWAIT)
 		return try_now(file, sqe, ret);
 	/* The first try is the first of many: run.c's. */
@@ -451,6 +449,28 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 	return UAIO_ISSUE_RETRY_READY;
 }
 
+/* The same of one that polls first (sock.h). */
+static __attribute__((noinline)) enum uaio_issue
+try_polled(struct uaio_file *file, struct uaio_waitq *waitq,
+	   const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+{
+	uint32_t edges = uaio_file_edges(file);
+	enum uaio_issue issue;
+
+	/* The first try is the first of many: run.c's. */
+	if (sqe->is_multishot)
+		return UAIO_ISSUE_RETRY_READY;
+	if (!uaio_sock_waits_to_send(sqe, sqe->fd)) {
+		issue = try_socket(file, waitq, sqe, ret);
+		if (issue != UAIO_ISSUE_DONE ||
+		    !uaio_sock_waits_to_fail(sqe, sqe->fd, ret->res))
+			return issue;
+	}
+	/* poll() has said that the socket is not ready. */
+	*ret = (struct uaio_outcome){ .edges = edges };
+	return UAIO_ISSUE_RETRY_READY;
+}
+
 /* Streams: execute what is possible now, and the rest when the file is ready. */
 static enum uaio_issue try_stream(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
@@ -461,8 +481,13 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		&file->waitqs[is_write ? UAIO_WAITQ_WRITE : UAIO_WAITQ_READ];
 	bool was_tried;
 
-	if (uaio_optab[sqe->op].is_of_socket)
-		return try_socket(file, waitq, sqe, ret);
+	if (uaio_optab[sqe->op].is_of_socket) {
+		if (uaio_sock_reads_errors(sqe))
+			waitq = &file->waitqs[UAIO_WAITQ_ERRORS];
+		return unlikely(sqe->polls_first)
+			       ? try_polled(file, waitq, sqe, ret)
+			       : try_socket(file, waitq, sqe, ret);
+	}
 	if (unlikely(sqe->off > 0) && uaio_is_misplaced(file, sqe))
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(is_at_bad_offset(file, sqe))) {

@@ -76,6 +76,36 @@ static inline void tell_door(const struct uaio_sqe *sqe, int fd, int64_t res,
 		uaio_op_door->picked(sqe, res);
 }
 
+/* Return: whether a socket is ready; true as well if it cannot be asked. */
+static bool is_ready(int fd, short events)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = events };
+
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
+}
+
+static bool is_send(const struct uaio_sqe *sqe)
+{
+	return uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
+}
+
+bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd)
+{
+	return is_send(sqe) && !is_ready(fd, POLLOUT);
+}
+
+bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res)
+{
+	/* Others are the socket's, which is ready for them, and tells them but once. */
+	bool is_mistake = res == -ENOTCONN || res == -EINVAL ||
+			  res == -EOPNOTSUPP || res == -ENOBUFS ||
+			  res == -ENOENT;
+
+	return is_mistake && !is_send(sqe) &&
+	       !is_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
+}
+
 bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
 	return sqe->op == UAIO_OP_ACCEPT &&

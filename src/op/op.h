@@ -60,6 +60,8 @@ struct uaio_sqe {
 	bool is_signalled : 1; /* its completion is signalled by a descriptor */
 	/* Of a RECV or RECVMSG, written by run: its socket has more to receive. */
 	bool leaves_more : 1;
+	/* Of a socket: what it does, or is wrong with it, waits until poll() says so. */
+	bool polls_first : 1;
 	bool is_async; /* not inline, whatever the policy would say */
 	/*
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets

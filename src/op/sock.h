@@ -46,6 +46,15 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd);
 
 /*
+ * A request that polls first (polls_first): a send is not made before its socket is ready,
+ * as there may be less room than poll() calls some. A receive takes what there is, which
+ * poll() would call ready, whatever SO_RCVLOWAT says; so only a mistake waits until then.
+ * Return: whether a call on fd, or its result, has to wait.
+ */
+bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
+bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res);
+
+/*
  * Return: whether a request on fd goes on although a call has moved some bytes: it
  * asks for all (MSG_WAITALL), and there are more to come.
  */

@@ -102,6 +102,20 @@ static int64_t try(struct uaio_req *req, int fd, bool is_known)
 	return res;
 }
 
+/* The same of one that polls first (sock.h). */
+static __attribute__((noinline)) int64_t try_polled(struct uaio_req *req,
+						    int fd, bool is_known)
+{
+	bool is_there = fd >= 0 && !uaio_req_has_lost_file(req, fd);
+	int64_t res;
+
+	if (is_there && uaio_sock_waits_to_send(&req->sqe, fd))
+		return -EAGAIN;
+	res = try(req, fd, is_known);
+	return is_there && uaio_sock_waits_to_fail(&req->sqe, fd, res) ? -EAGAIN
+								       : res;
+}
+
 /*
  * Hand req to a worker. Its call will block, and a thread that closes the
  * descriptor could not wait for that: so the call is never made on the client's
@@ -228,7 +242,8 @@ static int64_t try_unlocked(struct run *run, struct uaio_req *req,
 	run->is_again = false;
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	/* [step: TRY] */
-	res = try(req, fd, is_known);
+	res = unlikely(req->sqe.polls_first) ? try_polled(req, fd, is_known)
+					     : try(req, fd, is_known);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	if (res == -EAGAIN && !uaio_ready_is_certain(req) &&
 	    !is_to_be_armed_locked(run, req)) {

@@ -481,7 +481,7 @@ static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
 			  const struct uaio_file *file)
 {
-	bool begins_at_once = !sqe->is_async &&
+	bool begins_at_once = !sqe->is_async && !sqe->polls_first &&
 			      !(sqe->call_flags & MSG_DONTWAIT) &&
 			      uaio_file_has(file, UAIO_FILE_F_SOCKET);
 

@@ -138,7 +138,8 @@ int uaio_uring_select_first(struct uaio_uring_entry *entry,
 /*
  * The same of a receive with many shots, which is first tried when a thread waits, or
  * its socket is ready, though the kernel finds at once that there is no room. One that a
- * worker is to begin, or that must not wait, looks for room when it receives.
+ * worker is to begin, that must not wait, or that polls first, looks for room when it
+ * receives.
  */
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
 			  const struct uaio_file *file);

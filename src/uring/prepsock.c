@@ -40,19 +40,32 @@ static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 	return 0;
 }
 
+static bool receives(const struct uaio_uring_entry *entry)
+{
+	return entry->raw.opcode == IORING_OP_RECV ||
+	       entry->raw.opcode == IORING_OP_RECVMSG;
+}
+
+/* The socket is to be polled before the first try; one that must not wait has none. */
+static void poll_first(struct uaio_uring_entry *entry)
+{
+	if (entry->sqe.call_flags & MSG_DONTWAIT)
+		entry->late_error = -EAGAIN;
+	/* A poll for data does not tell of urgent data. */
+	entry->sqe.polls_first =
+		!(entry->sqe.call_flags & MSG_OOB) || !receives(entry);
+}
+
 /*
- * What moves bytes. That a socket is to be waited for before the first try
- * (POLL_FIRST) is advice, which would save the kernel a try. But then one that must not
- * wait (MSG_DONTWAIT) is not tried at all.
+ * What moves bytes
  */
 
 static void begin(struct uaio_uring_entry *entry)
 {
 	entry->sqe.off = UAIO_OFF_POSITION;
 	entry->sqe.call_flags = entry->raw.msg_flags & ~UAIO_MSG_PIECES;
-	if (unlikely(entry->raw.ioprio & IORING_RECVSEND_POLL_FIRST) &&
-	    entry->raw.msg_flags & MSG_DONTWAIT)
-		entry->late_error = -EAGAIN;
+	if (unlikely(entry->raw.ioprio & IORING_RECVSEND_POLL_FIRST))
+		poll_first(entry);
 }
 
 /* Remember what a request has to move for its success to be skipped. */
@@ -420,12 +433,10 @@ int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
 	entry->sqe.buf = uaio_uring_pointer(raw->addr);
 	entry->sqe.len = raw->addr2;
 	entry->sqe.call_flags = raw->accept_flags;
-	if (raw->ioprio & IORING_ACCEPT_DONTWAIT) {
+	if (raw->ioprio & IORING_ACCEPT_DONTWAIT)
 		entry->sqe.call_flags |= MSG_DONTWAIT;
-		/* As in begin(). */
-		if (raw->ioprio & IORING_ACCEPT_POLL_FIRST)
-			entry->late_error = -EAGAIN;
-	}
+	if (raw->ioprio & IORING_ACCEPT_POLL_FIRST)
+		poll_first(entry);
 	if (raw->ioprio & IORING_ACCEPT_MULTISHOT) {
 		entry->sqe.is_multishot = true;
 		if (!uaio_uring_note_for(entry))

@@ -239,6 +239,41 @@ a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 	unit_close(fds[0]);
 }
 
+/* The fallback thread, and a thread that waits; and a number that is closed meanwhile. */
+static void what_polls_first_waits_for_its_socket(void **state)
+{
+	static char part[4096];
+	char buf[16];
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	for (int i = 0; i < 3; i++) {
+		put_rw(&client, IORING_OP_RECV, fds[0], buf, sizeof(buf), 0, 1)
+			->ioprio = IORING_RECVSEND_POLL_FIRST;
+		submit(&client, 0);
+		assert_int_equal(unread(&client), 0);
+		assert_int_equal(write(fds[1], "abc", 3), 3);
+		if (i)
+			await_unread(&client, 1);
+		assert_got(&client, 1, 3);
+	}
+	while (send(fds[0], part, sizeof(part), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(read(fds[1], part, sizeof(part)), sizeof(part));
+	/* There is room, but poll() does not say so. */
+	put_rw(&client, IORING_OP_SEND, fds[0], part, 100, 0, 2)->ioprio =
+		IORING_RECVSEND_POLL_FIRST;
+	submit(&client, 0);
+	assert_int_equal(unread(&client), 0);
+	unit_close(fds[0]);
+	while (recv(fds[1], part, sizeof(part), MSG_DONTWAIT) > 0)
+		;
+	await_unread(&client, 1);
+	assert_got(&client, 2, 100);
+	close(fds[1]);
+}
+
 /* Nobody waits, so nobody would try it until there is something. */
 static void a_receive_of_many_shots_begins_with_room(void **state)
 {
@@ -532,6 +567,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RING_TEST(nobody_has_to_call_in),
 		RING_TEST(a_receive_goes_on_beyond_one_run),
+		RING_TEST(what_polls_first_waits_for_its_socket),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),
 		RING_TEST(a_receive_of_many_shots_keeps_its_socket),
 		RING_TEST(a_receive_of_many_shots_is_cancelled_by_its_number),

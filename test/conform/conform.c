@@ -84,6 +84,7 @@ const struct group groups[] = {
 	{ "uring-pass", rows_uring_pass },
 	{ "uring-fd", rows_uring_fd },
 	{ "uring-socket", rows_uring_socket },
+	{ "uring-first", rows_uring_first },
 	{ "uring-hint", rows_uring_hint },
 	{ "uring-multishot", rows_uring_multishot },
 	{ "uring-bundle", rows_uring_bundle },

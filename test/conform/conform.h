@@ -136,6 +136,7 @@ extern const struct row rows_uring_query[];
 extern const struct row rows_uring_region[];
 extern const struct row rows_uring_fd[];
 extern const struct row rows_uring_socket[];
+extern const struct row rows_uring_first[];
 extern const struct row rows_uring_hint[];
 extern const struct row rows_uring_multishot[];
 extern const struct row rows_uring_bundle[];

@@ -220,6 +220,16 @@ const struct difference differs_ring_hint = {
 		"see the flag receives again, and finds out by that.",
 };
 
+const struct difference differs_ring_first = {
+	.title = "A request that polls first keeps its place",
+	.text = "In the kernel one with IORING_RECVSEND_POLL_FIRST begins "
+		"behind what is submitted with it, and holds up no other of "
+		"its socket. Here requests on one direction of a socket are "
+		"executed one after the other, the oldest first, and one that "
+		"waits to be polled keeps its place. A receive of urgent data "
+		"alone (MSG_OOB) is tried at once.",
+};
+
 const struct difference differs_ring_commands = {
 	.title = "Commands of io_uring are those of sockets",
 	.text = "URING_CMD on a device, such as a disk or /dev/null, is "
@@ -321,7 +331,8 @@ const struct difference differs_low_water = {
 		"read(2) waits until there are as many bytes as that option "
 		"says, or as were asked for. Asking for the option would cost "
 		"every read of a socket that gets less than it asked for. A "
-		"POLL goes by the option, where poll(2) does.",
+		"POLL goes by the option, where poll(2) does; a receive of "
+		"io_uring that polls first does not.",
 };
 
 static const struct difference differs_stream_held = {
@@ -612,7 +623,7 @@ const struct chapter chapters[] = {
 	{ "What is accepted",
 	  CHAPTER(&differs_quota, &differs_sync_error, &differs_terminal_poll,
 		  &differs_flag_refused, &differs_strict, &differs_ring_file,
-		  &differs_ring_calls, &differs_ring_hint,
+		  &differs_ring_calls, &differs_ring_hint, &differs_ring_first,
 		  &differs_ring_commands, &differs_ring_child,
 		  &differs_ring_polled, &differs_ring_personality) },
 	{ "What requests report",

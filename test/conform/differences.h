@@ -29,6 +29,7 @@ extern const struct difference differs_killed;
 extern const struct difference differs_ring_file;
 extern const struct difference differs_ring_calls;
 extern const struct difference differs_ring_hint;
+extern const struct difference differs_ring_first;
 extern const struct difference differs_ring_commands;
 extern const struct difference differs_ring_mapped;
 extern const struct difference differs_ring_polled;

@@ -63,7 +63,10 @@ static const struct {
 	  "IORING_RECVSEND_FIXED_BUF IORING_SEND_ZC_REPORT_USAGE",
 	  "as the kernel" },
 	{ "IORING_RECVSEND_POLL_FIRST IORING_ACCEPT_POLL_FIRST",
-	  "taken, and tried at once all the same" },
+	  "as the kernel, but that a request keeps its place among those of "
+	  "its "
+	  "socket, and that a receive goes by neither MSG_OOB nor "
+	  "SO_RCVLOWAT" },
 	{ "IORING_RECVSEND_BUNDLE IORING_FEAT_RECVSEND_BUNDLE",
 	  "as the kernel. That the other side of a TCP connection has shut it "
 	  "down is no more to receive. With MSG_WAITALL incremental buffers "

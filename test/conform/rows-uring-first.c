@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * IORING_RECVSEND_POLL_FIRST and IORING_ACCEPT_POLL_FIRST: what is waited for before the
+ * first try.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "differences.h"
+#include "sockets.h"
+#include "uring.h"
+
+/* Of newer headers. */
+enum { ACCEPT_DONTWAIT = 1 << 1, ACCEPT_POLL_FIRST = 1 << 2 };
+
+enum { GROUP = 5, PART = 4096 };
+
+static char data[PART], got[PART];
+
+static void put(int fd, size_t len)
+{
+	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
+}
+
+static struct io_uring_sqe *recv_of(struct uring *ring, int fd, size_t len,
+				    uint32_t flags)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_RECV, fd, got, len, 0);
+
+	sqe->ioprio = IORING_RECVSEND_POLL_FIRST;
+	sqe->msg_flags = flags;
+	return sqe;
+}
+
+static struct io_uring_sqe *send_of(struct uring *ring, int fd, size_t len,
+				    uint32_t flags)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_SEND, fd, data, len, 0);
+
+	sqe->ioprio = IORING_RECVSEND_POLL_FIRST;
+	sqe->msg_flags = flags;
+	return sqe;
+}
+
+static struct io_uring_sqe *accept_of(struct uring *ring, int fd,
+				      uint32_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_ACCEPT, fd);
+
+	sqe->ioprio = (uint16_t)(ACCEPT_POLL_FIRST | flags);
+	return sqe;
+}
+
+/* Whether what was submitted waits; and it is cancelled if it does. */
+static void note_end(const char *key, struct uring *ring)
+{
+	struct io_uring_cqe cqe;
+	char name[64];
+
+	REQUIRE(uring_submit(ring) == 1);
+	snprintf(name, sizeof(name), "%s.ready", key);
+	/* Whether a worker executes it is another matter. */
+	if (!strstr(key, "accept"))
+		note_ready(name, ring);
+	while (!uring_settle(ring) && !others_sleep())
+		;
+	if (!uring_settle(ring)) {
+		note_text(key, "waits");
+		sqe_of(ring, IORING_OP_ASYNC_CANCEL, -1)->cancel_flags =
+			IORING_ASYNC_CANCEL_ANY;
+		REQUIRE(uring_submit(ring) == 1);
+		REQUIRE(uring_wait(ring, 2));
+		while (uring_take(ring, &cqe))
+			;
+		return;
+	}
+	REQUIRE(uring_take(ring, &cqe));
+	if (cqe.res >= 0 && strstr(key, "accept"))
+		cqe.res = 0;
+	note_cqe(key, &cqe);
+	while (uring_take(ring, &cqe))
+		;
+}
+
+static void receives(void)
+{
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
+	char key[32];
+
+	for (size_t i = 0; i < 4; i++) {
+		struct uring ring = new_uring(8, 0);
+		int fds[2];
+
+		if (i < 3)
+			pair_of(types[i], fds);
+		else
+			tcp_pair(fds);
+		put(fds[1], 10);
+		recv_of(&ring, fds[0], 100, 0);
+		snprintf(key, sizeof(key), "there.%zu", i);
+		note_end(key, &ring);
+		put(fds[1], 10);
+		recv_of(&ring, fds[0], 100, 0)->flags = IOSQE_ASYNC;
+		snprintf(key, sizeof(key), "async.%zu", i);
+		REQUIRE(uring_submit(&ring) == 1);
+		note_in_order(key, &ring, 1);
+		recv_of(&ring, fds[0], 0, 0);
+		snprintf(key, sizeof(key), "none.%zu", i);
+		note_end(key, &ring);
+		recv_of(&ring, fds[0], 100, 0);
+		snprintf(key, sizeof(key), "waits.%zu", i);
+		REQUIRE(uring_submit(&ring) == 1);
+		note_ready("waits", &ring);
+		put(fds[1], 20);
+		note_in_order(key, &ring, 1);
+	}
+}
+
+/* One that polls first begins behind one that does not. */
+static void order(void)
+{
+	static char first[4], second[4];
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	memcpy(data, "abcdefgh", 8);
+	pair_of(SOCK_STREAM, fds);
+	put(fds[1], 8);
+	recv_of(&ring, fds[0], 4, 0)->addr = (uintptr_t)first;
+	sqe_rw(&ring, IORING_OP_RECV, fds[0], second, 4, 0);
+	REQUIRE(uring_submit(&ring) == 2);
+	note_cqes("cqe", &ring, 2);
+	note("first", first[0]);
+	note("second", second[0]);
+}
+
+/* So much is sent that poll() says there is no room, and there is some. */
+static void fill(const int fds[2])
+{
+	while (send(fds[0], data, PART, MSG_DONTWAIT) > 0)
+		;
+	for (int i = 0; i < 3; i++)
+		REQUIRE(recv(fds[1], got, PART, MSG_WAITALL) == PART);
+}
+
+/* Nor does it hold up one that does not. */
+static void held_up(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	fill(fds);
+	send_of(&ring, fds[0], 100, 0);
+	sqe_rw(&ring, IORING_OP_SEND, fds[0], data, 100, 0);
+	REQUIRE(uring_submit(&ring) == 2);
+	note("plain", uring_settle(&ring));
+	while (recv(fds[1], got, PART, MSG_DONTWAIT) > 0)
+		;
+	note_cqes("cqe", &ring, 2);
+}
+
+static void does_not_wait(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	int fds[2], fd = listening(0, &address);
+
+	pair_of(SOCK_STREAM, fds);
+	put(fds[1], 10);
+	recv_of(&ring, fds[0], 100, MSG_DONTWAIT);
+	note_end("recv", &ring);
+	recv_of(&ring, fds[0], 100, MSG_DONTWAIT)->flags = IOSQE_ASYNC;
+	REQUIRE(uring_submit(&ring) == 1);
+	note_in_order("recv.async", &ring, 1);
+	send_of(&ring, fds[0], 100, MSG_DONTWAIT);
+	note_end("send", &ring);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT);
+	note_end("accept", &ring);
+	(void)call(&address);
+	accept_of(&ring, fd, ACCEPT_DONTWAIT);
+	note_end("accept.there", &ring);
+}
+
+/* Room for a few bytes is not what poll() calls room. */
+static void sends(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	send_of(&ring, fds[0], 100, 0);
+	note_end("room", &ring);
+	REQUIRE(recv(fds[1], got, sizeof(got), 0) == 100);
+	fill(fds);
+	sqe_rw(&ring, IORING_OP_SEND, fds[0], data, 100, 0);
+	note_end("plain", &ring);
+	send_of(&ring, fds[0], 100, 0);
+	note_end("little", &ring);
+	send_of(&ring, fds[0], 0, 0);
+	note_end("nothing", &ring);
+	send_of(&ring, fds[0], 100, 0);
+	REQUIRE(uring_submit(&ring) == 1);
+	note_ready("waits", &ring);
+	close(fds[1]);
+	note_in_order("broken", &ring, 1);
+	send_of(&ring, fds[0], 100, 0);
+	note_end("again", &ring);
+}
+
+static void errors(void)
+{
+	const struct linger none = { .l_onoff = 1, .l_linger = 0 };
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	int fds[2], fd;
+
+	fd = listening(0, &address);
+	recv_of(&ring, fd, 10, 0);
+	note_end("listening.recv", &ring);
+	send_of(&ring, fd, 10, 0);
+	note_end("listening.send", &ring);
+	fd = bound_inet(SOCK_STREAM, &address);
+	recv_of(&ring, fd, 10, 0);
+	note_end("alone.recv", &ring);
+	send_of(&ring, fd, 10, 0);
+	note_end("alone.send", &ring);
+	accept_of(&ring, fd, 0);
+	note_end("alone.accept", &ring);
+	fd = bound_inet(SOCK_DGRAM, &address);
+	accept_of(&ring, fd, 0);
+	note_end("udp.accept", &ring);
+	send_of(&ring, fd, 10, 0);
+	note_end("udp.send", &ring);
+	fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	recv_of(&ring, fd, 10, 0);
+	note_end("unix.recv", &ring);
+	send_of(&ring, fd, 10, 0);
+	note_end("unix.send", &ring);
+	accept_of(&ring, fd, 0);
+	note_end("unix.accept", &ring);
+	tcp_pair(fds);
+	setsockopt(fds[1], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(fds[1]);
+	recv_of(&ring, fds[0], 10, 0);
+	note_end("reset.recv", &ring);
+	send_of(&ring, fds[0], 10, 0);
+	note_end("reset.send", &ring);
+	pair_of(SOCK_STREAM, fds);
+	REQUIRE(shutdown(fds[0], SHUT_RDWR) == 0);
+	recv_of(&ring, fds[0], 10, 0);
+	note_end("shut.recv", &ring);
+	send_of(&ring, fds[0], 10, 0);
+	note_end("shut.send", &ring);
+}
+
+static void urgent(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	recv_of(&ring, fds[0], 10, MSG_OOB);
+	note_end("stream", &ring);
+	pair_of(SOCK_DGRAM, fds);
+	recv_of(&ring, fds[0], 10, MSG_OOB);
+	note_end("dgram", &ring);
+}
+
+static void low_water(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2], low = 10;
+
+	tcp_pair(fds);
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVLOWAT, &low,
+			   sizeof(low)) == 0);
+	put(fds[1], 4);
+	recv_of(&ring, fds[0], 100, 0);
+	note_end("few", &ring);
+	recv_of(&ring, fds[0], 100, 0);
+	REQUIRE(uring_submit(&ring) == 1);
+	put(fds[1], 4);
+	note("waits", uring_settle(&ring));
+	put(fds[1], 4);
+	note_in_order("cqe", &ring, 1);
+}
+
+static struct io_uring_sqe *shots_of(struct uring *ring, int fd)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_RECV, fd);
+
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	sqe->ioprio = IORING_RECV_MULTISHOT | IORING_RECVSEND_POLL_FIRST;
+	return sqe;
+}
+
+static void many_shots(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	/* No buffer. */
+	shots_of(&ring, fds[0]);
+	REQUIRE(uring_submit(&ring) == 1);
+	note("no_buffer.waits", uring_settle(&ring));
+	put(fds[1], 10);
+	note_in_order("no_buffer", &ring, 1);
+	shots_of(&ring, fds[0]);
+	note_end("no_buffer.there", &ring);
+	uring_provide(&ring, GROUP, got, 10, 0, 4);
+	shots_of(&ring, fds[0]);
+	REQUIRE(uring_submit(&ring) == 1);
+	note_ready("ready", &ring);
+	note_in_order("there", &ring, 1);
+	put(fds[1], 10);
+	note_in_order("then", &ring, 1);
+	shutdown(fds[1], SHUT_WR);
+	note_in_order("end", &ring, 1);
+}
+
+/* Of one shot, with a buffer that is selected. */
+static void selects(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	shots_of(&ring, fds[0])->ioprio = IORING_RECVSEND_POLL_FIRST;
+	note_end("no_buffer", &ring);
+	put(fds[1], 10);
+	shots_of(&ring, fds[0])->ioprio = IORING_RECVSEND_POLL_FIRST;
+	note_end("no_buffer.there", &ring);
+	uring_provide(&ring, GROUP, got, 10, 0, 4);
+	shots_of(&ring, fds[0])->ioprio = IORING_RECVSEND_POLL_FIRST;
+	note_end("there", &ring);
+}
+
+static void accepts_from(int flags)
+{
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	struct io_uring_cqe cqe;
+	int fd = listening(flags, &address);
+
+	accept_of(&ring, fd, 0);
+	note_end("accept.nobody", &ring);
+	(void)call(&address);
+	accept_of(&ring, fd, 0);
+	REQUIRE(uring_submit(&ring) == 1);
+	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+	note("accept.there", cqe.res >= 0);
+	accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT);
+	REQUIRE(uring_submit(&ring) == 1);
+	note("many.waits", uring_settle(&ring));
+	(void)call(&address);
+	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+	note("many", cqe.res >= 0);
+	note("many.flags", cqe.flags);
+}
+
+static void accepts(void)
+{
+	accepts_from(0);
+}
+
+static void accepts_nonblock(void)
+{
+	accepts_from(SOCK_NONBLOCK);
+}
+
+static void messages(void)
+{
+	struct iovec iov = { got, 10 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct uring ring = new_uring(8, 0);
+	struct sockaddr_in address;
+	int fds[2], fd = listening(0, &address);
+
+	pair_of(SOCK_STREAM, fds);
+	sqe_rw(&ring, IORING_OP_SENDMSG, fds[0], &msg, 1, 0)->ioprio =
+		IORING_RECVSEND_POLL_FIRST;
+	note_end("send", &ring);
+	sqe_rw(&ring, IORING_OP_RECVMSG, fds[1], &msg, 1, 0)->ioprio =
+		IORING_RECVSEND_POLL_FIRST;
+	note_end("recv", &ring);
+	sqe_rw(&ring, IORING_OP_RECVMSG, fds[1], &msg, 1, 0)->ioprio =
+		IORING_RECVSEND_POLL_FIRST;
+	note_end("waits", &ring);
+	sqe_rw(&ring, IORING_OP_RECVMSG, fd, &msg, 1, 0)->ioprio =
+		IORING_RECVSEND_POLL_FIRST;
+	note_end("listening", &ring);
+}
+
+static void in_a_chain(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	put(fds[1], 10);
+	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
+	recv_of(&ring, fds[0], 10, 0)->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("there", &ring, 3);
+	recv_of(&ring, fds[0], 10, MSG_DONTWAIT)->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("dontwait", &ring, 2);
+}
+
+#define ORDER                             \
+	{ "first=101", "first=97" },      \
+	{                                 \
+		"second=97", "second=101" \
+	}
+#define HELD_UP                      \
+	{                            \
+		"plain=1", "plain=0" \
+	}
+#define LOW_WATER                                                   \
+	{ "few.ready=0", "few.ready=1" }, { "few=waits", "few=4" }, \
+		{ "waits=0", "waits=1" },                           \
+	{                                                           \
+		"cqe.2=12", "cqe.1=4"                               \
+	}
+#define URGENT                                        \
+	{ "stream.ready=0", "stream.ready=1" },       \
+		{ "stream=waits", "stream=EINVAL" },  \
+		{ "dgram.ready=0", "dgram.ready=1" }, \
+	{                                             \
+		"dgram=waits", "dgram=EOPNOTSUPP"     \
+	}
+
+const struct row rows_uring_first[] = {
+	ROW("a receive polls first", receives),
+	ROW_DIFFERS("one that polls first begins behind another", order,
+		    differs_ring_first, ORDER),
+	ROW_DIFFERS("one that polls first holds up none", held_up,
+		    differs_ring_first, HELD_UP),
+	ROW("one that polls first must not wait", does_not_wait),
+	ROW("a send polls first", sends),
+	ROW("what fails polls first", errors),
+	ROW_DIFFERS("a receive of urgent data polls first", urgent,
+		    differs_ring_first, URGENT),
+	ROW_DIFFERS("a receive polls first, and SO_RCVLOWAT", low_water,
+		    differs_low_water, LOW_WATER),
+	ROW("a receive of many shots polls first", many_shots),
+	ROW("a receive that selects polls first", selects),
+	ROW("an accept polls first", accepts),
+	ROW("an accept polls first, O_NONBLOCK", accepts_nonblock),
+	ROW("messages poll first", messages),
+	ROW("one that polls first, in a chain", in_a_chain),
+	NO_ROW,
+};
