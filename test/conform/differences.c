@@ -275,6 +275,16 @@ const struct difference differs_ring_child = {
 		"child (daemon) work, and so do those that take turns.",
 };
 
+const struct difference differs_ring_sent = {
+	.title = "A ring's descriptor can be sent by a Unix socket",
+	.text = "From Linux 6.7 on the kernel refuses that. Here it is a "
+		"descriptor of the ring in the process that made the ring, and "
+		"in a child of that one. Another process has no ring by it, "
+		"though it runs on uaio as well: EOPNOTSUPP, as of any other "
+		"file. When the process that made the ring has closed its "
+		"last, the ring ends, wherever else there are descriptors.",
+};
+
 static const struct difference differs_ring_duplicate = {
 	.title = "Before Linux 6.10 another descriptor cancels nothing",
 	.text = "IORING_ASYNC_CANCEL_FD finds the requests that were submitted "
@@ -625,7 +635,8 @@ const struct chapter chapters[] = {
 		  &differs_flag_refused, &differs_strict, &differs_ring_file,
 		  &differs_ring_calls, &differs_ring_hint, &differs_ring_first,
 		  &differs_ring_commands, &differs_ring_child,
-		  &differs_ring_polled, &differs_ring_personality) },
+		  &differs_ring_sent, &differs_ring_polled,
+		  &differs_ring_personality) },
 	{ "What requests report",
 	  CHAPTER(&differs_ring_mapped, &differs_not_blocked,
 		  &differs_poll_bits, &differs_poll_order,

@@ -34,6 +34,7 @@ extern const struct difference differs_ring_commands;
 extern const struct difference differs_ring_mapped;
 extern const struct difference differs_ring_polled;
 extern const struct difference differs_ring_child;
+extern const struct difference differs_ring_sent;
 extern const struct difference differs_ring_overflow;
 extern const struct difference differs_ring_personality;
 extern const struct difference differs_posix_duplex;

@@ -7,9 +7,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -442,6 +444,72 @@ static void parent_ends(void)
 	note("goes_on", byte == 'y');
 }
 
+/* A child waits while its parent is killed, which has requests of its own, and is not. */
+static int waits_for[2], pids[2];
+
+static int wait_in_child(void)
+{
+	char got[8], byte = 'n';
+	struct io_uring_cqe cqe;
+	pid_t pid = getpid();
+	uint64_t own = sqe_rw(&inherited, IORING_OP_READ, waits_for[0], got,
+			      sizeof(got), 0)
+			       ->user_data;
+
+	if (uring_submit(&inherited) != 1 ||
+	    write(pids[1], &pid, sizeof(pid)) != sizeof(pid))
+		return 1;
+	if (uring_find(&inherited, own, &cqe) && cqe.res == 3)
+		byte = 'y';
+	return write(answer[1], &byte, 1) != 1;
+}
+
+static void parent_is_killed(void)
+{
+	pid_t parent, child;
+	char byte = 0;
+	int status;
+
+	REQUIRE(pipe(waits_for) == 0 && pipe(pids) == 0 && pipe(answer) == 0);
+	parent = fork_helper();
+	if (parent == 0) {
+		inherited = prepare();
+		if (fork() == 0)
+			_exit(wait_in_child());
+		for (;;)
+			pause();
+	}
+	REQUIRE(read(pids[0], &child, sizeof(child)) == sizeof(child));
+	wait_asleep(child);
+	REQUIRE(kill(parent, SIGKILL) == 0);
+	REQUIRE(waitpid(parent, &status, 0) == parent);
+	REQUIRE(write(waits_for[1], "abc", 3) == 3);
+	REQUIRE(read(answer[0], &byte, 1) == 1);
+	note("child_has_it", byte == 'y');
+}
+
+/* By a Unix socket, to the process itself. */
+static void sent(void)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)),
+				.cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { &control, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control.room) };
+	struct uring ring = prepare();
+	int ends[2];
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	memcpy(CMSG_DATA(&control.head), &ring.fd, sizeof(ring.fd));
+	note_result("send", sendmsg(ends[0], &msg, 0) < 0 ? -errno : 0);
+}
+
 static int close_in_child(void)
 {
 	return close(inherited.fd);
@@ -527,6 +595,10 @@ const struct row rows_uring_fd[] = {
 		    child_reads_registered, differs_ring_child,
 		    { "child=8", "child=9" }),
 	ROW("a child goes on with the ring of a parent that ends", parent_ends),
+	ROW("a child waits in the ring of a parent that is killed",
+	    parent_is_killed),
+	ROW_DIFFERS("a ring's descriptor is sent", sent, differs_ring_sent,
+		    { "send=EINVAL", "send=0" }),
 	ROW("a child closes a ring", child_closes),
 	ROW("a child has a ring of its own", child_has_its_own),
 	ROW("a ring of one issuer and a child", single_issuer),

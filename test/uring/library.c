@@ -6,6 +6,8 @@
  *     old    the functions of liburing 2.3, which print the same whoever has them
  *     newer  those of later versions, which are ours alone here: a mistake ends it
  *     init   a ring and a request
+ *     sent   a ring's descriptor is sent by a socket, to this process and others
+ *     got    what one of these, that has nothing else of the ring, makes of it
  *     whose  whose the functions are: the name of the file
  */
 #undef NDEBUG
@@ -501,6 +503,10 @@ int main(int argc, char **argv)
 		io_uring_queue_exit(&ring);
 	} else if (!strcmp(argv[1], "newer")) {
 		use_newer();
+	} else if (!strcmp(argv[1], "sent")) {
+		send_rings(argv[0]);
+	} else if (!strcmp(argv[1], "got")) {
+		use_ring_of_stranger();
 	} else {
 		assert(!strcmp(argv[1], "old"));
 		use_setup();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What library.c and library-newer.c share. */
+/* What library.c and those beside it share. */
 #ifndef TEST_URING_LIBRARY_H
 #define TEST_URING_LIBRARY_H
 
@@ -23,5 +23,9 @@ void read_at(struct io_uring *ring, int fd, int flags, void *buf);
 void *find(const char *name);
 
 void use_newer(void);
+
+/* library-sent.c; the second in the program that the first executes */
+void send_rings(const char *program);
+void use_ring_of_stranger(void);
 
 #endif /* TEST_URING_LIBRARY_H */

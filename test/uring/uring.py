@@ -99,6 +99,16 @@ def _(args):
     print(run(args, [args.liburing, "newer"], True, UAIO_URING="never"))
 
 
+@case("a ring's descriptor comes by a socket, and is the ring in a child, not elsewhere")
+def _(args):
+    text = run(args, [args.liburing, "sent"], True, UAIO_URING="always")
+    lines = text.splitlines()
+    for who in ("here", "child", "at last"):
+        assert f"{who}: 1" in lines, text
+    for what in ("submit", "wait", "register"):
+        assert lines.count(f"{what}: EOPNOTSUPP") == 2, text
+
+
 @case("calls that liburing makes by itself come to the library")
 def _(args):
     command = [args.liburing, "whose"]
