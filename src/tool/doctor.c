@@ -8,7 +8,6 @@
  * Tested by test/run/doctor.py.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "tool/findings.h"
+#include "tool/flags.h"
 #include "tool/machine.h"
 #include "tool/place.h"
 #include "tool/program.h"
@@ -65,9 +65,8 @@ static int read_flags(int argc, char **argv, struct orders *orders,
 	};
 	int c;
 
-	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
 	*ret_status = EXIT_SUCCESS;
-	while ((c = getopt_long(argc, argv, "+h", flags, NULL)) != -1) {
+	while ((c = uaio_flags_next(argc, argv, "+h", flags)) != -1) {
 		switch (c) {
 		case 'j': orders->is_json = true; break;
 		case 'p': orders->paths[orders->nr_paths++] = optarg; break;

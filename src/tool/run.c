@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 
 #include "options/options.h"
 #include "options/variables.h"
+#include "tool/flags.h"
 #include "tool/hint.h"
 #include "tool/library.h"
 #include "tool/preload.h"
@@ -28,7 +28,7 @@
 #include "tool/trapped.h"
 #include "tool/trial.h"
 
-/* getopt_long() returns this and up for long options, characters for short. */
+/* uaio_flags_next() returns this and up for long options, characters for short. */
 enum { FIRST_LONG = 256 };
 
 /* The value of each option, from its flag or else from its variable. */
@@ -234,9 +234,8 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 	int c, id;
 
 	fill_flags(flags);
-	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
 	*ret_status = EXIT_SUCCESS;
-	while ((c = getopt_long(argc, argv, "+hVv", flags, NULL)) != -1) {
+	while ((c = uaio_flags_next(argc, argv, "+hVv", flags)) != -1) {
 		switch (c) {
 		case 'h': print_help(); return -1;
 		case 'V': puts("uaio " UAIO_VERSION); return -1;

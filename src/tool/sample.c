@@ -5,7 +5,6 @@
  * Tested by test/run/top.py.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 
 #include "live/hist.h"
+#include "tool/flags.h"
 #include "tool/tool.h"
 #include "tool/top.h"
 
@@ -147,13 +147,11 @@ int uaio_top_options(int argc, char **argv, struct uaio_top *ret)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	static char prefix[] = "uaio"; /* of getopt's messages */
 	int flag, status = -1;
 
 	*ret = (struct uaio_top){ .delay_s = 2 };
-	argv[0] = prefix;
-	while (status < 0 && (flag = getopt_long(argc, argv, "bn:d:s:y:h",
-						 flags, NULL)) != -1)
+	while (status < 0 &&
+	       (flag = uaio_flags_next(argc, argv, "bn:d:s:y:h", flags)) != -1)
 		status = read_flag(flag, ret);
 	return status >= 0 ? status
 			   : read_pids(argc - optind, argv + optind, ret);

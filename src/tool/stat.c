@@ -5,13 +5,13 @@
  * Tested by test/run/live.py.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "tool/flags.h"
 #include "tool/pages.h"
 #include "tool/tool.h"
 
@@ -371,8 +371,7 @@ static int read_flags(int argc, char **argv, struct wish *ret)
 	};
 	int c;
 
-	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
-	while ((c = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
+	while ((c = uaio_flags_next(argc, argv, "h", flags)) != -1) {
 		switch (c) {
 		case 'e': ret->has_ended = true; break;
 		case 'j': ret->format = AS_JSON; break;

@@ -10,7 +10,6 @@
  * Tested by test/run/trace.py.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 
 #include "base/atomic.h"
 #include "options/faults.h"
+#include "tool/flags.h"
 #include "tool/pages.h"
 #include "tool/tool.h"
 #include "tool/tracing.h"
@@ -138,8 +138,7 @@ static int read_flags(int argc, char **argv, int *ret_status)
 	};
 	int c;
 
-	argv[0] = (char[]){ "uaio" }; /* the prefix of getopt's messages */
-	while ((c = getopt_long(argc, argv, "+ho:p:", flags, NULL)) != -1) {
+	while ((c = uaio_flags_next(argc, argv, "+ho:p:", flags)) != -1) {
 		*ret_status = 0;
 		if (c == 'h')
 			print_help();

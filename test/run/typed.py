@@ -42,6 +42,30 @@ def _(tool):
     outcome.expect(2, err="uaio: fly: no such subcommand; see uaio help\n")
 
 
+@case("an option that is none is told where the options are")
+def _(tool):
+    for command in ("run", "doctor", "stat", "top", "trace"):
+        where = f"see uaio {command} --help"
+        for option in ("--no-such", "-Z"):
+            tool.exec(tool.uaio, command, option).expect(
+                2, err=f"uaio: {command}: {option}: no such option; {where}\n")
+        tool.exec(tool.uaio, command, "--help=x").expect_refusal(
+            2, "--help takes no value", where)
+    for words in (("run", "--nice"), ("doctor", "--path"), ("trace", "-p"),
+                  ("trace", "--slower"), ("top", "-n"), ("top", "--by")):
+        tool.exec(tool.uaio, *words).expect(
+            2, err=f"uaio: {words[0]}: {words[1]}: its value is missing; see "
+                   f"uaio {words[0]} --help\n")
+
+
+@case("an option of uaio run is told where to type it")
+def _(tool):
+    tool.exec(tool.uaio, "trace", "--uring=always", "true").expect_refusal(
+        2, "uaio trace -- uaio run --uring=always ...)")
+    tool.exec(tool.uaio, "doctor", "--trap", "true").expect_refusal(
+        2, "one of uaio run: uaio run --trap ...)")
+
+
 @case("the option -v is told what it could mean")
 def _(tool):
     tool.exec(tool.uaio, "-v").expect_refusal(2, "-v: no such option", "-V",
