@@ -45,13 +45,24 @@ static void be_silent(void)
 		(void)dup2(null, STDERR_FILENO);
 }
 
+/*
+ * What can be served is asked, whatever the environment asks for: no faults, no
+ * statistics. No counts either, which would stay: this child does not end in order.
+ */
+static void set_options(void)
+{
+	for (int id = 0; id < UAIO_NR_OPTIONS; id++)
+		(void)unsetenv(uaio_options[id].variable);
+	/* Rings are the library's even where the kernel has some. */
+	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
+	(void)setenv(uaio_options[UAIO_OPTION_LIVE].variable, "off", 1);
+}
+
 /* Return: 0 or an errno. */
 static int load(struct memory *memory)
 {
 	be_silent();
-	/* Rings are the library's even where the kernel has some. */
-	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
-	(void)setenv(uaio_options[UAIO_OPTION_POSIX].variable, "on", 1);
+	set_options();
 	library = dlopen(memory->path, RTLD_NOW | RTLD_LOCAL);
 	if (library)
 		return 0;

@@ -7,9 +7,11 @@
 
 #include "options/options.h"
 
-/* What an option leaves to others, or NULL. */
-static const char *left_by(int id, uint64_t value)
+/* What a program would be surprised by, or NULL. */
+static const char *surprise_of(int id, uint64_t value)
 {
+	if (id == UAIO_OPTION_FAULT)
+		return "requests fail, or are short or late, on purpose";
 	if (id == UAIO_OPTION_URING && value == UAIO_URING_NEVER)
 		return "io_uring is left to the kernel";
 	if (id == UAIO_OPTION_POSIX && value == UAIO_POSIX_OFF)
@@ -22,7 +24,7 @@ static void judge_one(int id, const char *text, struct uaio_findings *findings)
 	const struct uaio_option *option = &uaio_options[id];
 	char complaint[UAIO_OPTION_COMPLAINT_MAX];
 	struct uaio_finding *finding;
-	const char *left;
+	const char *surprise;
 	uint64_t value;
 
 	if (uaio_option_parse(option, text, &value) < 0) {
@@ -34,11 +36,12 @@ static void judge_one(int id, const char *text, struct uaio_findings *findings)
 				 option->variable);
 		return;
 	}
-	left = left_by(id, value);
-	finding = uaio_find(findings, left ? UAIO_WARN : UAIO_PASS, "option",
-			    "%s=%s is set%s%s", option->variable, text,
-			    left ? ": " : "", left ? left : "");
-	if (!left)
+	surprise = surprise_of(id, value);
+	finding =
+		uaio_find(findings, surprise ? UAIO_WARN : UAIO_PASS, "option",
+			  "%s=%s is set%s%s", option->variable, text,
+			  surprise ? ": " : "", surprise ? surprise : "");
+	if (!surprise)
 		return;
 	uaio_finding_fix(finding, "option", "unset %s", option->variable);
 }

@@ -190,6 +190,23 @@ def _(tool):
                                        words="left to the C library")
     option("UAIO_STRICT", "maybe").expect("option", "FAIL", "option",
                                           words="maybe")
+    # What the library can serve does not depend on them.
+    option("UAIO_FAULT", "any:eio").expect(
+        "option", "WARN", "option", words="on purpose").expect(
+            "kernel AIO", "PASS").expect("POSIX AIO", "PASS")
+
+
+@case("the doctor leaves no counts and no statistics of its own")
+def _(tool):
+    need_root()
+    outcome = tool.exec(
+        "unshare", "--mount", "sh", "-c",
+        'mount -t tmpfs none /dev/shm && "$0" doctor >/dev/null; '
+        'find /dev/shm -type f', tool.uaio,
+        env={"UAIO_STATS_JSON": os.path.join(tool.scratch, "stats")})
+    outcome.expect(out="")
+    expect(os.path.exists(os.path.join(tool.scratch, "stats")), False,
+           "statistics")
 
 
 @case("the doctor refuses what it does not know in one line")
