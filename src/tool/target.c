@@ -62,7 +62,7 @@ static int check_static(const char *who, const char *path, bool may_trap)
 	return uaio_diag(EXIT_REFUSED,
 			 "%s is statically linked, so that no library can "
 			 "be put in front of it: use a dynamic build of it, or "
-			 "--trap",
+			 "uaio run --trap",
 			 who);
 }
 
@@ -77,7 +77,7 @@ static int check_loader(const char *who, const char *loader, bool may_trap)
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is built for another C library (its "
 				 "loader is %s): use a build for glibc, or "
-				 "--trap",
+				 "uaio run --trap",
 				 who, loader);
 	}
 	if (access(loader, F_OK) < 0)

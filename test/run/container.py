@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 
 import yaml
 
@@ -75,6 +76,12 @@ class Image:
                 *(f"{name}={value}" for name, value in env.items()),
                 *entrypoint, *command]
 
+    def start(self, command, **options):
+        """A process that goes on, and ends with this one."""
+        return subprocess.Popen(
+            self.command(command, **options), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+
     def run(self, command, **options):
         """Return: what was printed, and the exit status."""
         done = subprocess.run(
@@ -87,6 +94,8 @@ class Image:
 def my_image():
     """The user's own: a minimal Debian with fio, and nothing of uaio."""
     run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", SCRATCH)
+    # PID 1 has it as a root here, where `uaio stat` looks, too.
+    run("mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
     os.makedirs(CONTEXT)
     image = Image()
     run("tar", "-C", image.root, "-xf", BASE, "--exclude=./usr/share/doc",
@@ -168,10 +177,12 @@ def build(images, path, context):
 #
 
 class Shell:
-    """What the document types; of Docker `build` and `run`, as far as it uses them."""
+    """What the document types; of Docker what it uses of `build`, `run`, `exec` and
+    `kill`."""
 
     def __init__(self, images):
         self.images = images
+        self.containers = {}  # by name: the image, and the process that goes on
         self.cwd = TREE
 
     def build(self, words):
@@ -185,7 +196,7 @@ class Shell:
         return "", 0
 
     def run(self, words):
-        env, entrypoint = {}, None
+        env, entrypoint, container = {}, None, None
         while words[0].startswith("-"):
             option = words.pop(0)
             if option == "-e":
@@ -193,16 +204,37 @@ class Shell:
                 env[name] = value
             elif option == "--entrypoint":
                 entrypoint = [words.pop(0)]
-            elif option != "--rm":
+            elif option == "--name":
+                container = words.pop(0)
+            elif option not in ("--rm", "-d"):
                 fail(f"docker run {option}?")
-        return self.images[words[0]].run(words[1:], env=env,
-                                         entrypoint=entrypoint)
+        image = self.images[words[0]]
+        if not container:
+            return image.run(words[1:], env=env, entrypoint=entrypoint)
+        process = image.start(words[1:], env=env, entrypoint=entrypoint)
+        self.containers[container] = image, process
+        # Its first request, behind which it has a page.
+        while not glob.glob(image.root + "/dev/shm/uaio.*/*"):
+            if process.poll() is not None:
+                fail(f"{container} has ended")
+            time.sleep(0.01)
+        return "the id\n", 0
 
+    def exec(self, words):
+        return self.containers[words[0]][0].run(words[1:], entrypoint=[])
+
+    def kill(self, words):
+        image, process = self.containers.pop(words[0])
+        process.kill()
+        process.wait()
+        for place in glob.glob(image.root + "/dev/shm/uaio.*"):
+            shutil.rmtree(place)
+        return words[0] + "\n", 0
 
     def execute(self, command):
         words = shlex.split(command)
         if words[0] == "docker":
-            return {"build": self.build, "run": self.run}[words[1]](words[2:])
+            return getattr(self, words[1])(words[2:])
         if words[0] in ("make", "dpkg-buildpackage"):
             return "", 0  # make() has what they leave
         if words[0] == "cd":
