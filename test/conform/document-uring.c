@@ -38,7 +38,8 @@ static const struct {
 	  "as the kernel. A socket that is not O_NONBLOCK is so for a moment "
 	  "while CONNECT is made" },
 	{ "URING_CMD", "of sockets: SIOCINQ, SIOCOUTQ, GETSOCKOPT with "
-		       "SOL_SOCKET, SETSOCKOPT; else EOPNOTSUPP" },
+		       "SOL_SOCKET, SETSOCKOPT; else, with TX_TIMESTAMP for "
+		       "example, EOPNOTSUPP" },
 	{ "PROVIDE_BUFFERS REMOVE_BUFFERS", "as the kernel" },
 	{ "MSG_RING",
 	  "as the kernel, to rings of this process; to others EBADFD" },
@@ -75,6 +76,43 @@ static const struct {
 	{ "IORING_SEND_VECTORIZED", "as the kernel" },
 	{ "personality",
 	  "that of a thread with the same credentials; else EACCES" },
+	{ "**Flags of an operation**", "" },
+	{ "NOP_INJECT_RESULT NOP_FILE NOP_FIXED_FILE NOP_FIXED_BUFFER NOP_TW "
+	  "NOP_CQE32 FSYNC_DATASYNC SPLICE_F_FD_IN_FIXED FILE_INDEX_ALLOC "
+	  "FIXED_FD_NO_CLOEXEC",
+	  "as the kernel" },
+	{ "TIMEOUT_ABS TIMEOUT_UPDATE TIMEOUT_BOOTTIME TIMEOUT_REALTIME "
+	  "TIMEOUT_ETIME_SUCCESS TIMEOUT_MULTISHOT LINK_TIMEOUT_UPDATE",
+	  "as the kernel" },
+	{ "POLL_ADD_MULTI POLL_ADD_LEVEL POLL_UPDATE_EVENTS "
+	  "POLL_UPDATE_USER_DATA",
+	  "as the kernel" },
+	{ "ASYNC_CANCEL_ALL ASYNC_CANCEL_ANY ASYNC_CANCEL_USERDATA "
+	  "ASYNC_CANCEL_OP ASYNC_CANCEL_FD ASYNC_CANCEL_FD_FIXED",
+	  "as the kernel, but that before Linux 6.10 a duplicate of a "
+	  "descriptor may cancel nothing" },
+	{ "MSG_DATA MSG_SEND_FD MSG_RING_CQE_SKIP MSG_RING_FLAGS_PASS",
+	  "as the kernel" },
+	{ "URING_CMD_FIXED", "as the kernel: no command of sockets uses it" },
+	{ "URING_CMD_MULTISHOT RW_ATTR_FLAG_PI",
+	  "not there: EINVAL. They are for commands and reads of devices" },
+	{ "**What a completion says**", "" },
+	{ "CQE_F_BUFFER CQE_F_BUF_MORE CQE_F_MORE CQE_F_NOTIF CQE_F_SKIP "
+	  "CQE_F_32",
+	  "as the kernel" },
+	{ "CQE_F_SOCK_NONEMPTY", "see SEND and RECV" },
+	{ "NOTIF_USAGE_ZC_COPIED", "always, where that is asked for" },
+	{ "CQE_F_TSTAMP_HW", "never: see URING_CMD" },
+	{ "**What a ring says**", "" },
+	{ "SQ_CQ_OVERFLOW CQ_EVENTFD_DISABLED", "as the kernel" },
+	{ "SQ_NEED_WAKEUP", "always, with SQPOLL" },
+	{ "SQ_TASKRUN", "never: no completion waits for a call" },
+	{ "FEAT_SINGLE_MMAP FEAT_NODROP FEAT_SUBMIT_STABLE FEAT_RW_CUR_POS "
+	  "FEAT_CUR_PERSONALITY FEAT_FAST_POLL FEAT_POLL_32BITS "
+	  "FEAT_SQPOLL_NONFIXED FEAT_EXT_ARG FEAT_NATIVE_WORKERS "
+	  "FEAT_RSRC_TAGS FEAT_CQE_SKIP FEAT_LINKED_FILE FEAT_REG_REG_RING "
+	  "FEAT_MIN_TIMEOUT FEAT_NO_IOWAIT",
+	  "as the kernel" },
 	{ "**io_uring_setup**", "" },
 	{ "CQSIZE CLAMP SUBMIT_ALL R_DISABLED SINGLE_ISSUER DEFER_TASKRUN "
 	  "COOP_TASKRUN TASKRUN_FLAG NO_SQARRAY SQE128 CQE32 CQE_MIXED NO_MMAP "
@@ -95,12 +133,18 @@ static const struct {
 	  "for a disk" },
 	{ "**io_uring_register**", "" },
 	{ "FILES FILES2 FILES_UPDATE FILES_UPDATE2 FILE_ALLOC_RANGE BUFFERS "
-	  "BUFFERS2 BUFFERS_UPDATE CLONE_BUFFERS, with tags and sparse",
+	  "BUFFERS2 BUFFERS_UPDATE CLONE_BUFFERS, with tags, "
+	  "RSRC_REGISTER_SPARSE, REGISTER_FILES_SKIP, "
+	  "REGISTER_SRC_REGISTERED, REGISTER_DST_REPLACE",
+	  "as the kernel" },
+	{ "RESTRICTION_REGISTER_OP RESTRICTION_SQE_OP "
+	  "RESTRICTION_SQE_FLAGS_ALLOWED RESTRICTION_SQE_FLAGS_REQUIRED "
+	  "REGISTER_USE_REGISTERED_RING",
 	  "as the kernel" },
 	{ "EVENTFD EVENTFD_ASYNC PROBE ENABLE_RINGS RESTRICTIONS RING_FDS "
 	  "SYNC_CANCEL SEND_MSG_RING",
 	  "as the kernel" },
-	{ "PBUF_RING PBUF_STATUS, with MMAP and INC",
+	{ "PBUF_RING PBUF_STATUS, with PBUF_RING_MMAP and PBUF_RING_INC",
 	  "as the kernel; up to 16 buffers are read ahead; an array that is "
 	  "not mapped "
 	  "any more is empty after these" },
@@ -116,7 +160,8 @@ static const struct {
 	  "of files keeps a ring's file small it may only become smaller "
 	  "(ENOMEM). A completion of two places that would go around the end "
 	  "of the new ring: EOVERFLOW" },
-	{ "MEM_REGION",
+	{ "MEM_REGION, with MEM_REGION_TYPE_USER, MEM_REGION_REG_WAIT_ARG "
+	  "and REG_WAIT_TS",
 	  "as the kernel, but that memory of the client's is looked at where "
 	  "it is; memory of the ring's, up to 1.5 GiB, not with NO_MMAP or a "
 	  "low limit on the size of files: ENOMEM" },
@@ -125,6 +170,10 @@ static const struct {
 	  "not there: EINVAL. It has a thread that waits poll network cards, "
 	  "and here that thread sleeps" },
 	{ "ZCRX_IFQ", "not there: EINVAL. It is a network card's" },
+	{ "**What is newer than Linux 6.18**", "" },
+	{ "SETUP_SQE_MIXED SETUP_SQ_REWIND, operations from NOP128 on, calls "
+	  "from ZCRX_CTRL on",
+	  "not there: EINVAL, as in Linux 6.18" },
 };
 
 void print_uring(void)
