@@ -130,6 +130,9 @@ static void print_overview(const struct uaio_pages *pages)
 	enum { SHOWN = 10 };
 	unsigned nr_running = 0, first;
 
+	if (!pages->nr && !pages->nr_foreign)
+		(void)uaio_diag(0, "stat: no process of this user has counts: "
+				   "uaio run starts programs that do");
 	while (nr_running < pages->nr && pages->pages[nr_running].is_running)
 		print_block(&pages->pages[nr_running++]);
 	first = pages->nr - nr_running > SHOWN ? pages->nr - SHOWN : nr_running;

@@ -255,6 +255,18 @@ def _(tool):
             expect(wanted in samples, True, f"{wanted} in {samples}")
 
 
+@case("where there is nothing to show, uaio stat says so")
+def _(tool):
+    need_root()
+    for options, said in (
+            ([], "uaio: stat: no process of this user has counts: uaio run "
+                 "starts programs that do\n"),
+            (["--json"], ""), (["--openmetrics"], "")):
+        tool.exec("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh",
+                  "-euc", 'mount -t tmpfs none /dev/shm; exec "$@"', "sh",
+                  tool.uaio, "stat", *options).expect(err=said, out=None)
+
+
 @case("what uaio stat is not told rightly it says in one line")
 def _(tool):
     for pid in ("x", "0", "-1", "1.5"):
