@@ -22,11 +22,12 @@ struct program {
 	struct uaio_findings *findings;
 	char path[PATH_MAX]; /* of the file: of a script, the interpreter's */
 	bool can_be_loaded;
+	bool can_be_trapped; /* it cannot be loaded, and the trap serves it */
 	struct uaio_uses uses;
 };
 
 /* A message ends with what helps, behind its last colon. */
-static void add_message(struct uaio_findings *findings, const char *subject,
+static void add_message(const struct program *program, bool needs_trap,
 			char *message)
 {
 	char *fix = strrchr(message, ':');
@@ -34,9 +35,23 @@ static void add_message(struct uaio_findings *findings, const char *subject,
 
 	if (fix)
 		*fix++ = '\0';
-	finding = uaio_find(findings, UAIO_FAIL, subject, "%s", message);
+	finding = uaio_find(program->findings,
+			    program->can_be_trapped ? UAIO_WARN : UAIO_FAIL,
+			    "program", "%s", message);
+	if (needs_trap && !program->can_be_trapped)
+		fix = "use a dynamic build of it for glibc, as uaio run --trap "
+		      "needs an x86-64 with Linux 5.11, and prctl";
 	uaio_finding_fix(finding, "program", "%s",
 			 fix ? fix + strspn(fix, " ") : "none");
+}
+
+static bool needs_trap(const char *path)
+{
+	static struct uaio_target target;
+	char message[MESSAGE_MAX];
+
+	uaio_diag_into(message, sizeof(message));
+	return !uaio_target_check(path, true, &target) && target.needs_trap;
 }
 
 static int find_file(struct program *program, const char *argument)
@@ -54,7 +69,13 @@ static int find_file(struct program *program, const char *argument)
 		uaio_finding_fix(finding, "program",
 				 "write its path, or see PATH");
 	} else if (uaio_target_check(path, false, &target)) {
-		add_message(program->findings, "program", message);
+		bool is_trapped = needs_trap(path);
+
+		program->can_be_trapped =
+			is_trapped &&
+			program->machine->served.doors[UAIO_SERVED_TRAP]
+				.is_served;
+		add_message(program, is_trapped, message);
 	} else {
 		program->can_be_loaded = true;
 		uaio_find(program->findings, UAIO_PASS, "program",
@@ -72,7 +93,7 @@ static void add_use(const struct program *program, const char *subject,
 {
 	struct uaio_finding *finding;
 
-	if (program->can_be_loaded) {
+	if (program->can_be_loaded || program->can_be_trapped) {
 		uaio_find(program->findings, UAIO_PASS, subject, "%s: %s",
 			  users, served_how);
 		return;
@@ -110,6 +131,16 @@ static void judge_aio_sites(const struct program *program)
 
 	if (!uses->nr_aio_sites)
 		return;
+	if (program->can_be_trapped) {
+		uaio_find(program->findings, UAIO_PASS, "kernel AIO",
+			  "%u instruction%s in %s that call%s it: uaio run "
+			  "--trap serves them",
+			  uses->nr_aio_sites,
+			  uses->nr_aio_sites == 1 ? "" : "s",
+			  uses->users[UAIO_USE_AIO_SITES],
+			  uses->nr_aio_sites == 1 ? "s" : "");
+		return;
+	}
 	finding = uaio_find(program->findings, UAIO_WARN, "kernel AIO",
 			    "%u instruction%s in %s that call%s it: the calls "
 			    "reach the kernel",
@@ -181,14 +212,19 @@ static void judge_uring(const struct program *program)
 	const struct uaio_uses *uses = &program->uses;
 	bool is_fixed =
 		program->can_be_loaded && !may_change_code(program->machine);
-	const char *how = uaio_machine_has_uring(program->machine)
-				  ? "by the kernel's io_uring, which is "
-				    "allowed here; uaio run --uring=always "
-				    "serves them"
-				  : "uaio run serves them";
+	const char *trap = program->can_be_trapped ? "--trap " : "";
+	char how[160];
 	char users[UAIO_USERS_MAX + 64];
 	unsigned nr;
 
+	if (uaio_machine_has_uring(program->machine))
+		(void)snprintf(how, sizeof(how),
+			       "by the kernel's io_uring, which is allowed "
+			       "here; uaio run %s--uring=always serves them",
+			       trap);
+	else
+		(void)snprintf(how, sizeof(how), "uaio run %sserves them",
+			       trap);
 	if (uses->users[UAIO_USE_LIBURING][0]) {
 		(void)snprintf(users, sizeof(users),
 			       "functions of liburing in %s",
@@ -228,6 +264,11 @@ static void judge_unknown(const struct program *program)
 	bool may_load = uses->users[UAIO_USE_DLOPEN][0];
 	struct uaio_finding *finding;
 
+	if (!is_seen && program->can_be_trapped)
+		uaio_find(program->findings, UAIO_PASS, "interfaces",
+			  "no asynchronous interface can be seen, but it may "
+			  "call any: uaio run --trap --stats shows what it "
+			  "does");
 	if (is_seen || !program->can_be_loaded)
 		return;
 	if (may_call || may_load) {

@@ -15,6 +15,7 @@ enum uaio_served_id {
 	UAIO_SERVED_AIO,
 	UAIO_SERVED_URING,
 	UAIO_SERVED_POSIX,
+	UAIO_SERVED_TRAP, /* what the trap needs is there */
 	UAIO_NR_SERVED,
 };
 
