@@ -9,8 +9,9 @@
  *   trap places    calls at a place that may be changed into a jump, and at one that may
  *                  not; and the first call at each of many places
  *   trap switched  calls while syscall user dispatch is on, and lets them through
- *   trap enter     calls that the library answers, without one of its own: io_uring_enter
- *                  of nothing, by such a place, or by syscall(2) where there is a loader
+ *   trap enter     calls that the library answers, without one of its own (io_uring_enter
+ *                  of nothing) and by one (unshare of nothing), at such a place,
+ *                  or by syscall(2) where there is a loader
  *
  * Prints one object of JSON: medians in ns; whether the place has become a jump, and
  * whether the library is there.
@@ -178,6 +179,7 @@ static int time_enter(void)
 	}
 	printf("{\"changed\": %.2f, ",
 	       time_calls(call, SYS_io_uring_enter, fd));
+	printf("\"made\": %.2f, ", time_calls(call, SYS_unshare, 0));
 	printf("\"jumps\": %d, ", is_jump(call_changed_at));
 	return 0;
 }

@@ -27,10 +27,12 @@ STATIC, LINKED = "trap-static", "trap"
 OURS = ["--uring=always"]
 
 CHANGED = "changed"
+MADE = "made"
+"""By a call of the library's own."""
 FIXED = "fixed"
 FIRST = "first"
 FIRST_IN_PAGE = "first_in_page"
-PLACES = (CHANGED, FIXED, FIRST, FIRST_IN_PAGE)
+FIGURES = (CHANGED, MADE, FIXED, FIRST, FIRST_IN_PAGE)
 
 ADDED_GOAL = Goal(30, at_least=False, of="subject")
 """Nanoseconds that a call takes longer at a place that was changed into a jump."""
@@ -67,14 +69,14 @@ def _measure(programs: Programs, name: str) -> Sample:
         LOADED: (LINKED, "enter", [*run, *OURS, "--"]),
     }[name]
     said = json.loads(programs.output(program, [what], prefix))
-    return Sample({figure: said[figure] for figure in PLACES
+    return Sample({figure: said[figure] for figure in FIGURES
                    if figure in said}, proof_of(name, said))
 
 
 def _added(series: dict[str, Series], subject: str, peer: str, title: str,
-           goal: Goal | None) -> Row:
+           goal: Goal | None, figure: str = CHANGED) -> Row:
     """What a call takes longer than the peer's, round by round."""
-    row = row_of(series, subject, peer, CHANGED, name="trap", title=title,
+    row = row_of(series, subject, peer, figure, name="trap", title=title,
                  unit="ns", goal=goal,
                  control=control_of(series, PLAIN, CHANGED))
     row.subject_values = [ours - theirs for ours, theirs in zip(
@@ -103,6 +105,8 @@ def trap_results(programs: Programs) -> list[Row]:
         _added(series, TRAP, SWITCHED, "of it, by the jump", None),
         _added(series, ENTER, LOADED, "added at a jump: the library's call",
                ADDED_GOAL),
+        _added(series, ENTER, LOADED, "the same, which makes one itself",
+               None, MADE),
         _taken(series, FIXED, "a place that stays", None),
         _taken(series, FIRST, "first call, page changed before", FIRST_GOAL),
         _taken(series, FIRST_IN_PAGE, "first call, page not changed before",

@@ -15,12 +15,13 @@
 #define FOREIGN __attribute__((no_stack_protector, no_sanitize("all")))
 
 enum {
-	SLOTS = 8192, /* a power of two */
+	SLOTS = 4096, /* a power of two */
 	PROBES = 64,
 	PAGE = 4096,
 	NEAR = 127, /* bytes that a short jump reaches */
 	JUMP_BYTES = 5,
-	CODE_BYTES = 1024, /* for what is copied once */
+	CODE_BYTES = PAGE, /* for what is copied once */
+	HOP_BYTES = 16,
 	CHANGED_MAX = 2,
 	STEP = 1 << 24,
 	HINTS = 96,
@@ -29,22 +30,31 @@ enum {
 	REGISTER_SYNC_CORE = 1 << 6,
 };
 
-/* Data of a slot, which is at a fixed distance. */
+/* Data of a slot, which are at another place. */
 struct slot {
 	uint64_t ret;      /* where the program goes on */
 	uint64_t pass;     /* the slot's own instruction */
 	uint64_t site;     /* atomic: 0 if it is free */
 	uint32_t is_tried; /* atomic: the place was changed, or cannot be */
-	uint8_t rest[SLOT_BYTES - 28];
 };
 
 uint8_t uaio_trap_served[UAIO_TRAP_SERVED_BYTES];
 
+/*
+ * What is copied once, and then the slots. It is executed, and part of the library, so
+ * that the kernel lets calls through from there and from the library's own code.
+ */
+static uint8_t slot_code[CODE_BYTES + SLOTS * SLOT_BYTES]
+	__attribute__((aligned(PAGE)));
+static struct slot slots[SLOTS];
+
+/* The linker's: where the library begins in memory. */
+extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
+
 extern uint64_t uaio_trap_deliver_at __attribute__((visibility("hidden")));
 
 static struct {
-	uint8_t *code; /* what is copied once, and then the slots */
-	struct slot *slots;
+	uint8_t *hops;        /* near the program: a jump to each slot */
 	uint32_t is_changing; /* atomic: one thread at a time */
 	unsigned nr_changed;
 	struct {
@@ -54,18 +64,23 @@ static struct {
 
 void uaio_trap_code_range(uint64_t *ret_offset, uint64_t *ret_length)
 {
-	*ret_offset = (uintptr_t)sites.code;
-	*ret_length = CODE_BYTES + SLOTS * SLOT_BYTES;
+	*ret_offset = (uintptr_t)__ehdr_start;
+	*ret_length = (uintptr_t)(slot_code + sizeof(slot_code)) - *ret_offset;
 }
 
 uint64_t uaio_trap_code_at(const uint8_t *part)
 {
-	return (uintptr_t)sites.code + (uint64_t)(part - uaio_trap_code);
+	return (uintptr_t)slot_code + (uint64_t)(part - uaio_trap_code);
 }
 
 static uint8_t *code_of(unsigned i)
 {
-	return sites.code + CODE_BYTES + (size_t)i * SLOT_BYTES;
+	return slot_code + CODE_BYTES + (size_t)i * SLOT_BYTES;
+}
+
+static uint8_t *hop_of(unsigned i)
+{
+	return sites.hops + (size_t)i * HOP_BYTES;
 }
 
 void uaio_trap_may_change(uint64_t low, uint64_t high)
@@ -90,8 +105,10 @@ static void put_distance(uint8_t *next, const void *to)
 
 static void make_slot(unsigned i)
 {
+	/* jmp *2(%rip): the address is behind two bytes of nothing. */
+	static const uint8_t hop[] = { 0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc };
 	uint8_t *code = code_of(i);
-	struct slot *slot = &sites.slots[i];
+	struct slot *slot = &slots[i];
 
 	memcpy(code, uaio_trap_slot,
 	       (size_t)(uaio_trap_slot_end - uaio_trap_slot));
@@ -99,6 +116,8 @@ static void make_slot(unsigned i)
 	put_distance(code + (uaio_trap_slot_ret - uaio_trap_slot), &slot->ret);
 	slot->pass = (uintptr_t)code +
 		     (uint64_t)(uaio_trap_slot_pass - uaio_trap_slot);
+	memcpy(hop_of(i), hop, sizeof(hop));
+	memcpy(hop_of(i) + sizeof(hop), &code, sizeof(code));
 }
 
 static bool is_within_reach(uint64_t start, uint64_t end, uint64_t low,
@@ -137,23 +156,20 @@ static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 
 bool uaio_trap_slots_make(uint64_t low, uint64_t high)
 {
-	size_t code_bytes =
-		(CODE_BYTES + SLOTS * SLOT_BYTES + PAGE - 1) & ~(PAGE - 1ul);
-	size_t bytes = code_bytes + SLOTS * sizeof(struct slot);
-	uint8_t *memory = near_memory(bytes, low, high);
+	const size_t bytes = SLOTS * HOP_BYTES;
 
-	if (!memory)
+	sites.hops = near_memory(bytes, low, high);
+	if (!sites.hops)
 		return false;
-	sites.code = memory;
-	sites.slots = (struct slot *)(memory + code_bytes);
-	memcpy(memory, uaio_trap_code,
+	memcpy(slot_code, uaio_trap_code,
 	       (size_t)(uaio_trap_code_end - uaio_trap_code));
 	for (unsigned i = 0; i < SLOTS; i++)
 		make_slot(i);
 	uaio_trap_deliver_at = uaio_trap_code_at(uaio_trap_deliver);
 	(void)uaio_sys6(SYS_membarrier, REGISTER_SYNC_CORE, 0, 0, 0, 0, 0);
-	return sys_mprotect_exec(memory, code_bytes, PROT_READ | PROT_EXEC) ==
-	       0;
+	return sys_mprotect_exec(slot_code, sizeof(slot_code),
+				 PROT_READ | PROT_EXEC) == 0 &&
+	       sys_mprotect_exec(sites.hops, bytes, PROT_READ | PROT_EXEC) == 0;
 }
 
 /*
@@ -249,9 +265,9 @@ FOREIGN static uint8_t *find_padding(uint8_t *site)
 }
 
 FOREIGN static void write_jumps(uint8_t *site, uint8_t *padding,
-				const uint8_t *slot)
+				const uint8_t *hop)
 {
-	int32_t distance = (int32_t)(slot - (padding + JUMP_BYTES));
+	int32_t distance = (int32_t)(hop - (padding + JUMP_BYTES));
 	uint16_t jump =
 		(uint16_t)(0xeb | (unsigned)(padding - (site + 2)) << 8);
 
@@ -270,7 +286,7 @@ FOREIGN static void write_jumps(uint8_t *site, uint8_t *padding,
 			 : "memory");
 }
 
-FOREIGN static void change(uint8_t *site, const uint8_t *slot)
+FOREIGN static void change(uint8_t *site, const uint8_t *hop)
 {
 	uintptr_t first = (uintptr_t)site & ~(PAGE - 1ul), last;
 	const int code = PROT_READ | PROT_EXEC;
@@ -285,19 +301,19 @@ FOREIGN static void change(uint8_t *site, const uint8_t *slot)
 	padding = find_padding(site);
 	if (!padding)
 		return;
-	distance = slot - padding;
+	distance = hop - padding;
 	if (distance < -REACH || distance > REACH)
 		return;
 	last = ((uintptr_t)padding + JUMP_BYTES - 1) & ~(PAGE - 1ul);
 	if (uaio_sys_raw(SYS_mprotect, (long)first, (long)(last - first + PAGE),
 			 code | PROT_WRITE, 0, 0, 0) < 0)
 		return;
-	write_jumps(site, padding, slot);
+	write_jumps(site, padding, hop);
 	(void)uaio_sys_raw(SYS_mprotect, (long)first,
 			   (long)(last - first + PAGE), code, 0, 0, 0);
 }
 
-FOREIGN static void try_to_change(struct slot *slot, uint8_t *code)
+FOREIGN static void try_to_change(struct slot *slot, const uint8_t *hop)
 {
 	uint32_t free = 0;
 
@@ -313,7 +329,7 @@ FOREIGN static void try_to_change(struct slot *slot, uint8_t *code)
 		return;
 	if (!load_relaxed(&slot->is_tried)) {
 		store_relaxed(&slot->is_tried, 1);
-		change((uint8_t *)slot->site, code);
+		change((uint8_t *)slot->site, hop);
 	}
 	/* [MB:place] release: pairs with the acquire above. */
 	store_release(&sites.is_changing, 0);
@@ -325,14 +341,14 @@ FOREIGN uint64_t uaio_trap_slot_of(uint64_t site)
 
 	for (unsigned i = 0; i < PROBES; i++) {
 		unsigned at = (unsigned)(hash + i) & (SLOTS - 1);
-		struct slot *slot = &sites.slots[at];
+		struct slot *slot = &slots[at];
 		uint64_t found = 0;
 
 		/* relaxed, both: all write the same (I1) */
 		if (!cas_relaxed(&slot->site, &found, site) && found != site)
 			continue;
 		store_relaxed(&slot->ret, site + 2);
-		try_to_change(slot, code_of(at));
+		try_to_change(slot, hop_of(at));
 		return (uintptr_t)code_of(at);
 	}
 	return 0;

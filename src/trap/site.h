@@ -6,7 +6,7 @@
  * the place. All slots are made when the program begins; of a new place, only data
  * are written. When a place has raised the trap, its instruction becomes a jump of
  * the same two bytes to padding behind a function nearby, in which there is then a
- * jump to the slot. So whoever is just behind the place, or returns there from a
+ * jump to a hop, which is memory that both can reach, and it to the slot. So whoever is just behind the place, or returns there from a
  * call, finds what was there.
  *
  *   I1  A place has one slot for ever. Several threads may find it new at once, and
@@ -44,7 +44,7 @@ extern const uint8_t uaio_trap_slot_call[] HIDDEN, uaio_trap_slot_ret[] HIDDEN;
 #undef HIDDEN
 
 /*
- * Make the slots, where code in [low, high) can reach them.
+ * Make the slots, and hops to them that code in [low, high) can reach.
  * Return: false if there is no memory for them, or none to execute.
  */
 bool uaio_trap_slots_make(uint64_t low, uint64_t high);

@@ -33,7 +33,7 @@
 #define T_ALTERNATE_BYTES 192
 #define T_ENTRY_MASK 200
 
-/* Of a slot: code, and data at a fixed distance. */
+/* Of the code of a slot. */
 #define SLOT_BYTES 64
 
 /* What the kernel calls PR_SYS_DISPATCH_ON, and the values of the selector. */
