@@ -47,6 +47,17 @@ static void print_ops(const struct uaio_page *page)
 	}
 }
 
+/* As in the report at the end, which people read as well. */
+static void print_time_name(const char *name)
+{
+	char shown[UAIO_LIVE_NAME];
+
+	(void)snprintf(shown, sizeof(shown), "%s", name);
+	for (char *at = shown; (at = strchr(at, '_')); at++)
+		*at = ' ';
+	printf("  %-15s", shown);
+}
+
 static void print_times(const struct uaio_page *page)
 {
 	printf("  %-15s %12s %12s %12s %12s\n", "time in us", "p50", "p99",
@@ -56,7 +67,7 @@ static void print_times(const struct uaio_page *page)
 
 		if (!time->nr)
 			continue;
-		printf("  %-15s", page->names.times[i]);
+		print_time_name(page->names.times[i]);
 		print_us(time->p50);
 		print_us(time->p99);
 		print_us(time->p999);
