@@ -267,7 +267,7 @@ const struct difference differs_ring_child = {
 		"completion; accepted writes are made first. In the child "
 		"there are the parent's registered buffers, without their "
 		"tags, but neither its registered files nor its eventfd, and "
-		"an epoll has to be told of the ring again.\n\n"
+		"an epoll has to be told of the ring again.\n"
 		"A thread that waits in io_uring_enter for a completion of the "
 		"other process learns of it within 50 ms; one that waited "
 		"there before the fork does not, nor does one that sleeps in "
