@@ -147,9 +147,12 @@ int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
 
 	if (raw->addr || raw->buf_index || raw->addr3 || raw->rw_flags)
 		return -EINVAL;
-	/* A worker has no children: it waits for those of all threads. */
+	/*
+	 * A worker has no children: it waits for those of all threads. Of options that
+	 * are none the call tells, too, and not before.
+	 */
 	if (raw->file_index & __WNOTHREAD && !is_of_one(raw))
-		return -EINVAL;
+		entry->late_error = -EINVAL;
 	args->what = raw->len;
 	args->off = (int)raw->file_index;
 	args->out = uaio_uring_pointer(raw->addr2);

@@ -325,6 +325,25 @@ static void no_children(void)
 	}
 }
 
+/* Options that are none are found when a wait begins. */
+static void options_of_a_wait(void)
+{
+	static const uint32_t options[] = { 0, ~0u, 1u << 29, 4 };
+	struct uring ring = new_uring(8, 0);
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		struct io_uring_sqe *sqe = sqe_of(&ring, OP_WAITID, 0);
+		char key[32];
+
+		sqe->len = P_ALL;
+		sqe->file_index = options[i];
+		sqe->flags = IOSQE_IO_HARDLINK;
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		snprintf(key, sizeof(key), "options.%zu", i);
+		note_call(key, &ring, 2);
+	}
+}
+
 /*
  * Buffers
  */
@@ -489,6 +508,7 @@ const struct row rows_uring_mistakes[] = {
 	ROW("many shots, and EPOLLONESHOT", polls_once),
 	ROW("an epoll is waited for, IOSQE_ASYNC", epoll_in_a_thread),
 	ROW("nobody is waited for", no_children),
+	ROW("options of a wait for a child", options_of_a_wait),
 	ROW("sends that fail, buffers of a list", sends_that_fail_list),
 	ROW("sends that fail, buffers of an array", sends_that_fail_array),
 	ROW("a buffer at NULL", buffer_at_null),
