@@ -27,6 +27,7 @@
 #include "uring/pbuf.h"
 #include "uring/pbufint.h"
 #include "uring/ring.h"
+#include "uring/submit.h"
 
 /* What a request has kept of a bundle. */
 struct uaio_uring_rest {
@@ -178,6 +179,20 @@ static void use_locked(struct uaio_uring_note *note,
  * What is kept
  */
 
+int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry)
+{
+	int ret = uaio_uring_prep_select(entry);
+	struct uaio_uring_choice *choice;
+
+	if (ret < 0)
+		return ret;
+	choice = &entry->note->choice;
+	choice->is_own = true;
+	choice->addr = entry->raw.addr;
+	choice->len = entry->raw.len;
+	return 0;
+}
+
 void uaio_uring_bundle_drop(struct uaio_uring_choice *choice)
 {
 	if (choice->rest)
@@ -238,6 +253,23 @@ static int64_t keep_rest(struct uaio_uring_choice *choice,
  * Sends
  */
 
+/*
+ * A bundle of the client's own memory: as in the kernel, behind what it has sent at once
+ * it sends nothing, too.
+ */
+static int pick_own(struct uaio_uring_note *note, struct uaio_pieces *ret)
+{
+	struct uaio_uring_choice *choice = &note->choice;
+
+	ret->nr = 0;
+	ret->bytes = 0;
+	if (!choice->has_begun && choice->len)
+		add_piece(ret, choice->addr, choice->len);
+	choice->has_begun = true;
+	note->expected = (uint32_t)ret->bytes;
+	return 0;
+}
+
 static int pick_to_send(const struct uaio_sqe *sqe,
 			struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
@@ -246,6 +278,8 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
 	int res;
 
+	if (choice->is_own)
+		return pick_own(note, ret);
 	uaio_uring_groups_lock(choice->ring);
 	res = choose_locked(sqe, note, max, false, ret);
 	if (res == 0) {

@@ -61,6 +61,7 @@ struct uaio_uring_choice {
 	/* immutable */
 	struct uaio_uring *ring; /* borrows: the request owes it a completion */
 	uint16_t group;
+	bool is_own; /* a bundle of no buffers: len bytes of the client's at addr */
 
 	/*
 	 * Of the thread that executes it: a buffer, or what is chosen of it. Of one
@@ -125,6 +126,8 @@ void uaio_uring_bundle_drop(struct uaio_uring_choice *choice);
  * Return: 0 or -ENOMEM.
  */
 int uaio_uring_prep_select(struct uaio_uring_entry *entry);
+/* The same of a bundle of sends that selects none. */
+int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 
 /*
  * A read that selects is about to be submitted, and is in no chain. The kernel tries it

@@ -184,12 +184,18 @@ static int take_memory(struct uaio_uring_entry *entry)
  */
 static int prep_send_bundle(struct uaio_uring_entry *entry)
 {
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret;
+
 	entry->sqe.call_flags |= UAIO_MSG_PIECES | MSG_WAITALL;
 	entry->sqe.is_multishot = true;
 	/* As in the kernel, whose threads have none. */
-	if (entry->raw.flags & IOSQE_ASYNC)
+	if (raw->flags & IOSQE_ASYNC)
 		entry->late_error = -ECANCELED;
-	return uaio_uring_prep_select(entry);
+	if (raw->flags & IOSQE_BUFFER_SELECT)
+		return uaio_uring_prep_select(entry);
+	ret = uaio_uring_check_range(raw->addr, raw->len);
+	return ret < 0 ? ret : uaio_uring_prep_own_bundle(entry);
 }
 
 /* What few sends ask for. */
@@ -206,10 +212,8 @@ prep_rare_send(struct uaio_uring_entry *entry)
 	ret = prep_send_bytes(entry);
 	if (ret < 0)
 		return ret;
-	return raw->flags & IOSQE_BUFFER_SELECT &&
-			       raw->ioprio & IORING_RECVSEND_BUNDLE
-		       ? prep_send_bundle(entry)
-		       : take_memory(entry);
+	return raw->ioprio & IORING_RECVSEND_BUNDLE ? prep_send_bundle(entry)
+						    : take_memory(entry);
 }
 
 int uaio_uring_prep_send(struct uaio_uring_entry *entry)

@@ -453,6 +453,66 @@ static void sends_all(void)
 	note_all("sent", &ring);
 }
 
+/* A bundle of no buffers sends its memory, and then nothing, unless it has waited. */
+static void sends_own(void)
+{
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
+
+	for (int i = 0; i < 12; i++) {
+		struct uring ring = new_uring(16, 0);
+		char key[32];
+		ssize_t part;
+		int fds[2];
+
+		pair_of(types[i / 4], fds);
+		selecting(&ring, IORING_OP_SEND, fds[0], RECVSEND_BUNDLE,
+			  i % 2 ? 10 : 0)
+			->flags = i % 4 < 2 ? 0 : IOSQE_IO_LINK;
+		ring.sqes[0].addr = (uintptr_t)data;
+		if (i % 4 >= 2)
+			sqe_of(&ring, IORING_OP_NOP, -1);
+		uring_submit(&ring);
+		snprintf(key, sizeof(key), "sent.%d", i);
+		note_all(key, &ring);
+		while ((part = recv(fds[1], got, sizeof(got), MSG_DONTWAIT)) >=
+		       0)
+			note("part", part);
+	}
+}
+
+static struct io_uring_sqe *own(struct uring *ring, int fd, size_t len)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_SEND, fd, data, len, 0);
+
+	sqe->ioprio = RECVSEND_BUNDLE;
+	return sqe;
+}
+
+static void sends_own_in_vain(void)
+{
+	struct uring ring = new_uring(16, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	own(&ring, fds[0], 10)->flags = IOSQE_ASYNC;
+	try_sqe("async", &ring);
+	own(&ring, fds[0], 10)->addr = 1;
+	try_sqe("no_memory", &ring);
+	fill_socket(fds[0]);
+	own(&ring, fds[0], 10)->msg_flags = MSG_DONTWAIT;
+	try_sqe("full", &ring);
+	own(&ring, fds[0], sizeof(data));
+	uring_submit(&ring);
+	note_all("waits", &ring);
+	while (!uring_settle(&ring))
+		(void)recv(fds[1], got, sizeof(got), MSG_DONTWAIT);
+	note_all("sent", &ring);
+	close(fds[1]);
+	own(&ring, fds[0], 10)->msg_flags = MSG_NOSIGNAL;
+	try_sqe("gone", &ring);
+}
+
 static void send_fails(void)
 {
 	for (int i = 0; i < 6; i++) {
@@ -836,6 +896,8 @@ const struct row rows_uring_bundle[] = {
 	ROW("a bundle sends more buffers than it has at once", sends_many),
 	ROW("a bundle waits to be sent", waits_to_send),
 	ROW("a bundle is sent as a whole", sends_all),
+	ROW("a bundle of no buffers is sent", sends_own),
+	ROW("a bundle of no buffers is sent in vain", sends_own_in_vain),
 	ROW("a send of selected buffers fails", send_fails),
 	ROW("mistakes with bundles", mistakes),
 	ROW("all of a selected buffer is waited for", waits_for_all),
