@@ -108,8 +108,14 @@ bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res)
 
 bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
-	return sqe->op == UAIO_OP_ACCEPT &&
-	       uaio_sock_option(fd, SO_ACCEPTCONN) == 0;
+	/* Where others wait they are tried first, and that tells. */
+	bool is_bundle =
+		uaio_optab[sqe->op].class == UAIO_CLASS_WRITE &&
+		sqe->is_multishot;
+
+	if (sqe->op != UAIO_OP_ACCEPT && !is_bundle)
+		return false;
+	return uaio_sock_option(fd, SO_ACCEPTCONN) == is_bundle;
 }
 
 static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)

@@ -398,6 +398,26 @@ int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       : sys_preadv(fd, sqe->iov, nr, sqe->off);
 }
 
+/*
+ * A write has moved res bytes. As in the kernel's io_uring, which tries the rest by itself
+ * and fails, one that has moved a part leaves the file's position where it was. What that
+ * was is lost if the file is appended to.
+ */
+static int64_t stay(const struct uaio_sqe *sqe, int fd, bool is_stream,
+		    int64_t res)
+{
+	int open_flags;
+
+	if (likely(is_stream || sqe->off != UAIO_OFF_POSITION ||
+		   !sqe->is_patient || res <= 0 ||
+		   (uint64_t)res >= uaio_sqe_bytes(sqe)))
+		return res;
+	open_flags = sys_fcntl(fd, F_GETFL, 0);
+	if (open_flags >= 0 && !(open_flags & O_APPEND))
+		(void)sys_lseek(fd, -res, SEEK_CUR);
+	return res;
+}
+
 int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			   uint32_t extra_flags)
 {
@@ -407,9 +427,11 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	if (is_nothing(sqe, is_stream))
 		return write_nothing(sqe, fd);
 	if (flags)
-		return writev_flags(sqe, fd, sqe->iov, nr, is_stream, flags);
+		return stay(
+			sqe, fd, is_stream,
+			writev_flags(sqe, fd, sqe->iov, nr, is_stream, flags));
 	return is_at_position(sqe, is_stream)
-		       ? sys_writev(fd, sqe->iov, nr)
+		       ? stay(sqe, fd, is_stream, sys_writev(fd, sqe->iov, nr))
 		       : sys_pwritev(fd, sqe->iov, nr, sqe->off);
 }
 
@@ -494,8 +516,10 @@ int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	if (is_nothing(sqe, is_stream))
 		return write_nothing(sqe, fd);
 	if (flags)
-		return writev_flags(sqe, fd, &iov, 1, is_stream, flags);
+		return stay(sqe, fd, is_stream,
+			    writev_flags(sqe, fd, &iov, 1, is_stream, flags));
 	return unlikely(is_at_position(sqe, is_stream))
-		       ? sys_write(fd, sqe->buf, sqe->len)
+		       ? stay(sqe, fd, is_stream,
+			      sys_write(fd, sqe->buf, sqe->len))
 		       : sys_pwrite(fd, sqe->buf, sqe->len, sqe->off);
 }

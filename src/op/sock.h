@@ -42,7 +42,10 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 	       sqe->call_flags & MSG_ERRQUEUE;
 }
 
-/* Return: whether a call on fd does not wait, as it fails: an accept where none listens. */
+/*
+ * Return: whether a call on fd does not wait, as it fails: an accept where none listens,
+ * and a bundle of sends where one does.
+ */
 bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd);
 
 /*

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "uring/calls.h"
@@ -162,13 +163,15 @@ int uaio_uring_prep_rw_fixed(struct uaio_uring_entry *entry)
 }
 
 /* Return: 0 or -EINVAL. *ret_error: -EFAULT, if they are not in the buffer. */
-static int check_vectors(const struct uaio_sqe *sqe,
+static int check_vectors(const struct iovec *iovs, uint64_t nr,
 			 const struct uaio_uring_rsrc *buffer, int *ret_error)
 {
 	*ret_error = buffer ? 0 : -EFAULT;
-	for (uint64_t i = 0; i < sqe->len; i++) {
-		struct iovec iov = uaio_sqe_iov(sqe, i);
+	for (uint64_t i = 0; i < nr; i++) {
+		struct iovec iov;
 
+		/* A client may have put them at any address. */
+		memcpy(&iov, (const char *)iovs + i * sizeof(iov), sizeof(iov));
 		if (iov.iov_len > SSIZE_MAX)
 			return -EINVAL;
 		if (!iov.iov_len ||
@@ -179,11 +182,19 @@ static int check_vectors(const struct uaio_sqe *sqe,
 	return 0;
 }
 
-int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
+int uaio_uring_use_buffer_by(struct uaio_uring_entry *entry,
+			     const struct iovec *iovs, uint64_t nr)
 {
 	struct uaio_uring_rsrc *buffer = uaio_uring_table_at(
 		&entry->ring->buffers, entry->raw.buf_index);
-	int error = 0, ret;
+	int error, ret = check_vectors(iovs, nr, buffer, &error);
+
+	return ret < 0 ? ret : use_buffer(entry, buffer, error);
+}
+
+int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
+{
+	int ret;
 
 	/* The kernel has no memory for so many, before it finds them too many. */
 	if (entry->raw.len > VECTORS_ALLOCATED_MAX) {
@@ -191,10 +202,9 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 		return ret < 0 ? ret : -ENOMEM;
 	}
 	ret = prep_any_rwv(entry);
-
-	if (ret == 0)
-		ret = check_vectors(&entry->sqe, buffer, &error);
-	return ret < 0 ? ret : use_buffer(entry, buffer, error);
+	return ret < 0 ? ret
+		       : uaio_uring_use_buffer_by(entry, entry->sqe.iov,
+						  entry->sqe.len);
 }
 
 int uaio_uring_prep_fsync(struct uaio_uring_entry *entry)

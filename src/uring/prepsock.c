@@ -193,9 +193,15 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 	if (raw->flags & IOSQE_ASYNC)
 		entry->late_error = -ECANCELED;
 	if (raw->flags & IOSQE_BUFFER_SELECT)
-		return uaio_uring_prep_select(entry);
-	ret = uaio_uring_check_range(raw->addr, raw->len);
-	return ret < 0 ? ret : uaio_uring_prep_own_bundle(entry);
+		ret = uaio_uring_prep_select(entry);
+	else
+		ret = uaio_uring_check_range(raw->addr, raw->len);
+	if (ret == 0 && !(raw->flags & IOSQE_BUFFER_SELECT))
+		ret = uaio_uring_prep_own_bundle(entry);
+	/* No bundle follows one that has waited. */
+	if (ret == 0 && raw->ioprio & IORING_RECVSEND_POLL_FIRST)
+		entry->note->choice.is_last = true;
+	return ret;
 }
 
 /* What few sends ask for. */
@@ -298,10 +304,6 @@ static int prep_zc(struct uaio_uring_entry *entry)
 	entry->note->cqe_flags = IORING_CQE_F_MORE;
 	if (raw->ioprio & ~ZC_FLAGS)
 		return -EINVAL;
-	/* The kernel has no registered vectors of a send. */
-	if (raw->ioprio & IORING_SEND_VECTORIZED &&
-	    raw->ioprio & IORING_RECVSEND_FIXED_BUF)
-		return -EINVAL;
 	if (raw->ioprio & IORING_SEND_ZC_REPORT_USAGE)
 		entry->note->notice = (int32_t)IORING_NOTIF_USAGE_ZC_COPIED;
 	return 0;
@@ -309,8 +311,13 @@ static int prep_zc(struct uaio_uring_entry *entry)
 
 int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 {
+	const uint32_t vectors_of_buffer =
+		IORING_SEND_VECTORIZED | IORING_RECVSEND_FIXED_BUF;
 	int ret = prep_zc(entry);
 
+	/* The kernel has them of a message only. */
+	if (ret == 0 && (entry->raw.ioprio & vectors_of_buffer) == vectors_of_buffer)
+		ret = -EINVAL;
 	if (ret < 0)
 		return ret;
 	if (has_vectors(&entry->raw))
@@ -329,10 +336,15 @@ int uaio_uring_prep_sendmsg_zc(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 	int ret = prep_zc(entry);
 
-	if (ret == 0 && (raw->addr2 || raw->file_index ||
-			 raw->ioprio & IORING_RECVSEND_FIXED_BUF))
+	if (ret == 0 && (raw->addr2 || raw->file_index))
 		ret = -EINVAL;
-	return ret < 0 ? ret : prep_any_sendmsg(entry);
+	if (ret == 0)
+		ret = prep_any_sendmsg(entry);
+	if (ret < 0 || !(raw->ioprio & IORING_RECVSEND_FIXED_BUF))
+		return ret;
+	return uaio_uring_use_buffer_by(entry, entry->args.in,
+					entry->args.in_bytes /
+						sizeof(struct iovec));
 }
 
 /*

@@ -96,6 +96,9 @@ struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
  * Return: 0, also if it is not there, which is a late error; -ENOMEM.
  */
 int uaio_uring_use_buffer(struct uaio_uring_entry *entry);
+/* The same of vectors, which the caller has seen. Return: besides, -EINVAL. */
+int uaio_uring_use_buffer_by(struct uaio_uring_entry *entry,
+			     const struct iovec *iovs, uint64_t nr);
 
 /*
  * Take up to nr submissions.

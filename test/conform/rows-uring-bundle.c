@@ -508,6 +508,11 @@ static void sends_own_in_vain(void)
 	while (!uring_settle(&ring))
 		(void)recv(fds[1], got, sizeof(got), MSG_DONTWAIT);
 	note_all("sent", &ring);
+	while (recv(fds[1], got, sizeof(got), MSG_DONTWAIT) > 0)
+		;
+	own(&ring, fds[0], 10)->ioprio |= IORING_RECVSEND_POLL_FIRST;
+	uring_submit(&ring);
+	note_all("polled", &ring);
 	close(fds[1]);
 	own(&ring, fds[0], 10)->msg_flags = MSG_NOSIGNAL;
 	try_sqe("gone", &ring);
@@ -830,6 +835,37 @@ static void vectors_zc(void)
 	vectors_by(IORING_OP_SEND_ZC);
 }
 
+/* A message that is not copied may be in a registered buffer. */
+static void message_of_a_buffer(void)
+{
+	const struct iovec reg = { data, 100 };
+	struct iovec iov[2] = { { data, 10 }, { data + 20, 5 } };
+	struct msghdr msg = { .msg_iov = iov };
+	struct uring ring = new_uring(16, 0);
+	int fds[2];
+
+	tcp_pair(fds);
+	for (int i = 0; i < 6; i++) {
+		struct io_uring_sqe *sqe =
+			sqe_rw(&ring, IORING_OP_SENDMSG_ZC, fds[0], &msg, 1, 0);
+		char key[32];
+
+		sqe->ioprio = IORING_RECVSEND_FIXED_BUF |
+			      (i == 5 ? SEND_VECTORIZED : 0);
+		sqe->flags = i == 1 ? IOSQE_ASYNC : 0;
+		iov[1].iov_base = data + (i == 2 ? 98 : 20);
+		iov[1].iov_len = i == 3 ? 0 : 5;
+		msg.msg_iovlen = i == 4 ? 0 : 2;
+		snprintf(key, sizeof(key), "try.%d", i);
+		try_vectors(key, &ring, IORING_OP_SENDMSG_ZC, fds[1]);
+		if (i == 0)
+			note_result("reg", uring_register(
+						   ring.fd,
+						   IORING_REGISTER_BUFFERS,
+						   &reg, 1));
+	}
+}
+
 /* Vectors of what selects its buffer, or is no plain send. */
 static void other_vectors(void)
 {
@@ -909,6 +945,7 @@ const struct row rows_uring_bundle[] = {
 	ROW("only many shots have a limit", wrong_limits),
 	ROW("a send has vectors", vectors),
 	ROW("a send that does not copy has vectors", vectors_zc),
+	ROW("a message that is not copied is in a buffer", message_of_a_buffer),
 	ROW("vectors of other requests", other_vectors),
 	NO_ROW,
 };

@@ -22,6 +22,7 @@
 
 /* Of newer headers. */
 #define SETSOCKOPT 3
+#define RECVSEND_BUNDLE (1 << 4)
 
 enum { GROUP = 7, NR_BUFFERS = 16, BYTES = 16, LARGE = 1 << 20 };
 
@@ -249,6 +250,15 @@ static void sockets_that_listen(void)
 		snprintf(key, sizeof(key), "%s.%s%s", k & 2 ? "recv" : "send",
 			 k & 1 ? "inet" : "unix", k & 4 ? ".async" : "");
 		try_sqe(key, &ring);
+	}
+	for (int k = 0; k < 2; k++) {
+		int fd = listening(k ? AF_INET : AF_UNIX);
+		struct io_uring_sqe *sqe =
+			sqe_rw(&ring, IORING_OP_SEND, fd, data, 1, 0);
+
+		sqe->ioprio = RECVSEND_BUNDLE;
+		sqe->msg_flags = MSG_NOSIGNAL;
+		try_sqe(k ? "bundle.inet" : "bundle.unix", &ring);
 	}
 	sqe_of(&ring, IORING_OP_ACCEPT, socket(AF_INET, SOCK_STREAM, 0))
 		->flags = IOSQE_ASYNC;

@@ -51,6 +51,29 @@ static void at_position(void)
 	note_position("then", fd);
 }
 
+/* A write that meets memory which is not there leaves the position. */
+static void in_part(void)
+{
+	struct uring ring = new_uring(8, 0);
+	char *page = pages_of(8192, PROT_READ | PROT_WRITE);
+	int fd = file_of("f", FILE_BYTES, O_RDWR);
+
+	REQUIRE(mprotect(page + 4096, 4096, PROT_NONE) == 0);
+	for (int i = 0; i < 4; i++) {
+		struct iovec iovs[2] = { { page, 20 }, { page + 4086, 30 } };
+		struct io_uring_sqe *sqe =
+			i & 1 ? sqe_rw(&ring, IORING_OP_WRITEV, fd, iovs, 2,
+				       POSITION)
+			      : sqe_rw(&ring, IORING_OP_WRITE, fd, page + 4086,
+				       30, POSITION);
+
+		lseek(fd, 100, SEEK_SET);
+		sqe->flags = i & 2 ? IOSQE_ASYNC : 0;
+		try_sqe("write", &ring);
+		note_position("then", fd);
+	}
+}
+
 static void at_position_in_chain(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -429,6 +452,7 @@ static void direct(void)
 
 const struct row rows_uring_rw[] = {
 	ROW("offset -1 is the file's position", at_position),
+	ROW("a write at the position that is made in part", in_part),
 	ROW("a chain at the file's position", at_position_in_chain),
 	ROW("offsets of each kind", offsets),
 	ROW("a pipe and an offset", pipes_and_offsets),

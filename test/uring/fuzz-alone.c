@@ -179,6 +179,16 @@ static uint64_t hash_memory(unsigned from)
 	return hash(0, arena, ARENA);
 }
 
+/* What a request has, one completion after the other, is one word. */
+static void print_noted(unsigned place)
+{
+	const char *text = noted.texts[place];
+	size_t request = strcspn(text, ".") + 1;
+	bool is_next = place && !strncmp(text, noted.texts[place - 1], request);
+
+	printf("%c%s", is_next ? '+' : ' ', strchr(text, ' ') + 1);
+}
+
 /* Return: whether the world goes on. */
 static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 {
@@ -192,7 +202,7 @@ static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 	if (has_ended) {
 		qsort(noted.texts, noted.nr, sizeof(noted.texts[0]), by_text);
 		for (unsigned i = 0; i < noted.nr; i++)
-			printf(" %s", strchr(noted.texts[i], ' ') + 1);
+			print_noted(i);
 		printf(" mem %016llx", (unsigned long long)hash_memory(from));
 	} else {
 		printf(" waits");

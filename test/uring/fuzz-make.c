@@ -24,7 +24,6 @@ enum {
 	OP_EPOLL_WAIT = 59,
 	NR_OPS = 66,
 	NR_ARGS = 16,
-	RECVSEND_BUNDLE = 1 << 4,
 };
 
 /* What requests point to. A vector that is too long ends in zeroes. */
@@ -331,12 +330,6 @@ static void inside_messages(struct io_uring_sqe *sqe)
 	}
 	if (any(2))
 		sqe->ioprio = (uint16_t)(any(2) ? 0 : 1u << any(6));
-	/*
-	 * A bundle of sends has two completions in the kernel if it selects no buffer, and
-	 * fails if a thread executes it.
-	 */
-	if (is_alone && sqe->opcode == IORING_OP_SEND)
-		sqe->ioprio &= (uint16_t)~RECVSEND_BUNDLE;
 	if (any(4))
 		sqe->rw_flags = any(2) ? 0 : MSG_DONTWAIT;
 	if (sqe->opcode == IORING_OP_BIND)
@@ -642,10 +635,18 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 	}
 }
 
-/* What is not compared: when a send without a copy is told to be over is a matter of time. */
-static bool is_left_out(uint8_t opcode)
+/*
+ * In the kernel a send without a copy that is behind a drain, or is one, waits for its
+ * own notice, and never ends: a world has the one or the other.
+ */
+static void avoid_drains(struct io_uring_sqe *sqe)
 {
-	return opcode == IORING_OP_SEND_ZC || opcode == IORING_OP_SENDMSG_ZC;
+	if (world.number % 2)
+		sqe->flags &= (uint8_t)~IOSQE_IO_DRAIN;
+	else if (sqe->opcode == IORING_OP_SEND_ZC)
+		sqe->opcode = IORING_OP_SEND;
+	else if (sqe->opcode == IORING_OP_SENDMSG_ZC)
+		sqe->opcode = IORING_OP_SENDMSG;
 }
 
 /*
@@ -676,10 +677,10 @@ void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	sqe->opcode = (uint8_t)any(NR_OPS);
 	if (any(6) == 0)
 		sqe->opcode = IORING_OP_READ + (uint8_t)any(2);
-	if (is_alone && is_left_out(sqe->opcode))
-		sqe->opcode = IORING_OP_NOP;
 	fill(sqe);
 	fill_flags(sqe);
+	if (is_alone)
+		avoid_drains(sqe);
 	keep_inside(sqe, request);
 	if (is_alone && !(sqe->flags & IOSQE_FIXED_FILE))
 		avoid_epolls(sqe);

@@ -401,6 +401,8 @@ static void run_alone(uint64_t first, uint64_t last, uint64_t patience_us)
 		live_alone(patience_us);
 		end_world();
 		remove_folder();
+		printf("%llu.over\n", (unsigned long long)number);
+		fflush(stdout);
 	}
 }
 

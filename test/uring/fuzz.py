@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""fuzz.py --fuzz PROGRAM --uaio COMMAND [--worlds N] [--first N] [--seed S]
+"""fuzz.py --fuzz PROGRAM --uaio COMMAND [--worlds N] [--first N] [--seed S...]
 
 The kernel's io_uring and the library's are given the same random requests (fuzz.c),
 world by world. What they make of each is compared line by line: results and flags, the
@@ -26,15 +26,18 @@ DEADLINE_S = 1200
 CHUNK = 100  # worlds of one process
 
 # What the places in a world are (fuzz-world.c).
+FILES = range(4)
+APPENDED = (2,)
 PIPES = range(6, 10)
 EVENTFDS = (23, 24)
 EPOLLS = (25, 26)
-RW = (1, 2, 4, 5, 22, 23, 60, 61)
+READS = (1, 4, 22, 60)
+RW = READS + (2, 5, 23, 61)
 # What a thread of the kernel's executes, always or where it would have to wait.
 SLOW_OPS = RW + (3, 8, 17, 18, 19, 21, 24, 25, 28, 30, 33, 34, 35, 36, 37, 38, 39, 41, 42, 43,
                  44, 55)
 VECTORED = (1, 2, 60, 61)
-SOCKET_OPS = (9, 10, 13, 16, 26, 27, 34, 46, 56, 57)
+SOCKET_OPS = (9, 10, 13, 16, 26, 27, 34, 46, 47, 48, 56, 57)
 
 
 class Request:
@@ -80,7 +83,8 @@ def is_never_tried(request):
     both = (request.theirs, request.ours)
     poll_first = 4 if request.opcode == 13 else 1
     return request.opcode in SOCKET_OPS and bool(request.ioprio & poll_first) and (
-        'EAGAIN:0' in both and any(is_mistake(one) for one in both))
+        any(one.startswith('EAGAIN:') for one in both) and
+        any(is_mistake(one) for one in both))
 
 
 def two_mistakes(request):
@@ -109,19 +113,39 @@ def write_of_an_eventfd(request):
         request.theirs in ('waits', '0:0') and re.match('EINVAL|EAGAIN|EFAULT', request.ours))
 
 
+def is_bundle(request):
+    return request.opcode == 26 and bool(request.ioprio & 16)
+
+
+def bundle_in_a_thread(request):
+    """A bundle of sends is nothing for a thread, which finds that when its socket is ready"""
+    return is_bundle(request) and bool(request.flags & 0x10) and (
+        request.theirs == 'waits' and request.ours == 'ECANCELED:0')
+
+
 def by_a_thread(request):
     """The last of its chain is linked to nothing, or it is, or comes after, a drain: a thread
     of the kernel's executes it, which does not wait for a file that is O_NONBLOCK, nor after
     POLL_FIRST; waits for data before it begins with many shots; and chooses twice"""
     if not request.is_drained and not request.is_open:
         return False
-    has_many = request.opcode == 49 or (request.opcode in (10, 27) and request.ioprio & 2)
+    has_many = request.opcode == 49 or is_bundle(request) or (
+        request.opcode in (10, 27) and request.ioprio & 2)
     if has_many and request.theirs == 'waits':
         return is_mistake(request.ours)
+    if is_bundle(request) and request.theirs == 'ECANCELED:0':
+        return True
     return request.theirs.startswith('EAGAIN:') or (
         request.opcode in RW + (13,) and request.theirs == 'waits') or (
         request.opcode in RW and bool(request.flags & 0x20) and
         request.theirs.startswith('ENOBUFS') and request.ours == 'waits')
+
+
+def uses_in_a_thread(request):
+    """A thread of the kernel's uses as much of a buffer as it asks for, and not as it reads"""
+    return request.opcode in RW + (10, 27) and bool(request.flags & 0x20) and (
+        request.is_drained or request.is_open) and (
+        request.theirs.split(':')[0] == request.ours.split(':')[0])
 
 
 def after_a_thread(request):
@@ -201,13 +225,13 @@ def late_mistake(request):
 def at_position(request):
     """A read or write at a position that was_moved() before"""
     return request.opcode in RW and request.off == '0xffffffffffffffff' and (
-        0 <= request.fd < 4 or request.is_fixed)
+        request.fd in FILES or request.is_fixed)
 
 
 GOING_ON = [two_mistakes, broken_chain]  # nothing was done
-ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, late_mistake, poll_first,
-          after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes, counts,
-          memory_of_nobody, fails_with_a_buffer]
+ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, bundle_in_a_thread, late_mistake,
+          poll_first, after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
+          counts, memory_of_nobody, fails_with_a_buffer]
 
 
 def result_of(line):
@@ -219,7 +243,7 @@ def has_drain(line):
 
 
 def requests_of(theirs, ours, is_drained):
-    """Return: the requests of a line that differ; None if that cannot be said."""
+    """Return: the requests of a line; None if that cannot be said."""
     texts = theirs.split(' | ')[1:]
     mine, other = result_of(theirs), result_of(ours)
     if texts != ours.split(' | ')[1:] or '.end' in theirs or 'register' in theirs:
@@ -240,12 +264,16 @@ def requests_of(theirs, ours, is_drained):
         if not request.flags & 0xc:
             break
         request.is_open = True
-    return [request for request in requests if request.theirs != request.ours]
+    return requests
 
 
 def stops_elsewhere(theirs, ours):
-    """A submission ends at a mistake that is found at once, and not at one found later"""
-    mine, other = result_of(theirs), result_of(ours)
+    """A submission ends at a mistake that is found at once, and not at one found later; or
+    goes on, and what it goes on to waits"""
+    mine, other, nr = result_of(theirs), result_of(ours), theirs.count(' | op ')
+    if ['waits'] in (mine, other):
+        ended = other if mine == ['waits'] else mine
+        return len(ended) < nr and is_mistake(ended[-1])
     last = min(len(mine), len(other)) - 1
     return len(mine) != len(other) and is_mistake(mine[last]) and is_mistake(other[last])
 
@@ -256,34 +284,59 @@ def cancels_another(theirs, ours):
 
 
 def is_register(theirs, ours):
-    """A table with more than one mistake is refused for another of them"""
+    """A table with more than one mistake is refused for another of them; and an array to be
+    mapped that reaches into another"""
     if 'register' not in theirs or 'register' not in ours:
         return False
+    if theirs.split()[1:] == '0 | register 22'.split():
+        return ours.split()[1] == '-12'
     return all(int(line.split()[1]) < 0 for line in (theirs, ours))
 
 
 def is_position(theirs, ours, before):
-    """A write at the position of a file that met memory which cannot be read: it has
-    moved the position here, and not in the kernel"""
+    """A read at a file's position, or a write there to one that is appended to, met memory
+    that cannot be used: it has moved the position here, and not in the kernel"""
     one, two = theirs.split(), ours.split()
-    wrote = any(re.search(r' \| op (1|2|5|23|61) ', line) for line in before)
-    return '.end fd' in theirs and '.end fd' in ours and wrote and (
-        one[2] == two[2] and int(one[2]) < 4 and one[5:] == two[5:])
+    return '.end fd' in theirs and '.end fd' in ours and was_moved(before) and (
+        one[2] == two[2] and int(one[2]) in FILES and one[5:] == two[5:])
 
 
 def was_moved(before):
-    """Whether a write at a position was made, perhaps in part: see is_position()."""
-    return any(re.search(r'[ |] op (1|2|5|23|61) .* off 0xffffffffffffffff', line)
-               for line in before)
+    """Whether there was such a request: see is_position()."""
+    return any(
+        int(flags, 0) & 1 or int(fd) in (FILES if int(opcode) in READS else APPENDED)
+        for line in before for opcode, flags, fd in re.findall(
+            r' op (1|2|4|5|22|23|60|61) flags (\S+) fd (\S+) [^|]* off 0xf{16} ', line))
 
 
-LINES = [stops_elsewhere, cancels_another, is_register, is_position]
+def raced(theirs, ours, before):
+    """Two of one submission, which are not linked, change the size of a file"""
+    resizes, writes = (re.compile(f' op ({ops}) ') for ops in ('17|55', '2|5|23|30|61'))
+    return '.end path' in theirs and '.end path' in ours and (
+        theirs.split()[:4] == ours.split()[:4]) and any(
+        resizes.search(line) and (writes.search(line) or len(resizes.findall(line)) > 1)
+        for line in before)
+
+
+def spliced(request):
+    """A pipe that was_spliced() before: by splice(2) it loses RWF_NOWAIT, in the kernel's
+    io_uring not"""
+    return request.opcode in RW and bool(request.rw_flags & 8) and (
+        (request.fd in PIPES or request.is_fixed) and request.ours == 'EOPNOTSUPP:0')
+
+
+def was_spliced(before):
+    return any(re.search(r' \| op (30|33) ', line) for line in before)
+
+
+LINES = [stops_elsewhere, cancels_another, is_register, is_position, raced]
+BESIDES = [at_position, spliced, uses_in_a_thread]
 
 
 class Tally:
     def __init__(self):
         self.nr_worlds = self.nr_requests = self.nr_again = 0
-        self.rules = {rule.__name__: 0 for rule in GOING_ON + ENDING + LINES + [at_position]}
+        self.rules = {rule.__name__: 0 for rule in GOING_ON + ENDING + LINES + BESIDES}
         self.rules['varies'] = 0
 
     def add(self, other):
@@ -307,8 +360,9 @@ def compare(theirs, ours, tally):
         if is_register(line, other):
             tally.rules['is_register'] += 1
             continue
-        if is_position(line, other, theirs):
-            tally.rules['is_position'] += 1
+        rule = next((rule for rule in (is_position, raced) if rule(line, other, theirs)), None)
+        if rule:
+            tally.rules[rule.__name__] += 1
             continue
         requests = requests_of(line, other, is_drained)
         rule = next((rule for rule in (stops_elsewhere, cancels_another)
@@ -316,10 +370,17 @@ def compare(theirs, ours, tally):
         if rule:
             tally.rules[rule.__name__] += 1
             return None
+        if any(uses_in_a_thread(request) for request in requests or []):
+            tally.rules['uses_in_a_thread'] += 1
+            return None
+        requests = [one for one in requests or [] if one.theirs != one.ours]
         if not requests:
             return f'kernel: {line}\nours:   {other}'
         if any(at_position(request) for request in requests) and was_moved(theirs):
             tally.rules['at_position'] += 1
+            return None
+        if any(spliced(request) for request in requests) and was_spliced(theirs):
+            tally.rules['spliced'] += 1
             return None
         if any(rule(request) for rule in ENDING for request in requests):
             for rule in ENDING:
@@ -353,17 +414,21 @@ class Player:
     @staticmethod
     def play_one(way, seed, worlds, patience_us):
         """Return: the lines of each world."""
-        command = way + [str(seed), str(patience_us)] + [f'{one}-{one}' for one in worlds]
-        with tempfile.TemporaryDirectory(prefix='uaio-fuzz-') as folder:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
-                                  timeout=DEADLINE_S, check=False)
-        lines = {world: [] for world in worlds}
-        for line in done.stdout.splitlines():
-            lines[int(line.split('.')[0])].append(line)
-        if done.returncode:
-            died_in = max(world for world in worlds if lines[world] or world == worlds[0])
+        lines, left = {world: [] for world in worlds}, list(worlds)
+        while left:
+            command = way + [str(seed), str(patience_us)] + [f'{one}-{one}' for one in left]
+            with tempfile.TemporaryDirectory(prefix='uaio-fuzz-') as folder:
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
+                                      timeout=DEADLINE_S, check=False)
+            for line in done.stdout.splitlines():
+                lines[int(line.split('.')[0])].append(line)
+            if done.returncode == 0:
+                break
+            died_in = next((world for world in left
+                            if lines[world][-1:] != [f'{world}.over']), left[-1])
             lines[died_in].append(
                 f'{died_in}.died {done.returncode}: {done.stderr.strip()[-200:]}')
+            left = left[left.index(died_in) + 1:]
         return lines
 
     def chunk(self, seed, worlds):
@@ -412,34 +477,74 @@ class Player:
 
 def chunks_of(options):
     end = options.first + options.worlds
-    for first in range(options.first, end, CHUNK):
-        yield options.seed, list(range(first, min(first + CHUNK, end)))
+    for seed in options.seed:
+        for first in range(options.first, end, CHUNK):
+            yield seed, list(range(first, min(first + CHUNK, end)))
+
+
+class Progress:
+    """A line on a terminal that says how far it is; elsewhere nothing."""
+
+    def __init__(self, total):
+        self.total, self.start, self.width = total, time.monotonic(), 0
+
+    def seconds(self):
+        return time.monotonic() - self.start
+
+    def show(self, text):
+        if sys.stderr.isatty():
+            sys.stderr.write('\r' + text.ljust(self.width))
+            sys.stderr.flush()
+            self.width = len(text)
+
+    def tell(self, seed, tally, nr_faults):
+        left = self.seconds() * (self.total - tally.nr_worlds) / tally.nr_worlds
+        self.show(f'seed {seed}: {tally.nr_worlds} of {self.total} worlds, '
+                  f'{tally.nr_requests} requests, {nr_faults} differences; '
+                  f'{left:.0f} s to go')
+
+    def clear(self):
+        self.show('')
+        self.show('')
+
+
+def play_all(options, tally):
+    """Return: the differences, which are printed as they are found."""
+    player, faults = Player(options.fuzz, options.uaio), []
+    progress = Progress(len(options.seed) * options.worlds)
+    chunks = list(chunks_of(options))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        parts = pool.map(lambda chunk: player.chunk(*chunk), chunks)
+        for (seed, _), (part, found) in zip(chunks, parts):
+            tally.add(part)
+            faults += found
+            for fault in found[:max(0, options.most - len(faults) + len(found))]:
+                progress.clear()
+                print(fault, flush=True)
+            progress.tell(seed, tally, len(faults))
+    progress.clear()
+    print(f'{tally.nr_worlds} worlds in {progress.seconds():.0f} s, '
+          f'{tally.nr_again} of them played again')
+    return faults
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[2])
     parser.add_argument('--fuzz', required=True)
     parser.add_argument('--uaio', required=True)
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--worlds', type=int, default=0)
+    parser.add_argument('--seed', type=int, default=[1], nargs='+', help='one after the other')
+    parser.add_argument('--worlds', type=int, default=0, help='of each seed')
     parser.add_argument('--first', type=int, default=1, help='the first world')
     # A world spends most of its time with waiting.
     parser.add_argument('--jobs', type=int, default=2 * (os.cpu_count() or 1))
-    parser.add_argument('--most', type=int, default=20, help='faults that are told')
+    parser.add_argument('--most', type=int, default=20, help='differences that are told')
     options = parser.parse_args()
-    player, tally, faults = Player(options.fuzz, options.uaio), Tally(), []
-    start = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for part, found in pool.map(lambda chunk: player.chunk(*chunk), chunks_of(options)):
-            tally.add(part)
-            faults += found
-            for fault in found[:max(0, options.most - len(faults) + len(found))]:
-                print(fault, flush=True)
-    seconds = time.monotonic() - start
-    print(f'{tally.nr_worlds} worlds, {tally.nr_requests} requests in {seconds:.0f} s: '
-          f'{len(faults)} faults; {tally.nr_again} played again')
+    tally = Tally()
+    faults = play_all(options, tally)
     for name, nr in tally.rules.items():
         print(f'{nr:8d} {name}')
+    print(f'{tally.nr_requests} requests compared, {len(faults)} differences '
+          'that no rule names')
     return 1 if faults or not tally.nr_requests else 0
 
 
