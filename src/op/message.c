@@ -109,9 +109,8 @@ bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res)
 bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
 	/* Where others wait they are tried first, and that tells. */
-	bool is_bundle =
-		uaio_optab[sqe->op].class == UAIO_CLASS_WRITE &&
-		sqe->is_multishot;
+	bool is_bundle = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE &&
+			 sqe->is_multishot;
 
 	if (sqe->op != UAIO_OP_ACCEPT && !is_bundle)
 		return false;
