@@ -316,7 +316,8 @@ int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 	int ret = prep_zc(entry);
 
 	/* The kernel has them of a message only. */
-	if (ret == 0 && (entry->raw.ioprio & vectors_of_buffer) == vectors_of_buffer)
+	if (ret == 0 &&
+	    (entry->raw.ioprio & vectors_of_buffer) == vectors_of_buffer)
 		ret = -EINVAL;
 	if (ret < 0)
 		return ret;

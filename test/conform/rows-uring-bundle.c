@@ -859,8 +859,8 @@ static void message_of_a_buffer(void)
 		snprintf(key, sizeof(key), "try.%d", i);
 		try_vectors(key, &ring, IORING_OP_SENDMSG_ZC, fds[1]);
 		if (i == 0)
-			note_result("reg", uring_register(
-						   ring.fd,
+			note_result("reg",
+				    uring_register(ring.fd,
 						   IORING_REGISTER_BUFFERS,
 						   &reg, 1));
 	}
