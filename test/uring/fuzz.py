@@ -37,6 +37,7 @@ RW = READS + (2, 5, 23, 61)
 SLOW_OPS = RW + (3, 8, 17, 18, 19, 21, 24, 25, 28, 30, 33, 34, 35, 36, 37, 38, 39, 41, 42, 43,
                  44, 55)
 VECTORED = (1, 2, 60, 61)
+SENDS = (9, 26, 47, 48)
 SOCKET_OPS = (9, 10, 13, 16, 26, 27, 34, 46, 47, 48, 56, 57)
 
 
@@ -126,7 +127,8 @@ def bundle_in_a_thread(request):
 def by_a_thread(request):
     """The last of its chain is linked to nothing, or it is, or comes after, a drain: a thread
     of the kernel's executes it, which does not wait for a file that is O_NONBLOCK, nor after
-    POLL_FIRST; waits for data before it begins with many shots; and chooses twice"""
+    POLL_FIRST; sends all to any other; waits for data before it begins with many shots; and
+    chooses twice"""
     if not request.is_drained and not request.is_open:
         return False
     has_many = request.opcode == 49 or is_bundle(request) or (
@@ -136,7 +138,7 @@ def by_a_thread(request):
     if is_bundle(request) and request.theirs == 'ECANCELED:0':
         return True
     return request.theirs.startswith('EAGAIN:') or (
-        request.opcode in RW + (13,) and request.theirs == 'waits') or (
+        request.opcode in RW + SENDS + (13,) and request.theirs == 'waits') or (
         request.opcode in RW and bool(request.flags & 0x20) and
         request.theirs.startswith('ENOBUFS') and request.ours == 'waits')
 
@@ -278,9 +280,15 @@ def stops_elsewhere(theirs, ours):
     return len(mine) != len(other) and is_mistake(mine[last]) and is_mistake(other[last])
 
 
-def cancels_another(theirs, ours):
+def cancels_another(requests):
     """A cancellation finds what was submitted with it before that has ended, or after"""
-    return ' | op 14 ' in theirs and theirs.count(' | op ') > 1 and ours.count(' | op ') > 1
+    differing = [request for request in requests if request.theirs != request.ours]
+    return bool(differing) and len(requests) > 1 and (
+        any(request.opcode == 14 for request in requests)) and all(
+        request.opcode == 14 or any(
+            one.startswith('ECANCELED:') or one == 'waits'
+            for one in (request.theirs, request.ours))
+        for request in differing)
 
 
 def is_register(theirs, ours):
@@ -365,10 +373,11 @@ def compare(theirs, ours, tally):
             tally.rules[rule.__name__] += 1
             continue
         requests = requests_of(line, other, is_drained)
-        rule = next((rule for rule in (stops_elsewhere, cancels_another)
-                     if requests is not None and rule(line, other)), None)
-        if rule:
-            tally.rules[rule.__name__] += 1
+        if requests is not None and stops_elsewhere(line, other):
+            tally.rules['stops_elsewhere'] += 1
+            return None
+        if cancels_another(requests or []):
+            tally.rules['cancels_another'] += 1
             return None
         if any(uses_in_a_thread(request) for request in requests or []):
             tally.rules['uses_in_a_thread'] += 1
