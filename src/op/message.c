@@ -90,9 +90,26 @@ static bool is_send(const struct uaio_sqe *sqe)
 	return uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 }
 
+/* Return: whether the kernel has such sends for a socket: for those of TCP and UDP. */
+static bool has_zc(int fd)
+{
+	int domain = uaio_sock_option(fd, SO_DOMAIN), protocol;
+
+	if (domain != AF_INET && domain != AF_INET6)
+		return false;
+	protocol = uaio_sock_option(fd, SO_PROTOCOL);
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
+}
+
+static bool is_zc(const struct uaio_sqe *sqe)
+{
+	return sqe->op == UAIO_OP_SEND_ZC || sqe->op == UAIO_OP_SENDMSG_ZC;
+}
+
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd)
 {
-	return is_send(sqe) && !is_ready(fd, POLLOUT);
+	return is_send(sqe) && !is_ready(fd, POLLOUT) &&
+	       (!is_zc(sqe) || has_zc(fd));
 }
 
 bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res)
@@ -181,17 +198,6 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	res = sys_sendmsg(fd, &msg, flags);
 	tell_door(sqe, fd, res, &iov);
 	return res;
-}
-
-/* Return: whether the kernel has such sends for a socket: for those of TCP and UDP. */
-static bool has_zc(int fd)
-{
-	int domain = uaio_sock_option(fd, SO_DOMAIN), protocol;
-
-	if (domain != AF_INET && domain != AF_INET6)
-		return false;
-	protocol = uaio_sock_option(fd, SO_PROTOCOL);
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
 }
 
 int64_t uaio_send_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,

@@ -260,6 +260,10 @@ static void sockets_that_listen(void)
 		sqe->msg_flags = MSG_NOSIGNAL;
 		try_sqe(k ? "bundle.inet" : "bundle.unix", &ring);
 	}
+	sqe_rw(&ring, IORING_OP_SEND_ZC, listening(AF_UNIX), data, 1, 0)
+		->ioprio = IORING_RECVSEND_POLL_FIRST;
+	REQUIRE(uring_submit(&ring) == 1);
+	note_in_order("no_zc", &ring, 2);
 	sqe_of(&ring, IORING_OP_ACCEPT, socket(AF_INET, SOCK_STREAM, 0))
 		->flags = IOSQE_ASYNC;
 	try_sqe("accept.async", &ring);
