@@ -157,9 +157,12 @@ def after_a_thread(request):
 
 
 def poll_first(request):
-    """What is to be polled first, and is no socket, fails at once: the kernel waits"""
+    """What is to be polled first, and is no socket, fails at once, as does a receive of
+    urgent data: the kernel waits"""
+    is_urgent = request.opcode in (10, 27) and bool(request.rw_flags & 1)
     return request.opcode in SOCKET_OPS and bool(request.ioprio & 5) and (
-        request.theirs == 'waits' and request.ours.startswith('ENOTSOCK:'))
+        request.theirs == 'waits' and (request.ours.startswith('ENOTSOCK:') or (
+            is_urgent and is_mistake(request.ours))))
 
 
 def no_bytes(request):
