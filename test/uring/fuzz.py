@@ -143,6 +143,20 @@ def by_a_thread(request):
         request.theirs.startswith('ENOBUFS') and request.ours == 'waits')
 
 
+def many_in_a_thread(request):
+    """A read with many shots and IOSQE_ASYNC that has no buffer fails at once; in the kernel
+    it waits until there is something to read"""
+    return request.opcode == 49 and bool(request.flags & 0x10) and (
+        request.theirs == 'waits' and request.ours.startswith('ENOBUFS:'))
+
+
+def repeats(request):
+    """A timeout that repeats ends when there is no room: after how often is a matter of time"""
+    return request.opcode == 11 and bool(request.rw_flags & 0x40) and all(
+        len(both) > 1 and all(one.startswith('ETIME:') for one in both)
+        for both in (request.theirs.split('+'), request.ours.split('+')))
+
+
 def uses_in_a_thread(request):
     """A thread of the kernel's uses as much of a buffer as it asks for, and not as it reads"""
     return request.opcode in RW + (10, 27) and bool(request.flags & 0x20) and (
@@ -236,7 +250,7 @@ def at_position(request):
 GOING_ON = [two_mistakes, broken_chain]  # nothing was done
 ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, bundle_in_a_thread, late_mistake,
           poll_first, after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
-          counts, memory_of_nobody, fails_with_a_buffer]
+          counts, memory_of_nobody, fails_with_a_buffer, many_in_a_thread, repeats]
 
 
 def result_of(line):
