@@ -14,6 +14,7 @@
 #include "file/file.h"
 #include "aio/aio.h"
 #include "aio/ring.h"
+#include "ready/ready.h"
 #include "unit.h"
 
 enum { BYTES = UNIT_KEY_BYTES };
@@ -135,6 +136,151 @@ static void a_read_that_is_parked_reads_no_other_pipe(void **state)
 	(void)close(others[1]);
 }
 
+static unsigned nr_asked; /* atomic */
+
+static bool count_asked(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_statx)
+		add_relaxed(&nr_asked, 1);
+	return false;
+}
+
+/* The thread sleeps for the read, and so arms it, if it comes to that in time. */
+static void park(uint64_t handle, int fd, char *byte)
+{
+	struct timespec soon = { .tv_nsec = 1000000 };
+	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, fd, byte, 1, 0);
+	struct uaio_event event;
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &soon), 0);
+}
+
+static void park_and_read(uint64_t handle, const int ends[2])
+{
+	struct io_event event;
+	char byte;
+
+	park(handle, ends[0], &byte);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_int_equal(unit_reap(handle, 1, &event), 1);
+	assert_int_equal(event.res, 1);
+}
+
+/* The file that has a byte keeps it. */
+static void assert_is_lost(uint64_t handle, const int others[2])
+{
+	struct io_event event;
+	char byte = 0;
+
+	assert_int_equal(unit_reap(handle, 1, &event), 1);
+	assert_int_equal(event.res, -EBADF);
+	assert_int_equal(read(others[0], &byte, 1), 1);
+	assert_int_equal(byte, 'o');
+}
+
+/* The epoll says whether a number is the file, once the file has said so. */
+static void a_read_that_is_armed_reads_no_other_pipe(void **state)
+{
+	uint64_t handle = unit_context(4);
+	int ends[2], others[2], copy;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(others), 0);
+	copy = dup(ends[0]);
+	park_and_read(handle, ends);
+	unit_hook(count_asked);
+	/* It is armed before long. */
+	do {
+		store_relaxed(&nr_asked, 0);
+		park_and_read(handle, ends);
+	} while (load_relaxed(&nr_asked));
+	unit_hook(NULL);
+	park(handle, ends[0], &byte);
+	replace_unseen(ends[0], others[0]);
+	assert_int_equal(write(others[1], "o", 1), 1);
+	assert_int_equal(write(ends[1], "p", 1), 1);
+	assert_is_lost(handle, others);
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(copy);
+	(void)close(ends[1]);
+	(void)close(others[0]);
+	(void)close(others[1]);
+}
+
+static bool has_armed(void *arg)
+{
+	struct uaio_ready_counters counters;
+
+	uaio_ready_count(&counters);
+	return counters.nr_arms > *(uint64_t *)arg;
+}
+
+/* What the epoll has taken may have been another pipe by then. */
+static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
+{
+	uint64_t handle = unit_context(4);
+	struct uaio_ready_counters counters;
+	int ends[2], others[2], copy;
+	struct iocb iocb;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(others), 0);
+	copy = dup(ends[0]);
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	uaio_ready_count(&counters);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	replace_unseen(ends[0], others[0]);
+	/* By the fallback thread, which tries nothing before. */
+	unit_await(has_armed, &counters.nr_arms);
+	assert_int_equal(write(others[1], "o", 1), 1);
+	assert_is_lost(handle, others);
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(copy);
+	(void)close(ends[1]);
+	(void)close(others[0]);
+	(void)close(others[1]);
+}
+
+/* The epoll still has the first pipe, by its number. */
+static void a_number_that_is_its_first_pipe_again_is_not_read(void **state)
+{
+	uint64_t handle = unit_context(4);
+	int ends[2], others[2], first;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(others), 0);
+	first = dup(ends[0]);
+	park_and_read(handle, ends);
+	park_and_read(handle, ends);
+	replace_unseen(ends[0], others[0]);
+	unit_close(ends[0]);
+	replace_unseen(ends[0], others[0]);
+	for (unsigned i = 0; i < 2; i++)
+		park_and_read(handle, (int[]){ ends[0], others[1] });
+	park(handle, ends[0], &byte);
+	replace_unseen(ends[0], first);
+	assert_int_equal(write(ends[1], "o", 1), 1);
+	assert_int_equal(write(others[1], "p", 1), 1);
+	assert_is_lost(handle, (int[]){ first, ends[1] });
+	unit_destroy(handle);
+	unit_close(ends[0]);
+	unit_close(first);
+	(void)close(ends[1]);
+	(void)close(others[0]);
+	(void)close(others[1]);
+}
+
 static void a_pipe_that_became_a_file_is_written_in_its_place(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -185,6 +331,9 @@ int main(void)
 		UNIT_TEST(a_write_that_waited_goes_to_no_other_file),
 		UNIT_TEST(an_answer_of_eintr_is_an_answer),
 		UNIT_TEST(a_read_that_is_parked_reads_no_other_pipe),
+		UNIT_TEST(a_read_that_is_armed_reads_no_other_pipe),
+		UNIT_TEST(a_read_that_was_armed_late_reads_no_other_pipe),
+		UNIT_TEST(a_number_that_is_its_first_pipe_again_is_not_read),
 		UNIT_TEST(a_pipe_that_became_a_file_is_written_in_its_place),
 		UNIT_TEST(a_file_that_became_a_pipe_is_read_as_one),
 	};

@@ -202,6 +202,20 @@ int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
 	return ret;
 }
 
+bool uaio_poller_has(struct uaio_poller *poller, int fd)
+{
+	int ret = -EBADF;
+
+	lock(poller);
+	/* It refuses to take what it has. Events with data 0 are of no file. */
+	if (poller->fds)
+		ret = ctl(poller->fds->epoll, EPOLL_CTL_ADD, fd, EPOLLET, 0);
+	if (unlikely(ret == 0))
+		(void)ctl(poller->fds->epoll, EPOLL_CTL_DEL, fd, 0, 0);
+	unlock(poller);
+	return ret == -EEXIST;
+}
+
 int uaio_poller_nest(struct uaio_poller *poller, int op,
 		     struct uaio_poller *inner, uint64_t data)
 {

@@ -102,7 +102,13 @@ static inline bool uaio_poller_is_open(const struct uaio_poller *poller)
 int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
 		    uint64_t data);
 
-/* The same, on the epoll of inner. */
+/*
+ * Return: whether the epoll knows the open file that fd is now by this number. This takes
+ * one system call. No other thread changes what the epoll knows of fd meanwhile.
+ */
+bool uaio_poller_has(struct uaio_poller *poller, int fd);
+
+/* The same as uaio_poller_ctl(), on the epoll of inner. */
 int uaio_poller_nest(struct uaio_poller *poller, int op,
 		     struct uaio_poller *inner, uint64_t data);
 

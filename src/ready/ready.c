@@ -61,6 +61,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 	store_relaxed(&ready->nr_parks, 0);
 	store_relaxed(&ready->has_kicked, 0);
 	store_relaxed(&ready->has_personal, 0);
+	store_relaxed(&ready->is_deceived, 0);
 	store_relaxed(&group->native, NULL);
 	list_init(&ready->watches);
 	list_init(&ready->kicked);

@@ -236,15 +236,23 @@ static int64_t try_unlocked(struct run *run, struct uaio_req *req,
 {
 	struct uaio_file *file = run->file;
 	int fd = uaio_file_use_locked(file);
-	bool is_known = run->is_again;
+	bool is_known = run->is_again || !uaio_req_may_lose_file(req, fd);
+	uint32_t nr_adds = 0;
 	int64_t res;
 
 	run->is_again = false;
+	if (!is_known) {
+		nr_adds = uaio_watch_has_locked(req->watch, fd);
+		is_known = nr_adds && nr_adds == req->watch->nr_sure;
+	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	is_known = is_known || !uaio_req_has_lost_file(req, fd);
 	/* [step: TRY] */
 	res = unlikely(req->sqe.polls_first) ? try_polled(req, fd, is_known)
 					     : try(req, fd, is_known);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	if (is_known)
+		uaio_watch_is_sure_locked(req->watch, nr_adds);
 	if (res == -EAGAIN && !uaio_ready_is_certain(req) &&
 	    !is_to_be_armed_locked(run, req)) {
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);

@@ -68,7 +68,9 @@ static bool count_calls(long nr, const long args[6], long *ret_res)
 	const struct epoll_event *event = (const struct epoll_event *)args[3];
 
 	(void)ret_res;
-	if (nr == SYS_epoll_ctl && is_end(0, args[2]))
+	/* Without data it is asked what it has (poller.h). */
+	if (nr == SYS_epoll_ctl && is_end(0, args[2]) &&
+	    (args[1] == EPOLL_CTL_DEL || event->data.u64))
 		store_release(&armed,
 			      args[1] == EPOLL_CTL_DEL ? 0 : event->events);
 	if ((nr == SYS_preadv2 || nr == SYS_recvmsg) && is_end(0, args[0]))

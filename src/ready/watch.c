@@ -192,6 +192,8 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	watch->armed = 0;
 	store_relaxed(&watch->nr_edges, 0);
 	watch->nr_told = 0;
+	watch->nr_adds = 1;
+	watch->nr_sure = 0;
 	watch->waitqs = 0;
 	watch->is_unarmed = watch->is_untried = false;
 	watch->nr_fresh = watch->seen_fresh = 0;
@@ -260,11 +262,31 @@ static int ctl(struct uaio_watch *watch, int op, int fd, uint32_t events)
 			       fd, events, uaio_watch_data(watch));
 }
 
+/*
+ * A descriptor was closed without our knowing. So the epoll may still have its file, by
+ * a number that is another file's now, and may be its own again.
+ */
+static void note_deceived(struct uaio_watch *watch)
+{
+	/* relaxed: that number's next entry is made after this */
+	store_relaxed(&load_relaxed(&watch->group)->ready.is_deceived, 1);
+}
+
 void uaio_watch_disarm_locked(struct uaio_watch *watch, int fd)
 {
-	if (watch->armed && fd >= 0)
-		(void)ctl(watch, EPOLL_CTL_DEL, fd, 0);
+	if (watch->armed && (fd < 0 || ctl(watch, EPOLL_CTL_DEL, fd, 0) < 0))
+		note_deceived(watch);
 	watch->armed = 0;
+}
+
+uint32_t uaio_watch_has_locked(const struct uaio_watch *watch, int fd)
+{
+	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
+
+	return watch->armed && !load_relaxed(&ready->is_deceived) &&
+			       uaio_poller_has(&ready->poller, fd)
+		       ? watch->nr_adds
+		       : 0;
 }
 
 void uaio_watches_drop(struct uaio_file *file)
@@ -363,6 +385,13 @@ static uint32_t waiting_waitqs_locked(const struct uaio_file *file)
 	return waitqs;
 }
 
+/* The epoll has taken what its number is now. */
+static void take_over_locked(struct uaio_watch *watch)
+{
+	if (!++watch->nr_adds)
+		watch->nr_adds = 1;
+}
+
 /*
  * Arm watch for events on file.
  * Return: 0, or -errno if the epoll cannot take the file now. A file that it
@@ -372,14 +401,19 @@ static int arm_for_locked(struct uaio_watch *watch, struct uaio_file *file,
 			  uint32_t events)
 {
 	int fd = load_relaxed(&file->fd), ret;
+	bool adds = !watch->armed;
 
 	/* [step: ARM] */
-	ret = ctl(watch, watch->armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
-		  events);
-	/* A descriptor may have been closed without our knowing. */
-	if (ret == -EEXIST || ret == -ENOENT)
-		ret = ctl(watch, watch->armed ? EPOLL_CTL_ADD : EPOLL_CTL_MOD,
-			  fd, events);
+	ret = ctl(watch, adds ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, events);
+	if (ret == -ENOENT)
+		note_deceived(watch);
+	if (ret == -EEXIST || ret == -ENOENT) {
+		adds = !adds;
+		ret = ctl(watch, adds ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd,
+			  events);
+	}
+	if (ret == 0 && adds)
+		take_over_locked(watch);
 	if (ret == 0) {
 		watch->armed = events;
 		return 0;
@@ -600,9 +634,11 @@ void uaio_watches_move_locked(struct uaio_file *file, int old)
 		if (!events)
 			continue;
 		uaio_watch_disarm_locked(watch, old);
-		if (fd >= 0 && ctl(watch, EPOLL_CTL_ADD, fd, events) == 0)
+		if (fd >= 0 && ctl(watch, EPOLL_CTL_ADD, fd, events) == 0) {
 			watch->armed = events;
-		else
+			take_over_locked(watch);
+		} else {
 			kick_at_once(watch, waiting_waitqs_locked(file));
+		}
 	}
 }

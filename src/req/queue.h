@@ -96,6 +96,7 @@ struct uaio_ready {
 	uint32_t nr_parks;     /* changes with each request that is parked */
 	uint32_t has_kicked;   /* written under lock: a guess without it */
 	uint32_t has_personal; /* likewise */
+	uint32_t is_deceived;  /* its epoll lacked a file: watch.c */
 };
 
 /* Return: whether any of these keepers looks after it; relaxed. */

@@ -37,12 +37,17 @@ static bool is_left(const struct uaio_req *req)
 	return req->is_one_call && load_seq_cst(&req->file->closer_goes);
 }
 
-bool uaio_req_has_lost_file(const struct uaio_req *req, int fd)
+bool uaio_req_may_lose_file(const struct uaio_req *req, int fd)
 {
 	enum uaio_op_class class = uaio_optab[req->sqe.op].class;
 
 	return class <= UAIO_CLASS_RESIZE && fd >= 0 &&
-	       !load_relaxed(&req->file->owns_fd) &&
+	       !load_relaxed(&req->file->owns_fd);
+}
+
+bool uaio_req_has_lost_file(const struct uaio_req *req, int fd)
+{
+	return uaio_req_may_lose_file(req, fd) &&
 	       unlikely(uaio_is_replaced(req->file, fd));
 }
 

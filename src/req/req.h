@@ -242,6 +242,8 @@ int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe);
  * descriptor that the engine owns does not change.
  */
 bool uaio_req_has_lost_file(const struct uaio_req *req, int fd);
+/* Return: whether that has to be asked of the kernel. */
+bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 
 /*
  * Try a stream request, on fd: execute as much of it as is possible without
