@@ -22,7 +22,7 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{ "run", "[option...] [--] command [argument...]",
-	  "start a program with the library in place of libaio",
+	  "start a program with its asynchronous I/O by the library",
 	  uaio_run_main },
 	{ "doctor", "[option...] [command|path...]",
 	  "say what works here, what does not, and why", uaio_doctor_main },

@@ -55,7 +55,9 @@ static void print_help(void)
 {
 	puts("usage: uaio run [option...] [--] command [argument...]\n"
 	     "\n"
-	     "Starts the command with the library in place of libaio.\n");
+	     "Starts the command with kernel AIO and POSIX AIO by the library, "
+	     "and io_uring\n"
+	     "where the kernel refuses it.\n");
 	for (int i = 0; i < UAIO_NR_OPTIONS; i++)
 		print_option(&uaio_options[i]);
 	puts("  -h, --help                            show this\n"
