@@ -27,7 +27,7 @@ CHUNK = 100  # worlds of one process
 
 # What the places in a world are (fuzz-world.c).
 FILES = range(4)
-APPENDED = (2,)
+DRAGGED = (2, 3)  # appended to; direct
 PIPES = range(6, 10)
 EVENTFDS = (23, 24)
 EPOLLS = (25, 26)
@@ -150,6 +150,19 @@ def many_in_a_thread(request):
         request.theirs == 'waits' and request.ours.startswith('ENOBUFS:'))
 
 
+def removes_late(request):
+    """What comes behind a drain may remove buffers that are provided behind it"""
+    return request.opcode == 32 and request.is_drained and (
+        request.ours.startswith('ENOENT:') and request.theirs[0].isdigit())
+
+
+def sends_no_memory(request):
+    """A send of all meets memory that is not there: the kernel waits for room first"""
+    return (is_bundle(request) or (request.opcode in SENDS and request.rw_flags & 0x100)) and (
+        request.theirs == 'waits' and request.ours[0].isdigit() and
+        int(request.ours.split(':')[0]) < request.bytes)
+
+
 def repeats(request):
     """A timeout that repeats ends when there is no room: after how often is a matter of time"""
     return request.opcode == 11 and bool(request.rw_flags & 0x40) and all(
@@ -250,7 +263,8 @@ def at_position(request):
 GOING_ON = [two_mistakes, broken_chain]  # nothing was done
 ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, bundle_in_a_thread, late_mistake,
           poll_first, after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
-          counts, memory_of_nobody, fails_with_a_buffer, many_in_a_thread, repeats]
+          counts, memory_of_nobody, fails_with_a_buffer, many_in_a_thread, repeats,
+          removes_late, sends_no_memory]
 
 
 def result_of(line):
@@ -320,7 +334,8 @@ def is_register(theirs, ours):
 
 def is_position(theirs, ours, before):
     """A read at a file's position, or a write there to one that is appended to, met memory
-    that cannot be used: it has moved the position here, and not in the kernel"""
+    that cannot be used, or a direct one was completed by the device: it has moved the
+    position here, and not in the kernel"""
     one, two = theirs.split(), ours.split()
     return '.end fd' in theirs and '.end fd' in ours and was_moved(before) and (
         one[2] == two[2] and int(one[2]) in FILES and one[5:] == two[5:])
@@ -329,7 +344,7 @@ def is_position(theirs, ours, before):
 def was_moved(before):
     """Whether there was such a request: see is_position()."""
     return any(
-        int(flags, 0) & 1 or int(fd) in (FILES if int(opcode) in READS else APPENDED)
+        int(flags, 0) & 1 or int(fd) in (FILES if int(opcode) in READS else DRAGGED)
         for line in before for opcode, flags, fd in re.findall(
             r' op (1|2|4|5|22|23|60|61) flags (\S+) fd (\S+) [^|]* off 0xf{16} ', line))
 
@@ -345,9 +360,10 @@ def raced(theirs, ours, before):
 
 def spliced(request):
     """A pipe that was_spliced() before: by splice(2) it loses RWF_NOWAIT, in the kernel's
-    io_uring not"""
-    return request.opcode in RW and bool(request.rw_flags & 8) and (
-        (request.fd in PIPES or request.is_fixed) and request.ours == 'EOPNOTSUPP:0')
+    io_uring not. So a worker writes more to it than there is room for, and waits"""
+    return request.opcode in RW and (request.fd in PIPES or request.is_fixed) and (
+        request.ours == 'waits' or (
+            bool(request.rw_flags & 8) and request.ours == 'EOPNOTSUPP:0'))
 
 
 def was_spliced(before):
