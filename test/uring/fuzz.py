@@ -322,13 +322,17 @@ def cancels_another(requests):
         for request in differing)
 
 
+def reaches_over(theirs, ours):
+    return theirs.split()[1:] == '0 | register 22'.split() and ours.split()[1] == '-12'
+
+
 def is_register(theirs, ours):
     """A table with more than one mistake is refused for another of them; and an array to be
     mapped that reaches into another"""
     if 'register' not in theirs or 'register' not in ours:
         return False
-    if theirs.split()[1:] == '0 | register 22'.split():
-        return ours.split()[1] == '-12'
+    if reaches_over(theirs, ours):
+        return True
     return all(int(line.split()[1]) < 0 for line in (theirs, ours))
 
 
@@ -400,6 +404,8 @@ def compare(theirs, ours, tally):
             continue
         if is_register(line, other):
             tally.rules['is_register'] += 1
+            if reaches_over(line, other):
+                return None
             continue
         rule = next((rule for rule in (is_position, raced) if rule(line, other, theirs)), None)
         if rule:
