@@ -10,73 +10,67 @@
 #include "req/req.h"
 #include "req/stats.h"
 
-static bool has_place(const struct uaio_sqe *sqe)
-{
-	return uaio_optab[sqe->op].class <= UAIO_CLASS_SYNC &&
-	       !uaio_optab[sqe->op].is_of_socket && sqe->off >= 0;
-}
-
-/* Return: how many bytes it is about; 0: that is not known, or it has none. */
-static uint64_t len_of(const struct uaio_sqe *sqe)
-{
-	return uaio_optab[sqe->op].class <= UAIO_CLASS_SYNC &&
-			       !uaio_optab[sqe->op].copies
-		       ? uaio_sqe_bytes(sqe)
-		       : 0;
-}
-
-static void fill(struct uaio_trace_record *record,
-		 const struct uaio_queue *queue, const struct uaio_sqe *sqe,
-		 int64_t res)
-{
-	unsigned door;
-
-	record->off = has_place(sqe) ? sqe->off : -1;
-	record->len = len_of(sqe);
-	record->data = sqe->data;
-	record->res = (int32_t)res;
-	record->fd = uaio_optab[sqe->op].has_no_file ? -1 : sqe->fd;
-	record->op = sqe->op;
-	/* relaxed: immutable while the queue is open */
-	door = load_relaxed(&queue->sink)->door;
-	record->door = door & 7u;
-	record->queue = load_relaxed(&queue->number);
-}
-
-/* What is being written, and where to. */
-struct writing {
-	struct uaio_live_block *stats;
-	struct uaio_trace_record
-		*own; /* in the ring it was started with; or NULL */
-	struct uaio_trace_record copy;
-	bool is_asked; /* there may be other rings */
+/*
+ * What a record tells of a request. It is written as a whole, without looking at what
+ * was there: the tracer has read that last, and a thread that reads it waits for the
+ * other processor.
+ */
+struct told {
+	const struct uaio_queue *queue;
+	const struct uaio_sqe *sqe;
+	uint64_t submitted, started, ended;
+	int64_t res;
+	uint32_t tid;
+	uint8_t by;
+	bool is_late;
 };
 
-/* Return: the record to fill in; NULL: nobody wants it, or there is no room. */
-static struct uaio_trace_record *
-begin(struct writing *writing, struct uaio_live_block *stats, uint64_t now)
+static inline __attribute__((always_inline)) void
+fill(struct uaio_trace_record *record, const struct told *told)
 {
-	writing->stats = stats;
-	writing->own = uaio_trace_is_on() ? uaio_trace_next() : NULL;
-	writing->is_asked = uaio_listen(now);
-	if (!writing->is_asked && !uaio_trace_is_on())
-		/* relaxed: a tool that has just set it does so again */
-		store_relaxed(&stats->is_traced, 0);
-	if (writing->own)
-		return writing->own;
-	return writing->is_asked ? &writing->copy : NULL;
+	const struct uaio_sqe *sqe = told->sqe;
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	bool is_of_bytes = op->class <= UAIO_CLASS_SYNC;
+	bool has_place = is_of_bytes && !op->is_of_socket && sqe->off >= 0;
+	/* 0: that is not known, or it has none. */
+	uint64_t len = is_of_bytes && !op->copies ? uaio_sqe_bytes(sqe) : 0;
+
+	*record = (struct uaio_trace_record){
+		.submitted = told->submitted,
+		.started = told->started,
+		.ended = told->ended,
+		.off = has_place ? sqe->off : -1,
+		.len = len,
+		.data = sqe->data,
+		.res = (int32_t)told->res,
+		.fd = op->has_no_file ? -1 : sqe->fd,
+		.op = sqe->op,
+		/* relaxed, both: immutable while the queue is open */
+		.door = load_relaxed(&told->queue->sink)->door & 7u,
+		.by = told->by & 15u,
+		.is_late = told->is_late,
+		.queue = load_relaxed(&told->queue->number),
+		.tid = told->tid,
+	};
 }
 
-static void end(struct writing *writing, struct uaio_trace_record *record)
+static uint32_t thread_of(const struct uaio_live_block *stats)
 {
 	/* relaxed: of a thread's own block, or of the one that many share */
-	int owner = load_relaxed(&writing->stats->owner);
+	int owner = load_relaxed(&stats->owner);
 
-	record->tid = (uint32_t)(owner > 0 ? owner : sys_gettid());
-	if (writing->is_asked)
-		uaio_listen_write(record, uaio_stats_place(writing->stats));
-	if (writing->own)
-		uaio_trace_put();
+	return (uint32_t)(likely(owner > 0) ? owner : sys_gettid());
+}
+
+/* Return: whether there may be rings of tools that came later. */
+static inline bool is_asked(struct uaio_live_block *stats, uint64_t now)
+{
+	bool is = uaio_listen(now);
+
+	if (!is && !uaio_trace_is_on())
+		/* relaxed: a tool that has just set it does so again */
+		store_relaxed(&stats->is_traced, 0);
+	return is;
 }
 
 void uaio_record_inline(struct uaio_live_block *stats,
@@ -84,17 +78,29 @@ void uaio_record_inline(struct uaio_live_block *stats,
 			const struct uaio_sqe *sqe,
 			const struct uaio_outcome *outcome)
 {
-	struct writing writing;
-	struct uaio_trace_record *record = begin(&writing, stats, outcome->end);
+	const struct told told = {
+		.queue = queue,
+		.sqe = sqe,
+		.submitted = outcome->start,
+		.started = outcome->start,
+		.ended = outcome->end,
+		.res = outcome->res,
+		.tid = thread_of(stats),
+		.by = UAIO_BY_SUBMITTER,
+	};
+	struct uaio_trace_record *own =
+		uaio_trace_is_on() ? uaio_trace_next() : NULL;
 
-	if (unlikely(!record))
-		return;
-	record->submitted = record->started = outcome->start;
-	record->ended = outcome->end;
-	fill(record, queue, sqe, outcome->res);
-	record->by = UAIO_BY_SUBMITTER;
-	record->is_late = false;
-	end(&writing, record);
+	if (likely(own)) {
+		fill(own, &told);
+		uaio_trace_put();
+	}
+	if (unlikely(is_asked(stats, outcome->end))) {
+		struct uaio_trace_record copy;
+
+		fill(&copy, &told);
+		uaio_listen_write(&copy, uaio_stats_place(stats));
+	}
 }
 
 /* What it was asked for, before parts of it were done or it was held back. */
@@ -118,19 +124,26 @@ static void fill_in_whole(struct uaio_trace_record *record,
 void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 		 int64_t res, enum uaio_by by, uint64_t now)
 {
-	struct writing writing;
-	struct uaio_trace_record *record = begin(&writing, stats, now);
-	unsigned executor;
+	const struct told told = {
+		.queue = uaio_queue_of(req->group),
+		.sqe = &req->sqe,
+		.submitted = req->submitted,
+		.started = req->started,
+		.ended = now,
+		.res = res,
+		.tid = thread_of(stats),
+		.by = req->is_late ? req->late_by : (uint8_t)by,
+		.is_late = req->is_late,
+	};
+	struct uaio_trace_record record, *own;
 
-	if (unlikely(!record))
-		return;
-	record->submitted = req->submitted;
-	record->started = req->started;
-	record->ended = now;
-	fill(record, uaio_queue_of(req->group), &req->sqe, res);
-	fill_in_whole(record, req);
-	record->is_late = req->is_late;
-	executor = req->is_late ? req->late_by : by;
-	record->by = executor & 15u;
-	end(&writing, record);
+	fill(&record, &told);
+	fill_in_whole(&record, req);
+	own = uaio_trace_is_on() ? uaio_trace_next() : NULL;
+	if (own) {
+		*own = record;
+		uaio_trace_put();
+	}
+	if (is_asked(stats, now))
+		uaio_listen_write(&record, uaio_stats_place(stats));
 }

@@ -34,15 +34,13 @@ struct tracer {
 	uint64_t dev, ino;
 };
 
+struct uaio_listening uaio_listening;
+
 static struct {
-	struct uaio_trace_ask
-		*ask; /* constant while the engine is up; or NULL */
-	uint32_t pid; /* the same: of this process */
+	uint32_t pid; /* constant while the engine is up: of this process */
 
 	/* atomic */
 	uint32_t is_looking;
-	uint32_t nr_seen;      /* changes that were looked at */
-	uint32_t nr_rings;     /* and tools that are to be looked for again */
 	uint64_t looked;       /* when, in cycles */
 	uint64_t nr_unwritten; /* records for which no lane was free */
 
@@ -70,6 +68,7 @@ void uaio_listen_init(void)
 		unmap(listening.tracers[i].ring);
 		unmap(listening.tracers[i].withdrawn);
 	}
+	memset(&uaio_listening, 0, sizeof(uaio_listening));
 	memset(&listening, 0, sizeof(listening));
 	memset(&writers, 0, sizeof(writers));
 	listening.pid = pid;
@@ -77,14 +76,14 @@ void uaio_listen_init(void)
 
 void uaio_listen_to(struct uaio_trace_ask *ask)
 {
-	listening.ask = ask;
+	uaio_listening.ask = ask;
 }
 
 bool uaio_listen_is_asked(void)
 {
-	for (unsigned i = 0; listening.ask && i < UAIO_TRACE_ASKERS; i++)
+	for (unsigned i = 0; uaio_listening.ask && i < UAIO_TRACE_ASKERS; i++)
 		/* relaxed: a tool that has just come looks again itself */
-		if (load_relaxed(&listening.ask->askers[i].pid))
+		if (load_relaxed(&uaio_listening.ask->askers[i].pid))
 			return true;
 	return false;
 }
@@ -197,36 +196,34 @@ static __attribute__((noinline)) bool look(uint64_t now)
 	if (xchg_acquire(&listening.is_looking, 1))
 		return true;
 	/* [MB:trace-ask] acquire: the changes. Pairs with the tool's ask(). */
-	nr_seen = load_acquire(&listening.ask->nr_changes);
+	nr_seen = load_acquire(&uaio_listening.ask->nr_changes);
 	for (unsigned i = 0; i < UAIO_TRACE_ASKERS; i++) {
 		struct tracer *tracer = &listening.tracers[i];
 
-		if (!look_at(tracer, &listening.ask->askers[i]))
+		if (!look_at(tracer, &uaio_listening.ask->askers[i]))
 			nr++;
 		else if (tracer->ring)
 			nr++;
 	}
 	/* relaxed, all: whoever misses it looks as well, or passes by */
-	store_relaxed(&listening.nr_rings, nr);
+	store_relaxed(&uaio_listening.nr_rings, nr);
 	store_relaxed(&listening.looked, now);
-	store_relaxed(&listening.nr_seen, nr_seen);
+	store_relaxed(&uaio_listening.nr_seen, nr_seen);
 	/* [MB:trace-look] release: the tracers. Pairs with the acquire above. */
 	store_release(&listening.is_looking, 0);
 	return nr;
 }
 
-bool uaio_listen(uint64_t now)
+bool uaio_listen_look(uint64_t now)
 {
 	uint64_t rate = uaio_cycles_per_us();
 
-	if (!listening.ask)
-		return false;
-	/* relaxed, all: a change that is missed is seen next time */
-	if (load_relaxed(&listening.ask->nr_changes) !=
-		    load_relaxed(&listening.nr_seen) ||
+	/* relaxed, all: as in uaio_listen() */
+	if (load_relaxed(&uaio_listening.ask->nr_changes) !=
+		    load_relaxed(&uaio_listening.nr_seen) ||
 	    now - load_relaxed(&listening.looked) > rate * LOOK_EACH_US)
 		return look(now);
-	return load_relaxed(&listening.nr_rings);
+	return load_relaxed(&uaio_listening.nr_rings);
 }
 
 /* records */

@@ -21,8 +21,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
+#include "base/check.h"
 #include "trace/ask.h"
 #include "trace/ring.h"
+
+/* What is looked at for each record; a line that hardly ever changes. */
+struct uaio_listening {
+	_Alignas(64) struct uaio_trace_ask
+		*ask; /* constant while the engine is up; or NULL */
+	/* atomic */
+	uint32_t nr_seen;  /* changes that were looked at */
+	uint32_t nr_rings; /* and tools that are to be looked for again */
+};
+
+extern struct uaio_listening uaio_listening
+	__attribute__((visibility("hidden")));
 
 /* Called each time the engine starts, also in a child of fork(): nobody asks. */
 void uaio_listen_init(void);
@@ -33,11 +47,23 @@ void uaio_listen_to(struct uaio_trace_ask *ask);
 /* Return: whether there may be a tool that asks. */
 bool uaio_listen_is_asked(void);
 
+bool uaio_listen_look(uint64_t now);
+
 /*
  * Look whether a tool begins or ends; now: in cycles.
  * Return: whether there is a ring to write to, or a tool that is to be looked for again.
  */
-bool uaio_listen(uint64_t now);
+static inline bool uaio_listen(uint64_t now)
+{
+	struct uaio_trace_ask *ask = uaio_listening.ask;
+
+	/* relaxed, all: a change that is missed is seen next time */
+	if (likely(!ask || (load_relaxed(&ask->nr_changes) ==
+				    load_relaxed(&uaio_listening.nr_seen) &&
+			    !load_relaxed(&uaio_listening.nr_rings))))
+		return false;
+	return uaio_listen_look(now);
+}
 
 /*
  * Write a record to all rings. writer: below UAIO_TRACE_OWN_LANES a number that is the

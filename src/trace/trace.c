@@ -164,7 +164,7 @@ struct uaio_trace_record *uaio_trace_next(void)
 		store_relaxed(&lane->nr_lost, load_relaxed(&lane->nr_lost) + 1);
 		return NULL;
 	}
-	return uaio_trace_at(trace.ring, place_of(lane), head);
+	return uaio_trace_at(trace.ring, uaio_entry.lane - 1u, head);
 }
 
 void uaio_trace_put(void)
