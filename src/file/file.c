@@ -165,6 +165,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 	store_relaxed(&file->nr_unnative[1], 0);
 	store_relaxed(&file->takes_nowait, 0);
 	store_relaxed(&file->nr_native, 0);
+	store_relaxed(&file->trace_number, 0);
 	store_relaxed(&file->alignment, 0);
 	store_relaxed(&file->is_closing, 0);
 	store_relaxed(&file->closer_goes, 0);

@@ -131,6 +131,7 @@ struct uaio_file {
 	uint32_t nr_unnative[2]; /* small ones, large ones */
 	uint32_t takes_nowait;   /* it has taken one with RWF_NOWAIT */
 
+	uint64_t trace_number;      /* atomic: record.c's; 0: not traced yet */
 	uint32_t alignment;         /* atomic: align.h's; 0: not asked yet */
 	struct uaio_tuning *tuning; /* atomic; owns: see tune.h; or NULL */
 

@@ -3,6 +3,7 @@
 
 #include "base/sleep.h"
 #include "req/queue.h"
+#include "req/record.h"
 #include "req/req.h"
 #include "wait/order.h"
 #include "ready/attend.h"
@@ -93,6 +94,8 @@ static void note_what_it_was(struct uaio_req *req,
 	req->late_off = has_place && req->sqe.off >= 0 ? req->sqe.off : -1;
 	req->late_len =
 		has_place && !op->copies ? uaio_sqe_bytes(&req->sqe) : 0;
+	if (req->file)
+		req->late_file = uaio_record_file(req->file);
 	if (req->late_by == UAIO_NR_BYS)
 		req->late_by = (uint8_t)uaio_req_by(req, worker);
 }

@@ -9,6 +9,7 @@
 #include "file/file.h"
 #include "op/args.h"
 #include "req/queue.h"
+#include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "wait/order.h"
@@ -34,6 +35,15 @@ static int get_fixed(struct uaio_queue *queue, int place,
 	return *ret_file ? 0 : -EBADF;
 }
 
+/* For tracers. */
+static void name(const struct uaio_req *req)
+{
+	struct uaio_live_block *stats = uaio_stats_mine();
+
+	if (unlikely(stats) && uaio_stats_is_traced(stats))
+		(void)uaio_record_name(stats, req->file, req->sqe.fd);
+}
+
 /* Look its file up. Return: 0, or -errno. */
 static int attach(struct uaio_req *req)
 {
@@ -50,6 +60,7 @@ static int attach(struct uaio_req *req)
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
 	req->file = file;
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
+	name(req);
 	if (uaio_req_delays_exit(req))
 		uaio_gate_delay();
 	return uaio_file_has(file, UAIO_FILE_F_PATH) ? -EBADF : 0;

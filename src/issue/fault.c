@@ -278,6 +278,7 @@ void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan)
 	req->is_faulty = plan->is_short || plan->delay_ns;
 	req->delay_ns = plan->delay_ns;
 	req->late_by = UAIO_NR_BYS;
+	req->late_file = 0;
 	/* It is completed by itself, which may let others start. */
 	req->work.may_block |= req->is_faulty;
 }

@@ -101,7 +101,8 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		uaio_batch_post(batch);
 }
 
-static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+static void count_inline(struct uaio_batch *batch, struct uaio_file *file,
+			 const struct uaio_sqe *sqe,
 			 const struct uaio_outcome *outcome)
 {
 	struct uaio_live_block *stats = batch->stats;
@@ -119,7 +120,7 @@ static void count_inline(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	batch->end = outcome->end;
 	/* Last, so that nothing has to outlive the call of it. */
 	if (uaio_stats_is_traced(stats))
-		uaio_record_inline(stats, batch->queue, sqe, outcome);
+		uaio_record_inline(stats, batch->queue, file, sqe, outcome);
 }
 
 static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
@@ -144,6 +145,8 @@ static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
 	uaio_stats_in_flight();
 	req->submitted = batch->start;
 	req->started = 0;
+	if (uaio_stats_is_traced(batch->stats) && req->file)
+		(void)uaio_record_name(batch->stats, req->file, req->sqe.fd);
 }
 
 /*
@@ -172,11 +175,11 @@ static void count_call(const struct uaio_batch *batch)
 }
 
 static inline __attribute__((always_inline)) void
-complete(struct uaio_batch *batch, const struct uaio_sqe *sqe,
-	 const struct uaio_outcome *outcome)
+complete(struct uaio_batch *batch, struct uaio_file *file,
+	 const struct uaio_sqe *sqe, const struct uaio_outcome *outcome)
 {
 	if (unlikely(batch->stats))
-		count_inline(batch, sqe, outcome);
+		count_inline(batch, file, sqe, outcome);
 	add_completion(batch, sqe, outcome->res);
 }
 
@@ -200,7 +203,7 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 	outcome.end = uaio_stats_now();
 	if (outcome.res == -EOPNOTSUPP)
 		return false;
-	complete(batch, sqe, &outcome);
+	complete(batch, NULL, sqe, &outcome);
 	return true;
 }
 
@@ -236,7 +239,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		if (!done_bytes)
 			return ret;
 		/* Part of it is done: that part is the result. */
-		complete(batch, sqe, outcome);
+		complete(batch, file, sqe, outcome);
 		return 0;
 	}
 	count_handed_over(batch, req, issue, outcome);
@@ -469,7 +472,7 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 	if (unlikely(ret < 0))
 		return ret;
 	if (likely(issue == UAIO_ISSUE_DONE)) {
-		complete(batch, sqe, &outcome);
+		complete(batch, file, sqe, &outcome);
 		return 0;
 	}
 	return hand_over(batch, file, sqe, issue, &outcome, NULL);
@@ -478,7 +481,8 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 /*
  * The call of sqe, whose file may be gone, is over: create a request that ends later.
  */
-static void complete_late(struct uaio_batch *batch, const struct uaio_sqe *sqe,
+static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
+			  const struct uaio_sqe *sqe,
 			  const struct uaio_outcome *outcome,
 			  const struct uaio_fault_plan *plan)
 {
@@ -487,13 +491,15 @@ static void complete_late(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	uaio_gate_pass(&batch->handover);
 	req = uaio_req_new_held(batch->queue, sqe);
 	if (!req) {
-		complete(batch, sqe, outcome);
+		complete(batch, file, sqe, outcome);
 		return;
 	}
 	count_handed_over(batch, req, UAIO_ISSUE_RETRY_READY, outcome);
 	uaio_fault_keep(req, plan);
 	req->started = outcome->start;
 	req->late_by = UAIO_BY_SUBMITTER;
+	if (batch->stats && uaio_stats_is_traced(batch->stats))
+		req->late_file = uaio_record_name(batch->stats, file, sqe->fd);
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	uaio_req_complete(req, outcome->res);
 }
@@ -522,9 +528,9 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	if (issue != UAIO_ISSUE_DONE)
 		return hand_over(batch, file, &own, issue, &outcome, &plan);
 	if (plan.delay_ns)
-		complete_late(batch, &own, &outcome, &plan);
+		complete_late(batch, file, &own, &outcome, &plan);
 	else
-		complete(batch, &own, &outcome);
+		complete(batch, file, &own, &outcome);
 	return 0;
 }
 
@@ -654,7 +660,7 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 		return ret;
 	outcome.end = uaio_stats_now();
 	if (unlikely(batch->stats))
-		count_inline(batch, sqe, &outcome);
+		count_inline(batch, file, sqe, &outcome);
 	completion.res = (int32_t)outcome.res;
 	completion.flags = sqe->leaves_more ? UAIO_COMPLETION_LEAVES : 0;
 	uaio_queue_post_parted(batch->queue, &post);

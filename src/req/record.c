@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "req/record.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
 #include "base/sys.h"
 #include "trace/listen.h"
+#include "trace/name.h"
 #include "trace/trace.h"
+#include "file/file.h"
+#include "file/inspect.h"
 #include "op/op.h"
 #include "req/call.h"
 #include "req/queue.h"
@@ -19,6 +26,7 @@ struct told {
 	const struct uaio_queue *queue;
 	const struct uaio_sqe *sqe;
 	uint64_t submitted, started, ended;
+	uint64_t file;
 	int64_t res;
 	uint32_t tid;
 	uint8_t by;
@@ -41,7 +49,7 @@ fill(struct uaio_trace_record *record, const struct told *told)
 		.ended = told->ended,
 		.off = has_place ? sqe->off : -1,
 		.len = len,
-		.data = sqe->data,
+		.file = told->file,
 		.res = (int32_t)told->res,
 		.fd = op->has_no_file ? -1 : sqe->fd,
 		.op = sqe->op,
@@ -73,8 +81,50 @@ static inline bool is_asked(struct uaio_live_block *stats, uint64_t now)
 	return is;
 }
 
+/* Return: 0 if there is no room. */
+static __attribute__((noinline)) uint64_t
+tell_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
+{
+	struct uaio_trace_name name = { .number = uaio_trace_new_number(),
+					.fd = fd };
+	char link[UAIO_FD_PATH_BYTES], path[PATH_MAX];
+	bool is_told = true;
+	int len, shown;
+
+	if (!is_asked(stats, name.number) && !uaio_trace_is_on())
+		return 0;
+	uaio_fd_path(fd, link);
+	len = sys_readlinkat(AT_FDCWD, link, path, sizeof(path));
+	if (len > 0) {
+		shown = len < UAIO_TRACE_NAME_BYTES ? len
+						    : UAIO_TRACE_NAME_BYTES;
+		name.len = (uint32_t)shown;
+		memcpy(name.text, path + len - shown, name.len);
+		if (uaio_trace_is_on())
+			is_told = uaio_trace_put_name(&name);
+		if (is_asked(stats, name.number))
+			is_told &= uaio_listen_write_name(
+				&name, uaio_stats_place(stats));
+	}
+	if (!is_told)
+		return 0;
+	/* [MB:trace-number] release: its name. Pairs with uaio_record_file(). */
+	store_release(&file->trace_number, name.number);
+	return name.number;
+}
+
+uint64_t uaio_record_name(struct uaio_live_block *stats, struct uaio_file *file,
+			  int fd)
+{
+	uint64_t number = uaio_record_file(file);
+
+	if (likely(!file || uaio_trace_is_named(number)))
+		return number;
+	return tell_name(stats, file, fd);
+}
+
 void uaio_record_inline(struct uaio_live_block *stats,
-			const struct uaio_queue *queue,
+			const struct uaio_queue *queue, struct uaio_file *file,
 			const struct uaio_sqe *sqe,
 			const struct uaio_outcome *outcome)
 {
@@ -84,6 +134,7 @@ void uaio_record_inline(struct uaio_live_block *stats,
 		.submitted = outcome->start,
 		.started = outcome->start,
 		.ended = outcome->end,
+		.file = uaio_record_name(stats, file, sqe->fd),
 		.res = outcome->res,
 		.tid = thread_of(stats),
 		.by = UAIO_BY_SUBMITTER,
@@ -112,6 +163,7 @@ static void fill_in_whole(struct uaio_trace_record *record,
 		record->fd = req->late_fd;
 		record->off = req->late_off;
 		record->len = req->late_len;
+		record->file = req->late_file;
 		return;
 	}
 	if (!req->done_bytes)
@@ -130,6 +182,7 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 		.submitted = req->submitted,
 		.started = req->started,
 		.ended = now,
+		.file = uaio_record_file(req->file),
 		.res = res,
 		.tid = thread_of(stats),
 		.by = req->is_late ? req->late_by : (uint8_t)by,

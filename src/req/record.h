@@ -12,6 +12,8 @@
 
 #include <stdint.h>
 
+#include "base/atomic.h"
+#include "file/file.h"
 #include "trace/ring.h"
 
 struct uaio_live_block;
@@ -20,9 +22,25 @@ struct uaio_queue;
 struct uaio_req;
 struct uaio_sqe;
 
-/* One was complete inside its submission. */
+/*
+ * A request on file, which is open as fd, has been submitted: name the file (ring.h I6),
+ * unless all tracers know it. If the program closes fd meanwhile, the name may be that of
+ * what is opened there next.
+ * Return: the number that records of it have; 0: none, as nobody traces.
+ */
+uint64_t uaio_record_name(struct uaio_live_block *stats, struct uaio_file *file,
+			  int fd);
+
+/* Return: the number that a file has in records; 0: none. */
+static inline uint64_t uaio_record_file(const struct uaio_file *file)
+{
+	/* [MB:trace-number] acquire: its name. Pairs with uaio_record_name(). */
+	return file ? load_acquire(&file->trace_number) : 0;
+}
+
+/* One was complete inside its submission. file: NULL if it has none. */
 void uaio_record_inline(struct uaio_live_block *stats,
-			const struct uaio_queue *queue,
+			const struct uaio_queue *queue, struct uaio_file *file,
 			const struct uaio_sqe *sqe,
 			const struct uaio_outcome *outcome);
 

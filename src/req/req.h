@@ -169,6 +169,7 @@ struct uaio_req {
 	int late_fd;
 	int64_t late_off; /* -1: none */
 	uint64_t late_len;
+	uint64_t late_file; /* its number in traces; 0: not known */
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
 	union {
 		struct uaio_watch *watch; /* borrows: its queue's on its file */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A name is asked for when a descriptor is first seen, and again when the last answer
- * is old. A descriptor that was closed by then has none, and one that was closed and
- * used again in between has the name of what it is now.
+ * A process tells the name of a file before its first request (trace/ring.h I6). Where it
+ * could not, as it has no /proc or its lane was full, the descriptor is looked up: when it
+ * is first seen, and again when the last answer is old. One that was closed by then has
+ * no name, and one that was closed and used again in between that of what it is now.
  *
  * Tested by test/run/trace.py.
  */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +17,8 @@
 enum {
 	NR_SLOTS = 4096,
 	SHOWN_MAX = 256, /* of a longer path the end is shown */
+	/* Of more files than that some are looked up by their descriptors. */
+	NR_TOLD = 1 << 16,
 };
 
 static const int64_t OLD_NS = 100000000;
@@ -25,6 +29,49 @@ static struct {
 	int64_t asked_ns;
 	char name[SHOWN_MAX];
 } slots[NR_SLOTS];
+
+/* Names that were told; of two that fall together the later. */
+static struct {
+	uint64_t number; /* 0: none */
+	uint32_t pid;
+	char *name; /* owns */
+} told[NR_TOLD];
+
+static unsigned place_of(uint32_t pid, uint64_t number)
+{
+	/* Numbers are times in cycles. */
+	return (unsigned)((number ^ number >> 16 ^ pid * 31) % NR_TOLD);
+}
+
+static void make_printable(char *name)
+{
+	for (char *c = name; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+}
+
+void uaio_filename_is(uint32_t pid, uint64_t number, const char *name)
+{
+	unsigned place = place_of(pid, number);
+	char *copy = strdup(name);
+
+	if (!copy)
+		return;
+	make_printable(copy);
+	free(told[place].name);
+	told[place].number = number;
+	told[place].pid = pid;
+	told[place].name = copy;
+}
+
+const char *uaio_filename_of(uint32_t pid, uint64_t number)
+{
+	unsigned place = place_of(pid, number);
+
+	return number && told[place].number == number && told[place].pid == pid
+		       ? told[place].name
+		       : NULL;
+}
 
 static void ask(uint32_t pid, int fd, char *name)
 {
@@ -41,9 +88,7 @@ static void ask(uint32_t pid, int fd, char *name)
 	if (len >= SHOWN_MAX)
 		shown = path + len - (SHOWN_MAX - 1);
 	strcpy(name, shown);
-	for (char *c = name; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
+	make_printable(name);
 }
 
 const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns)

@@ -108,20 +108,89 @@ static void release_lane(struct uaio_trace_lane *lane)
 	store_release(&lane->owner, 0);
 }
 
-static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
-		     uaio_traced_fn *each, void *arg)
+/* Return: where the tracer goes on; a program may write anything there. */
+static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
+{
+	uint64_t tail = load_relaxed(&lane->tail);
+
+	return head - tail > UAIO_TRACE_RECORDS ? head - UAIO_TRACE_RECORDS
+						: tail;
+}
+
+/*
+ * Return: how many records, of so many that are there, the one with this number takes;
+ * a name takes more than one.
+ */
+static uint64_t extent_of(const struct uaio_trace_record *record, uint64_t nr)
+{
+	uint64_t is = record->op != UAIO_TRACE_NAME ||
+				      record->len > UAIO_TRACE_NAME_BYTES
+			      ? 1
+			      : uaio_trace_name_records(record->len);
+
+	return is < nr ? is : nr;
+}
+
+static void keep_name(struct uaio_trace_ring *ring, unsigned place,
+		      uint64_t number, const struct uaio_trace_record *record,
+		      uint64_t nr)
+{
+	char text[UAIO_TRACE_NAME_BYTES + 1];
+	uint64_t len = record->len;
+
+	if (record->op != UAIO_TRACE_NAME || nr < 2)
+		return;
+	for (uint64_t i = 1; i < nr; i++)
+		memcpy(text + (i - 1) * sizeof(*record),
+		       uaio_trace_at(ring, place, number + i), sizeof(*record));
+	text[len < (nr - 1) * sizeof(*record) ? len
+					      : (nr - 1) * sizeof(*record)] =
+		'\0';
+	uaio_filename_is(load_relaxed(&ring->lanes[place].pid), record->file,
+			 text);
+}
+
+/* Learn the names that were written to a lane since it was last looked at. */
+static void learn(struct uaio_trace_ring *ring, unsigned place)
 {
 	struct uaio_trace_lane *lane = &ring->lanes[place];
-	uint64_t tail = load_relaxed(&lane->tail);
-	/* [MB:trace-head] acquire: the records. Pairs with uaio_trace_put(). */
-	uint64_t head = load_acquire(&lane->head), nr = head - tail;
+	/* [MB:trace-head] acquire: the names. Pairs with the thread's. */
+	uint64_t head = load_acquire(&lane->head), nr;
+	uint64_t nr_names = load_relaxed(&lane->nr_names);
 
-	/* A program may write anything there. */
-	if (nr > UAIO_TRACE_RECORDS)
-		tail = head - UAIO_TRACE_RECORDS;
-	for (; tail != head; tail++) {
+	if (nr_names == lane->nr_names_taken)
+		return;
+	lane->nr_names_taken = nr_names;
+	for (uint64_t at = begin_of(lane, head); at != head; at += nr) {
 		const struct uaio_trace_record record =
-			*uaio_trace_at(ring, place, tail);
+			*uaio_trace_at(ring, place, at);
+
+		nr = extent_of(&record, head - at);
+		keep_name(ring, place, at, &record, nr);
+	}
+}
+
+static const char *name_of(const struct uaio_traced *traced)
+{
+	const struct uaio_trace_record *record = traced->record;
+	const char *name;
+
+	if (record->fd < 0)
+		return "";
+	name = uaio_filename_of(traced->pid, record->file);
+	return name ? name
+		    : uaio_filename(traced->pid, record->fd, traced->ended_ns);
+}
+
+static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
+		     uint64_t head, uaio_traced_fn *each, void *arg)
+{
+	struct uaio_trace_lane *lane = &ring->lanes[place];
+	uint64_t nr_taken = 0, nr;
+
+	for (uint64_t at = begin_of(lane, head); at != head; at += nr) {
+		const struct uaio_trace_record record =
+			*uaio_trace_at(ring, place, at);
 		struct uaio_traced traced = {
 			.record = &record,
 			.pid = load_relaxed(&lane->pid),
@@ -132,33 +201,45 @@ static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
 			.ended_ns = date(record.ended),
 		};
 
-		traced.file = record.fd < 0
-				      ? ""
-				      : uaio_filename(traced.pid, record.fd,
-						      traced.ended_ns);
+		nr = extent_of(&record, head - at);
+		if (record.op == UAIO_TRACE_NAME)
+			continue;
+		traced.file = name_of(&traced);
 		each(&traced, arg);
+		nr_taken++;
 	}
 	/* [MB:trace-tail] release: was read. Pairs with uaio_trace_next(). */
 	store_release(&lane->tail, head);
-	return nr;
+	return nr_taken;
 }
 
+/*
+ * A name may be in another lane than the records of its file, but it was written before
+ * them. So all heads are read first, then names beyond these, and then records up to them.
+ */
 uint64_t uaio_lanes_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 			 void *arg)
 {
-	uint64_t nr = 0;
+	bool was_gone[UAIO_TRACE_LANES];
+	uint64_t heads[UAIO_TRACE_LANES], nr = 0;
 
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
 		struct uaio_trace_lane *lane = &ring->lanes[i];
 		uint32_t owner = load_relaxed(&lane->owner);
 		uint32_t pid = load_relaxed(&lane->pid);
-		/* If it is, it has written nothing since. */
-		bool was_gone = owner && pid && is_gone(pid, owner);
 
-		if (load_relaxed(&lane->head) != load_relaxed(&lane->tail))
-			nr += take(ring, i, each, arg);
-		if (was_gone)
-			release_lane(lane);
+		/* If it is, it has written nothing since. */
+		was_gone[i] = owner && pid && is_gone(pid, owner);
+		/* [MB:trace-head] acquire: the records. Pairs with the thread's. */
+		heads[i] = load_acquire(&lane->head);
+	}
+	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++)
+		learn(ring, i);
+	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
+		if (heads[i] != load_relaxed(&ring->lanes[i].tail))
+			nr += take(ring, i, heads[i], each, arg);
+		if (was_gone[i])
+			release_lane(&ring->lanes[i]);
 	}
 	return nr;
 }

@@ -98,7 +98,13 @@ int uaio_follow(const int *pids, unsigned nr, uint64_t *ret_lost);
 
 /* filenames.c */
 
-/* Return: the name of what fd is in that process, as far as it is known; or "". */
+/* The process has told that the file with this number has this name. */
+void uaio_filename_is(uint32_t pid, uint64_t number, const char *name);
+
+/* Return: the name of the file with this number; NULL: it is not known. */
+const char *uaio_filename_of(uint32_t pid, uint64_t number);
+
+/* Return: the name of what fd is in that process now, or was; or "". */
 const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns);
 
 /* sift.c */

@@ -135,6 +135,7 @@ static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
 	tracer->ino = st.st_ino;
 	/* [MB:trace-writer] seq_cst: mapped. Pairs with uaio_listen_write(). */
 	store_seq_cst(&tracer->ring, ring);
+	uaio_trace_name_again();
 	return 0;
 }
 
@@ -301,4 +302,22 @@ void uaio_listen_write(struct uaio_trace_record *record, unsigned writer)
 		write_to(ring, place, record);
 	}
 	end(place);
+}
+
+bool uaio_listen_write_name(const struct uaio_trace_name *name, unsigned writer)
+{
+	unsigned place = begin(writer);
+	bool is_told = place != NR_WRITERS;
+
+	for (unsigned i = 0; is_told && i < UAIO_TRACE_ASKERS; i++) {
+		/* [MB:trace-writer] seq_cst: pairs with withdraw(). */
+		struct uaio_trace_ring *ring =
+			load_seq_cst(&listening.tracers[i].ring);
+
+		if (ring)
+			is_told = uaio_trace_put_name_in(ring, place, name);
+	}
+	if (place != NR_WRITERS)
+		end(place);
+	return is_told;
 }

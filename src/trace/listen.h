@@ -24,6 +24,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "trace/ask.h"
+#include "trace/name.h"
 #include "trace/ring.h"
 
 /* What is looked at for each record; a line that hardly ever changes. */
@@ -70,5 +71,12 @@ static inline bool uaio_listen(uint64_t now)
  * thread's alone, or that number; its process id and thread id are filled in.
  */
 void uaio_listen_write(struct uaio_trace_record *record, unsigned writer);
+
+/*
+ * The same of the name of a file.
+ * Return: false if a ring, or the writer, had no room for it.
+ */
+bool uaio_listen_write_name(const struct uaio_trace_name *name,
+			    unsigned writer);
 
 #endif /* UAIO_TRACE_LISTEN_H */

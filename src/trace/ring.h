@@ -18,6 +18,11 @@
  *   I4  Neither side relies on what the other can write: numbers are cut to what
  *       there is room for. The file cannot be made shorter (F_SEAL_SHRINK).
  *   I5  Times are of uaio_cycles(), which is one clock for all processes of a machine.
+ *   I6  A file has a number in records, which is never another file's of the process: a
+ *       time. Before the first of these records is put, in whatever lane, some lane has
+ *       its name (UAIO_TRACE_NAME): a record with the number in `file` and the length in
+ *       `len`, and the text in those behind it, which are put together, and not counted
+ *       as lost where there is no room. A file may get another number.
  *
  *              thread  tracer	X: one of them at a time, by I1
  *   put           X       -
@@ -31,7 +36,7 @@
 #include <stdint.h>
 
 #define UAIO_TRACE_MAGIC "uaiotrac"
-enum { UAIO_TRACE_VERSION = 3 };
+enum { UAIO_TRACE_VERSION = 4 };
 
 /* The path of the file, as traced processes find it. */
 #define UAIO_TRACE_VARIABLE "UAIO_TRACE"
@@ -61,13 +66,16 @@ enum uaio_by {
 	UAIO_NR_BYS,
 };
 
+/* Instead of an operation: a name (I6), of so many bytes at most. */
+enum { UAIO_TRACE_NAME = 255, UAIO_TRACE_NAME_BYTES = 256 };
+
 struct uaio_trace_record {
 	uint64_t submitted; /* inline: as started */
 	uint64_t started;   /* its last system call; 0: none was made */
 	uint64_t ended;
 	int64_t off; /* -1: none, or the file's own position */
 	uint64_t len;
-	uint64_t data; /* the client's */
+	uint64_t file; /* its number (I6); 0: none, or its name is not known */
 	int32_t res;
 	int32_t fd; /* -1: none */
 	uint8_t op; /* enum uaio_op */
@@ -84,7 +92,9 @@ struct uaio_trace_lane {
 	uint32_t pid;                /* atomic: its process */
 	uint64_t head;               /* atomic: records ever written */
 	uint64_t nr_lost;            /* atomic: records that found no room */
+	uint64_t nr_names;           /* atomic: names that were written */
 	_Alignas(64) uint64_t tail;  /* atomic: records that were taken */
+	uint64_t nr_names_taken;     /* the tracer's */
 };
 
 struct uaio_trace_ring {
@@ -102,6 +112,13 @@ static_assert(sizeof(struct uaio_trace_record) == 64, "one line");
 static_assert(UAIO_NR_DOORS <= 8 && UAIO_NR_BYS <= 16, "they fit");
 static_assert((UAIO_TRACE_RECORDS & (UAIO_TRACE_RECORDS - 1)) == 0,
 	      "a number is cut by a mask");
+
+/* Return: how many records a name of so many bytes takes. */
+static inline uint64_t uaio_trace_name_records(uint64_t len)
+{
+	return 1 + (len + sizeof(struct uaio_trace_record) - 1) /
+			   sizeof(struct uaio_trace_record);
+}
 
 static inline struct uaio_trace_record *
 uaio_trace_at(struct uaio_trace_ring *ring, unsigned lane, uint64_t number)

@@ -82,7 +82,7 @@ static void end(struct tool *tool)
 static void put(uint64_t data, unsigned writer)
 {
 	struct uaio_trace_record record = {
-		.data = data,
+		.file = data,
 		.fd = -1,
 		.tid = (uint32_t)gettid(),
 	};
@@ -111,8 +111,8 @@ static void keep(const struct uaio_traced *traced, void *arg)
 	/* Those of a lane of its own are in order, and each is there only once. */
 	if (!got.last.len || writer >= NR_OWN)
 		return;
-	assert_true(got.last.data > got.data[writer]);
-	got.data[writer] = got.last.data;
+	assert_true(got.last.file > got.data[writer]);
+	got.data[writer] = got.last.file;
 }
 
 static uint64_t take(const struct tool *tool)
@@ -136,7 +136,7 @@ static void each_tool_that_asks_gets_each_record(void **state)
 		assert_true(is_answered(i));
 		assert_int_equal(ask.askers[i].error, 0);
 		assert_int_equal(take(&tools[i]), 2);
-		assert_int_equal(got.last.data, 8);
+		assert_int_equal(got.last.file, 8);
 		assert_int_equal(got.pid, getpid());
 		assert_int_equal(got.tid, gettid());
 	}
@@ -245,7 +245,7 @@ static long put_on(void *arg)
 	};
 
 	while (!load_relaxed(&is_over)) {
-		record.data++;
+		record.file++;
 		if (uaio_listen(uaio_cycles()))
 			uaio_listen_write(&record, as);
 		else

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ static struct {
 	uint64_t nr;
 	struct uaio_trace_record last;
 	uint32_t pid, tid;
+	char name[UAIO_TRACE_NAME_BYTES + 1];
 } got;
 
 static void keep(const struct uaio_traced *traced, void *arg)
@@ -56,6 +58,7 @@ static void keep(const struct uaio_traced *traced, void *arg)
 	got.last = *traced->record;
 	got.pid = traced->pid;
 	got.tid = traced->tid;
+	snprintf(got.name, sizeof(got.name), "%s", traced->file);
 }
 
 static bool put(uint64_t data)
@@ -64,7 +67,7 @@ static bool put(uint64_t data)
 
 	if (!record)
 		return false;
-	*record = (struct uaio_trace_record){ .data = data, .fd = -1 };
+	*record = (struct uaio_trace_record){ .file = data, .fd = -1 };
 	uaio_trace_put();
 	return true;
 }
@@ -84,12 +87,12 @@ static void a_full_lane_drops_and_counts(void **state)
 		assert_false(put(0));
 	assert_int_equal(uaio_lanes_lost(ring), 3);
 	assert_int_equal(take(), UAIO_TRACE_RECORDS);
-	assert_int_equal(got.last.data, UAIO_TRACE_RECORDS - 1);
+	assert_int_equal(got.last.file, UAIO_TRACE_RECORDS - 1);
 	assert_int_equal(got.tid, gettid());
 	assert_int_equal(got.pid, getpid());
 	assert_true(put(7));
 	assert_int_equal(take(), 1);
-	assert_int_equal(got.last.data, 7);
+	assert_int_equal(got.last.file, 7);
 	assert_int_equal(uaio_lanes_lost(ring), 3);
 }
 
@@ -236,12 +239,9 @@ static void a_request_leaves_one_record(void **state)
 	const struct iovec iov[2] = { { buffer, SIZE }, { buffer, SIZE / 2 } };
 	int fd = unit_numbered_file(true, 4);
 	const struct uaio_trace_record *record;
-	struct uaio_sqe sqe = { .op = UAIO_OP_READV,
-				.fd = fd,
-				.iov = iov,
-				.len = 2,
-				.off = SIZE,
-				.data = 42 };
+	struct uaio_sqe sqe = {
+		.op = UAIO_OP_READV, .fd = fd, .iov = iov, .len = 2, .off = SIZE
+	};
 
 	(void)state;
 	for (int is_async = 0; is_async < 2; is_async++) {
@@ -252,7 +252,6 @@ static void a_request_leaves_one_record(void **state)
 		assert_int_equal(record->off, SIZE);
 		assert_int_equal(record->len, SIZE * 3 / 2);
 		assert_int_equal(record->res, SIZE * 3 / 2);
-		assert_int_equal(record->data, 42);
 		assert_int_equal(record->by,
 				 is_async ? UAIO_BY_WORKER : UAIO_BY_SUBMITTER);
 		assert_true(record->started &&
@@ -297,6 +296,102 @@ static void a_late_request_is_still_what_it_was(void **state)
 	unit_close(fd);
 }
 
+static void name_of(int fd, char name[PATH_MAX])
+{
+	char link[64];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = readlink(link, name, PATH_MAX - 1);
+	assert_true(len > 0);
+	name[len] = '\0';
+}
+
+static void a_file_has_a_name_though_it_was_closed(void **state)
+{
+	static char buffer[SIZE], names[2][PATH_MAX];
+	struct uaio_sqe sqe = { .op = UAIO_OP_READ,
+				.buf = buffer,
+				.len = SIZE };
+	uint64_t handle = unit_context(1), numbers[2];
+	int fd = -1;
+
+	(void)state;
+	for (int is_async = 0; is_async < 2; is_async++) {
+		for (int i = 0; i < 2; i++) {
+			sqe.fd = unit_numbered_file(true, 4);
+			/* The second has the number of the first. */
+			assert_true(!i || sqe.fd == fd);
+			fd = sqe.fd;
+			name_of(fd, names[i]);
+			sqe.is_async = is_async;
+			assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+			(void)unit_reap_one(handle);
+			unit_close(fd);
+			if (i)
+				continue;
+			assert_int_equal(take(), 1);
+			assert_string_equal(got.name, names[0]);
+			numbers[0] = got.last.file;
+		}
+		assert_int_equal(take(), 1);
+		assert_string_equal(got.name, names[1]);
+		numbers[1] = got.last.file;
+		assert_true(numbers[0] && numbers[1] > numbers[0]);
+	}
+	unit_destroy(handle);
+}
+
+static void a_file_is_named_once(void **state)
+{
+	static char buffer[SIZE];
+	struct uaio_sqe sqe = { .op = UAIO_OP_READ,
+				.buf = buffer,
+				.len = SIZE };
+	uint64_t handle = unit_context(1), number;
+
+	(void)state;
+	sqe.fd = unit_numbered_file(true, 4);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+		(void)unit_reap_one(handle);
+		assert_int_equal(take(), 1);
+		assert_true(!i || got.last.file == number);
+		number = got.last.file;
+	}
+	assert_int_equal(ring->lanes[0].nr_names, 1);
+	/* Another tracer came. */
+	uaio_trace_name_again();
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	(void)unit_reap_one(handle);
+	assert_int_equal(take(), 1);
+	assert_true(got.last.file > number);
+	assert_int_equal(ring->lanes[0].nr_names, 2);
+	unit_destroy(handle);
+	unit_close(sqe.fd);
+}
+
+static void a_name_is_told_when_there_is_room(void **state)
+{
+	const struct uaio_trace_name name = {
+		.number = 7, .fd = 1, .len = UAIO_TRACE_NAME_BYTES, .text = "x"
+	};
+	uint64_t nr = uaio_trace_name_records(name.len);
+
+	(void)state;
+	for (uint64_t i = nr; i <= UAIO_TRACE_RECORDS; i++)
+		assert_true(put(i));
+	assert_false(uaio_trace_put_name(&name));
+	assert_int_equal(uaio_lanes_lost(ring), 0);
+	assert_int_equal(take(), UAIO_TRACE_RECORDS - nr + 1);
+	for (uint64_t i = nr; i < UAIO_TRACE_RECORDS; i++)
+		assert_true(put(i));
+	assert_true(uaio_trace_put_name(&name));
+	assert_int_equal(take(), UAIO_TRACE_RECORDS - nr);
+	assert_string_equal(uaio_filename_of((uint32_t)getpid(), 7), "x");
+	assert_null(uaio_filename_of((uint32_t)getpid(), 8));
+}
+
 /* all at once */
 
 enum { NR_THREADS = 3, NR_PUT = 200000 };
@@ -316,7 +411,7 @@ static long put_many(void *arg)
 			continue;
 		/* Its numbers belong together. */
 		*record = (struct uaio_trace_record){
-			.data = i, .len = ~(uint64_t)i, .fd = -1, .res = (int)i
+			.file = i, .len = ~(uint64_t)i, .fd = -1, .res = (int)i
 		};
 		uaio_trace_put();
 		nr_put++;
@@ -343,10 +438,10 @@ static void look(const struct uaio_traced *traced, void *arg)
 		i++;
 	if (i == seen->nr_threads && i < NR_THREADS)
 		seen->tids[seen->nr_threads++] = traced->tid;
-	seen->nr_bad += record->data <= seen->last[i] ||
-			record->len != ~record->data ||
-			record->res != (int)record->data;
-	seen->last[i] = record->data;
+	seen->nr_bad += record->file <= seen->last[i] ||
+			record->len != ~record->file ||
+			record->res != (int)record->file;
+	seen->last[i] = record->file;
 	seen->nr++;
 }
 
@@ -388,6 +483,9 @@ int main(void)
 		TRACE_TEST(only_a_ring_that_cannot_shrink_is_used),
 		TRACE_TEST(a_request_leaves_one_record),
 		TRACE_TEST(a_late_request_is_still_what_it_was),
+		TRACE_TEST(a_file_has_a_name_though_it_was_closed),
+		TRACE_TEST(a_file_is_named_once),
+		TRACE_TEST(a_name_is_told_when_there_is_room),
 		TRACE_TEST(each_record_is_taken_once_or_counted),
 	};
 

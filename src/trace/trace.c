@@ -175,6 +175,13 @@ void uaio_trace_put(void)
 	store_release(&lane->head, load_relaxed(&lane->head) + 1);
 }
 
+bool uaio_trace_put_name(const struct uaio_trace_name *name)
+{
+	struct uaio_trace_lane *lane = my_lane();
+
+	return lane && uaio_trace_put_name_in(trace.ring, place_of(lane), name);
+}
+
 #ifdef UAIO_TESTING
 void uaio_trace_to(struct uaio_trace_ring *ring)
 {

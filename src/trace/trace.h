@@ -21,6 +21,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "trace/name.h"
 #include "trace/ring.h"
 
 extern uint32_t uaio_trace_on __attribute__((visibility("hidden")));
@@ -53,6 +54,9 @@ void uaio_trace_init(void);
  */
 struct uaio_trace_record *uaio_trace_next(void);
 void uaio_trace_put(void);
+
+/* Write the name of a file. Return: false if there is no room. */
+bool uaio_trace_put_name(const struct uaio_trace_name *name);
 
 #ifdef UAIO_TESTING
 /* Trace into ring from now on; NULL: not any more. */

@@ -2,6 +2,7 @@
 """uaio trace: a line for each request, and a file for viewers."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -142,6 +143,18 @@ def _(tool):
         status, lines = kept.end()
         expect(status, 0, "status")
         expect([line["file"] for line in lines], list(wanted), options)
+
+
+@case("a trace names the files of a program that has ended")
+def _(tool):
+    # It ends at once, and all of its files have gone with it.
+    for mode, programs in (("return", 1), ("fork", 2), ("daemon", 1)):
+        outcome, lines = trace(tool, "--", tool.args.client, mode)
+        outcome.expect()
+        kinds = count([{"file": re.sub(r"\[\d+\]", "[]", line["file"])}
+                       for line in lines], "file")
+        expect(kinds, {"/memfd:client (deleted)": 31 * programs,
+                       "pipe:[]": 3 * programs}, mode)
 
 
 @case("a program that is killed leaves the lines of what it did")
