@@ -33,6 +33,7 @@ from rows import Goal, Row, control_of, row_of
 
 RATE, CPU, SWITCHES = "I/O", "CPU per I/O", "context switches per I/O"
 IN_SUBMIT = "time in submit per I/O"
+LOST = "records lost per I/O"
 SUBMISSION, COMPLETION, BOTH = "submission", "completion", "both together"
 """Figures; of the last three each per cent is one."""
 PERCENTILES = {"slat": SUBMISSION, "clat": COMPLETION, "lat": BOTH}
@@ -439,6 +440,12 @@ def _has_left_the_cache(job: Job, result: FioResult) -> bool:
     return job.is_hot() and result.done.bytes_read > HOT_SHARE * result.bytes
 
 
+def _lost(done: Finished) -> int:
+    """How many records of a trace were lost."""
+    said = re.search(r"^uaio: trace: (\d+) records were lost", done.err, re.M)
+    return int(said[1]) if said else 0
+
+
 def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
     """One timed run of a job on a variant."""
     if variant.needs and not variant.needs.exists():
@@ -467,6 +474,7 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
         RATE: ios / done.wall_s if job.loops else result.iops,
         CPU: done.cpu_s / ios * 1e6,
         SWITCHES: done.switches / ios,
+        LOST: _lost(done) / ios,
         **result.figures(),
     }, proof)
 

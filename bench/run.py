@@ -30,6 +30,7 @@ import programs
 import replaces
 import report
 import scale
+import tracing
 import trap
 import uring
 from harness import Progress, Rounds, VariantFailed, cleanup
@@ -69,6 +70,7 @@ PARTS = {
     "requests": Part(contexts.requests_results, 5, 3),
     "index-jobs": Part(indexjobs.index_jobs_results, 16, 7),
     "memory": Part(contexts.memory_results, 0.1, 1),
+    "trace": Part(tracing.trace_results, 8, 5),
     "load": Part(programs.load_results, 1, 1),
 }
 GROUPS = {
