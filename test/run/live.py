@@ -28,9 +28,8 @@ READ_NS_AT = PLACES["read_ns"][0]
 class Victim(Reader):
     """The same, which may be killed; its pages go at the end of the block."""
 
-    def __init__(self, tool, *before, options=(), parked=0):
-        super().__init__(tool, REQUESTS, *before, options=options,
-                         parked=parked)
+    def __init__(self, tool, *before, options=(), **kinds):
+        super().__init__(tool, REQUESTS, *before, options=options, **kinds)
 
     def kill(self):
         os.kill(self.pid, signal.SIGKILL)
@@ -113,6 +112,18 @@ def _(tool):
         victim.kill()
         expect(set(line_of(tool, victim.pid)["now"].values()), {0},
                "of one that is gone")
+
+
+@case("uaio stat tells of requests that a fault makes late that they are timed")
+def _(tool):
+    # Those that came before go unharmed.
+    late = f"--fault=pread:delay=3600s@after={REQUESTS}"
+    with Victim(tool, options=(late,), unawaited=2, parked=1) as victim:
+        line = line_of(tool, victim.pid)
+        expect(line["in_flight"], 3, "in flight")
+        expect(line["now"], {"executing": 0, "queued": 0, "parked": 1,
+                             "timed": 2, "waiting": 0, "kernel": 0}, "where")
+        victim.kill()
 
 
 @case("a process that is killed leaves its counts, until they were read")

@@ -5,7 +5,7 @@ import sys
 
 from harness import expect
 
-# Reads so often, has reads of an empty pipe, says so, reads on if it is to, and ends when its input does.
+# Reads so often, has reads of an empty pipe, and of a file, says so, reads on if it is to, and ends when its input does.
 PROGRAM = """
 import ctypes, os, select, struct, sys
 lib = ctypes.CDLL(None)
@@ -35,6 +35,9 @@ for _ in range(int(sys.argv[3])):
     one = ctypes.create_string_buffer(parked)
     if lib.io_submit(context, 1, (ctypes.c_void_p * 1)(ctypes.addressof(one))) != 1:
         sys.exit("not submitted")
+for _ in range(int((sys.argv[4:] or [0])[0])):
+    if lib.io_submit(context, 1, list) != 1:
+        sys.exit("not submitted")
 print("ready", flush=True)
 while sys.argv[2] == "on" and not select.select([0], [], [], 0)[0]:
     read()
@@ -46,10 +49,11 @@ class Reader:
     """A process that has made so many requests; gone at the end of the block."""
 
     def __init__(self, tool, requests, *before, goes_on=False, parked=0,
-                 options=(), uaio=None, python=sys.executable):
+                 unawaited=0, options=(), uaio=None, python=sys.executable):
         self.process = subprocess.Popen(
             [*before, uaio or tool.uaio, "run", *options, "--", python, "-c",
-             PROGRAM, str(requests), "on" if goes_on else "off", str(parked)],
+             PROGRAM, str(requests), "on" if goes_on else "off", str(parked),
+             str(unawaited)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 
