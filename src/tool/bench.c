@@ -62,9 +62,10 @@ static int find(struct bench *bench)
 	if (!access(bench->script, R_OK))
 		return 0;
 	return uaio_diag(EXIT_REFUSED,
-			 "bench: neither %s nor %s is there: run make, or "
-			 "install all of uaio",
-			 built, bench->script);
+			 "bench: %s is not there: packages leave the benchmark "
+			 "out; in the source of uaio run make, and then "
+			 "build/uaio bench",
+			 bench->script);
 }
 
 static int become(char *python, struct bench *bench, int argc, char **argv)

@@ -22,6 +22,14 @@ def _(tool):
         outcome.expect(127, err="uaio: foo.txt: command not found\n")
 
 
+@case("who types uaio bench where it is not installed is told where it is")
+def _(tool):
+    uaio = tool.copy_tool("alone")
+    for arguments in ((), ("hot-read",), ("--quick",)):
+        tool.exec(uaio, "bench", *arguments).expect_refusal(
+            2, "run.py is not there", "in the source of uaio")
+
+
 @case("a command in quotes is told to be written without")
 def _(tool):
     tool.run("fio --name=x").expect_refusal(
