@@ -62,6 +62,16 @@ static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 			      10 | (is_private ? 128 : 0), nr, 0, 0, mask);
 }
 
+/* The same by futex_wake(2) itself, with the flags of a struct futex_waitv. */
+static inline int sys_futex_wake_by(void *word, uint32_t flags, uint32_t nr,
+				    uint32_t mask)
+{
+	const long nr_futex_wake = 454;
+
+	return (int)uaio_sys_if(UAIO_CALL_FUTEX_WAKE, nr_futex_wake, (long)word,
+				mask, nr, flags, 0, 0);
+}
+
 /*
  * Have one that waits on from wait on to instead, by FUTEX_CMP_REQUEUE. Both are 0 and
  * this process's.

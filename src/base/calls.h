@@ -75,6 +75,7 @@ enum uaio_call {
 	UAIO_CALL_FSETXATTR,
 	UAIO_CALL_PIPE2,
 	UAIO_CALL_FUTEX_WAITV,
+	UAIO_CALL_FUTEX_WAKE,
 	UAIO_CALL_WAITID,
 	UAIO_CALL_PIDFD_OPEN,
 	/* what a file is, what is cached of it */

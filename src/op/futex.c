@@ -14,12 +14,13 @@
 #include <string.h>
 
 #include "base/asked.h"
+#include "base/check.h"
 #include "op/args.h"
 #include "op/rows.h"
 #include "op/sleeper.h"
 
-/* The flags of newer headers. */
-enum { SIZE_U32 = 2, PRIVATE = 128 };
+/* The flags of newer headers: a futex may belong to a node of memory. */
+enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
 /* The sleeper's own: end before the client's, and last behind them. */
 enum { NR_OWN = 2, NR_MAX = UAIO_FUTEXES_MAX + NR_OWN };
@@ -109,9 +110,16 @@ int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			    uint32_t extra_flags)
 {
+	int64_t res;
+
 	(void)fd;
 	(void)is_stream;
 	(void)extra_flags;
-	return sys_futex_wake(sqe->buf, sqe->mode & PRIVATE, (uint32_t)sqe->len,
-			      sqe->call_flags);
+	if (likely(!(sqe->mode & (NUMA | MPOL))))
+		return sys_futex_wake(sqe->buf, sqe->mode & PRIVATE,
+				      (uint32_t)sqe->len, sqe->call_flags);
+	res = sys_futex_wake_by(sqe->buf, sqe->mode, (uint32_t)sqe->len,
+				sqe->call_flags);
+	/* A kernel without the call has no such futexes either. */
+	return res == -ENOSYS ? -EINVAL : res;
 }

@@ -41,6 +41,7 @@ static const char *const names[] = {
 	[UAIO_CALL_FSETXATTR] = "fsetxattr",
 	[UAIO_CALL_PIPE2] = "pipe2",
 	[UAIO_CALL_FUTEX_WAITV] = "futex_waitv",
+	[UAIO_CALL_FUTEX_WAKE] = "futex_wake",
 	[UAIO_CALL_WAITID] = "waitid",
 	[UAIO_CALL_PIDFD_OPEN] = "pidfd_open",
 	[UAIO_CALL_CACHESTAT] = "cachestat",

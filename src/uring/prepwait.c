@@ -16,7 +16,7 @@
 /* In what follows the order of the checks is the kernel's. */
 
 /* Of newer headers: the flags of a futex, and a mask of all its bits. */
-enum { SIZE_U32 = 2, PRIVATE = 128 };
+enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
 #define ALL_BITS ((uint64_t)UINT32_MAX)
 
@@ -37,12 +37,13 @@ static int add_sleeper(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Return: 0 or -EINVAL. Futexes that belong to a node of memory are not there. */
+/* Return: 0 or -EINVAL. Kernels that know of no nodes say so when they are asked. */
 static int check_futex(uint64_t flags, uint64_t value)
 {
-	return (flags & ~(uint64_t)PRIVATE) != SIZE_U32 || value > UINT32_MAX
-		       ? -EINVAL
-		       : 0;
+	const uint64_t others = NUMA | MPOL | PRIVATE;
+
+	return (flags & ~others) != SIZE_U32 || value > UINT32_MAX ? -EINVAL
+								   : 0;
 }
 
 static int check_one(const struct io_uring_sqe *raw)

@@ -43,12 +43,11 @@ static const struct {
 	{ "PROVIDE_BUFFERS REMOVE_BUFFERS", "as the kernel" },
 	{ "MSG_RING",
 	  "as the kernel, to rings of this process; to others EBADFD" },
-	{ "FUTEX_WAKE", "as the kernel; FUTEX2_NUMA, FUTEX2_MPOL: EINVAL" },
+	{ "FUTEX_WAKE", "as the kernel" },
 	{ "FUTEX_WAIT FUTEX_WAITV",
-	  "as the kernel, and each has a thread while it waits; "
-	  "FUTEX2_NUMA, FUTEX2_MPOL, more than 126 futexes, or a mask of fewer "
-	  "than all bits: EINVAL. One whose thread the limits refuse does not "
-	  "wait until it has one" },
+	  "as the kernel, and each has a thread while it waits; more than 126 "
+	  "futexes, or a mask of fewer than all bits: EINVAL. One whose thread "
+	  "the limits refuse does not wait until it has one" },
 	{ "WAITID",
 	  "as the kernel, and each has a thread while it waits. What is not "
 	  "the end of one child is looked for up to every 50 ms. "

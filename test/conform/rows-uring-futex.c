@@ -306,6 +306,52 @@ static void together(void)
 	note_cqes("chain", &ring, 3);
 }
 
+/* A futex that belongs to a node of memory, whose number is behind the word. */
+static void of_nodes_by(uint32_t flags)
+{
+	static _Alignas(8) uint32_t words_of[2];
+	char key[32];
+
+	prepare();
+	words_of[0] = 0;
+	words_of[1] = UINT32_MAX;
+	put_wait(words_of)->fd = (int)(SIZE_U32 | PRIVATE | flags);
+	put_wait(words_of)->fd = (int)(SIZE_U32 | PRIVATE | flags);
+	note_result("submit", uring_submit(&ring));
+	note("waits", uring_settle(&ring));
+	snprintf(key, sizeof(key), "node.%u", flags);
+	note(key, words_of[1]);
+	put_wake(words_of, 1)->fd = (int)(SIZE_U32 | PRIVATE | flags);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("woken", &ring, 2);
+	vector[1] = (struct futex_waitv){ .uaddr = (uintptr_t)words_of,
+					  .flags = SIZE_U32 | PRIVATE | flags };
+	put_waitv(2);
+	note_result("submit", uring_submit(&ring));
+	put_wake(words_of, 9)->fd = (int)(SIZE_U32 | PRIVATE | flags);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("of_many", &ring, 3);
+	put_wait(words_of)->off = 1;
+	ring.sqes[(ring.prepared - 1) & ring.sq_mask].fd =
+		(int)(SIZE_U32 | PRIVATE | flags);
+	try_sqe("differs", &ring);
+	words_of[1] = 12345;
+	put_wait(words_of)->fd = (int)(SIZE_U32 | PRIVATE | flags);
+	note_result("submit", uring_submit(&ring));
+	note("bad_node", uring_settle(&ring));
+	put_wake(words_of, 9)->fd = (int)(SIZE_U32 | PRIVATE | flags);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("bad_node", &ring, 2);
+	put_wake(words_of + 1, 1)->fd = (int)(SIZE_U32 | PRIVATE | flags);
+	try_sqe("unaligned", &ring);
+}
+
+static void of_nodes(void)
+{
+	for (uint32_t flags = 4; flags <= 12; flags += 4)
+		of_nodes_by(flags);
+}
+
 /* The ring ends, and with it what waits. */
 static void left_behind(void)
 {
@@ -336,6 +382,7 @@ const struct row rows_uring_futex[] = {
 	ROW("futexes: waits and wakes in chains", in_chains),
 	ROW("futexes: waits, and what wakes or ends them, in one submission",
 	    together),
+	ROW("futexes: those that belong to a node of memory", of_nodes),
 	ROW("futexes: a ring that is closed meanwhile", left_behind),
 	NO_ROW,
 };

@@ -153,10 +153,7 @@ static uint32_t few_bits(void)
 
 static uint32_t futex_flags(void)
 {
-	const uint32_t of_nodes = 4 | 8; /* which the library has not */
-	uint32_t flags = any(4) ? 2 | 128 : few_bits();
-
-	return is_alone ? flags & ~of_nodes : flags;
+	return any(4) ? 2 | 128 : few_bits();
 }
 
 void make_arguments(void)
