@@ -25,7 +25,7 @@ void uaio_uring_bell_init(struct uaio_uring *ring)
 {
 	/* relaxed, both: published with the ring */
 	store_relaxed(&ring->bell, -1);
-	store_relaxed(&ring->is_rung, 0);
+	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
 }
 
 /*
@@ -38,7 +38,7 @@ static void ring_it_locked(struct uaio_uring *ring)
 
 	(void)sys_write(ring->bell, &one, sizeof(one));
 	/* relaxed: changes under the lock; others guess */
-	store_relaxed(&ring->is_rung, 1);
+	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
 }
 
 static void hush_locked(struct uaio_uring *ring)
@@ -47,7 +47,13 @@ static void hush_locked(struct uaio_uring *ring)
 
 	(void)sys_read(ring->bell, &count, sizeof(count));
 	/* relaxed: as in ring_it_locked() */
-	store_relaxed(&ring->is_rung, 0);
+	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
+}
+
+void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
+{
+	/* relaxed: before the tail, whose release a client that settles has seen */
+	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 }
 
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring)
@@ -72,12 +78,12 @@ static void settle(struct uaio_uring *ring)
 	 * relaxed: if it is wrong by now, then because of a post, which rings, or
 	 * because a client takes completions while it polls
 	 */
-	if (has_some(ring) == load_relaxed(&ring->is_rung))
+	if (has_some(ring) == load_relaxed(&ring->bell_state))
 		return;
 	uaio_queue_lock(&ring->queue);
-	if (has_some(ring) && !ring->is_rung)
+	if (has_some(ring) && ring->bell_state != UAIO_URING_BELL_RUNG)
 		uaio_uring_bell_ring_locked(ring);
-	else if (!has_some(ring) && ring->is_rung)
+	else if (!has_some(ring) && ring->bell_state != UAIO_URING_BELL_SILENT)
 		hush_locked(ring);
 	uaio_queue_unlock(&ring->queue);
 }

@@ -12,7 +12,10 @@
  *   I2  A client takes completions by memory, of which nobody is told. So before a
  *       thread sleeps in a call that polls, and before a bell is added to an epoll,
  *       bells are settled: each says what is true. A bell changes only under the
- *       queue's lock, so what is posted meanwhile rings it afterwards.
+ *       queue's lock, so what is posted meanwhile rings it afterwards. Before a
+ *       client is shown a completion its bell is unsure, until it is rung: so a
+ *       client that takes the completion and settles waits for that, under the lock,
+ *       and is told of nothing that it has taken.
  *   I3  A thread that names a bell by its number uses the ring (ring.h, I4) as long as
  *       it does, also while it sleeps in a call that polls: so the number is no other
  *       file's. The bell of a ring that dies is silent; it is closed when the ring is
@@ -53,7 +56,16 @@ void uaio_uring_bell_init(struct uaio_uring *ring);
 void uaio_uring_bell_silence(struct uaio_uring *ring);
 void uaio_uring_bell_fini(struct uaio_uring *ring);
 
-/* Completions were posted. The queue's lock is held, and there is a bell. */
+/* What is known of a bell without its queue's lock. */
+enum uaio_uring_bell_state {
+	UAIO_URING_BELL_SILENT, /* must be 0, as RUNG is 1: has_some() */
+	UAIO_URING_BELL_RUNG,
+	UAIO_URING_BELL_UNSURE,
+};
+
+/* Completions are about to be shown. The queue's lock is held, and there is a bell. */
+void uaio_uring_bell_expect_locked(struct uaio_uring *ring);
+/* They were. */
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring);
 
 void uaio_uring_bells_settle_slowly(void);

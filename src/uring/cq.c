@@ -251,6 +251,8 @@ static inline void end_locked(struct uaio_uring *ring,
 			      const struct posting *posting, uint32_t tail,
 			      uint32_t nr_told)
 {
+	if (unlikely(ring->bell >= 0) && nr_told)
+		uaio_uring_bell_expect_locked(ring);
 	publish(ring, tail);
 	if (unlikely(posting->is_shared))
 		uaio_uring_share_end(ring);
@@ -365,6 +367,8 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 		store_relaxed(&ring->first_over, over->next);
 		uaio_slab_put(&slab, over);
 	}
+	if (unlikely(ring->bell >= 0) && tail != old_tail)
+		uaio_uring_bell_expect_locked(ring);
 	publish(ring, tail);
 	if (unlikely(is_shared))
 		uaio_uring_share_end(ring);

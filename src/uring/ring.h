@@ -127,7 +127,7 @@ struct uaio_uring {
 	struct uaio_file *eventfd; /* shares (ref); or NULL */
 	bool is_eventfd_async;     /* only what workers execute is signalled */
 	int32_t bell;              /* atomic; bell.h: a descriptor, or -1 */
-	uint32_t is_rung;          /* atomic */
+	uint32_t bell_state;       /* atomic: bell.h */
 
 	/* under the lock of ring.c */
 	struct uaio_uring *next_dead;

@@ -6,6 +6,7 @@
 #undef NDEBUG
 #include <fcntl.h>
 
+#include "uring/bell.h"
 #include "test-uring.h"
 
 enum { MINE = 7, OTHER = 9 };
@@ -182,6 +183,90 @@ static void a_ring_is_not_mistaken_for_the_one_before(void **state)
 	unit_close(null);
 }
 
+/*
+ * A bell says that there is a completion while there is one, and, once it is settled,
+ * not that there is one which its client has taken.
+ */
+
+static int bell;
+
+static void open_with_a_bell(void)
+{
+	struct uaio_uring_bell polled;
+
+	open_with_a_submission();
+	polled = uaio_uring_bell_get(client.fd);
+	bell = polled.fd;
+	uaio_uring_bell_put(polled.ring);
+	assert_int_not_equal(bell, client.fd);
+}
+
+static bool is_rung(void)
+{
+	struct pollfd pfd = { .fd = bell, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* Return: whether it says so of what is there. */
+static long look_at_bell(void *arg)
+{
+	const bool is_there = unread(&client);
+
+	(void)arg;
+	uaio_uring_bells_settle();
+	return !is_there || is_rung();
+}
+
+static void check_it_was_rung(long victims, long intruders)
+{
+	assert_int_equal(intruders, 1);
+	assert_true(is_rung());
+	check_the_first_was_taken(victims, 0);
+}
+
+static void a_bell_is_rung_when_a_completion_is_seen(void **state)
+{
+	const struct unit_stepping stepping = { enter_once, look_at_bell,
+						open_with_a_bell,
+						check_it_was_rung, 100 };
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
+/* Return: whether there was one. */
+static long take_and_settle(void *arg)
+{
+	const bool is_there = unread(&client);
+
+	(void)arg;
+	if (is_there)
+		assert_got(&client, MINE, 0);
+	uaio_uring_bells_settle();
+	return is_there;
+}
+
+static void check_it_is_true(long victims, long intruders)
+{
+	assert_int_equal(victims, 1);
+	assert_int_equal(is_rung(), !intruders);
+	if (!intruders)
+		assert_got(&client, MINE, 0);
+	assert_none(&client);
+	client_close(&client);
+}
+
+static void a_bell_does_not_tell_of_what_was_taken(void **state)
+{
+	const struct unit_stepping stepping = { enter_once, take_and_settle,
+						open_with_a_bell,
+						check_it_is_true, 100 };
+
+	(void)state;
+	unit_step_through(&stepping);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -189,6 +274,8 @@ int main(void)
 		UNIT_TEST(a_completion_is_there_before_it_is_told),
 		UNIT_TEST(what_has_overflowed_is_told_of_all_the_time),
 		UNIT_TEST(a_ring_is_not_mistaken_for_the_one_before),
+		UNIT_TEST(a_bell_is_rung_when_a_completion_is_seen),
+		UNIT_TEST(a_bell_does_not_tell_of_what_was_taken),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
