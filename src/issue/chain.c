@@ -44,6 +44,20 @@ static void name(const struct uaio_req *req)
 		(void)uaio_record_name(stats, req->file, req->sqe.fd);
 }
 
+/* A poll of a door's own file: it may have another polled. */
+static __attribute__((noinline)) void replace(struct uaio_req *req,
+					      struct uaio_file **file)
+{
+	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
+	struct uaio_file *other = sink->polled ? sink->polled(&req->sqe) : NULL;
+
+	if (!other)
+		return;
+	uaio_file_put(*file);
+	*file = other;
+	req->sqe.is_fixed = true;
+}
+
 /* Look its file up. Return: 0, or -errno. */
 static int attach(struct uaio_req *req)
 {
@@ -54,6 +68,9 @@ static int attach(struct uaio_req *req)
 
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
+	if (unlikely(uaio_file_has(file, UAIO_FILE_F_RING)) &&
+	    req->sqe.op == UAIO_OP_POLL)
+		replace(req, &file);
 	/* The number stays: until unuse(), or as long as it is used (flow.c). */
 	if (req->sqe.is_fixed)
 		req->sqe.fd = uaio_file_use(file);

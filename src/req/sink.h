@@ -131,6 +131,14 @@ struct uaio_sink {
 	 * request.
 	 */
 	struct uaio_file *(*get_fixed)(struct uaio_queue *queue, int place);
+
+	/*
+	 * A poll of a chain starts, of a file that is a door's own (UAIO_FILE_F_RING).
+	 * Return: the file to poll in its place, with a reference, for which sqe has
+	 * been changed; NULL: there is none. Called by any thread, without locks. NULL:
+	 * the door has none such.
+	 */
+	struct uaio_file *(*polled)(struct uaio_sqe *sqe);
 };
 
 #endif /* UAIO_REQ_SINK_H */

@@ -2,6 +2,7 @@
 #include "uring/bell.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 
 #include "base/check.h"
@@ -9,6 +10,8 @@
 #include "proc/entry.h"
 #include "proc/ownfd.h"
 #include "proc/process.h"
+#include "file/file.h"
+#include "op/op.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 #include "uring/table.h"
@@ -225,6 +228,43 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 		uaio_uring_unuse(ring);
 	uaio_leave();
 	return bell;
+}
+
+struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full)
+{
+	struct uaio_uring *ring =
+		get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
+	struct uaio_file *file = NULL;
+	int bell;
+
+	if (!ring)
+		return NULL;
+	bell = ready_bell(ring);
+	if (bell >= 0 && uaio_file_fix(bell, &file) < 0)
+		file = NULL;
+	*ret_is_full = is_full(ring);
+	uaio_uring_unuse(ring);
+	return file;
+}
+
+struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
+{
+	bool is_full;
+	struct uaio_file *file = uaio_uring_bell_file(sqe->fd, &is_full);
+
+	if (!file)
+		return NULL;
+	/* What an eventfd does not say of itself. */
+	sqe->events |= sqe->events & POLLRDNORM ? POLLIN : 0;
+	sqe->events |= sqe->events & POLLWRNORM ? POLLOUT : 0;
+	if (is_full)
+		sqe->events &= ~(uint64_t)(POLLOUT | POLLWRNORM);
+	/*
+	 * As in the kernel, a completion is the last that it tells of. Two rings that
+	 * poll each other would never come to rest.
+	 */
+	sqe->is_multishot = false;
+	return file;
 }
 
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring)

@@ -43,6 +43,8 @@
 #include "base/atomic.h"
 
 struct epoll_event;
+struct uaio_file;
+struct uaio_sqe;
 struct uaio_uring;
 
 /* How many bells there are; atomic. */
@@ -98,6 +100,18 @@ struct uaio_uring_bell {
  */
 struct uaio_uring_bell uaio_uring_bell_get(int fd);
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
+
+/*
+ * The file of the bell of fd, settled, with a reference. A request that polls it keeps
+ * it also when the ring has ended, as it would keep the ring in the kernel; it waits
+ * then. *ret_is_full: as above.
+ * Return: NULL: fd is no ring's that is known, or no bell can be had.
+ * Context: the thread has entered.
+ */
+struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full);
+
+/* A function of struct uaio_sink. */
+struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe);
 
 /* It is polled no more. */
 static inline void uaio_uring_bell_put(struct uaio_uring *ring)

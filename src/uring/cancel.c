@@ -9,6 +9,7 @@
 #include "ready/timer.h"
 #include "flow/cancel.h"
 #include "issue/submit.h"
+#include "uring/bell.h"
 #include "uring/count.h"
 #include "uring/files.h"
 #include "uring/msg.h"
@@ -91,6 +92,18 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	return is_it;
 }
 
+/* A ring is polled by its bell (bell.h), and nothing else of it waits. */
+static void mean_bell(int fd, struct uaio_file **file)
+{
+	bool is_full;
+	struct uaio_file *bell = uaio_uring_bell_file(fd, &is_full);
+
+	if (!bell)
+		return;
+	uaio_file_put(*file);
+	*file = bell;
+}
+
 /*
  * Find the file that is meant by its descriptor, or by its place. The reference keeps
  * its entry from becoming another file's.
@@ -115,6 +128,8 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 	if (!file)
 		return -EBADF;
 	*ret_file = file;
+	if (unlikely(uaio_file_has(file, UAIO_FILE_F_RING)))
+		mean_bell(what->fd, ret_file);
 	return 0;
 }
 

@@ -346,6 +346,7 @@ const struct uaio_sink uaio_uring_sink = {
 	.is_met = is_met,
 	.has_unreaped = has_unread,
 	.get_fixed = uaio_uring_get_fixed,
+	.polled = uaio_uring_polled,
 };
 
 void uaio_uring_flush_overflow(struct uaio_uring *ring)

@@ -10,6 +10,7 @@
 #include "issue/chain.h"
 #include "issue/submit.h"
 #include "proc/ownfd.h"
+#include "uring/bell.h"
 #include "uring/count.h"
 #include "uring/note.h"
 #include "uring/pbuf.h"
@@ -175,7 +176,6 @@ static bool receives_much(const struct uaio_uring_entry *entry)
  * Before each try of a request that waits, the kernel is asked whether its number is
  * still its file. One with many shots has a descriptor of its own instead, if it can
  * have one: asking costs a tenth of what a message does.
- * Return: a file for this request only, to be put; or NULL.
  */
 static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 				       const struct uaio_file *file)
@@ -186,6 +186,16 @@ static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 	    !uaio_ownfds_are_few() || uaio_file_fix(entry->sqe.fd, &own) < 0)
 		return NULL;
 	return own;
+}
+
+/* Return: a file for this request only, to be put; or NULL: file is its. */
+static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
+				     const struct uaio_file *file)
+{
+	if (unlikely(entry->sqe.op == UAIO_OP_POLL) &&
+	    unlikely(uaio_file_has(file, UAIO_FILE_F_RING)))
+		return uaio_uring_polled(&entry->sqe);
+	return file_of_shots(entry, file);
 }
 
 /* A request that is linked, or comes after a drain. */
@@ -246,7 +256,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		return ret;
 	if (unlikely(is_fixed))
 		return uaio_batch_add_fixed(&call->batch, file, &entry->sqe);
-	own = has_file ? file_of_shots(entry, file) : NULL;
+	own = has_file ? own_file_of(entry, file) : NULL;
 	if (!own)
 		return uaio_batch_add(&call->batch, file, &entry->sqe);
 	ret = uaio_batch_add_fixed(&call->batch, own, &entry->sqe);

@@ -83,6 +83,7 @@ const struct group groups[] = {
 	{ "uring-regbuf", rows_uring_regbuf },
 	{ "uring-pass", rows_uring_pass },
 	{ "uring-fd", rows_uring_fd },
+	{ "uring-ring", rows_uring_ring },
 	{ "uring-socket", rows_uring_socket },
 	{ "uring-first", rows_uring_first },
 	{ "uring-hint", rows_uring_hint },

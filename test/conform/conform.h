@@ -135,6 +135,7 @@ extern const struct row rows_uring_resize[];
 extern const struct row rows_uring_query[];
 extern const struct row rows_uring_region[];
 extern const struct row rows_uring_fd[];
+extern const struct row rows_uring_ring[];
 extern const struct row rows_uring_socket[];
 extern const struct row rows_uring_first[];
 extern const struct row rows_uring_hint[];

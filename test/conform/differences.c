@@ -253,9 +253,13 @@ const struct difference differs_ring_mapped = {
 };
 
 const struct difference differs_ring_polled = {
-	.title = "A ring is always ready for POLL_ADD of another",
-	.text = "epoll, poll and select tell whether a ring has completions; a "
-		"request that polls a ring's descriptor completes at once.",
+	.title = "A poll of a ring tells of POLLIN and POLLOUT, once",
+	.text = "A request that polls a ring and asks for POLLRDNORM or "
+		"POLLWRNORM is told by POLLIN or POLLOUT. One with many shots "
+		"ends with its first completion; in the kernel it has one more "
+		"if the ring was ready at first, and ends with the next. A "
+		"client that submits it again when a completion says that no "
+		"more come misses nothing.",
 };
 
 const struct difference differs_ring_child = {

@@ -318,21 +318,6 @@ static void timeout_wakes(void)
 	note_cqes("cqe", &ring, 1);
 }
 
-static void ring_polls_ring(void)
-{
-	struct uring ring = prepare(), second = new_uring(4, 0);
-
-	sqe_of(&ring, IORING_OP_POLL_ADD, second.fd)->poll32_events = POLLIN;
-	note_result("submit", uring_submit(&ring));
-	note_ready("waits", &ring);
-	sqe_of(&second, IORING_OP_NOP, -1);
-	uring_submit(&second);
-	note("told", uring_wait(&ring, 1));
-	sqe_of(&ring, IORING_OP_POLL_ADD, second.fd)->poll32_events = POLLIN;
-	note_result("submit", uring_submit(&ring));
-	note("told", uring_wait(&ring, 2));
-}
-
 /*
  * Other processes and threads
  */
@@ -586,8 +571,6 @@ const struct row rows_uring_fd[] = {
 	ROW("epoll of a ring in an epoll", nested),
 	ROW("epoll of a ring, and a later completion", by_later_completion),
 	ROW("a timeout makes a ring ready", timeout_wakes),
-	ROW_DIFFERS("a ring polls another", ring_polls_ring,
-		    differs_ring_polled, { "waits=0", "waits=1" }),
 	ROW("a child submits to a ring", child_submits),
 	ROW_DIFFERS("a child cancels a request of its parent's", child_cancels,
 		    differs_ring_child, { "child=0", "child=2" }),
