@@ -138,6 +138,25 @@ MONOIO_LEFT_OUT = re.compile(
     r"|cancel_(read|select)|connect_timeout_dst"  # of hosts on the Internet
     # SO_REUSEPORT of a Unix socket, which Linux 6.18 refuses.
     r"|zero_copy_for_uds|accept_read_write|shutdown)$)")
+# glommio counts as idle, and sleeps, if its timer for preemption is over before it runs
+# a task: where that is soon, a test hangs now and then, on the kernel, too.
+GLOMMIO_LEFT_OUT = re.compile(
+    r"glommio ((?!channels::(local|shared)_channel|executor::test|iou::registrar"
+    r"|io::(buffered|dma)_file|net::|timer::)"  # no io_uring, or a matter of time
+    r"|executor::test::(test_(dynamic_shares|shares_\w+|spin|no_spin|runtime_stats)"
+    r"|task_(optimized|with_latency)\w+|blocking_function\w*)$"  # of time
+    # Not of io_uring.
+    r"|executor::test::(blocking_pool_invalid\w+|bind_to_cpu\w+|create_fail_to_bind"
+    r"|local_executor_unset_when_panic|spawn_\w+"
+    r"|executor_(inception|invalid\w+|pool_builder_\w+))$"
+    r"|net::udp_socket::tests::udp_unconnected_(peek|recv|send)$"
+    r"|io::dma_file::test::(is_same_file|cancellation_\w+|per_queue_stats)$"  # of time
+    r"|net::tcp_socket::tests::tcp_connect_timeout_error$"  # of a host on the Internet
+    r"|timer::(?!\w+::test::basic_timer_(works|rearm_(future|pending))))")  # of time
+# What reads with polling, for which a loop device has no queue: not on the kernel.
+POLLS = {"glommio": re.compile(
+    r"io::dma_file::test::(copy_file_range|dup|file_many_reads\w*|mirror_\w+"
+    r"|resize_dma_buf|send_file_across_threads)$")}
 CRATES = {
     "tokio-uring": (re.compile("buf |tokio-server |tokio_uring .*slab_list::"), {
         "driver": (3, 1000),
@@ -178,6 +197,9 @@ CRATES = {
         "unix_seqpacket": (1, 1),
         "zero_copy": (1, 1),
     }),
+    "glommio": (GLOMMIO_LEFT_OUT, {
+        "glommio": (189, 1000),
+    }),
 }
 SERVERS = {"built", "tokio-server"}
 
@@ -194,13 +216,18 @@ def crate(name):
             tests = [test for test in re.findall("^(.*): test$", listed, re.M)
                      if not left_out.match(f"{program} {test}")]
             for test in tests:
-                crate_test(client, path, test)
+                if client.way != "kernel" or not polls(name, test):
+                    crate_test(client, path, test)
             if tests:
                 nr_run[program] = len(tests)
                 client.prove(program, programs_due[program][1])
         if nr_run != {each: nr for each, (nr, _) in programs_due.items()}:
             raise ways.Failed(f"tests that were run: {nr_run}")
     return run
+
+
+def polls(name, test):
+    return name in POLLS and POLLS[name].match(test)
 
 
 def crate_test(client, program, test):

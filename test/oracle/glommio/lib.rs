@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+//! Nothing: cargo wants a library or a program beside tests.
