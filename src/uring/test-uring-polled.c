@@ -54,7 +54,7 @@ static void assert_told(void)
 enum kind { BY_TIME, BY_PIPE, BY_WORKER, BY_OTHER, NR_KINDS };
 
 static int ends[2], null;
-static uint32_t nr_asked, is_over; /* atomic */
+static uint32_t nr_asked, nr_helped, is_over; /* atomic */
 
 /* What the other thread does of the round. */
 static void help(enum kind kind)
@@ -74,8 +74,11 @@ static long help_always(void *arg)
 
 		if (nr_done == asked)
 			(void)uaio_sleep(&nr_asked, asked, UAIO_FOREVER);
-		for (; nr_done < asked; nr_done++)
+		for (; nr_done < asked; nr_done++) {
 			help(nr_done % NR_KINDS);
+			store_release(&nr_helped, nr_done + 1);
+			uaio_wake(&nr_helped, 1);
+		}
 	}
 	return (long)(uintptr_t)arg;
 }
@@ -84,6 +87,15 @@ static void ask_for_help(void)
 {
 	store_release(&nr_asked, load_relaxed(&nr_asked) + 1);
 	uaio_wake(&nr_asked, 1);
+}
+
+/* The other thread has left the ring, which is one client's. */
+static void await_help(void)
+{
+	uint32_t nr;
+
+	while ((nr = load_acquire(&nr_helped)) != load_relaxed(&nr_asked))
+		(void)uaio_sleep(&nr_helped, nr, UAIO_FOREVER);
 }
 
 /* Return: the result that it will have. */
@@ -115,6 +127,7 @@ static void a_sleeper_hears_of_whatever_ends_in_another_ring(void **state)
 	assert_int_equal(pipe(ends), 0);
 	null = open("/dev/null", O_RDONLY);
 	store_relaxed(&nr_asked, 0);
+	store_relaxed(&nr_helped, 0);
 	store_relaxed(&is_over, 0);
 	unit_thread_start(&helper, help_always, NULL);
 	for (uint32_t round = 0; round < unit_rounds(4000); round++) {
@@ -131,6 +144,7 @@ static void a_sleeper_hears_of_whatever_ends_in_another_ring(void **state)
 		/* It is there, and not only told of. */
 		assert_int_equal(unread(&polled), 1);
 		assert_got(&polled, MINE, res);
+		await_help();
 		if (round % 64 == 0)
 			unit_restart_alarm();
 	}
