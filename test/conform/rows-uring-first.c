@@ -283,12 +283,12 @@ static void low_water(void)
 	put(fds[1], 4);
 	recv_of(&ring, fds[0], 100, 0);
 	note_end("few", &ring);
+	/* Ours ends with 4 or 14, by whether it was polled for when the 4 came. */
 	recv_of(&ring, fds[0], 100, 0);
 	REQUIRE(uring_submit(&ring) == 1);
 	put(fds[1], 4);
-	note("waits", uring_settle(&ring));
-	put(fds[1], 4);
-	note_in_order("cqe", &ring, 1);
+	put(fds[1], 10);
+	note("enough", uring_wait(&ring, 1));
 }
 
 static struct io_uring_sqe *shots_of(struct uring *ring, int fd)
@@ -426,11 +426,10 @@ static void in_a_chain(void)
 	{                            \
 		"plain=1", "plain=0" \
 	}
-#define LOW_WATER                                                   \
-	{ "few.ready=0", "few.ready=1" }, { "few=waits", "few=4" }, \
-		{ "waits=0", "waits=1" },                           \
-	{                                                           \
-		"cqe.2=12", "cqe.1=4"                               \
+#define LOW_WATER                         \
+	{ "few.ready=0", "few.ready=1" }, \
+	{                                 \
+		"few=waits", "few=4"      \
 	}
 #define URGENT                                        \
 	{ "stream.ready=0", "stream.ready=1" },       \

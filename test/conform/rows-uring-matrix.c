@@ -177,17 +177,22 @@ static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 	close(ring.fd);
 }
 
-/* A success is not told: the next of the chain is all that comes. */
+/* A success is not told: the next of the chain is all that comes. A failure is. */
 static void note_skipped(const char *key, const struct io_uring_sqe *sqe,
 			 uint8_t flags)
 {
 	struct uring ring = new_op_uring();
+	struct io_uring_sqe *skipped = sqe_copy(&ring, sqe);
+	const uint64_t it = skipped->user_data;
+	bool is_next;
 
-	sqe_copy(&ring, sqe)->flags =
-		flags | IOSQE_CQE_SKIP_SUCCESS | IOSQE_IO_HARDLINK;
+	skipped->flags = flags | IOSQE_CQE_SKIP_SUCCESS | IOSQE_IO_HARDLINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	note_result(key, uring_submit(&ring));
-	note("next", uring_wait(&ring, 1));
+	is_next = uring_wait(&ring, 1);
+	if (is_next && ring.cqes[*ring.cq_head & ring.cq_mask].user_data == it)
+		is_next = uring_wait(&ring, 2);
+	note("next", is_next);
 	note_cqes(key, &ring, uring_settle(&ring));
 	close(ring.fd);
 }
