@@ -223,6 +223,31 @@ def _echo(results: Results) -> str:
         for table, what in tables)
 
 
+def _trap(results: Results) -> str:
+    """What the trap adds to a call."""
+    lines = [[row.title, short(half.median),
+              f"{short(half.low)}–{short(half.high)}"]
+             for row in results.rows_of("trap")
+             if (half := Half.of(row.subject_values))]
+    return _table(["under `uaio run --trap`", "ns", "middle half"],
+                  lines) if lines else ""
+
+
+def _trace(results: Results) -> str:
+    """The rate of a program that is traced."""
+    lines = []
+    for row in results.rows_of("trace"):
+        ratio = Half.of([a / b for a, b in zip(
+            row.subject_values, row.peer_values) if b])
+        if ratio:
+            lines.append([row.title,
+                          *(short(statistics.median(values)) for values in (
+                              row.peer_values, row.subject_values)),
+                          str(ratio)])
+    return _table(["fio, I/O a second", "not traced", "traced",
+                   "traced : not traced"], lines) if lines else ""
+
+
 POSIX = {"glibc": "glibc", "uaio": "uaio", "uaio, libaio": "libaio on uaio",
          "pread": "pread"}
 
@@ -351,6 +376,15 @@ def document(results: Results, note: str) -> str:
                         "are another process, by TCP over the loopback "
                         "device.", _machine_of(results, "echo.rate")),
                  _echo(results)),
+        _section("Programs that no library can be loaded into",
+                 _prose("System calls of a static program. What is added is "
+                        "more than the same program takes without the trap, "
+                        "or, where the library answers, than `syscall(2)` "
+                        "with the library loaded."), _trap(results)),
+        _section("Traced programs",
+                 _prose("`uaio trace` that writes a line for each request, and "
+                        "one that writes none of those that do not fail."),
+                 _trace(results)),
         _section("POSIX AIO",
                  _prose("One program of POSIX AIO on glibc's and on uaio, 4 KiB "
                         "reads in the page cache, and below it fio's posixaio. "
