@@ -109,6 +109,8 @@ struct uaio_trace_ring {
 };
 
 static_assert(sizeof(struct uaio_trace_record) == 64, "one line");
+static_assert(UAIO_TRACE_NAME_BYTES % sizeof(struct uaio_trace_record) == 0,
+	      "a name is copied by whole records");
 static_assert(UAIO_NR_DOORS <= 8 && UAIO_NR_BYS <= 16, "they fit");
 static_assert((UAIO_TRACE_RECORDS & (UAIO_TRACE_RECORDS - 1)) == 0,
 	      "a number is cut by a mask");
