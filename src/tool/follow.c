@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "tool/attach.h"
 #include "tool/tool.h"
@@ -20,14 +19,6 @@ struct followed {
 	bool is_told;     /* the user: that it does nothing */
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 {
 	for (unsigned i = 0; i < pages->nr; i++) {
@@ -36,7 +27,7 @@ static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 		if (pages->pages[i].pid != pid)
 			continue;
 		error = uaio_attach(&to->attached, &pages->pages[i]);
-		to->asked_ns = now_ns();
+		to->asked_ns = uaio_trace_now_ns();
 		return error ? uaio_diag(EXIT_FAILURE,
 					 "trace: %d: not traced: %s", pid,
 					 uaio_attach_why(error))
@@ -63,11 +54,11 @@ static bool look(struct followed *followed, int *ret_status)
 		return false;
 	case UAIO_ATTACH_LEFT:
 		/* It is asked again in its next program. */
-		followed->asked_ns = now_ns();
+		followed->asked_ns = uaio_trace_now_ns();
 		return true;
 	case UAIO_ATTACH_ASKED:
 		if (!followed->is_told &&
-		    now_ns() - followed->asked_ns > IDLE_NS) {
+		    uaio_trace_now_ns() - followed->asked_ns > IDLE_NS) {
 			followed->is_told = true;
 			uaio_diag(0,
 				  "trace: %d makes no requests now, and is "
@@ -101,11 +92,11 @@ static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 	int status = 0;
 
 	while (is_running && !uaio_trace_is_stopped()) {
-		bool is_due = now_ns() - looked_ns >= LOOK_NS;
+		bool is_due = uaio_trace_now_ns() - looked_ns >= LOOK_NS;
 		uint64_t nr_taken;
 
 		if (is_due) {
-			looked_ns = now_ns();
+			looked_ns = uaio_trace_now_ns();
 			is_running = false;
 		}
 		/* What is found ended has written all that it did by then. */
@@ -113,7 +104,7 @@ static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 			is_running |= look(&all[i], &status);
 		nr_taken = take(all, nr, ret_lost);
 		uaio_trace_tell_lost(*ret_lost);
-		if (!nr_taken && !uaio_trace_flush())
+		if (!uaio_trace_flush(nr_taken))
 			break;
 		if (is_running)
 			uaio_trace_nap(nr_taken);

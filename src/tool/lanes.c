@@ -34,7 +34,7 @@ static struct {
 	double ns_per_cycle;
 } clocks;
 
-static int64_t now_ns(void)
+int64_t uaio_trace_now_ns(void)
 {
 	struct timespec now;
 
@@ -47,14 +47,14 @@ static void start_clocks(void)
 {
 	static bool is_done;
 	const struct timespec while_measured = { .tv_nsec = 20000000 };
-	int64_t ns = now_ns();
+	int64_t ns = uaio_trace_now_ns();
 
 	if (is_done)
 		return;
 	is_done = true;
 	clocks.begin = uaio_cycles();
 	(void)nanosleep(&while_measured, NULL);
-	ns = now_ns() - ns;
+	ns = uaio_trace_now_ns() - ns;
 	clocks.ns_per_cycle =
 		(double)ns / (double)(uaio_cycles() - clocks.begin);
 }

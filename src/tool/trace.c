@@ -25,7 +25,7 @@
 #include "tool/tool.h"
 #include "tool/tracing.h"
 
-enum { BUSY_NAP_US = 500, IDLE_NAP_US = 5000 };
+enum { BUSY_NAP_US = 500, IDLE_NAP_US = 5000, FLUSH_NS = 50000000 };
 
 static struct {
 	struct uaio_sieve sieve;
@@ -238,8 +238,14 @@ uint64_t uaio_trace_write(struct uaio_trace_ring *ring)
 	return uaio_lanes_take(ring, put, NULL);
 }
 
-bool uaio_trace_flush(void)
+bool uaio_trace_flush(uint64_t nr_taken)
 {
+	static int64_t flushed_ns;
+	int64_t now_ns = uaio_trace_now_ns();
+
+	if (nr_taken && now_ns - flushed_ns < FLUSH_NS)
+		return true;
+	flushed_ns = now_ns;
 	check_file(&trace.lines);
 	check_file(&trace.viewer);
 	return trace.lines || trace.viewer;
@@ -326,8 +332,7 @@ static int follow(struct uaio_trace_ring *ring, pid_t command)
 		is_running = reap(command, &status);
 		nr = uaio_trace_write(ring);
 		uaio_trace_tell_lost(uaio_lanes_lost(ring));
-		if (!nr)
-			(void)uaio_trace_flush();
+		(void)uaio_trace_flush(nr);
 		if (is_running)
 			uaio_trace_nap(nr);
 	}

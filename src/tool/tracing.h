@@ -63,6 +63,9 @@ typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
 uint64_t uaio_lanes_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 			 void *arg);
 
+/* Return: the time of CLOCK_MONOTONIC. */
+int64_t uaio_trace_now_ns(void);
+
 /* Return: how many records found no room, or no lane, so far. */
 uint64_t uaio_lanes_lost(struct uaio_trace_ring *ring);
 
@@ -77,8 +80,12 @@ uint64_t uaio_trace_write(struct uaio_trace_ring *ring);
 /* So many records were lost so far. */
 void uaio_trace_tell_lost(uint64_t nr_lost);
 
-/* What was written is to be seen. Return: whether something is still written. */
-bool uaio_trace_flush(void);
+/*
+ * Called each time, with how many records there were: what was written is to be seen, at
+ * once if there were none, and now and then if there are always some.
+ * Return: whether something is still written.
+ */
+bool uaio_trace_flush(uint64_t nr_taken);
 
 /* Return: whether the user wants it to end. */
 bool uaio_trace_is_stopped(void);

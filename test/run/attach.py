@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """uaio trace --pid: a trace of a process that runs already."""
+import contextlib
 import os
 import re
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from harness import NOBODY, TIMEOUT_S, Skip, case, expect, main
+from harness import NOBODY, TIMEOUT_S, Skip, build, case, expect, main
 from reader import PROGRAM, Reader
 
 # A reader whose input is a byte, and then goes over to another reader.
@@ -16,6 +17,42 @@ import os, sys
 code = os.environ["READER"]
 exec(code.replace("sys.stdin.read()", "os.read(0, 1); os.execv("
                   "sys.executable, [sys.executable, '-c', code, *sys.argv[1:]])"))
+"""
+
+
+# Reads, 32 at a time, until its input ends.
+FAST = r"""
+#include <fcntl.h>
+#include <libaio.h>
+#include <poll.h>
+#include <unistd.h>
+
+enum { NR = 32 };
+
+int main(int argc, char **argv)
+{
+	static char buffer[512];
+	struct pollfd input = { .fd = 0, .events = POLLIN };
+	struct iocb iocbs[NR], *list[NR];
+	struct io_event events[NR];
+	io_context_t context = NULL;
+	int fd = argc > 1 ? open(argv[1], O_RDONLY) : -1;
+
+	if (fd < 0 || io_setup(NR, &context))
+		return 1;
+	for (int i = 0; i < NR; i++) {
+		io_prep_pread(&iocbs[i], fd, buffer, sizeof(buffer), 0);
+		list[i] = &iocbs[i];
+	}
+	for (int is_told = 0; poll(&input, 1, 0) == 0; is_told = 1) {
+		if (io_submit(context, NR, list) != NR ||
+		    io_getevents(context, NR, NR, events, NULL) != NR)
+			return 1;
+		if (!is_told && write(1, "r", 1) != 1)
+			return 1;
+	}
+	return 0;
+}
 """
 
 
@@ -98,6 +135,22 @@ def _(tool):
     with Reader(tool, 1, goes_on=True) as reader:
         tool.exec(tool.uaio, "trace", "-o", "/dev/full", "-p", str(reader.pid)
                   ).expect_refusal(1, "cannot write: No space left on device")
+
+
+@case("a trace that nobody reads any more ends, however much the process does")
+def _(tool):
+    # So many, and so fast, that there is always a record.
+    program = build(tool, "fast", FAST, "-laio")
+    with contextlib.ExitStack() as stack:
+        pids = ""
+        for _ in range(4):
+            fast = stack.enter_context(subprocess.Popen(
+                [tool.uaio, "run", "--", program, "/dev/zero"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            expect(fast.stdout.read(1), b"r", "a process")
+            pids += f" -p {fast.pid}"
+        said = tool.exec("sh", "-c", f"{tool.uaio} trace{pids} 2>&1 | head -n 2")
+        expect(len(said.out.splitlines()), 2, "lines")
 
 
 @case("a process has several tracers at once, and no more than it can have")
