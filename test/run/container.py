@@ -23,6 +23,7 @@ TREE = os.path.join(SCRATCH, "uaio")  # what the user has cloned
 CONTEXT = os.path.join(TREE, "examples/deploy")  # what `docker build` is given
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NOBODY = 65534
+RUN_S = 300  # a command of a container
 
 
 def run(*command, **options):
@@ -87,7 +88,7 @@ class Image:
         done = subprocess.run(
             self.command(command, **options), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            cwd="/", timeout=600)
+            cwd="/", timeout=RUN_S)
         return done.stdout, done.returncode
 
 

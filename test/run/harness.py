@@ -88,10 +88,16 @@ class Tool:
         }
         full.update(env or {})
         full = {name: v for name, v in full.items() if v is not None}
-        done = subprocess.run(
-            command, env=full, timeout=TIMEOUT_S, errors="replace",
-            stdin=subprocess.DEVNULL, capture_output=True, **options,
-        )
+        try:
+            done = subprocess.run(
+                command, env=full, timeout=TIMEOUT_S, errors="replace",
+                stdin=subprocess.DEVNULL, capture_output=True, **options,
+            )
+        except subprocess.TimeoutExpired as late:
+            said = (late.stdout or b"") + (late.stderr or b"")
+            raise AssertionError(
+                f"{command} runs for over {TIMEOUT_S} s:\n"
+                f"{said.decode(errors='replace')}") from None
         return Outcome(command, done)
 
     def run(self, *arguments, **options):
