@@ -564,6 +564,20 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	return went;
 }
 
+/* Start a request. Those that it lets start go to the end of the list. */
+static void start_one(struct uaio_req *req, struct uaio_handover *handover,
+		      struct list *ret_startable)
+{
+	bool went;
+
+	if (unlikely(req->sqe.links) && uaio_link_was_held(req))
+		went = start_held(req, handover, ret_startable);
+	else
+		went = route(req, handover);
+	if (unlikely(!went))
+		end_here(req, handover->worker, ret_startable);
+}
+
 /*
  * Start all requests of the list. Requests that they let start go to the end of
  * the same list: no recursion.
@@ -572,18 +586,9 @@ static void start_list(struct list *startable, struct uaio_handover *handover)
 {
 	struct list *node;
 
-	while ((node = list_pop(startable))) {
-		struct uaio_req *req =
-			container_of(node, struct uaio_req, link);
-		bool went;
-
-		if (unlikely(req->sqe.links) && uaio_link_was_held(req))
-			went = start_held(req, handover, startable);
-		else
-			went = route(req, handover);
-		if (unlikely(!went))
-			end_here(req, handover->worker, startable);
-	}
+	while ((node = list_pop(startable)))
+		start_one(container_of(node, struct uaio_req, link), handover,
+			  startable);
 }
 
 static struct uaio_req *refused_req(const struct uaio_work *work)
@@ -648,6 +653,15 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
 void uaio_req_start_list(struct list *startable, struct uaio_handover *handover)
 {
 	start_list(startable, handover);
+}
+
+void uaio_req_start_first(struct list *startable,
+			  struct uaio_handover *handover)
+{
+	struct list *node = list_pop(startable);
+
+	start_one(container_of(node, struct uaio_req, link), handover,
+		  startable);
 }
 
 void uaio_req_start_all(struct list *startable)

@@ -84,6 +84,10 @@ void uaio_req_revive(void);
 void uaio_req_start_list(struct list *startable,
 			 struct uaio_handover *handover);
 
+/* The same for the first of a list; those that it lets start go to its end. */
+void uaio_req_start_first(struct list *startable,
+			  struct uaio_handover *handover);
+
 /* Start the PREPPED requests of a list, with a handover of their own. */
 void uaio_req_start_all(struct list *startable);
 

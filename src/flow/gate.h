@@ -21,7 +21,7 @@
  *       executes what is queued, then waits until the count is 0.
  *       A held request (link.h) is counted from when it is let go until it is
  *       issued, so that a chain in which one write starts the next is counted all
- *       the time.
+ *       the time; but not until its submission ends, as that may wait at the gate.
  *   I2  At the end of the process the gate stays closed. Until the count is 0,
  *       threads that submit wait at the gate, so that it gets to 0. After that
  *       (destructors that write, threads that go on until the kernel ends them)

@@ -213,10 +213,22 @@ bool uaio_link_was_held(const struct uaio_req *req)
 	return req->sqe.links & (ISSUE | CANCEL);
 }
 
-void uaio_link_begin(struct uaio_req *first, bool is_broken,
-		     struct uaio_handover *handover)
+/*
+ * Leave those for the end of the submission. Until then its thread may wait at the gate,
+ * so they do not delay the exit.
+ */
+static void put_off(struct list *startable, struct list *ret_later)
+{
+	list_for_each (pos, startable)
+		uaio_gate_delay_over();
+	list_splice_tail(ret_later, startable);
+}
+
+void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
+		     struct uaio_handover *handover, struct list *ret_later)
 {
 	struct uaio_group *group = first->group;
+	bool starts = false;
 	struct list startable;
 
 	list_init(&startable);
@@ -236,9 +248,21 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken,
 			first->sqe.links |= HERE;
 	} else {
 		leave_to_starter(first, ISSUE | HERE, &startable);
+		starts = !is_late;
 	}
 	unlock(group);
-	uaio_req_start_list(&startable, handover);
+	if (is_broken)
+		uaio_req_start_list(&startable, handover);
+	else if (starts)
+		uaio_req_start_first(&startable, handover);
+	put_off(&startable, ret_later);
+}
+
+void uaio_link_start_later(struct list *later, struct uaio_handover *handover)
+{
+	list_for_each (pos, later)
+		uaio_gate_delay();
+	uaio_req_start_list(later, handover);
 }
 
 bool uaio_link_is_here(const struct uaio_req *req)

@@ -24,7 +24,8 @@
  *       either is complete.
  *   I3  A request leaves its chain when it leaves its group. From then on the one
  *       after it belongs to the thread that completes the request; it is PREPPED,
- *       and on the list of those that this thread starts after the event.
+ *       and on the list of those that this thread starts after the event, or, if it is
+ *       the submitting thread, when the submission ends (chain.h).
  *   I4  A linked timer that is due is its thread's, which finds the request by
  *       prev under the group's lock, or finds that it has left.
  *
@@ -75,11 +76,15 @@ int uaio_link_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 void uaio_link_append(struct uaio_req *last, struct uaio_req *req);
 
 /*
- * A chain is complete: start its first request; or, if it is_broken, complete all
- * as cancelled.
+ * A chain is complete: start its first request, unless it is_late or a drain; or, if it
+ * is_broken, complete all as cancelled. What may start besides is appended to ret_later:
+ * the caller starts that when its submission ends.
  */
-void uaio_link_begin(struct uaio_req *first, bool is_broken,
-		     struct uaio_handover *handover);
+void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
+		     struct uaio_handover *handover, struct list *ret_later);
+
+/* The submission ends: start what was left until now. */
+void uaio_link_start_later(struct list *later, struct uaio_handover *handover);
 
 /*
  * For drain.c: a chain that a drain held may start; it is no more in the list of

@@ -292,6 +292,30 @@ static bool has_next(const struct uaio_sqe *sqe)
 	return sqe->links & (UAIO_LINK | UAIO_LINK_HARD);
 }
 
+static void pass(struct uaio_batch *batch)
+{
+	uaio_gate_pass(&batch->handover);
+	/* What completed before comes first. */
+	uaio_batch_post(batch);
+}
+
+/* The chain is complete. */
+static void begin(struct uaio_chain *chain)
+{
+	struct uaio_batch *batch = chain->batch;
+
+	if (chain->first) {
+		if (!chain->has_later)
+			list_init(&chain->later);
+		pass(batch);
+		uaio_link_begin(chain->first, chain->is_broken, chain->is_late,
+				&batch->handover, &chain->later);
+		chain->has_later = !list_is_empty(&chain->later);
+	}
+	chain->first = chain->last = NULL;
+	chain->is_open = chain->is_broken = chain->is_late = false;
+}
+
 /* error: why it is refused, or 0; is_late: that shows when it starts. */
 static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	       bool is_late)
@@ -326,7 +350,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		chain->first->sqe.links |= sqe->links & UAIO_DRAIN;
 	}
 	if (!chain->is_open)
-		uaio_chain_end(chain);
+		begin(chain);
 	return ret;
 }
 
@@ -370,12 +394,10 @@ void uaio_chain_end_slowly(struct uaio_chain *chain)
 {
 	struct uaio_batch *batch = chain->batch;
 
-	if (chain->first) {
-		uaio_gate_pass(&batch->handover);
-		/* What completed before comes first. */
-		uaio_batch_post(batch);
-		uaio_link_begin(chain->first, chain->is_broken,
-				&batch->handover);
-	}
-	uaio_chain_begin(chain, batch);
+	begin(chain);
+	if (!chain->has_later)
+		return;
+	chain->has_later = false;
+	pass(batch);
+	uaio_link_start_later(&chain->later, &batch->handover);
 }

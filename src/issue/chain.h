@@ -6,7 +6,9 @@
  * flag in sqe.links, and each that comes while a chain is open or a drain is on
  * (drain.h); all others it adds to the batch. The first request without a flag
  * ends the chain, and so does the end of the submission. Only then does the first
- * request start, so that a mistake in any of them cancels all.
+ * request start, so that a mistake in any of them cancels all. What is behind the first,
+ * and what a drain lets go, starts when the submission ends, as in the kernel: what is
+ * submitted with it and is in no chain comes before.
  *
  * The door does not look up the file of a request in a chain. That is done when the
  * request starts, as in the kernel: until then the descriptor may be opened, or
@@ -22,6 +24,7 @@
 
 #include <stdbool.h>
 
+#include "base/list.h"
 #include "op/op.h"
 #include "flow/drain.h"
 #include "issue/submit.h"
@@ -33,7 +36,11 @@ struct uaio_chain {
 	struct uaio_req *first, *last; /* or NULL */
 	bool is_open;
 	bool is_broken; /* it is to be cancelled */
-	int mistake;    /* of the last that was added, as -errno; or 0 */
+	bool is_late; /* its first request starts when the submission ends, too */
+	int mistake; /* of the last that was added, as -errno; or 0 */
+	bool has_later;
+	struct list
+		later; /* PREPPED requests that start then; nothing without it */
 };
 
 /* Called each time the engine starts. */
@@ -83,10 +90,14 @@ int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 
 void uaio_chain_end_slowly(struct uaio_chain *chain);
 
-/* Start the chain that is open, if any. */
+/*
+ * The submission ends: start the chain that is open, if any, and what was left until
+ * now.
+ */
 static inline void uaio_chain_end(struct uaio_chain *chain)
 {
-	if (unlikely(chain->first || chain->is_open || chain->is_broken))
+	if (unlikely(chain->first || chain->is_open || chain->is_broken ||
+		     chain->has_later))
 		uaio_chain_end_slowly(chain);
 }
 

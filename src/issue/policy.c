@@ -528,7 +528,7 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 		return try_stream(file, sqe, ret);
 	if (sqe->off > 0 && uaio_is_misplaced(file, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
-	if (unlikely(is_at_bad_offset(file, sqe))) {
+	if (unlikely(is_at_bad_offset(file, sqe)) && !sqe->polls_first) {
 		refuse(ret, -ESPIPE);
 		return UAIO_ISSUE_DONE;
 	}

@@ -117,7 +117,7 @@ bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res)
 	/* Others are the socket's, which is ready for them, and tells them but once. */
 	bool is_mistake = res == -ENOTCONN || res == -EINVAL ||
 			  res == -EOPNOTSUPP || res == -ENOBUFS ||
-			  res == -ENOENT;
+			  res == -ENOENT || res == -ESPIPE;
 
 	return is_mistake && !is_send(sqe) &&
 	       !is_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);

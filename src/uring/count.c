@@ -120,9 +120,13 @@ void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe)
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
 
+	bool has_from = note->has_from && !(sqe->links & UAIO_DRAIN);
+
 	/* relaxed: what others complete at this moment counts, or not */
 	if (note->counts)
-		uaio_uring_count(ring, note, load_relaxed(&ring->cq_events));
+		uaio_uring_count(ring, note,
+				 has_from ? note->from
+					  : load_relaxed(&ring->cq_events));
 }
 
 void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note)

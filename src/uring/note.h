@@ -71,7 +71,8 @@ struct uaio_uring_note {
 	/* of a timeout that ends after a number of completions */
 	bool counts;    /* immutable */
 	uint32_t count; /* immutable: so many */
-	/* under the queue's lock */
+	bool has_from; /* immutable: it counts from then on, if it is no drain */
+	/* under the queue's lock, or immutable */
 	uint32_t from;       /* what cq_events was when it began to count */
 	bool is_counting;    /* it is in counting */
 	uint32_t is_reached; /* atomic */

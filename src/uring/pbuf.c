@@ -297,8 +297,8 @@ int uaio_uring_no_group(const struct uaio_sqe *sqe)
  * only from the call that succeeds, as in the kernel: a send; a read one of a list; and
  * with IOSQE_ASYNC any other one of an array.
  */
-static bool keeps(const struct uaio_sqe *sqe,
-		  const struct uaio_uring_choice *choice)
+static bool keeps_from_first(const struct uaio_sqe *sqe,
+			     const struct uaio_uring_choice *choice)
 {
 	if (uaio_uring_is_send(sqe))
 		return true;
@@ -340,22 +340,39 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	return 0;
 }
 
+/*
+ * A read looks at its buffer before it is made. Return: -EFAULT if that cannot be memory,
+ * and so is not used; 0.
+ */
+static int check_locked(const struct uaio_sqe *sqe,
+			const struct uaio_uring_choice *choice)
+{
+	return choice->of->array && is_read(sqe)
+		       ? uaio_uring_check_range(choice->addr, choice->len)
+		       : 0;
+}
+
 int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 		    struct iovec *ret_iov)
 {
 	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
 	struct uaio_uring_choice *choice = &note->choice;
+	bool keeps;
 	int ret;
 
 	if (choice->state == UAIO_URING_NOT_CHOSEN) {
 		uaio_uring_groups_lock(choice->ring);
 		ret = choose_locked(sqe, note, max);
+		keeps = may_block ||
+			(ret == 0 && keeps_from_first(sqe, choice));
+		if (ret == 0 && !keeps)
+			ret = check_locked(sqe, choice);
 		if (ret < 0) {
 			uaio_uring_groups_unlock(choice->ring);
 			return ret;
 		}
 		choice->state = UAIO_URING_TRYING;
-		if (may_block || keeps(sqe, choice)) {
+		if (keeps) {
 			choice->state = UAIO_URING_KEPT;
 			use(choice->of, note, choice->len);
 			uaio_uring_groups_unlock(choice->ring);
@@ -504,7 +521,7 @@ int uaio_uring_select_first(struct uaio_uring_entry *entry,
 	sqe->word = (uintptr_t)entry->note;
 	if (uaio_file_kind(file) < UAIO_KIND_STREAM)
 		return uaio_rw_select(sqe);
-	return look_for_room(sqe);
+	return sqe->polls_first ? 0 : look_for_room(sqe);
 }
 
 /*

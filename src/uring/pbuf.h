@@ -131,8 +131,8 @@ int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 
 /*
  * A read that selects is about to be submitted, and is in no chain. The kernel tries it
- * at once, so that it is told now if there is no buffer. Reads of regular files have
- * theirs from now on, and so have those from a list.
+ * at once, unless it polls first, so that it is told now if there is no buffer. Reads of
+ * regular files have theirs from now on, and so have those from a list.
  * Return: 0 or -errno.
  */
 int uaio_uring_select_first(struct uaio_uring_entry *entry,

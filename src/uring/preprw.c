@@ -78,6 +78,8 @@ int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 	if (ret == 0 && (raw->addr || raw->len))
 		return -EINVAL;
 	entry->sqe.is_multishot = true;
+	/* In the kernel a worker that is to begin it polls first. */
+	entry->sqe.polls_first = raw->flags & IOSQE_ASYNC;
 	return ret;
 }
 

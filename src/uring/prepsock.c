@@ -56,6 +56,14 @@ static void poll_first(struct uaio_uring_entry *entry)
 		!(entry->sqe.call_flags & MSG_OOB) || !receives(entry);
 }
 
+/* The same of one with many shots that a worker is to begin, in the kernel. */
+static void take_shots(struct uaio_uring_entry *entry)
+{
+	entry->sqe.is_multishot = true;
+	if (unlikely(entry->raw.flags & IOSQE_ASYNC))
+		entry->sqe.polls_first = true;
+}
+
 /*
  * What moves bytes
  */
@@ -367,7 +375,7 @@ static int prep_any_recv(struct uaio_uring_entry *entry, unsigned flags)
 	/* Each shot has a buffer of its own. */
 	if (!(raw->flags & IOSQE_BUFFER_SELECT) || raw->msg_flags & MSG_WAITALL)
 		return -EINVAL;
-	entry->sqe.is_multishot = true;
+	take_shots(entry);
 	return uaio_uring_note_for(entry) ? 0 : -ENOMEM;
 }
 
@@ -455,7 +463,7 @@ int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
 	if (raw->ioprio & IORING_ACCEPT_POLL_FIRST)
 		poll_first(entry);
 	if (raw->ioprio & IORING_ACCEPT_MULTISHOT) {
-		entry->sqe.is_multishot = true;
+		take_shots(entry);
 		if (!uaio_uring_note_for(entry))
 			return -ENOMEM;
 	}

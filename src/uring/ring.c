@@ -275,7 +275,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->is_updating = ring->was_swallowed = false;
 	ring->nr_taken = ring->nr_done = 0;
 	ring->sleepers = NULL;
-	ring->is_without_drains = false;
+	ring->is_without_drains = ring->was_drained = false;
 	ring->is_picky = ring->setup & IORING_SETUP_IOPOLL ||
 			 load_relaxed(&ring->is_restricted);
 	ring->max_workers[0] = ring->max_workers[1] = 0;

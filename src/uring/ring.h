@@ -94,7 +94,8 @@ struct uaio_uring {
 	/* of the thread that holds the ring */
 	uint32_t sq_head;
 	bool is_without_drains; /* CQE_SKIP_SUCCESS was used */
-	bool is_picky;          /* each submission needs a closer look */
+	bool was_drained; /* and the next request behind that is yet to come */
+	bool is_picky;    /* each submission needs a closer look */
 	uint64_t nr_taken;
 	/* shares (ref): those of the requests that this call submits */
 	struct uaio_sleeper *sleepers;

@@ -46,9 +46,10 @@ static int check_flags(struct uaio_uring *ring,
 		return -EOPNOTSUPP;
 	if (raw->flags & IOSQE_CQE_SKIP_SUCCESS)
 		ring->is_without_drains = true;
-	return raw->flags & IOSQE_IO_DRAIN && ring->is_without_drains
-		       ? -EOPNOTSUPP
-		       : 0;
+	if (raw->flags & IOSQE_IO_DRAIN && ring->is_without_drains)
+		return -EOPNOTSUPP;
+	ring->was_drained |= !!(raw->flags & IOSQE_IO_DRAIN);
+	return 0;
 }
 
 static uint8_t links_of(const struct io_uring_sqe *raw)
@@ -198,13 +199,26 @@ static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
 	return file_of_shots(entry, file);
 }
 
-/* A request that is linked, or comes after a drain. */
+/*
+ * A request that is linked, or comes after a drain. The first that is submitted behind a
+ * drain starts when its submission ends, also if the drain is over, as in the kernel.
+ */
 static __attribute__((noinline)) int add_linked(struct call *call,
 						struct uaio_uring_entry *entry,
 						bool is_fixed, int error,
 						bool is_late)
 {
+	bool begins = !uaio_chain_is_open(&call->chain) &&
+		      !uaio_drain_is_on(&call->ring->queue.group);
+
 	entry->sqe.word = (uintptr_t)entry->note;
+	if (begins && call->ring->was_drained) {
+		call->chain.is_late = true;
+		call->ring->was_drained = entry->sqe.links & UAIO_DRAIN;
+	} else if (begins && entry->note && entry->note->counts) {
+		entry->note->has_from = true;
+		entry->note->from = call->nr_before;
+	}
 	/* That is told, as of any other. */
 	if (error && entry->note)
 		entry->note->is_linked = false;
@@ -229,7 +243,8 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		error = entry->late_error;
 	if (unlikely(is_fixed))
 		file = fixed_of(entry);
-	if (unlikely(uaio_chain_takes(&call->chain, &entry->sqe)))
+	if (unlikely(uaio_chain_takes(&call->chain, &entry->sqe)) ||
+	    unlikely(call->ring->was_drained && is_late))
 		return add_linked(call, entry, is_fixed, error, is_late);
 	if (unlikely(is_fixed && !file))
 		return -EBADF;
@@ -306,6 +321,7 @@ static bool is_bare(const struct call *call,
 {
 	return !(entry->raw.flags & ~IOSQE_ASYNC) && !entry->note &&
 	       !entry->late_error && !entry->looks_up &&
+	       !call->ring->was_drained &&
 	       !uaio_chain_takes(&call->chain, &entry->sqe);
 }
 
@@ -390,9 +406,11 @@ static __attribute__((noinline)) void settle(struct call *call)
 		return;
 	uaio_batch_end(&call->batch);
 	uaio_batch_begin(&call->batch, &ring->queue);
-	while ((sleeper = ring->sleepers)) {
-		ring->sleepers = sleeper->next;
+	for (sleeper = ring->sleepers; sleeper; sleeper = sleeper->next)
 		uaio_asleep_settle(sleeper);
+	/* Some of them may not have started. */
+	while (!call->chain.has_later && (sleeper = ring->sleepers)) {
+		ring->sleepers = sleeper->next;
 		uaio_sleeper_put(sleeper);
 	}
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #include "uring.h"
+
+enum { OP_READ_MULTISHOT = 49 };
 
 static char buf[100000];
 
@@ -161,6 +164,154 @@ static void cancelling_by_a_path(void)
 		uring_register(ring.fd, IORING_REGISTER_SYNC_CANCEL, &reg, 1));
 }
 
+/* What completes in the call that submits it counts, also for the first of a chain. */
+static void counts_in_a_chain(void)
+{
+	struct __kernel_timespec never = SPAN_NEVER;
+	struct uring ring = new_uring(8, 0);
+
+	for (int is_second = 0; is_second < 2; is_second++) {
+		sqe_rw(&ring, IORING_OP_READ, 77777, buf, 1, 0);
+		if (is_second)
+			sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
+		sqe_rw(&ring, IORING_OP_TIMEOUT, -1, &never, 1, 1)->flags =
+			IOSQE_IO_LINK;
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		note_result("submit", uring_submit(&ring));
+		note("ready", uring_settle(&ring));
+		/* This one ends the second of a chain. */
+		if (is_second) {
+			sqe_of(&ring, IORING_OP_NOP, -1);
+			uring_submit(&ring);
+		}
+		note_cqes("cqe", &ring, is_second ? 5 : 3);
+	}
+}
+
+/* Notes what waits until there is something to read at fd, which writer writes. */
+static void note_until(const char *key, struct uring *ring, int writer)
+{
+	note_result(key, uring_submit(ring));
+	note("before", uring_settle(ring));
+	REQUIRE(write(writer, buf, 1) == 1);
+	note_cqes(key, ring, 1);
+}
+
+/* With many shots and IOSQE_ASYNC, also a mistake waits until there is something. */
+static void shots_by_a_worker(void)
+{
+	struct uring ring = new_uring(4, 0);
+	struct io_uring_sqe *sqe;
+	int pair[2], ends[2];
+
+	for (int flags = 0; flags < 2; flags++) {
+		const int nonblock = flags ? O_NONBLOCK : 0;
+
+		REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | nonblock, 0, pair) ==
+			0);
+		REQUIRE(pipe2(ends, nonblock) == 0);
+		sqe = sqe_rw(&ring, IORING_OP_ACCEPT, pair[0], NULL, 0, 0);
+		sqe->ioprio = 1; /* MULTISHOT */
+		sqe->flags = IOSQE_ASYNC;
+		note_until("accept", &ring, pair[1]);
+		sqe = sqe_rw(&ring, OP_READ_MULTISHOT, ends[0], NULL, 0, 0);
+		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
+		sqe->buf_group = 7;
+		note_until("no_group", &ring, ends[1]);
+		REQUIRE(read(ends[0], buf, 1) == 1);
+		uring_provide(&ring, 7, buf, 10, 3, 1);
+		sqe = sqe_rw(&ring, OP_READ_MULTISHOT, ends[0], NULL, 0, 5);
+		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
+		sqe->buf_group = 7;
+		note_until("at_an_offset", &ring, ends[1]);
+	}
+}
+
+/* Fills in a request that provides three buffers. */
+static struct io_uring_sqe *provides(struct uring *ring, int group)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_PROVIDE_BUFFERS, 3, buf, 10, 0);
+
+	sqe->buf_group = (uint16_t)group;
+	return sqe;
+}
+
+static struct io_uring_sqe *removes(struct uring *ring, int group)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_REMOVE_BUFFERS, 2);
+
+	sqe->buf_group = (uint16_t)group;
+	return sqe;
+}
+
+/*
+ * What is behind the first of a chain, and the first request that is submitted behind a
+ * drain, comes after all that is submitted with it; behind the latter the next does not.
+ */
+static void starts_at_the_end(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
+	provides(&ring, 5);
+	removes(&ring, 5);
+	note_result("chain", uring_submit(&ring));
+	note_cqes("chain", &ring, 3);
+	for (int is_refused = 0; is_refused < 2; is_refused++) {
+		struct io_uring_sqe *sqe = sqe_of(&ring, IORING_OP_NOP, -1);
+
+		/* Which is a mistake, but behind it there was a drain. */
+		if (is_refused)
+			sqe->rw_flags = 1 << 30;
+		sqe->flags = IOSQE_IO_DRAIN;
+		note_result("drain", uring_submit(&ring));
+		note_cqes("drain", &ring, 1);
+		/* It is behind a mistake as well, which is not behind the drain. */
+		sqe_of(&ring, IORING_OP_NOP, -1)->rw_flags = 1 << 30;
+		note_result("mistake", uring_submit(&ring));
+		note_cqes("mistake", &ring, 1);
+		provides(&ring, 6 + is_refused);
+		removes(&ring, 6 + is_refused);
+		note_result("behind", uring_submit(&ring));
+		note_cqes("behind", &ring, 2);
+		provides(&ring, 8 + is_refused);
+		removes(&ring, 8 + is_refused);
+		note_result("next", uring_submit(&ring));
+		note_cqes("next", &ring, 2);
+	}
+}
+
+/* What an array has for a buffer is looked at before a read, also of no bytes. */
+static void buffers_nowhere(void)
+{
+	struct uring ring = new_uring(4, 0);
+	struct io_uring_buf_ring *array = aligned_alloc(4096, 4096);
+	struct buf_reg reg = { .ring_addr = (uintptr_t)array,
+			       .ring_entries = 4,
+			       .bgid = 9 };
+	int ends[2];
+
+	REQUIRE(pipe(ends) == 0 && write(ends[1], buf, 8) == 8);
+	memset(array, 0, 4096);
+	for (int i = 0; i < 2; i++)
+		array->bufs[i] = (struct io_uring_buf){ .addr = 1ull << 63,
+							.len = i ? 0 : 8,
+							.bid = 1 };
+	array->tail = 2;
+	note_result(
+		"register",
+		uring_register(ring.fd, IORING_REGISTER_PBUF_RING, &reg, 1));
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_sqe *sqe = sqe_rw(&ring, IORING_OP_READ,
+						  ends[0], NULL, i ? 0 : 8, 0);
+
+		sqe->flags = IOSQE_BUFFER_SELECT;
+		sqe->buf_group = 9;
+		try_sqe("read", &ring);
+	}
+}
+
 const struct row rows_uring_random[] = {
 	ROW("a write to a pipe with room for a part ends with that",
 	    writes_of_a_part),
@@ -171,5 +322,14 @@ const struct row rows_uring_random[] = {
 	ROW("sockets of the machine's own", local_sockets),
 	ROW("cancelling by a descriptor that is open for no operation",
 	    cancelling_by_a_path),
+	ROW("the first of a chain counts what its submission completes",
+	    counts_in_a_chain),
+	ROW("with many shots and IOSQE_ASYNC a mistake waits, too",
+	    shots_by_a_worker),
+	ROW("what is behind a drain, or the first of a chain, starts at the "
+	    "end",
+	    starts_at_the_end),
+	ROW("a read looks first at what is no memory in an array",
+	    buffers_nowhere),
 	NO_ROW,
 };
