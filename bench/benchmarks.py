@@ -223,6 +223,47 @@ def _echo(results: Results) -> str:
         for table, what in tables)
 
 
+SERVERS = ("tokio", "netty", "node")
+TRANSPORTS = {"io_uring": "io_uring", "uaio": "uaio", "epoll": "epoll"}
+
+
+def _servers(results: Results, *figures: str) -> list[tuple[str, list[ReadTable]]]:
+    """Each runtime's tables of these figures, and what it is."""
+    found = []
+    for name in SERVERS:
+        rate = results.table(f"servers-{name}.rate")
+        tables = [results.table(f"servers-{name}.{figure}")
+                  for figure in figures]
+        if rate and all(tables):
+            found.append((rate.beside[0] if rate.beside else name, tables))
+    return found
+
+
+def _served(results: Results) -> str:
+    """Rates, and what a request costs and takes."""
+    rates = [[f"{title}: {column}", *(_median(table, name, column)
+                                      for name in TRANSPORTS),
+              *(_ratio(table, "uaio", peer, column)
+                for peer in ("io_uring", "epoll"))]
+             for title, [table] in _servers(results, "rate")
+             for column in table.columns]
+    blocks = [_table(["requests a second", *TRANSPORTS.values(),
+                      "uaio : io_uring", "uaio : epoll"], rates)]
+    for head, words, figures in (
+            ("of a request", ("CPU us", "system calls", "switches"),
+             ("cpu", "calls", "switches")),
+            ("", ("50 %, ms", "99 %, ms", "MiB"), ("p50", "p99", "memory"))):
+        lines = [[f"{title}: {column}", *(
+            _median(table, name, column) for table in tables
+            for name in TRANSPORTS)]
+            for title, tables in _servers(results, *figures)
+            for column in tables[0].columns]
+        blocks.append(_table(
+            [head, *(f"{word}, {name}" for word in words
+                     for name in TRANSPORTS.values())], lines))
+    return "\n\n".join(blocks) if rates else ""
+
+
 def _trap(results: Results) -> str:
     """What the trap adds to a call."""
     lines = [[row.title, short(half.median),
@@ -376,6 +417,20 @@ def document(results: Results, note: str) -> str:
                         "are another process, by TCP over the loopback "
                         "device.", _machine_of(results, "echo.rate")),
                  _echo(results)),
+        _section("Servers of io_uring where it is refused",
+                 _prose("Servers on tokio-uring, Netty and Node, with 1000 and "
+                        "10 000 connections: on the kernel's io_uring; on uaio, "
+                        "with io_uring answered EPERM; and on epoll, which is "
+                        "tokio itself, Netty's default transport, and Node "
+                        "with UV_USE_IO_URING=0. Node's io_uring is for files, "
+                        "and its epoll for sockets always. Each client asks "
+                        "when it has been answered, so that what an answer "
+                        "takes is the number of clients by the rate: a message "
+                        "of 64 bytes that comes back, or a GET of 100 to 163 "
+                        "bytes. All clients are one thread, and every byte is "
+                        "compared. Memory is without what is of files.",
+                        _machine_of(results, "servers-tokio.rate")),
+                 _served(results)),
         _section("Programs that no library can be loaded into",
                  _prose("System calls of a static program. What is added is "
                         "more than the same program takes without the trap, "

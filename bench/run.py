@@ -30,6 +30,7 @@ import programs
 import replaces
 import report
 import scale
+import servers
 import tracing
 import trap
 import uring
@@ -63,6 +64,9 @@ PARTS = {
     "replaces": Part(replaces.replaces_results, 14, 16),
     "uring": Part(uring.uring_results, 25, 22),
     "echo": Part(echo.echo_results, 12, 4),
+    "servers-tokio": Part(servers.results_of("tokio"), 24, 6),
+    "servers-netty": Part(servers.results_of("netty"), 30, 12),
+    "servers-node": Part(servers.results_of("node"), 40, 12),
     "trap": Part(trap.trap_results, 2, 2),
     "posix": Part(posixaio.posix_results, 60, 20),
     "lookup": Part(contexts.lookup_results, 4, 2),
@@ -75,6 +79,7 @@ PARTS = {
 }
 GROUPS = {
     "fio": [job.name for job in fio.JOBS],
+    "servers": ["servers-tokio", "servers-netty", "servers-node"],
     "contexts": ["lookup", "index", "requests", "index-jobs", "memory"],
 }
 """Names for several parts."""

@@ -67,6 +67,15 @@ SECTIONS = (
             ("echo.rate", "echo.cpu", "echo.switches"),
             about="The same echo server on the kernel's io_uring and on uaio, "
             "and one that uses epoll; its clients are another process."),
+    *(Section(f"Servers of io_uring: {title}", (f"servers-{name}",),
+              tuple(f"servers-{name}.{figure}" for figure in (
+                  "rate", "cpu", "p50", "p99", "calls", "switches", "memory",
+                  "clients")),
+              about="The same server on the kernel's io_uring, on uaio where "
+              "io_uring is refused, and on epoll; its clients are a process of "
+              "one thread, each of which asks when it has been answered.")
+      for name, title in (("tokio", "tokio-uring"), ("netty", "Netty"),
+                          ("node", "Node"))),
     Section("Programs that no library can be loaded into", ("trap",), (),
             about="System calls of a static program, plainly and under `uaio "
             "run --trap`; and with syscall user dispatch on and nothing else, "

@@ -11,7 +11,9 @@ import io.netty.channel.ChannelInitializer;
 import io.netty.channel.ChannelOption;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.nio.NioIoHandler;
 import io.netty.channel.socket.ChannelInputShutdownEvent;
+import io.netty.channel.socket.nio.NioServerSocketChannel;
 import io.netty.channel.uring.IoUring;
 import io.netty.channel.uring.IoUringBufferRingConfig;
 import io.netty.channel.uring.IoUringChannelOption;
@@ -31,7 +33,8 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
- * A server on Netty's transport of io_uring, with a buffer ring for all connections.
+ * A server on Netty's transport of io_uring, with a buffer ring for all connections, or,
+ * with `nio` behind the rest, on its default transport.
  *
  * `Server echo` sends back what it receives, and `Server http` answers `GET /N` with N
  * bytes, each of which follows from N and its place. It prints its port, and serves
@@ -153,13 +156,19 @@ final class Server {
     public static void main(String[] arguments) throws Exception {
         // It warns whenever completions overflow, of which nothing is lost.
         LOG.setLevel(Level.SEVERE);
-        var channel = new ServerBootstrap()
-            .group(loops())
-            .channel(IoUringServerSocketChannel.class)
+        var server = new ServerBootstrap();
+        if (arguments.length > 1 && arguments[1].equals("nio")) {
+            server.group(new MultiThreadIoEventLoopGroup(1, NioIoHandler.newFactory()))
+                .channel(NioServerSocketChannel.class);
+        } else {
+            server.group(loops())
+                .channel(IoUringServerSocketChannel.class)
+                .childOption(IoUringChannelOption.IO_URING_BUFFER_GROUP_ID, BUFFER_GROUP);
+        }
+        var channel = server
             .option(ChannelOption.SO_BACKLOG, BACKLOG)
             .childOption(ChannelOption.SO_SNDBUF, SEND_BYTES)
             .childOption(ChannelOption.ALLOW_HALF_CLOSURE, true)
-            .childOption(IoUringChannelOption.IO_URING_BUFFER_GROUP_ID, BUFFER_GROUP)
             .childHandler(handlers(arguments[0]))
             .bind(0).sync().channel();
         System.out.println(((InetSocketAddress) channel.localAddress()).getPort());
