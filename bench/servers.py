@@ -32,6 +32,8 @@ VARIANTS = (KERNEL, UAIO, EPOLL)
 GOALS = {KERNEL: Goal(0.9), EPOLL: None}
 KINDS = {"echo": "echo", "http": "HTTP"}
 CONNECTIONS, QUICK_CONNECTIONS = (1000, 10_000), (100, 1000)
+FILED_CONNECTIONS = 1000, 9000
+"""Where each has a file, too: a limit of 20 000 descriptors is enough."""
 MS, QUICK_MS = 600, 60
 COUNT_MS, QUICK_COUNT_MS = 150, 30
 RATE, LATE = "request", "p50"
@@ -130,6 +132,8 @@ class Runtime:
     version: Callable[[Programs], str]
     warm_ms: int = 200
     """Until it does not get faster any more."""
+    opens: tuple[str, ...] = ()
+    """The kinds of servers that open a file to answer."""
 
     def part(self) -> str:
         return f"servers-{self.name}"
@@ -138,27 +142,20 @@ class Runtime:
 RUNTIMES = {runtime.name: runtime for runtime in (
     Runtime("tokio", "tokio-uring", _tokio, _tokio_is),
     Runtime("netty", "Netty", _netty, _netty_is, 500),
-    Runtime("node", "Node", _node, _node_is),
+    Runtime("node", "Node", _node, _node_is, opens=("http",)),
 )}
 
 
 # --- measuring --------------------------------------------------------------
 
 
-def _raise_limit(connections: int) -> None:
-    """A server of HTTP may have a file for each of them."""
-    wanted = 2 * connections + 1000
+def _raise_limit(wanted: int) -> None:
+    """Of descriptors, for the server and its clients, who inherit it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most != resource.RLIM_INFINITY and wanted > most:
-        if os.geteuid():
-            raise VariantFailed(f"no more than {most} descriptors: "
-                                f"ulimit -n {wanted}")
-        most = wanted
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-    except (OSError, ValueError):
+    if most != resource.RLIM_INFINITY and most < wanted:
         raise VariantFailed(f"no more than {most} descriptors: "
-                            f"ulimit -n {wanted}") from None
+                            f"ulimit -n {wanted}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _prefix(programs: Programs, variant: str) -> list[str]:
@@ -226,8 +223,11 @@ def figures_of(said: dict) -> dict[str, float]:
     return figures
 
 
-def connections_of(programs: Programs) -> tuple[int, ...]:
-    return QUICK_CONNECTIONS if programs.is_quick else CONNECTIONS
+def connections_of(programs: Programs, runtime: Runtime,
+                   kind: str) -> tuple[int, ...]:
+    if programs.is_quick:
+        return QUICK_CONNECTIONS
+    return FILED_CONNECTIONS if kind in runtime.opens else CONNECTIONS
 
 
 def _figure(name: str, connections: int) -> str:
@@ -237,8 +237,8 @@ def _figure(name: str, connections: int) -> str:
 def measure(programs: Programs, runtime: Runtime, kind: str,
             variant: str) -> Sample:
     """One server, with each number of connections in turn."""
-    connections = connections_of(programs)
-    _raise_limit(max(connections))
+    connections = connections_of(programs, runtime, kind)
+    _raise_limit(max(connections) * (2 if kind in runtime.opens else 1) + 1000)
     argv = [*_prefix(programs, variant),
             *runtime.command(programs, kind, variant)]
     quick = programs.is_quick
@@ -278,8 +278,7 @@ def _column(kind: str, connections: int) -> str:
 
 
 def _tables(runtime: Runtime, all_series: dict[str, dict[str, Series]],
-            connections: Sequence[int], version: str) -> list[Table]:
-    cells = [(kind, nr) for kind in KINDS for nr in connections]
+            cells: Sequence[tuple[str, int]], version: str) -> list[Table]:
     tables = []
     for figure, word, what, unit in TABLES:
         table = Table(f"{runtime.part()}.{word}", f"{runtime.title}: {what}",
@@ -295,7 +294,8 @@ def _tables(runtime: Runtime, all_series: dict[str, dict[str, Series]],
 def _results(programs: Programs, runtime: Runtime) -> list[Row | Table]:
     for kind in KINDS:
         runtime.command(programs, kind, KERNEL)  # what is missing is said once
-    connections = connections_of(programs)
+    cells = [(kind, nr) for kind in KINDS
+             for nr in connections_of(programs, runtime, kind)]
     rows: list[Row | Table] = []
     all_series: dict[str, dict[str, Series]] = {}
     for kind in KINDS:
@@ -308,9 +308,10 @@ def _results(programs: Programs, runtime: Runtime) -> list[Row | Table]:
                         name=runtime.part(), unit="1/s",
                         title=_column(kind, nr), goal=goal,
                         control=control_of(series, KERNEL, _figure(RATE, nr)))
-                 for nr in connections for peer, goal in GOALS.items()]
-    return [*_tables(runtime, all_series, connections,
-                     runtime.version(programs)), *rows]
+                 for each, nr in cells if each == kind
+                 for peer, goal in GOALS.items()]
+    return [*_tables(runtime, all_series, cells, runtime.version(programs)),
+            *rows]
 
 
 def results_of(name: str) -> Callable[[Programs], list[Row | Table]]:
