@@ -216,8 +216,9 @@ const struct difference differs_ring_hint = {
 		"has shut down. Here the socket is asked for bytes, and only "
 		"if a receive has filled its memory, or peeks: that what was "
 		"received ends at a mark (urgent data), or before bytes that "
-		"have descriptors, is not told either. A client that does not "
-		"see the flag receives again, and finds out by that.",
+		"have descriptors, is not told either; nor by an accept, that "
+		"more connections wait. A client that does not see the flag "
+		"receives, or accepts, again, and finds out by that.",
 };
 
 const struct difference differs_ring_first = {
@@ -312,6 +313,15 @@ const struct difference differs_ring_personality = {
 		"personality. In the kernel the request is executed with "
 		"those. In user space no call can be made with credentials "
 		"that the thread has given up.",
+};
+
+const struct difference differs_ring_futexes = {
+	.title = "A wait on a futex is by all bits, and on 126 at most",
+	.text = "FUTEX_WAIT with a mask of fewer bits than all, and "
+		"FUTEX_WAITV for 127 or 128 futexes, are refused with EINVAL. "
+		"Such a wait is a thread's call on the client's futexes and on "
+		"two of ours, by which it can be ended: futex_waitv(2), which "
+		"takes 128 and no mask.",
 };
 
 #define CHAPTER(...) ((const struct difference *const[]){ __VA_ARGS__, NULL })
@@ -640,7 +650,7 @@ const struct chapter chapters[] = {
 		  &differs_ring_calls, &differs_ring_hint, &differs_ring_first,
 		  &differs_ring_commands, &differs_ring_child,
 		  &differs_ring_sent, &differs_ring_polled,
-		  &differs_ring_personality) },
+		  &differs_ring_personality, &differs_ring_futexes) },
 	{ "What requests report",
 	  CHAPTER(&differs_ring_mapped, &differs_not_blocked,
 		  &differs_poll_bits, &differs_poll_order,

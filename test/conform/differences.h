@@ -37,6 +37,7 @@ extern const struct difference differs_ring_child;
 extern const struct difference differs_ring_sent;
 extern const struct difference differs_ring_overflow;
 extern const struct difference differs_ring_personality;
+extern const struct difference differs_ring_futexes;
 extern const struct difference differs_posix_duplex;
 extern const struct difference differs_posix_crowd;
 extern const struct difference differs_posix_reused;

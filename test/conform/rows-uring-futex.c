@@ -15,17 +15,17 @@
 #include "uring.h"
 
 /* Of newer headers. */
-enum { SIZE_U32 = 2, PRIVATE = 128, NR = 126 };
+enum { SIZE_U32 = 2, PRIVATE = 128, NR = 126, MOST = 128 };
 
 static uint32_t words[4];
-static struct futex_waitv vector[NR];
+static struct futex_waitv vector[MOST];
 static struct uring ring;
 
 static void prepare(void)
 {
 	ring = new_uring(16, 0);
 	memset(words, 0, sizeof(words));
-	for (size_t i = 0; i < NR; i++)
+	for (size_t i = 0; i < MOST; i++)
 		vector[i] = (struct futex_waitv){
 			.uaddr = (uintptr_t)&words[i % 4],
 			.flags = SIZE_U32 | PRIVATE,
@@ -183,6 +183,52 @@ static void of_many(void)
 	note("wake", wake(&words[2], 1));
 	/* One of those on this word. */
 	REQUIRE(uring_wait(&ring, 1));
+}
+
+/* A wait by all of the bits ends by any of them. */
+static void wakes_by_bits(void)
+{
+	prepare();
+	put_wait(&words[0]);
+	put_wait(&words[1]);
+	put_wake(&words[0], 9)->addr3 = 4;
+	put_wake(&words[1], 9)->addr3 = 1u << 31;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("woken", &ring, 4);
+}
+
+/* One by some of them ends by one of these, and is not counted by others. */
+static void waits_by_bits(void)
+{
+	prepare();
+	put_wait(&words[0])->addr3 = 1;
+	put_wait(&words[0])->addr3 = 6;
+	note_result("submit", uring_submit(&ring));
+	note("waits", 2 - uring_settle(&ring));
+	put_wake(&words[0], 9)->addr3 = 8;
+	put_wake(&words[0], 9)->addr3 = 2;
+	put_wake(&words[0], 9);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("cqe", &ring, 5);
+}
+
+static void of_too_many(void)
+{
+	prepare();
+	for (uint32_t nr = NR + 1; nr <= MOST; nr++) {
+		struct io_uring_cqe cqe;
+		char key[8];
+
+		put_waitv(nr);
+		uring_submit(&ring);
+		(void)uring_settle(&ring);
+		(void)wake(&words[3], 9);
+		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+		snprintf(key, sizeof(key), "%u", nr);
+		note_result(key, cqe.res);
+	}
+	put_waitv(MOST + 1);
+	try_sqe("more", &ring);
 }
 
 static uint32_t *shared_word;
@@ -376,6 +422,15 @@ const struct row rows_uring_futex[] = {
 	ROW("futexes: mistakes", mistakes),
 	ROW("futexes: mistakes in an array", mistakes_of_many),
 	ROW("futexes: a wait for one of many", of_many),
+	ROW("futexes: wakes by some of the bits", wakes_by_bits),
+	ROW_DIFFERS("futexes: waits by some of the bits", waits_by_bits,
+		    differs_ring_futexes, { "waits=2", "waits=0" },
+		    { "cqe.0=0", "cqe.0=EINVAL" },
+		    { "cqe.1=0", "cqe.1=EINVAL" }, { "cqe.3=1", "cqe.3=0" },
+		    { "cqe.4=1", "cqe.4=0" }),
+	ROW_DIFFERS("futexes: waits for one of more than 126", of_too_many,
+		    differs_ring_futexes, { "127=3", "127=EINVAL" },
+		    { "128=3", "128=EINVAL" }),
 	ROW("futexes: a wait that another process ends", shared),
 	ROW("futexes: a wait that is cancelled", cancelled),
 	ROW("futexes: a wait with a linked timeout", linked_timeout),

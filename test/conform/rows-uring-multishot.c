@@ -206,6 +206,30 @@ static void full_ring(void)
 	}
 }
 
+/* Before the request begins: it has one shot, which comes behind what is there. */
+static void overflowed(void)
+{
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
+					  .cq_entries = 2 };
+	struct uring ring = new_uring_of(2, &params);
+	int fds[2];
+
+	pair_of(SOCK_SEQPACKET, fds);
+	provide(&ring, 0, BUFFERS);
+	put(fds[1], 10);
+	put(fds[1], 11);
+	for (int i = 0; i < 3; i++) {
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		note_result("submit", uring_submit(&ring));
+	}
+	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	note_in_order("cqe", &ring, 4);
+	note("left", uring_settle(&ring));
+	receive(&ring, fds[0], 0);
+	try_sqe("next", &ring);
+}
+
 static void cancelled(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -519,6 +543,7 @@ const struct row rows_uring_multishot[] = {
 	    number_is_replaced),
 	ROW("one request receives many at once", many_at_once),
 	ROW("one request receives more than the ring holds", full_ring),
+	ROW("one request receives into a ring that has overflowed", overflowed),
 	ROW("one request that receives is cancelled", cancelled),
 	ROW("mistakes of one that receives again", mistakes),
 	ROW("one request receives so many bytes each time", limited),

@@ -543,6 +543,31 @@ static void accepts_into_a_full_ring(void)
 	}
 }
 
+/* Before the request begins: what it accepts comes last, and nothing more. */
+static void accepts_into_an_overflowed_ring(void)
+{
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
+					  .cq_entries = 2 };
+	struct uring ring = new_uring_of(2, &params);
+	struct sockaddr_in address;
+	struct io_uring_cqe cqe;
+	int fd = listening(SOCK_NONBLOCK, &address);
+
+	for (int i = 0; i < 3; i++) {
+		(void)call(&address);
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		note_result("submit", uring_submit(&ring));
+	}
+	accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT);
+	note_result("submit", uring_submit(&ring));
+	note("there", uring_settle(&ring));
+	note_in_order("nop", &ring, 3);
+	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+	note("flags", cqe.flags);
+	note("accepted", cqe.res >= 0);
+	note("left", uring_settle(&ring));
+}
+
 /* Of connections that are there, and of none. */
 static void accepts_what_is_there_from(int flags)
 {
@@ -961,6 +986,9 @@ const struct row rows_uring_socket[] = {
 	ROW("one request accepts many, O_NONBLOCK", multishot_accepts_nonblock),
 	ROW("one request accepts more than the ring holds",
 	    accepts_into_a_full_ring),
+	ROW_DIFFERS("one request accepts into a ring that has overflowed",
+		    accepts_into_an_overflowed_ring, differs_ring_hint,
+		    { "flags=4", "flags=0" }),
 	ROW("one that is there is accepted", accepts_what_is_there),
 	ROW("one that is there is accepted, O_NONBLOCK",
 	    accepts_what_is_there_nonblock),
