@@ -23,7 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS = 40, CHAIN_MAX = 3, NOTED_MAX = 64 };
+enum {
+	STEPS = 40,
+	CHAIN_MAX = 3,
+	NOTED_MAX = 64,
+	ARRAY_HASHED = 256, /* what has buffers in it (fuzz-register.c) */
+};
 
 static struct {
 	unsigned nr;
@@ -173,10 +178,15 @@ static bool is_of_system(const struct io_uring_sqe *sqe)
 
 static uint64_t hash_memory(unsigned from)
 {
+	uint64_t value;
+
 	for (unsigned i = from; i < world.nr_requests; i++)
 		if (is_of_system(&world.requests[i].sqe))
 			memset(arena, 0, ARENA);
-	return hash(0, arena, ARENA);
+	value = hash(0, arena, ARENA);
+	for (unsigned i = 0; i < world.nr_arrays; i++)
+		value = hash(value, arrays + (size_t)i * ARRAY, ARRAY_HASHED);
+	return value;
 }
 
 /* What a request has, one completion after the other, is one word. */

@@ -55,9 +55,18 @@ static long register_table(int fd, uint32_t opcode)
 	}
 }
 
+/* Return: whether bytes at an address are in the arena. */
+static bool is_in_arena(uint64_t at, uint64_t bytes)
+{
+	return at >= (uintptr_t)arena && at < (uintptr_t)arena + ARENA &&
+	       bytes <= (uintptr_t)arena + ARENA - at;
+}
+
 static long register_array(int fd)
 {
 	union register_arg arg = { 0 };
+	bool is_there;
+	uint64_t bytes;
 
 	arg.array.ring_addr = memory() & ~UINT64_C(4095);
 	arg.array.ring_entries = any(8) ? 1u << any(8) : length();
@@ -65,9 +74,13 @@ static long register_array(int fd)
 	arg.array.pad = (uint16_t)(any(2) ? 0 : any(4));
 	if (arg.array.pad & UAIO_URING_PBUF_MMAP)
 		arg.array.ring_addr = 0;
+	bytes = (uint64_t)arg.array.ring_entries * sizeof(struct io_uring_buf);
+	is_there = is_in_arena(arg.array.ring_addr, 1);
+	if (is_alone && is_in_arena(arg.array.ring_addr, bytes))
+		arg.array.ring_addr =
+			(uintptr_t)arrays + (uint64_t)world.nr_arrays++ * ARRAY;
 	/* Some buffers in it, whose memory is the arena. */
-	if (arg.array.ring_addr >= (uintptr_t)arena &&
-	    arg.array.ring_addr < (uintptr_t)arena + ARENA) {
+	if (is_there) {
 		struct io_uring_buf *bufs = (void *)arg.array.ring_addr;
 
 		for (unsigned i = 0; i < 16; i++) {

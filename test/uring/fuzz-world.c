@@ -86,7 +86,7 @@ static void *map_ring(int fd, size_t bytes, int64_t off)
 
 #endif
 
-char *arena;
+char *arena, *arrays;
 
 /* Whatever length a request has, it reaches nothing else from here. */
 void make_memory(void)
@@ -103,6 +103,9 @@ void make_memory(void)
 	arena = all + (1 << 20);
 	assert(mprotect(arena, ARENA, PROT_READ | PROT_WRITE) == 0);
 	assert(mprotect(arena + ARENA + GAP, 2 * GAP, PROT_READ) == 0);
+	arrays = mmap(NULL, (size_t)NR_ARRAYS * ARRAY, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert(arrays != MAP_FAILED);
 }
 
 static void add(int fd)
@@ -165,6 +168,7 @@ void make_world(void)
 	world.number++;
 	world.nr_fds = 0;
 	world.nr_requests = 0;
+	world.nr_arrays = 0;
 	memset(block, 'a', sizeof(block));
 	add_file("a", O_RDWR | O_CREAT);
 	assert(ftruncate(world.fds[0], 0) == 0);
@@ -199,6 +203,7 @@ void end_world(void)
 			close_ring(&world.rings[i]);
 	for (unsigned i = 0; i < world.nr_fds; i++)
 		close_fd(world.fds[i]);
+	madvise(arrays, (size_t)world.nr_arrays * ARRAY, MADV_DONTNEED);
 }
 
 /* Some of the flags that may be used together. */

@@ -31,6 +31,8 @@ enum {
 	NR_REQUESTS = 4096, /* of a world */
 	ARENA = 1 << 18,
 	GAP = 4096, /* behind it, and then twice as much to read */
+	NR_ARRAYS = 40,
+	ARRAY = ARENA, /* bytes of each */
 	BATCH_MAX = 8,
 };
 
@@ -62,10 +64,16 @@ struct world {
 	unsigned nr_fds;
 	struct request requests[NR_REQUESTS];
 	unsigned nr_requests;
+	unsigned nr_arrays;
 };
 
 extern struct world world;
 extern char *arena; /* ARENA bytes, before which and after which is nothing */
+/*
+ * NR_ARRAYS of ARRAY bytes: each array of provided buffers of a world that is alone has one,
+ * and no request reads into it. What a client has given it must not change.
+ */
+extern char *arrays;
 /* Few requests at a time, whose results do not depend on time. */
 extern bool is_alone;
 
