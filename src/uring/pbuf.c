@@ -2,6 +2,7 @@
 #include "uring/pbuf.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/socket.h>
 
 #include "base/atomic.h"
@@ -330,7 +331,10 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	if (!choice->len && group->array && uaio_uring_is_send(sqe))
 		return -ENOBUFS;
 	choice->room = choice->len;
-	/* As in the kernel, a send has all of one from a list. */
+	/* As in the kernel, an int holds what a send has of one of an array. */
+	if (!max && group->array && uaio_uring_is_send(sqe))
+		max = INT_MAX;
+	/* A send has all of one from a list. */
 	if (max && choice->len > max &&
 	    (group->array || !uaio_uring_is_send(sqe)))
 		choice->len = (uint32_t)max;
