@@ -96,7 +96,8 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
 
 	if (!note || likely(!note->notifies))
 		return false;
-	cqe->res = note->notice;
+	cqe->res =
+		note->faults && completion->res == -EFAULT ? 0 : note->notice;
 	cqe->flags = IORING_CQE_F_NOTIF;
 	return true;
 }

@@ -22,6 +22,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	note->skips = note->is_poll = note->is_timeout = false;
 	note->is_linked = note->succeeds = note->counts = false;
 	note->notifies = note->has_from = false;
+	note->faults = false;
 	note->notice = 0;
 	note->expected = note->count = note->cqe_flags = 0;
 	note->extra[0] = note->extra[1] = 0;

@@ -34,6 +34,7 @@ struct uaio_uring_note {
 	bool is_linked; /* the same, of the request before it */
 	bool notifies;  /* a second completion says that its memory is free */
 	int32_t notice; /* the result of that */
+	bool faults;    /* and it is 0 if its call finds no memory */
 	bool succeeds;  /* a timeout, by coming to its end */
 	/*
 	 * A result below that is no success. Immutable, but for a request that selects

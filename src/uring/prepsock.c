@@ -317,6 +317,44 @@ static int prep_zc(struct uaio_uring_entry *entry)
 	return 0;
 }
 
+/*
+ * A send of registered memory that is not in the buffer, and polls first: in the kernel
+ * that shows when its socket is ready. So it is a send of what is nobody's memory.
+ */
+static void fail_polled(struct uaio_uring_entry *entry)
+{
+	void *nowhere = uaio_uring_pointer(UINT64_MAX);
+
+	/* One that must not wait is not tried. */
+	entry->late_error = entry->sqe.call_flags & MSG_DONTWAIT ? -EAGAIN : 0;
+	entry->iov = (struct iovec){ nowhere, 1 };
+	if (entry->sqe.op != UAIO_OP_SEND_ZC)
+		return; /* it has an address, and that vector */
+	entry->sqe.buf = nowhere;
+	entry->sqe.len = 1;
+}
+
+/* The rest of one is right: what its call does not find the kernel has not copied. */
+static int end_zc(struct uaio_uring_entry *entry, int ret)
+{
+	if (ret == 0)
+		entry->note->faults =
+			entry->note->notice && entry->late_error != -EFAULT;
+	return ret;
+}
+
+static int prep_send_zc_bytes(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = prep_send_bytes(entry);
+
+	if (ret < 0)
+		return ret;
+	return raw->ioprio & IORING_RECVSEND_FIXED_BUF
+		       ? uaio_uring_use_buffer(entry)
+		       : uaio_uring_check_range(raw->addr, raw->len);
+}
+
 int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 {
 	const uint32_t vectors_of_buffer =
@@ -329,15 +367,12 @@ int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 		ret = -EINVAL;
 	if (ret < 0)
 		return ret;
-	if (has_vectors(&entry->raw))
-		return prep_send_vectors(entry);
-	ret = prep_send_bytes(entry);
-	if (ret < 0)
-		return ret;
-	return entry->raw.ioprio & IORING_RECVSEND_FIXED_BUF
-		       ? uaio_uring_use_buffer(entry)
-		       : uaio_uring_check_range(entry->raw.addr,
-						entry->raw.len);
+	ret = end_zc(entry, has_vectors(&entry->raw)
+				    ? prep_send_vectors(entry)
+				    : prep_send_zc_bytes(entry));
+	if (ret == 0 && entry->late_error == -EFAULT && entry->sqe.polls_first)
+		fail_polled(entry);
+	return ret;
 }
 
 int uaio_uring_prep_sendmsg_zc(struct uaio_uring_entry *entry)
@@ -349,11 +384,11 @@ int uaio_uring_prep_sendmsg_zc(struct uaio_uring_entry *entry)
 		ret = -EINVAL;
 	if (ret == 0)
 		ret = prep_any_sendmsg(entry);
-	if (ret < 0 || !(raw->ioprio & IORING_RECVSEND_FIXED_BUF))
-		return ret;
-	return uaio_uring_use_buffer_by(entry, entry->args.in,
-					entry->args.in_bytes /
-						sizeof(struct iovec));
+	if (ret == 0 && raw->ioprio & IORING_RECVSEND_FIXED_BUF)
+		ret = uaio_uring_use_buffer_by(entry, entry->args.in,
+					       entry->args.in_bytes /
+						       sizeof(struct iovec));
+	return end_zc(entry, ret);
 }
 
 /*
