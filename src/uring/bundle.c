@@ -278,6 +278,9 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
 	int res;
 
+	/* Its socket is ready: prep_send_bundle(). */
+	if (sqe->is_async)
+		return -ECANCELED;
 	if (choice->is_own)
 		return pick_own(note, ret);
 	uaio_uring_groups_lock(choice->ring);

@@ -188,7 +188,8 @@ static int take_memory(struct uaio_uring_entry *entry)
 
 /*
  * A bundle of sends: one after the other, until the buffers are used up, each of which
- * waits for all of it to be sent.
+ * waits for all of it to be sent. With IOSQE_ASYNC it fails when its socket is ready, as
+ * in the kernel, whose threads have none (bundle.c).
  */
 static int prep_send_bundle(struct uaio_uring_entry *entry)
 {
@@ -196,10 +197,9 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 	int ret;
 
 	entry->sqe.call_flags |= UAIO_MSG_PIECES | MSG_WAITALL;
-	entry->sqe.is_multishot = true;
-	/* As in the kernel, whose threads have none. */
+	take_shots(entry);
 	if (raw->flags & IOSQE_ASYNC)
-		entry->late_error = -ECANCELED;
+		entry->late_error = 0;
 	if (raw->flags & IOSQE_BUFFER_SELECT)
 		ret = uaio_uring_prep_select(entry);
 	else
@@ -207,7 +207,7 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 	if (ret == 0 && !(raw->flags & IOSQE_BUFFER_SELECT))
 		ret = uaio_uring_prep_own_bundle(entry);
 	/* No bundle follows one that has waited. */
-	if (ret == 0 && raw->ioprio & IORING_RECVSEND_POLL_FIRST)
+	if (ret == 0 && entry->sqe.polls_first)
 		entry->note->choice.is_last = true;
 	return ret;
 }
