@@ -134,6 +134,15 @@ bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
 	return uaio_sock_option(fd, SO_ACCEPTCONN) == is_bundle;
 }
 
+int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,
+		       int64_t res)
+{
+	return unlikely(res == -EFAULT) && is_rest &&
+			       uaio_sock_waits_to_send(sqe, fd)
+		       ? -EAGAIN
+		       : res;
+}
+
 static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
 	return (int)((sqe->call_flags & ~UAIO_MSG_PIECES) |
@@ -145,6 +154,7 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 {
 	int flags = flags_of(sqe, extra_flags) | MSG_NOSIGNAL;
 	struct iovec iov;
+	bool is_rest;
 	int64_t res;
 
 	(void)is_stream;
@@ -153,11 +163,13 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	if (sqe->call_flags & UAIO_MSG_PIECES)
 		return uaio_sock_send_pieces(sqe, fd, flags,
 					     !(extra_flags & RWF_NOWAIT));
+	is_rest = uaio_op_door->has_rest(sqe);
 	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
 				 &iov);
 	if (res < 0)
 		return res;
 	res = sys_send(fd, iov.iov_base, iov.iov_len, flags);
+	res = uaio_sock_sent(sqe, fd, is_rest, res);
 	tell_door(sqe, fd, res, &iov);
 	return res;
 }
@@ -179,6 +191,7 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	int flags = flags_of(sqe, extra_flags) | MSG_NOSIGNAL;
 	struct msghdr msg = message_of(sqe->args);
 	struct iovec iov;
+	bool is_rest;
 	int64_t res;
 
 	(void)is_stream;
@@ -189,6 +202,7 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	if (sqe->call_flags & UAIO_MSG_PIECES)
 		return uaio_sock_send_pieces(sqe, fd, flags,
 					     !(extra_flags & RWF_NOWAIT));
+	is_rest = uaio_op_door->has_rest(sqe);
 	res = uaio_op_door->pick(sqe, sqe->len, !(extra_flags & RWF_NOWAIT),
 				 &iov);
 	if (res < 0)
@@ -196,6 +210,7 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	msg.msg_iov = &iov;
 	msg.msg_iovlen = 1;
 	res = sys_sendmsg(fd, &msg, flags);
+	res = uaio_sock_sent(sqe, fd, is_rest, res);
 	tell_door(sqe, fd, res, &iov);
 	return res;
 }

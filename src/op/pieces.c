@@ -82,6 +82,7 @@ int64_t uaio_sock_send_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 {
 	struct uaio_pieces pieces;
 	struct msghdr msg;
+	bool is_rest = uaio_op_door->has_rest(sqe);
 	int64_t res = uaio_op_door->pick_pieces(sqe, 0, may_block, &pieces);
 
 	if (res < 0)
@@ -91,7 +92,7 @@ int64_t uaio_sock_send_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 		msg.msg_name = (void *)(uintptr_t)sqe->args->address;
 		msg.msg_namelen = sqe->args->address_bytes;
 	}
-	res = sys_sendmsg(fd, &msg, flags);
+	res = uaio_sock_sent(sqe, fd, is_rest, sys_sendmsg(fd, &msg, flags));
 	return uaio_op_door->picked_pieces(
 		sqe, &pieces, res, uaio_sock_keeps(sqe, fd, res, pieces.bytes));
 }

@@ -58,6 +58,15 @@ bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res);
 
 /*
+ * A call on fd has returned res, of memory that its door has chosen: for this call, or
+ * (is_rest) for one before it, that has left a rest.
+ * Return: the result; -EAGAIN: the rest is not there, which waits until the socket is
+ * ready, as in the kernel's io_uring.
+ */
+int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,
+		       int64_t res);
+
+/*
  * Return: whether a request on fd goes on although a call has moved some bytes: it
  * asks for all (MSG_WAITALL), and there are more to come.
  */

@@ -99,6 +99,18 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 		       flags);
 }
 
+/*
+ * Return: whether the result of a call waits: a send of all, of which some is sent, meets
+ * memory that is not there when there is room, as io_uring's does. Of one whose door has
+ * chosen it, message.c knows.
+ */
+static bool waits_to_fault(const struct uaio_req *req, int fd, int64_t res)
+{
+	return res == -EFAULT && req->done_bytes && !req->sqe.by_door &&
+	       uaio_optab[req->sqe.op].is_of_socket &&
+	       uaio_sock_waits_to_send(&req->sqe, fd);
+}
+
 int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
 {
 	if (!is_known && uaio_req_has_lost_file(req, fd))
@@ -108,6 +120,8 @@ int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
 
 		req->started = uaio_stats_now();
 		res = run_again(req, fd);
+		if (unlikely(waits_to_fault(req, fd, res)))
+			return -EAGAIN;
 		if (res < 0)
 			return res != -EAGAIN && res != -EOPNOTSUPP &&
 					       req->done_bytes
