@@ -508,6 +508,17 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	return UAIO_ISSUE_RETRY_READY;
 }
 
+/*
+ * Return: whether it is a send whose door chooses its memory when the whole submission is
+ * there, of which a later request may provide it.
+ */
+static bool chooses_late(const struct uaio_sqe *sqe)
+{
+	return sqe->by_door && uaio_sock_has_bytes(sqe) &&
+	       uaio_optab[sqe->op].class == UAIO_CLASS_WRITE &&
+	       !(sqe->call_flags & MSG_DONTWAIT);
+}
+
 enum uaio_issue uaio_send_untried(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
 				  struct uaio_outcome *ret)
@@ -520,6 +531,8 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 				       sqe->op == UAIO_OP_ACCEPT
 			       ? UAIO_ISSUE_RETRY_WORKER
 			       : UAIO_ISSUE_RETRY_READY;
+	if (chooses_late(sqe))
+		return UAIO_ISSUE_RETRY_READY;
 	/*
 	 * Whether it fails, only a try tells: its socket may never be ready. An epoll is
 	 * not read, and nothing could interrupt a worker that waits for its events.

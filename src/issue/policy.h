@@ -76,7 +76,8 @@ enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
  * Return: what becomes of a request that is not to be tried here: if its file is a
  * stream, it parks until that is ready, rather than have a worker wait, which nothing
  * could interrupt; or it is done, as no such file takes its offset. An operation
- * of a socket or an epoll is tried here nevertheless, but for one with many shots.
+ * of a socket or an epoll is tried here nevertheless, but for one with many shots, and a
+ * send whose door chooses its memory.
  */
 enum uaio_issue uaio_send_untried(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
