@@ -89,6 +89,7 @@ const struct group groups[] = {
 	{ "uring-hint", rows_uring_hint },
 	{ "uring-multishot", rows_uring_multishot },
 	{ "uring-bundle", rows_uring_bundle },
+	{ "uring-send", rows_uring_send },
 	{ "uring-fields", rows_uring_fields },
 	{ "uring-flags", rows_uring_flags },
 	{ "uring-files", rows_uring_files },

@@ -141,6 +141,7 @@ extern const struct row rows_uring_first[];
 extern const struct row rows_uring_hint[];
 extern const struct row rows_uring_multishot[];
 extern const struct row rows_uring_bundle[];
+extern const struct row rows_uring_send[];
 extern struct row rows_posix_submit[];
 extern const struct row rows_posix_state[];
 extern const struct row rows_posix_cancel[];

@@ -56,8 +56,7 @@ class Request:
         self.off = fields['off']
         self.is_fixed = bool(self.flags & 1)
         self.is_open = False  # its chain goes on to the end of the submission
-        self.is_drained = bool(self.flags & 2) or (
-            bool(before) and bool(before.flags & 2))
+        self.is_drained = bool(self.flags & 2) or (bool(before) and before.is_drained)
         # Whether one before it in its chain is executed by a thread of the kernel's.
         self.is_after_thread = bool(before) and bool(before.flags & 0xc) and (
             before.is_after_thread or bool(before.flags & 0x10) or
@@ -118,25 +117,18 @@ def is_bundle(request):
     return request.opcode == 26 and bool(request.ioprio & 16)
 
 
-def bundle_in_a_thread(request):
-    """A bundle of sends is nothing for a thread, which finds that when its socket is ready"""
-    return is_bundle(request) and bool(request.flags & 0x10) and (
-        request.theirs == 'waits' and request.ours == 'ECANCELED:0')
-
-
 def by_a_thread(request):
     """The last of its chain is linked to nothing, or it is, or comes after, a drain: a thread
     of the kernel's executes it, which does not wait for a file that is O_NONBLOCK, nor after
-    POLL_FIRST; sends all to any other; waits for data before it begins with many shots; and
-    chooses twice"""
+    POLL_FIRST; sends all to any other; waits for data before it begins with many shots;
+    chooses twice; and makes no bundle of sends, which it finds when their socket is ready"""
     if not request.is_drained and not request.is_open:
         return False
-    has_many = request.opcode == 49 or is_bundle(request) or (
-        request.opcode in (10, 27) and request.ioprio & 2)
+    has_many = request.opcode == 49 or (request.opcode in (10, 27) and request.ioprio & 2)
+    if is_bundle(request) and request.theirs in ('waits', 'ECANCELED:0'):
+        return True
     if has_many and request.theirs == 'waits':
         return is_mistake(request.ours)
-    if is_bundle(request) and request.theirs == 'ECANCELED:0':
-        return True
     return request.theirs.startswith('EAGAIN:') or (
         request.opcode in RW + SENDS + (13,) and request.theirs == 'waits') or (
         request.opcode in RW and bool(request.flags & 0x20) and
@@ -156,13 +148,6 @@ def removes_late(request):
         request.ours.startswith('ENOENT:') and request.theirs[0].isdigit())
 
 
-def sends_no_memory(request):
-    """A send of all meets memory that is not there: the kernel waits for room first"""
-    return (is_bundle(request) or (request.opcode in SENDS and request.rw_flags & 0x100)) and (
-        request.theirs == 'waits' and request.ours[0].isdigit() and
-        int(request.ours.split(':')[0]) < request.bytes)
-
-
 def repeats(request):
     """A timeout that repeats ends when there is no room: after how often is a matter of time"""
     return request.opcode == 11 and bool(request.rw_flags & 0x40) and all(
@@ -179,8 +164,10 @@ def uses_in_a_thread(request):
 
 def after_a_thread(request):
     """What comes after a request that a thread executes is executed by the same thread, which
-    does not wait for a file that is O_NONBLOCK, nor for the events of an epoll"""
-    return request.is_after_thread and request.theirs.startswith('EAGAIN:')
+    does not wait for a file that is O_NONBLOCK, nor for the events of an epoll; and makes no
+    bundle of sends"""
+    return request.is_after_thread and (request.theirs.startswith('EAGAIN:') or (
+        is_bundle(request) and request.theirs in ('waits', 'ECANCELED:0')))
 
 
 def poll_first(request):
@@ -261,10 +248,10 @@ def at_position(request):
 
 
 GOING_ON = [two_mistakes, broken_chain]  # nothing was done
-ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, bundle_in_a_thread, late_mistake,
-          poll_first, after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
+ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, late_mistake, poll_first,
+          after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
           counts, memory_of_nobody, fails_with_a_buffer, many_in_a_thread, repeats,
-          removes_late, sends_no_memory]
+          removes_late]
 
 
 def result_of(line):
