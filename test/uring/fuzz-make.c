@@ -665,6 +665,16 @@ static void avoid_epolls(struct io_uring_sqe *sqe)
 			sqe->fd = world.fds[any(25)];
 }
 
+/*
+ * In the kernel a command of a socket with many shots has no end, whatever it answers,
+ * and cannot be cancelled.
+ */
+static void avoid_endless(struct io_uring_sqe *sqe)
+{
+	if (sqe->opcode == IORING_OP_URING_CMD)
+		sqe->rw_flags &= ~2; /* IORING_URING_CMD_MULTISHOT */
+}
+
 void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	      struct request *request)
 {
@@ -681,6 +691,8 @@ void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	keep_inside(sqe, request);
 	if (is_alone && !(sqe->flags & IOSQE_FIXED_FILE))
 		avoid_epolls(sqe);
+	if (is_alone && sqe->flags & IOSQE_BUFFER_SELECT)
+		avoid_endless(sqe);
 	request->makes_fd |= makes_fd(sqe);
 	if (ring->is_lossy && (request->makes_fd || request->closes >= 0)) {
 		if (request->closes >= 0)

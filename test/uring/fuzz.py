@@ -16,6 +16,7 @@ import argparse
 import concurrent.futures
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -135,13 +136,6 @@ def by_a_thread(request):
         request.theirs.startswith('ENOBUFS') and request.ours == 'waits')
 
 
-def many_in_a_thread(request):
-    """A read with many shots and IOSQE_ASYNC that has no buffer fails at once; in the kernel
-    it waits until there is something to read"""
-    return request.opcode == 49 and bool(request.flags & 0x10) and (
-        request.theirs == 'waits' and request.ours.startswith('ENOBUFS:'))
-
-
 def removes_late(request):
     """What comes behind a drain may remove buffers that are provided behind it"""
     return request.opcode == 32 and request.is_drained and (
@@ -164,16 +158,27 @@ def uses_in_a_thread(request):
 
 def after_a_thread(request):
     """What comes after a request that a thread executes is executed by the same thread, which
-    does not wait for a file that is O_NONBLOCK, nor for the events of an epoll; and makes no
-    bundle of sends"""
-    return request.is_after_thread and (request.theirs.startswith('EAGAIN:') or (
-        is_bundle(request) and request.theirs in ('waits', 'ECANCELED:0')))
+    does not wait for a file that is O_NONBLOCK, nor for the events of an epoll; writes all to
+    any other; and makes no bundle of sends"""
+    writes_all = request.opcode in (2, 5, 23, 61) + SENDS and (
+        request.theirs == 'waits' and request.ours[0].isdigit())
+    return request.is_after_thread and (
+        request.theirs.startswith('EAGAIN:') or writes_all or (
+            is_bundle(request) and request.theirs in ('waits', 'ECANCELED:0')))
+
+
+def is_many_in_a_thread(request):
+    return bool(request.flags & 0x10) and (
+        request.opcode == 49 or (request.opcode in (10, 27) and bool(request.ioprio & 2)) or (
+            request.opcode == 13 and bool(request.ioprio & 1)))
 
 
 def poll_first(request):
-    """What is to be polled first, and is no socket, fails at once, as does a receive of
-    urgent data: the kernel waits"""
+    """What is to be polled first, and is no socket, or not open for reading, fails at once, as
+    does a receive of urgent data: the kernel waits"""
     is_urgent = request.opcode in (10, 27) and bool(request.rw_flags & 1)
+    if is_many_in_a_thread(request) and request.theirs == 'waits':
+        return request.ours.split(':')[0] in ('ENOTSOCK', 'EBADF')
     return request.opcode in SOCKET_OPS and bool(request.ioprio & 5) and (
         request.theirs == 'waits' and (request.ours.startswith('ENOTSOCK:') or (
             is_urgent and is_mistake(request.ours))))
@@ -241,6 +246,15 @@ def late_mistake(request):
         any(not one.startswith('E') for one in both))
 
 
+def leaves_more(request):
+    """A receive that ends at a mark, of which was_marked() says whether there may be one, does
+    not tell that there is more behind it"""
+    theirs, ours = request.theirs.split(':'), request.ours.split(':')
+    return request.opcode in (10, 27) and (
+        theirs[0] == ours[0] and theirs[0].isdigit() and len(ours) == 2 and
+        int(theirs[1], 0) == int(ours[1], 0) | 4)
+
+
 def at_position(request):
     """A read or write at a position that was_moved() before"""
     return request.opcode in RW and request.off == '0xffffffffffffffff' and (
@@ -250,7 +264,7 @@ def at_position(request):
 GOING_ON = [two_mistakes, broken_chain]  # nothing was done
 ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, late_mistake, poll_first,
           after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
-          counts, memory_of_nobody, fails_with_a_buffer, many_in_a_thread, repeats,
+          counts, memory_of_nobody, fails_with_a_buffer, repeats,
           removes_late]
 
 
@@ -309,6 +323,28 @@ def cancels_another(requests):
         for request in differing)
 
 
+WRITES = (2, 5, 17, 23, 30, 55, 61)  # and what else changes a file
+
+
+def overtakes(requests):
+    """A read of a file is made before or after a write that was submitted before it, to which
+    it is not linked: the kernel gives to a thread what needs room on the disk"""
+    def is_of_file(request):
+        return request.fd in FILES or request.is_fixed
+
+    for place, request in enumerate(requests):
+        if request.theirs == request.ours:
+            continue
+        before = requests[:place]
+        while before and before[-1].flags & 0xc:
+            before = before[:-1]  # of its own chain
+        if request.opcode not in READS or not is_of_file(request) or (
+                'waits' in (request.theirs, request.ours) or not any(
+                    one.opcode in WRITES and is_of_file(one) for one in before)):
+            return False
+    return any(request.theirs != request.ours for request in requests)
+
+
 def reaches_over(theirs, ours):
     return theirs.split()[1:] == '0 | register 22'.split() and ours.split()[1] == '-12'
 
@@ -349,6 +385,16 @@ def raced(theirs, ours, before):
         for line in before)
 
 
+def not_appended(theirs, ours, before):
+    """A write with RWF_NOAPPEND at the position of a file that is appended to, which
+    was_moved() before"""
+    return '.end path ./b ' in theirs and '.end path ./b ' in ours and was_moved(before) and (
+        any(int(flags, 0) & 0x20 and (int(bits, 0) & 1 or fd == '2')
+            for line in before for bits, fd, flags in re.findall(
+                r' op (?:2|5|23|61) flags (\S+) fd (\S+) [^|]* rw (\S+) [^|]* off 0xf{16} ',
+                line)))
+
+
 def spliced(request):
     """A pipe that was_spliced() before: by splice(2) it loses RWF_NOWAIT, in the kernel's
     io_uring not. So a worker writes more to it than there is room for, and waits"""
@@ -357,12 +403,19 @@ def spliced(request):
             bool(request.rw_flags & 8) and request.ours == 'EOPNOTSUPP:0'))
 
 
+def was_marked(before):
+    """Whether urgent data has been sent: MSG_OOB."""
+    return any(int(flags, 0) & 1 for line in before
+               for flags in re.findall(r' \| op (?:9|26|47|48) [^|]* rw (\S+) ', line))
+
+
 def was_spliced(before):
     return any(re.search(r' \| op (30|33) ', line) for line in before)
 
 
-LINES = [stops_elsewhere, cancels_another, is_register, is_position, raced]
-BESIDES = [at_position, spliced, uses_in_a_thread]
+LINES = [stops_elsewhere, cancels_another, overtakes, is_register, is_position, raced,
+         not_appended]
+BESIDES = [at_position, spliced, uses_in_a_thread, leaves_more]
 
 
 class Tally:
@@ -394,7 +447,8 @@ def compare(theirs, ours, tally):
             if reaches_over(line, other):
                 return None
             continue
-        rule = next((rule for rule in (is_position, raced) if rule(line, other, theirs)), None)
+        rule = next((rule for rule in (is_position, raced, not_appended)
+                     if rule(line, other, theirs)), None)
         if rule:
             tally.rules[rule.__name__] += 1
             continue
@@ -404,6 +458,9 @@ def compare(theirs, ours, tally):
             return None
         if cancels_another(requests or []):
             tally.rules['cancels_another'] += 1
+            return None
+        if overtakes(requests or []):
+            tally.rules['overtakes'] += 1
             return None
         if any(uses_in_a_thread(request) for request in requests or []):
             tally.rules['uses_in_a_thread'] += 1
@@ -417,6 +474,10 @@ def compare(theirs, ours, tally):
         if any(spliced(request) for request in requests) and was_spliced(theirs):
             tally.rules['spliced'] += 1
             return None
+        if was_marked(theirs) and all(leaves_more(request) for request in requests):
+            tally.rules['leaves_more'] += 1
+            tally.nr_requests += nr
+            continue
         if any(rule(request) for rule in ENDING for request in requests):
             for rule in ENDING:
                 tally.rules[rule.__name__] += any(rule(request) for request in requests)
@@ -453,8 +514,7 @@ class Player:
         while left:
             command = way + [str(seed), str(patience_us)] + [f'{one}-{one}' for one in left]
             with tempfile.TemporaryDirectory(prefix='uaio-fuzz-') as folder:
-                done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
-                                      timeout=DEADLINE_S, check=False)
+                done = Player.run(command, folder)
             for line in done.stdout.splitlines():
                 lines[int(line.split('.')[0])].append(line)
             if done.returncode == 0:
@@ -465,6 +525,18 @@ class Player:
                 f'{died_in}.died {done.returncode}: {done.stderr.strip()[-200:]}')
             left = left[left.index(died_in) + 1:]
         return lines
+
+    @staticmethod
+    def run(command, folder):
+        """Return: what it has done; one that hangs is ended, and has died then."""
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.PIPE, start_new_session=True) as process:
+            try:
+                out, err = process.communicate(timeout=DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                out, err = process.communicate()
+            return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def chunk(self, seed, worlds):
         """
@@ -486,7 +558,7 @@ class Player:
                     del plays[world]
             left = list(plays)
         faults = [self.varied(plays[world], tally) for world in left]
-        return tally, [f'seed {seed}, world {world}:\n{fault}'
+        return tally, [(f'{seed}/{world}', fault)
                        for world, fault in zip(left, faults) if fault]
 
     @staticmethod
@@ -553,9 +625,9 @@ def play_all(options, tally):
         for (seed, _), (part, found) in zip(chunks, parts):
             tally.add(part)
             faults += found
-            for fault in found[:max(0, options.most - len(faults) + len(found))]:
+            for world, fault in found[:max(0, options.most - len(faults) + len(found))]:
                 progress.clear()
-                print(fault, flush=True)
+                print(f'seed {seed}, world {world.split("/")[1]}:\n{fault}', flush=True)
             progress.tell(seed, tally, len(faults))
     progress.clear()
     print(f'{tally.nr_worlds} worlds in {progress.seconds():.0f} s, '
@@ -578,6 +650,8 @@ def main():
     faults = play_all(options, tally)
     for name, nr in tally.rules.items():
         print(f'{nr:8d} {name}')
+    if faults:
+        print('seed/world of each difference: ' + ' '.join(world for world, _ in faults))
     print(f'{tally.nr_requests} requests compared, {len(faults)} differences '
           'that no rule names')
     return 1 if faults or not tally.nr_requests else 0
