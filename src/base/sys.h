@@ -602,6 +602,15 @@ static inline int sys_gettid(void)
 	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
+/* Of the calling thread. */
+struct robust_list_head;
+static inline int sys_get_robust_list(struct robust_list_head **ret_head,
+				      size_t *ret_bytes)
+{
+	return (int)uaio_sys_if(UAIO_CALL_GET_ROBUST_LIST, SYS_get_robust_list,
+				0, (long)ret_head, (long)ret_bytes, 0, 0, 0);
+}
+
 static inline int sys_tgkill(int pid, int tid, int signal)
 {
 	return (int)uaio_sys_if(UAIO_CALL_TGKILL, SYS_tgkill, pid, tid, signal,

@@ -19,14 +19,20 @@
 #include "base/check.h"
 #include "base/sleep.h"
 
+struct robust_list_head;
+
 /*
- * Eight bytes of static TLS: reading it must never allocate. There is little of
- * it for a library that is loaded by dlopen(), so all is in this one struct.
+ * Static TLS: reading it must never allocate. There is little of it for a library
+ * that is loaded by dlopen(), so all is in this one struct, and it is small.
  */
 struct uaio_entry {
 	int16_t depth; /* 1 while the thread is inside the library, else 0; or 2 */
 	uint16_t lane; /* trace.c's: 1 more than the number of its lane; or 0 */
 	uint32_t table; /* table.c's: what is known of its descriptor table */
+	/* robust.c's: what is known since the library came up for this time, or 0 */
+	uint32_t robust_since;
+	uint32_t tid;
+	struct robust_list_head *robust; /* borrows; or NULL */
 };
 
 extern _Thread_local struct uaio_entry uaio_entry

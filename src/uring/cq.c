@@ -90,11 +90,13 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	over->cqe = *cqe;
 	memcpy(over->extra, extra, sizeof(over->extra));
 	over->next = NULL;
-	if (ring->last_over)
+	if (ring->last_over) {
 		ring->last_over->next = over;
-	else
-		/* relaxed: others may peek whether there is one */
+	} else {
+		/* relaxed, both: others may peek whether there is one; a count */
 		store_relaxed(&ring->first_over, over);
+		add_relaxed(&rings->nr_over, 1);
+	}
 	ring->last_over = over;
 	or_relaxed(&rings->sq_flags, IORING_SQ_CQ_OVERFLOW);
 	return true;
@@ -349,6 +351,19 @@ const struct uaio_sink uaio_uring_sink = {
 	.polled = uaio_uring_polled,
 };
 
+/* The list is empty: say so, unless other processes have such lists. */
+static void have_none_over(struct uaio_uring *ring)
+{
+	struct uaio_uring_rings *rings = ring->mem.rings;
+
+	if (!ring->last_over)
+		return;
+	ring->last_over = NULL;
+	/* relaxed, both: advice, which changes under the lock, or the word (share.h) */
+	if (sub_relaxed(&rings->nr_over, 1) == 1)
+		and_relaxed(&rings->sq_flags, ~(uint32_t)IORING_SQ_CQ_OVERFLOW);
+}
+
 void uaio_uring_flush_overflow(struct uaio_uring *ring)
 {
 	struct uaio_wakeups wakeups = { 0 };
@@ -371,6 +386,8 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	if (unlikely(ring->bell >= 0) && tail != old_tail)
 		uaio_uring_bell_expect_locked(ring);
 	publish(ring, tail);
+	if (!ring->first_over)
+		have_none_over(ring);
 	if (unlikely(is_shared))
 		uaio_uring_share_end(ring);
 	if (unlikely(ring->eventfd) && tail != old_tail)
@@ -378,12 +395,6 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	/* An epoll that was told by edge when it overflowed is told again. */
 	if (unlikely(ring->bell >= 0) && tail != old_tail)
 		uaio_uring_bell_ring_locked(ring);
-	if (!ring->first_over) {
-		ring->last_over = NULL;
-		/* relaxed: advice, which changes under the lock */
-		and_relaxed(&ring->mem.rings->sq_flags,
-			    ~(uint32_t)IORING_SQ_CQ_OVERFLOW);
-	}
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
 	uaio_wakeups_deliver(&wakeups);
@@ -411,13 +422,18 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
 
 void uaio_uring_drop_overflow(struct uaio_uring *ring)
 {
+	bool is_shared = ring->last_over && uaio_uring_is_shared(ring);
 	struct uaio_uring_overflow *over;
 
 	while ((over = ring->first_over)) {
 		ring->first_over = over->next;
 		uaio_slab_put(&slab, over);
 	}
-	ring->last_over = NULL;
+	if (unlikely(is_shared))
+		uaio_uring_share_begin(ring);
+	have_none_over(ring);
+	if (unlikely(is_shared))
+		uaio_uring_share_end(ring);
 }
 
 void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,

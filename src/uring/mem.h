@@ -47,7 +47,9 @@ struct uaio_uring_rings {
 	uint32_t sq_dropped;  /* submissions with an index out of range */
 	uint32_t cq_overflow; /* completions that are lost */
 	uint32_t posting;     /* see share.h */
-	uint32_t unused[10];
+	uint32_t
+		nr_over; /* processes with completions for which there is no room */
+	uint32_t unused[9];
 
 	/* the client's to write */
 	uint32_t sq_tail __attribute__((aligned(64)));

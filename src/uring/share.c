@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/sleep.h"
+#include "proc/robust.h"
 #include "life/life.h"
 #include "ready/waiter.h"
 #include "uring/need.h"
@@ -11,8 +12,6 @@
 #include "uring/table.h"
 
 enum {
-	NAP_NS = 50000,
-	PATIENCE_NS = 1000000000,
 	LOOK_NS_MIN = 1000000,
 	LOOK_NS_MAX = 50000000,
 };
@@ -63,36 +62,16 @@ static void look_at_size_locked(struct uaio_uring *ring)
 		store_relaxed(&ring->cq_entries, nr);
 }
 
-/* Return: whether it is held now. */
-static bool try_begin(uint32_t *posting)
-{
-	uint32_t free = 0;
-
-	/* [MB:uring-share] acquire: pairs with uaio_uring_share_end(). */
-	return cas_acquire(posting, &free, 1);
-}
-
 void uaio_uring_share_begin(struct uaio_uring *ring)
 {
-	struct uaio_uring_rings *rings = ring->mem.rings;
-	uint32_t nap = 0;
-
-	if (unlikely(!try_begin(&rings->posting))) {
-		int64_t now = uaio_now_ns(), until = now + PATIENCE_NS;
-
-		while (!try_begin(&rings->posting) && now < until) {
-			(void)uaio_sleep(&nap, 0, now + NAP_NS);
-			now = uaio_now_ns();
-		}
-	}
+	uaio_robust_lock(&ring->mem.rings->posting);
 	catch_up_locked(ring);
 	look_at_size_locked(ring);
 }
 
 void uaio_uring_share_end(struct uaio_uring *ring)
 {
-	/* [MB:uring-share] release: pairs with try_begin(). */
-	store_release(&ring->mem.rings->posting, 0);
+	uaio_robust_unlock(&ring->mem.rings->posting);
 }
 
 int uaio_uring_share_wait(struct uaio_uring *ring, uint64_t need,

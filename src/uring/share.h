@@ -15,15 +15,26 @@
  *       has interrupted the library, and forks, does not wait for them; and a ring
  *       that another thread makes meanwhile is shared when fork() has returned.)
  *   I2  Each process posts the completions of its own requests. Those of a shared ring
- *       exclude each other meanwhile, by the word `posting` of its memory. A client
- *       may spoil that word, and its holder may be killed: a thread that has waited for
- *       a second goes on without it. Then completions may be lost, and nothing else.
+ *       exclude each other meanwhile, by the word `posting` of its memory, which the
+ *       kernel frees if its holder is killed (robust.h). What that was about to post is
+ *       lost; nobody sees half of it, as one store of the tail shows it. A thread that
+ *       has waited for a second for one and the same holder goes on all the same.
+ *       Then, if a client has not spoilt the word, completions may be lost.
  *   I3  No process wakes a thread of another, or rings its bells. A thread that waits in
  *       a shared ring looks for completions again and again, at last every LOOK_NS_MAX.
  *       One that waited before its process forked does not.
- *   I4  One process at a time submits. Nobody looks at that: clients have to.
+ *   I4  One process at a time submits. Nobody looks at that: clients have to. The head
+ *       passes each submission as it is copied: if a process is killed while it
+ *       submits, the next one goes on behind what that one had taken, and takes
+ *       nothing twice. Of a chain it may so take the end alone.
+ *   I5  What found no room is its process's. The flag that says so (sq_flags) is there
+ *       while any has such a list, by their number, nr_over. A process that is killed
+ *       stays counted, and leaves the flag: then clients call that need not.
+ *   I6  Only the thread that made a ring with IORING_SETUP_DEFER_TASKRUN resizes it. If it
+ *       is killed meanwhile, what children had not taken of the ring may be lost.
  *
- * Tested by test-uring-share.c.
+ * Tested by test-uring-share.c, and by test-uring-death.c, which kills a process after
+ * each instruction.
  */
 #ifndef UAIO_URING_SHARE_H
 #define UAIO_URING_SHARE_H

@@ -22,7 +22,8 @@ enum { LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK };
 /* One call: what a submission may be added to. */
 struct call {
 	struct uaio_uring *ring;
-	bool is_signalled;  /* each completion, by a descriptor */
+	bool is_shared;    /* other processes may submit what this one leaves */
+	bool is_signalled; /* each completion, by a descriptor */
 	uint32_t nr_before; /* completions, as it began (count.h, I1) */
 	struct uaio_batch batch;
 	struct uaio_chain chain;
@@ -392,6 +393,13 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 	return true;
 }
 
+/* What is copied is the client's again. */
+static inline void pass(struct uaio_uring *ring)
+{
+	/* [MB:uring-sq] release: the copies. Pairs with the client. */
+	store_release(&ring->mem.rings->sq_head, ring->sq_head);
+}
+
 /*
  * What the client asks for next finds that its requests so far wait, as in the kernel:
  * another request that wakes a futex, waits for it too, or cancels; and whatever it does
@@ -422,8 +430,9 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	bool may_go_on = true;
 	struct call call;
 
+	call.is_shared = uaio_uring_is_shared(ring);
 	/* relaxed: processes take turns, in an order of their clients' */
-	if (uaio_uring_is_shared(ring))
+	if (call.is_shared)
 		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
 	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
 	there = load_acquire(&ring->mem.rings->sq_tail) - ring->sq_head;
@@ -445,6 +454,9 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	while (nr_taken < nr && may_go_on) {
 		if (!copy_next(ring, &entry.raw))
 			break;
+		/* If this process is killed now, no other one takes it again. */
+		if (unlikely(call.is_shared))
+			pass(ring);
 		entry.row = uaio_uring_row_of(entry.raw.opcode);
 		entry.note = NULL;
 		entry.late_error = 0;
@@ -460,8 +472,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	uaio_batch_end(&call.batch);
 	/* Nobody else writes it, and completions are only compared with it. */
 	ring->nr_taken -= nr - nr_taken;
-	/* [MB:uring-sq] release: the copies. Pairs with the client. */
-	store_release(&ring->mem.rings->sq_head, ring->sq_head);
+	pass(ring);
 	/* relaxed: what this thread has added */
 	if (unlikely(load_relaxed(&ring->nr_counting)))
 		uaio_uring_end_reached(ring);

@@ -370,6 +370,61 @@ static void children_are_killed_at_any_instant(void **state)
 }
 
 /*
+ * Each has more completions than there is room for. That one process has put its own
+ * into the ring does not hide what the other one has.
+ */
+
+static bool tells_of_overflow(void)
+{
+	return load_relaxed(sq_word(&client, client.params.sq_off.flags)) &
+	       IORING_SQ_CQ_OVERFLOW;
+}
+
+static int overflow_and_wait(void)
+{
+	char byte = 0;
+
+	for (unsigned i = 0; i < 3; i++) {
+		for (unsigned k = 0; k < client.params.sq_entries; k++)
+			put(&client, IORING_OP_NOP, -1, i);
+		(void)enter(&client, tell(&client), 0);
+	}
+	if (write(back[1], &byte, 1) != 1 || read(there[0], &byte, 1) != 1)
+		return 1;
+	for (unsigned k = 0; k < client.params.sq_entries; k++)
+		if (!is_next(2, 0))
+			return 2;
+	return 0;
+}
+
+static void one_overflow_does_not_hide_another(void **state)
+{
+	char byte = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(there), 0);
+	assert_int_equal(pipe(back), 0);
+	pid = begin(overflow_and_wait);
+	assert_int_equal(read(back[0], &byte, 1), 1);
+	catch_up();
+	put(&client, IORING_OP_NOP, -1, 3);
+	submit(&client, 0);
+	assert_true(tells_of_overflow());
+	for (unsigned k = 0; k < client.params.cq_entries; k++)
+		(void)get(&client);
+	assert_got(&client, 3, 0);
+	assert_true(tells_of_overflow());
+	assert_int_equal(write(there[1], &byte, 1), 1);
+	end(pid);
+	assert_false(tells_of_overflow());
+	for (int i = 0; i < 2; i++) {
+		unit_close(there[i]);
+		unit_close(back[i]);
+	}
+}
+
+/*
  * A process forks while its workers post: what they began before, the child does not
  * post over.
  */
@@ -418,6 +473,7 @@ int main(int argc, char **argv)
 		RING_TEST(
 			a_process_that_was_killed_keeps_no_other_from_posting),
 		RING_TEST(children_are_killed_at_any_instant),
+		RING_TEST(one_overflow_does_not_hide_another),
 		RING_TEST(a_process_forks_while_it_posts),
 	};
 
