@@ -473,6 +473,59 @@ static void parent_is_killed(void)
 	note("child_has_it", byte == 'y');
 }
 
+/* What a parent that was killed has in its ring, when its file is ready. */
+static int hear_of_parents(void)
+{
+	/* The kernel takes some milliseconds. */
+	struct __kernel_timespec second = { .tv_sec = 1 };
+	uint64_t parents = inherited.sqes[0].user_data;
+	struct io_uring_cqe cqe;
+	char byte;
+
+	close(ended[1]);
+	if (write(pids[1], "c", 1) != 1 || read(ended[0], &byte, 1) != 0 ||
+	    write(waits_for[1], "abc", 3) != 3)
+		return 1;
+	sqe_rw(&inherited, IORING_OP_TIMEOUT, -1, &second, 1, 0);
+	if (uring_submit(&inherited) != 1 || !uring_wait(&inherited, 1) ||
+	    !uring_take(&inherited, &cqe))
+		return 2;
+	byte = cqe.user_data != parents ? 'n'
+	       : cqe.res == -ECANCELED  ? 'c'
+					: 'o';
+	return write(answer[1], &byte, 1) != 1;
+}
+
+static void parents_request_stays(void)
+{
+	static char got[8];
+	pid_t parent;
+	char byte;
+
+	REQUIRE(pipe(waits_for) == 0 && pipe(pids) == 0 && pipe(answer) == 0);
+	REQUIRE(pipe(ended) == 0);
+	parent = fork_helper();
+	if (parent == 0) {
+		inherited = prepare();
+		sqe_rw(&inherited, IORING_OP_READ, waits_for[0], got,
+		       sizeof(got), 0);
+		REQUIRE(uring_submit(&inherited) == 1);
+		if (fork() == 0)
+			_exit(hear_of_parents());
+		for (;;)
+			pause();
+	}
+	close(ended[1]);
+	REQUIRE(read(pids[0], &byte, 1) == 1);
+	REQUIRE(kill(parent, SIGKILL) == 0);
+	REQUIRE(waitpid(parent, NULL, 0) == parent);
+	REQUIRE(read(answer[0], &byte, 1) == 1);
+	note_text("told", byte == 'c'   ? "ECANCELED"
+			  : byte == 'n' ? "nothing"
+					: "else");
+	REQUIRE(read(waits_for[0], got, sizeof(got)) == 3);
+}
+
 /* By a Unix socket, to the process itself. */
 static void sent(void)
 {
@@ -580,6 +633,9 @@ const struct row rows_uring_fd[] = {
 	ROW("a child goes on with the ring of a parent that ends", parent_ends),
 	ROW("a child waits in the ring of a parent that is killed",
 	    parent_is_killed),
+	ROW_DIFFERS("a parent that is killed has a request that waits",
+		    parents_request_stays, differs_ring_child,
+		    { "told=ECANCELED", "told=nothing" }),
 	ROW_DIFFERS("a ring's descriptor is sent", sent, differs_ring_sent,
 		    { "send=EINVAL", "send=0" }),
 	ROW("a child closes a ring", child_closes),
