@@ -47,23 +47,6 @@ FOREIGN static uint64_t set_mask(uint64_t mask)
 	return old;
 }
 
-struct uaio_trap_call {
-	uaio_trap_handler_fn *handler;
-	siginfo_t *info;
-	void *context;
-	uint64_t mask;
-	int sig;
-};
-
-typedef void on_stack_fn(struct uaio_trap_thread *self,
-			 const struct uaio_trap_call *call);
-
-/* Call function(self, call) with another stack. */
-void uaio_trap_call_on(struct uaio_trap_thread *self,
-		       const struct uaio_trap_call *call, uint64_t stack,
-		       on_stack_fn *function)
-	__attribute__((visibility("hidden")));
-
 /* On the alternate stack, and with the program's selector and fs but in between. */
 FOREIGN static void call_unblocked(struct uaio_trap_thread *self,
 				   const struct uaio_trap_call *call)

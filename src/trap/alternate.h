@@ -29,6 +29,23 @@
 
 typedef void uaio_trap_handler_fn(int sig, siginfo_t *info, void *context);
 
+struct uaio_trap_call {
+	uaio_trap_handler_fn *handler;
+	siginfo_t *info;
+	void *context;
+	uint64_t mask; /* of alternate.c */
+	int sig;
+};
+
+typedef void uaio_trap_on_stack_fn(struct uaio_trap_thread *self,
+				   const struct uaio_trap_call *call);
+
+/* Call function(self, call) with another stack. Context: any fs. */
+void uaio_trap_call_on(struct uaio_trap_thread *self,
+		       const struct uaio_trap_call *call, uint64_t stack,
+		       uaio_trap_on_stack_fn *function)
+	__attribute__((visibility("hidden")));
+
 /* In the library: the kernel has no alternate stack from now on; and has it again. */
 void uaio_trap_leave_alternate(struct uaio_trap_thread *self);
 void uaio_trap_return_alternate(struct uaio_trap_thread *self);

@@ -455,6 +455,11 @@ static long answer(int low, const long a[6])
 
 	(void)low;
 	uaio_trap_look(self);
+	/* From the next call on. */
+	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
+		self->stack = self->top;
+		self->nested_below = 0;
+	}
 	if (unlikely(self->is_off_alternate))
 		uaio_trap_leave_alternate(self);
 	ret = answer_call(self, (long)self->nr, a);

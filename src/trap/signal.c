@@ -29,6 +29,8 @@ enum {
 	USER_DISPATCH = 2, /* SYS_USER_DISPATCH */
 	RESTORER = 0x04000000,
 	MASK_BYTES = 8,
+	RED_ZONE = 128,
+	FRAMES_BYTES = 4096, /* of call_at_once() and what it calls, at most */
 };
 
 typedef void handler_fn(int sig, siginfo_t *info, void *context);
@@ -89,30 +91,104 @@ FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 		sig == SIGILL || sig == SIGTRAP);
 }
 
+/* What a call of the handler's overwrites of the one that the library is in. */
+struct outer {
+	uint64_t rsp, fs, stack, target, nr, pass, ret, child_mask;
+	uint64_t nested_below;
+};
+
+FOREIGN static struct outer begin_nested(struct uaio_trap_thread *self,
+					 uint64_t stack)
+{
+	const struct outer outer = {
+		.rsp = self->rsp,
+		.fs = self->fs,
+		.stack = self->stack,
+		.target = self->target,
+		.nr = self->nr,
+		.pass = self->pass,
+		.ret = self->ret,
+		.child_mask = self->child_mask,
+		.nested_below = self->nested_below,
+	};
+
+	self->stack = stack & ~63ull;
+	self->nested_below = self->rsp;
+	return outer;
+}
+
+FOREIGN static void end_nested(struct uaio_trap_thread *self,
+			       const struct outer *outer)
+{
+	self->rsp = outer->rsp;
+	self->fs = outer->fs;
+	self->stack = outer->stack;
+	self->target = outer->target;
+	self->nr = outer->nr;
+	self->pass = outer->pass;
+	self->ret = outer->ret;
+	self->child_mask = outer->child_mask;
+	self->nested_below = outer->nested_below;
+}
+
+bool uaio_trap_is_nested(const struct uaio_trap_thread *self)
+{
+	return self->rsp < self->nested_below ||
+	       self->rsp - self->alternate_low <= self->alternate_bytes;
+}
+
+FOREIGN static void call_there(struct uaio_trap_thread *self,
+			       const struct uaio_trap_call *call)
+{
+	(void)self;
+	call->handler(call->sig, call->info, call->context);
+}
+
 /*
  * The library has used memory of the program's that is not there. The handler is
- * called as if the program itself had, and most likely does not return.
+ * called as if the program itself had, on the stack that the kernel would have chosen,
+ * and most likely does not return. Calls that it makes have the library's stack below
+ * what is in use of it.
  */
 FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 				 siginfo_t *info, void *context)
 {
-	uint8_t selector = self->selector;
-	uint64_t fs = get_fs(), program = self->fs;
+	const struct uaio_trap_call call = {
+		.handler = uaio_trap_actions[sig],
+		.info = info,
+		.context = context,
+		.sig = sig,
+	};
+	const ucontext_t *uc = context;
+	const uint64_t here = (uintptr_t)__builtin_frame_address(0);
+	const uint8_t selector = self->selector;
+	const uint64_t fs = get_fs();
+	/* The kernel has called us on the library's stack, or on the alternate one. */
+	const bool is_on_ours = self->top - here < UAIO_TRAP_STACK_BYTES;
+	const struct outer outer = begin_nested(
+		self, is_on_ours ? here - FRAMES_BYTES
+				 : (uint64_t)uc->uc_mcontext.gregs[REG_RSP] -
+					   RED_ZONE);
 
 	self->selector = DISPATCH_TRAP;
-	set_fs(program);
+	set_fs(outer.fs);
 	self->is_inside = 0;
-	if (self->is_off_alternate)
-		uaio_trap_call_on_alternate(self, uaio_trap_actions[sig], sig,
-					    info, context);
-	else {
+	if (self->is_off_alternate) {
+		uaio_trap_call_on_alternate(self, call.handler, sig, info,
+					    context);
+	} else {
 		uaio_trap_note_alternate(self, context);
-		uaio_trap_actions[sig](sig, info, context);
+		if (is_on_ours)
+			uaio_trap_call_on(self, &call,
+					  (outer.rsp - RED_ZONE) & ~15ull,
+					  call_there);
+		else
+			call_there(self, &call);
 	}
 	self->is_inside = 1;
-	self->fs = program;
 	set_fs(fs);
 	self->selector = selector;
+	end_nested(self, &outer);
 }
 
 FOREIGN void uaio_trap_defer(int sig, siginfo_t *info, void *context)

@@ -14,12 +14,16 @@
  *       meanwhile. So it is taken out of the masks that the program gives.
  *   I2  While all signals are blocked for that, record->mask is the program's mask;
  *       first_mask is it without the signal, which the mask of a wait has let in.
+ *   I3  A fault in the library is told at once. Calls of that handler have the library's
+ *       stack from below what is in use there (record->stack), until it returns, or a
+ *       call comes from elsewhere on the program's stack.
  *
  * Tested by test/trap.
  */
 #ifndef UAIO_TRAP_SIGNAL_H
 #define UAIO_TRAP_SIGNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "trap/thread.h"
@@ -28,6 +32,12 @@ static const uint64_t UAIO_TRAP_SIGSYS_BIT = 1ull << 30;
 
 /* The trap can be raised from now on. Return: 0 or -errno. */
 long uaio_trap_signals_begin(void);
+
+/*
+ * Return: whether the handler of a fault in the library has made the call that the thread
+ * is in; if it was left by siglongjmp(), the program has. nested_below is not 0.
+ */
+bool uaio_trap_is_nested(const struct uaio_trap_thread *self);
 
 /* Block all signals until the thread leaves the library. */
 void uaio_trap_block(struct uaio_trap_thread *self);

@@ -23,7 +23,6 @@
 #include "trap/site.h"
 
 enum {
-	STACK_BYTES = 512 << 10,
 	DONOR_BYTES = 16 << 10, /* of the stack, for the donor itself */
 	SET_DISPATCH = 59,      /* PR_SET_SYSCALL_USER_DISPATCH */
 };
@@ -87,7 +86,7 @@ static void fill(struct uaio_trap_thread *thread, uintptr_t stack)
 	thread->self = thread;
 	thread->served = uaio_trap_served;
 	thread->entry = uaio_trap_entry;
-	thread->stack = stack & ~63ull;
+	thread->stack = thread->top = stack & ~63ull;
 	thread->donor = (uintptr_t)pthread_self();
 	thread->selector = DISPATCH_TRAP;
 	thread->dispatch = 1;
@@ -140,7 +139,7 @@ static struct uaio_trap_thread *new_thread(void)
 	else {
 		(void)pthread_attr_setdetachstate(&attr,
 						  PTHREAD_CREATE_DETACHED);
-		(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+		(void)pthread_attr_setstacksize(&attr, UAIO_TRAP_STACK_BYTES);
 		ret = uaio_thread_start_for_client(be_donor, thread, &attr);
 		(void)pthread_attr_destroy(&attr);
 	}
@@ -179,7 +178,7 @@ static struct uaio_trap_thread *take_thread(void)
 
 struct uaio_trap_thread *uaio_trap_first_thread(void)
 {
-	struct uaio_trap_thread *thread = allocate(STACK_BYTES);
+	struct uaio_trap_thread *thread = allocate(UAIO_TRAP_STACK_BYTES);
 
 	if (!thread)
 		return NULL;
@@ -187,7 +186,7 @@ struct uaio_trap_thread *uaio_trap_first_thread(void)
 	threads.nr = 1;
 	store_relaxed(&thread->tid, (uint32_t)threads.pid);
 	store_relaxed(&thread->is_born, 1);
-	fill(thread, (uintptr_t)thread + 4096 + STACK_BYTES);
+	fill(thread, (uintptr_t)thread + 4096 + UAIO_TRAP_STACK_BYTES);
 	add(thread);
 	return thread;
 }
@@ -239,6 +238,8 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end)
 	child->is_pending = 0;
 	child->is_off_alternate = 0;
 	child->alternate_bytes = 0;
+	child->nested_below = 0;
+	child->stack = child->top;
 	child->selector = DISPATCH_TRAP;
 	child->is_vforking = false;
 	child->ret = self->ret;

@@ -24,6 +24,8 @@
 
 #include "trap/state.h"
 
+enum { UAIO_TRAP_STACK_BYTES = 512 << 10 }; /* of a donor */
+
 struct uaio_trap_thread {
 	struct uaio_trap_thread *self;
 	const uint8_t *served; /* which numbers come to the library */
@@ -46,6 +48,12 @@ struct uaio_trap_thread {
 	/* The alternate stack, when a handler was called last. */
 	uint64_t alternate_low, alternate_bytes;
 	uint64_t entry_mask; /* if is_off_alternate: the thread's before */
+
+	/*
+	 * of signal.c: where the library's stack begins if no handler is called from it;
+	 * and if one is, where the program's stack was then; else 0
+	 */
+	uint64_t top, nested_below;
 
 	/* of thread.c */
 	struct uaio_trap_thread *next; /* of all records, under the lock */
