@@ -9,6 +9,7 @@
  */
 #include "client.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -613,6 +614,251 @@ static int do_clone(void)
 	return 0;
 }
 
+/*
+ * A fault in the library, which uses memory of the program's: the handler makes the
+ * memory accessible, and calls that come to the library, and returns.
+ */
+
+static struct ring faulty;
+static char *faulty_rings;
+static volatile sig_atomic_t nr_faults, nr_call_errors;
+
+enum { RING_BYTES = 16 << 10 };
+
+static void mend(int sig)
+{
+	int saved = errno;
+	sigset_t all, old;
+	void *memory;
+
+	(void)sig;
+	nr_faults++;
+	if (mprotect(faulty_rings, RING_BYTES, PROT_READ | PROT_WRITE) < 0)
+		_exit(9);
+	(void)sigfillset(&all);
+	for (int i = 0; i < 3; i++) {
+		memory = mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		nr_call_errors += memory == MAP_FAILED ||
+				  munmap(memory, RING_BYTES) < 0 ||
+				  sigprocmask(SIG_BLOCK, &all, &old) < 0 ||
+				  sigprocmask(SIG_SETMASK, &old, NULL) < 0 ||
+				  close(dup(0)) < 0;
+	}
+	errno = saved;
+}
+
+static void open_faulty(struct ring *ring)
+{
+	char *memory = mmap(NULL, 2 * RING_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct io_uring_params p;
+
+	if (memory == MAP_FAILED)
+		die("mmap");
+	memset(&p, 0, sizeof(p));
+	p.flags = 1u << 14; /* IORING_SETUP_NO_MMAP */
+	faulty_rings = memory;
+	/* Where the kernel's headers of Debian 12 have nothing: user_addr. */
+	memcpy((char *)(&p.cq_off + 1) - 8, &memory, 8);
+	memory += RING_BYTES;
+	memcpy((char *)(&p.sq_off + 1) - 8, &memory, 8);
+	ring->fd = (int)syscall(SYS_io_uring_setup, 8, &p);
+	if (ring->fd < 0)
+		die("io_uring_setup");
+	ring->sqes = (struct io_uring_sqe *)memory;
+	ring->sq_tail = (unsigned *)(faulty_rings + p.sq_off.tail);
+	ring->sq_mask = (unsigned *)(faulty_rings + p.sq_off.ring_mask);
+	ring->sq_array = (unsigned *)(faulty_rings + p.sq_off.array);
+	ring->cq_head = (unsigned *)(faulty_rings + p.cq_off.head);
+	ring->cq_tail = (unsigned *)(faulty_rings + p.cq_off.tail);
+	ring->cq_mask = (unsigned *)(faulty_rings + p.cq_off.ring_mask);
+	ring->cqes = (struct io_uring_cqe *)(faulty_rings + p.cq_off.cqes);
+}
+
+static void fault_on(const char *what, int flags)
+{
+	struct sigaction action = { .sa_handler = mend, .sa_flags = flags };
+	int nr_wrong = 0;
+
+	if (sigaction(SIGSEGV, &action, NULL) < 0)
+		die("sigaction");
+	for (int i = 0; i < ROUNDS; i++) {
+		ring_prepare(&faulty, IORING_OP_NOP);
+		if (mprotect(faulty_rings, RING_BYTES, PROT_NONE) < 0)
+			die("mprotect");
+		nr_wrong += ring_enter(&faulty, 1, 1) != 1 ||
+			    !ring_has(&faulty) || ring_result(&faulty) != 0;
+	}
+	printf("fault: on %s %d faults, %d calls failed, %d parts are wrong\n",
+	       what, (int)nr_faults, (int)nr_call_errors, nr_wrong);
+	nr_faults = nr_call_errors = 0;
+}
+
+static int do_fault(void)
+{
+	enum { BYTES = 128 << 10 };
+	stack_t stack = { .ss_sp = malloc(BYTES), .ss_size = BYTES };
+
+	open_faulty(&faulty);
+	fault_on("the stack", 0);
+	if (!stack.ss_sp || sigaltstack(&stack, NULL) < 0)
+		die("sigaltstack");
+	fault_on("another", SA_ONSTACK);
+	say_parts("then", 3);
+	return 0;
+}
+
+/*
+ * The vector registers, as xsave stores them: empty when the program begins, at
+ * client_start, and after a call what they were before
+ */
+
+enum { VECTORS_BYTES = 16 << 10, VECTORS = 0xe6 };
+
+static char vectors_at_start[VECTORS_BYTES] __attribute__((aligned(64), used));
+static char vectors_before[VECTORS_BYTES] __attribute__((aligned(64)));
+static char vectors_after[VECTORS_BYTES] __attribute__((aligned(64)));
+
+long vectors_call(const long args[4], const void *before, void *after);
+__asm__(".text\n"
+	".globl client_start\n"
+	"client_start:\n\t"
+	"movq %rdx, %r8\n\t"
+	"movl $0xe6, %eax\n\t"
+	"xorl %edx, %edx\n\t"
+	"xsave vectors_at_start(%rip)\n\t"
+	"movq %r8, %rdx\n\t"
+	"xorl %eax, %eax\n\t"
+	"xorl %r8d, %r8d\n\t"
+	"jmp _start\n\t"
+	".balign 16\n"
+	"vectors_call:\n\t"
+	"pushq %r12\n\t"
+	"pushq %r13\n\t"
+	"movq %rdx, %r12\n\t"
+	"movq %rdi, %r13\n\t"
+	"movl $0xe6, %eax\n\t"
+	"xorl %edx, %edx\n\t"
+	"xrstor (%rsi)\n\t"
+	"movq (%r13), %rax\n\t"
+	"movq 8(%r13), %rdi\n\t"
+	"movq 16(%r13), %rsi\n\t"
+	"movq 24(%r13), %rdx\n\t"
+	"movl $1, %r10d\n\t" /* IORING_ENTER_GETEVENTS */
+	"xorl %r8d, %r8d\n\t"
+	"xorl %r9d, %r9d\n\t"
+	"syscall\n\t"
+	"movq %rax, %r13\n\t"
+	"movl $0xe6, %eax\n\t"
+	"xorl %edx, %edx\n\t"
+	"xsave (%r12)\n\t"
+	"movq %r13, %rax\n\t"
+	"popq %r13\n\t"
+	"popq %r12\n\t"
+	"ret\n\t"
+	".balign 64\n");
+
+/* Return: where a part of the registers is. */
+static unsigned vectors_part(unsigned nr, unsigned *ret_bytes)
+{
+	unsigned a, b, c, d;
+
+	if (nr == 1) {
+		*ret_bytes = 256;
+		return 160;
+	}
+	__cpuid_count(0xd, nr, a, b, c, d);
+	*ret_bytes = a;
+	return b;
+}
+
+static uint64_t *vectors_in_use(char *vectors)
+{
+	return (uint64_t *)(void *)(vectors + 512);
+}
+
+static int count_at_start(void)
+{
+	int nr = 0;
+
+	for (unsigned i = 1; i < 8; i++) {
+		unsigned bytes, at;
+
+		if (!(*vectors_in_use(vectors_at_start) & VECTORS & 1u << i))
+			continue;
+		at = vectors_part(i, &bytes);
+		for (unsigned k = 0; k < bytes; k++)
+			nr += vectors_at_start[at + k] != 0;
+	}
+	return nr;
+}
+
+/* All registers that the processor has are full. */
+static uint64_t fill_vectors(unsigned seed)
+{
+	uint32_t low, high;
+	uint64_t have;
+
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	have = low & VECTORS;
+	memset(vectors_before, 0, VECTORS_BYTES);
+	*vectors_in_use(vectors_before) = have;
+	vectors_before[24] = (char)0x80; /* MXCSR, as it is */
+	vectors_before[25] = 0x1f;
+	for (unsigned i = 1; i < 8; i++) {
+		unsigned bytes, at;
+
+		if (!(have & 1u << i))
+			continue;
+		at = vectors_part(i, &bytes);
+		for (unsigned k = 0; k < bytes; k++)
+			vectors_before[at + k] = (char)(k * 7 + i + seed);
+	}
+	return have;
+}
+
+static int count_changed(uint64_t have)
+{
+	int nr = 0;
+
+	for (unsigned i = 1; i < 8; i++) {
+		unsigned bytes, at;
+
+		if (!(have & 1u << i))
+			continue;
+		at = vectors_part(i, &bytes);
+		for (unsigned k = 0; k < bytes; k++)
+			nr += vectors_before[at + k] != vectors_after[at + k];
+	}
+	return nr;
+}
+
+static int do_vectors(void)
+{
+	int fd = open(file, O_RDONLY), nr_bytes = 0, nr_wrong = 0;
+	char buf[PART];
+	struct ring ring;
+
+	open_ring(&ring);
+	/* The first time by a signal, and then by a jump. */
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		const long args[4] = { SYS_io_uring_enter, ring.fd, 1, 1 };
+		uint64_t have = fill_vectors(i);
+
+		ring_prepare_read(&ring, fd, buf, PART, i * PART);
+		nr_wrong += vectors_call(args, vectors_before, vectors_after) !=
+				    1 ||
+			    ring_result(&ring) != PART;
+		nr_bytes += count_changed(have);
+	}
+	printf("vectors: in %d calls, %d wrong, %d bytes changed\n", ROUNDS,
+	       nr_wrong, nr_bytes);
+	printf("vectors: at the start %d bytes are not zero\n",
+	       count_at_start());
+	return 0;
+}
+
 /* Run a program three ways. */
 static int do_exec(char **argv)
 {
@@ -742,6 +988,10 @@ int main(int argc, char **argv)
 		return do_masked();
 	if (!strcmp(what, "alternate"))
 		return do_alternate();
+	if (!strcmp(what, "fault"))
+		return do_fault();
+	if (!strcmp(what, "vectors"))
+		return do_vectors();
 	if (!strcmp(what, "clone"))
 		return do_clone();
 	if (!strcmp(what, "fork"))

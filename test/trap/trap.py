@@ -193,6 +193,36 @@ def _(trap):
         "alternate: 0 handlers with another's variables"])
 
 
+@case("a handler of a fault in the library makes calls under the trap, and returns")
+def _(trap):
+    trap.expect("fault", [
+        "fault: on the stack 3 faults, 0 calls failed, 0 parts are wrong",
+        "fault: on another 3 faults, 0 calls failed, 0 parts are wrong",
+        "then: 0 of 3 parts are wrong"])
+
+
+@case("the vector registers are empty at the start under the trap, and as they were after calls")
+def _(trap):
+    calls = "vectors: in 3 calls, 0 wrong, 0 bytes changed"
+    trap.expect("vectors", [calls, "vectors: at the start 0 bytes are not zero"],
+                clients=CLIENTS[:3])
+    # Here musl's loader has run before.
+    done = trap.run(trap.client(CLIENTS[3]), "vectors", trap.file)
+    assert done.stdout.startswith(calls + "\n"), done
+
+
+@case("a static program of liburing under the trap prints what it does on the kernel")
+def _(trap):
+    program = trap.client("liburing-static")
+    wanted = trap.exec(program, trap.file)
+    if wanted.stdout.startswith("refused"):
+        raise Skip("the kernel has no io_uring here")
+    done = trap.run(program, trap.file)
+    assert wanted.returncode == 0 and wanted.stdout.count("\n") == 8, wanted
+    assert (done.returncode, done.stdout, done.stderr) == \
+        (0, wanted.stdout, wanted.stderr), (done, wanted)
+
+
 @case("a program under the trap ends with its last thread")
 def _(trap):
     trap.expect("end", ["last thread: 0 of 10 parts are wrong"])
