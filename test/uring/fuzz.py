@@ -177,7 +177,9 @@ def poll_first(request):
     """What is to be polled first, and is no socket, or not open for reading, fails at once, as
     does a receive of urgent data: the kernel waits"""
     is_urgent = request.opcode in (10, 27) and bool(request.rw_flags & 1)
-    if is_many_in_a_thread(request) and request.theirs == 'waits':
+    is_many = is_many_in_a_thread(request) or (
+        is_bundle(request) and bool(request.flags & 0x10))
+    if is_many and request.theirs == 'waits':
         return request.ours.split(':')[0] in ('ENOTSOCK', 'EBADF')
     return request.opcode in SOCKET_OPS and bool(request.ioprio & 5) and (
         request.theirs == 'waits' and (request.ours.startswith('ENOTSOCK:') or (
