@@ -21,8 +21,8 @@ extern "C" {
 
 /* What the library has done in this process since its start, or its fork. */
 struct uaio_counters {
-	uint64_t nr_contexts;   /* contexts that exist now */
-	uint64_t nr_setups;     /* io_setup calls that succeeded */
+	uint64_t nr_contexts;   /* contexts and rings that exist now */
+	uint64_t nr_setups;     /* of both, set up ever */
 	uint64_t nr_requests;   /* requests that are complete */
 	uint64_t nr_inline;     /* of these, completed inside io_submit */
 	uint64_t nr_worker;     /* of these, completed in any other way */

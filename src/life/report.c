@@ -192,6 +192,22 @@ static void add_number(struct text *text, uint64_t nr, const char *noun,
 	add(text, "%" PRIu64 " %s%s%s", nr, noun, nr == 1 ? "" : "s", after);
 }
 
+static uint64_t nr_contexts(const struct subject *s)
+{
+	return s->counters.nr_setups - s->stats.nr_rings;
+}
+
+/* What was set up; a program without rings is told that it has no context. */
+static void add_setups(struct text *text, const struct subject *s)
+{
+	const uint64_t nr = nr_contexts(s), nr_rings = s->stats.nr_rings;
+
+	if (nr || !nr_rings)
+		add_number(text, nr, "context", nr_rings ? " and " : "\n");
+	if (nr_rings)
+		add_number(text, nr_rings, "ring", "\n");
+}
+
 static void print_block(struct text *text, const struct subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
@@ -209,7 +225,7 @@ static void print_block(struct text *text, const struct subject *s)
 	}
 	add_number(text, stats->nr_accepted, "request", " in ");
 	add_number(text, stats->nr_submits, "call", ", ");
-	add_number(text, s->counters.nr_setups, "context", "\n");
+	add_setups(text, s);
 	add(text,
 	    "  completed %" PRIu64 ", in flight at most %" PRIu32
 	    ", threads %" PRIu32 ", at once at most %" PRIu32 "\n",
@@ -243,13 +259,14 @@ static void print_json(struct text *text, const struct subject *s)
 	const struct uaio_stats_sum *stats = &s->stats;
 
 	add(text,
-	    "{\"schema\": 1, \"pid\": %d, \"comm\": \"%s\", "
-	    "\"contexts\": %" PRIu64 ", \"submits\": %" PRIu64
-	    ", \"accepted\": %" PRIu64 ", \"completed\": %" PRIu64
-	    ", \"wakeups\": %" PRIu64 ", \"peak_in_flight\": %" PRIu32
+	    "{\"schema\": 2, \"pid\": %d, \"comm\": \"%s\", "
+	    "\"contexts\": %" PRIu64 ", \"rings\": %" PRIu64
+	    ", \"submits\": %" PRIu64 ", \"accepted\": %" PRIu64
+	    ", \"completed\": %" PRIu64 ", \"wakeups\": %" PRIu64
+	    ", \"peak_in_flight\": %" PRIu32
 	    ", \"threads\": {\"started\": %" PRIu32 ", \"peak\": %" PRIu32
 	    "}, \"requests\": {",
-	    s->pid, s->comm, s->counters.nr_setups, stats->nr_submits,
+	    s->pid, s->comm, nr_contexts(s), stats->nr_rings, stats->nr_submits,
 	    stats->nr_accepted, stats->nr_completed, s->counters.nr_wakeups,
 	    stats->peak_in_flight, stats->nr_threads, stats->peak_threads);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++) {

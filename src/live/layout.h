@@ -126,6 +126,7 @@ struct uaio_live_gauges {
 	uint64_t nr_setups;  /* contexts and rings, ever */
 	uint64_t nr_wakeups; /* threads that waited for completions, woken */
 	struct uaio_live_stays stays; /* of threads that had no block then */
+	uint64_t nr_rings;            /* of nr_setups, io_uring's */
 };
 
 struct uaio_live_names {

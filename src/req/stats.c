@@ -358,6 +358,7 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 	*ret_sum = (struct uaio_stats_sum){
 		.peak_in_flight =
 			load_relaxed(&uaio_stats_gauges->peak_in_flight),
+		.nr_rings = load_relaxed(&uaio_stats_gauges->nr_rings),
 		.nr_threads = threads.nr_ever,
 		.peak_threads = threads.peak,
 	};

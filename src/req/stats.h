@@ -196,6 +196,7 @@ struct uaio_stats_sum {
 	uint64_t nr_submits;
 	uint64_t nr_accepted;
 	uint64_t nr_completed;
+	uint64_t nr_rings; /* set up, ever */
 	uint64_t nr_by_way[UAIO_NR_OPS][UAIO_NR_WAYS];
 	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
 	uint64_t nr_faults[UAIO_NR_FAULT_KINDS];

@@ -94,12 +94,43 @@ static void print_stays(const struct uaio_page *page)
 		putchar(')');
 }
 
+/* Print a number and what it counts: what has an s unless it is one. */
+static void print_number(const char *before, uint64_t nr, const char *noun)
+{
+	printf("%s%" PRIu64 " %s%s", before, nr, noun, nr == 1 ? "" : "s");
+}
+
+/* A process may write what it likes there. */
+static uint64_t nr_rings(const struct uaio_page *page)
+{
+	const struct uaio_live_gauges *gauges = &page->gauges;
+
+	return gauges->nr_rings < gauges->nr_setups ? gauges->nr_rings
+						    : gauges->nr_setups;
+}
+
+static uint64_t nr_contexts(const struct uaio_page *page)
+{
+	return page->gauges.nr_setups - nr_rings(page);
+}
+
+static void print_head(const struct uaio_page *page)
+{
+	const uint64_t contexts = nr_contexts(page), rings = nr_rings(page);
+
+	printf("%s[%d]: %s", page->identity.comm, page->pid, state_of(page));
+	print_number(", ", page->nr_accepted, "request");
+	printf(", completed %" PRIu64, page->nr_completed);
+	if (contexts || !rings)
+		print_number(", ", contexts, "context");
+	if (rings)
+		print_number(contexts ? " and " : ", ", rings, "ring");
+	puts("");
+}
+
 static void print_block(const struct uaio_page *page)
 {
-	printf("%s[%d]: %s, %" PRIu64 " requests, completed %" PRIu64
-	       ", contexts and rings %" PRIu64 "\n",
-	       page->identity.comm, page->pid, state_of(page),
-	       page->nr_accepted, page->nr_completed, page->gauges.nr_setups);
+	print_head(page);
 	printf("  in flight %" PRIu32, page->gauges.nr_in_flight);
 	print_stays(page);
 	printf(", at most %" PRIu32 "; threads %" PRIu32 ", at most %" PRIu32
@@ -124,8 +155,8 @@ static void print_moment(const char *what, uint64_t real_ns)
 /* Nobody has noted when it ended: when it began, and when that was first noticed. */
 static void print_ended(const struct uaio_page *page)
 {
-	printf("%s[%d]: ended, %" PRIu64 " requests", page->identity.comm,
-	       page->pid, page->nr_accepted);
+	printf("%s[%d]: ended", page->identity.comm, page->pid);
+	print_number(", ", page->nr_accepted, "request");
 	print_moment("began", page->identity.born_real_ns);
 	if (page->identity.read_ns)
 		print_moment("first seen ended", page->identity.read_ns);
@@ -175,15 +206,16 @@ static uint64_t nr_submits(const struct uaio_page *page)
 
 static void print_json(const struct uaio_page *page)
 {
-	printf("{\"schema\": 1, \"pid\": %d, \"comm\": \"%s\", "
+	printf("{\"schema\": 2, \"pid\": %d, \"comm\": \"%s\", "
 	       "\"state\": \"%s\", \"contexts\": %" PRIu64
-	       ", \"submits\": %" PRIu64 ", \"accepted\": %" PRIu64
-	       ", \"completed\": %" PRIu64 ", \"wakeups\": %" PRIu64
-	       ", \"in_flight\": %" PRIu32 ", \"peak_in_flight\": %" PRIu32
+	       ", \"rings\": %" PRIu64 ", \"submits\": %" PRIu64
+	       ", \"accepted\": %" PRIu64 ", \"completed\": %" PRIu64
+	       ", \"wakeups\": %" PRIu64 ", \"in_flight\": %" PRIu32
+	       ", \"peak_in_flight\": %" PRIu32
 	       ", \"now\": {\"executing\": %" PRIu64,
 	       page->pid, page->identity.comm, state_of(page),
-	       page->gauges.nr_setups, nr_submits(page), page->nr_accepted,
-	       page->nr_completed, page->gauges.nr_wakeups,
+	       nr_contexts(page), nr_rings(page), nr_submits(page),
+	       page->nr_accepted, page->nr_completed, page->gauges.nr_wakeups,
 	       page->gauges.nr_in_flight, page->gauges.peak_in_flight,
 	       page->nr_executing);
 	for (unsigned i = 0; i < page->identity.nr_stays; i++)

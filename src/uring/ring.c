@@ -390,6 +390,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	lock();
 	rings.nr_setups++;
 	add_relaxed(&uaio_stats_gauges->nr_setups, 1);
+	add_relaxed(&uaio_stats_gauges->nr_rings, 1);
 	rings.nr_open++;
 	ring->is_counted = true;
 	unlock();

@@ -80,14 +80,14 @@ def _(tool):
             schema = json.load(file)
         jsonschema.Draft7Validator(schema).validate(line)
         expect(set(line), set(schema["properties"]), "members")
-        expect([line["pid"], line["state"], line["contexts"]],
-               [victim.pid, "running", 1], "which process it is")
+        expect([line["pid"], line["state"], line["contexts"], line["rings"]],
+               [victim.pid, "running", 1, 0], "which process it is")
         expect([line["accepted"], line["completed"], line["in_flight"]],
                [REQUESTS, REQUESTS, 0], "requests")
         expect(line["ns"]["total"]["count"], REQUESTS, "times")
         text = tool.exec(tool.uaio, "stat", str(victim.pid)).expect().out
-        expect(f"[{victim.pid}]: running, {REQUESTS} requests, " in text, True,
-               text)
+        expect(f"[{victim.pid}]: running, {REQUESTS} requests, completed "
+               f"{REQUESTS}, 1 context\n" in text, True, text)
         victim.end()
         expect_none(tool, victim.pid)
         expect(pages_of(victim.pid), [], "pages that it has left")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 
 from harness import Skip, case, expect, main
 
@@ -244,6 +245,37 @@ def _(tool):
     outcome.expect(err=None)
     first = outcome.err.splitlines()[0]
     expect(first.partition("]: ")[2], "1 request in 1 call, 1 context", first)
+
+
+# Sets up so many contexts and so many rings.
+SETUPS = """
+import ctypes, sys
+lib = ctypes.CDLL(None)
+for _ in range(int(sys.argv[1])):
+    if lib.io_setup(8, ctypes.byref(ctypes.c_void_p())):
+        sys.exit("no context")
+for _ in range(int(sys.argv[2])):
+    if lib.syscall(425, 4, ctypes.create_string_buffer(120)) < 0:
+        sys.exit("no ring")
+"""
+
+
+@case("contexts and rings are called what they are")
+def _(tool):
+    for contexts, rings, said in (
+            (1, 0, "1 context"), (0, 1, "1 ring"), (2, 3, "2 contexts and 3 rings"),
+            (0, 2, "2 rings")):
+        path = tool.path("setups.json")
+        outcome = tool.run("--uring=always", "--stats", f"--stats-json={path}",
+                           "--", sys.executable, "-c", SETUPS, str(contexts),
+                           str(rings)).expect(err=None)
+        first = outcome.err.splitlines()[0]
+        expect(first.partition("]: ")[2], f"0 requests in 0 calls, {said}",
+               first)
+        with open(path) as file:
+            line = json.load(file)
+        expect([line["contexts"], line["rings"]], [contexts, rings], said)
+        os.unlink(path)
 
 
 @case("without /proc a process has the name by which it was started")
