@@ -84,20 +84,35 @@ static char *find_line(const char *process, const char *file, const char *name,
 	return found;
 }
 
-/* Return: whether the process began before that moment, of CLOCK_BOOTTIME. */
-static bool is_older(const char *process, uint64_t born_ns)
+/* Return: what is before that field of a line of `stat`; NULL: it is not there. */
+static const char *before_field(const char *line, unsigned number)
 {
-	char buf[1024], *at;
-	uint64_t ticks = 0, per_s = (uint64_t)sysconf(_SC_CLK_TCK);
+	/* The name, of field 2, may have blanks and brackets. */
+	line = strrchr(line, ')');
+	for (unsigned field = 2; line && field < number; field++)
+		line = strchr(line + 1, ' ');
+	return line;
+}
 
-	at = find_line(process, "stat", "", buf, sizeof(buf));
-	/* The name may have blanks and brackets; 20 fields are behind it. */
-	at = at ? strrchr(at, ')') : NULL;
-	for (unsigned field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (!at)
+/*
+ * Return: whether the process runs, and began before that moment, of CLOCK_BOOTTIME.
+ * One that its parent has not waited for is there, and has ended, but where it is only
+ * the first thread that has.
+ */
+static bool is_running_since(const char *process, uint64_t born_ns)
+{
+	enum { STATE = 3, NR_THREADS = 20, BEGAN = 22 };
+	char buf[1024];
+	const char *line = find_line(process, "stat", "", buf, sizeof(buf));
+	const char *state = line ? before_field(line, STATE) : NULL;
+	const char *nr = line ? before_field(line, NR_THREADS) : NULL;
+	const char *began = line ? before_field(line, BEGAN) : NULL;
+	uint64_t ticks, per_s = (uint64_t)sysconf(_SC_CLK_TCK);
+
+	if (!state || !nr || !began ||
+	    (strchr("ZX", state[1]) && strtoul(nr, NULL, 10) <= 1))
 		return false;
-	ticks = strtoull(at, NULL, 10);
+	ticks = strtoull(began, NULL, 10);
 	return ticks / per_s * NS_PER_S + ticks % per_s * NS_PER_S / per_s <=
 	       born_ns;
 }
@@ -125,7 +140,7 @@ static int find_elsewhere(const struct uaio_live_identity *identity)
 		if (isdigit((unsigned char)entry->d_name[0]) &&
 		    is_inside(entry->d_name, identity->pid,
 			      identity->pid_namespace) &&
-		    is_older(entry->d_name, identity->born_ns))
+		    is_running_since(entry->d_name, identity->born_ns))
 			pid = atoi(entry->d_name);
 	if (dir)
 		(void)closedir(dir);
@@ -151,7 +166,7 @@ static void find_process(struct uaio_page *page)
 		return;
 	if (identity->pid_namespace == namespace_of("self")) {
 		(void)snprintf(name, sizeof(name), "%d", identity->pid);
-		page->is_running = is_older(name, identity->born_ns);
+		page->is_running = is_running_since(name, identity->born_ns);
 		return;
 	}
 	page->pid = find_elsewhere(identity);

@@ -146,6 +146,55 @@ def _(tool):
         expect(pages_of(victim.pid), [], "pages after that")
 
 
+@case("a process that is killed has ended before its parent waits for it")
+def _(tool):
+    with Victim(tool) as victim:
+        os.kill(victim.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, victim.pid, os.WEXITED | os.WNOWAIT)
+        expect(line_of(tool, victim.pid)["state"], "ended", "not waited for")
+        top = tool.exec(tool.uaio, "top", "-b", "-n", "1", "-d", "0.1",
+                        str(victim.pid))
+        top.expect_refusal(1, f"{victim.pid}: no counts")
+
+
+# Has a ring and a second thread, ends the first, and says so.
+HEADLESS = """
+import ctypes, os, sys, threading
+lib = ctypes.CDLL(None)
+if lib.syscall(425, 4, ctypes.create_string_buffer(120)) < 0:
+    sys.exit("no ring")
+first = threading.get_native_id()
+
+def go_on():
+    while True:
+        with open(f"/proc/self/task/{first}/stat") as file:
+            if file.read().rpartition(")")[2].split()[0] == "Z":
+                break
+    print("ready", flush=True)
+    sys.stdin.read()
+
+threading.Thread(target=go_on).start()
+lib.syscall(60 if os.uname().machine == "x86_64" else 93, 0)  # exit
+"""
+
+
+@case("a process whose first thread alone has ended is running")
+def _(tool):
+    with subprocess.Popen(
+            [tool.uaio, "run", "--uring=always", "--", sys.executable, "-c",
+             HEADLESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True) as process:
+        try:
+            expect(process.stdout.readline(), "ready\n", "the program")
+            line = line_of(tool, process.pid)
+            expect([line["state"], line["rings"]], ["running", 1], "its page")
+        finally:
+            process.kill()
+            process.wait()
+            for path in pages_of(process.pid):
+                os.unlink(path)
+
+
 # Runs the command where /dev/shm has only the pages of a folder, and no other
 # process is seen.
 AMONG_PAGES = """
