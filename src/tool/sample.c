@@ -476,9 +476,10 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 			       uaio_watch_refused(top->watch));
 	(void)snprintf(ret_line, UAIO_TOP_LINE,
 		       "%s: %u process%s, %.0f requests/s, %" PRIu64
-		       " in flight, %" PRIu64 " threads%s%s",
+		       " in flight, %" PRIu64 " thread%s%s%s",
 		       clock, top->nr_rows, top->nr_rows == 1 ? "" : "es", rate,
-		       in_flight, threads, interval, traced);
+		       in_flight, threads, threads == 1 ? "" : "s", interval,
+		       traced);
 }
 
 const char *uaio_top_columns(const struct uaio_top *top)
