@@ -1,40 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "device.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <linux/loop.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Return: a loop device on the file, which ends with its last opener; or -1. */
-static int attach(int file, char *ret_path, size_t bytes)
-{
-	struct loop_config config = {
-		.fd = (uint32_t)file,
-		.info.lo_flags = LO_FLAGS_AUTOCLEAR,
-	};
-	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), loop = -1;
-
-	while (control >= 0 && loop < 0) {
-		snprintf(ret_path, bytes, "/dev/loop%d",
-			 ioctl(control, LOOP_CTL_GET_FREE));
-		loop = open(ret_path, O_RDWR | O_CLOEXEC);
-		if (loop < 0)
-			break;
-		if (!ioctl(loop, LOOP_CONFIGURE, &config))
-			break;
-		close(loop);
-		loop = -1;
-		/* Another process was faster. */
-		if (errno != EBUSY)
-			break;
-	}
-	if (control >= 0)
-		close(control);
-	return loop;
-}
+#include "loop.h"
 
 struct host_device host_device_open(void)
 {
@@ -45,7 +15,8 @@ struct host_device host_device_open(void)
 	device.file = open("slow/device", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
 	REQUIRE(device.file >= 0);
 	REQUIRE(!ftruncate(device.file, (off_t)DEVICE_BLOCKS * BLOCK));
-	device.loop = attach(device.file, device.path, sizeof(device.path));
+	device.loop =
+		loop_attach(device.file, device.path, sizeof(device.path));
 	if (device.loop < 0)
 		host_skip("there is no loop device");
 	return device;

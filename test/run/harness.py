@@ -173,7 +173,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--list", action="store_true")
     for name in ("uaio", "uaio-nowhere", "library", "target", "static-target",
-                 "client", "filter", "example-filter", "schema",
+                 "client", "held", "filter", "example-filter", "schema",
                  "doctor-schema"):
         # Tests change the working directory, and meson's paths are relative.
         parser.add_argument(f"--{name}", type=os.path.abspath)

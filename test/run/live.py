@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from harness import NOBODY, Skip, case, expect, main
+from harness import NOBODY, SKIPPED, Skip, case, expect, main
 from reader import Reader
 
 REQUESTS = 12
@@ -124,6 +124,92 @@ def _(tool):
         expect(line["now"], {"executing": 0, "queued": 0, "parked": 1,
                              "timed": 2, "waiting": 0, "kernel": 0}, "where")
         victim.kill()
+
+
+class Held:
+    """A process that has four requests, of which some are where they stay."""
+
+    def __init__(self, tool, place, *options):
+        self.process = subprocess.Popen(
+            [tool.uaio, "run", *options, "--", tool.args.held, place],
+            cwd=tool.scratch, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True)
+        self.pid = self.process.pid
+
+    def await_word(self, word):
+        line = self.process.stdout.readline()
+        if line != f"{word}\n":
+            self.process.stdin.close()
+            if self.process.wait() == SKIPPED:
+                raise Skip(line.strip())
+            raise AssertionError(f"{line!r}, not {word}")
+
+    def let_go(self):
+        self.process.stdin.write("x")
+        self.process.stdin.flush()
+        self.await_word("done")
+
+    def __enter__(self):
+        self.await_word("held")
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+NOWHERE = dict.fromkeys(("executing", "queued", "parked", "timed", "waiting",
+                         "kernel"), 0)
+
+
+def expect_places(tool, place, *options, **wanted):
+    with Held(tool, place, *options) as held:
+        line = line_of(tool, held.pid)
+        expect(line["now"], {**NOWHERE, **wanted}, f"where: {place}")
+        expect(line["in_flight"], sum(wanted.values()), "in flight")
+        text = tool.exec(tool.uaio, "stat", str(held.pid)).expect().out
+        for where, nr in wanted.items():
+            expect(f"{where} {nr}" in text.splitlines()[1], True, text)
+        text = tool.exec(tool.uaio, "top", "-b", "-n", "1", "-d", "0.1",
+                         str(held.pid)).expect().out
+        # What is in flight, queued, parked and with the kernel.
+        expect([int(nr) for nr in text.split()[-5:-1]],
+               [sum(wanted.values())] + [
+                   wanted.get(where, 0)
+                   for where in ("queued", "parked", "kernel")], text)
+        held.let_go()
+        line = line_of(tool, held.pid)
+        expect([line["now"], line["in_flight"], line["completed"]],
+               [NOWHERE, 0, 4], "when they are complete")
+
+
+@case("uaio stat tells of requests that wait for a worker, and of the one that it executes")
+def _(tool):
+    need_root()
+    expect_places(tool, "worker", "--backend=threads", "--workers=1",
+                  executing=1, queued=3)
+
+
+@case("uaio stat tells of requests that wait for older ones of their file")
+def _(tool):
+    need_root()
+    # Else the first is made inside io_submit.
+    expect_places(tool, "order", "--backend=threads", "--force-worker",
+                  executing=1, waiting=3)
+
+
+@case("uaio stat tells of requests that wait in a chain or behind a drain")
+def _(tool):
+    for place in ("links", "drain"):
+        expect_places(tool, place, "--uring=always", parked=1, waiting=3)
+
+
+@case("uaio stat tells of requests that the kernel executes")
+def _(tool):
+    need_root()
+    for backend in ("aio", "io_uring"):
+        expect_places(tool, "kernel", f"--backend={backend}", kernel=4)
 
 
 @case("a process that is killed leaves its counts, until they were read")
