@@ -10,6 +10,7 @@
  * Tested by test/run/trace.py.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,19 @@
 #include "tool/tool.h"
 #include "tool/tracing.h"
 
-enum { BUSY_NAP_US = 500, IDLE_NAP_US = 5000, FLUSH_NS = 50000000 };
+enum {
+	/*
+	 * While a program makes a million requests a second, a lane is a third full after
+	 * the longest nap. Each look at a lane takes its head from the cache of the
+	 * thread that writes there, so there are no more than that needs.
+	 */
+	NAP_MAX_US = 5000,
+	NAP_MIN_US = NAP_MAX_US / 32,
+	MANY = UAIO_TRACE_RECORDS / 4,
+	FEW = UAIO_TRACE_RECORDS / 16,
+	FLUSH_NS = 50000000,
+	OUTPUT_BYTES = 1 << 16,
+};
 
 static struct {
 	struct uaio_sieve sieve;
@@ -160,12 +173,18 @@ static int read_flags(int argc, char **argv, int *ret_status)
 
 /* output */
 
+/* Return: the file, opened, or what stderr is if path is NULL. */
 static FILE *open_file(const char *path)
 {
-	FILE *file = fopen(path, "we");
+	FILE *file =
+		path ? fopen(path, "we")
+		     : fdopen(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), "w");
 
 	if (!file)
-		uaio_diag(0, "trace: %s: %s", path, strerror(errno));
+		uaio_diag(0, "trace: %s: %s", path ? path : "standard error",
+			  strerror(errno));
+	else
+		(void)setvbuf(file, NULL, _IOFBF, OUTPUT_BYTES);
 	return file;
 }
 
@@ -173,10 +192,9 @@ static int open_output(void)
 {
 	if (trace.chrome && !(trace.viewer = open_file(trace.chrome)))
 		return EXIT_REFUSED;
-	if (trace.output && !(trace.lines = open_file(trace.output)))
+	if ((trace.output || !trace.chrome) &&
+	    !(trace.lines = open_file(trace.output)))
 		return EXIT_REFUSED;
-	if (!trace.output && !trace.chrome)
-		trace.lines = stderr;
 	return 0;
 }
 
@@ -187,6 +205,8 @@ void uaio_trace_begin(void)
 		uaio_lines_begin(trace.lines);
 	if (trace.viewer)
 		uaio_chrome_begin(trace.viewer);
+	/* Else a child would write it as well. */
+	(void)uaio_trace_flush(0);
 }
 
 static void put(const struct uaio_traced *traced, void *arg)
@@ -257,12 +277,16 @@ bool uaio_trace_is_stopped(void)
 	return load_relaxed(&is_stopped);
 }
 
-void uaio_trace_nap(bool is_busy)
+void uaio_trace_nap(uint64_t nr_taken)
 {
-	const struct timespec time = {
-		.tv_nsec = (is_busy ? BUSY_NAP_US : IDLE_NAP_US) * 1000l,
-	};
+	static unsigned nap_us = NAP_MAX_US;
+	struct timespec time;
 
+	if (nr_taken > MANY && nap_us > NAP_MIN_US)
+		nap_us /= 2;
+	if (nr_taken < FEW && nap_us < NAP_MAX_US)
+		nap_us *= 2;
+	time = (struct timespec){ .tv_nsec = nap_us * 1000l };
 	(void)nanosleep(&time, NULL);
 }
 

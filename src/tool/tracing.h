@@ -90,8 +90,8 @@ bool uaio_trace_flush(uint64_t nr_taken);
 /* Return: whether the user wants it to end. */
 bool uaio_trace_is_stopped(void);
 
-/* Let processes write meanwhile. */
-void uaio_trace_nap(bool is_busy);
+/* Let processes write meanwhile, until there is more than those records that were taken. */
+void uaio_trace_nap(uint64_t nr_taken);
 
 /* follow.c */
 
