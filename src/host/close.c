@@ -27,6 +27,7 @@
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "life/life.h"
+#include "life/report.h"
 
 /* The next definitions, usually the C library's; NULL until loaded. */
 static struct {
@@ -413,6 +414,11 @@ static FILE *reopen(reopen_fn *real, const char *path, const char *mode,
 
 int fclose(FILE *file)
 {
+	/* Programs of coreutils close it at their end, before we are told of that. */
+	if (fd_of(file) == STDERR_FILENO && uaio_enter()) {
+		uaio_report_before_close();
+		uaio_leave();
+	}
 	return close_stream(UAIO_HOST_NEXT(fclose), file);
 }
 

@@ -476,10 +476,20 @@ void uaio_report_init(void)
 	store_relaxed(&reporter, 0);
 }
 
+/* of the thread that reports */
+static struct subject subject;
+static struct text text;
+
+static void print_to(struct output *output)
+{
+	text.len = 0;
+	output->print(&text, &subject);
+	if (text.len)
+		put_out(output, &text, subject.pid);
+}
+
 void uaio_report(bool may_go_on)
 {
-	static struct subject subject;
-	static struct text text;
 	const char *counters_path = secure_getenv("UAIO_COUNTERS");
 
 	if (!is_wanted(counters_path, may_go_on))
@@ -487,20 +497,31 @@ void uaio_report(bool may_go_on)
 	if (!begin())
 		return;
 	read_subject(&subject);
-	for (unsigned i = 0; i < NR_OUTPUTS; i++) {
-		if (!outputs[i].path[0])
-			continue;
-		text.len = 0;
-		outputs[i].print(&text, &subject);
-		if (text.len)
-			put_out(&outputs[i], &text, subject.pid);
-	}
+	for (unsigned i = 0; i < NR_OUTPUTS; i++)
+		if (outputs[i].path[0])
+			print_to(&outputs[i]);
 	if (counters_path && *counters_path && uaio_engine_is_up()) {
 		text.len = 0;
 		print_counters(&text, &subject);
 		(void)append(counters_path, &text);
 	}
 	end(may_go_on);
+}
+
+void uaio_report_before_close(void)
+{
+	bool is_for_it = false;
+
+	for (unsigned i = 0; i < NR_OUTPUTS; i++)
+		is_for_it |= !strcmp(outputs[i].path, "-");
+	if (!is_for_it || !is_our_stderr() || !is_wanted(NULL, false) ||
+	    !begin())
+		return;
+	read_subject(&subject);
+	for (unsigned i = 0; i < NR_OUTPUTS; i++)
+		if (!strcmp(outputs[i].path, "-"))
+			print_to(&outputs[i]);
+	end(true);
 }
 
 void uaio_report_load(void)

@@ -33,6 +33,12 @@ void uaio_report_init(void);
 void uaio_report(bool may_go_on);
 
 /*
+ * The program is about to close the stream of its standard error, as many do at their
+ * end: write there now what nobody would see later.
+ */
+void uaio_report_before_close(void);
+
+/*
  * Write a line, which ends in a newline, to the standard error; or not, if the
  * program has put another file in its place.
  */

@@ -247,6 +247,33 @@ def _(tool):
     expect(first.partition("]: ")[2], "1 request in 1 call, 1 context", first)
 
 
+# Has a context, and closes its standard error twice over, as a stream.
+CLOSES = """
+import ctypes, sys
+lib = ctypes.CDLL(None)
+if lib.io_setup(8, ctypes.byref(ctypes.c_void_p())):
+    sys.exit("no context")
+lib.fclose(ctypes.c_void_p.in_dll(lib, "stderr"))
+"""
+
+
+@case("a program that closes its standard error at its end is reported on, once")
+def _(tool):
+    for command, said in (
+            (("ls", "-d", "/"), "made no "), (("cat", "/dev/null"), "made no "),
+            ((sys.executable, "-c", CLOSES), "0 requests in 0 calls, 1 context")):
+        outcome = tool.run("--stats", "--", *command).expect(err=None)
+        expect(re.findall(r"^uaio: .*\[\d+\]: " + said, outcome.err, re.M) != [],
+               True, outcome.story)
+        expect(outcome.err.count("uaio: "), 1, outcome.story)
+        # A file is not the standard error.
+        path = tool.path("stats.json")
+        tool.run(f"--stats-json={path}", "--", *command).expect()
+        with open(path) as file:
+            expect(len(file.readlines()), 1, "lines in a file")
+        os.unlink(path)
+
+
 # Sets up so many contexts and so many rings.
 SETUPS = """
 import ctypes, sys
