@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/check.h"
+#include "base/sleep.h"
 #include "base/sleepcall.h"
 #include "base/sys.h"
 #include "proc/entry.h"
@@ -296,26 +297,41 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 	return look(epoll, ret_events, max);
 }
 
+/*
+ * Return: how long it is until the deadline; NULL: for ever. A timer that is centuries
+ * away costs a sleep 0.2 us all the same.
+ */
+static const struct timespec *time_until(int64_t deadline_ns,
+					 struct timespec *ret)
+{
+	int64_t left;
+
+	if (deadline_ns == UAIO_FOREVER)
+		return NULL;
+	left = deadline_ns - uaio_now_ns();
+	if (left < 0)
+		left = 0;
+	ret->tv_sec = left / 1000000000;
+	ret->tv_nsec = left % 1000000000;
+	return ret;
+}
+
 static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 		   const struct uaio_poller_wait *wait)
 {
-	int64_t left = wait->deadline_ns - uaio_now_ns();
-	struct timespec timeout = { 0 };
+	struct timespec time;
+	const struct timespec *timeout = time_until(wait->deadline_ns, &time);
 	int ret;
 
-	if (left > 0) {
-		timeout.tv_sec = left / 1000000000;
-		timeout.tv_nsec = left % 1000000000;
-	}
 	/* relaxed: a thread that does not know it yet finds out */
 	if (!load_relaxed(&pollers.has_no_pwait2)) {
-		ret = uaio_sleep_epoll(epoll, ret_events, max, &timeout,
+		ret = uaio_sleep_epoll(epoll, ret_events, max, timeout,
 				       wait->mask, wait->mask_bytes);
 		if (ret != -ENOSYS && ret != -EPERM)
 			return ret;
 		store_relaxed(&pollers.has_no_pwait2, 1);
 	}
-	return wait_by_poll(epoll, ret_events, max, &timeout, wait->mask,
+	return wait_by_poll(epoll, ret_events, max, timeout, wait->mask,
 			    wait->mask_bytes);
 }
 

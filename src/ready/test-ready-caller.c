@@ -431,6 +431,58 @@ static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 	unit_close(fd);
 }
 
+static struct {
+	int out; /* a pipe's end: what is parked waits for a byte there */
+	unsigned nr_sleeps, nr_timed;
+} sleeper;
+
+/* The byte comes as the thread goes to sleep. */
+static bool wake_sleeper(long nr, const long args[6], long *ret_res)
+{
+	(void)ret_res;
+	if (nr != SYS_epoll_pwait2 || gettid() != getpid())
+		return false;
+	sleeper.nr_timed += args[3] != 0;
+	if (!sleeper.nr_sleeps++)
+		assert_int_equal(write(sleeper.out, "x", 1), 1);
+	return false;
+}
+
+/* Return: how many of the sleeps of a thread that reads had a timer. */
+static unsigned nr_timed_of(const struct timespec *timeout)
+{
+	struct uaio_event event;
+	struct iocb iocb;
+	char byte;
+
+	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	sleeper.out = ends[1];
+	sleeper.nr_sleeps = sleeper.nr_timed = 0;
+	unit_hook(wake_sleeper);
+	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, timeout), 1);
+	unit_hook(NULL);
+	assert_true(sleeper.nr_sleeps);
+	return sleeper.nr_timed;
+}
+
+static const char *wait_for_ever(void)
+{
+	return nr_timed_of(NULL) ? "a thread was woken to look again" : NULL;
+}
+
+/* A timer that is centuries away takes the kernel time all the same. */
+static void a_thread_that_waits_for_ever_has_no_timer(void **state)
+{
+	const struct timespec long_time = { .tv_sec = 1000 };
+
+	(void)state;
+	open_pipe(1);
+	assert_mostly(wait_for_ever);
+	assert_true(nr_timed_of(&long_time));
+	close_pipe();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -441,6 +493,7 @@ int main(void)
 		UNIT_TEST(one_of_the_waiters_executes_what_gets_ready),
 		UNIT_TEST(a_waiter_that_sleeps_on_takes_over),
 		UNIT_TEST(no_request_is_tried_again_for_an_error_that_is_kept),
+		UNIT_TEST(a_thread_that_waits_for_ever_has_no_timer),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
