@@ -172,7 +172,10 @@ static long yield_number(void *arg)
 	long ret;
 
 	(void)arg;
-	ret = uaio_own_fd_yield(wait.fd);
+	/* It waits for a second, which is short on a busy machine. */
+	do
+		ret = uaio_own_fd_yield(wait.fd);
+	while (ret == -EBUSY);
 	store_release(&wait.has_yielded, 1);
 	return ret;
 }
