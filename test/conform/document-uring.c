@@ -175,9 +175,184 @@ static const struct {
 	  "not there: EINVAL, as in Linux 6.18" },
 };
 
+/* What the table has no room for. */
+static const char *const others[] = {
+	"A ring's descriptor can be sent by a Unix socket, which the kernel "
+	"refuses from Linux 6.7 on (EINVAL). Another process that gets one "
+	"so has no ring: EOPNOTSUPP.",
+	"A child of fork() that uses its parent's rings has requests of its "
+	"own: it cannot cancel its parent's, nor use the files that it "
+	"registered, nor does it hear of its parent's completions at once. "
+	"In the kernel all of that is the ring's.",
+	"A process that shares a ring and is killed, at any instruction, "
+	"leaves it whole: the others go on at once, and nothing of theirs "
+	"is lost or told twice. Of its own, each submission that the "
+	"library had taken is told at most once, and what was not taken is "
+	"the next one's to submit, perhaps the end of a chain without its "
+	"beginning. In the kernel a call that has begun comes to its end, "
+	"and what it submitted is told. The flag IORING_SQ_CQ_OVERFLOW may "
+	"stay. One process may lose completions that it had not taken: a "
+	"child that looks on while its parent resizes the ring and is "
+	"killed.",
+	"When the last descriptor of a ring is closed in the process that "
+	"made it, the ring ends, even if another process has one, or one is "
+	"under way in a socket. Descriptors of which the library has not "
+	"been told are found if they are below 4096. A thread that waits "
+	"meanwhile gets EBADF; in the kernel it waits on.",
+	"That the other side of a TCP connection has shut it down is no "
+	"more to receive (IORING_CQE_F_SOCK_NONEMPTY). The socket is asked "
+	"for bytes, and only if a receive has filled its memory, or peeks: "
+	"what ends at a mark or before descriptors does not tell. A stream "
+	"of another kind than TCP's and Unix's, of which the kernel does "
+	"not say whether it has more, may do so here. An accept does not "
+	"tell whether more connections wait.",
+	"SEND_ZC copies, and its second completion comes at once.",
+	"A bundle that waits for all (MSG_WAITALL) uses its buffers when it "
+	"begins to wait; in the kernel one at a time, and incremental ones "
+	"of an array in the wrong places.",
+	"A send of selected buffers has them when it is tried for the first "
+	"time, which is after older sends of its socket that wait. In the "
+	"kernel it has them at once, and waits beside the others.",
+	"CONNECT sets O_NONBLOCK for the moment of the call, if the socket "
+	"has it not; where a socket that listens has it not, a worker "
+	"accepts when it is ready, and if another process or thread is "
+	"faster, waits in the call for the next, which no cancellation "
+	"ends.",
+	"A thread with a descriptor table of its own gets EOPNOTSUPP.",
+	"A thread that leaves a wait by siglongjmp() from a signal handler "
+	"keeps the memory of its ring until the process ends.",
+	"`IORING_SETUP_IOPOLL` and `HYBRID_IOPOLL` are accepted, and the "
+	"device is not polled.",
+	"A ring that is resized stays where it is in its file, so an old "
+	"mapping of it is one of the new rings; in the kernel it is of the "
+	"old rings, to which nothing comes any more. The call tells where "
+	"the array of indices is, which the kernel's of 6.18 leaves out, "
+	"and asks for no call afterwards (`IORING_SQ_NEED_WAKEUP`, "
+	"`IORING_SQ_TASKRUN`). A ring in memory of the client's is not "
+	"resized: EINVAL. A ring whose file a limit (RLIMIT_FSIZE) keeps "
+	"small, below 2176 MiB, becomes smaller only: ENOMEM. Nor does a "
+	"ring become so small that a completion of two places would go "
+	"around its end: EOVERFLOW.",
+	"The memory region of a ring (IORING_REGISTER_MEM_REGION), if it is "
+	"the client's, is looked at where the client has it: if it is "
+	"unmapped, a wait fails with EFAULT. In the kernel it stays. Memory "
+	"of the ring's there is not where its file is small, or with "
+	"`IORING_SETUP_NO_MMAP`: ENOMEM. It is there to be mapped before it "
+	"is registered.",
+	"A wait for a span of time by CLOCK_BOOTTIME "
+	"(IORING_REGISTER_CLOCK) does not count the time in which the "
+	"machine sleeps.",
+	"Where a ring with `IORING_SETUP_CQE_MIXED` is full, the kernel of "
+	"6.18 may fill up a place that its client has not read.",
+	"What a submission points to is looked for by a system call and "
+	"then read. If another thread unmaps it between the two, the "
+	"process gets SIGSEGV; in the kernel, EFAULT.",
+	"A ring needs a limit on the size of files (RLIMIT_FSIZE) in which "
+	"its memory fits: else ENOMEM. If that is below 257 MiB, only a "
+	"client that calls the C library's mmap finds the submissions.",
+	"An epoll says of a ring that it is ready for writing even if the "
+	"submission queue is full; `poll` and `select` do not. One epoll "
+	"takes a ring once, by whatever number. A child of fork() that "
+	"polls its parent's ring finds it always ready until it has called "
+	"io_uring on it. A `poll` of more than 1024 descriptors, and a "
+	"`select` of numbers above 4095 or of more than 256 rings, find "
+	"rings always ready; a `poll` also those of whose number the "
+	"library has not been told (by `dup`, or by a socket) until a call "
+	"of io_uring or `epoll_ctl` has named it, and a request that polls "
+	"a ring (IORING_OP_POLL_ADD) if the library can have no descriptor "
+	"for it.",
+	"A ring with `IORING_SETUP_DEFER_TASKRUN` is ready as soon as a "
+	"request of it has ended; in the kernel a poll that waits hears of "
+	"it when the ring's thread next asks.",
+	"A ring is polled by a descriptor of the library's. If the program "
+	"puts a file of its own at that number, the library takes another. "
+	"An epoll that has the ring then tells of it until the ring ends: "
+	"there it can neither be changed nor removed (ENOENT).",
+	"A thread that is cancelled in a call that polls a ring, or leaves "
+	"it by siglongjmp(), keeps the ring's memory until the process "
+	"ends.",
+	"A timeout of a few nanoseconds that is submitted by the call that "
+	"waits ends the wait. In the kernel it has ended before the wait "
+	"begins, which then goes on.",
+	"IORING_REGISTER_IOWQ_MAX_WORKERS and IORING_REGISTER_IOWQ_AFF are "
+	"for the workers of all rings of the process, and the second for "
+	"processors that the process had when it was loaded. A worker goes "
+	"there when it next takes a work item.",
+	"A file that is opened straight into the table has a number of the "
+	"process's for a moment: EMFILE if none is free, or if the library "
+	"can have none for it to stay. When that is closed, the process "
+	"loses its record locks on the file (fcntl). With O_PATH: EBADF.",
+	"An array of provided buffers (IORING_REGISTER_PBUF_RING) is looked "
+	"at where the client has it: if it is unmapped, there is no buffer "
+	"in it. In the kernel it stays. Up to 16 of its buffers are read "
+	"before they are used: that a client changes one which it has "
+	"given, or takes it back by its tail, is not seen.",
+	"Arrays of provided buffers that clients map (IOU_PBUF_RING_MMAP) "
+	"are in the ring's memory, 64 KiB apart: one that has more than "
+	"4096 entries and reaches into another is refused, and so is one of "
+	"a group above 2047, which no client can map (ENOMEM). The memory "
+	"is there to be mapped whether there is an array or not. Where a "
+	"limit on the size of files (RLIMIT_FSIZE) is below 2176 MiB, or "
+	"the ring in memory of the client's, there are none: EINVAL.",
+	"A child of fork() has none of the buffers that were provided to "
+	"its parent's ring.",
+	"A message (IORING_OP_MSG_RING) reaches the rings of the process, "
+	"and those of its parent's that it has taken over: to another "
+	"process's ring it is EBADFD, also if that ring's descriptor came "
+	"by a socket. One to a ring with `IORING_SETUP_DEFER_TASKRUN` is "
+	"there at once, and not when its thread next asks.",
+	"A ring in memory of the client's (`IORING_SETUP_NO_MMAP`) that is "
+	"not a shared mapping (MAP_SHARED) is used where it is: if it is "
+	"unmapped before the ring has been closed, the process gets "
+	"SIGSEGV. In the kernel its pages stay. An mmap of such a ring's "
+	"descriptor fails with EPERM, and no array of provided buffers can "
+	"be mapped by it.",
+	"A submission that names a personality is refused (EACCES) unless "
+	"the thread has its credentials just then.",
+	"A worker that waits in a call which nothing can interrupt is not "
+	"cancelled: EALREADY. That is so, with IOSQE_ASYNC, for a read of "
+	"an eventfd that is not O_NONBLOCK; for a write to a pipe that was "
+	"spliced from, of more than it has room for; and for a splice or "
+	"tee if the library can have no more descriptors, or if somebody "
+	"else takes the bytes of its socket first.",
+	"Where a request has more than one mistake, another of them may be "
+	"its result than in the kernel, and be found before the submission "
+	"of others goes on, or after. A read or receive that fails may have "
+	"used up the buffer that it chose there, and say which, and not "
+	"here.",
+	"A request that polls first (POLL_FIRST) keeps its place among "
+	"those of its socket; in the kernel it begins behind what is "
+	"submitted with it, and holds up no other. A receive takes what "
+	"there is, whatever SO_RCVLOWAT says, and one with MSG_OOB does not "
+	"poll first. What is no socket, or not open for reading, fails at "
+	"once. All that is so of a request with many shots and IOSQE_ASYNC, "
+	"too, which polls first.",
+	"A read or write of an epoll fails at once; in the kernel it waits "
+	"until that is ready. A write of no bytes to an eventfd fails "
+	"(EINVAL), as does a read of none from a folder (EISDIR); one with "
+	"RWF_* flags to an eventfd is EOPNOTSUPP, and one to an eventfd "
+	"that is full and O_NONBLOCK EAGAIN.",
+	"The last submission of a call that is linked to nothing is "
+	"executed as any other, and so is a drain, and what comes behind a "
+	"request with IOSQE_ASYNC. In the kernel a thread executes these, "
+	"and does not wait for a file that is O_NONBLOCK or for the events "
+	"of an epoll, nor mind RWF_NOWAIT, and writes all to a pipe or "
+	"socket that is not O_NONBLOCK. It makes no bundle of sends "
+	"(ECANCELED, when its socket is ready).",
+	"A read at a file's position, and a write there to a file that is "
+	"O_APPEND, which meet memory that cannot be used, move the position "
+	"by what they have done; so does a direct read or write, which in "
+	"the kernel leaves it if the device completes it later.",
+	"IORING_NOP_FILE looks for its file when it is submitted, also in a "
+	"chain.",
+};
+
 void print_uring(void)
 {
 	printf("\n## io_uring, part by part\n\n| | here |\n|---|---|\n");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		printf("| %s | %s |\n", parts[i].names, parts[i].what);
+	printf("\n### io_uring, beside its parts\n\n");
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		printf("- %s\n", others[i]);
 }
