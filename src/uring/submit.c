@@ -408,17 +408,21 @@ static inline void pass(struct uaio_uring *ring)
 static __attribute__((noinline)) void settle(struct call *call)
 {
 	struct uaio_uring *ring = call->ring;
-	struct uaio_sleeper *sleeper;
+	struct uaio_sleeper **link = &ring->sleepers, *sleeper;
 
 	if (uaio_chain_is_open(&call->chain))
 		return;
 	uaio_batch_end(&call->batch);
 	uaio_batch_begin(&call->batch, &ring->queue);
-	for (sleeper = ring->sleepers; sleeper; sleeper = sleeper->next)
+	while ((sleeper = *link)) {
+		/* One that starts at the end is left for then: it is awaited once. */
+		if (call->chain.has_later &&
+		    uaio_sleeper_state(sleeper) == UAIO_SLEEPER_NEW) {
+			link = &sleeper->next;
+			continue;
+		}
+		*link = sleeper->next;
 		uaio_asleep_settle(sleeper);
-	/* Some of them may not have started. */
-	while (!call->chain.has_later && (sleeper = ring->sleepers)) {
-		ring->sleepers = sleeper->next;
 		uaio_sleeper_put(sleeper);
 	}
 }

@@ -282,6 +282,33 @@ static void starts_at_the_end(void)
 	}
 }
 
+/* A wait for a futex, and then what starts at the end: the call returns all the same. */
+static void waits_before_a_chain(void)
+{
+	static uint32_t word, other;
+	struct uring ring = new_uring(8, 0);
+	uint32_t *const words[] = { &word, &other };
+
+	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_sqe *sqe =
+			sqe_rw(&ring, OP_FUTEX_WAIT, 2 | 128, words[i], 0, 0);
+
+		sqe->addr3 = UINT32_MAX;
+	}
+	note_result("submit", uring_submit(&ring));
+	note("ready", uring_settle(&ring));
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_sqe *sqe =
+			sqe_rw(&ring, OP_FUTEX_WAKE, 2 | 128, words[i], 0, 1);
+
+		sqe->addr3 = UINT32_MAX;
+	}
+	note_result("wake", uring_submit(&ring));
+	note_cqes("cqe", &ring, 6);
+}
+
 /* What an array has for a buffer is looked at before a read, also of no bytes. */
 static void buffers_nowhere(void)
 {
@@ -329,6 +356,7 @@ const struct row rows_uring_random[] = {
 	ROW("what is behind a drain, or the first of a chain, starts at the "
 	    "end",
 	    starts_at_the_end),
+	ROW("a wait for a futex is before a chain", waits_before_a_chain),
 	ROW("a read looks first at what is no memory in an array",
 	    buffers_nowhere),
 	NO_ROW,
