@@ -257,6 +257,13 @@ def leaves_more(request):
         int(theirs[1], 0) == int(ours[1], 0) | 4)
 
 
+def overflows(request):
+    """A timeout with many shots that come faster than its client takes them: in the kernel it
+    ends when the ring is full. Here they come later, and the client keeps up"""
+    return request.opcode == 11 and bool(request.rw_flags & 0x40) and (
+        request.theirs.startswith('ETIME:0x2+') and request.ours == 'waits')
+
+
 def at_position(request):
     """A read or write at a position that was_moved() before"""
     return request.opcode in RW and request.off == '0xffffffffffffffff' and (
@@ -267,7 +274,7 @@ GOING_ON = [two_mistakes, broken_chain]  # nothing was done
 ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, late_mistake, poll_first,
           after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
           counts, memory_of_nobody, fails_with_a_buffer, repeats,
-          removes_late]
+          removes_late, overflows]
 
 
 def result_of(line):
