@@ -191,7 +191,10 @@ static void note_skipped(const char *key, const struct io_uring_sqe *sqe,
 	note_result(key, uring_submit(&ring));
 	is_next = uring_wait(&ring, 1);
 	if (is_next && ring.cqes[*ring.cq_head & ring.cq_mask].user_data == it)
-		is_next = uring_wait(&ring, 2);
+		/* Refused in the submission, with the next: both are over. */
+		is_next = this_op()->opcode == IORING_OP_LINK_TIMEOUT
+				  ? uring_settle(&ring) > 1
+				  : uring_wait(&ring, 2);
 	note("next", is_next);
 	note_cqes(key, &ring, uring_settle(&ring));
 	close(ring.fd);
