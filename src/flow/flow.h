@@ -107,8 +107,8 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
 
 /*
  * The same for up to UAIO_REQS_TOGETHER reads, and writes that have a place in the
- * order of their inode, of regular files and block devices. None of them is linked,
- * or was executed by a worker. Adjacent ones of one queue are posted together.
+ * order of their inode, of regular files and block devices; and receives. None of them
+ * is linked, or was executed by a worker. Adjacent ones of one queue are posted together.
  */
 void uaio_req_complete_together(struct uaio_req *const *reqs,
 				const int64_t *results, unsigned nr);

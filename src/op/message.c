@@ -229,24 +229,48 @@ int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  : -EOPNOTSUPP;
 }
 
+void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
+{
+	enum { POLLED_MAX = 16 };
+	static const struct timespec zero;
+	struct pollfd pfds[POLLED_MAX];
+	bool is_polled = nr > 1 && nr <= POLLED_MAX;
+
+	for (unsigned i = 0; is_polled && i < nr; i++)
+		pfds[i] = (struct pollfd){ .fd = fds[i],
+					   .events = POLLIN | POLLRDHUP };
+	is_polled = is_polled && sys_ppoll(pfds, nr, &zero, NULL, 0) >= 0;
+	for (unsigned i = 0; i < nr; i++)
+		/* At its end, and with an error, it is ready as well. */
+		ret_have_more[i] = is_polled && !(pfds[i].revents & ~POLLIN)
+					   ? pfds[i].revents
+					   : uaio_sock_bytes_there(fds[i]) > 0;
+}
+
 /*
  * A call has received res bytes, where there was so much room: note whether the stream
- * has more. It is asked only if the call may have left some: one that took less than
- * there was room for has left none.
+ * has more, or that it is to be asked. It is asked only if the call may have left some:
+ * one that took less than there was room for has left none.
  */
 static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			     int64_t res, uint64_t room)
+			     int64_t res, uint64_t room, uint32_t extra_flags)
 {
-	bool leaves_more = unlikely((uint64_t)res >= room) ||
-			   unlikely(sqe->call_flags & MSG_PEEK);
+	/* It is the executing thread's. */
+	struct uaio_sqe *own = (struct uaio_sqe *)(uintptr_t)sqe;
+	bool asks = unlikely((uint64_t)res >= room) ||
+		    unlikely(sqe->call_flags & MSG_PEEK);
+	bool leaves_more = false, asks_rest = false;
 
-	if (unlikely(leaves_more))
-		leaves_more = res >= 0 && is_stream &&
-			      !(sqe->call_flags & MSG_ERRQUEUE) &&
-			      uaio_sock_bytes_there(fd);
-	/* It is the executing thread's. A shot before may have left some. */
+	if (unlikely(asks) && res >= 0 && is_stream &&
+	    !(sqe->call_flags & MSG_ERRQUEUE)) {
+		asks_rest = extra_flags & UAIO_RWF_ASKS_LATER;
+		leaves_more = !asks_rest && uaio_sock_bytes_there(fd);
+	}
+	/* A call before may have left some. */
 	if (unlikely(leaves_more != sqe->leaves_more))
-		((struct uaio_sqe *)(uintptr_t)sqe)->leaves_more = leaves_more;
+		own->leaves_more = leaves_more;
+	if (unlikely(asks_rest != sqe->asks_rest))
+		own->asks_rest = asks_rest;
 }
 
 static bool has_nothing(int fd)
@@ -304,7 +328,7 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 
 	if (likely(!sqe->by_door)) {
 		res = sys_recv(fd, sqe->buf, sqe->len, flags);
-		note_rest(sqe, fd, is_stream, res, sqe->len);
+		note_rest(sqe, fd, is_stream, res, sqe->len, extra_flags);
 		return res;
 	}
 	if (sqe->call_flags & UAIO_MSG_PIECES)
@@ -314,7 +338,7 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	if (res < 0)
 		return res;
 	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
-	note_rest(sqe, fd, is_stream, res, iov.iov_len);
+	note_rest(sqe, fd, is_stream, res, iov.iov_len, extra_flags);
 	tell_door(sqe, fd, res, &iov);
 	return res;
 }
@@ -376,7 +400,7 @@ static int64_t receive_shot(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	msg.msg_iov = &iov;
 	msg.msg_iovlen = 1;
 	res = sys_recvmsg(fd, &msg, flags);
-	note_rest(sqe, fd, is_stream, res, iov.iov_len);
+	note_rest(sqe, fd, is_stream, res, iov.iov_len, 0);
 	if (res < 0)
 		return res;
 	out.namelen = msg.msg_namelen;
@@ -422,7 +446,7 @@ static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
 		msg.msg_name = args->sender;
 		msg.msg_namelen = args->sender_bytes;
 		res = sys_recvmsg(fd, &msg, flags);
-		note_rest(sqe, fd, is_stream, res, iov.iov_len);
+		note_rest(sqe, fd, is_stream, res, iov.iov_len, extra_flags);
 		if (res >= 0)
 			res = write_back(args, &msg, res);
 	}
@@ -443,7 +467,7 @@ int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	msg.msg_name = sqe->args->sender;
 	msg.msg_namelen = sqe->args->sender_bytes;
 	res = sys_recvmsg(fd, &msg, flags);
-	note_rest(sqe, fd, is_stream, res, sqe->len);
+	note_rest(sqe, fd, is_stream, res, sqe->len, extra_flags);
 	if (res >= 0)
 		res = write_back(sqe->args, &msg, res);
 	return res;

@@ -60,6 +60,8 @@ struct uaio_sqe {
 	bool is_signalled : 1; /* its completion is signalled by a descriptor */
 	/* Of a RECV or RECVMSG, written by run: its socket has more to receive. */
 	bool leaves_more : 1;
+	/* The same: whether it has is to be asked (UAIO_RWF_ASKS_LATER). */
+	bool asks_rest : 1;
 	/* Of a socket: what it does, or is wrong with it, waits until poll() says so. */
 	bool polls_first : 1;
 	bool is_async; /* not inline, whatever the policy would say */
@@ -144,6 +146,12 @@ struct uaio_called {
  */
 enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
+/*
+ * Another one, of a RECV or RECVMSG with one shot: the caller asks whether the socket has
+ * more, if asks_rest says so afterwards, by uaio_sock_ask_rests().
+ */
+enum { UAIO_RWF_ASKS_LATER = 0x40000000 };
+
 /* The most bytes that one call moves, as in the kernel: MAX_RW_COUNT. */
 #define UAIO_RW_BYTES_MAX ((uint64_t)0x7ffff000)
 
@@ -207,8 +215,8 @@ struct uaio_op_def {
 	/*
 	 * Make the request's system call on fd. extra_flags are added to the
 	 * client's RWF_* flags: RWF_NOWAIT, without which the call may block
-	 * for however long it takes; and UAIO_RWF_HAS_WAITED, which reads
-	 * ignore. is_stream: the file has no offsets; of an operation of sockets:
+	 * for however long it takes; UAIO_RWF_HAS_WAITED, which reads
+	 * ignore; and UAIO_RWF_ASKS_LATER. is_stream: the file has no offsets; of an operation of sockets:
 	 * the socket is of type SOCK_STREAM.
 	 * Return: the call's result or -errno. With RWF_NOWAIT, -EOPNOTSUPP
 	 * says that there is no way to make the call without blocking.

@@ -90,6 +90,12 @@ int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 uint64_t uaio_sock_bytes_there(int fd);
 
 /*
+ * Find out which of these sockets have more to receive. To ask one takes 0.3 us, and to
+ * poll many 0.06 each; but poll() does not tell of fewer bytes than SO_RCVLOWAT.
+ */
+void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more);
+
+/*
  * pieces.c: SEND, also to an address, and RECV with UAIO_MSG_PIECES. Not inline: the
  * pieces are large, and on the stack.
  */

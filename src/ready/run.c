@@ -13,6 +13,7 @@
 #include "op/sock.h"
 #include "req/waits.h"
 #include "native/native.h"
+#include "ready/done.h"
 #include "ready/readyint.h"
 #include "ready/timer.h"
 #include "ready/waiter.h"
@@ -176,6 +177,7 @@ struct run {
 	bool has_doubts; /* something of the group is in doubt */
 	unsigned budget; /* tries that are left */
 	unsigned nr_done;
+	struct uaio_done *done; /* executed, and not completed yet */
 };
 
 static bool is_multishot_poll(const struct uaio_req *req)
@@ -228,14 +230,14 @@ static bool is_to_be_armed_locked(const struct run *run,
 }
 
 /*
- * Try req. The file's lock is released meanwhile. ret_in_doubt: there may be no
- * edge to come.
+ * Try req. The file's lock is released meanwhile. ret_fd: on which descriptor.
+ * ret_in_doubt: there may be no edge to come.
  */
-static int64_t try_unlocked(struct run *run, struct uaio_req *req,
+static int64_t try_unlocked(struct run *run, struct uaio_req *req, int *ret_fd,
 			    bool *ret_in_doubt)
 {
 	struct uaio_file *file = run->file;
-	int fd = uaio_file_use_locked(file);
+	int fd = *ret_fd = uaio_file_use_locked(file);
 	bool is_known = run->is_again || !uaio_req_may_lose_file(req, fd);
 	uint32_t nr_adds = 0;
 	int64_t res;
@@ -315,6 +317,7 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 		    : !uaio_sqe_has_more(&req->sqe, res))
 		return res;
 	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
+	uaio_done_complete(run->done);
 	is_posted = uaio_flow->post_more(req, res);
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
@@ -336,6 +339,7 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	bool is_unpollable = file->is_unpollable, in_doubt = false;
 	struct uaio_canceller *canceller;
 	bool is_cancelled;
+	int fd = -1;
 	int64_t res = told_locked(file, req);
 
 	if (unlikely(is_multishot_poll(req)) &&
@@ -343,7 +347,7 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 		return WAITS_ON;
 	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
 	if (!res)
-		res = try_unlocked(run, req, &in_doubt);
+		res = try_unlocked(run, req, &fd, &in_doubt);
 	run->budget -= run->budget > 0;
 	note_retry(run->waitq, run->by, run->is_fresh, res == -EAGAIN);
 	if (unlikely(req->sqe.is_multishot))
@@ -378,10 +382,12 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	 */
 	if (res != -EOPNOTSUPP && run->by == UAIO_RUN_BY_FALLBACK)
 		uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
+	if (res != -EOPNOTSUPP)
+		uaio_done_add(run->done, req, res, fd);
+	if (unlikely(res == -EOPNOTSUPP || canceller))
+		uaio_done_complete(run->done);
 	if (res == -EOPNOTSUPP)
 		hand_to_worker(req);
-	else
-		uaio_flow->complete(req, res, NULL);
 	uaio_canceller_tell(canceller, is_cancelled);
 	run->nr_done += res != -EOPNOTSUPP;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
@@ -397,6 +403,12 @@ static bool run_stream_locked(struct run *run)
 	/* [step: WAITQ_NEXT] */
 	while (run->budget && !list_is_empty(parked) &&
 	       (outcome == IS_DONE || run->waitq->is_kicked)) {
+		if (unlikely(uaio_done_asks(run->done, run->file))) {
+			uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
+			uaio_done_complete(run->done);
+			uaio_lock(&run->file->lock, UAIO_RANK_FILE);
+			continue;
+		}
 		run->waitq->is_kicked = false;
 		outcome = run_one_locked(
 			run, container_of(parked->next, struct uaio_req, link));
@@ -556,10 +568,27 @@ unsigned uaio_ready_take_native(struct uaio_group *group)
 	return nr;
 }
 
+/*
+ * Complete what the run has noted. The lock of ready is released meanwhile.
+ * Return: whether there was any, and so perhaps more to run.
+ */
+static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
+{
+	if (!done->nr)
+		return false;
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	uaio_done_complete(done);
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	return true;
+}
+
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	struct uaio_ready *ready = &group->ready;
-	struct run run = { .group = group, .by = by, .budget = RUN_TRIES };
+	struct uaio_done done;
+	struct run run = {
+		.group = group, .by = by, .budget = RUN_TRIES, .done = &done
+	};
 	/* The fallback thread arms instead, which tells it what is ready. */
 	unsigned nr_fresh = by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	struct uaio_file *file;
@@ -580,15 +609,18 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		return false;
 	}
-	while (run.budget &&
-	       (file = uaio_watch_pop_locked(ready, nr_fresh, &waitqs,
-					     &run.is_fresh))) {
-		uaio_unlock(&ready->lock, UAIO_RANK_READY);
-		nr_fresh -= run.is_fresh;
-		run_file(file, waitqs, &run);
-		uaio_file_put(file);
-		uaio_lock(&ready->lock, UAIO_RANK_READY);
-	}
+	done.nr = 0;
+	do {
+		while (run.budget &&
+		       (file = uaio_watch_pop_locked(ready, nr_fresh, &waitqs,
+						     &run.is_fresh))) {
+			uaio_unlock(&ready->lock, UAIO_RANK_READY);
+			nr_fresh -= run.is_fresh;
+			run_file(file, waitqs, &run);
+			uaio_file_put(file);
+			uaio_lock(&ready->lock, UAIO_RANK_READY);
+		}
+	} while (complete_unlocked(ready, &done));
 	/* [step: DRAIN_END] I5 */
 	is_left = !list_is_empty(&ready->kicked);
 	is_unarmed = !list_is_empty(&ready->unarmed);

@@ -89,6 +89,8 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	uint32_t flags = RWF_NOWAIT | UAIO_RWF_HAS_WAITED;
 
+	if (op->is_of_socket && !req->sqe.is_multishot)
+		flags |= UAIO_RWF_ASKS_LATER;
 	if (unlikely(req->file->flags & UAIO_FILE_F_TERMINAL)) {
 		if (op->class == UAIO_CLASS_READ &&
 		    uaio_terminal_wait(fd) != UAIO_TERMINAL_ANY)

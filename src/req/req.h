@@ -249,7 +249,7 @@ bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 /*
  * Try a stream request, on fd: execute as much of it as is possible without
  * blocking. The calling thread is its owner. is_known: it has just found that fd is the
- * request's file.
+ * request's file. Whether a socket has more to receive is left to it (sqe.asks_rest).
  * Return: its result; -EAGAIN if it has to wait for the rest (part of it may be
  * done); -EOPNOTSUPP if the file supports no call that does not block.
  */

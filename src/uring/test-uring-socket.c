@@ -332,6 +332,83 @@ static void a_receive_goes_on_beyond_one_run(void **state)
 }
 
 /*
+ * Many that wait get as much as they have memory for
+ */
+
+enum { MANY = 8, FULL = 4, AGAIN = 20 };
+
+static unsigned nr_asked, nr_written; /* atomic */
+
+static bool count_asked(long nr, const long args[6], long *ret_res)
+{
+	uint32_t word = 0;
+
+	(void)args;
+	(void)ret_res;
+	/* By poll(), several at once. */
+	if (nr == SYS_ioctl || nr == SYS_ppoll)
+		add_relaxed(&nr_asked, 1);
+	/* The fallback thread is not to receive from one after another. */
+	while (nr == SYS_recvfrom && load_relaxed(&nr_written) < MANY)
+		(void)uaio_sleep(&word, 0, uaio_now_ns() + 100000);
+	return false;
+}
+
+/*
+ * Every second has more. is_last: the others get no more, which is none.
+ * Return: by how many calls they were asked whether they have more.
+ */
+static unsigned ask_many(int fds[MANY][2], bool is_last)
+{
+	static char bufs[MANY][FULL];
+
+	for (int i = 0; i < MANY; i++)
+		put_rw(&client, IORING_OP_RECV, fds[i][0], bufs[i], FULL, 0,
+		       (uint64_t)i);
+	submit(&client, 0);
+	store_relaxed(&nr_asked, 0);
+	store_relaxed(&nr_written, 0);
+	unit_hook(count_asked);
+	for (int i = 0; i < MANY; i++) {
+		int nr = i % 2 ? 2 * FULL : FULL;
+
+		assert_int_equal(write(fds[i][1], "abcdefgh", (size_t)nr), nr);
+		if (is_last && i % 2 == 0)
+			assert_int_equal(shutdown(fds[i][1], SHUT_WR), 0);
+		add_relaxed(&nr_written, 1);
+	}
+	for (int i = 0; i < MANY; i++) {
+		struct cqe cqe = get(&client);
+
+		assert_int_equal(cqe.res, FULL);
+		assert_int_equal(cqe.flags, cqe.user_data % 2
+						    ? IORING_CQE_F_SOCK_NONEMPTY
+						    : 0);
+	}
+	unit_hook(NULL);
+	for (int i = 1; i < MANY; i += 2)
+		assert_int_equal(read(fds[i][0], bufs[i], FULL), FULL);
+	return load_relaxed(&nr_asked);
+}
+
+static void many_sockets_are_asked_at_once(void **state)
+{
+	int fds[MANY][2];
+	unsigned nr = MANY;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		pair_of(fds[i]);
+	/* One thread may tell another of one after another. */
+	for (unsigned i = 0; i < AGAIN && nr >= MANY; i++)
+		nr = ask_many(fds, false);
+	assert_in_range(nr, 1, MANY - 1);
+	(void)ask_many(fds, true);
+	for (int i = 0; i < MANY; i++)
+		close_pair(fds[i]);
+}
+
+/*
  * Many call while one request accepts, and another is cancelled meanwhile
  */
 
@@ -576,6 +653,7 @@ int main(void)
 		RING_TEST(nobody_has_to_call_in),
 		RING_TEST(a_receive_goes_on_beyond_one_run),
 		RING_TEST(what_polls_first_waits_for_its_socket),
+		RING_TEST(many_sockets_are_asked_at_once),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),
 		RING_TEST(a_receive_of_many_shots_keeps_its_socket),
 		RING_TEST(a_receive_of_many_shots_is_cancelled_by_its_number),

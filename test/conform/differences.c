@@ -217,8 +217,10 @@ const struct difference differs_ring_hint = {
 		"if a receive has filled its memory, or peeks: that what was "
 		"received ends at a mark (urgent data), or before bytes that "
 		"have descriptors, is not told either; nor by an accept, that "
-		"more connections wait. A client that does not see the flag "
-		"receives, or accepts, again, and finds out by that.",
+		"more connections wait. Sockets whose receives complete "
+		"together are polled, which does not tell of fewer bytes than "
+		"SO_RCVLOWAT. A client that does not see the flag receives, or "
+		"accepts, again, and finds out by that.",
 };
 
 const struct difference differs_ring_first = {

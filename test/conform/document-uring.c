@@ -202,10 +202,12 @@ static const char *const others[] = {
 	"That the other side of a TCP connection has shut it down is no "
 	"more to receive (IORING_CQE_F_SOCK_NONEMPTY). The socket is asked "
 	"for bytes, and only if a receive has filled its memory, or peeks: "
-	"what ends at a mark or before descriptors does not tell. A stream "
-	"of another kind than TCP's and Unix's, of which the kernel does "
-	"not say whether it has more, may do so here. An accept does not "
-	"tell whether more connections wait.",
+	"what ends at a mark or before descriptors does not tell. Those "
+	"that have waited and complete together are polled for it: fewer "
+	"bytes than SO_RCVLOWAT do not tell. A stream of another kind than "
+	"TCP's and Unix's, of which the kernel does not say whether it has "
+	"more, may do so here. An accept does not tell whether more "
+	"connections wait.",
 	"SEND_ZC copies, and its second completion comes at once.",
 	"A bundle that waits for all (MSG_WAITALL) uses its buffers when it "
 	"begins to wait; in the kernel one at a time, and incremental ones "

@@ -320,6 +320,75 @@ static void many_messages(void)
 	}
 }
 
+/* All of it comes while many wait: less for each first, as much for each second. */
+static void many_at_once(void)
+{
+	enum { NR = 9 };
+
+	for (enum kind kind = TCP; kind <= STREAM; kind++) {
+		struct uring ring = new_uring(16, 0);
+		struct io_uring_cqe cqe, cqes[NR] = { 0 };
+		int fds[NR][2];
+		char key[32];
+
+		for (int i = 0; i < NR; i++) {
+			connected(kind, fds[i]);
+			sqe_rw(&ring, IORING_OP_RECV, fds[i][0], got, 10, 0)
+				->user_data = (uint64_t)i;
+		}
+		REQUIRE(uring_submit(&ring) == NR);
+		for (int i = 0; i < NR; i++)
+			put(fds[i][1], i % 3 ? (size_t)(i % 3) * 10 : 5);
+		for (int i = 0; i < NR; i++) {
+			REQUIRE(uring_wait(&ring, 1) &&
+				uring_take(&ring, &cqe) && cqe.user_data < NR);
+			cqes[cqe.user_data] = cqe;
+		}
+		for (int i = 0; i < NR; i++) {
+			snprintf(key, sizeof(key), "%s.%d", names[kind], i);
+			note_hint(key, &cqes[i]);
+		}
+	}
+}
+
+/* Each has all that there is, and the other side sends no more. */
+static void shut_at_once(void)
+{
+	enum { NR = 4 };
+	struct uring ring = new_uring(16, 0);
+	int fds[NR][2];
+
+	for (int i = 0; i < NR; i++) {
+		connected(STREAM, fds[i]);
+		submit(&ring, RECV, fds[i][0], 10, 0);
+	}
+	for (int i = 0; i < NR; i++) {
+		put(fds[i][1], 10);
+		REQUIRE(shutdown(fds[i][1], SHUT_WR) == 0);
+	}
+	for (int i = 0; i < NR; i++)
+		take_hint(names[STREAM], "shut", &ring);
+}
+
+/* One takes what another has left. */
+static void two_of_one_socket(void)
+{
+	for (enum kind kind = TCP; kind <= STREAM; kind++) {
+		struct uring ring = new_uring(16, 0);
+		char key[32];
+		int fds[2];
+
+		connected(kind, fds);
+		submit(&ring, RECV, fds[0], 10, 0);
+		submit(&ring, RECV, fds[0], 10, 0);
+		put(fds[1], 20);
+		for (int i = 0; i < 2; i++) {
+			snprintf(key, sizeof(key), "two.%d", i);
+			take_hint(names[kind], key, &ring);
+		}
+	}
+}
+
 /* Where a mark or descriptors lie between what was received and the rest. */
 static void parts_of_a_stream(void)
 {
@@ -383,6 +452,9 @@ const struct row rows_uring_hint[] = {
 		    differs_ring_hint, LAST_SHOT),
 	ROW("more than there are buffers for", no_room_for_more),
 	ROW("more than one of many messages", many_messages),
+	ROW("less, as much or more for many that wait", many_at_once),
+	ROW("as much for many that wait, and no more to come", shut_at_once),
+	ROW("as much for two that wait for one socket", two_of_one_socket),
 	ROW_DIFFERS("more behind a mark, or behind descriptors",
 		    parts_of_a_stream, differs_ring_hint, PARTS),
 	NO_ROW,
