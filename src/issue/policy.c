@@ -500,7 +500,8 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	was_tried = try_at_once(file, waitq, sqe, ret);
 	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
 		return UAIO_ISSUE_DONE;
-	if (unlikely(may_not_wait(file, sqe->fd)) && !can_be_patient(file, sqe))
+	/* One that is patient need not ask the file: a call for each message. */
+	if (!can_be_patient(file, sqe) && unlikely(may_not_wait(file, sqe->fd)))
 		return was_tried ? UAIO_ISSUE_DONE : try_here(file, sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */

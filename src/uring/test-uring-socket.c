@@ -3,6 +3,7 @@
  * Sockets: who goes on with a request that waits, and what ends one that goes on. What
  * each operation answers is compared with the kernel in test/conform/.
  */
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -408,6 +409,39 @@ static void many_sockets_are_asked_at_once(void **state)
 		close_pair(fds[i]);
 }
 
+static bool count_flags(long nr, const long args[6], long *ret_res)
+{
+	(void)ret_res;
+	if (nr == SYS_fcntl && args[1] == F_GETFL)
+		add_relaxed(&nr_asked, 1);
+	return false;
+}
+
+/* It waits whether or not the socket is O_NONBLOCK. */
+static void a_read_that_waits_does_not_ask_for_flags(void **state)
+{
+	char buf[16];
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	for (int i = 0; i < 2; i++) {
+		if (i)
+			assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+		put_rw(&client, IORING_OP_READ, fds[0], buf, sizeof(buf), 0, 1);
+		/* The file is new to the library once. */
+		store_relaxed(&nr_asked, 0);
+		unit_hook(i ? count_flags : NULL);
+		submit(&client, 0);
+		unit_hook(NULL);
+		assert_int_equal(load_relaxed(&nr_asked), 0);
+		assert_int_equal(unread(&client), 0);
+		assert_int_equal(write(fds[1], "abc", 3), 3);
+		assert_got(&client, 1, 3);
+	}
+	close_pair(fds);
+}
+
 /*
  * Many call while one request accepts, and another is cancelled meanwhile
  */
@@ -654,6 +688,7 @@ int main(void)
 		RING_TEST(a_receive_goes_on_beyond_one_run),
 		RING_TEST(what_polls_first_waits_for_its_socket),
 		RING_TEST(many_sockets_are_asked_at_once),
+		RING_TEST(a_read_that_waits_does_not_ask_for_flags),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),
 		RING_TEST(a_receive_of_many_shots_keeps_its_socket),
 		RING_TEST(a_receive_of_many_shots_is_cancelled_by_its_number),
