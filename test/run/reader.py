@@ -5,7 +5,8 @@ import sys
 
 from harness import expect
 
-# Reads so often, has reads of an empty pipe, and of a file, says so, reads on if it is to, and ends when its input does.
+# Reads so often, has reads of an empty pipe, and of a file, says so, reads on if it is to, some
+# hundred times a second, and ends when its input does.
 PROGRAM = """
 import ctypes, os, select, struct, sys
 lib = ctypes.CDLL(None)
@@ -39,7 +40,7 @@ for _ in range(int((sys.argv[4:] or [0])[0])):
     if lib.io_submit(context, 1, list) != 1:
         sys.exit("not submitted")
 print("ready", flush=True)
-while sys.argv[2] == "on" and not select.select([0], [], [], 0)[0]:
+while sys.argv[2] == "on" and not select.select([0], [], [], 0.001)[0]:
     read()
 sys.stdin.read()
 """
