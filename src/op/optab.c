@@ -52,12 +52,14 @@ const struct uaio_op_def uaio_optab[] = {
 	[UAIO_OP_FSYNC] = {
 		.name = "fsync",
 		.class = UAIO_CLASS_SYNC,
+		.breaks = UAIO_BREAKS_NEVER,
 		.prep = uaio_sync_prep,
 		.run = uaio_sync_run_fsync,
 	},
 	[UAIO_OP_FDSYNC] = {
 		.name = "fdsync",
 		.class = UAIO_CLASS_SYNC,
+		.breaks = UAIO_BREAKS_NEVER,
 		.prep = uaio_sync_prep,
 		.run = uaio_sync_run_fdsync,
 	},

@@ -339,6 +339,29 @@ static void buffers_nowhere(void)
 	}
 }
 
+/* What the file refuses breaks no chain; what comes before it does, as no file. */
+static void syncs_in_a_chain(void)
+{
+	struct uring ring = new_uring(4, 0);
+	int ends[2], fds[4];
+
+	REQUIRE(pipe(ends) == 0);
+	fds[0] = ends[1];
+	fds[1] = eventfd(0, 0);
+	fds[2] = ring.fd;
+	fds[3] = open(".", O_PATH);
+	for (unsigned i = 0; i < 8; i++) {
+		struct io_uring_sqe *sqe =
+			sqe_of(&ring, IORING_OP_FSYNC, fds[i / 2]);
+
+		sqe->fsync_flags = i & 1 ? IORING_FSYNC_DATASYNC : 0;
+		sqe->flags = IOSQE_IO_LINK;
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		note_result("submit", uring_submit(&ring));
+		note_cqes("cqe", &ring, 2);
+	}
+}
+
 const struct row rows_uring_random[] = {
 	ROW("a write to a pipe with room for a part ends with that",
 	    writes_of_a_part),
@@ -359,5 +382,6 @@ const struct row rows_uring_random[] = {
 	ROW("a wait for a futex is before a chain", waits_before_a_chain),
 	ROW("a read looks first at what is no memory in an array",
 	    buffers_nowhere),
+	ROW("a sync that its file refuses breaks no chain", syncs_in_a_chain),
 	NO_ROW,
 };
