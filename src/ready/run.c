@@ -89,17 +89,17 @@ static bool is_shut(const struct uaio_req *req, int fd)
 
 /*
  * Try req on fd.
- * Return: the result; -EAGAIN: it waits on; -EOPNOTSUPP: a worker has to
+ * Return: the result; -EAGAIN: it waits on; UAIO_REQ_BLOCKS: a worker has to
  * execute it.
  */
 static int64_t try(struct uaio_req *req, int fd, bool is_known)
 {
 	int64_t res = uaio_req_try(req, fd, is_known);
 
-	if (res == -EOPNOTSUPP && fd >= 0 && !is_ready_now(req, fd))
+	if (res == UAIO_REQ_BLOCKS && fd >= 0 && !is_ready_now(req, fd))
 		return -EAGAIN;
 	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))
-		return -EOPNOTSUPP;
+		return UAIO_REQ_BLOCKS;
 	return res;
 }
 
@@ -358,10 +358,11 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	 */
 	if (res == -EAGAIN && is_unpollable &&
 	    uaio_waitq_id_of(req) != UAIO_WAITQ_POLL)
-		res = -EOPNOTSUPP;
+		res = UAIO_REQ_BLOCKS;
 	/* [step: TRIED] */
 	/* What is left to a worker has not been executed either. */
-	is_cancelled = (res == -EAGAIN || res == -EOPNOTSUPP) && req->canceller;
+	is_cancelled =
+		(res == -EAGAIN || res == UAIO_REQ_BLOCKS) && req->canceller;
 	if (res == -EAGAIN && !is_cancelled) {
 		uaio_try_resume_locked(req, UAIO_REQ_PARKED);
 		if (unlikely(in_doubt))
@@ -373,25 +374,25 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
 	list_remove(&req->link);
 	uaio_timer_remove_locked(req);
-	if (res != -EOPNOTSUPP)
+	if (res != UAIO_REQ_BLOCKS)
 		uaio_waitq_count_out(run->waitq, req);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	/*
 	 * Counted before the event is posted: a thread that sees the event
 	 * finds it counted. Callers count their own later.
 	 */
-	if (res != -EOPNOTSUPP && run->by == UAIO_RUN_BY_FALLBACK)
+	if (res != UAIO_REQ_BLOCKS && run->by == UAIO_RUN_BY_FALLBACK)
 		uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
-	if (res != -EOPNOTSUPP)
+	if (res != UAIO_REQ_BLOCKS)
 		uaio_done_add(run->done, req, res, fd);
-	if (unlikely(res == -EOPNOTSUPP || canceller))
+	if (unlikely(res == UAIO_REQ_BLOCKS || canceller))
 		uaio_done_complete(run->done);
-	if (res == -EOPNOTSUPP)
+	if (res == UAIO_REQ_BLOCKS)
 		hand_to_worker(req);
 	uaio_canceller_tell(canceller, is_cancelled);
-	run->nr_done += res != -EOPNOTSUPP;
+	run->nr_done += res != UAIO_REQ_BLOCKS;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	return res == -EOPNOTSUPP ? WAITQ_IS_LEFT : IS_DONE;
+	return res == UAIO_REQ_BLOCKS ? WAITQ_IS_LEFT : IS_DONE;
 }
 
 /* Return: false if the wait queue is a worker's now. */

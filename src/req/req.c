@@ -124,9 +124,11 @@ int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
 		res = run_again(req, fd);
 		if (unlikely(waits_to_fault(req, fd, res)))
 			return -EAGAIN;
+		/* Of a socket's bytes it is what the socket says. */
+		if (res == -EOPNOTSUPP && !uaio_sock_has_bytes(&req->sqe))
+			return UAIO_REQ_BLOCKS;
 		if (res < 0)
-			return res != -EAGAIN && res != -EOPNOTSUPP &&
-					       req->done_bytes
+			return res != -EAGAIN && req->done_bytes
 				       ? req->done_bytes
 				       : res;
 		if (res == 0 || uaio_sqe_is_whole(&req->sqe, fd, res))

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "sockets.h"
@@ -310,6 +311,40 @@ static void chooses_late(void)
 	}
 }
 
+/* Its socket never gets ready; what that says does not wait for it. */
+static void sends_to_a_listener(void)
+{
+	static const struct sockaddr_un address = { .sun_family = AF_UNIX,
+						    .sun_path = "nobody" };
+
+	for (unsigned i = 0; i < 8; i++) {
+		const bool has_address = i & 1, selects = i & 2;
+		struct uring ring = new_uring(8, 0);
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		struct io_uring_sqe *sqe;
+		char key[32];
+
+		REQUIRE(bind(fd, (const void *)&address,
+			     sizeof(address.sun_family)) == 0 &&
+			listen(fd, 1) == 0);
+		set_array(&ring, 0);
+		append(data, 10);
+		sqe = selects ? selecting(&ring, fd, 0, 0)
+			      : sqe_rw(&ring, IORING_OP_SEND, fd, data, 10, 0);
+		sqe->flags |= i & 4 ? IOSQE_ASYNC : 0;
+		if (has_address)
+			sqe->addr2 = (uintptr_t)&address;
+		if (has_address)
+			sqe->addr_len = sizeof(address);
+		uring_submit(&ring);
+		snprintf(key, sizeof(key), "send.%u", i);
+		note_there(key, &ring, 1);
+		unmap_uring(&ring);
+		close(ring.fd);
+		close(fd);
+	}
+}
+
 static void try_zc(const char *name, struct uring *ring, int op, int fd,
 		   const void *memory, size_t len, unsigned i)
 {
@@ -448,6 +483,8 @@ const struct row rows_uring_send[] = {
 	ROW("a thread is to send a bundle", bundles_of_threads),
 	ROW("a send of all meets the end of its memory", memory_ends),
 	ROW("a send with IOSQE_ASYNC chooses its buffer", chooses_late),
+	ROW("a send to a socket that listens fails at once",
+	    sends_to_a_listener),
 	ROW("notices of datagrams that are not copied", notices_of_datagrams),
 	ROW("notices of streams that are not copied", notices_of_streams),
 	ROW("a send that does not copy polls first, in vain", polls_first),
