@@ -229,10 +229,12 @@ def fails_with_a_buffer(request):
 
 
 def nowait_in_a_thread(request):
-    """A thread of the kernel's does not mind RWF_NOWAIT"""
+    """A thread of the kernel's does not mind RWF_NOWAIT: of a request with IOSQE_ASYNC, of what
+    by_a_thread() and after_a_thread() name"""
     return request.opcode in RW and bool(request.rw_flags & 8) and (
         request.ours.startswith('EAGAIN:') and
-        (bool(request.flags & 0x10) or request.is_drained or request.is_open))
+        (bool(request.flags & 0x10) or request.is_drained or request.is_open or
+         request.is_after_thread))
 
 
 def opens_a_path(request):
