@@ -291,13 +291,13 @@ static bool waits_first(const struct uaio_sqe *sqe, bool is_stream)
 	return uaio_op_door->has_begun(sqe) ? is_stream : sqe->is_async;
 }
 
-int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      int error)
+int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  int64_t res)
 {
-	return error == -ENOBUFS && sqe->is_multishot &&
+	return (res == -ENOBUFS || res == -EFAULT) && sqe->is_multishot &&
 			       waits_first(sqe, is_stream) && has_nothing(fd)
 		       ? -EAGAIN
-		       : error;
+		       : res;
 }
 
 /*
@@ -315,8 +315,9 @@ static inline int pick_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		return uaio_rw_pick(sqe, fd, may_block, extra_flags, ret_iov);
 	may_block &= !(sqe->call_flags & MSG_DONTWAIT);
 	ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
-	return unlikely(ret < 0) ? uaio_sock_no_room(sqe, fd, is_stream, ret)
-				 : ret;
+	return unlikely(ret < 0)
+		       ? (int)uaio_sock_no_room(sqe, fd, is_stream, ret)
+		       : ret;
 }
 
 int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -338,6 +339,8 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	if (res < 0)
 		return res;
 	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
+	if (unlikely(res == -EFAULT))
+		res = uaio_sock_no_room(sqe, fd, is_stream, res);
 	note_rest(sqe, fd, is_stream, res, iov.iov_len, extra_flags);
 	tell_door(sqe, fd, res, &iov);
 	return res;

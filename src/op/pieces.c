@@ -41,7 +41,7 @@ static int64_t receive(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	int64_t res = uaio_op_door->pick_pieces(sqe, known, may_block, &pieces);
 
 	if (res < 0)
-		return uaio_sock_no_room(sqe, fd, is_stream, (int)res);
+		return uaio_sock_no_room(sqe, fd, is_stream, res);
 	if (likely(pieces.nr == 1)) {
 		res = sys_recv(fd, pieces.iov[0].iov_base,
 			       pieces.iov[0].iov_len, flags);
@@ -49,7 +49,9 @@ static int64_t receive(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		msg = message_of(&pieces);
 		res = sys_recvmsg(fd, &msg, flags);
 	}
-	*ret_is_full = res > 0 && (uint64_t)res >= pieces.bytes;
+	if (unlikely(res == -EFAULT))
+		res = uaio_sock_no_room(sqe, fd, is_stream, res);
+	*ret_is_full = res >= 0 && (uint64_t)res >= pieces.bytes;
 	return uaio_op_door->picked_pieces(
 		sqe, &pieces, res, uaio_sock_keeps(sqe, fd, res, pieces.bytes));
 }

@@ -80,11 +80,12 @@ bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 		     uint64_t bytes);
 
 /*
- * Return: why a multishot receive has no room: error; or -EAGAIN, as it waits until there
- * is something to receive before it asks for room again.
+ * Return: the result of a multishot receive whose call, or choice of a buffer, had res; or
+ * -EAGAIN if it has no room, or none that is memory: it waits until there is something to
+ * receive before it asks for room again.
  */
-int uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      int error);
+int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
+			  int64_t res);
 
 /* Return: how many bytes a socket of type SOCK_STREAM has to be received. */
 uint64_t uaio_sock_bytes_there(int fd);

@@ -65,6 +65,22 @@ static void choose_one(const struct uaio_sqe *sqe,
 	add_piece(ret, choice->addr, choice->len);
 }
 
+/*
+ * Of several buffers the kernel finds one that can be no memory when its turn comes; the
+ * call that is made looks at all of them at once. So it is given another address, at which
+ * there is nothing either.
+ */
+static void hide_nowhere(struct uaio_pieces *pieces)
+{
+	for (unsigned i = 0; i < pieces->nr; i++) {
+		struct iovec *iov = &pieces->iov[i];
+
+		if (unlikely(uaio_uring_check_range((uintptr_t)iov->iov_base,
+						    iov->iov_len) < 0))
+			iov->iov_base = NULL;
+	}
+}
+
 /* Return: how many buffers hold so many bytes, if all are as the first. */
 static unsigned nr_for(uint64_t bytes, uint32_t len)
 {
@@ -110,6 +126,8 @@ static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
 		if (++i == nr || !uaio_uring_array_look(group, i, &next))
 			break;
 	}
+	if (ret->nr > 1)
+		hide_nowhere(ret);
 	if (grows)
 		choice->nr_had = (uint16_t)ret->nr;
 	/* As in the kernel, not if the limit is met exactly by the last. */
@@ -152,24 +170,34 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	return res;
 }
 
-/* So many bytes of the pieces are used, and the buffers with them. */
+/*
+ * So many bytes of the pieces are used, and the buffers with them. takes_all: also those
+ * that have none, but for parts, where the kernel stops at one that has none.
+ */
 static void use_locked(struct uaio_uring_note *note,
-		       const struct uaio_pieces *pieces, uint64_t bytes)
+		       const struct uaio_pieces *pieces, uint64_t bytes,
+		       bool takes_all)
 {
 	struct uaio_uring_group *group = note->choice.of;
 	bool is_used_up = true;
 
-	for (unsigned i = 0; i < pieces->nr && bytes; i++) {
+	takes_all = takes_all && !group->is_incremental;
+	for (unsigned i = 0; i < pieces->nr && (bytes || takes_all); i++) {
 		struct uaio_uring_choice next = note->choice;
 		uint64_t part = pieces->iov[i].iov_len;
 
+		if (!uaio_uring_look(group, &next))
+			break;
+		/* It may be there twice, and used up. */
+		if (group->is_incremental)
+			part = next.len;
 		if (part > bytes)
 			part = bytes;
 		bytes -= part;
-		if (!uaio_uring_look(group, &next))
-			break;
 		next.room = next.len;
 		is_used_up = uaio_uring_use_up(group, &next, (uint32_t)part);
+		if (!is_used_up)
+			break;
 	}
 	uaio_uring_tell_buffer(note, is_used_up);
 	note->choice.is_last |= note->choice.uses_up;
@@ -287,7 +315,7 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 	res = choose_locked(sqe, note, max, false, ret);
 	if (res == 0) {
 		choice->has_begun = true;
-		use_locked(note, ret, ret->bytes);
+		use_locked(note, ret, ret->bytes, true);
 	}
 	uaio_uring_groups_unlock(choice->ring);
 	return res;
@@ -329,12 +357,13 @@ static int pick_to_receive(const struct uaio_sqe *sqe,
 	choice->known = 0;
 	uaio_uring_groups_lock(choice->ring);
 	res = choose_locked(sqe, note, max, may_block, ret);
+	choice->is_last |= res < 0 && choice->is_added;
 	if (res == 0 && !may_block) {
 		choice->state = UAIO_URING_TRYING; /* I1 */
 		return 0;
 	}
 	if (res == 0) {
-		use_locked(note, ret, ret->bytes);
+		use_locked(note, ret, ret->bytes, true);
 		choice->state = UAIO_URING_KEPT;
 	}
 	uaio_uring_groups_unlock(choice->ring);
@@ -346,15 +375,21 @@ static int64_t received(struct uaio_uring_note *note,
 			bool keeps)
 {
 	struct uaio_uring_choice *choice = &note->choice;
-	bool was_trying = choice->state == UAIO_URING_TRYING;
+	bool was_trying = choice->state == UAIO_URING_TRYING,
+	     ends = choice->is_added && res <= 0 && res != -EAGAIN;
 
+	/* As in the kernel, behind what could not be added nothing comes. */
+	choice->is_last |= ends;
 	if (was_trying) {
 		/* What is kept is used as a whole. */
 		choice->state = UAIO_URING_NOT_CHOSEN;
 		keeps = keeps && keep(choice, pieces, (uint64_t)res);
 		if (res > 0)
 			use_locked(note, pieces,
-				   keeps ? pieces->bytes : (uint64_t)res);
+				   keeps ? pieces->bytes : (uint64_t)res,
+				   false);
+		else if (ends && res < 0 && choice->of->is_incremental)
+			note->cqe_flags |= UAIO_URING_CQE_F_BUF_MORE;
 		uaio_uring_groups_unlock(choice->ring);
 	} else if (res == -EAGAIN || keeps) {
 		res = keep_rest(choice, pieces, res);
@@ -376,8 +411,8 @@ bool uaio_uring_bundle_goes_on(const struct uaio_sqe *sqe, uint64_t bytes,
 	note->cqe_flags &= ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
 	if (known)
 		note->cqe_flags |= IORING_CQE_F_SOCK_NONEMPTY;
-	choice->is_added = known > 1 && !choice->is_added && !choice->is_last &&
-			   !choice->is_cut && !is_capped;
+	choice->is_added = known > 1 && bytes && !choice->is_added &&
+			   !choice->is_last && !choice->is_cut && !is_capped;
 	return choice->is_added;
 }
 

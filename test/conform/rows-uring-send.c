@@ -150,6 +150,128 @@ static void too_long(void)
 	}
 }
 
+static void note_head(const char *key, const struct uring *ring)
+{
+	struct buf_status status = { .group = GROUP };
+
+	REQUIRE(uring_register(ring->fd, REGISTER_PBUF_STATUS, &status, 1) ==
+		0);
+	note(key, status.head);
+}
+
+/* Bundles of what there is in an array, one after the other: in all ways. */
+static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
+{
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
+
+	for (unsigned i = 0; i < 3 * 2 * 3; i++) {
+		const uint16_t flags = i / 3 % 2 ? PBUF_RING_INC : 0;
+		const unsigned way = i / 6;
+		struct uring ring = new_uring(16, 0);
+		struct io_uring_sqe *sqe;
+		char key[64];
+		int fds[2];
+
+		pair_of(types[i % 3], fds);
+		set_array(&ring, flags);
+		for (unsigned k = 0; k < nr; k++)
+			append(bufs[k].iov_base, (uint32_t)bufs[k].iov_len);
+		sqe = selecting(&ring, fds[0], RECVSEND_BUNDLE,
+				way == 2 ? 5 : 0);
+		if (way == 1) {
+			sqe->opcode = IORING_OP_RECV;
+			sqe->ioprio |= IORING_RECV_MULTISHOT;
+			/* That it knows of two buffers at once is the second's. */
+			for (unsigned k = 0; k < 2; k++)
+				REQUIRE(send(fds[1], data, 25, 0) == 25);
+		}
+		uring_submit(&ring);
+		snprintf(key, sizeof(key), "%s.type%d.%s.way%u", name,
+			 types[i % 3], flags ? "parts" : "whole", way);
+		note_there(key, &ring, 0);
+		note_head("head", &ring);
+		if (way != 1)
+			note("got",
+			     recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
+		unmap_uring(&ring);
+		close(ring.fd);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+/* Of buffers with no bytes a send uses all that are before the next one with some. */
+static void empty_buffers(void)
+{
+	const struct iovec bufs[] = {
+		{ data, 10 }, { data, 0 },  { short_memory(10), ~0u },
+		{ data, 0 },  { data, 10 }, { data, 10 },
+		{ data, 0 }
+	};
+
+	try_bundles("long", bufs, 7);
+	try_bundles("ends", bufs + 5, 2);
+	try_bundles("middle", bufs + 3, 4);
+	try_bundles("one", bufs + 6, 1);
+}
+
+/* What comes before one that is no memory is sent, or received, if all of that is. */
+static void buffers_nowhere(void)
+{
+	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
+	char *const end = (void *)(uintptr_t)0x7ffffffff000;
+	const struct iovec bufs[] = {
+		{ data, 10 },    { high, 10 }, { data, 10 }, { end, 10 },
+		{ data, CHUNK }, { high, 10 }, { data, 10 }, { high, 100 },
+		{ data, 10 },    { data, 5 },  { end, 100 }
+	};
+
+	try_bundles("alone", bufs + 1, 1);
+	try_bundles("high", bufs, 3);
+	try_bundles("end", bufs + 2, 3);
+	try_bundles("behind", bufs + 4, 2);
+	try_bundles("added", bufs + 6, 2);
+	try_bundles("second", bufs + 8, 3);
+}
+
+/* Of many shots only the first finds at once that there is no memory. */
+static void shots_nowhere(void)
+{
+	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM };
+
+	for (unsigned i = 0; i < 2 * 8; i++) {
+		const bool has_first = i & 1, is_bundle = i & 2;
+		struct uring ring = new_uring(8, 0);
+		struct io_uring_sqe *sqe;
+		char key[32];
+		int fds[2];
+
+		pair_of(types[i / 8], fds);
+		set_array(&ring, 0);
+		if (has_first)
+			append(data, 10);
+		append(high, 10);
+		REQUIRE(!has_first || send(fds[1], data, 10, 0) == 10);
+		sqe = selecting(&ring, fds[0],
+				IORING_RECV_MULTISHOT |
+					(is_bundle ? RECVSEND_BUNDLE : 0),
+				0);
+		sqe->opcode = IORING_OP_RECV;
+		sqe->flags |= i & 4 ? IOSQE_ASYNC : 0;
+		uring_submit(&ring);
+		snprintf(key, sizeof(key), "shots.%u", i);
+		note_there(key, &ring, 0);
+		REQUIRE(send(fds[1], data, 10, 0) == 10);
+		note_there("then", &ring, 0);
+		note_head("head", &ring);
+		unmap_uring(&ring);
+		close(ring.fd);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
 /* One waits until there is room, if there is not; else a thread cannot make it. */
 static void bundles_of_threads(void)
 {
@@ -481,6 +603,9 @@ static void polls_first(void)
 const struct row rows_uring_send[] = {
 	ROW("a send has a buffer that is too long", too_long),
 	ROW("a thread is to send a bundle", bundles_of_threads),
+	ROW("a bundle has buffers of no bytes", empty_buffers),
+	ROW("a bundle has buffers that are no memory", buffers_nowhere),
+	ROW("many shots have a buffer that is no memory", shots_nowhere),
 	ROW("a send of all meets the end of its memory", memory_ends),
 	ROW("a send with IOSQE_ASYNC chooses its buffer", chooses_late),
 	ROW("a send to a socket that listens fails at once",
