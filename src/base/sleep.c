@@ -58,6 +58,21 @@ int64_t uaio_now_ns(void)
 	return uaio_now_of(CLOCK_MONOTONIC);
 }
 
+const struct timespec *uaio_time_until(int64_t deadline_ns,
+				       struct timespec *ret_left)
+{
+	int64_t left;
+
+	if (deadline_ns == UAIO_FOREVER)
+		return NULL;
+	left = deadline_ns - uaio_now_ns();
+	if (left < 0)
+		left = 0;
+	ret_left->tv_sec = left / NS_PER_S;
+	ret_left->tv_nsec = left % NS_PER_S;
+	return ret_left;
+}
+
 int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)
 {
 	const struct timespec until = {

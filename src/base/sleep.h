@@ -12,6 +12,7 @@
 #define UAIO_BASE_SLEEP_H
 
 #include <stdint.h>
+#include <time.h>
 
 #define UAIO_FOREVER INT64_MAX
 
@@ -19,6 +20,14 @@
 int64_t uaio_now_ns(void);
 /* Return: nanoseconds of that clock. */
 int64_t uaio_now_of(int clock);
+
+/*
+ * Return: ret_left, how long it is until the deadline, 0 if it is over; NULL if it is
+ * UAIO_FOREVER, for calls that a signal handler always ends: a timer that is centuries
+ * away costs a sleep 0.2 us all the same.
+ */
+const struct timespec *uaio_time_until(int64_t deadline_ns,
+				       struct timespec *ret_left);
 
 /*
  * Sleep while *word has the value expected, until woken or until the clock

@@ -183,22 +183,6 @@ static bool is_worth(const struct timespec *timeout)
 			    timeout->tv_sec + timeout->tv_nsec > 0);
 }
 
-/* Return: ret_left, with the time that is left; NULL if there is no limit. */
-static const struct timespec *left_of(int64_t deadline_ns,
-				      struct timespec *ret_left)
-{
-	int64_t left;
-
-	if (deadline_ns == UAIO_FOREVER)
-		return NULL;
-	left = deadline_ns - uaio_now_ns();
-	if (left < 0)
-		left = 0;
-	ret_left->tv_sec = left / 1000000000;
-	ret_left->tv_nsec = left % 1000000000;
-	return ret_left;
-}
-
 enum slept {
 	SLEPT_NOT,  /* there is nothing to attend to, or ppoll() cannot do it */
 	SLEPT,      /* something was ready: ours, or the client's */
@@ -217,7 +201,8 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 	if (!uaio_attend_begin(&attend))
 		return SLEPT_NOT;
 	pfds[nr] = (struct pollfd){ .fd = attend.fd, .events = POLLIN };
-	ret = real_ppoll(pfds, nr + 1, left_of(deadline_ns, &left), mask);
+	ret = real_ppoll(pfds, nr + 1, uaio_time_until(deadline_ns, &left),
+			 mask);
 	error = errno;
 	uaio_attend_end(&attend, ret > 0 && pfds[nr].revents);
 	errno = saved;
@@ -343,7 +328,7 @@ SLOWLY int epoll_pwait2_slowly(int epoll, struct epoll_event *events, int max,
 	if (wait_attending(epoll, events, max, deadline_ns, mask, &nr))
 		return nr;
 	return real_epoll_pwait2(epoll, events, max,
-				 left_of(deadline_ns, &left), mask);
+				 uaio_time_until(deadline_ns, &left), mask);
 }
 
 int epoll_pwait2(int epoll, struct epoll_event *events, int max,
@@ -436,7 +421,7 @@ static int ppoll_them(struct pollfd *pfds, nfds_t nr,
 	deadline_ns = deadline_of(timeout);
 	if (poll_attending(pfds, nr, deadline_ns, mask, &ret))
 		return ret;
-	return real_ppoll(pfds, nr, left_of(deadline_ns, &left), mask);
+	return real_ppoll(pfds, nr, uaio_time_until(deadline_ns, &left), mask);
 }
 
 SLOWLY int ppoll_rings(struct pollfd *pfds, nfds_t nr,

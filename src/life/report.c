@@ -539,12 +539,12 @@ void uaio_report_load(void)
 	for (unsigned i = 0; i < NR_OUTPUTS; i++) {
 		const struct uaio_option *option =
 			&uaio_options[outputs[i].option];
-		const char *text = secure_getenv(option->variable);
+		const char *value = secure_getenv(option->variable);
 		uint64_t is_set = 0;
 
 		/* The host may change its directory and its environment. */
-		if (text && uaio_option_parse(option, text, &is_set) == 0 &&
+		if (value && uaio_option_parse(option, value, &is_set) == 0 &&
 		    is_set)
-			uaio_option_absolute(option, text, outputs[i].path);
+			uaio_option_absolute(option, value, outputs[i].path);
 	}
 }

@@ -297,30 +297,12 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 	return look(epoll, ret_events, max);
 }
 
-/*
- * Return: how long it is until the deadline; NULL: for ever. A timer that is centuries
- * away costs a sleep 0.2 us all the same.
- */
-static const struct timespec *time_until(int64_t deadline_ns,
-					 struct timespec *ret)
-{
-	int64_t left;
-
-	if (deadline_ns == UAIO_FOREVER)
-		return NULL;
-	left = deadline_ns - uaio_now_ns();
-	if (left < 0)
-		left = 0;
-	ret->tv_sec = left / 1000000000;
-	ret->tv_nsec = left % 1000000000;
-	return ret;
-}
-
 static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 		   const struct uaio_poller_wait *wait)
 {
 	struct timespec time;
-	const struct timespec *timeout = time_until(wait->deadline_ns, &time);
+	const struct timespec *timeout =
+		uaio_time_until(wait->deadline_ns, &time);
 	int ret;
 
 	/* relaxed: a thread that does not know it yet finds out */

@@ -115,15 +115,10 @@ void uaio_waiters_init(void)
 int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	int64_t left = deadline - uaio_now_ns();
-	struct timespec timeout;
+	struct timespec left;
 
-	if (left < 0)
-		left = 0;
-	timeout.tv_sec = left / 1000000000;
-	timeout.tv_nsec = left % 1000000000;
-	return uaio_sleep_poll(&pfd, fd >= 0, &timeout, wait->mask,
-			       wait->mask_bytes);
+	return uaio_sleep_poll(&pfd, fd >= 0, uaio_time_until(deadline, &left),
+			       wait->mask, wait->mask_bytes);
 }
 
 /*
