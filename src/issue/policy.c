@@ -47,6 +47,8 @@ enum {
 	 * of it, waited for writeback: a MiB takes 0.3 to 0.7 ms here.
 	 */
 	SLOW_WRITE_US = 1000,
+	/* An eventfd, a timerfd and their like give no fewer. */
+	SHORT_BYTES = 8,
 };
 
 /* Execute it here, however long it takes: it does not wait for a device. */
@@ -373,6 +375,16 @@ static int64_t time_limit(const struct uaio_file *file,
 }
 
 /*
+ * Return: whether it is a read that waits for nothing, not even for what waits there, as
+ * in io_uring.
+ */
+static bool waits_for_nothing(const struct uaio_sqe *sqe)
+{
+	return sqe->is_patient && !uaio_sqe_bytes(sqe) && !sqe->by_door &&
+	       !uaio_optab[sqe->op].is_of_socket;
+}
+
+/*
  * Execute as much of a stream request as is possible without waiting.
  * Return: whether it was tried. If so, and ret->res is -EAGAIN or a short count,
  * there is more to do.
@@ -386,8 +398,10 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	 * relaxed: this thread sees the requests that it has parked itself, and
 	 * those of other threads have no order with this one
 	 */
-	if (uaio_config.force_worker || load_relaxed(&waitq->nr) ||
-	    (is_read && is_in_vain(waitq)))
+	if (uaio_config.force_worker)
+		return false;
+	if ((load_relaxed(&waitq->nr) || (is_read && is_in_vain(waitq))) &&
+	    !(is_read && waits_for_nothing(sqe)))
 		return false;
 	ret->edges = uaio_file_edges(file);
 	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
@@ -520,6 +534,21 @@ static bool chooses_late(const struct uaio_sqe *sqe)
 	       !(sqe->call_flags & MSG_DONTWAIT);
 }
 
+/*
+ * Return: whether it is a read whose call does not wait, as it asks for nothing, or for less
+ * than such a file gives: the file may never be ready.
+ */
+static bool is_short(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	uint64_t bytes;
+
+	if (uaio_optab[sqe->op].class != UAIO_CLASS_READ || sqe->is_multishot)
+		return false;
+	bytes = uaio_sqe_bytes(sqe);
+	return !bytes || (bytes < SHORT_BYTES &&
+			  uaio_file_has(file, UAIO_FILE_F_OLD_WRITE));
+}
+
 enum uaio_issue uaio_send_untried(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
 				  struct uaio_outcome *ret)
@@ -552,6 +581,8 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 	/* That it has no memory shows at once. */
 	if (sqe->op == UAIO_OP_READ_SELECT && !sqe->is_multishot)
 		return try_stream(file, sqe, ret);
+	if (is_short(file, sqe))
+		return UAIO_ISSUE_RETRY_WORKER;
 	ret->until_ns = time_limit(file, sqe);
 	return UAIO_ISSUE_RETRY_READY;
 }

@@ -435,19 +435,30 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       : sys_pwritev(fd, sqe->iov, nr, sqe->off);
 }
 
+/*
+ * Return: the result of a read of a folder, which fails. The kernel's io_uring does not
+ * ask it for no bytes.
+ */
+static int64_t read_folder(const struct uaio_sqe *sqe)
+{
+	return sqe->is_patient && !sqe->len ? 0 : -EISDIR;
+}
+
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			 uint32_t extra_flags)
 {
 	uint32_t flags = read_flags(sqe, extra_flags);
 	const struct iovec iov = { sqe->buf, sqe->len };
+	int64_t res;
 
 	if (is_nothing(sqe, is_stream))
 		return sys_read(fd, NULL, 0);
 	if (flags)
 		return readv_flags(sqe, fd, &iov, 1, is_stream, flags);
-	return unlikely(is_at_position(sqe, is_stream))
-		       ? sys_read(fd, sqe->buf, sqe->len)
-		       : sys_pread(fd, sqe->buf, sqe->len, sqe->off);
+	res = unlikely(is_at_position(sqe, is_stream))
+		      ? sys_read(fd, sqe->buf, sqe->len)
+		      : sys_pread(fd, sqe->buf, sqe->len, sqe->off);
+	return unlikely(res == -EISDIR) ? read_folder(sqe) : res;
 }
 
 int uaio_rw_select(struct uaio_sqe *sqe)

@@ -331,9 +331,8 @@ static const char *const others[] = {
 	"too, which polls first.",
 	"A read or write of an epoll fails at once; in the kernel it waits "
 	"until that is ready. A write of no bytes to an eventfd fails "
-	"(EINVAL), as does a read of none from a folder (EISDIR); one with "
-	"RWF_* flags to an eventfd is EOPNOTSUPP, and one to an eventfd "
-	"that is full and O_NONBLOCK EAGAIN.",
+	"(EINVAL); one with RWF_* flags to an eventfd is EOPNOTSUPP, and "
+	"one to an eventfd that is full and O_NONBLOCK EAGAIN.",
 	"The last submission of a call that is linked to nothing is "
 	"executed as any other, and so is a drain, and what comes behind a "
 	"request with IOSQE_ASYNC. In the kernel a thread executes these, "

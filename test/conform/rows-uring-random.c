@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -362,6 +363,77 @@ static void syncs_in_a_chain(void)
 	}
 }
 
+/* Notes the completion that comes without a call, as to whoever looks at the ring. */
+static void note_unasked(const char *key, struct uring *ring)
+{
+	const struct timespec moment = { .tv_nsec = MS };
+	struct io_uring_cqe cqe;
+
+	note_result(key, uring_submit(ring));
+	for (int i = 0; i < PATIENCE_MS && !uring_ready(ring); i++)
+		nanosleep(&moment, NULL);
+	if (uring_take(ring, &cqe))
+		note_cqe(key, &cqe);
+	else
+		note_text(key, "waits");
+}
+
+/* A read of no bytes, or too few: its file may never be ready. */
+static void reads_of_nothing(void)
+{
+	static struct iovec none;
+	struct uring ring = new_uring(8, 0);
+	int pair[2], event = eventfd(0, 0);
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	for (unsigned flags = 0; flags <= IOSQE_ASYNC; flags += IOSQE_ASYNC) {
+		sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 0, 0)->flags =
+			(uint8_t)flags;
+		note_unasked("read", &ring);
+		sqe_rw(&ring, IORING_OP_READV, pair[0], &none, 1, 0)->flags =
+			(uint8_t)flags;
+		note_unasked("readv", &ring);
+		sqe_rw(&ring, IORING_OP_READ, event, buf, 7, 0)->flags =
+			(uint8_t)flags;
+		note_unasked("eventfd", &ring);
+		sqe_rw(&ring, IORING_OP_READ, open(".", O_RDONLY), buf, 0, 0)
+			->flags = (uint8_t)flags;
+		note_unasked("folder", &ring);
+	}
+	/* Nor does it wait for those that do. */
+	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 1, 0);
+	uring_submit(&ring);
+	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 0, 0);
+	note_unasked("behind", &ring);
+}
+
+/* Of a folder, into a buffer of no bytes. */
+static void nothing_of_a_folder(void)
+{
+	struct uring ring = new_uring(4, 0);
+	struct io_uring_buf_ring *array = aligned_alloc(4096, 4096);
+	struct buf_reg reg = { .ring_addr = (uintptr_t)array,
+			       .ring_entries = 4,
+			       .bgid = 9 };
+	int fd = open(".", O_RDONLY);
+
+	memset(array, 0, 4096);
+	for (int i = 0; i < 2; i++)
+		array->bufs[i].addr = (uintptr_t)buf;
+	array->tail = 2;
+	note_result(
+		"register",
+		uring_register(ring.fd, IORING_REGISTER_PBUF_RING, &reg, 1));
+	for (int i = 0; i < 2; i++) {
+		struct io_uring_sqe *sqe =
+			sqe_rw(&ring, IORING_OP_READ, fd, NULL, 8, 0);
+
+		sqe->flags = IOSQE_BUFFER_SELECT | (i ? IOSQE_ASYNC : 0);
+		sqe->buf_group = 9;
+		try_sqe("read", &ring);
+	}
+}
+
 const struct row rows_uring_random[] = {
 	ROW("a write to a pipe with room for a part ends with that",
 	    writes_of_a_part),
@@ -383,5 +455,8 @@ const struct row rows_uring_random[] = {
 	ROW("a read looks first at what is no memory in an array",
 	    buffers_nowhere),
 	ROW("a sync that its file refuses breaks no chain", syncs_in_a_chain),
+	ROW("a read of nothing waits for nothing", reads_of_nothing),
+	ROW("a read of a folder into a buffer of no bytes",
+	    nothing_of_a_folder),
 	NO_ROW,
 };
