@@ -25,6 +25,7 @@ struct call {
 	bool is_shared;    /* other processes may submit what this one leaves */
 	bool is_signalled; /* each completion, by a descriptor */
 	uint32_t nr_before; /* completions, as it began (count.h, I1) */
+	bool has_later;     /* of what begins_later() */
 	struct uaio_batch batch;
 	struct uaio_chain chain;
 };
@@ -200,14 +201,42 @@ static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
 	return file_of_shots(entry, file);
 }
 
+/* Return: whether it changes what buffers are provided. */
+static bool is_of_buffers(const struct uaio_uring_entry *entry)
+{
+	return entry->raw.opcode == IORING_OP_PROVIDE_BUFFERS ||
+	       entry->raw.opcode == IORING_OP_REMOVE_BUFFERS;
+}
+
 /*
- * A request that is linked, or comes after a drain. The first that is submitted behind a
- * drain starts when its submission ends, also if the drain is over, as in the kernel.
+ * Return: whether it begins when its submission ends, as in the kernel: a send that polls
+ * first; and what a thread of the kernel's is to begin, and needs the ring for, which the
+ * thread that submits has until then.
+ */
+static bool begins_later(const struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	bool is_send = uaio_optab[entry->sqe.op].class == UAIO_CLASS_WRITE;
+
+	if (entry->sqe.is_multishot)
+		return false;
+	if (unlikely(entry->sqe.polls_first) && is_send)
+		return true;
+	if (!(raw->flags & IOSQE_ASYNC))
+		return false;
+	return is_of_buffers(entry) ||
+	       (raw->flags & IOSQE_BUFFER_SELECT && !is_send);
+}
+
+/*
+ * A request that is linked, comes after a drain, or begins later. The first that is
+ * submitted behind a drain starts when its submission ends, also if the drain is over, as
+ * in the kernel.
  */
 static __attribute__((noinline)) int add_linked(struct call *call,
 						struct uaio_uring_entry *entry,
 						bool is_fixed, int error,
-						bool is_late)
+						bool is_late, bool is_later)
 {
 	bool begins = !uaio_chain_is_open(&call->chain) &&
 		      !uaio_drain_is_on(&call->ring->queue.group);
@@ -216,6 +245,8 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 	if (begins && call->ring->was_drained) {
 		call->chain.is_late = true;
 		call->ring->was_drained = entry->sqe.links & UAIO_DRAIN;
+	} else if (begins && is_later) {
+		call->chain.is_late = call->has_later = true;
 	} else if (begins && entry->note && entry->note->counts) {
 		entry->note->has_from = true;
 		entry->note->from = call->nr_before;
@@ -237,16 +268,18 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	bool has_file = !error && entry->row->has_file;
 	struct uaio_file *file = NULL, *own;
 	bool is_fixed = has_file && entry->raw.flags & IOSQE_FIXED_FILE;
-	bool is_late = !error;
+	bool is_late = !error, is_later;
 	int ret = 0;
 
 	if (!error)
 		error = entry->late_error;
 	if (unlikely(is_fixed))
 		file = fixed_of(entry);
+	is_later = !error && begins_later(entry);
 	if (unlikely(uaio_chain_takes(&call->chain, &entry->sqe)) ||
-	    unlikely(call->ring->was_drained && is_late))
-		return add_linked(call, entry, is_fixed, error, is_late);
+	    unlikely((call->ring->was_drained && is_late) || is_later))
+		return add_linked(call, entry, is_fixed, error, is_late,
+				  is_later);
 	if (unlikely(is_fixed && !file))
 		return -EBADF;
 	/* The kernel finds the file before it finds such a mistake. */
@@ -256,6 +289,10 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		return ret < 0 ? ret : error;
 	if (unlikely(entry->looks_up)) {
 		/* Earlier requests have to be where they are found. */
+		if (unlikely(call->has_later) && !is_of_buffers(entry)) {
+			uaio_chain_end(&call->chain);
+			call->has_later = false;
+		}
 		uaio_batch_end(&call->batch);
 		uaio_batch_begin(&call->batch, &call->ring->queue);
 	}
@@ -323,6 +360,7 @@ static bool is_bare(const struct call *call,
 	return !(entry->raw.flags & ~IOSQE_ASYNC) && !entry->note &&
 	       !entry->late_error && !entry->looks_up &&
 	       !call->ring->was_drained &&
+	       !(unlikely(entry->sqe.polls_first) && begins_later(entry)) &&
 	       !uaio_chain_takes(&call->chain, &entry->sqe);
 }
 
@@ -451,6 +489,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: what others complete at this moment counts, or not */
 	call.nr_before = load_relaxed(&ring->cq_events);
+	call.has_later = false;
 	ring->nr_taken += nr;
 	uaio_batch_begin(&call.batch, &ring->queue);
 	uaio_chain_begin(&call.chain, &call.batch);

@@ -227,10 +227,11 @@ const struct difference differs_ring_first = {
 	.title = "A request that polls first keeps its place",
 	.text = "In the kernel one with IORING_RECVSEND_POLL_FIRST begins "
 		"behind what is submitted with it, and holds up no other of "
-		"its socket. Here requests on one direction of a socket are "
-		"executed one after the other, the oldest first, and one that "
-		"waits to be polled keeps its place. A receive of urgent data "
-		"alone (MSG_OOB) is tried at once.",
+		"its socket. Here a send does the first, and a receive does "
+		"not: requests on one direction of a socket are executed one "
+		"after the other, the oldest first, and one that waits to be "
+		"polled keeps its place. A receive of urgent data alone "
+		"(MSG_OOB) is tried at once.",
 };
 
 const struct difference differs_ring_commands = {

@@ -63,10 +63,10 @@ static const struct {
 	  "IORING_RECVSEND_FIXED_BUF IORING_SEND_ZC_REPORT_USAGE",
 	  "as the kernel" },
 	{ "IORING_RECVSEND_POLL_FIRST IORING_ACCEPT_POLL_FIRST",
-	  "as the kernel, but that a request keeps its place among those of "
-	  "its "
-	  "socket, and that a receive goes by neither MSG_OOB nor "
-	  "SO_RCVLOWAT" },
+	  "as the kernel, but that a receive or an accept keeps its place "
+	  "among those that are submitted with it, and any request that of "
+	  "those of its socket that come later; and that a receive goes by "
+	  "neither MSG_OOB nor SO_RCVLOWAT" },
 	{ "IORING_RECVSEND_BUNDLE IORING_FEAT_RECVSEND_BUNDLE",
 	  "as the kernel. That the other side of a TCP connection has shut it "
 	  "down is no more to receive. With MSG_WAITALL incremental buffers "
@@ -322,9 +322,10 @@ static const char *const others[] = {
 	"of others goes on, or after. A read or receive that fails may have "
 	"used up the buffer that it chose there, and say which, and not "
 	"here.",
-	"A request that polls first (POLL_FIRST) keeps its place among "
-	"those of its socket; in the kernel it begins behind what is "
-	"submitted with it, and holds up no other. A receive takes what "
+	"A receive or an accept that polls first (POLL_FIRST) keeps its "
+	"place among those of its socket; in the kernel it begins behind "
+	"what is submitted with it, as a send does here, too, and holds up "
+	"no other, as any does here. A receive takes what "
 	"there is, whatever SO_RCVLOWAT says, and one with MSG_OOB does not "
 	"poll first. What is no socket, or not open for reading, fails at "
 	"once. All that is so of a request with many shots and IOSQE_ASYNC, "

@@ -139,6 +139,23 @@ static void order(void)
 	note("second", second[0]);
 }
 
+/* So does a send, whose message comes behind that of another. */
+static void order_of_sends(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	memcpy(data, "abcdefgh", 8);
+	pair_of(SOCK_SEQPACKET, fds);
+	send_of(&ring, fds[0], 1, 0);
+	sqe_rw(&ring, IORING_OP_SEND, fds[0], data, 2, 0);
+	sqe_rw(&ring, IORING_OP_WRITE, fds[0], data, 3, 0);
+	REQUIRE(uring_submit(&ring) == 3);
+	note_cqes("cqe", &ring, 3);
+	for (int i = 0; i < 3; i++)
+		note("bytes", recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
+}
+
 /* So much is sent that poll() says there is no room, and there is some. */
 static void fill(const int fds[2])
 {
@@ -162,6 +179,21 @@ static void held_up(void)
 	note("plain", uring_settle(&ring));
 	while (recv(fds[1], got, PART, MSG_DONTWAIT) > 0)
 		;
+	note_cqes("cqe", &ring, 2);
+}
+
+/* What cancels it in the same submission finds it. */
+static void cancelled_at_once(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int fds[2];
+
+	pair_of(SOCK_STREAM, fds);
+	fill(fds);
+	send_of(&ring, fds[0], 100, 0);
+	sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->cancel_flags =
+		IORING_ASYNC_CANCEL_ANY;
+	REQUIRE(uring_submit(&ring) == 2);
 	note_cqes("cqe", &ring, 2);
 }
 
@@ -422,10 +454,6 @@ static void in_a_chain(void)
 	{                                 \
 		"second=97", "second=101" \
 	}
-#define HELD_UP                      \
-	{                            \
-		"plain=1", "plain=0" \
-	}
 #define LOW_WATER                         \
 	{ "few.ready=0", "few.ready=1" }, \
 	{                                 \
@@ -443,8 +471,9 @@ const struct row rows_uring_first[] = {
 	ROW("a receive polls first", receives),
 	ROW_DIFFERS("one that polls first begins behind another", order,
 		    differs_ring_first, ORDER),
-	ROW_DIFFERS("one that polls first holds up none", held_up,
-		    differs_ring_first, HELD_UP),
+	ROW("a send that polls first begins behind others", order_of_sends),
+	ROW("a send that polls first holds up none of its submission", held_up),
+	ROW("a send that polls first is cancelled at once", cancelled_at_once),
 	ROW("one that polls first must not wait", does_not_wait),
 	ROW("a send polls first", sends),
 	ROW("what fails polls first", errors),

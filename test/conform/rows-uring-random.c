@@ -434,6 +434,32 @@ static void nothing_of_a_folder(void)
 	}
 }
 
+/*
+ * What a worker is to begin chooses its buffer behind all that is submitted with it, and
+ * so it is with buffers that are provided.
+ */
+static void chooses_at_the_end(void)
+{
+	struct uring ring = new_uring(8, 0);
+	int pair[2], file = open("file", O_RDWR | O_CREAT, 0600);
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	REQUIRE(write(pair[1], buf, 20) == 20 && write(file, buf, 20) == 20);
+	for (int i = 0; i < 4; i++) {
+		struct io_uring_sqe *sqe =
+			i == 3 ? removes(&ring, 20 + i)
+			       : sqe_rw(&ring,
+					i ? IORING_OP_READ : IORING_OP_RECV,
+					i == 2 ? file : pair[0], NULL, 5, 0);
+
+		sqe->flags = IOSQE_ASYNC | (i == 3 ? 0 : IOSQE_BUFFER_SELECT);
+		sqe->buf_group = (uint16_t)(20 + i);
+		provides(&ring, 20 + i);
+		note_result("submit", uring_submit(&ring));
+		note_cqes("cqe", &ring, 2);
+	}
+}
+
 const struct row rows_uring_random[] = {
 	ROW("a write to a pipe with room for a part ends with that",
 	    writes_of_a_part),
@@ -458,5 +484,7 @@ const struct row rows_uring_random[] = {
 	ROW("a read of nothing waits for nothing", reads_of_nothing),
 	ROW("a read of a folder into a buffer of no bytes",
 	    nothing_of_a_folder),
+	ROW("what a worker is to begin chooses its buffer at the end",
+	    chooses_at_the_end),
 	NO_ROW,
 };
