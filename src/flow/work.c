@@ -5,6 +5,7 @@
  * requests.
  */
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "base/cycles.h"
 #include "base/sys.h"
@@ -106,13 +107,30 @@ static bool was_too_early(const struct uaio_req *req, int64_t res)
 	       !req->file->is_unpollable;
 }
 
-/* Return: whether it is to take what is there, and not to wait (MSG_DONTWAIT). */
-static bool takes_what_is_there(const struct uaio_sqe *sqe)
+/*
+ * Return: whether the socket tells with each connection whether there are more, so that
+ * the kernel need not ask once too often.
+ */
+static __attribute__((noinline)) bool tells_of_more(const struct uaio_req *req)
 {
-	/* As in the kernel, where a worker waits nevertheless. */
-	return sqe->is_multishot && !sqe->is_async &&
-	       uaio_optab[sqe->op].is_of_socket &&
-	       sqe->call_flags & MSG_DONTWAIT;
+	int fd = uaio_file_use(req->file);
+	int domain = uaio_sock_option(fd, SO_DOMAIN);
+
+	uaio_file_unuse(req->file);
+	return domain == AF_INET || domain == AF_INET6;
+}
+
+/* Return: whether it is to take what is there, and not to wait (MSG_DONTWAIT). */
+static bool takes_what_is_there(const struct uaio_req *req)
+{
+	const struct uaio_sqe *sqe = &req->sqe;
+
+	if (likely(!sqe->is_multishot) || !uaio_optab[sqe->op].is_of_socket ||
+	    !(sqe->call_flags & MSG_DONTWAIT))
+		return false;
+	/* As in the kernel, where one that has waited for its socket waits again. */
+	return !sqe->is_async ||
+	       (sqe->op == UAIO_OP_ACCEPT && !tells_of_more(req));
 }
 
 /* Return: whether a canceller has met it on its worker (cancel.c, I4). */
@@ -160,6 +178,7 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 						   struct uaio_worker *worker)
 {
 	int ioprio = req->sqe.ioprio, old_ioprio = -1;
+	bool takes;
 	int64_t res;
 
 	if (unlikely(uaio_optab[req->sqe.op].sleeps)) {
@@ -176,7 +195,8 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	if (unlikely(ioprio))
 		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = execute(req, worker);
-	if (unlikely(takes_what_is_there(&req->sqe)))
+	takes = takes_what_is_there(req);
+	if (unlikely(takes))
 		res = take_what_is_there(req, worker, res);
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
@@ -185,8 +205,7 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	 * event and submits more.
 	 */
 	uaio_wq_returned(worker);
-	if (unlikely(req->sqe.is_multishot) &&
-	    !takes_what_is_there(&req->sqe) && goes_on(req, res))
+	if (unlikely(req->sqe.is_multishot) && !takes && goes_on(req, res))
 		return;
 	uaio_req_complete_by(req, res, false, worker);
 }

@@ -555,12 +555,9 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 {
 	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE)
 		return UAIO_ISSUE_RETRY_WORKER;
-	/* Of many shots an ACCEPT takes what is there; a receive waits first. */
+	/* One with many shots waits first. */
 	if (uaio_optab[sqe->op].is_of_socket && sqe->is_multishot)
-		return sqe->call_flags & MSG_DONTWAIT &&
-				       sqe->op == UAIO_OP_ACCEPT
-			       ? UAIO_ISSUE_RETRY_WORKER
-			       : UAIO_ISSUE_RETRY_READY;
+		return UAIO_ISSUE_RETRY_READY;
 	if (chooses_late(sqe))
 		return UAIO_ISSUE_RETRY_READY;
 	/*

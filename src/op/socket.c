@@ -51,7 +51,9 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 
 		if (open_flags < 0)
 			return open_flags;
-		if (!(open_flags & O_NONBLOCK))
+		/* What is not to wait is a worker's, once it has waited for its socket. */
+		if (!(open_flags & O_NONBLOCK) ||
+		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))
 			return -EOPNOTSUPP;
 	} else if (sqe->call_flags & MSG_DONTWAIT && would_wait(sqe, fd)) {
 		return -EAGAIN;

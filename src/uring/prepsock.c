@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "op/sock.h"
+#include "flow/drain.h"
 #include "uring/calls.h"
 #include "uring/files.h"
 #include "uring/note.h"
@@ -46,22 +47,36 @@ static bool receives(const struct uaio_uring_entry *entry)
 	       entry->raw.opcode == IORING_OP_RECVMSG;
 }
 
-/* The socket is to be polled before the first try; one that must not wait has none. */
+/*
+ * The socket is to be polled before the first try; one that must not wait has none, but
+ * if it has many shots that a thread of the kernel's would begin (take_shots()).
+ */
 static void poll_first(struct uaio_uring_entry *entry)
 {
-	if (entry->sqe.call_flags & MSG_DONTWAIT)
+	if (entry->sqe.call_flags & MSG_DONTWAIT && !entry->sqe.polls_first)
 		entry->late_error = -EAGAIN;
 	/* A poll for data does not tell of urgent data. */
 	entry->sqe.polls_first =
 		!(entry->sqe.call_flags & MSG_OOB) || !receives(entry);
 }
 
-/* The same of one with many shots that a worker is to begin, in the kernel. */
+/* Return: whether a thread of the kernel's begins it. */
+static bool begins_aside(const struct uaio_uring_entry *entry)
+{
+	return entry->raw.flags & (IOSQE_ASYNC | IOSQE_IO_DRAIN) ||
+	       entry->ring->was_drained ||
+	       uaio_drain_is_on(&entry->ring->queue.group);
+}
+
+/*
+ * It has many shots. If a thread of the kernel's begins it, that polls first, whatever
+ * the flags say of waiting.
+ */
 static void take_shots(struct uaio_uring_entry *entry)
 {
 	entry->sqe.is_multishot = true;
-	if (unlikely(entry->raw.flags & IOSQE_ASYNC))
-		entry->sqe.polls_first = true;
+	if (unlikely(begins_aside(entry)))
+		entry->sqe.is_async = entry->sqe.polls_first = true;
 }
 
 /*
@@ -197,7 +212,8 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 	int ret;
 
 	entry->sqe.call_flags |= UAIO_MSG_PIECES | MSG_WAITALL;
-	take_shots(entry);
+	entry->sqe.is_multishot = true;
+	entry->sqe.polls_first |= !!(raw->flags & IOSQE_ASYNC);
 	if (raw->flags & IOSQE_ASYNC)
 		entry->late_error = 0;
 	if (raw->flags & IOSQE_BUFFER_SELECT)
@@ -495,13 +511,13 @@ int uaio_uring_prep_accept(struct uaio_uring_entry *entry)
 	entry->sqe.call_flags = raw->accept_flags;
 	if (raw->ioprio & IORING_ACCEPT_DONTWAIT)
 		entry->sqe.call_flags |= MSG_DONTWAIT;
-	if (raw->ioprio & IORING_ACCEPT_POLL_FIRST)
-		poll_first(entry);
 	if (raw->ioprio & IORING_ACCEPT_MULTISHOT) {
 		take_shots(entry);
 		if (!uaio_uring_note_for(entry))
 			return -ENOMEM;
 	}
+	if (raw->ioprio & IORING_ACCEPT_POLL_FIRST)
+		poll_first(entry);
 	return uaio_uring_prep_land(entry, raw->accept_flags);
 }
 

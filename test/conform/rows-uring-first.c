@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "differences.h"
@@ -408,6 +409,70 @@ static void accepts_nonblock(void)
 	accepts_from(SOCK_NONBLOCK);
 }
 
+/* Notes what an accept has had, but not which descriptors. */
+static void note_accepted(const char *key, struct uring *ring)
+{
+	struct io_uring_cqe cqe;
+
+	for (bool goes_on = true; goes_on;) {
+		while (!uring_settle(ring) && !others_sleep())
+			;
+		goes_on = uring_settle(ring) && uring_take(ring, &cqe);
+		if (!goes_on) {
+			note_text(key, "waits");
+			break;
+		}
+		if (cqe.res >= 0)
+			cqe.res = 0;
+		note_cqe(key, &cqe);
+		goes_on = cqe.flags & IORING_CQE_F_MORE;
+	}
+}
+
+/*
+ * Of many shots, and a worker is to begin it: it waits for the first connection, and, where
+ * the socket tells of no more, for no other.
+ */
+static void accepts_aside(void)
+{
+	struct uring ring = new_uring(8, 0);
+
+	for (unsigned i = 0; i < 8; i++) {
+		const int nonblock = i & 1 ? SOCK_NONBLOCK : 0;
+		struct sockaddr_in address;
+		struct sockaddr_un local = { .sun_family = AF_UNIX };
+		socklen_t bytes = sizeof(local);
+		int fd = i & 2 ? socket(AF_UNIX, SOCK_STREAM | nonblock, 0)
+			       : listening(nonblock, &address);
+		struct io_uring_sqe *sqe = accept_of(
+			&ring, fd, IORING_ACCEPT_MULTISHOT | ACCEPT_DONTWAIT);
+
+		if (i & 2)
+			REQUIRE(bind(fd, (void *)&local, sizeof(sa_family_t)) ==
+					0 &&
+				getsockname(fd, (void *)&local, &bytes) == 0 &&
+				listen(fd, 4) == 0);
+		sqe->flags = IOSQE_ASYNC;
+		if (i & 4)
+			sqe->ioprio &= (uint16_t)~ACCEPT_POLL_FIRST;
+		REQUIRE(uring_submit(&ring) == 1);
+		note_accepted("nobody", &ring);
+		if (i & 2)
+			REQUIRE(connect(socket(AF_UNIX, SOCK_STREAM, 0),
+					(void *)&local, bytes) == 0);
+		else
+			(void)call(&address);
+		REQUIRE(uring_wait(&ring, 1));
+		note_accepted("one", &ring);
+		sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->cancel_flags =
+			IORING_ASYNC_CANCEL_ANY;
+		note_result("cancel", uring_submit_wait(&ring, 1));
+		uring_wait(&ring, i & 2 ? 1 : 2);
+		*ring.cq_head = *ring.cq_tail;
+		close(fd);
+	}
+}
+
 static void messages(void)
 {
 	struct iovec iov = { got, 10 };
@@ -485,6 +550,8 @@ const struct row rows_uring_first[] = {
 	ROW("a receive that selects polls first", selects),
 	ROW("an accept polls first", accepts),
 	ROW("an accept polls first, O_NONBLOCK", accepts_nonblock),
+	ROW("an accept of many shots polls first, and must not wait",
+	    accepts_aside),
 	ROW("messages poll first", messages),
 	ROW("one that polls first, in a chain", in_a_chain),
 	NO_ROW,

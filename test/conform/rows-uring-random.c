@@ -460,6 +460,36 @@ static void chooses_at_the_end(void)
 	}
 }
 
+/* With many shots, and a worker is to begin it: it waits, also if it must not. */
+static void shots_that_must_not_wait(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct msghdr msg = { .msg_iovlen = 0 };
+	int pair[2];
+
+	uring_provide(&ring, 7, buf, 100, 0, 8);
+	for (int i = 0; i < 4; i++) {
+		struct io_uring_sqe *sqe;
+
+		REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+		if (i & 1) {
+			sqe_of(&ring, IORING_OP_NOP, -1)->flags =
+				IOSQE_IO_DRAIN;
+			uring_submit(&ring);
+			note_cqes("drain", &ring, 1);
+		}
+		sqe = sqe_rw(&ring, IORING_OP_RECVMSG, pair[0], &msg, 1, 0);
+		sqe->flags = IOSQE_BUFFER_SELECT | (i & 1 ? 0 : IOSQE_ASYNC);
+		sqe->ioprio = IORING_RECV_MULTISHOT |
+			      (i & 2 ? IORING_RECVSEND_POLL_FIRST : 0);
+		sqe->msg_flags = MSG_DONTWAIT;
+		sqe->buf_group = 7;
+		note_until("recvmsg", &ring, pair[1]);
+		close(pair[1]);
+		note_cqes("end", &ring, 1);
+	}
+}
+
 const struct row rows_uring_random[] = {
 	ROW("a write to a pipe with room for a part ends with that",
 	    writes_of_a_part),
@@ -486,5 +516,7 @@ const struct row rows_uring_random[] = {
 	    nothing_of_a_folder),
 	ROW("what a worker is to begin chooses its buffer at the end",
 	    chooses_at_the_end),
+	ROW("with many shots and IOSQE_ASYNC what must not wait does",
+	    shots_that_must_not_wait),
 	NO_ROW,
 };
