@@ -276,6 +276,10 @@ static const char *const others[] = {
 	"A timeout of a few nanoseconds that is submitted by the call that "
 	"waits ends the wait. In the kernel it has ended before the wait "
 	"begins, which then goes on.",
+	"A timeout that repeats (IORING_TIMEOUT_MULTISHOT) is cancelled, "
+	"however fast it does. In the kernel one that has always just ended "
+	"when its client looks, on a ring with IORING_SETUP_DEFER_TASKRUN, "
+	"is not found, and goes on until the ring is full.",
 	"IORING_REGISTER_IOWQ_MAX_WORKERS and IORING_REGISTER_IOWQ_AFF are "
 	"for the workers of all rings of the process, and the second for "
 	"processors that the process had when it was loaded. A worker goes "
