@@ -697,17 +697,25 @@ static inline bool sys_overwrite8(void *addr)
 
 /*
  * Have the kernel atomically OR zero into the word at addr: that changes
- * nothing, but needs write access.
+ * nothing, but needs write access. Of a futex of the process's alone, the kernel
+ * does not look up the page. A thread that waits there would be woken if the word
+ * were -2047, and wakes at times for nothing anyway.
  *
  * Return: true if the four bytes, aligned, can be written.
  */
 static inline bool sys_can_write4(void *addr)
 {
-	const int wake_op = 5, or_with_zero = 2 << 28;
+	enum {
+		WAKE_OP = 5,
+		PRIVATE = 128,
+		OR_ZERO = 2 << 28,
+		IF_MINUS_2047 = 0x801,
+	};
 	uint32_t unused = 0;
 
-	return uaio_sys6(SYS_futex, (long)&unused, wake_op, 0, 0, (long)addr,
-			 or_with_zero) != -14 /* EFAULT */;
+	return uaio_sys6(SYS_futex, (long)&unused, WAKE_OP | PRIVATE, 0, 0,
+			 (long)addr,
+			 OR_ZERO | IF_MINUS_2047) != -14 /* EFAULT */;
 }
 
 /* Return: whether nr is the system call that sys_read() makes. */

@@ -74,6 +74,7 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 	group->array = NULL;
 	group->own_bytes = 0;
 	group->nr_ahead = 0;
+	group->is_begun = false;
 	group->first = group->last = NULL;
 	group->nr = 0;
 	group->next = ring->groups.first;
@@ -122,13 +123,10 @@ void uaio_uring_groups_fini(struct uaio_uring *ring)
  * Choosing a buffer. The lock is held.
  */
 
-static bool may_touch(const struct uaio_uring_group *group, const void *at,
-		      size_t bytes)
+static bool may_read(const struct uaio_uring_group *group, const void *at,
+		     size_t bytes)
 {
-	if (group->own_bytes)
-		return true;
-	return group->is_incremental ? uaio_can_write((uintptr_t)at, bytes)
-				     : uaio_can_read((uintptr_t)at, bytes);
+	return group->own_bytes || uaio_can_read((uintptr_t)at, bytes);
 }
 
 /* An array begins at a page. */
@@ -138,16 +136,16 @@ static bool is_in_first_page(const struct io_uring_buf_ring *array,
 	return (uintptr_t)buf - (uintptr_t)array < 4096;
 }
 
-/* Return: whether what is in the array, and its tail, may be touched at an entry. */
-static bool may_touch_entry(const struct uaio_uring_group *group,
-			    const struct io_uring_buf *buf)
+/* Return: whether an entry of the array, and its tail, may be read. */
+static bool may_read_entry(const struct uaio_uring_group *group,
+			   const struct io_uring_buf *buf)
 {
 	const struct io_uring_buf_ring *array = group->array;
 
 	/* What is in one page is asked about once. */
-	return may_touch(group, buf, sizeof(*buf)) &&
+	return may_read(group, buf, sizeof(*buf)) &&
 	       (is_in_first_page(array, buf) ||
-		may_touch(group, &array->tail, sizeof(array->tail)));
+		may_read(group, &array->tail, sizeof(array->tail)));
 }
 
 /* An array of entries, the first of which has the tail as well. */
@@ -158,7 +156,7 @@ static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
 	       ((group->head + after) & group->mask);
 }
 
-/* Return: how many buffers there are. It may touch the tail. */
+/* Return: how many buffers there are. It may read the tail. */
 static unsigned nr_there(const struct uaio_uring_group *group)
 {
 	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
@@ -167,7 +165,8 @@ static unsigned nr_there(const struct uaio_uring_group *group)
 
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group)
 {
-	return may_touch_entry(group, entry_at(group, 0)) ? nr_there(group) : 0;
+	return may_read_entry(group, entry_at(group, 0)) ? nr_there(group)
+							 : group->is_begun;
 }
 
 static unsigned min(unsigned a, unsigned b)
@@ -177,7 +176,7 @@ static unsigned min(unsigned a, unsigned b)
 
 /*
  * Read what the array has from the buffer so many after the next one on, as far as it
- * lies in one page. Of an array of incremental buffers that is one, for it changes.
+ * lies in one page.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
@@ -189,13 +188,11 @@ static void read_ahead(struct uaio_uring_group *group, unsigned after)
 		 nr;
 
 	group->nr_ahead = 0;
-	if (!may_touch_entry(group, buf))
+	if (!may_read_entry(group, buf))
 		return;
 	nr = nr_there(group);
 	nr = nr > after ? nr - after : 0;
 	nr = min(min(nr, UAIO_URING_NR_AHEAD), min(to_page_end, to_wrap));
-	if (group->is_incremental)
-		nr = min(nr, 1);
 	/* relaxed, all: ordered by the tail; each is read once */
 	for (unsigned i = 0; i < nr; i++)
 		group->ahead[i] = (struct uaio_uring_ahead){
@@ -207,40 +204,80 @@ static void read_ahead(struct uaio_uring_group *group, unsigned after)
 	group->nr_ahead = (uint16_t)nr;
 }
 
+static void choose(struct uaio_uring_choice *ret,
+		   const struct uaio_uring_ahead *buffer)
+{
+	ret->addr = buffer->addr;
+	ret->len = buffer->len;
+	ret->bid = buffer->bid;
+}
+
 bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 			   struct uaio_uring_choice *ret)
 {
 	unsigned place = (uint16_t)(group->head + after - group->ahead_of);
-	const struct uaio_uring_ahead *ahead;
 
-	if (place >= group->nr_ahead || group->is_incremental) {
+	if (!after && group->is_begun) {
+		choose(ret, &group->rest);
+		return true;
+	}
+	if (place >= group->nr_ahead) {
 		read_ahead(group, after);
 		if (!group->nr_ahead)
 			return false;
 		place = 0;
 	}
-	ahead = &group->ahead[place];
-	ret->addr = ahead->addr;
-	ret->len = ahead->len;
-	ret->bid = ahead->bid;
+	choose(ret, &group->ahead[place]);
 	return true;
+}
+
+/*
+ * Show the client what remains of the next buffer, which was that of choice: so many
+ * bytes. Nothing is written if the array is not there any more, or has something else
+ * at that place, which then may be no array of ours.
+ */
+static void show_rest(struct uaio_uring_group *group,
+		      const struct uaio_uring_choice *choice, uint32_t len)
+{
+	struct io_uring_buf *buf = entry_at(group, 0);
+
+	if (!group->own_bytes && !uaio_can_write((uintptr_t)buf, sizeof(*buf)))
+		return;
+	/* relaxed, all: until it is used up the client leaves it to us */
+	if (load_relaxed(&buf->addr) != choice->addr ||
+	    load_relaxed(&buf->len) != choice->room ||
+	    load_relaxed(&buf->bid) != choice->bid)
+		return;
+	if (len)
+		store_relaxed(&buf->addr, choice->addr + choice->room - len);
+	store_relaxed(&buf->len, len);
+}
+
+/* So many bytes of the next buffer are used. Return: whether it is used up. */
+static bool use_part(struct uaio_uring_group *group,
+		     const struct uaio_uring_choice *choice, uint32_t bytes)
+{
+	uint32_t len = choice->room > bytes ? choice->room - bytes : 0;
+
+	if (!bytes)
+		return false;
+	show_rest(group, choice, len);
+	group->is_begun = len;
+	group->rest = (struct uaio_uring_ahead){
+		.addr = choice->addr + bytes,
+		.len = len,
+		.bid = choice->bid,
+	};
+	return !len;
 }
 
 static bool use_array(struct uaio_uring_group *group,
 		      const struct uaio_uring_choice *choice, uint32_t bytes)
 {
-	struct io_uring_buf *buf = entry_at(group, 0);
 	bool is_used_up =
-		!group->is_incremental || (bytes && bytes >= choice->room);
+		!group->is_incremental || use_part(group, choice, bytes);
 
 	group->head += is_used_up;
-	if (!group->is_incremental || !bytes ||
-	    !may_touch(group, buf, sizeof(*buf)))
-		return is_used_up;
-	/* relaxed, both: until it is used up the client leaves it to us */
-	if (!is_used_up)
-		store_relaxed(&buf->addr, choice->addr + bytes);
-	store_relaxed(&buf->len, is_used_up ? 0 : choice->room - bytes);
 	return is_used_up;
 }
 

@@ -16,7 +16,8 @@
  *   I3  Each word of an array is read once for each use, and says nothing but which
  *       memory of the client's is used. The place of the next buffer is ours. Up to
  *       16 buffers are read before they are used, since the client leaves what
- *       it has given alone; what is incremental changes, and is not.
+ *       it has given alone. What remains of an incremental one is ours as well; the
+ *       client is shown it in the array, while that has what we have left there.
  *   I4  A group ends under the lock, with its ring or before. After that no memory of
  *       the client's is touched for it; requests that wait find no buffer.
  *

@@ -58,6 +58,9 @@ struct uaio_uring_group {
 	 */
 	uint16_t ahead_of, nr_ahead;
 	struct uaio_uring_ahead ahead[UAIO_URING_NR_AHEAD];
+	/* Of an incremental one: what remains of the next buffer, if it is begun. */
+	bool is_begun;
+	struct uaio_uring_ahead rest;
 };
 
 void uaio_uring_groups_lock(struct uaio_uring *ring);
@@ -72,7 +75,10 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 void uaio_uring_group_free(struct uaio_uring *ring,
 			   struct uaio_uring_group *group);
 
-/* Return: how many buffers an array has; its memory may have been unmapped: none. */
+/*
+ * Return: how many buffers an array has. Its memory may have been unmapped: then none, but
+ * for one that is begun.
+ */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
 /* Return: whether it has a buffer so many after the next one, which is looked at. */
 bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,

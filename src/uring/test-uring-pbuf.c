@@ -182,16 +182,102 @@ static void what_has_no_buffers_any_more_ends(void **state)
 	end();
 }
 
+/*
+ * Memory of an array that is taken away, or becomes something else. In the kernel the
+ * array goes on.
+ */
+
+static void read_one(uint64_t user_data, int32_t res, uint32_t flags)
+{
+	put_read(ends[0], 5, user_data);
+	submit(&client, 0);
+	assert_int_equal(write(ends[1], "abcde", 5), 5);
+	assert_read(user_data, res, flags);
+}
+
 static void an_array_that_was_unmapped_is_empty(void **state)
 {
 	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		begin(2, i ? UAIO_URING_PBUF_INC : 0);
+		put_read(ends[0], 0, 1);
+		submit(&client, 0);
+		assert_none(&client);
+		assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+		assert_int_equal(call_array(IORING_REGISTER_PBUF_RING,
+					    i ? UAIO_URING_PBUF_INC : 0),
+				 0);
+		assert_int_equal(mprotect(array, ARRAY_BYTES, PROT_NONE), 0);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		assert_read(1, -ENOBUFS, 0);
+		assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+		end();
+	}
+}
+
+/* Of what was read before, all is used, and nothing else is touched. */
+static void an_array_that_is_unmapped_is_used_as_it_was(void **state)
+{
+	static const int prots[] = { PROT_READ, PROT_NONE };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		begin(2, UAIO_URING_PBUF_INC);
+		read_one(1, 5, flags_of(0) | MORE_OF_IT);
+		assert_int_equal(mprotect(array, ARRAY_BYTES, prots[i]), 0);
+		for (unsigned j = 0; j < 2; j++)
+			read_one(2, 5, flags_of(0) | MORE_OF_IT);
+		put_read(ends[0], 5, 3);
+		submit(&client, 0);
+		assert_int_equal(write(ends[1], "z", 1), 1);
+		assert_read(3, 1, flags_of(0));
+		assert_memory_equal(memory[0], "abcdeabcdeabcdez", BYTES);
+		for (unsigned j = 0; j < 3; j++)
+			read_one(4, 5, flags_of(1) | MORE_OF_IT);
+		read_one(5, 1, flags_of(1));
+		read_one(6, -ENOBUFS, 0);
+		assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+		end();
+	}
+}
+
+/* What is mapped there now is the program's, and is not written. */
+static void what_is_in_an_arrays_place_is_left_alone(void **state)
+{
+	static char expected[ARRAY_BYTES];
+
+	(void)state;
+	memset(expected, 0xee, sizeof(expected));
 	begin(2, UAIO_URING_PBUF_INC);
-	put_read(ends[0], 0, 1);
-	submit(&client, 0);
-	assert_none(&client);
-	assert_int_equal(mprotect(array, ARRAY_BYTES, PROT_NONE), 0);
-	assert_int_equal(write(ends[1], "x", 1), 1);
-	assert_read(1, -ENOBUFS, 0);
+	read_one(1, 5, flags_of(0) | MORE_OF_IT);
+	assert_ptr_equal(mmap(array, ARRAY_BYTES, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 array);
+	memset(array, 0xee, ARRAY_BYTES);
+	for (unsigned j = 0; j < 2; j++)
+		read_one(2, 5, flags_of(0) | MORE_OF_IT);
+	read_one(3, 1, flags_of(0));
+	assert_memory_equal(array, expected, ARRAY_BYTES);
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	end();
+}
+
+/* The client sees in its array what remains, and another use goes on from there. */
+static void what_remains_is_in_the_array(void **state)
+{
+	const struct io_uring_buf *buf;
+
+	(void)state;
+	begin(2, UAIO_URING_PBUF_INC);
+	buf = (const struct io_uring_buf *)array;
+	read_one(1, 5, flags_of(0) | MORE_OF_IT);
+	assert_int_equal(load_relaxed(&buf->addr), (uintptr_t)memory[0] + 5);
+	assert_int_equal(load_relaxed(&buf->len), BYTES - 5);
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	assert_int_equal(
+		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC), 0);
+	read_one(2, 5, flags_of(0) | MORE_OF_IT);
+	assert_memory_equal(memory[0], "abcdeabcde", 10);
 	end();
 }
 
@@ -447,6 +533,9 @@ int main(void)
 		RING_TEST(what_has_no_buffers_any_more_ends),
 		RING_TEST(an_array_is_used_in_its_order),
 		RING_TEST(an_array_that_was_unmapped_is_empty),
+		RING_TEST(an_array_that_is_unmapped_is_used_as_it_was),
+		RING_TEST(what_is_in_an_arrays_place_is_left_alone),
+		RING_TEST(what_remains_is_in_the_array),
 		RING_TEST(an_array_is_in_the_rings_own_memory),
 		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),
 		RING_TEST(a_buffer_is_used_little_by_little),

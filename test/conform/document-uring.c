@@ -290,9 +290,10 @@ static const char *const others[] = {
 	"loses its record locks on the file (fcntl). With O_PATH: EBADF.",
 	"An array of provided buffers (IORING_REGISTER_PBUF_RING) is looked "
 	"at where the client has it: if it is unmapped, there is no buffer "
-	"in it. In the kernel it stays. Up to 16 of its buffers are read "
-	"before they are used: that a client changes one which it has "
-	"given, or takes it back by its tail, is not seen.",
+	"in it but what was read before. In the kernel it stays. Up to 16 "
+	"of its buffers are read before they are used, and what remains of "
+	"an incremental one is remembered: that a client changes one which "
+	"it has given, or takes it back by its tail, is not seen.",
 	"Arrays of provided buffers that clients map (IOU_PBUF_RING_MMAP) "
 	"are in the ring's memory, 64 KiB apart: one that has more than "
 	"4096 entries and reaches into another is refused, and so is one of "

@@ -812,6 +812,37 @@ static void incremental_waiting(void)
 	note_entry("third", 2);
 }
 
+/* One after the other into one, while the array's memory is taken from it. */
+static void taken_away(void)
+{
+	enum { ARRAY_BYTES = 4096 };
+	struct uring ring = prepare(PBUF_RING_INC);
+	int ends[2];
+
+	REQUIRE(pipe(ends) == 0);
+	append_some(0, 1, BYTES);
+	for (int i = 0; i < 5; i++) {
+		char key[32];
+
+		if (i == 1)
+			REQUIRE(mprotect(array, ARRAY_BYTES, PROT_READ) == 0);
+		if (i == 2)
+			REQUIRE(mprotect(array, ARRAY_BYTES, PROT_NONE) == 0);
+		if (i == 3)
+			REQUIRE(munmap(array, ARRAY_BYTES) == 0);
+		if (i == 4)
+			REQUIRE(mmap(array, ARRAY_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+				     -1, 0) == (void *)array);
+		REQUIRE(write(ends[1], "abcdef", 6) == 6);
+		read_to(&ring, 3, ends[0], 6);
+		snprintf(key, sizeof(key), "%d", i);
+		try_sqe(key, &ring);
+		note_head(key, &ring, 3);
+	}
+	note_entry("not_written", 0);
+}
+
 static struct io_uring_sqe *shots_to(struct uring *ring, int group, int fd)
 {
 	struct io_uring_sqe *sqe = read_to(ring, group, fd, 0);
@@ -1021,6 +1052,7 @@ const struct row rows_uring_buffers[] = {
 	ROW("a buffer is used up little by little", incremental),
 	ROW("reads that wait use a buffer little by little",
 	    incremental_waiting),
+	ROW("a buffer is used up though its array is taken away", taken_away),
 	ROW("mistakes of reads with many shots", mistakes_of_shots),
 	ROW("each shot of a read has a buffer of a list", shots_to_a_list),
 	ROW("each shot of a read has a buffer of an array", shots_to_an_array),
