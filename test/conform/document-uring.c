@@ -345,7 +345,10 @@ static const char *const others[] = {
 	"and does not wait for a file that is O_NONBLOCK or for the events "
 	"of an epoll, nor mind RWF_NOWAIT, and writes all to a pipe or "
 	"socket that is not O_NONBLOCK. It makes no bundle of sends "
-	"(ECANCELED, when its socket is ready).",
+	"(ECANCELED, when its socket is ready). With IOSQE_ASYNC "
+	"REMOVE_BUFFERS finds what is provided by the first request behind a "
+	"drain, submitted before it by the same call; in the kernel its "
+	"thread comes before that.",
 	"A read at a file's position, and a write there to a file that is "
 	"O_APPEND, which meet memory that cannot be used, move the position "
 	"by what they have done; so does a direct read or write, which in "

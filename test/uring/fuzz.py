@@ -137,9 +137,13 @@ def by_a_thread(request):
 
 
 def removes_late(request):
-    """What comes behind a drain may remove buffers that are provided behind it"""
+    """What comes behind a drain may remove buffers that are provided behind it; with IOSQE_ASYNC
+    a thread of the kernel's is too early for those, and ours is not"""
+    is_by_thread = bool(request.flags & 0x10)
+    found, missed = ((request.ours, request.theirs) if is_by_thread else
+                     (request.theirs, request.ours))
     return request.opcode == 32 and request.is_drained and (
-        request.ours.startswith('ENOENT:') and request.theirs[0].isdigit())
+        missed.startswith('ENOENT:') and found[0].isdigit())
 
 
 def repeats(request):
