@@ -407,6 +407,14 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 	return (long)bytes;
 }
 
+/* Return: whether it is a call of kernel AIO or of io_uring. */
+static bool is_aio(long nr)
+{
+	return (nr >= SYS_io_setup && nr <= SYS_io_cancel) ||
+	       nr == SYS_io_pgetevents ||
+	       (nr >= SYS_io_uring_setup && nr <= SYS_io_uring_register);
+}
+
 static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 {
 	switch (nr) {
@@ -444,6 +452,9 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 		/* A number whose lower bits are one of ours. */
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
+		/* Its descriptors may be others than the library knows. */
+		if (unlikely(self->is_process) && is_aio(nr))
+			return -EAGAIN;
 		return calls.ops->call(nr, a);
 	}
 }

@@ -195,6 +195,9 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 {
 	bool is_last;
 
+	/* Its record stays its own: nobody is told of its end if it is killed. */
+	if (self->is_process)
+		return false;
 	if (load_relaxed(&self->tid) == (uint32_t)threads.pid)
 		store_relaxed(&threads.leader_code, (int)*code);
 	store_relaxed(&self->tid, (uint32_t)sys_gettid());
@@ -223,13 +226,18 @@ static void block(struct uaio_trap_thread *self)
 	self->is_pending = 0;
 }
 
-static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end)
+/* A process with the program's memory is no thread of it, and ends like others. */
+static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
+			bool is_process)
 {
 	struct uaio_trap_thread *child;
 	uint64_t *top = (uint64_t *)stack_end;
 
 	if (!stack_end)
 		return -EINVAL;
+	/* Its donor would be of that process, which may end while it lives. */
+	if (self->is_process)
+		return -EAGAIN;
 	child = take_thread();
 	if (!child)
 		return -EAGAIN;
@@ -241,12 +249,14 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end)
 	child->nested_below = 0;
 	child->stack = child->top;
 	child->selector = DISPATCH_TRAP;
-	child->is_vforking = false;
+	child->vforking_pid = child->forking_pid = 0;
+	child->is_process = is_process;
 	child->ret = self->ret;
 	child->child_mask = self->child_mask;
 	top[-1] = (uintptr_t)child;
 	/* relaxed: the child has nothing of the others */
-	add_relaxed(&threads.nr, 1);
+	if (!is_process)
+		add_relaxed(&threads.nr, 1);
 	self->target = uaio_trap_code_at(uaio_trap_clone_thread);
 	return 0;
 }
@@ -255,16 +265,16 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
 	/* Of two children of vfork(), one in the other, there is no record. */
-	if (self->is_vforking && sys_getpid() == threads.pid)
-		self->is_vforking = false;
-	if (self->is_vforking)
+	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
+		self->vforking_pid = 0;
+	if (self->vforking_pid)
 		return -EAGAIN;
 	self->ret = self->target;
 	if (is_thread(flags))
-		return make_thread(self, stack_end);
+		return make_thread(self, stack_end, !(flags & CLONE_THREAD));
 	block(self);
-	self->is_vforking = flags & CLONE_VM;
-	self->is_forking = !(flags & CLONE_VM);
+	self->vforking_pid = flags & CLONE_VM ? sys_getpid() : 0;
+	self->forking_pid = flags & CLONE_VM ? 0 : sys_getpid();
 	self->dispatch = !(flags & CLEAR_SIGHAND);
 	self->target = uaio_trap_code_at(uaio_trap_clone_same);
 	return 0;
@@ -278,6 +288,8 @@ static void become_child(struct uaio_trap_thread *self)
 	threads.first = self;
 	store_relaxed(&threads.nr, 1);
 	store_relaxed(&self->tid, (uint32_t)threads.pid);
+	self->vforking_pid = 0;
+	self->is_process = false;
 	self->next = NULL;
 	uaio_trap_forget_lock();
 	uaio_trap_heap_forget_lock();
@@ -287,10 +299,12 @@ static void become_child(struct uaio_trap_thread *self)
 
 void uaio_trap_look(struct uaio_trap_thread *self)
 {
-	if (likely(!self->is_forking))
+	int parent = self->forking_pid;
+
+	if (likely(!parent))
 		return;
-	self->is_forking = false;
-	if (sys_getpid() != threads.pid)
+	self->forking_pid = 0;
+	if (sys_getpid() != parent)
 		become_child(self);
 }
 

@@ -59,8 +59,9 @@ struct uaio_trap_thread {
 	struct uaio_trap_thread *next; /* of all records, under the lock */
 	uint32_t tid;     /* atomic: whose it is; 0: nobody's; or TAKEN */
 	uint32_t is_born; /* atomic: the donor is there */
-	bool is_vforking;
-	bool is_forking;
+	/* Whose child its next call may be of, by vfork() or another way; 0: nobody's. */
+	int vforking_pid, forking_pid;
+	bool is_process;   /* with the program's memory, by clone */
 	stack_t alternate; /* of signal.c, if is_off_alternate: the program's */
 
 	long executed

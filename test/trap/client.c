@@ -583,32 +583,71 @@ static int read_in_raw_thread(void)
 	return 0;
 }
 
-/* A thread, and a process, by clone() alone; both of them twice. */
+static const unsigned long RAW_THREAD = CLONE_VM | CLONE_FS | CLONE_FILES |
+					CLONE_SIGHAND | CLONE_THREAD |
+					CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+
+/* A thread on a stack, which has ended when this returns. */
+static void run_raw_thread(char *stack, int (*function)(void))
+{
+	static int tid;
+
+	tid = -1;
+	if (raw_clone(RAW_THREAD, stack, &tid, function) < 0)
+		die("clone");
+	while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE))
+		(void)syscall(SYS_futex, &tid, 0 /* FUTEX_WAIT */, -1, NULL,
+			      NULL, 0);
+}
+
+static int is_refused(void)
+{
+	struct ring ring;
+	int ret = ring_open(&ring);
+
+	return ret < 0 && errno == EAGAIN;
+}
+
+/*
+ * A process with this memory is refused requests and threads, but not processes with a copy
+ * of the memory.
+ */
+static int be_refused(void)
+{
+	static char memory[128 << 10] __attribute__((aligned(64)));
+	char *stack = memory + sizeof(memory);
+	int wrong = !is_refused();
+
+	if (raw_clone(RAW_THREAD, stack, NULL, is_refused) != -EAGAIN)
+		wrong |= 2;
+	for (int i = 0; i < 2; i++)
+		wrong |= status_of((pid_t)raw_clone(SIGCHLD, stack, NULL,
+						    read_in_clone))
+				 ? 4
+				 : 0;
+	return wrong;
+}
+
+/* A thread, and processes, by clone() alone; all of them twice. */
 static int do_clone(void)
 {
-	const unsigned long thread = CLONE_VM | CLONE_FS | CLONE_FILES |
-				     CLONE_SIGHAND | CLONE_THREAD |
-				     CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
 	enum { BYTES = 256 << 10 };
 	char *stack = malloc(BYTES);
-	static int tid;
 
 	if (!stack)
 		die("malloc");
 	stack = (char *)(((uintptr_t)stack + BYTES - 64) & ~63ul);
 	for (int i = 0; i < 2; i++) {
-		tid = -1;
 		clone_wrong = -1;
-		if (raw_clone(thread, stack, &tid, read_in_raw_thread) < 0)
-			die("clone");
-		while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE))
-			(void)syscall(SYS_futex, &tid, 0 /* FUTEX_WAIT */, -1,
-				      NULL, NULL, 0);
+		run_raw_thread(stack, read_in_raw_thread);
 		printf("clone: in the thread %d of 10 parts are wrong\n",
 		       clone_wrong);
 		printf("clone: in the process, status %d\n",
 		       status_of((pid_t)raw_clone(SIGCHLD, stack, NULL,
 						  read_in_clone)));
+		printf("clone: in the process with this memory, status %d\n",
+		       status_of((pid_t)raw_clone(CLONE_VM | SIGCHLD, stack,
+						  NULL, be_refused)));
 	}
 	say_parts("clone", 3);
 	return 0;

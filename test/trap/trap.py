@@ -171,7 +171,9 @@ def _(trap):
 @case("a thread and a process by the system call clone alone are served under the trap")
 def _(trap):
     trap.expect("clone", ["clone: in the thread 0 of 10 parts are wrong",
-                          "clone: in the process, status 0"] * 2 + [
+                          "clone: in the process, status 0",
+                          "clone: in the process with this memory, "
+                          "status 0"] * 2 + [
                           "clone: 0 of 3 parts are wrong"])
 
 
