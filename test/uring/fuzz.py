@@ -218,10 +218,12 @@ def write_with_flags(request):
         return False
     if request.rw_flags & 8 and 'EAGAIN:0' in both and any(is_mistake(one) for one in both):
         return True
+    # What is linked to it may wait, where it is made.
+    may_wait = bool(request.flags & 0xc) and request.theirs == 'waits'
     return (bool(request.rw_flags & 8) or (
         request.fd in EVENTFDS and bool(request.rw_flags))) and (
-        re.match('[0-9EA]', request.theirs) and re.match('EAGAIN|EOPNOTSUPP', request.ours)
-        is not None)
+        (may_wait or re.match('[0-9EA]', request.theirs) is not None) and
+        re.match('EAGAIN|EOPNOTSUPP', request.ours) is not None)
 
 
 def fails_with_a_buffer(request):
