@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -389,6 +390,21 @@ static void two_of_one_socket(void)
 	}
 }
 
+/* What was received ends where there is no more memory. */
+static void memory_ends(struct uring *ring)
+{
+	char *pages = pages_of(8192, PROT_READ | PROT_WRITE);
+	int fds[2];
+
+	REQUIRE(mprotect(pages + 4096, 4096, PROT_NONE) == 0);
+	pair_of(SOCK_STREAM, fds);
+	put(fds[1], 10);
+	put(fds[1], 10);
+	sqe_rw(ring, IORING_OP_RECV, fds[0], pages + 4096 - 15, 100, 0);
+	uring_submit(ring);
+	take_hint("memory", "ends", ring);
+}
+
 /* Where a mark or descriptors lie between what was received and the rest. */
 static void parts_of_a_stream(void)
 {
@@ -420,6 +436,7 @@ static void parts_of_a_stream(void)
 	receive("mark", "before", &ring, RECV, fds[0], 100, 0);
 	receive("mark", "byte", &ring, RECV, fds[0], 1, MSG_OOB);
 	receive("mark", "after", &ring, RECV, fds[0], 100, 0);
+	memory_ends(&ring);
 }
 
 #define END                                                \
@@ -435,6 +452,7 @@ static void parts_of_a_stream(void)
 	}
 #define PARTS                                                        \
 	{ "descriptors.first=10,nonempty", "descriptors.first=10" }, \
+		{ "memory.ends=10,nonempty", "memory.ends=10" },     \
 		{ "mark.before=10,nonempty", "mark.before=10" },     \
 	{                                                            \
 		"mark.byte=1,nonempty", "mark.byte=1"                \
@@ -455,7 +473,7 @@ const struct row rows_uring_hint[] = {
 	ROW("less, as much or more for many that wait", many_at_once),
 	ROW("as much for many that wait, and no more to come", shut_at_once),
 	ROW("as much for two that wait for one socket", two_of_one_socket),
-	ROW_DIFFERS("more behind a mark, or behind descriptors",
+	ROW_DIFFERS("more behind a mark, descriptors or the end of memory",
 		    parts_of_a_stream, differs_ring_hint, PARTS),
 	NO_ROW,
 };

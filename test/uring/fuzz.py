@@ -32,6 +32,7 @@ DRAGGED = (2, 3)  # appended to; direct
 PIPES = range(6, 10)
 EVENTFDS = (23, 24)
 EPOLLS = (25, 26)
+ARENA = 1 << 18
 READS = (1, 4, 22, 60)
 RW = READS + (2, 5, 23, 61)
 # What a thread of the kernel's executes, always or where it would have to wait.
@@ -54,6 +55,7 @@ class Request:
         self.rw_flags = int(fields['rw'], 0)
         self.ioprio = int(fields['ioprio'], 0)
         self.bytes = int(fields['len'], 0)
+        self.addr = fields['addr']
         self.off = fields['off']
         self.is_fixed = bool(self.flags & 1)
         self.is_open = False  # its chain goes on to the end of the submission
@@ -256,9 +258,15 @@ def late_mistake(request):
         any(not one.startswith('E') for one in both))
 
 
+def reaches_out(request):
+    """Its memory ends before it"""
+    where = re.match(r'arena\+(0x[0-9a-f]+)$', request.addr)
+    return bool(where) and int(where[1], 0) + request.bytes > ARENA
+
+
 def leaves_more(request):
-    """A receive that ends at a mark, of which was_marked() says whether there may be one, does
-    not tell that there is more behind it"""
+    """A receive that ends at a mark, of which was_marked() says whether there may be one, or
+    where its memory does, does not tell that there is more behind it"""
     theirs, ours = request.theirs.split(':'), request.ours.split(':')
     return request.opcode in (10, 27) and (
         theirs[0] == ours[0] and theirs[0].isdigit() and len(ours) == 2 and
@@ -491,7 +499,8 @@ def compare(theirs, ours, tally):
         if any(spliced(request) for request in requests) and was_spliced(theirs):
             tally.rules['spliced'] += 1
             return None
-        if was_marked(theirs) and all(leaves_more(request) for request in requests):
+        if all(leaves_more(request) and (was_marked(theirs) or reaches_out(request))
+               for request in requests):
             tally.rules['leaves_more'] += 1
             tally.nr_requests += nr
             continue
