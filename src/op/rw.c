@@ -11,6 +11,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -19,6 +20,7 @@
 #include "base/uaddr.h"
 #include "options/config.h"
 #include "file/file.h"
+#include "file/inspect.h"
 #include "op/rows.h"
 
 enum {
@@ -191,14 +193,27 @@ static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 	return unlikely(is_stream) && !uaio_sqe_bytes(sqe);
 }
 
+static bool is_eventfd(int fd)
+{
+	static const char name[] = "anon_inode:[eventfd]";
+	char path[UAIO_FD_PATH_BYTES], link[sizeof(name)];
+
+	uaio_fd_path(fd, path);
+	return sys_readlinkat(AT_FDCWD, path, link, sizeof(link)) ==
+		       sizeof(name) - 1 &&
+	       !memcmp(link, name, sizeof(name) - 1);
+}
+
 static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 {
 	int64_t res = sys_send(
 		fd, NULL, 0, MSG_DONTWAIT | (sqe->is_deaf ? MSG_NOSIGNAL : 0));
 
 	/* A write of 0 bytes can wait only on a socket. */
-	return res == -ENOTSOCK || res == -ENOSYS ? sys_write(fd, NULL, 0)
-						  : res;
+	if (res == -ENOTSOCK || res == -ENOSYS)
+		res = sys_write(fd, NULL, 0);
+	/* The kernel's io_uring does not ask for that. */
+	return res == -EINVAL && sqe->is_patient && is_eventfd(fd) ? 0 : res;
 }
 
 /*
