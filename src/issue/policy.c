@@ -47,8 +47,6 @@ enum {
 	 * of it, waited for writeback: a MiB takes 0.3 to 0.7 ms here.
 	 */
 	SLOW_WRITE_US = 1000,
-	/* An eventfd, a timerfd and their like give no fewer. */
-	SHORT_BYTES = 8,
 };
 
 /* Execute it here, however long it takes: it does not wait for a device. */
@@ -534,21 +532,6 @@ static bool chooses_late(const struct uaio_sqe *sqe)
 	       !(sqe->call_flags & MSG_DONTWAIT);
 }
 
-/*
- * Return: whether it is a read whose call does not wait, as it asks for nothing, or for less
- * than such a file gives: the file may never be ready.
- */
-static bool is_short(const struct uaio_file *file, const struct uaio_sqe *sqe)
-{
-	uint64_t bytes;
-
-	if (uaio_optab[sqe->op].class != UAIO_CLASS_READ || sqe->is_multishot)
-		return false;
-	bytes = uaio_sqe_bytes(sqe);
-	return !bytes || (bytes < SHORT_BYTES &&
-			  uaio_file_has(file, UAIO_FILE_F_OLD_WRITE));
-}
-
 enum uaio_issue uaio_send_untried(struct uaio_file *file,
 				  const struct uaio_sqe *sqe,
 				  struct uaio_outcome *ret)
@@ -578,8 +561,6 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 	/* That it has no memory shows at once. */
 	if (sqe->op == UAIO_OP_READ_SELECT && !sqe->is_multishot)
 		return try_stream(file, sqe, ret);
-	if (is_short(file, sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
 	ret->until_ns = time_limit(file, sqe);
 	return UAIO_ISSUE_RETRY_READY;
 }

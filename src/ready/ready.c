@@ -218,6 +218,8 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	bool is_armed = uaio_watch_tells_locked(watch, events);
 	/* relaxed: changed under the lock */
 	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
+	/* It may fail, or ask for nothing, of which the epoll does not tell. */
+	bool is_untried = !was_tried && (is_armed || req->sqe.is_async);
 
 	/* A request behind others waits for them. */
 	if (!was_idle && id != UAIO_WAITQ_POLL && is_armed)
@@ -229,7 +231,7 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	    (was_idle && ends_unready_locked(file, id)))
 		uaio_watch_kick(watch, 1u << id, is_armed);
 	else if (!is_armed || !was_tried || pays_to_retry(waitq))
-		uaio_watch_freshen(watch, 1u << id, is_armed && !was_tried);
+		uaio_watch_freshen(watch, 1u << id, is_untried);
 }
 
 bool uaio_ready_park(struct uaio_req *req)

@@ -26,7 +26,9 @@
  *       run is tried once more; and an edge that came between the try of a
  *       request and its parking shows in the number of edges.
  *   I4  A thread that sleeps in the epoll has armed all that was parked. What
- *       is parked later is armed by the thread that parks it, if one sleeps.
+ *       is parked later is armed by the thread that parks it, if one sleeps. What
+ *       was never tried, as its client wanted a worker, is first run: of one that
+ *       fails, or asks for nothing, the epoll may never tell.
  *   I5  One thread at a time runs the list of a queue; others skip it. That
  *       thread looks at the list under the lock before it lets go. A run is
  *       bounded; what is left over is passed on to a thread that sleeps. A

@@ -378,13 +378,21 @@ static void note_unasked(const char *key, struct uring *ring)
 		note_text(key, "waits");
 }
 
-/* A read of no bytes, or too few: its file may never be ready. */
+/*
+ * A read of no bytes, or too few, or where a socket listens; and a write of none: their
+ * file may never be ready.
+ */
 static void reads_of_nothing(void)
 {
 	static struct iovec none;
 	struct uring ring = new_uring(8, 0);
 	int pair[2], event = eventfd(0, 0);
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	const struct sockaddr any = { .sa_family = AF_UNIX };
 
+	REQUIRE(bind(listener, &any, sizeof(sa_family_t)) == 0 &&
+		listen(listener, 4) == 0);
 	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	for (unsigned flags = 0; flags <= IOSQE_ASYNC; flags += IOSQE_ASYNC) {
 		sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 0, 0)->flags =
@@ -399,6 +407,21 @@ static void reads_of_nothing(void)
 		sqe_rw(&ring, IORING_OP_READ, open(".", O_RDONLY), buf, 0, 0)
 			->flags = (uint8_t)flags;
 		note_unasked("folder", &ring);
+		sqe_rw(&ring, IORING_OP_READ, listener, buf, 9, 0)->flags =
+			(uint8_t)flags;
+		note_unasked("listener", &ring);
+	}
+	for (unsigned flags = 0; flags <= IOSQE_ASYNC; flags += IOSQE_ASYNC) {
+		sqe_rw(&ring, IORING_OP_WRITE, event, buf, 0, 0)->flags =
+			(uint8_t)flags;
+		note_unasked("write", &ring);
+		sqe_rw(&ring, IORING_OP_WRITEV, event, &none, 1, 0)->flags =
+			(uint8_t)flags;
+		note_unasked("writev", &ring);
+		/* It has no writes. */
+		sqe_rw(&ring, IORING_OP_WRITE, timer, buf, 0, 0)->flags =
+			(uint8_t)flags;
+		note_unasked("timerfd", &ring);
 	}
 	/* Nor does it wait for those that do. */
 	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 1, 0);
