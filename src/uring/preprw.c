@@ -78,8 +78,9 @@ int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 	if (ret == 0 && (raw->addr || raw->len))
 		return -EINVAL;
 	entry->sqe.is_multishot = true;
-	/* In the kernel a worker that is to begin it polls first. */
-	entry->sqe.polls_first = raw->flags & IOSQE_ASYNC;
+	/* In the kernel a thread that is to begin it polls first. */
+	if (unlikely(uaio_uring_begins_aside(entry)))
+		entry->sqe.is_async = entry->sqe.polls_first = true;
 	return ret;
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "op/sock.h"
-#include "flow/drain.h"
 #include "uring/calls.h"
 #include "uring/files.h"
 #include "uring/note.h"
@@ -60,14 +59,6 @@ static void poll_first(struct uaio_uring_entry *entry)
 		!(entry->sqe.call_flags & MSG_OOB) || !receives(entry);
 }
 
-/* Return: whether a thread of the kernel's begins it. */
-static bool begins_aside(const struct uaio_uring_entry *entry)
-{
-	return entry->raw.flags & (IOSQE_ASYNC | IOSQE_IO_DRAIN) ||
-	       entry->ring->was_drained ||
-	       uaio_drain_is_on(&entry->ring->queue.group);
-}
-
 /*
  * It has many shots. If a thread of the kernel's begins it, that polls first, whatever
  * the flags say of waiting.
@@ -75,7 +66,7 @@ static bool begins_aside(const struct uaio_uring_entry *entry)
 static void take_shots(struct uaio_uring_entry *entry)
 {
 	entry->sqe.is_multishot = true;
-	if (unlikely(begins_aside(entry)))
+	if (unlikely(uaio_uring_begins_aside(entry)))
 		entry->sqe.is_async = entry->sqe.polls_first = true;
 }
 

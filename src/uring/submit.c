@@ -7,6 +7,7 @@
 #include "file/file.h"
 #include "op/sleeper.h"
 #include "flow/asleep.h"
+#include "flow/drain.h"
 #include "issue/chain.h"
 #include "issue/submit.h"
 #include "proc/ownfd.h"
@@ -199,6 +200,13 @@ static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
 	    unlikely(uaio_file_has(file, UAIO_FILE_F_RING)))
 		return uaio_uring_polled(&entry->sqe);
 	return file_of_shots(entry, file);
+}
+
+bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry)
+{
+	return entry->raw.flags & (IOSQE_ASYNC | IOSQE_IO_DRAIN) ||
+	       entry->ring->was_drained ||
+	       uaio_drain_is_on(&entry->ring->queue.group);
 }
 
 /* Return: whether it changes what buffers are provided. */

@@ -92,6 +92,12 @@ const struct uaio_uring_row *uaio_uring_row_of(unsigned opcode);
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 
 /*
+ * Return: whether a thread of the kernel's would begin it: with IOSQE_ASYNC, and behind a
+ * drain.
+ */
+bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
+
+/*
  * The memory of an entry is in the registered buffer that it names: use that.
  * Return: 0, also if it is not there, which is a late error; -ENOMEM.
  */
