@@ -333,13 +333,14 @@ static const char *const others[] = {
 	"what is submitted with it, as a send does here, too, and holds up "
 	"no other, as any does here. A receive takes what "
 	"there is, whatever SO_RCVLOWAT says, and one with MSG_OOB does not "
-	"poll first. What is no socket, or not open for reading, fails at "
-	"once. All that is so of a request with many shots and IOSQE_ASYNC, "
+	"poll first. What is no socket, or not open for reading, or has a "
+	"flag of a read that its file refuses, fails at once. All that is so "
+	"of a request with many shots and IOSQE_ASYNC, "
 	"too, which polls first.",
 	"A read or write of an epoll fails at once; in the kernel it waits "
-	"until that is ready. A write of no bytes to an eventfd fails "
-	"(EINVAL); one with RWF_* flags to an eventfd is EOPNOTSUPP, and "
-	"one to an eventfd that is full and O_NONBLOCK EAGAIN.",
+	"until that is ready. A write with RWF_* flags to an eventfd is "
+	"EOPNOTSUPP, and one to an eventfd that is full and O_NONBLOCK "
+	"EAGAIN; one of no bytes succeeds whatever its flags.",
 	"The last submission of a call that is linked to nothing is "
 	"executed as any other, and so is a drain, and what comes behind a "
 	"request with IOSQE_ASYNC. In the kernel a thread executes these, "

@@ -30,6 +30,7 @@ CHUNK = 100  # worlds of one process
 FILES = range(4)
 DRAGGED = (2, 3)  # appended to; direct
 PIPES = range(6, 10)
+PAIRS = range(10, 18)  # sockets, of which each is connected with its neighbour
 EVENTFDS = (23, 24)
 EPOLLS = (25, 26)
 ARENA = 1 << 18
@@ -110,10 +111,10 @@ def read_of_an_epoll(request):
 
 
 def write_of_an_eventfd(request):
-    """A write to an eventfd that is full, or of no bytes: the kernel waits, or does nothing"""
+    """A write to an eventfd that is full: the kernel waits"""
     return request.opcode in (2, 23, 5, 61) and (
         request.fd in EVENTFDS or request.is_fixed) and (
-        request.theirs in ('waits', '0:0') and re.match('EINVAL|EAGAIN|EFAULT', request.ours))
+        request.theirs == 'waits' and re.match('EINVAL|EAGAIN|EFAULT', request.ours))
 
 
 def is_bundle(request):
@@ -180,12 +181,14 @@ def is_many_in_a_thread(request):
 
 
 def poll_first(request):
-    """What is to be polled first, and is no socket, or not open for reading, fails at once, as
-    does a receive of urgent data: the kernel waits"""
+    """What is to be polled first, and is no socket, or not open for reading, or has a flag that
+    its file does not know, fails at once, as does a receive of urgent data: the kernel waits"""
     is_urgent = request.opcode in (10, 27) and bool(request.rw_flags & 1)
     is_many = is_many_in_a_thread(request) or (
         is_bundle(request) and bool(request.flags & 0x10))
     if is_many and request.theirs == 'waits':
+        if request.opcode == 49 and request.rw_flags:
+            return request.ours.split(':')[0] in ('EOPNOTSUPP', 'EINVAL')
         return request.ours.split(':')[0] in ('ENOTSOCK', 'EBADF')
     return request.opcode in SOCKET_OPS and bool(request.ioprio & 5) and (
         request.theirs == 'waits' and (request.ours.startswith('ENOTSOCK:') or (
@@ -193,10 +196,10 @@ def poll_first(request):
 
 
 def no_bytes(request):
-    """A read or write of no bytes succeeds, whatever else is wrong with it; or not"""
-    both = (request.theirs, request.ours)
+    """A read or write of no bytes succeeds, whatever flags it has"""
     return request.opcode in RW and (request.bytes == 0 or request.opcode in VECTORED) and (
-        '0:0' in both and any(is_mistake(one) or one == 'EAGAIN:0' for one in both))
+        bool(request.rw_flags) and request.ours == '0:0' and (
+            is_mistake(request.theirs) or request.theirs == 'EAGAIN:0'))
 
 
 def counts(request):
@@ -265,7 +268,7 @@ def reaches_out(request):
 
 
 def leaves_more(request):
-    """A receive that ends at a mark, of which was_marked() says whether there may be one, or
+    """A receive that ends at a mark, of which marked_by() says where there may be one, or
     where its memory does, does not tell that there is more behind it"""
     theirs, ours = request.theirs.split(':'), request.ours.split(':')
     return request.opcode in (10, 27) and (
@@ -354,8 +357,10 @@ WRITES = (2, 5, 17, 23, 30, 55, 61)  # and what else changes a file
 def overtakes(requests):
     """A read of a file is made before or after a write that was submitted before it, to which
     it is not linked: the kernel gives to a thread what needs room on the disk"""
-    def is_of_file(request):
-        return request.fd in FILES or request.is_fixed
+    def may_change(one, request):
+        same = one.is_fixed or request.is_fixed or (
+            one.fd in FILES and request.fd in FILES and (one.fd == 2) == (request.fd == 2))
+        return one.opcode in WRITES and same and one.ours[0].isdigit()
 
     for place, request in enumerate(requests):
         if request.theirs == request.ours:
@@ -363,9 +368,9 @@ def overtakes(requests):
         before = requests[:place]
         while before and before[-1].flags & 0xc:
             before = before[:-1]  # of its own chain
-        if request.opcode not in READS or not is_of_file(request) or (
-                'waits' in (request.theirs, request.ours) or not any(
-                    one.opcode in WRITES and is_of_file(one) for one in before)):
+        if request.opcode not in READS or not (
+                request.theirs[0].isdigit() and request.ours[0].isdigit()) or not any(
+                    may_change(one, request) for one in before):
             return False
     return any(request.theirs != request.ours for request in requests)
 
@@ -428,10 +433,16 @@ def spliced(request):
             bool(request.rw_flags & 8) and request.ours == 'EOPNOTSUPP:0'))
 
 
-def was_marked(before):
-    """Whether urgent data has been sent: MSG_OOB."""
-    return any(int(flags, 0) & 1 for line in before
-               for flags in re.findall(r' \| op (?:9|26|47|48) [^|]* rw (\S+) ', line))
+def marked_by(line):
+    """Where urgent data may have been sent to, with MSG_OOB: places; None for any of them."""
+    found = set()
+    texts, results = line.split(' | ')[1:], result_of(line)
+    for text, result in zip(texts, results):
+        sent = re.match(r'op (?:9|26|47|48) flags (\S+) fd (\S+) .* rw (\S+) ', text)
+        if sent and int(sent[3], 0) & 1 and result[0] not in 'E0':
+            place = int(sent[2])
+            found.add(None if int(sent[1], 0) & 1 or place > PAIRS[-1] else place ^ 1)
+    return found
 
 
 def was_spliced(before):
@@ -459,8 +470,9 @@ class Tally:
 
 def compare(theirs, ours, tally):
     """Return: what is wrong in a world, or None."""
-    is_drained, has_one = False, False
+    is_drained, has_one, marked = False, False, set()
     for line, other in zip(theirs, ours):
+        marked |= marked_by(line)
         nr = line.count(' | op ')
         is_drained |= has_one
         has_one = has_drain(line)
@@ -499,8 +511,8 @@ def compare(theirs, ours, tally):
         if any(spliced(request) for request in requests) and was_spliced(theirs):
             tally.rules['spliced'] += 1
             return None
-        if all(leaves_more(request) and (was_marked(theirs) or reaches_out(request))
-               for request in requests):
+        if all(leaves_more(one) and (reaches_out(one) or marked & (
+                {None} if one.is_fixed else {None, one.fd})) for one in requests):
             tally.rules['leaves_more'] += 1
             tally.nr_requests += nr
             continue
