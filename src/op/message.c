@@ -248,6 +248,39 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 }
 
 /*
+ * Return: whether poll() tells of all that a socket has for a request of many shots: not
+ * of fewer bytes than SO_RCVLOWAT, which is asked for once. If it is set later, the
+ * request finds bytes that it has left when so many are there.
+ */
+static bool is_told_by_poll(struct uaio_sqe *own, int fd)
+{
+	if (!own->knows_mark) {
+		own->knows_mark = true;
+		own->has_mark = uaio_sock_option(fd, SO_RCVLOWAT) != 1;
+	}
+	return !own->has_mark;
+}
+
+/*
+ * A shot has filled its memory. If poll() says that there is nothing more, there is not,
+ * also behind an urgent mark, where SIOCINQ does not look: then no try in vain has to say
+ * so, and the next bytes make an edge.
+ * Return: whether the socket has more; *ret_is_emptied: whether it certainly has not.
+ */
+static bool ask_rest_of_shot(int fd, bool *ret_is_emptied)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLRDHUP };
+	int nr = sys_ppoll(&pfd, 1, &zero, NULL, 0);
+
+	*ret_is_emptied = nr == 0;
+	/* At its end, and with an error, it is ready as well. */
+	if (nr > 0 && pfd.revents == POLLIN)
+		return true;
+	return nr && uaio_sock_bytes_there(fd) > 0;
+}
+
+/*
  * A call has received res bytes, where there was so much room: note whether the stream
  * has more, or that it is to be asked. It is asked only if the call may have left some:
  * one that took less than there was room for has left none.
@@ -259,18 +292,23 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	struct uaio_sqe *own = (struct uaio_sqe *)(uintptr_t)sqe;
 	bool asks = unlikely((uint64_t)res >= room) ||
 		    unlikely(sqe->call_flags & MSG_PEEK);
-	bool leaves_more = false, asks_rest = false;
+	bool leaves_more = false, asks_rest = false, is_emptied = false;
 
 	if (unlikely(asks) && res >= 0 && is_stream &&
 	    !(sqe->call_flags & MSG_ERRQUEUE)) {
 		asks_rest = extra_flags & UAIO_RWF_ASKS_LATER;
-		leaves_more = !asks_rest && uaio_sock_bytes_there(fd);
+		if (sqe->is_multishot && is_told_by_poll(own, fd))
+			leaves_more = ask_rest_of_shot(fd, &is_emptied);
+		else if (!asks_rest)
+			leaves_more = uaio_sock_bytes_there(fd);
 	}
 	/* A call before may have left some. */
 	if (unlikely(leaves_more != sqe->leaves_more))
 		own->leaves_more = leaves_more;
 	if (unlikely(asks_rest != sqe->asks_rest))
 		own->asks_rest = asks_rest;
+	if (unlikely(is_emptied != sqe->is_emptied))
+		own->is_emptied = is_emptied;
 }
 
 static bool has_nothing(int fd)

@@ -303,9 +303,9 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 
 /*
  * A multishot request has the result res, and goes on: a poll if edges answer it,
- * another as long as it succeeds, until a try finds nothing. The file's lock is
- * released meanwhile; an edge that comes then kicks the wait queue, which is being
- * run.
+ * another as long as it succeeds, until a try finds nothing, or its socket is known to
+ * have nothing more (is_emptied). The file's lock is released meanwhile; an edge that
+ * comes then kicks the wait queue, which is being run.
  * Return: the result with which it ends, or -EAGAIN.
  */
 static __attribute__((noinline)) int64_t
@@ -321,7 +321,7 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 	is_posted = uaio_flow->post_more(req, res);
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
-	if (is_posted && !is_poll) {
+	if (is_posted && !is_poll && !req->sqe.is_emptied) {
 		run->waitq->is_kicked = run->is_again = true;
 		/* The try that follows is not counted, up to a point. */
 		run->budget += run->nr_done <= RUN_TRIES;

@@ -409,6 +409,100 @@ static void many_sockets_are_asked_at_once(void **state)
 		close_pair(fds[i]);
 }
 
+static bool count_receives(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_recvfrom)
+		add_relaxed(&nr_asked, 1);
+	return false;
+}
+
+/* Bytes come to a receive of many shots. Return: how many calls receive. */
+static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
+{
+	store_relaxed(&nr_asked, 0);
+	unit_hook(count_receives);
+	assert_int_equal(write(from, memory, bytes), bytes);
+	for (unsigned nr = 0; nr < bytes; nr += BYTES) {
+		struct cqe cqe = get(&client);
+
+		cqe.flags &= ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
+		assert_cqe(&cqe, 1, BYTES, CQE_OF(bid++));
+	}
+	/* A thread that has received may be about to try again. */
+	unit_await(is_quiet, NULL);
+	unit_hook(NULL);
+	return load_relaxed(&nr_asked);
+}
+
+/* But where poll() does not say that a socket has something. */
+static void no_shot_is_in_vain(void **state)
+{
+	int fds[2], two = 2;
+
+	(void)state;
+	pair_of(fds);
+	provide(&client, 0, BUFFERS);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	unit_await(is_quiet, NULL);
+	assert_int_equal(count_shots(fds[1], BYTES, 0), 1);
+	assert_int_equal(count_shots(fds[1], 3 * BYTES, 1), 3);
+	cancel_on(fds[0], 1);
+	assert_int_equal(
+		setsockopt(fds[0], SOL_SOCKET, SO_RCVLOWAT, &two, sizeof(two)),
+		0);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	unit_await(is_quiet, NULL);
+	assert_int_equal(count_shots(fds[1], BYTES, 4), 2);
+	cancel_on(fds[0], 1);
+	close_pair(fds);
+}
+
+/* A thread that waits tells the epoll of what is parked, and sleeps. */
+static void sleep_once(void)
+{
+	struct __kernel_timespec soon = { .tv_nsec = 1000000 };
+
+	put_rw(&client, IORING_OP_TIMEOUT, -1, &soon, 1, 0, 2);
+	submit(&client, 0);
+	assert_got(&client, 2, -ETIME);
+}
+
+/* All is there when the epoll tells of it, and it tells but once. */
+static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
+{
+	static const unsigned firsts[] = { BYTES, BYTES / 2 };
+	struct sockaddr_in address;
+	int listening = listener(0, &address), fds[2];
+
+	(void)state;
+	fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fds[1], (void *)&address, sizeof(address)), 0);
+	fds[0] = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(fds[0] >= 0);
+	provide(&client, 0, BUFFERS);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned first = firsts[i];
+
+		sleep_once();
+		/* The last of these is urgent. All go together. */
+		assert_int_equal(
+			send(fds[1], memory, first + 1, MSG_OOB | MSG_MORE),
+			first + 1);
+		assert_int_equal(send(fds[1], memory, BYTES, 0), BYTES);
+		assert_int_equal(get(&client).res, first);
+		assert_int_equal(get(&client).res, BYTES);
+	}
+	unit_close(fds[0]);
+	close(fds[1]);
+	close(listening);
+}
+
 static bool count_flags(long nr, const long args[6], long *ret_res)
 {
 	(void)ret_res;
@@ -688,6 +782,8 @@ int main(void)
 		RING_TEST(a_receive_goes_on_beyond_one_run),
 		RING_TEST(what_polls_first_waits_for_its_socket),
 		RING_TEST(many_sockets_are_asked_at_once),
+		RING_TEST(no_shot_is_in_vain),
+		RING_TEST(a_shot_that_ends_at_a_mark_is_not_the_last),
 		RING_TEST(a_read_that_waits_does_not_ask_for_flags),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),
 		RING_TEST(a_receive_of_many_shots_keeps_its_socket),

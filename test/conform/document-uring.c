@@ -205,7 +205,10 @@ static const char *const others[] = {
 	"what ends at a mark, before descriptors, or where its memory does, "
 	"does not tell. Those "
 	"that have waited and complete together are polled for it: fewer "
-	"bytes than SO_RCVLOWAT do not tell. A stream of another kind than "
+	"bytes than SO_RCVLOWAT do not tell. A receive of many shots polls, "
+	"too, unless SO_RCVLOWAT is set when its first shot fills its "
+	"memory: if it is set later, bytes that a shot leaves wait until "
+	"there are so many. A stream of another kind than "
 	"TCP's and Unix's, of which the kernel does not say whether it has "
 	"more, may do so here. An accept does not tell whether more "
 	"connections wait.",

@@ -277,6 +277,47 @@ static void many_shots(void)
 	}
 }
 
+/*
+ * All is there when the first shot is made, and no edge comes for the rest: it is behind
+ * a mark, or fewer bytes than the socket is ready for.
+ */
+static void shots_of_parts(void)
+{
+	static const struct {
+		const char *key;
+		size_t first, second;
+		int low, has_mark;
+	} cases[] = {
+		{ "as_much", 10, 10, 1, 1 },
+		{ "less", 5, 10, 1, 1 },
+		{ "few", 10, 5, 15, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct uring ring = new_uring(8, 0);
+		struct io_uring_cqe cqe;
+		size_t nr = 0;
+		int fds[2];
+
+		connected(TCP, fds);
+		REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVLOWAT,
+				   &cases[i].low, sizeof(int)) == 0);
+		provide(&ring, BYTES);
+		put(fds[1], cases[i].first);
+		REQUIRE(!cases[i].has_mark ||
+			send(fds[1], data, 1, MSG_OOB) == 1);
+		put(fds[1], cases[i].second);
+		selecting(&ring, IORING_OP_RECV, fds[0])->ioprio =
+			IORING_RECV_MULTISHOT;
+		REQUIRE(uring_submit(&ring) == 1);
+		while (nr < cases[i].first + cases[i].second &&
+		       uring_wait(&ring, 1) && uring_take(&ring, &cqe) &&
+		       cqe.res > 0)
+			nr += (size_t)cqe.res;
+		note(cases[i].key, (long)nr);
+	}
+}
+
 /* The last completion says that there is no buffer, and nothing else. */
 static void no_room_for_more(void)
 {
@@ -468,6 +509,7 @@ const struct row rows_uring_hint[] = {
 	ROW("more than a selected buffer holds", selected),
 	ROW_DIFFERS("more than a shot has received", many_shots,
 		    differs_ring_hint, LAST_SHOT),
+	ROW("more behind a mark than a shot has received", shots_of_parts),
 	ROW("more than there are buffers for", no_room_for_more),
 	ROW("more than one of many messages", many_messages),
 	ROW("less, as much or more for many that wait", many_at_once),
