@@ -213,6 +213,12 @@ static const char *const others[] = {
 	"more, may do so here. An accept does not tell whether more "
 	"connections wait.",
 	"SEND_ZC copies, and its second completion comes at once.",
+	"A receive of errors (MSG_ERRQUEUE) from a socket that is hung up "
+	"waits "
+	"for one. The kernel gives up with EAGAIN when it has tried 128 times.",
+	"A bundle with IOSQE_ASYNC that sends nothing has the result 0. In the "
+	"kernel it is ECANCELED, by which the kernel itself marks where many "
+	"shots stop.",
 	"A bundle that waits for all (MSG_WAITALL) uses its buffers when it "
 	"begins to wait; in the kernel one at a time, and incremental ones "
 	"of an array in the wrong places.",

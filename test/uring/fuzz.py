@@ -262,7 +262,10 @@ def late_mistake(request):
 
 
 def reaches_out(request):
-    """Its memory ends before it"""
+    """Its memory ends before it; of a RECVMSG that cannot be told, whose memory is not in its
+    line"""
+    if request.opcode == 10:
+        return True
     where = re.match(r'arena\+(0x[0-9a-f]+)$', request.addr)
     return bool(where) and int(where[1], 0) + request.bytes > ARENA
 
@@ -274,6 +277,21 @@ def leaves_more(request):
     return request.opcode in (10, 27) and (
         theirs[0] == ours[0] and theirs[0].isdigit() and len(ours) == 2 and
         int(theirs[1], 0) == int(ours[1], 0) | 4)
+
+
+def stops_in_a_thread(request):
+    """A bundle that has sent nothing in a thread of the kernel's ends with the mark by which the
+    kernel stops many shots"""
+    return request.opcode == 26 and bool(request.flags & 0x10) and (
+        bool(request.ioprio & 0x10) and
+        (request.theirs, request.ours) == ('ECANCELED:0', '0:0'))
+
+
+def waits_for_errors(request):
+    """A receive of errors (MSG_ERRQUEUE) from a socket that is hung up: the kernel gives up when
+    it has tried so often"""
+    return request.opcode in (10, 27) and bool(request.rw_flags & 0x2000) and (
+        request.theirs.split(':')[0] == 'EAGAIN' and request.ours == 'waits')
 
 
 def overflows(request):
@@ -293,7 +311,7 @@ GOING_ON = [two_mistakes, broken_chain]  # nothing was done
 ENDING = [read_of_an_epoll, write_of_an_eventfd, by_a_thread, late_mistake, poll_first,
           after_a_thread, opens_a_path, write_with_flags, nowait_in_a_thread, no_bytes,
           counts, memory_of_nobody, fails_with_a_buffer, repeats,
-          removes_late, overflows]
+          removes_late, stops_in_a_thread, waits_for_errors, overflows]
 
 
 def result_of(line):
