@@ -76,7 +76,7 @@ struct uaio_sink {
 	 * just before post(), under the same lock. NULL: the door submits no
 	 * request that has such completions.
 	 */
-	bool (*has_room)(const struct uaio_queue *queue);
+	bool (*has_room)(struct uaio_queue *queue);
 
 	/*
 	 * Release what the words of posted completions refer to. Called after

@@ -308,16 +308,21 @@ int uaio_uring_post_message(struct uaio_uring *ring,
 	return is_there ? 0 : -EOVERFLOW;
 }
 
-static bool has_room(const struct uaio_queue *queue)
+static bool has_room(struct uaio_queue *queue)
 {
-	const struct uaio_uring *ring =
-		container_of(queue, struct uaio_uring, queue);
-
+	enum { NR_SHORT = 1024 };
+	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 	/* relaxed: another process may post first, and then it overflows */
-	return !ring->first_over &&
-	       room(ring, uaio_uring_is_shared(ring)
-				  ? load_relaxed(&ring->mem.rings->cq_tail)
-				  : uaio_uring_tail(ring));
+	bool has_some =
+		!ring->first_over &&
+		room(ring, uaio_uring_is_shared(ring)
+				   ? load_relaxed(&ring->mem.rings->cq_tail)
+				   : uaio_uring_tail(ring));
+
+	if (unlikely(!has_some))
+		/* relaxed: a guess */
+		store_relaxed(&ring->nr_short, (uint32_t)NR_SHORT);
+	return has_some;
 }
 
 /* A waiter puts what has overflown into the ring, so that is enough for any. */

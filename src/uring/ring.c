@@ -271,6 +271,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->called.call = uaio_uring_called;
 	list_init(&ring->counting);
 	store_relaxed(&ring->nr_counting, 0);
+	store_relaxed(&ring->nr_short, 0);
 	ring->updating = NULL;
 	ring->is_updating = ring->was_swallowed = false;
 	ring->nr_taken = ring->nr_done = 0;

@@ -86,7 +86,12 @@ struct uaio_uring {
 	uint32_t submit;
 	uint32_t nr_users;
 	uint32_t shares_files; /* rsrc.h, I4; never taken back */
-	uint32_t is_disabled;  /* until IORING_REGISTER_ENABLE_RINGS */
+	/*
+	 * So many of the next receives with many shots have few, as others have ended
+	 * for want of room for their completions: a guess.
+	 */
+	uint32_t nr_short;
+	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
 	uint32_t is_restricted;
 	uint32_t clock;    /* CLOCK_*, by which its waits are */
 	const void *owner; /* the thread that submits; NULL: any may */

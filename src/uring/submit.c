@@ -176,10 +176,23 @@ static bool receives_much(const struct uaio_uring_entry *entry)
 					   entry->sqe.op == UAIO_OP_RECVMSG);
 }
 
+/* Return: whether a receive with many shots will have few of them, as far as is known. */
+static bool is_short(struct uaio_uring *ring)
+{
+	/* relaxed, both: a guess */
+	uint32_t nr = load_relaxed(&ring->nr_short);
+
+	if (likely(!nr))
+		return false;
+	store_relaxed(&ring->nr_short, nr - 1);
+	return true;
+}
+
 /*
  * Before each try of a request that waits, the kernel is asked whether its number is
  * still its file. One with many shots has a descriptor of its own instead, if it can
- * have one: asking costs a tenth of what a message does.
+ * have one: asking costs a tenth of what a message does. But making that and closing
+ * it costs seven calls, which does not pay for one or two shots.
  */
 static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 				       const struct uaio_file *file)
@@ -187,7 +200,8 @@ static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 	struct uaio_file *own;
 
 	if (!receives_much(entry) || !uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
-	    !uaio_ownfds_are_few() || uaio_file_fix(entry->sqe.fd, &own) < 0)
+	    is_short(entry->ring) || !uaio_ownfds_are_few() ||
+	    uaio_file_fix(entry->sqe.fd, &own) < 0)
 		return NULL;
 	return own;
 }

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "flow/cancel.h"
+#include "proc/ownfd.h"
 #include "uring/ring.h"
 #include "uring/table.h"
 
@@ -246,6 +247,52 @@ a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 	close(fds[1]);
 	close_pair(other);
 	unit_close(fds[0]);
+}
+
+static unsigned nr_own_fds(void)
+{
+	unsigned nr = 0, from = 0;
+
+	for (; uaio_ownfd_find(from, 65535, &from); from++)
+		nr++;
+	return nr;
+}
+
+/* It would be made and closed for each message of a client that is slow to take them. */
+static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
+{
+	const uint32_t room = client.params.cq_entries;
+	unsigned nr_with;
+	struct cqe cqe;
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	provide(&client, 0, BUFFERS);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+	nr_with = nr_own_fds();
+	for (uint32_t i = 0; i < room; i++) {
+		put(&client, IORING_OP_NOP, -1, 2);
+		submit(&client, 0);
+	}
+	assert_int_equal(write(fds[1], "a", 1), 1);
+	while (!uaio_uring_find((uint32_t)client.fd)->first_over)
+		assert_int_equal(enter(&client, 0, 0), 0);
+	for (uint32_t i = 0; i < room; i++)
+		assert_got(&client, 2, 0);
+	cqe = get(&client);
+	assert_cqe(&cqe, 1, 1, CQE_OF(0) & ~(uint32_t)IORING_CQE_F_MORE);
+	put_receive(&client, fds[0], 3);
+	submit(&client, 0);
+	assert_int_equal(nr_own_fds(), nr_with - 1);
+	for (unsigned i = 1; i < 3; i++) {
+		assert_int_equal(write(fds[1], "b", 1), 1);
+		cqe = get(&client);
+		assert_cqe(&cqe, 3, 1, CQE_OF(i));
+	}
+	cancel_on(fds[0], 3);
+	close_pair(fds);
 }
 
 /* The fallback thread, and a thread that waits; and a number that is closed meanwhile. */
@@ -780,6 +827,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RING_TEST(nobody_has_to_call_in),
 		RING_TEST(a_receive_goes_on_beyond_one_run),
+		RING_TEST(receives_that_end_as_the_ring_is_full_get_no_numbers),
 		RING_TEST(what_polls_first_waits_for_its_socket),
 		RING_TEST(many_sockets_are_asked_at_once),
 		RING_TEST(no_shot_is_in_vain),

@@ -105,7 +105,7 @@ static uint32_t room_locked(const struct door *door)
 	return owed < DOOR_NR_CQES ? (uint32_t)(DOOR_NR_CQES - owed) : 0;
 }
 
-static bool has_room(const struct uaio_queue *queue)
+static bool has_room(struct uaio_queue *queue)
 {
 	return room_locked(container_of(queue, struct door, queue));
 }
