@@ -277,7 +277,7 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 		submit(&client, 0);
 	}
 	assert_int_equal(write(fds[1], "a", 1), 1);
-	while (!uaio_uring_find((uint32_t)client.fd)->first_over)
+	while (!load_relaxed(&uaio_uring_find((uint32_t)client.fd)->first_over))
 		assert_int_equal(enter(&client, 0, 0), 0);
 	for (uint32_t i = 0; i < room; i++)
 		assert_got(&client, 2, 0);
