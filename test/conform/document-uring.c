@@ -203,8 +203,8 @@ static const char *const others[] = {
 	"more to receive (IORING_CQE_F_SOCK_NONEMPTY). The socket is asked "
 	"for bytes, and only if a receive has filled its memory, or peeks: "
 	"what ends at a mark, before descriptors, or where its memory does, "
-	"does not tell. Those "
-	"that have waited and complete together are polled for it: fewer "
+	"does not tell. Those that have waited and complete together are "
+	"polled for it: fewer "
 	"bytes than SO_RCVLOWAT do not tell. A receive of many shots polls, "
 	"too, unless SO_RCVLOWAT is set when its first shot fills its "
 	"memory: if it is set later, bytes that a shot leaves wait until "
@@ -214,8 +214,8 @@ static const char *const others[] = {
 	"connections wait.",
 	"SEND_ZC copies, and its second completion comes at once.",
 	"A receive of errors (MSG_ERRQUEUE) from a socket that is hung up "
-	"waits "
-	"for one. The kernel gives up with EAGAIN when it has tried 128 times.",
+	"waits for one. The kernel gives up with EAGAIN when it has tried 128 "
+	"times.",
 	"A bundle with IOSQE_ASYNC that sends nothing has the result 0. In the "
 	"kernel it is ECANCELED, by which the kernel itself marks where many "
 	"shots stop.",

@@ -373,22 +373,25 @@ WRITES = (2, 5, 17, 23, 30, 55, 61)  # and what else changes a file
 
 
 def overtakes(requests):
-    """A read of a file is made before or after a write that was submitted before it, to which
-    it is not linked: the kernel gives to a thread what needs room on the disk"""
+    """A read of a file is made before or after a write that was submitted with it, to which
+    it is not linked: the kernel gives to a thread what needs room on the disk. At the end of
+    its file a read does not mind that it has no memory"""
     def may_change(one, request):
         same = one.is_fixed or request.is_fixed or (
             one.fd in FILES and request.fd in FILES and (one.fd == 2) == (request.fd == 2))
         return one.opcode in WRITES and same and one.ours[0].isdigit()
 
-    for place, request in enumerate(requests):
+    chains = [0]
+    for one in requests[:-1]:
+        chains.append(chains[-1] + (not one.flags & 0xc))
+    for chain, request in zip(chains, requests):
         if request.theirs == request.ours:
             continue
-        before = requests[:place]
-        while before and before[-1].flags & 0xc:
-            before = before[:-1]  # of its own chain
+        both = {request.theirs, request.ours}
         if request.opcode not in READS or not (
-                request.theirs[0].isdigit() and request.ours[0].isdigit()) or not any(
-                    may_change(one, request) for one in before):
+                all(one[0].isdigit() for one in both) or both == {'0:0', 'EFAULT:0'}) or not any(
+                    may_change(one, request) for other, one in zip(chains, requests)
+                    if other != chain):
             return False
     return any(request.theirs != request.ours for request in requests)
 
