@@ -221,8 +221,8 @@ struct uaio_op_def {
 	 * Make the request's system call on fd. extra_flags are added to the
 	 * client's RWF_* flags: RWF_NOWAIT, without which the call may block
 	 * for however long it takes; UAIO_RWF_HAS_WAITED, which reads
-	 * ignore; and UAIO_RWF_ASKS_LATER. is_stream: the file has no offsets; of an operation of sockets:
-	 * the socket is of type SOCK_STREAM.
+	 * ignore; and UAIO_RWF_ASKS_LATER. is_stream: the file has no offsets;
+	 * of an operation of sockets: the socket is of type SOCK_STREAM.
 	 * Return: the call's result or -errno. With RWF_NOWAIT, -EOPNOTSUPP
 	 * says that there is no way to make the call without blocking.
 	 */
