@@ -122,6 +122,7 @@ static void what_is_not_fixed_is_refused(void **state)
 
 static void a_file_stays_until_its_requests_are_complete(void **state)
 {
+	struct pollfd writer = { 0 };
 	char byte = 0;
 	int ends[2];
 
@@ -134,9 +135,14 @@ static void a_file_stays_until_its_requests_are_complete(void **state)
 	unit_close(ends[0]);
 	assert_int_equal(door_unfix(door, 2), 0);
 	assert_int_equal(nr_unread(), 0);
+	writer.fd = ends[1];
+	assert_int_equal(poll(&writer, 1, 0), 0);
 	assert_int_equal(write(ends[1], "a", 1), 1);
 	await_got(1, 1);
 	assert_int_equal(byte, 'a');
+	/* The thread that completed it may need a moment until it lets go. */
+	assert_int_equal(poll(&writer, 1, UNIT_PATIENCE_MS), 1);
+	assert_int_equal(writer.revents, POLLERR);
 	assert_int_equal(write(ends[1], "b", 1), -1);
 	assert_int_equal(errno, EPIPE);
 	unit_close(ends[1]);
