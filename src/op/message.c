@@ -254,11 +254,11 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
  */
 static bool is_told_by_poll(struct uaio_sqe *own, int fd)
 {
-	if (!own->knows_mark) {
-		own->knows_mark = true;
-		own->has_mark = uaio_sock_option(fd, SO_RCVLOWAT) != 1;
+	if (!own->knows_rcvlowat) {
+		own->knows_rcvlowat = true;
+		own->has_rcvlowat = uaio_sock_option(fd, SO_RCVLOWAT) != 1;
 	}
-	return !own->has_mark;
+	return !own->has_rcvlowat;
 }
 
 /*

@@ -65,8 +65,8 @@ struct uaio_sqe {
 	/* The same, of many shots: it has not, which is as good as an EAGAIN. */
 	bool is_emptied : 1;
 	/* The same: whether SO_RCVLOWAT was asked for, and is more than one byte. */
-	bool knows_mark : 1;
-	bool has_mark : 1;
+	bool knows_rcvlowat : 1;
+	bool has_rcvlowat : 1;
 	/* Of a socket: what it does, or is wrong with it, waits until poll() says so. */
 	bool polls_first : 1;
 	bool is_async; /* not inline, whatever the policy would say */
