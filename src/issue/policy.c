@@ -383,6 +383,19 @@ static bool waits_for_nothing(const struct uaio_sqe *sqe)
 }
 
 /*
+ * Return: whether it fails at once, whatever waits before it: a socket that listens has
+ * nothing to receive, and nowhere to send, and only accepts and what polls first wait
+ * there.
+ */
+static __attribute__((noinline)) bool
+fails_all_the_same(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
+	       sqe->op != UAIO_OP_ACCEPT && !sqe->polls_first &&
+	       uaio_sock_option(sqe->fd, SO_ACCEPTCONN) == 1;
+}
+
+/*
  * Execute as much of a stream request as is possible without waiting.
  * Return: whether it was tried. If so, and ret->res is -EAGAIN or a short count,
  * there is more to do.
@@ -398,7 +411,8 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	 */
 	if (uaio_config.force_worker)
 		return false;
-	if ((load_relaxed(&waitq->nr) || (is_read && is_in_vain(waitq))) &&
+	if ((load_relaxed(&waitq->nr) ? !fails_all_the_same(file, sqe)
+				      : is_read && is_in_vain(waitq)) &&
 	    !(is_read && waits_for_nothing(sqe)))
 		return false;
 	ret->edges = uaio_file_edges(file);

@@ -269,6 +269,35 @@ static void sockets_that_listen(void)
 	try_sqe("accept.async", &ring);
 }
 
+/* Behind an accept, and a send that polls first, which wait. */
+static void behind_what_waits_to_listen(void)
+{
+	static const int opcodes[] = { IORING_OP_SEND, IORING_OP_RECV,
+				       IORING_OP_READ, IORING_OP_WRITE };
+	struct uring ring = new_uring(8, 0);
+
+	for (int k = 0; k < 2; k++) {
+		int fd = listening(k ? AF_INET : AF_UNIX);
+
+		sqe_of(&ring, IORING_OP_ACCEPT, fd);
+		sqe_rw(&ring, IORING_OP_SEND, fd, data, 1, 0)->ioprio =
+			IORING_RECVSEND_POLL_FIRST;
+		REQUIRE(uring_submit(&ring) == 2);
+		/* A write to a socket of INET's has a signal, too. */
+		for (int i = 0; i < 4 - k; i++) {
+			struct io_uring_sqe *sqe =
+				sqe_rw(&ring, opcodes[i], fd, data, 1, 0);
+			char key[32];
+
+			if (i == 0)
+				sqe->msg_flags = MSG_NOSIGNAL;
+			snprintf(key, sizeof(key), "%s.%d", k ? "inet" : "unix",
+				 i);
+			try_sqe(key, &ring);
+		}
+	}
+}
+
 static void splice_of_one_that_listens(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -518,6 +547,8 @@ const struct row rows_uring_mistakes[] = {
 	ROW("mistakes with attributes end a call", attributes),
 	ROW("HIPRI with flags of newer kernels", flags_of_newer_kernels),
 	ROW("sockets that listen do nothing else", sockets_that_listen),
+	ROW("sockets that listen do nothing else, whatever waits there",
+	    behind_what_waits_to_listen),
 	ROW("a socket that listens is not spliced", splice_of_one_that_listens),
 	ROW("many shots, and EPOLLONESHOT", polls_once),
 	ROW("an epoll is waited for, IOSQE_ASYNC", epoll_in_a_thread),
