@@ -104,6 +104,15 @@ static void provide(struct client *of, uint32_t bid, int nr)
 	assert_true(get(of).res >= 0);
 }
 
+/* A pair of which one is received from by a request of many shots, which has buffers. */
+static void pair_that_receives(int fds[2])
+{
+	pair_of(fds);
+	provide(&client, 0, BUFFERS);
+	put_receive(&client, fds[0], 1);
+	submit(&client, 0);
+}
+
 /* Wait until so many completions are in the ring, without a call of io_uring. */
 static void await_unread(const struct client *of, uint32_t nr)
 {
@@ -193,10 +202,7 @@ static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
 	int fds[2], other;
 
 	(void)state;
-	pair_of(fds);
-	provide(&client, 0, BUFFERS);
-	put_receive(&client, fds[0], 1);
-	submit(&client, 0);
+	pair_that_receives(fds);
 	cancel_on(fds[1], 0);
 	cancel_on(fds[0], 1);
 	other = dup(fds[0]);
@@ -267,10 +273,7 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 	int fds[2];
 
 	(void)state;
-	pair_of(fds);
-	provide(&client, 0, BUFFERS);
-	put_receive(&client, fds[0], 1);
-	submit(&client, 0);
+	pair_that_receives(fds);
 	nr_with = nr_own_fds();
 	for (uint32_t i = 0; i < room; i++) {
 		put(&client, IORING_OP_NOP, -1, 2);
@@ -351,10 +354,7 @@ static void a_receive_goes_on_beyond_one_run(void **state)
 	int fds[2];
 
 	(void)state;
-	pair_of(fds);
-	provide(&client, 0, BUFFERS);
-	put_receive(&client, fds[0], 1);
-	submit(&client, 0);
+	pair_that_receives(fds);
 	for (int i = 0; i < ROUNDS; i++)
 		assert_int_equal(write(fds[1], memory, BYTES / 2), BYTES / 2);
 	while (nr_bytes < ROUNDS * BYTES / 2) {
@@ -489,10 +489,7 @@ static void no_shot_is_in_vain(void **state)
 	int fds[2], two = 2;
 
 	(void)state;
-	pair_of(fds);
-	provide(&client, 0, BUFFERS);
-	put_receive(&client, fds[0], 1);
-	submit(&client, 0);
+	pair_that_receives(fds);
 	unit_await(is_quiet, NULL);
 	assert_int_equal(count_shots(fds[1], BYTES, 0), 1);
 	assert_int_equal(count_shots(fds[1], 3 * BYTES, 1), 3);

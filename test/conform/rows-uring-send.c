@@ -107,6 +107,14 @@ static void fill_half(int fd)
 	REQUIRE(send(fd, data, CHUNK, MSG_DONTWAIT) == CHUNK);
 }
 
+static void put_away(const struct uring *ring, const int fds[2])
+{
+	unmap_uring(ring);
+	close(ring->fd);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* Memory that ends after so many bytes. */
 static char *short_memory(size_t bytes)
 {
@@ -143,10 +151,7 @@ static void too_long(void)
 			 is_bundle ? ".bundle" : "", bytes, len);
 		note_there(key, &ring, 1);
 		note("left", buf->len);
-		unmap_uring(&ring);
-		close(ring.fd);
-		close(fds[0]);
-		close(fds[1]);
+		put_away(&ring, fds);
 	}
 }
 
@@ -193,10 +198,7 @@ static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 		if (way != 1)
 			note("got",
 			     recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
-		unmap_uring(&ring);
-		close(ring.fd);
-		close(fds[0]);
-		close(fds[1]);
+		put_away(&ring, fds);
 	}
 }
 
@@ -265,10 +267,7 @@ static void shots_nowhere(void)
 		REQUIRE(send(fds[1], data, 10, 0) == 10);
 		note_there("then", &ring, 0);
 		note_head("head", &ring);
-		unmap_uring(&ring);
-		close(ring.fd);
-		close(fds[0]);
-		close(fds[1]);
+		put_away(&ring, fds);
 	}
 }
 
@@ -316,10 +315,7 @@ static void bundles_of_threads(void)
 		empty(fds[1]);
 		note_there("emptied", &ring, 1);
 		note("got", recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
-		unmap_uring(&ring);
-		close(ring.fd);
-		close(fds[0]);
-		close(fds[1]);
+		put_away(&ring, fds);
 	}
 }
 
@@ -382,10 +378,7 @@ static void memory_ends(void)
 		empty(fds[1]);
 		note_there("emptied", &ring, waits);
 		note("got", recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
-		unmap_uring(&ring);
-		close(ring.fd);
-		close(fds[0]);
-		close(fds[1]);
+		put_away(&ring, fds);
 	}
 }
 
