@@ -251,6 +251,9 @@ static const char *const others[] = {
 	"of the ring's there is not where its file is small, or with "
 	"`IORING_SETUP_NO_MMAP`: ENOMEM. It is there to be mapped before it "
 	"is registered.",
+	"A wait that a timeout ends, by its time or its count, may end before "
+	"what is linked to the timeout has begun, if another thread than the "
+	"one that waits has ended it.",
 	"A wait for a span of time by CLOCK_BOOTTIME "
 	"(IORING_REGISTER_CLOCK) does not count the time in which the "
 	"machine sleeps.",
