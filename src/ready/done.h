@@ -17,7 +17,7 @@
  *       it meanwhile it may be another file's, which is then polled: the answer is a
  *       hint, and of a socket that its client has closed.
  *
- * Tested by uring/test-uring-socket.c.
+ * Tested by uring/test-uring-together.c and uring/test-uring-socket.c.
  */
 #ifndef UAIO_READY_DONE_H
 #define UAIO_READY_DONE_H

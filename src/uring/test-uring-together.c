@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Receives that one thread executes, and completes together (ready/done.h): the thread
+ * is stopped at many of its instructions, and so also between the two, and meanwhile
+ * another does what might harm them.
+ */
+#undef NDEBUG
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "ready/ready.h"
+#include "uring/ring.h"
+#include "uring/table.h"
+
+#include "test-uring.h"
+
+/*
+ * Two of them receive from one socket, of which the first leaves what the second takes;
+ * the others each from a socket of its own, of which the first has more.
+ */
+enum { NR = 4, FULL = 4, CANCEL = 9, PER_FORK = 8, SOCKETS = 3 };
+
+/* Instructions that the thread executes; and of these it is held after every seventeenth. */
+enum { MANY = 1000, STRIDE = 17 };
+
+enum { EPOLL_PWAIT2 = 441 };
+
+static const char *const sent[SOCKETS] = { "abcdef", "ghijklmn", "opqr" };
+
+static int fds[SOCKETS][2];
+static char memory[NR + 1][FULL];
+static struct client client;
+static uint64_t cancelled; /* which the intruder is to cancel */
+
+/*
+ * The thread of the library's that would execute them as well is held
+ */
+
+static struct {
+	uint32_t is_kept, is_there; /* atomic */
+} away;
+
+static _Thread_local bool is_clients;
+
+static void __attribute__((noinline)) stay_away(void)
+{
+	const struct timespec while_ns = { .tv_nsec = 100000 };
+
+	/* It may meet the breakpoint when it has come back. */
+	unit_let_step();
+	store_relaxed(&away.is_there, 1);
+	while (load_relaxed(&away.is_kept))
+		(void)uaio_sys_raw(SYS_nanosleep, (long)&while_ns, 0, 0, 0, 0,
+				   0);
+	store_relaxed(&away.is_there, 0);
+}
+
+static bool keep_away(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	/* Before it sleeps, when it has no lock. */
+	if (!is_clients && load_relaxed(&away.is_kept) && nr == EPOLL_PWAIT2)
+		stay_away();
+	return false;
+}
+
+static bool is_away(void *arg)
+{
+	(void)arg;
+	return load_relaxed(&away.is_there);
+}
+
+static bool is_back(void *arg)
+{
+	return !is_away(arg);
+}
+
+static void send_away(void)
+{
+	store_relaxed(&away.is_kept, 1);
+	unit_hook(keep_away);
+	uaio_fallback_nudge(&uaio_uring_find((uint32_t)client.fd)->queue.group);
+	unit_await(is_away, NULL);
+}
+
+static void bring_back(void)
+{
+	store_relaxed(&away.is_kept, 0);
+	unit_await(is_back, NULL);
+	unit_hook(NULL);
+}
+
+/*
+ * The victim, which executes them
+ */
+
+static struct {
+	uint32_t tid, is_over; /* atomic */
+} victim;
+
+static unsigned socket_of(uint64_t user_data)
+{
+	return user_data > 1 ? (unsigned)user_data - 2 : 0;
+}
+
+static void prepare(void)
+{
+	is_clients = true;
+	for (int i = 0; i < SOCKETS; i++)
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC,
+					    0, fds[i]),
+				 0);
+	client_open(&client, 8, (struct io_uring_params){ 0 });
+	memset(memory, 0, sizeof(memory));
+	store_relaxed(&victim.is_over, 0);
+	for (uint64_t i = 1; i <= NR; i++)
+		put_rw(&client, IORING_OP_RECV, fds[socket_of(i)][0], memory[i],
+		       FULL, 0, i);
+	submit(&client, 0);
+	send_away();
+	for (int i = 0; i < SOCKETS; i++)
+		assert_int_equal(write(fds[i][1], sent[i], strlen(sent[i])),
+				 strlen(sent[i]));
+}
+
+static long receive_all(void *arg)
+{
+	long ret;
+
+	(void)arg;
+	is_clients = true;
+	store_relaxed(&victim.tid, (uint32_t)gettid());
+	ret = enter(&client, 0, NR);
+	store_release(&victim.is_over, 1);
+	return ret;
+}
+
+/* Where no thread can be held: both begin at once. */
+static void race(const struct unit_stepping *stepping)
+{
+	for (unsigned i = 0; i < unit_rounds(2000); i++) {
+		struct unit_thread threads[2];
+		long rets[2];
+
+		stepping->prepare();
+		unit_thread_start(&threads[0], stepping->victim, NULL);
+		unit_thread_start(&threads[1], stepping->intruder, NULL);
+		for (int k = 0; k < 2; k++)
+			rets[k] = unit_thread_join(&threads[k]);
+		stepping->check(rets[0], rets[1]);
+		unit_restart_alarm();
+	}
+}
+
+static void step_through(const struct unit_stepping *stepping)
+{
+	unsigned nr = 0;
+
+	if (!UNIT_CAN_STEP) {
+		race(stepping);
+		return;
+	}
+	for (unsigned n = 0; n <= nr; n += n ? STRIDE : 1) {
+		long rets[2];
+
+		stepping->prepare();
+		nr = unit_interleave(n, stepping->victim, stepping->intruder,
+				     NULL, rets);
+		stepping->check(rets[0], rets[1]);
+	}
+	print_message("%u instructions\n", nr);
+	assert_true(nr > stepping->nr_min);
+}
+
+/*
+ * What has come of them
+ */
+
+struct outcome {
+	unsigned nr;
+	struct cqe cqes[NR + 2];
+	unsigned place[CANCEL + 1]; /* of each, from 1; 0: it has none */
+};
+
+static void collect(struct outcome *ret, unsigned nr)
+{
+	memset(ret, 0, sizeof(*ret));
+	while (ret->nr < nr) {
+		struct cqe cqe = get(&client);
+
+		assert_in_range(cqe.user_data, 1, CANCEL);
+		assert_int_equal(ret->place[cqe.user_data], 0);
+		ret->cqes[ret->nr++] = cqe;
+		ret->place[cqe.user_data] = ret->nr;
+	}
+	assert_none(&client);
+}
+
+static const struct cqe *of(const struct outcome *outcome, uint64_t user_data)
+{
+	assert_true(outcome->place[user_data]);
+	return &outcome->cqes[outcome->place[user_data] - 1];
+}
+
+/* It has received all that there was room for, which begins *next; or was cancelled. */
+static void assert_received(const struct outcome *outcome, uint64_t user_data,
+			    const char **next)
+{
+	const struct cqe *cqe = of(outcome, user_data);
+	size_t left = strlen(*next), nr = left < FULL ? left : FULL;
+
+	if (cqe->res == -ECANCELED) {
+		assert_int_equal(user_data, cancelled);
+		return;
+	}
+	assert_cqe(cqe, user_data, (int32_t)nr,
+		   left > FULL ? IORING_CQE_F_SOCK_NONEMPTY : 0);
+	assert_memory_equal(memory[user_data], *next, nr);
+	*next += nr;
+}
+
+/* Each has received once, in their order, and nothing is lost. */
+static void assert_all_received(const struct outcome *outcome)
+{
+	const char *next[SOCKETS];
+	char rest[16];
+
+	memcpy(next, sent, sizeof(next));
+	for (uint64_t i = 1; i <= NR; i++)
+		assert_received(outcome, i, &next[socket_of(i)]);
+	for (int i = 0; i < SOCKETS; i++) {
+		size_t nr = strlen(next[i]);
+
+		assert_int_equal(
+			recv(fds[i][0], rest, sizeof(rest), MSG_DONTWAIT),
+			nr ? (long)nr : -1);
+		assert_memory_equal(rest, next[i], nr);
+	}
+}
+
+static void close_sockets(void)
+{
+	for (int i = 0; i < SOCKETS; i++) {
+		unit_close(fds[i][0]);
+		close(fds[i][1]);
+	}
+}
+
+static void check_all(long victims, long intruders)
+{
+	struct outcome outcome;
+
+	assert_int_equal(victims, 0);
+	assert_int_equal(intruders, 0);
+	bring_back();
+	collect(&outcome, NR);
+	assert_all_received(&outcome);
+	client_close(&client);
+	close_sockets();
+}
+
+/*
+ * The intruders
+ */
+
+static long cancel_one(void *arg)
+{
+	(void)arg;
+	is_clients = true;
+	put(&client, IORING_OP_ASYNC_CANCEL, -1, CANCEL)->addr = cancelled;
+	return enter(&client, tell(&client), 0);
+}
+
+/* What the one that cancels says is true. */
+static void check_cancelled(long victims, long intruders)
+{
+	struct outcome outcome;
+	int32_t res, said;
+
+	assert_int_equal(victims, 0);
+	assert_int_equal(intruders, 1);
+	bring_back();
+	collect(&outcome, NR + 1);
+	assert_all_received(&outcome);
+	said = of(&outcome, CANCEL)->res;
+	res = of(&outcome, cancelled)->res;
+	if (said == 0)
+		assert_int_equal(res, -ECANCELED);
+	else
+		assert_true(res > 0 && (said == -EALREADY || said == -ENOENT));
+	client_close(&client);
+	close_sockets();
+}
+
+static void one_is_cancelled(void **state)
+{
+	const struct unit_stepping stepping = { receive_all, cancel_one,
+						prepare, check_cancelled,
+						MANY };
+
+	(void)state;
+	for (cancelled = 2; cancelled <= 3; cancelled++)
+		step_through(&stepping);
+}
+
+static char seen[FULL]; /* in its memory */
+
+static long cancel_and_wait(void *arg)
+{
+	struct {
+		uint64_t addr;
+		int32_t fd;
+		uint32_t flags;
+		struct __kernel_timespec timeout;
+		uint64_t pad[4];
+	} what = { .addr = cancelled, .timeout = { -1, -1 } };
+	long ret;
+
+	(void)arg;
+	is_clients = true;
+	ret = uaio_uring_register((uint32_t)client.fd,
+				  IORING_REGISTER_SYNC_CANCEL, &what, 1);
+	memcpy(seen, memory[cancelled], FULL);
+	return ret == -ENOENT ? 0 : ret;
+}
+
+/* Its memory is its client's again when that returns. */
+static void check_it_was_over(long victims, long intruders)
+{
+	assert_memory_equal(seen, memory[cancelled], FULL);
+	check_all(victims, intruders);
+}
+
+static void one_is_cancelled_and_waited_for(void **state)
+{
+	const struct unit_stepping stepping = { receive_all, cancel_and_wait,
+						prepare, check_it_was_over,
+						MANY };
+
+	(void)state;
+	for (cancelled = 2; cancelled <= 3; cancelled++)
+		step_through(&stepping);
+}
+
+static long wait_for_one(void *arg)
+{
+	long ret;
+
+	(void)arg;
+	is_clients = true;
+	ret = enter(&client, 0, 1);
+	return ret ? ret : !unread(&client);
+}
+
+static void another_thread_waits_for_one(void **state)
+{
+	const struct unit_stepping stepping = { receive_all, wait_for_one,
+						prepare, check_all, MANY };
+
+	(void)state;
+	cancelled = 0;
+	step_through(&stepping);
+}
+
+static long close_ring(void *arg)
+{
+	(void)arg;
+	is_clients = true;
+	unit_close(client.fd);
+	return 0;
+}
+
+/* Whoever makes a ring frees those that are through. */
+static bool is_freed(void *arg)
+{
+	struct uaio_counters counters;
+
+	(void)arg;
+	client_open(&client, 1, (struct io_uring_params){ 0 });
+	client_close(&client);
+	uaio_counters_read(&counters);
+	return !counters.nr_contexts;
+}
+
+static void check_it_is_freed(long victims, long intruders)
+{
+	assert_true(victims == 0 || victims == -EBADF);
+	assert_int_equal(intruders, 0);
+	bring_back();
+	client_unmap(&client);
+	unit_await(is_freed, NULL);
+	close_sockets();
+}
+
+static void their_ring_is_closed(void **state)
+{
+	const struct unit_stepping stepping = { receive_all, close_ring,
+						prepare, check_it_is_freed,
+						MANY };
+
+	(void)state;
+	cancelled = 0;
+	step_through(&stepping);
+}
+
+/* Their sockets are, whose numbers are other files' then. */
+static long replace_sockets(void *arg)
+{
+	(void)arg;
+	is_clients = true;
+	for (int i = 0; i < SOCKETS; i++)
+		unit_dup2(STDERR_FILENO, fds[i][0]);
+	return 0;
+}
+
+static void check_without_sockets(long victims, long intruders)
+{
+	struct outcome outcome;
+
+	assert_int_equal(victims, 0);
+	assert_int_equal(intruders, 0);
+	bring_back();
+	collect(&outcome, NR);
+	for (uint64_t i = 1; i <= NR; i++) {
+		size_t nr = i == 2 ? strlen(sent[0]) - FULL : FULL;
+
+		assert_int_equal(of(&outcome, i)->res, nr);
+		assert_memory_equal(memory[i],
+				    sent[socket_of(i)] + (i == 2 ? FULL : 0),
+				    nr);
+	}
+	client_close(&client);
+	close_sockets();
+}
+
+static void their_sockets_are_closed(void **state)
+{
+	const struct unit_stepping stepping = { receive_all, replace_sockets,
+						prepare, check_without_sockets,
+						MANY };
+
+	(void)state;
+	cancelled = 0;
+	step_through(&stepping);
+}
+
+/* A child has none of them, and a ring of its own works. */
+static int work_in_child(void)
+{
+	struct client own;
+
+	unit_hook(NULL);
+	if (unread(&client) > NR || enter(&client, 0, 0) != 0)
+		return 1;
+	client_open(&own, 1, (struct io_uring_params){ 0 });
+	put_rw(&own, IORING_OP_RECV, fds[1][1], memory[0], FULL, 0, 5);
+	submit(&own, 0);
+	if (write(fds[1][0], "back", FULL) != FULL)
+		return 2;
+	assert_got(&own, 5, FULL);
+	client_close(&own);
+	return 0;
+}
+
+static long fork_now_and_then(void *arg)
+{
+	static unsigned nr;
+
+	(void)arg;
+	is_clients = true;
+	return nr++ % PER_FORK ? 0 : unit_in_child(work_in_child);
+}
+
+static void the_process_forks(void **state)
+{
+	const struct unit_stepping stepping = { receive_all, fork_now_and_then,
+						prepare, check_all, MANY };
+
+	(void)state;
+	cancelled = 0;
+	step_through(&stepping);
+}
+
+/* A handler of the victim's. */
+
+static struct {
+	uint32_t is_over; /* atomic */
+	long ret;
+} handler;
+
+static void enter_ring(int signal)
+{
+	int error = errno;
+
+	(void)signal;
+	handler.ret = uaio_uring_enter((uint32_t)client.fd, 0, 0,
+				       IORING_ENTER_GETEVENTS, NULL, 0);
+	store_release(&handler.is_over, 1);
+	errno = error;
+}
+
+static long interrupt(void *arg)
+{
+	(void)arg;
+	is_clients = true;
+	store_relaxed(&handler.is_over, 0);
+	if (load_acquire(&victim.is_over) ||
+	    syscall(SYS_tgkill, getpid(), load_relaxed(&victim.tid), SIGUSR1))
+		return 0;
+	while (!load_acquire(&handler.is_over) &&
+	       !load_acquire(&victim.is_over))
+		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	return load_acquire(&handler.is_over) && handler.ret != -EAGAIN
+		       ? handler.ret
+		       : 0;
+}
+
+static void check_interrupted(long victims, long intruders)
+{
+	struct outcome outcome;
+
+	/* A sleep may have been interrupted. */
+	assert_true(victims == 0 || victims == -EINTR);
+	assert_int_equal(intruders, 0);
+	bring_back();
+	collect(&outcome, NR);
+	assert_all_received(&outcome);
+	client_close(&client);
+	close_sockets();
+}
+
+static void a_signal_handler_enters_their_ring(void **state)
+{
+	const struct unit_stepping stepping = { receive_all, interrupt, prepare,
+						check_interrupted, MANY };
+	struct sigaction action = { .sa_handler = enter_ring }, old;
+
+	(void)state;
+	cancelled = 0;
+	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+	step_through(&stepping);
+	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
+}
+
+/*
+ * The process ends while the victim is held before a call of its run
+ */
+
+static uint32_t nr_before; /* atomic: calls until then */
+static uint32_t is_held;   /* atomic */
+
+static bool hold_at_call(long nr, const long args[6], long *ret_res)
+{
+	if (is_clients && (nr == SYS_recvfrom || nr == SYS_ppoll) &&
+	    load_relaxed(&victim.tid) == (uint32_t)gettid() &&
+	    sub_relaxed(&nr_before, 1) == 1) {
+		store_release(&is_held, 1);
+		for (;;)
+			pause();
+	}
+	return keep_away(nr, args, ret_res);
+}
+
+static uint32_t held_at;
+
+static int end_while_it_is_held(void)
+{
+	struct unit_thread thread;
+
+	prepare();
+	store_relaxed(&nr_before, held_at);
+	store_relaxed(&is_held, 0);
+	unit_hook(hold_at_call);
+	unit_thread_start(&thread, receive_all, NULL);
+	while (!load_acquire(&is_held) && !load_acquire(&victim.is_over))
+		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	if (!load_relaxed(&is_held))
+		_exit(2);
+	exit(0);
+}
+
+static void the_process_ends(void **state)
+{
+	int ret = 0;
+
+	(void)state;
+	for (held_at = 1; ret == 0; held_at++)
+		ret = unit_in_child(end_while_it_is_held);
+	/* It makes no more such calls. */
+	assert_int_equal(ret, 2);
+	assert_in_range(held_at, 5, 20);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		UNIT_TEST(one_is_cancelled),
+		UNIT_TEST(one_is_cancelled_and_waited_for),
+		UNIT_TEST(another_thread_waits_for_one),
+		UNIT_TEST(their_ring_is_closed),
+		UNIT_TEST(their_sockets_are_closed),
+		UNIT_TEST(the_process_forks),
+		UNIT_TEST(a_signal_handler_enters_their_ring),
+		UNIT_TEST(the_process_ends),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
