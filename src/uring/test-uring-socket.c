@@ -744,12 +744,18 @@ static void what_a_worker_accepts_by_ends_as_well(void **state)
 }
 
 /*
- * Two threads talk, each through its own ring, and each receives by one request
+ * Two threads talk, each through its own ring
  */
+
+enum { HEARS_ONE = 8, SHOTS = 8 };
 
 struct talk {
 	int fd;
 	bool begins;
+	uint32_t
+		bytes; /* of each buffer: more than are said at a time, or as many */
+	bool by_shots; /* each receives by one request, which ends now and then */
+	char own[SHOTS * BYTES];
 };
 
 static void say(struct client *of, int fd, uint32_t nr)
@@ -758,43 +764,52 @@ static void say(struct client *of, int fd, uint32_t nr)
 	submit(of, 0);
 }
 
-/* Return: the next number; the request that receives is submitted again if it ended. */
-static uint32_t hear(struct client *of, int fd, char (*own)[BYTES])
+static void listen_to(struct client *of, struct talk *talk, bool has_room)
+{
+	if (talk->by_shots && !has_room)
+		put_rw(of, IORING_OP_PROVIDE_BUFFERS, SHOTS, talk->own,
+		       talk->bytes, 0, 3)
+			->buf_group = GROUP;
+	if (talk->by_shots)
+		put_receive(of, talk->fd, 1);
+	else
+		put_rw(of, IORING_OP_RECV, talk->fd, talk->own, talk->bytes, 0,
+		       1);
+	submit(of, 0);
+}
+
+/* Return: the next number. */
+static uint32_t hear(struct client *of, struct talk *talk)
 {
 	for (;;) {
 		struct cqe cqe = get(of);
 		uint32_t nr, bid = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
-		struct io_uring_sqe *sqe;
 
 		if (cqe.user_data != 1)
 			continue;
 		if (cqe.res == -ENOBUFS) {
-			sqe = put_rw(of, IORING_OP_PROVIDE_BUFFERS, 2, own,
-				     BYTES, 0, 3);
-			sqe->buf_group = GROUP;
-			put_receive(of, fd, 1);
-			submit(of, 0);
+			listen_to(of, talk, false);
 			continue;
 		}
 		assert_int_equal(cqe.res, sizeof(nr));
-		memcpy(&nr, own[bid], sizeof(nr));
+		memcpy(&nr, talk->own + (size_t)bid * talk->bytes, sizeof(nr));
 		return nr;
 	}
 }
 
 static void *talk(void *arg)
 {
-	const struct talk *talk = arg;
-	char own[2][BYTES];
+	struct talk *talk = arg;
 	struct client mine;
 
-	client_open(&mine, 8, (struct io_uring_params){ 0 });
-	put_receive(&mine, talk->fd, 1);
-	submit(&mine, 0);
+	client_open(&mine, HEARS_ONE, (struct io_uring_params){ 0 });
+	listen_to(&mine, talk, true);
 	if (talk->begins)
 		say(&mine, talk->fd, 0);
 	for (uint32_t i = 0; i < ROUNDS * 5; i++) {
-		assert_int_equal(hear(&mine, talk->fd, own), i);
+		assert_int_equal(hear(&mine, talk), i);
+		if (!talk->by_shots)
+			listen_to(&mine, talk, true);
 		say(&mine, talk->fd, i + talk->begins);
 	}
 	client_close(&mine);
@@ -803,20 +818,31 @@ static void *talk(void *arg)
 
 static void two_threads_talk(void **state)
 {
+	static const struct talk ways[] = {
+		{ .bytes = BYTES, .by_shots = true },
+		{ .bytes = sizeof(uint32_t), .by_shots = true },
+		{ .bytes = BYTES },
+		{ .bytes = sizeof(uint32_t) },
+	};
 	struct talk talks[2];
 	pthread_t threads[2];
 	int fds[2];
 
 	(void)state;
-	pair_of(fds);
-	for (int i = 0; i < 2; i++) {
-		talks[i] = (struct talk){ fds[i], !i };
-		assert_int_equal(
-			pthread_create(&threads[i], NULL, talk, &talks[i]), 0);
+	for (unsigned way = 0; way < NR_ELEMENTS(ways); way++) {
+		pair_of(fds);
+		for (int i = 0; i < 2; i++) {
+			talks[i] = ways[way];
+			talks[i].fd = fds[i];
+			talks[i].begins = !i;
+			assert_int_equal(pthread_create(&threads[i], NULL, talk,
+							&talks[i]),
+					 0);
+		}
+		for (int i = 0; i < 2; i++)
+			pthread_join(threads[i], NULL);
+		close_pair(fds);
 	}
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	close_pair(fds);
 }
 
 int main(void)
