@@ -329,6 +329,9 @@ static const char *const others[] = {
 	"be mapped by it.",
 	"A submission that names a personality is refused (EACCES) unless "
 	"the thread has its credentials just then.",
+	"A cancellation may find no such request (ENOENT) just before the "
+	"request's completion is there, if another thread completes it. Its "
+	"memory is its client's again even so.",
 	"A worker that waits in a call which nothing can interrupt is not "
 	"cancelled: EALREADY. That is so, with IOSQE_ASYNC, for a read of "
 	"an eventfd that is not O_NONBLOCK; for a write to a pipe that was "
