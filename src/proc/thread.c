@@ -55,8 +55,8 @@ uint32_t uaio_threads_nr_binds; /* written under its lock */
 static const unsigned *nr_threads; /* immutable after load */
 
 /*
- * Atomic, relaxed throughout. A thread is counted by its creator once it
- * exists, and stops being counted before it is gone. So no more are counted
+ * Atomic, relaxed but where a comment says so. A thread is counted by its creator
+ * once it exists, and stops being counted before it is gone. So no more are counted
  * than there are; and if there are as many threads in the process as are
  * counted, none of them is the host's.
  */
@@ -66,6 +66,11 @@ static struct uaio_thread_counts *told;
 
 void uaio_threads_forget(void)
 {
+	/*
+	 * [MB:ended] acquire: what the parent's threads did comes before what this
+	 * child makes of it. Pairs with count_out().
+	 */
+	(void)load_acquire(&counts.nr);
 	counts = (struct uaio_thread_counts){ 0 };
 	told = NULL;
 	/* The parent's other threads, which may have held it, are not here. */
@@ -106,9 +111,10 @@ static void count_in(void)
 
 static void count_out(void)
 {
-	sub_relaxed(&counts.nr, 1);
 	if (told)
 		sub_relaxed(&told->nr, 1);
+	/* [MB:ended] release: pairs with uaio_threads_forget(). */
+	sub_release(&counts.nr, 1);
 }
 
 void uaio_threads_init(void)
