@@ -383,15 +383,39 @@ static bool waits_for_nothing(const struct uaio_sqe *sqe)
 }
 
 /*
+ * Return: whether what waits there may wait on a socket that listens, where all but an
+ * accept and what polls first fails at once.
+ */
+static bool may_wait_to_listen(struct uaio_file *file,
+			       const struct uaio_waitq *waitq)
+{
+	const struct uaio_req *oldest;
+	bool may;
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	/* One that is being tried is its thread's. */
+	may = waitq->is_running;
+	if (!may && !list_is_empty(&waitq->parked)) {
+		oldest =
+			container_of(waitq->parked.next, struct uaio_req, link);
+		may = oldest->sqe.op == UAIO_OP_ACCEPT ||
+		      oldest->sqe.polls_first;
+	}
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return may;
+}
+
+/*
  * Return: whether it fails at once, whatever waits before it: a socket that listens has
- * nothing to receive, and nowhere to send, and only accepts and what polls first wait
- * there.
+ * nothing to receive, and nowhere to send. Most often no system call has to tell.
  */
 static __attribute__((noinline)) bool
-fails_all_the_same(const struct uaio_file *file, const struct uaio_sqe *sqe)
+fails_all_the_same(struct uaio_file *file, const struct uaio_waitq *waitq,
+		   const struct uaio_sqe *sqe)
 {
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
 	       sqe->op != UAIO_OP_ACCEPT && !sqe->polls_first &&
+	       may_wait_to_listen(file, waitq) &&
 	       uaio_sock_option(sqe->fd, SO_ACCEPTCONN) == 1;
 }
 
@@ -411,7 +435,7 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	 */
 	if (uaio_config.force_worker)
 		return false;
-	if ((load_relaxed(&waitq->nr) ? !fails_all_the_same(file, sqe)
+	if ((load_relaxed(&waitq->nr) ? !fails_all_the_same(file, waitq, sqe)
 				      : is_read && is_in_vain(waitq)) &&
 	    !(is_read && waits_for_nothing(sqe)))
 		return false;
