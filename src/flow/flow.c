@@ -234,10 +234,13 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 
 static uint32_t flags_of(const struct uaio_sqe *sqe, int64_t res)
 {
-	if (likely(!sqe->is_cut))
-		return unlikely(sqe->leaves_more) && res >= 0
-			       ? UAIO_COMPLETION_LEAVES
-			       : 0;
+	if (likely(!sqe->is_cut)) {
+		if (likely(!(sqe->leaves_more | sqe->is_unbegun)))
+			return 0;
+		return sqe->is_unbegun ? UAIO_COMPLETION_UNBEGUN
+		       : res >= 0      ? UAIO_COMPLETION_LEAVES
+				       : 0u;
+	}
 	return UAIO_COMPLETION_CUT |
 	       (sqe->is_quiet ? UAIO_COMPLETION_QUIET : 0u);
 }

@@ -144,14 +144,6 @@ static void splice_out_locked(struct uaio_req *timer)
 	timer->prev = timer->next = NULL;
 }
 
-/* Return: whether the error came before the call: no file, or cancelled. */
-static bool is_error_before(const struct uaio_req *req, int64_t res)
-{
-	return res == -ECANCELED ||
-	       (!uaio_optab[req->sqe.op].has_no_file &&
-		(!req->file || uaio_file_has(req->file, UAIO_FILE_F_PATH)));
-}
-
 bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 {
 	enum uaio_breaks breaks = uaio_optab[req->sqe.op].breaks;
@@ -165,7 +157,8 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 	    req->sqe.timer_flags & UAIO_TIMER_SUCCEEDS)
 		return false;
 	if (res < 0)
-		return breaks != UAIO_BREAKS_NEVER || is_error_before(req, res);
+		return breaks != UAIO_BREAKS_NEVER || res == -ECANCELED ||
+		       req->sqe.is_unbegun;
 	if (breaks != UAIO_BREAKS_BY_LESS &&
 	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
 	      req->sqe.call_flags & MSG_WAITALL))

@@ -177,6 +177,7 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 
 	if (!op->has_no_file)
 		ret = attach(req);
+	req->sqe.is_unbegun = ret != 0;
 	if (ret == 0)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
@@ -326,6 +327,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		.fd = -1,
 		.is_quiet = sqe->is_quiet,
 		.word = sqe->word,
+		.is_unbegun = !is_late,
 		/* What shows when it starts is a no-op's result. */
 		.len = is_late ? (uint32_t)error : 0,
 		.data = sqe->data,

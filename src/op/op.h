@@ -69,6 +69,8 @@ struct uaio_sqe {
 	bool has_rcvlowat : 1;
 	/* Of a socket: what it does, or is wrong with it, waits until poll() says so. */
 	bool polls_first : 1;
+	/* chain.c's: it had a mistake, or no file to work on when it was to start. */
+	bool is_unbegun : 1;
 	bool is_async; /* not inline, whatever the policy would say */
 	/*
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets

@@ -42,6 +42,8 @@ enum {
 	UAIO_COMPLETION_QUIET = 1u << 2, /* the same, and that one is_quiet */
 	/* It has received, and its socket has more. */
 	UAIO_COMPLETION_LEAVES = 1u << 3,
+	/* Of a chain, or behind a drain: it had a mistake, or no file to work on. */
+	UAIO_COMPLETION_UNBEGUN = 1u << 4,
 };
 
 struct uaio_completion {

@@ -20,8 +20,13 @@ void uaio_uring_uncount_locked(struct uaio_uring *ring,
 	store_relaxed(&ring->nr_counting, ring->nr_counting - 1);
 }
 
-static bool is_success(const struct uaio_uring_note *note, int32_t res)
+static bool is_success(const struct uaio_uring_note *note,
+		       const struct uaio_completion *completion, int32_t res)
 {
+	if (unlikely(completion->flags & UAIO_COMPLETION_UNBEGUN))
+		return false;
+	if (note->forgives && res < 0)
+		return res != -ECANCELED;
 	if (note->is_timeout)
 		return res >= 0 || note->is_linked ||
 		       (res == -ETIME && note->succeeds);
@@ -47,7 +52,7 @@ static bool is_skipped(const struct uaio_uring_note *note,
 	/* What it says the client cannot do without. */
 	if (completion->flags & UAIO_COMPLETION_MORE)
 		return false;
-	return note->skips && is_success(note, res);
+	return note->skips && is_success(note, completion, res);
 }
 
 bool uaio_uring_is_told(struct uaio_uring *ring,

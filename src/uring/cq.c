@@ -215,12 +215,14 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 		};
 
 		nr_last += !has_more;
-		if (unlikely(completion->word | completion->flags) &&
-		    !uaio_uring_is_told(ring, completion, &cqe, &nr_last))
-			continue;
-		(void)put(ring, &tail, &cqe,
-			  completion->word ? extra_of(completion) : no_extra);
-		nr_told++;
+		if (likely(!(completion->word | completion->flags)) ||
+		    uaio_uring_is_told(ring, completion, &cqe, &nr_last)) {
+			(void)put(ring, &tail, &cqe,
+				  completion->word ? extra_of(completion)
+						   : no_extra);
+			nr_told++;
+		}
+		/* Also if the chain was cut by one that is not told of. */
 		if (unlikely(uaio_uring_notice_of(completion, &cqe))) {
 			(void)put(ring, &tail, &cqe, no_extra);
 			nr_told++;

@@ -19,7 +19,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 
 	if (!note)
 		return NULL;
-	note->skips = note->is_poll = note->is_timeout = false;
+	note->skips = note->forgives = note->is_poll = note->is_timeout = false;
 	note->is_linked = note->succeeds = note->counts = false;
 	note->notifies = note->has_from = false;
 	note->faults = false;

@@ -28,8 +28,9 @@ struct uaio_uring_note {
 	struct uaio_slab_node node;
 
 	/* immutable */
-	bool skips;   /* no completion if it succeeds */
-	bool is_poll; /* or a timeout, which has an end of its own */
+	bool skips;    /* no completion if it succeeds */
+	bool forgives; /* and an error of its call is no failure */
+	bool is_poll;  /* or a timeout, which has an end of its own */
 	bool is_timeout;
 	bool is_linked; /* the same, of the request before it */
 	bool notifies;  /* a second completion says that its memory is free */

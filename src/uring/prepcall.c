@@ -329,6 +329,12 @@ static int prep_ends(struct uaio_uring_entry *entry)
 		ret = use_fixed(entry, UAIO_END_IN, raw->splice_fd_in);
 	if (ret == 0 && raw->flags & IOSQE_FIXED_FILE)
 		ret = use_fixed(entry, UAIO_END_OUT, raw->fd);
+	/* To move less is no success. */
+	if (ret == 0 && raw->flags & IOSQE_CQE_SKIP_SUCCESS) {
+		if (!uaio_uring_note_for(entry))
+			return -ENOMEM;
+		entry->note->expected = raw->len;
+	}
 	return ret;
 }
 

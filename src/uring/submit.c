@@ -27,6 +27,7 @@ struct call {
 	bool is_signalled; /* each completion, by a descriptor */
 	uint32_t nr_before; /* completions, as it began (count.h, I1) */
 	bool has_later;     /* of what begins_later() */
+	bool was_timeout; /* what was added before is a linked timeout, or was to be */
 	struct uaio_batch batch;
 	struct uaio_chain chain;
 };
@@ -121,9 +122,12 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		return ret;
 	if (ret == 0 && !uaio_uring_note_for(entry))
 		ret = -ENOMEM;
-	if (ret == 0)
-		entry->note->skips = true;
-	return ret;
+	if (ret < 0)
+		return ret;
+	entry->note->skips = true;
+	entry->note->forgives =
+		uaio_optab[entry->sqe.op].breaks == UAIO_BREAKS_NEVER;
+	return 0;
 }
 
 /* Answer a submission in its place among the others. Its note ends. */
@@ -404,12 +408,14 @@ static int add_bare(struct call *call, struct uaio_uring_entry *entry)
 static __attribute__((noinline)) bool
 take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
 {
+	bool is_timeout = entry->raw.opcode == IORING_OP_LINK_TIMEOUT;
 	int ret;
 
 	entry->held = NULL;
-	if (unlikely(entry->sqe.op == UAIO_OP_LINK_TIMER) && !error &&
-	    !uaio_chain_is_open(&call->chain))
+	if (unlikely(is_timeout) && !error &&
+	    (!uaio_chain_is_open(&call->chain) || call->was_timeout))
 		error = -EINVAL;
+	call->was_timeout = is_timeout;
 	call->chain.mistake = 0;
 	ret = add(call, entry, error);
 	if (unlikely(entry->held))
@@ -511,7 +517,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: what others complete at this moment counts, or not */
 	call.nr_before = load_relaxed(&ring->cq_events);
-	call.has_later = false;
+	call.has_later = call.was_timeout = false;
 	ring->nr_taken += nr;
 	uaio_batch_begin(&call.batch, &ring->queue);
 	uaio_chain_begin(&call.chain, &call.batch);
