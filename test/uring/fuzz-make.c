@@ -21,6 +21,7 @@ enum {
 	OP_FUTEX_WAIT = 51,
 	OP_FUTEX_WAKE = 52,
 	OP_FUTEX_WAITV = 53,
+	OP_RECV_ZC = 58,
 	OP_EPOLL_WAIT = 59,
 	NR_OPS = 66,
 	NR_ARGS = 16,
@@ -238,6 +239,42 @@ static void fill(struct io_uring_sqe *sqe)
 		sqe->off = any(8);
 }
 
+/*
+ * What succeeds, and the chain that it is in, are to be frequent where that is not told
+ * of.
+ */
+static void choose_likely(struct io_uring_sqe *sqe)
+{
+	static const uint8_t kinds[] = {
+		IORING_OP_NOP,          IORING_OP_NOP,  IORING_OP_TIMEOUT,
+		IORING_OP_LINK_TIMEOUT, IORING_OP_READ, IORING_OP_WRITE,
+		IORING_OP_RECV,         IORING_OP_SEND, IORING_OP_ACCEPT,
+		IORING_OP_POLL_ADD,
+	};
+
+	if (any(2))
+		sqe->opcode = PICK(kinds);
+}
+
+static void add_skips(struct io_uring_sqe *sqe)
+{
+	if (any(3) == 0)
+		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+	/* Not served, and so refused as by a kernel that does not know them. */
+	if (sqe->opcode == OP_RECV_ZC)
+		sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
+	sqe->__pad2[0] &= ~UINT64_C(1); /* attributes of reads and writes */
+	if (any(3) == 0)
+		sqe->flags |= any(3) ? IOSQE_IO_LINK : IOSQE_IO_HARDLINK;
+	/* Else most are refused. */
+	if (any(4) == 0)
+		return;
+	sqe->flags &= (uint8_t) ~(IOSQE_BUFFER_SELECT | IOSQE_IO_DRAIN | 128);
+	sqe->ioprio = sqe->personality = 0;
+	sqe->rw_flags = sqe->splice_fd_in = 0;
+	sqe->addr3 = sqe->__pad2[0] = 0;
+}
+
 static void fill_flags(struct io_uring_sqe *sqe)
 {
 	static const uint8_t flags[] = {
@@ -258,6 +295,8 @@ static void fill_flags(struct io_uring_sqe *sqe)
 		sqe->flags |= flags[any(any(8) ? 10 : 11)];
 	if (is_alone)
 		sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
+	if (kind == KIND_SKIP)
+		add_skips(sqe);
 	if (sqe->flags & IOSQE_FIXED_FILE)
 		sqe->fd = any(8) ? (int)(any(5) * 2 + 1) : some_fd();
 }
@@ -684,6 +723,8 @@ void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	sqe->opcode = (uint8_t)any(NR_OPS);
 	if (any(6) == 0)
 		sqe->opcode = IORING_OP_READ + (uint8_t)any(2);
+	if (kind == KIND_SKIP)
+		choose_likely(sqe);
 	fill(sqe);
 	fill_flags(sqe);
 	if (is_alone)

@@ -8,7 +8,8 @@
  *
  * With a PATIENCE, in us, the worlds FIRST to LAST, and any others, are such that a
  * request's result does not depend on time, and what comes of each is printed
- * (fuzz-alone.c): fuzz.py compares the kernel's with ours.
+ * (fuzz-alone.c): fuzz.py compares the kernel's with ours. SEED may begin with what
+ * kind of worlds they are (fuzz-kind.c), as in skip:1.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -427,7 +428,9 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
-	seed = state = strtoull(argv[1], NULL, 0);
+	if (!parse_seed(argv[1], &seed))
+		return 2;
+	state = seed;
 	is_alone = argc > 3;
 	/* The library looks for a ring's descriptors when one is closed. */
 	setrlimit(RLIMIT_NOFILE, &few);

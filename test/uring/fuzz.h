@@ -25,6 +25,13 @@
 /* Messages and tags have this in their user_data, and are not counted. */
 #define EXTRA (UINT64_C(1) << 63)
 
+/* What worlds that are alone have besides what all have (fuzz-kind.c). */
+enum kind {
+	KIND_PLAIN,
+	KIND_SKIP, /* requests that are not told of if they succeed */
+	NR_KINDS,
+};
+
 enum {
 	NR_RINGS = 3,
 	NR_FDS_MAX = 64,
@@ -76,6 +83,7 @@ extern char *arena; /* ARENA bytes, before which and after which is nothing */
 extern char *arrays;
 /* Few requests at a time, whose results do not depend on time. */
 extern bool is_alone;
+extern enum kind kind;
 
 uint32_t any(uint32_t n);
 void failed(const char *what, long number) __attribute__((noreturn));
@@ -90,6 +98,17 @@ void finish(struct ring *ring);
 /* fuzz-alone.c */
 void live_alone(uint64_t patience_us);
 void note_alone(const struct request *request, const struct io_uring_cqe *cqe);
+void note_silent(unsigned place);
+/* Take completions until all that are told of have come. Return: whether they have. */
+bool await(struct ring *ring, uint64_t patience_us);
+
+/* fuzz-kind.c. Return: whether text is a seed, with or without a kind before it. */
+bool parse_seed(const char *text, uint64_t *ret_seed);
+/*
+ * The requests of the world from that one on have ended, as far as they are told of.
+ * Return: whether the others have, too.
+ */
+bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
 /* fuzz-world.c: what the world has, by syscall(2) or from the linked engine. */
 long call_setup(uint32_t nr, struct io_uring_params *params);

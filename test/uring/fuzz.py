@@ -11,6 +11,10 @@ Some of what a line says depends on how long a thread took to come, so a world t
 differs is played again, with more patience, before it counts. What a world has found
 becomes a row of test/conform: the world itself is another one as soon as requests are
 drawn in another order.
+
+A seed may have a kind before it, as in skip:1. The worlds of such a seed have what others
+have not: of `skip`, requests with IOSQE_CQE_SKIP_SUCCESS, of which `silent` says that they
+have ended and have no completion.
 """
 import argparse
 import concurrent.futures
@@ -65,6 +69,7 @@ class Request:
         self.is_after_thread = bool(before) and bool(before.flags & 0xc) and (
             before.is_after_thread or bool(before.flags & 0x10) or
             before.opcode in SLOW_OPS)
+        self.is_linked = bool(before) and bool(before.flags & 0xc)
         self.theirs = theirs
         self.ours = ours
 
@@ -80,6 +85,11 @@ MISTAKES = {'EINVAL', 'EBADF', 'EFAULT', 'EOPNOTSUPP', 'ENOTSOCK', 'ESPIPE', 'ER
 
 def is_mistake(result):
     return result.split(':')[0] in MISTAKES
+
+
+def is_success(result):
+    """One that is told of, or not, as a request with IOSQE_CQE_SKIP_SUCCESS asks for"""
+    return result[0].isdigit() or result == 'silent'
 
 
 def is_never_tried(request):
@@ -198,15 +208,18 @@ def poll_first(request):
 def no_bytes(request):
     """A read or write of no bytes succeeds, whatever flags it has"""
     return request.opcode in RW and (request.bytes == 0 or request.opcode in VECTORED) and (
-        bool(request.rw_flags) and request.ours == '0:0' and (
+        bool(request.rw_flags) and request.ours in ('0:0', 'silent') and (
             is_mistake(request.theirs) or request.theirs == 'EAGAIN:0'))
 
 
 def counts(request):
     """A timeout that counts the completions of its own submission: in the kernel it ends, or
-    goes on waiting"""
-    return request.opcode == 11 and request.off != '0' and (
-        request.theirs == 'waits' and request.ours == '0:0')
+    goes on waiting. Behind another in a chain it starts there before that, or others of the
+    submission, are told of, or after"""
+    if request.opcode != 11 or request.off == '0':
+        return False
+    return (request.theirs == 'waits' and request.ours in ('0:0', 'silent')) or (
+        request.is_linked and request.theirs in ('0:0', 'silent') and request.ours == 'waits')
 
 
 def memory_of_nobody(request):
@@ -379,7 +392,7 @@ def overtakes(requests):
     def may_change(one, request):
         same = one.is_fixed or request.is_fixed or (
             one.fd in FILES and request.fd in FILES and (one.fd == 2) == (request.fd == 2))
-        return one.opcode in WRITES and same and one.ours[0].isdigit()
+        return one.opcode in WRITES and same and is_success(one.ours)
 
     chains = [0]
     for one in requests[:-1]:
@@ -389,11 +402,39 @@ def overtakes(requests):
             continue
         both = {request.theirs, request.ours}
         if request.opcode not in READS or not (
-                all(one[0].isdigit() for one in both) or both == {'0:0', 'EFAULT:0'}) or not any(
+                all(is_success(one) for one in both) or both == {'0:0', 'EFAULT:0'}) or not any(
                     may_change(one, request) for other, one in zip(chains, requests)
                     if other != chain):
             return False
     return any(request.theirs != request.ours for request in requests)
+
+
+def outruns(requests):
+    """A read or receive that must not wait comes before what was submitted before it with
+    IOSQE_ASYNC, and moves bytes to it: the kernel gives that to a thread"""
+    differing = [(place, one) for place, one in enumerate(requests) if one.theirs != one.ours]
+    return bool(differing) and all(
+        one.opcode in READS + (10, 27) and one.theirs == 'EAGAIN:0' and is_success(one.ours) and
+        any(before.flags & 0x10 and before.opcode in WRITES + SENDS and (
+            before.is_fixed or one.is_fixed or before.fd == one.fd ^ 1)
+            for before in requests[:place])
+        for place, one in differing)
+
+
+def times_out(requests):
+    """A linked timeout of no time, and the request before it, which a thread of the kernel's
+    executes: the one or the other comes first; and what comes behind them goes on, or not"""
+    is_open = False
+    for one, timer in zip(requests, requests[1:] + [None]):
+        is_open &= one.is_linked
+        if timer and timer.opcode == 15 and timer.is_linked and (
+                one.is_after_thread or one.flags & 0x10 or one.opcode in SLOW_OPS) and (
+                timer.theirs != timer.ours) and (
+                {timer.theirs, timer.ours} <= {'ETIME:0', 'ENOENT:0', 'ECANCELED:0'}):
+            is_open = True
+        if one.theirs != one.ours and not is_open:
+            return False
+    return any(one.theirs != one.ours for one in requests)
 
 
 def reaches_over(theirs, ours):
@@ -470,7 +511,7 @@ def was_spliced(before):
     return any(re.search(r' \| op (30|33) ', line) for line in before)
 
 
-LINES = [stops_elsewhere, cancels_another, overtakes, is_register, is_position, raced,
+LINES = [stops_elsewhere, cancels_another, overtakes, outruns, times_out, is_register, is_position, raced,
          not_appended]
 BESIDES = [at_position, spliced, uses_in_a_thread, leaves_more]
 
@@ -519,6 +560,10 @@ def compare(theirs, ours, tally):
             return None
         if overtakes(requests or []):
             tally.rules['overtakes'] += 1
+            return None
+        rule = next((rule for rule in (outruns, times_out) if rule(requests or [])), None)
+        if rule:
+            tally.rules[rule.__name__] += 1
             return None
         if any(uses_in_a_thread(request) for request in requests or []):
             tally.rules['uses_in_a_thread'] += 1
@@ -698,7 +743,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[2])
     parser.add_argument('--fuzz', required=True)
     parser.add_argument('--uaio', required=True)
-    parser.add_argument('--seed', type=int, default=[1], nargs='+', help='one after the other')
+    parser.add_argument('--seed', default=['1'], nargs='+',
+                        help='one after the other, each with or without a kind: 1, skip:1')
     parser.add_argument('--worlds', type=int, default=0, help='of each seed')
     parser.add_argument('--first', type=int, default=1, help='the first world')
     # A world spends most of its time with waiting.

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* What some kinds of worlds that are alone have, and others have not. */
+#undef NDEBUG
+#include "fuzz.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind kind;
+
+bool parse_seed(const char *text, uint64_t *ret_seed)
+{
+	static const char *const names[NR_KINDS] = {
+		[KIND_PLAIN] = "plain",
+		[KIND_SKIP] = "skip",
+	};
+	size_t length = strcspn(text, ":");
+	char *end;
+
+	for (unsigned i = 0; text[length] && i < NR_KINDS; i++)
+		if (strlen(names[i]) == length &&
+		    !strncmp(text, names[i], length)) {
+			kind = i;
+			text += length + 1;
+			break;
+		}
+	*ret_seed = strtoull(text, &end, 0);
+	return end != text && !*end;
+}
+
+/*
+ * Requests that are not told of
+ *
+ * Whether one has ended is not to be seen. But what has ended cannot be cancelled, and
+ * what waits can: so it is given some time, and then cancelled.
+ */
+
+static bool is_any_pending(unsigned from)
+{
+	for (unsigned i = from; i < world.nr_requests; i++)
+		if (world.requests[i].is_pending)
+			return true;
+	return false;
+}
+
+static bool has_ended(const struct ring *ring, const struct request *request)
+{
+	struct io_uring_sync_cancel_reg what = {
+		.addr = request->sqe.user_data,
+		.timeout = { 0, 0 },
+	};
+
+	return call_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, &what, 1) ==
+	       -ENOENT;
+}
+
+bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
+{
+	enum { PART = 4 }; /* most have ended long before */
+
+	if (!is_any_pending(from))
+		return true;
+	/* This one is told of by nobody. */
+	ring->nr_pending++;
+	await(ring, patience_us / PART);
+	ring->nr_pending--;
+	for (unsigned i = from; i < world.nr_requests; i++)
+		if (world.requests[i].is_pending &&
+		    !has_ended(ring, &world.requests[i]))
+			return false;
+	call_enter(ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
+	take_all(ring);
+	for (unsigned i = from; i < world.nr_requests; i++)
+		if (world.requests[i].is_pending) {
+			world.requests[i].is_pending = false;
+			note_silent(i);
+		}
+	return true;
+}
