@@ -158,9 +158,8 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 		return -EINVAL;
 	if ((flags & IORING_TIMEOUT_CLOCK_MASK) == IORING_TIMEOUT_CLOCK_MASK)
 		return -EINVAL;
-	/* Relative ones only, and they are repeated. */
-	if (flags & IORING_TIMEOUT_MULTISHOT &&
-	    (flags & IORING_TIMEOUT_ABS || is_linked))
+	/* Relative ones only are repeated; one that is linked may ask for that, too. */
+	if (flags & IORING_TIMEOUT_MULTISHOT && flags & IORING_TIMEOUT_ABS)
 		return -EINVAL;
 	ret = read_time(raw->addr, &entry->sqe.time_ns);
 	if (ret < 0)

@@ -92,6 +92,10 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 	case 'l': /* a linked timeout that ends soon */
 		return sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[0], 1,
 			      0);
+	case 'L': /* the same, which asks to be repeated */
+		sqe = sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[0], 1, 0);
+		sqe->timeout_flags = IORING_TIMEOUT_MULTISHOT;
+		return sqe;
 	case 't': /* one that does not */
 		return sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[1], 1,
 			      0);
@@ -194,7 +198,8 @@ static void timeouts(void)
 		{ "w!l", 2 },    { "w!l!", 1 },  { "wl!n", 2 },
 		{ "w!ln", 2 },   { "w!l!n", 1 }, { "wl!hn", 2 },
 		{ "wl!hn!", 2 }, { "w!hln", 3 }, { "f!tnn", 2 },
-		{ NULL, 0 },
+		{ "nL!n", 2 },   { "wL", 2 },    { "wL!n", 2 },
+		{ "nhLn", 3 },   { NULL, 0 },
 	};
 
 	note_chains(chains, 0);
