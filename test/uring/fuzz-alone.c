@@ -321,6 +321,8 @@ void live_alone(uint64_t patience_us)
 
 	if (!open_ring(ring))
 		failed("no ring", ring->fd);
+	if (kind == KIND_DISABLED)
+		live_disabled(ring);
 	for (unsigned i = 0; i < STEPS && goes_on; i++) {
 		if (any(8) == 0)
 			make_arguments();

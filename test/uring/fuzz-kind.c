@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ bool parse_seed(const char *text, uint64_t *ret_seed)
 	static const char *const names[NR_KINDS] = {
 		[KIND_PLAIN] = "plain",
 		[KIND_SKIP] = "skip",
+		[KIND_DISABLED] = "disabled",
 	};
 	size_t length = strcspn(text, ":");
 	char *end;
@@ -77,4 +79,41 @@ bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
 			note_silent(i);
 		}
 	return true;
+}
+
+/*
+ * Rings that are disabled
+ */
+
+static void tell(const char *what, unsigned step, long ret, uint32_t opcode)
+{
+	printf("%llu.%s%u %ld | register %u\n",
+	       (unsigned long long)world.number, what, step, ret, opcode);
+}
+
+void live_disabled(struct ring *ring)
+{
+	const unsigned nr = any(8);
+	uint32_t opcode;
+	long ret;
+
+	for (unsigned i = 0; i < nr; i++) {
+		switch (any(4)) {
+		case 0:
+			ret = call_enter(ring->fd, any(2), 0,
+					 any(2) ? IORING_ENTER_GETEVENTS : 0,
+					 NULL, 0);
+			tell("enter", i, ret, 0);
+			break;
+		case 1:
+			ret = register_likely_restrictions(ring);
+			tell("restrict", i, ret, IORING_REGISTER_RESTRICTIONS);
+			break;
+		default:
+			ret = make_register(ring, &opcode);
+			tell("before", i, ret, opcode);
+		}
+	}
+	ret = call_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	tell("enable", nr, ret, IORING_REGISTER_ENABLE_RINGS);
 }

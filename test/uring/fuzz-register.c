@@ -7,7 +7,7 @@ union register_arg {
 	struct io_uring_rsrc_register rsrc;
 	struct io_uring_rsrc_update2 update;
 	struct io_uring_buf_reg array;
-	struct io_uring_restriction restrictions[4];
+	struct io_uring_restriction restrictions[128];
 	struct io_uring_sync_cancel_reg cancel;
 	struct io_uring_file_index_range range;
 	struct {
@@ -103,6 +103,47 @@ static long register_cancel(int fd)
 	arg.cancel.flags = any(64);
 	arg.cancel.timeout.tv_nsec = 1000;
 	return call_register(fd, IORING_REGISTER_SYNC_CANCEL, &arg, 1);
+}
+
+static void add_restriction(union register_arg *arg, uint32_t *nr,
+			    uint32_t opcode, uint32_t value)
+{
+	struct io_uring_restriction *to = &arg->restrictions[(*nr)++];
+
+	to->opcode = (uint16_t)opcode;
+	to->register_op = (uint8_t)value;
+}
+
+long register_likely_restrictions(struct ring *ring)
+{
+	/* As many as the kernel here has, and as it allows at most. */
+	enum { NR_OPS = 63, NR_REGISTER_OPS = 35, MOST = 110 };
+	union register_arg arg = { 0 };
+	const uint32_t rarely = 1 + any(12), flags = any(4) ? 0x7f : any(256);
+	uint32_t nr = 0;
+	long ret;
+
+	for (uint32_t i = 0; i < NR_OPS; i++)
+		if (any(rarely))
+			add_restriction(&arg, &nr, IORING_RESTRICTION_SQE_OP,
+					i);
+	for (uint32_t i = 0; i < NR_REGISTER_OPS; i++)
+		if (any(rarely))
+			add_restriction(&arg, &nr,
+					IORING_RESTRICTION_REGISTER_OP, i);
+	if (any(8))
+		add_restriction(&arg, &nr, IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
+				flags);
+	if (any(4) == 0)
+		add_restriction(&arg, &nr,
+				IORING_RESTRICTION_SQE_FLAGS_REQUIRED,
+				1u << any(8));
+	if (any(16) == 0)
+		nr = any(MOST);
+	ret = call_register(ring->fd, IORING_REGISTER_RESTRICTIONS, &arg, nr);
+	if (ret == 0)
+		ring->is_lossy = true;
+	return ret;
 }
 
 static long register_restrictions(struct ring *ring)

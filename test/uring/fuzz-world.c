@@ -241,6 +241,8 @@ bool open_ring(struct ring *ring)
 		params->flags &=
 			~(uint32_t)(IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL |
 				    IORING_SETUP_R_DISABLED);
+	if (kind == KIND_DISABLED)
+		params->flags |= IORING_SETUP_R_DISABLED;
 	params->sq_thread_idle = 1;
 	if (any(2)) {
 		params->flags |= IORING_SETUP_CQSIZE;

@@ -28,7 +28,8 @@
 /* What worlds that are alone have besides what all have (fuzz-kind.c). */
 enum kind {
 	KIND_PLAIN,
-	KIND_SKIP, /* requests that are not told of if they succeed */
+	KIND_SKIP,     /* requests that are not told of if they succeed */
+	KIND_DISABLED, /* a ring that is disabled at first, and restrictions */
 	NR_KINDS,
 };
 
@@ -122,6 +123,9 @@ void end_world(void);
 bool open_ring(struct ring *ring);
 void close_ring(struct ring *ring);
 
+/* What is asked of a ring that is disabled, which then is not any more. */
+void live_disabled(struct ring *ring);
+
 /* fuzz-make.c: values, most of them good, and requests. */
 uint64_t memory(void);
 uint32_t length(void);
@@ -136,5 +140,7 @@ void make_arguments(void);
 
 /* fuzz-register.c. Return: what the call returned. */
 long make_register(struct ring *ring, uint32_t *ret_opcode);
+/* Restrict a ring to most of what there is. */
+long register_likely_restrictions(struct ring *ring);
 
 #endif

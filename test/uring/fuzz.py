@@ -14,7 +14,7 @@ drawn in another order.
 
 A seed may have a kind before it, as in skip:1. The worlds of such a seed have what others
 have not: of `skip`, requests with IOSQE_CQE_SKIP_SUCCESS, of which `silent` says that they
-have ended and have no completion.
+have ended and have no completion; of `disabled`, a ring that is so at first, and restrictions.
 """
 import argparse
 import concurrent.futures
@@ -240,7 +240,7 @@ def write_with_flags(request):
     may_wait = bool(request.flags & 0xc) and request.theirs == 'waits'
     return (bool(request.rw_flags & 8) or (
         request.fd in EVENTFDS and bool(request.rw_flags))) and (
-        (may_wait or re.match('[0-9EA]', request.theirs) is not None) and
+        (may_wait or re.match('[0-9EA]|silent', request.theirs) is not None) and
         re.match('EAGAIN|EOPNOTSUPP', request.ours) is not None)
 
 
@@ -410,15 +410,23 @@ def overtakes(requests):
 
 
 def outruns(requests):
-    """A read or receive that must not wait comes before what was submitted before it with
-    IOSQE_ASYNC, and moves bytes to it: the kernel gives that to a thread"""
+    """A read or receive that must not wait, and what was submitted with it and moves bytes to
+    it: of these the one that comes first has IOSQE_ASYNC, and is given to a thread, so that in
+    the kernel it comes second"""
+    def moves_to(other, one):
+        return other.opcode in WRITES + SENDS and (
+            other.is_fixed or one.is_fixed or other.fd == one.fd ^ 1)
+
+    def is_overtaken(place, one):
+        if one.theirs == 'EAGAIN:0' and is_success(one.ours):
+            return any(before.flags & 0x10 and moves_to(before, one)
+                       for before in requests[:place])
+        return one.ours == 'EAGAIN:0' and is_success(one.theirs) and bool(one.flags & 0x10) and (
+            any(moves_to(behind, one) for behind in requests[place + 1:]))
+
     differing = [(place, one) for place, one in enumerate(requests) if one.theirs != one.ours]
     return bool(differing) and all(
-        one.opcode in READS + (10, 27) and one.theirs == 'EAGAIN:0' and is_success(one.ours) and
-        any(before.flags & 0x10 and before.opcode in WRITES + SENDS and (
-            before.is_fixed or one.is_fixed or before.fd == one.fd ^ 1)
-            for before in requests[:place])
-        for place, one in differing)
+        one.opcode in READS + (10, 27) and is_overtaken(place, one) for place, one in differing)
 
 
 def times_out(requests):
@@ -448,6 +456,9 @@ def is_register(theirs, ours):
         return False
     if reaches_over(theirs, ours):
         return True
+    # Of a ring that is disabled or restricted, that is what a call says.
+    if '-13' in (theirs.split()[1], ours.split()[1]):
+        return False
     return all(int(line.split()[1]) < 0 for line in (theirs, ours))
 
 
