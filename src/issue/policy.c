@@ -440,7 +440,7 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	    !(is_read && waits_for_nothing(sqe)))
 		return false;
 	ret->edges = uaio_file_edges(file);
-	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	ret->res = uaio_call(file, sqe, uaio_nowait_flags(file), ret);
 	if (is_read)
 		note_try(waitq, ret->res == -EAGAIN);
 	if (ret->res != -EOPNOTSUPP)

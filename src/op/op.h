@@ -159,6 +159,12 @@ enum { UAIO_RWF_HAS_WAITED = 0x100 };
  */
 enum { UAIO_RWF_ASKS_LATER = 0x40000000 };
 
+/*
+ * Another one: as far as is known, the file is a socket of type SOCK_STREAM. (The value is
+ * UAIO_FILE_F_SOCK_STREAM.)
+ */
+enum { UAIO_RWF_ON_SOCKET = 1 << 18 };
+
 /* The most bytes that one call moves, as in the kernel: MAX_RW_COUNT. */
 #define UAIO_RW_BYTES_MAX ((uint64_t)0x7ffff000)
 
@@ -223,7 +229,8 @@ struct uaio_op_def {
 	 * Make the request's system call on fd. extra_flags are added to the
 	 * client's RWF_* flags: RWF_NOWAIT, without which the call may block
 	 * for however long it takes; UAIO_RWF_HAS_WAITED, which reads
-	 * ignore; and UAIO_RWF_ASKS_LATER. is_stream: the file has no offsets;
+	 * ignore; UAIO_RWF_ASKS_LATER; and UAIO_RWF_ON_SOCKET, of which READ
+	 * and WRITE take note. is_stream: the file has no offsets;
 	 * of an operation of sockets: the socket is of type SOCK_STREAM.
 	 * Return: the call's result or -errno. With RWF_NOWAIT, -EOPNOTSUPP
 	 * says that there is no way to make the call without blocking.

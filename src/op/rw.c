@@ -3,7 +3,8 @@
  * READ, WRITE and their vectored forms
  *
  * A request without flags uses the simplest call that serves: the vectored calls
- * take 90 ns more than pread and pwrite.
+ * take 90 ns more than pread and pwrite. On a socket they take 0.2 us more than recv and
+ * send, which are told not to wait as well.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/asked.h"
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
@@ -368,7 +370,8 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 static uint32_t write_flags(const struct uaio_sqe *sqe, bool is_stream,
 			    uint32_t extra_flags)
 {
-	uint32_t flags = sqe->rw_flags | extra_flags;
+	uint32_t flags =
+		sqe->rw_flags | (extra_flags & ~(uint32_t)UAIO_RWF_ON_SOCKET);
 
 	return unlikely(is_stream) && sqe->is_deaf ? flags | UAIO_RWF_HAS_WAITED
 						   : flags;
@@ -395,7 +398,26 @@ static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
 
 static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
-	return sqe->rw_flags | (extra_flags & ~(uint32_t)UAIO_RWF_HAS_WAITED);
+	const uint32_t others = UAIO_RWF_HAS_WAITED | UAIO_RWF_ON_SOCKET;
+
+	return sqe->rw_flags | (extra_flags & ~others);
+}
+
+/*
+ * Return: whether a call that does not wait, with no flags of the client's, may be made by
+ * the socket's own.
+ */
+static bool is_for_socket(const struct uaio_sqe *sqe, uint32_t extra_flags)
+{
+	const uint32_t both = RWF_NOWAIT | UAIO_RWF_ON_SOCKET;
+
+	return (extra_flags & both) == both && !sqe->rw_flags;
+}
+
+/* Return: whether the number has become another file's, or the call is refused. */
+static bool is_no_socket(int64_t res)
+{
+	return res == -ENOTSOCK || res == -ENOSYS;
 }
 
 int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -468,6 +490,11 @@ int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
 
 	if (is_nothing(sqe, is_stream))
 		return sys_read(fd, NULL, 0);
+	if (is_for_socket(sqe, extra_flags)) {
+		res = sys_recv(fd, sqe->buf, sqe->len, MSG_DONTWAIT);
+		if (likely(!is_no_socket(res)))
+			return res;
+	}
 	if (flags)
 		return readv_flags(sqe, fd, &iov, 1, is_stream, flags);
 	res = unlikely(is_at_position(sqe, is_stream))
@@ -533,14 +560,30 @@ int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	return res;
 }
 
+/* Write to a socket, by its own call. flags: as of writev_flags(). */
+static int64_t write_socket(const struct uaio_sqe *sqe, int fd, uint32_t flags)
+{
+	bool is_deaf = flags & UAIO_RWF_HAS_WAITED;
+	int64_t res = sys_send(fd, sqe->buf, sqe->len,
+			       MSG_DONTWAIT | (is_deaf ? MSG_NOSIGNAL : 0));
+
+	return res == -EPIPE && is_deaf ? reason_of_end(fd) : res;
+}
+
 int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			  uint32_t extra_flags)
 {
 	uint32_t flags = write_flags(sqe, is_stream, extra_flags);
 	const struct iovec iov = { sqe->buf, sqe->len };
+	int64_t res;
 
 	if (is_nothing(sqe, is_stream))
 		return write_nothing(sqe, fd);
+	if (is_for_socket(sqe, extra_flags)) {
+		res = write_socket(sqe, fd, flags);
+		if (likely(!is_no_socket(res)))
+			return res;
+	}
 	if (flags)
 		return stay(sqe, fd, is_stream,
 			    writev_flags(sqe, fd, &iov, 1, is_stream, flags));

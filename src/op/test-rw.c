@@ -21,9 +21,20 @@
 static char buffer[64];
 static uint32_t nr_interrupted; /* calls of vmsplice yet to be interrupted */
 static bool has_nosignal;       /* of the kernel's */
+static bool refuses_sockets;    /* the calls of sockets: a filter does */
+static uint32_t nr_of_socket;   /* how many of these were made */
+static uint32_t nr_vectored;
 
 static bool answer(long nr, const long args[6], long *ret_res)
 {
+	bool is_of_socket = nr == SYS_recvfrom || nr == SYS_sendto;
+
+	nr_of_socket += is_of_socket;
+	nr_vectored += nr == SYS_preadv2 || nr == SYS_pwritev2;
+	if (is_of_socket && refuses_sockets) {
+		*ret_res = -ENOSYS;
+		return true;
+	}
 	*ret_res = nr == SYS_vmsplice ? -EINTR : -EOPNOTSUPP;
 	if (nr == SYS_vmsplice && nr_interrupted) {
 		nr_interrupted--;
@@ -37,6 +48,8 @@ static int start(void **state)
 {
 	nr_interrupted = 0;
 	has_nosignal = true;
+	refuses_sockets = false;
+	nr_of_socket = nr_vectored = 0;
 	unit_hook(answer);
 	(void)state;
 	return 0;
@@ -283,6 +296,104 @@ static void waiting_write_learns_of_a_reset(void **state)
 	close(fds[1]);
 }
 
+/* The flags of a try on a socket; and of a new one. */
+enum {
+	ON_SOCKET = RWF_NOWAIT | UAIO_RWF_ON_SOCKET,
+	AGAIN_ON_SOCKET = ON_SOCKET | UAIO_RWF_HAS_WAITED,
+};
+
+static void talk(int fds[2])
+{
+	memcpy(buffer, "talk", 4);
+	assert_int_equal(run(UAIO_OP_READ, fds[0], 9, AGAIN_ON_SOCKET),
+			 -EAGAIN);
+	assert_int_equal(run(UAIO_OP_WRITE, fds[1], 4, ON_SOCKET), 4);
+	memset(buffer, 0, sizeof(buffer));
+	assert_int_equal(run(UAIO_OP_READ, fds[0], 3, ON_SOCKET), 3);
+	assert_memory_equal(buffer, "tal", 3);
+	assert_int_equal(run(UAIO_OP_READ, fds[0], 9, AGAIN_ON_SOCKET), 1);
+	assert_memory_equal(buffer, "k", 1);
+	assert_int_equal(run(UAIO_OP_READ, fds[0], 9, ON_SOCKET), -EAGAIN);
+}
+
+static void sockets_are_used_by_their_own_calls(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	talk(fds);
+	assert_int_equal(nr_of_socket, 5);
+	assert_int_equal(nr_vectored, 0);
+	close(fds[1]);
+	assert_int_equal(run(UAIO_OP_READ, fds[0], 9, ON_SOCKET), 0);
+	close(fds[0]);
+}
+
+static void sockets_whose_calls_are_refused_are_used_by_others(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	refuses_sockets = true;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	talk(fds);
+	assert_int_equal(nr_vectored, 5);
+	close_both(fds);
+}
+
+/* What was a socket may have become another file. */
+static void what_is_no_socket_is_used_by_other_calls(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	talk(fds);
+	assert_int_equal(nr_vectored, 5);
+	close_both(fds);
+}
+
+static void what_a_client_says_of_its_call_is_kept(void **state)
+{
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_WRITE,
+		.buf = buffer,
+		.len = 1,
+		.rw_flags = RWF_HIPRI,
+	};
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(uaio_optab[sqe.op].run(&sqe, fds[1], true, ON_SOCKET),
+			 1);
+	assert_int_equal(nr_of_socket, 0);
+	assert_int_equal(nr_vectored, 1);
+	close_both(fds);
+}
+
+static void a_socket_that_breaks_raises_what_it_has_to(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	nr_sigpipe = 0;
+	signal(SIGPIPE, on_sigpipe);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(write(fds[1], "x", 1), 1);
+	close(fds[0]);
+	assert_int_equal(run(UAIO_OP_WRITE, fds[1], 1, AGAIN_ON_SOCKET),
+			 -ECONNRESET);
+	assert_int_equal(run(UAIO_OP_WRITE, fds[1], 1, AGAIN_ON_SOCKET),
+			 -EPIPE);
+	assert_int_equal(nr_sigpipe, 0);
+	assert_int_equal(run(UAIO_OP_WRITE, fds[1], 1, ON_SOCKET), -EPIPE);
+	assert_int_equal(nr_sigpipe, 1);
+	signal(SIGPIPE, SIG_DFL);
+	close(fds[1]);
+}
+
 #define RW_TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)
 
 int main(void)
@@ -297,6 +408,11 @@ int main(void)
 		RW_TEST(fifo_without_reader_is_broken),
 		RW_TEST(waiting_write_raises_nothing),
 		RW_TEST(waiting_write_learns_of_a_reset),
+		RW_TEST(sockets_are_used_by_their_own_calls),
+		RW_TEST(sockets_whose_calls_are_refused_are_used_by_others),
+		RW_TEST(what_is_no_socket_is_used_by_other_calls),
+		RW_TEST(what_a_client_says_of_its_call_is_kept),
+		RW_TEST(a_socket_that_breaks_raises_what_it_has_to),
 		RW_TEST(waiting_write_takes_its_signal_back),
 	};
 

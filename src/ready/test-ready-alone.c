@@ -73,7 +73,7 @@ static bool count_calls(long nr, const long args[6], long *ret_res)
 	    (args[1] == EPOLL_CTL_DEL || event->data.u64))
 		store_release(&armed,
 			      args[1] == EPOLL_CTL_DEL ? 0 : event->events);
-	if ((nr == SYS_preadv2 || nr == SYS_recvmsg) && is_end(0, args[0]))
+	if ((nr == SYS_recvfrom || nr == SYS_recvmsg) && is_end(0, args[0]))
 		add_relaxed(&nr_reads, 1);
 	return false;
 }

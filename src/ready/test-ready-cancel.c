@@ -157,7 +157,8 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	bool holds_after;
 	char byte;
 
-	if ((nr != SYS_preadv2 && nr != SYS_recvmsg && nr != SYS_read) ||
+	if ((nr != SYS_preadv2 && nr != SYS_recvfrom && nr != SYS_recvmsg &&
+	     nr != SYS_read) ||
 	    !is_end(0, args[0]) || !cas_acquire(&trial.is_armed, &armed, 0))
 		return false;
 	/* Once it goes on the next one may be armed. */

@@ -6,6 +6,8 @@
 #ifndef UAIO_REQ_CALL_H
 #define UAIO_REQ_CALL_H
 
+#include <assert.h>
+#include <linux/fs.h>
 #include <stdint.h>
 
 #include "base/cycles.h"
@@ -33,6 +35,16 @@ static inline uint32_t uaio_stream_flag(const struct uaio_op_def *op)
 {
 	return unlikely(op->is_of_socket) ? UAIO_FILE_F_SOCK_STREAM
 					  : UAIO_FILE_F_STREAM;
+}
+
+static_assert((uint32_t)UAIO_RWF_ON_SOCKET == UAIO_FILE_F_SOCK_STREAM,
+	      "one is made of the other without a branch");
+
+/* Return: the extra flags of a try on file, by a call that does not block. */
+static inline uint32_t uaio_nowait_flags(const struct uaio_file *file)
+{
+	return RWF_NOWAIT |
+	       (load_relaxed(&file->flags) & UAIO_FILE_F_SOCK_STREAM);
 }
 
 /*

@@ -87,7 +87,7 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 static int64_t run_again(const struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-	uint32_t flags = RWF_NOWAIT | UAIO_RWF_HAS_WAITED;
+	uint32_t flags = uaio_nowait_flags(req->file) | UAIO_RWF_HAS_WAITED;
 
 	if (op->is_of_socket && !req->sqe.is_multishot)
 		flags |= UAIO_RWF_ASKS_LATER;

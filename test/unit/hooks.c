@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/vfs.h>
 
 #include "base/atomic.h"
@@ -51,6 +52,8 @@ static int failure_of(long nr, const long args[6])
 	case SYS_pwrite64: return -EIO;
 	case SYS_preadv2:
 	case SYS_pwritev2: return args[5] & 8 ? -EAGAIN : -EINTR;
+	case SYS_recvfrom:
+	case SYS_sendto: return args[3] & MSG_DONTWAIT ? -EAGAIN : 0;
 	case SYS_read: return -EAGAIN;
 	/* An eventfd that takes no more is readable: a wake-up cannot fail. */
 	case SYS_write: return uaio_ownfd_has((int)args[0]) ? 0 : -EAGAIN;
