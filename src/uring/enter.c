@@ -254,14 +254,29 @@ static bool is_anothers(const struct uaio_uring *ring)
 	return owner && owner != &uaio_entry;
 }
 
+/*
+ * In place of the thread that would poll: take all that is there, which a mistake does not
+ * end, nor an index of no entry. Another thread may go on adding more.
+ */
+static void submit_all(struct uaio_uring *ring)
+{
+	const uint32_t first = ring->sq_head;
+	uint32_t before;
+
+	do {
+		before = ring->sq_head;
+		(void)uaio_uring_submit(ring, UINT32_MAX);
+	} while (ring->sq_head != before &&
+		 ring->sq_head - first < ring->sq_entries);
+}
+
 /* Submit. The ring is held. Return: as the call, if it waits for nothing. */
 static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 {
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
 	if (unlikely(ring->setup & IORING_SETUP_SQPOLL)) {
-		/* No thread polls: this one takes all that is there. */
-		(void)uaio_uring_submit(ring, UINT32_MAX);
+		submit_all(ring);
 		return call->to_submit;
 	}
 	return uaio_uring_submit(ring, call->to_submit);

@@ -459,6 +459,25 @@ static void sqpoll(void)
 	note("dropped", *ring.sq_dropped);
 }
 
+/* The thread that polls goes on behind what ends a call. */
+static void sqpoll_goes_on(void)
+{
+	struct uring ring = new_uring(8, IORING_SETUP_SQPOLL);
+
+	for (int i = 0; i < 6; i++)
+		sqe_of(&ring, i % 3 == 1 ? 200 : IORING_OP_NOP, -1);
+	ring.sq_array[3] = 8;
+	uring_publish(&ring);
+	note_result("wakeup", uring_enter(ring.fd, 6, 0, IORING_ENTER_SQ_WAKEUP,
+					  NULL, 0));
+	/* To wait by a call would make another. */
+	for (int i = 0; i < PATIENCE_MS && uring_ready(&ring) < 5; i++)
+		usleep(1000);
+	note("ready", uring_ready(&ring));
+	note_in_order("of", &ring, 5);
+	note("dropped", *ring.sq_dropped);
+}
+
 const struct row rows_uring_enter[] = {
 	ROW("io_uring_enter on what is no ring", descriptors),
 	ROW("each flag of io_uring_enter", flags),
@@ -483,5 +502,6 @@ const struct row rows_uring_enter[] = {
 	ROW("a signal mask lets a signal in", mask_lets_in),
 	ROW("a signal interrupts a wait", signal_interrupts),
 	ROW("a ring with a polling thread", sqpoll),
+	ROW("a polling thread goes on behind a mistake", sqpoll_goes_on),
 	NO_ROW,
 };
