@@ -144,6 +144,8 @@ static void init_waitqs(struct uaio_file *file)
 	 */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = file->told_of = 0;
+	file->told_by_any = UINT32_MAX;
+	file->told_of_by_all = file->told_after = 0;
 	file->is_unpollable = false;
 }
 

@@ -155,9 +155,14 @@ struct uaio_file {
 	struct uaio_waitq waitqs[UAIO_NR_WAITQS];
 	struct list watches;
 	struct uaio_watch *last_watch; /* atomic: a guess; or NULL */
-	uint32_t nr_edges;  /* atomic: how many an epoll reported; never 0 */
-	uint32_t told;      /* EPOLL*: the events that the last one reported */
-	uint32_t told_of;   /* EPOLL*: those that it could have reported */
+	uint32_t nr_edges; /* atomic: how many an epoll reported; never 0 */
+	uint32_t told;     /* EPOLL*: the events that the last one reported */
+	uint32_t told_of;  /* EPOLL*: those that it could have reported */
+	/*
+	 * Since the polls were last run: what any edge reported, what each of them could
+	 * have reported, and nr_edges before the first.
+	 */
+	uint32_t told_by_any, told_of_by_all, told_after;
 	bool is_unpollable; /* epoll refuses such files */
 };
 

@@ -38,6 +38,8 @@ static uint32_t note_edge_locked(struct uaio_file *file, uint32_t armed,
 	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = events;
 	file->told_of = armed;
+	file->told_by_any |= events;
+	file->told_of_by_all &= armed;
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		struct uaio_waitq *waitq = &file->waitqs[i];
 
@@ -88,7 +90,7 @@ static void kick_event(struct uaio_group *group,
 	if (is_idle_locked(file))
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 	if (waitqs)
-		uaio_watch_kick(watch, waitqs, true);
+		uaio_watch_kick_told(watch, waitqs);
 out:
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	uaio_file_put(file);

@@ -69,6 +69,13 @@
  *       is void if another multishot poll is parked just then; arming anew
  *       tells what is still ready, so an edge has no completion only if what
  *       it was about was read meanwhile.
+ *   I11 Any other poll asks its file (poll()) when it is run, but for one that has
+ *       looked before, if only edges have it run, and no epoll that told of one said
+ *       that what it waits for was there, though it would have. Each edge that a
+ *       thread takes is noted in the file before the polls are run for it, and stays
+ *       noted until they are, whichever other edge is noted after it: threads note
+ *       edges in another order than they take them. Where an edge may be lost, the
+ *       poll asks (UAIO_WAITQS_ASK).
  *
  * test/model/ready.pml is a model of I1 to I6. Comments in the code name its
  * steps, as [step: ...]. Where two threads each write first and look then, the

@@ -14,6 +14,12 @@
 #include "req/req.h"
 #include "ready/ready.h"
 
+/*
+ * A bit beside those of wait queues: polls are run not only for what the epoll has told
+ * since they were last run, so they ask their file.
+ */
+enum { UAIO_WAITQS_ASK = 1u << UAIO_NR_WAITQS };
+
 /* Which list of struct uaio_ready (queue.h) a watch is on. */
 enum uaio_watch_place {
 	UAIO_WATCH_IDLE,
@@ -42,7 +48,7 @@ struct uaio_watch {
 	struct list in_group;
 	struct list in_list; /* of place; if idle: of personal ones, or none */
 	enum uaio_watch_place place;
-	uint32_t waitqs;     /* bits: wait queues that are to be run */
+	uint32_t waitqs;     /* bits: what is to be run; UAIO_WAITQS_ASK */
 	bool is_unarmed;     /* armed may not cover what was parked */
 	bool is_untried;     /* its edge may have come before */
 	uint32_t nr_fresh;   /* how often something was parked */
@@ -87,6 +93,8 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
  * parked in them. The file's lock is held.
  */
 void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed);
+/* The same for what the epoll has told, which is noted in the file, and nothing else. */
+void uaio_watch_kick_told(struct uaio_watch *watch, uint32_t waitqs);
 
 /*
  * A call said that it would have to wait.

@@ -175,10 +175,18 @@ struct run {
 	bool is_again; /* a multishot request has just had a result, and goes on */
 	bool by_edges; /* only edges answer the multishot poll that is tried */
 	bool has_doubts; /* something of the group is in doubt */
+	/* Of a pass over polls: the file's nr_edges, told_by_any, ... when it began. */
+	uint32_t nr_edges, told_by_any, told_of_by_all, told_after;
 	unsigned budget; /* tries that are left */
 	unsigned nr_done;
 	struct uaio_done *done; /* executed, and not completed yet */
 };
+
+static bool is_poll_once(const struct uaio_req *req)
+{
+	return uaio_waitq_id_of(req) == UAIO_WAITQ_POLL &&
+	       !req->sqe.is_multishot;
+}
 
 static bool is_multishot_poll(const struct uaio_req *req)
 {
@@ -215,6 +223,54 @@ static int64_t told_locked(const struct uaio_file *file,
 	if (events & ~file->told_of)
 		return 0;
 	return file->told & (events | EPOLLERR | EPOLLHUP);
+}
+
+/* A pass over the polls of a file begins: take what was told since the last. */
+static void take_told_locked(struct run *run)
+{
+	struct uaio_file *file = run->file;
+
+	/* relaxed: changed under the lock */
+	run->nr_edges = load_relaxed(&file->nr_edges);
+	run->told_by_any = file->told_by_any;
+	run->told_of_by_all = file->told_of_by_all;
+	run->told_after = file->told_after;
+	file->told_by_any = 0;
+	file->told_of_by_all = UINT32_MAX;
+	file->told_after = run->nr_edges;
+}
+
+/*
+ * Return: whether a poll waits on without a call: there were edges since it last looked,
+ * and of each the epoll said that what the poll waits for was not there. What comes
+ * after that makes another edge (I11).
+ */
+static bool is_told_of_nothing(const struct run *run,
+			       const struct uaio_req *req)
+{
+	uint32_t events;
+
+	/* 0: it was never tried. */
+	if (!req->edges || (int32_t)(req->edges - run->told_after) < 0 ||
+	    (int32_t)(run->nr_edges - req->edges) <= 0 ||
+	    unlikely(run->file->flags & UAIO_FILE_F_PERSONAL))
+		return false;
+	events = uaio_ready_events_of(req);
+	return !(events & ~run->told_of_by_all) &&
+	       !(run->told_by_any & (events | EPOLLERR | EPOLLHUP));
+}
+
+/*
+ * A poll with one completion is to be looked at.
+ * Return: whether it waits on without that.
+ */
+static bool begin_poll_locked(const struct run *run, struct uaio_req *req)
+{
+	bool waits_on = is_told_of_nothing(run, req);
+
+	/* If it asks, it does that after this. */
+	req->edges = run->nr_edges;
+	return waits_on;
 }
 
 /*
@@ -345,6 +401,8 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	if (unlikely(is_multishot_poll(req)) &&
 	    !begin_multishot_locked(run, req))
 		return WAITS_ON;
+	if (is_poll_once(req) && !res && begin_poll_locked(run, req))
+		return WAITS_ON;
 	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
 	if (!res)
 		res = try_unlocked(run, req, &fd, &in_doubt);
@@ -432,6 +490,7 @@ static void run_polls_locked(struct run *run)
 		uint32_t nr = load_relaxed(&run->waitq->nr);
 
 		run->waitq->is_kicked = false;
+		take_told_locked(run);
 		for (; nr && !list_is_empty(parked); nr--) {
 			struct list *pos = parked->next;
 
@@ -476,6 +535,8 @@ static void run_file(struct uaio_file *file, uint32_t waitqs, struct run *run)
 {
 	run->file = file;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	if (waitqs & UAIO_WAITQS_ASK)
+		file->told_by_any = UINT32_MAX;
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
 		if (waitqs & 1u << i &&
 		    (!run->budget || run_waitq_locked(run, i)))

@@ -44,7 +44,7 @@ static void renew_locked(struct uaio_watch *watch)
  * Lists a watch may be on
  */
 
-enum { ALL_WAITQS = (1u << UAIO_NR_WAITQS) - 1 };
+enum { ALL_WAITQS = UAIO_WAITQS_ASK | (UAIO_WAITQS_ASK - 1) };
 
 /* Inline, as most callers move to a place that they know. */
 static inline __attribute__((always_inline)) void
@@ -91,7 +91,14 @@ static void unlock(struct uaio_ready *ready)
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 }
 
-void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
+/* Return: waitqs, which are to be run not only for what the epoll has told. */
+static uint32_t asking(uint32_t waitqs)
+{
+	return waitqs & 1u << UAIO_WAITQ_POLL ? waitqs | UAIO_WAITQS_ASK
+					      : waitqs;
+}
+
+static void kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
 {
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
@@ -103,13 +110,23 @@ void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
 	unlock(ready);
 }
 
+void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
+{
+	kick(watch, asking(waitqs), is_armed);
+}
+
+void uaio_watch_kick_told(struct uaio_watch *watch, uint32_t waitqs)
+{
+	kick(watch, waitqs, true);
+}
+
 void uaio_watch_freshen(struct uaio_watch *watch, uint32_t waitqs,
 			bool is_untried)
 {
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
 	lock(ready);
-	watch->waitqs |= waitqs;
+	watch->waitqs |= asking(waitqs);
 	watch->is_unarmed = true;
 	watch->is_untried |= is_untried;
 	watch->nr_fresh++;
@@ -124,7 +141,7 @@ void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs)
 
 	lock(ready);
 	/* Noted also if a kick moves the watch from this list before. */
-	watch->waitqs |= waitqs;
+	watch->waitqs |= asking(waitqs);
 	watch->is_untried = true;
 	if (watch->place != UAIO_WATCH_KICKED)
 		move_locked(ready, watch, UAIO_WATCH_REFUSED);

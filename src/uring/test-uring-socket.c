@@ -505,6 +505,57 @@ static void no_shot_is_in_vain(void **state)
 	close_pair(fds);
 }
 
+static bool count_looks(long nr, const long args[6], long *ret_res)
+{
+	const struct pollfd *pfd = (const struct pollfd *)args[0];
+
+	(void)ret_res;
+	if (nr == SYS_ppoll && args[1] == 1 &&
+	    (pfd->events & (POLLIN | POLLRDHUP)) == POLLRDHUP)
+		add_relaxed(&nr_asked, 1);
+	return false;
+}
+
+/*
+ * A socket has a receive and a poll for its end, as Netty's have. The receive has no
+ * descriptor of its own, so both are requests on the same.
+ */
+static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
+{
+	enum { NR = 8 };
+	struct cqe cqe;
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	provide(&client, 0, BUFFERS);
+	store_relaxed(&uaio_uring_find((uint32_t)client.fd)->nr_short, 1);
+	put_receive(&client, fds[0], 1);
+	put(&client, IORING_OP_POLL_ADD, fds[0], 2)->poll32_events = POLLRDHUP;
+	submit(&client, 0);
+	for (uint32_t i = 0; i < NR; i++) {
+		unit_await(is_quiet, NULL);
+		/* By the first the epoll may tell of what was parked just then. */
+		if (i == 1) {
+			store_relaxed(&nr_asked, 0);
+			unit_hook(count_looks);
+		}
+		assert_int_equal(write(fds[1], "a", 1), 1);
+		cqe = get(&client);
+		assert_cqe(&cqe, 1, 1, CQE_OF(i));
+	}
+	unit_await(is_quiet, NULL);
+	unit_hook(NULL);
+	assert_int_equal(load_relaxed(&nr_asked), 0);
+	assert_int_equal(shutdown(fds[1], SHUT_WR), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		cqe = get(&client);
+		assert_int_equal(cqe.res, cqe.user_data == 2 ? POLLRDHUP : 0);
+		assert_int_equal(cqe.flags & IORING_CQE_F_MORE, 0);
+	}
+	close_pair(fds);
+}
+
 /* A thread that waits tells the epoll of what is parked, and sleeps. */
 static void sleep_once(void)
 {
@@ -854,6 +905,7 @@ int main(void)
 		RING_TEST(what_polls_first_waits_for_its_socket),
 		RING_TEST(many_sockets_are_asked_at_once),
 		RING_TEST(no_shot_is_in_vain),
+		RING_TEST(a_poll_does_not_ask_for_what_the_epoll_did_not_tell),
 		RING_TEST(a_shot_that_ends_at_a_mark_is_not_the_last),
 		RING_TEST(a_read_that_waits_does_not_ask_for_flags),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),
