@@ -52,7 +52,10 @@ static const struct {
 	  "as the kernel, and each has a thread while it waits. What is not "
 	  "the end of one child is looked for up to every 50 ms. "
 	  "__WNOTHREAD without P_PID or P_PIDFD: EINVAL" },
-	{ "EPOLL_WAIT", "as the kernel" },
+	{ "EPOLL_WAIT",
+	  "as the kernel; but one that is linked behind a request with "
+	  "IOSQE_ASYNC waits: "
+	  "the kernel's answers EAGAIN, as the same thread executes it" },
 	{ "RECV_ZC", "not there: EINVAL. It is a network card's" },
 	{ "**Flags of a submission**", "" },
 	{ "FIXED_FILE IO_DRAIN IO_LINK IO_HARDLINK ASYNC BUFFER_SELECT "
