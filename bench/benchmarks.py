@@ -229,15 +229,13 @@ TRANSPORTS = ("io_uring", "uaio", "epoll")
 
 SERVERS_PROFILE = (
     "Where a server receives into an incremental buffer ring, as Netty's does, "
-    "uaio is clearly slower than the kernel, and than epoll. Why, as of these "
-    "figures: an echo with 1000 connections takes 6 system calls, and not the "
-    "2 of epoll. Two are recvfrom, of which one finds nothing; one is sendto; one "
+    "uaio is clearly slower than the kernel. Why, as of these figures: an echo "
+    "with 1000 connections takes 5 system calls, and not the 2 of epoll. Two "
+    "are recvfrom, of which one finds nothing; one is sendto; one "
     "asks whether memory of the program's may be written (`uaio_can_write`, a "
-    "futex call that changes nothing); one whether the number is still its "
-    "socket (epoll_ctl); and one is of Netty's poll for the end of the "
-    "connection, which is looked at whenever something comes (ppoll). Many are "
-    "made by the thread that tries requests while the program does something "
-    "else, and wakes it. "
+    "futex call that changes nothing); and one whether the number is still its "
+    "socket (epoll_ctl). Many are made by the thread that tries requests while the "
+    "program does something else, and wakes it. "
     "tokio-uring, with a request for each receive, makes 2 to 3 calls a "
     "message: sends, receives of which a part finds nothing, and such as tell "
     "of completions.")
