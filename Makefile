@@ -28,7 +28,7 @@ demo:
 	@ninja -C $(BUILD) --quiet demonstration
 	@python3 bench/demo.py --build $(BUILD)
 
-# What a change of the library can break, in about four minutes.
+# What a change of the library can break, in four and a half minutes.
 check:
 	@tools/need build check
 	@tools/configure $(BUILD) -Dtests=enabled
