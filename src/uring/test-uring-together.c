@@ -155,24 +155,18 @@ static void race(const struct unit_stepping *stepping)
 	}
 }
 
-static void step_through(const struct unit_stepping *stepping)
+/* which: the one that is cancelled, or 0 */
+static void step_receives(uint64_t which, unit_step_fn *intruder,
+			  void (*check)(long victims, long intruders))
 {
-	unsigned nr = 0;
+	const struct unit_stepping stepping = { receive_all, intruder, prepare,
+						check,       MANY,     STRIDE };
 
-	if (!UNIT_CAN_STEP) {
-		race(stepping);
-		return;
-	}
-	for (unsigned n = 0; n <= nr; n += n ? STRIDE : 1) {
-		long rets[2];
-
-		stepping->prepare();
-		nr = unit_interleave(n, stepping->victim, stepping->intruder,
-				     NULL, rets);
-		stepping->check(rets[0], rets[1]);
-	}
-	print_message("%u instructions\n", nr);
-	assert_true(nr > stepping->nr_min);
+	cancelled = which;
+	if (UNIT_CAN_STEP)
+		unit_step_through(&stepping);
+	else
+		race(&stepping);
 }
 
 /*
@@ -297,26 +291,17 @@ static void check_cancelled(long victims, long intruders)
 
 static void one_is_cancelled(void **state)
 {
-	const struct unit_stepping stepping = { receive_all, cancel_one,
-						prepare, check_cancelled,
-						MANY };
-
 	(void)state;
-	for (cancelled = 2; cancelled <= 3; cancelled++)
-		step_through(&stepping);
+	step_receives(2, cancel_one, check_cancelled);
+	step_receives(3, cancel_one, check_cancelled);
 }
 
 static char seen[FULL]; /* in its memory */
 
 static long cancel_and_wait(void *arg)
 {
-	struct {
-		uint64_t addr;
-		int32_t fd;
-		uint32_t flags;
-		struct __kernel_timespec timeout;
-		uint64_t pad[4];
-	} what = { .addr = cancelled, .timeout = { -1, -1 } };
+	struct io_uring_sync_cancel_reg what = { .addr = cancelled,
+						 .timeout = { -1, -1 } };
 	long ret;
 
 	(void)arg;
@@ -336,13 +321,9 @@ static void check_it_was_over(long victims, long intruders)
 
 static void one_is_cancelled_and_waited_for(void **state)
 {
-	const struct unit_stepping stepping = { receive_all, cancel_and_wait,
-						prepare, check_it_was_over,
-						MANY };
-
 	(void)state;
-	for (cancelled = 2; cancelled <= 3; cancelled++)
-		step_through(&stepping);
+	step_receives(2, cancel_and_wait, check_it_was_over);
+	step_receives(3, cancel_and_wait, check_it_was_over);
 }
 
 static long wait_for_one(void *arg)
@@ -357,12 +338,8 @@ static long wait_for_one(void *arg)
 
 static void another_thread_waits_for_one(void **state)
 {
-	const struct unit_stepping stepping = { receive_all, wait_for_one,
-						prepare, check_all, MANY };
-
 	(void)state;
-	cancelled = 0;
-	step_through(&stepping);
+	step_receives(0, wait_for_one, check_all);
 }
 
 static long close_ring(void *arg)
@@ -397,13 +374,8 @@ static void check_it_is_freed(long victims, long intruders)
 
 static void their_ring_is_closed(void **state)
 {
-	const struct unit_stepping stepping = { receive_all, close_ring,
-						prepare, check_it_is_freed,
-						MANY };
-
 	(void)state;
-	cancelled = 0;
-	step_through(&stepping);
+	step_receives(0, close_ring, check_it_is_freed);
 }
 
 /* Their sockets are, whose numbers are other files' then. */
@@ -438,13 +410,8 @@ static void check_without_sockets(long victims, long intruders)
 
 static void their_sockets_are_closed(void **state)
 {
-	const struct unit_stepping stepping = { receive_all, replace_sockets,
-						prepare, check_without_sockets,
-						MANY };
-
 	(void)state;
-	cancelled = 0;
-	step_through(&stepping);
+	step_receives(0, replace_sockets, check_without_sockets);
 }
 
 /* A child has none of them, and a ring of its own works. */
@@ -476,12 +443,8 @@ static long fork_now_and_then(void *arg)
 
 static void the_process_forks(void **state)
 {
-	const struct unit_stepping stepping = { receive_all, fork_now_and_then,
-						prepare, check_all, MANY };
-
 	(void)state;
-	cancelled = 0;
-	step_through(&stepping);
+	step_receives(0, fork_now_and_then, check_all);
 }
 
 /* A handler of the victim's. */
@@ -534,14 +497,11 @@ static void check_interrupted(long victims, long intruders)
 
 static void a_signal_handler_enters_their_ring(void **state)
 {
-	const struct unit_stepping stepping = { receive_all, interrupt, prepare,
-						check_interrupted, MANY };
 	struct sigaction action = { .sa_handler = enter_ring }, old;
 
 	(void)state;
-	cancelled = 0;
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
-	step_through(&stepping);
+	step_receives(0, interrupt, check_interrupted);
 	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
 }
 

@@ -325,9 +325,11 @@ unsigned unit_interleave(unsigned n, long (*victim)(void *),
 
 void unit_step_through(const struct unit_stepping *stepping)
 {
+	const unsigned stride = stepping->stride ? stepping->stride : 1;
 	unsigned nr = 0;
 
-	for (unsigned n = 0; n <= nr; n++) {
+	/* 0: the victim alone, which tells how many there are. */
+	for (unsigned n = 0; n <= nr; n += n ? stride : 1) {
 		long rets[2];
 
 		stepping->prepare();

@@ -145,9 +145,10 @@ struct unit_stepping {
 	void (*prepare)(void);
 	void (*check)(long victims, long intruders);
 	unsigned nr_min; /* instructions that the victim has at least */
+	unsigned stride; /* of so many it is stopped at one; 0: at each */
 };
 
-/* unit_interleave() at each instruction of the victim. */
+/* unit_interleave() at the instructions of the victim. */
 void unit_step_through(const struct unit_stepping *stepping);
 
 /* For a thread with signals blocked that executes the victim's code, too. */
