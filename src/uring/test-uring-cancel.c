@@ -217,13 +217,8 @@ static void mistakes_have_the_kernels_answers(void **state)
 
 static void at_once_by_a_call(void **state)
 {
-	struct {
-		uint64_t addr;
-		int32_t fd;
-		uint32_t flags;
-		struct __kernel_timespec timeout;
-		uint64_t pad[4];
-	} what = { .addr = 1, .timeout = { -1, -1 } };
+	struct io_uring_sync_cancel_reg what = { .addr = 1,
+						 .timeout = { -1, -1 } };
 	uint32_t fd = (uint32_t)client.fd;
 
 	(void)state;

@@ -139,13 +139,7 @@ static void take_all(void)
 /* By a call, as a submission might be held by a drain. */
 static void cancel_all(void)
 {
-	struct {
-		uint64_t addr;
-		int32_t fd;
-		uint32_t flags;
-		struct __kernel_timespec timeout;
-		uint64_t pad[4];
-	} what = {
+	struct io_uring_sync_cancel_reg what = {
 		.flags = IORING_ASYNC_CANCEL_ANY,
 		.timeout = { -1, -1 },
 	};
