@@ -32,9 +32,9 @@ PIECE = 16 << 10
 # What is buffered for those that do not read. With less TCP may go on by its timers
 # alone when they read again.
 LITTLE = 16 << 10
-# In this many rounds memory grows by no more than what a C library, or a pool, keeps of
-# another order of the same work. A pool also grows when more has come at once than ever
-# before, but not round after round, as what is lost does.
+# Memory is flat if it grows by at most so much in so many rounds: that much a C library,
+# or a pool, may keep. A pool grows whenever more comes at once than ever before, but not
+# in every round, as memory does that is lost.
 FLAT_ROUNDS = 3
 GROWTH_KIB = 16 << 10
 NODE_SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "server.mjs")

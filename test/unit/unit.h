@@ -145,7 +145,7 @@ struct unit_stepping {
 	void (*prepare)(void);
 	void (*check)(long victims, long intruders);
 	unsigned nr_min; /* instructions that the victim has at least */
-	unsigned stride; /* of so many it is stopped at one; 0: at each */
+	unsigned stride; /* it is held at one of so many; 0: at each */
 };
 
 /* unit_interleave() at the instructions of the victim. */
