@@ -88,14 +88,15 @@ int uaio_ownfd_dup(int fd)
 }
 
 /*
- * Return: whether fd is a file of another type than was opened: then it is the
- * host's.
+ * Return: whether the host has closed fd, or has put a file of another type there than
+ * was opened.
  */
 static bool is_taken(int fd, mode_t type)
 {
 	struct stat st;
+	int ret = sys_fstat(fd, &st);
 
-	return sys_fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) != type;
+	return ret == -EBADF || (ret == 0 && (st.st_mode & S_IFMT) != type);
 }
 
 /*

@@ -118,6 +118,34 @@ static void a_number_that_the_host_takes_is_the_hosts(void **state)
 	unit_hook(NULL);
 }
 
+/* A program that closes a whole range closes the new descriptor, too. */
+static bool close_the_number(long nr, const long args[6], long *ret_res)
+{
+	(void)ret_res;
+	if (nr == SYS_fcntl && args[1] == F_DUPFD_CLOEXEC && nr_left) {
+		nr_left--;
+		assert_int_equal(
+			uaio_sys_raw(SYS_close, args[0], 0, 0, 0, 0, 0), 0);
+	}
+	return false;
+}
+
+static void a_number_that_the_host_closes_is_opened_again(void **state)
+{
+	(void)state;
+	unit_hook(close_the_number);
+	for (unsigned i = 0; i < sizeof(opens) / sizeof(opens[0]); i++) {
+		int fd;
+
+		nr_left = 1;
+		fd = opens[i]();
+		assert_int_equal(nr_left, 0);
+		assert_true(fd >= 0 && fcntl(fd, F_GETFD) >= 0);
+		uaio_ownfd_close(fd);
+	}
+	unit_hook(NULL);
+}
+
 static uint32_t
 	nr_closed; /* atomic: duplicates of the socket that were closed */
 
@@ -187,6 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_number_that_the_host_takes_is_the_hosts),
+		UNIT_TEST(a_number_that_the_host_closes_is_opened_again),
 		UNIT_TEST(a_socket_that_lingers_is_closed_with_no_lock_held),
 	};
 
