@@ -252,26 +252,27 @@ static long close_some(unsigned first, unsigned last, int flags)
 }
 
 /*
- * Close the open descriptors one by one, without a lock: a close may take long,
- * and no other thread should wait for it. Few programs have descriptors above
- * LAST_EACH; close_rest() closes those.
+ * Close the open descriptors in [first, LAST_EACH], each as close() does. No lock is
+ * held: a close may take long, and no other thread should wait for it.
+ * Return: the first descriptor that was not looked at. Few programs have descriptors
+ * above LAST_EACH; close_rest() closes those.
  */
-static void close_each(unsigned first, unsigned last)
+static uint64_t close_each(unsigned first, unsigned last)
 {
 	enum { LAST_EACH = 4095 };
+	uint64_t fd = first;
 
 	if (!uaio_engine_is_here())
-		return;
-	if (last > LAST_EACH)
-		last = LAST_EACH;
-	for (unsigned fd = first; fd <= last; fd++)
+		return first;
+	for (; fd <= last && fd <= LAST_EACH; fd++)
 		/*
 		 * is_ours() comes first: it waits until no descriptor of ours is
 		 * at a low number for a moment (ownfd.h), so one that is open
 		 * after that is the host's.
 		 */
 		if (!is_ours((int)fd) && sys_fcntl((int)fd, F_GETFD, 0) >= 0)
-			(void)sys_close((int)fd);
+			(void)uaio_host_raw_close((int)fd);
+	return fd;
 }
 
 /* Close all but our own descriptors, while no thread of ours opens one. */
@@ -296,6 +297,7 @@ static long close_rest(unsigned first, unsigned last, int flags)
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 {
 	const int known = CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE;
+	uint64_t rest;
 	long ret = 0;
 
 	if (flags & ~known || first > last)
@@ -308,8 +310,15 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 		return ret;
 	if (flags & CLOSE_RANGE_CLOEXEC)
 		return close_some(first, last, flags);
+	/*
+	 * Each descriptor is closed once: another thread may have opened a file at
+	 * one that has been closed.
+	 */
+	rest = close_each(first, last);
+	if (rest > last)
+		return 0;
+	first = (unsigned)rest;
 	uaio_host_closing(first, last);
-	close_each(first, last);
 	ret = close_rest(first, last, flags);
 	uaio_host_closed(first, last);
 	return ret;

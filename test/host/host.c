@@ -433,6 +433,7 @@ static const struct {
 	{ "close-all-first", close_all_first },
 	{ "close-behind-reads", close_behind_reads },
 	{ "lingering-close", lingering_close },
+	{ "lingering-range", lingering_range },
 	{ "tables-of-threads", tables_of_threads },
 	{ "table-of-cloned", table_of_cloned },
 	{ "close-while-held", close_while_held },

@@ -156,6 +156,7 @@ void close_behind_reads(void);
 void close_while_held(void);
 
 void lingering_close(void);
+void lingering_range(void);
 
 void tables_of_threads(void);
 void table_of_cloned(void);

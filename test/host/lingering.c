@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINGERER = 300, LINGER_S = 60, FAR_UP = 4000 };
+enum { LINGERER = 300, EARLIER = LINGERER - 1, LINGER_S = 60, FAR_UP = 4000 };
 
 static unsigned full_port;
 
@@ -83,6 +83,16 @@ static void by_close_range(void)
 static void by_close_range_number(void)
 {
 	REQUIRE(syscall(SYS_close_range, LINGERER, ~0u, 0) == 0);
+}
+
+static void by_closefrom(void)
+{
+	closefrom(EARLIER);
+}
+
+static void by_close_range_earlier(void)
+{
+	REQUIRE(close_range(EARLIER, FAR_UP, 0) == 0);
 }
 
 static void by_close(void)
@@ -218,4 +228,40 @@ void lingering_close(void)
 	if (high >= 0)
 		REQUIRE(close_range(LINGERER, ~0u, 0) == 0 &&
 			fcntl(high, F_GETFD) < 0);
+}
+
+/*
+ * A range is closed: a descriptor first, and then a socket that lingers. Meanwhile
+ * another thread opens a file at the first descriptor. That file stays open.
+ */
+static void open_behind_range(void (*replace)(void))
+{
+	int peer, fd = full_socket(&peer);
+	pthread_t thread;
+
+	REQUIRE(dup2(fd, LINGERER) == LINGERER && close(fd) == 0);
+	REQUIRE(dup2(null_fd, EARLIER) == EARLIER);
+	memset(&lingerer, 0, sizeof(lingerer));
+	lingerer.replace = replace;
+	REQUIRE(!pthread_create(&thread, NULL, linger, NULL));
+	await_lingering();
+	REQUIRE(fcntl(null_fd, F_DUPFD_CLOEXEC, EARLIER) == EARLIER);
+	REQUIRE(!__atomic_load_n(&lingerer.is_over, __ATOMIC_SEQ_CST));
+	REQUIRE(close(peer) == 0);
+	REQUIRE(!pthread_join(thread, NULL));
+	REQUIRE(fcntl(EARLIER, F_GETFD) >= 0 && close(EARLIER) == 0);
+}
+
+void lingering_range(void)
+{
+	static void (*const ranges[])(void) = { by_close_range_earlier,
+						by_closefrom };
+	/* Without one the library leaves the call to the kernel. */
+	aio_context_t ctx = host_context(4);
+
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	REQUIRE(null_fd >= 0);
+	for (size_t i = 0; i < NR_ELEMENTS(ranges); i++)
+		open_behind_range(ranges[i]);
+	REQUIRE(host_destroy(ctx) == 0);
 }
