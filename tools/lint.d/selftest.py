@@ -231,6 +231,9 @@ for sentence, text in (
 ):
     file_with("words", sentence, "src/req/planted.c", text)
 
+file_with("words", "a first page that is too long", "README.md",
+          *["word"] * 601, line=1)
+
 file_with("tested", "a source that does not say what tests it",
           "src/req/planted.c", "int planted;", line=1)
 

@@ -39,6 +39,9 @@ WORDS = [
 # A document of ours is named by its path from the root, or lies beside.
 DOCUMENT = re.compile(r"(?<![\w/.~-])((?:[\w-]+/)*[\w-]+\.md)\b")
 
+# Pages that a newcomer reads whole, and the words they may have.
+LENGTHS = {"README.md": 600, "CHANGELOG.md": 900}
+
 
 def _document_exists(tree, path, name):
     return any(tree.exists(os.path.join(folder, name))
@@ -48,7 +51,12 @@ def _document_exists(tree, path, name):
 def check_words(tree):
     findings = []
     for path in tree.paths():
-        for number, line in enumerate(tree.read(path).splitlines(), 1):
+        text = tree.read(path)
+        words, limit = len(text.split()), LENGTHS.get(path)
+        if limit and words > limit:
+            findings.append(Finding(path, 1, f"{words} words, and no more than "
+                                    f"{limit} are read: move some to doc/"))
+        for number, line in enumerate(text.splitlines(), 1):
             for pattern, text in WORDS:
                 match = re.search(pattern, line)
                 if match:
