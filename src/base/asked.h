@@ -54,7 +54,7 @@ static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 				CLOCK_MONOTONIC, 0);
 }
 
-/* Wake as many as futex_wake(2) would, by FUTEX_WAKE_BITSET. */
+/* Wake as many as futex_wake(2) would, by FUTEX_WAKE_BITSET; nr is not 0. */
 static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 				 uint32_t mask)
 {
@@ -62,7 +62,17 @@ static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 			      10 | (is_private ? 128 : 0), nr, 0, 0, mask);
 }
 
-/* The same by futex_wake(2) itself, with the flags of a struct futex_waitv. */
+/*
+ * Wake none, by FUTEX_REQUEUE of none to the same futex, as FUTEX_WAKE_BITSET of 0
+ * wakes one. Return: 0; or as FUTEX_WAKE_BITSET, what is wrong with the address.
+ */
+static inline int sys_futex_wake_none(void *word, bool is_private)
+{
+	return (int)uaio_sys6(SYS_futex, (long)word, 3 | (is_private ? 128 : 0),
+			      0, 0, (long)word, 0);
+}
+
+/* As FUTEX_WAKE_BITSET, by futex_wake(2) itself, with the flags of a struct futex_waitv. */
 static inline int sys_futex_wake_by(void *word, uint32_t flags, uint32_t nr,
 				    uint32_t mask)
 {

@@ -116,8 +116,12 @@ int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)is_stream;
 	(void)extra_flags;
 	if (likely(!(sqe->mode & (NUMA | MPOL))))
-		return sys_futex_wake(sqe->buf, sqe->mode & PRIVATE,
-				      (uint32_t)sqe->len, sqe->call_flags);
+		return !(uint32_t)sqe->len && sqe->call_flags
+			       ? sys_futex_wake_none(sqe->buf,
+						     sqe->mode & PRIVATE)
+			       : sys_futex_wake(sqe->buf, sqe->mode & PRIVATE,
+						(uint32_t)sqe->len,
+						sqe->call_flags);
 	res = sys_futex_wake_by(sqe->buf, sqe->mode, (uint32_t)sqe->len,
 				sqe->call_flags);
 	/* A kernel without the call has no such futexes either. */

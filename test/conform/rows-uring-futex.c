@@ -84,6 +84,32 @@ static void woken(void)
 	note_cqes("third", &ring, 2);
 }
 
+/* A wake of none wakes none, but looks at its address. */
+static void none_woken(void)
+{
+	prepare();
+	put_wait(&words[0]);
+	put_wait(&words[0])->fd = SIZE_U32;
+	note_result("submit", uring_submit(&ring));
+	put_wake(&words[0], 0);
+	try_sqe("private", &ring);
+	put_wake(&words[0], 0)->fd = SIZE_U32;
+	try_sqe("shared", &ring);
+	put_wake(&words[0], 0)->addr3 = 0;
+	try_sqe("no_mask", &ring);
+	put_wake((uint32_t *)((char *)words + 1), 0);
+	try_sqe("unaligned", &ring);
+	put_wake(KERNEL_ADDRESS, 0);
+	try_sqe("kernel", &ring);
+	put_wake((uint32_t *)4096, 0)->fd = SIZE_U32;
+	try_sqe("unmapped", &ring);
+	note_ready("besides", &ring);
+	put_wake(&words[0], 9);
+	put_wake(&words[0], 9)->fd = SIZE_U32;
+	note_result("submit", uring_submit(&ring));
+	note_cqes("all", &ring, 4);
+}
+
 static void one_after_another(void)
 {
 	prepare();
@@ -416,6 +442,7 @@ static void left_behind(void)
 
 const struct row rows_uring_futex[] = {
 	ROW("futexes: a wait that is woken", woken),
+	ROW("futexes: a wake of none", none_woken),
 	ROW("futexes: a wake finds the wait that was submitted",
 	    one_after_another),
 	ROW("futexes: a wait for another value", differs),
