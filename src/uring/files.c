@@ -91,7 +91,7 @@ long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
 	}
 	if (ret == 0)
 		return uaio_uring_table_limit(ring, &ring->files, 0, nr);
-	uaio_uring_table_free(ring, &ring->files);
+	uaio_uring_table_abandon(ring, &ring->files);
 	return ret;
 }
 
@@ -260,6 +260,9 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 		return -EBADF;
 	if (raw->rw_flags & ~(int)IORING_FIXED_FD_NO_CLOEXEC)
 		return -EINVAL;
+	/* A descriptor is the process's, and never another identity's. */
+	if (raw->personality)
+		return -EPERM;
 	entry->sqe.len = (uint32_t)raw->fd;
 	entry->sqe.off = raw->rw_flags & IORING_FIXED_FD_NO_CLOEXEC
 				 ? F_DUPFD

@@ -369,6 +369,30 @@ static void installs(void)
 	note_result("read_on", read(fd, buf, 5));
 }
 
+/* A personality may not install, whether the rest is right or not. */
+static void install_as_another(void)
+{
+	static const char *const names[] = { "right", "not_fixed", "flags",
+					     "off",   "empty",     "unknown" };
+	struct uring ring = new_uring(8, 0);
+
+	REQUIRE(make_table(&ring, NR_PLACES) == 0);
+	open_at("open", &ring, 2);
+	note_result(
+		"personality",
+		uring_register(ring.fd, IORING_REGISTER_PERSONALITY, NULL, 0));
+	for (int i = 0; i < 6; i++) {
+		struct io_uring_sqe *sqe =
+			sqe_of(&ring, OP_FIXED_FD_INSTALL, i == 4 ? 1 : 2);
+
+		sqe->flags = (uint8_t)(i == 1 ? 0 : IOSQE_FIXED_FILE);
+		sqe->rw_flags = i == 2 ? 2 : 0;
+		sqe->off = i == 3;
+		sqe->personality = i == 5 ? 9 : 1;
+		try_sqe(names[i], &ring);
+	}
+}
+
 static void install_without_room(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -527,6 +551,7 @@ const struct row rows_uring_direct[] = {
 	ROW("a request that updates the table, argument by argument",
 	    update_arguments),
 	ROW("files of the table get numbers", installs),
+	ROW("no number for another identity", install_as_another),
 	ROW("no number for a file of the table", install_without_room),
 	ROW("a file is replaced while it is used", kept_while_used),
 	ROW("closing a place closes the file", last_end_closed),
