@@ -43,7 +43,8 @@ int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr)
  * Buffers
  */
 
-static int check_buffer(const struct iovec *iov)
+/* Check what can be seen without a look at the memory. */
+static int check_vector(const struct iovec *iov)
 {
 	const uint64_t max = 1ull << 30;
 
@@ -53,17 +54,31 @@ static int check_buffer(const struct iovec *iov)
 		return iov->iov_len ? -EFAULT : 0;
 	if (!iov->iov_len || iov->iov_len > max)
 		return -EFAULT;
-	return uaio_is_user_range((uintptr_t)iov->iov_base, iov->iov_len) &&
-			       uaio_can_write((uintptr_t)iov->iov_base,
-					      iov->iov_len)
+	return uaio_is_user_range((uintptr_t)iov->iov_base, iov->iov_len)
 		       ? 0
 		       : -EFAULT;
 }
 
+/*
+ * Check that the memory is there. A caller does so before it allocates anything for
+ * the buffer, as the library's own memory may be mapped where the client has none.
+ */
+static int check_buffer(const struct iovec *iov)
+{
+	int ret = check_vector(iov);
+
+	return ret < 0 || !iov->iov_base ||
+			       uaio_can_write((uintptr_t)iov->iov_base,
+					      iov->iov_len)
+		       ? ret
+		       : -EFAULT;
+}
+
+/* Put a buffer that was checked, but may have been changed since by the client. */
 static int put_buffer(struct uaio_uring *ring, uint32_t place,
 		      const struct iovec *iov, uint64_t tag)
 {
-	int ret = check_buffer(iov);
+	int ret = check_vector(iov);
 
 	if (ret < 0)
 		return ret;
@@ -73,28 +88,61 @@ static int put_buffer(struct uaio_uring *ring, uint32_t place,
 		ring, place, (uintptr_t)iov->iov_base, iov->iov_len, tag);
 }
 
+/* A buffer that is registered, as the client describes it. */
+struct described {
+	struct iovec iov;
+	uint64_t tag;
+};
+
+static int read_described(uint64_t iovs, uint64_t tags, uint32_t i,
+			  struct described *ret)
+{
+	int err;
+
+	*ret = (struct described){ .tag = 0 };
+	err = uaio_uring_read_one(iovs, i, &ret->iov, sizeof(ret->iov));
+	return err < 0 ? err
+		       : uaio_uring_read_one(tags, i, &ret->tag,
+					     sizeof(ret->tag));
+}
+
+/* Check all buffers of a table before the table has any memory. */
+static int check_buffers(uint64_t iovs, uint32_t nr, uint64_t tags)
+{
+	struct described buffer;
+	int ret = 0;
+
+	for (uint32_t i = 0; iovs && i < nr && ret == 0; i++) {
+		ret = read_described(iovs, tags, i, &buffer);
+		if (ret == 0)
+			ret = check_buffer(&buffer.iov);
+		if (ret == 0 && !buffer.iov.iov_base && buffer.tag)
+			ret = -EINVAL;
+	}
+	return ret;
+}
+
 long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
 				 uint32_t nr, uint64_t tags)
 {
+	struct described buffer;
 	int ret;
 
 	if (ring->buffers.nr)
 		return -EBUSY;
 	if (!nr || nr > UAIO_URING_BUFFERS_MAX)
 		return -EINVAL;
+	ret = check_buffers(iovs, nr, tags);
+	if (ret < 0)
+		return ret;
 	ret = uaio_uring_table_new(ring, &ring->buffers, nr);
 	for (uint32_t i = 0; i < nr && ret == 0; i++) {
-		struct iovec iov = { NULL, 0 };
-		uint64_t tag = 0;
-
-		ret = uaio_uring_read_one(iovs, i, &iov, sizeof(iov));
+		ret = read_described(iovs, tags, i, &buffer);
 		if (ret == 0)
-			ret = uaio_uring_read_one(tags, i, &tag, sizeof(tag));
-		if (ret == 0)
-			ret = put_buffer(ring, i, &iov, tag);
+			ret = put_buffer(ring, i, &buffer.iov, buffer.tag);
 	}
 	if (ret < 0)
-		uaio_uring_table_free(ring, &ring->buffers);
+		uaio_uring_table_abandon(ring, &ring->buffers);
 	return ret;
 }
 

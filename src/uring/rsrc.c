@@ -113,6 +113,21 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 	unmap_table(&old);
 }
 
+void uaio_uring_table_abandon(struct uaio_uring *ring,
+			      struct uaio_uring_table *table)
+{
+	/* No request has had an entry with a tag: only this thread finds those (I1). */
+	for (uint32_t i = 0; i < table->nr; i++) {
+		struct uaio_uring_rsrc *rsrc = table->entries[i];
+
+		if (rsrc && rsrc->tag) {
+			rsrc->tag = 0;
+			ring->nr_taken--;
+		}
+	}
+	uaio_uring_table_free(ring, table);
+}
+
 bool uaio_uring_has_fixed(struct uaio_uring *ring, uint32_t place)
 {
 	bool has;

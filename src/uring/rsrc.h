@@ -44,7 +44,7 @@ struct uaio_uring;
 struct uaio_uring_rsrc {
 	struct uaio_slab_node node;
 
-	/* immutable */
+	/* immutable, but for the tag until the table is registered */
 	struct uaio_uring *ring; /* borrows (I2) */
 	uint64_t tag;
 	struct uaio_file *file; /* shares (ref): of a file */
@@ -84,6 +84,12 @@ int uaio_uring_table_grow(struct uaio_uring *ring,
 /* Empty the table and free it. */
 void uaio_uring_table_free(struct uaio_uring *ring,
 			   struct uaio_uring_table *table);
+/*
+ * The same of a table that could not be filled, by the thread that holds the ring:
+ * its tags post no completion.
+ */
+void uaio_uring_table_abandon(struct uaio_uring *ring,
+			      struct uaio_uring_table *table);
 
 /*
  * Put an entry in a place, instead of what is there. file is given to the entry.

@@ -296,6 +296,62 @@ static void buffers_update(void)
 	note_ready("besides", &ring);
 }
 
+/* A table that cannot be filled posts no tag of what was in it already. */
+static void failed_with_tags(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct iovec two[] = { { memory, 4096 }, { KERNEL_ADDRESS, 100 } };
+	int file = file_of("f", 16, O_RDWR);
+	int fds[] = { file, 77777 };
+	uint64_t tags[] = { 11, 12 };
+	struct io_uring_rsrc_register reg = { .nr = 2,
+					      .data = (uintptr_t)two,
+					      .tags = (uintptr_t)tags };
+
+	note_result("buffers", uring_register(ring.fd, IORING_REGISTER_BUFFERS2,
+					      &reg, sizeof(reg)));
+	note("tags", uring_settle(&ring));
+	reg.data = (uintptr_t)fds;
+	note_result("files", uring_register(ring.fd, IORING_REGISTER_FILES2,
+					    &reg, sizeof(reg)));
+	note("tags", uring_settle(&ring));
+	/* Nothing of the two tables has stayed. */
+	two[1].iov_base = memory;
+	reg.data = (uintptr_t)two;
+	note_result("buffers", uring_register(ring.fd, IORING_REGISTER_BUFFERS2,
+					      &reg, sizeof(reg)));
+	fds[1] = file;
+	reg.data = (uintptr_t)fds;
+	note_result("files", uring_register(ring.fd, IORING_REGISTER_FILES2,
+					    &reg, sizeof(reg)));
+	note("tags", uring_settle(&ring));
+	note_result("unset", unset_buffers(&ring));
+	note("tags", uring_settle(&ring));
+}
+
+/*
+ * Memory that was unmapped is no buffer, though the kernel would map the next that is
+ * asked for just there.
+ */
+static void buffers_unmapped(void)
+{
+	const size_t sizes[] = { 4096, 8192, 65536, 131072, 1 << 20 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		struct uring ring = new_uring(4, 0);
+		struct iovec two[] = { { memory, 4096 }, { NULL, sizes[i] } };
+
+		two[1].iov_base = mmap(NULL, sizes[i], PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		REQUIRE(two[1].iov_base != MAP_FAILED);
+		munmap(two[1].iov_base, sizes[i]);
+		two[1].iov_len = 4096;
+		note_result("hole", set_buffers(&ring, two, 2));
+		two[1] = two[0];
+		note_result("right", set_buffers(&ring, two, 2));
+	}
+}
+
 /*
  * RING_FDS
  */
@@ -460,6 +516,8 @@ const struct row rows_uring_register[] = {
 	ROW("memory that can be a buffer or not", buffers_one_by_one),
 	ROW("as many buffers as there may be", buffers_many),
 	ROW("buffers with tags", buffers_with_tags),
+	ROW("a table that cannot be filled posts no tags", failed_with_tags),
+	ROW("memory that was unmapped is no buffer", buffers_unmapped),
 	ROW("a sparse table of buffers", buffers_sparse),
 	ROW("an update of buffers, argument by argument", buffers_update),
 	ROW("a ring is called by its registered number", ring_fds),
