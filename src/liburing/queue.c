@@ -209,16 +209,23 @@ static struct io_uring_cqe *cqe_at(const struct uaio_liburing *ring, uint32_t n)
 	return &ring->cq.cqes[ring->flags & IORING_SETUP_CQE32 ? 2 * at : at];
 }
 
-static void advance(struct uaio_liburing_cq *cq)
+/* Return: how many slots of the ring a CQE takes: some take two in CQE_MIXED rings. */
+static uint32_t nr_slots(const struct io_uring_cqe *cqe)
+{
+	return cqe->flags & U_CQE_F_32 ? 2 : 1;
+}
+
+static void advance(struct uaio_liburing_cq *cq, uint32_t nr)
 {
 	/* [MB:liburing-cq] release: the CQE has been read. Pairs with who
 	 * posts the next into its place. */
-	store_release(cq->khead, load_relaxed(cq->khead) + 1);
+	store_release(cq->khead, load_relaxed(cq->khead) + nr);
 }
 
 /*
- * The first CQE that is the program's, and how many there are with it. Our own
- * timeouts are taken out on the way.
+ * Find the first CQE of the program's, and count the slots that are ready with it.
+ * Our own timeouts are taken out on the way, and so are CQEs that only fill the last
+ * slot of a CQE_MIXED ring.
  * Return: 0 with *ret_cqe, which is NULL if there is none; or the error of a
  * timeout.
  */
@@ -231,14 +238,18 @@ static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 	int res;
 
 	while ((nr = nr_ready(&ring->cq))) {
+		bool fills;
+
 		cqe = cqe_at(ring, 0);
-		if (likely(!has_timeouts || cqe->user_data != OUR_TIMEOUT)) {
+		fills = cqe->flags & U_CQE_F_SKIP;
+		if (likely(!fills &&
+			   (!has_timeouts || cqe->user_data != OUR_TIMEOUT))) {
 			*ret_cqe = cqe;
 			*ret_nr = nr;
 			return 0;
 		}
-		res = cqe->res;
-		advance(&ring->cq);
+		res = fills ? 0 : cqe->res;
+		advance(&ring->cq, nr_slots(cqe));
 		if (res < 0)
 			return res;
 	}
@@ -332,20 +343,24 @@ int __io_uring_get_cqe(struct uaio_liburing *ring,
 				      .arg_bytes = SIGSET_BYTES });
 }
 
+/*
+ * A CQE of two slots is one of the batch. CQEs that only fill a slot are in the batch,
+ * as the program advances the head by the slots of all CQEs of the batch.
+ */
 unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqes, unsigned nr)
 {
-	uint32_t ready = nr_ready(&ring->cq);
+	uint32_t ready = nr_ready(&ring->cq), slot = 0, i = 0;
 
 	if (!ready && hides_cqes(ring)) {
 		(void)io_uring_get_events(ring);
 		ready = nr_ready(&ring->cq);
 	}
-	if (nr > ready)
-		nr = ready;
-	for (unsigned i = 0; i < nr; i++)
-		ret_cqes[i] = cqe_at(ring, i);
-	return nr;
+	while (i < nr && slot < ready) {
+		ret_cqes[i] = cqe_at(ring, slot);
+		slot += nr_slots(ret_cqes[i++]);
+	}
+	return i;
 }
 
 /*

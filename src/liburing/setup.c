@@ -87,6 +87,10 @@ static uint32_t *word(void *ring, uint32_t offset)
 	return (uint32_t *)((char *)ring + offset);
 }
 
+/*
+ * Point to the words of the rings. The sizes are those of the call, as others may write
+ * to the rings, and an array as long as a ring says would lead beyond its memory.
+ */
 static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 {
 	struct uaio_liburing_sq *sq = &ring->sq;
@@ -101,8 +105,8 @@ static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 	sq->array = p->flags & U_SETUP_NO_SQARRAY
 			    ? NULL
 			    : word(sq->ring, p->sq_off.array);
-	sq->mask = *sq->kring_mask;
-	sq->nr_entries = *sq->kring_entries;
+	sq->mask = p->sq_entries - 1;
+	sq->nr_entries = p->sq_entries;
 	cq->khead = word(cq->ring, p->cq_off.head);
 	cq->ktail = word(cq->ring, p->cq_off.tail);
 	cq->kring_mask = word(cq->ring, p->cq_off.ring_mask);
@@ -110,8 +114,8 @@ static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 	cq->koverflow = word(cq->ring, p->cq_off.overflow);
 	cq->kflags = p->cq_off.flags ? word(cq->ring, p->cq_off.flags) : NULL;
 	cq->cqes = (struct io_uring_cqe *)word(cq->ring, p->cq_off.cqes);
-	cq->mask = *cq->kring_mask;
-	cq->nr_entries = *cq->kring_entries;
+	cq->mask = p->cq_entries - 1;
+	cq->nr_entries = p->cq_entries;
 }
 
 /* I2. The other side reads it with the tail of the first submission. */

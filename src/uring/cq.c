@@ -416,6 +416,9 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
 
 	if (!(ring->setup & IORING_SETUP_CQE_MIXED))
 		return true;
+	/* The client may have changed it just now, to what leads around the ring. */
+	if (end - at > ring->cq_entries)
+		return false;
 	while ((int32_t)(end - at) > 0) {
 		uint32_t nr =
 			nr_places(ring, &cqes[at & (ring->cq_entries - 1)]);

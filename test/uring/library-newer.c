@@ -128,6 +128,81 @@ static void use_newer_waits(void)
 	io_uring_queue_exit(&ring);
 }
 
+static void prepare_wide(struct io_uring *ring)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	io_uring_prep_nop(sqe);
+	sqe->rw_flags = 1 << 5; /* IORING_NOP_CQE32 */
+	sqe->user_data = 77;
+}
+
+/* Return: how many slots the CQEs of a batch take. */
+static unsigned count_slots(struct io_uring_cqe **cqes, unsigned nr)
+{
+	unsigned nr_slots = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		nr_slots += cqes[i]->flags & 1 << 15 ? 2 : 1;
+	return nr_slots;
+}
+
+/* CQEs that take two slots, and one that fills the last slot. */
+static void use_newer_mixed(void)
+{
+	struct io_uring_cqe *cqes[8], *cqe;
+	struct io_uring_params p = { .flags = 1 << 18 }; /* CQE_MIXED */
+	struct io_uring ring;
+	unsigned nr;
+
+	if (!knows("mixed", io_uring_queue_init_params(4, &ring, &p)))
+		return;
+	assert(ring.cq.ring_entries == 8);
+	prepare_nops(&ring, 1);
+	prepare_wide(&ring);
+	prepare_nops(&ring, 1);
+	prepare_wide(&ring);
+	assert(io_uring_submit_and_wait(&ring, 6) == 4);
+	assert(io_uring_peek_batch_cqe(&ring, cqes, 2) == 2);
+	nr = io_uring_peek_batch_cqe(&ring, cqes, 8);
+	assert(nr == 4 && count_slots(cqes, nr) == 6);
+	for (unsigned i = 0; i < nr; i++)
+		assert(cqes[i]->user_data == (i % 2 ? 77 : 0));
+	io_uring_cq_advance(&ring, 6);
+	prepare_nops(&ring, 1);
+	prepare_wide(&ring);
+	/* The ring's last slot is filled by a CQE that is nobody's. */
+	assert(io_uring_submit_and_wait(&ring, 2) == 2);
+	assert(io_uring_wait_cqe(&ring, &cqe) == 0 && cqe->user_data == 0);
+	assert(io_uring_peek_batch_cqe(&ring, cqes, 8) == 3);
+	assert(cqes[0] == cqe && cqes[1]->flags & 1 << 5);
+	assert(cqes[2]->user_data == 77 && cqes[2]->flags & 1 << 15);
+	io_uring_cq_advance(&ring, 1);
+	assert(io_uring_wait_cqes(&ring, &cqe, 1, NULL, NULL) == 0);
+	assert(cqe->user_data == 77);
+	io_uring_cq_advance(&ring, 2);
+	assert(io_uring_wait_cqes(&ring, &cqe, 0, NULL, NULL) == -EAGAIN);
+	io_uring_queue_exit(&ring);
+}
+
+/* A ring is as large as the call has said, whatever is written to its memory. */
+static void use_newer_sizes(void)
+{
+	struct io_uring_params p = { 0 };
+	struct io_uring ring, again;
+	int fd;
+
+	assert(io_uring_queue_init_params(8, &ring, &p) == 0);
+	*ring.sq.kring_entries = *ring.cq.kring_entries = 1 << 30;
+	*ring.sq.kring_mask = *ring.cq.kring_mask = (1 << 30) - 1;
+	fd = dup(ring.ring_fd);
+	assert(fd >= 0 && io_uring_queue_mmap(fd, &p, &again) == 0);
+	assert(again.sq.ring_entries == 8 && again.sq.ring_mask == 7);
+	assert(again.cq.ring_entries == 16 && again.cq.ring_mask == 15);
+	io_uring_queue_exit(&again);
+	io_uring_queue_exit(&ring);
+}
+
 static void use_newer_rings(void)
 {
 	FIND(int, io_uring_close_ring_fd, struct io_uring *);
@@ -225,6 +300,8 @@ void use_newer(void)
 {
 	use_newer_buffers();
 	use_newer_waits();
+	use_newer_mixed();
+	use_newer_sizes();
 	use_newer_rings();
 	use_newer_memory();
 }
