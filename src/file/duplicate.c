@@ -9,6 +9,7 @@
 #include "proc/ownfd.h"
 #include "file/file.h"
 #include "file/inspect.h"
+#include "file/locks.h"
 
 /* Files that own a descriptor: a duplicate, or a reopened terminal. */
 static struct {
@@ -176,6 +177,8 @@ int uaio_file_yield(int fd)
 	struct uaio_file *file;
 	bool has_moved;
 
+	if (uaio_kept_forget(fd))
+		return 0;
 	uaio_lock(&private.lock, UAIO_RANK_FILES);
 	file = find_private_locked(fd);
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
@@ -212,6 +215,21 @@ void uaio_file_forget_fd(struct uaio_file *file)
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
+/* Close the duplicate. */
+static void close_fd(const struct uaio_file *file)
+{
+	bool is_socket = file->flags & UAIO_FILE_F_SOCKET;
+
+	if (!is_socket && uaio_kept_keep(file->fd))
+		return;
+	if (is_socket && unlikely(uaio_socket_lingers(file->fd)))
+		uaio_ownfd_close_slow(file->fd);
+	else if (file->kind < UAIO_KIND_STREAM)
+		uaio_ownfd_close_file(file->fd);
+	else
+		uaio_ownfd_close(file->fd);
+}
+
 void uaio_file_close_fds(struct uaio_file *file)
 {
 	if (!file->owns_fd && file->reopened < 0)
@@ -219,13 +237,8 @@ void uaio_file_close_fds(struct uaio_file *file)
 	uaio_lock(&private.lock, UAIO_RANK_FILES);
 	list_remove(&file->in_private);
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
-	if (file->owns_fd && file->flags & UAIO_FILE_F_SOCKET &&
-	    unlikely(uaio_socket_lingers(file->fd)))
-		uaio_ownfd_close_slow(file->fd);
-	else if (file->owns_fd && file->kind < UAIO_KIND_STREAM)
-		uaio_ownfd_close_file(file->fd);
-	else if (file->owns_fd)
-		uaio_ownfd_close(file->fd);
-	if (file->reopened >= 0)
+	if (file->owns_fd)
+		close_fd(file);
+	if (file->reopened >= 0 && !uaio_kept_keep(file->reopened))
 		uaio_ownfd_close(file->reopened);
 }

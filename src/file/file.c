@@ -11,6 +11,7 @@
 #include "file/inspect.h"
 #include "file/inode.h"
 #include "file/duplicate.h"
+#include "file/locks.h"
 #include "file/terminal.h"
 
 enum {
@@ -47,6 +48,7 @@ int uaio_files_init(const struct uaio_file_ops *ops)
 	uaio_inodes_init();
 	uaio_slab_init(&files.slab, sizeof(struct uaio_file), 16384);
 	uaio_file_duplicates_init(ops);
+	uaio_kept_init();
 	files.ops = ops;
 	files.leaves = leaves;
 	return 0;
@@ -289,10 +291,12 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 
 int uaio_file_fix(int fd, struct uaio_file **ret_file)
 {
-	int own = uaio_ownfd_dup(fd), ret = -EBADF;
+	int own = uaio_kept_take(fd), ret = -EBADF;
 	struct uaio_file *file = NULL;
 	struct uaio_fd_facts facts;
 
+	if (own < 0)
+		own = uaio_ownfd_dup(fd);
 	if (own < 0)
 		return own;
 	if (uaio_inspect(own, &facts) && !(facts.flags & UAIO_FILE_F_PATH)) {
@@ -300,7 +304,8 @@ int uaio_file_fix(int fd, struct uaio_file **ret_file)
 		ret = file ? 0 : -ENOMEM;
 	}
 	if (ret < 0) {
-		uaio_ownfd_close(own);
+		if (!uaio_kept_keep(own))
+			uaio_ownfd_close(own);
 		return ret;
 	}
 	/* relaxed, both: no other thread knows the entry */

@@ -205,11 +205,11 @@ static uint32_t old_fashion_flags(int fd, uint32_t flags)
 	return none && knows_contradiction() ? none : 0;
 }
 
-void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
+static void put_path(const char *folder, int fd,
+		     char ret_path[UAIO_FD_PATH_BYTES])
 {
-	static const char folder[] = "/proc/thread-self/fd/";
 	char digits[12];
-	size_t at = sizeof(folder) - 1;
+	size_t at = strlen(folder);
 	int nr = 0;
 
 	memcpy(ret_path, folder, at);
@@ -219,6 +219,16 @@ void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
 	while (nr)
 		ret_path[at++] = digits[--nr];
 	ret_path[at] = '\0';
+}
+
+void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
+{
+	put_path("/proc/thread-self/fd/", fd, ret_path);
+}
+
+void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
+{
+	put_path("/proc/thread-self/fdinfo/", fd, ret_path);
 }
 
 /*

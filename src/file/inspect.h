@@ -32,6 +32,8 @@ struct uaio_fd_facts {
 enum { UAIO_FD_PATH_BYTES = 40 };
 
 void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
+/* The same for what the kernel says of it there. */
+void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
 
 /* Return: whether closing the last descriptor of a socket may take long. */
 bool uaio_socket_lingers(int fd);

@@ -10,6 +10,7 @@
 #include "proc/ownfd.h"
 #include "file/file.h"
 #include "file/inspect.h"
+#include "file/locks.h"
 
 bool uaio_terminal_is(int fd)
 {
@@ -47,7 +48,8 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	/* If it has modem lines, it is a serial line. */
 	if (!(file_flags & UAIO_FILE_F_TERMINAL) ||
 	    file_flags & UAIO_FILE_F_NONBLOCK ||
-	    sys_ioctl_terminal(fd, TIOCMGET, &unused) == 0)
+	    sys_ioctl_terminal(fd, TIOCMGET, &unused) == 0 ||
+	    uaio_fd_is_locked(fd))
 		return -1;
 	uaio_fd_path(fd, path);
 	reopened = uaio_ownfd_open(path,
@@ -61,7 +63,8 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	 */
 	if (is_same(fd, reopened))
 		return reopened;
-	uaio_ownfd_close(reopened);
+	if (!uaio_kept_keep(reopened))
+		uaio_ownfd_close(reopened);
 	return -1;
 }
 

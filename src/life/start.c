@@ -24,6 +24,7 @@
 #include "proc/thread.h"
 #include "trace/trace.h"
 #include "file/file.h"
+#include "file/locks.h"
 #include "op/op.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -190,6 +191,8 @@ void uaio_fds_closing(unsigned first, unsigned last)
 void uaio_fds_closed(unsigned first, unsigned last)
 {
 	uaio_doors_closed(first, last);
+	if (unlikely(uaio_kept_any()) && uaio_engine_is_ours())
+		uaio_kept_close();
 	if (!are_known(first, last))
 		return;
 	if (first == last)

@@ -16,9 +16,6 @@
  * Window: if another thread takes the bytes of a socket after it was found ready,
  * the call waits, and cannot be ended. So it does if there is no endable.
  *
- * To close the duplicate of a regular file drops the process's record locks on
- * that file; programs that lock files rarely splice them.
- *
  * Tested by test-splice.c.
  */
 #include <errno.h>

@@ -8,6 +8,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -370,6 +371,30 @@ static void destroyed_under_waiter(void)
 	note_result("getevents", ret);
 }
 
+static int terminal;
+
+static int is_terminal_locked(void)
+{
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(terminal, F_GETLK, &all) == 0 && all.l_type != F_UNLCK;
+}
+
+static void terminal_locked(void)
+{
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	aio_context_t ctx = new_context(4);
+	int master;
+
+	REQUIRE(openpty(&master, &terminal, NULL, NULL, NULL) == 0);
+	REQUIRE(fcntl(terminal, F_SETLK, &all) == 0);
+	REQUIRE(write(master, "line\n", 5) == 5);
+	TRY_EACH(ctx, terminal, { "read", PREAD, buf, 16, 0 });
+	note("locked", in_child(is_terminal_locked));
+	note_result("destroy", call_destroy(ctx));
+	note("still_locked", in_child(is_terminal_locked));
+}
+
 const struct row rows_process[] = {
 	ROW("a child cannot use its parent's context", forked),
 	ROW("a child has contexts of its own", forked_own_context),
@@ -381,6 +406,7 @@ const struct row rows_process[] = {
 	ROW_DIFFERS("writes accepted are finished although a signal kills",
 		    killed_with_writes, differs_killed,
 		    { "all_written=1", "all_written=0" }),
+	ROW("a terminal that is read keeps its record locks", terminal_locked),
 	ROW("a poll in flight does not keep a process", exit_with_poll),
 	ROW("a poll outlives the thread that made it", thread_leaves_poll),
 	ROW("a waiter is woken by another thread's requests",

@@ -281,6 +281,63 @@ static void closed_in_chain(void)
 	note_cqes("cqe", &ring, 3);
 }
 
+/*
+ * Record locks of the process
+ */
+
+static int locked;
+
+static int is_locked(void)
+{
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(locked, F_GETLK, &all) == 0 && all.l_type != F_UNLCK;
+}
+
+static void lock(int fd)
+{
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	REQUIRE(fcntl(fd, F_SETLK, &all) == 0);
+	locked = fd;
+}
+
+static void unset_while_locked(void)
+{
+	struct uring ring = new_uring(4, 0);
+	int32_t fds[2] = { file_of("f", 100, O_RDWR), -1 };
+
+	lock(fds[0]);
+	note_result("register", set_files(&ring, fds, 2));
+	read_of("read", &ring, 0);
+	note_result("update", update_files(&ring, 0, &fds[1], 1));
+	note("locked_after_update", in_child(is_locked));
+	note_result("back", update_files(&ring, 0, &fds[0], 1));
+	note_result("unset", unset_files(&ring));
+	note("locked_after_unset", in_child(is_locked));
+	close(dup(fds[0]));
+	note("locked_after_close", in_child(is_locked));
+}
+
+static void spliced_while_locked(void)
+{
+	struct uring ring = new_uring(4, 0);
+	int fd = file_of("f", 100, O_RDWR), ends[2], i;
+	struct io_uring_sqe *sqe;
+
+	REQUIRE(pipe(ends) == 0);
+	lock(fd);
+	for (i = 0; i < 3; i++) {
+		sqe = sqe_of(&ring, IORING_OP_SPLICE, ends[1]);
+		sqe->splice_fd_in = fd;
+		sqe->splice_off_in = 0;
+		sqe->off = (uint64_t)-1;
+		sqe->len = 8;
+		try_sqe("splice", &ring);
+		note("locked", in_child(is_locked));
+	}
+}
+
 const struct row rows_uring_fixed[] = {
 	ROW("registering files, argument by argument", arguments),
 	ROW("as many files as there may be", too_many),
@@ -293,5 +350,9 @@ const struct row rows_uring_fixed[] = {
 	ROW("a tag comes when nothing uses the file", tag_waits),
 	ROW("a sparse table of files", sparse),
 	ROW("fixed files in a chain", closed_in_chain),
+	ROW("a fixed file that is let go keeps its record locks",
+	    unset_while_locked),
+	ROW("a file that is spliced keeps its record locks",
+	    spliced_while_locked),
 	NO_ROW,
 };
