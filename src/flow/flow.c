@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "trace/trace.h"
 #include "proc/entry.h"
+#include "file/inode.h"
 #include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -91,7 +92,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->is_unwanted = false;
 	req->done_bytes = 0;
 	req->work.may_block = may_block;
-	req->work.is_public = false;
+	req->work.is_public = req->work.is_held = false;
 	req->work.is_part = false;
 	req->work.slot = NULL;
 	req->device = NULL;
@@ -478,6 +479,18 @@ void uaio_req_complete_together(struct uaio_req *const *reqs,
 		uaio_req_start_all(&startable);
 }
 
+void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
+{
+	enum uaio_account account = uaio_req_account(req);
+	const struct uaio_inode *inode = uaio_req_inode(req);
+
+	/* The kernel's numbers of devices have 32 bits. A block device is its own. */
+	req->work.device = account != UAIO_BOUNDED || !inode ? 0
+			   : inode->dev == UINT64_MAX ? (uint32_t)inode->ino
+						      : (uint32_t)inode->dev;
+	uaio_wq_add(account, &req->work, handover);
+}
+
 /*
  * Send a PREPPED request to its pages, to a worker or to its file.
  * Return: whether it went; false: it was to be parked, and must not be.
@@ -494,7 +507,7 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 		if (unlikely(uaio_kernel_line(req, handover)))
 			return true;
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
-		uaio_wq_add(uaio_req_account(req), &req->work, handover);
+		uaio_req_to_worker(req, handover);
 		return true;
 	}
 	return uaio_ready_park(req);

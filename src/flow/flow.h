@@ -91,6 +91,9 @@ void uaio_req_start_first(struct list *startable,
 /* Start the PREPPED requests of a list, with a handover of their own. */
 void uaio_req_start_all(struct list *startable);
 
+/* Add a QUEUED request to handover, as a work item. */
+void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover);
+
 /*
  * Complete a RUNNING request: post its event, and start requests that waited for
  * it. is_last: the caller is about to leave the process or its program, so no

@@ -55,7 +55,7 @@ static void send_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 	uaio_ready_unexpect(req->group);
 	req->sqe.is_async = false;
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_QUEUED);
-	uaio_wq_add(uaio_req_account(req), &req->work, handover);
+	uaio_req_to_worker(req, handover);
 }
 
 static void send_all_to_workers(struct uaio_req *const *reqs, unsigned nr,
@@ -134,7 +134,7 @@ static void line_up(struct list *others, struct uaio_handover *handover)
 			container_of(node, struct uaio_req, link);
 
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
-		uaio_wq_add(uaio_req_account(req), &req->work, handover);
+		uaio_req_to_worker(req, handover);
 	}
 }
 

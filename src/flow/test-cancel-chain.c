@@ -44,9 +44,12 @@ struct chain {
 
 static struct chain chain;
 
+/* Workers, and those of them that one device may have. */
+enum { LIMIT = 32, SHARE = LIMIT * 7 / 8 };
+
 static void chain_begin(void)
 {
-	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
+	uaio_wq_limit_workers(UAIO_BOUNDED, LIMIT);
 	uaio_config.force_worker = true;
 	chain.fd = unit_numbered_file(true, NR);
 	chain.handle = unit_context(NR);
@@ -123,7 +126,9 @@ static void assert_chain(uint64_t cancelled)
 	}
 }
 
-/* The gate holds all workers, so the last requests are queued. */
+/*
+ * The gate holds all workers that one device may have, so the last requests are queued.
+ */
 static void the_answer_says_whether_it_was_queued_or_running(void **state)
 {
 	unsigned nr_cancelled = 0;
@@ -132,7 +137,7 @@ static void the_answer_says_whether_it_was_queued_or_running(void **state)
 	chain_begin();
 	for (unsigned i = 0; i < NR; i++)
 		chain_add(IOCB_CMD_PREAD, chain.fd);
-	unit_gate_await(32);
+	unit_gate_await(SHARE);
 	for (unsigned i = 0; i < NR; i++) {
 		int ret = cancel_one(chain.handle, &chain.iocbs[i]);
 
@@ -141,7 +146,7 @@ static void the_answer_says_whether_it_was_queued_or_running(void **state)
 		assert_int_equal(cancel_one(chain.handle, &chain.iocbs[i]),
 				 ret ? -EALREADY : -ENOENT);
 	}
-	assert_int_equal(nr_cancelled, NR - 32);
+	assert_int_equal(nr_cancelled, NR - SHARE);
 	assert_int_equal(uaio_ctx_cancel_all(chain.handle), -EALREADY);
 	chain_reap();
 	for (unsigned i = 0; i < NR; i++)
@@ -230,12 +235,12 @@ static void a_chain_of_which_none_has_begun_is_cancelled_whole(void **state)
 	chain_begin();
 	fd = chain.fd;
 	unit_gate_close(other);
-	for (unsigned i = 0; i < 32; i++) {
+	for (unsigned i = 0; i < LIMIT; i++) {
 		iocbs[i] = unit_iocb(IOCB_CMD_PREAD, other, buffers[i], SIZE,
 				     i * SIZE);
 		assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
 	}
-	unit_gate_await(32);
+	unit_gate_await(SHARE);
 	chain_write(8);
 	assert_int_equal(uaio_ctx_cancel_fd(chain.handle, other), -ENOENT);
 	assert_int_equal(uaio_ctx_cancel_fd(chain.handle, fd), 8);
@@ -245,7 +250,7 @@ static void a_chain_of_which_none_has_begun_is_cancelled_whole(void **state)
 		assert_int_equal(chain.res[i], -ECANCELED);
 		assert_false(was_written(i));
 	}
-	assert_int_equal(unit_reap(handle, 32, events), 32);
+	assert_int_equal(unit_reap(handle, LIMIT, events), LIMIT);
 	unit_destroy(handle);
 	unit_close(other);
 	chain_end();

@@ -65,13 +65,13 @@ static void set_fixed(struct uaio_wq_fixed bounded,
 static void set_usual(void)
 {
 	set_fixed(FIXED(0, 64), FIXED(0, 64));
-	set_workers(256, 256);
+	set_workers(292, 256);
 }
 
 static void the_limits_are_the_defaults_at_first(void **state)
 {
 	(void)state;
-	assert_workers(256, 256);
+	assert_workers(292, 256);
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
@@ -93,7 +93,7 @@ static void setting_returns_old_limits_and_minus_one_keeps_one(void **state)
 
 	(void)state;
 	assert_int_equal(uaio_limits_set_workers(workers), 0);
-	assert_int_equal(workers[0], 256);
+	assert_int_equal(workers[0], 292);
 	assert_int_equal(workers[1], 256);
 	assert_workers(5, 256);
 	set_workers(-1, UAIO_WQ_WORKERS_MAX);
@@ -108,7 +108,7 @@ static void setting_returns_old_limits_and_minus_one_keeps_one(void **state)
 	set_fixed(FIXED(5, -1), FIXED(-1, INT_MAX));
 	assert_fixed(FIXED(5, 7), FIXED(3, UAIO_WQ_ITEMS_MAX));
 	set_usual();
-	assert_workers(256, 256);
+	assert_workers(292, 256);
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
@@ -180,7 +180,7 @@ static void limits_set_early_hold_once_the_engine_is_up(void **state)
 	(void)state;
 	assert_int_equal(unit_in_child(set_before_the_engine_is_up), 0);
 	/* The limits that a child sets are its own. */
-	assert_workers(256, 256);
+	assert_workers(292, 256);
 }
 
 static void limits_outlast_a_fork(void **state)

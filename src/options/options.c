@@ -111,7 +111,7 @@ const struct uaio_option uaio_options[] = {
 		.variable = "UAIO_WORKERS",
 		.kind = UAIO_OPTION_COUNTS,
 		.max = 4096,
-		.usual = { 256, 256 },
+		.usual = { 292, 256 },
 		.placeholder = "N[,M]",
 		.help = "threads for files; M: for other I/O",
 	},

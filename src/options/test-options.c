@@ -282,7 +282,7 @@ static void a_count_that_is_not_given_is_the_usual_one(void **state)
 		const char *text;
 		int counts[2];
 	} given[] = {
-		{ NULL, { 256, 256 } },
+		{ NULL, { 292, 256 } },
 		{ "0", { 0, 256 } },
 		{ "7", { 7, 256 } },
 		{ "7,0", { 7, 0 } },

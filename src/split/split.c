@@ -291,8 +291,12 @@ static void queue_runners(struct uaio_split *split)
 	struct uaio_handover handover;
 
 	uaio_handover_init(&handover);
-	for (uint32_t i = 1; i < split->nr_runners; i++)
-		uaio_wq_add(UAIO_BOUNDED, &split->runners[i].work, &handover);
+	for (uint32_t i = 1; i < split->nr_runners; i++) {
+		struct uaio_work *work = &split->runners[i].work;
+
+		work->device = split->req->work.device;
+		uaio_wq_add(UAIO_BOUNDED, work, &handover);
+	}
 	uaio_flow->handover(&handover);
 }
 

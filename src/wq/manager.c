@@ -128,7 +128,7 @@ static bool help(struct uaio_wq_account *account)
 	/* [step: HELP] */
 	uaio_wq_lock(account);
 	if (!account->nr_workers)
-		work = uaio_wq_pop_public_locked(account);
+		work = uaio_wq_pop_locked(account);
 	account->is_helped = work && account == bounded;
 	if (!work)
 		account->is_manager_told = false;

@@ -89,6 +89,7 @@ static void prepare(uint64_t *state)
 	for (unsigned i = 0; i < nr_items; i++)
 		items[i] = (struct item){
 			.work.may_block = draw(state, 3) == 0,
+			.work.device = draw(state, 4),
 			.account = i % 8 == 4 ? UAIO_UNBOUNDED : UAIO_BOUNDED,
 			.act = i % 4 == 2            ? follow
 			       : draw(state, 8) == 0 ? linger

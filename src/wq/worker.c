@@ -112,7 +112,7 @@ static struct uaio_work *steal_locked(struct uaio_worker *self)
 
 static struct uaio_work *take_locked(struct uaio_worker *self)
 {
-	struct uaio_work *work = uaio_wq_pop_public_locked(self->account);
+	struct uaio_work *work = uaio_wq_pop_locked(self->account);
 
 	/* [step: SLEEP_RECHECK] The lock keeps others from putting items in. */
 	if (!work && self->list)
@@ -176,6 +176,8 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 		return NULL;
 	self->streak++;
 	if (work->may_block) {
+		/* relaxed: it says that it is busy under the lock */
+		store_relaxed(&self->device, work->device);
 		uaio_worker_flush(self);
 		uaio_wq_blocks(self);
 	}
@@ -324,7 +326,8 @@ static bool must_leave_locked(const struct uaio_worker *self)
 	const struct uaio_wq_account *account = self->account;
 
 	return account->nr_workers > account->max_workers &&
-	       (account->nr_workers > 1 || !load_relaxed(&account->nr_public));
+	       (account->nr_workers > 1 ||
+		(!load_relaxed(&account->nr_public) && !account->nr_held));
 }
 
 static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
@@ -388,10 +391,13 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 		if (*ret_leaves)
 			break;
 	}
-	if (work && work->may_block)
+	if (work && work->may_block) {
+		/* relaxed: under the lock */
+		store_relaxed(&self->device, work->device);
 		block_locked(self, &calls);
-	else if (work && self->list)
+	} else if (work && self->list) {
 		take_share_locked(self);
+	}
 	uaio_wq_unlock(account);
 	uaio_wq_deliver_from_worker(account, &calls);
 	return work;

@@ -7,8 +7,11 @@
 #include "wq/wqint.h"
 
 enum {
-	/* More requests are rarely outstanding on files that answer late. */
-	MAX_BOUNDED = 256,
+	/*
+	 * Of these one device may have 256 (device.c). More requests are rarely
+	 * outstanding on files that answer late.
+	 */
+	MAX_BOUNDED = 292,
 	MAX_UNBOUNDED = 256,
 	MAX_ITEMS = 64,
 	/* A first guess; each wake-up that is timed corrects it. */
@@ -47,6 +50,7 @@ void uaio_wq_init(const struct uaio_wq_ops *ops)
 		};
 		list_init(&account->public);
 		list_init(&account->workers);
+		uaio_wq_devices_init(account);
 	}
 	uaio_manager_init();
 }
@@ -107,6 +111,26 @@ struct uaio_work *uaio_wq_pop_public_locked(struct uaio_wq_account *account)
 	work = container_of(account->public.next, struct uaio_work, link);
 	remove_public_locked(account, work);
 	return work;
+}
+
+struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account)
+{
+	struct uaio_work *work;
+
+	if (unlikely(account->nr_held)) {
+		work = uaio_wq_held_locked(account);
+		if (work) {
+			uaio_wq_unhold_locked(account, work);
+			/* It has not waited for a worker until now. */
+			work->queued_ns = uaio_now_ns();
+			return work;
+		}
+	}
+	while ((work = uaio_wq_pop_public_locked(account)))
+		if (likely(uaio_wq_may_start_locked(account, work)) ||
+		    !uaio_wq_hold_locked(account, work))
+			return work;
+	return NULL;
 }
 
 struct uaio_work *
@@ -236,6 +260,9 @@ static void place_locked(struct uaio_wq_account *account,
 		index = first_awake_locked(account, now, calls);
 
 	work->queued_ns = now;
+	if (unlikely(account->nr_held) &&
+	    uaio_wq_hold_behind_locked(account, work))
+		return;
 	if (index < UAIO_WQ_FIXED_MAX) {
 		work->is_public = false;
 		account->counters.nr_private++;
@@ -266,6 +293,9 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 			if (uaio_wq_is_open_locked(account, i))
 				need += (unsigned)uaio_worklist_count(
 					&account->lists[i]);
+	/* Who takes that one looks for the next. */
+	if (unlikely(account->nr_held) && uaio_wq_held_locked(account))
+		need++;
 	return need > nr_searching ? need - nr_searching : 0;
 }
 
@@ -328,7 +358,7 @@ static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 	else
 		account->is_manager_told = account->is_helped;
 	if (account->nr_workers == 0)
-		while ((work = uaio_wq_pop_public_locked(account)))
+		while ((work = uaio_wq_pop_locked(account)))
 			list_add_tail(ret_refused, &work->link);
 	uaio_wq_unlock(account);
 }
@@ -401,12 +431,27 @@ void uaio_wq_revive(struct list *ret_refused)
  * Taking out
  */
 
+static struct uaio_work *
+find_wanted(const struct list *items,
+	    bool (*is_wanted)(const struct uaio_work *work, const void *arg),
+	    const void *arg)
+{
+	list_for_each (pos, items) {
+		struct uaio_work *work =
+			container_of(pos, struct uaio_work, link);
+
+		if (is_wanted(work, arg))
+			return work;
+	}
+	return NULL;
+}
+
 struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 						 const void *arg),
 			       const void *arg)
 {
 	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
-	struct uaio_work *found = NULL;
+	struct uaio_work *found;
 	struct uaio_wq_calls calls = { 0 };
 
 	uaio_wq_lock(account);
@@ -415,15 +460,13 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	 * is_wanted() looks at it; in the public list it stays under the lock.
 	 */
 	spill_all_locked(account);
-	list_for_each (pos, &account->public) {
-		struct uaio_work *work =
-			container_of(pos, struct uaio_work, link);
-
-		if (!is_wanted(work, arg))
-			continue;
-		remove_public_locked(account, work);
-		found = work;
-		break;
+	found = find_wanted(&account->public, is_wanted, arg);
+	if (found)
+		remove_public_locked(account, found);
+	for (unsigned i = 0; !found && i < UAIO_WQ_DEVICES_MAX; i++) {
+		found = find_wanted(&account->devices[i].items, is_wanted, arg);
+		if (found)
+			uaio_wq_unhold_locked(account, found);
 	}
 	uaio_wq_ensure_locked(account, &calls);
 	/*
@@ -444,10 +487,12 @@ bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 	bool was_queued;
 
 	uaio_wq_lock(account);
-	was_queued = work->is_public;
-	if (was_queued)
+	was_queued = work->is_public || work->is_held;
+	if (work->is_public)
 		/* [step: CANCEL_PUBLIC] */
 		remove_public_locked(account, work);
+	else if (work->is_held)
+		uaio_wq_unhold_locked(account, work);
 	else if (work->slot)
 		was_queued = uaio_worklist_remove(work->slot, work);
 	uaio_wq_unlock(account);
@@ -581,7 +626,8 @@ void uaio_wq_count(enum uaio_account id, struct uaio_wq_counters *ret)
 	ret->nr_workers = account->nr_workers;
 	ret->nr_fixed = account->nr_fixed;
 	ret->nr_idle = account->nr_idle;
-	ret->nr_queued = load_relaxed(&account->nr_public);
+	ret->nr_held = account->nr_held;
+	ret->nr_queued = load_relaxed(&account->nr_public) + account->nr_held;
 	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++)
 		if (account->owners[i])
 			ret->nr_queued += (unsigned)uaio_worklist_count(

@@ -29,6 +29,9 @@
  *       not counted from then on. The last one ends only if nothing is queued.
  *   I6  A fixed worker that has run STREAK work items of its own list in a row
  *       looks at the public list next.
+ *   I7  A device may occupy at most seven workers for each one that may still be
+ *       had. A public item beyond that is moved to a list of its device. It is
+ *       taken from there, before public items, once the device occupies fewer.
  *
  * Work items that depend on one another are not in the queue at the same time:
  * if several have to follow each other, only the first is queued, and the
@@ -75,6 +78,15 @@ struct uaio_work {
 
 	/* under the account's lock */
 	bool is_public;
+	bool is_held; /* in a list of its device (I7) */
+
+	/*
+	 * Set by the thread that queues it. Calls with the same number wait for the same
+	 * device, so that all of them may be slow together; 0: no device is known.
+	 */
+	uint32_t device;
+
+	/* under the account's lock */
 	struct uaio_work **slot; /* where it was put last, if not public */
 	int64_t queued_ns;
 };
@@ -146,10 +158,11 @@ struct uaio_worker {
 	bool is_helper;             /* the manager, not counted as a worker */
 	bool is_asleep;             /* under the lock */
 	int64_t busy_since_ns;      /* atomic: in a call that may block; or 0 */
-	const void *called_on;      /* atomic: see uaio_wq_calls(); or NULL */
-	uint32_t tid;               /* the thread's id */
-	uint32_t nr_binds;          /* the thread's: see uaio_thread_follow() */
-	struct list node;           /* under the lock: in the account */
+	uint32_t device;       /* atomic: of its last item that may block */
+	const void *called_on; /* atomic: see uaio_wq_calls(); or NULL */
+	uint32_t tid;          /* the thread's id */
+	uint32_t nr_binds;     /* the thread's: see uaio_thread_follow() */
+	struct list node;      /* under the lock: in the account */
 };
 
 /*
@@ -302,6 +315,7 @@ struct uaio_wq_counters {
 	unsigned nr_workers;
 	unsigned nr_fixed;
 	unsigned nr_idle;
+	unsigned nr_held;   /* of nr_queued, those in lists of devices */
 	unsigned nr_queued; /* cancelled items count until passed */
 };
 

@@ -33,6 +33,15 @@
 #include "wq/worklist.h"
 #include "wq/wq.h"
 
+/* So many devices can have a list at once; any others have no limit meanwhile. */
+enum { UAIO_WQ_DEVICES_MAX = 16 };
+
+/* The items of a device that occupies as many workers as it may (I7 of wq.h). */
+struct uaio_wq_device {
+	uint32_t number;
+	struct list items; /* empty: this is nobody's list */
+};
+
 struct uaio_wq_account {
 	const char *thread_name; /* immutable */
 
@@ -51,6 +60,8 @@ struct uaio_wq_account {
 	/* under lock */
 	struct list public;
 	unsigned nr_blocking; /* of nr_public, those that may block */
+	struct uaio_wq_device devices[UAIO_WQ_DEVICES_MAX];
+	unsigned nr_held; /* items in their lists */
 	struct list workers;
 	unsigned nr_workers; /* includes those that are being created */
 	bool is_refused;     /* the last that was to be created could not be */
@@ -143,6 +154,12 @@ void uaio_wq_put_public_locked(struct uaio_wq_account *account,
 /* Return: the oldest public item, taken out; or NULL. */
 struct uaio_work *uaio_wq_pop_public_locked(struct uaio_wq_account *account);
 
+/*
+ * Return: an item that may start, taken out: of a device's list, or the oldest public
+ * one; or NULL. Public items that may not start are moved to the lists of their devices.
+ */
+struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account);
+
 /* Return: the oldest public item if it is short, not taken out; or NULL. */
 struct uaio_work *
 uaio_wq_first_short_locked(const struct uaio_wq_account *account);
@@ -153,6 +170,22 @@ void uaio_wq_spill_locked(struct uaio_wq_account *account, unsigned index);
 /* Return: whether other threads may take from the private list now. */
 bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 			    unsigned index);
+
+/* device.c: what one device may occupy. */
+void uaio_wq_devices_init(struct uaio_wq_account *account);
+/* Return: whether a worker may be occupied by work now. */
+bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
+			      const struct uaio_work *work);
+/* Return: whether work, in no list, is in the list of its device now. */
+bool uaio_wq_hold_locked(struct uaio_wq_account *account,
+			 struct uaio_work *work);
+/* The same, but only if there are such items of its device already. */
+bool uaio_wq_hold_behind_locked(struct uaio_wq_account *account,
+				struct uaio_work *work);
+void uaio_wq_unhold_locked(struct uaio_wq_account *account,
+			   struct uaio_work *work);
+/* Return: the oldest item of a device's list that may start, not taken out; or NULL. */
+struct uaio_work *uaio_wq_held_locked(const struct uaio_wq_account *account);
 
 /* worker.c: the main function of a worker; its argument is the account. */
 void *uaio_worker_main(void *account);

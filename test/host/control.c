@@ -101,7 +101,7 @@ void control_numbers(void)
 	find_all();
 	errno = E2BIG;
 	REQUIRE(lib.set_workers(workers) == 0);
-	REQUIRE(workers[0] == 256 && workers[1] == 256);
+	REQUIRE(workers[0] == 292 && workers[1] == 256);
 	REQUIRE(lib.set_fixed(fixed) == 0);
 	REQUIRE(fixed[0].nr_workers == 0 && fixed[1].max_items == 64);
 	check_numbers(NULL);

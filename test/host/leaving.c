@@ -267,8 +267,9 @@ void leaving_slow(void)
 }
 
 /*
- * All workers, or all but one that is in the first write, are in reads that are
- * not answered, and hundreds more reads are queued: no worker can help.
+ * All workers that one device may have, or all but one that is in the first write, are
+ * in reads that are not answered, and hundreds more reads are queued: where the file is
+ * on the same device, no worker can help.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {

@@ -476,6 +476,7 @@ static void read_behind(aio_context_t ctx, int fd, unsigned nr)
 
 static void close_behind(const char *path, enum behind behind)
 {
+	/* So many one device may have. */
 	enum { WORKERS = 256, NR_READS = WORKERS + 8, NR = 100 };
 	unsigned nr_early = behind == BEHIND_FIRST_WRITE;
 	struct slowfs *fs = host_slow();

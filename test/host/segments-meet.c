@@ -17,7 +17,8 @@
 #include "aio/handle.h"
 #include "threads.h"
 
-enum { WORKERS = 32 };
+/* So many workers, of which one device may have SHARE. */
+enum { WORKERS = 32, SHARE = WORKERS * 7 / 8 };
 
 /*
  * Who makes them
@@ -89,9 +90,11 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 {
 	int was_allowed = uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
 	uint64_t stuck = unit_context(WORKERS);
-	int stuck_fd = stick(stuck, WORKERS - 1);
+	int stuck_fd = stick(stuck, SHARE);
 
 	(void)state;
+	/* One is left. */
+	uaio_wq_limit_workers(UAIO_BOUNDED, SHARE + 1);
 	set_at_once(16);
 	for (unsigned i = 0; i < NR_SHAPES; i++) {
 		slowfs_delay(fs, shapes[i].op, 200);
@@ -104,7 +107,7 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 		make_with_fault(&shapes[i], i * 5, &faults[0]);
 		fill_file();
 	}
-	unstick(stuck, stuck_fd, WORKERS - 1);
+	unstick(stuck, stuck_fd, SHARE);
 	unit_destroy(stuck);
 	uaio_wq_limit_workers(UAIO_BOUNDED, was_allowed);
 }
