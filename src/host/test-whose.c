@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/calls.h"
+#include "base/sys.h"
 #include "host/host.h"
 #include "options/config.h"
 #include "uring/uring.h"
@@ -27,7 +28,9 @@ static struct {
 	long answers[NR_CALLS]; /* the kernel's */
 	unsigned nr_asked[NR_CALLS];
 	unsigned nr_ours[NR_CALLS];
-	long args[6]; /* of our last call */
+	long args[6];   /* of our last call */
+	long our_error; /* of our io_uring_setup(), or 0 */
+	bool attaches, loses_slot;
 	int ring_file;
 } seen;
 
@@ -44,8 +47,10 @@ static long ours(long nr, const long args[6])
 
 long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)
 {
-	return ours(SYS_io_uring_setup,
-		    (const long[6]){ nr_entries, (long)params });
+	long ret = ours(SYS_io_uring_setup,
+			(const long[6]){ nr_entries, (long)params });
+
+	return seen.our_error ? seen.our_error : ret;
 }
 
 long uaio_uring_enter(uint32_t fd, uint32_t to_submit, uint32_t min_complete,
@@ -74,6 +79,24 @@ bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg)
 bool uaio_uring_owns(uint32_t fd, bool is_registered)
 {
 	return fd == (is_registered ? OUR_INDEX : OUR_FD);
+}
+
+bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params)
+{
+	(void)ret;
+	(void)params;
+	return !seen.loses_slot;
+}
+
+bool uaio_uring_attaches_to_ours(const struct io_uring_params *params)
+{
+	(void)params;
+	return seen.attaches;
+}
+
+long uaio_uring_register_kernels(const long a[4])
+{
+	return uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3], 0, 0);
 }
 
 int64_t uaio_uring_map_offset(int fd, int64_t offset)
@@ -153,9 +176,7 @@ static void expect_asked(unsigned nr)
 static void what_the_kernel_refuses_is_ours(void **state)
 {
 	static const long refusals[] = { -EPERM, -ENOSYS, -EACCES };
-	static const long others[] = {
-		7, 0, -EFAULT, -EINVAL, -EMFILE, -ENOMEM
-	};
+	static const long others[] = { 7, 0, -EFAULT, -EINVAL, -EMFILE };
 
 	(void)state;
 	for (size_t i = 0; i < NR_ELEMENTS(refusals); i++) {
@@ -173,6 +194,41 @@ static void what_the_kernel_refuses_is_ours(void **state)
 	}
 	begin(UAIO_URING_AUTO, -EFAULT);
 	assert_false(uaio_host_uring_is_ours());
+}
+
+static void what_a_limit_refuses_is_ours(void **state)
+{
+	static const long limits[] = { -ENOMEM, -EAGAIN };
+
+	(void)state;
+	for (size_t i = 0; i < NR_ELEMENTS(limits); i++) {
+		begin(UAIO_URING_AUTO, limits[i]);
+		assert_int_equal(uaio_host_uring_setup(8, 64), OURS);
+		assert_int_equal(seen.nr_asked[0], 1);
+		/* The next ring may be the kernel's. */
+		seen.answers[0] = 7;
+		assert_int_equal(uaio_host_uring_setup(8, 64), 7);
+		/* The client hears of the limit if we fail, too. */
+		begin(UAIO_URING_AUTO, limits[i]);
+		seen.our_error = -EINVAL;
+		assert_int_equal(uaio_host_uring_setup(8, 64), limits[i]);
+		begin(UAIO_URING_NEVER, limits[i]);
+		assert_int_equal(uaio_host_uring_setup(8, 64), limits[i]);
+		assert_int_equal(seen.nr_ours[0], 0);
+	}
+}
+
+static void a_ring_that_cannot_be_the_kernels_is_ours(void **state)
+{
+	(void)state;
+	begin(UAIO_URING_AUTO, 7);
+	seen.attaches = true;
+	assert_int_equal(uaio_host_uring_setup(8, 64), OURS);
+	assert_int_equal(seen.nr_asked[0], 0);
+	begin(UAIO_URING_AUTO, 7);
+	seen.loses_slot = true;
+	assert_int_equal(uaio_host_uring_setup(8, 64), OURS);
+	assert_int_equal(seen.nr_asked[0], 1);
 }
 
 static void a_kernel_that_may_end_the_process_is_not_asked(void **state)
@@ -318,6 +374,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(what_the_kernel_refuses_is_ours),
+		UNIT_TEST(what_a_limit_refuses_is_ours),
+		UNIT_TEST(a_ring_that_cannot_be_the_kernels_is_ours),
 		UNIT_TEST(a_kernel_that_may_end_the_process_is_not_asked),
 		UNIT_TEST(the_option_decides_before_the_kernel_does),
 		UNIT_TEST(calls_go_to_whom_the_descriptor_belongs),

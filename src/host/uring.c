@@ -5,7 +5,8 @@
  * All ways in meet here: syscall(2), liburing's functions and patched call sites.
  * --uring says what they get. With "auto", the default, the kernel is asked
  * first, by the client's own io_uring_setup(), and only what it refuses is ours.
- * It is not asked where a filter of system calls may end the process for it
+ * A limit may refuse one ring and not the next, so a process may have rings of both
+ * kinds (uring/kernels.c), and any ring may become ours. The kernel is not asked where a filter of system calls may end the process for it
  * (base/calls.h): there, too, ours is what the client gets.
  *
  * The other two calls go to whom the descriptor belongs. Calls on what is no ring
@@ -23,6 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/calls.h"
@@ -34,7 +36,13 @@
 
 /* Newer than some headers: the ring is one that the thread has registered. */
 static const uint32_t REGISTER_REGISTERED = 1u << 31;
-enum { REGISTER_QUERY = 35 };
+enum {
+	REGISTER_BUFFERS2 = 15,
+	REGISTER_BUFFERS_UPDATE = 16,
+	REGISTER_RING_FDS = 20,
+	UNREGISTER_RING_FDS = 21,
+	REGISTER_QUERY = 35,
+};
 
 /* Return: whether the kernel may be asked. */
 static bool may_ask(enum uaio_call call)
@@ -50,6 +58,31 @@ static bool may_ask(enum uaio_call call)
 static bool is_refusal(long ret)
 {
 	return ret == -EPERM || ret == -ENOSYS || ret == -EACCES;
+}
+
+/*
+ * Return: whether a limit of the user or the process has refused this ring. io_uring
+ * charges memory to RLIMIT_MEMLOCK (ENOMEM, before Linux 5.12 and since 6.14); a polling
+ * thread counts as a process (EAGAIN).
+ */
+static bool is_limited(long ret)
+{
+	return ret == -ENOMEM || ret == -EAGAIN;
+}
+
+static bool has_memlock_limit(void)
+{
+	struct rlimit limit;
+
+	return sys_getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+	       limit.rlim_cur != RLIM_INFINITY;
+}
+
+static const char *name_limit(long ret)
+{
+	if (ret == -EAGAIN)
+		return "EAGAIN, a limit of threads";
+	return has_memlock_limit() ? "RLIMIT_MEMLOCK" : "ENOMEM";
 }
 
 bool uaio_host_uring_is_ours(void)
@@ -94,27 +127,52 @@ static bool would_lose(const void *caller)
 	return true;
 }
 
+/* Return: the kernel's answer; -EPERM if it must not be asked. */
+static long setup_kernels(long nr_entries, long params)
+{
+	if (uaio_config.uring == UAIO_URING_ALWAYS ||
+	    !may_ask(UAIO_CALL_URING_SETUP))
+		return -EPERM;
+	return uaio_sys6(SYS_io_uring_setup, nr_entries, params, 0, 0, 0, 0);
+}
+
+/* Return: our ring; or the error that the kernel has for the client. */
+static long setup_beyond(long error, long nr_entries, long params)
+{
+	long ret = setup_ours(nr_entries, params);
+
+	if (ret < 0)
+		return error;
+	uaio_report_limited_ring(name_limit(error));
+	return ret;
+}
+
 long uaio_host_uring_setup_from(const void *caller, long nr_entries,
 				long params)
 {
-	long ret = -EPERM;
+	const struct io_uring_params *asked = (struct io_uring_params *)params;
+	long ret;
 
-	if (uaio_config.uring != UAIO_URING_ALWAYS &&
-	    may_ask(UAIO_CALL_URING_SETUP))
-		ret = uaio_sys6(SYS_io_uring_setup, nr_entries, params, 0, 0, 0,
-				0);
+	if (uaio_config.uring != UAIO_URING_NEVER &&
+	    uaio_uring_attaches_to_ours(asked))
+		return setup_ours(nr_entries, params);
+	ret = setup_kernels(nr_entries, params);
 	if (uaio_config.uring == UAIO_URING_NEVER) {
 		uaio_report_unserved("io_uring is the kernel's: --uring=never");
 		return ret;
 	}
-	if (!is_refusal(ret)) {
-		if (ret >= 0)
-			uaio_report_unserved(
-				"io_uring is the kernel's, which is not "
-				"refused here: --uring=always changes that");
+	if (ret >= 0 && uaio_uring_note_kernels(ret, asked)) {
+		uaio_report_kernels_ring(
+			"io_uring is the kernel's, which is not "
+			"refused here: --uring=always changes that");
 		return ret;
 	}
-	return would_lose(caller) ? ret : setup_ours(nr_entries, params);
+	if (ret < 0 && !is_refusal(ret) && !is_limited(ret))
+		return ret;
+	if (would_lose(caller))
+		return ret < 0 ? ret : -ENOMEM;
+	return is_limited(ret) ? setup_beyond(ret, nr_entries, params)
+			       : setup_ours(nr_entries, params);
 }
 
 long uaio_host_uring_setup(long nr_entries, long params)
@@ -159,6 +217,26 @@ static bool is_query(const long a[4])
 	       uaio_host_uring_is_ours();
 }
 
+static long register_kernels(const long a[4])
+{
+	const uint32_t opcode = (uint32_t)a[1] & ~REGISTER_REGISTERED;
+	long ret;
+
+	if (uaio_config.uring == UAIO_URING_AUTO &&
+	    (opcode == REGISTER_RING_FDS || opcode == UNREGISTER_RING_FDS))
+		return uaio_uring_register_kernels(a);
+	ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3], 0, 0);
+	/* The ring stays the kernel's, so its buffers cannot be ours. */
+	if (ret == -ENOMEM && uaio_config.uring == UAIO_URING_AUTO &&
+	    (opcode == IORING_REGISTER_BUFFERS || opcode == REGISTER_BUFFERS2 ||
+	     opcode == REGISTER_BUFFERS_UPDATE) &&
+	    has_memlock_limit())
+		uaio_report_unserved(
+			"RLIMIT_MEMLOCK refuses to register buffers with a "
+			"ring of the kernel's: --uring=always locks no memory");
+	return ret;
+}
+
 long uaio_host_uring_register(const long a[4])
 {
 	long ret = -ENOSYS;
@@ -169,8 +247,7 @@ long uaio_host_uring_register(const long a[4])
 	    is_query(a))
 		return register_ours(a);
 	if (may_ask(UAIO_CALL_URING_REGISTER))
-		ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3],
-				0, 0);
+		ret = register_kernels(a);
 	return ret == -ENOSYS && uaio_config.uring != UAIO_URING_NEVER
 		       ? register_ours(a)
 		       : ret;
@@ -179,6 +256,8 @@ long uaio_host_uring_register(const long a[4])
 /*
  * Calls by the program's own instruction
  */
+
+static bool is_ours_at_load; /* immutable after load */
 
 static long call_patched(long nr, const long a[6])
 {
@@ -193,7 +272,8 @@ static void report_patched(const char *name, size_t nr, size_t nr_left)
 {
 	char line[512];
 
-	if (!uaio_config.is_verbose && !(uaio_config.says_lost && nr_left))
+	if (!uaio_config.is_verbose &&
+	    !(uaio_config.says_lost && nr_left && is_ours_at_load))
 		return;
 	(void)snprintf(
 		line, sizeof(line),
@@ -213,7 +293,10 @@ void uaio_host_load_uring(void)
 		.report = report_patched,
 	};
 
+	is_ours_at_load = uaio_host_uring_is_ours();
+	/* A limit, or a filter that the program installs, may refuse later rings. */
 	if (!uaio_config.is_patch_off &&
-	    uaio_may_call(UAIO_CALL_MPROTECT_EXEC) && uaio_host_uring_is_ours())
+	    uaio_may_call(UAIO_CALL_MPROTECT_EXEC) &&
+	    uaio_config.uring != UAIO_URING_NEVER)
 		uaio_patch_load(&ops);
 }

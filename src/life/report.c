@@ -38,6 +38,13 @@ static const uint32_t REPORTED = UINT32_MAX; /* no more reports */
 /* atomic: why a client was not served, or NULL */
 static const char *unserved;
 
+/* Rings of the kernel's, beside those of the library. All atomic, relaxed. */
+static struct {
+	uint64_t nr;
+	const char *why;   /* the kernel and not the library makes them */
+	const char *limit; /* that made the kernel refuse one, or NULL */
+} kernels;
+
 /* The data of a report. */
 struct subject {
 	int pid;
@@ -177,9 +184,31 @@ static void add_unused(struct text *text)
 		  "one\n");
 }
 
-static void add_unserved(struct text *text)
+/* Return: why a client was not served, or NULL. */
+static const char *why_unserved(void)
 {
 	const char *why = load_relaxed(&unserved);
+
+	/* Of a process with rings of both kinds, add_rings() says more. */
+	return why || load_relaxed(&kernels.limit) ? why
+						   : load_relaxed(&kernels.why);
+}
+
+/* "33 by the kernel, 967 by uaio: RLIMIT_MEMLOCK" */
+static void add_rings(struct text *text, uint64_t nr_ours)
+{
+	const char *limit = load_relaxed(&kernels.limit);
+
+	if (limit)
+		add(text,
+		    "  rings: %" PRIu64 " by the kernel, %" PRIu64
+		    " by uaio: %s\n",
+		    load_relaxed(&kernels.nr), nr_ours, limit);
+}
+
+static void add_unserved(struct text *text)
+{
+	const char *why = why_unserved();
 
 	if (why)
 		add(text, "  not served: %s\n", why);
@@ -215,7 +244,7 @@ static void print_block(struct text *text, const struct subject *s)
 	bool is_used = s->counters.nr_setups || stats->nr_accepted;
 
 	/* A shell may start hundreds that use nothing: one line is enough. */
-	if (!is_used && !load.is_started && !load_relaxed(&unserved))
+	if (!is_used && !load.is_started && !why_unserved())
 		return;
 	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
 	if (!is_used) {
@@ -231,6 +260,7 @@ static void print_block(struct text *text, const struct subject *s)
 	    ", threads %" PRIu32 ", at once at most %" PRIu32 "\n",
 	    stats->nr_completed, stats->peak_in_flight, stats->nr_threads,
 	    stats->peak_threads);
+	add_rings(text, stats->nr_rings);
 	add(text, "  %-12s %12s %12s %12s\n", "requests", uaio_way_names[0],
 	    uaio_way_names[1], uaio_way_names[2]);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
@@ -334,16 +364,49 @@ void uaio_report_say(const char *line)
 		(void)sys_write(STDERR_FILENO, line, strlen(line));
 }
 
-void uaio_report_unserved(const char *why)
+/* Store the constant text *why unless one is there. Return: whether it was stored. */
+static bool note_once(const char **reason, const char *why)
 {
 	const char *none = NULL;
-	char line[160];
 
-	/* relaxed: the text is constant */
-	if (!cas_relaxed(&unserved, &none, why) || !uaio_config.says_lost)
+	return cas_relaxed(reason, &none, why);
+}
+
+static void say_unserved(const char *why)
+{
+	char line[256];
+
+	if (!uaio_config.says_lost)
 		return;
 	(void)snprintf(line, sizeof(line), "uaio: library: not served: %s\n",
 		       why);
+	uaio_report_say(line);
+}
+
+void uaio_report_unserved(const char *why)
+{
+	if (note_once(&unserved, why))
+		say_unserved(why);
+}
+
+void uaio_report_kernels_ring(const char *why)
+{
+	(void)add_relaxed(&kernels.nr, 1);
+	if (note_once(&kernels.why, why))
+		say_unserved(why);
+}
+
+void uaio_report_limited_ring(const char *limit)
+{
+	char line[256];
+
+	if (!note_once(&kernels.limit, limit) || !uaio_config.is_verbose)
+		return;
+	(void)snprintf(line, sizeof(line),
+		       "uaio: library: the kernel refuses an io_uring (%s): "
+		       "the library makes it; rings of the kernel's so far: "
+		       "%" PRIu64 "\n",
+		       limit, load_relaxed(&kernels.nr));
 	uaio_report_say(line);
 }
 

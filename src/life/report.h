@@ -51,4 +51,16 @@ void uaio_report_say(const char *line);
  */
 void uaio_report_unserved(const char *why);
 
+/*
+ * The kernel has made a ring of io_uring for the client. why: as above, if this is the
+ * first one.
+ */
+void uaio_report_kernels_ring(const char *why);
+
+/*
+ * The kernel has refused a ring because of a limit, and the library made it. The first
+ * refusal of a process is reported. limit is a constant text that names the limit.
+ */
+void uaio_report_limited_ring(const char *limit);
+
 #endif /* UAIO_LIFE_REPORT_H */

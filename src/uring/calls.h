@@ -79,6 +79,13 @@ long uaio_uring_unregister_rings(void *arg, uint32_t nr);
 void uaio_uring_regrings_init(void);
 void uaio_uring_regrings_forget(void);
 
+/* kernels.c: Return: whether the process has, or had, a ring of the kernel's. */
+bool uaio_uring_has_kernels(void);
+/* Return: whether a ring of the kernel's has this slot of the thread's. */
+bool uaio_uring_is_kernels_slot(uint32_t slot);
+/* Return: whether fd is a ring of the kernel's. */
+bool uaio_uring_is_kernels_ring(uint32_t fd);
+
 /* uaccess.c: memory of the client. Return: 0 or -EFAULT. */
 int uaio_uring_copy_in(void *to, uint64_t from, size_t bytes);
 int uaio_uring_copy_out(uint64_t to, const void *from, size_t bytes);

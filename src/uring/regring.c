@@ -123,7 +123,7 @@ static int add(struct places *places, struct uaio_uring *ring, uint32_t *offset)
 		end = UAIO_URING_RINGFDS_MAX;
 	}
 	for (uint32_t i = first; i < end; i++) {
-		if (places->rings[i])
+		if (places->rings[i] || uaio_uring_is_kernels_slot(i))
 			continue;
 		if (!uaio_uring_keep(ring))
 			return -EBADF;
@@ -141,7 +141,7 @@ int uaio_uring_register_new(struct uaio_uring *ring)
 	if (!places)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < UAIO_URING_RINGFDS_MAX; i++) {
-		if (places->rings[i])
+		if (places->rings[i] || uaio_uring_is_kernels_slot(i))
 			continue;
 		places->rings[i] = ring;
 		return (int)i;

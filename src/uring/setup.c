@@ -107,11 +107,12 @@ static int check_offload(const struct io_uring_params *params)
 	if (flags & IORING_SETUP_ATTACH_WQ) {
 		struct uaio_uring *other = uaio_uring_find(params->wq_fd);
 
-		if (!other)
+		/* The library's rings share workers anyway. */
+		if (!other && !uaio_uring_is_kernels_ring(params->wq_fd))
 			return sys_fcntl((int)params->wq_fd, F_GETFD, 0) < 0
 				       ? -ENXIO
 				       : -EINVAL;
-		if (flags & IORING_SETUP_SQPOLL &&
+		if (other && flags & IORING_SETUP_SQPOLL &&
 		    !(other->setup & IORING_SETUP_SQPOLL))
 			return -EINVAL;
 	}

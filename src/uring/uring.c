@@ -183,8 +183,11 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 {
 	if (likely(!uaio_uring_tab_is_used()))
 		return false;
-	return is_registered ? uaio_uring_knows_thread()
-			     : uaio_uring_find(fd) != NULL;
+	if (!is_registered)
+		return uaio_uring_find(fd) != NULL;
+	/* Beside rings of the kernel's, an empty slot is the kernel's (kernels.c). */
+	return uaio_uring_knows_thread() &&
+	       (likely(!uaio_uring_has_kernels()) || uaio_uring_registered(fd));
 }
 
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg)

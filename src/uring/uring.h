@@ -53,4 +53,28 @@ bool uaio_uring_is_known(int fd);
  */
 int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
+/*
+ * Rings of the kernel's in a process that may have rings of the library's as well
+ * (kernels.c). Both kinds share the 16 slots that a thread has for registered rings.
+ *
+ * Context: any thread, for calls that the kernel answers. In a signal handler that
+ * interrupted the engine they do what they can without it.
+ */
+
+/*
+ * The kernel has made a ring: ret is what io_uring_setup() returned.
+ * Return: false if its slot already belongs to a ring of the library's; the kernel's
+ * ring is gone then.
+ */
+bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params);
+
+/* Return: whether the new ring is to share workers with a ring of the library's. */
+bool uaio_uring_attaches_to_ours(const struct io_uring_params *params);
+
+/*
+ * io_uring_register() of a ring of the kernel's, with IORING_REGISTER_RING_FDS or
+ * IORING_UNREGISTER_RING_FDS. A slot of one of the library's rings is in use.
+ */
+long uaio_uring_register_kernels(const long a[4]);
+
 #endif /* UAIO_URING_URING_H */

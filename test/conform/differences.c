@@ -332,6 +332,19 @@ const struct difference differs_ring_futexes = {
 		"takes 128 and no mask.",
 };
 
+static const struct difference differs_ring_limited = {
+	.title = "Rings of the kernel's and of the library's side by side",
+	.text = "Where a limit such as RLIMIT_MEMLOCK refuses a ring, the "
+		"library makes it. IORING_OP_MSG_RING between it and a ring "
+		"of the kernel's fails with EBADFD. Buffers cannot be cloned "
+		"from one to the other, nor can a call on one register the "
+		"other. A POLL_ADD in a ring of the kernel's on a ring of the "
+		"library's completes at once. A thread whose 16 registered "
+		"rings are of both kinds may get another slot than in the "
+		"kernel, and none that is in use. `--uring=always` makes all "
+		"rings the library's.",
+};
+
 #define CHAPTER(...) ((const struct difference *const[]){ __VA_ARGS__, NULL })
 
 static const struct difference differs_time = {
@@ -493,7 +506,7 @@ static const struct difference differs_unseen = {
 
 static const struct difference differs_code = {
 	.title = "Code of the program is changed where io_uring is served",
-	.text = "Where a new io_uring would be the library's (`--uring`), the "
+	.text = "Unless `--uring=never` is given, the "
 		"places at which objects call io_uring by their own "
 		"`syscall` instruction become jumps into the library; and the "
 		"loader's empty function for debuggers (_dl_debug_state), by "
@@ -677,7 +690,7 @@ const struct chapter chapters[] = {
 		  &differs_posix_opcode, &differs_posix_signal,
 		  &differs_posix_joinable) },
 	{ NOT_OBSERVABLE,
-	  CHAPTER(&differs_time, &differs_ring_overflow,
+	  CHAPTER(&differs_time, &differs_ring_overflow, &differs_ring_limited,
 		  &differs_ring_duplicate, &differs_cold_read,
 		  &differs_stream_held, &differs_thread_signals,
 		  &differs_closing, &differs_shutdown, &differs_handlers,

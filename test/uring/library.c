@@ -507,6 +507,8 @@ int main(int argc, char **argv)
 		send_rings(argv[0]);
 	} else if (!strcmp(argv[1], "got")) {
 		use_ring_of_stranger();
+	} else if (!strcmp(argv[1], "limited")) {
+		use_limited();
 	} else {
 		assert(!strcmp(argv[1], "old"));
 		use_setup();

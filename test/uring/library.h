@@ -28,4 +28,7 @@ void use_newer(void);
 void send_rings(const char *program);
 void use_ring_of_stranger(void);
 
+/* library-limited.c */
+void use_limited(void);
+
 #endif /* TEST_URING_LIBRARY_H */

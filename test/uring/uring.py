@@ -195,6 +195,31 @@ def _(args):
         assert "not served" not in text, text
 
 
+@case("rings that RLIMIT_MEMLOCK refuses are the library's, beside the kernel's")
+def _(args):
+    def made(text):
+        return [int(nr) for nr in
+                re.match(r"rings: (\d+), (\d+) by the kernel", text).groups()]
+
+    command = [args.liburing, "limited"]
+    wanted = 64
+    alone, _ = made(run(args, command, False))
+    if alone == wanted:
+        raise Skip("not rings by RLIMIT_MEMLOCK")
+    # Other processes of the same user change how many are the kernel's.
+    both, of_kernel = made(run(args, command, True))
+    print(f"{alone} without the library; {of_kernel} beside the library's")
+    assert both == wanted and of_kernel < wanted, (both, of_kernel)
+    assert made(run(args, command, True, UAIO_URING="always")) == [wanted, 0]
+    text = said(args, command, UAIO_STATS="1", UAIO_VERBOSE="1")
+    found = re.search(r"  rings: (\d+) by the kernel, (\d+) by uaio: "
+                      "RLIMIT_MEMLOCK$", text, re.M)
+    assert found and int(found[2]) > 0, text
+    assert "the kernel refuses an io_uring (RLIMIT_MEMLOCK)" in text, text
+    assert int(found[1]) == 0 or \
+        "not served: RLIMIT_MEMLOCK refuses to register buffers" in text, text
+
+
 @case("a filter that ends the process for io_uring does not end it")
 def _(args):
     calls = "io_uring_setup,io_uring_enter,io_uring_register"
