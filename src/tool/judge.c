@@ -154,8 +154,7 @@ static bool is_uring_switched_off(const struct uaio_machine *machine)
 	       (machine->uring_disabled == 1 && !machine->may_ring_when_1);
 }
 
-/* Return: the kernel's version, as 100 * major + minor; 0 if it is not known. */
-static int version_of(const struct uaio_machine *machine)
+int uaio_machine_version(const struct uaio_machine *machine)
 {
 	int major, minor;
 
@@ -199,7 +198,8 @@ static void reason_of_missing(const struct uaio_machine *machine,
 			      enum uaio_answer_id id, struct reason *ret)
 {
 	enum kind kind = kind_of(machine);
-	int version = version_of(machine), since = uaio_answer_since(id);
+	int version = uaio_machine_version(machine),
+	    since = uaio_answer_since(id);
 
 	if (kind != LINUX) {
 		ret->cause = kind_causes[kind];
@@ -286,7 +286,11 @@ static bool is_allowed(const struct uaio_machine *machine,
 
 bool uaio_machine_has_uring(const struct uaio_machine *machine)
 {
-	return is_allowed(machine, UAIO_ANSWER_URING_SETUP);
+	int error = machine->answers.uring_error;
+
+	/* What a limit refuses, uaio serves. */
+	return is_allowed(machine, UAIO_ANSWER_URING_SETUP) &&
+	       error != ENOMEM && error != EAGAIN;
 }
 
 /*
@@ -359,7 +363,8 @@ static void judge_doors(const struct uaio_machine *machine,
 	judge_door(machine, UAIO_SERVED_URING, "io_uring",
 		   uaio_machine_has_uring(machine)
 			   ? "the kernel's own, as it is allowed; uaio run "
-			     "--uring=always serves it"
+			     "serves rings that a limit refuses, and all with "
+			     "--uring=always"
 			   : "uaio run serves it",
 		   findings);
 	judge_door(machine, UAIO_SERVED_POSIX, "POSIX AIO",

@@ -10,6 +10,9 @@ enum {
 	NUMBER_MAX = 32,
 	/* The library's own, and a few for the program beside. */
 	FREE_FILES_MIN = 32,
+	/* What Linux 6.18 charges for a ring of a usual size. */
+	RING_ENTRIES = 128,
+	RING_BYTES = 16 << 10,
 };
 
 static const char *in_bytes(unsigned long long bytes, char text[NUMBER_MAX])
@@ -73,6 +76,16 @@ static void judge_quota(const struct uaio_machine *machine,
 			 2 * (taken > max ? taken : max));
 }
 
+/* Return: whether the kernel charges each ring of io_uring to RLIMIT_MEMLOCK. */
+static bool charges_rings(const struct uaio_machine *machine)
+{
+	int version = uaio_machine_version(machine);
+
+	return machine->memlock.rlim_cur != RLIM_INFINITY &&
+	       !machine->is_memlock_exempt && uaio_machine_has_uring(machine) &&
+	       version && (version < 512 || version >= 614);
+}
+
 static void judge_memlock(const struct uaio_machine *machine,
 			  struct uaio_findings *findings)
 {
@@ -80,19 +93,28 @@ static void judge_memlock(const struct uaio_machine *machine,
 	const char *limit = limit_text(&machine->memlock, true, text);
 	struct uaio_finding *finding;
 
-	if (machine->answers.uring_error != ENOMEM) {
+	if (machine->answers.uring_error == ENOMEM) {
+		finding = uaio_find(findings, UAIO_WARN, "memlock",
+				    "%s (ulimit -l): the kernel's "
+				    "io_uring_setup fails with ENOMEM",
+				    limit);
+		finding->error = ENOMEM;
+		uaio_finding_fix(finding, "limit",
+				 "uaio run, which locks no memory; or raise "
+				 "the limit");
+	} else if (charges_rings(machine)) {
+		uaio_find(findings, UAIO_PASS, "memlock",
+			  "%s (ulimit -l): about %llu rings of %d entries by "
+			  "the kernel for all processes of this user; uaio "
+			  "run serves those beyond, and locks no memory",
+			  limit,
+			  (unsigned long long)machine->memlock.rlim_cur /
+				  RING_BYTES,
+			  RING_ENTRIES);
+	} else {
 		uaio_find(findings, UAIO_PASS, "memlock",
 			  "%s (ulimit -l); uaio locks no memory", limit);
-		return;
 	}
-	finding = uaio_find(findings, UAIO_WARN, "memlock",
-			    "%s (ulimit -l): the kernel's io_uring_setup "
-			    "fails with ENOMEM",
-			    limit);
-	finding->error = ENOMEM;
-	uaio_finding_fix(finding, "limit",
-			 "uaio run --uring=always, which locks no "
-			 "memory; or raise the limit");
 }
 
 static void judge_nofile(const struct uaio_machine *machine,

@@ -43,6 +43,7 @@ struct uaio_machine {
 
 	/* limits */
 	struct rlimit memlock, nofile, nproc;
+	bool is_memlock_exempt;
 	bool is_nproc_exempt;
 	long long nr_open_files;
 
@@ -67,7 +68,13 @@ void uaio_machine_judge(const struct uaio_machine *machine,
 void uaio_machine_judge_limits(const struct uaio_machine *machine,
 			       struct uaio_findings *findings);
 
-/* Return: whether the kernel gives this process rings of io_uring. */
+/*
+ * Return: whether the kernel gives this process rings of io_uring. A limit may still
+ * refuse some, which uaio serves.
+ */
 bool uaio_machine_has_uring(const struct uaio_machine *machine);
+
+/* Return: the kernel's version, as 100 * major + minor; 0 if it is not known. */
+int uaio_machine_version(const struct uaio_machine *machine);
 
 #endif /* UAIO_TOOL_MACHINE_H */
