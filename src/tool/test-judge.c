@@ -188,10 +188,10 @@ static void test_limits(void **state)
 	machine.is_nproc_exempt = true;
 	expect(&machine, "nproc", UAIO_PASS, NULL, "exempt");
 	machine.pids_max = 512;
-	machine.pids_current = 256;
+	machine.pids_current = 220;
 	expect(&machine, "pids.max", UAIO_PASS, NULL, "512");
-	machine.pids_current = 257;
-	expect(&machine, "pids.max", UAIO_WARN, "cgroup", "255");
+	machine.pids_current = 221;
+	expect(&machine, "pids.max", UAIO_WARN, "cgroup", "291");
 }
 
 static void test_what_executes_direct_io(void **state)
