@@ -80,7 +80,7 @@ static struct {
 	dev_t err_dev; /* the file that the standard error was */
 	ino_t err_ino;
 	bool has_err;
-	bool is_started; /* by `uaio run` itself, or that is not known */
+	bool is_started; /* `uaio run` has become this process */
 } load;
 
 static const char *const time_names[UAIO_NR_TIMES] = {
@@ -243,7 +243,7 @@ static void print_block(struct text *text, const struct subject *s)
 	/* POSIX AIO has requests, and nothing that is set up. */
 	bool is_used = s->counters.nr_setups || stats->nr_accepted;
 
-	/* A shell may start hundreds that use nothing: one line is enough. */
+	/* With LD_PRELOAD a container has hundreds that use nothing: no word. */
 	if (!is_used && !load.is_started && !why_unserved())
 		return;
 	add(text, "uaio: %s[%d]: ", s->comm, s->pid);
@@ -593,7 +593,7 @@ void uaio_report_load(void)
 	struct stat st;
 
 	load.pid = sys_getpid();
-	load.is_started = !started || strtol(started, NULL, 10) == load.pid;
+	load.is_started = started && strtol(started, NULL, 10) == load.pid;
 	load.has_err = sys_fstat(STDERR_FILENO, &st) == 0;
 	if (load.has_err) {
 		load.err_dev = st.st_dev;

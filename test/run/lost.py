@@ -3,6 +3,7 @@
 are not served."""
 import errno
 import os
+import re
 import sys
 
 from harness import build, case, expect, main
@@ -221,6 +222,18 @@ def _(tool):
                        f"true; {tool.args.client} return; :")
     expect(outcome.err.count("made no"), 1, outcome.story)
     expect(outcome.err.count("uaio: run-client["), 1, outcome.story)
+
+
+@case("with UAIO_STATS alone only programs that make requests report")
+def _(tool):
+    env = {"LD_PRELOAD": tool.library, "LD_LIBRARY_PATH": tool.lib_dir,
+           "UAIO_STATS": "yes"}
+    outcome = tool.exec("sh", "-c", "true; ls -d /; env true; :", env=env)
+    outcome.expect(out="/\n", err="")
+    outcome = tool.exec("sh", "-c", f"ls -d /; {tool.args.client} return; :",
+                        env=env)
+    expect(re.findall(r"^uaio: (.*)\[", outcome.err, re.M), ["run-client"],
+           outcome.story)
 
 
 main()
