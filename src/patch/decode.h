@@ -27,4 +27,48 @@ size_t uaio_insn_length(const uint8_t *code, size_t room);
  */
 bool uaio_insn_is_movable(const uint8_t *code, size_t length);
 
+/* Bits of general registers; the number of a register is that of its bit. */
+enum {
+	UAIO_INSN_RAX = 1 << 0,
+	UAIO_INSN_RCX = 1 << 1,
+	UAIO_INSN_RDX = 1 << 2,
+	UAIO_INSN_R11 = 1 << 11,
+	/* What a function may change; not rbx, rsp, rbp and r12 to r15. */
+	UAIO_INSN_CALLED = 0x0fc7,
+	UAIO_INSN_ALL = 0xffff,
+	UAIO_INSN_NR_REGS = 16,
+};
+
+/*
+ * Return: the registers that may have another value when the next instruction is
+ * executed; of a call, when the function has returned. The stack pointer does not count,
+ * but where an operand names it. All registers if the instruction is not one of the few that are known.
+ */
+uint16_t uaio_insn_writes(const uint8_t *code, size_t length);
+
+/* Return: whether the instruction of this length does nothing, as padding does. */
+bool uaio_insn_is_nop(const uint8_t *code, size_t length);
+
+/* Return: whether the instruction of this length sets a register to a constant. */
+bool uaio_insn_sets(const uint8_t *code, size_t length, unsigned *ret_reg,
+		    uint32_t *ret_value);
+
+/* Return: whether the instruction of this length copies a register to another. */
+bool uaio_insn_copies(const uint8_t *code, size_t length, unsigned *ret_from,
+		      unsigned *ret_to);
+
+/* Which instruction is executed after an instruction. */
+enum uaio_insn_flow {
+	UAIO_FLOW_NEXT,     /* the next one */
+	UAIO_FLOW_BRANCH,   /* the one at the target, or the next one */
+	UAIO_FLOW_JUMP,     /* the one at the target */
+	UAIO_FLOW_CALL,     /* the one at the target, and later the next one */
+	UAIO_FLOW_INDIRECT, /* one whose address is in a register or in memory */
+	UAIO_FLOW_END,      /* one outside of the function, or none */
+};
+
+/* *ret_target is meaningful for a branch, a jump and a call. */
+enum uaio_insn_flow uaio_insn_flow(const uint8_t *code, size_t length,
+				   uintptr_t *ret_target);
+
 #endif /* UAIO_PATCH_DECODE_H */

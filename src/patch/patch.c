@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "patch/patch.h"
 
+#include <assert.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <dlfcn.h>
@@ -51,8 +53,16 @@ long uaio_patch_call(int nr, const long args[6])
 
 long (*uaio_patch_other)(int nr, const long args[6]);
 
+/* The first slot of a region of trampolines. */
+struct region {
+	void (*entry)(void);
+	const struct region *next;
+	size_t nr_slots;
+};
+
 /* Under the loader's lock, but for ops, which does not change. */
 static struct {
+	const struct region *regions; /* those of places that were changed */
 	const struct uaio_patch_ops *ops;
 	struct r_debug *debug;
 	/* Program headers of the objects that have been looked at. */
@@ -210,11 +220,14 @@ static bool finish(uint8_t *region, size_t bytes)
 	return sys_mprotect_exec(region, bytes, PROT_READ | PROT_EXEC) == 0;
 }
 
-static void name_entry(uint8_t *region)
+static void name_entry(uint8_t *memory, size_t bytes)
 {
-	void (*entry)(void) = uaio_patch_entry;
+	struct region *region = (struct region *)memory;
 
-	memcpy(region, &entry, sizeof(entry));
+	static_assert(sizeof(*region) <= SLOT_BYTES, "it fits into its slot");
+	region->entry = uaio_patch_entry;
+	region->next = patch.regions;
+	region->nr_slots = bytes / SLOT_BYTES;
 }
 
 static size_t whole_pages(size_t bytes)
@@ -232,16 +245,35 @@ static size_t change(const struct uaio_site *sites, size_t nr)
 
 	if (!region)
 		return 0;
-	name_entry(region);
+	name_entry(region, bytes);
 	for (size_t i = 0; i < nr; i++)
 		put_site(region + (i + 1) * SLOT_BYTES, region, &sites[i]);
 	if (finish(region, bytes))
 		for (size_t i = 0; i < nr; i++)
 			nr_done += write_code(sites[i].mov,
 					      region + (i + 1) * SLOT_BYTES);
-	if (!nr_done)
+	if (nr_done)
+		patch.regions = (const struct region *)region;
+	else
 		(void)sys_munmap(region, bytes);
 	return nr_done;
+}
+
+bool uaio_patch_number_of(uintptr_t target, uint32_t *ret_nr)
+{
+	const struct region *region = patch.regions;
+
+	for (; region; region = region->next) {
+		uintptr_t offset = target - (uintptr_t)region;
+
+		if (offset < region->nr_slots * SLOT_BYTES && offset &&
+		    !(offset % SLOT_BYTES)) {
+			memcpy(ret_nr, (const uint8_t *)target + 1,
+			       sizeof(*ret_nr));
+			return true;
+		}
+	}
+	return false;
 }
 
 /*
@@ -270,18 +302,33 @@ static bool is_known(const struct dl_phdr_info *object)
 	return false;
 }
 
-/* I4; and code that the loader still has to write to is left alone. */
-static bool is_wanted(const struct dl_phdr_info *object)
+static bool is_in(const struct dl_phdr_info *object, uintptr_t addr)
 {
-	uintptr_t ours = (uintptr_t)&uaio_patch_load;
-
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
 		uintptr_t start = object->dlpi_addr + ph->p_vaddr;
 
-		if (ph->p_type == PT_LOAD && ours >= start &&
-		    ours - start < ph->p_memsz)
-			return false;
+		if (ph->p_type == PT_LOAD && addr >= start &&
+		    addr - start < ph->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+bool uaio_patch_is_ours(const struct dl_phdr_info *object)
+{
+	return is_in(object, (uintptr_t)&uaio_patch_load);
+}
+
+/* I4; and code that the loader still has to write to is left alone. */
+static bool is_wanted(const struct dl_phdr_info *object)
+{
+	if (uaio_patch_is_ours(object))
+		return false;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		uintptr_t start = object->dlpi_addr + ph->p_vaddr;
+
 		if (ph->p_type != PT_DYNAMIC)
 			continue;
 		for (const ElfW(Dyn) *dyn = (const ElfW(Dyn) *)start;
@@ -326,19 +373,6 @@ struct left {
 	uintptr_t addr; /* in its memory */
 	bool has_enter;
 };
-
-static bool is_in(const struct dl_phdr_info *object, uintptr_t addr)
-{
-	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-		uintptr_t start = object->dlpi_addr + ph->p_vaddr;
-
-		if (ph->p_type == PT_LOAD && addr >= start &&
-		    addr - start < ph->p_memsz)
-			return true;
-	}
-	return false;
-}
 
 /* A place that was changed is none any more. */
 static int look_for_left(struct dl_phdr_info *object, size_t bytes, void *data)
@@ -413,7 +447,7 @@ static void hook_loader(void)
 			    (uintptr_t)function + JUMP_BYTES);
 	if (!region)
 		return;
-	name_entry(region);
+	name_entry(region, bytes);
 	put_hook(region + SLOT_BYTES, region);
 	if (!finish(region, bytes) ||
 	    !write_code(function, region + SLOT_BYTES))
@@ -491,6 +525,19 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 bool uaio_patch_has_left(const void *addr)
 {
 	(void)addr;
+	return false;
+}
+
+bool uaio_patch_number_of(uintptr_t target, uint32_t *ret_nr)
+{
+	(void)target;
+	(void)ret_nr;
+	return false;
+}
+
+bool uaio_patch_is_ours(const struct dl_phdr_info *object)
+{
+	(void)object;
 	return false;
 }
 

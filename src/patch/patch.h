@@ -28,8 +28,10 @@
 #ifndef UAIO_PATCH_PATCH_H
 #define UAIO_PATCH_PATCH_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct uaio_patch_ops {
 	/* A call of io_uring: as the system call. */
@@ -50,6 +52,15 @@ void uaio_patch_load(const struct uaio_patch_ops *ops);
  * been changed.
  */
 bool uaio_patch_has_left(const void *addr);
+
+/*
+ * Return: whether target is a trampoline of ours, to which the mov of a system call's
+ * number was changed into a jump. Under the loader's lock.
+ */
+bool uaio_patch_number_of(uintptr_t target, uint32_t *ret_nr);
+
+/* Return: whether the object is the library itself. */
+bool uaio_patch_is_ours(const struct dl_phdr_info *object);
 
 /*
  * As what trampolines call, for others that keep every register: uaio_patch_entry_other

@@ -13,6 +13,7 @@
 #include "patch/decode.h"
 #include "patch/find.h"
 #include "patch/patch.h"
+#include "patch/scan.h"
 #include "patch/test-places.h"
 #include "unit.h"
 
@@ -405,6 +406,15 @@ static void *open_module(void)
 	return module;
 }
 
+static int scan_module(struct dl_phdr_info *object, size_t bytes, void *calls)
+{
+	(void)bytes;
+	if (strcmp(object->dlpi_name, PATCH_MODULE))
+		return 0;
+	uaio_scan_object(object, calls);
+	return 1;
+}
+
 static void an_object_is_changed_before_its_constructors_run(void **state)
 {
 	(void)state;
@@ -413,11 +423,16 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 	for (int i = 0; i < 3; i++) {
 		void *module = open_module();
 		const long *at_start = dlsym(module, "module_at_start");
+		struct uaio_own_calls calls;
 
 		assert_int_equal(*at_start, ANSWER);
 		assert_int_equal(called.call, 425);
 		assert_int_equal(called.args[1], (long)at_start);
 		assert_non_null(strstr(reported.last, "patch-module"));
+		calls = (struct uaio_own_calls){ 0 };
+		(void)dl_iterate_phdr(scan_module, &calls);
+		assert_false(calls.has_any);
+		assert_int_equal(calls.words[425 / 64], 1ul << 425 % 64);
 		assert_false(uaio_patch_has_left(at_start));
 		/* The next comes to the same place, or to another. */
 		assert_int_equal(dlclose(module), 0);
