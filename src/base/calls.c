@@ -336,6 +336,22 @@ void uaio_calls_word(int nr_filters, const struct uaio_call_set *some,
 	*put_set(at, some) = '\0';
 }
 
+bool uaio_calls_word_is_valid(const char *word)
+{
+	static const char decimal[] = "0123456789";
+
+	if (!*word || !strcmp(word, "all"))
+		return true;
+	for (int i = 0; i < 2; i++) {
+		size_t nr = strspn(word, decimal);
+
+		if (!nr || word[nr] != ':')
+			return false;
+		word += nr + 1;
+	}
+	return *word && !word[strspn(word, "0123456789abcdef")];
+}
+
 /* Return: the calls that may be made behind so many filters. */
 static struct uaio_call_set calls_of(const char *word, int nr_filters)
 {

@@ -185,6 +185,12 @@ int uaio_calls_nr_filters(void);
  */
 bool uaio_call_try(enum uaio_call call);
 
+/*
+ * Return: whether a value of the variable is one that can have an effect: "all", or what
+ * uaio_calls_word() writes. An empty one is as none.
+ */
+bool uaio_calls_word_is_valid(const char *word);
+
 /* Write the value of the variable for these filters and calls. */
 void uaio_calls_word(int nr_filters, const struct uaio_call_set *calls,
 		     char ret_word[UAIO_CALLS_WORD_MAX]);

@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/calls.h"
 #include "base/libc.h"
 #include "base/sys.h"
 #include "options/options.h"
@@ -71,6 +72,20 @@ static void check_fixed(void)
 	uaio_config.fixed = 0;
 }
 
+/* A value that is none is as no value: the library makes the usual calls. */
+static void check_calls(void)
+{
+	const char *word = secure_getenv(UAIO_CALLS_VARIABLE);
+	char line[UAIO_OPTION_COMPLAINT_MAX + 1];
+
+	if (!word || uaio_calls_word_is_valid(word))
+		return;
+	uaio_option_complaint_of(UAIO_CALLS_VARIABLE, word,
+				 UAIO_OPTION_CALLS_EXPECTED, line,
+				 UAIO_OPTION_COMPLAINT_MAX);
+	say(line);
+}
+
 static void load_threads(void)
 {
 	const struct uaio_option *cpus = &uaio_options[UAIO_OPTION_CPUS];
@@ -123,6 +138,7 @@ void uaio_config_load(void)
 	};
 	uaio_config.has_stats = uaio_config.has_report;
 	check_names();
+	check_calls();
 	check_fixed();
 	load_threads();
 	load_faults();

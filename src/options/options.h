@@ -143,6 +143,7 @@ bool uaio_cpus_cut(struct uaio_cpus *cpus, const struct uaio_cpus *allowed);
  */
 bool uaio_option_fixed_fit(uint64_t workers, uint64_t fixed);
 #define UAIO_OPTION_FIXED_EXPECTED "no more fixed workers than workers"
+#define UAIO_OPTION_CALLS_EXPECTED "all, or what uaio run sets"
 
 enum {
 	UAIO_OPTION_COMPLAINT_MAX = 160,

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options/like.h"
 #include "options/options.h"
 
 enum {
 	NAME_MAX_SHOWN = 40,
-	FEW_MISTAKES = 2,
 };
 
 /* Those that are no option. */
@@ -57,65 +57,20 @@ size_t uaio_variable_unknown(const char *entry, const char *ignored)
 	return is_among(ignored, entry, len) ? 0 : len;
 }
 
-static unsigned least(unsigned a, unsigned b)
-{
-	return a < b ? a : b;
-}
-
-/*
- * Return: how many characters have to be put in, left out or changed to make
- * one name of the other.
- */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[NAME_MAX_SHOWN + 1];
-	size_t len = strlen(b);
-
-	for (unsigned j = 0; j <= len; j++)
-		row[j] = j;
-	for (unsigned i = 0; a[i]; i++) {
-		unsigned diagonal = row[0]++;
-
-		for (unsigned j = 0; j < len; j++) {
-			unsigned changed = diagonal + (a[i] != b[j]);
-
-			diagonal = row[j + 1];
-			row[j + 1] =
-				least(changed, least(row[j], row[j + 1]) + 1);
-		}
-	}
-	return row[len];
-}
-
-/* Return: the known variable that is most like this one, or NULL. */
-static const char *nearest(const char *name)
-{
-	unsigned best = FEW_MISTAKES + 1;
-	const char *found = NULL;
-
-	for (int i = 0; i < NR_KNOWN; i++) {
-		unsigned mistakes = distance(name, known(i));
-
-		if (mistakes < best) {
-			best = mistakes;
-			found = known(i);
-		}
-	}
-	return found;
-}
-
 void uaio_variable_complaint(const char *entry, size_t name, char *buf)
 {
 	char shown[NAME_MAX_SHOWN + 1];
-	const char *like;
+	struct uaio_like like = { .name = shown };
 
 	(void)snprintf(shown, sizeof(shown), "%.*s", (int)name, entry);
 	for (char *c = shown; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
-	like = nearest(shown);
+	for (int i = 0; i < NR_KNOWN; i++)
+		uaio_like_compare(&like, known(i));
 	(void)snprintf(buf, UAIO_VARIABLE_COMPLAINT_MAX,
 		       "uaio: %s: no such variable, it has no effect; %s%s%s",
-		       shown, like ? "did you mean " : "see uaio run --help",
-		       like ? like : "", like ? "?" : "");
+		       shown,
+		       like.best ? "did you mean " : "see uaio run --help",
+		       like.best ? like.best : "", like.best ? "?" : "");
 }

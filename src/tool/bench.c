@@ -62,9 +62,10 @@ static int find(struct bench *bench)
 	if (!access(bench->script, R_OK))
 		return 0;
 	return uaio_diag(EXIT_REFUSED,
-			 "bench: %s is not there: packages leave the benchmark "
-			 "out; in the source of uaio run make, and then "
-			 "build/uaio bench",
+			 "bench: %s is not there: packages and make leave the "
+			 "benchmark out; in the source of uaio run make bench, "
+			 "or for a part of it ninja -C build "
+			 "benchmark-programs, and then build/uaio bench",
 			 bench->script);
 }
 

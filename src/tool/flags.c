@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options/like.h"
 #include "options/options.h"
 #include "tool/tool.h"
 
@@ -30,8 +31,31 @@ static bool is_of_run(const char *word)
 	return false;
 }
 
-static void say_unknown(const char *command, const char *word)
+/* Return: the long flag that is most like @word, or NULL. */
+static const char *like_of(const char *word, const struct option *flags)
 {
+	char name[WORD_MAX];
+	struct uaio_like like = { .name = name };
+	size_t len;
+
+	if (strncmp(word, "--", 2))
+		return NULL;
+	word += 2;
+	len = strcspn(word, "=");
+	if (len >= sizeof(name))
+		return NULL;
+	memcpy(name, word, len);
+	name[len] = '\0';
+	for (; flags->name; flags++)
+		uaio_like_compare(&like, flags->name);
+	return like.best;
+}
+
+static void say_unknown(const char *command, const char *word,
+			const struct option *flags)
+{
+	const char *like = like_of(word, flags);
+
 	if (strcmp(command, "run") && !strncmp(word, "--", 2) &&
 	    is_of_run(word))
 		(void)uaio_diag(0,
@@ -41,6 +65,9 @@ static void say_unknown(const char *command, const char *word)
 				strcmp(command, "trace") ? "run "
 							 : "trace -- uaio run ",
 				word, command);
+	else if (like)
+		(void)uaio_diag(0, "%s: %s: no such option; did you mean --%s?",
+				command, word, like);
 	else
 		(void)uaio_diag(0, "%s: %s: no such option; see uaio %s --help",
 				command, word, command);
@@ -65,7 +92,7 @@ static void say_refused(int c, const char *command, const char *word,
 				"--help",
 				command, word, flag->name, command);
 	else
-		say_unknown(command, optopt ? letter : word);
+		say_unknown(command, optopt ? letter : word, flags);
 }
 
 int uaio_flags_next(int argc, char **argv, const char *letters,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options/like.h"
 #include "tool/search.h"
 #include "tool/tool.h"
 #include "tool/trapped.h"
@@ -61,8 +62,21 @@ static const struct command *find_command(const char *name)
 
 static int diag_unknown(int argc, char **argv)
 {
+	struct uaio_like like = { .name = argv[0] };
 	char path[PATH_MAX];
 
+	if (argv[0][0] == '-') {
+		uaio_like_compare(&like, "--help");
+		uaio_like_compare(&like, "--version");
+	} else {
+		for (int i = 0; i < NR_COMMANDS; i++)
+			uaio_like_compare(&like, commands[i].name);
+	}
+
+	if (argv[0][0] == '-' && like.best)
+		return uaio_diag(EXIT_REFUSED,
+				 "%s: no such option; did you mean %s?",
+				 argv[0], like.best);
 	if (argv[0][0] == '-')
 		return uaio_diag(EXIT_REFUSED,
 				 "%s: no such option%s; see uaio help", argv[0],
@@ -75,6 +89,10 @@ static int diag_unknown(int argc, char **argv)
 				 "%s: no such subcommand (to run that command: "
 				 "uaio run -- %s%s); see uaio help",
 				 argv[0], argv[0], argc > 1 ? " ..." : "");
+	if (like.best)
+		return uaio_diag(EXIT_REFUSED,
+				 "%s: no such subcommand; did you mean %s?",
+				 argv[0], like.best);
 	return uaio_diag(EXIT_REFUSED, "%s: no such subcommand; see uaio help",
 			 argv[0]);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/calls.h"
 #include "options/options.h"
 #include "options/variables.h"
 #include "tool/flags.h"
@@ -305,21 +306,46 @@ static int settle_files(struct settings *settings)
 
 /*
  * Refuses --cpus if it names no CPU that we may use: the command inherits our
- * mask.
+ * mask. Names the first of those that are left out.
  */
 static int check_cpus(const struct settings *settings)
 {
+	const char *name = uaio_options[UAIO_OPTION_CPUS].name;
 	const char *text = settings->texts[UAIO_OPTION_CPUS];
-	struct uaio_cpus asked, allowed = { { 0 } };
+	struct uaio_cpus asked, used, allowed = { { 0 } };
 
 	if (!text || uaio_option_cpus(text, &asked) < 0 ||
 	    sched_getaffinity(0, sizeof(allowed),
-			      (cpu_set_t *)(void *)&allowed) < 0 ||
-	    uaio_cpus_cut(&asked, &allowed))
+			      (cpu_set_t *)(void *)&allowed) < 0)
 		return 0;
-	return uaio_diag(EXIT_REFUSED,
-			 "--%s=%s: the command may use none of these",
-			 uaio_options[UAIO_OPTION_CPUS].name, text);
+	used = asked;
+	if (!uaio_cpus_cut(&used, &allowed))
+		return uaio_diag(EXIT_REFUSED,
+				 "--%s=%s: the command may use none of these",
+				 name, text);
+	for (size_t cpu = 0; cpu < 8 * sizeof(asked); cpu++)
+		if (CPU_ISSET_S(cpu, sizeof(asked),
+				(cpu_set_t *)(void *)&asked) &&
+		    !CPU_ISSET_S(cpu, sizeof(used), (cpu_set_t *)(void *)&used))
+			return uaio_diag(0,
+					 "--%s=%s: the command may not use "
+					 "processor %zu and is run without it",
+					 name, text, cpu);
+	return 0;
+}
+
+static int check_calls(void)
+{
+	const char *word = getenv(UAIO_CALLS_VARIABLE);
+	char line[UAIO_OPTION_COMPLAINT_MAX];
+
+	if (!word || uaio_calls_word_is_valid(word))
+		return 0;
+	uaio_option_complaint_of(UAIO_CALLS_VARIABLE, word,
+				 UAIO_OPTION_CALLS_EXPECTED, line,
+				 sizeof(line));
+	fprintf(stderr, "%s\n", line);
+	return EXIT_REFUSED;
 }
 
 static int check_fixed(const struct settings *settings)
@@ -405,6 +431,8 @@ int uaio_run_main(int argc, char **argv)
 	argv += optind;
 
 	status = set_from_environment(&settings);
+	if (!status)
+		status = check_calls();
 	if (!status)
 		status = check_cpus(&settings);
 	if (!status)

@@ -153,7 +153,12 @@ def _(tool):
     tool.run(f"--cpus={absent}-8191", "true").expect_refusal(
         2, f"--cpus={absent}-8191:", "none of these")
     # Of several, one is enough; and an inherited mask is what counts.
-    tool.run(f"--cpus={min(allowed)},{absent}", "true").expect()
+    some = f"{min(allowed)},{absent}"
+    for options, env in ((("--cpus", some), {}), ((), {"UAIO_CPUS": some})):
+        tool.run(*options, "true", env=env).expect(
+            err=f"uaio: --cpus={some}: the command may not use processor "
+                f"{absent} and is run without it\n")
+    tool.run(f"--cpus={min(allowed)}", "true").expect()
     if len(allowed) > 1:
         tool.exec("taskset", "-c", str(min(allowed)), tool.uaio, "run",
                   f"--cpus={max(allowed)}", "true").expect_refusal(

@@ -27,7 +27,37 @@ def _(tool):
     uaio = tool.copy_tool("alone")
     for arguments in ((), ("hot-read",), ("--quick",)):
         tool.exec(uaio, "bench", *arguments).expect_refusal(
-            2, "run.py is not there", "in the source of uaio")
+            2, "run.py is not there", "in the source of uaio run make bench")
+
+
+@case("a mistyped subcommand or option is told what was meant")
+def _(tool):
+    for words, meant in (
+            (("stta",), "did you mean stat?"), (("doctro",), "doctor?"),
+            (("--verison",), "did you mean --version?"),
+            (("help", "runn"), "did you mean run?"),
+            (("run", "--stat", "true"), "did you mean --stats?"),
+            (("run", "--bounse=1", "true"), "did you mean --bounce?"),
+            (("doctor", "--jsn"), "did you mean --json?"),
+            (("top", "--bye", "file"), "did you mean --by?")):
+        tool.exec(tool.uaio, *words).expect_refusal(2, meant)
+    # Nothing is like these.
+    for words in (("x",), ("run", "--" + 70 * "s", "true"), ("-" + 70 * "v",)):
+        outcome = tool.exec(tool.uaio, *words).expect_refusal(2, "see uaio ")
+        expect("did you mean" in outcome.err, False, outcome.story)
+
+
+@case("a nonsense value of UAIO_CALLS is told of")
+def _(tool):
+    for value in ("foo", "ALL", "1:2", "1:2:x", ":1:1", "1:2:3 "):
+        said = f"uaio: UAIO_CALLS={value}: expected all, or what uaio run sets\n"
+        tool.run("true", env={"UAIO_CALLS": value}).expect(2, err=said)
+        tool.exec("true", env={"UAIO_CALLS": value, "LD_PRELOAD": tool.library}
+                  ).expect(err=said)
+    for value in ("all", "", "1:2:0af"):
+        tool.run("true", env={"UAIO_CALLS": value}).expect()
+        tool.exec("true", env={"UAIO_CALLS": value, "LD_PRELOAD": tool.library}
+                  ).expect()
 
 
 @case("a command in quotes is told to be written without")

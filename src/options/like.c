@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "options/like.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum {
+	KNOWN_MAX = 40, /* characters; no known name has more */
+	FEW_MISTAKES = 2,
+};
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Return: how many characters have to be put in, left out or changed to make
+ * one name of the other; b has no more than KNOWN_MAX.
+ */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned row[KNOWN_MAX + 1];
+	size_t len = strlen(b);
+
+	for (unsigned j = 0; j <= len; j++)
+		row[j] = j;
+	for (unsigned i = 0; a[i]; i++) {
+		unsigned diagonal = row[0]++;
+
+		for (unsigned j = 0; j < len; j++) {
+			unsigned changed = diagonal + (a[i] != b[j]);
+
+			diagonal = row[j + 1];
+			row[j + 1] =
+				least(changed, least(row[j], row[j + 1]) + 1);
+		}
+	}
+	return row[len];
+}
+
+void uaio_like_compare(struct uaio_like *like, const char *known)
+{
+	size_t len = strlen(like->name), known_len = strlen(known);
+	unsigned mistakes;
+
+	/* A longer name differs by more mistakes than are few. */
+	if (len > KNOWN_MAX + FEW_MISTAKES || known_len > KNOWN_MAX)
+		return;
+	mistakes = distance(like->name, known);
+	if (mistakes > FEW_MISTAKES || 2 * mistakes > len ||
+	    (like->best && mistakes >= like->mistakes))
+		return;
+	like->best = known;
+	like->mistakes = mistakes;
+}
