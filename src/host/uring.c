@@ -280,8 +280,9 @@ static void report_patched(const char *name, size_t nr, size_t nr_left)
 		"uaio: library: io_uring calls in %.300s: %zu come here, "
 		"%zu cannot be changed%s\n",
 		*name ? name : "the program", nr, nr_left,
-		nr_left ? ", and are the kernel's: use a build with liburing "
-			  "as a library"
+		nr_left ? ", and are the kernel's: start the program by uaio "
+			  "run --trap, or use a build with liburing as a "
+			  "library"
 			: "");
 	uaio_report_say(line);
 }

@@ -646,3 +646,26 @@ enum uaio_insn_flow uaio_insn_flow(const uint8_t *code, size_t length,
 		      (uintptr_t)last_number(code, length, bytes);
 	return flow;
 }
+
+bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
+			uintptr_t *ret_addr)
+{
+	struct insn insn;
+
+	if (!read_insn(code, length, &insn) || insn.at != length ||
+	    insn.is_vex || insn.map)
+		return false;
+	*ret_addr = (uintptr_t)code + length;
+	if (insn.opcode == 0x8d && is_relative(&insn)) {
+		*ret_addr += (uintptr_t)last_number(code, length, 4);
+		return true;
+	}
+	/* mov of a constant to a register, or to memory */
+	if (insn.has_66 ||
+	    (insn.opcode == 0xc7
+		     ? (insn.modrm >> 3 & 7) != 0
+		     : !is_in(insn.opcode, 0xb8, 0xbf) || insn.rex & 8))
+		return false;
+	*ret_addr = moved + (uint32_t)last_number(code, length, 4);
+	return true;
+}

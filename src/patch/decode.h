@@ -57,6 +57,13 @@ bool uaio_insn_sets(const uint8_t *code, size_t length, unsigned *ret_reg,
 bool uaio_insn_copies(const uint8_t *code, size_t length, unsigned *ret_from,
 		      unsigned *ret_to);
 
+/*
+ * Return: whether the instruction of this length computes an address: by lea, relative
+ * to rip, or by mov of a constant, which is an address in an object moved by moved.
+ */
+bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
+			uintptr_t *ret_addr);
+
 /* Which instruction is executed after an instruction. */
 enum uaio_insn_flow {
 	UAIO_FLOW_NEXT,     /* the next one */

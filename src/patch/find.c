@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "patch/decode.h"
+#include "patch/reach.h"
 
 enum {
 	SETUP = 0x1a9, /* 425; enter and register follow */
@@ -13,9 +14,8 @@ enum {
 
 static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 
-/* Return: whether these bytes are in a segment of the object with those flags. */
-static bool is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
-		      size_t bytes, uint32_t flags)
+bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
+		    size_t bytes, uint32_t flags)
 {
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
@@ -62,7 +62,7 @@ static const struct header *table_of(const struct dl_phdr_info *object)
 	if (!ph || ph->p_memsz < sizeof(*header))
 		return NULL;
 	header = (const struct header *)(object->dlpi_addr + ph->p_vaddr);
-	if (!is_mapped(object, (uintptr_t)header, ph->p_memsz, PF_R) ||
+	if (!uaio_is_mapped(object, (uintptr_t)header, ph->p_memsz, PF_R) ||
 	    header->version != 1 || header->frame_encoding != PCREL_SDATA4 ||
 	    header->count_encoding != UDATA4 ||
 	    header->row_encoding != DATAREL_SDATA4 ||
@@ -83,7 +83,7 @@ static bool read_entry(const struct dl_phdr_info *object,
 	uintptr_t base = (uintptr_t)header, fde = base + row->fde, start;
 	int32_t words[4];
 
-	if (!is_mapped(object, fde, sizeof(words), PF_R))
+	if (!uaio_is_mapped(object, fde, sizeof(words), PF_R))
 		return false;
 	memcpy(words, (const void *)fde, sizeof(words));
 	start = base + row->start;
@@ -91,7 +91,7 @@ static bool read_entry(const struct dl_phdr_info *object,
 		return false;
 	*ret_start = start;
 	*ret_end = start + (uint32_t)words[3];
-	return is_mapped(object, start, (uint32_t)words[3], PF_R | PF_X);
+	return uaio_is_mapped(object, start, (uint32_t)words[3], PF_R | PF_X);
 }
 
 bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
@@ -168,23 +168,45 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 	return FOUND_NOTHING;
 }
 
-static enum found look_at(const struct dl_phdr_info *object, uint8_t *mov,
+/* A search for places in one object. */
+struct search {
+	const struct dl_phdr_info *object;
+	struct uaio_reach reach; /* of the segment that was asked for last */
+};
+
+/* What is at mov, which is in no function of the table. */
+static enum uaio_reached reached_at(struct search *search, uint8_t *mov)
+{
+	struct uaio_reach *reach = &search->reach;
+
+	/* It is followed once, as that takes a while. */
+	if (!uaio_reach_covers(reach, (uintptr_t)mov)) {
+		uaio_reach_close(reach);
+		(void)uaio_reach_open(reach, search->object, (uintptr_t)mov);
+	}
+	return uaio_reach_at(reach, (uintptr_t)mov);
+}
+
+static enum found look_at(struct search *search, uint8_t *mov,
 			  const uint8_t *segment_end,
 			  struct uaio_site *ret_site)
 {
 	uintptr_t start, end;
+	enum found found;
 
-	if (uaio_find_function(object, (uintptr_t)mov, &start, &end))
+	if (uaio_find_function(search->object, (uintptr_t)mov, &start, &end))
 		return is_instruction(start, end, (uintptr_t)mov)
 			       ? look_behind(mov, (const uint8_t *)end,
 					     ret_site)
 			       : FOUND_NOTHING;
-	/* Nobody knows what it is, but it looks like one. */
-	return segment_end - mov >= UAIO_SITE_MOV_BYTES + 2 &&
-			       !memcmp(mov + UAIO_SITE_MOV_BYTES, syscall_bytes,
-				       2)
-		       ? FOUND_UNKNOWN
-		       : FOUND_NOTHING;
+	found = look_behind(mov, segment_end, ret_site);
+	if (found == FOUND_NOTHING)
+		return FOUND_NOTHING;
+	switch (reached_at(search, mov)) {
+	case UAIO_REACHED_FIRST: return found;
+	case UAIO_REACHED_OTHER: return FOUND_NOTHING;
+	default: return FOUND_UNKNOWN; /* it looks like one */
+	}
 }
 
 static bool is_among(const uint8_t *number, const struct uaio_numbers *numbers)
@@ -225,6 +247,7 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left)
 {
+	struct search search = { .object = object };
 	size_t nr = 0;
 
 	*ret_nr_left = 0;
@@ -238,11 +261,12 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 			continue;
 		for (; nr < max && (at = next_mov(at, end, numbers)); at++) {
 			enum found found =
-				look_at(object, at, end, &ret_sites[nr]);
+				look_at(&search, at, end, &ret_sites[nr]);
 
 			nr += found == FOUND_SITE;
 			*ret_nr_left += found == FOUND_UNKNOWN;
 		}
 	}
+	uaio_reach_close(&search.reach);
 	return nr;
 }

@@ -5,8 +5,8 @@
  * A place is `mov $N,%eax` with the number of a call, instructions that may be
  * moved, and `syscall`. That these are instructions, and not parts of others or
  * data, is known by going through the function from its beginning, which the
- * object's table for unwinding has. A function without an entry there has no
- * places.
+ * object's table for unwinding has. In a function without an entry there, it is
+ * known by following the code of the object (reach.h).
  *
  * Tested by test-patch.c.
  */
@@ -47,6 +47,10 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 		       const struct uaio_numbers *numbers,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left);
+
+/* Return: whether these bytes are in a segment of the object with those flags. */
+bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
+		    size_t bytes, uint32_t flags);
 
 /*
  * Find the function that addr is in.

@@ -28,12 +28,12 @@ static const struct {
 	ROW(miss_register), ROW(miss_wide),        ROW(miss_inside),
 	ROW(miss_below),    ROW(miss_above),       ROW(miss_high),
 	ROW(miss_16_bits),  ROW(miss_no_call),     ROW(left_relative),
-	ROW(left_branch),   ROW(left_overwritten), ROW(left_unknown),
+	ROW(left_branch),   ROW(left_overwritten),
 };
 
 enum {
-	NR_SITES = 10,
-	NR_LEFT = 5,
+	NR_SITES = 11,
+	NR_LEFT = 4,
 	CODE_BYTES = 24,
 	ANSWER = 70000000,
 };
@@ -49,6 +49,7 @@ static struct {
 static struct {
 	unsigned nr_reports;
 	size_t nr, nr_left; /* of the places */
+	size_t last_nr, last_left;
 	char last[256];
 } reported;
 
@@ -89,6 +90,8 @@ static void report(const char *name, size_t nr, size_t nr_left)
 		reported.nr = nr;
 		reported.nr_left = nr_left;
 	}
+	reported.last_nr = nr;
+	reported.last_left = nr_left;
 	snprintf(reported.last, sizeof(reported.last), "%s", name);
 }
 
@@ -274,7 +277,8 @@ static void each_place_calls_us_with_its_number(void **state)
 		long nr;
 	} sites[] = { { adjacent_setup, 425 },
 		      { adjacent_enter, 426 },
-		      { adjacent_register, 427 } };
+		      { adjacent_register, 427 },
+		      { without_table, 426 } };
 	const long args[6] = { 1, 2, 3, 4, 5, 6 };
 
 	(void)state;
@@ -394,13 +398,13 @@ static bool is_loader_known(void)
 	return *(const uint8_t *)debug->r_brk == 0xe9;
 }
 
-static void *open_module(void)
+static void *open_module(const char *path)
 {
 	void *module;
 
 	memset(&called, 0, sizeof(called));
 	called.ret = ANSWER;
-	module = dlopen(PATCH_MODULE, RTLD_NOW | RTLD_LOCAL);
+	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!module)
 		fail_msg("%s", dlerror());
 	return module;
@@ -421,7 +425,7 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 	if (!is_loader_known())
 		skip();
 	for (int i = 0; i < 3; i++) {
-		void *module = open_module();
+		void *module = open_module(PATCH_MODULE);
 		const long *at_start = dlsym(module, "module_at_start");
 		struct uaio_own_calls calls;
 
@@ -437,6 +441,62 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 		/* The next comes to the same place, or to another. */
 		assert_int_equal(dlclose(module), 0);
 	}
+}
+
+/* Return: whether the place that a function of the object is at was changed. */
+static bool calls_us(void *module, const char *name)
+{
+	place_fn *function;
+
+	*(void **)&function = dlsym(module, name);
+	if (!function)
+		fail_msg("%s", dlerror());
+	if (make(function, ANSWER) != ANSWER)
+		return false;
+	return called.nr == 1 && called.call == 426 && called.args[3] == 4;
+}
+
+static void code_without_a_table_is_changed_where_it_is_known(void **state)
+{
+	static const char *const names[] = { "bare_exported", "bare_called",
+					     "bare_jumped",   "bare_pointed",
+					     "bare_computed", "bare_by_table" };
+	static const uint8_t mov[] = { 0xb8, 0xaa, 1, 0, 0 };
+	const uint8_t *(*get)(void);
+	void *module;
+
+	(void)state;
+	if (!is_loader_known())
+		skip();
+	module = open_module(PATCH_BARE);
+	assert_non_null(strstr(reported.last, "patch-bare"));
+	for (size_t i = 0; i < NR_ELEMENTS(names); i++)
+		if (!calls_us(module, names[i]))
+			fail_msg("%s was not changed", names[i]);
+	assert_int_equal(reported.last_nr, NR_ELEMENTS(names));
+	/* What nobody names, and what is no code. */
+	assert_int_equal(reported.last_left, 3);
+	*(void **)&get = dlsym(module, "bare_data");
+	assert_memory_equal(get(), mov, sizeof(mov));
+	*(void **)&get = dlsym(module, "bare_astray");
+	assert_memory_equal(get(), mov, sizeof(mov));
+	*(void **)&get = dlsym(module, "bare_inside");
+	assert_int_equal((long)get(), 0x50f000001aab8);
+	assert_int_equal(dlclose(module), 0);
+}
+
+static void functions_that_overlap_are_not_known(void **state)
+{
+	void *module;
+
+	(void)state;
+	if (!is_loader_known())
+		skip();
+	module = open_module(PATCH_OVERLAPPING);
+	assert_non_null(strstr(reported.last, "patch-overlapping"));
+	assert_int_equal(reported.last_nr, 0);
+	assert_int_equal(reported.last_left, 1);
+	assert_int_equal(dlclose(module), 0);
 }
 
 /* A library that makes the calls by itself: its code, and the kernel's rings. */
@@ -496,6 +556,8 @@ int main(void)
 		UNIT_TEST(an_object_that_is_left_as_it_was_is_known),
 		UNIT_TEST(a_jump_to_the_system_call_itself_reaches_the_kernel),
 		UNIT_TEST(an_object_is_changed_before_its_constructors_run),
+		UNIT_TEST(code_without_a_table_is_changed_where_it_is_known),
+		UNIT_TEST(functions_that_overlap_are_not_known),
 		UNIT_TEST(liburing_works_when_its_calls_come_to_us),
 		UNIT_TEST(functions_end_where_their_instructions_do),
 		UNIT_TEST(an_instruction_that_is_cut_off_has_no_length),

@@ -10,6 +10,6 @@ place_fn adjacent_setup, adjacent_enter, adjacent_register, moved, red_zone,
 	registers, wide, widest, emptied, flagged, miss_register, miss_wide,
 	miss_inside, miss_below, miss_above, miss_high, miss_16_bits,
 	miss_no_call, left_relative, left_branch, left_overwritten,
-	left_unknown, left_on_two_pages;
+	without_table, left_on_two_pages;
 
 #endif /* UAIO_PATCH_TEST_PLACES_H */

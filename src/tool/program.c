@@ -157,16 +157,23 @@ static void judge_aio_sites(const struct program *program)
 
 static void judge_left_sites(const struct program *program)
 {
+	const unsigned nr = program->uses.nr_sites_left;
+	const bool has_trap =
+		program->machine->served.doors[UAIO_SERVED_TRAP].is_served;
 	struct uaio_finding *finding;
 
-	if (!program->uses.nr_sites_left || !program->can_be_loaded)
+	if (!nr || !program->can_be_loaded)
 		return;
 	finding = uaio_find(program->findings, UAIO_WARN, "io_uring",
-			    "%u instructions that call it cannot be changed: "
-			    "their calls reach the kernel",
-			    program->uses.nr_sites_left);
+			    "%u instruction%s in %s that call%s it cannot be "
+			    "changed: the calls reach the kernel",
+			    nr, nr == 1 ? "" : "s",
+			    program->uses.users[UAIO_USE_SITES],
+			    nr == 1 ? "s" : "");
 	uaio_finding_fix(finding, "program",
-			 "use a build with liburing as a library");
+			 "%suse a build with liburing as a "
+			 "library",
+			 has_trap ? "start it by uaio run --trap, or " : "");
 }
 
 /*

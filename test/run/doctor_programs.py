@@ -90,6 +90,27 @@ os.execvp(sys.argv[1], sys.argv[1:])
                                  words="uaio run --trap --stats")
 
 
+@case("the doctor finds calls of io_uring in code without tables for unwinding")
+def _(tool):
+    if os.uname().machine != "x86_64":
+        raise Skip("they are found on x86-64")
+    bare = ["-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-s"]
+    text = INLINE + user_of("own_setup").partition("\n")[2]
+    for name, options in (("bare", []), ("bare-moved", ["-pie", "-fPIE"]),
+                          ("bare-fixed", ["-no-pie", "-fno-pie"])):
+        program = build(tool, name, text, *bare, *options)
+        doctor(tool, program, before=behind(tool, DENIED)).expect(
+            "io_uring", "PASS", section=program,
+            words=f"1 instruction in {name} that calls it: uaio run serves")
+    # Nothing in the program leads to the instruction.
+    text = ('asm(".text\\n mov $425, %eax\\n syscall\\n ret\\n");\n'
+            + user_of("getpid"))
+    program = build(tool, "unnamed", text, *bare)
+    doctor(tool, program, before=behind(tool, DENIED)).expect(
+        "io_uring", "WARN", "program", section=program,
+        words="1 instruction in unnamed that calls it cannot be changed")
+
+
 @case("the doctor warns of instructions that call kernel AIO")
 def _(tool):
     if os.uname().machine != "x86_64":

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Part of test-patch.c: an object without a table for unwinding. Its functions have the
+ * arguments of a system call, as those of test-places.c.
+ */
+
+#define LOCAL(name, ...) __asm__(".text\n.balign 16\n" #name ":\n" __VA_ARGS__)
+#define FUNCTION(name, ...)                      \
+	__asm__(".globl " #name "\n"             \
+		".type " #name ", @function\n"); \
+	LOCAL(name, __VA_ARGS__)
+#define SITE "mov $426, %eax\n xor %r9d, %r9d\n syscall\n ret\n"
+
+#if !defined(OVERLAPS)
+
+/* The loader knows its address. */
+FUNCTION(bare_exported, "mov %rcx, %r10\n test %edi, %edi\n js 1f\n" SITE
+			"1: xor %eax, %eax\n ret\n");
+
+/* What a named function leads to. */
+FUNCTION(bare_called, "mov %rcx, %r10\n call called\n ret\n");
+LOCAL(called, SITE);
+FUNCTION(bare_jumped, "mov %rcx, %r10\n jmp jumped\n");
+LOCAL(jumped, SITE);
+
+/* A pointer that the loader fills in. */
+FUNCTION(bare_pointed, "mov %rcx, %r10\n jmp *pointer(%rip)\n");
+LOCAL(pointed, SITE);
+__asm__(".section .data.rel.ro, \"aw\"\n.balign 8\npointer: .quad pointed\n");
+
+/* An address that an instruction computes, and what it leads to. */
+FUNCTION(bare_computed, "mov %rcx, %r10\n lea computed(%rip), %r11\n"
+			"jmp *%r11\n");
+LOCAL(computed, "call inner\n ret\n");
+LOCAL(inner, SITE);
+
+/* A table of jumps. */
+FUNCTION(bare_by_table, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
+			"lea table(%rip), %r11\n"
+			"movslq (%r11,%rax,4), %rax\n add %r11, %rax\n"
+			"jmp *%rax\n"
+			"first: xor %eax, %eax\n ret\n"
+			"second: " SITE);
+__asm__(".section .rodata\n.balign 4\n"
+	"table: .long first - table, second - table\n");
+
+/* Nobody names it: it may be data. */
+LOCAL(unnamed, SITE);
+/* Its address is computed, and it begins like code; but it is none. */
+FUNCTION(bare_data, "lea data(%rip), %rax\n ret\n");
+LOCAL(data, "mov $426, %eax\n syscall\n .byte 6, 6\n");
+/* The same, and it leads into the middle of an instruction. */
+FUNCTION(bare_astray, "lea astray(%rip), %rax\n ret\n");
+LOCAL(astray, "mov $426, %eax\n syscall\n jmp bare_exported + 1\n");
+/* Part of another instruction. */
+FUNCTION(bare_inside, ".byte 0x48, 0xb9, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0\n"
+		      "mov %rcx, %rax\n ret\n");
+
+#else
+
+/* Two functions of which the instructions overlap: neither is known to be one. */
+FUNCTION(bare_overlapped, "mov %rcx, %r10\n" SITE);
+__asm__(".globl bare_overlapping\n.type bare_overlapping, @function\n"
+	".set bare_overlapping, bare_overlapped + 1\n");
+
+#endif
