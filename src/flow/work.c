@@ -29,14 +29,16 @@
  */
 static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 {
+	struct uaio_trial_read read;
 	uint64_t start;
 	int64_t res;
 
 	if (!req->file || !uaio_trust_is_sought(req->file, &req->sqe))
 		return uaio_req_execute_by(req, worker);
+	uaio_trust_begin(&req->file->inode->trust, &read);
 	start = uaio_cycles();
 	res = uaio_req_execute_by(req, worker);
-	uaio_trust_tell(req->file, &req->sqe, uaio_cycles() - start);
+	uaio_trust_tell(req->file, &read, &req->sqe, uaio_cycles() - start);
 	return res;
 }
 

@@ -102,8 +102,8 @@ static bool is_read_here(void)
 }
 
 /*
- * Read until one read is executed inside io_submit. When a worker is preempted
- * in a read the count starts again, so it may take more reads than are needed.
+ * Read until one read is executed inside io_submit. A read in which its worker is
+ * preempted does not count, so it may take more reads than are needed.
  * Return: how many reads workers executed.
  */
 static unsigned nr_until_here(void)
@@ -182,6 +182,35 @@ static void each_time_trust_ends_twice_as_many_are_needed(void **state)
 	}
 }
 
+/* As nr_until_here(); one read of 16 takes long. No more reads than max. */
+static unsigned nr_until_here_with_slow(unsigned max)
+{
+	unsigned nr = 0;
+	bool is_here = false;
+
+	while (!is_here && nr < max) {
+		store_relaxed(&fs.slow_us, nr++ % 16 ? 0 : 100);
+		is_here = is_read_here();
+	}
+	store_relaxed(&fs.slow_us, 0);
+	return nr;
+}
+
+static void workers_that_are_preempted_do_not_keep_trust_away(void **state)
+{
+	(void)state;
+	nr_until_here();
+	nr_waits();
+	assert_true(nr_until_here_with_slow(64 * FIRST) < 64 * FIRST);
+}
+
+static void workers_that_wait_now_and_then_keep_trust_away(void **state)
+{
+	(void)state;
+	store_relaxed(&fs.sleeps, 1);
+	assert_int_equal(nr_until_here_with_slow(16 * FIRST), 16 * FIRST);
+}
+
 /* Another file of the device, of which nothing is known. */
 static void open_another(void)
 {
@@ -223,6 +252,8 @@ int main(void)
 		TRUST_TEST(
 			reads_that_took_long_and_did_not_sleep_change_nothing),
 		TRUST_TEST(each_time_trust_ends_twice_as_many_are_needed),
+		TRUST_TEST(workers_that_are_preempted_do_not_keep_trust_away),
+		TRUST_TEST(workers_that_wait_now_and_then_keep_trust_away),
 		TRUST_TEST(of_a_new_file_its_device_is_trusted),
 		TRUST_TEST(
 			where_an_answer_may_never_come_each_file_has_to_earn_it),

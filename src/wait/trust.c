@@ -152,6 +152,19 @@ static void count_close(struct uaio_trust *trust)
 		store_relaxed(&trust->nr_close, nr_close - 1);
 }
 
+/*
+ * A read was slow (I2).
+ * Return: whether it is known to have waited, and not only to have been preempted.
+ */
+static bool has_waited(struct uaio_trust *trust,
+		       const struct uaio_trial_read *read, uint32_t times)
+{
+	if (read->is_close)
+		return uaio_thread_nr_sleeps() != read->nr_sleeps;
+	store_relaxed(&trust->nr_close, times * FAST_READS);
+	return false;
+}
+
 void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 		    const struct uaio_trial_read *read,
 		    const struct uaio_sqe *sqe, uint64_t cycles)
@@ -166,9 +179,7 @@ void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 			count_close(trust);
 		return;
 	}
-	if (!read->is_close) {
-		store_relaxed(&trust->nr_close, times * FAST_READS);
-	} else if (uaio_thread_nr_sleeps() != read->nr_sleeps) {
+	if (has_waited(trust, read, times)) {
 		end_trust(trust);
 		if (trust != &inode->trust)
 			end_trust(&inode->trust);
@@ -191,14 +202,20 @@ static void tell(struct uaio_trust *trust, bool is_fast)
 		store_relaxed(&trust->nr_fast, 0);
 }
 
-void uaio_trust_tell(struct uaio_file *file, const struct uaio_sqe *sqe,
-		     uint64_t cycles)
+void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
+		     const struct uaio_sqe *sqe, uint64_t cycles)
 {
+	struct uaio_trust *trust = &file->inode->trust;
 	struct uaio_trust *device = device_of(file, file->inode);
-	bool is_fast = uaio_cycles_per_us() && !slowness(sqe, cycles);
+	uint32_t times = uaio_cycles_per_us() ? slowness(sqe, cycles) : 0;
 
+	/* As long as the cycle counter's rate is unknown, no read is known to be fast. */
+	if (!uaio_cycles_per_us() || (times && !has_waited(trust, read, times)))
+		return;
+	if (!times && read->is_close)
+		count_close(trust);
 	/* Reads of an inode that is known do not count for its device. */
-	if (device && load_relaxed(&file->inode->trust.nr_fast) < FAST_READS)
-		tell(device, is_fast);
-	tell(&file->inode->trust, is_fast);
+	if (device && load_relaxed(&trust->nr_fast) < FAST_READS)
+		tell(device, !times);
+	tell(trust, !times);
 }

@@ -14,7 +14,10 @@
  *   I2  One read that took longer than a copy proves nothing: its thread may
  *       have been preempted. It has the next 64 reads, and as many again for
  *       each 20 us that it took, looked at closely: the first of those that
- *       takes long, and in which the thread sleeps, ends the trust.
+ *       takes long, and in which the thread sleeps, ends the trust. A worker's
+ *       read that does so has the count of fast reads start again. A slow read
+ *       in which no thread slept is not counted: on a busy machine one of some
+ *       hundred reads is preempted, and trust would never come back.
  *   I3  Each time trust ends, twice as many fast reads are needed to get it
  *       back. So a file that is cold in part makes its submitter wait twice for
  *       64 reads by workers, then twice for 128, and so on up to 2^16. Waiting
@@ -50,7 +53,8 @@ struct uaio_trust *uaio_trust_find(const struct uaio_file *file,
 
 /*
  * A plain read by the submitter. Call begin before it and end after it, with
- * the trust that was found and the cycles the read took.
+ * the trust that was found and the cycles the read took. Before a worker's read
+ * call begin with the trust of the inode, and after it tell.
  */
 struct uaio_trial_read {
 	bool is_close;
@@ -70,7 +74,7 @@ bool uaio_trust_is_sought(const struct uaio_file *file,
  * The worker's read took so many cycles. The caller has a reference to the
  * file.
  */
-void uaio_trust_tell(struct uaio_file *file, const struct uaio_sqe *sqe,
-		     uint64_t cycles);
+void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
+		     const struct uaio_sqe *sqe, uint64_t cycles);
 
 #endif /* UAIO_WAIT_TRUST_H */
