@@ -190,8 +190,9 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 	    nr + nr_native != refs - 1 || (nr && !knows_our_numbers()))
 		return false;
 	/* The kernel may give one back that a worker is to execute then. */
-	if (nr_native && (waited_ns < HOPE_MS * 1000000ll ||
-			  !submitters_are_in_calls(file, nr_native)))
+	if (nr_native &&
+	    ((waited_ns < HOPE_MS * 1000000ll && !uaio_native_is_final(file)) ||
+	     !submitters_are_in_calls(file, nr_native)))
 		return false;
 	for (uint32_t i = 0; i < nr; i++)
 		if (!is_in_call(tids[i], load_relaxed(&file->fd)))

@@ -206,7 +206,7 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 /* Return: whether the kernel has not executed it, so that a worker does. */
 static bool is_given_back(const struct uaio_req *req, int64_t res)
 {
-	return unlikely(res == -EAGAIN) ||
+	return (unlikely(res == -EAGAIN) && !uaio_native_is_final(req->file)) ||
 	       unlikely(uaio_may_bounce(req->file, &req->sqe, res));
 }
 

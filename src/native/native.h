@@ -23,6 +23,15 @@
  * requests of a file server (FUSE, NFS) are not native, as their pieces would go there
  * one after the other; nor are any if --segments asks for several.
  *
+ * Requests on a file server (FUSE, NFS) are submitted by workers only, and without
+ * RWF_NOWAIT: io_submit() waits there when the server has as many as it takes at once
+ * (max_background of FUSE), and for the answer where the server takes none
+ * asynchronously. Most often it does not wait. Then a request that is not answered
+ * occupies no worker, and writes in place of one file are with the server together: plain
+ * calls each hold the inode's lock until they are answered. What is submitted so keeps
+ * the process from ending until it is answered. Reads wait so for clients of kernel AIO
+ * only, who would find the same without the library.
+ *
  * A write that was handed back has no blocks in the file yet, most often: the kernel
  * waits until they are found, and then for the device, and by a plain call keeps
  * every other such write of the file waiting for both. So a worker submits it, to the
@@ -62,8 +71,8 @@
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
  * system call that may block.
  *
- * Tested by test-native.c, test-native-large.c, test-native-blocks.c and
- * test-native-rings.c.
+ * Tested by test-native.c, test-native-large.c, test-native-blocks.c,
+ * test-native-server.c and test-native-rings.c.
  */
 #ifndef UAIO_NATIVE_NATIVE_H
 #define UAIO_NATIVE_NATIVE_H
@@ -102,6 +111,12 @@ bool uaio_native_is_refused(const struct uaio_group *group);
  * blocks or a large request that the worker may submit.
  */
 bool uaio_native_suits_worker(const struct uaio_req *req);
+
+/*
+ * Return: whether all that the kernel says of the file's requests are their results, so
+ * that none is given back: a file server's.
+ */
+bool uaio_native_is_final(const struct uaio_file *file);
 
 /* The most requests of one call. */
 enum { UAIO_NATIVE_BATCH = 32 };

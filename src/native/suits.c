@@ -105,9 +105,8 @@ static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req,
 	struct uaio_file *file = req->file;
 
 	return !sqe->ioprio && !sqe->is_async && !req->done_bytes &&
-	       !sqe->links && !load_relaxed(&file->nowait_refused) &&
-	       is_size_for_kernel(file, size) && !uaio_config.force_worker &&
-	       !uaio_native_is_refused(req->group);
+	       !sqe->links && is_size_for_kernel(file, size) &&
+	       !uaio_config.force_worker && !uaio_native_is_refused(req->group);
 }
 
 static bool is_allowed(void)
@@ -150,7 +149,10 @@ enum uaio_native_way uaio_native_way(const struct uaio_req *req)
 	if (likely(!is_by_itself(req)))
 		return UAIO_NATIVE_NOT;
 	size = size_of(req);
-	if (!is_for_kernel(req, size))
+	/* A file server has the kernel wait in the call, whatever its flags. */
+	if (load_relaxed(&req->file->nowait_refused) ||
+	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) ||
+	    !is_for_kernel(req, size))
 		return UAIO_NATIVE_NOT;
 	if (likely(!were_in_vain(req->file, size)))
 		return UAIO_NATIVE_NOWAIT;
@@ -158,6 +160,42 @@ enum uaio_native_way uaio_native_way(const struct uaio_req *req)
 	if (is_tried_again(req->file, size, may_wait ? TRY_SELDOM : TRY_EVERY))
 		return UAIO_NATIVE_NOWAIT;
 	return may_wait ? UAIO_NATIVE_BLOCKING : UAIO_NATIVE_NOT;
+}
+
+bool uaio_native_is_final(const struct uaio_file *file)
+{
+	return uaio_file_has(file, UAIO_FILE_F_REMOTE);
+}
+
+static bool is_synchronous(const struct uaio_req *req)
+{
+	return req->sqe.rw_flags & (RWF_DSYNC | RWF_SYNC) ||
+	       uaio_file_has(req->file, UAIO_FILE_F_SYNC);
+}
+
+/* Return: whether a worker submits a request of a file server (native.h). */
+static bool is_for_server(const struct uaio_req *req, enum size size)
+{
+	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
+
+	if (size != SMALL || uaio_config.bounces)
+		return false;
+	return req->order == UAIO_ORDER_WRITE_INPLACE
+		       ? !is_synchronous(req)
+		       : sink->door == UAIO_DOOR_AIO;
+}
+
+/* The same of other files: a large request, or a write that waits for blocks. */
+static bool is_for_device(const struct uaio_req *req, enum size size)
+{
+	const struct uaio_file *file = req->file;
+
+	/* relaxed, all: advice */
+	if (load_relaxed(&file->nowait_refused))
+		return false;
+	return size == LARGE ? load_relaxed(&file->takes_nowait)
+			     : req->order == UAIO_ORDER_WRITE_INPLACE &&
+				       load_relaxed(&file->refs) > REFS_ALONE;
 }
 
 bool uaio_native_suits_worker(const struct uaio_req *req)
@@ -169,12 +207,10 @@ bool uaio_native_suits_worker(const struct uaio_req *req)
 	if (likely(!is_by_itself(req)) || load_relaxed(&file->owns_fd))
 		return false;
 	size = size_of(req);
-	/* relaxed, both: advice */
-	if (size == LARGE ? !load_relaxed(&file->takes_nowait)
-			  : req->order != UAIO_ORDER_WRITE_INPLACE ||
-				    load_relaxed(&file->refs) <= REFS_ALONE)
-		return false;
-	return is_for_kernel(req, size);
+	return (uaio_file_has(file, UAIO_FILE_F_REMOTE)
+			? is_for_server(req, size)
+			: is_for_device(req, size)) &&
+	       is_for_kernel(req, size);
 }
 
 /*

@@ -197,7 +197,11 @@ const struct difference differs_killed = {
 		"event has not been posted may not have happened. The kernel "
 		"executes those writes inside io_submit or has handed them to "
 		"the disk. Wait for the events of what must "
-		"not be lost.",
+		"not be lost. Direct writes inside a file on FUSE or a network "
+		"file system are made by the kernel's AIO: a client of "
+		"io_uring or POSIX AIO that is killed ends once the server has "
+		"answered them, as a client of kernel AIO does; with "
+		"`--backend=threads` at once.",
 };
 
 const struct difference differs_ring_file = {

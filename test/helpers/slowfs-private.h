@@ -20,6 +20,7 @@ struct slowfs {
 	int poke;            /* an eventfd: look at is_holding again */
 	uint32_t open_flags; /* FOPEN_*, of every file */
 	uint32_t init_flags; /* FUSE_*, beside those of every server */
+	uint16_t background_max;
 	char folder[PATH_MAX];
 
 	/* atomic, futex words */

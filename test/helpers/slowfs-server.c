@@ -114,7 +114,7 @@ static void do_init(const struct fuse_in_header *request)
 		.max_readahead = in->max_readahead,
 		.flags = FUSE_BIG_WRITES | FUSE_PARALLEL_DIROPS |
 			 FUSE_MAX_PAGES | server.fs->init_flags,
-		.max_background = UINT16_MAX,
+		.max_background = server.fs->background_max,
 		.max_write = CALL_BYTES,
 		.max_pages = CALL_PAGES,
 	};

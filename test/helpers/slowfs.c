@@ -45,7 +45,8 @@ static int mount_at(const char *folder, uint32_t read_bytes, int *ret_fd)
 }
 
 static struct slowfs *start(const char *folder, uint32_t read_bytes,
-			    uint32_t open_flags, uint32_t init_flags)
+			    uint32_t open_flags, uint32_t init_flags,
+			    uint16_t background_max)
 {
 	pid_t starter = getpid(), server_pid;
 	struct slowfs *fs;
@@ -59,6 +60,7 @@ static struct slowfs *start(const char *folder, uint32_t read_bytes,
 		return NULL;
 	fs->open_flags = open_flags;
 	fs->init_flags = init_flags;
+	fs->background_max = background_max;
 	for (int op = 0; op < SLOWFS_NR_OPS; op++)
 		fs->let_go[op] = NOWHERE;
 	fs->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -84,19 +86,27 @@ struct slowfs *slowfs_start(const char *folder)
 struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
 {
 	return start(folder, read_bytes,
-		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES, 0);
+		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES, 0,
+		     UINT16_MAX);
 }
 
 struct slowfs *slowfs_start_async(const char *folder)
 {
 	return start(folder, SLOWFS_CALL_BYTES,
 		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES,
-		     FUSE_ASYNC_DIO);
+		     FUSE_ASYNC_DIO, UINT16_MAX);
+}
+
+struct slowfs *slowfs_start_locking(const char *folder, uint16_t background_max)
+{
+	return start(folder, SLOWFS_CALL_BYTES, 0, FUSE_ASYNC_DIO,
+		     background_max);
 }
 
 struct slowfs *slowfs_start_cached(const char *folder)
 {
-	return start(folder, SLOWFS_CALL_BYTES, FOPEN_KEEP_CACHE, 0);
+	return start(folder, SLOWFS_CALL_BYTES, FOPEN_KEEP_CACHE, 0,
+		     UINT16_MAX);
 }
 
 void slowfs_stop(struct slowfs *fs)

@@ -58,6 +58,13 @@ struct slowfs *slowfs_start_cached(const char *folder);
  * call, as on a device.
  */
 struct slowfs *slowfs_start_async(const char *folder);
+/*
+ * The same as slowfs_start_async(), but a write keeps others of its file waiting until
+ * its call returns. The kernel's AIO waits with more than background_max requests that
+ * are not answered.
+ */
+struct slowfs *slowfs_start_locking(const char *folder,
+				    uint16_t background_max);
 void slowfs_stop(struct slowfs *fs);
 
 /* From now on the operation is held, until it is released with all held. */

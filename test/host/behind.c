@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <linux/aio_abi.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "options/config.h"
@@ -206,6 +208,137 @@ direct_requests_are_under_way_together_as_deep_as_submitted(void **state)
 	assert_int_equal(unit_in_child(be_as_many_as_are_submitted), 0);
 }
 
+/*
+ * Direct requests of a file server, which kernel AIO executes
+ */
+
+enum {
+	SERVED = 64,
+	BACKGROUND = 12, /* the usual of FUSE */
+};
+
+static char served_buffers[SERVED * BLOCK] __attribute__((aligned(BLOCK)));
+
+/* Return: whether this process may use kernel AIO. */
+static bool has_kernel_aio(void)
+{
+	aio_context_t ctx = 0;
+
+	return syscall(SYS_io_setup, 1, &ctx) == 0 &&
+	       syscall(SYS_io_destroy, ctx) == 0;
+}
+
+static void submit_served(uint64_t handle, unsigned opcode, int fd, unsigned i)
+{
+	struct iocb iocb = unit_iocb(opcode, fd, served_buffers + i * BLOCK,
+				     BLOCK, i * BLOCK);
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+}
+
+static void reap_served(uint64_t handle, unsigned nr)
+{
+	static struct io_event events[SERVED];
+
+	assert_int_equal(unit_reap(handle, nr, events), nr);
+	for (unsigned i = 0; i < nr; i++)
+		assert_int_equal(events[i].res, BLOCK);
+}
+
+/* Return: a context, and a file of which the first request is over: there is a ring. */
+static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
+{
+	uint64_t handle;
+	int fd = open(path, O_CREAT | O_RDWR | O_DIRECT | O_CLOEXEC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, served_buffers, sizeof(served_buffers), 0),
+			 sizeof(served_buffers));
+	assert_int_equal(unit_engine(NULL), 0);
+	handle = unit_context(SERVED);
+	submit_served(handle, opcode, fd, 0);
+	reap_served(handle, 1);
+	*ret_fd = fd;
+	return handle;
+}
+
+/* The server has the kernel wait in the calls that submit: for room, or answers. */
+static void read_behind_served(struct slowfs *server, const char *path,
+			       unsigned nr_at_once)
+{
+	int fd;
+	uint64_t handle = begin_served(path, IOCB_CMD_PREAD, &fd);
+
+	uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
+	slowfs_hold(server, SLOWFS_READ);
+	for (unsigned i = 0; i < SERVED; i++)
+		submit_served(handle, IOCB_CMD_PREAD, fd, i);
+	slowfs_await(server, SLOWFS_READ, nr_at_once);
+	/* Others are a worker's. */
+	uaio_config.force_worker = true;
+	run_others();
+	slowfs_release(server, SLOWFS_READ);
+	reap_served(handle, SERVED);
+	unit_destroy(handle);
+	unit_close(fd);
+	unlink(path);
+}
+
+static struct slowfs *few;
+
+static int read_with_few(void)
+{
+	read_behind_served(few, "few/served", BACKGROUND);
+	return 0;
+}
+
+static int read_without_any(void)
+{
+	read_behind_served(fs, "slow/served", SHARE);
+	return 0;
+}
+
+static void all_else_ends_behind_direct_reads_of_a_server(void **state)
+{
+	(void)state;
+	few = slowfs_start_locking("few", BACKGROUND);
+	assert_non_null(few);
+	assert_int_equal(unit_in_child(read_with_few), 0);
+	assert_int_equal(unit_in_child(read_without_any), 0);
+	slowfs_stop(few);
+}
+
+static struct slowfs *locking;
+
+static int write_together(void)
+{
+	int fd;
+	uint64_t handle = begin_served("locking/served", IOCB_CMD_PWRITE, &fd);
+
+	slowfs_hold(locking, SLOWFS_WRITE);
+	for (unsigned i = 0; i < SERVED; i++)
+		submit_served(handle, IOCB_CMD_PWRITE, fd, i);
+	slowfs_await(locking, SLOWFS_WRITE, SERVED);
+	slowfs_release(locking, SLOWFS_WRITE);
+	reap_served(handle, SERVED);
+	unit_destroy(handle);
+	unit_close(fd);
+	return 0;
+}
+
+static void direct_writes_in_place_are_with_their_server_together(void **state)
+{
+	(void)state;
+	if (!has_kernel_aio()) {
+		print_message("not tried: no kernel AIO\n");
+		return;
+	}
+	locking = slowfs_start_locking("locking", UINT16_MAX);
+	assert_non_null(locking);
+	assert_int_equal(unit_in_child(write_together), 0);
+	slowfs_stop(locking);
+}
+
 static int make_file(void)
 {
 	char block[SIZE];
@@ -223,6 +356,9 @@ int main(void)
 		UNIT_TEST(all_else_ends_with_the_threads_there_are),
 		UNIT_TEST(
 			direct_requests_are_under_way_together_as_deep_as_submitted),
+		UNIT_TEST(all_else_ends_behind_direct_reads_of_a_server),
+		UNIT_TEST(
+			direct_writes_in_place_are_with_their_server_together),
 	};
 	int ret;
 
