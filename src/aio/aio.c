@@ -57,6 +57,16 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 	return ret;
 }
 
+bool uaio_aio_read_quota(uint64_t *ret_nr, uint64_t *ret_max)
+{
+	if (!uaio_enter())
+		return false;
+	*ret_nr = uaio_engine_is_here() ? uaio_ctx_nr_events() : 0;
+	*ret_max = uaio_config.max_nr;
+	uaio_leave();
+	return true;
+}
+
 long uaio_aio_destroy(uint64_t handle)
 {
 	bool is_parted;

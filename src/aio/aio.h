@@ -53,6 +53,13 @@ long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
 			 const struct timespec *timeout,
 			 const struct uaio_aio_sigset *sigset);
 
+/*
+ * What a client would read in /proc/sys/fs: how many events the contexts of this process
+ * have, and how many they may have; *ret_max is 0 if there is no limit.
+ * Return: false in a signal handler that interrupted the engine.
+ */
+bool uaio_aio_read_quota(uint64_t *ret_nr, uint64_t *ret_max);
+
 /* Return: whether handle names a context without unread events. */
 bool uaio_aio_is_empty(uint64_t handle);
 

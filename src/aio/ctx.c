@@ -176,6 +176,16 @@ static void free_ctx(struct uaio_ctx *ctx)
 	uaio_slab_put(&ctxs.slab, ctx);
 }
 
+uint64_t uaio_ctx_nr_events(void)
+{
+	uint64_t nr;
+
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	nr = ctxs.quota_used;
+	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	return nr;
+}
+
 /* Return: 0, -EAGAIN over quota, -ENOMEM. */
 static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 {

@@ -18,6 +18,9 @@
 
 struct uaio_event;
 
+/* Return: how many events the contexts of this process were made for, together. */
+uint64_t uaio_ctx_nr_events(void);
+
 /*
  * Create a context. Mirrors io_setup(2).
  * Return: 0; -EINVAL if nr_events is 0 or needs too large a ring; -EAGAIN if it

@@ -37,6 +37,7 @@ void uaio_host_load_poll(void);
 void uaio_host_load_ringpoll(void);
 void uaio_host_load_select(void);
 void uaio_host_load_mmap(void);
+void uaio_host_load_quota(void);
 
 /* Find the next definition of a function; ret_function: the pointer to set. */
 void uaio_host_find(const char *name, void *ret_function);

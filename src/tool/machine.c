@@ -91,8 +91,9 @@ static void read_calls(struct uaio_machine *machine)
 
 static void read_sysctl(struct uaio_machine *machine)
 {
-	machine->aio_nr = read_number("/proc/sys/fs/aio-nr");
-	machine->aio_max_nr = read_number("/proc/sys/fs/aio-max-nr");
+	/* A library that is preloaded knows these files by their usual path. */
+	machine->aio_nr = read_number("/proc/sys//fs/aio-nr");
+	machine->aio_max_nr = read_number("/proc/sys//fs/aio-max-nr");
 	machine->uring_disabled =
 		read_number("/proc/sys/kernel/io_uring_disabled");
 	machine->may_ring_when_1 =

@@ -64,6 +64,10 @@ static void early(void)
 	assert(dup3(fd, fd + 1, O_CLOEXEC) == fd + 1);
 	assert(close(fd + 1) == 0 && close(fd) == 0);
 	assert(close_range(1000, 1001, 0) == 0);
+	fd = open64("/dev/null", O_RDWR | O_CLOEXEC);
+	assert(fd >= 0 && close(fd) == 0);
+	fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
+	assert(fd >= 0 && close(fd) == 0);
 	file = fopen("/dev/null", "re");
 	assert(file && (file = freopen("/dev/zero", "re", file)));
 	assert(fclose(file) == 0);

@@ -13,7 +13,11 @@ const struct difference differs_quota = {
 	.title = "There is no quota",
 	.text = "A context here costs a few KiB of the process's own memory, "
 		"so `fs.aio-max-nr` is neither asked nor used up, and "
-		"`/proc/sys/fs/aio-nr` does not count it.\n"
+		"`/proc/sys/fs/aio-nr` does not count it. A program that opens "
+		"these two files for reading by the C library finds "
+		"2147483647 events, or UAIO_MAX_NR, and those of its own "
+		"contexts. By its own system calls, under another path or by "
+		"io_uring it finds the kernel's numbers.\n"
 		"A program that must meet the limit sets `UAIO_MAX_NR`: then "
 		"the kernel's rules hold, for this process alone.",
 	.unless = "UAIO_MAX_NR=65536",

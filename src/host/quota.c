@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening files, to answer what /proc says of the quota of kernel AIO
+ *
+ * Some programs (Seastar, and with it ScyllaDB and Redpanda) read
+ * /proc/sys/fs/aio-max-nr and aio-nr, and give up if the kernel has too few events
+ * left. The library takes none of these events. So a program that opens one of the two
+ * files for reading gets a file in memory with the library's numbers: the limit of
+ * --max-nr, or the largest number that fits into an int; and the events of this process.
+ *
+ * The C library opens the file first. So the kernel has checked the path and the
+ * permission, and all other files cost one comparison of a few bytes.
+ *
+ * These ways to open a file give the kernel's numbers: an instruction of the program's
+ * own, other spellings of the path, io_uring, and any open for writing. If memfd_create
+ * is refused, all ways do.
+ *
+ * Context: async-signal-safe, but for fopen(); also before the library is loaded.
+ *
+ * Tested by test/abi/quota.c.
+ */
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+#include "host/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/check.h"
+#include "base/symver.h"
+#include "base/sys.h"
+#include "aio/aio.h"
+
+/* A sanitizer has to see all that is opened, from the beginning. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+static const char FILES[] = "/proc/sys/fs/aio-";
+
+enum { FILES_LEN = sizeof(FILES) - 1 };
+
+/* The next definitions, usually the C library's; NULL until loaded, or if it has none. */
+static struct {
+	int (*open)(const char *, int, ...);
+	int (*open64)(const char *, int, ...);
+	int (*openat)(int, const char *, int, ...);
+	int (*openat64)(int, const char *, int, ...);
+	int (*__open_2)(const char *, int);
+	int (*__open64_2)(const char *, int);
+	int (*__openat_2)(int, const char *, int);
+	int (*__openat64_2)(int, const char *, int);
+	FILE *(*fopen)(const char *, const char *);
+	FILE *(*fopen64)(const char *, const char *);
+} next;
+
+void uaio_host_load_quota(void)
+{
+	uaio_host_find("open", &next.open);
+	uaio_host_find("open64", &next.open64);
+	uaio_host_find("openat", &next.openat);
+	uaio_host_find("openat64", &next.openat64);
+	uaio_host_find("__open_2", &next.__open_2);
+	uaio_host_find("__open64_2", &next.__open64_2);
+	uaio_host_find("__openat_2", &next.__openat_2);
+	uaio_host_find("__openat64_2", &next.__openat64_2);
+	uaio_host_find("fopen", &next.fopen);
+	uaio_host_find("fopen64", &next.fopen64);
+}
+
+/* Return: the length of what the file with that path says; 0 if it is another file. */
+static int print_quota(const char *path, char text[24])
+{
+	bool is_max = !strcmp(path + FILES_LEN, "max-nr");
+	uint64_t nr, max;
+
+	if (!is_max && strcmp(path + FILES_LEN, "nr") != 0)
+		return 0;
+	if (!uaio_aio_read_quota(&nr, &max))
+		return 0;
+	if (!max)
+		max = INT_MAX;
+	return snprintf(text, 24, "%" PRIu64 "\n", is_max ? max : nr);
+}
+
+/* Return: a file in memory with the text, to be read from its beginning; or -errno. */
+static int new_file(const char *text, int len)
+{
+	const int sealed =
+		F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	int fd = sys_memfd("uaio-quota");
+
+	if (fd < 0)
+		return fd;
+	if (sys_pwrite(fd, text, (size_t)len, 0) == len &&
+	    sys_fcntl(fd, F_ADD_SEALS, sealed) == 0)
+		return fd;
+	(void)sys_close(fd);
+	return -EIO;
+}
+
+/* The program has opened fd, which no other thread of it knows yet. */
+static __attribute__((noinline)) void replace(int fd, const char *path)
+{
+	int flags = sys_fcntl(fd, F_GETFL, 0), own, len;
+	char text[24];
+
+	if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) != O_RDONLY)
+		return;
+	len = print_quota(path, text);
+	own = len > 0 ? new_file(text, len) : -1;
+	if (own < 0)
+		return;
+	flags = sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC ? O_CLOEXEC : 0;
+	(void)uaio_sys6(SYS_dup3, own, fd, flags, 0, 0, 0);
+	(void)sys_close(own);
+}
+
+/* path was opened as fd, or was not. Return: fd. */
+static int answer(int fd, const char *path)
+{
+	/* The kernel has read the path, so it can be read here. */
+	if (fd >= 0 && unlikely(!strncmp(path, FILES, FILES_LEN)))
+		replace(fd, path);
+	return fd;
+}
+
+/* The same for a stream. */
+static FILE *answer_stream(FILE *file, const char *path)
+{
+	if (file && unlikely(!strncmp(path, FILES, FILES_LEN)))
+		replace(fileno_unlocked(file), path);
+	return file;
+}
+
+/* Before the library is loaded. */
+static int open_raw(int dir, const char *path, int flags, mode_t mode)
+{
+	return (int)uaio_host_error(
+		uaio_sys6(SYS_openat, dir, (long)path, flags, mode, 0, 0));
+}
+
+/* The mode is given if the file may be created. */
+#define MODE_OF(flags, ret_mode)                                            \
+	do {                                                                \
+		va_list args;                                               \
+                                                                            \
+		if (!((flags)&O_CREAT) && ((flags)&O_TMPFILE) != O_TMPFILE) \
+			break;                                              \
+		va_start(args, flags);                                      \
+		*(ret_mode) = va_arg(args, mode_t);                         \
+		va_end(args);                                               \
+	} while (0)
+
+UAIO_EXPORT int open(const char *path, int flags, ...);
+UAIO_EXPORT int open64(const char *path, int flags, ...);
+UAIO_EXPORT int openat(int dir, const char *path, int flags, ...);
+UAIO_EXPORT int openat64(int dir, const char *path, int flags, ...);
+UAIO_EXPORT int __open_2(const char *path, int flags);
+UAIO_EXPORT int __open64_2(const char *path, int flags);
+UAIO_EXPORT int __openat_2(int dir, const char *path, int flags);
+UAIO_EXPORT int __openat64_2(int dir, const char *path, int flags);
+UAIO_EXPORT FILE *fopen(const char *path, const char *mode);
+UAIO_EXPORT FILE *fopen64(const char *path, const char *mode);
+
+int open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+
+	MODE_OF(flags, &mode);
+	return answer(likely(next.open) ? next.open(path, flags, mode)
+					: open_raw(AT_FDCWD, path, flags, mode),
+		      path);
+}
+
+int open64(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+
+	MODE_OF(flags, &mode);
+	return answer(likely(next.open64)
+			      ? next.open64(path, flags, mode)
+			      : open_raw(AT_FDCWD, path, flags, mode),
+		      path);
+}
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+
+	MODE_OF(flags, &mode);
+	return answer(likely(next.openat) ? next.openat(dir, path, flags, mode)
+					  : open_raw(dir, path, flags, mode),
+		      path);
+}
+
+int openat64(int dir, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+
+	MODE_OF(flags, &mode);
+	return answer(likely(next.openat64)
+			      ? next.openat64(dir, path, flags, mode)
+			      : open_raw(dir, path, flags, mode),
+		      path);
+}
+
+/* What open() is in a program that was built with _FORTIFY_SOURCE. */
+
+int __open_2(const char *path, int flags)
+{
+	return answer(likely(next.__open_2)
+			      ? next.__open_2(path, flags)
+			      : open_raw(AT_FDCWD, path, flags, 0),
+		      path);
+}
+
+int __open64_2(const char *path, int flags)
+{
+	return answer(likely(next.__open64_2)
+			      ? next.__open64_2(path, flags)
+			      : open_raw(AT_FDCWD, path, flags, 0),
+		      path);
+}
+
+int __openat_2(int dir, const char *path, int flags)
+{
+	return answer(likely(next.__openat_2)
+			      ? next.__openat_2(dir, path, flags)
+			      : open_raw(dir, path, flags, 0),
+		      path);
+}
+
+int __openat64_2(int dir, const char *path, int flags)
+{
+	return answer(likely(next.__openat64_2)
+			      ? next.__openat64_2(dir, path, flags)
+			      : open_raw(dir, path, flags, 0),
+		      path);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	return answer_stream(UAIO_HOST_NEXT(fopen)(path, mode), path);
+}
+
+FILE *fopen64(const char *path, const char *mode)
+{
+	/* Not every C library has this name. */
+	FILE *(*real)(const char *, const char *) = UAIO_HOST_NEXT(fopen64);
+
+	return answer_stream((real ? real : UAIO_HOST_NEXT(fopen))(path, mode),
+			     path);
+}
+
+#else
+
+void uaio_host_load_quota(void)
+{
+}
+
+#endif
