@@ -7,6 +7,7 @@
 #include "base/probe.h"
 #include "options/config.h"
 #include "file/file.h"
+#include "file/inspect.h"
 #include "op/args.h"
 #include "req/queue.h"
 #include "req/record.h"
@@ -58,13 +59,31 @@ static __attribute__((noinline)) void replace(struct uaio_req *req,
 	req->sqe.is_fixed = true;
 }
 
+/*
+ * As uaio_file_get(). An entry that says that fd is no file to work on may be outdated, as
+ * in uaio_look_up_again().
+ */
+static int get_current(int fd, struct uaio_file **ret_file)
+{
+	int ret = uaio_file_get(fd, ret_file);
+
+	if (likely(ret < 0 ||
+		   !uaio_file_has(*ret_file,
+				  UAIO_FILE_F_PATH | UAIO_FILE_F_RING)) ||
+	    !uaio_is_replaced(*ret_file, fd))
+		return ret;
+	uaio_file_put(*ret_file);
+	uaio_file_closed(fd);
+	return uaio_file_get(fd, ret_file);
+}
+
 /* Look its file up. Return: 0, or -errno. */
 static int attach(struct uaio_req *req)
 {
 	struct uaio_file *file;
 	int ret = req->sqe.is_fixed ? get_fixed(uaio_queue_of(req->group),
 						req->sqe.fd, &file)
-				    : uaio_file_get(req->sqe.fd, &file);
+				    : get_current(req->sqe.fd, &file);
 
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;

@@ -45,6 +45,19 @@ enum {
 	SHORT_TOGETHER = 16,
 };
 
+int uaio_look_up_again(int fd, struct uaio_file **ret_file)
+{
+	int ret;
+
+	if (uaio_is_replaced(*ret_file, fd)) {
+		uaio_file_closed(fd);
+		ret = uaio_file_open(fd, ret_file);
+		if (ret < 0)
+			return ret;
+	}
+	return uaio_file_has(*ret_file, UAIO_FILE_F_PATH) ? -EBADF : 0;
+}
+
 int uaio_look_up_parted(int fd, struct uaio_file **ret_file)
 {
 	return uaio_file_open_parted(fd, ret_file);

@@ -29,6 +29,13 @@ struct uaio_queue;
 struct uaio_live_block;
 
 /*
+ * For uaio_look_up(): an entry says that fd is no file to work on. The program may have
+ * closed fd, and opened it again, by calls that the library does not see: look again.
+ * Return: as uaio_look_up().
+ */
+int uaio_look_up_again(int fd, struct uaio_file **ret_file);
+
+/*
  * Look up the descriptor of a request. The entry is borrowed (file.h, I2).
  * Return: 0; -EBADF if it is not open; -ENOMEM.
  */
@@ -40,10 +47,11 @@ uaio_look_up(int fd, struct uaio_file **ret_file)
 
 	if (unlikely(!file) && (ret = uaio_file_open(fd, &file)) < 0)
 		return ret;
-	if (unlikely(uaio_file_has(file, UAIO_FILE_F_PATH)))
-		return -EBADF;
 	*ret_file = file;
-	return 0;
+	return unlikely(
+		       uaio_file_has(file, UAIO_FILE_F_PATH | UAIO_FILE_F_RING))
+		       ? uaio_look_up_again(fd, ret_file)
+		       : 0;
 }
 
 enum { UAIO_BATCH_COMPLETIONS = 16 };

@@ -215,6 +215,8 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 
 	if (fd < 0 || !uaio_uring_known((uint32_t)fd) || !enter())
 		return bell;
+	/* It may be another file by now (table.h, I4). */
+	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
 	if (ring)
 		number = ready_bell(ring);
@@ -233,7 +235,7 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full)
 {
 	struct uaio_uring *ring =
-		get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
+		get((uint32_t)fd, uaio_uring_ask((uint32_t)fd));
 	struct uaio_file *file = NULL;
 	int bell;
 
@@ -298,6 +300,8 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 	if (fd < 0 || !uaio_uring_tab_is_used() || !enter())
 		return 1;
+	/* As in uaio_uring_bell_get(). */
+	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
 	if (ring) {
 		ret = control(ring, epoll, op, event);

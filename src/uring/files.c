@@ -25,7 +25,7 @@
 static int fix(int fd, struct uaio_file **ret_file)
 {
 	/* A ring that kept itself would never end. */
-	if (fd >= 0 && uaio_uring_find((uint32_t)fd))
+	if (fd >= 0 && uaio_uring_is_ring(fd))
 		return -EBADF;
 	return uaio_file_fix(fd, ret_file);
 }

@@ -110,7 +110,7 @@ bool uaio_uring_attaches_to_ours(const struct io_uring_params *params)
 	       uaio_uring_copy_in(&asked, (uintptr_t)params, sizeof(asked)) ==
 		       0 &&
 	       asked.flags & IORING_SETUP_ATTACH_WQ &&
-	       uaio_uring_find(asked.wq_fd);
+	       uaio_uring_ask(asked.wq_fd);
 }
 
 /* Fill the slot that the client names, or the first free one. Return: as ask(). */

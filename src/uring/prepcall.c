@@ -159,7 +159,7 @@ int uaio_uring_prep_close(struct uaio_uring_entry *entry)
 	if (raw->file_index)
 		return raw->fd ? -EINVAL : uaio_uring_prep_close_place(entry);
 	/* A ring is closed by a call of its own. */
-	if (raw->fd >= 0 && uaio_uring_find((uint32_t)raw->fd))
+	if (raw->fd >= 0 && uaio_uring_is_ring(raw->fd))
 		entry->late_error = -EBADF;
 	return 0;
 }
@@ -340,7 +340,7 @@ static int prep_ends(struct uaio_uring_entry *entry)
 
 static bool is_ring(int fd)
 {
-	return fd >= 0 && uaio_uring_find((uint32_t)fd);
+	return fd >= 0 && uaio_uring_is_ring(fd);
 }
 
 int uaio_uring_prep_splice(struct uaio_uring_entry *entry)

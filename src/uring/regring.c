@@ -172,7 +172,7 @@ static int register_one(struct places *places, uint64_t at)
 	if (update.offset != UINT32_MAX &&
 	    update.offset >= UAIO_URING_RINGFDS_MAX)
 		return -EINVAL;
-	ring = uaio_uring_find((uint32_t)update.data);
+	ring = uaio_uring_ask((uint32_t)update.data);
 	if (!ring)
 		return sys_fcntl((int)update.data, F_GETFD, 0) < 0
 			       ? -EBADF

@@ -105,7 +105,7 @@ static int check_offload(const struct io_uring_params *params)
 	const uint32_t flags = params->flags;
 
 	if (flags & IORING_SETUP_ATTACH_WQ) {
-		struct uaio_uring *other = uaio_uring_find(params->wq_fd);
+		struct uaio_uring *other = uaio_uring_ask(params->wq_fd);
 
 		/* The library's rings share workers anyway. */
 		if (!other && !uaio_uring_is_kernels_ring(params->wq_fd))

@@ -25,6 +25,7 @@ static struct {
 	/* atomic; the slots as well, written under lock */
 	struct uaio_uring **slots; /* owns; NULL until there is a ring */
 	uint32_t end;              /* above all slots that were ever filled */
+	uint32_t swept; /* atomic: where the next sweep begins; a guess */
 
 	struct uaio_lock lock; /* rank TABLE */
 } tab;
@@ -85,18 +86,21 @@ static struct uaio_uring *look(uint32_t fd)
 	return slot ? load_acquire(slot) : NULL;
 }
 
+static void closed(uint32_t fd);
+static int find_other(const struct uaio_uring *ring);
+
 int uaio_uring_tab_number(const struct uaio_uring *ring)
 {
-	/* relaxed: where the ring is was noted before this thread found it */
+	/* relaxed, all: where the ring is was noted before this thread found it */
 	uint32_t end = load_relaxed(&tab.end);
 
 	for (uint32_t fd = 0; fd < end; fd++)
-		if (look(fd) == ring)
+		if (look(fd) == ring && is_file(fd, load_relaxed(&ring->dev),
+						load_relaxed(&ring->ino)))
 			return (int)fd;
-	return -1;
+	/* The client has closed those that are known, by calls of its own. */
+	return find_other(ring);
 }
-
-static void closed(uint32_t fd);
 
 /*
  * Note that fd is a ring's. Another thread may have closed fd before it was noted.
@@ -104,18 +108,22 @@ static void closed(uint32_t fd);
  */
 static bool note(uint32_t fd, struct uaio_uring *ring, uint64_t ino)
 {
-	bool is_open;
+	enum { TRIES = 2 }; /* closed() may empty a slot that is outdated */
+	bool is_open = true, is_noted = false;
 
-	lock();
-	is_open = load_relaxed(&ring->ino) == ino;
-	if (is_open && !load_relaxed(slot_of(fd))) {
-		set_locked(fd, ring);
-		store_relaxed(&ring->nr_holds,
-			      load_relaxed(&ring->nr_holds) + 1);
+	for (unsigned i = 0; i < TRIES && is_open && !is_noted; i++) {
+		lock();
+		is_open = load_relaxed(&ring->ino) == ino;
+		if (is_open && !load_relaxed(slot_of(fd))) {
+			set_locked(fd, ring);
+			store_relaxed(&ring->nr_holds,
+				      load_relaxed(&ring->nr_holds) + 1);
+		}
+		unlock();
+		closed(fd);
+		is_noted = uaio_uring_is_still(fd, ring);
 	}
-	unlock();
-	closed(fd);
-	return is_open && uaio_uring_is_still(fd, ring);
+	return is_open && is_noted;
 }
 
 static struct uaio_uring *find_by_file(uint32_t fd)
@@ -146,12 +154,20 @@ struct uaio_uring *uaio_uring_known(uint32_t fd)
 
 struct uaio_uring *uaio_uring_ask(uint32_t fd)
 {
-	struct uaio_uring *ring = uaio_uring_find(fd);
+	struct uaio_uring *ring = look(fd);
 
-	return ring && is_file(fd, load_relaxed(&ring->dev),
-			       load_relaxed(&ring->ino))
-		       ? ring
-		       : NULL;
+	if (ring &&
+	    is_file(fd, load_relaxed(&ring->dev), load_relaxed(&ring->ino)))
+		return ring;
+	return uaio_uring_tab_is_used() ? find_by_file(fd) : NULL;
+}
+
+bool uaio_uring_is_ring(int fd)
+{
+	struct stat st;
+
+	return uaio_uring_tab_is_used() && sys_fstat(fd, &st) == 0 &&
+	       S_ISREG(st.st_mode) && uaio_uring_tab_has(st.st_dev, st.st_ino);
 }
 
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
@@ -401,4 +417,23 @@ void uaio_uring_tab_closed(unsigned first, unsigned last)
 
 	for (uint32_t fd = first; fd <= last && fd < end; fd++)
 		closed(fd);
+}
+
+void uaio_uring_tab_sweep(void)
+{
+	enum { LOOKED_AT_MAX = 4096, ASKED_MAX = 8 };
+	/* relaxed, both: which slots are swept by which thread does not matter */
+	uint32_t end = load_relaxed(&tab.end), fd = load_relaxed(&tab.swept);
+	unsigned nr_asked = 0;
+
+	for (uint32_t i = 0; i < end && i < LOOKED_AT_MAX; i++) {
+		if (nr_asked == ASKED_MAX)
+			break;
+		fd = fd + 1 < end ? fd + 1 : 0;
+		if (!look(fd))
+			continue;
+		closed(fd);
+		nr_asked++;
+	}
+	store_relaxed(&tab.swept, fd);
 }

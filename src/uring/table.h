@@ -4,8 +4,10 @@
  *
  * A table has the ring of each descriptor that is known to be one. A descriptor that
  * is not known may be a ring's all the same (dup(), a socket): then its file is
- * compared with the memory of all rings, and it is noted. As the calls that close are
- * interposed, what is noted stays true.
+ * compared with the memory of all rings, and it is noted. The calls that close are
+ * interposed, but a program may close a descriptor by an instruction of its own, as
+ * liburing does that is linked statically. So a slot may be outdated: its descriptor is
+ * another file, or none.
  *
  *   I1  A slot is written under the table's lock, and each counts in nr_holds of its
  *       ring (ring.h).
@@ -13,6 +15,10 @@
  *       reads the slot again: it works on no other ring than the descriptor's.
  *   I3  When the last descriptor that is known is closed, others are looked for among
  *       the first 4096: the ring has a hold meanwhile, which one of these gets.
+ *   I4  io_uring_enter() and messages rely on a slot, and so make no call to find a ring.
+ *       Whoever treats a descriptor as a ring's and not as a file asks the kernel which
+ *       file it is. An outdated slot is emptied when its descriptor is polled, when it is
+ *       a new ring's, and by a sweep: each io_uring_setup() looks at 8 slots.
  *
  * Tested by test-uring.c.
  */
@@ -32,11 +38,13 @@ bool uaio_uring_tab_is_used(void);
 
 /* Return: the ring of fd, which the caller verifies (I2); or NULL. */
 struct uaio_uring *uaio_uring_find(uint32_t fd);
-/* The same, asked of the kernel: also where fd was closed and used again unseen. */
+/* The same, asked of the kernel: also where fd was closed and used again unseen (I4). */
 struct uaio_uring *uaio_uring_ask(uint32_t fd);
+/* Return: whether fd is a ring of this process or of one that it was forked from (I4). */
+bool uaio_uring_is_ring(int fd);
 /* As uaio_uring_find(); NULL as well if it has not found the ring by fd before. */
 struct uaio_uring *uaio_uring_known(uint32_t fd);
-/* Return: a descriptor of the ring that was known just now; -1 if there is none. */
+/* Return: a descriptor that was the ring's just now; -1 if there is none. */
 int uaio_uring_tab_number(const struct uaio_uring *ring);
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 
@@ -55,8 +63,11 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
  */
 bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 
-/* fd was closed. */
+/* fd was closed, or may have been: then the kernel is asked. */
 void uaio_uring_tab_closed(unsigned first, unsigned last);
+
+/* Look whether some of the known descriptors were closed (I4). No ring is held. */
+void uaio_uring_tab_sweep(void);
 
 /* Take another hold of a ring, or drop one. Return: false if it is dead. */
 bool uaio_uring_keep(struct uaio_uring *ring);

@@ -44,6 +44,12 @@ static void unmake(uint32_t fd, const struct io_uring_params *params)
 	}
 }
 
+static long make(struct io_uring_params *params)
+{
+	uaio_uring_tab_sweep();
+	return uaio_uring_make(params);
+}
+
 long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)
 {
 	struct io_uring_params own;
@@ -60,7 +66,7 @@ long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)
 		return -EAGAIN;
 	ret = uaio_engine_start();
 	if (ret == 0)
-		ret = uaio_uring_make(&own);
+		ret = make(&own);
 	if (ret >= 0 &&
 	    uaio_uring_copy_out((uintptr_t)params, &own, sizeof(own)) < 0) {
 		unmake((uint32_t)ret, &own);
@@ -104,7 +110,7 @@ struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 				     : -EBADF;
 		ring = uaio_uring_registered(fd);
 	} else {
-		ring = uaio_uring_find(fd);
+		ring = uaio_uring_ask(fd);
 		*ret_error = ring || sys_fcntl((int)fd, F_GETFD, 0) >= 0
 				     ? -EOPNOTSUPP
 				     : -EBADF;

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +89,86 @@ static void closed_by_range(void)
 
 	note_result("close_range", close_range((unsigned int)ring.fd,
 					       (unsigned int)ring.fd, 0));
+	note_result("enter", uring_enter(ring.fd, 0, 0, 0, NULL, 0));
+}
+
+/* As liburing does from 2.2 on where it is linked statically. */
+static void close_by_instruction(int fd)
+{
+#if defined(__x86_64__)
+	long ret = SYS_close;
+
+	__asm__ volatile("syscall"
+			 : "+a"(ret)
+			 : "D"((long)fd)
+			 : "rcx", "r11", "memory");
+#else
+	register long x8 __asm__("x8") = SYS_close;
+	register long ret __asm__("x0") = fd;
+
+	__asm__ volatile("svc 0" : "+r"(ret) : "r"(x8) : "memory");
+#endif
+	REQUIRE(ret == 0);
+}
+
+/* Return: a ring; a pipe's reading end is where another was. Both were polled. */
+static struct uring with_pipe_at_old_ring(int *ret_reader, int *ret_writer)
+{
+	struct uring old = new_uring(4, 0), ring = new_uring(4, 0);
+	struct pollfd ready = { .fd = old.fd, .events = POLLIN };
+	int ends[2];
+
+	REQUIRE(poll(&ready, 1, 0) == 0);
+	unmap_uring(&old);
+	close_by_instruction(old.fd);
+	REQUIRE(pipe(ends) == 0 && ends[0] == old.fd);
+	*ret_reader = ends[0];
+	*ret_writer = ends[1];
+	return ring;
+}
+
+static void file_at_old_ring(void)
+{
+	int reader, writer, epoll = epoll_create1(0);
+	struct uring ring = with_pipe_at_old_ring(&reader, &writer);
+	struct epoll_event event = { .events = EPOLLIN };
+	struct pollfd ready = { .fd = reader, .events = POLLIN };
+	struct timeval now = { 0, 0 };
+	static char buf[8];
+	int32_t fd = reader;
+	fd_set in;
+
+	note_result("epoll_ctl", epoll_ctl(epoll, EPOLL_CTL_ADD, reader, &event)
+					 ? -errno
+					 : 0);
+	note_result("register",
+		    uring_register(ring.fd, IORING_REGISTER_FILES, &fd, 1));
+	note("poll_empty", poll(&ready, 1, 0));
+	REQUIRE(write(writer, "abc", 3) == 3);
+	note("poll", poll(&ready, 1, PATIENCE_MS));
+	note("epoll_wait", epoll_wait(epoll, &event, 1, PATIENCE_MS));
+	FD_ZERO(&in);
+	FD_SET(reader, &in);
+	note("select", select(reader + 1, &in, NULL, NULL, &now));
+	note_result("enter", uring_enter(ring.fd, 0, 0, 0, NULL, 0));
+	sqe_rw(&ring, IORING_OP_READ, reader, buf, 8, 0);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("read", &ring, 1);
+	note_result("no_ring",
+		    uring_register(reader, IORING_UNREGISTER_FILES, NULL, 0));
+}
+
+static void selected_at_old_ring(void)
+{
+	int reader, writer;
+	struct uring ring = with_pipe_at_old_ring(&reader, &writer);
+	struct timeval patience = { PATIENCE_MS / 1000, 0 };
+	fd_set in;
+
+	REQUIRE(write(writer, "abc", 3) == 3);
+	FD_ZERO(&in);
+	FD_SET(reader, &in);
+	note("select", select(reader + 1, &in, NULL, NULL, &patience));
 	note_result("enter", uring_enter(ring.fd, 0, 0, 0, NULL, 0));
 }
 
@@ -605,6 +686,10 @@ const struct row rows_uring_fd[] = {
 	ROW("a ring's descriptor is replaced", replaced),
 	ROW("a ring's number is used again", used_again),
 	ROW("a ring is closed by close_range", closed_by_range),
+	ROW("a file where a ring was closed by an instruction",
+	    file_at_old_ring),
+	ROW("select of a file where a ring was closed by an instruction",
+	    selected_at_old_ring),
 	ROW("a ring that is closed cancels what waits", closed_with_requests),
 	ROW_DIFFERS("a ring that is closed while it is mapped",
 		    closed_while_mapped, differs_ring_mapped,
