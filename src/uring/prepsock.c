@@ -474,6 +474,13 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 	args->out = uaio_uring_pointer(raw->addr);
 	args->sender = msg.msg_name;
 	args->sender_bytes = msg.msg_namelen;
+	/*
+	 * As in the kernel, one call is all of a receive with room for control data: a
+	 * second call would write over the control data of the first. A call that does
+	 * not wait makes nothing of the flag.
+	 */
+	if (msg.msg_controllen)
+		entry->sqe.call_flags &= ~(uint32_t)MSG_WAITALL;
 	if (raw->flags & IOSQE_BUFFER_SELECT)
 		return take_limit(entry, &msg);
 	return take_vectors(entry, &msg);

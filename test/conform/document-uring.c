@@ -222,6 +222,8 @@ static const char *const others[] = {
 	"A bundle with IOSQE_ASYNC that sends nothing has the result 0. In the "
 	"kernel it is ECANCELED, by which the kernel itself marks where many "
 	"shots stop.",
+	"A message that is cut (MSG_TRUNC, MSG_CTRUNC) does not end its chain, "
+	"though all of it was asked for (MSG_WAITALL); in the kernel it does.",
 	"A bundle that waits for all (MSG_WAITALL) uses its buffers when it "
 	"begins to wait; in the kernel one at a time, and incremental ones "
 	"of an array in the wrong places.",

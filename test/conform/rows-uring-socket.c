@@ -380,6 +380,144 @@ static void descriptors(void)
 	note("reads", read(passed[0], got, 10));
 }
 
+/* A message that is received, with room for control data or without. */
+struct received {
+	struct msghdr header;
+	struct iovec iov;
+	union {
+		struct cmsghdr head;
+		char room[64];
+	} control;
+};
+
+static struct io_uring_sqe *recvmsg_of(struct uring *ring, int fd,
+				       struct received *into, size_t room,
+				       uint32_t flags)
+{
+	struct io_uring_sqe *sqe;
+
+	memset(into, 0, sizeof(*into));
+	into->iov = (struct iovec){ got, 100 };
+	into->header.msg_iov = &into->iov;
+	into->header.msg_iovlen = 1;
+	into->header.msg_control = room ? &into->control : NULL;
+	into->header.msg_controllen = room;
+	sqe = sqe_rw(ring, IORING_OP_RECVMSG, fd, &into->header, 1, 0);
+	sqe->msg_flags = flags;
+	return sqe;
+}
+
+/* Notes what the header says, and closes what has come. */
+static void note_message(const char *key, const struct received *message)
+{
+	const struct cmsghdr *head = &message->control.head;
+	char text[64];
+
+	snprintf(text, sizeof(text), "controllen:%zu,flags:%#x",
+		 (size_t)message->header.msg_controllen,
+		 (unsigned)message->header.msg_flags);
+	note_text(key, text);
+	if (message->header.msg_controllen >= CMSG_LEN(sizeof(int))) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
+		note("closed", close(fd));
+	}
+}
+
+/* Sends some bytes, and a descriptor with them. */
+static void put_with_fd(int fd, size_t len)
+{
+	struct received out = { .iov = { data, len } };
+
+	out.header.msg_iov = &out.iov;
+	out.header.msg_iovlen = 1;
+	out.header.msg_control = &out.control;
+	out.header.msg_controllen = CMSG_SPACE(sizeof(int));
+	out.control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	out.control.head.cmsg_level = SOL_SOCKET;
+	out.control.head.cmsg_type = SCM_RIGHTS;
+	memcpy(CMSG_DATA(&out.control.head), &fd, sizeof(int));
+	REQUIRE(sendmsg(fd, &out.header, 0) == (ssize_t)len);
+}
+
+/*
+ * A message with room for control data is whole when one call has received some of it,
+ * though all is asked for (MSG_WAITALL): the next call would have other control data.
+ */
+static void all_of_messages(void)
+{
+	static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
+	static const uint32_t flags[] = { MSG_WAITALL, MSG_WAITALL | MSG_PEEK };
+	struct received message;
+
+	for (size_t i = 0; i < 4; i++) {
+		struct uring ring = new_uring(8, 0);
+		const uint32_t asked = flags[i / 2];
+		int fds[2];
+
+		pair_of(types[i % 2], fds);
+		recvmsg_of(&ring, fds[0], &message, sizeof(message.control),
+			   asked);
+		note_result("submit", uring_submit(&ring));
+		note("before", uring_settle(&ring));
+		put_with_fd(fds[1], 5);
+		note_in_order("waited", &ring, 1);
+		note_message("waited", &message);
+		put_with_fd(fds[1], 7);
+		put(fds[1], 9);
+		for (int j = 0; j < 2; j++) {
+			recvmsg_of(&ring, fds[0], &message,
+				   sizeof(message.control), asked);
+			try_sqe("there", &ring);
+			note_message("there", &message);
+		}
+		recvmsg_of(&ring, fds[0], &message, sizeof(message.control),
+			   asked)
+			->flags = IOSQE_ASYNC;
+		note_result("submit", uring_submit(&ring));
+		put(fds[1], 5);
+		note_in_order("async", &ring, 1);
+		note_message("async", &message);
+	}
+}
+
+/* Nor does such a message end a chain when it is not all. */
+static void messages_in_chains(void)
+{
+	static const struct {
+		const char *key;
+		size_t room;
+		uint32_t flags;
+		bool has_fd;
+	} tries[] = {
+		{ "some", 64, 0, true },
+		{ "all", 64, MSG_WAITALL, true },
+		{ "none", 64, MSG_WAITALL, false },
+		{ "no_pointer", 0, MSG_WAITALL, false },
+	};
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		struct uring ring = new_uring(8, 0);
+		struct received message;
+		int fds[2];
+
+		pair_of(SOCK_STREAM, fds);
+		if (tries[i].has_fd)
+			put_with_fd(fds[1], 5);
+		else
+			put(fds[1], 5);
+		recvmsg_of(&ring, fds[0], &message, tries[i].room,
+			   tries[i].flags)
+			->flags = IOSQE_IO_LINK;
+		if (!tries[i].room)
+			message.header.msg_controllen = 64;
+		sqe_of(&ring, IORING_OP_NOP, -1);
+		note_result("submit", uring_submit(&ring));
+		note_cqes(tries[i].key, &ring, 2);
+	}
+}
+
 /* Connections */
 
 static struct io_uring_sqe *accept_of(struct uring *ring, int fd,
@@ -980,6 +1118,8 @@ const struct row rows_uring_socket[] = {
 	ROW("messages, and mistakes in them", messages),
 	ROW("errors and data of a socket", errors_and_data),
 	ROW("descriptors in messages", descriptors),
+	ROW("all is asked for, with room for control data", all_of_messages),
+	ROW("messages with control data in chains", messages_in_chains),
 	ROW("connections are accepted", accepts),
 	ROW("connections are accepted, O_NONBLOCK", accepts_nonblock),
 	ROW("one request accepts many", multishot_accepts),
