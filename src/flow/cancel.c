@@ -45,8 +45,8 @@ struct aim {
 
 /* What came of going through the group. */
 struct haul {
-	struct list cancelled; /* taken: RUNNING, and owned by this thread */
-	struct list startable; /* need not wait any longer */
+	struct uaio_cancelled cancelled; /* taken */
+	struct uaio_cancelled *later; /* borrows: who completes them; or NULL */
 	struct uaio_canceller canceller; /* is told of those tried (I3) */
 	int nr_cancelled;
 	int nr_asked;  /* being tried: the canceller is told of them */
@@ -109,7 +109,8 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 	enum uaio_cancel ret = UAIO_CANCEL_NONE;
 
 	if (ops)
-		ret = ops->cancel(req, &haul->canceller, &haul->startable);
+		ret = ops->cancel(req, &haul->canceller,
+				  &haul->cancelled.startable);
 	if (unlikely(req->sqe.is_multishot || uaio_optab[req->sqe.op].sleeps) &&
 	    ret == UAIO_CANCEL_NONE)
 		req->is_unwanted = true;
@@ -135,7 +136,7 @@ static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 			continue;
 		ret = take_locked(req, haul);
 		if (ret == UAIO_CANCEL_TAKEN)
-			list_add_tail(&haul->cancelled, &req->link);
+			list_add_tail(&haul->cancelled.requests, &req->link);
 		if (ret != UAIO_CANCEL_NONE)
 			return;
 	}
@@ -153,7 +154,7 @@ static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 
 		if (aim->is_meant(req, aim) &&
 		    take_locked(req, haul) == UAIO_CANCEL_TAKEN)
-			list_add_head(&haul->cancelled, &req->link);
+			list_add_head(&haul->cancelled.requests, &req->link);
 	}
 }
 
@@ -162,8 +163,8 @@ static void collect(struct uaio_group *group, const struct aim *aim,
 {
 	haul->canceller = (struct uaio_canceller){ 0 };
 	haul->nr_cancelled = haul->nr_asked = haul->nr_others = 0;
-	list_init(&haul->cancelled);
-	list_init(&haul->startable);
+	haul->later = aim->doors ? aim->doors->ret_later : NULL;
+	uaio_cancelled_init(&haul->cancelled);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	if (aim->is_one)
 		take_one_locked(group, aim, haul);
@@ -172,21 +173,39 @@ static void collect(struct uaio_group *group, const struct aim *aim,
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 }
 
-/* Requests that were tried complete first: others of the file are newer. */
-static void complete(struct haul *haul)
+void uaio_cancelled_init(struct uaio_cancelled *cancelled)
+{
+	list_init(&cancelled->requests);
+	list_init(&cancelled->startable);
+}
+
+void uaio_cancelled_complete(struct uaio_cancelled *cancelled)
 {
 	struct list *node;
 
-	if (haul->nr_asked)
-		haul->nr_cancelled +=
-			(int)uaio_canceller_await(&haul->canceller);
-	while ((node = list_pop(&haul->cancelled))) {
+	while ((node = list_pop(&cancelled->requests))) {
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
 
 		uaio_req_complete(req, uaio_req_cancelled_res(req));
 	}
-	uaio_req_start_all(&haul->startable);
+	uaio_req_start_all(&cancelled->startable);
+}
+
+/* Requests that were tried complete first: others of the file are newer. */
+static void complete(struct haul *haul)
+{
+	if (haul->nr_asked)
+		haul->nr_cancelled +=
+			(int)uaio_canceller_await(&haul->canceller);
+	if (haul->later) {
+		list_splice_tail(&haul->later->requests,
+				 &haul->cancelled.requests);
+		list_splice_tail(&haul->later->startable,
+				 &haul->cancelled.startable);
+		return;
+	}
+	uaio_cancelled_complete(&haul->cancelled);
 }
 
 /* If the try executed the one request, there may be another that is meant. */

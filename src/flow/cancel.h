@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
+
 struct uaio_file;
 struct uaio_group;
 struct uaio_queue;
@@ -34,6 +36,13 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd);
 int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file);
 int uaio_queue_cancel_all(struct uaio_queue *queue);
 
+/* What a door has cancelled, and is to complete. */
+struct uaio_cancelled {
+	/* of the thread that cancels; its requests are RUNNING */
+	struct list requests;
+	struct list startable; /* need not wait any longer */
+};
+
 /*
  * Which requests are to be cancelled, where a door has its own idea of that. Those of
  * chains, and behind drains, that have not begun are not asked about, as in io_uring.
@@ -45,6 +54,12 @@ struct uaio_cancel_aim {
 			 const struct uaio_sqe *sqe,
 			 const struct uaio_file *file);
 	bool is_one; /* only the oldest that can be cancelled */
+	/*
+	 * Borrows; or NULL. What is cancelled is added there, and the caller completes
+	 * it soon, by uaio_cancelled_complete(). Until then it counts as executed by
+	 * another thread.
+	 */
+	struct uaio_cancelled *ret_later;
 };
 
 /*
@@ -54,5 +69,9 @@ struct uaio_cancel_aim {
 int uaio_queue_cancel_meant(struct uaio_queue *queue,
 			    const struct uaio_cancel_aim *aim,
 			    int *ret_nr_others);
+
+void uaio_cancelled_init(struct uaio_cancelled *cancelled);
+/* Complete what is there, as cancelled. Context: no lock. */
+void uaio_cancelled_complete(struct uaio_cancelled *cancelled);
 
 #endif /* UAIO_FLOW_CANCEL_H */

@@ -486,6 +486,8 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 		return ret;
 	if (likely(issue == UAIO_ISSUE_DONE)) {
 		complete(batch, file, sqe, &outcome);
+		if (unlikely(sqe->posts_at_once))
+			uaio_batch_post(batch);
 		return 0;
 	}
 	return hand_over(batch, file, sqe, issue, &outcome, NULL);
@@ -544,6 +546,8 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 		complete_late(batch, file, &own, &outcome, &plan);
 	else
 		complete(batch, file, &own, &outcome);
+	if (sqe->posts_at_once)
+		uaio_batch_post(batch);
 	return 0;
 }
 

@@ -79,7 +79,9 @@ struct uaio_sqe {
 	 * than len times, if that is not 0. Another operation of a stream: the same
 	 * each time it succeeds, until its result is 0 bytes or an error.
 	 */
-	bool is_multishot;
+	bool is_multishot : 1;
+	/* It is posted before the next request of its submission is issued. */
+	bool posts_at_once : 1;
 	/*
 	 * Its client counts on no order among requests of a file that are not linked:
 	 * reads and syncs wait for no other.

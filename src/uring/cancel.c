@@ -43,6 +43,9 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 	note->events = raw->poll32_events & 0xffff;
 	entry->sqe.called = &entry->ring->called;
 	entry->sqe.open_flags = call;
+	entry->sqe.posts_at_once = call == UAIO_URING_CANCEL ||
+				   call == UAIO_URING_POLL_REMOVE ||
+				   call == UAIO_URING_TIMEOUT_REMOVE;
 	entry->looks_up = true;
 	return 0;
 }
@@ -133,6 +136,22 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 	return 0;
 }
 
+/*
+ * Have what a request cancels completed after its own completion.
+ * Return: where that is kept until then; or NULL.
+ */
+static struct uaio_cancelled *complete_later(uint64_t own_word)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(own_word);
+
+	if (!note)
+		return NULL;
+	uaio_cancelled_init(&note->later);
+	note->has_later = true;
+	return &note->later;
+}
+
+/* own_word: of the request that asks; 0: it is a call. */
 static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 		  uint64_t own_word, int op)
 {
@@ -153,6 +172,7 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	if (ret < 0)
 		return ret;
 	client.file = file;
+	client.aim.ret_later = complete_later(own_word);
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
 	if (file)
 		uaio_file_put(file);

@@ -7,6 +7,10 @@
  *
  *   I1  A poll is changed by being cancelled, of which its client does not hear, and
  *       submitted anew. One is changed at a time (updating).
+ *   I2  What a request cancels is completed after the request itself, once its
+ *       completion is posted and its note freed (note.h). So its completion is posted
+ *       at once (posts_at_once): what follows in the submission finds none of the
+ *       cancelled requests, and waits for none.
  *
  * Tested by test-uring-cancel.c.
  */

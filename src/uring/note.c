@@ -27,7 +27,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	note->expected = note->count = note->cqe_flags = 0;
 	note->extra[0] = note->extra[1] = 0;
 	note->used[0] = note->used[1] = NULL;
-	note->is_counting = note->has_choice = false;
+	note->is_counting = note->has_choice = note->has_later = false;
 	/* relaxed: written under the queue's lock once it counts */
 	store_relaxed(&note->is_reached, 0);
 	return note;
@@ -42,6 +42,8 @@ void uaio_uring_note_use(struct uaio_uring_note *note,
 
 void uaio_uring_note_free(struct uaio_uring_note *note)
 {
+	if (unlikely(note->has_later))
+		uaio_cancelled_complete(&note->later);
 	for (unsigned i = 0; i < 2; i++)
 		if (note->used[i])
 			uaio_uring_rsrc_put(note->used[i]);

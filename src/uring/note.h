@@ -16,6 +16,7 @@
 
 #include "base/list.h"
 #include "base/slab.h"
+#include "flow/cancel.h"
 #include "uring/cancel.h"
 #include "uring/pbuf.h"
 #include "uring/msg.h"
@@ -65,6 +66,12 @@ struct uaio_uring_note {
 
 	/* of a call of the door (cancel.h); immutable */
 	struct uaio_uring_aim aim;
+	/*
+	 * What it has cancelled is completed after it, as in the kernel: when its note is
+	 * freed. Of the thread that executes it.
+	 */
+	bool has_later;
+	struct uaio_cancelled later; /* if has_later */
 	uint64_t new_data;
 	uint32_t events;
 	int64_t time_ns;

@@ -164,9 +164,9 @@ static void cancel_on(int fd, uint64_t user_data)
 
 	sqe->cancel_flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
 	submit(&client, 1);
+	assert_got(&client, 9, user_data ? 1 : 0);
 	if (user_data)
 		assert_got(&client, user_data, -ECANCELED);
-	assert_got(&client, 9, user_data ? 1 : 0);
 }
 
 /* As in the kernel, which keeps the file of a request, and no number. */

@@ -318,6 +318,55 @@ static void of_other_ring(void)
 	note_ready("left", &ring);
 }
 
+/* The completion of what cancels comes before that of what it cancels. */
+static void in_their_order(void)
+{
+	struct uring ring = prepare();
+	uint64_t target;
+
+	for (int i = 0; i < 16; i++) {
+		target = poll_of(&ring, quiet[0]);
+		uring_submit(&ring);
+		cancel(&ring, target, -1, 0);
+		uring_submit(&ring);
+		note_in_order("poll", &ring, 2);
+		target = poll_of(&ring, quiet[0]);
+		uring_submit(&ring);
+		sqe_of(&ring, IORING_OP_POLL_REMOVE, -1)->addr = target;
+		uring_submit(&ring);
+		note_in_order("poll_remove", &ring, 2);
+		target = timeout(&ring);
+		uring_submit(&ring);
+		cancel(&ring, target, -1, 0);
+		uring_submit(&ring);
+		note_in_order("timeout", &ring, 2);
+		target = timeout(&ring);
+		uring_submit(&ring);
+		sqe_of(&ring, IORING_OP_TIMEOUT_REMOVE, -1)->addr = target;
+		uring_submit(&ring);
+		note_in_order("timeout_remove", &ring, 2);
+		target = sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 1, 0)
+				 ->user_data;
+		uring_submit(&ring);
+		cancel(&ring, target, -1, 0);
+		uring_submit(&ring);
+		note_in_order("read", &ring, 2);
+	}
+	target = poll_of(&ring, quiet[0]);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	cancel(&ring, target, -1, 0);
+	note_result("submit", uring_submit(&ring));
+	note_in_order("together", &ring, 3);
+	/* In a chain, of which the rest begins. */
+	target = timeout(&ring);
+	uring_submit(&ring);
+	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
+	cancel(&ring, target, -1, 0)->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("chain", &ring, 4);
+}
+
 static void skipped(void)
 {
 	struct uring ring = prepare();
@@ -486,6 +535,7 @@ const struct row rows_uring_cancel[] = {
 	ROW("a cancellation does not meet itself", of_itself),
 	ROW("a cancellation stays on its ring", of_other_ring),
 	ROW("a cancellation that is not to be told", skipped),
+	ROW("what cancels ends before what it cancels", in_their_order),
 	ROW("cancelling a splice that waits", spliced),
 	ROW("cancelling a read in a thread, with a flag", read_by_a_thread),
 	ROW("cancelling by io_uring_register", synchronously),
