@@ -94,8 +94,8 @@ static bool read_entry(const struct dl_phdr_info *object,
 	return uaio_is_mapped(object, start, (uint32_t)words[3], PF_R | PF_X);
 }
 
-bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
-			uintptr_t *ret_start, uintptr_t *ret_end)
+bool uaio_find_last_function(const struct dl_phdr_info *object, uintptr_t addr,
+			     uintptr_t *ret_start, uintptr_t *ret_end)
 {
 	const struct header *header = table_of(object);
 	uint32_t low = 0, high;
@@ -111,9 +111,14 @@ bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
 		else
 			high = middle;
 	}
-	return low &&
-	       read_entry(object, header, &header->rows[low - 1], ret_start,
-			  ret_end) &&
+	return low && read_entry(object, header, &header->rows[low - 1],
+				 ret_start, ret_end);
+}
+
+bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
+			uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	return uaio_find_last_function(object, addr, ret_start, ret_end) &&
 	       addr >= *ret_start && addr < *ret_end;
 }
 

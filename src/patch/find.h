@@ -59,4 +59,8 @@ bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
 bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
 			uintptr_t *ret_start, uintptr_t *ret_end);
 
+/* The same of the last function of the table that does not start behind addr. */
+bool uaio_find_last_function(const struct dl_phdr_info *object, uintptr_t addr,
+			     uintptr_t *ret_start, uintptr_t *ret_end);
+
 #endif /* UAIO_PATCH_FIND_H */

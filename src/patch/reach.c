@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "patch/reach.h"
 
-#include <elf.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/sys.h"
 #include "patch/decode.h"
 #include "patch/find.h"
+#include "patch/named.h"
 
 enum {
 	CODE_BYTES_MAX = 1 << 28,
 	TABLE_MAX = 1024, /* entries of a table of jumps */
 	TABLES_MAX = 4,   /* that an indirect jump may use */
-	RELATIVE = 8,     /* relocations: an address in the object */
-	IRELATIVE = 37,   /* the address of a function to be called */
-	TAG_RELRSZ = 35,  /* newer than some headers */
-	TAG_RELR = 36,
 };
 
 /* A path of instructions, and the tables of which it has computed the address. */
@@ -257,215 +253,11 @@ static void follow_all_computed(struct uaio_reach *reach)
 		}
 }
 
-/*
- * The addresses that the object names
- */
-
-/* What of the dynamic section is looked at. */
-struct dynamic {
-	uintptr_t symbols, gnu_hash, hash;
-	uintptr_t rela, plt_rela, relr;
-	size_t rela_bytes, plt_rela_bytes, relr_bytes;
-	uintptr_t init, fini;
-};
-
-/* The loader may have added the object's address, or not yet. */
-static uintptr_t place_of(const struct dl_phdr_info *object, uintptr_t addr)
+static void see_named(void *data, uintptr_t addr, bool is_code)
 {
-	return uaio_is_mapped(object, addr, 1, 0) ? addr
-						  : object->dlpi_addr + addr;
-}
+	struct uaio_reach *reach = data;
 
-static void note_entry(const struct dl_phdr_info *object, const ElfW(Dyn) * dyn,
-		       struct dynamic *ret)
-{
-	const uintptr_t value = dyn->d_un.d_val;
-
-	switch (dyn->d_tag) {
-	case DT_SYMTAB: ret->symbols = place_of(object, value); break;
-	case DT_GNU_HASH: ret->gnu_hash = place_of(object, value); break;
-	case DT_HASH: ret->hash = place_of(object, value); break;
-	case DT_RELA: ret->rela = place_of(object, value); break;
-	case DT_RELASZ: ret->rela_bytes = value; break;
-	case DT_JMPREL: ret->plt_rela = place_of(object, value); break;
-	case DT_PLTRELSZ: ret->plt_rela_bytes = value; break;
-	case TAG_RELR: ret->relr = place_of(object, value); break;
-	case TAG_RELRSZ: ret->relr_bytes = value; break;
-	case DT_INIT: ret->init = object->dlpi_addr + value; break;
-	case DT_FINI: ret->fini = object->dlpi_addr + value; break;
-	default: break;
-	}
-}
-
-static void read_dynamic(const struct dl_phdr_info *object,
-			 struct dynamic *ret_dynamic)
-{
-	memset(ret_dynamic, 0, sizeof(*ret_dynamic));
-	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-		uintptr_t at = object->dlpi_addr + ph->p_vaddr;
-		uintptr_t end = at + ph->p_memsz;
-
-		if (ph->p_type != PT_DYNAMIC || at % sizeof(ElfW(Addr)) ||
-		    !uaio_is_mapped(object, at, ph->p_memsz, PF_R))
-			continue;
-		for (; end - at >= sizeof(ElfW(Dyn)) &&
-		       ((const ElfW(Dyn) *)at)->d_tag != DT_NULL;
-		     at += sizeof(ElfW(Dyn)))
-			note_entry(object, (const ElfW(Dyn) *)at, ret_dynamic);
-	}
-}
-
-/* Return: a word of the object, or 0. */
-static uint32_t word_at(const struct dl_phdr_info *object, uintptr_t addr)
-{
-	uint32_t word = 0;
-
-	if (uaio_is_mapped(object, addr, sizeof(word), PF_R))
-		memcpy(&word, (const void *)addr, sizeof(word));
-	return word;
-}
-
-/* The number of symbols is that of the last one in a list, and one more. */
-static size_t count_by_gnu_hash(const struct dl_phdr_info *object,
-				uintptr_t hash)
-{
-	const uint32_t nr_buckets = word_at(object, hash);
-	const uint32_t first = word_at(object, hash + 4);
-	const uintptr_t buckets = hash + 16 + 8ul * word_at(object, hash + 8);
-	const uintptr_t chains = buckets + 4ul * nr_buckets;
-	uint32_t last = 0;
-
-	if (!uaio_is_mapped(object, buckets, 4ul * nr_buckets, PF_R))
-		return 0;
-	for (uint32_t i = 0; i < nr_buckets; i++) {
-		uint32_t symbol = word_at(object, buckets + 4ul * i);
-
-		last = symbol > last ? symbol : last;
-	}
-	if (last < first)
-		return 0;
-	while (uaio_is_mapped(object, chains + 4ul * (last - first), 4, PF_R) &&
-	       !(word_at(object, chains + 4ul * (last - first)) & 1))
-		last++;
-	return last + 1ul;
-}
-
-static void add_symbols(struct uaio_reach *reach, const struct dynamic *dynamic)
-{
-	const struct dl_phdr_info *object = reach->object;
-	size_t nr = dynamic->hash ? word_at(object, dynamic->hash + 4)
-		    : dynamic->gnu_hash
-			    ? count_by_gnu_hash(object, dynamic->gnu_hash)
-			    : 0;
-
-	if (!dynamic->symbols)
-		return;
-	for (size_t i = 0; i < nr; i++) {
-		uintptr_t at = dynamic->symbols + i * sizeof(ElfW(Sym));
-		ElfW(Sym) symbol;
-		unsigned type;
-
-		if (!uaio_is_mapped(object, at, sizeof(symbol), PF_R))
-			return;
-		memcpy(&symbol, (const void *)at, sizeof(symbol));
-		type = ELF64_ST_TYPE(symbol.st_info);
-		if ((type == STT_FUNC || type == STT_GNU_IFUNC) &&
-		    symbol.st_shndx != SHN_UNDEF)
-			add(reach, &reach->todo,
-			    object->dlpi_addr + symbol.st_value);
-	}
-}
-
-static void add_relocated(struct uaio_reach *reach, uintptr_t at, size_t bytes)
-{
-	const struct dl_phdr_info *object = reach->object;
-	ElfW(Rela) rela;
-
-	if (!uaio_is_mapped(object, at, bytes, PF_R))
-		return;
-	for (; bytes >= sizeof(rela);
-	     at += sizeof(rela), bytes -= sizeof(rela)) {
-		memcpy(&rela, (const void *)at, sizeof(rela));
-		if (ELF64_R_TYPE(rela.r_info) == RELATIVE ||
-		    ELF64_R_TYPE(rela.r_info) == IRELATIVE)
-			add(reach, &reach->todo,
-			    object->dlpi_addr + (uintptr_t)rela.r_addend);
-	}
-}
-
-/* A word that the loader moves, or has moved. */
-static void add_moved(struct uaio_reach *reach, uintptr_t at)
-{
-	uintptr_t value;
-
-	if (!uaio_is_mapped(reach->object, at, sizeof(value), PF_R))
-		return;
-	memcpy(&value, (const void *)at, sizeof(value));
-	add(reach, &reach->todo,
-	    uaio_reach_covers(reach, value) ? value
-					    : reach->object->dlpi_addr + value);
-}
-
-/*
- * A packed table: an even word is the address of a word that is moved, an odd one has a
- * bit for each of the 63 words behind.
- */
-static void add_packed(struct uaio_reach *reach, uintptr_t table, size_t bytes)
-{
-	const struct dl_phdr_info *object = reach->object;
-	uintptr_t at = 0, entry;
-
-	if (!uaio_is_mapped(object, table, bytes, PF_R))
-		return;
-	for (; bytes >= sizeof(entry);
-	     table += sizeof(entry), bytes -= sizeof(entry)) {
-		memcpy(&entry, (const void *)table, sizeof(entry));
-		if (!(entry & 1)) {
-			at = object->dlpi_addr + entry;
-			add_moved(reach, at);
-			at += sizeof(entry);
-			continue;
-		}
-		for (unsigned i = 0; i < 63; i++)
-			if (entry >> (i + 1) & 1)
-				add_moved(reach, at + i * sizeof(entry));
-		at += 63 * sizeof(entry);
-	}
-}
-
-/* The entry point, in the header, which lies at the beginning of a segment. */
-static void add_start(struct uaio_reach *reach)
-{
-	const struct dl_phdr_info *object = reach->object;
-
-	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-		uintptr_t at = object->dlpi_addr + ph->p_vaddr;
-		ElfW(Ehdr) header;
-
-		if (ph->p_type != PT_LOAD || ph->p_offset ||
-		    !uaio_is_mapped(object, at, sizeof(header), PF_R))
-			continue;
-		memcpy(&header, (const void *)at, sizeof(header));
-		if (!memcmp(header.e_ident, ELFMAG, SELFMAG) && header.e_entry)
-			add(reach, &reach->todo,
-			    object->dlpi_addr + header.e_entry);
-	}
-}
-
-static void add_named(struct uaio_reach *reach)
-{
-	struct dynamic dynamic;
-
-	read_dynamic(reach->object, &dynamic);
-	add_start(reach);
-	add_symbols(reach, &dynamic);
-	add_relocated(reach, dynamic.rela, dynamic.rela_bytes);
-	add_relocated(reach, dynamic.plt_rela, dynamic.plt_rela_bytes);
-	add_packed(reach, dynamic.relr, dynamic.relr_bytes);
-	add(reach, &reach->todo, dynamic.init);
-	add(reach, &reach->todo, dynamic.fini);
+	add(reach, is_code ? &reach->todo : &reach->computed, addr);
 }
 
 /*
@@ -524,7 +316,7 @@ bool uaio_reach_open(struct uaio_reach *reach,
 	reach->bytes = ph->p_filesz;
 	if (!allocate(reach))
 		return false;
-	add_named(reach);
+	uaio_see_named(object, see_named, reach);
 	reach->is_known = follow_all(reach, false);
 	if (reach->is_known)
 		follow_all_computed(reach);

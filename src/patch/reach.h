@@ -3,15 +3,13 @@
  * Instructions of an object without a table for unwinding
  *
  * Without a table nothing says where functions begin. The code is followed from the
- * addresses that the object itself names: its exported functions, its entry point, and
- * the pointers to code that the loader fills in. Whatever these lead to by branches and
- * calls is an instruction.
+ * addresses that the object itself names (named.h). Whatever these lead to by branches
+ * and calls is an instruction.
  *
- *   I1  An address in code that an instruction only computes may be that of data. It is
- *       followed only if all instructions up to the ends of its function are known, and
- *       overlap nothing that was followed before. So are the entries of tables of
- *       jumps.
- *   I2  If the named addresses lead to instructions that overlap, nothing is known of
+ *   I1  A pointer, an address that an instruction computes, and an entry of a table of
+ *       jumps may be that of data. It is followed only if all instructions up to the
+ *       ends of its function are known, and overlap nothing that was followed before.
+ *   I2  If the named functions lead to instructions that overlap, nothing is known of
  *       the object.
  *
  * Tested by test-patch.c.

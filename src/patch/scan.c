@@ -10,16 +10,21 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "patch/decode.h"
+#include "patch/named.h"
 #include "patch/patch.h"
 
 enum {
 	OBJECTS_MAX = 2048,
 	NR_WORDS = UAIO_OWN_CALLS_MAX / 64,
-	FUNCTIONS_MAX = 128, /* with calls, of an object */
-	ENTRIES_MAX = 256,   /* into these functions */
+	FUNCTIONS_MAX = 128,   /* with calls, of an object */
+	ENTRIES_MAX = 256,     /* into these functions */
+	STRAYS_MAX = 64,       /* bytes in no function */
+	STRAY_REACH = 1 << 16, /* from where code may come to them */
 	FUNCTION_BYTES_MAX = 1 << 20,
 	PASSES_MAX = 32,
 	NEAR_JUMP = 0xe9,
+	NEAR_CALL = 0xe8,
+	LEA = 0x8d,
 };
 
 /* The bytes of instructions by which a program enters the kernel. */
@@ -34,6 +39,13 @@ struct function {
 	uintptr_t start, end;
 };
 
+/* Bytes in no function, and where the code that may lead to them begins. */
+struct stray {
+	uintptr_t addr, low;
+	uint64_t *
+		seen; /* a bit for each address from low on that was looked at */
+};
+
 /* An object, as far as it has been scanned. */
 struct scan {
 	const struct dl_phdr_info *object;
@@ -43,6 +55,10 @@ struct scan {
 	/* Addresses inside of the functions to which other code branches. */
 	uintptr_t entries[ENTRIES_MAX];
 	size_t nr_entries;
+	struct stray strays[STRAYS_MAX];
+	size_t nr_strays;
+	uintptr_t low,
+		high; /* of the functions, and of what may lead to strays */
 };
 
 static void add_call(struct uaio_own_calls *calls, uint32_t nr)
@@ -108,20 +124,42 @@ static void add_function(struct scan *scan, uintptr_t start, uintptr_t end)
 		(struct function){ .start = start, .end = end };
 }
 
+static void add_stray(struct scan *scan, uintptr_t addr)
+{
+	struct stray stray = { .addr = addr, .low = addr - STRAY_REACH };
+	uintptr_t start, end;
+
+	if (scan->nr_strays == STRAYS_MAX) {
+		scan->calls->has_any = true;
+		return;
+	}
+	/* Code that is no function does not begin before one that it is behind. */
+	if (uaio_find_last_function(scan->object, addr, &start, &end) &&
+	    end <= addr && end > stray.low)
+		stray.low = end;
+	scan->strays[scan->nr_strays++] = stray;
+}
+
 /* The bytes of an instruction that enters the kernel are at addr. */
 static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 {
-	enum boundary boundary = IS_UNKNOWN;
 	uintptr_t start, end;
 
-	if (uaio_find_function(scan->object, addr, &start, &end))
-		boundary = look_for(start, end, addr);
-	if (boundary == IS_PART)
+	if (!uaio_find_function(scan->object, addr, &start, &end)) {
+		add_stray(scan, addr);
 		return;
-	if (boundary == IS_INSTRUCTION && is_syscall)
-		add_function(scan, start, end);
-	else
-		scan->calls->has_any = true;
+	}
+	switch (look_for(start, end, addr)) {
+	case IS_PART: return;
+	case IS_INSTRUCTION:
+		if (is_syscall) {
+			add_function(scan, start, end);
+			return;
+		}
+		break;
+	default: break;
+	}
+	scan->calls->has_any = true;
 }
 
 /* Look for the second byte, as the first one is frequent. */
@@ -147,9 +185,10 @@ static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
 }
 
 /*
- * Branches into these functions from outside: a part of a function that is seldom
- * executed lies elsewhere. Each four bytes that may be the distance of such a branch
- * are taken for one.
+ * Where code may come from. A part of a function that is seldom executed lies elsewhere,
+ * and branches into the function. Bytes in no function are code if something leads there:
+ * a branch, a call, the computation of an address, or a name. Each four bytes that may be
+ * the distance of such an instruction are taken for one.
  */
 
 static const struct function *function_of(const struct scan *scan,
@@ -175,27 +214,89 @@ static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 		scan->entries[scan->nr_entries++] = target;
 }
 
-static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
+/*
+ * Something leads to start. A stray that instructions lead to from there makes any call;
+ * where an instruction is not known, it is data. What was looked at before leads nowhere.
+ */
+static bool leads_to(const struct stray *stray, uintptr_t start)
 {
-	uintptr_t low = scan->functions[0].start, high = scan->functions[0].end;
+	while (start < stray->addr) {
+		const size_t at = start - stray->low;
+		const size_t length = uaio_insn_length((const uint8_t *)start,
+						       stray->addr + 2 - start);
 
-	for (size_t i = 1; i < scan->nr_functions; i++) {
+		if (!length || stray->seen[at / 64] >> at % 64 & 1)
+			return false;
+		stray->seen[at / 64] |= 1ul << at % 64;
+		start += length;
+	}
+	return start == stray->addr;
+}
+
+static void see_start(void *data, uintptr_t start, bool is_code)
+{
+	struct scan *scan = data;
+
+	(void)is_code;
+	for (size_t i = 0; i < scan->nr_strays; i++) {
+		const struct stray *stray = &scan->strays[i];
+
+		if (start >= stray->low && start <= stray->addr &&
+		    leads_to(stray, start))
+			scan->calls->has_any = true;
+	}
+}
+
+static void set_range(struct scan *scan)
+{
+	scan->low = UINTPTR_MAX;
+	scan->high = 0;
+	for (size_t i = 0; i < scan->nr_functions; i++) {
 		const struct function *function = &scan->functions[i];
 
-		low = function->start < low ? function->start : low;
-		high = function->end > high ? function->end : high;
+		scan->low = function->start < scan->low ? function->start
+							: scan->low;
+		scan->high =
+			function->end > scan->high ? function->end : scan->high;
 	}
+	for (size_t i = 0; i < scan->nr_strays; i++) {
+		const struct stray *stray = &scan->strays[i];
+
+		scan->low = stray->low < scan->low ? stray->low : scan->low;
+		scan->high = stray->addr + 1 > scan->high ? stray->addr + 1
+							  : scan->high;
+	}
+}
+
+/* Return: whether the four bytes may be the distance of a branch; or of more. */
+static bool is_branch(const uint8_t *distance)
+{
+	return distance[-1] == NEAR_JUMP ||
+	       (distance[-2] == 0x0f && (distance[-1] & 0xf0) == 0x80);
+}
+
+static bool is_leading(const uint8_t *distance)
+{
+	return distance[-1] == NEAR_CALL ||
+	       (distance[-2] == LEA && (distance[-1] & 0xc7) == 5);
+}
+
+static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
+{
 	for (size_t i = 2; i + 4 <= bytes && !scan->calls->has_any; i++) {
+		const bool has_branch = is_branch(code + i);
 		uintptr_t from = (uintptr_t)code + i, target;
 		int32_t distance;
 
-		if (code[i - 1] != NEAR_JUMP &&
-		    (code[i - 2] != 0x0f || (code[i - 1] & 0xf0) != 0x80))
+		if (!has_branch && !is_leading(code + i))
 			continue;
 		memcpy(&distance, code + i, sizeof(distance));
 		target = from + 4 + (uintptr_t)(intptr_t)distance;
-		if (target - low < high - low)
+		if (target - scan->low >= scan->high - scan->low)
+			continue;
+		if (has_branch)
 			add_entry(scan, from, target);
+		see_start(scan, target, false);
 	}
 }
 
@@ -438,14 +539,36 @@ static bool follow_function(const struct scan *scan,
 	return is_known;
 }
 
+static void find_ways(struct scan *scan)
+{
+	const size_t bytes = STRAY_REACH / 8 + sizeof(uint64_t);
+	uint8_t *seen = NULL;
+
+	if (scan->nr_strays) {
+		seen = allocate(scan->nr_strays * bytes);
+		if (sys_is_map_error(seen)) {
+			scan->calls->has_any = true;
+			return;
+		}
+	}
+	for (size_t i = 0; i < scan->nr_strays; i++)
+		scan->strays[i].seen = (uint64_t *)(seen + i * bytes);
+	set_range(scan);
+	for_code(scan, find_entries);
+	if (scan->nr_strays) {
+		uaio_see_named(scan->object, see_start, scan);
+		(void)sys_munmap(seen, scan->nr_strays * bytes);
+	}
+}
+
 void uaio_scan_object(const struct dl_phdr_info *object,
 		      struct uaio_own_calls *calls)
 {
 	struct scan scan = { .object = object, .calls = calls };
 
 	for_code(&scan, find_functions);
-	if (scan.nr_functions)
-		for_code(&scan, find_entries);
+	if (!calls->has_any && (scan.nr_functions || scan.nr_strays))
+		find_ways(&scan);
 	for (size_t i = 0; i < scan.nr_functions && !calls->has_any; i++)
 		if (!follow_function(&scan, &scan.functions[i]))
 			calls->has_any = true;

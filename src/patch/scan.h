@@ -6,14 +6,16 @@
  * makes by its own `syscall` instruction cannot. The scan finds these instructions and
  * the numbers of their calls, so that callers know what may happen unseen.
  *
- *   I1  In doubt an instruction may make any call: where no table for unwinding tells
- *       instructions from data, where a jump by a register may lead to it, where its
+ *   I1  In doubt an instruction may make any call: where it is in no function of the
+ *       table for unwinding, where a jump by a register may lead to it, where its
  *       number is not the same constant on all ways to it, and for `int $0x80` and
  *       `sysenter`. Code is trusted to be a compiler's: functions keep the registers
  *       that they have to keep, and no branch leads into an instruction.
- *   I2  Nothing is scanned before the first question. Later questions scan only objects
+ *   I2  Bytes outside of these functions are data if nothing leads to them, or what
+ *       does is no code: no branch, call, computed address or name does.
+ *   I3  Nothing is scanned before the first question. Later questions scan only objects
  *       that were loaded meanwhile.
- *   I3  What was found stays found after its object is unloaded: a thread may have made
+ *   I4  What was found stays found after its object is unloaded: a thread may have made
  *       the call before.
  *
  * The C library, the loader, the vdso and the library itself are not scanned. Code that

@@ -10,6 +10,9 @@
 	__asm__(BEGIN(name) ".cfi_startproc\n" __VA_ARGS__ \
 			    "ret\n.cfi_endproc\n" END(name))
 
+/* A function that has no entry in the table, and no name outside. */
+#define BARE __asm__(".text\n.balign 16\nbare: mov $39, %eax\n syscall\n ret\n")
+
 #if defined(CALLS_ADJACENT)
 FUNCTION(module, "mov $105, %eax\n syscall\n");
 #elif defined(CALLS_SIGNED)
@@ -54,6 +57,21 @@ FUNCTION(module, "mov $213, %eax\n sysenter\n");
 FUNCTION(module, ".byte 0x06\n mov $39, %eax\n syscall\n");
 #elif defined(CALLS_WITHOUT_TABLE)
 __asm__(BEGIN(module) "mov $39, %eax\n syscall\n ret\n" END(module));
+#elif defined(CALLS_BARE_CALLED)
+FUNCTION(module, "call bare\n");
+BARE;
+#elif defined(CALLS_BARE_COMPUTED)
+FUNCTION(module, "lea bare(%rip), %rax\n");
+BARE;
+#elif defined(CALLS_BARE_POINTED)
+FUNCTION(module, "");
+BARE;
+__asm__(".section .data.rel.ro, \"aw\"\n.balign 8\n.quad bare\n");
+#elif defined(CALLS_DATA)
+/* Data in the code: nothing leads to it, or it is not instructions. */
+FUNCTION(module, "lea data(%rip), %rax\n");
+__asm__(".byte 0x0f, 0x05, 0xcd, 0x80\n"
+	"data: .byte 0x06, 0x06, 0x0f, 0x05, 0x0f, 0x34, 0xcd, 0x80\n");
 #elif defined(CALLS_INSIDE)
 /* The bytes are part of other instructions. */
 FUNCTION(module, "mov $0x80cd050f, %eax\n lea 0x340f(%rdi), %rcx\n"

@@ -26,7 +26,9 @@ static const struct {
 	{ "by-table", { ANY } },       { "from-outside", { ANY } },
 	{ "high", { ANY } },           { "32-bits", { ANY } },
 	{ "sysenter", { ANY } },       { "unknown", { ANY } },
-	{ "without-table", { ANY } },
+	{ "without-table", { ANY } },  { "bare-called", { ANY } },
+	{ "bare-computed", { ANY } },  { "bare-pointed", { ANY } },
+	{ "data", { NONE } },
 };
 
 static void path_of(const char *name, char ret_path[512])
