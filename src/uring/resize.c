@@ -157,6 +157,11 @@ static int read_params(const struct uaio_uring *ring, const void *arg,
 	if (ret_params->flags & ~(uint32_t)ASKED)
 		return -EINVAL;
 	ret_params->flags |= ring->setup & KEPT;
+	/*
+	 * A client goes by this when it maps the new rings: without the feature it would
+	 * map the completions at IORING_OFF_CQ_RING, where our file has none (mmap.c).
+	 */
+	ret_params->features |= IORING_FEAT_SINGLE_MMAP;
 	return uaio_uring_choose_sizes(ret_params, ret_params->sq_entries);
 }
 

@@ -222,6 +222,15 @@ static const char *const others[] = {
 	"A bundle with IOSQE_ASYNC that sends nothing has the result 0. In the "
 	"kernel it is ECANCELED, by which the kernel itself marks where many "
 	"shots stop.",
+	"The completions of a ring are mapped at IORING_OFF_SQ_RING, with the "
+	"submission ring (IORING_FEAT_SINGLE_MMAP, which a resize reports as "
+	"well). The C library's mmap() and syscall() also map them at "
+	"IORING_OFF_CQ_RING. A client that ignores the feature, and maps "
+	"there by an instruction of its own, gets empty memory.",
+	"Kernel AIO, to which the library gives direct reads and writes "
+	"(`--backend`), reports no access or modification to inotify and "
+	"fanotify; the kernel's io_uring and POSIX AIO do. With "
+	"`--backend=threads` or `--backend=io_uring` they are reported.",
 	"A message that is cut (MSG_TRUNC, MSG_CTRUNC) does not end its chain, "
 	"though all of it was asked for (MSG_WAITALL); in the kernel it does.",
 	"A bundle that waits for all (MSG_WAITALL) uses its buffers when it "

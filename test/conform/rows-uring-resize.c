@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "differences.h"
@@ -312,6 +313,57 @@ static void registered(void)
 	use("then", &ring, 8);
 }
 
+/* Maps by an instruction of the client's own, where there is one. */
+static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
+{
+#ifdef __x86_64__
+	register long flags __asm__("r10") = MAP_SHARED;
+	register long file __asm__("r8") = fd;
+	register uint64_t at __asm__("r9") = offset;
+	long ret;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"((long)SYS_mmap), "D"(0L), "S"(bytes),
+			   "d"((long)PROT_READ), "r"(flags), "r"(file), "r"(at)
+			 : "rcx", "r11", "memory");
+	REQUIRE(ret > 0 || ret < -4096);
+	return (void *)ret;
+#else
+	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+
+	REQUIRE(at != MAP_FAILED);
+	return at;
+#endif
+}
+
+/*
+ * A statically linked client maps the completions by its own instruction, and goes by
+ * the features that the resize has returned, as liburing does.
+ */
+static void mapped_by_itself(void)
+{
+	struct uring ring = new_owned(4, 0);
+	struct io_uring_params params = { .sq_entries = 8,
+					  .cq_entries = 32,
+					  .flags = IORING_SETUP_CQSIZE };
+	const struct io_cqring_offsets *cq = &params.cq_off;
+	const char *at;
+
+	note_result("resize", resize(&ring, &params));
+	at = map_by_itself(
+		ring.fd, cq->cqes + params.cq_entries * sizeof(*ring.cqes),
+		params.features & IORING_FEAT_SINGLE_MMAP ? IORING_OFF_SQ_RING
+							  : IORING_OFF_CQ_RING);
+	unmap_uring(&ring);
+	REQUIRE(map_uring(&ring, ring.fd, &params) == 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit_wait(&ring, 1));
+	note("entries", *(const uint32_t *)(at + cq->ring_entries));
+	note("mask", *(const uint32_t *)(at + cq->ring_mask));
+	note("completions", *(const uint32_t *)(at + cq->tail));
+}
+
 /* Completions of twice the size, if none is there. */
 static void of_each_size(void)
 {
@@ -341,5 +393,6 @@ const struct row rows_uring_resize[] = {
 	ROW("rings are resized while a request waits", while_something_waits),
 	ROW("what is registered stays with rings that are resized", registered),
 	ROW("rings of each kind of entries are resized", of_each_size),
+	ROW("a client maps resized rings by itself", mapped_by_itself),
 	NO_ROW,
 };
