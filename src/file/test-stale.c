@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "options/config.h"
@@ -325,6 +326,78 @@ static void a_file_that_became_a_pipe_is_read_as_one(void **state)
 	(void)close(ends[1]);
 }
 
+static struct uaio_sqe at_position(enum uaio_op op, int fd, void *byte,
+				   uint32_t flags)
+{
+	return (struct uaio_sqe){
+		.op = op,
+		.fd = fd,
+		.buf = byte,
+		.len = 1,
+		.off = UAIO_OFF_POSITION,
+		.rw_flags = flags,
+	};
+}
+
+/* Return: the end of a pipe on which op would wait; *ret_other: the other end. */
+static int pipe_that_waits(enum uaio_op op, int *ret_other)
+{
+	static const char bytes[4096];
+	int ends[2];
+	bool is_read = op == UAIO_OP_READ;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	*ret_other = ends[is_read];
+	if (is_read)
+		return ends[0];
+	assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	while (write(ends[1], bytes, sizeof(bytes)) > 0)
+		;
+	assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+	return ends[1];
+}
+
+/*
+ * A request at the position of what was a file does not wait in its submission: the thread
+ * that submits has the ring meanwhile.
+ */
+static void wait_aside(bool in_memory, enum uaio_op op, uint32_t flags)
+{
+	uint64_t handle = unit_context(4);
+	int file = unit_numbered_file(in_memory, 1), other, end;
+	struct timespec now = { 0 };
+	struct uaio_event event;
+	char byte = 'x', bytes[4096];
+	struct uaio_sqe sqe = at_position(op, file, &byte, flags);
+
+	assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	assert_int_equal(unit_reap_one(handle), 1);
+	end = pipe_that_waits(op, &other);
+	replace_unseen(file, end);
+	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
+	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &now), 0);
+	if (op == UAIO_OP_READ)
+		assert_int_equal(write(other, "x", 1), 1);
+	else
+		assert_int_equal(read(other, bytes, sizeof(bytes)),
+				 sizeof(bytes));
+	assert_int_equal(unit_reap_one(handle), 1);
+	unit_destroy(handle);
+	unit_close(file);
+	(void)close(end);
+	(void)close(other);
+}
+
+static void what_became_a_pipe_keeps_no_submission(void **state)
+{
+	(void)state;
+	wait_aside(true, UAIO_OP_READ, 0);
+	wait_aside(true, UAIO_OP_WRITE, 0);
+	wait_aside(false, UAIO_OP_WRITE, 0);
+	wait_aside(true, UAIO_OP_READ, RWF_HIPRI);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +409,7 @@ int main(void)
 		UNIT_TEST(a_number_that_is_its_first_pipe_again_is_not_read),
 		UNIT_TEST(a_pipe_that_became_a_file_is_written_in_its_place),
 		UNIT_TEST(a_file_that_became_a_pipe_is_read_as_one),
+		UNIT_TEST(what_became_a_pipe_keeps_no_submission),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

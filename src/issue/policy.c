@@ -92,10 +92,24 @@ static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 	       uaio_begin_inline(file, inode, sqe);
 }
 
+/*
+ * A stream refuses an offset (ESPIPE), but not a request at the position: where the
+ * descriptor has become a pipe unseen, its call would wait, with the client's ring held.
+ * Return: whether the kernel says that it has become another file.
+ */
+static inline bool is_elsewhere(const struct uaio_file *file,
+				const struct uaio_sqe *sqe)
+{
+	return unlikely(sqe->off == UAIO_OFF_POSITION) &&
+	       unlikely(uaio_is_misplaced(file, sqe));
+}
+
 static enum uaio_issue try_memory_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
+	if (is_elsewhere(file, sqe))
+		return uaio_try_reopened(sqe, ret);
 	if (unlikely(is_busy(load_relaxed(&file->inode))) &&
 	    !may_pass(load_relaxed(&file->inode), sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
@@ -108,6 +122,8 @@ static enum uaio_issue try_memory_write(struct uaio_file *file,
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
+	if (is_elsewhere(file, sqe))
+		return uaio_try_reopened(sqe, ret);
 	if (unlikely(!begin_inline(file, inode, sqe)))
 		return UAIO_ISSUE_RETRY_WORKER;
 	ret->res = uaio_call(file, sqe, 0, ret);
@@ -221,6 +237,8 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	uint64_t took, rate, sleeps = 0;
 	bool is_suspect;
 
+	if (is_elsewhere(file, sqe))
+		return uaio_try_reopened(sqe, ret);
 	if (unlikely(!inode || is_sync_write(file, sqe) ||
 		     uaio_inode_is_slow(inode) ||
 		     !begin_inline(file, inode, sqe)))

@@ -84,9 +84,9 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 				  struct uaio_outcome *ret);
 
 /*
- * file is the entry of a stream. Return: whether the descriptor is surely another
- * file by now, because of a call that was not interposed. Asked for a request with
- * an offset: streams have none, so its client may mean another file.
+ * Return: whether the descriptor is surely another file than the entry by now, because
+ * of a call that was not interposed. Asked for a request with an offset on a stream, which
+ * has none, so its client may mean another file; and for one without on a regular file.
  */
 bool uaio_is_misplaced(const struct uaio_file *file,
 		       const struct uaio_sqe *sqe);
