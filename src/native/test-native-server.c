@@ -6,6 +6,7 @@
 #include "file/file.h"
 #include "wq/wq.h"
 #include "native/test-kernel.h"
+#include "posix/posix.h"
 
 static struct uaio_file *file;
 
@@ -112,6 +113,36 @@ static void synchronous_writes_are_plain_calls(void **state)
 	assert_only_workers_submitted(0);
 }
 
+/*
+ * A process that is killed ends when kernel AIO has the answers. Clients of other
+ * interfaces do not expect that: their reads are plain calls, which a signal ends.
+ */
+static void only_writes_of_other_doors_are_submitted(void **state)
+{
+	static char buffer[SIZE];
+	struct aiocb aiocb = {
+		.aio_fildes = test.direct,
+		.aio_buf = buffer,
+		.aio_nbytes = SIZE,
+		.aio_offset = 6 * SIZE,
+		.aio_sigevent.sigev_notify = SIGEV_NONE,
+	};
+	const struct aiocb *list = &aiocb;
+
+	(void)state;
+	assert_int_equal(uaio_posix_read(&aiocb), 0);
+	assert_int_equal(uaio_posix_suspend(&list, 1, NULL), 0);
+	assert_int_equal(aiocb.__return_value, SIZE);
+	assert_block(buffer, 6);
+	assert_only_workers_submitted(0);
+	assert_int_equal(uaio_posix_write(&aiocb), 0);
+	await_taken(1);
+	execute();
+	assert_int_equal(uaio_posix_suspend(&list, 1, NULL), 0);
+	assert_int_equal(aiocb.__return_value, SIZE);
+	assert_only_workers_submitted(1);
+}
+
 static void a_file_closes_while_its_requests_are_with_the_kernel(void **state)
 {
 	(void)state;
@@ -136,6 +167,7 @@ int main(void)
 		SERVER_TEST(a_call_that_waits_keeps_no_client),
 		SERVER_TEST(its_answer_is_the_result),
 		SERVER_TEST(synchronous_writes_are_plain_calls),
+		SERVER_TEST(only_writes_of_other_doors_are_submitted),
 		cmocka_unit_test_setup_teardown(
 			a_file_closes_while_its_requests_are_with_the_kernel,
 			start_remote, stop),
