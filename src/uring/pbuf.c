@@ -261,6 +261,8 @@ static bool use_part(struct uaio_uring_group *group,
 
 	if (!bytes)
 		return false;
+	if (len < group->min_left)
+		len = 0;
 	show_rest(group, choice, len);
 	group->is_begun = len;
 	group->rest = (struct uaio_uring_ahead){

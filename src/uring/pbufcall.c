@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <string.h>
 
 #include "base/sys.h"
 #include "base/uaddr.h"
@@ -92,9 +93,22 @@ int uaio_uring_prep_remove(struct uaio_uring_entry *entry)
  * Arrays
  */
 
+/* Return: min_left, which has the first half of what older headers reserve. */
+static uint32_t min_left_of(const struct io_uring_buf_reg *reg)
+{
+	uint32_t halves[2];
+
+	memcpy(halves, &reg->resv[0], sizeof(halves));
+	return halves[0];
+}
+
+/* Return: whether a word is not 0 that has no meaning. */
 static bool has_reserved(const struct io_uring_buf_reg *reg)
 {
-	return reg->resv[0] | reg->resv[1] | reg->resv[2];
+	uint32_t halves[2];
+
+	memcpy(halves, &reg->resv[0], sizeof(halves));
+	return halves[1] || reg->resv[1] || reg->resv[2];
 }
 
 static size_t array_bytes(const struct io_uring_buf_reg *reg)
@@ -184,6 +198,7 @@ static int put_array(struct uaio_uring *ring,
 	group->mask = (uint16_t)(reg->ring_entries - 1);
 	group->head = 0;
 	group->is_incremental = reg->pad & UAIO_URING_PBUF_INC;
+	group->min_left = min_left_of(reg);
 	return 0;
 }
 
@@ -209,6 +224,8 @@ long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	if (!reg.ring_entries || reg.ring_entries & (reg.ring_entries - 1) ||
 	    reg.ring_entries >= NR_MAX)
+		return -EINVAL;
+	if (min_left_of(&reg) && !(reg.pad & UAIO_URING_PBUF_INC))
 		return -EINVAL;
 	uaio_uring_groups_lock(ring);
 	ret = put_array(ring, &reg);

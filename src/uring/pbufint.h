@@ -50,6 +50,8 @@ struct uaio_uring_group {
 	uint16_t mask;
 	uint16_t head; /* of the next buffer: counts on beyond mask */
 	bool is_incremental;
+	uint32_t
+		min_left; /* an incremental buffer with less is used up; or 0 */
 
 	/*
 	 * Of an array: what was read ahead, for before each reading the kernel is asked

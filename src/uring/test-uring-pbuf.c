@@ -33,6 +33,9 @@ static uint32_t flags_of(unsigned bid)
 	return SELECTED | bid << IORING_CQE_BUFFER_SHIFT;
 }
 
+/* min_left_of_array: two words, of which the second is reserved. */
+static uint32_t min_left_of_array[2];
+
 static long call_array(uint32_t opcode, uint16_t flags)
 {
 	struct io_uring_buf_reg reg = {
@@ -44,6 +47,7 @@ static long call_array(uint32_t opcode, uint16_t flags)
 		.pad = flags,
 	};
 
+	memcpy(&reg.resv[0], min_left_of_array, sizeof(min_left_of_array));
 	return uaio_uring_register((uint32_t)client.fd, opcode, &reg, 1);
 }
 
@@ -278,6 +282,44 @@ static void what_remains_is_in_the_array(void **state)
 		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC), 0);
 	read_one(2, 5, flags_of(0) | MORE_OF_IT);
 	assert_memory_equal(memory[0], "abcdeabcde", 10);
+	end();
+}
+
+/* Linux 7.1: a buffer of which less than min_left bytes are left is used up. */
+static void a_buffer_with_too_little_left_is_used_up(void **state)
+{
+	const struct io_uring_buf *buf;
+
+	(void)state;
+	min_left_of_array[0] = 6;
+	begin(3, UAIO_URING_PBUF_INC);
+	buf = (const struct io_uring_buf *)array;
+	read_one(1, 5, flags_of(0) | MORE_OF_IT);
+	read_one(2, 5, flags_of(0) | MORE_OF_IT);
+	assert_int_equal(load_relaxed(&buf->len), BYTES - 10);
+	assert_int_equal(head(), 0);
+	read_one(3, 5, flags_of(0));
+	assert_int_equal(load_relaxed(&buf->len), 0);
+	assert_int_equal(head(), 1);
+	read_one(4, 5, flags_of(1) | MORE_OF_IT);
+	/* Nothing of the limit stays for another use of the group. */
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	min_left_of_array[0] = 0;
+	store_relaxed(&array->tail, (uint16_t)0);
+	append(2);
+	assert_int_equal(
+		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC), 0);
+	for (unsigned i = 0; i < 3; i++)
+		read_one(5, 5, flags_of(2) | MORE_OF_IT);
+	read_one(6, 1, flags_of(2));
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	min_left_of_array[0] = 6;
+	assert_int_equal(call_array(IORING_REGISTER_PBUF_RING, 0), -EINVAL);
+	min_left_of_array[1] = 1;
+	assert_int_equal(
+		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC),
+		-EINVAL);
+	memset(min_left_of_array, 0, sizeof(min_left_of_array));
 	end();
 }
 
@@ -536,6 +578,7 @@ int main(void)
 		RING_TEST(an_array_that_is_unmapped_is_used_as_it_was),
 		RING_TEST(what_is_in_an_arrays_place_is_left_alone),
 		RING_TEST(what_remains_is_in_the_array),
+		RING_TEST(a_buffer_with_too_little_left_is_used_up),
 		RING_TEST(an_array_is_in_the_rings_own_memory),
 		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),
 		RING_TEST(a_buffer_is_used_little_by_little),

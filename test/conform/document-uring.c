@@ -173,6 +173,7 @@ static const struct {
 	  "and here that thread sleeps" },
 	{ "ZCRX_IFQ", "not there: EINVAL. It is a network card's" },
 	{ "**What is newer than Linux 6.18**", "" },
+	{ "PBUF_RING with min_left", "as Linux 7.1" },
 	{ "SETUP_SQE_MIXED SETUP_SQ_REWIND, operations from NOP128 on, calls "
 	  "from ZCRX_CTRL on",
 	  "not there: EINVAL, as in Linux 6.18" },
