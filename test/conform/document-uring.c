@@ -39,7 +39,8 @@ static const struct {
 	  "while CONNECT is made" },
 	{ "URING_CMD", "of sockets: SIOCINQ, SIOCOUTQ, GETSOCKOPT with "
 		       "SOL_SOCKET, SETSOCKOPT; else, with TX_TIMESTAMP for "
-		       "example, EOPNOTSUPP" },
+		       "example, EOPNOTSUPP: RECVMSG with MSG_ERRQUEUE "
+		       "receives such timestamps" },
 	{ "PROVIDE_BUFFERS REMOVE_BUFFERS", "as the kernel" },
 	{ "MSG_RING",
 	  "as the kernel, to rings of this process; to others EBADFD" },
@@ -215,7 +216,16 @@ static const char *const others[] = {
 	"there are so many. A stream of another kind than "
 	"TCP's and Unix's, of which the kernel does not say whether it has "
 	"more, may do so here. An accept does not tell whether more "
-	"connections wait.",
+	"connections wait: that would take a call for each connection.",
+	"Where a client makes no call, but looks at its ring, a request that "
+	"waited for a file completes a moment after the file is ready: a "
+	"thread of the library posts the completion. In the kernel the call "
+	"that makes the file ready, as a write(2) to a pipe by the same "
+	"thread, posts the completion before it returns.",
+	"A multishot poll of an epoll goes on after a ring in that epoll has "
+	"made it ready, as the library cannot see which file did; in the "
+	"kernel it ends. If the poll is in that ring itself, each completion "
+	"causes the next: use a poll with one completion there.",
 	"SEND_ZC copies, and its second completion comes at once.",
 	"A receive of errors (MSG_ERRQUEUE) from a socket that is hung up "
 	"waits for one. The kernel gives up with EAGAIN when it has tried 128 "
