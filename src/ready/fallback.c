@@ -125,6 +125,11 @@ static int start_locked(void)
 	return 0;
 }
 
+void uaio_fallback_reserve(void)
+{
+	(void)uaio_poller_open(&fallback.poller);
+}
+
 int uaio_fallback_start(void)
 {
 	int ret;

@@ -268,6 +268,12 @@ void uaio_watches_drop(struct uaio_file *file);
  * in.
  */
 void uaio_fallback_init(void);
+/*
+ * Have the descriptors that the fallback thread needs, without which no request can wait,
+ * while there are some. Without success that thread tries again when it is started.
+ */
+void uaio_fallback_reserve(void);
+
 /* Return: 0, or -EAGAIN if it cannot be started. */
 int uaio_fallback_start(void);
 /*

@@ -12,6 +12,7 @@
 #include "proc/entry.h"
 #include "proc/table.h"
 #include "op/op.h"
+#include "ready/ready.h"
 #include "life/door.h"
 #include "life/life.h"
 #include "uring/bell.h"
@@ -46,8 +47,14 @@ static void unmake(uint32_t fd, const struct io_uring_params *params)
 
 static long make(struct io_uring_params *params)
 {
+	long ret;
+
 	uaio_uring_tab_sweep();
-	return uaio_uring_make(params);
+	ret = uaio_uring_make(params);
+	/* The program may have no descriptor left when a request first waits. */
+	if (ret >= 0)
+		uaio_fallback_reserve();
+	return ret;
 }
 
 long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -563,6 +564,27 @@ static void span_is_read_once(void)
 	note_cqes("cqe", &ring, 1);
 }
 
+/* Nor for a file that waits. */
+static void without_descriptors(void)
+{
+	struct uring ring = prepare();
+	struct rlimit limit;
+	static char buf[8];
+	int ends[2];
+
+	REQUIRE(pipe(ends) == 0);
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	limit.rlim_cur = (rlim_t)ends[1] + 1;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	REQUIRE(dup(ends[0]) < 0 && errno == EMFILE);
+	timeout(&ring, &soon, 0, 0);
+	try_sqe("timeout", &ring);
+	sqe_rw(&ring, IORING_OP_READ, ends[0], buf, 8, 0);
+	note_result("submit", uring_submit(&ring));
+	REQUIRE(write(ends[1], "abc", 3) == 3);
+	note_cqes("read", &ring, 1);
+}
+
 const struct row rows_uring_timeout[] = {
 	ROW("a timeout expires", expires),
 	ROW("a timeout by each clock", clocks),
@@ -592,5 +614,7 @@ const struct row rows_uring_timeout[] = {
 	ROW("a linked timeout is updated", update_of_linked),
 	ROW("a timeout is updated before it starts", update_before_start),
 	ROW("a timeout's span is read once", span_is_read_once),
+	ROW("a timeout expires where no descriptor is left",
+	    without_descriptors),
 	NO_ROW,
 };
