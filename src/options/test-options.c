@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
 #include "base/calls.h"
+#include "options/like.h"
 #include "options/options.h"
 
 #include <errno.h>
@@ -478,6 +479,51 @@ static void a_complaint_is_cut_to_the_room_there_is(void **state)
 	assert_int_equal(buf[8], 'x');
 }
 
+static const char *best_of(const char *typed)
+{
+	static const char *const known[] = { "run", "stat", "stats", "trace" };
+	struct uaio_like like = { .name = typed };
+
+	for (size_t i = 0; i < NR_ELEMENTS(known); i++)
+		uaio_like_compare(&like, known[i]);
+	return like.best;
+}
+
+static void the_nearest_of_the_known_names_is_found(void **state)
+{
+	char text[256];
+
+	(void)state;
+	assert_string_equal(best_of("stat"), "stat");
+	assert_string_equal(best_of("sta"), "stat");
+	assert_string_equal(best_of("statss"), "stats");
+	assert_string_equal(best_of("trase"), "trace");
+	assert_string_equal(best_of("runn"), "run");
+	/* More than two mistakes, or more than half of what was typed. */
+	assert_null(best_of("tracking"));
+	assert_null(best_of("rxy"));
+	assert_null(best_of("x"));
+	assert_null(best_of(""));
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	assert_null(best_of(text));
+}
+
+static void what_uaio_run_tells_the_library_is_a_valid_word(void **state)
+{
+	struct uaio_call_set some = { { 1, 2 } };
+	char text[UAIO_CALLS_WORD_MAX];
+
+	(void)state;
+	uaio_calls_word(3, &some, text);
+	assert_true(uaio_calls_word_is_valid(text));
+	assert_true(uaio_calls_word_is_valid("all"));
+	assert_true(uaio_calls_word_is_valid(""));
+	assert_false(uaio_calls_word_is_valid("foo"));
+	assert_false(uaio_calls_word_is_valid("1:2:"));
+	assert_false(uaio_calls_word_is_valid("1:2:3g"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -497,6 +543,9 @@ int main(void)
 			a_complaint_names_name_value_and_what_is_accepted),
 		cmocka_unit_test(a_complaint_is_one_line_whatever_the_value),
 		cmocka_unit_test(a_complaint_is_cut_to_the_room_there_is),
+		cmocka_unit_test(the_nearest_of_the_known_names_is_found),
+		cmocka_unit_test(
+			what_uaio_run_tells_the_library_is_a_valid_word),
 	};
 
 	uaio_calls_load("all");
