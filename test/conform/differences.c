@@ -180,7 +180,21 @@ const struct difference differs_threads = {
 		"io_pgetevents that sleeps with a signal mask, a read that "
 		"keeps a thread. A main that ends by pthread_exit ends the "
 		"process when the threads have been idle for five to ten "
-		"seconds.",
+		"seconds. While there is a thread, the kernel refuses what it "
+		"grants only to a process of one thread: setns(2) to a mount "
+		"or user namespace, and unshare(2) with CLONE_NEWUSER "
+		"(EINVAL). Make such a call before the first request that has "
+		"to wait, or ten seconds after the last one has ended.",
+};
+
+static const struct difference differs_locked = {
+	.title = "Where memory is locked, the library's counts",
+	.text = "After mlockall(MCL_FUTURE) the kernel charges all that a "
+		"process maps to RLIMIT_MEMLOCK, unless it has CAP_IPC_LOCK. "
+		"The library maps 5.5 MiB for the first context, and the "
+		"stack of each thread that it starts; the kernel's own AIO "
+		"maps a ring of a few KiB. Beyond the limit io_setup fails "
+		"with ENOMEM.",
 };
 
 const struct difference differs_table_full = {
@@ -703,8 +717,9 @@ const struct chapter chapters[] = {
 		  &differs_stream_held, &differs_thread_signals,
 		  &differs_closing, &differs_shutdown, &differs_handlers,
 		  &differs_realtime, &differs_vfork, &differs_blocking_device,
-		  &differs_old_fashion, &differs_unseen, &differs_code,
-		  &differs_posix_fork, &differs_posix_exit, &differs_posix_sync,
-		  &differs_posix_poll, &differs_posix_versions) },
+		  &differs_old_fashion, &differs_unseen, &differs_locked,
+		  &differs_code, &differs_posix_fork, &differs_posix_exit,
+		  &differs_posix_sync, &differs_posix_poll,
+		  &differs_posix_versions) },
 	{ NULL, NULL },
 };

@@ -226,6 +226,15 @@ static const char *const others[] = {
 	"made it ready, as the library cannot see which file did; in the "
 	"kernel it ends. If the poll is in that ring itself, each completion "
 	"causes the next: use a poll with one completion there.",
+	"A registered buffer (IORING_REGISTER_BUFFERS) is its address. A "
+	"request that still waits when the program unmaps the buffer writes "
+	"into what is mapped there later, or has EFAULT. In the kernel it "
+	"writes into the memory that was registered. A second mapping could "
+	"hold that memory only if it is shared (MAP_SHARED). The kernel "
+	"duplicates no private mapping (mremap(2)), as malloc() returns, so "
+	"each "
+	"request would have to be copied. Cancel what waits before a buffer is "
+	"unmapped.",
 	"SEND_ZC copies, and its second completion comes at once.",
 	"A receive of errors (MSG_ERRQUEUE) from a socket that is hung up "
 	"waits for one. The kernel gives up with EAGAIN when it has tried 128 "
