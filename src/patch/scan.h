@@ -45,7 +45,7 @@ struct uaio_own_calls {
 /*
  * Return: whether an object that is loaded now, or was so at an earlier question, may
  * make one of the system calls in nr ranges of numbers by an instruction of its own.
- * True also while another thread scans.
+ * True also while another thread scans, or did so when the process was forked.
  *
  * The first question reads the code of all objects. Later ones cost a call of
  * dl_iterate_phdr(), or nothing once an instruction was found that may make any call.
