@@ -8,6 +8,10 @@
  * object's table for unwinding has. In a function without an entry there, it is
  * known by following the code of the object (reach.h).
  *
+ * Or the number is in a register, as where a function has several calls. Then a place
+ * is the instructions before `syscall`, or with it, that are long enough for a jump; if
+ * the number is known on all ways to it, and no branch leads into it (flow.h).
+ *
  * Tested by test-patch.c.
  */
 #ifndef UAIO_PATCH_FIND_H
@@ -21,12 +25,15 @@
 enum {
 	UAIO_SITE_MOV_BYTES = 5,
 	UAIO_SITE_MOVED_MAX = 64, /* bytes between mov and syscall */
+	UAIO_SITE_BYTES_MAX = 16, /* that are overwritten */
 };
 
 struct uaio_site {
-	uint8_t *mov;
+	uint8_t *mov; /* where it begins */
 	uint8_t *syscall;
-	uint32_t nr; /* of the call */
+	size_t bytes;  /* whole instructions, which a jump may overwrite */
+	uint32_t nr;   /* of the call */
+	bool has_more; /* than one instruction is in bytes */
 };
 
 /*

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "patch/patch.h"
 
-#include <assert.h>
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <dlfcn.h>
@@ -18,6 +16,7 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "patch/find.h"
+#include "patch/regions.h"
 
 /* Only glibc has them: see base/libc.h. */
 #pragma weak __libc_single_threaded
@@ -25,8 +24,8 @@
 enum {
 	SITES_MAX = 256,
 	OBJECTS_MAX = 2048,
-	SLOT_BYTES = 128, /* of a trampoline */
 	JUMP_BYTES = 5,
+	NOP = 0x90,
 	RED_ZONE = 128,
 	HOOK = -1, /* in place of a number: the loader has mapped something */
 	HINTS = 64,
@@ -53,16 +52,8 @@ long uaio_patch_call(int nr, const long args[6])
 
 long (*uaio_patch_other)(int nr, const long args[6]);
 
-/* The first slot of a region of trampolines. */
-struct region {
-	void (*entry)(void);
-	const struct region *next;
-	size_t nr_slots;
-};
-
 /* Under the loader's lock, but for ops, which does not change. */
 static struct {
-	const struct region *regions; /* those of places that were changed */
 	const struct uaio_patch_ops *ops;
 	struct r_debug *debug;
 	/* Program headers of the objects that have been looked at. */
@@ -109,10 +100,8 @@ static void put_call(uint8_t **at, const uint8_t *entry)
 static void put_site(uint8_t *at, const uint8_t *entry,
 		     const struct uaio_site *site)
 {
-	const uint8_t *moved = site->mov + UAIO_SITE_MOV_BYTES;
-
-	put(&at, site->mov, UAIO_SITE_MOV_BYTES);
-	put(&at, moved, (size_t)(site->syscall - moved));
+	memcpy(at + UAIO_SLOT_NUMBER, &site->nr, sizeof(site->nr));
+	put(&at, site->mov, (size_t)(site->syscall - site->mov));
 	/* lea -RED_ZONE(%rsp), %rsp */
 	PUT(&at, 0x48, 0x8d, 0x64, 0x24, (uint8_t)-RED_ZONE);
 	put_call(&at, entry);
@@ -165,19 +154,27 @@ static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
  * Writing code
  */
 
+/* Return: whether no other thread may execute the code. */
+static bool is_alone(void)
+{
+	return patch.has_loaded ||
+	       (&__libc_single_threaded && __libc_single_threaded);
+}
+
 /* Return: whether it was written (I2). */
-static bool write_jump(uint8_t *at, const uint8_t *to)
+static bool write_jump(uint8_t *at, size_t bytes, const uint8_t *to)
 {
 	uint64_t *word = (uint64_t *)((uintptr_t)at & ~7ul), value;
 	size_t offset = (uintptr_t)at & 7;
-	uint8_t jump[JUMP_BYTES], *end = jump;
+	uint8_t jump[UAIO_SITE_BYTES_MAX], *end = jump;
 	int32_t distance = (int32_t)(to - (at + JUMP_BYTES));
 
 	PUT(&end, 0xe9);
 	put(&end, &distance, 4);
-	if (offset + JUMP_BYTES <= sizeof(*word)) {
+	memset(end, NOP, bytes - JUMP_BYTES);
+	if (offset + bytes <= sizeof(*word)) {
 		value = load_relaxed(word);
-		memcpy((uint8_t *)&value + offset, jump, JUMP_BYTES);
+		memcpy((uint8_t *)&value + offset, jump, bytes);
 		/*
 		 * One store, in assembly: a sanitizer knows of no code that is
 		 * written. The trampoline was there before its memory could be
@@ -186,18 +183,17 @@ static bool write_jump(uint8_t *at, const uint8_t *to)
 		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
 		return true;
 	}
-	if (!patch.has_loaded &&
-	    (!&__libc_single_threaded || !__libc_single_threaded))
+	if (!is_alone())
 		return false;
-	memcpy(at, jump, JUMP_BYTES);
+	memcpy(at, jump, bytes);
 	return true;
 }
 
 /* The same, in memory that must be made writable first. */
-static bool write_code(uint8_t *at, const uint8_t *to)
+static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 {
 	uintptr_t first = (uintptr_t)at & ~(patch.page - 1);
-	uintptr_t last = ((uintptr_t)at + JUMP_BYTES - 1) & ~(patch.page - 1);
+	uintptr_t last = ((uintptr_t)at + nr - 1) & ~(patch.page - 1);
 	size_t bytes = last - first + patch.page;
 	const int code = PROT_READ | PROT_EXEC;
 	bool is_written;
@@ -209,7 +205,7 @@ static bool write_code(uint8_t *at, const uint8_t *to)
 						code);
 		return false;
 	}
-	is_written = write_jump(at, to);
+	is_written = write_jump(at, nr, to);
 	(void)sys_mprotect_exec((void *)first, bytes, code);
 	return is_written;
 }
@@ -220,60 +216,47 @@ static bool finish(uint8_t *region, size_t bytes)
 	return sys_mprotect_exec(region, bytes, PROT_READ | PROT_EXEC) == 0;
 }
 
-static void name_entry(uint8_t *memory, size_t bytes)
-{
-	struct region *region = (struct region *)memory;
-
-	static_assert(sizeof(*region) <= SLOT_BYTES, "it fits into its slot");
-	region->entry = uaio_patch_entry;
-	region->next = patch.regions;
-	region->nr_slots = bytes / SLOT_BYTES;
-}
-
 static size_t whole_pages(size_t bytes)
 {
 	return (bytes + patch.page - 1) & ~(patch.page - 1);
 }
 
+/* A thread may be between the instructions of a site, if it has more than one. */
+static bool change_one(const struct uaio_site *site, const uint8_t *to)
+{
+	return (!site->has_more || is_alone()) &&
+	       write_code(site->mov, site->bytes, to);
+}
+
 /* Return: how many of the sites were changed. */
 static size_t change(const struct uaio_site *sites, size_t nr)
 {
-	uintptr_t low = (uintptr_t)sites[0].mov;
-	uintptr_t high = (uintptr_t)sites[nr - 1].syscall + 2;
-	size_t bytes = whole_pages((nr + 1) * SLOT_BYTES), nr_done = 0;
-	uint8_t *region = new_region(bytes, low, high);
+	uintptr_t low = UINTPTR_MAX, high = 0;
+	size_t bytes = whole_pages((nr + 1) * UAIO_SLOT_BYTES), nr_done = 0;
+	uint8_t *region;
 
+	for (size_t i = 0; i < nr; i++) {
+		const uintptr_t start = (uintptr_t)sites[i].mov;
+		const uintptr_t end = (uintptr_t)sites[i].syscall + 2;
+
+		low = start < low ? start : low;
+		high = end > high ? end : high;
+	}
+	region = new_region(bytes, low, high);
 	if (!region)
 		return 0;
-	name_entry(region, bytes);
+	uaio_region_init((struct uaio_region *)region, bytes, uaio_patch_entry);
 	for (size_t i = 0; i < nr; i++)
-		put_site(region + (i + 1) * SLOT_BYTES, region, &sites[i]);
+		put_site(region + (i + 1) * UAIO_SLOT_BYTES, region, &sites[i]);
 	if (finish(region, bytes))
 		for (size_t i = 0; i < nr; i++)
-			nr_done += write_code(sites[i].mov,
-					      region + (i + 1) * SLOT_BYTES);
+			nr_done += change_one(
+				&sites[i], region + (i + 1) * UAIO_SLOT_BYTES);
 	if (nr_done)
-		patch.regions = (const struct region *)region;
+		uaio_region_add((const struct uaio_region *)region);
 	else
 		(void)sys_munmap(region, bytes);
 	return nr_done;
-}
-
-bool uaio_patch_number_of(uintptr_t target, uint32_t *ret_nr)
-{
-	const struct region *region = patch.regions;
-
-	for (; region; region = region->next) {
-		uintptr_t offset = target - (uintptr_t)region;
-
-		if (offset < region->nr_slots * SLOT_BYTES && offset &&
-		    !(offset % SLOT_BYTES)) {
-			memcpy(ret_nr, (const uint8_t *)target + 1,
-			       sizeof(*ret_nr));
-			return true;
-		}
-	}
-	return false;
 }
 
 /*
@@ -302,28 +285,10 @@ static bool is_known(const struct dl_phdr_info *object)
 	return false;
 }
 
-static bool is_in(const struct dl_phdr_info *object, uintptr_t addr)
-{
-	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-		uintptr_t start = object->dlpi_addr + ph->p_vaddr;
-
-		if (ph->p_type == PT_LOAD && addr >= start &&
-		    addr - start < ph->p_memsz)
-			return true;
-	}
-	return false;
-}
-
-bool uaio_patch_is_ours(const struct dl_phdr_info *object)
-{
-	return is_in(object, (uintptr_t)&uaio_patch_load);
-}
-
 /* I4; and code that the loader still has to write to is left alone. */
 static bool is_wanted(const struct dl_phdr_info *object)
 {
-	if (uaio_patch_is_ours(object))
+	if (uaio_region_is_in_ours(object))
 		return false;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
@@ -381,7 +346,7 @@ static int look_for_left(struct dl_phdr_info *object, size_t bytes, void *data)
 	size_t nr, nr_left;
 
 	(void)bytes;
-	if (!is_in(object, left->addr))
+	if (!uaio_region_is_in(object, left->addr))
 		return 0;
 	nr = uaio_find_sites(object, patch.sites, SITES_MAX, &nr_left);
 	for (size_t i = 0; i < nr; i++)
@@ -433,7 +398,7 @@ static bool is_empty_function(const uint8_t *code)
 
 static void hook_loader(void)
 {
-	size_t bytes = whole_pages(2 * SLOT_BYTES);
+	size_t bytes = whole_pages(2 * UAIO_SLOT_BYTES);
 	uint8_t *function, *region;
 
 	patch.debug = dlsym(RTLD_DEFAULT, "_r_debug");
@@ -447,10 +412,10 @@ static void hook_loader(void)
 			    (uintptr_t)function + JUMP_BYTES);
 	if (!region)
 		return;
-	name_entry(region, bytes);
-	put_hook(region + SLOT_BYTES, region);
+	uaio_region_init((struct uaio_region *)region, bytes, uaio_patch_entry);
+	put_hook(region + UAIO_SLOT_BYTES, region);
 	if (!finish(region, bytes) ||
-	    !write_code(function, region + SLOT_BYTES))
+	    !write_code(function, JUMP_BYTES, region + UAIO_SLOT_BYTES))
 		(void)sys_munmap(region, bytes);
 }
 
@@ -525,19 +490,6 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 bool uaio_patch_has_left(const void *addr)
 {
 	(void)addr;
-	return false;
-}
-
-bool uaio_patch_number_of(uintptr_t target, uint32_t *ret_nr)
-{
-	(void)target;
-	(void)ret_nr;
-	return false;
-}
-
-bool uaio_patch_is_ours(const struct dl_phdr_info *object)
-{
-	(void)object;
 	return false;
 }
 

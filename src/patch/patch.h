@@ -3,10 +3,10 @@
  * Calls of io_uring by a program's own instruction come to us
  *
  * A program may have liburing linked into it, or make the calls by itself. Each
- * place at which it does, in any loaded object, is changed (find.h): the mov of
- * the call's number becomes a jump to a trampoline nearby, which executes the
- * instructions up to the system call, calls us, and goes on behind it. The rest
- * of the place stays: whoever jumps into it makes the system call.
+ * place at which it does, in any loaded object, is changed (find.h): its first
+ * instructions, mostly the mov of the call's number, become a jump to a trampoline
+ * nearby, which executes the instructions up to the system call, calls us, and goes on
+ * behind it. The rest of the place stays: whoever jumps into it makes the system call.
  *
  *   I1  What was objects when the library was loaded is changed then. Objects
  *       that are loaded later are changed before their constructors run: the
@@ -14,8 +14,9 @@
  *       something (_dl_debug_state), and that function is changed as well.
  *   I2  Code that other threads may execute is written by one store of the
  *       aligned eight bytes around it, or not at all: that is code of objects
- *       that were there before us, if the process has threads already. In an
- *       object that is being loaded nothing has been executed.
+ *       that were there before us, if the process has threads already; and only one
+ *       instruction of it, as a thread may be between two. In an object that is being
+ *       loaded nothing has been executed.
  *   I3  Code stays executable while it is written. Where memory must not be
  *       written and executed, nothing is changed.
  *   I4  Our own code is not changed.
@@ -28,10 +29,8 @@
 #ifndef UAIO_PATCH_PATCH_H
 #define UAIO_PATCH_PATCH_H
 
-#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct uaio_patch_ops {
 	/* A call of io_uring: as the system call. */
@@ -52,15 +51,6 @@ void uaio_patch_load(const struct uaio_patch_ops *ops);
  * been changed.
  */
 bool uaio_patch_has_left(const void *addr);
-
-/*
- * Return: whether target is a trampoline of ours, to which the mov of a system call's
- * number was changed into a jump. Under the loader's lock.
- */
-bool uaio_patch_number_of(uintptr_t target, uint32_t *ret_nr);
-
-/* Return: whether the object is the library itself. */
-bool uaio_patch_is_ours(const struct dl_phdr_info *object);
 
 /*
  * As what trampolines call, for others that keep every register: uaio_patch_entry_other

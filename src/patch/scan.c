@@ -10,8 +10,9 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "patch/decode.h"
+#include "patch/flow.h"
 #include "patch/named.h"
-#include "patch/patch.h"
+#include "patch/regions.h"
 
 enum {
 	OBJECTS_MAX = 2048,
@@ -20,9 +21,6 @@ enum {
 	ENTRIES_MAX = 256,     /* into these functions */
 	STRAYS_MAX = 64,       /* bytes in no function */
 	STRAY_REACH = 1 << 16, /* from where code may come to them */
-	FUNCTION_BYTES_MAX = 1 << 20,
-	PASSES_MAX = 32,
-	NEAR_JUMP = 0xe9,
 	NEAR_CALL = 0xe8,
 	LEA = 0x8d,
 };
@@ -32,11 +30,6 @@ static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 static const uint8_t other_bytes[][2] = {
 	{ 0x0f, 0x34 }, /* sysenter */
 	{ 0xcd, 0x80 }, /* int $0x80 */
-};
-
-/* A function that has a syscall instruction. */
-struct function {
-	uintptr_t start, end;
 };
 
 /* Bytes in no function, and where the code that may lead to them begins. */
@@ -50,7 +43,7 @@ struct stray {
 struct scan {
 	const struct dl_phdr_info *object;
 	struct uaio_own_calls *calls;
-	struct function functions[FUNCTIONS_MAX];
+	struct uaio_function functions[FUNCTIONS_MAX];
 	size_t nr_functions;
 	/* Addresses inside of the functions to which other code branches. */
 	uintptr_t entries[ENTRIES_MAX];
@@ -95,22 +88,6 @@ static void for_code(struct scan *scan,
  * Functions that enter the kernel
  */
 
-enum boundary { IS_INSTRUCTION, IS_PART, IS_UNKNOWN };
-
-/* Find out whether an instruction of the function starts at addr. */
-static enum boundary look_for(uintptr_t start, uintptr_t end, uintptr_t addr)
-{
-	while (start < addr) {
-		size_t length =
-			uaio_insn_length((const uint8_t *)start, end - start);
-
-		if (!length)
-			return IS_UNKNOWN;
-		start += length;
-	}
-	return start == addr ? IS_INSTRUCTION : IS_PART;
-}
-
 static void add_function(struct scan *scan, uintptr_t start, uintptr_t end)
 {
 	for (size_t i = 0; i < scan->nr_functions; i++)
@@ -121,7 +98,7 @@ static void add_function(struct scan *scan, uintptr_t start, uintptr_t end)
 		return;
 	}
 	scan->functions[scan->nr_functions++] =
-		(struct function){ .start = start, .end = end };
+		(struct uaio_function){ .start = start, .end = end };
 }
 
 static void add_stray(struct scan *scan, uintptr_t addr)
@@ -149,9 +126,9 @@ static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 		add_stray(scan, addr);
 		return;
 	}
-	switch (look_for(start, end, addr)) {
-	case IS_PART: return;
-	case IS_INSTRUCTION:
+	switch (uaio_flow_look_for(start, end, addr)) {
+	case UAIO_IS_PART: return;
+	case UAIO_IS_INSTRUCTION:
 		if (is_syscall) {
 			add_function(scan, start, end);
 			return;
@@ -191,8 +168,8 @@ static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
  * the distance of such an instruction are taken for one.
  */
 
-static const struct function *function_of(const struct scan *scan,
-					  uintptr_t addr)
+static const struct uaio_function *function_of(const struct scan *scan,
+					       uintptr_t addr)
 {
 	for (size_t i = 0; i < scan->nr_functions; i++)
 		if (addr - scan->functions[i].start <
@@ -203,7 +180,7 @@ static const struct function *function_of(const struct scan *scan,
 
 static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 {
-	const struct function *function = function_of(scan, target);
+	const struct uaio_function *function = function_of(scan, target);
 
 	if (!function || target == function->start ||
 	    function_of(scan, from) == function)
@@ -252,7 +229,7 @@ static void set_range(struct scan *scan)
 	scan->low = UINTPTR_MAX;
 	scan->high = 0;
 	for (size_t i = 0; i < scan->nr_functions; i++) {
-		const struct function *function = &scan->functions[i];
+		const struct uaio_function *function = &scan->functions[i];
 
 		scan->low = function->start < scan->low ? function->start
 							: scan->low;
@@ -268,13 +245,7 @@ static void set_range(struct scan *scan)
 	}
 }
 
-/* Return: whether the four bytes may be the distance of a branch; or of more. */
-static bool is_branch(const uint8_t *distance)
-{
-	return distance[-1] == NEAR_JUMP ||
-	       (distance[-2] == 0x0f && (distance[-1] & 0xf0) == 0x80);
-}
-
+/* Return: whether the four bytes may be the distance of a call or of an address. */
 static bool is_leading(const uint8_t *distance)
 {
 	return distance[-1] == NEAR_CALL ||
@@ -284,7 +255,7 @@ static bool is_leading(const uint8_t *distance)
 static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
 {
 	for (size_t i = 2; i + 4 <= bytes && !scan->calls->has_any; i++) {
-		const bool has_branch = is_branch(code + i);
+		const bool has_branch = uaio_flow_may_branch(code + i);
 		uintptr_t from = (uintptr_t)code + i, target;
 		int32_t distance;
 
@@ -301,242 +272,25 @@ static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
 }
 
 /*
- * What is in eax at each syscall instruction of a function: constants are followed
- * through registers and branches, until nothing new is found.
+ * The numbers
  */
 
-/* What is known of the registers before an instruction. */
-struct regs {
-	bool is_reached;
-	uint16_t constant; /* a bit for each that is in value */
-	uint32_t value[UAIO_INSN_NR_REGS];
-};
-
-struct flow {
-	const struct scan *scan;
-	uintptr_t start, end;
-	/* For each byte of the function: 0, or 1 + which of the joins is there. */
-	uint32_t *join_at;
-	struct regs *joins; /* where branches lead to */
-	uint32_t nr_joins, nr_met;
-	bool has_changed;
-};
-
-/* Both may be the case. */
-static void meet(struct flow *flow, struct regs *join, const struct regs *regs)
+static void see_call(void *data, const struct uaio_flow *flow,
+		     const struct uaio_flow_call *call)
 {
-	uint16_t constant = regs->constant;
+	struct scan *scan = data;
 
-	if (!join->is_reached) {
-		*join = *regs;
-		flow->has_changed = true;
-		return;
-	}
-	for (unsigned i = 0; i < UAIO_INSN_NR_REGS; i++)
-		if (join->value[i] != regs->value[i])
-			constant &= (uint16_t) ~(1u << i);
-	flow->has_changed |= (join->constant & constant) != join->constant;
-	join->constant &= constant;
-}
-
-static bool is_inside(const struct flow *flow, uintptr_t addr)
-{
-	return addr - flow->start < flow->end - flow->start;
-}
-
-/* Return: what is known where a branch leads to, or NULL if none does. */
-static struct regs *join_of(const struct flow *flow, uintptr_t addr)
-{
-	uint32_t which =
-		is_inside(flow, addr) ? flow->join_at[addr - flow->start] : 0;
-
-	return which ? &flow->joins[which - 1] : NULL;
-}
-
-static bool has_target(enum uaio_insn_flow kind)
-{
-	return kind == UAIO_FLOW_BRANCH || kind == UAIO_FLOW_JUMP ||
-	       kind == UAIO_FLOW_CALL;
-}
-
-/* The instruction changes what is known. */
-static void execute(struct regs *regs, const uint8_t *code, size_t length)
-{
-	uint16_t writes = uaio_insn_writes(code, length);
-	unsigned from, reg = 0;
-	uintptr_t target = 0;
-	uint32_t value = 0;
-	bool is_set = true;
-
-	if (uaio_insn_copies(code, length, &from, &reg)) {
-		value = regs->value[from];
-		is_set = regs->constant >> from & 1;
-	} else if (!uaio_insn_sets(code, length, &reg, &value)) {
-		/* A mov to eax that was changed is a jump to a trampoline. */
-		is_set = *code == NEAR_JUMP &&
-			 uaio_insn_flow(code, length, &target) ==
-				 UAIO_FLOW_JUMP &&
-			 uaio_patch_number_of(target, &value);
-	}
-	regs->constant &= (uint16_t)~writes;
-	if (is_set) {
-		regs->constant |= (uint16_t)(1u << reg);
-		regs->value[reg] = value;
-	}
-}
-
-/* Return: whether the jump is to a trampoline, which comes back behind it. */
-static bool comes_back(uintptr_t target)
-{
-	uint32_t nr;
-
-	return uaio_patch_number_of(target, &nr);
-}
-
-/* Registers of which nothing is known. */
-static const struct regs nothing = { .is_reached = true };
-
-/* Go through the function once; calls: NULL, or where calls are noted. */
-static void pass_through(struct flow *flow, struct uaio_own_calls *calls)
-{
-	struct regs regs = nothing;
-	uintptr_t at = flow->start;
-	bool has_ended = false; /* nothing leads here from the one before */
-
-	flow->has_changed = false;
-	flow->nr_met = 0;
-	while (at < flow->end) {
-		const uint8_t *code = (const uint8_t *)at;
-		size_t length = uaio_insn_length(code, flow->end - at);
-		struct regs *join = join_of(flow, at), *to;
-		enum uaio_insn_flow kind;
-		uintptr_t target = 0;
-
-		if (join) {
-			flow->nr_met++;
-			if (regs.is_reached && !has_ended)
-				meet(flow, join, &regs);
-			regs = *join;
-		} else if (has_ended && uaio_insn_is_nop(code, length)) {
-			at += length;
-			continue;
-		} else if (has_ended) {
-			/* Whoever comes here, nothing is known of them. */
-			regs = nothing;
-		}
-		if (calls && length == 2 && !memcmp(code, syscall_bytes, 2)) {
-			if (regs.is_reached && regs.constant & UAIO_INSN_RAX)
-				add_call(calls, regs.value[0]);
-			else
-				calls->has_any = true;
-		}
-		kind = uaio_insn_flow(code, length, &target);
-		if (regs.is_reached)
-			execute(&regs, code, length);
-		to = has_target(kind) ? join_of(flow, target) : NULL;
-		if (to && regs.is_reached)
-			meet(flow, to, &regs);
-		has_ended = kind == UAIO_FLOW_END ||
-			    (kind == UAIO_FLOW_JUMP && !comes_back(target));
-		at += length;
-	}
-}
-
-static void add_join(struct flow *flow, uintptr_t addr)
-{
-	if (is_inside(flow, addr) && !flow->join_at[addr - flow->start])
-		flow->join_at[addr - flow->start] = ++flow->nr_joins;
-}
-
-/* Return: false if not all is known of where branches lead to. */
-static bool find_joins(struct flow *flow)
-{
-	uintptr_t at = flow->start, target;
-
-	while (at < flow->end) {
-		const uint8_t *code = (const uint8_t *)at;
-		size_t length = uaio_insn_length(code, flow->end - at);
-		enum uaio_insn_flow kind;
-
-		if (!length)
-			return false;
-		kind = uaio_insn_flow(code, length, &target);
-		if (kind == UAIO_FLOW_INDIRECT)
-			return false;
-		if (has_target(kind))
-			add_join(flow, target);
-		at += length;
-	}
-	return true;
-}
-
-/* Return: false if not all is known. */
-static bool follow(struct flow *flow, struct uaio_own_calls *calls)
-{
-	unsigned passes = 0;
-
-	/* Nothing is known of those that come in from elsewhere. */
-	for (size_t i = 0; i < flow->scan->nr_entries; i++) {
-		struct regs *join = join_of(flow, flow->scan->entries[i]);
-
-		if (join)
-			*join = nothing;
-	}
-	do {
-		if (++passes > PASSES_MAX)
-			return false;
-		pass_through(flow, NULL);
-		/* A branch into an instruction is not understood. */
-		if (flow->nr_met < flow->nr_joins)
-			return false;
-	} while (flow->has_changed);
-	pass_through(flow, calls);
-	return true;
-}
-
-/* What is no instruction only looks like an entry. */
-static void add_entries(struct flow *flow)
-{
-	const struct scan *scan = flow->scan;
-
-	for (size_t i = 0; i < scan->nr_entries; i++)
-		if (is_inside(flow, scan->entries[i]) &&
-		    look_for(flow->start, flow->end, scan->entries[i]) ==
-			    IS_INSTRUCTION)
-			add_join(flow, scan->entries[i]);
+	(void)flow;
+	if (call->is_known)
+		add_call(scan->calls, call->nr);
+	else
+		scan->calls->has_any = true;
 }
 
 static void *allocate(size_t bytes)
 {
 	return sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS);
-}
-
-static bool follow_function(const struct scan *scan,
-			    const struct function *function)
-{
-	size_t bytes = function->end - function->start, room;
-	struct flow flow = { .scan = scan,
-			     .start = function->start,
-			     .end = function->end };
-	bool is_known = false;
-
-	if (bytes > FUNCTION_BYTES_MAX)
-		return false;
-	flow.join_at = allocate(bytes * sizeof(*flow.join_at));
-	if (sys_is_map_error(flow.join_at))
-		return false;
-	if (find_joins(&flow)) {
-		add_entries(&flow);
-		room = (flow.nr_joins + 1) * sizeof(*flow.joins);
-		flow.joins = allocate(room);
-		if (!sys_is_map_error(flow.joins)) {
-			is_known = follow(&flow, scan->calls);
-			(void)sys_munmap(flow.joins, room);
-		}
-	}
-	(void)sys_munmap(flow.join_at, bytes * sizeof(*flow.join_at));
-	return is_known;
 }
 
 static void find_ways(struct scan *scan)
@@ -570,7 +324,8 @@ void uaio_scan_object(const struct dl_phdr_info *object,
 	if (!calls->has_any && (scan.nr_functions || scan.nr_strays))
 		find_ways(&scan);
 	for (size_t i = 0; i < scan.nr_functions && !calls->has_any; i++)
-		if (!follow_function(&scan, &scan.functions[i]))
+		if (!uaio_flow_follow(&scan.functions[i], scan.entries,
+				      scan.nr_entries, see_call, &scan))
 			calls->has_any = true;
 }
 
@@ -610,7 +365,7 @@ static bool is_wanted(const struct dl_phdr_info *object)
 	     i++)
 		if (uaio_has_prefix(name, passed_over[i]))
 			return false;
-	return !uaio_patch_is_ours(object);
+	return !uaio_region_is_in_ours(object);
 }
 
 /* Return: whether the object has been scanned; it counts as scanned from now on. */

@@ -28,12 +28,13 @@ static const struct {
 	ROW(miss_register), ROW(miss_wide),        ROW(miss_inside),
 	ROW(miss_below),    ROW(miss_above),       ROW(miss_high),
 	ROW(miss_16_bits),  ROW(miss_no_call),     ROW(left_relative),
-	ROW(left_branch),   ROW(left_overwritten),
+	ROW(left_branch),   ROW(left_overwritten), ROW(left_target),
+	ROW(miss_by_table),
 };
 
 enum {
-	NR_SITES = 11,
-	NR_LEFT = 4,
+	NR_SITES = 14,
+	NR_LEFT = 5,
 	CODE_BYTES = 24,
 	ANSWER = 70000000,
 };
@@ -305,6 +306,25 @@ static void what_is_between_is_executed_once_and_before(void **state)
 	assert_memory_equal(called.args, args, sizeof(args));
 }
 
+/* Its number is in a register before. */
+static void a_number_that_is_kept_in_a_register_is_found(void **state)
+{
+	const long args[6] = { 1, 2, 3, 4, 5, 6 };
+	const long emptied_args[6] = { 1, 2, 0, 4, 5, 6 };
+
+	(void)state;
+	assert_int_equal(make(kept, ANSWER), ANSWER);
+	assert_int_equal(called.nr, 1);
+	assert_int_equal(called.call, 426);
+	assert_memory_equal(called.args, args, sizeof(args));
+	assert_int_equal(make(kept_low, ANSWER), ANSWER);
+	assert_int_equal(called.nr, 1);
+	assert_memory_equal(called.args, emptied_args, sizeof(args));
+	assert_int_equal(make(kept_before, ANSWER), ANSWER);
+	assert_int_equal(called.nr, 1);
+	assert_memory_equal(called.args, emptied_args, sizeof(args));
+}
+
 static void registers_and_the_red_zone_are_kept(void **state)
 {
 	static const uint8_t bytes[64] = "0123456789abcdef0123456789abcde";
@@ -549,6 +569,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(each_place_calls_us_with_its_number),
 		UNIT_TEST(what_is_between_is_executed_once_and_before),
+		UNIT_TEST(a_number_that_is_kept_in_a_register_is_found),
 		UNIT_TEST(registers_and_the_red_zone_are_kept),
 		UNIT_TEST(flags_are_kept),
 		UNIT_TEST(what_only_looks_like_it_stays),

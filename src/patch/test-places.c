@@ -115,6 +115,18 @@ FUNCTION(emptied, ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, "
 FUNCTION(flagged, "push %rdi\n popfq\n mov $426, %eax\n syscall\n"
 		  "pushfq\n pop %rax\n cld\n");
 
+/* The number is in a register: before the call, and before what is before it. */
+FUNCTION(kept, "push %r15\n mov $426, %r15d\n"
+	       "1: mov %r15d, %eax\n syscall\n"
+	       "cmp $-4, %rax\n je 1b\n pop %r15\n");
+FUNCTION(kept_low, "push %rbx\n push %rbp\n mov $426, %ebx\n mov %rdx, %rbp\n"
+		   "test %edi, %edi\n js 1f\n"
+		   "xor %edx, %edx\n mov %ebx, %eax\n syscall\n"
+		   "1: pop %rbp\n pop %rbx\n");
+/* The call may stay where it is. */
+FUNCTION(kept_before, "push %rbx\n mov $426, %ebx\n mov %ebx, %eax\n"
+		      "mov %rdi, %rbx\n xor %edx, %edx\n syscall\n pop %rbx\n");
+
 /* Near misses. None may be changed. */
 FUNCTION(miss_register,
 	 "mov $39, %eax\n .byte 0x41\n mov $426, %eax\n syscall\n");
@@ -134,6 +146,12 @@ FUNCTION(miss_no_call, "mov $426, %eax\n");
 FUNCTION(left_relative, "mov $426, %eax\n lea 1f(%rip), %r8\n 1: syscall\n");
 FUNCTION(left_branch, "mov $426, %eax\n jmp 1f\n 1: syscall\n");
 FUNCTION(left_overwritten, "mov $426, %eax\n mov $39, %eax\n syscall\n");
+/* A branch leads to the call itself, with the number as well. */
+FUNCTION(left_target, "mov $426, %r11d\n mov %r11d, %eax\n test %edi, %edi\n"
+		      "js 1f\n mov %rsi, %rsi\n 1: syscall\n");
+/* Nobody knows where the jump leads. */
+FUNCTION(miss_by_table, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
+			"jmp *%rsi\n 1: mov %r11d, %eax\n syscall\n");
 /* Its mov is on two pages, of which the second has nothing else. */
 __asm__(".text\n.balign 4096\n.skip 4096 - 6\n");
 __asm__(".globl left_on_two_pages\n"

@@ -10,6 +10,7 @@ place_fn adjacent_setup, adjacent_enter, adjacent_register, moved, red_zone,
 	registers, wide, widest, emptied, flagged, miss_register, miss_wide,
 	miss_inside, miss_below, miss_above, miss_high, miss_16_bits,
 	miss_no_call, left_relative, left_branch, left_overwritten,
-	without_table, left_on_two_pages;
+	without_table, left_on_two_pages, kept, kept_low, kept_before,
+	left_target, miss_by_table;
 
 #endif /* UAIO_PATCH_TEST_PLACES_H */

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "patch/flow.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/sys.h"
+#include "patch/decode.h"
+#include "patch/find.h"
+#include "patch/regions.h"
+
+enum {
+	FUNCTION_BYTES_MAX = 1 << 20,
+	PASSES_MAX = 32,
+	NEAR_JUMP = 0xe9,
+};
+
+static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
+
+enum uaio_boundary uaio_flow_look_for(uintptr_t start, uintptr_t end,
+				      uintptr_t addr)
+{
+	while (start < addr) {
+		size_t length =
+			uaio_insn_length((const uint8_t *)start, end - start);
+
+		if (!length)
+			return UAIO_IS_UNKNOWN;
+		start += length;
+	}
+	return start == addr ? UAIO_IS_INSTRUCTION : UAIO_IS_PART;
+}
+
+bool uaio_flow_may_branch(const uint8_t *distance)
+{
+	return distance[-1] == NEAR_JUMP ||
+	       (distance[-2] == 0x0f && (distance[-1] & 0xf0) == 0x80);
+}
+
+/* What is known of the registers before an instruction. */
+struct regs {
+	bool is_reached;
+	uint16_t constant; /* a bit for each that is in value */
+	uint32_t value[UAIO_INSN_NR_REGS];
+};
+
+struct uaio_flow {
+	const uintptr_t *entries; /* where other code branches to */
+	size_t nr_entries;
+	uintptr_t start, end;
+	/* For each byte of the function: 0, or 1 + which of the joins is there. */
+	uint32_t *join_at;
+	struct regs *joins; /* where branches lead to */
+	uint32_t nr_joins, nr_met;
+	bool has_changed;
+};
+
+/* Both may be the case. */
+static void meet(struct uaio_flow *flow, struct regs *join,
+		 const struct regs *regs)
+{
+	uint16_t constant = regs->constant;
+
+	if (!join->is_reached) {
+		*join = *regs;
+		flow->has_changed = true;
+		return;
+	}
+	for (unsigned i = 0; i < UAIO_INSN_NR_REGS; i++)
+		if (join->value[i] != regs->value[i])
+			constant &= (uint16_t) ~(1u << i);
+	flow->has_changed |= (join->constant & constant) != join->constant;
+	join->constant &= constant;
+}
+
+static bool is_inside(const struct uaio_flow *flow, uintptr_t addr)
+{
+	return addr - flow->start < flow->end - flow->start;
+}
+
+/* Return: what is known where a branch leads to, or NULL if none does. */
+static struct regs *join_of(const struct uaio_flow *flow, uintptr_t addr)
+{
+	uint32_t which =
+		is_inside(flow, addr) ? flow->join_at[addr - flow->start] : 0;
+
+	return which ? &flow->joins[which - 1] : NULL;
+}
+
+static bool has_target(enum uaio_insn_flow kind)
+{
+	return kind == UAIO_FLOW_BRANCH || kind == UAIO_FLOW_JUMP ||
+	       kind == UAIO_FLOW_CALL;
+}
+
+/* The instruction changes what is known. */
+static void execute(struct regs *regs, const uint8_t *code, size_t length)
+{
+	uint16_t writes = uaio_insn_writes(code, length);
+	unsigned from, reg = 0;
+	uintptr_t target = 0;
+	uint32_t value = 0;
+	bool is_set = true;
+
+	if (uaio_insn_copies(code, length, &from, &reg)) {
+		value = regs->value[from];
+		is_set = regs->constant >> from & 1;
+	} else if (!uaio_insn_sets(code, length, &reg, &value)) {
+		/* A mov to eax that was changed is a jump to a trampoline. */
+		is_set = *code == NEAR_JUMP &&
+			 uaio_insn_flow(code, length, &target) ==
+				 UAIO_FLOW_JUMP &&
+			 uaio_region_number_of(target, &value);
+	}
+	regs->constant &= (uint16_t)~writes;
+	if (is_set) {
+		regs->constant |= (uint16_t)(1u << reg);
+		regs->value[reg] = value;
+	}
+}
+
+/* Return: whether the jump is to a trampoline, which comes back behind it. */
+static bool comes_back(uintptr_t target)
+{
+	uint32_t nr;
+
+	return uaio_region_number_of(target, &nr);
+}
+
+/* Registers of which nothing is known. */
+static const struct regs nothing = { .is_reached = true };
+
+/* Go through the function once; see: NULL, or who is told of its calls. */
+static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
+			 void *arg)
+{
+	struct regs regs = nothing;
+	uintptr_t at = flow->start;
+	bool has_ended = false; /* nothing leads here from the one before */
+
+	flow->has_changed = false;
+	flow->nr_met = 0;
+	while (at < flow->end) {
+		const uint8_t *code = (const uint8_t *)at;
+		size_t length = uaio_insn_length(code, flow->end - at);
+		struct regs *join = join_of(flow, at), *to;
+		enum uaio_insn_flow kind;
+		uintptr_t target = 0;
+
+		if (join) {
+			flow->nr_met++;
+			if (regs.is_reached && !has_ended)
+				meet(flow, join, &regs);
+			regs = *join;
+		} else if (has_ended && uaio_insn_is_nop(code, length)) {
+			at += length;
+			continue;
+		} else if (has_ended) {
+			/* Whoever comes here, nothing is known of them. */
+			regs = nothing;
+		}
+		if (see && length == 2 && !memcmp(code, syscall_bytes, 2)) {
+			const struct uaio_flow_call call = {
+				.addr = at,
+				.is_known = regs.is_reached &&
+					    regs.constant & UAIO_INSN_RAX,
+				.nr = regs.value[0],
+			};
+
+			see(arg, flow, &call);
+		}
+		kind = uaio_insn_flow(code, length, &target);
+		if (regs.is_reached)
+			execute(&regs, code, length);
+		to = has_target(kind) ? join_of(flow, target) : NULL;
+		if (to && regs.is_reached)
+			meet(flow, to, &regs);
+		has_ended = kind == UAIO_FLOW_END ||
+			    (kind == UAIO_FLOW_JUMP && !comes_back(target));
+		at += length;
+	}
+}
+
+static void add_join(struct uaio_flow *flow, uintptr_t addr)
+{
+	if (is_inside(flow, addr) && !flow->join_at[addr - flow->start])
+		flow->join_at[addr - flow->start] = ++flow->nr_joins;
+}
+
+/* Return: false if not all is known of where branches lead to. */
+static bool find_joins(struct uaio_flow *flow)
+{
+	uintptr_t at = flow->start, target;
+
+	while (at < flow->end) {
+		const uint8_t *code = (const uint8_t *)at;
+		size_t length = uaio_insn_length(code, flow->end - at);
+		enum uaio_insn_flow kind;
+
+		if (!length)
+			return false;
+		kind = uaio_insn_flow(code, length, &target);
+		if (kind == UAIO_FLOW_INDIRECT)
+			return false;
+		if (has_target(kind))
+			add_join(flow, target);
+		at += length;
+	}
+	return true;
+}
+
+/* Return: false if not all is known. */
+static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
+{
+	unsigned passes = 0;
+
+	/* Nothing is known of those that come in from elsewhere. */
+	for (size_t i = 0; i < flow->nr_entries; i++) {
+		struct regs *join = join_of(flow, flow->entries[i]);
+
+		if (join)
+			*join = nothing;
+	}
+	do {
+		if (++passes > PASSES_MAX)
+			return false;
+		pass_through(flow, NULL, NULL);
+		/* A branch into an instruction is not understood. */
+		if (flow->nr_met < flow->nr_joins)
+			return false;
+	} while (flow->has_changed);
+	pass_through(flow, see, arg);
+	return true;
+}
+
+/* What is no instruction only looks like an entry. */
+static void add_entries(struct uaio_flow *flow)
+{
+	for (size_t i = 0; i < flow->nr_entries; i++)
+		if (is_inside(flow, flow->entries[i]) &&
+		    uaio_flow_look_for(flow->start, flow->end,
+				       flow->entries[i]) == UAIO_IS_INSTRUCTION)
+			add_join(flow, flow->entries[i]);
+}
+
+static void *allocate(size_t bytes)
+{
+	return sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+bool uaio_flow_follow(const struct uaio_function *function,
+		      const uintptr_t *entries, size_t nr_entries,
+		      uaio_flow_see_fn *see, void *arg)
+{
+	size_t bytes = function->end - function->start, room;
+	struct uaio_flow flow = { .entries = entries,
+				  .nr_entries = nr_entries,
+				  .start = function->start,
+				  .end = function->end };
+	bool is_known = false;
+
+	if (bytes > FUNCTION_BYTES_MAX)
+		return false;
+	flow.join_at = allocate(bytes * sizeof(*flow.join_at));
+	if (sys_is_map_error(flow.join_at))
+		return false;
+	if (find_joins(&flow)) {
+		add_entries(&flow);
+		room = (flow.nr_joins + 1) * sizeof(*flow.joins);
+		flow.joins = allocate(room);
+		if (!sys_is_map_error(flow.joins)) {
+			is_known = follow(&flow, see, arg);
+			(void)sys_munmap(flow.joins, room);
+		}
+	}
+	(void)sys_munmap(flow.join_at, bytes * sizeof(*flow.join_at));
+	return is_known;
+}
+
+bool uaio_flow_is_target(const struct uaio_flow *flow, uintptr_t addr)
+{
+	return join_of(flow, addr) != NULL;
+}

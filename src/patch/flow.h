@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is in eax at each system call of a function
+ *
+ * Constants are followed through registers and branches, until nothing new is found.
+ *
+ * Tested by test-scan.c.
+ */
+#ifndef UAIO_PATCH_FLOW_H
+#define UAIO_PATCH_FLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct uaio_flow;
+
+struct uaio_function {
+	uintptr_t start, end;
+};
+
+/* A syscall instruction. */
+struct uaio_flow_call {
+	uintptr_t addr;
+	bool is_known; /* the number is nr on all ways to it */
+	uint32_t nr;
+};
+
+typedef void uaio_flow_see_fn(void *arg, const struct uaio_flow *flow,
+			      const struct uaio_flow_call *call);
+
+/*
+ * Call see() for each syscall instruction of a function. entries: addresses to which code
+ * outside of the function branches; those of others are passed over.
+ * Return: false if not all ways through the function are known; nothing is seen then.
+ */
+bool uaio_flow_follow(const struct uaio_function *function,
+		      const uintptr_t *entries, size_t nr_entries,
+		      uaio_flow_see_fn *see, void *arg);
+
+/* Return: whether a branch leads to addr, from the function or from outside. */
+bool uaio_flow_is_target(const struct uaio_flow *flow, uintptr_t addr);
+
+/* Return: whether these four bytes may be the distance of a branch; two are before. */
+bool uaio_flow_may_branch(const uint8_t *distance);
+
+enum uaio_boundary { UAIO_IS_INSTRUCTION, UAIO_IS_PART, UAIO_IS_UNKNOWN };
+
+/* Find out whether an instruction of the function starts at addr, which is in it. */
+enum uaio_boundary uaio_flow_look_for(uintptr_t start, uintptr_t end,
+				      uintptr_t addr);
+
+#endif /* UAIO_PATCH_FLOW_H */
