@@ -45,6 +45,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_RINGMEM,      /* ring chunks */
 	UAIO_RANK_CALLBACK,     /* calls of functions of the client's */
 	UAIO_RANK_BUFFERS,      /* from which requests choose their memory */
+	UAIO_RANK_HANDLERS,     /* handlers of signals, of the program's */
 	UAIO_RANK_TRAP,         /* the threads and signals of a program
 				 * under the trap */
 	UAIO_RANK_SLAB,         /* object caches */

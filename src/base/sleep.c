@@ -21,6 +21,7 @@ enum { NS_PER_S = 1000000000 };
 #endif
 
 uint32_t uaio_sleep_stop_at;
+const uint8_t *(*uaio_sleep_stop_of)(void); /* atomic: constant once set */
 
 typedef int clock_fn(int clock, struct timespec *ret_time);
 

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "base/check.h"
 #include "base/sys.h"
 
@@ -19,6 +20,13 @@
  * is no trap. Constant while there are threads.
  */
 extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
+
+/*
+ * Elsewhere (proc/handlers.h): returns the byte of the calling thread, or NULL if
+ * no signal ends the sleep. NULL: no handler waits. Set once.
+ */
+extern const uint8_t *(*uaio_sleep_stop_of)(void)
+	__attribute__((visibility("hidden")));
 
 /* What a thread of the library's calls first: it has the register of its creator. */
 static inline void uaio_sleep_own(void)
@@ -32,8 +40,12 @@ static inline void uaio_sleep_own(void)
 /* Return: the byte, or NULL. */
 static inline const uint8_t *uaio_sleep_stop(void)
 {
+	const uint8_t *(*stop_of)(void) = load_relaxed(&uaio_sleep_stop_of);
 	const uint8_t *record = NULL;
 
+	/* relaxed: a thread that has a deferred handler knows it */
+	if (unlikely(stop_of != NULL))
+		return stop_of();
 #if defined(__x86_64__)
 	if (unlikely(uaio_sleep_stop_at))
 		__asm__("rdgsbase %0" : "=r"(record));
@@ -57,7 +69,15 @@ static inline long uaio_sys_sleeping(long nr, long a, long b, long c, long d,
 {
 #if defined(__x86_64__)
 	const uint8_t *stop = uaio_sleep_stop();
+#ifdef UAIO_TESTING
+	uaio_sys_hook_fn *hook = uaio_sys_hook;
+	long res;
 
+	if (hook && hook(nr, (const long[6]){ a, b, c, d, e, f }, &res))
+		return res;
+	if (likely(!stop))
+		return uaio_sys_raw(nr, a, b, c, d, e, f);
+#endif
 	if (unlikely(stop != NULL))
 		return uaio_sleep_call(stop, nr,
 				       (const long[6]){ a, b, c, d, e, f });
@@ -70,7 +90,7 @@ static inline int uaio_sleep_epoll(int epoll, struct epoll_event *ret_events,
 				   int max, const struct timespec *timeout,
 				   const void *mask, size_t mask_bytes)
 {
-	if (likely(!uaio_sleep_stop_at))
+	if (likely(!uaio_sleep_stop()))
 		return sys_epoll_pwait2(epoll, ret_events, max, timeout, mask,
 					mask_bytes);
 	if (!uaio_may_call(UAIO_CALL_EPOLL_PWAIT2))
@@ -86,7 +106,7 @@ static inline int uaio_sleep_poll(struct pollfd *fds, unsigned nr,
 {
 	struct timespec rest;
 
-	if (likely(!uaio_sleep_stop_at))
+	if (likely(!uaio_sleep_stop()))
 		return sys_ppoll(fds, nr, timeout, mask, mask_bytes);
 	if (timeout)
 		rest = *timeout;

@@ -617,7 +617,23 @@ static inline int sys_tgkill(int pid, int tid, int signal)
 				0, 0, 0);
 }
 
-/* Masks of signals have the kernel's format. */
+/* info: a siginfo_t, also of a kind that the kernel lets nobody else queue. */
+static inline int sys_tgsigqueueinfo(int pid, int tid, int signal,
+				     const void *info)
+{
+	return (int)uaio_sys_if(UAIO_CALL_TGSIGQUEUEINFO, SYS_rt_tgsigqueueinfo,
+				pid, tid, signal, (long)info, 0, 0);
+}
+
+/* Actions and masks of signals have the kernel's format. */
+static inline int sys_sigaction(int signal, const void *action, void *ret_old)
+{
+	enum { MASK_BYTES = 8 };
+
+	return (int)uaio_sys6(SYS_rt_sigaction, signal, (long)action,
+			      (long)ret_old, MASK_BYTES, 0, 0);
+}
+
 static inline int sys_sigmask(int how, const uint64_t *set, uint64_t *ret_old)
 {
 	return (int)uaio_sys6(SYS_rt_sigprocmask, how, (long)set, (long)ret_old,

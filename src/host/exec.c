@@ -74,18 +74,15 @@ static bool leave(void)
 	if (!uaio_engine_is_up())
 		return false;
 	(void)uaio_table_is_other();
-	if (!uaio_enter())
-		return false;
-	if (uaio_engine_is_ours()) {
-		(void)sigfillset(&all);
-		(void)pthread_sigmask(SIG_BLOCK, &all, &old);
-		has_left = uaio_engine_leave();
-		uaio_leave();
-		/* The signals come now, when we hold nothing. */
-		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	} else {
+	/* First: inside, the mask may be that of a deferred handler (handlers.h). */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
+	if (uaio_enter()) {
+		has_left = uaio_engine_is_ours() && uaio_engine_leave();
 		uaio_leave();
 	}
+	/* The signals come now, when we hold nothing. */
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return has_left;
 }
 

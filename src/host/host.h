@@ -38,6 +38,7 @@ void uaio_host_load_ringpoll(void);
 void uaio_host_load_select(void);
 void uaio_host_load_mmap(void);
 void uaio_host_load_quota(void);
+void uaio_host_load_sigaction(void);
 
 /* Find the next definition of a function; ret_function: the pointer to set. */
 void uaio_host_find(const char *name, void *ret_function);

@@ -28,6 +28,7 @@ __attribute__((constructor)) static void load(void)
 	uaio_host_load_select();
 	uaio_host_load_mmap();
 	uaio_host_load_quota();
+	uaio_host_load_sigaction();
 	uaio_host_load_uring();
 	uaio_libc_at_quick_exit(uaio_host_exiting);
 }

@@ -9,8 +9,7 @@
  * other threads that wait for the same files. A thread without such requests
  * pays one load.
  *
- * The sleep is in the C library's ppoll(), which is a cancellation point, like
- * the calls themselves.
+ * The sleep is a cancellation point, like the calls themselves.
  *
  * A ring of io_uring is polled by its bell (ringpoll.c).
  *
@@ -18,6 +17,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -27,8 +27,10 @@
 
 #include "base/check.h"
 #include "base/sleep.h"
+#include "base/sleepcall.h"
 #include "base/symver.h"
 #include "base/sys.h"
+#include "proc/entry.h"
 #include "ready/attend.h"
 #include "uring/bell.h"
 #include "uring/uring.h"
@@ -196,24 +198,27 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 {
 	struct uaio_attend attend;
 	struct timespec left;
-	int saved = errno, error, ret;
+	int ret, type;
 
 	if (!uaio_attend_begin(&attend))
 		return SLEPT_NOT;
 	pfds[nr] = (struct pollfd){ .fd = attend.fd, .events = POLLIN };
-	ret = real_ppoll(pfds, nr + 1, uaio_time_until(deadline_ns, &left),
-			 mask);
-	error = errno;
+	(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	ret = uaio_sleep_poll(pfds, (unsigned)nr + 1,
+			      uaio_time_until(deadline_ns, &left), mask,
+			      MASK_BYTES);
+	(void)uaio_set_cancel_type(type, NULL);
 	uaio_attend_end(&attend, ret > 0 && pfds[nr].revents);
-	errno = saved;
 	if (ret == 0)
 		return SLEPT_LONG;
 	/* POLLNVAL: the host has closed our descriptor. */
 	if (ret > 0)
 		return pfds[nr].revents & POLLNVAL ? SLEPT_NOT : SLEPT;
 	/* For any error but EINTR, the client's own call gives the error. */
-	errno = error;
-	return error == EINTR ? SLEPT_ERROR : SLEPT_NOT;
+	if (ret != -EINTR)
+		return SLEPT_NOT;
+	errno = EINTR;
+	return SLEPT_ERROR;
 }
 
 static int ms_left_of(int64_t deadline_ns)

@@ -19,6 +19,7 @@
 #include "options/config.h"
 #include "options/errors.h"
 #include "proc/entry.h"
+#include "proc/handlers.h"
 #include "proc/ownfd.h"
 #include "proc/table.h"
 #include "proc/thread.h"
@@ -77,6 +78,7 @@ static int start_parts(void)
 	uaio_stats_init();
 	uaio_report_init();
 	uaio_waiters_init();
+	uaio_handlers_start();
 	uaio_op_close = uaio_fd_close;
 	return uaio_doors_start() < 0 || uaio_files_init(&file_ops) < 0
 		       ? -ENOMEM

@@ -7,7 +7,11 @@
  * locks. Then uaio_enter() fails, and the call must not go further: AIO calls
  * return -EAGAIN, and calls that close go straight to the kernel.
  *
- * Tested by test/host/signals.c.
+ * Where handlers.h can defer the program's handlers, they run when the thread
+ * leaves the library, and meet no such failure. A thread whose cancellation type
+ * is asynchronous has the deferred type while it is inside, except in a wait.
+ *
+ * Tested by test/host/signals.c and jumps.c.
  */
 #ifndef UAIO_PROC_ENTRY_H
 #define UAIO_PROC_ENTRY_H
@@ -33,26 +37,56 @@ struct uaio_entry {
 	uint32_t robust_since;
 	uint32_t tid;
 	struct robust_list_head *robust; /* borrows; or NULL */
+	uintptr_t asleep_at; /* is_asleep: the address of the waiting frame */
+	/* Whether entering and leaving take more than a store. */
+	union {
+		struct {
+			uint8_t has_deferred; /* handlers are to run (handlers.h) */
+			uint8_t is_asleep; /* in a wait, which a handler ends */
+			uint8_t must_wake; /* the wait must not sleep again */
+			uint8_t is_async;  /* PTHREAD_CANCEL_ASYNCHRONOUS */
+		};
+		uint32_t is_unusual;
+	};
 };
 
 extern _Thread_local struct uaio_entry uaio_entry
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* pthread_setcanceltype() of the C library, which host interposes. */
+extern int (*uaio_set_cancel_type)(int type, int *ret_old)
+	__attribute__((visibility("hidden")));
+
+/* The rest of entering and leaving, for a thread that is_unusual. */
+void uaio_enter_unusually(void);
+void uaio_leave_unusually(void);
+
+/* The order is for handlers of this thread only. */
+static inline void uaio_entry_barrier(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
 
 /* Return: false if this thread is inside already; then it must not leave. */
 static inline bool uaio_enter(void)
 {
 	if (uaio_entry.depth)
 		return false;
+	if (unlikely(uaio_entry.is_unusual))
+		uaio_enter_unusually();
 	uaio_entry.depth = 1;
-	/* The order is for handlers of this thread only. */
-	__asm__ volatile("" ::: "memory");
+	uaio_entry_barrier();
 	return true;
 }
 
+/* Deferred handlers run here: the caller holds nothing. */
 static inline void uaio_leave(void)
 {
-	__asm__ volatile("" ::: "memory");
+	uaio_entry_barrier();
 	uaio_entry.depth = 0;
+	uaio_entry_barrier();
+	if (unlikely(uaio_entry.is_unusual))
+		uaio_leave_unusually();
 }
 
 /* The depth of the library's own threads, which are always inside. */
@@ -71,42 +105,59 @@ static inline bool uaio_is_own_thread(void)
 
 /*
  * A thread that sleeps, and holds no lock, steps out: a handler that runs then
- * may make any call, end the process, or never return (siglongjmp).
+ * may make any call, end the process, or never return (siglongjmp). Deferred
+ * handlers run here, too.
  */
 static inline int uaio_step_out(void)
 {
 	int depth = uaio_entry.depth;
 
-	__asm__ volatile("" ::: "memory");
+	uaio_entry_barrier();
 	uaio_entry.depth = 0;
+	uaio_entry_barrier();
+	if (unlikely(uaio_entry.has_deferred))
+		uaio_leave_unusually();
 	return depth;
 }
 
 static inline void uaio_step_in(int depth)
 {
 	uaio_entry.depth = (int16_t)depth;
-	__asm__ volatile("" ::: "memory");
+	uaio_entry_barrier();
 }
 
 /*
- * The same for a sleep that may be a cancellation point (pthread_cancel): as a
- * handler may leave it for good, the thread may end in it. The client's type of
- * cancelling is the deferred one meanwhile.
+ * The same for a wait that a signal ends with EINTR: a deferred handler ends the
+ * wait, or keeps it from beginning, and runs when the thread leaves the library.
+ * Handlers that cannot be deferred run in the sleep, as above.
+ *
+ * The thread may be cancelled in the wait, if the call is a cancellation point or
+ * the client's cancellation type is asynchronous.
  */
-static inline int uaio_step_out_to(bool is_cancel_point)
+static inline __attribute__((always_inline)) int
+uaio_step_out_to(bool is_cancel_point)
 {
-	int depth = uaio_step_out();
+	int depth = uaio_entry.depth;
 
-	if (unlikely(is_cancel_point))
-		(void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	uaio_entry.asleep_at = (uintptr_t)__builtin_frame_address(0);
+	uaio_entry.is_asleep = 1;
+	uaio_entry_barrier();
+	uaio_entry.depth = 0;
+	uaio_entry_barrier();
+	if (unlikely(uaio_entry.has_deferred))
+		uaio_entry.must_wake = 1;
+	if (unlikely(is_cancel_point || uaio_entry.is_async))
+		(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	return depth;
 }
 
 static inline void uaio_step_in_from(bool is_cancel_point, int depth)
 {
-	if (unlikely(is_cancel_point))
-		(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	if (unlikely(is_cancel_point || uaio_entry.is_async))
+		(void)uaio_set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
 	uaio_step_in(depth);
+	uaio_entry.is_asleep = 0;
+	uaio_entry.must_wake = 0;
 }
 
 /* uaio_sleep() for a thread that holds no lock: it steps out meanwhile. */

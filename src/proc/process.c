@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "proc/handlers.h"
 #include "proc/ownfd.h"
 #include "proc/table.h"
 #include "proc/thread.h"
@@ -178,15 +179,21 @@ static void before_fork(void)
 	add_relaxed(&uaio_process_nr_forks, 1);
 	if (forking.depth++)
 		return;
+	forking.is_quiesced = false;
 	forking.is_other = uaio_engine_is_ours() && uaio_table_is_other();
-	forking.is_quiesced = uaio_engine_is_ours() && uaio_enter();
-	if (!forking.is_quiesced)
+	if (!uaio_engine_is_ours())
 		return;
 	/*
 	 * This thread is inside the library from here on, so what a handler
-	 * closed now would not be noticed.
+	 * closed now would not be noticed. The signals are blocked first: inside,
+	 * the mask may be that of a deferred handler (handlers.h).
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
+	forking.is_quiesced = uaio_enter();
+	if (!forking.is_quiesced) {
+		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
+		return;
+	}
 	tell_fork();
 	uaio_ownfds_quiesce();
 	forking_mask = mask;
@@ -214,6 +221,7 @@ static void forget_in_child(void)
 {
 	bool is_other = forking.is_other;
 
+	uaio_handlers_forget();
 	after_fork();
 	uaio_ownfd_drop(!is_other);
 	if (!is_wiped_on_fork)

@@ -105,7 +105,10 @@ bool uaio_attend_begin(struct uaio_attend *ret)
 		if (!has_begun)
 			uaio_waiter_put(ret->waiter);
 	}
-	uaio_leave();
+	if (has_begun)
+		(void)uaio_step_out_to(false);
+	else
+		uaio_leave();
 	return has_begun;
 }
 
@@ -127,9 +130,13 @@ void uaio_attend_end(const struct uaio_attend *attend, bool is_ready)
 {
 	struct uaio_queue *queue = attend->queue;
 
-	/* A signal handler may have forked: its child has no engine. */
-	if (!uaio_engine_is_here() || !uaio_enter())
+	if (!uaio_enter())
 		return;
+	/* A signal handler may have forked: its child has no engine. */
+	if (!uaio_engine_is_here()) {
+		uaio_leave();
+		return;
+	}
 	uaio_poller_leave(attend->serial);
 	if (uaio_lead_pin_again(queue, attend->waiter)) {
 		if (is_ready)

@@ -53,8 +53,9 @@ static inline bool uaio_attend_may(void)
 /*
  * Execute requests whose file is ready, and become the leader. Context: the caller
  * has not entered (entry.h).
- * Return: whether the caller has to wait for ret->fd, too, and to call
- * uaio_attend_end() afterwards.
+ * Return: whether the caller has to wait for ret->fd, too, by uaio_sleep_poll(), and
+ * to call uaio_attend_end() afterwards. A deferred handler (proc/handlers.h) ends that
+ * sleep. The caller's frame stays until then.
  */
 bool uaio_attend_begin(struct uaio_attend *ret);
 

@@ -442,7 +442,9 @@ void uaio_queue_run(struct uaio_queue *queue, bool waits)
 bool uaio_wait_let_signals_in(const struct uaio_wait *wait)
 {
 	static const struct timespec zero;
+	int depth = uaio_step_out_to(false);
+	int ret = uaio_sleep_poll(NULL, 0, &zero, wait->mask, wait->mask_bytes);
 
-	return sys_ppoll(NULL, 0, &zero, wait->mask, wait->mask_bytes) ==
-	       -EINTR;
+	uaio_step_in_from(false, depth);
+	return ret == -EINTR;
 }

@@ -78,6 +78,7 @@ static const char *const names[] = {
 	[UAIO_CALL_SETFSUID] = "setfsuid",
 	[UAIO_CALL_SETFSGID] = "setfsgid",
 	[UAIO_CALL_TGKILL] = "tgkill",
+	[UAIO_CALL_TGSIGQUEUEINFO] = "rt_tgsigqueueinfo",
 	[UAIO_CALL_GET_ROBUST_LIST] = "get_robust_list",
 	[UAIO_CALL_SIGPENDING] = "rt_sigpending",
 	[UAIO_CALL_SIGTIMEDWAIT] = "rt_sigtimedwait",

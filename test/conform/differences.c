@@ -450,14 +450,23 @@ static const struct difference differs_shutdown = {
 };
 
 static const struct difference differs_handlers = {
-	.title = "A signal handler may meet EAGAIN",
-	.text = "AIO calls of a handler that interrupted an AIO call of the "
-		"same thread get EAGAIN, unless that call was asleep: what the "
-		"interrupted call holds cannot be waited for. In such a "
-		"handler _exit and exec wait for nothing, and a child that it "
-		"forks must not return from it. A request that needs a thread "
-		"which has to be created first calls pthread_create, which "
-		"calls malloc: not from a handler that interrupted malloc.",
+	.title = "Some signal handlers are not deferred",
+	.text = "A handler that interrupts a call of the library runs when "
+		"that call returns, as in the kernel. It may then make any "
+		"call, and leave by siglongjmp. Not deferred are handlers of "
+		"SIGABRT and of faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL, "
+		"SIGTRAP, SIGSYS); those that the program installs by its own "
+		"rt_sigaction system call; and all handlers where a sandbox "
+		"refuses rt_tgsigqueueinfo, and on other processors than "
+		"x86-64. AIO calls of such a handler get EAGAIN, unless the "
+		"interrupted call was asleep. There _exit and exec wait for "
+		"nothing, and a child that the handler forks must not return "
+		"from it. A handler that leaves such a call by siglongjmp "
+		"leaves what the call holds. A request that needs a new "
+		"thread calls pthread_create, which calls malloc: not from a "
+		"handler that interrupted malloc. A signal that is deferred "
+		"goes behind real-time signals of its number that were sent "
+		"to the same thread since.",
 };
 
 static const struct difference differs_realtime = {

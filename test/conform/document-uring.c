@@ -265,8 +265,8 @@ static const char *const others[] = {
 	"faster, waits in the call for the next, which no cancellation "
 	"ends.",
 	"A thread with a descriptor table of its own gets EOPNOTSUPP.",
-	"A thread that leaves a wait by siglongjmp() from a signal handler "
-	"keeps the memory of its ring until the process ends.",
+	"A thread that is cancelled in a wait keeps the memory of its ring "
+	"until the process ends.",
 	"`IORING_SETUP_IOPOLL` and `HYBRID_IOPOLL` are accepted, and the "
 	"device is not polled.",
 	"A ring that is resized stays where it is in its file, so an old "
@@ -318,7 +318,7 @@ static const char *const others[] = {
 	"An epoll that has the ring then tells of it until the ring ends: "
 	"there it can neither be changed nor removed (ENOENT).",
 	"A thread that is cancelled in a call that polls a ring, or leaves "
-	"it by siglongjmp(), keeps the ring's memory until the process "
+	"that call by siglongjmp(), keeps the ring's memory until the process "
 	"ends.",
 	"A timeout of a few nanoseconds that is submitted by the call that "
 	"waits ends the wait. In the kernel it has ended before the wait "

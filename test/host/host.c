@@ -301,7 +301,7 @@ void host_await_step(unsigned step)
 	}
 }
 
-static char state_of(pid_t pid)
+char host_state_of(pid_t pid)
 {
 	char path[64], text[512] = "", *end;
 	int fd;
@@ -321,7 +321,7 @@ void host_await_sleep(pid_t pid)
 {
 	time_t deadline = now_s() + HANG_S / 2;
 
-	while (!strchr("SDZX", state_of(pid))) {
+	while (!strchr("SDZX", host_state_of(pid))) {
 		REQUIRE(now_s() < deadline);
 		sched_yield();
 	}
@@ -445,6 +445,11 @@ static const struct {
 	{ "daemon-finishes", daemon_finishes },
 	{ "signal-storm", signal_storm },
 	{ "handler-jumps", handler_jumps },
+	{ "jumps-anywhere", jumps_anywhere },
+	{ "jumps-out-of-waits", jumps_out_of_waits },
+	{ "jumps-out-of-suspend", jumps_out_of_suspend },
+	{ "cancelled-anywhere", cancelled_anywhere },
+	{ "handlers-as-set", handlers_as_set },
 	{ "sleeps-by-any-call", sleeps_by_any_call },
 	{ "sleeps-for-a-time", sleeps_for_a_time },
 	{ "sleeps-as-it-was", sleeps_as_it_was },

@@ -111,6 +111,8 @@ int host_in_child(int (*act)(void *arg), void *arg);
 /* The step is reached; a minute without ends the process. */
 void host_step(unsigned step);
 void host_await_step(unsigned step);
+/* Return: the state that /proc has of its main thread; X if there is none. */
+char host_state_of(pid_t pid);
 /* The main thread of the process sleeps, or is no more. */
 void host_await_sleep(pid_t pid);
 
@@ -170,6 +172,12 @@ void daemon_finishes(void);
 
 void signal_storm(void);
 void handler_jumps(void);
+
+void jumps_anywhere(void);
+void jumps_out_of_waits(void);
+void jumps_out_of_suspend(void);
+void cancelled_anywhere(void);
+void handlers_as_set(void);
 void sleeps_by_any_call(void);
 void sleeps_for_a_time(void);
 void sleeps_as_it_was(void);

@@ -128,7 +128,6 @@ void signal_storm(void)
 	aio_context_t ctx = host_context(NR_MINE);
 	int fd = host_file("mine", NR_MINE);
 	struct timespec now = { 0 };
-	bool is_uaio = host_is_uaio();
 	struct io_event event;
 	timer_t timer;
 
@@ -137,14 +136,16 @@ void signal_storm(void)
 	storm.null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	handle(SIGUSR1, on_storm);
 	timer = start_timer(SIGUSR1, 100000);
-	/* Until some have found the engine at work, too. */
-	while (storm.nr_handled < (int)host_rounds(NR_HANDLED) ||
-	       (is_uaio && !storm.nr_busy)) {
+	while (storm.nr_handled < (int)host_rounds(NR_HANDLED)) {
 		weather(ctx, fd);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			storm.nr_children--;
 	}
 	REQUIRE(timer_delete(timer) == 0);
+#if defined(__x86_64__)
+	/* A handler that interrupts a call runs when the call is over. */
+	REQUIRE(!storm.nr_busy);
+#endif
 	while (storm.nr_children) {
 		REQUIRE(waitpid(-1, NULL, 0) > 0);
 		storm.nr_children--;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that set handlers of signals, and a thread's cancellation type
+ *
+ * Handlers of the program run when the library has been left (proc/handlers.h).
+ * The library's own calls go to the C library directly, not through the functions
+ * that are defined here.
+ *
+ * Tested by test/host/jumps.c.
+ */
+#include "host/host.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/symver.h"
+#include "proc/entry.h"
+#include "proc/handlers.h"
+
+/* Declared again, since <signal.h> has some of them only for some standards. */
+UAIO_EXPORT int sigaction(int sig, const struct sigaction *action,
+			  struct sigaction *ret_old);
+UAIO_EXPORT int __sigaction(int sig, const struct sigaction *action,
+			    struct sigaction *ret_old);
+UAIO_EXPORT uaio_signal_handler_fn *signal(int sig,
+					   uaio_signal_handler_fn *handler);
+UAIO_EXPORT uaio_signal_handler_fn *bsd_signal(int sig,
+					       uaio_signal_handler_fn *handler);
+UAIO_EXPORT uaio_signal_handler_fn *ssignal(int sig,
+					    uaio_signal_handler_fn *handler);
+UAIO_EXPORT uaio_signal_handler_fn *
+sysv_signal(int sig, uaio_signal_handler_fn *handler);
+UAIO_EXPORT uaio_signal_handler_fn *
+__sysv_signal(int sig, uaio_signal_handler_fn *handler);
+UAIO_EXPORT uaio_signal_handler_fn *sigset(int sig,
+					   uaio_signal_handler_fn *handler);
+UAIO_EXPORT int pthread_setcanceltype(int type, int *ret_old);
+
+/* The next definitions, usually the C library's; NULL until loaded. */
+static struct {
+	uaio_sigaction_fn *sigaction;
+	uaio_signal_fn *signal;
+	uaio_signal_fn *sigset;
+	int (*pthread_setcanceltype)(int, int *);
+} next;
+
+void uaio_host_load_sigaction(void)
+{
+	uaio_host_find("sigaction", &next.sigaction);
+	uaio_host_find("signal", &next.signal);
+	uaio_host_find("sigset", &next.sigset);
+	uaio_host_find("pthread_setcanceltype", &next.pthread_setcanceltype);
+	uaio_set_cancel_type = next.pthread_setcanceltype;
+}
+
+int sigaction(int sig, const struct sigaction *action,
+	      struct sigaction *ret_old)
+{
+	return uaio_handlers_sigaction(UAIO_HOST_NEXT(sigaction), sig, action,
+				       ret_old);
+}
+
+int __sigaction(int sig, const struct sigaction *action,
+		struct sigaction *ret_old)
+{
+	return sigaction(sig, action, ret_old);
+}
+
+uaio_signal_handler_fn *signal(int sig, uaio_signal_handler_fn *handler)
+{
+	return uaio_handlers_signal(UAIO_HOST_NEXT(signal), sig, handler);
+}
+
+uaio_signal_handler_fn *bsd_signal(int sig, uaio_signal_handler_fn *handler)
+{
+	return signal(sig, handler);
+}
+
+uaio_signal_handler_fn *ssignal(int sig, uaio_signal_handler_fn *handler)
+{
+	return signal(sig, handler);
+}
+
+/*
+ * By sigaction(): the kernel would reset the action as soon as our handler is called,
+ * which may have to defer the program's.
+ */
+uaio_signal_handler_fn *sysv_signal(int sig, uaio_signal_handler_fn *handler)
+{
+	struct sigaction action = { .sa_handler = handler }, old;
+
+	if (handler == SIG_ERR) {
+		errno = EINVAL;
+		return SIG_ERR;
+	}
+	action.sa_flags = (int)SA_RESETHAND | SA_NODEFER;
+	return sigaction(sig, &action, &old) < 0 ? SIG_ERR : old.sa_handler;
+}
+
+uaio_signal_handler_fn *__sysv_signal(int sig, uaio_signal_handler_fn *handler)
+{
+	return sysv_signal(sig, handler);
+}
+
+uaio_signal_handler_fn *sigset(int sig, uaio_signal_handler_fn *handler)
+{
+	return uaio_handlers_signal(UAIO_HOST_NEXT(sigset), sig, handler);
+}
+
+int pthread_setcanceltype(int type, int *ret_old)
+{
+	int ret = UAIO_HOST_NEXT(pthread_setcanceltype)(type, ret_old);
+
+	/* Inside the library a handler that is not deferred changes its own. */
+	if (ret == 0)
+		uaio_entry.is_async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+	return ret;
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cases: handlers and cancelled threads that leave a call for good, and handlers
+ * that interrupt a call
+ */
+#include <aio.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host.h"
+
+enum { ENTRIES = 64, WAITED_FOR = 10 };
+
+struct ring {
+	int fd;
+	struct io_uring_params params;
+	char *memory;
+	struct io_uring_sqe *sqes;
+};
+
+static uint32_t *word(const struct ring *ring, uint32_t off)
+{
+	return (uint32_t *)(void *)(ring->memory + off);
+}
+
+static void set_up_ring(struct ring *ring)
+{
+	memset(ring, 0, sizeof(*ring));
+	ring->fd = (int)syscall(SYS_io_uring_setup, ENTRIES, &ring->params);
+	if (ring->fd < 0)
+		host_skip("there is no io_uring here");
+	ring->memory = mmap(NULL,
+			    ring->params.cq_off.cqes +
+				    ring->params.cq_entries *
+					    sizeof(struct io_uring_cqe),
+			    PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
+			    IORING_OFF_SQ_RING);
+	ring->sqes = mmap(NULL, ENTRIES * sizeof(struct io_uring_sqe),
+			  PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
+			  IORING_OFF_SQES);
+	REQUIRE(ring->memory != MAP_FAILED && ring->sqes != MAP_FAILED);
+	for (uint32_t i = 0; i < ENTRIES; i++)
+		word(ring, ring->params.sq_off.array)[i] = i;
+}
+
+/* Return: how many submissions have not been taken yet. */
+static uint32_t left_of(const struct ring *ring)
+{
+	return *word(ring, ring->params.sq_off.tail) -
+	       __atomic_load_n(word(ring, ring->params.sq_off.head),
+			       __ATOMIC_ACQUIRE);
+}
+
+/* Add a submission, of a NOP or of a read of fd, and tell nobody. */
+static void add(const struct ring *ring, uint8_t opcode, int fd, void *buf,
+		uint8_t flags)
+{
+	uint32_t *tail = word(ring, ring->params.sq_off.tail);
+	struct io_uring_sqe *sqe = &ring->sqes[*tail % ENTRIES];
+
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = opcode;
+	sqe->flags = flags;
+	sqe->fd = fd;
+	sqe->addr = (uintptr_t)buf;
+	sqe->len = opcode == IORING_OP_NOP ? 0 : WAITED_FOR;
+	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+}
+
+static long enter(const struct ring *ring, uint32_t nr, uint32_t min)
+{
+	return syscall(SYS_io_uring_enter, ring->fd, nr, min,
+		       min ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
+}
+
+/* Return: how many completions there were, all of which are taken. */
+static unsigned take(const struct ring *ring)
+{
+	uint32_t *head = word(ring, ring->params.cq_off.head);
+	uint32_t tail = __atomic_load_n(word(ring, ring->params.cq_off.tail),
+					__ATOMIC_ACQUIRE);
+	unsigned nr = tail - *head;
+
+	__atomic_store_n(head, tail, __ATOMIC_RELEASE);
+	return nr;
+}
+
+/*
+ * Jumps
+ */
+
+static sigjmp_buf out;
+static volatile sig_atomic_t is_armed;
+static volatile sig_atomic_t nr_jumps;
+
+static void jump(int sig)
+{
+	(void)sig;
+	if (!is_armed)
+		return;
+	is_armed = 0;
+	nr_jumps++;
+	siglongjmp(out, 1);
+}
+
+static void handle(int sig, void (*handler)(int))
+{
+	struct sigaction action = { .sa_handler = handler };
+
+	REQUIRE(sigaction(sig, &action, NULL) == 0);
+}
+
+static timer_t make_timer(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+				  .sigev_signo = SIGUSR1 };
+	timer_t timer;
+
+	REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+	return timer;
+}
+
+static void set_timer(timer_t timer, long ns)
+{
+	struct itimerspec spec = { .it_value = { 0, ns } };
+
+	REQUIRE(timer_settime(timer, 0, &spec, NULL) == 0);
+}
+
+/*
+ * Handlers leave io_uring_enter wherever it is. Each submission has one completion in
+ * the end.
+ */
+void jumps_anywhere(void)
+{
+	volatile unsigned nr_added = 0, nr_taken = 0, round = 0;
+	char buf[WAITED_FOR];
+	struct ring ring;
+	int fd = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	timer_t timer;
+
+	REQUIRE(fd >= 0 && pwrite(fd, buf, sizeof(buf), 0) == sizeof(buf));
+	set_up_ring(&ring);
+	handle(SIGUSR1, jump);
+	timer = make_timer();
+	while (nr_jumps < (int)host_rounds(1000)) {
+		round++;
+		while (left_of(&ring) < 4) {
+			add(&ring, IORING_OP_READ, fd, buf, 0);
+			add(&ring, IORING_OP_NOP, -1, NULL,
+			    round % 8 ? 0 : IOSQE_ASYNC);
+			nr_added += 2;
+		}
+		set_timer(timer, 1000 + round * 7919 % 60000);
+		if (sigsetjmp(out, 1) == 0) {
+			is_armed = 1;
+			(void)enter(&ring, left_of(&ring), nr_taken < nr_added);
+		}
+		is_armed = 0;
+		nr_taken += take(&ring);
+	}
+	set_timer(timer, 0);
+	while (left_of(&ring))
+		REQUIRE(enter(&ring, left_of(&ring), 0) >= 0);
+	while (nr_taken < nr_added) {
+		REQUIRE(enter(&ring, 0, 1) == 0);
+		nr_taken += take(&ring);
+	}
+	REQUIRE(nr_taken == nr_added);
+}
+
+/* Return: a child that sends a signal when the main thread sleeps in its call. */
+static pid_t send_when_asleep(int sig, int value)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	REQUIRE(pid >= 0);
+	if (pid == 0) {
+		while (host_state_of(parent) != 'S')
+			sched_yield();
+		REQUIRE(sigqueue(parent, sig,
+				 (union sigval){ .sival_int = value }) == 0);
+		_exit(0);
+	}
+	return pid;
+}
+
+/* Leave one sleep by a jump. wait: sleeps for ever. */
+static void leave_a_sleep(void (*sleep_for_ever)(void *arg), void *arg)
+{
+	int before = nr_jumps, status;
+
+	handle(SIGUSR1, jump);
+	while (nr_jumps == before) {
+		volatile pid_t pid = 0;
+
+		is_armed = 1;
+		if (sigsetjmp(out, 1) == 0) {
+			pid = send_when_asleep(SIGUSR1, 0);
+			sleep_for_ever(arg);
+		}
+		is_armed = 0;
+		while (waitpid(pid ? pid : -1, &status, 0) < 0)
+			REQUIRE(errno == EINTR);
+		REQUIRE(status == 0);
+	}
+}
+
+static void await_told(int event)
+{
+	uint64_t count;
+
+	REQUIRE(read(event, &count, sizeof(count)) == sizeof(count));
+}
+
+static void sleep_in_ring(void *arg)
+{
+	(void)enter(arg, 0, 1);
+}
+
+static void sleep_in_context(void *arg)
+{
+	struct io_event event;
+
+	(void)syscall(SYS_io_getevents, *(aio_context_t *)arg, 1l, 1l, &event,
+		      NULL);
+}
+
+static void sleep_in_suspend(void *arg)
+{
+	const struct aiocb *const list[] = { arg };
+
+	(void)aio_suspend(list, 1, NULL);
+}
+
+/*
+ * A handler leaves a wait for good, and the thread does not wait again. What it has
+ * submitted completes, and an eventfd tells of it.
+ */
+void jumps_out_of_waits(void)
+{
+	int event = eventfd(0, EFD_CLOEXEC), ends[2];
+	aio_context_t ctx = host_context(4);
+	struct iocb iocb;
+	struct ring ring;
+	char buf[WAITED_FOR];
+
+	REQUIRE(event >= 0 && pipe(ends) == 0);
+	iocb = host_poll(ends[0]);
+	iocb.aio_flags = IOCB_FLAG_RESFD;
+	iocb.aio_resfd = (uint32_t)event;
+	REQUIRE(host_submit(ctx, &iocb) == 1);
+	leave_a_sleep(sleep_in_context, &ctx);
+	REQUIRE(write(ends[1], "0123456789", WAITED_FOR) == WAITED_FOR);
+	await_told(event);
+	REQUIRE(read(ends[0], buf, WAITED_FOR) == WAITED_FOR);
+
+	set_up_ring(&ring);
+	REQUIRE(syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_EVENTFD,
+			&event, 1) == 0);
+	add(&ring, IORING_OP_READ, ends[0], buf, 0);
+	REQUIRE(enter(&ring, 1, 0) == 1);
+	leave_a_sleep(sleep_in_ring, &ring);
+	REQUIRE(write(ends[1], "0123456789", WAITED_FOR) == WAITED_FOR);
+	await_told(event);
+	REQUIRE(take(&ring) == 1 && !memcmp(buf, "0123456789", WAITED_FOR));
+	REQUIRE(close(ring.fd) == 0 && host_destroy(ctx) == 0);
+}
+
+/* The same for aio_suspend, of a request that notifies by a signal, and of one without. */
+void jumps_out_of_suspend(void)
+{
+	int ends[2];
+
+	REQUIRE(pipe(ends) == 0);
+	for (int is_signalled = 0; is_signalled < 2; is_signalled++) {
+		char buf[WAITED_FOR];
+		struct aiocb aiocb = {
+			.aio_fildes = ends[0],
+			.aio_buf = buf,
+			.aio_nbytes = sizeof(buf),
+		};
+		sigset_t set;
+
+		(void)sigemptyset(&set);
+		(void)sigaddset(&set, SIGRTMIN);
+		REQUIRE(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+		aiocb.aio_sigevent.sigev_notify =
+			is_signalled ? SIGEV_SIGNAL : SIGEV_NONE;
+		aiocb.aio_sigevent.sigev_signo = SIGRTMIN;
+		REQUIRE(aio_read(&aiocb) == 0);
+		leave_a_sleep(sleep_in_suspend, &aiocb);
+		REQUIRE(write(ends[1], buf, WAITED_FOR) == WAITED_FOR);
+		if (is_signalled)
+			REQUIRE(sigwaitinfo(&set, NULL) == SIGRTMIN);
+		while (aio_error(&aiocb) == EINPROGRESS)
+			sched_yield();
+		REQUIRE(aio_error(&aiocb) == 0);
+		REQUIRE(aio_return(&aiocb) == WAITED_FOR);
+	}
+}
+
+/*
+ * Threads that are cancelled asynchronously
+ */
+
+static uint32_t nr_entered; /* atomic: by the thread, which lives for a while */
+
+static void *enter_until_cancelled(void *arg)
+{
+	const struct ring *ring = arg;
+
+	REQUIRE(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL) == 0);
+	for (;;) {
+		(void)enter(ring, left_of(ring), 1);
+		__atomic_add_fetch(&nr_entered, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(word(ring, ring->params.cq_off.head),
+				 *word(ring, ring->params.cq_off.tail),
+				 __ATOMIC_RELEASE);
+		if (!left_of(ring))
+			add(ring, IORING_OP_NOP, -1, NULL, 0);
+	}
+	return NULL;
+}
+
+/* A thread is cancelled wherever it is in io_uring_enter; others use its ring. */
+void cancelled_anywhere(void)
+{
+	struct ring ring;
+
+	set_up_ring(&ring);
+	for (unsigned i = 0; i < host_rounds(300); i++) {
+		uint32_t seen = __atomic_load_n(&nr_entered, __ATOMIC_RELAXED);
+		pthread_t thread;
+		void *result;
+
+		add(&ring, IORING_OP_NOP, -1, NULL, 0);
+		REQUIRE(pthread_create(&thread, NULL, enter_until_cancelled,
+				       &ring) == 0);
+		while (__atomic_load_n(&nr_entered, __ATOMIC_RELAXED) - seen <
+		       1 + i % 50)
+			;
+		REQUIRE(pthread_cancel(thread) == 0);
+		REQUIRE(pthread_join(thread, &result) == 0);
+		REQUIRE(result == PTHREAD_CANCELED);
+		while (left_of(&ring))
+			REQUIRE(enter(&ring, left_of(&ring), 0) > 0);
+		(void)take(&ring);
+		add(&ring, IORING_OP_NOP, -1, NULL, 0);
+		REQUIRE(enter(&ring, 1, 1) == 1);
+		REQUIRE(take(&ring) == 1);
+	}
+	REQUIRE(close(ring.fd) == 0);
+}
+
+/*
+ * What handlers see
+ */
+
+static struct {
+	volatile sig_atomic_t nr, value, code, is_other_blocked, res;
+	aio_context_t ctx;
+} seen;
+
+/* The handler of an interrupted call may make calls. */
+static void look(int sig, siginfo_t *info, void *context)
+{
+	struct timespec now = { 0 };
+	struct io_event event;
+	sigset_t mask;
+
+	(void)context;
+	REQUIRE(sig == SIGRTMIN);
+	REQUIRE(sigprocmask(SIG_BLOCK, NULL, &mask) == 0);
+	seen.nr++;
+	seen.value = info->si_value.sival_int;
+	seen.code = info->si_code;
+	seen.is_other_blocked = sigismember(&mask, SIGUSR2);
+	seen.res = (sig_atomic_t)syscall(SYS_io_getevents, seen.ctx, 0l, 1l,
+					 &event, &now);
+}
+
+enum {
+	FLAGS = SA_SIGINFO | SA_RESTART | SA_NODEFER | SA_ONSTACK |
+		(int)SA_RESETHAND
+};
+
+static void check_mask(void)
+{
+	sigset_t mask;
+
+	REQUIRE(sigprocmask(SIG_BLOCK, NULL, &mask) == 0);
+	for (int sig = 1; sig < NSIG; sig++)
+		REQUIRE(sigismember(&mask, sig) <= 0);
+}
+
+/*
+ * A handler that ends a wait has its information and its mask, as sigaction() has set
+ * them, and may make calls. sigaction() and signal() show what was set.
+ */
+void handlers_as_set(void)
+{
+	struct sigaction action = { .sa_sigaction = look,
+				    .sa_flags = SA_SIGINFO | SA_RESTART },
+			 old;
+	struct io_event event;
+	int status;
+
+	seen.ctx = host_context(4);
+	(void)sigaddset(&action.sa_mask, SIGUSR2);
+	action.sa_flags |= (int)SA_RESETHAND;
+	for (int value = 1; value < 20; value++) {
+		int before = seen.nr;
+		pid_t pid;
+
+		REQUIRE(sigaction(SIGRTMIN, &action, NULL) == 0);
+		REQUIRE(sigaction(SIGRTMIN, NULL, &old) == 0);
+		/* The C library shows a flag of its own, too. */
+		REQUIRE(old.sa_sigaction == look &&
+			(old.sa_flags & FLAGS) == action.sa_flags);
+		pid = send_when_asleep(SIGRTMIN, value);
+		while (seen.nr == before)
+			REQUIRE(syscall(SYS_io_getevents, seen.ctx, 1l, 1l,
+					&event, NULL) == -1 &&
+				errno == EINTR);
+		REQUIRE(seen.nr == before + 1 && seen.value == value);
+		REQUIRE(seen.code == SI_QUEUE && seen.is_other_blocked == 1);
+		REQUIRE(seen.res == 0);
+		check_mask();
+		REQUIRE(sigaction(SIGRTMIN, NULL, &old) == 0);
+		REQUIRE(old.sa_handler == SIG_DFL);
+		REQUIRE(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+	REQUIRE(sysv_signal(SIGUSR1, jump) == SIG_DFL);
+	REQUIRE(sigaction(SIGUSR1, NULL, &old) == 0 && old.sa_handler == jump);
+	REQUIRE((old.sa_flags & FLAGS) == ((int)SA_RESETHAND | SA_NODEFER));
+	REQUIRE(signal(SIGUSR1, jump) == jump);
+	REQUIRE(raise(SIGUSR1) == 0);
+	REQUIRE(signal(SIGUSR1, SIG_IGN) == jump);
+	REQUIRE(signal(SIGUSR1, SIG_DFL) == SIG_IGN);
+	REQUIRE(host_destroy(seen.ctx) == 0);
+}
