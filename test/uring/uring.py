@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""uring.py --build DIR --liburing PROGRAM --filter PROGRAM [SENTENCE]: ways to an io_uring.
+"""uring.py --build DIR --liburing PROGRAM [--linked PROGRAM] --filter PROGRAM
+[SENTENCE]: ways to an io_uring.
 
 With --list it prints the names of its tests, one a line.
 """
@@ -123,6 +124,18 @@ def _(args):
         assert changed(text, "liburing") is None, text
 
 
+@case("all waits of a liburing that is linked into the program come to the library")
+def _(args):
+    if not args.linked or os.uname().machine != "x86_64":
+        raise Skip("there is no liburing.a, or its code is not changed")
+    text = run(args, [args.linked], True, UAIO_URING="always")
+    assert text == "all waits ended\n", text
+    text = said(args, [args.linked], UAIO_URING="always", UAIO_VERBOSE="1")
+    found = re.search(r"io_uring calls in the program: (\d+) come here, (\d+) "
+                      "cannot be changed", text)
+    assert found and int(found[1]) >= 10 and int(found[2]) == 0, text
+
+
 @case("calls in fio's own code come to the library")
 def _(args):
     if not shutil.which("fio"):
@@ -242,6 +255,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build")
     parser.add_argument("--liburing")
+    parser.add_argument("--linked")
     parser.add_argument("--filter")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("sentence", nargs="?")
