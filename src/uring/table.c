@@ -14,6 +14,8 @@
 
 enum {
 	FDS_MAX = 1 << 20,
+	LEAF_FDS =
+		1 << 12, /* a table of all would be charged to RLIMIT_MEMLOCK */
 	SEARCHED_MAX = 4096, /* descriptors, for one that is not known */
 	NONE = -1,
 	NOT_SOUGHT = -2,
@@ -23,8 +25,9 @@ enum {
 
 static struct {
 	/* atomic; the slots as well, written under lock */
-	struct uaio_uring **slots; /* owns; NULL until there is a ring */
-	uint32_t end;              /* above all slots that were ever filled */
+	struct uaio_uring **leaves[FDS_MAX / LEAF_FDS]; /* owns; or NULL */
+	uint32_t is_used;
+	uint32_t end;   /* above all slots that were ever filled */
 	uint32_t swept; /* atomic: where the next sweep begins; a guess */
 
 	struct uaio_lock lock; /* rank TABLE */
@@ -49,7 +52,7 @@ void uaio_uring_tab_init(void)
 bool uaio_uring_tab_is_used(void)
 {
 	/* relaxed: a thread that knows a ring has seen it made */
-	return load_relaxed(&tab.slots);
+	return load_relaxed(&tab.is_used);
 }
 
 /* Return: whether fd is the memory of a file with these numbers. */
@@ -61,21 +64,58 @@ static bool is_file(uint32_t fd, uint64_t dev, uint64_t ino)
 	       st.st_ino == ino;
 }
 
-/* Return: the slot of fd, if there are slots; fd is below FDS_MAX. */
+/* Return: the slot of fd, if it is there; fd is below FDS_MAX. */
 static struct uaio_uring **slot_of(uint32_t fd)
 {
-	/* [MB:uring-tab] acquire: the slots are zero. Pairs with make_slots(). */
-	struct uaio_uring **slots = load_acquire(&tab.slots);
+	/* [MB:uring-tab] acquire: the slots are zero. Pairs with make_slot(). */
+	struct uaio_uring **leaf = load_acquire(&tab.leaves[fd / LEAF_FDS]);
 
-	return slots ? &slots[fd] : NULL;
+	return leaf ? &leaf[fd % LEAF_FDS] : NULL;
 }
 
+/* Make the slot of fd, which is below FDS_MAX. Return: 0 or -ENOMEM. */
+static int make_slot(uint32_t fd)
+{
+	const size_t bytes = LEAF_FDS * sizeof(struct uaio_uring *);
+	void *leaf;
+
+	if (slot_of(fd))
+		return 0;
+	leaf = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+	if (sys_is_map_error(leaf))
+		return -ENOMEM;
+	lock();
+	if (!load_relaxed(&tab.leaves[fd / LEAF_FDS])) {
+		/* [MB:uring-tab] release: pairs with slot_of(). */
+		store_release(&tab.leaves[fd / LEAF_FDS], leaf);
+		leaf = NULL;
+	}
+	unlock();
+	if (leaf)
+		(void)sys_munmap(leaf, bytes);
+	return 0;
+}
+
+/* Return: the ring in the slot of fd; NULL if there is none. */
+static struct uaio_uring *peek_locked(uint32_t fd)
+{
+	struct uaio_uring **slot = slot_of(fd);
+
+	return slot ? load_relaxed(slot) : NULL;
+}
+
+/* Without a slot nothing is noted: a ring with that hold stays until the end. */
 static void set_locked(uint32_t fd, struct uaio_uring *ring)
 {
+	struct uaio_uring **slot = slot_of(fd);
+
+	if (!slot)
+		return;
 	if (fd >= load_relaxed(&tab.end))
 		store_relaxed(&tab.end, fd + 1);
 	/* [MB:uring-tab] release: the ring's members. Pairs with look(). */
-	store_release(slot_of(fd), ring);
+	store_release(slot, ring);
 }
 
 static struct uaio_uring *look(uint32_t fd)
@@ -109,12 +149,12 @@ int uaio_uring_tab_number(const struct uaio_uring *ring)
 static bool note(uint32_t fd, struct uaio_uring *ring, uint64_t ino)
 {
 	enum { TRIES = 2 }; /* closed() may empty a slot that is outdated */
-	bool is_open = true, is_noted = false;
+	bool is_open = make_slot(fd) == 0, is_noted = false;
 
 	for (unsigned i = 0; i < TRIES && is_open && !is_noted; i++) {
 		lock();
 		is_open = load_relaxed(&ring->ino) == ino;
-		if (is_open && !load_relaxed(slot_of(fd))) {
+		if (is_open && !peek_locked(fd)) {
 			set_locked(fd, ring);
 			store_relaxed(&ring->nr_holds,
 				      load_relaxed(&ring->nr_holds) + 1);
@@ -204,45 +244,25 @@ struct uaio_uring *uaio_uring_find(uint32_t fd)
 
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring)
 {
+	struct uaio_uring **slot = slot_of(fd);
+
 	/* relaxed: the ring is held, or used */
-	return load_relaxed(slot_of(fd)) == ring;
-}
-
-static int make_slots(void)
-{
-	void *slots;
-
-	if (load_relaxed(&tab.slots))
-		return 0;
-	slots = sys_mmap(NULL, FDS_MAX * sizeof(*tab.slots),
-			 PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-	if (sys_is_map_error(slots))
-		return -ENOMEM;
-	lock();
-	if (!load_relaxed(&tab.slots)) {
-		/* [MB:uring-tab] release: pairs with slot_of(). */
-		store_release(&tab.slots, slots);
-		slots = NULL;
-	}
-	unlock();
-	if (slots)
-		(void)sys_munmap(slots, FDS_MAX * sizeof(*tab.slots));
-	return 0;
+	return slot && load_relaxed(slot) == ring;
 }
 
 int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 {
 	struct uaio_uring *old = NULL;
 
-	if ((fd >= FDS_MAX && fd != NO_FD) || make_slots() < 0)
+	if (fd != NO_FD && (fd >= FDS_MAX || make_slot(fd) < 0))
 		return -ENOMEM;
 	lock();
 	if (fd != NO_FD)
-		old = load_relaxed(slot_of(fd));
+		old = peek_locked(fd);
 	store_relaxed(&ring->dev, ring->mem.dev);
 	store_relaxed(&ring->ino, ring->mem.ino);
 	store_relaxed(&ring->nr_holds, 1);
+	store_relaxed(&tab.is_used, 1);
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
@@ -256,13 +276,15 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
 {
 	bool is_new;
 
+	if (make_slot(fd) < 0)
+		return false;
 	lock();
 	is_new = !uaio_uring_is_here(ring);
 	if (is_new) {
 		uaio_uring_take_over(ring);
 		/* What was closed is not noted; others are found when used. */
 		for (uint32_t i = 0; i < load_relaxed(&tab.end); i++)
-			if (load_relaxed(slot_of(i)) == ring)
+			if (peek_locked(i) == ring)
 				set_locked(i, NULL);
 		store_relaxed(&ring->nr_holds, 1);
 		set_locked(fd, ring);
@@ -340,7 +362,7 @@ static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 	bool is_here = uaio_uring_is_here(ring);
 
 	if (load_relaxed(&ring->ino) != ino ||
-	    (fd != NO_FD && load_relaxed(slot_of(fd)) != ring))
+	    (fd != NO_FD && peek_locked(fd) != ring))
 		return DROP_DONE;
 	if (is_here && nr == 1 && other == NOT_SOUGHT)
 		return DROP_WAIT;
@@ -350,7 +372,7 @@ static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 		return DROP_DONE;
 	UAIO_CHECK(nr);
 	if (nr == 1 && other >= 0) {
-		*ret_old = load_relaxed(slot_of((uint32_t)other));
+		*ret_old = peek_locked((uint32_t)other);
 		set_locked((uint32_t)other, ring);
 		return DROP_DONE;
 	}
@@ -379,6 +401,8 @@ static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 		if (ret != DROP_WAIT)
 			break;
 		other = find_other(ring);
+		if (other >= 0)
+			(void)make_slot((uint32_t)other);
 	}
 	if (ret == DROP_LAST)
 		uaio_uring_die(ring);

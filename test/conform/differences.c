@@ -194,7 +194,8 @@ static const struct difference differs_locked = {
 		"The library maps 5.5 MiB for the first context, and the "
 		"stack of each thread that it starts; the kernel's own AIO "
 		"maps a ring of a few KiB. Beyond the limit io_setup fails "
-		"with ENOMEM.",
+		"with ENOMEM. So does io_uring_setup, where the library makes "
+		"the ring.",
 };
 
 const struct difference differs_table_full = {

@@ -393,6 +393,23 @@ static void file_size_0(void)
 	use_within(0);
 }
 
+/* The usual limit. All that is mapped from now on is charged to it. */
+static void memory_locked(void)
+{
+	enum { NOBODY = 65534 };
+	struct rlimit limit = { 8 << 20, 8 << 20 };
+	struct uring ring;
+
+	need_root();
+	REQUIRE(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	REQUIRE(setresuid(NOBODY, NOBODY, NOBODY) == 0);
+	REQUIRE(mlockall(MCL_FUTURE) == 0);
+	ring = new_uring(4, 0);
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("nop", &ring, 1);
+}
+
 static void disabled(void)
 {
 	struct uring ring = new_uring(4, IORING_SETUP_R_DISABLED);
@@ -431,6 +448,7 @@ const struct row rows_uring_setup[] = {
 	ROW("a ring and a limit of a MiB for files", file_size_limit),
 	ROW_DIFFERS("a ring does not need a file's size", file_size_0,
 		    differs_ring_file, { "submit=1", "setup=ENOMEM" }),
+	ROW("a ring of a process that locks its memory", memory_locked),
 	ROW("a disabled ring takes nothing until it is enabled", disabled),
 	NO_ROW,
 };
