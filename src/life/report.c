@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"
@@ -40,6 +41,7 @@ static const char *unserved;
 
 /* Rings of the kernel's, beside those of the library. All atomic, relaxed. */
 static struct {
+	int pid; /* whose rings they are: a child of fork() has made none */
 	uint64_t nr;
 	const char *why;   /* the kernel and not the library makes them */
 	const char *limit; /* that made the kernel refuse one, or NULL */
@@ -184,6 +186,22 @@ static void add_unused(struct text *text)
 		  "one\n");
 }
 
+/* Return: whether this process, and not one that it was forked from, made the rings. */
+static bool is_maker_of_rings(void)
+{
+	return load_relaxed(&kernels.pid) == sys_getpid();
+}
+
+/* This process makes a ring: forget those of the process that it was forked from. */
+static void begin_rings(void)
+{
+	if (likely(is_maker_of_rings()))
+		return;
+	store_relaxed(&kernels.nr, 0);
+	store_relaxed(&kernels.limit, NULL);
+	store_relaxed(&kernels.pid, sys_getpid());
+}
+
 /* Return: why a client was not served, or NULL. */
 static const char *why_unserved(void)
 {
@@ -199,7 +217,7 @@ static void add_rings(struct text *text, uint64_t nr_ours)
 {
 	const char *limit = load_relaxed(&kernels.limit);
 
-	if (limit)
+	if (limit && is_maker_of_rings())
 		add(text,
 		    "  rings: %" PRIu64 " by the kernel, %" PRIu64
 		    " by uaio: %s\n",
@@ -391,6 +409,7 @@ void uaio_report_unserved(const char *why)
 
 void uaio_report_kernels_ring(const char *why)
 {
+	begin_rings();
 	(void)add_relaxed(&kernels.nr, 1);
 	if (note_once(&kernels.why, why))
 		say_unserved(why);
@@ -400,6 +419,7 @@ void uaio_report_limited_ring(const char *limit)
 {
 	char line[256];
 
+	begin_rings();
 	if (!note_once(&kernels.limit, limit) || !uaio_config.is_verbose)
 		return;
 	(void)snprintf(line, sizeof(line),
