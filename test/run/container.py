@@ -214,8 +214,9 @@ class Shell:
             return image.run(words[1:], env=env, entrypoint=entrypoint)
         process = image.start(words[1:], env=env, entrypoint=entrypoint)
         self.containers[container] = image, process
-        # Its first request, behind which it has a page.
-        while not glob.glob(image.root + "/dev/shm/uaio.*/*"):
+        # Until its first request is complete: it has a page before.
+        while not re.search("completed [1-9]", image.run(
+                ["uaio", "stat"], entrypoint=[])[0]):
             if process.poll() is not None:
                 fail(f"{container} has ended")
             time.sleep(0.01)
