@@ -454,7 +454,9 @@ static const struct difference differs_handlers = {
 	.title = "Some signal handlers are not deferred",
 	.text = "A handler that interrupts a call of the library runs when "
 		"that call returns, as in the kernel. It may then make any "
-		"call, and leave by siglongjmp. Not deferred are handlers of "
+		"call, and leave by siglongjmp. A close() that first makes "
+		"queued requests of its file defers the handler until they "
+		"are made. Not deferred are handlers of "
 		"SIGABRT and of faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL, "
 		"SIGTRAP, SIGSYS); those that the program installs by its own "
 		"rt_sigaction system call; and all handlers where a sandbox "
