@@ -20,16 +20,17 @@
 #include "base/check.h"
 
 enum uaio_lock_rank {
-	UAIO_RANK_START,  /* bringing the engine up */
-	UAIO_RANK_AGENT,  /* calls for threads with another descriptor table */
-	UAIO_RANK_TABLE,  /* context table, quota */
-	UAIO_RANK_REAP,   /* a context's head */
-	UAIO_RANK_GROUP,  /* a queue's requests and completions */
-	UAIO_RANK_FILES,  /* the descriptor table */
-	UAIO_RANK_FILE,   /* one open file */
-	UAIO_RANK_INODES, /* the table of ordering keys */
-	UAIO_RANK_INODE,  /* order of one inode's requests */
-	UAIO_RANK_READY,  /* what in a queue waits for its files */
+	UAIO_RANK_START, /* bringing the engine up */
+	UAIO_RANK_AGENT, /* calls for threads with another descriptor table */
+	UAIO_RANK_IDENTITY, /* which identities threads have */
+	UAIO_RANK_TABLE,    /* context table, quota */
+	UAIO_RANK_REAP,     /* a context's head */
+	UAIO_RANK_GROUP,    /* a queue's requests and completions */
+	UAIO_RANK_FILES,    /* the descriptor table */
+	UAIO_RANK_FILE,     /* one open file */
+	UAIO_RANK_INODES,   /* the table of ordering keys */
+	UAIO_RANK_INODE,    /* order of one inode's requests */
+	UAIO_RANK_READY,    /* what in a queue waits for its files */
 	UAIO_RANK_FALLBACK, /* which queues the fallback thread looks after */
 	UAIO_RANK_NATIVES,  /* which rings of the kernel's there are */
 	UAIO_RANK_DRIVER, /* what is to be submitted to the kernel's io_uring */
@@ -39,6 +40,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_ENDABLES,     /* waits that can be ended, and are idle */
 	UAIO_RANK_NATIVE,       /* taking from one of the kernel's rings */
 	UAIO_RANK_PAGE,         /* cold reads */
+	UAIO_RANK_CREWS,        /* which crews there are */
 	UAIO_RANK_ACCOUNT,      /* one account of the work queue */
 	UAIO_RANK_MANAGER,      /* calling the thread that adds workers */
 	UAIO_RANK_BOUND,        /* to which processors workers are bound */

@@ -121,17 +121,33 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 	return uaio_slab_get(&slab);
 }
 
+/* Return: the crew that executes what the calling thread submits to the queue. */
+static unsigned enlist(const struct uaio_queue *queue)
+{
+	if (likely(!uaio_identities_are_many()))
+		return 0;
+	if (!uaio_queue_is_anothers(queue))
+		return uaio_wq_enlist();
+	uaio_wq_enlist_in(queue->crew);
+	return queue->crew;
+}
+
 static inline __attribute__((always_inline)) struct uaio_req *
 create(struct uaio_group *group, const struct uaio_sqe *sqe,
        struct uaio_file *file, struct uaio_watch *watch)
 {
 	size_t bytes = uaio_sqe_copied_bytes(sqe);
+	unsigned crew = enlist(uaio_queue_of(group));
 	struct uaio_req *req;
 	void *copy = NULL;
 
-	if (bytes > sizeof(req->inline_iov) &&
-	    !(copy = uaio_copy_new(sqe, bytes)))
+	if (unlikely(crew == UAIO_WQ_NO_CREW))
 		return NULL;
+	if (bytes > sizeof(req->inline_iov) &&
+	    !(copy = uaio_copy_new(sqe, bytes))) {
+		uaio_wq_delist(crew);
+		return NULL;
+	}
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
 	req = take_locked(group);
 	if (req) {
@@ -139,6 +155,7 @@ create(struct uaio_group *group, const struct uaio_sqe *sqe,
 		req->file = file;
 		req->watch = watch;
 		fill(req, sqe, bytes, copy);
+		req->work.crew = (uint8_t)crew;
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
 		group->nr_made++;
@@ -146,8 +163,11 @@ create(struct uaio_group *group, const struct uaio_sqe *sqe,
 			uaio_gate_delay();
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-	if (!req && copy)
-		uaio_copy_free(sqe, copy);
+	if (!req) {
+		uaio_wq_delist(crew);
+		if (copy)
+			uaio_copy_free(sqe, copy);
+	}
 	return req;
 }
 
@@ -196,6 +216,7 @@ static void unlink_locked(struct uaio_req *req, bool is_reusable)
 	struct uaio_group *group = req->group;
 
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_FREE);
+	uaio_wq_delist(req->work.crew);
 	list_remove(&req->in_group);
 	if (is_reusable) {
 		req->next_free = group->free;
@@ -530,7 +551,8 @@ static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
  * End a request that could not be queued or parked. Bounded requests end by
  * themselves, so the calling thread executes them. An unbounded one fails with
  * EAGAIN if it needs a thread to block and there is none; otherwise it was to be
- * parked while its queue goes away, and is cancelled.
+ * parked while its queue goes away, and is cancelled. A request of another identity
+ * comes here only if its crew has no thread: it fails, too.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		     struct list *ret_startable)
@@ -538,9 +560,10 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 	int64_t res;
 
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	if (uaio_req_account(req) == UAIO_BOUNDED)
+	if (uaio_req_account(req) == UAIO_BOUNDED &&
+	    uaio_wq_is_mine(&req->work))
 		res = execute_here(req, worker);
-	else if (req->is_blocking)
+	else if (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)
 		res = -EAGAIN;
 	else
 		res = uaio_req_cancelled_res(req);

@@ -27,7 +27,7 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 
 	/* A thread that leaves executes what it can by itself. */
 	if (likely(way == UAIO_NATIVE_NOT) || handover->is_last ||
-	    unlikely(uaio_gate_is_closed()) ||
+	    !uaio_wq_is_mine(&req->work) || unlikely(uaio_gate_is_closed()) ||
 	    uaio_ready_expect(req->group) < 0)
 		return false;
 	req->sqe.is_async = way == UAIO_NATIVE_BLOCKING;

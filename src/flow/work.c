@@ -343,7 +343,8 @@ void uaio_req_revive(void)
 		struct uaio_req *req = uaio_req_of(work);
 
 		uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_RUNNING);
-		uaio_req_complete(req, uaio_req_account(req) == UAIO_BOUNDED
+		uaio_req_complete(req, uaio_req_account(req) == UAIO_BOUNDED &&
+						       uaio_wq_is_mine(work)
 					       ? uaio_req_execute(req)
 					       : -EAGAIN);
 	}

@@ -57,6 +57,8 @@ long uaio_host_raw_filter(long nr, const long a[6])
 		look_at_prctl(a[0], a[1], a[2]);
 	else
 		look_at_seccomp(a);
+	if (uaio_host_changes_identity(nr, a))
+		return uaio_host_raw_identity(nr, a);
 	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -73,9 +75,10 @@ int prctl(int option, ...)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
 	look_at_prctl(option, (long)a[0], (long)a[1]);
-	if (!next_prctl)
-		return (int)uaio_host_error(
-			uaio_sys6(SYS_prctl, option, (long)a[0], (long)a[1],
-				  (long)a[2], (long)a[3], 0));
+	if (!next_prctl || option == PR_SET_SECUREBITS)
+		return (int)uaio_host_error(uaio_host_raw_filter(
+			SYS_prctl,
+			(const long[6]){ option, (long)a[0], (long)a[1],
+					 (long)a[2], (long)a[3] }));
 	return next_prctl(option, a[0], a[1], a[2], a[3]);
 }

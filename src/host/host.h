@@ -77,6 +77,14 @@ long uaio_host_part(void);
 /* The system calls execve and execveat; what was accepted is finished first. */
 long uaio_host_raw_exec(long nr, const long a[5]);
 
+/* Return: whether the call changes as whom the calling thread makes its calls. */
+bool uaio_host_changes_identity(long nr, const long a[6]);
+void uaio_host_load_identity(void);
+/* Code may have been loaded since: see uaio_identities_prove(). */
+void uaio_host_prove_identity(void);
+/* Such a system call; the library is told. Of unshare, also of the table. */
+long uaio_host_raw_identity(long nr, const long a[6]);
+
 /* The system calls prctl and seccomp, which may install a filter. */
 long uaio_host_raw_filter(long nr, const long a[6]);
 

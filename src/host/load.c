@@ -23,6 +23,7 @@ __attribute__((constructor)) static void load(void)
 	uaio_host_load_exec();
 	uaio_host_load_spawn();
 	uaio_host_load_filter();
+	uaio_host_load_identity();
 	uaio_host_load_poll();
 	uaio_host_load_ringpoll();
 	uaio_host_load_select();

@@ -2,13 +2,11 @@
 /*
  * syscall(2): clients make the AIO calls through it as well
  *
- * The numbers we answer go to C with the arguments as they are; every other is
+ * The numbers in uaio_host_numbers go to C with the arguments as they are; every other is
  * executed right here, with the C library's rules for errno. It works before
  * any constructor has run. In assembly because the call may be vfork, clone or
  * anything else that cannot stand a frame of ours.
  */
-#include <asm/unistd.h>
-
 	.text
 	.globl	syscall
 	.type	syscall, %function
@@ -17,58 +15,12 @@
 syscall:
 	.cfi_startproc
 	endbr64
-	/* io_setup .. io_cancel are 206 .. 210 */
-	leaq	-__NR_io_setup(%rdi), %rax
-	cmpq	$(__NR_io_cancel - __NR_io_setup), %rax
-	jbe	1f
-	cmpq	$__NR_io_pgetevents, %rdi
-	je	1f
-	/* io_uring_setup, _enter and _register are 425, 426 and 427 */
-	leaq	-__NR_io_uring_setup(%rdi), %rax
-	cmpq	$(__NR_io_uring_register - __NR_io_uring_setup), %rax
-	jbe	1f
-	cmpq	$__NR_mmap, %rdi
-	je	1f
-	cmpq	$__NR_epoll_ctl, %rdi
-	je	1f
-	cmpq	$__NR_epoll_wait, %rdi
-	je	1f
-	cmpq	$__NR_epoll_pwait, %rdi
-	je	1f
-	cmpq	$__NR_epoll_pwait2, %rdi
-	je	1f
-	cmpq	$__NR_poll, %rdi
-	je	1f
-	cmpq	$__NR_ppoll, %rdi
-	je	1f
-	cmpq	$__NR_select, %rdi
-	je	1f
-	cmpq	$__NR_pselect6, %rdi
-	je	1f
-	cmpq	$__NR_close, %rdi
-	je	1f
-	cmpq	$__NR_dup2, %rdi
-	je	1f
-	cmpq	$__NR_dup3, %rdi
-	je	1f
-	cmpq	$__NR_close_range, %rdi
-	je	1f
-	cmpq	$__NR_unshare, %rdi
-	je	1f
-	cmpq	$__NR_mremap, %rdi
-	je	1f
-	cmpq	$__NR_munmap, %rdi
-	je	1f
-	cmpq	$__NR_exit_group, %rdi
-	je	1f
-	cmpq	$__NR_execve, %rdi
-	je	1f
-	cmpq	$__NR_execveat, %rdi
-	je	1f
-	cmpq	$__NR_prctl, %rdi
-	je	1f
-	cmpq	$__NR_seccomp, %rdi
-	je	1f
+	cmpq	$511, %rdi
+	ja	3f
+	leaq	uaio_host_numbers(%rip), %rax
+	cmpb	$0, (%rax,%rdi)
+	jne	1f
+3:
 	movq	%rdi, %rax
 	movq	%rsi, %rdi
 	movq	%rdx, %rsi
@@ -93,48 +45,13 @@ syscall:
 syscall:
 	.cfi_startproc
 	bti	c
-	cmp	x0, #__NR_io_getevents	/* io_setup .. io_getevents: 0 .. 4 */
-	b.ls	1f
-	cmp	x0, #__NR_io_pgetevents
-	b.eq	1f
-	/* io_uring_setup, _enter and _register are 425, 426 and 427 */
-	sub	x9, x0, #__NR_io_uring_setup
-	cmp	x9, #(__NR_io_uring_register - __NR_io_uring_setup)
-	b.ls	1f
-	cmp	x0, #__NR_mmap
-	b.eq	1f
-	cmp	x0, #__NR_epoll_ctl
-	b.eq	1f
-	cmp	x0, #__NR_epoll_pwait
-	b.eq	1f
-	cmp	x0, #__NR_epoll_pwait2
-	b.eq	1f
-	cmp	x0, #__NR_ppoll
-	b.eq	1f
-	cmp	x0, #__NR_pselect6
-	b.eq	1f
-	cmp	x0, #__NR_close
-	b.eq	1f
-	cmp	x0, #__NR_dup3
-	b.eq	1f
-	cmp	x0, #__NR_close_range
-	b.eq	1f
-	cmp	x0, #__NR_unshare
-	b.eq	1f
-	cmp	x0, #__NR_mremap
-	b.eq	1f
-	cmp	x0, #__NR_munmap
-	b.eq	1f
-	cmp	x0, #__NR_exit_group
-	b.eq	1f
-	cmp	x0, #__NR_execve
-	b.eq	1f
-	cmp	x0, #__NR_execveat
-	b.eq	1f
-	cmp	x0, #__NR_prctl
-	b.eq	1f
-	cmp	x0, #__NR_seccomp
-	b.eq	1f
+	cmp	x0, #511
+	b.hi	3f
+	adrp	x9, uaio_host_numbers
+	add	x9, x9, :lo12:uaio_host_numbers
+	ldrb	w9, [x9, x0]
+	cbnz	w9, 1f
+3:
 	mov	x8, x0
 	mov	x0, x1
 	mov	x1, x2

@@ -65,14 +65,20 @@ static __attribute__((noinline)) long answer(long nr, const long a[6])
 	case SYS_close_range:
 		return uaio_host_raw_close_range((unsigned)a[0], (unsigned)a[1],
 						 (int)a[2]);
-	case SYS_unshare: return uaio_host_raw_unshare((int)a[0]);
+	case SYS_unshare:
+		return uaio_host_changes_identity(nr, a)
+			       ? uaio_host_raw_identity(nr, a)
+			       : uaio_host_raw_unshare((int)a[0]);
 	case SYS_munmap:
 		return uaio_host_raw_munmap((void *)a[0], (unsigned long)a[1]);
 	case SYS_mremap:
 		return uaio_host_raw_mremap((void *)a[0], (unsigned long)a[1],
 					    (unsigned long)a[2], (int)a[3],
 					    (void *)a[4]);
-	default: return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	default:
+		if (uaio_host_changes_identity(nr, a))
+			return uaio_host_raw_identity(nr, a);
+		return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	}
 }
 

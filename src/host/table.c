@@ -42,14 +42,8 @@ long uaio_host_part(void)
 /* The next definition, usually the C library's; NULL until first needed. */
 static int (*next_clone)(int (*)(void *), void *, int, void *, ...);
 
-UAIO_EXPORT int unshare(int flags);
 UAIO_EXPORT int clone(int (*act)(void *), void *stack, int flags, void *arg,
 		      ...);
-
-int unshare(int flags)
-{
-	return (int)uaio_host_error(uaio_host_raw_unshare(flags));
-}
 
 /* Return: whether clone() makes a thread that gets a copy of the table. */
 static bool is_parting(int flags)

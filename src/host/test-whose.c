@@ -116,6 +116,10 @@ long uaio_host_error(long res)
 	return -1;
 }
 
+void uaio_host_prove_identity(void)
+{
+}
+
 void uaio_host_find(const char *name, void *ret_function)
 {
 	(void)name;

@@ -97,9 +97,11 @@ bool uaio_host_uring_is_ours(void)
 /* The kernel has none for this process. */
 static long setup_ours(long nr_entries, long params)
 {
-	long ret = uaio_uring_setup((uint32_t)nr_entries,
-				    (struct io_uring_params *)params);
+	long ret;
 
+	uaio_host_prove_identity();
+	ret = uaio_uring_setup((uint32_t)nr_entries,
+			       (struct io_uring_params *)params);
 	if (ret == -ENOSYS)
 		uaio_report_unserved(
 			"io_uring: a filter of system calls may refuse "

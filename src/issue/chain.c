@@ -152,6 +152,11 @@ static enum uaio_issue issue_one(struct uaio_req *req, int *ret_error,
 	bool is_poll = op->class == UAIO_CLASS_POLL;
 	enum uaio_issue issue;
 
+	/* Another identity's threads make its calls. */
+	if (unlikely(!uaio_req_is_mine(req)))
+		return req->file && !uaio_req_inode(req)
+			       ? UAIO_ISSUE_RETRY_READY
+			       : UAIO_ISSUE_RETRY_WORKER;
 	if (!uaio_req_inode(req) || is_poll)
 		return uaio_issue(req->file, &req->sqe, ret_error, ret);
 	if (!uaio_link_is_here(req) && !uaio_has_odd_flags(op, &req->sqe))

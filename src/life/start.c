@@ -87,8 +87,10 @@ static int start_parts(void)
 
 int uaio_engine_start(void)
 {
-	return likely(uaio_engine_is_up()) ? 0
-					   : uaio_process_start(start_parts);
+	if (likely(uaio_engine_is_up()))
+		return 0;
+	uaio_identities_prove();
+	return uaio_process_start(start_parts);
 }
 
 /* A program that calls before constructors run has an engine without options. */

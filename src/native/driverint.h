@@ -35,6 +35,7 @@ extern struct uaio_driver {
 	uint32_t nr_lined;       /* atomic: peeked at */
 	uint32_t nr_with_kernel; /* those that are being submitted as well */
 	bool has_thread;
+	uint32_t identity; /* of the thread: it submits no other's requests */
 	bool is_asleep;
 	bool ends;               /* for tests: it does not stay idle */
 	struct uaio_kuring ring; /* for the driver that has just been started */

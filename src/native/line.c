@@ -134,6 +134,7 @@ static int start_locked(void)
 		return ret;
 	}
 	uaio_driver.has_thread = true;
+	uaio_driver.identity = uaio_identity_mine();
 	if (uaio_thread_start(uaio_driver_main, NULL) == 0)
 		return 0;
 	uaio_driver.has_thread = false;
@@ -189,7 +190,9 @@ void uaio_driver_add(struct list *reqs,
 		struct uaio_req *req =
 			container_of(node, struct uaio_req, link);
 
-		if (!can || !has_room_locked() || is_awaited(req)) {
+		if (!can || !has_room_locked() || is_awaited(req) ||
+		    unlikely(
+			    !uaio_wq_is_of(&req->work, uaio_driver.identity))) {
 			list_add_tail(ret_refused, node);
 			continue;
 		}

@@ -37,6 +37,8 @@ struct uaio_entry {
 	uint32_t robust_since;
 	uint32_t tid;
 	struct robust_list_head *robust; /* borrows; or NULL */
+	uint32_t identity;   /* identity.c's: whose requests the thread makes */
+	uint32_t domain;     /* identity.c's: what of that cannot be compared */
 	uintptr_t asleep_at; /* is_asleep: the address of the waiting frame */
 	/* Whether entering and leaving take more than a store. */
 	union {

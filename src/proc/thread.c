@@ -18,6 +18,7 @@
 #include "base/sys.h"
 #include "options/config.h"
 #include "proc/entry.h"
+#include "proc/identity.h"
 #include "proc/process.h"
 #include "proc/table.h"
 
@@ -189,8 +190,12 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	int ret;
 
 	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
-	    pthread_attr_init(&attr))
+	    !(main = uaio_identity_inherit(main, &arg)))
 		return -EAGAIN;
+	if (pthread_attr_init(&attr)) {
+		uaio_identity_disinherit(main, arg);
+		return -EAGAIN;
+	}
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	(void)pthread_attr_setstacksize(&attr, stack);
 
@@ -211,6 +216,8 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	}
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)pthread_attr_destroy(&attr);
+	if (ret)
+		uaio_identity_disinherit(main, arg);
 	errno = old_errno;
 	if (ret)
 		return -EAGAIN;
@@ -236,14 +243,21 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 	pthread_t thread;
 	int ret;
 
-	if (!uaio_engine_is_of_process() || pthread_attr_init(&usual))
+	if (!uaio_engine_is_of_process() ||
+	    !(main = uaio_identity_inherit(main, &arg)))
 		return -EAGAIN;
+	if (pthread_attr_init(&usual)) {
+		uaio_identity_disinherit(main, arg);
+		return -EAGAIN;
+	}
 	(void)pthread_attr_setdetachstate(&usual, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
 	ret = pthread_create(&thread, attr ? attr : &usual, main, arg);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)pthread_attr_destroy(&usual);
+	if (ret)
+		uaio_identity_disinherit(main, arg);
 	errno = old_errno;
 	return ret ? -EAGAIN : 0;
 }

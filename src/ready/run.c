@@ -94,8 +94,12 @@ static bool is_shut(const struct uaio_req *req, int fd)
  */
 static int64_t try(struct uaio_req *req, int fd, bool is_known)
 {
-	int64_t res = uaio_req_try(req, fd, is_known);
+	int64_t res;
 
+	/* A worker of its own identity makes its call. */
+	if (unlikely(!uaio_req_is_mine(req)) && fd >= 0)
+		return is_ready_now(req, fd) ? UAIO_REQ_BLOCKS : -EAGAIN;
+	res = uaio_req_try(req, fd, is_known);
 	if (res == UAIO_REQ_BLOCKS && fd >= 0 && !is_ready_now(req, fd))
 		return -EAGAIN;
 	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))

@@ -32,7 +32,9 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "proc/identity.h"
 #include "proc/poller.h"
+#include "proc/process.h"
 #include "req/sink.h"
 
 struct uaio_group;
@@ -161,12 +163,29 @@ struct uaio_queue {
 	uint64_t nr_wakeups;        /* statistics: waiters woken */
 	bool wants_act;             /* the door's: see sink.h */
 	uint16_t number; /* atomic: for traces, from when it is opened */
+
+	/*
+	 * The door's, immutable while open: its requests are made as the thread
+	 * that made the queue, whose crew is kept; or by whoever submits them.
+	 */
+	bool is_makers;
+	uint16_t crew;
+	uint32_t identity;
+	uint32_t start_nr; /* of the process in which that thread is */
 };
 
 /* Return: the queue that the group belongs to; each group belongs to one. */
 static inline struct uaio_queue *uaio_queue_of(struct uaio_group *group)
 {
 	return container_of(group, struct uaio_queue, group);
+}
+
+/* Return: whether the calling thread submits as another, who has made the queue. */
+static inline bool uaio_queue_is_anothers(const struct uaio_queue *queue)
+{
+	return uaio_identities_are_many() && queue->is_makers &&
+	       queue->start_nr == uaio_engine_start_nr() &&
+	       queue->identity != uaio_identity_mine();
 }
 
 /* A door may keep data of its own, which its sink uses, under this lock. */

@@ -146,3 +146,20 @@ int64_t uaio_req_cancelled_res(const struct uaio_req *req)
 		return req->done_bytes;
 	return sink->cancelled ? sink->cancelled(&req->sqe) : -ECANCELED;
 }
+
+bool uaio_req_is_neutral(const struct uaio_req *req)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+
+	switch (op->class) {
+	case UAIO_CLASS_POLL:
+	case UAIO_CLASS_TIMER: return true;
+	/* The socket of a connection belongs to whoever accepts it. */
+	case UAIO_CLASS_READ: return req->sqe.op != UAIO_OP_ACCEPT;
+	/* A socket may tell who has sent, and files lose their set-user-ID bit. */
+	case UAIO_CLASS_WRITE:
+		return req->file && !req->file->inode && !op->is_of_socket &&
+		       !uaio_file_has(req->file, UAIO_FILE_F_SOCKET);
+	default: return op->is_empty || req->sqe.op == UAIO_OP_CALLED;
+	}
+}

@@ -325,6 +325,20 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 	return is_bounded ? UAIO_BOUNDED : UAIO_UNBOUNDED;
 }
 
+/*
+ * Return: whether whoever executes req makes no difference, as its file was opened as
+ * somebody before, or it makes no call. Security modules may differ all the same.
+ */
+bool uaio_req_is_neutral(const struct uaio_req *req);
+
+/* Return: whether the calling thread may execute req (proc/identity.h). */
+static inline bool uaio_req_is_mine(const struct uaio_req *req)
+{
+	return uaio_wq_is_mine(&req->work) ||
+	       (uaio_req_is_neutral(req) &&
+		uaio_wq_is_of_my_domain(&req->work));
+}
+
 /* Return: what the statistics make of a state. */
 static inline enum uaio_stay uaio_req_stay(uint32_t state)
 {

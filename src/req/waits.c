@@ -5,13 +5,28 @@
 
 const struct uaio_wait_ops *uaio_waits[UAIO_REQ_NR_STATES];
 
+struct wanted {
+	uaio_is_wanted_fn *is_wanted;
+	const void *arg;
+};
+
+/* The caller executes what it takes, and so takes what is of its own identity. */
+static bool may_take(const struct uaio_req *req, const void *arg)
+{
+	const struct wanted *wanted = arg;
+
+	return uaio_wq_is_mine(&req->work) &&
+	       wanted->is_wanted(req, wanted->arg);
+}
+
 struct uaio_req *uaio_waits_take(uaio_is_wanted_fn *is_wanted, const void *arg)
 {
+	const struct wanted wanted = { is_wanted, arg };
 	struct uaio_req *req = NULL;
 
 	for (unsigned i = 0; i < UAIO_REQ_NR_STATES && !req; i++)
 		if (uaio_waits[i] && uaio_waits[i]->take)
-			req = uaio_waits[i]->take(is_wanted, arg);
+			req = uaio_waits[i]->take(may_take, &wanted);
 	return req;
 }
 

@@ -70,7 +70,8 @@ struct uaio_wait_ops {
 	void (*close_group)(struct uaio_group *group);
 
 	/*
-	 * Take a request on a regular file that waits here and is wanted. NULL
+	 * Take a request on a regular file that waits here and is wanted, which is
+	 * one of the calling thread's identity. NULL
 	 * where requests that wait must not be executed yet.
 	 * Return: the request, RUNNING, for the caller to execute and complete;
 	 * NULL if there is none.

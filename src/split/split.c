@@ -295,6 +295,7 @@ static void queue_runners(struct uaio_split *split)
 		struct uaio_work *work = &split->runners[i].work;
 
 		work->device = split->req->work.device;
+		work->crew = split->req->work.crew;
 		uaio_wq_add(UAIO_BOUNDED, work, &handover);
 	}
 	uaio_flow->handover(&handover);

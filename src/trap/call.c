@@ -37,6 +37,8 @@ enum {
 	PATH_BYTES = 32,
 	NR_EPOLL_PWAIT2 = 441,
 	NR_CLOSE_RANGE = 436,
+	NR_LANDLOCK_RESTRICT_SELF = 446,
+	NR_LSM_SET_SELF_ATTR = 460,
 };
 
 static const uint16_t numbers[] = {
@@ -89,6 +91,16 @@ static const uint16_t numbers[] = {
 	SYS_setresuid,
 	SYS_setresgid,
 	SYS_setgroups,
+	SYS_setfsuid,
+	SYS_setfsgid,
+	SYS_capset,
+	SYS_setns,
+	SYS_ioprio_set,
+	SYS_keyctl,
+	SYS_add_key,
+	SYS_request_key,
+	NR_LANDLOCK_RESTRICT_SELF,
+	NR_LSM_SET_SELF_ATTR,
 };
 
 static struct {

@@ -17,6 +17,7 @@
 #include "base/sleep.h"
 #include "base/sleepcall.h"
 #include "base/sys.h"
+#include "proc/identity.h"
 #include "proc/thread.h"
 #include "trap/heap.h"
 #include "trap/signal.h"
@@ -251,6 +252,9 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	child->selector = DISPATCH_TRAP;
 	child->vforking_pid = child->forking_pid = 0;
 	child->is_process = is_process;
+	child->inherits = true;
+	child->identity = uaio_identity_mine();
+	child->domain = uaio_identity_domain();
 	child->ret = self->ret;
 	child->child_mask = self->child_mask;
 	top[-1] = (uintptr_t)child;
@@ -301,6 +305,11 @@ void uaio_trap_look(struct uaio_trap_thread *self)
 {
 	int parent = self->forking_pid;
 
+	if (unlikely(self->inherits)) {
+		self->inherits = false;
+		uaio_entry.identity = self->identity;
+		uaio_entry.domain = self->domain;
+	}
 	if (likely(!parent))
 		return;
 	self->forking_pid = 0;

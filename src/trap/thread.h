@@ -61,7 +61,9 @@ struct uaio_trap_thread {
 	uint32_t is_born; /* atomic: the donor is there */
 	/* Whose child its next call may be of, by vfork() or another way; 0: nobody's. */
 	int vforking_pid, forking_pid;
-	bool is_process;   /* with the program's memory, by clone */
+	bool is_process; /* with the program's memory, by clone */
+	bool inherits;   /* it has yet to take over its creator's identity */
+	uint32_t identity, domain; /* its creator's: identity.h */
 	stack_t alternate; /* of signal.c, if is_off_alternate: the program's */
 
 	long executed

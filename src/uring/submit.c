@@ -25,6 +25,7 @@ struct call {
 	struct uaio_uring *ring;
 	bool is_shared;    /* other processes may submit what this one leaves */
 	bool is_signalled; /* each completion, by a descriptor */
+	bool is_anothers;  /* its requests are made as the ring's maker */
 	uint32_t nr_before; /* completions, as it began (count.h, I1) */
 	bool has_later;     /* of what begins_later() */
 	bool was_timeout; /* what was added before is a linked timeout, or was to be */
@@ -116,6 +117,8 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		if (ret < 0)
 			return ret;
 	}
+	if (unlikely(call->is_anothers))
+		entry->sqe.is_async = true;
 	entry->sqe.op = entry->row->op;
 	ret = entry->row->prep(entry);
 	if (likely(ret == 0 && !(raw->flags & IOSQE_CQE_SKIP_SUCCESS)))
@@ -513,6 +516,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
+	call.is_anothers = uaio_queue_is_anothers(&ring->queue);
 	/* relaxed: a thread that is to be told of it polls later */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: what others complete at this moment counts, or not */

@@ -394,7 +394,7 @@ static void take_of_group(struct uaio_group *group, struct tries *ret_tries)
 		struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_paged);
 
-		if (is_free_locked(req))
+		if (is_free_locked(req) && uaio_req_is_mine(req))
 			take_locked(req, ret_tries);
 		if (ret_tries->nr == WAITER_TRIES)
 			break;
@@ -409,7 +409,7 @@ static void take_of_device(struct uaio_device *device, struct tries *ret_tries)
 	list_for_each (pos, &device->pending) {
 		struct uaio_req *req = container_of(pos, struct uaio_req, link);
 
-		if (is_free_locked(req))
+		if (is_free_locked(req) && uaio_req_is_mine(req))
 			take_locked(req, ret_tries);
 		if (ret_tries->nr == WORKER_TRIES)
 			break;

@@ -27,21 +27,6 @@ enum {
 	ENOUGH_NS = 2 * UAIO_WQ_SLOW_NS,
 };
 
-static struct {
-	struct uaio_lock lock; /* rank MANAGER */
-	bool is_there;         /* under lock */
-	bool is_called;        /* under lock */
-	struct uaio_eventcount calls;
-} manager;
-
-void uaio_manager_init(void)
-{
-	manager.lock = (struct uaio_lock){ 0 };
-	manager.is_there = false;
-	manager.is_called = false;
-	manager.calls = (struct uaio_eventcount){ 0 };
-}
-
 /*
  * Return: whether all are blocked. *ret_nr_slow: how many have been for long.
  */
@@ -120,7 +105,8 @@ static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
  */
 static bool help(struct uaio_wq_account *account)
 {
-	const struct uaio_wq_account *bounded = &uaio_wq_accounts[UAIO_BOUNDED];
+	const struct uaio_wq_account *bounded =
+		&account->crew->accounts[UAIO_BOUNDED];
 	struct uaio_worker self = { .account = account, .is_helper = true };
 	struct uaio_work *work = NULL;
 
@@ -222,27 +208,41 @@ static int64_t look_after(struct uaio_wq_account *account)
 	return pause;
 }
 
-/* Return: true when the manager is called; false when it has to end. */
-static bool await_call(void)
+/* How long the manager of a crew, and its workers, stay without work. */
+static int64_t idle_ns(const struct uaio_wq_crew *crew)
 {
-	int64_t deadline = uaio_now_ns() + IDLE_MS * 1000000ll;
+	return (crew == uaio_wq_crews ? IDLE_MS : UAIO_WQ_IDLE_OTHER_MS) *
+	       1000000ll;
+}
+
+/* Return: true when the manager is called; false when it has to end. */
+static bool await_call(struct uaio_wq_crew *crew)
+{
+	struct uaio_wq_manager *manager = &crew->manager;
+	int64_t deadline = uaio_now_ns() + idle_ns(crew);
 	bool is_late = false;
 
 	for (;;) {
-		uint32_t key = uaio_ec_prepare(&manager.calls);
+		uint32_t key = uaio_ec_prepare(&manager->calls);
 		bool was_called;
 
-		uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
-		was_called = manager.is_called;
-		manager.is_called = false;
+		uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
+		was_called = manager->is_called;
+		manager->is_called = false;
+		/* relaxed: who enlists takes this lock next (C2) */
+		if (is_late && !was_called &&
+		    load_relaxed(&crew->nr_enlisted)) {
+			deadline = uaio_now_ns() + idle_ns(crew);
+			is_late = false;
+		}
 		if (is_late && !was_called)
-			manager.is_there = false;
-		uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+			manager->is_there = false;
+		uaio_unlock(&manager->lock, UAIO_RANK_MANAGER);
 		if (was_called || is_late) {
-			uaio_ec_cancel(&manager.calls);
+			uaio_ec_cancel(&manager->calls);
 			return was_called;
 		}
-		is_late = uaio_ec_wait(&manager.calls, key, deadline) ==
+		is_late = uaio_ec_wait(&manager->calls, key, deadline) ==
 			  -ETIMEDOUT;
 	}
 }
@@ -257,66 +257,87 @@ static void pause_ns(int64_t ns)
 
 static void *manage(void *arg)
 {
-	(void)arg;
+	struct uaio_wq_crew *crew = arg;
+
 	uaio_thread_begin("uaio-manager");
 	do {
 		int64_t pause;
 
 		do {
 			int64_t other =
-				look_after(&uaio_wq_accounts[UAIO_UNBOUNDED]);
+				look_after(&crew->accounts[UAIO_UNBOUNDED]);
 
-			pause = look_after(&uaio_wq_accounts[UAIO_BOUNDED]);
+			pause = look_after(&crew->accounts[UAIO_BOUNDED]);
 			if (!pause || (other && other < pause))
 				pause = other;
 			if (pause >= UAIO_WQ_PATIENCE_NS)
 				pause_ns(pause);
 		} while (pause);
-	} while (await_call());
+	} while (await_call(crew));
 	uaio_thread_end();
 	return NULL;
 }
 
-bool uaio_manager_call(void)
+/*
+ * [step: MANAGER_CALL] The manager is created under the lock, so that no thread relies
+ * on a manager that does not come into being. Only a thread of the crew's identity
+ * creates it (C1).
+ */
+static bool create_locked(struct uaio_wq_crew *crew)
 {
-	bool was_there, is_there = true;
+	/* relaxed: it changes only while the crew has neither requests nor threads */
+	if (!crew->manager.is_there &&
+	    load_relaxed(&crew->identity) == uaio_identity_mine())
+		crew->manager.is_there = uaio_thread_start(manage, crew) == 0;
+	return crew->manager.is_there;
+}
 
-	uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
-	was_there = manager.is_there;
-	/*
-	 * [step: MANAGER_CALL] It is created under the lock, so that no thread
-	 * relies on a manager that does not come into being.
-	 */
-	if (!was_there)
-		is_there = uaio_thread_start(manage, NULL) == 0;
-	manager.is_there = is_there;
-	manager.is_called = is_there;
-	uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+bool uaio_manager_call(struct uaio_wq_crew *crew)
+{
+	struct uaio_wq_manager *manager = &crew->manager;
+	bool was_there, is_there;
+
+	uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
+	was_there = manager->is_there;
+	is_there = create_locked(crew);
+	manager->is_called = is_there;
+	uaio_unlock(&manager->lock, UAIO_RANK_MANAGER);
 	if (was_there)
-		uaio_ec_notify(&manager.calls, 1);
+		uaio_ec_notify(&manager->calls, 1);
 	return is_there;
 }
 
-bool uaio_manager_tell(void)
+bool uaio_manager_keep(struct uaio_wq_crew *crew)
 {
 	bool is_there;
 
-	uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
-	is_there = manager.is_there;
-	manager.is_called |= is_there;
-	uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+	uaio_lock(&crew->manager.lock, UAIO_RANK_MANAGER);
+	is_there = create_locked(crew);
+	uaio_unlock(&crew->manager.lock, UAIO_RANK_MANAGER);
+	return is_there;
+}
+
+bool uaio_manager_tell(struct uaio_wq_crew *crew)
+{
+	struct uaio_wq_manager *manager = &crew->manager;
+	bool is_there;
+
+	uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
+	is_there = manager->is_there;
+	manager->is_called |= is_there;
+	uaio_unlock(&manager->lock, UAIO_RANK_MANAGER);
 	if (is_there)
-		uaio_ec_notify(&manager.calls, 1);
+		uaio_ec_notify(&manager->calls, 1);
 	return is_there;
 }
 
-bool uaio_manager_is_there(void)
+bool uaio_manager_is_there(struct uaio_wq_crew *crew)
 {
 	bool is_there;
 
-	uaio_lock(&manager.lock, UAIO_RANK_MANAGER);
-	is_there = manager.is_there;
-	uaio_unlock(&manager.lock, UAIO_RANK_MANAGER);
+	uaio_lock(&crew->manager.lock, UAIO_RANK_MANAGER);
+	is_there = crew->manager.is_there;
+	uaio_unlock(&crew->manager.lock, UAIO_RANK_MANAGER);
 	return is_there;
 }
 
@@ -337,19 +358,28 @@ static bool is_starved_locked(const struct uaio_wq_account *account,
 	       (load_relaxed(&account->nr_searching) || !account->nr_workers);
 }
 
+static bool account_is_starved(struct uaio_wq_account *account, int64_t now)
+{
+	bool is_starved;
+
+	/* relaxed: an item that is put there now is not old */
+	if (!load_relaxed(&account->nr_public))
+		return false;
+	uaio_wq_lock(account);
+	is_starved = is_starved_locked(account, now);
+	uaio_wq_unlock(account);
+	return is_starved;
+}
+
 bool uaio_wq_is_starved(int64_t now)
 {
-	bool is_starved = false;
+	/* relaxed: advice */
+	uint32_t nr_crews = load_relaxed(&uaio_wq_nr_crews);
 
-	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS && !is_starved; i++) {
-		struct uaio_wq_account *account = &uaio_wq_accounts[i];
-
-		/* relaxed: an item that is put there now is not old */
-		if (!load_relaxed(&account->nr_public))
-			continue;
-		uaio_wq_lock(account);
-		is_starved = is_starved_locked(account, now);
-		uaio_wq_unlock(account);
-	}
-	return is_starved;
+	for (uint32_t i = 0; i < nr_crews; i++)
+		for (unsigned k = 0; k < UAIO_NR_ACCOUNTS; k++)
+			if (account_is_starved(&uaio_wq_crews[i].accounts[k],
+					       now))
+				return true;
+	return false;
 }

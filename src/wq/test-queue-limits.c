@@ -75,7 +75,8 @@ static long queue_beside_the_helper(void *arg)
 
 static bool has_worker_or_nothing_to_do(void *arg)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_wq_account *account =
+		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 	bool has;
 
 	(void)arg;

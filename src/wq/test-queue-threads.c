@@ -67,7 +67,7 @@ static bool is_settled(void *arg)
 
 static void await_settled(enum uaio_account account)
 {
-	unit_await(is_settled, &uaio_wq_accounts[account]);
+	unit_await(is_settled, &uaio_wq_crews[0].accounts[account]);
 }
 
 /*
@@ -253,7 +253,8 @@ static bool counts_are_right(void *arg)
 /* Run items with so few threads, also while all workers but one are blocked. */
 static int be_refused(void)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_wq_account *account =
+		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 	unsigned nr_workers = nr_threads > 0 ? nr_threads - 1 : 0;
 	struct uaio_wq_counters counters;
 

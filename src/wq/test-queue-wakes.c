@@ -54,7 +54,8 @@ static struct {
 
 static bool count_wakes(long nr, const long args[6], long *ret_res)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_wq_account *account =
+		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 
 	/*
 	 * A call that wakes a thread which waits for the lock does not count.

@@ -11,8 +11,6 @@
 enum {
 	/* A worker ends when it has been idle for so long. */
 	IDLE_MS = 5000,
-	/* The same while there are more than UAIO_WQ_ENOUGH. */
-	IDLE_SURPLUS_MS = 500,
 	/* How often it is counted how many idle workers were not needed. */
 	LEAST_NS = 100000000,
 	/*
@@ -208,8 +206,9 @@ static void spin(struct uaio_worker *self)
 	int64_t until;
 
 	/* relaxed throughout: guesses */
-	if (account != &uaio_wq_accounts[UAIO_BOUNDED] || !uaio_wq_may_spin() ||
-	    !uaio_wq_spin_ns() || !cas_relaxed(&account->has_spinner, &none, 1))
+	if (account != &uaio_wq_crews[0].accounts[UAIO_BOUNDED] ||
+	    !uaio_wq_may_spin() || !uaio_wq_spin_ns() ||
+	    !cas_relaxed(&account->has_spinner, &none, 1))
 		return;
 	until = uaio_now_ns() + load_relaxed(&account->wake_ns);
 	do {
@@ -263,11 +262,13 @@ static bool is_surplus_locked(const struct uaio_worker *self, int64_t now)
 
 static int64_t idle_until_locked(const struct uaio_worker *self, int64_t since)
 {
-	bool is_usual = self->account->nr_workers <= UAIO_WQ_ENOUGH;
+	bool is_usual = self->account->nr_workers <= UAIO_WQ_ENOUGH &&
+			self->account->crew == uaio_wq_crews;
 
 	if (self->list)
 		return UAIO_FOREVER;
-	return since + (is_usual ? IDLE_MS : IDLE_SURPLUS_MS) * 1000000ll;
+	return since +
+	       (is_usual ? IDLE_MS : (int)UAIO_WQ_IDLE_OTHER_MS) * 1000000ll;
 }
 
 /* Return: whether it has been idle for long enough to leave. */
@@ -461,7 +462,8 @@ void *uaio_worker_main(void *arg)
 
 int64_t uaio_wq_spin_ns(void)
 {
-	const struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	const struct uaio_wq_account *account =
+		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 
 	/* relaxed throughout: guesses */
 	if (likely(!load_relaxed(&account->is_quick)) ||
@@ -473,13 +475,15 @@ int64_t uaio_wq_spin_ns(void)
 bool uaio_wq_may_spin(void)
 {
 	/* relaxed: a guess */
-	return load_relaxed(&uaio_wq_accounts[UAIO_BOUNDED].nr_fruitless) <
+	return load_relaxed(
+		       &uaio_wq_crews[0].accounts[UAIO_BOUNDED].nr_fruitless) <
 	       FRUITLESS_MAX;
 }
 
 void uaio_wq_has_spun(bool was_worth_it)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_wq_account *account =
+		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 	uint32_t nr = load_relaxed(&account->nr_fruitless);
 
 	/* relaxed: a guess */

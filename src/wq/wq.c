@@ -18,32 +18,27 @@ enum {
 	WAKE_NS = 10000,
 };
 
-struct uaio_wq_account uaio_wq_accounts[UAIO_NR_ACCOUNTS];
+struct uaio_wq_crew uaio_wq_crews[UAIO_WQ_CREWS];
+uint32_t uaio_wq_nr_crews;
 const struct uaio_wq_ops *uaio_wq_ops;
 struct uaio_wq_tuning uaio_wq_tuning;
 
-void uaio_wq_init(const struct uaio_wq_ops *ops)
+static struct uaio_lock crews_lock; /* rank CREWS */
+
+static void init_crew(struct uaio_wq_crew *crew, const unsigned *max_workers)
 {
-	static const struct {
-		const char *name;
-		unsigned max;
-	} limits[UAIO_NR_ACCOUNTS] = {
-		[UAIO_BOUNDED] = { "uaio-bound", MAX_BOUNDED },
-		[UAIO_UNBOUNDED] = { "uaio-unbound", MAX_UNBOUNDED },
+	static const char *const names[UAIO_NR_ACCOUNTS] = {
+		[UAIO_BOUNDED] = "uaio-bound",
+		[UAIO_UNBOUNDED] = "uaio-unbound",
 	};
 
-	uaio_wq_ops = ops;
-	uaio_wq_tuning = (struct uaio_wq_tuning){
-		.placement = UAIO_PLACE_PACKED,
-		.batch = 64,
-		.may_spin = true,
-	};
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		struct uaio_wq_account *account = &uaio_wq_accounts[i];
+		struct uaio_wq_account *account = &crew->accounts[i];
 
 		*account = (struct uaio_wq_account){
-			.thread_name = limits[i].name,
-			.max_workers = limits[i].max,
+			.thread_name = names[i],
+			.crew = crew,
+			.max_workers = max_workers[i],
 			.max_items = MAX_ITEMS,
 			.wake_ns = WAKE_NS,
 			.lists = account->lists,
@@ -52,7 +47,26 @@ void uaio_wq_init(const struct uaio_wq_ops *ops)
 		list_init(&account->workers);
 		uaio_wq_devices_init(account);
 	}
-	uaio_manager_init();
+	crew->manager = (struct uaio_wq_manager){ 0 };
+	store_relaxed(&crew->nr_enlisted, 0);
+}
+
+void uaio_wq_init(const struct uaio_wq_ops *ops)
+{
+	static const unsigned max_workers[UAIO_NR_ACCOUNTS] = {
+		[UAIO_BOUNDED] = MAX_BOUNDED,
+		[UAIO_UNBOUNDED] = MAX_UNBOUNDED,
+	};
+
+	uaio_wq_ops = ops;
+	uaio_wq_tuning = (struct uaio_wq_tuning){
+		.placement = UAIO_PLACE_PACKED,
+		.batch = 64,
+		.may_spin = true,
+	};
+	crews_lock = (struct uaio_lock){ 0 };
+	init_crew(&uaio_wq_crews[0], max_workers);
+	store_relaxed(&uaio_wq_nr_crews, 1);
 }
 
 void uaio_wq_tune(const struct uaio_wq_tuning *tuning)
@@ -73,6 +87,175 @@ void uaio_wq_lock(struct uaio_wq_account *account)
 void uaio_wq_unlock(struct uaio_wq_account *account)
 {
 	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
+}
+
+/*
+ * Crews
+ */
+
+/* Return: whether nothing is left of what the crew was formed for (C2). */
+static bool is_over_locked(struct uaio_wq_crew *crew)
+{
+	unsigned nr = 0;
+
+	/* relaxed: changed under the lock of the crews */
+	if (load_relaxed(&crew->nr_enlisted) || uaio_manager_is_there(crew))
+		return false;
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		uaio_wq_lock(&crew->accounts[i]);
+		nr += crew->accounts[i].nr_workers;
+		uaio_wq_unlock(&crew->accounts[i]);
+	}
+	return !nr;
+}
+
+/* A crew that is over is used again: other threads may be looking at it. */
+static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
+{
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		uaio_wq_lock(&crew->accounts[i]);
+		crew->accounts[i].max_workers = max_workers[i];
+		uaio_wq_unlock(&crew->accounts[i]);
+	}
+}
+
+/* Form a crew of the calling thread's identity. Return: NULL if all are used. */
+static struct uaio_wq_crew *form_locked(void)
+{
+	uint32_t nr = uaio_wq_nr_crews, i = 1;
+	unsigned max_workers[UAIO_NR_ACCOUNTS];
+	struct uaio_wq_crew *crew;
+
+	while (i < nr && !is_over_locked(&uaio_wq_crews[i]))
+		i++;
+	if (i == UAIO_WQ_CREWS)
+		return NULL;
+	crew = &uaio_wq_crews[i];
+	for (unsigned k = 0; k < UAIO_NR_ACCOUNTS; k++) {
+		struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[k];
+
+		uaio_wq_lock(account);
+		/* Only a thread of this crew can execute what waits. */
+		max_workers[k] =
+			account->max_workers ? account->max_workers : 1;
+		uaio_wq_unlock(account);
+	}
+	if (i == nr)
+		init_crew(crew, max_workers);
+	else
+		limit(crew, max_workers);
+	/* relaxed: who looks has a request of this crew, or finds another identity */
+	store_relaxed(&crew->identity, uaio_identity_mine());
+	store_relaxed(&crew->domain, uaio_identity_domain());
+	/* [MB:crews] release: the crew is there. Pairs with nr_crews(). */
+	if (i == nr)
+		store_release(&uaio_wq_nr_crews, nr + 1);
+	return crew;
+}
+
+static uint32_t nr_crews(void)
+{
+	/* [MB:crews] acquire: the crews that are counted are there. */
+	return load_acquire(&uaio_wq_nr_crews);
+}
+
+static struct uaio_wq_crew *find_locked(void)
+{
+	/* relaxed, both: written under the lock */
+	uint32_t nr = load_relaxed(&uaio_wq_nr_crews);
+
+	for (uint32_t i = 1; i < nr; i++)
+		if (load_relaxed(&uaio_wq_crews[i].identity) ==
+		    uaio_identity_mine())
+			return &uaio_wq_crews[i];
+	return NULL;
+}
+
+unsigned uaio_wq_enlist_slowly(void)
+{
+	struct uaio_wq_crew *crew = &uaio_wq_crews[0];
+
+	uaio_identity_check();
+	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS) {
+		/* If no thread can be had, the submitter executes it. */
+		uaio_wq_hold();
+		return 0;
+	}
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	crew = find_locked();
+	if (!crew)
+		crew = form_locked();
+	if (crew)
+		store_relaxed(&crew->nr_enlisted, crew->nr_enlisted + 1);
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+	if (!crew)
+		return UAIO_WQ_NO_CREW;
+	(void)uaio_manager_keep(crew);
+	return (unsigned)(crew - uaio_wq_crews);
+}
+
+void uaio_wq_enlist_in(unsigned crew)
+{
+	if (!crew)
+		return;
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	store_relaxed(&uaio_wq_crews[crew].nr_enlisted,
+		      uaio_wq_crews[crew].nr_enlisted + 1);
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+}
+
+void uaio_wq_delist_slowly(unsigned crew)
+{
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	store_relaxed(&uaio_wq_crews[crew].nr_enlisted,
+		      uaio_wq_crews[crew].nr_enlisted - 1);
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+}
+
+void uaio_wq_hold(void)
+{
+	/* relaxed: the manager looks under its lock, which is taken next */
+	store_relaxed(&uaio_wq_crews[0].nr_enlisted, 1);
+	(void)uaio_manager_keep(&uaio_wq_crews[0]);
+}
+
+bool uaio_wq_is_of_my_domain(const struct uaio_work *work)
+{
+	/* relaxed: it stays as it is while the item's request is enlisted */
+	return load_relaxed(&uaio_wq_crews[work->crew].domain) ==
+	       uaio_identity_domain();
+}
+
+bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity)
+{
+	/* relaxed: as above */
+	return load_relaxed(&uaio_wq_crews[work->crew].identity) == identity;
+}
+
+static bool is_of_my_crew(const struct uaio_wq_account *account)
+{
+	/* relaxed: as above */
+	return load_relaxed(&account->crew->identity) == uaio_identity_mine();
+}
+
+static struct uaio_wq_account *account_of(enum uaio_account id,
+					  const struct uaio_work *work)
+{
+	return &uaio_wq_crews[work->crew].accounts[id];
+}
+
+/* Return: the crew of the calling thread, or the process's if it has none. */
+static struct uaio_wq_crew *my_crew(void)
+{
+	struct uaio_wq_crew *crew = NULL;
+
+	if (likely(!uaio_identities_are_many()) ||
+	    uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS)
+		return &uaio_wq_crews[0];
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	crew = find_locked();
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+	return crew;
 }
 
 /*
@@ -328,7 +511,7 @@ bool uaio_wq_deliver(struct uaio_wq_account *account,
 	/* [step: WAKE] */
 	if (calls->nr_wake)
 		uaio_ec_notify(&account->sleepers, calls->nr_wake);
-	return !calls->wakes_manager || uaio_manager_call();
+	return !calls->wakes_manager || uaio_manager_call(account->crew);
 }
 
 void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
@@ -339,14 +522,16 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 	/* [step: MANAGER_UNDONE] Without workers, the submitter sees to it. */
 	uaio_wq_lock(account);
 	if (account->nr_workers)
-		account->is_manager_told &= uaio_manager_is_there();
+		account->is_manager_told &=
+			uaio_manager_is_there(account->crew);
 	uaio_wq_unlock(account);
 }
 
 /*
  * [step: GIVE_BACK] If there are no workers, take all items out of the queue
  * for the caller. If there is a worker by now, and a manager, whichever
- * thread called it, the manager looks after the rest.
+ * thread called it, the manager looks after the rest. A caller of another identity may
+ * not execute them (I8): it leaves them to the manager, if there is one.
  */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
@@ -354,10 +539,12 @@ static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 
 	uaio_wq_lock(account);
 	if (account->nr_workers)
-		account->is_manager_told &= uaio_manager_is_there();
+		account->is_manager_told &=
+			uaio_manager_is_there(account->crew);
 	else
 		account->is_manager_told = account->is_helped;
-	if (account->nr_workers == 0)
+	if (account->nr_workers == 0 &&
+	    (is_of_my_crew(account) || !uaio_manager_is_there(account->crew)))
 		while ((work = uaio_wq_pop_locked(account)))
 			list_add_tail(ret_refused, &work->link);
 	uaio_wq_unlock(account);
@@ -373,11 +560,17 @@ static void queue_locked(struct uaio_wq_account *account, struct list *items,
 		struct uaio_work *work =
 			container_of(node, struct uaio_work, link);
 
-		if (unlikely(!account->max_workers ||
-			     uaio_wq_ops->is_awaited(work)))
+		if (unlikely((!account->max_workers ||
+			      uaio_wq_ops->is_awaited(work)) &&
+			     is_of_my_crew(account)))
 			list_add_tail(ret_refused, node);
 		else
 			place_locked(account, work, now, calls);
+	}
+	if (unlikely(!account->max_workers &&
+		     load_relaxed(&account->nr_public))) {
+		/* They are another identity's: the manager executes them. */
+		account->is_manager_told = calls->wakes_manager = true;
 	}
 }
 
@@ -406,25 +599,58 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 		give_back(account, ret_refused);
 }
 
+/* Queue the items, which may be of several crews. */
+static __attribute__((noinline)) void queue_by_crew(enum uaio_account id,
+						    struct list *items,
+						    bool is_last,
+						    struct list *ret_refused)
+{
+	while (!list_is_empty(items)) {
+		const struct uaio_work *first =
+			container_of(items->next, struct uaio_work, link);
+		struct uaio_wq_account *account = account_of(id, first);
+		struct list some;
+
+		list_init(&some);
+		list_for_each_safe (pos, items) {
+			if (container_of(pos, struct uaio_work, link)->crew !=
+			    first->crew)
+				continue;
+			list_remove(pos);
+			list_add_tail(&some, pos);
+		}
+		queue(account, &some, is_last, ret_refused);
+	}
+}
+
 void uaio_wq_hand_over(struct uaio_handover *handover, struct list *ret_refused)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
 		if (!handover->nr[i])
 			continue;
 		handover->nr[i] = 0;
-		queue(&uaio_wq_accounts[i], &handover->items[i],
-		      handover->is_last, ret_refused);
+		if (likely(!uaio_identities_are_many()))
+			queue(&uaio_wq_crews[0].accounts[i],
+			      &handover->items[i], handover->is_last,
+			      ret_refused);
+		else
+			queue_by_crew(i, &handover->items[i], handover->is_last,
+				      ret_refused);
 	}
 }
 
 void uaio_wq_revive(struct list *ret_refused)
 {
-	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		struct list nothing;
+	uint32_t nr = nr_crews();
 
-		list_init(&nothing);
-		queue(&uaio_wq_accounts[i], &nothing, false, ret_refused);
-	}
+	for (uint32_t i = 0; i < nr; i++)
+		for (unsigned k = 0; k < UAIO_NR_ACCOUNTS; k++) {
+			struct list nothing;
+
+			list_init(&nothing);
+			queue(&uaio_wq_crews[i].accounts[k], &nothing, false,
+			      ret_refused);
+		}
 }
 
 /*
@@ -440,7 +666,8 @@ find_wanted(const struct list *items,
 		struct uaio_work *work =
 			container_of(pos, struct uaio_work, link);
 
-		if (is_wanted(work, arg))
+		/* The crew may serve another identity by now. */
+		if (uaio_wq_is_mine(work) && is_wanted(work, arg))
 			return work;
 	}
 	return NULL;
@@ -450,10 +677,14 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 						 const void *arg),
 			       const void *arg)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
-	struct uaio_work *found;
+	struct uaio_wq_crew *crew = my_crew();
+	struct uaio_wq_account *account;
+	struct uaio_work *found = NULL;
 	struct uaio_wq_calls calls = { 0 };
 
+	if (unlikely(!crew))
+		return NULL;
+	account = &crew->accounts[UAIO_BOUNDED];
 	uaio_wq_lock(account);
 	/*
 	 * An item of a private list may be taken, completed and freed while
@@ -473,7 +704,7 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	 * What was spilled belonged to a worker that is awake. If there is no
 	 * manager, that worker calls it before it blocks (I4).
 	 */
-	if (calls.wakes_manager && !uaio_manager_tell())
+	if (calls.wakes_manager && !uaio_manager_tell(crew))
 		account->is_manager_told = false;
 	calls.wakes_manager = false;
 	uaio_wq_unlock(account);
@@ -483,7 +714,7 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 
 bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	struct uaio_wq_account *account = account_of(id, work);
 	bool was_queued;
 
 	uaio_wq_lock(account);
@@ -501,9 +732,13 @@ bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 
 bool uaio_wq_is_full(enum uaio_account id)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	struct uaio_wq_crew *crew = my_crew();
+	struct uaio_wq_account *account;
 	bool is_full;
 
+	if (unlikely(!crew))
+		return false;
+	account = &crew->accounts[id];
 	uaio_wq_lock(account);
 	is_full = account->is_refused ||
 		  account->nr_workers >= account->max_workers;
@@ -511,11 +746,10 @@ bool uaio_wq_is_full(enum uaio_account id)
 	return is_full;
 }
 
-unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
+/* Add to nr the callers that are workers of account. Return: the sum. */
+static unsigned add_callers(struct uaio_wq_account *account, const void *on,
+			    uint32_t *ret_tids, unsigned max, unsigned nr)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
-	unsigned nr = 0;
-
 	uaio_wq_lock(account);
 	list_for_each (pos, &account->workers) {
 		const struct uaio_worker *worker =
@@ -532,6 +766,17 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
 		nr++;
 	}
 	uaio_wq_unlock(account);
+	return nr;
+}
+
+unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
+{
+	uint32_t nr_all = nr_crews();
+	unsigned nr = 0;
+
+	for (uint32_t i = 0; i < nr_all; i++)
+		nr = add_callers(&uaio_wq_crews[i].accounts[UAIO_BOUNDED], on,
+				 ret_tids, max, nr);
 	return nr;
 }
 
@@ -553,9 +798,24 @@ static void apply_and_unlock(struct uaio_wq_account *account)
 	uaio_wq_deliver_from_worker(account, &calls);
 }
 
+/* The limits of the process's crew apply to each of the others. */
+static void limit_others(enum uaio_account id, unsigned nr)
+{
+	uint32_t nr_all = nr_crews();
+
+	for (uint32_t i = 1; i < nr_all; i++) {
+		struct uaio_wq_account *account =
+			&uaio_wq_crews[i].accounts[id];
+
+		uaio_wq_lock(account);
+		account->max_workers = nr ? nr : 1;
+		apply_and_unlock(account);
+	}
+}
+
 int uaio_wq_limit_workers(enum uaio_account id, int nr)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
 	int old;
 
 	if (nr < -1 || nr > UAIO_WQ_WORKERS_MAX)
@@ -568,6 +828,7 @@ int uaio_wq_limit_workers(enum uaio_account id, int nr)
 	}
 	account->max_workers = (unsigned)nr;
 	apply_and_unlock(account);
+	limit_others(id, (unsigned)nr);
 	return old;
 }
 
@@ -590,7 +851,7 @@ int uaio_wq_limit_fixed(enum uaio_account id,
 			const struct uaio_wq_fixed_limits *limits,
 			struct uaio_wq_fixed_limits *ret_old)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
 	int ret = 0;
 
 	if (limits->nr_workers < -1 || limits->nr_workers > UAIO_WQ_FIXED_MAX ||
@@ -619,7 +880,7 @@ int uaio_wq_limit_fixed(enum uaio_account id,
 
 void uaio_wq_count(enum uaio_account id, struct uaio_wq_counters *ret)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
 
 	uaio_wq_lock(account);
 	*ret = account->counters;
@@ -637,14 +898,27 @@ void uaio_wq_count(enum uaio_account id, struct uaio_wq_counters *ret)
 
 unsigned uaio_wq_nr_workers(enum uaio_account id)
 {
-	struct uaio_wq_counters counters;
+	uint32_t nr_all = nr_crews();
+	unsigned nr = 0;
 
-	uaio_wq_count(id, &counters);
-	return counters.nr_workers;
+	for (uint32_t i = 0; i < nr_all; i++) {
+		struct uaio_wq_account *account =
+			&uaio_wq_crews[i].accounts[id];
+
+		uaio_wq_lock(account);
+		nr += account->nr_workers;
+		uaio_wq_unlock(account);
+	}
+	return nr;
 }
 
 unsigned uaio_wq_nr_threads(void)
 {
-	return uaio_wq_nr_workers(UAIO_BOUNDED) +
-	       uaio_wq_nr_workers(UAIO_UNBOUNDED) + uaio_manager_is_there();
+	uint32_t nr_all = nr_crews();
+	unsigned nr = 0;
+
+	for (uint32_t i = 0; i < nr_all; i++)
+		nr += uaio_manager_is_there(&uaio_wq_crews[i]);
+	return nr + uaio_wq_nr_workers(UAIO_BOUNDED) +
+	       uaio_wq_nr_workers(UAIO_UNBOUNDED);
 }

@@ -32,6 +32,8 @@
  *   I7  A device may occupy at most seven workers for each one that may still be
  *       had. A public item beyond that is moved to a list of its device. It is
  *       taken from there, before public items, once the device occupies fewer.
+ *   I8  An item is run by a thread of its crew, or by a thread of the same
+ *       identity (proc/identity.h): never by any other thread.
  *
  * Work items that depend on one another are not in the queue at the same time:
  * if several have to follow each other, only the first is queued, and the
@@ -48,6 +50,18 @@
  * it back and executes it. If the manager exists and can create no worker, it
  * runs bounded work itself.
  *
+ * A crew is two accounts and a manager, whose threads all have one identity.
+ * Crew 0 is the process's. Others are formed for threads that have changed their
+ * own credentials: the thread that submits a request enlists, and creates the
+ * crew's manager, if there is none, so that the crew's threads inherit the
+ * submitter's identity.
+ *
+ *   C1  A crew's manager is created by a thread of the crew's identity, and its
+ *       workers by its manager.
+ *   C2  While a request is enlisted, the crew's manager does not end, and the
+ *       crew serves no other identity.
+ *   C3  Once identities may differ, crew 0's manager does not end.
+ *
  * test/model/wq.pml is a model of the lists, of sleeping and of waking. The
  * code names its steps: [step: ...].
  *
@@ -61,8 +75,10 @@
 
 #include "base/atomic.h"
 #include "base/list.h"
+#include "proc/identity.h"
 
 struct uaio_worker;
+struct uaio_wq_crew;
 
 enum uaio_account {
 	UAIO_BOUNDED,
@@ -73,8 +89,9 @@ enum uaio_account {
 /* A work item; embedded in what has to be run. */
 struct uaio_work {
 	struct list link; /* for whoever has taken it, while it is in no list */
-	bool may_block;   /* set by the thread that queues it */
-	bool is_part;     /* the owner's: one of several of one object */
+	bool may_block : 1; /* set by the thread that queues it */
+	bool is_part : 1;   /* the owner's: one of several of one object */
+	uint8_t crew;       /* the owner's: the crew that executes it */
 
 	/* under the account's lock */
 	bool is_public;
@@ -165,6 +182,51 @@ struct uaio_worker {
 	struct list node;      /* under the lock: in the account */
 };
 
+/* How many identities may have requests at the same time. */
+enum { UAIO_WQ_CREWS = 256, UAIO_WQ_NO_CREW = UAIO_WQ_CREWS };
+
+/*
+ * The calling thread submits a request that may be queued: form the crew of its
+ * identity, or keep it. Each request is delisted when it is complete.
+ * Return: the crew; UAIO_WQ_NO_CREW if UAIO_WQ_CREWS other identities have requests.
+ * Context: no lock is held.
+ */
+unsigned uaio_wq_enlist_slowly(void);
+/* The same in a crew in which something else is enlisted; any thread. */
+void uaio_wq_enlist_in(unsigned crew);
+void uaio_wq_delist_slowly(unsigned crew);
+
+static inline unsigned uaio_wq_enlist(void)
+{
+	return likely(!uaio_identities_are_many()) ? 0
+						   : uaio_wq_enlist_slowly();
+}
+
+static inline void uaio_wq_delist(unsigned crew)
+{
+	if (unlikely(crew))
+		uaio_wq_delist_slowly(crew);
+}
+
+/* Return: whether identity is that of the crew that work belongs to. */
+bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity);
+
+/* Return: whether this thread has the domain of that crew (identity.h I2). */
+bool uaio_wq_is_of_my_domain(const struct uaio_work *work);
+
+/* Return: whether this thread has the identity of that crew. */
+static inline bool uaio_wq_is_mine(const struct uaio_work *work)
+{
+	return likely(!uaio_identities_are_many()) ||
+	       uaio_wq_is_of(work, uaio_identity_mine());
+}
+
+/*
+ * Called by a thread of the process's identity before identities may differ: from
+ * now on crew 0 has a manager for good.
+ */
+void uaio_wq_hold(void);
+
 /*
  * Called when the library comes up in a process: there are no threads, as those
  * of a parent do not exist here.
@@ -191,8 +253,8 @@ void uaio_wq_hand_over(struct uaio_handover *handover,
 		       struct list *ret_refused);
 
 /*
- * Take a bounded work item out of the queue for which is_wanted() returns true:
- * of those in the public list the oldest. is_wanted() is called under the
+ * Take a bounded work item of this thread's crew out of the queue for which is_wanted()
+ * returns true: of those in the public list the oldest. is_wanted() is called under the
  * account's lock.
  * Return: the item, which the caller has to run and complete; or NULL.
  */
@@ -249,7 +311,10 @@ static inline bool uaio_wq_calls_seq_cst(struct uaio_worker *worker,
  */
 unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 
-/* Return: whether the account has all the workers that it may, or can, have now. */
+/*
+ * Return: whether the account, of the calling thread's crew, has all the workers that
+ * it may, or can, have now.
+ */
 bool uaio_wq_is_full(enum uaio_account account);
 
 /*
@@ -319,12 +384,13 @@ struct uaio_wq_counters {
 	unsigned nr_queued; /* cancelled items count until passed */
 };
 
+/* Count of the process's crew. */
 void uaio_wq_count(enum uaio_account account, struct uaio_wq_counters *ret);
 
-/* Return: how many workers the account has. */
+/* Return: how many workers the account has, in all crews. */
 unsigned uaio_wq_nr_workers(enum uaio_account account);
 
-/* Return: how many threads the queue has in all, including the manager. */
+/* Return: how many threads the queue has in all, including the managers. */
 unsigned uaio_wq_nr_threads(void);
 
 /*

@@ -43,7 +43,8 @@ struct uaio_wq_device {
 };
 
 struct uaio_wq_account {
-	const char *thread_name; /* immutable */
+	const char *thread_name;   /* immutable */
+	struct uaio_wq_crew *crew; /* immutable: borrows */
 
 	struct uaio_eventcount sleepers;
 	uint32_t nr_searching; /* atomic: workers in that state */
@@ -89,7 +90,27 @@ struct uaio_wq_account {
 	struct uaio_wq_counters counters;
 };
 
-extern struct uaio_wq_account uaio_wq_accounts[UAIO_NR_ACCOUNTS];
+/* The thread that adds workers to the accounts of a crew (manager.c). */
+struct uaio_wq_manager {
+	struct uaio_lock lock; /* rank MANAGER */
+	bool is_there;         /* under lock */
+	bool is_called;        /* under lock */
+	struct uaio_eventcount calls;
+};
+
+struct uaio_wq_crew {
+	struct uaio_wq_account accounts[UAIO_NR_ACCOUNTS];
+	struct uaio_wq_manager manager;
+
+	/* atomic: written under the lock of the crews */
+	uint32_t identity;
+	uint32_t domain;
+	uint32_t nr_enlisted; /* requests; crew 0: 1 once it is held */
+};
+
+/* Those that were ever used are the first uaio_wq_nr_crews. */
+extern struct uaio_wq_crew uaio_wq_crews[UAIO_WQ_CREWS];
+extern uint32_t uaio_wq_nr_crews; /* atomic */
 extern struct uaio_wq_tuning uaio_wq_tuning;
 extern const struct uaio_wq_ops *uaio_wq_ops;
 
@@ -112,6 +133,11 @@ enum {
 	 */
 	UAIO_WQ_ENOUGH = 32,
 	UAIO_WQ_SLOW_NS = 500000,
+	/*
+	 * Threads of other crews than the process's, and workers beyond
+	 * UAIO_WQ_ENOUGH, end when idle for so long.
+	 */
+	UAIO_WQ_IDLE_OTHER_MS = 500,
 };
 
 /* What has to be done once the lock is released. */
@@ -193,17 +219,18 @@ void *uaio_worker_main(void *account);
 void uaio_worker_flush(struct uaio_worker *worker);
 
 /* manager.c */
-void uaio_manager_init(void);
 /*
  * Have the manager look whether workers are missing. Create it if necessary.
  * Return: false if it does not exist and cannot be created.
  */
-bool uaio_manager_call(void);
+bool uaio_manager_call(struct uaio_wq_crew *crew);
 /*
  * The same, but do not create it, since the program may be about to end.
  * Return: whether it exists.
  */
-bool uaio_manager_tell(void);
-bool uaio_manager_is_there(void);
+bool uaio_manager_tell(struct uaio_wq_crew *crew);
+bool uaio_manager_is_there(struct uaio_wq_crew *crew);
+/* Create it if it is not there. Return: whether it is there. */
+bool uaio_manager_keep(struct uaio_wq_crew *crew);
 
 #endif /* UAIO_WQ_WQINT_H */

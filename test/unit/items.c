@@ -193,7 +193,7 @@ struct uaio_wq_counters items_count(enum uaio_account account)
 
 const char *items_find_breach(enum uaio_account id, bool has_manager)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[id];
+	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
 	const char *breach = NULL;
 	unsigned need;
 
@@ -214,7 +214,8 @@ const char *items_find_breach(enum uaio_account id, bool has_manager)
 
 bool items_manager_rests(void *unused)
 {
-	struct uaio_wq_account *account = &uaio_wq_accounts[UAIO_BOUNDED];
+	struct uaio_wq_account *account =
+		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 	bool is_manager_told;
 
 	(void)unused;
@@ -236,14 +237,15 @@ static bool rests(void *arg)
 		    !load_relaxed(&account->nr_public) && !account->nr_blocking;
 	uaio_wq_unlock(account);
 	return all_sleep &&
-	       items_count((enum uaio_account)(account - uaio_wq_accounts))
+	       items_count(
+		       (enum uaio_account)(account - uaio_wq_crews[0].accounts))
 			       .nr_queued == 0;
 }
 
 void items_await_rest(void)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++)
-		unit_await(rests, &uaio_wq_accounts[i]);
+		unit_await(rests, &uaio_wq_crews[0].accounts[i]);
 }
 
 /* Return: the deadline if the call is the sleep of an idle thread, or NULL. */
@@ -284,9 +286,9 @@ bool items_hurry(long nr, const long args[6], long *ret_res)
 
 void items_hurry_manager(void)
 {
-	while (uaio_manager_is_there()) {
+	while (uaio_manager_is_there(uaio_wq_crews)) {
 		/* This wakes the manager if it sleeps already. */
-		(void)uaio_manager_tell();
+		(void)uaio_manager_tell(uaio_wq_crews);
 		sched_yield();
 	}
 }

@@ -75,10 +75,12 @@ RULES = [
     Rule(r"\b(uaio_lock)\s*\(",
          "what stands in front of the C library holds no lock: let the engine "
          "do it", _in("host")),
+    # identity.c stands in front of those that create threads.
     Rule(r"\b(uaio_thread_start|pthread_create|thrd_create|pthread_mutex_lock)"
          r"\s*\(",
          "a front-end has no thread: let the engine have it",
-         _in("aio", "host")),
+         lambda path, name: _in("aio", "host")(path, name)
+         and not path.endswith("host/identity.c")),
     Rule(r"\b(sys_futex)\s*\(",
          "only base/sleep.c makes futex calls: use uaio_sleep(), uaio_wake()",
          lambda path, name: path not in (

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that change as whom the calling thread makes its system calls
+ *
+ * The library is told before the first of them and after each (proc/identity.h). The
+ * C library's setuid() and its like change all threads, the library's too; the same
+ * system calls by syscall(2) change the calling thread only.
+ *
+ * Tested by test/host/identity.c.
+ */
+#include "host/host.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/keyctl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "base/symver.h"
+#include "base/sys.h"
+#include "proc/entry.h"
+#include "proc/identity.h"
+#include "proc/process.h"
+#include "wq/wq.h"
+#include "patch/scan.h"
+
+enum {
+	NR_LANDLOCK_RESTRICT_SELF = 446,
+	NR_LSM_SET_SELF_ATTR = 460,
+	IOPRIO_WHO_THREAD = 1,
+};
+
+/* The next definitions, usually the C library's; NULL until first needed. */
+static struct {
+	int (*setuid)(uid_t);
+	int (*setgid)(gid_t);
+	int (*seteuid)(uid_t);
+	int (*setegid)(gid_t);
+	int (*setreuid)(uid_t, uid_t);
+	int (*setregid)(gid_t, gid_t);
+	int (*setresuid)(uid_t, uid_t, uid_t);
+	int (*setresgid)(gid_t, gid_t, gid_t);
+	int (*setgroups)(size_t, const gid_t *);
+	int (*initgroups)(const char *, gid_t);
+	int (*pthread_create)(pthread_t *, const pthread_attr_t *,
+			      void *(*)(void *), void *);
+	int (*thrd_create)(thrd_t *, thrd_start_t, void *);
+} next;
+
+/* What a call changes; NOTHING: whoever makes it stays the same. */
+enum { NOTHING = -1 };
+
+/* Calls that change what of an identity can be compared. */
+static bool may_change_unseen(void)
+{
+	static const struct uaio_numbers numbers[] = {
+		{ SYS_setuid, SYS_setuid },
+		{ SYS_setgid, SYS_setgid },
+		{ SYS_setreuid, SYS_setreuid },
+		{ SYS_setregid, SYS_setregid },
+		{ SYS_setresuid, SYS_setresuid },
+		{ SYS_setresgid, SYS_setresgid },
+		{ SYS_setgroups, SYS_setgroups },
+		{ SYS_setfsuid, SYS_setfsuid },
+		{ SYS_setfsgid, SYS_setfsgid },
+		{ SYS_capset, SYS_capset },
+	};
+
+	return uaio_patch_may_call(numbers,
+				   sizeof(numbers) / sizeof(numbers[0]));
+}
+
+void uaio_host_load_identity(void)
+{
+	uaio_identity_may_change = may_change_unseen;
+}
+
+/* Crew 0 has its manager before a thread can have another identity. */
+static void hold(void)
+{
+	if (!uaio_engine_is_ours() || !uaio_enter())
+		return;
+	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS)
+		uaio_wq_hold();
+	uaio_leave();
+}
+
+void uaio_host_prove_identity(void)
+{
+	bool were_many = uaio_identities_are_many();
+
+	/* Else it is done as the library comes up. */
+	if (!uaio_engine_is_up())
+		return;
+	uaio_identities_prove();
+	if (!were_many && uaio_identities_are_many())
+		hold();
+}
+
+/* Return: whether the library has to be told after the call. */
+static bool begin(int change)
+{
+	/* A child of vfork() has our memory, and is another process. */
+	if (change == NOTHING || !uaio_engine_is_owner())
+		return false;
+	if (change == UAIO_CHANGED_PROCESS)
+		return uaio_identities_are_many();
+	if (uaio_identities_become_many())
+		hold();
+	return true;
+}
+
+static long change(long nr, const long a[6], enum uaio_identity_change what)
+{
+	bool tells = begin(what);
+	long ret = nr == SYS_unshare
+			   ? uaio_host_raw_unshare((int)a[0])
+			   : uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+
+	if (tells)
+		uaio_identity_changed(what);
+	return ret;
+}
+
+/* Return: what the call changes. */
+static int change_of_keyctl(const long a[6])
+{
+	switch (a[0]) {
+	case KEYCTL_JOIN_SESSION_KEYRING:
+	case KEYCTL_SET_REQKEY_KEYRING:
+	case KEYCTL_ASSUME_AUTHORITY: return UAIO_CHANGED_DOMAIN;
+	case KEYCTL_GET_KEYRING_ID:
+		return a[2] ? (int)UAIO_CHANGED_DOMAIN : NOTHING;
+	default: return NOTHING;
+	}
+}
+
+/* A thread keyring is made when it is first named. */
+static int change_of_key(long keyring)
+{
+	return keyring == KEY_SPEC_THREAD_KEYRING ? (int)UAIO_CHANGED_DOMAIN
+						  : NOTHING;
+}
+
+static int change_of_unshare(long flags)
+{
+	return flags & ~(CLONE_FILES | CLONE_SYSVSEM | (long)CLONE_NEWPID)
+		       ? (int)UAIO_CHANGED_DOMAIN
+		       : NOTHING;
+}
+
+static int change_of_ioprio(const long a[6])
+{
+	return a[0] == IOPRIO_WHO_THREAD && (!a[1] || a[1] == sys_gettid())
+		       ? (int)UAIO_CHANGED_ATTRIBUTES
+		       : NOTHING;
+}
+
+static int change_of(long nr, const long a[6])
+{
+	switch (nr) {
+	case SYS_setuid:
+	case SYS_setgid:
+	case SYS_setreuid:
+	case SYS_setregid:
+	case SYS_setresuid:
+	case SYS_setresgid:
+	case SYS_setgroups:
+	case SYS_setfsuid:
+	case SYS_setfsgid:
+	case SYS_capset: return UAIO_CHANGED_ATTRIBUTES;
+	case SYS_ioprio_set: return change_of_ioprio(a);
+	case SYS_keyctl: return change_of_keyctl(a);
+	case SYS_add_key: return change_of_key(a[4]);
+	case SYS_request_key: return change_of_key(a[3]);
+	case SYS_unshare: return change_of_unshare(a[0]);
+	case SYS_prctl:
+		return a[0] == PR_SET_SECUREBITS ? (int)UAIO_CHANGED_DOMAIN
+						 : NOTHING;
+	case SYS_setns:
+	case NR_LANDLOCK_RESTRICT_SELF:
+	case NR_LSM_SET_SELF_ATTR: return UAIO_CHANGED_DOMAIN;
+	default: return NOTHING;
+	}
+}
+
+bool uaio_host_changes_identity(long nr, const long a[6])
+{
+	return change_of(nr, a) != NOTHING;
+}
+
+long uaio_host_raw_identity(long nr, const long a[6])
+{
+	return change(nr, a, (enum uaio_identity_change)change_of(nr, a));
+}
+
+/*
+ * Of the calling thread
+ */
+
+UAIO_EXPORT int setfsuid(uid_t id);
+UAIO_EXPORT int setfsgid(gid_t id);
+UAIO_EXPORT int capset(void *header, const void *data);
+UAIO_EXPORT int setns(int fd, int type);
+UAIO_EXPORT int unshare(int flags);
+
+int setfsuid(uid_t id)
+{
+	return (int)uaio_host_error(uaio_host_raw_identity(
+		SYS_setfsuid, (const long[6]){ (long)id }));
+}
+
+int setfsgid(gid_t id)
+{
+	return (int)uaio_host_error(uaio_host_raw_identity(
+		SYS_setfsgid, (const long[6]){ (long)id }));
+}
+
+int capset(void *header, const void *data)
+{
+	return (int)uaio_host_error(uaio_host_raw_identity(
+		SYS_capset, (const long[6]){ (long)header, (long)data }));
+}
+
+int setns(int fd, int type)
+{
+	return (int)uaio_host_error(
+		uaio_host_raw_identity(SYS_setns, (const long[6]){ fd, type }));
+}
+
+int unshare(int flags)
+{
+	const long a[6] = { flags };
+
+	return (int)uaio_host_error(
+		uaio_host_changes_identity(SYS_unshare, a)
+			? uaio_host_raw_identity(SYS_unshare, a)
+			: uaio_host_raw_unshare(flags));
+}
+
+/*
+ * Of all threads
+ */
+
+UAIO_EXPORT int setuid(uid_t id);
+UAIO_EXPORT int setgid(gid_t id);
+UAIO_EXPORT int seteuid(uid_t id);
+UAIO_EXPORT int setegid(gid_t id);
+UAIO_EXPORT int setreuid(uid_t real, uid_t effective);
+UAIO_EXPORT int setregid(gid_t real, gid_t effective);
+UAIO_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved);
+UAIO_EXPORT int setresgid(gid_t real, gid_t effective, gid_t saved);
+UAIO_EXPORT int setgroups(size_t nr, const gid_t *ids);
+UAIO_EXPORT int initgroups(const char *user, gid_t group);
+
+static int end(bool tells, int ret)
+{
+	if (tells)
+		uaio_identity_changed(UAIO_CHANGED_PROCESS);
+	return ret;
+}
+
+#define CHANGE_ALL(function, ...)                                         \
+	do {                                                              \
+		bool tells = begin(UAIO_CHANGED_PROCESS);                 \
+                                                                          \
+		return end(tells, UAIO_HOST_NEXT(function)(__VA_ARGS__)); \
+	} while (0)
+
+int setuid(uid_t id)
+{
+	CHANGE_ALL(setuid, id);
+}
+
+int setgid(gid_t id)
+{
+	CHANGE_ALL(setgid, id);
+}
+
+int seteuid(uid_t id)
+{
+	CHANGE_ALL(seteuid, id);
+}
+
+int setegid(gid_t id)
+{
+	CHANGE_ALL(setegid, id);
+}
+
+int setreuid(uid_t real, uid_t effective)
+{
+	CHANGE_ALL(setreuid, real, effective);
+}
+
+int setregid(gid_t real, gid_t effective)
+{
+	CHANGE_ALL(setregid, real, effective);
+}
+
+int setresuid(uid_t real, uid_t effective, uid_t saved)
+{
+	CHANGE_ALL(setresuid, real, effective, saved);
+}
+
+int setresgid(gid_t real, gid_t effective, gid_t saved)
+{
+	CHANGE_ALL(setresgid, real, effective, saved);
+}
+
+int setgroups(size_t nr, const gid_t *ids)
+{
+	CHANGE_ALL(setgroups, nr, ids);
+}
+
+int initgroups(const char *user, gid_t group)
+{
+	CHANGE_ALL(initgroups, user, group);
+}
+
+/*
+ * Threads of the program inherit
+ */
+
+UAIO_EXPORT int pthread_create(pthread_t *ret_thread,
+			       const pthread_attr_t *attr,
+			       void *(*main)(void *), void *arg);
+UAIO_EXPORT int thrd_create(thrd_t *ret_thread, thrd_start_t main, void *arg);
+
+int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr,
+		   void *(*main)(void *), void *arg)
+{
+	uaio_thread_main_fn *first = uaio_identity_inherit(main, &arg);
+	int ret;
+
+	if (unlikely(!first))
+		return EAGAIN;
+	ret = UAIO_HOST_NEXT(pthread_create)(ret_thread, attr, first, arg);
+	if (unlikely(ret))
+		uaio_identity_disinherit(first, arg);
+	return ret;
+}
+
+/*
+ * As the two kinds of main function return their results in the same register, one
+ * function begins both.
+ */
+int thrd_create(thrd_t *ret_thread, thrd_start_t main, void *arg)
+{
+	uaio_thread_main_fn *first = uaio_identity_inherit(
+		(uaio_thread_main_fn *)(void *)main, &arg);
+	int ret;
+
+	if (unlikely(!first))
+		return thrd_nomem;
+	ret = UAIO_HOST_NEXT(thrd_create)(ret_thread,
+					  (thrd_start_t)(void *)first, arg);
+	if (unlikely(ret != thrd_success))
+		uaio_identity_disinherit(first, arg);
+	return ret;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "proc/identity.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "proc/attributes.h"
+#include "proc/process.h"
+
+enum {
+	/*
+	 * So many identities are remembered, the latest. A thread that has one of
+	 * others, and changes, gets a new number instead of a former one.
+	 */
+	NR_KNOWN = 256,
+};
+
+uint32_t uaio_identities;
+
+/* The latest numbers that were given; atomic. */
+static uint32_t last_identity, last_domain;
+
+static struct {
+	struct uaio_lock lock; /* rank IDENTITY */
+
+	/* under lock */
+	uint32_t nr_process_changes;
+	unsigned next; /* the one that is replaced next */
+	struct known {
+		bool is_known;
+		uint32_t identity, domain;
+		struct uaio_attributes attributes;
+	} known[NR_KNOWN];
+} table;
+
+static void lock(void)
+{
+	uaio_lock(&table.lock, UAIO_RANK_IDENTITY);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&table.lock, UAIO_RANK_IDENTITY);
+}
+
+static void remember_locked(const struct uaio_attributes *attributes)
+{
+	table.known[table.next] = (struct known){
+		.is_known = true,
+		.identity = uaio_entry.identity,
+		.domain = uaio_entry.domain,
+		.attributes = *attributes,
+	};
+	table.next = (table.next + 1) % NR_KNOWN;
+}
+
+static bool is_mine(const struct known *known)
+{
+	return known->is_known && known->identity == uaio_entry.identity;
+}
+
+static void take_new_number(void)
+{
+	/* relaxed: only the number counts */
+	uaio_entry.identity = add_relaxed(&last_identity, 1) + 1;
+}
+
+/* Take the number of those that have these attributes, or a new one. */
+static void take_number_locked(const struct uaio_attributes *attributes)
+{
+	for (unsigned i = 0; i < NR_KNOWN; i++) {
+		const struct known *known = &table.known[i];
+
+		if (!known->is_known || known->domain != uaio_entry.domain ||
+		    !uaio_attributes_are_equal(&known->attributes, attributes))
+			continue;
+		uaio_entry.identity = known->identity;
+		return;
+	}
+	take_new_number();
+	remember_locked(attributes);
+}
+
+static uint32_t nr_process_changes(void)
+{
+	uint32_t nr;
+
+	lock();
+	nr = table.nr_process_changes;
+	unlock();
+	return nr;
+}
+
+/* The calling thread is inside. */
+static void compare(void)
+{
+	struct uaio_attributes attributes;
+	uint32_t nr = nr_process_changes();
+	bool is_whole = uaio_attributes_ask(&attributes);
+
+	lock();
+	/* What was asked while all threads changed may be of before and after. */
+	if (is_whole && nr == table.nr_process_changes) {
+		take_number_locked(&attributes);
+		unlock();
+		return;
+	}
+	unlock();
+	take_new_number();
+}
+
+/* Return: whether the attributes are known that the calling thread's number stands for. */
+static bool is_known(uint32_t *ret_nr_process_changes)
+{
+	bool ret = false;
+
+	lock();
+	for (unsigned i = 0; i < NR_KNOWN && !ret; i++)
+		ret = is_mine(&table.known[i]);
+	*ret_nr_process_changes = table.nr_process_changes;
+	unlock();
+	return ret;
+}
+
+/* What the calling thread is before it changes, it may be again. */
+static void note_mine(void)
+{
+	struct uaio_attributes attributes;
+	uint32_t nr;
+
+	if (is_known(&nr) || !uaio_attributes_ask(&attributes))
+		return;
+	lock();
+	if (nr == table.nr_process_changes)
+		remember_locked(&attributes);
+	unlock();
+}
+
+bool uaio_identities_become_many(void)
+{
+	bool were_one = !load_relaxed(&uaio_identities);
+
+	or_relaxed(&uaio_identities, UAIO_IDENTITIES_MANY);
+	if (uaio_enter()) {
+		note_mine();
+		uaio_leave();
+	}
+	return were_one;
+}
+
+void uaio_identities_become_unproved(void)
+{
+	or_relaxed(&uaio_identities,
+		   UAIO_IDENTITIES_MANY | UAIO_IDENTITIES_UNPROVED);
+}
+
+bool (*uaio_identity_may_change)(void);
+
+void uaio_identities_prove(void)
+{
+	struct uaio_attributes attributes;
+
+	/* relaxed: it is never taken back */
+	if (load_relaxed(&uaio_identities) & UAIO_IDENTITIES_UNPROVED ||
+	    !uaio_identity_may_change || !uaio_attributes_ask(&attributes) ||
+	    !uaio_attributes_may_change(&attributes))
+		return;
+	if (uaio_identity_may_change())
+		uaio_identities_become_unproved();
+}
+
+static void forget_all(void)
+{
+	lock();
+	table.nr_process_changes++;
+	for (unsigned i = 0; i < NR_KNOWN; i++)
+		table.known[i].is_known = false;
+	unlock();
+}
+
+void uaio_identity_changed(enum uaio_identity_change change)
+{
+	/* relaxed: only the number counts */
+	if (change == UAIO_CHANGED_DOMAIN)
+		uaio_entry.domain = add_relaxed(&last_domain, 1) + 1;
+	/* A handler inside the library must not wait for its locks. */
+	if (!uaio_enter()) {
+		take_new_number();
+		return;
+	}
+	if (change == UAIO_CHANGED_PROCESS)
+		forget_all();
+	else
+		compare();
+	uaio_leave();
+}
+
+void uaio_identity_check(void)
+{
+	struct uaio_attributes attributes;
+	bool is_same = false;
+
+	if (likely(!(load_relaxed(&uaio_identities) &
+		     UAIO_IDENTITIES_UNPROVED)))
+		return;
+	if (!uaio_attributes_ask(&attributes)) {
+		take_new_number();
+		return;
+	}
+	lock();
+	for (unsigned i = 0; i < NR_KNOWN && !is_same; i++)
+		is_same = is_mine(&table.known[i]) &&
+			  uaio_attributes_are_equal(&table.known[i].attributes,
+						    &attributes);
+	if (!is_same)
+		take_number_locked(&attributes);
+	unlock();
+}
+
+/*
+ * Inheriting
+ */
+
+struct inheritance {
+	uaio_thread_main_fn *main;
+	void *arg;
+	uint32_t identity, domain;
+};
+
+static void *begin(void *arg)
+{
+	struct inheritance own = *(struct inheritance *)arg;
+
+	free(arg);
+	uaio_entry.identity = own.identity;
+	uaio_entry.domain = own.domain;
+	return own.main(own.arg);
+}
+
+uaio_thread_main_fn *uaio_identity_inherit(uaio_thread_main_fn *main,
+					   void **arg)
+{
+	struct inheritance *own;
+
+	if (likely(!uaio_entry.identity && !uaio_entry.domain))
+		return main;
+	own = malloc(sizeof(*own));
+	if (!own)
+		return NULL;
+	*own = (struct inheritance){
+		.main = main,
+		.arg = *arg,
+		.identity = uaio_entry.identity,
+		.domain = uaio_entry.domain,
+	};
+	*arg = own;
+	return begin;
+}
+
+void uaio_identity_disinherit(uaio_thread_main_fn *main, void *arg)
+{
+	if (main == begin)
+		free(arg);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Identities: as whom a thread makes its system calls
+ *
+ * The kernel makes a request with what belongs to the thread that submits it:
+ * user and group ids, supplementary groups, capabilities, securebits, the domain of
+ * a security module, keyrings, the I/O priority, and the root, working directory,
+ * umask and mount namespace of its fs_struct. Threads that have the same of all of
+ * these share an identity, which is a number; the process's is 0. A thread inherits
+ * the identity of its creator (uaio_thread_start(), and pthread_create() and
+ * thrd_create() of the program).
+ *
+ *   I1  A thread of the program is told of as changed before it can submit a
+ *       request: the calls that change an identity are interposed (host/identity.c).
+ *   I2  What can be compared (attributes: ids, groups, capabilities, securebits, I/O
+ *       priority) is asked of the kernel after each change, so that a thread that
+ *       changes back has its former identity again. What cannot be compared makes a
+ *       new domain, which no other thread joins.
+ *   I3  A number is never used for another identity.
+ *   I4  Calls of the C library that change all threads (setuid() and its like) leave
+ *       each thread its number; the attributes of all are forgotten.
+ *
+ * Where a program may change its identity by its own instructions, which nobody
+ * notices, identities are unproved: then the attributes are compared whenever a
+ * request is about to leave its thread.
+ *
+ * Tested by test-identity.c and test/host/identity.c.
+ */
+#ifndef UAIO_PROC_IDENTITY_H
+#define UAIO_PROC_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "proc/entry.h"
+
+enum { UAIO_IDENTITY_OF_PROCESS = 0 };
+
+enum {
+	UAIO_IDENTITIES_MANY = 1,     /* threads may have different ones */
+	UAIO_IDENTITIES_UNPROVED = 2, /* they may change unnoticed */
+};
+
+/* atomic: the bits above */
+extern uint32_t uaio_identities __attribute__((visibility("hidden")));
+
+/* Return: whether threads may have different identities. It costs one load. */
+static inline bool uaio_identities_are_many(void)
+{
+	/* relaxed: a thread that submits has changed, or inherited, by itself */
+	return load_relaxed(&uaio_identities);
+}
+
+/* Return: the identity of the calling thread, as far as is known. */
+static inline uint32_t uaio_identity_mine(void)
+{
+	return uaio_entry.identity;
+}
+
+/* Return: the domain of the calling thread's identity. */
+static inline uint32_t uaio_identity_domain(void)
+{
+	return uaio_entry.domain;
+}
+
+/*
+ * The calling thread is about to change, so that identities may differ from now on.
+ * Return: whether they could not before; then it has the process's identity.
+ */
+bool uaio_identities_become_many(void);
+
+/* The program may change its identity by instructions of its own. Any thread. */
+void uaio_identities_become_unproved(void);
+
+/*
+ * Called before the first request, and when code may have been loaded: ask by may_change
+ * whether an instruction of the program's own may change ids, groups or capabilities,
+ * unless this thread has none that it could change. Context: any thread that may take
+ * the loader's lock; no lock is held.
+ */
+void uaio_identities_prove(void);
+
+/* Set when the library is loaded, for the above; or NULL: nothing is asked. */
+extern bool (*uaio_identity_may_change)(void)
+	__attribute__((visibility("hidden")));
+
+/* What a call has changed of the calling thread, or of all. */
+enum uaio_identity_change {
+	UAIO_CHANGED_ATTRIBUTES,
+	UAIO_CHANGED_DOMAIN,
+	UAIO_CHANGED_PROCESS,
+};
+
+/*
+ * Called after a call that may have changed the identity of the calling thread, or of
+ * all, whatever the call returned. Context: any thread of the program.
+ */
+void uaio_identity_changed(enum uaio_identity_change change);
+
+/*
+ * If identities are unproved, compare the attributes of the calling thread, and note
+ * the change if they differ. Else it costs one load. Context: inside; no lock is held.
+ */
+void uaio_identity_check(void);
+
+/*
+ * For who creates a thread: how a function of the client's is started in a thread that
+ * inherits the calling thread's identity. Return: main and *arg as they were, if there
+ * is nothing to inherit; NULL if memory is refused.
+ */
+typedef void *uaio_thread_main_fn(void *arg);
+uaio_thread_main_fn *uaio_identity_inherit(uaio_thread_main_fn *main,
+					   void **arg);
+/* The thread was not created: free what the above has made of arg. */
+void uaio_identity_disinherit(uaio_thread_main_fn *main, void *arg);
+
+#endif /* UAIO_PROC_IDENTITY_H */

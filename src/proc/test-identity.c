@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Which threads have the same identity, as they change and create others. */
+#undef NDEBUG
+#include "proc/identity.h"
+
+#include <sys/fsuid.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "proc/attributes.h"
+#include "proc/thread.h"
+#include "wq/wq.h"
+#include "unit.h"
+
+enum { SOMEBODY = 65534, OTHER = 65533 };
+
+static void become(uid_t id)
+{
+	(void)setfsuid(id);
+	uaio_identity_changed(UAIO_CHANGED_ATTRIBUTES);
+}
+
+/* A thread that begins with the process's identity, and ends with it. */
+static int set_up(void **state)
+{
+	(void)state;
+	(void)uaio_identities_become_many();
+	become(0);
+	return uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS ? 0 : -1;
+}
+
+static void who_changes_back_is_whom_it_was(void **state)
+{
+	uint32_t somebody;
+
+	(void)state;
+	become(SOMEBODY);
+	somebody = uaio_identity_mine();
+	assert_int_not_equal(somebody, UAIO_IDENTITY_OF_PROCESS);
+	become(OTHER);
+	assert_int_not_equal(uaio_identity_mine(), somebody);
+	assert_int_not_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+	become(SOMEBODY);
+	assert_int_equal(uaio_identity_mine(), somebody);
+	become(0);
+	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+}
+
+static long change_domain(void *arg)
+{
+	uint32_t first;
+
+	(void)arg;
+	uaio_identity_changed(UAIO_CHANGED_DOMAIN);
+	first = uaio_identity_mine();
+	assert_int_not_equal(first, UAIO_IDENTITY_OF_PROCESS);
+	assert_int_not_equal(uaio_identity_domain(), 0);
+	/* With the same attributes: what cannot be compared is never the same. */
+	uaio_identity_changed(UAIO_CHANGED_DOMAIN);
+	assert_int_not_equal(uaio_identity_mine(), first);
+	return 0;
+}
+
+static void a_domain_is_nobody_elses(void **state)
+{
+	struct unit_thread thread;
+
+	(void)state;
+	unit_thread_start(&thread, change_domain, NULL);
+	assert_int_equal(unit_thread_join(&thread), 0);
+	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+}
+
+static void after_a_change_of_all_threads_nothing_is_compared(void **state)
+{
+	uint32_t somebody;
+
+	(void)state;
+	become(SOMEBODY);
+	somebody = uaio_identity_mine();
+	become(0);
+	uaio_identity_changed(UAIO_CHANGED_PROCESS);
+	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+	(void)uaio_identities_become_many();
+	become(SOMEBODY);
+	assert_int_not_equal(uaio_identity_mine(), somebody);
+	assert_int_not_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+	become(0);
+	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+}
+
+/* atomic: 1 more than the identity of a thread that was created */
+static uint32_t of_heir;
+
+static void *tell(void *arg)
+{
+	(void)arg;
+	uaio_thread_begin("uaio-test");
+	/* relaxed: nothing else is read */
+	store_relaxed(&of_heir, uaio_identity_mine() + 1);
+	uaio_thread_end();
+	return NULL;
+}
+
+static bool has_told(void *arg)
+{
+	(void)arg;
+	return load_relaxed(&of_heir);
+}
+
+static void a_thread_has_the_identity_of_its_creator(void **state)
+{
+	uint32_t mine;
+
+	(void)state;
+	become(SOMEBODY);
+	mine = uaio_identity_mine();
+	store_relaxed(&of_heir, 0);
+	assert_int_equal(uaio_thread_start(tell, NULL), 0);
+	become(0);
+	unit_await(has_told, NULL);
+	assert_int_equal(load_relaxed(&of_heir), mine + 1);
+}
+
+/* As if by an instruction of the program's own. */
+static void what_nobody_has_told_is_found_if_it_may_happen(void **state)
+{
+	(void)state;
+	(void)setfsuid(SOMEBODY);
+	assert_int_equal(uaio_wq_enlist(), 0);
+	uaio_identities_become_unproved();
+	assert_int_not_equal(uaio_wq_enlist(), 0);
+	assert_int_not_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+	(void)setfsuid(0);
+	assert_int_equal(uaio_wq_enlist(), 0);
+}
+
+static void more_identities_than_crews_are_refused(void **state)
+{
+	unsigned crews[UAIO_WQ_CREWS], nr = 0;
+
+	(void)state;
+	do {
+		become(1000 + nr);
+		crews[nr] = uaio_wq_enlist();
+	} while (crews[nr] != UAIO_WQ_NO_CREW && ++nr < UAIO_WQ_CREWS);
+	assert_true(nr < UAIO_WQ_CREWS);
+	assert_true(nr >= UAIO_WQ_CREWS - 4);
+	become(1000);
+	assert_int_equal(uaio_wq_enlist(), crews[0]);
+	uaio_wq_delist(crews[0]);
+	while (nr--)
+		uaio_wq_delist(crews[nr]);
+	become(0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(who_changes_back_is_whom_it_was, set_up),
+		cmocka_unit_test_setup(a_domain_is_nobody_elses, set_up),
+		cmocka_unit_test_setup(
+			after_a_change_of_all_threads_nothing_is_compared,
+			set_up),
+		cmocka_unit_test_setup(a_thread_has_the_identity_of_its_creator,
+				       set_up),
+		cmocka_unit_test_setup(
+			what_nobody_has_told_is_found_if_it_may_happen, set_up),
+		cmocka_unit_test_setup(more_identities_than_crews_are_refused,
+				       set_up),
+	};
+
+	/* Only root may take another id. */
+	if (geteuid() != 0)
+		return 77;
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

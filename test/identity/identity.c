@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * identity CHANGE: a thread changes as whom it makes its calls, and then makes the
+ * same requests in each way there is. Prints a line for each request: its result, and
+ * what it has made. The kernel and the library must print the same.
+ *
+ * Run as root, in an empty directory that everybody may enter.
+ */
+#include <aio.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <liburing.h>
+#include <linux/aio_abi.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534, BYTES = 4096, FILL_BYTES = 256 << 10 };
+
+/* Status of a program whose kernel lacks what is tested. */
+enum { SKIPPED = 77 };
+
+static void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("cannot %s: %s\n", what, strerror(errno));
+	exit(2);
+}
+
+/*
+ * Changes
+ */
+
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3,
+						   0 };
+	struct __user_cap_data_struct none[2] = { { 0 } };
+
+	must(syscall(SYS_capset, &header, none) == 0, "drop capabilities");
+}
+
+static void take_fsuid(void)
+{
+	setfsgid(NOBODY);
+	setfsuid(NOBODY);
+}
+
+/* By the system call, which changes this thread only. */
+static void take_ids(void)
+{
+	must(syscall(SYS_setgroups, 0, NULL) == 0, "drop groups");
+	must(syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY) == 0, "set gids");
+	must(syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0, "set uids");
+}
+
+/* By the C library's functions, which change all threads. */
+static void take_ids_of_all(void)
+{
+	must(setgroups(0, NULL) == 0, "drop groups");
+	must(setresgid(NOBODY, NOBODY, NOBODY) == 0, "set gids");
+	must(setresuid(NOBODY, NOBODY, NOBODY) == 0, "set uids");
+}
+
+/* Then a directory of group 4 may be entered. */
+static void take_group(void)
+{
+	const gid_t groups[] = { 4 };
+
+	must(syscall(SYS_setgroups, 1, groups) == 0, "take a group");
+	setfsgid(NOBODY);
+	setfsuid(NOBODY);
+}
+
+static void enter_landlock(void)
+{
+	struct landlock_ruleset_attr attr = {
+		.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_DIR |
+				     LANDLOCK_ACCESS_FS_REMOVE_FILE |
+				     LANDLOCK_ACCESS_FS_READ_FILE |
+				     LANDLOCK_ACCESS_FS_WRITE_FILE |
+				     LANDLOCK_ACCESS_FS_MAKE_REG,
+	};
+	long rules =
+		syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+
+	if (rules < 0) {
+		printf("no landlock\n");
+		exit(SKIPPED);
+	}
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+	must(syscall(SYS_landlock_restrict_self, rules, 0) == 0, "restrict");
+	close((int)rules);
+}
+
+static void leave_directory(void)
+{
+	must(unshare(CLONE_FS) == 0, "unshare");
+	must(chdir("other") == 0, "change the directory");
+}
+
+static void change_umask(void)
+{
+	must(unshare(CLONE_FS) == 0, "unshare");
+	umask(0077);
+}
+
+/* After that a request is made as before. */
+static void come_back(void)
+{
+	take_fsuid();
+	setfsuid(0);
+	setfsgid(0);
+}
+
+static void change_nothing(void)
+{
+}
+
+static const struct {
+	const char *name;
+	void (*change)(void);
+} changes[] = {
+	{ "fsuid", take_fsuid },
+	{ "capabilities", drop_capabilities },
+	{ "ids", take_ids },
+	{ "ids-of-all", take_ids_of_all },
+	{ "group", take_group },
+	{ "landlock", enter_landlock },
+	{ "directory", leave_directory },
+	{ "umask", change_umask },
+	{ "back", come_back },
+	{ "nothing", change_nothing },
+};
+
+/*
+ * Requests
+ */
+
+enum op { OPEN, CREATE, MKDIR, UNLINK, WRITE, FILL, NR_OPS };
+
+static const char *const op_names[NR_OPS] = { "open",   "create", "mkdir",
+					      "unlink", "write",  "fill" };
+
+static int suid_fd; /* of a file that has the set-user-ID bit */
+static int full_fd; /* of one on a file system whose free blocks are reserved */
+static char buf[FILL_BYTES] __attribute__((aligned(4096)));
+
+static void prepare(struct io_uring_sqe *sqe, enum op op)
+{
+	switch (op) {
+	case OPEN:
+		io_uring_prep_openat(sqe, AT_FDCWD, "private/file", O_RDWR, 0);
+		break;
+	case CREATE:
+		io_uring_prep_openat(sqe, AT_FDCWD, "created", O_RDWR | O_CREAT,
+				     0666);
+		break;
+	case MKDIR: io_uring_prep_mkdirat(sqe, AT_FDCWD, "made", 0777); break;
+	case UNLINK:
+		io_uring_prep_unlinkat(sqe, AT_FDCWD, "private/file", 0);
+		break;
+	case WRITE: io_uring_prep_write(sqe, suid_fd, buf, BYTES, 0); break;
+	default: io_uring_prep_write(sqe, full_fd, buf, FILL_BYTES, 0); break;
+	}
+	sqe->user_data = 1;
+}
+
+static int wait_one(struct io_uring *ring)
+{
+	struct io_uring_cqe *cqe;
+	int res = 0;
+	uint64_t data;
+
+	do {
+		must(io_uring_wait_cqe(ring, &cqe) == 0, "wait");
+		data = cqe->user_data;
+		if (data)
+			res = cqe->res;
+		io_uring_cqe_seen(ring, cqe);
+	} while (!data);
+	return res;
+}
+
+/* What another thread does with the ring, or the pipe, of one that has changed. */
+struct other {
+	struct io_uring *ring;
+	int pipe;
+	int res;
+};
+
+static void *write_and_wait(void *arg)
+{
+	struct other *other = arg;
+
+	must(write(other->pipe, "x", 1) == 1, "write to the pipe");
+	other->res = wait_one(other->ring);
+	return NULL;
+}
+
+static int submit_one(struct io_uring *ring, enum op op, unsigned flags)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	prepare(sqe, op);
+	sqe->flags = (uint8_t)(sqe->flags | flags);
+	must(io_uring_submit(ring) > 0, "submit");
+	return wait_one(ring);
+}
+
+static int submit_plain(struct io_uring *ring, enum op op)
+{
+	return submit_one(ring, op, 0);
+}
+
+static int submit_async(struct io_uring *ring, enum op op)
+{
+	return submit_one(ring, op, IOSQE_ASYNC);
+}
+
+static int submit_drain(struct io_uring *ring, enum op op)
+{
+	io_uring_prep_nop(io_uring_get_sqe(ring));
+	return submit_one(ring, op, IOSQE_IO_DRAIN);
+}
+
+/* The first of a chain reads from a pipe, which another thread writes to. */
+static struct other other;
+static pthread_barrier_t meeting;
+
+static void *be_other(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		pthread_barrier_wait(&meeting);
+		if (!other.ring)
+			return NULL;
+		write_and_wait(&other);
+		pthread_barrier_wait(&meeting);
+	}
+}
+
+static int submit_chain(struct io_uring *ring, enum op op)
+{
+	static char byte;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+	int ends[2];
+
+	must(pipe(ends) == 0, "make a pipe");
+	io_uring_prep_read(sqe, ends[0], &byte, 1, 0);
+	sqe->flags |= IOSQE_IO_LINK;
+	sqe->user_data = 0;
+	prepare(io_uring_get_sqe(ring), op);
+	must(io_uring_submit(ring) == 2, "submit a chain");
+	other.ring = ring;
+	other.pipe = ends[1];
+	pthread_barrier_wait(&meeting);
+	pthread_barrier_wait(&meeting);
+	close(ends[0]);
+	close(ends[1]);
+	return other.res;
+}
+
+/* The ring was made before the change, with a thread that polls. */
+static struct io_uring polled;
+
+static int submit_polled(struct io_uring *ring, enum op op)
+{
+	(void)ring;
+	return submit_one(&polled, op, 0);
+}
+
+/* Kernel AIO only writes. */
+static int submit_aio(struct io_uring *ring, enum op op)
+{
+	aio_context_t context = 0;
+	struct iocb iocb = {
+		.aio_lio_opcode = IOCB_CMD_PWRITE,
+		.aio_fildes = (uint32_t)(op == WRITE ? suid_fd : full_fd),
+		.aio_buf = (uintptr_t)buf,
+		.aio_nbytes = op == WRITE ? BYTES : FILL_BYTES,
+	};
+	struct iocb *list = &iocb;
+	struct io_event event;
+
+	(void)ring;
+	must(syscall(SYS_io_setup, 8, &context) == 0, "io_setup");
+	must(syscall(SYS_io_submit, context, 1l, &list) == 1, "io_submit");
+	must(syscall(SYS_io_getevents, context, 1l, 1l, &event, NULL) == 1,
+	     "io_getevents");
+	must(syscall(SYS_io_destroy, context) == 0, "io_destroy");
+	return (int)event.res;
+}
+
+static int submit_posix(struct io_uring *ring, enum op op)
+{
+	struct aiocb cb = {
+		.aio_fildes = op == WRITE ? suid_fd : full_fd,
+		.aio_buf = buf,
+		.aio_nbytes = op == WRITE ? BYTES : FILL_BYTES,
+	};
+	const struct aiocb *list[] = { &cb };
+	int error;
+
+	(void)ring;
+	must(aio_write(&cb) == 0, "aio_write");
+	while (aio_error(&cb) == EINPROGRESS)
+		must(aio_suspend(list, 1, NULL) == 0, "aio_suspend");
+	error = aio_error(&cb);
+	return error ? -error : (int)aio_return(&cb);
+}
+
+/* By a thread that the changed one creates. */
+struct heir {
+	struct io_uring *ring;
+	enum op op;
+	int res;
+};
+
+static void *inherit(void *arg)
+{
+	struct heir *heir = arg;
+
+	heir->res = submit_one(heir->ring, heir->op, IOSQE_ASYNC);
+	return NULL;
+}
+
+static int submit_heir(struct io_uring *ring, enum op op)
+{
+	struct heir heir = { .ring = ring, .op = op };
+	pthread_t thread;
+
+	must(pthread_create(&thread, NULL, inherit, &heir) == 0,
+	     "create a thread");
+	pthread_join(thread, NULL);
+	return heir.res;
+}
+
+static const struct {
+	const char *name;
+	int (*submit)(struct io_uring *ring, enum op op);
+} ways[] = {
+	{ "plain", submit_plain },   { "async", submit_async },
+	{ "drain", submit_drain },   { "chain", submit_chain },
+	{ "polled", submit_polled }, { "heir", submit_heir },
+	{ "aio", submit_aio },       { "posix", submit_posix },
+};
+
+/*
+ * One change
+ */
+
+static void make_file(const char *path, mode_t mode)
+{
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+	must(fd >= 0 && fchmod(fd, mode) == 0, "make a file");
+	close(fd);
+}
+
+/* Fill the file system, but for what is reserved for whoever has the capability. */
+static void fill(void)
+{
+	int fd = open("filler", O_RDWR | O_CREAT, 0600);
+	struct statvfs vfs;
+
+	must(fd >= 0 && fstatvfs(fd, &vfs) == 0, "look for free blocks");
+	if (vfs.f_bfree == vfs.f_bavail) {
+		printf("no reserved blocks\n");
+		exit(SKIPPED);
+	}
+	must(vfs.f_blocks * vfs.f_frsize < 64ul << 20,
+	     "fill so large a file system");
+	/* What was written before may be allocated now, and leave less. */
+	for (off_t nr = (off_t)vfs.f_bavail; nr > 0; nr--)
+		if (posix_fallocate(fd, 0, nr * (off_t)vfs.f_frsize) == 0)
+			break;
+	close(fd);
+}
+
+/* A place as it is for each request, whatever those before it did. */
+static void make_place(enum op op)
+{
+	must(system("rm -rf private other created made suid full filler") == 0,
+	     "clean up");
+	must(mkdir("private", 0700) == 0 && mkdir("other", 0777) == 0, "mkdir");
+	must(chmod(".", 0777) == 0 && chmod("other", 0777) == 0, "chmod");
+	/* Whoever is of group 4 may enter; nobody may write. */
+	must(chown("private", 1, 4) == 0 && chmod("private", 0750) == 0,
+	     "give away");
+	make_file("private/file", 0640);
+	must(chown("private/file", 1, 4) == 0, "give away");
+	make_file("suid", 04755);
+	make_file("full", 0600);
+	if (op == FILL)
+		fill();
+}
+
+static void print_made(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		printf(" %s %o %u %u", path, st.st_mode, st.st_uid, st.st_gid);
+}
+
+/*
+ * Threads that execute requests are there before the change. In the kernel each thread
+ * that submits has its own, which keep its former root and directory: this is another.
+ */
+static void *warm_up(void *arg)
+{
+	struct io_uring *ring = arg;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+	struct statx sx;
+
+	io_uring_prep_statx(sqe, AT_FDCWD, ".", 0, STATX_ALL, &sx);
+	sqe->flags |= IOSQE_ASYNC;
+	sqe->user_data = 1;
+	must(io_uring_submit(ring) == 1 && wait_one(ring) == 0, "statx");
+	return NULL;
+}
+
+/* In a child: make the request, and leave what came of it to the parent. */
+static void act(unsigned change, unsigned way, enum op op, int out)
+{
+	struct io_uring ring;
+	struct io_uring_params params = { .flags = IORING_SETUP_SQPOLL };
+	pthread_t thread;
+	int res;
+
+	umask(0022);
+	suid_fd = open("suid", O_RDWR | (way & 1 ? O_DSYNC : 0));
+	full_fd = open("full", O_RDWR);
+	must(suid_fd >= 0 && full_fd >= 0, "open files");
+	must(io_uring_queue_init(8, &ring, 0) == 0, "make a ring");
+	must(io_uring_queue_init_params(8, &polled, &params) == 0,
+	     "make a ring that is polled");
+	must(pthread_create(&thread, NULL, warm_up, &ring) == 0, "a thread");
+	pthread_join(thread, NULL);
+	pthread_barrier_init(&meeting, NULL, 2);
+	must(pthread_create(&thread, NULL, be_other, NULL) == 0, "a thread");
+	changes[change].change();
+	res = ways[way].submit(&ring, op);
+	if (op == OPEN || op == CREATE)
+		res = res < 0 ? res : 0;
+	/* Some blocks may be left to everybody. */
+	if (op == FILL)
+		res = res == FILL_BYTES;
+	must(write(out, &res, sizeof(res)) == sizeof(res), "tell");
+	other.ring = NULL;
+	pthread_barrier_wait(&meeting);
+	pthread_join(thread, NULL);
+	exit(0);
+}
+
+static int run(unsigned change, unsigned way, enum op op)
+{
+	int ends[2], status, res;
+	pid_t child;
+
+	make_place(op);
+	fflush(stdout);
+	must(pipe(ends) == 0, "make a pipe");
+	child = fork();
+	must(child >= 0, "fork");
+	if (!child)
+		act(change, way, op, ends[1]);
+	close(ends[1]);
+	must(waitpid(child, &status, 0) == child, "wait");
+	if (read(ends[0], &res, sizeof(res)) != sizeof(res)) {
+		printf("the child has failed: status %x\n", status);
+		exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+	}
+	close(ends[0]);
+	printf("%s %s %s: %d", changes[change].name, ways[way].name,
+	       op_names[op], res);
+	print_made("created");
+	print_made("other/created");
+	print_made("made");
+	print_made("other/made");
+	print_made("private/file");
+	if (op == WRITE)
+		print_made("suid");
+	printf("\n");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	enum { NR_CHANGES = sizeof(changes) / sizeof(*changes) };
+	unsigned change = 0;
+
+	while (change < NR_CHANGES &&
+	       (argc < 2 || strcmp(argv[1], changes[change].name) != 0))
+		change++;
+	if (change == NR_CHANGES) {
+		fprintf(stderr, "usage: identity CHANGE\n");
+		return 2;
+	}
+	for (unsigned way = 0; way < sizeof(ways) / sizeof(*ways); way++)
+		for (unsigned op = 0; op < NR_OPS; op++)
+			if ((ways[way].submit != submit_aio &&
+			     ways[way].submit != submit_posix) ||
+			    op >= WRITE)
+				run(change, way, (enum op)op);
+	return 0;
+}

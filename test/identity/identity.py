@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""identity.py --build DIR --client PROGRAM [--backend NAME] SENTENCE: as whom requests
+are made.
+
+The client changes as whom it makes its calls, and makes requests in many ways. The
+kernel and the library must print the same. With --list it prints the sentences, one a
+line.
+"""
+import argparse
+import difflib
+import os
+import sys
+
+sys.dont_write_bytecode = True  # leave the source tree clean
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "oracle"))
+import sandbox  # noqa: E402
+
+DEADLINE = 300
+SIZE = 16 << 20
+CASES = {
+    "a thread that takes another fsuid has its requests made as itself": "fsuid",
+    "a thread that drops its capabilities has its requests made as itself":
+        "capabilities",
+    "a thread that sets its own ids has its requests made as itself": "ids",
+    "a process that sets its ids has its requests made as itself": "ids-of-all",
+    "a thread that takes a group has its requests made as itself": "group",
+    "a thread in a Landlock domain has its requests made as itself": "landlock",
+    "a thread with a working directory of its own has its requests made there":
+        "directory",
+    "a thread with a umask of its own has its requests made with it": "umask",
+    "a thread that takes its former fsuid again is as it was": "back",
+    "a thread that changes nothing has its requests made as the process":
+        "nothing",
+}
+
+# The C library changes the ids of all threads, those of the library, too. In the
+# kernel the thread that polls a ring keeps them.
+DIFFERS = "ids-of-all polled"
+
+
+def lines(output):
+    return [line for line in output.splitlines()
+            if not line.startswith(DIFFERS)]
+
+
+def run(box, name, command, env):
+    status, output = sandbox.run(command, DEADLINE, cwd=box.ext4(name, SIZE, True),
+                                 env=env)
+    if status not in (0, sandbox.SKIP):
+        print(f"{name}: status {status}\n{output[-3000:]}")
+    return status, lines(output)
+
+
+def compare(box, client, change, options):
+    status, wanted = run(box, "kernel", [client, change], {})
+    if status:
+        return status
+    print(f"{len(wanted)} requests")
+    worst = 0
+    for name, env in (("inline", {}), ("workers", {"UAIO_FORCE_WORKER": "1"})):
+        status, found = run(box, name, box.uaio(
+            client, change, options=["--uring=always", "--posix=on", *options]), env)
+        if status or found != wanted:
+            worst = 1
+            print("\n".join(difflib.unified_diff(wanted, found, "kernel", name,
+                                                 lineterm="", n=0)))
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build")
+    parser.add_argument("--client")
+    parser.add_argument("--backend")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("sentence", nargs="?")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(CASES))
+        return 0
+    box = sandbox.Sandbox(args.build)
+    if not box.is_private or not box.has_kernel_uring() \
+            or not box.has_kernel_aio():
+        print("needs root, and the kernel's io_uring and AIO")
+        return sandbox.SKIP
+    change = CASES[args.sentence]
+    options = [f"--backend={args.backend}"] if args.backend else []
+    return compare(box, os.path.abspath(args.client), change, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
