@@ -96,7 +96,10 @@ static bool is_taken(int fd, mode_t type)
 	struct stat st;
 	int ret = sys_fstat(fd, &st);
 
-	return ret == -EBADF || (ret == 0 && (st.st_mode & S_IFMT) != type);
+	/* A filter may answer fstat with that, too. */
+	if (ret == -EBADF)
+		return sys_fcntl(fd, F_GETFD, 0) == -EBADF;
+	return ret == 0 && (st.st_mode & S_IFMT) != type;
 }
 
 /*
