@@ -96,9 +96,10 @@ void uaio_host_prove_identity(void)
 	bool were_many = uaio_identities_are_many();
 
 	/* Else it is done as the library comes up. */
-	if (!uaio_engine_is_up())
+	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
 	uaio_identities_prove();
+	uaio_leave();
 	if (!were_many && uaio_identities_are_many())
 		hold();
 }

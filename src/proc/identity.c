@@ -142,6 +142,7 @@ bool uaio_identities_become_many(void)
 	bool were_one = !load_relaxed(&uaio_identities);
 
 	or_relaxed(&uaio_identities, UAIO_IDENTITIES_MANY);
+	/* A handler inside the library must not wait for its locks. */
 	if (uaio_enter()) {
 		note_mine();
 		uaio_leave();
@@ -166,8 +167,18 @@ void uaio_identities_prove(void)
 	    !uaio_identity_may_change || !uaio_attributes_ask(&attributes) ||
 	    !uaio_attributes_may_change(&attributes))
 		return;
-	if (uaio_identity_may_change())
+	if (uaio_identity_may_change()) {
+		/* So that this thread's attributes are those of its number. */
+		note_mine();
 		uaio_identities_become_unproved();
+	}
+}
+
+void uaio_identities_forget(void)
+{
+	table.lock = (struct uaio_lock){ 0 };
+	for (unsigned i = 0; i < NR_KNOWN; i++)
+		table.known[i].is_known = false;
 }
 
 static void forget_all(void)

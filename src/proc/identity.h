@@ -77,10 +77,16 @@ void uaio_identities_become_unproved(void);
 /*
  * Called before the first request, and when code may have been loaded: ask by may_change
  * whether an instruction of the program's own may change ids, groups or capabilities,
- * unless this thread has none that it could change. Context: any thread that may take
- * the loader's lock; no lock is held.
+ * unless this thread has none that it could change. Context: inside, by a thread that
+ * may take the loader's lock; no lock is held.
  */
 void uaio_identities_prove(void);
+
+/*
+ * Called in a child of fork(): another thread of the parent may have held the lock. The
+ * thread keeps its number.
+ */
+void uaio_identities_forget(void);
 
 /* Set when the library is loaded, for the above; or NULL: nothing is asked. */
 extern bool (*uaio_identity_may_change)(void)

@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "proc/identity.h"
 #include "proc/handlers.h"
 #include "proc/ownfd.h"
 #include "proc/table.h"
@@ -222,6 +223,7 @@ static void forget_in_child(void)
 	bool is_other = forking.is_other;
 
 	uaio_handlers_forget();
+	uaio_identities_forget();
 	after_fork();
 	uaio_ownfd_drop(!is_other);
 	if (!is_wiped_on_fork)

@@ -183,9 +183,11 @@ static inline struct uaio_queue *uaio_queue_of(struct uaio_group *group)
 /* Return: whether the calling thread submits as another, who has made the queue. */
 static inline bool uaio_queue_is_anothers(const struct uaio_queue *queue)
 {
-	return uaio_identities_are_many() && queue->is_makers &&
-	       queue->start_nr == uaio_engine_start_nr() &&
-	       queue->identity != uaio_identity_mine();
+	if (likely(!uaio_identities_are_many()) || !queue->is_makers ||
+	    queue->start_nr != uaio_engine_start_nr())
+		return false;
+	uaio_identity_check();
+	return queue->identity != uaio_identity_mine();
 }
 
 /* A door may keep data of its own, which its sink uses, under this lock. */

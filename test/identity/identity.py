@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""identity.py --build DIR --client PROGRAM [--backend NAME] SENTENCE: as whom requests
-are made.
+"""identity.py --build DIR --client PROGRAM --own-calls PROGRAM SENTENCE: as whom
+requests are made.
 
 The client changes as whom it makes its calls, and makes requests in many ways. The
 kernel and the library must print the same. With --list it prints the sentences, one a
@@ -19,6 +19,8 @@ import sandbox  # noqa: E402
 
 DEADLINE = 300
 SIZE = 16 << 20
+OWN = ("a thread that changes by its own instruction has its requests made "
+       "as itself")
 CASES = {
     "a thread that takes another fsuid has its requests made as itself": "fsuid",
     "a thread that drops its capabilities has its requests made as itself":
@@ -31,6 +33,7 @@ CASES = {
         "directory",
     "a thread with a umask of its own has its requests made with it": "umask",
     "a thread that takes its former fsuid again is as it was": "back",
+    OWN: "fsuid",
     "a thread that changes nothing has its requests made as the process":
         "nothing",
 }
@@ -73,6 +76,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build")
     parser.add_argument("--client")
+    parser.add_argument("--own-calls")
     parser.add_argument("--backend")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("sentence", nargs="?")
@@ -87,7 +91,8 @@ def main():
         return sandbox.SKIP
     change = CASES[args.sentence]
     options = [f"--backend={args.backend}"] if args.backend else []
-    return compare(box, os.path.abspath(args.client), change, options)
+    client = args.own_calls if args.sentence == OWN else args.client
+    return compare(box, os.path.abspath(client), change, options)
 
 
 if __name__ == "__main__":
