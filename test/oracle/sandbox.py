@@ -163,9 +163,9 @@ class Sandbox:
              os.path.join(self.build, "test", "oracle", "-".join([tool, *names]))],
             stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
-    def uaio_only(self, *command):
+    def uaio_only(self, *command, options=()):
         """On uaio, in such a way that falling back to the kernel would fail."""
-        return self.deny_aio(*self.uaio(*command))
+        return self.deny_aio(*self.uaio(*command, options=options))
 
 
 def hide_from_loader(folder):
