@@ -315,6 +315,9 @@ void uaio_handlers_start(void)
 {
 	if (uaio_sleep_stop_at || !uaio_may_call(UAIO_CALL_TGSIGQUEUEINFO))
 		return;
+	/* A child of fork() has its parent's, and may be behind another filter. */
+	if (load_relaxed(&handlers.is_on))
+		return;
 	uaio_lock(&handlers.lock, UAIO_RANK_HANDLERS);
 	/* relaxed, both: handlers that are set meanwhile may not be deferred */
 	store_relaxed(&uaio_sleep_stop_of, stop_of);
