@@ -21,6 +21,8 @@
 enum {
 	/* The manager ends when it has had nothing to do for so long. */
 	IDLE_MS = 5000,
+	/* One that has to stay looks so often whether the program has ended. */
+	STAY_MS = 1000,
 	/* After so long it tries again to create a thread that was refused. */
 	REFUSED_NS = 10000000,
 	/* After so long it looks again whether calls have become slow. */
@@ -224,15 +226,16 @@ static bool await_call(struct uaio_wq_crew *crew)
 
 	for (;;) {
 		uint32_t key = uaio_ec_prepare(&manager->calls);
+		/* It keeps no process from ending. */
+		bool may_stay = is_late && !uaio_threads_are_last();
 		bool was_called;
 
 		uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
 		was_called = manager->is_called;
 		manager->is_called = false;
 		/* relaxed: who enlists takes this lock next (C2) */
-		if (is_late && !was_called &&
-		    load_relaxed(&crew->nr_enlisted)) {
-			deadline = uaio_now_ns() + idle_ns(crew);
+		if (may_stay && load_relaxed(&crew->nr_enlisted)) {
+			deadline = uaio_now_ns() + STAY_MS * 1000000ll;
 			is_late = false;
 		}
 		if (is_late && !was_called)

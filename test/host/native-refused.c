@@ -26,7 +26,12 @@ enum { NR = 64, STATUS = 42 };
  * What the machine allows
  */
 
-long native_call(long nr, long a, long b, long c, long d, long e)
+/*
+ * Not through the library. In line, so that the code shows which call each is: one that
+ * may be any call is one that may change ids (proc/identity.h).
+ */
+static inline __attribute__((always_inline)) long
+native_call(long nr, long a, long b, long c, long d, long e)
 {
 	long ret;
 #if defined(__x86_64__)

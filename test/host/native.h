@@ -8,9 +8,6 @@
 
 #include <stdbool.h>
 
-/* Make the call by an instruction of the program's own. Return: -errno. */
-long native_call(long nr, long a, long b, long c, long d, long e);
-
 /*
  * Return: whether the kernel takes direct requests in this process, so that the
  * library may hand it some.
