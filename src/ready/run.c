@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "base/sys.h"
 #include "file/terminal.h"
@@ -88,6 +89,19 @@ static bool is_shut(const struct uaio_req *req, int fd)
 }
 
 /*
+ * Return: whether a worker of the request's identity is to make its call now. A send to a
+ * socket that listens fails, and nothing makes that one ready.
+ */
+static __attribute__((noinline)) bool is_for_its_own(const struct uaio_req *req,
+						     int fd)
+{
+	return is_ready_now(req, fd) ||
+	       (uaio_waitq_id_of(req) == UAIO_WAITQ_WRITE &&
+		req->file->flags & UAIO_FILE_F_SOCKET &&
+		uaio_sock_option(fd, SO_ACCEPTCONN) == 1);
+}
+
+/*
  * Try req on fd.
  * Return: the result; -EAGAIN: it waits on; UAIO_REQ_BLOCKS: a worker has to
  * execute it.
@@ -96,9 +110,8 @@ static int64_t try(struct uaio_req *req, int fd, bool is_known)
 {
 	int64_t res;
 
-	/* A worker of its own identity makes its call. */
 	if (unlikely(!uaio_req_is_mine(req)) && fd >= 0)
-		return is_ready_now(req, fd) ? UAIO_REQ_BLOCKS : -EAGAIN;
+		return is_for_its_own(req, fd) ? UAIO_REQ_BLOCKS : -EAGAIN;
 	res = uaio_req_try(req, fd, is_known);
 	if (res == UAIO_REQ_BLOCKS && fd >= 0 && !is_ready_now(req, fd))
 		return -EAGAIN;

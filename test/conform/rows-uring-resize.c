@@ -322,9 +322,10 @@ static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 	register uint64_t at __asm__("r9") = offset;
 	long ret;
 
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "0"((long)SYS_mmap), "D"(0L), "S"(bytes),
+	/* The number stands before it: this is seen to be no other call. */
+	__asm__ volatile("movl %1, %%eax\n\tsyscall"
+			 : "=&a"(ret)
+			 : "i"(SYS_mmap), "D"(0L), "S"(bytes),
 			   "d"((long)PROT_READ), "r"(flags), "r"(file), "r"(at)
 			 : "rcx", "r11", "memory");
 	REQUIRE(ret > 0 || ret < -4096);
