@@ -50,6 +50,8 @@ struct uaio_entry {
 		};
 		uint32_t is_unusual;
 	};
+	uint32_t
+		is_sure; /* identity.c's: its number was compared, or inherited */
 };
 
 extern _Thread_local struct uaio_entry uaio_entry

@@ -192,6 +192,7 @@ static void forget_all(void)
 
 void uaio_identity_changed(enum uaio_identity_change change)
 {
+	uaio_entry.is_sure = 1;
 	/* relaxed: only the number counts */
 	if (change == UAIO_CHANGED_DOMAIN)
 		uaio_entry.domain = add_relaxed(&last_domain, 1) + 1;
@@ -212,9 +213,10 @@ void uaio_identity_check(void)
 	struct uaio_attributes attributes;
 	bool is_same = false;
 
-	if (likely(!(load_relaxed(&uaio_identities) &
-		     UAIO_IDENTITIES_UNPROVED)))
+	if (likely(uaio_entry.is_sure && !(load_relaxed(&uaio_identities) &
+					   UAIO_IDENTITIES_UNPROVED)))
 		return;
+	uaio_entry.is_sure = 1;
 	if (!uaio_attributes_ask(&attributes)) {
 		take_new_number();
 		return;
@@ -246,6 +248,7 @@ static void *begin(void *arg)
 	free(arg);
 	uaio_entry.identity = own.identity;
 	uaio_entry.domain = own.domain;
+	uaio_entry.is_sure = 1;
 	return own.main(own.arg);
 }
 

@@ -106,8 +106,9 @@ enum uaio_identity_change {
 void uaio_identity_changed(enum uaio_identity_change change);
 
 /*
- * If identities are unproved, compare the attributes of the calling thread, and note
- * the change if they differ. Else it costs one load. Context: inside; no lock is held.
+ * Identities may differ: compare the attributes of the calling thread, and note the
+ * change if they differ; if identities are proved, only once, for a thread that the C
+ * library may have created by itself. Context: inside; no lock is held.
  */
 void uaio_identity_check(void);
 

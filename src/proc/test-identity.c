@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "proc/identity.h"
 
+#include <pthread.h>
 #include <sys/fsuid.h>
 #include <unistd.h>
 
@@ -123,6 +124,28 @@ static void a_thread_has_the_identity_of_its_creator(void **state)
 	assert_int_equal(load_relaxed(&of_heir), mine + 1);
 }
 
+/* The C library creates some by itself, for timers for example. */
+static void *enlist(void *crew)
+{
+	*(unsigned *)crew = uaio_wq_enlist();
+	assert_int_not_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
+	uaio_wq_delist(*(unsigned *)crew);
+	return NULL;
+}
+
+static void a_thread_that_nobody_has_told_of_is_compared(void **state)
+{
+	unsigned crew = 0;
+	pthread_t thread;
+
+	(void)state;
+	become(SOMEBODY);
+	assert_int_equal(pthread_create(&thread, NULL, enlist, &crew), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_not_equal(crew, 0);
+	become(0);
+}
+
 /* As if by an instruction of the program's own. */
 static void what_nobody_has_told_is_found_if_it_may_happen(void **state)
 {
@@ -165,6 +188,8 @@ int main(void)
 			set_up),
 		cmocka_unit_test_setup(a_thread_has_the_identity_of_its_creator,
 				       set_up),
+		cmocka_unit_test_setup(
+			a_thread_that_nobody_has_told_of_is_compared, set_up),
 		cmocka_unit_test_setup(
 			what_nobody_has_told_is_found_if_it_may_happen, set_up),
 		cmocka_unit_test_setup(more_identities_than_crews_are_refused,

@@ -308,6 +308,8 @@ void uaio_thread_begin(const char *name)
 {
 	uaio_sleep_own();
 	uaio_entry.depth = UAIO_DEPTH_OWN;
+	/* It has its creator's identity, whatever setuid() makes of all threads. */
+	uaio_entry.is_sure = 1;
 	uaio_table_is_mine();
 	become_ordinary();
 	/* If it fails (EPERM, or a smaller cpuset), they stay the creator's. */

@@ -309,6 +309,7 @@ void uaio_trap_look(struct uaio_trap_thread *self)
 		self->inherits = false;
 		uaio_entry.identity = self->identity;
 		uaio_entry.domain = self->domain;
+		uaio_entry.is_sure = 1;
 	}
 	if (likely(!parent))
 		return;
