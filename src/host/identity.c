@@ -19,7 +19,6 @@
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <threads.h>
 #include <unistd.h>
 
 #include "base/symver.h"
@@ -34,7 +33,12 @@ enum {
 	NR_LANDLOCK_RESTRICT_SELF = 446,
 	NR_LSM_SET_SELF_ATTR = 460,
 	IOPRIO_WHO_THREAD = 1,
+	/* of <threads.h>, which the tests have a file of the name of */
+	THRD_SUCCESS = 0,
+	THRD_NOMEM = 3,
 };
+
+typedef int thrd_main_fn(void *arg);
 
 /* The next definitions, usually the C library's; NULL until first needed. */
 static struct {
@@ -50,7 +54,7 @@ static struct {
 	int (*initgroups)(const char *, gid_t);
 	int (*pthread_create)(pthread_t *, const pthread_attr_t *,
 			      void *(*)(void *), void *);
-	int (*thrd_create)(thrd_t *, thrd_start_t, void *);
+	int (*thrd_create)(pthread_t *, thrd_main_fn *, void *);
 } next;
 
 /* What a call changes; NOTHING: whoever makes it stays the same. */
@@ -331,7 +335,8 @@ int initgroups(const char *user, gid_t group)
 UAIO_EXPORT int pthread_create(pthread_t *ret_thread,
 			       const pthread_attr_t *attr,
 			       void *(*main)(void *), void *arg);
-UAIO_EXPORT int thrd_create(thrd_t *ret_thread, thrd_start_t main, void *arg);
+UAIO_EXPORT int thrd_create(pthread_t *ret_thread, thrd_main_fn *main,
+			    void *arg);
 
 int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr,
 		   void *(*main)(void *), void *arg)
@@ -351,17 +356,17 @@ int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr,
  * As the two kinds of main function return their results in the same register, one
  * function begins both.
  */
-int thrd_create(thrd_t *ret_thread, thrd_start_t main, void *arg)
+int thrd_create(pthread_t *ret_thread, thrd_main_fn *main, void *arg)
 {
 	uaio_thread_main_fn *first = uaio_identity_inherit(
 		(uaio_thread_main_fn *)(void *)main, &arg);
 	int ret;
 
 	if (unlikely(!first))
-		return thrd_nomem;
+		return THRD_NOMEM;
 	ret = UAIO_HOST_NEXT(thrd_create)(ret_thread,
-					  (thrd_start_t)(void *)first, arg);
-	if (unlikely(ret != thrd_success))
+					  (thrd_main_fn *)(void *)first, arg);
+	if (unlikely(ret != THRD_SUCCESS))
 		uaio_identity_disinherit(first, arg);
 	return ret;
 }
