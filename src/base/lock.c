@@ -50,17 +50,17 @@ __attribute__((noinline)) void uaio_unlock_contended(struct uaio_lock *lock)
 #ifdef UAIO_TESTING
 #include "base/check.h"
 
-static _Thread_local uint32_t held; /* bit: a lock of that rank is held */
+static _Thread_local uint64_t held; /* bit: a lock of that rank is held */
 
 void uaio_rank_push(enum uaio_lock_rank rank)
 {
 	UAIO_CHECK(held >> rank == 0);
-	held |= 1u << rank;
+	held |= 1ull << rank;
 }
 
 void uaio_rank_pop(enum uaio_lock_rank rank)
 {
-	UAIO_CHECK(held & 1u << rank);
-	held &= ~(1u << rank);
+	UAIO_CHECK(held & 1ull << rank);
+	held &= ~(1ull << rank);
 }
 #endif

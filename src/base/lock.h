@@ -54,7 +54,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_FAULT,        /* how many requests each fault has seen */
 	UAIO_RANK_OWNFD,        /* descriptors of our own */
 	UAIO_RANK_SCAN, /* scanning the program's code for system calls */
-	UAIO_NR_RANKS,
+	UAIO_NR_RANKS,  /* at most 64 */
 };
 
 struct uaio_lock {
