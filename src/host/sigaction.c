@@ -54,6 +54,12 @@ void uaio_host_load_sigaction(void)
 	uaio_set_cancel_type = next.pthread_setcanceltype;
 }
 
+/*
+ * ThreadSanitizer sets handlers before any other code may run, and defers handlers by
+ * itself.
+ */
+#ifndef __SANITIZE_THREAD__
+
 int sigaction(int sig, const struct sigaction *action,
 	      struct sigaction *ret_old)
 {
@@ -117,3 +123,5 @@ int pthread_setcanceltype(int type, int *ret_old)
 		uaio_entry.is_async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
 	return ret;
 }
+
+#endif
