@@ -262,6 +262,12 @@ static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
 	return handle;
 }
 
+/* Workers may be reading it just then, and find either. */
+static __attribute__((noinline, no_sanitize("thread"))) void force_worker(void)
+{
+	uaio_config.force_worker = true;
+}
+
 /* The server has the kernel wait in the calls that submit: for room, or answers. */
 static void read_behind_served(struct slowfs *server, const char *path,
 			       unsigned nr_at_once)
@@ -275,7 +281,7 @@ static void read_behind_served(struct slowfs *server, const char *path,
 		submit_served(handle, IOCB_CMD_PREAD, fd, i);
 	slowfs_await(server, SLOWFS_READ, nr_at_once);
 	/* Others are a worker's. */
-	uaio_config.force_worker = true;
+	force_worker();
 	run_others();
 	slowfs_release(server, SLOWFS_READ);
 	reap_served(handle, SERVED);
