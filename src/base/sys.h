@@ -444,10 +444,27 @@ static inline int sys_uring_register(int fd, unsigned op, void *arg,
 
 /* memory */
 
+/*
+ * Whoever maps memory where another thread has unmapped some comes after that thread.
+ * ThreadSanitizer does not see these calls, and has to be told.
+ */
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#define UAIO_IS_MAPPED() __tsan_acquire(&uaio_calls)
+#define UAIO_IS_UNMAPPED() __tsan_release(&uaio_calls)
+#else
+#define UAIO_IS_MAPPED() ((void)0)
+#define UAIO_IS_UNMAPPED() ((void)0)
+#endif
+
 static inline void *sys_mmap(void *addr, size_t len, int prot, int flags)
 {
-	return (void *)uaio_sys6(SYS_mmap, (long)addr, (long)len, prot, flags,
-				 -1, 0);
+	void *memory = (void *)uaio_sys6(SYS_mmap, (long)addr, (long)len, prot,
+					 flags, -1, 0);
+
+	UAIO_IS_MAPPED();
+	return memory;
 }
 
 /* Return: true if what sys_mmap() or sys_mremap() gave is an errno. */
@@ -465,6 +482,7 @@ static inline void *sys_mmap_file(size_t len, int prot, int flags, int fd,
 
 static inline int sys_munmap(void *addr, size_t len)
 {
+	UAIO_IS_UNMAPPED();
 	return (int)uaio_sys6(SYS_munmap, (long)addr, (long)len, 0, 0, 0, 0);
 }
 
