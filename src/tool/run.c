@@ -304,6 +304,13 @@ static int settle_files(struct settings *settings)
 	return status;
 }
 
+static bool has_cpu(const struct uaio_cpus *cpus, size_t cpu)
+{
+	const size_t bits = 8 * sizeof(cpus->words[0]);
+
+	return cpus->words[cpu / bits] >> cpu % bits & 1;
+}
+
 /*
  * Refuses --cpus if it names no CPU that we may use: the command inherits our
  * mask. Names the first of those that are left out.
@@ -323,10 +330,8 @@ static int check_cpus(const struct settings *settings)
 		return uaio_diag(EXIT_REFUSED,
 				 "--%s=%s: the command may use none of these",
 				 name, text);
-	for (size_t cpu = 0; cpu < 8 * sizeof(asked); cpu++)
-		if (CPU_ISSET_S(cpu, sizeof(asked),
-				(cpu_set_t *)(void *)&asked) &&
-		    !CPU_ISSET_S(cpu, sizeof(used), (cpu_set_t *)(void *)&used))
+	for (size_t cpu = 0; cpu < UAIO_CPUS_MAX; cpu++)
+		if (has_cpu(&asked, cpu) && !has_cpu(&used, cpu))
 			return uaio_diag(0,
 					 "--%s=%s: the command may not use "
 					 "processor %zu and is run without it",
