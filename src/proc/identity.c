@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 
 #include "base/lock.h"
 #include "proc/attributes.h"
@@ -15,6 +16,9 @@ enum {
 	 */
 	NR_KNOWN = 256,
 };
+
+/* Other C libraries than glibc do not have it. */
+#pragma weak __libc_single_threaded
 
 uint32_t uaio_identities;
 
@@ -158,25 +162,46 @@ void uaio_identities_become_unproved(void)
 
 bool (*uaio_identity_may_change)(void);
 
-void uaio_identities_prove(void)
+static uint32_t is_answered; /* atomic: the question below was answered once */
+/*
+ * This process is a child of fork(), and its parent had other threads. One of them may
+ * have held the loader's lock, which nobody releases in the child.
+ */
+static bool is_beside_lost_threads;
+
+/* Return: whether code of the program may change this thread's attributes unnoticed. */
+static bool may_change(void)
 {
 	struct uaio_attributes attributes;
 
-	/* relaxed: it is never taken back */
-	if (load_relaxed(&uaio_identities) & UAIO_IDENTITIES_UNPROVED ||
-	    !uaio_identity_may_change || !uaio_attributes_ask(&attributes) ||
+	if (!uaio_attributes_ask(&attributes) ||
 	    !uaio_attributes_may_change(&attributes))
+		return false;
+	return is_beside_lost_threads || uaio_identity_may_change();
+}
+
+void uaio_identities_prove(void)
+{
+	/* relaxed, both: they are never taken back */
+	if (load_relaxed(&uaio_identities) & UAIO_IDENTITIES_UNPROVED ||
+	    !uaio_identity_may_change)
 		return;
-	if (uaio_identity_may_change()) {
+	/* The parent's answer holds for the child, which must not ask. */
+	if (is_beside_lost_threads && load_relaxed(&is_answered))
+		return;
+	if (may_change()) {
 		/* So that this thread's attributes are those of its number. */
 		note_mine();
 		uaio_identities_become_unproved();
 	}
+	store_relaxed(&is_answered, 1);
 }
 
 void uaio_identities_forget(void)
 {
 	table.lock = (struct uaio_lock){ 0 };
+	is_beside_lost_threads |=
+		!&__libc_single_threaded || !__libc_single_threaded;
 	for (unsigned i = 0; i < NR_KNOWN; i++)
 		table.known[i].is_known = false;
 }
