@@ -361,18 +361,22 @@ static long control(struct uaio_trap_thread *self, const long a[6])
 	switch (a[0]) {
 	case SET_DISPATCH: return -EINVAL; /* as a kernel without it */
 	case PR_SET_SECCOMP: return filter(SYS_prctl, a);
+	case PR_SET_SECUREBITS: return calls.ops->call(SYS_prctl, a);
 	default: return pass(self);
 	}
 }
 
 /*
- * The kernel changes one thread. The C library does it for all that it knows, which
- * are the library's, and this one.
+ * The kernel changes one thread. If that is the program's only thread, the C library
+ * changes it and the library's threads, as setuid() would. Of several threads the others
+ * stay as they are, and so do the library's: the thread has another identity.
  */
 static long change_ids(long nr, const long a[6])
 {
 	int ret;
 
+	if (!uaio_trap_is_alone())
+		return calls.ops->call(nr, a);
 	switch (nr) {
 	case SYS_setuid: ret = setuid((uid_t)a[0]); break;
 	case SYS_setgid: ret = setgid((gid_t)a[0]); break;

@@ -19,6 +19,7 @@ import sandbox  # noqa: E402
 
 DEADLINE = 300
 SIZE = 16 << 20
+STATIC = "threads of a static program have their requests made as themselves"
 OWN = ("a thread that changes by its own instruction has its requests made "
        "as itself")
 CASES = {
@@ -34,6 +35,7 @@ CASES = {
     "a thread with a umask of its own has its requests made with it": "umask",
     "a thread that takes its former fsuid again is as it was": "back",
     OWN: "fsuid",
+    STATIC: "fsuid ids group landlock directory",
     "a thread that changes nothing has its requests made as the process":
         "nothing",
 }
@@ -54,6 +56,25 @@ def run(box, name, command, env):
     if status not in (0, sandbox.SKIP):
         print(f"{name}: status {status}\n{output[-3000:]}")
     return status, lines(output)
+
+
+def compare_static(box, client):
+    worst = 0
+    for change in CASES[STATIC].split():
+        found = {}
+        for name, command in (("kernel", [client, change]),
+                              ("trap", box.uaio(client, change, options=[
+                                  "--trap", "--uring=always"]))):
+            status, all_lines = run(box, f"{name}-{change}", command, {})
+            # POSIX AIO is the program's own, within it.
+            found[name] = [line for line in all_lines if " posix " not in line]
+            worst = worst or status
+        if found["kernel"] != found["trap"]:
+            worst = 1
+            print("\n".join(difflib.unified_diff(
+                found["kernel"], found["trap"], "kernel", "trap",
+                lineterm="", n=0)))
+    return worst
 
 
 def compare(box, client, change, options):
@@ -77,18 +98,21 @@ def main():
     parser.add_argument("--build")
     parser.add_argument("--client")
     parser.add_argument("--own-calls")
+    parser.add_argument("--static")
     parser.add_argument("--backend")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("sentence", nargs="?")
     args = parser.parse_args()
     if args.list:
-        print("\n".join(CASES))
+        print("\n".join(case for case in CASES if case != STATIC))
         return 0
     box = sandbox.Sandbox(args.build)
     if not box.is_private or not box.has_kernel_uring() \
             or not box.has_kernel_aio():
         print("needs root, and the kernel's io_uring and AIO")
         return sandbox.SKIP
+    if args.static:
+        return compare_static(box, os.path.abspath(args.static))
     change = CASES[args.sentence]
     options = [f"--backend={args.backend}"] if args.backend else []
     client = args.own_calls if args.sentence == OWN else args.client
