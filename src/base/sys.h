@@ -445,8 +445,8 @@ static inline int sys_uring_register(int fd, unsigned op, void *arg,
 /* memory */
 
 /*
- * Whoever maps memory where another thread has unmapped some comes after that thread.
- * ThreadSanitizer does not see these calls, and has to be told.
+ * munmap() of memory happens before mmap() of the same address by another thread.
+ * ThreadSanitizer does not see these system calls.
  */
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *addr);

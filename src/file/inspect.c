@@ -205,14 +205,14 @@ static uint32_t old_fashion_flags(int fd, uint32_t flags)
 	return none && knows_contradiction() ? none : 0;
 }
 
-static void put_path(const char *folder, int fd,
+static void put_path(const char *directory, int fd,
 		     char ret_path[UAIO_FD_PATH_BYTES])
 {
 	char digits[12];
-	size_t at = strlen(folder);
+	size_t at = strlen(directory);
 	int nr = 0;
 
-	memcpy(ret_path, folder, at);
+	memcpy(ret_path, directory, at);
 	do
 		digits[nr++] = (char)('0' + fd % 10);
 	while (fd /= 10);

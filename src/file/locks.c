@@ -15,7 +15,7 @@
 static struct {
 	/*
 	 * atomic: a descriptor and 1, or 0. All accesses are relaxed: a slot says
-	 * nothing of other memory. Whoever empties a slot has the descriptor.
+	 * nothing of other memory. The thread that empties a slot owns its descriptor.
 	 */
 	uint32_t slots[UAIO_KEPT_MAX];
 	uint32_t nr; /* atomic: how many are not 0 */

@@ -82,7 +82,7 @@ bool uaio_host_changes_identity(long nr, const long a[6]);
 void uaio_host_load_identity(void);
 /* Code may have been loaded since: see uaio_identities_prove(). */
 void uaio_host_prove_identity(void);
-/* Such a system call; the library is told. Of unshare, also of the table. */
+/* Make such a system call, and note the change; of unshare, also the one of the table. */
 long uaio_host_raw_identity(long nr, const long a[6]);
 
 /* The system calls prctl and seccomp, which may install a filter. */

@@ -2,9 +2,9 @@
 /*
  * Calls that change as whom the calling thread makes its system calls
  *
- * The library is told before the first of them and after each (proc/identity.h). The
- * C library's setuid() and its like change all threads, the library's too; the same
- * system calls by syscall(2) change the calling thread only.
+ * These functions note the change after the system call (proc/identity.h). setuid() and
+ * its like of the C library change all threads, the library's too. The same system calls
+ * by syscall(2) change the calling thread only.
  *
  * Tested by test/host/identity.c.
  */
@@ -57,7 +57,7 @@ static struct {
 	int (*thrd_create)(pthread_t *, thrd_main_fn *, void *);
 } next;
 
-/* What a call changes; NOTHING: whoever makes it stays the same. */
+/* Instead of an enum uaio_identity_change: the call changes no identity. */
 enum { NOTHING = -1 };
 
 /* Calls that change what of an identity can be compared. */
@@ -108,7 +108,7 @@ void uaio_host_prove_identity(void)
 		hold();
 }
 
-/* Return: whether the library has to be told after the call. */
+/* Return: whether the caller notes the change after the system call. */
 static bool begin(int change)
 {
 	/* A child of vfork() has our memory, and is another process. */

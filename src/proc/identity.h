@@ -10,19 +10,17 @@
  * the identity of its creator (uaio_thread_start(), and pthread_create() and
  * thrd_create() of the program).
  *
- *   I1  A thread of the program is told of as changed before it can submit a
- *       request: the calls that change an identity are interposed (host/identity.c).
- *   I2  What can be compared (attributes: ids, groups, capabilities, securebits, I/O
- *       priority) is asked of the kernel after each change, so that a thread that
- *       changes back has its former identity again. What cannot be compared makes a
- *       new domain, which no other thread joins.
+ *   I1  A change is noted before the thread can submit a request: the functions and
+ *       system calls that change an identity are interposed (host/identity.c).
+ *   I2  After each change the library queries the thread's attributes: ids, groups,
+ *       capabilities, I/O priority. A thread that changes back has its former number
+ *       again. What cannot be queried makes a new domain, which no other thread joins.
  *   I3  A number is never used for another identity.
- *   I4  Calls of the C library that change all threads (setuid() and its like) leave
- *       each thread its number; the attributes of all are forgotten.
+ *   I4  Functions of the C library that change all threads (setuid() and its like) leave
+ *       each thread its number; the attributes of all numbers are forgotten.
  *
- * Where a program may change its identity by its own instructions, which nobody
- * notices, identities are unproved: then the attributes are compared whenever a
- * request is about to leave its thread.
+ * Identities are unproved if the program's own instructions may change them. Then the
+ * library compares the attributes of a thread whenever a request leaves that thread.
  *
  * Tested by test-identity.c and test/host/identity.c.
  */
