@@ -468,6 +468,15 @@ bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
 	return res > 0 && !(sqe->by_door && uaio_op_door->is_last(sqe));
 }
 
+bool uaio_sqe_ends_turn(const struct uaio_sqe *sqe, unsigned nr, int64_t res)
+{
+	enum { TURN = 33 };
+
+	return nr >= TURN ||
+	       (sqe->op == UAIO_OP_RECV && sqe->call_flags & UAIO_MSG_PIECES &&
+		sqe->len && (uint64_t)res >= sqe->len);
+}
+
 static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
 			      bool is_stream, uint32_t extra_flags)
 {

@@ -140,4 +140,13 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
 /* Return: whether a multishot request of a stream goes on after the result of a call. */
 bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res);
 
+/*
+ * A multishot request of a stream has had nr completions in a row, the last of them with
+ * the result res.
+ * Return: whether requests of other files are tried first now. As in the kernel's
+ * io_uring, a receive has 33 completions in a row; but one, if that is a bundle of as many
+ * bytes as the client allows.
+ */
+bool uaio_sqe_ends_turn(const struct uaio_sqe *sqe, unsigned nr, int64_t res);
+
 #endif /* UAIO_OP_SOCK_H */

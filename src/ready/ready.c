@@ -224,7 +224,8 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	/* A request behind others waits for them. */
 	if (!was_idle && id != UAIO_WAITQ_POLL && is_armed)
 		return;
-	if (file->is_unpollable ||
+	/* As in the kernel, multishot requests begin in the order of submission. */
+	if (file->is_unpollable || (req->sqe.is_multishot && !was_tried) ||
 	    (is_armed && !was_tried && !waitq->retry_pays) ||
 	    (was_tried && uaio_watch_may_not_tell_locked(req) &&
 	     uaio_ready_is_doubtful(req, load_relaxed(&file->fd))) ||

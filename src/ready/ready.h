@@ -16,7 +16,9 @@
  *       thread at a time tries the requests of a wait queue (is_running), the
  *       oldest first, and goes on to the next when that is done: none overtakes
  *       another, and none is tried by two threads at once. Polls take nothing
- *       from the file: all of them are tried.
+ *       from the file: all of them are tried. After some completions in a row
+ *       a multishot request waits until the other files that are kicked have been
+ *       run (uaio_sqe_ends_turn()).
  *   I2  A watch joins a queue and an open file: it exists from the first
  *       request of the one on the other until either goes away. The queue's
  *       epoll knows the file by it, once, edge-triggered, from the time when a

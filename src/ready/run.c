@@ -190,11 +190,13 @@ struct run {
 	enum uaio_runner by;
 	bool is_fresh; /* not kicked: parked since the last look */
 	bool is_again; /* a multishot request has just had a result, and goes on */
-	bool by_edges; /* only edges answer the multishot poll that is tried */
+	bool ends_turn; /* that request goes on after those of other files */
+	bool by_edges;  /* only edges answer the multishot poll that is tried */
 	bool has_doubts; /* something of the group is in doubt */
 	/* Of a pass over polls: the file's nr_edges, told_by_any, ... when it began. */
 	uint32_t nr_edges, told_by_any, told_of_by_all, told_after;
-	unsigned budget; /* tries that are left */
+	unsigned budget;   /* tries that are left */
+	unsigned nr_shots; /* of multishot requests, in the pass */
 	unsigned nr_done;
 	struct uaio_done *done; /* executed, and not completed yet */
 };
@@ -395,7 +397,10 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
 	if (is_posted && !is_poll && !req->sqe.is_emptied) {
-		run->waitq->is_kicked = run->is_again = true;
+		run->waitq->is_kicked = true;
+		run->ends_turn =
+			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);
+		run->is_again = !run->ends_turn;
 		/* The try that follows is not counted, up to a point. */
 		run->budget += run->nr_done <= RUN_TRIES;
 	}
@@ -470,6 +475,15 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	return res == UAIO_REQ_BLOCKS ? WAITQ_IS_LEFT : IS_DONE;
 }
 
+/*
+ * Return: whether the pass goes on. A multishot request ends its turn even if the budget
+ * is used up, so that the turns of all files are equally long.
+ */
+static bool may_try(const struct run *run)
+{
+	return run->budget ? !run->ends_turn : run->is_again;
+}
+
 /* Return: false if the wait queue is a worker's now. */
 static bool run_stream_locked(struct run *run)
 {
@@ -477,7 +491,7 @@ static bool run_stream_locked(struct run *run)
 	enum outcome outcome = IS_DONE;
 
 	/* [step: WAITQ_NEXT] */
-	while (run->budget && !list_is_empty(parked) &&
+	while (may_try(run) && !list_is_empty(parked) &&
 	       (outcome == IS_DONE || run->waitq->is_kicked)) {
 		if (unlikely(uaio_done_asks(run->done, run->file))) {
 			uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
@@ -535,7 +549,8 @@ static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
 	if (list_is_empty(&waitq->parked))
 		return false;
 	run->waitq = waitq;
-	run->is_again = false;
+	run->is_again = run->ends_turn = false;
+	run->nr_shots = 0;
 	waitq->is_running = true;
 	if (id == UAIO_WAITQ_POLL)
 		run_polls_locked(run);
@@ -543,8 +558,10 @@ static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
 		is_ours = run_stream_locked(run);
 	if (is_ours)
 		waitq->is_running = false;
-	if (!is_ours || run->budget || list_is_empty(&waitq->parked))
+	if (!is_ours || list_is_empty(&waitq->parked))
 		return false;
+	if (run->budget)
+		return run->ends_turn;
 	return id != UAIO_WAITQ_POLL || waitq->is_kicked;
 }
 

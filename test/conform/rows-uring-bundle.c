@@ -915,6 +915,91 @@ static void other_vectors(void)
 	note("got", recv(to, got, sizeof(got), MSG_DONTWAIT));
 }
 
+enum { NR_SOCKETS = 3, ATTEMPTS = 20 };
+
+/*
+ * Take nr completions, and describe whose they are, in order: "0*33 1*33" stands for 33 of
+ * the first socket and then 33 of the second.
+ * Return: how many of one socket come in a row, at most.
+ */
+static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
+			       size_t bytes)
+{
+	unsigned longest = 0, in_a_row = 0;
+	uint64_t last = NR_SOCKETS;
+	size_t at = 0;
+
+	ret[0] = '\0';
+	REQUIRE(uring_wait(ring, nr));
+	for (uint32_t i = 0; i <= nr; i++) {
+		struct io_uring_cqe cqe = { .user_data = NR_SOCKETS };
+
+		REQUIRE(i == nr || uring_take(ring, &cqe));
+		if (in_a_row && cqe.user_data != last && at < bytes) {
+			at += (size_t)snprintf(ret + at, bytes - at, "%d*%u ",
+					       (int)last, in_a_row);
+			in_a_row = 0;
+		}
+		last = cqe.user_data;
+		if (++in_a_row > longest && i < nr)
+			longest = in_a_row;
+	}
+	return longest;
+}
+
+/* Several sockets have messages, of one buffer each, before they are received. */
+static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
+			   uint32_t nr_completions, char *ret, size_t bytes)
+{
+	struct uring ring = new_uring(128, 0);
+	int fds[NR_SOCKETS][2];
+	unsigned longest;
+
+	set_array(&ring, 0);
+	append(0, (int)nr_messages * NR_SOCKETS);
+	for (int i = 0; i < NR_SOCKETS; i++) {
+		pair_of(SOCK_STREAM, fds[i]);
+		for (unsigned k = 0; k < nr_messages; k++)
+			put(fds[i][1], BYTES);
+		selecting(&ring, IORING_OP_RECV, fds[i][0],
+			  IORING_RECV_MULTISHOT | how, len)
+			->user_data = (uint64_t)i;
+	}
+	REQUIRE(uring_submit(&ring) == NR_SOCKETS);
+	longest = describe_turns(&ring, nr_completions, ret, bytes);
+	close(ring.fd);
+	unmap_uring(&ring);
+	for (int i = 0; i < NR_SOCKETS; i++) {
+		close(fds[i][0]);
+		close(fds[i][1]);
+	}
+	return longest;
+}
+
+/*
+ * Where a thread of the library receives from the first socket before the program's
+ * thread has submitted the last, the first has two turns in a row: then all is repeated.
+ */
+static void note_turns(const char *key, uint32_t how, uint32_t len,
+		       unsigned nr_messages, uint32_t nr_completions,
+		       unsigned turn)
+{
+	char text[256];
+
+	for (int i = 0; i < ATTEMPTS; i++)
+		if (take_turns(how, len, nr_messages, nr_completions, text,
+			       sizeof(text)) <= turn)
+			break;
+	note_text(key, text);
+}
+
+static void take_turns_to_receive(void)
+{
+	note_turns("receives", 0, 0, 80, 240, 33);
+	note_turns("bundles", RECVSEND_BUNDLE, 2 * BYTES, 12, 18, 1);
+	note_turns("bundle_of_one", RECVSEND_BUNDLE, BYTES, 6, 18, 1);
+}
+
 const struct row rows_uring_bundle[] = {
 	ROW("a bundle receives into several buffers", receives),
 	ROW("a bundle receives again and again", receives_again),
@@ -941,6 +1026,8 @@ const struct row rows_uring_bundle[] = {
 	    waits_for_all_in_vain),
 	ROW("a bundle waits for all of it", bundle_waits_for_all),
 	ROW("a chain goes on behind all of a selected buffer", chains),
+	ROW("multishot receives of several sockets take turns",
+	    take_turns_to_receive),
 	ROW("many shots receive so many bytes in all", limits),
 	ROW("only many shots have a limit", wrong_limits),
 	ROW("a send has vectors", vectors),
