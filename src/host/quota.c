@@ -130,7 +130,7 @@ static int answer(int fd, const char *path)
 	return fd;
 }
 
-/* The same for a stream. */
+/* Replace what a stream reads, if its path is one of the two. */
 static FILE *answer_stream(FILE *file, const char *path)
 {
 	if (file && unlikely(!strncmp(path, FILES, FILES_LEN)))

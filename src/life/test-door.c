@@ -206,7 +206,7 @@ static int report_nothing(void)
 	int fds[2];
 	ssize_t got;
 
-	/* As loaded anew, in what `uaio run` became, which has used no door. */
+	/* As the library loads in the program that `uaio run` executes: no door is used. */
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (pipe(fds) < 0 || dup2(fds[1], STDERR_FILENO) < 0 ||
 	    setenv("UAIO_STATS", "-", 1) < 0 ||

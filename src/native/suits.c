@@ -185,7 +185,7 @@ static bool is_for_server(const struct uaio_req *req, enum size size)
 		       : sink->door == UAIO_DOOR_AIO;
 }
 
-/* The same of other files: a large request, or a write that waits for blocks. */
+/* Return: whether the device suits a large request, or a write that waits for blocks. */
 static bool is_for_device(const struct uaio_req *req, enum size size)
 {
 	const struct uaio_file *file = req->file;

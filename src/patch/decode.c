@@ -403,7 +403,7 @@ static uint16_t rm_bit(const struct insn *insn)
 				     : 0;
 }
 
-/* The same for a register of one byte, which may be the second of the first four. */
+/* A register of one byte may be the second byte of one of the first four. */
 static uint16_t rm_byte_bits(const struct insn *insn)
 {
 	return (uint16_t)(rm_bit(insn) | (rm_bit(insn) >> 4 & 15));

@@ -66,7 +66,7 @@ bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
 bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
 			uintptr_t *ret_start, uintptr_t *ret_end);
 
-/* The same of the last function of the table that does not start behind addr. */
+/* Find the last function of the table that starts at addr or before it. */
 bool uaio_find_last_function(const struct dl_phdr_info *object, uintptr_t addr,
 			     uintptr_t *ret_start, uintptr_t *ret_end);
 

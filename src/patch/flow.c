@@ -130,7 +130,7 @@ static bool comes_back(uintptr_t target)
 /* Registers of which nothing is known. */
 static const struct regs nothing = { .is_reached = true };
 
-/* Go through the function once; see: NULL, or who is told of its calls. */
+/* Go through the function once. see: NULL, or called for each of its system calls. */
 static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 			 void *arg)
 {
@@ -156,7 +156,7 @@ static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 			at += length;
 			continue;
 		} else if (has_ended) {
-			/* Whoever comes here, nothing is known of them. */
+			/* The jump that leads here is not known: no register is. */
 			regs = nothing;
 		}
 		if (see && length == 2 && !memcmp(code, syscall_bytes, 2)) {

@@ -13,7 +13,7 @@ enum {
 	TAG_RELR = 36,
 };
 
-/* An object, and who is told of its addresses. */
+/* An object; `see` is called for each of its addresses. */
 struct named {
 	const struct dl_phdr_info *object;
 	void (*see)(void *arg, uintptr_t addr, bool is_code);

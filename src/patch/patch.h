@@ -6,7 +6,7 @@
  * place at which it does, in any loaded object, is changed (find.h): its first
  * instructions, mostly the mov of the call's number, become a jump to a trampoline
  * nearby, which executes the instructions up to the system call, calls us, and goes on
- * behind it. The rest of the place stays: whoever jumps into it makes the system call.
+ * behind it. The rest of the place stays: a jump into it makes the system call.
  *
  *   I1  What was objects when the library was loaded is changed then. Objects
  *       that are loaded later are changed before their constructors run: the

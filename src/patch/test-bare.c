@@ -49,7 +49,7 @@ LOCAL(unnamed, SITE);
 /* Its address is computed, and it begins like code; but it is none. */
 FUNCTION(bare_data, "lea data(%rip), %rax\n ret\n");
 LOCAL(data, "mov $426, %eax\n syscall\n .byte 6, 6\n");
-/* The same, and it leads into the middle of an instruction. */
+/* Its address is computed; it jumps into the middle of an instruction. */
 FUNCTION(bare_astray, "lea astray(%rip), %rax\n ret\n");
 LOCAL(astray, "mov $426, %eax\n syscall\n jmp bare_exported + 1\n");
 /* Part of another instruction. */

@@ -171,7 +171,7 @@ static bool is_ours(const void *handler)
 	       handler == (const void *)(uintptr_t)on_plain_signal;
 }
 
-/* Return: whether a handler of this signal is to be one of ours. */
+/* Return: whether the library's handler is to stand for this handler of the signal. */
 static bool is_deferrable(int sig, const void *handler)
 {
 	/* SIG_DFL, SIG_IGN, SIG_HOLD, SIG_ERR */
