@@ -566,6 +566,10 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 	if (unlikely(sqe->is_multishot))
 		return UAIO_ISSUE_RETRY_READY;
 	was_tried = try_at_once(file, waitq, sqe, ret);
+	if (was_tried && uaio_rw_waits_to_fail(sqe, file, sqe->fd, ret->res)) {
+		ret->res = 0; /* bytes done */
+		return UAIO_ISSUE_RETRY_READY;
+	}
 	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
 		return UAIO_ISSUE_DONE;
 	/* One that is patient need not ask the file: a call for each message. */
@@ -575,6 +579,23 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		ret->res = 0; /* bytes done */
 	ret->until_ns = time_limit(file, sqe);
 	return UAIO_ISSUE_RETRY_READY;
+}
+
+/*
+ * Return: whether the file of a request that is not to be tried is polled before a thread
+ * makes the call. The kernel polls each file but one that is O_NONBLOCK.
+ */
+static bool can_wait_first(const struct uaio_file *file,
+			   const struct uaio_sqe *sqe)
+{
+	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
+
+	if (can_be_patient(file, sqe))
+		return true;
+	/* A worker makes the call on other files that it may block on. */
+	return sqe->is_patient && uaio_file_kind(file) == UAIO_KIND_STREAM &&
+	       (load_relaxed(&file->flags) & neither) == neither &&
+	       !may_not_wait(file, sqe->fd);
 }
 
 /*
@@ -612,7 +633,7 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 		return UAIO_ISSUE_DONE;
 	}
 	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
-	    uaio_config.force_worker || !can_be_patient(file, sqe))
+	    uaio_config.force_worker || !can_wait_first(file, sqe))
 		return UAIO_ISSUE_RETRY_WORKER;
 	/* That it has no memory shows at once. */
 	if (sqe->op == UAIO_OP_READ_SELECT && !sqe->is_multishot)

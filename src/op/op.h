@@ -343,6 +343,15 @@ int uaio_rw_select(struct uaio_sqe *sqe);
 /* Return: 0, or why a read or write cannot have the priority. */
 int uaio_rw_check_ioprio(uint16_t ioprio);
 
+/*
+ * A call of a read or write, on fd, has returned res. A pidfd or an epoll can be neither
+ * read nor written, but polled.
+ * Return: whether the request fails only when such a file is ready, as in the kernel's
+ * io_uring, which polls a file that it cannot try.
+ */
+bool uaio_rw_waits_to_fail(const struct uaio_sqe *sqe,
+			   const struct uaio_file *file, int fd, int64_t res);
+
 /* Return: whether the driver of fd supports polling; true if that is not known. */
 bool uaio_poll_is_possible(int fd);
 

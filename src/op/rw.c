@@ -520,12 +520,39 @@ int uaio_rw_select(struct uaio_sqe *sqe)
 	return 0;
 }
 
-static bool may_be_readable(int fd)
+/* Return: whether poll() says that a file is ready; true if it cannot be asked. */
+static bool may_be_ready(int fd, short events)
 {
 	static const struct timespec zero;
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	struct pollfd pfd = { .fd = fd, .events = events };
 
 	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
+}
+
+/* The same, after a call has said EINVAL. Most files say that of a mistake. */
+static __attribute__((noinline)) bool
+waits_to_fail(const struct uaio_sqe *sqe, const struct uaio_file *file, int fd)
+{
+	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	int open_flags;
+
+	if (!sqe->is_patient || op->class > UAIO_CLASS_WRITE ||
+	    op->is_of_socket || sqe->rw_flags & RWF_NOWAIT ||
+	    uaio_file_kind(file) != UAIO_KIND_STREAM ||
+	    (load_relaxed(&file->flags) & neither) != neither)
+		return false;
+	/* The kernel tries what is O_NONBLOCK. */
+	open_flags = sys_fcntl(fd, F_GETFL, 0);
+	return open_flags >= 0 && !(open_flags & O_NONBLOCK) &&
+	       !may_be_ready(fd,
+			     op->class == UAIO_CLASS_READ ? POLLIN : POLLOUT);
+}
+
+bool uaio_rw_waits_to_fail(const struct uaio_sqe *sqe,
+			   const struct uaio_file *file, int fd, int64_t res)
+{
+	return unlikely(res == -EINVAL) && waits_to_fail(sqe, file, fd);
 }
 
 int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
@@ -535,7 +562,7 @@ int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 
 	/* In the kernel it is tried again if there is something to read. */
 	return ret == -ENOBUFS && extra_flags & UAIO_RWF_HAS_WAITED &&
-			       !may_block && !may_be_readable(fd)
+			       !may_block && !may_be_ready(fd, POLLIN)
 		       ? -EAGAIN
 		       : ret;
 }

@@ -122,7 +122,8 @@ int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
 
 		req->started = uaio_stats_now();
 		res = run_again(req, fd);
-		if (unlikely(waits_to_fault(req, fd, res)))
+		if (unlikely(waits_to_fault(req, fd, res)) ||
+		    uaio_rw_waits_to_fail(&req->sqe, req->file, fd, res))
 			return -EAGAIN;
 		/* Of a socket's bytes it is what the socket says. */
 		if (res == -EOPNOTSUPP && !uaio_sock_has_bytes(&req->sqe))

@@ -386,7 +386,7 @@ static const char *const others[] = {
 	"flag of a read that its file refuses, fails at once. All that is so "
 	"of a request with many shots and IOSQE_ASYNC, "
 	"too, which polls first.",
-	"A read or write of an epoll fails at once; in the kernel it waits "
+	"A read or write of a ring fails at once; in the kernel it waits "
 	"until that is ready. A write with RWF_* flags to an eventfd is "
 	"EOPNOTSUPP, and one to an eventfd that is full and O_NONBLOCK "
 	"EAGAIN; one of no bytes succeeds whatever its flags.",

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +123,83 @@ static void descriptor_is_closed(void)
 	note_info("stopped", pid);
 	kill(pid, SIGKILL);
 	end_child();
+}
+
+static char bytes[8];
+static const struct iovec iov = { bytes, sizeof(bytes) };
+
+/* Requests that read fd, each in its way. Return: how many they are. */
+static uint32_t put_reads(int fd)
+{
+	struct io_uring_sqe *sqe;
+
+	sqe_rw(&ring, IORING_OP_READ, fd, bytes, sizeof(bytes), 0);
+	sqe_rw(&ring, IORING_OP_READ, fd, bytes, 0, 0);
+	sqe_rw(&ring, IORING_OP_READ, fd, bytes, sizeof(bytes), -1ull);
+	sqe_rw(&ring, IORING_OP_READV, fd, &iov, 1, 0);
+	sqe = sqe_rw(&ring, IORING_OP_READ, fd, bytes, sizeof(bytes), 0);
+	sqe->flags = IOSQE_ASYNC;
+	sqe = sqe_rw(&ring, IORING_OP_READ, fd, bytes, sizeof(bytes), 0);
+	sqe->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	return 7;
+}
+
+/* fd can be polled, and neither read nor written. */
+static void fails_when_ready(int fd, void (*make_ready)(void))
+{
+	uint32_t nr;
+
+	ring = new_uring(16, 0);
+	sqe_rw(&ring, IORING_OP_READ, fd, bytes, sizeof(bytes), 0)->rw_flags =
+		0x8; /* RWF_NOWAIT */
+	try_sqe("nowait", &ring);
+	nr = put_reads(fd);
+	note_result("submit", uring_submit(&ring));
+	note("before", uring_settle(&ring));
+	make_ready();
+	note_cqes("ready", &ring, nr);
+	put_reads(fd);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("later", &ring, nr);
+	sqe_rw(&ring, IORING_OP_WRITE, fd, bytes, sizeof(bytes), 0);
+	note_result("submit", uring_submit(&ring));
+	note("write", uring_settle(&ring));
+	sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->cancel_flags =
+		IORING_ASYNC_CANCEL_ANY;
+	note_result("cancel", uring_submit(&ring));
+	note_cqes("cancelled", &ring, 2);
+	REQUIRE(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+	put_reads(fd);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("nonblock", &ring, nr);
+}
+
+static void pidfd_is_read(void)
+{
+	pid_t pid = start_child(0);
+	int fd = (int)syscall(434 /* pidfd_open */, pid, 0);
+
+	REQUIRE(fd >= 0);
+	fails_when_ready(fd, end_child);
+}
+
+static int counter = -1;
+
+static void signal_event(void)
+{
+	REQUIRE(eventfd_write(counter, 1) == 0);
+}
+
+static void epoll_is_read(void)
+{
+	struct epoll_event events = { .events = EPOLLIN };
+	int epoll = epoll_create1(0);
+
+	counter = eventfd(0, 0);
+	REQUIRE(counter >= 0 && epoll >= 0);
+	REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, counter, &events) == 0);
+	fails_when_ready(epoll, signal_event);
 }
 
 static void descriptor_waits_for_nothing(void)
@@ -328,5 +407,8 @@ const struct row rows_uring_waitid[] = {
 	ROW("children: a wait that is cancelled", cancelled),
 	ROW("epolls: a wait", epoll_waits),
 	ROW("epolls: mistakes", epoll_mistakes),
+	ROW("a read of a pidfd fails when the process has ended",
+	    pidfd_is_read),
+	ROW("a read of an epoll fails when it has events", epoll_is_read),
 	NO_ROW,
 };
