@@ -136,6 +136,30 @@ static inline long sys_getfsgid(void)
 	return uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, -1, 0, 0, 0, 0, 0);
 }
 
+/* The same calls change the ids of the calling thread. They do not tell whether. */
+static inline void sys_setfsuid(uint32_t id)
+{
+	(void)uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, id, 0, 0, 0, 0, 0);
+}
+
+static inline void sys_setfsgid(uint32_t id)
+{
+	(void)uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, id, 0, 0, 0, 0, 0);
+}
+
+/* Of the calling thread. */
+static inline int sys_setgroups(uint32_t nr, const uint32_t *ids)
+{
+	return (int)uaio_sys_if(UAIO_CALL_SETGROUPS, SYS_setgroups, nr,
+				(long)ids, 0, 0, 0, 0);
+}
+
+static inline int sys_capset(const void *header, const void *data)
+{
+	return (int)uaio_sys_if(UAIO_CALL_CAPSET, SYS_capset, (long)header,
+				(long)data, 0, 0, 0, 0);
+}
+
 /* paths */
 
 /* how is the kernel's struct open_how, of so many bytes. */

@@ -173,6 +173,8 @@ static const struct {
 	[UAIO_CALL_GETGROUPS] = { SYS_getgroups, { -1, 0 }, -EINVAL },
 	[UAIO_CALL_SETFSUID] = { SYS_setfsuid, { -1 }, ANY },
 	[UAIO_CALL_SETFSGID] = { SYS_setfsgid, { -1 }, ANY },
+	[UAIO_CALL_CAPSET] = { SYS_capset, { 0, 0 }, -EFAULT },
+	[UAIO_CALL_SETGROUPS] = { SYS_setgroups, { -1, 0 }, -EINVAL },
 	[UAIO_CALL_TGKILL] = { SYS_tgkill, { NOBODY, NOBODY, 0 }, -ESRCH },
 	[UAIO_CALL_TGSIGQUEUEINFO] = { SYS_rt_tgsigqueueinfo,
 				       { NOBODY, NOBODY, 0, 0 },
@@ -208,6 +210,9 @@ bool uaio_call_try(enum uaio_call call)
 	long answer =
 		uaio_sys6(calls[call].nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 
+	/* The kernel's answer without the capability: nothing depends on the call then. */
+	if (call == UAIO_CALL_SETGROUPS && answer == -EPERM)
+		return true;
 	return answer == calls[call].answer ||
 	       (calls[call].answer == ANY && answer >= 0);
 }

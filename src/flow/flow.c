@@ -156,6 +156,7 @@ create(struct uaio_group *group, const struct uaio_sqe *sqe,
 		req->watch = watch;
 		fill(req, sqe, bytes, copy);
 		req->work.crew = (uint8_t)crew;
+		req->since = uaio_former_now();
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
 		group->nr_made++;

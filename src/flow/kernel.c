@@ -27,7 +27,8 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 
 	/* A thread that leaves executes what it can by itself. */
 	if (likely(way == UAIO_NATIVE_NOT) || handover->is_last ||
-	    !uaio_wq_is_mine(&req->work) || unlikely(uaio_gate_is_closed()) ||
+	    !uaio_wq_is_mine(&req->work) || uaio_req_is_former(req) ||
+	    unlikely(uaio_gate_is_closed()) ||
 	    uaio_ready_expect(req->group) < 0)
 		return false;
 	req->sqe.is_async = way == UAIO_NATIVE_BLOCKING;
@@ -43,7 +44,8 @@ bool uaio_kernel_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
 
 bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover)
 {
-	if (likely(!uaio_driver_suits(req)) || handover->is_last)
+	if (likely(!uaio_driver_suits(req)) || handover->is_last ||
+	    uaio_req_is_former(req))
 		return false;
 	note(req, handover);
 	return true;
@@ -172,6 +174,21 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
  * By workers
  */
 
+/* The kernel is not to see former ids: they may have changed by the time it looks. */
+static bool submit_blocking(struct uaio_native *native, struct uaio_req *req,
+			    struct uaio_worker *worker)
+{
+	struct uaio_former_call call;
+	bool is_taken = false;
+
+	if (unlikely(uaio_req_begin_call(req, &call) < 0))
+		return false;
+	if (likely(!uaio_req_is_former(req)))
+		is_taken = uaio_native_submit_blocking(native, req, worker);
+	uaio_former_end(&call);
+	return is_taken;
+}
+
 bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 {
 	struct uaio_group *group = req->group;
@@ -189,7 +206,7 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 		uaio_native_expect_by_worker(native);
 		/* It may be complete long before the call returns. */
 		uaio_ready_native_submitted(group, true);
-		is_taken = uaio_native_submit_blocking(native, req, worker);
+		is_taken = submit_blocking(native, req, worker);
 		if (unlikely(!is_taken))
 			uaio_native_unexpect_by_worker(native);
 	}

@@ -88,6 +88,8 @@ static void release_locked(struct uaio_req *req, uint8_t what,
 {
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
 	uaio_drain_lets_go_locked(req);
+	if (req->prev)
+		req->since = uaio_former_at_start(req->since);
 	req->prev = NULL;
 	leave_to_starter(req, what, ret_startable);
 }

@@ -24,6 +24,7 @@
 #include "base/symver.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "proc/former.h"
 #include "proc/identity.h"
 #include "proc/process.h"
 #include "wq/wq.h"
@@ -264,18 +265,53 @@ UAIO_EXPORT int setresgid(gid_t real, gid_t effective, gid_t saved);
 UAIO_EXPORT int setgroups(size_t nr, const gid_t *ids);
 UAIO_EXPORT int initgroups(const char *user, gid_t group);
 
-static int end(bool tells, int ret)
+/* Requests that are queued keep their ids (proc/former.h). */
+struct change_of_all {
+	bool tells, is_of_process, is_begun;
+	struct uaio_former_change former;
+};
+
+/* Return: 0, or -EAGAIN. */
+static int begin_all(struct change_of_all *change)
 {
-	if (tells)
+	int ret = 0;
+
+	change->tells = begin(UAIO_CHANGED_PROCESS);
+	change->is_begun =
+		uaio_engine_is_owner() && uaio_engine_is_up() && uaio_enter();
+	if (!change->is_begun)
+		return 0;
+	change->is_of_process =
+		uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS;
+	ret = uaio_former_change_begin(change->is_of_process, &change->former);
+	uaio_leave();
+	return ret;
+}
+
+static int end_all(struct change_of_all *change, int ret)
+{
+	/* A handler that the C library's call let in may have left the library. */
+	if (change->is_begun) {
+		bool enters = uaio_enter();
+
+		uaio_former_change_end(change->is_of_process, ret == 0,
+				       &change->former);
+		if (enters)
+			uaio_leave();
+	}
+	if (change->tells)
 		uaio_identity_changed(UAIO_CHANGED_PROCESS);
 	return ret;
 }
 
-#define CHANGE_ALL(function, ...)                                         \
-	do {                                                              \
-		bool tells = begin(UAIO_CHANGED_PROCESS);                 \
-                                                                          \
-		return end(tells, UAIO_HOST_NEXT(function)(__VA_ARGS__)); \
+#define CHANGE_ALL(function, ...)                                           \
+	do {                                                                \
+		struct change_of_all change;                                \
+		int ret = begin_all(&change);                               \
+                                                                            \
+		return ret < 0 ? (int)uaio_host_error(ret)                  \
+			       : end_all(&change, UAIO_HOST_NEXT(function)( \
+							  __VA_ARGS__));    \
 	} while (0)
 
 int setuid(uid_t id)

@@ -19,6 +19,7 @@
 #include "options/config.h"
 #include "options/errors.h"
 #include "proc/entry.h"
+#include "proc/former.h"
 #include "proc/handlers.h"
 #include "proc/ownfd.h"
 #include "proc/table.h"
@@ -90,6 +91,7 @@ int uaio_engine_start(void)
 	if (likely(uaio_engine_is_up()))
 		return 0;
 	uaio_identities_prove();
+	uaio_former_start();
 	return uaio_process_start(start_parts);
 }
 

@@ -165,9 +165,33 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 	return nr_taken;
 }
 
+/*
+ * What was submitted with ids that the program does not have any more is a worker's.
+ * No change of ids is made until end.
+ */
+static void begin_with_ids(struct batch *batch, struct uaio_former_call *call)
+{
+	unsigned nr = batch->nr;
+
+	(void)uaio_former_begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, true,
+				call);
+	if (likely(!call->counted_as))
+		return;
+	for (unsigned i = 0; i < batch->nr; i++)
+		if (uaio_req_is_former(batch->reqs[i])) {
+			send_back(&batch->reqs[i], 1);
+			batch->reqs[i] = NULL;
+		}
+	batch->nr = 0;
+	for (unsigned i = 0; i < nr; i++)
+		if (batch->reqs[i])
+			batch->reqs[batch->nr++] = batch->reqs[i];
+}
+
 /* Return: whether there was anything. */
 static bool submit_some(struct drive *drive)
 {
+	struct uaio_former_call call;
 	unsigned nr_all, nr_taken = 0;
 	struct batch batch;
 
@@ -175,8 +199,10 @@ static bool submit_some(struct drive *drive)
 	nr_all = batch.nr;
 	if (!nr_all)
 		return false;
+	begin_with_ids(&batch, &call);
 	if (likely(!drive->is_refused))
 		nr_taken = submit(drive, &batch);
+	uaio_former_end(&call);
 	uncount(drive, nr_all - nr_taken);
 	for (unsigned i = 0; i < batch.nr_lost; i++)
 		uaio_flow->complete(batch.lost[i], -EBADF, NULL);

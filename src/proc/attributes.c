@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "proc/attributes.h"
 
+#include <linux/capability.h>
 #include <string.h>
 
 #include "base/asked.h"
 #include "base/sys.h"
 
+/* What capabilities a thread has: as the system calls name them. */
+struct header {
+	uint32_t version;
+	int pid;
+};
+
+static const struct header of_this_thread = { 0x20080522, 0 };
+
+/* Their members in caps; those of capabilities from 32 on have HIGH added. */
+enum { EFFECTIVE, PERMITTED, INHERITABLE, HIGH };
+
 bool uaio_attributes_ask(struct uaio_attributes *ret)
 {
-	struct {
-		uint32_t version;
-		int pid;
-	} header = { 0x20080522, 0 };
+	struct header header = of_this_thread;
 	long fsuid = sys_getfsuid(), fsgid = sys_getfsgid();
 	int nr_groups;
 
@@ -44,9 +53,61 @@ static bool are_all(const uint32_t ids[4])
 
 bool uaio_attributes_may_change(const struct uaio_attributes *attributes)
 {
-	enum { PERMITTED = 1, PERMITTED_HIGH = 4 };
-
 	return attributes->caps[PERMITTED] ||
-	       attributes->caps[PERMITTED_HIGH] || !are_all(attributes->uids) ||
-	       !are_all(attributes->gids);
+	       attributes->caps[PERMITTED + HIGH] ||
+	       !are_all(attributes->uids) || !are_all(attributes->gids);
+}
+
+bool uaio_attributes_have_all(const struct uaio_attributes *attributes)
+{
+	const uint32_t *caps = attributes->caps;
+	const uint32_t on_files = 1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE |
+				  1u << CAP_FOWNER | 1u << CAP_FSETID;
+
+	return !attributes->uids[3] && caps[EFFECTIVE] == caps[PERMITTED] &&
+	       caps[EFFECTIVE + HIGH] == caps[PERMITTED + HIGH] &&
+	       (caps[EFFECTIVE] & on_files) == on_files;
+}
+
+static bool have_same_groups(const struct uaio_attributes *a,
+			     const struct uaio_attributes *b)
+{
+	return a->nr_groups == b->nr_groups &&
+	       memcmp(a->groups, b->groups, sizeof(a->groups)) == 0;
+}
+
+bool uaio_attributes_are_within(const struct uaio_attributes *a,
+				const struct uaio_attributes *b)
+{
+	return a->uids[3] == b->uids[3] && a->gids[3] == b->gids[3] &&
+	       have_same_groups(a, b) &&
+	       !(a->caps[EFFECTIVE] & ~b->caps[EFFECTIVE]) &&
+	       !(a->caps[EFFECTIVE + HIGH] & ~b->caps[EFFECTIVE + HIGH]);
+}
+
+/* Make those of wanted effective which are permitted. */
+static void take_capabilities(const uint32_t wanted[2])
+{
+	struct header header = of_this_thread;
+	uint32_t caps[6];
+
+	if (sys_capget(&header, caps) < 0)
+		return;
+	caps[EFFECTIVE] = caps[PERMITTED] & wanted[0];
+	caps[EFFECTIVE + HIGH] = caps[PERMITTED + HIGH] & wanted[1];
+	(void)sys_capset(&header, caps);
+}
+
+void uaio_attributes_take(const struct uaio_attributes *wanted)
+{
+	static const uint32_t all[2] = { ~0u, ~0u };
+	const uint32_t effective[2] = { wanted->caps[EFFECTIVE],
+					wanted->caps[EFFECTIVE + HIGH] };
+
+	/* With these the thread may take any ids. */
+	take_capabilities(all);
+	(void)sys_setgroups(wanted->nr_groups, wanted->groups);
+	sys_setfsgid(wanted->gids[3]);
+	sys_setfsuid(wanted->uids[3]);
+	take_capabilities(effective);
 }

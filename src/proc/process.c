@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "proc/former.h"
 #include "proc/identity.h"
 #include "proc/handlers.h"
 #include "proc/ownfd.h"
@@ -224,6 +225,7 @@ static void forget_in_child(void)
 
 	uaio_handlers_forget();
 	uaio_identities_forget();
+	uaio_former_forget();
 	after_fork();
 	uaio_ownfd_drop(!is_other);
 	if (!is_wiped_on_fork)

@@ -164,3 +164,39 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	default: return op->is_empty || req->sqe.op == UAIO_OP_CALLED;
 	}
 }
+
+enum uaio_former_need uaio_req_need(const struct uaio_req *req)
+{
+	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
+
+	if (uaio_req_is_neutral(req) || op->sleeps ||
+	    op->class == UAIO_CLASS_SYNC)
+		return UAIO_NEEDS_NO_IDS;
+	switch (req->sqe.op) {
+	case UAIO_OP_ACCEPT:
+	case UAIO_OP_SHUTDOWN:
+	case UAIO_OP_FADVISE:
+	case UAIO_OP_MADVISE:
+	case UAIO_OP_CLOSE:
+	case UAIO_OP_SPLICE:
+	case UAIO_OP_TEE:
+	case UAIO_OP_EPOLL_CTL:
+	case UAIO_OP_PIPE:
+	case UAIO_OP_FUTEX_WAKE: return UAIO_NEEDS_NO_IDS;
+	case UAIO_OP_CONNECT:
+	case UAIO_OP_BIND:
+	case UAIO_OP_LISTEN:
+	case UAIO_OP_SOCKET_CMD:
+	case UAIO_OP_SOCKET: return UAIO_NEEDS_ALL_IDS;
+	default:
+		return op->class == UAIO_CLASS_WRITE && !uaio_req_inode(req)
+			       ? UAIO_NEEDS_REAL_IDS
+			       : UAIO_NEEDS_FILE_IDS;
+	}
+}
+
+bool uaio_req_is_former_slowly(const struct uaio_req *req)
+{
+	return req->since != uaio_former_now() &&
+	       uaio_req_need(req) != UAIO_NEEDS_NO_IDS;
+}

@@ -86,6 +86,7 @@
 #include "wq/wq.h"
 #include "file/file.h"
 #include "op/op.h"
+#include "proc/former.h"
 #include "req/place.h"
 #include "req/stats.h"
 
@@ -176,7 +177,8 @@ struct uaio_req {
 		struct uaio_req *prev;    /* HELD, or a linked timer: link.h */
 	};
 	struct uaio_req
-		*next; /* if sqe.links: the next of its chain, or NULL */
+		*next;  /* if sqe.links: the next of its chain, or NULL */
+	uint32_t since; /* of its submission: see proc/former.h */
 	struct uaio_device *device; /* the one it reads pages of, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
@@ -331,10 +333,39 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
  */
 bool uaio_req_is_neutral(const struct uaio_req *req);
 
+/*
+ * The same for ids that the program changes after the submission (proc/former.h). What
+ * may wait for ever needs none: nobody could change ids meanwhile.
+ */
+enum uaio_former_need uaio_req_need(const struct uaio_req *req);
+
+/* Return: whether req is to be executed with ids that the program had before. */
+bool uaio_req_is_former_slowly(const struct uaio_req *req);
+
+static inline bool uaio_req_is_former(const struct uaio_req *req)
+{
+	/* relaxed: the call looks again (proc/former.h F3) */
+	return unlikely(load_relaxed(&uaio_former_is_watched)) &&
+	       uaio_req_is_former_slowly(req);
+}
+
+/*
+ * A call of req, with its ids.
+ * Return: 0; or -ECANCELED: it is not to be made, and not to be ended.
+ */
+static inline int uaio_req_begin_call(const struct uaio_req *req,
+				      struct uaio_former_call *call)
+{
+	return likely(!load_relaxed(&uaio_former_is_watched))
+		       ? uaio_former_begin(0, UAIO_NEEDS_NO_IDS, true, call)
+		       : uaio_former_begin(req->since, uaio_req_need(req),
+					   !req->work.crew, call);
+}
+
 /* Return: whether the calling thread may execute req (proc/identity.h). */
 static inline bool uaio_req_is_mine(const struct uaio_req *req)
 {
-	return uaio_wq_is_mine(&req->work) ||
+	return (uaio_wq_is_mine(&req->work) && !uaio_req_is_former(req)) ||
 	       (uaio_req_is_neutral(req) &&
 		uaio_wq_is_of_my_domain(&req->work));
 }

@@ -136,6 +136,8 @@ static int64_t execute_segment(const struct uaio_segment_runner *runner)
 	struct uaio_req *req = runner->split->req;
 	struct iovec iov[IOVS_MAX]; /* not cleared: 16 KiB */
 	struct uaio_sqe part = req->sqe;
+	struct uaio_former_call call;
+	int64_t res;
 
 	part.off += (int64_t)runner->begin;
 	if (uaio_optab[part.op].is_vectored) {
@@ -146,9 +148,13 @@ static int64_t execute_segment(const struct uaio_segment_runner *runner)
 		part.buf = (char *)part.buf + runner->begin;
 		part.len = runner->bytes;
 	}
-	return uaio_optab[part.op].class == UAIO_CLASS_WRITE
-		       ? execute_write(req, &part)
-		       : uaio_req_execute_part(req, &part);
+	if (unlikely(uaio_req_begin_call(req, &call) < 0))
+		return -ECANCELED;
+	res = uaio_optab[part.op].class == UAIO_CLASS_WRITE
+		      ? execute_write(req, &part)
+		      : uaio_req_execute_part(req, &part);
+	uaio_former_end(&call);
+	return res;
 }
 
 /* Of several such segments the first in the file counts. */

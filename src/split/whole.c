@@ -7,13 +7,11 @@
 #include "req/req.h"
 #include "split/bounce.h"
 
-int64_t uaio_req_execute(struct uaio_req *req)
+static int64_t execute(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	int64_t res;
 
-	if (unlikely(uaio_config.has_stats))
-		req->started = uaio_cycles();
 	if (unlikely(!req->file))
 		return op->run(&req->sqe, -1, false, 0);
 	res = uaio_req_execute_part(req, &req->sqe);
@@ -22,6 +20,20 @@ int64_t uaio_req_execute(struct uaio_req *req)
 	return res < 0 && req->done_bytes ? req->done_bytes
 	       : res < 0                  ? res
 					  : res + req->done_bytes;
+}
+
+int64_t uaio_req_execute(struct uaio_req *req)
+{
+	struct uaio_former_call call;
+	int64_t res;
+
+	if (unlikely(uaio_config.has_stats))
+		req->started = uaio_cycles();
+	if (unlikely(uaio_req_begin_call(req, &call) < 0))
+		return uaio_req_cancelled_res(req);
+	res = execute(req);
+	uaio_former_end(&call);
+	return res;
 }
 
 int64_t uaio_req_execute_by(struct uaio_req *req, struct uaio_worker *worker)

@@ -2,7 +2,8 @@
 /*
  * identity CHANGE: a thread changes as whom it makes its calls, and then makes the
  * same requests in each way there is. Prints a line for each request: its result, and
- * what it has made. The kernel and the library must print the same.
+ * what it has made. The kernel and the library must print the same. Some changes are
+ * made between the submission of a request and its completion.
  *
  * Run as root, in an empty directory that everybody may enter.
  */
@@ -100,6 +101,25 @@ static void take_ids_of_all(void)
 	must(setresuid(NOBODY, NOBODY, NOBODY) == 0, "set uids");
 }
 
+/*
+ * The same for the effective ids. The process may take its former ids again.
+ */
+static void lower_ids_of_all(void)
+{
+	must(setgroups(0, NULL) == 0, "drop groups");
+	must(setegid(NOBODY) == 0, "lower the gid");
+	must(seteuid(NOBODY) == 0, "lower the uid");
+}
+
+static void raise_ids_of_all(void)
+{
+	const gid_t groups[] = { 0, 4 };
+
+	must(seteuid(0) == 0, "raise the uid");
+	must(setegid(0) == 0, "raise the gid");
+	must(setgroups(2, groups) == 0, "take groups");
+}
+
 /* Then a directory of group 4 may be entered. */
 static void take_group(void)
 {
@@ -155,21 +175,41 @@ static void change_nothing(void)
 {
 }
 
+/* From then on the library expects changes of all threads. */
+static void change_nothing_of_all(void)
+{
+	must(seteuid(0) == 0, "keep the uid");
+}
+
 static const struct {
 	const char *name;
 	void (*change)(void);
+	/* Made after the submission, if not NULL. */
+	void (*late_change)(void);
 } changes[] = {
-	{ "fsuid", take_fsuid },
-	{ "capabilities", drop_capabilities },
-	{ "ids", take_ids },
-	{ "ids-of-all", take_ids_of_all },
-	{ "group", take_group },
-	{ "landlock", enter_landlock },
-	{ "directory", leave_directory },
-	{ "umask", change_umask },
-	{ "back", come_back },
-	{ "nothing", change_nothing },
+	{ "fsuid", take_fsuid, NULL },
+	{ "capabilities", drop_capabilities, NULL },
+	{ "ids", take_ids, NULL },
+	{ "ids-of-all", take_ids_of_all, NULL },
+	{ "group", take_group, NULL },
+	{ "landlock", enter_landlock, NULL },
+	{ "directory", leave_directory, NULL },
+	{ "umask", change_umask, NULL },
+	{ "back", come_back, NULL },
+	{ "nothing", change_nothing, NULL },
+	{ "regain", lower_ids_of_all, raise_ids_of_all },
+	{ "lower", change_nothing_of_all, lower_ids_of_all },
+	{ "drop", change_nothing, take_ids_of_all },
 };
+
+static void (*late_change)(void);
+
+/* The request is submitted. */
+static void change_late(void)
+{
+	if (late_change)
+		late_change();
+}
 
 /*
  * Requests
@@ -243,6 +283,7 @@ static int submit_one(struct io_uring *ring, enum op op, unsigned flags)
 	prepare(sqe, op);
 	sqe->flags = (uint8_t)(sqe->flags | flags);
 	must(io_uring_submit(ring) > 0, "submit");
+	change_late();
 	return wait_one(ring);
 }
 
@@ -290,6 +331,7 @@ static int submit_chain(struct io_uring *ring, enum op op)
 	sqe->user_data = 0;
 	prepare(io_uring_get_sqe(ring), op);
 	must(io_uring_submit(ring) == 2, "submit a chain");
+	change_late();
 	other.ring = ring;
 	other.pipe = ends[1];
 	pthread_barrier_wait(&meeting);
@@ -324,6 +366,7 @@ static int submit_aio(struct io_uring *ring, enum op op)
 	(void)ring;
 	must(syscall(SYS_io_setup, 8, &context) == 0, "io_setup");
 	must(syscall(SYS_io_submit, context, 1l, &list) == 1, "io_submit");
+	change_late();
 	must(syscall(SYS_io_getevents, context, 1l, 1l, &event, NULL) == 1,
 	     "io_getevents");
 	must(syscall(SYS_io_destroy, context) == 0, "io_destroy");
@@ -342,6 +385,7 @@ static int submit_posix(struct io_uring *ring, enum op op)
 
 	(void)ring;
 	must(aio_write(&cb) == 0, "aio_write");
+	change_late();
 	while (aio_error(&cb) == EINPROGRESS)
 		must(aio_suspend(list, 1, NULL) == 0, "aio_suspend");
 	error = aio_error(&cb);
@@ -479,6 +523,7 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	pthread_barrier_init(&meeting, NULL, 2);
 	must(pthread_create(&thread, NULL, be_other, NULL) == 0, "a thread");
 	changes[change].change();
+	late_change = changes[change].late_change;
 	res = ways[way].submit(&ring, op);
 	if (op == OPEN || op == CREATE)
 		res = res < 0 ? res : 0;

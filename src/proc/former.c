@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+#include "proc/former.h"
+
+#include <errno.h>
+
+#include "base/lock.h"
+#include "base/sleep.h"
+
+enum {
+	/* The ids after so many changes are remembered, the latest. */
+	NR_KNOWN = 64,
+};
+
+/*
+ * How long a change waits for calls that do not end. If it can give no rights, the change
+ * may interrupt them.
+ */
+#define PATIENCE_NS INT64_C(5000000000)
+#define PATIENCE_OF_ALL_NS INT64_C(1000000000)
+static int64_t patience_ns = PATIENCE_NS;
+
+uint32_t uaio_former_is_watched;
+uint32_t uaio_former_nr;
+
+/*
+ * Calls that are counted (F2). A thread that makes one with former ids counts as
+ * GOES_BACK: the C library ends the process if a change succeeds for some threads only.
+ */
+enum { PLAIN = 1, GOES_BACK = 1 << 16 };
+static uint32_t nr_calls;    /* atomic, futex */
+static uint32_t is_changing; /* atomic, futex */
+/* under is_changing: a thread without all rights has made a change */
+static bool was_without;
+
+static struct {
+	struct uaio_lock lock; /* rank IDENTITY */
+
+	/* under lock: the ids of the process after the change of that number */
+	struct known {
+		bool is_known;
+		uint32_t nr;
+		struct uaio_attributes attributes;
+	} known[NR_KNOWN];
+} table;
+
+/* atomic: 1 more than the number of a change that left all rights on files */
+static uint32_t had_all[NR_KNOWN];
+
+static void lock(void)
+{
+	uaio_lock(&table.lock, UAIO_RANK_IDENTITY);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&table.lock, UAIO_RANK_IDENTITY);
+}
+
+/* Note the calling thread's ids as those after the latest change. */
+static void note(bool is_of_process)
+{
+	uint32_t nr = uaio_former_now();
+	struct known *known = &table.known[nr % NR_KNOWN];
+	struct uaio_attributes attributes;
+	bool is_known = is_of_process && uaio_attributes_ask(&attributes);
+
+	/* relaxed, both: a request that begins meanwhile may take either number */
+	store_relaxed(&had_all[nr % NR_KNOWN],
+		      is_known && uaio_attributes_have_all(&attributes) ? nr + 1
+									: 0);
+	lock();
+	known->is_known = is_known;
+	known->nr = nr;
+	if (is_known)
+		known->attributes = attributes;
+	unlock();
+}
+
+/* Return: whether the ids after the change of that number are known. */
+static bool look_up(uint32_t nr, struct uaio_attributes *ret)
+{
+	const struct known *known = &table.known[nr % NR_KNOWN];
+	bool is_known;
+
+	lock();
+	is_known = known->is_known && known->nr == nr;
+	if (is_known)
+		*ret = known->attributes;
+	unlock();
+	return is_known;
+}
+
+uint32_t uaio_former_at_start_slowly(uint32_t since)
+{
+	return load_relaxed(&had_all[since % NR_KNOWN]) == since + 1
+		       ? uaio_former_now()
+		       : since;
+}
+
+/*
+ * Calls
+ */
+
+static void uncount(uint32_t as)
+{
+	/* [MB:former] seq_cst, which releases: the call is over. Pairs with await(). */
+	sub_seq_cst(&nr_calls, as);
+	if (unlikely(load_seq_cst(&is_changing)))
+		uaio_wake(&nr_calls, 1);
+}
+
+/*
+ * No change is made from here on until uncount().
+ * Return: as what a call of a request that noted since is counted.
+ */
+static uint32_t count(uint32_t since)
+{
+	for (;;) {
+		uint32_t now = uaio_former_now();
+		uint32_t as = since == now ? PLAIN : GOES_BACK;
+
+		/* [MB:former] seq_cst: counted, then looked. Pairs with await(). */
+		add_seq_cst(&nr_calls, as);
+		if (likely(!load_seq_cst(&is_changing) &&
+			   now == uaio_former_now()))
+			return as;
+		uncount(as);
+		(void)uaio_sleep(&is_changing, 1, UAIO_FOREVER);
+	}
+}
+
+/* Return: whether the ids that cannot be taken are those that a call needs. */
+static bool has_fixed_ids(const struct uaio_attributes *a,
+			  const struct uaio_attributes *b,
+			  enum uaio_former_need need)
+{
+	unsigned nr = need == UAIO_NEEDS_ALL_IDS ? 2 : 1;
+
+	for (unsigned i = 0; i < nr; i++)
+		if (a->uids[i] != b->uids[i] || a->gids[i] != b->gids[i])
+			return false;
+	return true;
+}
+
+/*
+ * Take the ids of before. If that cannot be done, the thread is as it was.
+ * Return: 0 or -ECANCELED.
+ */
+static int take(const struct uaio_attributes *wanted,
+		struct uaio_former_call *call)
+{
+	struct uaio_attributes now;
+
+	if (!uaio_attributes_ask(&call->own))
+		return -ECANCELED;
+	if (uaio_attributes_are_within(&call->own, wanted) &&
+	    uaio_attributes_are_within(wanted, &call->own))
+		return 0;
+	call->has_taken = true;
+	uaio_attributes_take(wanted);
+	if (uaio_attributes_ask(&now) &&
+	    uaio_attributes_are_within(&now, wanted))
+		return 0;
+	uaio_attributes_take(&call->own);
+	call->has_taken = false;
+	return -ECANCELED;
+}
+
+/* The ids have changed since the request was submitted. Return: 0 or -ECANCELED. */
+static int go_back(uint32_t since, enum uaio_former_need need,
+		   bool is_of_process, struct uaio_former_call *call)
+{
+	struct uaio_attributes wanted;
+	int ret = -ECANCELED;
+
+	if (!is_of_process || !look_up(since, &wanted))
+		return -ECANCELED;
+	if (need == UAIO_NEEDS_FILE_IDS)
+		ret = take(&wanted, call);
+	else if (uaio_attributes_ask(&call->own) &&
+		 has_fixed_ids(&call->own, &wanted, need))
+		ret = 0;
+	return ret < 0 && uaio_attributes_have_all(&wanted) ? 0 : ret;
+}
+
+int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
+			     bool is_of_process, struct uaio_former_call *call)
+{
+	int ret = 0;
+
+	/* What only sends may wait for long, and has no path to look up again. */
+	if (need != UAIO_NEEDS_REAL_IDS)
+		call->counted_as = count(since);
+	if (unlikely(since != uaio_former_now()))
+		ret = go_back(since, need, is_of_process, call);
+	if (unlikely(ret < 0) && call->counted_as) {
+		uncount(call->counted_as);
+		call->counted_as = 0;
+	}
+	return ret;
+}
+
+void uaio_former_end_slowly(struct uaio_former_call *call)
+{
+	if (call->has_taken)
+		uaio_attributes_take(&call->own);
+	uncount(call->counted_as);
+}
+
+/*
+ * Changes
+ */
+
+static void become_only_one(void)
+{
+	uint32_t none = 0;
+
+	/* [MB:former] seq_cst: before await() looks. */
+	while (!cas_seq_cst(&is_changing, &none, 1)) {
+		(void)uaio_sleep(&is_changing, 1, UAIO_FOREVER);
+		none = 0;
+	}
+}
+
+static void let_others(void)
+{
+	/* [MB:former] release: the number and the ids of the change are noted. */
+	store_release(&is_changing, 0);
+	uaio_wake(&is_changing, ~0u);
+}
+
+/* Wait until no call is made. Return: how many are, after the deadline. */
+static uint32_t await(int64_t deadline_ns)
+{
+	uint32_t nr;
+
+	/* [MB:former] seq_cst: pairs with count(). */
+	while ((nr = load_seq_cst(&nr_calls)) && uaio_now_ns() < deadline_ns)
+		(void)uaio_sleep(&nr_calls, nr, deadline_ns);
+	return nr;
+}
+
+int uaio_former_change_begin(bool is_of_process,
+			     struct uaio_former_change *change)
+{
+	struct uaio_attributes attributes;
+	uint32_t nr;
+
+	change->had_all = uaio_attributes_ask(&attributes) &&
+			  uaio_attributes_have_all(&attributes);
+	become_only_one();
+	/* relaxed: under is_changing */
+	if (!load_relaxed(&uaio_former_is_watched)) {
+		note(is_of_process);
+		store_relaxed(&uaio_former_is_watched, 1);
+	}
+	nr = await(uaio_now_ns() +
+		   (change->had_all ? PATIENCE_OF_ALL_NS : patience_ns));
+	/* What has all rights may be interrupted, and made again with others. */
+	if (likely(!nr || (change->had_all && nr < GOES_BACK)))
+		return 0;
+	let_others();
+	return -EAGAIN;
+}
+
+void uaio_former_change_end(bool is_of_process, bool has_changed,
+			    const struct uaio_former_change *change)
+{
+	struct uaio_attributes attributes;
+
+	if (has_changed) {
+		/* relaxed: under is_changing */
+		store_relaxed(&uaio_former_nr, uaio_former_now() + 1);
+		note(is_of_process);
+		/* From all rights to ids that stay: no request can gain any. */
+		was_without |= !change->had_all;
+		if (!was_without && uaio_attributes_ask(&attributes) &&
+		    !uaio_attributes_may_change(&attributes))
+			store_relaxed(&uaio_former_is_watched, 0);
+	}
+	let_others();
+}
+
+void uaio_former_start(void)
+{
+	struct uaio_attributes attributes;
+
+	/* relaxed: the program changes its ids itself, or creates who does */
+	if (load_relaxed(&uaio_former_is_watched) ||
+	    !uaio_attributes_ask(&attributes) ||
+	    uaio_attributes_have_all(&attributes) ||
+	    !uaio_attributes_may_change(&attributes))
+		return;
+	note(true);
+	store_relaxed(&uaio_former_is_watched, 1);
+}
+
+void uaio_former_forget(void)
+{
+	table.lock = (struct uaio_lock){ 0 };
+	store_relaxed(&nr_calls, 0);
+	store_relaxed(&is_changing, 0);
+}
+
+#ifdef UAIO_TESTING
+void uaio_former_have_patience(int64_t ns)
+{
+	patience_ns = ns;
+}
+#endif

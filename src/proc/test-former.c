@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* With which ids the calls of earlier requests are made, and what a change waits for. */
+#undef NDEBUG
+#include "proc/former.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/asked.h"
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "unit.h"
+
+enum { SOMEBODY = 65534, OTHER = 65533, NR_KNOWN = 64 };
+
+#define PATIENCE_NS INT64_C(5000000000)
+#define NO_PATIENCE_NS INT64_C(1000000)
+
+/* Take effective ids in all threads, as the program does. */
+static void become(uid_t id)
+{
+	struct uaio_former_change change;
+
+	assert_int_equal(uaio_former_change_begin(true, &change), 0);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(setegid(id), 0);
+	assert_int_equal(seteuid(id), 0);
+	uaio_former_change_end(true, true, &change);
+}
+
+static void check_fsuid(uid_t id)
+{
+	struct uaio_attributes attributes;
+
+	assert_true(uaio_attributes_ask(&attributes));
+	assert_int_equal(attributes.uids[3], id);
+	assert_int_equal(attributes.gids[3], id);
+	assert_int_equal(uaio_attributes_have_all(&attributes), !id);
+}
+
+static int begin(uint32_t since, enum uaio_former_need need,
+		 struct uaio_former_call *call)
+{
+	return uaio_former_begin(since, need, true, call);
+}
+
+/* In a child: what it gives up it cannot have again. */
+static void who_gives_up_all_for_good_is_not_watched(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (!child) {
+		struct uaio_former_change change;
+		bool was_watched;
+
+		uaio_former_start();
+		was_watched = load_relaxed(&uaio_former_is_watched);
+		(void)uaio_former_change_begin(true, &change);
+		was_watched |= !load_relaxed(&uaio_former_is_watched);
+		if (setresgid(OTHER, OTHER, OTHER) < 0 ||
+		    setresuid(OTHER, OTHER, OTHER) < 0)
+			_exit(2);
+		uaio_former_change_end(true, true, &change);
+		_exit(was_watched || load_relaxed(&uaio_former_is_watched));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void a_call_has_the_ids_of_its_submission(void **state)
+{
+	uint32_t of_root, of_somebody;
+	struct uaio_former_call call;
+
+	(void)state;
+	become(0);
+	of_root = uaio_former_now();
+	become(SOMEBODY);
+	of_somebody = uaio_former_now();
+	assert_int_not_equal(of_root, of_somebody);
+	assert_int_equal(begin(of_root, UAIO_NEEDS_FILE_IDS, &call), 0);
+	check_fsuid(0);
+	uaio_former_end(&call);
+	check_fsuid(SOMEBODY);
+	become(0);
+	assert_int_equal(begin(of_somebody, UAIO_NEEDS_FILE_IDS, &call), 0);
+	check_fsuid(SOMEBODY);
+	uaio_former_end(&call);
+	check_fsuid(0);
+	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
+			 0);
+	check_fsuid(0);
+	uaio_former_end(&call);
+}
+
+static long try_without_rights(void *arg)
+{
+	const uint32_t *since = arg;
+	struct uaio_former_call call;
+
+	/* Of this thread only, which may not have other ids again. */
+	if (syscall(SYS_setresgid, OTHER, OTHER, OTHER) < 0 ||
+	    syscall(SYS_setresuid, OTHER, OTHER, OTHER) < 0)
+		return -1;
+	assert_int_equal(begin(since[0], UAIO_NEEDS_FILE_IDS, &call), 0);
+	check_fsuid(OTHER);
+	uaio_former_end(&call);
+	assert_int_equal(begin(since[1], UAIO_NEEDS_FILE_IDS, &call),
+			 -ECANCELED);
+	check_fsuid(OTHER);
+	return 0;
+}
+
+static void a_call_gains_no_rights(void **state)
+{
+	struct uaio_former_call call;
+	struct unit_thread thread;
+	uint32_t since[2];
+
+	(void)state;
+	become(0);
+	since[0] = uaio_former_now();
+	become(SOMEBODY);
+	since[1] = uaio_former_now();
+	become(0);
+	unit_thread_start(&thread, try_without_rights, since);
+	assert_int_equal(unit_thread_join(&thread), 0);
+	/* Ids of others than the process's are not known. */
+	assert_int_equal(
+		uaio_former_begin(since[1], UAIO_NEEDS_FILE_IDS, false, &call),
+		-ECANCELED);
+	/* Effective ids cannot be taken, and real ones are the same. */
+	assert_int_equal(begin(since[1], UAIO_NEEDS_ALL_IDS, &call),
+			 -ECANCELED);
+	assert_int_equal(begin(since[1], UAIO_NEEDS_REAL_IDS, &call), 0);
+	uaio_former_end(&call);
+	assert_int_equal(begin(since[1], UAIO_NEEDS_NO_IDS, &call), 0);
+	uaio_former_end(&call);
+	for (unsigned i = 0; i < NR_KNOWN; i++)
+		become(0);
+	assert_int_equal(begin(since[1], UAIO_NEEDS_FILE_IDS, &call),
+			 -ECANCELED);
+	/* None of these was left counted. */
+	become(0);
+}
+
+static void what_begins_in_a_chain_has_the_fewer_rights(void **state)
+{
+	uint32_t of_root, of_somebody;
+
+	(void)state;
+	become(0);
+	of_root = uaio_former_now();
+	become(SOMEBODY);
+	of_somebody = uaio_former_now();
+	assert_int_equal(uaio_former_at_start(of_root), of_somebody);
+	become(0);
+	assert_int_equal(uaio_former_at_start(of_somebody), of_somebody);
+}
+
+static void a_change_that_gives_rights_waits_for_calls(void **state)
+{
+	struct uaio_former_change change;
+	struct uaio_former_call call;
+
+	(void)state;
+	become(SOMEBODY);
+	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
+			 0);
+	uaio_former_have_patience(NO_PATIENCE_NS);
+	assert_int_equal(uaio_former_change_begin(true, &change), -EAGAIN);
+	uaio_former_have_patience(PATIENCE_NS);
+	uaio_former_end(&call);
+	become(0);
+	/* One that gives none goes on after a while. */
+	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
+			 0);
+	assert_int_equal(uaio_former_change_begin(true, &change), 0);
+	uaio_former_change_end(true, false, &change);
+	uaio_former_end(&call);
+}
+
+/* atomic */
+static uint32_t is_about, is_over;
+
+static long begin_during_change(void *arg)
+{
+	struct uaio_former_call call;
+	long was_over;
+
+	(void)arg;
+	store_relaxed(&is_about, 1);
+	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
+			 0);
+	was_over = load_relaxed(&is_over);
+	uaio_former_end(&call);
+	return was_over;
+}
+
+static bool is_about_to(void *arg)
+{
+	(void)arg;
+	return load_relaxed(&is_about);
+}
+
+static void no_call_begins_during_a_change(void **state)
+{
+	struct uaio_former_change change;
+	struct unit_thread thread;
+
+	(void)state;
+	become(0);
+	assert_int_equal(uaio_former_change_begin(true, &change), 0);
+	unit_thread_start(&thread, begin_during_change, NULL);
+	unit_await(is_about_to, NULL);
+	store_relaxed(&is_over, 1);
+	uaio_former_change_end(true, false, &change);
+	assert_int_equal(unit_thread_join(&thread), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(who_gives_up_all_for_good_is_not_watched),
+		UNIT_TEST(a_call_has_the_ids_of_its_submission),
+		UNIT_TEST(a_call_gains_no_rights),
+		UNIT_TEST(what_begins_in_a_chain_has_the_fewer_rights),
+		UNIT_TEST(a_change_that_gives_rights_waits_for_calls),
+		UNIT_TEST(no_call_begins_during_a_change),
+	};
+
+	/* Only root may take another id. */
+	if (geteuid() != 0)
+		return 77;
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
