@@ -17,6 +17,8 @@ import time
 
 import yaml
 
+from page import is_printed, typed, unpack_image
+
 PART, BASE, DEBS, BUILD, SOURCE, SCRATCH = sys.argv[1:]
 EXAMPLES = os.path.join(SOURCE, "examples/deploy")
 TREE = os.path.join(SCRATCH, "uaio")  # what the user has cloned
@@ -32,11 +34,6 @@ def run(*command, **options):
 
 def fail(text):
     sys.exit(f"container: {text}")
-
-
-def libraries_of(program):
-    said = run("ldd", program, capture_output=True, text=True).stdout
-    return re.findall(r"(/\S+) \(0x", said)
 
 
 class Image:
@@ -99,14 +96,7 @@ def my_image():
     run("mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
     os.makedirs(CONTEXT)
     image = Image()
-    run("tar", "-C", image.root, "-xf", BASE, "--exclude=./usr/share/doc",
-        "--exclude=./usr/share/locale", "--exclude=./var/cache")
-    fio = shutil.which("fio")
-    for path in [fio, *libraries_of(fio)]:
-        to = image.root + os.path.realpath(os.path.dirname(path))
-        os.makedirs(to, exist_ok=True)
-        if not os.path.exists(os.path.join(to, os.path.basename(path))):
-            shutil.copy(path, to)
+    unpack_image(image.root, BASE)
     for name in os.listdir(EXAMPLES):
         shutil.copy(os.path.join(EXAMPLES, name), CONTEXT)
     return image
@@ -247,34 +237,6 @@ class Shell:
         return done.stdout, done.returncode
 
 
-def typed(text):
-    """The commands of the document, each with what it prints."""
-    for block in re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S):
-        block = block.replace("\\\n", "")
-        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            command, _, printed = part.partition("\n")
-            yield command, printed
-
-
-def same(printed):
-    """A pattern: figures may differ, and how wide they make a column; three dots
-    stand for anything in their line, or alone for any lines."""
-    lines = []
-    for line in printed.splitlines():
-        if line.strip() == "...":
-            lines.append(r"(?:[^\n]*\n)*?")
-            continue
-        pieces = [re.escape(piece) for piece in
-                  re.split(r"(?:\d+(?:\.\d+)*|-(?= |$)|\s+)", line)]
-        found = re.findall(r"\d+(?:\.\d+)*|-(?= |$)|\s+", line)
-        pattern = pieces[0]
-        for gap, piece in zip(found, pieces[1:]):
-            pattern += (r"\s+" if gap.isspace() else r"(?:\d+(?:\.\d+)*|-)")
-            pattern += piece
-        lines.append(pattern.replace(r"\.\.\.", ".*") + r"\s*\n")
-    return "".join(lines)
-
-
 def document():
     shell = Shell({"my-image": my_image()})
     shell.images["my-image"].mount()
@@ -285,7 +247,7 @@ def document():
     for command, printed in typed(text):
         said, _ = shell.execute(command)
         nr += 1
-        if not re.fullmatch(same(printed), said):
+        if not is_printed(printed, said):
             print(f"$ {command}\n{said}--- but the document has:\n{printed}")
             failed += 1
     if failed or nr < 8:
