@@ -87,6 +87,7 @@ enum {
 	UAIO_FILE_F_RING = 1u << 17,
 	/* A socket of type SOCK_STREAM. */
 	UAIO_FILE_F_SOCK_STREAM = 1u << 18,
+	UAIO_FILE_F_EPOLL = 1u << 19,
 };
 
 /* Where requests on a file that is not ready wait (ready.h). */

@@ -252,6 +252,9 @@ static uint32_t anonymous_flags(int fd)
 		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_PERSONAL },
 		{ "anon_inode:[userfaultfd]",
 		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_USERFAULT },
+		{ "anon_inode:[eventpoll]", UAIO_FILE_F_EPOLL |
+						    UAIO_FILE_F_OLD_READ |
+						    UAIO_FILE_F_OLD_WRITE },
 		{ "anon_inode:", UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE },
 	};
 	char path[UAIO_FD_PATH_BYTES], link[64];

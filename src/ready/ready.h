@@ -261,6 +261,13 @@ void uaio_ready_kick_events(struct uaio_group *group,
  */
 void uaio_ready_returned(struct uaio_req *req);
 
+/*
+ * A completion is about to make a file ready that is in an epoll, as a ring of io_uring
+ * may be. As in the kernel, a multishot poll of an epoll ends after that, with its next
+ * completion: if the poll is in that ring itself, each completion would cause another.
+ */
+void uaio_ready_note_nested(void);
+
 /* Functions of struct uaio_file_ops. */
 void uaio_watches_move_locked(struct uaio_file *file, int old);
 void uaio_watches_drop(struct uaio_file *file);

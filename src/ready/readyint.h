@@ -43,6 +43,8 @@ struct uaio_watch {
 	uint32_t nr_told;  /* nr_edges when file->told was written for it */
 	uint32_t nr_adds;  /* how often the epoll has taken the file; never 0 */
 	uint32_t nr_sure;  /* nr_adds when it was certainly this file; or 0 */
+	/* uaio_ready_nr_nested when a multishot poll was last parked */
+	uint32_t nr_nested;
 
 	/* under the lock of the group's struct uaio_ready */
 	struct list in_group;
@@ -57,6 +59,7 @@ struct uaio_watch {
 
 extern struct uaio_ready_tuning uaio_ready_tuning;
 extern struct uaio_ready_counters uaio_ready_counters; /* atomic, relaxed */
+extern uint32_t uaio_ready_nr_nested; /* atomic: uaio_ready_note_nested() */
 
 static inline void uaio_ready_add(uint64_t *counter, uint64_t nr)
 {

@@ -377,6 +377,17 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 }
 
 /*
+ * Return: whether a multishot poll ends because a ring may have made its epoll ready
+ * (uaio_ready_note_nested()).
+ */
+static bool may_be_nested(const struct uaio_req *req)
+{
+	/* relaxed: it changes before the edge that it is about */
+	return req->file->flags & UAIO_FILE_F_EPOLL &&
+	       req->watch->nr_nested != load_relaxed(&uaio_ready_nr_nested);
+}
+
+/*
  * A multishot request has the result res, and goes on: a poll if edges answer it,
  * another as long as it succeeds, until a try finds nothing, or its socket is known to
  * have nothing more (is_emptied). The file's lock is released meanwhile; an edge that
@@ -388,7 +399,7 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 {
 	bool is_poll = uaio_waitq_id_of(req) == UAIO_WAITQ_POLL, is_posted;
 
-	if (is_poll ? res <= 0 || !run->by_edges
+	if (is_poll ? res <= 0 || !run->by_edges || may_be_nested(req)
 		    : !uaio_sqe_has_more(&req->sqe, res))
 		return res;
 	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);

@@ -9,6 +9,17 @@
 
 static struct uaio_slab watches;
 
+uint32_t uaio_ready_nr_nested;
+
+void uaio_ready_note_nested(void)
+{
+	/*
+	 * relaxed: a thread that the epoll tells of it has made a call after the one by
+	 * which the file got ready
+	 */
+	add_relaxed(&uaio_ready_nr_nested, 1);
+}
+
 void uaio_watches_init(void)
 {
 	uaio_slab_init(&watches, sizeof(struct uaio_watch), 16384);
@@ -461,6 +472,7 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
 	uint32_t events = events_wanted_locked(file) | watch->armed;
 
 	req->edges = load_relaxed(&watch->nr_edges);
+	watch->nr_nested = load_relaxed(&uaio_ready_nr_nested);
 	if (file->is_unpollable) {
 		uaio_watch_kick(watch, waitqs, true);
 		return;

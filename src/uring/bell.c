@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include "base/check.h"
@@ -12,6 +13,7 @@
 #include "proc/process.h"
 #include "file/file.h"
 #include "op/op.h"
+#include "ready/ready.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 #include "uring/table.h"
@@ -29,6 +31,7 @@ void uaio_uring_bell_init(struct uaio_uring *ring)
 	/* relaxed, both: published with the ring */
 	store_relaxed(&ring->bell, -1);
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
+	ring->is_in_epoll = false;
 }
 
 /*
@@ -39,6 +42,8 @@ static void ring_it_locked(struct uaio_uring *ring)
 {
 	static const uint64_t one = 1;
 
+	if (ring->is_in_epoll)
+		uaio_ready_note_nested();
 	(void)sys_write(ring->bell, &one, sizeof(one));
 	/* relaxed: changes under the lock; others guess */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
@@ -288,6 +293,7 @@ static int control(struct uaio_uring *ring, int epoll, int op,
 		return -ENOMEM;
 	/* It may have moved meanwhile. */
 	uaio_queue_lock(&ring->queue);
+	ring->is_in_epoll |= op == EPOLL_CTL_ADD;
 	ret = sys_epoll_ctl(epoll, op, ring->bell, event);
 	uaio_queue_unlock(&ring->queue);
 	return ret;

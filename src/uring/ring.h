@@ -134,6 +134,7 @@ struct uaio_uring {
 	bool is_eventfd_async;     /* only what workers execute is signalled */
 	int32_t bell;              /* atomic; bell.h: a descriptor, or -1 */
 	uint32_t bell_state;       /* atomic: bell.h */
+	bool is_in_epoll; /* the bell is, or was; under the queue's lock */
 
 	/* under the lock of ring.c */
 	struct uaio_uring *next_dead;

@@ -222,10 +222,9 @@ static const char *const others[] = {
 	"thread of the library posts the completion. In the kernel the call "
 	"that makes the file ready, as a write(2) to a pipe by the same "
 	"thread, posts the completion before it returns.",
-	"A multishot poll of an epoll goes on after a ring in that epoll has "
-	"made it ready, as the library cannot see which file did; in the "
-	"kernel it ends. If the poll is in that ring itself, each completion "
-	"causes the next: use a poll with one completion there.",
+	"A multishot poll of an epoll ends with its next completion when a "
+	"ring that is in any epoll has had a completion; in the kernel when "
+	"a ring in that epoll has made it ready.",
 	"A registered buffer (IORING_REGISTER_BUFFERS) is its address. A "
 	"request that still waits when the program unmaps the buffer writes "
 	"into what is mapped there later, or has EFAULT. In the kernel it "
@@ -246,7 +245,8 @@ static const char *const others[] = {
 	"submission ring (IORING_FEAT_SINGLE_MMAP, which a resize reports as "
 	"well). The C library's mmap() and syscall() also map them at "
 	"IORING_OFF_CQ_RING. A client that ignores the feature, and maps "
-	"there by an instruction of its own, gets empty memory.",
+	"there by an instruction of its own, gets empty memory: the library's "
+	"ring is a file in memory, and no file has a page at two offsets.",
 	"Kernel AIO, to which the library gives direct reads and writes "
 	"(`--backend`), reports no access or modification to inotify and "
 	"fanotify; the kernel's io_uring and POSIX AIO do. With "

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "differences.h"
@@ -293,6 +294,46 @@ static void many_shots_at_once(void)
 	note_ready("at_last", &first);
 }
 
+/*
+ * One request polls an epoll again and again in which an event is, and a ring: that of the
+ * request, or another.
+ */
+static void epoll_with_ring(const char *key, bool is_own)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int epoll = epoll_create1(0), counter = eventfd(0, EFD_NONBLOCK);
+	struct io_uring_sqe *sqe;
+	struct uring *ring = is_own ? &first : &second;
+	eventfd_t count;
+
+	make_rings();
+	REQUIRE(epoll >= 0 && counter >= 0);
+	REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, counter, &event) == 0);
+	REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, ring->fd, &event) == 0);
+	sqe = sqe_of(&first, IORING_OP_POLL_ADD, epoll);
+	sqe->poll32_events = POLLIN;
+	sqe->len = IORING_POLL_ADD_MULTI;
+	note_result(key, uring_submit(&first));
+	note_ready("waits", &first);
+	for (int i = 0; i < (is_own ? 1 : 2); i++) {
+		REQUIRE(eventfd_write(counter, 1) == 0);
+		/* The completion makes its own ring ready. */
+		note_in_order("event", &first, is_own ? 2 : 1);
+		REQUIRE(eventfd_read(counter, &count) == 0);
+	}
+	nop(ring);
+	note_in_order("nop", &first, 1);
+	nop(ring);
+	uring_settle(&first);
+	note_ready("then", &first);
+}
+
+static void epoll_with_rings(void)
+{
+	epoll_with_ring("another", false);
+	epoll_with_ring("own", true);
+}
+
 static void in_chain(void)
 {
 	make_rings();
@@ -480,6 +521,8 @@ const struct row rows_uring_ring[] = {
 		    many_shots_at_once, differs_ring_polled,
 		    { "told.1=1,flags:0x2", "told.1=1" },
 		    { "then=1", "then=0" }, { "at_last=1", "at_last=0" }),
+	ROW("an epoll that has a ring is polled with many shots",
+	    epoll_with_rings),
 	ROW("a ring polls another in a chain", in_chain),
 	ROW("a ring polls another later in a chain", later_in_chain),
 	ROW("a ring is closed before a chain polls it", closed_before_its_turn),
