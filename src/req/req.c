@@ -169,6 +169,11 @@ enum uaio_former_need uaio_req_need(const struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
+	/* A file server is told who reads. */
+	if (uaio_req_inode(req) &&
+	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) &&
+	    op->class != UAIO_CLASS_POLL)
+		return UAIO_NEEDS_FILE_IDS;
 	if (uaio_req_is_neutral(req) || op->sleeps ||
 	    op->class == UAIO_CLASS_SYNC)
 		return UAIO_NEEDS_NO_IDS;

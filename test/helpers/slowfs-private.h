@@ -11,7 +11,7 @@
 
 #define NOWHERE UINT64_MAX
 
-enum { FAULTS_MAX = 8 };
+enum { FAULTS_MAX = 8, OPCODES_MAX = 64 };
 
 /* Shared by the server and its clients. */
 struct slowfs {
@@ -21,6 +21,7 @@ struct slowfs {
 	uint32_t open_flags; /* FOPEN_*, of every file */
 	uint32_t init_flags; /* FUSE_*, beside those of every server */
 	uint16_t background_max;
+	uint32_t notes_callers; /* atomic */
 	char folder[PATH_MAX];
 
 	/* atomic, futex words */
@@ -33,6 +34,8 @@ struct slowfs {
 	uint32_t most_held[SLOWFS_NR_OPS];
 	uint64_t let_go[SLOWFS_NR_OPS];    /* over which byte; or NOWHERE */
 	uint32_t nr_let_go[SLOWFS_NR_OPS]; /* a futex word */
+	/* the server's, of a call until it is answered */
+	struct slowfs_caller callers[OPCODES_MAX];
 	struct fault {
 		struct slowfs_fault what;
 		enum slowfs_op op;

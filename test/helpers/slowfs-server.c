@@ -171,6 +171,19 @@ static void do_create(const struct fuse_in_header *request)
 	answer(request, 0, &out, sizeof(out));
 }
 
+static void do_unlink(const struct fuse_in_header *request)
+{
+	struct file *file = find((const char *)(request + 1));
+
+	if (!file) {
+		answer(request, -ENOENT, NULL, 0);
+		return;
+	}
+	munmap(file->data, FILE_BYTES);
+	*file = (struct file){ .name = "" };
+	answer(request, 0, NULL, 0);
+}
+
 static void do_open(const struct fuse_in_header *request)
 {
 	struct fuse_open_out out = { .open_flags = server.fs->open_flags };
@@ -421,14 +434,44 @@ static const struct timespec *next_due(struct timespec *ret_rest)
 	return ret_rest;
 }
 
+/* Return: the process that a thread is of; 0: it has ended. */
+static uint32_t process_of(uint32_t tid)
+{
+	char path[32], line[128];
+	unsigned process = 0;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%u/status", tid);
+	status = fopen(path, "re");
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "Tgid: %u", &process) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return process;
+}
+
+static void note_caller(const struct fuse_in_header *request)
+{
+	/* Only where a test asks: it costs more than the call. */
+	if (server.fs->notes_callers && request->opcode < OPCODES_MAX)
+		server.fs->callers[request->opcode] = (struct slowfs_caller){
+			.uid = request->uid,
+			.gid = request->gid,
+			.process = process_of(request->pid),
+		};
+}
+
 static void dispatch(const struct fuse_in_header *request)
 {
+	note_caller(request);
 	switch (request->opcode) {
 	case FUSE_INIT: do_init(request); break;
 	case FUSE_LOOKUP: do_lookup(request); break;
 	case FUSE_GETATTR: hold(request, SLOWFS_ATTRIBUTES); break;
 	case FUSE_SETATTR: do_setattr(request); break;
 	case FUSE_CREATE: do_create(request); break;
+	case FUSE_UNLINK: do_unlink(request); break;
 	case FUSE_OPEN: do_open(request); break;
 	case FUSE_READ: hold(request, SLOWFS_READ); break;
 	case FUSE_WRITE: hold(request, SLOWFS_WRITE); break;

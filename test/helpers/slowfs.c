@@ -211,3 +211,13 @@ void slowfs_mend(struct slowfs *fs)
 	for (unsigned i = 0; i < FAULTS_MAX; i++)
 		__atomic_store_n(&fs->faults[i].is_there, 0, __ATOMIC_SEQ_CST);
 }
+
+void slowfs_note_callers(struct slowfs *fs)
+{
+	__atomic_store_n(&fs->notes_callers, 1, __ATOMIC_SEQ_CST);
+}
+
+struct slowfs_caller slowfs_caller(const struct slowfs *fs, uint32_t opcode)
+{
+	return fs->callers[opcode];
+}

@@ -80,6 +80,18 @@ void slowfs_delay(struct slowfs *fs, enum slowfs_op op, unsigned us);
 /* Return once so many are held; a minute without ends the process. */
 void slowfs_await(struct slowfs *fs, enum slowfs_op op, unsigned nr);
 
+/* Who makes a call, as the kernel tells the server. */
+struct slowfs_caller {
+	uint32_t uid, gid;
+	uint32_t
+		process; /* that the calling thread is of; 0: there was no call */
+};
+
+/* From now on the server notes who makes each call. */
+void slowfs_note_callers(struct slowfs *fs);
+/* Return: who made the last call with this number, FUSE_* of <linux/fuse.h>. */
+struct slowfs_caller slowfs_caller(const struct slowfs *fs, uint32_t opcode);
+
 /* Return: how many have been carried out so far, those with a fault too. */
 unsigned slowfs_nr_done(struct slowfs *fs, enum slowfs_op op);
 /* Return: how many were held, or took their time, at once, since last asked. */

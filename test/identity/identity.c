@@ -14,6 +14,7 @@
 #include <liburing.h>
 #include <linux/aio_abi.h>
 #include <linux/capability.h>
+#include <linux/fuse.h>
 #include <linux/landlock.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,6 +29,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../helpers/slowfs.h"
 
 enum { NOBODY = 65534, BYTES = 4096, FILL_BYTES = 256 << 10 };
 
@@ -215,14 +218,56 @@ static void change_late(void)
  * Requests
  */
 
-enum op { OPEN, CREATE, MKDIR, UNLINK, WRITE, FILL, NR_OPS };
+enum op {
+	OPEN,
+	CREATE,
+	MKDIR,
+	UNLINK,
+	/* the same of a file server that is told who asks */
+	SERVED_OPEN,
+	SERVED_CREATE,
+	SERVED_MKDIR,
+	SERVED_UNLINK,
+	/* by descriptors */
+	WRITE,
+	FILL,
+	SERVED_READ,
+	SERVED_WRITE,
+	NR_OPS
+};
 
-static const char *const op_names[NR_OPS] = { "open",   "create", "mkdir",
-					      "unlink", "write",  "fill" };
+static const struct {
+	const char *name;
+	uint32_t served_by; /* 0, or FUSE_* */
+} ops[NR_OPS] = {
+	[OPEN] = { "open", 0 },
+	[CREATE] = { "create", 0 },
+	[MKDIR] = { "mkdir", 0 },
+	[UNLINK] = { "unlink", 0 },
+	[SERVED_OPEN] = { "served open", FUSE_OPEN },
+	[SERVED_CREATE] = { "served create", FUSE_CREATE },
+	[SERVED_MKDIR] = { "served mkdir", FUSE_MKDIR },
+	[SERVED_UNLINK] = { "served unlink", FUSE_UNLINK },
+	[WRITE] = { "write", 0 },
+	[FILL] = { "fill", 0 },
+	[SERVED_READ] = { "served read", FUSE_READ },
+	[SERVED_WRITE] = { "served write", FUSE_WRITE },
+};
 
 static int suid_fd; /* of a file that has the set-user-ID bit */
 static int full_fd; /* of one on a file system whose free blocks are reserved */
+static int served_fd;
 static char buf[FILL_BYTES] __attribute__((aligned(4096)));
+
+static int fd_of(enum op op)
+{
+	return op == WRITE ? suid_fd : op == FILL ? full_fd : served_fd;
+}
+
+static unsigned bytes_of(enum op op)
+{
+	return op == FILL ? FILL_BYTES : BYTES;
+}
 
 static void prepare(struct io_uring_sqe *sqe, enum op op)
 {
@@ -238,8 +283,25 @@ static void prepare(struct io_uring_sqe *sqe, enum op op)
 	case UNLINK:
 		io_uring_prep_unlinkat(sqe, AT_FDCWD, "private/file", 0);
 		break;
-	case WRITE: io_uring_prep_write(sqe, suid_fd, buf, BYTES, 0); break;
-	default: io_uring_prep_write(sqe, full_fd, buf, FILL_BYTES, 0); break;
+	case SERVED_OPEN:
+		io_uring_prep_openat(sqe, AT_FDCWD, "served/file", O_RDWR, 0);
+		break;
+	case SERVED_CREATE:
+		io_uring_prep_openat(sqe, AT_FDCWD, "served/new",
+				     O_RDWR | O_CREAT, 0666);
+		break;
+	case SERVED_MKDIR:
+		io_uring_prep_mkdirat(sqe, AT_FDCWD, "served/made", 0777);
+		break;
+	case SERVED_UNLINK:
+		io_uring_prep_unlinkat(sqe, AT_FDCWD, "served/old", 0);
+		break;
+	case SERVED_READ:
+		io_uring_prep_read(sqe, fd_of(op), buf, bytes_of(op), 0);
+		break;
+	default:
+		io_uring_prep_write(sqe, fd_of(op), buf, bytes_of(op), 0);
+		break;
 	}
 	sqe->user_data = 1;
 }
@@ -350,15 +412,15 @@ static int submit_polled(struct io_uring *ring, enum op op)
 	return submit_one(&polled, op, 0);
 }
 
-/* Kernel AIO only writes. */
 static int submit_aio(struct io_uring *ring, enum op op)
 {
 	aio_context_t context = 0;
 	struct iocb iocb = {
-		.aio_lio_opcode = IOCB_CMD_PWRITE,
-		.aio_fildes = (uint32_t)(op == WRITE ? suid_fd : full_fd),
+		.aio_lio_opcode =
+			op == SERVED_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE,
+		.aio_fildes = (uint32_t)fd_of(op),
 		.aio_buf = (uintptr_t)buf,
-		.aio_nbytes = op == WRITE ? BYTES : FILL_BYTES,
+		.aio_nbytes = bytes_of(op),
 	};
 	struct iocb *list = &iocb;
 	struct io_event event;
@@ -376,15 +438,16 @@ static int submit_aio(struct io_uring *ring, enum op op)
 static int submit_posix(struct io_uring *ring, enum op op)
 {
 	struct aiocb cb = {
-		.aio_fildes = op == WRITE ? suid_fd : full_fd,
+		.aio_fildes = fd_of(op),
 		.aio_buf = buf,
-		.aio_nbytes = op == WRITE ? BYTES : FILL_BYTES,
+		.aio_nbytes = bytes_of(op),
 	};
 	const struct aiocb *list[] = { &cb };
 	int error;
 
 	(void)ring;
-	must(aio_write(&cb) == 0, "aio_write");
+	must((op == SERVED_READ ? aio_read(&cb) : aio_write(&cb)) == 0,
+	     "aio_read or aio_write");
 	change_late();
 	while (aio_error(&cb) == EINPROGRESS)
 		must(aio_suspend(list, 1, NULL) == 0, "aio_suspend");
@@ -476,6 +539,11 @@ static void make_place(enum op op)
 	make_file("full", 0600);
 	if (op == FILL)
 		fill();
+	if (ops[op].served_by) {
+		(void)unlink("served/new");
+		make_file("served/file", 0600);
+		make_file("served/old", 0600);
+	}
 }
 
 static void print_made(const char *path)
@@ -515,6 +583,11 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	suid_fd = open("suid", O_RDWR | (way & 1 ? O_DSYNC : 0));
 	full_fd = open("full", O_RDWR);
 	must(suid_fd >= 0 && full_fd >= 0, "open files");
+	if (ops[op].served_by) {
+		served_fd = open("served/file", O_RDWR);
+		must(served_fd >= 0 && write(served_fd, buf, BYTES) == BYTES,
+		     "write a file");
+	}
 	must(io_uring_queue_init(8, &ring, 0) == 0, "make a ring");
 	must(io_uring_queue_init_params(8, &polled, &params) == 0,
 	     "make a ring that is polled");
@@ -525,7 +598,8 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	changes[change].change();
 	late_change = changes[change].late_change;
 	res = ways[way].submit(&ring, op);
-	if (op == OPEN || op == CREATE)
+	if (op == OPEN || op == CREATE || op == SERVED_OPEN ||
+	    op == SERVED_CREATE)
 		res = res < 0 ? res : 0;
 	/* Some blocks may be left to everybody. */
 	if (op == FILL)
@@ -535,6 +609,17 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	pthread_barrier_wait(&meeting);
 	pthread_join(thread, NULL);
 	exit(0);
+}
+
+static struct slowfs *server; /* or NULL */
+
+/* As whom, and of which process, the file server was asked. */
+static void print_caller(enum op op, pid_t child)
+{
+	struct slowfs_caller caller = slowfs_caller(server, ops[op].served_by);
+
+	printf(" for %u %u of %s", caller.uid, caller.gid,
+	       caller.process == (uint32_t)child ? "its process" : "another");
 }
 
 static int run(unsigned change, unsigned way, enum op op)
@@ -557,7 +642,7 @@ static int run(unsigned change, unsigned way, enum op op)
 	}
 	close(ends[0]);
 	printf("%s %s %s: %d", changes[change].name, ways[way].name,
-	       op_names[op], res);
+	       ops[op].name, res);
 	print_made("created");
 	print_made("other/created");
 	print_made("made");
@@ -565,6 +650,8 @@ static int run(unsigned change, unsigned way, enum op op)
 	print_made("private/file");
 	if (op == WRITE)
 		print_made("suid");
+	if (ops[op].served_by)
+		print_caller(op, child);
 	printf("\n");
 	return 0;
 }
@@ -581,11 +668,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: identity CHANGE\n");
 		return 2;
 	}
+	server = slowfs_start("served");
+	if (server)
+		slowfs_note_callers(server);
 	for (unsigned way = 0; way < sizeof(ways) / sizeof(*ways); way++)
 		for (unsigned op = 0; op < NR_OPS; op++)
-			if ((ways[way].submit != submit_aio &&
-			     ways[way].submit != submit_posix) ||
-			    op >= WRITE)
+			if (((ways[way].submit != submit_aio &&
+			      ways[way].submit != submit_posix) ||
+			     op >= WRITE) &&
+			    (server || !ops[op].served_by))
 				run(change, way, (enum op)op);
 	return 0;
 }
