@@ -123,8 +123,20 @@ enum {
 	UAIO_URING_CQE_F_32 = 1 << 15,
 };
 
-/* io_uring_buf_reg.flags, which older headers call pad */
+/* io_uring_buf_reg, two members of which have other names in each header: of Linux 7.1 */
 enum { UAIO_URING_PBUF_MMAP = 1, UAIO_URING_PBUF_INC = 2 };
+
+struct uaio_uring_buf_reg {
+	uint64_t ring_addr;
+	uint32_t ring_entries;
+	uint16_t bgid;
+	uint16_t flags;
+	uint32_t min_left;
+	uint32_t resv[5];
+};
+_Static_assert(sizeof(struct uaio_uring_buf_reg) ==
+		       sizeof(struct io_uring_buf_reg),
+	       "as the kernel's");
 
 /* Where such arrays are mapped. The number of a group is in some of the bits. */
 #ifndef IORING_OFF_PBUF_RING

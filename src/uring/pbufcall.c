@@ -24,6 +24,7 @@
 enum {
 	NR_MAX = 65536, /* of buffers with an identifier of 16 bits */
 	PAGE = 4096,
+	NR_RESERVED = 5, /* words of uaio_uring_buf_reg */
 };
 
 /*
@@ -93,25 +94,17 @@ int uaio_uring_prep_remove(struct uaio_uring_entry *entry)
  * Arrays
  */
 
-/* Return: min_left, which has the first half of what older headers reserve. */
-static uint32_t min_left_of(const struct io_uring_buf_reg *reg)
+/* Return: whether one of so many reserved words, the last ones, is not 0. */
+static bool has_reserved(const struct uaio_uring_buf_reg *reg, unsigned nr)
 {
-	uint32_t halves[2];
+	uint32_t bits = 0;
 
-	memcpy(halves, &reg->resv[0], sizeof(halves));
-	return halves[0];
+	for (unsigned i = NR_RESERVED - nr; i < NR_RESERVED; i++)
+		bits |= reg->resv[i];
+	return bits;
 }
 
-/* Return: whether a word is not 0 that has no meaning. */
-static bool has_reserved(const struct io_uring_buf_reg *reg)
-{
-	uint32_t halves[2];
-
-	memcpy(halves, &reg->resv[0], sizeof(halves));
-	return halves[1] || reg->resv[1] || reg->resv[2];
-}
-
-static size_t array_bytes(const struct io_uring_buf_reg *reg)
+static size_t array_bytes(const struct uaio_uring_buf_reg *reg)
 {
 	return (reg->ring_entries * sizeof(struct io_uring_buf) + PAGE - 1) /
 	       PAGE * PAGE;
@@ -153,14 +146,14 @@ static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 
 /* Find the memory of an array. Return: 0 or -errno. */
 static int find_memory(struct uaio_uring *ring,
-		       const struct io_uring_buf_reg *reg,
+		       const struct uaio_uring_buf_reg *reg,
 		       struct io_uring_buf_ring **ret_array)
 {
 	const size_t bytes = array_bytes(reg);
 	int fd;
 
 	*ret_array = (struct io_uring_buf_ring *)(uintptr_t)reg->ring_addr;
-	if (!(reg->pad & UAIO_URING_PBUF_MMAP))
+	if (!(reg->flags & UAIO_URING_PBUF_MMAP))
 		return check_memory(reg->ring_addr, bytes);
 	fd = uaio_uring_tab_number(ring);
 	if (fd < 0 || reg->bgid >= UAIO_URING_MMAP_GROUPS ||
@@ -172,7 +165,7 @@ static int find_memory(struct uaio_uring *ring,
 
 /* Make the array, unless there are other buffers by that number. */
 static int put_array(struct uaio_uring *ring,
-		     const struct io_uring_buf_reg *reg)
+		     const struct uaio_uring_buf_reg *reg)
 {
 	struct uaio_uring_group *group = uaio_uring_group_find(ring, reg->bgid);
 	struct io_uring_buf_ring *array;
@@ -188,44 +181,45 @@ static int put_array(struct uaio_uring *ring,
 		return ret;
 	group = uaio_uring_group_new(ring, reg->bgid);
 	if (!group) {
-		if (reg->pad & UAIO_URING_PBUF_MMAP)
+		if (reg->flags & UAIO_URING_PBUF_MMAP)
 			(void)sys_munmap(array, array_bytes(reg));
 		return -ENOMEM;
 	}
 	group->array = array;
 	group->own_bytes =
-		reg->pad & UAIO_URING_PBUF_MMAP ? array_bytes(reg) : 0;
+		reg->flags & UAIO_URING_PBUF_MMAP ? array_bytes(reg) : 0;
 	group->mask = (uint16_t)(reg->ring_entries - 1);
 	group->head = 0;
-	group->is_incremental = reg->pad & UAIO_URING_PBUF_INC;
-	group->min_left = min_left_of(reg);
+	group->is_incremental = reg->flags & UAIO_URING_PBUF_INC;
+	group->min_left = reg->min_left;
 	return 0;
 }
 
 /* Those of newer kernels, and that for which the file is not large enough. */
 static bool has_bad_flags(const struct uaio_uring *ring,
-			  const struct io_uring_buf_reg *reg)
+			  const struct uaio_uring_buf_reg *reg)
 {
-	return reg->pad & ~(UAIO_URING_PBUF_INC |
-			    (ring->mem.has_arrays ? UAIO_URING_PBUF_MMAP : 0));
+	return reg->flags &
+	       ~(UAIO_URING_PBUF_INC |
+		 (ring->mem.has_arrays ? UAIO_URING_PBUF_MMAP : 0));
 }
 
 long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 			       uint32_t nr)
 {
-	struct io_uring_buf_reg reg;
+	struct uaio_uring_buf_reg reg;
 	long ret;
 
 	if (!arg || nr != 1)
 		return -EINVAL;
 	if (uaio_uring_copy_in(&reg, (uintptr_t)arg, sizeof(reg)) < 0)
 		return -EFAULT;
-	if (has_reserved(&reg) || has_bad_flags(ring, &reg))
+	if (has_reserved(&reg, NR_RESERVED) || has_bad_flags(ring, &reg))
 		return -EINVAL;
 	if (!reg.ring_entries || reg.ring_entries & (reg.ring_entries - 1) ||
 	    reg.ring_entries >= NR_MAX)
 		return -EINVAL;
-	if (min_left_of(&reg) && !(reg.pad & UAIO_URING_PBUF_INC))
+	if (reg.min_left && !(reg.flags & UAIO_URING_PBUF_INC))
 		return -EINVAL;
 	uaio_uring_groups_lock(ring);
 	ret = put_array(ring, &reg);
@@ -247,15 +241,15 @@ long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
 				 uint32_t nr)
 {
 	struct uaio_uring_group *group;
-	struct io_uring_buf_reg reg;
+	struct uaio_uring_buf_reg reg;
 	int ret;
 
 	if (!arg || nr != 1)
 		return -EINVAL;
 	if (uaio_uring_copy_in(&reg, (uintptr_t)arg, sizeof(reg)) < 0)
 		return -EFAULT;
-	/* The kernel does not look at the first word here. */
-	if (reg.resv[1] || reg.resv[2] || reg.pad)
+	/* The kernel does not look at min_left and the first reserved word here. */
+	if (has_reserved(&reg, NR_RESERVED - 1) || reg.flags)
 		return -EINVAL;
 	uaio_uring_groups_lock(ring);
 	ret = find_array(ring, reg.bgid, &group);

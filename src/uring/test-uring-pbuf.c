@@ -33,21 +33,21 @@ static uint32_t flags_of(unsigned bid)
 	return SELECTED | bid << IORING_CQE_BUFFER_SHIFT;
 }
 
-/* min_left_of_array: two words, of which the second is reserved. */
-static uint32_t min_left_of_array[2];
+static uint32_t min_left_of_array, reserved_of_array;
 
 static long call_array(uint32_t opcode, uint16_t flags)
 {
-	struct io_uring_buf_reg reg = {
+	struct uaio_uring_buf_reg reg = {
 		.ring_addr = opcode == IORING_REGISTER_PBUF_RING
 				     ? (uintptr_t)array
 				     : 0,
 		.ring_entries = NR_BUFS,
 		.bgid = GROUP,
-		.pad = flags,
+		.flags = flags,
+		.min_left = min_left_of_array,
+		.resv[0] = reserved_of_array,
 	};
 
-	memcpy(&reg.resv[0], min_left_of_array, sizeof(min_left_of_array));
 	return uaio_uring_register((uint32_t)client.fd, opcode, &reg, 1);
 }
 
@@ -291,7 +291,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	const struct io_uring_buf *buf;
 
 	(void)state;
-	min_left_of_array[0] = 6;
+	min_left_of_array = 6;
 	begin(3, UAIO_URING_PBUF_INC);
 	buf = (const struct io_uring_buf *)array;
 	read_one(1, 5, flags_of(0) | MORE_OF_IT);
@@ -304,7 +304,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	read_one(4, 5, flags_of(1) | MORE_OF_IT);
 	/* Nothing of the limit stays for another use of the group. */
 	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
-	min_left_of_array[0] = 0;
+	min_left_of_array = 0;
 	store_relaxed(&array->tail, (uint16_t)0);
 	append(2);
 	assert_int_equal(
@@ -313,13 +313,13 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 		read_one(5, 5, flags_of(2) | MORE_OF_IT);
 	read_one(6, 1, flags_of(2));
 	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
-	min_left_of_array[0] = 6;
+	min_left_of_array = 6;
 	assert_int_equal(call_array(IORING_REGISTER_PBUF_RING, 0), -EINVAL);
-	min_left_of_array[1] = 1;
+	reserved_of_array = 1;
 	assert_int_equal(
 		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC),
 		-EINVAL);
-	memset(min_left_of_array, 0, sizeof(min_left_of_array));
+	min_left_of_array = reserved_of_array = 0;
 	end();
 }
 
