@@ -110,9 +110,13 @@ static void check_taken(long victims, long intruders)
 
 static void look_at_ring_during(unit_step_fn *intruder, uint32_t first_slot)
 {
-	const struct unit_stepping stepping = { post_some, intruder,
-						prepare_to_look, check_taken,
-						100 };
+	const struct unit_stepping stepping = {
+		.victim = post_some,
+		.intruder = intruder,
+		.prepare = prepare_to_look,
+		.check = check_taken,
+		.nr_min = 100,
+	};
 
 	looking.first_slot = first_slot;
 	unit_step_through(&stepping);

@@ -322,9 +322,13 @@ static void check_one(long victims, long intruders)
 
 static void a_wait_ends_when_the_client_is_shown_what_has_come(void **state)
 {
-	static const struct unit_stepping stepping = { post_one, wait_for_one,
-						       prepare_one, check_one,
-						       100 };
+	static const struct unit_stepping stepping = {
+		.victim = post_one,
+		.intruder = wait_for_one,
+		.prepare = prepare_one,
+		.check = check_one,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	unit_step_through(&stepping);

@@ -200,8 +200,13 @@ static void use_unseen(long victims, long intruders)
 
 static void a_ring_lives_on_by_a_descriptor_that_was_not_seen(void **state)
 {
-	const struct unit_stepping stepping = { close_first, close_known,
-						open_three, use_unseen, 100 };
+	const struct unit_stepping stepping = {
+		.victim = close_first,
+		.intruder = close_known,
+		.prepare = open_three,
+		.check = use_unseen,
+		.nr_min = 100,
+	};
 	(void)state;
 	unit_step_through(&stepping);
 }

@@ -52,8 +52,11 @@ static void check_the_first_was_taken(long victims, long intruders)
 static void a_submission_is_copied_before_its_place_is_free(void **state)
 {
 	const struct unit_stepping stepping = {
-		enter_once, put_another_if_there_is_room,
-		open_with_a_submission, check_the_first_was_taken, 100
+		.victim = enter_once,
+		.intruder = put_another_if_there_is_room,
+		.prepare = open_with_a_submission,
+		.check = check_the_first_was_taken,
+		.nr_min = 100,
 	};
 
 	(void)state;
@@ -82,9 +85,13 @@ static void check_what_was_seen(long victims, long intruders)
 
 static void a_completion_is_there_before_it_is_told(void **state)
 {
-	const struct unit_stepping stepping = { enter_once, look_at_completions,
-						open_with_a_submission,
-						check_what_was_seen, 100 };
+	const struct unit_stepping stepping = {
+		.victim = enter_once,
+		.intruder = look_at_completions,
+		.prepare = open_with_a_submission,
+		.check = check_what_was_seen,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	unit_step_through(&stepping);
@@ -134,9 +141,13 @@ static void check_overflow(long victims, long intruders)
 
 static void what_has_overflowed_is_told_of_all_the_time(void **state)
 {
-	const struct unit_stepping stepping = { flush, look_for_overflow,
-						open_with_an_overflow,
-						check_overflow, 100 };
+	const struct unit_stepping stepping = {
+		.victim = flush,
+		.intruder = look_for_overflow,
+		.prepare = open_with_an_overflow,
+		.check = check_overflow,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	unit_step_through(&stepping);
@@ -173,9 +184,13 @@ static void check_the_other(long victims, long intruders)
 
 static void a_ring_is_not_mistaken_for_the_one_before(void **state)
 {
-	const struct unit_stepping stepping = { enter_once, make_another_of_it,
-						open_with_a_submission,
-						check_the_other, 100 };
+	const struct unit_stepping stepping = {
+		.victim = enter_once,
+		.intruder = make_another_of_it,
+		.prepare = open_with_a_submission,
+		.check = check_the_other,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -227,9 +242,13 @@ static void check_it_was_rung(long victims, long intruders)
 
 static void a_bell_is_rung_when_a_completion_is_seen(void **state)
 {
-	const struct unit_stepping stepping = { enter_once, look_at_bell,
-						open_with_a_bell,
-						check_it_was_rung, 100 };
+	const struct unit_stepping stepping = {
+		.victim = enter_once,
+		.intruder = look_at_bell,
+		.prepare = open_with_a_bell,
+		.check = check_it_was_rung,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	unit_step_through(&stepping);
@@ -259,9 +278,13 @@ static void check_it_is_true(long victims, long intruders)
 
 static void a_bell_does_not_tell_of_what_was_taken(void **state)
 {
-	const struct unit_stepping stepping = { enter_once, take_and_settle,
-						open_with_a_bell,
-						check_it_is_true, 100 };
+	const struct unit_stepping stepping = {
+		.victim = enter_once,
+		.intruder = take_and_settle,
+		.prepare = open_with_a_bell,
+		.check = check_it_is_true,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	unit_step_through(&stepping);

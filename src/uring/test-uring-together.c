@@ -159,8 +159,14 @@ static void race(const struct unit_stepping *stepping)
 static void step_receives(uint64_t which, unit_step_fn *intruder,
 			  void (*check)(long victims, long intruders))
 {
-	const struct unit_stepping stepping = { receive_all, intruder, prepare,
-						check,       MANY,     STRIDE };
+	const struct unit_stepping stepping = {
+		.victim = receive_all,
+		.intruder = intruder,
+		.prepare = prepare,
+		.check = check,
+		.nr_min = MANY,
+		.stride = STRIDE,
+	};
 
 	cancelled = which;
 	if (UNIT_CAN_STEP)

@@ -52,8 +52,13 @@ static void note_count(long victims, long intruders)
 
 static void a_thread_is_held_at_each_of_its_instructions(void **state)
 {
-	const struct unit_stepping stepping = { count_to_three, look_at_count,
-						reset_count, note_count, 6 };
+	const struct unit_stepping stepping = {
+		.victim = count_to_three,
+		.intruder = look_at_count,
+		.prepare = reset_count,
+		.check = note_count,
+		.nr_min = 6,
+	};
 
 	(void)state;
 	memset(nr_seen, 0, sizeof(nr_seen));
@@ -142,9 +147,13 @@ static void check_reference(long victims, long intruders)
 
 static void change_hands(unit_step_fn *intruder)
 {
-	const struct unit_stepping stepping = { take_reference, intruder,
-						prepare_number, check_reference,
-						50 };
+	const struct unit_stepping stepping = {
+		.victim = take_reference,
+		.intruder = intruder,
+		.prepare = prepare_number,
+		.check = check_reference,
+		.nr_min = 50,
+	};
 
 	taking.before = unit_file(true);
 	taking.after = unit_file(true);
@@ -262,8 +271,13 @@ static void check_wait(long victims, long intruders)
 
 static void replace_during(unit_step_fn *victim, void (*check)(long, long))
 {
-	const struct unit_stepping stepping = { victim, replace_context,
-						prepare_context, check, 100 };
+	const struct unit_stepping stepping = {
+		.victim = victim,
+		.intruder = replace_context,
+		.prepare = prepare_context,
+		.check = check,
+		.nr_min = 100,
+	};
 	uint64_t first = unit_context(1), neighbour = unit_context(1);
 
 	/*
@@ -305,9 +319,13 @@ static void check_one_event(long victims, long intruders)
 
 static void an_event_on_the_way_to_sleep_is_not_missed(void **state)
 {
-	const struct unit_stepping stepping = { wait_for_old, submit_to_old,
-						prepare_context,
-						check_one_event, 100 };
+	const struct unit_stepping stepping = {
+		.victim = wait_for_old,
+		.intruder = submit_to_old,
+		.prepare = prepare_context,
+		.check = check_one_event,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	replacing.fd = unit_numbered_file(true, 1);
@@ -366,9 +384,13 @@ static void check_destroy(long victims, long intruders)
 
 static void the_end_of_the_last_request_is_not_missed(void **state)
 {
-	const struct unit_stepping stepping = { destroy_old, let_request_end,
-						prepare_request, check_destroy,
-						100 };
+	const struct unit_stepping stepping = {
+		.victim = destroy_old,
+		.intruder = let_request_end,
+		.prepare = prepare_request,
+		.check = check_destroy,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	uaio_config.force_worker = true;
@@ -436,9 +458,13 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 
 static void a_read_is_cancelled_or_made_never_both(void **state)
 {
-	const struct unit_stepping stepping = { cancel_read, feed_read,
-						prepare_read, check_cancel,
-						100 };
+	const struct unit_stepping stepping = {
+		.victim = cancel_read,
+		.intruder = feed_read,
+		.prepare = prepare_read,
+		.check = check_cancel,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	unit_hook(let_step);
@@ -468,9 +494,13 @@ static void check_cancelled(long victims, long intruders)
 
 static void a_read_that_is_tried_in_vain_is_cancelled(void **state)
 {
-	const struct unit_stepping stepping = { look_for_read, cancel_read,
-						prepare_read, check_cancelled,
-						100 };
+	const struct unit_stepping stepping = {
+		.victim = look_for_read,
+		.intruder = cancel_read,
+		.prepare = prepare_read,
+		.check = check_cancelled,
+		.nr_min = 100,
+	};
 
 	(void)state;
 	unit_hook(let_step);
