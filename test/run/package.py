@@ -34,6 +34,20 @@ def _(tool):
         expect("overrides" in name, False, name)
 
 
+@case("doc/deploy.md installs all that the Debian packages are built with")
+def _(tool):
+    with open(os.path.join(tool.args.source, "debian/control")) as file:
+        needed = re.search(r"^Build-Depends: (.*?)^\S", file.read(), re.M | re.S)[1]
+    needed = set(re.findall(r"(\S+?)(?:-compat \(.*\))?,?\s+", needed))
+    # Debian's policy lets packages leave it out; dpkg-buildpackage demands it.
+    needed.add("build-essential")
+    with open(os.path.join(tool.args.source, "doc/deploy.md")) as file:
+        typed = re.search(r"^\$ apt-get install \S+ (.*)$", file.read(), re.M)[1]
+    with open(os.path.join(tool.args.source, "tools/need")) as file:
+        by_make = re.search(r'^\tbuild\) +echo "(.*)"', file.read(), re.M)[1]
+    expect(needed - set(typed.split()) - set(by_make.split()), set(), "missing")
+
+
 @case("a program of the packages works where they are unpacked")
 def _(tool):
     usr = unpack(tool, "uaio", "libuaio0")
