@@ -98,6 +98,8 @@ long uaio_host_uring_setup_from(const void *caller, long nr_entries,
 				long params);
 long uaio_host_uring_enter(const long a[6]);
 long uaio_host_uring_register(const long a[4]);
+/* As uaio_uring_may_complete(). */
+bool uaio_host_uring_may_complete(int fd, bool is_registered);
 
 /* Return: whether a ring that is set up now would be ours. Asks the kernel. */
 bool uaio_host_uring_is_ours(void);

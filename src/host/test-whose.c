@@ -81,6 +81,13 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 	return fd == (is_registered ? OUR_INDEX : OUR_FD);
 }
 
+bool uaio_uring_may_complete(uint32_t fd, bool is_registered)
+{
+	(void)fd;
+	(void)is_registered;
+	return false;
+}
+
 bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params)
 {
 	(void)ret;

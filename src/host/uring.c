@@ -204,6 +204,11 @@ long uaio_host_uring_enter(const long a[6])
 		       : ret;
 }
 
+bool uaio_host_uring_may_complete(int fd, bool is_registered)
+{
+	return uaio_uring_may_complete((uint32_t)fd, is_registered);
+}
+
 static long register_ours(const long a[4])
 {
 	return uaio_uring_register((uint32_t)a[0], (uint32_t)a[1], (void *)a[2],

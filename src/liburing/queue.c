@@ -258,6 +258,22 @@ static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 	return 0;
 }
 
+/*
+ * The program looks at an empty CQ, and does not wait. In the kernel the program's last
+ * system call, as a write to a pipe, has completed what waited for that. The library's
+ * threads would complete it later, so the program's thread does it now. Rings with
+ * DEFER_TASKRUN complete nothing before the program makes a call.
+ */
+static void complete_what_is_ready(const struct uaio_liburing *ring)
+{
+	bool is_registered = ring->int_flags & UAIO_LIBURING_OF_ENTER;
+
+	if (!(ring->flags & IORING_SETUP_DEFER_TASKRUN) &&
+	    uaio_host_uring_may_complete(ring->enter_fd, is_registered))
+		(void)uaio_liburing_enter(ring, 0, 0, IORING_ENTER_GETEVENTS,
+					  NULL, SIGSET_BYTES);
+}
+
 /* A wait for completions, with a submission. */
 struct wait {
 	uint32_t nr_submit;
@@ -295,6 +311,8 @@ static int get_cqe(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 	bool has_called = false, is_empty;
 	int ret = 0, called, error;
 
+	if (!wait.nr_wait && !wait.nr_submit && !nr_ready(&ring->cq))
+		complete_what_is_ready(ring);
 	for (;;) {
 		error = peek(ring, &cqe, &nr);
 		if (error < 0) {
@@ -352,8 +370,11 @@ unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 {
 	uint32_t ready = nr_ready(&ring->cq), slot = 0, i = 0;
 
-	if (!ready && hides_cqes(ring)) {
-		(void)io_uring_get_events(ring);
+	if (!ready) {
+		if (hides_cqes(ring))
+			(void)io_uring_get_events(ring);
+		else
+			complete_what_is_ready(ring);
 		ready = nr_ready(&ring->cq);
 	}
 	while (i < nr && slot < ready) {

@@ -336,6 +336,9 @@ long uaio_uring_do_enter(const struct uaio_uring_enter *call)
 		return ret;
 	if (unlikely(load_relaxed(&ring->is_disabled)))
 		return -EBADFD;
+	/* relaxed: advice */
+	if (waits && call->min_complete && !load_relaxed(&ring->has_waited))
+		store_relaxed(&ring->has_waited, 1);
 	submits = call->to_submit || ring->setup & IORING_SETUP_SQPOLL;
 	if (submits) {
 		/* Of a ring with a thread that polls, that one submits. */

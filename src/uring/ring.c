@@ -316,6 +316,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->eventfd = NULL;
 	ring->is_eventfd_async = false;
 	uaio_uring_bell_init(ring);
+	store_relaxed(&ring->has_waited, 0);
 	uaio_uring_rsrc_init(ring);
 	uaio_uring_groups_init(ring);
 	uaio_queue_init(&ring->queue, &uaio_uring_sink);

@@ -134,6 +134,7 @@ struct uaio_uring {
 	bool is_eventfd_async;     /* only what workers execute is signalled */
 	int32_t bell;              /* atomic; bell.h: a descriptor, or -1 */
 	uint32_t bell_state;       /* atomic: bell.h */
+	uint32_t has_waited;       /* atomic: uaio_uring_may_complete() */
 	bool is_in_epoll; /* the bell is, or was; under the queue's lock */
 
 	/* under the lock of ring.c */

@@ -203,6 +203,27 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 	       (likely(!uaio_uring_has_kernels()) || uaio_uring_registered(fd));
 }
 
+bool uaio_uring_may_complete(uint32_t fd, bool is_registered)
+{
+	struct uaio_uring *ring = NULL;
+
+	if (likely(!uaio_uring_tab_is_used()))
+		return false;
+	if (!is_registered)
+		ring = uaio_uring_find(fd);
+	else if (uaio_uring_knows_thread() && fd < UAIO_URING_RINGFDS_MAX)
+		ring = uaio_uring_registered(fd);
+	/* relaxed, all: advice; what this thread has submitted is seen */
+	if (!ring || !uaio_uring_is_here(ring) ||
+	    !load_relaxed(&uaio_ready_home(&ring->queue.group.ready)
+				   ->ready.nr_parked))
+		return false;
+	if (!load_relaxed(&ring->has_waited))
+		return true;
+	store_relaxed(&ring->has_waited, 0);
+	return false;
+}
+
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg)
 {
 	struct io_uring_sqe sqe;

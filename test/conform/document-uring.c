@@ -221,7 +221,11 @@ static const char *const others[] = {
 	"waited for a file completes a moment after the file is ready: a "
 	"thread of the library posts the completion. In the kernel the call "
 	"that makes the file ready, as a write(2) to a pipe by the same "
-	"thread, posts the completion before it returns.",
+	"thread, posts the completion before it returns. Functions of "
+	"liburing's that look (io_uring_peek_cqe(), io_uring_peek_batch_cqe()) "
+	"post it here, unless another thread is about to, or they find the "
+	"ring empty for the first time after a wait. The library does not "
+	"see those of a liburing that is linked statically.",
 	"A multishot poll of an epoll ends with its next completion when a "
 	"ring that is in any epoll has had a completion; in the kernel when "
 	"a ring in that epoll has made it ready.",

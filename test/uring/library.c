@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,6 +255,42 @@ static void use_old_timeouts(void)
 	       0);
 	reap(&ring, "reaped");
 	io_uring_queue_exit(&ring);
+}
+
+/*
+ * A poll waits for a pipe, which the program makes ready before it looks, twice.
+ * Return: how many completions it finds at once.
+ */
+static int peek_at_once(void)
+{
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+	int fds[2], nr = 0;
+
+	assert(io_uring_queue_init(8, &ring, 0) == 0);
+	assert(pipe(fds) == 0);
+	io_uring_prep_poll_multishot(io_uring_get_sqe(&ring), fds[0], POLLIN);
+	assert(io_uring_submit(&ring) == 1);
+	assert(write(fds[1], "1", 1) == 1);
+	if (io_uring_peek_cqe(&ring, &cqe) == 0) {
+		io_uring_cqe_seen(&ring, cqe);
+		nr++;
+	}
+	assert(write(fds[1], "2", 1) == 1);
+	nr += (int)io_uring_peek_batch_cqe(&ring, &cqe, 1);
+	io_uring_queue_exit(&ring);
+	close(fds[0]);
+	close(fds[1]);
+	return nr;
+}
+
+static void use_peeks(void)
+{
+	int nr = 0;
+
+	for (int i = 0; i < 50; i++)
+		nr += peek_at_once();
+	printf("%d\n", nr);
 }
 
 static void use_overflow(void)
@@ -501,6 +538,8 @@ int main(int argc, char **argv)
 		say("submit_and_wait", io_uring_submit_and_wait(&ring, 1));
 		reap(&ring, "reaped");
 		io_uring_queue_exit(&ring);
+	} else if (!strcmp(argv[1], "peeks")) {
+		use_peeks();
 	} else if (!strcmp(argv[1], "newer")) {
 		use_newer();
 	} else if (!strcmp(argv[1], "sent")) {

@@ -87,6 +87,15 @@ def _(args):
     print(f"{len(theirs.splitlines())} lines")
 
 
+@case("a program that makes a file ready finds the completion when it looks")
+def _(args):
+    assert int(run(args, [args.liburing, "peeks"], False)) == 100
+    # Another thread may be about to complete it: then it is there a moment later.
+    at_once = int(run(args, [args.liburing, "peeks"], True, UAIO_URING="always"))
+    assert at_once >= 50, at_once
+    print(f"{at_once} of 100 at once")
+
+
 @case("liburing's functions are ours in a preloaded program")
 def _(args):
     for line in run(args, [args.liburing, "whose"], True).splitlines():
