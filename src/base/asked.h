@@ -136,7 +136,7 @@ static inline long sys_getfsgid(void)
 	return uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, -1, 0, 0, 0, 0, 0);
 }
 
-/* The same calls change the ids of the calling thread. They do not tell whether. */
+/* Each sets an id of the calling thread only. It does not report whether it did. */
 static inline void sys_setfsuid(uint32_t id)
 {
 	(void)uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, id, 0, 0, 0, 0, 0);

@@ -529,7 +529,7 @@ static bool may_be_ready(int fd, short events)
 	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
 }
 
-/* The same, after a call has said EINVAL. Most files say that of a mistake. */
+/* Return: whether a call that said EINVAL has to wait. Most files say so of a mistake. */
 static __attribute__((noinline)) bool
 waits_to_fail(const struct uaio_sqe *sqe, const struct uaio_file *file, int fd)
 {

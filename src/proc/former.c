@@ -7,7 +7,7 @@
 #include "base/sleep.h"
 
 enum {
-	/* The ids after so many changes are remembered, the latest. */
+	/* The library remembers the ids after each of the latest changes. */
 	NR_KNOWN = 64,
 };
 

@@ -11,8 +11,8 @@
 
 enum {
 	/*
-	 * So many identities are remembered, the latest. A thread that has one of
-	 * others, and changes, gets a new number instead of a former one.
+	 * The library remembers the latest identities. A thread with an older one
+	 * that changes gets a new number instead of a former one.
 	 */
 	NR_KNOWN = 256,
 };

@@ -14,7 +14,7 @@ uint32_t uaio_ready_nr_nested;
 void uaio_ready_note_nested(void)
 {
 	/*
-	 * relaxed: a thread that the epoll tells of it has made a call after the one by
+	 * relaxed: a thread that the epoll notifies has made a call after the one by
 	 * which the file got ready
 	 */
 	add_relaxed(&uaio_ready_nr_nested, 1);

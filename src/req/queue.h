@@ -166,7 +166,7 @@ struct uaio_queue {
 
 	/*
 	 * The door's, immutable while open: its requests are made as the thread
-	 * that made the queue, whose crew is kept; or by whoever submits them.
+	 * that made the queue, whose crew is kept; or as the thread that submits them.
 	 */
 	bool is_makers;
 	uint16_t crew;

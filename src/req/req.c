@@ -155,7 +155,7 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	switch (op->class) {
 	case UAIO_CLASS_POLL:
 	case UAIO_CLASS_TIMER: return true;
-	/* The socket of a connection belongs to whoever accepts it. */
+	/* The socket of a connection belongs to the thread that accepts it. */
 	case UAIO_CLASS_READ: return req->sqe.op != UAIO_OP_ACCEPT;
 	/* A socket may tell who has sent, and files lose their set-user-ID bit. */
 	case UAIO_CLASS_WRITE:
@@ -169,7 +169,7 @@ enum uaio_former_need uaio_req_need(const struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
-	/* A file server is told who reads. */
+	/* A file server sees who reads. */
 	if (uaio_req_inode(req) &&
 	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) &&
 	    op->class != UAIO_CLASS_POLL)

@@ -328,8 +328,8 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 }
 
 /*
- * Return: whether whoever executes req makes no difference, as its file was opened as
- * somebody before, or it makes no call. Security modules may differ all the same.
+ * Return: whether any thread may execute req: its file was opened as somebody before,
+ * or it makes no call. Security modules may differ all the same.
  */
 bool uaio_req_is_neutral(const struct uaio_req *req);
 

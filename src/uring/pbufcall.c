@@ -94,7 +94,7 @@ int uaio_uring_prep_remove(struct uaio_uring_entry *entry)
  * Arrays
  */
 
-/* Return: whether one of so many reserved words, the last ones, is not 0. */
+/* Return: whether one of the last nr reserved words is not 0. */
 static bool has_reserved(const struct uaio_uring_buf_reg *reg, unsigned nr)
 {
 	uint32_t bits = 0;
