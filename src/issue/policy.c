@@ -588,14 +588,9 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 static bool can_wait_first(const struct uaio_file *file,
 			   const struct uaio_sqe *sqe)
 {
-	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
-
-	if (can_be_patient(file, sqe))
-		return true;
 	/* A worker makes the call on other files that it may block on. */
-	return sqe->is_patient && uaio_file_kind(file) == UAIO_KIND_STREAM &&
-	       (load_relaxed(&file->flags) & neither) == neither &&
-	       !may_not_wait(file, sqe->fd);
+	return can_be_patient(file, sqe) || (uaio_rw_can_only_poll(sqe, file) &&
+					     !may_not_wait(file, sqe->fd));
 }
 
 /*

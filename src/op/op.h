@@ -344,9 +344,15 @@ int uaio_rw_select(struct uaio_sqe *sqe);
 int uaio_rw_check_ioprio(uint16_t ioprio);
 
 /*
- * A call of a read or write, on fd, has returned res. A pidfd or an epoll can be neither
- * read nor written, but polled.
- * Return: whether the request fails only when such a file is ready, as in the kernel's
+ * Return: whether it is a read or write of a file that may have neither, but can be polled:
+ * a pidfd, or an epoll.
+ */
+bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
+			   const struct uaio_file *file);
+
+/*
+ * A call of a read or write, on fd, has returned res.
+ * Return: whether the request fails only when its file is ready, as in the kernel's
  * io_uring, which polls a file that it cannot try.
  */
 bool uaio_rw_waits_to_fail(const struct uaio_sqe *sqe,

@@ -529,24 +529,31 @@ static bool may_be_ready(int fd, short events)
 	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
 }
 
+bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
+			   const struct uaio_file *file)
+{
+	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	return sqe->is_patient && op->class <= UAIO_CLASS_WRITE &&
+	       !op->is_of_socket && sqe->op != UAIO_OP_EPOLL_WAIT &&
+	       uaio_file_kind(file) == UAIO_KIND_STREAM &&
+	       (load_relaxed(&file->flags) & neither) == neither;
+}
+
 /* Return: whether a call that said EINVAL has to wait. Most files say so of a mistake. */
 static __attribute__((noinline)) bool
 waits_to_fail(const struct uaio_sqe *sqe, const struct uaio_file *file, int fd)
 {
-	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
 	int open_flags;
 
-	if (!sqe->is_patient || op->class > UAIO_CLASS_WRITE ||
-	    op->is_of_socket || sqe->rw_flags & RWF_NOWAIT ||
-	    uaio_file_kind(file) != UAIO_KIND_STREAM ||
-	    (load_relaxed(&file->flags) & neither) != neither)
+	if (sqe->rw_flags & RWF_NOWAIT || !uaio_rw_can_only_poll(sqe, file))
 		return false;
 	/* The kernel tries what is O_NONBLOCK. */
 	open_flags = sys_fcntl(fd, F_GETFL, 0);
 	return open_flags >= 0 && !(open_flags & O_NONBLOCK) &&
-	       !may_be_ready(fd,
-			     op->class == UAIO_CLASS_READ ? POLLIN : POLLOUT);
+	       !may_be_ready(fd, is_read ? POLLIN : POLLOUT);
 }
 
 bool uaio_rw_waits_to_fail(const struct uaio_sqe *sqe,

@@ -133,9 +133,10 @@ def is_bundle(request):
 
 def by_a_thread(request):
     """The last of its chain is linked to nothing, or it is, or comes after, a drain: a thread
-    of the kernel's executes it, which does not wait for a file that is O_NONBLOCK, nor after
-    POLL_FIRST; sends all to any other; waits for data before it begins with many shots;
-    chooses twice; and makes no bundle of sends, which it finds when their socket is ready"""
+    of the kernel's executes it, which does not wait for a file that is O_NONBLOCK or an epoll,
+    nor after POLL_FIRST; sends all to any other; waits for data before it begins with many
+    shots; chooses twice; and makes no bundle of sends, which it finds when their socket is
+    ready"""
     if not request.is_drained and not request.is_open:
         return False
     has_many = request.opcode == 49 or (request.opcode in (10, 27) and request.ioprio & 2)
@@ -143,6 +144,9 @@ def by_a_thread(request):
         return True
     if has_many and request.theirs == 'waits':
         return is_mistake(request.ours)
+    if request.opcode in RW and (request.fd in EPOLLS or request.is_fixed) and (
+            request.ours == 'waits' and is_mistake(request.theirs)):
+        return True
     return request.theirs.startswith('EAGAIN:') or (
         request.opcode in RW + SENDS + (13,) and request.theirs == 'waits') or (
         request.opcode in RW and bool(request.flags & 0x20) and
