@@ -223,7 +223,7 @@ enum op {
 	CREATE,
 	MKDIR,
 	UNLINK,
-	/* the same of a file server that is told who asks */
+	/* likewise, on a file server, which sees the submitter */
 	SERVED_OPEN,
 	SERVED_CREATE,
 	SERVED_MKDIR,
