@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/check.h"
+#include "base/newer.h"
 #include "base/sys.h"
 #include "proc/ownfd.h"
 #include "file/file.h"

@@ -195,7 +195,7 @@ void uaio_link_leave_locked(struct uaio_req *req, bool breaks,
 	if (breaks)
 		break_locked(next, req, ret_startable);
 	else
-		release_locked(next, ISSUE | (req->sqe.links & HERE),
+		release_locked(next, (uint8_t)(ISSUE | (req->sqe.links & HERE)),
 			       ret_startable);
 }
 

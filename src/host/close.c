@@ -13,7 +13,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/newer.h"
 #include "base/sleep.h"
 #include "base/symver.h"
 #include "base/sys.h"

@@ -12,12 +12,12 @@
 #undef _FILE_OFFSET_BITS
 #include "host/host.h"
 
-#include <linux/io_uring.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "base/check.h"
+#include "base/io_uring.h"
 #include "base/symver.h"
 #include "base/sys.h"
 #include "uring/uring.h"

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
+#include "base/newer.h"
 #include "base/symver.h"
 #include "base/sys.h"
 #include "proc/entry.h"

@@ -26,6 +26,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/newer.h"
 #include "base/sleep.h"
 #include "base/sleepcall.h"
 #include "base/symver.h"

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+#include "base/newer.h"
 #include "base/sys.h"
 #include "aio/aio.h"
 

@@ -9,11 +9,11 @@
 #include "host/host.h"
 
 #include <errno.h>
-#include <linux/close_range.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 
+#include "base/newer.h"
 #include "base/symver.h"
 #include "base/sys.h"
 #include "proc/table.h"

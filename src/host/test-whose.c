@@ -3,12 +3,12 @@
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
-#include <linux/io_uring.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/calls.h"
+#include "base/io_uring.h"
 #include "base/sys.h"
 #include "host/host.h"
 #include "options/config.h"

@@ -18,7 +18,6 @@
 #include "host/host.h"
 
 #include <errno.h>
-#include <linux/io_uring.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +27,7 @@
 #include <sys/syscall.h>
 
 #include "base/calls.h"
+#include "base/io_uring.h"
 #include "base/sys.h"
 #include "options/config.h"
 #include "life/report.h"

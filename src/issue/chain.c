@@ -373,7 +373,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 			chain->first = req;
 		chain->last = req;
 		/* Any of them makes the chain a drain. */
-		chain->first->sqe.links |= sqe->links & UAIO_DRAIN;
+		if (sqe->links & UAIO_DRAIN)
+			chain->first->sqe.links |= UAIO_DRAIN;
 	}
 	if (!chain->is_open)
 		begin(chain);

@@ -35,12 +35,12 @@
 #define UAIO_LIBURING_LIBURING_H
 
 #include <assert.h>
-#include <linux/io_uring.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/io_uring.h"
 #include "base/symver.h"
 
 struct uaio_liburing_sq {

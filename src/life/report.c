@@ -12,6 +12,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/newer.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"

@@ -15,9 +15,10 @@
 #ifndef UAIO_NATIVE_KURING_H
 #define UAIO_NATIVE_KURING_H
 
-#include <linux/io_uring.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/io_uring.h"
 
 struct uaio_kuring {
 	int fd;         /* owns: until its user has adopted it; then -1 */

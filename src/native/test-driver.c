@@ -6,13 +6,13 @@
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/io_uring.h"
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "options/config.h"

@@ -15,6 +15,7 @@
 
 #include "base/asked.h"
 #include "base/check.h"
+#include "base/newer.h"
 #include "op/args.h"
 #include "op/rows.h"
 #include "op/sleeper.h"
@@ -25,9 +26,9 @@ enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 /* The sleeper's own: end before the client's, and last behind them. */
 enum { NR_OWN = 2, NR_MAX = UAIO_FUTEXES_MAX + NR_OWN };
 
-static struct futex_waitv own_of(uint32_t *word)
+static struct uaio_futex_waitv own_of(uint32_t *word)
 {
-	return (struct futex_waitv){
+	return (struct uaio_futex_waitv){
 		.uaddr = (uintptr_t)word,
 		.flags = SIZE_U32 | PRIVATE,
 	};
@@ -50,8 +51,8 @@ static int64_t try(const struct uaio_args *args, const void *futexes,
  * Wait on a worker. all has room for the sleeper's own, where they belong.
  * Return: which of the client's woke it; -ECANCELED; another error.
  */
-static int64_t sleep_on(struct uaio_sleeper *sleeper, struct futex_waitv *all,
-			uint32_t nr)
+static int64_t sleep_on(struct uaio_sleeper *sleeper,
+			struct uaio_futex_waitv *all, uint32_t nr)
 {
 	int64_t res;
 
@@ -69,7 +70,7 @@ static int64_t sleep_on(struct uaio_sleeper *sleeper, struct futex_waitv *all,
 static int64_t wait_for(const struct uaio_args *args, const void *futexes,
 			uint32_t nr, uint32_t extra_flags)
 {
-	struct futex_waitv all[NR_MAX];
+	struct uaio_futex_waitv all[NR_MAX];
 
 	if (extra_flags & RWF_NOWAIT)
 		return try(args, futexes, nr);
@@ -77,12 +78,12 @@ static int64_t wait_for(const struct uaio_args *args, const void *futexes,
 	return sleep_on(args->sleeper, all, nr);
 }
 
-/* out: the futex; off: its value; what: the flags of a struct futex_waitv. */
+/* out: the futex; off: its value; what: the flags of a struct uaio_futex_waitv. */
 int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			    uint32_t extra_flags)
 {
 	const struct uaio_args *args = sqe->args;
-	const struct futex_waitv futex = {
+	const struct uaio_futex_waitv futex = {
 		.val = (uint64_t)args->off,
 		.uaddr = (uintptr_t)args->out,
 		.flags = args->what,
@@ -93,7 +94,7 @@ int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	return wait_for(args, &futex, 1, extra_flags);
 }
 
-/* in: an array of struct futex_waitv. */
+/* in: an array of struct uaio_futex_waitv. */
 int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			     uint32_t extra_flags)
 {
@@ -101,9 +102,10 @@ int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 
 	(void)fd;
 	(void)is_stream;
-	return wait_for(args, args->in,
-			(uint32_t)(args->in_bytes / sizeof(struct futex_waitv)),
-			extra_flags);
+	return wait_for(
+		args, args->in,
+		(uint32_t)(args->in_bytes / sizeof(struct uaio_futex_waitv)),
+		extra_flags);
 }
 
 /* buf: the futex; len: how many; call_flags: the mask; mode: flags, as above. */

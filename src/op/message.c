@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <linux/fs.h>
-#include <linux/io_uring.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "base/asked.h"
 #include "base/check.h"
+#include "base/io_uring.h"
 #include "base/uaddr.h"
 #include "file/file.h"
 #include "op/args.h"

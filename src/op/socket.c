@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <linux/io_uring.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -21,6 +20,7 @@
 
 #include "base/asked.h"
 #include "base/check.h"
+#include "base/io_uring.h"
 #include "file/file.h"
 #include "op/args.h"
 #include "op/rows.h"

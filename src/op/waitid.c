@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "base/asked.h"
+#include "base/newer.h"
 #include "base/sleep.h"
 #include "file/file.h"
 #include "op/args.h"
@@ -74,7 +75,8 @@ static int64_t look(const struct aim *aim)
 /* Return: whether a descriptor says that nothing is to be waited for. */
 static bool is_nonblocking(const struct aim *aim)
 {
-	int flags = aim->which == P_PIDFD ? sys_fcntl(aim->id, F_GETFL, 0) : 0;
+	int flags =
+		aim->which == UAIO_P_PIDFD ? sys_fcntl(aim->id, F_GETFL, 0) : 0;
 
 	return flags > 0 && flags & O_NONBLOCK;
 }
@@ -108,7 +110,7 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		.options = (int)args->off,
 		.out = args->out,
 	};
-	bool is_of_file = aim.which == P_PIDFD && sleeper->file;
+	bool is_of_file = aim.which == UAIO_P_PIDFD && sleeper->file;
 	int64_t pause_ns = 0, res;
 
 	(void)fd;

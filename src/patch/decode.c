@@ -203,7 +203,7 @@ static bool read_vex(struct insn *insn, uint8_t first)
 		if (!next(insn, &byte))
 			return false;
 		if (i == 0 && nr_more > 1)
-			insn->map = byte & (first == 0xc4 ? 31 : 7);
+			insn->map = (uint8_t)(byte & (first == 0xc4 ? 31 : 7));
 	}
 	return insn->map && !insn->rex && next(insn, &insn->opcode);
 }

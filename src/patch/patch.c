@@ -10,16 +10,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 
 #include "base/atomic.h"
+#include "base/newer.h"
 #include "base/sys.h"
 #include "patch/find.h"
 #include "patch/regions.h"
-
-/* Only glibc has them: see base/libc.h. */
-#pragma weak __libc_single_threaded
 
 enum {
 	SITES_MAX = 256,

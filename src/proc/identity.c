@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 
 #include "base/lock.h"
+#include "base/newer.h"
 #include "proc/attributes.h"
 #include "proc/process.h"
 
@@ -16,9 +16,6 @@ enum {
 	 */
 	NR_KNOWN = 256,
 };
-
-/* Other C libraries than glibc do not have it. */
-#pragma weak __libc_single_threaded
 
 uint32_t uaio_identities;
 

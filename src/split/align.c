@@ -6,14 +6,12 @@
 #include <stddef.h>
 
 #include "base/check.h"
+#include "base/newer.h"
 #include "base/sys.h"
 #include "file/file.h"
 #include "op/op.h"
 
 enum {
-	/* Not in all systems' headers yet, like its members of struct statx. */
-	STATX_DIOALIGN_ = 0x2000,
-
 	/* For files whose st_blksize is larger than any block can be. */
 	USUAL_BLOCK = 4096,
 
@@ -22,18 +20,6 @@ enum {
 	BITS_MASK = 0xff,
 	IS_KNOWN = 1 << 16,
 };
-
-struct statx_answer {
-	uint32_t mask;
-	uint32_t unused[37];
-	uint32_t dio_mem_align;
-	uint32_t dio_offset_align;
-	uint32_t unused_end[24];
-};
-
-static_assert(offsetof(struct statx_answer, dio_mem_align) == 152 &&
-		      sizeof(struct statx_answer) == 256,
-	      "kernel ABI");
 
 static bool is_block(uint32_t bytes)
 {
@@ -46,10 +32,10 @@ static bool is_block(uint32_t bytes)
  */
 static bool ask_kernel(int fd, struct uaio_alignment *ret_alignment)
 {
-	struct statx_answer answer = { .mask = 0 };
+	struct uaio_statx answer = { .mask = 0 };
 
-	if (sys_statx(fd, 0, STATX_DIOALIGN_, &answer) < 0 ||
-	    !(answer.mask & STATX_DIOALIGN_))
+	if (sys_statx(fd, 0, UAIO_STATX_DIOALIGN, &answer) < 0 ||
+	    !(answer.mask & UAIO_STATX_DIOALIGN))
 		return false;
 	if (!answer.dio_mem_align && !answer.dio_offset_align) {
 		*ret_alignment = (struct uaio_alignment){ 1, 1 };

@@ -2,11 +2,11 @@
 #include "tool/answers.h"
 
 #include <errno.h>
-#include <linux/io_uring.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/io_uring.h"
 #include "base/sys.h"
 #include "tool/children.h"
 
@@ -30,18 +30,31 @@ static const struct {
 				   EFAULT,
 				   SYS_io_setup,
 				   { 1 } },
-	[UAIO_ANSWER_IO_DESTROY] = { "io_destroy", 205, EINVAL,
-				     SYS_io_destroy },
+	[UAIO_ANSWER_IO_DESTROY] = { "io_destroy",
+				     205,
+				     EINVAL,
+				     SYS_io_destroy,
+				     { 0 } },
 	[UAIO_ANSWER_IO_SUBMIT] = { "io_submit",
 				    205,
 				    EINVAL,
 				    SYS_io_submit,
 				    { 0, 1 } },
-	[UAIO_ANSWER_IO_CANCEL] = { "io_cancel", 205, EFAULT, SYS_io_cancel },
-	[UAIO_ANSWER_IO_GETEVENTS] = { "io_getevents", 205, EINVAL,
-				       SYS_io_getevents },
-	[UAIO_ANSWER_IO_PGETEVENTS] = { "io_pgetevents", 418, EINVAL,
-					SYS_io_pgetevents },
+	[UAIO_ANSWER_IO_CANCEL] = { "io_cancel",
+				    205,
+				    EFAULT,
+				    SYS_io_cancel,
+				    { 0 } },
+	[UAIO_ANSWER_IO_GETEVENTS] = { "io_getevents",
+				       205,
+				       EINVAL,
+				       SYS_io_getevents,
+				       { 0 } },
+	[UAIO_ANSWER_IO_PGETEVENTS] = { "io_pgetevents",
+					418,
+					EINVAL,
+					SYS_io_pgetevents,
+					{ 0 } },
 	[UAIO_ANSWER_URING_SETUP] = { "io_uring_setup",
 				      501,
 				      EFAULT,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "options/errors.h"
 #include "tool/tool.h"
 
 enum { SUBJECT_COLUMNS = 17 };
@@ -230,7 +231,7 @@ void uaio_findings_print_json(const struct uaio_findings *findings)
 		put_member("fix", finding->fix);
 		put_member("cause", finding->cause);
 		put_member("errno", finding->error
-					    ? strerrorname_np(finding->error)
+					    ? uaio_error_name(finding->error)
 					    : NULL);
 		putchar('}');
 	}

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "options/errors.h"
 #include "tool/machine.h"
 #include "tool/names.h"
 
@@ -248,14 +250,15 @@ static void judge_call(const struct uaio_machine *machine,
 
 	if (signal) {
 		finding = uaio_find(findings, UAIO_WARN, name,
-				    "ends the program by SIG%s: a filter of "
+				    "ends the program by %s: a filter of "
 				    "system calls (seccomp)",
-				    sigabbrev_np(signal));
+				    signal == SIGSYS ? "SIGSYS"
+						     : strsignal(signal));
 		uaio_finding_fix(finding, "seccomp", RUN_IT);
 	} else if (error) {
 		find_reason(machine, id, error, &reason);
 		finding = uaio_find(findings, UAIO_WARN, name, "%s: %s",
-				    strerrorname_np(error), reason.text);
+				    uaio_error_name(error), reason.text);
 		finding->error = error;
 		uaio_finding_fix(finding, reason.cause, "%s", reason.fix);
 	} else {
@@ -269,7 +272,7 @@ static void judge_untried(const struct uaio_machine *machine,
 	struct uaio_finding *finding =
 		uaio_find(findings, UAIO_FAIL, "calls",
 			  "not tried, as no child process can be made: %s",
-			  strerrorname_np(machine->tries_error));
+			  uaio_error_name(machine->tries_error));
 
 	finding->error = machine->tries_error;
 	uaio_finding_fix(finding, "limit",
@@ -316,8 +319,8 @@ static void judge_library(const struct uaio_machine *machine,
 		finding = uaio_find(
 			findings, UAIO_FAIL, "library", "cannot be loaded: %s",
 			served->doors[UAIO_SERVED_LOADED].signal
-				? sigdescr_np(served->doors[UAIO_SERVED_LOADED]
-						      .signal)
+				? strsignal(served->doors[UAIO_SERVED_LOADED]
+						    .signal)
 				: served->doors[UAIO_SERVED_LOADED].why);
 		uaio_finding_fix(finding, "library",
 				 "put it on a file system that is not "
@@ -346,8 +349,8 @@ static void judge_door(const struct uaio_machine *machine,
 	finding =
 		uaio_find(findings, UAIO_FAIL, subject, "not served here: %s%s",
 			  signal ? "a request ended in " : "",
-			  signal ? sigdescr_np(signal)
-				 : strerrorname_np(served->doors[id].error));
+			  signal ? strsignal(signal)
+				 : uaio_error_name(served->doors[id].error));
 	finding->error = served->doors[id].error;
 	uaio_finding_fix(finding, machine->nr_filters > 0 ? "seccomp" : "other",
 			 "allow the calls that doc/sandboxes.md names "

@@ -19,6 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/newer.h"
+#include "base/sys.h"
+#include "options/errors.h"
+
 enum {
 	BLOCK = 4096,
 	NR_SYNCS = 5,
@@ -105,10 +109,10 @@ static void judge_type(const struct place *place, const char *path)
 
 static void judge_alignment(const struct place *place)
 {
-	struct statx st = { 0 };
+	struct uaio_statx st = { 0 };
 
-	if (statx(place->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) < 0 ||
-	    !(st.stx_mask & STATX_DIOALIGN) || !st.stx_dio_offset_align) {
+	if (sys_statx(place->fd, 0, UAIO_STATX_DIOALIGN, &st) < 0 ||
+	    !(st.mask & UAIO_STATX_DIOALIGN) || !st.dio_offset_align) {
 		uaio_find(place->findings, UAIO_PASS, "alignment",
 			  "the kernel does not tell how direct I/O is to be "
 			  "aligned here");
@@ -117,7 +121,7 @@ static void judge_alignment(const struct place *place)
 	uaio_find(place->findings, UAIO_PASS, "alignment",
 		  "direct I/O: offset and length to %u bytes, memory to %u; "
 		  "uaio run --bounce serves others",
-		  st.stx_dio_offset_align, st.stx_dio_mem_align);
+		  st.dio_offset_align, st.dio_mem_align);
 }
 
 static void judge_direct(const struct place *place)
@@ -134,7 +138,7 @@ static void judge_direct(const struct place *place)
 	}
 	finding = uaio_find(place->findings, UAIO_WARN, "O_DIRECT",
 			    "%s: files cannot be opened with it",
-			    strerrorname_np(errno));
+			    uaio_error_name(errno));
 	finding->error = errno;
 	uaio_finding_fix(finding, "filesystem",
 			 "use another file system, or let the program "
@@ -169,7 +173,7 @@ static void judge_nowait(const struct place *place)
 	}
 	finding = uaio_find(place->findings, UAIO_WARN, "RWF_NOWAIT",
 			    "%s: whether a read would wait cannot be asked",
-			    strerrorname_np(errno));
+			    uaio_error_name(errno));
 	finding->error = errno;
 	uaio_finding_fix(finding, "filesystem",
 			 "use another file system, if io_submit must "
@@ -228,7 +232,7 @@ static void judge_sync(const struct place *place)
 	finding = uaio_find(place->findings, UAIO_WARN, "fsync",
 			    "not measured, as no file can be made or written "
 			    "there: %s",
-			    strerrorname_np(error));
+			    uaio_error_name(error));
 	finding->error = error;
 	uaio_finding_fix(finding, "filesystem",
 			 "run it as the user who writes there, or "

@@ -7,9 +7,6 @@
 #include "base/sys.h"
 #include "trap/signal.h"
 
-/* See signal.c: this may run with the program's fs. */
-#define FOREIGN __attribute__((no_stack_protector, no_sanitize("all")))
-
 enum { MASK_BYTES = 8, RED_ZONE = 128 };
 
 void uaio_trap_leave_alternate(struct uaio_trap_thread *self)

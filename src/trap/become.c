@@ -77,6 +77,15 @@ static const char *map_files(const char *path)
 		       : "there is no memory to execute near it";
 }
 
+/* gcc has a function for it from its version 11 on. */
+static long thread_pointer(void)
+{
+	long pointer;
+
+	__asm__("mov %%fs:0, %0" : "=r"(pointer));
+	return pointer;
+}
+
 /* The kernel writes there no more: the program may have one of its own. */
 static void leave_rseq(void)
 {
@@ -85,9 +94,8 @@ static void leave_rseq(void)
 	const unsigned *bytes = dlsym(RTLD_DEFAULT, "__rseq_size");
 
 	if (offset && bytes && *bytes)
-		(void)uaio_sys6(
-			NR_RSEQ, (long)__builtin_thread_pointer() + *offset,
-			RSEQ_BYTES, RSEQ_UNREGISTER, RSEQ_SIGNATURE, 0, 0);
+		(void)uaio_sys6(NR_RSEQ, thread_pointer() + *offset, RSEQ_BYTES,
+				RSEQ_UNREGISTER, RSEQ_SIGNATURE, 0, 0);
 }
 
 static void take_name(const char *path)

@@ -18,12 +18,6 @@
 #include "trap/alternate.h"
 #include "trap/site.h"
 
-/*
- * What runs with the program's fs: no thread-local variable, no guard of the stack,
- * no sanitizer, no call of the C library.
- */
-#define FOREIGN __attribute__((no_stack_protector, no_sanitize("all")))
-
 enum {
 	NR_SIGNALS = 65,
 	USER_DISPATCH = 2, /* SYS_USER_DISPATCH */

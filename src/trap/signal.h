@@ -28,6 +28,18 @@
 
 #include "trap/thread.h"
 
+/*
+ * A function that may run with the program's fs: it has no thread-local variable, no guard
+ * of the stack, no sanitizer and no call of the C library. gcc has the first attribute
+ * from its version 11 on.
+ */
+#if __has_attribute(no_stack_protector)
+#define FOREIGN __attribute__((no_stack_protector, no_sanitize("all")))
+#else
+#define FOREIGN \
+	__attribute__((optimize("no-stack-protector"), no_sanitize("all")))
+#endif
+
 static const uint64_t UAIO_TRAP_SIGSYS_BIT = 1ull << 30;
 
 /* The trap can be raised from now on. Return: 0 or -errno. */

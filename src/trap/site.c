@@ -11,9 +11,6 @@
 #include "trap/signal.h"
 #include "trap/thread.h"
 
-/* See signal.c: this runs with the program's fs. */
-#define FOREIGN __attribute__((no_stack_protector, no_sanitize("all")))
-
 enum {
 	SLOTS = 4096, /* a power of two */
 	PROBES = 64,

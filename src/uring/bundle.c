@@ -389,7 +389,7 @@ static int64_t received(struct uaio_uring_note *note,
 				   keeps ? pieces->bytes : (uint64_t)res,
 				   false);
 		else if (ends && res < 0 && choice->of->is_incremental)
-			note->cqe_flags |= UAIO_URING_CQE_F_BUF_MORE;
+			note->cqe_flags |= IORING_CQE_F_BUF_MORE;
 		uaio_uring_groups_unlock(choice->ring);
 	} else if (res == -EAGAIN || keeps) {
 		res = keep_rest(choice, pieces, res);

@@ -9,7 +9,7 @@
  *       full at the wrong time, which hurts the client and nobody else.
  *   I3  In a ring with IORING_SETUP_CQE_MIXED a completion may take two places, one
  *       behind the other. One that would go around the end of the ring comes after one
- *       that is none (UAIO_URING_CQE_F_SKIP).
+ *       that is none (IORING_CQE_F_SKIP).
  *
  * Tested by test-uring.c, test-uring-layout.c and test-uring-resize.c.
  */
@@ -48,7 +48,7 @@ void uaio_uring_cq_init(void)
 static inline uint32_t nr_places(const struct uaio_uring *ring,
 				 const struct io_uring_cqe *cqe)
 {
-	return unlikely(cqe->flags & UAIO_URING_CQE_F_32) &&
+	return unlikely(cqe->flags & IORING_CQE_F_32) &&
 			       ring->setup & IORING_SETUP_CQE_MIXED
 		       ? 2
 		       : 1;
@@ -126,7 +126,7 @@ static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
 							uint32_t *tail)
 {
 	static const struct io_uring_cqe none = {
-		.flags = UAIO_URING_CQE_F_SKIP,
+		.flags = IORING_CQE_F_SKIP,
 	};
 	const uint32_t last = ring->cq_entries - 1;
 

@@ -41,7 +41,7 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry);
 /* Send a message of ring's. The ring is not held. Return: 0 or -errno. */
 int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);
 
-/* UAIO_URING_REGISTER_SEND_MSG_RING: by a thread that has no ring. */
+/* IORING_REGISTER_SEND_MSG_RING: by a thread that has no ring. */
 long uaio_uring_send_blindly(const void *arg, uint32_t nr);
 
 #endif /* UAIO_URING_MSG_H */

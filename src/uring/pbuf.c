@@ -19,7 +19,7 @@
 #include "uring/submit.h"
 
 enum {
-	BUF_FLAGS = IORING_CQE_F_BUFFER | UAIO_URING_CQE_F_BUF_MORE,
+	BUF_FLAGS = IORING_CQE_F_BUFFER | IORING_CQE_F_BUF_MORE,
 	BID_SHIFT = IORING_CQE_BUFFER_SHIFT,
 	NR_LIST_MAX = UINT16_MAX,
 };
@@ -296,8 +296,7 @@ void uaio_uring_tell_buffer(struct uaio_uring_note *note, bool is_used_up)
 {
 	note->cqe_flags =
 		(note->cqe_flags & UINT16_MAX & ~(uint32_t)BUF_FLAGS) |
-		IORING_CQE_F_BUFFER |
-		(is_used_up ? 0 : UAIO_URING_CQE_F_BUF_MORE) |
+		IORING_CQE_F_BUFFER | (is_used_up ? 0 : IORING_CQE_F_BUF_MORE) |
 		(uint32_t)note->choice.bid << BID_SHIFT;
 }
 

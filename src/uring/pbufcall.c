@@ -95,7 +95,7 @@ int uaio_uring_prep_remove(struct uaio_uring_entry *entry)
  */
 
 /* Return: whether one of the last nr reserved words is not 0. */
-static bool has_reserved(const struct uaio_uring_buf_reg *reg, unsigned nr)
+static bool has_reserved(const struct io_uring_buf_reg *reg, unsigned nr)
 {
 	uint32_t bits = 0;
 
@@ -104,7 +104,7 @@ static bool has_reserved(const struct uaio_uring_buf_reg *reg, unsigned nr)
 	return bits;
 }
 
-static size_t array_bytes(const struct uaio_uring_buf_reg *reg)
+static size_t array_bytes(const struct io_uring_buf_reg *reg)
 {
 	return (reg->ring_entries * sizeof(struct io_uring_buf) + PAGE - 1) /
 	       PAGE * PAGE;
@@ -146,14 +146,14 @@ static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 
 /* Find the memory of an array. Return: 0 or -errno. */
 static int find_memory(struct uaio_uring *ring,
-		       const struct uaio_uring_buf_reg *reg,
+		       const struct io_uring_buf_reg *reg,
 		       struct io_uring_buf_ring **ret_array)
 {
 	const size_t bytes = array_bytes(reg);
 	int fd;
 
 	*ret_array = (struct io_uring_buf_ring *)(uintptr_t)reg->ring_addr;
-	if (!(reg->flags & UAIO_URING_PBUF_MMAP))
+	if (!(reg->flags & IOU_PBUF_RING_MMAP))
 		return check_memory(reg->ring_addr, bytes);
 	fd = uaio_uring_tab_number(ring);
 	if (fd < 0 || reg->bgid >= UAIO_URING_MMAP_GROUPS ||
@@ -165,7 +165,7 @@ static int find_memory(struct uaio_uring *ring,
 
 /* Make the array, unless there are other buffers by that number. */
 static int put_array(struct uaio_uring *ring,
-		     const struct uaio_uring_buf_reg *reg)
+		     const struct io_uring_buf_reg *reg)
 {
 	struct uaio_uring_group *group = uaio_uring_group_find(ring, reg->bgid);
 	struct io_uring_buf_ring *array;
@@ -181,33 +181,32 @@ static int put_array(struct uaio_uring *ring,
 		return ret;
 	group = uaio_uring_group_new(ring, reg->bgid);
 	if (!group) {
-		if (reg->flags & UAIO_URING_PBUF_MMAP)
+		if (reg->flags & IOU_PBUF_RING_MMAP)
 			(void)sys_munmap(array, array_bytes(reg));
 		return -ENOMEM;
 	}
 	group->array = array;
 	group->own_bytes =
-		reg->flags & UAIO_URING_PBUF_MMAP ? array_bytes(reg) : 0;
+		reg->flags & IOU_PBUF_RING_MMAP ? array_bytes(reg) : 0;
 	group->mask = (uint16_t)(reg->ring_entries - 1);
 	group->head = 0;
-	group->is_incremental = reg->flags & UAIO_URING_PBUF_INC;
+	group->is_incremental = reg->flags & IOU_PBUF_RING_INC;
 	group->min_left = reg->min_left;
 	return 0;
 }
 
 /* Those of newer kernels, and that for which the file is not large enough. */
 static bool has_bad_flags(const struct uaio_uring *ring,
-			  const struct uaio_uring_buf_reg *reg)
+			  const struct io_uring_buf_reg *reg)
 {
-	return reg->flags &
-	       ~(UAIO_URING_PBUF_INC |
-		 (ring->mem.has_arrays ? UAIO_URING_PBUF_MMAP : 0));
+	return reg->flags & ~(IOU_PBUF_RING_INC |
+			      (ring->mem.has_arrays ? IOU_PBUF_RING_MMAP : 0));
 }
 
 long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 			       uint32_t nr)
 {
-	struct uaio_uring_buf_reg reg;
+	struct io_uring_buf_reg reg;
 	long ret;
 
 	if (!arg || nr != 1)
@@ -219,7 +218,7 @@ long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 	if (!reg.ring_entries || reg.ring_entries & (reg.ring_entries - 1) ||
 	    reg.ring_entries >= NR_MAX)
 		return -EINVAL;
-	if (reg.min_left && !(reg.flags & UAIO_URING_PBUF_INC))
+	if (reg.min_left && !(reg.flags & IOU_PBUF_RING_INC))
 		return -EINVAL;
 	uaio_uring_groups_lock(ring);
 	ret = put_array(ring, &reg);
@@ -241,7 +240,7 @@ long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
 				 uint32_t nr)
 {
 	struct uaio_uring_group *group;
-	struct uaio_uring_buf_reg reg;
+	struct io_uring_buf_reg reg;
 	int ret;
 
 	if (!arg || nr != 1)
@@ -262,7 +261,7 @@ long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
 long uaio_uring_array_status(struct uaio_uring *ring, const void *arg,
 			     uint32_t nr)
 {
-	struct uaio_uring_buf_status status;
+	struct io_uring_buf_status status;
 	struct uaio_uring_group *group;
 	int ret;
 

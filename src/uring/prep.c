@@ -60,7 +60,7 @@ static int prep_nop(struct uaio_uring_entry *entry)
 		if (!uaio_uring_note_for(entry))
 			return -ENOMEM;
 		if (entry->ring->setup & IORING_SETUP_CQE_MIXED)
-			entry->note->cqe_flags = UAIO_URING_CQE_F_32;
+			entry->note->cqe_flags = IORING_CQE_F_32;
 		entry->note->extra[0] = raw->off;
 		entry->note->extra[1] = raw->addr;
 	}

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/asked.h"
+#include "base/newer.h"
 #include "proc/endable.h"
 #include "file/file.h"
 #include "op/sleeper.h"
@@ -85,13 +86,13 @@ int uaio_uring_prep_futex_wait(struct uaio_uring_entry *entry)
 
 static int check_all(uint64_t addr, uint32_t nr)
 {
-	struct futex_waitv futex;
+	struct uaio_futex_waitv futex;
 
 	for (uint32_t i = 0; i < nr; i++) {
 		if (uaio_uring_copy_in(&futex, addr + i * sizeof(futex),
 				       sizeof(futex)) < 0)
 			return -EFAULT;
-		if (futex.__reserved || check_futex(futex.flags, futex.val) < 0)
+		if (futex.reserved || check_futex(futex.flags, futex.val) < 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -112,7 +113,7 @@ int uaio_uring_prep_futex_waitv(struct uaio_uring_entry *entry)
 	if (ret < 0)
 		return ret;
 	args->in = uaio_uring_pointer(raw->addr);
-	args->in_bytes = raw->len * (uint32_t)sizeof(struct futex_waitv);
+	args->in_bytes = raw->len * (uint32_t)sizeof(struct uaio_futex_waitv);
 	return add_sleeper(entry);
 }
 
@@ -124,7 +125,7 @@ static struct uaio_file *file_of_child(const struct io_uring_sqe *raw)
 
 	if ((int)raw->len == P_PID)
 		fd = sys_pidfd_open(fd);
-	else if ((int)raw->len != P_PIDFD)
+	else if ((int)raw->len != UAIO_P_PIDFD)
 		return NULL;
 	if (fd < 0 || uaio_file_fix(fd, &file) < 0)
 		file = NULL;
@@ -135,7 +136,7 @@ static struct uaio_file *file_of_child(const struct io_uring_sqe *raw)
 
 static bool is_of_one(const struct io_uring_sqe *raw)
 {
-	return raw->len == P_PID || raw->len == P_PIDFD;
+	return raw->len == P_PID || raw->len == UAIO_P_PIDFD;
 }
 
 int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
@@ -161,7 +162,7 @@ int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
 	if (ret < 0 || raw->file_index & WNOHANG)
 		return ret;
 	sleeper = args->sleeper;
-	if (raw->len == P_PIDFD || !(raw->file_index & other))
+	if (raw->len == UAIO_P_PIDFD || !(raw->file_index & other))
 		sleeper->file = file_of_child(raw);
 	if (sleeper->file && !(raw->file_index & other))
 		sleeper->endable = uaio_endable_get();

@@ -58,7 +58,7 @@ static struct uaio_uring_query_ops what_is_served(void)
 {
 	return (struct uaio_uring_query_ops){
 		.nr_ops = nr_ops(),
-		.nr_registers = UAIO_URING_REGISTER_LAST,
+		.nr_registers = UAIO_URING_REGISTER_END,
 		.features = UAIO_URING_FEATURES,
 		.setup_flags = UAIO_URING_SETUP_FLAGS,
 		.enter_flags = UAIO_URING_ENTER_FLAGS,

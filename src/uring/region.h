@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory region of a ring (UAIO_URING_REGISTER_MEM_REGION), in which a client may
+ * The memory region of a ring (IORING_REGISTER_MEM_REGION), in which a client may
  * have the arguments of its waits: then io_uring_enter() is told only where in it
  *
  *   I1  A ring has one region at most, until it ends.

@@ -387,12 +387,12 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return uaio_uring_register_personality(ring, arg, nr);
 	case IORING_UNREGISTER_PERSONALITY:
 		return uaio_uring_unregister_personality(ring, arg, nr);
-	case UAIO_URING_REGISTER_CLOCK: return register_clock(ring, arg, nr);
-	case UAIO_URING_REGISTER_RESIZE_RINGS:
+	case IORING_REGISTER_CLOCK: return register_clock(ring, arg, nr);
+	case IORING_REGISTER_RESIZE_RINGS:
 		return uaio_uring_resize(ring, arg, nr);
-	case UAIO_URING_REGISTER_MEM_REGION:
+	case IORING_REGISTER_MEM_REGION:
 		return uaio_uring_register_region(ring, arg, nr);
-	case UAIO_URING_REGISTER_QUERY: return uaio_uring_query(arg, nr);
+	case IORING_REGISTER_QUERY: return uaio_uring_query(arg, nr);
 	default: return -EINVAL;
 	}
 }

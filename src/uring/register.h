@@ -40,10 +40,10 @@ long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
 
 /* IORING_REGISTER_PROBE */
 long uaio_uring_probe(void *arg, uint32_t nr);
-/* UAIO_URING_REGISTER_QUERY, which takes no ring. */
+/* IORING_REGISTER_QUERY, which takes no ring. */
 long uaio_uring_query(void *arg, uint32_t nr);
 
-/* resize.c: UAIO_URING_REGISTER_RESIZE_RINGS */
+/* resize.c: IORING_REGISTER_RESIZE_RINGS */
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
 
 /* ask.c */

@@ -16,7 +16,7 @@
 
 enum {
 	/* As many as there are things to allow, in the kernel. */
-	RESTRICTIONS_MAX = IORING_RESTRICTION_LAST + UAIO_URING_REGISTER_LAST +
+	RESTRICTIONS_MAX = IORING_RESTRICTION_LAST + UAIO_URING_REGISTER_END +
 			   UAIO_URING_OP_LAST,
 };
 
@@ -26,7 +26,7 @@ static int add(struct uaio_uring_restrictions *to,
 {
 	switch (what->opcode) {
 	case IORING_RESTRICTION_REGISTER_OP:
-		if (what->register_op >= UAIO_URING_REGISTER_LAST)
+		if (what->register_op >= UAIO_URING_REGISTER_END)
 			return -EINVAL;
 		to->register_ops |= 1ull << what->register_op;
 		return 0;

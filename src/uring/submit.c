@@ -61,10 +61,10 @@ static uint8_t links_of(const struct io_uring_sqe *raw)
 {
 	if (likely(!(raw->flags & (LINKS | IOSQE_IO_DRAIN))))
 		return 0;
-	return (raw->flags & IOSQE_IO_HARDLINK ? UAIO_LINK_HARD
-		: raw->flags & IOSQE_IO_LINK   ? UAIO_LINK
-					       : 0) |
-	       (raw->flags & IOSQE_IO_DRAIN ? UAIO_DRAIN : 0);
+	return (uint8_t)((raw->flags & IOSQE_IO_HARDLINK ? UAIO_LINK_HARD
+			  : raw->flags & IOSQE_IO_LINK   ? UAIO_LINK
+							 : 0) |
+			 (raw->flags & IOSQE_IO_DRAIN ? UAIO_DRAIN : 0));
 }
 
 /* What few submissions have. Return: 0, or why it is refused. */

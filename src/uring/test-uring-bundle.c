@@ -29,9 +29,9 @@ static int fds[2];
 
 static void set_array(uint16_t flags)
 {
-	struct uaio_uring_buf_reg reg = { .ring_entries = NR_BUFS,
-					  .bgid = GROUP,
-					  .flags = flags };
+	struct io_uring_buf_reg reg = { .ring_entries = NR_BUFS,
+					.bgid = GROUP,
+					.flags = flags };
 
 	array = mmap(NULL, ARRAY_BYTES, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -957,7 +957,7 @@ static void open_victim(struct dice *dice, struct client *client)
 			.ring_addr = (uintptr_t)word_at(arena, 0) + i * PAGE,
 			.ring_entries = PAGE / sizeof(struct io_uring_buf),
 			.bgid = i,
-			.pad = i ? UAIO_URING_PBUF_INC : 0,
+			.flags = i ? IOU_PBUF_RING_INC : 0,
 		};
 
 		assert_int_equal(uaio_uring_register((uint32_t)client->fd,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
+#include "base/newer.h"
 #include "op/args.h"
 
 #define RING_ENTRIES 64
@@ -172,11 +173,11 @@ static void rings_end_beside_waits(void **state)
 /* As many as there are: ours have room beside them. */
 static void one_of_many(void **state)
 {
-	static struct futex_waitv all[UAIO_FUTEXES_MAX];
+	static struct uaio_futex_waitv all[UAIO_FUTEXES_MAX];
 
 	(void)state;
 	for (uint32_t i = 0; i < UAIO_FUTEXES_MAX; i++)
-		all[i] = (struct futex_waitv){
+		all[i] = (struct uaio_futex_waitv){
 			.uaddr = (uintptr_t)&words[i == UAIO_FUTEXES_MAX - 1],
 			.flags = FLAGS,
 		};

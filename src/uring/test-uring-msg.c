@@ -126,8 +126,7 @@ static void messages_that_find_no_room_are_kept(void **state)
 
 static long send_blindly(const struct io_uring_sqe *sqe, uint32_t nr)
 {
-	return uaio_uring_register(UINT32_MAX,
-				   UAIO_URING_REGISTER_SEND_MSG_RING,
+	return uaio_uring_register(UINT32_MAX, IORING_REGISTER_SEND_MSG_RING,
 				   (void *)(uintptr_t)sqe, nr);
 }
 
@@ -142,7 +141,7 @@ static void a_thread_without_a_ring_sends(void **state)
 
 	(void)state;
 	assert_true(uaio_uring_owns_message(
-		UINT32_MAX, UAIO_URING_REGISTER_SEND_MSG_RING, &sqe));
+		UINT32_MAX, IORING_REGISTER_SEND_MSG_RING, &sqe));
 	assert_int_equal(send_blindly(&sqe, 1), 0);
 	assert_got(&client, 5, 7);
 	assert_int_equal(send_blindly(&sqe, 0), -EINVAL);
@@ -156,7 +155,7 @@ static void a_thread_without_a_ring_sends(void **state)
 	sqe.flags = 0;
 	sqe.fd = 12345;
 	assert_false(uaio_uring_owns_message(
-		UINT32_MAX, UAIO_URING_REGISTER_SEND_MSG_RING, &sqe));
+		UINT32_MAX, IORING_REGISTER_SEND_MSG_RING, &sqe));
 	assert_int_equal(send_blindly(&sqe, 1), -EBADF);
 	assert_none(&client);
 }

@@ -21,7 +21,7 @@ enum {
 	BYTES = 16,
 	ARRAY_BYTES = 4096,
 	SELECTED = IORING_CQE_F_BUFFER,
-	MORE_OF_IT = UAIO_URING_CQE_F_BUF_MORE,
+	MORE_OF_IT = IORING_CQE_F_BUF_MORE,
 };
 
 static char memory[NR_BUFS][BYTES];
@@ -37,7 +37,7 @@ static uint32_t min_left_of_array, reserved_of_array;
 
 static long call_array(uint32_t opcode, uint16_t flags)
 {
-	struct uaio_uring_buf_reg reg = {
+	struct io_uring_buf_reg reg = {
 		.ring_addr = opcode == IORING_REGISTER_PBUF_RING
 				     ? (uintptr_t)array
 				     : 0,
@@ -101,7 +101,7 @@ static void assert_read(uint64_t user_data, int32_t res, uint32_t flags)
 
 static uint32_t head(void)
 {
-	struct uaio_uring_buf_status status = { .buf_group = GROUP };
+	struct io_uring_buf_status status = { .buf_group = GROUP };
 
 	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
 					     IORING_REGISTER_PBUF_STATUS,
@@ -203,13 +203,13 @@ static void an_array_that_was_unmapped_is_empty(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		begin(2, i ? UAIO_URING_PBUF_INC : 0);
+		begin(2, i ? IOU_PBUF_RING_INC : 0);
 		put_read(ends[0], 0, 1);
 		submit(&client, 0);
 		assert_none(&client);
 		assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
 		assert_int_equal(call_array(IORING_REGISTER_PBUF_RING,
-					    i ? UAIO_URING_PBUF_INC : 0),
+					    i ? IOU_PBUF_RING_INC : 0),
 				 0);
 		assert_int_equal(mprotect(array, ARRAY_BYTES, PROT_NONE), 0);
 		assert_int_equal(write(ends[1], "x", 1), 1);
@@ -226,7 +226,7 @@ static void an_array_that_is_unmapped_is_used_as_it_was(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		begin(2, UAIO_URING_PBUF_INC);
+		begin(2, IOU_PBUF_RING_INC);
 		read_one(1, 5, flags_of(0) | MORE_OF_IT);
 		assert_int_equal(mprotect(array, ARRAY_BYTES, prots[i]), 0);
 		for (unsigned j = 0; j < 2; j++)
@@ -252,7 +252,7 @@ static void what_is_in_an_arrays_place_is_left_alone(void **state)
 
 	(void)state;
 	memset(expected, 0xee, sizeof(expected));
-	begin(2, UAIO_URING_PBUF_INC);
+	begin(2, IOU_PBUF_RING_INC);
 	read_one(1, 5, flags_of(0) | MORE_OF_IT);
 	assert_ptr_equal(mmap(array, ARRAY_BYTES, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
@@ -272,14 +272,14 @@ static void what_remains_is_in_the_array(void **state)
 	const struct io_uring_buf *buf;
 
 	(void)state;
-	begin(2, UAIO_URING_PBUF_INC);
+	begin(2, IOU_PBUF_RING_INC);
 	buf = (const struct io_uring_buf *)array;
 	read_one(1, 5, flags_of(0) | MORE_OF_IT);
 	assert_int_equal(load_relaxed(&buf->addr), (uintptr_t)memory[0] + 5);
 	assert_int_equal(load_relaxed(&buf->len), BYTES - 5);
 	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
 	assert_int_equal(
-		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC), 0);
+		call_array(IORING_REGISTER_PBUF_RING, IOU_PBUF_RING_INC), 0);
 	read_one(2, 5, flags_of(0) | MORE_OF_IT);
 	assert_memory_equal(memory[0], "abcdeabcde", 10);
 	end();
@@ -292,7 +292,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 
 	(void)state;
 	min_left_of_array = 6;
-	begin(3, UAIO_URING_PBUF_INC);
+	begin(3, IOU_PBUF_RING_INC);
 	buf = (const struct io_uring_buf *)array;
 	read_one(1, 5, flags_of(0) | MORE_OF_IT);
 	read_one(2, 5, flags_of(0) | MORE_OF_IT);
@@ -308,7 +308,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	store_relaxed(&array->tail, (uint16_t)0);
 	append(2);
 	assert_int_equal(
-		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC), 0);
+		call_array(IORING_REGISTER_PBUF_RING, IOU_PBUF_RING_INC), 0);
 	for (unsigned i = 0; i < 3; i++)
 		read_one(5, 5, flags_of(2) | MORE_OF_IT);
 	read_one(6, 1, flags_of(2));
@@ -317,7 +317,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	assert_int_equal(call_array(IORING_REGISTER_PBUF_RING, 0), -EINVAL);
 	reserved_of_array = 1;
 	assert_int_equal(
-		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_INC),
+		call_array(IORING_REGISTER_PBUF_RING, IOU_PBUF_RING_INC),
 		-EINVAL);
 	min_left_of_array = reserved_of_array = 0;
 	end();
@@ -353,7 +353,7 @@ static void an_array_is_in_the_rings_own_memory(void **state)
 	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
 	assert_int_equal(munmap(array, ARRAY_BYTES), 0);
 	assert_int_equal(
-		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_MMAP), 0);
+		call_array(IORING_REGISTER_PBUF_RING, IOU_PBUF_RING_MMAP), 0);
 	array = mmap(NULL, ARRAY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
 		     client.fd, off);
 	assert_ptr_not_equal(array, MAP_FAILED);
@@ -370,7 +370,7 @@ static void an_array_is_in_the_rings_own_memory(void **state)
 	client_open(&client, 1, (struct io_uring_params){ 0 });
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	assert_int_equal(
-		call_array(IORING_REGISTER_PBUF_RING, UAIO_URING_PBUF_MMAP),
+		call_array(IORING_REGISTER_PBUF_RING, IOU_PBUF_RING_MMAP),
 		-EINVAL);
 	client_close(&client);
 	client = first;
@@ -404,7 +404,7 @@ static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
 static void a_buffer_is_used_little_by_little(void **state)
 {
 	(void)state;
-	begin(2, UAIO_URING_PBUF_INC);
+	begin(2, IOU_PBUF_RING_INC);
 	for (unsigned i = 0; i < 4; i++) {
 		put_read(ends[0], 5, i);
 		submit(&client, 0);

@@ -18,7 +18,7 @@ static long set_region(const struct client *client, uint64_t bytes,
 		.flags = UAIO_URING_REGION_WAITS,
 	};
 	long ret = uaio_uring_register((uint32_t)client->fd,
-				       UAIO_URING_REGISTER_MEM_REGION,
+				       IORING_REGISTER_MEM_REGION,
 				       (void *)(uintptr_t)&reg, 1);
 
 	*ret_offset = desc.map_offset;
@@ -140,7 +140,7 @@ static void a_wait_is_by_the_clock_of_its_ring(void **state)
 	(void)state;
 	client_open(&client, 4, (struct io_uring_params){ 0 });
 	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
-					     UAIO_URING_REGISTER_CLOCK,
+					     IORING_REGISTER_CLOCK,
 					     (void *)(uintptr_t)&clock, 0),
 			 0);
 	for (int64_t ahead = -1; ahead < 2; ahead++) {

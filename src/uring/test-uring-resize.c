@@ -25,8 +25,7 @@ static long ask_for(const struct client *owned, uint32_t sq_entries,
 		.cq_entries = cq_entries,
 	};
 	return uaio_uring_register((uint32_t)owned->fd,
-				   UAIO_URING_REGISTER_RESIZE_RINGS, ret_params,
-				   1);
+				   IORING_REGISTER_RESIZE_RINGS, ret_params, 1);
 }
 
 /* Map the ring anew, if it is resized. Return: as the call. */
@@ -130,7 +129,7 @@ static void a_completion_of_two_places_is_not_torn(void **state)
 	assert_int_equal(unread(&owned), 2);
 	assert_int_equal(cqes(&owned)[4].user_data, 77);
 	cqe = get(&owned);
-	assert_cqe(&cqe, 3, 0, UAIO_URING_CQE_F_32);
+	assert_cqe(&cqe, 3, 0, IORING_CQE_F_32);
 	client_close(&owned);
 }
 

@@ -225,10 +225,10 @@ static void a_ring_that_is_open_survives_the_sweeps(void **state)
 static void what_a_client_maps_is_not_mapped_from_another_file(void **state)
 {
 	static const char text[] = "the client's";
-	struct uaio_uring_buf_reg reg = {
+	struct io_uring_buf_reg reg = {
 		.ring_entries = NR_BUFS,
 		.bgid = 0,
-		.flags = UAIO_URING_PBUF_MMAP,
+		.flags = IOU_PBUF_RING_MMAP,
 	};
 	const off_t at = (off_t)IORING_OFF_PBUF_RING;
 	int first = new_ring(), second = dup(first), file = unit_file(true);

@@ -131,9 +131,9 @@ struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 static long do_register_blindly(uint32_t opcode, void *arg, uint32_t nr_args)
 {
 	switch (opcode) {
-	case UAIO_URING_REGISTER_SEND_MSG_RING:
+	case IORING_REGISTER_SEND_MSG_RING:
 		return uaio_uring_send_blindly(arg, nr_args);
-	case UAIO_URING_REGISTER_QUERY: return uaio_uring_query(arg, nr_args);
+	case IORING_REGISTER_QUERY: return uaio_uring_query(arg, nr_args);
 	default: return -EINVAL;
 	}
 }
@@ -181,7 +181,7 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 	long ret;
 
 	if ((opcode & ~IORING_REGISTER_USE_REGISTERED_RING) >=
-	    UAIO_URING_REGISTER_LAST)
+	    UAIO_URING_REGISTER_END)
 		return -EINVAL;
 	if (is_parted())
 		return -EOPNOTSUPP;
@@ -230,7 +230,7 @@ bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg)
 
 	if (likely(fd != UINT32_MAX) || !uaio_uring_tab_is_used() ||
 	    (opcode & ~IORING_REGISTER_USE_REGISTERED_RING) !=
-		    UAIO_URING_REGISTER_SEND_MSG_RING)
+		    IORING_REGISTER_SEND_MSG_RING)
 		return false;
 	return uaio_uring_copy_in(&sqe, (uintptr_t)arg, sizeof(sqe)) < 0 ||
 	       uaio_uring_find((uint32_t)sqe.fd);

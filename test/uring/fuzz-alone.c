@@ -134,8 +134,8 @@ bool await(struct ring *ring, uint64_t patience_us)
 	while (ring->nr_pending && (left = until - now_us()) > 0) {
 		const struct __kernel_timespec time = { left / 1000000,
 							left % 1000000 * 1000 };
-		const struct io_uring_getevents_arg arg = {
-			.ts = (uintptr_t)&time
+		const struct uaio_uring_wait_arg arg = {
+			.timeout = (uintptr_t)&time
 		};
 
 		call_enter(ring->fd, 0, 1,

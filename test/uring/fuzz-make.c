@@ -513,7 +513,7 @@ static void inside_files(struct io_uring_sqe *sqe, struct request *request)
 		sqe->off = any(65536);
 		sqe->len = any(4) ? 0 : few_bits();
 		break;
-	case IORING_OP_FTRUNCATE_:
+	case IORING_OP_FTRUNCATE:
 		sqe->off = any(8) ? any(65536) : ~UINT64_C(0);
 		if (any(8))
 			sqe->addr = sqe->len = 0, sqe->buf_index = 0;
@@ -530,7 +530,7 @@ static void inside_files(struct io_uring_sqe *sqe, struct request *request)
 		sqe->splice_flags |=
 			SPLICE_F_NONBLOCK; /* a worker would wait */
 		break;
-	case IORING_OP_PIPE_:
+	case IORING_OP_PIPE:
 		sqe->addr = any(8) ? (uintptr_t)request->pipe : bad_address();
 		sqe->fd = 0;
 		sqe->len = 0;
@@ -560,8 +560,8 @@ static void inside_rest(struct io_uring_sqe *sqe)
 	switch (sqe->opcode) {
 	case IORING_OP_READV:
 	case IORING_OP_WRITEV:
-	case IORING_OP_READV_FIXED_:
-	case IORING_OP_WRITEV_FIXED_:
+	case IORING_OP_READV_FIXED:
+	case IORING_OP_WRITEV_FIXED:
 		sqe->addr = some_vector(&nr);
 		sqe->len = nr;
 		break;
@@ -635,7 +635,7 @@ static void keep_inside(struct io_uring_sqe *sqe, struct request *request)
 	case IORING_OP_RECV:
 	case IORING_OP_ACCEPT:
 	case IORING_OP_CONNECT:
-	case IORING_OP_BIND_: inside_messages(sqe); break;
+	case IORING_OP_BIND: inside_messages(sqe); break;
 	case IORING_OP_OPENAT:
 	case IORING_OP_OPENAT2:
 	case IORING_OP_STATX:
@@ -666,7 +666,7 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 	case IORING_OP_OPENAT2:
 	case IORING_OP_ACCEPT:
 	case IORING_OP_SOCKET: return sqe->file_index == 0;
-	case IORING_OP_FIXED_FD_INSTALL_: return true;
+	case IORING_OP_FIXED_FD_INSTALL: return true;
 	default: return false;
 	}
 }
@@ -692,10 +692,10 @@ static void avoid_drains(struct io_uring_sqe *sqe)
 static void avoid_epolls(struct io_uring_sqe *sqe)
 {
 	static const uint8_t kinds[] = {
-		IORING_OP_READ,         IORING_OP_WRITE,
-		IORING_OP_READV,        IORING_OP_WRITEV,
-		IORING_OP_READ_FIXED,   IORING_OP_WRITE_FIXED,
-		IORING_OP_READV_FIXED_, IORING_OP_WRITEV_FIXED_,
+		IORING_OP_READ,        IORING_OP_WRITE,
+		IORING_OP_READV,       IORING_OP_WRITEV,
+		IORING_OP_READ_FIXED,  IORING_OP_WRITE_FIXED,
+		IORING_OP_READV_FIXED, IORING_OP_WRITEV_FIXED,
 	};
 
 	for (unsigned i = 0; i < NR_ELEMENTS(kinds); i++)

@@ -71,8 +71,8 @@ static long register_array(int fd)
 	arg.array.ring_addr = memory() & ~UINT64_C(4095);
 	arg.array.ring_entries = any(8) ? 1u << any(8) : length();
 	arg.array.bgid = (uint16_t)any(4);
-	arg.array.pad = (uint16_t)(any(2) ? 0 : any(4));
-	if (arg.array.pad & UAIO_URING_PBUF_MMAP)
+	arg.array.flags = (uint16_t)(any(2) ? 0 : any(4));
+	if (arg.array.flags & IOU_PBUF_RING_MMAP)
 		arg.array.ring_addr = 0;
 	bytes = (uint64_t)arg.array.ring_entries * sizeof(struct io_uring_buf);
 	is_there = is_in_arena(arg.array.ring_addr, 1);

@@ -105,7 +105,7 @@ static uint32_t load(const uint32_t *from)
 /* The descriptors that a request made, or did not close. */
 static void clean_up(struct request *request, int32_t res)
 {
-	if (request->opcode == IORING_OP_PIPE_) {
+	if (request->opcode == IORING_OP_PIPE) {
 		if (request->makes_fd && res == 0 && request->pipe[0] >= 0) {
 			close_fd(request->pipe[0]);
 			close_fd(request->pipe[1]);
