@@ -20,6 +20,14 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Linux 5.12 and 5.14 */
+#ifndef __NR_mount_setattr
+#define __NR_mount_setattr 442
+#endif
+#ifndef __NR_quotactl_fd
+#define __NR_quotactl_fd 443
+#endif
+
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { KILL = -1 }; /* in an errno's place */

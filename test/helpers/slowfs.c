@@ -22,6 +22,11 @@
 
 #include "slowfs-private.h"
 
+/* newer than Linux 5.10 */
+#ifndef FOPEN_PARALLEL_DIRECT_WRITES
+#define FOPEN_PARALLEL_DIRECT_WRITES (1 << 6)
+#endif
+
 enum { DEADLINE_S = 60 };
 
 static int mount_at(const char *folder, uint32_t read_bytes, int *ret_fd)
