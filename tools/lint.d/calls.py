@@ -30,8 +30,10 @@ def check_includes(tree):
 
 # System calls by number outside base/sys.h and base/asked.h, what is listed in
 # base/calls.c and tool/answers.c, host, and trap: each happens in one place, at which
-# its meaning is.
+# its meaning is. newer.h defines those that old headers lack.
 NUMBERS = {
+    ("src/base/newer.h", "SYS_close_range"),
+    ("src/base/newer.h", "SYS_epoll_pwait2"),
     ("src/base/sleep.c", "SYS_futex"),
     ("src/base/sleepcall.h", "SYS_ppoll"),
     ("src/patch/patch.c", "SYS_io_uring_enter"),
