@@ -15,6 +15,7 @@
 #include <linux/keyctl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
@@ -25,6 +26,7 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/former.h"
+#include "proc/handlers.h"
 #include "proc/identity.h"
 #include "proc/process.h"
 #include "wq/wq.h"
@@ -265,32 +267,43 @@ UAIO_EXPORT int setresgid(gid_t real, gid_t effective, gid_t saved);
 UAIO_EXPORT int setgroups(size_t nr, const gid_t *ids);
 UAIO_EXPORT int initgroups(const char *user, gid_t group);
 
-/* Requests that are queued keep their ids (proc/former.h). */
+/*
+ * Requests that are queued keep their ids (proc/former.h). A handler that left the C
+ * library's call for good would leave the change begun, and workers would wait for it.
+ */
 struct change_of_all {
 	bool tells, is_of_process, is_begun;
+	uint64_t mask; /* if is_begun */
 	struct uaio_former_change former;
 };
 
 /* Return: 0, or -EAGAIN. */
 static int begin_all(struct change_of_all *change)
 {
-	int ret = 0;
+	const uint64_t deferred = uaio_handlers_deferrable();
+	int ret;
 
 	change->tells = begin(UAIO_CHANGED_PROCESS);
-	change->is_begun =
-		uaio_engine_is_owner() && uaio_engine_is_up() && uaio_enter();
+	change->is_begun = uaio_engine_is_owner() && uaio_engine_is_up();
 	if (!change->is_begun)
 		return 0;
+	(void)sys_sigmask(SIG_BLOCK, &deferred, &change->mask);
+	change->is_begun = uaio_enter();
+	if (!change->is_begun) {
+		(void)sys_sigmask(SIG_SETMASK, &change->mask, NULL);
+		return 0;
+	}
 	change->is_of_process =
 		uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS;
 	ret = uaio_former_change_begin(change->is_of_process, &change->former);
 	uaio_leave();
+	if (ret < 0)
+		(void)sys_sigmask(SIG_SETMASK, &change->mask, NULL);
 	return ret;
 }
 
 static int end_all(struct change_of_all *change, int ret)
 {
-	/* A handler that the C library's call let in may have left the library. */
 	if (change->is_begun) {
 		bool enters = uaio_enter();
 
@@ -301,6 +314,8 @@ static int end_all(struct change_of_all *change, int ret)
 	}
 	if (change->tells)
 		uaio_identity_changed(UAIO_CHANGED_PROCESS);
+	if (change->is_begun)
+		(void)sys_sigmask(SIG_SETMASK, &change->mask, NULL);
 	return ret;
 }
 

@@ -15,16 +15,10 @@
 #include "proc/entry.h"
 #include "proc/process.h"
 
-#if defined(__x86_64__)
-
 enum {
-	NR_SIGNALS = 65,
 	/* The C library's own: cancelling threads, setuid() of all of them. */
 	SIG_CANCEL = 32,
 	SIG_SETXID = 33,
-	/* How far a sleep is below the frame that waits, and may be above it. */
-	FRAMES_BELOW = 8192,
-	FRAMES_ABOVE = 512,
 };
 
 #define BIT(sig) (1ull << ((sig)-1))
@@ -34,6 +28,20 @@ enum {
 	(BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) |      \
 	 BIT(SIGTRAP) | BIT(SIGSYS) | BIT(SIGABRT) | BIT(SIG_CANCEL) | \
 	 BIT(SIG_SETXID) | BIT(SIGKILL) | BIT(SIGSTOP))
+
+uint64_t uaio_handlers_deferrable(void)
+{
+	return ~AT_ONCE;
+}
+
+#if defined(__x86_64__)
+
+enum {
+	NR_SIGNALS = 65,
+	/* How far a sleep is below the frame that waits, and may be above it. */
+	FRAMES_BELOW = 8192,
+	FRAMES_ABOVE = 512,
+};
 
 typedef void handler_fn(int sig, siginfo_t *info, void *context);
 

@@ -33,6 +33,7 @@
 #define UAIO_PROC_HANDLERS_H
 
 #include <signal.h>
+#include <stdint.h>
 
 typedef int uaio_sigaction_fn(int sig, const struct sigaction *action,
 			      struct sigaction *ret_old);
@@ -45,6 +46,9 @@ void uaio_handlers_start(void);
 
 /* In a child of fork(): another thread of the parent may have held the lock. */
 void uaio_handlers_forget(void);
+
+/* Return: all signals but those of I4, as the kernel's set. */
+uint64_t uaio_handlers_deferrable(void);
 
 /* Run the deferred handlers. The thread has left the library. */
 void uaio_handlers_run(void);

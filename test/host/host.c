@@ -448,6 +448,7 @@ static const struct {
 	{ "jumps-anywhere", jumps_anywhere },
 	{ "jumps-out-of-waits", jumps_out_of_waits },
 	{ "jumps-out-of-suspend", jumps_out_of_suspend },
+	{ "jumps-out-of-setuid", jumps_out_of_setuid },
 	{ "cancelled-anywhere", cancelled_anywhere },
 	{ "handlers-as-set", handlers_as_set },
 	{ "sleeps-by-any-call", sleeps_by_any_call },

@@ -176,6 +176,7 @@ void handler_jumps(void);
 void jumps_anywhere(void);
 void jumps_out_of_waits(void);
 void jumps_out_of_suspend(void);
+void jumps_out_of_setuid(void);
 void cancelled_anywhere(void);
 void handlers_as_set(void);
 void sleeps_by_any_call(void);

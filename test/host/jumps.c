@@ -313,6 +313,59 @@ void jumps_out_of_suspend(void)
 	}
 }
 
+static uint32_t nr_late; /* atomic */
+
+/*
+ * seteuid() has all threads change their ids, and waits for them. This one answers once
+ * it has sent the waiting thread a signal.
+ */
+static void *answer_late(void *arg)
+{
+	enum { SIG_SETXID = 33 };
+	const uint64_t setxid = 1ull << (SIG_SETXID - 1);
+	const pid_t *waiting = arg;
+	uint64_t pending = 0;
+
+	REQUIRE(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &setxid, NULL, 8l) == 0);
+	__atomic_store_n(&nr_late, 1, __ATOMIC_RELEASE);
+	while (!(pending & setxid))
+		REQUIRE(syscall(SYS_rt_sigpending, &pending, 8l) == 0);
+	REQUIRE(syscall(SYS_tgkill, getpid(), *waiting, SIGUSR1) == 0);
+	REQUIRE(syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &setxid, NULL, 8l) ==
+		0);
+	return NULL;
+}
+
+/* A handler leaves seteuid() for good: the change is whole, and workers go on. */
+void jumps_out_of_setuid(void)
+{
+	volatile pid_t self = (pid_t)syscall(SYS_gettid);
+	struct ring ring;
+	pthread_t thread;
+	char buf[WAITED_FOR];
+	int fd = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+
+	REQUIRE(fd >= 0 &&
+		pwrite(fd, "0123456789", WAITED_FOR, 0) == WAITED_FOR);
+	set_up_ring(&ring);
+	add(&ring, IORING_OP_NOP, -1, NULL, 0);
+	REQUIRE(enter(&ring, 1, 1) == 1 && take(&ring) == 1);
+	handle(SIGUSR1, jump);
+	REQUIRE(pthread_create(&thread, NULL, answer_late, (void *)&self) == 0);
+	while (!__atomic_load_n(&nr_late, __ATOMIC_ACQUIRE))
+		sched_yield();
+	if (sigsetjmp(out, 1) == 0) {
+		is_armed = 1;
+		(void)seteuid(geteuid());
+	}
+	REQUIRE(nr_jumps == 1);
+	REQUIRE(pthread_join(thread, NULL) == 0);
+	add(&ring, IORING_OP_READ, fd, buf, IOSQE_ASYNC);
+	REQUIRE(enter(&ring, 1, 1) == 1 && take(&ring) == 1);
+	REQUIRE(memcmp(buf, "0123456789", WAITED_FOR) == 0);
+	REQUIRE(seteuid(geteuid()) == 0 && close(ring.fd) == 0);
+}
+
 /*
  * Threads that are cancelled asynchronously
  */
