@@ -4,10 +4,18 @@
 #if defined(__x86_64__)
 #include <ucontext.h>
 
+#include "base/check.h"
 #include "base/sys.h"
+#include "base/uaddr.h"
 #include "trap/signal.h"
 
-enum { MASK_BYTES = 8, RED_ZONE = 128 };
+enum {
+	MASK_BYTES = 8,
+	PAGE = 4096,
+	RED_ZONE = 128,
+	LENT_BYTES = 32 << 10, /* a frame with all registers, and on_trap() */
+	LENT_BELOW = UAIO_TRAP_STACK_BYTES - (64 << 10), /* thread.c has more */
+};
 
 void uaio_trap_leave_alternate(struct uaio_trap_thread *self)
 {
@@ -24,6 +32,85 @@ void uaio_trap_return_alternate(struct uaio_trap_thread *self)
 	uaio_trap_block(self);
 	(void)uaio_sys6(SYS_sigaltstack, (long)&self->alternate, 0, 0, 0, 0, 0);
 	self->is_off_alternate = 0;
+}
+
+/*
+ * Lending
+ */
+
+static stack_t ask_kernel(void)
+{
+	stack_t now = { .ss_flags = SS_DISABLE };
+
+	(void)uaio_sys6(SYS_sigaltstack, 0, (long)&now, 0, 0, 0, 0);
+	return now;
+}
+
+static void set(struct uaio_trap_thread *self, const stack_t *stack)
+{
+	if (self->is_off_alternate)
+		self->alternate = *stack;
+	else
+		(void)uaio_sys6(SYS_sigaltstack, (long)stack, 0, 0, 0, 0, 0);
+}
+
+static void lend(struct uaio_trap_thread *self)
+{
+	const stack_t lent = {
+		.ss_sp = (void *)(self->top - LENT_BELOW),
+		.ss_size = LENT_BYTES,
+	};
+
+	set(self, &lent);
+	self->is_lent = true;
+}
+
+void uaio_trap_lend_if_unmapped(struct uaio_trap_thread *self, uint64_t addr,
+				uint64_t bytes)
+{
+	stack_t now;
+
+	bytes = (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	if (self->rsp - RED_ZONE - addr >= bytes)
+		return;
+	now = self->is_off_alternate ? self->alternate : ask_kernel();
+	if (now.ss_flags & SS_DISABLE || (uintptr_t)now.ss_sp - addr < bytes)
+		lend(self);
+}
+
+void uaio_trap_take_back(struct uaio_trap_thread *self)
+{
+	const stack_t none = { .ss_flags = SS_DISABLE };
+
+	if (likely(!self->is_lent) || self->is_off_alternate)
+		return;
+	/* The return from a handler may have changed it. */
+	if ((uintptr_t)ask_kernel().ss_sp == self->top - LENT_BELOW)
+		set(self, &none);
+	self->is_lent = false;
+}
+
+static bool gives_up(const stack_t *given)
+{
+	return given && uaio_can_read((uintptr_t)given, sizeof(*given)) &&
+	       given->ss_flags & SS_DISABLE;
+}
+
+bool uaio_trap_sigaltstack(struct uaio_trap_thread *self, const long a[6],
+			   long *ret)
+{
+	uint64_t mask = self->mask;
+
+	if (self->is_off_alternate ||
+	    (!self->is_lent && !gives_up((const stack_t *)a[0])))
+		return false;
+	uaio_trap_take_back(self);
+	*ret = uaio_sys6(SYS_sigaltstack, a[0], a[1], 0, 0, 0, 0);
+	if (!self->is_pending)
+		(void)sys_sigmask(SIG_BLOCK, NULL, &mask);
+	if (uaio_trap_is_all(mask) && ask_kernel().ss_flags & SS_DISABLE)
+		lend(self);
+	return true;
 }
 
 FOREIGN void uaio_trap_note_alternate(struct uaio_trap_thread *self,

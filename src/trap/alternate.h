@@ -17,12 +17,22 @@
  * Where that stack is, each handler is told when it is called (entry.S notes it in the
  * record). If it is another by now, what is done here is done in vain, and undone.
  *
+ * A thread may have no stack when it makes its last call: a detached thread of musl
+ * unmaps its own and calls exit, a thread of Go leaves its own to others. The signal of
+ * the trap, if the place of that call is new, needs memory for its frame:
+ *
+ *   I3  A thread that unmaps the stack it is on, or gives up its alternate stack while
+ *       all its signals are blocked, is lent an alternate stack, the far end of the
+ *       library's. It is taken back before the thread unblocks a signal, and the
+ *       program does not see it.
+ *
  * Tested by test/trap.
  */
 #ifndef UAIO_TRAP_ALTERNATE_H
 #define UAIO_TRAP_ALTERNATE_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "trap/thread.h"
@@ -49,6 +59,17 @@ void uaio_trap_call_on(struct uaio_trap_thread *self,
 /* In the library: the kernel has no alternate stack from now on; and has it again. */
 void uaio_trap_leave_alternate(struct uaio_trap_thread *self);
 void uaio_trap_return_alternate(struct uaio_trap_thread *self);
+
+/* The thread has unmapped [addr, addr + bytes). */
+void uaio_trap_lend_if_unmapped(struct uaio_trap_thread *self, uint64_t addr,
+				uint64_t bytes);
+
+/* The system call sigaltstack. Return: false if the kernel is to answer it. */
+bool uaio_trap_sigaltstack(struct uaio_trap_thread *self, const long a[6],
+			   long *ret);
+
+/* The thread is about to unblock signals: it has no lent stack from now on. */
+void uaio_trap_take_back(struct uaio_trap_thread *self);
 
 /* A handler is about to be called that entry.S does not call. Context: any fs. */
 void uaio_trap_note_alternate(struct uaio_trap_thread *self,

@@ -54,6 +54,7 @@ static const uint16_t numbers[] = {
 	SYS_rt_sigaction,
 	SYS_rt_sigprocmask,
 	SYS_rt_sigsuspend,
+	SYS_sigaltstack,
 	SYS_brk,
 	SYS_clone,
 	SYS_clone3,
@@ -231,6 +232,7 @@ static bool blocks_sigsys(long nr, const long a[6])
 
 static long poll_any(struct uaio_trap_thread *self, long nr, const long a[6])
 {
+	uaio_trap_take_back(self);
 	if (!calls.ops->polls() && !blocks_sigsys(nr, a))
 		return pass(self);
 	switch (nr) {
@@ -250,12 +252,30 @@ static long suspend(struct uaio_trap_thread *self, const long a[6])
 {
 	uint64_t mask;
 
+	uaio_trap_take_back(self);
 	if (!read_mask((const void *)a[0], (size_t)a[1], &mask))
 		return pass(self);
 	uaio_trap_block(self);
 	/* No handler comes before it sleeps: all signals are blocked. */
 	return uaio_sys6(SYS_rt_sigsuspend, (long)&mask, MASK_BYTES, 0, 0, 0,
 			 0);
+}
+
+static long give_stack(struct uaio_trap_thread *self, const long a[6])
+{
+	long ret;
+
+	return uaio_trap_sigaltstack(self, a, &ret) ? ret : pass(self);
+}
+
+static long unmap(struct uaio_trap_thread *self, const long a[6])
+{
+	long ret = calls.ops->call(SYS_munmap, a);
+
+	if (ret == 0)
+		uaio_trap_lend_if_unmapped(self, (uint64_t)a[0],
+					   (uint64_t)a[1]);
+	return ret;
 }
 
 /*
@@ -437,6 +457,8 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 	case SYS_rt_sigaction: return uaio_trap_sigaction(a);
 	case SYS_rt_sigprocmask: return uaio_trap_sigprocmask(self, a);
 	case SYS_rt_sigsuspend: return suspend(self, a);
+	case SYS_sigaltstack: return give_stack(self, a);
+	case SYS_munmap: return unmap(self, a);
 	case SYS_brk: return (long)uaio_trap_brk((uint64_t)a[0]);
 	case SYS_clone:
 	case SYS_clone3:

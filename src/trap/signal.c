@@ -395,6 +395,10 @@ long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6])
 	const uint64_t *set = (const uint64_t *)a[1];
 	uint64_t *ret_old = (uint64_t *)a[2], given, old;
 
+	if (unlikely(self->is_lent) && set && (int)a[0] != SIG_BLOCK &&
+	    uaio_can_read((uintptr_t)set, MASK_BYTES) &&
+	    !((int)a[0] == SIG_SETMASK && uaio_trap_is_all(*set)))
+		uaio_trap_take_back(self);
 	/* Most do not name SIGSYS, and are the kernel's. */
 	if (a[3] != MASK_BYTES || !set ||
 	    !uaio_can_read((uintptr_t)set, MASK_BYTES) ||

@@ -23,6 +23,7 @@
 #ifndef UAIO_TRAP_SIGNAL_H
 #define UAIO_TRAP_SIGNAL_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -41,6 +42,13 @@
 #endif
 
 static const uint64_t UAIO_TRAP_SIGSYS_BIT = 1ull << 30;
+
+/* Return: whether a mask has all signals that the program can block. */
+static inline bool uaio_trap_is_all(uint64_t mask)
+{
+	return !~(mask | UAIO_TRAP_SIGSYS_BIT | 1ull << (SIGKILL - 1) |
+		  1ull << (SIGSTOP - 1));
+}
 
 /* The trap can be raised from now on. Return: 0 or -errno. */
 long uaio_trap_signals_begin(void);

@@ -252,6 +252,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	child->selector = DISPATCH_TRAP;
 	child->vforking_pid = child->forking_pid = 0;
 	child->is_process = is_process;
+	child->is_lent = false;
 	child->inherits = true;
 	child->identity = uaio_identity_mine();
 	child->domain = uaio_identity_domain();

@@ -654,6 +654,162 @@ static int do_clone(void)
 }
 
 /*
+ * Threads that make their last call without a stack, at a place that no other call was
+ * made at: one unmaps its own, and one has it unmapped by another thread.
+ */
+
+void end_unmapping(char *stack, unsigned long bytes);
+void end_unmapped(int *ready, const int *is_gone);
+__asm__(".text\n"
+	"end_unmapping:\n\t"
+	"movl $11, %eax\n\t"
+	"syscall\n\t"
+	"xorl %edi, %edi\n\t"
+	"movl $60, %eax\n\t"
+	"syscall\n\t"
+	"hlt\n\t"
+	".balign 16\n"
+	"end_unmapped:\n\t"
+	"movl $1, (%rdi)\n"
+	"1:	pause\n\t"
+	"cmpl $0, (%rsi)\n\t"
+	"je 1b\n\t"
+	"xorl %edi, %edi\n\t"
+	"movl $60, %eax\n\t"
+	"syscall\n\t"
+	"hlt\n\t"
+	".balign 16\n");
+
+enum { ENDING_BYTES = 128 << 10 };
+
+static char *ending_stack;
+static int ending_tid, ending_ready, ending_is_gone;
+
+static int unmap_own_stack(void)
+{
+	end_unmapping(ending_stack, ENDING_BYTES);
+	return 0;
+}
+
+/* As Go's threads do. Only then may handlers have no memory any more. */
+static int leave_stack(void)
+{
+	static char memory[ENDING_BYTES];
+	stack_t stack = { .ss_sp = memory, .ss_size = ENDING_BYTES };
+	const stack_t none = { .ss_flags = SS_DISABLE };
+	const unsigned long all = -1ul;
+
+	if (sigaltstack(&stack, NULL) == 0 &&
+	    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8) == 0 &&
+	    sigaltstack(&none, NULL) == 0)
+		end_unmapped(&ending_ready, &ending_is_gone);
+	return 0;
+}
+
+static void start_ending(int (*function)(void))
+{
+	ending_stack = mmap(NULL, ENDING_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (ending_stack == MAP_FAILED)
+		die("mmap");
+	ending_tid = -1;
+	if (raw_clone(RAW_THREAD, ending_stack + ENDING_BYTES - 64, &ending_tid,
+		      function) < 0)
+		die("clone");
+}
+
+static void wait_for_end(const char *who)
+{
+	while (__atomic_load_n(&ending_tid, __ATOMIC_ACQUIRE))
+		(void)syscall(SYS_futex, &ending_tid, 0 /* FUTEX_WAIT */, -1,
+			      NULL, NULL, 0);
+	printf("unmapped: %s has ended\n", who);
+}
+
+static int detached_tid;
+
+static void *be_detached(void *arg)
+{
+	__atomic_store_n(&detached_tid, (int)syscall(SYS_gettid),
+			 __ATOMIC_RELEASE);
+	return arg;
+}
+
+static void run_detached(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int tid;
+
+	__atomic_store_n(&detached_tid, 0, __ATOMIC_RELAXED);
+	(void)pthread_attr_init(&attr);
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, be_detached, NULL))
+		die("pthread_create");
+	while (!(tid = __atomic_load_n(&detached_tid, __ATOMIC_ACQUIRE)))
+		(void)sched_yield();
+	while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
+		(void)sched_yield();
+	printf("unmapped: a detached thread has ended\n");
+}
+
+static volatile uintptr_t handlers_stack;
+
+static void note_stack(int sig)
+{
+	handlers_stack = (uintptr_t)&sig;
+}
+
+/* What the library does about it is not seen. */
+static void give_up_alternate(void)
+{
+	struct sigaction action = { .sa_handler = note_stack,
+				    .sa_flags = SA_ONSTACK };
+	stack_t stack = { .ss_sp = malloc(ENDING_BYTES),
+			  .ss_size = ENDING_BYTES };
+	stack_t now, none = { .ss_flags = SS_DISABLE };
+	unsigned long all = -1ul, old;
+
+	if (!stack.ss_sp || sigaction(SIGUSR1, &action, NULL) < 0 ||
+	    sigaltstack(&stack, NULL) < 0 ||
+	    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8) < 0 ||
+	    sigaltstack(&none, &now) < 0)
+		die("signals");
+	printf("unmapped: it was %s", now.ss_sp == stack.ss_sp ? "it" : "not");
+	(void)sigaltstack(NULL, &now);
+	printf(", and then %s", now.ss_flags == SS_DISABLE ? "none" : "one");
+	(void)raise(SIGUSR1);
+	if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8) < 0)
+		die("signals");
+	(void)sigaltstack(NULL, &now);
+	printf(", %s; the handler is on %s\n",
+	       now.ss_flags == SS_DISABLE ? "none" : "one",
+	       handlers_stack - (uintptr_t)&now + (64 << 10) < 128 << 10
+		       ? "the stack"
+		       : "another");
+	free(stack.ss_sp);
+}
+
+static int do_unmapped(void)
+{
+	for (int i = 0; i < 2; i++) {
+		run_detached();
+		start_ending(unmap_own_stack);
+		wait_for_end("a thread that unmaps its stack");
+		ending_ready = ending_is_gone = 0;
+		start_ending(leave_stack);
+		while (!__atomic_load_n(&ending_ready, __ATOMIC_ACQUIRE))
+			(void)sched_yield();
+		(void)munmap(ending_stack, ENDING_BYTES);
+		__atomic_store_n(&ending_is_gone, 1, __ATOMIC_RELEASE);
+		wait_for_end("a thread without its stack");
+		give_up_alternate();
+	}
+	say_parts("unmapped", 3);
+	return 0;
+}
+
+/*
  * A fault in the library, which uses memory of the program's: the handler makes the
  * memory accessible, and calls that come to the library, and returns.
  */
@@ -1033,6 +1189,8 @@ int main(int argc, char **argv)
 		return do_vectors();
 	if (!strcmp(what, "clone"))
 		return do_clone();
+	if (!strcmp(what, "unmapped"))
+		return do_unmapped();
 	if (!strcmp(what, "fork"))
 		return do_fork();
 	if (!strcmp(what, "exec"))

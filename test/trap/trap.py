@@ -177,6 +177,16 @@ def _(trap):
                           "clone: 0 of 3 parts are wrong"])
 
 
+@case("threads under the trap end without a stack")
+def _(trap):
+    trap.expect("unmapped", [
+        "unmapped: a detached thread has ended",
+        "unmapped: a thread that unmaps its stack has ended",
+        "unmapped: a thread without its stack has ended",
+        "unmapped: it was it, and then none, none; the handler is on the stack",
+    ] * 2 + ["unmapped: 0 of 3 parts are wrong"])
+
+
 @case("a handler makes calls under the trap, though the call it interrupts blocks all else")
 def _(trap):
     trap.expect("masked", ["masked: ppoll -1 pselect -1 epoll_pwait -1 "
