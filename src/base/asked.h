@@ -192,11 +192,12 @@ static inline int sys_linkat(int from_dir, const char *from, int to_dir,
 				(long)from, to_dir, (long)to, flags, 0);
 }
 
-/* sockets; messages are the kernel's struct user_msghdr, which is struct msghdr */
+/* sockets */
 
-struct msghdr;
+struct uaio_msghdr; /* op/args.h */
 
-static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags)
+static inline ssize_t sys_sendmsg(int fd, const struct uaio_msghdr *msg,
+				  int flags)
 {
 	return uaio_sys_if(UAIO_CALL_SENDMSG, SYS_sendmsg, fd, (long)msg, flags,
 			   0, 0, 0);
@@ -208,7 +209,7 @@ static inline ssize_t sys_recv(int fd, void *buf, size_t len, int flags)
 			   (long)len, flags, 0, 0);
 }
 
-static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
+static inline ssize_t sys_recvmsg(int fd, struct uaio_msghdr *msg, int flags)
 {
 	return uaio_sys_if(UAIO_CALL_RECVMSG, SYS_recvmsg, fd, (long)msg, flags,
 			   0, 0, 0);

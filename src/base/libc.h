@@ -11,6 +11,7 @@
 #ifndef UAIO_BASE_LIBC_H
 #define UAIO_BASE_LIBC_H
 
+#include <features.h> /* __GLIBC__ */
 #include <stdbool.h>
 
 /* Only glibc has it. */
@@ -19,7 +20,11 @@ extern const char *gnu_get_libc_version(void) __attribute__((weak));
 /* Return: whether it is the C library that this was built for. */
 static inline bool uaio_libc_is_ours(void)
 {
+#ifdef __GLIBC__
 	return gnu_get_libc_version;
+#else
+	return !gnu_get_libc_version;
+#endif
 }
 
 /*

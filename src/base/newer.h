@@ -49,12 +49,13 @@ enum { UAIO_P_PIDFD = 3 };
 #define CEPH_SUPER_MAGIC 0x00c36400
 #endif
 
-/* statx(2), Linux 6.1: how direct I/O is to be aligned */
-enum { UAIO_STATX_DIOALIGN = 0x2000 };
+/* statx(2), Linux 5.8: the mount; 6.1: how direct I/O is to be aligned */
+enum { UAIO_STATX_MNT_ID = 0x1000, UAIO_STATX_DIOALIGN = 0x2000 };
 
 struct uaio_statx {
 	uint32_t mask;
-	uint32_t unused[37];
+	uint32_t unused[35];
+	uint64_t mnt_id;
 	uint32_t dio_mem_align;
 	uint32_t dio_offset_align;
 	uint32_t unused_end[24];

@@ -29,6 +29,9 @@
 #include "life/life.h"
 #include "life/report.h"
 
+/* The last: it undefines macros. */
+#include "host/lfs.h"
+
 /* The next definitions, usually the C library's; NULL until loaded. */
 static struct {
 	int (*close)(int);
@@ -443,7 +446,11 @@ FILE *freopen(const char *path, const char *mode, FILE *file)
 
 FILE *freopen64(const char *path, const char *mode, FILE *file)
 {
-	return reopen(UAIO_HOST_NEXT(freopen64), path, mode, file);
+	/* Not every C library has this name. */
+	FILE *(*real)(const char *, const char *, FILE *) =
+		UAIO_HOST_NEXT(freopen64);
+
+	return reopen(real ? real : UAIO_HOST_NEXT(freopen), path, mode, file);
 }
 
 /*

@@ -22,6 +22,9 @@
 #include "base/sys.h"
 #include "uring/uring.h"
 
+/* The last: it undefines macros. */
+#include "host/lfs.h"
+
 /* The next definitions, usually the C library's; NULL until loaded. */
 static struct {
 	void *(*mmap)(void *, size_t, int, int, int, off_t);

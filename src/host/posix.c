@@ -21,6 +21,16 @@
 #include "posix/posix.h"
 #include "host/host.h"
 
+/* The last: it undefines macros. */
+#include "host/lfs.h"
+
+/* As <aio.h> has it. */
+#ifdef __GLIBC__
+#define MEMBER struct aiocb *const
+#else
+#define MEMBER struct aiocb *__restrict const
+#endif
+
 UAIO_EXPORT int aio_read(struct aiocb *aiocb);
 UAIO_EXPORT int aio_write(struct aiocb *aiocb);
 UAIO_EXPORT int aio_fsync(int op, struct aiocb *aiocb);
@@ -29,9 +39,12 @@ UAIO_EXPORT ssize_t aio_return(struct aiocb *aiocb);
 UAIO_EXPORT int aio_suspend(const struct aiocb *const list[], int nr,
 			    const struct timespec *timeout);
 UAIO_EXPORT int aio_cancel(int fd, struct aiocb *aiocb);
-UAIO_EXPORT int lio_listio(int mode, struct aiocb *const list[], int nr,
+UAIO_EXPORT int lio_listio(int mode, MEMBER list[], int nr,
 			   struct sigevent *event);
+
+#ifdef __GLIBC__
 UAIO_EXPORT void aio_init(const struct aioinit *init);
+#endif
 
 UAIO_EXPORT int aio_read64(struct aiocb64 *aiocb);
 UAIO_EXPORT int aio_write64(struct aiocb64 *aiocb);
@@ -60,7 +73,9 @@ static struct {
 			   const struct timespec *);
 	int (*aio_cancel)(int, struct aiocb *);
 	int (*lio_listio)(int, struct aiocb *const[], int, struct sigevent *);
+#ifdef __GLIBC__
 	void (*aio_init)(const struct aioinit *);
+#endif
 } next;
 
 static bool is_off(void)
@@ -107,7 +122,7 @@ ssize_t aio_return(struct aiocb *aiocb)
 {
 	if (is_off())
 		return UAIO_HOST_NEXT(aio_return)(aiocb);
-	return aiocb->__return_value;
+	return aiocb->UAIO_AIOCB_RESULT;
 }
 
 int aio_suspend(const struct aiocb *const list[], int nr,
@@ -125,20 +140,23 @@ int aio_cancel(int fd, struct aiocb *aiocb)
 	return (int)uaio_host_error(uaio_posix_cancel(fd, aiocb));
 }
 
-int lio_listio(int mode, struct aiocb *const list[], int nr,
-	       struct sigevent *event)
+int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
 {
 	if (is_off())
-		return UAIO_HOST_NEXT(lio_listio)(mode, list, nr, event);
-	return (int)uaio_host_error(uaio_posix_listio(mode, list, nr, event));
+		return UAIO_HOST_NEXT(lio_listio)(
+			mode, (struct aiocb *const *)list, nr, event);
+	return (int)uaio_host_error(uaio_posix_listio(
+		mode, (struct aiocb *const *)list, nr, event));
 }
 
+#ifdef __GLIBC__
 /* Advice about glibc's threads; here `--workers` limits them. */
 void aio_init(const struct aioinit *init)
 {
 	if (is_off())
 		UAIO_HOST_NEXT(aio_init)(init);
 }
+#endif
 
 int aio_read64(struct aiocb64 *aiocb)
 {

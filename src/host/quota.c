@@ -38,6 +38,9 @@
 #include "base/sys.h"
 #include "aio/aio.h"
 
+/* The last: it undefines macros. */
+#include "host/lfs.h"
+
 /* A sanitizer has to see all that is opened, from the beginning. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 

@@ -24,10 +24,22 @@
 
 #include "op/op.h"
 
+struct iovec;
 struct uaio_endable;
 struct uaio_file;
 struct uaio_queue;
 struct uaio_sleeper;
+
+/* The kernel's struct user_msghdr. That of musl has counts of 32 bits, and padding. */
+struct uaio_msghdr {
+	void *msg_name;
+	uint32_t msg_namelen;
+	struct iovec *msg_iov;
+	size_t msg_iovlen;
+	void *msg_control;
+	size_t msg_controllen;
+	unsigned msg_flags;
+};
 
 /* The descriptors of an operation with two. */
 enum uaio_end { UAIO_END_IN, UAIO_END_OUT, UAIO_NR_ENDS };

@@ -175,9 +175,9 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 }
 
 /* A message as the arguments say; what a call reads, or where it writes. */
-static struct msghdr message_of(const struct uaio_args *args)
+static struct uaio_msghdr message_of(const struct uaio_args *args)
 {
-	return (struct msghdr){
+	return (struct uaio_msghdr){
 		.msg_iov = (struct iovec *)(uintptr_t)args->in,
 		.msg_iovlen = args->in_bytes / sizeof(struct iovec),
 		.msg_control = args->control_bytes ? args->control : NULL,
@@ -189,7 +189,7 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			 uint32_t extra_flags)
 {
 	int flags = flags_of(sqe, extra_flags) | MSG_NOSIGNAL;
-	struct msghdr msg = message_of(sqe->args);
+	struct uaio_msghdr msg = message_of(sqe->args);
 	struct iovec iov;
 	bool is_rest;
 	int64_t res;
@@ -395,9 +395,9 @@ static bool may_write(const void *at, size_t bytes)
  * Return: res; -EFAULT: it has taken the header away. The data are lost then.
  */
 static int64_t write_back(const struct uaio_args *args,
-			  const struct msghdr *msg, int64_t res)
+			  const struct uaio_msghdr *msg, int64_t res)
 {
-	struct msghdr *header = args->out;
+	struct uaio_msghdr *header = args->out;
 
 	if (!header)
 		return res;
@@ -427,7 +427,7 @@ static int64_t receive_shot(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	const struct uaio_args *args = sqe->args;
 	struct io_uring_recvmsg_out out = { 0 };
 	uint64_t head = uaio_sock_head_bytes(args);
-	struct msghdr msg = { .msg_namelen = args->sender_bytes };
+	struct uaio_msghdr msg = { .msg_namelen = args->sender_bytes };
 	struct iovec iov;
 	char *at = buffer->iov_base;
 	int64_t res;
@@ -482,7 +482,7 @@ static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
 {
 	int flags = flags_of(sqe, extra_flags);
 	const struct uaio_args *args = sqe->args;
-	struct msghdr msg = message_of(args);
+	struct uaio_msghdr msg = message_of(args);
 	struct iovec iov;
 	int64_t res = pick_room(sqe, fd, is_stream, extra_flags, &iov);
 
@@ -508,7 +508,7 @@ int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			 uint32_t extra_flags)
 {
 	int flags = flags_of(sqe, extra_flags);
-	struct msghdr msg;
+	struct uaio_msghdr msg;
 	int64_t res;
 
 	if (unlikely(sqe->by_door))

@@ -25,10 +25,10 @@ uint64_t uaio_sock_bytes_there(int fd)
 								: (uint64_t)nr;
 }
 
-static struct msghdr message_of(struct uaio_pieces *pieces)
+static struct uaio_msghdr message_of(struct uaio_pieces *pieces)
 {
-	return (struct msghdr){ .msg_iov = pieces->iov,
-				.msg_iovlen = pieces->nr };
+	return (struct uaio_msghdr){ .msg_iov = pieces->iov,
+				     .msg_iovlen = pieces->nr };
 }
 
 /* Return: the result of one call. ret_is_full: it has filled what was picked. */
@@ -37,7 +37,7 @@ static int64_t receive(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       bool *ret_is_full)
 {
 	struct uaio_pieces pieces;
-	struct msghdr msg;
+	struct uaio_msghdr msg;
 	int64_t res = uaio_op_door->pick_pieces(sqe, known, may_block, &pieces);
 
 	if (res < 0)
@@ -83,7 +83,7 @@ int64_t uaio_sock_send_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 			      bool may_block)
 {
 	struct uaio_pieces pieces;
-	struct msghdr msg;
+	struct uaio_msghdr msg;
 	bool is_rest = uaio_op_door->has_rest(sqe);
 	int64_t res = uaio_op_door->pick_pieces(sqe, 0, may_block, &pieces);
 

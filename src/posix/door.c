@@ -23,8 +23,9 @@
 #include "posix/posix.h"
 #include "posix/wait.h"
 
-static_assert(offsetof(struct aiocb, __error_code) == 112, "programs read it");
-static_assert(offsetof(struct aiocb, __return_value) == 120, "likewise");
+static_assert(offsetof(struct aiocb, UAIO_AIOCB_ERROR) == 112,
+	      "programs read it");
+static_assert(offsetof(struct aiocb, UAIO_AIOCB_RESULT) == 120, "likewise");
 
 struct uaio_queue uaio_posix_queue;
 
@@ -41,9 +42,9 @@ static struct {
 /* The last access to the client's memory (I2 of posix.h). */
 static void answer(struct aiocb *aiocb, int64_t res)
 {
-	aiocb->__return_value = res < 0 ? -1 : res;
+	aiocb->UAIO_AIOCB_RESULT = res < 0 ? -1 : res;
 	/* [MB:aiocb] release: pairs with uaio_posix_error(). */
-	store_release(&aiocb->__error_code, res < 0 ? (int)-res : 0);
+	store_release(&aiocb->UAIO_AIOCB_ERROR, res < 0 ? (int)-res : 0);
 }
 
 static struct aiocb *aiocb_of(const struct uaio_completion *completion)

@@ -12,8 +12,11 @@
 #include "posix/callback.h"
 
 /* Only glibc has them: see base/libc.h. */
-#pragma weak pthread_attr_getaffinity_np
-#pragma weak pthread_attr_setaffinity_np
+extern int pthread_attr_getaffinity_np(const pthread_attr_t *attr, size_t bytes,
+				       cpu_set_t *cpus) __attribute__((weak));
+extern int pthread_attr_setaffinity_np(pthread_attr_t *attr, size_t bytes,
+				       const cpu_set_t *cpus)
+	__attribute__((weak));
 
 enum { SIGNALS_MAX = 64 };
 

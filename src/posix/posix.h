@@ -29,6 +29,15 @@
 
 #include <aio.h>
 
+/* The members that only the C library names. */
+#ifdef __GLIBC__
+#define UAIO_AIOCB_ERROR __error_code
+#define UAIO_AIOCB_RESULT __return_value
+#else
+#define UAIO_AIOCB_ERROR __err
+#define UAIO_AIOCB_RESULT __ret
+#endif
+
 /* Mirror aio_read(3) and aio_write(3): also -EINVAL for a bad aio_reqprio. */
 int uaio_posix_read(struct aiocb *aiocb);
 int uaio_posix_write(struct aiocb *aiocb);
@@ -66,7 +75,7 @@ int uaio_posix_listio(int mode, struct aiocb *const list[], int nr,
 static inline int uaio_posix_error(const struct aiocb *aiocb)
 {
 	/* [MB:aiocb] acquire: the result and the data. Pairs with answer(). */
-	return __atomic_load_n(&aiocb->__error_code, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&aiocb->UAIO_AIOCB_ERROR, __ATOMIC_ACQUIRE);
 }
 
 #endif /* UAIO_POSIX_POSIX_H */

@@ -31,9 +31,9 @@ struct call {
 
 static int refuse(struct aiocb *aiocb, int error)
 {
-	aiocb->__return_value = -1;
+	aiocb->UAIO_AIOCB_RESULT = -1;
 	/* [MB:aiocb] release: pairs with uaio_posix_error(). */
-	store_release(&aiocb->__error_code, -error);
+	store_release(&aiocb->UAIO_AIOCB_ERROR, -error);
 	return error;
 }
 
@@ -147,7 +147,7 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 	sqe->data = sqe->key = (uintptr_t)aiocb;
 	sqe->word = word;
 	/* relaxed: the door's lock, or a worker's, comes before the answer */
-	store_relaxed(&aiocb->__error_code, EINPROGRESS);
+	store_relaxed(&aiocb->UAIO_AIOCB_ERROR, EINPROGRESS);
 	ret = add(call, sqe);
 	if (likely(ret == IS_SUBMITTED))
 		return 0;

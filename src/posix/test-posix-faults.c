@@ -141,7 +141,7 @@ static void await_all(void)
 			(void)!write(work.pipe[1], bytes, 1);
 			(void)!write(work.idle[1], bytes, 1);
 		}
-		assert_true(aiocb->__return_value >= 0 ||
+		assert_true(aiocb->UAIO_AIOCB_RESULT >= 0 ||
 			    uaio_posix_error(aiocb) > 0);
 	}
 }

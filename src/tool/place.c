@@ -78,13 +78,14 @@ static bool find_type(const char *path, char type[TYPE_MAX])
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL, *found = NULL;
-	struct statx st;
+	struct uaio_statx st = { 0 };
 	size_t room = 0;
 
-	if (file && statx(AT_FDCWD, path, 0, STATX_MNT_ID, &st) == 0 &&
-	    st.stx_mask & STATX_MNT_ID)
+	if (file &&
+	    sys_statx_path(AT_FDCWD, path, 0, UAIO_STATX_MNT_ID, &st) == 0 &&
+	    st.mask & UAIO_STATX_MNT_ID)
 		while (!found && getline(&line, &room, file) > 0)
-			found = type_of(line, st.stx_mnt_id);
+			found = type_of(line, st.mnt_id);
 	if (found)
 		(void)snprintf(type, TYPE_MAX, "%s", found);
 	free(line);
@@ -159,22 +160,23 @@ static void judge_nowait(const struct place *place)
 	char byte;
 	struct iovec iov = { &byte, 1 };
 	struct uaio_finding *finding;
+	ssize_t ret;
 
 	if (is_in_memory(place->fd)) {
 		uaio_find(place->findings, UAIO_PASS, "RWF_NOWAIT",
 			  "not needed: all files are in memory");
 		return;
 	}
-	if (preadv2(place->fd, &iov, 1, 0, RWF_NOWAIT) >= 0 ||
-	    errno == EAGAIN) {
+	ret = sys_preadv2(place->fd, &iov, 1, 0, RWF_NOWAIT);
+	if (ret >= 0 || ret == -EAGAIN) {
 		uaio_find(place->findings, UAIO_PASS, "RWF_NOWAIT",
 			  "reads of what is cached complete inside io_submit");
 		return;
 	}
 	finding = uaio_find(place->findings, UAIO_WARN, "RWF_NOWAIT",
 			    "%s: whether a read would wait cannot be asked",
-			    uaio_error_name(errno));
-	finding->error = errno;
+			    uaio_error_name((int)-ret));
+	finding->error = (int)-ret;
 	uaio_finding_fix(finding, "filesystem",
 			 "use another file system, if io_submit must "
 			 "not wait: worker threads read with "

@@ -101,7 +101,8 @@ static int check_elf(const char *who, const char *path, int fd,
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is not a %d-bit program as the "
 				 "library is: use a %d-bit build of it",
-				 who, __ELF_NATIVE_CLASS, __ELF_NATIVE_CLASS);
+				 who, (int)(8 * sizeof(long)),
+				 (int)(8 * sizeof(long)));
 	if (!uaio_elf_is_ours(elf))
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is for another processor than the "

@@ -251,7 +251,8 @@ int uaio_uring_prep_send(struct uaio_uring_entry *entry)
 }
 
 /* Take a header of the client's. Return: 0; -EFAULT, -EMSGSIZE, -EINVAL. */
-static int take_header(struct uaio_uring_entry *entry, struct msghdr *ret_msg)
+static int take_header(struct uaio_uring_entry *entry,
+		       struct uaio_msghdr *ret_msg)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 
@@ -269,7 +270,7 @@ static int take_header(struct uaio_uring_entry *entry, struct msghdr *ret_msg)
 }
 
 static int take_vectors(struct uaio_uring_entry *entry,
-			const struct msghdr *msg)
+			const struct uaio_msghdr *msg)
 {
 	struct uaio_args *args = &entry->args;
 
@@ -283,7 +284,7 @@ static int take_vectors(struct uaio_uring_entry *entry,
 static int prep_any_sendmsg(struct uaio_uring_entry *entry)
 {
 	struct uaio_args *args = uaio_uring_args_of(entry);
-	struct msghdr msg;
+	struct uaio_msghdr msg;
 	int ret = take_header(entry, &msg);
 
 	if (ret == 0)
@@ -439,7 +440,8 @@ int uaio_uring_prep_recv(struct uaio_uring_entry *entry)
 }
 
 /* The one vector of a message that selects its buffer says how long that may be. */
-static int take_limit(struct uaio_uring_entry *entry, const struct msghdr *msg)
+static int take_limit(struct uaio_uring_entry *entry,
+		      const struct uaio_msghdr *msg)
 {
 	struct iovec iov = { 0 };
 
@@ -465,7 +467,7 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_args *args = uaio_uring_args_of(entry);
 	int ret = prep_any_recv(entry, RECVMSG_FLAGS);
-	struct msghdr msg;
+	struct uaio_msghdr msg;
 
 	if (ret == 0)
 		ret = take_header(entry, &msg);
