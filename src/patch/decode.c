@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "patch/decode.h"
 
+#if defined(__x86_64__)
 #include <string.h>
 
 enum {
@@ -539,6 +540,11 @@ static intptr_t last_number(const uint8_t *code, size_t length, size_t bytes)
 	return number;
 }
 
+bool uaio_insn_is_syscall(const uint8_t *code, size_t length)
+{
+	return length == 2 && code[0] == 0x0f && code[1] == 0x05;
+}
+
 bool uaio_insn_is_nop(const uint8_t *code, size_t length)
 {
 	struct insn insn;
@@ -669,3 +675,5 @@ bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
 	*ret_addr = moved + (uint32_t)last_number(code, length, 4);
 	return true;
 }
+
+#endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The length of x86-64 instructions, and which of them may be moved
+ * The length of instructions, what they do, and which of them may be moved
  *
  * Enough of the instruction set to go through what compilers make. What is not
- * known for certain has no length.
+ * known for certain has no length. decode.c is for x86-64. decode-arm.c is for aarch64,
+ * where all instructions have four bytes.
  *
- * Tested by test-patch.c.
+ * Tested by test-patch.c and test-patch-arm.c.
  */
 #ifndef UAIO_PATCH_DECODE_H
 #define UAIO_PATCH_DECODE_H
@@ -22,14 +23,31 @@ size_t uaio_insn_length(const uint8_t *code, size_t room);
 
 /*
  * Return: whether the instruction of this length does the same at another
- * address, goes on to the next, and leaves rax as it is. False unless it is one
+ * address, goes on to the next, and leaves the number of a system call as it is. False unless it is one
  * of the few that compilers put between the number of a system call and the call.
  */
 bool uaio_insn_is_movable(const uint8_t *code, size_t length);
 
 /* Bits of general registers; the number of a register is that of its bit. */
+#if defined(__aarch64__)
+typedef uint32_t uaio_insn_regs;
+
+enum {
+	UAIO_INSN_NUMBER_REG = 8, /* has the number of a system call */
+	UAIO_INSN_NUMBER = 1 << UAIO_INSN_NUMBER_REG,
+	UAIO_INSN_RESULT = 1 << 0,
+	/* What a function may change: not x19 to x29. */
+	UAIO_INSN_CALLED = 0x4007ffff,
+	UAIO_INSN_NR_REGS = 31,
+};
+#define UAIO_INSN_ALL 0x7fffffffu
+#else
+typedef uint16_t uaio_insn_regs;
+
 enum {
 	UAIO_INSN_RAX = 1 << 0,
+	UAIO_INSN_NUMBER_REG = 0, /* has the number of a system call */
+	UAIO_INSN_NUMBER = UAIO_INSN_RAX,
 	UAIO_INSN_RCX = 1 << 1,
 	UAIO_INSN_RDX = 1 << 2,
 	UAIO_INSN_R11 = 1 << 11,
@@ -38,13 +56,17 @@ enum {
 	UAIO_INSN_ALL = 0xffff,
 	UAIO_INSN_NR_REGS = 16,
 };
+#endif
 
 /*
  * Return: the registers that may have another value when the next instruction is
  * executed; of a call, when the function has returned. The stack pointer does not count,
  * but where an operand names it. All registers if the instruction is not one of the few that are known.
  */
-uint16_t uaio_insn_writes(const uint8_t *code, size_t length);
+uaio_insn_regs uaio_insn_writes(const uint8_t *code, size_t length);
+
+/* Return: whether the instruction of this length makes a system call. */
+bool uaio_insn_is_syscall(const uint8_t *code, size_t length);
 
 /* Return: whether the instruction of this length does nothing, as padding does. */
 bool uaio_insn_is_nop(const uint8_t *code, size_t length);
@@ -59,7 +81,8 @@ bool uaio_insn_copies(const uint8_t *code, size_t length, unsigned *ret_from,
 
 /*
  * Return: whether the instruction of this length computes an address: by lea, relative
- * to rip, or by mov of a constant, which is an address in an object moved by moved.
+ * to rip, or by mov of a constant, which is an address in an object moved by moved;
+ * on aarch64 by adr, or by adrp and the add behind it, which is then the instruction.
  */
 bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
 			uintptr_t *ret_addr);

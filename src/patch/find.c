@@ -11,10 +11,7 @@
 enum {
 	SETUP = 0x1a9, /* 425; enter and register follow */
 	REGISTER = 0x1ab,
-	MOV = 0xb8,
 };
-
-static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 
 bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
 		    size_t bytes, uint32_t flags)
@@ -124,9 +121,24 @@ bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
 	       addr >= *ret_start && addr < *ret_end;
 }
 
+size_t uaio_find_sites(const struct dl_phdr_info *object,
+		       struct uaio_site *ret_sites, size_t max,
+		       size_t *ret_nr_left)
+{
+	static const struct uaio_numbers numbers = { SETUP, REGISTER };
+
+	return uaio_find_calls(object, &numbers, ret_sites, max, ret_nr_left);
+}
+
 /*
- * Places
+ * Places of x86-64
  */
+
+#if defined(__x86_64__)
+
+enum { MOV = 0xb8 };
+
+static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 
 /* Return: whether an instruction of the function starts at addr. */
 static bool is_instruction(uintptr_t start, uintptr_t end, uintptr_t addr)
@@ -424,15 +436,6 @@ static void find_kept(struct kept *kept, const uint8_t *code, size_t bytes)
 			look_into(kept, (uintptr_t)code + i, code, bytes);
 }
 
-size_t uaio_find_sites(const struct dl_phdr_info *object,
-		       struct uaio_site *ret_sites, size_t max,
-		       size_t *ret_nr_left)
-{
-	static const struct uaio_numbers numbers = { SETUP, REGISTER };
-
-	return uaio_find_calls(object, &numbers, ret_sites, max, ret_nr_left);
-}
-
 /* Return: how many sites there are then. */
 static size_t add_kept(const struct dl_phdr_info *object,
 		       const struct uaio_numbers *numbers,
@@ -490,3 +493,5 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 		nr = add_kept(object, numbers, ret_sites, nr, max, ret_nr_left);
 	return nr;
 }
+
+#endif

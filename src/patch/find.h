@@ -12,7 +12,10 @@
  * is the instructions before `syscall`, or with it, that are long enough for a jump; if
  * the number is known on all ways to it, and no branch leads into it (flow.h).
  *
- * Tested by test-patch.c.
+ * On aarch64 a place is the `svc` alone, as a branch is no longer than that. Its number
+ * need not be known: the trampoline looks at it. But a place must be an instruction.
+ *
+ * Tested by test-patch.c and test-patch-arm.c.
  */
 #ifndef UAIO_PATCH_FIND_H
 #define UAIO_PATCH_FIND_H
@@ -23,13 +26,20 @@
 #include <stdint.h>
 
 enum {
+#if defined(__aarch64__)
+	UAIO_SITE_SYSCALL_BYTES = 4,
+	UAIO_SITE_MOV_BYTES = 4,
+	UAIO_SITE_BYTES_MAX = 4,
+#else
+	UAIO_SITE_SYSCALL_BYTES = 2,
 	UAIO_SITE_MOV_BYTES = 5,
-	UAIO_SITE_MOVED_MAX = 64, /* bytes between mov and syscall */
 	UAIO_SITE_BYTES_MAX = 16, /* that are overwritten */
+#endif
+	UAIO_SITE_MOVED_MAX = 64, /* bytes between mov and syscall */
 };
 
 struct uaio_site {
-	uint8_t *mov; /* where it begins */
+	uint8_t *mov; /* where it begins; on aarch64 the syscall */
 	uint8_t *syscall;
 	size_t bytes;  /* whole instructions, which a jump may overwrite */
 	uint32_t nr;   /* of the call */
@@ -37,7 +47,8 @@ struct uaio_site {
 };
 
 /*
- * *ret_nr_left: calls that were found, of which not all is known or may be moved.
+ * *ret_nr_left: calls that were found, of which not all is known or may be moved. On
+ * aarch64 these may be data.
  * Return: how many sites were stored, at most max.
  */
 size_t uaio_find_sites(const struct dl_phdr_info *object,

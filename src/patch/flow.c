@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "patch/flow.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/sys.h"
@@ -12,10 +11,10 @@
 enum {
 	FUNCTION_BYTES_MAX = 1 << 20,
 	PASSES_MAX = 32,
+#if defined(__x86_64__)
 	NEAR_JUMP = 0xe9,
+#endif
 };
-
-static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 
 enum uaio_boundary uaio_flow_look_for(uintptr_t start, uintptr_t end,
 				      uintptr_t addr)
@@ -31,16 +30,18 @@ enum uaio_boundary uaio_flow_look_for(uintptr_t start, uintptr_t end,
 	return start == addr ? UAIO_IS_INSTRUCTION : UAIO_IS_PART;
 }
 
+#if defined(__x86_64__)
 bool uaio_flow_may_branch(const uint8_t *distance)
 {
 	return distance[-1] == NEAR_JUMP ||
 	       (distance[-2] == 0x0f && (distance[-1] & 0xf0) == 0x80);
 }
+#endif
 
 /* What is known of the registers before an instruction. */
 struct regs {
 	bool is_reached;
-	uint16_t constant; /* a bit for each that is in value */
+	uaio_insn_regs constant; /* a bit for each that is in value */
 	uint32_t value[UAIO_INSN_NR_REGS];
 };
 
@@ -59,7 +60,7 @@ struct uaio_flow {
 static void meet(struct uaio_flow *flow, struct regs *join,
 		 const struct regs *regs)
 {
-	uint16_t constant = regs->constant;
+	uaio_insn_regs constant = regs->constant;
 
 	if (!join->is_reached) {
 		*join = *regs;
@@ -68,7 +69,7 @@ static void meet(struct uaio_flow *flow, struct regs *join,
 	}
 	for (unsigned i = 0; i < UAIO_INSN_NR_REGS; i++)
 		if (join->value[i] != regs->value[i])
-			constant &= (uint16_t) ~(1u << i);
+			constant &= (uaio_insn_regs) ~(1u << i);
 	flow->has_changed |= (join->constant & constant) != join->constant;
 	join->constant &= constant;
 }
@@ -93,12 +94,30 @@ static bool has_target(enum uaio_insn_flow kind)
 	       kind == UAIO_FLOW_CALL;
 }
 
+/* Return: whether the instruction is a mov to eax that was changed to a jump. */
+static bool sets_by_trampoline(const uint8_t *code, size_t length,
+			       uint32_t *ret_value)
+{
+#if defined(__x86_64__)
+	uintptr_t target = 0;
+
+	return *code == NEAR_JUMP &&
+	       uaio_insn_flow(code, length, &target) == UAIO_FLOW_JUMP &&
+	       uaio_region_number_of(target, ret_value);
+#else
+	/* Nothing but system calls is changed. */
+	(void)code;
+	(void)length;
+	(void)ret_value;
+	return false;
+#endif
+}
+
 /* The instruction changes what is known. */
 static void execute(struct regs *regs, const uint8_t *code, size_t length)
 {
-	uint16_t writes = uaio_insn_writes(code, length);
+	uaio_insn_regs writes = uaio_insn_writes(code, length);
 	unsigned from, reg = 0;
-	uintptr_t target = 0;
 	uint32_t value = 0;
 	bool is_set = true;
 
@@ -106,15 +125,11 @@ static void execute(struct regs *regs, const uint8_t *code, size_t length)
 		value = regs->value[from];
 		is_set = regs->constant >> from & 1;
 	} else if (!uaio_insn_sets(code, length, &reg, &value)) {
-		/* A mov to eax that was changed is a jump to a trampoline. */
-		is_set = *code == NEAR_JUMP &&
-			 uaio_insn_flow(code, length, &target) ==
-				 UAIO_FLOW_JUMP &&
-			 uaio_region_number_of(target, &value);
+		is_set = sets_by_trampoline(code, length, &value);
 	}
-	regs->constant &= (uint16_t)~writes;
+	regs->constant &= (uaio_insn_regs)~writes;
 	if (is_set) {
-		regs->constant |= (uint16_t)(1u << reg);
+		regs->constant |= (uaio_insn_regs)(1u << reg);
 		regs->value[reg] = value;
 	}
 }
@@ -159,12 +174,12 @@ static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 			/* The jump that leads here is not known: no register is. */
 			regs = nothing;
 		}
-		if (see && length == 2 && !memcmp(code, syscall_bytes, 2)) {
+		if (see && uaio_insn_is_syscall(code, length)) {
 			const struct uaio_flow_call call = {
 				.addr = at,
 				.is_known = regs.is_reached &&
-					    regs.constant & UAIO_INSN_RAX,
-				.nr = regs.value[0],
+					    regs.constant & UAIO_INSN_NUMBER,
+				.nr = regs.value[UAIO_INSN_NUMBER_REG],
 			};
 
 			see(arg, flow, &call);

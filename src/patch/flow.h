@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is in eax at each system call of a function
+ * What number is in its register at each system call of a function
  *
  * Constants are followed through registers and branches, until nothing new is found.
  *
@@ -19,7 +19,7 @@ struct uaio_function {
 	uintptr_t start, end;
 };
 
-/* A syscall instruction. */
+/* A syscall instruction, or svc. */
 struct uaio_flow_call {
 	uintptr_t addr;
 	bool is_known; /* the number is nr on all ways to it */
@@ -30,7 +30,7 @@ typedef void uaio_flow_see_fn(void *arg, const struct uaio_flow *flow,
 			      const struct uaio_flow_call *call);
 
 /*
- * Call see() for each syscall instruction of a function. entries: addresses to which code
+ * Call see() for each system call of a function. entries: addresses to which code
  * outside of the function branches; those of others are passed over.
  * Return: false if not all ways through the function are known; nothing is seen then.
  */
@@ -41,7 +41,7 @@ bool uaio_flow_follow(const struct uaio_function *function,
 /* Return: whether a branch leads to addr, from the function or from outside. */
 bool uaio_flow_is_target(const struct uaio_flow *flow, uintptr_t addr);
 
-/* Return: whether these four bytes may be the distance of a branch; two are before. */
+/* x86-64 only. Return: whether these four bytes may be a branch's distance; two are before. */
 bool uaio_flow_may_branch(const uint8_t *distance);
 
 enum uaio_boundary { UAIO_IS_INSTRUCTION, UAIO_IS_PART, UAIO_IS_UNKNOWN };

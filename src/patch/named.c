@@ -7,8 +7,13 @@
 #include "patch/find.h"
 
 enum {
-	RELATIVE = 8,    /* relocations: an address in the object */
-	IRELATIVE = 37,  /* the address of a function to be called */
+#if defined(__aarch64__)
+	RELATIVE = 1027,  /* relocations: an address in the object */
+	IRELATIVE = 1032, /* the address of a function to be called */
+#else
+	RELATIVE = 8,   /* relocations: an address in the object */
+	IRELATIVE = 37, /* the address of a function to be called */
+#endif
 	TAG_RELRSZ = 35, /* newer than some headers */
 	TAG_RELR = 36,
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "patch/patch.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
@@ -15,39 +13,18 @@
 #include "base/atomic.h"
 #include "base/newer.h"
 #include "base/sys.h"
+#include "patch/code.h"
 #include "patch/find.h"
 #include "patch/regions.h"
 
 enum {
 	SITES_MAX = 256,
 	OBJECTS_MAX = 2048,
-	JUMP_BYTES = 5,
-	NOP = 0x90,
-	RED_ZONE = 128,
-	HOOK = -1, /* in place of a number: the loader has mapped something */
 	HINTS = 64,
-	REACH = 0x7ff00000, /* of a jump; a little less than it has */
 };
 
-/*
- * What entry.S saves: the mask of xsave, how, and how many bytes it takes. quick:
- * the registers may be saved one by one if xgetbv says that no part in upper is in
- * use: 16 of 16 bytes, or with 2 also 16 of 64 bytes and the masks, if one in rest is.
- */
-struct {
-	uint32_t mask;
-	uint32_t how; /* 0: fxsave; 1: xsave; 2: xsavec */
-	uint64_t bytes;
-	uint32_t quick;
-	uint32_t upper;
-	uint32_t rest;
-} uaio_patch_save __attribute__((visibility("hidden"))) = { .bytes = 512 };
-
-void uaio_patch_entry(void) __attribute__((visibility("hidden")));
 long uaio_patch_call(int nr, const long args[6])
 	__attribute__((visibility("hidden")));
-
-long (*uaio_patch_other)(int nr, const long args[6]);
 
 /* Under the loader's lock, but for ops, which does not change. */
 static struct {
@@ -60,61 +37,13 @@ static struct {
 	struct uaio_site sites[SITES_MAX];
 	size_t page;
 	bool has_loaded; /* what is looked at is being loaded */
-	/* atomic, relaxed: a place was not changed; set before its code can run */
+	/* atomic, relaxed: a place may not have been changed; set before its code can run */
 	bool has_left;
 } patch;
 
 /*
  * Trampolines
  */
-
-static void put(uint8_t **at, const void *bytes, size_t nr)
-{
-	memcpy(*at, bytes, nr);
-	*at += nr;
-}
-
-#define PUT(at, ...)                              \
-	put(at, (const uint8_t[]){ __VA_ARGS__ }, \
-	    sizeof((const uint8_t[]){ __VA_ARGS__ }))
-
-/* An opcode, and the distance to `to` from behind the instruction. */
-static void put_near(uint8_t **at, const void *opcode, size_t nr,
-		     const uint8_t *to)
-{
-	int32_t distance = (int32_t)(to - (*at + nr + 4));
-
-	put(at, opcode, nr);
-	put(at, &distance, 4);
-}
-
-/* call *entry, where entry has the address of uaio_patch_entry */
-static void put_call(uint8_t **at, const uint8_t *entry)
-{
-	put_near(at, "\xff\x15", 2, entry);
-}
-
-static void put_site(uint8_t *at, const uint8_t *entry,
-		     const struct uaio_site *site)
-{
-	memcpy(at + UAIO_SLOT_NUMBER, &site->nr, sizeof(site->nr));
-	put(&at, site->mov, (size_t)(site->syscall - site->mov));
-	/* lea -RED_ZONE(%rsp), %rsp */
-	PUT(&at, 0x48, 0x8d, 0x64, 0x24, (uint8_t)-RED_ZONE);
-	put_call(&at, entry);
-	/* lea RED_ZONE(%rsp), %rsp */
-	PUT(&at, 0x48, 0x8d, 0xa4, 0x24, RED_ZONE, 0, 0, 0);
-	put_near(&at, "\xe9", 1, site->syscall + 2);
-}
-
-/* In place of the loader's empty function. */
-static void put_hook(uint8_t *at, const uint8_t *entry)
-{
-	PUT(&at, 0x50);                         /* push %rax */
-	PUT(&at, 0xb8, 0xff, 0xff, 0xff, 0xff); /* mov $HOOK, %eax */
-	put_call(&at, entry);
-	PUT(&at, 0x58, 0xc3); /* pop %rax; ret */
-}
 
 static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 			    uintptr_t high)
@@ -123,13 +52,13 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 	uintptr_t first = start < low ? start : low;
 	uintptr_t last = end > high ? end : high;
 
-	return last - first < REACH;
+	return last - first < UAIO_CODE_REACH;
 }
 
 /* Return: memory from which all of [low, high) can be reached; or NULL. */
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
-	const uintptr_t step = 1 << 24;
+	const uintptr_t step = UAIO_CODE_STEP;
 	uintptr_t hint = (low & ~(patch.page - 1)) - bytes;
 
 	/* Below it, as the heap may grow above. */
@@ -158,35 +87,7 @@ static bool is_alone(void)
 	       (&__libc_single_threaded && __libc_single_threaded);
 }
 
-/* Return: whether it was written (I2). */
-static bool write_jump(uint8_t *at, size_t bytes, const uint8_t *to)
-{
-	uint64_t *word = (uint64_t *)((uintptr_t)at & ~7ul), value;
-	size_t offset = (uintptr_t)at & 7;
-	uint8_t jump[UAIO_SITE_BYTES_MAX], *end = jump;
-	int32_t distance = (int32_t)(to - (at + JUMP_BYTES));
-
-	PUT(&end, 0xe9);
-	put(&end, &distance, 4);
-	memset(end, NOP, bytes - JUMP_BYTES);
-	if (offset + bytes <= sizeof(*word)) {
-		value = load_relaxed(word);
-		memcpy((uint8_t *)&value + offset, jump, bytes);
-		/*
-		 * One store, in assembly: a sanitizer knows of no code that is
-		 * written. The trampoline was there before its memory could be
-		 * executed, which took a system call.
-		 */
-		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
-		return true;
-	}
-	if (!is_alone())
-		return false;
-	memcpy(at, jump, bytes);
-	return true;
-}
-
-/* The same, in memory that must be made writable first. */
+/* Return: whether it was written (I2), in memory that must be made writable first. */
 static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 {
 	uintptr_t first = (uintptr_t)at & ~(patch.page - 1);
@@ -202,7 +103,7 @@ static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 						code);
 		return false;
 	}
-	is_written = write_jump(at, nr, to);
+	is_written = uaio_code_write_jump(at, nr, to, is_alone());
 	(void)sys_mprotect_exec((void *)first, bytes, code);
 	return is_written;
 }
@@ -210,6 +111,7 @@ static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 /* The region is complete. Return: whether it can be executed. */
 static bool finish(uint8_t *region, size_t bytes)
 {
+	uaio_code_flush(region, bytes);
 	return sys_mprotect_exec(region, bytes, PROT_READ | PROT_EXEC) == 0;
 }
 
@@ -234,7 +136,8 @@ static size_t change(const struct uaio_site *sites, size_t nr)
 
 	for (size_t i = 0; i < nr; i++) {
 		const uintptr_t start = (uintptr_t)sites[i].mov;
-		const uintptr_t end = (uintptr_t)sites[i].syscall + 2;
+		const uintptr_t end =
+			(uintptr_t)sites[i].syscall + UAIO_SITE_SYSCALL_BYTES;
 
 		low = start < low ? start : low;
 		high = end > high ? end : high;
@@ -244,7 +147,8 @@ static size_t change(const struct uaio_site *sites, size_t nr)
 		return 0;
 	uaio_region_init((struct uaio_region *)region, bytes, uaio_patch_entry);
 	for (size_t i = 0; i < nr; i++)
-		put_site(region + (i + 1) * UAIO_SLOT_BYTES, region, &sites[i]);
+		uaio_code_put_site(region + (i + 1) * UAIO_SLOT_BYTES, region,
+				   &sites[i]);
 	if (finish(region, bytes))
 		for (size_t i = 0; i < nr; i++)
 			nr_done += change_one(
@@ -312,7 +216,7 @@ static int look_at(struct dl_phdr_info *object, size_t bytes, void *unused)
 	nr = uaio_find_sites(object, patch.sites, SITES_MAX, &nr_left);
 	if (nr)
 		nr_done = change(patch.sites, nr);
-	if (nr_done < nr)
+	if (nr_done < nr || (UAIO_CODE_MOVES_NOTHING && nr_left))
 		store_relaxed(&patch.has_left, true);
 	if (nr + nr_left)
 		patch.ops->report(object->dlpi_name, nr_done,
@@ -349,6 +253,8 @@ static int look_for_left(struct dl_phdr_info *object, size_t bytes, void *data)
 	for (size_t i = 0; i < nr; i++)
 		if (patch.sites[i].nr == SYS_io_uring_enter)
 			left->has_enter = true;
+	/* Nothing hinders a change but that it is not known whether that is code. */
+	left->has_enter |= UAIO_CODE_MOVES_NOTHING && nr_left;
 	return 1;
 }
 
@@ -363,7 +269,7 @@ bool uaio_patch_has_left(const void *addr)
 
 long uaio_patch_call(int nr, const long args[6])
 {
-	if (nr != HOOK)
+	if (nr != UAIO_CODE_HOOK)
 		return patch.ops->call(nr, args);
 	if (patch.debug->r_state == RT_CONSISTENT)
 		look_at_all();
@@ -374,97 +280,30 @@ long uaio_patch_call(int nr, const long args[6])
  * Loading
  */
 
-/* A ret that is followed by padding, or one behind an endbr64. */
-static bool is_empty_function(const uint8_t *code)
+/* Return: whether we learn of objects that are loaded later. */
+static bool hook_loader(void)
 {
-	static const uint8_t beginnings[][5] = {
-		{ 0xf3, 0x0f, 0x1e, 0xfa, 0xc3 },
-		{ 0xc3, 0x66, 0x66, 0x2e, 0x0f },
-		{ 0xc3, 0x66, 0x2e, 0x0f, 0x1f },
-		{ 0xc3, 0x0f, 0x1f, 0x84, 0x00 },
-		{ 0xc3, 0x0f, 0x1f, 0x80, 0x00 },
-		{ 0xc3, 0x90, 0x90, 0x90, 0x90 },
-		{ 0xc3, 0xcc, 0xcc, 0xcc, 0xcc },
-	};
-
-	for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++)
-		if (!memcmp(code, beginnings[i], sizeof(beginnings[i])))
-			return true;
-	return false;
-}
-
-static void hook_loader(void)
-{
-	size_t bytes = whole_pages(2 * UAIO_SLOT_BYTES);
+	size_t bytes = whole_pages(2 * UAIO_SLOT_BYTES), nr;
 	uint8_t *function, *region;
 
 	patch.debug = dlsym(RTLD_DEFAULT, "_r_debug");
 	if (!patch.debug || !patch.debug->r_brk)
-		return;
+		return false;
 	function = (uint8_t *)patch.debug->r_brk;
-	/* Aligned, so that its first bytes are its own, and are in one word. */
-	if ((uintptr_t)function % 16 || !is_empty_function(function))
-		return;
+	function = uaio_code_empty_function(function, &nr);
+	if (!function)
+		return false;
 	region = new_region(bytes, (uintptr_t)function,
-			    (uintptr_t)function + JUMP_BYTES);
+			    (uintptr_t)function + nr);
 	if (!region)
-		return;
+		return false;
 	uaio_region_init((struct uaio_region *)region, bytes, uaio_patch_entry);
-	put_hook(region + UAIO_SLOT_BYTES, region);
-	if (!finish(region, bytes) ||
-	    !write_code(function, JUMP_BYTES, region + UAIO_SLOT_BYTES))
-		(void)sys_munmap(region, bytes);
-}
-
-static void choose_quick(uint32_t parts, uint32_t features)
-{
-	enum {
-		XGETBV_1 = 1 << 2,
-		YMM = 1 << 2,
-		ZMM = 1 << 6,
-		NEW = 1 << 19,
-		OPMASK = 1 << 5,
-		HIGH = 1 << 7,
-		BW = 1 << 30
-	};
-	uint32_t a, b = 0, c, d;
-
-	if (!(features & XGETBV_1) || !(parts & YMM) || parts & NEW)
-		return;
-	uaio_patch_save.upper = YMM | ZMM;
-	if (!(parts & OPMASK))
-		uaio_patch_save.quick = 1;
-	else if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b & BW)
-		uaio_patch_save.quick = 2;
-	uaio_patch_save.rest = uaio_patch_save.quick == 2 ? OPMASK | HIGH : 0;
-}
-
-/*
- * The vector registers that code of ours, or of the C library, may use. x87,
- * tiles and what belongs to the kernel are left alone.
- */
-void uaio_patch_save_load(void)
-{
-	enum { XSAVE = 1 << 27, XSAVEC = 1 << 1, PARTS = 20 };
-	const uint32_t wanted = 0x800e6;
-	uint32_t a, b, c, d, low, high;
-	uint64_t bytes = 576;
-
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & XSAVE))
-		return;
-	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-	for (uint32_t i = 2; i < PARTS; i++) {
-		if (!(low & wanted & 1u << i))
-			continue;
-		__cpuid_count(0xd, i, a, b, c, d);
-		if (b + a > bytes)
-			bytes = b + a;
-	}
-	__cpuid_count(0xd, 1, a, b, c, d);
-	uaio_patch_save.mask = low & wanted;
-	uaio_patch_save.how = a & XSAVEC ? 2 : 1;
-	uaio_patch_save.bytes = bytes;
-	choose_quick(low & wanted, a);
+	uaio_code_put_hook(region + UAIO_SLOT_BYTES, region);
+	if (finish(region, bytes) &&
+	    write_code(function, nr, region + UAIO_SLOT_BYTES))
+		return true;
+	(void)sys_munmap(region, bytes);
+	return false;
 }
 
 void uaio_patch_load(const struct uaio_patch_ops *ops)
@@ -472,22 +311,9 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 	patch.ops = ops;
 	patch.page = getauxval(AT_PAGESZ);
 	uaio_patch_save_load();
-	hook_loader();
+	/* If nobody tells us of them, objects are looked at when it matters. */
+	if (!hook_loader())
+		store_relaxed(&patch.has_left, true);
 	look_at_all();
 	patch.has_loaded = true;
 }
-
-#else /* not x86-64 */
-
-void uaio_patch_load(const struct uaio_patch_ops *ops)
-{
-	(void)ops;
-}
-
-bool uaio_patch_has_left(const void *addr)
-{
-	(void)addr;
-	return false;
-}
-
-#endif

@@ -21,10 +21,13 @@
  *       written and executed, nothing is changed.
  *   I4  Our own code is not changed.
  *
- * x86-64 only; elsewhere nothing is changed. Objects in other namespaces
- * (dlmopen) are not seen.
+ * On aarch64 the system call itself becomes a branch, and the trampoline makes the calls
+ * with other numbers. There a thread may execute what is written; but the loader's
+ * function is written only if the process has no other thread. Where objects that are
+ * loaded later are not seen, uaio_patch_has_left() looks at them. Objects in other
+ * namespaces (dlmopen) are not seen.
  *
- * Tested by test-patch.c and test/uring/uring.py.
+ * Tested by test-patch.c, test-patch-arm.c and test/uring/uring.py.
  */
 #ifndef UAIO_PATCH_PATCH_H
 #define UAIO_PATCH_PATCH_H

@@ -57,10 +57,14 @@ enum uaio_reached uaio_reach_at(const struct uaio_reach *reach, uintptr_t addr)
 					    : UAIO_REACHED_NOT;
 }
 
-/* Addresses outside of the code are left out. */
+/* Addresses outside of the code are left out, and such as no instruction has. */
 static void add(const struct uaio_reach *reach, struct uaio_reach_list *list,
 		uintptr_t addr)
 {
+#if defined(__aarch64__)
+	if (addr % 4)
+		return;
+#endif
 	if (uaio_reach_covers(reach, addr) && list->nr < reach->bytes)
 		list->all[list->nr++] = (uint32_t)(addr - reach->start);
 }
@@ -94,6 +98,8 @@ static void unmark(struct uaio_reach *reach, size_t at)
 /*
  * Tables of jumps
  */
+
+#if defined(__x86_64__)
 
 /* Each entry is the distance of its code from the table. */
 static void add_near_table(struct uaio_reach *reach, uintptr_t table)
@@ -130,9 +136,12 @@ static void add_far_table(struct uaio_reach *reach, uintptr_t table)
 	}
 }
 
+#endif
+
 static void add_tables(struct uaio_reach *reach, const struct path *path,
 		       const uint8_t *code, size_t length)
 {
+#if defined(__x86_64__)
 	uint32_t table;
 
 	for (size_t i = 0; i < path->nr_tables; i++)
@@ -143,6 +152,13 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 		return;
 	memcpy(&table, code + length - sizeof(table), sizeof(table));
 	add_far_table(reach, reach->object->dlpi_addr + table);
+#else
+	/* Their entries are distances from an instruction that only the code knows. */
+	(void)reach;
+	(void)path;
+	(void)code;
+	(void)length;
+#endif
 }
 
 /* An instruction computes an address: of code, or perhaps of a table. */

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Part of test-patch.c: an object that makes a call when it is loaded. */
+/* Part of test-patch.c and test-patch-arm.c: an object that makes a call when it is loaded. */
 
-__asm__(".text\n"
-	".globl module_setup\n"
-	".type module_setup, @function\n"
-	".balign 16\n"
-	"module_setup:\n"
-	".cfi_startproc\n"
-	"mov $425, %eax\n"
-	"syscall\n"
-	"ret\n"
-	".cfi_endproc\n"
-	".size module_setup, . - module_setup\n");
+#if defined(__aarch64__)
+#define CALL(nr) "mov w8, #" #nr "\n svc #0\n"
+#else
+#define CALL(nr) "mov $" #nr ", %eax\n syscall\n"
+#endif
+#define FUNCTION(name, ...)                    \
+	__asm__(".text\n.globl " #name "\n"    \
+		".type " #name ", %function\n" \
+		".balign 16\n" #name ":\n"     \
+		".cfi_startproc\n" __VA_ARGS__ \
+		"ret\n.cfi_endproc\n.size " #name ", . - " #name "\n")
+
+FUNCTION(module_setup, CALL(425));
+FUNCTION(module_enter, CALL(426));
 
 long module_setup(long nr_entries, void *params);
 

@@ -83,14 +83,17 @@ static void see_import(void *arg, const char *name)
 	}
 }
 
-#if defined(__x86_64__)
-
 static void look_at_sites(const struct object *object,
 			  const struct uaio_image *image)
 {
 	static const struct uaio_numbers kernel_aio[] = {
+#if defined(__aarch64__)
+		{ 0, 4 },     /* io_setup to io_getevents */
+		{ 292, 292 }, /* io_pgetevents */
+#else
 		{ 206, 210 }, /* io_setup to io_cancel */
 		{ 333, 333 }, /* io_pgetevents */
+#endif
 	};
 	struct uaio_site sites[SITES_MAX];
 	size_t nr_left, nr_aio = 0;
@@ -109,18 +112,6 @@ static void look_at_sites(const struct object *object,
 	if (nr_aio)
 		add_user(object->uses, UAIO_USE_AIO_SITES, object->name);
 }
-
-#else
-
-/* What instructions mean is known of x86-64 only. */
-static void look_at_sites(const struct object *object,
-			  const struct uaio_image *image)
-{
-	(void)object;
-	(void)image;
-}
-
-#endif
 
 static int look_at(const struct object *object, const char *path)
 {

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Tested by test-patch-arm.c. */
+#include "patch/code.h"
+
+#if defined(__aarch64__)
+#include <string.h>
+
+#include "base/atomic.h"
+#include "patch/patch.h"
+#include "patch/regions.h"
+
+enum {
+	SETUP = 425, /* enter and register follow */
+	NR_CALLS = 3,
+	JUMP = 0x14000000,
+	DISTANCE = 0x03ffffff, /* of a jump, in instructions */
+	RET = (int)0xd65f03c0,
+	BTI_C = (int)0xd503245f,
+	BTI_JC = (int)0xd50324df,
+	NOP = (int)0xd503201f,
+};
+
+static uint32_t jump_from(const uint8_t *at, const uint8_t *to)
+{
+	return JUMP | ((uint32_t)((to - at) / 4) & DISTANCE);
+}
+
+static void put(uint8_t **at, uint32_t word)
+{
+	memcpy(*at, &word, sizeof(word));
+	*at += sizeof(word);
+}
+
+/* ldr x16, entry; blr x16: where entry has the address of uaio_patch_entry */
+static void put_call(uint8_t **at, const uint8_t *entry)
+{
+	put(at, 0x58000010 | ((uint32_t)((entry - *at) / 4) & 0x7ffff) << 5);
+	put(at, 0xd63f0200);
+}
+
+/*
+ * All registers but x0 stay as they are, the flags too. Whatever the place calls with
+ * other numbers is the kernel's, by the svc of the trampoline.
+ */
+void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
+			const struct uaio_site *site)
+{
+	uint8_t *at = slot;
+
+	memcpy(slot + UAIO_SLOT_NUMBER, &site->nr, sizeof(site->nr));
+	put(&at, 0xa9be47f0);                  /* stp x16, x17, [sp, -32]! */
+	put(&at, 0xf9000bfe);                  /* str x30, [sp, 16] */
+	put(&at, 0x2a0803f0);                  /* mov w16, w8 */
+	put(&at, 0xd1000210 | SETUP << 10);    /* sub x16, x16, SETUP */
+	put(&at, 0xb7f80110);                  /* tbnz x16, 63, other */
+	put(&at, 0xd1000211 | NR_CALLS << 10); /* sub x17, x16, NR_CALLS */
+	put(&at, 0xb6f800d1);                  /* tbz x17, 63, other */
+	put_call(&at, region);
+	put(&at, 0xf9400bfe); /* ldr x30, [sp, 16] */
+	put(&at, 0xa8c247f0); /* ldp x16, x17, [sp], 32 */
+	put(&at, jump_from(at, site->syscall + 4));
+	put(&at, 0xa8c247f0);                        /* other: ldp, as above */
+	memcpy(at, site->syscall, sizeof(uint32_t)); /* svc */
+	at += sizeof(uint32_t);
+	put(&at, jump_from(at, site->syscall + 4));
+}
+
+void uaio_code_put_hook(uint8_t *slot, const uint8_t *region)
+{
+	uint8_t *at = slot;
+
+	put(&at, 0xa9be47f0); /* stp x16, x17, [sp, -32]! */
+	put(&at, 0xf9000bfe); /* str x30, [sp, 16] */
+	put(&at, 0x12800008); /* mov w8, UAIO_CODE_HOOK */
+	put_call(&at, region);
+	put(&at, 0xf9400bfe); /* ldr x30, [sp, 16] */
+	put(&at, 0xa8c247f0); /* ldp x16, x17, [sp], 32 */
+	put(&at, RET);
+}
+
+uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
+{
+	uint32_t words[2];
+
+	*ret_bytes = sizeof(words[0]);
+	memcpy(words, code, sizeof(words));
+	if (words[0] == (uint32_t)RET)
+		return code;
+	/* What is called by a register begins with a bti. */
+	if ((words[0] == (uint32_t)BTI_C || words[0] == (uint32_t)BTI_JC ||
+	     words[0] == (uint32_t)NOP) &&
+	    words[1] == (uint32_t)RET)
+		return code + sizeof(words[0]);
+	return NULL;
+}
+
+/*
+ * One store of an aligned word. The architecture lets a thread execute a branch or an
+ * svc while it is replaced by the other: the thread executes one or the other. It does
+ * not so for a ret. The trampoline was written and flushed before its memory
+ * could be executed, so that no thread can have read what was there before.
+ */
+bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
+			  bool is_alone)
+{
+	uint32_t *word = (uint32_t *)at;
+
+	if (load_relaxed(word) == (uint32_t)RET && !is_alone)
+		return false;
+	/* In assembly: a sanitizer knows of no code that is written. */
+	__asm__ volatile("str %w1, %0" : "=m"(*word) : "r"(jump_from(at, to)));
+	uaio_code_flush(at, bytes);
+	return true;
+}
+
+void uaio_code_flush(uint8_t *code, size_t bytes)
+{
+	__builtin___clear_cache((char *)code, (char *)code + bytes);
+}
+
+void uaio_patch_save_load(void)
+{
+	/* A system call keeps no more of a vector register than all processors have. */
+}
+
+#endif

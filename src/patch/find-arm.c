@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Tested by test-patch-arm.c. */
+#include "patch/find.h"
+
+#if defined(__aarch64__)
+#include "patch/decode.h"
+#include "patch/flow.h"
+#include "patch/reach.h"
+
+enum {
+	FUNCTIONS_MAX =
+		64, /* that are followed; of more, each place is looked at */
+};
+
+/* A search for places in one object. */
+struct search {
+	const struct dl_phdr_info *object;
+	const struct uaio_numbers *numbers;
+	struct uaio_site *sites;
+	size_t nr, max, nr_left;
+	uintptr_t functions[FUNCTIONS_MAX];
+	size_t nr_functions;
+	uintptr_t last;          /* function that was looked at */
+	struct uaio_reach reach; /* of the segment that was asked for last */
+};
+
+static bool is_among(const struct search *search, uint32_t nr)
+{
+	return nr >= search->numbers->first && nr <= search->numbers->last;
+}
+
+/* A call may be found twice. */
+static void add_site(struct search *search, uintptr_t call, uint32_t nr)
+{
+	for (size_t i = 0; i < search->nr; i++)
+		if ((uintptr_t)search->sites[i].syscall == call)
+			return;
+	if (search->nr == search->max) {
+		search->nr_left++;
+		return;
+	}
+	search->sites[search->nr++] = (struct uaio_site){
+		.mov = (uint8_t *)call,
+		.syscall = (uint8_t *)call,
+		.bytes = UAIO_SITE_SYSCALL_BYTES,
+		.nr = nr,
+	};
+}
+
+static void see_call(void *data, const struct uaio_flow *flow,
+		     const struct uaio_flow_call *call)
+{
+	struct search *search = data;
+
+	(void)flow;
+	if (call->is_known && is_among(search, call->nr))
+		add_site(search, call->addr, call->nr);
+}
+
+static bool has_call(const struct uaio_function *function)
+{
+	for (uintptr_t at = function->start; function->end - at >= 4; at += 4)
+		if (uaio_insn_is_syscall((const uint8_t *)at, 4))
+			return true;
+	return false;
+}
+
+/* Find the calls of a function, wherever it has their numbers meanwhile. */
+static void follow(struct search *search, const struct uaio_function *function)
+{
+	/* The places of a function come one after another. */
+	if (search->last == function->start)
+		return;
+	search->last = function->start;
+	for (size_t i = 0; i < search->nr_functions; i++)
+		if (search->functions[i] == function->start)
+			return;
+	if (search->nr_functions == FUNCTIONS_MAX || !has_call(function))
+		return;
+	search->functions[search->nr_functions++] = function->start;
+	/* Code elsewhere may branch into it: the trampoline looks at the number. */
+	(void)uaio_flow_follow(function, NULL, 0, see_call, search);
+}
+
+/* Return: the call that the instructions behind a mov to w8 lead to, or 0. */
+static uintptr_t call_behind(uintptr_t mov, uintptr_t end)
+{
+	uintptr_t at = mov + UAIO_SITE_MOV_BYTES;
+
+	while (at < end && at - mov <= UAIO_SITE_MOVED_MAX) {
+		const uint8_t *code = (const uint8_t *)at;
+		const size_t length = uaio_insn_length(code, end - at);
+
+		if (uaio_insn_is_syscall(code, length))
+			return at;
+		if (!length || !uaio_insn_is_movable(code, length))
+			return 0;
+		at += length;
+	}
+	return 0;
+}
+
+static bool is_reached(struct search *search, uintptr_t addr)
+{
+	struct uaio_reach *reach = &search->reach;
+
+	/* It is followed once, as that takes a while. */
+	if (!uaio_reach_covers(reach, addr)) {
+		uaio_reach_close(reach);
+		(void)uaio_reach_open(reach, search->object, addr);
+	}
+	return uaio_reach_at(reach, addr) == UAIO_REACHED_FIRST;
+}
+
+/* An instruction, or data, sets a register to one of the numbers. */
+static void look_at(struct search *search, uintptr_t mov, unsigned reg,
+		    uint32_t nr, uintptr_t segment_end)
+{
+	struct uaio_function function;
+	const bool is_in_table = uaio_find_function(
+		search->object, mov, &function.start, &function.end);
+	uintptr_t call;
+
+	if (is_in_table)
+		follow(search, &function);
+	if (reg != UAIO_INSN_NUMBER_REG)
+		return;
+	call = call_behind(mov, is_in_table ? function.end : segment_end);
+	if (!call)
+		return;
+	if (is_in_table || is_reached(search, mov))
+		add_site(search, call, nr);
+	else
+		search->nr_left++;
+}
+
+static void look_through(struct search *search, uintptr_t at, uintptr_t end)
+{
+	for (at = (at + 3) & ~3ul; at < end && end - at >= UAIO_SITE_MOV_BYTES;
+	     at += UAIO_SITE_MOV_BYTES) {
+		unsigned reg;
+		uint32_t nr;
+
+		if (uaio_insn_sets((const uint8_t *)at, UAIO_SITE_MOV_BYTES,
+				   &reg, &nr) &&
+		    is_among(search, nr))
+			look_at(search, at, reg, nr, end);
+	}
+}
+
+size_t uaio_find_calls(const struct dl_phdr_info *object,
+		       const struct uaio_numbers *numbers,
+		       struct uaio_site *ret_sites, size_t max,
+		       size_t *ret_nr_left)
+{
+	struct search search = { .object = object,
+				 .numbers = numbers,
+				 .sites = ret_sites,
+				 .max = max };
+
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		const uintptr_t start = object->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type == PT_LOAD &&
+		    (ph->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X))
+			look_through(&search, start, start + ph->p_filesz);
+	}
+	uaio_reach_close(&search.reach);
+	*ret_nr_left = search.nr_left;
+	return search.nr;
+}
+
+#endif
