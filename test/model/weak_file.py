@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: MIT
+"""References against closing, searched by weak.py."""
+
+NEEDS = {}

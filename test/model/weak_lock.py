@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: MIT
+"""The lock, searched by weak.py."""
+
+NEEDS = {}
