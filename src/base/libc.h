@@ -44,6 +44,22 @@ extern int uaio_other_atfork(void (*before)(void), void (*after)(void),
 extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
 	__attribute__((weak));
 
+/*
+ * pthread_cleanup_push() and pthread_cleanup_pop() of musl, for a library that was built
+ * for glibc, whose own are macros of functions that only glibc has.
+ */
+struct uaio_other_cleanup {
+	void *musls[3];
+};
+extern void uaio_other_cleanup_push(struct uaio_other_cleanup *buffer,
+				    void (*call)(void *),
+				    void *arg) __asm__("_pthread_cleanup_push")
+	__attribute__((weak));
+extern void
+uaio_other_cleanup_pop(struct uaio_other_cleanup *buffer,
+		       int is_called) __asm__("_pthread_cleanup_pop")
+	__attribute__((weak));
+
 static inline void uaio_libc_atfork(void (*before)(void), void (*after)(void),
 				    void (*in_child)(void))
 {

@@ -14,7 +14,6 @@
 #include <stddef.h>
 
 #include "base/check.h"
-#include "base/libc.h"
 #include "base/symver.h"
 #include "options/config.h"
 #include "life/report.h"
@@ -82,11 +81,7 @@ static bool is_off(void)
 {
 	if (likely(uaio_config.posix != UAIO_POSIX_OFF))
 		return false;
-	uaio_report_unserved(
-		uaio_libc_is_ours()
-			? "POSIX AIO is the C library's: --posix=off"
-			: "POSIX AIO is that of this C library, which is not "
-			  "glibc: use a build for glibc");
+	uaio_report_unserved("POSIX AIO is the C library's: --posix=off");
 	return true;
 }
 

@@ -612,9 +612,12 @@ void uaio_report_load(void)
 {
 	const char *started = secure_getenv(UAIO_RUN_PID_VARIABLE);
 	struct stat st;
+	char pid[16];
 
 	load.pid = sys_getpid();
-	load.is_started = started && strtol(started, NULL, 10) == load.pid;
+	/* Not by strtol(): newer headers call it by a name that only glibc has. */
+	(void)snprintf(pid, sizeof(pid), "%d", load.pid);
+	load.is_started = started && !strcmp(started, pid);
 	load.has_err = sys_fstat(STDERR_FILENO, &st) == 0;
 	if (load.has_err) {
 		load.err_dev = st.st_dev;

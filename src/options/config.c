@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/calls.h"
-#include "base/libc.h"
 #include "base/sys.h"
 #include "options/options.h"
 #include "options/variables.h"
@@ -119,10 +118,7 @@ void uaio_config_load(void)
 		.bounces = value_of(UAIO_OPTION_BOUNCE),
 		.segments = (unsigned)value_of(UAIO_OPTION_SEGMENTS),
 		.uring = (enum uaio_uring_when)value_of(UAIO_OPTION_URING),
-		/* Another C library's struct aiocb is not glibc's. */
-		.posix = uaio_libc_is_ours() ? (enum uaio_posix_when)value_of(
-						       UAIO_OPTION_POSIX)
-					     : UAIO_POSIX_OFF,
+		.posix = (enum uaio_posix_when)value_of(UAIO_OPTION_POSIX),
 		.backend = (enum uaio_backend)value_of(UAIO_OPTION_BACKEND),
 		.is_patch_off = value_of(UAIO_OPTION_NO_PATCH),
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),

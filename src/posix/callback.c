@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/cycles.h"
+#include "base/libc.h"
 #include "base/lock.h"
 #include "base/sleep.h"
 #include "base/sys.h"
@@ -201,16 +203,9 @@ static void has_called(void *arg)
 	meet(need);
 }
 
-/* Return: whether the thread belongs to the pool as before. */
-static bool make(struct uaio_callback *call)
+static void make_and_return(uaio_callback_fn *function, union sigval value,
+			    bool is_own)
 {
-	uaio_callback_fn *function = call->function;
-	uint32_t start_nr = uaio_engine_start_nr();
-	union sigval value = call->value;
-	bool is_own = call->is_own;
-
-	call->begins(call);
-	pthread_cleanup_push(has_called, &start_nr);
 	if (!is_own)
 		let_signals(SIG_UNBLOCK);
 	function(value);
@@ -220,7 +215,27 @@ static bool make(struct uaio_callback *call)
 		let_signals(SIG_BLOCK);
 	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	pthread_cleanup_pop(0);
+}
+
+/* Return: whether the thread belongs to the pool as before. */
+static bool make(struct uaio_callback *call)
+{
+	uaio_callback_fn *function = call->function;
+	uint32_t start_nr = uaio_engine_start_nr();
+	union sigval value = call->value;
+	bool is_own = call->is_own;
+	struct uaio_other_cleanup buffer;
+
+	call->begins(call);
+	if (likely(uaio_libc_is_ours())) {
+		pthread_cleanup_push(has_called, &start_nr);
+		make_and_return(function, value, is_own);
+		pthread_cleanup_pop(0);
+	} else {
+		uaio_other_cleanup_push(&buffer, has_called, &start_nr);
+		make_and_return(function, value, is_own);
+		uaio_other_cleanup_pop(&buffer, 0);
+	}
 	return is_pool_of(start_nr);
 }
 

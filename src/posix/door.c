@@ -23,9 +23,23 @@
 #include "posix/posix.h"
 #include "posix/wait.h"
 
-static_assert(offsetof(struct aiocb, UAIO_AIOCB_ERROR) == 112,
-	      "programs read it");
-static_assert(offsetof(struct aiocb, UAIO_AIOCB_RESULT) == 120, "likewise");
+/* The C libraries that may load the library, glibc and musl, have the same layout. */
+#define AT(member, offset)                                        \
+	static_assert(offsetof(struct aiocb, member) == (offset), \
+		      "programs have it there")
+AT(aio_fildes, 0);
+AT(aio_lio_opcode, 4);
+AT(aio_reqprio, 8);
+AT(aio_buf, 16);
+AT(aio_nbytes, 24);
+AT(aio_sigevent.sigev_value, 32);
+AT(aio_sigevent.sigev_signo, 40);
+AT(aio_sigevent.sigev_notify, 44);
+AT(aio_sigevent.sigev_notify_function, 48);
+AT(aio_sigevent.sigev_notify_attributes, 56);
+AT(UAIO_AIOCB_ERROR, 112);
+AT(UAIO_AIOCB_RESULT, 120);
+AT(aio_offset, 128);
 
 struct uaio_queue uaio_posix_queue;
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What the library exports, needs and asks of the loader."""
+import glob
 import re
 
-from cases import case, debian_libaio, exported, expect, main, run
+from cases import Skip, case, debian_libaio, exported, expect, main, run
 
 # The oldest C library that is supported.
 GLIBC = (2, 34)
@@ -61,6 +62,20 @@ def _(args):
         if (int(major), int(minor)) > GLIBC:
             newer.append(f"{name}@GLIBC_{major}.{minor}")
     expect(newer, [], "symbols of a newer libc")
+
+
+@case("the library asks nothing of libc that musl has not")
+def _(args):
+    loaders = glob.glob("/lib/ld-musl-*.so.1")
+    if not loaders:
+        raise Skip("musl is not installed")
+    theirs = run("nm", "-D", "--defined-only", loaders[0]).split()
+    # What is missing is imported weakly: base/libc.h.
+    expect([line.split()[1] for line in
+            run("nm", "-D", "--undefined-only", args.library).splitlines()
+            if line.split()[0] == "U"
+            and line.split()[1].split("@")[0] not in theirs], [],
+           "symbols that no program for musl would start with")
 
 
 @case("the library is never unloaded and bound when it is loaded")

@@ -5,11 +5,13 @@
  *
  * By syscall(2) it submits a read of an empty pipe: the kernel would wait for the
  * data in io_submit, and here nobody would write it. It does so in main(), in a thread
- * and in a child. Then it sets up a ring and reads by aio_read. Prints a line for each.
+ * and in a child. Then it sets up a ring and reads by aio_read, once with a function that
+ * is called for it, and that ends its thread. Prints a line for each.
  */
 #include <aio.h>
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +72,48 @@ static void use_ring(void)
 		close((int)fd);
 }
 
+static sem_t called;
+static int nr_called;
+
+static void be_called(union sigval value)
+{
+	__atomic_add_fetch(&nr_called, value.sival_int, __ATOMIC_RELAXED);
+	sem_post(&called);
+	pthread_exit(NULL);
+}
+
+/* The function gets a thread with the attributes. */
+static void use_callback(void)
+{
+	char text[8] = "";
+	struct aiocb request = {
+		.aio_buf = text,
+		.aio_nbytes = 7,
+		.aio_sigevent.sigev_notify = SIGEV_THREAD,
+		.aio_sigevent.sigev_notify_function = be_called,
+		.aio_sigevent.sigev_value.sival_int = 3,
+	};
+	pthread_attr_t attr;
+	int ends[2];
+
+	if (pipe(ends) < 0 || sem_init(&called, 0, 0) < 0 ||
+	    pthread_attr_init(&attr) ||
+	    pthread_attr_setstacksize(&attr, 256 << 10))
+		return;
+	request.aio_fildes = ends[0];
+	for (int i = 0; i < 2; i++) {
+#ifndef __SANITIZE_THREAD__ /* it does not see what orders the copy's accesses */
+		if (i)
+			request.aio_sigevent.sigev_notify_attributes = &attr;
+#endif
+		if (aio_read(&request) == 0 && write(ends[1], "served", 7) == 7)
+			(void)sem_wait(&called);
+	}
+	printf("callback: %s\n",
+	       __atomic_load_n(&nr_called, __ATOMIC_RELAXED) == 6 ? text
+								  : "not");
+}
+
 static void use_posix(void)
 {
 	char text[8] = "";
@@ -104,5 +148,6 @@ int main(void)
 	(void)wait(NULL);
 	use_ring();
 	use_posix();
+	use_callback();
 	return 0;
 }

@@ -5,7 +5,8 @@ import os
 from harness import build, case, expect, main
 
 SERVED = "".join(f"{by}: served\n" for by in
-                 ("main", "thread", "child", "ring", "aio_read"))
+                 ("main", "thread", "child", "ring", "aio_read",
+                  "callback"))
 
 
 def stranger(tool, name, *flags, **options):
@@ -23,7 +24,7 @@ def _(tool):
     outcome = tool.run("--uring=always", "--stats", "sh", "-c", script)
     outcome.expect(out=2 * SERVED, err=None)
     expect(outcome.err.count("uaio: musl["), 4, "reports of two and a child each")
-    expect(outcome.err.count("2 requests in 2 calls"), 2, "of main and thread")
+    expect(outcome.err.count("5 requests in 5 calls"), 2, "of main and thread")
 
 
 @case("a program with a sanitizer is served, and its runtime says nothing")
