@@ -150,8 +150,6 @@ void uaio_engine_unlock_state(void)
 	uaio_unlock(&process.lock, UAIO_RANK_START);
 }
 
-static bool is_wiped_on_fork;
-
 /*
  * While fork() copies the descriptor table, the library's own descriptors are
  * quiesced, so that the child can close them all. A signal handler that
@@ -228,7 +226,8 @@ static void forget_in_child(void)
 	uaio_former_forget();
 	after_fork();
 	uaio_ownfd_drop(!is_other);
-	if (!is_wiped_on_fork)
+	/* An emulator may say that it wipes memory, and not do it. */
+	if (process.pid)
 		memset(&process, 0, sizeof(process));
 	process.pid = sys_getpid();
 }
@@ -237,7 +236,7 @@ void uaio_process_load(void (*forks)(void))
 {
 	tell_fork = forks;
 	/* Linux before 4.14 and some sandboxes refuse this. */
-	is_wiped_on_fork = sys_wipe_on_fork(&process, sizeof(process)) == 0;
+	(void)sys_wipe_on_fork(&process, sizeof(process));
 	process.pid = sys_getpid();
 	uaio_libc_atfork(before_fork, after_fork, forget_in_child);
 }

@@ -27,8 +27,8 @@ static bool is_block(uint32_t bytes)
 }
 
 /*
- * Return: whether the kernel tells. If it tells two zeros, the file system does
- * no direct I/O on the file.
+ * Return: whether the kernel tells. Two zeros tell nothing: the file system may do no
+ * direct I/O on the file, or an emulator has not passed the answer on.
  */
 static bool ask_kernel(int fd, struct uaio_alignment *ret_alignment)
 {
@@ -37,10 +37,6 @@ static bool ask_kernel(int fd, struct uaio_alignment *ret_alignment)
 	if (sys_statx(fd, 0, UAIO_STATX_DIOALIGN, &answer) < 0 ||
 	    !(answer.mask & UAIO_STATX_DIOALIGN))
 		return false;
-	if (!answer.dio_mem_align && !answer.dio_offset_align) {
-		*ret_alignment = (struct uaio_alignment){ 1, 1 };
-		return true;
-	}
 	if (!is_block(answer.dio_mem_align) ||
 	    !is_block(answer.dio_offset_align))
 		return false;

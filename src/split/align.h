@@ -21,9 +21,8 @@ struct uaio_file;
 struct uaio_sqe;
 
 /*
- * In bytes, powers of two. Both are 1 if the file takes any alignment: because it
- * is not open for direct I/O, or because its file system does buffered I/O
- * instead.
+ * In bytes, powers of two. Both are 1 if the file takes any alignment, because it is not
+ * open for direct I/O.
  */
 struct uaio_alignment {
 	uint32_t memory; /* for the address of each buffer */
