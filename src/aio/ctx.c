@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
+#include "base/uaddr.h"
 #include "options/config.h"
 #include "proc/entry.h"
 #include "proc/table.h"
@@ -341,7 +342,7 @@ __attribute__((noinline)) void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx)
 static void bring_home(struct uaio_ctx *ctx, struct moved *moved)
 {
 	(void)sys_madvise(ctx->ring.map,
-			  (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES,
+			  (size_t)ctx->ring.nr_pages * uaio_page_bytes(),
 			  MADV_DONTNEED);
 	store_relaxed(&ctx->ring.map, (struct uaio_ring_map *)moved->home);
 	uaio_slab_put(&moved_slab, moved);
@@ -458,7 +459,7 @@ bool uaio_ctx_is_empty(uint64_t handle)
  */
 static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 {
-	size_t bytes = (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES;
+	size_t bytes = (size_t)ctx->ring.nr_pages * uaio_page_bytes();
 	struct uaio_ring_map *map, *old = ctx->ring.map;
 
 	map = sys_mmap((void *)(uintptr_t)new_addr, bytes,
@@ -496,7 +497,7 @@ static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 	/* A ring moves as a whole. The kernel refuses growing with -EFAULT. */
 	if (new_bytes > old_bytes)
 		*ret_error = -EFAULT;
-	if (old_bytes != (size_t)ctx->ring.nr_pages * UAIO_PAGE_BYTES ||
+	if (old_bytes != (size_t)ctx->ring.nr_pages * uaio_page_bytes() ||
 	    new_bytes != old_bytes)
 		return NULL;
 	return ctx;
@@ -591,7 +592,7 @@ static void count(struct uaio_counters *counters)
 {
 	counters->context_bytes += sizeof(struct uaio_ctx);
 	counters->index_bytes += uaio_ringmem_index_bytes();
-	counters->ring_bytes += uaio_ringmem_nr_pages() * UAIO_PAGE_BYTES;
+	counters->ring_bytes += uaio_ringmem_nr_pages() * uaio_page_bytes();
 	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
 	counters->nr_contexts += ctxs.nr_ctxs;
 	counters->nr_setups += ctxs.nr_setups;

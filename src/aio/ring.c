@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "aio/ringmem.h"
+#include "base/uaddr.h"
 
 enum {
 	RING_MAGIC = 0xa10a10a1,
@@ -38,7 +39,7 @@ uint32_t uaio_ring_pages(uint32_t nr_events)
 	uint32_t nr = nr_events < uaio_ring_events_per_cpus()
 			      ? uaio_ring_events_per_cpus()
 			      : nr_events;
-	uint64_t page = UAIO_PAGE_BYTES;
+	uint64_t page = uaio_page_bytes();
 
 	nr *= 2;
 	if (nr > RING_EVENTS_MAX)
@@ -55,7 +56,7 @@ int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages)
 
 	if (!map)
 		return -ENOMEM;
-	nr = (uint32_t)((nr_pages * (size_t)UAIO_PAGE_BYTES - sizeof(*map)) /
+	nr = (uint32_t)((nr_pages * (size_t)uaio_page_bytes() - sizeof(*map)) /
 			sizeof(struct uaio_event));
 	/*
 	 * relaxed: not published yet, but late readers of the ring that was

@@ -10,14 +10,13 @@
 #include "base/lock.h"
 #include "base/slab.h"
 #include "base/sys.h"
+#include "base/uaddr.h"
 
 enum {
 	CHUNK_BYTES = 1 << 20,
-	CHUNK_PAGES = CHUNK_BYTES / UAIO_PAGE_BYTES,
-	/* A longer ring has its own mapping: it would waste a chunk's rest. */
-	SHARED_PAGES_MAX = CHUNK_PAGES / 2,
+	CHUNK_PAGES_MAX = CHUNK_BYTES / 4096,
 	/* From this size on returning memory to the system is worth a call. */
-	TRIM_PAGES = 5,
+	TRIM_BYTES = 5 * 4096,
 	/* One bucket per chunk up to a million contexts of one page. */
 	NR_BUCKETS = 4096,
 };
@@ -27,13 +26,13 @@ struct chunk {
 
 	/* immutable once indexed (I2) */
 	char *base;         /* owns: the mapping, for ever (I1) */
-	size_t nr_pages;    /* CHUNK_PAGES if shared; more: one ring's */
+	size_t nr_pages;    /* chunk_pages() if shared; more: one ring's */
 	struct chunk *next; /* in the same bucket */
 
 	/* under the lock */
-	struct list usable;               /* on a list while it can be used */
-	size_t nr_free;                   /* pages */
-	uint64_t taken[CHUNK_PAGES / 64]; /* bit: page is in use */
+	struct list usable; /* on a list while it can be used */
+	size_t nr_free;     /* pages */
+	uint64_t taken[CHUNK_PAGES_MAX / 64]; /* bit: page is in use */
 };
 
 static struct {
@@ -47,6 +46,17 @@ static struct {
 	size_t nr_chunks;
 	struct uaio_slab chunks;
 } ringmem;
+
+static size_t chunk_pages(void)
+{
+	return CHUNK_BYTES / uaio_page_bytes();
+}
+
+/* A longer ring has its own mapping: it would waste a chunk's rest. */
+static size_t shared_pages_max(void)
+{
+	return chunk_pages() / 2;
+}
 
 int uaio_ringmem_init(void)
 {
@@ -91,10 +101,10 @@ bool uaio_ringmem_contains(uint64_t addr)
 {
 	const struct chunk *chunk;
 
-	if (addr % UAIO_PAGE_BYTES)
+	if (addr % uaio_page_bytes())
 		return false;
 	chunk = find_chunk(addr);
-	return chunk && (chunk->nr_pages == CHUNK_PAGES ||
+	return chunk && (chunk->nr_pages == chunk_pages() ||
 			 (uintptr_t)chunk->base == addr);
 }
 
@@ -133,7 +143,7 @@ static struct chunk *new_chunk_locked(size_t nr_pages)
 
 	if (!chunk)
 		return NULL;
-	chunk->base = map_aligned(nr_pages * UAIO_PAGE_BYTES);
+	chunk->base = map_aligned(nr_pages * uaio_page_bytes());
 	if (!chunk->base) {
 		uaio_slab_put(&ringmem.chunks, chunk);
 		return NULL;
@@ -157,12 +167,13 @@ static void flip_pages(struct chunk *chunk, size_t first, size_t nr)
 		chunk->taken[page / 64] ^= 1ull << page % 64;
 }
 
-/* Return: the first of nr consecutive free pages, or CHUNK_PAGES. */
+/* Return: the first of nr consecutive free pages, or chunk_pages(). */
 static size_t find_run(const struct chunk *chunk, size_t nr)
 {
+	const size_t nr_pages = chunk_pages();
 	size_t run = 0;
 
-	for (size_t page = 0; page < CHUNK_PAGES; page++) {
+	for (size_t page = 0; page < nr_pages; page++) {
 		if (page % 64 == 0 && chunk->taken[page / 64] == UINT64_MAX) {
 			page += 63;
 			run = 0;
@@ -172,7 +183,7 @@ static size_t find_run(const struct chunk *chunk, size_t nr)
 		if (run == nr)
 			return page + 1 - nr;
 	}
-	return CHUNK_PAGES;
+	return nr_pages;
 }
 
 static void *take_shared_locked(struct chunk *chunk, size_t nr_pages)
@@ -182,13 +193,13 @@ static void *take_shared_locked(struct chunk *chunk, size_t nr_pages)
 	if (chunk->nr_free < nr_pages)
 		return NULL;
 	page = find_run(chunk, nr_pages);
-	if (page == CHUNK_PAGES)
+	if (page == chunk_pages())
 		return NULL;
 	flip_pages(chunk, page, nr_pages);
 	chunk->nr_free -= nr_pages;
 	if (chunk->nr_free == 0)
 		list_remove(&chunk->usable);
-	return chunk->base + page * UAIO_PAGE_BYTES;
+	return chunk->base + page * uaio_page_bytes();
 }
 
 static void *get_shared_locked(size_t nr_pages)
@@ -202,7 +213,7 @@ static void *get_shared_locked(size_t nr_pages)
 		if (ring)
 			return ring;
 	}
-	chunk = new_chunk_locked(CHUNK_PAGES);
+	chunk = new_chunk_locked(chunk_pages());
 	if (!chunk)
 		return NULL;
 	/* First on the list, so that fuller chunks are not searched again. */
@@ -213,16 +224,16 @@ static void *get_shared_locked(size_t nr_pages)
 /* Large rings' mappings are rounded up to chunks, and reused as a whole. */
 static void *get_whole_locked(size_t nr_pages)
 {
-	size_t rounded =
-		(nr_pages + CHUNK_PAGES - 1) / CHUNK_PAGES * CHUNK_PAGES;
+	const size_t whole = chunk_pages();
+	size_t rounded = (nr_pages + whole - 1) / whole * whole;
 	struct chunk *chunk;
 
 	/*
 	 * The index would take a mapping of exactly one chunk for a shared
 	 * chunk.
 	 */
-	if (rounded == CHUNK_PAGES)
-		rounded += CHUNK_PAGES;
+	if (rounded == whole)
+		rounded += whole;
 	list_for_each (pos, &ringmem.whole) {
 		chunk = container_of(pos, struct chunk, usable);
 		if (chunk->nr_pages == rounded) {
@@ -239,8 +250,8 @@ void *uaio_ringmem_get(size_t nr_pages)
 	void *ring;
 
 	uaio_lock(&ringmem.lock, UAIO_RANK_RINGMEM);
-	ring = nr_pages <= SHARED_PAGES_MAX ? get_shared_locked(nr_pages)
-					    : get_whole_locked(nr_pages);
+	ring = nr_pages <= shared_pages_max() ? get_shared_locked(nr_pages)
+					      : get_whole_locked(nr_pages);
 	if (ring)
 		ringmem.nr_pages_out += nr_pages;
 	uaio_unlock(&ringmem.lock, UAIO_RANK_RINGMEM);
@@ -253,16 +264,16 @@ void uaio_ringmem_put(void *ring, size_t nr_pages)
 
 	UAIO_CHECK(chunk);
 	/* Return a long ring's memory to the system; fails if it is locked. */
-	if (nr_pages >= TRIM_PAGES)
-		(void)sys_madvise(ring, nr_pages * UAIO_PAGE_BYTES,
+	if (nr_pages * uaio_page_bytes() >= TRIM_BYTES)
+		(void)sys_madvise(ring, nr_pages * uaio_page_bytes(),
 				  MADV_DONTNEED);
 
 	uaio_lock(&ringmem.lock, UAIO_RANK_RINGMEM);
-	if (nr_pages > SHARED_PAGES_MAX) {
+	if (nr_pages > shared_pages_max()) {
 		list_add_head(&ringmem.whole, &chunk->usable);
 	} else {
-		size_t first =
-			(size_t)((char *)ring - chunk->base) / UAIO_PAGE_BYTES;
+		size_t first = (size_t)((char *)ring - chunk->base) /
+			       uaio_page_bytes();
 
 		UAIO_CHECK(is_taken(chunk, first));
 		flip_pages(chunk, first, nr_pages);

@@ -11,7 +11,7 @@
  *   I2  Index entries are only added, never changed or removed, so readers need
  *       no lock.
  *
- * Small rings share chunks of 1 MiB; a ring of more than half a chunk gets a
+ * A ring has whole pages of memory (base/uaddr.h). Small rings share chunks of 1 MiB; a ring of more than half a chunk gets a
  * mapping of its own. Chunks are mapped when they are needed: with one huge
  * reservation, programs that lock their memory or limit their address space
  * would fail.
@@ -22,8 +22,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum { UAIO_PAGE_BYTES = 4096 };
 
 /*
  * Set up an empty index, whatever was there before: a forked child calls it

@@ -16,6 +16,7 @@
 #include "aio/aio.h"
 #include "aio/ctx.h"
 #include "aio/ringmem.h"
+#include "base/uaddr.h"
 #include "unit.h"
 
 enum { SIZE = UNIT_KEY_BYTES };
@@ -425,7 +426,7 @@ static void many_contexts_of_one_event_take_little(void **state)
 	assert_int_equal(after.nr_contexts - before.nr_contexts, nr);
 	/* A page each, as in the kernel, and a negligible index. */
 	assert_true(after.ring_bytes - before.ring_bytes <=
-		    nr * 2ull * UAIO_PAGE_BYTES);
+		    nr * 2ull * uaio_page_bytes());
 	assert_true(after.index_bytes <= nr * 4ull + 65536);
 	assert_true(after.table_bytes <= nr * 4 * sizeof(void *) + 2048);
 	for (unsigned i = 0; i < nr; i += 997)

@@ -2,10 +2,24 @@
 #include "base/uaddr.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/sys.h"
 
-enum { PAGE = 4096, WORD = 8 };
+enum {
+	PAGE = 4096, /* the smallest of any machine: probing more words does no harm */
+	WORD = 8,
+};
+
+size_t uaio_page_known;
+
+size_t uaio_page_find(void)
+{
+	const size_t bytes = getauxval(AT_PAGESZ);
+
+	store_relaxed(&uaio_page_known, bytes ? bytes : PAGE);
+	return load_relaxed(&uaio_page_known);
+}
 
 /* Probe one word in each page that the range reaches into. */
 static bool each_page(uint64_t addr, uint64_t bytes, bool (*probe)(uint64_t))

@@ -11,7 +11,24 @@
 #define UAIO_BASE_UADDR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+
+/* In bytes; 0 until it is known. Only tests set it. */
+extern size_t uaio_page_known __attribute__((visibility("hidden")));
+size_t uaio_page_find(void);
+
+/* Return: the bytes of a page of memory: 4096, on some machines 16384 or 65536. */
+static inline size_t uaio_page_bytes(void)
+{
+	/* relaxed: all find the same */
+	const size_t known = load_relaxed(&uaio_page_known);
+
+	return likely(known) ? known : uaio_page_find();
+}
 
 #if defined(__x86_64__)
 /* One page below the end of the lower half, as the kernel has it. */

@@ -12,6 +12,7 @@
 #include "base/sleep.h"
 #include "options/config.h"
 #include "aio/aio.h"
+#include "base/uaddr.h"
 #include "unit.h"
 
 /*
@@ -29,7 +30,7 @@ static struct {
 	/* atomic: how it answers */
 	uint32_t nowait_error; /* what RWF_NOWAIT gets; 0: what it asks for */
 	uint32_t nowait_bytes; /* as much of it at most; 0: all */
-	uint32_t nr_cached;    /* pages it says are cached, of any range */
+	uint64_t nr_cached;    /* pages it says are cached, of any range */
 	uint32_t slow_us;      /* what every plain call takes at least */
 	uint32_t sleeps;       /* and whether it sleeps meanwhile */
 	/* atomic: what it was asked */
@@ -293,7 +294,8 @@ static void a_read_cut_by_the_cache_is_executed_in_full(void **state)
 /* Otherwise a worker would have to read all of it again. */
 static void a_long_read_waits_for_the_page_it_lacks(void **state)
 {
-	enum { LONG = 1 << 20, PAGES = LONG / SIZE };
+	enum { LONG = 1 << 20 };
+	const uint64_t nr_pages = LONG / uaio_page_bytes();
 	struct iocb iocb;
 	char *area = malloc(LONG);
 	bool is_inline;
@@ -304,17 +306,27 @@ static void a_long_read_waits_for_the_page_it_lacks(void **state)
 	store_relaxed(&file.nowait_error, EAGAIN);
 	iocb = unit_iocb(IOCB_CMD_PREAD, file.fd, area, LONG, 0);
 
-	store_relaxed(&file.nr_cached, PAGES - 1);
+	store_relaxed(&file.nr_cached, nr_pages - 1);
 	assert_int_equal(execute_iocb(&iocb, &is_inline), LONG);
 	assert_true(is_inline);
-	store_relaxed(&file.nr_cached, PAGES / 2);
+	store_relaxed(&file.nr_cached, nr_pages / 2);
 	assert_int_equal(execute_iocb(&iocb, &is_inline), LONG);
 	assert_false(is_inline);
-	store_relaxed(&file.nr_cached, PAGES);
+	store_relaxed(&file.nr_cached, nr_pages);
 	uaio_config.never_block = true;
 	assert_int_equal(execute_iocb(&iocb, &is_inline), LONG);
 	assert_false(is_inline);
+	uaio_config.never_block = false;
 	free(area);
+}
+
+static void a_long_read_waits_where_pages_are_large(void **state)
+{
+	const size_t page = uaio_page_bytes();
+
+	uaio_page_known = 65536;
+	a_long_read_waits_for_the_page_it_lacks(state);
+	uaio_page_known = page;
 }
 
 static void a_read_cut_by_the_end_of_the_file_is_complete(void **state)
@@ -435,6 +447,7 @@ int main(void)
 		POLICY_TEST(a_file_that_refuses_nowait_is_asked_once),
 		POLICY_TEST(a_read_cut_by_the_cache_is_executed_in_full),
 		POLICY_TEST(a_long_read_waits_for_the_page_it_lacks),
+		POLICY_TEST(a_long_read_waits_where_pages_are_large),
 		POLICY_TEST(a_read_cut_by_the_end_of_the_file_is_complete),
 		POLICY_TEST(a_client_that_will_not_wait_is_told_at_once),
 		POLICY_TEST(one_slow_write_is_forgiven),

@@ -28,7 +28,7 @@ bool uaio_args_can_read(const void *memory, uint64_t bytes)
  */
 static uint32_t measure(const char *text, uint32_t max)
 {
-	enum { PAGE = 4096 };
+	enum { PAGE = 4096 }; /* the smallest of any machine */
 	uint32_t bytes = 0;
 
 	while (bytes < max) {

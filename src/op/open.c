@@ -115,13 +115,12 @@ static bool is_known(const struct uaio_args *args)
 
 int uaio_openat2_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
-	enum { PAGE = 4096 };
 	struct uaio_args *args = sqe->args;
 
 	(void)file;
 	if (args->in_bytes < sizeof(struct how))
 		return -EINVAL;
-	if (args->in_bytes > PAGE)
+	if (args->in_bytes > uaio_page_bytes())
 		return -E2BIG;
 	if (!uaio_args_can_read(args->in, args->in_bytes))
 		return -EFAULT;

@@ -58,7 +58,7 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	case SYS_fstatfs: *ret_res = unit_say_ext4(args); return true;
 	case SYS_fstat:
 		*ret_res = uaio_sys_raw(nr, args[0], args[1], 0, 0, 0, 0);
-		st->st_blksize = is.block;
+		st->st_blksize = (typeof(st->st_blksize))is.block;
 		st->st_mode = (st->st_mode & ~(mode_t)S_IFMT) | is.mode;
 		return true;
 	default: return false;

@@ -179,15 +179,15 @@ err_fd:
  * In memory of the client's
  */
 
-enum { PAGE = 4096 };
-
 /* Return: 0, or why this cannot be the memory of a ring, in the kernel's order. */
 static int check_given(uint64_t addr, size_t bytes)
 {
-	bytes = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
+	const size_t page = uaio_page_bytes();
+
+	bytes = (bytes + page - 1) & ~(page - 1);
 	if (!addr)
 		return -EFAULT;
-	if (addr % PAGE)
+	if (addr % page)
 		return -EINVAL;
 	return uaio_is_accessible(addr, bytes) && uaio_can_write(addr, bytes)
 		       ? 0
@@ -213,7 +213,7 @@ static bool are_same(char *a, const char *b, size_t bytes)
 	/* Behind the end of a file there is nothing, which a read would not survive. */
 	if (!uaio_can_write((uintptr_t)b, bytes))
 		return false;
-	for (size_t at = 0; at < bytes; at += PAGE)
+	for (size_t at = 0; at < bytes; at += uaio_page_bytes())
 		if (!is_same((uint32_t *)(void *)(a + at),
 			     (const uint32_t *)(const void *)(b + at)))
 			return false;

@@ -129,7 +129,7 @@ static bool may_read(const struct uaio_uring_group *group, const void *at,
 	return group->own_bytes || uaio_can_read((uintptr_t)at, bytes);
 }
 
-/* An array begins at a page. */
+/* An array begins at a page, which has 4096 bytes or more. */
 static bool is_in_first_page(const struct io_uring_buf_ring *array,
 			     const struct io_uring_buf *buf)
 {
@@ -176,7 +176,7 @@ static unsigned min(unsigned a, unsigned b)
 
 /*
  * Read what the array has from the buffer so many after the next one on, as far as it
- * lies in one page.
+ * lies in 4096 bytes, which are in one page.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {

@@ -22,8 +22,7 @@
 #include "uring/table.h"
 
 enum {
-	NR_MAX = 65536, /* of buffers with an identifier of 16 bits */
-	PAGE = 4096,
+	NR_MAX = 65536,  /* of buffers with an identifier of 16 bits */
 	NR_RESERVED = 5, /* words of uaio_uring_buf_reg */
 };
 
@@ -106,8 +105,10 @@ static bool has_reserved(const struct io_uring_buf_reg *reg, unsigned nr)
 
 static size_t array_bytes(const struct io_uring_buf_reg *reg)
 {
-	return (reg->ring_entries * sizeof(struct io_uring_buf) + PAGE - 1) /
-	       PAGE * PAGE;
+	const size_t page = uaio_page_bytes();
+
+	return (reg->ring_entries * sizeof(struct io_uring_buf) + page - 1) /
+	       page * page;
 }
 
 /* Return: 0, or why memory of the client's cannot be an array of so many bytes. */
@@ -117,7 +118,7 @@ static int check_memory(uint64_t addr, uint64_t bytes)
 
 	if (!addr)
 		return -EFAULT;
-	if (addr % PAGE)
+	if (addr % uaio_page_bytes())
 		return -EINVAL;
 	if (__builtin_add_overflow(addr, bytes, &end))
 		return -EOVERFLOW;

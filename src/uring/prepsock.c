@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/check.h"
+#include "base/uaddr.h"
 #include "op/sock.h"
 #include "uring/calls.h"
 #include "uring/files.h"
@@ -595,7 +596,8 @@ static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
 /* Return: so many of the bytes at value can be read: all, or those of its first page. */
 static uint32_t readable_of(uint64_t value, uint32_t bytes)
 {
-	uint32_t first = 4096 - (uint32_t)(value & 4095);
+	const uint32_t page = (uint32_t)uaio_page_bytes();
+	uint32_t first = page - (uint32_t)(value & (page - 1));
 
 	if (uaio_uring_may_read(value, bytes))
 		return bytes;

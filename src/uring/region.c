@@ -12,8 +12,6 @@
 #include "uring/ring.h"
 #include "uring/table.h"
 
-enum { PAGE = 4096 };
-
 void uaio_uring_region_init(struct uaio_uring_region *region)
 {
 	*region = (struct uaio_uring_region){ .is_set = false };
@@ -29,6 +27,7 @@ void uaio_uring_region_fini(struct uaio_uring_region *region)
 /* Return: 0, or why this cannot be a region, in the kernel's order. */
 static int check(const struct uaio_uring_region_desc *desc)
 {
+	const size_t page = uaio_page_bytes();
 	const bool is_given = desc->flags & UAIO_URING_REGION_GIVEN;
 	uint64_t end;
 
@@ -41,9 +40,9 @@ static int check(const struct uaio_uring_region_desc *desc)
 		return -EFAULT;
 	if (!desc->bytes || desc->map_offset || desc->id)
 		return -EINVAL;
-	if (desc->bytes / PAGE > INT_MAX)
+	if (desc->bytes / page > INT_MAX)
 		return -E2BIG;
-	if ((desc->addr | desc->bytes) % PAGE)
+	if ((desc->addr | desc->bytes) % page)
 		return -EINVAL;
 	if (__builtin_add_overflow(desc->addr, desc->bytes, &end))
 		return -EOVERFLOW;

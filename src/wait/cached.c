@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/sys.h"
+#include "base/uaddr.h"
 #include "options/config.h"
 #include "req/call.h"
 
@@ -25,14 +26,13 @@ enum {
  */
 static bool is_mostly_cached(const struct uaio_sqe *sqe)
 {
-	enum { PAGE = 4096 };
 	const uint64_t range[2] = { (uint64_t)sqe->off, uaio_sqe_bytes(sqe) };
 	enum { CACHED, DIRTY, WRITEBACK, EVICTED, RECENTLY_EVICTED, NR };
 	uint64_t nr[NR];
 
 	if (sys_cachestat(sqe->fd, range, nr) < 0)
 		return false;
-	return nr[CACHED] >= range[1] / PAGE / 16 * 15;
+	return nr[CACHED] >= range[1] / uaio_page_bytes() / 16 * 15;
 }
 
 static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
