@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that the library cannot be loaded into (trap/trap.h)
+ * Programs that the library is not loaded into (trap/trap.h)
  *
  * `uaio run --trap` executes itself with the library, which then becomes the program.
  *

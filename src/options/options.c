@@ -32,6 +32,13 @@ static const char *const backend_words[] = {
 	NULL,
 };
 
+static const char *const trap_words[] = {
+	[UAIO_TRAP_OFF] = "off",
+	[UAIO_TRAP_AUTO] = "auto",
+	[UAIO_TRAP_ALWAYS] = "always",
+	NULL,
+};
+
 static const char *const on_words[] = { "on", "off", NULL };
 static_assert(UAIO_POSIX_ON == 0 && UAIO_POSIX_OFF == 1, "on_words");
 static_assert(UAIO_LIVE_YES == 0 && UAIO_LIVE_NO == 1, "on_words");
@@ -190,9 +197,11 @@ const struct uaio_option uaio_options[] = {
 	[UAIO_OPTION_TRAP] = {
 		.name = "trap",
 		.variable = "UAIO_TRAP",
-		.kind = UAIO_OPTION_SWITCH,
-		.bare = "1",
-		.help = "run static programs, and those of musl",
+		.kind = UAIO_OPTION_WORD,
+		.words = trap_words,
+		.placeholder = "[=WHEN]",
+		.bare = "auto",
+		.help = "trap system calls: auto, always or off",
 	},
 	[UAIO_OPTION_VERBOSE] = {
 		.name = "verbose",
@@ -462,10 +471,16 @@ static int parse_cpus(const char *text)
 }
 
 /* Return: the word's place, or -EINVAL. */
-static int parse_word(const char *const *words, const char *text)
+static int parse_word(const struct uaio_option *opt, const char *text)
 {
-	for (int i = 0; words[i]; i++)
-		if (!strcmp(text, words[i]))
+	int value = opt->bare ? parse_switch(text) : -EINVAL;
+
+	if (value == 0)
+		return 0;
+	if (value == 1)
+		text = opt->bare;
+	for (int i = 0; opt->words[i]; i++)
+		if (!strcmp(text, opt->words[i]))
 			return i;
 	return -EINVAL;
 }
@@ -493,7 +508,7 @@ int uaio_option_parse(const struct uaio_option *opt, const char *text,
 	case UAIO_OPTION_SWITCH: r = parse_switch(text); break;
 	case UAIO_OPTION_FILE: r = parse_file(text); break;
 	case UAIO_OPTION_CPUS_LIST: r = parse_cpus(text); break;
-	case UAIO_OPTION_WORD: r = parse_word(opt->words, text); break;
+	case UAIO_OPTION_WORD: r = parse_word(opt, text); break;
 	case UAIO_OPTION_FAULTS: r = parse_faults(text, NULL, 0); break;
 	}
 	if (r < 0)

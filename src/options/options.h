@@ -59,7 +59,11 @@ enum uaio_option_kind {
 	UAIO_OPTION_NUMBER,
 	/* A list of processors such as 0-2,5: value 1; uaio_option_cpus(). */
 	UAIO_OPTION_CPUS_LIST,
-	/* One of some words: the value is its place among them, from 0. */
+	/*
+	 * One of some words: the value is its place among them, from 0. If the option
+	 * may be given without a value, also 1, yes, on: that of the flag; 0, no,
+	 * off: value 0.
+	 */
 	UAIO_OPTION_WORD,
 };
 
@@ -80,6 +84,13 @@ enum uaio_posix_when {
 enum uaio_live_when {
 	UAIO_LIVE_YES, /* others of the same user may read the counts */
 	UAIO_LIVE_NO,
+};
+
+/* The values of the option --trap. */
+enum uaio_trap_when {
+	UAIO_TRAP_OFF,
+	UAIO_TRAP_AUTO, /* what a library in front of it would not serve */
+	UAIO_TRAP_ALWAYS,
 };
 
 /* The values of the option --backend. */

@@ -86,6 +86,16 @@ static const struct uaio_option word = {
 	.help = "",
 };
 
+static const struct uaio_option bare_word = {
+	.name = "some-bare-word",
+	.variable = "UAIO_SOME_BARE_WORD",
+	.kind = UAIO_OPTION_WORD,
+	.words = (const char *const[]){ "zero", "one", "two", NULL },
+	.placeholder = "[=WHICH]",
+	.bare = "two",
+	.help = "",
+};
+
 #define COUNTS(first, second) ((first) + 1ull + (((second) + 1ull) << 32))
 #define NUMBER(number) ((uint64_t)((number) + 20 + 1))
 
@@ -183,6 +193,15 @@ static const struct {
 	{ &word, "on", -EINVAL, 0 },
 	{ &word, "onetwo", -EINVAL, 0 },
 	{ &word, "One", -EINVAL, 0 },
+	{ &bare_word, "zero", 0, 0 },
+	{ &bare_word, "one", 0, 1 },
+	{ &bare_word, "two", 0, 2 },
+	{ &bare_word, "0", 0, 0 },
+	{ &bare_word, "off", 0, 0 },
+	{ &bare_word, "1", 0, 2 },
+	{ &bare_word, "yes", 0, 2 },
+	{ &bare_word, "2", -EINVAL, 0 },
+	{ &bare_word, "", -EINVAL, 0 },
 	{ &uaio_options[UAIO_OPTION_URING], "auto", 0, UAIO_URING_AUTO },
 	{ &uaio_options[UAIO_OPTION_URING], "always", 0, UAIO_URING_ALWAYS },
 	{ &uaio_options[UAIO_OPTION_URING], "never", 0, UAIO_URING_NEVER },

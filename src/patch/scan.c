@@ -5,18 +5,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/atomic.h"
-#include "base/loader.h"
-#include "base/lock.h"
 #include "base/sys.h"
 #include "patch/decode.h"
 #include "patch/flow.h"
 #include "patch/named.h"
-#include "patch/regions.h"
 
 enum {
-	OBJECTS_MAX = 2048,
-	NR_WORDS = UAIO_OWN_CALLS_MAX / 64,
 	FUNCTIONS_MAX = 128,   /* with calls, of an object */
 	ENTRIES_MAX = 256,     /* into these functions */
 	STRAYS_MAX = 64,       /* bytes in no function */
@@ -329,126 +323,6 @@ void uaio_scan_object(const struct dl_phdr_info *object,
 			calls->has_any = true;
 }
 
-/*
- * All objects
- */
-
-static struct {
-	struct uaio_lock lock; /* held by the thread that scans */
-	/* Atomic, relaxed. Only added to. */
-	struct uaio_own_calls calls;
-	uint64_t adds; /* atomic: objects loaded until the last scan */
-	/* Under the lock: */
-	uint64_t subs; /* objects unloaded until the last scan */
-	const ElfW(Phdr) * known[OBJECTS_MAX]; /* headers of scanned objects */
-	size_t nr_known;
-} found;
-
-/* One call of dl_iterate_phdr(). */
-struct pass {
-	bool has_begun; /* there is an object to scan, and this thread scans */
-	bool is_busy;   /* another thread scans */
-	uint64_t adds;
-};
-
-/* Beginnings of the names of objects that are not scanned. */
-static const char *const passed_over[] = {
-	"ld-linux",  "ld-musl",        "libc.so.",    "libc.musl-",
-	"librt.so.", "libpthread.so.", "linux-vdso.",
-};
-
-static bool is_wanted(const struct dl_phdr_info *object)
-{
-	const char *name = uaio_base_name(object->dlpi_name);
-
-	for (size_t i = 0; i < sizeof(passed_over) / sizeof(passed_over[0]);
-	     i++)
-		if (uaio_has_prefix(name, passed_over[i]))
-			return false;
-	return !uaio_region_is_in_ours(object);
-}
-
-/* Return: whether the object has been scanned; it counts as scanned from now on. */
-static bool is_known(const struct dl_phdr_info *object)
-{
-	for (size_t i = 0; i < found.nr_known; i++)
-		if (found.known[i] == object->dlpi_phdr)
-			return true;
-	if (found.nr_known < OBJECTS_MAX)
-		found.known[found.nr_known++] = object->dlpi_phdr;
-	return false;
-}
-
-static void publish(const struct uaio_own_calls *calls)
-{
-	for (size_t i = 0; i < NR_WORDS; i++)
-		or_relaxed(&found.calls.words[i], calls->words[i]);
-	if (calls->has_any)
-		store_relaxed(&found.calls.has_any, true);
-}
-
-/* Return: whether this thread is to scan. */
-static bool begin(struct pass *pass, const struct dl_phdr_info *object)
-{
-	/* [MB:scan] acquire: what was found until then is seen. */
-	if (load_acquire(&found.adds) == object->dlpi_adds)
-		return false;
-	pass->is_busy = !uaio_trylock(&found.lock, UAIO_RANK_SCAN);
-	if (pass->is_busy)
-		return false;
-	pass->has_begun = true;
-	pass->adds = object->dlpi_adds;
-	/* The headers of a new object may lie where an old one's lay. */
-	if (found.subs != object->dlpi_subs)
-		found.nr_known = 0;
-	found.subs = object->dlpi_subs;
-	return true;
-}
-
-static int scan_new(struct dl_phdr_info *object, size_t bytes, void *data)
-{
-	struct pass *pass = data;
-	struct uaio_own_calls calls = { 0 };
-
-	(void)bytes;
-	if (!pass->has_begun && !begin(pass, object))
-		return 1;
-	if (is_known(object) || !is_wanted(object))
-		return 0;
-	uaio_scan_object(object, &calls);
-	publish(&calls);
-	return 0;
-}
-
-static bool has_call(uint32_t first, uint32_t last)
-{
-	for (uint32_t nr = first; nr <= last && nr < UAIO_OWN_CALLS_MAX; nr++)
-		if (load_relaxed(&found.calls.words[nr / 64]) >> nr % 64 & 1)
-			return true;
-	return false;
-}
-
-bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
-{
-	struct pass pass = { 0 };
-
-	/* Nothing could add to that. */
-	if (load_relaxed(&found.calls.has_any))
-		return true;
-	(void)dl_iterate_phdr(scan_new, &pass);
-	if (pass.has_begun) {
-		/* [MB:scan] release: pairs with begin(). */
-		store_release(&found.adds, pass.adds);
-		uaio_unlock(&found.lock, UAIO_RANK_SCAN);
-	}
-	if (pass.is_busy || load_relaxed(&found.calls.has_any))
-		return true;
-	for (size_t i = 0; i < nr; i++)
-		if (has_call(numbers[i].first, numbers[i].last))
-			return true;
-	return false;
-}
-
 #else /* not x86-64 */
 
 void uaio_scan_object(const struct dl_phdr_info *object,
@@ -456,13 +330,6 @@ void uaio_scan_object(const struct dl_phdr_info *object,
 {
 	(void)object;
 	calls->has_any = true;
-}
-
-bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
-{
-	(void)numbers;
-	(void)nr;
-	return true;
 }
 
 #endif

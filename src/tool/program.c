@@ -16,6 +16,8 @@
 
 enum { MESSAGE_MAX = 3 * PATH_MAX };
 
+#define RUN_TRAPPED "start it by uaio run --trap, or "
+
 /* A program that is looked at. */
 struct program {
 	const struct uaio_machine *machine;
@@ -51,7 +53,8 @@ static bool needs_trap(const char *path)
 	char message[MESSAGE_MAX];
 
 	uaio_diag_into(message, sizeof(message));
-	return !uaio_target_check(path, true, &target) && target.needs_trap;
+	return !uaio_target_check(path, UAIO_TRAP_AUTO, &target) &&
+	       target.needs_trap;
 }
 
 static int find_file(struct program *program, const char *argument)
@@ -68,7 +71,7 @@ static int find_file(struct program *program, const char *argument)
 
 		uaio_finding_fix(finding, "program",
 				 "write its path, or see PATH");
-	} else if (uaio_target_check(path, false, &target)) {
+	} else if (uaio_target_check(path, UAIO_TRAP_OFF, &target)) {
 		bool is_trapped = needs_trap(path);
 
 		program->can_be_trapped =
@@ -123,6 +126,13 @@ static void judge_aio(const struct program *program)
 	}
 }
 
+/* Return: whether the trap can be had here, for a program that the library is loaded into. */
+static bool may_trap(const struct program *program)
+{
+	return program->can_be_loaded &&
+	       program->machine->served.doors[UAIO_SERVED_TRAP].is_served;
+}
+
 /* Of these, no call is changed. */
 static void judge_aio_sites(const struct program *program)
 {
@@ -148,7 +158,8 @@ static void judge_aio_sites(const struct program *program)
 			    uses->nr_aio_sites == 1 ? "" : "s",
 			    uses->users[UAIO_USE_AIO_SITES],
 			    uses->nr_aio_sites == 1 ? "s" : "");
-	uaio_finding_fix(finding, "program",
+	uaio_finding_fix(finding, "program", "%s%s",
+			 may_trap(program) ? RUN_TRAPPED : "",
 			 program->can_be_loaded
 				 ? "use a build with libaio as a "
 				   "library"
@@ -158,8 +169,6 @@ static void judge_aio_sites(const struct program *program)
 static void judge_left_sites(const struct program *program)
 {
 	const unsigned nr = program->uses.nr_sites_left;
-	const bool has_trap =
-		program->machine->served.doors[UAIO_SERVED_TRAP].is_served;
 	struct uaio_finding *finding;
 
 	if (!nr || !program->can_be_loaded)
@@ -173,7 +182,7 @@ static void judge_left_sites(const struct program *program)
 	uaio_finding_fix(finding, "program",
 			 "%suse a build with liburing as a "
 			 "library",
-			 has_trap ? "start it by uaio run --trap, or " : "");
+			 may_trap(program) ? RUN_TRAPPED : "");
 }
 
 /*
@@ -207,11 +216,13 @@ static void warn_of_sites(const struct program *program, const char *users)
 		program->findings, UAIO_WARN, "io_uring",
 		"%s: not served, as code must not be changed here", users);
 
-	uaio_finding_fix(finding,
-			 program->machine->nr_filters > 0 ? "seccomp" : "other",
-			 "allow mprotect with PROT_EXEC "
-			 "(MemoryDenyWriteExecute=no), or use a build with "
-			 "liburing as a library");
+	uaio_finding_fix(
+		finding, program->machine->nr_filters > 0 ? "seccomp" : "other",
+		"%sallow mprotect with PROT_EXEC "
+		"(MemoryDenyWriteExecute=no), or use a build with "
+		"liburing as a library",
+		may_trap(program) ? "start it by uaio run --trap=always, or "
+				  : "");
 }
 
 static void judge_uring(const struct program *program)
@@ -262,11 +273,7 @@ static void judge_uring(const struct program *program)
 static void judge_unknown(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
-	bool is_seen = uses->users[UAIO_USE_LIBAIO][0] ||
-		       uses->users[UAIO_USE_LIBURING][0] ||
-		       uses->users[UAIO_USE_POSIX][0] ||
-		       uses->users[UAIO_USE_SITES][0] ||
-		       uses->users[UAIO_USE_AIO_SITES][0];
+	bool is_seen = uaio_uses_show_any(uses);
 	bool may_call = uses->users[UAIO_USE_SYSCALL][0];
 	bool may_load = uses->users[UAIO_USE_DLOPEN][0];
 	struct uaio_finding *finding;
@@ -278,6 +285,13 @@ static void judge_unknown(const struct program *program)
 			  "does");
 	if (is_seen || !program->can_be_loaded)
 		return;
+	if (uses->may_call_any && may_trap(program)) {
+		uaio_find(program->findings, UAIO_PASS, "interfaces",
+			  "no asynchronous interface can be seen, but its own "
+			  "instructions may call any: uaio run --trap --stats "
+			  "shows what it does");
+		return;
+	}
 	if (may_call || may_load) {
 		uaio_find(program->findings, UAIO_PASS, "interfaces",
 			  "no asynchronous interface can be seen, but it %s "

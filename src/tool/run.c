@@ -28,6 +28,7 @@
 #include "tool/tool.h"
 #include "tool/trapped.h"
 #include "tool/trial.h"
+#include "tool/uses.h"
 
 /* uaio_flags_next() returns this and up for long options, characters for short. */
 enum { FIRST_LONG = 256 };
@@ -424,6 +425,22 @@ static int run_trapped(const struct uaio_target *target, const char *path,
 	return uaio_search_diag(argv[0], r);
 }
 
+/*
+ * Have the program have the trap, if its file, or those of its libraries, show calls that
+ * a library in front of it does not serve, and there is a trap.
+ */
+static void choose_trap(const char *dir, struct uaio_target *target)
+{
+	static struct uaio_uses uses;
+
+	/* The file of a script's script is not known, and libaio's names are the library's. */
+	if (target->needs_trap || target->nr_scripts > 1 ||
+	    uaio_trapped_try() || uaio_preload_set(dir))
+		return;
+	target->needs_trap = !uaio_uses_read(target->file, true, &uses) &&
+			     uaio_uses_want_trap(&uses);
+}
+
 int uaio_run_main(int argc, char **argv)
 {
 	static struct uaio_target target;
@@ -457,6 +474,8 @@ int uaio_run_main(int argc, char **argv)
 		status = set_environment(&settings, dir);
 	if (status)
 		return status;
+	if (settings.values[UAIO_OPTION_TRAP] == UAIO_TRAP_AUTO)
+		choose_trap(dir, &target);
 
 	if (settings.values[UAIO_OPTION_VERBOSE])
 		fprintf(stderr,

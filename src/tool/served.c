@@ -11,14 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io_uring.h"
 #include "options/options.h"
 #include "tool/children.h"
+#include "tool/trapped.h"
 
 enum { PATIENCE_S = 30 };
 
@@ -146,30 +145,6 @@ static int try_posix(int fd)
 				     : EIO;
 }
 
-#if defined(__x86_64__)
-
-/* What `uaio run --trap` asks first. */
-static int try_trap(void)
-{
-	enum {
-		HAS_FSGSBASE = 1 << 1, /* of AT_HWCAP2 */
-		SET_DISPATCH = 59,     /* PR_SET_SYSCALL_USER_DISPATCH */
-	};
-
-	if (!(getauxval(AT_HWCAP2) & HAS_FSGSBASE))
-		return ENOSYS;
-	return prctl(SET_DISPATCH, 0, 0, 0, 0) < 0 ? errno : 0;
-}
-
-#else
-
-static int try_trap(void)
-{
-	return ENOSYS;
-}
-
-#endif
-
 /* Context: a child that is made anew behind each one that was ended. */
 static int try_door(struct memory *memory, enum uaio_served_id id)
 {
@@ -186,7 +161,7 @@ static int try_door(struct memory *memory, enum uaio_served_id id)
 	switch (id) {
 	case UAIO_SERVED_AIO: ret = try_aio(fd); break;
 	case UAIO_SERVED_URING: ret = try_uring(); break;
-	case UAIO_SERVED_TRAP: ret = try_trap(); break;
+	case UAIO_SERVED_TRAP: ret = uaio_trapped_try(); break;
 	default: ret = try_posix(fd); break;
 	}
 	(void)close(fd);

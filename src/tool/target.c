@@ -50,14 +50,15 @@ static bool is_foreign_loader(const char *path)
  * Refuses a program without PT_INTERP as static, unless it is the loader
  * itself, run as a command.
  */
-static int check_static(const char *who, const char *path, bool may_trap)
+static int check_static(const char *who, const char *path,
+			enum uaio_trap_when when)
 {
 	char real[PATH_MAX];
 
 	if (realpath(path, real) &&
 	    uaio_has_prefix(uaio_base_name(real), "ld-linux"))
 		return 0;
-	if (may_trap)
+	if (when)
 		return NEEDS_TRAP;
 	return uaio_diag(EXIT_REFUSED,
 			 "%s is statically linked, so that no library can "
@@ -66,13 +67,14 @@ static int check_static(const char *who, const char *path, bool may_trap)
 			 who);
 }
 
-static int check_loader(const char *who, const char *loader, bool may_trap)
+static int check_loader(const char *who, const char *loader,
+			enum uaio_trap_when when)
 {
 	char real[PATH_MAX];
 
 	if (is_foreign_loader(loader) ||
 	    (realpath(loader, real) && is_foreign_loader(real))) {
-		if (may_trap)
+		if (when)
 			return NEEDS_TRAP;
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is built for another C library (its "
@@ -83,7 +85,7 @@ static int check_loader(const char *who, const char *loader, bool may_trap)
 	if (access(loader, F_OK) < 0)
 		return uaio_diag(EXIT_NOT_FOUND, "%s: its loader %s: %s", who,
 				 loader, strerror(errno));
-	return 0;
+	return when == UAIO_TRAP_ALWAYS ? NEEDS_TRAP : 0;
 }
 
 /*
@@ -92,7 +94,7 @@ static int check_loader(const char *who, const char *loader, bool may_trap)
  * the rest depends on them.
  */
 static int check_elf(const char *who, const char *path, int fd,
-		     const ElfW(Ehdr) * elf, bool may_trap)
+		     const ElfW(Ehdr) * elf, enum uaio_trap_when when)
 {
 	char loader[PATH_MAX];
 
@@ -110,8 +112,8 @@ static int check_elf(const char *who, const char *path, int fd,
 				 who);
 
 	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
-	case 0: return check_loader(who, loader, may_trap);
-	case -ENOENT: return check_static(who, path, may_trap);
+	case 0: return check_loader(who, loader, when);
+	case -ENOENT: return check_static(who, path, when);
 	default: return 0; /* the exec will fail, and report why */
 	}
 }
@@ -165,7 +167,7 @@ static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 
 /* Return: 0, NEEDS_TRAP, -ENOEXEC if it is a script, or the exit status after a message. */
 static int check_file(const char *who, const char *path, struct head *head,
-		      bool may_trap)
+		      enum uaio_trap_when when)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int r;
@@ -177,7 +179,7 @@ static int check_file(const char *who, const char *path, struct head *head,
 	if (is_elf(head)) {
 		r = check_secure(who, path);
 		if (!r)
-			r = check_elf(who, path, fd, &head->elf, may_trap);
+			r = check_elf(who, path, fd, &head->elf, when);
 	}
 	close(fd);
 	return r;
@@ -194,7 +196,7 @@ static int check_depth(const char *who, int nr_scripts)
 			 who);
 }
 
-int uaio_target_check(const char *path, bool may_trap,
+int uaio_target_check(const char *path, enum uaio_trap_when when,
 		      struct uaio_target *ret_target)
 {
 	char *file = ret_target->file, who[2 * PATH_MAX + 32];
@@ -206,7 +208,7 @@ int uaio_target_check(const char *path, bool may_trap,
 	snprintf(who, sizeof(who), "%s", path);
 	for (int i = 0; i <= MAX_SCRIPTS; i++) {
 		ret_target->nr_scripts = i;
-		r = check_file(who, file, &head, may_trap);
+		r = check_file(who, file, &head, when);
 		if (r == NEEDS_TRAP) {
 			ret_target->needs_trap = true;
 			return check_depth(who, i);

@@ -13,9 +13,11 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "options/options.h"
+
 /* How a program is to be run. */
 struct uaio_target {
-	/* The library cannot be loaded into it: it needs the trap. */
+	/* It is to have the trap: the library cannot be loaded into it, as a rule. */
 	bool needs_trap;
 	char file[PATH_MAX]; /* what is executed: a script's interpreter */
 	char word
@@ -26,11 +28,11 @@ struct uaio_target {
 /*
  * Examines @path or, if it is a script, its interpreter. A file that cannot be
  * read passes, unless it is set to run with privilege. What needs the trap passes
- * if @may_trap.
+ * unless @when is off; with "always", all of this processor's programs need it.
  *
  * Return: 0, or the exit status after a message.
  */
-int uaio_target_check(const char *path, bool may_trap,
+int uaio_target_check(const char *path, enum uaio_trap_when when,
 		      struct uaio_target *ret_target);
 
 /* The file that is executed for @path: itself or, if it is a script, what

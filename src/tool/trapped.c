@@ -8,10 +8,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/sys.h"
 #include "tool/tool.h"
+
+#if defined(__x86_64__)
+
+int uaio_trapped_try(void)
+{
+	enum {
+		HAS_FSGSBASE = 1 << 1, /* of AT_HWCAP2 */
+		SET_DISPATCH = 59,     /* PR_SET_SYSCALL_USER_DISPATCH */
+	};
+
+	if (!(getauxval(AT_HWCAP2) & HAS_FSGSBASE))
+		return ENOSYS;
+	return prctl(SET_DISPATCH, 0, 0, 0, 0) < 0 ? errno : 0;
+}
+
+#else
+
+int uaio_trapped_try(void)
+{
+	return ENOSYS;
+}
+
+#endif
 
 int uaio_trapped_exec(const char *path, char **argv)
 {

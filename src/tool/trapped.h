@@ -24,6 +24,9 @@
  */
 #define UAIO_TRAP_CHILD "UAIO_TRAP_CHILD"
 
+/* Return: 0, or an errno if the processor or the kernel has no trap, or a filter refuses. */
+int uaio_trapped_try(void);
+
 /* Execute this command so that it becomes the program. Return: -errno. */
 int uaio_trapped_exec(const char *path, char **argv);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "patch/find.h"
+#include "patch/scan.h"
 #include "tool/image.h"
 #include "tool/needed.h"
 
@@ -98,6 +99,7 @@ static void look_at_sites(const struct object *object,
 	struct uaio_site sites[SITES_MAX];
 	size_t nr_left, nr_aio = 0;
 	size_t nr = uaio_find_sites(&image->object, sites, SITES_MAX, &nr_left);
+	struct uaio_own_calls calls = { 0 };
 
 	object->uses->nr_sites += (unsigned)nr;
 	object->uses->nr_sites_left += (unsigned)nr_left;
@@ -109,6 +111,10 @@ static void look_at_sites(const struct object *object,
 		nr_aio += nr_left;
 	}
 	object->uses->nr_aio_sites += (unsigned)nr_aio;
+	if (!object->is_library) {
+		uaio_scan_object(&image->object, &calls);
+		object->uses->may_call_any = calls.has_any;
+	}
 	if (nr_aio)
 		add_user(object->uses, UAIO_USE_AIO_SITES, object->name);
 }
@@ -143,6 +149,20 @@ static void see_library(void *arg, const char *name, const char *path)
 	else
 		(void)snprintf(object.uses->missing + len, UAIO_USERS_MAX - len,
 			       "%s%s", len ? ", " : "", name);
+}
+
+bool uaio_uses_show_any(const struct uaio_uses *uses)
+{
+	for (int use = 0; use < UAIO_USE_SYSCALL; use++)
+		if (uses->users[use][0])
+			return true;
+	return false;
+}
+
+bool uaio_uses_want_trap(const struct uaio_uses *uses)
+{
+	return uses->nr_sites_left || uses->nr_aio_sites ||
+	       (uses->may_call_any && !uaio_uses_show_any(uses));
 }
 
 int uaio_uses_read(const char *path, bool can_be_loaded,

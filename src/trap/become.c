@@ -61,14 +61,12 @@ static const char *map_files(const char *path)
 
 	if (cause)
 		return cause;
-	uaio_trap_may_change(program.code_low, program.code_high);
 	if (program.loader[0]) {
 		cause = uaio_trap_image_map(program.loader,
 					    program.high + LOADER_DISTANCE,
 					    &loader);
 		if (cause)
 			return "its loader cannot be mapped";
-		uaio_trap_may_change(loader.code_low, loader.code_high);
 		if (loader.low > high && loader.high - low < INT32_MAX / 2)
 			high = loader.high;
 	}
@@ -204,6 +202,8 @@ static const char *begin(const struct uaio_trap_start *start)
 
 	if (!self)
 		return "there is no memory for its thread";
+	uaio_trap_may_change(program.code_low, program.code_high);
+	uaio_trap_may_change(loader.code_low, loader.code_high);
 	uaio_trap_exec_begin(start->ops, start->envp);
 	uaio_trap_heap_begin();
 	uaio_trap_calls_begin(start->ops,

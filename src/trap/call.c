@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -77,6 +79,8 @@ static const uint16_t numbers[] = {
 	SYS_mmap,
 	SYS_munmap,
 	SYS_mremap,
+	SYS_mprotect,
+	SYS_pkey_mprotect,
 	SYS_poll,
 	SYS_ppoll,
 	SYS_select,
@@ -268,16 +272,6 @@ static long give_stack(struct uaio_trap_thread *self, const long a[6])
 	return uaio_trap_sigaltstack(self, a, &ret) ? ret : pass(self);
 }
 
-static long unmap(struct uaio_trap_thread *self, const long a[6])
-{
-	long ret = calls.ops->call(SYS_munmap, a);
-
-	if (ret == 0)
-		uaio_trap_lend_if_unmapped(self, (uint64_t)a[0],
-					   (uint64_t)a[1]);
-	return ret;
-}
-
 /*
  * Threads and processes
  */
@@ -443,6 +437,64 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 	return (long)bytes;
 }
 
+/*
+ * Memory: which of it is code that may be changed
+ */
+
+/* Return: how many bytes of the mapping the file has; a page behind it is a fault. */
+static uint64_t file_bytes(const long a[6])
+{
+	const uint64_t bytes = (uint64_t)a[1], offset = (uint64_t)a[5];
+	struct stat st;
+
+	if (sys_fstat((int)a[4], &st) < 0 || offset >= (uint64_t)st.st_size)
+		return 0;
+	return (uint64_t)st.st_size - offset < bytes
+		       ? (uint64_t)st.st_size - offset
+		       : bytes;
+}
+
+static long map(const long a[6])
+{
+	const long protection = PROT_READ | PROT_WRITE | PROT_EXEC;
+	long ret;
+
+	if (a[3] & MAP_FIXED)
+		uaio_trap_may_not_change((uint64_t)a[0],
+					 (uint64_t)a[0] + (uint64_t)a[1]);
+	ret = calls.ops->call(SYS_mmap, a);
+	if (!sys_is_map_error((void *)ret) &&
+	    (a[2] & protection) == (PROT_READ | PROT_EXEC) &&
+	    (a[3] & MAP_TYPE) == MAP_PRIVATE && !(a[3] & MAP_ANONYMOUS))
+		uaio_trap_may_change((uint64_t)ret,
+				     (uint64_t)ret + file_bytes(a));
+	return ret;
+}
+
+static long unmap(struct uaio_trap_thread *self, const long a[6])
+{
+	long ret;
+
+	uaio_trap_may_not_change((uint64_t)a[0],
+				 (uint64_t)a[0] + (uint64_t)a[1]);
+	ret = calls.ops->call(SYS_munmap, a);
+	if (ret == 0)
+		uaio_trap_lend_if_unmapped(self, (uint64_t)a[0],
+					   (uint64_t)a[1]);
+	return ret;
+}
+
+static long change_memory(struct uaio_trap_thread *self, long nr,
+			  const long a[6])
+{
+	uaio_trap_may_not_change((uint64_t)a[0],
+				 (uint64_t)a[0] + (uint64_t)a[1]);
+	if (nr == SYS_mremap && a[3] & MREMAP_FIXED)
+		uaio_trap_may_not_change((uint64_t)a[4],
+					 (uint64_t)a[4] + (uint64_t)a[2]);
+	return nr == SYS_mremap ? calls.ops->call(nr, a) : pass(self);
+}
+
 /* Return: whether it is a call of kernel AIO or of io_uring. */
 static bool is_aio(long nr)
 {
@@ -472,6 +524,10 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 	case SYS_seccomp: return filter(nr, a);
 	case SYS_readlink: return read_link(self, a, 0);
 	case SYS_readlinkat: return read_link(self, a, 1);
+	case SYS_mmap: return map(a);
+	case SYS_mremap:
+	case SYS_mprotect:
+	case SYS_pkey_mprotect: return change_memory(self, nr, a);
 	case SYS_poll:
 	case SYS_ppoll:
 	case SYS_select:

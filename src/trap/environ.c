@@ -64,6 +64,12 @@ void uaio_trap_environ_begin(char **envp)
 		loaders.is_complete = false;
 }
 
+bool uaio_trap_environ_wants_all(void)
+{
+	return loaders.switched &&
+	       !strcmp(loaders.switched, "UAIO_TRAP=always");
+}
+
 void uaio_trap_environ_hidden(char **envp)
 {
 	for (unsigned i = 0; *envp && i < loaders.nr; envp++) {

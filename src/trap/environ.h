@@ -27,6 +27,9 @@ struct uaio_trap_environ {
 /* envp: as the process was given it. */
 void uaio_trap_environ_begin(char **envp);
 
+/* Return: whether programs are to have the trap that a library can be loaded into. */
+bool uaio_trap_environ_wants_all(void);
+
 /* The loader's variables are as they are in envp now. */
 void uaio_trap_environ_hidden(char **envp);
 

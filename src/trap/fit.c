@@ -18,6 +18,7 @@
 #include "base/calls.h"
 #include "base/loader.h"
 #include "base/sys.h"
+#include "trap/environ.h"
 #include "trap/image.h"
 
 enum {
@@ -122,7 +123,10 @@ static bool is_known(int fd)
 	return false;
 }
 
-/* Return: whether no library can be loaded into a program, and its loader is there. */
+/*
+ * Return: whether no library can be loaded into a program, or all are to have the trap;
+ * and its loader is there.
+ */
 static bool needs_trap(int fd, const char *path)
 {
 	char loader[PATH_MAX];
@@ -137,7 +141,8 @@ static bool needs_trap(int fd, const char *path)
 	case 0: break;
 	default: return false;
 	}
-	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))
+	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-") &&
+	    !uaio_trap_environ_wants_all())
 		return false;
 	loader_fd = open_to_read(loader);
 	if (loader_fd >= 0)

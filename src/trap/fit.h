@@ -15,8 +15,9 @@
 void uaio_trap_fit_begin(void);
 
 /*
- * Return: whether no library can be loaded into the file, the process may execute it, it
- * gains no privilege, and our own file would be loaded as it was. In doubt, false.
+ * Return: whether no library can be loaded into the file, or all programs are to have the
+ * trap; the process may execute it, it gains no privilege, and our own file would be
+ * loaded as it was. In doubt, false.
  */
 bool uaio_trap_fits(const char *path);
 

@@ -138,9 +138,12 @@ static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 				      protection(ph->p_flags),
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)))
 		return false;
-	/* As in the kernel, a page that cannot be written has what is there. */
+	/*
+	 * As in the kernel, to the end of the page, of which glibc's loader knows, and a
+	 * page that cannot be written has what is there.
+	 */
 	if (start < behind && ph->p_flags & PF_W)
-		memset((void *)start, 0, (end < behind ? end : behind) - start);
+		memset((void *)start, 0, behind - start);
 	return true;
 }
 

@@ -16,10 +16,13 @@ enum {
 	PROBES = 64,
 	PAGE = 4096,
 	NEAR = 127, /* bytes that a short jump reaches */
+	SHORT_BYTES = 2,
+	FAR = 2 * (NEAR + SHORT_BYTES), /* what two of them reach */
 	JUMP_BYTES = 5,
 	CODE_BYTES = PAGE, /* for what is copied once */
 	HOP_BYTES = 16,
-	CHANGED_MAX = 2,
+	CODES_MAX = 512, /* mappings of code that may be changed */
+	HOPS_MAX = 8,    /* memory with hops */
 	STEP = 1 << 24,
 	HINTS = 96,
 	REACH = 0x7ff00000,
@@ -50,13 +53,14 @@ extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 
 extern uint64_t uaio_trap_deliver_at __attribute__((visibility("hidden")));
 
+/* Below is_changing, an atomic that one thread at a time holds. */
 static struct {
-	uint8_t *hops;        /* near the program: a jump to each slot */
-	uint32_t is_changing; /* atomic: one thread at a time */
-	unsigned nr_changed;
+	uint32_t is_changing;
+	unsigned nr_hops, nr_codes;
+	uint8_t *hops[HOPS_MAX]; /* near code: a jump to each slot */
 	struct {
 		uint64_t low, high;
-	} changed[CHANGED_MAX];
+	} codes[CODES_MAX];
 } sites;
 
 void uaio_trap_code_range(uint64_t *ret_offset, uint64_t *ret_length)
@@ -75,19 +79,6 @@ static uint8_t *code_of(unsigned i)
 	return slot_code + CODE_BYTES + (size_t)i * SLOT_BYTES;
 }
 
-static uint8_t *hop_of(unsigned i)
-{
-	return sites.hops + (size_t)i * HOP_BYTES;
-}
-
-void uaio_trap_may_change(uint64_t low, uint64_t high)
-{
-	if (sites.nr_changed == CHANGED_MAX)
-		return;
-	sites.changed[sites.nr_changed].low = low;
-	sites.changed[sites.nr_changed++].high = high;
-}
-
 /*
  * Making slots
  */
@@ -102,8 +93,6 @@ static void put_distance(uint8_t *next, const void *to)
 
 static void make_slot(unsigned i)
 {
-	/* jmp *2(%rip): the address is behind two bytes of nothing. */
-	static const uint8_t hop[] = { 0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc };
 	uint8_t *code = code_of(i);
 	struct slot *slot = &slots[i];
 
@@ -113,8 +102,17 @@ static void make_slot(unsigned i)
 	put_distance(code + (uaio_trap_slot_ret - uaio_trap_slot), &slot->ret);
 	slot->pass = (uintptr_t)code +
 		     (uint64_t)(uaio_trap_slot_pass - uaio_trap_slot);
-	memcpy(hop_of(i), hop, sizeof(hop));
-	memcpy(hop_of(i) + sizeof(hop), &code, sizeof(code));
+}
+
+static void make_hop(uint8_t *hops, unsigned i)
+{
+	/* jmp *2(%rip): the address is behind two bytes of nothing. */
+	static const uint8_t hop[] = { 0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc };
+	const uint8_t *code = code_of(i);
+
+	hops += (size_t)i * HOP_BYTES;
+	memcpy(hops, hop, sizeof(hop));
+	memcpy(hops + sizeof(hop), &code, sizeof(code));
 }
 
 static bool is_within_reach(uint64_t start, uint64_t end, uint64_t low,
@@ -151,13 +149,28 @@ static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 	return NULL;
 }
 
-bool uaio_trap_slots_make(uint64_t low, uint64_t high)
+/* Return: memory with a hop to each slot, near [low, high), or NULL. */
+static uint8_t *make_hops(uint64_t low, uint64_t high)
 {
 	const size_t bytes = SLOTS * HOP_BYTES;
+	uint8_t *hops = near_memory(bytes, low, high);
 
-	sites.hops = near_memory(bytes, low, high);
-	if (!sites.hops)
+	if (!hops)
+		return NULL;
+	for (unsigned i = 0; i < SLOTS; i++)
+		make_hop(hops, i);
+	if (sys_mprotect_exec(hops, bytes, PROT_READ | PROT_EXEC) == 0)
+		return hops;
+	(void)sys_munmap(hops, bytes);
+	return NULL;
+}
+
+bool uaio_trap_slots_make(uint64_t low, uint64_t high)
+{
+	sites.hops[0] = make_hops(low, high);
+	if (!sites.hops[0])
 		return false;
+	sites.nr_hops = 1;
 	memcpy(slot_code, uaio_trap_code,
 	       (size_t)(uaio_trap_code_end - uaio_trap_code));
 	for (unsigned i = 0; i < SLOTS; i++)
@@ -165,8 +178,87 @@ bool uaio_trap_slots_make(uint64_t low, uint64_t high)
 	uaio_trap_deliver_at = uaio_trap_code_at(uaio_trap_deliver);
 	(void)uaio_sys6(SYS_membarrier, REGISTER_SYNC_CORE, 0, 0, 0, 0, 0);
 	return sys_mprotect_exec(slot_code, sizeof(slot_code),
-				 PROT_READ | PROT_EXEC) == 0 &&
-	       sys_mprotect_exec(sites.hops, bytes, PROT_READ | PROT_EXEC) == 0;
+				 PROT_READ | PROT_EXEC) == 0;
+}
+
+/*
+ * Code that may be changed
+ */
+
+/* Return: whether the caller may; a process with the program's memory may not (I4). */
+static bool begin_codes(void)
+{
+	uint32_t free = 0;
+
+	if (sys_getpid() != uaio_trap_pid())
+		return false;
+	/* Who has it, has it for one change. */
+	/* [MB:place] acquire: pairs with the release in end_codes(). */
+	while (!cas_acquire(&sites.is_changing, &free, 1)) {
+		free = 0;
+		(void)uaio_sys6(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	}
+	return true;
+}
+
+static void end_codes(void)
+{
+	/* [MB:place] release: pairs with the acquire in begin_codes(). */
+	store_release(&sites.is_changing, 0);
+}
+
+static void add_code(uint64_t low, uint64_t high)
+{
+	if (low >= high || sites.nr_codes == CODES_MAX)
+		return;
+	sites.codes[sites.nr_codes].low = low;
+	sites.codes[sites.nr_codes++].high = high;
+}
+
+static bool has_hops(uint64_t low, uint64_t high)
+{
+	for (unsigned i = 0; i < sites.nr_hops; i++)
+		if (is_within_reach((uintptr_t)sites.hops[i],
+				    (uintptr_t)sites.hops[i] +
+					    SLOTS * HOP_BYTES,
+				    low, high))
+			return true;
+	return false;
+}
+
+void uaio_trap_may_change(uint64_t low, uint64_t high)
+{
+	if (low >= high || !begin_codes())
+		return;
+	if (!has_hops(low, high) && sites.nr_hops < HOPS_MAX) {
+		sites.hops[sites.nr_hops] = make_hops(low, high);
+		sites.nr_hops += sites.hops[sites.nr_hops] != NULL;
+	}
+	add_code(low, high);
+	end_codes();
+}
+
+void uaio_trap_may_not_change(uint64_t low, uint64_t high)
+{
+	high = (high + PAGE - 1) & ~(PAGE - 1ull);
+	if (low >= high || !begin_codes())
+		return;
+	for (unsigned i = sites.nr_codes; i-- > 0;) {
+		const uint64_t first = sites.codes[i].low;
+		const uint64_t end = sites.codes[i].high;
+
+		if (end <= low || first >= high)
+			continue;
+		sites.codes[i] = sites.codes[--sites.nr_codes];
+		add_code(first, low);
+		add_code(high, end);
+	}
+	end_codes();
+}
+
+void uaio_trap_forget_changing(void)
+{
+	store_relaxed(&sites.is_changing, 0);
 }
 
 /*
@@ -175,11 +267,24 @@ bool uaio_trap_slots_make(uint64_t low, uint64_t high)
 
 FOREIGN static bool may_change(uint64_t site)
 {
-	for (unsigned i = 0; i < sites.nr_changed; i++)
-		if (site >= sites.changed[i].low &&
-		    site + NEAR + 32 < sites.changed[i].high)
+	for (unsigned i = 0; i < sites.nr_codes; i++)
+		if (site >= sites.codes[i].low &&
+		    site + FAR + 32 < sites.codes[i].high)
 			return true;
 	return false;
+}
+
+/* Return: the hop to the slot that a jump in the padding reaches, or NULL. */
+FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
+{
+	for (unsigned i = 0; i < sites.nr_hops; i++) {
+		const uint8_t *hop = sites.hops[i] + (size_t)slot * HOP_BYTES;
+		const int64_t distance = hop - padding;
+
+		if (distance > -REACH && distance < REACH)
+			return hop;
+	}
+	return NULL;
 }
 
 /* Return: whether the instruction never goes on to the next. */
@@ -235,42 +340,92 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 	return 0;
 }
 
-/* Return: where the jump to the slot may be; NULL if nowhere. */
-FOREIGN static uint8_t *find_padding(uint8_t *site)
+/* Padding behind a place: where the jump to the hop may be, and a jump to that one. */
+struct way {
+	uint8_t *padding;
+	size_t bytes;   /* of padding */
+	uint8_t *relay; /* padding that is too small, in between; or NULL */
+	size_t relay_bytes;
+};
+
+/* Return: whether a short jump that ends at `from` reaches `to`. */
+FOREIGN static bool is_near(const uint8_t *from, const uint8_t *to)
 {
-	uint8_t *at = site + 2, *end = site + 2 + NEAR + JUMP_BYTES;
+	return to - from <= NEAR;
+}
+
+/* Return: whether there is a way from the place to a hop. */
+FOREIGN static bool find_way(uint8_t *site, struct way *way)
+{
+	uint8_t *at = site + SHORT_BYTES, *end = at + FAR;
 	bool has_ended = false;
 
+	*way = (struct way){ 0 };
 	while (at + JUMP_BYTES <= end) {
 		size_t padding = padding_at(at, (size_t)(end + 16 - at));
 		size_t length;
 
 		if (padding && has_ended) {
-			if (padding >= JUMP_BYTES)
-				return at;
+			const bool is_from_site =
+				is_near(site + SHORT_BYTES, at);
+
+			if (padding >= JUMP_BYTES) {
+				way->padding = at;
+				way->bytes = padding;
+				if (is_from_site)
+					way->relay = NULL;
+				return is_from_site ||
+				       (way->relay &&
+					is_near(way->relay + SHORT_BYTES, at));
+			}
+			if (is_from_site && padding >= SHORT_BYTES) {
+				way->relay = at;
+				way->relay_bytes = padding;
+			}
 			at += padding;
 			continue;
 		}
 		length = *at == 0xcc ? 1
 				     : uaio_insn_length(at, (size_t)(end - at));
 		if (!length)
-			return NULL;
+			return false;
 		has_ended = is_last(at, length);
 		at += length;
 	}
-	return NULL;
+	return false;
 }
 
-FOREIGN static void write_jumps(uint8_t *site, uint8_t *padding,
+/* What is left of padding is padding, too. Atomic: no memset(), which may be bound late. */
+FOREIGN static void fill(uint8_t *from, const uint8_t *end)
+{
+	while (from < end)
+		store_relaxed(from++, 0xcc);
+}
+
+/* A short jump, as the kernel's two bytes of `syscall` have room for. */
+FOREIGN static uint16_t short_jump(const uint8_t *from, const uint8_t *to)
+{
+	return (uint16_t)(0xeb | (unsigned)(to - (from + SHORT_BYTES)) << 8);
+}
+
+FOREIGN static void write_jumps(uint8_t *site, const struct way *way,
 				const uint8_t *hop)
 {
+	uint8_t *padding = way->padding;
 	int32_t distance = (int32_t)(hop - (padding + JUMP_BYTES));
-	uint16_t jump =
-		(uint16_t)(0xeb | (unsigned)(padding - (site + 2)) << 8);
+	uint16_t jump = short_jump(site, way->relay ? way->relay : padding);
 
 	padding[0] = 0xe9;
 	for (unsigned i = 0; i < 4; i++)
 		padding[1 + i] = (uint8_t)((uint32_t)distance >> (8 * i));
+	fill(padding + JUMP_BYTES, padding + way->bytes);
+	if (way->relay) {
+		const uint16_t to_padding = short_jump(way->relay, padding);
+
+		way->relay[0] = (uint8_t)to_padding;
+		way->relay[1] = (uint8_t)(to_padding >> 8);
+		fill(way->relay + SHORT_BYTES, way->relay + way->relay_bytes);
+	}
 	__asm__ volatile("" ::: "memory");
 	/* The other processors are to have nothing of the padding's old bytes. */
 	if (!uaio_trap_is_alone() &&
@@ -283,52 +438,52 @@ FOREIGN static void write_jumps(uint8_t *site, uint8_t *padding,
 			 : "memory");
 }
 
-FOREIGN static void change(uint8_t *site, const uint8_t *hop)
+FOREIGN static void change(uint8_t *site, unsigned slot)
 {
 	uintptr_t first = (uintptr_t)site & ~(PAGE - 1ul), last;
 	const int code = PROT_READ | PROT_EXEC;
-	uint8_t *padding;
-	int64_t distance;
+	const uint8_t *hop;
+	struct way way;
 
 	if (site[0] != 0x0f || site[1] != 0x05)
 		return;
 	/* Of two words another thread may find one changed. */
 	if (((uintptr_t)site & 7) == 7 && !uaio_trap_is_alone())
 		return;
-	padding = find_padding(site);
-	if (!padding)
+	if (!find_way(site, &way))
 		return;
-	distance = hop - padding;
-	if (distance < -REACH || distance > REACH)
+	hop = hop_near(way.padding, slot);
+	if (!hop)
 		return;
-	last = ((uintptr_t)padding + JUMP_BYTES - 1) & ~(PAGE - 1ul);
+	last = ((uintptr_t)way.padding + way.bytes - 1) & ~(PAGE - 1ul);
 	if (uaio_sys_raw(SYS_mprotect, (long)first, (long)(last - first + PAGE),
 			 code | PROT_WRITE, 0, 0, 0) < 0)
 		return;
-	write_jumps(site, padding, hop);
+	write_jumps(site, &way, hop);
 	(void)uaio_sys_raw(SYS_mprotect, (long)first,
 			   (long)(last - first + PAGE), code, 0, 0, 0);
 }
 
-FOREIGN static void try_to_change(struct slot *slot, const uint8_t *hop)
+FOREIGN static void try_to_change(unsigned at)
 {
+	struct slot *slot = &slots[at];
 	uint32_t free = 0;
 
 	if (load_relaxed(&slot->is_tried))
 		return;
-	if (!may_change(slot->site)) {
-		store_relaxed(&slot->is_tried, 1);
+	/* I4; a child of fork() comes to be the records' process with its first call. */
+	if (uaio_sys_raw(SYS_getpid, 0, 0, 0, 0, 0, 0) != uaio_trap_pid())
 		return;
-	}
 	/* Another thread is at it: the next trap may try again. */
-	/* [MB:place] acquire: pairs with the release below. */
+	/* [MB:place] acquire: pairs with the releases below and in end_codes(). */
 	if (!cas_acquire(&sites.is_changing, &free, 1))
 		return;
 	if (!load_relaxed(&slot->is_tried)) {
 		store_relaxed(&slot->is_tried, 1);
-		change((uint8_t *)slot->site, hop);
+		if (may_change(slot->site))
+			change((uint8_t *)slot->site, at);
 	}
-	/* [MB:place] release: pairs with the acquire above. */
+	/* [MB:place] release: pairs with the acquires above and in begin_codes(). */
 	store_release(&sites.is_changing, 0);
 }
 
@@ -345,7 +500,7 @@ FOREIGN uint64_t uaio_trap_slot_of(uint64_t site)
 		if (!cas_relaxed(&slot->site, &found, site) && found != site)
 			continue;
 		store_relaxed(&slot->ret, site + 2);
-		try_to_change(slot, hop_of(at));
+		try_to_change(at);
 		return (uintptr_t)code_of(at);
 	}
 	return 0;

@@ -6,14 +6,19 @@
  * the place. All slots are made when the program begins; of a new place, only data
  * are written. When a place has raised the trap, its instruction becomes a jump of
  * the same two bytes to padding behind a function nearby, in which there is then a
- * jump to a hop, which is memory that both can reach, and it to the slot. So whoever is just behind the place, or returns there from a
+ * jump to a hop, which is memory that both can reach, and it to the slot. Or, if that
+ * padding is too far away for two bytes, to smaller padding in between, in which there is
+ * then such a jump to it. So whoever is just behind the place, or returns there from a
  * call, finds what was there.
  *
  *   I1  A place has one slot for ever. Several threads may find it new at once, and
  *       write the same.
  *   I2  Padding is taken only if all instructions from the place to it are known,
  *       and the last one does not go on to it.
- *   I3  Only code of the program's files is changed: not what it has made itself.
+ *   I3  Only code of the program's files is changed, as it maps them: not what it has
+ *       made itself, nor what it may write.
+ *   I4  Only threads of the program's change places, not another process with its
+ *       memory, which may be killed in between.
  *
  * Tested by test/trap.
  */
@@ -55,8 +60,17 @@ void uaio_trap_code_range(uint64_t *ret_offset, uint64_t *ret_length);
 /* Return: the address of a part of entry.S's code that is copied. */
 uint64_t uaio_trap_code_at(const uint8_t *part);
 
-/* Code of the program's files: it may be changed. There are at most two. */
+/*
+ * Code of the program's files is in [low, high): it may be changed.
+ * Context: the library's fs, as for the two below.
+ */
 void uaio_trap_may_change(uint64_t low, uint64_t high);
+
+/* That memory is to be something else: what is code in it may not be changed. */
+void uaio_trap_may_not_change(uint64_t low, uint64_t high);
+
+/* In a child of fork(). */
+void uaio_trap_forget_changing(void);
 
 /*
  * The slot of a place; the place may be changed.

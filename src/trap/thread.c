@@ -298,6 +298,7 @@ static void become_child(struct uaio_trap_thread *self)
 	self->next = NULL;
 	uaio_trap_forget_lock();
 	uaio_trap_heap_forget_lock();
+	uaio_trap_forget_changing();
 	(void)uaio_sys6(SYS_prctl, SET_DISPATCH, 1, (long)self->offset,
 			(long)self->length, (long)&self->selector, 0);
 }

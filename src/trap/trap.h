@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that no library can be loaded into: static ones, and those of another C
- * library
+ * Programs that have the trap: static ones and those of another C library, into which no
+ * library can be loaded, and any others whose own instructions make system calls
  *
- * The library is loaded into a program of ours, which then becomes such a program: it
- * maps it as the kernel would (image.h), and goes to its beginning. From then on each
+ * The library is loaded into a program of ours, which then becomes the other program: it
+ * maps it, and its loader, as the kernel would (image.h), and goes to its beginning. A
+ * dynamic program of glibc so has a C library beside the library's. From then on each
  * of the program's system calls raises SIGSYS (syscall user dispatch), and comes to a
  * slot of the place that made it (site.h). A slot makes the call as it is, or calls
  * the library (call.c), with another stack, and as another thread of the C

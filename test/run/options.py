@@ -57,6 +57,8 @@ def _(tool):
             value = "read:eio"
         elif placeholder == "WHICH":
             value = "aio"
+        elif optional == "[=WHEN]":
+            value = "auto"
         elif optional:
             value = "-"
         outcome = tool.run(f"{flag}={value}" if placeholder else flag, *SHOW)

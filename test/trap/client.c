@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client WHAT FILE [...]: a program that no library can be loaded into
+ * client WHAT FILE [...]: a program for the trap
  *
- * It is compiled statically, and for another C library, and makes its calls of io_uring
+ * It is compiled statically, for another C library, and as most programs, and makes its calls of io_uring
  * and kernel AIO by syscall(2), which is then its own code. It prints a line for each
  * thing that it has done, and nothing that differs from one run to the next. FILE is
  * larger than FILE_BYTES.
@@ -1101,6 +1101,75 @@ static int do_end(void)
 	pthread_exit(NULL);
 }
 
+/*
+ * Code that makes a call: is it changed, so that the next call raises no signal?
+ */
+
+enum { CODE_BYTES = 2 * 4096, CALL_AT = 5 };
+
+/* mov $39, %eax; syscall (getpid); ret; and padding up to the next function */
+static const unsigned char code[16] = { 0xb8, 39,   0,    0,    0,   0x0f,
+					0x05, 0xc3, 0x0f, 0x1f, 0x84 };
+
+static int code_file(void)
+{
+	int fd = (int)syscall(SYS_memfd_create, "code", 0u);
+
+	if (fd < 0 || ftruncate(fd, CODE_BYTES) < 0 ||
+	    pwrite(fd, code, sizeof(code), 0) != sizeof(code))
+		die("memfd_create");
+	return fd;
+}
+
+static void call_code(const char *what, unsigned char *memory)
+{
+	long (*call)(void);
+	int nr_wrong = 0;
+
+	if (memory == MAP_FAILED)
+		die("mmap");
+	memcpy(&call, &memory, sizeof(call));
+	for (int i = 0; i < ROUNDS; i++)
+		nr_wrong += call() != getpid();
+	printf("code: %s: %d wrong, %s\n", what, nr_wrong,
+	       memory[CALL_AT] == 0x0f   ? "as it was"
+	       : memory[CALL_AT] == 0xeb ? "changed"
+					 : "neither");
+}
+
+static int do_code(void)
+{
+	const int code_only = PROT_READ | PROT_EXEC, fd = code_file();
+	unsigned char *memory;
+
+	memory = mmap(NULL, CODE_BYTES, code_only, MAP_PRIVATE, fd, 0);
+	call_code("of a file", memory);
+	memory = mmap(NULL, CODE_BYTES, code_only, MAP_SHARED, fd, 0);
+	call_code("shared", memory);
+	memory = mmap(NULL, CODE_BYTES, code_only | PROT_WRITE, MAP_PRIVATE, fd,
+		      0);
+	call_code("that may be written", memory);
+	memory = mmap(NULL, CODE_BYTES, code_only, MAP_PRIVATE, fd, 0);
+	if (memory == MAP_FAILED ||
+	    mprotect(memory, CODE_BYTES, code_only | PROT_WRITE) < 0)
+		die("mprotect");
+	call_code("that was made writable", memory);
+	memory = mmap(NULL, CODE_BYTES, code_only, MAP_PRIVATE, fd, 0);
+	if (memory == MAP_FAILED || munmap(memory, CODE_BYTES) < 0 ||
+	    mmap(memory, CODE_BYTES, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != memory)
+		die("munmap");
+	memcpy(memory, code, sizeof(code));
+	if (mprotect(memory, CODE_BYTES, code_only) < 0)
+		die("mprotect");
+	call_code("where a file was", memory);
+	if (ftruncate(fd, sizeof(code)) < 0)
+		die("ftruncate");
+	memory = mmap(NULL, CODE_BYTES, code_only, MAP_PRIVATE, fd, 0);
+	call_code("at the end of a file", memory);
+	return 0;
+}
+
 /* Memory by brk, among that which the library allocates. */
 static int do_heap(void)
 {
@@ -1199,6 +1268,8 @@ int main(int argc, char **argv)
 		return do_end();
 	if (!strcmp(what, "heap"))
 		return do_heap();
+	if (!strcmp(what, "code"))
+		return do_code();
 	if (!strcmp(what, "forever"))
 		return do_forever();
 	if (!strcmp(what, "show"))

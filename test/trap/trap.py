@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """trap.py --uaio PROGRAM --filter PROGRAM --clients DIR [SENTENCE]
 
-Programs that no library can be loaded into, on io_uring and kernel AIO where the
-kernel refuses both. With --list it prints the names of a suite's tests, one a line.
+Programs under the trap, on io_uring and kernel AIO where the kernel refuses both. With
+--list it prints the names of a suite's tests, one a line.
 """
 import argparse
 import os
@@ -18,9 +18,11 @@ DEADLINE = 300
 REFUSED = ("io_uring_setup,io_uring_enter,io_uring_register,io_setup,io_submit,"
            "io_getevents,io_destroy,io_cancel")
 
-# A static program of glibc at fixed addresses and one at any, one of musl, and one that
-# musl's loader starts.
-KINDS = ("static", "static-pie", "musl", "musl-dynamic")
+# A static program of glibc at fixed addresses and one at any, one of musl, one that
+# musl's loader starts, and one that glibc's does.
+STATIC = ("static", "static-pie", "musl")
+UNLOADABLE = STATIC + ("musl-dynamic",)
+KINDS = UNLOADABLE + ("dynamic",)
 CLIENTS = tuple(f"client-{kind}" for kind in KINDS)
 NOBODY = 65534
 SKIPPED = 77
@@ -35,6 +37,13 @@ def case(sentence, suite="run"):
         _suites[sentence] = suite
         return function
     return register
+
+
+def trap_for(program):
+    """The flag with which it has the trap: a library can be loaded into some."""
+    is_loadable = os.path.basename(program).endswith("-dynamic") and \
+        "musl" not in program
+    return "--trap=always" if is_loadable else "--trap"
 
 
 def environment(more):
@@ -65,11 +74,14 @@ class Trap:
                               text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, cwd=self.scratch)
 
-    def run(self, *command, refuse="EPERM", options=(), **env):
+    def refused(self, *command, refuse="EPERM", **env):
         """Behind a filter that refuses the kernel's io_uring and AIO."""
         return self.exec(self.args.filter, "before", f"{refuse}:{REFUSED}",
-                         self.args.uaio, "run", "--trap", *options, *command,
-                         **env)
+                         *command, **env)
+
+    def run(self, *command, refuse="EPERM", options=(), **env):
+        return self.refused(self.args.uaio, "run", trap_for(command[0]),
+                            *options, *command, refuse=refuse, **env)
 
     def copy(self, name, mode=0o755):
         """A copy of a client, to be changed."""
@@ -80,8 +92,9 @@ class Trap:
 
     def execute(self, kind, way, *command, **env):
         """What a program under the trap executes, in one of the ways of execs.c."""
-        return self.exec(self.args.uaio, "run", "--trap",
-                         self.client(f"execs-{kind}"), way, *command, **env)
+        program = self.client(f"execs-{kind}")
+        return self.exec(self.args.uaio, "run", trap_for(program), program,
+                         way, *command, **env)
 
     def expect_as_without(self, way, *command, kinds=KINDS, **env):
         """It sees, and the caller sees, what they would without the trap."""
@@ -112,9 +125,9 @@ def _(trap):
 
 @case("without the trap, it is refused, and the message names the trap")
 def _(trap):
-    for name in CLIENTS:
-        done = trap.exec(trap.args.uaio, "run", trap.client(name), "read",
-                         trap.file)
+    for kind in UNLOADABLE:
+        done = trap.exec(trap.args.uaio, "run", trap.client(f"client-{kind}"),
+                         "read", trap.file)
         assert done.returncode == 2 and not done.stdout, done
         assert done.stderr.count("\n") == 1, done
         assert done.stderr.rstrip().endswith("--trap"), done
@@ -124,9 +137,9 @@ def _(trap):
 def _(trap):
     hide = trap.client("hide-fsgsbase.so")
     for kind in KINDS:
-        done = trap.exec(trap.args.uaio, "run", "--trap",
-                         trap.client(f"client-{kind}"), "read", trap.file,
-                         LD_PRELOAD=hide)
+        program = trap.client(f"client-{kind}")
+        done = trap.exec(trap.args.uaio, "run", trap_for(program), program,
+                         "read", trap.file, LD_PRELOAD=hide)
         assert (done.returncode, done.stdout) == (2, ""), done
         assert done.stderr.count("\n") == 1, done
         assert "--trap: the kernel or the processor has no rdgsbase" \
@@ -217,10 +230,11 @@ def _(trap):
 def _(trap):
     calls = "vectors: in 3 calls, 0 wrong, 0 bytes changed"
     trap.expect("vectors", [calls, "vectors: at the start 0 bytes are not zero"],
-                clients=CLIENTS[:3])
-    # Here musl's loader has run before.
-    done = trap.run(trap.client(CLIENTS[3]), "vectors", trap.file)
-    assert done.stdout.startswith(calls + "\n"), done
+                clients=CLIENTS[:len(STATIC)])
+    # Here a loader has run before.
+    for name in CLIENTS[len(STATIC):]:
+        done = trap.run(trap.client(name), "vectors", trap.file)
+        assert done.stdout.startswith(calls + "\n"), done
 
 
 @case("a static program of liburing under the trap prints what it does on the kernel")
@@ -243,6 +257,50 @@ def _(trap):
 @case("a program under the trap has a heap of its own")
 def _(trap):
     trap.expect("heap", ["heap: 0 are wrong"])
+
+
+@case("code of a file is changed under the trap, and none that the program makes")
+def _(trap):
+    trap.expect("code", [
+        f"code: {what}: 0 wrong, {seen}" for what, seen in (
+            ("of a file", "changed"), ("shared", "as it was"),
+            ("that may be written", "as it was"),
+            ("that was made writable", "as it was"),
+            ("where a file was", "as it was"),
+            ("at the end of a file", "as it was"))])
+
+
+@case("with --trap, a dynamic program has the trap if its instructions may make any call")
+def _(trap):
+    wanted = "vectors: in 3 calls, 0 wrong, 0 bytes changed\n"
+    program = trap.client("client-dynamic")
+    for flag, is_served in (("--trap", True), ("--trap=auto", True),
+                            ("--trap=off", False)):
+        done = trap.refused(trap.args.uaio, "run", flag, program, "vectors",
+                            trap.file)
+        assert done.stdout.startswith(wanted) == is_served, (flag, done)
+    for value, is_served in (("1", True), ("always", True), ("0", False)):
+        done = trap.refused(trap.args.uaio, "run", program, "vectors",
+                            trap.file, UAIO_TRAP=value)
+        assert done.stdout.startswith(wanted) == is_served, (value, done)
+    # It may have the register, unlike under the trap.
+    program = trap.client("execs-dynamic")
+    done = trap.exec(trap.args.uaio, "run", "--trap", program, "gs")
+    assert done.stdout == trap.exec(program, "gs").stdout, done
+
+
+@case("without a trap to be had, --trap is for static programs alone, and refuses them")
+def _(trap):
+    for kind in KINDS:
+        done = trap.exec(trap.args.filter, "before", "EPERM:prctl",
+                         trap.args.uaio, "run", "--trap",
+                         trap.client(f"client-{kind}"), "read", trap.file)
+        assert done.returncode == (2 if kind in UNLOADABLE else 0), done
+    done = trap.exec(trap.args.filter, "before", "EPERM:prctl", trap.args.uaio,
+                     "run", "--trap=always", trap.client("client-dynamic"),
+                     "read", trap.file)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert "no syscall user dispatch" in done.stderr, done
 
 
 @case("a program under the trap has its name, its arguments and its environment")
@@ -294,16 +352,26 @@ def _(trap):
 
 @case("a child of a child of the trap has the library, if it is for this C library")
 def _(trap):
-    for kind in KINDS:
+    for kind in UNLOADABLE:
         done = trap.execute(kind, "execve", "/usr/bin/env")
         wanted = f"LD_PRELOAD={os.path.dirname(trap.args.uaio)}/libuaio.so"
         assert wanted in done.stdout, done
         assert "UAIO_TRAP_" not in done.stdout, done
 
 
+@case("with --trap=always, what the program executes has the trap, and does not see it")
+def _(trap):
+    program = trap.client("execs-dynamic")
+    done = trap.execute("dynamic", "execve", program, "execve", "/usr/bin/env")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "UAIO_TRAP=always" in done.stdout.splitlines(), done
+    assert "UAIO_TRAP_" not in done.stdout, done
+    assert "libuaio" not in done.stdout, done
+
+
 @case("what cannot have the trap is executed as without, and so is what is refused")
 def _(trap):
-    for child in KINDS:
+    for child in UNLOADABLE:
         program = trap.client(f"execs-{child}")
         # With an environment of its own, and others that are wrong.
         ways = ["no-environment", "null-environment", "bad-environment",
@@ -344,14 +412,14 @@ def _(trap):
     if os.geteuid() != 0:
         raise Skip("needs root, to make a program of another user")
     os.chmod(trap.scratch, 0o755)
-    for child in KINDS:
+    for child in UNLOADABLE:
         program = trap.copy(f"execs-{child}")
         if child != "musl-dynamic":
             trap.expect_as_without("root", program, "state")
         os.chown(program, NOBODY, NOBODY)
         os.chmod(program, 0o4755)
         trap.expect_as_without("execve", program, "state",
-                               kinds=("static", "static-pie", "musl"))
+                               kinds=STATIC)
 
 
 def want_executable_stack(path):
@@ -373,19 +441,21 @@ def _(trap):
     for kind in KINDS:
         program = trap.copy(f"execs-{kind}")
         want_executable_stack(program)
-        done = trap.exec(trap.args.uaio, "run", "--trap", program, "state")
+        done = trap.exec(trap.args.uaio, "run",
+                         trap_for(trap.client(f"execs-{kind}")), program,
+                         "state")
         assert (done.returncode, done.stdout) == (2, ""), done
         assert done.stderr == (f"uaio: {program}: --trap: it wants to execute "
                                "code on its stack\n"), done
-        if kind != "musl-dynamic":
+        if kind in STATIC:
             trap.expect_as_without("execve", program, "state")
 
 
 @case("the register gs is not a program's under the trap, and it is told so")
 def _(trap):
     for kind in KINDS:
-        done = trap.exec(trap.args.uaio, "run", "--trap",
-                         trap.client(f"execs-{kind}"), "gs")
+        program = trap.client(f"execs-{kind}")
+        done = trap.exec(trap.args.uaio, "run", trap_for(program), program, "gs")
         assert done.stdout == ("gs: set Invalid argument, base 0, instructions "
                                "hidden\n"), done
 
@@ -404,7 +474,7 @@ def _(trap):
     for name in CLIENTS:
         reader, writer = os.pipe()
         child = subprocess.Popen(
-            [trap.args.uaio, "run", "--trap", "--uring=always",
+            [trap.args.uaio, "run", trap_for(name), "--uring=always",
              trap.client(name), "forever", trap.file],
             env=environment({}), stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, pass_fds=[writer])
