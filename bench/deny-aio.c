@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deny-aio [--uring | --container] [--errno NAME] -- command: run a program without
- * kernel AIO.
+ * deny-aio [--uring | --container | --old] [--errno NAME] -- command: run a program
+ * without kernel AIO.
  *
  * A seccomp filter answers the six calls of kernel AIO with an error, ENOSYS
  * unless another is named, as a sandbox or a container runtime does; or it kills
  * the process that makes one, if the name is KILL. With --uring the calls are the
  * three of io_uring. With --container they are all that container engines refuse by
  * default, io_uring among them and kernel AIO not, with the errors that these give.
- * The filter is inherited by all that the command starts.
+ * With --old they are all system calls that came after Linux 5.0, which the filter
+ * answers with ENOSYS, as Linux 5.0 does. The filter is inherited by all that the
+ * command starts.
  */
 #include <errno.h>
 #include <getopt.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 /* Linux 5.12 and 5.14 */
@@ -33,7 +39,10 @@
 enum { KILL = -1 }; /* in an errno's place */
 
 /* What is denied; as options, which are no characters. */
-enum what { AIO = 256, URING, CONTAINER };
+enum what { AIO = 256, URING, CONTAINER, OLD };
+
+/* pidfd_send_signal, of Linux 5.1; since then all architectures have the same numbers. */
+enum { FIRST_NEW_CALL = 424 };
 
 static const struct {
 	const char *name;
@@ -127,8 +136,8 @@ enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: deny-aio [--uring | --container] [--errno NAME] -- "
-	      "command [argument...]\n",
+	fputs("usage: deny-aio [--uring | --container | --old] [--errno NAME] "
+	      "-- command [argument...]\n",
 	      to);
 }
 
@@ -173,15 +182,40 @@ static int refuse_as_container(scmp_filter_ctx filter)
 }
 
 /*
+ * libseccomp compares no numbers of calls. The calls of x32 are above all others.
+ *
+ * Return: 0, or a negative errno.
+ */
+static int deny_new_calls(void)
+{
+	struct sock_filter insns[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FIRST_NEW_CALL, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { ARRAY_LENGTH(insns), insns };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return -errno;
+	return 0;
+}
+
+/*
  * Loading sets no_new_privs too, so no privilege is needed.
  *
  * Return: 0, or a negative errno.
  */
 static int deny(enum what what, int error)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	scmp_filter_ctx filter;
 	int ret;
 
+	if (what == OLD)
+		return deny_new_calls();
+	filter = seccomp_init(SCMP_ACT_ALLOW);
 	if (!filter)
 		return -ENOMEM;
 	if (what == CONTAINER)
@@ -203,6 +237,7 @@ int main(int argc, char **argv)
 		{ "errno", required_argument, NULL, 'e' },
 		{ "uring", no_argument, NULL, URING },
 		{ "container", no_argument, NULL, CONTAINER },
+		{ "old", no_argument, NULL, OLD },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -214,7 +249,7 @@ int main(int argc, char **argv)
 			usage(stdout);
 			return 0;
 		}
-		if (opt == URING || opt == CONTAINER) {
+		if (opt >= AIO) {
 			what = (enum what)opt;
 			continue;
 		}

@@ -73,7 +73,8 @@ class Sandbox:
     def new_fs(self, fs, name, size, in_memory=False):
         """A new file system of `size` bytes, on disk or wholly in memory."""
         image = tempfile.TemporaryFile(
-            dir=self.dir if in_memory else self.build)
+            dir=self.dir if in_memory else
+            os.environ.get("SANDBOX_IMAGES", self.build))
         image.truncate(size)
         make_fs(image, "mkfs." + fs, "-q", FORCE.get(fs, "-f"))
         return self.mount(name, fs, image)

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""kernels.py BUILD KERNEL TEST...: tests of this tree on another kernel.
+
+KERNEL is a suite of Debian's, whose User-mode Linux is fetched and booted with this
+machine's root (guest.py); or `old`, which is this machine's kernel without the system
+calls that came after Linux 5.0. TEST is the sentence of a test, or @SUITE for all of a
+suite. A test that says that this kernel has not what it needs is skipped, and listed.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True  # leave the source tree clean
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "oracle"))
+import guest  # noqa: E402
+import sandbox  # noqa: E402
+
+OLD = "old"
+MEMORY = "1536M"
+DISK = 3 << 30  # sparse, in memory
+CONSOLE_LINES = 25
+DOCTOR_DEADLINE = 60
+DEADLINE = 3000
+
+
+def chosen(build, wanted):
+    """The tests of these sentences and suites, as Meson runs them."""
+    with open(os.path.join(build, "meson-info", "intro-tests.json")) as file:
+        tests = json.load(file)
+    found = []
+    for each in wanted:
+        of_it = [test for test in tests if test["name"] == each or
+                 any("@" + suite.split(":")[-1] == each for suite in test["suite"])]
+        if not of_it:
+            sys.exit(f"kernels.py: no test {each}")
+        found += [test for test in of_it if test not in found]
+    return found
+
+
+def doctor(build, kernel):
+    """The tool's own judgement, which warns of the filter alone."""
+    status = 1 if kernel == OLD else 0
+    return {
+        "name": "uaio doctor",
+        "cmd": ["sh", "-c", '"$0" doctor; test $? -eq "$1"',
+                os.path.join(build, "uaio"), str(status)],
+        "env": {}, "workdir": None, "timeout": DOCTOR_DEADLINE, "is_parallel": True,
+    }
+
+
+def fetch(build, suite):
+    """The root with that suite's kernel, fetched if it is not there."""
+    return subprocess.run(
+        [os.path.join(HERE, "..", "..", "tools", "fetch-root"), suite,
+         "user-mode-linux", os.path.join(build, "test", "kernels", suite)],
+        stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def prepare(root, orders):
+    """Mounts of this process's own, which go with it. Return: where the guest's files
+    are, of here."""
+    def mount(*arguments):
+        subprocess.run(["mount", *arguments], check=True)
+
+    host, memory = os.path.join(root, "srv", "host"), os.path.join(root, "tmp")
+    os.makedirs(host, exist_ok=True)
+    os.makedirs(memory, exist_ok=True)
+    mount("--rbind", "/", host)
+    mount("--rbind", "/dev", os.path.join(root, "dev"))
+    mount("-t", "proc", "proc", os.path.join(root, "proc"))
+    mount("-t", "tmpfs", "-o", "mode=1777,exec", "tmpfs", memory)
+    shared = os.path.join(memory, "host")
+    os.mkdir(shared)
+    with open(os.path.join(shared, guest.ORDERS), "w") as file:
+        json.dump(orders, file)
+    open(os.path.join(shared, guest.RESULTS), "w").close()
+    disk = os.path.join(memory, "disk")
+    with open(disk, "wb") as file:
+        file.truncate(DISK)
+    subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
+    return shared
+
+
+def boot(build, suite, orders):
+    """Run the guest to its end. Return: its results, and the end of its console."""
+    root = fetch(build, suite)
+    shared = prepare(root, orders)
+    [modules] = os.listdir(os.path.join(root, "usr", "lib", "uml", "modules"))
+    command = [
+        "chroot", root, "/usr/bin/linux.uml", f"mem={MEMORY}", "ubd0=/tmp/disk",
+        "root=/dev/root", "rootfstype=hostfs", "rootflags=/srv/host", "rw",
+        "con0=null,fd:1", "con=null", "panic=-1", "init=" + sys.executable, "--",
+        "-B", os.path.join(HERE, "guest.py"),
+        os.path.join(root, "usr", "lib", "uml", "modules", modules),
+    ]
+    shim = "/srv/host" + os.path.join(build, "test", "kernels", "libxstate.so")
+    _, console = sandbox.run(command, DEADLINE, env={
+        "HOME": "/tmp", "TMPDIR": "/tmp", "LD_PRELOAD": shim})
+    with open(os.path.join(shared, guest.RESULTS)) as lines:
+        results = [json.loads(line) for line in lines]
+    return results, console
+
+
+def run_here(build, orders):
+    """The same behind a filter of system calls."""
+    lines = []
+    os.environ.update(orders["environment"])
+    for test in orders["tests"]:
+        test["cmd"] = [os.path.join(build, "bench", "deny-aio"), "--old", "--",
+                       *test["cmd"]]
+    guest.run_tests(orders, lines.append)
+    return [*lines, {"ends": True}], ""
+
+
+def report(results, tests):
+    """Say what did not succeed. Return: how many tests failed, and were skipped."""
+    failed = skipped = 0
+    for test in tests:
+        result = results.get(test["name"])
+        if result is None:
+            print(f"failed: {test['name']}: has no result")
+            failed += 1
+        elif result["status"] == sandbox.SKIP:
+            last = (result["output"].splitlines() or [""])[-1]
+            print(f"skipped: {test['name']}: {last}")
+            skipped += 1
+        elif result["status"] != 0:
+            ending = "hangs" if result["status"] is None else \
+                f"ends with {result['status']}"
+            print(f"failed: {test['name']}: {ending}\n{result['output']}")
+            failed += 1
+    return failed, skipped
+
+
+def report_console(lines, results, console):
+    """Say how far the guest came, and what it said last."""
+    for line in lines:
+        if "begins" in line and line["begins"] not in results:
+            print(f"the guest did not come to the end of: {line['begins']}")
+    print("the guest did not come to its end; its console's last lines:\n" +
+          "\n".join(console.splitlines()[-CONSOLE_LINES:]))
+
+
+def main():
+    build, kernel, *wanted = sys.argv[1:]
+    build = os.path.abspath(build)
+    if os.geteuid() != 0:
+        print("needs root, to mount")
+        return sandbox.SKIP
+    if "KERNELS_OF_UAIO" not in os.environ:
+        os.environ["KERNELS_OF_UAIO"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork", "--kill-child",
+                              "--mount-proc", sys.executable, "-B", *sys.argv])
+    tests = [doctor(build, kernel), *chosen(build, wanted)]
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG")
+                   if name in os.environ}
+    orders = {"build": build, "tests": tests, "environment": environment}
+    start = time.monotonic()
+    lines, console = run_here(build, orders) if kernel == OLD else \
+        boot(build, kernel, orders)
+    results = {line["name"]: line for line in lines if "name" in line}
+    failed, skipped = report(results, tests)
+    if not lines or "ends" not in lines[-1]:
+        report_console(lines, results, console)
+        failed += 1
+    for result in sorted(results.values(), key=lambda each: -each["seconds"]):
+        print(f"{result['seconds']:6} s  {result['name']}")
+    print(f"{kernel}: {len(tests)} tests, {skipped} skipped, {failed} failed, in "
+          f"{time.monotonic() - start:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
