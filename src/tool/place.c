@@ -74,6 +74,17 @@ static char *type_of(char *line, unsigned long long mount)
 	return type;
 }
 
+/*
+ * statx(2), which not every C library has. Not sys_statx(): the library knows which calls
+ * may be made (base/calls.h), and the command does not.
+ */
+static int ask(int dir, const char *path, int flags, unsigned mask,
+	       struct uaio_statx *ret)
+{
+	return (int)uaio_sys6(SYS_statx, dir, (long)path, flags, mask,
+			      (long)ret, 0);
+}
+
 static bool find_type(const char *path, char type[TYPE_MAX])
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -81,8 +92,7 @@ static bool find_type(const char *path, char type[TYPE_MAX])
 	struct uaio_statx st = { 0 };
 	size_t room = 0;
 
-	if (file &&
-	    sys_statx_path(AT_FDCWD, path, 0, UAIO_STATX_MNT_ID, &st) == 0 &&
+	if (file && ask(AT_FDCWD, path, 0, UAIO_STATX_MNT_ID, &st) == 0 &&
 	    st.mask & UAIO_STATX_MNT_ID)
 		while (!found && getline(&line, &room, file) > 0)
 			found = type_of(line, st.mnt_id);
@@ -112,7 +122,7 @@ static void judge_alignment(const struct place *place)
 {
 	struct uaio_statx st = { 0 };
 
-	if (sys_statx(place->fd, 0, UAIO_STATX_DIOALIGN, &st) < 0 ||
+	if (ask(place->fd, "", AT_EMPTY_PATH, UAIO_STATX_DIOALIGN, &st) < 0 ||
 	    !(st.mask & UAIO_STATX_DIOALIGN) || !st.dio_offset_align) {
 		uaio_find(place->findings, UAIO_PASS, "alignment",
 			  "the kernel does not tell how direct I/O is to be "
@@ -167,7 +177,8 @@ static void judge_nowait(const struct place *place)
 			  "not needed: all files are in memory");
 		return;
 	}
-	ret = sys_preadv2(place->fd, &iov, 1, 0, RWF_NOWAIT);
+	ret = uaio_sys6(SYS_preadv2, place->fd, (long)&iov, 1, 0, 0,
+			RWF_NOWAIT);
 	if (ret >= 0 || ret == -EAGAIN) {
 		uaio_find(place->findings, UAIO_PASS, "RWF_NOWAIT",
 			  "reads of what is cached complete inside io_submit");
