@@ -69,7 +69,7 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 	case 0:
 		return uaio_has_prefix(uaio_base_name(loader), "linker")
 			       ? "which is built for another C library: use a "
-				 "build for glibc"
+				 "build for glibc or musl"
 			       : NULL;
 	default: return NULL; /* the exec will say what is wrong */
 	}

@@ -261,3 +261,19 @@ void uaio_image_imports(const struct uaio_image *image,
 	see_relocated(image, &names, DT_JMPREL, DT_PLTRELSZ, see, arg);
 	see_relocated(image, &names, DT_RELA, DT_RELASZ, see, arg);
 }
+
+bool uaio_image_needs(const struct uaio_image *image, const char *library)
+{
+	struct names names;
+
+	if (!find_names(image, &names))
+		return false;
+	for (size_t i = 0; i < image->nr_dynamic; i++) {
+		const ElfW(Dyn) *dyn = &image->dynamic[i];
+
+		if (dyn->d_tag == DT_NEEDED && dyn->d_un.d_val < names.bytes &&
+		    !strcmp(names.strings + dyn->d_un.d_val, library))
+			return true;
+	}
+	return false;
+}

@@ -12,6 +12,7 @@
 #define UAIO_TOOL_IMAGE_H
 
 #include <link.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct uaio_image {
@@ -33,5 +34,8 @@ void uaio_image_close(struct uaio_image *image);
 /* Call see() for the name of each function and variable that it imports. */
 void uaio_image_imports(const struct uaio_image *image,
 			void (*see)(void *arg, const char *name), void *arg);
+
+/* Return: whether it needs a library of that name. */
+bool uaio_image_needs(const struct uaio_image *image, const char *library);
 
 #endif /* UAIO_TOOL_IMAGE_H */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tool/image.h"
 #include "tool/locate.h"
 #include "tool/tool.h"
 
@@ -68,6 +69,32 @@ bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX])
 		    !access(ret_path, X_OK))
 			return true;
 	return false;
+}
+
+bool uaio_library_is_for_musl(void)
+{
+#ifdef __GLIBC__
+	return false;
+#else
+	struct places places = { 0 };
+	struct uaio_image image;
+	char path[PATH_MAX];
+	bool is_it = false;
+
+	add_places(&places);
+	for (int i = 0; i < places.nr; i++) {
+		if (!has_library(places.dirs[i]))
+			continue;
+		snprintf(path, sizeof(path), "%s/" UAIO_LIBRARY,
+			 places.dirs[i]);
+		if (uaio_image_open(path, &image))
+			return false;
+		is_it = !uaio_image_needs(&image, "libc.so.6");
+		uaio_image_close(&image);
+		break;
+	}
+	return is_it;
+#endif
 }
 
 int uaio_library_find(char ret_dir[PATH_MAX])

@@ -29,6 +29,12 @@
 int uaio_library_find(char ret_dir[PATH_MAX]);
 
 /*
+ * Return: whether the library was built for musl, and only programs for musl can load
+ * it. A command that was built for glibc has one for glibc.
+ */
+bool uaio_library_is_for_musl(void);
+
+/*
  * Find the program of that name that is installed with the library, or stands beside
  * the command in its build tree.
  * Return: whether it is there.

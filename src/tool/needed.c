@@ -5,12 +5,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/loader.h"
 
 enum { LINE_MAX_BYTES = 2 * PATH_MAX };
 
@@ -30,6 +33,27 @@ static const char *own_loader(void)
 	return interpreter ? (const char *)(base + interpreter) : NULL;
 }
 
+/*
+ * A program for musl is listed by its own loader, if that is where the system has it.
+ * Return: the loader, or NULL.
+ */
+static const char *loader_of(const char *program, char own[PATH_MAX])
+{
+	int fd = open(program, O_RDONLY | O_CLOEXEC);
+	ElfW(Ehdr) elf;
+	bool is_musls;
+
+	if (fd < 0)
+		return own_loader();
+	is_musls = pread(fd, &elf, sizeof(elf), 0) == sizeof(elf) &&
+		   uaio_elf_is_ours(&elf) &&
+		   uaio_loader_read(fd, &elf, own, PATH_MAX) == 0 &&
+		   uaio_has_prefix(own, "/lib/ld-musl-") &&
+		   !strchr(own + strlen("/lib/"), '/');
+	(void)close(fd);
+	return is_musls ? own : own_loader();
+}
+
 /* In the child. */
 static void list(const char *loader, const char *program, int out)
 {
@@ -39,9 +63,12 @@ static void list(const char *loader, const char *program, int out)
 	(void)dup2(null, STDERR_FILENO);
 	(void)unsetenv("LD_PRELOAD");
 	(void)unsetenv("LD_AUDIT"); /* code of libraries that audit runs */
-	/* With this the loader lists, as ldd(1) has it, and runs nothing. */
+	/* As ldd(1) has it, the loader lists, and runs nothing. */
 	(void)setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
-	execl(loader, loader, program, NULL);
+	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))
+		execl(loader, loader, program, NULL);
+	else
+		execl(loader, loader, "--list", program, NULL);
 	_exit(127);
 }
 
@@ -70,7 +97,8 @@ int uaio_needed_list(const char *program,
 		     void (*see)(void *arg, const char *name, const char *path),
 		     void *arg)
 {
-	const char *loader = own_loader();
+	char its_own[PATH_MAX];
+	const char *loader = loader_of(program, its_own);
 	char line[LINE_MAX_BYTES];
 	int ends[2];
 	FILE *from;

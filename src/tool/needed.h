@@ -2,8 +2,8 @@
 /*
  * The libraries that a program would be loaded with
  *
- * The loader that this tool was itself loaded by lists them, which runs nothing of the
- * program's.
+ * The loader that this tool was itself loaded by lists them, or for a program for musl
+ * its loader in /lib, which runs nothing of the program's.
  *
  * Tested by test/run/doctor_programs.py.
  */

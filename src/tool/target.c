@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/loader.h"
+#include "tool/library.h"
 #include "tool/search.h"
 #include "tool/secure.h"
 #include "tool/tool.h"
@@ -34,16 +35,25 @@ struct head {
 	};
 };
 
-/*
- * Knows the loaders of other C libraries by their names. A loader with any
- * other name is most likely glibc's at an unusual path.
- */
-static bool is_foreign_loader(const char *path)
+/* A loader with any other name is most likely glibc's at an unusual path. */
+static bool is_musls(const char *path)
+{
+	return uaio_has_prefix(uaio_base_name(path), "ld-musl-");
+}
+
+static bool is_androids(const char *path)
 {
 	const char *name = uaio_base_name(path);
 
-	return uaio_has_prefix(name, "ld-musl-") || !strcmp(name, "linker") ||
-	       !strcmp(name, "linker64");
+	return !strcmp(name, "linker") || !strcmp(name, "linker64");
+}
+
+/* Return: whether a loader is of that kind, by its path or by the file's name. */
+static bool is_of(const char *loader, bool (*is_kind)(const char *path))
+{
+	char real[PATH_MAX];
+
+	return is_kind(loader) || (realpath(loader, real) && is_kind(real));
 }
 
 /*
@@ -55,8 +65,9 @@ static int check_static(const char *who, const char *path,
 {
 	char real[PATH_MAX];
 
-	if (realpath(path, real) &&
-	    uaio_has_prefix(uaio_base_name(real), "ld-linux"))
+	if (is_of(path, is_musls) ||
+	    (realpath(path, real) &&
+	     uaio_has_prefix(uaio_base_name(real), "ld-linux")))
 		return 0;
 	if (when)
 		return NEEDS_TRAP;
@@ -67,21 +78,27 @@ static int check_static(const char *who, const char *path,
 			 who);
 }
 
+static int diag_other_library(const char *who, const char *loader,
+			      const char *wanted)
+{
+	return uaio_diag(EXIT_REFUSED,
+			 "%s is built for another C library (its loader is "
+			 "%s): use a build for %s",
+			 who, loader, wanted);
+}
+
+/* glibc's build of the library serves programs for musl, too: base/libc.h. */
 static int check_loader(const char *who, const char *loader,
 			enum uaio_trap_when when)
 {
-	char real[PATH_MAX];
+	bool is_for_musl = is_of(loader, is_musls);
 
-	if (is_foreign_loader(loader) ||
-	    (realpath(loader, real) && is_foreign_loader(real))) {
-		if (when)
-			return NEEDS_TRAP;
-		return uaio_diag(EXIT_REFUSED,
-				 "%s is built for another C library (its "
-				 "loader is %s): use a build for glibc, or "
-				 "uaio run --trap",
-				 who, loader);
-	}
+	if (is_of(loader, is_androids))
+		return diag_other_library(who, loader, "glibc or musl");
+	if (is_for_musl && when)
+		return NEEDS_TRAP;
+	if (!is_for_musl && uaio_library_is_for_musl())
+		return diag_other_library(who, loader, "musl");
 	if (access(loader, F_OK) < 0)
 		return uaio_diag(EXIT_NOT_FOUND, "%s: its loader %s: %s", who,
 				 loader, strerror(errno));

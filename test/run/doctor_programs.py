@@ -157,13 +157,22 @@ def _(tool):
             file.write(changed)
         doctor(tool, program).expect("program", "FAIL", "program",
                                      section=program, words=words)
-    musl = build(tool, "musl", user_of("getpid"), compiler="musl-gcc")
-    trap = "WARN" if os.uname().machine == "x86_64" else "FAIL"
-    doctor(tool, musl).expect("program", trap, "program", section=musl,
-                              words="another C library")
     doctor(tool, "no-such-command").expect(
         "program", "FAIL", "program", section="no-such-command",
         words="not found")
+
+
+@case("the doctor looks at a program for musl, and at its libraries")
+def _(tool):
+    library = build(tool, "libused.so", user_of("aio_read").replace(
+        "main", "used"), "-shared", "-fPIC", "-Wl,-soname,libused.so",
+        compiler="musl-gcc")
+    musl = build(tool, "musl", user_of("used"), library,
+                 f"-Wl,-rpath,{tool.scratch}", "-Wl,--no-as-needed",
+                 compiler="musl-gcc")
+    doctor(tool, musl).expect(
+        "program", "PASS", section=musl, words="can be loaded into it").expect(
+        "POSIX AIO", "PASS", section=musl, words="in libused.so")
 
 
 @case("the doctor fails a setuid program")
@@ -203,8 +212,11 @@ def _(tool):
     os.mkdir(work)
     for path in (work, tool.write("place/file", "text", mode=0o644)):
         report = doctor(tool, path)
-        for subject in ("file system", "fsync", "O_DIRECT", "RWF_NOWAIT"):
+        for subject in ("file system", "fsync", "O_DIRECT", "RWF_NOWAIT",
+                        "alignment"):
             report.of(subject, path)
+        expect("unknown" in report.of("file system", path)["text"], False,
+               "whether the type is unknown")
         expect(set(os.listdir(work)) - {"file"}, set(), "files left")
     doctor(tool, "--path", tool.args.uaio).of("file system", tool.args.uaio)
     doctor(tool, "/dev/shm").expect("file system", "PASS", section="/dev/shm",

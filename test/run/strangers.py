@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Programs with another C library, or with a sanitizer, that inherit the library."""
+import glob
 import os
 
 from harness import build, case, expect, main
@@ -25,6 +26,17 @@ def _(tool):
     outcome.expect(out=2 * SERVED, err=None)
     expect(outcome.err.count("uaio: musl["), 4, "reports of two and a child each")
     expect(outcome.err.count("5 requests in 5 calls"), 2, "of main and thread")
+
+
+@case("uaio run starts a program for musl, and its children have the library")
+def _(tool):
+    program = stranger(tool, "musl", compiler="musl-gcc")
+    tool.run("--uring=always", program).expect(out=SERVED)
+    for loader in glob.glob("/lib/ld-musl-*.so.1"):
+        tool.run("--uring=always", loader, program).expect(out=SERVED)
+    other = stranger(tool, "glibc")
+    for command in (program, other), (other, program), (program, program):
+        tool.run("--uring=always", *command).expect(out=2 * SERVED)
 
 
 @case("a program with a sanitizer is served, and its runtime says nothing")
