@@ -6,6 +6,8 @@ Programs under the trap, on io_uring and kernel AIO where the kernel refuses bot
 --list it prints the names of a suite's tests, one a line.
 """
 import argparse
+import concurrent.futures
+import contextlib
 import os
 import shutil
 import signal
@@ -13,6 +15,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 DEADLINE = 300
 REFUSED = ("io_uring_setup,io_uring_enter,io_uring_register,io_setup,io_submit,"
@@ -524,6 +528,59 @@ def _(trap):
     trap.expect("exec", [served, "spawn: status 0", served, "fork: status 0",
                          served, "vfork: status 0",
                          "after: 0 of 3 parts are wrong"], *child)
+
+
+@contextlib.contextmanager
+def go_server(trap, *options):
+    """The address of the server of Go with C, which ends with the block."""
+    with subprocess.Popen(
+            [trap.args.filter, "before", f"EPERM:{REFUSED}", trap.args.uaio,
+             "run", *options, "--stats", trap.client("server-go")],
+            env=environment({}), text=True, cwd=trap.scratch,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE) as server:
+        try:
+            yield server, server.stdout.readline().strip()
+        finally:
+            server.kill()
+
+
+@case("a server of Go with C, which is dynamic, serves files by io_uring under the trap",
+      suite="client")
+def _(trap):
+    data, parts, threads = os.urandom(600_001), 147, 8
+    url = None
+
+    def fetch(_):
+        with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
+            return answer.read()
+
+    for option in ("--trap", "--trap=always"):
+        with go_server(trap, option) as (server, address):
+            url = f"http://{address}{trap.scratch}/served"
+            urllib.request.urlopen(
+                urllib.request.Request(url, data, method="PUT"),
+                timeout=DEADLINE).close()
+            with open(f"{trap.scratch}/served", "rb") as file:
+                assert file.read() == data
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                assert all(got == data for got in pool.map(fetch, range(threads)))
+            server.stdin.close()
+            said = server.stderr.read()
+            assert server.wait(DEADLINE) == 0, said
+            wanted = f"{(threads + 1) * parts} requests in "
+            assert wanted in said and f", {threads + 1} rings" in said, said
+
+
+@case("without the trap, a server of Go with C is refused io_uring", suite="client")
+def _(trap):
+    with go_server(trap, "--trap=off") as (server, address):
+        try:
+            urllib.request.urlopen(f"http://{address}{trap.file}",
+                                   timeout=DEADLINE).close()
+        except (OSError, urllib.error.URLError):
+            pass
+        assert "operation not permitted" in server.stdout.read()
 
 
 def main():
