@@ -115,6 +115,16 @@ def liburing(client, script):
     copy(client, script, 3 * (COPIED // (16 << 10)))
 
 
+def tigerbeetle(client, script):
+    for trap in "off", "always":
+        output = client.run(client.in_venv("bin/python"), "-I", script,
+                            env={"UAIO_TRAP": trap})
+        if output != "2 messages of 512 bytes\n":
+            raise ways.Failed(output)
+        # For each a connect, a receive and a close, and a timer between them.
+        client.prove("python", 7)
+
+
 def copy(client, script, at_least):
     source, target = client.path("source"), client.path("target")
     programs.write_noise(source, COPIED)
@@ -264,6 +274,7 @@ PROGRAMS = {
     "node": node,
     "caio": caio,
     "liburing": liburing,
+    "tigerbeetle": tigerbeetle,
     **{name: crate(name) for name in CRATES},
     "refused": refused,
 }

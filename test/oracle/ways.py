@@ -97,14 +97,14 @@ class Client:
     def env(self):
         return {"UAIO_STATS_JSON": self.stats, "LC_ALL": "C"}
 
-    def run(self, *command, deadline=120, stdin=None):
+    def run(self, *command, deadline=120, stdin=None, env=None):
         """Run it in this way to its end, which must be a success.
 
         Return: what it printed.
         """
         status, output = sandbox.run(
             self.wrap(find(command[0]), *command[1:]), deadline,
-            cwd=self.place, env=self.env(), stdin=stdin)
+            cwd=self.place, env={**self.env(), **(env or {})}, stdin=stdin)
         if status != 0:
             ending = "hangs" if status is None else f"exits with {status}"
             raise Failed(f"{' '.join(command)}\n{ending}:\n{output[-3000:]}")
