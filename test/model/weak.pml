@@ -95,6 +95,11 @@ chan owed[THREADS] = [4] of { byte }; /* locations of stores without a place */
 
 /* fences, and what kernel calls order */
 byte fenced[LOCS];
+
+/* what the last thread that had a lock had seen */
+#ifdef LOCKS
+byte locked[LOCKS * LOCS];
+#endif
 #ifdef FENCES
 byte acquired[THREADS * LOCS], released[THREADS * LOCS];
 #endif
@@ -151,6 +156,11 @@ inline make_room(x)
 		}
 		with_seq(shift_up(sc[x]);)
 		shift_up(fenced[x]);
+#ifdef LOCKS
+		for (i_ : 0 .. LOCKS - 1) {
+			shift_up(locked[cell(i_, x)])
+		}
+#endif
 		for (i_ : 0 .. MSGS - 1) {
 			with_seq(shift_up(sc_seen[cell(i_, x)]);)
 			shift_up(seen[cell(i_, x)])
@@ -224,6 +234,11 @@ inline forget_old()
 			}
 			with_seq(shift_down(sc[x_]);)
 			shift_down(fenced[x_]);
+#ifdef LOCKS
+			for (i_ : 0 .. LOCKS - 1) {
+				shift_down(locked[cell(i_, x_)])
+			}
+#endif
 			for (i_ : 0 .. MSGS - 1) {
 				with_seq(shift_down(sc_seen[cell(i_, x_)]);)
 				shift_down(seen[cell(i_, x_)])
@@ -391,7 +406,7 @@ inline note_write(t, x, o, v)
 }
 
 /*
- * The accesses. r is a variable of the caller's. Spin takes no "->" in what
+ * The accesses. r is a variable of the caller's; v reads no memory of the machine. Spin takes no "->" in what
  * is handed to an inline, and no jump into a d_step: hence "true".
  */
 
@@ -560,6 +575,33 @@ inline fence(t)
 		}
 	}
 }
+
+/*
+ * A lock, for what is no matter of the lock itself: in an atomic step, which begins
+ * with take(), ends with give(), and makes one access at most that threads without
+ * the lock make, too.
+ */
+#ifdef LOCKS
+inline take(t, l)
+{
+	d_step {
+		for (j_ : 0 .. LOCS - 1) {
+			raise_to(view[cell(t, j_)], locked[cell(l, j_)])
+		};
+		j_ = 0
+	}
+}
+
+inline give(t, l)
+{
+	d_step {
+		for (j_ : 0 .. LOCS - 1) {
+			locked[cell(l, j_)] = view[cell(t, j_)]
+		};
+		forget_old()
+	}
+}
+#endif
 
 /*
  * Futexes. The kernel has a full barrier before it compares the word, and one

@@ -38,13 +38,13 @@ class Search:
         with open(self.path, encoding="utf-8") as file:
             text = file.read()
         self.accesses = dict(re.findall(r"\bat\((\w+), (\w+)\)", text))
-        self.faults = re.findall(r"\bbroken\((\w+)\)", text)
+        self.faults = [*dict.fromkeys(re.findall(r"\bbroken\((\w+)\)", text))]
         self.sites = {site: number for number, site in
                       enumerate([*self.accesses, *self.faults])}
         search.run("spin", "-a", *(f"-D{site}={number}" for site, number
                                    in self.sites.items()),
                    self.path, folder=folder)
-        search.run("gcc", "-O1", "-w", "-DSAFETY", "-DNOFAIR",
+        search.run("gcc", "-O0", "-w", "-DSAFETY", "-DNOFAIR",
                    f"-DMEMLIM={search.MEMORY >> 20}", "-o", "pan", "pan.c",
                    folder=folder)
 
