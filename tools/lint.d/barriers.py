@@ -4,7 +4,8 @@
 An access that is not relaxed has [MB:tag] in a comment of its own statement or
 above it in the same paragraph (lines without a blank one between, or the end of
 a block). A tag names a pair: it has a side that releases and one that acquires,
-and a heading in the document.
+and a heading in the document, and a row in the table of what x86-64 gives for free, which
+counts its accesses and says by what their orders are argued.
 """
 import re
 
@@ -14,6 +15,8 @@ ATOMICS = "src/base/atomic.h"
 DOCUMENT = "doc/memory-model.md"
 TAG = re.compile(r"\[MB:([a-z0-9-]+)\](?:\s|\*)*(\w+)?")
 ORDER = re.compile(r"__ATOMIC_(ACQUIRE|RELEASE|ACQ_REL|SEQ_CST|CONSUME)\b")
+ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (\d+) \| (\d+) \| (\d+) \| (.*) \|$", re.M)
+MODEL = re.compile(r"`(\w+)\.pml`")
 WORDS = {"acquire", "release", "acq_rel", "seq_cst"}
 ACQUIRES = {"acquire", "acq_rel", "seq_cst"}
 RELEASES = {"release", "acq_rel", "seq_cst"}
@@ -46,6 +49,11 @@ class Access:
     def __init__(self, path, line, what, order):
         self.path, self.line, self.what, self.order = path, line, what, order
         self.tags = {}  # tag -> the order its comment says, or None
+
+    def kind(self):
+        """A load, a store or both: 0, 1, 2."""
+        return (0 if "load" in self.what else
+                1 if "store" in self.what else 2)
 
     def place(self):
         return f"{self.path}:{self.line}"
@@ -175,6 +183,28 @@ def _check_document(tree, pairs):
     return findings
 
 
+def _check_table(tree, pairs):
+    """The table of what x86-64 gives for free."""
+    text = tree.read(DOCUMENT) if tree.exists(DOCUMENT) else ""
+    findings, rows = [], {row[0]: row for row in ROW.findall(text)}
+    for tag, accesses in sorted(pairs.items()):
+        kinds = [access.kind() for access in accesses]
+        counts = tuple(f"{kinds.count(kind)}" for kind in range(3))
+        row = rows.get(tag)
+        if not row or row[1:4] != counts:
+            findings.append(Finding(
+                DOCUMENT, 1, f"the table has to say | `{tag}` | "
+                f"{' | '.join(counts)} | and by what that is argued |"))
+        for model in MODEL.findall(row[4]) if row else ():
+            if not tree.exists(f"test/model/{model}.pml"):
+                findings.append(Finding(
+                    DOCUMENT, 1, f"[MB:{tag}]: there is no {model}.pml"))
+    for tag in rows.keys() - pairs.keys():
+        findings.append(Finding(
+            DOCUMENT, 1, f"the table has {tag}, which is no tag: drop it"))
+    return findings
+
+
 def check(tree):
     findings, pairs = [], {}
     names = ordered_names(tree.read(ATOMICS))
@@ -182,4 +212,5 @@ def check(tree):
         if path != ATOMICS and not is_test(path):
             source = Source(tree.read(path))
             findings += _check_file(path, source, names, pairs)
-    return findings + _check_pairs(pairs) + _check_document(tree, pairs)
+    return (findings + _check_pairs(pairs) + _check_document(tree, pairs) +
+            _check_table(tree, pairs))

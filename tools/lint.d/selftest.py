@@ -129,6 +129,16 @@ def _(copy):
     copy.append(DOC, "\n## [MB:planted]\n")
 
 
+@plant("barriers", "a table that counts an access too few", DOC, 1)
+def _(copy):
+    copy.write(DOC, copy.read(DOC).replace("| `chunk` | 1 |", "| `chunk` | 0 |"))
+
+
+@plant("barriers", "a table that names a model which does not exist", DOC, 1)
+def _(copy):
+    copy.write(DOC, copy.read(DOC).replace("`weak_lock.pml` |", "`gone.pml` |"))
+
+
 file_with("steps", "a step that the model does not have",
           "src/req/planted.c", "/* [step: PLANTED] */")
 
