@@ -235,8 +235,8 @@ enum { IORING_MSG_DATA = 0, IORING_MSG_SEND_FD = 1 };
 struct io_uring_cqe {
 	uint64_t user_data;
 	int32_t res;
-	uint32_t flags;     /* IORING_CQE_F_* */
-	uint64_t big_cqe[]; /* of 32 bytes: two words */
+	uint32_t flags; /* IORING_CQE_F_* */
+			/* two more words with IORING_SETUP_CQE32 */
 };
 
 #define IORING_CQE_F_BUFFER (1u << 0)
@@ -358,6 +358,13 @@ _Static_assert(sizeof(struct io_uring_params) == 120, "as the kernel's");
 #define IORING_ENTER_ABS_TIMER (1u << 5)
 #define IORING_ENTER_EXT_ARG_REG (1u << 6)
 #define IORING_ENTER_NO_IOWAIT (1u << 7)
+
+struct io_uring_getevents_arg {
+	uint64_t sigmask;
+	uint32_t sigmask_sz;
+	uint32_t min_wait_usec;
+	uint64_t ts;
+};
 
 /*
  * io_uring_register()

@@ -129,8 +129,8 @@ static enum uaio_start send_on(struct uaio_req *req, enum uaio_issue issue)
 	if (issue == UAIO_ISSUE_RETRY_READY)
 		return UAIO_START_PARKS;
 	if (uaio_req_inode(req)) {
-		req->order =
-			uaio_order_of(req->file, &req->sqe, 0, &req->range);
+		req->order = (uint8_t)uaio_order_of(req->file, &req->sqe, 0,
+						    &req->range);
 		return !uaio_has_order(req) || uaio_order_enter(req)
 			       ? UAIO_START_GOES
 			       : UAIO_START_WAITS;

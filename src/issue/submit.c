@@ -273,7 +273,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		if (parks)
 			uaio_ready_unexpect(&queue->group);
 		/* The number may be another file's by now. */
-		req->order = uaio_order_of(
+		req->order = (uint8_t)uaio_order_of(
 			req->file, &req->sqe,
 			!parks && req->file == file ? outcome->file_end : 0,
 			&req->range);

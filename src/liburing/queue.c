@@ -388,25 +388,17 @@ unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
  * Waiting for a time
  */
 
-/* The layout of struct io_uring_getevents_arg, in which older ones have pad. */
-struct arg {
-	uint64_t mask;
-	uint32_t mask_bytes;
-	uint32_t min_us;
-	uint64_t timeout;
-};
-
 /* On kernels that take a timeout with the call. */
 static int wait_with_arg(struct uaio_liburing *ring,
 			 struct io_uring_cqe **ret_cqe, struct wait wait,
 			 const struct __kernel_timespec *timeout,
 			 uint32_t min_us, const sigset_t *mask)
 {
-	const struct arg arg = {
-		.mask = (uintptr_t)mask,
-		.mask_bytes = SIGSET_BYTES,
-		.min_us = min_us,
-		.timeout = (uintptr_t)timeout,
+	const struct io_uring_getevents_arg arg = {
+		.sigmask = (uintptr_t)mask,
+		.sigmask_sz = SIGSET_BYTES,
+		.min_wait_usec = min_us,
+		.ts = (uintptr_t)timeout,
 	};
 
 	wait.flags = IORING_ENTER_EXT_ARG;

@@ -165,7 +165,7 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 static struct uaio_sqe translate(const struct aiocb *aiocb, enum uaio_op op)
 {
 	return (struct uaio_sqe){
-		.op = op,
+		.op = (uint8_t)op,
 		.fd = aiocb->aio_fildes,
 		.is_deaf = true,
 		.off = aiocb->aio_offset,

@@ -106,7 +106,7 @@ static int64_t call(const struct bounce *bounce, enum uaio_op op,
 		    uint32_t flags, int64_t off, int64_t bytes)
 {
 	const struct uaio_sqe sqe = {
-		.op = op,
+		.op = (uint8_t)op,
 		.rw_flags = flags,
 		.off = off,
 		.buf = bounce->memory + (off - bounce->begin),

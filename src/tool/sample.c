@@ -235,7 +235,7 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 		.nr_parked = uaio_page_there(page, "parked"),
 		.nr_kernel = uaio_page_there(page, "kernel"),
 	};
-	if (!top->seconds)
+	if (top->seconds == 0)
 		return;
 	ret->nr_accepted = grown(before->nr_accepted, page->nr_accepted);
 	ret->rate = (double)ret->nr_accepted / top->seconds;
@@ -466,7 +466,7 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 	}
 	if (localtime_r(&now, &tm))
 		(void)strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-	if (top->seconds)
+	if (top->seconds > 0)
 		(void)snprintf(interval, sizeof(interval), "; in %.1f s",
 			       top->seconds);
 	if (top->watch)
@@ -537,7 +537,7 @@ static void line_of_process(const struct uaio_top *top,
 {
 	char rate[24] = "-", share_inline[8], times[2][24];
 
-	if (top->seconds)
+	if (top->seconds > 0)
 		(void)snprintf(rate, sizeof(rate), "%.0f", row->rate);
 	share(share_inline, row->nr_inline, row->nr_accepted);
 	microseconds(times[0], row->nr_times, row->p50);
