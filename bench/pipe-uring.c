@@ -61,7 +61,7 @@ static void submit(const struct pipe_request *requests, unsigned nr)
 	}
 }
 
-static void wait(const struct pipe_request *requests, unsigned nr)
+static void wait_all(const struct pipe_request *requests, unsigned nr)
 {
 	unsigned taken = 0, nr_taken = 0;
 
@@ -93,7 +93,7 @@ static void end(void)
 #define SIDE_OF_URING(name)                                          \
 	{                                                            \
 		.variant = (name), .begin = begin, .submit = submit, \
-		.wait = wait, .end = end                             \
+		.wait = wait_all, .end = end                         \
 	}
 
 const struct pipe_side pipe_uring = SIDE_OF_URING("io_uring");

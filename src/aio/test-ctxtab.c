@@ -150,13 +150,11 @@ static uint32_t is_full;      /* atomic */
 
 static long look_up_all(void *arg)
 {
-	unsigned long nr = 0;
-
 	(void)arg;
 	do {
 		uint32_t published = load_acquire(&nr_published);
 
-		for (uint32_t id = 0; id < published; id++, nr++)
+		for (uint32_t id = 0; id < published; id++)
 			if (uaio_ctxtab_find(&table, id) != context(id))
 				return -1;
 		/* Ids that are not published yet give NULL or the right one. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/newer.h"
 #include "base/io_uring.h"
 #include "base/sleep.h"
 #include "base/sys.h"

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "ready/ready.h"
+#include "base/newer.h"
 #include "ready/test-ready.h"
 
 enum {

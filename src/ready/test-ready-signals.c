@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "ready/test-ready.h"
+#include "base/newer.h"
 
 enum {
 	AT_ONCE_MS = 500,

@@ -6,6 +6,7 @@
  */
 #undef NDEBUG
 #include "ready/timer.h"
+#include "base/newer.h"
 
 #include <errno.h>
 #include <poll.h>

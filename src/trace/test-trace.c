@@ -348,7 +348,7 @@ static void a_file_is_named_once(void **state)
 	struct uaio_sqe sqe = { .op = UAIO_OP_READ,
 				.buf = buffer,
 				.len = SIZE };
-	uint64_t handle = unit_context(1), number;
+	uint64_t handle = unit_context(1), number = 0;
 
 	(void)state;
 	sqe.fd = unit_numbered_file(true, 4);

@@ -138,7 +138,7 @@ static void timeouts_end_waits(void **state)
 		struct io_uring_sqe *sqe;
 
 		put_wait(&words[0], 1)->flags =
-			IOSQE_IO_LINK | (i % 2 ? IOSQE_ASYNC : 0);
+			(uint8_t)(IOSQE_IO_LINK | (i % 2 ? IOSQE_ASYNC : 0));
 		sqe = put(&client, IORING_OP_LINK_TIMEOUT, -1, 2);
 		sqe->addr = (uintptr_t)&soon;
 		sqe->len = 1;

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options/config.h"
 #include "req/stats.h"

@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "older.h"
+
 static int was_early;
 static aio_context_t early_ctx;
 

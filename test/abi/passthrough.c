@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "older.h"
+
 typedef long syscall_fn(long nr, ...);
 
 static syscall_fn *libc_syscall;

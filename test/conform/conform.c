@@ -172,6 +172,24 @@ static bool copy_fields(int fd)
 	}
 }
 
+/* Of what a row may end by; sigabbrev_np() is newer than the oldest C library. */
+static const char *signal_name(int number)
+{
+	static const char *const names[] = {
+		[SIGHUP] = "HUP",   [SIGINT] = "INT",   [SIGQUIT] = "QUIT",
+		[SIGILL] = "ILL",   [SIGTRAP] = "TRAP", [SIGABRT] = "ABRT",
+		[SIGBUS] = "BUS",   [SIGFPE] = "FPE",   [SIGKILL] = "KILL",
+		[SIGUSR1] = "USR1", [SIGSEGV] = "SEGV", [SIGUSR2] = "USR2",
+		[SIGPIPE] = "PIPE", [SIGALRM] = "ALRM", [SIGTERM] = "TERM",
+		[SIGXCPU] = "XCPU", [SIGXFSZ] = "XFSZ", [SIGIO] = "IO",
+		[SIGSYS] = "SYS",
+	};
+	bool is_known =
+		number > 0 && number < (int)(sizeof(names) / sizeof(names[0]));
+
+	return is_known && names[number] ? names[number] : "?";
+}
+
 static void print_row(const struct group *group, const struct row *row)
 {
 	const char *base = getenv("CONFORM_DIR");
@@ -198,7 +216,7 @@ static void print_row(const struct group *group, const struct row *row)
 		kill(-pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		if (WIFSIGNALED(status))
-			printf("\tended=SIG%s", sigabbrev_np(WTERMSIG(status)));
+			printf("\tended=SIG%s", signal_name(WTERMSIG(status)));
 	}
 	putchar('\n');
 	fflush(stdout);

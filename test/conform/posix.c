@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "older.h"
 
 enum { NR_REQUESTS = 4096 };
 

@@ -4,7 +4,6 @@
  */
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <linux/ioprio.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

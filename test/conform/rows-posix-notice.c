@@ -321,6 +321,9 @@ static void its_attributes(void)
 	note("blocked", seen.nr_blocked);
 }
 
+/* glibc 2.32 has pthread_attr_setsigmask_np(). */
+#if !defined(__GLIBC__) || __GLIBC_PREREQ(2, 32)
+#define HAS_MASK 1
 static void its_mask(void)
 {
 	pthread_attr_t attr;
@@ -336,6 +339,7 @@ static void its_mask(void)
 	note("called", is_called());
 	note("blocked", seen.nr_blocked);
 }
+#endif
 
 static void joinable(void)
 {
@@ -635,7 +639,9 @@ const struct row rows_posix_notice[] = {
 	ROW("a function is called when a read is complete", a_call),
 	ROW("a function is called in a thread of its own kind", its_thread),
 	ROW("a function is called in a thread with attributes", its_attributes),
+#ifdef HAS_MASK
 	ROW("a function is called with the mask of the attributes", its_mask),
+#endif
 	ROW_DIFFERS("a function is called in a thread that could be joined",
 		    joinable, differs_posix_joinable,
 		    { "detached=0", "detached=1" }),

@@ -21,6 +21,7 @@
 #include "conform.h"
 #include "differences.h"
 #include "ring.h"
+#include "older.h"
 
 static char buf[4096];
 static aio_context_t shared_ctx;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "older.h"
 
 static char buf[4096];
 

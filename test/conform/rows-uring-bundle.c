@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "uring.h"
+#include "older.h"
 
 /* Of newer headers. */
 enum {

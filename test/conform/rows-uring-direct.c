@@ -74,7 +74,7 @@ static void no_number(void)
 	note("number_taken", after != before);
 }
 
-static void openat2(void)
+static void by_openat2(void)
 {
 	struct open_how how = { .flags = O_RDWR | O_CREAT, .mode = 0600 };
 	struct uring ring = new_uring(8, 0);
@@ -220,8 +220,8 @@ static void hints_of_updates(void)
 	struct uring ring = new_uring(8, 0);
 	int32_t zero = open("/dev/zero", O_RDONLY);
 	int32_t fds[4] = { zero, -1, zero, -1 };
-	struct io_uring_files_update update = { .offset = 2,
-						.fds = (uintptr_t)fds };
+	struct io_uring_rsrc_update update = { .offset = 2,
+					       .data = (uintptr_t)fds };
 
 	REQUIRE(uring_register(ring.fd, IORING_REGISTER_FILES, fds, 4) == 0);
 	open_at("any", &ring, ANY);
@@ -541,7 +541,7 @@ const struct row rows_uring_direct[] = {
 	ROW("opening into no table", without_table),
 	ROW("opening into places", places),
 	ROW("what is opened into a table has no number", no_number),
-	ROW("opening into places by OPENAT2", openat2),
+	ROW("opening into places by OPENAT2", by_openat2),
 	ROW("closing places, argument by argument", close_arguments),
 	ROW("what a chain opens, reads and closes", chains),
 	ROW("a range of places to choose from", ranges),

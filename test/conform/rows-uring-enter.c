@@ -312,7 +312,7 @@ static void least_wait(void)
 {
 	struct __kernel_timespec span = span_of(60000 * MS);
 	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&span,
-					      .pad = 2000 };
+					      .min_wait_usec = 2000 };
 	struct uring ring = new_uring(4, 0);
 
 	sqe_of(&ring, IORING_OP_NOP, -1);

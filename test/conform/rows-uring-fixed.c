@@ -27,8 +27,8 @@ static long unset_files(const struct uring *ring)
 static long update_files(const struct uring *ring, uint32_t offset,
 			 const int32_t *fds, uint32_t nr)
 {
-	struct io_uring_files_update update = { .offset = offset,
-						.fds = (uintptr_t)fds };
+	struct io_uring_rsrc_update update = { .offset = offset,
+					       .data = (uintptr_t)fds };
 
 	return uring_register(ring->fd, IORING_REGISTER_FILES_UPDATE, &update,
 			      nr);
@@ -161,7 +161,7 @@ static void update_arguments(void)
 {
 	struct uring ring = new_uring(4, 0);
 	int32_t fds[4] = { -1, -1, -1, -1 };
-	struct io_uring_files_update update = { .fds = (uintptr_t)fds };
+	struct io_uring_rsrc_update update = { .data = (uintptr_t)fds };
 	const uint32_t opcode = IORING_REGISTER_FILES_UPDATE;
 
 	REQUIRE(set_files(&ring, fds, 4) == 0);
@@ -177,7 +177,7 @@ static void update_arguments(void)
 	note_result("wraps", uring_register(ring.fd, opcode, &update, 2));
 	update.offset = 3;
 	note_result("over_end", uring_register(ring.fd, opcode, &update, 2));
-	update.fds = (uintptr_t)KERNEL_ADDRESS;
+	update.data = (uintptr_t)KERNEL_ADDRESS;
 	note_result("kernel", uring_register(ring.fd, opcode, &update, 1));
 }
 

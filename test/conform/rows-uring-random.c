@@ -503,8 +503,9 @@ static void shots_that_must_not_wait(void)
 		}
 		sqe = sqe_rw(&ring, IORING_OP_RECVMSG, pair[0], &msg, 1, 0);
 		sqe->flags = IOSQE_BUFFER_SELECT | (i & 1 ? 0 : IOSQE_ASYNC);
-		sqe->ioprio = IORING_RECV_MULTISHOT |
-			      (i & 2 ? IORING_RECVSEND_POLL_FIRST : 0);
+		sqe->ioprio =
+			(uint16_t)(IORING_RECV_MULTISHOT |
+				   (i & 2 ? IORING_RECVSEND_POLL_FIRST : 0));
 		sqe->msg_flags = MSG_DONTWAIT;
 		sqe->buf_group = 7;
 		note_until("recvmsg", &ring, pair[1]);

@@ -13,6 +13,7 @@
 
 #include "sockets.h"
 #include "uring.h"
+#include "older.h"
 
 /* Of newer headers. */
 enum { RECVSEND_BUNDLE = 1 << 4, SEND_ZC_REPORT_USAGE = 1 << 3 };

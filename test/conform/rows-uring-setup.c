@@ -128,7 +128,7 @@ static void reserved(void)
 	memset(&params, 0, sizeof(params));
 	params.features = -1u;
 	params.sq_off.array = 5;
-	params.cq_off.resv2 = 5;
+	params.cq_off.user_addr = 5;
 	params.sq_thread_cpu = 77;
 	params.sq_thread_idle = 5;
 	params.wq_fd = 77;
@@ -283,7 +283,7 @@ static void ring_words(void)
 	note("cq_mask", ring.cq_mask);
 	note("sq_entries", *(const uint32_t *)(base + sq->ring_entries));
 	note("cq_entries", *(const uint32_t *)(base + cq->ring_entries));
-	note("resv", sq->resv1 | cq->resv1 | (sq->resv2 != 0));
+	note("resv", sq->resv1 | cq->resv1 | (sq->user_addr != 0));
 	note("aligned", ((uintptr_t)ring.cqes & 15) == 0);
 	note_rings("new", &ring);
 }
@@ -293,11 +293,11 @@ static void user_addresses(void)
 	struct io_uring_params params = { 0 };
 	long fd;
 
-	params.sq_off.resv2 = 0x1000;
+	params.sq_off.user_addr = 0x1000;
 	fd = uring_setup(4, &params);
 	note("made", fd >= 0);
-	note("sq_resv2", (long)params.sq_off.resv2);
-	note("cq_resv2", (long)params.cq_off.resv2);
+	note("sq_resv2", (long)params.sq_off.user_addr);
+	note("cq_resv2", (long)params.cq_off.user_addr);
 }
 
 static void no_sqarray(void)

@@ -21,6 +21,7 @@
 
 #include "conform.h"
 #include "ring.h"
+#include "older.h"
 
 static void put(const char *format, ...)
 {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "uring.h"
+#include "older.h"
 
 #ifndef SYS_io_uring_setup
 #define SYS_io_uring_setup 425

@@ -9,37 +9,14 @@
 #ifndef CONFORM_URING_H
 #define CONFORM_URING_H
 
-#include <linux/io_uring.h>
 #include <linux/time_types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "conform.h"
+#include "base/io_uring.h"
 
-/* What the headers of Debian 12 lack, by the kernel's names. */
-#ifndef IORING_SETUP_NO_MMAP
-#define IORING_SETUP_NO_MMAP (1U << 14)
-#define IORING_SETUP_REGISTERED_FD_ONLY (1U << 15)
-#endif
-#ifndef IORING_SETUP_NO_SQARRAY
-#define IORING_SETUP_NO_SQARRAY (1U << 16)
-#endif
-#ifndef IORING_SETUP_HYBRID_IOPOLL
-#define IORING_SETUP_HYBRID_IOPOLL (1U << 17)
-#endif
-#ifndef IORING_TIMEOUT_MULTISHOT
-#define IORING_TIMEOUT_MULTISHOT (1U << 6)
-#endif
-#ifndef IORING_FEAT_REG_REG_RING
-#define IORING_FEAT_REG_REG_RING (1U << 13)
-#endif
-#ifndef IORING_FEAT_MIN_TIMEOUT
-#define IORING_FEAT_MIN_TIMEOUT (1U << 15)
-#endif
-#ifndef IORING_ENTER_ABS_TIMER
-#define IORING_ENTER_ABS_TIMER (1U << 5)
-#endif
 /* Opcodes of newer headers. */
 enum {
 	OP_WAITID = 50,

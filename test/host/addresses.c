@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "older.h"
 
 enum { SHORT_MS = 30, PAGE = 4096 };
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "older.h"
 
 enum { ENTRIES = 8, LONG_MS = 60000 };
 

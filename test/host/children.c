@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "older.h"
+
 enum { NR = 1000, FAR = 300, FIRST_OF_ENGINE = 512 };
 
 extern char **environ;

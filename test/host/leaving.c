@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "late.h"
+#include "older.h"
 
 enum { NR = 1000, STATUS = 42 };
 

@@ -3,6 +3,8 @@
  * Resource limits down to 0: a call is refused as the kernel refuses it, or the
  * work is done in another way. Nothing hangs and nothing is lost.
  */
+#include <sys/mount.h> /* before the kernel's, which has some of its constants */
+
 #include "host.h"
 
 #include <errno.h>
@@ -12,7 +14,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

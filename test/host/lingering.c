@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "older.h"
+
 enum { LINGERER = 300, EARLIER = LINGERER - 1, LINGER_S = 60, FAR_UP = 4000 };
 
 static unsigned full_port;

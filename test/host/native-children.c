@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "older.h"
+
 /* As many as any block device takes. */
 enum { NR = 4, STATUS = 42 };
 

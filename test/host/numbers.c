@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "ways.h"
+#include "older.h"
 
 enum { NR_WRITES = 4, FIRST_OF_ENGINE = 512 };
 

@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "older.h"
+
 static timer_t start_timer(int sig, long period_ns)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,

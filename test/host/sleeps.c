@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "older.h"
 
 enum { LONG_MS = 60000, SHORT_MS = 30 };
 

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "older.h"
+
 enum { NUMBER = 300, PIPE_NUMBER = 310, UNUSED = 2000, BYTES = 4096 };
 
 /* The ways to a table of one's own. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "older.h"
 
 /*
  * The ways. Each is given a number that has a file and the descriptor of

@@ -15,7 +15,6 @@
 #include <linux/aio_abi.h>
 #include <linux/capability.h>
 #include <linux/fuse.h>
-#include <linux/landlock.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -133,24 +132,30 @@ static void take_group(void)
 	setfsuid(NOBODY);
 }
 
+/* Older headers lack Landlock, which is of Linux 5.13. */
+enum { NR_LANDLOCK_CREATE_RULESET = 444, NR_LANDLOCK_RESTRICT_SELF = 446 };
+enum {
+	MAY_WRITE_FILE = 1 << 1,
+	MAY_READ_FILE = 1 << 2,
+	MAY_REMOVE_FILE = 1 << 5,
+	MAY_MAKE_DIR = 1 << 7,
+	MAY_MAKE_REG = 1 << 8,
+};
+
 static void enter_landlock(void)
 {
-	struct landlock_ruleset_attr attr = {
-		.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_DIR |
-				     LANDLOCK_ACCESS_FS_REMOVE_FILE |
-				     LANDLOCK_ACCESS_FS_READ_FILE |
-				     LANDLOCK_ACCESS_FS_WRITE_FILE |
-				     LANDLOCK_ACCESS_FS_MAKE_REG,
-	};
-	long rules =
-		syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	/* struct landlock_ruleset_attr */
+	uint64_t handled = MAY_MAKE_DIR | MAY_REMOVE_FILE | MAY_READ_FILE |
+			   MAY_WRITE_FILE | MAY_MAKE_REG;
+	long rules = syscall(NR_LANDLOCK_CREATE_RULESET, &handled,
+			     sizeof(handled), 0);
 
 	if (rules < 0) {
 		printf("no landlock\n");
 		exit(SKIPPED);
 	}
 	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
-	must(syscall(SYS_landlock_restrict_self, rules, 0) == 0, "restrict");
+	must(syscall(NR_LANDLOCK_RESTRICT_SELF, rules, 0) == 0, "restrict");
 	close((int)rules);
 }
 

@@ -39,6 +39,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "older.h"
+
 enum {
 	BLOCK = 4096,
 	NR_BLOCKS = 32,

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/sleep.h"

@@ -25,6 +25,15 @@
 
 #include <cmocka.h>
 
+/* cmocka 2 has a macro by this name, and new names for these. */
+#undef stop
+#ifdef assert_uint_in_range
+#undef assert_in_range
+#define assert_in_range assert_uint_in_range
+#undef assert_in_set
+#define assert_in_set assert_uint_in_set
+#endif
+
 #include "base/sys.h"
 #include "proc/process.h"
 #include "wq/wq.h"

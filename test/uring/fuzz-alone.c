@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "older.h"
+
 enum {
 	STEPS = 40,
 	CHAIN_MAX = 3,

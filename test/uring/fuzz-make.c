@@ -265,7 +265,8 @@ static void add_skips(struct io_uring_sqe *sqe)
 		sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
 	sqe->__pad2[0] &= ~UINT64_C(1); /* attributes of reads and writes */
 	if (any(3) == 0)
-		sqe->flags |= any(3) ? IOSQE_IO_LINK : IOSQE_IO_HARDLINK;
+		sqe->flags |=
+			(uint8_t)(any(3) ? IOSQE_IO_LINK : IOSQE_IO_HARDLINK);
 	/* Else most are refused. */
 	if (any(4) == 0)
 		return;
