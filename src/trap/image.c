@@ -131,7 +131,8 @@ static int protection(uint32_t flags)
 /* Return: whether the part of the segment without a file was mapped. */
 static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 {
-	uint64_t behind = page_behind(start);
+	/* Without a part of the file, the first page is not there either. */
+	uint64_t behind = ph->p_filesz ? page_behind(start) : page_of(start);
 
 	if (end > behind &&
 	    sys_is_map_error(sys_mmap((void *)behind, page_behind(end) - behind,

@@ -456,6 +456,27 @@ def _(trap):
             trap.expect_as_without("execve", program, "state")
 
 
+@case("a program whose variables are all zero at first is mapped under the trap")
+def _(trap):
+    # mov byte [0x602808], 3; movzx edi, byte [0x602808]; mov eax, exit_group; syscall
+    code = bytes.fromhex("c604250828600003 0fb63c2508286000 b8e7000000 0f05")
+    headers = 64 + 2 * 56
+    size = headers + len(code)
+    elf = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 2, 62, 1,
+                      0x400000 + headers, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    for flags, offset, address, in_file, in_memory in (
+            (5, 0, 0x400000, size, size), (6, 0x808, 0x602808, 0, 1)):
+        elf += struct.pack("<IIQQQQQQ", 1, flags, offset, address, address,
+                           in_file, in_memory, 4096)
+    path = os.path.join(trap.scratch, "zeros")
+    with open(path, "wb") as file:
+        file.write(elf + code)
+    os.chmod(path, 0o755)
+    for command in (path,), (trap.args.uaio, "run", "--trap", path):
+        done = trap.exec(*command)
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", ""), done
+
+
 @case("the register gs is not a program's under the trap, and it is told so")
 def _(trap):
     for kind in KINDS:
