@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
 .PHONY: all demo check check-all check-backends check-fresh check-san \
-	check-clients check-kernels \
+	check-clients check-kernels check-anywhere \
 	check-mutants sample-mutants bench stress differences benchmarks lint \
 	install clean
 
@@ -33,7 +33,8 @@ check:
 	@tools/need build check
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --no-suite long --no-suite client \
-		--no-suite stress --no-suite backends --no-suite kernels
+		--no-suite stress --no-suite backends --no-suite anywhere \
+		--no-suite kernels
 
 # All of `check`, what takes longer, and the tests of all else: the benchmark,
 # the models, the tree.
@@ -41,7 +42,7 @@ check-all:
 	@tools/need build check lint all
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --no-suite client --no-suite stress \
-		--no-suite backends --no-suite kernels
+		--no-suite backends --no-suite anywhere --no-suite kernels
 
 # With the kernel's own AIO behind the library, and with its io_uring. Each test of a
 # program proves by the statistics that the kernel has executed its requests.
@@ -71,6 +72,12 @@ check-kernels:
 	@tools/need build check kernels
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --suite kernels
+
+# Other systems and processors: roots are fetched, and built and run in.
+check-anywhere:
+	@tools/need build check anywhere
+	@tools/configure $(BUILD) -Dtests=enabled
+	@tools/run-tests $(BUILD) --suite anywhere
 
 check-mutants:
 	@tools/need build check san

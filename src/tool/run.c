@@ -395,6 +395,8 @@ static int set_environment(const struct settings *settings, const char *dir)
 	return r ? uaio_diag(EXIT_REFUSED, "%s", strerror(-r)) : 0;
 }
 
+#if defined(__x86_64__)
+
 /* Run a script as the kernel does: its interpreter, with its path. */
 static int run_script(const struct uaio_target *target, const char *path,
 		      char **argv)
@@ -424,6 +426,21 @@ static int run_trapped(const struct uaio_target *target, const char *path,
 
 	return uaio_search_diag(argv[0], r);
 }
+
+#else
+
+static int run_trapped(const struct uaio_target *target, const char *path,
+		       char **argv)
+{
+	(void)target;
+	(void)argv;
+	return uaio_diag(EXIT_REFUSED,
+			 "%s: --trap is for x86-64: use a dynamic build of it "
+			 "for glibc",
+			 path);
+}
+
+#endif
 
 /*
  * Have the program have the trap, if its file, or those of its libraries, show calls that

@@ -20,7 +20,12 @@
 #include <unistd.h>
 
 /* Not every C library comes with the headers of the kernel. */
-enum { IO_SETUP = 206, IO_DESTROY, IO_GETEVENTS, IO_SUBMIT, URING_SETUP = 425 };
+#if defined(__aarch64__)
+enum { IO_SETUP, IO_DESTROY, IO_SUBMIT, IO_GETEVENTS = 4 };
+#else
+enum { IO_SETUP = 206, IO_DESTROY, IO_GETEVENTS, IO_SUBMIT };
+#endif
+enum { URING_SETUP = 425 };
 
 struct request {
 	uint64_t data;

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""The library for aarch64, cross-built, under qemu-user.
+
+The emulator answers ENOSYS to kernel AIO and to io_uring. UNIT names the unit tests of
+what depends on the processor. Most others are not there because they play the answers to
+calls that qemu 7.2 lacks (preadv2, pwritev2, openat2, epoll_pwait2, futex_waitv), trace
+their threads, or look at signal masks, which the emulator keeps by itself. It orders
+memory accesses as this machine does.
+"""
+import fcntl
+import os
+import re
+
+from harness import case, expect, main
+
+PACKAGES = ("fio", "stress-ng", "libaio-dev", "liburing-dev", "libcmocka-dev",
+            "libseccomp-dev")
+CROSS = """[binaries]
+c = 'aarch64-linux-gnu-gcc'
+ar = 'aarch64-linux-gnu-ar'
+strip = 'aarch64-linux-gnu-strip'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['qemu-aarch64-static', '-L', '{root}']
+[built-in options]
+c_args = ['--sysroot={root}']
+c_link_args = ['--sysroot={root}']
+[properties]
+sys_root = '{root}'
+pkg_config_libdir = '{root}/usr/lib/aarch64-linux-gnu/pkgconfig'
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+"""
+LIBRARY = "libuaio.so.0"
+# Names of unit tests, and what they are called with.
+UNIT = (
+    ("patch",),
+    ("patch", "thread"),
+    ("process",),
+    ("lock",),
+    ("eventcount",),
+    ("cycles",),
+    ("sleep",),
+    ("vdso",),
+    ("slab",),
+    ("ringmem",),
+    ("ring",),
+    ("ctxtab",),
+    ("uring",),
+    ("uring-pages",),
+    ("uring-region",),
+    ("uring-timeout",),
+    ("uring-resize",),
+    ("posix",),
+    ("queue",),
+    ("order",),
+)
+
+
+class Arm:
+    """The root and the build, which the first test makes and all others find."""
+
+    def __init__(self, tool):
+        self.tool = tool
+        # Without our own library, which the tests' runner has for the loader.
+        self.env = {name: "" for name in os.environ
+                    if name.startswith(("UAIO_", "LD_"))}
+        home = os.path.join(tool.args.build, "anywhere")
+        tools = os.path.join(tool.args.source, "tools")
+        self.build = os.path.join(home, "arm-build")
+        self.root = os.path.join(home, "arm", "root")
+        os.makedirs(home, exist_ok=True)
+        with open(os.path.join(home, "arm.lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.exec(f"{tools}/fetch-root", "bookworm:arm64", *PACKAGES,
+                      os.path.join(home, "arm"))
+            cross = os.path.join(home, "arm.ini")
+            # The build is configured anew when this file is written.
+            if not os.path.exists(cross):
+                with open(cross, "w") as file:
+                    file.write(CROSS.format(root=self.root))
+            # Ninja configures anew when a file of meson's has changed.
+            if not os.path.exists(f"{self.build}/build.ninja"):
+                self.exec(f"{tools}/configure", self.build, "--cross-file",
+                          cross, "-Dtests=enabled", "-Db_lto=false",
+                          "-Doptimization=2", cwd=tool.args.source)
+            self.exec("ninja", "-C", self.build, LIBRARY, "uaio",
+                      "test/unit/patch-module.so",
+                      *{f"test/unit/unit-test-{name}" for name, *_ in UNIT})
+
+    def exec(self, *command, **options):
+        return self.tool.exec(*command, env=self.env, **options).expect(
+            out=None, err=None)
+
+    def emulate(self, *command, page=None, loads=True):
+        preload = f"{self.build}/{LIBRARY}" if loads else ""
+        size = ("-p", str(page)) if page else ()
+        return self.tool.exec(
+            "qemu-aarch64-static", *size, "-L", self.root,
+            *(("-E", f"LD_PRELOAD={preload}", "-E", "UAIO_STATS=1")
+              if loads else ()), *command, env=self.env, cwd=self.tool.scratch)
+
+    def compile(self, source, name, *flags):
+        program = self.tool.path(name)
+        self.exec("aarch64-linux-gnu-gcc", f"--sysroot={self.root}", "-O2",
+                  "-pthread", "-o", program,
+                  os.path.join(self.tool.args.source, source), *flags)
+        return program
+
+
+def counts(outcome):
+    """The requests and rings that the reports tell of."""
+    return (sum(map(int, re.findall(r"\]: (\d+) requests?", outcome.err))),
+            sum(map(int, re.findall(r"(\d+) rings?", outcome.err))))
+
+
+@case("fio for aarch64 is served by all three interfaces, and verifies its data")
+def _(tool):
+    arm = Arm(tool)
+    for engine in ("libaio", "io_uring", "posixaio"):
+        done = arm.emulate(
+            f"{arm.root}/usr/bin/fio", "--name=job", f"--ioengine={engine}",
+            "--rw=randrw", "--size=2m", "--bs=4k", "--iodepth=16",
+            "--verify=crc32c", "--fallocate=none", "--filename=" +
+            tool.path("file"))
+        expect(done.status, 0, done.story)
+        # 512 blocks are written or read, and those that were written are verified.
+        if counts(done)[0] < 512 or "err= 0" not in done.out:
+            raise AssertionError(done.story)
+
+
+@case("liburing's programs for aarch64 are served, linked to it either way")
+def _(tool):
+    arm = Arm(tool)
+    for name, flag in (("static", "-l:liburing.a"), ("shared", "-luring")):
+        program = arm.compile("test/uring/linked.c", name, flag)
+        refused = arm.emulate(program, loads=False)
+        if refused.status == 0:
+            raise AssertionError("the emulator has io_uring: " + refused.story)
+        for page in (None, 65536):
+            done = arm.emulate(program, page=page)
+            done.expect(out="all waits ended\n", err=None)
+            expect(counts(done), (4, 1), done.story)
+
+
+@case("a program for aarch64, its threads and its children are served")
+def _(tool):
+    arm = Arm(tool)
+    done = arm.emulate(arm.compile("test/run/stranger.c", "stranger"))
+    done.expect(out="".join(f"{by}: served\n" for by in (
+        "main", "thread", "child", "ring", "aio_read", "callback")), err=None)
+
+
+@case("stress-ng for aarch64 finishes its operations on kernel AIO and io_uring")
+def _(tool):
+    arm = Arm(tool)
+    done = arm.emulate(f"{arm.root}/usr/bin/stress-ng", "--aio", "1",
+                       "--aio-ops", "50", "--io-uring", "1", "--io-uring-ops",
+                       "50", "--temp-path", tool.scratch, "--timeout", "600")
+    expect(done.status, 0, done.story)
+    if counts(done)[0] < 100 or counts(done)[1] != 1:
+        raise AssertionError(done.story)
+
+
+@case("the tool for aarch64 knows what its machine lacks, and refuses --trap")
+def _(tool):
+    arm = Arm(tool)
+    program = arm.compile("test/uring/linked.c", "static", "-l:liburing.a")
+    done = arm.emulate(f"{arm.build}/uaio", "doctor", program, loads=False)
+    for word in ("an emulator of another processor", "on aarch64",
+                 "io_uring"):
+        if word not in done.out:
+            raise AssertionError(f"no {word}: {done.story}")
+    done = arm.emulate(f"{arm.build}/uaio", "run", "--trap", "--",
+                       arm.compile("test/run/target.c", "target",
+                                   "-D_GNU_SOURCE", "-static"),
+                       loads=False)
+    done.expect_refusal(2, "--trap is for x86-64")
+
+
+@case("the unit tests of what depends on the processor pass on aarch64")
+def _(tool):
+    arm = Arm(tool)
+    for name, *arguments in UNIT:
+        done = arm.tool.exec(
+            "qemu-aarch64-static", "-L", arm.root,
+            f"{arm.build}/test/unit/unit-test-{name}", *arguments, env=arm.env,
+            cwd=tool.scratch)
+        expect(done.status, 0, f"{name}: {done.story}")
+
+
+main()
