@@ -486,7 +486,9 @@ int uaio_run_main(int argc, char **argv)
 	}
 	if (!status)
 		status = uaio_target_check(
-			path, settings.values[UAIO_OPTION_TRAP], &target);
+			path,
+			(enum uaio_trap_when)settings.values[UAIO_OPTION_TRAP],
+			&target);
 	if (!status)
 		status = set_environment(&settings, dir);
 	if (status)
