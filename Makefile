@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
 .PHONY: all demo check check-all check-backends check-fresh check-san \
-	check-clients check-kernels check-anywhere \
+	check-clients check-kernels check-anywhere dist \
 	check-mutants sample-mutants bench stress differences benchmarks lint \
 	install clean
 
@@ -79,6 +79,11 @@ check-anywhere:
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --suite anywhere
 
+# The files of a release, from the newest commit, or REVISION=TAG, in $(BUILD)/dist.
+dist:
+	@tools/need build dist
+	@tools/dist $(if $(REVISION),--revision $(REVISION)) $(BUILD)
+
 check-mutants:
 	@tools/need build check san
 	@tools/check-mutants $(BUILD)
@@ -90,7 +95,7 @@ sample-mutants:
 	@tools/sample-mutants --orders --number 20 $(BUILD)
 
 stress:
-	@tools/need build check san
+	@tools/need build check san dist
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --suite stress
 

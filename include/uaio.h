@@ -8,7 +8,7 @@
  * dlsym(RTLD_DEFAULT, ...), and does without them where the library is not
  * loaded.
  *
- * Everything here is experimental until 1.0: names and layouts may change.
+ * Names, arguments and layouts are those of 1.0.
  */
 #ifndef UAIO_H
 #define UAIO_H

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,12 +69,13 @@ static int64_t date(uint64_t cycles)
 
 int uaio_lanes_open(struct uaio_trace_ring **ret_ring)
 {
-	int fd = memfd_create("uaio-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = (int)uaio_sys6(SYS_memfd_create, (long)"uaio-trace",
+				MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
 	struct uaio_trace_ring *ring;
 	struct stat st;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (ftruncate(fd, (off_t)sizeof(*ring)) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0 ||
 	    stat("/proc/self/ns/pid", &st) < 0)

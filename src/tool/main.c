@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "options/like.h"
+#include "tool/dynamic.h"
 #include "tool/search.h"
 #include "tool/tool.h"
 #include "tool/trapped.h"
@@ -130,8 +131,11 @@ int main(int argc, char **argv, char **envp)
 	if (is_one_of(argv[1], "-h", "--help"))
 		return help_main(1, argv);
 	if (is_one_of(argv[1], "-V", "--version")) {
-		puts("uaio " UAIO_VERSION);
+		uaio_version_print();
 		return EXIT_SUCCESS;
 	}
+	/* It loads the library. */
+	if (!strcmp(argv[1], "doctor"))
+		uaio_dynamic_exec(argv);
 	return run_command(argc - 1, argv + 1);
 }

@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "base/loader.h"
+#include "tool/dynamic.h"
 
 enum { LINE_MAX_BYTES = 2 * PATH_MAX };
 
-/* Return: the loader that loaded us, or NULL. */
-static const char *own_loader(void)
+/* Return: the loader that loaded us, or would load our dynamic build; or NULL. */
+static const char *own_loader(char dynamics[PATH_MAX])
 {
+	char dynamic[PATH_MAX];
 	const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
 	unsigned long nr = getauxval(AT_PHNUM);
 	uintptr_t base = 0, interpreter = 0;
@@ -30,7 +32,9 @@ static const char *own_loader(void)
 		if (headers[i].p_type == PT_INTERP)
 			interpreter = headers[i].p_vaddr;
 	}
-	return interpreter ? (const char *)(base + interpreter) : NULL;
+	if (interpreter)
+		return (const char *)(base + interpreter);
+	return uaio_dynamic_find(dynamic, dynamics) ? dynamics : NULL;
 }
 
 /*
@@ -44,14 +48,14 @@ static const char *loader_of(const char *program, char own[PATH_MAX])
 	bool is_musls;
 
 	if (fd < 0)
-		return own_loader();
+		return own_loader(own);
 	is_musls = pread(fd, &elf, sizeof(elf), 0) == sizeof(elf) &&
 		   uaio_elf_is_ours(&elf) &&
 		   uaio_loader_read(fd, &elf, own, PATH_MAX) == 0 &&
 		   uaio_has_prefix(own, "/lib/ld-musl-") &&
 		   !strchr(own + strlen("/lib/"), '/');
 	(void)close(fd);
-	return is_musls ? own : own_loader();
+	return is_musls ? own : own_loader(own);
 }
 
 /* In the child. */

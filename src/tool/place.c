@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
-#include <linux/stat.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -242,7 +242,7 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 	while ((c = uaio_flags_next(argc, argv, "+hVv", flags)) != -1) {
 		switch (c) {
 		case 'h': print_help(); return -1;
-		case 'V': puts("uaio " UAIO_VERSION); return -1;
+		case 'V': uaio_version_print(); return -1;
 		case 'v': *ret_status = diag_v(); return -1;
 		case '?': *ret_status = EXIT_REFUSED; return -1;
 		default:

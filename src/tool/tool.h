@@ -26,6 +26,9 @@ int uaio_doctor_main(int argc, char **argv);
 int uaio_stat_main(int argc, char **argv);
 int uaio_top_main(int argc, char **argv);
 
+/* What this is, a line; for which C library; and, of a release, from which commit. */
+void uaio_version_print(void);
+
 /*
  * Writes one line to stderr, with "uaio: " before it. Control characters, which
  * file names may contain, are replaced by '?'.

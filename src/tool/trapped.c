@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "tool/dynamic.h"
 #include "tool/tool.h"
 
 #if defined(__x86_64__)
@@ -40,8 +42,13 @@ int uaio_trapped_try(void)
 
 int uaio_trapped_exec(const char *path, char **argv)
 {
+	char ours[PATH_MAX] = "/proc/self/exe", loader[PATH_MAX];
+
+	/* The library is preloaded. */
+	if (uaio_is_static() && !uaio_dynamic_find(ours, loader))
+		return -ELIBACC;
 	if (setenv(UAIO_TRAP_PROGRAM, path, 1) == 0)
-		(void)execv("/proc/self/exe", argv);
+		(void)execv(ours, argv);
 	return -errno;
 }
 

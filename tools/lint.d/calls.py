@@ -39,6 +39,7 @@ NUMBERS = {
     ("src/patch/patch.c", "SYS_io_uring_enter"),
     ("src/tool/secure.c", "SYS_capget"),
     ("src/tool/attach.c", "SYS_pidfd_open"),
+    ("src/tool/lanes.c", "SYS_memfd_create"),
     ("src/tool/place.c", "SYS_preadv2"),
     ("src/tool/place.c", "SYS_statx"),
     ("src/tool/served.c", "SYS_io_uring_setup"),

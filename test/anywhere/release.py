@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: MIT
+"""release.py BUILD SOURCE SCENARIO: the files that `make dist` makes.
+
+They are made from the working tree, once for all scenarios. Each scenario installs
+some of them in a root of another Debian, which it does not change, and runs fio there
+with a filter that refuses the interface: fio verifies what it wrote, and the library's
+counts prove that the library has served it.
+"""
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "oracle"))
+sys.dont_write_bytecode = True  # leave the source tree clean
+import sandbox  # noqa: E402
+
+GLIBC = (2, 17)
+DEADLINE = 120
+MIB = 4
+BLOCKS = MIB << 8  # of 4 KiB
+# What fio's engine uses; the filter for it; and the library's count of it.
+ENGINES = {
+    "libaio": ((), "contexts"),
+    "io_uring": (("--uring",), "rings"),
+    "posixaio": ((), None),
+}
+PACKAGES = {
+    "bullseye": ("fio", "tar", "gzip"),
+    "bookworm": ("fio", "tar", "gzip", "dpkg", "diffutils", "libc-bin",
+                 "python3-venv"),
+    "trixie": ("fio", "tar", "gzip"),
+    "sid": ("fio", "tar", "gzip"),
+}
+
+
+class Context:
+    def __init__(self, build, source):
+        # Before all else: it executes this program again, in namespaces.
+        self.box = sandbox.Sandbox(build)
+        self.build = os.path.abspath(build)
+        self.source = os.path.abspath(source)
+        self.kept = os.path.join(self.build, "anywhere")
+        os.makedirs(self.kept, exist_ok=True)
+
+    def tool(self, *command):
+        """The standard output of a script of tools/."""
+        return subprocess.run(
+            [os.path.join(self.source, "tools", command[0]), *command[1:]],
+            check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def release(self):
+        """The folder of a release of the working tree."""
+        folder = os.path.join(self.kept, "release")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            now = self.state()
+            made = os.path.join(folder, "made")
+            if not os.path.exists(made) or open(made).read() != now:
+                self.tool("dist", "--working-tree", folder)
+                with open(made, "w") as file:
+                    file.write(now)
+        return os.path.join(folder, "dist")
+
+    def state(self):
+        """What git has of the working tree, as a text."""
+        def git(*command):
+            return subprocess.run(
+                ["git", "-C", self.source, *command], check=True,
+                stdout=subprocess.PIPE, text=True).stdout.strip()
+
+        commit = git("stash", "create") or git("rev-parse", "HEAD")
+        return (git("rev-parse", commit + "^{tree}") + " " +
+                git("rev-parse", "HEAD"))
+
+    def file(self, pattern):
+        found = glob.glob(os.path.join(self.release(), pattern))
+        assert len(found) == 1, f"{pattern}: {found}"
+        return found[0]
+
+    def root(self, suite):
+        """A root of that suite, to be changed as one likes."""
+        below = self.tool("fetch-root", suite, *PACKAGES[suite],
+                          os.path.join(self.kept, suite)).strip()
+        root = self.box.folder("root")
+        layers = [self.box.folder(name) for name in ("upper", "work")]
+        subprocess.run(
+            ["mount", "-t", "overlay", "overlay", "-o",
+             f"lowerdir={below},upperdir={layers[0]},workdir={layers[1]}",
+             root], check=True)
+        subprocess.run(["mount", "-t", "proc", "proc", root + "/proc"],
+                       check=True)
+        os.makedirs(root + "/usr/local", exist_ok=True)
+        for device in ("null", "urandom"):
+            path = f"{root}/dev/{device}"
+            open(path, "w").close()
+            subprocess.run(["mount", "--bind", "/dev/" + device, path],
+                           check=True)
+        return root
+
+
+def run(*command, status=0):
+    done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=DEADLINE, env={
+                              "PATH": os.environ["PATH"], "HOME": "/srv"})
+    assert done.returncode == status, \
+        f"{' '.join(command)}: status {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+def serve_fio(context, root, uaio, engines=tuple(ENGINES)):
+    """fio in the root, with each of its engines, by the command there."""
+    for engine in engines:
+        how, count = ENGINES[engine]
+        run(os.path.join(context.build, "bench", "deny-aio"), *how, "--",
+            "chroot", root, uaio, "run", "--stats-json=/srv/stats", "--",
+            "fio", "--thread", "--name=job", "--filename=/srv/file",
+            f"--size={MIB}m", "--bs=4k", "--rw=randwrite", "--iodepth=16",
+            "--verify=crc32c", "--verify_fatal=1", f"--ioengine={engine}")
+        with open(root + "/srv/stats") as file:
+            stats = json.loads(file.read().splitlines()[-1])
+        counts = {name: stats[name]
+                  for name in ("contexts", "rings", "completed")}
+        print(f"{engine}: {counts}")
+        assert counts["completed"] == 2 * BLOCKS, "requests of fio"
+        assert not count or counts[count] == 1, f"no {count}"
+        os.unlink(root + "/srv/stats")
+        os.unlink(root + "/srv/file")
+
+
+def extract(path, to):
+    os.makedirs(to, exist_ok=True)
+    with tarfile.open(path) as tar:
+        tar.extractall(to)
+
+
+def install(context, root, word):
+    """Type the line of README.md that begins with the word, in the root, where the
+    files of the release are."""
+    with open(os.path.join(context.source, "README.md")) as file:
+        section = file.read().split("\n## Install\n")[1].split("\n## ")[0]
+    line = re.search(rf"^    ({word} .*)$", section, re.M)[1]
+    print("$ " + line)
+    shutil.copytree(context.release(), root + "/srv/dist")
+    run("chroot", root, "sh", "-c",
+        "export PATH=/srv/venv/bin:$PATH; cd /srv/dist && " + line)
+    shutil.rmtree(root + "/srv/dist")
+
+
+def elf_files(top):
+    for folder, _, names in os.walk(top):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                with open(path, "rb") as file:
+                    if file.read(4) == b"\x7fELF":
+                        yield os.path.relpath(path, top), path
+
+
+def newer_than_floor(path):
+    return [f"{name}@GLIBC_{version}" for name, version in re.findall(
+        r"UND (\S+)@GLIBC_([0-9.]+)",
+        run("readelf", "-W", "--dyn-syms", path))
+        if tuple(map(int, version.split("."))) > GLIBC]
+
+
+def check_library(context, path):
+    dynamic = run("readelf", "-Wd", path)
+    assert "[libuaio.so.0]" in dynamic, "soname"
+    flags = re.search(r"\(FLAGS_1\) +Flags: (.*)", dynamic)[1].split()
+    assert {"NOW", "NODELETE"} <= set(flags), flags
+    assert "STATIC_TLS" in dynamic and "TEXTREL" not in dynamic, dynamic
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    assert {re.sub(r"\.so.*", "", name) for name in needed} <= {
+        "libc", "libpthread", "libdl", "librt", "ld-linux-aarch64",
+        "ld-linux-x86-64"}, needed
+    with open(os.path.join(context.source, "test/abi/symbols.golden")) as file:
+        golden = {line.strip() for line in file
+                  if line.strip() and not line.startswith(("#", "LIBAIO_"))}
+    exported = {found[1] for found in re.finditer(
+        r"(?:GLOBAL|WEAK) +DEFAULT +(?!UND)\w+ (\S+)",
+        run("readelf", "-W", "--dyn-syms", path))}
+    assert exported == golden, exported ^ golden
+
+
+def symbols(context):
+    for arch in ("x86_64", "aarch64"):
+        top = context.box.folder(arch)
+        extract(context.file(f"*-{arch}.tar.gz"), top)
+        top = os.path.join(top, os.listdir(top)[0])
+        found = dict(elf_files(top))
+        assert set(found) >= {"bin/uaio", "lib/libuaio.so.0",
+                              "lib/uaio/uaio-dynamic"}, found
+        for name, path in found.items():
+            newer = newer_than_floor(path)
+            assert not newer, f"{arch}: {name} needs {newer}"
+        segments = run("readelf", "-Wld", found["bin/uaio"])
+        assert "INTERP" not in segments and "NEEDED" not in segments, segments
+        check_library(context, found["lib/libuaio.so.0"])
+
+
+def tarball(context, suite):
+    root = context.root(suite)
+    install(context, root, "tar")
+    serve_fio(context, root, "/usr/local/bin/uaio")
+
+
+def tool(context):
+    root = context.root("bookworm")
+    extract(context.file("*-x86_64.tar.gz"), root + "/opt")
+    uaio = glob.glob(root + "/opt/*/bin/uaio")[0].removeprefix(root)
+    version = run("chroot", root, uaio, "--version").splitlines()
+    print(version)
+    assert re.fullmatch(r"uaio \d+\.\d+\.\d+", version[0]), version
+    assert version[1].startswith("for x86_64, glibc 2.17"), version
+    assert re.fullmatch("of commit [0-9a-f]{12}", version[2]), version
+    said = run("chroot", root, uaio, "doctor", "fio")
+    print(said)
+    for line in ("program", "kernel AIO", "io_uring", "POSIX AIO"):
+        assert re.search(rf"^PASS  {line}", said, re.M), line
+    # The C library's own static program.
+    said = run("chroot", root, uaio, "run", "--trap", "ldconfig", "--version")
+    assert said.startswith("ldconfig"), said
+
+
+def deb(context):
+    root = context.root("bookworm")
+    # The root's packages were unpacked: dpkg knows of none.
+    os.makedirs(root + "/var/lib/dpkg/info", exist_ok=True)
+    os.makedirs(root + "/var/lib/dpkg/updates", exist_ok=True)
+    with open(root + "/var/lib/dpkg/status", "w") as file:
+        file.write("Package: libc6\nStatus: install ok installed\n"
+                   "Architecture: amd64\nVersion: 2.17\n"
+                   "Maintainer: nobody\nDescription: unpacked\n")
+    install(context, root, "dpkg")
+    serve_fio(context, root, "/usr/bin/uaio")
+    # The loader finds it by its name alone.
+    run("chroot", root, "env", "LD_PRELOAD=libuaio.so.0", "UAIO_STATS=/srv/said",
+        "fio", "--version")
+    assert not run("chroot", root, "env", "LD_PRELOAD=libuaio.so.0",
+                   "true"), "the loader's complaint"
+
+
+def blob(layout, described):
+    path = f"{layout}/blobs/" + described["digest"].replace(":", "/")
+    with open(path, "rb") as file:
+        data = file.read()
+    assert "sha256:" + hashlib.sha256(data).hexdigest() == \
+        described["digest"] and len(data) == described["size"], path
+    return path
+
+
+def read(layout, described):
+    with open(blob(layout, described)) as file:
+        return json.load(file)
+
+
+def image(context):
+    layout = context.box.folder("layout")
+    extract(context.file("*-oci.tar"), layout)
+    with open(layout + "/oci-layout") as file:
+        assert json.load(file)["imageLayoutVersion"] == "1.0.0"
+    with open(layout + "/index.json") as file:
+        index = read(layout, json.load(file)["manifests"][0])
+    images = {entry["platform"]["architecture"]: read(layout, entry)
+              for entry in index["manifests"]}
+    assert set(images) == {"amd64", "arm64"}, images
+    for manifest in images.values():
+        read(layout, manifest["config"])
+        blob(layout, manifest["layers"][0])
+    # COPY --from=uaio / /
+    root = context.root("bookworm")
+    extract(blob(layout, images["amd64"]["layers"][0]), root)
+    serve_fio(context, root, "/usr/local/bin/uaio")
+
+
+def wheel(context):
+    root = context.root("bookworm")
+    run("chroot", root, "python3", "-m", "venv", "/srv/venv")
+    install(context, root, "pip")
+    serve_fio(context, root, "/srv/venv/bin/uaio")
+
+
+def again(context):
+    folder = context.box.folder("again") if context.box.is_private else \
+        os.path.join(context.kept, "again")
+    context.tool("dist", "--working-tree", folder)
+    sums = [open(os.path.join(path, "SHA256SUMS")).read()
+            for path in (context.release(), folder + "/dist")]
+    print(sums[0])
+    assert sums[0] == sums[1], sums[1]
+
+
+def main():
+    build, source, scenario = sys.argv[1:]
+    if os.geteuid():
+        print("only root can enter another root")
+        sys.exit(sandbox.SKIP)
+    context = Context(build, source)
+    name, _, suite = scenario.partition("-")
+    globals()[name](context, *([suite] if suite else []))
+
+
+main()
