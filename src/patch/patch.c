@@ -58,7 +58,9 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 /* Return: memory from which all of [low, high) can be reached; or NULL. */
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
-	const uintptr_t step = UAIO_CODE_STEP;
+	/* A program at a fixed address, 4 or 16 MiB, has little below it. */
+	const uintptr_t step =
+		low > 2ul * HINTS * UAIO_CODE_STEP ? UAIO_CODE_STEP : 1ul << 17;
 	uintptr_t hint = (low & ~(patch.page - 1)) - bytes;
 
 	/* Below it, as the heap may grow above. */

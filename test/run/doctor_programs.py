@@ -102,6 +102,11 @@ def _(tool):
         doctor(tool, program, before=behind(tool, DENIED)).expect(
             "io_uring", "PASS", section=program,
             words=f"1 instruction in {name} that calls it: uaio run serves")
+        # And so it is.
+        outcome = tool.exec(tool.uaio, "run", "--uring=always", "--verbose",
+                            program)
+        if "1 come here, 0 cannot be changed" not in outcome.err:
+            raise AssertionError(f"{name}: {outcome.err}")
     # Nothing in the program leads to the instruction.
     text = ('asm(".text\\n mov $425, %eax\\n syscall\\n ret\\n");\n'
             + user_of("getpid"))
