@@ -19,7 +19,7 @@ static int numbered;
 /* Read a block, write to a pipe and read from it: by a ring, with the right data. */
 static void work_once(struct client *client, const int ends[2], unsigned i)
 {
-	char block[SIZE], in = (char)i, out = 0;
+	char block[SIZE] = "", in = (char)i, out = 0;
 	unsigned seen = 0;
 
 	put_rw(client, IORING_OP_READ, numbered, block, SIZE,

@@ -491,7 +491,7 @@ static void pass_a_byte(int from, int to)
 
 static void pipes_have_numbers_or_places(void **state)
 {
-	int none[3] = { -1, -1, -1 }, ends[2];
+	int none[3] = { -1, -1, -1 }, ends[2] = { -1, -1 };
 	char byte = 'a';
 
 	(void)state;

@@ -120,7 +120,7 @@ static bool is_so_in_child(bool (*is_so)(void))
 static bool is_restricted_here(void)
 {
 	struct cqe cqe;
-	char byte;
+	char byte = 0;
 
 	put_rw(&disabled, IORING_OP_READ, 0, &byte, 1, 0, 4);
 	if (enter(&disabled, tell(&disabled), 1) != 1)

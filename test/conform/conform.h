@@ -68,10 +68,11 @@ struct row {
 #define PAIRS(...) ((const struct pair[]){ __VA_ARGS__, { NULL, NULL } })
 #define SHOWINGS(...) \
 	((const struct showing[]){ __VA_ARGS__, { NULL, NULL, NULL } })
-#define ROW_DIFFERS(sentence, function, why, ...)                       \
-	{                                                               \
-		.name = sentence, .run = function,                      \
-		.differs = SHOWINGS({ &why, NULL, PAIRS(__VA_ARGS__) }) \
+#define ROW_DIFFERS(sentence, function, why, ...)                        \
+	{                                                                \
+		.name = sentence, .run = function,                       \
+		.differs = SHOWINGS({ &why, NULL, PAIRS(__VA_ARGS__) }), \
+		.about = NULL, .on = NULL                                \
 	}
 /* The rows of one file end with a row that has no name. */
 #define NO_ROW               \

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <sys/mount.h> /* before the kernel's, which has some of its constants */
+
 #include "large.h"
 
 #include <errno.h>
@@ -8,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -18,6 +18,7 @@
 
 #include "differences.h"
 #include "uring.h"
+#include "older.h"
 
 static int quiet[2];
 

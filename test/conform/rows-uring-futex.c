@@ -13,12 +13,13 @@
 
 #include "differences.h"
 #include "uring.h"
+#include "base/newer.h"
 
 /* Of newer headers. */
 enum { SIZE_U32 = 2, PRIVATE = 128, NR = 126, MOST = 128 };
 
 static uint32_t words[4];
-static struct futex_waitv vector[MOST];
+static struct uaio_futex_waitv vector[MOST];
 static struct uring ring;
 
 static void prepare(void)
@@ -26,7 +27,7 @@ static void prepare(void)
 	ring = new_uring(16, 0);
 	memset(words, 0, sizeof(words));
 	for (size_t i = 0; i < MOST; i++)
-		vector[i] = (struct futex_waitv){
+		vector[i] = (struct uaio_futex_waitv){
 			.uaddr = (uintptr_t)&words[i % 4],
 			.flags = SIZE_U32 | PRIVATE,
 		};
@@ -183,10 +184,10 @@ static void mistakes_of_many(void)
 	put_waitv(2);
 	try_sqe("size", &ring);
 	vector[1].flags = SIZE_U32;
-	vector[1].__reserved = 1;
+	vector[1].reserved = 1;
 	put_waitv(2);
 	try_sqe("reserved", &ring);
-	vector[1].__reserved = 0;
+	vector[1].reserved = 0;
 	vector[1].uaddr = 4096;
 	put_waitv(2);
 	try_sqe("no_futex", &ring);
@@ -396,8 +397,9 @@ static void of_nodes_by(uint32_t flags)
 	put_wake(words_of, 1)->fd = (int)(SIZE_U32 | PRIVATE | flags);
 	note_result("submit", uring_submit(&ring));
 	note_cqes("woken", &ring, 2);
-	vector[1] = (struct futex_waitv){ .uaddr = (uintptr_t)words_of,
-					  .flags = SIZE_U32 | PRIVATE | flags };
+	vector[1] = (struct uaio_futex_waitv){ .uaddr = (uintptr_t)words_of,
+					       .flags = SIZE_U32 | PRIVATE |
+							flags };
 	put_waitv(2);
 	note_result("submit", uring_submit(&ring));
 	put_wake(words_of, 9)->fd = (int)(SIZE_U32 | PRIVATE | flags);

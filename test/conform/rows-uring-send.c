@@ -261,7 +261,8 @@ static void shots_nowhere(void)
 					(is_bundle ? RECVSEND_BUNDLE : 0),
 				0);
 		sqe->opcode = IORING_OP_RECV;
-		sqe->flags |= i & 4 ? IOSQE_ASYNC : 0;
+		if (i & 4)
+			sqe->flags |= IOSQE_ASYNC;
 		uring_submit(&ring);
 		snprintf(key, sizeof(key), "shots.%u", i);
 		note_there(key, &ring, 0);
@@ -399,8 +400,9 @@ static void chooses_late(void)
 		if (i & 2)
 			while (send(fds[0], data, 1000, MSG_DONTWAIT) > 0)
 				;
-		selecting(&ring, fds[0], 0, 0)->flags |=
-			i & 4 ? IOSQE_ASYNC : 0;
+		sqe = selecting(&ring, fds[0], 0, 0);
+		if (i & 4)
+			sqe->flags |= IOSQE_ASYNC;
 		sqe = sqe_of(&ring,
 			     removes ? IORING_OP_REMOVE_BUFFERS
 				     : IORING_OP_PROVIDE_BUFFERS,
@@ -447,7 +449,8 @@ static void sends_to_a_listener(void)
 		append(data, 10);
 		sqe = selects ? selecting(&ring, fd, 0, 0)
 			      : sqe_rw(&ring, IORING_OP_SEND, fd, data, 10, 0);
-		sqe->flags |= i & 4 ? IOSQE_ASYNC : 0;
+		if (i & 4)
+			sqe->flags |= IOSQE_ASYNC;
 		if (has_address)
 			sqe->addr2 = (uintptr_t)&address;
 		if (has_address)

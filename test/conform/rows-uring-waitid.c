@@ -14,6 +14,7 @@
 
 #include "differences.h"
 #include "uring.h"
+#include "base/newer.h"
 
 static struct uring ring;
 static siginfo_t info;
@@ -94,7 +95,7 @@ static void each_way(void)
 	pid = start_child(6);
 	fd = (int)syscall(434 /* pidfd_open */, pid, 0);
 	REQUIRE(fd >= 0);
-	waits("pidfd", P_PIDFD, fd, pid);
+	waits("pidfd", UAIO_P_PIDFD, fd, pid);
 	close(fd);
 }
 
@@ -106,7 +107,7 @@ static void descriptor_is_closed(void)
 
 	REQUIRE(fd >= 0);
 	ring = new_uring(8, 0);
-	put_waitid(P_PIDFD, fd, WEXITED);
+	put_waitid(UAIO_P_PIDFD, fd, WEXITED);
 	note_result("submit", uring_submit(&ring));
 	close(fd);
 	end_child();
@@ -115,7 +116,7 @@ static void descriptor_is_closed(void)
 	pid = start_child(0);
 	fd = (int)syscall(434 /* pidfd_open */, pid, 0);
 	REQUIRE(fd >= 0);
-	put_waitid(P_PIDFD, fd, WSTOPPED | WEXITED);
+	put_waitid(UAIO_P_PIDFD, fd, WSTOPPED | WEXITED);
 	note_result("submit", uring_submit(&ring));
 	close(fd);
 	kill(pid, SIGSTOP);
@@ -209,12 +210,12 @@ static void descriptor_waits_for_nothing(void)
 
 	REQUIRE(fd >= 0);
 	ring = new_uring(8, 0);
-	put_waitid(P_PIDFD, fd, WEXITED);
+	put_waitid(UAIO_P_PIDFD, fd, WEXITED);
 	try_sqe("not_yet", &ring);
 	note_info("not_yet", 0);
 	end_child();
 	REQUIRE(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
-	put_waitid(P_PIDFD, fd, WEXITED);
+	put_waitid(UAIO_P_PIDFD, fd, WEXITED);
 	try_sqe("ended", &ring);
 	note_info("ended", pid);
 	close(fd);
@@ -280,9 +281,9 @@ static void mistakes(void)
 	try_sqe("which", &ring);
 	put_waitid(P_PID, getpid(), WEXITED);
 	try_sqe("no_child", &ring);
-	put_waitid(P_PIDFD, 0, WEXITED);
+	put_waitid(UAIO_P_PIDFD, 0, WEXITED);
 	try_sqe("no_pidfd", &ring);
-	put_waitid(P_PIDFD, 999, WEXITED);
+	put_waitid(UAIO_P_PIDFD, 999, WEXITED);
 	try_sqe("no_descriptor", &ring);
 	put_waitid(P_PID, pid, WEXITED)->addr = 1;
 	try_sqe("addr", &ring);

@@ -274,7 +274,9 @@ void sleeps_for_a_time(void)
 	}
 	/* What is wrong with a call is told by it, and at once. */
 	errno = 0;
-	REQUIRE(epoll_wait(desk.epoll, NULL, 0, -1) == -1 && errno == EINVAL);
+	REQUIRE(epoll_wait(desk.epoll, &(struct epoll_event){ 0 }, 0, -1) ==
+			-1 &&
+		errno == EINVAL);
 	REQUIRE(epoll_wait(-1, &(struct epoll_event){ 0 }, 1, -1) == -1 &&
 		errno == EBADF);
 	REQUIRE(epoll_wait(desk.event, &(struct epoll_event){ 0 }, 1, 10) ==
