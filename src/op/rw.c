@@ -263,6 +263,26 @@ static int64_t answer(enum uaio_call call, int64_t res)
 	return uaio_call_is_answered(call) ? res : -EOPNOTSUPP;
 }
 
+/*
+ * Linux 5.9 and 5.10 answer a read with RWF_NOWAIT by 0 or by a part where it meets a
+ * page that a read ahead has marked, as if the file ended there.
+ * Return: whether the file goes on, or may. Of a device only a read that may wait knows;
+ * a client that forbids it gets the kernel's answer.
+ */
+static bool may_go_on(const struct uaio_sqe *sqe, int fd)
+{
+	int64_t off = sqe->off;
+	struct stat st;
+
+	if (!uaio_sqe_bytes(sqe))
+		return false;
+	if (off == UAIO_OFF_POSITION)
+		off = sys_lseek(fd, 0, SEEK_CUR);
+	if (sys_fstat(fd, &st) < 0 || S_ISBLK(st.st_mode))
+		return !(sqe->rw_flags & RWF_NOWAIT);
+	return S_ISREG(st.st_mode) && off < st.st_size;
+}
+
 static int64_t readv_flags(const struct uaio_sqe *sqe, int fd,
 			   const struct iovec *iov, int nr, bool is_stream,
 			   uint32_t flags)
@@ -274,6 +294,9 @@ static int64_t readv_flags(const struct uaio_sqe *sqe, int fd,
 	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
 	    !(sqe->rw_flags & RWF_NOWAIT))
 		return read_fifo_nowait(fd, iov, nr);
+	if (unlikely(!res) && !is_stream && flags & RWF_NOWAIT &&
+	    may_go_on(sqe, fd))
+		return -EAGAIN;
 	return res;
 }
 
