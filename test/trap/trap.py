@@ -8,6 +8,7 @@ Programs under the trap, on io_uring and kernel AIO where the kernel refuses bot
 import argparse
 import concurrent.futures
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -512,6 +513,30 @@ def _(trap):
         assert os.read(reader, 1) == b""
         os.close(reader)
         child.stdout.close()
+
+
+# A program that loads a library while it runs, and what the library read.
+LOADS = """
+import ctypes, sys
+with open(sys.argv[2], "rb") as file:
+    got = ctypes.create_string_buffer(4096)
+    done = ctypes.CDLL(sys.argv[1]).own_read(file.fileno(), got, len(got))
+    print(done, got.raw == file.read(len(got)))
+"""
+
+
+@case("a library without unwind tables is served, with the trap and without")
+def _(trap):
+    library = trap.client("own.so")
+    assert "eh_frame" not in trap.exec("readelf", "-SW", library).stdout
+    program = (sys.executable, "-I", "-c", LOADS, library, trap.file)
+    done = trap.refused(*program)
+    assert done.stdout == f"{-errno.EPERM} False\n", done
+    for option in "--trap=off", "--trap=always":
+        done = trap.refused(trap.args.uaio, "run", option, "--stats", *program)
+        assert (done.returncode, done.stdout) == (0, "4096 True\n"), done
+        assert ": 1 request in " in done.stderr, done
+        assert ", 1 ring\n" in done.stderr, done
 
 
 GO = ("client-go",)
