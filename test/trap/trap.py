@@ -19,6 +19,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
+HERE = os.path.dirname(os.path.realpath(__file__))
 DEADLINE = 300
 REFUSED = ("io_uring_setup,io_uring_enter,io_uring_register,io_setup,io_submit,"
            "io_getevents,io_destroy,io_cancel")
@@ -629,10 +630,86 @@ def _(trap):
         assert "operation not permitted" in server.stdout.read()
 
 
+# Of a program of Zig: how it is built, and whether all its calls of io_uring can be
+# changed, so that a library that is loaded suffices. Without optimization their number
+# is an argument of a function.
+BARE = ("-fstrip", "-fno-unwind-tables")
+ZIG = {
+    "static": ("-OReleaseFast", *BARE),
+    "static-debug": ("-ODebug",),
+    "dynamic": ("-OReleaseSafe", *BARE, "-lc"),
+    "dynamic-debug": ("-ODebug", "-lc"),
+}
+ZIG_COPIED = 600_001
+ZIG_RINGS = 4
+# A read and a write for each part, and an fsync by each ring.
+ZIG_REQUESTS = 2 * (ZIG_COPIED // 4096 + 1) + ZIG_RINGS
+
+
+def zig_program(trap, kind):
+    """Build it, for any processor; the compiler is fetched by the first that wants it."""
+    fetched = subprocess.run(
+        [os.path.join(HERE, "..", "..", "tools", "fetch-zig"), trap.args.zig],
+        text=True, stdout=subprocess.PIPE)
+    assert fetched.returncode == 0, "tools/fetch-zig failed: above it says why"
+    cache = os.path.join(trap.args.clients, "zig-cache")
+    program = os.path.join(trap.scratch, f"copy-{kind}")
+    done = trap.exec(fetched.stdout.strip(), "build-exe", *ZIG[kind],
+                     "-mcpu=baseline", f"-femit-bin={program}",
+                     os.path.join(HERE, "copy.zig"),
+                     ZIG_GLOBAL_CACHE_DIR=cache, ZIG_LOCAL_CACHE_DIR=cache)
+    assert done.returncode == 0, done
+    return program
+
+
+def zig_copy(trap, program, *options):
+    """Run it. Return: what it did, and whether the copy is the same."""
+    source, target = (os.path.join(trap.scratch, name)
+                      for name in ("source", "target"))
+    data = os.urandom(ZIG_COPIED)
+    with open(source, "wb") as file:
+        file.write(data)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(target)
+    done = trap.refused(trap.args.uaio, "run", *options, "--stats", program,
+                        source, target)
+    if not os.path.exists(target):
+        return done, False
+    with open(target, "rb") as file:
+        return done, file.read() == data
+
+
+def expect_zig_served(trap, program, *options):
+    done, is_same = zig_copy(trap, program, *options)
+    assert (done.returncode, done.stdout, is_same) == (0, "", True), done
+    assert f": {ZIG_REQUESTS} requests in " in done.stderr, done
+    assert f", {ZIG_RINGS} rings\n" in done.stderr, done
+    assert f"  completed {ZIG_REQUESTS}, " in done.stderr, done
+
+
+@case("a program of Zig, static or dynamic, copies a file by io_uring under the trap",
+      suite="client")
+def _(trap):
+    for kind in ZIG:
+        program = zig_program(trap, kind)
+        for option in ("--trap", "--trap=always"):
+            expect_zig_served(trap, program, option)
+
+
+@case("without the trap, a program of Zig is served if it is dynamic and optimized",
+      suite="client")
+def _(trap):
+    expect_zig_served(trap, zig_program(trap, "dynamic"))
+    done, _ = zig_copy(trap, zig_program(trap, "dynamic-debug"))
+    assert (done.returncode, "PermissionDenied" in done.stderr) == (1, True), done
+    done, _ = zig_copy(trap, zig_program(trap, "static"))
+    assert done.returncode == 2 and done.stderr.endswith("--trap\n"), done
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--list", metavar="SUITE")
-    for name in ("uaio", "filter", "clients"):
+    for name in ("uaio", "filter", "clients", "zig"):
         parser.add_argument(f"--{name}", type=os.path.abspath)
     parser.add_argument("sentence", nargs="?")
     args = parser.parse_args()
