@@ -225,8 +225,8 @@ static enum found look_at(struct search *search, uint8_t *mov,
 		return FOUND_NOTHING;
 	switch (reached_at(search, mov)) {
 	case UAIO_REACHED_FIRST: return found;
-	case UAIO_REACHED_OTHER: return FOUND_NOTHING;
-	default: return FOUND_UNKNOWN; /* it looks like one */
+	/* It looks like one, also inside of an instruction that was only computed. */
+	default: return FOUND_UNKNOWN;
 	}
 }
 

@@ -44,6 +44,24 @@ FUNCTION(bare_by_table, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 __asm__(".section .rodata\n.balign 4\n"
 	"table: .long first - table, second - table\n");
 
+/*
+ * A table of jumps with another one right behind it, which is taken for a part of the
+ * first: its entry, at another distance, leads to what is no instruction, and over the
+ * beginning of one.
+ */
+FUNCTION(bare_beside, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
+		      "lea beside(%rip), %r11\n"
+		      "movslq (%r11,%rax,4), %rax\n add %r11, %rax\n"
+		      "jmp *%rax\n"
+		      "beside_none: xor %eax, %eax\n ret\n"
+		      "beside_other: lea behind(%rip), %r11\n"
+		      "movslq (%r11), %rax\n add %r11, %rax\n jmp *%rax\n"
+		      ".byte 0x48, 0xb8, 0, 0, 0, 0, 0, 0\n"
+		      "beside_site: " SITE);
+__asm__(".section .rodata\n.balign 4\n.long 0x7fffffff\n"
+	"beside: .long beside_none - beside, beside_other - beside\n"
+	"behind: .long beside_site - behind\n.long 0x7fffffff\n");
+
 /* Nobody names it: it may be data. */
 LOCAL(unnamed, SITE);
 /* Its address is computed, and it begins like code; but it is none. */
