@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A wheel: `pip install uaio` installs the command and its library.
 
-A wheel cannot have links. So the library is in the folder of libaio's names alone,
-and libaio's names, of which there is a stub each, lead to it.
+A wheel cannot have links, and copies of the library would be loaded beside each other.
+So libaio's names are not there: a program has the system's libaio, which the library
+stands before.
 """
 import base64
 import hashlib
