@@ -11,8 +11,8 @@
  *   I2  Index entries are only added, never changed or removed, so readers need
  *       no lock.
  *
- * A ring has whole pages of memory (base/uaddr.h). Small rings share chunks of 1 MiB; a ring of more than half a chunk gets a
- * mapping of its own. Chunks are mapped when they are needed: with one huge
+ * A ring has whole pages of memory (base/uaddr.h). Small rings share chunks of 1 MiB;
+ * a ring of more than half a chunk gets a mapping of its own. Chunks are mapped when they are needed: with one huge
  * reservation, programs that lock their memory or limit their address space
  * would fail.
  */
