@@ -34,8 +34,11 @@ LIBRARY = f"{FOLDER}/libuaio.so.0"
 DEADLINE = 300
 CONNECTIONS = 1000
 CLIENTS = 950  # a few are reserved
+# A transaction fails if all buffers are pinned: each may have an index, a table, its
+# map and another version of its row pinned at once.
+PINNED_MAX = 8 * CONNECTIONS
 FILES_MIN = 3 * CONNECTIONS  # each process has a descriptor for each ring
-SCALE = 2
+SCALE = 8  # 100 MiB, more than shared_buffers
 ROWS = SCALE * 100_000
 REFUSED = "could not setup io_uring queue: Cannot allocate memory"
 CONFIGURATION = f"""
@@ -43,7 +46,7 @@ io_method = io_uring
 max_connections = {CONNECTIONS}
 listen_addresses = ''
 unix_socket_directories = '{FOLDER}'
-shared_buffers = 8MB
+shared_buffers = {PINNED_MAX * 8}kB
 dynamic_shared_memory_type = mmap
 fsync = off
 autovacuum = off
