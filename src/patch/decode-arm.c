@@ -176,8 +176,8 @@ enum uaio_insn_flow uaio_insn_flow(const uint8_t *code, size_t length,
 	return word >> 16 ? UAIO_FLOW_NEXT : UAIO_FLOW_END;
 }
 
-bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
-			uintptr_t *ret_addr)
+bool uaio_insn_computes(const uint8_t *code, size_t length,
+			const uintptr_t *moved, uintptr_t *ret_addr)
 {
 	const uintptr_t at = (uintptr_t)code;
 	uint32_t word, page;

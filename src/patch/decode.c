@@ -653,8 +653,8 @@ enum uaio_insn_flow uaio_insn_flow(const uint8_t *code, size_t length,
 	return flow;
 }
 
-bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
-			uintptr_t *ret_addr)
+bool uaio_insn_computes(const uint8_t *code, size_t length,
+			const uintptr_t *moved, uintptr_t *ret_addr)
 {
 	struct insn insn;
 
@@ -667,12 +667,12 @@ bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
 		return true;
 	}
 	/* mov of a constant to a register, or to memory */
-	if (insn.has_66 ||
+	if (!moved || insn.has_66 ||
 	    (insn.opcode == 0xc7
 		     ? (insn.modrm >> 3 & 7) != 0
 		     : !is_in(insn.opcode, 0xb8, 0xbf) || insn.rex & 8))
 		return false;
-	*ret_addr = moved + (uint32_t)last_number(code, length, 4);
+	*ret_addr = *moved + (uint32_t)last_number(code, length, 4);
 	return true;
 }
 

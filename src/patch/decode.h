@@ -81,11 +81,12 @@ bool uaio_insn_copies(const uint8_t *code, size_t length, unsigned *ret_from,
 
 /*
  * Return: whether the instruction of this length computes an address: by lea, relative
- * to rip, or by mov of a constant, which is an address in an object moved by moved;
- * on aarch64 by adr, or by adrp and the add behind it, which is then the instruction.
+ * to rip; or by mov of a constant, if moved is not NULL: then the constant is an address
+ * in an object that the loader moved by *moved. On aarch64 it is adr, or the add behind
+ * an adrp.
  */
-bool uaio_insn_computes(const uint8_t *code, size_t length, uintptr_t moved,
-			uintptr_t *ret_addr);
+bool uaio_insn_computes(const uint8_t *code, size_t length,
+			const uintptr_t *moved, uintptr_t *ret_addr);
 
 /* Which instruction is executed after an instruction. */
 enum uaio_insn_flow {

@@ -101,6 +101,47 @@ static void unmark(struct uaio_reach *reach, size_t at)
 
 #if defined(__x86_64__)
 
+enum { LEA = 0x8d, NEAR_INDIRECT = 0xff };
+
+static void note_start(struct uaio_reach *reach, uintptr_t addr)
+{
+	if (addr - reach->low < reach->span)
+		set_bit(reach->starts, addr - reach->low);
+}
+
+/*
+ * Find where tables and other data begin. A table may be known only by the code that
+ * another one leads to. So all bytes that may be such an instruction are taken for one:
+ * a table that ends too early leads to less code, and not to what is none.
+ */
+static void find_starts(struct uaio_reach *reach)
+{
+	const uint8_t *code = (const uint8_t *)reach->start;
+
+	for (size_t i = 1; i + 6 <= reach->bytes; i++) {
+		uint32_t word;
+
+		if (code[i] == LEA && (code[i + 1] & 0xc7) == 0x05) {
+			/* lea word(%rip) */
+			memcpy(&word, code + i + 2, sizeof(word));
+			note_start(reach, (uintptr_t)code + i + 6 +
+						  (uintptr_t)(int32_t)word);
+		} else if (code[i] == 0x24 && code[i - 1] == NEAR_INDIRECT &&
+			   (code[i + 1] & 0xc7) == 0xc5) {
+			/* jmp *word(,register,8) */
+			memcpy(&word, code + i + 2, sizeof(word));
+			note_start(reach, reach->object->dlpi_addr + word);
+		}
+	}
+}
+
+/* Return: whether the table goes on: nothing else begins at its next entry. */
+static bool goes_on(const struct uaio_reach *reach, uintptr_t entry)
+{
+	return entry - reach->low >= reach->span ||
+	       !has_bit(reach->starts, entry - reach->low);
+}
+
 /* Each entry is the distance of its code from the table. */
 static void add_near_table(struct uaio_reach *reach, uintptr_t table)
 {
@@ -108,6 +149,8 @@ static void add_near_table(struct uaio_reach *reach, uintptr_t table)
 		const uintptr_t first = table - i * sizeof(int32_t);
 		int32_t distance;
 
+		if (i && !goes_on(reach, table))
+			return;
 		if (!uaio_is_mapped(reach->object, table, sizeof(distance),
 				    PF_R))
 			return;
@@ -126,6 +169,8 @@ static void add_far_table(struct uaio_reach *reach, uintptr_t table)
 	for (unsigned i = 0; i < TABLE_MAX; i++, table += sizeof(uintptr_t)) {
 		uintptr_t entry;
 
+		if (i && !goes_on(reach, table))
+			return;
 		if (!uaio_is_mapped(reach->object, table, sizeof(entry), PF_R))
 			return;
 		memcpy(&entry, (const void *)table, sizeof(entry));
@@ -134,6 +179,14 @@ static void add_far_table(struct uaio_reach *reach, uintptr_t table)
 			return;
 		add(reach, &reach->computed, entry);
 	}
+}
+
+#else
+
+/* No table is followed. */
+static void find_starts(struct uaio_reach *reach)
+{
+	(void)reach;
 }
 
 #endif
@@ -169,6 +222,8 @@ static void note_address(struct uaio_reach *reach, struct path *path,
 		add(reach, &reach->computed, addr);
 		return;
 	}
+	if (addr - reach->low >= reach->span)
+		return;
 	if (path->nr_tables == TABLES_MAX) {
 		path->nr_tables--;
 		memmove(path->tables, path->tables + 1,
@@ -185,9 +240,12 @@ static void note_address(struct uaio_reach *reach, struct path *path,
 static bool go_on(struct uaio_reach *reach, struct path *path,
 		  const uint8_t *code, size_t length)
 {
+	/* No constant is an address where the loader chose the addresses. */
+	const uintptr_t *moved =
+		reach->is_placed ? NULL : &reach->object->dlpi_addr;
 	uintptr_t target = 0;
 
-	if (uaio_insn_computes(code, length, reach->object->dlpi_addr, &target))
+	if (uaio_insn_computes(code, length, moved, &target))
 		note_address(reach, path, target);
 	switch (uaio_insn_flow(code, length, &target)) {
 	case UAIO_FLOW_NEXT: return true;
@@ -294,17 +352,44 @@ static const ElfW(Phdr) *
 	return NULL;
 }
 
-/* For each byte of the code: three bits, and three numbers, most of which stay unused. */
+static void measure(struct uaio_reach *reach)
+{
+	const struct dl_phdr_info *object = reach->object;
+	uintptr_t low = UINTPTR_MAX, high = 0;
+
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
+		const uintptr_t start = object->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type != PT_LOAD)
+			continue;
+		low = start < low ? start : low;
+		high = start + ph->p_memsz > high ? start + ph->p_memsz : high;
+	}
+	reach->low = low;
+	reach->is_placed = low == object->dlpi_addr;
+	reach->span = high - low;
+}
+
+static size_t words_of(size_t bits)
+{
+	return bits / 64 + 1;
+}
+
+/*
+ * For each byte of the code three bits, and three numbers, most of which stay unused; and
+ * a bit for each byte of the object.
+ */
 static size_t room_of(const struct uaio_reach *reach)
 {
-	size_t bits = (reach->bytes / 64 + 1) * sizeof(uint64_t);
+	size_t words = 3 * words_of(reach->bytes) + words_of(reach->span);
 
-	return 3 * bits + 3 * reach->bytes * sizeof(uint32_t);
+	return words * sizeof(uint64_t) + 3 * reach->bytes * sizeof(uint32_t);
 }
 
 static bool allocate(struct uaio_reach *reach)
 {
-	size_t words = reach->bytes / 64 + 1;
+	size_t words = words_of(reach->bytes);
 	uint64_t *memory =
 		sys_mmap(NULL, room_of(reach), PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
@@ -314,7 +399,8 @@ static bool allocate(struct uaio_reach *reach)
 	reach->firsts = memory;
 	reach->others = memory + words;
 	reach->tried = memory + 2 * words;
-	reach->todo.all = (uint32_t *)(memory + 3 * words);
+	reach->starts = memory + 3 * words;
+	reach->todo.all = (uint32_t *)(reach->starts + words_of(reach->span));
 	reach->computed.all = reach->todo.all + reach->bytes;
 	reach->undo.all = reach->computed.all + reach->bytes;
 	return true;
@@ -330,8 +416,10 @@ bool uaio_reach_open(struct uaio_reach *reach,
 		return false;
 	reach->start = object->dlpi_addr + ph->p_vaddr;
 	reach->bytes = ph->p_filesz;
+	measure(reach);
 	if (!allocate(reach))
 		return false;
+	find_starts(reach);
 	uaio_see_named(object, see_named, reach);
 	reach->is_known = follow_all(reach, false);
 	if (reach->is_known)

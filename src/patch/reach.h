@@ -9,7 +9,9 @@
  *   I1  A pointer, an address that an instruction computes, and an entry of a table of
  *       jumps may be that of data. It is followed only if all instructions up to the
  *       ends of its function are known, and overlap nothing that was followed before.
- *   I2  If the named functions lead to instructions that overlap, nothing is known of
+ *   I2  A table of jumps does not say how many entries it has. It ends where another
+ *       table or other data begins that an instruction computes the address of.
+ *   I3  If the named functions lead to instructions that overlap, nothing is known of
  *       the object.
  *
  * Tested by test-patch.c.
@@ -27,10 +29,15 @@ struct uaio_reach {
 	uintptr_t start; /* of the code */
 	size_t bytes;
 	bool is_known; /* all below is there */
+	bool is_placed; /* the loader may place it anywhere: it is linked to address 0 */
 	/* Owned: a bit for each byte. */
 	uint64_t *firsts; /* an instruction starts there */
 	uint64_t *others; /* it is another byte of an instruction */
 	uint64_t *tried;  /* it was computed, and followed */
+	/* Owned: a bit for each byte from low on. */
+	uint64_t *starts; /* a table or other data begins there */
+	uintptr_t low;    /* the beginning of the object */
+	size_t span;      /* its bytes, whether there is memory or not */
 	/* Owned: distances from start, each in the order in which they were found. */
 	struct uaio_reach_list {
 		uint32_t *all;

@@ -13,6 +13,9 @@
 
 #if !defined(OVERLAPS)
 
+/* What is computed last, and lies first. */
+LOCAL(behind_constants, SITE);
+
 /* The loader knows its address. */
 FUNCTION(bare_exported, "mov %rcx, %r10\n test %edi, %edi\n js 1f\n" SITE
 			"1: xor %eax, %eax\n ret\n");
@@ -45,9 +48,8 @@ __asm__(".section .rodata\n.balign 4\n"
 	"table: .long first - table, second - table\n");
 
 /*
- * A table of jumps with another one right behind it, which is taken for a part of the
- * first: its entry, at another distance, leads to what is no instruction, and over the
- * beginning of one.
+ * A table of jumps with another one right behind it. If the first were read on, the
+ * second's entry would lead to what is no instruction, and over the beginning of one.
  */
 FUNCTION(bare_beside, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 		      "lea beside(%rip), %r11\n"
@@ -61,6 +63,15 @@ FUNCTION(bare_beside, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 __asm__(".section .rodata\n.balign 4\n.long 0x7fffffff\n"
 	"beside: .long beside_none - beside, beside_other - beside\n"
 	"behind: .long beside_site - behind\n.long 0x7fffffff\n");
+
+/*
+ * Constants that would be addresses in the code if the object were linked to the address
+ * that it has: all of the beginning, with those inside of instructions.
+ */
+FUNCTION(bare_by_constants, "mov %rcx, %r10\n.set constant, 0x1000\n"
+			    ".rept 0x400\n mov $constant, %eax\n"
+			    ".set constant, constant + 1\n.endr\n"
+			    "lea behind_constants(%rip), %r11\n jmp *%r11\n");
 
 /* Nobody names it: it may be data. */
 LOCAL(unnamed, SITE);

@@ -630,9 +630,8 @@ def _(trap):
         assert "operation not permitted" in server.stdout.read()
 
 
-# How a program of Zig is built. Of the dynamic ones all calls of io_uring can be changed
-# in the first; of the second one is not known to be code; and in the third their number
-# is an argument of a function.
+# How a program of Zig is built. Of the dynamic ones all calls of io_uring can be changed,
+# but for those of the third: their number is an argument of a function.
 BARE = ("-fstrip", "-fno-unwind-tables")
 ZIG = {
     "static": ("-OReleaseFast", *BARE),
@@ -700,7 +699,8 @@ def _(trap):
 @case("without the trap, a program of Zig is served if it is dynamic and optimized",
       suite="client")
 def _(trap):
-    expect_zig_served(trap, zig_program(trap, "dynamic"))
+    for kind in ("dynamic", "dynamic-fast"):
+        expect_zig_served(trap, zig_program(trap, kind))
     done, _ = zig_copy(trap, zig_program(trap, "dynamic-debug"))
     assert (done.returncode, "PermissionDenied" in done.stderr) == (1, True), done
     done, _ = zig_copy(trap, zig_program(trap, "static"))
