@@ -247,6 +247,18 @@ file_with("words", "a first page that is too long", "README.md",
 file_with("tested", "a source that does not say what tests it",
           "src/req/planted.c", "int planted;", line=1)
 
+for sentence, path, page in (
+    ("a file that its room does not list", "src/req/planted.c", "src/req/README.md"),
+    ("a room without a page", "src/planted/planted.c", "src/planted" + SLASH + "README.md"),
+):
+    plant("rooms", sentence, page, 1)(
+        lambda copy, path=path: copy.write(path, SPDX))
+
+
+@plant("rooms", "a file that is listed and not there", "src/req/README.md", None)
+def _(copy):
+    copy.append("src/req/README.md", "| `planted.c` | |\n")
+
 
 def demand(tree, checks, planting, baseline):
     """Returns what is wrong with how a planting was met, or None."""
