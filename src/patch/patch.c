@@ -13,6 +13,7 @@
 #include "base/atomic.h"
 #include "base/newer.h"
 #include "base/sys.h"
+#include "base/threads.h"
 #include "patch/code.h"
 #include "patch/find.h"
 #include "patch/regions.h"
@@ -85,8 +86,11 @@ static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 /* Return: whether no other thread may execute the code. */
 static bool is_alone(void)
 {
-	return patch.has_loaded ||
-	       (&__libc_single_threaded && __libc_single_threaded);
+	if (patch.has_loaded)
+		return true;
+	/* glibc before 2.32 and musl do not tell. */
+	return &__libc_single_threaded ? __libc_single_threaded
+				       : uaio_has_threads(1);
 }
 
 /* Return: whether it was written (I2), in memory that must be made writable first. */

@@ -2,16 +2,15 @@
 #include "proc/table.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/eventcount.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "base/threads.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
 #include "proc/process.h"
@@ -273,14 +272,11 @@ static unsigned nr_own_threads(void)
 	return counts.nr;
 }
 
-/* A folder has two links, and one more for each folder in it. */
 static bool is_only_thread(void)
 {
-	struct stat st;
 	unsigned own = nr_own_threads();
 
-	return sys_fstatat(AT_FDCWD, "/proc/self/task", &st) == 0 &&
-	       st.st_nlink == (nlink_t)2 + 1 + own && own == nr_own_threads();
+	return uaio_has_threads(1 + own) && own == nr_own_threads();
 }
 
 bool uaio_table_is_only_mine(void)

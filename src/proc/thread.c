@@ -9,13 +9,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/sleepcall.h"
 #include "base/sys.h"
+#include "base/threads.h"
 #include "options/config.h"
 #include "proc/entry.h"
 #include "proc/identity.h"
@@ -338,15 +338,6 @@ static bool has_main_ended(void)
 	       -ENOENT;
 }
 
-/* A folder has two links, and one more for each folder in it. */
-static bool are_threads(unsigned nr)
-{
-	struct stat st;
-
-	return sys_fstatat(AT_FDCWD, "/proc/self/task", &st) == 0 &&
-	       st.st_nlink == (nlink_t)2 + nr;
-}
-
 bool uaio_threads_are_last(void)
 {
 	uint32_t nr_own = load_relaxed(&counts.nr);
@@ -355,5 +346,5 @@ bool uaio_threads_are_last(void)
 	if (nr_threads)
 		return load_relaxed(nr_threads) == nr_own;
 	/* The folder has the main thread, too, though that has ended. */
-	return has_main_ended() && are_threads(nr_own + 1);
+	return has_main_ended() && uaio_has_threads(nr_own + 1);
 }

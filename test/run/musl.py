@@ -98,7 +98,7 @@ class Root:
             raise Skip("musl is not installed")
         self.tool = tool
         self.path = tool.path("root")
-        for name in ("lib", "bin", "tmp"):
+        for name in ("lib", "bin", "proc", "tmp"):
             os.makedirs(os.path.join(self.path, name))
         self.put(loaders[0], "lib")
         self.put(build(tool, "with", WITH, "-static", compiler="musl-gcc"), "bin")
@@ -112,9 +112,13 @@ class Root:
                     os.path.join(self.path, where, os.path.basename(path)))
 
     def run(self, *command, **options):
-        return self.tool.exec(self.tool.args.filter, "before", REFUSED,
-                              shutil.which("chroot"), self.path, "/bin/with",
-                              *command, cwd=self.tool.scratch, **options)
+        # /proc is mounted as containers have it, and is gone with the command.
+        return self.tool.exec(
+            "unshare", "--mount", "sh", "-e", "-c",
+            'mount --bind /proc "$0/proc"\nexec "$@"', self.path,
+            self.tool.args.filter, "before", REFUSED,
+            shutil.which("chroot"), self.path, "/bin/with", *command,
+            cwd=self.tool.scratch, **options)
 
 
 def preloaded(tool):
@@ -153,14 +157,14 @@ def _(tool):
         2, name, "ld-linux", "a build for musl")
 
 
-@case("in a root with musl alone, fio reads back what it wrote by libaio and POSIX AIO")
+@case("in a root with musl alone, fio reads back what it wrote by each interface")
 def _(tool):
     where = fio(tool)
     for root, preload in preloaded(tool):
         root.put(os.path.join(where, "fio"), "bin")
         shutil.copy(os.path.join(where, "libaio.so"),
                     os.path.join(root.path, "lib/libaio.so.1"))
-        for engine in ("libaio", "posixaio"):
+        for engine in ("libaio", "posixaio", "io_uring"):
             outcome = root.run(
                 *preload, "UAIO_STATS=1", "/bin/fio", "--name=job",
                 f"--ioengine={engine}", "--directory=/tmp", "--size=4m",

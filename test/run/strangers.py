@@ -3,7 +3,7 @@
 import glob
 import os
 
-from harness import build, case, expect, main
+from harness import Skip, build, case, expect, main
 
 SERVED = "".join(f"{by}: served\n" for by in
                  ("main", "thread", "child", "ring", "aio_read",
@@ -37,6 +37,29 @@ def _(tool):
     other = stranger(tool, "glibc")
     for command in (program, other), (other, program), (program, program):
         tool.run("--uring=always", *command).expect(out=2 * SERVED)
+
+
+# Calls of io_uring by instructions of which two cross an aligned word.
+ACROSS = """
+long setup(void);
+asm(".text\\n.type setup, @function\\nsetup:\\n"
+    " .p2align 3\\n .cfi_startproc\\n"
+    " .rept 5\\n nop\\n .endr\\n mov $426, %eax\\n syscall\\n"
+    " .rept 2\\n nop\\n .endr\\n mov $426, %eax\\n syscall\\n"
+    " .rept 1\\n nop\\n .endr\\n mov $425, %eax\\n syscall\\n"
+    " ret\\n.cfi_endproc\\n.size setup, . - setup\\n");
+int main(int nr, char **words) { return nr > 1 ? setup() : 0; }
+"""
+
+
+@case("each instruction of a program for musl that calls io_uring is changed")
+def _(tool):
+    if os.uname().machine != "x86_64":
+        raise Skip("these are instructions of x86-64")
+    program = build(tool, "across", ACROSS, compiler="musl-gcc")
+    outcome = tool.run("--uring=always", "--verbose", program)
+    if "3 come here, 0 cannot be changed" not in outcome.err:
+        raise AssertionError(outcome.story)
 
 
 @case("a program with a sanitizer is served, and its runtime says nothing")
