@@ -9,7 +9,7 @@ MESON_FLAGS ?=
 
 .PHONY: all demo check check-all check-backends check-fresh check-san \
 	check-clients check-kernels check-anywhere dist \
-	check-mutants sample-mutants bench stress differences benchmarks lint \
+	check-mutants sample-mutants bench stress differences environments benchmarks lint \
 	install clean
 
 # The library and the tool; every other target builds what it needs beside.
@@ -120,6 +120,13 @@ differences:
 lint:
 	@tools/need build lint
 	@tools/lint
+
+# The table of doc/compatibility.md of where the library was run, from these runs.
+environments:
+	@tools/need build check kernels anywhere clients
+	@tools/configure $(BUILD) -Dtests=enabled
+	@tools/run-tests $(BUILD) --suite kernels --suite anywhere --suite client
+	@tools/environments $(BUILD)
 
 install: $(BUILD)/build.ninja
 	@meson configure $(BUILD) --prefix=$(PREFIX) >/dev/null
