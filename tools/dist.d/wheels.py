@@ -14,7 +14,8 @@ import zipfile
 
 from tree import Entry, find
 
-PLATFORM = "manylinux_2_17_{arch}.manylinux2014_{arch}"
+PLATFORMS = ("manylinux_2_17_{arch}", "manylinux2014_{arch}",
+             "musllinux_1_2_{arch}")
 
 METADATA = """Metadata-Version: 2.1
 Name: uaio
@@ -30,8 +31,6 @@ Description-Content-Type: text/markdown
 WHEEL = """Wheel-Version: 1.0
 Generator: uaio
 Root-Is-Purelib: false
-Tag: py3-none-manylinux_2_17_{arch}
-Tag: py3-none-manylinux2014_{arch}
 """
 
 
@@ -43,6 +42,10 @@ def record(entries, info):
                      f"{len(entry.data)}\n")
     path = info + "/RECORD"
     return Entry(path, ("".join(lines) + f"{path},,\n").encode())
+
+
+def platforms(arch):
+    return [name.format(arch=arch) for name in PLATFORMS]
 
 
 def contents(release, arch, tree):
@@ -67,7 +70,8 @@ def contents(release, arch, tree):
         Entry(f"{info}/LICENSE", licence),
         Entry(f"{info}/METADATA", METADATA.format(
             version=release.version, readme=readme).encode()),
-        Entry(f"{info}/WHEEL", WHEEL.format(arch=arch).encode()),
+        Entry(f"{info}/WHEEL", (WHEEL + "".join(
+            f"Tag: py3-none-{name}\n" for name in platforms(arch))).encode()),
     ]
     return [*entries, record(entries, info)]
 
@@ -82,7 +86,6 @@ def make(release, arch, tree):
             info.create_system = 3  # Unix
             info.external_attr = (0o100000 | entry.mode) << 16
             out.writestr(info, entry.data)
-    platform = PLATFORM.format(arch=arch)
     with open(os.path.join(release.out, f"uaio-{release.version}-py3-none-"
-                           f"{platform}.whl"), "wb") as file:
+                           f"{'.'.join(platforms(arch))}.whl"), "wb") as file:
         file.write(buffer.getvalue())
