@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 
+import released
 from harness import case, expect, main
 
 PACKAGES = ("fio", "stress-ng", "libaio-dev", "liburing-dev", "libcmocka-dev",
@@ -59,23 +60,43 @@ UNIT = (
 )
 
 
-class Arm:
-    """The root and the build, which the first test makes and all others find."""
+class Root:
+    """A root, which the first test makes and all others find."""
 
     def __init__(self, tool):
         self.tool = tool
         # Without our own library, which the tests' runner has for the loader.
         self.env = {name: "" for name in os.environ
                     if name.startswith(("UAIO_", "LD_"))}
-        home = os.path.join(tool.args.build, "anywhere")
-        tools = os.path.join(tool.args.source, "tools")
+        self.home = os.path.join(tool.args.build, "anywhere")
+        self.tools = os.path.join(tool.args.source, "tools")
+        self.root = os.path.join(self.home, "arm", "root")
+        os.makedirs(self.home, exist_ok=True)
+        self.exec(f"{self.tools}/fetch-root", "bookworm:arm64", *PACKAGES,
+                  os.path.join(self.home, "arm"))
+
+    def exec(self, *command, **options):
+        return self.tool.exec(*command, env=self.env, **options).expect(
+            out=None, err=None)
+
+    def emulate(self, *command, page=None, library=None):
+        size = ("-p", str(page)) if page else ()
+        return self.tool.exec(
+            "qemu-aarch64-static", *size, "-L", self.root,
+            *(("-E", f"LD_PRELOAD={library}", "-E", "UAIO_STATS=1")
+              if library else ()), *command, env=self.env,
+            cwd=self.tool.scratch)
+
+
+class Arm(Root):
+    """With the build of the source, which the first test makes, too."""
+
+    def __init__(self, tool):
+        super().__init__(tool)
+        home = self.home
         self.build = os.path.join(home, "arm-build")
-        self.root = os.path.join(home, "arm", "root")
-        os.makedirs(home, exist_ok=True)
         with open(os.path.join(home, "arm.lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self.exec(f"{tools}/fetch-root", "bookworm:arm64", *PACKAGES,
-                      os.path.join(home, "arm"))
             cross = os.path.join(home, "arm.ini")
             # The build is configured anew when this file is written.
             if not os.path.exists(cross):
@@ -83,24 +104,17 @@ class Arm:
                     file.write(CROSS.format(root=self.root))
             # Ninja configures anew when a file of meson's has changed.
             if not os.path.exists(f"{self.build}/build.ninja"):
-                self.exec(f"{tools}/configure", self.build, "--cross-file",
+                self.exec(f"{self.tools}/configure", self.build, "--cross-file",
                           cross, "-Dtests=enabled", "-Db_lto=false",
                           "-Doptimization=2", cwd=tool.args.source)
             self.exec("ninja", "-C", self.build, LIBRARY, "uaio",
                       "test/unit/patch-module.so",
                       *{f"test/unit/unit-test-{name}" for name, *_ in UNIT})
 
-    def exec(self, *command, **options):
-        return self.tool.exec(*command, env=self.env, **options).expect(
-            out=None, err=None)
-
-    def emulate(self, *command, page=None, loads=True):
-        preload = f"{self.build}/{LIBRARY}" if loads else ""
-        size = ("-p", str(page)) if page else ()
-        return self.tool.exec(
-            "qemu-aarch64-static", *size, "-L", self.root,
-            *(("-E", f"LD_PRELOAD={preload}", "-E", "UAIO_STATS=1")
-              if loads else ()), *command, env=self.env, cwd=self.tool.scratch)
+    def emulate(self, *command, loads=True, **options):
+        return super().emulate(
+            *command, library=f"{self.build}/{LIBRARY}" if loads else None,
+            **options)
 
     def compile(self, source, name, *flags):
         program = self.tool.path(name)
@@ -129,6 +143,27 @@ def _(tool):
         # 512 blocks are written or read, and those that were written are verified.
         if counts(done)[0] < 512 or "err= 0" not in done.out:
             raise AssertionError(done.story)
+
+
+@case("a release's tarball serves fio of Debian for aarch64")
+def _(tool):
+    arm = Root(tool)
+    top = tool.path("release")
+    released.unpack(
+        released.find(released.release(tool.args.build, tool.args.source),
+                      "*-aarch64.tar.gz"), top)
+    said = arm.emulate(f"{top}/bin/uaio", "--version")
+    said.expect(out=None)
+    expect("for aarch64, glibc 2.17" in said.out, True, said.story)
+    for engine in ("libaio", "io_uring", "posixaio"):
+        done = arm.emulate(
+            f"{arm.root}/usr/bin/fio", "--thread", "--name=job",
+            f"--ioengine={engine}", "--rw=randwrite", "--size=2m", "--bs=4k",
+            "--iodepth=16", "--verify=crc32c", "--fallocate=none",
+            "--filename=" + tool.path("file"), library=f"{top}/lib/{LIBRARY}")
+        expect(done.status, 0, done.story)
+        # Each of 512 blocks is written and read.
+        expect(counts(done), (1024, engine == "io_uring"), done.story)
 
 
 @case("liburing's programs for aarch64 are served, linked to it either way")

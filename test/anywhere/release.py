@@ -6,7 +6,6 @@ some of them in a root of another Debian, which it does not change, and runs fio
 with a filter that refuses the interface: fio verifies what it wrote, and the library's
 counts prove that the library has served it.
 """
-import fcntl
 import glob
 import hashlib
 import json
@@ -20,6 +19,7 @@ import tarfile
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "oracle"))
 sys.dont_write_bytecode = True  # leave the source tree clean
+import released  # noqa: E402
 import sandbox  # noqa: E402
 
 GLIBC = (2, 17)
@@ -58,33 +58,10 @@ class Context:
 
     def release(self):
         """The folder of a release of the working tree."""
-        folder = os.path.join(self.kept, "release")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            now = self.state()
-            made = os.path.join(folder, "made")
-            if not os.path.exists(made) or open(made).read() != now:
-                self.tool("dist", "--working-tree", folder)
-                with open(made, "w") as file:
-                    file.write(now)
-        return os.path.join(folder, "dist")
-
-    def state(self):
-        """What git has of the working tree, as a text."""
-        def git(*command):
-            return subprocess.run(
-                ["git", "-C", self.source, *command], check=True,
-                stdout=subprocess.PIPE, text=True).stdout.strip()
-
-        commit = git("stash", "create") or git("rev-parse", "HEAD")
-        return (git("rev-parse", commit + "^{tree}") + " " +
-                git("rev-parse", "HEAD"))
+        return released.release(self.build, self.source)
 
     def file(self, pattern):
-        found = glob.glob(os.path.join(self.release(), pattern))
-        assert len(found) == 1, f"{pattern}: {found}"
-        return found[0]
+        return released.find(self.release(), pattern)
 
     def root(self, suite):
         """A root of that suite, to be changed as one likes."""
@@ -288,6 +265,11 @@ def wheel(context):
     run("chroot", root, "python3", "-m", "venv", "/srv/venv")
     install(context, root, "pip")
     serve_fio(context, root, "/srv/venv/bin/uaio")
+    # pip for musl takes the same file.
+    shutil.copy(context.file("*x86_64.whl"), root + "/srv")
+    run("chroot", root, "/srv/venv/bin/pip", "download", "--no-index",
+        "--find-links=/srv", "--only-binary=:all:", "--dest=/srv/taken",
+        "--platform=musllinux_1_2_x86_64", "uaio")
 
 
 def again(context):
