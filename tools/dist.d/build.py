@@ -26,7 +26,8 @@ strip = ['true']
 pkgconfig = ['false']
 
 [built-in options]
-c_args = ['-isystem', '{include}']
+# Zig keeps frame pointers, by default.
+c_args = ['-isystem', '{include}', '-fomit-frame-pointer']
 c_link_args = ['-s']
 
 [host_machine]
