@@ -46,10 +46,12 @@ bool uaio_dynamic_find(char ret_path[PATH_MAX], char ret_loader[PATH_MAX])
 	return false;
 }
 
-void uaio_dynamic_exec(char **argv)
+bool uaio_dynamic_own(char ret_path[PATH_MAX])
 {
-	char path[PATH_MAX], loader[PATH_MAX];
+	char loader[PATH_MAX];
 
-	if (uaio_is_static() && uaio_dynamic_find(path, loader))
-		(void)execv(path, argv);
+	if (uaio_is_static())
+		return uaio_dynamic_find(ret_path, loader);
+	strcpy(ret_path, "/proc/self/exe");
+	return true;
 }

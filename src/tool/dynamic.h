@@ -3,9 +3,9 @@
  * The dynamic build of the command
  *
  * In a release the command is static, so that it starts whatever C library an image has.
- * A static program can neither load the library nor have it preloaded. So a dynamic build
- * of the command, uaio-dynamic, is installed beside the library. It does what needs the
- * library inside the command: `uaio doctor`, and becoming a program for --trap.
+ * A static program cannot have the library preloaded. So a dynamic build of the command,
+ * uaio-dynamic, is installed beside the library. It does what needs the library inside
+ * the command: the requests that `uaio doctor` makes, and becoming a program for --trap.
  *
  * Tested by test/anywhere/release.py.
  */
@@ -23,7 +23,10 @@ bool uaio_is_static(void);
  */
 bool uaio_dynamic_find(char ret_path[PATH_MAX], char ret_loader[PATH_MAX]);
 
-/* Execute the dynamic build in place of a static one. Return: there is none. */
-void uaio_dynamic_exec(char **argv);
+/*
+ * Find the file to execute so that this command has a library preloaded.
+ * Return: false if the command is static, and there is no dynamic build.
+ */
+bool uaio_dynamic_own(char ret_path[PATH_MAX]);
 
 #endif /* UAIO_TOOL_DYNAMIC_H */

@@ -124,18 +124,14 @@ static void read_limits(struct uaio_machine *machine)
 
 static void read_library(struct uaio_machine *machine)
 {
-	char path[PATH_MAX + sizeof(UAIO_LIBRARY)];
-
 	uaio_diag_into(machine->complaint, sizeof(machine->complaint));
 	if (uaio_library_find(machine->library))
 		machine->library[0] = '\0';
 	uaio_diag_into(NULL, 0);
 	if (!machine->library[0])
 		return;
-	(void)snprintf(path, sizeof(path), "%s/" UAIO_LIBRARY,
-		       machine->library);
 	(void)uaio_trial_set(); /* the library is told what it may call */
-	(void)uaio_served_read(path, &machine->served);
+	(void)uaio_served_read(machine->library, &machine->served);
 }
 
 void uaio_machine_read(struct uaio_machine *ret_machine)

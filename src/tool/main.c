@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "options/like.h"
-#include "tool/dynamic.h"
 #include "tool/search.h"
+#include "tool/served.h"
 #include "tool/tool.h"
 #include "tool/trapped.h"
 
@@ -124,6 +124,8 @@ int main(int argc, char **argv, char **envp)
 {
 	if (uaio_trapped_is_asked())
 		return uaio_trapped_main(argv, envp);
+	if (argc == 3 && !strcmp(argv[0], UAIO_SERVED_TRY))
+		return uaio_served_try_main(argv);
 	if (argc < 2) {
 		print_usage(stderr);
 		return EXIT_REFUSED;
@@ -134,8 +136,5 @@ int main(int argc, char **argv, char **envp)
 		uaio_version_print();
 		return EXIT_SUCCESS;
 	}
-	/* It loads the library. */
-	if (!strcmp(argv[1], "doctor"))
-		uaio_dynamic_exec(argv);
 	return run_command(argc - 1, argv + 1);
 }

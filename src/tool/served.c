@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/aio_abi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,64 +13,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io_uring.h"
 #include "options/options.h"
 #include "tool/children.h"
+#include "tool/dynamic.h"
+#include "tool/preload.h"
 #include "tool/trapped.h"
 
-enum { PATIENCE_S = 30 };
+enum {
+	PATIENCE_S = 30,
+	NOT_EXECUTED =
+		255, /* exit status of a try; the others are an errno, or 0 */
+};
 
 struct memory {
 	struct uaio_served served;
-	char path[]; /* of the library */
+	char dir[]; /* of the library */
 };
 
-/* The library, loaded into a child. */
-static void *library;
+/*
+ * The try: this command, executed with the library preloaded
+ */
 
 /* dlsym() gives a pointer to data; POSIX has it hold a function's. */
 static void find(const char *name, void *ret_function)
 {
-	void *found = dlsym(library, name);
+	void *found = dlsym(RTLD_DEFAULT, name);
 
 	memcpy(ret_function, &found, sizeof(found));
-}
-
-/* What the library says when it is loaded is not the doctor's. */
-static void be_silent(void)
-{
-	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-	if (null >= 0)
-		(void)dup2(null, STDERR_FILENO);
-}
-
-/*
- * What can be served is asked, whatever the environment asks for: no faults, no
- * statistics. No counts either, which would stay: this child does not end in order.
- */
-static void set_options(void)
-{
-	for (int id = 0; id < UAIO_NR_OPTIONS; id++)
-		(void)unsetenv(uaio_options[id].variable);
-	/* Rings are the library's even where the kernel has some. */
-	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
-	(void)setenv(uaio_options[UAIO_OPTION_LIVE].variable, "off", 1);
-}
-
-/* Return: 0 or an errno. */
-static int load(struct memory *memory)
-{
-	be_silent();
-	set_options();
-	library = dlopen(memory->path, RTLD_NOW | RTLD_LOCAL);
-	if (library)
-		return 0;
-	(void)snprintf(memory->served.doors[UAIO_SERVED_LOADED].why,
-		       UAIO_SERVED_WHY_MAX, "%s", dlerror());
-	return ENOEXEC;
 }
 
 /* A read of one byte of ourselves. */
@@ -145,35 +119,110 @@ static int try_posix(int fd)
 				     : EIO;
 }
 
-/* Context: a child that is made anew behind each one that was ended. */
-static int try_door(struct memory *memory, enum uaio_served_id id)
+int uaio_served_try_main(char *const *argv)
 {
-	int fd, ret;
+	int fd;
 
-	if (!library) {
-		ret = load(memory);
-		if (ret || id == UAIO_SERVED_LOADED)
-			return ret;
+	/* It has this function, which is in no other library. */
+	if (!dlsym(RTLD_DEFAULT, "uaio_cancel_all"))
+		return ENOEXEC;
+	switch (*argv[1] - '0') {
+	case UAIO_SERVED_LOADED: return 0;
+	case UAIO_SERVED_URING: return try_uring();
+	case UAIO_SERVED_TRAP: return uaio_trapped_try();
+	default: break;
 	}
-	fd = open(memory->path, O_RDONLY | O_CLOEXEC);
+	fd = open(argv[2], O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
-	switch (id) {
-	case UAIO_SERVED_AIO: ret = try_aio(fd); break;
-	case UAIO_SERVED_URING: ret = try_uring(); break;
-	case UAIO_SERVED_TRAP: ret = uaio_trapped_try(); break;
-	default: ret = try_posix(fd); break;
-	}
-	(void)close(fd);
-	return ret;
+	return *argv[1] - '0' == UAIO_SERVED_AIO ? try_aio(fd) : try_posix(fd);
 }
 
+/*
+ * Making a try
+ */
+
+/*
+ * The try asks what can be served, whatever the environment asks for: no faults, no
+ * statistics. No counts either, which others could see.
+ */
+static void set_options(void)
+{
+	for (int id = 0; id < UAIO_NR_OPTIONS; id++)
+		(void)unsetenv(uaio_options[id].variable);
+	/* Rings are the library's even where the kernel has some. */
+	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
+	(void)setenv(uaio_options[UAIO_OPTION_LIVE].variable, "off", 1);
+}
+
+/* In the process that becomes the try. err: for what the loader says. */
+static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
+{
+	char digit[] = { (char)('0' + id), '\0' }, file[PATH_MAX];
+	char *argv[] = { UAIO_SERVED_TRY, digit, file, NULL };
+
+	(void)dup2(err, STDERR_FILENO);
+	(void)alarm(PATIENCE_S); /* of the process that it executes, too */
+	set_options();
+	if (!uaio_dynamic_own(file))
+		dprintf(STDERR_FILENO,
+			"no loader of glibc or musl is here, as programs need "
+			"that load a library");
+	else if (uaio_preload_set(memory->dir) < 0 || execv(file, argv) < 0)
+		dprintf(STDERR_FILENO, "%s: %s", file, strerror(errno));
+	_exit(NOT_EXECUTED);
+}
+
+/* Read what the loader says, up to the end of the line. */
+static void read_why(int from, char why[UAIO_SERVED_WHY_MAX])
+{
+	FILE *file = fdopen(from, "r");
+
+	if (!file) {
+		(void)close(from);
+		return;
+	}
+	if (fgets(why, UAIO_SERVED_WHY_MAX, file))
+		why[strcspn(why, "\n")] = '\0';
+	else
+		strcpy(why, "the loader ignores it, and does not say why");
+	(void)fclose(file);
+}
+
+/* Return: the status of the process, or -errno. */
+static int make_try(struct memory *memory, unsigned id)
+{
+	int ends[2], status;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		execute(memory, id, ends[1]);
+	(void)close(ends[1]);
+	read_why(ends[0], memory->served.doors[id].why);
+	if (pid < 0)
+		return -EAGAIN;
+	return waitpid(pid, &status, 0) < 0 ? -errno : status;
+}
+
+/* In a child, which has no core files. */
 static void try_one(void *memory, unsigned i)
 {
 	struct uaio_served *served = &((struct memory *)memory)->served;
+	int status;
 
-	served->doors[i].error = try_door(memory, i);
-	served->doors[i].is_served = !served->doors[i].error;
+	if (i && !served->doors[UAIO_SERVED_LOADED].is_served)
+		return;
+	status = make_try(memory, i);
+	if (status < 0)
+		served->doors[i].error = -status;
+	else if (WIFSIGNALED(status))
+		served->doors[i].signal = WTERMSIG(status);
+	else
+		served->doors[i].error = WEXITSTATUS(status);
+	served->doors[i].is_served = !status;
 }
 
 static void note_death(void *memory, unsigned i, int signal)
@@ -181,20 +230,19 @@ static void note_death(void *memory, unsigned i, int signal)
 	((struct memory *)memory)->served.doors[i].signal = signal;
 }
 
-int uaio_served_read(const char *path, struct uaio_served *ret_served)
+int uaio_served_read(const char *dir, struct uaio_served *ret_served)
 {
 	static const struct uaio_tries tries = {
 		.nr = UAIO_NR_SERVED,
 		.make = try_one,
 		.died = note_death,
-		.seconds = PATIENCE_S,
 	};
-	size_t bytes = sizeof(struct memory) + strlen(path) + 1;
+	size_t bytes = sizeof(struct memory) + strlen(dir) + 1;
 	struct memory *memory = uaio_shared_new(bytes);
 	int ret = -ENOMEM;
 
 	if (memory) {
-		strcpy(memory->path, path);
+		strcpy(memory->dir, dir);
 		ret = uaio_tries_make(&tries, memory);
 		*ret_served = memory->served;
 		ret_served->is_tried = !ret;

@@ -2,10 +2,11 @@
 /*
  * Whether the library serves, here and now
  *
- * A child loads the library and makes a request through each of its doors. Where
- * something is missing that the library needs, this shows it.
+ * For each door of the library, this command is executed once more with the library
+ * preloaded, as programs are, and makes a request. A dynamic build of it is executed if
+ * the command is static.
  *
- * Tested by test/run/doctor.py.
+ * Tested by test/run/doctor.py and test/run/musl.py.
  */
 #ifndef UAIO_TOOL_SERVED_H
 #define UAIO_TOOL_SERVED_H
@@ -31,7 +32,13 @@ struct uaio_served {
 	} doors[UAIO_NR_SERVED];
 };
 
-/* path: of the library. Return: 0, or -errno if no child can be had. */
-int uaio_served_read(const char *path, struct uaio_served *ret_served);
+/* dir: of the library. Return: 0, or -errno if no child can be had. */
+int uaio_served_read(const char *dir, struct uaio_served *ret_served);
+
+/* argv[0] of the process that makes a request. */
+#define UAIO_SERVED_TRY "uaio doctor: try"
+
+/* In that process. Return: its exit status: 0, or an errno. */
+int uaio_served_try_main(char *const *argv);
 
 #endif /* UAIO_TOOL_SERVED_H */

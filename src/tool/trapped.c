@@ -42,10 +42,10 @@ int uaio_trapped_try(void)
 
 int uaio_trapped_exec(const char *path, char **argv)
 {
-	char ours[PATH_MAX] = "/proc/self/exe", loader[PATH_MAX];
+	char ours[PATH_MAX];
 
 	/* The library is preloaded. */
-	if (uaio_is_static() && !uaio_dynamic_find(ours, loader))
+	if (!uaio_dynamic_own(ours))
 		return -ELIBACC;
 	if (setenv(UAIO_TRAP_PROGRAM, path, 1) == 0)
 		(void)execv(ours, argv);

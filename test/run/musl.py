@@ -43,6 +43,26 @@ def _(tool):
         2, name, "ld-linux", "a build for musl")
 
 
+@case("in a root with musl alone, the doctor says that each interface is served")
+def _(tool):
+    root = Root(tool)
+    where = built_for_musl(tool)
+    root.put(os.path.join(where, "uaio"), "bin")
+    for library in tool.library, os.path.join(where, "libuaio.so.0"):
+        root.put(library, "bin")
+        outcome = root.run("/bin/uaio", "doctor", "/bin/stranger")
+        outcome.expect(1, out=None)  # it warns of the filter
+        outcome = root.run("/bin/uaio", "doctor")
+        for line in ("library", "kernel AIO", "io_uring", "POSIX AIO"):
+            if f"PASS  {line} " not in outcome.out:
+                raise AssertionError(f"{line} does not pass:\n{outcome.story}")
+    with open(os.path.join(root.path, "bin/libuaio.so.0"), "w"):
+        pass
+    outcome = root.run("/bin/uaio", "doctor")
+    if "FAIL  library           cannot be loaded: " not in outcome.out:
+        raise AssertionError(outcome.story)
+
+
 @case("in a root with musl alone, fio reads back what it wrote by each interface")
 def _(tool):
     for root, preload in preloaded(tool):
