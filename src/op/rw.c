@@ -23,7 +23,9 @@
 #include "options/config.h"
 #include "file/file.h"
 #include "file/inspect.h"
+#include "op/args.h"
 #include "op/rows.h"
+#include "op/sock.h"
 
 enum {
 	IOVS_MAX = 1024,        /* UIO_MAXIOV */
@@ -195,15 +197,23 @@ static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 	return unlikely(is_stream) && !uaio_sqe_bytes(sqe);
 }
 
-static bool is_eventfd(int fd)
+/* Return: the name that /proc has for the file. */
+static const char *name_of(int fd, char ret_name[32])
 {
-	static const char name[] = "anon_inode:[eventfd]";
-	char path[UAIO_FD_PATH_BYTES], link[sizeof(name)];
+	char path[UAIO_FD_PATH_BYTES];
+	int64_t nr;
 
 	uaio_fd_path(fd, path);
-	return sys_readlinkat(AT_FDCWD, path, link, sizeof(link)) ==
-		       sizeof(name) - 1 &&
-	       !memcmp(link, name, sizeof(name) - 1);
+	nr = sys_readlinkat(AT_FDCWD, path, ret_name, 31);
+	ret_name[nr < 0 ? 0 : nr] = '\0';
+	return ret_name;
+}
+
+static bool is_eventfd(int fd)
+{
+	char name[32];
+
+	return !strcmp(name_of(fd, name), "anon_inode:[eventfd]");
 }
 
 static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
@@ -252,6 +262,102 @@ static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 }
 
 /*
+ * The other end is gone. In the kernel a write that was waiting gets the error by
+ * which it went, and one that begins later EPIPE. This request has waited.
+ */
+static int64_t reason_of_end(int fd)
+{
+	int error = 0;
+	uint32_t size = sizeof(error);
+
+	(void)sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	return error == ECONNRESET ? -ECONNRESET : -EPIPE;
+}
+
+/* Return: whether the number has become another file's, or the call is refused. */
+static bool is_no_socket(int64_t res)
+{
+	return res == -ENOTSOCK || res == -ENOSYS;
+}
+
+/*
+ * Return: whether a try that the kernel refuses may be made by a call that takes none of the
+ * client's flags: on a stream these have no effect.
+ */
+static bool may_try_otherwise(const struct uaio_sqe *sqe, bool is_stream,
+			      uint32_t flags)
+{
+	const uint32_t without_effect =
+		RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
+
+	return is_stream && flags & RWF_NOWAIT &&
+	       !(sqe->rw_flags & ~without_effect);
+}
+
+/*
+ * Linux before 6.5 knows no RWF_NOWAIT for sockets, whose own calls have a flag for that.
+ * Return: as of recvmsg(); -EOPNOTSUPP: fd is no socket, or the call is refused.
+ */
+static int64_t read_message(int fd, const struct iovec *iov, int nr)
+{
+	struct uaio_msghdr msg = {
+		.msg_iov = (struct iovec *)(uintptr_t)iov,
+		.msg_iovlen = (size_t)nr,
+	};
+	int64_t res = sys_recvmsg(fd, &msg, MSG_DONTWAIT);
+
+	return is_no_socket(res) ? -EOPNOTSUPP : res;
+}
+
+/* As read_message(). A write to a socket of records ends one. */
+static int64_t write_message(int fd, const struct iovec *iov, int nr,
+			     bool is_deaf)
+{
+	struct uaio_msghdr msg = {
+		.msg_iov = (struct iovec *)(uintptr_t)iov,
+		.msg_iovlen = (size_t)nr,
+	};
+	int type = uaio_sock_option(fd, SO_TYPE);
+	int64_t res;
+
+	if (type < 0)
+		return -EOPNOTSUPP;
+	res = sys_sendmsg(fd, &msg,
+			  MSG_DONTWAIT | (is_deaf ? MSG_NOSIGNAL : 0) |
+				  (type == SOCK_SEQPACKET ? MSG_EOR : 0));
+	if (res == -EPIPE && is_deaf)
+		return reason_of_end(fd);
+	return is_no_socket(res) ? -EOPNOTSUPP : res;
+}
+
+/*
+ * Linux before 6.10 knows no RWF_NOWAIT for a timerfd or signalfd. It refuses a read that
+ * is too short before it waits. Return: whether it would.
+ */
+static bool is_too_short(int fd, const struct iovec *iov)
+{
+	enum { TICKS_BYTES = 8, SIGNAL_BYTES = 128 };
+	char name[32];
+
+	if (iov->iov_len >= SIGNAL_BYTES)
+		return false;
+	(void)name_of(fd, name);
+	return !strcmp(name, "anon_inode:[signalfd]") ||
+	       (iov->iov_len < TICKS_BYTES &&
+		!strcmp(name, "anon_inode:[timerfd]"));
+}
+
+/* Try a read that is refused RWF_NOWAIT in another way that does not wait. */
+static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
+{
+	int64_t res = read_fifo_nowait(fd, iov, nr);
+
+	if (res == -EOPNOTSUPP)
+		res = read_message(fd, iov, nr);
+	return res == -EOPNOTSUPP && is_too_short(fd, iov) ? -EINVAL : res;
+}
+
+/*
  * The result of a call that takes flags. Some emulators do not know these calls,
  * and some sandboxes refuse them; then no file can honour a flag. EPERM may be the
  * answer of a sandbox, or of the file (if it is sealed).
@@ -291,9 +397,8 @@ static int64_t readv_flags(const struct uaio_sqe *sqe, int fd,
 	int64_t res = answer(UAIO_CALL_PREADV2,
 			     sys_preadv2(fd, iov, nr, off, (int)flags));
 
-	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
-	    !(sqe->rw_flags & RWF_NOWAIT))
-		return read_fifo_nowait(fd, iov, nr);
+	if (res == -EOPNOTSUPP && may_try_otherwise(sqe, is_stream, flags))
+		return read_otherwise(fd, iov, nr);
 	if (unlikely(!res) && !is_stream && flags & RWF_NOWAIT &&
 	    may_go_on(sqe, fd))
 		return -EAGAIN;
@@ -357,19 +462,6 @@ static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 	return res;
 }
 
-/*
- * The other end is gone. In the kernel a write that was waiting gets the error by
- * which it went, and one that begins later EPIPE. This request has waited.
- */
-static int64_t reason_of_end(int fd)
-{
-	int error = 0;
-	uint32_t size = sizeof(error);
-
-	(void)sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	return error == ECONNRESET ? -ECONNRESET : -EPIPE;
-}
-
 /* Try a write to a stream that has waited, without SIGPIPE. */
 static int64_t write_again(int fd, const struct iovec *iov, int nr,
 			   uint32_t flags)
@@ -413,6 +505,8 @@ static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
 		res = write_again(fd, iov, nr, flags);
 	else
 		res = pwritev_flags(fd, iov, nr, off, flags);
+	if (res == -EOPNOTSUPP && may_try_otherwise(sqe, is_stream, flags))
+		res = write_message(fd, iov, nr, flags & UAIO_RWF_HAS_WAITED);
 	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
 	    !(sqe->rw_flags & RWF_NOWAIT))
 		return refuse_broken(fd, flags);
@@ -435,12 +529,6 @@ static bool is_for_socket(const struct uaio_sqe *sqe, uint32_t extra_flags)
 	const uint32_t both = RWF_NOWAIT | UAIO_RWF_ON_SOCKET;
 
 	return (extra_flags & both) == both && !sqe->rw_flags;
-}
-
-/* Return: whether the number has become another file's, or the call is refused. */
-static bool is_no_socket(int64_t res)
-{
-	return res == -ENOTSOCK || res == -ENOSYS;
 }
 
 int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,

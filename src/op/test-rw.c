@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -18,19 +20,21 @@
 #include "op/op.h"
 #include "unit.h"
 
-static char buffer[64];
+static char buffer[256];
 static uint32_t nr_interrupted; /* calls of vmsplice yet to be interrupted */
 static bool has_nosignal;       /* of the kernel's */
 static bool refuses_sockets;    /* the calls of sockets: a filter does */
+static bool refuses_nowait;     /* of these files: an old kernel does */
 static uint32_t nr_of_socket;   /* how many of these were made */
 static uint32_t nr_vectored;
 
 static bool answer(long nr, const long args[6], long *ret_res)
 {
 	bool is_of_socket = nr == SYS_recvfrom || nr == SYS_sendto;
+	bool is_vectored = nr == SYS_preadv2 || nr == SYS_pwritev2;
 
 	nr_of_socket += is_of_socket;
-	nr_vectored += nr == SYS_preadv2 || nr == SYS_pwritev2;
+	nr_vectored += is_vectored;
 	if (is_of_socket && refuses_sockets) {
 		*ret_res = -ENOSYS;
 		return true;
@@ -40,6 +44,8 @@ static bool answer(long nr, const long args[6], long *ret_res)
 		nr_interrupted--;
 		return true;
 	}
+	if (is_vectored && args[5] & RWF_NOWAIT && refuses_nowait)
+		return true;
 	return nr == SYS_pwritev2 && args[5] & UAIO_RWF_HAS_WAITED &&
 	       !has_nosignal;
 }
@@ -48,7 +54,7 @@ static int start(void **state)
 {
 	nr_interrupted = 0;
 	has_nosignal = true;
-	refuses_sockets = false;
+	refuses_sockets = refuses_nowait = false;
 	nr_of_socket = nr_vectored = 0;
 	unit_hook(answer);
 	(void)state;
@@ -394,6 +400,86 @@ static void a_socket_that_breaks_raises_what_it_has_to(void **state)
 	close(fds[1]);
 }
 
+/*
+ * Linux 6.1
+ */
+
+static void sockets_that_refuse_nowait_are_used_by_messages(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	refuses_sockets = refuses_nowait = true;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	talk(fds);
+	close_both(fds);
+}
+
+static void records_that_are_too_large_are_refused_at_once(void **state)
+{
+	static char large[1 << 20];
+	struct iovec iovs[] = { { large, 1 }, { large, sizeof(large) - 1 } };
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_WRITEV,
+		.iov = iovs,
+		.len = 2,
+	};
+	const int types[] = { SOCK_DGRAM, SOCK_SEQPACKET };
+	int fds[2];
+
+	(void)state;
+	refuses_nowait = true;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(socketpair(AF_UNIX, types[i], 0, fds), 0);
+		while (write_again(fds[1]) == 1)
+			;
+		assert_int_equal(write_again(fds[1]), -EAGAIN);
+		assert_int_equal(
+			uaio_optab[sqe.op].run(&sqe, fds[1], true, RWF_NOWAIT),
+			-EMSGSIZE);
+		assert_int_equal(read_now(fds[0], 9), 1);
+		close_both(fds);
+	}
+}
+
+static void a_flag_that_the_kernel_does_not_know_stays_refused(void **state)
+{
+	enum { RWF_UNKNOWN = 0x40 };
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_WRITE,
+		.buf = buffer,
+		.len = 1,
+		.rw_flags = RWF_UNKNOWN,
+	};
+	int fds[2];
+
+	(void)state;
+	refuses_nowait = true;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(uaio_optab[sqe.op].run(&sqe, fds[1], true, RWF_NOWAIT),
+			 -EOPNOTSUPP);
+	assert_int_equal(held(fds[0]), 0);
+	close_both(fds);
+}
+
+static void reads_that_are_too_short_are_refused_at_once(void **state)
+{
+	sigset_t none;
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0), signals;
+
+	(void)state;
+	sigemptyset(&none);
+	signals = signalfd(-1, &none, 0);
+	assert_true(timer >= 0 && signals >= 0);
+	refuses_nowait = true;
+	assert_int_equal(read_now(timer, 7), -EINVAL);
+	assert_int_equal(read_now(timer, 8), -EOPNOTSUPP);
+	assert_int_equal(read_now(signals, 127), -EINVAL);
+	assert_int_equal(read_now(signals, 128), -EOPNOTSUPP);
+	close(timer);
+	close(signals);
+}
+
 #define RW_TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)
 
 int main(void)
@@ -413,6 +499,10 @@ int main(void)
 		RW_TEST(what_is_no_socket_is_used_by_other_calls),
 		RW_TEST(what_a_client_says_of_its_call_is_kept),
 		RW_TEST(a_socket_that_breaks_raises_what_it_has_to),
+		RW_TEST(sockets_that_refuse_nowait_are_used_by_messages),
+		RW_TEST(records_that_are_too_large_are_refused_at_once),
+		RW_TEST(a_flag_that_the_kernel_does_not_know_stays_refused),
+		RW_TEST(reads_that_are_too_short_are_refused_at_once),
 		RW_TEST(waiting_write_takes_its_signal_back),
 	};
 
