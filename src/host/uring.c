@@ -110,6 +110,12 @@ static long setup_ours(long nr_entries, long params)
 	return ret;
 }
 
+#if defined(__x86_64__)
+#define RUN_TRAPPED "start it by uaio run --trap=always, "
+#else
+#define RUN_TRAPPED
+#endif
+
 /*
  * Return: whether the program makes a ring by a call that comes here, and would use it
  * by calls that are the kernel's. It had better know that it has none.
@@ -122,8 +128,9 @@ static bool would_lose(const void *caller)
 		uaio_config.is_patch_off
 			? "io_uring: the program's own code calls it, and "
 			  "--no-patch leaves that alone"
-			: "io_uring: the program's own code calls it and must "
-			  "not be changed here: allow mprotect with PROT_EXEC "
+			: "io_uring: the program's own code calls it and "
+			  "cannot be changed: " RUN_TRAPPED
+			  "allow mprotect with PROT_EXEC "
 			  "(MemoryDenyWriteExecute=no), or use a build with "
 			  "liburing as a library");
 	return true;

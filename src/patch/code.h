@@ -21,11 +21,9 @@ enum {
 #if defined(__aarch64__)
 	UAIO_CODE_REACH = 0x07f00000, /* of a jump; a little less than it has */
 	UAIO_CODE_STEP = 1 << 21,     /* between places for a region */
-	UAIO_CODE_MOVES_NOTHING = 1,  /* the system call alone is overwritten */
 #else
 	UAIO_CODE_REACH = 0x7ff00000,
 	UAIO_CODE_STEP = 1 << 24,
-	UAIO_CODE_MOVES_NOTHING = 0,
 #endif
 };
 

@@ -505,6 +505,9 @@ static uint16_t writes_one(const struct insn *insn)
 	case 0x83: return reg == 7 ? 0 : rm_bit(insn);
 	case 0x87: /* xchg */ return reg_bit(insn) | rm_bit(insn);
 	case 0x90: /* nop, pause */ return insn->rex & 1 ? UAIO_INSN_ALL : 0;
+	case 0xc0: /* shifts of a byte */
+	case 0xd0:
+	case 0xd2: return rm_byte_bits(insn);
 	case 0xc1: /* shifts */
 	case 0xd1:
 	case 0xd3: return rm_bit(insn);

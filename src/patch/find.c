@@ -136,23 +136,14 @@ size_t uaio_find_sites(const struct dl_phdr_info *object,
 
 #if defined(__x86_64__)
 
-enum { MOV = 0xb8 };
+enum {
+	MOV = 0xb8,
+	MOV_RM = 0xc7, /* of a constant to a register or to memory */
+	FUNCTIONS_MAX = 64,
+	LEFT_MAX = 64,
+};
 
 static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
-
-/* Return: whether an instruction of the function starts at addr. */
-static bool is_instruction(uintptr_t start, uintptr_t end, uintptr_t addr)
-{
-	size_t length;
-
-	while (start < addr) {
-		length = uaio_insn_length((const uint8_t *)start, end - start);
-		if (!length)
-			return false;
-		start += length;
-	}
-	return start == addr;
-}
 
 enum found {
 	FOUND_NOTHING,
@@ -192,7 +183,21 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 /* A search for places in one object. */
 struct search {
 	const struct dl_phdr_info *object;
+	const struct uaio_numbers *numbers;
+	struct uaio_site *sites;
+	size_t nr, max;
+	/* Calls that are left. More than these may be counted twice. */
+	uintptr_t left[LEFT_MAX];
+	size_t nr_left;
 	struct uaio_reach reach; /* of the segment that was asked for last */
+	/* For numbers in registers: */
+	struct uaio_function function; /* that is looked at */
+	bool is_known;                 /* the number at each of its calls */
+	struct followed {
+		uintptr_t start;
+		bool is_known;
+	} functions[FUNCTIONS_MAX];
+	size_t nr_functions;
 };
 
 /* What is at mov, which is in no function of the table. */
@@ -212,22 +217,42 @@ static enum found look_at(struct search *search, uint8_t *mov,
 			  const uint8_t *segment_end,
 			  struct uaio_site *ret_site)
 {
+	const uintptr_t addr = (uintptr_t)mov;
 	uintptr_t start, end;
-	enum found found;
+	const bool is_in_table =
+		uaio_find_function(search->object, addr, &start, &end);
+	const enum found found = look_behind(
+		mov, is_in_table ? (const uint8_t *)end : segment_end,
+		ret_site);
 
-	if (uaio_find_function(search->object, (uintptr_t)mov, &start, &end))
-		return is_instruction(start, end, (uintptr_t)mov)
-			       ? look_behind(mov, (const uint8_t *)end,
-					     ret_site)
-			       : FOUND_NOTHING;
-	found = look_behind(mov, segment_end, ret_site);
 	if (found == FOUND_NOTHING)
 		return FOUND_NOTHING;
-	switch (reached_at(search, mov)) {
-	case UAIO_REACHED_FIRST: return found;
 	/* It looks like one, also inside of an instruction that was only computed. */
+	if (!is_in_table)
+		return reached_at(search, mov) == UAIO_REACHED_FIRST
+			       ? found
+			       : FOUND_UNKNOWN;
+	switch (uaio_flow_look_for(start, end, addr)) {
+	case UAIO_IS_INSTRUCTION: return found;
+	case UAIO_IS_PART: return FOUND_NOTHING;
 	default: return FOUND_UNKNOWN;
 	}
+}
+
+static void add_left(struct search *search, uintptr_t call)
+{
+	if (search->nr_left < LEFT_MAX)
+		search->left[search->nr_left] = call;
+	search->nr_left++;
+}
+
+static void add_found(struct search *search, enum found found,
+		      const struct uaio_site *site)
+{
+	if (found == FOUND_SITE && search->nr < search->max)
+		search->sites[search->nr++] = *site;
+	else if (found != FOUND_NOTHING)
+		add_left(search, (uintptr_t)site->syscall);
 }
 
 static bool is_among(const uint8_t *number, const struct uaio_numbers *numbers)
@@ -259,21 +284,10 @@ static uint8_t *next_mov(uint8_t *at, const uint8_t *end,
  */
 
 enum {
-	STEPS_MAX = 8,     /* instructions of such a place */
-	ENTRIES_MAX = 256, /* into a function from outside */
-	FUNCTIONS_MAX = 64,
+	STEPS_MAX = 8,      /* instructions of such a place */
+	ENTRIES_MAX = 256,  /* into a function from outside */
+	SWEEP_BYTES = 4096, /* of code that is in no function of the table */
 	REX_B = 0x41,
-};
-
-/* A search for such places, whose sites are added to those that were found. */
-struct kept {
-	const struct dl_phdr_info *object;
-	const struct uaio_numbers *numbers;
-	struct uaio_site *sites;
-	size_t nr, max, nr_left;
-	struct uaio_function function; /* that is looked at */
-	uintptr_t functions[FUNCTIONS_MAX];
-	size_t nr_functions;
 };
 
 /* The last instructions before one, the nearest last. Return: how many. */
@@ -298,25 +312,28 @@ static size_t steps_to(const struct uaio_function *function, uintptr_t addr,
 }
 
 /* Return: whether it does the same in a trampoline; it may set the number. */
-static bool is_movable_or_copy(uintptr_t at, size_t length)
+static bool is_movable_or_sets(uintptr_t at, size_t length)
 {
 	const uint8_t *code = (const uint8_t *)at;
 	unsigned from, to;
+	uint32_t nr;
 
 	return uaio_insn_is_movable(code, length) ||
-	       (uaio_insn_copies(code, length, &from, &to) && to == 0);
+	       ((uaio_insn_copies(code, length, &from, &to) ||
+		 uaio_insn_sets(code, length, &to, &nr)) &&
+		to == UAIO_INSN_NUMBER_REG);
 }
 
 /* Find the instructions to overwrite. Return: false if they cannot be. */
-static bool fit(const struct kept *kept, const struct uaio_flow *flow,
+static bool fit(const struct search *search, const struct uaio_flow *flow,
 		uintptr_t call, struct uaio_site *ret_site)
 {
 	uintptr_t steps[STEPS_MAX + 1], at = call, end = call + 2;
-	size_t nr = steps_to(&kept->function, call, steps), i = nr;
+	size_t nr = steps_to(&search->function, call, steps), i = nr;
 
 	while (end - at < UAIO_SITE_MOV_BYTES) {
 		if (!i || uaio_flow_is_target(flow, at) ||
-		    !is_movable_or_copy(steps[i - 1], at - steps[i - 1]))
+		    !is_movable_or_sets(steps[i - 1], at - steps[i - 1]))
 			return false;
 		at = steps[--i];
 	}
@@ -334,51 +351,109 @@ static bool fit(const struct kept *kept, const struct uaio_flow *flow,
 	return ret_site->bytes <= UAIO_SITE_BYTES_MAX;
 }
 
-static bool is_site(const struct kept *kept, uintptr_t call)
+static bool is_found(const struct search *search, uintptr_t call)
 {
-	for (size_t i = 0; i < kept->nr; i++)
-		if ((uintptr_t)kept->sites[i].syscall == call)
+	for (size_t i = 0; i < search->nr; i++)
+		if ((uintptr_t)search->sites[i].syscall == call)
+			return true;
+	for (size_t i = 0; i < search->nr_left && i < LEFT_MAX; i++)
+		if (search->left[i] == call)
 			return true;
 	return false;
 }
 
 /* Return: whether the place was changed: its jump is before the call. */
-static bool is_changed(const struct kept *kept, uintptr_t call)
+static bool is_changed(const struct search *search, uintptr_t call)
 {
-	uintptr_t steps[STEPS_MAX + 1], target;
-	size_t nr = steps_to(&kept->function, call, steps);
-	uint32_t number;
+	const uintptr_t room = call - search->function.start;
+	const uintptr_t most = UAIO_SITE_MOVED_MAX + UAIO_SITE_MOV_BYTES;
 
-	while (nr--)
-		if (uaio_insn_flow((const uint8_t *)steps[nr],
+	for (uintptr_t back = UAIO_SITE_MOV_BYTES; back <= room && back <= most;
+	     back++) {
+		uintptr_t target;
+		uint32_t number;
+
+		if (uaio_insn_flow((const uint8_t *)call - back,
 				   UAIO_SITE_MOV_BYTES,
 				   &target) == UAIO_FLOW_JUMP &&
 		    uaio_region_number_of(target, &number))
 			return true;
+	}
 	return false;
 }
 
 static void see_call(void *data, const struct uaio_flow *flow,
 		     const struct uaio_flow_call *call)
 {
-	struct kept *kept = data;
+	struct search *search = data;
 
-	if (!call->is_known || call->nr < kept->numbers->first ||
-	    call->nr > kept->numbers->last || is_site(kept, call->addr) ||
-	    is_changed(kept, call->addr))
+	search->is_known &= call->is_known;
+	if (!call->is_known || call->nr < search->numbers->first ||
+	    call->nr > search->numbers->last || is_found(search, call->addr) ||
+	    is_changed(search, call->addr))
 		return;
-	if (kept->nr < kept->max &&
-	    fit(kept, flow, call->addr, &kept->sites[kept->nr]))
-		kept->sites[kept->nr++].nr = call->nr;
+	if (search->nr < search->max &&
+	    fit(search, flow, call->addr, &search->sites[search->nr]))
+		search->sites[search->nr++].nr = call->nr;
 	else
-		kept->nr_left++;
+		add_left(search, call->addr);
+}
+
+/* The registers that a mov may set, without its prefix: that may be another's byte. */
+static uaio_insn_regs set_by(const uint8_t *mov)
+{
+	const unsigned reg = (*mov == MOV_RM ? mov[1] : *mov) & 7;
+
+	return (uaio_insn_regs)(1u << reg |
+				((mov[-1] & 0xf1) == REX_B ? 256u << reg : 0));
+}
+
+/*
+ * Not all is known of the ways through the code: count the calls that may have the number
+ * which the mov set. Behind a jump the register may have it again, as other ways lead
+ * there; and an instruction of which not all is known keeps it.
+ */
+static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
+{
+	const uaio_insn_regs at_first = set_by((const uint8_t *)mov);
+	uaio_insn_regs regs = at_first;
+	size_t length;
+
+	for (uintptr_t at = mov; at < end; at += length) {
+		const uint8_t *code = (const uint8_t *)at;
+		uaio_insn_regs writes;
+		unsigned from, to;
+		uintptr_t target;
+
+		length = uaio_insn_length(code, end - at);
+		if (!length)
+			return;
+		if (at == mov)
+			continue;
+		if (uaio_insn_is_syscall(code, length) &&
+		    regs & UAIO_INSN_NUMBER && !is_found(search, at) &&
+		    !is_changed(search, at))
+			add_left(search, at);
+		writes = uaio_insn_writes(code, length);
+		if (uaio_insn_copies(code, length, &from, &to) &&
+		    regs >> from & 1)
+			regs |= (uaio_insn_regs)(1u << to);
+		else if (writes != UAIO_INSN_ALL)
+			regs &= (uaio_insn_regs)~writes;
+		switch (uaio_insn_flow(code, length, &target)) {
+		case UAIO_FLOW_JUMP:
+		case UAIO_FLOW_INDIRECT:
+		case UAIO_FLOW_END: regs |= at_first; break;
+		default: break;
+		}
+	}
 }
 
 /* Find where other code branches into the function. Return: SIZE_MAX if too many. */
-static size_t find_entries(const struct kept *kept, const uint8_t *code,
+static size_t find_entries(const struct search *search, const uint8_t *code,
 			   size_t bytes, uintptr_t entries[ENTRIES_MAX])
 {
-	const struct uaio_function *function = &kept->function;
+	const struct uaio_function *function = &search->function;
 	const size_t size = function->end - function->start;
 	size_t nr = 0;
 
@@ -400,66 +475,101 @@ static size_t find_entries(const struct kept *kept, const uint8_t *code,
 	return nr;
 }
 
-/* A function that sets a register to a number, of code that has bytes. */
-static void look_into(struct kept *kept, uintptr_t mov, const uint8_t *code,
-		      size_t bytes)
+/* Follow the function, once. Return: whether the number is known at each of its calls. */
+static bool follow(struct search *search, const uint8_t *code, size_t bytes)
 {
-	struct uaio_function *function = &kept->function;
 	uintptr_t entries[ENTRIES_MAX];
 	size_t nr;
 
-	if (!uaio_find_function(kept->object, mov, &function->start,
-				&function->end))
-		return;
-	for (size_t i = 0; i < kept->nr_functions; i++)
-		if (kept->functions[i] == function->start)
-			return;
-	if (kept->nr_functions == FUNCTIONS_MAX)
-		return;
-	kept->functions[kept->nr_functions++] = function->start;
-	/* Most numbers in registers are arguments, of syscall(2). */
+	for (size_t i = 0; i < search->nr_functions; i++)
+		if (search->functions[i].start == search->function.start)
+			return search->functions[i].is_known;
+	nr = find_entries(search, code, bytes, entries);
+	search->is_known = true;
+	if (nr == SIZE_MAX ||
+	    !uaio_flow_follow(&search->function, entries, nr, see_call, search))
+		search->is_known = false;
+	if (search->nr_functions < FUNCTIONS_MAX)
+		search->functions[search->nr_functions++] = (struct followed){
+			.start = search->function.start,
+			.is_known = search->is_known,
+		};
+	return search->is_known;
+}
+
+/*
+ * What may be an instruction sets a register to a number, in code that has bytes. Most
+ * such numbers are arguments, of syscall(2).
+ */
+static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
+		      size_t bytes)
+{
+	struct uaio_function *function = &search->function;
+	const uintptr_t code_end = (uintptr_t)code + bytes;
+	const bool is_in_table = uaio_find_function(
+		search->object, mov, &function->start, &function->end);
+
+	if (!is_in_table) {
+		function->start = mov;
+		function->end = code_end - mov < SWEEP_BYTES
+					? code_end
+					: mov + SWEEP_BYTES;
+	}
 	if (!memmem((const void *)function->start,
 		    function->end - function->start, syscall_bytes, 2))
 		return;
-	nr = find_entries(kept, code, bytes, entries);
-	if (nr != SIZE_MAX)
-		(void)uaio_flow_follow(function, entries, nr, see_call, kept);
+	if (!is_in_table || !follow(search, code, bytes))
+		sweep(search, mov, function->end);
 }
 
-/* mov of a constant has the register in its first byte; with REX.B eax is r8d. */
-static void find_kept(struct kept *kept, const uint8_t *code, size_t bytes)
+/* Return: whether it may be a mov of one of the numbers to a register, but its prefix. */
+static bool is_mov(const uint8_t *code, const struct uaio_numbers *numbers)
 {
-	for (size_t i = 1; i + UAIO_SITE_MOV_BYTES <= bytes; i++)
-		if ((code[i] & 0xf8) == MOV &&
-		    is_among(code + i + 1, kept->numbers) &&
-		    (code[i] != MOV || code[i - 1] == REX_B))
-			look_into(kept, (uintptr_t)code + i, code, bytes);
+	if ((*code & 0xf8) == MOV)
+		return is_among(code + 1, numbers);
+	return *code == MOV_RM && (code[1] & 0xf8) == 0xc0 &&
+	       is_among(code + 2, numbers);
 }
 
-/* Return: how many sites there are then. */
-static size_t add_kept(const struct dl_phdr_info *object,
-		       const struct uaio_numbers *numbers,
-		       struct uaio_site *sites, size_t nr, size_t max,
-		       size_t *nr_left)
+/* Find what find_plain() did not. */
+static void find_kept(struct search *search, uint8_t *code, size_t bytes)
 {
-	struct kept kept = { .object = object,
-			     .numbers = numbers,
-			     .sites = sites,
-			     .nr = nr,
-			     .max = max };
+	/* The longer one has a byte more. */
+	for (size_t i = 1; i + UAIO_SITE_MOV_BYTES < bytes; i++) {
+		struct uaio_site site;
 
-	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-
-		if (ph->p_type == PT_LOAD &&
-		    (ph->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X))
-			find_kept(&kept,
-				  (const uint8_t *)(object->dlpi_addr +
-						    ph->p_vaddr),
-				  ph->p_filesz);
+		if (is_mov(code + i, search->numbers) &&
+		    (code[i] != MOV || look_at(search, code + i, code + bytes,
+					       &site) == FOUND_NOTHING))
+			look_into(search, (uintptr_t)code + i, code, bytes);
 	}
-	*nr_left += kept.nr_left;
-	return kept.nr;
+}
+
+static void find_plain(struct search *search, uint8_t *code, size_t bytes)
+{
+	const uint8_t *end = code + bytes;
+
+	while ((code = next_mov(code, end, search->numbers))) {
+		struct uaio_site site;
+
+		add_found(search, look_at(search, code, end, &site), &site);
+		code++;
+	}
+}
+
+/* Return: whether there are the bytes of a system call. */
+static bool has_syscall(const uint8_t *code, size_t bytes)
+{
+	const uint8_t *at = code + 1, *end = code + bytes;
+
+	/* Look for the second byte, as the first one is frequent. */
+	while (at < end &&
+	       (at = memchr(at, syscall_bytes[1], (size_t)(end - at)))) {
+		if (at[-1] == syscall_bytes[0])
+			return true;
+		at++;
+	}
+	return false;
 }
 
 size_t uaio_find_calls(const struct dl_phdr_info *object,
@@ -467,31 +577,25 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left)
 {
-	struct search search = { .object = object };
-	size_t nr = 0;
+	struct search search = { .object = object,
+				 .numbers = numbers,
+				 .sites = ret_sites,
+				 .max = max };
 
-	*ret_nr_left = 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-		uint8_t *at = (uint8_t *)(object->dlpi_addr + ph->p_vaddr);
-		uint8_t *end = at + ph->p_filesz;
+		uint8_t *code = (uint8_t *)(object->dlpi_addr + ph->p_vaddr);
 
 		if (ph->p_type != PT_LOAD ||
-		    (ph->p_flags & (PF_R | PF_W | PF_X)) != (PF_R | PF_X))
+		    (ph->p_flags & (PF_R | PF_W | PF_X)) != (PF_R | PF_X) ||
+		    !has_syscall(code, ph->p_filesz))
 			continue;
-		for (; nr < max && (at = next_mov(at, end, numbers)); at++) {
-			enum found found =
-				look_at(&search, at, end, &ret_sites[nr]);
-
-			nr += found == FOUND_SITE;
-			*ret_nr_left += found == FOUND_UNKNOWN;
-		}
+		find_plain(&search, code, ph->p_filesz);
+		find_kept(&search, code, ph->p_filesz);
 	}
 	uaio_reach_close(&search.reach);
-	/* What keeps numbers in registers has others as well. */
-	if (nr + *ret_nr_left)
-		nr = add_kept(object, numbers, ret_sites, nr, max, ret_nr_left);
-	return nr;
+	*ret_nr_left = search.nr_left;
+	return search.nr;
 }
 
 #endif

@@ -11,6 +11,8 @@
  * Or the number is in a register, as where a function has several calls. Then a place
  * is the instructions before `syscall`, or with it, that are long enough for a jump; if
  * the number is known on all ways to it, and no branch leads into it (flow.h).
+ * Otherwise it is left, and so is each system call of code without an entry for which a
+ * register may have such a number.
  *
  * On aarch64 a place is the `svc` alone, as a branch is no longer than that. Its number
  * need not be known: the trampoline looks at it. But a place must be an instruction.
@@ -47,8 +49,9 @@ struct uaio_site {
 };
 
 /*
- * *ret_nr_left: calls that were found, of which not all is known or may be moved. On
- * aarch64 these may be data.
+ * *ret_nr_left: calls that were found, or may be such, of which not all is known or may be
+ * moved. On aarch64 these may be data. A call is not found if its number is in memory
+ * meanwhile, or is an argument of the function that makes it (scan.h).
  * Return: how many sites were stored, at most max.
  */
 size_t uaio_find_sites(const struct dl_phdr_info *object,

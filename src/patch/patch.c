@@ -222,7 +222,7 @@ static int look_at(struct dl_phdr_info *object, size_t bytes, void *unused)
 	nr = uaio_find_sites(object, patch.sites, SITES_MAX, &nr_left);
 	if (nr)
 		nr_done = change(patch.sites, nr);
-	if (nr_done < nr || (UAIO_CODE_MOVES_NOTHING && nr_left))
+	if (nr_done < nr || nr_left)
 		store_relaxed(&patch.has_left, true);
 	if (nr + nr_left)
 		patch.ops->report(object->dlpi_name, nr_done,
@@ -249,18 +249,16 @@ struct left {
 /* A place that was changed is none any more. */
 static int look_for_left(struct dl_phdr_info *object, size_t bytes, void *data)
 {
+	static const struct uaio_numbers enter = { SYS_io_uring_enter,
+						   SYS_io_uring_enter };
 	struct left *left = data;
 	size_t nr, nr_left;
 
 	(void)bytes;
 	if (!uaio_region_is_in(object, left->addr))
 		return 0;
-	nr = uaio_find_sites(object, patch.sites, SITES_MAX, &nr_left);
-	for (size_t i = 0; i < nr; i++)
-		if (patch.sites[i].nr == SYS_io_uring_enter)
-			left->has_enter = true;
-	/* Nothing hinders a change but that it is not known whether that is code. */
-	left->has_enter |= UAIO_CODE_MOVES_NOTHING && nr_left;
+	nr = uaio_find_calls(object, &enter, patch.sites, SITES_MAX, &nr_left);
+	left->has_enter = nr + nr_left;
 	return 1;
 }
 

@@ -50,7 +50,7 @@ void uaio_patch_load(const struct uaio_patch_ops *ops);
 
 /*
  * Return: whether the object that addr is in calls io_uring_enter by an instruction that
- * could be changed, and was not. Its code is looked at, unless all that there was has
+ * was not changed, or may do so. Its code is looked at, unless all that there was has
  * been changed.
  */
 bool uaio_patch_has_left(const void *addr);

@@ -11,7 +11,28 @@
 	LOCAL(name, __VA_ARGS__)
 #define SITE "mov $426, %eax\n xor %r9d, %r9d\n syscall\n ret\n"
 
-#if !defined(OVERLAPS)
+/* The number is in a register, for a call in a loop. */
+#define KEPT(name)                                                        \
+	FUNCTION(name,                                                    \
+		 "mov %rcx, %r10\n push %r12\n mov $426, %r12d\n"         \
+		 "test %edi, %edi\n jns 1f\n"                             \
+		 "2: mov %r12d, %eax\n syscall\n cmp $-4, %rax\n je 2b\n" \
+		 "pop %r12\n ret\n"                                       \
+		 "1: xor %eax, %eax\n pop %r12\n ret\n")
+
+#if defined(KEPT_ALONE)
+
+KEPT(bare_kept);
+/* It is the argument of a call with another number, or of no system call. */
+FUNCTION(bare_argument, "mov $426, %edi\n mov $39, %eax\n syscall\n ret\n");
+FUNCTION(bare_returned, "mov $426, %eax\n ret\n");
+
+#elif !defined(OVERLAPS)
+
+KEPT(bare_kept);
+/* The way to the call is by a table. */
+FUNCTION(bare_kept_behind, "mov $426, %r8d\n jmp *%rsi\n"
+			   "pop %rcx\n mov %r8d, %eax\n syscall\n ret\n");
 
 /* What is computed last, and lies first. */
 LOCAL(behind_constants, SITE);

@@ -29,12 +29,12 @@ static const struct {
 	ROW(miss_below),    ROW(miss_above),       ROW(miss_high),
 	ROW(miss_16_bits),  ROW(miss_no_call),     ROW(left_relative),
 	ROW(left_branch),   ROW(left_overwritten), ROW(left_target),
-	ROW(miss_by_table),
+	ROW(left_by_table), ROW(left_either),      ROW(left_unknown),
 };
 
 enum {
-	NR_SITES = 14,
-	NR_LEFT = 5,
+	NR_SITES = 16,
+	NR_LEFT = 8,
 	CODE_BYTES = 24,
 	ANSWER = 70000000,
 };
@@ -276,10 +276,9 @@ static void each_place_calls_us_with_its_number(void **state)
 	static const struct {
 		place_fn *function;
 		long nr;
-	} sites[] = { { adjacent_setup, 425 },
-		      { adjacent_enter, 426 },
-		      { adjacent_register, 427 },
-		      { without_table, 426 } };
+	} sites[] = { { adjacent_setup, 425 },    { adjacent_enter, 426 },
+		      { adjacent_register, 427 }, { sign_extended, 426 },
+		      { far_before, 426 },        { without_table, 426 } };
 	const long args[6] = { 1, 2, 3, 4, 5, 6 };
 
 	(void)state;
@@ -496,14 +495,37 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 		if (!calls_us(module, names[i]))
 			fail_msg("%s was not changed", names[i]);
 	assert_int_equal(reported.last_nr, NR_ELEMENTS(names));
-	/* What nobody names, what is no code, and what is inside of an instruction. */
-	assert_int_equal(reported.last_left, 4);
+	/*
+	 * What nobody names, what is no code, what is inside of an instruction, and what
+	 * has its number in a register.
+	 */
+	assert_int_equal(reported.last_left, 6);
 	*(void **)&get = dlsym(module, "bare_data");
 	assert_memory_equal(get(), mov, sizeof(mov));
 	*(void **)&get = dlsym(module, "bare_astray");
 	assert_memory_equal(get(), mov, sizeof(mov));
 	*(void **)&get = dlsym(module, "bare_inside");
 	assert_int_equal((long)get(), 0x50f000001aab8);
+	assert_int_equal(dlclose(module), 0);
+}
+
+/* Nothing else of the object calls io_uring. */
+static void a_call_by_a_register_without_a_table_is_left(void **state)
+{
+	place_fn *function;
+	void *module;
+
+	(void)state;
+	if (!is_loader_known())
+		skip();
+	module = open_module(PATCH_KEPT);
+	assert_non_null(strstr(reported.last, "patch-kept"));
+	assert_int_equal(reported.last_nr, 0);
+	assert_int_equal(reported.last_left, 1);
+	*(void **)&function = dlsym(module, "bare_kept");
+	assert_true(uaio_patch_has_left((const void *)function));
+	assert_int_equal(function(-1, 0, 0, 0, 0, 0), -EBADF);
+	assert_int_equal(called.nr, 0);
 	assert_int_equal(dlclose(module), 0);
 }
 
@@ -580,6 +602,7 @@ int main(void)
 		UNIT_TEST(a_jump_to_the_system_call_itself_reaches_the_kernel),
 		UNIT_TEST(an_object_is_changed_before_its_constructors_run),
 		UNIT_TEST(code_without_a_table_is_changed_where_it_is_known),
+		UNIT_TEST(a_call_by_a_register_without_a_table_is_left),
 		UNIT_TEST(functions_that_overlap_are_not_known),
 		UNIT_TEST(liburing_works_when_its_calls_come_to_us),
 		UNIT_TEST(functions_end_where_their_instructions_do),

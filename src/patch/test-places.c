@@ -116,7 +116,7 @@ FUNCTION(flagged, "push %rdi\n popfq\n mov $426, %eax\n syscall\n"
 		  "pushfq\n pop %rax\n cld\n");
 
 /* The number is in a register: before the call, and before what is before it. */
-FUNCTION(kept, "push %r15\n mov $426, %r15d\n"
+FUNCTION(kept, "push %r15\n mov $426, %r15d\n shr $3, %cl\n"
 	       "1: mov %r15d, %eax\n syscall\n"
 	       "cmp $-4, %rax\n je 1b\n pop %r15\n");
 FUNCTION(kept_low, "push %rbx\n push %rbp\n mov $426, %ebx\n mov %rdx, %rbp\n"
@@ -126,6 +126,12 @@ FUNCTION(kept_low, "push %rbx\n push %rbp\n mov $426, %ebx\n mov %rdx, %rbp\n"
 /* The call may stay where it is. */
 FUNCTION(kept_before, "push %rbx\n mov $426, %ebx\n mov %ebx, %eax\n"
 		      "mov %rdi, %rbx\n xor %edx, %edx\n syscall\n pop %rbx\n");
+
+/* The number is set by a longer mov, or far before the call. */
+FUNCTION(sign_extended, "mov $426, %rax\n syscall\n");
+FUNCTION(far_before, "mov $426, %eax\n"
+		     ".rept 10\n lea 0x100(%rdi), %rdi\n"
+		     "lea -0x100(%rdi), %rdi\n .endr\n syscall\n");
 
 /* Near misses. None may be changed. */
 FUNCTION(miss_register,
@@ -150,8 +156,14 @@ FUNCTION(left_overwritten, "mov $426, %eax\n mov $39, %eax\n syscall\n");
 FUNCTION(left_target, "mov $426, %r11d\n mov %r11d, %eax\n test %edi, %edi\n"
 		      "js 1f\n mov %rsi, %rsi\n 1: syscall\n");
 /* Nobody knows where the jump leads. */
-FUNCTION(miss_by_table, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
+FUNCTION(left_by_table, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
 			"jmp *%rsi\n 1: mov %r11d, %eax\n syscall\n");
+/* The number is one of two. */
+FUNCTION(left_either, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
+		      "mov $427, %r11d\n 1: mov %r11d, %eax\n syscall\n");
+/* An instruction that is not known is before it. */
+FUNCTION(left_unknown, "test %edi, %edi\n js 1f\n ret\n .byte 0x06\n"
+		       "1: mov $426, %eax\n syscall\n");
 /* Its mov is on two pages, of which the second has nothing else. */
 __asm__(".text\n.balign 4096\n.skip 4096 - 6\n");
 __asm__(".globl left_on_two_pages\n"

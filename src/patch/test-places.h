@@ -11,6 +11,7 @@ place_fn adjacent_setup, adjacent_enter, adjacent_register, moved, red_zone,
 	miss_inside, miss_below, miss_above, miss_high, miss_16_bits,
 	miss_no_call, left_relative, left_branch, left_overwritten,
 	without_table, left_on_two_pages, kept, kept_low, kept_before,
-	left_target, miss_by_table;
+	left_target, left_by_table, left_either, left_unknown, sign_extended,
+	far_before;
 
 #endif /* UAIO_PATCH_TEST_PLACES_H */

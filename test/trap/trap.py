@@ -540,6 +540,21 @@ def _(trap):
         assert ", 1 ring\n" in done.stderr, done
 
 
+@case("a ring that would be entered by calls which cannot be changed needs the trap")
+def _(trap):
+    program = trap.client("kept")
+    done = trap.refused(trap.args.uaio, "run", "--verbose", program, trap.file)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert "no ring: Operation not permitted" in done.stderr, done
+    assert "0 come here, 1 cannot be changed" in done.stderr, done
+    done = trap.refused(trap.args.uaio, "doctor", program)
+    assert "1 instruction in kept that calls it cannot be changed" in \
+        done.stdout, done
+    for option in "--trap", "--trap=always":
+        done = trap.refused(trap.args.uaio, "run", option, program, trap.file)
+        assert done.stdout == "entered: 1, read: 4096, right: 1\n", done
+
+
 GO = ("client-go",)
 
 

@@ -185,7 +185,7 @@ def _(args):
         os._exit(SKIPPED) if libc.prctl(set_mdwe, 1, 0, 0, 0) else None
 
     for why, preexec, options in (
-            ("must not be changed", refuse, {}),
+            ("cannot be changed", refuse, {}),
             ("--no-patch leaves that alone", None, {"UAIO_NO_PATCH": "1"})):
         text = said(args, command, UAIO_URING="always", UAIO_STATS="1",
                     preexec_fn=preexec, **options)
