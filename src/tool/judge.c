@@ -296,6 +296,16 @@ bool uaio_machine_has_uring(const struct uaio_machine *machine)
 	       error != ENOMEM && error != EAGAIN;
 }
 
+enum uaio_ring_server
+uaio_machine_ring_server(const struct uaio_machine *machine)
+{
+	const uint64_t when = machine->options[UAIO_OPTION_URING];
+
+	if (when != UAIO_URING_ALWAYS && uaio_machine_has_uring(machine))
+		return UAIO_RINGS_KERNELS;
+	return when == UAIO_URING_NEVER ? UAIO_RINGS_NOBODYS : UAIO_RINGS_OURS;
+}
+
 /*
  * What uaio does here
  */
@@ -357,27 +367,80 @@ static void judge_door(const struct uaio_machine *machine,
 			 "as needed, and for io_uring memfd_create");
 }
 
+static void judge_rings(const struct uaio_machine *machine,
+			struct uaio_findings *findings)
+{
+	const uint64_t when = machine->options[UAIO_OPTION_URING];
+	struct uaio_finding *finding;
+
+	if (when != UAIO_URING_NEVER) {
+		judge_door(machine, UAIO_SERVED_URING, "io_uring",
+			   when == UAIO_URING_ALWAYS
+				   ? "uaio run serves it, as UAIO_URING=always "
+				     "is set"
+			   : uaio_machine_has_uring(machine)
+				   ? "the kernel's own, as it is allowed; uaio "
+				     "run serves rings that a limit refuses, "
+				     "and all with --uring=always"
+				   : "uaio run serves it",
+			   findings);
+	} else if (uaio_machine_has_uring(machine)) {
+		uaio_find(findings, UAIO_PASS, "io_uring",
+			  "the kernel's own, as UAIO_URING=never is set");
+	} else {
+		finding = uaio_find(findings, UAIO_FAIL, "io_uring",
+				    "not served, as UAIO_URING=never leaves it "
+				    "to the kernel, which refuses it");
+		uaio_finding_fix(finding, "option", "unset UAIO_URING");
+	}
+}
+
 static void judge_doors(const struct uaio_machine *machine,
 			struct uaio_findings *findings)
 {
 	judge_library(machine, findings);
 	judge_door(machine, UAIO_SERVED_AIO, "kernel AIO",
 		   "uaio run serves libaio and io_setup", findings);
-	judge_door(machine, UAIO_SERVED_URING, "io_uring",
-		   uaio_machine_has_uring(machine)
-			   ? "the kernel's own, as it is allowed; uaio run "
-			     "serves rings that a limit refuses, and all with "
-			     "--uring=always"
-			   : "uaio run serves it",
-		   findings);
-	judge_door(machine, UAIO_SERVED_POSIX, "POSIX AIO",
-		   "uaio run serves aio_read and its like", findings);
+	judge_rings(machine, findings);
+	if (machine->options[UAIO_OPTION_POSIX] == UAIO_POSIX_OFF)
+		uaio_find(findings, UAIO_PASS, "POSIX AIO",
+			  "the C library's own, as UAIO_POSIX=off is set");
+	else
+		judge_door(machine, UAIO_SERVED_POSIX, "POSIX AIO",
+			   "uaio run serves aio_read and its like", findings);
+}
+
+/* A backend that the environment sets, and that is there or not. */
+static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
+			      struct uaio_findings *findings)
+{
+	const struct uaio_option *option = &uaio_options[UAIO_OPTION_BACKEND];
+	const uint64_t backend = machine->options[UAIO_OPTION_BACKEND];
+	struct uaio_finding *finding;
+
+	if (is_there) {
+		uaio_find(findings, UAIO_PASS, "direct I/O",
+			  "uaio run executes it by the kernel's %s, as %s=%s "
+			  "is set",
+			  backend == UAIO_BACKEND_AIO ? "own AIO" : "io_uring",
+			  option->variable, option->words[backend]);
+		return;
+	}
+	finding = uaio_find(findings, UAIO_WARN, "direct I/O",
+			    "uaio run executes it by threads, at about three "
+			    "times the processor time, as %s=%s is set%s",
+			    option->variable, option->words[backend],
+			    backend == UAIO_BACKEND_THREADS
+				    ? ""
+				    : ", which cannot be had here");
+	uaio_finding_fix(finding, "option", "unset %s", option->variable);
 }
 
 /* The order is the library's, with --backend=auto. */
 static void judge_backend(const struct uaio_machine *machine,
 			  struct uaio_findings *findings)
 {
+	const uint64_t backend = machine->options[UAIO_OPTION_BACKEND];
 	bool has_aio = is_allowed(machine, UAIO_ANSWER_IO_SETUP) &&
 		       is_allowed(machine, UAIO_ANSWER_IO_SUBMIT) &&
 		       is_allowed(machine, UAIO_ANSWER_IO_DESTROY) &&
@@ -389,6 +452,14 @@ static void judge_backend(const struct uaio_machine *machine,
 	const char *cause = machine->nr_filters > 0 ? "seccomp" : "other";
 	struct uaio_finding *finding;
 
+	if (backend != UAIO_BACKEND_AUTO && !machine->tries_error) {
+		judge_set_backend(
+			machine,
+			(backend == UAIO_BACKEND_AIO && has_aio) ||
+				(backend == UAIO_BACKEND_URING && has_uring),
+			findings);
+		return;
+	}
 	if (has_aio || has_uring) {
 		uaio_find(findings, UAIO_PASS, "direct I/O",
 			  "uaio run executes it by the kernel's %s",

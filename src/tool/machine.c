@@ -134,6 +134,17 @@ static void read_library(struct uaio_machine *machine)
 	(void)uaio_served_read(machine->library, &machine->served);
 }
 
+static void read_options(struct uaio_machine *machine)
+{
+	for (int id = 0; id < UAIO_NR_OPTIONS; id++) {
+		const char *text = getenv(uaio_options[id].variable);
+
+		if (text)
+			(void)uaio_option_parse(&uaio_options[id], text,
+						&machine->options[id]);
+	}
+}
+
 void uaio_machine_read(struct uaio_machine *ret_machine)
 {
 	memset(ret_machine, 0, sizeof(*ret_machine));
@@ -141,5 +152,6 @@ void uaio_machine_read(struct uaio_machine *ret_machine)
 	read_calls(ret_machine);
 	read_sysctl(ret_machine);
 	read_limits(ret_machine);
+	read_options(ret_machine);
 	read_library(ret_machine);
 }

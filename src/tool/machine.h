@@ -12,10 +12,12 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include "base/calls.h"
+#include "options/options.h"
 #include "tool/answers.h"
 #include "tool/findings.h"
 #include "tool/served.h"
@@ -55,6 +57,16 @@ struct uaio_machine {
 	char library[PATH_MAX];       /* its directory; empty: not found */
 	char complaint[3 * PATH_MAX]; /* why it cannot be used */
 	struct uaio_served served;
+
+	/* what the environment sets; 0 also of what is wrong there */
+	uint64_t options[UAIO_NR_OPTIONS];
+};
+
+/* Who serves the rings of a program that `uaio run` starts here. */
+enum uaio_ring_server {
+	UAIO_RINGS_OURS,
+	UAIO_RINGS_KERNELS,
+	UAIO_RINGS_NOBODYS, /* they are left to the kernel, which refuses them */
 };
 
 /* Gather the facts. */
@@ -73,6 +85,9 @@ void uaio_machine_judge_limits(const struct uaio_machine *machine,
  * refuse some, which uaio serves.
  */
 bool uaio_machine_has_uring(const struct uaio_machine *machine);
+
+enum uaio_ring_server
+uaio_machine_ring_server(const struct uaio_machine *machine);
 
 /* Return: the kernel's version, as 100 * major + minor; 0 if it is not known. */
 int uaio_machine_version(const struct uaio_machine *machine);

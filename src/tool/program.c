@@ -16,6 +16,12 @@
 
 enum { MESSAGE_MAX = 3 * PATH_MAX };
 
+/* Return: what is to be typed behind "uaio run " for the trap. */
+static const char *trap_flag(const struct uaio_machine *machine)
+{
+	return machine->options[UAIO_OPTION_TRAP] ? "" : "--trap ";
+}
+
 #define RUN_TRAPPED "start it by uaio run --trap, or "
 
 /* A program that is looked at. */
@@ -24,7 +30,8 @@ struct program {
 	struct uaio_findings *findings;
 	char path[PATH_MAX]; /* of the file: of a script, the interpreter's */
 	bool can_be_loaded;
-	bool can_be_trapped; /* it cannot be loaded, and the trap serves it */
+	/* The trap serves it: it cannot be loaded, or the environment sets UAIO_TRAP. */
+	bool can_be_trapped;
 	struct uaio_uses uses;
 };
 
@@ -78,7 +85,13 @@ static int find_file(struct program *program, const char *argument)
 			is_trapped &&
 			program->machine->served.doors[UAIO_SERVED_TRAP]
 				.is_served;
-		add_message(program, is_trapped, message);
+		if (program->can_be_trapped && !*trap_flag(program->machine))
+			uaio_find(program->findings, UAIO_PASS, "program",
+				  "%s: uaio run has the trap for it, as "
+				  "UAIO_TRAP is set",
+				  path);
+		else
+			add_message(program, is_trapped, message);
 	} else {
 		program->can_be_loaded = true;
 		uaio_find(program->findings, UAIO_PASS, "program",
@@ -122,7 +135,14 @@ static void judge_aio(const struct program *program)
 		(void)snprintf(users, sizeof(users),
 			       "aio_read and its like in %s",
 			       uses->users[UAIO_USE_POSIX]);
-		add_use(program, "POSIX AIO", users, "uaio run serves them");
+		if (program->machine->options[UAIO_OPTION_POSIX])
+			uaio_find(program->findings, UAIO_PASS, "POSIX AIO",
+				  "%s: the C library's own, as UAIO_POSIX=off "
+				  "is set",
+				  users);
+		else
+			add_use(program, "POSIX AIO", users,
+				"uaio run serves them");
 	}
 }
 
@@ -144,11 +164,12 @@ static void judge_aio_sites(const struct program *program)
 	if (program->can_be_trapped) {
 		uaio_find(program->findings, UAIO_PASS, "kernel AIO",
 			  "%u instruction%s in %s that call%s it: uaio run "
-			  "--trap serves them",
+			  "%sserves them",
 			  uses->nr_aio_sites,
 			  uses->nr_aio_sites == 1 ? "" : "s",
 			  uses->users[UAIO_USE_AIO_SITES],
-			  uses->nr_aio_sites == 1 ? "s" : "");
+			  uses->nr_aio_sites == 1 ? "s" : "",
+			  trap_flag(program->machine));
 		return;
 	}
 	finding = uaio_find(program->findings, UAIO_WARN, "kernel AIO",
@@ -209,13 +230,27 @@ static bool may_change_code(const struct uaio_machine *machine)
 	return may_change;
 }
 
+/* Why no instruction of a program is changed. */
+static const char *why_fixed(const struct program *program)
+{
+	return program->machine->options[UAIO_OPTION_NO_PATCH]
+		       ? "UAIO_NO_PATCH is set"
+		       : "code must not be changed here";
+}
+
 /* Instructions of the program that uaio run would change, and cannot. */
 static void warn_of_sites(const struct program *program, const char *users)
 {
-	struct uaio_finding *finding = uaio_find(
-		program->findings, UAIO_WARN, "io_uring",
-		"%s: not served, as code must not be changed here", users);
+	const bool is_asked_for =
+		program->machine->options[UAIO_OPTION_NO_PATCH];
+	struct uaio_finding *finding =
+		uaio_find(program->findings, UAIO_WARN, "io_uring",
+			  "%s: not served, as %s", users, why_fixed(program));
 
+	if (is_asked_for) {
+		uaio_finding_fix(finding, "option", "unset UAIO_NO_PATCH");
+		return;
+	}
 	uaio_finding_fix(
 		finding, program->machine->nr_filters > 0 ? "seccomp" : "other",
 		"%sallow mprotect with PROT_EXEC "
@@ -225,29 +260,67 @@ static void warn_of_sites(const struct program *program, const char *users)
 				  : "");
 }
 
-static void judge_uring(const struct program *program)
+/* Write how the program's calls of io_uring are served. */
+static void tell_how(const struct program *program, char *how, size_t bytes)
 {
-	const struct uaio_uses *uses = &program->uses;
-	bool is_fixed =
-		program->can_be_loaded && !may_change_code(program->machine);
-	const char *trap = program->can_be_trapped ? "--trap " : "";
-	char how[160];
-	char users[UAIO_USERS_MAX + 64];
-	unsigned nr;
+	const uint64_t when = program->machine->options[UAIO_OPTION_URING];
+	const char *trap =
+		program->can_be_trapped ? trap_flag(program->machine) : "";
 
-	if (uaio_machine_has_uring(program->machine))
-		(void)snprintf(how, sizeof(how),
+	if (uaio_machine_ring_server(program->machine) == UAIO_RINGS_OURS)
+		(void)snprintf(how, bytes, "uaio run %sserves them%s", trap,
+			       when == UAIO_URING_ALWAYS
+				       ? ", as UAIO_URING=always is set"
+				       : "");
+	else if (when == UAIO_URING_NEVER)
+		(void)snprintf(how, bytes,
+			       "by the kernel's io_uring, as UAIO_URING=never "
+			       "is set");
+	else
+		(void)snprintf(how, bytes,
 			       "by the kernel's io_uring, which is allowed "
 			       "here; uaio run %s--uring=always serves them",
 			       trap);
-	else
-		(void)snprintf(how, sizeof(how), "uaio run %sserves them",
-			       trap);
+}
+
+static void add_ring_use(const struct program *program, const char *users,
+			 const char *how)
+{
+	struct uaio_finding *finding;
+
+	if (uaio_machine_ring_server(program->machine) != UAIO_RINGS_NOBODYS) {
+		add_use(program, "io_uring", users, how);
+		return;
+	}
+	finding = uaio_find(program->findings, UAIO_FAIL, "io_uring",
+			    "%s: not served, as UAIO_URING=never leaves them "
+			    "to the kernel, which refuses them",
+			    users);
+	uaio_finding_fix(finding, "option", "unset UAIO_URING");
+}
+
+static void judge_uring(const struct program *program)
+{
+	const struct uaio_uses *uses = &program->uses;
+	const bool is_fixed =
+		program->can_be_loaded &&
+		(program->machine->options[UAIO_OPTION_NO_PATCH] ||
+		 !may_change_code(program->machine));
+	const bool has_uring = uaio_machine_has_uring(program->machine);
+	char how[160], fixed[160];
+	char users[UAIO_USERS_MAX + 64];
+	unsigned nr;
+
+	tell_how(program, how, sizeof(how));
+	(void)snprintf(fixed, sizeof(fixed),
+		       "by the kernel's io_uring, which is allowed here; uaio "
+		       "run --uring=always cannot serve them, as %s",
+		       why_fixed(program));
 	if (uses->users[UAIO_USE_LIBURING][0]) {
 		(void)snprintf(users, sizeof(users),
 			       "functions of liburing in %s",
 			       uses->users[UAIO_USE_LIBURING]);
-		add_use(program, "io_uring", users, how);
+		add_ring_use(program, users, how);
 	}
 	nr = uses->nr_sites +
 	     (program->can_be_loaded ? 0 : uses->nr_sites_left);
@@ -256,15 +329,10 @@ static void judge_uring(const struct program *program)
 			       "%u instruction%s in %s that call%s it", nr,
 			       nr == 1 ? "" : "s", uses->users[UAIO_USE_SITES],
 			       nr == 1 ? "s" : "");
-		if (is_fixed && !uaio_machine_has_uring(program->machine))
+		if (is_fixed && !has_uring)
 			warn_of_sites(program, users);
 		else
-			add_use(program, "io_uring", users,
-				is_fixed ? "by the kernel's io_uring, which is "
-					   "allowed here; uaio run "
-					   "--uring=always cannot serve them, "
-					   "as code must not be changed here"
-					 : how);
+			add_ring_use(program, users, is_fixed ? fixed : how);
 	}
 	judge_left_sites(program);
 }
@@ -281,8 +349,8 @@ static void judge_unknown(const struct program *program)
 	if (!is_seen && program->can_be_trapped)
 		uaio_find(program->findings, UAIO_PASS, "interfaces",
 			  "no asynchronous interface can be seen, but it may "
-			  "call any: uaio run --trap --stats shows what it "
-			  "does");
+			  "call any: uaio run %s--stats shows what it does",
+			  trap_flag(program->machine));
 	if (is_seen || !program->can_be_loaded)
 		return;
 	if (uses->may_call_any && may_trap(program)) {
@@ -329,6 +397,18 @@ static void judge_missing(const struct program *program)
 			 "set LD_LIBRARY_PATH");
 }
 
+/* Where the environment sets UAIO_TRAP, uaio run traps what it could load, too. */
+static void apply_trap(struct program *program)
+{
+	const uint64_t when = program->machine->options[UAIO_OPTION_TRAP];
+
+	if (!may_trap(program) || when == UAIO_TRAP_OFF ||
+	    (when == UAIO_TRAP_AUTO && !uaio_uses_want_trap(&program->uses)))
+		return;
+	program->can_be_loaded = false;
+	program->can_be_trapped = true;
+}
+
 void uaio_program_judge(const char *argument,
 			const struct uaio_machine *machine,
 			struct uaio_findings *findings)
@@ -350,6 +430,7 @@ void uaio_program_judge(const char *argument,
 			  "not known: %s: %s", program.path, strerror(-ret));
 		return;
 	}
+	apply_trap(&program);
 	judge_missing(&program);
 	judge_sanitizer(&program);
 	judge_aio(&program);

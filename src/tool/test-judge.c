@@ -206,6 +206,36 @@ static void test_what_executes_direct_io(void **state)
 	expect(&machine, "direct I/O", UAIO_WARN, "quota", "threads");
 }
 
+static void test_who_serves_as_the_environment_sets(void **state)
+{
+	struct uaio_machine machine = good();
+
+	(void)state;
+	expect(&machine, "io_uring", UAIO_PASS, NULL, "as it is allowed");
+	machine.options[UAIO_OPTION_URING] = UAIO_URING_ALWAYS;
+	expect(&machine, "io_uring", UAIO_PASS, NULL,
+	       "serves it, as UAIO_URING=always");
+	machine.options[UAIO_OPTION_URING] = UAIO_URING_NEVER;
+	expect(&machine, "io_uring", UAIO_PASS, NULL,
+	       "kernel's own, as UAIO_URING=never");
+	machine.answers.errors[UAIO_ANSWER_URING_SETUP] = EPERM;
+	expect(&machine, "io_uring", UAIO_FAIL, "option", "not served");
+
+	machine.options[UAIO_OPTION_POSIX] = UAIO_POSIX_OFF;
+	expect(&machine, "POSIX AIO", UAIO_PASS, NULL, "UAIO_POSIX=off");
+
+	machine.options[UAIO_OPTION_BACKEND] = UAIO_BACKEND_AIO;
+	expect(&machine, "direct I/O", UAIO_PASS, NULL,
+	       "own AIO, as UAIO_BACKEND=aio");
+	machine.options[UAIO_OPTION_BACKEND] = UAIO_BACKEND_URING;
+	expect(&machine, "direct I/O", UAIO_WARN, "option",
+	       "UAIO_BACKEND=io_uring is set, which cannot");
+	machine.options[UAIO_OPTION_BACKEND] = UAIO_BACKEND_THREADS;
+	expect(&machine, "direct I/O", UAIO_WARN, "option",
+	       "threads, at about three times the processor time, as "
+	       "UAIO_BACKEND=threads");
+}
+
 static void test_without_a_child_nothing_is_known(void **state)
 {
 	struct uaio_machine machine = good();
@@ -229,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_quota),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_what_executes_direct_io),
+		cmocka_unit_test(test_who_serves_as_the_environment_sets),
 		cmocka_unit_test(test_without_a_child_nothing_is_known),
 	};
 

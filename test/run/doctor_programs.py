@@ -90,6 +90,42 @@ os.execvp(sys.argv[1], sys.argv[1:])
                                  words="uaio run --trap --stats")
 
 
+@case("the doctor tells of a program what is served as the environment sets it")
+def _(tool):
+    if os.uname().machine != "x86_64":
+        raise Skip("its instructions are of x86-64")
+    text = (INLINE + INLINE.replace("$425", "$206").replace("own", "aio") +
+            user_of("own_setup").partition("\n")[2] +
+            "int aio_read(); int use(void) { return aio_read() + aio_setup(0); }")
+    program = build(tool, "inline", text)
+
+    def expect_of(subject, level, words, cause=None, of=program, before=(),
+                  **settings):
+        env = {f"UAIO_{name}": value for name, value in settings.items()}
+        doctor(tool, of, env=env, before=before).expect(
+            subject, level, cause, section=of, words=words)
+
+    denied = behind(tool, DENIED)
+    site = "1 instruction in inline that calls it: "
+    expect_of("io_uring", "PASS", site + "uaio run serves them, as UAIO_URING",
+              URING="always")
+    expect_of("io_uring", "FAIL", site + "not served, as UAIO_URING=never",
+              "option", before=denied, URING="never")
+    expect_of("io_uring", "WARN", site + "not served, as UAIO_NO_PATCH is set",
+              "option", before=denied, NO_PATCH="1")
+    expect_of("POSIX AIO", "PASS", "the C library's own", POSIX="off")
+    # What is trapped without another option.
+    expect_of("kernel AIO", "WARN", "the calls reach the kernel", "program")
+    for when in "auto", "always":
+        expect_of("kernel AIO", "PASS", site + "uaio run serves them",
+                  TRAP=when)
+        expect_of("io_uring", "PASS", site + "uaio run serves them",
+                  before=denied, TRAP=when, NO_PATCH="1")
+    static = build(tool, "static", text, "-static")
+    expect_of("program", "PASS", "uaio run has the trap for it", of=static,
+              TRAP="auto")
+
+
 @case("the doctor finds calls of io_uring in code without tables for unwinding")
 def _(tool):
     if os.uname().machine != "x86_64":
