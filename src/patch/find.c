@@ -145,6 +145,17 @@ enum {
 
 static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 
+/* Return: where the next bytes of a system call are, or NULL. */
+static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
+{
+	/* Look for the second byte, as the first one is frequent. */
+	while (++at < end &&
+	       (at = memchr(at, syscall_bytes[1], (size_t)(end - at))))
+		if (at[-1] == syscall_bytes[0])
+			return at - 1;
+	return NULL;
+}
+
 enum found {
 	FOUND_NOTHING,
 	FOUND_SITE,
@@ -193,6 +204,7 @@ struct search {
 	/* For numbers in registers: */
 	struct uaio_function function; /* that is looked at */
 	bool is_known;                 /* the number at each of its calls */
+	bool has_wanted;               /* one of them is wanted */
 	struct followed {
 		uintptr_t start;
 		bool is_known;
@@ -263,19 +275,13 @@ static bool is_among(const uint8_t *number, const struct uaio_numbers *numbers)
 	return nr >= numbers->first && nr <= numbers->last;
 }
 
-/* Return: the next place that has the bytes of such a mov, or NULL. */
-static uint8_t *next_mov(uint8_t *at, const uint8_t *end,
-			 const struct uaio_numbers *numbers)
+/* Return: where the next of the numbers is, of four bytes, or NULL. */
+static uint8_t *next_number(uint8_t *at, const uint8_t *end,
+			    const struct uaio_numbers *numbers)
 {
-	while (end - at >= UAIO_SITE_MOV_BYTES) {
-		at = memchr(at, MOV,
-			    (size_t)(end - at) - UAIO_SITE_MOV_BYTES + 1);
-		if (!at)
-			return NULL;
-		if (is_among(at + 1, numbers))
+	for (; end - at >= (ptrdiff_t)sizeof(uint32_t); at++)
+		if (is_among(at, numbers))
 			return at;
-		at++;
-	}
 	return NULL;
 }
 
@@ -382,15 +388,30 @@ static bool is_changed(const struct search *search, uintptr_t call)
 	return false;
 }
 
+static bool is_wanted(const struct search *search, uint32_t nr)
+{
+	return nr >= search->numbers->first && nr <= search->numbers->last;
+}
+
+/* Other code that branches into the function can only take from what is known. */
+static void see_if_any(void *data, const struct uaio_flow *flow,
+		       const struct uaio_flow_call *call)
+{
+	struct search *search = data;
+
+	(void)flow;
+	search->is_known &= call->is_known;
+	search->has_wanted |= call->is_known && is_wanted(search, call->nr);
+}
+
 static void see_call(void *data, const struct uaio_flow *flow,
 		     const struct uaio_flow_call *call)
 {
 	struct search *search = data;
 
 	search->is_known &= call->is_known;
-	if (!call->is_known || call->nr < search->numbers->first ||
-	    call->nr > search->numbers->last || is_found(search, call->addr) ||
-	    is_changed(search, call->addr))
+	if (!call->is_known || !is_wanted(search, call->nr) ||
+	    is_found(search, call->addr) || is_changed(search, call->addr))
 		return;
 	if (search->nr < search->max &&
 	    fit(search, flow, call->addr, &search->sites[search->nr]))
@@ -475,26 +496,41 @@ static size_t find_entries(const struct search *search, const uint8_t *code,
 	return nr;
 }
 
-/* Follow the function, once. Return: whether the number is known at each of its calls. */
-static bool follow(struct search *search, const uint8_t *code, size_t bytes)
+/* Return: whether the number is known at each of the function's calls. */
+static bool find_numbers(struct search *search, const uint8_t *code,
+			 size_t bytes)
 {
+	const struct uaio_function *function = &search->function;
 	uintptr_t entries[ENTRIES_MAX];
 	size_t nr;
 
-	for (size_t i = 0; i < search->nr_functions; i++)
-		if (search->functions[i].start == search->function.start)
-			return search->functions[i].is_known;
-	nr = find_entries(search, code, bytes, entries);
 	search->is_known = true;
-	if (nr == SIZE_MAX ||
-	    !uaio_flow_follow(&search->function, entries, nr, see_call, search))
-		search->is_known = false;
+	search->has_wanted = false;
+	if (!uaio_flow_follow(function, NULL, 0, see_if_any, search))
+		return false;
+	/* All code is looked through for what branches into the function. */
+	if (!search->has_wanted)
+		return search->is_known;
+	nr = find_entries(search, code, bytes, entries);
+	return nr != SIZE_MAX &&
+	       uaio_flow_follow(function, entries, nr, see_call, search) &&
+	       search->is_known;
+}
+
+/* The same, once for each function. */
+static bool follow(struct search *search, const uint8_t *code, size_t bytes)
+{
+	const uintptr_t start = search->function.start;
+	bool is_known;
+
+	for (size_t i = 0; i < search->nr_functions; i++)
+		if (search->functions[i].start == start)
+			return search->functions[i].is_known;
+	is_known = find_numbers(search, code, bytes);
 	if (search->nr_functions < FUNCTIONS_MAX)
-		search->functions[search->nr_functions++] = (struct followed){
-			.start = search->function.start,
-			.is_known = search->is_known,
-		};
-	return search->is_known;
+		search->functions[search->nr_functions++] =
+			(struct followed){ start, is_known };
+	return is_known;
 }
 
 /*
@@ -515,61 +551,100 @@ static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 					? code_end
 					: mov + SWEEP_BYTES;
 	}
-	if (!memmem((const void *)function->start,
-		    function->end - function->start, syscall_bytes, 2))
+	if (!next_syscall((const uint8_t *)function->start,
+			  (const uint8_t *)function->end))
 		return;
 	if (!is_in_table || !follow(search, code, bytes))
 		sweep(search, mov, function->end);
 }
 
-/* Return: whether it may be a mov of one of the numbers to a register, but its prefix. */
-static bool is_mov(const uint8_t *code, const struct uaio_numbers *numbers)
+/* Return: the mov to a register, but its prefix, that the number may be of; or NULL. */
+static uint8_t *mov_of(uint8_t *number)
 {
-	if ((*code & 0xf8) == MOV)
-		return is_among(code + 1, numbers);
-	return *code == MOV_RM && (code[1] & 0xf8) == 0xc0 &&
-	       is_among(code + 2, numbers);
+	if ((number[-1] & 0xf8) == MOV)
+		return number - 1;
+	return number[-2] == MOV_RM && (number[-1] & 0xf8) == 0xc0 ? number - 2
+								   : NULL;
+}
+
+/* Code, or a part of it. */
+struct code {
+	uint8_t *start, *end;
+};
+
+/* Return: whether there is any mov of a number to a register. */
+static bool find_plain(struct search *search, const struct code *code,
+		       const struct code *part)
+{
+	uint8_t *at = part->start;
+	bool has_mov = false;
+
+	for (; (at = next_number(at, part->end, search->numbers)); at++) {
+		struct uaio_site site;
+
+		has_mov |= mov_of(at) != NULL;
+		if (at[-1] == MOV)
+			add_found(search,
+				  look_at(search, at - 1, code->end, &site),
+				  &site);
+	}
+	return has_mov;
 }
 
 /* Find what find_plain() did not. */
-static void find_kept(struct search *search, uint8_t *code, size_t bytes)
+static bool find_kept(struct search *search, const struct code *code,
+		      const struct code *part)
 {
-	/* The longer one has a byte more. */
-	for (size_t i = 1; i + UAIO_SITE_MOV_BYTES < bytes; i++) {
+	uint8_t *at = part->start;
+
+	for (; (at = next_number(at, part->end, search->numbers)); at++) {
+		uint8_t *mov = mov_of(at);
 		struct uaio_site site;
 
-		if (is_mov(code + i, search->numbers) &&
-		    (code[i] != MOV || look_at(search, code + i, code + bytes,
-					       &site) == FOUND_NOTHING))
-			look_into(search, (uintptr_t)code + i, code, bytes);
+		if (mov && (*mov != MOV || look_at(search, mov, code->end,
+						   &site) == FOUND_NOTHING))
+			look_into(search, (uintptr_t)mov, code->start,
+				  (size_t)(code->end - code->start));
 	}
+	return true;
 }
 
-static void find_plain(struct search *search, uint8_t *code, size_t bytes)
+/*
+ * Look at the parts of the code from where a number may come to a system call: its
+ * function, or a few bytes before. Most code is in none.
+ * Return: whether find() has found anything.
+ */
+static bool for_parts(struct search *search, const struct code *code,
+		      bool (*find)(struct search *search,
+				   const struct code *code,
+				   const struct code *part))
 {
-	const uint8_t *end = code + bytes;
+	/* A mov of a number takes up to two bytes before the number. */
+	struct code part = { .end = code->start + 3 };
+	const uint8_t *call = code->start;
+	bool has_found = false;
 
-	while ((code = next_mov(code, end, search->numbers))) {
-		struct uaio_site site;
+	while ((call = next_syscall(call, code->end))) {
+		uintptr_t start, end;
 
-		add_found(search, look_at(search, code, end, &site), &site);
-		code++;
+		if (uaio_find_function(search->object, (uintptr_t)call, &start,
+				       &end)) {
+			part.start = (uint8_t *)start;
+		} else {
+			part.start = call - code->start < SWEEP_BYTES
+					     ? code->start
+					     : (uint8_t *)call - SWEEP_BYTES;
+			end = (uintptr_t)call + sizeof(syscall_bytes);
+		}
+		/* They come in their order, and each is looked at once. */
+		if (part.start < part.end)
+			part.start = part.end;
+		if ((uint8_t *)end > part.end)
+			part.end = (uint8_t *)end;
+		has_found |= find(search, code, &part);
+		call++;
 	}
-}
-
-/* Return: whether there are the bytes of a system call. */
-static bool has_syscall(const uint8_t *code, size_t bytes)
-{
-	const uint8_t *at = code + 1, *end = code + bytes;
-
-	/* Look for the second byte, as the first one is frequent. */
-	while (at < end &&
-	       (at = memchr(at, syscall_bytes[1], (size_t)(end - at)))) {
-		if (at[-1] == syscall_bytes[0])
-			return true;
-		at++;
-	}
-	return false;
+	return has_found;
 }
 
 size_t uaio_find_calls(const struct dl_phdr_info *object,
@@ -584,14 +659,14 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &object->dlpi_phdr[i];
-		uint8_t *code = (uint8_t *)(object->dlpi_addr + ph->p_vaddr);
+		uint8_t *start = (uint8_t *)(object->dlpi_addr + ph->p_vaddr);
+		const struct code code = { start, start + ph->p_filesz };
 
-		if (ph->p_type != PT_LOAD ||
-		    (ph->p_flags & (PF_R | PF_W | PF_X)) != (PF_R | PF_X) ||
-		    !has_syscall(code, ph->p_filesz))
-			continue;
-		find_plain(&search, code, ph->p_filesz);
-		find_kept(&search, code, ph->p_filesz);
+		if (ph->p_type == PT_LOAD &&
+		    (ph->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X) &&
+		    ph->p_filesz > UAIO_SITE_MOV_BYTES &&
+		    for_parts(&search, &code, find_plain))
+			(void)for_parts(&search, &code, find_kept);
 	}
 	uaio_reach_close(&search.reach);
 	*ret_nr_left = search.nr_left;

@@ -17,13 +17,9 @@ enum {
 	STRAY_REACH = 1 << 16, /* from where code may come to them */
 	NEAR_CALL = 0xe8,
 	LEA = 0x8d,
-};
-
-/* The bytes of instructions by which a program enters the kernel. */
-static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
-static const uint8_t other_bytes[][2] = {
-	{ 0x0f, 0x34 }, /* sysenter */
-	{ 0xcd, 0x80 }, /* int $0x80 */
+	BLOCK_BYTES = 64,    /* that are looked at together */
+	PARTS_MAX = 1 << 13, /* of the range of code that is led to */
+	PART_SHIFT = 12,     /* the least, of its bytes */
 };
 
 /* Bytes in no function, and where the code that may lead to them begins. */
@@ -46,6 +42,9 @@ struct scan {
 	size_t nr_strays;
 	uintptr_t low,
 		high; /* of the functions, and of what may lead to strays */
+	/* A bit for each part of that range: there is some of it. */
+	uint64_t parts[PARTS_MAX / 64];
+	unsigned part_shift;
 };
 
 static void add_call(struct uaio_own_calls *calls, uint32_t nr)
@@ -133,26 +132,43 @@ static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 	scan->calls->has_any = true;
 }
 
-/* Look for the second byte, as the first one is frequent. */
-static void find_bytes(struct scan *scan, const uint8_t *code, size_t bytes,
-		       const uint8_t *entry)
+/* Of the two bytes that enter the kernel: syscall; sysenter and int $0x80. */
+static inline uint8_t is_syscall_at(const uint8_t *code)
 {
-	const uint8_t *at = code + 1, *end = code + bytes;
+	return (uint8_t)(code[0] == 0x0f) & (uint8_t)(code[1] == 0x05);
+}
 
-	while (!scan->calls->has_any && at < end &&
-	       (at = memchr(at, entry[1], (size_t)(end - at)))) {
-		if (at[-1] == entry[0])
-			judge(scan, (uintptr_t)at - 1, entry == syscall_bytes);
-		at++;
-	}
+static inline uint8_t is_other_at(const uint8_t *code)
+{
+	return ((uint8_t)(code[0] == 0x0f) & (uint8_t)(code[1] == 0x34)) |
+	       ((uint8_t)(code[0] == 0xcd) & (uint8_t)(code[1] == 0x80));
+}
+
+/* All of a block are compared at once, as most have none. */
+static bool may_enter(const uint8_t *code)
+{
+	uint8_t may = 0;
+
+	for (size_t i = 0; i < BLOCK_BYTES; i++)
+		may |= is_syscall_at(code + i) | is_other_at(code + i);
+	return may;
 }
 
 static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
 {
-	find_bytes(scan, code, bytes, syscall_bytes);
-	for (size_t i = 0; i < sizeof(other_bytes) / sizeof(other_bytes[0]);
-	     i++)
-		find_bytes(scan, code, bytes, other_bytes[i]);
+	size_t i = 0;
+
+	while (i + 1 < bytes && !scan->calls->has_any) {
+		if (i % BLOCK_BYTES == 0 && i + BLOCK_BYTES < bytes &&
+		    !may_enter(code + i)) {
+			i += BLOCK_BYTES;
+			continue;
+		}
+		if (is_syscall_at(code + i) || is_other_at(code + i))
+			judge(scan, (uintptr_t)code + i,
+			      is_syscall_at(code + i));
+		i++;
+	}
 }
 
 /*
@@ -239,30 +255,93 @@ static void set_range(struct scan *scan)
 	}
 }
 
-/* Return: whether the four bytes may be the distance of a call or of an address. */
-static bool is_leading(const uint8_t *distance)
+static void add_part(struct scan *scan, uintptr_t start, uintptr_t end)
 {
-	return distance[-1] == NEAR_CALL ||
-	       (distance[-2] == LEA && (distance[-1] & 0xc7) == 5);
+	for (uintptr_t part = (start - scan->low) >> scan->part_shift;
+	     part <= (end - 1 - scan->low) >> scan->part_shift; part++)
+		scan->parts[part / 64] |= 1ul << part % 64;
+}
+
+static void set_parts(struct scan *scan)
+{
+	scan->part_shift = PART_SHIFT;
+	while ((scan->high - scan->low) >> scan->part_shift >= PARTS_MAX)
+		scan->part_shift++;
+	memset(scan->parts, 0, sizeof(scan->parts));
+	for (size_t i = 0; i < scan->nr_functions; i++)
+		add_part(scan, scan->functions[i].start,
+			 scan->functions[i].end);
+	for (size_t i = 0; i < scan->nr_strays; i++)
+		add_part(scan, scan->strays[i].low, scan->strays[i].addr + 1);
+}
+
+static bool is_in_parts(const struct scan *scan, uintptr_t target)
+{
+	const uintptr_t at = target - scan->low;
+	const uintptr_t part = at >> scan->part_shift;
+
+	return at < scan->high - scan->low &&
+	       scan->parts[part / 64] >> part % 64 & 1;
+}
+
+/*
+ * Set a bit for each byte of a block at which there may be the distance of a branch, a
+ * call or an address; two bytes are before. All of a block are compared at once.
+ */
+static uint64_t leading(const uint8_t *code)
+{
+	uint8_t is_leading[BLOCK_BYTES];
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < BLOCK_BYTES; i++)
+		is_leading[i] = (uint8_t)((code[i - 1] & 0xfe) == NEAR_CALL) |
+				((uint8_t)(code[i - 2] == 0x0f) &
+				 (uint8_t)((code[i - 1] & 0xf0) == 0x80)) |
+				((uint8_t)(code[i - 2] == LEA) &
+				 (uint8_t)((code[i - 1] & 0xc7) == 5));
+	/* The multiplication moves the bit of each of eight bytes to the highest byte. */
+	for (size_t i = 0; i < BLOCK_BYTES; i += 8) {
+		uint64_t word;
+
+		memcpy(&word, is_leading + i, sizeof(word));
+		bits |= (word * 0x0102040810204080ul >> 56) << i;
+	}
+	return bits;
+}
+
+static void see_leading(struct scan *scan, const uint8_t *at)
+{
+	const uintptr_t from = (uintptr_t)at;
+	uintptr_t target;
+	int32_t distance;
+
+	memcpy(&distance, at, sizeof(distance));
+	target = from + 4 + (uintptr_t)(intptr_t)distance;
+	if (!is_in_parts(scan, target))
+		return;
+	if (uaio_flow_may_branch(at))
+		add_entry(scan, from, target);
+	see_start(scan, target, false);
 }
 
 static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
 {
-	for (size_t i = 2; i + 4 <= bytes && !scan->calls->has_any; i++) {
-		const bool has_branch = uaio_flow_may_branch(code + i);
-		uintptr_t from = (uintptr_t)code + i, target;
-		int32_t distance;
+	uint8_t rest[2 + BLOCK_BYTES + 4];
+	size_t i = 2;
 
-		if (!has_branch && !is_leading(code + i))
-			continue;
-		memcpy(&distance, code + i, sizeof(distance));
-		target = from + 4 + (uintptr_t)(intptr_t)distance;
-		if (target - scan->low >= scan->high - scan->low)
-			continue;
-		if (has_branch)
-			add_entry(scan, from, target);
-		see_start(scan, target, false);
-	}
+	for (; i + BLOCK_BYTES + 4 <= bytes && !scan->calls->has_any;
+	     i += BLOCK_BYTES)
+		for (uint64_t bits = leading(code + i); bits; bits &= bits - 1)
+			see_leading(scan, code + i + __builtin_ctzl(bits));
+	if (scan->calls->has_any)
+		return;
+	/* Less than a block, and four bytes behind. */
+	memset(rest, 0, sizeof(rest));
+	if (i < bytes)
+		memcpy(rest, code + i - 2, bytes - i + 2);
+	for (uint64_t bits = leading(rest + 2); bits; bits &= bits - 1)
+		if (i + (size_t)__builtin_ctzl(bits) + 4 <= bytes)
+			see_leading(scan, code + i + __builtin_ctzl(bits));
 }
 
 /*
@@ -302,6 +381,7 @@ static void find_ways(struct scan *scan)
 	for (size_t i = 0; i < scan->nr_strays; i++)
 		scan->strays[i].seen = (uint64_t *)(seen + i * bytes);
 	set_range(scan);
+	set_parts(scan);
 	for_code(scan, find_entries);
 	if (scan->nr_strays) {
 		uaio_see_named(scan->object, see_start, scan);

@@ -25,7 +25,7 @@ struct source {
 	ElfW(Ehdr) header;
 };
 
-enum { HEADERS_MAX = 64, BYTES_MAX = 1 << 30, ALIGNMENT = 16 };
+enum { HEADERS_MAX = 64, BYTES_MAX = 1 << 30 };
 
 static bool is_in_file(const struct source *source, uint64_t at, uint64_t bytes)
 {
@@ -56,6 +56,11 @@ static int read_headers(struct source *source, ElfW(Phdr) * headers)
 		       : -ENOEXEC;
 }
 
+static size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Find what the segments take. Return: false if there is something wrong. */
 static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 		    struct uaio_image *image)
@@ -76,10 +81,10 @@ static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 			      ? ph->p_vaddr + ph->p_memsz
 			      : end;
 	}
-	/* In memory, too, an address is then as aligned as in the file. */
-	image->start = start & ~(ElfW(Addr))(ALIGNMENT - 1);
+	/* In memory, too, an address is then where it is in a page. */
+	image->start = start & ~(ElfW(Addr))(page_bytes() - 1);
 	image->bytes =
-		(end - image->start + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+		(end - image->start + page_bytes() - 1) & ~(page_bytes() - 1);
 	return end > start && end - start <= BYTES_MAX;
 }
 
@@ -98,12 +103,41 @@ static size_t bytes_of(const struct uaio_image *image)
 	return image->bytes + HEADERS_MAX * sizeof(ElfW(Phdr));
 }
 
+static bool copy_part(const struct source *source,
+		      const struct uaio_image *image, const ElfW(Phdr) * ph,
+		      size_t from, size_t to)
+{
+	return pread(source->fd,
+		     image->memory + (ph->p_vaddr - image->start) + from,
+		     to - from,
+		     (off_t)(ph->p_offset + from)) == (ssize_t)(to - from);
+}
+
 /*
- * Copy what the segments have, since they may lie in the file as no mapping can have
- * them; and behind that the headers, without those that point elsewhere.
+ * Place what a segment has in the file. Its whole pages are mapped, as most of a large
+ * program is not looked at; what it shares a page with others is copied, and all of it if
+ * it lies in the file as no mapping can have it.
  */
-static int copy(const struct source *source, const ElfW(Phdr) * headers,
-		struct uaio_image *image)
+static bool place(const struct source *source, const struct uaio_image *image,
+		  const ElfW(Phdr) * ph)
+{
+	const size_t page = page_bytes();
+	size_t from = -ph->p_vaddr & (page - 1);
+	size_t to = ph->p_filesz - ((ph->p_vaddr + ph->p_filesz) & (page - 1));
+
+	if ((ph->p_vaddr - ph->p_offset) & (page - 1) ||
+	    ph->p_filesz < 2 * page)
+		return copy_part(source, image, ph, 0, ph->p_filesz);
+	return mmap(image->memory + (ph->p_vaddr - image->start) + from,
+		    to - from, PROT_READ, MAP_PRIVATE | MAP_FIXED, source->fd,
+		    (off_t)(ph->p_offset + from)) != MAP_FAILED &&
+	       copy_part(source, image, ph, 0, from) &&
+	       copy_part(source, image, ph, to, ph->p_filesz);
+}
+
+/* Place the segments; and behind them the headers, without those that point elsewhere. */
+static int place_all(const struct source *source, const ElfW(Phdr) * headers,
+		     struct uaio_image *image)
 {
 	ElfW(Phdr) * copied;
 
@@ -119,11 +153,7 @@ static int copy(const struct source *source, const ElfW(Phdr) * headers,
 		if (!is_within(image, ph))
 			continue;
 		copied[i] = *ph;
-		if (ph->p_type == PT_LOAD &&
-		    pread(source->fd,
-			  image->memory + (ph->p_vaddr - image->start),
-			  ph->p_filesz,
-			  (off_t)ph->p_offset) != (ssize_t)ph->p_filesz)
+		if (ph->p_type == PT_LOAD && !place(source, image, ph))
 			return -EIO;
 	}
 	image->object = (struct dl_phdr_info){
@@ -182,7 +212,7 @@ int uaio_image_open(const char *path, struct uaio_image *ret_image)
 		ret = read_headers(&source, headers);
 	if (!ret)
 		ret = measure(&source, headers, ret_image)
-			      ? copy(&source, headers, ret_image)
+			      ? place_all(&source, headers, ret_image)
 			      : -ENOEXEC;
 	(void)close(source.fd);
 	if (ret)

@@ -4,7 +4,8 @@
  *
  * Its segments lie as the loader would place them, so that what looks at loaded
  * objects (patch/find.h) can look at it. Nothing of it is executed, and whatever is
- * in the file, nothing outside of it is read.
+ * in the file, nothing outside of it is read; but who cuts the file meanwhile ends us by
+ * SIGBUS.
  *
  * Tested by test/run/doctor_programs.py.
  */
