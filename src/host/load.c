@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/libc.h"
 #include "base/symver.h"
@@ -15,6 +16,22 @@
 #include "life/life.h"
 #include "host/host.h"
 #include "uaio.h"
+
+#if defined(__aarch64__)
+
+/*
+ * What libgcc adds for atomic accesses imports this name from glibc, which musl has only
+ * without the underscores.
+ */
+unsigned long __getauxval(unsigned long type)
+	__attribute__((visibility("hidden"), used));
+
+unsigned long __getauxval(unsigned long type)
+{
+	return getauxval(type);
+}
+
+#endif
 
 __attribute__((constructor)) static void load(void)
 {

@@ -188,6 +188,30 @@ def _(tool):
         "main", "thread", "child", "ring", "aio_read", "callback")), err=None)
 
 
+@case("a program for musl on aarch64 is served by the library for glibc")
+def _(tool):
+    arm = Arm(tool)
+    root = os.path.join(arm.home, "arm-musl")
+    arm.exec(f"{arm.tools}/fetch-root", "bookworm:arm64", "musl-dev", root)
+    root = os.path.join(root, "root")
+    libraries = f"{root}/usr/lib/aarch64-linux-musl"
+    compiler = arm.exec("aarch64-linux-gnu-gcc", "-print-file-name=include")
+    program = tool.path("stranger")
+    # The compiler's own functions for atomic accesses are for glibc.
+    arm.exec("aarch64-linux-gnu-gcc", "-O2", "-mno-outline-atomics", "-fPIE",
+             "-pie", "-nostdinc", "-nostdlib", "-isystem",
+             f"{root}/usr/include/aarch64-linux-musl", "-isystem",
+             compiler.out.strip(), "-o", program, f"{libraries}/Scrt1.o",
+             f"{libraries}/crti.o",
+             os.path.join(tool.args.source, "test/run/stranger.c"),
+             f"-L{libraries}", "-lc", f"{libraries}/crtn.o",
+             "-Wl,--dynamic-linker=/lib/ld-musl-aarch64.so.1")
+    arm.root = root
+    done = arm.emulate(program)
+    done.expect(out="".join(f"{by}: served\n" for by in (
+        "main", "thread", "child", "ring", "aio_read", "callback")), err=None)
+
+
 @case("stress-ng for aarch64 finishes its operations on kernel AIO and io_uring")
 def _(tool):
     arm = Arm(tool)
