@@ -4,11 +4,12 @@
 They are the same files as for glibc: the library was built for it, and the command
 without a C library.
 """
+import glob
 import os
 import zipfile
 
 import released
-from harness import case, main
+from harness import case, expect, main
 from musl_root import Root
 
 
@@ -18,8 +19,15 @@ def served(root, prefix, library):
     for way in ((f"LD_PRELOAD={prefix}/{library}", "UAIO_STATS=1"),
                 (f"{prefix}/bin/uaio", "run", "--stats")):
         root.run_stranger("UAIO_CALLS=all", *way)
-        for engine in ("libaio", "posixaio"):
+        for engine in ("libaio", "posixaio", "io_uring"):
             root.run_fio(engine, "UAIO_CALLS=all", *way)
+    root.run_doctor(f"{prefix}/bin/uaio")
+    # The command is static: it starts also where nothing can load the library.
+    for loader in glob.glob(f"{root.path}/lib/ld-musl-*"):
+        os.unlink(loader)
+    outcome = root.run(f"{prefix}/bin/uaio", "doctor")
+    expect("cannot be loaded: no loader of glibc or musl" in outcome.out, True,
+           outcome.story)
 
 
 def file_of(tool, pattern):

@@ -130,6 +130,13 @@ class Root:
         outcome = self.run(*way, "/bin/stranger", "/bin/stranger")
         return outcome.expect(out=2 * SERVED, err=None)
 
+    def run_doctor(self, uaio):
+        """The command finds that the library serves all."""
+        outcome = self.run(uaio, "doctor").expect(1, out=None)  # of the filter
+        for line in ("library", "kernel AIO", "io_uring", "POSIX AIO"):
+            if f"PASS  {line} " not in outcome.out:
+                raise AssertionError(f"{line} does not pass:\n{outcome.story}")
+
     def run_fio(self, engine, *way):
         """fio writes and verifies; the library has served all that it asked for."""
         outcome = self.run(
