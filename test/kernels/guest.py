@@ -59,12 +59,14 @@ def prepare(modules):
     mount("sysfs", "sysfs", "/sys")
     mount("devtmpfs", "devtmpfs", "/dev")
     mount("devpts", "devpts", "/dev/pts", "ptmxmode=666")
+    # Without it 5.10 executes no file by its descriptor.
+    os.symlink("/proc/self/fd", "/dev/fd")
     mount("tmpfs", "tmpfs", "/dev/shm", "mode=1777")
     mount("tmpfs", "tmpfs", "/run")
     mount("hostfs", "none", SHARED, "/tmp/host")
     mount("ext4", "/dev/ubda", "/tmp")
     os.chmod("/tmp", 0o1777)
-    mount("tmpfs", "tmpfs", "/var/tmp", "mode=1777")
+    mount("ext4", "/dev/ubda", "/var/tmp")
     os.environ["SANDBOX_IMAGES"] = "/tmp"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
