@@ -20,7 +20,7 @@ fails too.
 --on FILESYSTEM    make a small file system of that type and use it
 
 Exit status: 0, 1 with differences, 77 where there is nothing to ask: no AIO or
-no io_uring in this kernel, or no right to mount.
+no io_uring in this kernel, or an old one, or no right to mount.
 """
 import argparse
 import json
@@ -217,6 +217,13 @@ def has_kernel_aio(conform, is_uring, env):
                    for fields in probe.values() for field in fields)
 
 
+def has_newest_uring(conform, env):
+    """Whether the kernel's io_uring has what that of Linux 6.18 has, by a flag of it."""
+    return not any(field == "cqe_mixed=EINVAL" for fields in
+                   run([conform, "each flag of a setup alone"], env).values()
+                   for field in fields)
+
+
 def native_requests(path, backend):
     """How many the kernel has executed, by statistics of many processes."""
     try:
@@ -261,6 +268,9 @@ def compare(args, more_env):
         check_libraries(args.conform, under_uaio, plain)
     if not args.calls and not args.posix and not has_kernel_aio(args.conform, args.uring, plain):
         print(f"the kernel has no {'io_uring' if args.uring else 'AIO'} here")
+        return SKIPPED
+    if args.uring and not has_newest_uring(args.conform, plain):
+        print("the kernel's io_uring is older than that of Linux 6.18, which is served")
         return SKIPPED
 
     file_system = plain.get("CONFORM_ON")

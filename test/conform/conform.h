@@ -319,6 +319,16 @@ int in_child(int (*fn)(void));
  */
 void stay_on_this_cpu(void);
 void need_root(void);
+/*
+ * Whether the kernel knows RWF_NOAPPEND, and refuses files without read_iter; RWF_NOWAIT
+ * of a timerfd, and of all that had it before; RWF_NOSIGNAL, and so all flags that rows
+ * make requests with. Fields that assume what it does not know are left out.
+ */
+bool is_kernel_of_6_9(void);
+bool is_kernel_of_6_10(void);
+bool is_kernel_of_6_18(void);
+/* Ends the row on a kernel that does not know that. */
+void need_kernel_of(bool is_kernel, const char *version);
 /* A mount namespace of this row's own; mounts in it end with the row. */
 void need_private_mounts(void);
 

@@ -262,6 +262,8 @@ static void run_atonce(void)
 {
 	const struct situation_here *situation = this_row->about;
 
+	if (strstr(situation->name, "must not wait"))
+		need_kernel_of(is_kernel_of_6_10(), "6.10");
 	situation->run(this_row->on);
 }
 

@@ -50,7 +50,8 @@ static void flags_recent(void)
 
 	try_flags("noappend", ctx, wa, 0x20);
 	note("size", lseek(append, 0, SEEK_END));
-	try_flags("append_noappend", ctx, wa, 0x30);
+	if (is_kernel_of_6_9())
+		try_flags("append_noappend", ctx, wa, 0x30);
 	try_flags("read_noappend", ctx, rd, 0x20);
 	try_flags("atomic_read", ctx, rd, 0x40);
 	try_flags("dontcache_read", ctx, rd, 0x80);
@@ -153,11 +154,15 @@ static void note_priorities(aio_context_t ctx, int fd)
 		{ "idle_0", 3 << 13 },   { "idle_5", 3 << 13 | 5 },
 		{ "class_4", 4 << 13 },  { "class_7", 7 << 13 },
 	};
+	/* Linux before 6.5 knows no hints in what is above the level. */
+	bool has_hints =
+		!syscall(SYS_ioprio_set, 1 /* process */, 0, 2 << 13 | 8);
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		try_priority(rows[i].name, ctx, fd, IOCB_FLAG_IOPRIO,
-			     rows[i].prio);
+		if (has_hints || !(rows[i].prio & 0x1ff8))
+			try_priority(rows[i].name, ctx, fd, IOCB_FLAG_IOPRIO,
+				     rows[i].prio);
 }
 
 static void priorities_root(void)

@@ -167,6 +167,9 @@ static void head_random(void)
 	struct io_event ev[200];
 	size_t i;
 
+	/* The kernel makes that processor's ring of another size, which they do not fill. */
+	if (sysconf(_SC_NPROCESSORS_CONF) == 1)
+		skip("one-processor");
 	for (i = 0; i < 3; i++) {
 		ring->head = heads[i];
 		submit_one(ctx, &cb);

@@ -17,6 +17,8 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "conform.h"
@@ -381,6 +383,51 @@ void stay_on_this_cpu(void)
 	CPU_ZERO(&here);
 	CPU_SET((size_t)sched_getcpu(), &here);
 	REQUIRE(sched_setaffinity(0, sizeof(here), &here) == 0);
+}
+
+/* Return: the error of a read with these flags. */
+static int error_of_read(int fd, int flags)
+{
+	char byte;
+	const struct iovec iov = { &byte, 1 };
+	int error = preadv2(fd, &iov, 1, -1, flags) < 0 ? errno : 0;
+
+	close(fd);
+	return error;
+}
+
+bool is_kernel_of_6_9(void)
+{
+	enum { APPEND = 0x10, NOAPPEND = 0x20 };
+
+	return error_of_read(open("/dev/null", O_RDONLY), APPEND | NOAPPEND) ==
+	       EINVAL;
+}
+
+bool is_kernel_of_6_10(void)
+{
+	enum { NOWAIT = 0x8 };
+
+	return error_of_read(timerfd_create(CLOCK_MONOTONIC, 0), NOWAIT) !=
+	       EOPNOTSUPP;
+}
+
+bool is_kernel_of_6_18(void)
+{
+	enum { NOSIGNAL = 0x100 };
+
+	return error_of_read(open("/dev/null", O_RDONLY), NOSIGNAL) !=
+	       EOPNOTSUPP;
+}
+
+void need_kernel_of(bool is_kernel, const char *version)
+{
+	char why[32];
+
+	if (is_kernel)
+		return;
+	snprintf(why, sizeof(why), "needs-Linux-%s", version);
+	skip(why);
 }
 
 void need_root(void)

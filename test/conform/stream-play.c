@@ -519,7 +519,10 @@ static void take_step(struct play *play, const struct step *step)
 	case LEAST_BYTES: set_least(play, VMIN, step->nr); break;
 	case LEAST_TIME: set_least(play, VTIME, step->nr); break;
 	case PUT_SPOILT: put_spoilt(&play->ends, step->nr); break;
-	case SIGNAL_THREAD: signal_thread(); break;
+	case SIGNAL_THREAD:
+		need_kernel_of(is_kernel_of_6_10(), "6.10");
+		signal_thread();
+		break;
 	case SET_CLOCK: set_clock(); break;
 	}
 }

@@ -149,9 +149,12 @@ static long by_epoll_pwait2(const struct desk *desk, int timeout_ms)
 {
 	struct timespec timeout = time_of(timeout_ms);
 	struct epoll_event event;
+	long ret = epoll_pwait2(desk->epoll, &event, 1, &timeout, NULL);
 
-	return is_told(epoll_pwait2(desk->epoll, &event, 1, &timeout, NULL),
-		       desk, &event);
+	/* Since Linux 5.11. */
+	if (ret < 0 && errno == ENOSYS)
+		return by_epoll_pwait(desk, timeout_ms);
+	return is_told(ret, desk, &event);
 }
 
 static long by_epoll_number(const struct desk *desk, int timeout_ms)

@@ -360,7 +360,9 @@ static void close_range_to_end(void)
 
 static void close_on_exec(void)
 {
-	REQUIRE(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0);
+	/* The flag is known since Linux 5.11; without it nothing changes. */
+	REQUIRE(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0 ||
+		errno == EINVAL);
 }
 
 static int close_all(void *arg)
