@@ -261,10 +261,14 @@ struct row rows_atonce[NR_ROWS_MAX + 1];
 static void run_atonce(void)
 {
 	const struct situation_here *situation = this_row->about;
+	const struct stream_kind *kind = this_row->on;
 
-	if (strstr(situation->name, "must not wait"))
+	/* Before, fewer know RWF_NOWAIT, and kernel AIO refuses these for no read_iter. */
+	if (kind->bit & (TIMERFD | WALL_TIMERFD | SIGNALFD | USERFAULT) ||
+	    strstr(situation->name, "must not wait") ||
+	    strstr(situation->name, "has room"))
 		need_kernel_of(is_kernel_of_6_10(), "6.10");
-	situation->run(this_row->on);
+	situation->run(kind);
 }
 
 void make_atonce(void)

@@ -439,7 +439,7 @@ static void run_row(void)
 	struct iocb cb;
 
 	/* Before, kernel AIO refuses to read what has no read_iter. */
-	if (kind->open == open_timerfd)
+	if (kind->open == open_timerfd || kind->open == open_urandom)
 		need_kernel_of(is_kernel_of_6_10(), "6.10");
 	signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < 2 * NR_CHANGES; i++) {
