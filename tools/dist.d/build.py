@@ -62,7 +62,7 @@ def include(release):
     return folder
 
 
-def configure(release, zig, arch, kind, target):
+def configure(release, zig, arch, kind, target, lto):
     folder = os.path.join(release.work, f"{arch}-{kind}")
     cross = folder + ".ini"
     with open(cross, "w") as file:
@@ -72,7 +72,7 @@ def configure(release, zig, arch, kind, target):
     shutil.rmtree(folder, ignore_errors=True)
     run("meson", "setup", folder, release.source, "--cross-file", cross,
         "--prefix=/usr/local", "--libdir=lib", "-Dtests=disabled",
-        "-Dbench=false", "-Dncurses=disabled", "-Db_lto=false",
+        "-Dbench=false", "-Dncurses=disabled", f"-Db_lto={lto}",
         "-Db_pie=true",
         f"-Dbuilt-for={arch}, glibc {GLIBC} and newer",
         f"-Drevision={release.commit[:12]}")
@@ -83,7 +83,8 @@ def tree(release, zig, arch):
     """Build all for a processor. Return: the entries below /usr/local."""
     cache = os.path.join(release.work, "zig-cache")
     os.environ.update(ZIG_GLOBAL_CACHE_DIR=cache, ZIG_LOCAL_CACHE_DIR=cache)
-    glibc = configure(release, zig, arch, "glibc", f"{arch}-linux-gnu.{GLIBC}")
+    glibc = configure(release, zig, arch, "glibc",
+                      f"{arch}-linux-gnu.{GLIBC}", "true")
     run("ninja", "-C", glibc, "installation")
     top = os.path.join(release.work, f"{arch}-tree")
     shutil.rmtree(top, ignore_errors=True)
@@ -93,7 +94,9 @@ def tree(release, zig, arch):
               os.path.join(top, "lib/uaio/uaio-dynamic"))
 
     os.mkdir(os.path.join(top, "lib/uaio/musl"))
-    static = configure(release, zig, arch, "static", f"{arch}-linux-musl")
+    # Its objects are linked twice, the second time by hand.
+    static = configure(release, zig, arch, "static", f"{arch}-linux-musl",
+                       "false")
     run("ninja", "-C", static, "uaio")
     shutil.copy(os.path.join(static, "uaio"), os.path.join(top, "bin/uaio"))
     # The same objects.
