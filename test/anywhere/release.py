@@ -2,9 +2,9 @@
 """release.py BUILD SOURCE SCENARIO: the files that `make dist` makes.
 
 They are made from the working tree, once for all scenarios. Each scenario installs
-some of them in a root of another Debian, which it does not change, and runs fio there
-with a filter that refuses the interface: fio verifies what it wrote, and the library's
-counts prove that the library has served it.
+some of them in a root of another Debian, which it does not change, by the line of
+README.md. It runs programs there with a filter that refuses the kernel's interfaces:
+fio verifies what it wrote, and the library's counts prove that the library has served it.
 """
 import glob
 import hashlib
@@ -23,9 +23,10 @@ import released  # noqa: E402
 import sandbox  # noqa: E402
 
 GLIBC = (2, 17)
-DEADLINE = 120
+DEADLINE = 300
 MIB = 4
 BLOCKS = MIB << 8  # of 4 KiB
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # What fio's engine uses; the filter for it; and the library's count of it.
 ENGINES = {
     "libaio": ((), "contexts"),
@@ -34,11 +35,14 @@ ENGINES = {
 }
 PACKAGES = {
     "bullseye": ("fio", "tar", "gzip"),
-    "bookworm": ("fio", "tar", "gzip", "dpkg", "diffutils", "libc-bin",
-                 "python3-venv"),
+    "bookworm": ("fio", "tar", "gzip", "apt", "dpkg", "diffutils",
+                 "libc-bin", "python3-venv"),
     "trixie": ("fio", "tar", "gzip"),
     "sid": ("fio", "tar", "gzip"),
+    "podman": ("podman", "mount"),
 }
+# Not of the suite of that name.
+SUITES = {"podman": "bookworm"}
 
 
 class Context:
@@ -65,17 +69,18 @@ class Context:
 
     def root(self, suite):
         """A root of that suite, to be changed as one likes."""
-        below = self.tool("fetch-root", suite, *PACKAGES[suite],
+        below = self.tool("fetch-root", SUITES.get(suite, suite), *PACKAGES[suite],
                           os.path.join(self.kept, suite)).strip()
-        root = self.box.folder("root")
-        layers = [self.box.folder(name) for name in ("upper", "work")]
+        root, *layers = [self.box.folder(f"{suite}-{name}")
+                         for name in ("root", "upper", "work")]
         subprocess.run(
             ["mount", "-t", "overlay", "overlay", "-o",
              f"lowerdir={below},upperdir={layers[0]},workdir={layers[1]}",
              root], check=True)
         subprocess.run(["mount", "-t", "proc", "proc", root + "/proc"],
                        check=True)
-        os.makedirs(root + "/usr/local", exist_ok=True)
+        for folder in ("/tmp", "/usr/local"):
+            os.makedirs(root + folder, exist_ok=True)
         for device in ("null", "urandom"):
             path = f"{root}/dev/{device}"
             open(path, "w").close()
@@ -84,33 +89,43 @@ class Context:
         return root
 
 
-def run(*command, status=0):
+def run(*command, status=0, env=None):
     done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=DEADLINE, env={
-                              "PATH": os.environ["PATH"], "HOME": "/srv"})
+                              "PATH": os.environ["PATH"], "HOME": "/srv",
+                              **(env or {})})
     assert done.returncode == status, \
         f"{' '.join(command)}: status {done.returncode}\n{done.stdout}"
     return done.stdout
 
 
+def serve(context, root, uaio, denied, *command, env=None):
+    """Run a program in the root by the command there, with the kernel's interfaces
+    refused. Return: what it prints, and the library's counts."""
+    said = run(os.path.join(context.build, "bench", "deny-aio"), *denied, "--",
+               "chroot", root, uaio, "run", "--stats-json=/srv/stats", "--",
+               *command, env={"PATH": PATH, **(env or {})})
+    with open(root + "/srv/stats") as file:
+        # A child ends before its parent.
+        stats = json.loads(file.read().splitlines()[-1])
+    os.unlink(root + "/srv/stats")
+    print(command[0], {name: stats[name]
+                       for name in ("contexts", "rings", "completed")})
+    return said, stats
+
+
 def serve_fio(context, root, uaio, engines=tuple(ENGINES)):
     """fio in the root, with each of its engines, by the command there."""
     for engine in engines:
-        how, count = ENGINES[engine]
-        run(os.path.join(context.build, "bench", "deny-aio"), *how, "--",
-            "chroot", root, uaio, "run", "--stats-json=/srv/stats", "--",
-            "fio", "--thread", "--name=job", "--filename=/srv/file",
-            f"--size={MIB}m", "--bs=4k", "--rw=randwrite", "--iodepth=16",
-            "--verify=crc32c", "--verify_fatal=1", f"--ioengine={engine}")
-        with open(root + "/srv/stats") as file:
-            stats = json.loads(file.read().splitlines()[-1])
-        counts = {name: stats[name]
-                  for name in ("contexts", "rings", "completed")}
-        print(f"{engine}: {counts}")
-        assert counts["completed"] == 2 * BLOCKS, "requests of fio"
-        assert not count or counts[count] == 1, f"no {count}"
-        os.unlink(root + "/srv/stats")
+        denied, count = ENGINES[engine]
+        _, stats = serve(
+            context, root, uaio, denied, "fio", "--thread", "--name=job",
+            "--filename=/srv/file", f"--size={MIB}m", "--bs=4k",
+            "--rw=randwrite", "--iodepth=16", "--verify=crc32c",
+            "--verify_fatal=1", f"--ioengine={engine}")
+        assert stats["completed"] == 2 * BLOCKS, "requests of fio"
+        assert not count or stats[count] == 1, f"no {count}"
         os.unlink(root + "/srv/file")
 
 
@@ -120,16 +135,21 @@ def extract(path, to):
         tar.extractall(to)
 
 
-def install(context, root, word):
-    """Type the line of README.md that begins with the word, in the root, where the
-    files of the release are."""
+def line_of_readme(context, word):
+    """The line under "Install" that begins with the word."""
     with open(os.path.join(context.source, "README.md")) as file:
         section = file.read().split("\n## Install\n")[1].split("\n## ")[0]
     line = re.search(rf"^    ({word} .*)$", section, re.M)[1]
     print("$ " + line)
+    return line
+
+
+def install(context, root, word):
+    """Type the line of README.md, in the root, where the files of the release are."""
     shutil.copytree(context.release(), root + "/srv/dist")
     run("chroot", root, "sh", "-c",
-        "export PATH=/srv/venv/bin:$PATH; cd /srv/dist && " + line)
+        "export PATH=/srv/venv/bin:$PATH; cd /srv/dist && " +
+        line_of_readme(context, word))
     shutil.rmtree(root + "/srv/dist")
 
 
@@ -218,7 +238,7 @@ def deb(context):
         file.write("Package: libc6\nStatus: install ok installed\n"
                    "Architecture: amd64\nVersion: 2.17\n"
                    "Maintainer: nobody\nDescription: unpacked\n")
-    install(context, root, "dpkg")
+    install(context, root, "apt")
     serve_fio(context, root, "/usr/bin/uaio")
     # The loader finds it by its name alone.
     run("chroot", root, "env", "LD_PRELOAD=libuaio.so.0", "UAIO_STATS=/srv/said",
@@ -254,10 +274,28 @@ def image(context):
     for manifest in images.values():
         read(layout, manifest["config"])
         blob(layout, manifest["layers"][0])
-    # COPY --from=uaio / /
     root = context.root("bookworm")
-    extract(blob(layout, images["amd64"]["layers"][0]), root)
+    extract(copied_by_podman(context), root)
     serve_fio(context, root, "/usr/local/bin/uaio")
+
+
+def copied_by_podman(context):
+    """Podman builds an image of the line for a Dockerfile alone. Return: the image, as
+    a tar file of a root."""
+    root = context.root("podman")
+    for kind, name in (("tmpfs", "run"), ("tmpfs", "tmp"), ("tmpfs", "var/tmp"),
+                       ("tmpfs", "var/lib/containers"),
+                       ("tmpfs", "dev/shm"), ("sysfs", "sys"),
+                       ("cgroup2", "sys/fs/cgroup")):
+        os.makedirs(os.path.join(root, name), exist_ok=True)
+        run("mount", "-t", kind, kind, os.path.join(root, name))
+    install(context, root, "podman")
+    with open(root + "/srv/Dockerfile", "w") as file:
+        file.write("FROM scratch\n" + line_of_readme(context, "COPY") + "\n")
+    run("chroot", root, "sh", "-c", "cd /srv && podman build --tag=made . && "
+        "podman create --name=made made nothing && "
+        "podman export --output=made.tar made")
+    return root + "/srv/made.tar"
 
 
 def wheel(context):
@@ -275,9 +313,10 @@ def wheel(context):
 def again(context):
     folder = context.box.folder("again") if context.box.is_private else \
         os.path.join(context.kept, "again")
-    context.tool("dist", "--working-tree", folder)
+    first = context.release()
+    released.make_dist(context.source, folder, released.revision(context.build))
     sums = [open(os.path.join(path, "SHA256SUMS")).read()
-            for path in (context.release(), folder + "/dist")]
+            for path in (first, folder + "/dist")]
     print(sums[0])
     assert sums[0] == sums[1], sums[1]
 

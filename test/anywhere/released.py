@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The files that `make dist` makes, for tests: once for all of them, and again only if
-git has another working tree.
+"""The files of a release for tests, which `make dist` makes: once for all of them, and
+again only if git has another working tree.
 """
 import fcntl
 import glob
@@ -8,32 +8,53 @@ import os
 import subprocess
 
 
-def _state(source):
-    """What git has of the working tree, as a text."""
-    def git(*command):
-        return subprocess.run(
-            ["git", "-C", source, *command], check=True,
-            stdout=subprocess.PIPE, text=True).stdout.strip()
+def _git(source, *command):
+    return subprocess.run(["git", "-C", source, *command], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout.strip()
 
-    commit = git("stash", "create") or git("rev-parse", "HEAD")
-    return (git("rev-parse", commit + "^{tree}") + " " +
-            git("rev-parse", "HEAD"))
+
+def make_dist(source, folder, revision):
+    """Type `make dist`. Without a revision it takes the newest commit."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith("MAKE")}
+    subprocess.run(
+        ["make", "-C", source, "dist", "BUILD=" + folder,
+         *(["REVISION=" + revision] if revision else [])],
+        check=True, stdout=subprocess.DEVNULL, env=env)
+
+
+def _folder(build):
+    return os.path.join(os.path.abspath(build), "anywhere", "release")
+
+
+def _read(path):
+    """The trees of the release and of the newest commit, and the revision."""
+    try:
+        with open(path) as file:
+            return file.read().split("\n")
+    except FileNotFoundError:
+        return [None] * 3
+
+
+def revision(build):
+    """What the release was made of: a commit of what was changed, or nothing."""
+    return _read(os.path.join(_folder(build), "made"))[2]
 
 
 def release(build, source):
     """The folder of a release of the working tree."""
-    folder = os.path.join(os.path.abspath(build), "anywhere", "release")
+    folder = _folder(build)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        now = _state(source)
+        changed = _git(source, "stash", "create")
+        now = [_git(source, "rev-parse", (changed or "HEAD") + "^{tree}"),
+               _git(source, "rev-parse", "HEAD")]
         made = os.path.join(folder, "made")
-        if not os.path.exists(made) or open(made).read() != now:
-            subprocess.run(
-                [os.path.join(source, "tools", "dist"), "--working-tree",
-                 folder], check=True, stdout=subprocess.DEVNULL)
+        if _read(made)[:2] != now:
+            make_dist(source, folder, changed)
             with open(made, "w") as file:
-                file.write(now)
+                file.write("\n".join([*now, changed]))
     return os.path.join(folder, "dist")
 
 

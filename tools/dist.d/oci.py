@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """An image, for all processors, of the installed tree alone, as a tar file of an OCI
-image layout. `COPY --from=IMAGE / /` in a Dockerfile is the whole installation."""
+image layout. `COPY --from=uaio:VERSION / /` in a Dockerfile is the whole
+installation."""
 import gzip
 import hashlib
 import json
@@ -67,7 +68,7 @@ def make(release, trees):
                       for arch, tree in trees.items()],
     })
     index["annotations"] = {
-        "org.opencontainers.image.ref.name": release.version,
+        "org.opencontainers.image.ref.name": f"uaio:{release.version}",
     }
     entries = [
         Entry("index.json", dump({
