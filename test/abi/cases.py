@@ -56,6 +56,14 @@ def run(*command, env=None, status=0):
     return done.stdout
 
 
+def parts_of_libc():
+    """The libraries that glibc has beside libc.so.6: before 2.34 that of threads and
+    its like."""
+    version = os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")
+    return [] if tuple(map(int, version)) >= (2, 34) else [
+        "libdl.so.2", "libpthread.so.0", "librt.so.1"]
+
+
 def debian_libaio():
     """The libaio of this machine, by its path."""
     for path in sorted(glob.glob("/usr/lib/*/libaio.so.1*")

@@ -4,8 +4,8 @@
 
 Without SUITE, the library and the tool are built here, as hardened for processors of
 today. With it, they are built in a root of that suite of Debian, with its headers, C
-library, compilers and Meson, in each way of WAYS, and then the tests are, too; those
-of each MESON-SUITE are run there.
+library, compilers and Meson, in each way of WAYS. Then the tests are built, too, without
+optimisation, and those of each MESON-SUITE are run there.
 """
 import os
 import shutil
@@ -23,8 +23,9 @@ diffutils sed grep findutils tar gzip util-linux mount e2fsprogs git""".split()
 V3 = "-march=x86-64-v3"
 V3_OLDER = "-march=haswell"  # has all of it, by an older name
 HARDENED = ["-Doptimization=2", "-Dc_args=-D_FORTIFY_SOURCE=3"]
+UNOPTIMIZED = ["-Doptimization=0"]
 WAYS = {
-    "O0": ["-Doptimization=0"],
+    "O0": UNOPTIMIZED,
     "O3": ["-Doptimization=3"],
     "hardened": HARDENED,
     "v3": [f"-Dc_args={V3}"],
@@ -36,6 +37,7 @@ ENTER = """
 set -e
 root=$1 source=$2
 shift 2
+mount --bind "$root" "$root"
 mount --bind "$source" "$root/srv/source"
 mount -o remount,ro,bind "$root/srv/source"
 mount -t proc proc "$root/proc"
@@ -89,10 +91,13 @@ class Root(Here):
         super().clean(self.root + folder)
 
 
+FAILURES = ": error: ", "ERROR: ", " FAIL ", " TIMEOUT "
+
+
 def must(done, what):
     if done.returncode:
         lines = done.stdout.splitlines()
-        said = [line for line in lines if ": error: " in line or "ERROR: " in line]
+        said = [line for line in lines if any(word in line for word in FAILURES)]
         print("\n".join((said or lines)[-30:]))
         sys.exit(f"{what}: failed")
     return done.stdout
@@ -141,7 +146,7 @@ def main():
     if os.geteuid():
         print("only root can enter another root")
         return SKIPPED
-    suite, *to_run = rest
+    suite, *suites = rest
     root = Root(build_dir, source, suite)
     for name, options in WAYS.items():
         options = with_v3(root, compiler, options) if name == "v3" else options
@@ -149,12 +154,14 @@ def main():
             build(root, compiler, name, ["-Dtests=disabled", *options], ["product"])
 
     def run_tests(folder):
-        suites = [word for name in to_run for word in ("--suite", name)]
         if suites:
-            print(must(root.run(compiler, "meson", "test", "-C", folder,
-                                "--print-errorlogs", *suites), f"{suite}: the tests"))
+            # lint wants the tools of one Debian, and a clone.
+            must(root.run(compiler, "meson", "test", "-C", folder, "--no-suite", "lint",
+                          *(word for name in suites for word in ("--suite", name))),
+                 f"{compiler}: the tests")
 
-    build(root, compiler, "with tests", ["-Dtests=enabled"], [], run_tests)
+    build(root, compiler, "tests", ["-Dtests=enabled", *UNOPTIMIZED], [],
+          run_tests)
     return 0
 
 

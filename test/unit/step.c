@@ -51,7 +51,12 @@ static void hold_victim(void)
 }
 
 #if defined(__x86_64__)
-enum { TRAP_FLAG = 1 << 8, BREAKPOINT = 0xcc, PAGE = 4096, MAX_TRACE = 16384 };
+enum {
+	TRAP_FLAG = 1 << 8,
+	BREAKPOINT = 0xcc,
+	PAGE = 4096,
+	MAX_TRACE = 1 << 18
+};
 
 /* Where the victim was after each of its instructions; its own. */
 static struct {
