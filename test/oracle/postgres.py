@@ -57,14 +57,21 @@ class Failed(Exception):
     pass
 
 
+def users_end():
+    """The ids of users of this namespace end before that one."""
+    with open("/proc/self/uid_map") as rows:
+        ends = [int(first) + int(nr) for first, _, nr in map(str.split, rows)]
+    return min(max(ends), 1 << 31)
+
+
 class Server:
     """The root, as seen by a user of its own."""
 
     def __init__(self, box, limit):
         self.root = box.fetch("postgresql")
         self.limit = limit
-        # Nobody else's rings are charged to that user.
-        self.user = random.randrange(20_000, 60_000)
+        # Nobody else's rings are charged to that user, nor another run's.
+        self.user = random.randrange(20_000, users_end())
         self.log = os.path.join(box.dir, "log")
         work = box.folder("work")
         for folder in "/proc", "/dev":
