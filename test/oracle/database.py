@@ -115,7 +115,7 @@ NR_CLIENTS = 4
 NR_ROUNDS = 3
 ROUND_S = 3
 ROUND_COMMITS = 50  # of each client, at least
-ROUND_DEADLINE_S = 60
+ROUND_DEADLINE_S = 300
 SCRIPT_COMMITS = 20_000  # more than a round has time for
 
 NR_ACCOUNTS = 10_000
