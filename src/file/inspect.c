@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "base/check.h"
 #include "base/newer.h"
@@ -20,6 +19,21 @@
 
 /* Not in all versions of the headers. */
 enum { CONFIGFS_MAGIC_ = 0x62656570, MQUEUE_MAGIC_ = 0x19800202 };
+
+/*
+ * Numbers of devices, as Linux and the C libraries encode them. Without optimization
+ * the C library's macros call functions of glibc that musl does not have.
+ */
+static uint64_t device_of(uint32_t major, uint32_t minor)
+{
+	return (uint64_t)(major & 0xfffff000) << 32 | (major & 0xfff) << 8 |
+	       (uint64_t)(minor & 0xffffff00) << 12 | (minor & 0xff);
+}
+
+static bool has_major(uint64_t device)
+{
+	return device & ~device_of(0, UINT32_MAX);
+}
 
 /* Return: the type of its file system; 0 if the kernel does not tell. */
 static uint32_t fs_type(int fd)
@@ -95,8 +109,8 @@ static bool look_without_times(int fd, bool no_server, struct look *ret)
 		return false;
 	*ret = (struct look){
 		.mode = answer.mode,
-		.dev = makedev(answer.dev_major, answer.dev_minor),
-		.rdev = makedev(answer.rdev_major, answer.rdev_minor),
+		.dev = device_of(answer.dev_major, answer.dev_minor),
+		.rdev = device_of(answer.rdev_major, answer.rdev_minor),
 		.ino = answer.ino,
 		.size = answer.size,
 	};
@@ -342,7 +356,7 @@ static void inspect_stream(int fd, const struct stat *st,
  */
 static bool has_device(const struct stat *st)
 {
-	return major(st->st_dev) != 0;
+	return has_major(st->st_dev);
 }
 
 static void inspect_regular(int fd, const struct stat *st, bool is_direct,
