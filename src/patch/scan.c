@@ -150,7 +150,8 @@ static bool may_enter(const uint8_t *code)
 	uint8_t may = 0;
 
 	for (size_t i = 0; i < BLOCK_BYTES; i++)
-		may |= is_syscall_at(code + i) | is_other_at(code + i);
+		may = (uint8_t)(may | is_syscall_at(code + i) |
+				is_other_at(code + i));
 	return may;
 }
 
@@ -294,11 +295,12 @@ static uint64_t leading(const uint8_t *code)
 	uint64_t bits = 0;
 
 	for (size_t i = 0; i < BLOCK_BYTES; i++)
-		is_leading[i] = (uint8_t)((code[i - 1] & 0xfe) == NEAR_CALL) |
-				((uint8_t)(code[i - 2] == 0x0f) &
-				 (uint8_t)((code[i - 1] & 0xf0) == 0x80)) |
-				((uint8_t)(code[i - 2] == LEA) &
-				 (uint8_t)((code[i - 1] & 0xc7) == 5));
+		is_leading[i] =
+			(uint8_t)((uint8_t)((code[i - 1] & 0xfe) == NEAR_CALL) |
+				  ((uint8_t)(code[i - 2] == 0x0f) &
+				   (uint8_t)((code[i - 1] & 0xf0) == 0x80)) |
+				  ((uint8_t)(code[i - 2] == LEA) &
+				   (uint8_t)((code[i - 1] & 0xc7) == 5)));
 	/* The multiplication moves the bit of each of eight bytes to the highest byte. */
 	for (size_t i = 0; i < BLOCK_BYTES; i += 8) {
 		uint64_t word;
