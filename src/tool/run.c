@@ -435,8 +435,8 @@ static int run_trapped(const struct uaio_target *target, const char *path,
 	(void)target;
 	(void)argv;
 	return uaio_diag(EXIT_REFUSED,
-			 "%s: --trap is for x86-64: use a dynamic build of it "
-			 "for glibc",
+			 "%s: --trap is for x86-64: start it without --trap, "
+			 "and use a dynamic build of it",
 			 path);
 }
 

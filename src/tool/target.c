@@ -26,6 +26,12 @@ enum {
 
 enum { NEEDS_TRAP = -1 };
 
+#if defined(__x86_64__)
+#define OR_TRAP ", or uaio run --trap"
+#else
+#define OR_TRAP
+#endif
+
 /* The first bytes of a file, from which its format is known. */
 struct head {
 	size_t len;
@@ -73,8 +79,8 @@ static int check_static(const char *who, const char *path,
 		return NEEDS_TRAP;
 	return uaio_diag(EXIT_REFUSED,
 			 "%s is statically linked, so that no library can "
-			 "be put in front of it: use a dynamic build of it, or "
-			 "uaio run --trap",
+			 "be put in front of it: use a dynamic build of "
+			 "it" OR_TRAP,
 			 who);
 }
 

@@ -232,11 +232,14 @@ def _(tool):
                  "io_uring"):
         if word not in done.out:
             raise AssertionError(f"no {word}: {done.story}")
-    done = arm.emulate(f"{arm.build}/uaio", "run", "--trap", "--",
-                       arm.compile("test/run/target.c", "target",
-                                   "-D_GNU_SOURCE", "-static"),
-                       loads=False)
-    done.expect_refusal(2, "--trap is for x86-64")
+    program = arm.compile("test/run/target.c", "target", "-D_GNU_SOURCE",
+                          "-static")
+    for option, advice in (
+            ("--trap", "start it without --trap, and use a dynamic build"),
+            ("--trap=off", "use a dynamic build of it\n")):
+        done = arm.emulate(f"{arm.build}/uaio", "run", option, "--", program,
+                           loads=False)
+        done.expect_refusal(2, advice)
 
 
 @case("the unit tests of what depends on the processor pass on aarch64")
