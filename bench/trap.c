@@ -9,6 +9,7 @@
  *   trap places    calls at a place that may be changed into a jump, and at one that may
  *                  not; and the first call at each of many places
  *   trap switched  calls while syscall user dispatch is on, and lets them through
+ *   trap function  calls at a place that may be changed, and by a function of the C library
  *   trap enter     calls that the library answers, without one of its own (io_uring_enter
  *                  of nothing) and by one (unshare of nothing), at such a place,
  *                  or by syscall(2) where there is a loader
@@ -161,6 +162,20 @@ static int time_switched(void)
 	return 0;
 }
 
+static long call_getppid(long nr, ...)
+{
+	(void)nr;
+	return getppid();
+}
+
+static void time_function(void)
+{
+	printf("{\"changed\": %.2f, ",
+	       time_calls(call_changed, SYS_getppid, 0));
+	printf("\"function\": %.2f, ", time_calls(call_getppid, 0, 0));
+	printf("\"jumps\": %d, ", is_jump(call_changed_at));
+}
+
 static int time_enter(void)
 {
 	struct io_uring_params params;
@@ -190,6 +205,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(what, "places"))
 		time_places();
+	else if (!strcmp(what, "function"))
+		time_function();
 	else if (!strcmp(what, "switched")) {
 		if (time_switched())
 			return 1;

@@ -8,10 +8,12 @@ from harness import case, expect, main
 
 ADDED = ("added at a jump: the kernel's call", "of it, by dispatch alone",
          "of it, by the jump", "added at a jump: the library's call",
-         "the same, which makes one itself")
+         "the same, which makes one itself",
+         "added in a dynamic program: its own instruction",
+         "added in a dynamic program: a function of its C library")
 TAKEN = ("a place that stays", "first call, page changed before",
          "first call, page not changed before")
-WITHOUT_GOAL = (*ADDED[1:3], ADDED[4], TAKEN[0])
+WITHOUT_GOAL = (*ADDED[1:3], *ADDED[4:], TAKEN[0])
 
 
 @case("uaio bench measures the trap and writes rows that can be read")
@@ -39,7 +41,8 @@ def _(tool):
     trap = import_of_bench(tool, "trap")
     truths = {trap.PLAIN: said_of(), trap.TRAP: said_of(3, 6),
               trap.SWITCHED: said_of(), trap.ENTER: said_of(1, 6),
-              trap.LOADED: said_of(0, 6)}
+              trap.LOADED: said_of(0, 6), trap.DYNAMIC: said_of(),
+              trap.DYNAMIC_TRAP: said_of(1, 6)}
     expect_proofs(sys.modules["proof"], trap.proof_of, truths, (
         *((name, truths[other]) for name in truths for other in truths
           if truths[name] != truths[other]),
