@@ -140,8 +140,8 @@ static void seventy_thousand_rings_need_a_small_index(void **state)
 	assert_int_equal(uaio_ringmem_nr_pages(), NR);
 	for (unsigned i = 0; i < NR; i++)
 		assert_true(uaio_ringmem_contains((uintptr_t)rings[i]));
-	/* One index entry for 256 pages. */
-	assert_true(uaio_ringmem_index_bytes() <= (NR / 256 + 64) * 256);
+	/* One index entry for 1 MiB. */
+	assert_true(uaio_ringmem_index_bytes() <= (NR * PAGE / MIB + 64) * 256);
 	for (unsigned i = 0; i < NR; i++)
 		uaio_ringmem_put(rings[i], 1);
 	assert_int_equal(uaio_ringmem_nr_pages(), 0);

@@ -8,9 +8,10 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include "base/uaddr.h"
 #include "test-call.h"
 
-enum { PAGE = 4096 };
+#define PAGE uaio_page_bytes()
 
 /* Return: the end of memory behind which nothing can be read. */
 static char *edge(void)

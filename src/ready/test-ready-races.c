@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/uaddr.h"
 #include "ready/ready.h"
 #include "aio/aio.h"
 #include "aio/ctx.h"
@@ -245,15 +246,16 @@ static void a_queue_sees_what_a_run_of_another_leaves_over(void **state)
 static void
 a_small_write_is_executed_when_the_one_before_is_cancelled(void **state)
 {
-	enum { PAGE = 4096, FREE = 96 };
-	static char bytes[PAGE];
+	enum { FREE = 96, PAGE_MAX = 65536 };
+	static char bytes[PAGE_MAX];
+	const size_t page = uaio_page_bytes();
 	struct iocb large, small;
 	struct io_event events[2];
 
 	(void)state;
 	open_pipe(4);
-	assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, PAGE), PAGE);
-	assert_int_equal(write(ends[1], bytes, PAGE - FREE), PAGE - FREE);
+	assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, (int)page), page);
+	assert_int_equal(write(ends[1], bytes, page - FREE), page - FREE);
 	large = unit_iocb(IOCB_CMD_PWRITE, ends[1], bytes, 2 * FREE, 0);
 	small = unit_iocb(IOCB_CMD_PWRITE, ends[1], bytes, FREE / 2, 0);
 	assert_int_equal(unit_submit(handle, &large), 1);

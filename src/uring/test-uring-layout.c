@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
+#include "base/uaddr.h"
 #include "uring/mem.h"
 #include "test-uring-held.h"
 
@@ -90,7 +91,8 @@ static void completions_have_something_behind_them(void **state)
  * Memory of the client's
  */
 
-enum { PAGE = 4096, GIVEN_BYTES = 4 * PAGE };
+#define PAGE uaio_page_bytes()
+#define GIVEN_BYTES (4 * PAGE)
 
 static void *given(int flags)
 {
@@ -169,6 +171,7 @@ static void shared_memory_may_be_unmapped(void **state)
 /* Two mappings side by side, of which only the first could be mapped again. */
 static void memory_of_two_mappings(void **state)
 {
+	const uint32_t nr = (uint32_t)(PAGE / sizeof(struct io_uring_cqe));
 	char *memory = given(MAP_SHARED);
 	struct client client;
 
@@ -178,7 +181,7 @@ static void memory_of_two_mappings(void **state)
 			 memory + 2 * PAGE);
 	client.params = (struct io_uring_params){
 		.flags = IORING_SETUP_NO_MMAP | IORING_SETUP_CQSIZE,
-		.cq_entries = 256,
+		.cq_entries = nr,
 	};
 	*uaio_uring_sqes_addr(&client.params) = (uintptr_t)memory;
 	*uaio_uring_rings_addr(&client.params) = (uintptr_t)memory + PAGE;
@@ -189,7 +192,7 @@ static void memory_of_two_mappings(void **state)
 	client.rings = memory + PAGE;
 	for (uint32_t i = 0; i < client.params.sq_entries; i++)
 		sq_word(&client, client.params.sq_off.array)[i] = i;
-	for (uint64_t i = 0; i < 600; i++) {
+	for (uint64_t i = 0; i < 2 * nr + 88; i++) {
 		put(&client, IORING_OP_NOP, -1, i);
 		submit(&client, 1);
 		assert_got(&client, i, 0);

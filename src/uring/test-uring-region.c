@@ -5,9 +5,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/uaddr.h"
 #include "test-uring.h"
 
-enum { PAGE = 4096 };
+#define PAGE uaio_page_bytes()
 
 static long set_region(const struct client *client, uint64_t bytes,
 		       uint64_t *ret_offset)

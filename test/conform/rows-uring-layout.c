@@ -13,7 +13,9 @@
 #include "differences.h"
 #include "uring.h"
 
-enum { PAGE = 4096, NOP_CQE32 = 32, NOP_INJECT = 1 };
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+
+enum { NOP_CQE32 = 32, NOP_INJECT = 1 };
 
 /* A ring of which a place may have the size of two. */
 struct wide {

@@ -13,8 +13,9 @@
 
 #include "uring.h"
 
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+
 enum {
-	PAGE = 4096,
 	REGISTER_CLOCK = 29,
 	REGISTER_MEM_REGION = 34,
 	REGION_GIVEN = 1,
