@@ -524,6 +524,14 @@ static struct moved *note_move_locked(struct moved *unused,
 	return unused;
 }
 
+/* As the kernel rounds the sizes of mremap(): to whole pages, or to 0 from the last. */
+static size_t whole_pages(size_t bytes)
+{
+	const size_t page = uaio_page_bytes();
+
+	return (bytes + page - 1) & ~(page - 1);
+}
+
 bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 		     int flags, uint64_t new_addr, int64_t *ret_addr)
 {
@@ -537,7 +545,8 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 	moved = uaio_slab_get(&moved_slab);
 	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
 	is_ring = uaio_ringmem_contains(old) || *find_moved_locked(old);
-	ctx = movable_locked(old, old_bytes, new_bytes, ret_addr);
+	ctx = movable_locked(old, whole_pages(old_bytes),
+			     whole_pages(new_bytes), ret_addr);
 	if (!moved)
 		*ret_addr = -ENOMEM;
 	else if (ctx && !(flags & MREMAP_FIXED))

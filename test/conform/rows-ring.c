@@ -3,6 +3,7 @@
  * What a client may do with its ring: reap without a call, overwrite fields,
  * move the mapping.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -358,6 +359,32 @@ static void moved_large(void)
 	note_result("destroy", call_destroy(ctx));
 }
 
+/* By sizes that are no whole pages. */
+static void moved_in_part(void)
+{
+	static const size_t sizes[][2] = {
+		{ 1, 1 },    { 4000, 100 },      { 4096, 0 },
+		{ 0, 4096 }, { 4096, SIZE_MAX },
+	};
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		aio_context_t ctx = new_context(16);
+		int fd = file_of("f", 4096, O_RDONLY);
+		void *to = mmap(NULL, 4096, PROT_NONE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		to = mremap((void *)ctx, sizes[i][0], sizes[i][1],
+			    MREMAP_MAYMOVE | MREMAP_FIXED, to);
+		note_result("moved", to == MAP_FAILED ? -errno : 0);
+		if (to != MAP_FAILED) {
+			ring_moved(ctx, (aio_context_t)to);
+			ctx = (aio_context_t)to;
+		}
+		note_read("read", ctx, fd);
+		note_result("destroy", call_destroy(ctx));
+	}
+}
+
 static void grown(void)
 {
 	aio_context_t ctx = new_context(16);
@@ -428,6 +455,7 @@ const struct row rows_ring[] = {
 	ROW("a ring may be moved by mremap", moved),
 	ROW("a ring may be moved with requests in flight", moved_in_flight),
 	ROW("a large ring may be moved", moved_large),
+	ROW("a ring may be moved by mremap of a part of a page", moved_in_part),
 	ROW("a ring cannot be grown by mremap", grown),
 	ROW("a ring the client unmapped is no context", unmapped),
 	ROW_DIFFERS("a ring's memory goes with it", memory_after,
