@@ -95,7 +95,7 @@ sample-mutants:
 	@tools/sample-mutants --orders --number 20 $(BUILD)
 
 stress:
-	@tools/need build check san dist
+	@tools/need build check san anywhere
 	@tools/configure $(BUILD) -Dtests=enabled
 	@tools/run-tests $(BUILD) --suite stress
 

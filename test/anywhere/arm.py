@@ -7,33 +7,13 @@ calls that qemu 7.2 lacks (preadv2, pwritev2, openat2, epoll_pwait2, futex_waitv
 their threads, or look at signal masks, which the emulator keeps by itself. It orders
 memory accesses as this machine does.
 """
-import fcntl
 import os
 import re
 
+import cross
 import released
 from harness import case, expect, main
 
-PACKAGES = ("fio", "stress-ng", "libaio-dev", "liburing-dev", "libcmocka-dev",
-            "libseccomp-dev")
-CROSS = """[binaries]
-c = 'aarch64-linux-gnu-gcc'
-ar = 'aarch64-linux-gnu-ar'
-strip = 'aarch64-linux-gnu-strip'
-pkgconfig = 'pkg-config'
-exe_wrapper = ['qemu-aarch64-static', '-L', '{root}']
-[built-in options]
-c_args = ['--sysroot={root}']
-c_link_args = ['--sysroot={root}']
-[properties]
-sys_root = '{root}'
-pkg_config_libdir = '{root}/usr/lib/aarch64-linux-gnu/pkgconfig'
-[host_machine]
-system = 'linux'
-cpu_family = 'aarch64'
-cpu = 'aarch64'
-endian = 'little'
-"""
 LIBRARY = "libuaio.so.0"
 # Names of unit tests, and what they are called with.
 UNIT = (
@@ -68,12 +48,7 @@ class Root:
         # Without our own library, which the tests' runner has for the loader.
         self.env = {name: "" for name in os.environ
                     if name.startswith(("UAIO_", "LD_"))}
-        self.home = os.path.join(tool.args.build, "anywhere")
-        self.tools = os.path.join(tool.args.source, "tools")
-        self.root = os.path.join(self.home, "arm", "root")
-        os.makedirs(self.home, exist_ok=True)
-        self.exec(f"{self.tools}/fetch-root", "bookworm:arm64", *PACKAGES,
-                  os.path.join(self.home, "arm"))
+        self.root = cross.fetch_root(tool.args.build, tool.args.source)
 
     def exec(self, *command, **options):
         return self.tool.exec(*command, env=self.env, **options).expect(
@@ -93,23 +68,10 @@ class Arm(Root):
 
     def __init__(self, tool):
         super().__init__(tool)
-        home = self.home
-        self.build = os.path.join(home, "arm-build")
-        with open(os.path.join(home, "arm.lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            cross = os.path.join(home, "arm.ini")
-            # The build is configured anew when this file is written.
-            if not os.path.exists(cross):
-                with open(cross, "w") as file:
-                    file.write(CROSS.format(root=self.root))
-            # Ninja configures anew when a file of meson's has changed.
-            if not os.path.exists(f"{self.build}/build.ninja"):
-                self.exec(f"{self.tools}/configure", self.build, "--cross-file",
-                          cross, "-Dtests=enabled", "-Db_lto=false",
-                          "-Doptimization=2", cwd=tool.args.source)
-            self.exec("ninja", "-C", self.build, LIBRARY, "uaio",
-                      "test/unit/patch-module.so",
-                      *{f"test/unit/unit-test-{name}" for name, *_ in UNIT})
+        self.build = cross.make(
+            tool.args.build, tool.args.source, LIBRARY, "uaio",
+            "test/unit/patch-module.so",
+            *{f"test/unit/unit-test-{name}" for name, *_ in UNIT})
 
     def emulate(self, *command, loads=True, **options):
         return super().emulate(
