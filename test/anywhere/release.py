@@ -17,28 +17,32 @@ import sys
 import tarfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "oracle"))
+for folder in ("oracle", "run"):
+    sys.path.insert(0, os.path.join(HERE, "..", folder))
 sys.dont_write_bytecode = True  # leave the source tree clean
 import released  # noqa: E402
 import sandbox  # noqa: E402
+import ways  # noqa: E402
+from musl_root import SERVED  # noqa: E402
 
 GLIBC = (2, 17)
 DEADLINE = 300
 MIB = 4
 BLOCKS = MIB << 8  # of 4 KiB
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/srv:/usr/sbin:/usr/bin:/sbin:/bin"
 # What fio's engine uses; the filter for it; and the library's count of it.
 ENGINES = {
     "libaio": ((), "contexts"),
     "io_uring": (("--uring",), "rings"),
     "posixaio": ((), None),
 }
+NR_FILES = 300  # Node's
 PACKAGES = {
-    "bullseye": ("fio", "tar", "gzip"),
-    "bookworm": ("fio", "tar", "gzip", "apt", "dpkg", "diffutils",
+    "bullseye": ("fio", "tar", "gzip", "libstdc++6"),
+    "bookworm": ("fio", "tar", "gzip", "libstdc++6", "apt", "dpkg", "diffutils",
                  "libc-bin", "python3-venv"),
-    "trixie": ("fio", "tar", "gzip"),
-    "sid": ("fio", "tar", "gzip"),
+    "trixie": ("fio", "tar", "gzip", "libstdc++6"),
+    "sid": ("fio", "tar", "gzip", "libstdc++6"),
     "podman": ("podman", "mount"),
 }
 # Not of the suite of that name.
@@ -129,6 +133,37 @@ def serve_fio(context, root, uaio, engines=tuple(ENGINES)):
         os.unlink(root + "/srv/file")
 
 
+def bind(path, root, name):
+    to = os.path.join(root, "srv", name)
+    open(to, "w").close()
+    subprocess.run(["mount", "--bind", path, to], check=True)
+
+
+def serve_programs(context, root, uaio):
+    """Node, which uses io_uring, and a program of all interfaces, in the root. They are
+    the same files in all roots, too."""
+    [node] = glob.glob(os.path.join(context.box.fetch("pypi"), ways.NODE))
+    bind(node, root, "node")
+    for name in ("test/oracle/node.mjs", "test/run/stranger.c"):
+        shutil.copy(os.path.join(context.source, name), root + "/srv")
+    work = os.path.join(os.path.dirname(context.release()), "dist-work")
+    zig = context.tool("fetch-zig", os.path.join(work, "zig")).strip()
+    run(zig, "cc", "-target", f"x86_64-linux-gnu.{GLIBC[0]}.{GLIBC[1]}",
+        "-O2", "-fno-sanitize=all", "-o", root + "/srv/stranger",
+        root + "/srv/stranger.c", "-lpthread", "-lrt", env={f"ZIG_{what}_CACHE_DIR": os.path.join(work, "zig-cache")
+                     for what in ("GLOBAL", "LOCAL")})
+    with open(root + "/etc/hosts", "w") as file:
+        file.write("127.0.0.1 localhost\n")
+    os.mkdir(root + "/srv/files")
+    said, stats = serve(context, root, uaio, ("--uring",), "node",
+                        "/srv/node.mjs", "/srv/files", str(NR_FILES),
+                        env={"UV_USE_IO_URING": "1"})
+    assert said == f"{NR_FILES} files\n", said
+    assert stats["rings"] and stats["completed"] >= 3 * NR_FILES, "Node's requests"
+    said, _ = serve(context, root, uaio, ("--uring",), "stranger")
+    assert said == SERVED, said
+
+
 def extract(path, to):
     os.makedirs(to, exist_ok=True)
     with tarfile.open(path) as tar:
@@ -209,6 +244,7 @@ def tarball(context, suite):
     root = context.root(suite)
     install(context, root, "tar")
     serve_fio(context, root, "/usr/local/bin/uaio")
+    serve_programs(context, root, "/usr/local/bin/uaio")
 
 
 def tool(context):
