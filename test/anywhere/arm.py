@@ -153,9 +153,8 @@ def _(tool):
 @case("a program for musl on aarch64 is served by the library for glibc")
 def _(tool):
     arm = Arm(tool)
-    root = os.path.join(arm.home, "arm-musl")
-    arm.exec(f"{arm.tools}/fetch-root", "bookworm:arm64", "musl-dev", root)
-    root = os.path.join(root, "root")
+    root = cross.fetch(tool.args.build, tool.args.source, "bookworm", "arm-musl",
+                       "musl-dev")
     libraries = f"{root}/usr/lib/aarch64-linux-musl"
     compiler = arm.exec("aarch64-linux-gnu-gcc", "-print-file-name=include")
     program = tool.path("stranger")
