@@ -15,27 +15,21 @@
 #include "flow/flow.h"
 
 /*
- * The state of the gate is one of these; with EXEC and ENDING the bits above hold
- * the thread id of the thread that leaves.
+ * The state of the gate is one of these; with EXEC, LONG and ENDING the bits above
+ * hold the thread id of the thread that leaves.
  */
 enum {
 	GATE_OPEN,
 	GATE_EXEC,   /* a thread finishes what is pending, then calls exec */
 	GATE_ENDING, /* the process ends as soon as nothing is pending */
 	GATE_ENDED,  /* nothing was pending: the process is about to end */
-	GATE_MASK = 3,
-	GATE_TID_SHIFT = 2,
+	GATE_LONG,   /* as EXEC, and the others have lost patience (I4) */
+	GATE_MASK = 7,
+	GATE_TID_SHIFT = 3,
 };
 
-/*
- * A signal handler that interrupts our exec after the last write was finished, and
- * that never returns (siglongjmp), leaves the gate closed. So a thread that has
- * waited at the gate for this long, with nothing pending, opens it. If the exec
- * does take that long after all, writes that are queued meanwhile are lost. The
- * end of the process may be interrupted in the same way; there nothing can be
- * lost, as from then on the submitting thread executes a write itself.
- */
-enum { LOST_NS = 1000000000 };
+/* For so long threads wait at the gate while nothing is pending. */
+static int64_t patience_ns = 1000000000;
 
 /* How often the thread that leaves looks again for reads in the way (drain()). */
 enum { LOOK_AGAIN_NS = 10000000 };
@@ -88,18 +82,24 @@ static uint32_t state_of(uint32_t seen)
 }
 
 /*
- * Let the threads that wait at the gate go on.
- * Return: false if the gate's state is not seen any more: nothing was done.
+ * Change the gate, and let the threads that wait there look at it.
+ * Return: false if its state is not seen any more: nothing was done.
  */
-static bool let_in(uint32_t seen)
+static bool change(uint32_t seen, uint32_t state)
 {
-	uint32_t state = state_of(seen) == GATE_EXEC ? GATE_OPEN : GATE_ENDED;
-
 	/* relaxed: the threads at the gate look again */
 	if (!cas_relaxed(&gate, &seen, state))
 		return false;
 	uaio_wake(&gate, ~0u);
 	return true;
+}
+
+static void lose_patience(uint32_t seen)
+{
+	uint32_t tid_bits = seen & ~(uint32_t)GATE_MASK;
+
+	(void)change(seen, state_of(seen) == GATE_EXEC ? tid_bits | GATE_LONG
+						       : GATE_ENDED);
 }
 
 static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
@@ -120,7 +120,7 @@ static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 /* Wait until the exec of another thread has failed, or the process may end. */
 static void wait_at_gate(void)
 {
-	int64_t lost = uaio_now_ns() + LOST_NS;
+	int64_t lost = uaio_now_ns() + patience_ns;
 	uint32_t seen;
 
 	for (;;) {
@@ -131,9 +131,9 @@ static void wait_at_gate(void)
 			return;
 		sleep_at_gate(seen, lost);
 		if (load_relaxed(&nr_pending) || load_relaxed(&gate) != seen)
-			lost = uaio_now_ns() + LOST_NS;
+			lost = uaio_now_ns() + patience_ns;
 		else if (uaio_now_ns() >= lost)
-			(void)let_in(seen);
+			lose_patience(seen);
 	}
 }
 
@@ -145,8 +145,9 @@ void uaio_gate_pass(struct uaio_handover *handover)
 	 */
 	uint32_t seen = load_relaxed(&gate);
 
-	/* At GATE_ENDED the request is not queued: its starter executes it. */
-	if (likely(seen == GATE_OPEN) || seen == GATE_ENDED)
+	/* At the last two the request is not queued: its starter executes it. */
+	if (likely(seen == GATE_OPEN) || seen == GATE_ENDED ||
+	    state_of(seen) == GATE_LONG)
 		return;
 	/*
 	 * This thread is the one that leaves: it runs a signal handler, or has
@@ -243,6 +244,8 @@ static void close_gate(uint32_t mine)
 
 	/* [MB:exit] seq_cst: before drain() counts. */
 	while (!cas_seq_cst(&gate, &seen, mine)) {
+		if (state_of(seen) == GATE_LONG)
+			continue;
 		/* The process ends, or this is a handler inside our own exec. */
 		if (state_of(seen) != GATE_EXEC || seen == mine)
 			return;
@@ -254,22 +257,28 @@ static void close_gate(uint32_t mine)
 bool uaio_gate_leave(void)
 {
 	uint32_t mine = closed_by_me(GATE_EXEC);
-	/* relaxed: only this thread stores its own number */
-	bool is_first = load_relaxed(&gate) != mine;
+	/* relaxed: only this thread stores its own number, with EXEC */
+	uint32_t seen = load_relaxed(&gate);
 
 	close_gate(mine);
 	drain();
-	return is_first;
+	return seen != mine && seen != closed_by_me(GATE_LONG);
 }
 
 void uaio_gate_leave_again(void)
 {
-	if (load_relaxed(&gate) == GATE_OPEN)
+	if (load_relaxed(&gate) == closed_by_me(GATE_LONG))
 		(void)uaio_gate_leave();
 }
 
 void uaio_gate_stay(void)
 {
-	if (let_in(closed_by_me(GATE_EXEC)))
+	if (change(closed_by_me(GATE_EXEC), GATE_OPEN) ||
+	    change(closed_by_me(GATE_LONG), GATE_OPEN))
 		uaio_req_revive();
+}
+
+void uaio_gate_have_patience(int64_t ns)
+{
+	patience_ns = ns;
 }

@@ -29,6 +29,12 @@
  *   I3  At an exec, which may fail, other threads wait at the gate until the
  *       program is gone or the exec has failed. So in neither case is a request
  *       refused.
+ *   I4  The kernel may take long to find a program, and a signal handler that
+ *       interrupts an exec may never return (siglongjmp), so that the gate stays
+ *       closed. So a thread that has waited for long, with nothing pending, goes on,
+ *       and executes its request as at the end of the process, and so do others
+ *       from then on. No write is queued that the exec would lose; but one that waits
+ *       for another thread's write then may be.
  *
  * Thread-safety: any thread. A thread that waits at the gate holds no lock.
  *
@@ -38,6 +44,7 @@
 #define UAIO_FLOW_GATE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct uaio_handover;
 
@@ -69,9 +76,12 @@ void uaio_gate_end(void);
  * Return: false if this thread had done so before: a signal handler does it again.
  */
 bool uaio_gate_leave(void);
-/* Since then others may have lost patience, and opened it: the same again. */
+/* Since then others may have lost patience: the same again. */
 void uaio_gate_leave_again(void);
 /* The exec has failed: open it. */
 void uaio_gate_stay(void);
+
+/* For tests: how long a thread waits at the gate while nothing is pending. */
+void uaio_gate_have_patience(int64_t ns);
 
 #endif /* UAIO_FLOW_GATE_H */

@@ -164,6 +164,43 @@ static void a_chain_waits_at_the_gate_before_it_begins(void **state)
 	unit_close(fd);
 }
 
+static long submit_write(void *arg)
+{
+	SUBMIT(write_block(*(int *)arg, 0, 0));
+	return 0;
+}
+
+/* An exec may be on its way still: what is queued would be lost. */
+static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
+{
+	struct unit_thread submitter;
+	int fd = unit_numbered_file(false, 1);
+	char found[SIZE];
+
+	(void)state;
+	handle = unit_context(8);
+	memset(bytes, 'w', sizeof(bytes));
+	uaio_gate_have_patience(1);
+	assert_true(uaio_enter());
+	assert_true(uaio_gate_leave());
+	uaio_leave();
+	unit_thread_start(&submitter, submit_write, &fd);
+	assert_int_equal(unit_thread_join(&submitter), 0);
+	assert_int_equal(pread(fd, found, SIZE, 0), SIZE);
+	assert_int_equal(found[0], 'w');
+	assert_true(uaio_gate_is_closed());
+	assert_true(uaio_enter());
+	/* As a handler does that interrupts the exec. */
+	assert_false(uaio_gate_leave());
+	uaio_gate_stay();
+	uaio_leave();
+	assert_false(uaio_gate_is_closed());
+	EXPECT({ 1, SIZE });
+	uaio_gate_have_patience(1000000000);
+	unit_destroy(handle);
+	unit_close(fd);
+}
+
 /* Of its parent's. It has engine, chains and drains of its own. */
 static int have_nothing(void)
 {
@@ -214,6 +251,7 @@ int main(void)
 		UNIT_TEST(an_end_awaits_nothing_that_waits_for_a_stream),
 		UNIT_TEST(what_is_held_goes_on_when_an_exec_has_failed),
 		UNIT_TEST(a_chain_waits_at_the_gate_before_it_begins),
+		UNIT_TEST(who_waits_at_the_gate_for_long_executes_its_writes),
 		UNIT_TEST(a_child_has_none_of_its_parent_s),
 	};
 
