@@ -173,7 +173,7 @@ static enum uaio_issue ask_page_cache(struct uaio_file *file,
 	if (load_relaxed(&file->nowait_refused))
 		return try_trusted_read(file, sqe, ret);
 	res = uaio_read_cached(file, sqe, ret);
-	if (res == -EOPNOTSUPP) {
+	if (res == UAIO_OP_BLOCKS) {
 		store_relaxed(&file->nowait_refused, 1);
 		return try_trusted_read(file, sqe, ret);
 	}
@@ -461,7 +461,7 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	ret->res = uaio_call(file, sqe, uaio_nowait_flags(file), ret);
 	if (is_read)
 		note_try(waitq, ret->res == -EAGAIN);
-	if (ret->res != -EOPNOTSUPP)
+	if (ret->res != UAIO_OP_BLOCKS)
 		return true;
 	ret->edges = 0; /* not tried: it may be ready */
 	return false;
@@ -478,7 +478,7 @@ static enum uaio_issue try_now(struct uaio_file *file,
 			       ? try_here(file, sqe, ret)
 			       : UAIO_ISSUE_RETRY_WORKER;
 	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
-	if (ret->res != -EOPNOTSUPP || uaio_sock_has_bytes(sqe))
+	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_ISSUE_DONE;
 	if (uaio_sock_fails_at_once(sqe, sqe->fd))
 		return try_here(file, sqe, ret);
@@ -507,10 +507,7 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 	was_tried = try_at_once(file, waitq, sqe, ret);
 	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
 		return UAIO_ISSUE_DONE;
-	/* Their calls need not wait, so this is what the socket says. */
-	if (ret->res == -EOPNOTSUPP && uaio_sock_has_bytes(sqe))
-		return UAIO_ISSUE_DONE;
-	if (ret->res == -EOPNOTSUPP && uaio_sock_fails_at_once(sqe, sqe->fd))
+	if (ret->res == UAIO_OP_BLOCKS && uaio_sock_fails_at_once(sqe, sqe->fd))
 		return try_here(file, sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */
@@ -660,7 +657,8 @@ static enum uaio_issue try_about(struct uaio_file *file,
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	if ((!is_busy(inode) || may_pass(inode, sqe)) &&
-	    (ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret)) != -EOPNOTSUPP)
+	    (ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret)) !=
+		    UAIO_OP_BLOCKS)
 		return UAIO_ISSUE_DONE;
 	ret->res = 0;
 	return UAIO_ISSUE_RETRY_WORKER;

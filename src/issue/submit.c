@@ -214,7 +214,7 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 	outcome.start = uaio_stats_now();
 	outcome.res = uaio_optab[sqe->op].run(sqe, -1, false, RWF_NOWAIT);
 	outcome.end = uaio_stats_now();
-	if (outcome.res == -EOPNOTSUPP)
+	if (outcome.res == UAIO_OP_BLOCKS)
 		return false;
 	complete(batch, NULL, sqe, &outcome);
 	return true;
@@ -395,7 +395,7 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	ret->start = uaio_stats_now();
 	ret->res = op->run(sqe, -1, false, RWF_NOWAIT);
 	ret->end = uaio_stats_now();
-	if (ret->res != -EOPNOTSUPP)
+	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_ISSUE_DONE;
 	*ret = (struct uaio_outcome){ .res = 0 };
 	return UAIO_ISSUE_RETRY_WORKER;

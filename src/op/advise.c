@@ -23,7 +23,7 @@ int64_t uaio_fadvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 {
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT && !is_only_noted(sqe->call_flags))
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_fadvise(fd, sqe->off, (int64_t)sqe->len,
 			   (int)sqe->call_flags);
 }
@@ -34,6 +34,6 @@ int64_t uaio_madvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_madvise(sqe->buf, sqe->len, (int)sqe->call_flags);
 }

@@ -21,9 +21,12 @@ uaio_close_fn *uaio_op_close;
 int64_t uaio_close_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       uint32_t extra_flags)
 {
+	bool may_wait = !(extra_flags & RWF_NOWAIT);
+	int ret = uaio_op_close(sqe->fd, may_wait);
+
 	(void)fd;
 	(void)is_stream;
-	return uaio_op_close(sqe->fd, !(extra_flags & RWF_NOWAIT));
+	return ret == -EOPNOTSUPP && !may_wait ? UAIO_OP_BLOCKS : ret;
 }
 
 int uaio_epoll_ctl_prep(const struct uaio_sqe *sqe,

@@ -34,7 +34,7 @@ static struct uaio_futex_waitv own_of(uint32_t *word)
 	};
 }
 
-/* Return: as futex_waitv(), but -EOPNOTSUPP if the call would wait. */
+/* Return: as futex_waitv(), but UAIO_OP_BLOCKS if the call would wait. */
 static int64_t try(const struct uaio_args *args, const void *futexes,
 		   uint32_t nr)
 {
@@ -44,7 +44,7 @@ static int64_t try(const struct uaio_args *args, const void *futexes,
 	if (res != -ETIMEDOUT)
 		return res;
 	uaio_sleeper_move(args->sleeper, UAIO_SLEEPER_SENT);
-	return -EOPNOTSUPP;
+	return UAIO_OP_BLOCKS;
 }
 
 /*

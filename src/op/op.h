@@ -179,6 +179,9 @@ enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 /* It, and all of its chain, has its queue to itself (drain.h). */
 enum { UAIO_DRAIN = 4 };
 
+/* What run returns if there is no way to make the call without blocking; no errno. */
+#define UAIO_OP_BLOCKS INT64_MIN
+
 /* What became of a request when it was issued. Its result is kept elsewhere. */
 enum uaio_issue {
 	UAIO_ISSUE_DONE,         /* complete, with a result */
@@ -234,8 +237,8 @@ struct uaio_op_def {
 	 * ignore; UAIO_RWF_ASKS_LATER; and UAIO_RWF_ON_SOCKET, of which READ
 	 * and WRITE take note. is_stream: the file has no offsets;
 	 * of an operation of sockets: the socket is of type SOCK_STREAM.
-	 * Return: the call's result or -errno. With RWF_NOWAIT, -EOPNOTSUPP
-	 * says that there is no way to make the call without blocking.
+	 * Return: the call's result or -errno; with RWF_NOWAIT also
+	 * UAIO_OP_BLOCKS.
 	 */
 	int64_t (*run)(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       uint32_t extra_flags);

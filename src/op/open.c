@@ -62,7 +62,7 @@ static uint64_t flags_of(const struct uaio_sqe *sqe, uint64_t flags)
 /*
  * Open what the kernel can find without waiting, as io_uring does: a FIFO without
  * another end does not wait either, as if O_NONBLOCK had been given.
- * Return: the descriptor, or -errno; -EOPNOTSUPP: it would have to wait.
+ * Return: the descriptor, or -errno; UAIO_OP_BLOCKS: it would have to wait.
  */
 static int64_t open_cached(int dir, const char *path, const struct how *client)
 {
@@ -70,7 +70,7 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 	int fd;
 
 	if (how.flags & ~(uint64_t)SIMPLE_FLAGS)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	how.flags |= O_NONBLOCK;
 	how.resolve |= RESOLVE_CACHED_;
 	fd = sys_openat2(dir, path, &how, sizeof(how));
@@ -79,7 +79,7 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 	if (fd == -EAGAIN && client->resolve & RESOLVE_CACHED_)
 		return fd;
 	/* EINVAL: from kernels before 5.12, too; another try tells why. */
-	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? -EOPNOTSUPP
+	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? UAIO_OP_BLOCKS
 							       : fd;
 }
 
@@ -97,7 +97,7 @@ int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	else
 		/* A copy has a 0 at its end. */
 		ret = sqe->path[sqe->len - 1]
-			      ? -EOPNOTSUPP
+			      ? UAIO_OP_BLOCKS
 			      : open_cached(sqe->fd, sqe->path, &how);
 	return uaio_sqe_land(sqe, ret);
 }
@@ -144,7 +144,7 @@ int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		/* What else there is of it asks for nothing. */
 		ret = sys_openat2(sqe->fd, args->path, &how, sizeof(how));
 	else
-		ret = how.mode ? -EOPNOTSUPP
+		ret = how.mode ? UAIO_OP_BLOCKS
 			       : open_cached(sqe->fd, args->path, &how);
 	return uaio_sqe_land(sqe, ret);
 }

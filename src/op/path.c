@@ -31,7 +31,7 @@ int64_t uaio_statx_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_statx_path(sqe->fd, sqe->args->path, (int)sqe->call_flags,
 			      sqe->args->what, sqe->args->out);
 }
@@ -57,7 +57,7 @@ int64_t uaio_renameat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_renameat2(sqe->fd, sqe->args->path, sqe->args->fd,
 			     sqe->args->name, sqe->call_flags);
 }
@@ -68,7 +68,7 @@ int64_t uaio_symlinkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_symlinkat(sqe->args->path, sqe->args->fd, sqe->args->name);
 }
 
@@ -78,7 +78,7 @@ int64_t uaio_linkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_linkat(sqe->fd, sqe->args->path, sqe->args->fd,
 			  sqe->args->name, (int)sqe->call_flags);
 }
@@ -96,7 +96,7 @@ int64_t uaio_unlinkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_unlinkat(sqe->fd, sqe->path, (int)sqe->call_flags);
 }
 
@@ -111,6 +111,6 @@ int64_t uaio_mkdirat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_mkdirat(sqe->fd, sqe->path, sqe->mode);
 }

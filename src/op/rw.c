@@ -253,12 +253,12 @@ static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 
 	if (open_flags < 0 || (open_flags & O_ACCMODE) != O_RDONLY ||
 	    !may_be_fifo(fd))
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	do
 		res = sys_vmsplice(fd, iov, nr, SPLICE_F_NONBLOCK);
 	while (res == -EINTR);
 	/* EBADF: not a pipe */
-	return res == -EBADF || res == -ENOSYS ? -EOPNOTSUPP : res;
+	return res == -EBADF || res == -ENOSYS ? UAIO_OP_BLOCKS : res;
 }
 
 /*
@@ -296,7 +296,7 @@ static bool may_try_otherwise(const struct uaio_sqe *sqe, bool is_stream,
 
 /*
  * Linux before 6.5 knows no RWF_NOWAIT for sockets, whose own calls have a flag for that.
- * Return: as of recvmsg(); -EOPNOTSUPP: fd is no socket, or the call is refused.
+ * Return: as of recvmsg(); UAIO_OP_BLOCKS: fd is no socket, or the call is refused.
  */
 static int64_t read_message(int fd, const struct iovec *iov, int nr)
 {
@@ -306,7 +306,7 @@ static int64_t read_message(int fd, const struct iovec *iov, int nr)
 	};
 	int64_t res = sys_recvmsg(fd, &msg, MSG_DONTWAIT);
 
-	return is_no_socket(res) ? -EOPNOTSUPP : res;
+	return is_no_socket(res) ? UAIO_OP_BLOCKS : res;
 }
 
 /* As read_message(). A write to a socket of records ends one. */
@@ -321,13 +321,13 @@ static int64_t write_message(int fd, const struct iovec *iov, int nr,
 	int64_t res;
 
 	if (type < 0)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	res = sys_sendmsg(fd, &msg,
 			  MSG_DONTWAIT | (is_deaf ? MSG_NOSIGNAL : 0) |
 				  (type == SOCK_SEQPACKET ? MSG_EOR : 0));
 	if (res == -EPIPE && is_deaf)
 		return reason_of_end(fd);
-	return is_no_socket(res) ? -EOPNOTSUPP : res;
+	return is_no_socket(res) ? UAIO_OP_BLOCKS : res;
 }
 
 /*
@@ -352,9 +352,9 @@ static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
 {
 	int64_t res = read_fifo_nowait(fd, iov, nr);
 
-	if (res == -EOPNOTSUPP)
+	if (res == UAIO_OP_BLOCKS)
 		res = read_message(fd, iov, nr);
-	return res == -EOPNOTSUPP && is_too_short(fd, iov) ? -EINVAL : res;
+	return res == UAIO_OP_BLOCKS && is_too_short(fd, iov) ? -EINVAL : res;
 }
 
 /*
@@ -389,6 +389,13 @@ static bool may_go_on(const struct uaio_sqe *sqe, int fd)
 	return S_ISREG(st.st_mode) && off < st.st_size;
 }
 
+/* Return: whether the file refuses the flag not to wait, which is not the client's. */
+static bool is_without_way(const struct uaio_sqe *sqe, uint32_t flags,
+			   int64_t res)
+{
+	return res == -EOPNOTSUPP && flags & ~sqe->rw_flags & RWF_NOWAIT;
+}
+
 static int64_t readv_flags(const struct uaio_sqe *sqe, int fd,
 			   const struct iovec *iov, int nr, bool is_stream,
 			   uint32_t flags)
@@ -397,8 +404,10 @@ static int64_t readv_flags(const struct uaio_sqe *sqe, int fd,
 	int64_t res = answer(UAIO_CALL_PREADV2,
 			     sys_preadv2(fd, iov, nr, off, (int)flags));
 
-	if (res == -EOPNOTSUPP && may_try_otherwise(sqe, is_stream, flags))
-		return read_otherwise(fd, iov, nr);
+	if (is_without_way(sqe, flags, res))
+		return may_try_otherwise(sqe, is_stream, flags)
+			       ? read_otherwise(fd, iov, nr)
+			       : UAIO_OP_BLOCKS;
 	if (unlikely(!res) && !is_stream && flags & RWF_NOWAIT &&
 	    may_go_on(sqe, fd))
 		return -EAGAIN;
@@ -430,7 +439,7 @@ static bool has_no_reader(int fd)
 static int64_t refuse_broken(int fd, uint32_t flags)
 {
 	if (!has_no_reader(fd))
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	/* As RWF_NOSIGNAL, the bit may also come from the client. */
 	if (!(flags & UAIO_RWF_HAS_WAITED))
 		(void)sys_tgkill(sys_getpid(), sys_gettid(), SIGPIPE);
@@ -505,12 +514,14 @@ static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
 		res = write_again(fd, iov, nr, flags);
 	else
 		res = pwritev_flags(fd, iov, nr, off, flags);
-	if (res == -EOPNOTSUPP && may_try_otherwise(sqe, is_stream, flags))
+	if (!is_without_way(sqe, flags, res))
+		return res;
+	if (may_try_otherwise(sqe, is_stream, flags)) {
 		res = write_message(fd, iov, nr, flags & UAIO_RWF_HAS_WAITED);
-	if (res == -EOPNOTSUPP && is_stream && flags & RWF_NOWAIT &&
-	    !(sqe->rw_flags & RWF_NOWAIT))
-		return refuse_broken(fd, flags);
-	return res;
+		if (res != UAIO_OP_BLOCKS)
+			return res;
+	}
+	return is_stream ? refuse_broken(fd, flags) : UAIO_OP_BLOCKS;
 }
 
 static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)

@@ -54,7 +54,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		/* What is not to wait is a worker's, once it has waited for its socket. */
 		if (!(open_flags & O_NONBLOCK) ||
 		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))
-			return -EOPNOTSUPP;
+			return UAIO_OP_BLOCKS;
 	} else if (sqe->call_flags & MSG_DONTWAIT && would_wait(sqe, fd)) {
 		return -EAGAIN;
 	}
@@ -93,7 +93,7 @@ int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	case -EALREADY: return has_waited ? -EAGAIN : ret;
 	case -EISCONN: return has_waited ? 0 : ret;
 	/* The backlog of a Unix socket is full, and no event tells of room there. */
-	case -EAGAIN: return -EOPNOTSUPP;
+	case -EAGAIN: return UAIO_OP_BLOCKS;
 	default: return ret;
 	}
 }

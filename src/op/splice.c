@@ -283,7 +283,7 @@ static int64_t run(const struct uaio_sqe *sqe, bool is_tee,
 	int64_t res;
 
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	use(&transfer);
 	for (unsigned i = 0; i < UAIO_NR_ENDS && sqe->args->endable; i++)
 		look_at(&transfer.ends[i], sqe->args->files[i],

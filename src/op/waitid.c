@@ -133,5 +133,5 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	}
 	if (is_of_file)
 		uaio_file_unuse(sleeper->file);
-	return res == -EAGAIN ? -EOPNOTSUPP : res;
+	return res == -EAGAIN ? UAIO_OP_BLOCKS : res;
 }

@@ -57,7 +57,7 @@ int64_t uaio_getxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_getxattr(sqe->args->path, sqe->args->name, sqe->args->out,
 			    sqe->args->out_bytes);
 }
@@ -68,7 +68,7 @@ int64_t uaio_setxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	(void)fd;
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_setxattr(sqe->args->path, sqe->args->name, sqe->args->in,
 			    sqe->args->in_bytes, (int)sqe->call_flags);
 }
@@ -78,7 +78,7 @@ int64_t uaio_fgetxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 {
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_fgetxattr(fd, sqe->args->name, sqe->args->out,
 			     sqe->args->out_bytes);
 }
@@ -88,7 +88,7 @@ int64_t uaio_fsetxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 {
 	(void)is_stream;
 	if (extra_flags & RWF_NOWAIT)
-		return -EOPNOTSUPP;
+		return UAIO_OP_BLOCKS;
 	return sys_fsetxattr(fd, sqe->args->name, sqe->args->in,
 			     sqe->args->in_bytes, (int)sqe->call_flags);
 }

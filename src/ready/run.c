@@ -103,7 +103,7 @@ static __attribute__((noinline)) bool is_for_its_own(const struct uaio_req *req,
 
 /*
  * Try req on fd.
- * Return: the result; -EAGAIN: it waits on; UAIO_REQ_BLOCKS: a worker has to
+ * Return: the result; -EAGAIN: it waits on; UAIO_OP_BLOCKS: a worker has to
  * execute it.
  */
 static int64_t try(struct uaio_req *req, int fd, bool is_known)
@@ -111,12 +111,12 @@ static int64_t try(struct uaio_req *req, int fd, bool is_known)
 	int64_t res;
 
 	if (unlikely(!uaio_req_is_mine(req)) && fd >= 0)
-		return is_for_its_own(req, fd) ? UAIO_REQ_BLOCKS : -EAGAIN;
+		return is_for_its_own(req, fd) ? UAIO_OP_BLOCKS : -EAGAIN;
 	res = uaio_req_try(req, fd, is_known);
-	if (res == UAIO_REQ_BLOCKS && fd >= 0 && !is_ready_now(req, fd))
+	if (res == UAIO_OP_BLOCKS && fd >= 0 && !is_ready_now(req, fd))
 		return -EAGAIN;
 	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))
-		return UAIO_REQ_BLOCKS;
+		return UAIO_OP_BLOCKS;
 	return res;
 }
 
@@ -449,11 +449,11 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	 */
 	if (res == -EAGAIN && is_unpollable &&
 	    uaio_waitq_id_of(req) != UAIO_WAITQ_POLL)
-		res = UAIO_REQ_BLOCKS;
+		res = UAIO_OP_BLOCKS;
 	/* [step: TRIED] */
 	/* What is left to a worker has not been executed either. */
 	is_cancelled =
-		(res == -EAGAIN || res == UAIO_REQ_BLOCKS) && req->canceller;
+		(res == -EAGAIN || res == UAIO_OP_BLOCKS) && req->canceller;
 	if (res == -EAGAIN && !is_cancelled) {
 		uaio_try_resume_locked(req, UAIO_REQ_PARKED);
 		if (unlikely(in_doubt))
@@ -465,25 +465,25 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
 	list_remove(&req->link);
 	uaio_timer_remove_locked(req);
-	if (res != UAIO_REQ_BLOCKS)
+	if (res != UAIO_OP_BLOCKS)
 		uaio_waitq_count_out(run->waitq, req);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	/*
 	 * Counted before the event is posted: a thread that sees the event
 	 * finds it counted. Callers count their own later.
 	 */
-	if (res != UAIO_REQ_BLOCKS && run->by == UAIO_RUN_BY_FALLBACK)
+	if (res != UAIO_OP_BLOCKS && run->by == UAIO_RUN_BY_FALLBACK)
 		uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
-	if (res != UAIO_REQ_BLOCKS)
+	if (res != UAIO_OP_BLOCKS)
 		uaio_done_add(run->done, req, res, fd);
-	if (unlikely(res == UAIO_REQ_BLOCKS || canceller))
+	if (unlikely(res == UAIO_OP_BLOCKS || canceller))
 		uaio_done_complete(run->done);
-	if (res == UAIO_REQ_BLOCKS)
+	if (res == UAIO_OP_BLOCKS)
 		hand_to_worker(req);
 	uaio_canceller_tell(canceller, is_cancelled);
-	run->nr_done += res != UAIO_REQ_BLOCKS;
+	run->nr_done += res != UAIO_OP_BLOCKS;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	return res == UAIO_REQ_BLOCKS ? WAITQ_IS_LEFT : IS_DONE;
+	return res == UAIO_OP_BLOCKS ? WAITQ_IS_LEFT : IS_DONE;
 }
 
 /*

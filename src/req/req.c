@@ -94,7 +94,7 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 	if (unlikely(req->file->flags & UAIO_FILE_F_TERMINAL)) {
 		if (op->class == UAIO_CLASS_READ &&
 		    uaio_terminal_wait(fd) != UAIO_TERMINAL_ANY)
-			return -EOPNOTSUPP;
+			return UAIO_OP_BLOCKS;
 		fd = uaio_terminal_fd(req->file, fd, &flags);
 	}
 	return op->run(&req->sqe, fd, req->file->flags & uaio_stream_flag(op),
@@ -125,9 +125,8 @@ int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
 		if (unlikely(waits_to_fault(req, fd, res)) ||
 		    uaio_rw_waits_to_fail(&req->sqe, req->file, fd, res))
 			return -EAGAIN;
-		/* Of a socket's bytes it is what the socket says. */
-		if (res == -EOPNOTSUPP && !uaio_sock_has_bytes(&req->sqe))
-			return UAIO_REQ_BLOCKS;
+		if (res == UAIO_OP_BLOCKS)
+			return res;
 		if (res < 0)
 			return res != -EAGAIN && req->done_bytes
 				       ? req->done_bytes

@@ -248,15 +248,12 @@ bool uaio_req_has_lost_file(const struct uaio_req *req, int fd);
 /* Return: whether that has to be asked of the kernel. */
 bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 
-/* No result: the file supports no call that does not block. */
-#define UAIO_REQ_BLOCKS INT64_MIN
-
 /*
  * Try a stream request, on fd: execute as much of it as is possible without
  * blocking. The calling thread is its owner. is_known: it has just found that fd is the
  * request's file. Whether a socket has more to receive is left to it (sqe.asks_rest).
  * Return: its result; -EAGAIN if it has to wait for the rest (part of it may be
- * done); UAIO_REQ_BLOCKS.
+ * done); UAIO_OP_BLOCKS.
  */
 int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known);
 

@@ -21,7 +21,7 @@ struct uaio_sqe;
  * Execute a read if the page cache has its data. file is borrowed under I2 of
  * file.h.
  * Return: the whole result; -EAGAIN if part of the data is not cached;
- * -EOPNOTSUPP if the file refuses RWF_NOWAIT.
+ * UAIO_OP_BLOCKS if the file refuses RWF_NOWAIT.
  */
 int64_t uaio_read_cached(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);

@@ -315,7 +315,7 @@ static int64_t try(struct uaio_req *req)
 	struct uaio_outcome outcome;
 	int64_t res = uaio_read_cached(req->file, &req->sqe, &outcome);
 
-	if (res == -EAGAIN || res == -EOPNOTSUPP)
+	if (res == -EAGAIN || res == UAIO_OP_BLOCKS)
 		return -EAGAIN;
 	req->started = outcome.start;
 	return res;
