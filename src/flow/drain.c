@@ -28,7 +28,7 @@ void uaio_drain_hold_locked(struct uaio_req *first)
 	struct uaio_group *group = first->group;
 	uint32_t drained = group->drained;
 
-	for (struct uaio_req *req = first; req; req = req->next) {
+	for (struct uaio_req *req = first; req; req = req->after) {
 		req->sqe.links |= UAIO_DRAIN_HOLDS;
 		drained += UAIO_DRAIN_ONE;
 	}
@@ -41,7 +41,7 @@ void uaio_drain_hold_locked(struct uaio_req *first)
 static void release_locked(struct uaio_req *first, struct list *ret_startable)
 {
 	list_remove(&first->link);
-	for (struct uaio_req *req = first; req; req = req->next)
+	for (struct uaio_req *req = first; req; req = req->after)
 		uaio_drain_lets_go_locked(req);
 	uaio_link_release_locked(first, ret_startable);
 }

@@ -80,7 +80,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 
 	req->sqe = *sqe;
 	/* Neighbours, which are set by one store. */
-	req->is_blocking = false;
+	req->next = UAIO_NEXT_DONE;
 	req->is_oldest = false;
 	req->owns_waitq = false;
 	req->is_one_call = req->is_by_worker = req->was_paged = false;
@@ -520,19 +520,17 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 static inline __attribute__((always_inline)) bool
 route(struct uaio_req *req, struct uaio_handover *handover)
 {
-	bool is_poll = uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL;
-
-	if (req->device && uaio_page_park(req))
+	UAIO_CHECK(req->next > UAIO_NEXT_WAIT_ORDER);
+	if (uaio_next_parks(req->next))
+		return uaio_ready_park(req);
+	if (req->next == UAIO_NEXT_WAIT_PAGES && uaio_page_park(req))
 		return true;
-	if (!is_poll &&
-	    (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)) {
-		if (unlikely(uaio_kernel_line(req, handover)))
-			return true;
-		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
-		uaio_req_to_worker(req, handover);
+	req->next = UAIO_NEXT_WORKER;
+	if (unlikely(uaio_kernel_line(req, handover)))
 		return true;
-	}
-	return uaio_ready_park(req);
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
+	uaio_req_to_worker(req, handover);
+	return true;
 }
 
 /* Execute a request in this thread; a worker counts as blocked meanwhile. */
@@ -561,13 +559,13 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 	int64_t res;
 
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	if (uaio_req_account(req) == UAIO_BOUNDED &&
-	    uaio_wq_is_mine(&req->work))
-		res = execute_here(req, worker);
-	else if (req->is_blocking || uaio_req_account(req) == UAIO_BOUNDED)
-		res = -EAGAIN;
-	else
+	if (uaio_next_parks(req->next))
 		res = uaio_req_cancelled_res(req);
+	else if (uaio_req_account(req) == UAIO_BOUNDED &&
+		 uaio_wq_is_mine(&req->work))
+		res = execute_here(req, worker);
+	else
+		res = -EAGAIN;
 	finish(req, res, worker, ret_startable);
 }
 
@@ -579,25 +577,23 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 						 struct uaio_handover *handover,
 						 struct list *ret_startable)
 {
-	bool is_timer = uaio_optab[req->sqe.op].class == UAIO_CLASS_TIMER;
 	struct uaio_group *group = req->group;
-	enum uaio_start start;
+	enum uaio_next next;
 	bool went = true;
 	int64_t res;
 
 	uaio_ready_pin(&group->ready);
-	start = uaio_link_issue(req, &res);
-	if (start == UAIO_START_DONE) {
+	next = uaio_link_issue(req, &res);
+	if (next == UAIO_NEXT_DONE) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 		finish(req, res, handover->worker, ret_startable);
-	} else if (start != UAIO_START_WAITS) {
+	} else if (next != UAIO_NEXT_WAIT_ORDER) {
 		went = route(req, handover);
 	}
-	if (start == UAIO_START_PARKS)
+	if (uaio_next_parks(next))
 		uaio_ready_announce(group);
 	/* What ends it may have come after starts(), before it could be cancelled. */
-	if (start == UAIO_START_PARKS && is_timer &&
-	    uaio_queue_of(group)->sink->act)
+	if (next == UAIO_NEXT_WAIT_TIME && uaio_queue_of(group)->sink->act)
 		uaio_queue_of(group)->sink->act(uaio_queue_of(group));
 	uaio_ready_unpin(&group->ready);
 	uaio_link_started();

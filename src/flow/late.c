@@ -57,7 +57,8 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
 	sqe->len = 0;
 	sqe->buf = NULL;
 	req->order = UAIO_ORDER_NONE;
-	req->owns_waitq = req->is_oldest = req->is_blocking = false;
+	req->next = UAIO_NEXT_WAIT_TIME;
+	req->owns_waitq = req->is_oldest = false;
 	req->device = NULL;
 	req->watch = NULL;
 	req->done_bytes = res;

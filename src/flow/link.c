@@ -50,7 +50,7 @@ int uaio_link_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 
 	if (!req)
 		return -EAGAIN;
-	req->next = req->prev = NULL;
+	req->after = req->before = NULL;
 	req->sqe.links |= MEMBER;
 	/* Completed with others by a worker, it would start nothing. */
 	req->work.may_block = true;
@@ -60,8 +60,8 @@ int uaio_link_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 
 void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
 {
-	last->next = req;
-	req->prev = last;
+	last->after = req;
+	req->before = last;
 }
 
 /*
@@ -88,9 +88,9 @@ static void release_locked(struct uaio_req *req, uint8_t what,
 {
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
 	uaio_drain_lets_go_locked(req);
-	if (req->prev)
+	if (req->before)
 		req->since = uaio_former_at_start(req->since);
-	req->prev = NULL;
+	req->before = NULL;
 	leave_to_starter(req, what, ret_startable);
 }
 
@@ -107,9 +107,9 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 	bool is_quiet = by->sqe.is_quiet;
 
 	while (req) {
-		struct uaio_req *next = req->next;
+		struct uaio_req *next = req->after;
 
-		req->next = NULL;
+		req->after = NULL;
 		req->sqe.is_cut = true;
 		req->sqe.is_quiet = is_quiet;
 		release_locked(req, CANCEL, ret_startable);
@@ -124,12 +124,12 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 static void stop_timer_locked(struct uaio_req *timer,
 			      struct list *ret_startable)
 {
-	timer->next = NULL;
+	timer->after = NULL;
 	if (uaio_req_state(timer) == UAIO_REQ_HELD) {
 		release_locked(timer, CANCEL, ret_startable);
 		return;
 	}
-	timer->prev = NULL;
+	timer->before = NULL;
 	if (uaio_timer_cancel(timer, NULL, NULL) != UAIO_CANCEL_TAKEN)
 		return;
 	uaio_req_move(timer, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
@@ -139,11 +139,11 @@ static void stop_timer_locked(struct uaio_req *timer,
 /* Take a linked timer out of the chain. */
 static void splice_out_locked(struct uaio_req *timer)
 {
-	if (timer->prev)
-		timer->prev->next = timer->next;
-	if (timer->next)
-		timer->next->prev = timer->prev;
-	timer->prev = timer->next = NULL;
+	if (timer->before)
+		timer->before->after = timer->after;
+	if (timer->after)
+		timer->after->before = timer->before;
+	timer->before = timer->after = NULL;
 }
 
 bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
@@ -178,16 +178,16 @@ void uaio_link_leave_locked(struct uaio_req *req, bool breaks,
 {
 	struct uaio_req *next;
 
-	if (is_linked_timer(req) && req->prev) {
+	if (is_linked_timer(req) && req->before) {
 		splice_out_locked(req);
 		return;
 	}
-	next = req->next;
-	req->next = NULL;
+	next = req->after;
+	req->after = NULL;
 	if (next && is_linked_timer(next)) {
 		struct uaio_req *timer = next;
 
-		next = timer->next;
+		next = timer->after;
 		stop_timer_locked(timer, ret_startable);
 	}
 	if (!next)
@@ -228,7 +228,7 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 
 	list_init(&startable);
 	lock(group);
-	for (struct uaio_req *req = first->next; req; req = req->next)
+	for (struct uaio_req *req = first->after; req; req = req->after)
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
 	if (is_broken) {
 		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
@@ -274,7 +274,7 @@ void uaio_link_goes(struct uaio_req *req)
 	req->sqe.links &= (uint8_t)~HERE;
 	/* A canceller may take the next, which is gone then. */
 	lock(group);
-	timer = req->next;
+	timer = req->after;
 	has_timer = timer && is_linked_timer(timer);
 	unlock(group);
 	if (likely(!has_timer))
@@ -282,7 +282,7 @@ void uaio_link_goes(struct uaio_req *req)
 	is_expected = uaio_ready_expect(group) == 0;
 	lock(group);
 	/* If it cannot begin it stays HELD, and ends with the request. */
-	if (is_expected && req->next == timer &&
+	if (is_expected && req->after == timer &&
 	    uaio_req_state(timer) == UAIO_REQ_HELD) {
 		timer->until_ns = uaio_timer_due(&timer->sqe, uaio_now_ns());
 		uaio_req_move(timer, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
@@ -296,7 +296,7 @@ void uaio_link_goes(struct uaio_req *req)
 	uaio_ready_announce(group);
 }
 
-enum uaio_start uaio_link_issue(struct uaio_req *req, int64_t *ret_res)
+enum uaio_next uaio_link_issue(struct uaio_req *req, int64_t *ret_res)
 {
 	bool is_cancelled = req->sqe.links & CANCEL;
 
@@ -304,7 +304,7 @@ enum uaio_start uaio_link_issue(struct uaio_req *req, int64_t *ret_res)
 	if (!is_cancelled)
 		return issue(req, ret_res);
 	*ret_res = uaio_req_cancelled_res(req);
-	return UAIO_START_DONE;
+	return UAIO_NEXT_DONE;
 }
 
 /*
@@ -323,11 +323,11 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	uaio_drain_lets_go_locked(req);
 	if (!is_linked_timer(req)) {
 		/* All that follows is cancelled as well, when this completes. */
-		if (req->prev)
-			req->prev->next = NULL;
+		if (req->before)
+			req->before->after = NULL;
 		else
 			list_remove(&req->link);
-		req->prev = NULL;
+		req->before = NULL;
 		req->sqe.links &= (uint8_t)~UAIO_LINK_HARD;
 	}
 	return UAIO_CANCEL_TAKEN;
@@ -364,7 +364,7 @@ void uaio_link_expire(struct uaio_req *timer)
 
 	list_init(&startable);
 	lock(group);
-	req = timer->prev;
+	req = timer->before;
 	if (req && uaio_req_state(req) == UAIO_REQ_PREPPED &&
 	    look_again_locked(timer)) {
 		unlock(group);

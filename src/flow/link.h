@@ -18,16 +18,16 @@
  *       find it. In a child of fork() there is none.
  *       A request that starts while another thread closes its descriptor may find
  *       the file that gets the number next.
- *   I2  next and prev join a request with the one after it in its chain. They,
+ *   I2  after and before join a request with the one after it in its chain. They,
  *       and the state HELD, change under the group's lock. A request that has
- *       started has no prev, unless it is a linked timer; that has one until
+ *       started has no before, unless it is a linked timer; that has one until
  *       either is complete.
  *   I3  A request leaves its chain when it leaves its group. From then on the one
  *       after it belongs to the thread that completes the request; it is PREPPED,
  *       and on the list of those that this thread starts after the event, or, if it is
  *       the submitting thread, when the submission ends (chain.h).
  *   I4  A linked timer that is due is its thread's, which finds the request by
- *       prev under the group's lock, or finds that it has left.
+ *       before under the group's lock, or finds that it has left.
  *
  * Submission builds the chains (chain.h), and issues the requests.
  *
@@ -42,26 +42,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "op/op.h"
+
 struct list;
 struct uaio_handover;
 struct uaio_queue;
 struct uaio_req;
 struct uaio_sqe;
 
-/* What became of a request that was held, when it was to start. */
-enum uaio_start {
-	UAIO_START_DONE,  /* it is complete, with a result */
-	UAIO_START_GOES,  /* it goes where requests of its kind wait */
-	UAIO_START_PARKS, /* the same, to wait until its file is ready */
-	UAIO_START_WAITS, /* it waits already, in the order of its inode */
-};
-
 /*
- * Issue a PREPPED request that was held (chain.c). If it PARKS, it is expected
+ * Issue a PREPPED request that was held (chain.c). If it parks, it is expected
  * (ready.h). Return: what became of it; ret_res: its result, if it is DONE.
  */
-typedef enum uaio_start uaio_issue_held_fn(struct uaio_req *req,
-					   int64_t *ret_res);
+typedef enum uaio_next uaio_issue_held_fn(struct uaio_req *req,
+					  int64_t *ret_res);
 
 /* Register the state HELD. Called each time the engine starts. */
 void uaio_link_init(uaio_issue_held_fn *issue);
@@ -112,7 +106,7 @@ void uaio_link_goes(struct uaio_req *req);
 /* Return: whether req was held: it is to be issued, or to be cancelled. */
 bool uaio_link_was_held(const struct uaio_req *req);
 /* Issue it, or find that it is to be cancelled. */
-enum uaio_start uaio_link_issue(struct uaio_req *req, int64_t *ret_res);
+enum uaio_next uaio_link_issue(struct uaio_req *req, int64_t *ret_res);
 /* It is where it waits, or complete, and has let others start. */
 void uaio_link_started(void);
 

@@ -42,18 +42,6 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	return res;
 }
 
-/* Expect to park a request, which may not have been parked yet. Return: 0 or -EAGAIN. */
-static int expect(struct uaio_req *req)
-{
-	if (uaio_ready_expect(req->group) < 0)
-		return -EAGAIN;
-	req->watch = uaio_watch_get(req->group, req->file);
-	if (req->watch)
-		return 0;
-	uaio_ready_unexpect(req->group);
-	return -EAGAIN;
-}
-
 /*
  * Park a request that was expected, unless a canceller has met it on its worker
  * (cancel.c, I4). From here on cancellers find it parked.
@@ -84,9 +72,10 @@ static void park_again(struct uaio_req *req)
 	struct uaio_group *group = req->group;
 	bool parks;
 
-	req->owns_waitq = req->is_blocking = false;
+	req->next = UAIO_NEXT_WAIT_FILE;
+	req->owns_waitq = false;
 	req->edges = 0;
-	if (expect(req) < 0) {
+	if (uaio_ready_expect_req(req) < 0) {
 		uaio_req_complete(req, -EAGAIN);
 		return;
 	}

@@ -13,14 +13,13 @@
 #include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
-#include "wait/order.h"
 #include "ready/ready.h"
 #include "flow/drain.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
 #include "flow/link.h"
-#include "issue/extent.h"
 #include "issue/fault.h"
+#include "issue/place.h"
 #include "issue/policy.h"
 #include "issue/submit.h"
 
@@ -109,60 +108,27 @@ static void unuse_stream(struct uaio_req *req)
 		uaio_file_unuse(req->file);
 }
 
-/* Expect to park. Return: 0, or -EAGAIN. */
-static int expect(struct uaio_req *req)
-{
-	int ret = uaio_ready_expect(req->group);
-
-	if (ret < 0 || !req->file)
-		return ret;
-	req->watch = uaio_watch_get(req->group, req->file);
-	if (req->watch)
-		return 0;
-	uaio_ready_unexpect(req->group);
-	return -EAGAIN;
-}
-
-/* Send req to where it waits. Return: which way it goes. */
-static enum uaio_start send_on(struct uaio_req *req, enum uaio_issue issue)
-{
-	if (issue == UAIO_ISSUE_RETRY_READY)
-		return UAIO_START_PARKS;
-	if (uaio_req_inode(req)) {
-		req->order = (uint8_t)uaio_order_of(req->file, &req->sqe, 0,
-						    &req->range);
-		return !uaio_has_order(req) || uaio_order_enter(req)
-			       ? UAIO_START_GOES
-			       : UAIO_START_WAITS;
-	}
-	if (req->file)
-		(void)uaio_file_make_private(req->file);
-	req->is_blocking = true;
-	return UAIO_START_GOES;
-}
-
 /*
  * Only the thread that submits executes requests of regular files: others have
  * more to do, and the calls may take long.
  */
-static enum uaio_issue issue_one(struct uaio_req *req, int *ret_error,
-				 struct uaio_outcome *ret)
+static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
+				struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	bool is_poll = op->class == UAIO_CLASS_POLL;
-	enum uaio_issue issue;
+	enum uaio_next next;
 
 	/* Another identity's threads make its calls. */
 	if (unlikely(!uaio_req_is_mine(req)))
-		return req->file && !uaio_req_inode(req)
-			       ? UAIO_ISSUE_RETRY_READY
-			       : UAIO_ISSUE_RETRY_WORKER;
+		return req->file && !uaio_req_inode(req) ? UAIO_NEXT_WAIT_FILE
+							 : UAIO_NEXT_WORKER;
 	if (!uaio_req_inode(req) || is_poll)
 		return uaio_issue(req->file, &req->sqe, ret_error, ret);
 	if (!uaio_link_is_here(req) && !uaio_has_odd_flags(op, &req->sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
-	issue = uaio_issue(req->file, &req->sqe, ret_error, ret);
-	return issue == UAIO_ISSUE_DONE ? issue : UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
+	next = uaio_issue(req->file, &req->sqe, ret_error, ret);
+	return next == UAIO_NEXT_DONE ? next : UAIO_NEXT_WORKER;
 }
 
 /* Return: 0 or -errno. */
@@ -192,11 +158,11 @@ static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 	return plan.error;
 }
 
-static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
+static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	struct uaio_outcome outcome = { .res = 0 };
-	enum uaio_issue issue = UAIO_ISSUE_DONE;
+	enum uaio_next next = UAIO_NEXT_DONE;
 	int ret = 0;
 
 	if (!op->has_no_file)
@@ -213,27 +179,27 @@ static enum uaio_start start(struct uaio_req *req, int64_t *ret_res)
 	if (ret == 0 && unlikely(uaio_config.has_faults))
 		ret = have_fault(req);
 	if (ret == 0)
-		issue = issue_one(req, &ret, &outcome);
+		next = issue_one(req, &ret, &outcome);
 	unuse_stream(req);
-	if (ret == 0 && issue == UAIO_ISSUE_RETRY_READY) {
-		ret = expect(req);
+	if (ret == 0 && uaio_next_parks(next)) {
+		ret = uaio_ready_expect_req(req);
 		/* Part of it may be done. */
 		if (ret < 0 && outcome.res)
 			ret = (int)outcome.res;
 	}
-	if (ret == 0 && issue == UAIO_ISSUE_RETRY_WORKER && op->has_ends)
+	if (ret == 0 && next == UAIO_NEXT_WORKER && op->has_ends)
 		ret = fix_ends(req);
-	if (ret != 0 || issue == UAIO_ISSUE_DONE) {
+	if (ret != 0 || next == UAIO_NEXT_DONE) {
 		*ret_res = ret ? ret : outcome.res;
-		return UAIO_START_DONE;
+		return UAIO_NEXT_DONE;
 	}
 	if (outcome.res)
 		uaio_req_advance(req, (uint64_t)outcome.res);
 	req->edges = outcome.edges;
-	if (issue == UAIO_ISSUE_RETRY_READY)
+	if (uaio_next_parks(next))
 		req->until_ns = outcome.until_ns;
 	uaio_link_goes(req);
-	return send_on(req, issue);
+	return uaio_place(req, next, 0);
 }
 
 void uaio_chain_init(void)

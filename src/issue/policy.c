@@ -50,22 +50,22 @@ enum {
 };
 
 /* Execute it here, however long it takes: it does not wait for a device. */
-static enum uaio_issue try_here(struct uaio_file *file,
-				const struct uaio_sqe *sqe,
-				struct uaio_outcome *ret)
+static enum uaio_next try_here(struct uaio_file *file,
+			       const struct uaio_sqe *sqe,
+			       struct uaio_outcome *ret)
 {
 	ret->res = uaio_call(file, sqe, 0, ret);
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
-static enum uaio_issue to_worker(struct uaio_file *file,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
+static enum uaio_next to_worker(struct uaio_file *file,
+				const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
 {
 	(void)file;
 	(void)sqe;
 	(void)ret;
-	return UAIO_ISSUE_RETRY_WORKER;
+	return UAIO_NEXT_WORKER;
 }
 
 /* Return: whether a request must be queued rather than be inline (order.h, I2). */
@@ -104,50 +104,50 @@ static inline bool is_elsewhere(const struct uaio_file *file,
 	       unlikely(uaio_is_misplaced(file, sqe));
 }
 
-static enum uaio_issue try_memory_read(struct uaio_file *file,
-				       const struct uaio_sqe *sqe,
-				       struct uaio_outcome *ret)
+static enum uaio_next try_memory_read(struct uaio_file *file,
+				      const struct uaio_sqe *sqe,
+				      struct uaio_outcome *ret)
 {
 	if (is_elsewhere(file, sqe))
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(is_busy(load_relaxed(&file->inode))) &&
 	    !may_pass(load_relaxed(&file->inode), sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	return try_here(file, sqe, ret);
 }
 
-static enum uaio_issue try_memory_write(struct uaio_file *file,
-					const struct uaio_sqe *sqe,
-					struct uaio_outcome *ret)
+static enum uaio_next try_memory_write(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	if (is_elsewhere(file, sqe))
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(!begin_inline(file, inode, sqe)))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	ret->res = uaio_call(file, sqe, 0, ret);
 	uaio_inode_end_inline(inode);
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
 /* The data are not cached: start reading the pages, or leave it to a worker. */
-static enum uaio_issue start_pages(const struct uaio_file *file,
-				   const struct uaio_sqe *sqe)
+static enum uaio_next start_pages(const struct uaio_file *file,
+				  const struct uaio_sqe *sqe)
 {
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 	uint64_t bytes = uaio_sqe_bytes(sqe);
 
 	if (!inode || unlikely(uaio_kernel_takes(file, sqe)) || sqe->ioprio ||
 	    bytes > PAGED_BYTES_MAX || !uaio_page_start(inode, sqe, bytes))
-		return UAIO_ISSUE_RETRY_WORKER;
-	return UAIO_ISSUE_RETRY_PAGE;
+		return UAIO_NEXT_WORKER;
+	return UAIO_NEXT_WAIT_PAGES;
 }
 
 /* The file refuses RWF_NOWAIT, so the page cache cannot be asked (trust.h). */
-static enum uaio_issue try_trusted_read(struct uaio_file *file,
-					const struct uaio_sqe *sqe,
-					struct uaio_outcome *ret)
+static enum uaio_next try_trusted_read(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 	struct uaio_trust *trust = inode ? uaio_trust_find(file, inode) : NULL;
@@ -156,16 +156,16 @@ static enum uaio_issue try_trusted_read(struct uaio_file *file,
 
 	/* A driver with the older read function may wait for ever. */
 	if (!trust || sqe->ioprio || uaio_file_has(file, UAIO_FILE_F_OLD_READ))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	uaio_trust_begin(trust, &trial);
 	took = uaio_call_timed(file, sqe, ret);
 	uaio_trust_end(trust, inode, &trial, sqe, took);
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
-static enum uaio_issue ask_page_cache(struct uaio_file *file,
-				      const struct uaio_sqe *sqe,
-				      struct uaio_outcome *ret)
+static enum uaio_next ask_page_cache(struct uaio_file *file,
+				     const struct uaio_sqe *sqe,
+				     struct uaio_outcome *ret)
 {
 	int64_t res;
 
@@ -187,16 +187,16 @@ static enum uaio_issue ask_page_cache(struct uaio_file *file,
 		store_relaxed(&file->hit_streak,
 			      load_relaxed(&file->hit_streak) + 1);
 	ret->res = res;
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
 /*
  * Buffered reads: first the page cache is asked; after a streak of hits it is not,
  * as long as the reads are fast.
  */
-static enum uaio_issue try_cached_read(struct uaio_file *file,
-				       const struct uaio_sqe *sqe,
-				       struct uaio_outcome *ret)
+static enum uaio_next try_cached_read(struct uaio_file *file,
+				      const struct uaio_sqe *sqe,
+				      struct uaio_outcome *ret)
 {
 	/* The entry may become another file's (file.h I2): load it once. */
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
@@ -204,7 +204,7 @@ static enum uaio_issue try_cached_read(struct uaio_file *file,
 	if (unlikely(sqe->off == UAIO_OFF_POSITION || is_busy(inode) ||
 		     uaio_is_held_up(file, inode, sqe)) &&
 	    !may_pass(inode, sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
 	    uaio_config.never_block)
 		return ask_page_cache(file, sqe, ret);
@@ -212,7 +212,7 @@ static enum uaio_issue try_cached_read(struct uaio_file *file,
 	if (unlikely(uaio_call_timed(file, sqe, ret) >
 		     SLOW_READ_US * uaio_cycles_per_us()))
 		store_relaxed(&file->hit_streak, 0);
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
 /* A synchronous write, in any form, waits for the disk every time. */
@@ -229,9 +229,9 @@ static uint64_t slow_write_us(const struct uaio_sqe *sqe)
 }
 
 /* Buffered writes: executed here while they are fast. */
-static enum uaio_issue try_cached_write(struct uaio_file *file,
-					const struct uaio_sqe *sqe,
-					struct uaio_outcome *ret)
+static enum uaio_next try_cached_write(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 	uint64_t took, rate, sleeps = 0;
@@ -242,7 +242,7 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	if (unlikely(!inode || is_sync_write(file, sqe) ||
 		     uaio_inode_is_slow(inode) ||
 		     !begin_inline(file, inode, sqe)))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 
 	is_suspect = load_relaxed(&inode->nr_slow);
 	if (unlikely(is_suspect))
@@ -254,17 +254,17 @@ static enum uaio_issue try_cached_write(struct uaio_file *file,
 	    took > slow_write_us(sqe) * rate)
 		uaio_inode_judge_slow(
 			inode, is_suspect && uaio_thread_nr_sleeps() != sleeps);
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
-enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
-					 const struct uaio_sqe *sqe,
-					 struct uaio_outcome *ret)
+enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret)
 {
 	if (likely(!uaio_may_bounce(file, sqe, ret->res)))
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	ret->res = 0; /* bytes done */
-	return UAIO_ISSUE_RETRY_WORKER;
+	return UAIO_NEXT_WORKER;
 }
 
 /*
@@ -272,9 +272,9 @@ enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
  * extend the file are executed here, because the kernel completes them before
  * io_submit returns, and clients count on that.
  */
-static enum uaio_issue try_direct_write(struct uaio_file *file,
-					const struct uaio_sqe *sqe,
-					struct uaio_outcome *ret)
+static enum uaio_next try_direct_write(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 	struct uaio_range range;
@@ -282,7 +282,7 @@ static enum uaio_issue try_direct_write(struct uaio_file *file,
 	if (sqe->off == UAIO_OFF_POSITION ||
 	    !uaio_is_extending(file, sqe, &ret->file_end, &range) ||
 	    !begin_inline(file, inode, sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	ret->res = uaio_call(file, sqe, 0, ret);
 	uaio_inode_end_inline(inode);
 	return uaio_done_unless_bounced(file, sqe, ret);
@@ -468,30 +468,30 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 }
 
 /* One that must not wait (MSG_DONTWAIT), whatever the socket is. */
-static enum uaio_issue try_now(struct uaio_file *file,
-			       const struct uaio_sqe *sqe,
-			       struct uaio_outcome *ret)
+static enum uaio_next try_now(struct uaio_file *file,
+			      const struct uaio_sqe *sqe,
+			      struct uaio_outcome *ret)
 {
 	/* A worker tells of each of many. */
 	if (sqe->is_multishot)
 		return uaio_sock_fails_at_once(sqe, sqe->fd)
 			       ? try_here(file, sqe, ret)
-			       : UAIO_ISSUE_RETRY_WORKER;
+			       : UAIO_NEXT_WORKER;
 	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
 	if (ret->res != UAIO_OP_BLOCKS)
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	if (uaio_sock_fails_at_once(sqe, sqe->fd))
 		return try_here(file, sqe, ret);
 	/* An accept, whose call could wait: not in the client's thread. */
 	ret->res = 0;
-	return UAIO_ISSUE_RETRY_WORKER;
+	return UAIO_NEXT_WORKER;
 }
 
 /*
  * Operations of sockets: as other streams (try_stream()), but that they wait whatever the
  * socket is, and however long its own timeouts are, as io_uring's do.
  */
-static __attribute__((noinline)) enum uaio_issue
+static __attribute__((noinline)) enum uaio_next
 try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 	   const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
@@ -503,43 +503,43 @@ try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
 	if (sqe->is_multishot)
 		return uaio_sock_fails_at_once(sqe, sqe->fd)
 			       ? try_here(file, sqe, ret)
-			       : UAIO_ISSUE_RETRY_READY;
+			       : UAIO_NEXT_WAIT_FILE;
 	was_tried = try_at_once(file, waitq, sqe, ret);
 	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	if (ret->res == UAIO_OP_BLOCKS && uaio_sock_fails_at_once(sqe, sqe->fd))
 		return try_here(file, sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */
-	return UAIO_ISSUE_RETRY_READY;
+	return UAIO_NEXT_WAIT_FILE;
 }
 
 /* The same of one that polls first (sock.h). */
-static __attribute__((noinline)) enum uaio_issue
+static __attribute__((noinline)) enum uaio_next
 try_polled(struct uaio_file *file, struct uaio_waitq *waitq,
 	   const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
 	uint32_t edges = uaio_file_edges(file);
-	enum uaio_issue issue;
+	enum uaio_next next;
 
 	/* The first try is the first of many: run.c's. */
 	if (sqe->is_multishot)
-		return UAIO_ISSUE_RETRY_READY;
+		return UAIO_NEXT_WAIT_FILE;
 	if (!uaio_sock_waits_to_send(sqe, sqe->fd)) {
-		issue = try_socket(file, waitq, sqe, ret);
-		if (issue != UAIO_ISSUE_DONE ||
+		next = try_socket(file, waitq, sqe, ret);
+		if (next != UAIO_NEXT_DONE ||
 		    !uaio_sock_waits_to_fail(sqe, sqe->fd, ret->res))
-			return issue;
+			return next;
 	}
 	/* poll() has said that the socket is not ready. */
 	*ret = (struct uaio_outcome){ .edges = edges };
-	return UAIO_ISSUE_RETRY_READY;
+	return UAIO_NEXT_WAIT_FILE;
 }
 
 /* Streams: execute what is possible now, and the rest when the file is ready. */
-static enum uaio_issue try_stream(struct uaio_file *file,
-				  const struct uaio_sqe *sqe,
-				  struct uaio_outcome *ret)
+static enum uaio_next try_stream(struct uaio_file *file,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
 {
 	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 	struct uaio_waitq *waitq =
@@ -557,25 +557,25 @@ static enum uaio_issue try_stream(struct uaio_file *file,
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(is_at_bad_offset(file, sqe))) {
 		refuse(ret, -ESPIPE);
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	}
 	/* The first try is the first of many: run.c's. */
 	if (unlikely(sqe->is_multishot))
-		return UAIO_ISSUE_RETRY_READY;
+		return UAIO_NEXT_WAIT_FILE;
 	was_tried = try_at_once(file, waitq, sqe, ret);
 	if (was_tried && uaio_rw_waits_to_fail(sqe, file, sqe->fd, ret->res)) {
 		ret->res = 0; /* bytes done */
-		return UAIO_ISSUE_RETRY_READY;
+		return UAIO_NEXT_WAIT_FILE;
 	}
 	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	/* One that is patient need not ask the file: a call for each message. */
 	if (!can_be_patient(file, sqe) && unlikely(may_not_wait(file, sqe->fd)))
-		return was_tried ? UAIO_ISSUE_DONE : try_here(file, sqe, ret);
+		return was_tried ? UAIO_NEXT_DONE : try_here(file, sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */
 	ret->until_ns = time_limit(file, sqe);
-	return UAIO_ISSUE_RETRY_READY;
+	return UAIO_NEXT_WAIT_FILE;
 }
 
 /*
@@ -601,17 +601,17 @@ static bool chooses_late(const struct uaio_sqe *sqe)
 	       !(sqe->call_flags & MSG_DONTWAIT);
 }
 
-enum uaio_issue uaio_send_untried(struct uaio_file *file,
-				  const struct uaio_sqe *sqe,
-				  struct uaio_outcome *ret)
+enum uaio_next uaio_send_untried(struct uaio_file *file,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
 {
 	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE)
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	/* One with many shots waits first. */
 	if (uaio_optab[sqe->op].is_of_socket && sqe->is_multishot)
-		return UAIO_ISSUE_RETRY_READY;
+		return UAIO_NEXT_WAIT_FILE;
 	if (chooses_late(sqe))
-		return UAIO_ISSUE_RETRY_READY;
+		return UAIO_NEXT_WAIT_FILE;
 	/*
 	 * Whether it fails, only a try tells: its socket may never be ready. An epoll is
 	 * not read, and nothing could interrupt a worker that waits for its events.
@@ -619,60 +619,60 @@ enum uaio_issue uaio_send_untried(struct uaio_file *file,
 	if (uaio_optab[sqe->op].is_of_socket || sqe->op == UAIO_OP_EPOLL_WAIT)
 		return try_stream(file, sqe, ret);
 	if (sqe->off > 0 && uaio_is_misplaced(file, sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	if (unlikely(is_at_bad_offset(file, sqe)) && !sqe->polls_first) {
 		refuse(ret, -ESPIPE);
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	}
 	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
 	    uaio_config.force_worker || !can_wait_first(file, sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	/* That it has no memory shows at once. */
 	if (sqe->op == UAIO_OP_READ_SELECT && !sqe->is_multishot)
 		return try_stream(file, sqe, ret);
 	ret->until_ns = time_limit(file, sqe);
-	return UAIO_ISSUE_RETRY_READY;
+	return UAIO_NEXT_WAIT_FILE;
 }
 
-static enum uaio_issue try_poll(struct uaio_file *file,
-				const struct uaio_sqe *sqe,
-				struct uaio_outcome *ret)
+static enum uaio_next try_poll(struct uaio_file *file,
+			       const struct uaio_sqe *sqe,
+			       struct uaio_outcome *ret)
 {
 	/* The epoll says what is ready now: ready.h I10. */
 	if (unlikely(sqe->is_multishot))
-		return UAIO_ISSUE_RETRY_READY;
+		return UAIO_NEXT_WAIT_FILE;
 	ret->edges = uaio_file_edges(file);
 	ret->res = uaio_call(file, sqe, 0, ret);
 	if (ret->res != -EAGAIN)
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	ret->res = 0;
-	return UAIO_ISSUE_RETRY_READY;
+	return UAIO_NEXT_WAIT_FILE;
 }
 
 /* Quick questions and advice are answered here. */
-static enum uaio_issue try_about(struct uaio_file *file,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
+static enum uaio_next try_about(struct uaio_file *file,
+				const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	if ((!is_busy(inode) || may_pass(inode, sqe)) &&
 	    (ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret)) !=
 		    UAIO_OP_BLOCKS)
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	ret->res = 0;
-	return UAIO_ISSUE_RETRY_WORKER;
+	return UAIO_NEXT_WORKER;
 }
 
 /* Attributes of files in memory are in memory. */
-static enum uaio_issue try_memory_about(struct uaio_file *file,
-					const struct uaio_sqe *sqe,
-					struct uaio_outcome *ret)
+static enum uaio_next try_memory_about(struct uaio_file *file,
+				       const struct uaio_sqe *sqe,
+				       struct uaio_outcome *ret)
 {
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	if (is_busy(inode) && !may_pass(inode, sqe))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	return try_here(file, sqe, ret);
 }
 

@@ -26,9 +26,9 @@
  * Issue sqe on file. The caller need not have a reference to the file: it may
  * borrow it under I2 of file.h.
  */
-typedef enum uaio_issue uaio_try_fn(struct uaio_file *file,
-				    const struct uaio_sqe *sqe,
-				    struct uaio_outcome *ret);
+typedef enum uaio_next uaio_try_fn(struct uaio_file *file,
+				   const struct uaio_sqe *sqe,
+				   struct uaio_outcome *ret);
 
 enum { UAIO_POLICY_COLUMNS = 8 }; /* a row is found by a shift */
 static_assert((int)UAIO_NR_CLASSES <= (int)UAIO_POLICY_COLUMNS,
@@ -68,9 +68,9 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
  * the kernel refused it as misaligned, a worker executes it through a copy
  * (bounce.h).
  */
-enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
-					 const struct uaio_sqe *sqe,
-					 struct uaio_outcome *ret);
+enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
+					const struct uaio_sqe *sqe,
+					struct uaio_outcome *ret);
 
 /*
  * Return: what becomes of a request that is not to be tried here: if its file is a
@@ -79,9 +79,9 @@ enum uaio_issue uaio_done_unless_bounced(const struct uaio_file *file,
  * of a socket or an epoll is tried here nevertheless, but for one with many shots, and a
  * send whose door chooses its memory.
  */
-enum uaio_issue uaio_send_untried(struct uaio_file *file,
-				  const struct uaio_sqe *sqe,
-				  struct uaio_outcome *ret);
+enum uaio_next uaio_send_untried(struct uaio_file *file,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret);
 
 /*
  * Return: whether the descriptor is surely another file than the entry by now, because
@@ -95,7 +95,7 @@ bool uaio_is_misplaced(const struct uaio_file *file,
  * Forget the entry of the descriptor, look the descriptor up again, and issue the
  * request on the file that it is now.
  */
-enum uaio_issue uaio_try_reopened(const struct uaio_sqe *sqe,
-				  struct uaio_outcome *ret);
+enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret);
 
 #endif /* UAIO_ISSUE_POLICY_H */

@@ -25,8 +25,6 @@
 #include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
-#include "wait/order.h"
-#include "wait/page.h"
 #include "ready/attend.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
@@ -35,6 +33,7 @@
 #include "flow/post.h"
 #include "issue/extent.h"
 #include "issue/fault.h"
+#include "issue/place.h"
 #include "issue/policy.h"
 
 enum {
@@ -137,13 +136,12 @@ static void count_inline(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
-			      enum uaio_issue issue,
+			      enum uaio_next next,
 			      const struct uaio_outcome *outcome)
 {
-	enum uaio_way way =
-		issue == UAIO_ISSUE_RETRY_READY && !uaio_req_inode(req)
-			? UAIO_WAY_PARKED
-			: UAIO_WAY_QUEUED;
+	enum uaio_way way = uaio_next_parks(next) && !uaio_req_inode(req)
+				    ? UAIO_WAY_PARKED
+				    : UAIO_WAY_QUEUED;
 
 	if (likely(!batch->stats))
 		return;
@@ -227,12 +225,12 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
  */
 static __attribute__((noinline)) int
 hand_over(struct uaio_batch *batch, struct uaio_file *file,
-	  const struct uaio_sqe *sqe, enum uaio_issue issue,
+	  const struct uaio_sqe *sqe, enum uaio_next next,
 	  const struct uaio_outcome *outcome,
 	  const struct uaio_fault_plan *plan)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	bool parks = issue == UAIO_ISSUE_RETRY_READY;
+	bool parks = uaio_next_parks(next);
 	int64_t done_bytes = outcome->res;
 	struct uaio_queue *queue = batch->queue;
 	struct uaio_req *req;
@@ -255,7 +253,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		complete(batch, file, sqe, outcome);
 		return 0;
 	}
-	count_handed_over(batch, req, issue, outcome);
+	count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
 	if (unlikely(op->has_ends) &&
@@ -267,33 +265,15 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	}
 	if (done_bytes)
 		uaio_req_advance(req, (uint64_t)done_bytes);
-	/* Polls have no place in the order. */
-	if (uaio_req_inode(req) && op->class != UAIO_CLASS_POLL) {
-		/* It was a stream when it was tried, and is not any more. */
-		if (parks)
-			uaio_ready_unexpect(&queue->group);
-		/* The number may be another file's by now. */
-		req->order = (uint8_t)uaio_order_of(
-			req->file, &req->sqe,
-			!parks && req->file == file ? outcome->file_end : 0,
-			&req->range);
-		/* The events of inline writes come before that of a sync. */
-		if (req->order == UAIO_ORDER_SYNC)
-			uaio_batch_post(batch);
-		if (uaio_has_order(req) && !uaio_order_enter(req))
-			return 0;
-		if (issue == UAIO_ISSUE_RETRY_PAGE)
-			uaio_page_expect(req);
-	} else if (!parks) {
-		/*
-		 * A blocking call on a stream may last for ever, and closing
-		 * the descriptor must not wait for it.
-		 */
-		if (req->file)
-			(void)uaio_file_make_private(req->file);
-		req->is_blocking = true;
-	}
-	if (parks) {
+	/* The events of inline writes come before that of a sync. */
+	if (op->class == UAIO_CLASS_SYNC)
+		uaio_batch_post(batch);
+	/* The number may be another file's by now. */
+	next = uaio_place(req, next,
+			  !parks && req->file == file ? outcome->file_end : 0);
+	if (next == UAIO_NEXT_WAIT_ORDER)
+		return 0;
+	if (uaio_next_parks(next)) {
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
 		if (!batch->has_parked)
@@ -324,7 +304,7 @@ static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
  * Issue a request with flags that have to be honoured inside io_submit: if the
  * kernel refuses the flags, the submission is refused.
  */
-static __attribute__((noinline)) enum uaio_issue
+static __attribute__((noinline)) enum uaio_next
 try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	  struct uaio_outcome *ret)
 {
@@ -346,24 +326,24 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	}
 	/* It must not overtake requests that are queued. */
 	if (!(sqe->rw_flags & RWF_NOWAIT))
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	ret->res = -EAGAIN;
 	ret->start = ret->end = uaio_stats_now();
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
 /* A timer waits, unless it is due and ends but once. */
-static __attribute__((noinline)) enum uaio_issue
+static __attribute__((noinline)) enum uaio_next
 set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
 	int64_t now = uaio_now_ns();
 
 	ret->until_ns = uaio_timer_due(sqe, now);
 	if (ret->until_ns > now || sqe->is_multishot)
-		return UAIO_ISSUE_RETRY_READY;
+		return UAIO_NEXT_WAIT_TIME;
 	ret->res = -ETIME;
 	ret->start = ret->end = uaio_stats_now();
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
 /*
@@ -371,7 +351,7 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
  * policy is not asked. A poll is parked even then, and so is what waits for a
  * stream.
  */
-static __attribute__((noinline)) enum uaio_issue
+static __attribute__((noinline)) enum uaio_next
 send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
 	  struct uaio_outcome *ret)
 {
@@ -380,29 +360,28 @@ send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
 	if (op->class == UAIO_CLASS_TIMER)
 		return set_timer(sqe, ret);
 	if (op->class == UAIO_CLASS_POLL)
-		return UAIO_ISSUE_RETRY_READY;
-	return file ? uaio_send_untried(file, sqe, ret)
-		    : UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WAIT_FILE;
+	return file ? uaio_send_untried(file, sqe, ret) : UAIO_NEXT_WORKER;
 }
 
 /* Make a call that may block, if it need not now. */
-static __attribute__((noinline)) enum uaio_issue
+static __attribute__((noinline)) enum uaio_next
 try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	 struct uaio_outcome *ret)
 {
 	if (op->is_closing || uaio_config.force_worker)
-		return UAIO_ISSUE_RETRY_WORKER;
+		return UAIO_NEXT_WORKER;
 	ret->start = uaio_stats_now();
 	ret->res = op->run(sqe, -1, false, RWF_NOWAIT);
 	ret->end = uaio_stats_now();
 	if (ret->res != UAIO_OP_BLOCKS)
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	*ret = (struct uaio_outcome){ .res = 0 };
-	return UAIO_ISSUE_RETRY_WORKER;
+	return UAIO_NEXT_WORKER;
 }
 
 /* The operation has no file, so there is no policy to ask. */
-static inline __attribute__((always_inline)) enum uaio_issue
+static inline __attribute__((always_inline)) enum uaio_next
 make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	  struct uaio_outcome *ret)
 {
@@ -412,7 +391,7 @@ make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	ret->start = uaio_stats_now();
 	ret->res = op->run(sqe, -1, false, 0);
 	ret->end = uaio_stats_now();
-	return UAIO_ISSUE_DONE;
+	return UAIO_NEXT_DONE;
 }
 
 bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
@@ -420,14 +399,14 @@ bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
 	return !sqe->is_fixed && uaio_is_replaced(file, sqe->fd);
 }
 
-enum uaio_issue uaio_try_reopened(const struct uaio_sqe *sqe,
-				  struct uaio_outcome *ret)
+enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
 {
 	struct uaio_file *file;
 
 	uaio_file_closed(sqe->fd);
 	if (uaio_file_open(sqe->fd, &file) < 0)
-		return UAIO_ISSUE_DONE;
+		return UAIO_NEXT_DONE;
 	*ret = (struct uaio_outcome){ .res = 0 };
 	return uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
 		file, sqe, ret);
@@ -437,38 +416,38 @@ enum uaio_issue uaio_try_reopened(const struct uaio_sqe *sqe,
  * Issue sqe.
  * Return: what became of it, unless *ret_error is not 0: then it is refused.
  */
-static inline __attribute__((always_inline)) enum uaio_issue
+static inline __attribute__((always_inline)) enum uaio_next
 issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	  struct uaio_outcome *ret)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	enum uaio_issue issue;
+	enum uaio_next next;
 
 	*ret_error = 0;
 	UAIO_PROBE(issue, sqe->data, sqe->op, sqe->fd);
 	if (unlikely(sqe->is_async))
-		issue = send_away(file, sqe, ret);
+		next = send_away(file, sqe, ret);
 	else if (unlikely(op->has_no_file))
-		issue = make_call(op, sqe, ret);
+		next = make_call(op, sqe, ret);
 	else if (unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE))
-		issue = try_flags(file, sqe, ret_error, ret);
+		next = try_flags(file, sqe, ret_error, ret);
 	else
-		issue = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
-								     ret);
+		next = uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
+								    ret);
 	if (unlikely(*ret_error < 0))
-		return issue;
-	if (unlikely(ret->res == -ESPIPE) && issue == UAIO_ISSUE_DONE && file &&
+		return next;
+	if (unlikely(ret->res == -ESPIPE) && next == UAIO_NEXT_DONE && file &&
 	    uaio_file_kind(file) < UAIO_KIND_STREAM && !sqe->is_fixed)
 		/*
 		 * Regular files never give ESPIPE: the descriptor must have
 		 * become a stream.
 		 */
-		issue = uaio_try_reopened(sqe, ret);
-	return issue;
+		next = uaio_try_reopened(sqe, ret);
+	return next;
 }
 
-enum uaio_issue uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
-			   int *ret_error, struct uaio_outcome *ret)
+enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
+			  int *ret_error, struct uaio_outcome *ret)
 {
 	return issue_one(file, sqe, ret_error, ret);
 }
@@ -478,22 +457,22 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 						   const struct uaio_sqe *sqe)
 {
 	struct uaio_outcome outcome = { .res = 0 };
-	enum uaio_issue issue;
+	enum uaio_next next;
 	int ret;
 
 	ret = uaio_optab[sqe->op].prep(sqe, file);
 	if (unlikely(ret < 0))
 		return ret;
-	issue = issue_one(file, sqe, &ret, &outcome);
+	next = issue_one(file, sqe, &ret, &outcome);
 	if (unlikely(ret < 0))
 		return ret;
-	if (likely(issue == UAIO_ISSUE_DONE)) {
+	if (likely(next == UAIO_NEXT_DONE)) {
 		complete(batch, file, sqe, &outcome);
 		if (unlikely(sqe->posts_at_once))
 			uaio_batch_post(batch);
 		return 0;
 	}
-	return hand_over(batch, file, sqe, issue, &outcome, NULL);
+	return hand_over(batch, file, sqe, next, &outcome, NULL);
 }
 
 /*
@@ -512,7 +491,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 		complete(batch, file, sqe, outcome);
 		return;
 	}
-	count_handed_over(batch, req, UAIO_ISSUE_RETRY_READY, outcome);
+	count_handed_over(batch, req, UAIO_NEXT_WAIT_TIME, outcome);
 	uaio_fault_keep(req, plan);
 	req->started = outcome->start;
 	req->late_by = UAIO_BY_SUBMITTER;
@@ -528,7 +507,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 						const struct uaio_sqe *sqe)
 {
 	struct uaio_outcome outcome = { .res = 0 };
-	enum uaio_issue issue = UAIO_ISSUE_DONE;
+	enum uaio_next next = UAIO_NEXT_DONE;
 	struct uaio_fault_plan plan;
 	struct uaio_sqe own = *sqe;
 	int ret;
@@ -540,11 +519,11 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	outcome.start = outcome.end = uaio_stats_now();
 	outcome.res = plan.error;
 	if (!plan.error)
-		issue = issue_one(file, &own, &ret, &outcome);
+		next = issue_one(file, &own, &ret, &outcome);
 	if (ret < 0)
 		return ret;
-	if (issue != UAIO_ISSUE_DONE)
-		return hand_over(batch, file, &own, issue, &outcome, &plan);
+	if (next != UAIO_NEXT_DONE)
+		return hand_over(batch, file, &own, next, &outcome, &plan);
 	if (plan.delay_ns)
 		complete_late(batch, file, &own, &outcome, &plan);
 	else

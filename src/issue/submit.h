@@ -104,8 +104,8 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
  * For chain.c: issue sqe, which was checked, here, as uaio_batch_add() does.
  * Return: what became of it; *ret_error: 0, or the -errno with which it is refused.
  */
-enum uaio_issue uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
-			   int *ret_error, struct uaio_outcome *ret);
+enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
+			  int *ret_error, struct uaio_outcome *ret);
 
 /*
  * uaio_look_up() and uaio_batch_add() for a thread with another descriptor table

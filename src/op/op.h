@@ -182,13 +182,24 @@ enum { UAIO_DRAIN = 4 };
 /* What run returns if there is no way to make the call without blocking; no errno. */
 #define UAIO_OP_BLOCKS INT64_MIN
 
-/* What became of a request when it was issued. Its result is kept elsewhere. */
-enum uaio_issue {
-	UAIO_ISSUE_DONE,         /* complete, with a result */
-	UAIO_ISSUE_RETRY_READY,  /* try again when its file is ready */
-	UAIO_ISSUE_RETRY_PAGE,   /* when its pages, being read now, are there */
-	UAIO_ISSUE_RETRY_WORKER, /* on a worker, where it may block */
+/*
+ * What is to become of a request next. Who has tried it says so; the request keeps it,
+ * and uaio_req_start() (flow.h) sends it there.
+ */
+enum uaio_next {
+	UAIO_NEXT_DONE,       /* nothing: it is complete, with a result */
+	UAIO_NEXT_WAIT_ORDER, /* it waits behind others of its inode (order.h) */
+	UAIO_NEXT_WAIT_PAGES, /* until its pages, being read now, are there (page.h) */
+	UAIO_NEXT_WAIT_FILE, /* until its file is ready (ready.h) */
+	UAIO_NEXT_WAIT_TIME, /* until its time has come (timer.h) */
+	UAIO_NEXT_WORKER, /* a worker executes it, where it may block (wq.h) */
 };
+
+/* Return: whether it parks: until its file is ready, or for a time. */
+static inline bool uaio_next_parks(enum uaio_next next)
+{
+	return next == UAIO_NEXT_WAIT_FILE || next == UAIO_NEXT_WAIT_TIME;
+}
 
 /* What is copied if the request waits, beside vectors. */
 enum uaio_copies {

@@ -175,6 +175,19 @@ int uaio_ready_expect(struct uaio_group *group)
 		       : settle_and_expect(group);
 }
 
+int uaio_ready_expect_req(struct uaio_req *req)
+{
+	if (uaio_ready_expect(req->group) < 0)
+		return -EAGAIN;
+	if (!req->file)
+		return 0;
+	req->watch = uaio_watch_get(req->group, req->file);
+	if (req->watch)
+		return 0;
+	uaio_ready_unexpect(req->group);
+	return -EAGAIN;
+}
+
 void uaio_ready_unexpect(struct uaio_group *group)
 {
 	sub_relaxed(&uaio_ready_home(&group->ready)->ready.nr_parked, 1);

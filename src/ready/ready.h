@@ -144,6 +144,9 @@ void uaio_ready_fini_group(struct uaio_group *group);
  * started.
  */
 int uaio_ready_expect(struct uaio_group *group);
+
+/* The same of a request that there is, with the watch of its file. */
+int uaio_ready_expect_req(struct uaio_req *req);
 void uaio_ready_unexpect(struct uaio_group *group);
 
 /*

@@ -149,7 +149,7 @@ static void hand_to_worker(struct uaio_req *req)
 		return;
 	}
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	req->is_blocking = true;
+	req->next = UAIO_NEXT_WORKER;
 	list_init(&startable);
 	list_add_tail(&startable, &req->link);
 	uaio_flow->start_all(&startable);

@@ -146,7 +146,7 @@ struct uaio_req {
 		struct iovec *iov; /* the same, if it is vectored */
 	};
 	struct uaio_sqe sqe; /* advanced as parts of it are done */
-	bool is_blocking;    /* only a blocking call serves: a worker's */
+	uint8_t next;        /* enum uaio_next: where its starter sends it */
 	bool is_oldest;      /* of its device: a worker reads it, see page.h */
 	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
 	bool is_one_call : 1; /* its file may be closed during the call */
@@ -174,11 +174,10 @@ struct uaio_req {
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
 	union {
 		struct uaio_watch *watch; /* borrows: its queue's on its file */
-		struct uaio_req *prev;    /* HELD, or a linked timer: link.h */
+		struct uaio_req *before;  /* HELD, or a linked timer: link.h */
 	};
-	struct uaio_req
-		*next;  /* if sqe.links: the next of its chain, or NULL */
-	uint32_t since; /* of its submission: see proc/former.h */
+	struct uaio_req *after;     /* if sqe.links: of its chain, or NULL */
+	uint32_t since;             /* of its submission: see proc/former.h */
 	struct uaio_device *device; /* the one it reads pages of, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */

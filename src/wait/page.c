@@ -198,10 +198,11 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 	return false;
 }
 
-void uaio_page_expect(struct uaio_req *req)
+bool uaio_page_expect(struct uaio_req *req)
 {
 	if (req->file->kind == UAIO_KIND_CACHED)
 		req->device = device_of(req->file->inode, req->sqe.fd);
+	return req->device;
 }
 
 /* relaxed throughout: the counts are written under the lock, and peeked at */
@@ -238,6 +239,7 @@ static void start_locked(struct uaio_req *req, struct list *ret_startable)
 {
 	leave_locked(req);
 	uaio_req_move(req, UAIO_REQ_PAGED, UAIO_REQ_PREPPED);
+	req->next = UAIO_NEXT_WORKER;
 	list_add_tail(ret_startable, &req->link);
 }
 
@@ -269,7 +271,6 @@ static void start_all_locked(struct uaio_device *device,
 		if (!is_free_locked(req))
 			continue;
 		start_locked(req, ret_startable);
-		req->device = NULL;
 	}
 }
 
@@ -278,12 +279,10 @@ bool uaio_page_park(struct uaio_req *req)
 	struct uaio_device *device = req->device;
 	bool parks = false;
 
-	if (req->is_oldest)
-		return false;
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
 	/* relaxed: see is_free_locked() */
 	if (load_relaxed(&req->file->is_closing)) {
-		req->device = NULL;
+		/* A worker reads it. */
 	} else if (!device->has_oldest) {
 		device->has_oldest = req->is_oldest = true;
 		device->has_found = false;
@@ -475,7 +474,6 @@ static void start_of_file_locked(const struct uaio_file *file,
 		if (req->file != file || uaio_req_state(req) != UAIO_REQ_PAGED)
 			continue;
 		start_locked(req, ret_startable);
-		req->device = NULL;
 	}
 }
 

@@ -63,8 +63,9 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 /*
  * The pages of req, which is PREPPED, were started: note its device, so that
  * uaio_page_park() can park it.
+ * Return: whether it may be parked.
  */
-void uaio_page_expect(struct uaio_req *req);
+bool uaio_page_expect(struct uaio_req *req);
 
 /*
  * Park a PREPPED request whose pages are expected.
