@@ -101,37 +101,37 @@ static __attribute__((noinline)) bool is_for_its_own(const struct uaio_req *req,
 		uaio_sock_option(fd, SO_ACCEPTCONN) == 1);
 }
 
-/*
- * Try req on fd.
- * Return: the result; -EAGAIN: it waits on; UAIO_OP_BLOCKS: a worker has to
- * execute it.
- */
-static int64_t try(struct uaio_req *req, int fd, bool is_known)
+/* Try req on fd. Return: as uaio_req_try(). */
+static enum uaio_next try(struct uaio_req *req, int fd, bool is_known,
+			  int64_t *ret_res)
 {
-	int64_t res;
+	enum uaio_next next;
 
 	if (unlikely(!uaio_req_is_mine(req)) && fd >= 0)
-		return is_for_its_own(req, fd) ? UAIO_OP_BLOCKS : -EAGAIN;
-	res = uaio_req_try(req, fd, is_known);
-	if (res == UAIO_OP_BLOCKS && fd >= 0 && !is_ready_now(req, fd))
-		return -EAGAIN;
-	if (res == -EAGAIN && fd >= 0 && is_shut(req, fd))
-		return UAIO_OP_BLOCKS;
-	return res;
+		return is_for_its_own(req, fd) ? UAIO_NEXT_WORKER
+					       : UAIO_NEXT_WAIT_FILE;
+	next = uaio_req_try(req, fd, is_known, ret_res);
+	if (next == UAIO_NEXT_WORKER && fd >= 0 && !is_ready_now(req, fd))
+		return UAIO_NEXT_WAIT_FILE;
+	if (next == UAIO_NEXT_WAIT_FILE && fd >= 0 && is_shut(req, fd))
+		return UAIO_NEXT_WORKER;
+	return next;
 }
 
 /* The same of one that polls first (sock.h). */
-static __attribute__((noinline)) int64_t try_polled(struct uaio_req *req,
-						    int fd, bool is_known)
+static __attribute__((noinline)) enum uaio_next
+try_polled(struct uaio_req *req, int fd, bool is_known, int64_t *ret_res)
 {
 	bool is_there = fd >= 0 && !uaio_req_has_lost_file(req, fd);
-	int64_t res;
+	enum uaio_next next;
 
 	if (is_there && uaio_sock_waits_to_send(&req->sqe, fd))
-		return -EAGAIN;
-	res = try(req, fd, is_known);
-	return is_there && uaio_sock_waits_to_fail(&req->sqe, fd, res) ? -EAGAIN
-								       : res;
+		return UAIO_NEXT_WAIT_FILE;
+	next = try(req, fd, is_known, ret_res);
+	return next == UAIO_NEXT_DONE && is_there &&
+			       uaio_sock_waits_to_fail(&req->sqe, fd, *ret_res)
+		       ? UAIO_NEXT_WAIT_FILE
+		       : next;
 }
 
 /*
@@ -308,14 +308,15 @@ static bool is_to_be_armed_locked(const struct run *run,
  * Try req. The file's lock is released meanwhile. ret_fd: on which descriptor.
  * ret_in_doubt: there may be no edge to come.
  */
-static int64_t try_unlocked(struct run *run, struct uaio_req *req, int *ret_fd,
-			    bool *ret_in_doubt)
+static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
+				   int *ret_fd, bool *ret_in_doubt,
+				   int64_t *ret_res)
 {
 	struct uaio_file *file = run->file;
 	int fd = *ret_fd = uaio_file_use_locked(file);
 	bool is_known = run->is_again || !uaio_req_may_lose_file(req, fd);
+	enum uaio_next next;
 	uint32_t nr_adds = 0;
-	int64_t res;
 
 	run->is_again = false;
 	if (!is_known) {
@@ -325,12 +326,13 @@ static int64_t try_unlocked(struct run *run, struct uaio_req *req, int *ret_fd,
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	is_known = is_known || !uaio_req_has_lost_file(req, fd);
 	/* [step: TRY] */
-	res = unlikely(req->sqe.polls_first) ? try_polled(req, fd, is_known)
-					     : try(req, fd, is_known);
+	next = unlikely(req->sqe.polls_first)
+		       ? try_polled(req, fd, is_known, ret_res)
+		       : try(req, fd, is_known, ret_res);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	if (is_known)
 		uaio_watch_is_sure_locked(req->watch, nr_adds);
-	if (res == -EAGAIN && !uaio_ready_is_certain(req) &&
+	if (next == UAIO_NEXT_WAIT_FILE && !uaio_ready_is_certain(req) &&
 	    !is_to_be_armed_locked(run, req)) {
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
 		/* [step: DOUBT] */
@@ -338,7 +340,7 @@ static int64_t try_unlocked(struct run *run, struct uaio_req *req, int *ret_fd,
 		uaio_lock(&file->lock, UAIO_RANK_FILE);
 	}
 	uaio_file_unuse(file);
-	return res;
+	return next;
 }
 
 /*
@@ -355,8 +357,6 @@ static void doubt_locked(struct run *run, struct uaio_req *req)
 	else
 		uaio_fallback_nudge(home);
 }
-
-enum outcome { IS_DONE, WAITS_ON, WAITQ_IS_LEFT };
 
 /*
  * A multishot poll is to be looked at. Edges, and only they, answer it, if the
@@ -392,16 +392,16 @@ static bool may_be_nested(const struct uaio_req *req)
  * another as long as it succeeds, until a try finds nothing, or its socket is known to
  * have nothing more (is_emptied). The file's lock is released meanwhile; an edge that
  * comes then kicks the wait queue, which is being run.
- * Return: the result with which it ends, or -EAGAIN.
+ * Return: WAIT_FILE; or DONE: it ends with that result.
  */
-static __attribute__((noinline)) int64_t
+static __attribute__((noinline)) enum uaio_next
 post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 {
 	bool is_poll = uaio_waitq_id_of(req) == UAIO_WAITQ_POLL, is_posted;
 
 	if (is_poll ? res <= 0 || !run->by_edges || may_be_nested(req)
 		    : !uaio_sqe_has_more(&req->sqe, res))
-		return res;
+		return UAIO_NEXT_DONE;
 	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
 	uaio_done_complete(run->done);
 	is_posted = uaio_flow->post_more(req, res);
@@ -415,17 +415,18 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 		/* The try that follows is not counted, up to a point. */
 		run->budget += run->nr_done <= RUN_TRIES;
 	}
-	return is_posted ? -EAGAIN : res;
+	return is_posted ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_DONE;
 }
 
 /*
  * Try req, which stays in the wait queue meanwhile, since a thread that arms
- * goes by what is there. WAITQ_IS_LEFT: the wait queue is a worker's now.
+ * goes by what is there. Return: as uaio_req_try(); WORKER: the wait queue is its now.
  */
-static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
+static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 {
 	struct uaio_file *file = run->file;
 	bool is_unpollable = file->is_unpollable, in_doubt = false;
+	enum uaio_next next = UAIO_NEXT_DONE;
 	struct uaio_canceller *canceller;
 	bool is_cancelled;
 	int fd = -1;
@@ -433,57 +434,60 @@ static enum outcome run_one_locked(struct run *run, struct uaio_req *req)
 
 	if (unlikely(is_multishot_poll(req)) &&
 	    !begin_multishot_locked(run, req))
-		return WAITS_ON;
+		return UAIO_NEXT_WAIT_FILE;
 	if (is_poll_once(req) && !res && begin_poll_locked(run, req))
-		return WAITS_ON;
+		return UAIO_NEXT_WAIT_FILE;
 	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
 	if (!res)
-		res = try_unlocked(run, req, &fd, &in_doubt);
+		next = try_unlocked(run, req, &fd, &in_doubt, &res);
 	run->budget -= run->budget > 0;
-	note_retry(run->waitq, run->by, run->is_fresh, res == -EAGAIN);
-	if (unlikely(req->sqe.is_multishot))
-		res = post_unlocked(run, req, res);
+	note_retry(run->waitq, run->by, run->is_fresh,
+		   next == UAIO_NEXT_WAIT_FILE);
+	if (unlikely(req->sqe.is_multishot) && next == UAIO_NEXT_DONE)
+		next = post_unlocked(run, req, res);
 
 	/*
 	 * A poll waits on, for nothing: a worker could not execute it either.
 	 */
-	if (res == -EAGAIN && is_unpollable &&
+	if (next == UAIO_NEXT_WAIT_FILE && is_unpollable &&
 	    uaio_waitq_id_of(req) != UAIO_WAITQ_POLL)
-		res = UAIO_OP_BLOCKS;
+		next = UAIO_NEXT_WORKER;
 	/* [step: TRIED] */
 	/* What is left to a worker has not been executed either. */
-	is_cancelled =
-		(res == -EAGAIN || res == UAIO_OP_BLOCKS) && req->canceller;
-	if (res == -EAGAIN && !is_cancelled) {
+	is_cancelled = next != UAIO_NEXT_DONE && req->canceller;
+	if (next == UAIO_NEXT_WAIT_FILE && !is_cancelled) {
 		uaio_try_resume_locked(req, UAIO_REQ_PARKED);
 		if (unlikely(in_doubt))
 			doubt_locked(run, req);
-		return WAITS_ON;
+		return next;
 	}
-	if (unlikely(is_cancelled))
+	if (unlikely(is_cancelled)) {
 		res = uaio_req_cancelled_res(req);
+		next = UAIO_NEXT_DONE;
+	}
 	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
 	list_remove(&req->link);
 	uaio_timer_remove_locked(req);
-	if (res != UAIO_OP_BLOCKS)
+	if (next == UAIO_NEXT_DONE)
 		uaio_waitq_count_out(run->waitq, req);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	/*
-	 * Counted before the event is posted: a thread that sees the event
-	 * finds it counted. Callers count their own later.
-	 */
-	if (res != UAIO_OP_BLOCKS && run->by == UAIO_RUN_BY_FALLBACK)
-		uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
-	if (res != UAIO_OP_BLOCKS)
+	if (likely(next == UAIO_NEXT_DONE)) {
+		/*
+		 * Counted before the event is posted: a thread that sees the event
+		 * finds it counted. Callers count their own later.
+		 */
+		if (run->by == UAIO_RUN_BY_FALLBACK)
+			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
 		uaio_done_add(run->done, req, res, fd);
-	if (unlikely(res == UAIO_OP_BLOCKS || canceller))
+		run->nr_done++;
+	}
+	if (unlikely(next == UAIO_NEXT_WORKER || canceller))
 		uaio_done_complete(run->done);
-	if (res == UAIO_OP_BLOCKS)
+	if (next == UAIO_NEXT_WORKER)
 		hand_to_worker(req);
 	uaio_canceller_tell(canceller, is_cancelled);
-	run->nr_done += res != UAIO_OP_BLOCKS;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	return res == UAIO_OP_BLOCKS ? WAITQ_IS_LEFT : IS_DONE;
+	return next;
 }
 
 /*
@@ -499,11 +503,11 @@ static bool may_try(const struct run *run)
 static bool run_stream_locked(struct run *run)
 {
 	struct list *parked = &run->waitq->parked;
-	enum outcome outcome = IS_DONE;
+	enum uaio_next next = UAIO_NEXT_DONE;
 
 	/* [step: WAITQ_NEXT] */
 	while (may_try(run) && !list_is_empty(parked) &&
-	       (outcome == IS_DONE || run->waitq->is_kicked)) {
+	       (next == UAIO_NEXT_DONE || run->waitq->is_kicked)) {
 		if (unlikely(uaio_done_asks(run->done, run->file))) {
 			uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
 			uaio_done_complete(run->done);
@@ -511,9 +515,9 @@ static bool run_stream_locked(struct run *run)
 			continue;
 		}
 		run->waitq->is_kicked = false;
-		outcome = run_one_locked(
+		next = run_one_locked(
 			run, container_of(parked->next, struct uaio_req, link));
-		if (outcome == WAITQ_IS_LEFT)
+		if (next == UAIO_NEXT_WORKER)
 			return false;
 	}
 	return true;
@@ -536,9 +540,10 @@ static void run_polls_locked(struct run *run)
 		for (; nr && !list_is_empty(parked); nr--) {
 			struct list *pos = parked->next;
 
-			if (run_one_locked(run,
-					   container_of(pos, struct uaio_req,
-							link)) != WAITS_ON)
+			if (run_one_locked(
+				    run,
+				    container_of(pos, struct uaio_req, link)) !=
+			    UAIO_NEXT_WAIT_FILE)
 				continue;
 			list_remove(pos);
 			list_add_tail(parked, pos);

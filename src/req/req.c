@@ -113,10 +113,23 @@ static bool waits_to_fault(const struct uaio_req *req, int fd, int64_t res)
 	       uaio_sock_waits_to_send(&req->sqe, fd);
 }
 
-int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
+/* A call has ended with an error. */
+static enum uaio_next fail(const struct uaio_req *req, int64_t res,
+			   int64_t *ret_res)
+{
+	if (res == -EAGAIN)
+		return UAIO_NEXT_WAIT_FILE;
+	if (res == UAIO_OP_BLOCKS)
+		return UAIO_NEXT_WORKER;
+	*ret_res = req->done_bytes ? req->done_bytes : res;
+	return UAIO_NEXT_DONE;
+}
+
+enum uaio_next uaio_req_try(struct uaio_req *req, int fd, bool is_known,
+			    int64_t *ret_res)
 {
 	if (!is_known && uaio_req_has_lost_file(req, fd))
-		return req->done_bytes ? req->done_bytes : -EBADF;
+		return fail(req, -EBADF, ret_res);
 	for (;;) {
 		int64_t res;
 
@@ -124,15 +137,13 @@ int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known)
 		res = run_again(req, fd);
 		if (unlikely(waits_to_fault(req, fd, res)) ||
 		    uaio_rw_waits_to_fail(&req->sqe, req->file, fd, res))
-			return -EAGAIN;
-		if (res == UAIO_OP_BLOCKS)
-			return res;
+			return UAIO_NEXT_WAIT_FILE;
 		if (res < 0)
-			return res != -EAGAIN && req->done_bytes
-				       ? req->done_bytes
-				       : res;
-		if (res == 0 || uaio_sqe_is_whole(&req->sqe, fd, res))
-			return res + req->done_bytes;
+			return fail(req, res, ret_res);
+		if (res == 0 || uaio_sqe_is_whole(&req->sqe, fd, res)) {
+			*ret_res = res + req->done_bytes;
+			return UAIO_NEXT_DONE;
+		}
 		uaio_req_advance(req, (uint64_t)res);
 	}
 }

@@ -251,10 +251,11 @@ bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
  * Try a stream request, on fd: execute as much of it as is possible without
  * blocking. The calling thread is its owner. is_known: it has just found that fd is the
  * request's file. Whether a socket has more to receive is left to it (sqe.asks_rest).
- * Return: its result; -EAGAIN if it has to wait for the rest (part of it may be
- * done); UAIO_OP_BLOCKS.
+ * Return: DONE, with the result in ret_res; WAIT_FILE, for the rest, as part of it may be
+ * done; WORKER: only a call that may block serves.
  */
-int64_t uaio_req_try(struct uaio_req *req, int fd, bool is_known);
+enum uaio_next uaio_req_try(struct uaio_req *req, int fd, bool is_known,
+			    int64_t *ret_res);
 
 /* Note that bytes of a write are written; the rest remains to be done. */
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
