@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bundles: requests that have several provided buffers at once (pbuf.h)
+ * Bundles: requests that have several provided buffers at once (kbuf.h)
  *
  * What is chosen is the kernel's choice. Of a list it is one buffer. Of an array it is as
  * many as hold what the receive may have, or as there are. A receive that knows neither
@@ -9,7 +9,7 @@
  * buffers.
  *
  *   I1  A receive whose call does not block has the lock of the groups from pick to
- *       picked, as in pbuf.h, and uses as many buffers as it fills.
+ *       picked, as in kbuf.h, and uses as many buffers as it fills.
  *   I2  A send has used all buffers when it has picked. What its call has not sent it
  *       keeps in a piece of memory of its own (rest), as does a receive that waits for
  *       all (MSG_WAITALL), until it ends.
@@ -24,10 +24,10 @@
 #include "base/slab.h"
 #include "op/sock.h"
 #include "uring/note.h"
-#include "uring/pbuf.h"
-#include "uring/pbufint.h"
+#include "uring/kbuf.h"
+#include "uring/kbufint.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 /* What a request has kept of a bundle. */
 struct uaio_uring_rest {

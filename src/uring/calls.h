@@ -55,7 +55,7 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr_args);
 
 /*
- * regring.c: the rings that this thread has registered, each kept by its place.
+ * tctx.c: the rings that this thread has registered, each kept by its place.
  */
 
 /* Return: the ring in a place; NULL if there is none. */

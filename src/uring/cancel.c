@@ -10,13 +10,13 @@
 #include "flow/cancel.h"
 #include "issue/submit.h"
 #include "uring/bell.h"
-#include "uring/count.h"
-#include "uring/files.h"
-#include "uring/msg.h"
+#include "uring/timeout.h"
+#include "uring/filetable.h"
+#include "uring/msg_ring.h"
 #include "uring/note.h"
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 int uaio_uring_call_for(struct uaio_uring_entry *entry,
 			enum uaio_uring_call call)

@@ -32,14 +32,14 @@ enum uaio_uring_call {
 	UAIO_URING_POLL_UPDATE,
 	UAIO_URING_TIMEOUT_REMOVE,
 	UAIO_URING_TIMEOUT_UPDATE,
-	/* files.h */
+	/* filetable.h */
 	UAIO_URING_CLOSE_PLACE,
 	UAIO_URING_UPDATE_PLACES,
 	UAIO_URING_INSTALL,
 	UAIO_URING_PIPE_PLACES,
-	UAIO_URING_PROVIDE, /* buffers: pbuf.h */
+	UAIO_URING_PROVIDE, /* buffers: kbuf.h */
 	UAIO_URING_REMOVE,
-	UAIO_URING_MSG, /* msg.h */
+	UAIO_URING_MSG, /* msg_ring.h */
 };
 
 enum {

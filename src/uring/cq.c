@@ -21,7 +21,7 @@
 #include "flow/post.h"
 #include "uring/bell.h"
 #include "ready/waiter.h"
-#include "uring/count.h"
+#include "uring/timeout.h"
 #include "uring/need.h"
 #include "uring/note.h"
 #include "uring/ring.h"
@@ -260,7 +260,7 @@ static inline void end_locked(struct uaio_uring *ring,
 	publish(ring, tail);
 	if (unlikely(posting->is_shared))
 		uaio_uring_share_end(ring);
-	/* relaxed: submitters read it without the lock (submit.c) */
+	/* relaxed: submitters read it without the lock (sq.c) */
 	store_relaxed(&ring->cq_events, ring->cq_events + nr_told);
 	/* relaxed: changes under the lock */
 	if (unlikely(load_relaxed(&ring->nr_counting)))

@@ -17,7 +17,7 @@
 #include "uring/ring.h"
 #include "uring/served.h"
 #include "uring/share.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 #include "uring/table.h"
 
 enum {

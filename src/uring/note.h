@@ -18,8 +18,8 @@
 #include "base/slab.h"
 #include "flow/cancel.h"
 #include "uring/cancel.h"
-#include "uring/pbuf.h"
-#include "uring/msg.h"
+#include "uring/kbuf.h"
+#include "uring/msg_ring.h"
 
 struct uaio_post;
 struct uaio_uring;
@@ -54,13 +54,13 @@ struct uaio_uring_note {
 	/* What is behind its completions, in a ring with such room; immutable. */
 	uint64_t extra[2];
 
-	/* of a request that opens a file into a table (files.h); immutable */
+	/* of a request that opens a file into a table (filetable.h); immutable */
 	struct uaio_uring *ring; /* borrows: it stays until the completion */
 	uint32_t place;          /* or UAIO_URING_ANY_PLACE */
 	/* of one that puts files in a table: the client's; immutable */
 	uint64_t descriptors;
 
-	/* pbuf.h: of a request that selects a buffer, or provides or removes some */
+	/* kbuf.h: of a request that selects a buffer, or provides or removes some */
 	bool has_choice; /* immutable: it selects */
 	struct uaio_uring_choice choice;
 
@@ -75,7 +75,7 @@ struct uaio_uring_note {
 	uint64_t new_data;
 	uint32_t events;
 	int64_t time_ns;
-	struct uaio_uring_msg msg; /* msg.h; immutable */
+	struct uaio_uring_msg msg; /* msg_ring.h; immutable */
 
 	/* of a timeout that ends after a number of completions */
 	bool counts;    /* immutable */

@@ -11,7 +11,7 @@
 #include "uring/calls.h"
 #include "uring/register.h"
 #include "uring/served.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 /* Return: how many opcodes of submissions there are, up to the last that is served. */
 static uint32_t nr_ops(void)

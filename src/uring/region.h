@@ -4,7 +4,7 @@
  * have the arguments of its waits: then io_uring_enter() is told only where in it
  *
  *   I1  A ring has one region at most, until it ends.
- *   I2  The memory is the client's, or it is part of the ring's file (mem.h) and we map
+ *   I2  The memory is the client's, or it is part of the ring's file (memmap.h) and we map
  *       it as well as the client. Either may be written at any time: a wait copies its
  *       arguments once.
  *   I3  Waits find it only if it was registered before the ring was enabled, so no

@@ -17,11 +17,11 @@
 #include "proc/entry.h"
 #include "file/file.h"
 #include "uring/calls.h"
-#include "uring/files.h"
-#include "uring/pbuf.h"
+#include "uring/filetable.h"
+#include "uring/kbuf.h"
 #include "uring/register.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes)
 {

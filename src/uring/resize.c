@@ -3,7 +3,7 @@
  * Other sizes for a ring that there is (IORING_REGISTER_RESIZE_RINGS)
  *
  * As in the kernel the ring keeps its descriptor, its requests and what it has not
- * handed on, and its client maps it again. Its memory stays where it is (mem.h, I6):
+ * handed on, and its client maps it again. Its memory stays where it is (memmap.h, I6):
  * what is in the rings is taken out and put in anew, in the places of the new sizes.
  *
  *   I1  The thread holds the ring, so nobody submits meanwhile; and it has the queue's

@@ -3,7 +3,7 @@
  * Rings
  *
  * A ring is what io_uring_setup makes: a queue (queue.h), with memory from which a
- * client's submissions are taken and into which completions are put (mem.h). Its
+ * client's submissions are taken and into which completions are put (memmap.h). Its
  * descriptor is that of the memory; table.h leads from descriptors to rings.
  *
  *   I1  A ring is never unmapped (slab.h), and stays on the list of all rings.
@@ -16,7 +16,7 @@
  *       From then on nobody gets to hold the ring or to use it, and the thread that
  *       has set DEAD, or the one that holds the ring just then, closes the queue and
  *       cancels what can be cancelled. Nobody waits.
- *   I4  A thread that waits for completions, or that sends a message to a ring (msg.h),
+ *   I4  A thread that waits for completions, or that sends a message to a ring (msg_ring.h),
  *       uses the ring (nr_users), so that its memory stays. It counts first and looks
  *       for DEAD then; the thread that sets DEAD looks at the count after that.
  *   I5  nr_taken counts completions that are owed, nr_done those that came. A ring
@@ -41,8 +41,8 @@
 #include "proc/process.h"
 #include "op/op.h"
 #include "req/queue.h"
-#include "uring/mem.h"
-#include "uring/pbuf.h"
+#include "uring/memmap.h"
+#include "uring/kbuf.h"
 #include "uring/region.h"
 #include "uring/restrict.h"
 #include "uring/rsrc.h"
@@ -113,7 +113,7 @@ struct uaio_uring {
 	uint64_t *personalities; /* owns; by number, 0: none; or NULL */
 	uint32_t next_personality;
 
-	struct uaio_uring_groups groups; /* pbuf.h */
+	struct uaio_uring_groups groups; /* kbuf.h */
 	struct uaio_uring_region region; /* region.h */
 
 	struct uaio_queue queue __attribute__((aligned(64)));

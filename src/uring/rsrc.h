@@ -14,7 +14,7 @@
  *   I3  Tables and their places change under the queue's lock. A table as a whole is
  *       changed by the thread that holds the ring, and so are the places of buffers.
  *       The places of files are changed by any thread that executes a request which
- *       does so (files.h): it finds the table as it is then, under the lock.
+ *       does so (filetable.h): it finds the table as it is then, under the lock.
  *   I4  The thread that holds the ring reads the tables without the lock, and an entry
  *       that it finds is there for as long as it holds the ring: but not those of files
  *       once it has set shares_files. It does so before it gives the core the first

@@ -335,7 +335,7 @@ static int find_other(const struct uaio_uring *ring)
 
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
 		end = (uint32_t)limit.rlim_cur;
-	/* No file is on device 0 (mem.h). */
+	/* No file is on device 0 (memmap.h). */
 	for (uint32_t fd = 0; dev && ino && fd < end; fd++)
 		if (is_file(fd, dev, ino) && is_clients(fd, dev, ino))
 			return (int)fd;

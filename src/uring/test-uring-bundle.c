@@ -4,7 +4,7 @@
  * takes. What a bundle is in the kernel is compared in test/conform/.
  */
 #undef NDEBUG
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 
 #include <pthread.h>
 #include <sys/socket.h>

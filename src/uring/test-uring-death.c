@@ -22,7 +22,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
-#include "uring/mem.h"
+#include "uring/memmap.h"
 #include "test-uring.h"
 #include "threads.h"
 

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 
 #include "base/uaddr.h"
-#include "uring/mem.h"
+#include "uring/memmap.h"
 #include "test-uring-held.h"
 
 static const uint32_t sizes[] = {

@@ -4,7 +4,7 @@
  * is lost.
  */
 #undef NDEBUG
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

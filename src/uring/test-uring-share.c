@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "uring/mem.h"
+#include "uring/memmap.h"
 #include "test-uring.h"
 
 enum { NR = 24 };

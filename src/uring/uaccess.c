@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "uring/calls.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 bool uaio_uring_may_read(uint64_t addr, size_t bytes)
 {

@@ -17,12 +17,12 @@
 #include "life/life.h"
 #include "uring/bell.h"
 #include "uring/calls.h"
-#include "uring/files.h"
-#include "uring/msg.h"
+#include "uring/filetable.h"
+#include "uring/msg_ring.h"
 #include "uring/note.h"
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 #include "uring/register.h"
-#include "uring/count.h"
+#include "uring/timeout.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 #include "uring/table.h"
@@ -291,7 +291,7 @@ static int start(void)
 	uaio_uring_bells_init();
 	uaio_uring_notes_init();
 	uaio_uring_rsrcs_init();
-	uaio_uring_pbufs_init();
+	uaio_uring_kbufs_init();
 	uaio_uring_regrings_forget();
 	uaio_op_door = &op_door;
 	return 0;

@@ -4,7 +4,7 @@
  *
  * A client submits two requests through one slot of the submission ring, another
  * thread of it reaps their completions from one slot of the completion ring; the
- * library takes and completes them: take_in() and pass() of uring/submit.c, room()
+ * library takes and completes them: take_in() and pass() of uring/sq.c, room()
  * and publish() of uring/cq.c. Or a program polls the error code of an aiocb, and
  * uses its memory again: answer() of posix/door.c. The client's accesses are those of
  * liburing, and of a program that calls aio_error().

@@ -15,7 +15,7 @@
  *   I3  The submissions are where clients map them, at 256 MiB, and between there is
  *       nothing. If a limit on the size of files (RLIMIT_FSIZE) is below that, they
  *       are right behind the rings, and what a client maps is found there (mmap.c).
- *   I4  Behind them are a region (region.h) and arrays of buffers (pbuf.h) that clients
+ *   I4  Behind them are a region (region.h) and arrays of buffers (kbuf.h) that clients
  *       map, as far as there are any, unless the limit is below that: then there are none.
  *
  *   I5  With IORING_SETUP_NO_MMAP the client gives the memory, and the file is empty. If
@@ -29,8 +29,8 @@
  *
  * Tested by test-uring.c, test-uring-layout.c and test-uring-resize.c.
  */
-#ifndef UAIO_URING_MEM_H
-#define UAIO_URING_MEM_H
+#ifndef UAIO_URING_MEMMAP_H
+#define UAIO_URING_MEMMAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -155,4 +155,4 @@ static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
 				    sizeof(uint64_t));
 }
 
-#endif /* UAIO_URING_MEM_H */
+#endif /* UAIO_URING_MEMMAP_H */

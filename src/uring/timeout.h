@@ -16,8 +16,8 @@
  *
  * Tested by test-uring-timeout.c.
  */
-#ifndef UAIO_URING_COUNT_H
-#define UAIO_URING_COUNT_H
+#ifndef UAIO_URING_TIMEOUT_H
+#define UAIO_URING_TIMEOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,4 +65,4 @@ int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe);
 void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 void uaio_uring_act(struct uaio_queue *queue);
 
-#endif /* UAIO_URING_COUNT_H */
+#endif /* UAIO_URING_TIMEOUT_H */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations that wait for what no file tells of: prep.c has their rows
+ * The operations that wait for what no file tells of: opdef.c has their rows
  *
  * Tested by test-uring-futex.c and test-uring-waitid.c.
  */
-#ifndef UAIO_URING_PREPWAIT_H
-#define UAIO_URING_PREPWAIT_H
+#ifndef UAIO_URING_FUTEX_H
+#define UAIO_URING_FUTEX_H
 
-#include "uring/prepcall.h"
+#include "uring/fs.h"
 
 uaio_uring_prep_fn uaio_uring_prep_futex_wake;
 uaio_uring_prep_fn uaio_uring_prep_futex_wait;
@@ -15,4 +15,4 @@ uaio_uring_prep_fn uaio_uring_prep_futex_waitv;
 uaio_uring_prep_fn uaio_uring_prep_waitid;
 uaio_uring_prep_fn uaio_uring_prep_epoll_wait;
 
-#endif /* UAIO_URING_PREPWAIT_H */
+#endif /* UAIO_URING_FUTEX_H */

@@ -26,8 +26,8 @@
  *
  * Tested by test-uring-pbuf.c.
  */
-#ifndef UAIO_URING_PBUF_H
-#define UAIO_URING_PBUF_H
+#ifndef UAIO_URING_KBUF_H
+#define UAIO_URING_KBUF_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -95,7 +95,7 @@ struct uaio_uring_choice {
 };
 
 /* Called each time the engine starts. */
-void uaio_uring_pbufs_init(void);
+void uaio_uring_kbufs_init(void);
 /* Around each life of a ring. */
 void uaio_uring_groups_init(struct uaio_uring *ring);
 void uaio_uring_groups_fini(struct uaio_uring *ring);
@@ -163,4 +163,4 @@ long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
 long uaio_uring_array_status(struct uaio_uring *ring, const void *arg,
 			     uint32_t nr);
 
-#endif /* UAIO_URING_PBUF_H */
+#endif /* UAIO_URING_KBUF_H */

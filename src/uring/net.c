@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/prepsock.h"
+#include "uring/net.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,11 +9,11 @@
 #include "base/uaddr.h"
 #include "op/sock.h"
 #include "uring/calls.h"
-#include "uring/files.h"
+#include "uring/filetable.h"
 #include "uring/note.h"
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 /* In what follows the order of the checks is the kernel's. */
 

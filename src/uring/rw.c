@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/preprw.h"
+#include "uring/rw.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,9 +9,9 @@
 #include "base/check.h"
 #include "uring/calls.h"
 #include "uring/note.h"
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 /* Those of Linux 6.18, of which headers lack some; not ATOMIC, which a file minds. */
 enum { KNOWN_FLAGS = 0x1ff & ~0x40 };

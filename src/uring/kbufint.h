@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Groups of provided buffers, for pbuf.c and pbufcall.c: see pbuf.h. */
-#ifndef UAIO_URING_PBUFINT_H
-#define UAIO_URING_PBUFINT_H
+/* Groups of provided buffers, for kbuf.c and kbufreg.c: see kbuf.h. */
+#ifndef UAIO_URING_KBUFINT_H
+#define UAIO_URING_KBUFINT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/slab.h"
 #include "uring/abi.h"
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 
 struct uaio_sqe;
 struct uaio_uring;
@@ -133,4 +133,4 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 /* Return: the error of a request whose group there is not, or is empty. */
 int uaio_uring_no_group(const struct uaio_sqe *sqe);
 
-#endif /* UAIO_URING_PBUFINT_H */
+#endif /* UAIO_URING_KBUFINT_H */

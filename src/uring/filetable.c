@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/files.h"
+#include "uring/filetable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "uring/note.h"
 #include "uring/register.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 #include "uring/table.h"
 
 /*

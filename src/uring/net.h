@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations of sockets: prep.c has their rows
+ * The operations of sockets: opdef.c has their rows
  *
  * Tested by test-uring-socket.c.
  */
-#ifndef UAIO_URING_PREPSOCK_H
-#define UAIO_URING_PREPSOCK_H
+#ifndef UAIO_URING_NET_H
+#define UAIO_URING_NET_H
 
-#include "uring/prepcall.h"
+#include "uring/fs.h"
 
 uaio_uring_prep_fn uaio_uring_prep_send;
 uaio_uring_prep_fn uaio_uring_prep_send_zc;
@@ -23,4 +23,4 @@ uaio_uring_prep_fn uaio_uring_prep_bind;
 uaio_uring_prep_fn uaio_uring_prep_listen;
 uaio_uring_prep_fn uaio_uring_prep_cmd;
 
-#endif /* UAIO_URING_PREPSOCK_H */
+#endif /* UAIO_URING_NET_H */

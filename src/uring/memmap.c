@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/mem.h"
+#include "uring/memmap.h"
 
 #include <errno.h>
 #include <string.h>

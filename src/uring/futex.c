@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/prepwait.h"
+#include "uring/futex.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -12,7 +12,7 @@
 #include "op/sleeper.h"
 #include "uring/calls.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 /* In what follows the order of the checks is the kernel's. */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads, writes and syncs: prep.c has their rows
+ * Reads, writes and syncs: opdef.c has their rows
  *
  * Tested by test-uring-ops.c and test-uring-regbuf.c.
  */
-#ifndef UAIO_URING_PREPRW_H
-#define UAIO_URING_PREPRW_H
+#ifndef UAIO_URING_RW_H
+#define UAIO_URING_RW_H
 
-#include "uring/prepcall.h"
+#include "uring/fs.h"
 
 uaio_uring_prep_fn uaio_uring_prep_rw;
 uaio_uring_prep_fn uaio_uring_prep_read_multishot;
@@ -16,4 +16,4 @@ uaio_uring_prep_fn uaio_uring_prep_rw_fixed;
 uaio_uring_prep_fn uaio_uring_prep_rwv_fixed;
 uaio_uring_prep_fn uaio_uring_prep_fsync;
 
-#endif /* UAIO_URING_PREPRW_H */
+#endif /* UAIO_URING_RW_H */

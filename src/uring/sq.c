@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 #include <errno.h>
 
@@ -12,9 +12,9 @@
 #include "issue/submit.h"
 #include "proc/ownfd.h"
 #include "uring/bell.h"
-#include "uring/count.h"
+#include "uring/timeout.h"
 #include "uring/note.h"
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 #include "uring/ring.h"
 #include "uring/served.h"
 
@@ -26,7 +26,7 @@ struct call {
 	bool is_shared;    /* other processes may submit what this one leaves */
 	bool is_signalled; /* each completion, by a descriptor */
 	bool is_anothers;  /* its requests are made as the ring's maker */
-	uint32_t nr_before; /* completions, as it began (count.h, I1) */
+	uint32_t nr_before; /* completions, as it began (timeout.h, I1) */
 	bool has_later;     /* of what begins_later() */
 	bool was_timeout; /* what was added before is a linked timeout, or was to be */
 	struct uaio_batch batch;

@@ -11,8 +11,8 @@
  *
  * Tested by test-uring.c and test-uring-ops.c.
  */
-#ifndef UAIO_URING_SUBMIT_H
-#define UAIO_URING_SUBMIT_H
+#ifndef UAIO_URING_SQ_H
+#define UAIO_URING_SQ_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -112,4 +112,4 @@ int uaio_uring_use_buffer_by(struct uaio_uring_entry *entry,
  */
 uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr);
 
-#endif /* UAIO_URING_SUBMIT_H */
+#endif /* UAIO_URING_SQ_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/pbuf.h"
+#include "uring/kbuf.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,9 +14,9 @@
 #include "op/sock.h"
 #include "uring/calls.h"
 #include "uring/note.h"
-#include "uring/pbufint.h"
+#include "uring/kbufint.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 
 enum {
 	BUF_FLAGS = IORING_CQE_F_BUFFER | IORING_CQE_F_BUF_MORE,
@@ -26,7 +26,7 @@ enum {
 
 static struct uaio_slab buffers, groups;
 
-void uaio_uring_pbufs_init(void)
+void uaio_uring_kbufs_init(void)
 {
 	uaio_slab_init(&buffers, sizeof(struct uaio_uring_buffer), 65536);
 	uaio_slab_init(&groups, sizeof(struct uaio_uring_group), 16384);

@@ -15,10 +15,10 @@
 #include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/note.h"
-#include "uring/pbuf.h"
-#include "uring/pbufint.h"
+#include "uring/kbuf.h"
+#include "uring/kbufint.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 #include "uring/table.h"
 
 enum {

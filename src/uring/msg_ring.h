@@ -14,8 +14,8 @@
  *
  * Tested by test-uring-msg.c.
  */
-#ifndef UAIO_URING_MSG_H
-#define UAIO_URING_MSG_H
+#ifndef UAIO_URING_MSG_RING_H
+#define UAIO_URING_MSG_RING_H
 
 #include <stdint.h>
 
@@ -44,4 +44,4 @@ int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);
 /* IORING_REGISTER_SEND_MSG_RING: by a thread that has no ring. */
 long uaio_uring_send_blindly(const void *arg, uint32_t nr);
 
-#endif /* UAIO_URING_MSG_H */
+#endif /* UAIO_URING_MSG_RING_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/msg.h"
+#include "uring/msg_ring.h"
 
 #include <errno.h>
 
@@ -11,7 +11,7 @@
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/share.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 #include "uring/table.h"
 
 /* Read a submission. Return: 0 or -EINVAL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/count.h"
+#include "uring/timeout.h"
 
 #include <errno.h>
 

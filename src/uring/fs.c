@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/prepcall.h"
+#include "uring/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "uring/files.h"
+#include "uring/filetable.h"
 #include "uring/note.h"
 #include "uring/ring.h"
-#include "uring/submit.h"
+#include "uring/sq.h"
 #include "uring/table.h"
 
 /* In what follows the order of the checks is the kernel's. */

@@ -12,8 +12,8 @@
  *
  * Tested by test-uring-register.c and test-uring-direct.c.
  */
-#ifndef UAIO_URING_FILES_H
-#define UAIO_URING_FILES_H
+#ifndef UAIO_URING_FILETABLE_H
+#define UAIO_URING_FILETABLE_H
 
 #include <stdint.h>
 
@@ -62,4 +62,4 @@ int uaio_uring_prep_pipe_places(struct uaio_uring_entry *entry);
 int64_t uaio_uring_call_on_files(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe);
 
-#endif /* UAIO_URING_FILES_H */
+#endif /* UAIO_URING_FILETABLE_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations that are a call about a file, a path or a descriptor: prep.c has
+ * The operations that are a call about a file, a path or a descriptor: opdef.c has
  * their rows
  *
  * Tested by test-uring-calls.c.
  */
-#ifndef UAIO_URING_PREPCALL_H
-#define UAIO_URING_PREPCALL_H
+#ifndef UAIO_URING_FS_H
+#define UAIO_URING_FS_H
 
 struct uaio_uring_entry;
 
@@ -35,4 +35,4 @@ uaio_uring_prep_fn uaio_uring_prep_tee;
 uaio_uring_prep_fn uaio_uring_prep_epoll_ctl;
 uaio_uring_prep_fn uaio_uring_prep_pipe;
 
-#endif /* UAIO_URING_PREPCALL_H */
+#endif /* UAIO_URING_FS_H */
