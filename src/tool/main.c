@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "options/like.h"
-#include "tool/search.h"
-#include "tool/served.h"
+#include "tool/common/search.h"
+#include "tool/doctor/served.h"
 #include "tool/tool.h"
-#include "tool/trapped.h"
+#include "tool/common/trapped.h"
 
 static int help_main(int argc, char **argv);
 

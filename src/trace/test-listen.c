@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A tool that asks while the process runs. Here it is the process itself; that of
- * src/tool/attach.c is tested by test/run/attach.py.
+ * src/tool/trace/attach.c is tested by test/run/attach.py.
  */
 #undef NDEBUG
 #include "trace/listen.h"
@@ -14,7 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/cycles.h"
-#include "tool/tracing.h"
+#include "tool/trace/tracing.h"
 #include "unit.h"
 
 enum { NR_THREADS = 4, NR_OWN = 2, NR_ROUNDS = 40, NR_AWAITED = 50 };

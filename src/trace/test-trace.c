@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tracer's side is src/tool/lanes.c, which is linked here as well. */
+/* The tracer's side is src/tool/trace/lanes.c, which is linked here as well. */
 #undef NDEBUG
 #include "trace/trace.h"
 
@@ -15,7 +15,7 @@
 #include "options/config.h"
 #include "base/sys.h"
 #include "issue/fault.h"
-#include "tool/tracing.h"
+#include "tool/trace/tracing.h"
 #include "unit.h"
 
 enum { SIZE = UNIT_KEY_BYTES };

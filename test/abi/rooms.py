@@ -46,7 +46,7 @@ def commands(build, source, rooms):
     for entry in entries:
         path = os.path.relpath(os.path.join(entry["directory"], entry["file"]),
                                os.path.join(source, "src"))
-        room = os.path.dirname(path)
+        room = room_of(path)
         args = shlex.split(entry["command"])
         if room in rooms and path.endswith(".c") and PRODUCT.search(
                 entry.get("output", args[args.index("-o") + 1])):
@@ -64,7 +64,7 @@ def run(command, extra, text):
 
 
 def room_of(header):
-    return os.path.dirname(header) or header
+    return header.split("/")[0]
 
 
 def check_room(room, uses, command, headers):

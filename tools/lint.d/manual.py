@@ -9,7 +9,7 @@ from tree import Finding, Source
 OPTIONS = "src/options/options.c"
 RUN_PAGE = "man/uaio-run.1.scd"
 BENCH_SCRIPT = "bench/run.py"
-BENCH_TOOL = "src/tool/bench.c"
+BENCH_TOOL = "src/tool/bench/bench.c"
 BENCH_PAGE = "man/uaio-bench.1.scd"
 TOOL = "src/tool/main.c"
 TOOL_PAGE = "man/uaio.1.scd"

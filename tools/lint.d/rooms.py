@@ -1,39 +1,55 @@
 # SPDX-License-Identifier: MIT
-"""The README of each room, and the files that lie there."""
-import os
+"""The README of each room, and the files that lie there.
+
+A folder in a room has a section of the room's README, with a heading that begins
+with `folder/`; the table there has the files by their names alone.
+"""
 import re
 
 from tree import Finding
 
-SOURCE = re.compile(r"src/\w+/(?!test-)[\w-]+\.[chS]")
+SOURCE = re.compile(r"(src/\w+)/((?:\w+/)?(?!test-)[\w-]+\.[chS])")
 INSTALLED = {"uaio.h"}
 NAME = re.compile(r"`([\w-]+\.[chS])`")
+SECTION = re.compile(r"#+ (?:`(\w+/)`)?")
 
 
 def _stem(name):
     return name.rsplit(".", 1)[0]
 
 
+def _named(text):
+    """(line, whether it is in a table, path in the room) of each name."""
+    folder = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        section = SECTION.match(line)
+        if section:
+            folder = section[1] or ""
+        for name in NAME.findall(line):
+            if name not in INSTALLED:
+                yield number, line.startswith("|"), folder + name
+
+
 def _findings(page, text, names):
-    named = {_stem(name) for name in NAME.findall(text)}
+    named = list(_named(text))
+    stems = {_stem(name) for _, _, name in named}
     for name in sorted(names):
         # A source and its header go by either name.
-        if _stem(name) not in named:
+        if _stem(name) not in stems:
             yield Finding(page, 1, f"does not say what {name} does")
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("|"):
-            for name in sorted(set(NAME.findall(line)) - names - INSTALLED):
-                yield Finding(page, number, f"{name} is not there")
+    for number, is_row, name in named:
+        if is_row and name not in names:
+            yield Finding(page, number, f"{name} is not there")
 
 
 def check(tree):
     rooms, findings = {}, []
     for path in tree.paths():
-        if SOURCE.fullmatch(path):
-            folder, name = os.path.split(path)
-            rooms.setdefault(folder, set()).add(name)
-    for folder, names in rooms.items():
-        page = f"{folder}/README.md"
+        source = SOURCE.fullmatch(path)
+        if source:
+            rooms.setdefault(source[1], set()).add(source[2])
+    for room, names in rooms.items():
+        page = f"{room}/README.md"
         if tree.exists(page):
             findings += _findings(page, tree.read(page), names)
         else:

@@ -202,9 +202,9 @@ def _(copy):
 
 
 @plant("manual", "an option that the tool shows and the benchmark has not",
-       "src/tool/bench.c", None)
+       "src/tool/bench/bench.c", None)
 def _(copy):
-    copy.append("src/tool/bench.c", '\t     "  --planted-option  no\\n"\n')
+    copy.append("src/tool/bench/bench.c", '\t     "  --planted-option  no\\n"\n')
 
 
 @plant("manual", "a row of the benchmark that no page has",
@@ -249,6 +249,8 @@ file_with("tested", "a source that does not say what tests it",
 
 for sentence, path, page in (
     ("a file that its room does not list", "src/req/planted.c", "src/req/README.md"),
+    ("a file in a folder of a room that its room does not list",
+     "src/tool/run/planted.c", "src/tool/README.md"),
     ("a room without a page", "src/planted/planted.c", "src/planted" + SLASH + "README.md"),
 ):
     plant("rooms", sentence, page, 1)(
@@ -258,6 +260,12 @@ for sentence, path, page in (
 @plant("rooms", "a file that is listed and not there", "src/req/README.md", None)
 def _(copy):
     copy.append("src/req/README.md", "| `planted.c` | |\n")
+
+
+@plant("rooms", "a file that is listed in another folder than its own",
+       "src/tool/README.md", None)
+def _(copy):
+    copy.append("src/tool/README.md", "\n## `stat/`\n\n| `run.c` | |\n")
 
 
 def demand(tree, checks, planting, baseline):

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finding the library. The first of these directories that contains it is
+ * taken:
+ *
+ *   1. the directory of the running `uaio`, which has it in a build tree;
+ *   2. the directory of installed libraries, found by its path relative to the
+ *      running `uaio`, so that an installed tree can be moved or staged as a
+ *      whole;
+ *   3. the directory of installed libraries, by its configured absolute path:
+ *      for a `uaio` that was copied on its own, and where there is no /proc.
+ *
+ * Tested by test/run/environment.py.
+ */
+#ifndef UAIO_TOOL_COMMON_LIBRARY_H
+#define UAIO_TOOL_COMMON_LIBRARY_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#define UAIO_LIBRARY "libuaio.so.0"
+
+/*
+ * Finds the library's directory and writes its canonical path to @ret_dir. A
+ * path that LD_PRELOAD or LD_LIBRARY_PATH could not hold is refused.
+ *
+ * Return: 0, or the exit status after a message.
+ */
+int uaio_library_find(char ret_dir[PATH_MAX]);
+
+/*
+ * Return: whether the library was built for musl, and only programs for musl can load
+ * it. A command that was built for glibc has one for glibc.
+ */
+bool uaio_library_is_for_musl(void);
+
+/*
+ * Find the program of that name that is installed with the library, or stands beside
+ * the command in its build tree.
+ * Return: whether it is there.
+ */
+bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/common/preload.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/common/library.h"
+
+typedef bool (*is_kept_fn)(const char *item, size_t len, const char *first);
+
+/*
+ * Drops the library of any build: with two engines in a process, each would
+ * miss the calls that the other one interposes.
+ */
+static bool is_other_library(const char *item, size_t len, const char *first)
+{
+	const char *slash = memrchr(item, '/', len);
+	const char *name = slash ? slash + 1 : item;
+	size_t name_len = len - (size_t)(name - item);
+
+	(void)first;
+	return len > 0 && (name_len != strlen(UAIO_LIBRARY) ||
+			   memcmp(name, UAIO_LIBRARY, name_len));
+}
+
+/* Keeps empty items, which mean the working directory. */
+static bool is_other_directory(const char *item, size_t len, const char *first)
+{
+	return len != strlen(first) || memcmp(item, first, len);
+}
+
+static int prepend(const char *variable, const char *separators,
+		   const char *first, is_kept_fn is_kept)
+{
+	const char *old = getenv(variable);
+	char *list, *end;
+	int r;
+
+	if (!old)
+		old = "";
+	list = malloc(strlen(first) + 1 + strlen(old) + 1);
+	if (!list)
+		return -ENOMEM;
+	end = stpcpy(list, first);
+
+	/* An empty variable has no item at all, rather than one empty item. */
+	for (const char *item = *old ? old : NULL; item;) {
+		size_t len = strcspn(item, separators);
+
+		if (is_kept(item, len, first)) {
+			*end++ = ':';
+			end = mempcpy(end, item, len);
+		}
+		item = item[len] ? item + len + 1 : NULL;
+	}
+	*end = '\0';
+
+	r = setenv(variable, list, 1);
+	free(list);
+	return r < 0 ? -ENOMEM : 0;
+}
+
+/*
+ * AddressSanitizer refuses to start a program in which it is not the first library.
+ * In front of it ours does no harm, as it calls the next function of each name.
+ */
+static int allow_sanitizer(void)
+{
+	static const char option[] = "verify_asan_link_order";
+	const char *old = getenv("ASAN_OPTIONS");
+	char *text;
+	int r;
+
+	if (old && strstr(old, option))
+		return 0;
+	r = asprintf(&text, "%s%s%s=0", old ? old : "", old && *old ? ":" : "",
+		     option);
+	if (r < 0)
+		return -ENOMEM;
+	r = setenv("ASAN_OPTIONS", text, 1);
+	free(text);
+	return r < 0 ? -ENOMEM : 0;
+}
+
+int uaio_preload_set(const char *dir)
+{
+	char library[PATH_MAX];
+	int r;
+
+	snprintf(library, sizeof(library), "%s/" UAIO_LIBRARY, dir);
+	r = prepend("LD_PRELOAD", " :", library, is_other_library);
+	if (r < 0)
+		return r;
+	r = prepend("LD_LIBRARY_PATH", ":;", dir, is_other_directory);
+	return r < 0 ? r : allow_sanitizer();
+}

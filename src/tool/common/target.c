@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/common/target.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <paths.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/loader.h"
+#include "tool/common/library.h"
+#include "tool/common/search.h"
+#include "tool/common/secure.h"
+#include "tool/tool.h"
+
+/* The kernel's: BINPRM_BUF_SIZE, and the scripts that exec_binprm() follows. */
+enum {
+	HEAD_BYTES = 256,
+	MAX_SCRIPTS = 5,
+};
+
+enum { NEEDS_TRAP = -1 };
+
+#if defined(__x86_64__)
+#define OR_TRAP ", or uaio run --trap"
+#else
+#define OR_TRAP
+#endif
+
+/* The first bytes of a file, from which its format is known. */
+struct head {
+	size_t len;
+	union {
+		char text[HEAD_BYTES + 1]; /* ends in a NUL */
+		ElfW(Ehdr) elf;
+	};
+};
+
+/* A loader with any other name is most likely glibc's at an unusual path. */
+static bool is_musls(const char *path)
+{
+	return uaio_has_prefix(uaio_base_name(path), "ld-musl-");
+}
+
+static bool is_androids(const char *path)
+{
+	const char *name = uaio_base_name(path);
+
+	return !strcmp(name, "linker") || !strcmp(name, "linker64");
+}
+
+/* Return: whether a loader is of that kind, by its path or by the file's name. */
+static bool is_of(const char *loader, bool (*is_kind)(const char *path))
+{
+	char real[PATH_MAX];
+
+	return is_kind(loader) || (realpath(loader, real) && is_kind(real));
+}
+
+/*
+ * Refuses a program without PT_INTERP as static, unless it is the loader
+ * itself, run as a command.
+ */
+static int check_static(const char *who, const char *path,
+			enum uaio_trap_when when)
+{
+	char real[PATH_MAX];
+
+	if (is_of(path, is_musls) ||
+	    (realpath(path, real) &&
+	     uaio_has_prefix(uaio_base_name(real), "ld-linux")))
+		return 0;
+	if (when)
+		return NEEDS_TRAP;
+	return uaio_diag(EXIT_REFUSED,
+			 "%s is statically linked, so that no library can "
+			 "be put in front of it: use a dynamic build of "
+			 "it" OR_TRAP,
+			 who);
+}
+
+static int diag_other_library(const char *who, const char *loader,
+			      const char *wanted)
+{
+	return uaio_diag(EXIT_REFUSED,
+			 "%s is built for another C library (its loader is "
+			 "%s): use a build for %s",
+			 who, loader, wanted);
+}
+
+/* glibc's build of the library serves programs for musl, too: base/libc.h. */
+static int check_loader(const char *who, const char *loader,
+			enum uaio_trap_when when)
+{
+	bool is_for_musl = is_of(loader, is_musls);
+
+	if (is_of(loader, is_androids))
+		return diag_other_library(who, loader, "glibc or musl");
+	if (is_for_musl && when)
+		return NEEDS_TRAP;
+	if (!is_for_musl && uaio_library_is_for_musl())
+		return diag_other_library(who, loader, "musl");
+	if (access(loader, F_OK) < 0)
+		return uaio_diag(EXIT_NOT_FOUND, "%s: its loader %s: %s", who,
+				 loader, strerror(errno));
+	return when == UAIO_TRAP_ALWAYS ? NEEDS_TRAP : 0;
+}
+
+/*
+ * The class, the byte order and the machine are at the same place in every ELF
+ * header. The rest is read only if these three are ours, since the layout of
+ * the rest depends on them.
+ */
+static int check_elf(const char *who, const char *path, int fd,
+		     const ElfW(Ehdr) * elf, enum uaio_trap_when when)
+{
+	char loader[PATH_MAX];
+
+	/* The tool is built like the library. */
+	if (!uaio_elf_has_our_class(elf))
+		return uaio_diag(EXIT_REFUSED,
+				 "%s is not a %d-bit program as the "
+				 "library is: use a %d-bit build of it",
+				 who, (int)(8 * sizeof(long)),
+				 (int)(8 * sizeof(long)));
+	if (!uaio_elf_is_ours(elf))
+		return uaio_diag(EXIT_REFUSED,
+				 "%s is for another processor than the "
+				 "library: use a build for this one",
+				 who);
+
+	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
+	case 0: return check_loader(who, loader, when);
+	case -ENOENT: return check_static(who, path, when);
+	default: return 0; /* the exec will fail, and report why */
+	}
+}
+
+static int check_secure(const char *who, const char *path)
+{
+	const struct uaio_secure *secure = uaio_secure_if_executed(path);
+
+	if (!secure)
+		return 0;
+	return uaio_diag(EXIT_REFUSED,
+			 "%s %s, so that its loader ignores LD_PRELOAD: %s",
+			 who, secure->reason, secure->advice);
+}
+
+static void read_head(int fd, struct head *head)
+{
+	ssize_t len = pread(fd, head->text, HEAD_BYTES, 0);
+
+	head->len = len > 0 ? (size_t)len : 0;
+	memset(head->text + head->len, 0, sizeof(head->text) - head->len);
+}
+
+static bool is_elf(const struct head *head)
+{
+	return head->len >= sizeof(head->elf) &&
+	       !memcmp(head->text, ELFMAG, SELFMAG);
+}
+
+/*
+ * Finds what runs a file that is not ELF: the program on its #! line or, as
+ * execvp() has it, the shell if there is no such line.
+ */
+static const char *interpreter_of(struct head *head, char word[PATH_MAX])
+{
+	char *name, *end, *rest;
+
+	word[0] = '\0';
+	if (!uaio_has_prefix(head->text, "#!"))
+		return _PATH_BSHELL;
+	name = head->text + 2 + strspn(head->text + 2, " \t");
+	name[strcspn(name, "\n")] = '\0';
+	end = name + strcspn(name, " \t");
+	rest = end + strspn(end, " \t");
+	for (size_t len = strlen(rest); len && strchr(" \t", rest[len - 1]);)
+		rest[--len] = '\0';
+	strcpy(word, rest);
+	*end = '\0';
+	return name;
+}
+
+/* Return: 0, NEEDS_TRAP, -ENOEXEC if it is a script, or the exit status after a message. */
+static int check_file(const char *who, const char *path, struct head *head,
+		      enum uaio_trap_when when)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0) /* a file may be executable and not readable */
+		return check_secure(who, path);
+	read_head(fd, head);
+	r = -ENOEXEC;
+	if (is_elf(head)) {
+		r = check_secure(who, path);
+		if (!r)
+			r = check_elf(who, path, fd, &head->elf, when);
+	}
+	close(fd);
+	return r;
+}
+
+/* A program that needs the trap is executed by us, and so is its first script only. */
+static int check_depth(const char *who, int nr_scripts)
+{
+	if (nr_scripts <= 1)
+		return 0;
+	return uaio_diag(EXIT_REFUSED,
+			 "%s: --trap does not follow a script that another "
+			 "script interprets",
+			 who);
+}
+
+int uaio_target_check(const char *path, enum uaio_trap_when when,
+		      struct uaio_target *ret_target)
+{
+	char *file = ret_target->file, who[2 * PATH_MAX + 32];
+	struct head head;
+	int r;
+
+	memset(ret_target, 0, sizeof(*ret_target));
+	snprintf(file, PATH_MAX, "%s", path);
+	snprintf(who, sizeof(who), "%s", path);
+	for (int i = 0; i <= MAX_SCRIPTS; i++) {
+		ret_target->nr_scripts = i;
+		r = check_file(who, file, &head, when);
+		if (r == NEEDS_TRAP) {
+			ret_target->needs_trap = true;
+			return check_depth(who, i);
+		}
+		if (r != -ENOEXEC)
+			return r;
+
+		snprintf(file, PATH_MAX, "%s",
+			 interpreter_of(&head, ret_target->word));
+		snprintf(who, sizeof(who), "%s (which interprets %s)", file,
+			 path);
+		r = uaio_search_probe(file);
+		if (r < 0)
+			return uaio_search_diag(who, r);
+	}
+	return 0; /* deeper than the kernel follows: the exec reports it */
+}
+
+void uaio_target_program(const char *path, char ret_file[PATH_MAX])
+{
+	char word[PATH_MAX];
+	struct head head;
+
+	snprintf(ret_file, PATH_MAX, "%s", path);
+	for (int i = 0; i <= MAX_SCRIPTS; i++) {
+		int fd = open(ret_file, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0)
+			return;
+		read_head(fd, &head);
+		close(fd);
+		if (is_elf(&head))
+			return;
+		snprintf(ret_file, PATH_MAX, "%s", interpreter_of(&head, word));
+	}
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Checking that a program can be run with the library. The loader silently
+ * ignores LD_PRELOAD for a privileged program, and a static program has no
+ * loader. We refuse these with a message, so that nobody takes the kernel's AIO
+ * for ours.
+ *
+ * Tested by test/run/targets.py.
+ */
+#ifndef UAIO_TOOL_COMMON_TARGET_H
+#define UAIO_TOOL_COMMON_TARGET_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "options/options.h"
+
+/* How a program is to be run. */
+struct uaio_target {
+	/* It is to have the trap: the library cannot be loaded into it, as a rule. */
+	bool needs_trap;
+	char file[PATH_MAX]; /* what is executed: a script's interpreter */
+	char word
+		[PATH_MAX]; /* the argument on the script's #! line, or empty */
+	int nr_scripts;     /* 0: the program is no script */
+};
+
+/*
+ * Examines @path or, if it is a script, its interpreter. A file that cannot be
+ * read passes, unless it is set to run with privilege. What needs the trap passes
+ * unless @when is off; with "always", all of this processor's programs need it.
+ *
+ * Return: 0, or the exit status after a message.
+ */
+int uaio_target_check(const char *path, enum uaio_trap_when when,
+		      struct uaio_target *ret_target);
+
+/* The file that is executed for @path: itself or, if it is a script, what
+ * interprets it. */
+void uaio_target_program(const char *path, char ret_file[PATH_MAX]);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the doctor finds: a list of findings, each with its level, and the ways
+ * in which it is printed
+ *
+ * Tested by test/run/doctor.py.
+ */
+#ifndef UAIO_TOOL_DOCTOR_FINDINGS_H
+#define UAIO_TOOL_DOCTOR_FINDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The numbers are the exit statuses of the doctor. */
+enum uaio_level {
+	UAIO_PASS,
+	UAIO_WARN, /* something does not work, or not as well, without the fix */
+	UAIO_FAIL, /* uaio cannot do its work here, or for this program */
+};
+
+/* Findings that are not about an argument. */
+extern const char UAIO_SECTION_MACHINE[], UAIO_SECTION_UAIO[];
+
+struct uaio_finding {
+	enum uaio_level level;
+	const char *section; /* borrows: UAIO_SECTION_...; or an argument */
+	const char *subject; /* borrows: what was looked at */
+	const char *cause;   /* a word for scripts, a constant; or NULL */
+	int error;           /* an errno; 0: none */
+	char *text;          /* owns */
+	char *fix;           /* owns; NULL if it passed */
+};
+
+struct uaio_findings {
+	struct uaio_finding *all; /* owns */
+	size_t nr, room;
+	const char *section; /* of the findings that are added now */
+};
+
+/*
+ * Add a finding. The pointer is valid until the next one is added. Ends the process
+ * if there is no memory.
+ */
+struct uaio_finding *uaio_find(struct uaio_findings *findings,
+			       enum uaio_level level, const char *subject,
+			       const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Whose doing it is, and what the user can do about it. */
+void uaio_finding_fix(struct uaio_finding *finding, const char *cause,
+		      const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+void uaio_findings_free(struct uaio_findings *findings);
+
+/* Return: the worst level there is. */
+enum uaio_level uaio_findings_worst(const struct uaio_findings *findings);
+
+/*
+ * Print lines for people. is_brief: of the machine and of uaio, those that passed are
+ * left out.
+ */
+void uaio_findings_print(const struct uaio_findings *findings, bool is_brief);
+
+/* Print one object, as include/doctor.schema.json has it. */
+void uaio_findings_print_json(const struct uaio_findings *findings);
+
+#endif /* UAIO_TOOL_DOCTOR_FINDINGS_H */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/doctor/groups.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOUNTED "/sys/fs/cgroup"
+
+/* A number above this stands for no limit in the first version. */
+static const long long UNLIMITED = LLONG_MAX / 2;
+
+/* Return: whether the comma-separated list has the word. */
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, word, len) && (at[len] == ',' || !at[len]))
+			return true;
+	}
+	return false;
+}
+
+/* Return: the number in dir/name, or -1; UNLIMITED and above for no limit. */
+static long long read_file(const char *dir, const char *name)
+{
+	char path[3 * PATH_MAX], word[32];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%31s", word) != 1)
+		word[0] = '\0';
+	(void)fclose(file);
+	return strcmp(word, "max") ? strtoll(word, NULL, 10) : LLONG_MAX;
+}
+
+struct least {
+	const char *max_name, *current_name;
+	long long max, current;
+	bool is_found;
+};
+
+static void look_at(struct least *least, const char *dir)
+{
+	long long max = read_file(dir, least->max_name);
+	long long current = read_file(dir, least->current_name);
+
+	if (max < 0)
+		return;
+	least->is_found = true;
+	if (max >= UNLIMITED || current < 0)
+		return;
+	if (max - current < least->max - least->current) {
+		least->max = max;
+		least->current = current;
+	}
+}
+
+/* The group at path below root, and all that it is in. */
+static void climb(struct least *least, const char *root, char *path)
+{
+	char dir[2 * PATH_MAX];
+	char *slash;
+
+	do {
+		(void)snprintf(dir, sizeof(dir), "%s%s", root, path);
+		look_at(least, dir);
+		slash = strrchr(path, '/');
+		if (slash)
+			*slash = '\0';
+	} while (slash);
+}
+
+/*
+ * A line of /proc/self/cgroup has a number, a list of controllers and a path. The
+ * list of the second version is empty.
+ */
+static void read_line(struct least *least, const char *controller, char *line)
+{
+	char *list = strchr(line, ':');
+	char *path = list ? strchr(list + 1, ':') : NULL;
+	char root[PATH_MAX];
+
+	if (!path)
+		return;
+	list++;
+	*path++ = '\0';
+	path[strcspn(path, "\n")] = '\0';
+	if (*list && !has_word(list, controller))
+		return;
+	(void)snprintf(root, sizeof(root), MOUNTED "%s%s", *list ? "/" : "",
+		       *list ? controller : "");
+	climb(least, root, path);
+}
+
+bool uaio_groups_least(const char *controller, const char *max_name,
+		       const char *current_name, long long *ret_max,
+		       long long *ret_current)
+{
+	struct least least = { max_name, current_name, LLONG_MAX, 0, false };
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[PATH_MAX];
+
+	while (file && fgets(line, sizeof(line), file))
+		read_line(&least, controller, line);
+	if (file)
+		(void)fclose(file);
+	*ret_max = least.max;
+	*ret_current = least.current;
+	return least.is_found;
+}

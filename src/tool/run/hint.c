@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/run/hint.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options/options.h"
+
+/* The next word after such an option is the command, and never its value. */
+static bool is_value_of(const struct uaio_option *option, const char *word)
+{
+	uint64_t value;
+
+	return option && !uaio_option_parse(option, word, &value);
+}
+
+void uaio_hint(const char *name, const struct uaio_option *before,
+	       char ret_hint[UAIO_HINT_MAX])
+{
+	ret_hint[0] = '\0';
+	if (is_value_of(before, name))
+		snprintf(ret_hint, UAIO_HINT_MAX,
+			 " (if that is the value of --%s: --%s=%s)",
+			 before->name, before->name, name);
+	else if (strpbrk(name, "|&;<>()$`\"'\\*?"))
+		snprintf(ret_hint, UAIO_HINT_MAX,
+			 " (if that is for the shell: uaio run -- sh -c "
+			 "'...')");
+	else if (strpbrk(name, " \t\n"))
+		snprintf(ret_hint, UAIO_HINT_MAX,
+			 " (without quotes: uaio run -- %s)", name);
+}

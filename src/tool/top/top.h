@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uaio top: what processes do in an interval, as the difference of their pages
+ * (pages.h) at its ends
+ *
+ * `uaio top --batch` prints tables (top.c). Without --batch the command executes the
+ * program uaio-top, which shows them on the terminal (screen.c). Both read the same
+ * options, and get the same lines (sample.c).
+ *
+ * Tested by test/run/top.py.
+ */
+#ifndef UAIO_TOOL_TOP_TOP_H
+#define UAIO_TOOL_TOP_TOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tool/common/pages.h"
+#include "tool/top/watch.h"
+
+enum {
+	UAIO_TOP_LINE = 512, /* bytes of a line, with its end */
+};
+
+enum uaio_top_sort {
+	UAIO_TOP_BY_RATE,
+	UAIO_TOP_BY_P99,
+	UAIO_TOP_BY_FLIGHT,
+	UAIO_TOP_BY_THREADS,
+	UAIO_TOP_BY_PID,
+	UAIO_TOP_BY_NAME,
+	UAIO_TOP_NR_SORTS,
+};
+
+/* What a line is of. */
+enum uaio_top_view {
+	UAIO_TOP_PROCESSES,
+	UAIO_TOP_RINGS, /* contexts of kernel AIO as well, and POSIX AIO as one */
+	UAIO_TOP_FILES,
+	UAIO_TOP_NR_VIEWS,
+};
+
+extern const char *const uaio_top_views[UAIO_TOP_NR_VIEWS];
+
+/* What a process has done in the interval. */
+struct uaio_top_row {
+	int pid;
+	const char *comm; /* of the page */
+	uint64_t nr_doors, nr_accepted;
+	uint64_t nr_inline;
+	double rate; /* requests a second */
+	uint64_t nr_times, p50,
+		p99; /* of all the time they took; nanoseconds */
+	uint32_t nr_in_flight, nr_threads;
+	uint64_t nr_queued, nr_parked, nr_kernel; /* of those in flight */
+};
+
+/* What was done with a file or a ring in the interval. */
+struct uaio_top_thing {
+	int pid;          /* 0: several */
+	const char *comm; /* of a page; "": it is several, or gone */
+	char what[UAIO_WATCH_WHAT];
+	double rate, megabytes;           /* a second */
+	uint64_t nr, nr_errors, p50, p99; /* nanoseconds */
+};
+
+struct uaio_top {
+	/* the options */
+	enum uaio_top_view view;
+	double delay_s;
+	unsigned nr_tables; /* 0: without end */
+	bool is_batch;
+	enum uaio_top_sort sort;
+	unsigned nr_pids; /* 0: all */
+	int *pids;        /* owns */
+
+	/* the interval: from the page before to this one */
+	struct uaio_pages before, now; /* owns */
+	uint64_t now_ns;               /* CLOCK_MONOTONIC: those were read */
+	double seconds;                /* 0: they were read only once */
+	unsigned nr_rows;
+	struct uaio_top_row *rows; /* owns; sorted */
+
+	/* of files or rings: what is traced now */
+	struct uaio_watch *watch;   /* owns; NULL: nothing */
+	enum uaio_top_view watched; /* by what it is counted */
+	uint64_t nr_lost,
+		nr_lost_now; /* records: before, and in the interval */
+	unsigned nr_things;
+	struct uaio_top_thing *things; /* owns; sorted */
+};
+
+/* Return: -1 to go on, or the exit status. Then the caller frees what there is. */
+int uaio_top_options(int argc, char **argv, struct uaio_top *ret);
+
+/*
+ * Read the pages a first time, and look for each process that was asked for.
+ * Return: 0, or the exit status after a message.
+ */
+int uaio_top_begin(struct uaio_top *top);
+
+/* The interval ends, and the next one begins. Return: 0, or -ENOMEM. */
+int uaio_top_sample(struct uaio_top *top);
+
+/* Return: how many milliseconds may pass until uaio_top_count() is to be called; -1: any. */
+int uaio_top_patience(const struct uaio_top *top);
+void uaio_top_count(struct uaio_top *top);
+
+/* Sort the rows again. */
+void uaio_top_sort(struct uaio_top *top);
+
+void uaio_top_free(struct uaio_top *top);
+
+/* The lines of a table, without newlines. With usual numbers they have 80 columns. */
+void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE]);
+const char *uaio_top_columns(const struct uaio_top *top);
+unsigned uaio_top_nr_lines(const struct uaio_top *top);
+void uaio_top_line(const struct uaio_top *top, unsigned at,
+		   char ret_line[UAIO_TOP_LINE]);
+
+#endif /* UAIO_TOOL_TOP_TOP_H */
