@@ -11,9 +11,9 @@
 
 #include "options/like.h"
 #include "tool/common/search.h"
+#include "tool/common/trapped.h"
 #include "tool/doctor/served.h"
 #include "tool/tool.h"
-#include "tool/common/trapped.h"
 
 static int help_main(int argc, char **argv);
 

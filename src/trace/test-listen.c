@@ -60,7 +60,7 @@ static struct tool begin(uint32_t place)
 {
 	struct tool tool = { .place = place };
 
-	tool.fd = uaio_lanes_open(&tool.ring);
+	tool.fd = uaio_records_open(&tool.ring);
 	assert_true(tool.fd >= 0);
 	tell(&tool, (uint32_t)getpid());
 	return tool;
@@ -118,7 +118,7 @@ static void keep(const struct uaio_traced *traced, void *arg)
 static uint64_t take(const struct tool *tool)
 {
 	memset(&got, 0, sizeof(got));
-	return uaio_lanes_take(tool->ring, keep, NULL);
+	return uaio_records_take(tool->ring, keep, NULL);
 }
 
 static void each_tool_that_asks_gets_each_record(void **state)
@@ -190,7 +190,7 @@ static void a_full_ring_drops_and_counts(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < UAIO_TRACE_RECORDS + 3; i++)
 		put(i, 1);
-	assert_int_equal(uaio_lanes_lost(tool.ring), 3);
+	assert_int_equal(uaio_records_lost(tool.ring), 3);
 	assert_int_equal(take(&tool), UAIO_TRACE_RECORDS);
 	put(7, 1);
 	assert_int_equal(take(&tool), 1);

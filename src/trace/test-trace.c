@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tracer's side is src/tool/trace/lanes.c, which is linked here as well. */
+/* The tracer's side is src/tool/trace/records.c, which is linked here as well. */
 #undef NDEBUG
 #include "trace/trace.h"
 
@@ -27,7 +27,7 @@ static int setup(void **state)
 {
 	int ret = unit_setup(state);
 
-	ring_fd = uaio_lanes_open(&ring);
+	ring_fd = uaio_records_open(&ring);
 	assert_true(ring_fd >= 0);
 	uaio_config.has_stats = true;
 	uaio_trace_to(ring);
@@ -75,7 +75,7 @@ static bool put(uint64_t data)
 static uint64_t take(void)
 {
 	got.nr = 0;
-	return uaio_lanes_take(ring, keep, NULL);
+	return uaio_records_take(ring, keep, NULL);
 }
 
 static void a_full_lane_drops_and_counts(void **state)
@@ -85,7 +85,7 @@ static void a_full_lane_drops_and_counts(void **state)
 		assert_true(put(i));
 	for (int i = 0; i < 3; i++)
 		assert_false(put(0));
-	assert_int_equal(uaio_lanes_lost(ring), 3);
+	assert_int_equal(uaio_records_lost(ring), 3);
 	assert_int_equal(take(), UAIO_TRACE_RECORDS);
 	assert_int_equal(got.last.file, UAIO_TRACE_RECORDS - 1);
 	assert_int_equal(got.tid, gettid());
@@ -93,7 +93,7 @@ static void a_full_lane_drops_and_counts(void **state)
 	assert_true(put(7));
 	assert_int_equal(take(), 1);
 	assert_int_equal(got.last.file, 7);
-	assert_int_equal(uaio_lanes_lost(ring), 3);
+	assert_int_equal(uaio_records_lost(ring), 3);
 }
 
 static long put_once(void *arg)
@@ -139,7 +139,7 @@ static void a_thread_without_a_lane_counts_what_it_drops(void **state)
 	}
 	assert_false(put(0));
 	assert_false(put(0));
-	assert_int_equal(uaio_lanes_lost(ring), 2);
+	assert_int_equal(uaio_records_lost(ring), 2);
 	store_relaxed(&ring->lanes[5].owner, 0);
 	assert_true(put(0));
 	assert_int_equal(ring->lanes[5].owner, gettid());
@@ -182,7 +182,7 @@ static void whatever_a_program_writes_there_is_harmless(void **state)
 	}
 	memset(ring->records[3], 0xff, sizeof(ring->records[3]));
 	assert_true(take() > 0);
-	assert_true(put(0) || uaio_lanes_lost(ring) > 0);
+	assert_true(put(0) || uaio_records_lost(ring) > 0);
 	memset(ring->lanes, 0, sizeof(ring->lanes));
 }
 
@@ -382,7 +382,7 @@ static void a_name_is_told_when_there_is_room(void **state)
 	for (uint64_t i = nr; i <= UAIO_TRACE_RECORDS; i++)
 		assert_true(put(i));
 	assert_false(uaio_trace_put_name(&name));
-	assert_int_equal(uaio_lanes_lost(ring), 0);
+	assert_int_equal(uaio_records_lost(ring), 0);
 	assert_int_equal(take(), UAIO_TRACE_RECORDS - nr + 1);
 	for (uint64_t i = nr; i < UAIO_TRACE_RECORDS; i++)
 		assert_true(put(i));
@@ -457,14 +457,14 @@ static void each_record_is_taken_once_or_counted(void **state)
 	for (unsigned i = 0; i < NR_THREADS; i++)
 		unit_thread_start(&threads[i], put_many, NULL);
 	while (load_relaxed(&nr_done) < NR_THREADS)
-		nr_taken += uaio_lanes_take(ring, look, &seen);
+		nr_taken += uaio_records_take(ring, look, &seen);
 	for (unsigned i = 0; i < NR_THREADS; i++)
 		nr_put += (uint64_t)unit_thread_join(&threads[i]);
-	nr_taken += uaio_lanes_take(ring, look, &seen);
+	nr_taken += uaio_records_take(ring, look, &seen);
 	assert_int_equal(seen.nr_bad, 0);
 	assert_int_equal(nr_taken, nr_put);
 	assert_int_equal(seen.nr, nr_put);
-	assert_int_equal(nr_put + uaio_lanes_lost(ring),
+	assert_int_equal(nr_put + uaio_records_lost(ring),
 			 NR_THREADS * unit_rounds(NR_PUT));
 }
 

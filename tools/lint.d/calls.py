@@ -29,8 +29,8 @@ def check_includes(tree):
 
 
 # System calls by number outside base/sys.h and base/asked.h, what is listed in
-# base/calls.c and tool/doctor/answers.c, host, and trap: each happens in one place, at
-# which its meaning is. newer.h defines those that old headers lack.
+# base/calls.c and tool/doctor/kernel-calls.c, host, and trap: each happens in one place,
+# at which its meaning is. newer.h defines those that old headers lack.
 NUMBERS = {
     ("src/base/newer.h", "SYS_close_range"),
     ("src/base/newer.h", "SYS_epoll_pwait2"),
@@ -39,9 +39,9 @@ NUMBERS = {
     ("src/patch/patch.c", "SYS_io_uring_enter"),
     ("src/tool/common/secure.c", "SYS_capget"),
     ("src/tool/trace/attach.c", "SYS_pidfd_open"),
-    ("src/tool/trace/lanes.c", "SYS_memfd_create"),
-    ("src/tool/doctor/place.c", "SYS_preadv2"),
-    ("src/tool/doctor/place.c", "SYS_statx"),
+    ("src/tool/trace/records.c", "SYS_memfd_create"),
+    ("src/tool/doctor/filesystem.c", "SYS_preadv2"),
+    ("src/tool/doctor/filesystem.c", "SYS_statx"),
     ("src/tool/doctor/served.c", "SYS_io_uring_setup"),
 }
 
@@ -99,7 +99,7 @@ RULES = [
          "this one use in tools/lint.d/calls.py",
          lambda path, name: path not in (
              "src/base/sys.h", "src/base/asked.h", "src/base/calls.c",
-             "src/tool/doctor/answers.c")
+             "src/tool/doctor/kernel-calls.c")
          and not path.startswith(("src/host/", "src/trap/"))
          and (path, name) not in NUMBERS),
     # Behind a type it is another function of that name.

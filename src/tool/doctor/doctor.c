@@ -15,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/doctor/findings.h"
 #include "tool/common/flags.h"
-#include "tool/doctor/machine.h"
-#include "tool/doctor/place.h"
-#include "tool/doctor/program.h"
 #include "tool/common/search.h"
+#include "tool/doctor/filesystem.h"
+#include "tool/doctor/findings.h"
+#include "tool/doctor/machine.h"
+#include "tool/doctor/program.h"
 #include "tool/doctor/settings.h"
 #include "tool/tool.h"
 
@@ -100,12 +100,12 @@ static void judge_all(const struct orders *orders, char *const *arguments,
 	uaio_settings_judge(findings);
 	for (; *arguments; arguments++) {
 		if (is_path(*arguments))
-			uaio_place_judge(*arguments, findings);
+			uaio_filesystem_judge(*arguments, findings);
 		else
 			uaio_program_judge(*arguments, machine, findings);
 	}
 	for (int i = 0; i < orders->nr_paths; i++)
-		uaio_place_judge(orders->paths[i], findings);
+		uaio_filesystem_judge(orders->paths[i], findings);
 }
 
 int uaio_doctor_main(int argc, char **argv)

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "tool/common/children.h"
-#include "tool/doctor/groups.h"
 #include "tool/common/library.h"
+#include "tool/common/sandbox.h"
+#include "tool/doctor/cgroups.h"
 #include "tool/tool.h"
-#include "tool/common/trial.h"
 
 /* Return: the number in a file, or UAIO_UNKNOWN. */
 static long long read_number(const char *path)
@@ -86,7 +86,7 @@ static void read_calls(struct uaio_machine *machine)
 {
 	machine->nr_filters = uaio_calls_nr_filters();
 	machine->tries_error = -uaio_answers_read(&machine->answers);
-	machine->has_allowed = uaio_trial_make(&machine->allowed) == 0;
+	machine->has_allowed = uaio_sandbox_try(&machine->allowed) == 0;
 }
 
 static void read_sysctl(struct uaio_machine *machine)
@@ -111,15 +111,15 @@ static void read_limits(struct uaio_machine *machine)
 				   has_capability(CAP_SYS_RESOURCE) ||
 				   has_capability(CAP_SYS_ADMIN);
 	machine->nr_open_files = count_open_files();
-	uaio_groups_least("pids", "pids.max", "pids.current",
-			  &machine->pids_max, &machine->pids_current);
+	uaio_cgroups_least("pids", "pids.max", "pids.current",
+			   &machine->pids_max, &machine->pids_current);
 	/* The first version of control groups has other names. */
-	if (!uaio_groups_least("memory", "memory.max", "memory.current",
-			       &machine->memory_max, &machine->memory_current))
-		(void)uaio_groups_least("memory", "memory.limit_in_bytes",
-					"memory.usage_in_bytes",
-					&machine->memory_max,
-					&machine->memory_current);
+	if (!uaio_cgroups_least("memory", "memory.max", "memory.current",
+				&machine->memory_max, &machine->memory_current))
+		(void)uaio_cgroups_least("memory", "memory.limit_in_bytes",
+					 "memory.usage_in_bytes",
+					 &machine->memory_max,
+					 &machine->memory_current);
 }
 
 static void read_library(struct uaio_machine *machine)
@@ -130,7 +130,7 @@ static void read_library(struct uaio_machine *machine)
 	uaio_diag_into(NULL, 0);
 	if (!machine->library[0])
 		return;
-	(void)uaio_trial_set(); /* the library is told what it may call */
+	(void)uaio_sandbox_set_variable(); /* the library is told what it may call */
 	(void)uaio_served_read(machine->library, &machine->served);
 }
 

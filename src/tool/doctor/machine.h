@@ -18,8 +18,8 @@
 
 #include "base/calls.h"
 #include "options/options.h"
-#include "tool/doctor/answers.h"
 #include "tool/doctor/findings.h"
+#include "tool/doctor/kernel-calls.h"
 #include "tool/doctor/served.h"
 
 /* Of a number that could not be read, and of a control group without a limit. */

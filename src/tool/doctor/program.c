@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tool/common/interfaces.h"
 #include "tool/common/preload.h"
 #include "tool/common/search.h"
 #include "tool/common/target.h"
 #include "tool/tool.h"
-#include "tool/common/uses.h"
 
 enum { MESSAGE_MAX = 3 * PATH_MAX };
 

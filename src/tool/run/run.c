@@ -20,15 +20,15 @@
 #include "options/options.h"
 #include "options/variables.h"
 #include "tool/common/flags.h"
-#include "tool/run/hint.h"
+#include "tool/common/interfaces.h"
 #include "tool/common/library.h"
 #include "tool/common/preload.h"
+#include "tool/common/sandbox.h"
 #include "tool/common/search.h"
 #include "tool/common/target.h"
-#include "tool/tool.h"
 #include "tool/common/trapped.h"
-#include "tool/common/trial.h"
-#include "tool/common/uses.h"
+#include "tool/run/suggest.h"
+#include "tool/tool.h"
 
 /* uaio_flags_next() returns this and up for long options, characters for short. */
 enum { FIRST_LONG = 256 };
@@ -386,7 +386,7 @@ static int set_environment(const struct settings *settings, const char *dir)
 	if (!r)
 		r = set_pid();
 	if (!r)
-		r = uaio_trial_set();
+		r = uaio_sandbox_set_variable();
 	for (int i = 0; i < UAIO_NR_OPTIONS && !r; i++) {
 		if (settings->texts[i] &&
 		    setenv(uaio_options[i].variable, settings->texts[i], 1))
@@ -462,7 +462,7 @@ int uaio_run_main(int argc, char **argv)
 {
 	static struct uaio_target target;
 	struct settings settings = { 0 };
-	char path[PATH_MAX], dir[PATH_MAX], hint[UAIO_HINT_MAX];
+	char path[PATH_MAX], dir[PATH_MAX], hint[UAIO_SUGGESTION_MAX];
 	int status;
 
 	if (read_flags(argc, argv, &settings, &status) < 0)
@@ -481,7 +481,7 @@ int uaio_run_main(int argc, char **argv)
 	if (!status)
 		status = uaio_library_find(dir);
 	if (!status) {
-		uaio_hint(argv[0], settings.before, hint);
+		uaio_suggest(argv[0], settings.before, hint);
 		status = uaio_search_hinted(argv[0], hint, path);
 	}
 	if (!status)

@@ -130,8 +130,8 @@ static void leave(struct uaio_watch *watch, unsigned at)
 	if (!watched->is_refused) {
 		uaio_attach_end(&watched->attached);
 		/* What it has written last. */
-		(void)uaio_lanes_take(watched->attached.ring, count, watch);
-		watch->nr_lost += uaio_lanes_lost(watched->attached.ring);
+		(void)uaio_records_take(watched->attached.ring, count, watch);
+		watch->nr_lost += uaio_records_lost(watched->attached.ring);
 		uaio_attach_free(&watched->attached);
 	}
 	*watched = watch->watched[--watch->nr];
@@ -222,7 +222,8 @@ uint64_t uaio_watch_lost(const struct uaio_watch *watch)
 
 	for (unsigned i = 0; i < watch->nr; i++)
 		if (!watch->watched[i].is_refused)
-			nr += uaio_lanes_lost(watch->watched[i].attached.ring);
+			nr += uaio_records_lost(
+				watch->watched[i].attached.ring);
 	return nr;
 }
 
@@ -230,8 +231,8 @@ void uaio_watch_count(struct uaio_watch *watch)
 {
 	for (unsigned i = 0; i < watch->nr; i++)
 		if (!watch->watched[i].is_refused)
-			(void)uaio_lanes_take(watch->watched[i].attached.ring,
-					      count, watch);
+			(void)uaio_records_take(watch->watched[i].attached.ring,
+						count, watch);
 }
 
 const struct uaio_watch_row *uaio_watch_rows(struct uaio_watch *watch,

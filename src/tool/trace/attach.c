@@ -92,7 +92,7 @@ static int start_holder(struct uaio_attached *attached)
 /* Return: 0, or -errno. */
 static int make_ring(struct uaio_attached *attached)
 {
-	attached->ring_fd = uaio_lanes_open(&attached->ring);
+	attached->ring_fd = uaio_records_open(&attached->ring);
 	if (attached->ring_fd < 0)
 		return attached->ring_fd;
 	attached->holder = getpid();

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "tool/trace/attach.h"
 #include "tool/tool.h"
+#include "tool/trace/attach.h"
 #include "tool/trace/tracing.h"
 
 static const int64_t LOOK_NS = 50000000, IDLE_NS = 1000000000;
@@ -79,7 +79,7 @@ static uint64_t take(const struct followed *all, unsigned nr,
 	*ret_lost = 0;
 	for (unsigned i = 0; i < nr; i++) {
 		nr_taken += uaio_trace_write(all[i].attached.ring);
-		*ret_lost += uaio_lanes_lost(all[i].attached.ring);
+		*ret_lost += uaio_records_lost(all[i].attached.ring);
 	}
 	return nr_taken;
 }

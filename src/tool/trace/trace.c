@@ -41,7 +41,7 @@ enum {
 };
 
 static struct {
-	struct uaio_sieve sieve;
+	struct uaio_trace_filter filter;
 	const char *output, *chrome; /* NULL: not asked for */
 	FILE *lines, *viewer;        /* NULL: not written, or not any more */
 	bool has_begun;
@@ -112,17 +112,17 @@ static int set_option(int c)
 	case 'p': return add_pid(optarg);
 	case 'o': trace.output = optarg; return 0;
 	case CHROME: trace.chrome = optarg; return 0;
-	case FILE_: trace.sieve.file = optarg; return 0;
-	case ERRORS: trace.sieve.is_errors_only = true; return 0;
+	case FILE_: trace.filter.file = optarg; return 0;
+	case ERRORS: trace.filter.is_errors_only = true; return 0;
 	case OP:
-		if (uaio_operations_parse(optarg, &trace.sieve.ops) == 0)
+		if (uaio_operations_parse(optarg, &trace.filter.ops) == 0)
 			return 0;
 		return uaio_diag(EXIT_REFUSED,
 				 "--op=%s: expected operations such as read, "
 				 "write or fsync, separated by commas",
 				 optarg);
 	case SLOWER:
-		if (uaio_time_parse(optarg, &trace.sieve.slower_ns) == 0)
+		if (uaio_time_parse(optarg, &trace.filter.slower_ns) == 0)
 			return 0;
 		return uaio_diag(EXIT_REFUSED,
 				 "--slower=%s: expected a time such as 5ms, in "
@@ -212,7 +212,7 @@ void uaio_trace_begin(void)
 static void put(const struct uaio_traced *traced, void *arg)
 {
 	(void)arg;
-	if (!uaio_sieve_passes(&trace.sieve, traced))
+	if (!uaio_trace_filter_passes(&trace.filter, traced))
 		return;
 	if (trace.lines)
 		uaio_line(trace.lines, traced);
@@ -255,7 +255,7 @@ static void end_output(uint64_t nr_lost)
 
 uint64_t uaio_trace_write(struct uaio_trace_ring *ring)
 {
-	return uaio_lanes_take(ring, put, NULL);
+	return uaio_records_take(ring, put, NULL);
 }
 
 bool uaio_trace_flush(uint64_t nr_taken)
@@ -355,7 +355,7 @@ static int follow(struct uaio_trace_ring *ring, pid_t command)
 
 		is_running = reap(command, &status);
 		nr = uaio_trace_write(ring);
-		uaio_trace_tell_lost(uaio_lanes_lost(ring));
+		uaio_trace_tell_lost(uaio_records_lost(ring));
 		(void)uaio_trace_flush(nr);
 		if (is_running)
 			uaio_trace_nap(nr);
@@ -366,7 +366,7 @@ static int follow(struct uaio_trace_ring *ring, pid_t command)
 static int follow_command(int argc, char **argv)
 {
 	struct uaio_trace_ring *ring;
-	int fd = uaio_lanes_open(&ring), status;
+	int fd = uaio_records_open(&ring), status;
 	pid_t command;
 
 	if (fd < 0)
@@ -388,7 +388,7 @@ static int follow_command(int argc, char **argv)
 		exit(run(argv + optind, argc - optind, fd));
 	}
 	status = follow(ring, command);
-	end_output(uaio_lanes_lost(ring));
+	end_output(uaio_records_lost(ring));
 	return status;
 }
 

@@ -4,10 +4,10 @@
  *
  *   trace.c      options, the command that is traced, and the end
  *   follow.c     processes that run already (attach.h)
- *   lanes.c      the ring (trace/ring.h): taking records out of it
+ *   records.c    the ring (trace/ring.h): taking records out of it
  *   filenames.c  the names of descriptors
- *   sift.c       which records are meant
- *   lines.c      a line for each
+ *   filter.c     which records the options select
+ *   lines.c      a line for each record
  *   chrome.c     a file for trace viewers
  *
  * Tested by test/run/trace.py.
@@ -48,10 +48,10 @@ static inline int64_t uaio_traced_service(const struct uaio_traced *traced)
 		       : 0;
 }
 
-/* lanes.c */
+/* records.c */
 
 /* Make the ring. Return: its descriptor; or -errno. */
-int uaio_lanes_open(struct uaio_trace_ring **ret_ring);
+int uaio_records_open(struct uaio_trace_ring **ret_ring);
 
 typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
 
@@ -60,14 +60,14 @@ typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
  * whose threads are gone.
  * Return: how many there were.
  */
-uint64_t uaio_lanes_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
-			 void *arg);
+uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
+			   void *arg);
 
 /* Return: the time of CLOCK_MONOTONIC. */
 int64_t uaio_trace_now_ns(void);
 
 /* Return: how many records found no room, or no lane, so far. */
-uint64_t uaio_lanes_lost(struct uaio_trace_ring *ring);
+uint64_t uaio_records_lost(struct uaio_trace_ring *ring);
 
 /* trace.c */
 
@@ -114,17 +114,17 @@ const char *uaio_filename_of(uint32_t pid, uint64_t number);
 /* Return: the name of what fd is in that process now, or was; or "". */
 const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns);
 
-/* sift.c */
+/* filter.c */
 
-struct uaio_sieve {
+struct uaio_trace_filter {
 	uint64_t ops;     /* a bit for each; 0: any */
 	const char *file; /* a pattern; NULL: any */
 	bool is_errors_only;
 	int64_t slower_ns; /* only what took longer, from its submission on */
 };
 
-bool uaio_sieve_passes(const struct uaio_sieve *sieve,
-		       const struct uaio_traced *traced);
+bool uaio_trace_filter_passes(const struct uaio_trace_filter *filter,
+			      const struct uaio_traced *traced);
 
 /* lines.c */
 

@@ -8,8 +8,8 @@
  *
  * Tested by test/sandbox/filters.py.
  */
-#ifndef UAIO_TOOL_COMMON_TRIAL_H
-#define UAIO_TOOL_COMMON_TRIAL_H
+#ifndef UAIO_TOOL_COMMON_SANDBOX_H
+#define UAIO_TOOL_COMMON_SANDBOX_H
 
 #include "base/calls.h"
 
@@ -17,7 +17,7 @@
  * Try all of them.
  * Return: 0 with those that the kernel answered, or -errno.
  */
-int uaio_trial_make(struct uaio_call_set *ret_calls);
+int uaio_sandbox_try(struct uaio_call_set *ret_calls);
 
 /*
  * If there is a filter, find out which calls may be made, and set the variable
@@ -25,6 +25,6 @@ int uaio_trial_make(struct uaio_call_set *ret_calls);
  * as it is.
  * Return: 0 or -errno.
  */
-int uaio_trial_set(void);
+int uaio_sandbox_set_variable(void);
 
-#endif /* UAIO_TOOL_COMMON_TRIAL_H */
+#endif /* UAIO_TOOL_COMMON_SANDBOX_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/run/hint.h"
+#include "tool/run/suggest.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,19 +16,19 @@ static bool is_value_of(const struct uaio_option *option, const char *word)
 	return option && !uaio_option_parse(option, word, &value);
 }
 
-void uaio_hint(const char *name, const struct uaio_option *before,
-	       char ret_hint[UAIO_HINT_MAX])
+void uaio_suggest(const char *name, const struct uaio_option *before,
+		  char ret_suggestion[UAIO_SUGGESTION_MAX])
 {
-	ret_hint[0] = '\0';
+	ret_suggestion[0] = '\0';
 	if (is_value_of(before, name))
-		snprintf(ret_hint, UAIO_HINT_MAX,
+		snprintf(ret_suggestion, UAIO_SUGGESTION_MAX,
 			 " (if that is the value of --%s: --%s=%s)",
 			 before->name, before->name, name);
 	else if (strpbrk(name, "|&;<>()$`\"'\\*?"))
-		snprintf(ret_hint, UAIO_HINT_MAX,
+		snprintf(ret_suggestion, UAIO_SUGGESTION_MAX,
 			 " (if that is for the shell: uaio run -- sh -c "
 			 "'...')");
 	else if (strpbrk(name, " \t\n"))
-		snprintf(ret_hint, UAIO_HINT_MAX,
+		snprintf(ret_suggestion, UAIO_SUGGESTION_MAX,
 			 " (without quotes: uaio run -- %s)", name);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/names.h"
+#include "tool/doctor/call-names.h"
 
 #include <assert.h>
 #include <stddef.h>

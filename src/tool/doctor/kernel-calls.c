@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/answers.h"
+#include "tool/doctor/kernel-calls.h"
 
 #include <errno.h>
 #include <string.h>

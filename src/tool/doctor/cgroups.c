@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/groups.h"
+#include "tool/doctor/cgroups.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -99,9 +99,9 @@ static void read_line(struct least *least, const char *controller, char *line)
 	climb(least, root, path);
 }
 
-bool uaio_groups_least(const char *controller, const char *max_name,
-		       const char *current_name, long long *ret_max,
-		       long long *ret_current)
+bool uaio_cgroups_least(const char *controller, const char *max_name,
+			const char *current_name, long long *ret_max,
+			long long *ret_current)
 {
 	struct least least = { max_name, current_name, LLONG_MAX, 0, false };
 	FILE *file = fopen("/proc/self/cgroup", "re");

@@ -7,8 +7,8 @@
  *
  * Tested by test/run/doctor.py.
  */
-#ifndef UAIO_TOOL_DOCTOR_GROUPS_H
-#define UAIO_TOOL_DOCTOR_GROUPS_H
+#ifndef UAIO_TOOL_DOCTOR_CGROUPS_H
+#define UAIO_TOOL_DOCTOR_CGROUPS_H
 
 #include <stdbool.h>
 
@@ -17,8 +17,8 @@
  * *ret_max is LLONG_MAX and *ret_current 0 if no group has a limit.
  * Return: whether a file of that name was found.
  */
-bool uaio_groups_least(const char *controller, const char *max_name,
-		       const char *current_name, long long *ret_max,
-		       long long *ret_current);
+bool uaio_cgroups_least(const char *controller, const char *max_name,
+			const char *current_name, long long *ret_max,
+			long long *ret_current);
 
-#endif /* UAIO_TOOL_DOCTOR_GROUPS_H */
+#endif /* UAIO_TOOL_DOCTOR_CGROUPS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/place.h"
+#include "tool/doctor/filesystem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -284,7 +284,7 @@ static void judge_open(struct place *place, const char *path, bool is_file)
 		(void)close(place->made);
 }
 
-void uaio_place_judge(const char *path, struct uaio_findings *findings)
+void uaio_filesystem_judge(const char *path, struct uaio_findings *findings)
 {
 	struct place place = { .findings = findings };
 	struct uaio_finding *finding;

@@ -4,11 +4,11 @@
  *
  * Tested by test/run/doctor.py.
  */
-#ifndef UAIO_TOOL_DOCTOR_NAMES_H
-#define UAIO_TOOL_DOCTOR_NAMES_H
+#ifndef UAIO_TOOL_DOCTOR_CALL_NAMES_H
+#define UAIO_TOOL_DOCTOR_CALL_NAMES_H
 
 #include "base/calls.h"
 
 const char *uaio_call_name(enum uaio_call call);
 
-#endif /* UAIO_TOOL_DOCTOR_NAMES_H */
+#endif /* UAIO_TOOL_DOCTOR_CALL_NAMES_H */

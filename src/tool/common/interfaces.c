@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/uses.h"
+#include "tool/common/interfaces.h"
 
 #include <stdio.h>
 #include <string.h>

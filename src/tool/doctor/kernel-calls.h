@@ -8,8 +8,8 @@
  *
  * Tested by test/run/doctor.py.
  */
-#ifndef UAIO_TOOL_DOCTOR_ANSWERS_H
-#define UAIO_TOOL_DOCTOR_ANSWERS_H
+#ifndef UAIO_TOOL_DOCTOR_KERNEL_CALLS_H
+#define UAIO_TOOL_DOCTOR_KERNEL_CALLS_H
 
 enum uaio_answer_id {
 	UAIO_ANSWER_IO_SETUP,
@@ -44,4 +44,4 @@ int uaio_answer_since(enum uaio_answer_id id);
 /* Return: 0, or -errno if no child can be had. */
 int uaio_answers_read(struct uaio_answers *ret_answers);
 
-#endif /* UAIO_TOOL_DOCTOR_ANSWERS_H */
+#endif /* UAIO_TOOL_DOCTOR_KERNEL_CALLS_H */

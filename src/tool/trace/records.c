@@ -67,7 +67,7 @@ static int64_t date(uint64_t cycles)
 			 clocks.ns_per_cycle);
 }
 
-int uaio_lanes_open(struct uaio_trace_ring **ret_ring)
+int uaio_records_open(struct uaio_trace_ring **ret_ring)
 {
 	int fd = (int)uaio_sys6(SYS_memfd_create, (long)"uaio-trace",
 				MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
@@ -219,8 +219,8 @@ static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
  * A name may be in another lane than the records of its file, but it was written before
  * them. So all heads are read first, then names beyond these, and then records up to them.
  */
-uint64_t uaio_lanes_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
-			 void *arg)
+uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
+			   void *arg)
 {
 	bool was_gone[UAIO_TRACE_LANES];
 	uint64_t heads[UAIO_TRACE_LANES], nr = 0;
@@ -246,7 +246,7 @@ uint64_t uaio_lanes_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 	return nr;
 }
 
-uint64_t uaio_lanes_lost(struct uaio_trace_ring *ring)
+uint64_t uaio_records_lost(struct uaio_trace_ring *ring)
 {
 	uint64_t nr = load_relaxed(&ring->nr_homeless);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/trial.h"
+#include "tool/common/sandbox.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void try_call(void *memory, unsigned call)
 		uaio_call_set_add(memory, call);
 }
 
-int uaio_trial_make(struct uaio_call_set *ret_calls)
+int uaio_sandbox_try(struct uaio_call_set *ret_calls)
 {
 	static const struct uaio_tries tries = {
 		.nr = UAIO_NR_CALLS,
@@ -28,7 +28,7 @@ int uaio_trial_make(struct uaio_call_set *ret_calls)
 	return ret;
 }
 
-int uaio_trial_set(void)
+int uaio_sandbox_set_variable(void)
 {
 	const char *word = getenv(UAIO_CALLS_VARIABLE);
 	int nr_filters = uaio_calls_nr_filters();
@@ -38,7 +38,7 @@ int uaio_trial_set(void)
 
 	if (nr_filters <= 0 || (word && !strcmp(word, "all")))
 		return 0;
-	ret = uaio_trial_make(&calls);
+	ret = uaio_sandbox_try(&calls);
 	if (ret)
 		return ret == -ENOMEM ? ret : 0;
 	uaio_calls_word(nr_filters, &calls, text);

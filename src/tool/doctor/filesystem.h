@@ -5,8 +5,8 @@
  *
  * Tested by test/run/doctor_programs.py.
  */
-#ifndef UAIO_TOOL_DOCTOR_PLACE_H
-#define UAIO_TOOL_DOCTOR_PLACE_H
+#ifndef UAIO_TOOL_DOCTOR_FILESYSTEM_H
+#define UAIO_TOOL_DOCTOR_FILESYSTEM_H
 
 #include "tool/doctor/findings.h"
 
@@ -14,6 +14,6 @@
  * path is the findings' section. A file of one block is made there, which has no name
  * or loses it at once, and is gone afterwards.
  */
-void uaio_place_judge(const char *path, struct uaio_findings *findings);
+void uaio_filesystem_judge(const char *path, struct uaio_findings *findings);
 
-#endif /* UAIO_TOOL_DOCTOR_PLACE_H */
+#endif /* UAIO_TOOL_DOCTOR_FILESYSTEM_H */

@@ -5,8 +5,8 @@
  *
  * Tested by test/run/doctor_programs.py.
  */
-#ifndef UAIO_TOOL_COMMON_USES_H
-#define UAIO_TOOL_COMMON_USES_H
+#ifndef UAIO_TOOL_COMMON_INTERFACES_H
+#define UAIO_TOOL_COMMON_INTERFACES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,4 +52,4 @@ bool uaio_uses_show_any(const struct uaio_uses *uses);
  */
 bool uaio_uses_want_trap(const struct uaio_uses *uses);
 
-#endif /* UAIO_TOOL_COMMON_USES_H */
+#endif /* UAIO_TOOL_COMMON_INTERFACES_H */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a user may have meant who typed a command that cannot be found
+ *
+ * Tested by test/run/typed.py.
+ */
+#ifndef UAIO_TOOL_RUN_SUGGEST_H
+#define UAIO_TOOL_RUN_SUGGEST_H
+
+#include <limits.h>
+
+struct uaio_option;
+
+enum { UAIO_SUGGESTION_MAX = PATH_MAX };
+
+/*
+ * Write what to type into @ret_suggestion, as " (if that is ...)"; or nothing.
+ * @name is the command. @before is the option directly before it if that was
+ * given without a value and can have one, else NULL.
+ */
+void uaio_suggest(const char *name, const struct uaio_option *before,
+		  char ret_suggestion[UAIO_SUGGESTION_MAX]);
+
+#endif /* UAIO_TOOL_RUN_SUGGEST_H */
