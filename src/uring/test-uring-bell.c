@@ -12,7 +12,7 @@
 
 static const struct io_uring_params plain;
 
-static struct client client;
+static struct uring client;
 
 /* Return: the bell's number, which nothing keeps. */
 static int bell_of(int fd)
@@ -112,7 +112,7 @@ static void a_completion_without_room_rings(void **state)
 	bell = bell_of(client.fd);
 	for (int i = 0; i < 5; i++)
 		nop();
-	head = sq_word(&client, client.params.cq_off.head);
+	head = client.cq_head;
 	store_release(head, 4);
 	uaio_uring_bells_settle();
 	assert_true(is_rung(bell));
@@ -162,7 +162,7 @@ static void a_client_that_moves_its_head_back_is_told(void **state)
 	assert_got(&client, 1, 0);
 	uaio_uring_bells_settle();
 	assert_false(is_rung(bell));
-	head = sq_word(&client, client.params.cq_off.head);
+	head = client.cq_head;
 	store_release(head, 0);
 	uaio_uring_bells_settle();
 	assert_true(is_rung(bell));
@@ -226,7 +226,7 @@ static void a_bell_goes_with_its_ring(void **state)
 	submit(&client, 0);
 	nop();
 	second = dup(client.fd);
-	client_unmap(&client);
+	uring_unmap(&client);
 	unit_close(client.fd);
 	assert_int_equal(told(epoll, -1), EPOLLIN);
 	unit_close(second);

@@ -123,7 +123,7 @@ static void *receive_stream(void *arg)
 }
 
 /* Each buffer is read as far as the client's completion says, and given back. */
-static size_t take_bytes(const struct cqe *cqe, size_t at)
+static size_t take_bytes(const struct io_uring_cqe *cqe, size_t at)
 {
 	unsigned bid = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
 	size_t left = (size_t)cqe->res;
@@ -149,7 +149,7 @@ static void a_stream_comes_in_its_order(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		struct cqe cqe = { .res = 1 };
+		struct io_uring_cqe cqe = { .res = 1 };
 		pthread_t sender;
 		size_t at = 0;
 
@@ -205,7 +205,7 @@ static void a_stream_is_sent_in_its_order(void **state)
 		unsigned nr = 1 + (seed = seed * 1103515245 + 12345) / 65536 %
 					  NR_BUFS;
 		size_t sent = 0;
-		struct cqe cqe;
+		struct io_uring_cqe cqe;
 
 		at = fill_buffers(first, nr, at);
 		put_bundle(IORING_OP_SEND, 0, seed / 65536 % 2 ? BYTES : 0, 1);
@@ -245,7 +245,7 @@ static void fill_socket(void)
 
 static void what_waits_ends_with_its_ring(void **state)
 {
-	struct client other;
+	struct uring other;
 
 	(void)state;
 	begin(0, 8);
@@ -273,7 +273,7 @@ static bool are_back(void *arg)
 static void what_is_cancelled_keeps_no_rest(void **state)
 {
 	uint64_t nr_out = 0;
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 
 	(void)state;
 	begin(0, 64);

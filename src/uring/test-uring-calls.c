@@ -10,7 +10,7 @@
 
 #include "test-uring.h"
 
-static struct client client;
+static struct uring client;
 static char folder[] = "test-uring-calls-XXXXXX";
 static int dir;
 

@@ -17,7 +17,7 @@
 #include "test-uring-held.h"
 #include "test-uring.h"
 
-static struct client client;
+static struct uring client;
 static int a[2], b[2]; /* pipes, both empty */
 static char byte;
 
@@ -68,7 +68,7 @@ static void assert_cancelled(int32_t res, unsigned nr, const uint64_t *targets)
 
 	submit(&client, nr + 1);
 	for (unsigned i = 0; i < nr + 1; i++) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		if (cqe.user_data == 99) {
 			assert_int_equal(cqe.res, res);
@@ -304,7 +304,7 @@ static void a_splice_has_moved_a_part(void **state)
 	static char bytes[BYTES];
 	struct pollfd room = { .events = POLLOUT };
 	int pair[2], size = 4096;
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 
 	(void)state;
 	assert_int_equal(
@@ -386,11 +386,11 @@ static void a_splice_that_just_ends_is_cancelled(void **state)
 		put_splice(a[0], b[1], 1);
 		submit(&client, 0);
 		put_splice(c[0], d[1], 1);
-		client.sqes[(client.sq_tail - 1) & 15].user_data = 2;
+		client.sqes[(client.prepared - 1) & 15].user_data = 2;
 		submit(&client, 1);
 		assert_int_equal(write(c[1], "x", 1), 1);
 		while (nr < 2) {
-			struct cqe cqe = get(&client);
+			struct io_uring_cqe cqe = get(&client);
 
 			nr++;
 			if (cqe.user_data == 2)
@@ -426,7 +426,7 @@ static void an_accept_that_must_not_wait_does_not(void **state)
 		bool is_there = i >= 2;
 		struct io_uring_sqe *sqe =
 			put(&client, IORING_OP_ACCEPT, fd, 1);
-		struct cqe cqe;
+		struct io_uring_cqe cqe;
 
 		sqe->ioprio = IORING_ACCEPT_DONTWAIT;
 		sqe->flags = i % 2 ? IOSQE_ASYNC : 0;

@@ -133,10 +133,10 @@ static unsigned nr_files, nr_fds;
 static int pipes[2][2], sockets[2], counter, epoll;
 static int stirs[3][2]; /* the same pipes and the counter, O_NONBLOCK */
 /* The client that is overwritten, and its ring mapped another time: see arena. */
-static struct client *victim;
-static struct client aside;
+static struct uring *victim;
+static struct uring aside;
 /* Another ring, which may be sent anything. */
-static struct client bystander;
+static struct uring bystander;
 static uint32_t nr_pipes; /* atomic: made in an epoch, that are to be closed */
 
 static int any_fd(struct dice *dice)
@@ -262,7 +262,7 @@ static void overwrite_sqe(struct dice *dice, struct io_uring_sqe *sqe)
 }
 
 /* Overwrite a word of the ring: one of the first, or any. */
-static void overwrite_ring(struct dice *dice, const struct client *client)
+static void overwrite_ring(struct dice *dice, const struct uring *client)
 {
 	static const uint32_t odd[] = { 0,          1,         15, 16,
 					17,         31,        32, 0x7fffffff,
@@ -445,9 +445,9 @@ static long overwrite(void *arg)
 
 static uint32_t may_end; /* atomic */
 static int numbered, own_file, own_pipe[2];
-static struct client witness;
+static struct uring witness;
 
-static void put_witnesses(struct client *client, uint64_t i, char *to)
+static void put_witnesses(struct uring *client, uint64_t i, char *to)
 {
 	/* the blocks of the file; what was written before; a pipe */
 	put_rw(client, IORING_OP_READ, numbered, to, SIZE,
@@ -463,7 +463,7 @@ static void put_witnesses(struct client *client, uint64_t i, char *to)
 static long bear_witness(void *arg)
 {
 	static const int32_t results[] = { 0, SIZE, SIZE, SIZE, 1, 0 };
-	struct client *client = arg;
+	struct uring *client = arg;
 	char to[4 * SIZE];
 
 	for (uint64_t i = 0; !load_relaxed(&may_end); i++) {
@@ -474,7 +474,7 @@ static long bear_witness(void *arg)
 		submit(client, 0);
 		assert_int_equal(write(own_pipe[1], &byte, 1), 1);
 		for (unsigned j = 1; j <= 5; j++) {
-			struct cqe cqe = get(client);
+			struct io_uring_cqe cqe = get(client);
 
 			assert_in_range(cqe.user_data, 1, 5);
 			assert_false(seen >> cqe.user_data & 1);
@@ -488,9 +488,7 @@ static long bear_witness(void *arg)
 			assert_int_equal(to[2 * SIZE + j], byte);
 		}
 		assert_int_equal(to[3 * SIZE], byte);
-		assert_int_equal(load_relaxed(sq_word(
-					 client, client->params.sq_off.flags)),
-				 0);
+		assert_int_equal(load_relaxed(client->sq_flags), 0);
 	}
 	return 0;
 }
@@ -677,7 +675,7 @@ static void put_anything(struct dice *dice, struct io_uring_sqe *sqe)
 		sqe->splice_fd_in = any_fd(dice);
 }
 
-static void put_one(struct dice *dice, struct client *client)
+static void put_one(struct dice *dice, struct uring *client)
 {
 	struct io_uring_sqe *sqe =
 		put(client, any_opcode(dice), any_fd(dice), any(dice, 16));
@@ -695,21 +693,19 @@ static void put_one(struct dice *dice, struct client *client)
 }
 
 /* The client takes all there is, and begins again with what it may put. */
-static void resume(struct client *client)
+static void resume(struct uring *client)
 {
-	const struct io_sqring_offsets *sq = &client->params.sq_off;
-	const struct io_cqring_offsets *cq = &client->params.cq_off;
+	uint32_t *array = sq_word(client, client->params.sq_off.array);
 
-	client->sq_tail = load_acquire(sq_word(client, sq->head));
+	client->prepared = load_acquire(client->sq_head);
 	for (uint32_t i = 0; i < ENTRIES; i++)
-		store_relaxed(&sq_word(client, sq->array)[i], i);
-	store_relaxed(sq_word(client, cq->head),
-		      load_acquire(sq_word(client, cq->tail)));
-	store_relaxed(sq_word(client, sq->tail), client->sq_tail);
+		store_relaxed(&array[i], i);
+	store_relaxed(client->cq_head, load_acquire(client->cq_tail));
+	store_relaxed(client->sq_tail, client->prepared);
 }
 
 /* No wait is longer than 20 us, unless it is ended by a mistake. */
-static void enter_anyhow(struct dice *dice, const struct client *client)
+static void enter_anyhow(struct dice *dice, const struct uring *client)
 {
 	static const struct __kernel_timespec soon = { .tv_nsec = 20000 };
 	static const struct __kernel_timespec past = { .tv_sec = -1 };
@@ -763,7 +759,7 @@ static void name_files(struct dice *dice, struct naming *naming)
 	};
 }
 
-static void register_anything(struct dice *dice, const struct client *client)
+static void register_anything(struct dice *dice, const struct uring *client)
 {
 	uint64_t at = any_address(dice);
 	uint32_t opcode = any(dice, 32), nr = any(dice, PLACES + 1);
@@ -906,18 +902,23 @@ static void *map_at(char *at, size_t bytes, int fd, int64_t off)
 	return map;
 }
 
-static void map_in(struct client *client, char *space)
+/* The array of the SQ ring is resume()'s to write: what is overwritten stays so. */
+static void map_in(struct uring *client, char *space)
 {
-	const struct io_uring_params *params = &client->params;
+	const struct io_uring_params params = client->params;
+	const size_t rings_bytes =
+		params.sq_off.array + params.sq_entries * sizeof(uint32_t);
+	const size_t sqes_bytes =
+		params.sq_entries * sizeof(struct io_uring_sqe);
+	void *rings =
+		map_at(space, rings_bytes, client->fd, IORING_OFF_SQ_RING);
+	void *sqes = map_at(space + GUARD_BYTES, sqes_bytes, client->fd,
+			    IORING_OFF_SQES);
 
-	client->rings_bytes =
-		params->sq_off.array + params->sq_entries * sizeof(uint32_t);
-	client->sqes_bytes = params->sq_entries * sizeof(struct io_uring_sqe);
-	client->rings = map_at(space, client->rings_bytes, client->fd,
-			       IORING_OFF_SQ_RING);
-	client->sqes = map_at(space + GUARD_BYTES, client->sqes_bytes,
-			      client->fd, IORING_OFF_SQES);
-	client->sq_tail = 0;
+	uring_at(client, client->fd, &params, rings, sqes);
+	client->rings_bytes = rings_bytes;
+	client->sqes_bytes = sqes_bytes;
+	client->sq_array = NULL;
 }
 
 static void forget(char *space)
@@ -930,7 +931,7 @@ static void forget(char *space)
 }
 
 /* Return: a ring of which the submissions name registered files and buffers. */
-static void open_victim(struct dice *dice, struct client *client)
+static void open_victim(struct dice *dice, struct uring *client)
 {
 	static const uint32_t flags[] = { 0, IORING_SETUP_SUBMIT_ALL,
 					  IORING_SETUP_SQPOLL,
@@ -972,7 +973,7 @@ static void open_victim(struct dice *dice, struct client *client)
 	fds[nr_fds - 1] = client->fd;
 }
 
-static void live_an_epoch(struct dice *dice, struct client *client)
+static void live_an_epoch(struct dice *dice, struct uring *client)
 {
 	for (unsigned i = 0; i < unit_rounds(ROUNDS); i++) {
 		for (uint32_t nr = 1 + any(dice, 6); nr; nr--)
@@ -992,7 +993,7 @@ static void live_an_epoch(struct dice *dice, struct client *client)
 }
 
 /* The ring ends, and is freed with all requests, as they can go on. */
-static void end_victim(struct client *client)
+static void end_victim(struct uring *client)
 {
 	for (uint32_t i = 0; i < UAIO_URING_RINGFDS_MAX; i++) {
 		struct io_uring_rsrc_update update = { .offset = i };
@@ -1139,7 +1140,7 @@ static void run_epochs(struct dice *dice, unsigned nr)
 	for (unsigned i = 0; i < nr; i++) {
 		struct dice others = { dice->state ^ 0x9e3779b97f4a7c15u };
 		struct unit_thread thread;
-		struct client client;
+		struct uring client;
 
 		unit_restart_alarm();
 		fill();

@@ -41,7 +41,7 @@ enum {
 	WAIT_BITSET = 9, /* FUTEX_WAIT_BITSET */
 };
 
-static struct client client;
+static struct uring client;
 static int file;
 static int mine[2], others[2]; /* what the parent and the other child read of */
 static int told[2], done[2];   /* the other child's turns */
@@ -199,7 +199,7 @@ static void overflow(void)
 
 static void send_a_message(void)
 {
-	struct client own;
+	struct uring own;
 
 	become_user();
 	client_open(&own, 4, (struct io_uring_params){ 0 });
@@ -329,8 +329,7 @@ static pid_t begin(void (*act)(void), pid_t *ret_tid)
 	int status;
 
 	assert_int_equal(pipe(pipe_of_dead), 0);
-	client.sq_tail =
-		load_acquire(sq_word(&client, client.params.sq_off.tail));
+	client.prepared = load_acquire(client.sq_tail);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
@@ -455,7 +454,7 @@ static bool run_to(pid_t child, pid_t tid, const struct step *step)
 
 static void take_one(void)
 {
-	struct cqe cqe = get(&client);
+	struct io_uring_cqe cqe = get(&client);
 
 	assert_in_range(cqe.user_data, 0, NR_WORDS - 1);
 	add_relaxed(&nr_told[cqe.user_data], 1);
@@ -469,8 +468,7 @@ static void take_until_told(uint64_t user_data)
 
 static void catch_up(void)
 {
-	client.sq_tail =
-		load_acquire(sq_word(&client, client.params.sq_off.tail));
+	client.prepared = load_acquire(client.sq_tail);
 }
 
 static void put_read(const int ends[2], uint64_t user_data)
@@ -516,12 +514,11 @@ static int take_turns(void)
 /* Submit what the dead has left. Each of it is told once. */
 static void submit_what_is_left(void)
 {
-	uint32_t head =
-		load_acquire(sq_word(&client, client.params.sq_off.head));
+	uint32_t head = load_acquire(client.sq_head);
 	uint32_t nr;
 
 	catch_up();
-	nr = client.sq_tail - head;
+	nr = client.prepared - head;
 	assert_in_range(nr, 0, ENTRIES);
 	assert_int_equal(enter(&client, nr, 0), nr);
 	for (uint32_t i = 0; i < nr; i++)

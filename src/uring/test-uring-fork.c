@@ -17,7 +17,7 @@ static uint32_t is_over; /* atomic */
 static int numbered;
 
 /* Read a block, write to a pipe and read from it: by a ring, with the right data. */
-static void work_once(struct client *client, const int ends[2], unsigned i)
+static void work_once(struct uring *client, const int ends[2], unsigned i)
 {
 	char block[SIZE] = "", in = (char)i, out = 0;
 	unsigned seen = 0;
@@ -29,7 +29,7 @@ static void work_once(struct client *client, const int ends[2], unsigned i)
 	put_rw(client, IORING_OP_WRITE, ends[1], &in, 1, -1, 2);
 	submit(client, 0);
 	for (unsigned nr = 0; nr < 3; nr++) {
-		struct cqe cqe = get(client);
+		struct io_uring_cqe cqe = get(client);
 
 		assert_in_range(cqe.user_data, 0, 2);
 		assert_int_equal(cqe.res, cqe.user_data ? 1 : SIZE);
@@ -44,7 +44,7 @@ static void work_once(struct client *client, const int ends[2], unsigned i)
 
 static long work_until_over(void *arg)
 {
-	struct client *client = arg;
+	struct uring *client = arg;
 	int ends[2];
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -55,7 +55,7 @@ static long work_until_over(void *arg)
 	return 0;
 }
 
-static struct client clients[NR_THREADS];
+static struct uring clients[NR_THREADS];
 static struct unit_thread threads[NR_THREADS];
 
 static int start(void **state)
@@ -109,7 +109,7 @@ static int ask_of_parents(void)
 
 static int work_in_child(void)
 {
-	struct client own;
+	struct uring own;
 	int ends[2], ret;
 
 	ret = ask_of_parents();

@@ -77,7 +77,7 @@ static long keep_waking(void *arg)
 }
 
 /* Return: whether the wait that this completion is of was woken. */
-static bool check(const struct cqe *cqe, uint32_t *ret_cancels)
+static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 {
 	/* Of a cancel: found, not found any more, or just ending. */
 	if (cqe->user_data >= NR_WAITS) {
@@ -116,7 +116,7 @@ static void what_is_woken_is_never_cancelled(void **state)
 			put_cancel(k, NR_WAITS);
 		submit(&client, 0);
 		for (unsigned k = 0; k < NR_WAITS + NR_WAITS / 2 + 2; k++) {
-			struct cqe cqe = get(&client);
+			struct io_uring_cqe cqe = get(&client);
 
 			nr += check(&cqe, &cancels);
 		}
@@ -144,7 +144,7 @@ static void timeouts_end_waits(void **state)
 		sqe->len = 1;
 		submit(&client, 2);
 		for (unsigned k = 0; k < 2; k++) {
-			struct cqe cqe = get(&client);
+			struct io_uring_cqe cqe = get(&client);
 
 			if (cqe.user_data == 1)
 				assert_int_equal(cqe.res, CANCELLED);
@@ -280,7 +280,7 @@ static void what_is_submitted_together(void **state)
 		put_cancel(1, 3);
 		submit(&client, 0);
 		for (unsigned k = 0; k < 4; k++) {
-			struct cqe cqe = get(&client);
+			struct io_uring_cqe cqe = get(&client);
 
 			assert_int_equal(cqe.res, results[cqe.user_data & 3]);
 			seen |= 1u << cqe.user_data;

@@ -32,7 +32,7 @@ static inline bool is_true(void *arg)
 static inline bool is_freed(void *arg)
 {
 	struct uaio_counters counters = { 0 };
-	struct client other;
+	struct uring other;
 
 	(void)arg;
 	client_open(&other, 1, (struct io_uring_params){ 0 });

@@ -11,7 +11,7 @@
 
 enum { KERNELS_FD = 1001 };
 
-static struct client client;
+static struct uring client;
 static bool is_filled[UAIO_URING_RINGFDS_MAX]; /* slots of the kernel's */
 static unsigned nr_asked;
 

@@ -18,7 +18,7 @@ static const uint32_t sizes[] = {
 #define NR_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 /* Write and read blocks of a file, more often than the ring has places. */
-static void work(struct client *client)
+static void work(struct uring *client)
 {
 	int fd = unit_file(true);
 	char to[SIZE], from[SIZE];
@@ -38,7 +38,7 @@ static void work(struct client *client)
 
 static void entries_of_each_size(void **state)
 {
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	for (unsigned i = 0; i < NR_SIZES; i++) {
@@ -50,18 +50,17 @@ static void entries_of_each_size(void **state)
 }
 
 /* What is behind the oldest completion; it stays there. */
-static const uint64_t *behind(const struct client *client)
+static const uint64_t *behind(const struct uring *client)
 {
-	uint32_t head =
-		load_relaxed(sq_word(client, client->params.cq_off.head));
+	uint32_t head = load_relaxed(client->cq_head);
 
-	return (const uint64_t *)&cqes(
-		client)[(head & (client->params.cq_entries - 1)) * 2 + 1];
+	return (const uint64_t *)&client
+		->cqes[(head & (client->params.cq_entries - 1)) * 2 + 1];
 }
 
 static void completions_have_something_behind_them(void **state)
 {
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	client_open(&client, 2,
@@ -105,31 +104,32 @@ static void *given(int flags)
 }
 
 /* Make a ring in this memory: submissions, and behind them the rest. */
-static long try_in(struct client *client, char *memory, uint32_t flags)
+static long try_in(struct uring *client, char *memory, uint32_t cq_entries,
+		   uint32_t flags)
 {
-	client->params =
-		(struct io_uring_params){ .flags = IORING_SETUP_NO_MMAP |
-						   flags };
-	*uaio_uring_sqes_addr(&client->params) = (uintptr_t)memory;
-	*uaio_uring_rings_addr(&client->params) = (uintptr_t)memory + PAGE;
-	client->sq_tail = 0;
-	client->sqes = (struct io_uring_sqe *)(void *)memory;
-	client->rings = memory + PAGE;
-	return uaio_uring_setup(4, &client->params);
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_NO_MMAP | flags,
+		.cq_entries = cq_entries,
+	};
+	long fd;
+
+	*uaio_uring_sqes_addr(&params) = (uintptr_t)memory;
+	*uaio_uring_rings_addr(&params) = (uintptr_t)memory + PAGE;
+	fd = uaio_uring_setup(4, &params);
+	if (fd >= 0)
+		uring_at(client, (int)fd, &params, memory + PAGE, memory);
+	return fd;
 }
 
-static void open_in(struct client *client, char *memory, uint32_t flags)
+static void open_in(struct uring *client, char *memory, uint32_t flags)
 {
-	client->fd = (int)try_in(client, memory, flags);
-	assert_true(client->fd >= 0);
-	for (uint32_t i = 0; i < client->params.sq_entries; i++)
-		sq_word(client, client->params.sq_off.array)[i] = i;
+	assert_true(try_in(client, memory, 0, flags) >= 0);
 }
 
 static void a_ring_in_memory_of_the_clients(void **state)
 {
 	static const int kinds[] = { MAP_SHARED, MAP_PRIVATE };
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	for (unsigned i = 0; i < 2 * NR_SIZES; i++) {
@@ -146,7 +146,7 @@ static void shared_memory_may_be_unmapped(void **state)
 {
 	char *memory = given(MAP_SHARED), *other;
 	int ends[2];
-	struct client client;
+	struct uring client;
 	char byte;
 
 	(void)state;
@@ -158,8 +158,7 @@ static void shared_memory_may_be_unmapped(void **state)
 	submit(&client, 0);
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
 	assert_int_equal(write(ends[1], "a", 1), 1);
-	client.sqes = (struct io_uring_sqe *)(void *)other;
-	client.rings = other + PAGE;
+	uring_at(&client, client.fd, &client.params, other + PAGE, other);
 	assert_got(&client, 1, 1);
 	work(&client);
 	unit_close(client.fd);
@@ -173,25 +172,13 @@ static void memory_of_two_mappings(void **state)
 {
 	const uint32_t nr = (uint32_t)(PAGE / sizeof(struct io_uring_cqe));
 	char *memory = given(MAP_SHARED);
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	assert_ptr_equal(mmap(memory + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 			 memory + 2 * PAGE);
-	client.params = (struct io_uring_params){
-		.flags = IORING_SETUP_NO_MMAP | IORING_SETUP_CQSIZE,
-		.cq_entries = nr,
-	};
-	*uaio_uring_sqes_addr(&client.params) = (uintptr_t)memory;
-	*uaio_uring_rings_addr(&client.params) = (uintptr_t)memory + PAGE;
-	client.fd = (int)uaio_uring_setup(4, &client.params);
-	assert_true(client.fd >= 0);
-	client.sq_tail = 0;
-	client.sqes = (struct io_uring_sqe *)(void *)memory;
-	client.rings = memory + PAGE;
-	for (uint32_t i = 0; i < client.params.sq_entries; i++)
-		sq_word(&client, client.params.sq_off.array)[i] = i;
+	assert_true(try_in(&client, memory, nr, IORING_SETUP_CQSIZE) >= 0);
 	for (uint64_t i = 0; i < 2 * nr + 88; i++) {
 		put(&client, IORING_OP_NOP, -1, i);
 		submit(&client, 1);
@@ -204,7 +191,7 @@ static void memory_of_two_mappings(void **state)
 /* What is left of a ring writes no more to memory that may be another's by now. */
 static void close_with_a_request(void *memory)
 {
-	struct client client;
+	struct uring client;
 	int from[2], to[2];
 
 	assert_int_equal(pipe2(from, O_CLOEXEC) | pipe2(to, O_CLOEXEC), 0);
@@ -246,13 +233,13 @@ static void a_ring_that_is_closed_leaves_the_memory_alone(void **state)
 static void what_is_no_memory_is_refused(void **state)
 {
 	char *memory = given(MAP_SHARED);
-	struct client client;
+	struct uring client;
 
 	(void)state;
-	assert_int_equal(try_in(&client, memory + 64, 0), -EINVAL);
-	assert_int_equal(try_in(&client, (char *)(-2 * PAGE), 0), -EFAULT);
+	assert_int_equal(try_in(&client, memory + 64, 0, 0), -EINVAL);
+	assert_int_equal(try_in(&client, (char *)(-2 * PAGE), 0, 0), -EFAULT);
 	assert_int_equal(munmap(memory + PAGE, PAGE), 0);
-	assert_int_equal(try_in(&client, memory, 0), -EFAULT);
+	assert_int_equal(try_in(&client, memory, 0, 0), -EFAULT);
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
 	client.params = (struct io_uring_params){
 		.flags = IORING_SETUP_REGISTERED_FD_ONLY
@@ -266,13 +253,11 @@ static void a_ring_without_a_descriptor(void **state)
 		IORING_ENTER_REGISTERED_RING | IORING_ENTER_GETEVENTS;
 	char *memory = given(MAP_SHARED);
 	struct io_uring_rsrc_update update = { .offset = 0 };
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	assert_int_equal(
-		try_in(&client, memory, IORING_SETUP_REGISTERED_FD_ONLY), 0);
-	for (uint32_t i = 0; i < client.params.sq_entries; i++)
-		sq_word(&client, client.params.sq_off.array)[i] = i;
+		try_in(&client, memory, 0, IORING_SETUP_REGISTERED_FD_ONLY), 0);
 	put(&client, IORING_OP_NOP, -1, 1);
 	assert_int_equal(tell(&client), 1);
 	assert_int_equal(uaio_uring_enter(0, 1, 1, flags, NULL, 0), 1);

@@ -9,7 +9,7 @@
 #include "test-uring.h"
 
 /* A message to fd, which has the given flags. */
-static struct io_uring_sqe *put_msg(struct client *from, int fd, uint32_t res,
+static struct io_uring_sqe *put_msg(struct uring *from, int fd, uint32_t res,
 				    uint64_t told, uint64_t user_data)
 {
 	struct io_uring_sqe *sqe = put(from, IORING_OP_MSG_RING, fd, user_data);
@@ -19,15 +19,15 @@ static struct io_uring_sqe *put_msg(struct client *from, int fd, uint32_t res,
 	return sqe;
 }
 
-static void open_other(struct client *other, uint32_t entries, uint32_t flags)
+static void open_other(struct uring *other, uint32_t entries, uint32_t flags)
 {
 	client_open(other, entries, (struct io_uring_params){ .flags = flags });
 }
 
 static void a_message_is_a_completion_of_the_other_ring(void **state)
 {
-	struct client other;
-	struct cqe cqe;
+	struct uring other;
+	struct io_uring_cqe cqe;
 
 	(void)state;
 	open_other(&other, 4, 0);
@@ -58,7 +58,7 @@ static void a_ring_may_send_to_itself(void **state)
 
 static void a_chain_breaks_at_a_message_that_fails(void **state)
 {
-	struct client other;
+	struct uring other;
 
 	(void)state;
 	open_other(&other, 4, 0);
@@ -78,7 +78,7 @@ static void a_chain_breaks_at_a_message_that_fails(void **state)
 
 static void what_is_no_open_ring_gets_no_message(void **state)
 {
-	struct client disabled;
+	struct uring disabled;
 	int ends[2];
 
 	(void)state;
@@ -109,7 +109,7 @@ static void what_is_no_open_ring_gets_no_message(void **state)
 static void messages_that_find_no_room_are_kept(void **state)
 {
 	enum { NR = 20 };
-	struct client other;
+	struct uring other;
 
 	(void)state;
 	open_other(&other, 1, 0);
@@ -164,7 +164,7 @@ static void a_thread_without_a_ring_sends(void **state)
 static void a_message_counts_as_a_completion(void **state)
 {
 	struct __kernel_timespec hour = { .tv_sec = 3600 };
-	struct client other;
+	struct uring other;
 
 	(void)state;
 	open_other(&other, 4, 0);
@@ -186,7 +186,7 @@ enum { NR_SENDERS = 3, NR_ROUNDS = 400 };
 
 static struct sender {
 	pthread_t thread;
-	struct client own;
+	struct uring own;
 	struct sender *next;
 	uint32_t nr_got;   /* messages */
 	uint32_t nr_ended; /* requests */
@@ -199,7 +199,7 @@ static int fickle; /* atomic: the number of a ring that may be gone */
 static void reap(struct sender *sender)
 {
 	while (unread(&sender->own)) {
-		struct cqe cqe = get(&sender->own);
+		struct io_uring_cqe cqe = get(&sender->own);
 
 		if (cqe.user_data == 2)
 			sender->nr_got++;

@@ -102,7 +102,7 @@ static void mistakes_have_the_kernels_answers(void **state)
 static void what_waits_completes_when_it_can(void **state)
 {
 	enum { RWF_NOSIGNAL_ = 0x100 };
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	int ends[2];
 	char byte = 0;
 
@@ -174,7 +174,7 @@ static void what_no_ring_can_do_is_refused_behind_the_file(void **state)
 
 static void polls_tell_once_or_each_time(void **state)
 {
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	int ends[2];
 	char byte;
 
@@ -384,7 +384,7 @@ static void a_socket_has_no_offset_though_it_is_not_tried(void **state)
 static void files_are_opened(void **state)
 {
 	struct io_uring_sqe *sqe;
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 
 	(void)state;
 	sqe = put_rw(&client, IORING_OP_OPENAT, AT_FDCWD, "/dev/null", 0, 0, 1);

@@ -21,7 +21,7 @@ static int load(void **state)
 	return mapped == MAP_FAILED ? -1 : unit_engine(state);
 }
 
-static long set_region(const struct client *client, void *at, uint64_t bytes)
+static long set_region(const struct uring *client, void *at, uint64_t bytes)
 {
 	struct uaio_uring_region_desc desc = {
 		.addr = (uintptr_t)at,
@@ -37,7 +37,7 @@ static long set_region(const struct client *client, void *at, uint64_t bytes)
 
 static void a_region_has_whole_pages(void **state)
 {
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	client_open(&client, 4, (struct io_uring_params){ 0 });
@@ -47,7 +47,7 @@ static void a_region_has_whole_pages(void **state)
 	client_close(&client);
 }
 
-static long set_array(const struct client *client, void *at)
+static long set_array(const struct uring *client, void *at)
 {
 	struct io_uring_buf_reg reg = { .ring_addr = (uintptr_t)at,
 					.ring_entries = NR_BUFS };
@@ -58,7 +58,7 @@ static long set_array(const struct client *client, void *at)
 
 static void an_array_of_buffers_begins_at_a_page(void **state)
 {
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	client_open(&client, 4, (struct io_uring_params){ 0 });

@@ -94,7 +94,7 @@ static struct io_uring_sqe *put_read(int fd, uint32_t len, uint64_t user_data)
 
 static void assert_read(uint64_t user_data, int32_t res, uint32_t flags)
 {
-	struct cqe cqe = get(&client);
+	struct io_uring_cqe cqe = get(&client);
 
 	assert_cqe(&cqe, user_data, res, flags);
 }
@@ -346,7 +346,7 @@ static void an_array_is_in_the_rings_own_memory(void **state)
 	const off_t off = (off_t)(IORING_OFF_PBUF_RING |
 				  (uint64_t)GROUP << IORING_OFF_PBUF_SHIFT);
 	struct rlimit limit, low;
-	struct client first = client;
+	struct uring first = client;
 
 	(void)state;
 	begin(0, 0);
@@ -379,7 +379,7 @@ static void an_array_is_in_the_rings_own_memory(void **state)
 
 static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
 {
-	struct client outer = client;
+	struct uring outer = client;
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
@@ -453,10 +453,9 @@ static void a_read_has_a_buffer_for_each_shot(void **state)
 
 static int read_in_child(void)
 {
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 
-	client.sq_tail =
-		load_acquire(sq_word(&client, client.params.sq_off.tail));
+	client.prepared = load_acquire(client.sq_tail);
 	put_read(ends[0], 0, 2);
 	if (enter(&client, tell(&client), 1) != 1)
 		return 1;
@@ -478,8 +477,7 @@ static void a_child_has_none_of_its_parents_buffers(void **state)
 	while (waitpid(pid, &status, 0) < 0)
 		assert_int_equal(errno, EINTR);
 	assert_int_equal(status, 0);
-	client.sq_tail =
-		load_acquire(sq_word(&client, client.params.sq_off.tail));
+	client.prepared = load_acquire(client.sq_tail);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	put_read(ends[0], 0, 3);
 	submit(&client, 1);
@@ -539,7 +537,7 @@ static void threads_share_an_array(void **state)
 			say(nr_said % NR_PIPES, nr_said / NR_PIPES);
 			nr_said++;
 		}
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 		unsigned bid = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
 		uint32_t heard[2];
 

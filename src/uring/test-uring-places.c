@@ -23,7 +23,7 @@ static bool is_one_of(int32_t res, const int32_t *these, unsigned nr)
 
 enum { OPENS, CLOSES, READS, UPDATES, NR_WHATS };
 
-static void assert_expected(const struct cqe *cqe)
+static void assert_expected(const struct io_uring_cqe *cqe)
 {
 	static const int32_t gone[] = { -ENXIO, -EINVAL, -EBADF, -ENFILE };
 	int32_t res = cqe->res;
@@ -99,7 +99,7 @@ static unsigned take_some(void)
 	unsigned nr = 0;
 
 	do {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		assert_expected(&cqe);
 		nr += cqe.user_data < NR_WHATS;
@@ -132,7 +132,7 @@ static void places_change_while_they_are_used(void **state)
 
 /* Another ring sends files to places that are used, and replaced, meanwhile. */
 
-static struct client sender;
+static struct uring sender;
 static int target; /* atomic: a descriptor that is a ring's now and then */
 
 static long send_all_the_time(void *arg)
@@ -143,7 +143,7 @@ static long send_all_the_time(void *arg)
 	while (!load_relaxed(&is_over)) {
 		struct io_uring_sqe *sqe = put(&sender, IORING_OP_MSG_RING,
 					       load_relaxed(&target), 1);
-		struct cqe cqe;
+		struct io_uring_cqe cqe;
 
 		sqe->addr = IORING_MSG_SEND_FD;
 		sqe->msg_ring_flags = IORING_MSG_RING_CQE_SKIP;
@@ -165,7 +165,7 @@ static void read_all(void)
 		put_read(place, &byte, READS);
 	submit(&client, NR_PLACES);
 	for (int place = 0; place < NR_PLACES; place++) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		assert_expected(&cqe);
 	}

@@ -11,7 +11,7 @@ enum { POLL = 1, MINE = 7, LINKED = 8, CANCELS = 9 };
 static const struct io_uring_params plain;
 
 /* The first polls the second. */
-static struct client client, polled;
+static struct uring client, polled;
 
 static struct io_uring_sqe *put_poll(void)
 {
@@ -22,7 +22,7 @@ static struct io_uring_sqe *put_poll(void)
 	return sqe;
 }
 
-static void nop(struct client *ring)
+static void nop(struct uring *ring)
 {
 	put(ring, IORING_OP_NOP, -1, MINE);
 	submit(ring, 0);

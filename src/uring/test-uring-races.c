@@ -19,7 +19,7 @@ enum { NR_THREADS = 4 };
  * wait.
  */
 
-static struct client shared;
+static struct uring shared;
 static struct uaio_lock client_lock;
 static uint32_t nr_got; /* atomic */
 static uint32_t nr_rounds;
@@ -133,7 +133,7 @@ static void a_ring_may_go_while_it_is_named(void **state)
 	for (int i = 0; i < NR_THREADS; i++)
 		unit_thread_start(&threads[i], name_it, NULL);
 	for (unsigned i = 0; i < rounds; i++) {
-		struct client client;
+		struct uring client;
 
 		client_open(&client, 8, (struct io_uring_params){ 0 });
 		store_relaxed(&named, client.fd);
@@ -158,7 +158,7 @@ static void a_ring_may_go_while_it_is_named(void **state)
  */
 
 static struct {
-	struct client client;
+	struct uring client;
 	int known, unseen;
 } three;
 
@@ -214,14 +214,14 @@ static void a_ring_lives_on_by_a_descriptor_that_was_not_seen(void **state)
 /* A number is another ring's by now, as was not seen either. */
 static void a_ring_lives_on_by_a_number_that_was_anothers(void **state)
 {
-	struct client other, client;
+	struct uring other, client;
 	int number;
 
 	(void)state;
 	client_open(&client, 8, (struct io_uring_params){ 0 });
 	client_open(&other, 8, (struct io_uring_params){ 0 });
 	number = other.fd;
-	client_unmap(&other);
+	uring_unmap(&other);
 	assert_int_equal(dup2(client.fd, number), number);
 	unit_close(client.fd);
 	client.fd = number;

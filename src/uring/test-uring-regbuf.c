@@ -24,7 +24,7 @@ struct clone {
 	uint32_t src_fd, flags, src_off, dst_off, nr, pad[3];
 };
 
-static long cloned(const struct client *to, struct clone what)
+static long cloned(const struct uring *to, struct clone what)
 {
 	return uaio_uring_register((uint32_t)to->fd,
 				   IORING_REGISTER_CLONE_BUFFERS, &what, 1);
@@ -35,7 +35,7 @@ static void buffers_of_another_ring_are_registered(void **state)
 	int fd = unit_numbered_file(true, 2);
 	char block[2 * SIZE];
 	struct iovec iovs[2] = { { block, SIZE }, { block + SIZE, SIZE } };
-	struct client other;
+	struct uring other;
 	struct clone what = { .src_fd = (uint32_t)client.fd };
 
 	(void)state;
@@ -70,12 +70,12 @@ static void buffers_of_another_ring_are_registered(void **state)
 }
 
 /* Two rings, each of which gets the other's buffers while that one changes them. */
-static struct client pair[2];
+static struct uring pair[2];
 static char piece[SIZE];
 
 static long clone_all_the_time(void *arg)
 {
-	struct client *own = arg, *other = &pair[own == pair];
+	struct uring *own = arg, *other = &pair[own == pair];
 	struct iovec iov = { piece, sizeof(piece) };
 	struct clone what = { .src_fd = (uint32_t)other->fd,
 			      .flags = IORING_REGISTER_DST_REPLACE };

@@ -10,7 +10,7 @@
 
 #define PAGE uaio_page_bytes()
 
-static long set_region(const struct client *client, uint64_t bytes,
+static long set_region(const struct uring *client, uint64_t bytes,
 		       uint64_t *ret_offset)
 {
 	struct uaio_uring_region_desc desc = { .bytes = bytes };
@@ -26,14 +26,14 @@ static long set_region(const struct client *client, uint64_t bytes,
 	return ret;
 }
 
-static void open_disabled(struct client *client)
+static void open_disabled(struct uring *client)
 {
 	client_open(
 		client, 8,
 		(struct io_uring_params){ .flags = IORING_SETUP_R_DISABLED });
 }
 
-static void enable(const struct client *client)
+static void enable(const struct uring *client)
 {
 	assert_int_equal(uaio_uring_register((uint32_t)client->fd,
 					     IORING_REGISTER_ENABLE_RINGS, NULL,
@@ -41,7 +41,7 @@ static void enable(const struct client *client)
 			 0);
 }
 
-static long wait_at(const struct client *client, size_t offset, uint32_t nr)
+static long wait_at(const struct uring *client, size_t offset, uint32_t nr)
 {
 	return uaio_uring_enter((uint32_t)client->fd, 0, nr,
 				IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG |
@@ -50,7 +50,7 @@ static long wait_at(const struct client *client, size_t offset, uint32_t nr)
 				sizeof(struct uaio_uring_reg_wait));
 }
 
-static struct client shared;
+static struct uring shared;
 static struct uaio_uring_reg_wait *waits;
 static uint32_t has_failed;
 
@@ -108,7 +108,7 @@ static void threads_wait_by_one_region(void **state)
 static void a_region_of_a_ring_has_room_in_its_file(void **state)
 {
 	struct rlimit before, low;
-	struct client client;
+	struct uring client;
 	uint64_t offset;
 
 	(void)state;
@@ -136,7 +136,7 @@ static void a_wait_is_by_the_clock_of_its_ring(void **state)
 	struct __kernel_timespec end;
 	const struct uaio_uring_wait_arg arg = { .timeout = (uintptr_t)&end };
 	struct timespec now;
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	client_open(&client, 4, (struct io_uring_params){ 0 });

@@ -263,7 +263,7 @@ static uint64_t count_of(int fd)
 
 static void an_eventfd_is_told_of_completions(void **state)
 {
-	uint32_t *flags = sq_word(&client, client.params.cq_off.flags);
+	uint32_t *flags = client.cq_flags;
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), zero = 0, ends[2];
 
 	(void)state;
@@ -346,7 +346,7 @@ static void a_probe_lists_what_works(void **state)
 	for (unsigned i = 0; i < probe.head.ops_len; i++) {
 		bool is_there = probe.ops[i].flags & IO_URING_OP_SUPPORTED;
 		struct io_uring_sqe *sqe;
-		struct cqe cqe;
+		struct io_uring_cqe cqe;
 
 		assert_int_equal(probe.ops[i].op, i);
 		/* Refused for its opcode, or for another reason. */
@@ -402,7 +402,7 @@ static void a_thread_may_name_rings_by_places_of_its_own(void **state)
 		1);
 	assert_int_equal(uaio_uring_enter(place, 0, 0, by_place, NULL, 0),
 			 -EBADF);
-	client_unmap(&client);
+	uring_unmap(&client);
 	client_open(&client, 16, (struct io_uring_params){ 0 });
 }
 

@@ -10,13 +10,13 @@
 
 enum { OWNED = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN };
 
-static void open_owned(struct client *owned, uint32_t entries, uint32_t flags)
+static void open_owned(struct uring *owned, uint32_t entries, uint32_t flags)
 {
 	client_open(owned, entries,
 		    (struct io_uring_params){ .flags = OWNED | flags });
 }
 
-static long ask_for(const struct client *owned, uint32_t sq_entries,
+static long ask_for(const struct uring *owned, uint32_t sq_entries,
 		    uint32_t cq_entries, struct io_uring_params *ret_params)
 {
 	*ret_params = (struct io_uring_params){
@@ -29,21 +29,21 @@ static long ask_for(const struct client *owned, uint32_t sq_entries,
 }
 
 /* Map the ring anew, if it is resized. Return: as the call. */
-static long resize(struct client *owned, uint32_t sq_entries,
+static long resize(struct uring *owned, uint32_t sq_entries,
 		   uint32_t cq_entries)
 {
 	struct io_uring_params params;
 	long ret = ask_for(owned, sq_entries, cq_entries, &params);
-	uint32_t tail = owned->sq_tail;
+	uint32_t tail = owned->prepared;
 
 	if (ret < 0)
 		return ret;
-	client_unmap(owned);
+	uring_unmap(owned);
 	params.features = owned->params.features;
 	params.flags |= owned->params.flags;
-	owned->params = params;
-	client_map(owned);
-	owned->sq_tail = tail;
+	assert_int_equal(uring_map(owned, owned->fd, &params), 0);
+	uring_fill_array(owned);
+	owned->prepared = tail;
 	return ret;
 }
 
@@ -56,7 +56,7 @@ static void what_is_in_the_rings_stays(void **state)
 		IORING_SETUP_CQE_MIXED,
 	};
 	static const uint32_t sizes[] = { 16, 8, 64, 32, 8, 1024, 8 };
-	struct client owned;
+	struct uring owned;
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
@@ -88,7 +88,7 @@ static void what_is_in_the_rings_stays(void **state)
 
 static void rings_that_are_too_small_are_not_made(void **state)
 {
-	struct client owned;
+	struct uring owned;
 
 	(void)state;
 	open_owned(&owned, 8, 0);
@@ -111,8 +111,8 @@ static void rings_that_are_too_small_are_not_made(void **state)
 static void a_completion_of_two_places_is_not_torn(void **state)
 {
 	struct io_uring_sqe *sqe;
-	struct client owned;
-	struct cqe cqe;
+	struct uring owned;
+	struct io_uring_cqe cqe;
 
 	(void)state;
 	open_owned(&owned, 8, IORING_SETUP_CQE_MIXED);
@@ -127,7 +127,7 @@ static void a_completion_of_two_places_is_not_torn(void **state)
 	assert_int_equal(resize(&owned, 4, 4), -EOVERFLOW);
 	assert_int_equal(resize(&owned, 16, 32), 0);
 	assert_int_equal(unread(&owned), 2);
-	assert_int_equal(cqes(&owned)[4].user_data, 77);
+	assert_int_equal(owned.cqes[4].user_data, 77);
 	cqe = get(&owned);
 	assert_cqe(&cqe, 3, 0, IORING_CQE_F_32);
 	client_close(&owned);
@@ -137,7 +137,7 @@ static void a_completion_of_two_places_is_not_torn(void **state)
 static void a_ring_that_has_no_room_does_not_grow(void **state)
 {
 	struct rlimit before, low;
-	struct client owned;
+	struct uring owned;
 
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -163,7 +163,7 @@ enum { NR_SENDERS = 2, NR_MESSAGES = 2000 };
 
 static struct sender {
 	pthread_t thread;
-	struct client own;
+	struct uring own;
 	int to;
 	uint32_t nr, nr_got;
 } senders[NR_SENDERS];
@@ -177,7 +177,7 @@ static void *send_all(void *arg)
 	for (uint64_t i = 0; i < NR_MESSAGES; i++) {
 		struct io_uring_sqe *sqe =
 			put(&sender->own, IORING_OP_MSG_RING, sender->to, i);
-		struct cqe cqe;
+		struct io_uring_cqe cqe;
 
 		sqe->off = i;
 		sqe->len = sender->nr;
@@ -193,7 +193,7 @@ static void *send_all(void *arg)
 static void messages_come_while_a_ring_is_resized(void **state)
 {
 	static const uint32_t sizes[] = { 4, 64, 1, 16, 2, 8 };
-	struct client owned;
+	struct uring owned;
 	uint32_t nr_got = 0;
 
 	(void)state;
@@ -212,7 +212,7 @@ static void messages_come_while_a_ring_is_resized(void **state)
 	for (uint32_t i = 0; nr_got < NR_SENDERS * NR_MESSAGES; i++) {
 		const uint32_t size = sizes[i % 6];
 		long ret = resize(&owned, size, 2 * size);
-		struct cqe cqe;
+		struct io_uring_cqe cqe;
 
 		/* Too much may have come. */
 		assert_true(ret == 0 || ret == -EOVERFLOW);
@@ -237,7 +237,7 @@ static void messages_come_while_a_ring_is_resized(void **state)
 static void a_child_finds_the_size_of_its_parents_ring(void **state)
 {
 	enum { NR = 20 };
-	struct client owned;
+	struct uring owned;
 	int ends[2], status;
 	char byte;
 	pid_t child;
@@ -248,7 +248,7 @@ static void a_child_finds_the_size_of_its_parents_ring(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (!child) {
-		struct client own;
+		struct uring own;
 
 		client_open(&own, 4, (struct io_uring_params){ 0 });
 		if (read(ends[0], &byte, 1) != 1)

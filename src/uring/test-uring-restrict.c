@@ -8,7 +8,7 @@
 
 #include "test-uring.h"
 
-static struct client disabled;
+static struct uring disabled;
 
 static int start_disabled(void **state)
 {
@@ -30,7 +30,7 @@ static int stop_disabled(void **state)
 #define DISABLED_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start_disabled, stop_disabled)
 
-static long reg(const struct client *of, uint32_t opcode, const void *arg,
+static long reg(const struct uring *of, uint32_t opcode, const void *arg,
 		uint32_t nr)
 {
 	return uaio_uring_register((uint32_t)of->fd, opcode,
@@ -119,7 +119,7 @@ static bool is_so_in_child(bool (*is_so)(void))
 
 static bool is_restricted_here(void)
 {
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	char byte = 0;
 
 	put_rw(&disabled, IORING_OP_READ, 0, &byte, 1, 0, 4);

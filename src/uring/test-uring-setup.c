@@ -87,7 +87,7 @@ static void arguments_are_checked_as_the_kernel_does(void **state)
 
 static void a_ring_is_known_by_any_of_its_descriptors(void **state)
 {
-	struct client client;
+	struct uring client;
 	int copy;
 
 	(void)state;
@@ -109,14 +109,14 @@ static void a_ring_is_known_by_any_of_its_descriptors(void **state)
 			 1);
 	assert_got(&client, 1, 0);
 	assert_int_equal(enter(&client, 0, 0), -EBADF);
-	client_unmap(&client);
+	uring_unmap(&client);
 	unit_close(copy);
 	assert_false(uaio_uring_owns((uint32_t)copy, false));
 }
 
 static void what_is_no_ring_is_refused(void **state)
 {
-	struct client client;
+	struct uring client;
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	(void)state;
@@ -139,7 +139,7 @@ static void what_is_no_ring_is_refused(void **state)
 
 static void a_client_cannot_cut_the_memory(void **state)
 {
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	client_open(&client, 4, (struct io_uring_params){ 0 });
@@ -160,7 +160,7 @@ static void limit_files(rlim_t bytes)
 static void a_ring_is_made_within_a_limit_of_files(void **state)
 {
 	struct io_uring_params params = { 0 };
-	struct client client;
+	struct uring client;
 	struct rlimit before;
 
 	(void)state;
@@ -183,7 +183,7 @@ static void a_ring_is_made_within_a_limit_of_files(void **state)
 
 static void a_closed_ring_waits_for_nobody_and_lets_all_go(void **state)
 {
-	struct client client;
+	struct uring client;
 	int ends[2];
 	char byte;
 
@@ -199,7 +199,7 @@ static void a_closed_ring_waits_for_nobody_and_lets_all_go(void **state)
 	unit_close(ends[1]);
 }
 
-static struct client parents;
+static struct uring parents;
 
 static int in_child(void)
 {
@@ -223,7 +223,7 @@ static int in_child(void)
 
 static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 {
-	struct client client;
+	struct uring client;
 	int ends[2];
 
 	(void)state;
@@ -280,7 +280,7 @@ static void a_child_submits_to_its_parents_ring_beside_its_own(void **state)
 static void
 a_child_that_shares_our_memory_closes_its_own_descriptor(void **state)
 {
-	struct client client;
+	struct uring client;
 	int status;
 	pid_t pid;
 
@@ -300,7 +300,7 @@ a_child_that_shares_our_memory_closes_its_own_descriptor(void **state)
 
 static void disabled_rings_wait_to_be_enabled(void **state)
 {
-	struct client client;
+	struct uring client;
 	uint32_t fd;
 
 	(void)state;
@@ -332,7 +332,7 @@ static long enter_elsewhere(void *arg)
 
 static void one_thread_submits_to_a_ring_for_one(void **state)
 {
-	struct client client;
+	struct uring client;
 	struct unit_thread thread;
 
 	(void)state;
@@ -350,14 +350,12 @@ static void one_thread_submits_to_a_ring_for_one(void **state)
 
 static void a_ring_without_a_polling_thread_asks_to_be_called(void **state)
 {
-	struct client client;
+	struct uring client;
 
 	(void)state;
 	client_open(&client, 4,
 		    (struct io_uring_params){ .flags = IORING_SETUP_SQPOLL });
-	assert_int_equal(
-		load_relaxed(sq_word(&client, client.params.sq_off.flags)),
-		IORING_SQ_NEED_WAKEUP);
+	assert_int_equal(load_relaxed(client.sq_flags), IORING_SQ_NEED_WAKEUP);
 	put(&client, IORING_OP_NOP, -1, 1);
 	put(&client, IORING_OP_NOP, -1, 2);
 	(void)tell(&client);

@@ -16,7 +16,7 @@
 
 enum { NR = 24 };
 
-static struct client client;
+static struct uring client;
 static char buffer[SIZE];
 
 static int start(void **state)
@@ -37,8 +37,7 @@ static int stop(void **state)
 /* What the other process submitted is not ours to submit again. */
 static void catch_up(void)
 {
-	client.sq_tail =
-		load_acquire(sq_word(&client, client.params.sq_off.tail));
+	client.prepared = load_acquire(client.sq_tail);
 }
 
 static pid_t begin(int (*act)(void))
@@ -63,7 +62,7 @@ static void end(pid_t pid)
 /* For children, which have no tests: return: whether the next is this one. */
 static bool is_next(uint64_t user_data, int32_t res)
 {
-	struct cqe cqe = get(&client);
+	struct io_uring_cqe cqe = get(&client);
 
 	return cqe.user_data == user_data && cqe.res == res;
 }
@@ -158,7 +157,7 @@ static int leave_it_to_a_child(void)
 
 static void a_child_goes_on_without_its_parent(void **state)
 {
-	const struct client own = client;
+	const struct uring own = client;
 	char byte;
 
 	(void)state;
@@ -211,7 +210,7 @@ static int submit_each_round(void)
 static void processes_post_side_by_side(void **state)
 {
 	bool is_there[2 * NR];
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	char byte = 0;
 	pid_t pid;
 
@@ -255,15 +254,15 @@ static bool is_others_turn;
 
 static bool post_as_the_other(long nr, const long args[6], long *ret_res)
 {
-	uint32_t *tail = sq_word(&client, client.params.cq_off.tail);
+	uint32_t *tail = client.cq_tail;
 
 	(void)args;
 	(void)ret_res;
 	if (nr != SYS_futex || !is_others_turn)
 		return false;
 	is_others_turn = false;
-	cqes(&client)[load_relaxed(tail)].user_data = 2;
-	cqes(&client)[load_relaxed(tail)].res = 22;
+	client.cqes[load_relaxed(tail)].user_data = 2;
+	client.cqes[load_relaxed(tail)].res = 22;
 	store_relaxed(tail, load_relaxed(tail) + 1);
 	store_release(posting(), 0);
 	return false;
@@ -311,8 +310,7 @@ static void submit_all(void)
 	uint32_t nr;
 
 	(void)tell(&client);
-	nr = client.sq_tail -
-	     load_acquire(sq_word(&client, client.params.sq_off.head));
+	nr = client.prepared - load_acquire(client.sq_head);
 	assert_int_equal(enter(&client, nr, 1), nr);
 }
 
@@ -376,8 +374,7 @@ static void children_are_killed_at_any_instant(void **state)
 
 static bool tells_of_overflow(void)
 {
-	return load_relaxed(sq_word(&client, client.params.sq_off.flags)) &
-	       IORING_SQ_CQ_OVERFLOW;
+	return load_relaxed(client.sq_flags) & IORING_SQ_CQ_OVERFLOW;
 }
 
 static int overflow_and_wait(void)
@@ -447,7 +444,7 @@ static void a_process_forks_while_it_posts(void **state)
 		submit(&client, 0);
 		end(begin(post_at_once));
 		for (unsigned k = 0; k < NR + 1; k++) {
-			struct cqe cqe = get(&client);
+			struct io_uring_cqe cqe = get(&client);
 
 			nr_of_child += cqe.user_data == 100;
 			seen |= cqe.user_data < NR ? 1u << cqe.user_data : 0;

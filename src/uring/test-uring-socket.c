@@ -70,7 +70,7 @@ static void call_once(const struct sockaddr_in *address)
 	close(fd);
 }
 
-static struct io_uring_sqe *put_accept(struct client *of, int fd,
+static struct io_uring_sqe *put_accept(struct uring *of, int fd,
 				       uint64_t user_data)
 {
 	struct io_uring_sqe *sqe = put(of, IORING_OP_ACCEPT, fd, user_data);
@@ -80,7 +80,7 @@ static struct io_uring_sqe *put_accept(struct client *of, int fd,
 	return sqe;
 }
 
-static void put_receive(struct client *of, int fd, uint64_t user_data)
+static void put_receive(struct uring *of, int fd, uint64_t user_data)
 {
 	struct io_uring_sqe *sqe = put(of, IORING_OP_RECV, fd, user_data);
 
@@ -89,12 +89,12 @@ static void put_receive(struct client *of, int fd, uint64_t user_data)
 	sqe->buf_group = GROUP;
 }
 
-static void put_cancel(struct client *of, uint64_t user_data)
+static void put_cancel(struct uring *of, uint64_t user_data)
 {
 	put(of, IORING_OP_ASYNC_CANCEL, -1, 0)->addr = user_data;
 }
 
-static void provide(struct client *of, uint32_t bid, int nr)
+static void provide(struct uring *of, uint32_t bid, int nr)
 {
 	struct io_uring_sqe *sqe = put_rw(of, IORING_OP_PROVIDE_BUFFERS, nr,
 					  memory[bid], BYTES, bid, 0);
@@ -114,7 +114,7 @@ static void pair_that_receives(int fds[2])
 }
 
 /* Wait until so many completions are in the ring, without a call of io_uring. */
-static void await_unread(const struct client *of, uint32_t nr)
+static void await_unread(const struct uring *of, uint32_t nr)
 {
 	uint32_t word = 0;
 
@@ -172,7 +172,7 @@ static void cancel_on(int fd, uint64_t user_data)
 /* As in the kernel, which keeps the file of a request, and no number. */
 static void a_receive_of_many_shots_keeps_its_socket(void **state)
 {
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	int fds[2], other[2];
 
 	(void)state;
@@ -224,7 +224,7 @@ static void
 a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 {
 	struct rlimit limit, low;
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	int fds[2], other[2];
 
 	(void)state;
@@ -269,7 +269,7 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 {
 	const uint32_t room = client.params.cq_entries;
 	unsigned nr_with;
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	int fds[2];
 
 	(void)state;
@@ -358,7 +358,7 @@ static void a_receive_goes_on_beyond_one_run(void **state)
 	for (int i = 0; i < ROUNDS; i++)
 		assert_int_equal(write(fds[1], memory, BYTES / 2), BYTES / 2);
 	while (nr_bytes < ROUNDS * BYTES / 2) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		nr_got++;
 		if (cqe.res == -ENOBUFS) {
@@ -426,7 +426,7 @@ static unsigned ask_many(int fds[MANY][2], bool is_last)
 		add_relaxed(&nr_written, 1);
 	}
 	for (int i = 0; i < MANY; i++) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		assert_int_equal(cqe.res, FULL);
 		assert_int_equal(cqe.flags, cqe.user_data % 2
@@ -472,7 +472,7 @@ static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 	unit_hook(count_receives);
 	assert_int_equal(write(from, memory, bytes), bytes);
 	for (unsigned nr = 0; nr < bytes; nr += BYTES) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		cqe.flags &= ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
 		assert_cqe(&cqe, 1, BYTES, CQE_OF(bid++));
@@ -523,7 +523,7 @@ static bool count_looks(long nr, const long args[6], long *ret_res)
 static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 {
 	enum { NR = 8 };
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 	int fds[2];
 
 	(void)state;
@@ -650,9 +650,9 @@ static void *call_again(void *arg)
 }
 
 /* Close what was accepted. Return: whether the request goes on. */
-static bool take_one(struct client *of, uint64_t *ret_user_data)
+static bool take_one(struct uring *of, uint64_t *ret_user_data)
 {
-	struct cqe cqe = get(of);
+	struct io_uring_cqe cqe = get(of);
 
 	*ret_user_data = cqe.user_data;
 	if (cqe.user_data == 1 && cqe.res >= 0)
@@ -731,7 +731,7 @@ static void workers_accepting_are_cancelled_in_a_crowd(void **state)
 /* The ring is closed at any time. */
 static void accept_and_close(int fd)
 {
-	struct client other;
+	struct uring other;
 	uint64_t user_data;
 
 	client_open(&other, 8, (struct io_uring_params){ 0 });
@@ -739,7 +739,7 @@ static void accept_and_close(int fd)
 	submit(&other, 0);
 	assert_true(take_one(&other, &user_data));
 	unit_close(other.fd);
-	client_unmap(&other);
+	uring_unmap(&other);
 }
 
 static void a_ring_ends_while_it_accepts(void **state)
@@ -809,13 +809,13 @@ struct talk {
 	char own[SHOTS * BYTES];
 };
 
-static void say(struct client *of, int fd, uint32_t nr)
+static void say(struct uring *of, int fd, uint32_t nr)
 {
 	put_rw(of, IORING_OP_SEND, fd, &nr, sizeof(nr), 0, 2);
 	submit(of, 0);
 }
 
-static void listen_to(struct client *of, struct talk *talk, bool has_room)
+static void listen_to(struct uring *of, struct talk *talk, bool has_room)
 {
 	if (talk->by_shots && !has_room)
 		put_rw(of, IORING_OP_PROVIDE_BUFFERS, SHOTS, talk->own,
@@ -830,10 +830,10 @@ static void listen_to(struct client *of, struct talk *talk, bool has_room)
 }
 
 /* Return: the next number. */
-static uint32_t hear(struct client *of, struct talk *talk)
+static uint32_t hear(struct uring *of, struct talk *talk)
 {
 	for (;;) {
-		struct cqe cqe = get(of);
+		struct io_uring_cqe cqe = get(of);
 		uint32_t nr, bid = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
 
 		if (cqe.user_data != 1)
@@ -851,7 +851,7 @@ static uint32_t hear(struct client *of, struct talk *talk)
 static void *talk(void *arg)
 {
 	struct talk *talk = arg;
-	struct client mine;
+	struct uring mine;
 
 	client_open(&mine, HEARS_ONE, (struct io_uring_params){ 0 });
 	listen_to(&mine, talk, true);

@@ -11,7 +11,7 @@
 
 enum { MINE = 7, OTHER = 9 };
 
-static struct client client, other;
+static struct uring client, other;
 static int null;
 
 static void open_with_a_submission(void)
@@ -35,7 +35,7 @@ static long enter_once(void *arg)
 static long put_another_if_there_is_room(void *arg)
 {
 	(void)arg;
-	if (load_acquire(sq_word(&client, client.params.sq_off.head)))
+	if (load_acquire(client.sq_head))
 		put(&client, 250, -1, OTHER);
 	return 0;
 }
@@ -70,7 +70,7 @@ static uint64_t seen; /* or 0 */
 static long look_at_completions(void *arg)
 {
 	(void)arg;
-	seen = unread(&client) ? cqes(&client)[0].user_data : 0;
+	seen = unread(&client) ? client.cqes[0].user_data : 0;
 	return unread(&client);
 }
 
@@ -124,11 +124,10 @@ static long flush(void *arg)
 /* Return: whether neither the ring nor the flag says that there is one. */
 static long look_for_overflow(void *arg)
 {
-	uint32_t flags =
-		load_relaxed(sq_word(&client, client.params.sq_off.flags));
+	uint32_t flags = load_relaxed(client.sq_flags);
 
 	(void)arg;
-	seen = unread(&client) ? cqes(&client)[0].user_data : MINE;
+	seen = unread(&client) ? client.cqes[0].user_data : MINE;
 	return !unread(&client) && !(flags & IORING_SQ_CQ_OVERFLOW);
 }
 
@@ -161,7 +160,7 @@ static void what_has_overflowed_is_told_of_all_the_time(void **state)
 static long make_another_of_it(void *arg)
 {
 	(void)arg;
-	client_unmap(&client);
+	uring_unmap(&client);
 	/* It is closed, and the number stays in use. */
 	unit_dup2(null, client.fd);
 	client_open(&other, 1, (struct io_uring_params){ 0 });

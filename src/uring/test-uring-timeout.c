@@ -234,7 +234,7 @@ static void a_timeout_may_count_as_a_success(void **state)
 static void a_timeout_may_come_again_and_again(void **state)
 {
 	static const struct __kernel_timespec at_once = { 0 };
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 
 	(void)state;
 	put_timeout(&at_once, 3, IORING_TIMEOUT_MULTISHOT, 1);
@@ -380,7 +380,7 @@ static void a_linked_timeout_cancels_or_is_cancelled(void **state)
 	submit(&client, 3);
 	/* The timeout may end before the change to it is told. */
 	for (int i = 0; i < 3; i++) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		assert_in_range(cqe.user_data, 1, 3);
 		assert_false(got & 1u << cqe.user_data);

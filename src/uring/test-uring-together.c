@@ -31,7 +31,7 @@ static const char *const sent[SOCKETS] = { "abcdef", "ghijklmn", "opqr" };
 
 static int fds[SOCKETS][2];
 static char memory[NR + 1][FULL];
-static struct client client;
+static struct uring client;
 static uint64_t cancelled; /* which the intruder is to cancel */
 
 /*
@@ -181,7 +181,7 @@ static void step_receives(uint64_t which, unit_step_fn *intruder,
 
 struct outcome {
 	unsigned nr;
-	struct cqe cqes[NR + 2];
+	struct io_uring_cqe cqes[NR + 2];
 	unsigned place[CANCEL + 1]; /* of each, from 1; 0: it has none */
 };
 
@@ -189,7 +189,7 @@ static void collect(struct outcome *ret, unsigned nr)
 {
 	memset(ret, 0, sizeof(*ret));
 	while (ret->nr < nr) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		assert_in_range(cqe.user_data, 1, CANCEL);
 		assert_int_equal(ret->place[cqe.user_data], 0);
@@ -199,7 +199,8 @@ static void collect(struct outcome *ret, unsigned nr)
 	assert_none(&client);
 }
 
-static const struct cqe *of(const struct outcome *outcome, uint64_t user_data)
+static const struct io_uring_cqe *of(const struct outcome *outcome,
+				     uint64_t user_data)
 {
 	assert_true(outcome->place[user_data]);
 	return &outcome->cqes[outcome->place[user_data] - 1];
@@ -209,7 +210,7 @@ static const struct cqe *of(const struct outcome *outcome, uint64_t user_data)
 static void assert_received(const struct outcome *outcome, uint64_t user_data,
 			    const char **next)
 {
-	const struct cqe *cqe = of(outcome, user_data);
+	const struct io_uring_cqe *cqe = of(outcome, user_data);
 	size_t left = strlen(*next), nr = left < FULL ? left : FULL;
 
 	if (cqe->res == -ECANCELED) {
@@ -373,7 +374,7 @@ static void check_it_is_freed(long victims, long intruders)
 	assert_true(victims == 0 || victims == -EBADF);
 	assert_int_equal(intruders, 0);
 	bring_back();
-	client_unmap(&client);
+	uring_unmap(&client);
 	unit_await(is_freed, NULL);
 	close_sockets();
 }
@@ -423,7 +424,7 @@ static void their_sockets_are_closed(void **state)
 /* A child has none of them, and a ring of its own works. */
 static int work_in_child(void)
 {
-	struct client own;
+	struct uring own;
 
 	unit_hook(NULL);
 	if (unread(&client) > NR || enter(&client, 0, 0) != 0)

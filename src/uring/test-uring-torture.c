@@ -14,7 +14,7 @@
 
 enum { NR_IDS = 1 << 16, IN_FLIGHT_MAX = 64 };
 
-static struct client client;
+static struct uring client;
 static int ends[2], file;
 static char bytes[64];
 static uint64_t seed;
@@ -95,7 +95,7 @@ static void put_any(bool is_last)
 	static const uint8_t flags[] = { IOSQE_IO_LINK, IOSQE_IO_LINK,
 					 IOSQE_IO_HARDLINK, IOSQE_ASYNC,
 					 IOSQE_IO_DRAIN };
-	uint32_t place = client.sq_tail & (client.params.sq_entries - 1);
+	uint32_t place = client.prepared & (client.params.sq_entries - 1);
 	struct io_uring_sqe *sqe = &client.sqes[place];
 
 	switch (any(8)) {
@@ -125,7 +125,7 @@ static void put_any(bool is_last)
 static void take_all(void)
 {
 	while (unread(&client)) {
-		struct cqe cqe = get(&client);
+		struct io_uring_cqe cqe = get(&client);
 
 		assert_true(cqe.user_data < next_id);
 		assert_int_equal(state_of[cqe.user_data], 1);

@@ -72,7 +72,7 @@ static void a_cancel_that_meets_the_end(void **state)
 		put(&client, IORING_OP_ASYNC_CANCEL, -1, 2)->addr = 1;
 		submit(&client, 2);
 		for (int k = 0; k < 2; k++) {
-			struct cqe cqe = get(&client);
+			struct io_uring_cqe cqe = get(&client);
 
 			if (cqe.user_data == 1)
 				was_cancelled = cqe.res == CANCELLED;

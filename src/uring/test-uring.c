@@ -52,7 +52,7 @@ static void a_mistake_ends_the_call_after_it(void **state)
 
 static void a_ring_may_be_asked_to_go_on_after_a_mistake(void **state)
 {
-	struct client other;
+	struct uring other;
 
 	(void)state;
 	client_open(
@@ -73,7 +73,7 @@ static void a_ring_may_be_asked_to_go_on_after_a_mistake(void **state)
 
 static void an_index_out_of_range_is_dropped(void **state)
 {
-	uint32_t *array = sq_word(&client, client.params.sq_off.array);
+	uint32_t *array = client.sq_array;
 
 	(void)state;
 	put(&client, IORING_OP_NOP, -1, 1);
@@ -81,9 +81,7 @@ static void an_index_out_of_range_is_dropped(void **state)
 	array[0] = 8;
 	assert_int_equal(tell(&client), 2);
 	assert_int_equal(enter(&client, 2, 0), 0);
-	assert_int_equal(
-		load_relaxed(sq_word(&client, client.params.sq_off.dropped)),
-		1);
+	assert_int_equal(load_relaxed(client.sq_dropped), 1);
 	assert_int_equal(enter(&client, 1, 0), 1);
 	assert_got(&client, 2, 0);
 }
@@ -103,7 +101,7 @@ static void what_is_not_the_clients_to_write_is_not_read(void **state)
 		/* It is told the right one with the next completion. */
 		store_relaxed(sq_word(&client, cq->tail), 12345);
 		put(&client, IORING_OP_NOP, -1, i);
-		store_release(sq_word(&client, sq->tail), client.sq_tail);
+		store_release(sq_word(&client, sq->tail), client.prepared);
 		assert_int_equal(enter(&client, 5, 0), 1);
 		assert_int_equal(load_relaxed(sq_word(&client, sq->head)),
 				 i + 1);
@@ -114,14 +112,14 @@ static void what_is_not_the_clients_to_write_is_not_read(void **state)
 
 static void a_tail_that_is_too_far_says_that_all_places_are_full(void **state)
 {
-	uint32_t *tail = sq_word(&client, client.params.sq_off.tail);
+	uint32_t *tail = client.sq_tail;
 
 	(void)state;
 	for (uint64_t i = 0; i < 8; i++)
 		put(&client, IORING_OP_NOP, -1, i);
 	store_release(tail, 1000);
 	assert_int_equal(enter(&client, 100, 0), 8);
-	store_release(tail, client.sq_tail);
+	store_release(tail, client.prepared);
 	for (uint64_t i = 0; i < 8; i++)
 		assert_got(&client, i, 0);
 	assert_none(&client);
@@ -129,7 +127,7 @@ static void a_tail_that_is_too_far_says_that_all_places_are_full(void **state)
 
 static void what_overflows_is_kept_and_handed_on(void **state)
 {
-	const uint32_t *flags = sq_word(&client, client.params.sq_off.flags);
+	const uint32_t *flags = client.sq_flags;
 	uint64_t nr = 0;
 
 	(void)state;
@@ -150,9 +148,7 @@ static void what_overflows_is_kept_and_handed_on(void **state)
 		assert_got(&client, i, 0);
 	assert_none(&client);
 	assert_false(load_relaxed(flags) & IORING_SQ_CQ_OVERFLOW);
-	assert_int_equal(
-		load_relaxed(sq_word(&client, client.params.cq_off.overflow)),
-		0);
+	assert_int_equal(load_relaxed(client.cq_overflow), 0);
 }
 
 /*
@@ -334,7 +330,7 @@ static void a_thread_that_waits_is_woken_by_what_completes(void **state)
 static void closing_ends_a_wait(void **state)
 {
 	struct unit_thread thread;
-	struct client other = client;
+	struct uring other = client;
 
 	(void)state;
 	unit_thread_start(&thread, get_one, NULL);
@@ -371,9 +367,10 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 	uint32_t *words = sq_word(&client, 0);
 	uint32_t nr_words = (uint32_t)(client.rings_bytes / sizeof(uint32_t));
 	unsigned rounds = unit_rounds(20000);
-	struct client other;
+	struct uring other;
 
 	(void)state;
+	client_own_array(&client);
 	client_open(&other, 8, (struct io_uring_params){ 0 });
 	for (unsigned i = 0; i < rounds; i++) {
 		uint32_t at =

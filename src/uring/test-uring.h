@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of rings have in common: a client that maps them, as liburing does. */
+/* What tests of rings have in common: the client of them all, with assertions. */
 #ifndef TEST_URING_H
 #define TEST_URING_H
 
@@ -16,140 +16,72 @@
 #include "uring/table.h"
 #include "uring/uring.h"
 #include "unit.h"
+#include "uring-client.h"
 
 enum { SIZE = UNIT_KEY_BYTES };
 
 #define SECONDS INT64_C(1000000000)
 
-struct client {
-	int fd;
-	struct io_uring_params params;
-	char *rings;
-	size_t rings_bytes, sqes_bytes;
-	struct io_uring_sqe *sqes;
-	uint32_t sq_tail; /* not told yet */
-};
-
-/* Return: how many places of plain ones a submission, or a completion, takes. */
-static inline uint32_t sqe_width(const struct client *client)
+/* Return: a word of the rings. */
+static inline uint32_t *sq_word(const struct uring *client, uint32_t off)
 {
-	return client->params.flags & IORING_SETUP_SQE128 ? 2 : 1;
+	return (uint32_t *)(void *)((char *)client->rings + off);
 }
 
-static inline uint32_t cqe_width(const struct client *client)
-{
-	return client->params.flags & IORING_SETUP_CQE32 ? 2 : 1;
-}
-
-static inline uint32_t *sq_word(const struct client *client, uint32_t off)
-{
-	return (uint32_t *)(void *)(client->rings + off);
-}
-
-static inline struct io_uring_cqe *cqes(const struct client *client)
-{
-	return (struct io_uring_cqe *)(void *)(client->rings +
-					       client->params.cq_off.cqes);
-}
-
-static inline void client_map(struct client *client)
-{
-	const struct io_uring_params *params = &client->params;
-	size_t cq_bytes =
-		params->cq_off.cqes + params->cq_entries * cqe_width(client) *
-					      sizeof(struct io_uring_cqe);
-	size_t sq_bytes =
-		params->sq_off.array + params->sq_entries * sizeof(uint32_t);
-
-	assert_true(params->features & IORING_FEAT_SINGLE_MMAP);
-	client->rings_bytes = cq_bytes > sq_bytes ? cq_bytes : sq_bytes;
-	client->sqes_bytes = params->sq_entries * sqe_width(client) *
-			     sizeof(struct io_uring_sqe);
-	client->rings =
-		mmap(NULL, client->rings_bytes, PROT_READ | PROT_WRITE,
-		     MAP_SHARED, client->fd,
-		     uaio_uring_map_offset(client->fd, IORING_OFF_CQ_RING));
-	assert_ptr_not_equal(client->rings, MAP_FAILED);
-	client->sqes = mmap(NULL, client->sqes_bytes, PROT_READ | PROT_WRITE,
-			    MAP_SHARED, client->fd,
-			    uaio_uring_map_offset(client->fd, IORING_OFF_SQES));
-	assert_ptr_not_equal(client->sqes, MAP_FAILED);
-	client->sq_tail = 0;
-	for (uint32_t i = 0; i < params->sq_entries; i++)
-		if (!(params->flags & IORING_SETUP_NO_SQARRAY))
-			sq_word(client, params->sq_off.array)[i] = i;
-}
-
-static inline void client_open(struct client *client, uint32_t entries,
+static inline void client_open(struct uring *client, uint32_t entries,
 			       struct io_uring_params params)
 {
-	client->params = params;
-	client->fd = (int)uaio_uring_setup(entries, &client->params);
-	assert_true(client->fd >= 0);
-	client_map(client);
+	assert_int_equal(uring_open(client, entries, &params), 0);
+	assert_true(client->params.features & IORING_FEAT_SINGLE_MMAP);
 }
 
-static inline void client_unmap(struct client *client)
+static inline void client_close(struct uring *client)
 {
-	assert_int_equal(munmap(client->rings, client->rings_bytes), 0);
-	assert_int_equal(munmap(client->sqes, client->sqes_bytes), 0);
-}
-
-static inline void client_close(struct client *client)
-{
-	client_unmap(client);
+	uring_unmap(client);
 	unit_close(client->fd);
 }
 
-/* Return: the next submission, all zero but for these. */
-static inline struct io_uring_sqe *put(struct client *client, uint8_t opcode,
-				       int fd, uint64_t user_data)
+/* From here on the array of the SQ ring is the test's to write. */
+static inline void client_own_array(struct uring *client)
 {
-	struct io_uring_sqe *sqe =
-		&client->sqes[(client->sq_tail++ &
-			       (client->params.sq_entries - 1)) *
-			      sqe_width(client)];
-
-	memset(sqe, 0, sizeof(*sqe));
-	sqe->opcode = opcode;
-	sqe->fd = fd;
-	sqe->user_data = user_data;
-	return sqe;
+	uring_fill_array(client);
+	client->sq_array = NULL;
 }
 
-static inline struct io_uring_sqe *put_rw(struct client *client, uint8_t opcode,
+/* Return: the next submission, all zero but for these. */
+static inline struct io_uring_sqe *put(struct uring *client, uint8_t opcode,
+				       int fd, uint64_t user_data)
+{
+	return uring_put(client, opcode, fd, user_data);
+}
+
+static inline struct io_uring_sqe *put_rw(struct uring *client, uint8_t opcode,
 					  int fd, const void *memory,
 					  uint32_t len, int64_t off,
 					  uint64_t user_data)
 {
-	struct io_uring_sqe *sqe = put(client, opcode, fd, user_data);
-
-	sqe->addr = (uintptr_t)memory;
-	sqe->len = len;
-	sqe->off = (uint64_t)off;
-	return sqe;
+	return uring_put_rw(client, opcode, fd, memory, len, (uint64_t)off,
+			    user_data);
 }
 
-/* Tell of what was put. Return: how many that is. */
-static inline uint32_t tell(struct client *client)
+/* Publish what was put. Return: how many that is. */
+static inline uint32_t tell(struct uring *client)
 {
-	uint32_t *tail = sq_word(client, client->params.sq_off.tail);
-	uint32_t nr = client->sq_tail - load_relaxed(tail);
+	const uint32_t nr = client->prepared - load_relaxed(client->sq_tail);
 
-	store_release(tail, client->sq_tail);
+	(void)uring_publish(client);
 	return nr;
 }
 
-static inline long enter(const struct client *client, uint32_t to_submit,
+static inline long enter(const struct uring *client, uint32_t to_submit,
 			 uint32_t min_complete)
 {
-	return uaio_uring_enter((uint32_t)client->fd, to_submit, min_complete,
-				min_complete ? IORING_ENTER_GETEVENTS : 0, NULL,
-				0);
+	return uring_enter(client->fd, to_submit, min_complete,
+			   min_complete ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
 }
 
 /* Submit what was put, all of which is taken, and wait for so many. */
-static inline void submit(struct client *client, uint32_t min_complete)
+static inline void submit(struct uring *client, uint32_t min_complete)
 {
 	uint32_t nr = tell(client);
 
@@ -160,7 +92,7 @@ static inline void submit(struct client *client, uint32_t min_complete)
  * The client maps the rings at another address than the library: ThreadSanitizer does not
  * see that what is posted happens before the client reads the tail. Here it does.
  */
-static inline void show_order(const struct client *client)
+static inline void show_order(const struct uring *client)
 {
 #ifdef __SANITIZE_THREAD__
 	struct uaio_uring *ring = uaio_uring_find((uint32_t)client->fd);
@@ -174,43 +106,28 @@ static inline void show_order(const struct client *client)
 #endif
 }
 
-static inline uint32_t unread(const struct client *client)
+static inline uint32_t unread(const struct uring *client)
 {
-	uint32_t tail =
-		load_acquire(sq_word(client, client->params.cq_off.tail));
-	uint32_t nr = tail -
-		      load_relaxed(sq_word(client, client->params.cq_off.head));
+	const uint32_t nr = uring_ready(client);
 
 	if (nr)
 		show_order(client);
 	return nr;
 }
 
-/* A completion, without the array that the kernel's has at its end. */
-struct cqe {
-	uint64_t user_data;
-	int32_t res;
-	uint32_t flags;
-};
-
-static inline struct cqe get(const struct client *client)
+/* Wait for the next completion. Return: it, which is taken. */
+static inline struct io_uring_cqe get(const struct uring *client)
 {
-	uint32_t *head = sq_word(client, client->params.cq_off.head);
-	const struct io_uring_cqe *at;
-	struct cqe cqe;
+	struct io_uring_cqe cqe;
 
 	while (!unread(client))
 		assert_int_equal(enter(client, 0, 1), 0);
-	at = &cqes(
-		client)[(load_relaxed(head) & (client->params.cq_entries - 1)) *
-			cqe_width(client)];
-	cqe = (struct cqe){ at->user_data, at->res, at->flags };
-	store_release(head, load_relaxed(head) + 1);
+	(void)uring_take(client, &cqe);
 	return cqe;
 }
 
-static inline void assert_cqe(const struct cqe *cqe, uint64_t user_data,
-			      int32_t res, uint32_t flags)
+static inline void assert_cqe(const struct io_uring_cqe *cqe,
+			      uint64_t user_data, int32_t res, uint32_t flags)
 {
 	assert_int_equal(cqe->user_data, user_data);
 	assert_int_equal(cqe->res, res);
@@ -218,19 +135,19 @@ static inline void assert_cqe(const struct cqe *cqe, uint64_t user_data,
 }
 
 /* The next completion is this one. */
-static inline void assert_got(const struct client *client, uint64_t user_data,
+static inline void assert_got(const struct uring *client, uint64_t user_data,
 			      int32_t res)
 {
-	struct cqe cqe = get(client);
+	struct io_uring_cqe cqe = get(client);
 
 	assert_cqe(&cqe, user_data, res, 0);
 }
 
 /* The next two are these, in either order. */
-static inline void assert_got_both(const struct client *client, uint64_t a,
+static inline void assert_got_both(const struct uring *client, uint64_t a,
 				   int32_t a_res, uint64_t b, int32_t b_res)
 {
-	struct cqe first = get(client), second = get(client);
+	struct io_uring_cqe first = get(client), second = get(client);
 
 	if (first.user_data == a) {
 		assert_cqe(&first, a, a_res, 0);
@@ -241,11 +158,11 @@ static inline void assert_got_both(const struct client *client, uint64_t a,
 	}
 }
 
-static inline void assert_none(const struct client *client)
+static inline void assert_none(const struct uring *client)
 {
-	assert_int_equal(uaio_uring_enter((uint32_t)client->fd, 0, 0,
-					  IORING_ENTER_GETEVENTS, NULL, 0),
-			 0);
+	assert_int_equal(
+		uring_enter(client->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0),
+		0);
 	assert_int_equal(unread(client), 0);
 }
 
@@ -255,7 +172,7 @@ static inline void assert_none(const struct client *client)
  */
 #ifdef RING_ENTRIES
 
-static struct client client;
+static struct uring client;
 
 static int start(void **state)
 {

@@ -173,7 +173,7 @@ static void receive_some(const char *name, uint16_t array_flags, uint32_t how,
 			close(fds[0]);
 			close(fds[1]);
 			close(ring.fd);
-			unmap_uring(&ring);
+			uring_unmap(&ring);
 		}
 	}
 }
@@ -969,7 +969,7 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 	REQUIRE(uring_submit(&ring) == NR_SOCKETS);
 	longest = describe_turns(&ring, nr_completions, ret, bytes);
 	close(ring.fd);
-	unmap_uring(&ring);
+	uring_unmap(&ring);
 	for (int i = 0; i < NR_SOCKETS; i++) {
 		close(fds[i][0]);
 		close(fds[i][1]);

@@ -120,7 +120,7 @@ static struct uring with_pipe_at_old_ring(int *ret_reader, int *ret_writer)
 	int ends[2];
 
 	REQUIRE(poll(&ready, 1, 0) == 0);
-	unmap_uring(&old);
+	uring_unmap(&old);
 	close_by_instruction(old.fd);
 	REQUIRE(pipe(ends) == 0 && ends[0] == old.fd);
 	*ret_reader = ends[0];
@@ -181,7 +181,7 @@ static void closed_with_requests(void)
 
 	sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 8, 0);
 	note_result("submit", uring_submit(&ring));
-	unmap_uring(&ring);
+	uring_unmap(&ring);
 	note_result("close", close(ring.fd));
 	/* The request goes, and with it its hold on the pipe. */
 	close(quiet[0]);

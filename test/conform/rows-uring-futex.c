@@ -433,7 +433,7 @@ static void left_behind(void)
 	put_wait(&words[0]);
 	put_waitv(2);
 	note_result("submit", uring_submit(&ring));
-	unmap_uring(&ring);
+	uring_unmap(&ring);
 	close(ring.fd);
 	ring = new_uring(8, 0);
 	put_wait(&words[2]);

@@ -17,91 +17,24 @@
 
 enum { NOP_CQE32 = 32, NOP_INJECT = 1 };
 
-/* A ring of which a place may have the size of two. */
-struct wide {
-	struct uring ring;
-	uint32_t sqe_width, cqe_width;
-	struct io_uring_sqe *sqes;
-	const struct io_uring_cqe *cqes;
-};
-
-static struct wide wide_of(const struct uring *ring, uint32_t flags)
-{
-	return (struct wide){
-		.ring = *ring,
-		.sqe_width = flags & IORING_SETUP_SQE128 ? 2 : 1,
-		.cqe_width = flags & IORING_SETUP_CQE32 ? 2 : 1,
-		.sqes = ring->sqes,
-		.cqes = ring->cqes,
-	};
-}
-
-/* uring.c maps as much as plain entries need; map all. */
-static struct wide new_wide(uint32_t nr, uint32_t flags)
-{
-	struct io_uring_params params = { .flags = flags };
-	struct uring ring;
-	struct wide wide;
-	size_t bytes;
-	long fd = uring_setup(nr, &params);
-	char *base;
-
-	if (fd < 0) {
-		note_result("setup", fd);
-		broken("new_wide");
-	}
-	REQUIRE(map_uring(&ring, (int)fd, &params) == 0);
-	wide = wide_of(&ring, flags);
-	bytes = params.cq_off.cqes + params.cq_entries * 16ul * wide.cqe_width +
-		params.sq_entries * 4ul;
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd,
-		    IORING_OFF_SQ_RING);
-	REQUIRE(base != MAP_FAILED);
-	wide.cqes = (const void *)(base + params.cq_off.cqes);
-	wide.ring.sq_array = (uint32_t *)(void *)(base + params.sq_off.array);
-	wide.sqes = mmap(NULL, params.sq_entries * 64ul * wide.sqe_width,
-			 PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd,
-			 IORING_OFF_SQES);
-	REQUIRE(wide.sqes != MAP_FAILED);
-	return wide;
-}
-
-static struct io_uring_sqe *wide_sqe(struct wide *wide, int opcode, int fd,
-				     uint64_t user_data)
-{
-	uint32_t slot = wide->ring.prepared++ & wide->ring.sq_mask;
-	struct io_uring_sqe *sqe = &wide->sqes[slot * wide->sqe_width];
-
-	wide->ring.sq_array[slot] = slot;
-	memset(sqe, 0, sizeof(*sqe) * wide->sqe_width);
-	sqe->opcode = (uint8_t)opcode;
-	sqe->fd = fd;
-	sqe->user_data = user_data;
-	return sqe;
-}
-
 /* All that has come, with what is behind it. */
-static void note_wide(const char *key, struct wide *wide)
+static void note_wide(const char *key, struct uring *ring)
 {
-	struct uring *ring = &wide->ring;
+	const bool is_wide = ring->cqe_slots > 1;
+	struct io_uring_cqe cqe;
 
 	uring_settle(ring);
 	while (uring_ready(ring)) {
-		const struct io_uring_cqe *cqe =
-			&wide->cqes[(*ring->cq_head & ring->cq_mask) *
-				    wide->cqe_width];
-		const uint64_t *extra = (const void *)(cqe + 1);
+		const uint64_t *extra = (const void *)(uring_peek(ring) + 1);
+		unsigned long long a = is_wide ? extra[0] : 0;
+		unsigned long long b = is_wide ? extra[1] : 0;
 		char text[128];
 
+		uring_take(ring, &cqe);
 		snprintf(text, sizeof(text), "%llx:%d:%#x:%llx:%llx",
-			 (unsigned long long)cqe->user_data, cqe->res,
-			 cqe->flags,
-			 wide->cqe_width > 1 ? (unsigned long long)extra[0] : 0,
-			 wide->cqe_width > 1 ? (unsigned long long)extra[1]
-					     : 0);
+			 (unsigned long long)cqe.user_data, cqe.res, cqe.flags,
+			 a, b);
 		note_text(key, text);
-		__atomic_store_n(ring->cq_head, *ring->cq_head + 1,
-				 __ATOMIC_RELEASE);
 	}
 }
 
@@ -121,21 +54,20 @@ static void work(void)
 	int file = file_of("f", 64, 2), i, k;
 
 	for (i = 0; i < 4; i++) {
-		struct wide wide = new_wide(4, sizes[i].flags);
+		struct uring wide = new_uring(4, sizes[i].flags);
 
-		note(sizes[i].key, wide.ring.params.cq_entries);
+		note(sizes[i].key, wide.params.cq_entries);
 		for (k = 0; k < 3; k++) {
-			struct io_uring_sqe *sqe = wide_sqe(
+			struct io_uring_sqe *sqe = uring_put(
 				&wide, IORING_OP_WRITE, file, 0x10u + k);
 
 			sqe->addr = (uintptr_t)block;
 			sqe->len = sizeof(block);
 			sqe->flags = IOSQE_IO_LINK;
-			sqe = wide_sqe(&wide, IORING_OP_READ, file, 0x20u + k);
+			sqe = uring_put(&wide, IORING_OP_READ, file, 0x20u + k);
 			sqe->addr = (uintptr_t)got;
 			sqe->len = sizeof(got);
-			note_result(sizes[i].key,
-				    uring_submit_wait(&wide.ring, 2));
+			note_result(sizes[i].key, uring_submit_wait(&wide, 2));
 			note_wide(sizes[i].key, &wide);
 			note(sizes[i].key, memcmp(block, got, 64) == 0);
 			block[0]++;
@@ -148,13 +80,13 @@ static void overflows(void)
 	int i, k;
 
 	for (i = 0; i < 4; i++) {
-		struct wide wide = new_wide(2, sizes[i].flags);
+		struct uring wide = new_uring(2, sizes[i].flags);
 
 		for (k = 0; k < 11; k++) {
-			wide_sqe(&wide, IORING_OP_NOP, -1, 0x30u + k);
-			note_result(sizes[i].key, uring_submit(&wide.ring));
+			uring_put(&wide, IORING_OP_NOP, -1, 0x30u + k);
+			note_result(sizes[i].key, uring_submit(&wide));
 		}
-		note_rings(sizes[i].key, &wide.ring);
+		note_rings(sizes[i].key, &wide);
 		for (k = 0; k < 4; k++)
 			note_wide(sizes[i].key, &wide);
 	}
@@ -166,11 +98,11 @@ static void behind_completions(void)
 	int i, k;
 
 	for (i = 0; i < 4; i++) {
-		struct wide wide = new_wide(2, sizes[i].flags);
+		struct uring wide = new_uring(2, sizes[i].flags);
 
 		for (k = 0; k < 11; k++) {
 			struct io_uring_sqe *sqe =
-				wide_sqe(&wide, IORING_OP_NOP, -1, 0x40u + k);
+				uring_put(&wide, IORING_OP_NOP, -1, 0x40u + k);
 
 			if (k % 3 != 1) {
 				sqe->rw_flags = NOP_CQE32;
@@ -181,7 +113,7 @@ static void behind_completions(void)
 				sqe->rw_flags |= NOP_INJECT;
 				sqe->len = k % 2 ? 77 : (uint32_t)-EIO;
 			}
-			note_result(sizes[i].key, uring_submit(&wide.ring));
+			note_result(sizes[i].key, uring_submit(&wide));
 		}
 		for (k = 0; k < 4; k++)
 			note_wide(sizes[i].key, &wide);
@@ -190,14 +122,14 @@ static void behind_completions(void)
 
 static void messages(void)
 {
-	struct wide from = new_wide(4, IORING_SETUP_SQE128);
-	struct wide to = new_wide(4, IORING_SETUP_CQE32);
+	struct uring from = new_uring(4, IORING_SETUP_SQE128);
+	struct uring to = new_uring(4, IORING_SETUP_CQE32);
 	struct io_uring_sqe *sqe =
-		wide_sqe(&from, IORING_OP_MSG_RING, to.ring.fd, 1);
+		uring_put(&from, IORING_OP_MSG_RING, to.fd, 1);
 
 	sqe->off = 5;
 	sqe->len = 6;
-	note_result("submit", uring_submit(&from.ring));
+	note_result("submit", uring_submit(&from));
 	note_wide("from", &from);
 	note_wide("to", &to);
 }
@@ -236,28 +168,10 @@ static long setup_in(uint32_t nr, uint32_t flags, const void *sqes,
 static struct uring ring_in(char *sqes, char *rings, int fd,
 			    const struct io_uring_params *params)
 {
-	const struct io_sqring_offsets *sq = &params->sq_off;
-	const struct io_cqring_offsets *cq = &params->cq_off;
-	bool has_array = !(params->flags & IORING_SETUP_NO_SQARRAY);
+	struct uring ring;
 
-	return (struct uring){
-		.fd = fd,
-		.params = *params,
-		.rings = rings,
-		.sqes = (void *)sqes,
-		.sq_head = (void *)(rings + sq->head),
-		.sq_tail = (void *)(rings + sq->tail),
-		.sq_flags = (void *)(rings + sq->flags),
-		.sq_dropped = (void *)(rings + sq->dropped),
-		.sq_array = has_array ? (void *)(rings + sq->array) : NULL,
-		.sq_mask = *(uint32_t *)(void *)(rings + sq->ring_mask),
-		.cq_head = (void *)(rings + cq->head),
-		.cq_tail = (void *)(rings + cq->tail),
-		.cq_flags = (void *)(rings + cq->flags),
-		.cq_overflow = (void *)(rings + cq->overflow),
-		.cq_mask = *(uint32_t *)(void *)(rings + cq->ring_mask),
-		.cqes = (void *)(rings + cq->cqes),
-	};
+	uring_at(&ring, fd, params, rings, sqes);
+	return ring;
 }
 
 static struct uring given_ring(char *memory, uint32_t flags)

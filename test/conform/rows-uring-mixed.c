@@ -48,8 +48,7 @@ static void note_mixed(const char *key, struct uring *ring)
 	uring_settle(ring);
 	while (uring_ready(ring)) {
 		const uint32_t head = *ring->cq_head;
-		const struct io_uring_cqe *cqe =
-			&ring->cqes[head & ring->cq_mask];
+		const struct io_uring_cqe *cqe = uring_peek(ring);
 		const uint64_t *extra = (const void *)(cqe + 1);
 		bool is_wide = cqe->flags & IS_WIDE;
 		char text[128];

@@ -31,8 +31,8 @@ static long resize_to(struct uring *ring, uint32_t sq_entries,
 
 	if (ret < 0)
 		return ret;
-	unmap_uring(ring);
-	REQUIRE(map_uring(ring, ring->fd, &params) == 0);
+	uring_unmap(ring);
+	REQUIRE(uring_map(ring, ring->fd, &params) == 0);
 	return ret;
 }
 
@@ -167,7 +167,7 @@ static void arguments(void)
 	*read_only = (struct io_uring_params){ .sq_entries = 16 };
 	mprotect(read_only, 4096, PROT_READ);
 	note_result("read_only", resize(&ring, read_only));
-	REQUIRE(map_uring(&ring, ring.fd, &params) == 0);
+	REQUIRE(uring_map(&ring, ring.fd, &params) == 0);
 	note("sq_mask", ring.sq_mask);
 	note("cq_mask", ring.cq_mask);
 }
@@ -306,8 +306,8 @@ static void registered(void)
 		uring_register((int)update.offset,
 			       REGISTER_RESIZE | REGISTER_USE_REGISTERED_RING,
 			       &params, 1));
-	unmap_uring(&ring);
-	REQUIRE(map_uring(&ring, ring.fd, &params) == 0);
+	uring_unmap(&ring);
+	REQUIRE(uring_map(&ring, ring.fd, &params) == 0);
 	sqe_rw(&ring, IORING_OP_READ, 0, got, 16, 0)->flags = IOSQE_FIXED_FILE;
 	try_sqe("read", &ring);
 	use("then", &ring, 8);
@@ -356,8 +356,8 @@ static void mapped_by_itself(void)
 		ring.fd, cq->cqes + params.cq_entries * sizeof(*ring.cqes),
 		params.features & IORING_FEAT_SINGLE_MMAP ? IORING_OFF_SQ_RING
 							  : IORING_OFF_CQ_RING);
-	unmap_uring(&ring);
-	REQUIRE(map_uring(&ring, ring.fd, &params) == 0);
+	uring_unmap(&ring);
+	REQUIRE(uring_map(&ring, ring.fd, &params) == 0);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	note_result("submit", uring_submit_wait(&ring, 1));
 	note("entries", *(const uint32_t *)(at + cq->ring_entries));

@@ -73,7 +73,7 @@ static void values(void)
 
 			snprintf(key, sizeof(key), "%u.%u", opcode, value);
 			note_result(key, restrict_to(&ring, &what, 1));
-			unmap_uring(&ring);
+			uring_unmap(&ring);
 			close(ring.fd);
 		}
 }

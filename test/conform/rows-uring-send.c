@@ -110,7 +110,7 @@ static void fill_half(int fd)
 
 static void put_away(const struct uring *ring, const int fds[2])
 {
-	unmap_uring(ring);
+	uring_unmap(ring);
 	close(ring->fd);
 	close(fds[0]);
 	close(fds[1]);
@@ -458,7 +458,7 @@ static void sends_to_a_listener(void)
 		uring_submit(&ring);
 		snprintf(key, sizeof(key), "send.%u", i);
 		note_there(key, &ring, 1);
-		unmap_uring(&ring);
+		uring_unmap(&ring);
 		close(ring.fd);
 		close(fd);
 	}

@@ -2,18 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "uring.h"
 #include "older.h"
-
-#ifndef SYS_io_uring_setup
-#define SYS_io_uring_setup 425
-#define SYS_io_uring_enter 426
-#define SYS_io_uring_register 427
-#endif
 
 enum { NOTED_MAX = 512 };
 
@@ -21,102 +12,21 @@ enum { NOTED_MAX = 512 };
 static const uint64_t SERIALS = 0x5e0a1000;
 static uint64_t next_serial = SERIALS;
 
-static long answer(long ret)
-{
-	return ret == -1 ? -errno : ret;
-}
-
-long uring_setup(uint32_t nr, struct io_uring_params *params)
-{
-	return answer(syscall(SYS_io_uring_setup, nr, params));
-}
-
-long uring_enter(int fd, uint32_t to_submit, uint32_t min_complete,
-		 uint32_t flags, const void *arg, size_t arg_bytes)
-{
-	return answer(syscall(SYS_io_uring_enter, fd, to_submit, min_complete,
-			      flags, arg, arg_bytes));
-}
-
-long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args)
-{
-	return answer(syscall(SYS_io_uring_register, fd, opcode, arg, nr_args));
-}
-
-static void *map(int fd, size_t bytes, uint64_t offset)
-{
-	return mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_POPULATE, fd, (off_t)offset);
-}
-
-static size_t max_of(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
-/* Acquire, and release below: the pairs are in the kernel, or in the library. */
+/* Acquire: the release is in the kernel, or in the library. */
 static uint32_t load(const uint32_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-static void store(uint32_t *word, uint32_t value)
-{
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
-long map_uring(struct uring *ring, int fd, const struct io_uring_params *params)
-{
-	const struct io_sqring_offsets *sq = &params->sq_off;
-	const struct io_cqring_offsets *cq = &params->cq_off;
-	bool has_array = !(params->flags & IORING_SETUP_NO_SQARRAY);
-	char *base;
-
-	*ring = (struct uring){ .fd = fd, .params = *params };
-	ring->rings_bytes =
-		max_of(cq->cqes + params->cq_entries * sizeof(*ring->cqes),
-		       has_array ? sq->array + params->sq_entries * 4ul : 0);
-	base = map(fd, ring->rings_bytes, IORING_OFF_SQ_RING);
-	if (base == MAP_FAILED)
-		return -errno;
-	ring->sqes = map(fd, params->sq_entries * sizeof(*ring->sqes),
-			 IORING_OFF_SQES);
-	if (ring->sqes == MAP_FAILED)
-		return -errno;
-	ring->rings = base;
-	ring->sq_head = (uint32_t *)(base + sq->head);
-	ring->sq_tail = (uint32_t *)(base + sq->tail);
-	ring->sq_flags = (uint32_t *)(base + sq->flags);
-	ring->sq_dropped = (uint32_t *)(base + sq->dropped);
-	ring->sq_array = has_array ? (uint32_t *)(base + sq->array) : NULL;
-	ring->sq_mask = *(uint32_t *)(base + sq->ring_mask);
-	ring->cq_head = (uint32_t *)(base + cq->head);
-	ring->cq_tail = (uint32_t *)(base + cq->tail);
-	ring->cq_flags = (uint32_t *)(base + cq->flags);
-	ring->cq_overflow = (uint32_t *)(base + cq->overflow);
-	ring->cq_mask = *(uint32_t *)(base + cq->ring_mask);
-	ring->cqes = (const void *)(base + cq->cqes);
-	ring->prepared = *ring->sq_tail;
-	return 0;
-}
-
-void unmap_uring(const struct uring *ring)
-{
-	munmap(ring->rings, ring->rings_bytes);
-	munmap(ring->sqes, ring->params.sq_entries * sizeof(*ring->sqes));
-}
-
 struct uring new_uring_of(uint32_t nr, const struct io_uring_params *params)
 {
-	struct io_uring_params mine = *params;
 	struct uring ring;
-	long fd = uring_setup(nr, &mine);
+	long ret = uring_open(&ring, nr, params);
 
-	if (fd < 0) {
-		note_result("setup", fd);
+	if (ret < 0) {
+		note_result("setup", ret);
 		broken("new_uring");
 	}
-	REQUIRE(map_uring(&ring, (int)fd, &mine) == 0);
 	return ring;
 }
 
@@ -129,27 +39,13 @@ struct uring new_uring(uint32_t nr, uint32_t flags)
 
 struct io_uring_sqe *sqe_of(struct uring *ring, int opcode, int fd)
 {
-	uint32_t slot = ring->prepared & ring->sq_mask;
-	struct io_uring_sqe *sqe = &ring->sqes[slot];
-
-	if (ring->sq_array)
-		ring->sq_array[slot] = slot;
-	ring->prepared++;
-	*sqe = (struct io_uring_sqe){ .opcode = (uint8_t)opcode,
-				      .fd = fd,
-				      .user_data = next_serial++ };
-	return sqe;
+	return uring_put(ring, opcode, fd, next_serial++);
 }
 
 struct io_uring_sqe *sqe_rw(struct uring *ring, int opcode, int fd,
 			    const void *addr, size_t len, uint64_t off)
 {
-	struct io_uring_sqe *sqe = sqe_of(ring, opcode, fd);
-
-	sqe->addr = (uintptr_t)addr;
-	sqe->len = (uint32_t)len;
-	sqe->off = off;
-	return sqe;
+	return uring_put_rw(ring, opcode, fd, addr, len, off, next_serial++);
 }
 
 struct io_uring_sqe *sqe_copy(struct uring *ring,
@@ -161,28 +57,6 @@ struct io_uring_sqe *sqe_copy(struct uring *ring,
 	*copy = *sqe;
 	copy->user_data = serial;
 	return copy;
-}
-
-uint32_t uring_publish(struct uring *ring)
-{
-	store(ring->sq_tail, ring->prepared);
-	return ring->prepared - load(ring->sq_head);
-}
-
-long uring_submit(struct uring *ring)
-{
-	return uring_enter(ring->fd, uring_publish(ring), 0, 0, NULL, 0);
-}
-
-long uring_submit_wait(struct uring *ring, uint32_t nr)
-{
-	return uring_enter(ring->fd, uring_publish(ring), nr,
-			   IORING_ENTER_GETEVENTS, NULL, 0);
-}
-
-uint32_t uring_ready(const struct uring *ring)
-{
-	return load(ring->cq_tail) - *ring->cq_head;
 }
 
 uint32_t uring_settle(const struct uring *ring)
@@ -201,17 +75,6 @@ bool uring_wait(struct uring *ring, uint32_t nr)
 			    IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg,
 			    sizeof(arg));
 	return uring_ready(ring) >= nr;
-}
-
-bool uring_take(struct uring *ring, struct io_uring_cqe *cqe)
-{
-	uint32_t head = *ring->cq_head;
-
-	if (load(ring->cq_tail) == head)
-		return false;
-	*cqe = ring->cqes[head & ring->cq_mask];
-	store(ring->cq_head, head + 1);
-	return true;
 }
 
 bool uring_find(struct uring *ring, uint64_t user_data,

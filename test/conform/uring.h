@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring for rows: by syscall(2), and nothing between the row and the kernel
+ * io_uring for rows: the client of all tests, and notes of what it sees
  *
  * As for kernel AIO, results are counts or negative errnos. What is submitted
  * gets a serial number as its user_data, and what completes is noted by it: not
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "conform.h"
-#include "base/io_uring.h"
+#include "uring-client.h"
 
 /* Opcodes of newer headers. */
 enum {
@@ -34,34 +34,9 @@ enum {
 /* Of io_uring_register(2): the number is one that the thread registered. */
 #define REGISTER_USE_REGISTERED_RING (1U << 31)
 
-struct uring {
-	int fd;
-	struct io_uring_params params;
-	size_t rings_bytes;
-	void *rings;
-	uint32_t *sq_head, *sq_tail, *sq_flags, *sq_dropped;
-	uint32_t *sq_array; /* NULL with NO_SQARRAY */
-	uint32_t *cq_head, *cq_tail, *cq_flags, *cq_overflow;
-	uint32_t sq_mask, cq_mask;
-	uint32_t prepared; /* the tail, up to where SQEs are filled in */
-	struct io_uring_sqe *sqes;
-	const struct io_uring_cqe *cqes;
-};
-
-long uring_setup(uint32_t nr, struct io_uring_params *params);
-long uring_enter(int fd, uint32_t to_submit, uint32_t min_complete,
-		 uint32_t flags, const void *arg, size_t arg_bytes);
-long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args);
-
 /* A ring that the row works with: where it cannot be had, the row ends. */
 struct uring new_uring(uint32_t nr, uint32_t flags);
 struct uring new_uring_of(uint32_t nr, const struct io_uring_params *params);
-/* Maps what setup has returned in params. Return: 0, or a negative errno. */
-long map_uring(struct uring *ring, int fd,
-	       const struct io_uring_params *params);
-
-/* After that the row does not touch it any more. */
-void unmap_uring(const struct uring *ring);
 
 /* The next SQE: zeroes, but for its user_data. */
 struct io_uring_sqe *sqe_of(struct uring *ring, int opcode, int fd);
@@ -71,21 +46,11 @@ struct io_uring_sqe *sqe_rw(struct uring *ring, int opcode, int fd,
 /* Copies one that was filled in elsewhere; it gets a user_data. */
 struct io_uring_sqe *sqe_copy(struct uring *ring,
 			      const struct io_uring_sqe *sqe);
-/* Lets the kernel see what is prepared. Return: how many it has not taken. */
-uint32_t uring_publish(struct uring *ring);
-/* Publishes, and submits all of it: what the call returned. */
-long uring_submit(struct uring *ring);
-/* The same, and waits for so many. */
-long uring_submit_wait(struct uring *ring, uint32_t nr);
 
-/* The completions that are there to be taken. */
-uint32_t uring_ready(const struct uring *ring);
-/* The same, after the kernel has had the chance to do what it put off. */
+/* The completions there are, after the kernel has had the chance to do what it put off. */
 uint32_t uring_settle(const struct uring *ring);
 /* Waits some seconds at most until so many are. Return: whether they are. */
 bool uring_wait(struct uring *ring, uint32_t nr);
-/* Takes the oldest. Return: whether there is one. */
-bool uring_take(struct uring *ring, struct io_uring_cqe *cqe);
 /* The completion for sqe's user_data, waited for; others are dropped. */
 bool uring_find(struct uring *ring, uint64_t user_data,
 		struct io_uring_cqe *cqe);

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,70 +19,24 @@
 
 #include "host.h"
 #include "older.h"
+#include "uring-client.h"
 
 enum { ENTRIES = 8, LONG_MS = 60000 };
 
-struct ring {
-	int fd;
-	struct io_uring_params params;
-	char *memory;
-	struct io_uring_sqe *sqes;
-};
-
 /* A ring, a pipe of whose readiness it tells, and an epoll. */
 struct desk {
-	struct ring ring;
+	struct uring ring;
 	int ends[2];
 	int epoll;
 };
 
-static uint32_t *word(const struct ring *ring, uint32_t off)
+static void submit(struct uring *ring, uint8_t opcode, int fd)
 {
-	return (uint32_t *)(void *)(ring->memory + off);
-}
+	struct io_uring_sqe *sqe = uring_put(ring, opcode, fd, 0);
 
-static void set_up_ring(struct ring *ring)
-{
-	memset(ring, 0, sizeof(*ring));
-	ring->fd = (int)syscall(SYS_io_uring_setup, ENTRIES, &ring->params);
-	if (ring->fd < 0)
-		host_skip("there is no io_uring here");
-	ring->memory = mmap(NULL,
-			    ring->params.sq_off.array + 4096 +
-				    ring->params.cq_off.cqes,
-			    PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
-			    IORING_OFF_SQ_RING);
-	ring->sqes = mmap(NULL, ENTRIES * sizeof(struct io_uring_sqe),
-			  PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
-			  IORING_OFF_SQES);
-	REQUIRE(ring->memory != MAP_FAILED && ring->sqes != MAP_FAILED);
-}
-
-static void submit(const struct ring *ring, uint8_t opcode, int fd)
-{
-	uint32_t *tail = word(ring, ring->params.sq_off.tail);
-	uint32_t at = *tail % ENTRIES;
-
-	memset(&ring->sqes[at], 0, sizeof(ring->sqes[at]));
-	ring->sqes[at].opcode = opcode;
-	ring->sqes[at].fd = fd;
 	if (opcode == IORING_OP_POLL_ADD)
-		ring->sqes[at].poll32_events = POLLIN;
-	word(ring, ring->params.sq_off.array)[at] = at;
-	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-	REQUIRE(syscall(SYS_io_uring_enter, ring->fd, 1, 0, 0, NULL, 0) == 1);
-}
-
-/* Return: how many completions there were, all of which are taken. */
-static unsigned take(const struct ring *ring)
-{
-	uint32_t *head = word(ring, ring->params.cq_off.head);
-	uint32_t tail = __atomic_load_n(word(ring, ring->params.cq_off.tail),
-					__ATOMIC_ACQUIRE);
-	uint32_t nr = tail - *head;
-
-	__atomic_store_n(head, tail, __ATOMIC_RELEASE);
-	return nr;
+		sqe->poll32_events = POLLIN;
+	REQUIRE(uring_submit(ring) == 1);
 }
 
 static void watch(int epoll, int fd, uint32_t events)
@@ -96,7 +49,10 @@ static void watch(int epoll, int fd, uint32_t events)
 
 static void set_up(struct desk *desk, uint32_t events)
 {
-	set_up_ring(&desk->ring);
+	const struct io_uring_params params = { .flags = 0 };
+
+	if (uring_open(&desk->ring, ENTRIES, &params) < 0)
+		host_skip("there is no io_uring here");
 	REQUIRE(pipe2(desk->ends, O_CLOEXEC | O_NONBLOCK) == 0);
 	desk->epoll = epoll_create1(EPOLL_CLOEXEC);
 	REQUIRE(desk->epoll >= 0);
@@ -313,7 +269,7 @@ static void sleep_until_told(struct desk *desk, sleep_fn *sleep)
 	REQUIRE(sleep_on(desk, sleep) == 1);
 	REQUIRE(pthread_join(thread, NULL) == 0);
 	REQUIRE(sleep_on(desk, sleep) == 1);
-	REQUIRE(take(&desk->ring) == 1);
+	REQUIRE(uring_take_all(&desk->ring) == 1);
 	REQUIRE(sleep(desk, 0) == 0);
 	REQUIRE(sleep(desk, 1) == 0);
 	REQUIRE(read(desk->ends[0], &byte, 1) == 1);
@@ -376,14 +332,14 @@ void bells_in_epolls(void)
 		REQUIRE(events[0].data.fd == level.epoll);
 		REQUIRE(by_epoll_wait(&level, LONG_MS) == 1);
 		REQUIRE(by_epoll_wait(&level, LONG_MS) == 1);
-		REQUIRE(take(&level.ring) == 1);
+		REQUIRE(uring_take_all(&level.ring) == 1);
 
 		submit(&edge.ring, IORING_OP_NOP, -1);
 		REQUIRE(by_epoll_wait(&edge, LONG_MS) == 1);
 		REQUIRE(by_epoll_wait(&edge, 0) == 0);
 		submit(&edge.ring, IORING_OP_NOP, -1);
 		REQUIRE(by_epoll_wait(&edge, LONG_MS) == 1);
-		REQUIRE(take(&edge.ring) == 2);
+		REQUIRE(uring_take_all(&edge.ring) == 2);
 		REQUIRE(by_epoll_wait(&edge, 0) == 0);
 	}
 	/* Once, and once more when it is asked for again. */
@@ -422,9 +378,9 @@ static void *take_told(void *arg)
 			continue;
 		REQUIRE(pthread_mutex_lock(&mutex) == 0);
 		/* What had no room comes now. */
-		REQUIRE(syscall(SYS_io_uring_enter, common.ring.fd, 0, 0,
-				IORING_ENTER_GETEVENTS, NULL, 0) == 0);
-		__atomic_fetch_add(&nr_taken, take(&common.ring),
+		REQUIRE(uring_enter(common.ring.fd, 0, 0,
+				    IORING_ENTER_GETEVENTS, NULL, 0) == 0);
+		__atomic_fetch_add(&nr_taken, uring_take_all(&common.ring),
 				   __ATOMIC_RELEASE);
 		REQUIRE(pthread_mutex_unlock(&mutex) == 0);
 	}

@@ -6,7 +6,6 @@
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -21,81 +20,42 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "uring-client.h"
 
 enum { ENTRIES = 64, WAITED_FOR = 10 };
 
-struct ring {
-	int fd;
-	struct io_uring_params params;
-	char *memory;
-	struct io_uring_sqe *sqes;
-};
-
-static uint32_t *word(const struct ring *ring, uint32_t off)
+static void set_up_ring(struct uring *ring)
 {
-	return (uint32_t *)(void *)(ring->memory + off);
-}
+	const struct io_uring_params params = { .flags = 0 };
+	long ret = uring_open(ring, ENTRIES, &params);
 
-static void set_up_ring(struct ring *ring)
-{
-	memset(ring, 0, sizeof(*ring));
-	ring->fd = (int)syscall(SYS_io_uring_setup, ENTRIES, &ring->params);
-	if (ring->fd < 0)
+	if (ret < 0)
 		host_skip("there is no io_uring here");
-	ring->memory = mmap(NULL,
-			    ring->params.cq_off.cqes +
-				    ring->params.cq_entries *
-					    sizeof(struct io_uring_cqe),
-			    PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
-			    IORING_OFF_SQ_RING);
-	ring->sqes = mmap(NULL, ENTRIES * sizeof(struct io_uring_sqe),
-			  PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd,
-			  IORING_OFF_SQES);
-	REQUIRE(ring->memory != MAP_FAILED && ring->sqes != MAP_FAILED);
-	for (uint32_t i = 0; i < ENTRIES; i++)
-		word(ring, ring->params.sq_off.array)[i] = i;
 }
 
 /* Return: how many submissions have not been taken yet. */
-static uint32_t left_of(const struct ring *ring)
+static uint32_t left_of(const struct uring *ring)
 {
-	return *word(ring, ring->params.sq_off.tail) -
-	       __atomic_load_n(word(ring, ring->params.sq_off.head),
-			       __ATOMIC_ACQUIRE);
+	return *ring->sq_tail -
+	       __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE);
 }
 
-/* Add a submission, of a NOP or of a read of fd, and tell nobody. */
-static void add(const struct ring *ring, uint8_t opcode, int fd, void *buf,
+/* Publish a submission, of a NOP or of a read of fd. */
+static void add(struct uring *ring, uint8_t opcode, int fd, void *buf,
 		uint8_t flags)
 {
-	uint32_t *tail = word(ring, ring->params.sq_off.tail);
-	struct io_uring_sqe *sqe = &ring->sqes[*tail % ENTRIES];
+	const size_t len = opcode == IORING_OP_NOP ? 0 : WAITED_FOR;
 
-	memset(sqe, 0, sizeof(*sqe));
-	sqe->opcode = opcode;
-	sqe->flags = flags;
-	sqe->fd = fd;
-	sqe->addr = (uintptr_t)buf;
-	sqe->len = opcode == IORING_OP_NOP ? 0 : WAITED_FOR;
-	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	/* A thread may have been cancelled here, before it published. */
+	ring->prepared = *ring->sq_tail;
+	uring_put_rw(ring, opcode, fd, buf, len, 0, 0)->flags = flags;
+	uring_publish(ring);
 }
 
-static long enter(const struct ring *ring, uint32_t nr, uint32_t min)
+static long enter(const struct uring *ring, uint32_t nr, uint32_t min)
 {
-	return syscall(SYS_io_uring_enter, ring->fd, nr, min,
-		       min ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
-}
-
-/* Return: how many completions there were, all of which are taken. */
-static unsigned take(const struct ring *ring)
-{
-	uint32_t *head = word(ring, ring->params.cq_off.head);
-	uint32_t tail = __atomic_load_n(word(ring, ring->params.cq_off.tail),
-					__ATOMIC_ACQUIRE);
-	unsigned nr = tail - *head;
-
-	__atomic_store_n(head, tail, __ATOMIC_RELEASE);
-	return nr;
+	return uring_enter(ring->fd, nr, min, min ? IORING_ENTER_GETEVENTS : 0,
+			   NULL, 0);
 }
 
 /*
@@ -148,7 +108,7 @@ void jumps_anywhere(void)
 {
 	volatile unsigned nr_added = 0, nr_taken = 0, round = 0;
 	char buf[WAITED_FOR];
-	struct ring ring;
+	struct uring ring;
 	int fd = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	timer_t timer;
 
@@ -170,14 +130,14 @@ void jumps_anywhere(void)
 			(void)enter(&ring, left_of(&ring), nr_taken < nr_added);
 		}
 		is_armed = 0;
-		nr_taken += take(&ring);
+		nr_taken += uring_take_all(&ring);
 	}
 	set_timer(timer, 0);
 	while (left_of(&ring))
 		REQUIRE(enter(&ring, left_of(&ring), 0) >= 0);
 	while (nr_taken < nr_added) {
 		REQUIRE(enter(&ring, 0, 1) == 0);
-		nr_taken += take(&ring);
+		nr_taken += uring_take_all(&ring);
 	}
 	REQUIRE(nr_taken == nr_added);
 }
@@ -255,7 +215,7 @@ void jumps_out_of_waits(void)
 	int event = eventfd(0, EFD_CLOEXEC), ends[2];
 	aio_context_t ctx = host_context(4);
 	struct iocb iocb;
-	struct ring ring;
+	struct uring ring;
 	char buf[WAITED_FOR];
 
 	REQUIRE(event >= 0 && pipe(ends) == 0);
@@ -269,14 +229,15 @@ void jumps_out_of_waits(void)
 	REQUIRE(read(ends[0], buf, WAITED_FOR) == WAITED_FOR);
 
 	set_up_ring(&ring);
-	REQUIRE(syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_EVENTFD,
-			&event, 1) == 0);
+	REQUIRE(uring_register(ring.fd, IORING_REGISTER_EVENTFD, &event, 1) ==
+		0);
 	add(&ring, IORING_OP_READ, ends[0], buf, 0);
 	REQUIRE(enter(&ring, 1, 0) == 1);
 	leave_a_sleep(sleep_in_ring, &ring);
 	REQUIRE(write(ends[1], "0123456789", WAITED_FOR) == WAITED_FOR);
 	await_told(event);
-	REQUIRE(take(&ring) == 1 && !memcmp(buf, "0123456789", WAITED_FOR));
+	REQUIRE(uring_take_all(&ring) == 1 &&
+		!memcmp(buf, "0123456789", WAITED_FOR));
 	REQUIRE(close(ring.fd) == 0 && host_destroy(ctx) == 0);
 }
 
@@ -340,7 +301,7 @@ static void *answer_late(void *arg)
 void jumps_out_of_setuid(void)
 {
 	volatile pid_t self = (pid_t)syscall(SYS_gettid);
-	struct ring ring;
+	struct uring ring;
 	pthread_t thread;
 	char buf[WAITED_FOR];
 	int fd = open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -349,7 +310,7 @@ void jumps_out_of_setuid(void)
 		pwrite(fd, "0123456789", WAITED_FOR, 0) == WAITED_FOR);
 	set_up_ring(&ring);
 	add(&ring, IORING_OP_NOP, -1, NULL, 0);
-	REQUIRE(enter(&ring, 1, 1) == 1 && take(&ring) == 1);
+	REQUIRE(enter(&ring, 1, 1) == 1 && uring_take_all(&ring) == 1);
 	handle(SIGUSR1, jump);
 	REQUIRE(pthread_create(&thread, NULL, answer_late, (void *)&self) == 0);
 	while (!__atomic_load_n(&nr_late, __ATOMIC_ACQUIRE))
@@ -361,7 +322,7 @@ void jumps_out_of_setuid(void)
 	REQUIRE(nr_jumps == 1);
 	REQUIRE(pthread_join(thread, NULL) == 0);
 	add(&ring, IORING_OP_READ, fd, buf, IOSQE_ASYNC);
-	REQUIRE(enter(&ring, 1, 1) == 1 && take(&ring) == 1);
+	REQUIRE(enter(&ring, 1, 1) == 1 && uring_take_all(&ring) == 1);
 	REQUIRE(memcmp(buf, "0123456789", WAITED_FOR) == 0);
 	REQUIRE(seteuid(geteuid()) == 0 && close(ring.fd) == 0);
 }
@@ -374,15 +335,13 @@ static uint32_t nr_entered; /* atomic: by the thread, which lives for a while */
 
 static void *enter_until_cancelled(void *arg)
 {
-	const struct ring *ring = arg;
+	struct uring *ring = arg;
 
 	REQUIRE(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL) == 0);
 	for (;;) {
 		(void)enter(ring, left_of(ring), 1);
 		__atomic_add_fetch(&nr_entered, 1, __ATOMIC_RELAXED);
-		__atomic_store_n(word(ring, ring->params.cq_off.head),
-				 *word(ring, ring->params.cq_off.tail),
-				 __ATOMIC_RELEASE);
+		(void)uring_take_all(ring);
 		if (!left_of(ring))
 			add(ring, IORING_OP_NOP, -1, NULL, 0);
 	}
@@ -392,7 +351,7 @@ static void *enter_until_cancelled(void *arg)
 /* A thread is cancelled wherever it is in io_uring_enter; others use its ring. */
 void cancelled_anywhere(void)
 {
-	struct ring ring;
+	struct uring ring;
 
 	set_up_ring(&ring);
 	for (unsigned i = 0; i < host_rounds(300); i++) {
@@ -411,10 +370,10 @@ void cancelled_anywhere(void)
 		REQUIRE(result == PTHREAD_CANCELED);
 		while (left_of(&ring))
 			REQUIRE(enter(&ring, left_of(&ring), 0) > 0);
-		(void)take(&ring);
+		(void)uring_take_all(&ring);
 		add(&ring, IORING_OP_NOP, -1, NULL, 0);
 		REQUIRE(enter(&ring, 1, 1) == 1);
-		REQUIRE(take(&ring) == 1);
+		REQUIRE(uring_take_all(&ring) == 1);
 	}
 	REQUIRE(close(ring.fd) == 0);
 }

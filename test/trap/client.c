@@ -53,14 +53,14 @@ static void die(const char *what)
  * io_uring
  */
 
-static void open_ring(struct ring *ring)
+static void open_ring(struct uring *ring)
 {
 	if (ring_open(ring) < 0)
 		die("io_uring_setup");
 }
 
 /* Read parts of the file. Return: how many differ from what read() gives. */
-static int read_parts(struct ring *ring, int nr)
+static int read_parts(struct uring *ring, int nr)
 {
 	char mine[PART], theirs[PART];
 	int fd = open(file, O_RDONLY), nr_wrong = 0;
@@ -80,7 +80,7 @@ static int read_parts(struct ring *ring, int nr)
 
 static void say_parts(const char *who, int nr)
 {
-	struct ring ring;
+	struct uring ring;
 
 	open_ring(&ring);
 	printf("%s: %d of %d parts are wrong\n", who, read_parts(&ring, nr),
@@ -169,7 +169,7 @@ static timer_t tick(long ns)
 
 static void *read_on_thread(void *arg)
 {
-	struct ring ring;
+	struct uring ring;
 
 	own = &anchor;
 	open_ring(&ring);
@@ -208,7 +208,7 @@ static int do_threads(void)
 /* A ring that waits for what never comes is interrupted. */
 static int do_interrupt(void)
 {
-	struct ring ring;
+	struct uring ring;
 	int ends[2], ret, before;
 	timer_t timer;
 	char byte;
@@ -222,8 +222,8 @@ static int do_interrupt(void)
 	timer = tick(3000000);
 	for (int i = 0; i < 20; i++) {
 		before = nr_handled;
-		ret = ring_enter(&ring, 0, 1);
-		if (ret != -1 || errno != EINTR || nr_handled == before)
+		ret = (int)ring_enter(&ring, 0, 1);
+		if (ret != -EINTR || nr_handled == before)
 			printf("interrupt: %d\n", ret);
 	}
 	(void)timer_delete(timer);
@@ -238,7 +238,7 @@ static int do_interrupt(void)
 	return 0;
 }
 
-static struct ring handlers_ring;
+static struct uring handlers_ring;
 static volatile int handlers_wrong = -1;
 
 static void read_in_handler(int sig)
@@ -320,7 +320,7 @@ static int do_masked(void)
 {
 	struct sigaction action = { .sa_handler = call_in_handler };
 	sigset_t all, most;
-	struct ring ring;
+	struct uring ring;
 	int epoll = epoll_create1(0);
 
 	(void)sigfillset(&all);
@@ -344,7 +344,7 @@ enum { ALTERNATE_BYTES = 256 << 10, FILLED = 2000, NR_TICKS = 300 };
 /* Of the thread that has it. */
 static __thread struct alternate {
 	char *stack;
-	struct ring ring;
+	struct uring ring;
 	const volatile char *outer; /* of the handler that makes the calls */
 	aio_context_t ctx;
 	sigjmp_buf unmapped;
@@ -568,7 +568,7 @@ __asm__(".text\n"
 
 static int read_in_clone(void)
 {
-	struct ring ring;
+	struct uring ring;
 
 	if (ring_open(&ring) < 0)
 		return 100;
@@ -602,10 +602,9 @@ static void run_raw_thread(char *stack, int (*function)(void))
 
 static int is_refused(void)
 {
-	struct ring ring;
-	int ret = ring_open(&ring);
+	struct uring ring;
 
-	return ret < 0 && errno == EAGAIN;
+	return ring_open(&ring) == -EAGAIN;
 }
 
 /*
@@ -814,7 +813,7 @@ static int do_unmapped(void)
  * memory accessible, and calls that come to the library, and returns.
  */
 
-static struct ring faulty;
+static struct uring faulty;
 static char *faulty_rings;
 static volatile sig_atomic_t nr_faults, nr_call_errors;
 
@@ -843,32 +842,22 @@ static void mend(int sig)
 	errno = saved;
 }
 
-static void open_faulty(struct ring *ring)
+static void open_faulty(struct uring *ring)
 {
 	char *memory = mmap(NULL, 2 * RING_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct io_uring_params p;
+	struct io_uring_params params = { .flags = IORING_SETUP_NO_MMAP };
+	long fd;
 
 	if (memory == MAP_FAILED)
 		die("mmap");
-	memset(&p, 0, sizeof(p));
-	p.flags = 1u << 14; /* IORING_SETUP_NO_MMAP */
 	faulty_rings = memory;
-	/* Where the kernel's headers of Debian 12 have nothing: user_addr. */
-	memcpy((char *)(&p.cq_off + 1) - 8, &memory, 8);
-	memory += RING_BYTES;
-	memcpy((char *)(&p.sq_off + 1) - 8, &memory, 8);
-	ring->fd = (int)syscall(SYS_io_uring_setup, 8, &p);
-	if (ring->fd < 0)
+	params.cq_off.user_addr = (uintptr_t)memory;
+	params.sq_off.user_addr = (uintptr_t)memory + RING_BYTES;
+	fd = uring_setup(8, &params);
+	if (fd < 0)
 		die("io_uring_setup");
-	ring->sqes = (struct io_uring_sqe *)memory;
-	ring->sq_tail = (unsigned *)(faulty_rings + p.sq_off.tail);
-	ring->sq_mask = (unsigned *)(faulty_rings + p.sq_off.ring_mask);
-	ring->sq_array = (unsigned *)(faulty_rings + p.sq_off.array);
-	ring->cq_head = (unsigned *)(faulty_rings + p.cq_off.head);
-	ring->cq_tail = (unsigned *)(faulty_rings + p.cq_off.tail);
-	ring->cq_mask = (unsigned *)(faulty_rings + p.cq_off.ring_mask);
-	ring->cqes = (struct io_uring_cqe *)(faulty_rings + p.cq_off.cqes);
+	uring_at(ring, (int)fd, &params, memory, memory + RING_BYTES);
 }
 
 static void fault_on(const char *what, int flags)
@@ -883,7 +872,7 @@ static void fault_on(const char *what, int flags)
 		if (mprotect(faulty_rings, RING_BYTES, PROT_NONE) < 0)
 			die("mprotect");
 		nr_wrong += ring_enter(&faulty, 1, 1) != 1 ||
-			    !ring_has(&faulty) || ring_result(&faulty) != 0;
+			    !uring_ready(&faulty) || ring_result(&faulty) != 0;
 	}
 	printf("fault: on %s %d faults, %d calls failed, %d parts are wrong\n",
 	       what, (int)nr_faults, (int)nr_call_errors, nr_wrong);
@@ -1033,7 +1022,7 @@ static int do_vectors(void)
 {
 	int fd = open(file, O_RDONLY), nr_bytes = 0, nr_wrong = 0;
 	char buf[PART];
-	struct ring ring;
+	struct uring ring;
 
 	open_ring(&ring);
 	/* The first time by a signal, and then by a jump. */
@@ -1175,7 +1164,7 @@ static int do_heap(void)
 {
 	enum { BLOCKS = 400, BYTES = 30000 };
 	static char *blocks[BLOCKS];
-	struct ring ring;
+	struct uring ring;
 	int nr_wrong = 0;
 
 	open_ring(&ring);
@@ -1216,7 +1205,7 @@ static int do_show(char **argv)
 /* Wait for ever, with a request that never ends. */
 static __attribute__((noreturn)) int do_forever(void)
 {
-	struct ring ring;
+	struct uring ring;
 	int ends[2];
 	char byte;
 

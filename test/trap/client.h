@@ -1,114 +1,78 @@
 /* SPDX-License-Identifier: MIT */
-/* A ring of io_uring, by the system calls alone. */
+/* The client of io_uring, as a program under the trap uses it. */
 #ifndef TEST_TRAP_CLIENT_H
 #define TEST_TRAP_CLIENT_H
 
 #include <errno.h>
-#include <linux/io_uring.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-struct ring {
-	int fd;
-	unsigned *sq_tail, *sq_mask, *sq_array;
-	unsigned *cq_head, *cq_tail, *cq_mask;
-	struct io_uring_sqe *sqes;
-	struct io_uring_cqe *cqes;
-};
+#include "uring-client.h"
 
-static inline void *ring_map(int fd, size_t bytes, unsigned long offset)
+/* Return: 0, or a negative errno. */
+static inline long ring_open(struct uring *ring)
 {
-	return mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_POPULATE, fd, (off_t)offset);
-}
+	const struct io_uring_params params = { .flags = 0 };
+	long ret = uring_open(ring, 8, &params);
+	char *cq;
 
-/* Return: 0, or -1 with errno set. */
-static inline int ring_open(struct ring *ring)
-{
-	struct io_uring_params p;
-	char *sq, *cq;
-
-	memset(&p, 0, sizeof(p));
-	ring->fd = (int)syscall(SYS_io_uring_setup, 8, &p);
-	if (ring->fd < 0)
-		return -1;
-	sq = ring_map(ring->fd, p.sq_off.array + p.sq_entries * 4,
-		      IORING_OFF_SQ_RING);
-	cq = ring_map(ring->fd,
-		      p.cq_off.cqes + p.cq_entries * sizeof(*ring->cqes),
-		      IORING_OFF_CQ_RING);
-	ring->sqes = ring_map(ring->fd, p.sq_entries * sizeof(*ring->sqes),
-			      IORING_OFF_SQES);
-	if (sq == MAP_FAILED || cq == MAP_FAILED || ring->sqes == MAP_FAILED)
-		return -1;
-	ring->sq_tail = (unsigned *)(sq + p.sq_off.tail);
-	ring->sq_mask = (unsigned *)(sq + p.sq_off.ring_mask);
-	ring->sq_array = (unsigned *)(sq + p.sq_off.array);
-	ring->cq_head = (unsigned *)(cq + p.cq_off.head);
-	ring->cq_tail = (unsigned *)(cq + p.cq_off.tail);
-	ring->cq_mask = (unsigned *)(cq + p.cq_off.ring_mask);
-	ring->cqes = (struct io_uring_cqe *)(cq + p.cq_off.cqes);
+	if (ret < 0)
+		return ret;
+	/* A map of the completions alone is the trap's to serve, too. */
+	cq = mmap(NULL, ring->rings_bytes, PROT_READ | PROT_WRITE,
+		  MAP_SHARED | MAP_POPULATE, ring->fd,
+		  (off_t)IORING_OFF_CQ_RING);
+	if (cq == MAP_FAILED)
+		return -errno;
+	ring->cq_head = (uint32_t *)(void *)(cq + ring->params.cq_off.head);
+	ring->cq_tail = (uint32_t *)(void *)(cq + ring->params.cq_off.tail);
+	ring->cqes =
+		(struct io_uring_cqe *)(void *)(cq + ring->params.cq_off.cqes);
 	return 0;
 }
 
-static inline int ring_enter(struct ring *ring, unsigned nr, unsigned min)
+static inline long ring_enter(const struct uring *ring, unsigned nr,
+			      unsigned min)
 {
-	return (int)syscall(SYS_io_uring_enter, ring->fd, nr, min,
-			    min ? IORING_ENTER_GETEVENTS : 0, NULL, 8);
+	return uring_enter(ring->fd, nr, min, min ? IORING_ENTER_GETEVENTS : 0,
+			   NULL, 8);
 }
 
-static inline void ring_prepare(struct ring *ring, int op)
+static inline void ring_prepare(struct uring *ring, int op)
 {
-	unsigned tail = *ring->sq_tail, at = tail & *ring->sq_mask;
-
-	memset(&ring->sqes[at], 0, sizeof(*ring->sqes));
-	ring->sqes[at].opcode = (uint8_t)op;
-	ring->sq_array[at] = at;
-	__atomic_store_n(ring->sq_tail, tail + 1, __ATOMIC_RELEASE);
+	(void)uring_put(ring, op, 0, 0);
+	(void)uring_publish(ring);
 }
 
-static inline void ring_prepare_read(struct ring *ring, int fd, void *buf,
-				     unsigned bytes, unsigned long offset)
+static inline void ring_prepare_read(struct uring *ring, int fd, void *buf,
+				     unsigned bytes, uint64_t offset)
 {
-	struct io_uring_sqe *sqe = &ring->sqes[*ring->sq_tail & *ring->sq_mask];
-
-	ring_prepare(ring, IORING_OP_READ);
-	sqe->fd = fd;
-	sqe->addr = (uintptr_t)buf;
-	sqe->len = bytes;
-	sqe->off = offset;
+	(void)uring_put_rw(ring, IORING_OP_READ, fd, buf, bytes, offset, 0);
+	(void)uring_publish(ring);
 }
 
-static inline int ring_has(struct ring *ring)
+/* Take a completion, which is there. Return: its result. */
+static inline int ring_result(const struct uring *ring)
 {
-	return __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE) !=
-	       *ring->cq_head;
-}
+	struct io_uring_cqe cqe = { .res = -ENOENT };
 
-/* Take a completion, which is there. */
-static inline int ring_result(struct ring *ring)
-{
-	unsigned head = *ring->cq_head;
-	int ret = ring->cqes[head & *ring->cq_mask].res;
-
-	__atomic_store_n(ring->cq_head, head + 1, __ATOMIC_RELEASE);
-	return ret;
+	(void)uring_take(ring, &cqe);
+	return cqe.res;
 }
 
 /* Return: the request's result, or what waiting for it failed with. */
-static inline int ring_read(struct ring *ring, int fd, void *buf,
-			    unsigned bytes, unsigned long offset)
+static inline int ring_read(struct uring *ring, int fd, void *buf,
+			    unsigned bytes, uint64_t offset)
 {
+	long ret;
+
 	ring_prepare_read(ring, fd, buf, bytes, offset);
-	if (ring_enter(ring, 1, 1) < 0 && errno != EINTR)
-		return -errno;
-	while (!ring_has(ring))
-		if (ring_enter(ring, 0, 1) < 0 && errno != EINTR)
-			return -errno;
-	return ring_result(ring);
+	ret = ring_enter(ring, 1, 1);
+	while (ret >= 0 || ret == -EINTR) {
+		if (uring_ready(ring))
+			return ring_result(ring);
+		ret = ring_enter(ring, 0, 1);
+	}
+	return (int)ret;
 }
 
 #endif /* TEST_TRAP_CLIENT_H */

@@ -6,6 +6,8 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "client.h"
 
@@ -28,7 +30,7 @@ int main(int argc, char **argv)
 {
 	int fd = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
 	static char read_by_ring[4096], wanted[4096];
-	struct ring ring;
+	struct uring ring;
 	long ret;
 
 	if (fd < 0 ||
@@ -43,7 +45,7 @@ int main(int argc, char **argv)
 	ring_prepare_read(&ring, fd, read_by_ring, sizeof(read_by_ring), 0);
 	ret = enter_kept(ring.fd, 1, 1, IORING_ENTER_GETEVENTS);
 	printf("entered: %ld, read: %d, right: %d\n", ret,
-	       ring_has(&ring) ? ring_result(&ring) : 0,
+	       uring_ready(&ring) ? ring_result(&ring) : 0,
 	       !memcmp(read_by_ring, wanted, sizeof(wanted)));
 	return 0;
 }

@@ -140,9 +140,9 @@ bool await(struct ring *ring, uint64_t patience_us)
 			.timeout = (uintptr_t)&time
 		};
 
-		call_enter(ring->fd, 0, 1,
-			   IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg,
-			   sizeof(arg));
+		uring_enter(ring->uring.fd, 0, 1,
+			    IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg,
+			    sizeof(arg));
 		take_all(ring);
 	}
 	return !ring->nr_pending;
@@ -322,7 +322,7 @@ void live_alone(uint64_t patience_us)
 	uint32_t opcode;
 
 	if (!open_ring(ring))
-		failed("no ring", ring->fd);
+		failed("no ring", ring->uring.fd);
 	if (kind == KIND_DISABLED)
 		live_disabled(ring);
 	for (unsigned i = 0; i < STEPS && goes_on; i++) {

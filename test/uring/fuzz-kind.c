@@ -53,8 +53,8 @@ static bool has_ended(const struct ring *ring, const struct request *request)
 		.timeout = { 0, 0 },
 	};
 
-	return call_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, &what, 1) ==
-	       -ENOENT;
+	return uring_register(ring->uring.fd, IORING_REGISTER_SYNC_CANCEL,
+			      &what, 1) == -ENOENT;
 }
 
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
@@ -71,7 +71,7 @@ bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
 		if (world.requests[i].is_pending &&
 		    !has_ended(ring, &world.requests[i]))
 			return false;
-	call_enter(ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
+	uring_enter(ring->uring.fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
 	take_all(ring);
 	for (unsigned i = from; i < world.nr_requests; i++)
 		if (world.requests[i].is_pending) {
@@ -100,9 +100,9 @@ void live_disabled(struct ring *ring)
 	for (unsigned i = 0; i < nr; i++) {
 		switch (any(4)) {
 		case 0:
-			ret = call_enter(ring->fd, any(2), 0,
-					 any(2) ? IORING_ENTER_GETEVENTS : 0,
-					 NULL, 0);
+			ret = uring_enter(ring->uring.fd, any(2), 0,
+					  any(2) ? IORING_ENTER_GETEVENTS : 0,
+					  NULL, 0);
 			tell("enter", i, ret, 0);
 			break;
 		case 1:
@@ -114,6 +114,7 @@ void live_disabled(struct ring *ring)
 			tell("before", i, ret, opcode);
 		}
 	}
-	ret = call_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	ret = uring_register(ring->uring.fd, IORING_REGISTER_ENABLE_RINGS, NULL,
+			     0);
 	tell("enable", nr, ret, IORING_REGISTER_ENABLE_RINGS);
 }

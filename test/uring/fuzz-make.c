@@ -121,7 +121,7 @@ int some_fd(void)
 	if (any(30) == 0)
 		return PICK(bad);
 	if (any(30) == 0 && !is_alone)
-		return world.rings[any(NR_RINGS)].fd;
+		return world.rings[any(NR_RINGS)].uring.fd;
 	return world.fds[any(world.nr_fds)];
 }
 
@@ -496,8 +496,9 @@ static void inside_tables(struct io_uring_sqe *sqe)
 			sqe->addr = sqe->off = sqe->len = 0;
 		break;
 	case IORING_OP_MSG_RING:
-		sqe->fd = any(4) && !is_alone ? world.rings[any(NR_RINGS)].fd
-					      : some_fd();
+		sqe->fd = any(4) && !is_alone
+				  ? world.rings[any(NR_RINGS)].uring.fd
+				  : some_fd();
 		sqe->addr = any(8) ? any(2) : any(4);
 		sqe->off |= EXTRA;
 		sqe->addr3 = any(10);

@@ -34,24 +34,24 @@ static long register_table(int fd, uint32_t opcode)
 	switch (opcode) {
 	case IORING_REGISTER_FILES:
 	case IORING_REGISTER_BUFFERS:
-		return call_register(fd, opcode, from, any(12));
+		return uring_register(fd, opcode, from, any(12));
 	case IORING_REGISTER_FILES2:
 	case IORING_REGISTER_BUFFERS2:
 		arg.rsrc.nr = 1 + any(8);
 		arg.rsrc.flags = any(2);
 		arg.rsrc.data = arg.rsrc.flags ? 0 : (uintptr_t)from;
 		arg.rsrc.tags = any(2) ? 0 : (uintptr_t)tags;
-		return call_register(fd, opcode, &arg, sizeof(arg.rsrc));
+		return uring_register(fd, opcode, &arg, sizeof(arg.rsrc));
 	case IORING_REGISTER_FILES_UPDATE:
 		arg.update.offset = any(12);
 		arg.update.data = (uintptr_t)from;
-		return call_register(fd, opcode, &arg, any(8));
+		return uring_register(fd, opcode, &arg, any(8));
 	default:
 		arg.update.offset = any(12);
 		arg.update.data = (uintptr_t)from;
 		arg.update.tags = any(2) ? 0 : (uintptr_t)tags;
 		arg.update.nr = any(8);
-		return call_register(fd, opcode, &arg, sizeof(arg.update));
+		return uring_register(fd, opcode, &arg, sizeof(arg.update));
 	}
 }
 
@@ -91,7 +91,7 @@ static long register_array(int fd)
 				bufs[i].resv = (uint16_t)any(16);
 		}
 	}
-	return call_register(fd, IORING_REGISTER_PBUF_RING, &arg, 1);
+	return uring_register(fd, IORING_REGISTER_PBUF_RING, &arg, 1);
 }
 
 static long register_cancel(int fd)
@@ -102,7 +102,7 @@ static long register_cancel(int fd)
 	arg.cancel.fd = some_fd();
 	arg.cancel.flags = any(64);
 	arg.cancel.timeout.tv_nsec = 1000;
-	return call_register(fd, IORING_REGISTER_SYNC_CANCEL, &arg, 1);
+	return uring_register(fd, IORING_REGISTER_SYNC_CANCEL, &arg, 1);
 }
 
 static void add_restriction(union register_arg *arg, uint32_t *nr,
@@ -140,7 +140,8 @@ long register_likely_restrictions(struct ring *ring)
 				1u << any(8));
 	if (any(16) == 0)
 		nr = any(MOST);
-	ret = call_register(ring->fd, IORING_REGISTER_RESTRICTIONS, &arg, nr);
+	ret = uring_register(ring->uring.fd, IORING_REGISTER_RESTRICTIONS, &arg,
+			     nr);
 	if (ret == 0)
 		ring->is_lossy = true;
 	return ret;
@@ -156,7 +157,8 @@ static long register_restrictions(struct ring *ring)
 		arg.restrictions[i].opcode = (uint16_t)any(5);
 		arg.restrictions[i].register_op = (uint8_t)any(30);
 	}
-	ret = call_register(ring->fd, IORING_REGISTER_RESTRICTIONS, &arg, nr);
+	ret = uring_register(ring->uring.fd, IORING_REGISTER_RESTRICTIONS, &arg,
+			     nr);
 	if (ret == 0)
 		ring->is_lossy = true;
 	return ret;
@@ -167,10 +169,10 @@ static long register_words(int fd, uint32_t opcode)
 	union register_arg arg = { 0 };
 
 	if (any(4) == 0)
-		return call_register(fd, opcode, NULL, 0);
+		return uring_register(fd, opcode, NULL, 0);
 	arg.words[0] = any(20);
 	arg.words[1] = any(20);
-	return call_register(fd, opcode, &arg, any(8) ? any(3) : any(64));
+	return uring_register(fd, opcode, &arg, any(8) ? any(3) : any(64));
 }
 
 long make_register(struct ring *ring, uint32_t *ret_opcode)
@@ -200,25 +202,27 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 	case IORING_REGISTER_FILES_UPDATE:
 	case IORING_REGISTER_FILES_UPDATE2:
 	case IORING_REGISTER_BUFFERS_UPDATE:
-		return register_table(ring->fd, opcode);
+		return register_table(ring->uring.fd, opcode);
 	case IORING_UNREGISTER_FILES:
 	case IORING_UNREGISTER_BUFFERS:
 	case IORING_UNREGISTER_EVENTFD:
-		return any(3) ? 0 : call_register(ring->fd, opcode, NULL, 0);
+		return any(3) ? 0
+			      : uring_register(ring->uring.fd, opcode, NULL, 0);
 	case IORING_REGISTER_EVENTFD:
 	case IORING_REGISTER_EVENTFD_ASYNC:
 		arg.fd = some_fd();
-		return call_register(ring->fd, opcode, &arg, 1);
+		return uring_register(ring->uring.fd, opcode, &arg, 1);
 	case IORING_REGISTER_PROBE:
-		return call_register(ring->fd, opcode, &arg, any(257));
+		return uring_register(ring->uring.fd, opcode, &arg, any(257));
 	case IORING_REGISTER_RESTRICTIONS: return register_restrictions(ring);
 	case IORING_REGISTER_ENABLE_RINGS:
-		return call_register(ring->fd, opcode, NULL, 0);
-	case IORING_REGISTER_PBUF_RING: return register_array(ring->fd);
-	case IORING_REGISTER_SYNC_CANCEL: return register_cancel(ring->fd);
+		return uring_register(ring->uring.fd, opcode, NULL, 0);
+	case IORING_REGISTER_PBUF_RING: return register_array(ring->uring.fd);
+	case IORING_REGISTER_SYNC_CANCEL:
+		return register_cancel(ring->uring.fd);
 	case IORING_REGISTER_IOWQ_MAX_WORKERS:
 	case IORING_REGISTER_IOWQ_AFF: /* of the process */
 	case 33: /* would move the ring's memory */ return 0;
-	default: return register_words(ring->fd, opcode);
+	default: return register_words(ring->uring.fd, opcode);
 	}
 }

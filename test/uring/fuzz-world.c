@@ -11,77 +11,23 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #ifdef FUZZ_LINKED
 #include "unit.h"
-#include "uring/uring.h"
-#endif
-
-#ifdef FUZZ_LINKED
-
-long call_setup(uint32_t nr, struct io_uring_params *params)
-{
-	return uaio_uring_setup(nr, params);
-}
-
-long call_enter(int fd, uint32_t nr, uint32_t min, uint32_t flags,
-		const void *arg, size_t bytes)
-{
-	return uaio_uring_enter((uint32_t)fd, nr, min, flags, arg, bytes);
-}
-
-long call_register(int fd, uint32_t opcode, void *arg, uint32_t nr)
-{
-	return uaio_uring_register((uint32_t)fd, opcode, arg, nr);
-}
 
 void close_fd(int fd)
 {
 	unit_close(fd);
 }
 
-static void *map_ring(int fd, size_t bytes, int64_t off)
-{
-	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    uaio_uring_map_offset(fd, off));
-}
-
 #else
-
-static long answer(long ret)
-{
-	return ret == -1 ? -errno : ret;
-}
-
-long call_setup(uint32_t nr, struct io_uring_params *params)
-{
-	return answer(syscall(SYS_io_uring_setup, nr, params));
-}
-
-long call_enter(int fd, uint32_t nr, uint32_t min, uint32_t flags,
-		const void *arg, size_t bytes)
-{
-	return answer(
-		syscall(SYS_io_uring_enter, fd, nr, min, flags, arg, bytes));
-}
-
-long call_register(int fd, uint32_t opcode, void *arg, uint32_t nr)
-{
-	return answer(syscall(SYS_io_uring_register, fd, opcode, arg, nr));
-}
 
 void close_fd(int fd)
 {
 	close(fd);
-}
-
-static void *map_ring(int fd, size_t bytes, int64_t off)
-{
-	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off);
 }
 
 #endif
@@ -193,13 +139,13 @@ void make_world(void)
 	memset(arena, 0, ARENA);
 	make_arguments();
 	for (unsigned i = 0; i < NR_RINGS; i++)
-		world.rings[i].fd = -1;
+		world.rings[i].uring.fd = -1;
 }
 
 void end_world(void)
 {
 	for (unsigned i = 0; i < NR_RINGS; i++)
-		if (world.rings[i].fd >= 0)
+		if (world.rings[i].uring.fd >= 0)
 			close_ring(&world.rings[i]);
 	for (unsigned i = 0; i < world.nr_fds; i++)
 		close_fd(world.fds[i]);
@@ -232,44 +178,35 @@ static uint32_t some_flags(void)
 
 bool open_ring(struct ring *ring)
 {
-	struct io_uring_params *params = &ring->params;
-	size_t cqes, array;
+	struct io_uring_params params = { .flags = some_flags() };
+	const uint32_t odd = IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL |
+			     IORING_SETUP_R_DISABLED;
+	long ret;
 
 	memset(ring, 0, sizeof(*ring));
-	params->flags = some_flags();
+	ring->uring.fd = -1;
 	if (is_alone)
-		params->flags &=
-			~(uint32_t)(IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL |
-				    IORING_SETUP_R_DISABLED);
+		params.flags &= ~odd;
 	if (kind == KIND_DISABLED)
-		params->flags |= IORING_SETUP_R_DISABLED;
-	params->sq_thread_idle = 1;
+		params.flags |= IORING_SETUP_R_DISABLED;
+	params.sq_thread_idle = 1;
 	if (any(2)) {
-		params->flags |= IORING_SETUP_CQSIZE;
-		params->cq_entries = 64u << any(3);
+		params.flags |= IORING_SETUP_CQSIZE;
+		params.cq_entries = 64u << any(3);
 	}
-	ring->fd = (int)call_setup(is_alone ? 8 : 1u << any(7), params);
+	ret = uring_setup(is_alone ? 8 : 1u << any(7), &params);
 	/* Not all that is asked for is had everywhere. */
-	if (ring->fd < 0)
+	if (ret < 0)
 		return false;
-	cqes = params->cq_off.cqes +
-	       params->cq_entries * sizeof(struct io_uring_cqe) *
-		       (params->flags & IORING_SETUP_CQE32 ? 2 : 1);
-	array = params->sq_off.array + params->sq_entries * sizeof(uint32_t);
-	ring->bytes = cqes > array ? cqes : array;
-	ring->sqes_bytes = params->sq_entries * sizeof(struct io_uring_sqe) *
-			   (params->flags & IORING_SETUP_SQE128 ? 2 : 1);
-	ring->memory = map_ring(ring->fd, ring->bytes, IORING_OFF_SQ_RING);
-	ring->sqes = map_ring(ring->fd, ring->sqes_bytes, IORING_OFF_SQES);
-	if (ring->memory == MAP_FAILED || (void *)ring->sqes == MAP_FAILED)
-		failed("a map", errno);
+	ret = uring_map(&ring->uring, (int)ret, &params);
+	if (ret < 0)
+		failed("a map", ret);
 	return true;
 }
 
 void close_ring(struct ring *ring)
 {
-	munmap(ring->memory, ring->bytes);
-	munmap(ring->sqes, ring->sqes_bytes);
-	close_fd(ring->fd);
-	ring->fd = -1;
+	uring_unmap(&ring->uring);
+	close_fd(ring->uring.fd);
+	ring->uring.fd = -1;
 }

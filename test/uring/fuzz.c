@@ -88,11 +88,6 @@ static void on_alarm(int sig)
 	abort();
 }
 
-static uint32_t *word(const struct ring *ring, uint32_t off)
-{
-	return (uint32_t *)(void *)(ring->memory + off);
-}
-
 static uint32_t load(const uint32_t *from)
 {
 	return __atomic_load_n(from, __ATOMIC_ACQUIRE);
@@ -145,22 +140,10 @@ static void complete(const struct io_uring_cqe *cqe)
 
 void take_all(struct ring *ring)
 {
-	uint32_t *head = word(ring, ring->params.cq_off.head);
-	unsigned shift = ring->params.flags & IORING_SETUP_CQE32 ? 1 : 0;
-	const struct io_uring_cqe *cqes =
-		(void *)(ring->memory + ring->params.cq_off.cqes);
+	struct io_uring_cqe cqe;
 
-	while (*head != load(word(ring, ring->params.cq_off.tail))) {
-		uint32_t place = *head & (ring->params.cq_entries - 1);
-		struct io_uring_cqe cqe;
-
-		memcpy(&cqe,
-		       (const char *)cqes +
-			       ((size_t)place << shift) * sizeof(cqe),
-		       sizeof(cqe));
-		__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+	while (uring_take(&ring->uring, &cqe))
 		complete(&cqe);
-	}
 }
 
 /*
@@ -184,11 +167,8 @@ static void follow(struct request *request, struct io_uring_sqe *sqe)
 static void prepare(struct ring *ring, const struct request *before,
 		    uint16_t *ret_place)
 {
-	uint32_t place = ring->tail++ & (ring->params.sq_entries - 1);
-	unsigned shift = ring->params.flags & IORING_SETUP_SQE128 ? 1 : 0;
 	struct request *request = &world.requests[world.nr_requests];
 	struct io_uring_sqe sqe;
-	char *to = ring->sqes + ((size_t)place << shift) * sizeof(sqe);
 
 	make_sqe(ring, &sqe, request);
 	if (before && before->is_silent &&
@@ -198,41 +178,39 @@ static void prepare(struct ring *ring, const struct request *before,
 	*ret_place = (uint16_t)world.nr_requests++;
 	sqe.user_data = world.number << 16 | world.nr_requests;
 	request->sqe = sqe;
-	memcpy(to, &sqe, sizeof(sqe));
-	if (!(ring->params.flags & IORING_SETUP_NO_SQARRAY))
-		word(ring, ring->params.sq_off.array)[place] = place;
+	*uring_put(&ring->uring, sqe.opcode, sqe.fd, sqe.user_data) = sqe;
 }
 
 static long enter_some(struct ring *ring, uint32_t nr)
 {
 	uint32_t flags = any(3) ? 0 : IORING_ENTER_GETEVENTS;
 
-	if (ring->params.flags & IORING_SETUP_SQPOLL)
+	if (ring->uring.params.flags & IORING_SETUP_SQPOLL)
 		flags |= IORING_ENTER_SQ_WAKEUP;
-	return call_enter(ring->fd, nr, 0, flags, NULL, 0);
+	return uring_enter(ring->uring.fd, nr, 0, flags, NULL, 0);
 }
 
 /* Whatever is not taken is taken back. */
 void submit(struct ring *ring, uint32_t nr)
 {
-	uint32_t *head = word(ring, ring->params.sq_off.head);
-	uint32_t *tail = word(ring, ring->params.sq_off.tail);
+	const uint32_t *head = ring->uring.sq_head;
 	uint32_t before = load(head), taken;
 	uint16_t places[BATCH_MAX];
 	long ret;
 
-	ring->tail = before;
+	ring->uring.prepared = before;
 	for (uint32_t i = 0; i < nr; i++) {
 		prepare(ring, i ? &world.requests[places[i - 1]] : NULL,
 			&places[i]);
 		world.requests[places[i]].is_pending = true;
 		ring->nr_pending += !world.requests[places[i]].is_silent;
 	}
-	__atomic_store_n(tail, ring->tail, __ATOMIC_RELEASE);
+	(void)uring_publish(&ring->uring);
 	ret = enter_some(ring, nr);
 	/* A thread of the kernel's takes them when it likes. */
-	for (unsigned i = 0; load(head) != ring->tail && i < 1000 && ret >= 0 &&
-			     ring->params.flags & IORING_SETUP_SQPOLL;
+	for (unsigned i = 0;
+	     load(head) != ring->uring.prepared && i < 1000 && ret >= 0 &&
+	     ring->uring.params.flags & IORING_SETUP_SQPOLL;
 	     i++) {
 		usleep(100);
 		ret = enter_some(ring, nr);
@@ -249,7 +227,8 @@ void submit(struct ring *ring, uint32_t nr)
 		ring->nr_pending -= !request->is_silent;
 	}
 	nr_taken += taken;
-	__atomic_store_n(tail, before + taken, __ATOMIC_RELEASE);
+	ring->uring.prepared = before + taken;
+	(void)uring_publish(&ring->uring);
 }
 
 /*
@@ -263,14 +242,14 @@ static void cancel_all(struct ring *ring)
 		.timeout = { 0, 100000 }, /* ns */
 	};
 
-	call_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
-	call_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, &what, 1);
+	uring_register(ring->uring.fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	uring_register(ring->uring.fd, IORING_REGISTER_SYNC_CANCEL, &what, 1);
 }
 
 static void tell_pending(const struct ring *ring)
 {
 	fprintf(stderr, "fuzz: what is pending, of a ring with %#x:\n",
-		ring->params.flags);
+		ring->uring.params.flags);
 	for (uint32_t i = 0; i < world.nr_requests; i++)
 		if (world.requests[i].is_pending &&
 		    &world.rings[world.requests[i].ring] == ring)
@@ -304,10 +283,10 @@ static void empty_pipes(void)
  */
 static void fill(const struct ring *ring)
 {
-	if (ring->params.flags & IORING_SETUP_DEFER_TASKRUN)
-		for (uint32_t i = 0; i <= ring->params.cq_entries; i++)
-			call_enter(ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL,
-				   0);
+	if (ring->uring.params.flags & IORING_SETUP_DEFER_TASKRUN)
+		for (uint32_t i = 0; i <= ring->uring.params.cq_entries; i++)
+			uring_enter(ring->uring.fd, 0, 0,
+				    IORING_ENTER_GETEVENTS, NULL, 0);
 }
 
 void finish(struct ring *ring)
@@ -315,7 +294,8 @@ void finish(struct ring *ring)
 	for (unsigned i = 0; ring->nr_pending && !ring->is_lossy; i++) {
 		if (i % 16 == 0)
 			cancel_all(ring);
-		call_enter(ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
+		uring_enter(ring->uring.fd, 0, 0, IORING_ENTER_GETEVENTS, NULL,
+			    0);
 		if (i % 64 == 32)
 			fill(ring);
 		take_all(ring);
@@ -333,7 +313,7 @@ void finish(struct ring *ring)
 static void finish_all(void)
 {
 	for (unsigned i = 0; i < NR_RINGS; i++)
-		if (world.rings[i].fd >= 0)
+		if (world.rings[i].uring.fd >= 0)
 			finish(&world.rings[i]);
 }
 
@@ -357,10 +337,10 @@ static void live(void)
 		struct ring *ring = &world.rings[any(NR_RINGS)];
 		uint32_t nr = 1 + any(BATCH_MAX);
 
-		if (ring->fd < 0 && !open_ring(ring))
+		if (ring->uring.fd < 0 && !open_ring(ring))
 			continue;
-		if (nr > ring->params.sq_entries)
-			nr = ring->params.sq_entries;
+		if (nr > ring->uring.params.sq_entries)
+			nr = ring->uring.params.sq_entries;
 		if (any(5) == 0)
 			make_register(ring, &opcode);
 		if (any(8) == 0)

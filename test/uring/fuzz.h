@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "uring-client.h"
 #include "uring/abi.h"
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
@@ -54,14 +55,9 @@ struct request {
 };
 
 struct ring {
-	int fd; /* -1: none */
 	/* What it has is not asked for: whoever may use it is restricted. */
 	bool is_lossy;
-	struct io_uring_params params;
-	char *memory;
-	size_t bytes, sqes_bytes;
-	char *sqes;
-	uint32_t tail;
+	struct uring uring; /* fd is -1: none */
 	uint32_t nr_pending;
 };
 
@@ -111,11 +107,7 @@ bool parse_seed(const char *text, uint64_t *ret_seed);
  */
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
-/* fuzz-world.c: what the world has, by syscall(2) or from the linked engine. */
-long call_setup(uint32_t nr, struct io_uring_params *params);
-long call_enter(int fd, uint32_t nr, uint32_t min, uint32_t flags,
-		const void *arg, size_t bytes);
-long call_register(int fd, uint32_t opcode, void *arg, uint32_t nr);
+/* fuzz-world.c: what the world has. */
 void close_fd(int fd);
 void make_memory(void);
 void make_world(void);
