@@ -6,7 +6,7 @@
  * --uring says what they get. With "auto", the default, the kernel is asked
  * first, by the client's own io_uring_setup(), and only what it refuses is ours.
  * A limit may refuse one ring and not the next, so a process may have rings of both
- * kinds (uring/kernels.c), and any ring may become ours. The kernel is not asked where a filter of system calls may end the process for it
+ * kinds (uring/tctx.c), and any ring may become ours. The kernel is not asked where a filter of system calls may end the process for it
  * (base/calls.h): there, too, ours is what the client gets.
  *
  * The other two calls go to whom the descriptor belongs. Calls on what is no ring

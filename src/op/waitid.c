@@ -119,7 +119,7 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		aim.id = uaio_file_use(sleeper->file);
 	if (is_nonblocking(&aim))
 		aim.options |= WNOHANG;
-	/* The submitter has found that it is a child of its own; see futex.c. */
+	/* The submitter has found that it is a child of its own; see uring/waitid.c. */
 	if (!(extra_flags & RWF_NOWAIT))
 		aim.options &= ~__WNOTHREAD;
 	res = look(&aim);

@@ -23,9 +23,9 @@
 #include "base/check.h"
 #include "base/slab.h"
 #include "op/sock.h"
-#include "uring/note.h"
 #include "uring/kbuf.h"
 #include "uring/kbufint.h"
+#include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 

@@ -79,7 +79,7 @@ long uaio_uring_unregister_rings(void *arg, uint32_t nr);
 void uaio_uring_regrings_init(void);
 void uaio_uring_regrings_forget(void);
 
-/* kernels.c: Return: whether the process has, or had, a ring of the kernel's. */
+/* tctx.c: Return: whether the process has, or had, a ring of the kernel's. */
 bool uaio_uring_has_kernels(void);
 /* Return: whether a ring of the kernel's has this slot of the thread's. */
 bool uaio_uring_is_kernels_slot(uint32_t slot);

@@ -4,19 +4,28 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/sleep.h"
 #include "file/file.h"
 #include "file/inspect.h"
-#include "ready/timer.h"
 #include "flow/cancel.h"
-#include "issue/submit.h"
 #include "uring/bell.h"
-#include "uring/timeout.h"
+#include "uring/calls.h"
 #include "uring/filetable.h"
+#include "uring/kbuf.h"
 #include "uring/msg_ring.h"
 #include "uring/note.h"
-#include "uring/kbuf.h"
+#include "uring/opdef.h"
+#include "uring/register.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
+#include "uring/timeout.h"
+
+void uaio_uring_call_door(struct uaio_uring_entry *entry,
+			  enum uaio_uring_call call)
+{
+	entry->sqe.called = &entry->ring->called;
+	entry->sqe.open_flags = call;
+}
 
 int uaio_uring_call_for(struct uaio_uring_entry *entry,
 			enum uaio_uring_call call)
@@ -41,8 +50,7 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 		note->aim.flags |= IORING_ASYNC_CANCEL_FD_FIXED;
 	note->new_data = raw->off;
 	note->events = raw->poll32_events & 0xffff;
-	entry->sqe.called = &entry->ring->called;
-	entry->sqe.open_flags = call;
+	uaio_uring_call_door(entry, call);
 	entry->sqe.posts_at_once = call == UAIO_URING_CANCEL ||
 				   call == UAIO_URING_POLL_REMOVE ||
 				   call == UAIO_URING_TIMEOUT_REMOVE;
@@ -53,6 +61,20 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 /*
  * Cancelling
  */
+
+int uaio_uring_prep_async_cancel(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const uint32_t flags = raw->cancel_flags;
+
+	if (raw->off || raw->splice_fd_in ||
+	    flags & ~(uint32_t)UAIO_URING_CANCEL_FLAGS)
+		return -EINVAL;
+	if (flags & (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP) &&
+	    flags & IORING_ASYNC_CANCEL_ANY)
+		return -EINVAL;
+	return uaio_uring_call_for(entry, UAIO_URING_CANCEL);
+}
 
 struct by_client {
 	struct uaio_cancel_aim aim;
@@ -198,156 +220,92 @@ static int remove(struct uaio_uring *ring, const struct uaio_sqe *sqe,
 }
 
 /*
- * Changing a poll
+ * IORING_REGISTER_SYNC_CANCEL
  */
 
-struct by_update {
-	struct uaio_cancel_aim aim;
-	struct uaio_uring *ring;
-	uint64_t user_data;
-	struct found {
-		struct uaio_sqe sqe;
-		struct uaio_file *file; /* shares (ref); or NULL */
-		bool skips;
-	} * found;
+/* What the client gives; older headers lack the last members. */
+struct sync_cancel {
+	uint64_t addr;
+	int32_t fd;
+	uint32_t flags;
+	struct __kernel_timespec timeout;
+	uint8_t opcode;
+	uint8_t pad[7];
+	uint64_t pad2[3];
 };
 
-/* The queue's lock is held. The last one that is asked about is taken, if any is. */
-static bool is_poll(const struct uaio_cancel_aim *aim,
-		    const struct uaio_sqe *sqe, const struct uaio_file *file)
+static bool is_clean(const struct sync_cancel *what)
 {
-	const struct by_update *update =
-		container_of(aim, const struct by_update, aim);
-	struct uaio_file *own = (struct uaio_file *)(uintptr_t)file;
-
-	if (sqe->op != UAIO_OP_POLL || sqe->data != update->user_data ||
-	    update->found->file || !own || !uaio_file_try_get(own))
-		return false;
-	update->found->sqe = *sqe;
-	update->found->file = own;
-	update->found->skips = uaio_uring_note_of(sqe->word)->skips;
-	update->ring->updating = uaio_uring_note_of(sqe->word);
-	return true;
+	for (unsigned i = 0; i < sizeof(what->pad); i++)
+		if (what->pad[i])
+			return false;
+	return !(what->pad2[0] | what->pad2[1] | what->pad2[2]);
 }
 
-/* Return: whether this is the only thread that changes a poll. */
-static bool begin_update(struct uaio_uring *ring)
+/* Return: until when the call waits for what is being executed. */
+static int64_t deadline_of(const struct __kernel_timespec *ts)
 {
-	bool is_free;
+	int64_t ns;
 
-	uaio_queue_lock(&ring->queue);
-	is_free = !ring->is_updating;
-	ring->is_updating = true;
-	uaio_queue_unlock(&ring->queue);
-	return is_free;
+	if (ts->tv_sec == -1 && ts->tv_nsec == -1)
+		return UAIO_FOREVER;
+	if (__builtin_mul_overflow(ts->tv_sec, (int64_t)1000000000, &ns) ||
+	    __builtin_add_overflow(ns, (int64_t)ts->tv_nsec, &ns) ||
+	    __builtin_add_overflow(ns, uaio_now_ns(), &ns))
+		return UAIO_FOREVER;
+	return ns;
 }
 
-/* Return: whether the completion of the poll was swallowed. */
-static bool end_update(struct uaio_uring *ring)
+/* What is being executed ends by itself: look again until then. */
+static int cancel_waiting(struct uaio_uring *ring,
+			  const struct uaio_uring_aim *aim, int64_t deadline_ns)
 {
-	bool was_swallowed;
-
-	uaio_queue_lock(&ring->queue);
-	was_swallowed = ring->was_swallowed;
-	ring->was_swallowed = ring->is_updating = false;
-	ring->updating = NULL;
-	uaio_queue_unlock(&ring->queue);
-	return was_swallowed;
-}
-
-static void submit_again(struct uaio_uring *ring, const struct found *found)
-{
-	struct uaio_uring_note *note = uaio_uring_note_new();
-	struct uaio_sqe sqe = found->sqe;
-	struct uaio_batch batch;
-	int ret = -ENOMEM;
-
-	sqe.links = 0;
-	sqe.word = (uintptr_t)note;
-	if (note) {
-		note->is_poll = true;
-		note->skips = found->skips;
-		uaio_batch_begin(&batch, &ring->queue);
-		ret = uaio_batch_add_fixed(&batch, found->file, &sqe);
-		uaio_batch_end(&batch);
-		if (ret < 0)
-			uaio_uring_note_free(note);
-	}
-	if (ret < 0)
-		uaio_uring_answer(ring, sqe.data, ret);
-}
-
-static int update_poll(struct uaio_uring *ring,
-		       const struct uaio_uring_note *note)
-{
-	struct found found = { .file = NULL };
-	const struct by_update update = {
-		.aim = { .is_meant = is_poll, .is_one = true },
-		.ring = ring,
-		.user_data = note->aim.user_data,
-		.found = &found,
-	};
-	bool was_swallowed;
+	enum { SOON_NS = 1000000 };
+	uint32_t word = 0;
 	int ret;
 
-	if (!begin_update(ring))
-		return -EALREADY;
-	ret = uaio_queue_cancel_meant(&ring->queue, &update.aim, NULL);
-	was_swallowed = end_update(ring);
-	if (ret < 0 && was_swallowed)
-		/* Another thread has cancelled it just then. */
-		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
-	if (ret >= 0) {
-		if (note->aim.flags & IORING_POLL_UPDATE_EVENTS)
-			found.sqe.events = note->events;
-		if (note->aim.flags & IORING_POLL_UPDATE_USER_DATA)
-			found.sqe.data = note->new_data;
-		submit_again(ring, &found);
+	while ((ret = uaio_uring_cancel(ring, aim)) == -EALREADY) {
+		int64_t now = uaio_now_ns();
+
+		if (now >= deadline_ns)
+			return -ETIME;
+		if (uaio_sleep_outside(&word, 0,
+				       deadline_ns - now < SOON_NS
+					       ? deadline_ns
+					       : now + SOON_NS) == -EINTR)
+			return -EINTR;
 	}
-	if (found.file)
-		uaio_file_put(found.file);
-	return ret > 0 ? 0 : ret;
+	return ret == -ENOENT ? 0 : ret;
+}
+
+long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
+			    uint32_t nr)
+{
+	struct uaio_uring_aim aim;
+	struct sync_cancel what;
+	int ret;
+
+	if (!arg || nr != 1)
+		return -EINVAL;
+	if (uaio_uring_copy_in(&what, (uintptr_t)arg, sizeof(what)) < 0)
+		return -EFAULT;
+	if (what.flags & ~(uint32_t)UAIO_URING_CANCEL_FLAGS || !is_clean(&what))
+		return -EINVAL;
+	aim = (struct uaio_uring_aim){
+		.user_data = what.addr,
+		.flags = what.flags,
+		.fd = what.fd,
+		.opcode = what.opcode,
+	};
+	ret = uaio_uring_cancel(ring, &aim);
+	if (ret == -EALREADY)
+		ret = cancel_waiting(ring, &aim, deadline_of(&what.timeout));
+	return ret;
 }
 
 /*
- * Changing a timeout
+ * Requests that call the door
  */
-
-struct by_time {
-	struct uaio_timer_aim aim;
-	struct uaio_uring *ring;
-	uint64_t user_data;
-	bool is_linked;
-};
-
-/* The queue's lock is held. */
-static bool is_timeout(const struct uaio_timer_aim *aim,
-		       const struct uaio_sqe *sqe)
-{
-	const struct by_time *by = container_of(aim, const struct by_time, aim);
-
-	if (sqe->data != by->user_data ||
-	    (sqe->op == UAIO_OP_LINK_TIMER) != by->is_linked)
-		return false;
-	/* From now on it ends by its time only. */
-	uaio_uring_uncount_locked(by->ring, uaio_uring_note_of(sqe->word));
-	return true;
-}
-
-static int update_timeout(struct uaio_uring *ring,
-			  const struct uaio_uring_note *note)
-{
-	const struct by_time by = {
-		.aim = { .is_meant = is_timeout,
-			 .time_ns = note->time_ns,
-			 .is_absolute = note->aim.flags & IORING_TIMEOUT_ABS },
-		.ring = ring,
-		.user_data = note->aim.user_data,
-		.is_linked = note->aim.flags & IORING_LINK_TIMEOUT_UPDATE,
-	};
-
-	return uaio_timer_change(&ring->queue, &by.aim);
-}
 
 int64_t uaio_uring_called(struct uaio_called *called,
 			  const struct uaio_sqe *sqe)
@@ -359,13 +317,17 @@ int64_t uaio_uring_called(struct uaio_called *called,
 	switch ((enum uaio_uring_call)sqe->open_flags) {
 	case UAIO_URING_CANCEL: return cancel(ring, &note->aim, sqe->word, -1);
 	case UAIO_URING_POLL_REMOVE: return remove(ring, sqe, UAIO_OP_POLL);
-	case UAIO_URING_POLL_UPDATE: return update_poll(ring, note);
+	case UAIO_URING_POLL_UPDATE: return uaio_uring_update_poll(ring, note);
 	case UAIO_URING_TIMEOUT_REMOVE: return remove(ring, sqe, UAIO_OP_TIMER);
-	case UAIO_URING_TIMEOUT_UPDATE: return update_timeout(ring, note);
+	case UAIO_URING_TIMEOUT_UPDATE:
+		return uaio_uring_update_timeout(ring, note);
 	case UAIO_URING_CLOSE_PLACE:
+		return uaio_uring_table_empty(ring, &ring->files,
+					      (uint32_t)sqe->len);
 	case UAIO_URING_UPDATE_PLACES:
-	case UAIO_URING_PIPE_PLACES:
-	case UAIO_URING_INSTALL: return uaio_uring_call_on_files(ring, sqe);
+		return uaio_uring_update_places(ring, sqe);
+	case UAIO_URING_INSTALL: return uaio_uring_install(ring, sqe);
+	case UAIO_URING_PIPE_PLACES: return uaio_uring_make_pipe(ring, sqe);
 	case UAIO_URING_PROVIDE: return uaio_uring_provide(&note->choice);
 	case UAIO_URING_REMOVE: return uaio_uring_remove(&note->choice);
 	case UAIO_URING_MSG: return uaio_uring_send(ring, &note->msg);

@@ -25,6 +25,7 @@ struct uaio_called;
 struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_entry;
+struct uaio_uring_note;
 
 enum uaio_uring_call {
 	UAIO_URING_CANCEL,
@@ -52,6 +53,9 @@ enum {
 /* Fill in entry->sqe and its note. Return: 0 or -ENOMEM. */
 int uaio_uring_call_for(struct uaio_uring_entry *entry,
 			enum uaio_uring_call call);
+/* The request calls the door. That needs no note. */
+void uaio_uring_call_door(struct uaio_uring_entry *entry,
+			  enum uaio_uring_call call);
 
 /* A function of struct uaio_called, which is the ring's. */
 int64_t uaio_uring_called(struct uaio_called *called,
@@ -68,5 +72,9 @@ struct uaio_uring_aim {
 /* Return: how many were cancelled, or 0 for one; or -errno. */
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);
+
+/* poll.c: what uaio_uring_called() does for POLL_UPDATE. Return: 0 or -errno. */
+int uaio_uring_update_poll(struct uaio_uring *ring,
+			   const struct uaio_uring_note *note);
 
 #endif /* UAIO_URING_CANCEL_H */

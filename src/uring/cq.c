@@ -19,13 +19,13 @@
 #include "base/check.h"
 #include "file/file.h"
 #include "flow/post.h"
-#include "uring/bell.h"
 #include "ready/waiter.h"
-#include "uring/timeout.h"
+#include "uring/bell.h"
 #include "uring/need.h"
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/share.h"
+#include "uring/timeout.h"
 
 struct uaio_uring_overflow {
 	struct uaio_slab_node node;

@@ -2,10 +2,6 @@
 /*
  * Files in the table of a ring: registered, opened straight into it, and closed there
  *
- * What a request opens has the number that the kernel gave it for a moment, until the
- * library has a duplicate of its own (uaio_file_fix()); then that is what the table
- * has, and the number is free again.
- *
  *   I1  A request that changes places does so when it is executed, on any thread
  *       (rsrc.h, I3): so it finds the table as it is then, or none.
  *   I2  What a place had stays open until no request uses it.
@@ -19,6 +15,7 @@
 
 #include "uring/abi.h"
 
+struct uaio_file;
 struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_entry;
@@ -37,8 +34,16 @@ long uaio_uring_limit_places(struct uaio_uring *ring, const void *arg,
 			     uint32_t nr);
 
 /*
- * For an operation that opens something: if the submission says so, that goes to a
- * place in the table. open_flags: O_* of what is opened, as far as they matter here.
+ * Put a file in a place of the table; it is given away, also if that fails.
+ * Return: as uaio_uring_table_put_file().
+ */
+int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
+			struct uaio_file *file, uint64_t tag);
+
+/*
+ * openclose.c: for an operation that opens something. If the submission says so, that
+ * goes to a place in the table. open_flags: O_* of what is opened, as far as they
+ * matter here.
  * Return: 0; -EINVAL: O_CLOEXEC is for descriptors; -ENOMEM.
  */
 int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags);
@@ -46,20 +51,13 @@ int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags);
 int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Requests that change the table, or use it, and look for no path. Each calls the door
- * (op.h) and cannot block.
+ * What uaio_uring_called() does for requests that change the table, or use it, and
+ * look for no path. They cannot block. Return: the result.
  */
-
-/* Close a place: file_index says which. Return: 0. */
-int uaio_uring_prep_close_place(struct uaio_uring_entry *entry);
-/* IORING_OP_FILES_UPDATE. Return: 0, -EINVAL, -ENOMEM. */
-int uaio_uring_prep_files_update(struct uaio_uring_entry *entry);
-/* IORING_OP_FIXED_FD_INSTALL. Return: 0, -EINVAL, -EBADF. */
-int uaio_uring_prep_install(struct uaio_uring_entry *entry);
-/* IORING_OP_PIPE with a file_index. Return: 0, -EINVAL, -ENOMEM. */
-int uaio_uring_prep_pipe_places(struct uaio_uring_entry *entry);
-/* What uaio_uring_called() does for them. Return: the result. */
-int64_t uaio_uring_call_on_files(struct uaio_uring *ring,
+int64_t uaio_uring_update_places(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe);
+int64_t uaio_uring_install(struct uaio_uring *ring, const struct uaio_sqe *sqe);
+int64_t uaio_uring_make_pipe(struct uaio_uring *ring,
+			     const struct uaio_sqe *sqe);
 
 #endif /* UAIO_URING_FILETABLE_H */

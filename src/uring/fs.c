@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/fs.h"
-
+/*
+ * Operations on files and paths: sizes, syncs, advice, names, attributes and splices
+ *
+ * Tested by test-uring-calls.c and test-uring-ops.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "uring/filetable.h"
+#include "uring/calls.h"
 #include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 #include "uring/table.h"
@@ -25,6 +29,18 @@ static int check_path(const struct io_uring_sqe *raw)
 /*
  * Open files
  */
+
+int uaio_uring_prep_fsync(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->addr || raw->buf_index || raw->splice_fd_in ||
+	    raw->fsync_flags & ~IORING_FSYNC_DATASYNC || (int64_t)raw->off < 0)
+		return -EINVAL;
+	if (raw->fsync_flags & IORING_FSYNC_DATASYNC)
+		entry->sqe.op = UAIO_OP_FDSYNC;
+	return 0;
+}
 
 int uaio_uring_prep_fallocate(struct uaio_uring_entry *entry)
 {
@@ -86,87 +102,19 @@ int uaio_uring_prep_madvise(struct uaio_uring_entry *entry)
 }
 
 /*
- * Opening and closing
+ * Paths
  */
 
-static int check_open(const struct io_uring_sqe *raw)
-{
-	if (raw->buf_index)
-		return -EINVAL;
-	return raw->flags & IOSQE_FIXED_FILE ? -EBADF : 0;
-}
-
-/* The only path of an operation. */
-static int measure(struct uaio_uring_entry *entry, bool may_be_empty)
+int uaio_uring_take_path(struct uaio_uring_entry *entry)
 {
 	uint32_t bytes;
 	int ret;
 
 	entry->sqe.path = uaio_uring_pointer(entry->raw.addr);
-	ret = uaio_path_measure(entry->sqe.path, may_be_empty, &bytes);
+	ret = uaio_path_measure(entry->sqe.path, false, &bytes);
 	entry->sqe.len = bytes;
 	return ret;
 }
-
-int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	int ret = check_open(raw);
-
-	entry->sqe.open_flags = raw->open_flags;
-	entry->sqe.mode = raw->len;
-	if (ret == 0)
-		ret = measure(entry, false);
-	return ret < 0 ? ret : uaio_uring_prep_land(entry, raw->open_flags);
-}
-
-/* Return: as uaio_uring_prep_land(), but mistakes in the memory come first. */
-static int prep_land2(struct uaio_uring_entry *entry)
-{
-	struct uaio_args *args = &entry->args;
-	uint64_t open_flags;
-	int ret;
-
-	ret = uaio_optab[UAIO_OP_OPENAT2].prep(&entry->sqe, NULL);
-	if (ret < 0)
-		return ret;
-	memcpy(&open_flags, args->in, sizeof(open_flags));
-	return uaio_uring_prep_land(entry, open_flags);
-}
-
-int uaio_uring_prep_openat2(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = uaio_uring_args_of(entry);
-	int ret;
-
-	args->path = uaio_uring_pointer(raw->addr);
-	args->in = uaio_uring_pointer(raw->addr2);
-	args->in_bytes = raw->len;
-	ret = check_open(raw);
-	return ret < 0 || !raw->file_index ? ret : prep_land2(entry);
-}
-
-int uaio_uring_prep_close(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-
-	if (raw->off || raw->addr || raw->len || raw->rw_flags ||
-	    raw->buf_index)
-		return -EINVAL;
-	if (raw->flags & IOSQE_FIXED_FILE)
-		return -EBADF;
-	if (raw->file_index)
-		return raw->fd ? -EINVAL : uaio_uring_prep_close_place(entry);
-	/* A ring is closed by a call of its own. */
-	if (raw->fd >= 0 && uaio_uring_is_ring(raw->fd))
-		entry->late_error = -EBADF;
-	return 0;
-}
-
-/*
- * Paths
- */
 
 int uaio_uring_prep_statx(struct uaio_uring_entry *entry)
 {
@@ -221,7 +169,7 @@ int uaio_uring_prep_unlinkat(struct uaio_uring_entry *entry)
 	int ret = raw->off || raw->len ? -EINVAL : check_path(raw);
 
 	entry->sqe.call_flags = raw->unlink_flags;
-	return ret < 0 ? ret : measure(entry, false);
+	return ret < 0 ? ret : uaio_uring_take_path(entry);
 }
 
 int uaio_uring_prep_mkdirat(struct uaio_uring_entry *entry)
@@ -230,7 +178,7 @@ int uaio_uring_prep_mkdirat(struct uaio_uring_entry *entry)
 	int ret = raw->off || raw->rw_flags ? -EINVAL : check_path(raw);
 
 	entry->sqe.mode = raw->len;
-	return ret < 0 ? ret : measure(entry, false);
+	return ret < 0 ? ret : uaio_uring_take_path(entry);
 }
 
 /*
@@ -362,32 +310,4 @@ int uaio_uring_prep_tee(struct uaio_uring_entry *entry)
 	if (entry->raw.splice_off_in || entry->raw.off)
 		return -EINVAL;
 	return prep_ends(entry);
-}
-
-int uaio_uring_prep_epoll_ctl(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = uaio_uring_args_of(entry);
-
-	if (raw->buf_index || raw->splice_fd_in)
-		return -EINVAL;
-	args->what = raw->len;
-	args->fd = (int)raw->off;
-	args->in = uaio_uring_pointer(raw->addr);
-	return 0;
-}
-
-int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
-{
-	const int flags = O_CLOEXEC | O_NONBLOCK | O_DIRECT |
-			  O_EXCL /* O_NOTIFICATION_PIPE */;
-	const struct io_uring_sqe *raw = &entry->raw;
-
-	if (raw->fd || raw->off || raw->addr3 || raw->rw_flags & ~flags)
-		return -EINVAL;
-	if (raw->file_index)
-		return uaio_uring_prep_pipe_places(entry);
-	entry->sqe.buf = uaio_uring_pointer(raw->addr);
-	entry->sqe.call_flags = (uint32_t)raw->rw_flags;
-	return 0;
 }

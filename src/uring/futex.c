@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/futex.h"
-
+/*
+ * Futexes
+ *
+ * Tested by test-uring-futex.c.
+ */
 #include <errno.h>
 #include <linux/futex.h>
-#include <sys/wait.h>
 
-#include "base/asked.h"
 #include "base/newer.h"
-#include "proc/endable.h"
-#include "file/file.h"
 #include "op/sleeper.h"
 #include "uring/calls.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 
@@ -21,11 +21,7 @@ enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
 #define ALL_BITS ((uint64_t)UINT32_MAX)
 
-/*
- * The request has a sleeper, by which this call finds it asleep.
- * Return: 0 or -ENOMEM.
- */
-static int add_sleeper(struct uaio_uring_entry *entry)
+int uaio_uring_add_sleeper(struct uaio_uring_entry *entry)
 {
 	struct uaio_uring *ring = entry->ring;
 	struct uaio_sleeper *sleeper = uaio_sleeper_new();
@@ -81,7 +77,7 @@ int uaio_uring_prep_futex_wait(struct uaio_uring_entry *entry)
 	args->out = uaio_uring_pointer(raw->addr);
 	args->off = (int64_t)raw->addr2;
 	args->what = (uint32_t)raw->fd;
-	return add_sleeper(entry);
+	return uaio_uring_add_sleeper(entry);
 }
 
 static int check_all(uint64_t addr, uint32_t nr)
@@ -114,69 +110,5 @@ int uaio_uring_prep_futex_waitv(struct uaio_uring_entry *entry)
 		return ret;
 	args->in = uaio_uring_pointer(raw->addr);
 	args->in_bytes = raw->len * (uint32_t)sizeof(struct uaio_futex_waitv);
-	return add_sleeper(entry);
-}
-
-/* Of one child, by its number or a descriptor of it: a file that tells of its end. */
-static struct uaio_file *file_of_child(const struct io_uring_sqe *raw)
-{
-	struct uaio_file *file = NULL;
-	int fd = raw->fd;
-
-	if ((int)raw->len == P_PID)
-		fd = sys_pidfd_open(fd);
-	else if ((int)raw->len != UAIO_P_PIDFD)
-		return NULL;
-	if (fd < 0 || uaio_file_fix(fd, &file) < 0)
-		file = NULL;
-	if ((int)raw->len == P_PID && fd >= 0)
-		(void)uaio_op_close(fd, true);
-	return file;
-}
-
-static bool is_of_one(const struct io_uring_sqe *raw)
-{
-	return raw->len == P_PID || raw->len == UAIO_P_PIDFD;
-}
-
-int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	const int other = WSTOPPED | WCONTINUED;
-	struct uaio_args *args = uaio_uring_args_of(entry);
-	struct uaio_sleeper *sleeper;
-	int ret;
-
-	if (raw->addr || raw->buf_index || raw->addr3 || raw->rw_flags)
-		return -EINVAL;
-	/*
-	 * A worker has no children: it waits for those of all threads. Of options that
-	 * are none the call tells, too, and not before.
-	 */
-	if (raw->file_index & __WNOTHREAD && !is_of_one(raw))
-		entry->late_error = -EINVAL;
-	args->what = raw->len;
-	args->off = (int)raw->file_index;
-	args->out = uaio_uring_pointer(raw->addr2);
-	ret = add_sleeper(entry);
-	if (ret < 0 || raw->file_index & WNOHANG)
-		return ret;
-	sleeper = args->sleeper;
-	if (raw->len == UAIO_P_PIDFD || !(raw->file_index & other))
-		sleeper->file = file_of_child(raw);
-	if (sleeper->file && !(raw->file_index & other))
-		sleeper->endable = uaio_endable_get();
-	return 0;
-}
-
-int uaio_uring_prep_epoll_wait(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-
-	if (raw->off || raw->rw_flags || raw->buf_index || raw->splice_fd_in)
-		return -EINVAL;
-	entry->sqe.off = UAIO_OFF_POSITION;
-	entry->sqe.buf = uaio_uring_pointer(raw->addr);
-	entry->sqe.len = raw->len;
-	return 0;
+	return uaio_uring_add_sleeper(entry);
 }

@@ -13,8 +13,8 @@
 #include "file/file.h"
 #include "op/sock.h"
 #include "uring/calls.h"
-#include "uring/note.h"
 #include "uring/kbufint.h"
+#include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 
@@ -481,89 +481,6 @@ bool uaio_uring_has_begun(const struct uaio_sqe *sqe)
 uint64_t uaio_uring_picked_bytes(const struct uaio_sqe *sqe)
 {
 	return uaio_uring_note_of(sqe->word)->expected;
-}
-
-int uaio_uring_prep_select(struct uaio_uring_entry *entry)
-{
-	struct uaio_uring_note *note = uaio_uring_note_for(entry);
-
-	if (!note)
-		return -ENOMEM;
-	note->choice = (struct uaio_uring_choice){
-		.ring = entry->ring,
-		.group = entry->raw.buf_group,
-		.state = UAIO_URING_NOT_CHOSEN,
-		.nr_had = 1,
-	};
-	note->has_choice = true;
-	entry->sqe.by_door = true;
-	return 0;
-}
-
-/* Return: whether the file has no reads with many shots. */
-static bool has_no_shots(const struct uaio_uring_entry *entry,
-			 struct uaio_file *file)
-{
-	bool is_fixed = entry->raw.flags & IOSQE_FIXED_FILE, has_none;
-
-	if (uaio_file_kind(file) != UAIO_KIND_DEVICE)
-		return uaio_file_kind(file) < UAIO_KIND_STREAM;
-	has_none = !uaio_poll_is_possible(is_fixed ? uaio_file_use(file)
-						   : entry->sqe.fd);
-	if (is_fixed)
-		uaio_file_unuse(file);
-	return has_none;
-}
-
-/* Return: whether there is a buffer now: 0 or -errno. */
-static int look_for_room(const struct uaio_sqe *sqe)
-{
-	struct iovec iov;
-	int ret = uaio_uring_pick(sqe, sqe->len, false, &iov);
-
-	if (ret == 0)
-		uaio_uring_picked(sqe, -EAGAIN);
-	return ret;
-}
-
-/* The same of a bundle. Not inline, for the stack that pieces take. */
-static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
-{
-	struct uaio_pieces pieces;
-	int ret = (int)uaio_uring_pick_pieces(sqe, 0, false, &pieces);
-
-	if (ret == 0)
-		(void)uaio_uring_picked_pieces(sqe, &pieces, -EAGAIN, false);
-	return ret;
-}
-
-int uaio_uring_room_first(const struct uaio_sqe *sqe,
-			  const struct uaio_file *file)
-{
-	bool begins_at_once = !sqe->is_async && !sqe->polls_first &&
-			      !(sqe->call_flags & MSG_DONTWAIT) &&
-			      uaio_file_has(file, UAIO_FILE_F_SOCKET);
-
-	if (!begins_at_once)
-		return 0;
-	return sqe->call_flags & UAIO_MSG_PIECES ? look_for_pieces(sqe)
-						 : look_for_room(sqe);
-}
-
-int uaio_uring_select_first(struct uaio_uring_entry *entry,
-			    struct uaio_file *file)
-{
-	struct uaio_sqe *sqe = &entry->sqe;
-	int ret = uaio_rw_check_ioprio(sqe->ioprio);
-
-	if (ret < 0)
-		return ret;
-	if (unlikely(sqe->is_multishot) && has_no_shots(entry, file))
-		return -EBADFD;
-	sqe->word = (uintptr_t)entry->note;
-	if (uaio_file_kind(file) < UAIO_KIND_STREAM)
-		return uaio_rw_select(sqe);
-	return sqe->polls_first ? 0 : look_for_room(sqe);
 }
 
 /*

@@ -148,10 +148,7 @@ int uaio_uring_select_first(struct uaio_uring_entry *entry,
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
 			  const struct uaio_file *file);
 
-/* How the operations that provide and remove buffers are translated. */
-int uaio_uring_prep_provide(struct uaio_uring_entry *entry);
-int uaio_uring_prep_remove(struct uaio_uring_entry *entry);
-/* They are executed. Return: the result. */
+/* Provide or remove buffers. Return: the result. */
 int64_t uaio_uring_provide(const struct uaio_uring_choice *buffers);
 int64_t uaio_uring_remove(const struct uaio_uring_choice *buffers);
 

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What clients ask about their buffers: lists of them are made by requests, arrays by
- * io_uring_register(). Errors are the kernel's, in its order.
+ * What clients ask about provided buffers: a request that selects one, requests that
+ * make lists of them, and io_uring_register(), which makes arrays. Errors are the
+ * kernel's, in its order.
  *
  * Tested by test-uring-pbuf.c.
  */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "file/file.h"
 #include "op/op.h"
+#include "op/sock.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
-#include "uring/note.h"
 #include "uring/kbuf.h"
 #include "uring/kbufint.h"
+#include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 #include "uring/table.h"
@@ -27,12 +33,99 @@ enum {
 };
 
 /*
- * Requests
+ * Requests that select a buffer
  */
 
-static int call_for(struct uaio_uring_entry *entry,
-		    const struct uaio_uring_choice *what,
-		    enum uaio_uring_call call)
+int uaio_uring_prep_select(struct uaio_uring_entry *entry)
+{
+	struct uaio_uring_note *note = uaio_uring_note_for(entry);
+
+	if (!note)
+		return -ENOMEM;
+	note->choice = (struct uaio_uring_choice){
+		.ring = entry->ring,
+		.group = entry->raw.buf_group,
+		.state = UAIO_URING_NOT_CHOSEN,
+		.nr_had = 1,
+	};
+	note->has_choice = true;
+	entry->sqe.by_door = true;
+	return 0;
+}
+
+/* Return: whether the file has no reads with many shots. */
+static bool has_no_shots(const struct uaio_uring_entry *entry,
+			 struct uaio_file *file)
+{
+	bool is_fixed = entry->raw.flags & IOSQE_FIXED_FILE, has_none;
+
+	if (uaio_file_kind(file) != UAIO_KIND_DEVICE)
+		return uaio_file_kind(file) < UAIO_KIND_STREAM;
+	has_none = !uaio_poll_is_possible(is_fixed ? uaio_file_use(file)
+						   : entry->sqe.fd);
+	if (is_fixed)
+		uaio_file_unuse(file);
+	return has_none;
+}
+
+/* Return: whether there is a buffer now: 0 or -errno. */
+static int look_for_room(const struct uaio_sqe *sqe)
+{
+	struct iovec iov;
+	int ret = uaio_uring_pick(sqe, sqe->len, false, &iov);
+
+	if (ret == 0)
+		uaio_uring_picked(sqe, -EAGAIN);
+	return ret;
+}
+
+/* The same of a bundle. Not inline, for the stack that pieces take. */
+static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
+{
+	struct uaio_pieces pieces;
+	int ret = (int)uaio_uring_pick_pieces(sqe, 0, false, &pieces);
+
+	if (ret == 0)
+		(void)uaio_uring_picked_pieces(sqe, &pieces, -EAGAIN, false);
+	return ret;
+}
+
+int uaio_uring_room_first(const struct uaio_sqe *sqe,
+			  const struct uaio_file *file)
+{
+	bool begins_at_once = !sqe->is_async && !sqe->polls_first &&
+			      !(sqe->call_flags & MSG_DONTWAIT) &&
+			      uaio_file_has(file, UAIO_FILE_F_SOCKET);
+
+	if (!begins_at_once)
+		return 0;
+	return sqe->call_flags & UAIO_MSG_PIECES ? look_for_pieces(sqe)
+						 : look_for_room(sqe);
+}
+
+int uaio_uring_select_first(struct uaio_uring_entry *entry,
+			    struct uaio_file *file)
+{
+	struct uaio_sqe *sqe = &entry->sqe;
+	int ret = uaio_rw_check_ioprio(sqe->ioprio);
+
+	if (ret < 0)
+		return ret;
+	if (unlikely(sqe->is_multishot) && has_no_shots(entry, file))
+		return -EBADFD;
+	sqe->word = (uintptr_t)entry->note;
+	if (uaio_file_kind(file) < UAIO_KIND_STREAM)
+		return uaio_rw_select(sqe);
+	return sqe->polls_first ? 0 : look_for_room(sqe);
+}
+
+/*
+ * Requests that provide and remove buffers
+ */
+
+static int call_on_buffers(struct uaio_uring_entry *entry,
+			   const struct uaio_uring_choice *what,
+			   enum uaio_uring_call call)
 {
 	int ret = uaio_uring_call_for(entry, call);
 
@@ -69,7 +162,7 @@ int uaio_uring_prep_provide(struct uaio_uring_entry *entry)
 		return -E2BIG;
 	if (raw->off + nr > NR_MAX)
 		return -EINVAL;
-	return call_for(entry, &what, UAIO_URING_PROVIDE);
+	return call_on_buffers(entry, &what, UAIO_URING_PROVIDE);
 }
 
 int uaio_uring_prep_remove(struct uaio_uring_entry *entry)
@@ -86,7 +179,7 @@ int uaio_uring_prep_remove(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	if (raw->fd <= 0 || raw->fd > NR_MAX)
 		return -EINVAL;
-	return call_for(entry, &what, UAIO_URING_REMOVE);
+	return call_on_buffers(entry, &what, UAIO_URING_REMOVE);
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 #include "uring/sq.h"
@@ -51,8 +52,7 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 			uaio_uring_has_fixed(entry->ring, (uint32_t)raw->fd)
 				? -EBADFD
 				: -EBADF;
-	entry->sqe.called = &entry->ring->called;
-	entry->sqe.open_flags = UAIO_URING_MSG;
+	uaio_uring_call_door(entry, UAIO_URING_MSG);
 	return 0;
 }
 

@@ -19,9 +19,7 @@
 
 #include <stdint.h>
 
-struct io_uring_sqe;
 struct uaio_uring;
-struct uaio_uring_entry;
 
 /* What is sent, and where. */
 struct uaio_uring_msg {
@@ -34,9 +32,6 @@ struct uaio_uring_msg {
 	uint32_t place;    /* of a registered file */
 	int fd;            /* of the other ring */
 };
-
-/* IORING_OP_MSG_RING: a function of struct uaio_uring_row. */
-int uaio_uring_prep_msg(struct uaio_uring_entry *entry);
 
 /* Send a message of ring's. The ring is not held. Return: 0 or -errno. */
 int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);

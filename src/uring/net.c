@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/net.h"
-
+/*
+ * The operations of sockets
+ *
+ * Tested by test-uring-socket.c.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <sys/socket.h>
 
 #include "base/check.h"
-#include "base/uaddr.h"
 #include "op/sock.h"
 #include "uring/calls.h"
 #include "uring/filetable.h"
-#include "uring/note.h"
 #include "uring/kbuf.h"
+#include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 
@@ -579,57 +582,5 @@ int uaio_uring_prep_listen(struct uaio_uring_entry *entry)
 	    raw->addr2)
 		return -EINVAL;
 	entry->sqe.len = raw->len;
-	return 0;
-}
-
-/*
- * The commands of sockets. Other files have none here.
- */
-
-static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
-{
-	args->out = uaio_uring_pointer(value);
-	args->out_bytes = bytes;
-	return 0;
-}
-
-/* Return: so many of the bytes at value can be read: all, or those of its first page. */
-static uint32_t readable_of(uint64_t value, uint32_t bytes)
-{
-	const uint32_t page = (uint32_t)uaio_page_bytes();
-	uint32_t first = page - (uint32_t)(value & (page - 1));
-
-	if (uaio_uring_may_read(value, bytes))
-		return bytes;
-	return first < bytes && uaio_uring_may_read(value, first) ? first : 0;
-}
-
-/* The kernel reads no more of a value than the option has. */
-static int prep_set(struct uaio_args *args, uint64_t value, uint32_t bytes)
-{
-	if (bytes > UAIO_VALUE_BYTES_MAX)
-		return -EINVAL;
-	args->in = uaio_uring_pointer(value);
-	args->in_bytes = bytes ? readable_of(value, bytes) : 0;
-	return args->in_bytes || !bytes ? 0 : -EFAULT;
-}
-
-int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	struct uaio_args *args = uaio_uring_args_of(entry);
-	int ret = 0;
-
-	/* That a command uses a registered buffer; none of these does. */
-	if (raw->__pad1 || raw->flags & IOSQE_BUFFER_SELECT ||
-	    raw->uring_cmd_flags & ~IORING_URING_CMD_FIXED)
-		return -EINVAL;
-	args->what = raw->cmd_op;
-	args->off = (int64_t)raw->addr; /* the level, and above it the name */
-	if (raw->cmd_op == UAIO_SOCKET_CMD_GETSOCKOPT)
-		ret = prep_get(args, raw->addr3, raw->file_index);
-	else if (raw->cmd_op == UAIO_SOCKET_CMD_SETSOCKOPT)
-		ret = prep_set(args, raw->addr3, raw->file_index);
-	entry->late_error = ret;
 	return 0;
 }

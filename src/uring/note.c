@@ -4,7 +4,11 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "req/sink.h"
+#include "uring/ring.h"
 #include "uring/rsrc.h"
+#include "uring/timeout.h"
+
+#include <errno.h>
 
 static struct uaio_slab slab;
 
@@ -58,4 +62,91 @@ void uaio_uring_notes_drop(const struct uaio_post *post)
 		if (post->completions[i].word)
 			uaio_uring_note_free(
 				uaio_uring_note_of(post->completions[i].word));
+}
+
+static bool is_success(const struct uaio_uring_note *note,
+		       const struct uaio_completion *completion, int32_t res)
+{
+	if (unlikely(completion->flags & UAIO_COMPLETION_UNBEGUN))
+		return false;
+	if (note->forgives && res < 0)
+		return res != -ECANCELED;
+	if (note->is_timeout)
+		return res >= 0 || note->is_linked ||
+		       (res == -ETIME && note->succeeds);
+	return res >= 0 && (uint32_t)res >= note->expected;
+}
+
+/*
+ * Return: whether it is a timeout that has come to its end, by its time or its count,
+ * and so ends waits (need.h). One that is linked has another purpose.
+ */
+static bool is_ended(const struct uaio_uring_note *note, int32_t res)
+{
+	return note->is_timeout && !note->is_linked &&
+	       (res == -ETIME || res == 0);
+}
+
+/* Return: whether the client does not want to hear of it. */
+static bool is_skipped(const struct uaio_uring_note *note,
+		       const struct uaio_completion *completion, int32_t res)
+{
+	if (unlikely(completion->flags & UAIO_COMPLETION_CUT))
+		return completion->flags & UAIO_COMPLETION_QUIET;
+	/* What it says the client cannot do without. */
+	if (completion->flags & UAIO_COMPLETION_MORE)
+		return false;
+	return note->skips && is_success(note, completion, res);
+}
+
+bool uaio_uring_is_told(struct uaio_uring *ring,
+			const struct uaio_completion *completion,
+			struct io_uring_cqe *cqe, uint32_t *nr_last)
+{
+	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
+	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
+	bool has_ended;
+
+	if (completion->flags & UAIO_COMPLETION_LEAVES)
+		cqe->flags |= IORING_CQE_F_SOCK_NONEMPTY;
+	if (unlikely(!note))
+		return !(completion->flags & UAIO_COMPLETION_QUIET);
+	if (note == ring->updating && !has_more) {
+		/* It is freed now, and may be another request's next. */
+		ring->updating = NULL;
+		ring->was_swallowed = cqe->res == -ECANCELED;
+		if (ring->was_swallowed) {
+			(*nr_last)--;
+			return false;
+		}
+	}
+	/* One that its chain has cut has never begun. */
+	if (!(completion->flags & UAIO_COMPLETION_CUT))
+		cqe->flags |= note->cqe_flags;
+	if (has_more)
+		note->cqe_flags = 0;
+	if (!has_more)
+		uaio_uring_uncount_locked(ring, note);
+	has_ended = is_ended(note, cqe->res);
+	ring->nr_timeouts += has_ended;
+	if (is_skipped(note, completion, cqe->res))
+		return false;
+	/* It is not counted by others of its kind. */
+	if (has_ended)
+		store_relaxed(&ring->cq_events, ring->cq_events - 1);
+	return true;
+}
+
+bool uaio_uring_notice_of(const struct uaio_completion *completion,
+			  struct io_uring_cqe *cqe)
+{
+	const struct uaio_uring_note *note =
+		uaio_uring_note_of(completion->word);
+
+	if (!note || likely(!note->notifies))
+		return false;
+	cqe->res =
+		note->faults && completion->res == -EFAULT ? 0 : note->notice;
+	cqe->flags = IORING_CQE_F_NOTIF;
+	return true;
 }

@@ -21,6 +21,8 @@
 #include "uring/kbuf.h"
 #include "uring/msg_ring.h"
 
+struct io_uring_cqe;
+struct uaio_completion;
 struct uaio_post;
 struct uaio_uring;
 struct uaio_uring_rsrc;
@@ -104,5 +106,21 @@ static inline struct uaio_uring_note *uaio_uring_note_of(uint64_t word)
 
 /* A function of struct uaio_sink. */
 void uaio_uring_notes_drop(const struct uaio_post *post);
+
+/*
+ * For the sink, about a completion with a note or with flags: correct cqe, which is
+ * filled in, or the number of last completions in a post.
+ * Return: whether the client is told of it.
+ */
+bool uaio_uring_is_told(struct uaio_uring *ring,
+			const struct uaio_completion *completion,
+			struct io_uring_cqe *cqe, uint32_t *nr_last);
+
+/*
+ * Return: whether the request whose completion cqe is has a second one; if so, cqe
+ * becomes that.
+ */
+bool uaio_uring_notice_of(const struct uaio_completion *completion,
+			  struct io_uring_cqe *cqe);
 
 #endif /* UAIO_URING_NOTE_H */

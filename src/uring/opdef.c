@@ -7,19 +7,10 @@
  */
 #include <errno.h>
 #include <stdint.h>
-#include <sys/epoll.h>
 
 #include "base/check.h"
-#include "uring/calls.h"
-#include "uring/cancel.h"
-#include "uring/filetable.h"
-#include "uring/msg_ring.h"
 #include "uring/note.h"
-#include "uring/kbuf.h"
-#include "uring/fs.h"
-#include "uring/rw.h"
-#include "uring/net.h"
-#include "uring/futex.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 
@@ -67,176 +58,6 @@ static int prep_nop(struct uaio_uring_entry *entry)
 	/* Where it completes (TW) is for us to say. */
 	entry->sqe.len = (uint32_t)result_of_nop(entry);
 	return 0;
-}
-
-/*
- * Polls
- */
-
-/* Return: the events of poll(2); other bits say how to wait, which we decide. */
-static uint64_t events_of(const struct io_uring_sqe *raw)
-{
-	return raw->poll32_events & 0xffff;
-}
-
-static int prep_poll_add(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-
-	if (raw->buf_index || raw->off || raw->addr ||
-	    raw->len & ~IORING_POLL_ADD_MULTI)
-		return -EINVAL;
-	if (raw->len & IORING_POLL_ADD_MULTI &&
-	    raw->flags & IOSQE_CQE_SKIP_SUCCESS)
-		return -EINVAL;
-	if (!uaio_uring_note_for(entry))
-		return -ENOMEM;
-	entry->note->is_poll = true;
-	entry->sqe.events = events_of(raw);
-	/* What is to be told of once is, also with many shots. */
-	entry->sqe.is_multishot = raw->len & IORING_POLL_ADD_MULTI &&
-				  !(raw->poll32_events & EPOLLONESHOT);
-	return 0;
-}
-
-static int prep_poll_remove(struct uaio_uring_entry *entry)
-{
-	const uint32_t updates =
-		IORING_POLL_UPDATE_EVENTS | IORING_POLL_UPDATE_USER_DATA;
-	const struct io_uring_sqe *raw = &entry->raw;
-
-	if (raw->buf_index || raw->splice_fd_in ||
-	    raw->len & ~(updates | IORING_POLL_ADD_MULTI) ||
-	    raw->len == IORING_POLL_ADD_MULTI)
-		return -EINVAL;
-	if (!(raw->len & IORING_POLL_UPDATE_USER_DATA) && raw->off)
-		return -EINVAL;
-	if (!(raw->len & IORING_POLL_UPDATE_EVENTS) && raw->poll32_events)
-		return -EINVAL;
-	return uaio_uring_call_for(entry, raw->len & updates
-						  ? UAIO_URING_POLL_UPDATE
-						  : UAIO_URING_POLL_REMOVE);
-}
-
-/*
- * Timeouts
- */
-
-static int read_time(uint64_t addr, int64_t *ret_ns)
-{
-	struct __kernel_timespec ts;
-
-	if (uaio_uring_copy_in(&ts, addr, sizeof(ts)) < 0)
-		return -EFAULT;
-	if (ts.tv_sec < 0 || ts.tv_nsec < 0)
-		return -EINVAL;
-	if (__builtin_mul_overflow(ts.tv_sec, INT64_C(1000000000), ret_ns) ||
-	    __builtin_add_overflow(*ret_ns, ts.tv_nsec, ret_ns))
-		*ret_ns = INT64_MAX;
-	return 0;
-}
-
-static uint32_t timer_flags_of(uint32_t flags)
-{
-	return (flags & IORING_TIMEOUT_ABS ? UAIO_TIMER_ABSOLUTE : 0) |
-	       (flags & IORING_TIMEOUT_BOOTTIME ? UAIO_TIMER_BOOTTIME : 0) |
-	       (flags & IORING_TIMEOUT_REALTIME ? UAIO_TIMER_REALTIME : 0) |
-	       (flags & IORING_TIMEOUT_ETIME_SUCCESS ? UAIO_TIMER_SUCCEEDS : 0);
-}
-
-static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	const uint32_t flags = raw->timeout_flags;
-	int ret;
-
-	if (raw->buf_index || raw->len != 1 || raw->splice_fd_in ||
-	    raw->addr3 || raw->__pad2[0] || (raw->off && is_linked))
-		return -EINVAL;
-	if (flags & ~(IORING_TIMEOUT_ABS | IORING_TIMEOUT_CLOCK_MASK |
-		      IORING_TIMEOUT_ETIME_SUCCESS | IORING_TIMEOUT_MULTISHOT))
-		return -EINVAL;
-	if ((flags & IORING_TIMEOUT_CLOCK_MASK) == IORING_TIMEOUT_CLOCK_MASK)
-		return -EINVAL;
-	/* Relative ones only are repeated; one that is linked may ask for that, too. */
-	if (flags & IORING_TIMEOUT_MULTISHOT && flags & IORING_TIMEOUT_ABS)
-		return -EINVAL;
-	ret = read_time(raw->addr, &entry->sqe.time_ns);
-	if (ret < 0)
-		return ret;
-	entry->sqe.timer_flags = timer_flags_of(flags);
-	if (!uaio_uring_note_for(entry))
-		return -ENOMEM;
-	entry->note->is_timeout = true;
-	entry->note->is_linked = is_linked;
-	entry->note->succeeds = flags & IORING_TIMEOUT_ETIME_SUCCESS;
-	return 0;
-}
-
-static int prep_timeout(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	const uint32_t count = (uint32_t)raw->off; /* no more of it counts */
-	int ret = prep_any_timeout(entry, false);
-
-	if (ret < 0)
-		return ret;
-	if (raw->timeout_flags & IORING_TIMEOUT_MULTISHOT) {
-		entry->sqe.is_multishot = true;
-		entry->sqe.len = count; /* how often; 0: for ever */
-	} else if (count) {
-		entry->note->counts = true;
-		entry->note->count = count;
-	}
-	return 0;
-}
-
-static int prep_link_timeout(struct uaio_uring_entry *entry)
-{
-	return prep_any_timeout(entry, true);
-}
-
-static int prep_timeout_remove(struct uaio_uring_entry *entry)
-{
-	const uint32_t flags = entry->raw.timeout_flags;
-	const struct io_uring_sqe *raw = &entry->raw;
-	int64_t time_ns;
-	int ret;
-
-	if (raw->flags & IOSQE_FIXED_FILE || raw->buf_index || raw->len ||
-	    raw->splice_fd_in || raw->addr3 || raw->__pad2[0])
-		return -EINVAL;
-	if (!(flags & IORING_TIMEOUT_UPDATE_MASK))
-		return flags ? -EINVAL
-			     : uaio_uring_call_for(entry,
-						   UAIO_URING_TIMEOUT_REMOVE);
-	/* Its clock stays. */
-	if (flags & ~(IORING_TIMEOUT_UPDATE_MASK | IORING_TIMEOUT_ABS))
-		return -EINVAL;
-	ret = read_time(raw->addr2, &time_ns);
-	if (ret < 0)
-		return ret;
-	/* The flag of linked ones alone removes an unlinked one, as there. */
-	ret = uaio_uring_call_for(entry, flags & IORING_TIMEOUT_UPDATE
-						 ? UAIO_URING_TIMEOUT_UPDATE
-						 : UAIO_URING_TIMEOUT_REMOVE);
-	if (ret == 0)
-		entry->note->time_ns = time_ns;
-	return ret;
-}
-
-static int prep_async_cancel(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-	const uint32_t flags = raw->cancel_flags;
-
-	if (raw->off || raw->splice_fd_in ||
-	    flags & ~(uint32_t)UAIO_URING_CANCEL_FLAGS)
-		return -EINVAL;
-	if (flags & (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP) &&
-	    flags & IORING_ASYNC_CANCEL_ANY)
-		return -EINVAL;
-	return uaio_uring_call_for(entry, UAIO_URING_CANCEL);
 }
 
 static const struct uaio_uring_row rows[] = {
@@ -316,28 +137,28 @@ static const struct uaio_uring_row rows[] = {
 	},
 	[IORING_OP_POLL_ADD] = {
 		.op = UAIO_OP_POLL,
-		.prep = prep_poll_add,
+		.prep = uaio_uring_prep_poll_add,
 		.has_file = true,
 	},
 	[IORING_OP_POLL_REMOVE] = {
 		.op = UAIO_OP_CALLED,
-		.prep = prep_poll_remove,
+		.prep = uaio_uring_prep_poll_remove,
 	},
 	[IORING_OP_TIMEOUT] = {
 		.op = UAIO_OP_TIMER,
-		.prep = prep_timeout,
+		.prep = uaio_uring_prep_timeout,
 	},
 	[IORING_OP_TIMEOUT_REMOVE] = {
 		.op = UAIO_OP_CALLED,
-		.prep = prep_timeout_remove,
+		.prep = uaio_uring_prep_timeout_remove,
 	},
 	[IORING_OP_LINK_TIMEOUT] = {
 		.op = UAIO_OP_LINK_TIMER,
-		.prep = prep_link_timeout,
+		.prep = uaio_uring_prep_link_timeout,
 	},
 	[IORING_OP_ASYNC_CANCEL] = {
 		.op = UAIO_OP_CALLED,
-		.prep = prep_async_cancel,
+		.prep = uaio_uring_prep_async_cancel,
 	},
 	[IORING_OP_PROVIDE_BUFFERS] = {
 		.op = UAIO_OP_CALLED,

@@ -32,28 +32,24 @@ int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
 /* Return: 0; why so many places from first on are not in a table of that size. */
 int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 
-/* clone.c: IORING_REGISTER_CLONE_BUFFERS. */
+/* rsrc.c: IORING_REGISTER_CLONE_BUFFERS. */
 long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
 			      uint32_t nr);
-
-/* query.c */
 
 /* IORING_REGISTER_PROBE */
 long uaio_uring_probe(void *arg, uint32_t nr);
 /* IORING_REGISTER_QUERY, which takes no ring. */
 long uaio_uring_query(void *arg, uint32_t nr);
 
-/* resize.c: IORING_REGISTER_RESIZE_RINGS */
+/* setup.c: IORING_REGISTER_RESIZE_RINGS */
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
-
-/* ask.c */
 
 /* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */
 long uaio_uring_limit_workers(void *arg, uint32_t nr);
 /* IORING_REGISTER_IOWQ_AFF, and the contrary: its workers, also for all rings. */
 long uaio_uring_bind_workers(const void *arg, uint32_t bytes);
 long uaio_uring_unbind_workers(const void *arg, uint32_t bytes);
-/* IORING_REGISTER_SYNC_CANCEL: the ring is used, but not held. */
+/* cancel.c: IORING_REGISTER_SYNC_CANCEL: the ring is used, but not held. */
 long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 			    uint32_t nr);
 

@@ -72,12 +72,12 @@ struct uaio_uring {
 	uint32_t nr_forks;         /* when it was made: see share.h */
 	bool is_inherited;         /* it was its parent's */
 	uint64_t generation;       /* of the queue */
-	struct uaio_uring_mem mem; /* but for its array: resize.c */
+	struct uaio_uring_mem mem; /* but for its array: setup.c */
 
 	struct uaio_called called; /* immutable: how the core calls the ring */
 
 	/*
-	 * atomic; they change when it is resized (resize.c), by the thread that holds
+	 * atomic; they change when it is resized (setup.c), by the thread that holds
 	 * it and under the queue's lock
 	 */
 	uint32_t sq_entries, cq_entries;
@@ -154,6 +154,13 @@ static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 {
 	/* relaxed: the thread's own, or another's that leaves what it may have */
 	return load_relaxed(&ring->shares_files);
+}
+
+/* A request that changes places is about to be given to the core (rsrc.h, I4). */
+static inline void uaio_uring_set_shares_files(struct uaio_uring *ring)
+{
+	/* relaxed: it is this thread that looks */
+	store_relaxed(&ring->shares_files, 1);
 }
 
 /* Called each time the engine starts. */
@@ -250,7 +257,7 @@ static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
 /* Put what has overflowed into the ring, as far as there is room. */
 void uaio_uring_flush_overflow(struct uaio_uring *ring);
 /*
- * For resize.c, under the queue's lock: whether all completions that are there can be
+ * For setup.c, under the queue's lock: whether all completions that are there can be
  * put into a ring of another size, in which none may go around the end.
  */
 bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask);

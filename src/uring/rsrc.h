@@ -26,7 +26,8 @@
  *       have what was in that place: so it is that thread which drops it, when it
  *       releases the ring (UAIO_URING_OWES).
  *
- * Tested by test-uring-register.c, test-uring-direct.c and test-uring-places.c.
+ * Tested by test-uring-register.c, test-uring-direct.c, test-uring-places.c and
+ * test-uring-regbuf.c.
  */
 #ifndef UAIO_URING_RSRC_H
 #define UAIO_URING_RSRC_H

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/rw.h"
-
+/*
+ * Reads and writes
+ *
+ * Tested by test-uring-ops.c and test-uring-regbuf.c.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <linux/fs.h>
@@ -8,8 +11,9 @@
 
 #include "base/check.h"
 #include "uring/calls.h"
-#include "uring/note.h"
 #include "uring/kbuf.h"
+#include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/sq.h"
 
@@ -208,16 +212,4 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret
 		       : uaio_uring_use_buffer_by(entry, entry->sqe.iov,
 						  entry->sqe.len);
-}
-
-int uaio_uring_prep_fsync(struct uaio_uring_entry *entry)
-{
-	const struct io_uring_sqe *raw = &entry->raw;
-
-	if (raw->addr || raw->buf_index || raw->splice_fd_in ||
-	    raw->fsync_flags & ~IORING_FSYNC_DATASYNC || (int64_t)raw->off < 0)
-		return -EINVAL;
-	if (raw->fsync_flags & IORING_FSYNC_DATASYNC)
-		entry->sqe.op = UAIO_OP_FDSYNC;
-	return 0;
 }

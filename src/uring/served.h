@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What there is of each kind of flag and number: what a ring tells of itself, and
- * what is asked without one (query.c). Whatever is not here is refused.
+ * what is asked without one (register.c). Whatever is not here is refused.
  */
 #ifndef UAIO_URING_SERVED_H
 #define UAIO_URING_SERVED_H

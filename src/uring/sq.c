@@ -12,11 +12,12 @@
 #include "issue/submit.h"
 #include "proc/ownfd.h"
 #include "uring/bell.h"
-#include "uring/timeout.h"
-#include "uring/note.h"
 #include "uring/kbuf.h"
+#include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/served.h"
+#include "uring/timeout.h"
 
 enum { LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK };
 

@@ -23,7 +23,7 @@
 
 struct uaio_uring;
 struct uaio_uring_note;
-struct uaio_uring_row;
+struct uaio_uring_row; /* opdef.h */
 struct uaio_uring_rsrc;
 
 /* A submission, and what becomes of it. */
@@ -40,21 +40,6 @@ struct uaio_uring_entry {
 	/* A mistake that shows when the request begins: its result. */
 	int late_error;
 	bool looks_up; /* other requests: what was submitted comes first */
-};
-
-/* An operation of io_uring. */
-struct uaio_uring_row {
-	/*
-	 * Translate the submission.
-	 * Return: 0, or the mistake that the kernel finds first, as -errno. NULL:
-	 * there is no such operation.
-	 */
-	int (*prep)(struct uaio_uring_entry *entry);
-	uint8_t op; /* enum uaio_op */
-	bool has_file;
-	bool has_ioprio;
-	bool has_iopoll;
-	bool selects_buffer; /* of those provided, if it asks for that */
 };
 
 static inline void *uaio_uring_pointer(uint64_t addr)
@@ -85,9 +70,6 @@ int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr);
 /* Return: whether a request can be on fd. */
 bool uaio_uring_may_use(int fd);
 
-/* Return: the row of an opcode; NULL if there is none. */
-const struct uaio_uring_row *uaio_uring_row_of(unsigned opcode);
-
 /* Return: the note of an entry, which is made if there is none; or NULL. */
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 
@@ -96,6 +78,15 @@ struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
  * drain.
  */
 bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
+
+/* Take the only path of an operation. Return: 0 or why it is refused. */
+int uaio_uring_take_path(struct uaio_uring_entry *entry);
+
+/*
+ * The request has a sleeper, by which this call finds it asleep.
+ * Return: 0 or -ENOMEM.
+ */
+int uaio_uring_add_sleeper(struct uaio_uring_entry *entry);
 
 /*
  * The memory of an entry is in the registered buffer that it names: use that.

@@ -6,8 +6,13 @@
 #include "base/check.h"
 #include "req/sink.h"
 #include "flow/cancel.h"
+#include "ready/timer.h"
+#include "uring/calls.h"
+#include "uring/cancel.h"
 #include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
+#include "uring/sq.h"
 
 void uaio_uring_uncount_locked(struct uaio_uring *ring,
 			       struct uaio_uring_note *note)
@@ -18,93 +23,6 @@ void uaio_uring_uncount_locked(struct uaio_uring *ring,
 	list_remove(&note->counting);
 	/* relaxed: written under the lock */
 	store_relaxed(&ring->nr_counting, ring->nr_counting - 1);
-}
-
-static bool is_success(const struct uaio_uring_note *note,
-		       const struct uaio_completion *completion, int32_t res)
-{
-	if (unlikely(completion->flags & UAIO_COMPLETION_UNBEGUN))
-		return false;
-	if (note->forgives && res < 0)
-		return res != -ECANCELED;
-	if (note->is_timeout)
-		return res >= 0 || note->is_linked ||
-		       (res == -ETIME && note->succeeds);
-	return res >= 0 && (uint32_t)res >= note->expected;
-}
-
-/*
- * Return: whether it is a timeout that has come to its end, by its time or its count,
- * and so ends waits (need.h). One that is linked has another purpose.
- */
-static bool is_ended(const struct uaio_uring_note *note, int32_t res)
-{
-	return note->is_timeout && !note->is_linked &&
-	       (res == -ETIME || res == 0);
-}
-
-/* Return: whether the client does not want to hear of it. */
-static bool is_skipped(const struct uaio_uring_note *note,
-		       const struct uaio_completion *completion, int32_t res)
-{
-	if (unlikely(completion->flags & UAIO_COMPLETION_CUT))
-		return completion->flags & UAIO_COMPLETION_QUIET;
-	/* What it says the client cannot do without. */
-	if (completion->flags & UAIO_COMPLETION_MORE)
-		return false;
-	return note->skips && is_success(note, completion, res);
-}
-
-bool uaio_uring_is_told(struct uaio_uring *ring,
-			const struct uaio_completion *completion,
-			struct io_uring_cqe *cqe, uint32_t *nr_last)
-{
-	struct uaio_uring_note *note = uaio_uring_note_of(completion->word);
-	bool has_more = completion->flags & UAIO_COMPLETION_MORE;
-	bool has_ended;
-
-	if (completion->flags & UAIO_COMPLETION_LEAVES)
-		cqe->flags |= IORING_CQE_F_SOCK_NONEMPTY;
-	if (unlikely(!note))
-		return !(completion->flags & UAIO_COMPLETION_QUIET);
-	if (note == ring->updating && !has_more) {
-		/* It is freed now, and may be another request's next. */
-		ring->updating = NULL;
-		ring->was_swallowed = cqe->res == -ECANCELED;
-		if (ring->was_swallowed) {
-			(*nr_last)--;
-			return false;
-		}
-	}
-	/* One that its chain has cut has never begun. */
-	if (!(completion->flags & UAIO_COMPLETION_CUT))
-		cqe->flags |= note->cqe_flags;
-	if (has_more)
-		note->cqe_flags = 0;
-	if (!has_more)
-		uaio_uring_uncount_locked(ring, note);
-	has_ended = is_ended(note, cqe->res);
-	ring->nr_timeouts += has_ended;
-	if (is_skipped(note, completion, cqe->res))
-		return false;
-	/* It is not counted by others of its kind. */
-	if (has_ended)
-		store_relaxed(&ring->cq_events, ring->cq_events - 1);
-	return true;
-}
-
-bool uaio_uring_notice_of(const struct uaio_completion *completion,
-			  struct io_uring_cqe *cqe)
-{
-	const struct uaio_uring_note *note =
-		uaio_uring_note_of(completion->word);
-
-	if (!note || likely(!note->notifies))
-		return false;
-	cqe->res =
-		note->faults && completion->res == -EFAULT ? 0 : note->notice;
-	cqe->flags = IORING_CQE_F_NOTIF;
-	return true;
 }
 
 void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
@@ -191,4 +109,153 @@ void uaio_uring_act(struct uaio_queue *queue)
 	/* relaxed: the thread that counts, or marks, has seen it counted */
 	if (load_relaxed(&ring->nr_counting))
 		uaio_uring_end_reached(ring);
+}
+
+/*
+ * Submissions
+ */
+
+/* In what follows the order of the checks is the kernel's. */
+
+static int read_time(uint64_t addr, int64_t *ret_ns)
+{
+	struct __kernel_timespec ts;
+
+	if (uaio_uring_copy_in(&ts, addr, sizeof(ts)) < 0)
+		return -EFAULT;
+	if (ts.tv_sec < 0 || ts.tv_nsec < 0)
+		return -EINVAL;
+	if (__builtin_mul_overflow(ts.tv_sec, INT64_C(1000000000), ret_ns) ||
+	    __builtin_add_overflow(*ret_ns, ts.tv_nsec, ret_ns))
+		*ret_ns = INT64_MAX;
+	return 0;
+}
+
+static uint32_t timer_flags_of(uint32_t flags)
+{
+	return (flags & IORING_TIMEOUT_ABS ? UAIO_TIMER_ABSOLUTE : 0) |
+	       (flags & IORING_TIMEOUT_BOOTTIME ? UAIO_TIMER_BOOTTIME : 0) |
+	       (flags & IORING_TIMEOUT_REALTIME ? UAIO_TIMER_REALTIME : 0) |
+	       (flags & IORING_TIMEOUT_ETIME_SUCCESS ? UAIO_TIMER_SUCCEEDS : 0);
+}
+
+static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const uint32_t flags = raw->timeout_flags;
+	int ret;
+
+	if (raw->buf_index || raw->len != 1 || raw->splice_fd_in ||
+	    raw->addr3 || raw->__pad2[0] || (raw->off && is_linked))
+		return -EINVAL;
+	if (flags & ~(IORING_TIMEOUT_ABS | IORING_TIMEOUT_CLOCK_MASK |
+		      IORING_TIMEOUT_ETIME_SUCCESS | IORING_TIMEOUT_MULTISHOT))
+		return -EINVAL;
+	if ((flags & IORING_TIMEOUT_CLOCK_MASK) == IORING_TIMEOUT_CLOCK_MASK)
+		return -EINVAL;
+	/* Relative ones only are repeated; one that is linked may ask for that, too. */
+	if (flags & IORING_TIMEOUT_MULTISHOT && flags & IORING_TIMEOUT_ABS)
+		return -EINVAL;
+	ret = read_time(raw->addr, &entry->sqe.time_ns);
+	if (ret < 0)
+		return ret;
+	entry->sqe.timer_flags = timer_flags_of(flags);
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	entry->note->is_timeout = true;
+	entry->note->is_linked = is_linked;
+	entry->note->succeeds = flags & IORING_TIMEOUT_ETIME_SUCCESS;
+	return 0;
+}
+
+int uaio_uring_prep_timeout(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	const uint32_t count = (uint32_t)raw->off; /* no more of it counts */
+	int ret = prep_any_timeout(entry, false);
+
+	if (ret < 0)
+		return ret;
+	if (raw->timeout_flags & IORING_TIMEOUT_MULTISHOT) {
+		entry->sqe.is_multishot = true;
+		entry->sqe.len = count; /* how often; 0: for ever */
+	} else if (count) {
+		entry->note->counts = true;
+		entry->note->count = count;
+	}
+	return 0;
+}
+
+int uaio_uring_prep_link_timeout(struct uaio_uring_entry *entry)
+{
+	return prep_any_timeout(entry, true);
+}
+
+int uaio_uring_prep_timeout_remove(struct uaio_uring_entry *entry)
+{
+	const uint32_t flags = entry->raw.timeout_flags;
+	const struct io_uring_sqe *raw = &entry->raw;
+	int64_t time_ns;
+	int ret;
+
+	if (raw->flags & IOSQE_FIXED_FILE || raw->buf_index || raw->len ||
+	    raw->splice_fd_in || raw->addr3 || raw->__pad2[0])
+		return -EINVAL;
+	if (!(flags & IORING_TIMEOUT_UPDATE_MASK))
+		return flags ? -EINVAL
+			     : uaio_uring_call_for(entry,
+						   UAIO_URING_TIMEOUT_REMOVE);
+	/* Its clock stays. */
+	if (flags & ~(IORING_TIMEOUT_UPDATE_MASK | IORING_TIMEOUT_ABS))
+		return -EINVAL;
+	ret = read_time(raw->addr2, &time_ns);
+	if (ret < 0)
+		return ret;
+	/* The flag of linked ones alone removes an unlinked one, as there. */
+	ret = uaio_uring_call_for(entry, flags & IORING_TIMEOUT_UPDATE
+						 ? UAIO_URING_TIMEOUT_UPDATE
+						 : UAIO_URING_TIMEOUT_REMOVE);
+	if (ret == 0)
+		entry->note->time_ns = time_ns;
+	return ret;
+}
+
+/*
+ * Changing a timeout
+ */
+
+struct by_time {
+	struct uaio_timer_aim aim;
+	struct uaio_uring *ring;
+	uint64_t user_data;
+	bool is_linked;
+};
+
+/* The queue's lock is held. */
+static bool is_timeout(const struct uaio_timer_aim *aim,
+		       const struct uaio_sqe *sqe)
+{
+	const struct by_time *by = container_of(aim, const struct by_time, aim);
+
+	if (sqe->data != by->user_data ||
+	    (sqe->op == UAIO_OP_LINK_TIMER) != by->is_linked)
+		return false;
+	/* From now on it ends by its time only. */
+	uaio_uring_uncount_locked(by->ring, uaio_uring_note_of(sqe->word));
+	return true;
+}
+
+int uaio_uring_update_timeout(struct uaio_uring *ring,
+			      const struct uaio_uring_note *note)
+{
+	const struct by_time by = {
+		.aim = { .is_meant = is_timeout,
+			 .time_ns = note->time_ns,
+			 .is_absolute = note->aim.flags & IORING_TIMEOUT_ABS },
+		.ring = ring,
+		.user_data = note->aim.user_data,
+		.is_linked = note->aim.flags & IORING_LINK_TIMEOUT_UPDATE,
+	};
+
+	return uaio_timer_change(&ring->queue, &by.aim);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completions that are not simply put into the ring: successes of which the client
- * does not want to hear, and timeouts, which end waits (need.h), and of which some end
- * after so many others
+ * Timeouts, of which some end after so many completions
  *
  *   I1  A timeout that counts is in the ring's list from before it is submitted until
  *       its completion, and so is its note. It counts what completes from the beginning
@@ -22,29 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct uaio_completion;
 struct uaio_queue;
 struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_note;
-
-struct io_uring_cqe;
-
-/*
- * For the sink, about a completion with a note or with flags: correct cqe, which is
- * filled in, or the number of last completions in a post.
- * Return: whether the client is told of it.
- */
-bool uaio_uring_is_told(struct uaio_uring *ring,
-			const struct uaio_completion *completion,
-			struct io_uring_cqe *cqe, uint32_t *nr_last);
-
-/*
- * Return: whether the request whose completion cqe is has a second one; if so, cqe
- * becomes that.
- */
-bool uaio_uring_notice_of(const struct uaio_completion *completion,
-			  struct io_uring_cqe *cqe);
 
 /*
  * A timeout with a count is about to be submitted, and counts from when there were so
@@ -64,5 +43,9 @@ void uaio_uring_end_reached(struct uaio_uring *ring);
 int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe);
 void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 void uaio_uring_act(struct uaio_queue *queue);
+
+/* What uaio_uring_called() does for TIMEOUT_UPDATE. Return: 0 or -errno. */
+int uaio_uring_update_timeout(struct uaio_uring *ring,
+			      const struct uaio_uring_note *note);
 
 #endif /* UAIO_URING_TIMEOUT_H */

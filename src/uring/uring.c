@@ -18,14 +18,14 @@
 #include "uring/bell.h"
 #include "uring/calls.h"
 #include "uring/filetable.h"
+#include "uring/kbuf.h"
 #include "uring/msg_ring.h"
 #include "uring/note.h"
-#include "uring/kbuf.h"
 #include "uring/register.h"
-#include "uring/timeout.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 #include "uring/table.h"
+#include "uring/timeout.h"
 
 /* A thread with a descriptor table of its own (table.h) is not served. */
 static bool is_parted(void)
@@ -198,7 +198,7 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 		return false;
 	if (!is_registered)
 		return uaio_uring_find(fd) != NULL;
-	/* Beside rings of the kernel's, an empty slot is the kernel's (kernels.c). */
+	/* Beside rings of the kernel's, an empty slot is the kernel's (tctx.c). */
 	return uaio_uring_knows_thread() &&
 	       (likely(!uaio_uring_has_kernels()) || uaio_uring_registered(fd));
 }

@@ -63,7 +63,7 @@ int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
 /*
  * Rings of the kernel's in a process that may have rings of the library's as well
- * (kernels.c). Both kinds share the 16 slots that a thread has for registered rings.
+ * (tctx.c). Both kinds share the 16 slots that a thread has for registered rings.
  *
  * Context: any thread, for calls that the kernel answers. In a signal handler that
  * interrupted the engine they do what they can without it.

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening and closing: descriptors, and places in the table of files
+ *
+ * What a request opens has the number that the kernel gave it for a moment, until the
+ * library has a duplicate of its own (uaio_file_fix()); then that is what the table
+ * has, and the number is free again.
+ *
+ * Tested by test-uring-calls.c and test-uring-direct.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/asked.h"
+#include "base/sys.h"
+#include "file/file.h"
+#include "op/op.h"
+#include "uring/calls.h"
+#include "uring/cancel.h"
+#include "uring/filetable.h"
+#include "uring/note.h"
+#include "uring/opdef.h"
+#include "uring/ring.h"
+#include "uring/sq.h"
+#include "uring/table.h"
+
+/* In what follows the order of the checks is the kernel's. */
+
+/*
+ * Opened straight into the table
+ */
+
+/* Note which place the submission names. Return: 0, -EINVAL, -ENOMEM. */
+static int note_place(struct uaio_uring_entry *entry, uint64_t open_flags)
+{
+	struct uaio_uring_note *note;
+
+	if (open_flags & O_CLOEXEC)
+		return -EINVAL;
+	note = uaio_uring_note_for(entry);
+	if (!note)
+		return -ENOMEM;
+	note->ring = entry->ring;
+	note->place = entry->raw.file_index == IORING_FILE_INDEX_ALLOC
+			      ? UAIO_URING_ANY_PLACE
+			      : entry->raw.file_index - 1;
+	uaio_uring_set_shares_files(entry->ring);
+	return 0;
+}
+
+int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
+{
+	entry->sqe.by_door = entry->raw.file_index;
+	return entry->raw.file_index ? note_place(entry, open_flags) : 0;
+}
+
+/* The same as put_file(), of what was opened just now: nothing is noted of fd. */
+static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
+{
+	struct uaio_file *file;
+	int ret = uaio_file_fix(fd, &file);
+
+	if (ret < 0)
+		return ret;
+	/* By its name in /proc. */
+	if (!uaio_file_has(file, UAIO_FILE_F_RING))
+		return uaio_uring_put_file(ring, place, file, 0);
+	uaio_file_put(file);
+	return -EBADF;
+}
+
+int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
+{
+	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	int ret = put_opened(note->ring, note->place, fd);
+
+	/* Nobody knows of it, so there is nothing to wait for. */
+	(void)uaio_op_close(fd, true);
+	return ret;
+}
+
+/*
+ * Opening
+ */
+
+static int check_open(const struct io_uring_sqe *raw)
+{
+	if (raw->buf_index)
+		return -EINVAL;
+	return raw->flags & IOSQE_FIXED_FILE ? -EBADF : 0;
+}
+
+int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	int ret = check_open(raw);
+
+	entry->sqe.open_flags = raw->open_flags;
+	entry->sqe.mode = raw->len;
+	if (ret == 0)
+		ret = uaio_uring_take_path(entry);
+	return ret < 0 ? ret : uaio_uring_prep_land(entry, raw->open_flags);
+}
+
+/* Return: as uaio_uring_prep_land(), but mistakes in the memory come first. */
+static int prep_land2(struct uaio_uring_entry *entry)
+{
+	struct uaio_args *args = &entry->args;
+	uint64_t open_flags;
+	int ret;
+
+	ret = uaio_optab[UAIO_OP_OPENAT2].prep(&entry->sqe, NULL);
+	if (ret < 0)
+		return ret;
+	memcpy(&open_flags, args->in, sizeof(open_flags));
+	return uaio_uring_prep_land(entry, open_flags);
+}
+
+int uaio_uring_prep_openat2(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = uaio_uring_args_of(entry);
+	int ret;
+
+	args->path = uaio_uring_pointer(raw->addr);
+	args->in = uaio_uring_pointer(raw->addr2);
+	args->in_bytes = raw->len;
+	ret = check_open(raw);
+	return ret < 0 || !raw->file_index ? ret : prep_land2(entry);
+}
+
+/*
+ * Closing
+ */
+
+static int prep_close_place(struct uaio_uring_entry *entry)
+{
+	entry->sqe.len = entry->raw.file_index - 1;
+	uaio_uring_set_shares_files(entry->ring);
+	uaio_uring_call_door(entry, UAIO_URING_CLOSE_PLACE);
+	entry->sqe.op = UAIO_OP_CALLED;
+	return 0;
+}
+
+int uaio_uring_prep_close(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->off || raw->addr || raw->len || raw->rw_flags ||
+	    raw->buf_index)
+		return -EINVAL;
+	if (raw->flags & IOSQE_FIXED_FILE)
+		return -EBADF;
+	if (raw->file_index)
+		return raw->fd ? -EINVAL : prep_close_place(entry);
+	/* A ring is closed by a call of its own. */
+	if (raw->fd >= 0 && uaio_uring_is_ring(raw->fd))
+		entry->late_error = -EBADF;
+	return 0;
+}
+
+/*
+ * A file of the table gets a descriptor
+ */
+
+int uaio_uring_prep_install(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->off || raw->addr || raw->len || raw->buf_index ||
+	    raw->splice_fd_in || raw->addr3)
+		return -EINVAL;
+	if (!(raw->flags & IOSQE_FIXED_FILE))
+		return -EBADF;
+	if (raw->rw_flags & ~(int)IORING_FIXED_FD_NO_CLOEXEC)
+		return -EINVAL;
+	/* A descriptor is the process's, and never another identity's. */
+	if (raw->personality)
+		return -EPERM;
+	entry->sqe.len = (uint32_t)raw->fd;
+	entry->sqe.off = raw->rw_flags & IORING_FIXED_FD_NO_CLOEXEC
+				 ? F_DUPFD
+				 : F_DUPFD_CLOEXEC;
+	uaio_uring_call_door(entry, UAIO_URING_INSTALL);
+	return 0;
+}
+
+/* Give a file of the table a number of the program's. */
+int64_t uaio_uring_install(struct uaio_uring *ring, const struct uaio_sqe *sqe)
+{
+	struct uaio_file *file =
+		uaio_uring_get_fixed(&ring->queue, (int)sqe->len);
+	int fd;
+
+	if (!file)
+		return -EBADF;
+	fd = sys_fcntl(uaio_file_use(file), (int)sqe->off, 0);
+	uaio_file_unuse(file);
+	uaio_file_put(file);
+	return fd;
+}
+
+/*
+ * Pipes
+ */
+
+static int prep_pipe_places(struct uaio_uring_entry *entry)
+{
+	const uint32_t flags = (uint32_t)entry->raw.rw_flags;
+	int ret = note_place(entry, flags);
+
+	if (ret < 0)
+		return ret;
+	entry->note->descriptors = entry->raw.addr;
+	entry->sqe.off = flags | O_CLOEXEC;
+	entry->sqe.op = UAIO_OP_CALLED;
+	uaio_uring_call_door(entry, UAIO_URING_PIPE_PLACES);
+	return 0;
+}
+
+int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
+{
+	const int flags = O_CLOEXEC | O_NONBLOCK | O_DIRECT |
+			  O_EXCL /* O_NOTIFICATION_PIPE */;
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->fd || raw->off || raw->addr3 || raw->rw_flags & ~flags)
+		return -EINVAL;
+	if (raw->file_index)
+		return prep_pipe_places(entry);
+	entry->sqe.buf = uaio_uring_pointer(raw->addr);
+	entry->sqe.call_flags = (uint32_t)raw->rw_flags;
+	return 0;
+}
+
+/*
+ * Put both ends of a pipe in places, of which the second is the next one, unless they
+ * are chosen. Return: 0, and the number of those that are there; or -errno.
+ */
+static int put_ends(struct uaio_uring *ring, uint32_t place, const int ends[2],
+		    uint32_t ret_places[2], unsigned *ret_nr)
+{
+	for (*ret_nr = 0; *ret_nr < 2; (*ret_nr)++) {
+		bool is_any = place == UAIO_URING_ANY_PLACE;
+		uint32_t next = is_any ? place : place + *ret_nr;
+		int ret = put_opened(ring, next, ends[*ret_nr]);
+
+		if (ret < 0)
+			return ret;
+		ret_places[*ret_nr] = is_any ? (uint32_t)ret : next;
+	}
+	return 0;
+}
+
+int64_t uaio_uring_make_pipe(struct uaio_uring *ring,
+			     const struct uaio_sqe *sqe)
+{
+	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	uint32_t places[2];
+	unsigned nr;
+	int ends[2], ret = sys_pipe2(ends, (int)sqe->off);
+
+	if (ret < 0)
+		return ret;
+	ret = put_ends(ring, note->place, ends, places, &nr);
+	for (unsigned i = 0; i < 2; i++)
+		(void)uaio_op_close(ends[i], true);
+	if (ret == 0)
+		ret = uaio_uring_copy_out(note->descriptors, places,
+					  sizeof(places));
+	for (unsigned i = 0; i < nr && ret < 0; i++)
+		(void)uaio_uring_table_empty(ring, &ring->files, places[i]);
+	return ret;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Polls, and the calls about epolls: added, removed and changed
+ *
+ * Tested by test-uring-ops.c, test-uring-cancel.c and test-uring-calls.c.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "base/check.h"
+#include "file/file.h"
+#include "flow/cancel.h"
+#include "issue/submit.h"
+#include "uring/cancel.h"
+#include "uring/note.h"
+#include "uring/opdef.h"
+#include "uring/ring.h"
+#include "uring/sq.h"
+
+/* In what follows the order of the checks is the kernel's. */
+
+/* Return: the events of poll(2); other bits say how to wait, which we decide. */
+static uint64_t events_of(const struct io_uring_sqe *raw)
+{
+	return raw->poll32_events & 0xffff;
+}
+
+int uaio_uring_prep_poll_add(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->buf_index || raw->off || raw->addr ||
+	    raw->len & ~IORING_POLL_ADD_MULTI)
+		return -EINVAL;
+	if (raw->len & IORING_POLL_ADD_MULTI &&
+	    raw->flags & IOSQE_CQE_SKIP_SUCCESS)
+		return -EINVAL;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	entry->note->is_poll = true;
+	entry->sqe.events = events_of(raw);
+	/* What is to be told of once is, also with many shots. */
+	entry->sqe.is_multishot = raw->len & IORING_POLL_ADD_MULTI &&
+				  !(raw->poll32_events & EPOLLONESHOT);
+	return 0;
+}
+
+int uaio_uring_prep_poll_remove(struct uaio_uring_entry *entry)
+{
+	const uint32_t updates =
+		IORING_POLL_UPDATE_EVENTS | IORING_POLL_UPDATE_USER_DATA;
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->buf_index || raw->splice_fd_in ||
+	    raw->len & ~(updates | IORING_POLL_ADD_MULTI) ||
+	    raw->len == IORING_POLL_ADD_MULTI)
+		return -EINVAL;
+	if (!(raw->len & IORING_POLL_UPDATE_USER_DATA) && raw->off)
+		return -EINVAL;
+	if (!(raw->len & IORING_POLL_UPDATE_EVENTS) && raw->poll32_events)
+		return -EINVAL;
+	return uaio_uring_call_for(entry, raw->len & updates
+						  ? UAIO_URING_POLL_UPDATE
+						  : UAIO_URING_POLL_REMOVE);
+}
+
+/*
+ * Changing a poll
+ */
+
+struct by_update {
+	struct uaio_cancel_aim aim;
+	struct uaio_uring *ring;
+	uint64_t user_data;
+	struct found {
+		struct uaio_sqe sqe;
+		struct uaio_file *file; /* shares (ref); or NULL */
+		bool skips;
+	} * found;
+};
+
+/* The queue's lock is held. The last one that is asked about is taken, if any is. */
+static bool is_poll(const struct uaio_cancel_aim *aim,
+		    const struct uaio_sqe *sqe, const struct uaio_file *file)
+{
+	const struct by_update *update =
+		container_of(aim, const struct by_update, aim);
+	struct uaio_file *own = (struct uaio_file *)(uintptr_t)file;
+
+	if (sqe->op != UAIO_OP_POLL || sqe->data != update->user_data ||
+	    update->found->file || !own || !uaio_file_try_get(own))
+		return false;
+	update->found->sqe = *sqe;
+	update->found->file = own;
+	update->found->skips = uaio_uring_note_of(sqe->word)->skips;
+	update->ring->updating = uaio_uring_note_of(sqe->word);
+	return true;
+}
+
+/* Return: whether this is the only thread that changes a poll. */
+static bool begin_update(struct uaio_uring *ring)
+{
+	bool is_free;
+
+	uaio_queue_lock(&ring->queue);
+	is_free = !ring->is_updating;
+	ring->is_updating = true;
+	uaio_queue_unlock(&ring->queue);
+	return is_free;
+}
+
+/* Return: whether the completion of the poll was swallowed. */
+static bool end_update(struct uaio_uring *ring)
+{
+	bool was_swallowed;
+
+	uaio_queue_lock(&ring->queue);
+	was_swallowed = ring->was_swallowed;
+	ring->was_swallowed = ring->is_updating = false;
+	ring->updating = NULL;
+	uaio_queue_unlock(&ring->queue);
+	return was_swallowed;
+}
+
+static void submit_again(struct uaio_uring *ring, const struct found *found)
+{
+	struct uaio_uring_note *note = uaio_uring_note_new();
+	struct uaio_sqe sqe = found->sqe;
+	struct uaio_batch batch;
+	int ret = -ENOMEM;
+
+	sqe.links = 0;
+	sqe.word = (uintptr_t)note;
+	if (note) {
+		note->is_poll = true;
+		note->skips = found->skips;
+		uaio_batch_begin(&batch, &ring->queue);
+		ret = uaio_batch_add_fixed(&batch, found->file, &sqe);
+		uaio_batch_end(&batch);
+		if (ret < 0)
+			uaio_uring_note_free(note);
+	}
+	if (ret < 0)
+		uaio_uring_answer(ring, sqe.data, ret);
+}
+
+int uaio_uring_update_poll(struct uaio_uring *ring,
+			   const struct uaio_uring_note *note)
+{
+	struct found found = { .file = NULL };
+	const struct by_update update = {
+		.aim = { .is_meant = is_poll, .is_one = true },
+		.ring = ring,
+		.user_data = note->aim.user_data,
+		.found = &found,
+	};
+	bool was_swallowed;
+	int ret;
+
+	if (!begin_update(ring))
+		return -EALREADY;
+	ret = uaio_queue_cancel_meant(&ring->queue, &update.aim, NULL);
+	was_swallowed = end_update(ring);
+	if (ret < 0 && was_swallowed)
+		/* Another thread has cancelled it just then. */
+		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
+	if (ret >= 0) {
+		if (note->aim.flags & IORING_POLL_UPDATE_EVENTS)
+			found.sqe.events = note->events;
+		if (note->aim.flags & IORING_POLL_UPDATE_USER_DATA)
+			found.sqe.data = note->new_data;
+		submit_again(ring, &found);
+	}
+	if (found.file)
+		uaio_file_put(found.file);
+	return ret > 0 ? 0 : ret;
+}
+
+/*
+ * Epolls
+ */
+
+int uaio_uring_prep_epoll_ctl(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+	struct uaio_args *args = uaio_uring_args_of(entry);
+
+	if (raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	args->what = raw->len;
+	args->fd = (int)raw->off;
+	args->in = uaio_uring_pointer(raw->addr);
+	return 0;
+}
+
+int uaio_uring_prep_epoll_wait(struct uaio_uring_entry *entry)
+{
+	const struct io_uring_sqe *raw = &entry->raw;
+
+	if (raw->off || raw->rw_flags || raw->buf_index || raw->splice_fd_in)
+		return -EINVAL;
+	entry->sqe.off = UAIO_OFF_POSITION;
+	entry->sqe.buf = uaio_uring_pointer(raw->addr);
+	entry->sqe.len = raw->len;
+	return 0;
+}
