@@ -3,8 +3,8 @@
  * The length of instructions, what they do, and which of them may be moved
  *
  * Enough of the instruction set to go through what compilers make. What is not
- * known for certain has no length. decode.c is for x86-64. decode-arm.c is for aarch64,
- * where all instructions have four bytes.
+ * known for certain has no length. decode.c and effects.c are for x86-64. decode-arm.c is
+ * for aarch64, where all instructions have four bytes.
  *
  * Tested by test-patch.c and test-patch-arm.c.
  */

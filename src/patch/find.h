@@ -69,6 +69,8 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left);
 
+/* functions.c */
+
 /* Return: whether these bytes are in a segment of the object with those flags. */
 bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
 		    size_t bytes, uint32_t flags);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An instruction of x86-64 in its parts: decode.c reads it, effects.c says what it does
+ *
+ * Tested by test-patch.c and test-scan.c.
+ */
+#ifndef UAIO_PATCH_DECODE_X86_H
+#define UAIO_PATCH_DECODE_X86_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "patch/decode.h"
+
+/* The instruction as far as it has been read. */
+struct uaio_insn {
+	const uint8_t *code;
+	size_t room;
+	size_t at;
+	uint8_t rex;
+	bool has_66;
+	bool has_67;
+	bool has_prefix; /* any but REX */
+	bool is_vex;
+	uint8_t map; /* 0: one byte; 1: 0f; 2: 0f 38; 3: 0f 3a; others: new */
+	uint8_t opcode;
+	bool has_modrm;
+	uint8_t modrm;
+};
+
+/*
+ * Read the instruction at code, of which room bytes may be read.
+ * Return: false if it is not known, or longer.
+ */
+bool uaio_insn_read(const uint8_t *code, size_t room, struct uaio_insn *insn);
+
+static inline bool is_in(uint8_t value, uint8_t first, uint8_t last)
+{
+	return value >= first && value <= last;
+}
+
+#endif /* UAIO_PATCH_DECODE_X86_H */
