@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Clients that the library does not serve, and rings that the kernel makes for them
+ *
+ * Tested by test/run/lost.py and test/uring/uring.py.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "life/report.h"
+#include "life/reportint.h"
+
+/* atomic: why a client was not served, or NULL */
+static const char *unserved;
+
+/* Rings of the kernel's, beside those of the library. All atomic, relaxed. */
+static struct {
+	int pid; /* whose rings they are: a child of fork() has made none */
+	uint64_t nr;
+	const char *why;   /* the kernel and not the library makes them */
+	const char *limit; /* that made the kernel refuse one, or NULL */
+} kernels;
+
+/* Return: whether this process, and not one that it was forked from, made the rings. */
+static bool is_maker_of_rings(void)
+{
+	return load_relaxed(&kernels.pid) == sys_getpid();
+}
+
+/* This process makes a ring: forget those of the process that it was forked from. */
+static void begin_rings(void)
+{
+	if (likely(is_maker_of_rings()))
+		return;
+	store_relaxed(&kernels.nr, 0);
+	store_relaxed(&kernels.limit, NULL);
+	store_relaxed(&kernels.pid, sys_getpid());
+}
+
+const char *uaio_unserved_why(void)
+{
+	const char *why = load_relaxed(&unserved);
+
+	/* Of a process with rings of both kinds, the report says more. */
+	return why || load_relaxed(&kernels.limit) ? why
+						   : load_relaxed(&kernels.why);
+}
+
+const char *uaio_unserved_limit(uint64_t *ret_nr)
+{
+	*ret_nr = load_relaxed(&kernels.nr);
+	return is_maker_of_rings() ? load_relaxed(&kernels.limit) : NULL;
+}
+
+/* Store the constant text *why unless one is there. Return: whether it was stored. */
+static bool note_once(const char **reason, const char *why)
+{
+	const char *none = NULL;
+
+	return cas_relaxed(reason, &none, why);
+}
+
+static void say_unserved(const char *why)
+{
+	char line[256];
+
+	if (!uaio_config.says_lost)
+		return;
+	(void)snprintf(line, sizeof(line), "uaio: library: not served: %s\n",
+		       why);
+	uaio_report_say(line);
+}
+
+void uaio_report_unserved(const char *why)
+{
+	if (note_once(&unserved, why))
+		say_unserved(why);
+}
+
+void uaio_report_kernels_ring(const char *why)
+{
+	begin_rings();
+	(void)add_relaxed(&kernels.nr, 1);
+	if (note_once(&kernels.why, why))
+		say_unserved(why);
+}
+
+void uaio_report_limited_ring(const char *limit)
+{
+	char line[256];
+
+	begin_rings();
+	if (!note_once(&kernels.limit, limit) || !uaio_config.is_verbose)
+		return;
+	(void)snprintf(line, sizeof(line),
+		       "uaio: library: the kernel refuses an io_uring (%s): "
+		       "the library makes it; rings of the kernel's so far: "
+		       "%" PRIu64 "\n",
+		       limit, load_relaxed(&kernels.nr));
+	uaio_report_say(line);
+}
