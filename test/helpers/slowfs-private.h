@@ -22,6 +22,7 @@ struct slowfs {
 	uint32_t init_flags; /* FUSE_*, beside those of every server */
 	uint16_t background_max;
 	uint32_t notes_callers; /* atomic */
+	uint32_t minor; /* atomic: the kernel's version of FUSE, 7.minor */
 	char folder[PATH_MAX];
 
 	/* atomic, futex words */

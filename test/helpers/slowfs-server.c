@@ -119,6 +119,7 @@ static void do_init(const struct fuse_in_header *request)
 		.max_pages = CALL_PAGES,
 	};
 
+	__atomic_store_n(&server.fs->minor, in->minor, __ATOMIC_SEQ_CST);
 	answer(request, 0, &out, sizeof(out));
 }
 

@@ -23,11 +23,21 @@
 #include "slowfs-private.h"
 
 /* newer than Linux 5.10 */
+#ifndef FOPEN_NOFLUSH
+#define FOPEN_NOFLUSH (1 << 5)
+#endif
 #ifndef FOPEN_PARALLEL_DIRECT_WRITES
 #define FOPEN_PARALLEL_DIRECT_WRITES (1 << 6)
 #endif
 
-enum { DEADLINE_S = 60 };
+enum {
+	DEADLINE_S = 60,
+	MINOR_OF_NOFLUSH = 35, /* Linux 5.16 */
+};
+
+/* Nothing is cached, so a close has nothing to flush and need not wait for writes. */
+#define UNCACHED \
+	(FOPEN_DIRECT_IO | FOPEN_NOFLUSH | FOPEN_PARALLEL_DIRECT_WRITES)
 
 static int mount_at(const char *folder, uint32_t read_bytes, int *ret_fd)
 {
@@ -90,16 +100,13 @@ struct slowfs *slowfs_start(const char *folder)
 
 struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes)
 {
-	return start(folder, read_bytes,
-		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES, 0,
-		     UINT16_MAX);
+	return start(folder, read_bytes, UNCACHED, 0, UINT16_MAX);
 }
 
 struct slowfs *slowfs_start_async(const char *folder)
 {
-	return start(folder, SLOWFS_CALL_BYTES,
-		     FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES,
-		     FUSE_ASYNC_DIO, UINT16_MAX);
+	return start(folder, SLOWFS_CALL_BYTES, UNCACHED, FUSE_ASYNC_DIO,
+		     UINT16_MAX);
 }
 
 struct slowfs *slowfs_start_locking(const char *folder, uint16_t background_max)
@@ -121,6 +128,14 @@ void slowfs_stop(struct slowfs *fs)
 	(void)umount2(fs->folder, MNT_DETACH);
 	close(fs->poke);
 	munmap(fs, sizeof(*fs));
+}
+
+bool slowfs_closes_at_once(const struct slowfs *fs)
+{
+	/* The kernel answers once the server has its version. */
+	(void)access(fs->folder, R_OK);
+	return __atomic_load_n(&fs->minor, __ATOMIC_SEQ_CST) >=
+	       MINOR_OF_NOFLUSH;
 }
 
 void slowfs_hold(struct slowfs *fs, enum slowfs_op op)

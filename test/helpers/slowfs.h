@@ -20,6 +20,7 @@
 #ifndef SLOWFS_H
 #define SLOWFS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum slowfs_op {
@@ -66,6 +67,11 @@ struct slowfs *slowfs_start_async(const char *folder);
 struct slowfs *slowfs_start_locking(const char *folder,
 				    uint16_t background_max);
 void slowfs_stop(struct slowfs *fs);
+/*
+ * Return: whether close(2) leaves writes alone that are held, where nothing is cached.
+ * Before Linux 5.16 it waits for them in the kernel.
+ */
+bool slowfs_closes_at_once(const struct slowfs *fs);
 
 /* From now on the operation is held, until it is released with all held. */
 void slowfs_hold(struct slowfs *fs, enum slowfs_op op);

@@ -130,7 +130,7 @@ struct pending {
 
 static struct pending write_held(void)
 {
-	struct pending pending = { .fs = host_slow() };
+	struct pending pending = { .fs = host_slow_to_close() };
 
 	if (pending.fs)
 		slowfs_hold(pending.fs, SLOWFS_WRITE);

@@ -135,7 +135,11 @@ void close_while_held(void)
 		{ SLOWFS_WRITE, IOCB_CMD_PWRITE },
 		{ SLOWFS_SYNC, IOCB_CMD_FSYNC },
 	};
-	struct slowfs *fs = host_slow();
+	struct slowfs *fs = host_slow_to_close();
+
+	/* By that the library knows that a call has looked its descriptor up. */
+	if (fs && access("/proc/thread-self/syscall", R_OK))
+		host_skip("this kernel shows the calls of threads nowhere");
 
 	for (const struct host_way *way = host_ways; way->name; way++)
 		for (size_t j = 0; j < NR_ELEMENTS(ops); j++)

@@ -74,7 +74,7 @@ bool host_is_sanitized(void)
 
 unsigned host_rounds(unsigned n)
 {
-	if (IS_SANITIZED)
+	if (IS_SANITIZED || getenv("HOST_FEW_ROUNDS"))
 		return (n + 9) / 10;
 	/* Each write is the disk's. */
 	return getenv("HOST_DIRECT") ? (n + 3) / 4 : n;
@@ -348,6 +348,16 @@ struct slowfs *host_slow(void)
 	fs = slowfs_start("slow");
 	if (!fs)
 		host_skip("no file system can be mounted");
+	return fs;
+}
+
+struct slowfs *host_slow_to_close(void)
+{
+	struct slowfs *fs = host_slow();
+
+	if (fs && !slowfs_closes_at_once(fs))
+		host_skip(
+			"before Linux 5.16 close(2) waits for writes on FUSE");
 	return fs;
 }
 

@@ -49,7 +49,7 @@ bool host_is_uaio(void);
 /* Return: whether this is a build in which much is slower. */
 bool host_is_sanitized(void);
 
-/* n, or less of it where everything is slower, as with HOST_DIRECT. */
+/* n, or less of it where everything is slower: HOST_DIRECT, HOST_FEW_ROUNDS. */
 unsigned host_rounds(unsigned n);
 
 /*
@@ -125,6 +125,8 @@ _Noreturn void host_return(int status);
 
 /* A slow file system in ./slow; NULL on the kernel; else skips. */
 struct slowfs *host_slow(void);
+/* The same, for a case that closes files while their writes are held. */
+struct slowfs *host_slow_to_close(void);
 
 /* Return: lowest number of ours, from first on, whose link has the word; -1. */
 int host_find_fd(int first, const char *word);
