@@ -46,7 +46,12 @@ const struct difference differs_flag_refused = {
 		"file open for reading, that may be the one reported; and what "
 		"a file system refuses only in the event is refused by "
 		"io_submit. Such a request fails either way. One for no bytes "
-		"is not tried, and succeeds.",
+		"is not tried, and succeeds.\n"
+		"Which files honour `RWF_NOWAIT` depends on the kernel: "
+		"pipes do since Linux 6.4, sockets since 6.5, and timerfds and "
+		"signalfds since 6.10. On an older kernel kernel AIO refuses "
+		"a write of no bytes to a socket with `RWF_NOWAIT` "
+		"(EOPNOTSUPP), and here the write succeeds.",
 };
 
 const struct difference differs_strict = {
