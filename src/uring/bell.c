@@ -14,6 +14,7 @@
 #include "file/file.h"
 #include "op/op.h"
 #include "ready/ready.h"
+#include "uring/cq.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 #include "uring/table.h"

@@ -24,7 +24,6 @@
 #include "base/slab.h"
 #include "op/sock.h"
 #include "uring/kbuf.h"
-#include "uring/kbufint.h"
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/sq.h"

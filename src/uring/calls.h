@@ -16,6 +16,7 @@
 #include "ready/waiter.h"
 #include "uring/abi.h"
 
+struct io_uring_sqe;
 struct uaio_uring;
 
 /* setup.c: check params, a copy of the client's, and choose the sizes. */
@@ -85,6 +86,79 @@ bool uaio_uring_has_kernels(void);
 bool uaio_uring_is_kernels_slot(uint32_t slot);
 /* Return: whether fd is a ring of the kernel's. */
 bool uaio_uring_is_kernels_ring(uint32_t fd);
+
+/*
+ * The parts of io_uring_register(); the ring is held, unless said otherwise
+ */
+
+/*
+ * Addresses are the client's; that of the tags may be 0: there are none. If the other
+ * is 0, all places are empty. Return: as the call.
+ */
+long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
+				 uint32_t nr, uint64_t tags);
+long uaio_uring_update_buffers(struct uaio_uring *ring,
+			       const struct io_uring_rsrc_update2 *update,
+			       uint32_t nr);
+
+/*
+ * Read one of an array of values of the client's, which may be absent.
+ * Return: 0 or -EFAULT.
+ */
+int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
+/* Return: 0; why so many places from first on are not in a table of that size. */
+int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
+
+/* rsrc.c: IORING_REGISTER_CLONE_BUFFERS. */
+long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
+			      uint32_t nr);
+
+/* IORING_REGISTER_PROBE */
+long uaio_uring_probe(void *arg, uint32_t nr);
+/* IORING_REGISTER_QUERY, which takes no ring. */
+long uaio_uring_query(void *arg, uint32_t nr);
+
+/* setup.c: IORING_REGISTER_RESIZE_RINGS */
+long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
+
+/* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */
+long uaio_uring_limit_workers(void *arg, uint32_t nr);
+/* IORING_REGISTER_IOWQ_AFF, and the contrary: its workers, also for all rings. */
+long uaio_uring_bind_workers(const void *arg, uint32_t bytes);
+long uaio_uring_unbind_workers(const void *arg, uint32_t bytes);
+/* cancel.c: IORING_REGISTER_SYNC_CANCEL: the ring is used, but not held. */
+long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
+			    uint32_t nr);
+
+/* msg_ring.c: IORING_REGISTER_SEND_MSG_RING, by a thread that has no ring. */
+long uaio_uring_send_blindly(const void *arg, uint32_t nr);
+
+/* restrict.c */
+
+/* IORING_REGISTER_RESTRICTIONS, of a ring that is disabled. */
+long uaio_uring_restrict(struct uaio_uring *ring, const void *arg, uint32_t nr);
+
+/* Return: whether a submission to a restricted ring is allowed. */
+bool uaio_uring_is_allowed(const struct uaio_uring *ring,
+			   const struct io_uring_sqe *raw);
+
+/* Return: whether this opcode of io_uring_register() is. Context: any. */
+bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode);
+
+/* IORING_REGISTER_PERSONALITY, and the contrary. */
+long uaio_uring_register_personality(struct uaio_uring *ring, const void *arg,
+				     uint32_t nr);
+long uaio_uring_unregister_personality(struct uaio_uring *ring, const void *arg,
+				       uint32_t id);
+
+/*
+ * Return: 0: a submission may be made as this personality; -EINVAL: there is none;
+ * -EACCES: this thread has other credentials.
+ */
+int uaio_uring_check_personality(const struct uaio_uring *ring, uint32_t id);
+
+/* The ring is freed. */
+void uaio_uring_forget_personalities(struct uaio_uring *ring);
 
 /* uaccess.c: memory of the client. Return: 0 or -EFAULT. */
 int uaio_uring_copy_in(void *to, uint64_t from, size_t bytes);

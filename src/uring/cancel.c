@@ -10,15 +10,12 @@
 #include "flow/cancel.h"
 #include "uring/bell.h"
 #include "uring/calls.h"
-#include "uring/filetable.h"
 #include "uring/kbuf.h"
-#include "uring/msg_ring.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
-#include "uring/register.h"
 #include "uring/ring.h"
+#include "uring/rsrc.h"
 #include "uring/sq.h"
-#include "uring/timeout.h"
 
 void uaio_uring_call_door(struct uaio_uring_entry *entry,
 			  enum uaio_uring_call call)

@@ -25,6 +25,7 @@ struct uaio_called;
 struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_entry;
+struct uaio_uring_msg;
 struct uaio_uring_note;
 
 enum uaio_uring_call {
@@ -33,14 +34,14 @@ enum uaio_uring_call {
 	UAIO_URING_POLL_UPDATE,
 	UAIO_URING_TIMEOUT_REMOVE,
 	UAIO_URING_TIMEOUT_UPDATE,
-	/* filetable.h */
+	/* files in the table */
 	UAIO_URING_CLOSE_PLACE,
 	UAIO_URING_UPDATE_PLACES,
 	UAIO_URING_INSTALL,
 	UAIO_URING_PIPE_PLACES,
 	UAIO_URING_PROVIDE, /* buffers: kbuf.h */
 	UAIO_URING_REMOVE,
-	UAIO_URING_MSG, /* msg_ring.h */
+	UAIO_URING_MSG, /* msg_ring.c */
 };
 
 enum {
@@ -76,5 +77,11 @@ int uaio_uring_cancel(struct uaio_uring *ring,
 /* poll.c: what uaio_uring_called() does for POLL_UPDATE. Return: 0 or -errno. */
 int uaio_uring_update_poll(struct uaio_uring *ring,
 			   const struct uaio_uring_note *note);
+
+/*
+ * msg_ring.c: send a message of ring's, which is not held, or is NULL. Return: 0 or
+ * -errno.
+ */
+int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);
 
 #endif /* UAIO_URING_CANCEL_H */

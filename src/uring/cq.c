@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The sink: completions go into the ring's memory
- *
- *   I1  What finds no room there goes to a list, in order, and is put into the ring
- *       by the next call that asks for completions: nothing is lost, unless memory is
- *       refused. While something is on the list, all that comes goes there.
- *   I2  The client may write any head. So the ring may be taken to have room or to be
- *       full at the wrong time, which hurts the client and nobody else.
- *   I3  In a ring with IORING_SETUP_CQE_MIXED a completion may take two places, one
- *       behind the other. One that would go around the end of the ring comes after one
- *       that is none (IORING_CQE_F_SKIP).
- *
- * Tested by test-uring.c, test-uring-layout.c and test-uring-resize.c.
- */
+#include "uring/cq.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -21,11 +9,9 @@
 #include "flow/post.h"
 #include "ready/waiter.h"
 #include "uring/bell.h"
-#include "uring/need.h"
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/share.h"
-#include "uring/timeout.h"
 
 struct uaio_uring_overflow {
 	struct uaio_slab_node node;
@@ -68,7 +54,7 @@ static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 
 static void publish(struct uaio_uring *ring, uint32_t tail)
 {
-	/* relaxed: first (need.h, I1), which the next line and the lock see to */
+	/* relaxed: first (cq.h, I4), which the next line and the lock see to */
 	store_relaxed(&ring->progress,
 		      uaio_uring_progress_of(ring->nr_timeouts, tail));
 	/* [MB:uring-cq] release: the completions. Pairs with the client. */

@@ -12,10 +12,10 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "proc/entry.h"
+#include "uring/abi.h"
 #include "uring/calls.h"
-#include "uring/need.h"
+#include "uring/cq.h"
 #include "uring/ring.h"
-#include "uring/served.h"
 #include "uring/share.h"
 #include "uring/sq.h"
 #include "uring/table.h"
@@ -122,7 +122,7 @@ static void freshen(struct uaio_uring *ring, bool waits)
 	uaio_queue_run(&ring->queue, waits);
 }
 
-/* Wait until need (need.h) is met. Return: as uaio_queue_wait(). */
+/* Wait until need (cq.h) is met. Return: as uaio_queue_wait(). */
 static int await(struct uaio_uring *ring, uint64_t need,
 		 const struct uaio_wait *wait)
 {
@@ -166,7 +166,7 @@ static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 	return await(ring, need, wait);
 }
 
-/* Return: whether the client is shown all that a wait may end for (need.h, I2). */
+/* Return: whether the client is shown all that a wait may end for (cq.h, I5). */
 static bool is_shown(const struct uaio_uring *ring)
 {
 	/* relaxed: the client acquires what it is shown */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/filetable.h"
-
+/*
+ * Files that are registered with a ring, by their descriptors
+ *
+ * Tested by test-uring-register.c and test-uring-direct.c.
+ */
 #include <errno.h>
 #include <sys/resource.h>
 
@@ -10,8 +13,8 @@
 #include "uring/cancel.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
-#include "uring/register.h"
 #include "uring/ring.h"
+#include "uring/rsrc.h"
 #include "uring/sq.h"
 #include "uring/table.h"
 

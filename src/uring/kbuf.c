@@ -13,7 +13,6 @@
 #include "file/file.h"
 #include "op/sock.h"
 #include "uring/calls.h"
-#include "uring/kbufint.h"
 #include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/sq.h"

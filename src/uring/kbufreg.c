@@ -20,7 +20,6 @@
 #include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/kbuf.h"
-#include "uring/kbufint.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
 #include "uring/ring.h"

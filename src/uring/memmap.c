@@ -13,7 +13,6 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "uring/calls.h"
-#include "uring/region.h"
 #include "uring/ring.h"
 #include "uring/table.h"
 

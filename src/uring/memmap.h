@@ -15,7 +15,7 @@
  *   I3  The submissions are where clients map them, at 256 MiB, and between there is
  *       nothing. If a limit on the size of files (RLIMIT_FSIZE) is below that, they
  *       are right behind the rings, and what a client maps is found there (mmap.c).
- *   I4  Behind them are a region (region.h) and arrays of buffers (kbuf.h) that clients
+ *   I4  Behind them are a region and arrays of buffers (kbuf.h) that clients
  *       map, as far as there are any, unless the limit is below that: then there are none.
  *
  *   I5  With IORING_SETUP_NO_MMAP the client gives the memory, and the file is empty. If
@@ -27,7 +27,18 @@
  *   I6  A ring that can be resized stays where it is, for us as for the file: our
  *       mappings are as large as it can become. So what is mapped never changes.
  *
- * Tested by test-uring.c, test-uring-layout.c and test-uring-resize.c.
+ * A ring may have a memory region (IORING_REGISTER_MEM_REGION), in which a client has the
+ * arguments of its waits: then io_uring_enter() is told only where in it.
+ *
+ *   I7  A ring has one region at most, until it ends.
+ *   I8  The memory is the client's, or it is part of the ring's file and we map it as
+ *       well as the client. Either may be written at any time: a wait copies its
+ *       arguments once.
+ *   I9  Waits find it only if it was registered before the ring was enabled, so no
+ *       thread waits meanwhile.
+ *
+ * Tested by test-uring.c, test-uring-layout.c, test-uring-resize.c and
+ * test-uring-region.c.
  */
 #ifndef UAIO_URING_MEMMAP_H
 #define UAIO_URING_MEMMAP_H
@@ -37,6 +48,9 @@
 #include <stdint.h>
 
 #include "uring/abi.h"
+
+struct uaio_uring;
+struct uaio_uring_reg_wait;
 
 /* All atomic. */
 struct uaio_uring_rings {
@@ -115,7 +129,7 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 			       uint16_t group, size_t bytes);
 
 /*
- * Map the region that a client maps (region.h), as above.
+ * Map the region that a client maps, as above.
  * Return: where it is, all zero at first; NULL if it cannot be had.
  */
 void *uaio_uring_mem_map_region(const struct uaio_uring_mem *mem, int fd,
@@ -154,5 +168,29 @@ static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
 	return (uint64_t *)(void *)((char *)(&params->cq_off + 1) -
 				    sizeof(uint64_t));
 }
+
+struct uaio_uring_region {
+	/* of the thread that holds the ring */
+	bool is_set;
+	void *map; /* owns, if it is in the ring's file; or NULL */
+	uint64_t bytes;
+
+	/* atomic */
+	uint64_t wait_at;    /* where waits find it */
+	uint64_t wait_bytes; /* 0: they do not */
+};
+
+void uaio_uring_region_init(struct uaio_uring_region *region);
+/* Nobody uses the ring any more. */
+void uaio_uring_region_fini(struct uaio_uring_region *region);
+
+/* IORING_REGISTER_MEM_REGION */
+long uaio_uring_register_region(struct uaio_uring *ring, const void *arg,
+				uint32_t nr);
+
+/* Copy the arguments of a wait that are so far inside. Return: 0 or -EFAULT. */
+int uaio_uring_region_read(const struct uaio_uring_region *region,
+			   uint64_t offset,
+			   struct uaio_uring_reg_wait *ret_wait);
 
 #endif /* UAIO_URING_MEMMAP_H */

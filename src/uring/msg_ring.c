@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/msg_ring.h"
-
+/*
+ * Messages from one ring to another
+ *
+ * A request (IORING_OP_MSG_RING) has a completion of its client's choice posted to
+ * another ring of the process, or to its own; or a registered file of its ring put in
+ * a place of another ring's table.
+ *
+ *   I1  The sender finds the other ring by its descriptor and uses it (ring.h, I4). It
+ *       does not hold it: two rings may send to each other at once, and the thread that
+ *       holds the other may sleep. So what the holder counts stays as it is: nobody
+ *       owes a message, and the ring may end as soon as the sender has posted it.
+ *   I2  A ring that dies meanwhile takes the message, and nobody sees it.
+ *
+ * Tested by test-uring-msg.c.
+ */
 #include <errno.h>
 
 #include "base/check.h"
@@ -8,6 +21,7 @@
 #include "uring/abi.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
+#include "uring/cq.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
 #include "uring/ring.h"

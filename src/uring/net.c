@@ -11,11 +11,11 @@
 #include "base/check.h"
 #include "op/sock.h"
 #include "uring/calls.h"
-#include "uring/filetable.h"
 #include "uring/kbuf.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
 #include "uring/ring.h"
+#include "uring/rsrc.h"
 #include "uring/sq.h"
 
 /* In what follows the order of the checks is the kernel's. */

@@ -6,7 +6,6 @@
 #include "req/sink.h"
 #include "uring/ring.h"
 #include "uring/rsrc.h"
-#include "uring/timeout.h"
 
 #include <errno.h>
 
@@ -79,7 +78,7 @@ static bool is_success(const struct uaio_uring_note *note,
 
 /*
  * Return: whether it is a timeout that has come to its end, by its time or its count,
- * and so ends waits (need.h). One that is linked has another purpose.
+ * and so ends waits (cq.h). One that is linked has another purpose.
  */
 static bool is_ended(const struct uaio_uring_note *note, int32_t res)
 {

@@ -19,13 +19,26 @@
 #include "flow/cancel.h"
 #include "uring/cancel.h"
 #include "uring/kbuf.h"
-#include "uring/msg_ring.h"
 
 struct io_uring_cqe;
 struct uaio_completion;
 struct uaio_post;
+struct uaio_queue;
+struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_rsrc;
+
+/* Of a message to a ring (msg_ring.c): what is sent, and where. */
+struct uaio_uring_msg {
+	uint64_t user_data; /* of the completion, as is res */
+	uint32_t res;
+	uint32_t command; /* IORING_MSG_* */
+	uint32_t flags;   /* IORING_MSG_RING_* */
+	uint32_t
+		cqe_flags; /* of the completion; or a place for a file, and 1 */
+	uint32_t place;    /* of a registered file */
+	int fd;            /* of the other ring */
+};
 
 struct uaio_uring_note {
 	struct uaio_slab_node node;
@@ -56,7 +69,7 @@ struct uaio_uring_note {
 	/* What is behind its completions, in a ring with such room; immutable. */
 	uint64_t extra[2];
 
-	/* of a request that opens a file into a table (filetable.h); immutable */
+	/* of a request that opens a file into a table (openclose.c); immutable */
 	struct uaio_uring *ring; /* borrows: it stays until the completion */
 	uint32_t place;          /* or UAIO_URING_ANY_PLACE */
 	/* of one that puts files in a table: the client's; immutable */
@@ -77,7 +90,7 @@ struct uaio_uring_note {
 	uint64_t new_data;
 	uint32_t events;
 	int64_t time_ns;
-	struct uaio_uring_msg msg; /* msg_ring.h; immutable */
+	struct uaio_uring_msg msg; /* immutable */
 
 	/* of a timeout that ends after a number of completions */
 	bool counts;    /* immutable */
@@ -122,5 +135,32 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
  */
 bool uaio_uring_notice_of(const struct uaio_completion *completion,
 			  struct io_uring_cqe *cqe);
+
+/*
+ * timeout.c: timeouts, of which some end after so many completions
+ */
+
+/*
+ * A timeout with a count is about to be submitted, and counts from when there were so
+ * many events; or was refused.
+ */
+void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
+		      uint32_t from);
+void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note);
+void uaio_uring_uncount_locked(struct uaio_uring *ring,
+			       struct uaio_uring_note *note);
+
+/* Mark what is due. The queue's lock is held. */
+void uaio_uring_find_reached_locked(struct uaio_uring *ring);
+/* End what is marked. */
+void uaio_uring_end_reached(struct uaio_uring *ring);
+/* Functions of struct uaio_sink. */
+int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe);
+void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe);
+void uaio_uring_act(struct uaio_queue *queue);
+
+/* What uaio_uring_called() does for TIMEOUT_UPDATE. Return: 0 or -errno. */
+int uaio_uring_update_timeout(struct uaio_uring *ring,
+			      const struct uaio_uring_note *note);
 
 #endif /* UAIO_URING_NOTE_H */

@@ -18,10 +18,10 @@
 #include "op/op.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
-#include "uring/filetable.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
 #include "uring/ring.h"
+#include "uring/rsrc.h"
 #include "uring/sq.h"
 #include "uring/table.h"
 

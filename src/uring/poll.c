@@ -12,6 +12,7 @@
 #include "flow/cancel.h"
 #include "issue/submit.h"
 #include "uring/cancel.h"
+#include "uring/cq.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
 #include "uring/ring.h"

@@ -20,13 +20,12 @@
 #include "file/file.h"
 #include "life/limits.h"
 #include "wq/wq.h"
+#include "uring/abi.h"
 #include "uring/calls.h"
-#include "uring/filetable.h"
 #include "uring/kbuf.h"
 #include "uring/opdef.h"
-#include "uring/register.h"
 #include "uring/ring.h"
-#include "uring/served.h"
+#include "uring/rsrc.h"
 #include "uring/sq.h"
 
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes)

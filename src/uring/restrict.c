@@ -1,6 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/restrict.h"
-
+/*
+ * What a ring may be used for, and for whom
+ *
+ * Restrictions: a ring that was made disabled can be given a list of what is allowed:
+ * opcodes of submissions and of io_uring_register(), and flags of submissions. It
+ * holds from when the ring is enabled, and for ever, also in a child of fork() that
+ * takes the ring over.
+ *
+ * Personalities: a number stands for the credentials that a thread had when it asked
+ * for the number. In the kernel a request is executed with those. Here it is executed
+ * with those of the process, so a submission that names a personality is taken only if
+ * the thread that submits has the same credentials, and refused otherwise.
+ *
+ *   I1  Users, groups and capabilities are compared, by a hash of them. All that a
+ *       mistake could do is to execute a request as the thread could do it anyway.
+ *
+ * Context: the thread holds the ring, unless said otherwise.
+ *
+ * Tested by test-uring-restrict.c.
+ */
 #include <errno.h>
 #include <sys/mman.h>
 

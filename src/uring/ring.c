@@ -22,7 +22,7 @@
 #include "uring/bell.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
-#include "uring/need.h"
+#include "uring/cq.h"
 #include "uring/share.h"
 #include "uring/table.h"
 #include "uaio.h"

@@ -16,8 +16,8 @@
  *       From then on nobody gets to hold the ring or to use it, and the thread that
  *       has set DEAD, or the one that holds the ring just then, closes the queue and
  *       cancels what can be cancelled. Nobody waits.
- *   I4  A thread that waits for completions, or that sends a message to a ring (msg_ring.h),
- *       uses the ring (nr_users), so that its memory stays. It counts first and looks
+ *   I4  A thread that waits for completions, or that sends a message to a ring, uses
+ *       the ring (nr_users), so that its memory stays. It counts first and looks
  *       for DEAD then; the thread that sets DEAD looks at the count after that.
  *   I5  nr_taken counts completions that are owed, nr_done those that came. A ring
  *       that is dead is freed when both are the same and nobody uses it, by the next
@@ -43,8 +43,6 @@
 #include "req/queue.h"
 #include "uring/memmap.h"
 #include "uring/kbuf.h"
-#include "uring/region.h"
-#include "uring/restrict.h"
 #include "uring/rsrc.h"
 
 struct uaio_uring_note;
@@ -56,6 +54,16 @@ enum {
 	UAIO_URING_WAITED = 2, /* threads sleep until it is not held */
 	UAIO_URING_DEAD = 4,
 	UAIO_URING_OWES = 8, /* rsrc.h, I5; only with HELD */
+};
+
+/* restrict.c */
+struct uaio_uring_restrictions {
+	bool is_registered;
+	uint8_t sqe_flags_allowed; /* IOSQE_* */
+	uint8_t sqe_flags_required;
+	/* A bit for each opcode that is allowed. */
+	uint64_t register_ops;
+	uint64_t sqe_ops;
 };
 
 struct uaio_uring {
@@ -114,12 +122,12 @@ struct uaio_uring {
 	uint32_t next_personality;
 
 	struct uaio_uring_groups groups; /* kbuf.h */
-	struct uaio_uring_region region; /* region.h */
+	struct uaio_uring_region region; /* memmap.h */
 
 	struct uaio_queue queue __attribute__((aligned(64)));
 
 	/* under the queue's lock */
-	uint64_t progress;    /* atomic; need.h: the tail, in its lower half */
+	uint64_t progress;    /* atomic; cq.h: the tail, in its lower half */
 	uint32_t nr_timeouts; /* that have ended, which ends waits */
 	uint32_t cq_events; /* atomic; completions so far, but those of these */
 	struct list counting; /* notes of timeouts that end by a count */
@@ -225,60 +233,5 @@ struct uaio_uring *uaio_uring_first(void);
 /* Add what the rings have counted. */
 struct uaio_counters;
 void uaio_urings_count(struct uaio_counters *counters);
-
-/* cq.c: the sink, and what goes with it */
-
-extern const struct uaio_sink uaio_uring_sink;
-
-void uaio_uring_cq_init(void);
-static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
-{
-	/* relaxed: under the lock, or a guess */
-	return (uint32_t)load_relaxed(&ring->progress);
-}
-
-/* Return: how many completions are not taken, if the client's head is no wrong one. */
-static inline uint32_t uaio_uring_unread_at_most(const struct uaio_uring *ring)
-{
-	/* relaxed: the client orders what it reads; a guess is enough here */
-	return uaio_uring_tail(ring) - load_relaxed(&ring->mem.rings->cq_head);
-}
-
-/* Return: how many completions the client has not taken. */
-static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
-{
-	uint32_t nr = uaio_uring_unread_at_most(ring);
-	/* relaxed: a guess while another thread resizes the ring */
-	uint32_t nr_entries = load_relaxed(&ring->cq_entries);
-
-	return nr < nr_entries ? nr : nr_entries;
-}
-
-/* Put what has overflowed into the ring, as far as there is room. */
-void uaio_uring_flush_overflow(struct uaio_uring *ring);
-/*
- * For setup.c, under the queue's lock: whether all completions that are there can be
- * put into a ring of another size, in which none may go around the end.
- */
-bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask);
-/* The ring is freed: drop what has overflowed. */
-void uaio_uring_drop_overflow(struct uaio_uring *ring);
-
-/*
- * Post a completion that belongs to no request of the core. It has to be counted in
- * nr_taken.
- */
-void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
-		       int32_t res);
-/* The same with what the note says of it, which ends. */
-void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
-			  uint64_t user_data, int32_t res);
-
-/*
- * Post a completion that nothing owes: a message. The ring is used (I4).
- * Return: 0; -EOVERFLOW: it is lost, as memory is refused.
- */
-int uaio_uring_post_message(struct uaio_uring *ring,
-			    const struct io_uring_cqe *cqe);
 
 #endif /* UAIO_URING_RING_H */

@@ -9,7 +9,7 @@
 #include "proc/entry.h"
 #include "file/file.h"
 #include "uring/calls.h"
-#include "uring/register.h"
+#include "uring/cq.h"
 #include "uring/ring.h"
 #include "uring/table.h"
 

@@ -14,7 +14,7 @@
  *   I3  Tables and their places change under the queue's lock. A table as a whole is
  *       changed by the thread that holds the ring, and so are the places of buffers.
  *       The places of files are changed by any thread that executes a request which
- *       does so (filetable.h): it finds the table as it is then, under the lock.
+ *       does so: it finds the table as it is then, under the lock.
  *   I4  The thread that holds the ring reads the tables without the lock, and an entry
  *       that it finds is there for as long as it holds the ring: but not those of files
  *       once it has set shares_files. It does so before it gives the core the first
@@ -25,6 +25,9 @@
  *       sets shares_files as well, but the thread that holds the ring just then may
  *       have what was in that place: so it is that thread which drops it, when it
  *       releases the ring (UAIO_URING_OWES).
+ *   I6  A request that changes places does so when it is executed, on any thread (I3): so
+ *       it finds the table as it is then, or none.
+ *   I7  What a place had stays open until no request uses it.
  *
  * Tested by test-uring-register.c, test-uring-direct.c, test-uring-places.c and
  * test-uring-regbuf.c.
@@ -37,10 +40,13 @@
 
 #include "base/atomic.h"
 #include "base/slab.h"
+#include "uring/abi.h"
 
 struct uaio_file;
 struct uaio_queue;
+struct uaio_sqe;
 struct uaio_uring;
+struct uaio_uring_entry;
 
 struct uaio_uring_rsrc {
 	struct uaio_slab_node node;
@@ -147,5 +153,49 @@ struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place);
 
 void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc);
 void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc);
+
+/*
+ * filetable.c: files in the table: registered, opened straight into it, closed there
+ */
+
+/*
+ * io_uring_register(). Addresses are the client's; that of the tags may be 0: there
+ * are none. If that of the descriptors is 0, all places are empty.
+ * Return: as the call. Context: the ring is held.
+ */
+long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
+			       uint32_t nr, uint64_t tags);
+long uaio_uring_update_files(struct uaio_uring *ring,
+			     const struct io_uring_rsrc_update2 *update,
+			     uint32_t nr);
+long uaio_uring_limit_places(struct uaio_uring *ring, const void *arg,
+			     uint32_t nr);
+
+/*
+ * Put a file in a place of the table; it is given away, also if that fails.
+ * Return: as uaio_uring_table_put_file().
+ */
+int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
+			struct uaio_file *file, uint64_t tag);
+
+/*
+ * openclose.c: for an operation that opens something. If the submission says so, that
+ * goes to a place in the table. open_flags: O_* of what is opened, as far as they
+ * matter here.
+ * Return: 0; -EINVAL: O_CLOEXEC is for descriptors; -ENOMEM.
+ */
+int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags);
+/* A function of struct uaio_op_door. */
+int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd);
+
+/*
+ * What uaio_uring_called() does for requests that change the table, or use it, and
+ * look for no path. They cannot block. Return: the result.
+ */
+int64_t uaio_uring_update_places(struct uaio_uring *ring,
+				 const struct uaio_sqe *sqe);
+int64_t uaio_uring_install(struct uaio_uring *ring, const struct uaio_sqe *sqe);
+int64_t uaio_uring_make_pipe(struct uaio_uring *ring,
+			     const struct uaio_sqe *sqe);
 
 #endif /* UAIO_URING_RSRC_H */

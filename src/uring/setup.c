@@ -12,10 +12,10 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "uring/abi.h"
 #include "uring/calls.h"
-#include "uring/register.h"
+#include "uring/cq.h"
 #include "uring/ring.h"
-#include "uring/served.h"
 #include "uring/share.h"
 #include "uring/table.h"
 

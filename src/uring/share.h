@@ -61,7 +61,7 @@ void uaio_uring_share_end(struct uaio_uring *ring);
 void uaio_uring_share_look(struct uaio_uring *ring);
 
 /*
- * As uaio_queue_wait() until need (need.h) is met, but it may return sooner with 0.
+ * As uaio_queue_wait() until need (cq.h) is met, but it may return sooner with 0.
  * *span_ns: how long the caller's last one took at most; 0 at first.
  */
 int uaio_uring_share_wait(struct uaio_uring *ring, uint64_t need,

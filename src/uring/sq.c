@@ -11,13 +11,14 @@
 #include "issue/chain.h"
 #include "issue/submit.h"
 #include "proc/ownfd.h"
+#include "uring/abi.h"
 #include "uring/bell.h"
+#include "uring/calls.h"
+#include "uring/cq.h"
 #include "uring/kbuf.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
 #include "uring/ring.h"
-#include "uring/served.h"
-#include "uring/timeout.h"
 
 enum { LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK };
 
@@ -27,7 +28,7 @@ struct call {
 	bool is_shared;    /* other processes may submit what this one leaves */
 	bool is_signalled; /* each completion, by a descriptor */
 	bool is_anothers;  /* its requests are made as the ring's maker */
-	uint32_t nr_before; /* completions, as it began (timeout.h, I1) */
+	uint32_t nr_before; /* completions, as it began (timeout.c, I1) */
 	bool has_later;     /* of what begins_later() */
 	bool was_timeout; /* what was added before is a linked timeout, or was to be */
 	struct uaio_batch batch;

@@ -5,7 +5,7 @@
 
 #include "base/uaddr.h"
 #include "test-uring.h"
-#include "uring/region.h"
+#include "uring/memmap.h"
 
 enum { PAGE = 65536, SMALL = 4096, NR_BUFS = 8 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "uring/cq.h"
 #include "uring/ring.h"
 #include "uring/table.h"
 #define RING_ENTRIES 16

@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-#include "uring/timeout.h"
-
+/*
+ * Timeouts, of which some end after so many completions
+ *
+ *   I1  A timeout that counts is in the ring's list from before it is submitted until
+ *       its completion, and so is its note. It counts what completes from the beginning
+ *       of its submission on, as the kernel posts that at the end of it, also if it
+ *       is the first of a chain. One behind another in a chain, or behind a drain, is
+ *       there from when it starts: what completes before does not count.
+ *   I2  The post that makes a timeout due marks it, under the queue's lock. A thread
+ *       without locks cancels what is marked: after the post (act), or, for inline
+ *       completions, at the end of the submission. A timeout that was marked before it
+ *       waits is found by its submitter, at that end, or by the thread that starts it.
+ *
+ * Tested by test-uring-timeout.c.
+ */
 #include <errno.h>
 
 #include "base/check.h"

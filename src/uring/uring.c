@@ -17,15 +17,13 @@
 #include "life/life.h"
 #include "uring/bell.h"
 #include "uring/calls.h"
-#include "uring/filetable.h"
+#include "uring/cq.h"
 #include "uring/kbuf.h"
-#include "uring/msg_ring.h"
 #include "uring/note.h"
-#include "uring/register.h"
 #include "uring/ring.h"
+#include "uring/rsrc.h"
 #include "uring/share.h"
 #include "uring/table.h"
-#include "uring/timeout.h"
 
 /* A thread with a descriptor table of its own (table.h) is not served. */
 static bool is_parted(void)
