@@ -18,6 +18,19 @@ long uaio_host_error(long res)
 	return -1;
 }
 
+static long raw_exit_group(long status)
+{
+	uaio_host_exiting();
+	return uaio_sys6(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+static long raw_unshare(const long a[6])
+{
+	return uaio_host_changes_identity(SYS_unshare, a)
+		       ? uaio_host_raw_identity(SYS_unshare, a)
+		       : uaio_host_raw_unshare((int)a[0]);
+}
+
 /* All but what is called for each request, which is looked for first. */
 static __attribute__((noinline)) long answer(long nr, const long a[6])
 {
@@ -51,9 +64,7 @@ static __attribute__((noinline)) long answer(long nr, const long a[6])
 	case SYS_mmap: return uaio_host_raw_mmap(a);
 	case SYS_execve:
 	case SYS_execveat: return uaio_host_raw_exec(nr, a);
-	case SYS_exit_group:
-		uaio_host_exiting();
-		return uaio_sys6(SYS_exit_group, a[0], 0, 0, 0, 0, 0);
+	case SYS_exit_group: return raw_exit_group(a[0]);
 	case SYS_prctl:
 	case SYS_seccomp: return uaio_host_raw_filter(nr, a);
 	case SYS_close: return uaio_host_raw_close((int)a[0]);
@@ -66,10 +77,7 @@ static __attribute__((noinline)) long answer(long nr, const long a[6])
 	case SYS_close_range:
 		return uaio_host_raw_close_range((unsigned)a[0], (unsigned)a[1],
 						 (int)a[2]);
-	case SYS_unshare:
-		return uaio_host_changes_identity(nr, a)
-			       ? uaio_host_raw_identity(nr, a)
-			       : uaio_host_raw_unshare((int)a[0]);
+	case SYS_unshare: return raw_unshare(a);
 	case SYS_munmap:
 		return uaio_host_raw_munmap((void *)a[0], (unsigned long)a[1]);
 	case SYS_mremap:
