@@ -11,6 +11,18 @@ from tree import Finding, Source, is_test
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
+# The folders of the command, whose headers a file may include besides its own.
+TOOL_FOLDER = re.compile(r"(?:src/)?tool/(\w+)/.*")
+TOOL_USES = {"top": {"common", "trace"}, "common": set()}
+
+
+def _is_apart(path, header):
+    """Whether a file of the command and a header are of two subcommands."""
+    here, there = TOOL_FOLDER.fullmatch(path), TOOL_FOLDER.fullmatch(header)
+    return here and there and here[1] != there[1] and \
+        there[1] not in TOOL_USES.get(here[1], {"common"})
+
+
 def check_includes(tree):
     """Headers beside a file are found by half their path, too."""
     findings = []
@@ -25,6 +37,12 @@ def check_includes(tree):
             for match in INCLUDE.finditer(source.text)
             if "./" in match[1] or not (tree.exists(f"src/{match[1]}") or
                                         tree.exists(f"include/{match[1]}"))]
+        findings += [
+            Finding(path, source.line(match.start(1)),
+                    f'"{match[1]}" is another subcommand\'s: move what both '
+                    "need to src/tool/common")
+            for match in INCLUDE.finditer(source.text)
+            if _is_apart(path, match[1])]
     return findings
 
 

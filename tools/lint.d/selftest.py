@@ -68,6 +68,14 @@ for sentence, name in (
     file_with("includes", sentence, "src/req/planted.c",
               f'#include "{name}"')
 
+for sentence, path, name in (
+    ("a subcommand includes a header of another", "run", "doctor/machine.h"),
+    ("what subcommands share includes a header of one", "common",
+     "trace/tracing.h"),
+):
+    file_with("includes", sentence, f"src/tool/{path}/planted.c",
+              f'#include "tool/{name}"')
+
 for sentence, path, line in (
     ("what stands in front of the C library takes a lock",
      "src/host/planted.c",
