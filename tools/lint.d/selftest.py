@@ -156,18 +156,31 @@ def _(copy):
     copy.append("test/model/wq.pml", "/* [step: PLANTED] */\n")
 
 
-FAULT = ("\n== planted\nA rule.\ntest: a list keeps its order\n"
-         "list.h:\n-struct list {\n")
-for sentence, text in (
-    ("a fault whose text is not in its file",
+FAULT = ("\ntest: a list keeps its order\nplanted: A rule.\n"
+         "    list.h list: struct list { ->\n")
+for sentence, line, text in (
+    ("a fault whose text is not in its item", 4,
      FAULT.replace("struct list", "struct planted")),
-    ("a fault whose text is twice in its file",
+    ("a fault whose text is in another item of its file", 4,
+     FAULT.replace("struct list {", "list_init")),
+    ("a fault whose text is twice in its item", 4,
      FAULT.replace("struct list {", "struct list")),
-    ("a fault in a file that is not there", FAULT.replace("list.h", "no.h")),
-    ("a fault whose test is not there", FAULT.replace("keeps", "loses")),
-    ("a fault that names no test", FAULT.replace("test: ", "")),
+    ("a fault in a file that is not there", 4, FAULT.replace("list.h", "no.h")),
+    ("a fault in an item that two files define", 4,
+     FAULT.replace("list.h list: struct list {", "cancel.c is_meant: bool")),
+    ("a fault that does not say what it becomes", 4, FAULT.replace(" ->", "")),
+    ("a fault that makes two of one arrow", 4, FAULT.replace(">", "> a -> b")),
+    ("a fault that changes one place twice", 3,
+     FAULT + "    list.h list: list { -> a {\n"),
+    ("a fault that changes nothing", 3, FAULT.partition("    ")[0]),
+    ("a fault with the name of another", 4,
+     FAULT.replace("planted: A", "planted: A rule.\nplanted: A")),
+    ("a fault whose test is not there", 3, FAULT.replace("keeps", "loses")),
+    ("a fault that names no test", 2, FAULT.replace("test: ", "")),
+    ("a fault of an unknown build", 3,
+     FAULT.replace("planted: ", "build: no\nplanted: ")),
 ):
-    plant("mutants", sentence, "test/mutants/planted.txt", 2)(
+    plant("mutants", sentence, "test/mutants/planted.txt", line)(
         lambda copy, text=text: copy.write(
             "test/mutants/planted.txt", "#" + text))
 

@@ -112,5 +112,11 @@ class Source:
         return start, end
 
 
+def blank_directives(code):
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+                  lambda match: re.sub(r"[^\n]", " ", match[0]), code,
+                  flags=re.MULTILINE)
+
+
 def is_test(path):
     return os.path.basename(path).startswith("test-")

@@ -43,22 +43,14 @@ class Copy:
             shutil.copy(tree.full(path), to)
 
     def apply(self, mutant):
-        try:
-            for edit in mutant.edits:
-                self.replace(edit)
-        except Trouble:
-            self.revert()
-            raise
-
-    def replace(self, edit):
-        at, wrong = mutants.Sources(Tree(self.root)).place(edit)
+        places, wrong = mutants.Sources(Tree(self.root)).places(mutant)
         if wrong:
-            raise Trouble(f"does not apply: {wrong}")
-        path, start, end = at
-        with open(self.full(path), encoding="utf-8") as file:
-            text = file.read()
-        self.faulty.setdefault(path, text)
-        self.write(path, text[:start] + edit.new.strip() + text[end:])
+            raise Trouble(f"does not apply: {wrong[0][1]}")
+        for at, new in places:
+            with open(self.full(at.path), encoding="utf-8") as file:
+                text = file.read()
+            self.faulty.setdefault(at.path, text)
+            self.write(at.path, text[:at.start] + new + text[at.end:])
 
     def revert(self):
         while self.faulty:
