@@ -29,24 +29,29 @@ int uaio_uring_call_for(struct uaio_uring_entry *entry,
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_uring_note *note = uaio_uring_note_for(entry);
+	struct uaio_uring_aim *aim;
 
 	if (!note)
 		return -ENOMEM;
-	note->aim = (struct uaio_uring_aim){
-		.user_data = raw->addr,
-		.fd = raw->fd,
-		.opcode = (uint8_t)raw->len,
+	note->kind = UAIO_URING_NOTE_CHANGE;
+	note->change = (struct uaio_uring_change){
+		.aim = {
+			.user_data = raw->addr,
+			.fd = raw->fd,
+			.opcode = (uint8_t)raw->len,
+		},
+		.new_data = raw->off,
+		.events = raw->poll32_events & 0xffff,
 	};
+	aim = &note->change.aim;
 	if (call == UAIO_URING_CANCEL)
-		note->aim.flags = raw->cancel_flags;
+		aim->flags = raw->cancel_flags;
 	else if (call != UAIO_URING_TIMEOUT_REMOVE)
-		note->aim.flags = call == UAIO_URING_TIMEOUT_UPDATE
-					  ? raw->timeout_flags
-					  : raw->len;
+		aim->flags = call == UAIO_URING_TIMEOUT_UPDATE
+				     ? raw->timeout_flags
+				     : raw->len;
 	if (call == UAIO_URING_CANCEL && raw->flags & IOSQE_FIXED_FILE)
-		note->aim.flags |= IORING_ASYNC_CANCEL_FD_FIXED;
-	note->new_data = raw->off;
-	note->events = raw->poll32_events & 0xffff;
+		aim->flags |= IORING_ASYNC_CANCEL_FD_FIXED;
 	uaio_uring_call_door(entry, call);
 	entry->sqe.posts_at_once = call == UAIO_URING_CANCEL ||
 				   call == UAIO_URING_POLL_REMOVE ||
@@ -165,9 +170,9 @@ static struct uaio_cancelled *complete_later(uint64_t own_word)
 
 	if (!note)
 		return NULL;
-	uaio_cancelled_init(&note->later);
-	note->has_later = true;
-	return &note->later;
+	uaio_cancelled_init(&note->change.later);
+	note->change.has_later = true;
+	return &note->change.later;
 }
 
 /* own_word: of the request that asks; 0: it is a call. */
@@ -210,7 +215,8 @@ static int remove(struct uaio_uring *ring, const struct uaio_sqe *sqe,
 		  enum uaio_op op)
 {
 	const struct uaio_uring_aim aim = {
-		.user_data = uaio_uring_note_of(sqe->word)->aim.user_data,
+		.user_data =
+			uaio_uring_note_of(sqe->word)->change.aim.user_data,
 	};
 
 	return cancel(ring, &aim, sqe->word, (int)op);
@@ -312,12 +318,14 @@ int64_t uaio_uring_called(struct uaio_called *called,
 	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
 
 	switch ((enum uaio_uring_call)sqe->open_flags) {
-	case UAIO_URING_CANCEL: return cancel(ring, &note->aim, sqe->word, -1);
+	case UAIO_URING_CANCEL:
+		return cancel(ring, &note->change.aim, sqe->word, -1);
 	case UAIO_URING_POLL_REMOVE: return remove(ring, sqe, UAIO_OP_POLL);
-	case UAIO_URING_POLL_UPDATE: return uaio_uring_update_poll(ring, note);
+	case UAIO_URING_POLL_UPDATE:
+		return uaio_uring_update_poll(ring, &note->change);
 	case UAIO_URING_TIMEOUT_REMOVE: return remove(ring, sqe, UAIO_OP_TIMER);
 	case UAIO_URING_TIMEOUT_UPDATE:
-		return uaio_uring_update_timeout(ring, note);
+		return uaio_uring_update_timeout(ring, &note->change);
 	case UAIO_URING_CLOSE_PLACE:
 		return uaio_uring_table_empty(ring, &ring->files,
 					      (uint32_t)sqe->len);

@@ -24,6 +24,7 @@
 struct uaio_called;
 struct uaio_sqe;
 struct uaio_uring;
+struct uaio_uring_change;
 struct uaio_uring_entry;
 struct uaio_uring_msg;
 struct uaio_uring_note;
@@ -76,7 +77,7 @@ int uaio_uring_cancel(struct uaio_uring *ring,
 
 /* poll.c: what uaio_uring_called() does for POLL_UPDATE. Return: 0 or -errno. */
 int uaio_uring_update_poll(struct uaio_uring *ring,
-			   const struct uaio_uring_note *note);
+			   const struct uaio_uring_change *change);
 
 /*
  * msg_ring.c: send a message of ring's, which is not held, or is NULL. Return: 0 or

@@ -165,7 +165,11 @@ int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
-	entry->note->descriptors = raw->addr;
+	entry->note->kind = UAIO_URING_NOTE_LANDING;
+	entry->note->landing = (struct uaio_uring_landing){
+		.ring = entry->ring,
+		.descriptors = raw->addr,
+	};
 	/* An offset has 32 bits. */
 	entry->sqe.off = (uint32_t)raw->off;
 	entry->sqe.len = raw->len;
@@ -207,7 +211,7 @@ static int64_t put_all_anywhere(struct uaio_uring *ring, uint64_t fds,
 int64_t uaio_uring_update_places(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe)
 {
-	const uint64_t fds = uaio_uring_note_of(sqe->word)->descriptors;
+	const uint64_t fds = uaio_uring_note_of(sqe->word)->landing.descriptors;
 	const struct io_uring_rsrc_update2 update = {
 		.offset = (uint32_t)sqe->off,
 		.data = fds,

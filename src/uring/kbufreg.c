@@ -41,13 +41,13 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry)
 
 	if (!note)
 		return -ENOMEM;
+	note->kind = UAIO_URING_NOTE_CHOICE;
 	note->choice = (struct uaio_uring_choice){
 		.ring = entry->ring,
 		.group = entry->raw.buf_group,
 		.state = UAIO_URING_NOT_CHOSEN,
 		.nr_had = 1,
 	};
-	note->has_choice = true;
 	entry->sqe.by_door = true;
 	return 0;
 }
@@ -126,11 +126,13 @@ static int call_on_buffers(struct uaio_uring_entry *entry,
 			   const struct uaio_uring_choice *what,
 			   enum uaio_uring_call call)
 {
-	int ret = uaio_uring_call_for(entry, call);
-
-	if (ret == 0)
-		entry->note->choice = *what;
-	return ret;
+	if (!uaio_uring_note_for(entry))
+		return -ENOMEM;
+	entry->note->kind = UAIO_URING_NOTE_BUFFERS;
+	entry->note->choice = *what;
+	uaio_uring_call_door(entry, call);
+	entry->looks_up = true;
+	return 0;
 }
 
 int uaio_uring_prep_provide(struct uaio_uring_entry *entry)

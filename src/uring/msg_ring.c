@@ -59,6 +59,7 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 		return ret;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
+	entry->note->kind = UAIO_URING_NOTE_MSG;
 	entry->note->msg = msg;
 	/* No ring is ever registered as a file. */
 	if (raw->flags & IOSQE_FIXED_FILE)

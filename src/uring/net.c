@@ -320,12 +320,13 @@ static int prep_zc(struct uaio_uring_entry *entry)
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
 	/* From here on a mistake has two completions, too. */
-	entry->note->notifies = true;
+	entry->note->kind = UAIO_URING_NOTE_NOTICE;
+	entry->note->notice = (struct uaio_uring_notice){ .res = 0 };
 	entry->note->cqe_flags = IORING_CQE_F_MORE;
 	if (raw->ioprio & ~ZC_FLAGS)
 		return -EINVAL;
 	if (raw->ioprio & IORING_SEND_ZC_REPORT_USAGE)
-		entry->note->notice = (int32_t)IORING_NOTIF_USAGE_ZC_COPIED;
+		entry->note->notice.res = (int32_t)IORING_NOTIF_USAGE_ZC_COPIED;
 	return 0;
 }
 
@@ -350,8 +351,8 @@ static void fail_polled(struct uaio_uring_entry *entry)
 static int end_zc(struct uaio_uring_entry *entry, int ret)
 {
 	if (ret == 0)
-		entry->note->faults =
-			entry->note->notice && entry->late_error != -EFAULT;
+		entry->note->notice.is_0_on_fault =
+			entry->note->notice.res && entry->late_error != -EFAULT;
 	return ret;
 }
 

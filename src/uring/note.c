@@ -22,17 +22,11 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 
 	if (!note)
 		return NULL;
-	note->skips = note->forgives = note->is_poll = note->is_timeout = false;
-	note->is_linked = note->succeeds = note->counts = false;
-	note->notifies = note->has_from = false;
-	note->faults = false;
-	note->notice = 0;
-	note->expected = note->count = note->cqe_flags = 0;
-	note->extra[0] = note->extra[1] = 0;
+	note->kind = UAIO_URING_NOTE_PLAIN;
+	note->skips = note->forgives = false;
+	note->expected = note->cqe_flags = 0;
 	note->used[0] = note->used[1] = NULL;
-	note->is_counting = note->has_choice = note->has_later = false;
-	/* relaxed: written under the queue's lock once it counts */
-	store_relaxed(&note->is_reached, 0);
+	note->extra[0] = note->extra[1] = 0;
 	return note;
 }
 
@@ -45,12 +39,12 @@ void uaio_uring_note_use(struct uaio_uring_note *note,
 
 void uaio_uring_note_free(struct uaio_uring_note *note)
 {
-	if (unlikely(note->has_later))
-		uaio_cancelled_complete(&note->later);
+	if (note->kind == UAIO_URING_NOTE_CHANGE && note->change.has_later)
+		uaio_cancelled_complete(&note->change.later);
 	for (unsigned i = 0; i < 2; i++)
 		if (note->used[i])
 			uaio_uring_rsrc_put(note->used[i]);
-	if (unlikely(note->has_choice))
+	if (note->kind == UAIO_URING_NOTE_CHOICE)
 		uaio_uring_bundle_drop(&note->choice);
 	uaio_slab_put(&slab, note);
 }
@@ -70,9 +64,9 @@ static bool is_success(const struct uaio_uring_note *note,
 		return false;
 	if (note->forgives && res < 0)
 		return res != -ECANCELED;
-	if (note->is_timeout)
-		return res >= 0 || note->is_linked ||
-		       (res == -ETIME && note->succeeds);
+	if (note->kind == UAIO_URING_NOTE_TIMEOUT)
+		return res >= 0 || note->timeout.is_linked ||
+		       (res == -ETIME && note->timeout.succeeds);
 	return res >= 0 && (uint32_t)res >= note->expected;
 }
 
@@ -82,8 +76,8 @@ static bool is_success(const struct uaio_uring_note *note,
  */
 static bool is_ended(const struct uaio_uring_note *note, int32_t res)
 {
-	return note->is_timeout && !note->is_linked &&
-	       (res == -ETIME || res == 0);
+	return note->kind == UAIO_URING_NOTE_TIMEOUT &&
+	       !note->timeout.is_linked && (res == -ETIME || res == 0);
 }
 
 /* Return: whether the client does not want to hear of it. */
@@ -124,8 +118,8 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 		cqe->flags |= note->cqe_flags;
 	if (has_more)
 		note->cqe_flags = 0;
-	if (!has_more)
-		uaio_uring_uncount_locked(ring, note);
+	if (!has_more && note->kind == UAIO_URING_NOTE_TIMEOUT)
+		uaio_uring_uncount_locked(ring, &note->timeout);
 	has_ended = is_ended(note, cqe->res);
 	ring->nr_timeouts += has_ended;
 	if (is_skipped(note, completion, cqe->res))
@@ -142,10 +136,11 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
 	const struct uaio_uring_note *note =
 		uaio_uring_note_of(completion->word);
 
-	if (!note || likely(!note->notifies))
+	if (!note || likely(note->kind != UAIO_URING_NOTE_NOTICE))
 		return false;
-	cqe->res =
-		note->faults && completion->res == -EFAULT ? 0 : note->notice;
+	cqe->res = note->notice.is_0_on_fault && completion->res == -EFAULT
+			   ? 0
+			   : note->notice.res;
 	cqe->flags = IORING_CQE_F_NOTIF;
 	return true;
 }

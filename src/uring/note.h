@@ -4,7 +4,8 @@
  *
  * Most requests need nothing: their word (sink.h) is 0. The word of any other is the
  * address of a note, which is made when the request is submitted and freed when its
- * last completion has been posted.
+ * last completion has been posted. What only requests of one kind need is in a union:
+ * prep, which translates the submission, makes the note one of a kind, once.
  *
  * Tested by test-uring.c and test-uring-timeout.c.
  */
@@ -12,6 +13,7 @@
 #define UAIO_URING_NOTE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -40,67 +42,93 @@ struct uaio_uring_msg {
 	int fd;            /* of the other ring */
 };
 
-struct uaio_uring_note {
-	struct uaio_slab_node node;
-
+/* Of a timeout, which may end after a number of completions (timeout.c). */
+struct uaio_uring_timeout {
 	/* immutable */
-	bool skips;    /* no completion if it succeeds */
-	bool forgives; /* and an error of its call is no failure */
-	bool is_poll;  /* or a timeout, which has an end of its own */
-	bool is_timeout;
-	bool is_linked; /* the same, of the request before it */
-	bool notifies;  /* a second completion says that its memory is free */
-	int32_t notice; /* the result of that */
-	bool faults;    /* and it is 0 if its call finds no memory */
-	bool succeeds;  /* a timeout, by coming to its end */
-	/*
-	 * A result below that is no success. Immutable, but for a request that selects
-	 * a buffer: then its length, written as cqe_flags.
-	 */
-	uint32_t expected;
-	/* what it uses that has a tag: a file and a buffer, or two files; or NULL */
-	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
+	bool is_linked; /* to the request before it */
+	bool succeeds;  /* by coming to its end */
+	bool counts;
+	bool has_from;  /* it counts from then on, if it is no drain */
+	uint32_t count; /* so many completions, if it counts */
 
-	/*
-	 * IORING_CQE_F_* of its next completion, beside MORE. Written by the thread
-	 * that executes the request.
-	 */
-	uint32_t cqe_flags;
-	/* What is behind its completions, in a ring with such room; immutable. */
-	uint64_t extra[2];
+	/* under the queue's lock, or immutable */
+	uint32_t from;       /* what cq_events was when it began to count */
+	uint32_t is_reached; /* atomic */
+	bool is_counting;    /* it is in counting */
+	struct list counting;
+};
 
-	/* of a request that opens a file into a table (openclose.c); immutable */
+/* Of a send that does not copy, in the kernel; immutable. */
+struct uaio_uring_notice {
+	int32_t res; /* of its second completion, which says that its memory is free */
+	bool is_0_on_fault; /* if its call finds no memory */
+};
+
+/* Of a request that puts files in a table (openclose.c, filetable.c); immutable. */
+struct uaio_uring_landing {
 	struct uaio_uring *ring; /* borrows: it stays until the completion */
+	uint64_t descriptors;    /* the client's: an array; or 0 */
 	uint32_t place;          /* or UAIO_URING_ANY_PLACE */
-	/* of one that puts files in a table: the client's; immutable */
-	uint64_t descriptors;
+};
 
-	/* kbuf.h: of a request that selects a buffer, or provides or removes some */
-	bool has_choice; /* immutable: it selects */
-	struct uaio_uring_choice choice;
-
-	/* of a call of the door (cancel.h); immutable */
+/* Of a request that cancels, removes or changes others (cancel.h). */
+struct uaio_uring_change {
+	/* immutable */
 	struct uaio_uring_aim aim;
+	uint64_t new_data;
+	uint32_t events;
+	int64_t time_ns;
+
 	/*
 	 * What it has cancelled is completed after it, as in the kernel: when its note is
 	 * freed. Of the thread that executes it.
 	 */
 	bool has_later;
 	struct uaio_cancelled later; /* if has_later */
-	uint64_t new_data;
-	uint32_t events;
-	int64_t time_ns;
-	struct uaio_uring_msg msg; /* immutable */
+};
 
-	/* of a timeout that ends after a number of completions */
-	bool counts;    /* immutable */
-	uint32_t count; /* immutable: so many */
-	bool has_from; /* immutable: it counts from then on, if it is no drain */
-	/* under the queue's lock, or immutable */
-	uint32_t from;       /* what cq_events was when it began to count */
-	bool is_counting;    /* it is in counting */
-	uint32_t is_reached; /* atomic */
-	struct list counting;
+/* What a note says that requests of one kind only need. */
+enum uaio_uring_note_kind {
+	UAIO_URING_NOTE_PLAIN, /* nothing */
+	UAIO_URING_NOTE_TIMEOUT,
+	UAIO_URING_NOTE_NOTICE,
+	UAIO_URING_NOTE_LANDING,
+	UAIO_URING_NOTE_CHOICE,  /* it selects a buffer */
+	UAIO_URING_NOTE_BUFFERS, /* it provides buffers, or removes some */
+	UAIO_URING_NOTE_CHANGE,
+	UAIO_URING_NOTE_MSG,
+};
+
+struct uaio_uring_note {
+	struct uaio_slab_node node;
+
+	/* immutable */
+	uint8_t kind; /* enum uaio_uring_note_kind; it tells which member is used */
+	bool skips;    /* no completion if it succeeds */
+	bool forgives; /* and an error of its call is no failure */
+	/*
+	 * A result below that is no success. Immutable, but for a request that selects
+	 * a buffer: then its length, written as cqe_flags.
+	 */
+	uint32_t expected;
+	/*
+	 * IORING_CQE_F_* of its next completion, beside MORE. Written by the thread
+	 * that executes the request.
+	 */
+	uint32_t cqe_flags;
+	/* what it uses that has a tag: a file and a buffer, or two files; or NULL */
+	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
+	/* What is behind its completions, in a ring with such room; immutable. */
+	uint64_t extra[2];
+
+	union {
+		struct uaio_uring_timeout timeout;
+		struct uaio_uring_notice notice;
+		struct uaio_uring_landing landing;
+		struct uaio_uring_choice choice; /* CHOICE, BUFFERS: kbuf.h */
+		struct uaio_uring_change change;
+		struct uaio_uring_msg msg; /* immutable */
+	};
 };
 
 void uaio_uring_notes_init(void);
@@ -115,6 +143,14 @@ void uaio_uring_note_free(struct uaio_uring_note *note);
 static inline struct uaio_uring_note *uaio_uring_note_of(uint64_t word)
 {
 	return (struct uaio_uring_note *)(uintptr_t)word;
+}
+
+/* Return: what a note, or NULL, says of a timeout; NULL: it is of no timeout. */
+static inline struct uaio_uring_timeout *
+uaio_uring_timeout_of(struct uaio_uring_note *note)
+{
+	return note && note->kind == UAIO_URING_NOTE_TIMEOUT ? &note->timeout
+							     : NULL;
 }
 
 /* A function of struct uaio_sink. */
@@ -144,11 +180,12 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
  * A timeout with a count is about to be submitted, and counts from when there were so
  * many events; or was refused.
  */
-void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
-		      uint32_t from);
-void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note);
+void uaio_uring_count(struct uaio_uring *ring,
+		      struct uaio_uring_timeout *timeout, uint32_t from);
+void uaio_uring_uncount(struct uaio_uring *ring,
+			struct uaio_uring_timeout *timeout);
 void uaio_uring_uncount_locked(struct uaio_uring *ring,
-			       struct uaio_uring_note *note);
+			       struct uaio_uring_timeout *timeout);
 
 /* Mark what is due. The queue's lock is held. */
 void uaio_uring_find_reached_locked(struct uaio_uring *ring);
@@ -161,6 +198,6 @@ void uaio_uring_act(struct uaio_queue *queue);
 
 /* What uaio_uring_called() does for TIMEOUT_UPDATE. Return: 0 or -errno. */
 int uaio_uring_update_timeout(struct uaio_uring *ring,
-			      const struct uaio_uring_note *note);
+			      const struct uaio_uring_change *change);
 
 #endif /* UAIO_URING_NOTE_H */

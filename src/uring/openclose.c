@@ -41,10 +41,13 @@ static int note_place(struct uaio_uring_entry *entry, uint64_t open_flags)
 	note = uaio_uring_note_for(entry);
 	if (!note)
 		return -ENOMEM;
-	note->ring = entry->ring;
-	note->place = entry->raw.file_index == IORING_FILE_INDEX_ALLOC
-			      ? UAIO_URING_ANY_PLACE
-			      : entry->raw.file_index - 1;
+	note->kind = UAIO_URING_NOTE_LANDING;
+	note->landing = (struct uaio_uring_landing){
+		.ring = entry->ring,
+		.place = entry->raw.file_index == IORING_FILE_INDEX_ALLOC
+				 ? UAIO_URING_ANY_PLACE
+				 : entry->raw.file_index - 1,
+	};
 	uaio_uring_set_shares_files(entry->ring);
 	return 0;
 }
@@ -72,8 +75,9 @@ static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
 
 int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
 {
-	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
-	int ret = put_opened(note->ring, note->place, fd);
+	const struct uaio_uring_landing *landing =
+		&uaio_uring_note_of(sqe->word)->landing;
+	int ret = put_opened(landing->ring, landing->place, fd);
 
 	/* Nobody knows of it, so there is nothing to wait for. */
 	(void)uaio_op_close(fd, true);
@@ -212,7 +216,7 @@ static int prep_pipe_places(struct uaio_uring_entry *entry)
 
 	if (ret < 0)
 		return ret;
-	entry->note->descriptors = entry->raw.addr;
+	entry->note->landing.descriptors = entry->raw.addr;
 	entry->sqe.off = flags | O_CLOEXEC;
 	entry->sqe.op = UAIO_OP_CALLED;
 	uaio_uring_call_door(entry, UAIO_URING_PIPE_PLACES);
@@ -256,18 +260,19 @@ static int put_ends(struct uaio_uring *ring, uint32_t place, const int ends[2],
 int64_t uaio_uring_make_pipe(struct uaio_uring *ring,
 			     const struct uaio_sqe *sqe)
 {
-	const struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	const struct uaio_uring_landing *landing =
+		&uaio_uring_note_of(sqe->word)->landing;
 	uint32_t places[2];
 	unsigned nr;
 	int ends[2], ret = sys_pipe2(ends, (int)sqe->off);
 
 	if (ret < 0)
 		return ret;
-	ret = put_ends(ring, note->place, ends, places, &nr);
+	ret = put_ends(ring, landing->place, ends, places, &nr);
 	for (unsigned i = 0; i < 2; i++)
 		(void)uaio_op_close(ends[i], true);
 	if (ret == 0)
-		ret = uaio_uring_copy_out(note->descriptors, places,
+		ret = uaio_uring_copy_out(landing->descriptors, places,
 					  sizeof(places));
 	for (unsigned i = 0; i < nr && ret < 0; i++)
 		(void)uaio_uring_table_empty(ring, &ring->files, places[i]);

@@ -38,7 +38,6 @@ int uaio_uring_prep_poll_add(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
-	entry->note->is_poll = true;
 	entry->sqe.events = events_of(raw);
 	/* What is to be told of once is, also with many shots. */
 	entry->sqe.is_multishot = raw->len & IORING_POLL_ADD_MULTI &&
@@ -133,7 +132,6 @@ static void submit_again(struct uaio_uring *ring, const struct found *found)
 	sqe.links = 0;
 	sqe.word = (uintptr_t)note;
 	if (note) {
-		note->is_poll = true;
 		note->skips = found->skips;
 		uaio_batch_begin(&batch, &ring->queue);
 		ret = uaio_batch_add_fixed(&batch, found->file, &sqe);
@@ -146,13 +144,13 @@ static void submit_again(struct uaio_uring *ring, const struct found *found)
 }
 
 int uaio_uring_update_poll(struct uaio_uring *ring,
-			   const struct uaio_uring_note *note)
+			   const struct uaio_uring_change *change)
 {
 	struct found found = { .file = NULL };
 	const struct by_update update = {
 		.aim = { .is_meant = is_poll, .is_one = true },
 		.ring = ring,
-		.user_data = note->aim.user_data,
+		.user_data = change->aim.user_data,
 		.found = &found,
 	};
 	bool was_swallowed;
@@ -166,10 +164,10 @@ int uaio_uring_update_poll(struct uaio_uring *ring,
 		/* Another thread has cancelled it just then. */
 		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
 	if (ret >= 0) {
-		if (note->aim.flags & IORING_POLL_UPDATE_EVENTS)
-			found.sqe.events = note->events;
-		if (note->aim.flags & IORING_POLL_UPDATE_USER_DATA)
-			found.sqe.data = note->new_data;
+		if (change->aim.flags & IORING_POLL_UPDATE_EVENTS)
+			found.sqe.events = change->events;
+		if (change->aim.flags & IORING_POLL_UPDATE_USER_DATA)
+			found.sqe.data = change->new_data;
 		submit_again(ring, &found);
 	}
 	if (found.file)

@@ -130,9 +130,9 @@ struct uaio_uring {
 	uint64_t progress;    /* atomic; cq.h: the tail, in its lower half */
 	uint32_t nr_timeouts; /* that have ended, which ends waits */
 	uint32_t cq_events; /* atomic; completions so far, but those of these */
-	struct list counting; /* notes of timeouts that end by a count */
-	uint32_t nr_counting; /* atomic */
-	struct uaio_uring_rsrc *owed;           /* owns: rsrc.h, I5; or NULL */
+	struct list counting;         /* timeouts that end by a count */
+	uint32_t nr_counting;         /* atomic */
+	struct uaio_uring_rsrc *owed; /* owns: rsrc.h, I5; or NULL */
 	const struct uaio_uring_note *updating; /* a poll; see cancel.h */
 	bool is_updating;
 	bool was_swallowed; /* the completion of that poll */

@@ -269,6 +269,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 						bool is_fixed, int error,
 						bool is_late, bool is_later)
 {
+	struct uaio_uring_timeout *timeout = uaio_uring_timeout_of(entry->note);
 	bool begins = !uaio_chain_is_open(&call->chain) &&
 		      !uaio_drain_is_on(&call->ring->queue.group);
 
@@ -278,18 +279,27 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		call->ring->was_drained = entry->sqe.links & UAIO_DRAIN;
 	} else if (begins && is_later) {
 		call->chain.is_late = call->has_later = true;
-	} else if (begins && entry->note && entry->note->counts) {
-		entry->note->has_from = true;
-		entry->note->from = call->nr_before;
+	} else if (begins && timeout && timeout->counts) {
+		timeout->has_from = true;
+		timeout->from = call->nr_before;
 	}
 	/* That is told, as of any other. */
-	if (error && entry->note)
-		entry->note->is_linked = false;
+	if (error && timeout)
+		timeout->is_linked = false;
 	if (error)
 		return uaio_chain_refuse(&call->chain, &entry->sqe, error,
 					 is_late);
 	return is_fixed ? uaio_chain_add_fixed(&call->chain, &entry->sqe)
 			: uaio_chain_add(&call->chain, &entry->sqe);
+}
+
+/* A timeout that counts is about to be given to the core. */
+static void count_from(const struct call *call, struct uaio_uring_entry *entry)
+{
+	struct uaio_uring_timeout *timeout = uaio_uring_timeout_of(entry->note);
+
+	if (timeout && timeout->counts)
+		uaio_uring_count(call->ring, timeout, call->nr_before);
 }
 
 /* Return: 0: it has its completion, or will have it; or the answer to it. */
@@ -327,8 +337,8 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 		uaio_batch_end(&call->batch);
 		uaio_batch_begin(&call->batch, &call->ring->queue);
 	}
-	if (unlikely(entry->note) && entry->note->counts)
-		uaio_uring_count(call->ring, entry->note, call->nr_before);
+	if (unlikely(entry->note))
+		count_from(call, entry);
 	entry->sqe.word = (uintptr_t)entry->note;
 	if (has_file && !is_fixed)
 		ret = uaio_look_up(entry->sqe.fd, &file);
@@ -373,8 +383,10 @@ static bool is_early(const struct uaio_uring_entry *entry, int error)
 static __attribute__((noinline)) bool
 refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 {
-	if (entry->note && entry->note->counts)
-		uaio_uring_uncount(call->ring, entry->note);
+	struct uaio_uring_timeout *timeout = uaio_uring_timeout_of(entry->note);
+
+	if (timeout && timeout->counts)
+		uaio_uring_uncount(call->ring, timeout);
 	answer(call, entry, res);
 	if (is_early(entry, res))
 		error = res;

@@ -28,23 +28,23 @@
 #include "uring/sq.h"
 
 void uaio_uring_uncount_locked(struct uaio_uring *ring,
-			       struct uaio_uring_note *note)
+			       struct uaio_uring_timeout *timeout)
 {
-	if (!note->is_counting)
+	if (!timeout->is_counting)
 		return;
-	note->is_counting = false;
-	list_remove(&note->counting);
+	timeout->is_counting = false;
+	list_remove(&timeout->counting);
 	/* relaxed: written under the lock */
 	store_relaxed(&ring->nr_counting, ring->nr_counting - 1);
 }
 
-void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
-		      uint32_t from)
+void uaio_uring_count(struct uaio_uring *ring,
+		      struct uaio_uring_timeout *timeout, uint32_t from)
 {
 	uaio_queue_lock(&ring->queue);
-	note->from = from;
-	note->is_counting = true;
-	list_add_tail(&ring->counting, &note->counting);
+	timeout->from = from;
+	timeout->is_counting = true;
+	list_add_tail(&ring->counting, &timeout->counting);
 	/* relaxed: written under the lock */
 	store_relaxed(&ring->nr_counting, ring->nr_counting + 1);
 	/* What it counts may have been posted. */
@@ -55,42 +55,49 @@ void uaio_uring_count(struct uaio_uring *ring, struct uaio_uring_note *note,
 void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	struct uaio_uring_note *note = uaio_uring_note_of(sqe->word);
+	struct uaio_uring_timeout *timeout =
+		uaio_uring_timeout_of(uaio_uring_note_of(sqe->word));
+	bool has_from;
 
-	bool has_from = note->has_from && !(sqe->links & UAIO_DRAIN);
-
+	if (!timeout || !timeout->counts)
+		return;
+	has_from = timeout->has_from && !(sqe->links & UAIO_DRAIN);
 	/* relaxed: what others complete at this moment counts, or not */
-	if (note->counts)
-		uaio_uring_count(ring, note,
-				 has_from ? note->from
-					  : load_relaxed(&ring->cq_events));
+	uaio_uring_count(ring, timeout,
+			 has_from ? timeout->from
+				  : load_relaxed(&ring->cq_events));
 }
 
-void uaio_uring_uncount(struct uaio_uring *ring, struct uaio_uring_note *note)
+void uaio_uring_uncount(struct uaio_uring *ring,
+			struct uaio_uring_timeout *timeout)
 {
 	uaio_queue_lock(&ring->queue);
-	uaio_uring_uncount_locked(ring, note);
+	uaio_uring_uncount_locked(ring, timeout);
 	uaio_queue_unlock(&ring->queue);
 }
 
 void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 {
 	list_for_each (pos, &ring->counting) {
-		struct uaio_uring_note *note =
-			container_of(pos, struct uaio_uring_note, counting);
+		struct uaio_uring_timeout *timeout =
+			container_of(pos, struct uaio_uring_timeout, counting);
 
-		if (ring->cq_events - note->from < note->count)
+		if (ring->cq_events - timeout->from < timeout->count)
 			continue;
 		/* relaxed: a thread that ends it looks under the lock first */
-		store_relaxed(&note->is_reached, 1);
+		store_relaxed(&timeout->is_reached, 1);
 		ring->queue.wants_act = true;
 	}
 }
 
 static bool is_reached_timeout(const struct uaio_sqe *sqe)
 {
-	return sqe->op == UAIO_OP_TIMER && sqe->word &&
-	       load_relaxed(&uaio_uring_note_of(sqe->word)->is_reached);
+	const struct uaio_uring_timeout *timeout =
+		sqe->op == UAIO_OP_TIMER
+			? uaio_uring_timeout_of(uaio_uring_note_of(sqe->word))
+			: NULL;
+
+	return timeout && load_relaxed(&timeout->is_reached);
 }
 
 int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe)
@@ -175,9 +182,11 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 	entry->sqe.timer_flags = timer_flags_of(flags);
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
-	entry->note->is_timeout = true;
-	entry->note->is_linked = is_linked;
-	entry->note->succeeds = flags & IORING_TIMEOUT_ETIME_SUCCESS;
+	entry->note->kind = UAIO_URING_NOTE_TIMEOUT;
+	entry->note->timeout = (struct uaio_uring_timeout){
+		.is_linked = is_linked,
+		.succeeds = flags & IORING_TIMEOUT_ETIME_SUCCESS,
+	};
 	return 0;
 }
 
@@ -193,8 +202,8 @@ int uaio_uring_prep_timeout(struct uaio_uring_entry *entry)
 		entry->sqe.is_multishot = true;
 		entry->sqe.len = count; /* how often; 0: for ever */
 	} else if (count) {
-		entry->note->counts = true;
-		entry->note->count = count;
+		entry->note->timeout.counts = true;
+		entry->note->timeout.count = count;
 	}
 	return 0;
 }
@@ -229,7 +238,7 @@ int uaio_uring_prep_timeout_remove(struct uaio_uring_entry *entry)
 						 ? UAIO_URING_TIMEOUT_UPDATE
 						 : UAIO_URING_TIMEOUT_REMOVE);
 	if (ret == 0)
-		entry->note->time_ns = time_ns;
+		entry->note->change.time_ns = time_ns;
 	return ret;
 }
 
@@ -249,25 +258,29 @@ static bool is_timeout(const struct uaio_timer_aim *aim,
 		       const struct uaio_sqe *sqe)
 {
 	const struct by_time *by = container_of(aim, const struct by_time, aim);
+	struct uaio_uring_timeout *timeout;
 
 	if (sqe->data != by->user_data ||
 	    (sqe->op == UAIO_OP_LINK_TIMER) != by->is_linked)
 		return false;
 	/* From now on it ends by its time only. */
-	uaio_uring_uncount_locked(by->ring, uaio_uring_note_of(sqe->word));
+	timeout = uaio_uring_timeout_of(uaio_uring_note_of(sqe->word));
+	if (timeout)
+		uaio_uring_uncount_locked(by->ring, timeout);
 	return true;
 }
 
 int uaio_uring_update_timeout(struct uaio_uring *ring,
-			      const struct uaio_uring_note *note)
+			      const struct uaio_uring_change *change)
 {
 	const struct by_time by = {
 		.aim = { .is_meant = is_timeout,
-			 .time_ns = note->time_ns,
-			 .is_absolute = note->aim.flags & IORING_TIMEOUT_ABS },
+			 .time_ns = change->time_ns,
+			 .is_absolute =
+				 change->aim.flags & IORING_TIMEOUT_ABS },
 		.ring = ring,
-		.user_data = note->aim.user_data,
-		.is_linked = note->aim.flags & IORING_LINK_TIMEOUT_UPDATE,
+		.user_data = change->aim.user_data,
+		.is_linked = change->aim.flags & IORING_LINK_TIMEOUT_UPDATE,
 	};
 
 	return uaio_timer_change(&ring->queue, &by.aim);
