@@ -6,7 +6,7 @@
  * its like of the C library change all threads, the library's too. The same system calls
  * by syscall(2) change the calling thread only.
  *
- * Tested by test/host/identity.c.
+ * Tested by test/identity/identity.c.
  */
 #include "host/host.h"
 

@@ -22,7 +22,7 @@
  * Identities are unproved if the program's own instructions may change them. Then the
  * library compares the attributes of a thread whenever a request leaves that thread.
  *
- * Tested by test-identity.c and test/host/identity.c.
+ * Tested by test-identity.c and test/identity/identity.c.
  */
 #ifndef UAIO_PROC_IDENTITY_H
 #define UAIO_PROC_IDENTITY_H

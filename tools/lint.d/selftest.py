@@ -259,14 +259,16 @@ for sentence, text in (
     ("a path of somebody's machine", f"/* see {SLASH}work{SLASH}a.c */"),
     ("a folder outside the project", f"/* see ..{SLASH}shared{SLASH}a */"),
     ("a document that does not exist", f"/* see {GONE} */"),
+    ("a source that does not exist", "/* see src/req/gone.c */"),
 ):
     file_with("words", sentence, "src/req/planted.c", text)
 
 file_with("words", "a first page that is too long", "README.md",
           *["word"] * 601, line=1)
 
-file_with("tested", "a source that does not say what tests it",
-          "src/req/planted.c", "int planted;", line=1)
+for path in ("src/req/planted.c", "src/tool/run/planted.c"):
+    file_with("tested", f"a source that does not say what tests it: {path}",
+              path, "int planted;", line=1)
 
 for sentence, path, page in (
     ("a file that its room does not list", "src/req/planted.c", "src/req/README.md"),

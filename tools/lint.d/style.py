@@ -38,6 +38,9 @@ WORDS = [
 ]
 # A document of ours is named by its path from the root, or lies beside.
 DOCUMENT = re.compile(r"(?<![\w/.~-])((?:[\w-]+/)*[\w-]+\.md)\b")
+# A source of ours in a document, or in a comment, has its path from the root.
+PATH = re.compile(r"(?<![\w./*-])"
+                  r"((?:src|test|tools)/(?:[\w-]+/)*[\w-]+\.(?:[chS]|py))\b")
 
 # Pages that a newcomer reads whole, and the words they may have.
 LENGTHS = {"README.md": 600, "CHANGELOG.md": 900}
@@ -46,6 +49,12 @@ LENGTHS = {"README.md": 600, "CHANGELOG.md": 900}
 def _document_exists(tree, path, name):
     return any(tree.exists(os.path.join(folder, name))
                for folder in ("", os.path.dirname(path)))
+
+
+def _names(path, line):
+    """The files of ours that a line names."""
+    return DOCUMENT.findall(line) + (
+        PATH.findall(line) if path.endswith((".md", ".c", ".h", ".S")) else [])
 
 
 def check_words(tree):
@@ -64,7 +73,7 @@ def check_words(tree):
                                             f'"{match[0]}": {text}'))
                     break
             else:
-                for name in DOCUMENT.findall(line):
+                for name in _names(path, line):
                     if not _document_exists(tree, path, name):
                         findings.append(Finding(
                             path, number, f"{name} does not exist: write it, "
@@ -77,7 +86,7 @@ def check_tested(tree):
     findings, paths = [], set(tree.paths())
     for path in sorted(paths):
         folder, name = os.path.split(path)
-        if not re.fullmatch(r"src/\w+/(?!test-)[\w-]+\.c", path) \
+        if not re.fullmatch(r"src/(?:\w+/)+(?!test-)[\w-]+\.c", path) \
                 or f"{folder}/test-{name}" in paths:
             continue
         texts = [tree.read(place) for place in (path, path[:-1] + "h")
