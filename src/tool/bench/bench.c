@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/common/locate.h"
+#include "tool/common/library.h"
 #include "tool/common/search.h"
 #include "tool/tool.h"
 

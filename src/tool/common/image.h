@@ -39,4 +39,15 @@ void uaio_image_imports(const struct uaio_image *image,
 /* Return: whether it needs a library of that name. */
 bool uaio_image_needs(const struct uaio_image *image, const char *library);
 
+/* needed.c */
+
+/*
+ * Call see() for each library: its name, and the path where it is, or NULL if it is
+ * not found.
+ * Return: 0, or -errno if there is no list.
+ */
+int uaio_needed_list(const char *program,
+		     void (*see)(void *arg, const char *name, const char *path),
+		     void *arg);
+
 #endif /* UAIO_TOOL_COMMON_IMAGE_H */

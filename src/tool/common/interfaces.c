@@ -7,7 +7,6 @@
 #include "patch/find.h"
 #include "patch/scan.h"
 #include "tool/common/image.h"
-#include "tool/common/needed.h"
 
 enum { SITES_MAX = 256 };
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "tool/common/image.h"
-#include "tool/common/locate.h"
 #include "tool/tool.h"
 
 enum { MAX_PLACES = 3 };

@@ -41,4 +41,33 @@ bool uaio_library_is_for_musl(void);
  */
 bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX]);
 
-#endif
+/* locate.c */
+
+/*
+ * Writes the directory of the running command to @ret_dir.
+ *
+ * Return: false where there is no /proc to read it from.
+ */
+bool uaio_own_directory(char ret_dir[PATH_MAX]);
+
+/*
+ * Joins @dir and @relative, and resolves each leading "../" of @relative, so
+ * that messages show "/usr/lib/uaio" and not "/usr/bin/../lib/uaio".
+ *
+ * Return: false if the result is too long for a path.
+ */
+bool uaio_locate(const char *dir, const char *relative,
+		 char ret_path[PATH_MAX]);
+
+/* preload.c */
+
+/*
+ * Puts the library in @dir first in LD_PRELOAD, and @dir first in
+ * LD_LIBRARY_PATH: it has the links that bear libaio's names. Lets programs with
+ * AddressSanitizer start in spite of that.
+ *
+ * Return: 0, or -ENOMEM.
+ */
+int uaio_preload_set(const char *dir);
+
+#endif /* UAIO_TOOL_COMMON_LIBRARY_H */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/locate.h"
+/*
+ * Finding files by their place relative to the running command, which is in a
+ * build tree, or in an installed tree that may have been moved.
+ *
+ * Tested by test/run/environment.py and installed.py.
+ */
+#include "tool/common/library.h"
 
 #include <stdio.h>
 #include <stdlib.h>

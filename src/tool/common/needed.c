@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/needed.h"
+/*
+ * The libraries that a program would be loaded with
+ *
+ * The loader that this tool was itself loaded by lists them, or for a program for musl
+ * its loader in /lib, which runs nothing of the program's. A static
+ * tool has the loader of its dynamic build.
+ *
+ * Tested by test/run/doctor_programs.py.
+ */
+#include "tool/common/image.h"
 
 #include <errno.h>
 #include <fcntl.h>

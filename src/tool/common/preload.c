@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/preload.h"
+/*
+ * Setting LD_PRELOAD and LD_LIBRARY_PATH. What the user has in them is kept,
+ * after our part. What an outer `uaio run` put there is replaced, so that
+ * nested calls neither make the variables grow nor load two engines into one
+ * process.
+ *
+ * Tested by test/run/environment.py.
+ */
+#include "tool/common/library.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -7,8 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tool/common/library.h"
 
 typedef bool (*is_kept_fn)(const char *item, size_t len, const char *first);
 

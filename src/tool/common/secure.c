@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Secure execution: the kernel sets AT_SECURE (getauxval(3)) for a program that
+ * gains privilege by being executed, and the loader then ignores LD_PRELOAD.
+ * This predicts, before the exec, whether the kernel will set it. It does not
+ * know of security modules, which may set it too (SELinux does when the domain
+ * changes).
+ *
  * The rules are those of the kernel's bprm_fill_uid() in fs/exec.c and
  * cap_bprm_creds_from_file() in security/commoncap.c. An execution is secure
  *
@@ -10,8 +16,10 @@
  *
  * Setuid and setgid bits have no effect on a nosuid mount or with no_new_privs,
  * file capabilities none on a nosuid mount.
+ *
+ * Tested by test/run/targets.py.
  */
-#include "tool/common/secure.h"
+#include "tool/common/target.h"
 
 #include <endian.h>
 #include <linux/capability.h>

@@ -39,4 +39,14 @@ int uaio_target_check(const char *path, enum uaio_trap_when when,
  * interprets it. */
 void uaio_target_program(const char *path, char ret_file[PATH_MAX]);
 
-#endif
+/* secure.c */
+
+struct uaio_secure {
+	const char *reason; /* continues a sentence after the file's name */
+	const char *advice; /* what to do instead */
+};
+
+/* Return: why executing @path would be secure, or NULL if it would not be. */
+const struct uaio_secure *uaio_secure_if_executed(const char *path);
+
+#endif /* UAIO_TOOL_COMMON_TARGET_H */

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/call-names.h"
+/*
+ * The names of the system calls that the library can do without (base/calls.h)
+ *
+ * Tested by test/run/doctor.py.
+ */
+#include "tool/doctor/machine.h"
 
 #include <assert.h>
 #include <stddef.h>

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/cgroups.h"
+/*
+ * The limits of the control groups that this process is in
+ *
+ * A group is under the limits of all groups above it. Both versions of control
+ * groups are read where they are mounted by custom, /sys/fs/cgroup.
+ *
+ * Tested by test/run/doctor.py.
+ */
+#include "tool/doctor/machine.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -17,11 +17,9 @@
 
 #include "tool/common/flags.h"
 #include "tool/common/search.h"
-#include "tool/doctor/filesystem.h"
+#include "tool/doctor/doctor.h"
 #include "tool/doctor/findings.h"
 #include "tool/doctor/machine.h"
-#include "tool/doctor/program.h"
-#include "tool/doctor/settings.h"
 #include "tool/tool.h"
 
 static void print_help(void)

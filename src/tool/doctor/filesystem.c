@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/filesystem.h"
+/*
+ * What the doctor finds of a file or directory: its file system, direct I/O, and what
+ * a sync costs
+ *
+ * Tested by test/run/doctor_programs.py.
+ */
+#include "tool/doctor/doctor.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "options/errors.h"
-#include "tool/doctor/call-names.h"
 #include "tool/doctor/machine.h"
 
 enum { NAME_MAX_BYTES = 40 }; /* of a call, with a comma */

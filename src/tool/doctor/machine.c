@@ -12,7 +12,6 @@
 #include "tool/common/children.h"
 #include "tool/common/library.h"
 #include "tool/common/sandbox.h"
-#include "tool/doctor/cgroups.h"
 #include "tool/tool.h"
 
 /* Return: the number in a file, or UAIO_UNKNOWN. */

@@ -92,4 +92,19 @@ uaio_machine_ring_server(const struct uaio_machine *machine);
 /* Return: the kernel's version, as 100 * major + minor; 0 if it is not known. */
 int uaio_machine_version(const struct uaio_machine *machine);
 
+/* cgroups.c */
+
+/*
+ * Of a controller's limit and its use, find the group that has the least left.
+ * *ret_max is LLONG_MAX and *ret_current 0 if no group has a limit.
+ * Return: whether a file of that name was found.
+ */
+bool uaio_cgroups_least(const char *controller, const char *max_name,
+			const char *current_name, long long *ret_max,
+			long long *ret_current);
+
+/* call-names.c */
+
+const char *uaio_call_name(enum uaio_call call);
+
 #endif /* UAIO_TOOL_DOCTOR_MACHINE_H */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/program.h"
+/*
+ * What the doctor finds of a command: whether the library can be loaded into it, which
+ * asynchronous interfaces it uses, and how each would be served
+ *
+ * Tested by test/run/doctor_programs.py.
+ */
+#include "tool/doctor/doctor.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "tool/common/interfaces.h"
-#include "tool/common/preload.h"
+#include "tool/common/library.h"
 #include "tool/common/search.h"
 #include "tool/common/target.h"
 #include "tool/tool.h"

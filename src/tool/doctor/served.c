@@ -20,7 +20,7 @@
 #include "options/options.h"
 #include "tool/common/children.h"
 #include "tool/common/dynamic.h"
-#include "tool/common/preload.h"
+#include "tool/common/library.h"
 #include "tool/common/trapped.h"
 
 enum {

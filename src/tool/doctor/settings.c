@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/settings.h"
+/*
+ * What the doctor finds of options that the environment sets
+ *
+ * Tested by test/run/doctor.py.
+ */
+#include "tool/doctor/doctor.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,7 +22,6 @@
 #include "tool/common/flags.h"
 #include "tool/common/interfaces.h"
 #include "tool/common/library.h"
-#include "tool/common/preload.h"
 #include "tool/common/sandbox.h"
 #include "tool/common/search.h"
 #include "tool/common/target.h"
