@@ -8,7 +8,7 @@
  *   rows.h      declare prep and run; define them in a file of op/, and add that
  *               to src/meson.build
  *   a door      translate the client's number (kernel AIO's: aio/iocb.c)
- *   statistics  its name: life/report.c and include/stats.schema.json
+ *   statistics  its name: options/operations.c and include/stats.schema.json
  *
  * Only a new class of operations on files needs a column in issue/policy.c.
  *
